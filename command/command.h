@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The subcommands of `spindle`. Each gets its own name as argv[0], prints its usage to stdout and returns 0 on --help
+ * (that is what `spindle help X` calls), and returns the exit status: 0 done, 1 failed, 2 wrong usage.
+ */
+#ifndef COMMAND_COMMAND_H
+#define COMMAND_COMMAND_H
+
+int command_demo(int argc, char **argv);
+int command_replay(int argc, char **argv);
+int command_handler(int argc, char **argv);
+int command_doctor(int argc, char **argv);
+int command_bench(int argc, char **argv);
+
+#endif

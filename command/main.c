@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* spindle SUBCOMMAND: finds the subcommand and hands over. */
+#include <rte_version.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../pipeline/config.h"
+#include "command.h"
+
+#ifndef SP_VERSION
+#define SP_VERSION "unknown (built without meson)"
+#endif
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} commands[] = {
+	{"demo", command_demo, "send a file between two NICs over a lossy link and watch it arrive"},
+	{"replay", command_replay, "run a capture through a NIC in virtual time"},
+	{"handler", command_handler, "list the handlers, show one with its parameters"},
+	{"doctor", command_doctor, "say what of this machine is fine, and what to do about what is not"},
+	{"bench", command_bench, "measure, beside a bare receive loop on the same port"},
+};
+#define COMMANDS (sizeof(commands) / sizeof(*commands))
+
+static void usage(FILE *to)
+{
+	fprintf(to, "usage: spindle SUBCOMMAND [OPTIONS]\n"
+		    "       spindle help [SUBCOMMAND] | --version\n\n"
+		    "A programmable SmartNIC in userspace. Subcommands:\n\n");
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].help);
+	fprintf(to, "\n'spindle help SUBCOMMAND' tells more. Without a NIC, begin with 'spindle demo'.\n");
+}
+
+static const struct command *find(const char *name)
+{
+	const char *names[COMMANDS + 2] = {NULL};
+
+	for (size_t i = 0; i < COMMANDS; i++) {
+		if (!strcmp(name, commands[i].name))
+			return &commands[i];
+		names[i] = commands[i].name;
+	}
+	names[COMMANDS] = "help";
+	const char *near = sp_nearest(name, names);
+	fprintf(stderr, "spindle: there is no subcommand '%s'", name);
+	if (near)
+		fprintf(stderr, "; is '%s' meant?\n", near);
+	else
+		fprintf(stderr, "; 'spindle help' lists them\n");
+	return NULL;
+}
+
+static int help(int argc, char **argv)
+{
+	if (argc < 2) {
+		usage(stdout);
+		return 0;
+	}
+	if (!strcmp(argv[1], "help")) {
+		printf("usage: spindle help [SUBCOMMAND]\n");
+		return 0;
+	}
+	const struct command *command = find(argv[1]);
+	char *arguments[] = {argv[1], (char *)"--help", NULL};
+	return command ? command->run(2, arguments) : 2;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		usage(stderr);
+		return 2;
+	}
+	if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+		return help(argc - 1, argv + 1);
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		printf("spindle %s (%s)\n", SP_VERSION, rte_version());
+		return 0;
+	}
+	const struct command *command = find(argv[1]);
+	return command ? command->run(argc - 1, argv + 1) : 2;
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sdr, the way out: segments of messages into packets, oldest message first; clear-to-send in both directions. */
+#include "sdr_state.h"
+
+/* ---- connection ---------------------------------------------------------------------------------------------------- */
+/* Called on whichever worker the packet came by. */
+static void sdr_flag(struct sp_ctx *c, struct sdr *s, uint64_t flag)
+{
+	if (__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & flag)
+		return;
+	__atomic_fetch_or(&s->flags, flag, __ATOMIC_RELAXED);
+	sp_dma_or64(c, s->area, SDR_CONNECTION(s, flags), flag);
+}
+
+int sdr_connect(struct sp_ctx *c, const struct sp_command *command)
+{
+	struct sdr *s = c->state;
+	const uint32_t qp = (uint32_t)command->arg[2], control = (uint32_t)(command->arg[2] >> 32);
+	uint8_t ip[16];
+	int rc;
+
+	if (s->connected || s->flags & SP_SDR_CLOSED)
+		return -EISCONN;
+	if (!sp_roce_qp_valid(qp) || !sp_roce_qp_valid(qp + s->generations * s->channels - 1) ||
+	    (!s->implicit && !sp_roce_qp_valid(control)) || command->arg[5] > UINT32_MAX)
+		return -EINVAL;
+	memcpy(ip, command->arg, sizeof(ip));
+	rc = sp_path_open(c, ip, true, &s->path);
+	if (rc)
+		return rc;
+	s->peer_qp = qp;
+	s->peer_control = control;
+	s->peer_rkey = (uint32_t)command->arg[5];
+	s->peer_nonce = command->arg[3];
+	s->nonce = command->arg[4];
+	if (s->implicit)
+		s->may_send = UINT64_MAX;
+	sdr_flag(c, s, SP_SDR_CONNECTED);
+	__atomic_store_n(&s->connected, 1, __ATOMIC_RELEASE); /* control packets count from here on */
+	if (s->next_open)
+		sdr_grant(c);
+	sp_issue_start(c, &s->issue);
+	return 0;
+}
+
+/* ---- clear-to-send: the receiver's side ---------------------------------------------------------------------------- */
+void sdr_grant(struct sp_ctx *c)
+{
+	struct sdr *s = c->state;
+
+	if (s->implicit || !s->connected)
+		return;
+	/* By timer, although due now: many receives posted together make one packet. */
+	s->cts_wait = s->cts_interval;
+	sp_timer_arm(c, &s->timer[SDR_TIMER_CTS], c->now);
+}
+
+void sdr_cts_timer(struct sp_ctx *c)
+{
+	struct sdr *s = c->state;
+	struct sp_sdr_cts cts = {.head = {.version = SP_SDR_CONTROL_VERSION, .type = SP_SDR_CTS}};
+	const struct sp_send send = {
+		.dest_qp = s->peer_control,
+		.psn = s->control_psn,
+		.opcode = SP_UC_SEND_ONLY,
+		.bytes = &cts,
+		.len = sizeof(cts),
+	};
+
+	if (!s->connected || __atomic_load_n(&s->heard, __ATOMIC_RELAXED) >= s->next_open)
+		return; /* a packet of the last message granted has come: the peer knows */
+	sp_store_be32(cts.head.magic, SP_SDR_CONTROL_MAGIC);
+	sp_store_be16(cts.head.length, sizeof(cts));
+	sp_store_be64(cts.head.to, s->peer_nonce);
+	sp_store_be64(cts.head.from, s->nonce);
+	sp_store_be64(cts.count, s->next_open);
+	if (sp_send_roce(c, s->path, &send) == 0) {
+		s->control_psn = (s->control_psn + 1) & SP_ROCE_PSN_MASK;
+		c->counters[SDR_CTS_SENT]++;
+	}
+	sp_timer_arm(c, &s->timer[SDR_TIMER_CTS], c->now + s->cts_wait);
+	if (s->cts_wait < 128 * s->cts_interval)
+		s->cts_wait *= 2;
+}
+
+/* ---- control packets ----------------------------------------------------------------------------------------------- */
+uint32_t sdr_control(struct sp_ctx *c, struct sp_packet *p)
+{
+	struct sdr *s = c->state;
+	const struct sp_sdr_cts *cts = (const void *)p->data;
+	const struct sp_sdr_control *head = &cts->head;
+
+	if (p->opcode != SP_UC_SEND_ONLY)
+		return SP_DROP(SDR_BAD_OPCODE);
+	if (p->len < sizeof(*head))
+		return SP_DROP(SDR_SHORT_HEADER);
+	if (sp_load_be32(head->magic) != SP_SDR_CONTROL_MAGIC || head->version != SP_SDR_CONTROL_VERSION ||
+	    sp_load_be16(head->length) > p->len || !__atomic_load_n(&s->connected, __ATOMIC_ACQUIRE))
+		return SP_DROP(SDR_BAD_CONTROL);
+	if (sp_load_be64(head->to) != s->nonce)
+		return SP_DROP(SDR_BAD_NONCE);
+	if (sp_load_be64(head->from) != s->peer_nonce) {
+		/* It knows us, and is not who we know: the peer has started anew and holds our messages no longer. */
+		c->counters[SDR_PEER_RESTARTS]++;
+		sdr_flag(c, s, SP_SDR_PEER_RESTARTED);
+		return SP_DROP(SDR_BAD_NONCE);
+	}
+	if (head->type != SP_SDR_CTS || sp_load_be16(head->length) < sizeof(*cts))
+		return SP_DROP(SDR_BAD_CONTROL);
+
+	const uint64_t count = sp_load_be64(cts->count), before = __atomic_load_n(&s->may_send, __ATOMIC_RELAXED);
+
+	if (count > before && count - before > SP_SDR_CTS_AHEAD)
+		return SP_DROP(SDR_BAD_CONTROL);
+	c->counters[SDR_CTS_RECEIVED]++;
+	sdr_flag(c, s, SP_SDR_PEER_SEEN);
+	if (count > before) {
+		sdr_raise(&s->may_send, count);
+		sp_issue_start(c, &s->issue); /* tells the host too */
+	}
+	return SP_DONE;
+}
+
+/* ---- the list of messages that have segments, by age ---------------------------------------------------------------- */
+static void sdr_list(struct sdr *s, uint32_t index)
+{
+	struct sdr_send *t = &s->sends[index];
+	uint32_t after = s->last;
+
+	if (t->listed)
+		return;
+	/* New messages go to the end. One that had been sent and has segments again is most likely the oldest. */
+	if (s->first != SDR_NONE && t->message < s->sends[s->first].message)
+		after = SDR_NONE;
+	while (after != SDR_NONE && s->sends[after].message > t->message)
+		after = s->sends[after].previous;
+	t->previous = after;
+	t->next = after == SDR_NONE ? s->first : s->sends[after].next;
+	*(after == SDR_NONE ? &s->first : &s->sends[after].next) = index;
+	*(t->next == SDR_NONE ? &s->last : &s->sends[t->next].previous) = index;
+	t->listed = true;
+}
+
+static void sdr_unlist(struct sdr *s, struct sdr_send *t)
+{
+	*(t->previous == SDR_NONE ? &s->first : &s->sends[t->previous].next) = t->next;
+	*(t->next == SDR_NONE ? &s->last : &s->sends[t->next].previous) = t->previous;
+	t->listed = false;
+}
+
+static void sdr_release(struct sp_ctx *c, struct sdr *s, struct sdr_send *t)
+{
+	const uint64_t message = t->message;
+
+	t->message = 0;
+	sdr_tell(c, s, SDR_LINE(s, send, (uint64_t)(t - s->sends), released), message);
+	c->counters[SDR_MESSAGES_SENT] += s->connected;
+}
+
+/* The first segment of a message is done with. */
+static void sdr_segment_done(struct sp_ctx *c, struct sdr *s, struct sdr_send *t)
+{
+	const uint32_t index = t->head;
+	struct sdr_segment *g = &s->segment[index];
+
+	if (g->mem)
+		sp_mem_put(c, g->mem);
+	g->mem = NULL;
+	t->head = g->next;
+	g->next = s->segment_free;
+	s->segment_free = index;
+	sdr_tell(c, s, SDR_CONNECTION(s, segments), ++s->segments_done);
+	sdr_tell(c, s, SDR_LINE(s, send, (uint64_t)(t - s->sends), segments), ++t->segments);
+	if (t->head != SDR_NONE)
+		return;
+	sdr_unlist(s, t);
+	if (t->ended)
+		sdr_release(c, s, t);
+}
+
+/* ---- commands ------------------------------------------------------------------------------------------------------ */
+static int sdr_start(struct sp_ctx *c, struct sdr *s, uint64_t k, uint64_t length, uint32_t immediate)
+{
+	const uint32_t index = sp_sdr_slot(k, s->slots);
+	struct sdr_send *t = &s->sends[index];
+
+	if (k != s->next_send || length > s->max_bytes)
+		return -EINVAL;
+	if (t->message)
+		return -EAGAIN;
+	*t = (struct sdr_send){
+		.message = k + 1, .length = length, .immediate = immediate, .head = SDR_NONE, .tail = SDR_NONE};
+	s->next_send++;
+	sdr_tell(c, s, SDR_LINE(s, send, index, segments), 0);
+	sdr_tell(c, s, SDR_LINE(s, send, index, message), k + 1);
+	return 0;
+}
+
+/* Memory for a segment, with a reference. A segment of no bytes needs none. */
+static int sdr_source(struct sp_ctx *c, const struct sp_command *command, const struct sp_mem **mem)
+{
+	*mem = NULL;
+	if (!command->arg[2])
+		return 0;
+	if (command->arg[0] > UINT32_MAX)
+		return -EFAULT;
+	*mem = sp_mem_get(c, (uint32_t)command->arg[0]);
+	if (!*mem)
+		return -EFAULT;
+	if (sp_mem_holds(*mem, command->arg[1], command->arg[2]))
+		return 0;
+	sp_mem_put(c, *mem);
+	return -EFAULT;
+}
+
+static void sdr_append(struct sp_ctx *c, struct sdr *s, struct sdr_send *t, const struct sp_mem *mem,
+		       const struct sp_command *command, uint64_t at)
+{
+	const uint32_t index = s->segment_free;
+	struct sdr_segment *g = &s->segment[index];
+
+	s->segment_free = g->next;
+	*g = (struct sdr_segment){
+		.mem = mem, .offset = command->arg[1], .at = at, .left = command->arg[2], .next = SDR_NONE};
+	if (t->head == SDR_NONE)
+		t->head = index;
+	else
+		s->segment[t->tail].next = index;
+	t->tail = index;
+	sdr_list(s, (uint32_t)(t - s->sends));
+	sp_issue_start(c, &s->issue);
+}
+
+static int sdr_send_one(struct sp_ctx *c, struct sdr *s, const struct sp_command *command)
+{
+	const uint64_t k = command->cookie;
+	struct sdr_send *t = &s->sends[k % s->slots];
+	const struct sp_mem *mem;
+	int rc;
+
+	if (s->segment_free == SDR_NONE)
+		return -EAGAIN;
+	rc = sdr_source(c, command, &mem);
+	if (rc)
+		return rc;
+	rc = sdr_start(c, s, k, command->arg[2], (uint32_t)command->arg[3]);
+	if (rc) {
+		if (mem)
+			sp_mem_put(c, mem);
+		return rc;
+	}
+	t->ended = true;
+	sdr_append(c, s, t, mem, command, 0);
+	return 0;
+}
+
+static int sdr_continue(struct sp_ctx *c, struct sdr *s, const struct sp_command *command)
+{
+	struct sdr_send *t = &s->sends[command->cookie % s->slots];
+	const uint64_t bytes = command->arg[2], at = command->arg[3];
+	const struct sp_mem *mem;
+	int rc;
+
+	if (t->message != command->cookie + 1 || t->ended)
+		return -ENOENT;
+	if (at % s->mtu || at > t->length || bytes > t->length - at || !bytes ||
+	    (bytes % s->mtu && bytes != t->length - at))
+		return -EINVAL;
+	if (s->segment_free == SDR_NONE)
+		return -EAGAIN;
+	rc = sdr_source(c, command, &mem);
+	if (rc)
+		return rc;
+	sdr_append(c, s, t, mem, command, at);
+	return 0;
+}
+
+/* Ends the connection: what was to be sent is let go, and buffers are the application's again. */
+static int sdr_close(struct sp_ctx *c, struct sdr *s)
+{
+	if (!s->connected)
+		return -ENOTCONN;
+	__atomic_store_n(&s->connected, 0, __ATOMIC_RELEASE);
+	sp_timer_cancel(c, &s->timer[SDR_TIMER_CTS]);
+	for (uint32_t i = 0; i < s->slots; i++) {
+		struct sdr_send *t = &s->sends[i];
+
+		if (!t->message)
+			continue;
+		t->ended = true;
+		if (t->head == SDR_NONE)
+			sdr_release(c, s, t);
+		while (t->message)
+			sdr_segment_done(c, s, t);
+	}
+	sdr_flag(c, s, SP_SDR_CLOSED);
+	return 0;
+}
+
+int sdr_send_command(struct sp_ctx *c, const struct sp_command *command)
+{
+	struct sdr *s = c->state;
+	struct sdr_send *t = &s->sends[command->cookie % s->slots];
+
+	if (command->op == SP_CMD_CLOSE)
+		return sdr_close(c, s);
+	if (!s->send || command->op < SP_SDR_CMD_SEND || command->op > SP_SDR_CMD_END)
+		return -EOPNOTSUPP;
+	if (!s->connected)
+		return -ENOTCONN;
+	switch (command->op) {
+	case SP_SDR_CMD_SEND:
+		return sdr_send_one(c, s, command);
+	case SP_SDR_CMD_START:
+		return command->arg[2] ? sdr_start(c, s, command->cookie, command->arg[2], (uint32_t)command->arg[3]) :
+					 -EINVAL;
+	case SP_SDR_CMD_CONTINUE:
+		return sdr_continue(c, s, command);
+	default:
+		if (t->message != command->cookie + 1 || t->ended)
+			return -ENOENT;
+		t->ended = true;
+		if (t->head == SDR_NONE)
+			sdr_release(c, s, t);
+		return 0;
+	}
+}
+
+void sdr_send_detach(struct sp_ctx *c)
+{
+	struct sdr *s = c->state;
+
+	for (uint32_t i = 0; s->sends && s->segment && i < s->slots; i++)
+		if (s->sends[i].message)
+			for (uint32_t g = s->sends[i].head; g != SDR_NONE; g = s->segment[g].next)
+				if (s->segment[g].mem)
+					sp_mem_put(c, s->segment[g].mem);
+}
+
+/* ---- packets ------------------------------------------------------------------------------------------------------- */
+/* Sends from the message's first segment; how many packets, or -EAGAIN. */
+static int sdr_send_packets(struct sp_ctx *c, struct sdr *s, struct sdr_send *t, unsigned budget)
+{
+	struct sdr_segment *g = &s->segment[t->head];
+	const uint64_t k = t->message - 1;
+	const uint32_t id = sp_sdr_slot(k, s->slots), tag = sp_sdr_generation(k, s->slots, s->generations) * s->channels;
+	struct sp_write_imm ext;
+	unsigned sent = 0;
+
+	do {
+		const uint32_t len = g->left < s->mtu ? (uint32_t)g->left : s->mtu, qp = tag + s->channel;
+		const struct sp_send send = {
+			.dest_qp = s->peer_qp + qp,
+			.psn = s->psn[qp],
+			.opcode = SP_UC_WRITE_ONLY_IMM,
+			.flags = g->at + len == t->length ? SP_PKT_SE : 0,
+			/* One flow per QP: a channel stays on its worker and its way through the network. */
+			.udp_source = (uint16_t)(SP_ROCE_UDP_SOURCE_MIN | ((s->peer_qp + qp) * 0x9E3779B1u) >> 18),
+			.ext = &ext,
+			.ext_len = sizeof(ext),
+			.len = len,
+			.mem = g->mem,
+			.offset = g->offset,
+		};
+		int rc;
+
+		sp_store_be64(ext.reth.va, id * s->max_bytes + g->at);
+		sp_store_be32(ext.reth.rkey, s->peer_rkey);
+		sp_store_be32(ext.reth.dma_len, len);
+		sp_store_be32(ext.immdt.imm, sp_sdr_imm(s->split, id, g->at / s->mtu, t->immediate));
+		rc = sp_send_roce(c, s->path, &send);
+		if (rc == -EAGAIN)
+			return sent ? (int)sent : -EAGAIN;
+		/* Any other failure is a packet lost on the way: whoever needs it sends it again. */
+		if (rc)
+			c->counters[SDR_SEND_ERRORS]++;
+		s->psn[qp] = (s->psn[qp] + 1) & SP_ROCE_PSN_MASK;
+		s->channel = s->channel + 1 < s->channels ? s->channel + 1 : 0;
+		c->counters[SDR_PACKETS_SENT]++;
+		c->counters[SDR_BYTES_SENT] += len;
+		g->offset += len;
+		g->at += len;
+		g->left -= len;
+		sent++;
+	} while (g->left && sent < budget);
+	return (int)sent;
+}
+
+/* Oldest message first, so that what is sent again never waits for messages that have no clear-to-send yet. */
+int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
+{
+	struct sdr *s = c->state;
+	const uint64_t may_send = __atomic_load_n(&s->may_send, __ATOMIC_RELAXED);
+
+	(void)issue;
+	if (may_send != s->told_may_send)
+		sdr_tell(c, s, SDR_CONNECTION(s, may_send), s->told_may_send = may_send);
+	while (s->first != SDR_NONE && s->connected) {
+		struct sdr_send *t = &s->sends[s->first];
+		int sent;
+
+		if (t->message > may_send)
+			return SP_ISSUE_WAIT;
+		if (!budget)
+			return SP_ISSUE_MORE;
+		sent = sdr_send_packets(c, s, t, budget);
+		if (sent < 0)
+			return SP_ISSUE_MORE;
+		budget -= (unsigned)sent;
+		if (!s->segment[t->head].left)
+			sdr_segment_done(c, s, t);
+	}
+	return SP_ISSUE_DONE;
+}

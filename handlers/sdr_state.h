@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * State of the sdr handler, shared by sdr.c (context, commands, report), sdr_receive.c (packets into messages) and
+ * sdr_send.c (messages into packets, clear-to-send). Who may touch a field:
+ * [fixed] written by attach() only; [home] the context's home worker only; [shared] any worker, by __atomic builtins;
+ * [open] written by the home worker while the slot is free, read-only while the message is open.
+ */
+#ifndef HANDLERS_SDR_STATE_H
+#define HANDLERS_SDR_STATE_H
+
+#include "spindle-handler.h"
+#include "wire/roce.h"
+#include "wire/sdr.h"
+
+enum sdr_drop {
+	SDR_BAD_OPCODE,	      /* not UC RDMA WRITE Only with Immediate */
+	SDR_SHORT_HEADER,     /* no room for RETH and ImmDt */
+	SDR_BAD_RKEY,
+	SDR_OUT_OF_RANGE,     /* message id or packet offset that the context does not have */
+	SDR_BAD_LENGTH,	      /* DMALen is not the payload's length */
+	SDR_OVER_MTU,
+	SDR_ADDRESS_MISMATCH, /* address contradicts the immediate */
+	SDR_BEYOND_END,	      /* contradicts the length of the message */
+	SDR_LATE,	      /* for a message that is gone: the null key */
+	SDR_NOT_POSTED,	      /* for a message that never was */
+	SDR_BAD_CONTROL,
+	SDR_BAD_NONCE,	      /* control packet for or from another connection */
+};
+
+enum sdr_counter {
+	SDR_PACKETS,
+	SDR_BYTES,
+	SDR_DUPLICATES,
+	SDR_LATE_PACKETS,
+	SDR_CHUNKS,
+	SDR_MESSAGES, /* complete ones */
+	SDR_RELEASED,
+	SDR_CTS_SENT,
+	SDR_CTS_RECEIVED,
+	SDR_PACKETS_SENT,
+	SDR_BYTES_SENT,
+	SDR_MESSAGES_SENT,
+	SDR_SEND_ERRORS,
+	SDR_PEER_RESTARTS,
+};
+
+#define SDR_FIXED SP_SDR_LENGTH_FIXED
+
+enum sdr_slot_state { SDR_FREE, SDR_OPEN };
+
+/* A receive slot and the message in it. */
+struct sdr_slot {
+	uint64_t message;	  /* [open] k */
+	const struct sp_mem *mem; /* [open] */
+	uint64_t offset, posted;  /* [open] where in mem, how many bytes */
+	uint64_t *claim;	  /* [fixed] a bit per packet; words [shared]: who sets it may write the packet's bytes */
+	uint64_t *done;		  /* [fixed] the same, set once the bytes are there; with one worker it is `claim` */
+	uint64_t *chunk;	  /* [fixed] a bit per chunk; words [shared]: who sets it publishes it to the host */
+	uint32_t index;		  /* [fixed] */
+	uint32_t generation;	  /* [open] */
+	/* [shared]: SDR_FIXED | length once that is known, before it the furthest end of a packet accepted. One word, so
+	 * that "may this packet still be accepted" and "may the length still become this" are decided in one order. */
+	uint64_t extent __attribute__((aligned(64)));
+	uint64_t packets, duplicates, chunks; /* [shared] chunks: bits set in `chunk`, counted after publication */
+	uint64_t immediate;		      /* [shared] value, mask << 32 */
+	uint32_t complete;		      /* [shared] 1 once that was published */
+	uint32_t state;			      /* [shared] enum sdr_slot_state: home opens, the last one out frees */
+	uint64_t opened;		      /* [home] messages opened (or skipped) in this slot so far */
+} __attribute__((aligned(64)));
+
+/* A receive that waits to be opened. */
+struct sdr_post {
+	uint64_t message; /* k + 1; 0: free */
+	const struct sp_mem *mem;
+	uint64_t offset, length;
+	bool cancelled;
+};
+
+/* What is left of a message for the report: message k at k mod `records`. */
+struct sdr_record {
+	uint64_t message; /* [home] k + 1, from opening on */
+	uint64_t late;	  /* [shared] */
+	bool finished;	  /* the rest is filled in, by completion() */
+	bool complete;
+	uint64_t length, packets, duplicates, immediate;
+};
+
+#define SDR_NONE UINT32_MAX
+
+/* A piece of a message to send. */
+struct sdr_segment {
+	const struct sp_mem *mem;
+	uint64_t offset, at, left; /* in memory, in the message, bytes still to go */
+	uint32_t next;
+};
+
+/* A send slot and the message in it; [home] all of it. */
+struct sdr_send {
+	uint64_t message; /* k + 1; 0: free */
+	uint64_t length, segments;
+	uint32_t immediate;
+	bool ended, listed;
+	uint32_t head, tail;	   /* segments */
+	uint32_t previous, next; /* messages that have segments, by k */
+};
+
+enum sdr_timer_kind { SDR_TIMER_OPEN, SDR_TIMER_CTS, SDR_TIMERS };
+
+struct sdr {
+	/* [fixed], what every packet needs first */
+	uint32_t rkey, mtu;
+	struct sp_sdr_split split;
+	uint8_t id_shift; /* 32 - id bits */
+	uint32_t offset_mask, slots;
+	uint64_t max_bytes; /* M */
+	uint16_t *generation_of; /* QP index -> generation */
+	struct sdr_slot *slot;
+	const struct sp_mem *area;
+	struct sp_sdr_layout layout;
+	uint32_t chunk_bytes, per_chunk; /* per_chunk: packets */
+	int8_t chunk_shift;		 /* per_chunk is 1 << chunk_shift; -1: no power of two */
+	bool implicit;			 /* credit */
+	bool queued;			 /* receives may be posted for slots in use: implicit credit, one worker */
+	bool send, receive;
+	uint32_t generations, channels;
+	uint64_t max_packets, max_chunks; /* of one message */
+	sp_time life, cts_interval;
+	uint64_t *quiet; /* [shared] per slot and generation: time of the last packet, or of the message's end */
+
+	/* receives, [home] */
+	struct sdr_post *post;
+	uint64_t posts;	     /* entries of post */
+	uint64_t next_post;  /* k of the next receive */
+	uint64_t next_open;  /* k of the next to open, where opening goes in order (control credit) */
+	struct sdr_record *record;
+	uint64_t *record_chunks; /* bitmaps of finished messages, only where they are kept */
+	uint64_t records;
+	uint64_t heard; /* [shared] k + 1 of the highest message of which a packet has come */
+	struct sp_timer timer[SDR_TIMERS];
+	sp_time cts_wait;
+
+	/* connection, [home] unless marked */
+	struct sp_path *path;
+	uint32_t peer_qp, peer_control, peer_rkey;
+	uint64_t peer_nonce, nonce; /* written before connected */
+	uint32_t connected;	    /* [shared] */
+	uint32_t control_psn;
+	uint64_t flags;	   /* [shared] SP_SDR_CONNECTED... */
+	uint64_t may_send; /* [shared] clear-to-send: messages below */
+
+	/* sends, [home] */
+	struct sdr_send *sends;
+	struct sdr_segment *segment;
+	uint32_t segment_free;
+	uint32_t first, last; /* messages that have segments */
+	uint64_t next_send, segments_done, told_may_send;
+	uint32_t *psn; /* per generation and channel */
+	uint32_t channel;
+	struct sp_issue issue;
+};
+
+#define SDR_LINE(s, kind, index, field)                                                                                \
+	((s)->layout.kind + (uint64_t)(index) * 64 + offsetof(struct sp_sdr_##kind##_status, field))
+#define SDR_CONNECTION(s, field) ((s)->layout.connection + offsetof(struct sp_sdr_connection, field))
+
+static inline void sdr_tell(struct sp_ctx *c, const struct sdr *s, uint64_t offset, uint64_t value)
+{
+	sp_dma_store64(c, s->area, offset, value);
+}
+
+/* *p = max(*p, value) */
+static inline void sdr_raise(uint64_t *p, uint64_t value)
+{
+	uint64_t old = __atomic_load_n(p, __ATOMIC_RELAXED);
+
+	while (old < value && !__atomic_compare_exchange_n(p, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+/* The latest message opened in a slot with that generation, into *k; false: there was none. [home]'s `opened` is read by
+ * other workers here: an old value makes a packet late that came too early, nothing else. */
+static inline bool sdr_latest(const struct sdr *s, const struct sdr_slot *slot, uint32_t generation, uint64_t *k)
+{
+	uint64_t opened = __atomic_load_n(&slot->opened, __ATOMIC_RELAXED);
+
+	if (opened <= generation)
+		return false;
+	opened--;
+	opened -= (opened - generation) % s->generations;
+	*k = opened * s->slots + slot->index;
+	return true;
+}
+
+static inline uint64_t sdr_length(const struct sdr_slot *slot)
+{
+	uint64_t extent = __atomic_load_n(&slot->extent, __ATOMIC_SEQ_CST);
+
+	return extent & SDR_FIXED ? extent & ~SDR_FIXED : slot->posted;
+}
+
+#pragma GCC visibility push(hidden) /* three files, one handler */
+/* sdr_receive.c */
+uint64_t sdr_classify(struct sp_ctx *c, struct sp_packet *p);
+uint32_t sdr_miss(struct sp_ctx *c, struct sp_packet *p);
+uint32_t sdr_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *packet, unsigned n);
+void sdr_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end end);
+int sdr_post(struct sp_ctx *c, const struct sp_command *command);
+int sdr_complete(struct sp_ctx *c, const struct sp_command *command);
+int sdr_packets(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result);
+void sdr_open_due(struct sp_ctx *c); /* opens what is posted, in order, and grants it to the peer */
+void sdr_receive_detach(struct sp_ctx *c);
+extern const struct sp_export sdr_exports;
+
+/* sdr_send.c */
+int sdr_connect(struct sp_ctx *c, const struct sp_command *command);
+int sdr_send_command(struct sp_ctx *c, const struct sp_command *command);
+void sdr_send_detach(struct sp_ctx *c);
+int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget);
+uint32_t sdr_control(struct sp_ctx *c, struct sp_packet *p); /* a packet on the control QP: verdict */
+void sdr_grant(struct sp_ctx *c);			     /* more receives are open: tell the peer */
+void sdr_cts_timer(struct sp_ctx *c);
+#pragma GCC visibility pop
+
+#endif

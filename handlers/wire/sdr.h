@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * SDR (software-defined RDMA, arXiv 2505.05366): what is on the wire, and what NIC and host program share.
+ *
+ * Every packet of a message is one UC RDMA WRITE Only with Immediate: BTH, RETH, ImmDt, payload. The immediate is the
+ * transport, from its most significant bit: message id, packet offset, user bits (10 + 18 + 4 by default).
+ *
+ *   31            22 21                                4 3      0
+ *  +----------------+-----------------------------------+--------+
+ *  |   message id   |  packet offset within the message |  user  |
+ *  +----------------+-----------------------------------+--------+
+ *
+ * The k-th message sent lands in the k-th receive posted (k from 0, 64 bits, never on the wire). With S slots and
+ * G generations it has id k mod S, and goes to QP base + g * C + c, g = (k div S) mod G, c any of C channels. RETH's
+ * address is id * M + offset * mtu (M: maximum message bytes), its length the payload's without padding. SE is set on
+ * the packet that ends the message. The user's 32-bit immediate travels in fragments: with u user bits, packet p carries
+ * bits [f * u, f * u + u), f = p mod (32 / u). A message of no bytes is one packet of no bytes.
+ */
+#ifndef SPINDLE_WIRE_SDR_H
+#define SPINDLE_WIRE_SDR_H
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "host.h"
+
+#define SP_SDR_HEADER	      20u /* RETH and ImmDt */
+#define SP_SDR_MTU_MIN	      64u
+#define SP_SDR_MTU_MAX	      4096u
+#define SP_SDR_MAX_MESSAGES   (1u << 20) /* S */
+#define SP_SDR_MAX_QPS	      4096u	 /* G * C */
+#define SP_SDR_SPLIT_DEFAULT  "10+18+4"
+#define SP_SDR_SEGMENTS_MAX   (1u << 20)
+
+/* ---- the immediate ----------------------------------------------------------------------------------------------- */
+struct sp_sdr_split {
+	uint8_t id, offset, user; /* bits, 32 in all */
+};
+
+/* "10+18+4"; -EINVAL unless the sum is 32 and user one of 0, 1, 2, 4, 8, 16. */
+static inline int sp_sdr_split_parse(const char *text, struct sp_sdr_split *split)
+{
+	unsigned part[3] = {0, 0, 0};
+
+	for (int i = 0; i < 3; i++) {
+		if (*text < '0' || *text > '9')
+			return -EINVAL;
+		for (; *text >= '0' && *text <= '9'; text++) {
+			part[i] = part[i] * 10 + (unsigned)(*text - '0');
+			if (part[i] > 32)
+				return -EINVAL;
+		}
+		if (*text++ != (i < 2 ? '+' : '\0'))
+			return -EINVAL;
+	}
+	if (part[0] + part[1] + part[2] != 32 || part[2] > 16 || (part[2] & (part[2] - 1)))
+		return -EINVAL;
+	split->id = (uint8_t)part[0];
+	split->offset = (uint8_t)part[1];
+	split->user = (uint8_t)part[2];
+	return 0;
+}
+
+/* 64 bits wide inside, because a part may have all 32 bits or none. */
+static inline uint32_t sp_sdr_ones(unsigned bits)
+{
+	return (uint32_t)((1ull << bits) - 1);
+}
+
+static inline uint32_t sp_sdr_imm_id(struct sp_sdr_split s, uint32_t imm)
+{
+	return (uint32_t)((uint64_t)imm >> (32 - s.id));
+}
+
+static inline uint32_t sp_sdr_imm_packet(struct sp_sdr_split s, uint32_t imm)
+{
+	return imm >> s.user & sp_sdr_ones(s.offset);
+}
+
+/* Where in the user's immediate the fragment of a packet lies: its lowest bit. Only with user bits. */
+static inline unsigned sp_sdr_fragment_shift(struct sp_sdr_split s, uint64_t packet)
+{
+	return (unsigned)(packet & (32u / s.user - 1)) * s.user;
+}
+
+static inline uint32_t sp_sdr_imm(struct sp_sdr_split s, uint32_t id, uint64_t packet, uint32_t user)
+{
+	uint64_t imm = (uint64_t)id << (32 - s.id) | packet << s.user;
+
+	if (s.user)
+		imm |= user >> sp_sdr_fragment_shift(s, packet) & sp_sdr_ones(s.user);
+	return (uint32_t)imm;
+}
+
+static inline uint32_t sp_sdr_slot(uint64_t message, uint32_t slots)
+{
+	return (uint32_t)(message % slots);
+}
+
+static inline uint32_t sp_sdr_generation(uint64_t message, uint32_t slots, uint32_t generations)
+{
+	return (uint32_t)(message / slots % generations);
+}
+
+/* Packets, or chunks, of `unit` bytes that `bytes` take: at least one. */
+static inline uint64_t sp_sdr_units(uint64_t bytes, uint64_t unit)
+{
+	return bytes ? (bytes - 1) / unit + 1 : 1;
+}
+
+/* ---- control packets: payload of UC SEND Only to the peer's control QP, big-endian -------------------------------- */
+#define SP_SDR_CONTROL_MAGIC   0x53445243u /* "SDRC" */
+#define SP_SDR_CONTROL_VERSION 1
+
+enum sp_sdr_control_type {
+	SP_SDR_CTS = 1, /* struct sp_sdr_cts */
+};
+
+struct sp_sdr_control {
+	uint8_t magic[4];
+	uint8_t version, type;
+	uint8_t length[2]; /* bytes of the whole, this header included; what is beyond is ignored */
+	uint8_t to[8];	   /* nonce of the end that this is for: tells packets for a predecessor of the same numbers */
+	uint8_t from[8];   /* nonce of the end that sent it: tells a peer that has started anew */
+};
+
+/* Clear-to-send: messages [0, count) may be sent. Idempotent; the largest count that came is the one that holds. */
+struct sp_sdr_cts {
+	struct sp_sdr_control head;
+	uint8_t count[8];
+};
+static_assert(sizeof(struct sp_sdr_control) == 24 && sizeof(struct sp_sdr_cts) == 32, "on the wire");
+#define SP_SDR_CTS_AHEAD (1ull << 32) /* no peer opens this many messages that we have not sent */
+
+/* ---- commands; cookie is the message number k except where noted -------------------------------------------------- */
+enum sp_sdr_command {
+	/* SP_CMD_POST: arg[0..2] = memory, offset, length. k must be the next. -EAGAIN: its slot is in use.
+	 * SP_CMD_COMPLETE: -ENOENT when k is not held (or no longer).
+	 * SP_CMD_CLOSE: ends the connection: nothing more is sent, what was to be sent is let go. */
+	SP_SDR_CMD_CONNECT = SP_CMD_OWN, /* arg[0..1] peer's address as in memory, [2] its QP | control QP << 32,
+					    [3] its nonce, [4] our nonce, [5] its rkey */
+	SP_SDR_CMD_SEND,     /* one-shot: arg[0..2] memory, offset, length, [3] immediate. k must be the next */
+	SP_SDR_CMD_START,    /* stream: arg[2] length of the message, [3] immediate. k must be the next */
+	SP_SDR_CMD_CONTINUE, /* arg[0..2] memory, offset, length, [3] offset within the message */
+	SP_SDR_CMD_END,	     /* no more segments: the slot is free when those handed in have left */
+	SP_SDR_CMD_PACKETS,  /* arg[0] chunk: its packet bits go to the area's `packets`; result arg[0] = packets */
+};
+
+/* ---- area shared with the host program: NIC writes, host reads. 64 bytes a line, host byte order ------------------- */
+#define SP_SDR_AREA_MAGIC   0x41524453u
+#define SP_SDR_AREA_VERSION 1
+
+struct sp_sdr_area {
+	uint32_t magic;
+	uint16_t version, reserved;
+	uint32_t slots, generations, channels;
+	uint32_t control_qp; /* 0: none, credit is implicit */
+	uint64_t bitmap, bitmap_stride, packets, bytes; /* offsets; bytes: of the whole area */
+	uint64_t reserved2;
+};
+
+enum { SP_SDR_CONNECTED = 1, SP_SDR_PEER_SEEN = 2, SP_SDR_PEER_RESTARTED = 4, SP_SDR_CLOSED = 8 };
+struct sp_sdr_connection {
+	uint64_t flags;
+	uint64_t may_send; /* clear-to-send from the peer: messages below this number */
+	uint64_t granted;  /* clear-to-send for the peer */
+	uint64_t segments; /* segments handed to the port since the QP was made */
+	uint64_t reserved[4];
+};
+
+enum { SP_SDR_OPEN = 1, SP_SDR_COMPLETE = 2 };
+#define SP_SDR_LENGTH_FIXED (1ull << 63)
+struct sp_sdr_recv_status {
+	uint64_t message;   /* k + 1 of the message that the fields below are about, 0: none */
+	uint64_t state;	    /* SP_SDR_OPEN, SP_SDR_COMPLETE */
+	uint64_t length;    /* as posted; with SP_SDR_LENGTH_FIXED as the sender has told */
+	uint64_t packets;   /* distinct packets that have come */
+	uint64_t immediate; /* user immediate, and above it the mask of its bits that have come */
+	uint64_t released;  /* k + 1 of the latest message of this slot that the NIC has let go of */
+	uint64_t reserved[2];
+};
+
+struct sp_sdr_send_status {
+	uint64_t message;  /* k + 1 of the message in the slot */
+	uint64_t segments; /* segments of it that were handed to the port */
+	uint64_t released; /* k + 1 of the latest message of this slot that is sent and ended */
+	uint64_t reserved[5];
+};
+static_assert(sizeof(struct sp_sdr_area) == 64 && sizeof(struct sp_sdr_connection) == 64, "one line");
+static_assert(sizeof(struct sp_sdr_recv_status) == 64 && sizeof(struct sp_sdr_send_status) == 64, "one line");
+
+/* header | connection | recv_status[S] | send_status[S] | S chunk bitmaps | packet bits of one chunk.
+ * Bitmaps: bit 0 of word 0 is chunk (packet) 0; a chunk's bit is set once all its bytes are in place. */
+struct sp_sdr_layout {
+	uint64_t connection, recv, send, bitmap, bitmap_stride, packets, bytes;
+};
+
+/* chunks: of a message of the maximum size; per_chunk: packets of a chunk. */
+static inline struct sp_sdr_layout sp_sdr_layout(uint32_t slots, uint64_t chunks, uint64_t per_chunk)
+{
+	struct sp_sdr_layout l = {.connection = sizeof(struct sp_sdr_area)};
+
+	l.recv = l.connection + sizeof(struct sp_sdr_connection);
+	l.send = l.recv + (uint64_t)slots * sizeof(struct sp_sdr_recv_status);
+	l.bitmap = l.send + (uint64_t)slots * sizeof(struct sp_sdr_send_status);
+	l.bitmap_stride = (chunks + 511) / 512 * 64;
+	l.packets = l.bitmap + slots * l.bitmap_stride;
+	l.bytes = l.packets + (per_chunk + 511) / 512 * 64;
+	return l;
+}
+
+#endif

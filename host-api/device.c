@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The calls of spindle.h, handed on to whoever stands behind the device. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "device.h"
+
+static int sp_mr_make(struct sp_dev *dev, void *addr, uint64_t len, struct sp_mr **mr)
+{
+	struct sp_mr *m;
+	int rc;
+
+	if (!len)
+		return -EINVAL;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	m->dev = dev;
+	m->addr = addr;
+	m->len = len;
+	rc = addr ? dev->ops->mr_reg(dev, addr, len, m) : dev->ops->mr_alloc(dev, len, m);
+	if (rc) {
+		free(m);
+		return rc;
+	}
+	*mr = m;
+	return 0;
+}
+
+int sp_mr_alloc(struct sp_dev *dev, uint64_t len, struct sp_mr **mr)
+{
+	return sp_mr_make(dev, NULL, len, mr);
+}
+
+int sp_mr_reg(struct sp_dev *dev, void *addr, uint64_t len, struct sp_mr **mr)
+{
+	if (!dev->ops->mr_reg)
+		return -EOPNOTSUPP;
+	return addr ? sp_mr_make(dev, addr, len, mr) : -EINVAL;
+}
+
+int sp_mr_free(struct sp_mr *mr)
+{
+	int rc;
+
+	if (!mr)
+		return 0;
+	rc = mr->dev->ops->mr_free(mr->dev, mr);
+	if (!rc)
+		free(mr);
+	return rc;
+}
+
+int sp_context_open(struct sp_dev *dev, const char *name, const char *handler, const struct sp_setting *settings,
+		    size_t count, uint32_t *id, struct sp_error *error)
+{
+	struct sp_error ignored;
+
+	error = error ? error : &ignored;
+	memset(error, 0, sizeof(*error));
+	return dev->ops->context_open(dev, name, handler, settings, count, id, error);
+}
+
+int sp_context_close(struct sp_dev *dev, uint32_t id)
+{
+	return dev->ops->context_close(dev, id);
+}
+
+int sp_context_area(struct sp_dev *dev, uint32_t id, void **addr, uint64_t *len)
+{
+	*addr = NULL;
+	*len = 0;
+	return dev->ops->context_area(dev, id, addr, len);
+}
+
+int sp_dev_address(struct sp_dev *dev, int family, uint8_t ip[16])
+{
+	return dev->ops->address(dev, family, ip);
+}
+
+uint32_t sp_dev_payload(struct sp_dev *dev, int family)
+{
+	return dev->ops->payload(dev, family);
+}
+
+int sp_command_post(struct sp_dev *dev, const struct sp_command *command)
+{
+	return dev->ops->command_post(dev, command);
+}
+
+int sp_command_call(struct sp_dev *dev, const struct sp_command *command, struct sp_event *result)
+{
+	struct sp_event ignored;
+
+	return dev->ops->command_call(dev, command, result ? result : &ignored);
+}
+
+int sp_event_take(struct sp_dev *dev, uint32_t id, struct sp_event *event)
+{
+	return dev->ops->event_take(dev, id, event);
+}
+
+int sp_progress(struct sp_dev *dev, sp_time now)
+{
+	return dev->ops->progress(dev, now);
+}
+
+sp_time sp_next_deadline(struct sp_dev *dev)
+{
+	return dev->ops->next_deadline(dev);
+}
+
+sp_time sp_clock(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (sp_time)t.tv_sec * SP_SEC + (sp_time)t.tv_nsec * SP_NS;
+}
+
+void sp_dev_close(struct sp_dev *dev)
+{
+	if (dev)
+		dev->ops->close(dev);
+}

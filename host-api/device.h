@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What stands behind a struct sp_dev. Two implementations: the embedded NIC (pipeline/host.c) and the attached one. */
+#ifndef HOST_API_DEVICE_H
+#define HOST_API_DEVICE_H
+
+#include "spindle.h"
+
+struct sp_dev_ops {
+	int (*mr_alloc)(struct sp_dev *, uint64_t len, struct sp_mr *);
+	int (*mr_reg)(struct sp_dev *, void *addr, uint64_t len, struct sp_mr *);
+	int (*mr_free)(struct sp_dev *, struct sp_mr *);
+	int (*context_open)(struct sp_dev *, const char *name, const char *handler, const struct sp_setting *, size_t,
+			    uint32_t *id, struct sp_error *);
+	int (*context_close)(struct sp_dev *, uint32_t id);
+	int (*context_area)(struct sp_dev *, uint32_t id, void **addr, uint64_t *len);
+	int (*address)(struct sp_dev *, int family, uint8_t ip[16]);
+	uint32_t (*payload)(struct sp_dev *, int family);
+	int (*command_post)(struct sp_dev *, const struct sp_command *);
+	int (*command_call)(struct sp_dev *, const struct sp_command *, struct sp_event *);
+	int (*event_take)(struct sp_dev *, uint32_t id, struct sp_event *);
+	int (*progress)(struct sp_dev *, sp_time now);
+	sp_time (*next_deadline)(struct sp_dev *);
+	void (*close)(struct sp_dev *);
+};
+
+struct sp_dev {
+	const struct sp_dev_ops *ops;
+};
+
+#endif

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* SDR for applications: contexts, QPs, connections. */
+#include "sdr_private.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+
+static_assert(sizeof(struct sdr_qp_info) == 128, "exchanged between machines");
+
+#define SDR_QPN_FIRST 0x10000u
+#define SDR_QPN_TRIES 4096u
+
+int sdr_context_create(struct sp_dev *dev, const struct sdr_context_attr *attr, struct sdr_context **context)
+{
+	struct sdr_context *x;
+
+	if (!dev || (attr && attr->channels > SP_SDR_MAX_QPS))
+		return -EINVAL;
+	x = calloc(1, sizeof(*x));
+	if (!x)
+		return -ENOMEM;
+	x->dev = dev;
+	x->channels = attr && attr->channels ? attr->channels : 1;
+	*context = x;
+	return 0;
+}
+
+int sdr_context_destroy(struct sdr_context *context)
+{
+	if (!context)
+		return 0;
+	if (context->qps)
+		return -EBUSY;
+	free(context);
+	return 0;
+}
+
+/* ---- QP: made of defaults, settings, the NIC's context ------------------------------------------------------------- */
+static __attribute__((format(printf, 3, 4))) int sdr_refuse(struct sp_error *error, const char *key, const char *format,
+							     ...)
+{
+	va_list args;
+
+	snprintf(error->key, sizeof(error->key), "%s", key);
+	va_start(args, format);
+	vsnprintf(error->text, sizeof(error->text), format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+static uint64_t sdr_mix(uint64_t x) /* splitmix64's output function */
+{
+	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
+	x = (x ^ x >> 27) * 0x94D049BB133111EBull;
+	return x ^ x >> 31;
+}
+
+/* Fills qp->info and qp->split from the attributes. What is left unchecked here the handler checks. */
+static int sdr_qp_defaults(struct sdr_qp *qp, const struct sdr_qp_attr *attr, struct sp_error *error)
+{
+	struct sdr_qp_info *i = &qp->info;
+	uint64_t reach;
+
+	if (sp_sdr_split_parse(attr->split ? attr->split : SP_SDR_SPLIT_DEFAULT, &qp->split))
+		return sdr_refuse(error, "split", "\"%s\" is no split", attr->split);
+	i->magic = SDR_QP_INFO_MAGIC;
+	i->version = SDR_QP_INFO_VERSION;
+	i->channels = qp->context->channels;
+	i->mtu = attr->mtu ? attr->mtu : SP_ROCE_MTU_DEFAULT;
+	if (i->mtu < SP_SDR_MTU_MIN || i->mtu > SP_SDR_MTU_MAX)
+		return sdr_refuse(error, "mtu", "%u is not within %u and %u", i->mtu, SP_SDR_MTU_MIN, SP_SDR_MTU_MAX);
+	reach = (uint64_t)i->mtu << qp->split.offset;
+	i->chunk_bytes = attr->chunk_bytes ? attr->chunk_bytes : 65536 / i->mtu * i->mtu;
+	if (i->chunk_bytes % i->mtu)
+		return sdr_refuse(error, "chunk-bytes", "%u is not a multiple of mtu (%u)", i->chunk_bytes, i->mtu);
+	i->max_message_bytes = attr->max_message_bytes ? attr->max_message_bytes : 16u << 20;
+	if (i->max_message_bytes > reach) {
+		if (attr->max_message_bytes)
+			return sdr_refuse(error, "max-message-bytes", "%" PRIu64 " is more than mtu * 2^%u",
+					  i->max_message_bytes, qp->split.offset);
+		i->max_message_bytes = reach;
+	}
+	i->max_messages = attr->max_messages ? attr->max_messages : qp->split.id < 6 ? 1u << qp->split.id : 64;
+	if (i->max_messages > SP_SDR_MAX_MESSAGES || i->max_messages > 1ull << qp->split.id)
+		return sdr_refuse(error, "max-messages", "%u is more than %u id bits count, or than %u",
+				  i->max_messages, qp->split.id, SP_SDR_MAX_MESSAGES);
+	i->generations = attr->generations ? attr->generations : 4;
+	if (i->generations > SP_SDR_MAX_QPS || i->generations * i->channels > SP_SDR_MAX_QPS)
+		return sdr_refuse(error, "generations", "%u generations of %u channels are more than %u QPs",
+				  i->generations, i->channels, SP_SDR_MAX_QPS);
+	i->nonce = attr->nonce;
+	while (!i->nonce)
+		if (getrandom(&i->nonce, sizeof(i->nonce), 0) < 0 && errno != EINTR)
+			return -errno;
+	/* A key of the connection's own keeps out what a predecessor with the same QP numbers left in the network. */
+	i->rkey = attr->rkey ? attr->rkey : (uint32_t)sdr_mix(i->nonce);
+	i->split[0] = qp->split.id;
+	i->split[1] = qp->split.offset;
+	i->split[2] = qp->split.user;
+	qp->segments = attr->segments ? attr->segments : 1024;
+	qp->no_send = attr->no_send;
+	qp->no_recv = attr->no_recv;
+	return 0;
+}
+
+#define SDR_SETTINGS 20
+struct sdr_settings {
+	struct sp_setting set[SDR_SETTINGS];
+	char text[SDR_SETTINGS][32];
+	size_t count;
+};
+
+static void sdr_set(struct sdr_settings *s, const char *key, uint64_t value, const char *unit)
+{
+	snprintf(s->text[s->count], sizeof(s->text[0]), "%" PRIu64 "%s", value, unit);
+	s->set[s->count].key = key;
+	s->set[s->count].value = s->text[s->count];
+	s->count++;
+}
+
+static void sdr_set_text(struct sdr_settings *s, const char *key, const char *value)
+{
+	s->set[s->count++] = (struct sp_setting){key, value};
+}
+
+static int sdr_qp_open(struct sdr_qp *qp, const struct sdr_qp_attr *attr, uint32_t qpn, struct sp_error *error)
+{
+	const struct sdr_qp_info *i = &qp->info;
+	struct sdr_settings s = {.count = 0};
+	char split[16], name[32];
+
+	snprintf(name, sizeof(name), "sdr-%u", qpn);
+	snprintf(split, sizeof(split), "%u+%u+%u", qp->split.id, qp->split.offset, qp->split.user);
+	sdr_set(&s, "qp", qpn, "");
+	sdr_set(&s, "rkey", i->rkey, "");
+	sdr_set(&s, "mtu", i->mtu, "");
+	sdr_set(&s, "chunk-bytes", i->chunk_bytes, "");
+	sdr_set(&s, "max-message-bytes", i->max_message_bytes, "");
+	sdr_set(&s, "max-messages", i->max_messages, "");
+	sdr_set(&s, "generations", i->generations, "");
+	sdr_set(&s, "channels", i->channels, "");
+	sdr_set(&s, "segments", qp->segments, "");
+	sdr_set_text(&s, "split", split);
+	sdr_set_text(&s, "credit", attr->implicit_credit ? "implicit" : "control");
+	sdr_set_text(&s, "send", attr->no_send ? "no" : "yes");
+	sdr_set_text(&s, "receive", attr->no_recv ? "no" : "yes");
+	if (attr->implicit_credit)
+		sdr_set(&s, "queue", i->max_messages, ""); /* this library posts no more */
+	if (attr->rate_bps)
+		sdr_set(&s, "rate", attr->rate_bps, "");
+	if (attr->cts_interval)
+		sdr_set(&s, "cts-interval", attr->cts_interval, "ps");
+	if (attr->max_packet_life)
+		sdr_set(&s, "max-packet-life", attr->max_packet_life, "ps");
+	static_assert(SDR_SETTINGS >= 17, "one for each of the above");
+	return sp_context_open(qp->dev, attr->name ? attr->name : name, "sdr", s.set, s.count, &qp->id, error);
+}
+
+/* The area that the NIC offers must be the one that we have asked for. */
+static int sdr_qp_map(struct sdr_qp *qp)
+{
+	const struct sdr_qp_info *i = &qp->info;
+	const uint64_t packets = sp_sdr_units(i->max_message_bytes, i->mtu), per_chunk = i->chunk_bytes / i->mtu;
+	struct sp_sdr_area header;
+	void *addr;
+	uint64_t len;
+	int rc = sp_context_area(qp->dev, qp->id, &addr, &len);
+
+	if (rc)
+		return rc;
+	qp->layout = sp_sdr_layout(i->max_messages, sp_sdr_units(i->max_message_bytes, i->chunk_bytes),
+				   packets < per_chunk ? packets : per_chunk);
+	if (!addr || len < qp->layout.bytes)
+		return -EIO;
+	memcpy(&header, addr, sizeof(header));
+	if (header.magic != SP_SDR_AREA_MAGIC || header.version != SP_SDR_AREA_VERSION ||
+	    header.bytes != qp->layout.bytes || header.bitmap != qp->layout.bitmap)
+		return -EIO;
+	qp->area = addr;
+	qp->info.control_qpn = header.control_qp;
+	return 0;
+}
+
+int sdr_qp_create(struct sdr_context *context, const struct sdr_qp_attr *attr, struct sdr_qp **out,
+		  struct sp_error *error)
+{
+	static const struct sdr_qp_attr defaults;
+	struct sp_error ignored;
+	struct sdr_qp *qp = calloc(1, sizeof(*qp));
+	uint32_t qps, step = 1;
+	int rc;
+
+	error = error ? error : &ignored;
+	memset(error, 0, sizeof(*error));
+	attr = attr ? attr : &defaults;
+	if (!qp)
+		return -ENOMEM;
+	qp->context = context;
+	qp->dev = context->dev;
+	rc = sdr_qp_defaults(qp, attr, error);
+	if (rc)
+		goto fail;
+	rc = -EADDRNOTAVAIL;
+	if (attr->family != AF_INET6)
+		rc = sp_dev_address(qp->dev, AF_INET, qp->info.ip);
+	if (rc && attr->family != AF_INET)
+		rc = sp_dev_address(qp->dev, AF_INET6, qp->info.ip);
+	if (rc) {
+		rc = rc == -ENOENT ? -EADDRNOTAVAIL : rc;
+		goto fail;
+	}
+	rc = -ENOMEM;
+	qp->sends = calloc(qp->info.max_messages, sizeof(*qp->sends));
+	qp->recvs = calloc(qp->info.max_messages, sizeof(*qp->recvs));
+	if (!qp->sends || !qp->recvs)
+		goto fail;
+
+	qps = qp->info.generations * qp->info.channels;
+	while (step < qps)
+		step *= 2;
+	qp->info.qpn = attr->qpn ? attr->qpn : SDR_QPN_FIRST;
+	rc = sdr_qp_open(qp, attr, qp->info.qpn, error);
+	for (unsigned i = 1; !attr->qpn && (rc == -EADDRINUSE || (rc == -EEXIST && !attr->name)) && i < SDR_QPN_TRIES;
+	     i++) {
+		qp->info.qpn += step;
+		if (!sp_roce_qp_valid(qp->info.qpn + step))
+			break;
+		rc = sdr_qp_open(qp, attr, qp->info.qpn, error);
+	}
+	if (rc)
+		goto fail;
+	rc = sdr_qp_map(qp);
+	if (rc)
+		goto close;
+	context->qps++;
+	*out = qp;
+	return 0;
+close:
+	sp_context_close(qp->dev, qp->id);
+fail:
+	free(qp->sends);
+	free(qp->recvs);
+	free(qp);
+	return rc;
+}
+
+int sdr_qp_destroy(struct sdr_qp *qp)
+{
+	int rc;
+
+	if (!qp)
+		return 0;
+	rc = sp_context_close(qp->dev, qp->id);
+	if (rc == -EAGAIN || rc == -EBUSY)
+		return rc;
+	qp->context->qps--;
+	free(qp->sends);
+	free(qp->recvs);
+	free(qp);
+	return rc == -ENODEV || rc == -ENOENT ? 0 : rc; /* a NIC that has gone has let go of it too */
+}
+
+/* ---- connection ---------------------------------------------------------------------------------------------------- */
+int sdr_qp_info_get(struct sdr_qp *qp, struct sdr_qp_info *info)
+{
+	*info = qp->info;
+	return 0;
+}
+
+const char *sdr_qp_mismatch(const struct sdr_qp *qp, const struct sdr_qp_info *peer)
+{
+	const struct sdr_qp_info *our = &qp->info;
+
+	if (peer->magic != our->magic)
+		return "magic";
+	if (peer->version != our->version)
+		return "version";
+	if (peer->mtu != our->mtu)
+		return "mtu";
+	if (peer->chunk_bytes != our->chunk_bytes)
+		return "chunk-bytes";
+	if (peer->max_message_bytes != our->max_message_bytes)
+		return "max-message-bytes";
+	if (peer->max_messages != our->max_messages)
+		return "max-messages";
+	if (peer->generations != our->generations)
+		return "generations";
+	if (peer->channels != our->channels)
+		return "channels";
+	if (memcmp(peer->split, our->split, sizeof(our->split)))
+		return "split";
+	if (!peer->control_qpn != !our->control_qpn)
+		return "credit";
+	return NULL;
+}
+
+static bool sdr_is_mapped(const uint8_t ip[16])
+{
+	static const uint8_t prefix[12] = {[10] = 0xFF, 0xFF};
+
+	return !memcmp(ip, prefix, sizeof(prefix));
+}
+
+int sdr_qp_connect(struct sdr_qp *qp, const struct sdr_qp_info *peer)
+{
+	struct sp_command command = {
+		.op = SP_SDR_CMD_CONNECT,
+		.flags = SP_CMD_REPLY,
+		.context = qp->id,
+		.arg = {[2] = peer->qpn | (uint64_t)peer->control_qpn << 32, peer->nonce, qp->info.nonce, peer->rkey},
+	};
+	int rc = sdr_qp_check(qp);
+
+	if (rc)
+		return rc;
+	if (qp->connected)
+		return -EISCONN;
+	if (sdr_qp_mismatch(qp, peer) || sdr_is_mapped(peer->ip) != sdr_is_mapped(qp->info.ip))
+		return -EPROTO;
+	if (!sp_roce_qp_valid(peer->qpn) || (peer->control_qpn && !sp_roce_qp_valid(peer->control_qpn)) || !peer->nonce)
+		return -EPROTO;
+	if (qp->info.mtu > sp_dev_payload(qp->dev, sdr_is_mapped(qp->info.ip) ? AF_INET : AF_INET6))
+		return -EMSGSIZE;
+	memcpy(command.arg, peer->ip, sizeof(peer->ip));
+	rc = sp_command_call(qp->dev, &command, NULL);
+	qp->connected = !rc;
+	return rc;
+}
+
+int sdr_qp_disconnect(struct sdr_qp *qp)
+{
+	const struct sp_command command = {.op = SP_CMD_CLOSE, .flags = SP_CMD_REPLY, .context = qp->id};
+
+	if (!qp->connected)
+		return -ENOTCONN;
+	qp->connected = false;
+	return sp_command_call(qp->dev, &command, NULL);
+}
+
+int sdr_qp_status(struct sdr_qp *qp, struct sdr_qp_status *status)
+{
+	const uint64_t at = qp->layout.connection;
+	const uint64_t flags = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, flags));
+
+	sdr_qp_check(qp);
+	*status = (struct sdr_qp_status){
+		.id = qp->id,
+		.connected = qp->connected,
+		.peer_seen = flags & SP_SDR_PEER_SEEN,
+		.peer_restarted = flags & SP_SDR_PEER_RESTARTED,
+		.closed = flags & SP_SDR_CLOSED,
+		.may_send = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, may_send)),
+		.granted = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, granted)),
+		.error = qp->error,
+	};
+	return 0;
+}
+
+int sdr_qp_check(struct sdr_qp *qp)
+{
+	struct sp_event e;
+
+	/* Commands are checked before they are handed over: one that failed all the same means that the two sides no
+	 * longer agree on the numbers of messages, and nothing later can work. */
+	for (int i = 0; i < 64 && !qp->error; i++) {
+		const int rc = sp_event_take(qp->dev, qp->id, &e);
+
+		if (rc < 0)
+			qp->error = rc;
+		if (rc <= 0)
+			break;
+		if (e.type == SP_EVENT_CLOSED)
+			qp->error = -ECONNRESET;
+		else if (e.type == SP_EVENT_RESULT && e.status < 0)
+			qp->error = -EIO;
+	}
+	return qp->error;
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------------------- */
+int sdr_mr_alloc(struct sdr_context *context, uint64_t len, struct sp_mr **mr)
+{
+	return sp_mr_alloc(context->dev, len, mr);
+}
+
+int sdr_mr_reg(struct sdr_context *context, void *addr, uint64_t len, struct sp_mr **mr)
+{
+	return sp_mr_reg(context->dev, addr, len, mr);
+}
+
+int sdr_mr_dereg(struct sp_mr *mr)
+{
+	return sp_mr_free(mr);
+}
+
+int sdr_mr_check(const struct sdr_qp *qp, const struct sp_mr *mr, uint64_t offset, uint64_t len)
+{
+	if (!mr || mr->dev != qp->dev)
+		return -EINVAL;
+	return offset <= mr->len && len <= mr->len - offset ? 0 : -EFAULT;
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------------------------- */
+int sdr_wait_until(struct sdr_qp *qp, int (*poll)(void *arg), void *arg, sp_time timeout)
+{
+	const sp_time start = sp_clock(), until = timeout < SP_NEVER - start ? start + timeout : SP_NEVER;
+
+	for (unsigned idle = 0;; idle++) {
+		const sp_time now = sp_clock();
+		int rc = sp_progress(qp->dev, now);
+		sp_time pause;
+
+		if (rc < 0)
+			return rc;
+		rc = poll(arg);
+		if (rc != -EAGAIN)
+			return rc;
+		if (now >= until)
+			return -ETIMEDOUT;
+		if (idle < 64) { /* answers mostly come soon; longer waits should cost no processor */
+			sched_yield();
+			continue;
+		}
+		pause = sp_next_deadline(qp->dev);
+		pause = pause > now ? pause - now : 0;
+		pause = pause < 50 * SP_US ? pause : 50 * SP_US;
+		if (pause >= SP_US)
+			nanosleep(&(struct timespec){.tv_nsec = (long)(pause / SP_NS)}, NULL);
+	}
+}

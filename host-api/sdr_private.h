@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of the sdr_ calls: sdr.c (contexts, QPs, connections), sdr_send.c, sdr_recv.c. */
+#ifndef HOST_API_SDR_PRIVATE_H
+#define HOST_API_SDR_PRIVATE_H
+
+#include <errno.h>
+
+#include "../handlers/wire/roce.h"
+#include "../handlers/wire/sdr.h"
+#include "sdr.h"
+
+struct sdr_context {
+	struct sp_dev *dev;
+	uint32_t channels, qps;
+};
+
+struct sdr_send {
+	struct sdr_qp *qp; /* NULL: free */
+	uint64_t message, length, segments;
+	bool ended;
+};
+
+enum sdr_recv_phase { SDR_RECV_POSTED, SDR_RECV_RELEASING };
+
+struct sdr_recv {
+	struct sdr_qp *qp; /* NULL: free */
+	uint64_t message, length;
+	enum sdr_recv_phase phase;
+};
+
+struct sdr_qp {
+	struct sdr_context *context;
+	struct sp_dev *dev;
+	uint32_t id;
+	const uint8_t *area; /* the NIC writes it, and is not trusted to: all that is read from it is checked */
+	struct sp_sdr_layout layout;
+	struct sp_sdr_split split;
+	struct sdr_qp_info info;
+	uint32_t segments;
+	uint64_t segments_issued;
+	bool no_send, no_recv, connected;
+	int error; /* sticky */
+	uint64_t next_send, next_recv;
+	struct sdr_send *sends; /* max_messages each */
+	struct sdr_recv *recvs;
+};
+
+#define SDR_AREA_LINE(qp, kind, index, field)                                                                          \
+	((qp)->layout.kind + (uint64_t)(index) * 64 + offsetof(struct sp_sdr_##kind##_status, field))
+
+static inline uint64_t sdr_area_read(const struct sdr_qp *qp, uint64_t offset)
+{
+	return __atomic_load_n((const uint64_t *)(const void *)(qp->area + offset), __ATOMIC_ACQUIRE);
+}
+
+#pragma GCC visibility push(hidden)
+/* What the NIC has said since the last call; 0 or the QP's sticky error. */
+int sdr_qp_check(struct sdr_qp *qp);
+int sdr_mr_check(const struct sdr_qp *qp, const struct sp_mr *mr, uint64_t offset, uint64_t len);
+
+/* Calls poll(arg) and drives the NIC until poll returns something else than -EAGAIN. */
+int sdr_wait_until(struct sdr_qp *qp, int (*poll)(void *arg), void *arg, sp_time timeout);
+#pragma GCC visibility pop
+
+#endif

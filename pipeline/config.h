@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nic.ini: sections, keys, values and where they stood; and a NIC's configuration made from them. */
+#ifndef PIPELINE_CONFIG_H
+#define PIPELINE_CONFIG_H
+
+#include "nic.h"
+
+struct sp_config_key {
+	char *name, *value;
+	unsigned line;
+};
+
+struct sp_config_section {
+	char *kind, *name; /* "nic", "" or "context", NAME */
+	unsigned line;
+	struct sp_config_key *key;
+	size_t keys;
+};
+
+struct sp_config {
+	char *file;
+	struct sp_config_section *section;
+	size_t sections;
+};
+
+/* Reads a file. Errors name file and line: text in error. Refuses sections other than [nic] (once) and [context NAME]
+ * (unique names), keys outside sections, keys twice (except those of [nic] that may repeat: ip, gateway, port,
+ * neighbour). */
+int sp_config_read(const char *file, struct sp_config **config, struct sp_error *error);
+int sp_config_parse(const char *name, const char *text, size_t len, struct sp_config **config, struct sp_error *error);
+void sp_config_free(struct sp_config *config);
+
+/* The [nic] section into nic (which must be zeroed): ip, mac, mtu, gateway, workers, seed, icrc, port, exception,
+ * neighbour, name, memory-limit, idle. Strings in nic point into config, which must outlive it. */
+int sp_config_nic(const struct sp_config *config, struct sp_nic_config *nic, struct sp_error *error);
+/* Adds every [context NAME] to a NIC; what sp_nic_context_add says is reported with file and line. */
+int sp_config_contexts(const struct sp_config *config, struct sp_nic *nic, struct sp_error *error);
+
+/* One parser for values, used for handlers' parameters too. 0, or -EINVAL, -ERANGE. */
+int sp_parse_uint(const char *text, uint64_t *value);  /* 12, 0x1F, 64K, 1M, 2G: powers of 1024 */
+int sp_parse_bool(const char *text, uint64_t *value);  /* yes no on off true false 1 0 */
+int sp_parse_time(const char *text, uint64_t *ps);     /* 10ps 5ns 1.5us 20ms 3s */
+int sp_parse_rate(const char *text, uint64_t *bits);   /* 1000 10k 2.5M 400G: bit/s, powers of 1000 */
+int sp_parse_ip(const char *text, uint8_t ip[16], uint8_t *prefix); /* address or address/bits; prefix NULL: no /bits */
+int sp_parse_mac(const char *text, uint8_t mac[6]);
+void sp_format_ip(const uint8_t ip[16], char text[46]);
+/* Which of the words known (up to NULL) may have been meant by one that is none of them; NULL if none is near. */
+const char *sp_nearest(const char *word, const char *const *known);
+
+#endif

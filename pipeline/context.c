@@ -1,0 +1,673 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "context.h"
+#include "config.h"
+#include "dispatch.h"
+#include "handler.h"
+#include "host.h"
+#include "issue.h"
+#include "memory.h"
+#include "message.h"
+#include "path.h"
+#include "registry.h"
+#include "timer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define MAPPED (1u << 20) /* from here on memory comes zeroed from the kernel, page by page as it is used */
+#define HEAD 64
+
+struct sp_allocation {
+	struct sp_allocation *next;
+	size_t bytes;
+};
+
+void *sp_context_alloc(struct sp_context *c, size_t bytes)
+{
+	struct sp_allocation *a;
+	size_t all;
+
+	if (bytes == 0 || __builtin_add_overflow(bytes, (size_t)HEAD + 63, &all))
+		return NULL;
+	all &= ~(size_t)63;
+	if (sp_memory_charge(c->nic, all))
+		return NULL;
+	if (all >= MAPPED) {
+		a = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (a == MAP_FAILED)
+			a = NULL;
+	} else {
+		a = aligned_alloc(64, all);
+		if (a)
+			memset(a, 0, all);
+	}
+	if (!a) {
+		sp_memory_credit(c->nic, all);
+		return NULL;
+	}
+	a->bytes = all;
+	a->next = c->allocation;
+	c->allocation = a;
+	return (uint8_t *)a + HEAD;
+}
+
+static void free_allocations(struct sp_context *c)
+{
+	while (c->allocation) {
+		struct sp_allocation *a = c->allocation;
+		size_t bytes = a->bytes;
+
+		c->allocation = a->next;
+		if (bytes >= MAPPED)
+			munmap(a, bytes);
+		else
+			free(a);
+		sp_memory_credit(c->nic, bytes);
+	}
+}
+
+struct sp_context *sp_context_by_id(struct sp_nic *nic, uint32_t id)
+{
+	struct sp_context *c;
+
+	if ((id & 0xFFFF) >= SP_MAX_CONTEXTS)
+		return NULL;
+	c = __atomic_load_n(&nic->context[id & 0xFFFF], __ATOMIC_ACQUIRE);
+	return c && c->id == id ? c : NULL;
+}
+
+uint64_t sp_context_sum(const struct sp_context *c, size_t field)
+{
+	uint64_t sum = 0;
+
+	for (unsigned w = 0; w < c->nic->workers; w++)
+		sum += *(const uint64_t *)((const uint8_t *)c->view[w] + field);
+	return sum;
+}
+
+/* ---- making one ---- */
+
+static const char *const generic[] = {"qp", "filter", "companion", "rate", "message-timeout", NULL};
+
+static const char *setting(const struct sp_context *c, const char *key)
+{
+	for (size_t i = 0; i < c->settings; i++)
+		if (!strcmp(c->setting[i].key, key))
+			return c->setting[i].value;
+	return NULL;
+}
+
+static bool is_generic(const char *key)
+{
+	for (unsigned i = 0; generic[i]; i++)
+		if (!strcmp(generic[i], key))
+			return true;
+	return false;
+}
+
+static int check_value(const struct sp_param *param, const char *text, struct sp_error *error)
+{
+	uint64_t value;
+	int r = sp_param_parse(param, text, &value);
+
+	if (r == -ERANGE && param->max)
+		return sp_error_set(error, ERANGE, param->name, "%s = %s is out of range (%" PRIu64 " to %" PRIu64 ")", param->name,
+				    text, param->min, param->max);
+	if (r == -ERANGE)
+		return sp_error_set(error, ERANGE, param->name, "%s = %s is out of range (at least %" PRIu64 ")", param->name, text,
+				    param->min);
+	if (r)
+		return sp_error_set(error, EINVAL, param->name, "%s = %s: not %s", param->name, text,
+				    param->type == SP_UINT   ? "a number"
+				    : param->type == SP_BOOL ? "yes or no"
+				    : param->type == SP_TIME ? "a time such as 10us or 5ms"
+							     : "a rate such as 2.5G (bit/s)");
+	return 0;
+}
+
+/* Known keys only, and values of the declared type. */
+static int check_settings(const struct sp_context *c, struct sp_error *error)
+{
+	const struct sp_handler *both[2] = {c->handler, c->companion ? c->companion->handler : NULL};
+
+	for (size_t i = 0; i < c->settings; i++) {
+		const char *key = c->setting[i].key;
+		const struct sp_param *param = sp_handler_param(c->handler, key);
+		int r;
+
+		for (size_t k = 0; k < i; k++)
+			if (!strcmp(c->setting[k].key, key))
+				return sp_error_set(error, EINVAL, key, "%s is given twice", key);
+		if (!param && both[1])
+			param = sp_handler_param(both[1], key);
+		if (!param && !is_generic(key))
+			return sp_error_set(error, EINVAL, key, "handler %s has no parameter %s", c->handler->name, key);
+		r = param ? check_value(param, c->setting[i].value, error) : 0;
+		if (r)
+			return r;
+	}
+	for (unsigned b = 0; b < 2 && both[b]; b++)
+		for (const struct sp_param *p = both[b]->params; p && p->name; p++)
+			if (!p->fallback && !setting(c, p->name))
+				return sp_error_set(error, EINVAL, p->name, "handler %s needs %s: %s", both[b]->name, p->name, p->help);
+	return 0;
+}
+
+static int check_handler(const struct sp_handler *h, struct sp_error *error)
+{
+	const char *what = NULL;
+
+	if (h->messages != SP_MESSAGES_NONE && !h->classify)
+		what = "has messages but no classify()";
+	else if (h->messages > SP_MESSAGES_SLOTS)
+		what = "names an unknown kind of messages";
+	else if (sp_names_count(h->drops) > SP_MAX_DROPS || sp_names_count(h->counters) > SP_MAX_COUNTERS)
+		what = "declares too many drop reasons or counters";
+	return what ? sp_error_set(error, EINVAL, "handler", "handler %s %s", h->name, what) : 0;
+}
+
+static struct sp_context *create(struct sp_nic *nic, const char *name, const struct sp_handler *h)
+{
+	struct sp_context *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	snprintf(c->name, sizeof(c->name), "%s", name);
+	c->nic = nic;
+	c->handler = h;
+	c->reasons = sp_names_count(h->drops);
+	c->counters = sp_names_count(h->counters);
+	c->attaching = true;
+	return c;
+}
+
+static int create_views(struct sp_context *c)
+{
+	for (uint16_t w = 0; w < c->nic->workers; w++) {
+		struct sp_view *v = sp_context_alloc(c, sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		v->context = c;
+		v->owner = c->nic->worker[w];
+		v->pub.state = c->state;
+		v->pub.counters = v->counters;
+		v->pub.worker = w;
+		v->pub.workers = c->nic->workers;
+		v->pub.home = c->home;
+		c->view[w] = v;
+	}
+	return 0;
+}
+
+static int copy_settings(struct sp_context *c, const struct sp_setting *from, size_t count)
+{
+	c->setting = calloc(count ? count : 1, sizeof(*c->setting));
+	if (!c->setting)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		c->setting[i].key = strdup(from[i].key);
+		c->setting[i].value = strdup(from[i].value);
+		c->settings = i + 1;
+		if (!c->setting[i].key || !c->setting[i].value)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* State, views and settings: what attach() needs. */
+static int prepare(struct sp_context *c, const struct sp_context_config *config, struct sp_error *error)
+{
+	c->state = c->handler->ctx_size ? sp_context_alloc(c, c->handler->ctx_size) : NULL;
+	if ((c->handler->ctx_size && !c->state) || create_views(c) || sp_events_create(c) ||
+	    copy_settings(c, config->setting, config->settings))
+		return sp_error_set(error, ENOMEM, "", "no memory for context %s, or memory-limit reached", config->name);
+	return 0;
+}
+
+struct attach {
+	struct sp_context *context;
+	struct sp_error *error;
+	int result;
+};
+
+static int attach_one(struct sp_worker *w, struct sp_context *c, struct sp_error *error)
+{
+	struct sp_ctx *pub = &c->view[w->index]->pub;
+	int r = 0;
+
+	c->error = error;
+	pub->now = w->now;
+	if (c->handler->attach)
+		r = c->handler->attach(pub);
+	c->error = NULL;
+	if (r > 0) /* neither 0 nor -errno */
+		r = -EINVAL;
+	if (r < 0 && error && !error->text[0])
+		sp_error_set(error, -r, "", "handler %s: %s", c->handler->name, strerror(-r));
+	c->attaching = false;
+	c->attached = !r;
+	return r;
+}
+
+static void enlist(struct sp_worker *w, struct sp_context *c)
+{
+	if (sp_messages_idle(c)) {
+		c->sweep_at = w->now;
+		c->sweep_next = w->sweeping;
+		w->sweeping = c;
+	}
+	if (c->nic->workers > 1) {
+		c->elsewhere_next = w->elsewhere;
+		w->elsewhere = c;
+	}
+}
+
+/* On the home worker, so that attach() may send, arm and start like any other handler call. */
+static void attach(struct sp_worker *w, void *arg)
+{
+	struct attach *a = arg;
+	struct sp_context *c = a->context;
+
+	a->result = attach_one(w, c, a->error);
+	if (!a->result && c->companion)
+		a->result = attach_one(w, c->companion, a->error);
+	if (!a->result && c->handler->messages != SP_MESSAGES_NONE && !c->messages)
+		a->result = sp_error_set(a->error, EINVAL, "handler", "handler %s did not say how many messages it wants",
+					 c->handler->name);
+	if (a->result)
+		return;
+	enlist(w, c);
+	if (c->companion)
+		enlist(w, c->companion);
+}
+
+static int parse_generic(struct sp_context *c, struct sp_error *error)
+{
+	const char *qp = setting(c, "qp"), *rate = setting(c, "rate"), *idle = setting(c, "message-timeout");
+	uint64_t value = 0;
+
+	if (qp && (sp_parse_uint(qp, &value) || value < 2 || value >= 0xFFFFFF))
+		return sp_error_set(error, EINVAL, "qp", "qp = %s: not a QP number (2 to 0xFFFFFE)", qp);
+	c->qp_first = (uint32_t)value;
+	if (rate && sp_parse_rate(rate, &c->rate))
+		return sp_error_set(error, EINVAL, "rate", "rate = %s: not a rate such as 2.5G (bit/s)", rate);
+	if (idle && (sp_parse_time(idle, &value) || !value))
+		return sp_error_set(error, EINVAL, "message-timeout", "message-timeout = %s: not a time such as 5ms", idle);
+	c->idle = idle ? value : 0;
+	return 0;
+}
+
+/* From here on workers see it. */
+static int publish(struct sp_context *c, struct sp_error *error)
+{
+	struct sp_nic *nic = c->nic;
+	struct sp_context *other = NULL;
+	const char *filter = setting(c, "filter");
+	const unsigned list = nic->rules;
+	unsigned at = 0;
+	int r;
+
+	if (!c->qp_count && c->qp_first)
+		c->qp_count = 1;
+	if (!c->qp_count && !filter && !c->qp_control)
+		return sp_error_set(error, EINVAL, "", "context %s takes no packets: it needs a qp or a filter", c->name);
+	if (filter) {
+		while (at < SP_MAX_RULES && nic->rule[list][at])
+			at++;
+		if (at == SP_MAX_RULES)
+			return sp_error_set(error, ENOSPC, "filter", "more than %d filters", SP_MAX_RULES);
+		r = sp_rule_create(filter, c, &c->rule, error);
+		if (r)
+			return r;
+	}
+	if (c->qp_count) {
+		r = sp_qp_table_claim(nic->qps, c->qp_first, c->qp_count, 0, c, &other);
+		if (r)
+			return sp_error_set(error, -r, "qp", "QPs %u to %u: %s%s", c->qp_first, c->qp_first + c->qp_count - 1,
+					    other ? "context " : strerror(-r), other ? other->name : "");
+	}
+	if (c->qp_control) {
+		r = sp_qp_table_claim(nic->qps, c->qp_control, 1, SP_QP_CONTROL, c, &other);
+		if (r)
+			return sp_error_set(error, -r, "qp", "control QP %u: %s", c->qp_control, strerror(-r));
+	}
+	if (c->rule)
+		atomic_store_explicit(&nic->rule[list][at], c->rule, memory_order_release);
+	__atomic_store_n(&nic->context[c->id & 0xFFFF], c, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static int free_id(struct sp_nic *nic, uint32_t *id)
+{
+	for (uint32_t i = 0; i < SP_MAX_CONTEXTS; i++)
+		if (!nic->context[i]) {
+			if (!++nic->context_turn) /* 0 is no id */
+				nic->context_turn = 1;
+			*id = (uint32_t)nic->context_turn << 16 | i;
+			if (i >= nic->context_next)
+				__atomic_store_n(&nic->context_next, i + 1, __ATOMIC_RELEASE);
+			return 0;
+		}
+	return -ENOSPC;
+}
+
+static void destroy(struct sp_context *c)
+{
+	if (!c)
+		return;
+	sp_rule_destroy(c->rule);
+	sp_paths_free(c);
+	sp_messages_destroy(c);
+	if (c->area) {
+		uint32_t id = c->area->id;
+
+		sp_mem_put(&c->view[c->home]->pub, c->area);
+		sp_memory_remove(c->nic, id, c->owner);
+	}
+	for (size_t i = 0; i < c->settings; i++) {
+		free((void *)(uintptr_t)c->setting[i].key);
+		free((void *)(uintptr_t)c->setting[i].value);
+	}
+	free(c->setting);
+	free_allocations(c);
+	if (c->companion)
+		destroy(c->companion);
+	free(c);
+}
+
+static const char *config_value(const struct sp_context_config *config, const char *key)
+{
+	for (size_t i = 0; i < config->settings; i++)
+		if (!strcmp(config->setting[i].key, key))
+			return config->setting[i].value;
+	return NULL;
+}
+
+int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, uint32_t owner, struct sp_context **context,
+		   struct sp_error *error)
+{
+	const struct sp_handler *h = sp_handler_find(config->handler ? config->handler : "");
+	struct sp_context *c = NULL;
+	const char *beside;
+	struct attach a;
+	uint32_t id;
+	int r;
+
+	if (error)
+		memset(error, 0, sizeof(*error));
+	if (!h)
+		return sp_error_set(error, ENOENT, "handler", "there is no handler %s (spindle handler list)",
+				    config->handler ? config->handler : "given");
+	if (!config->name || !config->name[0] || strlen(config->name) >= sizeof(c->name))
+		return sp_error_set(error, EINVAL, "", "a context needs a name of at most %zu characters", sizeof(c->name) - 1);
+	for (size_t i = 0; i < config->settings; i++)
+		if (!config->setting[i].key || !config->setting[i].value)
+			return sp_error_set(error, EINVAL, "", "setting %zu has no key or no value", i + 1);
+	for (uint32_t i = 0; i < nic->context_next; i++)
+		if (nic->context[i] && !owner && !nic->context[i]->owner && !strcmp(nic->context[i]->name, config->name))
+			return sp_error_set(error, EEXIST, "", "there is a context %s already", config->name);
+	if (free_id(nic, &id))
+		return sp_error_set(error, ENOSPC, "", "more than %d contexts", SP_MAX_CONTEXTS);
+	r = check_handler(h, error);
+	if (r)
+		return r;
+	c = create(nic, config->name, h);
+	if (!c)
+		return sp_error_set(error, ENOMEM, "", "no memory for context %s", config->name);
+	c->id = id;
+	c->owner = owner;
+	c->home = (uint16_t)((id & 0xFFFF) % nic->workers);
+	beside = config_value(config, "companion");
+	if (beside) {
+		const struct sp_handler *ch = sp_handler_find(beside);
+
+		if (!ch) {
+			r = sp_error_set(error, ENOENT, "companion", "there is no handler %s (spindle handler list)", beside);
+			goto fail;
+		}
+		c->companion = create(nic, config->name, ch);
+		if (!c->companion) {
+			r = sp_error_set(error, ENOMEM, "", "no memory for context %s", config->name);
+			goto fail;
+		}
+		c->companion->first = c;
+		c->companion->home = c->home;
+		c->companion->owner = owner;
+		c->companion->id = id;
+	}
+	r = prepare(c, config, error);
+	if (!r && c->companion)
+		r = prepare(c->companion, config, error);
+	if (!r)
+		r = check_settings(c, error);
+	if (!r)
+		r = parse_generic(c, error);
+	if (r)
+		goto fail;
+	a = (struct attach){.context = c, .error = error};
+	sp_worker_call(nic->worker[c->home], attach, &a);
+	r = a.result ? a.result : publish(c, error);
+	if (r) {
+		sp_context_remove(c);
+		return r;
+	}
+	*context = c;
+	return 0;
+fail:
+	destroy(c);
+	return r;
+}
+
+/* ---- taking one down ---- */
+
+static void purge(struct sp_worker *w, void *arg)
+{
+	struct sp_context *c = arg;
+
+	sp_dispatch_forget(w, c);
+	sp_timers_purge(&w->timers, c);
+	sp_work_purge(w, c);
+	if (c->home == w->index) {
+		sp_issues_purge(w, c);
+		for (struct sp_context **at = &w->sweeping; *at; at = &(*at)->sweep_next)
+			if (*at == c) {
+				*at = c->sweep_next;
+				break;
+			}
+	}
+}
+
+static void purge_both(struct sp_worker *w, void *arg)
+{
+	struct sp_context *c = arg;
+
+	purge(w, c);
+	if (c->companion)
+		purge(w, c->companion);
+}
+
+static void detach(struct sp_worker *w, struct sp_context *c)
+{
+	struct sp_ctx *pub = &c->view[w->index]->pub;
+
+	pub->now = w->now;
+	if (c->attached && c->handler->detach)
+		c->handler->detach(pub);
+	c->attached = false;
+}
+
+/* On the home worker; the others have nothing of the context any more. */
+static void end(struct sp_worker *w, void *arg)
+{
+	struct sp_context *c = arg;
+
+	if (c->attached)
+		sp_messages_end_all(c->view[w->index]);
+	purge_both(w, c); /* completion() may have armed or started something again */
+	if (c->companion)
+		detach(w, c->companion);
+	detach(w, c);
+	purge_both(w, c);
+}
+
+static void remove_rule(struct sp_nic *nic, const struct sp_rule *rule)
+{
+	const unsigned list = nic->rules;
+	unsigned n = 0;
+
+	if (!rule)
+		return;
+	/* Nobody reads the other list: all workers have passed by since the last change. */
+	for (unsigned i = 0; i < SP_MAX_RULES && nic->rule[list][i]; i++)
+		if (nic->rule[list][i] != rule)
+			nic->rule[!list][n++] = nic->rule[list][i];
+	while (n < SP_MAX_RULES)
+		nic->rule[!list][n++] = NULL;
+	atomic_store_explicit(&nic->rules, !list, memory_order_release);
+}
+
+void sp_context_remove(struct sp_context *c)
+{
+	struct sp_nic *nic = c->nic;
+
+	sp_qp_table_release(nic->qps, c);
+	remove_rule(nic, c->rule);
+	if (nic->context[c->id & 0xFFFF] == c) /* not yet there when adding it failed */
+		__atomic_store_n(&nic->context[c->id & 0xFFFF], NULL, __ATOMIC_RELEASE);
+	/* Every worker passes by here: then none holds a pointer that it looked up before. */
+	for (unsigned w = 0; w < nic->workers; w++)
+		sp_worker_call(nic->worker[w], purge_both, c);
+	sp_worker_call(nic->worker[c->home], end, c);
+	nic->gone.taken += sp_context_sum(c, offsetof(struct sp_view, packets));
+	for (unsigned i = 0; i < c->reasons; i++)
+		nic->gone.dropped += sp_context_sum(c, offsetof(struct sp_view, drops) + i * sizeof(uint64_t));
+	destroy(c);
+}
+
+/* ---- handlers' calls ---- */
+
+static const char *param_text(struct sp_ctx *ctx, const char *name, const struct sp_param **param)
+{
+	struct sp_context *c = sp_view_of(ctx)->context;
+	const char *text = setting(c, name);
+
+	*param = sp_handler_param(c->handler, name);
+	return text ? text : *param ? (*param)->fallback : NULL;
+}
+
+uint64_t sp_param_uint(struct sp_ctx *ctx, const char *name)
+{
+	const struct sp_param *param;
+	const char *text = param_text(ctx, name, &param);
+	uint64_t value = 0;
+
+	if (param && text)
+		sp_param_parse(param, text, &value); /* checked before attach() */
+	return value;
+}
+
+const char *sp_param_string(struct sp_ctx *ctx, const char *name)
+{
+	const struct sp_param *param;
+	const char *text = param_text(ctx, name, &param);
+
+	return text ? text : "";
+}
+
+int sp_fail(struct sp_ctx *ctx, int err, const char *param, const char *format, ...)
+{
+	struct sp_error *error = sp_view_of(ctx)->context->error;
+	va_list ap;
+
+	if (error) {
+		snprintf(error->key, sizeof(error->key), "%s", param ? param : "");
+		va_start(ap, format);
+		vsnprintf(error->text, sizeof(error->text), format, ap);
+		va_end(ap);
+	}
+	return -err;
+}
+
+void *sp_alloc(struct sp_ctx *ctx, size_t bytes)
+{
+	struct sp_context *c = sp_view_of(ctx)->context;
+
+	return c->attaching ? sp_context_alloc(c, bytes) : NULL;
+}
+
+int sp_qp_claim(struct sp_ctx *ctx, uint32_t count)
+{
+	struct sp_context *c = sp_view_of(ctx)->context;
+
+	if (!c->attaching || !c->qp_first)
+		return sp_fail(ctx, EINVAL, "qp", "handler %s needs a qp", c->handler->name);
+	if (!count || count > SP_MAX_QPS || c->qp_first + count > 0xFFFFFF)
+		return sp_fail(ctx, EINVAL, "qp", "QPs %u + %u reach beyond the last QP number 0xFFFFFE", c->qp_first, count);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct sp_qp *qp = sp_qp_table_find(c->nic->qps, c->qp_first + i);
+
+		if (qp)
+			return sp_fail(ctx, EADDRINUSE, "qp", "QP %u (0x%x) belongs to context %s already", c->qp_first + i,
+				       c->qp_first + i, qp->context->name);
+	}
+	c->qp_count = count;
+	return 0;
+}
+
+int sp_qp_control(struct sp_ctx *ctx, uint32_t *qp)
+{
+	struct sp_context *c = sp_view_of(ctx)->context;
+	uint32_t at = c->nic->qp_control_next ? c->nic->qp_control_next : SP_QP_CONTROL_FIRST;
+
+	if (!c->attaching)
+		return -EINVAL;
+	for (uint32_t tried = 0; tried < SP_MAX_QPS; tried++, at++) {
+		if (at >= 0xFFFFFF)
+			at = SP_QP_CONTROL_FIRST;
+		if (!sp_qp_table_find(c->nic->qps, at) && (at < c->qp_first || at >= c->qp_first + c->qp_count)) {
+			*qp = c->qp_control = at;
+			c->nic->qp_control_next = at + 1;
+			return 0;
+		}
+	}
+	return -ENOSPC;
+}
+
+int sp_messages_limit(struct sp_ctx *ctx, uint32_t limit, sp_time idle)
+{
+	struct sp_context *c = sp_view_of(ctx)->context;
+
+	if (!c->attaching)
+		return -EINVAL;
+	return sp_messages_create(c, limit, c->idle ? c->idle : idle);
+}
+
+const struct sp_mem *sp_host_area(struct sp_ctx *ctx, uint64_t bytes)
+{
+	struct sp_context *c = sp_view_of(ctx)->context;
+	struct sp_mem *mem;
+
+	if (!c->attaching || c->area || sp_memory_add(c->nic, NULL, bytes, c->owner, &mem))
+		return NULL;
+	c->area = mem;
+	sp_mem_get(ctx, mem->id);
+	return mem;
+}
+
+uint64_t sp_random(struct sp_ctx *ctx)
+{
+	return sp_worker_random(sp_view_of(ctx)->owner);
+}
+
+const struct sp_export *sp_first(struct sp_ctx *ctx, struct sp_ctx **first)
+{
+	struct sp_context *c = sp_view_of(ctx)->context->first;
+
+	if (!c)
+		return NULL;
+	*first = &c->view[ctx->worker]->pub;
+	return c->handler->exports;
+}

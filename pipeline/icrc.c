@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The CRC itself is ISA-L's. What is ours is that the fields which count as ones stay as they are in the packet: the
+ * headers are masked on their way into a small copy, and the CRC goes over the copy and then over the rest in place.
+ * The copy is written in the pieces of 16 bytes that ISA-L reads: a load from the bytes of several stores would have to
+ * wait until these have left the store buffer.
+ */
+#include "icrc.h"
+
+#include <string.h>
+
+#include <isa-l/crc.h>
+
+enum {
+	IP4_LEN = 20,
+	IP6_LEN = 40,
+	UDP_BTH_LEN = 8 + 12,
+};
+
+/* CRC32 of as many bytes of ones. Eight stand for the local route header, which RoCEv2 does not have; what of them is
+ * not in the copy is what the CRC starts from. */
+#define ONES_4 0xFFFFFFFFu
+#define ONES_8 0x2144DF1Cu
+
+typedef uint8_t piece __attribute__((vector_size(16)));
+
+/* The headers with all that is before them in whole pieces; ones where the ICRC takes ones. */
+static const union {
+	uint8_t byte[48];
+	piece piece[3];
+} mask4 = {.byte = {
+		   [0 ... 7] = 0xFF,
+		   [8 + 1] = 0xFF,				 /* TOS */
+		   [8 + 8] = 0xFF,				 /* TTL */
+		   [8 + 10 ... 8 + 11] = 0xFF,			 /* header checksum */
+		   [8 + IP4_LEN + 6 ... 8 + IP4_LEN + 7] = 0xFF, /* UDP checksum */
+		   [8 + IP4_LEN + 8 + 4] = 0xFF,		 /* BTH resv8a */
+	   }};
+static const union {
+	uint8_t byte[64];
+	piece piece[4];
+} mask6 = {.byte = {
+		   [0 ... 3] = 0xFF,
+		   [4 + 0] = 0x0F,	     /* traffic class ... */
+		   [4 + 1 ... 4 + 3] = 0xFF, /* ... and flow label */
+		   [4 + 7] = 0xFF,	     /* hop limit */
+		   [4 + IP6_LEN + 6 ... 4 + IP6_LEN + 7] = 0xFF,
+		   [4 + IP6_LEN + 8 + 4] = 0xFF,
+	   }};
+
+static inline uint32_t crc(uint32_t before, const uint8_t *bytes, uint32_t len)
+{
+	return len ? crc32_gzip_refl(before, bytes, len) : before;
+}
+
+static inline piece load(const uint8_t *from)
+{
+	piece p;
+
+	memcpy(&p, from, sizeof(p));
+	return p;
+}
+
+typedef uint64_t pair __attribute__((vector_size(16)));
+
+static inline uint64_t load64(const uint8_t *from)
+{
+	uint64_t v;
+
+	memcpy(&v, from, sizeof(v));
+	return v;
+}
+
+static inline uint32_t crc_plain4(const uint8_t *l3)
+{
+	piece copy[3];
+
+	copy[0] = (piece)(pair){0, load64(l3)} | mask4.piece[0];
+	copy[1] = load(l3 + 8) | mask4.piece[1];
+	copy[2] = load(l3 + 24) | mask4.piece[2];
+	return crc(0, (const uint8_t *)copy, sizeof(copy));
+}
+
+static inline uint32_t crc_plain6(const uint8_t *l3)
+{
+	piece copy[4];
+
+	copy[0] = (piece)(pair){load64(l3) << 32, load64(l3 + 4)} | mask6.piece[0];
+	copy[1] = load(l3 + 12) | mask6.piece[1];
+	copy[2] = load(l3 + 28) | mask6.piece[2];
+	copy[3] = load(l3 + 44) | mask6.piece[3];
+	return crc(ONES_4, (const uint8_t *)copy, sizeof(copy));
+}
+
+static uint32_t crc_masked(uint32_t before, const uint8_t *bytes, const uint8_t *mask, uint32_t len)
+{
+	uint8_t copy[IP6_LEN];
+
+	for (uint32_t i = 0; i < len; i++)
+		copy[i] = bytes[i] | mask[i];
+	return crc(before, copy, len);
+}
+
+/* Options and extension headers count as they are: they make the copy no longer. */
+static __attribute__((noinline)) uint32_t crc_general(const uint8_t *l3, uint32_t l3_len, bool ip6)
+{
+	const uint8_t *mask = ip6 ? mask6.byte + 4 : mask4.byte + 8;
+	uint32_t ip_len = ip6 ? IP6_LEN : IP4_LEN, c;
+
+	c = crc_masked(ONES_8, l3, mask, ip_len);
+	c = crc(c, l3 + ip_len, l3_len - ip_len);
+	return crc_masked(c, l3 + l3_len, mask + ip_len, UDP_BTH_LEN);
+}
+
+uint32_t sp_icrc(const uint8_t *l3, uint32_t l3_len, uint32_t len)
+{
+	bool ip6 = l3[0] >> 4 == 6;
+	uint32_t c;
+
+	if (__builtin_expect(!ip6 && l3_len == IP4_LEN, 1))
+		c = crc_plain4(l3);
+	else if (ip6 && l3_len == IP6_LEN)
+		c = crc_plain6(l3);
+	else
+		c = crc_general(l3, l3_len, ip6);
+	return crc(c, l3 + l3_len + UDP_BTH_LEN, len - l3_len - UDP_BTH_LEN);
+}

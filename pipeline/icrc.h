@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* RoCEv2's invariant CRC (IBTA annex A17.3.3): Ethernet's CRC32 over 8 bytes of ones and the packet from the IP header
+ * to the end of the pad, with the fields that routers change (TOS/TTL/checksums, BTH resv8a, ...) set to ones. */
+#ifndef PIPELINE_ICRC_H
+#define PIPELINE_ICRC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The ICRC of a packet, to be stored little-endian after the pad. l3: IP header (no options), l3_len: bytes of IP
+ * header, len: bytes from l3 to the end of the pad (without ICRC); at least l3_len + 20. The bytes are not changed.
+ */
+uint32_t sp_icrc(const uint8_t *l3, uint32_t l3_len, uint32_t len);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "issue.h"
+
+/* ---- issue: contexts take turns on their home worker, and a context's issues take turns ---- */
+
+static void context_in(struct sp_worker *w, struct sp_context *c)
+{
+	if (c->issuing)
+		return;
+	c->issuing = true;
+	c->issuing_next = NULL;
+	if (w->issuing_tail)
+		w->issuing_tail->issuing_next = c;
+	else
+		w->issuing = c;
+	w->issuing_tail = c;
+}
+
+static struct sp_context *context_out(struct sp_worker *w)
+{
+	struct sp_context *c = w->issuing;
+
+	w->issuing = c->issuing_next;
+	if (!w->issuing)
+		w->issuing_tail = NULL;
+	c->issuing = false;
+	return c;
+}
+
+static void append(struct sp_context *c, struct sp_issue *i)
+{
+	if (c->issues) { /* issues is the last of a circular list */
+		i->next = c->issues->next;
+		c->issues->next = i;
+	} else {
+		i->next = i;
+	}
+	c->issues = i;
+}
+
+static void remove_first(struct sp_context *c)
+{
+	struct sp_issue *first = c->issues->next;
+
+	if (first == c->issues)
+		c->issues = NULL;
+	else
+		c->issues->next = first->next;
+	first->next = NULL;
+}
+
+void sp_issue_start(struct sp_ctx *ctx, struct sp_issue *i)
+{
+	struct sp_view *v = sp_view_of(ctx);
+
+	if (!v->context->handler->issue)
+		return;
+	if (v->pub.worker != v->context->home) { /* list and pace are the home worker's: it looks at every poll */
+		struct sp_context *c = v->context;
+
+		if (__atomic_exchange_n(&i->woken, 1, __ATOMIC_ACQ_REL))
+			return;
+		i->away = __atomic_load_n(&c->issue_elsewhere, __ATOMIC_RELAXED);
+		while (!__atomic_compare_exchange_n(&c->issue_elsewhere, &i->away, i, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			;
+		return;
+	}
+	if (i->active) {
+		i->wait = 0; /* started again while it runs: it will not be put to sleep */
+		return;
+	}
+	i->active = 1;
+	i->wait = 0;
+	i->ctx = v;
+	/* Having had nothing to send gives no right to a burst; having been polled late does, see sp_pace_charge. */
+	if (!v->context->issuing && v->context->tx_next < v->owner->now)
+		v->context->tx_next = v->owner->now;
+	append(v->context, i);
+	context_in(v->owner, v->context);
+}
+
+/* Lets one context send what its pace allows. */
+static unsigned run_context(struct sp_worker *w, struct sp_context *c)
+{
+	struct sp_view *v = c->view[w->index];
+	unsigned asked = 0;
+
+	v->pub.now = w->now;
+	while (c->issues && asked < SP_BURST && c->tx_next <= w->now) {
+		struct sp_issue *i = c->issues->next;
+		/* A paced context goes packet by packet: only then does tx_next say when the next is due. */
+		unsigned budget = c->rate ? 1 : SP_BURST - asked;
+		uint64_t before = v->sent;
+		int r;
+
+		i->wait = 1;
+		r = c->handler->issue(&v->pub, i, budget);
+		asked += (unsigned)(v->sent - before);
+		if (r == SP_ISSUE_DONE || (r == SP_ISSUE_WAIT && i->wait)) {
+			remove_first(c);
+			i->active = 0;
+			continue;
+		}
+		c->issues = i; /* first becomes last: the next one's turn */
+		if (v->sent == before) { /* it wants to, and cannot: port, buffers or neighbour */
+			w->issue_stuck = true;
+			break;
+		}
+	}
+	return asked;
+}
+
+unsigned sp_issues_run(struct sp_worker *w)
+{
+	unsigned asked = 0, turns = 0;
+
+	w->issue_stuck = false;
+	for (struct sp_context *c = w->elsewhere; c; c = c->elsewhere_next) {
+		struct sp_issue *i = __atomic_exchange_n(&c->issue_elsewhere, NULL, __ATOMIC_ACQ_REL);
+
+		while (i) {
+			struct sp_issue *next = i->away;
+
+			__atomic_store_n(&i->woken, 0, __ATOMIC_RELEASE); /* from here on it can be pushed again */
+			sp_issue_start(&c->view[w->index]->pub, i);
+			i = next;
+		}
+	}
+	for (struct sp_context *last = w->issuing_tail; w->issuing && turns < SP_ISSUES_PER_POLL; turns++) {
+		struct sp_context *c = context_out(w);
+
+		asked += run_context(w, c);
+		if (c->issues)
+			context_in(w, c);
+		if (c == last)
+			break;
+	}
+	return asked;
+}
+
+sp_time sp_issues_next(struct sp_worker *w)
+{
+	sp_time next = SP_NEVER;
+
+	for (struct sp_context *c = w->issuing; c; c = c->issuing_next)
+		if (c->tx_next < next)
+			next = c->tx_next;
+	return next;
+}
+
+void sp_issues_purge(struct sp_worker *w, struct sp_context *c)
+{
+	struct sp_context *first = w->issuing;
+
+	__atomic_store_n(&c->issue_elsewhere, NULL, __ATOMIC_RELAXED);
+	for (struct sp_context **at = &w->elsewhere; *at; at = &(*at)->elsewhere_next)
+		if (*at == c) {
+			*at = c->elsewhere_next;
+			break;
+		}
+	while (c->issues) {
+		struct sp_issue *i = c->issues->next;
+
+		remove_first(c);
+		i->active = 0;
+	}
+	w->issuing = w->issuing_tail = NULL;
+	while (first) {
+		struct sp_context *next = first->issuing_next;
+
+		first->issuing = false;
+		if (first != c)
+			context_in(w, first);
+		first = next;
+	}
+}
+
+#define LATE (10 * SP_US) /* a worker that comes late may make up for so much */
+#define WIRE_EXTRA 24     /* preamble and delimiter 8, FCS 4, gap 12 */
+
+void sp_pace_charge(struct sp_context *c, sp_time now, uint32_t bytes)
+{
+	const uint64_t bits = (uint64_t)(bytes + WIRE_EXTRA) * 8 * SP_SEC + c->tx_rest;
+
+	if (now > LATE && c->tx_next < now - LATE)
+		c->tx_next = now - LATE;
+	c->tx_next += bits / c->rate;
+	c->tx_rest = bits % c->rate;
+}
+
+void sp_pace(struct sp_ctx *ctx, uint64_t bits_per_second)
+{
+	struct sp_view *v = sp_view_of(ctx);
+	struct sp_context *c = v->context;
+
+	/* What has been sent already takes the rest of its time at the new rate. */
+	if (c->tx_next > v->owner->now && bits_per_second != c->rate) {
+		unsigned __int128 left = (unsigned __int128)(c->tx_next - v->owner->now) * c->rate;
+
+		left = bits_per_second ? left / bits_per_second : 0;
+		c->tx_next = v->owner->now + (sp_time)RTE_MIN(left, (unsigned __int128)(SP_NEVER / 2));
+	}
+	c->rate = bits_per_second;
+	c->tx_rest = 0;
+}
+
+/* ---- deferred work: one slice of the oldest, then to the end of the queue ---- */
+
+void sp_work_start(struct sp_ctx *ctx, struct sp_work *work)
+{
+	struct sp_view *v = sp_view_of(ctx);
+	struct sp_worker *w = v->owner;
+
+	if (!v->context->handler->work || work->active)
+		return;
+	work->active = 1;
+	work->ctx = v;
+	work->worker = w->index;
+	work->next = NULL;
+	if (w->work_tail)
+		w->work_tail->next = work;
+	else
+		w->work_head = work;
+	w->work_tail = work;
+}
+
+unsigned sp_work_run(struct sp_worker *w)
+{
+	struct sp_work *work = w->work_head;
+	struct sp_view *v;
+
+	if (!work)
+		return 0;
+	v = work->ctx;
+	w->work_head = work->next;
+	if (!w->work_head)
+		w->work_tail = NULL;
+	work->active = 0;
+	v->pub.now = w->now;
+	if (v->context->handler->work(&v->pub, work))
+		sp_work_start(&v->pub, work);
+	return 1;
+}
+
+void sp_work_purge(struct sp_worker *w, const struct sp_context *c)
+{
+	struct sp_work **at = &w->work_head;
+
+	w->work_tail = NULL;
+	while (*at) {
+		struct sp_work *work = *at;
+
+		if (((struct sp_view *)work->ctx)->context == c) {
+			*at = work->next;
+			work->active = 0;
+		} else {
+			w->work_tail = work;
+			at = &work->next;
+		}
+	}
+}

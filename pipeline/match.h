@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which context a packet belongs to: RoCEv2 by destination QP, the rest by tcpdump filter expressions in order. */
+#ifndef PIPELINE_MATCH_H
+#define PIPELINE_MATCH_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "limits.h"
+
+struct sp_context;
+struct sp_error;
+struct rte_mbuf;
+
+/* One claimed QP number. index and context are written by control calls before qpn publishes them; read by workers. */
+struct sp_qp {
+	_Atomic uint32_t qpn; /* 0 = free slot */
+	uint16_t index;       /* what struct sp_packet.qp_index gets */
+	struct sp_context *context;
+};
+
+/*
+ * Two levels, direct: qpn >> 12 selects a page of 4096 slots, made when first used and kept until the table goes.
+ * A hash table was turned down: two loads without a compare chain beat it, and 64 KiB a used page is cheap.
+ * Control calls (create, destroy, claim, release) are serialised by the caller; find runs beside them on any thread.
+ */
+#define SP_QP_PAGE_BITS 12
+#define SP_QP_PAGE_SLOTS (1u << SP_QP_PAGE_BITS)
+#define SP_QP_PAGES (1u << (24 - SP_QP_PAGE_BITS))
+struct sp_qp_page {
+	struct sp_qp qp[SP_QP_PAGE_SLOTS];
+};
+struct sp_qp_table {
+	struct sp_qp_page *_Atomic page[SP_QP_PAGES]; /* [shared] published with release */
+	uint32_t claimed;                             /* [control] */
+	uint32_t control_next;                        /* [control] where claim_any looks first */
+};
+
+int sp_qp_table_create(struct sp_qp_table **table);
+void sp_qp_table_destroy(struct sp_qp_table *table);
+/* Claims [first, first + count) for a context: -EINVAL (0, 1, 0xFFFFFF, beyond 24 bits, count 0, indexes beyond 16
+ * bits), -EADDRINUSE (*other, if not NULL: who has one of them), -ENOSPC (SP_MAX_QPS), -ENOMEM. Nothing is claimed on
+ * error. indexes start at index. A number that was released may be claimed again once every worker has passed by. */
+int sp_qp_table_claim(struct sp_qp_table *table, uint32_t first, uint32_t count, uint16_t index,
+		      struct sp_context *context, struct sp_context **other);
+/* A free number from SP_QP_CONTROL_FIRST on, with the given index: upward, so that one just released comes back last.
+ * -ENOSPC, -ENOMEM. */
+int sp_qp_table_claim_any(struct sp_qp_table *table, uint16_t index, struct sp_context *context, uint32_t *qpn);
+/* Unpublishes all of a context's QPs. Workers may still hold what they looked up: free after they have passed by. */
+void sp_qp_table_release(struct sp_qp_table *table, struct sp_context *context);
+/* Any thread, no lock: NULL if nobody has it, also for what is no 24-bit number. */
+static inline const struct sp_qp *sp_qp_table_find(const struct sp_qp_table *table, uint32_t qpn)
+{
+	if (__builtin_expect(qpn - 1 >= 0xFFFFFE, 0)) /* 0 would equal a free slot's number */
+		return NULL;
+	const struct sp_qp_page *page =
+		atomic_load_explicit(&table->page[qpn >> SP_QP_PAGE_BITS], memory_order_acquire);
+	if (__builtin_expect(!page, 0))
+		return NULL;
+	const struct sp_qp *qp = &page->qp[qpn & (SP_QP_PAGE_SLOTS - 1)];
+	return atomic_load_explicit(&qp->qpn, memory_order_acquire) == qpn ? qp : NULL;
+}
+
+/*
+ * Filter rules: pcap-filter(7) expressions, compiled by libpcap, translated and JIT-compiled by DPDK's BPF library;
+ * interpreted by libpcap where there is no JIT, or where DPDK's library is not up to the program (see rule.c).
+ * Creation is a control call, after EAL's initialisation; host names in the expression are looked up, which may block.
+ */
+#define SP_RULE_EXPRESSION_MAX 4096 /* bytes */
+struct sp_rule;
+/* -EINVAL: not a filter expression, too long, or empty (text in error, key "filter"; error may be NULL), -ENOMEM. */
+int sp_rule_create(const char *expression, struct sp_context *context, struct sp_rule **rule, struct sp_error *error);
+void sp_rule_destroy(struct sp_rule *rule); /* NULL is fine; no worker may use it any more */
+bool sp_rule_matches(const struct sp_rule *rule, struct rte_mbuf *packet); /* linear packets only; any thread */
+struct sp_context *sp_rule_context(const struct sp_rule *rule);
+bool sp_rule_compiled(const struct sp_rule *rule); /* runs as machine code */
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "memory.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define PAGE 256
+#define PAGES 256
+#define INDEX(id) ((id) & 0xFFFF)
+
+struct region {
+	struct sp_mem pub;
+	_Atomic uint32_t users; /* 0: free; 1: registered; more: in use. [shared] */
+	uint16_t turn;          /* goes into the id, so that an old id does not name a new region */
+	bool own;               /* mapped by us */
+};
+
+struct sp_memory {
+	struct region *_Atomic page[PAGES]; /* made when first needed, never freed before the NIC */
+	uint32_t next;                      /* where to look for a free one; [control] */
+};
+
+int sp_memory_create(struct sp_nic *nic)
+{
+	nic->memory = calloc(1, sizeof(*nic->memory));
+	return nic->memory ? 0 : -ENOMEM;
+}
+
+static void unmap(struct sp_nic *nic, struct region *r)
+{
+	if (r->own)
+		munmap(r->pub.base, r->pub.len);
+	sp_memory_credit(nic, r->pub.len);
+	r->pub.base = NULL;
+	r->pub.len = 0;
+}
+
+void sp_memory_destroy(struct sp_nic *nic)
+{
+	if (!nic->memory)
+		return;
+	for (unsigned i = 0; i < PAGES; i++) {
+		struct region *page = nic->memory->page[i];
+
+		for (unsigned k = 0; page && k < PAGE; k++)
+			if (page[k].users)
+				unmap(nic, &page[k]);
+		free(page);
+	}
+	free(nic->memory);
+	nic->memory = NULL;
+}
+
+int sp_memory_charge(struct sp_nic *nic, uint64_t bytes)
+{
+	uint64_t used = nic->memory_used;
+
+	do
+		if (bytes > nic->config.memory_limit || used > nic->config.memory_limit - bytes)
+			return -EDQUOT;
+	while (!atomic_compare_exchange_weak(&nic->memory_used, &used, used + bytes));
+	return 0;
+}
+
+void sp_memory_credit(struct sp_nic *nic, uint64_t bytes)
+{
+	atomic_fetch_sub(&nic->memory_used, bytes);
+}
+
+static struct region *free_region(struct sp_memory *m, uint32_t *index)
+{
+	for (uint32_t tried = 0; tried < PAGE * PAGES; tried++) {
+		uint32_t at = (m->next + tried) % (PAGE * PAGES);
+		struct region *page = m->page[at / PAGE];
+
+		if (!page) {
+			page = calloc(PAGE, sizeof(*page));
+			if (!page)
+				return NULL;
+			atomic_store_explicit(&m->page[at / PAGE], page, memory_order_release);
+		}
+		if (page[at % PAGE].users)
+			continue;
+		m->next = at + 1;
+		*index = at;
+		return &page[at % PAGE];
+	}
+	return NULL;
+}
+
+int sp_memory_add(struct sp_nic *nic, void *addr, uint64_t len, uint32_t owner, struct sp_mem **mem)
+{
+	const bool own = !addr;
+	struct region *r;
+	uint32_t index;
+	int err;
+
+	if (len == 0 || len > SIZE_MAX / 2 || (addr && (uintptr_t)addr + len < (uintptr_t)addr))
+		return -EINVAL;
+	err = sp_memory_charge(nic, len);
+	if (err)
+		return err;
+	r = free_region(nic->memory, &index);
+	if (own && r) {
+		addr = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (addr == MAP_FAILED)
+			r = NULL;
+	}
+	if (!r) {
+		sp_memory_credit(nic, len);
+		return -ENOMEM;
+	}
+	r->turn++;
+	r->own = own;
+	r->pub.base = addr;
+	r->pub.len = len;
+	r->pub.owner = owner;
+	r->pub.id = (uint32_t)r->turn << 16 | index;
+	atomic_store_explicit(&r->users, 1, memory_order_release);
+	*mem = &r->pub;
+	return 0;
+}
+
+static struct region *find(struct sp_nic *nic, uint32_t id)
+{
+	struct region *page = atomic_load_explicit(&nic->memory->page[INDEX(id) / PAGE], memory_order_acquire);
+
+	return page ? &page[INDEX(id) % PAGE] : NULL;
+}
+
+int sp_memory_remove(struct sp_nic *nic, uint32_t id, uint32_t owner)
+{
+	struct region *r = find(nic, id);
+	uint32_t one = 1;
+
+	if (!r || r->pub.id != id || r->pub.owner != owner || !r->users)
+		return -ENOENT;
+	if (!atomic_compare_exchange_strong(&r->users, &one, 0))
+		return -EBUSY;
+	unmap(nic, r);
+	return 0;
+}
+
+void sp_memory_remove_owner(struct sp_nic *nic, uint32_t owner)
+{
+	for (unsigned i = 0; i < PAGES; i++) {
+		struct region *page = nic->memory->page[i];
+
+		for (unsigned k = 0; page && k < PAGE; k++)
+			if (page[k].users == 1 && page[k].pub.owner == owner)
+				sp_memory_remove(nic, page[k].pub.id, owner);
+	}
+}
+
+/* ---- handlers' calls ---- */
+
+const struct sp_mem *sp_mem_get(struct sp_ctx *ctx, uint32_t id)
+{
+	struct sp_context *c = sp_view_of(ctx)->context;
+	struct region *r = find(c->nic, id);
+	uint32_t users;
+
+	if (!r)
+		return NULL;
+	users = atomic_load_explicit(&r->users, memory_order_acquire);
+	do
+		if (users == 0)
+			return NULL;
+	while (!atomic_compare_exchange_weak_explicit(&r->users, &users, users + 1, memory_order_acquire,
+						      memory_order_acquire));
+	/* Registered for as long as it is held: now its fields can be read. */
+	if (r->pub.id != id || r->pub.owner != c->owner) {
+		sp_mem_put(ctx, &r->pub);
+		return NULL;
+	}
+	return &r->pub;
+}
+
+void sp_mem_put(struct sp_ctx *ctx, const struct sp_mem *m)
+{
+	(void)ctx;
+	atomic_fetch_sub_explicit(&((struct region *)(uintptr_t)m)->users, 1, memory_order_release);
+}
+
+void sp_dma_fault(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t len)
+{
+	(void)m;
+	(void)offset;
+	(void)len;
+	sp_view_of(ctx)->dma_faults++;
+}
+
+void sp_dma_traced(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, const void *from, uint64_t len)
+{
+	(void)m;
+	(void)offset;
+	(void)from;
+	sp_view_of(ctx)->dma_traced += len;
+}
+
+int sp_dma_read(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, void *to, uint32_t len)
+{
+	if (!sp_mem_holds(m, offset, len)) {
+		sp_dma_fault(ctx, m, offset, len);
+		return -EFAULT;
+	}
+	memcpy(to, m->base + offset, len);
+	return 0;
+}
+
+/* The word to operate on, or NULL and *err. */
+static uint64_t *word(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, int *err)
+{
+	if (!sp_mem_holds(m, offset, 8)) {
+		sp_dma_fault(ctx, m, offset, 8);
+		*err = -EFAULT;
+		return NULL;
+	}
+	if (((uintptr_t)m->base + offset) & 7) {
+		*err = -EINVAL;
+		return NULL;
+	}
+	if (ctx->watch)
+		sp_dma_traced(ctx, m, offset, NULL, 8);
+	*err = 0;
+	return (uint64_t *)(m->base + offset);
+}
+
+int sp_dma_or64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t bits)
+{
+	int err;
+	uint64_t *at = word(ctx, m, offset, &err);
+
+	if (at)
+		__atomic_fetch_or(at, bits, __ATOMIC_RELEASE);
+	return err;
+}
+
+int sp_dma_add64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t n, uint64_t *old)
+{
+	int err;
+	uint64_t *at = word(ctx, m, offset, &err), was;
+
+	if (at) {
+		was = __atomic_fetch_add(at, n, __ATOMIC_ACQ_REL);
+		if (old)
+			*old = was;
+	}
+	return err;
+}
+
+int sp_dma_store64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t value)
+{
+	int err;
+	uint64_t *at = word(ctx, m, offset, &err);
+
+	if (at)
+		__atomic_store_n(at, value, __ATOMIC_RELEASE);
+	return err;
+}

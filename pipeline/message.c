@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "message.h"
+#include "context.h"
+#include "dispatch.h"
+
+
+enum { FREE, NEW, HEADER, OPEN, ENDING };
+#define STATE(w) ((unsigned)((w) & 7))
+#define CLOSING 8ull
+#define WHY(w) ((enum sp_end)((w) >> 4 & 7))
+#define STARTED 128ull /* header() has taken it */
+#define INSIDE 256ull /* one run of packets inside */
+#define COUNT(w) ((w) >> 8 & 0xFFFFFF)
+#define TAG(w) ((uint32_t)((w) >> 32))
+#define WORD(tag, state, count) ((uint64_t)(tag) << 32 | (uint64_t)(count) << 8 | (state))
+
+#define WAYS 15
+#define SWEEP 4096 /* entries one tick of the idle timeout looks at */
+
+struct bucket {
+	_Atomic uint32_t entry[WAYS]; /* index + 1; [shared] written under table->busy */
+	uint32_t pad;
+} SP_CACHE_ALIGNED;
+
+struct sp_messages_table {
+	struct sp_message_entry *entry;
+	uint8_t *states;      /* message state of the handler, then of the companion, per entry */
+	size_t stride;        /* bytes per entry in states */
+	size_t companion_at;  /* offset of the companion's part */
+	uint32_t limit, mask; /* entries; buckets - 1 */
+	struct bucket *bucket;
+	uint64_t seed;
+	_Atomic uint32_t busy;  /* HASHED: whoever may change buckets and free list; never waited for */
+	uint32_t free;          /* under busy: index + 1 of the first free entry */
+	_Atomic uint32_t open;
+	_Atomic uint32_t started; /* those of them whose header has run */
+	_Atomic uint32_t dead[SP_MAX_WORKERS]; /* [worker] ended here, not yet given back: index + 1 */
+	sp_time idle;
+	uint32_t cursor; /* of the sweep for idle messages; [worker home] */
+};
+
+/* With one worker the locked forms would only cost. */
+static inline bool swap(const struct sp_view *v, _Atomic uint64_t *word, uint64_t *old, uint64_t new)
+{
+	if (v->pub.workers == 1) {
+		atomic_store_explicit(word, new, memory_order_relaxed);
+		return true;
+	}
+	return atomic_compare_exchange_weak_explicit(word, old, new, memory_order_acq_rel, memory_order_acquire);
+}
+
+static inline uint64_t load(const _Atomic uint64_t *word)
+{
+	return atomic_load_explicit(word, memory_order_acquire);
+}
+
+static uint64_t mix(uint64_t k)
+{
+	k ^= k >> 33;
+	k *= 0xff51afd7ed558ccdull;
+	k ^= k >> 33;
+	k *= 0xc4ceb9fe1a85ec53ull;
+	return k ^ k >> 33;
+}
+
+static bool try_busy(const struct sp_view *v, struct sp_messages_table *t)
+{
+	uint32_t zero = 0;
+
+	return v->pub.workers == 1 || atomic_compare_exchange_strong_explicit(&t->busy, &zero, 1, memory_order_acquire,
+									      memory_order_relaxed);
+}
+
+static void end_busy(struct sp_messages_table *t)
+{
+	atomic_store_explicit(&t->busy, 0, memory_order_release);
+}
+
+int sp_messages_create(struct sp_context *c, uint32_t limit, sp_time idle)
+{
+	const size_t own = RTE_ALIGN(c->handler->msg_size, 16);
+	const size_t beside = c->companion ? RTE_ALIGN(c->companion->handler->msg_size, 16) : 0;
+	struct sp_messages_table *t;
+	uint32_t buckets = 1;
+
+	if (limit == 0 || limit > SP_MAX_MESSAGES || c->messages)
+		return -EINVAL;
+	t = sp_context_alloc(c, sizeof(*t));
+	if (!t)
+		return -ENOMEM;
+	t->limit = limit;
+	t->idle = idle;
+	t->companion_at = own;
+	t->stride = own + beside;
+	t->entry = sp_context_alloc(c, sizeof(*t->entry) * (size_t)limit);
+	t->states = t->stride ? sp_context_alloc(c, t->stride * limit) : NULL;
+	if (!t->entry || (t->stride && !t->states))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < limit; i++) {
+		t->entry[i].pub.state = t->states + i * t->stride;
+		t->entry[i].beside.state = t->states + i * t->stride + own;
+		t->entry[i].next = i + 2 <= limit ? i + 2 : 0;
+	}
+	if (c->handler->messages == SP_MESSAGES_HASHED) {
+		while (buckets < limit / 4)
+			buckets *= 2;
+		t->bucket = sp_context_alloc(c, sizeof(*t->bucket) * (size_t)buckets);
+		if (!t->bucket)
+			return -ENOMEM;
+		t->mask = buckets - 1;
+		t->free = 1;
+		t->seed = sp_worker_random(c->nic->worker[c->home]);
+	}
+	c->messages = t;
+	return 0;
+}
+
+void sp_messages_destroy(struct sp_context *c)
+{
+	c->messages = NULL; /* its memory is the context's */
+}
+
+uint32_t sp_messages_started(const struct sp_context *c)
+{
+	return c->messages ? atomic_load_explicit(&c->messages->started, memory_order_relaxed) : 0;
+}
+
+uint32_t sp_messages_open(const struct sp_context *c)
+{
+	return c->messages ? atomic_load_explicit(&c->messages->open, memory_order_relaxed) : 0;
+}
+
+/* ---- finding and entering ---- */
+
+static enum sp_enter enter_entry(struct sp_view *v, struct sp_message_entry *e, uint32_t tag)
+{
+	uint64_t w = load(&e->word);
+
+	for (;;) {
+		if (TAG(w) != tag || w & CLOSING)
+			return SP_ENTER_MISS;
+		switch (STATE(w)) {
+		case OPEN:
+			if (swap(v, &e->word, &w, w + INSIDE))
+				return SP_ENTER_OPEN;
+			break;
+		case NEW:
+			if (swap(v, &e->word, &w, WORD(tag, HEADER, 1)))
+				return SP_ENTER_HEADER;
+			break;
+		case HEADER:
+			return SP_ENTER_BUSY;
+		default:
+			return SP_ENTER_MISS;
+		}
+	}
+}
+
+/* The entry of a key in its bucket; the key is only certain once inside, when the entry cannot be given back. */
+static enum sp_enter enter_hashed(struct sp_view *v, struct sp_messages_table *t, struct bucket *b, uint64_t key,
+				  struct sp_message_entry **entry)
+{
+	for (unsigned i = 0; i < WAYS; i++) {
+		uint32_t at = atomic_load_explicit(&b->entry[i], memory_order_acquire);
+		struct sp_message_entry *e;
+		enum sp_enter how;
+
+		if (!at)
+			continue;
+		e = &t->entry[at - 1];
+		if (__atomic_load_n(&e->pub.key, __ATOMIC_RELAXED) != key)
+			continue;
+		how = enter_entry(v, e, TAG(load(&e->word)));
+		if (how == SP_ENTER_BUSY)
+			return how;
+		if (how == SP_ENTER_MISS)
+			continue;
+		if (__atomic_load_n(&e->pub.key, __ATOMIC_RELAXED) == key) {
+			*entry = e;
+			return how;
+		}
+		sp_message_leave(v, e, false, 0);
+	}
+	return SP_ENTER_MISS;
+}
+
+static void give_back(struct sp_messages_table *t, uint32_t at)
+{
+	struct sp_message_entry *e = &t->entry[at - 1];
+	struct bucket *b = &t->bucket[mix(e->pub.key ^ t->seed) & t->mask];
+
+	for (unsigned i = 0; i < WAYS; i++)
+		if (atomic_load_explicit(&b->entry[i], memory_order_relaxed) == at)
+			atomic_store_explicit(&b->entry[i], 0, memory_order_release);
+	e->next = t->free;
+	t->free = at;
+}
+
+static void drain_dead(struct sp_messages_table *t, unsigned worker)
+{
+	uint32_t at = atomic_load_explicit(&t->dead[worker], memory_order_relaxed);
+
+	atomic_store_explicit(&t->dead[worker], 0, memory_order_relaxed);
+	while (at) {
+		uint32_t next = t->entry[at - 1].next;
+		give_back(t, at);
+		at = next;
+	}
+}
+
+/* Opens a message for its first packet. Losing the race for the table means: look again at the next poll. */
+static enum sp_enter insert_hashed(struct sp_view *v, struct sp_messages_table *t, struct bucket *b, uint64_t key,
+				   struct sp_message_entry **entry)
+{
+	enum sp_enter how;
+	unsigned way = WAYS;
+
+	if (!try_busy(v, t))
+		return SP_ENTER_BUSY;
+	drain_dead(t, v->pub.worker);
+	how = enter_hashed(v, t, b, key, entry);
+	if (how == SP_ENTER_MISS) {
+		for (unsigned i = 0; i < WAYS && way == WAYS; i++)
+			if (!atomic_load_explicit(&b->entry[i], memory_order_relaxed))
+				way = i;
+		how = SP_ENTER_FULL;
+		if (way < WAYS && t->free) {
+			struct sp_message_entry *e = &t->entry[t->free - 1];
+			uint32_t at = t->free, tag = (TAG(load(&e->word)) + 1) & 0x7FFFFFFF;
+
+			t->free = e->next;
+			__atomic_store_n(&e->pub.key, key, __ATOMIC_RELAXED);
+			e->beside.key = key;
+			atomic_store_explicit(&e->word, WORD(tag, HEADER, 1), memory_order_release);
+			atomic_store_explicit(&b->entry[way], at, memory_order_release);
+			atomic_fetch_add_explicit(&t->open, 1, memory_order_relaxed);
+			*entry = e;
+			how = SP_ENTER_HEADER;
+		}
+	}
+	end_busy(t);
+	return how;
+}
+
+enum sp_enter sp_message_enter(struct sp_view *v, uint64_t key, struct sp_message_entry **entry)
+{
+	struct sp_messages_table *t = v->context->messages;
+	enum sp_enter how;
+
+	if (v->context->handler->messages == SP_MESSAGES_SLOTS) {
+		uint32_t slot = (uint32_t)key;
+
+		if (slot >= t->limit)
+			return SP_ENTER_MISS;
+		*entry = &t->entry[slot];
+		how = enter_entry(v, *entry, (uint32_t)(key >> 32));
+	} else {
+		struct bucket *b = &t->bucket[mix(key ^ t->seed) & t->mask];
+
+		how = enter_hashed(v, t, b, key, entry);
+		if (how == SP_ENTER_MISS)
+			how = insert_hashed(v, t, b, key, entry);
+	}
+	if (how == SP_ENTER_HEADER) {
+		struct sp_message_entry *e = *entry;
+
+		if (t->stride)
+			memset(e->pub.state, 0, t->stride);
+		e->pub.first = e->beside.first = v->owner->now;
+		__atomic_store_n(&e->pub.last, v->owner->now, __ATOMIC_RELAXED);
+		e->beside.last = v->owner->now;
+	} else if (how == SP_ENTER_OPEN) {
+		__atomic_store_n(&(*entry)->pub.last, v->owner->now, __ATOMIC_RELAXED);
+	}
+	return how;
+}
+
+/* ---- leaving and ending ---- */
+
+static void finish(struct sp_view *v, struct sp_message_entry *e, uint64_t w)
+{
+	struct sp_context *c = v->context;
+	struct sp_messages_table *t = c->messages;
+	const enum sp_end why = WHY(w);
+
+	v->pub.now = v->owner->now;
+	if (w & STARTED)
+		atomic_fetch_sub_explicit(&t->started, 1, memory_order_relaxed);
+	else if (t->stride) /* no header has cleared it: completion() shall not see what an earlier message left */
+		memset(e->pub.state, 0, t->stride);
+	if (c->companion && c->companion->attached) {
+		struct sp_view *beside = c->companion->view[v->pub.worker];
+
+		beside->pub.now = v->owner->now;
+		if (c->companion->handler->completion)
+			c->companion->handler->completion(&beside->pub, &e->beside, why);
+	}
+	if (c->handler->completion)
+		c->handler->completion(&v->pub, &e->pub, why);
+	atomic_fetch_sub_explicit(&t->open, 1, memory_order_relaxed);
+	if (t->bucket) {
+		uint32_t at = (uint32_t)(e - t->entry) + 1;
+
+		e->next = atomic_load_explicit(&t->dead[v->pub.worker], memory_order_relaxed);
+		atomic_store_explicit(&t->dead[v->pub.worker], at, memory_order_relaxed);
+	}
+	/* Last: from here on the slot can be opened again, also by another worker. */
+	atomic_store_explicit(&e->word, WORD(TAG(w), FREE, 0), memory_order_release);
+	if (!t->bucket)
+		return;
+	if (try_busy(v, t)) {
+		drain_dead(t, v->pub.worker);
+		end_busy(t);
+	} else {
+		v->owner->dead = true;
+	}
+}
+
+void sp_messages_reclaim(struct sp_worker *w)
+{
+	bool left = false;
+
+	const uint32_t ids = __atomic_load_n(&w->nic->context_next, __ATOMIC_ACQUIRE);
+
+	for (uint32_t id = 0; id < ids; id++) {
+		struct sp_context *c = __atomic_load_n(&w->nic->context[id], __ATOMIC_ACQUIRE);
+
+		if (!c || !c->messages || !c->messages->bucket ||
+		    !atomic_load_explicit(&c->messages->dead[w->index], memory_order_relaxed))
+			continue;
+		if (try_busy(c->view[w->index], c->messages)) {
+			drain_dead(c->messages, w->index);
+			end_busy(c->messages);
+		} else {
+			left = true;
+		}
+	}
+	w->dead = left;
+}
+
+void sp_message_opened(struct sp_view *v, struct sp_message_entry *e)
+{
+	uint64_t w = load(&e->word);
+
+	while (!swap(v, &e->word, &w, (w & ~(uint64_t)7) | OPEN | STARTED))
+		;
+	atomic_fetch_add_explicit(&v->context->messages->started, 1, memory_order_relaxed);
+}
+
+void sp_message_refused(struct sp_view *v, struct sp_message_entry *e)
+{
+	struct sp_messages_table *t = v->context->messages;
+	uint64_t w = load(&e->word);
+
+	/* A slot's owner opened it: it stays, and the next packet tries again. Whoever has closed it meanwhile was promised
+	 * a completion. */
+	while (!t->bucket || w & CLOSING)
+		if (swap(v, &e->word, &w, w & CLOSING ? (w & ~(INSIDE | 7)) | ENDING : WORD(TAG(w), NEW, 0))) {
+			if (w & CLOSING)
+				finish(v, e, w);
+			return;
+		}
+	atomic_fetch_sub_explicit(&t->open, 1, memory_order_relaxed);
+	e->next = atomic_load_explicit(&t->dead[v->pub.worker], memory_order_relaxed);
+	atomic_store_explicit(&t->dead[v->pub.worker], (uint32_t)(e - t->entry) + 1, memory_order_relaxed);
+	atomic_store_explicit(&e->word, WORD(TAG(w), FREE, 0), memory_order_release);
+	v->owner->dead = true;
+}
+
+void sp_message_leave(struct sp_view *v, struct sp_message_entry *e, bool end, enum sp_end why)
+{
+	uint64_t w = load(&e->word), next;
+
+	do {
+		next = w - INSIDE;
+		if (end && !(w & CLOSING))
+			next |= CLOSING | (uint64_t)why << 4;
+		if (next & CLOSING && !COUNT(next))
+			next = (next & ~(uint64_t)7) | ENDING;
+	} while (!swap(v, &e->word, &w, next));
+	if (STATE(next) == ENDING)
+		finish(v, e, next);
+}
+
+static int close_entry(struct sp_view *v, struct sp_message_entry *e, uint32_t tag, enum sp_end why)
+{
+	uint64_t w = load(&e->word), next;
+
+	do {
+		if (TAG(w) != tag || w & CLOSING || STATE(w) == FREE || STATE(w) == ENDING)
+			return -ENOENT;
+		next = w | CLOSING | (uint64_t)why << 4;
+		if (!COUNT(w))
+			next = (next & ~(uint64_t)7) | ENDING;
+	} while (!swap(v, &e->word, &w, next));
+	if (STATE(next) == ENDING)
+		finish(v, e, next);
+	return 0;
+}
+
+void sp_messages_end_all(struct sp_view *v)
+{
+	struct sp_messages_table *t = v->context->messages;
+
+	for (uint32_t i = 0; t && i < t->limit; i++) {
+		uint64_t w = load(&t->entry[i].word);
+
+		if (STATE(w) != FREE)
+			close_entry(v, &t->entry[i], TAG(w), SP_END_DETACH);
+	}
+}
+
+/* ---- handlers' calls ---- */
+
+int sp_message_open(struct sp_ctx *ctx, uint64_t key)
+{
+	struct sp_view *v = sp_view_of(ctx);
+	struct sp_messages_table *t = v->context->messages;
+	uint32_t slot = (uint32_t)key;
+	struct sp_message_entry *e;
+
+	if (!t || t->bucket || slot >= t->limit || key >> 63)
+		return -EINVAL;
+	e = &t->entry[slot];
+	if (STATE(load(&e->word)) != FREE)
+		return -EEXIST;
+	e->pub.key = e->beside.key = key;
+	e->pub.first = v->owner->now;
+	__atomic_store_n(&e->pub.last, v->owner->now, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&t->open, 1, memory_order_relaxed);
+	/* Release: who gets in sees all that the handler wrote before. */
+	atomic_store_explicit(&e->word, WORD(key >> 32, NEW, 0), memory_order_release);
+	return 0;
+}
+
+int sp_message_close(struct sp_ctx *ctx, uint64_t key)
+{
+	struct sp_view *v = sp_view_of(ctx);
+	struct sp_messages_table *t = v->context->messages;
+
+	if (!t)
+		return -ENOENT;
+	if (!t->bucket) {
+		if ((uint32_t)key >= t->limit)
+			return -ENOENT;
+		return close_entry(v, &t->entry[(uint32_t)key], (uint32_t)(key >> 32), SP_END_CLOSED);
+	}
+	struct bucket *b = &t->bucket[mix(key ^ t->seed) & t->mask];
+
+	for (unsigned i = 0; i < WAYS; i++) {
+		uint32_t at = atomic_load_explicit(&b->entry[i], memory_order_acquire);
+
+		if (at && __atomic_load_n(&t->entry[at - 1].pub.key, __ATOMIC_RELAXED) == key) {
+			struct sp_message_entry *e = &t->entry[at - 1];
+			uint64_t w = load(&e->word);
+
+			/* A reused entry has another tag by now, and is then not found. One that has ended may stand beside
+			 * its successor until it is given back: look on. */
+			if (__atomic_load_n(&e->pub.key, __ATOMIC_RELAXED) == key &&
+			    !close_entry(v, e, TAG(w), SP_END_CLOSED))
+				return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+sp_time sp_messages_sweep(struct sp_view *v)
+{
+	struct sp_messages_table *t = v->context->messages;
+	const sp_time now = v->owner->now;
+	const uint32_t n = t->limit < SWEEP ? t->limit : SWEEP;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct sp_message_entry *e = &t->entry[t->cursor];
+		uint64_t w = load(&e->word);
+		sp_time last = __atomic_load_n(&e->pub.last, __ATOMIC_RELAXED);
+
+		t->cursor = t->cursor + 1 == t->limit ? 0 : t->cursor + 1;
+		if (STATE(w) == OPEN && last <= now && now - last >= t->idle)
+			close_entry(v, e, TAG(w), SP_END_TIMEOUT);
+	}
+	/* Four looks at every entry per idle time, whatever the number of entries. */
+	return now + t->idle / 4 / (t->limit / n) + 1;
+}
+
+sp_time sp_messages_idle(const struct sp_context *c)
+{
+	return c->messages ? c->messages->idle : 0;
+}

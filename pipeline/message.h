@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages of a context and the order of their handlers.
+ *
+ * word of an entry: NEW -> HEADER -> OPEN -> ENDING -> FREE by compare-and-swap, with a count of packets' runs inside.
+ * A closed message (CLOSING bit) lets nobody in; whoever leaves last runs completion(). With one worker the same steps
+ * are taken with plain loads and stores.
+ */
+#ifndef PIPELINE_MESSAGE_H
+#define PIPELINE_MESSAGE_H
+
+#include "worker.h"
+
+enum sp_enter {
+	SP_ENTER_OPEN,   /* inside: run payload, then sp_message_leave */
+	SP_ENTER_HEADER, /* inside and alone: run header, then sp_message_opened or sp_message_refused */
+	SP_ENTER_BUSY,   /* another worker is in header(): park */
+	SP_ENTER_MISS,   /* no such message (SLOTS) */
+	SP_ENTER_FULL,   /* no room for a new one (HASHED) */
+};
+
+int sp_messages_create(struct sp_context *c, uint32_t limit, sp_time idle);
+void sp_messages_destroy(struct sp_context *c);
+
+enum sp_enter sp_message_enter(struct sp_view *v, uint64_t key, struct sp_message_entry **entry);
+void sp_message_opened(struct sp_view *v, struct sp_message_entry *e); /* HEADER -> OPEN, still inside */
+void sp_message_refused(struct sp_view *v, struct sp_message_entry *e); /* HEADER -> FREE, outside */
+/* end: close it as well, for this reason. */
+void sp_message_leave(struct sp_view *v, struct sp_message_entry *e, bool end, enum sp_end why);
+/* No packet may be inside any message: ends all. Home worker. */
+void sp_messages_end_all(struct sp_view *v);
+/* Ends what has been idle for too long (part of the table at a time); returns when to look again. Home worker. */
+sp_time sp_messages_sweep(struct sp_view *v);
+sp_time sp_messages_idle(const struct sp_context *c); /* ps, 0 = no timeout */
+/* Gives back entries whose messages this worker ended. */
+void sp_messages_reclaim(struct sp_worker *w);
+uint32_t sp_messages_open(const struct sp_context *c); /* how many there are now */
+uint32_t sp_messages_started(const struct sp_context *c); /* those of them that have had a packet, and can time out */
+
+#endif

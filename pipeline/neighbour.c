@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The neighbour table: a fixed array, probed from the address's hash on, without locks.
+ *
+ * An entry's word holds all that decides: MAC, state, generation. Its key is written only between the two stores that
+ * claim and publish a generation, so a reader that finds the same generation before and after reading the key has a key
+ * and a MAC that belong together. Times are hints: a late store into an entry that has just changed hands makes it look
+ * younger, never wrong. Two workers may insert one address at once; both see the other's copy afterwards and keep one.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker.h"
+
+_Static_assert((SP_NEIGHBOURS & (SP_NEIGHBOURS - 1)) == 0, "probing wraps with a mask");
+_Static_assert(SP_NEIGHBOURS >= 2 * SP_MAX_STATIC, "static entries leave room for others");
+
+#define PROBE_WINDOW 16 /* entries looked at for a place before the search goes farther */
+
+/* word: bits 0-47 MAC, 48-50 state, 51-63 generation */
+#define MAC_MASK ((1ull << 48) - 1)
+#define STATE_SHIFT 48
+#define STATE_MASK (7ull << STATE_SHIFT)
+#define GENERATION_ONE (1ull << 51)
+#define GENERATION_MASK (~0ull << 51)
+enum state { FREE, CLAIMING, INCOMPLETE, KNOWN, STATIC };
+
+struct entry {
+	_Atomic uint64_t word;
+	_Atomic uint64_t key[2];  /* the address; stable while the generation is */
+	_Atomic sp_time confirmed;
+	_Atomic sp_time used;     /* by find, in steps of USED_STEP; 0: never */
+	_Atomic sp_time asked;    /* latest request; the two lowest bits count those without an answer */
+} SP_CACHE_ALIGNED;
+
+#define ASKED_TRIES 3ull
+#define USED_STEP (100 * SP_MS) /* one store per step, not per packet: the line stays shared among the workers */
+
+struct own {
+	uint8_t ip[16];
+	uint8_t bits; /* of the 128 */
+};
+
+struct sp_neighbours {
+	struct own own[SP_MAX_ADDRESSES]; /* read-only after create, like the rest up to mac */
+	unsigned owns;
+	uint8_t gateway[2][16]; /* IPv6, IPv4 */
+	uint64_t seed;
+	_Atomic unsigned furthest; /* [shared] distance from the hash of any entry ever placed; only grows */
+	_Atomic sp_time deadline;  /* [shared] of sp_neighbours_tick */
+	struct entry entry[SP_NEIGHBOURS]; /* [shared] */
+};
+
+/* ---- addresses ---- */
+
+static bool is_ipv4(const uint8_t ip[16])
+{
+	static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
+	return !memcmp(ip, mapped, 12);
+}
+
+static bool is_link_local(const uint8_t ip[16])
+{
+	return ip[0] == 0xFE && (ip[1] & 0xC0) == 0x80;
+}
+
+static bool is_zero(const uint8_t *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (bytes[i])
+			return false;
+	return true;
+}
+
+static bool in_prefix(const uint8_t a[16], const uint8_t b[16], unsigned bits)
+{
+	unsigned rest = bits % 8;
+	return !memcmp(a, b, bits / 8) && (!rest || !((a[bits / 8] ^ b[bits / 8]) >> (8 - rest)));
+}
+
+/* All bits of ip from `bits` on are `value`. */
+static bool host_part_is(const uint8_t ip[16], unsigned bits, bool value)
+{
+	for (unsigned i = bits; i < 128; i++)
+		if ((ip[i / 8] >> (7 - i % 8) & 1) != value)
+			return false;
+	return true;
+}
+
+static bool is_station(const uint8_t mac[6])
+{
+	return !(mac[0] & 1) && !is_zero(mac, 6);
+}
+
+static bool is_own(const struct sp_neighbours *n, const uint8_t ip[16])
+{
+	for (unsigned i = 0; i < n->owns; i++)
+		if (!memcmp(n->own[i].ip, ip, 16))
+			return true;
+	return false;
+}
+
+/* An address that one other station can have. */
+static bool is_unicast(const struct sp_neighbours *n, const uint8_t ip[16])
+{
+	if (is_own(n, ip))
+		return false;
+	if (!is_ipv4(ip))
+		return ip[0] != 0xFF && !(is_zero(ip, 15) && ip[15] <= 1);
+	if (!ip[12] || ip[12] == 127 || ip[12] >= 224)
+		return false;
+	for (unsigned i = 0; i < n->owns; i++) {
+		const struct own *o = &n->own[i];
+		if (is_ipv4(o->ip) && o->bits < 127 && in_prefix(ip, o->ip, o->bits) &&
+		    (host_part_is(ip, o->bits, true) || host_part_is(ip, o->bits, false)))
+			return false; /* broadcast, and its old form */
+	}
+	return true;
+}
+
+/* The own address whose prefix holds ip and is the longest; NULL: none. */
+static const struct own *own_for(const struct sp_neighbours *n, const uint8_t ip[16])
+{
+	const struct own *best = NULL;
+	for (unsigned i = 0; i < n->owns; i++)
+		if (in_prefix(ip, n->own[i].ip, n->own[i].bits) && (!best || n->own[i].bits > best->bits))
+			best = &n->own[i];
+	for (unsigned i = 0; i < n->owns && !best && is_link_local(ip); i++)
+		if (!is_ipv4(n->own[i].ip))
+			best = &n->own[i];
+	return best;
+}
+
+int sp_neighbour_route(const struct sp_neighbours *n, const uint8_t ip[16], uint8_t next_hop[16], uint8_t source[16])
+{
+	const struct own *own = own_for(n, ip);
+	const uint8_t *hop = ip;
+	if (!is_unicast(n, ip))
+		return -ENETUNREACH;
+	if (!own) {
+		hop = n->gateway[is_ipv4(ip)];
+		if (!is_unicast(n, hop)) /* also: none */
+			return -ENETUNREACH;
+		own = own_for(n, hop);
+	}
+	if (!own)
+		return -ENETUNREACH;
+	memcpy(source, own->ip, 16);
+	memmove(next_hop, hop, 16);
+	return 0;
+}
+
+/* ---- entries ---- */
+
+static enum state state_of(uint64_t word)
+{
+	return (enum state)((word & STATE_MASK) >> STATE_SHIFT);
+}
+
+static uint64_t word_of(uint64_t generation, enum state state, const uint8_t mac[6])
+{
+	uint64_t bytes = 0;
+	if (mac)
+		memcpy(&bytes, mac, 6);
+	return (generation & GENERATION_MASK) | (uint64_t)state << STATE_SHIFT | (bytes & MAC_MASK);
+}
+
+struct key {
+	uint64_t half[2];
+	unsigned hash;
+};
+
+static struct key key_of(const struct sp_neighbours *n, const uint8_t ip[16])
+{
+	struct key k;
+	memcpy(k.half, ip, 16);
+	uint64_t h = (k.half[0] ^ n->seed) * 0x9E3779B97F4A7C15ull;
+	h = (h ^ h >> 32 ^ k.half[1]) * 0xD6E8FEB86659FD93ull;
+	k.hash = (unsigned)(h >> 40);
+	return k;
+}
+
+static struct entry *entry_at(struct sp_neighbours *n, const struct key *k, unsigned distance)
+{
+	return &n->entry[(k->hash + distance) & (SP_NEIGHBOURS - 1)];
+}
+
+/* Whether the entry holds that address; then *word is one that belongs to it. */
+static bool holds(struct entry *e, const struct key *k, uint64_t *word)
+{
+	for (unsigned i = 0; i < 4; i++) { /* an entry that changes hands faster than that is nobody's */
+		uint64_t before = atomic_load(&e->word);
+		if (state_of(before) < INCOMPLETE)
+			return false;
+		/* Acquire: whoever reads a key of the next generation sees the claim that came before it below. */
+		bool same = (atomic_load_explicit(&e->key[0], memory_order_acquire) == k->half[0]) &
+			    (atomic_load_explicit(&e->key[1], memory_order_acquire) == k->half[1]);
+		uint64_t after = atomic_load_explicit(&e->word, memory_order_acquire);
+		if ((before ^ after) & GENERATION_MASK)
+			continue;
+		*word = after;
+		return same && state_of(after) >= INCOMPLETE;
+	}
+	return false;
+}
+
+/* From *distance on, which gets where it was found. */
+static struct entry *lookup(struct sp_neighbours *n, const struct key *k, unsigned *distance, uint64_t *word)
+{
+	unsigned furthest = atomic_load(&n->furthest);
+	for (; *distance <= furthest; ++*distance) {
+		struct entry *e = entry_at(n, k, *distance);
+		if (holds(e, k, word))
+			return e;
+	}
+	return NULL;
+}
+
+static void wake(struct sp_neighbours *n, sp_time at)
+{
+	sp_time old = atomic_load_explicit(&n->deadline, memory_order_relaxed);
+	while (at < old && !atomic_compare_exchange_weak_explicit(&n->deadline, &old, at, memory_order_relaxed,
+								   memory_order_relaxed))
+		;
+}
+
+/* How little an entry is missed, most willingly given up first. */
+enum victim { VICTIM_FREE, VICTIM_UNUSED, VICTIM_IDLE, VICTIM_ASKED, VICTIM_ACTIVE, VICTIM_NEVER };
+
+static enum victim victim_of(struct entry *e, uint64_t word, sp_time now, sp_time *since)
+{
+	sp_time asked = atomic_load_explicit(&e->asked, memory_order_relaxed);
+	sp_time used = atomic_load_explicit(&e->used, memory_order_relaxed);
+	*since = used ? used : atomic_load_explicit(&e->confirmed, memory_order_relaxed);
+	switch (state_of(word)) {
+	case FREE:
+		return VICTIM_FREE;
+	case INCOMPLETE:
+		*since = asked;
+		return (asked & ASKED_TRIES) == SP_NEIGHBOUR_TRIES && now >= asked + SP_NEIGHBOUR_RETRY ? VICTIM_UNUSED
+													 : VICTIM_ASKED;
+	case KNOWN:
+		if (!used)
+			return VICTIM_UNUSED;
+		return now >= used + SP_NEIGHBOUR_ACTIVE ? VICTIM_IDLE : VICTIM_ACTIVE;
+	default:
+		return VICTIM_NEVER;
+	}
+}
+
+/* Takes an entry, at worst one that is missed as much as `worst`, away from whom it belongs to. */
+static struct entry *claim(struct sp_neighbours *n, const struct key *k, sp_time now, enum victim worst, uint64_t *word)
+{
+	for (unsigned attempt = 0; attempt < 8; attempt++) {
+		enum victim best = VICTIM_NEVER;
+		sp_time best_since = 0;
+		uint64_t best_word = 0;
+		unsigned best_distance = 0;
+		for (unsigned d = 0; d < SP_NEIGHBOURS; d++) {
+			struct entry *e = entry_at(n, k, d);
+			uint64_t w = atomic_load_explicit(&e->word, memory_order_acquire);
+			sp_time since;
+			if (d % PROBE_WINDOW == 0 && best <= VICTIM_UNUSED)
+				break;
+			enum victim v = victim_of(e, w, now, &since);
+			if (v > best || (v == best && since >= best_since))
+				continue;
+			best = v, best_since = since, best_word = w, best_distance = d;
+			if (v == VICTIM_FREE)
+				break;
+		}
+		if (best > worst || best == VICTIM_NEVER)
+			return NULL;
+		struct entry *e = entry_at(n, k, best_distance);
+		*word = word_of(best_word + GENERATION_ONE, CLAIMING, NULL);
+		if (!atomic_compare_exchange_strong(&e->word, &best_word, *word))
+			continue;
+		unsigned furthest = atomic_load(&n->furthest);
+		while (best_distance > furthest &&
+		       !atomic_compare_exchange_weak(&n->furthest, &furthest, best_distance))
+			;
+		return e;
+	}
+	return NULL;
+}
+
+/* Of several copies of an address the first that is known stays, else the first. */
+static void only_one(struct sp_neighbours *n, const struct key *k)
+{
+	uint64_t word, keep_word = 0;
+	unsigned distance = 0;
+	struct entry *keep = NULL, *e;
+	for (; (e = lookup(n, k, &distance, &word)); distance++) {
+		struct entry *drop = e;
+		uint64_t drop_word = word;
+		if (!keep || (state_of(keep_word) < KNOWN && state_of(word) >= KNOWN)) {
+			drop = keep, drop_word = keep_word;
+			keep = e, keep_word = word;
+		}
+		if (drop && state_of(drop_word) != STATIC)
+			atomic_compare_exchange_strong(&drop->word, &drop_word, word_of(drop_word, FREE, NULL));
+	}
+}
+
+static int insert(struct sp_neighbours *n, const uint8_t ip[16], enum state state, const uint8_t mac[6], sp_time now,
+		  enum victim worst)
+{
+	struct key k = key_of(n, ip);
+	uint64_t word;
+	struct entry *e = claim(n, &k, now, worst, &word);
+	if (!e)
+		return -ENOSPC;
+	atomic_store_explicit(&e->key[0], k.half[0], memory_order_release);
+	atomic_store_explicit(&e->key[1], k.half[1], memory_order_release);
+	atomic_store_explicit(&e->confirmed, state == INCOMPLETE ? 0 : now, memory_order_relaxed);
+	atomic_store_explicit(&e->used, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->asked, 0, memory_order_relaxed);
+	/* Sequentially consistent, here and in lookup(): of two that insert at once one at least sees both copies. */
+	atomic_store(&e->word, word_of(word, state, mac));
+	only_one(n, &k);
+	if (state != STATIC)
+		wake(n, now + (state == KNOWN ? SP_NEIGHBOUR_REACHABLE : SP_NEIGHBOUR_RETRY));
+	return 0;
+}
+
+int sp_neighbours_create(const struct sp_nic_config *config, const uint8_t mac[6], struct sp_neighbours **out)
+{
+	(void)mac; /* requests take it from the NIC: a port may be given another while the NIC exists */
+	if (config->addresses > SP_MAX_ADDRESSES || config->neighbours > SP_MAX_STATIC)
+		return -EINVAL;
+	struct sp_neighbours *n = aligned_alloc(64, sizeof(*n));
+	if (!n)
+		return -ENOMEM;
+	memset(n, 0, sizeof(*n));
+	n->seed = config->seed;
+	atomic_store(&n->deadline, SP_NEVER);
+	memcpy(n->gateway[false], config->gateway6, 16);
+	memcpy(n->gateway[true], config->gateway4, 16);
+	for (unsigned i = 0; i < config->addresses; i++) {
+		const struct sp_address *a = &config->address[i];
+		unsigned base = is_ipv4(a->ip) ? 96 : 0;
+		if (a->prefix > 128 - base)
+			goto invalid;
+		memcpy(n->own[i].ip, a->ip, 16);
+		n->own[i].bits = (uint8_t)(a->prefix ? base + a->prefix : 128);
+	}
+	n->owns = config->addresses;
+	for (unsigned i = 0; i < config->neighbours; i++) {
+		const struct sp_neighbour_config *s = &config->neighbour[i];
+		struct key k = key_of(n, s->ip);
+		uint64_t word;
+		if (lookup(n, &k, &(unsigned){0}, &word)) /* which of the two MACs was meant? */
+			goto invalid;
+		if (!is_station(s->mac) || insert(n, s->ip, STATIC, s->mac, 0, VICTIM_FREE))
+			goto invalid;
+	}
+	*out = n;
+	return 0;
+invalid:
+	free(n);
+	return -EINVAL;
+}
+
+void sp_neighbours_destroy(struct sp_neighbours *n)
+{
+	free(n);
+}
+
+int sp_neighbour_find(struct sp_neighbours *n, const uint8_t next_hop[16], sp_time now, uint8_t mac[6])
+{
+	struct key k = key_of(n, next_hop);
+	uint64_t word;
+	unsigned distance = 0;
+	struct entry *e;
+	/* On past a copy that is not known: another may be, until only_one() has been there. */
+	for (; (e = lookup(n, &k, &distance, &word)); distance++) {
+		if (state_of(word) < KNOWN)
+			continue;
+		sp_time used = atomic_load_explicit(&e->used, memory_order_relaxed);
+		if (!used || now > used + USED_STEP)
+			atomic_store_explicit(&e->used, now | 1, memory_order_relaxed);
+		memcpy(mac, &word, 6);
+		return 0;
+	}
+	return -EAGAIN;
+}
+
+static void update(struct sp_neighbours *n, const uint8_t ip[16], const uint8_t mac[6], sp_time now, bool override,
+		   bool *exists)
+{
+	struct key k = key_of(n, ip);
+	uint64_t word;
+	unsigned distance = 0;
+	struct entry *e;
+	for (*exists = false; (e = lookup(n, &k, &distance, &word)); distance++) {
+		uint64_t known = word_of(word, KNOWN, mac);
+		*exists = true;
+		if (state_of(word) == STATIC || (!override && state_of(word) == KNOWN && word != known))
+			continue;
+		if (word != known && !atomic_compare_exchange_strong(&e->word, &word, known))
+			continue; /* another worker was told something at the same time, or has evicted it */
+		atomic_store_explicit(&e->confirmed, now, memory_order_relaxed);
+		atomic_store_explicit(&e->asked, 0, memory_order_relaxed);
+	}
+}
+
+void sp_neighbour_learn(struct sp_neighbours *n, const uint8_t ip[16], const uint8_t mac[6], sp_time now, bool create)
+{
+	bool exists;
+	if (!is_station(mac) || !is_unicast(n, ip))
+		return;
+	update(n, ip, mac, now, true, &exists);
+	if (!exists && create && own_for(n, ip))
+		insert(n, ip, KNOWN, mac, now, VICTIM_IDLE);
+}
+
+void sp_neighbour_confirm(struct sp_neighbours *n, const uint8_t ip[16], const uint8_t mac[6], sp_time now)
+{
+	bool exists;
+	if (is_station(mac) && is_unicast(n, ip))
+		update(n, ip, mac, now, false, &exists);
+}
+
+/* ---- requests ---- */
+
+static void put16(uint8_t *to, unsigned value)
+{
+	to[0] = (uint8_t)(value >> 8);
+	to[1] = (uint8_t)value;
+}
+
+/* RFC 826, to everybody. Padded to Ethernet's least length, which not every virtual port does. */
+static uint32_t arp_request(uint8_t f[60], const uint8_t mac[6], const uint8_t source[16], const uint8_t target[16])
+{
+	static const uint8_t head[] = {0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 1}; /* ethertype to operation */
+	memset(f, 0, 60);
+	memset(f, 0xFF, 6);
+	memcpy(f + 6, mac, 6);
+	memcpy(f + 12, head, sizeof(head));
+	memcpy(f + 22, mac, 6);
+	memcpy(f + 28, source + 12, 4);
+	memcpy(f + 38, target + 12, 4);
+	return 60;
+}
+
+/* RFC 4861, 4.3, to the solicited-node multicast address (RFC 4291, 2.7.1). */
+static uint32_t neighbour_solicitation(uint8_t f[86], const uint8_t mac[6], const uint8_t source[16],
+				       const uint8_t target[16])
+{
+	static const uint8_t node[13] = {0xFF, 0x02, [11] = 1, [12] = 0xFF};
+	uint8_t *ip = f + 14, *icmp = ip + 40;
+	memset(f, 0, 86);
+	f[0] = f[1] = 0x33;
+	f[2] = 0xFF;
+	memcpy(f + 3, target + 13, 3);
+	memcpy(f + 6, mac, 6);
+	put16(f + 12, 0x86DD);
+	ip[0] = 0x60;
+	put16(ip + 4, 32);
+	ip[6] = 58;
+	ip[7] = 255;
+	memcpy(ip + 8, source, 16);
+	memcpy(ip + 24, node, 13);
+	memcpy(ip + 37, target + 13, 3);
+	icmp[0] = 135;
+	memcpy(icmp + 8, target, 16);
+	icmp[24] = 1; /* source link-layer address */
+	icmp[25] = 1;
+	memcpy(icmp + 26, mac, 6);
+	/* The pseudo header: both addresses stand before the message as they must, length and protocol are carried in. */
+	uint8_t pseudo[4] = {0, 32, 0, 58};
+	uint16_t words[2], sum;
+	memcpy(words, pseudo, 4);
+	sum = sp_checksum(ip + 8, 32 + 32, (uint32_t)words[0] + words[1]);
+	memcpy(icmp + 2, &sum, 2);
+	return 86;
+}
+
+/* Sends a request if the last one is long enough ago; of several workers that want to, one does. */
+static void ask(struct sp_worker *w, struct entry *e, enum state state, const uint8_t ip[16], sp_time now)
+{
+	struct sp_neighbours *n = w->nic->neighbours;
+	sp_time asked = atomic_load_explicit(&e->asked, memory_order_relaxed), gap = SP_NEIGHBOUR_RETRY;
+	uint64_t tries = asked & ASKED_TRIES;
+	uint8_t frame[86], hop[16], source[16];
+	uint32_t len;
+	if (tries == SP_NEIGHBOUR_TRIES) /* a stale one is still good for something: ask on, but seldom */
+		gap = state == INCOMPLETE ? SP_NEIGHBOUR_RETRY + SP_NEIGHBOUR_FAILED : SP_NEIGHBOUR_REACHABLE;
+	if (tries && now < (asked & ~ASKED_TRIES) + gap)
+		return;
+	if (tries < SP_NEIGHBOUR_TRIES)
+		tries++;
+	else if (state == INCOMPLETE)
+		tries = 1;
+	if (sp_neighbour_route(n, ip, hop, source) ||
+	    !atomic_compare_exchange_strong_explicit(&e->asked, &asked, (now & ~ASKED_TRIES) | tries,
+						     memory_order_relaxed, memory_order_relaxed))
+		return;
+	wake(n, now + SP_NEIGHBOUR_RETRY);
+	if (is_ipv4(ip))
+		len = arp_request(frame, w->nic->mac, source, ip);
+	else
+		len = neighbour_solicitation(frame, w->nic->mac, source, ip);
+	for (unsigned port = 0; port < w->nic->ports; port++)
+		sp_transmit_frame(w, (uint16_t)port, frame, len);
+}
+
+static bool is_stale(struct entry *e, sp_time now)
+{
+	return now >= atomic_load_explicit(&e->confirmed, memory_order_relaxed) + SP_NEIGHBOUR_REACHABLE;
+}
+
+void sp_neighbour_request(struct sp_worker *w, const uint8_t next_hop[16])
+{
+	struct sp_neighbours *n = w->nic->neighbours;
+	uint8_t hop[16], source[16];
+	if (sp_neighbour_route(n, next_hop, hop, source) || memcmp(hop, next_hop, 16))
+		return;
+	struct key k = key_of(n, next_hop);
+	uint64_t word;
+	unsigned distance = 0;
+	struct entry *e = lookup(n, &k, &distance, &word);
+	if (!e) {
+		if (insert(n, next_hop, INCOMPLETE, NULL, w->now, VICTIM_ACTIVE))
+			return;
+		distance = 0;
+		e = lookup(n, &k, &distance, &word);
+	}
+	if (e && (state_of(word) == INCOMPLETE || (state_of(word) == KNOWN && is_stale(e, w->now))))
+		ask(w, e, state_of(word), next_hop, w->now);
+}
+
+/* ---- time ---- */
+
+static sp_time tick(struct sp_worker *w, struct entry *e, sp_time now)
+{
+	uint64_t word = atomic_load_explicit(&e->word, memory_order_acquire), after;
+	uint64_t half[2] = {atomic_load_explicit(&e->key[0], memory_order_acquire),
+			    atomic_load_explicit(&e->key[1], memory_order_acquire)};
+	sp_time confirmed = atomic_load_explicit(&e->confirmed, memory_order_relaxed);
+	sp_time used = atomic_load_explicit(&e->used, memory_order_relaxed);
+	sp_time asked = atomic_load_explicit(&e->asked, memory_order_relaxed);
+	uint8_t ip[16];
+	after = atomic_load_explicit(&e->word, memory_order_acquire);
+	if (state_of(word) == FREE || state_of(word) == STATIC)
+		return SP_NEVER;
+	if (state_of(word) == CLAIMING || ((word ^ after) & GENERATION_MASK))
+		return now + SP_NEIGHBOUR_RETRY;
+	memcpy(ip, half, 16);
+	if (state_of(word) == INCOMPLETE) {
+		if ((asked & ASKED_TRIES) < SP_NEIGHBOUR_TRIES) {
+			ask(w, e, INCOMPLETE, ip, now);
+			asked = atomic_load_explicit(&e->asked, memory_order_relaxed) & ~ASKED_TRIES;
+			return RTE_MAX(now, asked + SP_NEIGHBOUR_RETRY);
+		}
+		sp_time until = (asked & ~ASKED_TRIES) + SP_NEIGHBOUR_RETRY + SP_NEIGHBOUR_FAILED;
+		if (now < until)
+			return until;
+	} else {
+		sp_time stale = confirmed + SP_NEIGHBOUR_REACHABLE, until = RTE_MAX(used, confirmed) + SP_NEIGHBOUR_UNUSED;
+		if (now < stale)
+			return stale;
+		if (now < until) {
+			if (used >= stale && used > asked)
+				ask(w, e, KNOWN, ip, now);
+			return RTE_MIN(now + SP_NEIGHBOUR_RETRY, until); /* whether it is used can only be seen by looking */
+		}
+	}
+	atomic_compare_exchange_strong(&e->word, &word, word_of(word, FREE, NULL));
+	return SP_NEVER;
+}
+
+sp_time sp_neighbours_tick(struct sp_worker *w, sp_time now)
+{
+	struct sp_neighbours *n = w->nic->neighbours;
+	sp_time next = SP_NEVER;
+	/* First, so that what another worker wants from here on is not overwritten. */
+	atomic_store_explicit(&n->deadline, SP_NEVER, memory_order_relaxed);
+	for (unsigned i = 0; i < SP_NEIGHBOURS; i++)
+		next = RTE_MIN(next, tick(w, &n->entry[i], now));
+	wake(n, next);
+	return sp_neighbours_deadline(n);
+}
+
+sp_time sp_neighbours_deadline(const struct sp_neighbours *n)
+{
+	return atomic_load_explicit(&n->deadline, memory_order_relaxed);
+}

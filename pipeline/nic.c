@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "context.h"
+#include "memory.h"
+#include "message.h"
+#include "port.h"
+#include "registry.h"
+
+#include <stdlib.h>
+
+#include <rte_eal.h>
+
+static const struct sp_nic_config defaults = {.mtu = 1500, .workers = 1, .seed = 1, .memory_limit = 64ull << 30};
+
+static void seed_worker(struct sp_worker *w, uint64_t seed)
+{
+	uint64_t z = seed + w->index * 0x9E3779B97F4A7C15ull;
+
+	for (unsigned i = 0; i < 4; i++) { /* splitmix64 */
+		uint64_t x = z += 0x9E3779B97F4A7C15ull;
+
+		x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
+		x = (x ^ x >> 27) * 0x94D049BB133111EBull;
+		w->random[i] = x ^ x >> 31;
+	}
+}
+
+static int create_workers(struct sp_nic *nic)
+{
+	for (uint16_t i = 0; i < nic->workers; i++) {
+		struct sp_worker *w = aligned_alloc(64, RTE_ALIGN(sizeof(*w), 64));
+
+		if (!w)
+			return -ENOMEM;
+		memset(w, 0, sizeof(*w));
+		w->nic = nic;
+		w->index = i;
+		seed_worker(w, nic->config.seed);
+		nic->worker[i] = w;
+	}
+	return 0;
+}
+
+static int check_config(const struct sp_nic_config *c, struct sp_error *error)
+{
+	if (c->workers > SP_MAX_WORKERS)
+		return sp_error_set(error, EINVAL, "workers", "%u workers: at most %d", c->workers, SP_MAX_WORKERS);
+	if (c->mtu < 256 || c->mtu > SP_PACKET_ROOM - 64)
+		return sp_error_set(error, EINVAL, "mtu", "mtu %u: 256 to %d", c->mtu, SP_PACKET_ROOM - 64);
+	if (c->addresses > SP_MAX_ADDRESSES || c->ports > SP_MAX_PORTS || c->neighbours > SP_MAX_STATIC)
+		return sp_error_set(error, EINVAL, "", "too many addresses, ports or neighbours");
+	return 0;
+}
+
+static void set_addresses(struct sp_nic *nic)
+{
+	static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
+
+	for (unsigned i = 0; i < nic->config.addresses; i++) {
+		const uint8_t *ip = nic->config.address[i].ip;
+
+		if (!memcmp(ip, mapped, 12))
+			memcpy(&nic->own4[nic->own4s++], ip + 12, 4);
+		else
+			memcpy(nic->own6[nic->own6s++], ip, 16);
+	}
+}
+
+static void set_mac(struct sp_nic *nic)
+{
+	static const uint8_t none[6];
+
+	memcpy(nic->mac, nic->config.mac, 6);
+	if (memcmp(nic->mac, none, 6) || (nic->ports && !sp_port_mac(&nic->port[0], nic->mac)))
+		return;
+	/* Locally administered, from the seed. */
+	uint64_t r = sp_worker_random(nic->worker[0]);
+
+	memcpy(nic->mac, &r, 6);
+	nic->mac[0] = 0x02;
+}
+
+static char *keep_string(const char *s)
+{
+	return s ? strdup(s) : NULL;
+}
+
+int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, struct sp_nic **out)
+{
+	struct sp_nic *nic;
+	int r;
+
+	if (error)
+		memset(error, 0, sizeof(*error));
+	if (!sp_registry_pool())
+		return sp_error_set(error, EINVAL, "", "sp_eal_init has not been called");
+	nic = calloc(1, sizeof(*nic));
+	if (!nic)
+		return sp_error_set(error, ENOMEM, "", "no memory for a NIC");
+	nic->config = *config;
+	for (unsigned i = 0; i < SP_MAX_PORTS; i++)
+		nic->config.port[i].device = keep_string(i < config->ports ? config->port[i].device : NULL);
+	nic->config.exception.device = keep_string(config->exception.device);
+	nic->config.mtu = config->mtu ? config->mtu : defaults.mtu;
+	nic->config.workers = nic->workers = config->workers ? config->workers : defaults.workers;
+	nic->config.seed = config->seed ? config->seed : defaults.seed;
+	nic->config.memory_limit = config->memory_limit ? config->memory_limit : defaults.memory_limit;
+	nic->icrc_off = config->icrc_off;
+	nic->any_source = config->any_source;
+	pthread_mutex_init(&nic->control, NULL);
+	r = check_config(&nic->config, error);
+	if (r) {
+		nic->workers = 0;
+		goto fail;
+	}
+	if (create_workers(nic) || sp_memory_create(nic) || sp_qp_table_create(&nic->qps)) {
+		r = sp_error_set(error, ENOMEM, "", "no memory for a NIC");
+		goto fail;
+	}
+	set_addresses(nic);
+	for (unsigned i = 0; i < config->ports; i++) {
+		nic->port[i].index = (uint16_t)i;
+		r = sp_port_open(&nic->port[i], &nic->config.port[i], nic, nic->workers, error);
+		if (r)
+			goto fail;
+		nic->ports++;
+	}
+	set_mac(nic);
+	if (nic->config.exception.device || nic->config.exception.ops) {
+		r = sp_port_open(&nic->exception, &nic->config.exception, nic, nic->workers, error);
+		if (r)
+			goto fail;
+		nic->has_exception = true;
+	}
+	r = sp_neighbours_create(&nic->config, nic->mac, &nic->neighbours);
+	if (r) {
+		sp_error_set(error, -r, "neighbour", "neighbour table: %s", strerror(-r));
+		goto fail;
+	}
+	*out = nic;
+	return 0;
+fail:
+	sp_nic_destroy(nic);
+	return r;
+}
+
+static void free_queues(struct sp_worker *w)
+{
+	for (unsigned p = 0; p <= SP_MAX_PORTS; p++)
+		for (struct sp_tx_queue *q = &w->tx[p]; q->count; q->count--) {
+			rte_pktmbuf_free(q->packet[q->head]);
+			q->head = (q->head + 1) % SP_TX_QUEUE;
+		}
+	for (unsigned i = 0; i < w->pending_count; i++)
+		rte_pktmbuf_free(w->pending[i].packet);
+}
+
+void sp_nic_destroy(struct sp_nic *nic)
+{
+	if (!nic)
+		return;
+	sp_nic_stop(nic);
+	for (uint32_t i = 0; i < nic->context_next; i++)
+		if (nic->context[i])
+			sp_context_remove(nic->context[i]);
+	for (uint16_t w = 0; w < nic->workers && nic->worker[w]; w++)
+		free_queues(nic->worker[w]);
+	for (unsigned i = 0; i < nic->ports; i++)
+		sp_port_close(&nic->port[i]);
+	if (nic->has_exception)
+		sp_port_close(&nic->exception);
+	sp_neighbours_destroy(nic->neighbours);
+	sp_qp_table_destroy(nic->qps);
+	sp_memory_destroy(nic);
+	for (uint16_t w = 0; w < SP_MAX_WORKERS; w++)
+		free(nic->worker[w]);
+	for (unsigned i = 0; i < SP_MAX_PORTS; i++)
+		free((void *)(uintptr_t)nic->config.port[i].device);
+	free((void *)(uintptr_t)nic->config.exception.device);
+	pthread_mutex_destroy(&nic->control);
+	free(nic);
+}
+
+uint16_t sp_nic_workers(const struct sp_nic *nic)
+{
+	return nic->workers;
+}
+
+/* ---- contexts, for those who own the NIC ---- */
+
+int sp_nic_context_add(struct sp_nic *nic, const struct sp_context_config *config, uint32_t *id, struct sp_error *error)
+{
+	struct sp_context *c;
+	int r;
+
+	pthread_mutex_lock(&nic->control);
+	r = sp_context_add(nic, config, 0, &c, error);
+	if (!r && id)
+		*id = c->id;
+	pthread_mutex_unlock(&nic->control);
+	return r;
+}
+
+int sp_nic_context_remove(struct sp_nic *nic, uint32_t id)
+{
+	struct sp_context *c;
+
+	pthread_mutex_lock(&nic->control);
+	c = sp_context_by_id(nic, id);
+	if (c)
+		sp_context_remove(c);
+	pthread_mutex_unlock(&nic->control);
+	return c ? 0 : -ENOENT;
+}
+
+int sp_nic_context_find(struct sp_nic *nic, const char *name, uint32_t *id)
+{
+	int r = -ENOENT;
+
+	pthread_mutex_lock(&nic->control);
+	for (uint32_t i = 0; i < nic->context_next && r; i++)
+		if (nic->context[i] && !strcmp(nic->context[i]->name, name)) {
+			*id = nic->context[i]->id;
+			r = 0;
+		}
+	pthread_mutex_unlock(&nic->control);
+	return r;
+}
+
+uint64_t sp_nic_context_post_bytes(struct sp_nic *nic, uint32_t id)
+{
+	const struct sp_context *c = sp_context_by_id(nic, id);
+
+	return c ? c->view[c->home]->pub.post_bytes : 0;
+}

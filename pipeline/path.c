@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "path.h"
+#include "icrc.h"
+#include "issue.h"
+#include "registry.h"
+#include "../handlers/wire/roce.h"
+
+#include <stdlib.h>
+
+#include <rte_byteorder.h>
+#include <rte_ip.h>
+
+#define ASK_AGAIN (10 * SP_MS) /* how long a path trusts the MAC it has */
+
+int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_path **path)
+{
+	static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
+	struct sp_view *v = sp_view_of(ctx);
+	struct sp_context *c = v->context;
+	uint8_t source[16];
+	struct sp_path *p;
+	uint8_t *h;
+	int r;
+
+	if (c->paths == SP_MAX_PATHS)
+		return -ENOSPC;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	r = sp_neighbour_route(c->nic->neighbours, ip, p->next_hop, source);
+	if (r) {
+		free(p);
+		return r;
+	}
+	h = p->head + 12;
+	memcpy(p->head + 6, c->nic->mac, 6);
+	if (!memcmp(ip, mapped, 12)) {
+		static const uint8_t ip4[12] = {0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0};
+
+		*h++ = 0x08;
+		*h++ = 0x00;
+		memcpy(h, ip4, 12);
+		memcpy(h + 12, source + 12, 4);
+		memcpy(h + 16, ip + 12, 4);
+		p->l3_len = 20;
+	} else {
+		static const uint8_t ip6[8] = {0x60, 0, 0, 0, 0, 0, 17, 64};
+
+		*h++ = 0x86;
+		*h++ = 0xDD;
+		memcpy(h, ip6, 8);
+		memcpy(h + 8, source, 16);
+		memcpy(h + 24, ip, 16);
+		p->l3_len = 40;
+	}
+	h += p->l3_len;
+	p->udp_source = rte_cpu_to_be_16((uint16_t)(0xC000 | (sp_worker_random(v->owner) & 0x3FFF)));
+	memcpy(h, &p->udp_source, 2);
+	h[2] = SP_ROCE_PORT >> 8;
+	h[3] = SP_ROCE_PORT & 0xFF;
+	p->head_len = (uint8_t)(14 + p->l3_len + 8);
+	c->path[c->paths++] = p;
+	if (only) {
+		memcpy(c->peer, ip, 16);
+		atomic_store_explicit(&c->peer_set, true, memory_order_release);
+	}
+	*path = p;
+	return 0;
+}
+
+void sp_paths_free(struct sp_context *c)
+{
+	for (unsigned i = 0; i < c->paths; i++)
+		free(c->path[i]);
+	c->paths = 0;
+}
+
+/* The next hop's MAC as a number; 0 while it is unknown, which is asked for. */
+static uint64_t next_mac(struct sp_worker *w, struct sp_path *p)
+{
+	uint64_t mac = atomic_load_explicit(&p->mac, memory_order_relaxed);
+
+	if (likely(mac && w->now < atomic_load_explicit(&p->mac_until, memory_order_relaxed)))
+		return mac;
+	mac = 0;
+	if (sp_neighbour_find(w->nic->neighbours, p->next_hop, w->now, (uint8_t *)&mac)) {
+		sp_neighbour_request(w, p->next_hop);
+		mac = 0;
+	}
+	atomic_store_explicit(&p->mac, mac, memory_order_relaxed);
+	atomic_store_explicit(&p->mac_until, w->now + ASK_AGAIN, memory_order_relaxed);
+	return mac;
+}
+
+static void fill_lengths(uint8_t *l3, const struct sp_path *p, uint32_t l3_bytes)
+{
+	uint8_t *udp = l3 + p->l3_len;
+	uint16_t sum;
+
+	if (p->l3_len == 20) {
+		l3[2] = (uint8_t)(l3_bytes >> 8);
+		l3[3] = (uint8_t)l3_bytes;
+		sum = sp_checksum(l3, 20, 0);
+		memcpy(l3 + 10, &sum, 2);
+	} else {
+		l3[4] = (uint8_t)((l3_bytes - 40) >> 8);
+		l3[5] = (uint8_t)(l3_bytes - 40);
+	}
+	l3_bytes -= p->l3_len;
+	udp[4] = (uint8_t)(l3_bytes >> 8);
+	udp[5] = (uint8_t)l3_bytes;
+}
+
+int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
+{
+	struct sp_view *v = sp_view_of(ctx);
+	struct sp_worker *w = v->owner;
+	const uint32_t pad = -s->len & 3;
+	const uint32_t l3_bytes = p->l3_len + 8u + 12u + s->ext_len + s->len + pad + 4u;
+	struct rte_mbuf *m;
+	uint64_t mac;
+	uint32_t crc;
+	uint8_t *f, *b;
+	int r;
+
+	if (unlikely(s->ext_len > SP_EXT_MAX || s->len > SP_PACKET_ROOM || l3_bytes > v->context->nic->config.mtu))
+		return -EMSGSIZE;
+	if (unlikely(s->mem && !sp_mem_holds(s->mem, s->offset, s->len))) {
+		sp_dma_fault(ctx, s->mem, s->offset, s->len);
+		return -EFAULT;
+	}
+	if (unlikely(!sp_transmit_room(w, p->port))) {
+		sp_transmit_flush(w);
+		if (!sp_transmit_room(w, p->port))
+			return -EAGAIN;
+	}
+	mac = next_mac(w, p);
+	if (unlikely(!mac && w->pending_count == SP_NEIGHBOUR_PENDING))
+		return -EAGAIN;
+	m = sp_packet_alloc();
+	if (unlikely(!m))
+		return -EAGAIN;
+	f = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)(14 + l3_bytes));
+	memcpy(f, p->head, sizeof(p->head));
+	memcpy(f, &mac, 6);
+	fill_lengths(f + 14, p, l3_bytes);
+	if (s->udp_source) {
+		f[14 + p->l3_len] = (uint8_t)(s->udp_source >> 8);
+		f[15 + p->l3_len] = (uint8_t)s->udp_source;
+	}
+	b = f + p->head_len;
+	b[0] = s->opcode;
+	b[1] = (uint8_t)((s->flags & SP_PKT_SE ? 0x80 : 0) | pad << 4); /* SE, MigReq 0, pad count, TVer 0 */
+	sp_store_be16(b + 2, SP_ROCE_PKEY);
+	sp_store_be32(b + 4, s->dest_qp & 0xFFFFFF);
+	sp_store_be32(b + 8, s->psn & 0xFFFFFF); /* AckReq 0 */
+	b += 12;
+	if (s->ext_len)
+		memcpy(b, s->ext, s->ext_len);
+	b += s->ext_len;
+	if (s->len)
+		memcpy(b, s->mem ? s->mem->base + s->offset : s->bytes, s->len);
+	memset(b + s->len, 0, pad);
+	crc = rte_cpu_to_le_32(sp_icrc(f + 14, p->l3_len, l3_bytes - 4));
+	memcpy(b + s->len + pad, &crc, 4);
+	r = likely(mac) ? sp_transmit_packet(w, p->port, m) : sp_transmit_later(w, p->port, p->next_hop, m);
+	if (unlikely(r)) {
+		rte_pktmbuf_free(m);
+		return r;
+	}
+	v->sent++;
+	v->sent_bytes += 14 + l3_bytes;
+	if (v->context->rate && v->pub.worker == v->context->home)
+		sp_pace_charge(v->context, w->now, 14 + l3_bytes);
+	return 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The way to one peer: headers made once, the next hop's MAC looked up now and then. */
+#ifndef PIPELINE_PATH_H
+#define PIPELINE_PATH_H
+
+#include "worker.h"
+
+struct sp_path {
+	uint8_t next_hop[16];
+	_Atomic uint64_t mac;       /* next hop's, low 48 bits as they stand in memory; 0: not known */
+	_Atomic sp_time mac_until;  /* when to ask the neighbour table again */
+	uint16_t udp_source;        /* network order */
+	uint16_t port;
+	uint8_t l3_len, head_len;   /* IP header; Ethernet to UDP */
+	uint8_t head[64];           /* template up to the UDP header */
+};
+
+/* Forgets a context's paths. */
+void sp_paths_free(struct sp_context *c);
+
+#endif

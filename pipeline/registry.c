@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "registry.h"
+#include "worker.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_log.h>
+#include <rte_mempool.h>
+
+#define MAX_ARGS 64
+#define CACHE 256
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool ready;
+static struct rte_mempool *pool;
+static bool port_taken[RTE_MAX_ETHPORTS];
+
+int sp_error_set(struct sp_error *error, int err, const char *key, const char *format, ...)
+{
+	va_list ap;
+
+	if (error) {
+		snprintf(error->key, sizeof(error->key), "%s", key);
+		va_start(ap, format);
+		vsnprintf(error->text, sizeof(error->text), format, ap);
+		va_end(ap);
+	}
+	return -err;
+}
+
+/* Does the caller say itself where memory comes from? */
+static bool names_memory(int argc, char **argv)
+{
+	static const char *const options[] = {"--no-huge", "-m", "--socket-mem", "--in-memory", "--huge-dir", "--huge-unlink",
+					      "--legacy-mem", "--single-file-segments"};
+
+	for (int i = 0; i < argc; i++)
+		for (size_t k = 0; k < RTE_DIM(options); k++)
+			if (!strncmp(argv[i], options[k], strlen(options[k])))
+				return true;
+	return false;
+}
+
+static bool has(int argc, char **argv, const char *option)
+{
+	for (int i = 0; i < argc; i++)
+		if (!strncmp(argv[i], option, strlen(option)))
+			return true;
+	return false;
+}
+
+/* "0@(0,1,...)": one lcore that floats over the CPUs this process may use, so that EAL pins nobody. */
+static void floating_lcore(char *text, size_t room)
+{
+	cpu_set_t set;
+	size_t at = (size_t)snprintf(text, room, "--lcores=0@(");
+	bool first = true;
+
+	if (sched_getaffinity(0, sizeof(set), &set))
+		CPU_ZERO(&set);
+	for (int i = 0; i < CPU_SETSIZE && at + 16 < room; i++)
+		if (CPU_ISSET(i, &set)) {
+			at += (size_t)snprintf(text + at, room - at, first ? "%d" : ",%d", i);
+			first = false;
+		}
+	snprintf(text + at, room - at, first ? "0)" : ")");
+}
+
+static int init(int argc, char **argv, struct sp_error *error)
+{
+	char prefix[64], lcores[4096];
+	char *args[MAX_ARGS];
+	int n = 0, r;
+
+	if (argc > MAX_ARGS - 10)
+		return sp_error_set(error, E2BIG, "", "more than %d EAL arguments", MAX_ARGS - 10);
+	args[n++] = (char *)"spindle";
+	snprintf(prefix, sizeof(prefix), "--file-prefix=spindle-%d", (int)getpid());
+	if (!has(argc, argv, "--file-prefix"))
+		args[n++] = prefix;
+	if (!names_memory(argc, argv)) {
+		args[n++] = (char *)"--no-huge";
+		args[n++] = (char *)"--no-shconf";
+		args[n++] = (char *)"-m";
+		args[n++] = (char *)"512";
+	}
+	if (argc == 0)
+		args[n++] = (char *)"--no-pci";
+	if (!has(argc, argv, "--log-level"))
+		args[n++] = (char *)"--log-level=error";
+	if (!has(argc, argv, "-l") && !has(argc, argv, "--lcores") && !has(argc, argv, "-c")) {
+		floating_lcore(lcores, sizeof(lcores));
+		args[n++] = lcores;
+	}
+	if (!has(argc, argv, "--telemetry") && !has(argc, argv, "--no-telemetry"))
+		args[n++] = (char *)"--no-telemetry";
+	for (int i = 0; i < argc; i++)
+		args[n++] = argv[i];
+	args[n] = NULL;
+	r = rte_eal_init(n, args);
+	if (r < 0)
+		return sp_error_set(error, rte_errno ? rte_errno : EINVAL, "", "DPDK's EAL does not start: %s (its own messages say more)",
+				    rte_strerror(rte_errno));
+	pool = rte_pktmbuf_pool_create("spindle", SP_PACKET_POOL, CACHE, 0, RTE_PKTMBUF_HEADROOM + SP_PACKET_ROOM, SOCKET_ID_ANY);
+	if (!pool)
+		return sp_error_set(error, ENOMEM, "", "no memory for %d packet buffers: give EAL more with -m", SP_PACKET_POOL);
+	ready = true;
+	return 0;
+}
+
+int sp_eal_init(int argc, char **argv, struct sp_error *error)
+{
+	static bool tried;
+	int r = 0;
+
+	pthread_mutex_lock(&lock);
+	if (!ready) {
+		if (tried)
+			r = sp_error_set(error, EALREADY, "", "DPDK's EAL failed before in this process, and can only be started once");
+		else
+			r = init(argc, argv, error);
+		tried = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+struct rte_mempool *sp_registry_pool(void)
+{
+	return pool;
+}
+
+struct rte_mbuf *sp_packet_alloc(void)
+{
+	return pool ? rte_pktmbuf_alloc(pool) : NULL;
+}
+
+int sp_registry_port_take(uint16_t ethdev)
+{
+	int r = -EBUSY;
+
+	pthread_mutex_lock(&lock);
+	if (!port_taken[ethdev]) {
+		port_taken[ethdev] = true;
+		r = 0;
+	}
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+void sp_registry_port_release(uint16_t ethdev)
+{
+	pthread_mutex_lock(&lock);
+	port_taken[ethdev] = false;
+	pthread_mutex_unlock(&lock);
+}
+
+struct rte_mempool *sp_registry_port_pool(uint16_t ethdev, uint32_t room, uint32_t count)
+{
+	char name[RTE_MEMPOOL_NAMESIZE];
+	struct rte_mempool *p;
+
+	/* 2048 bytes fit two frames of 1500 into 4 KiB pages' worth of cache sets; larger frames get what they need. */
+	room = RTE_ALIGN(RTE_MAX(room, 2048u), 64u);
+	snprintf(name, sizeof(name), "sp-%u-%u", ethdev, room);
+	pthread_mutex_lock(&lock);
+	p = rte_mempool_lookup(name);
+	if (!p || p->size < count + SP_BURST) {
+		if (p)
+			rte_mempool_free(p);
+		p = rte_pktmbuf_pool_create(name, rte_align32pow2(count + 4 * CACHE) - 1, CACHE, 0,
+					    (uint16_t)(RTE_PKTMBUF_HEADROOM + room), SOCKET_ID_ANY);
+	}
+	pthread_mutex_unlock(&lock);
+	return p;
+}

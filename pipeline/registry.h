@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What DPDK keeps once per process, shared by all NICs: EAL, packet buffers, which ethdevs are in use. */
+#ifndef PIPELINE_REGISTRY_H
+#define PIPELINE_REGISTRY_H
+
+#include <stdint.h>
+
+struct rte_mempool;
+struct sp_error;
+
+/* The pool that virtual ports and everything sent use; NULL before sp_eal_init. */
+struct rte_mempool *sp_registry_pool(void);
+int sp_registry_port_take(uint16_t ethdev); /* -EBUSY */
+void sp_registry_port_release(uint16_t ethdev);
+/* Buffers for an ethdev's receive queues; kept for the next NIC on that port. room: bytes of the largest frame. */
+struct rte_mempool *sp_registry_port_pool(uint16_t ethdev, uint32_t room, uint32_t count);
+
+/* Fills error (may be NULL) and returns -err. */
+int sp_error_set(struct sp_error *error, int err, const char *key, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+#endif

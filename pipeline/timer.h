@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Timers of a worker: a pairing heap of nodes that live in handler state, so arming allocates nothing. */
+#ifndef PIPELINE_TIMER_H
+#define PIPELINE_TIMER_H
+
+#include "worker.h"
+
+void sp_timers_insert(struct sp_timer **root, struct sp_timer *t);
+void sp_timers_remove(struct sp_timer **root, struct sp_timer *t);
+/* Takes all timers of a context out. */
+void sp_timers_purge(struct sp_timer **root, const struct sp_context *context);
+/* Runs what is due, at most SP_TIMERS_PER_POLL; returns how many. */
+unsigned sp_timers_run(struct sp_worker *w);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One round of a worker, and the threads that go round in real time. */
+#include "worker.h"
+#include "dispatch.h"
+#include "host.h"
+#include "issue.h"
+#include "message.h"
+#include "port.h"
+#include "timer.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <rte_cycles.h>
+#include <rte_lcore.h>
+
+struct sp_call {
+	void (*fn)(struct sp_worker *, void *);
+	void *arg;
+	_Atomic bool done;
+};
+
+static inline uint64_t rotl(uint64_t x, int k)
+{
+	return x << k | x >> (64 - k);
+}
+
+/* xoshiro256** by Blackman and Vigna (public domain) */
+uint64_t sp_worker_random(struct sp_worker *w)
+{
+	uint64_t *s = w->random, result = rotl(s[1] * 5, 7) * 9, t = s[1] << 17;
+
+	s[2] ^= s[0];
+	s[3] ^= s[1];
+	s[1] ^= s[2];
+	s[0] ^= s[3];
+	s[2] ^= t;
+	s[3] = rotl(s[3], 45);
+	return result;
+}
+
+void sp_worker_call(struct sp_worker *w, void (*fn)(struct sp_worker *, void *), void *arg)
+{
+	struct sp_call call = {.fn = fn, .arg = arg};
+	const struct timespec pause = {.tv_nsec = 10000};
+
+	if (!w->nic->started) {
+		fn(w, arg);
+		return;
+	}
+	atomic_store_explicit(&w->call, &call, memory_order_release);
+	while (!atomic_load_explicit(&call.done, memory_order_acquire))
+		nanosleep(&pause, NULL);
+}
+
+static void run_call(struct sp_worker *w, struct sp_call *call)
+{
+	atomic_store_explicit(&w->call, NULL, memory_order_relaxed);
+	call->fn(w, call->arg);
+	atomic_store_explicit(&call->done, true, memory_order_release); /* the caller's stack: not ours any more */
+}
+
+/* What comes from the exception port (a kernel, a VM) leaves by the first port: that is its normal way. */
+static unsigned from_exception(struct sp_worker *w)
+{
+	struct rte_mbuf *packet[SP_BURST];
+	unsigned n = sp_port_receive(&w->nic->exception, 0, packet, w->now);
+
+	for (unsigned i = 0; i < n; i++)
+		if (sp_transmit_packet(w, 0, packet[i]))
+			rte_pktmbuf_free(packet[i]);
+	return n;
+}
+
+static unsigned sweep(struct sp_worker *w)
+{
+	unsigned n = 0;
+
+	for (struct sp_context *c = w->sweeping; c; c = c->sweep_next)
+		if (w->now >= c->sweep_at) {
+			c->sweep_at = sp_messages_sweep(c->view[w->index]);
+			n++;
+		}
+	return n;
+}
+
+unsigned sp_nic_poll(struct sp_nic *nic, uint16_t index, sp_time now)
+{
+	struct sp_worker *w = nic->worker[index];
+	struct rte_mbuf *packet[SP_BURST];
+	struct sp_call *call = atomic_load_explicit(&w->call, memory_order_acquire);
+	unsigned done = 0, n;
+
+	w->now = now;
+	if (unlikely(call != NULL))
+		run_call(w, call);
+	if (unlikely(w->parked_count))
+		done += sp_dispatch_parked(w);
+	for (uint16_t i = 0; i < nic->ports; i++) {
+		n = sp_port_receive(&nic->port[i], index, packet, now);
+		if (n)
+			sp_dispatch(w, i, packet, n);
+		done += n;
+	}
+	if (w->timers && w->timers->at <= now)
+		done += sp_timers_run(w);
+	done += sp_commands_run(w);
+	if (w->work_head)
+		done += sp_work_run(w);
+	if (w->issuing || w->elsewhere)
+		done += sp_issues_run(w);
+	if (unlikely(w->pending_count))
+		sp_transmit_pending(w);
+	if (unlikely(w->sweeping != NULL))
+		done += sweep(w);
+	if (unlikely(w->dead))
+		sp_messages_reclaim(w);
+	if (index == 0) {
+		if (now >= sp_neighbours_deadline(nic->neighbours))
+			sp_neighbours_tick(w, now);
+		if (nic->has_exception)
+			done += from_exception(w);
+	}
+	sp_transmit_flush(w);
+	w->polls++;
+	w->busy_polls += done != 0;
+	return done;
+}
+
+sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
+{
+	struct sp_worker *w = nic->worker[index];
+	sp_time next = SP_NEVER;
+
+	if (w->parked_count || w->work_head || sp_commands_waiting(w))
+		return w->now;
+	if (w->timers)
+		next = RTE_MIN(next, w->timers->at);
+	for (struct sp_context *c = w->elsewhere; c; c = c->elsewhere_next)
+		if (__atomic_load_n(&c->issue_elsewhere, __ATOMIC_RELAXED))
+			return w->now;
+	for (struct sp_context *c = w->sweeping; c; c = c->sweep_next)
+		if (sp_messages_started(c)) /* those without a packet do not time out */
+			next = RTE_MIN(next, c->sweep_at);
+	for (uint16_t i = 0; i < nic->ports; i++)
+		if (nic->port[i].ops)
+			next = RTE_MIN(next, nic->port[i].ops->next(nic->port[i].arg, index, w->tx[i].count != 0));
+	if (nic->has_exception && nic->exception.ops && (index == 0 || w->tx[SP_MAX_PORTS].count))
+		next = RTE_MIN(next, nic->exception.ops->next(nic->exception.arg, index, w->tx[SP_MAX_PORTS].count != 0));
+	if (w->issuing && !w->tx[0].count) {
+		/* A context that could not send in its last turn waits for the port or a neighbour, not for its pace. */
+		sp_time at = sp_issues_next(w);
+		next = RTE_MIN(next, at > w->now || !w->issue_stuck ? at : w->now + SP_US);
+	}
+	if (w->pending_count)
+		next = RTE_MIN(next, w->now + SP_MS);
+	if (index == 0)
+		next = RTE_MIN(next, sp_neighbours_deadline(nic->neighbours));
+	return next;
+}
+
+/* ---- real time ---- */
+
+struct clock {
+	uint64_t tsc0, mult; /* ps per cycle, 32.32 fixed point */
+	sp_time t0;
+};
+
+static sp_time clock_now(const struct clock *c)
+{
+	return c->t0 + (sp_time)(((unsigned __int128)(rte_rdtsc() - c->tsc0) * c->mult) >> 32);
+}
+
+/* Backs off when there is nothing to do, so that several workers share a core without starving each other. */
+static void idle(const struct sp_nic *nic, unsigned rounds)
+{
+	const struct timespec pause = {.tv_nsec = 50000};
+
+	if (nic->config.idle == SP_IDLE_SPIN || rounds < 64)
+		rte_pause();
+	else if (nic->config.idle == SP_IDLE_YIELD || rounds < 256)
+		sched_yield();
+	else
+		nanosleep(&pause, NULL);
+}
+
+static void *worker_main(void *arg)
+{
+	struct sp_worker *w = arg;
+	struct clock clock = {.tsc0 = rte_rdtsc(),
+			      .mult = (uint64_t)(((unsigned __int128)SP_SEC << 32) / rte_get_tsc_hz()),
+			      .t0 = sp_clock()};
+	unsigned rounds = 0;
+	/* A DPDK lcore id gives the thread its own buffer cache; without one it only gets slower. */
+	bool registered = !rte_thread_register();
+
+	while (!atomic_load_explicit(&w->nic->stop, memory_order_acquire)) {
+		if (sp_nic_poll(w->nic, w->index, clock_now(&clock)))
+			rounds = 0;
+		else
+			idle(w->nic, ++rounds);
+	}
+	if (registered)
+		rte_thread_unregister();
+	return NULL;
+}
+
+int sp_nic_start(struct sp_nic *nic)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&nic->control);
+	if (nic->started) {
+		pthread_mutex_unlock(&nic->control);
+		return -EALREADY;
+	}
+	atomic_store(&nic->stop, false);
+	for (uint16_t w = 0; w < nic->workers && !r; w++) {
+		r = -pthread_create(&nic->worker[w]->thread, NULL, worker_main, nic->worker[w]);
+		if (r) {
+			atomic_store(&nic->stop, true);
+			while (w--)
+				pthread_join(nic->worker[w]->thread, NULL);
+			break;
+		}
+	}
+	nic->started = !r;
+	pthread_mutex_unlock(&nic->control);
+	return r;
+}
+
+void sp_nic_stop(struct sp_nic *nic)
+{
+	pthread_mutex_lock(&nic->control);
+	if (nic->started) {
+		atomic_store(&nic->stop, true);
+		for (uint16_t w = 0; w < nic->workers; w++)
+			pthread_join(nic->worker[w]->thread, NULL);
+		nic->started = false;
+	}
+	pthread_mutex_unlock(&nic->control);
+}

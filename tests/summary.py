@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counts TAP lines in the logs that `meson test` left: summary.py [--failed WHAT]... BUILD-DIRECTORY=TESTS...
+
+Prints every failure and every skip with its reason, then "N passed, N failed, N skipped". meson's own sums count test
+programs, not tests, and call a skipped program of TAP lines an error.
+"""
+
+import json
+import re
+import sys
+
+LINE = re.compile(r"\s*(not )?ok\b\s*(\d+)?\s*(?:- )?(.*?)(?:\s*#\s*(SKIP|TODO)\b\s*(.*))?$", re.I)
+PLAN = re.compile(r"1\.\.(\d+)(?:\s*#\s*SKIP\b\s*(.*))?$", re.I)
+
+
+def tail(text, count):
+    return ["    " + line for line in (text or "").rstrip().splitlines()[-count:]]
+
+
+class Summary:
+    def __init__(self):
+        self.passed, self.failures, self.skips = 0, [], []
+
+    def fail(self, where, what, details=()):
+        self.failures.append("\n".join(["FAIL %s: %s" % (where, what), *details]))
+
+    def skip(self, where, what, reason):
+        self.skips.append("skip %s%s: %s" % (where, what and ": " + what, reason or "no reason given"))
+
+    def lines(self, where, text):
+        """The TAP lines of one program: how many tests it told of and how many of them failed, its plan, a skip of all."""
+        told = failed = 0
+        plan, skipped, comments = None, None, []
+        for line in text.splitlines():
+            match = PLAN.match(line)
+            if match:
+                plan, skipped = int(match[1]), match[2] if match[1] == "0" else None
+                continue
+            if line.startswith("#"):
+                comments.append("    " + line)
+                continue
+            match = LINE.match(line)
+            if not match:
+                continue
+            told += 1
+            name = match[3] or "test %s" % match[2]
+            if match[1]:
+                failed += 1
+                self.fail(where, name, comments[-20:])
+            elif (match[4] or "").upper() == "SKIP":
+                self.skip(where, name, match[5])
+            else:
+                self.passed += 1
+            comments = []
+        return told, failed, plan, skipped
+
+    def program(self, where, log):
+        out, errors, status = log.get("stdout") or "", log.get("stderr") or "", log.get("returncode")
+        errors = errors.replace("(test program exited with status code %s)" % status, "")
+        told, failed, plan, skipped = self.lines(where, out)
+        details = tail(out, 10 if told else 20) + tail(errors, 40)
+        if log["result"] == "TIMEOUT":
+            self.fail(where, "timed out after %.0f s" % log.get("duration", 0), details)
+        elif status == 77 and not told:
+            self.skip(where, "", " ".join(out.split("\n")[-2:]).strip() or errors.strip())
+        elif plan == 0 and status == 0:
+            self.skip(where, "", skipped)
+        elif status not in (0, 1) or (status == 1 and not failed):
+            self.fail(where, "killed by signal %d" % -status if (status or 0) < 0 else "exit status %s" % status, details)
+        elif plan is not None and plan != told:
+            self.fail(where, "told of %d tests, ran %d" % (plan, told), details)
+        elif not told and not log.get("tap"):
+            self.passed += 1  # a program whose exit status is all it says
+        elif not told:
+            self.fail(where, "ran no test", details)
+        elif log["result"] not in ("OK", "SKIP") and not failed:
+            self.fail(where, "meson says %s" % log["result"], details)
+
+
+def main(arguments):
+    s = Summary()
+    while arguments[:1] == ["--failed"]:
+        s.fail("tests/run", arguments[1])
+        arguments = arguments[2:]
+    for argument in arguments:
+        directory, _, count = argument.partition("=")
+        with open(directory + "/meson-info/intro-tests.json") as f:
+            tap = {t["name"]: t.get("protocol") == "tap" for t in json.load(f)}
+        try:
+            with open(directory + "/meson-logs/testlog.json") as f:
+                logs = [json.loads(line) for line in f]
+        except FileNotFoundError:
+            logs = []
+        if len(logs) != int(count):
+            s.fail(directory, "%s test programs were to run, %d did" % (count, len(logs)))
+        for log in logs:
+            name = log["name"].split(" / ")[-1]
+            log["tap"] = tap.get(name, False)
+            s.program("%s %s" % (directory, name), log)
+    print()
+    for text in s.skips + s.failures:
+        print(text)
+    print("%d passed, %d failed, %d skipped" % (s.passed, len(s.failures), len(s.skips)))
+    return 0 if s.passed and not s.failures else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

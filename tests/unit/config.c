@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nic.ini: what it may say, where each key stood, and that every mistake is named with file and line. */
+#include "suite.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "../../pipeline/config.h"
+
+static struct sp_error error;
+
+static struct sp_config *parse(const char *text)
+{
+	struct sp_config *config = NULL;
+
+	error = (struct sp_error){.key = ""};
+	int result = sp_config_parse("nic.ini", text, strlen(text), &config, &error);
+	if (result)
+		printf("# %s\n", error.text);
+	CU_ASSERT_EQUAL_FATAL(result, 0);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(config);
+	return config;
+}
+
+/* Parsing, or reading [nic], must fail with a text that begins so and contains that. */
+static void refused_bytes(const char *text, size_t len, const char *begins, const char *contains)
+{
+	struct sp_config *config = NULL;
+	struct sp_nic_config nic = {0};
+
+	error = (struct sp_error){.key = ""};
+	int result = sp_config_parse("nic.ini", text, len, &config, &error);
+	CU_ASSERT_EQUAL(config == NULL, result != 0);
+	if (!result)
+		result = sp_config_nic(config, &nic, &error);
+	if (result != -EINVAL || strncmp(error.text, begins, strlen(begins)) || !strstr(error.text, contains))
+		printf("# wanted '%s ... %s', have %d '%s'\n", begins, contains, result, error.text);
+	CU_ASSERT_EQUAL(result, -EINVAL);
+	CU_ASSERT(!strncmp(error.text, begins, strlen(begins)));
+	CU_ASSERT(strstr(error.text, contains) != NULL);
+	sp_config_free(config);
+}
+
+static void refused(const char *text, const char *begins, const char *contains)
+{
+	refused_bytes(text, strlen(text), begins, contains);
+}
+
+static void every_key_knows_its_line(void)
+{
+	struct sp_config *c = parse("; comment\n"
+				    "[nic]\n"
+				    "\n"
+				    "mtu = 9000 ; jumbo\r\n"
+				    "   name = left\n"
+				    "# more\n"
+				    "[ context  data ] ; the receiver\n"
+				    "handler=sdr\n"
+				    "filter = udp port 53 and host 10.0.0.1\n"
+				    "qp: 0x20");
+
+	CU_ASSERT_EQUAL_FATAL(c->sections, 2);
+	CU_ASSERT_STRING_EQUAL(c->file, "nic.ini");
+	CU_ASSERT_STRING_EQUAL(c->section[0].kind, "nic");
+	CU_ASSERT_STRING_EQUAL(c->section[0].name, "");
+	CU_ASSERT_EQUAL(c->section[0].line, 2);
+	CU_ASSERT_EQUAL_FATAL(c->section[0].keys, 2);
+	CU_ASSERT_STRING_EQUAL(c->section[0].key[0].name, "mtu");
+	CU_ASSERT_STRING_EQUAL(c->section[0].key[0].value, "9000");
+	CU_ASSERT_EQUAL(c->section[0].key[0].line, 4);
+	CU_ASSERT_EQUAL(c->section[0].key[1].line, 5);
+	CU_ASSERT_STRING_EQUAL(c->section[1].kind, "context");
+	CU_ASSERT_STRING_EQUAL(c->section[1].name, "data");
+	CU_ASSERT_EQUAL(c->section[1].line, 7);
+	CU_ASSERT_EQUAL_FATAL(c->section[1].keys, 3);
+	CU_ASSERT_STRING_EQUAL(c->section[1].key[1].value, "udp port 53 and host 10.0.0.1");
+	CU_ASSERT_STRING_EQUAL(c->section[1].key[2].name, "qp");
+	CU_ASSERT_STRING_EQUAL(c->section[1].key[2].value, "0x20");
+	CU_ASSERT_EQUAL(c->section[1].key[2].line, 10);
+	sp_config_free(c);
+}
+
+static void indented_line_is_a_key_not_a_continuation(void)
+{
+	struct sp_config *c = parse("[nic]\nmtu = 9000\n\tworkers = 2\n");
+
+	CU_ASSERT_EQUAL_FATAL(c->section[0].keys, 2);
+	CU_ASSERT_STRING_EQUAL(c->section[0].key[0].value, "9000");
+	CU_ASSERT_STRING_EQUAL(c->section[0].key[1].name, "workers");
+	sp_config_free(c);
+	refused("[nic]\nmtu = 9000\n   more\n", "nic.ini:3: ", "KEY = VALUE");
+}
+
+static void section_without_keys_is_kept(void)
+{
+	struct sp_config *c = parse("[context a]\n[context b]\n");
+
+	CU_ASSERT_EQUAL(c->sections, 2);
+	CU_ASSERT_STRING_EQUAL(c->section[0].name, "a");
+	CU_ASSERT_EQUAL(c->section[1].line, 2);
+	sp_config_free(c);
+}
+
+static void empty_file_and_byte_order_mark_are_no_error(void)
+{
+	struct sp_nic_config nic = {0}, zero = {0};
+	struct sp_config *c = parse("");
+
+	CU_ASSERT_EQUAL(c->sections, 0);
+	CU_ASSERT_EQUAL(sp_config_nic(c, &nic, &error), 0);
+	CU_ASSERT(!memcmp(&nic, &zero, sizeof(nic)));
+	sp_config_free(c);
+	CU_ASSERT_EQUAL(sp_config_parse("nic.ini", NULL, 0, &c, NULL), 0);
+	sp_config_free(c);
+	c = parse("\xEF\xBB\xBF[nic]\nmtu = 1500\n");
+	CU_ASSERT_EQUAL(c->section[0].keys, 1);
+	CU_ASSERT_EQUAL(c->section[0].key[0].line, 2);
+	sp_config_free(c);
+}
+
+static void broken_lines_are_named(void)
+{
+	refused("[nic]\nmtu 9000\n", "nic.ini:2: ", "KEY = VALUE");
+	refused("mtu = 9000\n", "nic.ini:1: ", "before the first section");
+	refused("[nic]\n\n= 5\n", "nic.ini:3: ", "without a key");
+	refused("[nic\nmtu = 9000\n", "nic.ini:1: ", "']'");
+	refused("[nic] mtu = 9000\n", "nic.ini:1: ", "behind ']'");
+	refused("[nic]\nbad\n[host]\n", "nic.ini:2: ", "KEY = VALUE"); /* the first mistake, though inih reads on */
+	refused_bytes("[nic]\nmtu = 90\00000\n", 18, "nic.ini:2: ", "control character 0x00");
+	refused("[nic]\nmtu = \033[31m\n", "nic.ini:2: ", "control character 0x1b");
+}
+
+static void sections_are_checked(void)
+{
+	refused("[nic]\n[nik]\n", "nic.ini:2: ", "[nic]");
+	refused("[nic]\nmtu = 9000\n[nic]\n", "nic.ini:3: ", "line 1");
+	refused("[nic left]\n", "nic.ini:1: ", "no name");
+	refused("[context]\n", "nic.ini:1: ", "needs a name");
+	refused("[context a b]\n", "nic.ini:1: ", "letters");
+	refused("[context a=b]\n", "nic.ini:1: ", "letters");
+	refused("[context abcdefghijabcdefghijabcdefghijabcdefghij]\n", "nic.ini:1: ", "39");
+	refused("[context a]\nhandler = sdr\n[nic]\n[context a]\n", "nic.ini:4: ", "line 1");
+	refused("[contxt a]\n", "nic.ini:1: ", "is [context] meant");
+}
+
+static void long_line_is_refused_not_cut(void)
+{
+	char text[600] = "[context a]\nfilter = ";
+
+	/* 198 bytes are inih's most */
+	memset(text + strlen(text), 'x', 198 - 9);
+	struct sp_config *c = parse(text);
+	CU_ASSERT_EQUAL(strlen(c->section[0].key[0].value), 198 - 9);
+	sp_config_free(c);
+	strcat(text, "x\nqp = 2\n");
+	refused(text, "nic.ini:2: ", "more than 198 bytes");
+}
+
+static void too_much_is_refused_quickly(void)
+{
+	size_t room = 300000, used;
+	char *text = malloc(room);
+
+	memset(text, '\n', room);
+	refused_bytes(text, 100001, "nic.ini:100001: ", "100000 lines");
+	used = (size_t)sprintf(text, "[context a]\n");
+	for (unsigned i = 0; i < 257; i++)
+		used += (size_t)sprintf(text + used, "key%u = 1\n", i);
+	refused_bytes(text, used, "nic.ini:258: ", "256 keys");
+	used = 0;
+	for (unsigned i = 0; i < 5000; i++)
+		used += (size_t)sprintf(text + used, "[context c%u]\n", i);
+	refused_bytes(text, used, "nic.ini:4098: ", "4097 sections");
+	free(text);
+}
+
+static void key_given_twice_is_refused_unless_it_may_repeat(void)
+{
+	refused("[nic]\nmtu = 1500\nmtu = 9000\n", "nic.ini:3: ", "line 2");
+	refused("[context a]\nqp = 5\n\nqp = 6\n", "nic.ini:4: ", "line 2");
+	refused("[context a]\nip = 10.0.0.1\nip = 10.0.0.2\n", "nic.ini:3: ", "line 2");
+	sp_config_free(parse("[nic]\nip = 10.0.0.1\nip = 10.0.0.2\nneighbour = a\nneighbour = b\nport = a\nport = b\n"
+			     "gateway = 10.0.0.9\ngateway = fe80::9\n"));
+}
+
+static void nic_section_becomes_the_configuration(void)
+{
+	static const uint8_t v4[3][4] = {{10, 0, 0, 1}, {10, 0, 0, 2}, {192, 168, 1, 1}}, left[6] = {2, 0, 0, 0, 0, 1};
+	struct sp_config *c = parse("[nic]\n"
+				    "name = left\n"
+				    "ip = 10.0.0.1/16 , 10.0.0.2,2001:db8::5\n"
+				    "ip = 192.168.1.1/30\n"
+				    "mac = 02:00:00:00:00:01\n"
+				    "mtu = 9000\n"
+				    "gateway = 10.0.0.254\n"
+				    "gateway = fe80::1\n"
+				    "workers = 4\n"
+				    "seed = 0x2A\n"
+				    "icrc = no\n"
+				    "port = net_pcap0\n"
+				    "port = 0000:01:00.0\n"
+				    "exception = net_tap0\n"
+				    "neighbour = 10.0.0.9 \t 02:00:00:00:00:09\n"
+				    "neighbour = 2001:db8::9 02:00:00:00:00:0a\n"
+				    "memory-limit = 2G\n"
+				    "idle = spin\n");
+	struct sp_nic_config nic = {0};
+
+	CU_ASSERT_EQUAL_FATAL(sp_config_nic(c, &nic, &error), 0);
+	CU_ASSERT_STRING_EQUAL(nic.name, "left");
+	CU_ASSERT_EQUAL_FATAL(nic.addresses, 4);
+	CU_ASSERT(!memcmp(nic.address[0].ip + 12, v4[0], 4) && nic.address[0].prefix == 16);
+	CU_ASSERT(!memcmp(nic.address[1].ip + 12, v4[1], 4) && nic.address[1].prefix == 24);
+	CU_ASSERT(nic.address[2].ip[0] == 0x20 && nic.address[2].ip[15] == 5 && nic.address[2].prefix == 64);
+	CU_ASSERT(!memcmp(nic.address[3].ip + 12, v4[2], 4) && nic.address[3].prefix == 30);
+	CU_ASSERT(!memcmp(nic.mac, left, 6));
+	CU_ASSERT_EQUAL(nic.mtu, 9000);
+	CU_ASSERT(nic.gateway4[10] == 0xFF && nic.gateway4[15] == 254);
+	CU_ASSERT(nic.gateway6[0] == 0xFE && nic.gateway6[15] == 1);
+	CU_ASSERT_EQUAL(nic.workers, 4);
+	CU_ASSERT_EQUAL(nic.seed, 42);
+	CU_ASSERT(nic.icrc_off);
+	CU_ASSERT_EQUAL_FATAL(nic.ports, 2);
+	CU_ASSERT_STRING_EQUAL(nic.port[0].device, "net_pcap0");
+	CU_ASSERT_STRING_EQUAL(nic.port[1].device, "0000:01:00.0");
+	CU_ASSERT_STRING_EQUAL(nic.exception.device, "net_tap0");
+	CU_ASSERT_EQUAL_FATAL(nic.neighbours, 2);
+	CU_ASSERT(nic.neighbour[0].ip[15] == 9 && nic.neighbour[0].mac[5] == 9);
+	CU_ASSERT(nic.neighbour[1].ip[0] == 0x20 && nic.neighbour[1].mac[5] == 10);
+	CU_ASSERT_EQUAL(nic.memory_limit, 2147483648);
+	CU_ASSERT_EQUAL(nic.idle, SP_IDLE_SPIN);
+	sp_config_free(c);
+}
+
+static void unknown_key_is_refused_with_the_nearest(void)
+{
+	refused("[nic]\nip = 10.0.0.1\n\ngatway = 10.0.0.2\n", "nic.ini:4: ", "is gateway meant?");
+	CU_ASSERT_STRING_EQUAL(error.key, "gatway");
+	refused("[nic]\nneighbor = 10.0.0.2 02:00:00:00:00:01\n", "nic.ini:2: ", "is neighbour meant?");
+	refused("[nic]\ncolour = red\n", "nic.ini:2: ", "has no key colour");
+	CU_ASSERT_PTR_NULL(strstr(error.text, "meant"));
+	refused("[nic]\nMTU = 9000\n", "nic.ini:2: ", "has no key MTU");
+}
+
+static void bad_values_are_refused(void)
+{
+	static const char *const wrong[] = {
+		"ip =",
+		"ip = 10.0.0",
+		"ip = 10.0.0.1/33",
+		"ip = 10.0.0.1/0",
+		"ip = 10.0.0.1,",
+		"ip = 10.0.0.1,,10.0.0.2",
+		"ip = 10.0.0.1 10.0.0.2",
+		"ip = 10.0.0.1, 10.0.0.1/16",
+		"ip = 0.0.0.0",
+		"ip = 224.0.0.1",
+		"ip = 239.1.1.1",
+		"ip = 255.255.255.255",
+		"ip = ::",
+		"ip = ff02::1",
+		"ip = ::ffff:224.0.0.1",
+		"ip = 10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4,10.0.0.5,10.0.0.6,10.0.0.7,10.0.0.8,10.0.0.9",
+		"mac = 00:00:00:00:00:00",
+		"mac = 01:00:5e:00:00:01",
+		"mac = ff:ff:ff:ff:ff:ff",
+		"mac = 02:00:00:00:01",
+		"mtu = 575",
+		"mtu = 9501",
+		"mtu = -1500",
+		"mtu = 1500x",
+		"mtu = 1500 # bytes",
+		"mtu = 99999999999999999999999",
+		"gateway = 10.0.0.1/24",
+		"gateway = 224.0.0.1",
+		"workers = 0",
+		"workers = 17",
+		"seed = 0",
+		"seed = soon",
+		"icrc = perhaps",
+		"port =",
+		"port = a b",
+		"neighbour = 10.0.0.1",
+		"neighbour = 10.0.0.1 02:00:00:00:00",
+		"neighbour = 10.0.0.1 03:00:00:00:00:01",
+		"neighbour = 255.255.255.255 02:00:00:00:00:01",
+		"neighbour = 10.0.0.1 02:00:00:00:00:01 x",
+		"name =",
+		"name = abcdefghijabcdefghijabcdefghij01",
+		"memory-limit = 0",
+		"idle = often",
+	};
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		char text[300], key[40];
+		snprintf(text, sizeof(text), "[context a]\nx = 1\n[nic]\n%s\n", wrong[i]);
+		refused(text, "nic.ini:4: ", "");
+		snprintf(key, sizeof(key), "%.*s", (int)strcspn(wrong[i], " "), wrong[i]);
+		CU_ASSERT_STRING_EQUAL(error.key, key);
+	}
+}
+
+static void values_that_clash_are_refused_at_the_second(void)
+{
+	refused("[nic]\nip = 10.0.0.1\nip = 10.0.0.2\nip = 10.0.0.1/16\n", "nic.ini:4: ", "twice");
+	refused("[nic]\ngateway = 10.0.0.1\ngateway = 10.0.0.2\n", "nic.ini:3: ", "second");
+	refused("[nic]\nport = net_tap0\nport = net_tap0\n", "nic.ini:3: ", "already");
+	refused("[nic]\nport = net_tap0\nexception = net_tap0\n", "nic.ini:3: ", "already");
+	refused("[nic]\nexception = net_tap0\nport = net_tap0\n", "nic.ini:3: ", "already");
+	refused("[nic]\nneighbour = fe80::1 02:00:00:00:00:01\nneighbour = fe80:0::1 02:00:00:00:00:02\n",
+		"nic.ini:3: ", "twice");
+	refused("[nic]\nport = a\nport = b\nport = c\nport = d\nport = e\n", "nic.ini:6: ", "4 ports");
+}
+
+static void file_is_read_and_named(void)
+{
+	const char *folder = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+	char file[512], begins[520];
+	struct sp_config *c = NULL;
+	struct sp_nic_config nic = {0};
+
+	snprintf(file, sizeof(file), "%s/spindle-config-XXXXXX", folder);
+	int fd = mkstemp(file);
+	CU_ASSERT_FATAL(fd >= 0 && write(fd, "[nic]\nmtu = 9000\nbogus = 1\n", 27) == 27);
+	CU_ASSERT_EQUAL(sp_config_read(file, &c, &error), 0);
+	CU_ASSERT_EQUAL(sp_config_nic(c, &nic, &error), -EINVAL);
+	snprintf(begins, sizeof(begins), "%s:3: ", strrchr(file, '/'));
+	CU_ASSERT(strstr(error.text, begins) != NULL); /* of a long path the end is told */
+	sp_config_free(c);
+	CU_ASSERT_EQUAL(ftruncate(fd, (8 << 20) + 1), 0);
+	CU_ASSERT_EQUAL(sp_config_read(file, &c, &error), -EFBIG);
+	CU_ASSERT_PTR_NULL(c);
+	close(fd);
+	unlink(file);
+	CU_ASSERT_EQUAL(sp_config_read(file, &c, &error), -ENOENT);
+	CU_ASSERT(strstr(error.text, strrchr(file, '/')) != NULL);
+	CU_ASSERT_PTR_NULL(c);
+	CU_ASSERT_EQUAL(sp_config_read(folder, &c, &error), -EISDIR);
+	sp_config_free(NULL);
+}
+
+static void long_path_leaves_room_for_the_mistake(void)
+{
+	char name[1000];
+	struct sp_config *c;
+
+	memset(name, 'd', sizeof(name));
+	strcpy(name + 900, "/the.ini");
+	CU_ASSERT_EQUAL(sp_config_parse(name, "nothing\n", 8, &c, &error), -EINVAL);
+	CU_ASSERT(strstr(error.text, "/the.ini:1: neither") != NULL);
+}
+
+/* Contexts of a real NIC, without ports. */
+static int contexts(const char *text)
+{
+	struct sp_config *c = parse(text);
+	struct sp_nic_config config = {0};
+	struct sp_nic *nic = NULL;
+
+	CU_ASSERT_EQUAL_FATAL(sp_eal_init(0, NULL, &error), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_config_nic(c, &config, &error), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_create(&config, &error, &nic), 0);
+	int result = sp_config_contexts(c, nic, &error);
+	if (!result) {
+		uint32_t id;
+		CU_ASSERT_EQUAL(sp_nic_context_find(nic, "a", &id), 0);
+		CU_ASSERT_EQUAL(sp_nic_context_find(nic, "z", &id), -ENOENT);
+	}
+	sp_nic_destroy(nic);
+	sp_config_free(c);
+	return result;
+}
+
+static bool starts(const char *with)
+{
+	bool good = !strncmp(error.text, with, strlen(with));
+
+	if (!good)
+		printf("# wanted '%s...', have '%s'\n", with, error.text);
+	return good;
+}
+
+static void context_errors_name_file_and_line(void)
+{
+#define NIC "[nic]\nip = 10.0.0.1\nmac = 02:00:00:00:00:01\n"
+	CU_ASSERT_EQUAL(contexts(NIC "[context a]\nhandler = sdr\nqp = 0x100\nrkey = 1\n"), 0);
+	/* two contexts on one QP */
+	CU_ASSERT_EQUAL(contexts(NIC "[context a]\nhandler = sdr\nqp = 0x100\nrkey = 1\n\n"
+				     "[context b]\nhandler = sdr\nrkey = 1\nqp = 0x100\n"),
+			-EADDRINUSE);
+	CU_ASSERT(starts("nic.ini:12: "));
+	CU_ASSERT_STRING_EQUAL(error.key, "qp");
+	/* a range that reaches into another's */
+	CU_ASSERT_EQUAL(contexts(NIC "[context a]\nhandler = sdr\nqp = 0x100\nrkey = 1\n"
+				     "[context b]\nhandler = sdr\nrkey = 1\nqp = 0xFF\ngenerations = 2\n"),
+			-EADDRINUSE);
+	CU_ASSERT(starts("nic.ini:11: "));
+	CU_ASSERT(contexts(NIC "[context a]\nhandler = sdr\nqp = 1\nrkey = 1\n") < 0);
+	CU_ASSERT(starts("nic.ini:6: "));
+	CU_ASSERT(contexts(NIC "[context a]\nhandler = sdr\nqp = 16\nrkey = 1\nmtu = often\n") < 0);
+	CU_ASSERT(starts("nic.ini:8: "));
+	CU_ASSERT(contexts(NIC "[context a]\nhandler = sdr\nqp = 16\nrkey = 1\nnonsense = 5\n") < 0);
+	CU_ASSERT(starts("nic.ini:8: "));
+	CU_ASSERT(contexts(NIC "[context a]\nhandler = nosuch\nqp = 16\n") < 0);
+	CU_ASSERT(starts("nic.ini:5: "));
+	CU_ASSERT(contexts(NIC "\n[context a]\nqp = 16\n") < 0);
+	CU_ASSERT(starts("nic.ini:5: "));
+	CU_ASSERT(strstr(error.text, "handler") != NULL);
+	CU_ASSERT(contexts(NIC "[context a]\nhandler = count\nfilter = udp prt 53\n") < 0);
+	CU_ASSERT(starts("nic.ini:6: "));
+}
+
+SUITE("config", TEST(every_key_knows_its_line), TEST(indented_line_is_a_key_not_a_continuation),
+      TEST(section_without_keys_is_kept), TEST(empty_file_and_byte_order_mark_are_no_error),
+      TEST(broken_lines_are_named), TEST(sections_are_checked), TEST(long_line_is_refused_not_cut),
+      TEST(too_much_is_refused_quickly), TEST(key_given_twice_is_refused_unless_it_may_repeat),
+      TEST(nic_section_becomes_the_configuration), TEST(unknown_key_is_refused_with_the_nearest),
+      TEST(bad_values_are_refused), TEST(values_that_clash_are_refused_at_the_second), TEST(file_is_read_and_named),
+      TEST(long_path_leaves_room_for_the_mistake), TEST(context_errors_name_file_and_line))

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ICRC against real senders and against zlib, which shares no code with it. */
+#include "suite.h"
+
+#include <zlib.h>
+
+#include "captures.h"
+#include "frame.h"
+#include "../../handlers/wire/roce.h"
+#include "../../pipeline/icrc.h"
+#include "../../pipeline/parser.h"
+
+/* The annex's words, on a copy: 8 bytes of ones, then the packet with the variant fields set to ones. */
+static uint32_t reference(const uint8_t *l3, uint32_t l3_len, uint32_t len)
+{
+	uint8_t *copy = malloc(8 + len), *ip = copy + 8, *udp = ip + l3_len, *bth = udp + 8;
+
+	memset(copy, 0xFF, 8);
+	memcpy(ip, l3, len);
+	if (ip[0] >> 4 == 6) {
+		ip[0] |= 0x0F; /* traffic class */
+		ip[1] = 0xFF;
+		ip[2] = ip[3] = 0xFF; /* flow label */
+		ip[7] = 0xFF;	      /* hop limit */
+	} else {
+		ip[1] = 0xFF;		/* type of service */
+		ip[8] = 0xFF;		/* time to live */
+		ip[10] = ip[11] = 0xFF; /* header checksum */
+	}
+	udp[6] = udp[7] = 0xFF;
+	bth[4] = 0xFF;
+	uint32_t c = (uint32_t)crc32(0, copy, 8 + len);
+	free(copy);
+	return c;
+}
+
+static unsigned told;
+
+/* Both over a malloc of exactly the packet, so that ASan sees a byte read before or behind it. */
+static bool agrees(const uint8_t *l3, uint32_t l3_len, uint32_t len)
+{
+	uint8_t *exact = malloc(len);
+
+	memcpy(exact, l3, len);
+	uint32_t want = reference(exact, l3_len, len), got = sp_icrc(exact, l3_len, len);
+	bool unchanged = !memcmp(exact, l3, len);
+
+	free(exact);
+	if ((want != got || !unchanged) && told++ < 20)
+		printf("# header %u, length %u: %08x, want %08x%s\n", l3_len, len, got, want,
+		       unchanged ? "" : ", bytes changed");
+	return want == got && unchanged;
+}
+
+static unsigned seen, rejected, wrong_sender, wrong_zlib;
+
+static void check_captured(const char *file, unsigned number, uint8_t *bytes, uint32_t len, void *arg)
+{
+	struct sp_packet p;
+	uint16_t type;
+	int parsed = sp_parse(bytes, len, &p, &type);
+
+	(void)arg;
+	if (parsed < 0) {
+		printf("# %s: packet %u: %s\n", file, number, sp_drop_names[-1 - parsed]);
+		rejected++;
+	}
+	if (parsed != SP_PARSED_ROCE)
+		return;
+	const uint8_t *bth = p.data - sizeof(struct sp_bth), *end = p.data + p.len + (bth[1] >> 4 & 3);
+	uint32_t l3_len = p.l4 - p.l3, covered = (uint32_t)(end - p.frame) - p.l3;
+	uint32_t sent = end[0] | end[1] << 8 | end[2] << 16 | (uint32_t)end[3] << 24;
+
+	seen++;
+	wrong_sender += sp_icrc(p.frame + p.l3, l3_len, covered) != sent;
+	wrong_zlib += reference(p.frame + p.l3, l3_len, covered) != sent;
+}
+
+static const struct {
+	const char *file;
+	unsigned packets; /* to port 4791, counted by tshark */
+} captured[] = {{"atomic_cas.pcap", 40},      {"atomic_fadd.pcap", 40},	     {"dup_atomic.pcap", 218},
+		{"rc_pingpong_new.pcap", 80}, {"rc_pingpong_odd.pcap", 120}, {"rping.pcap", 77},
+		{"rstream_imm.pcap", 96},     {"uc_pingpong.pcap", 120},     {"ud_pingpong.pcap", 40},
+		{"udaddy.pcap", 22},	      {"write_ipv6.pcap", 40},	     {"write_lat.pcap", 80},
+		{"write_uc.pcap", 90}};
+
+static void every_captured_packet_has_the_icrc_that_its_sender_gave_it(void)
+{
+	for (size_t i = 0; i < sizeof(captured) / sizeof(*captured); i++) {
+		unsigned before = seen;
+
+		CU_ASSERT(captures_each(captured[i].file, check_captured, NULL));
+		if (seen - before != captured[i].packets)
+			printf("# %s: %u packets\n", captured[i].file, seen - before);
+		CU_ASSERT_EQUAL(seen - before, captured[i].packets);
+	}
+	CU_ASSERT_EQUAL(rejected, 0);
+	CU_ASSERT_EQUAL(wrong_sender, 0);
+	CU_ASSERT_EQUAL(wrong_zlib, 0);
+}
+
+/* All lengths about the sizes at which a CRC in wide registers changes its ways. */
+static void agrees_with_zlib_for_every_ip_header_and_length(void)
+{
+	struct frame f;
+	unsigned bad = 0;
+
+	for (unsigned tags = 0; tags <= 2; tags++)
+		for (enum frame_ip ip = 0; ip < FRAME_IPS; ip++)
+			for (unsigned payload = 0; payload < 700; payload++) {
+				frame_build(&f, &(struct frame_shape){.tags = tags,
+								      .ip = ip,
+								      .roce = true,
+								      .payload = payload,
+								      .pad = -payload & 3});
+				bad += !agrees(f.bytes + f.l3, f.l4 - f.l3, f.len - 4 - f.l3);
+			}
+	CU_ASSERT_EQUAL(bad, 0);
+}
+
+static void agrees_with_zlib_for_the_largest_packets(void)
+{
+	static uint8_t ip[64 + 20 + 65536];
+
+	for (size_t i = 0; i < sizeof(ip); i++)
+		ip[i] = (uint8_t)(i * i >> 5 ^ i);
+	ip[0] = 0x45;
+	for (unsigned len = 4000; len < 4300; len++)
+		CU_ASSERT(agrees(ip, 20, len));
+	CU_ASSERT(agrees(ip, 20, 9000));
+	CU_ASSERT(agrees(ip, 20, 65535));
+	ip[0] = 0x6A;
+	CU_ASSERT(agrees(ip, 40, 4156));
+	CU_ASSERT(agrees(ip, 40, 65535));
+}
+
+static void takes_ip_headers_of_any_length(void)
+{
+	uint8_t ip[40 + 300 * 8 + 20 + 5];
+
+	for (size_t i = 0; i < sizeof(ip); i++)
+		ip[i] = (uint8_t)(37 * i + 1);
+	for (unsigned header = 20; header <= 60; header += 4) {
+		ip[0] = 0x40 | header / 4;
+		CU_ASSERT(agrees(ip, header, header + 20));
+		CU_ASSERT(agrees(ip, header, header + 25));
+	}
+	for (unsigned header = 40; header <= 40 + 300 * 8; header += 8) {
+		ip[0] = 0x63;
+		CU_ASSERT(agrees(ip, header, header + 20));
+		CU_ASSERT(agrees(ip, header, header + 25));
+	}
+}
+
+/* What routers and offloads change must not count; every other bit must. */
+static void only_the_variant_fields_do_not_count(void)
+{
+	struct frame f;
+
+	for (enum frame_ip ip = 0; ip < FRAME_IPS; ip++) {
+		frame_build(&f, &(struct frame_shape){.ip = ip, .roce = true, .payload = 5, .pad = 3});
+		uint8_t *l3 = f.bytes + f.l3;
+		uint32_t l3_len = f.l4 - f.l3, len = f.len - 4 - f.l3, right = sp_icrc(l3, l3_len, len);
+
+		for (uint32_t bit = 0; bit < len * 8; bit++) {
+			uint32_t at = bit / 8, l4_at = at - l3_len;
+			bool variant = l4_at == 6 || l4_at == 7 || l4_at == 8 + 4;
+
+			if (at == 0 && bit % 8 >= 4)
+				continue; /* the version: another mask */
+			if (frame_is6(ip))
+				variant |= at < 4 || at == 7;
+			else
+				variant |= at == 1 || at == 8 || at == 10 || at == 11;
+			l3[at] ^= 1 << bit % 8;
+			bool same = sp_icrc(l3, l3_len, len) == right;
+			l3[at] ^= 1 << bit % 8;
+			if (same != variant)
+				printf("# shape %d, byte %u\n", ip, at);
+			CU_ASSERT_EQUAL(same, variant);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct suite_test tests[] = {
+		CAPTURES_TEST(every_captured_packet_has_the_icrc_that_its_sender_gave_it),
+		TEST(agrees_with_zlib_for_every_ip_header_and_length),
+		TEST(agrees_with_zlib_for_the_largest_packets),
+		TEST(takes_ip_headers_of_any_length),
+		TEST(only_the_variant_fields_do_not_count),
+	};
+
+	return suite_run("icrc", tests, sizeof(tests) / sizeof(*tests));
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A CUnit suite that reports in TAP, one line per rule. SUITE("parser", TEST(name_of_rule), ...) is the main(). */
+#ifndef TESTS_SUITE_H
+#define TESTS_SUITE_H
+
+#include <CUnit/CUnit.h>
+#include <CUnit/TestRun.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct suite_test {
+	const char *name;
+	void (*run)(void);
+};
+static unsigned suite_done, suite_failed;
+
+static void suite_complete(const CU_pTest test, const CU_pSuite suite, const CU_pFailureRecord failure)
+{
+	(void)suite;
+	for (CU_pFailureRecord f = failure; f; f = f->pNext)
+		printf("# %s:%u: %s\n", f->strFileName, f->uiLineNumber, f->strCondition);
+	printf("%s %u - %s\n", failure ? "not ok" : "ok", ++suite_done, test->pName);
+	fflush(stdout);
+	suite_failed += failure != NULL;
+}
+
+static inline int suite_run(const char *name, const struct suite_test *test, size_t count)
+{
+	if (CU_initialize_registry() != CUE_SUCCESS)
+		return 99;
+	CU_pSuite suite = CU_add_suite(name, NULL, NULL);
+	for (size_t i = 0; i < count; i++)
+		if (!CU_add_test(suite, test[i].name, test[i].run))
+			return 99;
+	printf("1..%zu\n", count);
+	CU_set_test_complete_handler(suite_complete);
+	CU_run_all_tests();
+	CU_cleanup_registry();
+	return suite_failed ? 1 : 0;
+}
+
+#define TEST(function) {#function, function}
+#define SUITE(name, ...)                                                                                               \
+	int main(void)                                                                                                 \
+	{                                                                                                              \
+		static const struct suite_test tests[] = {__VA_ARGS__};                                                \
+		return suite_run(name, tests, sizeof(tests) / sizeof(*tests));                                         \
+	}
+
+#endif
