@@ -16,12 +16,13 @@
 
 #define NOISY 0.15 /* a quartile range beyond this share of the median: the machine is doing other things */
 
-static const char usage[] = "usage: spindle bench [--filter TEXT] [--rounds N] [--seconds S] [--quick] [--icrc on|off] [--json]\n"
-			    "  --filter TEXT  only cases whose name contains TEXT\n"
-			    "  --rounds N     turns of each case and its baseline (default 9; 1 to 101)\n"
-			    "  --seconds S    length of one turn (default 0.2)\n"
-			    "  --quick        3 rounds of 0.05 s\n"
-			    "  --icrc on|off  check the packets' ICRC (default: both)\n";
+static const char usage[] =
+	"usage: spindle bench [--filter TEXT] [--rounds N] [--seconds S] [--quick] [--icrc on|off] [--json]\n"
+	"  --filter TEXT  only cases whose name contains TEXT\n"
+	"  --rounds N     turns of each case and its baseline (default 9; 1 to 101)\n"
+	"  --seconds S    length of one turn (default 0.2)\n"
+	"  --quick        3 rounds of 0.05 s\n"
+	"  --icrc on|off  check the packets' ICRC (default: both)\n";
 
 static void cpu_name(char *text, size_t room)
 {
@@ -44,10 +45,11 @@ static json_t *case_json(const struct bench_case *c, bool icrc, const struct ben
 	char name[64];
 
 	snprintf(name, sizeof(name), "%s, ICRC %s", c->name, icrc ? "on" : "off");
-	return json_pack("{s:s, s:f, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "name", name, "value", r->cycles, "unit",
-			 "cycles/packet", "baseline", c->baseline, "baseline_value", r->baseline_cycles, "ratio", r->ratio, "spread",
-			 r->spread, "baseline_spread", r->baseline_spread, "packets_per_second", r->per_second, "required",
-			 icrc ? 0 : c->required, "goal", icrc ? 0 : c->goal);
+	return json_pack("{s:s, s:f, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "name", name, "value", r->cycles,
+			 "unit", "cycles/packet", "baseline", c->baseline, "baseline_value", r->baseline_cycles,
+			 "ratio", r->ratio, "spread", r->spread, "baseline_spread", r->baseline_spread,
+			 "packets_per_second", r->per_second, "required", icrc ? 0 : c->required, "goal",
+			 icrc ? 0 : c->goal);
 }
 
 static int run_case(const struct bench_case *c, struct bench_options *o, bool icrc, json_t *list, bool text)
@@ -63,11 +65,11 @@ static int run_case(const struct bench_case *c, struct bench_options *o, bool ic
 		return 1;
 	}
 	if (text)
-		printf("%-20s %-4s %10.1f %10.1f %8.2f %8.1f%% %9.2f\n", c->name, icrc ? "on" : "off", r.cycles, r.baseline_cycles,
-		       r.ratio, 100 * r.spread, r.per_second / 1e6);
+		printf("%-20s %-4s %10.1f %10.1f %8.2f %8.1f%% %9.2f\n", c->name, icrc ? "on" : "off", r.cycles,
+		       r.baseline_cycles, r.ratio, 100 * r.spread, r.per_second / 1e6);
 	if (text && (r.spread > NOISY || r.baseline_spread > NOISY))
-		printf("  the machine is noisy: quartiles are %.0f %% and %.0f %% of the median apart\n", 100 * r.spread,
-		       100 * r.baseline_spread);
+		printf("  the machine is noisy: quartiles are %.0f %% and %.0f %% of the median apart\n",
+		       100 * r.spread, 100 * r.baseline_spread);
 	fflush(stdout);
 	json_array_append_new(list, case_json(c, icrc, &r));
 	return 0;
@@ -75,10 +77,11 @@ static int run_case(const struct bench_case *c, struct bench_options *o, bool ic
 
 int command_bench(int argc, char **argv)
 {
-	static const struct option options[] = {{"filter", required_argument, NULL, 'f'},  {"rounds", required_argument, NULL, 'r'},
-						{"seconds", required_argument, NULL, 's'}, {"quick", no_argument, NULL, 'q'},
-						{"icrc", required_argument, NULL, 'i'},	   {"json", no_argument, NULL, 'j'},
-						{"help", no_argument, NULL, 'h'},	   {0}};
+	static const struct option options[] = {
+		{"filter", required_argument, NULL, 'f'},  {"rounds", required_argument, NULL, 'r'},
+		{"seconds", required_argument, NULL, 's'}, {"quick", no_argument, NULL, 'q'},
+		{"icrc", required_argument, NULL, 'i'},	   {"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},	   {0}};
 	struct bench_options o = {.rounds = 9, .turn_seconds = 0.2};
 	const char *filter = "", *icrc = "both";
 	struct sp_error error;
@@ -126,9 +129,10 @@ int command_bench(int argc, char **argv)
 	cpu_name(cpu, sizeof(cpu));
 	json_t *list = json_array();
 	if (!json)
-		printf("%s, TSC %.0f MHz, %s, code for %s; %u rounds of %.2f s, medians\n%-20s %-4s %10s %10s %8s %9s %9s\n", cpu,
-		       (double)rte_get_tsc_hz() / 1e6, rte_version(), SPINDLE_CPU, o.rounds, o.turn_seconds, "case", "ICRC",
-		       "cycles/pkt", "baseline", "ratio", "spread", "Mpkt/s");
+		printf("%s, TSC %.0f MHz, %s, code for %s; %u rounds of %.2f s, medians\n%-20s %-4s %10s %10s %8s %9s "
+		       "%9s\n",
+		       cpu, (double)rte_get_tsc_hz() / 1e6, rte_version(), SPINDLE_CPU, o.rounds, o.turn_seconds,
+		       "case", "ICRC", "cycles/pkt", "baseline", "ratio", "spread", "Mpkt/s");
 	for (unsigned i = 0; bench_case(i); i++) {
 		if (!strstr(bench_case(i)->name, filter))
 			continue;
@@ -143,9 +147,9 @@ int command_bench(int argc, char **argv)
 		failed = 1;
 	}
 	if (json && !failed) {
-		json_t *all = json_pack("{s:s, s:f, s:s, s:s, s:i, s:f, s:o}", "cpu", cpu, "tsc_hz", (double)rte_get_tsc_hz(), "dpdk",
-					rte_version(), "march", SPINDLE_CPU, "rounds", (int)o.rounds, "turn_seconds", o.turn_seconds,
-					"cases", list);
+		json_t *all = json_pack("{s:s, s:f, s:s, s:s, s:i, s:f, s:o}", "cpu", cpu, "tsc_hz",
+					(double)rte_get_tsc_hz(), "dpdk", rte_version(), "march", SPINDLE_CPU, "rounds",
+					(int)o.rounds, "turn_seconds", o.turn_seconds, "cases", list);
 		json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
 		puts("");
 		json_decref(all);

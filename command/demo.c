@@ -25,15 +25,17 @@
 #include "../testbed/world.h"
 #include "command.h"
 
-#define MAX_FILE (1ull << 30)
+#define MAX_FILE   (1ull << 30)
 #define MAX_CHUNKS (1ull << 22)
-#define SHOW_TIME 3.5   /* seconds that the transfer is stretched to */
+#define LINK_QUEUE 64	/* packets */
+#define SHOW_TIME  3.5	/* seconds that the transfer is stretched to */
 #define FRAME_TIME 0.04 /* seconds between two pictures */
 
 static const char usage[] =
 	"usage: spindle demo [FILE] [OPTIONS]\n"
 	"\n"
-	"Sends FILE (default: this program itself) between two NICs over a link that loses packets, and shows what arrives.\n"
+	"Sends FILE (default: this program itself) between two NICs over a link that loses packets, and shows what "
+	"arrives.\n"
 	"  --loss P        probability that a packet is lost (default 0.01)\n"
 	"  --duplicate P   ... that it arrives twice (0.005)\n"
 	"  --reorder P     ... that it is overtaken by others (0.02)\n"
@@ -63,9 +65,9 @@ struct message {
 	struct sdr_recv *recv;
 	uint64_t offset, len, chunks, first_chunk;
 	enum message_state state;
-	bool sent;          /* the sender has its buffer back */
+	bool sent; /* the sender has its buffer back */
 	sp_time sent_at;
-	uint64_t packets;   /* that had come when the receiver last looked */
+	uint64_t packets; /* that had come when the receiver last looked */
 	sp_time progress_at;
 	bool complete;
 };
@@ -89,9 +91,10 @@ struct demo {
 	struct message *message;
 	uint8_t *arrived; /* per chunk: 1 */
 	uint64_t next_send, next_post, first_open, ended;
-	sp_time patience; /* a message of which nothing has come for so long has ended */
+	sp_time patience; /* a message of which nothing has come for so long has ended ... */
+	sp_time drain;	  /* ... counted from when the last packet can have left the sender's queues */
 	sp_time expected; /* about how long all of it takes */
-	int failure;      /* what a call in the middle of it all has said */
+	int failure;	  /* what a call in the middle of it all has said */
 	const char *failed;
 	/* the outcome */
 	uint64_t good, differing, stray;
@@ -104,7 +107,8 @@ static int fail(const char *what, int err)
 	return 1;
 }
 
-/* ---- arguments ------------------------------------------------------------------------------------------------------- */
+/* ---- arguments
+ * ------------------------------------------------------------------------------------------------------- */
 static int misuse(const char *what, const char *value)
 {
 	fprintf(stderr, "spindle demo: %s%s\n%s", what, value, usage);
@@ -123,18 +127,29 @@ static bool parse_probability(const char *text, double *p)
 static int arguments(struct options *o, int argc, char **argv)
 {
 	enum { LOSS = 256, DUPLICATE, REORDER, SEED, BANDWIDTH, DELAY, MTU, CHUNK, MESSAGE, JSON, FAST };
-	static const struct option options[] = {
-		{"loss", required_argument, NULL, LOSS},       {"duplicate", required_argument, NULL, DUPLICATE},
-		{"reorder", required_argument, NULL, REORDER}, {"seed", required_argument, NULL, SEED},
-		{"bandwidth", required_argument, NULL, BANDWIDTH}, {"delay", required_argument, NULL, DELAY},
-		{"mtu", required_argument, NULL, MTU},         {"chunk", required_argument, NULL, CHUNK},
-		{"message", required_argument, NULL, MESSAGE}, {"json", no_argument, NULL, JSON},
-		{"fast", no_argument, NULL, FAST},             {"help", no_argument, NULL, 'h'},
-		{0}};
+	static const struct option options[] = {{"loss", required_argument, NULL, LOSS},
+						{"duplicate", required_argument, NULL, DUPLICATE},
+						{"reorder", required_argument, NULL, REORDER},
+						{"seed", required_argument, NULL, SEED},
+						{"bandwidth", required_argument, NULL, BANDWIDTH},
+						{"delay", required_argument, NULL, DELAY},
+						{"mtu", required_argument, NULL, MTU},
+						{"chunk", required_argument, NULL, CHUNK},
+						{"message", required_argument, NULL, MESSAGE},
+						{"json", no_argument, NULL, JSON},
+						{"fast", no_argument, NULL, FAST},
+						{"help", no_argument, NULL, 'h'},
+						{0}};
 	int option;
 
-	*o = (struct options){.file = "/proc/self/exe", .loss = 0.01, .duplicate = 0.005, .reorder = 0.02, .seed = 1,
-			      .bandwidth = 1000000000, .mtu = 1024, .delay = 100 * SP_US};
+	*o = (struct options){.file = "/proc/self/exe",
+			      .loss = 0.01,
+			      .duplicate = 0.005,
+			      .reorder = 0.02,
+			      .seed = 1,
+			      .bandwidth = 1000000000,
+			      .mtu = 1024,
+			      .delay = 100 * SP_US};
 	optind = 0; /* GNU: start anew */
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
@@ -154,7 +169,8 @@ static int arguments(struct options *o, int argc, char **argv)
 			good = !sp_parse_uint(optarg, &o->seed);
 			break;
 		case BANDWIDTH:
-			good = !sp_parse_rate(optarg, &o->bandwidth) && o->bandwidth >= 1000 && o->bandwidth <= 100000000000000;
+			good = !sp_parse_rate(optarg, &o->bandwidth) && o->bandwidth >= 1000 &&
+			       o->bandwidth <= 100000000000000;
 			break;
 		case DELAY:
 			good = !sp_parse_time(optarg, &o->delay) && o->delay <= 10 * SP_SEC;
@@ -178,7 +194,9 @@ static int arguments(struct options *o, int argc, char **argv)
 			fputs(usage, stdout);
 			return 1;
 		default:
-			return misuse(option == ':' ? "a value is missing after " : "unknown option ", argv[optind - 1]) + 1;
+			return misuse(option == ':' ? "a value is missing after " : "unknown option ",
+				      argv[optind - 1]) +
+			       1;
 		}
 		if (!good)
 			return misuse("this value makes no sense here: ", optarg) + 1;
@@ -192,7 +210,8 @@ static int arguments(struct options *o, int argc, char **argv)
 	return 0;
 }
 
-/* ---- the two machines ------------------------------------------------------------------------------------------------ */
+/* ---- the two machines
+ * ------------------------------------------------------------------------------------------------ */
 static const uint8_t address[2][16] = {{[10] = 0xFF, 0xFF, 192, 0, 2, 1}, {[10] = 0xFF, 0xFF, 192, 0, 2, 2}};
 static const uint8_t mac[2][6] = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}};
 
@@ -223,7 +242,8 @@ static int machine_create(struct demo *d, unsigned e)
 	memcpy(config->mac, mac[e], 6);
 	memcpy(config->neighbour[0].ip, address[!e], 16);
 	memcpy(config->neighbour[0].mac, mac[!e], 6);
-	config->mtu = d->o.mtu + 64 > 1500 ? (uint32_t)d->o.mtu + 64 : 1500; /* IPv4, UDP, BTH, RETH, immediate, ICRC: 64 bytes */
+	config->mtu = d->o.mtu + 64 > 1500 ? (uint32_t)d->o.mtu + 64
+					   : 1500; /* IPv4, UDP, BTH, RETH, immediate, ICRC: 64 bytes */
 	config->seed = d->o.seed + e ? d->o.seed + e : 1;
 	config->ports = 1;
 	config->port[0] = (struct sp_port_config){.ops = &sp_link_ops, .ops_arg = sp_link_port(d->link, e)};
@@ -264,7 +284,8 @@ static int machines_connect(struct demo *d)
 	return err ? fail("connecting", err) : 0;
 }
 
-/* ---- the two host programs, driven by virtual time --------------------------------------------------------------------- */
+/* ---- the two host programs, driven by virtual time
+ * --------------------------------------------------------------------- */
 static bool went(struct demo *d, int err, const char *what)
 {
 	if (err && err != -EAGAIN && !d->failure) {
@@ -279,7 +300,9 @@ static void sender_step(struct demo *d, sp_time now)
 	while (d->next_send < d->messages) {
 		struct message *m = &d->message[d->next_send];
 
-		if (!went(d, sdr_send_post(d->side[0].qp, d->side[0].mr, m->offset, m->len, (uint32_t)d->next_send, &m->send),
+		if (!went(d,
+			  sdr_send_post(d->side[0].qp, d->side[0].mr, m->offset, m->len, (uint32_t)d->next_send,
+					&m->send),
 			  "sdr_send_post"))
 			break;
 		d->next_send++;
@@ -308,9 +331,11 @@ static void message_snapshot(struct demo *d, struct message *m)
 
 static sp_time give_up_at(const struct demo *d, const struct message *m)
 {
+	const sp_time left = m->sent_at + d->drain;
+
 	if (m->state != POSTED || !m->sent)
 		return SP_NEVER;
-	return (m->sent_at > m->progress_at ? m->sent_at : m->progress_at) + d->patience;
+	return (left > m->progress_at ? left : m->progress_at) + d->patience;
 }
 
 static void message_step(struct demo *d, struct message *m, sp_time now)
@@ -350,7 +375,8 @@ static void receiver_step(struct demo *d, sp_time now)
 	}
 	for (uint64_t k = d->first_open; k < d->next_post; k++)
 		message_step(d, &d->message[k], now);
-	while (d->first_open < d->next_post && d->message[d->first_open].state == ENDED && d->message[d->first_open].sent)
+	while (d->first_open < d->next_post && d->message[d->first_open].state == ENDED &&
+	       d->message[d->first_open].sent)
 		d->first_open++;
 }
 
@@ -384,7 +410,8 @@ static bool finished(void *arg)
 	return d->failure || d->ended == d->messages;
 }
 
-/* ---- what is to be sent ------------------------------------------------------------------------------------------------ */
+/* ---- what is to be sent
+ * ------------------------------------------------------------------------------------------------ */
 static int file_open(struct demo *d, int *fd)
 {
 	struct stat st;
@@ -394,7 +421,8 @@ static int file_open(struct demo *d, int *fd)
 		return fail(d->o.file, -errno);
 	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > MAX_FILE) {
 		fprintf(stderr, "spindle demo: %s: %s\n", d->o.file,
-			S_ISREG(st.st_mode) ? "larger than 1 GiB, and the demo holds it twice in memory" : "not a file");
+			S_ISREG(st.st_mode) ? "larger than 1 GiB, and the demo holds it twice in memory"
+					    : "not a file");
 		return 1;
 	}
 	d->size = (uint64_t)st.st_size;
@@ -424,7 +452,8 @@ static uint64_t units(uint64_t bytes, uint64_t unit)
 
 static sp_time wire_time(const struct demo *d, uint64_t packets)
 {
-	return (sp_time)((double)packets * (double)(d->o.mtu + 14 + 64 + SP_LINK_OVERHEAD) * 8 / (double)d->o.bandwidth * (double)SP_SEC);
+	return (sp_time)((double)packets * (double)(d->o.mtu + 14 + 64 + SP_LINK_OVERHEAD) * 8 /
+			 (double)d->o.bandwidth * (double)SP_SEC);
 }
 
 static sp_time reorder_delay(const struct demo *d)
@@ -449,7 +478,8 @@ static int plan(struct demo *d)
 			d->o.message = longest;
 	}
 	if (d->o.message > longest) {
-		fprintf(stderr, "spindle demo: --message: at most %llu bytes with this --mtu\n", (unsigned long long)longest);
+		fprintf(stderr, "spindle demo: --message: at most %llu bytes with this --mtu\n",
+			(unsigned long long)longest);
 		return 1;
 	}
 	d->messages = units(d->size, d->o.message);
@@ -459,13 +489,15 @@ static int plan(struct demo *d)
 			(unsigned long long)MAX_CHUNKS);
 		return 1;
 	}
-	/* What the link holds in two round trips, so that it need not wait for clear-to-send. */
-	in_flight = (uint64_t)((double)d->o.delay / (double)SP_SEC * 4 * (double)d->o.bandwidth / 8);
+	d->patience = 2 * d->o.delay + reorder_delay(d) + wire_time(d, 4) + SP_US;
+	d->drain = wire_time(d, SP_TX_QUEUE + LINK_QUEUE);
+	d->expected = wire_time(d, units(d->size, d->o.mtu)) + d->patience + d->drain + 2 * d->o.delay;
+	/* What the link could carry while a message holds its slot: then nobody waits for clear-to-send. */
+	in_flight = (uint64_t)((double)(d->patience + d->drain + 2 * d->o.delay) / (double)SP_SEC *
+			       (double)d->o.bandwidth / 8 * 1.5);
 	d->window = units(in_flight, d->o.message) + 3;
 	if (d->window > 512)
 		d->window = 512;
-	d->patience = 2 * d->o.delay + reorder_delay(d) + wire_time(d, SP_TX_QUEUE + 64) + SP_US;
-	d->expected = wire_time(d, units(d->size, d->o.mtu)) + d->patience + 2 * d->o.delay;
 
 	d->message = calloc(d->messages, sizeof(*d->message));
 	d->arrived = calloc(d->chunks, 1);
@@ -484,12 +516,13 @@ static int plan(struct demo *d)
 	return 0;
 }
 
-/* ---- the picture ------------------------------------------------------------------------------------------------------- */
+/* ---- the picture
+ * ------------------------------------------------------------------------------------------------------- */
 struct view {
 	bool live;
 	unsigned columns, rows; /* for the bitmap */
-	unsigned drawn;         /* lines on the screen */
-	uint64_t lines;         /* plain: progress lines printed */
+	unsigned drawn;		/* lines on the screen */
+	uint64_t lines;		/* plain: progress lines printed */
 };
 
 static uint64_t message_of(const struct demo *d, uint64_t chunk)
@@ -571,8 +604,9 @@ static void draw(struct demo *d, struct view *v, bool last)
 		}
 	}
 	sp_link_count(d->link, 0, &n);
-	printf("%9.3f ms  %llu of %llu chunks, %llu packets lost\033[K\n", (double)sp_world_now(d->world) / (double)SP_MS,
-	       (unsigned long long)present_count(d), (unsigned long long)d->chunks, (unsigned long long)n.lost);
+	printf("%9.3f ms  %llu of %llu chunks, %llu packets lost\033[K\n",
+	       (double)sp_world_now(d->world) / (double)SP_MS, (unsigned long long)present_count(d),
+	       (unsigned long long)d->chunks, (unsigned long long)n.lost);
 	v->drawn = last ? 0 : lines + 1;
 	fflush(stdout);
 }
@@ -589,8 +623,8 @@ static void show(struct demo *d, struct view *v, bool last)
 		return; /* about every eighth of the way */
 	v->lines = d->ended * 8 / d->messages;
 	printf("%9.3f ms  %llu of %llu messages ended, %llu of %llu chunks there\n",
-	       (double)sp_world_now(d->world) / (double)SP_MS, (unsigned long long)d->ended, (unsigned long long)d->messages,
-	       (unsigned long long)present_count(d), (unsigned long long)d->chunks);
+	       (double)sp_world_now(d->world) / (double)SP_MS, (unsigned long long)d->ended,
+	       (unsigned long long)d->messages, (unsigned long long)present_count(d), (unsigned long long)d->chunks);
 	fflush(stdout);
 }
 
@@ -639,8 +673,10 @@ static int run(struct demo *d)
 	return 0;
 }
 
-/* ---- the outcome ------------------------------------------------------------------------------------------------------- */
-/* Chunks that the bitmap has must be the source's. In the others each packet's place holds the source's bytes or nothing. */
+/* ---- the outcome
+ * ------------------------------------------------------------------------------------------------------- */
+/* Chunks that the bitmap has must be the source's. In the others each packet's place holds the source's bytes or
+ * nothing. */
 static void verify(struct demo *d)
 {
 	const uint8_t *source = d->side[0].mr->addr, *got = d->side[1].mr->addr;
@@ -709,17 +745,21 @@ static void print_text(const struct demo *d, const struct sp_link_counters *n, u
 		partial += !d->message[k].complete;
 	printf("arrived     %llu of %llu chunks, %s\n", (unsigned long long)(d->good + d->differing),
 	       (unsigned long long)d->chunks,
-	       d->differing || d->stray ? "BUT NOT AS THEY WERE SENT" : "every one compared with the source and the same");
+	       d->differing || d->stray ? "BUT NOT AS THEY WERE SENT"
+					: "every one compared with the source and the same");
 	if (d->differing || d->stray)
-		printf("DIFFERENT   %llu chunks differ from the source, %llu packets' places hold what was never sent\n",
+		printf("DIFFERENT   %llu chunks differ from the source, %llu packets' places hold what was never "
+		       "sent\n",
 		       (unsigned long long)d->differing, (unsigned long long)d->stray);
 	printf("missing     %llu chunks; %llu of %llu messages ended early\n",
 	       (unsigned long long)(d->chunks - d->good - d->differing), (unsigned long long)partial,
 	       (unsigned long long)d->messages);
 	print_missing(d);
-	printf("link        %llu packets sent, %llu lost, %llu duplicated, %llu reordered\n", (unsigned long long)n->offered,
-	       (unsigned long long)n->lost, (unsigned long long)n->duplicated, (unsigned long long)n->reordered);
-	printf("receiver    %llu duplicates, %llu late packets\n", (unsigned long long)duplicates, (unsigned long long)late);
+	printf("link        %llu packets sent, %llu lost, %llu duplicated, %llu reordered\n",
+	       (unsigned long long)n->offered, (unsigned long long)n->lost, (unsigned long long)n->duplicated,
+	       (unsigned long long)n->reordered);
+	printf("receiver    %llu duplicates, %llu late packets\n", (unsigned long long)duplicates,
+	       (unsigned long long)late);
 	printf("time        %.6f ms of virtual time, %.4g Mbit/s of file\n", (double)d->ended_at / (double)SP_MS,
 	       payload_rate(d) / 1e6);
 	printf("seed        %llu (--seed %llu repeats this run exactly)\n", (unsigned long long)d->o.seed,
@@ -730,13 +770,15 @@ static int print_json(const struct demo *d, const struct sp_link_counters *n, ui
 {
 	json_t *list = json_array();
 	json_t *root = json_pack(
-		"{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:{s:I, s:I, s:I, s:I}, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "file",
-		d->o.file, "bytes", (json_int_t)d->size, "seed", (json_int_t)d->o.seed, "mtu", (json_int_t)d->o.mtu, "chunk_bytes",
-		(json_int_t)d->o.chunk, "message_bytes", (json_int_t)d->o.message, "loss", d->o.loss, "bandwidth",
-		(json_int_t)d->o.bandwidth, "delay_seconds", (double)d->o.delay / (double)SP_SEC, "link", "sent",
-		(json_int_t)n->offered, "lost", (json_int_t)n->lost, "duplicated", (json_int_t)n->duplicated, "reordered",
-		(json_int_t)n->reordered, "chunks", (json_int_t)d->chunks, "arrived", (json_int_t)(d->good + d->differing),
-		"differing", (json_int_t)d->differing, "stray", (json_int_t)d->stray, "duplicates", (json_int_t)duplicates, "late",
+		"{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:{s:I, s:I, s:I, s:I}, s:I, s:I, s:I, s:I, s:I, s:I, "
+		"s:I, s:f, s:o}",
+		"file", d->o.file, "bytes", (json_int_t)d->size, "seed", (json_int_t)d->o.seed, "mtu",
+		(json_int_t)d->o.mtu, "chunk_bytes", (json_int_t)d->o.chunk, "message_bytes", (json_int_t)d->o.message,
+		"loss", d->o.loss, "bandwidth", (json_int_t)d->o.bandwidth, "delay_seconds",
+		(double)d->o.delay / (double)SP_SEC, "link", "sent", (json_int_t)n->offered, "lost",
+		(json_int_t)n->lost, "duplicated", (json_int_t)n->duplicated, "reordered", (json_int_t)n->reordered,
+		"chunks", (json_int_t)d->chunks, "arrived", (json_int_t)(d->good + d->differing), "differing",
+		(json_int_t)d->differing, "stray", (json_int_t)d->stray, "duplicates", (json_int_t)duplicates, "late",
 		(json_int_t)late, "virtual_ps", (json_int_t)d->ended_at, "rate", payload_rate(d), "messages", list);
 	char *bits = malloc(units(d->o.message, d->o.chunk) + 1), *text = NULL;
 
@@ -746,8 +788,8 @@ static int print_json(const struct demo *d, const struct sp_link_counters *n, ui
 		for (uint64_t i = 0; i < m->chunks; i++)
 			bits[i] = d->arrived[m->first_chunk + i] ? '1' : '0';
 		bits[m->chunks] = '\0';
-		json_array_append_new(list, json_pack("{s:I, s:s, s:b}", "bytes", (json_int_t)m->len, "chunk_bitmap", bits,
-						      "complete", (int)m->complete));
+		json_array_append_new(list, json_pack("{s:I, s:s, s:b}", "bytes", (json_int_t)m->len, "chunk_bitmap",
+						      bits, "complete", (int)m->complete));
 	}
 	if (root && bits)
 		text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
@@ -778,12 +820,17 @@ static int outcome(struct demo *d)
 	return status || d->differing || d->stray ? 1 : 0;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------------- */
+/* ---- all of it
+ * --------------------------------------------------------------------------------------------------------- */
 static int transfer(struct demo *d)
 {
-	const struct sp_link_direction direction = {
-		.bandwidth = d->o.bandwidth, .delay = d->o.delay, .loss = d->o.loss, .duplicate = d->o.duplicate,
-		.reorder = d->o.reorder, .reorder_delay = reorder_delay(d), .queue = 64};
+	const struct sp_link_direction direction = {.bandwidth = d->o.bandwidth,
+						    .delay = d->o.delay,
+						    .loss = d->o.loss,
+						    .duplicate = d->o.duplicate,
+						    .reorder = d->o.reorder,
+						    .reorder_delay = reorder_delay(d),
+						    .queue = LINK_QUEUE};
 	const struct sp_link_config config = {.direction = {direction, direction}, .seed = d->o.seed};
 	int err = sp_link_create(&config, &d->link);
 

@@ -18,14 +18,16 @@
 #include "command.h"
 
 #define AFTERMATH SP_SEC /* time after the last packet in which what was put off may still be done */
-#define BUFFERS 256      /* --post options */
+#define BUFFERS	  256	 /* --post options */
 
 static const char usage[] =
-	"usage: spindle replay -c nic.ini [--post CONTEXT=COUNT]... [--dump CONTEXT=FILE]... [-w OUT.pcap] [--json] IN.pcap\n"
+	"usage: spindle replay -c nic.ini [--post CONTEXT=COUNT]... [--dump CONTEXT=FILE]... [-w OUT.pcap] [--json] "
+	"IN.pcap\n"
 	"\n"
 	"Runs a capture (pcap or pcapng, Ethernet) through a NIC in virtual time, each packet at its own time stamp.\n"
 	"  -c FILE               configuration of the NIC and its contexts\n"
-	"  --post CONTEXT=COUNT  post COUNT receives of the maximum size first, one after the other in a zeroed buffer\n"
+	"  --post CONTEXT=COUNT  post COUNT receives of the maximum size first, one after the other in a zeroed "
+	"buffer\n"
 	"  --dump CONTEXT=FILE   write that buffer to FILE afterwards\n"
 	"  -w FILE               write what the NIC sent (pcap, nanoseconds)\n"
 	"  --json                the whole report, as JSON\n"
@@ -69,7 +71,8 @@ static void __attribute__((format(printf, 2, 3))) complain(struct replay *r, con
 	r->status = 1;
 }
 
-/* ---- arguments ------------------------------------------------------------------------------------------------------- */
+/* ---- arguments
+ * ------------------------------------------------------------------------------------------------------- */
 static int misuse(const char *what, const char *about)
 {
 	fprintf(stderr, "spindle replay: %s%s\n%s", what, about, usage);
@@ -119,9 +122,12 @@ static int argument_dump(struct replay *r, const char *text)
 /* 0, or the exit status + 1. */
 static int arguments(struct replay *r, int argc, char **argv)
 {
-	static const struct option options[] = {{"post", required_argument, NULL, 'p'}, {"dump", required_argument, NULL, 'd'},
-						{"json", no_argument, NULL, 'j'},       {"config", required_argument, NULL, 'c'},
-						{"write", required_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'},
+	static const struct option options[] = {{"post", required_argument, NULL, 'p'},
+						{"dump", required_argument, NULL, 'd'},
+						{"json", no_argument, NULL, 'j'},
+						{"config", required_argument, NULL, 'c'},
+						{"write", required_argument, NULL, 'w'},
+						{"help", no_argument, NULL, 'h'},
 						{0}};
 	int option, wrong = 0;
 
@@ -148,7 +154,8 @@ static int arguments(struct replay *r, int argc, char **argv)
 			fputs(usage, stdout);
 			return 1;
 		default:
-			wrong = misuse(option == ':' ? "a value is missing after " : "unknown option ", argv[optind - 1]);
+			wrong = misuse(option == ':' ? "a value is missing after " : "unknown option ",
+				       argv[optind - 1]);
 		}
 	}
 	if (wrong)
@@ -156,7 +163,9 @@ static int arguments(struct replay *r, int argc, char **argv)
 	if (!r->config_file)
 		return misuse("a configuration is needed: -c nic.ini", "") + 1;
 	if (argc - optind != 1)
-		return misuse(optind < argc ? "one capture at a time, not also " : "a capture is needed", optind < argc ? argv[optind + 1] : "") + 1;
+		return misuse(optind < argc ? "one capture at a time, not also " : "a capture is needed",
+			      optind < argc ? argv[optind + 1] : "") +
+		       1;
 	r->capture_file = argv[optind];
 	for (unsigned i = 0; i < r->buffers; i++)
 		if (!r->buffer[i].count)
@@ -164,7 +173,8 @@ static int arguments(struct replay *r, int argc, char **argv)
 	return 0;
 }
 
-/* ---- the NIC ----------------------------------------------------------------------------------------------------------- */
+/* ---- the NIC
+ * ----------------------------------------------------------------------------------------------------------- */
 static const struct sp_config_key *key_of(const struct sp_config_section *section, const char *name)
 {
 	for (size_t i = 0; i < section->keys; i++)
@@ -194,7 +204,8 @@ static int credit_is_implicit(struct sp_config *config)
 			return -ENOMEM;
 		section->key = key;
 		key += section->keys++; /* from here on sp_config_free() takes care of it */
-		*key = (struct sp_config_key){.name = strdup("credit"), .value = strdup("implicit"), .line = section->line};
+		*key = (struct sp_config_key){
+			.name = strdup("credit"), .value = strdup("implicit"), .line = section->line};
 		if (!key->name || !key->value)
 			return -ENOMEM;
 	}
@@ -259,7 +270,8 @@ out:
 	return err;
 }
 
-/* ---- receives ---------------------------------------------------------------------------------------------------------- */
+/* ---- receives
+ * ---------------------------------------------------------------------------------------------------------- */
 static int buffer_post(struct replay *r, struct buffer *b, uint32_t context, uint64_t each)
 {
 	for (uint64_t k = 0; k < b->count; k++) {
@@ -269,8 +281,8 @@ static int buffer_post(struct replay *r, struct buffer *b, uint32_t context, uin
 		int err = sp_command_call(r->dev, &command, &result);
 
 		if (err) {
-			complain(r, "--post %s: receive %llu of %llu was refused: %s", b->context, (unsigned long long)k + 1,
-				 (unsigned long long)b->count, strerror(-err));
+			complain(r, "--post %s: receive %llu of %llu was refused: %s", b->context,
+				 (unsigned long long)k + 1, (unsigned long long)b->count, strerror(-err));
 			return err;
 		}
 	}
@@ -305,13 +317,14 @@ static int buffer_open(struct replay *r, struct buffer *b)
 	if (!b->base || b->base == MAP_FAILED) {
 		err = -errno;
 		b->base = NULL;
-		complain(r, "--post %s: %llu bytes of memory: %s", b->context, (unsigned long long)b->bytes, strerror(-err));
+		complain(r, "--post %s: %llu bytes of memory: %s", b->context, (unsigned long long)b->bytes,
+			 strerror(-err));
 		return err;
 	}
 	err = sp_mr_reg(r->dev, b->base, b->bytes, &b->mr);
 	if (err) {
-		complain(r, "--post %s: registering %llu bytes: %s%s", b->context, (unsigned long long)b->bytes, strerror(-err),
-			 err == -EDQUOT ? " (memory-limit in [nic])" : "");
+		complain(r, "--post %s: registering %llu bytes: %s%s", b->context, (unsigned long long)b->bytes,
+			 strerror(-err), err == -EDQUOT ? " (memory-limit in [nic])" : "");
 		return err;
 	}
 	return buffer_post(r, b, id, each);
@@ -345,7 +358,8 @@ static bool write_sparse(int out, const struct buffer *b)
 		return false;
 	if (!S_ISREG(st.st_mode)) { /* a pipe or a device: in one piece */
 		for (uint64_t at = 0; at < b->bytes;) {
-			ssize_t n = write(out, (const uint8_t *)b->base + at, b->bytes - at < (1u << 30) ? b->bytes - at : 1u << 30);
+			ssize_t n = write(out, (const uint8_t *)b->base + at,
+					  b->bytes - at < (1u << 30) ? b->bytes - at : 1u << 30);
 
 			if (n < 0 && errno != EINTR)
 				return false;
@@ -381,7 +395,8 @@ static void buffer_dump(struct replay *r, const struct buffer *b)
 		complain(r, "%s: %s", b->dump, strerror(errno));
 }
 
-/* ---- the report -------------------------------------------------------------------------------------------------------- */
+/* ---- the report
+ * -------------------------------------------------------------------------------------------------------- */
 static void print_value(const json_t *value)
 {
 	if (json_is_string(value))
@@ -406,19 +421,22 @@ static void print_rows(json_t *list, int indent)
 	const char *name;
 	size_t i;
 
-	json_array_foreach(list, i, row) {
+	json_array_foreach(list, i, row)
+	{
 		const char *gap = "";
 
 		printf("%*s", indent, "");
 		if (is_plain(row))
 			print_value(row);
 		else
-			json_object_foreach(row, name, value) {
+			json_object_foreach(row, name, value)
+			{
 				printf("%s%s ", gap, name);
 				if (is_plain(value))
 					print_value(value);
 				else
-					printf("(%zu)", json_is_array(value) ? json_array_size(value) : json_object_size(value));
+					printf("(%zu)",
+					       json_is_array(value) ? json_array_size(value) : json_object_size(value));
 				gap = "  ";
 			}
 		putchar('\n');
@@ -430,7 +448,8 @@ static void print_tree(json_t *object, int indent)
 	const char *name;
 	json_t *value;
 
-	json_object_foreach(object, name, value) {
+	json_object_foreach(object, name, value)
+	{
 		if (is_plain(value)) {
 			printf("%*s%-*s ", indent, "", 24 - indent, name);
 			print_value(value);
@@ -477,7 +496,8 @@ static void report(struct replay *r)
 		complain(r, "standard output: %s", strerror(errno));
 }
 
-/* ---- the run ----------------------------------------------------------------------------------------------------------- */
+/* ---- the run
+ * ----------------------------------------------------------------------------------------------------------- */
 static bool capture_over(void *arg)
 {
 	return sp_capture_ended(((struct replay *)arg)->port.in);
@@ -499,7 +519,8 @@ static void run(struct replay *r)
 	if (err >= 0)
 		err = sp_world_run(r->world, sp_world_now(r->world) + AFTERMATH, NULL, NULL);
 	if (err < 0)
-		complain(r, "virtual time stands still at %.9f s: a timer that is always due, or no packet buffers left",
+		complain(r,
+			 "virtual time stands still at %.9f s: a timer that is always due, or no packet buffers left",
 			 (double)sp_world_now(r->world) / (double)SP_SEC);
 	report(r);
 	for (unsigned i = 0; i < r->buffers; i++)

@@ -8,16 +8,15 @@
  */
 #ifndef SPINDLE_HANDLER_H
 #define SPINDLE_HANDLER_H
-
+/* clang-format off: kept in columns */
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
 #include "wire/host.h" /* sp_time, struct sp_command, struct sp_event */
-
 #define SP_ABI 1
+
 /* ---- packets ---------------------------------------------------------------------------------------------------- */
 enum { SP_PKT_ROCE = 1, SP_PKT_IPV6 = 2, SP_PKT_UDP = 4, SP_PKT_SE = 8 /* BTH solicited event */ };
 
@@ -41,7 +40,6 @@ struct sp_packet {
 };
 static_assert(sizeof(struct sp_packet) == 64, "one cache line");
 #define SP_QP_CONTROL 0xFFFF
-
 /* Verdicts, after sPIN: kind in the low byte, drop reason (index into sp_handler.drops) above it. */
 enum { SP_DONE = 0, SP_END = 1 /* done, and the message ends */, SP_FORWARD = 2 /* the normal way: exception port */, SP_ERROR = 3,
        SP_DROP_KIND = 4, SP_SENT = 5 /* sp_packet_send() has taken the packet */,
@@ -58,7 +56,6 @@ struct sp_ctx {
 	uint16_t watch;         /* the NIC's: DMA is being traced */
 	uint64_t post_bytes;    /* set by attach(): largest buffer that SP_CMD_POST takes, 0 = none */
 };
-
 struct sp_message {
 	uint64_t key;
 	void *state;      /* msg_size bytes, zeroed before header() */
@@ -66,14 +63,12 @@ struct sp_message {
 	sp_time last;     /* time of the latest packet */
 };
 enum sp_end { SP_END_VERDICT, SP_END_CLOSED /* sp_message_close */, SP_END_TIMEOUT, SP_END_DETACH };
-
 #define SP_NO_MESSAGE UINT64_MAX         /* classify(): no message; payload() is called with message NULL */
 #define SP_REJECT(reason) (UINT64_MAX - 1 - (uint64_t)(reason)) /* classify(): drop, reason < 256 */
 #define SP_SLOT_KEY(slot, tag) ((uint64_t)(tag) << 32 | (uint32_t)(slot)) /* SP_MESSAGES_SLOTS; tag < 2^31 */
 /* Where messages come from. HASHED: any 64-bit key; the first packet opens. SLOTS: key = SP_SLOT_KEY, opened by
  * sp_message_open(); a packet whose slot is closed or holds another tag goes to miss(). */
 enum sp_messages { SP_MESSAGES_NONE, SP_MESSAGES_HASHED, SP_MESSAGES_SLOTS };
-
 enum sp_param_type { SP_UINT /* 12, 0x1F, 64K, 1M (powers of 1024) */, SP_BOOL /* yes, no */, SP_STRING, SP_TIME /* 10us, 5ms */,
 		     SP_RATE /* 400G, 2.5M (bit/s, powers of 1000) */ };
 struct sp_param {
@@ -89,9 +84,7 @@ struct sp_issue { struct sp_issue *next, *away; void *ctx; uint64_t cookie; uint
 struct sp_work { struct sp_work *next; void *ctx; uint64_t cookie; uint32_t active, worker; };
 struct sp_timer { struct sp_timer *child, *next, *prev; void *ctx; sp_time at; uint64_t cookie; uint32_t worker, armed; };
 enum { SP_ISSUE_DONE, SP_ISSUE_MORE, SP_ISSUE_WAIT /* until sp_issue_start() again */ };
-
-struct sp_report; /* a sink of named values, written as JSON or as a table */
-/* What a context's first handler offers to its companion (for example erasure decoding beside a receive bitmap). */
+struct sp_report; /* a sink of named values, written as JSON or as a table *//* What a context's first handler offers to its companion (for example erasure decoding beside a receive bitmap). */
 struct sp_export {
 	int (*range)(struct sp_ctx *, uint64_t key, uint32_t *mem, uint64_t *offset, uint64_t *bytes, uint32_t *chunk_bytes);
 	bool (*present)(struct sp_ctx *, uint64_t key, uint64_t chunk);
@@ -141,7 +134,6 @@ int sp_qp_claim(struct sp_ctx *, uint32_t count);       /* count QPs from the co
 int sp_qp_control(struct sp_ctx *, uint32_t *qp);       /* a QP number of the NIC's choice, qp_index SP_QP_CONTROL */
 int sp_messages_limit(struct sp_ctx *, uint32_t count, sp_time idle); /* messages at once; idle timeout, 0 = none */
 const struct sp_mem *sp_host_area(struct sp_ctx *, uint64_t bytes);   /* zeroed memory that the host maps too; at most one */
-
 /* Messages */
 int sp_message_open(struct sp_ctx *, uint64_t key);     /* SLOTS, home worker: -EEXIST while the slot is in use */
 int sp_message_close(struct sp_ctx *, uint64_t key);    /* completion() follows once no packet is inside; -ENOENT */

@@ -38,14 +38,16 @@ struct sp_error {
 	char text[256];
 };
 
-/* Memory of the NIC's making, page aligned and zeroed. -ENOMEM, -EDQUOT (limit), -EINVAL (len 0). Free with sp_mr_free. */
+/* Memory of the NIC's making, page aligned and zeroed. -ENOMEM, -EDQUOT (limit), -EINVAL (len 0). Free with sp_mr_free.
+ */
 int sp_mr_alloc(struct sp_dev *dev, uint64_t len, struct sp_mr **mr);
 /* Memory of the application's own; only with an embedded NIC (-EOPNOTSUPP otherwise). It must outlive the region. */
 int sp_mr_reg(struct sp_dev *dev, void *addr, uint64_t len, struct sp_mr **mr);
 /* -EBUSY while a posted buffer or a send uses it. */
 int sp_mr_free(struct sp_mr *mr);
 
-/* Opens an execution context with the handler of that name. error may be NULL. The id names it in commands and events. */
+/* Opens an execution context with the handler of that name. error may be NULL. The id names it in commands and events.
+ */
 int sp_context_open(struct sp_dev *dev, const char *name, const char *handler, const struct sp_setting *settings,
 		    size_t count, uint32_t *id, struct sp_error *error);
 /* Ends it: messages are given up, memory is released; its id is not used again. */

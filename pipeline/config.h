@@ -37,10 +37,10 @@ int sp_config_nic(const struct sp_config *config, struct sp_nic_config *nic, str
 int sp_config_contexts(const struct sp_config *config, struct sp_nic *nic, struct sp_error *error);
 
 /* One parser for values, used for handlers' parameters too. 0, or -EINVAL, -ERANGE. */
-int sp_parse_uint(const char *text, uint64_t *value);  /* 12, 0x1F, 64K, 1M, 2G: powers of 1024 */
-int sp_parse_bool(const char *text, uint64_t *value);  /* yes no on off true false 1 0 */
-int sp_parse_time(const char *text, uint64_t *ps);     /* 10ps 5ns 1.5us 20ms 3s */
-int sp_parse_rate(const char *text, uint64_t *bits);   /* 1000 10k 2.5M 400G: bit/s, powers of 1000 */
+int sp_parse_uint(const char *text, uint64_t *value);		    /* 12, 0x1F, 64K, 1M, 2G: powers of 1024 */
+int sp_parse_bool(const char *text, uint64_t *value);		    /* yes no on off true false 1 0 */
+int sp_parse_time(const char *text, uint64_t *ps);		    /* 10ps 5ns 1.5us 20ms 3s */
+int sp_parse_rate(const char *text, uint64_t *bits);		    /* 1000 10k 2.5M 400G: bit/s, powers of 1000 */
 int sp_parse_ip(const char *text, uint8_t ip[16], uint8_t *prefix); /* address or address/bits; prefix NULL: no /bits */
 int sp_parse_mac(const char *text, uint8_t mac[6]);
 void sp_format_ip(const uint8_t ip[16], char text[46]);

@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 
 #define MAPPED (1u << 20) /* from here on memory comes zeroed from the kernel, page by page as it is used */
-#define HEAD 64
+#define HEAD   64
 
 struct sp_allocation {
 	struct sp_allocation *next;
@@ -113,11 +113,11 @@ static int check_value(const struct sp_param *param, const char *text, struct sp
 	int r = sp_param_parse(param, text, &value);
 
 	if (r == -ERANGE && param->max)
-		return sp_error_set(error, ERANGE, param->name, "%s = %s is out of range (%" PRIu64 " to %" PRIu64 ")", param->name,
-				    text, param->min, param->max);
+		return sp_error_set(error, ERANGE, param->name, "%s = %s is out of range (%" PRIu64 " to %" PRIu64 ")",
+				    param->name, text, param->min, param->max);
 	if (r == -ERANGE)
-		return sp_error_set(error, ERANGE, param->name, "%s = %s is out of range (at least %" PRIu64 ")", param->name, text,
-				    param->min);
+		return sp_error_set(error, ERANGE, param->name, "%s = %s is out of range (at least %" PRIu64 ")",
+				    param->name, text, param->min);
 	if (r)
 		return sp_error_set(error, EINVAL, param->name, "%s = %s: not %s", param->name, text,
 				    param->type == SP_UINT   ? "a number"
@@ -143,7 +143,8 @@ static int check_settings(const struct sp_context *c, struct sp_error *error)
 		if (!param && both[1])
 			param = sp_handler_param(both[1], key);
 		if (!param && !is_generic(key))
-			return sp_error_set(error, EINVAL, key, "handler %s has no parameter %s", c->handler->name, key);
+			return sp_error_set(error, EINVAL, key, "handler %s has no parameter %s", c->handler->name,
+					    key);
 		r = param ? check_value(param, c->setting[i].value, error) : 0;
 		if (r)
 			return r;
@@ -151,7 +152,8 @@ static int check_settings(const struct sp_context *c, struct sp_error *error)
 	for (unsigned b = 0; b < 2 && both[b]; b++)
 		for (const struct sp_param *p = both[b]->params; p && p->name; p++)
 			if (!p->fallback && !setting(c, p->name))
-				return sp_error_set(error, EINVAL, p->name, "handler %s needs %s: %s", both[b]->name, p->name, p->help);
+				return sp_error_set(error, EINVAL, p->name, "handler %s needs %s: %s", both[b]->name,
+						    p->name, p->help);
 	return 0;
 }
 
@@ -223,7 +225,8 @@ static int prepare(struct sp_context *c, const struct sp_context_config *config,
 	c->state = c->handler->ctx_size ? sp_context_alloc(c, c->handler->ctx_size) : NULL;
 	if ((c->handler->ctx_size && !c->state) || create_views(c) || sp_events_create(c) ||
 	    copy_settings(c, config->setting, config->settings))
-		return sp_error_set(error, ENOMEM, "", "no memory for context %s, or memory-limit reached", config->name);
+		return sp_error_set(error, ENOMEM, "", "no memory for context %s, or memory-limit reached",
+				    config->name);
 	return 0;
 }
 
@@ -275,8 +278,8 @@ static void attach(struct sp_worker *w, void *arg)
 	if (!a->result && c->companion)
 		a->result = attach_one(w, c->companion, a->error);
 	if (!a->result && c->handler->messages != SP_MESSAGES_NONE && !c->messages)
-		a->result = sp_error_set(a->error, EINVAL, "handler", "handler %s did not say how many messages it wants",
-					 c->handler->name);
+		a->result = sp_error_set(a->error, EINVAL, "handler",
+					 "handler %s did not say how many messages it wants", c->handler->name);
 	if (a->result)
 		return;
 	enlist(w, c);
@@ -295,7 +298,8 @@ static int parse_generic(struct sp_context *c, struct sp_error *error)
 	if (rate && sp_parse_rate(rate, &c->rate))
 		return sp_error_set(error, EINVAL, "rate", "rate = %s: not a rate such as 2.5G (bit/s)", rate);
 	if (idle && (sp_parse_time(idle, &value) || !value))
-		return sp_error_set(error, EINVAL, "message-timeout", "message-timeout = %s: not a time such as 5ms", idle);
+		return sp_error_set(error, EINVAL, "message-timeout", "message-timeout = %s: not a time such as 5ms",
+				    idle);
 	c->idle = idle ? value : 0;
 	return 0;
 }
@@ -313,7 +317,8 @@ static int publish(struct sp_context *c, struct sp_error *error)
 	if (!c->qp_count && c->qp_first)
 		c->qp_count = 1;
 	if (!c->qp_count && !filter && !c->qp_control)
-		return sp_error_set(error, EINVAL, "", "context %s takes no packets: it needs a qp or a filter", c->name);
+		return sp_error_set(error, EINVAL, "", "context %s takes no packets: it needs a qp or a filter",
+				    c->name);
 	if (filter) {
 		while (at < SP_MAX_RULES && nic->rule[list][at])
 			at++;
@@ -326,8 +331,9 @@ static int publish(struct sp_context *c, struct sp_error *error)
 	if (c->qp_count) {
 		r = sp_qp_table_claim(nic->qps, c->qp_first, c->qp_count, 0, c, &other);
 		if (r)
-			return sp_error_set(error, -r, "qp", "QPs %u to %u: %s%s", c->qp_first, c->qp_first + c->qp_count - 1,
-					    other ? "context " : strerror(-r), other ? other->name : "");
+			return sp_error_set(error, -r, "qp", "QPs %u to %u: %s%s", c->qp_first,
+					    c->qp_first + c->qp_count - 1, other ? "context " : strerror(-r),
+					    other ? other->name : "");
 	}
 	if (c->qp_control) {
 		r = sp_qp_table_claim(nic->qps, c->qp_control, 1, SP_QP_CONTROL, c, &other);
@@ -386,8 +392,8 @@ static const char *config_value(const struct sp_context_config *config, const ch
 	return NULL;
 }
 
-int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, uint32_t owner, struct sp_context **context,
-		   struct sp_error *error)
+int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, uint32_t owner,
+		   struct sp_context **context, struct sp_error *error)
 {
 	const struct sp_handler *h = sp_handler_find(config->handler ? config->handler : "");
 	struct sp_context *c = NULL;
@@ -402,12 +408,14 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, u
 		return sp_error_set(error, ENOENT, "handler", "there is no handler %s (spindle handler list)",
 				    config->handler ? config->handler : "given");
 	if (!config->name || !config->name[0] || strlen(config->name) >= sizeof(c->name))
-		return sp_error_set(error, EINVAL, "", "a context needs a name of at most %zu characters", sizeof(c->name) - 1);
+		return sp_error_set(error, EINVAL, "", "a context needs a name of at most %zu characters",
+				    sizeof(c->name) - 1);
 	for (size_t i = 0; i < config->settings; i++)
 		if (!config->setting[i].key || !config->setting[i].value)
 			return sp_error_set(error, EINVAL, "", "setting %zu has no key or no value", i + 1);
 	for (uint32_t i = 0; i < nic->context_next; i++)
-		if (nic->context[i] && !owner && !nic->context[i]->owner && !strcmp(nic->context[i]->name, config->name))
+		if (nic->context[i] && !owner && !nic->context[i]->owner &&
+		    !strcmp(nic->context[i]->name, config->name))
 			return sp_error_set(error, EEXIST, "", "there is a context %s already", config->name);
 	if (free_id(nic, &id))
 		return sp_error_set(error, ENOSPC, "", "more than %d contexts", SP_MAX_CONTEXTS);
@@ -425,7 +433,8 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, u
 		const struct sp_handler *ch = sp_handler_find(beside);
 
 		if (!ch) {
-			r = sp_error_set(error, ENOENT, "companion", "there is no handler %s (spindle handler list)", beside);
+			r = sp_error_set(error, ENOENT, "companion", "there is no handler %s (spindle handler list)",
+					 beside);
 			goto fail;
 		}
 		c->companion = create(nic, config->name, ch);
@@ -605,13 +614,14 @@ int sp_qp_claim(struct sp_ctx *ctx, uint32_t count)
 	if (!c->attaching || !c->qp_first)
 		return sp_fail(ctx, EINVAL, "qp", "handler %s needs a qp", c->handler->name);
 	if (!count || count > SP_MAX_QPS || c->qp_first + count > 0xFFFFFF)
-		return sp_fail(ctx, EINVAL, "qp", "QPs %u + %u reach beyond the last QP number 0xFFFFFE", c->qp_first, count);
+		return sp_fail(ctx, EINVAL, "qp", "QPs %u + %u reach beyond the last QP number 0xFFFFFE", c->qp_first,
+			       count);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct sp_qp *qp = sp_qp_table_find(c->nic->qps, c->qp_first + i);
 
 		if (qp)
-			return sp_fail(ctx, EADDRINUSE, "qp", "QP %u (0x%x) belongs to context %s already", c->qp_first + i,
-				       c->qp_first + i, qp->context->name);
+			return sp_fail(ctx, EADDRINUSE, "qp", "QP %u (0x%x) belongs to context %s already",
+				       c->qp_first + i, c->qp_first + i, qp->context->name);
 	}
 	c->qp_count = count;
 	return 0;

@@ -5,14 +5,15 @@
 
 #include "worker.h"
 
-int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, uint32_t owner, struct sp_context **context,
-		   struct sp_error *error);
+int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, uint32_t owner,
+		   struct sp_context **context, struct sp_error *error);
 /* Ends its messages, timers, issues and work on every worker, then detaches and frees it. */
 void sp_context_remove(struct sp_context *c);
 /* By id; also from workers. NULL. */
 struct sp_context *sp_context_by_id(struct sp_nic *nic, uint32_t id);
 /* Zeroed, 64-byte aligned memory of the context's, accounted, freed with it. */
 void *sp_context_alloc(struct sp_context *c, size_t bytes);
-uint64_t sp_context_sum(const struct sp_context *c, size_t field); /* of a uint64_t in struct sp_view, over the workers */
+uint64_t sp_context_sum(const struct sp_context *c,
+			size_t field); /* of a uint64_t in struct sp_view, over the workers */
 
 #endif

@@ -170,7 +170,8 @@ static bool run_header(struct sp_view *v, struct sp_message_entry *e, struct sp_
 	if (c->companion && c->companion->handler->header) {
 		struct sp_view *cv = c->companion->view[v->pub.worker];
 		cv->pub.now = v->owner->now;
-		c->companion->handler->header(&cv->pub, &e->beside, p); /* it cannot refuse the first handler's message */
+		c->companion->handler->header(&cv->pub, &e->beside,
+					      p); /* it cannot refuse the first handler's message */
 	}
 	sp_message_opened(v, e);
 	return true;
@@ -213,7 +214,8 @@ static void run_message(struct sp_view *v, struct sp_packet *const *p, unsigned 
 		}
 		bool special = run_payload(v, &e->pub, p, n), end = false;
 
-		if (special) /* a message ends with the packet that says so; what follows in the run is of it all the same */
+		if (special) /* a message ends with the packet that says so; what follows in the run is of it all the
+				same */
 			for (unsigned i = 0; i < n; i++)
 				end |= p[i]->verdict == SP_END;
 		if (v->context->companion)

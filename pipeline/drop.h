@@ -5,30 +5,30 @@
 
 #define SP_DROPS(X)                                                                                                    \
 	/* parser: what is wrong with the frame */                                                                     \
-	X(SHORT_ETHERNET, "short-ethernet")     /* fewer than 14 bytes, or a VLAN tag cut off */                       \
-	X(SHORT_IP, "short-ip")                 /* IP header cut off */                                                \
-	X(BAD_IP_HEADER, "bad-ip-header")       /* version or header length wrong */                                   \
+	X(SHORT_ETHERNET, "short-ethernet") /* fewer than 14 bytes, or a VLAN tag cut off */                           \
+	X(SHORT_IP, "short-ip")		    /* IP header cut off */                                                    \
+	X(BAD_IP_HEADER, "bad-ip-header")   /* version or header length wrong */                                       \
 	X(BAD_IP_CHECKSUM, "bad-ip-checksum")                                                                          \
-	X(BAD_IP_LENGTH, "bad-ip-length")       /* total length beyond the frame or below the header */                \
-	X(SHORT_UDP, "short-udp")               /* UDP header cut off */                                               \
-	X(BAD_UDP_LENGTH, "bad-udp-length")     /* beyond the IP packet or below 8, or short of it on port 4791 */     \
-	X(SHORT_BTH, "short-bth")               /* no room for BTH and ICRC */                                         \
-	X(BAD_BTH, "bad-bth")                   /* transport version not 0 */                                          \
-	X(BAD_PAD, "bad-pad")                   /* pad count larger than what is there */                              \
+	X(BAD_IP_LENGTH, "bad-ip-length")   /* total length beyond the frame or below the header */                    \
+	X(SHORT_UDP, "short-udp")	    /* UDP header cut off */                                                   \
+	X(BAD_UDP_LENGTH, "bad-udp-length") /* beyond the IP packet or below 8, or short of it on port 4791 */         \
+	X(SHORT_BTH, "short-bth")	    /* no room for BTH and ICRC */                                             \
+	X(BAD_BTH, "bad-bth")		    /* transport version not 0 */                                              \
+	X(BAD_PAD, "bad-pad")		    /* pad count larger than what is there */                                  \
 	X(BAD_ICRC, "bad-icrc")                                                                                        \
-	X(NOT_LINEAR, "not-linear")             /* several segments that do not fit into one buffer */                 \
+	X(NOT_LINEAR, "not-linear") /* several segments that do not fit into one buffer */                             \
 	/* match */                                                                                                    \
-	X(BAD_QP, "bad-qp")                     /* QP number 0, 1 or 0xFFFFFF, or one that no context has */           \
+	X(BAD_QP, "bad-qp")			  /* QP number 0, 1 or 0xFFFFFF, or one that no context has */         \
 	X(WRONG_DESTINATION, "wrong-destination") /* RoCE for an address that is not the NIC's */                      \
-	X(WRONG_SOURCE, "wrong-source")         /* RoCE from another address than the connected peer's */              \
-	X(NO_MATCH, "no-match")                 /* nobody's, and there is no exception port */                         \
-	X(EXCEPTION_FULL, "exception-full")     /* the exception port took no more */                                  \
-	X(CONTEXT_CLOSED, "context-closed")     /* the context went away while the packet was parked */                \
+	X(WRONG_SOURCE, "wrong-source")		  /* RoCE from another address than the connected peer's */            \
+	X(NO_MATCH, "no-match")			  /* nobody's, and there is no exception port */                       \
+	X(EXCEPTION_FULL, "exception-full")	  /* the exception port took no more */                                \
+	X(CONTEXT_CLOSED, "context-closed")	  /* the context went away while the packet was parked */              \
 	/* messages */                                                                                                 \
-	X(HEADER_BUSY, "header-busy")           /* another worker runs the header handler; parking list full */        \
+	X(HEADER_BUSY, "header-busy") /* another worker runs the header handler; parking list full */                  \
 	X(MESSAGE_TABLE_FULL, "message-table-full")                                                                    \
-	X(NO_MESSAGE, "no-message")             /* no such message is open, and the handler has no miss() */           \
-	X(HANDLER_ERROR, "handler-error")       /* verdict SP_ERROR or out of range */                                 \
+	X(NO_MESSAGE, "no-message")	  /* no such message is open, and the handler has no miss() */                 \
+	X(HANDLER_ERROR, "handler-error") /* verdict SP_ERROR or out of range */                                       \
 	/* transmit; these packets were never received, they are counted apart */                                      \
 	X(TX_NO_NEIGHBOUR, "tx-no-neighbour")                                                                          \
 	X(TX_FULL, "tx-full")
@@ -37,10 +37,10 @@ enum sp_drop {
 #define X(id, name) SP_DROP_##id,
 	SP_DROPS(X)
 #undef X
-	SP_DROP_COUNT
+		SP_DROP_COUNT
 };
 #define SP_DROP_FIRST_TX SP_DROP_TX_NO_NEIGHBOUR
-#define SP_DROP_NONE (-1)
+#define SP_DROP_NONE	 (-1)
 
 extern const char *const sp_drop_names[SP_DROP_COUNT];
 

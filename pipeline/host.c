@@ -83,7 +83,8 @@ unsigned sp_commands_run(struct sp_worker *w)
 	     d = __atomic_load_n(&d->next, __ATOMIC_ACQUIRE)) {
 		struct sp_command cmd;
 
-		for (unsigned i = 0; i < SP_COMMANDS_PER_POLL && !sp_ring_take(&d->commands[w->index].reader, &cmd); i++, n++) {
+		for (unsigned i = 0; i < SP_COMMANDS_PER_POLL && !sp_ring_take(&d->commands[w->index].reader, &cmd);
+		     i++, n++) {
 			struct sp_context *c = sp_context_by_id(w->nic, cmd.context);
 			struct sp_event result;
 
@@ -254,7 +255,10 @@ static int dev_command_call(struct sp_dev *dev, const struct sp_command *cmd, st
 
 	pthread_mutex_lock(&d->nic->control);
 	c = own_context(d, cmd->context);
-	*call.result = (struct sp_event){.context = cmd->context, .type = SP_EVENT_RESULT, .op = cmd->op, .cookie = cmd->cookie,
+	*call.result = (struct sp_event){.context = cmd->context,
+					 .type = SP_EVENT_RESULT,
+					 .op = cmd->op,
+					 .cookie = cmd->cookie,
 					 .status = -ENOENT};
 	if (c)
 		sp_worker_call(d->nic->worker[c->home], run_call, &call);

@@ -61,7 +61,8 @@ void sp_issue_start(struct sp_ctx *ctx, struct sp_issue *i)
 		if (__atomic_exchange_n(&i->woken, 1, __ATOMIC_ACQ_REL))
 			return;
 		i->away = __atomic_load_n(&c->issue_elsewhere, __ATOMIC_RELAXED);
-		while (!__atomic_compare_exchange_n(&c->issue_elsewhere, &i->away, i, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		while (!__atomic_compare_exchange_n(&c->issue_elsewhere, &i->away, i, true, __ATOMIC_RELEASE,
+						    __ATOMIC_RELAXED))
 			;
 		return;
 	}
@@ -101,7 +102,7 @@ static unsigned run_context(struct sp_worker *w, struct sp_context *c)
 			i->active = 0;
 			continue;
 		}
-		c->issues = i; /* first becomes last: the next one's turn */
+		c->issues = i;		 /* first becomes last: the next one's turn */
 		if (v->sent == before) { /* it wants to, and cannot: port, buffers or neighbour */
 			w->issue_stuck = true;
 			break;
@@ -175,8 +176,8 @@ void sp_issues_purge(struct sp_worker *w, struct sp_context *c)
 	}
 }
 
-#define LATE (10 * SP_US) /* a worker that comes late may make up for so much */
-#define WIRE_EXTRA 24     /* preamble and delimiter 8, FCS 4, gap 12 */
+#define LATE	   (10 * SP_US) /* a worker that comes late may make up for so much */
+#define WIRE_EXTRA 24		/* preamble and delimiter 8, FCS 4, gap 12 */
 
 void sp_pace_charge(struct sp_context *c, sp_time now, uint32_t bytes)
 {

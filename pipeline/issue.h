@@ -5,12 +5,12 @@
 
 #include "worker.h"
 
-unsigned sp_issues_run(struct sp_worker *w);    /* packets asked for */
-sp_time sp_issues_next(struct sp_worker *w);    /* when a context may send again; SP_NEVER: nobody wants to */
+unsigned sp_issues_run(struct sp_worker *w); /* packets asked for */
+sp_time sp_issues_next(struct sp_worker *w); /* when a context may send again; SP_NEVER: nobody wants to */
 void sp_issues_purge(struct sp_worker *w, struct sp_context *c);
 /* A context with a rate has sent a frame of so many bytes. Home worker. */
 void sp_pace_charge(struct sp_context *c, sp_time now, uint32_t bytes);
-unsigned sp_work_run(struct sp_worker *w);      /* one slice */
+unsigned sp_work_run(struct sp_worker *w); /* one slice */
 void sp_work_purge(struct sp_worker *w, const struct sp_context *c);
 
 #endif

@@ -3,27 +3,27 @@
 #ifndef PIPELINE_LIMITS_H
 #define PIPELINE_LIMITS_H
 
-#define SP_BURST 32              /* packets a poll takes from one queue */
-#define SP_MAX_WORKERS 16
-#define SP_MAX_CONTEXTS 4096     /* per NIC */
-#define SP_MAX_RULES 64          /* filter expressions per NIC */
-#define SP_MAX_QPS 131072        /* claimed QP numbers per NIC */
-#define SP_QP_CONTROL_FIRST 0xF00000 /* control QPs are given out upward from here */
-#define SP_MAX_DROPS 64          /* drop reasons of one handler */
-#define SP_MAX_COUNTERS 64       /* counters of one handler */
-#define SP_MAX_MESSAGES (1u << 20) /* messages at once in one context */
-#define SP_MAX_PATHS 64          /* per context */
-#define SP_PARKED 128            /* packets a worker holds for messages whose header runs elsewhere */
-#define SP_TX_QUEUE 256          /* packets a worker holds per port while the port is full */
-#define SP_NEIGHBOURS 256        /* per NIC */
-#define SP_NEIGHBOUR_PENDING 64  /* packets a worker holds for neighbours not yet resolved */
-#define SP_COMMANDS 1024         /* commands queued per application and worker; a power of two */
-#define SP_EVENTS 128            /* events queued per context and worker; a power of two */
+#define SP_BURST	     32 /* packets a poll takes from one queue */
+#define SP_MAX_WORKERS	     16
+#define SP_MAX_CONTEXTS	     4096	/* per NIC */
+#define SP_MAX_RULES	     64		/* filter expressions per NIC */
+#define SP_MAX_QPS	     131072	/* claimed QP numbers per NIC */
+#define SP_QP_CONTROL_FIRST  0xF00000	/* control QPs are given out upward from here */
+#define SP_MAX_DROPS	     64		/* drop reasons of one handler */
+#define SP_MAX_COUNTERS	     64		/* counters of one handler */
+#define SP_MAX_MESSAGES	     (1u << 20) /* messages at once in one context */
+#define SP_MAX_PATHS	     64		/* per context */
+#define SP_PARKED	     128	/* packets a worker holds for messages whose header runs elsewhere */
+#define SP_TX_QUEUE	     256	/* packets a worker holds per port while the port is full */
+#define SP_NEIGHBOURS	     256	/* per NIC */
+#define SP_NEIGHBOUR_PENDING 64		/* packets a worker holds for neighbours not yet resolved */
+#define SP_COMMANDS	     1024	/* commands queued per application and worker; a power of two */
+#define SP_EVENTS	     128	/* events queued per context and worker; a power of two */
 #define SP_COMMANDS_PER_POLL 32
-#define SP_ISSUES_PER_POLL 8     /* calls of issue() in one poll */
-#define SP_TIMERS_PER_POLL 64
-#define SP_EXT_MAX 64            /* bytes of extension headers after the BTH */
-#define SP_PACKET_POOL 8191      /* packet buffers of the process (2^n - 1) */
-#define SP_PACKET_ROOM 9600      /* bytes of frame that one buffer holds */
+#define SP_ISSUES_PER_POLL   8 /* calls of issue() in one poll */
+#define SP_TIMERS_PER_POLL   64
+#define SP_EXT_MAX	     64	  /* bytes of extension headers after the BTH */
+#define SP_PACKET_POOL	     8191 /* packet buffers of the process (2^n - 1) */
+#define SP_PACKET_ROOM	     9600 /* bytes of frame that one buffer holds */
 
 #endif

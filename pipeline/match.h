@@ -17,7 +17,7 @@ struct rte_mbuf;
 /* One claimed QP number. index and context are written by control calls before qpn publishes them; read by workers. */
 struct sp_qp {
 	_Atomic uint32_t qpn; /* 0 = free slot */
-	uint16_t index;       /* what struct sp_packet.qp_index gets */
+	uint16_t index;	      /* what struct sp_packet.qp_index gets */
 	struct sp_context *context;
 };
 
@@ -26,16 +26,16 @@ struct sp_qp {
  * A hash table was turned down: two loads without a compare chain beat it, and 64 KiB a used page is cheap.
  * Control calls (create, destroy, claim, release) are serialised by the caller; find runs beside them on any thread.
  */
-#define SP_QP_PAGE_BITS 12
+#define SP_QP_PAGE_BITS	 12
 #define SP_QP_PAGE_SLOTS (1u << SP_QP_PAGE_BITS)
-#define SP_QP_PAGES (1u << (24 - SP_QP_PAGE_BITS))
+#define SP_QP_PAGES	 (1u << (24 - SP_QP_PAGE_BITS))
 struct sp_qp_page {
 	struct sp_qp qp[SP_QP_PAGE_SLOTS];
 };
 struct sp_qp_table {
 	struct sp_qp_page *_Atomic page[SP_QP_PAGES]; /* [shared] published with release */
-	uint32_t claimed;                             /* [control] */
-	uint32_t control_next;                        /* [control] where claim_any looks first */
+	uint32_t claimed;			      /* [control] */
+	uint32_t control_next;			      /* [control] where claim_any looks first */
 };
 
 int sp_qp_table_create(struct sp_qp_table **table);

@@ -4,20 +4,20 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define PAGE 256
-#define PAGES 256
-#define INDEX(id) ((id) & 0xFFFF)
+#define PAGE	  256
+#define PAGES	  256
+#define INDEX(id) ((id)&0xFFFF)
 
 struct region {
 	struct sp_mem pub;
 	_Atomic uint32_t users; /* 0: free; 1: registered; more: in use. [shared] */
-	uint16_t turn;          /* goes into the id, so that an old id does not name a new region */
-	bool own;               /* mapped by us */
+	uint16_t turn;		/* goes into the id, so that an old id does not name a new region */
+	bool own;		/* mapped by us */
 };
 
 struct sp_memory {
 	struct region *_Atomic page[PAGES]; /* made when first needed, never freed before the NIC */
-	uint32_t next;                      /* where to look for a free one; [control] */
+	uint32_t next;			    /* where to look for a free one; [control] */
 };
 
 int sp_memory_create(struct sp_nic *nic)

@@ -3,18 +3,17 @@
 #include "context.h"
 #include "dispatch.h"
 
-
 enum { FREE, NEW, HEADER, OPEN, ENDING };
-#define STATE(w) ((unsigned)((w) & 7))
-#define CLOSING 8ull
-#define WHY(w) ((enum sp_end)((w) >> 4 & 7))
-#define STARTED 128ull /* header() has taken it */
-#define INSIDE 256ull /* one run of packets inside */
-#define COUNT(w) ((w) >> 8 & 0xFFFFFF)
-#define TAG(w) ((uint32_t)((w) >> 32))
+#define STATE(w)		((unsigned)((w)&7))
+#define CLOSING			8ull
+#define WHY(w)			((enum sp_end)((w) >> 4 & 7))
+#define STARTED			128ull /* header() has taken it */
+#define INSIDE			256ull /* one run of packets inside */
+#define COUNT(w)		((w) >> 8 & 0xFFFFFF)
+#define TAG(w)			((uint32_t)((w) >> 32))
 #define WORD(tag, state, count) ((uint64_t)(tag) << 32 | (uint64_t)(count) << 8 | (state))
 
-#define WAYS 15
+#define WAYS  15
 #define SWEEP 4096 /* entries one tick of the idle timeout looks at */
 
 struct bucket {
@@ -25,15 +24,15 @@ struct bucket {
 struct sp_messages_table {
 	struct sp_message_entry *entry;
 	uint8_t *states;      /* message state of the handler, then of the companion, per entry */
-	size_t stride;        /* bytes per entry in states */
+	size_t stride;	      /* bytes per entry in states */
 	size_t companion_at;  /* offset of the companion's part */
 	uint32_t limit, mask; /* entries; buckets - 1 */
 	struct bucket *bucket;
 	uint64_t seed;
-	_Atomic uint32_t busy;  /* HASHED: whoever may change buckets and free list; never waited for */
-	uint32_t free;          /* under busy: index + 1 of the first free entry */
+	_Atomic uint32_t busy; /* HASHED: whoever may change buckets and free list; never waited for */
+	uint32_t free;	       /* under busy: index + 1 of the first free entry */
 	_Atomic uint32_t open;
-	_Atomic uint32_t started; /* those of them whose header has run */
+	_Atomic uint32_t started;	       /* those of them whose header has run */
 	_Atomic uint32_t dead[SP_MAX_WORKERS]; /* [worker] ended here, not yet given back: index + 1 */
 	sp_time idle;
 	uint32_t cursor; /* of the sweep for idle messages; [worker home] */
@@ -67,8 +66,8 @@ static bool try_busy(const struct sp_view *v, struct sp_messages_table *t)
 {
 	uint32_t zero = 0;
 
-	return v->pub.workers == 1 || atomic_compare_exchange_strong_explicit(&t->busy, &zero, 1, memory_order_acquire,
-									      memory_order_relaxed);
+	return v->pub.workers == 1 ||
+	       atomic_compare_exchange_strong_explicit(&t->busy, &zero, 1, memory_order_acquire, memory_order_relaxed);
 }
 
 static void end_busy(struct sp_messages_table *t)
@@ -352,8 +351,8 @@ void sp_message_refused(struct sp_view *v, struct sp_message_entry *e)
 	struct sp_messages_table *t = v->context->messages;
 	uint64_t w = load(&e->word);
 
-	/* A slot's owner opened it: it stays, and the next packet tries again. Whoever has closed it meanwhile was promised
-	 * a completion. */
+	/* A slot's owner opened it: it stays, and the next packet tries again. Whoever has closed it meanwhile was
+	 * promised a completion. */
 	while (!t->bucket || w & CLOSING)
 		if (swap(v, &e->word, &w, w & CLOSING ? (w & ~(INSIDE | 7)) | ENDING : WORD(TAG(w), NEW, 0))) {
 			if (w & CLOSING)
@@ -454,8 +453,8 @@ int sp_message_close(struct sp_ctx *ctx, uint64_t key)
 			struct sp_message_entry *e = &t->entry[at - 1];
 			uint64_t w = load(&e->word);
 
-			/* A reused entry has another tag by now, and is then not found. One that has ended may stand beside
-			 * its successor until it is given back: look on. */
+			/* A reused entry has another tag by now, and is then not found. One that has ended may stand
+			 * beside its successor until it is given back: look on. */
 			if (__atomic_load_n(&e->pub.key, __ATOMIC_RELAXED) == key &&
 			    !close_entry(v, e, TAG(w), SP_END_CLOSED))
 				return 0;

@@ -12,18 +12,18 @@
 #include "worker.h"
 
 enum sp_enter {
-	SP_ENTER_OPEN,   /* inside: run payload, then sp_message_leave */
+	SP_ENTER_OPEN,	 /* inside: run payload, then sp_message_leave */
 	SP_ENTER_HEADER, /* inside and alone: run header, then sp_message_opened or sp_message_refused */
-	SP_ENTER_BUSY,   /* another worker is in header(): park */
-	SP_ENTER_MISS,   /* no such message (SLOTS) */
-	SP_ENTER_FULL,   /* no room for a new one (HASHED) */
+	SP_ENTER_BUSY,	 /* another worker is in header(): park */
+	SP_ENTER_MISS,	 /* no such message (SLOTS) */
+	SP_ENTER_FULL,	 /* no room for a new one (HASHED) */
 };
 
 int sp_messages_create(struct sp_context *c, uint32_t limit, sp_time idle);
 void sp_messages_destroy(struct sp_context *c);
 
 enum sp_enter sp_message_enter(struct sp_view *v, uint64_t key, struct sp_message_entry **entry);
-void sp_message_opened(struct sp_view *v, struct sp_message_entry *e); /* HEADER -> OPEN, still inside */
+void sp_message_opened(struct sp_view *v, struct sp_message_entry *e);	/* HEADER -> OPEN, still inside */
 void sp_message_refused(struct sp_view *v, struct sp_message_entry *e); /* HEADER -> FREE, outside */
 /* end: close it as well, for this reason. */
 void sp_message_leave(struct sp_view *v, struct sp_message_entry *e, bool end, enum sp_end why);
@@ -34,7 +34,7 @@ sp_time sp_messages_sweep(struct sp_view *v);
 sp_time sp_messages_idle(const struct sp_context *c); /* ps, 0 = no timeout */
 /* Gives back entries whose messages this worker ended. */
 void sp_messages_reclaim(struct sp_worker *w);
-uint32_t sp_messages_open(const struct sp_context *c); /* how many there are now */
+uint32_t sp_messages_open(const struct sp_context *c);	  /* how many there are now */
 uint32_t sp_messages_started(const struct sp_context *c); /* those of them that have had a packet, and can time out */
 
 #endif

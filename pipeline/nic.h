@@ -13,9 +13,9 @@
 
 #include "../host-api/spindle.h"
 
-#define SP_MAX_PORTS 4
+#define SP_MAX_PORTS	 4
 #define SP_MAX_ADDRESSES 8
-#define SP_MAX_STATIC 64
+#define SP_MAX_STATIC	 64
 
 struct sp_nic;
 struct sp_report;
@@ -32,7 +32,7 @@ struct sp_port_ops {
 };
 
 struct sp_port_config {
-	const char *device;            /* ethdev name (net_pcap0, 0000:01:00.0, ...), or NULL with ops */
+	const char *device;	       /* ethdev name (net_pcap0, 0000:01:00.0, ...), or NULL with ops */
 	const struct sp_port_ops *ops; /* not owned */
 	void *ops_arg;
 };
@@ -53,9 +53,9 @@ struct sp_nic_config {
 	struct sp_address address[SP_MAX_ADDRESSES];
 	unsigned addresses;
 	uint8_t gateway4[16], gateway6[16]; /* all zero: none */
-	uint8_t mac[6];                     /* all zero: the port's, or one from the seed */
-	uint32_t mtu;                       /* layer 3, bytes; default 1500 */
-	uint16_t workers;                   /* default 1, at most 16 */
+	uint8_t mac[6];			    /* all zero: the port's, or one from the seed */
+	uint32_t mtu;			    /* layer 3, bytes; default 1500 */
+	uint16_t workers;		    /* default 1, at most 16 */
 	bool icrc_off;
 	uint64_t seed; /* default 1 */
 	struct sp_port_config port[SP_MAX_PORTS];
@@ -63,12 +63,13 @@ struct sp_nic_config {
 	struct sp_port_config exception; /* none when both members are NULL */
 	struct sp_neighbour_config neighbour[SP_MAX_STATIC];
 	unsigned neighbours;
-	bool any_source;      /* replay: contexts take packets from any source address */
+	bool any_source;       /* replay: contexts take packets from any source address */
 	uint64_t memory_limit; /* bytes of registered memory and context state; default 64 GiB */
 	enum { SP_IDLE_SLEEP, SP_IDLE_YIELD, SP_IDLE_SPIN } idle;
 };
 
-/* What a context is made of; settings: `qp`, `filter`, `companion`, `rate`, `message-timeout`, and the handler's own. */
+/* What a context is made of; settings: `qp`, `filter`, `companion`, `rate`, `message-timeout`, and the handler's own.
+ */
 struct sp_context_config {
 	const char *name, *handler;
 	const struct sp_setting *setting;
@@ -82,14 +83,16 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 /* Ends workers, contexts and ports. Devices from sp_nic_dev must be closed before. NULL is fine. */
 void sp_nic_destroy(struct sp_nic *nic);
 
-int sp_nic_context_add(struct sp_nic *nic, const struct sp_context_config *config, uint32_t *id, struct sp_error *error);
+int sp_nic_context_add(struct sp_nic *nic, const struct sp_context_config *config, uint32_t *id,
+		       struct sp_error *error);
 int sp_nic_context_remove(struct sp_nic *nic, uint32_t id);
 int sp_nic_context_find(struct sp_nic *nic, const char *name, uint32_t *id); /* -ENOENT */
 uint64_t sp_nic_context_post_bytes(struct sp_nic *nic, uint32_t id);
 uint64_t sp_nic_context_counter(struct sp_nic *nic, uint32_t id, const char *name); /* summed over workers; also
 				"packets", "bytes" and drop reasons; 0 when unknown */
 
-/* One round of one worker: receive, parse, match, dispatch, timers, work, commands, transmit. Returns how much was done. */
+/* One round of one worker: receive, parse, match, dispatch, timers, work, commands, transmit. Returns how much was
+ * done. */
 unsigned sp_nic_poll(struct sp_nic *nic, uint16_t worker, sp_time now);
 /* When sp_nic_poll has something to do at the latest (timers, pacing, ports with ops); SP_NEVER. */
 sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t worker);
@@ -103,9 +106,9 @@ void sp_nic_stop(struct sp_nic *nic);
 int sp_nic_dev(struct sp_nic *nic, bool driven, struct sp_dev **dev);
 
 struct sp_nic_totals {
-	uint64_t received, bytes;           /* packets, bytes of frames */
-	uint64_t taken;                     /* by contexts, or answered by the NIC itself (ARP, ND, ICMP) */
-	uint64_t answered;                  /* those of `taken` that the NIC itself answered */
+	uint64_t received, bytes; /* packets, bytes of frames */
+	uint64_t taken;		  /* by contexts, or answered by the NIC itself (ARP, ND, ICMP) */
+	uint64_t answered;	  /* those of `taken` that the NIC itself answered */
 	uint64_t forwarded, dropped;
 	uint64_t sent, sent_bytes;
 };

@@ -10,9 +10,9 @@
 enum sp_parsed {
 	SP_PARSED_OTHER, /* Ethernet, but neither IPv4 nor IPv6 (ARP, ...): only frame, frame_len; l3 is the offset of
 			    what follows the last tag, data/len the same */
-	SP_PARSED_IP,    /* IP without a usable UDP header: other protocol, fragment; data after the IP header(s) */
-	SP_PARSED_UDP,   /* UDP, data after the UDP header */
-	SP_PARSED_ROCE,  /* UDP port 4791 with a valid BTH: data after BTH, ICRC not yet checked */
+	SP_PARSED_IP,	 /* IP without a usable UDP header: other protocol, fragment; data after the IP header(s) */
+	SP_PARSED_UDP,	 /* UDP, data after the UDP header */
+	SP_PARSED_ROCE,	 /* UDP port 4791 with a valid BTH: data after BTH, ICRC not yet checked */
 };
 
 /*

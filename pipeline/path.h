@@ -7,12 +7,12 @@
 
 struct sp_path {
 	uint8_t next_hop[16];
-	_Atomic uint64_t mac;       /* next hop's, low 48 bits as they stand in memory; 0: not known */
-	_Atomic sp_time mac_until;  /* when to ask the neighbour table again */
-	uint16_t udp_source;        /* network order */
+	_Atomic uint64_t mac;	   /* next hop's, low 48 bits as they stand in memory; 0: not known */
+	_Atomic sp_time mac_until; /* when to ask the neighbour table again */
+	uint16_t udp_source;	   /* network order */
 	uint16_t port;
-	uint8_t l3_len, head_len;   /* IP header; Ethernet to UDP */
-	uint8_t head[64];           /* template up to the UDP header */
+	uint8_t l3_len, head_len; /* IP header; Ethernet to UDP */
+	uint8_t head[64];	  /* template up to the UDP header */
 };
 
 /* Forgets a context's paths. */

@@ -4,7 +4,7 @@
 
 #define DESCRIPTORS 1024
 /* Ethernet header and two VLAN tags; the port keeps the FCS to itself. */
-#define L2_ROOM (RTE_ETHER_HDR_LEN + 8)
+#define L2_ROOM	    (RTE_ETHER_HDR_LEN + 8)
 
 static int set_mtu(uint16_t id, const char *device, uint32_t mtu, const struct rte_eth_dev_info *info,
 		   struct sp_error *error)
@@ -13,8 +13,8 @@ static int set_mtu(uint16_t id, const char *device, uint32_t mtu, const struct r
 	int r;
 
 	if (info->max_mtu && info->max_mtu != UINT16_MAX && mtu > info->max_mtu)
-		return sp_error_set(error, ENOTSUP, "mtu", "port %s: MTU %u is beyond what it can do (at most %u)", device,
-				    mtu, info->max_mtu);
+		return sp_error_set(error, ENOTSUP, "mtu", "port %s: MTU %u is beyond what it can do (at most %u)",
+				    device, mtu, info->max_mtu);
 	r = rte_eth_dev_set_mtu(id, (uint16_t)mtu);
 	if (!r)
 		return 0;
@@ -22,7 +22,8 @@ static int set_mtu(uint16_t id, const char *device, uint32_t mtu, const struct r
 	if (r == -ENOTSUP && !rte_eth_dev_get_mtu(id, &has) &&
 	    (mtu <= has || (info->max_rx_pktlen >= mtu + L2_ROOM && info->max_rx_pktlen != 0)))
 		return 0;
-	return sp_error_set(error, ENOTSUP, "mtu", "port %s: MTU %u refused: %s (it has %u)", device, mtu, strerror(-r), has);
+	return sp_error_set(error, ENOTSUP, "mtu", "port %s: MTU %u refused: %s (it has %u)", device, mtu, strerror(-r),
+			    has);
 }
 
 static int open_ethdev(struct sp_port *port, const char *device, uint16_t queues, struct sp_error *error)
@@ -34,8 +35,8 @@ static int open_ethdev(struct sp_port *port, const char *device, uint16_t queues
 	int r;
 
 	if (rte_eth_dev_get_port_by_name(device, &port->ethdev))
-		return sp_error_set(error, ENODEV, "port", "port %s does not exist (EAL arguments such as --vdev or -a make ports)",
-				    device);
+		return sp_error_set(error, ENODEV, "port",
+				    "port %s does not exist (EAL arguments such as --vdev or -a make ports)", device);
 	if (sp_registry_port_take(port->ethdev))
 		return sp_error_set(error, EBUSY, "port", "port %s is in use by another NIC of this process", device);
 	port->taken = true;
@@ -43,8 +44,9 @@ static int open_ethdev(struct sp_port *port, const char *device, uint16_t queues
 	if (r)
 		return sp_error_set(error, -r, "port", "port %s: no information: %s", device, strerror(-r));
 	if (queues > info.max_rx_queues || queues > info.max_tx_queues)
-		return sp_error_set(error, ENOTSUP, "workers", "port %s has %u receive and %u transmit queues, %u workers need as many",
-				    device, info.max_rx_queues, info.max_tx_queues, queues);
+		return sp_error_set(error, ENOTSUP, "workers",
+				    "port %s has %u receive and %u transmit queues, %u workers need as many", device,
+				    info.max_rx_queues, info.max_tx_queues, queues);
 	if (queues > 1 && info.flow_type_rss_offloads) {
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP);
@@ -52,16 +54,19 @@ static int open_ethdev(struct sp_port *port, const char *device, uint16_t queues
 	conf.rxmode.mtu = info.max_mtu && mtu > info.max_mtu ? info.max_mtu : mtu;
 	r = rte_eth_dev_configure(port->ethdev, queues, queues, &conf);
 	if (r)
-		return sp_error_set(error, -r, "port", "port %s: configuring %u queues: %s", device, queues, strerror(-r));
+		return sp_error_set(error, -r, "port", "port %s: configuring %u queues: %s", device, queues,
+				    strerror(-r));
 	r = set_mtu(port->ethdev, device, mtu, &info, error);
 	if (r)
 		return r;
 	r = rte_eth_dev_adjust_nb_rx_tx_desc(port->ethdev, &descriptors_rx, &descriptors_tx);
 	if (r && r != -ENOTSUP)
 		return sp_error_set(error, -r, "port", "port %s: descriptors: %s", device, strerror(-r));
-	port->pool = sp_registry_port_pool(port->ethdev, mtu + L2_ROOM, (uint32_t)queues * (descriptors_rx + descriptors_tx));
+	port->pool = sp_registry_port_pool(port->ethdev, mtu + L2_ROOM,
+					   (uint32_t)queues * (descriptors_rx + descriptors_tx));
 	if (!port->pool)
-		return sp_error_set(error, ENOMEM, "port", "port %s: no memory for packet buffers (EAL's -m is too small)", device);
+		return sp_error_set(error, ENOMEM, "port",
+				    "port %s: no memory for packet buffers (EAL's -m is too small)", device);
 	for (uint16_t q = 0; q < queues; q++) {
 		r = rte_eth_rx_queue_setup(port->ethdev, q, descriptors_rx, SOCKET_ID_ANY, NULL, port->pool);
 		if (!r)

@@ -16,7 +16,7 @@
 #include <rte_mempool.h>
 
 #define MAX_ARGS 64
-#define CACHE 256
+#define CACHE	 256
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool ready;
@@ -39,8 +39,9 @@ int sp_error_set(struct sp_error *error, int err, const char *key, const char *f
 /* Does the caller say itself where memory comes from? */
 static bool names_memory(int argc, char **argv)
 {
-	static const char *const options[] = {"--no-huge", "-m", "--socket-mem", "--in-memory", "--huge-dir", "--huge-unlink",
-					      "--legacy-mem", "--single-file-segments"};
+	static const char *const options[] = {
+		"--no-huge",	 "-m",		 "--socket-mem",	  "--in-memory", "--huge-dir",
+		"--huge-unlink", "--legacy-mem", "--single-file-segments"};
 
 	for (int i = 0; i < argc; i++)
 		for (size_t k = 0; k < RTE_DIM(options); k++)
@@ -107,11 +108,14 @@ static int init(int argc, char **argv, struct sp_error *error)
 	args[n] = NULL;
 	r = rte_eal_init(n, args);
 	if (r < 0)
-		return sp_error_set(error, rte_errno ? rte_errno : EINVAL, "", "DPDK's EAL does not start: %s (its own messages say more)",
+		return sp_error_set(error, rte_errno ? rte_errno : EINVAL, "",
+				    "DPDK's EAL does not start: %s (its own messages say more)",
 				    rte_strerror(rte_errno));
-	pool = rte_pktmbuf_pool_create("spindle", SP_PACKET_POOL, CACHE, 0, RTE_PKTMBUF_HEADROOM + SP_PACKET_ROOM, SOCKET_ID_ANY);
+	pool = rte_pktmbuf_pool_create("spindle", SP_PACKET_POOL, CACHE, 0, RTE_PKTMBUF_HEADROOM + SP_PACKET_ROOM,
+				       SOCKET_ID_ANY);
 	if (!pool)
-		return sp_error_set(error, ENOMEM, "", "no memory for %d packet buffers: give EAL more with -m", SP_PACKET_POOL);
+		return sp_error_set(error, ENOMEM, "", "no memory for %d packet buffers: give EAL more with -m",
+				    SP_PACKET_POOL);
 	ready = true;
 	return 0;
 }
@@ -124,7 +128,8 @@ int sp_eal_init(int argc, char **argv, struct sp_error *error)
 	pthread_mutex_lock(&lock);
 	if (!ready) {
 		if (tried)
-			r = sp_error_set(error, EALREADY, "", "DPDK's EAL failed before in this process, and can only be started once");
+			r = sp_error_set(error, EALREADY, "",
+					 "DPDK's EAL failed before in this process, and can only be started once");
 		else
 			r = init(argc, argv, error);
 		tried = true;

@@ -5,6 +5,7 @@
 
 #include "../handlers/spindle-handler.h"
 
-/* sp_report_new() and sp_report_finish() are in nic.h. A value out of memory or place makes sp_report_finish return NULL. */
+/* sp_report_new() and sp_report_finish() are in nic.h. A value out of memory or place makes sp_report_finish return
+ * NULL. */
 
 #endif

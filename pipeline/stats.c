@@ -182,11 +182,16 @@ static void report_context(struct sp_context *c, const char *name, struct sp_rep
 		const char *name;
 		size_t at;
 	} field[] = {
-		{"packets", offsetof(struct sp_view, packets)},	    {"bytes", offsetof(struct sp_view, bytes)},
-		{"forwarded", offsetof(struct sp_view, forwarded)}, {"dropped", offsetof(struct sp_view, dropped)},
-		{"errors", offsetof(struct sp_view, errors)},	    {"sent", offsetof(struct sp_view, sent)},
-		{"sent_bytes", offsetof(struct sp_view, sent_bytes)}, {"dma_faults", offsetof(struct sp_view, dma_faults)},
-		{"events_lost", offsetof(struct sp_view, events_lost)}, {"kept", offsetof(struct sp_view, kept)},
+		{"packets", offsetof(struct sp_view, packets)},
+		{"bytes", offsetof(struct sp_view, bytes)},
+		{"forwarded", offsetof(struct sp_view, forwarded)},
+		{"dropped", offsetof(struct sp_view, dropped)},
+		{"errors", offsetof(struct sp_view, errors)},
+		{"sent", offsetof(struct sp_view, sent)},
+		{"sent_bytes", offsetof(struct sp_view, sent_bytes)},
+		{"dma_faults", offsetof(struct sp_view, dma_faults)},
+		{"events_lost", offsetof(struct sp_view, events_lost)},
+		{"kept", offsetof(struct sp_view, kept)},
 	};
 
 	sp_report_open(r, name, false);

@@ -132,8 +132,8 @@ void sp_transmit_pending(struct sp_worker *w)
 
 		if (!sp_transmit_room(w, p->port)) /* waits, and is not lost: no tx-full */
 			flush(w, p->port);
-		if (!sp_neighbour_find(w->nic->neighbours, p->next_hop, w->now, frame) && sp_transmit_room(w, p->port) &&
-		    !sp_transmit_packet(w, p->port, p->packet))
+		if (!sp_neighbour_find(w->nic->neighbours, p->next_hop, w->now, frame) &&
+		    sp_transmit_room(w, p->port) && !sp_transmit_packet(w, p->port, p->packet))
 			continue;
 		if (w->now >= p->until) {
 			w->drops[SP_DROP_TX_NO_NEIGHBOUR]++;

@@ -147,9 +147,11 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
 		if (nic->port[i].ops)
 			next = RTE_MIN(next, nic->port[i].ops->next(nic->port[i].arg, index, w->tx[i].count != 0));
 	if (nic->has_exception && nic->exception.ops && (index == 0 || w->tx[SP_MAX_PORTS].count))
-		next = RTE_MIN(next, nic->exception.ops->next(nic->exception.arg, index, w->tx[SP_MAX_PORTS].count != 0));
+		next = RTE_MIN(next,
+			       nic->exception.ops->next(nic->exception.arg, index, w->tx[SP_MAX_PORTS].count != 0));
 	if (w->issuing && !w->tx[0].count) {
-		/* A context that could not send in its last turn waits for the port or a neighbour, not for its pace. */
+		/* A context that could not send in its last turn waits for the port or a neighbour, not for its pace.
+		 */
 		sp_time at = sp_issues_next(w);
 		next = RTE_MIN(next, at > w->now || !w->issue_stuck ? at : w->now + SP_US);
 	}

@@ -23,11 +23,12 @@
 
 struct sp_view;
 
-/* One message. word (shared): bits 0-2 state, 3 closing, 4-6 why, 7 header has run, 8-31 runs of packets inside, 32-63 tag. See message.c. */
+/* One message. word (shared): bits 0-2 state, 3 closing, 4-6 why, 7 header has run, 8-31 runs of packets inside, 32-63
+ * tag. See message.c. */
 struct sp_message_entry {
 	struct sp_message pub;
 	_Atomic uint64_t word;
-	uint32_t next;            /* HASHED: free list or a worker's list of ended ones, index + 1 */
+	uint32_t next;		  /* HASHED: free list or a worker's list of ended ones, index + 1 */
 	struct sp_message beside; /* the same for the companion, with its own state */
 };
 
@@ -40,39 +41,39 @@ struct sp_context {
 	const struct sp_handler *handler;
 	struct sp_nic *nic;
 	void *state;
-	uint64_t state_bytes;             /* accounted to nic->memory_used */
+	uint64_t state_bytes; /* accounted to nic->memory_used */
 	struct sp_messages_table *messages;
-	struct sp_setting *setting;       /* own copies, [control] */
+	struct sp_setting *setting; /* own copies, [control] */
 	size_t settings;
-	struct sp_error *error;           /* where sp_fail writes while attaching */
-	unsigned reasons, counters;       /* names the handler declares */
-	uint32_t qp_first, qp_count;      /* 0 = none */
-	uint32_t qp_control;              /* 0 = none */
-	sp_time idle;                     /* message-timeout of the configuration */
+	struct sp_error *error;	     /* where sp_fail writes while attaching */
+	unsigned reasons, counters;  /* names the handler declares */
+	uint32_t qp_first, qp_count; /* 0 = none */
+	uint32_t qp_control;	     /* 0 = none */
+	sp_time idle;		     /* message-timeout of the configuration */
 	bool attached;
 	struct sp_rule *rule;
-	struct sp_context *companion;     /* the handler beside this one, works on the same messages */
-	struct sp_context *first;         /* for a companion: the context it accompanies */
-	uint8_t peer[16];                 /* [shared] written before peer_set */
-	_Atomic bool peer_set;            /* only packets from peer count */
-	bool attaching;                   /* [control] inside attach(): workers do not know the context yet */
+	struct sp_context *companion; /* the handler beside this one, works on the same messages */
+	struct sp_context *first;     /* for a companion: the context it accompanies */
+	uint8_t peer[16];	      /* [shared] written before peer_set */
+	_Atomic bool peer_set;	      /* only packets from peer count */
+	bool attaching;		      /* [control] inside attach(): workers do not know the context yet */
 	struct sp_path *path[SP_MAX_PATHS];
 	unsigned paths;
-	struct sp_mem *area;              /* shared with the host, or NULL */
+	struct sp_mem *area;		  /* shared with the host, or NULL */
 	struct sp_allocation *allocation; /* sp_alloc's */
-	uint64_t rate;                    /* bit/s, 0 = no limit; [worker home] */
-	sp_time tx_next;                  /* when issue() may send again; [worker home] */
-	uint64_t tx_rest;                 /* what the rate left of the last division, so that the long run is exact */
-	struct sp_issue *issues;          /* circular list, last started; [worker home] */
+	uint64_t rate;			  /* bit/s, 0 = no limit; [worker home] */
+	sp_time tx_next;		  /* when issue() may send again; [worker home] */
+	uint64_t tx_rest;		  /* what the rate left of the last division, so that the long run is exact */
+	struct sp_issue *issues;	  /* circular list, last started; [worker home] */
 	struct sp_context *issuing_next;  /* in the home worker's list of contexts with issues */
 	bool issuing;
 	struct sp_issue *issue_elsewhere; /* started on another worker; [shared] atomic exchange */
 	struct sp_context *elsewhere_next;
-	struct sp_context *sweep_next;    /* in the home worker's list of contexts with an idle timeout */
+	struct sp_context *sweep_next; /* in the home worker's list of contexts with an idle timeout */
 	sp_time sweep_at;
-	struct sp_event_queue *events;    /* to the host */
-	uint32_t owner;                   /* the application it belongs to; 0: the NIC's own and embedded ones */
-	struct sp_device *device;         /* that opened it, or NULL; only to be compared */
+	struct sp_event_queue *events; /* to the host */
+	uint32_t owner;		       /* the application it belongs to; 0: the NIC's own and embedded ones */
+	struct sp_device *device;      /* that opened it, or NULL; only to be compared */
 	uint16_t home;
 	struct sp_view *view[SP_MAX_WORKERS];
 };
@@ -88,7 +89,7 @@ struct sp_view {
 	uint64_t counters[SP_MAX_COUNTERS];
 	uint64_t dma_faults, dma_traced, events_lost, sent, sent_bytes;
 	uint64_t errors;  /* verdicts that are none, sends that were not */
-	int64_t kept;     /* packets that handlers hold; summed over workers */
+	int64_t kept;	  /* packets that handlers hold; summed over workers */
 	uint64_t dropped; /* by handlers' reasons and errors of this context, all together */
 	/* the packets of the current burst that are this context's */
 	struct sp_packet *batch[SP_BURST + SP_PARKED];
@@ -108,7 +109,7 @@ struct sp_port {
 
 struct sp_tx_queue {
 	struct rte_mbuf *packet[SP_TX_QUEUE]; /* ring of what waits for the port */
-	uint32_t length[64];                  /* of a burst being handed over: the port frees what it takes */
+	uint32_t length[64];		      /* of a burst being handed over: the port frees what it takes */
 	unsigned head, count;
 	bool blocked; /* the port took less than offered */
 	uint64_t packets, bytes;
@@ -135,24 +136,24 @@ struct sp_worker {
 	uint16_t index;
 	bool running; /* inside sp_nic_poll */
 	sp_time now;
-	uint64_t random[4];                     /* xoshiro256** state */
+	uint64_t random[4]; /* xoshiro256** state */
 	uint64_t drops[SP_DROP_COUNT];
 	uint64_t answered, forwarded, polls, busy_polls;
 	struct sp_rx_count rx[SP_MAX_PORTS];
-	struct sp_tx_queue tx[SP_MAX_PORTS + 1]; /* the last is the exception port's */
-	struct sp_timer *timers;                /* pairing heap */
-	struct sp_work *work_head, *work_tail;  /* FIFO */
+	struct sp_tx_queue tx[SP_MAX_PORTS + 1];   /* the last is the exception port's */
+	struct sp_timer *timers;		   /* pairing heap */
+	struct sp_work *work_head, *work_tail;	   /* FIFO */
 	struct sp_context *issuing, *issuing_tail; /* FIFO of contexts with issues whose home this is */
-	struct sp_context *elsewhere;           /* contexts whose home this is, on a NIC with several workers */
+	struct sp_context *elsewhere;		   /* contexts whose home this is, on a NIC with several workers */
 	struct sp_parked parked[SP_PARKED];
 	unsigned parked_count;
 	struct sp_pending pending[SP_NEIGHBOUR_PENDING];
 	unsigned pending_count;
-	sp_time neighbour_tick;                 /* worker 0 only */
-	struct sp_context *sweeping;            /* contexts with an idle timeout whose home this is */
-	struct sp_call *_Atomic call;           /* what a control thread wants done here between two polls */
-	bool issue_stuck;                       /* somebody wanted to send in this poll and could not */
-	bool dead;                              /* ended messages wait for their tables */
+	sp_time neighbour_tick;			      /* worker 0 only */
+	struct sp_context *sweeping;		      /* contexts with an idle timeout whose home this is */
+	struct sp_call *_Atomic call;		      /* what a control thread wants done here between two polls */
+	bool issue_stuck;			      /* somebody wanted to send in this poll and could not */
+	bool dead;				      /* ended messages wait for their tables */
 	struct sp_view *active[SP_BURST + SP_PARKED]; /* contexts with a batch in this burst */
 	unsigned actives;
 	pthread_t thread;
@@ -171,20 +172,20 @@ struct sp_nic {
 	struct sp_rule *_Atomic rule[2][SP_MAX_RULES]; /* in order; NULL past the last; [shared] */
 	_Atomic unsigned rules; /* which of the two holds: a rule goes by changing over to the other one */
 	struct sp_context *context[SP_MAX_CONTEXTS]; /* by id; [control], read under RCU */
-	uint32_t context_next;                       /* one past the highest index ever used */
-	uint16_t context_turn;                       /* goes into ids, so that an old id names nobody */
+	uint32_t context_next;			     /* one past the highest index ever used */
+	uint16_t context_turn;			     /* goes into ids, so that an old id names nobody */
 	uint32_t qp_control_next;
 	struct sp_neighbours *neighbours;
 	struct sp_memory *memory;
 	_Atomic uint64_t memory_used;
 	struct {
 		uint64_t taken, dropped;
-	} gone; /* by contexts that have been removed; [control] */
-	struct sp_device *device;             /* applications; changed on all workers' behalf by sp_worker_call */
-	pthread_mutex_t control;              /* one control call at a time */
+	} gone;			  /* by contexts that have been removed; [control] */
+	struct sp_device *device; /* applications; changed on all workers' behalf by sp_worker_call */
+	pthread_mutex_t control;  /* one control call at a time */
 	_Atomic bool stop;
 	bool started;
-	uint32_t own4[SP_MAX_ADDRESSES];      /* the NIC's addresses, as they stand in a packet */
+	uint32_t own4[SP_MAX_ADDRESSES]; /* the NIC's addresses, as they stand in a packet */
 	uint8_t own6[SP_MAX_ADDRESSES][16];
 	unsigned own4s, own6s;
 	struct sp_worker *worker[SP_MAX_WORKERS];
@@ -195,20 +196,23 @@ static inline struct sp_view *sp_view_of(struct sp_ctx *c)
 	return (struct sp_view *)c; /* pub is the first member */
 }
 
-/* Runs fn(w, arg) on a worker between two of its polls and waits; where no threads run, at once. All that the worker did
- * before is done by then: the barrier that control calls need before they free something. nic->control must be held. */
+/* Runs fn(w, arg) on a worker between two of its polls and waits; where no threads run, at once. All that the worker
+ * did before is done by then: the barrier that control calls need before they free something. nic->control must be
+ * held. */
 void sp_worker_call(struct sp_worker *w, void (*fn)(struct sp_worker *, void *), void *arg);
 
 /* A deterministic generator per worker. */
 uint64_t sp_worker_random(struct sp_worker *w);
 
-/* ---- transmit.c: every frame that leaves passes here -------------------------------------------------------------- */
+/* ---- transmit.c: every frame that leaves passes here --------------------------------------------------------------
+ */
 /* Copies a frame (Ethernet header included) into the queue; -EAGAIN (counted tx-full), -EMSGSIZE, -ENODEV. */
 int sp_transmit_frame(struct sp_worker *w, uint16_t port, const void *frame, uint32_t len);
 /* Takes the packet on success. */
 int sp_transmit_packet(struct sp_worker *w, uint16_t port, struct rte_mbuf *m);
 void sp_transmit_flush(struct sp_worker *w);
-/* Keeps a frame, complete but for its destination MAC, until its next hop has answered. Takes it on success; -EAGAIN. */
+/* Keeps a frame, complete but for its destination MAC, until its next hop has answered. Takes it on success; -EAGAIN.
+ */
 int sp_transmit_later(struct sp_worker *w, uint16_t port, const uint8_t next_hop[16], struct rte_mbuf *m);
 unsigned sp_transmit_room(const struct sp_worker *w, uint16_t port);
 void sp_transmit_pending(struct sp_worker *w); /* neighbours that have answered */

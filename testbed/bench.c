@@ -41,8 +41,8 @@ int bench_run(const struct bench_case *c, const struct bench_options *o, struct 
 	r = c->open(o, &state, why, room);
 	if (r)
 		return r;
-	/* A turn of each that does not count warms caches and page tables; then they alternate, so that what the machine
-	 * does besides hits both alike. */
+	/* A turn of each that does not count warms caches and page tables; then they alternate, so that what the
+	 * machine does besides hits both alike. */
 	for (unsigned i = 0; i <= o->rounds && !r; i++) {
 		r = c->run_baseline(state, o->turn_seconds, &turn, why, room);
 		if (r)
@@ -66,6 +66,7 @@ int bench_run(const struct bench_case *c, const struct bench_options *o, struct 
 	result->baseline_per_second = (double)rte_get_tsc_hz() / result->baseline_cycles;
 	result->ratio = result->baseline_cycles / result->cycles;
 	result->spread = (quantile(mine, o->rounds, 0.75) - quantile(mine, o->rounds, 0.25)) / result->cycles;
-	result->baseline_spread = (quantile(base, o->rounds, 0.75) - quantile(base, o->rounds, 0.25)) / result->baseline_cycles;
+	result->baseline_spread =
+		(quantile(base, o->rounds, 0.75) - quantile(base, o->rounds, 0.25)) / result->baseline_cycles;
 	return 0;
 }

@@ -15,14 +15,14 @@ struct bench_turn {
 };
 
 struct bench_options {
-	unsigned rounds;    /* turns of each side */
+	unsigned rounds; /* turns of each side */
 	double turn_seconds;
 	bool icrc;
 };
 
 struct bench_case {
 	const char *name, *help;
-	const char *baseline; /* what it is measured against, in words */
+	const char *baseline;  /* what it is measured against, in words */
 	double required, goal; /* of the ratio baseline cycles / case cycles; 0 = none */
 	/* Makes what both sides need; *state is given to the others. 0, or -errno and words in why. */
 	int (*open)(const struct bench_options *options, void **state, char *why, unsigned room);
@@ -34,7 +34,7 @@ struct bench_case {
 struct bench_result {
 	double cycles, baseline_cycles; /* per unit, medians */
 	double per_second, baseline_per_second;
-	double ratio;                  /* baseline_cycles / cycles: 1 = as fast as the baseline */
+	double ratio;			/* baseline_cycles / cycles: 1 = as fast as the baseline */
 	double spread, baseline_spread; /* (upper - lower quartile) / median */
 };
 

@@ -27,10 +27,10 @@
 #include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
 
-#define SLOTS 16
+#define SLOTS	    16
 #define GENERATIONS 4
-#define QP 0x100
-#define RKEY 0x1234
+#define QP	    0x100
+#define RKEY	    0x1234
 
 struct shape {
 	uint32_t mtu, packets; /* of a message; one-packet chunks */
@@ -56,8 +56,8 @@ struct bench {
 
 static uint32_t make_frame(uint8_t *f, const struct shape *s, uint64_t message, uint32_t index)
 {
-	static const uint8_t head[] = {2, 0, 0, 0, 0, 1, 2, 0,	 0,   0, 0, 2, 8,   0, 0x45, 0, 0, 0, 0, 0,
-				       0x40, 0, 64, 17, 0, 0, 192, 0, 2, 2, 192, 0, 2, 1};
+	static const uint8_t head[] = {2, 0, 0, 0,    0, 1,  2,	 0, 0, 0,   0, 2, 8, 0,	  0x45, 0, 0,
+				       0, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 2, 192, 0,	2, 1};
 	const struct sp_sdr_split split = {10, 18, 4};
 	const uint32_t slot = sp_sdr_slot(message, SLOTS), generation = sp_sdr_generation(message, SLOTS, GENERATIONS);
 	const uint32_t l3 = 20 + 8 + 12 + SP_SDR_HEADER + s->mtu + 4;
@@ -70,7 +70,7 @@ static uint32_t make_frame(uint8_t *f, const struct shape *s, uint64_t message, 
 	for (unsigned i = 0; i < 20; i += 2)
 		sum += sp_load_be16(ip + i);
 	sum = (sum & 0xFFFF) + (sum >> 16);
-	sp_store_be16(ip + 10, (uint16_t)~(sum + (sum >> 16)));
+	sp_store_be16(ip + 10, (uint16_t) ~(sum + (sum >> 16)));
 	sp_store_be16(udp, 0xC123);
 	sp_store_be16(udp + 2, SP_ROCE_PORT);
 	sp_store_be16(udp + 4, (uint16_t)(l3 - 20));
@@ -177,9 +177,9 @@ static void close_bench(void *state)
 static int open_context(struct bench *b, char *why, unsigned room)
 {
 	char mtu[16], bytes[24];
-	const struct sp_setting setting[] = {{"qp", "256"},	       {"rkey", "0x1234"},	 {"mtu", mtu},
-					     {"chunk-bytes", mtu},     {"max-message-bytes", bytes}, {"max-messages", "16"},
-					     {"generations", "4"},     {"max-packet-life", "1ps"}};
+	const struct sp_setting setting[] = {{"qp", "256"},	   {"rkey", "0x1234"},		 {"mtu", mtu},
+					     {"chunk-bytes", mtu}, {"max-message-bytes", bytes}, {"max-messages", "16"},
+					     {"generations", "4"}, {"max-packet-life", "1ps"}};
 	struct sp_error error = {0};
 	uint64_t len;
 	void *area;
@@ -296,7 +296,9 @@ static int run(void *state, double seconds, struct bench_turn *turn, char *why, 
 	sp_nic_totals(b->nic, &after);
 	waste = wasted(b);
 	if (after.received - before.received != units || waste) {
-		snprintf(why, room, "%llu packets polled, %llu received, %llu duplicates or drops since the start: not what was to be measured",
+		snprintf(why, room,
+			 "%llu packets polled, %llu received, %llu duplicates or drops since the start: not what was "
+			 "to be measured",
 			 (unsigned long long)units, (unsigned long long)(after.received - before.received),
 			 (unsigned long long)waste);
 		return -EPROTO;

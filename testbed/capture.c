@@ -24,7 +24,7 @@ struct sp_capture {
 	uint16_t queue;
 	sp_time at;
 	__int128 start; /* ns */
-	uint64_t read;  /* packets read from the file */
+	uint64_t read;	/* packets read from the file */
 	int status;
 	struct sp_error error;
 	struct sp_capture_counters counters;
@@ -153,7 +153,8 @@ int sp_capture_open(const char *file, uint16_t queues, struct sp_capture **captu
 	if (type != DLT_EN10MB) {
 		const char *name = pcap_datalink_val_to_name(type);
 
-		snprintf(text, sizeof(text), "link type %s (%d), only Ethernet can be replayed", name ? name : "unknown", type);
+		snprintf(text, sizeof(text), "link type %s (%d), only Ethernet can be replayed",
+			 name ? name : "unknown", type);
 		err = fail(error, -EINVAL, file, text);
 		goto unwind;
 	}
@@ -248,11 +249,13 @@ static unsigned capture_transmit(void *port, uint16_t queue, struct rte_mbuf **p
 			const uint32_t len = rte_pktmbuf_pkt_len(packet[i]);
 			const uint64_t ns = w->start + now / SP_NS;
 			const struct pcap_pkthdr header = {
-				.ts = {.tv_sec = (time_t)(ns / 1000000000u), .tv_usec = (suseconds_t)(ns % 1000000000u)},
+				.ts = {.tv_sec = (time_t)(ns / 1000000000u),
+				       .tv_usec = (suseconds_t)(ns % 1000000000u)},
 				.caplen = len,
 				.len = len,
 			};
-			const uint8_t *bytes = len <= sizeof(w->frame) ? rte_pktmbuf_read(packet[i], 0, len, w->frame) : NULL;
+			const uint8_t *bytes =
+				len <= sizeof(w->frame) ? rte_pktmbuf_read(packet[i], 0, len, w->frame) : NULL;
 
 			errno = 0;
 			if (bytes)
@@ -273,7 +276,8 @@ static sp_time capture_next(void *port, uint16_t queue, bool transmit_blocked)
 	return c && c->bytes && c->queue == queue ? c->at : SP_NEVER;
 }
 
-const struct sp_port_ops sp_capture_ops = {.receive = capture_receive, .transmit = capture_transmit, .next = capture_next};
+const struct sp_port_ops sp_capture_ops = {
+	.receive = capture_receive, .transmit = capture_transmit, .next = capture_next};
 
 int sp_capture_create(const char *file, uint64_t start, struct sp_capture_writer **writer, struct sp_error *error)
 {
@@ -294,7 +298,8 @@ int sp_capture_create(const char *file, uint64_t start, struct sp_capture_writer
 		err = fail(error, -errno, file, strerror(errno));
 		goto unwind;
 	}
-	w->dumper = pcap_dump_fopen(w->pcap, w->stream); /* not pcap_dump_open: it would take "-" for stdout, where the JSON goes */
+	w->dumper = pcap_dump_fopen(
+		w->pcap, w->stream); /* not pcap_dump_open: it would take "-" for stdout, where the JSON goes */
 	if (!w->dumper) {
 		err = fail(error, -EIO, file, pcap_geterr(w->pcap));
 		fclose(w->stream);

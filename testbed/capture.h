@@ -16,9 +16,9 @@ struct sp_capture_writer;
 
 struct sp_capture_counters {
 	uint64_t packets, bytes; /* handed out */
-	uint64_t backwards;      /* time stamp before the previous packet's; handed out at the previous packet's time */
-	uint64_t snapped;        /* shorter in the capture than it was on the wire; handed out as it stands */
-	uint64_t oversized;      /* larger than a packet buffer; not handed out, and an error */
+	uint64_t backwards;	 /* time stamp before the previous packet's; handed out at the previous packet's time */
+	uint64_t snapped;	 /* shorter in the capture than it was on the wire; handed out as it stands */
+	uint64_t oversized;	 /* larger than a packet buffer; not handed out, and an error */
 };
 
 /*
@@ -30,7 +30,8 @@ void sp_capture_close(struct sp_capture *capture);
 void sp_capture_count(const struct sp_capture *capture, struct sp_capture_counters *counters);
 /* Nothing is left to hand out. */
 bool sp_capture_ended(const struct sp_capture *capture);
-/* How the reading went: 0, or -EINVAL and what was wrong: cut off, damaged, oversized packets. What came before a cut has been handed out. */
+/* How the reading went: 0, or -EINVAL and what was wrong: cut off, damaged, oversized packets. What came before a cut
+ * has been handed out. */
 int sp_capture_status(const struct sp_capture *capture, struct sp_error *error);
 /* Time stamp of the first packet, nanoseconds since 1970; 0 when there is none. */
 uint64_t sp_capture_start(const struct sp_capture *capture);

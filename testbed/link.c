@@ -11,8 +11,8 @@
 #include "random.h"
 
 #define DEFAULT_QUEUE 256
-#define MAX_QUEUE (1u << 20)
-#define MAX_DELAY (1000 * SP_SEC)
+#define MAX_QUEUE     (1u << 20)
+#define MAX_DELAY     (1000 * SP_SEC)
 #define MAX_BANDWIDTH 1000000000000000ull /* 1 Pbit/s; (frame + overhead) * 8 * 10^12 + bandwidth stays below 2^64 */
 
 struct flight {
@@ -30,7 +30,7 @@ struct heap {
 struct direction {
 	struct sp_link_direction config;
 	struct sp_random random;
-	sp_time busy;       /* when the wire is free again */
+	sp_time busy;	    /* when the wire is free again */
 	uint64_t remainder; /* of the last serialisation time, in 1/bandwidth ps: keeps the rate exact */
 	sp_time *leaving;   /* ring: when the packets waiting for the wire will have left it */
 	uint32_t leaving_first, leaving_count;
@@ -191,7 +191,8 @@ static struct rte_mbuf *packet_copy(struct rte_mbuf *m)
 	return copy;
 }
 
-/* The receiver may write to the frame, so it must be nobody else's; usually it already is, and is handed over as it stands. */
+/* The receiver may write to the frame, so it must be nobody else's; usually it already is, and is handed over as it
+ * stands. */
 static struct rte_mbuf *packet_own(struct rte_mbuf *m)
 {
 	struct rte_mbuf *copy;
@@ -229,7 +230,8 @@ static sp_time serialisation(struct direction *d, uint32_t len, bool idle)
 
 static void packet_send(struct direction *d, struct rte_mbuf *m, sp_time now)
 {
-	/* Every packet draws the same numbers, whatever becomes of it: runs that differ in one probability can be compared. */
+	/* Every packet draws the same numbers, whatever becomes of it: runs that differ in one probability can be
+	 * compared. */
 	const bool lost = sp_random_chance(&d->random, d->config.loss);
 	const bool twice = sp_random_chance(&d->random, d->config.duplicate);
 	const bool late[2] = {sp_random_chance(&d->random, d->config.reorder),

@@ -9,41 +9,43 @@
 
 #include "../pipeline/nic.h"
 
-/* What a frame costs on the wire beyond its own bytes: preamble and delimiter 8, FCS 4, gap 12; and never less than 60. */
-#define SP_LINK_OVERHEAD 24
+/* What a frame costs on the wire beyond its own bytes: preamble and delimiter 8, FCS 4, gap 12; and never less than 60.
+ */
+#define SP_LINK_OVERHEAD  24
 #define SP_LINK_MIN_FRAME 60
 
 /* One direction. Probabilities are per packet and independent; all-zero is a perfect, infinitely fast wire. */
 struct sp_link_direction {
-	uint64_t bandwidth;    /* bit/s; 0: no limit */
-	sp_time delay;         /* propagation: end of sending to arrival */
-	double loss;           /* packet never arrives (it still takes its time on the wire) */
-	double duplicate;      /* packet arrives twice */
-	double reorder;        /* packet arrives reorder_delay later than it should */
+	uint64_t bandwidth; /* bit/s; 0: no limit */
+	sp_time delay;	    /* propagation: end of sending to arrival */
+	double loss;	    /* packet never arrives (it still takes its time on the wire) */
+	double duplicate;   /* packet arrives twice */
+	double reorder;	    /* packet arrives reorder_delay later than it should */
 	sp_time reorder_delay;
-	uint32_t queue;        /* packets that the sender may have waiting for the wire; 0: 256 */
+	uint32_t queue; /* packets that the sender may have waiting for the wire; 0: 256 */
 };
 
 struct sp_link_config {
 	struct sp_link_direction direction[2]; /* [e]: what end e sends */
-	uint16_t queues[2];                    /* receive queues of the port at end e = its NIC's workers; 0: 1 */
+	uint16_t queues[2];		       /* receive queues of the port at end e = its NIC's workers; 0: 1 */
 	uint64_t seed;
 };
 
 struct sp_link_counters {
-	uint64_t offered;    /* taken from the sender: delivered + lost - duplicated once nothing is in flight */
+	uint64_t offered; /* taken from the sender: delivered + lost - duplicated once nothing is in flight */
 	uint64_t lost, duplicated, reordered;
-	uint64_t delivered;  /* packets handed to the receiver, repeats included */
-	uint64_t bytes;      /* bytes of frames delivered */
-	uint64_t no_buffer;  /* losses and missed repeats for want of a packet buffer: the run is not what was asked for */
-	uint64_t held;       /* times that the sender was held back although the queue had room, see sp_link_create */
+	uint64_t delivered; /* packets handed to the receiver, repeats included */
+	uint64_t bytes;	    /* bytes of frames delivered */
+	uint64_t no_buffer; /* losses and missed repeats for want of a packet buffer: the run is not what was asked for
+			     */
+	uint64_t held;	    /* times that the sender was held back although the queue had room, see sp_link_create */
 };
 
 struct sp_link;
 
 /*
- * -EINVAL: a probability that is none (NaN too), a delay or queue out of bounds; -ENOMEM. All memory is taken here: room
- * for as many packets as bandwidth, delays and queue can have on the way, at most half of the process's packet
+ * -EINVAL: a probability that is none (NaN too), a delay or queue out of bounds; -ENOMEM. All memory is taken here:
+ * room for as many packets as bandwidth, delays and queue can have on the way, at most half of the process's packet
  * buffers per direction; beyond that the sender is held back.
  */
 int sp_link_create(const struct sp_link_config *config, struct sp_link **link);

@@ -113,7 +113,7 @@ static int settle(struct sp_world *w)
 			for (size_t i = 0; i < w->hosts; i++)
 				w->host[i].step(w->host[i].arg, w->now);
 			all = w->hosts != 0; /* a NIC learns of commands by being polled, they are no deadline */
-			w->idle++;           /* a host without end counts as well, also where there is no NIC */
+			w->idle++;	     /* a host without end counts as well, also where there is no NIC */
 			w->polls++;
 		}
 		if (w->idle > SP_WORLD_IDLE_POLLS || w->polls > SP_WORLD_BUSY_POLLS)

@@ -22,8 +22,8 @@ struct sp_world_host {
 
 struct sp_world;
 
-int sp_world_create(struct sp_world **world); /* time 0; -ENOMEM */
-void sp_world_destroy(struct sp_world *world); /* neither NICs nor hosts are touched */
+int sp_world_create(struct sp_world **world);			  /* time 0; -ENOMEM */
+void sp_world_destroy(struct sp_world *world);			  /* neither NICs nor hosts are touched */
 int sp_world_add_nic(struct sp_world *world, struct sp_nic *nic); /* -ENOMEM */
 int sp_world_add_host(struct sp_world *world, const struct sp_world_host *host);
 sp_time sp_world_now(const struct sp_world *world);

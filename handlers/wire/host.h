@@ -9,13 +9,14 @@
 #include <assert.h>
 #include <stdint.h>
 
-/* Time everywhere: picoseconds since an origin that the NIC's driver chose (64 B at 2 Tbit/s lasts 256 ps; wraps after 213 days). */
+/* Time everywhere: picoseconds since an origin that the NIC's driver chose (64 B at 2 Tbit/s lasts 256 ps; wraps after
+ * 213 days). */
 typedef uint64_t sp_time;
 #define SP_NEVER UINT64_MAX
-#define SP_NS 1000ull
-#define SP_US 1000000ull
-#define SP_MS 1000000000ull
-#define SP_SEC 1000000000000ull
+#define SP_NS	 1000ull
+#define SP_US	 1000000ull
+#define SP_MS	 1000000000ull
+#define SP_SEC	 1000000000000ull
 
 /* Operations that mean the same for every handler; a handler's own start at SP_CMD_OWN (see its wire header). */
 enum sp_command_op {
@@ -45,8 +46,8 @@ enum sp_event_type {
 struct sp_event {
 	uint32_t context;
 	uint16_t type;
-	uint16_t op;     /* of the command, for SP_EVENT_RESULT */
-	int32_t status;  /* 0 or -errno */
+	uint16_t op;	/* of the command, for SP_EVENT_RESULT */
+	int32_t status; /* 0 or -errno */
 	uint32_t reserved;
 	uint64_t cookie;
 	uint64_t arg[5];

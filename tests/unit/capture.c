@@ -40,7 +40,7 @@ static void pcap_start(uint32_t magic, uint32_t link)
 }
 
 #define MICRO 0xA1B2C3D4u
-#define NANO 0xA1B23C4Du
+#define NANO  0xA1B23C4Du
 
 static void pcap_packet(uint32_t seconds, uint32_t fraction, uint32_t caplen, uint32_t len, uint8_t fill)
 {
@@ -423,8 +423,7 @@ SUITE("capture", TEST(packets_of_a_microsecond_pcap_come_at_their_times),
       TEST(packets_of_a_nanosecond_pcap_come_at_their_times),
       TEST(packets_of_a_pcapng_come_at_their_times_whatever_its_resolution), TEST(time_never_goes_back),
       TEST(a_file_cut_off_gives_what_came_before_and_then_says_so), TEST(what_is_no_capture_is_refused_by_name),
-      TEST(a_capture_without_packets_is_fine),
-      TEST(snapped_packets_come_as_they_are_and_oversized_ones_are_an_error),
+      TEST(a_capture_without_packets_is_fine), TEST(snapped_packets_come_as_they_are_and_oversized_ones_are_an_error),
       TEST(a_time_stamp_years_away_ends_the_capture_instead_of_wrapping),
       TEST(flows_are_spread_over_the_queues_and_stay_in_order), TEST(what_is_sent_is_written_with_its_time),
       TEST(a_full_disk_is_told_and_stops_nobody))

@@ -72,8 +72,8 @@ static sp_time next_at(struct sp_link *link, unsigned end)
 
 static void a_frame_arrives_after_its_time_on_the_wire_and_the_delay(void)
 {
-	struct sp_link *link = open_link((struct sp_link_config){
-		.direction[0] = {.bandwidth = 1000000000, .delay = 5 * SP_US}});
+	struct sp_link *link =
+		open_link((struct sp_link_config){.direction[0] = {.bandwidth = 1000000000, .delay = 5 * SP_US}});
 	/* 1000 + 24 bytes at 1 ns a bit */
 	const sp_time arrival = 3 * SP_US + 8192 * SP_NS + 5 * SP_US;
 
@@ -98,7 +98,8 @@ static void a_short_frame_takes_the_time_of_the_shortest_that_ethernet_has(void)
 static void frames_queue_behind_each_other_without_rounding_errors_adding_up(void)
 {
 	/* 7 Gbit/s: (100 + 24) * 8 bits take 141714.28... ps */
-	struct sp_link *link = open_link((struct sp_link_config){.direction[0] = {.bandwidth = 7000000000, .queue = 2000}});
+	struct sp_link *link =
+		open_link((struct sp_link_config){.direction[0] = {.bandwidth = 7000000000, .queue = 2000}});
 
 	for (uint32_t i = 0; i < 1400; i++)
 		CU_ASSERT_EQUAL_FATAL(send_at(link, 0, frame(100, i, 1), 0), 1);
@@ -110,8 +111,8 @@ static void frames_queue_behind_each_other_without_rounding_errors_adding_up(voi
 
 static void the_sender_is_held_back_while_its_queue_is_full_and_told_until_when(void)
 {
-	struct sp_link *link = open_link((struct sp_link_config){
-		.direction[0] = {.bandwidth = 1000000000, .delay = SP_MS, .queue = 3}});
+	struct sp_link *link = open_link(
+		(struct sp_link_config){.direction[0] = {.bandwidth = 1000000000, .delay = SP_MS, .queue = 3}});
 	void *port = sp_link_port(link, 0);
 	struct rte_mbuf *m[5];
 
@@ -133,7 +134,8 @@ static void loss_is_as_likely_as_asked_for(void)
 	const unsigned count = 20000;
 
 	for (unsigned i = 0; i < 4; i++) {
-		struct sp_link *link = open_link((struct sp_link_config){.direction[0] = {.loss = chance[i]}, .seed = 42});
+		struct sp_link *link =
+			open_link((struct sp_link_config){.direction[0] = {.loss = chance[i]}, .seed = 42});
 		double expected = chance[i] * count, sigma = sqrt(expected * (1 - chance[i]));
 		struct sp_link_counters n;
 		unsigned arrived = 0;
@@ -207,9 +209,13 @@ static void a_reordered_packet_is_overtaken(void)
 /* A run with everything going wrong: what arrived when, as a number. */
 static uint64_t run(uint64_t seed, double loss, double duplicate, uint64_t *lost_set)
 {
-	struct sp_link *link = open_link((struct sp_link_config){
-		.direction[0] = {.bandwidth = 400000000000, .delay = SP_US, .loss = loss, .duplicate = duplicate,
-				 .reorder = 0.1, .reorder_delay = 300 * SP_NS}, .seed = seed});
+	struct sp_link *link = open_link((struct sp_link_config){.direction[0] = {.bandwidth = 400000000000,
+										  .delay = SP_US,
+										  .loss = loss,
+										  .duplicate = duplicate,
+										  .reorder = 0.1,
+										  .reorder_delay = 300 * SP_NS},
+								 .seed = seed});
 	uint64_t hash = 0, arrived[4] = {0};
 	struct sp_link_counters n;
 	unsigned seen = 0;
@@ -253,7 +259,8 @@ static void what_is_lost_does_not_depend_on_the_other_probabilities(void)
 
 static void the_two_directions_lose_independently(void)
 {
-	struct sp_link *link = open_link((struct sp_link_config){.direction = {{.loss = 0.5}, {.loss = 0.5}}, .seed = 9});
+	struct sp_link *link =
+		open_link((struct sp_link_config){.direction = {{.loss = 0.5}, {.loss = 0.5}}, .seed = 9});
 	unsigned same = 0;
 
 	for (uint32_t k = 0; k < 1000; k++) {
@@ -335,8 +342,11 @@ static void a_shared_buffer_is_not_handed_to_the_receiver_who_may_write_to_it(vo
 static void parameters_that_make_no_sense_are_refused(void)
 {
 	const struct sp_link_direction bad[] = {
-		{.loss = -0.1}, {.loss = 1.1}, {.loss = NAN}, {.duplicate = NAN}, {.duplicate = 2}, {.reorder = -1},
-		{.reorder = INFINITY}, {.bandwidth = UINT64_MAX}, {.delay = SP_NEVER}, {.reorder_delay = SP_NEVER},
+		{.loss = -0.1},	       {.loss = 1.1},
+		{.loss = NAN},	       {.duplicate = NAN},
+		{.duplicate = 2},      {.reorder = -1},
+		{.reorder = INFINITY}, {.bandwidth = UINT64_MAX},
+		{.delay = SP_NEVER},   {.reorder_delay = SP_NEVER},
 		{.queue = UINT32_MAX},
 	};
 	struct sp_link *link;

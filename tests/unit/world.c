@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The event loop against NICs that are tables of times: this program's own sp_nic_poll() stands in for the library's. */
+/* The event loop against NICs that are tables of times: this program's own sp_nic_poll() stands in for the library's.
+ */
 #include <errno.h>
 
 #include "../../testbed/world.h"
 #include "suite.h"
 
 struct sp_nic {
-	sp_time due[8]; /* SP_NEVER: done */
-	bool stuck;     /* says that something is due and never does it */
-	bool command;   /* has been left a command, of which it learns by being polled */
+	sp_time due[8];	      /* SP_NEVER: done */
+	bool stuck;	      /* says that something is due and never does it */
+	bool command;	      /* has been left a command, of which it learns by being polled */
 	struct sp_nic *feeds; /* what it does gives that NIC something to do at once */
 };
 
@@ -110,7 +111,9 @@ static struct sp_world *world_of(unsigned count, bool host)
 	host_commands = 0;
 	if (host)
 		CU_ASSERT_EQUAL_FATAL(
-			sp_world_add_host(w, &(struct sp_world_host){.step = host_step, .next = host_next, .arg = &nics[0]}), 0);
+			sp_world_add_host(
+				w, &(struct sp_world_host){.step = host_step, .next = host_next, .arg = &nics[0]}),
+			0);
 	return w;
 }
 
