@@ -10,12 +10,8 @@ say() { printf '==> %s\n' "$*"; }
 as_root() {
 	if [ "$(id -u)" = 0 ]; then
 		"$@"
-	elif command -v sudo >/dev/null; then
-		sudo "$@"
 	else
-		printf '%s\n' "These packages must be installed first, and there is neither root nor sudo here:" \
-			"  apt-get install --no-install-recommends ${missing[*]}" >&2
-		exit 1
+		sudo "$@"
 	fi
 }
 
@@ -36,6 +32,11 @@ packages() {
 		[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
 	done < <(grep -v '^#' debian-packages)
 	[ ${#missing[@]} -gt 0 ] || return 0
+	if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+		printf '%s\n' "These packages must be installed first, and there is neither root nor sudo here:" \
+			"  apt-get install --no-install-recommends ${missing[*]}" >&2
+		return 1
+	fi
 
 	say "Installing Debian packages: ${missing[*]}"
 	for package in "${missing[@]}"; do

@@ -41,6 +41,7 @@ struct buffer {
 	const char *dump; /* file, or NULL */
 	int fd;
 	void *base;
+	uint32_t id; /* of the context */
 	struct sp_mr *mr;
 };
 
@@ -71,8 +72,7 @@ static void __attribute__((format(printf, 2, 3))) complain(struct replay *r, con
 	r->status = 1;
 }
 
-/* ---- arguments
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- arguments ---- */
 static int misuse(const char *what, const char *about)
 {
 	fprintf(stderr, "spindle replay: %s%s\n%s", what, about, usage);
@@ -173,8 +173,7 @@ static int arguments(struct replay *r, int argc, char **argv)
 	return 0;
 }
 
-/* ---- the NIC
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- the NIC ---- */
 static const struct sp_config_key *key_of(const struct sp_config_section *section, const char *name)
 {
 	for (size_t i = 0; i < section->keys; i++)
@@ -270,13 +269,12 @@ out:
 	return err;
 }
 
-/* ---- receives
- * ---------------------------------------------------------------------------------------------------------- */
-static int buffer_post(struct replay *r, struct buffer *b, uint32_t context, uint64_t each)
+/* ---- receives ---- */
+static int buffer_post(struct replay *r, const struct buffer *b, uint64_t each)
 {
 	for (uint64_t k = 0; k < b->count; k++) {
 		const struct sp_command command = {
-			.op = SP_CMD_POST, .context = context, .cookie = k, .arg = {b->mr->id, k * each, each}};
+			.op = SP_CMD_POST, .context = b->id, .cookie = k, .arg = {b->mr->id, k * each, each}};
 		struct sp_event result = {0};
 		int err = sp_command_call(r->dev, &command, &result);
 
@@ -293,15 +291,14 @@ static int buffer_open(struct replay *r, struct buffer *b)
 {
 	char name[64];
 	uint64_t each;
-	uint32_t id;
 	int err;
 
 	snprintf(name, sizeof(name), "%.*s", (int)b->len, b->context);
-	if (b->len >= sizeof(name) || sp_nic_context_find(r->nic, name, &id)) {
+	if (b->len >= sizeof(name) || sp_nic_context_find(r->nic, name, &b->id)) {
 		complain(r, "--post %s: %s has no [context %s]", b->context, r->config_file, name);
 		return -ENOENT;
 	}
-	each = sp_nic_context_post_bytes(r->nic, id);
+	each = sp_nic_context_post_bytes(r->nic, b->id);
 	if (!each) {
 		complain(r, "--post %s: the handler of that context takes no buffers", b->context);
 		return -EOPNOTSUPP;
@@ -327,7 +324,7 @@ static int buffer_open(struct replay *r, struct buffer *b)
 			 strerror(-err), err == -EDQUOT ? " (memory-limit in [nic])" : "");
 		return err;
 	}
-	return buffer_post(r, b, id, each);
+	return buffer_post(r, b, each);
 }
 
 static bool write_all(int fd, const uint8_t *bytes, uint64_t len, off_t at)
@@ -395,8 +392,7 @@ static void buffer_dump(struct replay *r, const struct buffer *b)
 		complain(r, "%s: %s", b->dump, strerror(errno));
 }
 
-/* ---- the report
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- the report ---- */
 static void print_value(const json_t *value)
 {
 	if (json_is_string(value))
@@ -496,8 +492,7 @@ static void report(struct replay *r)
 		complain(r, "standard output: %s", strerror(errno));
 }
 
-/* ---- the run
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- the run ---- */
 static bool capture_over(void *arg)
 {
 	return sp_capture_ended(((struct replay *)arg)->port.in);
@@ -535,6 +530,11 @@ static void finish(struct replay *r)
 	struct sp_error error = {.key = ""};
 
 	sp_world_destroy(r->world);
+	for (unsigned i = 0; i < r->buffers; i++)
+		if (r->buffer[i].mr) { /* the context holds receives in it, and goes first */
+			sp_nic_context_remove(r->nic, r->buffer[i].id);
+			sp_mr_free(r->buffer[i].mr);
+		}
 	if (r->dev)
 		sp_dev_close(r->dev);
 	sp_nic_destroy(r->nic);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Software-defined RDMA (arXiv 2505.05366): unreliable messages placed packet by packet, in any order, with a bitmap of
- * the chunks that are there. wire/sdr.h has the packets and what the host program sees. This file is the context; the way
- * in is sdr_receive.c, the way out sdr_send.c.
+ * the chunks that are there. wire/sdr.h has the packets and what the host program sees. This file is the context; the
+ * way in is sdr_receive.c, the way out sdr_send.c.
  */
 #include "sdr_state.h"
 
@@ -45,25 +45,30 @@ static const char *const sdr_counters[] = {
 static const struct sp_param sdr_params[] = {
 	{"rkey", SP_UINT, "0", 0, UINT32_MAX, "key that packets with payload must carry"},
 	{"mtu", SP_UINT, "1024", SP_SDR_MTU_MIN, SP_SDR_MTU_MAX, "payload bytes of a packet"},
-	{"chunk-bytes", SP_UINT, "65536", SP_SDR_MTU_MIN, 1ull << 31, "bytes for one bit of the chunk bitmap, a multiple of mtu"},
+	{"chunk-bytes", SP_UINT, "65536", SP_SDR_MTU_MIN, 1ull << 31,
+	 "bytes for one bit of the chunk bitmap, a multiple of mtu"},
 	{"max-message-bytes", SP_UINT, "16M", 1, 1ull << 44, "largest message; at most mtu * 2^(offset bits)"},
 	{"max-messages", SP_UINT, "64", 1, SP_SDR_MAX_MESSAGES, "messages at once; at most 2^(id bits)"},
-	{"generations", SP_UINT, "4", 1, SP_SDR_MAX_QPS, "QPs that a slot's messages take turns on, to tell late packets"},
+	{"generations", SP_UINT, "4", 1, SP_SDR_MAX_QPS,
+	 "QPs that a slot's messages take turns on, to tell late packets"},
 	{"channels", SP_UINT, "1", 1, SP_SDR_MAX_QPS, "QPs a generation, over which packets are spread"},
 	{"split", SP_STRING, SP_SDR_SPLIT_DEFAULT, 0, 0, "bits of the immediate: message id + packet offset + user"},
 	{"credit", SP_STRING, "control", 0, 0, "control: clear-to-send on a control QP; implicit: the peer just sends"},
 	{"cts-interval", SP_TIME, "1ms", 0, 0, "first interval at which a clear-to-send is repeated"},
-	{"max-packet-life", SP_TIME, "10ms", 0, 0, "how long a slot and generation must be quiet before it is used again"},
+	{"max-packet-life", SP_TIME, "10ms", 0, 0,
+	 "how long a slot and generation must be quiet before it is used again"},
 	{"send", SP_BOOL, "yes", 0, 0, "messages may be sent"},
 	{"receive", SP_BOOL, "yes", 0, 0, "receives may be posted"},
 	{"segments", SP_UINT, "1024", 1, SP_SDR_SEGMENTS_MAX, "pieces of messages queued for sending"},
-	{"queue", SP_UINT, "65536", 1, 1 << 20, "implicit credit: receives posted ahead, and messages kept for the report"},
+	{"queue", SP_UINT, "65536", 1, 1 << 20,
+	 "implicit credit: receives posted ahead, and messages kept for the report"},
 	{NULL},
 };
-#define SDR_MAX_TAGS (1u << 24)
+#define SDR_MAX_TAGS	  (1u << 24)
 #define SDR_HISTORY_BYTES (64ull << 20) /* for the bitmaps of finished messages */
 
-/* ---- attach -------------------------------------------------------------------------------------------------------- */
+/* ---- attach --------------------------------------------------------------------------------------------------------
+ */
 static int sdr_configure(struct sp_ctx *c, struct sdr *s)
 {
 	const char *credit = sp_param_string(c, "credit"), *split = sp_param_string(c, "split");
@@ -87,7 +92,8 @@ static int sdr_configure(struct sp_ctx *c, struct sdr *s)
 		return sp_fail(c, EINVAL, "chunk-bytes", "%llu is not a multiple of mtu (%u)",
 			       (unsigned long long)chunk, s->mtu);
 	if (s->max_bytes > (uint64_t)s->mtu << s->split.offset)
-		return sp_fail(c, EINVAL, "max-message-bytes", "%llu is more than %u offset bits reach with mtu %u (%llu)",
+		return sp_fail(c, EINVAL, "max-message-bytes",
+			       "%llu is more than %u offset bits reach with mtu %u (%llu)",
 			       (unsigned long long)s->max_bytes, s->split.offset, s->mtu,
 			       (unsigned long long)s->mtu << s->split.offset);
 	if (s->slots > 1ull << s->split.id)
@@ -178,8 +184,10 @@ static int sdr_attach(struct sp_ctx *c)
 		return rc;
 	rc = sp_qp_claim(c, s->generations * s->channels);
 	if (rc)
-		return rc == -EINVAL ? sp_fail(c, EINVAL, "qp", "sdr needs `qp`: the first of %u QP numbers within 2 and 0xFFFFFE",
-					       s->generations * s->channels) : rc;
+		return rc == -EINVAL ? sp_fail(c, EINVAL, "qp",
+					       "sdr needs `qp`: the first of %u QP numbers within 2 and 0xFFFFFE",
+					       s->generations * s->channels)
+				     : rc;
 	if (!s->implicit) {
 		rc = sp_qp_control(c, &control);
 		if (rc)
@@ -188,8 +196,8 @@ static int sdr_attach(struct sp_ctx *c)
 	rc = sp_messages_limit(c, s->slots, 0);
 	if (rc)
 		return sp_fail(c, -rc, "max-messages", "no room for %u messages", s->slots);
-	s->layout = sp_sdr_layout(s->slots, s->max_chunks,
-				  s->max_packets < s->per_chunk ? s->max_packets : s->per_chunk);
+	s->layout =
+		sp_sdr_layout(s->slots, s->max_chunks, s->max_packets < s->per_chunk ? s->max_packets : s->per_chunk);
 	s->area = sp_host_area(c, s->layout.bytes);
 	if (!s->area)
 		return sp_fail(c, ENOMEM, "max-messages", "no memory for the bitmaps shared with the host");
@@ -217,7 +225,8 @@ static void sdr_detach(struct sp_ctx *c)
 	sdr_send_detach(c);
 }
 
-/* ---- commands, timers ---------------------------------------------------------------------------------------------- */
+/* ---- commands, timers ----------------------------------------------------------------------------------------------
+ */
 static int sdr_command(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result)
 {
 	switch (command->op) {
@@ -242,7 +251,8 @@ static void sdr_timer(struct sp_ctx *c, struct sp_timer *timer)
 		sdr_cts_timer(c);
 }
 
-/* ---- report -------------------------------------------------------------------------------------------------------- */
+/* ---- report --------------------------------------------------------------------------------------------------------
+ */
 static void sdr_report_message(struct sp_report *r, const struct sdr *s, uint64_t k, const struct sdr_record *f,
 			       const uint64_t *chunk)
 {

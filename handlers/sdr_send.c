@@ -2,7 +2,8 @@
 /* sdr, the way out: segments of messages into packets, oldest message first; clear-to-send in both directions. */
 #include "sdr_state.h"
 
-/* ---- connection ---------------------------------------------------------------------------------------------------- */
+/* ---- connection ----------------------------------------------------------------------------------------------------
+ */
 /* Called on whichever worker the packet came by. */
 static void sdr_flag(struct sp_ctx *c, struct sdr *s, uint64_t flag)
 {
@@ -43,7 +44,8 @@ int sdr_connect(struct sp_ctx *c, const struct sp_command *command)
 	return 0;
 }
 
-/* ---- clear-to-send: the receiver's side ---------------------------------------------------------------------------- */
+/* ---- clear-to-send: the receiver's side ----------------------------------------------------------------------------
+ */
 void sdr_grant(struct sp_ctx *c)
 {
 	struct sdr *s = c->state;
@@ -83,7 +85,8 @@ void sdr_cts_timer(struct sp_ctx *c)
 		s->cts_wait *= 2;
 }
 
-/* ---- control packets ----------------------------------------------------------------------------------------------- */
+/* ---- control packets -----------------------------------------------------------------------------------------------
+ */
 uint32_t sdr_control(struct sp_ctx *c, struct sp_packet *p)
 {
 	struct sdr *s = c->state;
@@ -121,7 +124,8 @@ uint32_t sdr_control(struct sp_ctx *c, struct sp_packet *p)
 	return SP_DONE;
 }
 
-/* ---- the list of messages that have segments, by age ---------------------------------------------------------------- */
+/* ---- the list of messages that have segments, by age ----------------------------------------------------------------
+ */
 static void sdr_list(struct sdr *s, uint32_t index)
 {
 	struct sdr_send *t = &s->sends[index];
@@ -178,7 +182,8 @@ static void sdr_segment_done(struct sp_ctx *c, struct sdr *s, struct sdr_send *t
 		sdr_release(c, s, t);
 }
 
-/* ---- commands ------------------------------------------------------------------------------------------------------ */
+/* ---- commands ------------------------------------------------------------------------------------------------------
+ */
 static int sdr_start(struct sp_ctx *c, struct sdr *s, uint64_t k, uint64_t length, uint32_t immediate)
 {
 	const uint32_t index = sp_sdr_slot(k, s->slots);
@@ -194,6 +199,14 @@ static int sdr_start(struct sp_ctx *c, struct sdr *s, uint64_t k, uint64_t lengt
 	sdr_tell(c, s, SDR_LINE(s, send, index, segments), 0);
 	sdr_tell(c, s, SDR_LINE(s, send, index, message), k + 1);
 	return 0;
+}
+
+/* The message k, as long as pieces may be added to it. */
+static struct sdr_send *sdr_stream(struct sdr *s, uint64_t k)
+{
+	struct sdr_send *t = &s->sends[k % s->slots];
+
+	return k < s->next_send && t->message == k + 1 && !t->ended ? t : NULL;
 }
 
 /* Memory for a segment, with a reference. A segment of no bytes needs none. */
@@ -256,12 +269,12 @@ static int sdr_send_one(struct sp_ctx *c, struct sdr *s, const struct sp_command
 
 static int sdr_continue(struct sp_ctx *c, struct sdr *s, const struct sp_command *command)
 {
-	struct sdr_send *t = &s->sends[command->cookie % s->slots];
+	struct sdr_send *t = sdr_stream(s, command->cookie);
 	const uint64_t bytes = command->arg[2], at = command->arg[3];
 	const struct sp_mem *mem;
 	int rc;
 
-	if (t->message != command->cookie + 1 || t->ended)
+	if (!t)
 		return -ENOENT;
 	if (at % s->mtu || at > t->length || bytes > t->length - at || !bytes ||
 	    (bytes % s->mtu && bytes != t->length - at))
@@ -300,7 +313,7 @@ static int sdr_close(struct sp_ctx *c, struct sdr *s)
 int sdr_send_command(struct sp_ctx *c, const struct sp_command *command)
 {
 	struct sdr *s = c->state;
-	struct sdr_send *t = &s->sends[command->cookie % s->slots];
+	struct sdr_send *t;
 
 	if (command->op == SP_CMD_CLOSE)
 		return sdr_close(c, s);
@@ -312,12 +325,13 @@ int sdr_send_command(struct sp_ctx *c, const struct sp_command *command)
 	case SP_SDR_CMD_SEND:
 		return sdr_send_one(c, s, command);
 	case SP_SDR_CMD_START:
-		return command->arg[2] ? sdr_start(c, s, command->cookie, command->arg[2], (uint32_t)command->arg[3]) :
-					 -EINVAL;
+		return command->arg[2] ? sdr_start(c, s, command->cookie, command->arg[2], (uint32_t)command->arg[3])
+				       : -EINVAL;
 	case SP_SDR_CMD_CONTINUE:
 		return sdr_continue(c, s, command);
 	default:
-		if (t->message != command->cookie + 1 || t->ended)
+		t = sdr_stream(s, command->cookie);
+		if (!t)
 			return -ENOENT;
 		t->ended = true;
 		if (t->head == SDR_NONE)
@@ -337,13 +351,15 @@ void sdr_send_detach(struct sp_ctx *c)
 					sp_mem_put(c, s->segment[g].mem);
 }
 
-/* ---- packets ------------------------------------------------------------------------------------------------------- */
+/* ---- packets -------------------------------------------------------------------------------------------------------
+ */
 /* Sends from the message's first segment; how many packets, or -EAGAIN. */
 static int sdr_send_packets(struct sp_ctx *c, struct sdr *s, struct sdr_send *t, unsigned budget)
 {
 	struct sdr_segment *g = &s->segment[t->head];
 	const uint64_t k = t->message - 1;
-	const uint32_t id = sp_sdr_slot(k, s->slots), tag = sp_sdr_generation(k, s->slots, s->generations) * s->channels;
+	const uint32_t id = sp_sdr_slot(k, s->slots),
+		       tag = sp_sdr_generation(k, s->slots, s->generations) * s->channels;
 	struct sp_write_imm ext;
 	unsigned sent = 0;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * State of the sdr handler, shared by sdr.c (context, commands, report), sdr_receive.c (packets into messages) and
+ * State of the sdr handler, shared by sdr.c (context, commands, report), sdr_receive.c (receives, and which one a
+ * packet is for), sdr_place.c (packets into a message) and
  * sdr_send.c (messages into packets, clear-to-send). Who may touch a field:
  * [fixed] written by attach() only; [home] the context's home worker only; [shared] any worker, by __atomic builtins;
  * [open] written by the home worker while the slot is free, read-only while the message is open.
@@ -13,18 +14,18 @@
 #include "wire/sdr.h"
 
 enum sdr_drop {
-	SDR_BAD_OPCODE,	      /* not UC RDMA WRITE Only with Immediate */
-	SDR_SHORT_HEADER,     /* no room for RETH and ImmDt */
+	SDR_BAD_OPCODE,	  /* not UC RDMA WRITE Only with Immediate */
+	SDR_SHORT_HEADER, /* no room for RETH and ImmDt */
 	SDR_BAD_RKEY,
-	SDR_OUT_OF_RANGE,     /* message id or packet offset that the context does not have */
-	SDR_BAD_LENGTH,	      /* DMALen is not the payload's length */
+	SDR_OUT_OF_RANGE, /* message id or packet offset that the context does not have */
+	SDR_BAD_LENGTH,	  /* DMALen is not the payload's length */
 	SDR_OVER_MTU,
 	SDR_ADDRESS_MISMATCH, /* address contradicts the immediate */
 	SDR_BEYOND_END,	      /* contradicts the length of the message */
 	SDR_LATE,	      /* for a message that is gone: the null key */
 	SDR_NOT_POSTED,	      /* for a message that never was */
 	SDR_BAD_CONTROL,
-	SDR_BAD_NONCE,	      /* control packet for or from another connection */
+	SDR_BAD_NONCE, /* control packet for or from another connection */
 };
 
 enum sdr_counter {
@@ -53,13 +54,14 @@ struct sdr_slot {
 	uint64_t message;	  /* [open] k */
 	const struct sp_mem *mem; /* [open] */
 	uint64_t offset, posted;  /* [open] where in mem, how many bytes */
-	uint64_t *claim;	  /* [fixed] a bit per packet; words [shared]: who sets it may write the packet's bytes */
-	uint64_t *done;		  /* [fixed] the same, set once the bytes are there; with one worker it is `claim` */
-	uint64_t *chunk;	  /* [fixed] a bit per chunk; words [shared]: who sets it publishes it to the host */
-	uint32_t index;		  /* [fixed] */
-	uint32_t generation;	  /* [open] */
-	/* [shared]: SDR_FIXED | length once that is known, before it the furthest end of a packet accepted. One word, so
-	 * that "may this packet still be accepted" and "may the length still become this" are decided in one order. */
+	uint64_t *claim;     /* [fixed] a bit per packet; words [shared]: who sets it may write the packet's bytes */
+	uint64_t *done;	     /* [fixed] the same, set once the bytes are there; with one worker it is `claim` */
+	uint64_t *chunk;     /* [fixed] a bit per chunk; words [shared]: who sets it publishes it to the host */
+	uint32_t index;	     /* [fixed] */
+	uint32_t generation; /* [open] */
+	/* [shared]: SDR_FIXED | length once that is known, before it the furthest end of a packet accepted. One word,
+	 * so that "may this packet still be accepted" and "may the length still become this" are decided in one order.
+	 */
 	uint64_t extent __attribute__((aligned(64)));
 	uint64_t packets, duplicates, chunks; /* [shared] chunks: bits set in `chunk`, counted after publication */
 	uint64_t immediate;		      /* [shared] value, mask << 32 */
@@ -85,7 +87,8 @@ struct sdr_record {
 	uint64_t length, packets, duplicates, immediate;
 };
 
-#define SDR_NONE UINT32_MAX
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define SDR_NONE    UINT32_MAX
 
 /* A piece of a message to send. */
 struct sdr_segment {
@@ -100,7 +103,7 @@ struct sdr_send {
 	uint64_t length, segments;
 	uint32_t immediate;
 	bool ended, listed;
-	uint32_t head, tail;	   /* segments */
+	uint32_t head, tail;	 /* segments */
 	uint32_t previous, next; /* messages that have segments, by k */
 };
 
@@ -112,7 +115,7 @@ struct sdr {
 	struct sp_sdr_split split;
 	uint8_t id_shift; /* 32 - id bits */
 	uint32_t offset_mask, slots;
-	uint64_t max_bytes; /* M */
+	uint64_t max_bytes;	 /* M */
 	uint16_t *generation_of; /* QP index -> generation */
 	struct sdr_slot *slot;
 	const struct sp_mem *area;
@@ -129,9 +132,9 @@ struct sdr {
 
 	/* receives, [home] */
 	struct sdr_post *post;
-	uint64_t posts;	     /* entries of post */
-	uint64_t next_post;  /* k of the next receive */
-	uint64_t next_open;  /* k of the next to open, where opening goes in order (control credit) */
+	uint64_t posts;	    /* entries of post */
+	uint64_t next_post; /* k of the next receive */
+	uint64_t next_open; /* k of the next to open, where opening goes in order (control credit) */
 	struct sdr_record *record;
 	uint64_t *record_chunks; /* bitmaps of finished messages, only where they are kept */
 	uint64_t records;
@@ -160,7 +163,7 @@ struct sdr {
 };
 
 #define SDR_LINE(s, kind, index, field)                                                                                \
-	((s)->layout.kind + (uint64_t)(index) * 64 + offsetof(struct sp_sdr_##kind##_status, field))
+	((s)->layout.kind + (uint64_t)(index)*64 + offsetof(struct sp_sdr_##kind##_status, field))
 #define SDR_CONNECTION(s, field) ((s)->layout.connection + offsetof(struct sp_sdr_connection, field))
 
 static inline void sdr_tell(struct sp_ctx *c, const struct sdr *s, uint64_t offset, uint64_t value)
@@ -177,8 +180,8 @@ static inline void sdr_raise(uint64_t *p, uint64_t value)
 		;
 }
 
-/* The latest message opened in a slot with that generation, into *k; false: there was none. [home]'s `opened` is read by
- * other workers here: an old value makes a packet late that came too early, nothing else. */
+/* The latest message opened in a slot with that generation, into *k; false: there was none. [home]'s `opened` is read
+ * by other workers here: an old value makes a packet late that came too early, nothing else. */
 static inline bool sdr_latest(const struct sdr *s, const struct sdr_slot *slot, uint32_t generation, uint64_t *k)
 {
 	uint64_t opened = __atomic_load_n(&slot->opened, __ATOMIC_RELAXED);
@@ -189,6 +192,11 @@ static inline bool sdr_latest(const struct sdr *s, const struct sdr_slot *slot, 
 	opened -= (opened - generation) % s->generations;
 	*k = opened * s->slots + slot->index;
 	return true;
+}
+
+static inline uint64_t sdr_key(const struct sdr_slot *slot)
+{
+	return SP_SLOT_KEY(slot->index, slot->generation);
 }
 
 static inline uint64_t sdr_length(const struct sdr_slot *slot)
@@ -202,13 +210,16 @@ static inline uint64_t sdr_length(const struct sdr_slot *slot)
 /* sdr_receive.c */
 uint64_t sdr_classify(struct sp_ctx *c, struct sp_packet *p);
 uint32_t sdr_miss(struct sp_ctx *c, struct sp_packet *p);
-uint32_t sdr_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *packet, unsigned n);
 void sdr_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end end);
 int sdr_post(struct sp_ctx *c, const struct sp_command *command);
 int sdr_complete(struct sp_ctx *c, const struct sp_command *command);
-int sdr_packets(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result);
 void sdr_open_due(struct sp_ctx *c); /* opens what is posted, in order, and grants it to the peer */
 void sdr_receive_detach(struct sp_ctx *c);
+bool sdr_roll(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot); /* on to the next message, if it may */
+
+/* sdr_place.c */
+uint32_t sdr_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *packet, unsigned n);
+int sdr_packets(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result);
 extern const struct sp_export sdr_exports;
 
 /* sdr_send.c */

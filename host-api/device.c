@@ -112,12 +112,21 @@ sp_time sp_next_deadline(struct sp_dev *dev)
 	return dev->ops->next_deadline(dev);
 }
 
+/* Picoseconds wrap after 213 days: counted from the start of the process, not of the machine. */
+static struct timespec origin;
+
+__attribute__((constructor)) static void set_origin(void)
+{
+	clock_gettime(CLOCK_MONOTONIC, &origin);
+}
+
 sp_time sp_clock(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (sp_time)t.tv_sec * SP_SEC + (sp_time)t.tv_nsec * SP_NS;
+	return (sp_time)(t.tv_sec - origin.tv_sec) * SP_SEC +
+	       (sp_time)(t.tv_nsec - origin.tv_nsec + 1000000000) * SP_NS;
 }
 
 void sp_dev_close(struct sp_dev *dev)

@@ -42,9 +42,10 @@ int sdr_context_destroy(struct sdr_context *context)
 	return 0;
 }
 
-/* ---- QP: made of defaults, settings, the NIC's context ------------------------------------------------------------- */
+/* ---- QP: made of defaults, settings, the NIC's context -------------------------------------------------------------
+ */
 static __attribute__((format(printf, 3, 4))) int sdr_refuse(struct sp_error *error, const char *key, const char *format,
-							     ...)
+							    ...)
 {
 	va_list args;
 
@@ -267,7 +268,8 @@ int sdr_qp_destroy(struct sdr_qp *qp)
 	return rc == -ENODEV || rc == -ENOENT ? 0 : rc; /* a NIC that has gone has let go of it too */
 }
 
-/* ---- connection ---------------------------------------------------------------------------------------------------- */
+/* ---- connection ----------------------------------------------------------------------------------------------------
+ */
 int sdr_qp_info_get(struct sdr_qp *qp, struct sdr_qp_info *info)
 {
 	*info = qp->info;
@@ -378,13 +380,15 @@ int sdr_qp_check(struct sdr_qp *qp)
 			break;
 		if (e.type == SP_EVENT_CLOSED)
 			qp->error = -ECONNRESET;
-		else if (e.type == SP_EVENT_RESULT && e.status < 0)
+		else if (e.type == SP_EVENT_RESULT && e.status < 0 &&
+			 !(e.op == SP_CMD_COMPLETE && e.status == -ENOENT)) /* it had timed out just before */
 			qp->error = -EIO;
 	}
 	return qp->error;
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------------------------------
+ */
 int sdr_mr_alloc(struct sdr_context *context, uint64_t len, struct sp_mr **mr)
 {
 	return sp_mr_alloc(context->dev, len, mr);
@@ -407,7 +411,8 @@ int sdr_mr_check(const struct sdr_qp *qp, const struct sp_mr *mr, uint64_t offse
 	return offset <= mr->len && len <= mr->len - offset ? 0 : -EFAULT;
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------------------- */
+/* ---- waiting -------------------------------------------------------------------------------------------------------
+ */
 int sdr_wait_until(struct sdr_qp *qp, int (*poll)(void *arg), void *arg, sp_time timeout)
 {
 	const sp_time start = sp_clock(), until = timeout < SP_NEVER - start ? start + timeout : SP_NEVER;

@@ -46,7 +46,7 @@ struct sdr_qp {
 };
 
 #define SDR_AREA_LINE(qp, kind, index, field)                                                                          \
-	((qp)->layout.kind + (uint64_t)(index) * 64 + offsetof(struct sp_sdr_##kind##_status, field))
+	((qp)->layout.kind + (uint64_t)(index)*64 + offsetof(struct sp_sdr_##kind##_status, field))
 
 static inline uint64_t sdr_area_read(const struct sdr_qp *qp, uint64_t offset)
 {

@@ -135,9 +135,8 @@ int sdr_recv_complete(struct sdr_recv *recv)
 	struct sdr_qp *qp = recv->qp;
 	int rc;
 
-	if (recv->phase == SDR_RECV_POSTED) {
-		const struct sp_command command = {
-			.op = SP_CMD_COMPLETE, .context = qp->id, .cookie = recv->message};
+	if (recv->phase == SDR_RECV_POSTED && SDR_RECV_LINE(recv, released) != recv->message + 1) {
+		const struct sp_command command = {.op = SP_CMD_COMPLETE, .context = qp->id, .cookie = recv->message};
 
 		rc = sdr_qp_check(qp);
 		if (rc)
@@ -155,7 +154,8 @@ int sdr_recv_complete(struct sdr_recv *recv)
 	return rc ? rc : -EAGAIN;
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------------------- */
+/* ---- waiting -------------------------------------------------------------------------------------------------------
+ */
 struct sdr_recv_waiter {
 	struct sdr_recv *recv;
 	uint64_t *seen; /* NULL: all chunks */

@@ -24,8 +24,7 @@ static int sdr_send_ready(struct sdr_qp *qp)
 /* The NIC's segments are counted here, so that it never has to refuse one. */
 static bool sdr_send_full(const struct sdr_qp *qp)
 {
-	const uint64_t done =
-		sdr_area_read(qp, qp->layout.connection + offsetof(struct sp_sdr_connection, segments));
+	const uint64_t done = sdr_area_read(qp, qp->layout.connection + offsetof(struct sp_sdr_connection, segments));
 
 	return qp->segments_issued - done >= qp->segments;
 }
@@ -115,8 +114,7 @@ int sdr_send_stream_continue(struct sdr_send *send, struct sp_mr *mr, uint64_t o
 
 int sdr_send_stream_end(struct sdr_send *send)
 {
-	const struct sp_command command = {
-		.op = SP_SDR_CMD_END, .context = send->qp->id, .cookie = send->message};
+	const struct sp_command command = {.op = SP_SDR_CMD_END, .context = send->qp->id, .cookie = send->message};
 	int rc = sdr_send_ready(send->qp);
 
 	if (rc)

@@ -5,8 +5,8 @@
 
 #include "match.h"
 
-#define QP_FIRST 2u /* 0 and 1 are the subnet and service managers' (IBTA volume 1, 3.2.2) */
-#define QP_LAST 0xFFFFFEu /* 0xFFFFFF means multicast */
+#define QP_FIRST 2u	   /* 0 and 1 are the subnet and service managers' (IBTA volume 1, 3.2.2) */
+#define QP_LAST	 0xFFFFFEu /* 0xFFFFFF means multicast */
 
 int sp_qp_table_create(struct sp_qp_table **table)
 {
@@ -69,7 +69,8 @@ int sp_qp_table_claim(struct sp_qp_table *t, uint32_t first, uint32_t count, uin
 	}
 	if (count > SP_MAX_QPS - t->claimed)
 		return -ENOSPC;
-	/* Memory before the first publication, so that nothing must be taken back. Pages made in vain stay: harmless. */
+	/* Memory before the first publication, so that nothing must be taken back. Pages made in vain stay: harmless.
+	 */
 	uint32_t last = (first + count - 1) >> SP_QP_PAGE_BITS;
 	for (uint32_t p = first >> SP_QP_PAGE_BITS; p <= last; p++)
 		if (page_make(t, p))

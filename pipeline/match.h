@@ -64,13 +64,15 @@ static inline const struct sp_qp *sp_qp_table_find(const struct sp_qp_table *tab
 }
 
 /*
- * Filter rules: pcap-filter(7) expressions, compiled by libpcap, translated and JIT-compiled by DPDK's BPF library;
- * interpreted by libpcap where there is no JIT, or where DPDK's library is not up to the program (see rule.c).
- * Creation is a control call, after EAL's initialisation; host names in the expression are looked up, which may block.
+ * Filter rules: pcap-filter(7) expressions, compiled by libpcap, translated to eBPF and JIT-compiled by DPDK's BPF
+ * library; interpreted by libpcap where there is no JIT, or where DPDK's library is not up to the program (see rule.c).
+ * Creation is a control call (libpcap's compiler has been safe for threads only since 1.8); host names in the expression
+ * are looked up, which may block.
  */
 #define SP_RULE_EXPRESSION_MAX 4096 /* bytes */
 struct sp_rule;
-/* -EINVAL: not a filter expression, too long, or empty (text in error, key "filter"; error may be NULL), -ENOMEM. */
+/* -EINVAL: not a filter expression, too long, empty, or about more than the packet (text in error, key "filter"; error
+ * may be NULL), -ENOMEM. */
 int sp_rule_create(const char *expression, struct sp_context *context, struct sp_rule **rule, struct sp_error *error);
 void sp_rule_destroy(struct sp_rule *rule); /* NULL is fine; no worker may use it any more */
 bool sp_rule_matches(const struct sp_rule *rule, struct rte_mbuf *packet); /* linear packets only; any thread */

@@ -101,7 +101,7 @@ int sp_messages_create(struct sp_context *c, uint32_t limit, sp_time idle)
 		t->entry[i].next = i + 2 <= limit ? i + 2 : 0;
 	}
 	if (c->handler->messages == SP_MESSAGES_HASHED) {
-		while (buckets < limit / 4)
+		while (buckets < limit / 2) /* two entries in a bucket of 15 on the average: it hardly ever overflows */
 			buckets *= 2;
 		t->bucket = sp_context_alloc(c, sizeof(*t->bucket) * (size_t)buckets);
 		if (!t->bucket)

@@ -175,15 +175,14 @@ struct rte_mempool *sp_registry_port_pool(uint16_t ethdev, uint32_t room, uint32
 
 	/* 2048 bytes fit two frames of 1500 into 4 KiB pages' worth of cache sets; larger frames get what they need. */
 	room = RTE_ALIGN(RTE_MAX(room, 2048u), 64u);
-	snprintf(name, sizeof(name), "sp-%u-%u", ethdev, room);
+	count = rte_align32pow2(count + 4 * CACHE) - 1;
+	/* Never freed: somebody may still hold buffers of a pool that has become too small. */
+	snprintf(name, sizeof(name), "sp-%u-%u-%u", ethdev, room, count);
 	pthread_mutex_lock(&lock);
 	p = rte_mempool_lookup(name);
-	if (!p || p->size < count + SP_BURST) {
-		if (p)
-			rte_mempool_free(p);
-		p = rte_pktmbuf_pool_create(name, rte_align32pow2(count + 4 * CACHE) - 1, CACHE, 0,
-					    (uint16_t)(RTE_PKTMBUF_HEADROOM + room), SOCKET_ID_ANY);
-	}
+	if (!p)
+		p = rte_pktmbuf_pool_create(name, count, CACHE, 0, (uint16_t)(RTE_PKTMBUF_HEADROOM + room),
+					    SOCKET_ID_ANY);
 	pthread_mutex_unlock(&lock);
 	return p;
 }

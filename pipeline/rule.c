@@ -6,6 +6,8 @@
  * rte_bpf_convert() was turned down for the translation: up to DPDK 25 it indexes by A where classic BPF indexes by X,
  * so that `udp port 53` looks in the wrong place. Ours also goes around what is wrong below it (DPDK 22.11):
  *  - the JIT truncates an immediate operand of JSET that fits into a byte: always a register here;
+ *  - the JIT gets jumps backward by 127 or 128 bytes wrong, and a second exit jumps back to the first: there is one
+ *    exit, at the end;
  *  - rte_pktmbuf_read() adds offset and length in 32 bits, so an offset just below 2^32, such as udp[udp[4:2] - 12:4]
  *    makes of a short length, passes its check and reads out of bounds: offsets are bounded before;
  *  - the verifier follows every path through the program, and twenty terms like `host A and port P` joined by `or` keep
@@ -20,6 +22,7 @@
 #include <string.h>
 
 #include <rte_bpf.h>
+#include <rte_log.h>
 #include <rte_mbuf.h>
 
 #include "../host-api/spindle.h"
@@ -27,7 +30,7 @@
 
 #define SNAPLEN	     262144	/* what a program returns for a match; any number but 0 */
 #define OFFSET_MAX   0x3FFFFFFF /* no packet is that long, and twice that does not wrap */
-#define VERIFIER_MAX 100000u	/* instructions that the verifier may have to visit: some 10 ms */
+#define VERIFIER_MAX 4000000u	/* instructions that the verifier may have to visit: some 0.1 s */
 
 struct sp_rule {
 	uint64_t (*run)(void *mbuf); /* machine code, or NULL */
@@ -47,14 +50,15 @@ enum {
 	T = EBPF_REG_8,
 	FRAME = EBPF_REG_10
 };
-#define GROWTH	 6 /* eBPF instructions that one classic instruction becomes at most */
-#define PROLOGUE 3
+#define GROWTH 6 /* eBPF instructions that one classic instruction becomes at most */
+#define FRINGE 4 /* and those before the first and after the last */
 
 struct translation {
 	struct ebpf_insn *insn;
 	uint32_t *target; /* of a jump: the classic instruction it goes to; else NONE */
 	uint32_t *at;	  /* where each classic instruction begins */
 	uint32_t count;
+	uint32_t end; /* what stands for the exit among the targets: one past the last classic instruction */
 };
 #define NONE UINT32_MAX
 
@@ -84,10 +88,10 @@ static void emit_jump(struct translation *t, unsigned op, unsigned source, uint3
 	t->target[t->count - 1] = target;
 }
 
-static void emit_return(struct translation *t, uint32_t k)
+/* By way of the only exit, which stands last. */
+static void emit_return(struct translation *t)
 {
-	emit_constant(t, A, k);
-	emit(t, BPF_JMP | EBPF_EXIT, 0, 0, 0, 0);
+	emit_jump(t, BPF_JA, 0, 0, t->end);
 }
 
 static int16_t scratch(uint32_t k)
@@ -110,7 +114,8 @@ static bool load(struct translation *t, const struct bpf_insn *i)
 		return i->k < BPF_MEMWORDS;
 	case BPF_IND:
 		emit(t, BPF_JMP | EBPF_JLE | BPF_K, X, 0, 2, OFFSET_MAX);
-		emit_return(t, 0);
+		emit_constant(t, A, 0);
+		emit_return(t);
 		emit(t, BPF_LD | BPF_IND | BPF_SIZE(i->code), A, X, 0, i->k);
 		return i->k <= OFFSET_MAX;
 	case BPF_ABS:
@@ -151,8 +156,8 @@ static bool arithmetic(struct translation *t, const struct bpf_insn *i)
 	case BPF_XOR:
 		break;
 	case BPF_NEG:
-		by_x = false;
-		break;
+		emit(t, BPF_ALU | BPF_NEG, A, 0, 0, 0);
+		return true;
 	default:
 		return false;
 	}
@@ -198,9 +203,8 @@ static bool translate_one(struct translation *t, const struct bpf_insn *i, uint3
 		return jump(t, i, next);
 	case BPF_RET:
 		if (BPF_RVAL(i->code) == BPF_K)
-			emit_return(t, i->k);
-		else
-			emit(t, BPF_JMP | EBPF_EXIT, 0, 0, 0, 0);
+			emit_constant(t, A, i->k);
+		emit_return(t);
 		return true;
 	default:
 		if (BPF_MISCOP(i->code) == BPF_TAX)
@@ -214,6 +218,7 @@ static bool translate_one(struct translation *t, const struct bpf_insn *i, uint3
 /* False: DPDK cannot run this program. */
 static bool translate(struct translation *t, const struct bpf_program *program)
 {
+	t->end = program->bf_len;
 	emit_constant(t, A, 0);
 	emit_constant(t, X, 0);
 	emit_move(t, PACKET, ARGUMENT);
@@ -222,10 +227,12 @@ static bool translate(struct translation *t, const struct bpf_program *program)
 		if (!translate_one(t, &program->bf_insns[i], i + 1))
 			return false;
 	}
+	t->at[t->end] = t->count;
+	emit(t, BPF_JMP | EBPF_EXIT, 0, 0, 0, 0);
 	for (uint32_t i = 0; i < t->count; i++) {
 		if (t->target[i] == NONE)
 			continue;
-		if (t->target[i] >= program->bf_len)
+		if (t->target[i] > t->end)
 			return false;
 		uint32_t distance = t->at[t->target[i]] - i - 1; /* forward only */
 		if (distance > INT16_MAX)
@@ -256,7 +263,7 @@ static uint32_t paths(const struct translation *t, uint32_t *visits)
 /* Machine code for the rule, if it can be had. */
 static void compile(struct sp_rule *rule)
 {
-	size_t most = (size_t)rule->program.bf_len * GROWTH + PROLOGUE;
+	size_t most = (size_t)rule->program.bf_len * GROWTH + FRINGE;
 	struct translation t = {.insn = calloc(most, sizeof(*t.insn)),
 				.target = calloc(most, sizeof(*t.target)),
 				.at = calloc(most, sizeof(*t.at))};
@@ -266,6 +273,8 @@ static void compile(struct sp_rule *rule)
 	struct rte_bpf_prm prm = {.ins = t.insn,
 				  .nb_ins = t.count,
 				  .prog_arg = {.type = RTE_BPF_ARG_PTR_MBUF, .size = sizeof(struct rte_mbuf)}};
+	/* What it refuses is no error here, and a library does not print. */
+	rte_log_set_level_pattern("lib.bpf", RTE_LOG_EMERG);
 	rule->bpf = rte_bpf_load(&prm);
 	if (rule->bpf && !rte_bpf_get_jit(rule->bpf, &jit))
 		rule->run = jit.func;
@@ -284,6 +293,17 @@ static int fail(struct sp_error *error, int err, const char *text)
 		snprintf(error->text, sizeof(error->text), "%s", text);
 	}
 	return err;
+}
+
+/* Such offsets are either nonsense or Linux's way to ask for what is no part of the packet: `inbound`, `ifindex 1`. */
+static bool outside(const struct bpf_program *program)
+{
+	for (uint32_t i = 0; i < program->bf_len; i++) {
+		const struct bpf_insn *insn = &program->bf_insns[i];
+		if (BPF_CLASS(insn->code) == BPF_LD && BPF_MODE(insn->code) == BPF_ABS && insn->k > OFFSET_MAX)
+			return true;
+	}
+	return false;
 }
 
 int sp_rule_create(const char *expression, struct sp_context *context, struct sp_rule **rule, struct sp_error *error)
@@ -308,6 +328,12 @@ int sp_rule_create(const char *expression, struct sp_context *context, struct sp
 		return -EINVAL;
 	}
 	pcap_close(pcap);
+	if (outside(&r->program)) {
+		pcap_freecode(&r->program);
+		free(r);
+		return fail(error, -EINVAL,
+			    "the expression asks for what is not in the packet (inbound, ifindex, ...)");
+	}
 	compile(r);
 	r->context = context;
 	*rule = r;

@@ -65,7 +65,7 @@ static void run_call(struct sp_worker *w, struct sp_call *call)
 static unsigned from_exception(struct sp_worker *w)
 {
 	struct rte_mbuf *packet[SP_BURST];
-	unsigned n = sp_port_receive(&w->nic->exception, 0, packet, w->now);
+	unsigned n = sp_port_receive(&w->nic->exception, w->index, packet, w->now);
 
 	for (unsigned i = 0; i < n; i++)
 		if (sp_transmit_packet(w, 0, packet[i]))
@@ -116,12 +116,10 @@ unsigned sp_nic_poll(struct sp_nic *nic, uint16_t index, sp_time now)
 		done += sweep(w);
 	if (unlikely(w->dead))
 		sp_messages_reclaim(w);
-	if (index == 0) {
-		if (now >= sp_neighbours_deadline(nic->neighbours))
-			sp_neighbours_tick(w, now);
-		if (nic->has_exception)
-			done += from_exception(w);
-	}
+	if (index == 0 && now >= sp_neighbours_deadline(nic->neighbours))
+		sp_neighbours_tick(w, now);
+	if (unlikely(nic->has_exception))
+		done += from_exception(w);
 	sp_transmit_flush(w);
 	w->polls++;
 	w->busy_polls += done != 0;

@@ -189,6 +189,20 @@ def _(run):
     equal(messages[10]["chunk_bitmap"], "00000000")
 
 
+@rule("a repeat that tells the end which the first copy did not tell completes the message, on one worker and on two")
+def _(run):
+    sdr = p.Sdr(mtu=256, chunk=1024, max_bytes=8192)
+    data = bytes(i % 255 + 1 for i in range(6 * 256))
+    frames = [sdr.write(0, i, data[i * 256:(i + 1) * 256], sport=0xC000 + i) for i in range(6)]
+    frames.append(sdr.write(0, 5, data[5 * 256:], se=True, sport=0xC000 + 5))
+    for workers in (1, 2):
+        config = NIC + "workers = %d\n" % workers + sdr.ini()
+        before, after = (run.replay(config, part, post={"sdr0": 1}).report["contexts"]["sdr0"]["messages"][0]
+                         for part in (frames[:6], frames))
+        equal((before["chunk_bitmap"], before["complete"]), ("10000000", False))
+        equal((after["chunk_bitmap"], after["complete"], after["packets"], after["duplicates"]), ("11", True, 6, 1))
+
+
 @rule("sdr with PSNs of any order, gaps and repeats places every packet")
 def _(run):
     sdr = p.Sdr()

@@ -240,6 +240,17 @@ static uint64_t run(uint64_t seed, double loss, double duplicate, uint64_t *lost
 	return hash;
 }
 
+static void packets_that_arrive_at_the_same_time_come_in_the_order_of_sending(void)
+{
+	struct sp_link *link = open_link((struct sp_link_config){.direction[0] = {.delay = SP_US}});
+
+	for (uint32_t k = 0; k < 100; k++)
+		CU_ASSERT_EQUAL(send_at(link, 0, frame(64, k, 1), 0), 1);
+	for (uint32_t k = 0; k < 100; k++)
+		CU_ASSERT_EQUAL(receive_at(link, 1, SP_US), (int)k);
+	sp_link_destroy(link);
+}
+
 static void the_same_seed_gives_the_same_packets_at_the_same_times(void)
 {
 	uint64_t first = run(1, 0.1, 0.1, NULL);
@@ -366,6 +377,7 @@ SUITE("link", TEST(a_frame_arrives_after_its_time_on_the_wire_and_the_delay),
       TEST(frames_queue_behind_each_other_without_rounding_errors_adding_up),
       TEST(the_sender_is_held_back_while_its_queue_is_full_and_told_until_when), TEST(loss_is_as_likely_as_asked_for),
       TEST(a_duplicate_has_the_same_bytes_in_a_buffer_of_its_own), TEST(a_reordered_packet_is_overtaken),
+      TEST(packets_that_arrive_at_the_same_time_come_in_the_order_of_sending),
       TEST(the_same_seed_gives_the_same_packets_at_the_same_times),
       TEST(what_is_lost_does_not_depend_on_the_other_probabilities), TEST(the_two_directions_lose_independently),
       TEST(a_flow_stays_on_its_queue_and_flows_spread_over_all_queues),

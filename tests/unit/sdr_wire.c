@@ -60,9 +60,9 @@ static void fragments_rebuild_the_user_immediate(void)
 
 static void bad_splits_are_refused(void)
 {
-	static const char *const bad[] = {"",	     "10",	"10+18",    "10+18+5", "10+18+4+0", "10+19+3", "0+8+24",
-					  "10 +18+4", "-1+29+4", "10+18+4 ", "a+b+c",   "33+0+0",    "4294967306+18+4",
-					  "+18+4",    "10++22"};
+	static const char *const bad[] = {"",	     "10",     "10+18",		  "10+18+5", "10+18+4+0",
+					  "10+19+3", "0+8+24", "10 +18+4",	  "-1+29+4", "10+18+4 ",
+					  "a+b+c",   "33+0+0", "4294967306+18+4", "+18+4",   "10++22"};
 	static const char *const good[] = {"10+18+4", "8+22+2", "0+32+0", "32+0+0", "16+0+16", "1+30+1", "12+12+8"};
 	struct sp_sdr_split s = {0};
 

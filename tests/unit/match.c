@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whose a packet is: the QP table, and filter rules against what libpcap itself says. */
+#include "../../pipeline/rule.c" /* for the translation, which random programs reach better than expressions do */
+#include "captures.h"
+#include "suite.h"
+
+#include <pthread.h>
+#include <time.h>
+
+
+/* Contexts are opaque here: any two addresses will do. */
+static char owner_bytes[4];
+#define OWNER(i) ((struct sp_context *)&owner_bytes[i])
+
+static struct sp_qp_table *table_new(void)
+{
+	struct sp_qp_table *t = NULL;
+	CU_ASSERT_EQUAL_FATAL(sp_qp_table_create(&t), 0);
+	return t;
+}
+
+static bool is(struct sp_qp_table *t, uint32_t qpn, struct sp_context *context, unsigned index)
+{
+	const struct sp_qp *qp = sp_qp_table_find(t, qpn);
+	return context ? qp && qp->context == context && qp->index == index : !qp;
+}
+
+static void qp_numbers_0_1_and_ffffff_are_refused(void)
+{
+	struct sp_qp_table *t = table_new();
+	struct sp_context *other = NULL;
+	static const struct {
+		uint32_t first, count;
+		int expect;
+	} claims[] = {
+		{0, 1, -EINVAL},	{1, 1, -EINVAL},	  {0, 3, -EINVAL},	    {1, 2, -EINVAL},
+		{0xFFFFFF, 1, -EINVAL}, {0xFFFFFE, 2, -EINVAL},	  {0x1000000, 1, -EINVAL},  {UINT32_MAX, 1, -EINVAL},
+		{100, 0, -EINVAL},	{0xFFFF00, 256, -EINVAL}, {2, UINT32_MAX, -EINVAL}, {2, 0xFFFFFE, -EINVAL},
+		{2, 1, 0},		{0xFFFFFE, 1, 0},
+	};
+	for (size_t i = 0; i < sizeof(claims) / sizeof(*claims); i++)
+		CU_ASSERT_EQUAL(sp_qp_table_claim(t, claims[i].first, claims[i].count, 0, OWNER(0), &other),
+				claims[i].expect);
+	CU_ASSERT_PTR_NULL(other);
+	static const uint32_t nobodys[] = {0, 1, 3, 0xFFFFFD, 0xFFFFFF, 0x1000000, 0x1000002, UINT32_MAX};
+	for (size_t i = 0; i < sizeof(nobodys) / sizeof(*nobodys); i++)
+		CU_ASSERT_PTR_NULL(sp_qp_table_find(t, nobodys[i]));
+	CU_ASSERT_TRUE(is(t, 2, OWNER(0), 0));
+	CU_ASSERT_TRUE(is(t, 0xFFFFFE, OWNER(0), 0));
+	sp_qp_table_destroy(t);
+}
+
+static void qp_lookup_finds_exactly_the_claimed_range(void)
+{
+	struct sp_qp_table *t = table_new();
+	/* over a border between pages, and one far away */
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 4090, 20, 7, OWNER(0), NULL), 0);
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 4110, 1, 0, OWNER(1), NULL), 0);
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 0xABCDEF, 1, 65535, OWNER(1), NULL), 0);
+	for (uint32_t q = 0; q < 70000; q++)
+		if (!is(t, q, q >= 4090 && q < 4110 ? OWNER(0) : q == 4110 ? OWNER(1) : NULL, q == 4110 ? 0 : q - 4083))
+			CU_FAIL("a wrong owner or index");
+	CU_ASSERT_TRUE(is(t, 0xABCDEF, OWNER(1), 65535));
+	CU_ASSERT_PTR_NULL(sp_qp_table_find(t, 0xABCDEE));
+	sp_qp_table_destroy(t);
+}
+
+static void overlapping_claim_changes_nothing_and_names_the_owner(void)
+{
+	struct sp_qp_table *t = table_new();
+	struct sp_context *other = NULL;
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 1000, 10, 0, OWNER(0), NULL), 0);
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 990, 11, 0, OWNER(1), &other), -EADDRINUSE);
+	CU_ASSERT_PTR_EQUAL(other, OWNER(0));
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 1009, 5, 0, OWNER(1), NULL), -EADDRINUSE);
+	for (uint32_t q = 980; q < 1020; q++)
+		CU_ASSERT_TRUE(is(t, q, q >= 1000 && q < 1010 ? OWNER(0) : NULL, q - 1000));
+	sp_qp_table_destroy(t);
+}
+
+static void indexes_beyond_16_bits_are_refused(void)
+{
+	struct sp_qp_table *t = table_new();
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 1000, 2, 0xFFFF, OWNER(0), NULL), -EINVAL);
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 1000, 65537, 0, OWNER(0), NULL), -EINVAL);
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 1000, 65536, 0, OWNER(0), NULL), 0);
+	CU_ASSERT_TRUE(is(t, 1000 + 65535, OWNER(0), 65535));
+	sp_qp_table_destroy(t);
+}
+
+static void release_frees_all_of_one_context_and_only_those(void)
+{
+	struct sp_qp_table *t = table_new();
+	uint32_t control;
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 5000, 5000, 0, OWNER(0), NULL), 0);
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 10000, 10, 0, OWNER(1), NULL), 0);
+	CU_ASSERT_EQUAL(sp_qp_table_claim_any(t, 0xFFFF, OWNER(0), &control), 0);
+	sp_qp_table_release(t, OWNER(0));
+	for (uint32_t q = 4990; q < 10020; q++)
+		if (!is(t, q, q >= 10000 && q < 10010 ? OWNER(1) : NULL, q - 10000))
+			CU_FAIL("after release");
+	CU_ASSERT_PTR_NULL(sp_qp_table_find(t, control));
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 5000, 10, 3, OWNER(1), NULL), 0);
+	CU_ASSERT_TRUE(is(t, 5009, OWNER(1), 12));
+	sp_qp_table_destroy(t);
+}
+
+static void at_most_sp_max_qps_are_claimed(void)
+{
+	struct sp_qp_table *t = table_new();
+	uint32_t qpn;
+	for (uint32_t i = 0; i < SP_MAX_QPS / 65536; i++)
+		CU_ASSERT_EQUAL(sp_qp_table_claim(t, 65536 * (i + 1), 65536, 0, OWNER(i & 1), NULL), 0);
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 10, 1, 0, OWNER(2), NULL), -ENOSPC);
+	CU_ASSERT_EQUAL(sp_qp_table_claim_any(t, 0, OWNER(2), &qpn), -ENOSPC);
+	CU_ASSERT_PTR_NULL(sp_qp_table_find(t, 10));
+	sp_qp_table_release(t, OWNER(0));
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 10, 1, 0, OWNER(2), NULL), 0);
+	sp_qp_table_destroy(t);
+}
+
+static void control_numbers_go_upward_and_come_back_last(void)
+{
+	struct sp_qp_table *t = table_new();
+	uint32_t a, b, c;
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, SP_QP_CONTROL_FIRST + 1, 2, 0, OWNER(1), NULL), 0);
+	CU_ASSERT_EQUAL(sp_qp_table_claim_any(t, 0xFFFF, OWNER(0), &a), 0);
+	CU_ASSERT_EQUAL(a, SP_QP_CONTROL_FIRST);
+	CU_ASSERT_EQUAL(sp_qp_table_claim_any(t, 0xFFFF, OWNER(0), &b), 0);
+	CU_ASSERT_EQUAL(b, SP_QP_CONTROL_FIRST + 3);
+	CU_ASSERT_TRUE(is(t, b, OWNER(0), 0xFFFF));
+	sp_qp_table_release(t, OWNER(0));
+	CU_ASSERT_EQUAL(sp_qp_table_claim_any(t, 0xFFFF, OWNER(0), &c), 0);
+	CU_ASSERT_EQUAL(c, SP_QP_CONTROL_FIRST + 4);
+	t->control_next = 0xFFFFFE; /* the last, then round to the first again */
+	CU_ASSERT_EQUAL(sp_qp_table_claim_any(t, 0xFFFF, OWNER(0), &a), 0);
+	CU_ASSERT_EQUAL(sp_qp_table_claim_any(t, 0xFFFF, OWNER(0), &b), 0);
+	CU_ASSERT_EQUAL(a, 0xFFFFFE);
+	CU_ASSERT_EQUAL(b, SP_QP_CONTROL_FIRST);
+	sp_qp_table_destroy(t);
+}
+
+static _Atomic bool stop;
+
+static void *looker(void *arg)
+{
+	struct sp_qp_table *t = arg;
+	uintptr_t wrong = 0;
+	while (!atomic_load_explicit(&stop, memory_order_relaxed))
+		for (uint32_t q = 8000; q < 8400; q++) {
+			const struct sp_qp *qp = sp_qp_table_find(t, q);
+			wrong += qp && (qp->context != OWNER(0) || qp->index != q - 8000);
+		}
+	return (void *)wrong;
+}
+
+static void lookup_beside_claim_and_release_sees_whole_entries(void)
+{
+	struct sp_qp_table *t = table_new();
+	pthread_t thread;
+	void *wrong;
+	stop = false;
+	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, looker, t), 0);
+	for (unsigned i = 0; i < 300; i++) {
+		CU_ASSERT_EQUAL(sp_qp_table_claim(t, 8000, 400, 0, OWNER(0), NULL), 0);
+		sp_qp_table_release(t, OWNER(0));
+		if (i == 150) { /* a page made while others look */
+			CU_ASSERT_EQUAL(sp_qp_table_claim(t, 0x100000, 1, 0, OWNER(1), NULL), 0);
+		}
+		/* The contract: numbers are claimed anew once the workers have passed by. Same values, so none here. */
+	}
+	stop = true;
+	pthread_join(thread, &wrong);
+	CU_ASSERT_PTR_NULL(wrong);
+	sp_qp_table_destroy(t);
+}
+
+/* ---- rules ---- */
+
+static struct sp_error error;
+
+static struct sp_rule *rule_new(const char *expression)
+{
+	struct sp_rule *rule = NULL;
+	int r = sp_rule_create(expression, OWNER(0), &rule, &error);
+	if (r)
+		printf("# %s: %s\n", expression, error.text);
+	CU_ASSERT_EQUAL_FATAL(r, 0);
+	return rule;
+}
+
+static bool matches(const struct sp_rule *rule, uint8_t *bytes, uint32_t len)
+{
+	struct rte_mbuf m = {.buf_addr = bytes, .buf_len = (uint16_t)len, .data_len = (uint16_t)len, .pkt_len = len};
+	m.nb_segs = 1;
+	return sp_rule_matches(rule, &m);
+}
+
+static const char *const expressions[] = {
+	"udp port 53",
+	"udp port 4791",
+	"ip6",
+	"tcp",
+	"arp",
+	"vlan",
+	"vlan 100 and udp",
+	"host 192.0.2.1 and udp portrange 1000-2000",
+	"host 192.0.2.1 and udp portrange 40000-65000",
+	"src host 192.0.2.2 and udp",
+	"ip6 host 2001:db8::1 or src net 2001:db8::/127",
+	"ether[12:2] = 0x800 and ip[2:2] > 500",
+	"udp[8] = 0x0c or udp[8] & 0x1f = 0x11",
+	"udp[(ip[0] & 15) * 4 - 12:4] & 0xffff != 0 or not udp",
+	"len > 1000",
+	"less 100",
+	"ip[2:2] / (ip[8] - 64) = 3",
+	"ip[2:2] % 7 = 3 and ether[5] ^ ether[11] != 0",
+	"ether[(len - 5) * 1:4] != 0",
+	"ether[len:1] = 0",
+	"ether[0x3ffffff0:4] = 0 or ether[6] & 1 = 0",
+	"ether[2000:1] = 0 or ip",
+	"ip[8] << 30 >> 29 - 1 > 2",
+	"- ip[8] < 0xffffff00",
+	"ether multicast",
+	"icmp or icmp6",
+	"not (udp port 4791)",
+};
+#define EXPRESSIONS (sizeof(expressions) / sizeof(*expressions))
+
+/* libpcap's own interpreter beside our rule. */
+struct oracle {
+	struct sp_rule *rule[EXPRESSIONS];
+	struct bpf_program program[EXPRESSIONS];
+	unsigned packets, hits[EXPRESSIONS], wrong;
+};
+
+static void oracle_open(struct oracle *o)
+{
+	pcap_t *p = pcap_open_dead(DLT_EN10MB, 65535);
+	memset(o, 0, sizeof(*o));
+	for (size_t i = 0; i < EXPRESSIONS; i++) {
+		o->rule[i] = rule_new(expressions[i]);
+		/* not optimised: another program for the same meaning */
+		CU_ASSERT_EQUAL_FATAL(pcap_compile(p, &o->program[i], expressions[i], 0, PCAP_NETMASK_UNKNOWN), 0);
+	}
+	pcap_close(p);
+}
+
+static void oracle_close(struct oracle *o)
+{
+	for (size_t i = 0; i < EXPRESSIONS; i++) {
+		sp_rule_destroy(o->rule[i]);
+		pcap_freecode(&o->program[i]);
+	}
+}
+
+static void oracle_compare(const char *file, unsigned number, uint8_t *bytes, uint32_t len, void *arg)
+{
+	struct oracle *o = arg;
+	struct pcap_pkthdr head = {.caplen = len, .len = len};
+	o->packets++;
+	for (size_t i = 0; i < EXPRESSIONS; i++) {
+		bool expect = pcap_offline_filter(&o->program[i], &head, bytes) != 0;
+		o->hits[i] += expect;
+		if (matches(o->rule[i], bytes, len) != expect && o->wrong++ < 10)
+			printf("# %s packet %u, %u bytes: '%s' should be %d\n", file, number, len, expressions[i],
+			       expect);
+	}
+}
+
+static void rules_agree_with_libpcap_on_every_captured_packet(void)
+{
+	static struct oracle o;
+	oracle_open(&o);
+	DIR *d = opendir(captures_directory());
+	CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+	for (struct dirent *e; (e = readdir(d));)
+		if (strstr(e->d_name, ".pcap"))
+			CU_ASSERT_TRUE(captures_each(e->d_name, oracle_compare, &o));
+	closedir(d);
+	CU_ASSERT_EQUAL(o.wrong, 0);
+	CU_ASSERT_TRUE(o.packets > 100);
+	CU_ASSERT_TRUE(o.hits[1] > 0 && o.hits[1] < o.packets && o.hits[2] > 0); /* RoCE, IPv6: the test can tell */
+	oracle_close(&o);
+}
+
+/* Frames that begin like real ones and end anywhere: every length check of the translated program is met. */
+static void rules_agree_with_libpcap_on_cut_and_random_frames(void)
+{
+	static const uint8_t heads[][26] = {
+		{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00, 0x45, 0, 0, 60, 0, 1, 0, 0, 64, 17, 0, 0},
+		{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00, 0x4F, 0, 0, 60, 0, 1, 0x20, 1, 0, 6, 0, 0},
+		{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xDD, 0x60, 0, 0, 0, 0, 20, 17, 64, 0x20, 1, 0xD, 0xB8},
+		{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0x00, 0, 100, 0x08, 0x00, 0x45, 0, 0, 50, 0, 0, 0, 0},
+		{255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 2, 0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1},
+	};
+	static struct oracle o;
+	uint64_t random = 88172645463325252ull;
+	oracle_open(&o);
+	for (unsigned n = 0; n < 20000; n++) {
+		uint8_t frame[128];
+		for (size_t i = 0; i < sizeof(frame); i += 8) {
+			random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+			memcpy(frame + i, &random, 8);
+		}
+		if (n % 6 < 5)
+			memcpy(frame, heads[n % 6], sizeof(heads[0]));
+		uint32_t len = (uint32_t)(random >> 40) % (sizeof(frame) + 1);
+		uint8_t *exact = malloc(len ? len : 1);
+		memcpy(exact, frame, len);
+		oracle_compare("random", n, exact, len, &o);
+		free(exact);
+	}
+	CU_ASSERT_EQUAL(o.wrong, 0);
+	for (size_t i = 0; i < EXPRESSIONS; i++)
+		if (strstr(expressions[i], "tcp") || strstr(expressions[i], "vlan"))
+			CU_ASSERT_TRUE(o.hits[i] > 0);
+	oracle_close(&o);
+}
+
+static uint32_t random32(void)
+{
+	static uint64_t state = 0x9E3779B97F4A7C15ull;
+	state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+	return (uint32_t)(state >> 16);
+}
+
+/* Constants where signs, immediates of one byte and 32 bits change over. */
+static uint32_t random_constant(void)
+{
+	static const uint32_t edges[] = {0,	 1,	 2,	     31,	 127,	     128,	 255,	     256,
+					 0x7FFF, 0x8000, 0xFFFF,     0x10000,	 0x7FFFFFFF, 0x80000000, 0xFFFFFF80, 0xFFFFFF7F,
+					 0xFFFF, 32,	 0x3FFFFFFF, 0x40000000, 0xFFFFFFFF, 0xFFFFFFFC, 20,	     60};
+	return random32() % 4 ? edges[random32() % (sizeof(edges) / sizeof(*edges))] : random32();
+}
+
+static struct bpf_insn random_insn(void)
+{
+	static const uint16_t alu[] = {BPF_ADD, BPF_SUB, BPF_MUL, BPF_DIV, BPF_OR,
+				       BPF_AND, BPF_LSH, BPF_RSH, BPF_MOD, BPF_XOR};
+	struct bpf_insn i = {.k = random32() % 80};
+	unsigned size = (random32() % 3) << 3, by_x = random32() % 2 ? BPF_X : BPF_K;
+	switch (random32() % 12) {
+	case 0:
+	case 1:
+		i.code = (uint16_t)(BPF_LD | BPF_ABS | size);
+		break;
+	case 2:
+		i.code = (uint16_t)(BPF_LD | BPF_IND | size);
+		break;
+	case 3:
+		i.code = BPF_LDX | BPF_MSH | BPF_B;
+		break;
+	case 4:
+		i.code = random32() % 2 ? BPF_LD | BPF_IMM : BPF_LDX | BPF_IMM;
+		i.k = random_constant();
+		break;
+	case 5:
+		i.code = random32() % 2 ? BPF_LD | BPF_LEN : BPF_LDX | BPF_LEN;
+		break;
+	case 6:
+		i.code = random32() % 2 ? BPF_ST : BPF_STX;
+		i.k %= 3;
+		break;
+	case 7:
+		i.code = random32() % 2 ? BPF_LD | BPF_MEM : BPF_LDX | BPF_MEM;
+		i.k %= 3;
+		break;
+	case 8:
+		i.code = random32() % 2 ? BPF_MISC | BPF_TAX : BPF_MISC | BPF_TXA;
+		break;
+	case 9:
+		i.code = BPF_ALU | BPF_NEG;
+		break;
+	default:
+		i.code = (uint16_t)(BPF_ALU | alu[random32() % 10] | by_x);
+		i.k = random_constant();
+		if ((BPF_OP(i.code) == BPF_DIV || BPF_OP(i.code) == BPF_MOD) && !i.k)
+			i.k = 3;
+		break;
+	}
+	return i;
+}
+
+/* A program that has every kind of instruction and of jump, with each piece of scratch memory set at its beginning. */
+static uint32_t random_program(struct bpf_insn *insn)
+{
+	static const uint16_t jumps[] = {BPF_JEQ, BPF_JGT, BPF_JGE, BPF_JSET};
+	uint32_t n = 0, body = 1 + random32() % (random32() % 8 ? 8 : 60), shape = random32() % 4;
+	insn[n++] = (struct bpf_insn){.code = BPF_LD | BPF_ABS | BPF_W, .k = random32() % 60};
+	for (uint32_t k = 0; k < 3; k++)
+		insn[n++] = (struct bpf_insn){.code = BPF_ST, .k = k};
+	while (body--)
+		insn[n++] = random_insn();
+	for (uint32_t j = 0; j < 2; j++)
+		insn[n + j] = (struct bpf_insn){.code = (uint16_t)(BPF_JMP | jumps[random32() % 4] | (random32() % 3 ? BPF_K : BPF_X)),
+						.k = random_constant()};
+	/* one with its neighbour as a target, in both senses, and one that jumps either way */
+	insn[n].jt = shape & 1;
+	insn[n++].jf = !(shape & 1);
+	insn[n].jt = shape & 2 ? 1 : 2;
+	insn[n++].jf = shape & 2 ? 2 : 1;
+	insn[n++] = random_insn();
+	insn[n++] = (struct bpf_insn){.code = BPF_RET | BPF_A};
+	insn[n++] = (struct bpf_insn){.code = BPF_RET | BPF_K, .k = random32() % 2 ? 9 : 0x80000001};
+	return n;
+}
+
+static void machine_code_returns_what_libpcap_returns_for_random_programs(void)
+{
+	unsigned compiled = 0, wrong = 0, nonzero = 0;
+	for (unsigned n = 0; n < 20000; n++) {
+		struct bpf_insn insn[80];
+		struct sp_rule rule = {.program = {.bf_insns = insn}};
+		rule.program.bf_len = random_program(insn);
+		compile(&rule);
+		compiled += rule.run != NULL;
+		for (unsigned packet = 0; rule.run && packet < 6; packet++) {
+			uint32_t len = packet < 2 ? 80 : random32() % 81;
+			uint8_t *bytes = malloc(len ? len : 1);
+			for (uint32_t i = 0; i < len; i++)
+				bytes[i] = random32() % 3 ? (uint8_t)random32() : 0;
+			struct rte_mbuf m = {.buf_addr = bytes, .data_len = (uint16_t)len, .pkt_len = len, .nb_segs = 1};
+			uint32_t expect = bpf_filter(insn, bytes, len, len);
+			nonzero += expect != 0;
+			if (rule.run(&m) != expect && wrong++ < 3) {
+				printf("# %u bytes: %x, should be %x\n", len, (unsigned)rule.run(&m), expect);
+				for (uint32_t i = 0; i < rule.program.bf_len; i++)
+					printf("# %s\n", bpf_image(&insn[i], (int)i));
+			}
+			free(bytes);
+		}
+		rte_bpf_destroy(rule.bpf);
+	}
+	printf("# %u of 20000 programs compiled, %u results are not 0\n", compiled, nonzero);
+	CU_ASSERT_EQUAL(wrong, 0);
+	CU_ASSERT_TRUE(compiled > 6000 && nonzero > 8000);
+}
+
+static void ordinary_rules_run_as_machine_code(void)
+{
+	struct sp_rule *rule = rule_new("host 192.0.2.1 and udp portrange 1000-2000");
+#ifdef __x86_64__
+	CU_ASSERT_TRUE(sp_rule_compiled(rule));
+#endif
+	CU_ASSERT_PTR_EQUAL(sp_rule_context(rule), OWNER(0));
+	sp_rule_destroy(rule);
+	sp_rule_destroy(NULL);
+}
+
+/* udp[4:2] - 12 wraps below zero for short datagrams: DPDK's check of the offset wraps too. */
+static void offsets_that_wrap_do_not_match_and_do_not_crash(void)
+{
+	static const char *const wrapping[] = {"udp[udp[4:2] - 12:4] = 0x01020304", "ether[len - 5:4] = 0x01020304",
+					       "ether[len - 0x10000:4] = 0", "ether[len - 0xc0000000:1] >= 0"};
+	uint8_t frame[60] = {[12] = 0x08, [14] = 0x45, [17] = 46, [23] = 17, [39] = 8, [54] = 1, 2, 3, 4};
+	for (size_t i = 0; i < sizeof(wrapping) / sizeof(*wrapping); i++) {
+		struct sp_rule *rule = rule_new(wrapping[i]);
+		for (uint32_t len = 0; len < 60; len++) {
+			frame[39] = (uint8_t)(len % 12);
+			bool hit = matches(rule, frame, len);
+			CU_ASSERT_EQUAL(hit, i == 1 && len == 59);
+		}
+		sp_rule_destroy(rule);
+	}
+	struct sp_rule *rule = rule_new(wrapping[0]);
+	frame[39] = 24; /* 24 - 12 bytes from the UDP header at 34 on: 46 */
+	memcpy(frame + 46, (uint8_t[]){1, 2, 3, 4}, 4);
+	CU_ASSERT_TRUE(matches(rule, frame, 60));
+	sp_rule_destroy(rule);
+}
+
+/* DPDK's verifier takes more than a minute for this one. */
+static void large_rule_is_made_quickly_and_works(void)
+{
+	char text[4096] = "";
+	uint8_t frame[60] = {[12] = 0x08, [14] = 0x45, [17] = 46, [23] = 17, [26] = 10, [30] = 10};
+	struct timespec begin, end;
+	for (int i = 1; i < 40; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s(host 10.0.%d.1 and port %d)",
+			 i > 1 ? " or " : "", i, 1000 + i);
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	struct sp_rule *rule = rule_new(text);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	CU_ASSERT_TRUE(end.tv_sec - begin.tv_sec <= 5);
+	frame[28] = 17; /* source 10.0.17.1 */
+	frame[29] = 1;
+	frame[36] = 1017 >> 8; /* destination port */
+	frame[37] = 1017 & 255;
+	CU_ASSERT_TRUE(matches(rule, frame, sizeof(frame)));
+	frame[37]++;
+	CU_ASSERT_FALSE(matches(rule, frame, sizeof(frame)));
+	CU_ASSERT_FALSE(matches(rule, frame, 37));
+	sp_rule_destroy(rule);
+}
+
+static void bad_expressions_are_refused_with_libpcaps_words(void)
+{
+	static const char *const bad[] = {
+		"udp prot 53", "host 300.1.2.3.4", "port 99999", "(udp", "udp port", "ether[0:3] = 1", "and", "ip[0",
+		"vlan 5000",   "inbound",	   "\"",	 "\x01", "",	     "  \t\n",	       "net 10.0.0.0/33",
+		"outbound and udp", "ifindex 1", "ether[0xffffffff:1] = 0", "ether[0x80000000:4] = 0",
+	};
+	char text[SP_RULE_EXPRESSION_MAX + 2];
+	struct sp_rule *rule = NULL;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		memset(&error, 0, sizeof(error));
+		int r = sp_rule_create(bad[i], OWNER(0), &rule, &error);
+		if (!r)
+			printf("# '%s' is taken\n", bad[i]);
+		CU_ASSERT_EQUAL(r, -EINVAL);
+		CU_ASSERT_STRING_EQUAL(error.key, "filter");
+		CU_ASSERT_TRUE(error.text[0] != 0);
+		CU_ASSERT_EQUAL(sp_rule_create(bad[i], OWNER(0), &rule, NULL), -EINVAL);
+	}
+	CU_ASSERT_EQUAL(sp_rule_create("(udp", OWNER(0), &rule, &error), -EINVAL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "syntax error"));
+	memset(text, ' ', sizeof(text));
+	memcpy(text, "udp", 3);
+	text[SP_RULE_EXPRESSION_MAX + 1] = 0;
+	CU_ASSERT_EQUAL(sp_rule_create(text, OWNER(0), &rule, &error), -EINVAL);
+	CU_ASSERT_PTR_NULL(rule);
+	text[SP_RULE_EXPRESSION_MAX] = 0;
+	CU_ASSERT_EQUAL(sp_rule_create(text, OWNER(0), &rule, &error), 0);
+	sp_rule_destroy(rule);
+	/* deep nesting: refused or not, it ends */
+	memset(text, '(', SP_RULE_EXPRESSION_MAX);
+	CU_ASSERT_EQUAL(sp_rule_create(text, OWNER(0), &rule, &error), -EINVAL);
+	memset(text, '-', SP_RULE_EXPRESSION_MAX);
+	CU_ASSERT_EQUAL(sp_rule_create(text, OWNER(0), &rule, &error), -EINVAL);
+}
+
+int main(void)
+{
+	const struct suite_test tests[] = {
+		TEST(qp_numbers_0_1_and_ffffff_are_refused),
+		TEST(qp_lookup_finds_exactly_the_claimed_range),
+		TEST(overlapping_claim_changes_nothing_and_names_the_owner),
+		TEST(indexes_beyond_16_bits_are_refused),
+		TEST(release_frees_all_of_one_context_and_only_those),
+		TEST(at_most_sp_max_qps_are_claimed),
+		TEST(control_numbers_go_upward_and_come_back_last),
+		TEST(lookup_beside_claim_and_release_sees_whole_entries),
+		TEST(rules_agree_with_libpcap_on_cut_and_random_frames),
+		TEST(machine_code_returns_what_libpcap_returns_for_random_programs),
+		TEST(ordinary_rules_run_as_machine_code),
+		TEST(offsets_that_wrap_do_not_match_and_do_not_crash),
+		TEST(large_rule_is_made_quickly_and_works),
+		TEST(bad_expressions_are_refused_with_libpcaps_words),
+		CAPTURES_TEST(rules_agree_with_libpcap_on_every_captured_packet),
+	};
+	return suite_run("match", tests, sizeof(tests) / sizeof(*tests));
+}

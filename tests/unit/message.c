@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages: header once and first, payload, completion once and last, however a message begins and ends. */
+#include "rig.h"
+
+RIG_PROBE(hashed, "hashed", SP_MESSAGES_HASHED, NULL, NULL)
+RIG_PROBE(hashed_burst, "hashed-burst", SP_MESSAGES_HASHED, NULL, rig_burst)
+RIG_PROBE(slots, "slots", SP_MESSAGES_SLOTS, rig_miss, NULL)
+RIG_PROBE(slots_plain, "slots-plain", SP_MESSAGES_SLOTS, NULL, NULL)
+
+#define QP 0x40
+
+static struct rig rig;
+
+static uint32_t begin(const char *handler, const char *settings)
+{
+	char all[128];
+
+	rig_log_clear();
+	rig_start(&rig, 1);
+	snprintf(all, sizeof(all), "qp=64;%s", settings);
+	return rig_context(&rig, "c", handler, all);
+}
+
+static void end(void)
+{
+	rig_check_totals(&rig);
+	rig_stop(&rig);
+	rig_log_clear();
+}
+
+static void say(struct rig_words w)
+{
+	rig_say(&rig, QP, &w);
+}
+
+static struct rig_call *last_call(void)
+{
+	CU_ASSERT_FATAL(rig_log.n > 0);
+	return &rig_log.call[rig_log.n - 1];
+}
+
+/* ---- hashed ---- */
+
+static void header_comes_first_and_completion_last_when_a_verdict_ends_the_message(void)
+{
+	begin("hashed", "");
+	say((struct rig_words){.key = 7, .serial = 1});
+	rig_settle(&rig, 10);
+	say((struct rig_words){.key = 7, .serial = 2});
+	rig_settle(&rig, 20);
+	say((struct rig_words){.key = 7, .serial = 3, .verdict = SP_END});
+	rig_settle(&rig, 30);
+	CU_ASSERT_STRING_EQUAL(rig_letters(7), "hpppc");
+	CU_ASSERT_EQUAL(last_call()->serial, SP_END_VERDICT);
+	CU_ASSERT_EQUAL(last_call()->first, 10);
+	CU_ASSERT_EQUAL(last_call()->last, 30);
+	CU_ASSERT_EQUAL(rig_check_order(true), 1);
+	end();
+}
+
+static void packets_after_the_end_in_one_run_are_still_of_the_message(void)
+{
+	begin("hashed-burst", "");
+	say((struct rig_words){.key = 7, .verdict = SP_END});
+	say((struct rig_words){.key = 7});
+	say((struct rig_words){.key = 7});
+	rig_settle(&rig, 1);
+	CU_ASSERT_STRING_EQUAL(rig_letters(SP_NO_MESSAGE), "ahbpppc");
+	say((struct rig_words){.key = 7});
+	rig_settle(&rig, 2);
+	CU_ASSERT_STRING_EQUAL(rig_letters(7), "hpppchp");
+	end();
+}
+
+static void a_message_closed_by_the_host_completes_as_closed(void)
+{
+	uint32_t id = begin("hashed", "");
+
+	say((struct rig_words){.key = 7});
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_CLOSE, 8), -ENOENT);
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_CLOSE, 7), 0);
+	CU_ASSERT_STRING_EQUAL(rig_letters(7), "hpc");
+	CU_ASSERT_EQUAL(last_call()->serial, SP_END_CLOSED);
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_CLOSE, 7), -ENOENT);
+	CU_ASSERT_EQUAL(rig_check_order(true), 1);
+	end();
+}
+
+static void a_message_closed_from_inside_completes_after_its_packets(void)
+{
+	begin("hashed", "");
+	say((struct rig_words){.key = 7, .action = RIG_CLOSE});
+	say((struct rig_words){.key = 7});
+	say((struct rig_words){.key = 8, .action = RIG_CLOSE_EARLY});
+	rig_settle(&rig, 1);
+	CU_ASSERT_STRING_EQUAL(rig_letters(7), "hppc");
+	CU_ASSERT_STRING_EQUAL(rig_letters(8), "hpc");
+	CU_ASSERT_EQUAL(last_call()->serial, SP_END_CLOSED);
+	CU_ASSERT_EQUAL(rig_check_order(true), 2);
+	end();
+}
+
+static void the_first_reason_to_end_is_the_one_told(void)
+{
+	begin("hashed", "");
+	say((struct rig_words){.key = 7, .action = RIG_CLOSE, .verdict = SP_END});
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(last_call()->serial, SP_END_CLOSED);
+	CU_ASSERT_STRING_EQUAL(rig_letters(7), "hpc");
+	end();
+}
+
+static void an_idle_message_completes_by_timeout_and_a_busy_one_does_not(void)
+{
+	uint32_t id = begin("hashed", "idle=100us");
+	unsigned late = 0;
+
+	say((struct rig_words){.key = 7});
+	say((struct rig_words){.key = 8});
+	rig_settle(&rig, 0);
+	for (unsigned i = 1; i <= 20; i++) { /* key 8 hears something every 50 us */
+		struct rig_words w = {.key = 8, .serial = i};
+		struct frame f;
+
+		rig_roce(&f, FRAME_IP4, QP, 0, &w, sizeof(w));
+		rig_feed_bytes(&rig.port, 0, i * 50 * SP_US, f.bytes, f.len);
+	}
+	rig_run(&rig, 0, SP_MS);
+	CU_ASSERT_STRING_EQUAL(rig_letters(7), "hpc");
+	CU_ASSERT_STRING_EQUAL(rig_letters(8), "hppppppppppppppppppppp");
+	for (unsigned i = 0; i < rig_log.n; i++)
+		if (rig_log.call[i].what == 'c') {
+			CU_ASSERT_EQUAL(rig_log.call[i].serial, SP_END_TIMEOUT);
+			CU_ASSERT(rig_log.call[i].now >= 100 * SP_US);
+			CU_ASSERT(rig_log.call[i].now <= 130 * SP_US);
+			late++;
+		}
+	CU_ASSERT_EQUAL(late, 1);
+	/* Nothing left to wait for once the last one is gone. */
+	CU_ASSERT(rig_run(&rig, SP_MS, SP_SEC) < SP_MS + 130 * SP_US);
+	CU_ASSERT_EQUAL(rig_check_order(true), 2);
+	CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 0), SP_NEVER);
+	(void)id;
+	end();
+}
+
+static void the_configurations_timeout_goes_before_the_handlers(void)
+{
+	begin("hashed", "idle=1s;message-timeout=10us");
+	say((struct rig_words){.key = 7});
+	rig_settle(&rig, 0);
+	rig_run(&rig, 0, 20 * SP_US);
+	CU_ASSERT_STRING_EQUAL(rig_letters(7), "hpc");
+	end();
+}
+
+static void messages_of_a_context_that_goes_complete_as_detached(void)
+{
+	uint32_t id = begin("hashed", "");
+
+	say((struct rig_words){.key = 7});
+	say((struct rig_words){.key = 8});
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+	CU_ASSERT_STRING_EQUAL(rig_letters(SP_NO_MESSAGE), "ahphpccd");
+	for (unsigned i = 0; i < rig_log.n; i++)
+		CU_ASSERT(rig_log.call[i].what != 'c' || rig_log.call[i].serial == SP_END_DETACH);
+	CU_ASSERT_EQUAL(rig_check_order(true), 2);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), -ENOENT);
+	end();
+}
+
+static void state_is_zero_before_every_header(void)
+{
+	begin("hashed", "messages=1"); /* one entry: its state is used again and again */
+	for (unsigned i = 0; i < 50; i++)
+		say((struct rig_words){.key = i, .verdict = SP_END});
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(rig_check_order(true), 50); /* also checks that no header saw a dirty state */
+	end();
+}
+
+static void a_header_that_refuses_leaves_no_message(void)
+{
+	uint32_t id = begin("hashed", "messages=2");
+
+	for (unsigned i = 0; i < 10; i++) /* more than fit, were they kept */
+		say((struct rig_words){.key = i, .header = SP_DROP(1)});
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "probe-one"), 10);
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), 0);
+	CU_ASSERT_STRING_EQUAL(rig_letters(SP_NO_MESSAGE), "ahhhhhhhhhh");
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_CLOSE, 3), -ENOENT);
+	say((struct rig_words){.key = 3});
+	say((struct rig_words){.key = 4});
+	rig_settle(&rig, 2);
+	CU_ASSERT_STRING_EQUAL(rig_letters(3), "hhp");
+	CU_ASSERT_STRING_EQUAL(rig_letters(4), "hhp");
+	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "message-table-full"), 0);
+	end();
+}
+
+static void a_refused_packet_does_not_speak_for_those_behind_it(void)
+{
+	begin("hashed", "");
+	say((struct rig_words){.key = 7, .serial = 1, .header = SP_DROP(0)});
+	say((struct rig_words){.key = 7, .serial = 2});
+	say((struct rig_words){.key = 7, .serial = 3});
+	rig_settle(&rig, 1);
+	CU_ASSERT_STRING_EQUAL(rig_letters(7), "hhpp");
+	CU_ASSERT_EQUAL(rig_log.call[2].serial, 2);
+	end();
+}
+
+static void header_verdicts_that_are_none_count_as_handler_errors(void)
+{
+	begin("hashed", "");
+	say((struct rig_words){.key = 1, .header = SP_END});
+	say((struct rig_words){.key = 2, .header = SP_ERROR});
+	say((struct rig_words){.key = 3, .header = SP_SENT});
+	say((struct rig_words){.key = 4, .header = SP_AGAIN});
+	say((struct rig_words){.key = 5, .header = SP_DROP(2)}); /* there are two reasons: 0 and 1 */
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "handler-error"), 5);
+	end();
+}
+
+static void what_was_closed_during_its_header_completes_even_if_refused(void)
+{
+	begin("hashed", "");
+	say((struct rig_words){.key = 7, .action = RIG_CLOSE_EARLY, .header = SP_DROP(0)});
+	rig_settle(&rig, 1);
+	CU_ASSERT_STRING_EQUAL(rig_letters(7), "hc");
+	CU_ASSERT_EQUAL(last_call()->serial, SP_END_CLOSED);
+	say((struct rig_words){.key = 7});
+	rig_settle(&rig, 2);
+	CU_ASSERT_STRING_EQUAL(rig_letters(7), "hchp");
+	end();
+}
+
+static void a_full_table_drops_by_name_and_has_room_again_after_an_end(void)
+{
+	uint32_t id = begin("hashed", "messages=4");
+
+	for (unsigned i = 1; i <= 6; i++)
+		say((struct rig_words){.key = i});
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "message-table-full"), 2);
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), 4);
+	say((struct rig_words){.key = 2, .verdict = SP_END});
+	say((struct rig_words){.key = 5});
+	say((struct rig_words){.key = 6});
+	rig_settle(&rig, 2);
+	CU_ASSERT_STRING_EQUAL(rig_letters(2), "hppc");
+	CU_ASSERT_STRING_EQUAL(rig_letters(5), "hp");
+	CU_ASSERT_STRING_EQUAL(rig_letters(6), "");
+	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "message-table-full"), 3);
+	end();
+}
+
+static void keys_of_one_bucket_are_kept_apart(void)
+{
+	begin("hashed", "messages=3"); /* fewer than 4 messages: one bucket */
+	for (unsigned round = 0; round < 3; round++)
+		for (unsigned i = 0; i < 3; i++)
+			say((struct rig_words){.key = (uint64_t)i << (30 * i), .serial = round, .verdict = round == 2 ? SP_END : 0});
+	rig_settle(&rig, 1);
+	for (unsigned i = 1; i < 3; i++)
+		CU_ASSERT_STRING_EQUAL(rig_letters((uint64_t)i << (30 * i)), "hpppc");
+	CU_ASSERT_EQUAL(rig_check_order(true), 3);
+	end();
+}
+
+static void a_hundred_thousand_messages_in_random_order_agree_with_a_model(void)
+{
+	enum { KEYS = 3000, LIMIT = 2048, STEPS = 400000 };
+	static uint8_t open[KEYS];
+	uint64_t seed = 1, full = 0, starts = 0, ends = 0, taken = 0;
+	unsigned now_open = 0, wrong = 0;
+	uint32_t id = begin("hashed", "messages=2048");
+
+	memset(open, 0, sizeof(open));
+	for (unsigned i = 0; i < STEPS;) {
+		unsigned n = 1 + rig_random(&seed) % 64;
+		uint64_t expect[256][2];
+		unsigned expects = 0, before = rig_log.n, at;
+
+		/* Consecutive packets of one key make a run: the model is told what a run does, so no key twice here. */
+		for (unsigned k = 0; k < n && i < STEPS; k++, i++) {
+			static uint64_t last = KEYS;
+			uint64_t key = rig_random(&seed) % KEYS;
+			bool stop = rig_random(&seed) % 3 == 0;
+
+			if (key == last)
+				continue;
+			last = key;
+			say((struct rig_words){.key = key * 0x100000001ull, .verdict = stop ? SP_END : SP_DONE});
+			if (!open[key] && now_open == LIMIT) {
+				full++;
+				continue;
+			}
+			taken++;
+			if (!open[key]) {
+				open[key] = 1;
+				now_open++;
+				starts++;
+				expect[expects][0] = 'h';
+				expect[expects++][1] = key;
+			}
+			expect[expects][0] = 'p';
+			expect[expects++][1] = key;
+			if (stop) {
+				open[key] = 0;
+				now_open--;
+				ends++;
+				expect[expects][0] = 'c';
+				expect[expects++][1] = key;
+			}
+		}
+		rig_settle(&rig, i);
+		at = before;
+		for (unsigned k = 0; k < expects; k++, at++)
+			wrong += at >= rig_log.n || (uint64_t)rig_log.call[at].what != expect[k][0] ||
+				 rig_log.call[at].key != expect[k][1] * 0x100000001ull;
+		wrong += at != rig_log.n;
+		if (wrong)
+			break;
+	}
+	CU_ASSERT_EQUAL(wrong, 0);
+	CU_ASSERT(starts > 100000);
+	CU_ASSERT(ends > 100000);
+	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "message-table-full"), full);
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), taken);
+	CU_ASSERT_EQUAL(rig_check_order(false), starts);
+	end();
+}
+
+static void a_table_fills_to_its_last_entry(void)
+{
+	enum { LIMIT = 60000 };
+	uint64_t full;
+
+	begin("hashed", "messages=60000");
+	for (unsigned i = 0; i < LIMIT + 100; i++) {
+		say((struct rig_words){.key = i * 0x9E3779B97F4A7C15ull});
+		if (i % 1024 == 0)
+			rig_settle(&rig, i);
+	}
+	rig_settle(&rig, LIMIT);
+	full = sp_nic_dropped(rig.nic, "message-table-full");
+	CU_ASSERT_EQUAL(full, 100); /* a bucket that overflows before the table does would add to it */
+	end();
+}
+
+/* ---- slots ---- */
+
+#define KEY(slot, tag) SP_SLOT_KEY(slot, tag)
+
+static void a_slot_that_is_not_open_sends_packets_to_miss(void)
+{
+	uint32_t id = begin("slots", "messages=4");
+
+	say((struct rig_words){.key = KEY(1, 0), .miss = SP_DROP(0)});
+	say((struct rig_words){.key = KEY(4, 0), .miss = SP_DROP(1)}); /* beyond the last */
+	say((struct rig_words){.key = KEY(0xFFFFFFFF, 0x7FFFFFFF), .miss = SP_DONE});
+	rig_settle(&rig, 1);
+	CU_ASSERT_STRING_EQUAL(rig_letters(SP_NO_MESSAGE), "ammm");
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "probe-zero"), 1);
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "probe-one"), 1);
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), 1);
+	end();
+}
+
+static void without_miss_such_packets_are_dropped_as_no_message(void)
+{
+	begin("slots-plain", "messages=4");
+	say((struct rig_words){.key = KEY(1, 0)});
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "no-message"), 1);
+	end();
+}
+
+static void an_open_slot_takes_packets_of_its_tag_and_no_other(void)
+{
+	uint32_t id = begin("slots", "messages=4");
+
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_OPEN, KEY(1, 5)), 0);
+	say((struct rig_words){.key = KEY(1, 5)});
+	say((struct rig_words){.key = KEY(1, 4), .miss = SP_DROP(0)});
+	say((struct rig_words){.key = KEY(1, 5), .verdict = SP_END});
+	rig_settle(&rig, 1);
+	say((struct rig_words){.key = KEY(1, 5), .miss = SP_DROP(1)});
+	rig_settle(&rig, 2);
+	CU_ASSERT_STRING_EQUAL(rig_letters(KEY(1, 5)), "hppcm");
+	CU_ASSERT_STRING_EQUAL(rig_letters(KEY(1, 4)), "m");
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), 2);
+	end();
+}
+
+static void a_slot_opens_once_until_it_has_ended(void)
+{
+	uint32_t id = begin("slots", "messages=4");
+
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_OPEN, KEY(4, 0)), -EINVAL);
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_OPEN, KEY(3, 0x80000000u)), -EINVAL);
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_OPEN, KEY(3, 1)), 0);
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_OPEN, KEY(3, 1)), -EEXIST);
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_OPEN, KEY(3, 2)), -EEXIST);
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_CLOSE, KEY(3, 2)), -ENOENT);
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_CLOSE, KEY(3, 1)), 0);
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_OPEN, KEY(3, 2)), 0);
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_CLOSE, KEY(9, 2)), -ENOENT);
+	end();
+}
+
+static void a_message_without_a_packet_completes_with_zeroed_state(void)
+{
+	uint32_t id = begin("slots", "messages=1");
+
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_OPEN, KEY(0, 1)), 0);
+	say((struct rig_words){.key = KEY(0, 1), .verdict = SP_END}); /* leaves 0xA5 in the state */
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_OPEN, KEY(0, 2)), 0);
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_CLOSE, KEY(0, 2)), 0);
+	CU_ASSERT_STRING_EQUAL(rig_letters(KEY(0, 2)), "c");
+	CU_ASSERT_EQUAL(last_call()->serial, SP_END_CLOSED);
+	CU_ASSERT(last_call()->dirty); /* is not what the header of the message before has left */
+	end();
+}
+
+static void miss_may_open_the_message_and_look_again(void)
+{
+	uint32_t id = begin("slots", "messages=4");
+
+	say((struct rig_words){.key = KEY(2, 9), .miss = SP_AGAIN});
+	rig_settle(&rig, 1);
+	CU_ASSERT_STRING_EQUAL(rig_letters(KEY(2, 9)), "mhp");
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), 1);
+	/* Another tag: the old message goes, the new one comes, in one call. */
+	say((struct rig_words){.key = KEY(2, 8), .miss = SP_AGAIN, .action = RIG_CLOSE_MISS});
+	rig_settle(&rig, 2);
+	CU_ASSERT_STRING_EQUAL(rig_letters(SP_NO_MESSAGE), "amhpmchp");
+	CU_ASSERT_EQUAL(rig_check_order(false), 2);
+	end();
+}
+
+static void looking_again_in_vain_ends_as_a_handler_error(void)
+{
+	begin("slots", "messages=4");
+	say((struct rig_words){.key = KEY(4, 0), .miss = SP_AGAIN}); /* cannot be opened */
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "handler-error"), 1);
+	CU_ASSERT(rig_log.n <= 1 + 3);
+	end();
+}
+
+static void a_slot_is_in_use_until_completion_has_returned(void)
+{
+	uint32_t id = begin("slots", "messages=4");
+
+	rig_log.reopen = true;
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_OPEN, KEY(0, 1)), 0);
+	say((struct rig_words){.key = KEY(0, 1), .verdict = SP_END});
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(rig_log.reopened, -EEXIST);
+	rig_log.reopen = false;
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_OPEN, KEY(0, 2)), 0);
+	say((struct rig_words){.key = KEY(0, 1), .miss = SP_DROP(0)});
+	say((struct rig_words){.key = KEY(0, 2)});
+	rig_settle(&rig, 2);
+	CU_ASSERT_STRING_EQUAL(rig_letters(KEY(0, 1)), "hpcm");
+	CU_ASSERT_STRING_EQUAL(rig_letters(KEY(0, 2)), "hp");
+	end();
+}
+
+static void a_refused_slot_stays_open_for_the_next_packet(void)
+{
+	uint32_t id = begin("slots", "messages=4");
+
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_OPEN, KEY(0, 1)), 0);
+	say((struct rig_words){.key = KEY(0, 1), .header = SP_DROP(0)});
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_OPEN, KEY(0, 1)), -EEXIST);
+	say((struct rig_words){.key = KEY(0, 1)});
+	rig_settle(&rig, 2);
+	CU_ASSERT_STRING_EQUAL(rig_letters(KEY(0, 1)), "hhp");
+	CU_ASSERT(!rig_log.call[2].dirty); /* the second header found its state zeroed again */
+	end();
+}
+
+static void posted_slots_do_not_time_out_and_cost_no_polls(void)
+{
+	uint32_t id = begin("slots", "messages=4;idle=10us");
+
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_OPEN, KEY(0, 1)), 0);
+	CU_ASSERT_EQUAL(rig_call(&rig, id, RIG_CMD_OPEN, KEY(1, 1)), 0);
+	rig_settle(&rig, SP_MS);
+	CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 0), SP_NEVER);
+	say((struct rig_words){.key = KEY(0, 1)});
+	rig_settle(&rig, 2 * SP_MS);
+	rig_run(&rig, 2 * SP_MS, 3 * SP_MS);
+	CU_ASSERT_STRING_EQUAL(rig_letters(KEY(0, 1)), "hpc");
+	CU_ASSERT_EQUAL(last_call()->serial, SP_END_TIMEOUT);
+	CU_ASSERT_STRING_EQUAL(rig_letters(KEY(1, 1)), "");
+	end();
+}
+
+static void thousands_of_slots_in_random_order_agree_with_a_model(void)
+{
+	enum { SLOTS = 64, STEPS = 100000 };
+	struct {
+		bool open;
+		uint32_t tag;
+	} model[SLOTS] = {0};
+	uint64_t seed = 2, misses = 0, taken = 0;
+	uint32_t id = begin("slots", "messages=64");
+	unsigned wrong = 0;
+
+	for (unsigned i = 0; i < STEPS && !wrong; i++) {
+		unsigned s = rig_random(&seed) % SLOTS, what = rig_random(&seed) % 8;
+		uint32_t tag = model[s].tag + (rig_random(&seed) % 4 == 0);
+
+		if (what == 0) {
+			wrong += rig_call(&rig, id, RIG_CMD_OPEN, KEY(s, tag)) != (model[s].open ? -EEXIST : 0);
+			if (!model[s].open)
+				model[s].tag = tag;
+			model[s].open = true;
+		} else if (what == 1) {
+			bool is = model[s].open && model[s].tag == tag;
+
+			wrong += rig_call(&rig, id, RIG_CMD_CLOSE, KEY(s, tag)) != (is ? 0 : -ENOENT);
+			if (is)
+				model[s].open = false;
+		} else {
+			bool is = model[s].open && model[s].tag == tag, stop = what == 2;
+
+			say((struct rig_words){.key = KEY(s, tag), .verdict = stop ? SP_END : SP_DONE, .miss = SP_DROP(0)});
+			rig_settle(&rig, i);
+			taken += is;
+			misses += !is;
+			wrong += rig_counter(&rig, id, "packets") != taken || rig_counter(&rig, id, "probe-zero") != misses;
+			if (is && stop)
+				model[s].open = false;
+		}
+	}
+	CU_ASSERT_EQUAL(wrong, 0);
+	CU_ASSERT(taken > 10000);
+	CU_ASSERT(misses > 10000);
+	end();
+}
+
+SUITE("message", TEST(header_comes_first_and_completion_last_when_a_verdict_ends_the_message),
+      TEST(packets_after_the_end_in_one_run_are_still_of_the_message), TEST(a_message_closed_by_the_host_completes_as_closed),
+      TEST(a_message_closed_from_inside_completes_after_its_packets), TEST(the_first_reason_to_end_is_the_one_told),
+      TEST(an_idle_message_completes_by_timeout_and_a_busy_one_does_not),
+      TEST(the_configurations_timeout_goes_before_the_handlers), TEST(messages_of_a_context_that_goes_complete_as_detached),
+      TEST(state_is_zero_before_every_header), TEST(a_header_that_refuses_leaves_no_message),
+      TEST(a_refused_packet_does_not_speak_for_those_behind_it), TEST(header_verdicts_that_are_none_count_as_handler_errors),
+      TEST(what_was_closed_during_its_header_completes_even_if_refused),
+      TEST(a_full_table_drops_by_name_and_has_room_again_after_an_end), TEST(keys_of_one_bucket_are_kept_apart),
+      TEST(a_hundred_thousand_messages_in_random_order_agree_with_a_model), TEST(a_table_fills_to_its_last_entry),
+      TEST(a_slot_that_is_not_open_sends_packets_to_miss), TEST(without_miss_such_packets_are_dropped_as_no_message),
+      TEST(an_open_slot_takes_packets_of_its_tag_and_no_other), TEST(a_slot_opens_once_until_it_has_ended),
+      TEST(a_message_without_a_packet_completes_with_zeroed_state), TEST(miss_may_open_the_message_and_look_again),
+      TEST(looking_again_in_vain_ends_as_a_handler_error), TEST(a_slot_is_in_use_until_completion_has_returned),
+      TEST(a_refused_slot_stays_open_for_the_next_packet), TEST(posted_slots_do_not_time_out_and_cost_no_polls),
+      TEST(thousands_of_slots_in_random_order_agree_with_a_model))
