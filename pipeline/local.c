@@ -340,8 +340,8 @@ static bool local_ip6(struct sp_worker *w, struct sp_packet *p)
 bool sp_local_answer(struct sp_worker *w, struct sp_packet *p, int parsed, uint16_t ethertype)
 {
 	bool group = p->frame_len >= RTE_ETHER_HDR_LEN && p->frame[0] & 1;
-	/* A port in promiscuous mode shows frames for others; and who sends from a group or from the NIC's own MAC is not
-	 * to be answered. */
+	/* A port in promiscuous mode shows frames for others; and who sends from a group or from the NIC's own MAC is
+	 * not to be answered. */
 	if (p->frame_len < RTE_ETHER_HDR_LEN || (!group && memcmp(p->frame, w->nic->mac, 6)))
 		return false;
 	if (!is_station(p->frame + 6) || !memcmp(p->frame + 6, w->nic->mac, 6))

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_ip.h>
+
 #include "worker.h"
 
 _Static_assert((SP_NEIGHBOURS & (SP_NEIGHBOURS - 1)) == 0, "probing wraps with a mask");
@@ -20,23 +22,23 @@ _Static_assert(SP_NEIGHBOURS >= 2 * SP_MAX_STATIC, "static entries leave room fo
 #define PROBE_WINDOW 16 /* entries looked at for a place before the search goes farther */
 
 /* word: bits 0-47 MAC, 48-50 state, 51-63 generation */
-#define MAC_MASK ((1ull << 48) - 1)
-#define STATE_SHIFT 48
-#define STATE_MASK (7ull << STATE_SHIFT)
-#define GENERATION_ONE (1ull << 51)
+#define MAC_MASK	((1ull << 48) - 1)
+#define STATE_SHIFT	48
+#define STATE_MASK	(7ull << STATE_SHIFT)
+#define GENERATION_ONE	(1ull << 51)
 #define GENERATION_MASK (~0ull << 51)
 enum state { FREE, CLAIMING, INCOMPLETE, KNOWN, STATIC };
 
 struct entry {
 	_Atomic uint64_t word;
-	_Atomic uint64_t key[2];  /* the address; stable while the generation is */
+	_Atomic uint64_t key[2]; /* the address; stable while the generation is */
 	_Atomic sp_time confirmed;
-	_Atomic sp_time used;     /* by find, in steps of USED_STEP; 0: never */
-	_Atomic sp_time asked;    /* latest request; the two lowest bits count those without an answer */
+	_Atomic sp_time used;  /* by find, in steps of USED_STEP; 0: never */
+	_Atomic sp_time asked; /* latest request; the two lowest bits count those without an answer */
 } SP_CACHE_ALIGNED;
 
 #define ASKED_TRIES 3ull
-#define USED_STEP (100 * SP_MS) /* one store per step, not per packet: the line stays shared among the workers */
+#define USED_STEP   (100 * SP_MS) /* one store per step, not per packet: the line stays shared among the workers */
 
 struct own {
 	uint8_t ip[16];
@@ -48,8 +50,8 @@ struct sp_neighbours {
 	unsigned owns;
 	uint8_t gateway[2][16]; /* IPv6, IPv4 */
 	uint64_t seed;
-	_Atomic unsigned furthest; /* [shared] distance from the hash of any entry ever placed; only grows */
-	_Atomic sp_time deadline;  /* [shared] of sp_neighbours_tick */
+	_Atomic unsigned furthest;	   /* [shared] distance from the hash of any entry ever placed; only grows */
+	_Atomic sp_time deadline;	   /* [shared] of sp_neighbours_tick */
 	struct entry entry[SP_NEIGHBOURS]; /* [shared] */
 };
 
@@ -222,7 +224,7 @@ static void wake(struct sp_neighbours *n, sp_time at)
 {
 	sp_time old = atomic_load_explicit(&n->deadline, memory_order_relaxed);
 	while (at < old && !atomic_compare_exchange_weak_explicit(&n->deadline, &old, at, memory_order_relaxed,
-								   memory_order_relaxed))
+								  memory_order_relaxed))
 		;
 }
 
@@ -240,7 +242,7 @@ static enum victim victim_of(struct entry *e, uint64_t word, sp_time now, sp_tim
 	case INCOMPLETE:
 		*since = asked;
 		return (asked & ASKED_TRIES) == SP_NEIGHBOUR_TRIES && now >= asked + SP_NEIGHBOUR_RETRY ? VICTIM_UNUSED
-													 : VICTIM_ASKED;
+													: VICTIM_ASKED;
 	case KNOWN:
 		if (!used)
 			return VICTIM_UNUSED;
@@ -451,6 +453,8 @@ static uint32_t neighbour_solicitation(uint8_t f[86], const uint8_t mac[6], cons
 {
 	static const uint8_t node[13] = {0xFF, 0x02, [11] = 1, [12] = 0xFF};
 	uint8_t *ip = f + 14, *icmp = ip + 40;
+	uint16_t checksum;
+	uint32_t sum;
 	memset(f, 0, 86);
 	f[0] = f[1] = 0x33;
 	f[2] = 0xFF;
@@ -469,12 +473,10 @@ static uint32_t neighbour_solicitation(uint8_t f[86], const uint8_t mac[6], cons
 	icmp[24] = 1; /* source link-layer address */
 	icmp[25] = 1;
 	memcpy(icmp + 26, mac, 6);
-	/* The pseudo header: both addresses stand before the message as they must, length and protocol are carried in. */
-	uint8_t pseudo[4] = {0, 32, 0, 58};
-	uint16_t words[2], sum;
-	memcpy(words, pseudo, 4);
-	sum = sp_checksum(ip + 8, 32 + 32, (uint32_t)words[0] + words[1]);
-	memcpy(icmp + 2, &sum, 2);
+	/* Over the pseudo header too: its addresses stand right before the message, length and protocol are added. */
+	sum = __rte_raw_cksum((const uint8_t[]){0, 32, 0, 58}, 4, 0);
+	checksum = (uint16_t)~__rte_raw_cksum_reduce(__rte_raw_cksum(ip + 8, 32 + 32, sum));
+	memcpy(icmp + 2, &checksum, 2);
 	return 86;
 }
 
@@ -559,13 +561,15 @@ static sp_time tick(struct sp_worker *w, struct entry *e, sp_time now)
 		if (now < until)
 			return until;
 	} else {
-		sp_time stale = confirmed + SP_NEIGHBOUR_REACHABLE, until = RTE_MAX(used, confirmed) + SP_NEIGHBOUR_UNUSED;
+		sp_time stale = confirmed + SP_NEIGHBOUR_REACHABLE,
+			until = RTE_MAX(used, confirmed) + SP_NEIGHBOUR_UNUSED;
 		if (now < stale)
 			return stale;
 		if (now < until) {
 			if (used >= stale && used > asked)
 				ask(w, e, KNOWN, ip, now);
-			return RTE_MIN(now + SP_NEIGHBOUR_RETRY, until); /* whether it is used can only be seen by looking */
+			return RTE_MIN(now + SP_NEIGHBOUR_RETRY,
+				       until); /* whether it is used can only be seen by looking */
 		}
 	}
 	atomic_compare_exchange_strong(&e->word, &word, word_of(word, FREE, NULL));

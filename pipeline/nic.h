@@ -115,7 +115,7 @@ struct sp_nic_totals {
 /* received = taken + forwarded + dropped, always (once no worker is inside a poll and no packet is parked). */
 void sp_nic_totals(struct sp_nic *nic, struct sp_nic_totals *totals);
 uint64_t sp_nic_dropped(struct sp_nic *nic, const char *reason);
-/* `packets`, `bytes`, `sent`, `taken`, `answered`, `forwarded`, `drops` {}, `ports` [], `workers` [], `contexts` {}.
+/* `packets`, `bytes`, `sent`, `taken`, `answered`, `forwarded`, `drops` {}, `ports` [], `workers` [], `handlers` {}, `contexts` {}.
  * The caller polls the workers, or they are stopped for the moment of the call. */
 void sp_nic_report(struct sp_nic *nic, struct sp_report *report);
 

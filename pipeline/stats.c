@@ -217,6 +217,35 @@ static void report_context(struct sp_context *c, const char *name, struct sp_rep
 	sp_report_close(r);
 }
 
+/* A handler over all its contexts. */
+static void report_handlers(struct sp_nic *nic, struct sp_report *r)
+{
+	sp_report_open(r, "handlers", false);
+	for (const struct sp_handler *h = sp_handler_next(NULL); h; h = sp_handler_next(h)) {
+		uint64_t contexts = 0, packets = 0, bytes = 0, dropped = 0, sent = 0;
+
+		for (uint32_t i = 0; i < nic->context_next; i++)
+			for (const struct sp_context *c = nic->context[i]; c; c = c->companion)
+				if (c->handler == h) {
+					contexts++;
+					packets += sp_context_sum(c, offsetof(struct sp_view, packets));
+					bytes += sp_context_sum(c, offsetof(struct sp_view, bytes));
+					dropped += sp_context_sum(c, offsetof(struct sp_view, dropped));
+					sent += sp_context_sum(c, offsetof(struct sp_view, sent));
+				}
+		if (!contexts)
+			continue;
+		sp_report_open(r, h->name, false);
+		sp_report_uint(r, "contexts", contexts);
+		sp_report_uint(r, "packets", packets);
+		sp_report_uint(r, "bytes", bytes);
+		sp_report_uint(r, "dropped", dropped);
+		sp_report_uint(r, "sent", sent);
+		sp_report_close(r);
+	}
+	sp_report_close(r);
+}
+
 void sp_nic_report(struct sp_nic *nic, struct sp_report *r)
 {
 	struct sp_nic_totals t;
@@ -233,6 +262,7 @@ void sp_nic_report(struct sp_nic *nic, struct sp_report *r)
 	report_drops(nic, r);
 	report_ports(nic, r);
 	report_workers(nic, r);
+	report_handlers(nic, r);
 	sp_report_open(r, "contexts", false);
 	for (uint32_t i = 0; i < nic->context_next; i++)
 		if (nic->context[i])
