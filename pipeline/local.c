@@ -12,6 +12,7 @@
 #include <rte_ether.h>
 #include <rte_ip.h>
 
+#include "../handlers/wire/roce.h"
 #include "local.h"
 #include "worker.h"
 
@@ -110,8 +111,8 @@ static bool is_source4(const struct sp_nic *nic, const uint8_t ip4[4])
 		const struct sp_address *a = &nic->config.address[i];
 		if (memcmp(a->ip, mapped, 12))
 			continue;
-		uint32_t own = rte_be_to_cpu_32(*(const unaligned_uint32_t *)(a->ip + 12));
-		uint32_t ip = rte_be_to_cpu_32(*(const unaligned_uint32_t *)ip4);
+		uint32_t own = sp_load_be32(a->ip + 12);
+		uint32_t ip = sp_load_be32(ip4);
 		uint32_t host = a->prefix && a->prefix < 31 ? UINT32_MAX >> a->prefix : 0;
 		if (ip == own || (host && !((ip ^ own) & ~host) && (!(ip & host) || (ip & host) == host)))
 			return false; /* itself, or its network's broadcast addresses */

@@ -120,7 +120,7 @@ static void an_idle_message_completes_by_timeout_and_a_busy_one_does_not(void)
 	say((struct rig_words){.key = 8});
 	rig_settle(&rig, 0);
 	for (unsigned i = 1; i <= 20; i++) { /* key 8 hears something every 50 us */
-		struct rig_words w = {.key = 8, .serial = i};
+		struct rig_words w = {.magic = RIG_MAGIC, .key = 8, .serial = i};
 		struct frame f;
 
 		rig_roce(&f, FRAME_IP4, QP, 0, &w, sizeof(w));

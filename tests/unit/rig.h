@@ -150,9 +150,16 @@ struct rig {
 static inline void rig_prepare(struct rig *r, uint16_t workers)
 {
 	struct sp_error error = {0};
+#ifdef RIG_EAL /* a test that needs devices names them, as EAL arguments */
+	static char *args[] = {RIG_EAL, NULL};
+	const int count = sizeof(args) / sizeof(*args) - 1;
+#else
+	char **args = NULL;
+	const int count = 0;
+#endif
 
 	memset(r, 0, sizeof(*r));
-	CU_ASSERT_EQUAL_FATAL(sp_eal_init(0, NULL, &error), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_eal_init(count, args, &error), 0);
 	r->in_use = rte_mempool_in_use_count(sp_registry_pool());
 	r->config.workers = workers;
 	memcpy(r->config.mac, rig_mac, 6);
@@ -359,11 +366,13 @@ static inline void rig_feed(struct rig *r, const struct frame *f)
 
 /* What a packet for a probe says: its message, and what the handler shall answer. */
 struct rig_words {
+	uint32_t magic; /* anything else is a packet of no message */
+	uint32_t serial; /* tells packets apart */
 	uint64_t key;
 	uint32_t header, verdict, miss;
-	uint32_t serial; /* tells packets apart */
 	uint32_t action; /* RIG_* */
 };
+#define RIG_MAGIC 0x70726F62u
 enum {
 	RIG_SEND = 1,	    /* payload() sends the packet */
 	RIG_KEEP = 2,	    /* payload() keeps it */
@@ -418,11 +427,11 @@ static inline struct rig_call *rig_note(char what, struct sp_ctx *c, uint64_t ke
 
 static inline struct rig_words rig_words_of(const struct sp_packet *p)
 {
-	struct rig_words w = {.key = SP_NO_MESSAGE};
+	struct rig_words w = {0};
 
 	if (p->len >= sizeof(w))
 		memcpy(&w, p->data, sizeof(w));
-	return w;
+	return w.magic == RIG_MAGIC ? w : (struct rig_words){.key = SP_NO_MESSAGE};
 }
 
 #define RIG_STATE 40
@@ -476,7 +485,7 @@ static inline uint32_t rig_payload(struct sp_ctx *c, struct sp_message *m, struc
 		sp_packet_send(c, p);
 	if (w.action & RIG_KEEP && !sp_packet_keep(c, p))
 		rig_log.kept[rig_log.keeps++] = p->buf;
-	if (w.action & RIG_CLOSE)
+	if (m && w.action & RIG_CLOSE)
 		sp_message_close(c, m->key);
 	return w.verdict;
 }
@@ -558,10 +567,11 @@ static const char *const rig_drops[] = {"probe-zero", "probe-one", NULL};
 						.command = rig_command};                                               \
 	SP_HANDLER(ident)
 
-static inline void rig_say(struct rig *r, uint32_t qp, const struct rig_words *w)
+static inline void rig_say(struct rig *r, uint32_t qp, struct rig_words *w)
 {
 	struct frame f;
 
+	w->magic = RIG_MAGIC;
 	rig_roce(&f, FRAME_IP4, qp, 0, w, sizeof(*w));
 	rig_feed(r, &f);
 }
