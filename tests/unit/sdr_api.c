@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sdr_ calls of libspindle on two real NICs, a perfect link between them, in virtual time. */
+#include "../../host-api/sdr.h"
+#include "../../testbed/link.h"
+#include "../../testbed/world.h"
+
+#include <errno.h>
+
+#include "suite.h"
+
+#define MTU   1024u
+#define CHUNK 4096u
+#define ROOM  (1u << 20)
+
+struct end {
+	struct sp_nic *nic;
+	struct sp_dev *dev;
+	struct sdr_context *context;
+	struct sdr_qp *qp;
+	struct sp_mr *mr;
+	uint8_t *bytes;
+};
+
+static struct end a, b;
+static struct sp_link *link_;
+static struct sp_world *world;
+
+static void make_end(struct end *e, unsigned index, const struct sdr_qp_attr *attr)
+{
+	static struct sp_nic_config config;
+	struct sp_error error = {.text = ""};
+
+	memset(&config, 0, sizeof(config));
+	memset(e, 0, sizeof(*e));
+	for (unsigned i = 0; i < 2; i++) {
+		uint8_t *ip = i ? config.neighbour[0].ip : config.address[0].ip;
+
+		ip[10] = ip[11] = 0xFF;
+		ip[12] = 10;
+		ip[15] = (uint8_t)(1 + (index ^ i));
+	}
+	config.address[0].prefix = 24;
+	config.addresses = config.neighbours = 1;
+	memcpy(config.mac, (uint8_t[]){2, 0, 0, 0, 0, (uint8_t)(1 + index)}, 6);
+	memcpy(config.neighbour[0].mac, (uint8_t[]){2, 0, 0, 0, 0, (uint8_t)(2 - index)}, 6);
+	config.seed = 7 + index;
+	config.ports = 1;
+	config.port[0] = (struct sp_port_config){.ops = &sp_link_ops, .ops_arg = sp_link_port(link_, index)};
+	if (sp_nic_create(&config, &error, &e->nic) || sp_nic_dev(e->nic, index == 1, &e->dev) ||
+	    sdr_context_create(e->dev, NULL, &e->context) || sdr_mr_alloc(e->context, ROOM, &e->mr) ||
+	    sp_world_add_nic(world, e->nic)) {
+		printf("Bail out! %s\n", error.text);
+		exit(1);
+	}
+	if (sdr_qp_create(e->context, attr, &e->qp, &error)) {
+		printf("Bail out! %s: %s\n", error.key, error.text);
+		exit(1);
+	}
+	e->bytes = e->mr->addr;
+}
+
+static const struct sdr_qp_attr usual = {
+	.mtu = MTU, .chunk_bytes = CHUNK, .max_message_bytes = 65536, .max_messages = 4, .nonce = 5};
+
+static void make(const struct sdr_qp_attr *attr_a, const struct sdr_qp_attr *attr_b)
+{
+	const struct sp_link_direction wire = {.bandwidth = 10000000000, .delay = 50 * SP_US};
+	const struct sp_link_config config = {.direction = {wire, wire}, .seed = 3};
+
+	if (sp_eal_init(0, NULL, NULL) || sp_link_create(&config, &link_) || sp_world_create(&world)) {
+		printf("Bail out! no link\n");
+		exit(1);
+	}
+	make_end(&a, 0, attr_a);
+	make_end(&b, 1, attr_b);
+	for (uint32_t i = 0; i < ROOM; i++)
+		a.bytes[i] = (uint8_t)(i * 7 + i / 1021);
+}
+
+static void join(void)
+{
+	struct sdr_qp_info ia, ib;
+
+	sdr_qp_info_get(a.qp, &ia);
+	sdr_qp_info_get(b.qp, &ib);
+	CU_ASSERT_EQUAL_FATAL(sdr_qp_connect(a.qp, &ib), 0);
+	CU_ASSERT_EQUAL_FATAL(sdr_qp_connect(b.qp, &ia), 0);
+}
+
+static void run(sp_time time)
+{
+	CU_ASSERT_EQUAL(sp_world_run(world, sp_world_now(world) + time, NULL, NULL), 0);
+}
+
+static void unmake(void)
+{
+	for (int i = 0; i < 2; i++) {
+		struct end *e = i ? &b : &a;
+
+		CU_ASSERT_EQUAL(sdr_context_destroy(e->context), -EBUSY);
+		CU_ASSERT_EQUAL(sdr_qp_destroy(e->qp), 0);
+		CU_ASSERT_EQUAL(sdr_mr_dereg(e->mr), 0); /* nothing holds it any more */
+		CU_ASSERT_EQUAL(sdr_context_destroy(e->context), 0);
+		sp_dev_close(e->dev);
+		sp_nic_destroy(e->nic);
+	}
+	sp_world_destroy(world);
+	sp_link_destroy(link_);
+}
+
+static void one_shots_arrive_in_order_of_posting(void)
+{
+	struct sdr_recv *r[3];
+	struct sdr_send *s[3];
+	const uint64_t size[3] = {10000, 0, 65536};
+	struct sdr_recv_status status;
+	const uint64_t *bitmap;
+	uint64_t chunks;
+	uint32_t imm, mask;
+
+	make(&usual, &usual);
+	join();
+	for (unsigned i = 0; i < 3; i++)
+		CU_ASSERT_EQUAL(sdr_send_post(a.qp, a.mr, i * 100000, size[i], 0x11111111 * (i + 1), &s[i]), 0);
+	run(10 * SP_MS);
+	CU_ASSERT_EQUAL(sdr_send_poll(s[0]), -EAGAIN); /* nothing is posted over there */
+	for (unsigned i = 0; i < 3; i++)
+		CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, i * 100000, 65536, &r[i]), 0);
+	run(10 * SP_MS);
+	for (unsigned i = 0; i < 3; i++) {
+		CU_ASSERT_EQUAL(sdr_send_poll(s[i]), 0);
+		CU_ASSERT_EQUAL(sdr_recv_test(r[i]), 0);
+		sdr_recv_status(r[i], &status);
+		CU_ASSERT(status.complete && status.length_known && status.length == size[i] && status.message == i);
+		CU_ASSERT_EQUAL(status.packets, size[i] ? (size[i] + MTU - 1) / MTU : 1);
+		sdr_recv_bitmap_get(r[i], &bitmap, &chunks);
+		CU_ASSERT_EQUAL(chunks, size[i] ? (size[i] + CHUNK - 1) / CHUNK : 1);
+		CU_ASSERT_EQUAL(bitmap[0], (1ull << chunks) - 1);
+		CU_ASSERT_EQUAL(memcmp(a.bytes + i * 100000, b.bytes + i * 100000, size[i]), 0);
+		CU_ASSERT_EQUAL(b.bytes[i * 100000 + size[i]], 0);
+		/* eight packets carry it whole, one carries four bits */
+		CU_ASSERT_EQUAL(sdr_recv_imm_get(r[i], &imm, &mask), i == 1 ? -ENODATA : 0);
+		CU_ASSERT_EQUAL(imm, i == 1 ? 2 : 0x11111111 * (i + 1));
+		CU_ASSERT_EQUAL(mask, i == 1 ? 15 : UINT32_MAX);
+		CU_ASSERT_EQUAL(sdr_recv_complete(r[i]), -EAGAIN);
+	}
+	run(SP_MS);
+	for (unsigned i = 0; i < 3; i++)
+		CU_ASSERT_EQUAL(sdr_recv_complete(r[i]), 0);
+	unmake();
+}
+
+static void streams_fill_any_chunks_and_fill_gaps_later(void)
+{
+	struct sdr_recv *r;
+	struct sdr_send *s;
+	const uint64_t *bitmap;
+	uint64_t chunks, words[2], packets;
+
+	make(&usual, &usual);
+	join();
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, 0, 65536, &r), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_start(a.qp, 20000, 9, &s), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 16384, 20000 - 16384, 16384), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 4096, 2 * MTU, 4096), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 4096, 2 * MTU, 4097), -EINVAL);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 4096, 2 * MTU + 1, 4096), -EINVAL);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 0, 8192, 16384), -EINVAL);
+	run(5 * SP_MS);
+	CU_ASSERT_EQUAL(sdr_send_poll(s), 0); /* all so far; the stream goes on */
+	sdr_recv_bitmap_get(r, &bitmap, &chunks);
+	CU_ASSERT_EQUAL(chunks, 5);
+	CU_ASSERT_EQUAL(bitmap[0], 1u << 4);
+	CU_ASSERT_EQUAL(sdr_recv_packets_get(r, 1, words, 2, &packets), 0);
+	CU_ASSERT(packets == 4 && words[0] == 3);
+	CU_ASSERT_EQUAL(sdr_recv_packets_get(r, 4, words, 2, &packets), 0);
+	CU_ASSERT(packets == 4 && words[0] == 15);
+	CU_ASSERT_EQUAL(sdr_recv_packets_get(r, 5, words, 2, &packets), -ERANGE);
+	CU_ASSERT_EQUAL(sdr_recv_packets_get(r, 1, words, 0, &packets), -ENOSPC);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 0, 16384, 0), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_end(s), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 0, 16384, 0), -EINVAL);
+	run(5 * SP_MS);
+	CU_ASSERT_EQUAL(sdr_send_poll(s), 0);
+	CU_ASSERT_EQUAL(sdr_recv_test(r), 0);
+	CU_ASSERT_EQUAL(memcmp(a.bytes, b.bytes, 20000), 0);
+	unmake();
+}
+
+static void a_receive_completed_early_takes_nothing_more(void)
+{
+	struct sdr_recv *r;
+	struct sdr_send *s;
+
+	make(&usual, &usual);
+	join();
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, 0, 65536, &r), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_start(a.qp, 8192, 0, &s), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 0, 4096, 0), 0);
+	run(5 * SP_MS);
+	CU_ASSERT_EQUAL(sdr_recv_complete(r), -EAGAIN);
+	run(SP_MS);
+	CU_ASSERT_EQUAL(sdr_recv_complete(r), 0);
+	memset(b.bytes, 0xEE, 65536);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 0, 8192, 0), 0);
+	run(5 * SP_MS);
+	for (unsigned i = 0; i < 65536; i++)
+		if (b.bytes[i] != 0xEE)
+			CU_FAIL("a late packet was written");
+	CU_ASSERT_EQUAL(sp_nic_dropped(b.nic, "late"), 8);
+	unmake();
+}
+
+static void handles_and_ranges_are_bounded(void)
+{
+	struct sdr_recv *r;
+	struct sdr_send *s;
+
+	make(&usual, &usual);
+	CU_ASSERT_EQUAL(sdr_send_post(a.qp, a.mr, 0, 1, 0, &s), -ENOTCONN);
+	join();
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, ROOM - 10, 11, &r), -EFAULT);
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, UINT64_MAX, 2, &r), -EFAULT);
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, 0, 65537, &r), -EINVAL);
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, a.mr, 0, 1, &r), -EINVAL); /* another NIC's memory */
+	CU_ASSERT_EQUAL(sdr_send_post(a.qp, a.mr, ROOM, 1, 0, &s), -EFAULT);
+	CU_ASSERT_EQUAL(sdr_send_post(a.qp, NULL, 0, 1, 0, &s), -EINVAL);
+	for (unsigned i = 0; i < 5; i++) {
+		CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, 0, 1, &r), i < 4 ? 0 : -EAGAIN);
+		CU_ASSERT_EQUAL(sdr_send_stream_start(a.qp, 1, 0, &s), i < 4 ? 0 : -EAGAIN);
+	}
+	run(SP_MS);
+	CU_ASSERT_EQUAL(sdr_mr_dereg(b.mr), -EBUSY); /* posted */
+	unmake();
+}
+
+static void ends_that_do_not_fit_do_not_connect(void)
+{
+	struct sdr_qp_attr other = usual;
+	struct sdr_qp_info info;
+
+	other.generations = 2;
+	make(&usual, &other);
+	sdr_qp_info_get(b.qp, &info);
+	CU_ASSERT_EQUAL(sdr_qp_connect(a.qp, &info), -EPROTO);
+	CU_ASSERT_STRING_EQUAL(sdr_qp_mismatch(a.qp, &info), "generations");
+	sdr_qp_info_get(a.qp, &info);
+	info.magic = __builtin_bswap32(info.magic);
+	CU_ASSERT_EQUAL(sdr_qp_connect(a.qp, &info), -EPROTO);
+	unmake();
+
+	other = (struct sdr_qp_attr){.mtu = 4096, .chunk_bytes = 4096};
+	make(&other, &other);
+	sdr_qp_info_get(b.qp, &info);
+	CU_ASSERT_EQUAL(sdr_qp_connect(a.qp, &info), -EMSGSIZE); /* the port has 1500 */
+	unmake();
+}
+
+static void impossible_queue_pairs_name_the_parameter(void)
+{
+	struct sdr_qp_attr bad = usual;
+	struct sp_error error;
+	struct sdr_qp *qp;
+
+	make(&usual, &usual);
+	bad.chunk_bytes = 1500;
+	CU_ASSERT_EQUAL(sdr_qp_create(a.context, &bad, &qp, &error), -EINVAL);
+	CU_ASSERT_STRING_EQUAL(error.key, "chunk-bytes");
+	bad = usual;
+	bad.max_messages = 2000;
+	CU_ASSERT_EQUAL(sdr_qp_create(a.context, &bad, &qp, &error), -EINVAL);
+	CU_ASSERT_STRING_EQUAL(error.key, "max-messages");
+	bad = usual;
+	bad.split = "1+2+3";
+	CU_ASSERT_EQUAL(sdr_qp_create(a.context, &bad, &qp, NULL), -EINVAL);
+	bad = usual;
+	bad.segments = UINT32_MAX; /* only the handler knows this limit */
+	CU_ASSERT(sdr_qp_create(a.context, &bad, &qp, &error) < 0);
+	CU_ASSERT_STRING_EQUAL(error.key, "segments");
+	unmake();
+}
+
+static void queue_pairs_get_numbers_that_do_not_overlap(void)
+{
+	struct sdr_qp *qp[3], *taken;
+	struct sdr_qp_info i[4];
+	struct sdr_qp_attr three = usual;
+
+	three.generations = 3;
+	make(&usual, &usual);
+	sdr_qp_info_get(a.qp, &i[0]);
+	for (int n = 0; n < 3; n++) {
+		CU_ASSERT_EQUAL_FATAL(sdr_qp_create(a.context, n ? &usual : &three, &qp[n], NULL), 0);
+		sdr_qp_info_get(qp[n], &i[n + 1]);
+	}
+	for (int n = 0; n < 4; n++)
+		for (int m = 0; m < n; m++) {
+			CU_ASSERT(i[n].qpn >= i[m].qpn + i[m].generations || i[m].qpn >= i[n].qpn + i[n].generations);
+			CU_ASSERT_NOT_EQUAL(i[n].control_qpn, i[m].control_qpn);
+		}
+	three.qpn = i[0].qpn + 1;
+	CU_ASSERT_EQUAL(sdr_qp_create(a.context, &three, &taken, NULL), -EADDRINUSE);
+	for (int n = 0; n < 3; n++)
+		CU_ASSERT_EQUAL(sdr_qp_destroy(qp[n]), 0);
+	unmake();
+}
+
+/* In real time, on one NIC alone: what can be waited for without a peer. */
+static void waiting_ends_with_the_event_or_the_timeout(void)
+{
+	struct sdr_recv *r;
+	uint64_t seen = 0;
+	sp_time start;
+
+	make(&usual, &usual);
+	join();
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, 0, 65536, &r), 0);
+	start = sp_clock();
+	CU_ASSERT_EQUAL(sdr_recv_wait(r, SDR_WAIT_ALL, NULL, 20 * SP_MS), -ETIMEDOUT);
+	CU_ASSERT(sp_clock() - start >= 20 * SP_MS);
+	CU_ASSERT_EQUAL(sdr_recv_wait(r, SDR_WAIT_ANY, &seen, 0), -ETIMEDOUT);
+	CU_ASSERT_EQUAL(sdr_recv_wait(r, SDR_WAIT_ANY, NULL, 0), -EINVAL);
+	CU_ASSERT_EQUAL(sdr_recv_complete_wait(r, SP_SEC), 0);
+	unmake();
+}
+
+static void disconnecting_gives_the_buffers_back(void)
+{
+	struct sdr_send *s, *t;
+	struct sdr_qp_status status;
+
+	make(&usual, &usual);
+	join();
+	CU_ASSERT_EQUAL(sdr_send_post(a.qp, a.mr, 0, 5000, 0, &s), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_start(a.qp, 5000, 0, &t), 0);
+	run(SP_MS);
+	CU_ASSERT_EQUAL(sdr_send_poll(s), -EAGAIN);
+	CU_ASSERT_EQUAL(sdr_qp_disconnect(a.qp), 0);
+	CU_ASSERT_EQUAL(sdr_send_poll(s), 0);
+	CU_ASSERT_EQUAL(sdr_send_poll(t), 0);
+	CU_ASSERT_EQUAL(sdr_qp_disconnect(a.qp), -ENOTCONN);
+	sdr_qp_status(a.qp, &status);
+	CU_ASSERT(status.closed && !status.connected && !status.error);
+	CU_ASSERT_EQUAL(sdr_send_post(a.qp, a.mr, 0, 5000, 0, &s), -ENOTCONN);
+	unmake();
+}
+
+SUITE("sdr_api", TEST(one_shots_arrive_in_order_of_posting), TEST(streams_fill_any_chunks_and_fill_gaps_later),
+      TEST(a_receive_completed_early_takes_nothing_more), TEST(handles_and_ranges_are_bounded),
+      TEST(ends_that_do_not_fit_do_not_connect), TEST(impossible_queue_pairs_name_the_parameter),
+      TEST(queue_pairs_get_numbers_that_do_not_overlap), TEST(waiting_ends_with_the_event_or_the_timeout),
+      TEST(disconnecting_gives_the_buffers_back))
