@@ -37,8 +37,10 @@ static const char usage[] =
 	"  --mtu N         payload bytes of a packet, 64 to 4096 (1024)\n"
 	"  --chunk N       bytes for one bit of the bitmap, a multiple of mtu (by the file's size)\n"
 	"  --message N     bytes of a message (by the file's size)\n"
+	"  --ipv6          over IPv6\n"
 	"  --seed N        the same seed loses the same packets (1)\n"
 	"  --fast          do not slow virtual time down to watch\n"
+	"  -w FILE         write a capture of what both NICs send\n"
 	"  --json          the outcome as JSON, nothing else; implies --fast\n"
 	"Exit status: 0 if every chunk that arrived is the same as in FILE, though some may be missing.\n";
 
@@ -66,7 +68,7 @@ static bool parse_probability(const char *text, double *p)
 /* 0, or the exit status + 1. */
 static int arguments(struct demo_options *o, int argc, char **argv)
 {
-	enum { LOSS = 256, DUPLICATE, REORDER, SEED, BANDWIDTH, DELAY, MTU, CHUNK, MESSAGE, JSON, FAST };
+	enum { LOSS = 256, DUPLICATE, REORDER, SEED, BANDWIDTH, DELAY, MTU, CHUNK, MESSAGE, JSON, FAST, IPV6 };
 	static const struct option options[] = {{"loss", required_argument, NULL, LOSS},
 						{"duplicate", required_argument, NULL, DUPLICATE},
 						{"reorder", required_argument, NULL, REORDER},
@@ -78,6 +80,7 @@ static int arguments(struct demo_options *o, int argc, char **argv)
 						{"message", required_argument, NULL, MESSAGE},
 						{"json", no_argument, NULL, JSON},
 						{"fast", no_argument, NULL, FAST},
+						{"ipv6", no_argument, NULL, IPV6},
 						{"help", no_argument, NULL, 'h'},
 						{0}};
 	int option;
@@ -92,7 +95,7 @@ static int arguments(struct demo_options *o, int argc, char **argv)
 				   .delay = 100 * SP_US};
 	optind = 0; /* GNU: start anew */
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, ":hw:", options, NULL)) != -1) {
 		bool good = true;
 
 		switch (option) {
@@ -129,6 +132,12 @@ static int arguments(struct demo_options *o, int argc, char **argv)
 			break;
 		case FAST:
 			o->fast = true;
+			break;
+		case IPV6:
+			o->ipv6 = true;
+			break;
+		case 'w':
+			o->capture = optarg;
 			break;
 		case 'h':
 			fputs(usage, stdout);
@@ -331,6 +340,10 @@ int command_demo(int argc, char **argv)
 	if (!status)
 		status = demo_outcome(&d);
 	demo_close(&d);
+	if (d.capture && sp_capture_finish(d.capture, &error)) { /* after the NICs, whose last packets are in it */
+		fprintf(stderr, "spindle demo: %s\n", error.text);
+		status = 1;
+	}
 	if (fd >= 0)
 		close(fd);
 	return status;

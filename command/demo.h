@@ -6,16 +6,17 @@
 
 #include "../host-api/sdr.h"
 #include "../testbed/link.h"
+#include "../testbed/tap.h"
 #include "../testbed/world.h"
 
 #define DEMO_LINK_QUEUE 64 /* packets */
 
 struct demo_options {
-	const char *file;
+	const char *file, *capture; /* capture: NULL, or where to write what both sides send */
 	double loss, duplicate, reorder;
 	uint64_t seed, bandwidth, mtu, chunk, message;
 	sp_time delay;
-	bool json, fast;
+	bool json, fast, ipv6;
 };
 
 enum demo_message_state { WAITING, POSTED, ENDING, ENDED };
@@ -47,6 +48,8 @@ struct demo {
 	struct demo_options o;
 	struct demo_side side[2]; /* sender, receiver */
 	struct sp_link *link;
+	struct sp_capture_writer *capture;
+	struct sp_tap tap[2]; /* between link and NICs, for the capture */
 	struct sp_world *world;
 	uint64_t size, messages, chunks, window;
 	struct demo_message *message;

@@ -8,7 +8,10 @@
 #include "demo.h"
 
 /* ---- the two machines ---- */
-static const uint8_t address[2][16] = {{[10] = 0xFF, 0xFF, 192, 0, 2, 1}, {[10] = 0xFF, 0xFF, 192, 0, 2, 2}};
+static const uint8_t addresses[2][2][16] = {
+	{{[10] = 0xFF, 0xFF, 192, 0, 2, 1}, {[10] = 0xFF, 0xFF, 192, 0, 2, 2}},
+	{{0x20, 0x01, 0x0D, 0xB8, [15] = 1}, {0x20, 0x01, 0x0D, 0xB8, [15] = 2}},
+};
 static const uint8_t mac[2][6] = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}};
 
 static int machine_create(struct demo *d, unsigned e)
@@ -25,6 +28,9 @@ static int machine_create(struct demo *d, unsigned e)
 		.no_send = e == 1,
 		.no_recv = e == 0,
 	};
+	const uint8_t(*address)[16] = addresses[d->o.ipv6];
+	/* IP, UDP, BTH, RETH, immediate, ICRC */
+	const uint32_t least = (uint32_t)d->o.mtu + (d->o.ipv6 ? 40 : 20) + 8 + 12 + 16 + 4 + 4;
 	struct demo_side *s = &d->side[e];
 	struct sp_error error = {.key = ""};
 	int err;
@@ -33,16 +39,17 @@ static int machine_create(struct demo *d, unsigned e)
 		return demo_fail("memory", -ENOMEM);
 	snprintf(config->name, sizeof(config->name), "%s", e ? "receiver" : "sender");
 	config->addresses = config->neighbours = 1;
-	config->address[0].prefix = 24;
+	config->address[0].prefix = d->o.ipv6 ? 64 : 24;
 	memcpy(config->address[0].ip, address[e], 16);
 	memcpy(config->mac, mac[e], 6);
 	memcpy(config->neighbour[0].ip, address[!e], 16);
 	memcpy(config->neighbour[0].mac, mac[!e], 6);
-	config->mtu = d->o.mtu + 64 > 1500 ? (uint32_t)d->o.mtu + 64
-					   : 1500; /* IPv4, UDP, BTH, RETH, immediate, ICRC: 64 bytes */
+	config->mtu = least > 1500 ? least : 1500;
 	config->seed = d->o.seed + e ? d->o.seed + e : 1;
 	config->ports = 1;
-	config->port[0] = (struct sp_port_config){.ops = &sp_link_ops, .ops_arg = sp_link_port(d->link, e)};
+	d->tap[e] = (struct sp_tap){.ops = &sp_link_ops, .port = sp_link_port(d->link, e), .out = d->capture};
+	config->port[0] = d->capture ? (struct sp_port_config){.ops = &sp_tap_ops, .ops_arg = &d->tap[e]}
+				     : (struct sp_port_config){.ops = &sp_link_ops, .ops_arg = d->tap[e].port};
 	err = sp_nic_create(config, &error, &s->nic);
 	free(config);
 	if (!err)
@@ -216,12 +223,17 @@ int demo_open(struct demo *d)
 						    .reorder_delay = d->reorder_delay,
 						    .queue = DEMO_LINK_QUEUE};
 	const struct sp_link_config config = {.direction = {direction, direction}, .seed = d->o.seed};
+	struct sp_error error = {.key = ""};
 	int err = sp_link_create(&config, &d->link);
 
 	if (!err)
 		err = sp_world_create(&d->world);
 	if (err)
 		return demo_fail("the link", err);
+	if (d->o.capture && sp_capture_create(d->o.capture, 0, &d->capture, &error)) {
+		fprintf(stderr, "spindle demo: %s\n", error.text);
+		return 1;
+	}
 	for (unsigned e = 0; e < 2; e++)
 		if (machine_create(d, e))
 			return 1;

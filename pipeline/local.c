@@ -327,7 +327,7 @@ static bool local_ip6(struct sp_worker *w, struct sp_packet *p)
 {
 	const uint8_t *ip = p->frame + p->l3;
 	/* Right behind the header: no extension headers, hence no fragments (RFC 6980). */
-	if (ip[6] != PROTOCOL_ICMP6 || p->data != ip + IP6_LEN || p->len < ECHO_LEN || p->data[1])
+	if (ip[6] != PROTOCOL_ICMP6 || p->len < ECHO_LEN || p->data[1])
 		return false;
 	if (p->data[0] == ECHO6)
 		return echo6(w, p);

@@ -178,9 +178,12 @@ static struct key key_of(const struct sp_neighbours *n, const uint8_t ip[16])
 {
 	struct key k;
 	memcpy(k.half, ip, 16);
-	uint64_t h = (k.half[0] ^ n->seed) * 0x9E3779B97F4A7C15ull;
-	h = (h ^ h >> 32 ^ k.half[1]) * 0xD6E8FEB86659FD93ull;
-	k.hash = (unsigned)(h >> 40);
+	/* A product's upper half folded onto the lower one: neighbours differ in the last bits of their addresses only.
+	 */
+	__uint128_t h =
+		(__uint128_t)(k.half[0] ^ n->seed ^ 0x9E3779B97F4A7C15ull) * (k.half[1] ^ 0xD6E8FEB86659FD93ull);
+	uint64_t folded = (uint64_t)h ^ (uint64_t)(h >> 64);
+	k.hash = (unsigned)(folded ^ folded >> 32);
 	return k;
 }
 
@@ -197,7 +200,7 @@ static bool holds(struct entry *e, const struct key *k, uint64_t *word)
 		if (state_of(before) < INCOMPLETE)
 			return false;
 		/* Acquire: whoever reads a key of the next generation sees the claim that came before it below. */
-		bool same = (atomic_load_explicit(&e->key[0], memory_order_acquire) == k->half[0]) &
+		bool same = (atomic_load_explicit(&e->key[0], memory_order_acquire) == k->half[0]) &&
 			    (atomic_load_explicit(&e->key[1], memory_order_acquire) == k->half[1]);
 		uint64_t after = atomic_load_explicit(&e->word, memory_order_acquire);
 		if ((before ^ after) & GENERATION_MASK)
@@ -401,8 +404,11 @@ static void update(struct sp_neighbours *n, const uint8_t ip[16], const uint8_t 
 		*exists = true;
 		if (state_of(word) == STATIC || (!override && state_of(word) == KNOWN && word != known))
 			continue;
+		bool wanted = state_of(word) == INCOMPLETE;
 		if (word != known && !atomic_compare_exchange_strong(&e->word, &word, known))
 			continue; /* another worker was told something at the same time, or has evicted it */
+		if (wanted)	  /* whoever asked is about to use it: no place for a flood to take meanwhile */
+			atomic_store_explicit(&e->used, now | 1, memory_order_relaxed);
 		atomic_store_explicit(&e->confirmed, now, memory_order_relaxed);
 		atomic_store_explicit(&e->asked, 0, memory_order_relaxed);
 	}

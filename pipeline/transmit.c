@@ -106,7 +106,7 @@ int sp_send_frame(struct sp_ctx *c, uint16_t port, const void *frame, uint32_t l
 
 /* ---- frames whose next hop is not known yet ---- */
 
-#define PENDING_FOR (1 * SP_SEC)
+#define PENDING_FOR (4 * SP_SEC) /* four requests, and no answer */
 
 int sp_transmit_later(struct sp_worker *w, uint16_t port, const uint8_t next_hop[16], struct rte_mbuf *m)
 {

@@ -149,7 +149,6 @@ struct sp_worker {
 	unsigned parked_count;
 	struct sp_pending pending[SP_NEIGHBOUR_PENDING];
 	unsigned pending_count;
-	sp_time neighbour_tick;			      /* worker 0 only */
 	struct sp_context *sweeping;		      /* contexts with an idle timeout whose home this is */
 	struct sp_call *_Atomic call;		      /* what a control thread wants done here between two polls */
 	bool issue_stuck;			      /* somebody wanted to send in this poll and could not */

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tap.h"
+
+#include <rte_mbuf.h>
+
+static unsigned tap_receive(void *arg, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
+{
+	struct sp_tap *t = arg;
+
+	return t->ops->receive(t->port, queue, packet, max, now);
+}
+
+/* One at a time: a packet that was taken may be gone, and one that was not must not be in the capture. */
+static unsigned tap_transmit(void *arg, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
+{
+	struct sp_tap *t = arg;
+	struct sp_capture_port out = {.out = t->out};
+	unsigned n;
+
+	for (n = 0; n < count; n++) {
+		struct rte_mbuf *copy = rte_pktmbuf_copy(packet[n], packet[n]->pool, 0, UINT32_MAX);
+
+		if (!copy)
+			break; /* later: a capture with holes would say that it was never sent */
+		if (!t->ops->transmit(t->port, queue, &packet[n], 1, now)) {
+			rte_pktmbuf_free(copy);
+			break;
+		}
+		sp_capture_ops.transmit(&out, queue, &copy, 1, now);
+	}
+	return n;
+}
+
+static sp_time tap_next(void *arg, uint16_t queue, bool transmit_blocked)
+{
+	struct sp_tap *t = arg;
+
+	return t->ops->next(t->port, queue, transmit_blocked);
+}
+
+const struct sp_port_ops sp_tap_ops = {.receive = tap_receive, .transmit = tap_transmit, .next = tap_next};

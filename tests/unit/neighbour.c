@@ -1,0 +1,759 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Routes, the neighbour table's rules in virtual time, its requests byte by byte, and its life among threads. */
+#include "../../pipeline/neighbour.c"
+#include "suite.h"
+
+#include <pthread.h>
+
+/* ---- a NIC made by hand, and a port that remembers ---- */
+
+static struct sp_nic nic;
+static struct sp_worker worker = {.nic = &nic};
+static const uint8_t own_mac[6] = {2, 0, 0, 0, 0, 0xAA};
+
+#define CAPTURED 64
+static struct {
+	uint16_t port;
+	uint32_t len;
+	uint8_t bytes[128];
+} sent[CAPTURED];
+static unsigned sents;
+static _Atomic unsigned sent_total;
+
+int sp_transmit_frame(struct sp_worker *w, uint16_t port, const void *frame, uint32_t len)
+{
+	atomic_fetch_add(&sent_total, 1);
+	if (w != &worker) /* the threads of the last tests */
+		return 0;
+	if (sents < CAPTURED && len <= sizeof(sent->bytes)) {
+		sent[sents].port = port;
+		sent[sents].len = len;
+		memcpy(sent[sents].bytes, frame, len);
+	}
+	sents++;
+	return 0;
+}
+
+static const uint8_t *ip4(unsigned a, unsigned b, unsigned c, unsigned d)
+{
+	static uint8_t ring[8][16];
+	static unsigned at;
+	uint8_t *ip = ring[at++ % 8];
+	memset(ip, 0, 10);
+	ip[10] = ip[11] = 0xFF;
+	ip[12] = (uint8_t)a, ip[13] = (uint8_t)b, ip[14] = (uint8_t)c, ip[15] = (uint8_t)d;
+	return ip;
+}
+
+/* 2001:db8:N::LOW, or fe80::LOW for N < 0 */
+static const uint8_t *ip6(int net, uint32_t low)
+{
+	static uint8_t ring[8][16];
+	static unsigned at;
+	uint8_t *ip = ring[at++ % 8];
+	memset(ip, 0, 16);
+	if (net < 0) {
+		ip[0] = 0xFE, ip[1] = 0x80;
+	} else {
+		ip[0] = 0x20, ip[1] = 0x01, ip[2] = 0x0D, ip[3] = 0xB8, ip[5] = (uint8_t)net;
+	}
+	for (unsigned i = 0; i < 4; i++)
+		ip[12 + i] = (uint8_t)(low >> (24 - 8 * i));
+	return ip;
+}
+
+static void add_address(const uint8_t *ip, uint8_t prefix)
+{
+	memcpy(nic.config.address[nic.config.addresses].ip, ip, 16);
+	nic.config.address[nic.config.addresses++].prefix = prefix;
+}
+
+static void add_static(const uint8_t *ip, uint8_t last)
+{
+	struct sp_neighbour_config *s = &nic.config.neighbour[nic.config.neighbours++];
+	memcpy(s->ip, ip, 16);
+	memcpy(s->mac, (uint8_t[]){2, 0, 0, 0, 0x57, last}, 6);
+}
+
+static void config_begin(void)
+{
+	sp_neighbours_destroy(nic.neighbours);
+	memset(&nic, 0, sizeof(nic));
+	memcpy(nic.mac, own_mac, 6);
+	nic.ports = 1;
+	worker.now = 0;
+	sents = 0;
+	sent_total = 0;
+}
+
+static void config_end(void)
+{
+	CU_ASSERT_EQUAL_FATAL(sp_neighbours_create(&nic.config, nic.mac, &nic.neighbours), 0);
+}
+
+/* 192.0.2.1/24 and 2001:db8::1/64 */
+static struct sp_neighbours *begin(void)
+{
+	config_begin();
+	add_address(ip4(192, 0, 2, 1), 24);
+	add_address(ip6(0, 1), 64);
+	config_end();
+	return nic.neighbours;
+}
+
+static const uint8_t *mac_of(unsigned i)
+{
+	static uint8_t ring[4][6];
+	static unsigned at;
+	uint8_t *mac = ring[at++ % 4];
+	memset(mac, 0, 6);
+	mac[0] = 2;
+	mac[2] = (uint8_t)(i >> 24), mac[3] = (uint8_t)(i >> 16), mac[4] = (uint8_t)(i >> 8), mac[5] = (uint8_t)i;
+	return mac;
+}
+
+static bool finds(const uint8_t *ip, sp_time now, const uint8_t *mac)
+{
+	uint8_t got[6] = {0};
+	int r = sp_neighbour_find(nic.neighbours, ip, now, got);
+	return mac ? !r && !memcmp(got, mac, 6) : r == -EAGAIN && !got[0];
+}
+
+static void request(const uint8_t *ip, sp_time now)
+{
+	worker.now = now;
+	sp_neighbour_request(&worker, ip);
+}
+
+/* What the worker's loop does: ticks when they are due, up to `until`. */
+static void run_until(sp_time until)
+{
+	for (unsigned i = 0; i < 100000; i++) {
+		sp_time at = sp_neighbours_deadline(nic.neighbours);
+		if (at > until)
+			return;
+		worker.now = at;
+		CU_ASSERT_EQUAL(sp_neighbours_tick(&worker, at), sp_neighbours_deadline(nic.neighbours));
+		if (sp_neighbours_deadline(nic.neighbours) <= at) {
+			CU_FAIL("the tick does not move on");
+			return;
+		}
+	}
+	CU_FAIL("too many ticks");
+}
+
+/* ---- routes ---- */
+
+static bool route(const uint8_t *ip, const uint8_t *hop, const uint8_t *source)
+{
+	uint8_t h[16], s[16];
+	int r = sp_neighbour_route(nic.neighbours, ip, h, s);
+	if (!hop)
+		return r == -ENETUNREACH;
+	return !r && !memcmp(h, hop, 16) && !memcmp(s, source, 16);
+}
+
+static void routes_take_the_longest_local_prefix_then_the_gateway(void)
+{
+	config_begin();
+	add_address(ip4(10, 0, 0, 1), 8);
+	add_address(ip4(10, 1, 0, 1), 16);
+	add_address(ip4(192, 0, 2, 1), 31);
+	add_address(ip6(0, 1), 64);
+	add_address(ip6(0, 0x10001), 112);
+	memcpy(nic.config.gateway4, ip4(10, 1, 0, 254), 16);
+	memcpy(nic.config.gateway6, ip6(0, 0xFE), 16);
+	config_end();
+	CU_ASSERT_TRUE(route(ip4(10, 2, 3, 4), ip4(10, 2, 3, 4), ip4(10, 0, 0, 1)));
+	CU_ASSERT_TRUE(route(ip4(10, 1, 3, 4), ip4(10, 1, 3, 4), ip4(10, 1, 0, 1)));
+	CU_ASSERT_TRUE(route(ip4(192, 0, 2, 0), ip4(192, 0, 2, 0), ip4(192, 0, 2, 1))); /* RFC 3021 */
+	CU_ASSERT_TRUE(route(ip4(198, 51, 100, 7), ip4(10, 1, 0, 254), ip4(10, 1, 0, 1)));
+	CU_ASSERT_TRUE(route(ip4(192, 0, 2, 2), ip4(10, 1, 0, 254), ip4(10, 1, 0, 1)));
+	CU_ASSERT_TRUE(route(ip6(0, 5), ip6(0, 5), ip6(0, 1)));
+	CU_ASSERT_TRUE(route(ip6(0, 0x10005), ip6(0, 0x10005), ip6(0, 0x10001)));
+	CU_ASSERT_TRUE(route(ip6(9, 5), ip6(0, 0xFE), ip6(0, 1)));
+}
+
+static void routes_without_prefix_or_gateway_are_unreachable(void)
+{
+	begin();
+	CU_ASSERT_TRUE(route(ip4(192, 0, 3, 1), NULL, NULL));
+	CU_ASSERT_TRUE(route(ip6(1, 1), NULL, NULL));
+	config_begin(); /* a gateway that no prefix holds, and one family only */
+	add_address(ip4(192, 0, 2, 1), 24);
+	memcpy(nic.config.gateway4, ip4(10, 0, 0, 1), 16);
+	memcpy(nic.config.gateway6, ip6(0, 1), 16);
+	config_end();
+	CU_ASSERT_TRUE(route(ip4(198, 51, 100, 1), NULL, NULL));
+	CU_ASSERT_TRUE(route(ip6(1, 1), NULL, NULL));
+	CU_ASSERT_TRUE(route(ip6(-1, 1), NULL, NULL));
+}
+
+static void link_local_gateway_is_reached_from_a_global_address(void)
+{
+	config_begin();
+	add_address(ip4(192, 0, 2, 1), 24);
+	add_address(ip6(0, 1), 64);
+	memcpy(nic.config.gateway6, ip6(-1, 1), 16);
+	config_end();
+	CU_ASSERT_TRUE(route(ip6(7, 7), ip6(-1, 1), ip6(0, 1)));
+	add_address(ip6(-1, 0x99), 64);
+	sp_neighbours_destroy(nic.neighbours);
+	config_end();
+	CU_ASSERT_TRUE(route(ip6(7, 7), ip6(-1, 1), ip6(-1, 0x99)));
+}
+
+static void nobody_is_reached_at_own_group_and_reserved_addresses(void)
+{
+	config_begin();
+	add_address(ip4(192, 0, 2, 1), 24);
+	add_address(ip4(10, 0, 0, 1), 0); /* no prefix: the address alone */
+	add_address(ip6(0, 1), 64);
+	memcpy(nic.config.gateway4, ip4(192, 0, 2, 254), 16);
+	memcpy(nic.config.gateway6, ip6(0, 0xFE), 16);
+	config_end();
+	CU_ASSERT_TRUE(route(ip4(192, 0, 2, 1), NULL, NULL));
+	CU_ASSERT_TRUE(route(ip4(10, 0, 0, 1), NULL, NULL));
+	CU_ASSERT_TRUE(route(ip4(192, 0, 2, 255), NULL, NULL));
+	CU_ASSERT_TRUE(route(ip4(192, 0, 2, 0), NULL, NULL));
+	CU_ASSERT_TRUE(route(ip4(255, 255, 255, 255), NULL, NULL));
+	CU_ASSERT_TRUE(route(ip4(224, 0, 0, 1), NULL, NULL));
+	CU_ASSERT_TRUE(route(ip4(127, 0, 0, 1), NULL, NULL));
+	CU_ASSERT_TRUE(route(ip4(0, 0, 0, 0), NULL, NULL));
+	CU_ASSERT_TRUE(route(ip6(0, 1), NULL, NULL));
+	uint8_t none[16] = {0}, loopback[16] = {[15] = 1}, group[16] = {0xFF, 2, [15] = 1};
+	CU_ASSERT_TRUE(route(none, NULL, NULL));
+	CU_ASSERT_TRUE(route(loopback, NULL, NULL));
+	CU_ASSERT_TRUE(route(group, NULL, NULL));
+	CU_ASSERT_TRUE(route(ip4(10, 0, 0, 2), ip4(192, 0, 2, 254), ip4(192, 0, 2, 1)));
+}
+
+static void bad_configuration_is_refused(void)
+{
+	config_begin();
+	struct sp_neighbours *n = NULL;
+	add_address(ip4(192, 0, 2, 1), 33);
+	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, own_mac, &n), -EINVAL);
+	nic.config.address[0].prefix = 32;
+	add_address(ip6(0, 1), 129);
+	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, own_mac, &n), -EINVAL);
+	nic.config.address[1].prefix = 128;
+	add_static(ip6(0, 2), 1);
+	nic.config.neighbour[0].mac[0] = 0x33; /* a group */
+	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, own_mac, &n), -EINVAL);
+	memset(nic.config.neighbour[0].mac, 0, 6);
+	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, own_mac, &n), -EINVAL);
+	nic.config.neighbour[0].mac[0] = 2;
+	add_static(ip6(0, 2), 2); /* twice */
+	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, own_mac, &n), -EINVAL);
+	nic.config.neighbours = SP_MAX_STATIC + 1;
+	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, own_mac, &n), -EINVAL);
+	nic.config.neighbours = 0;
+	nic.config.addresses = SP_MAX_ADDRESSES + 1;
+	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, own_mac, &n), -EINVAL);
+	CU_ASSERT_PTR_NULL(n);
+	sp_neighbours_destroy(NULL);
+}
+
+/* ---- requests on the wire ---- */
+
+static void arp_request_is_as_rfc_826_says(void)
+{
+	static const uint8_t expect[60] = {
+		0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2,	  0,   0, 0, 0, 0xAA, 0x08, 0x06, 0, 1, 8, 0,	6, 4, 0,
+		1,    2,    0,	  0,	0,    0,    0xAA, 192, 0, 2, 1, 0,    0,    0,	  0, 0, 0, 192, 0, 2, 77,
+	};
+	begin();
+	nic.ports = 3;
+	request(ip4(192, 0, 2, 77), SP_SEC);
+	CU_ASSERT_EQUAL_FATAL(sents, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		CU_ASSERT_EQUAL(sent[i].port, i);
+		CU_ASSERT_EQUAL(sent[i].len, 60);
+		CU_ASSERT_EQUAL(memcmp(sent[i].bytes, expect, 60), 0);
+	}
+}
+
+static void neighbour_solicitation_is_as_rfc_4861_says(void)
+{
+	static const uint8_t head[] = {
+		0x33, 0x33, 0xFF, 0x12, 0x34, 0x56, 2,	0,   0, 0, 0, 0xAA, 0x86, 0xDD,		    /* Ethernet */
+		0x60, 0,    0,	  0,	0,    32,   58, 255,					    /* hop limit 255 */
+		0x20, 0x01, 0x0D, 0xB8, 0,    0,    0,	0,   0, 0, 0, 0,    0,	  0,	0,    1,    /* source */
+		0xFF, 0x02, 0,	  0,	0,    0,    0,	0,   0, 0, 0, 1,    0xFF, 0x12, 0x34, 0x56, /* solicited node */
+		135,  0,
+	};
+	static const uint8_t tail[] = {
+		0, 0, 0, 0, 0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0xAB, 0x12, 0x34, 0x56, /* target */
+		1, 1, 2, 0, 0,	  0,	0,    0xAA, /* source link-layer */
+	};
+	begin();
+	request(ip6(0, 0xAB123456), SP_SEC);
+	CU_ASSERT_EQUAL_FATAL(sents, 1);
+	const uint8_t *f = sent[0].bytes;
+	CU_ASSERT_EQUAL(sent[0].len, 86);
+	CU_ASSERT_EQUAL(memcmp(f, head, sizeof(head)), 0);
+	CU_ASSERT_EQUAL(memcmp(f + 58, tail, sizeof(tail)), 0);
+	/* RFC 4443, 2.3: addresses, length and next header, message; all words add up to ones */
+	uint32_t sum = 32 + 58;
+	for (unsigned i = 22; i < 86; i += 2)
+		sum += (uint32_t)f[i] << 8 | f[i + 1];
+	while (sum >> 16)
+		sum = (sum & 0xFFFF) + (sum >> 16);
+	CU_ASSERT_EQUAL(sum, 0xFFFF);
+	CU_ASSERT_TRUE(f[56] || f[57]);
+}
+
+static void only_next_hops_are_asked_for(void)
+{
+	begin();
+	request(ip4(198, 51, 100, 1), SP_SEC); /* off link */
+	request(ip4(192, 0, 2, 1), SP_SEC);    /* own */
+	request(ip4(192, 0, 2, 255), SP_SEC);  /* broadcast */
+	request(ip6(1, 1), SP_SEC);
+	CU_ASSERT_EQUAL(sents, 0);
+	CU_ASSERT_EQUAL(sp_neighbours_deadline(nic.neighbours), SP_NEVER);
+}
+
+/* ---- states and times ---- */
+
+static void unknown_is_asked_three_times_a_second_apart_then_rests_three_seconds(void)
+{
+	const sp_time t0 = 5 * SP_SEC;
+	uint8_t ip[16];
+	memcpy(ip, ip4(192, 0, 2, 9), 16);
+	begin();
+	CU_ASSERT_TRUE(finds(ip, t0, NULL));
+	/* a sender that asks every 10 ms, and the ticks */
+	unsigned at_second[12];
+	for (unsigned s = 0; s < 12; s++) {
+		for (unsigned i = 0; i < 100; i++) {
+			sp_time now = t0 + s * SP_SEC + i * 10 * SP_MS;
+			run_until(now);
+			request(ip, now);
+			CU_ASSERT_TRUE(finds(ip, now, NULL));
+		}
+		at_second[s] = sents;
+	}
+	static const unsigned expect[12] = {1, 2, 3, 3, 3, 3, 4, 5, 6, 6, 6, 6};
+	CU_ASSERT_EQUAL(memcmp(at_second, expect, sizeof(expect)), 0);
+}
+
+static void unknown_that_nobody_wants_is_retried_by_the_tick_and_then_forgotten(void)
+{
+	begin();
+	CU_ASSERT_EQUAL(sp_neighbours_deadline(nic.neighbours), SP_NEVER);
+	request(ip4(192, 0, 2, 9), 0);
+	CU_ASSERT_EQUAL(sents, 1);
+	CU_ASSERT_TRUE(sp_neighbours_deadline(nic.neighbours) <= SP_SEC);
+	run_until(999 * SP_MS);
+	CU_ASSERT_EQUAL(sents, 1);
+	run_until(SP_SEC);
+	CU_ASSERT_EQUAL(sents, 2);
+	run_until(100 * SP_SEC);
+	CU_ASSERT_EQUAL(sents, 3);
+	CU_ASSERT_EQUAL(sp_neighbours_deadline(nic.neighbours), SP_NEVER);
+	sp_neighbour_learn(nic.neighbours, ip4(192, 0, 2, 9), mac_of(9), 100 * SP_SEC, false);
+	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 100 * SP_SEC, NULL));
+}
+
+static void answer_makes_it_known_and_ends_the_requests(void)
+{
+	struct sp_neighbours *n = begin();
+	request(ip4(192, 0, 2, 9), 0);
+	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(9), SP_MS, false);
+	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), SP_MS, mac_of(9)));
+	request(ip4(192, 0, 2, 9), 2 * SP_SEC);
+	run_until(29 * SP_SEC);
+	CU_ASSERT_EQUAL(sents, 1);
+}
+
+static void answer_after_failure_still_counts(void)
+{
+	struct sp_neighbours *n = begin();
+	request(ip4(192, 0, 2, 9), 0);
+	run_until(4 * SP_SEC);
+	CU_ASSERT_EQUAL(sents, 3);
+	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(9), 4 * SP_SEC, false);
+	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 4 * SP_SEC, mac_of(9)));
+}
+
+static void stale_entry_in_use_still_answers_and_is_asked_for(void)
+{
+	struct sp_neighbours *n = begin();
+	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(9), 0, true);
+	for (sp_time t = 0; t < 30 * SP_SEC; t += 50 * SP_MS) {
+		run_until(t);
+		CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), t, mac_of(9)));
+	}
+	CU_ASSERT_EQUAL(sents, 0);
+	for (sp_time t = 30 * SP_SEC; t < 32 * SP_SEC; t += 50 * SP_MS) {
+		run_until(t);
+		CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), t, mac_of(9)));
+	}
+	CU_ASSERT_TRUE(sents >= 1 && sents <= 2);
+	unsigned before = sents;
+	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(10), 32 * SP_SEC, false);
+	for (sp_time t = 32 * SP_SEC; t < 61 * SP_SEC; t += 50 * SP_MS) {
+		run_until(t);
+		CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), t, mac_of(10)));
+	}
+	CU_ASSERT_EQUAL(sents, before);
+}
+
+static void stale_entry_that_stays_silent_is_asked_for_seldom(void)
+{
+	struct sp_neighbours *n = begin();
+	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(9), 0, true);
+	for (sp_time t = 0; t < 300 * SP_SEC; t += 50 * SP_MS) {
+		run_until(t);
+		if (!finds(ip4(192, 0, 2, 9), t, mac_of(9)))
+			CU_FAIL("lost");
+	}
+	CU_ASSERT_TRUE(sents >= 8 && sents <= 13); /* 3 in the first seconds, then one in 30 s */
+}
+
+static void stale_entry_that_nobody_uses_is_not_asked_for_and_goes_after_ten_minutes(void)
+{
+	struct sp_neighbours *n = begin();
+	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(9), 0, true);
+	sp_neighbour_learn(n, ip4(192, 0, 2, 10), mac_of(10), 0, true);
+	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 10), 20 * SP_SEC, mac_of(10)));
+	run_until(601 * SP_SEC);
+	CU_ASSERT_EQUAL(sents, 0);
+	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 601 * SP_SEC, NULL));
+	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 10), 601 * SP_SEC, mac_of(10)));
+	run_until(1300 * SP_SEC);
+	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 10), 1300 * SP_SEC, NULL));
+	CU_ASSERT_EQUAL(sp_neighbours_deadline(n), SP_NEVER);
+}
+
+static void learning_updates_and_creates_only_when_told_and_on_link(void)
+{
+	struct sp_neighbours *n = begin();
+	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(9), 0, false);
+	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 0, NULL));
+	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(9), 0, true);
+	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 0, mac_of(9)));
+	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(8), 0, false);
+	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 0, mac_of(8)));
+	sp_neighbour_learn(n, ip4(198, 51, 100, 1), mac_of(1), 0, true);
+	CU_ASSERT_TRUE(finds(ip4(198, 51, 100, 1), 0, NULL));
+	sp_neighbour_learn(n, ip6(-1, 5), mac_of(5), 0, true);
+	CU_ASSERT_TRUE(finds(ip6(-1, 5), 0, mac_of(5)));
+}
+
+static void own_addresses_and_group_macs_are_never_learnt(void)
+{
+	static const uint8_t group[6] = {0x33, 0x33, 0, 0, 0, 1}, all[6] = {255, 255, 255, 255, 255, 255}, none[6];
+	struct sp_neighbours *n = begin();
+	sp_neighbour_learn(n, ip4(192, 0, 2, 1), mac_of(1), 0, true);
+	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 1), 0, NULL));
+	sp_neighbour_learn(n, ip6(0, 1), mac_of(1), 0, true);
+	CU_ASSERT_TRUE(finds(ip6(0, 1), 0, NULL));
+	sp_neighbour_learn(n, ip4(192, 0, 2, 255), mac_of(1), 0, true);
+	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 255), 0, NULL));
+	sp_neighbour_learn(n, ip4(192, 0, 2, 9), group, 0, true);
+	sp_neighbour_learn(n, ip4(192, 0, 2, 9), all, 0, true);
+	sp_neighbour_learn(n, ip4(192, 0, 2, 9), none, 0, true);
+	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 0, NULL));
+}
+
+static void confirmation_without_override_replaces_nothing(void)
+{
+	struct sp_neighbours *n = begin();
+	sp_neighbour_confirm(n, ip6(0, 9), mac_of(9), 0);
+	CU_ASSERT_TRUE(finds(ip6(0, 9), 0, NULL));
+	request(ip6(0, 9), 0);
+	sp_neighbour_confirm(n, ip6(0, 9), mac_of(9), 0);
+	CU_ASSERT_TRUE(finds(ip6(0, 9), 0, mac_of(9)));
+	sp_neighbour_confirm(n, ip6(0, 9), mac_of(10), 20 * SP_SEC);
+	CU_ASSERT_TRUE(finds(ip6(0, 9), 20 * SP_SEC, mac_of(9)));
+	/* the other MAC has not confirmed this one: stale at 30 s; the same MAC would */
+	finds(ip6(0, 9), 31 * SP_SEC, mac_of(9));
+	request(ip6(0, 9), 31 * SP_SEC);
+	CU_ASSERT_EQUAL(sents, 2);
+	sp_neighbour_confirm(n, ip6(0, 9), mac_of(9), 32 * SP_SEC);
+	request(ip6(0, 9), 33 * SP_SEC);
+	CU_ASSERT_EQUAL(sents, 2);
+}
+
+static void static_entries_never_change_nor_age(void)
+{
+	config_begin();
+	add_address(ip4(192, 0, 2, 1), 24);
+	for (unsigned i = 0; i < SP_MAX_STATIC; i++)
+		add_static(ip4(192, 0, 2, 100 + i), (uint8_t)i);
+	config_end();
+	CU_ASSERT_EQUAL(sp_neighbours_deadline(nic.neighbours), SP_NEVER);
+	sp_neighbour_learn(nic.neighbours, ip4(192, 0, 2, 100), mac_of(1), 0, true);
+	sp_neighbour_confirm(nic.neighbours, ip4(192, 0, 2, 100), mac_of(1), 0);
+	request(ip4(192, 0, 2, 100), 3600 * SP_SEC);
+	sp_neighbours_tick(&worker, 3600 * SP_SEC);
+	CU_ASSERT_EQUAL(sents, 0);
+	for (unsigned i = 0; i < SP_MAX_STATIC; i++)
+		CU_ASSERT_TRUE(
+			finds(ip4(192, 0, 2, 100 + i), 3600 * SP_SEC, (uint8_t[]){2, 0, 0, 0, 0x57, (uint8_t)i}));
+}
+
+/* ---- floods ---- */
+
+static void flood_of_spoofed_arp_leaves_static_and_active_entries(void)
+{
+	config_begin();
+	add_address(ip4(10, 0, 0, 1), 8);
+	for (unsigned i = 0; i < SP_MAX_STATIC; i++)
+		add_static(ip4(10, 255, 0, i + 1), (uint8_t)i);
+	config_end();
+	for (unsigned i = 0; i < 100; i++) {
+		sp_neighbour_learn(nic.neighbours, ip4(10, 1, 0, i + 1), mac_of(i), 0, true);
+		CU_ASSERT_TRUE(finds(ip4(10, 1, 0, i + 1), 0, mac_of(i)));
+	}
+	request(ip4(10, 2, 0, 1), 0);		/* one that is being asked for */
+	for (unsigned i = 0; i < 100000; i++) { /* 10 s */
+		sp_time now = i * 100 * SP_US;
+		run_until(now);
+		sp_neighbour_learn(nic.neighbours, ip4(10, 128 + (i >> 16), i >> 8 & 255, i & 255), mac_of(i), now,
+				   true);
+		if (i == 5000)
+			sp_neighbour_learn(nic.neighbours, ip4(10, 2, 0, 1), mac_of(77), now, false);
+		if (i > 5000 && i % 1000 == 0)
+			CU_ASSERT_TRUE(finds(ip4(10, 2, 0, 1), now, mac_of(77)));
+	}
+	for (unsigned i = 0; i < 100; i++)
+		CU_ASSERT_TRUE(finds(ip4(10, 1, 0, i + 1), 10 * SP_SEC, mac_of(i)));
+	for (unsigned i = 0; i < SP_MAX_STATIC; i++)
+		CU_ASSERT_TRUE(finds(ip4(10, 255, 0, i + 1), 10 * SP_SEC, (uint8_t[]){2, 0, 0, 0, 0x57, (uint8_t)i}));
+	/* the table still takes a new one */
+	sp_neighbour_learn(nic.neighbours, ip4(10, 3, 0, 1), mac_of(3), 10 * SP_SEC, true);
+	CU_ASSERT_TRUE(finds(ip4(10, 3, 0, 1), 10 * SP_SEC, mac_of(3)));
+}
+
+static void flood_cannot_enter_a_table_full_of_active_entries_but_a_request_can(void)
+{
+	config_begin();
+	add_address(ip4(10, 0, 0, 1), 8);
+	config_end();
+	for (unsigned i = 0; i < SP_NEIGHBOURS; i++) {
+		sp_time now = i * SP_MS;
+		sp_neighbour_learn(nic.neighbours, ip4(10, 1, i >> 8, i & 255), mac_of(i), now, true);
+		CU_ASSERT_TRUE(finds(ip4(10, 1, i >> 8, i & 255), now, mac_of(i)));
+	}
+	for (unsigned i = 0; i < 1000; i++)
+		sp_neighbour_learn(nic.neighbours, ip4(10, 9, i >> 8, i & 255), mac_of(i), SP_SEC, true);
+	for (unsigned i = 0; i < SP_NEIGHBOURS; i++)
+		if (!finds(ip4(10, 1, i >> 8, i & 255), i == 0 ? 0 : SP_SEC, mac_of(i)))
+			CU_FAIL("evicted");
+	request(ip4(10, 2, 0, 1), 2 * SP_SEC);
+	CU_ASSERT_EQUAL(sents, 1);
+	sp_neighbour_learn(nic.neighbours, ip4(10, 2, 0, 1), mac_of(7), 2 * SP_SEC, false);
+	CU_ASSERT_TRUE(finds(ip4(10, 2, 0, 1), 2 * SP_SEC, mac_of(7)));
+	unsigned lost = 0, first = 0;
+	for (unsigned i = 0; i < SP_NEIGHBOURS; i++) {
+		bool there = finds(ip4(10, 1, i >> 8, i & 255), 2 * SP_SEC, mac_of(i));
+		lost += !there;
+		first |= !there && i == 0;
+	}
+	CU_ASSERT_EQUAL(lost, 1);
+	CU_ASSERT_TRUE(first); /* the one not used for longest */
+}
+
+static void neighbours_of_one_network_spread_over_the_table(void)
+{
+	for (unsigned family = 0; family < 2; family++) {
+		unsigned homes = 0;
+		bool taken[SP_NEIGHBOURS] = {false};
+		struct sp_neighbours *n = begin();
+		for (unsigned i = 2; i < 130; i++) {
+			const uint8_t *ip = family ? ip6(0, i) : ip4(192, 0, 2, i);
+			struct key k = key_of(n, ip);
+			homes += !taken[k.hash % SP_NEIGHBOURS];
+			taken[k.hash % SP_NEIGHBOURS] = true;
+			sp_neighbour_learn(n, ip, mac_of(i), 0, true);
+		}
+		/* 128 at random into 256 places take 101 of them on average */
+		CU_ASSERT_TRUE(homes > 80);
+		CU_ASSERT_TRUE(n->furthest < 2 * PROBE_WINDOW);
+	}
+}
+
+/* ---- threads ---- */
+
+#define THREADS 4
+#define HOSTS	600u /* more than fit: entries change hands all the time */
+static _Atomic unsigned foreign, found;
+
+/* The MAC says whose it is: address i has MACs that end in i. */
+static void *hammer(void *arg)
+{
+	struct sp_worker w = {.nic = &nic, .index = (uint16_t)(uintptr_t)arg};
+	uint64_t random = 0x9E3779B97F4A7C15ull * ((uintptr_t)arg + 1);
+	uint8_t ip[16], mac[6];
+	memcpy(ip, (uint8_t[16]){[10] = 0xFF, [11] = 0xFF, [12] = 10}, 16);
+	for (unsigned i = 0; i < 40000; i++) {
+		random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+		unsigned host = 2 + (unsigned)(random >> 32) % HOSTS;
+		ip[14] = (uint8_t)(host >> 8);
+		ip[15] = (uint8_t)host;
+		w.now = i * SP_MS;
+		switch (random % 8) {
+		case 0:
+			sp_neighbour_request(&w, ip);
+			break;
+		case 1:
+		case 2:
+			memcpy(mac, (uint8_t[]){2, (uint8_t)random, (uint8_t)(random >> 8), 0, ip[14], ip[15]}, 6);
+			sp_neighbour_learn(nic.neighbours, ip, mac, w.now, random & 256);
+			break;
+		case 3:
+			if (!w.index && i % 16 == 0)
+				sp_neighbours_tick(&w, w.now);
+			break;
+		default:
+			if (!sp_neighbour_find(nic.neighbours, ip, w.now, mac)) {
+				atomic_fetch_add(&found, 1);
+				if (mac[4] != ip[14] || mac[5] != ip[15] || mac[0] != 2)
+					atomic_fetch_add(&foreign, 1);
+			}
+		}
+	}
+	return NULL;
+}
+
+static void nobody_ever_gets_the_mac_of_another_address(void)
+{
+	pthread_t thread[THREADS];
+	config_begin();
+	add_address(ip4(10, 0, 0, 1), 8);
+	config_end();
+	foreign = found = 0;
+	for (uintptr_t i = 0; i < THREADS; i++)
+		CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, hammer, (void *)i), 0);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	CU_ASSERT_EQUAL(foreign, 0);
+	CU_ASSERT_TRUE(found > 1000);
+	CU_ASSERT_TRUE(sent_total > 0);
+}
+
+/* Two addresses that share a place in the table, so that it changes hands as fast as can be. */
+static uint8_t rivals[2][16];
+static _Atomic bool rivals_stop;
+
+static void *rival_reader(void *arg)
+{
+	uintptr_t wrong = 0, right = 0;
+	uint8_t mac[6];
+	while (!atomic_load_explicit(&rivals_stop, memory_order_relaxed))
+		for (unsigned i = 0; i < 2; i++)
+			if (!sp_neighbour_find(nic.neighbours, rivals[i], 0, mac)) {
+				right += mac[5] == i;
+				wrong += mac[5] != i;
+			}
+	*(uintptr_t *)arg = right;
+	return (void *)wrong;
+}
+
+static void a_place_that_changes_hands_never_mixes_key_and_mac(void)
+{
+	pthread_t thread;
+	uintptr_t right;
+	void *wrong;
+	config_begin();
+	add_address(ip4(10, 0, 0, 1), 8);
+	config_end();
+	struct sp_neighbours *n = nic.neighbours;
+	memcpy(rivals[0], ip4(10, 0, 1, 0), 16);
+	struct key a = key_of(n, rivals[0]), b;
+	for (unsigned i = 1; i < 65536; i++) {
+		memcpy(rivals[1], ip4(10, 1, i >> 8, i & 255), 16);
+		b = key_of(n, rivals[1]);
+		if (entry_at(n, &a, 0) == entry_at(n, &b, 0))
+			break;
+	}
+	struct entry *e = entry_at(n, &a, 0);
+	CU_ASSERT_PTR_EQUAL_FATAL(e, entry_at(n, &b, 0));
+	rivals_stop = false;
+	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, rival_reader, &right), 0);
+	for (unsigned i = 0; i < 2000000; i++) {
+		CU_ASSERT_EQUAL_FATAL(insert(n, rivals[i & 1], KNOWN, mac_of(i & 1), 0, VICTIM_FREE), 0);
+		uint64_t word = atomic_load(&e->word);
+		atomic_store(&e->word, word_of(word, FREE, NULL)); /* as the tick does */
+	}
+	rivals_stop = true;
+	pthread_join(thread, &wrong);
+	CU_ASSERT_PTR_NULL(wrong);
+	CU_ASSERT_TRUE(right > 0);
+}
+
+/* What two workers leave behind that both found nothing and then both inserted. */
+static void copies_of_one_address_become_one_and_the_known_one_stays(void)
+{
+	static const enum state orders[3][2] = {{INCOMPLETE, KNOWN}, {KNOWN, INCOMPLETE}, {INCOMPLETE, INCOMPLETE}};
+	for (unsigned i = 0; i < 3; i++) {
+		struct sp_neighbours *n = begin();
+		const uint8_t *ip = ip4(192, 0, 2, 9);
+		unsigned used = 0;
+		for (unsigned j = 0; j < 2; j++)
+			CU_ASSERT_EQUAL(
+				insert(n, ip, orders[i][j], orders[i][j] == KNOWN ? mac_of(9) : NULL, 0, VICTIM_IDLE),
+				0);
+		for (unsigned j = 0; j < SP_NEIGHBOURS; j++)
+			used += state_of(n->entry[j].word) != FREE;
+		CU_ASSERT_EQUAL(used, 1);
+		CU_ASSERT_TRUE(finds(ip, 0, i < 2 ? mac_of(9) : NULL));
+	}
+}
+
+static pthread_barrier_t barrier;
+
+static void *insert_same(void *arg)
+{
+	struct sp_worker w = {.nic = &nic, .index = (uint16_t)(uintptr_t)arg};
+	uint8_t ip[16] = {[10] = 0xFF, [11] = 0xFF, [12] = 10};
+	for (unsigned i = 1; i <= 200; i++) {
+		ip[14] = (uint8_t)(i >> 8), ip[15] = (uint8_t)(i + 1);
+		pthread_barrier_wait(&barrier);
+		sp_neighbour_request(&w, ip);
+		pthread_barrier_wait(&barrier);
+	}
+	return NULL;
+}
+
+static void workers_that_insert_one_address_at_once_keep_one_entry(void)
+{
+	pthread_t thread[2];
+	config_begin();
+	add_address(ip4(10, 0, 0, 1), 8);
+	config_end();
+	pthread_barrier_init(&barrier, NULL, 2);
+	for (uintptr_t i = 0; i < 2; i++)
+		CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, insert_same, (void *)i), 0);
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(thread[i], NULL);
+	pthread_barrier_destroy(&barrier);
+	unsigned used = 0;
+	for (unsigned i = 0; i < SP_NEIGHBOURS; i++)
+		used += state_of(nic.neighbours->entry[i].word) != FREE;
+	CU_ASSERT_EQUAL(used, 200);
+	CU_ASSERT_TRUE(sent_total >= 200 && sent_total <= 400);
+	sp_neighbours_destroy(nic.neighbours);
+	nic.neighbours = NULL;
+}
+
+SUITE("neighbour", TEST(routes_take_the_longest_local_prefix_then_the_gateway),
+      TEST(routes_without_prefix_or_gateway_are_unreachable), TEST(link_local_gateway_is_reached_from_a_global_address),
+      TEST(nobody_is_reached_at_own_group_and_reserved_addresses), TEST(bad_configuration_is_refused),
+      TEST(arp_request_is_as_rfc_826_says), TEST(neighbour_solicitation_is_as_rfc_4861_says),
+      TEST(only_next_hops_are_asked_for), TEST(unknown_is_asked_three_times_a_second_apart_then_rests_three_seconds),
+      TEST(unknown_that_nobody_wants_is_retried_by_the_tick_and_then_forgotten),
+      TEST(answer_makes_it_known_and_ends_the_requests), TEST(answer_after_failure_still_counts),
+      TEST(stale_entry_in_use_still_answers_and_is_asked_for), TEST(stale_entry_that_stays_silent_is_asked_for_seldom),
+      TEST(stale_entry_that_nobody_uses_is_not_asked_for_and_goes_after_ten_minutes),
+      TEST(learning_updates_and_creates_only_when_told_and_on_link),
+      TEST(own_addresses_and_group_macs_are_never_learnt), TEST(confirmation_without_override_replaces_nothing),
+      TEST(static_entries_never_change_nor_age), TEST(flood_of_spoofed_arp_leaves_static_and_active_entries),
+      TEST(flood_cannot_enter_a_table_full_of_active_entries_but_a_request_can),
+      TEST(neighbours_of_one_network_spread_over_the_table), TEST(a_place_that_changes_hands_never_mixes_key_and_mac),
+      TEST(copies_of_one_address_become_one_and_the_known_one_stays), TEST(nobody_ever_gets_the_mac_of_another_address),
+      TEST(workers_that_insert_one_address_at_once_keep_one_entry))
