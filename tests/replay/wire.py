@@ -79,7 +79,7 @@ def _(run, arguments, mtu):
         base = qp if base is None else base
         rkey = number(row["infiniband.reth.r_key"]) if rkey is None else rkey
         equal(qp, base, "the first messages all belong to generation 0")
-        immediate = number(row["infiniband.immdt"].split(",")[0])
+        immediate = int(row["infiniband.immdt"].split(",")[-1], 16)
         equal(immediate >> 22, message, "message id")
         equal(immediate >> 4 & 0x3FFFF, index, "packet offset")
         equal(number(row["infiniband.reth.va"]), message * MESSAGE + index * mtu, "address = slot * M + offset * mtu")
