@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The NIC as an object, for programs that embed one (installed as spindle/nic.h).
+ * The NIC as an object, for programs that embed one (`pkg-config spindle`, #include <nic.h>).
  * Threads: create, destroy, start, stop, context_* and report are control calls, one thread at a time; sp_nic_poll runs
  * on one thread per worker. Virtual-time NICs are polled by whoever owns the time.
  */
@@ -76,7 +76,8 @@ struct sp_context_config {
 	size_t settings;
 };
 
-/* EAL for this process, once: further calls succeed without effect. argv may be NULL: no huge pages, no PCI, quiet. */
+/* EAL for this process, once: further calls succeed without effect. argv (without program name) may be NULL. Unless it
+ * says otherwise: no huge pages, 512 MiB, no PCI device (name one with -a), no telemetry, errors only. */
 int sp_eal_init(int argc, char **argv, struct sp_error *error);
 
 int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, struct sp_nic **nic);
@@ -115,8 +116,8 @@ struct sp_nic_totals {
 /* received = taken + forwarded + dropped, always (once no worker is inside a poll and no packet is parked). */
 void sp_nic_totals(struct sp_nic *nic, struct sp_nic_totals *totals);
 uint64_t sp_nic_dropped(struct sp_nic *nic, const char *reason);
-/* `packets`, `bytes`, `sent`, `taken`, `answered`, `forwarded`, `drops` {}, `ports` [], `workers` [], `handlers` {}, `contexts` {}.
- * The caller polls the workers, or they are stopped for the moment of the call. */
+/* `packets`, `bytes`, `sent`, `taken`, `answered`, `forwarded`, `drops` {}, `ports` [], `workers` [], `handlers` {},
+ * `contexts` {}. The caller polls the workers, or they are stopped for the moment of the call. */
 void sp_nic_report(struct sp_nic *nic, struct sp_report *report);
 
 /* A buffer from the process's shared packet pool, for port ops; NULL when empty. */

@@ -6,15 +6,30 @@
 /* Ethernet header and two VLAN tags; the port keeps the FCS to itself. */
 #define L2_ROOM	    (RTE_ETHER_HDR_LEN + 8)
 
+/* What the device says it can do at the most; ethdev itself counts header and FCS to a frame where drivers name no MTU. */
+static uint32_t largest_mtu(const struct rte_eth_dev_info *info)
+{
+	const uint32_t l2 = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
+
+	if (info->max_mtu && info->max_mtu != UINT16_MAX)
+		return info->max_mtu;
+	return info->max_rx_pktlen > l2 ? info->max_rx_pktlen - l2 : UINT32_MAX;
+}
+
+static int check_mtu(const char *device, uint32_t mtu, const struct rte_eth_dev_info *info, struct sp_error *error)
+{
+	if (mtu > largest_mtu(info)) /* before configuring: ethdev would print, and name no reason */
+		return sp_error_set(error, ENOTSUP, "mtu", "port %s: MTU %u is beyond what it can do (at most %u)",
+				    device, mtu, largest_mtu(info));
+	return 0;
+}
+
 static int set_mtu(uint16_t id, const char *device, uint32_t mtu, const struct rte_eth_dev_info *info,
 		   struct sp_error *error)
 {
 	uint16_t has = 0;
 	int r;
 
-	if (info->max_mtu && info->max_mtu != UINT16_MAX && mtu > info->max_mtu)
-		return sp_error_set(error, ENOTSUP, "mtu", "port %s: MTU %u is beyond what it can do (at most %u)",
-				    device, mtu, info->max_mtu);
 	r = rte_eth_dev_set_mtu(id, (uint16_t)mtu);
 	if (!r)
 		return 0;
@@ -51,7 +66,10 @@ static int open_ethdev(struct sp_port *port, const char *device, uint16_t queues
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP);
 	}
-	conf.rxmode.mtu = info.max_mtu && mtu > info.max_mtu ? info.max_mtu : mtu;
+	r = check_mtu(device, mtu, &info, error);
+	if (r)
+		return r;
+	conf.rxmode.mtu = mtu;
 	r = rte_eth_dev_configure(port->ethdev, queues, queues, &conf);
 	if (r)
 		return sp_error_set(error, -r, "port", "port %s: configuring %u queues: %s", device, queues,

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool ready;
+static pid_t owner; /* the process that runs EAL */
 static struct rte_mempool *pool;
 static bool port_taken[RTE_MAX_ETHPORTS];
 
@@ -75,6 +77,24 @@ static void floating_lcore(char *text, size_t room)
 	snprintf(text + at, room - at, first ? "0)" : ")");
 }
 
+/* What drivers and EAL do not take away by themselves: vhost's socket, which the next process would stumble over, and
+ * an empty directory per process. rte_eal_cleanup() would do more, also to ports that a NIC's workers may still be
+ * polling. */
+static void leave(void)
+{
+	uint16_t port;
+
+	if (getpid() != owner) /* a child's exit is none of our business */
+		return;
+	signal(SIGPIPE, SIG_IGN); /* virtio-user says goodbye to a vhost that may have gone before it */
+	RTE_ETH_FOREACH_DEV(port)
+	{
+		if (!port_taken[port])
+			rte_eth_dev_close(port);
+	}
+	rmdir(rte_eal_get_runtime_dir());
+}
+
 static int init(int argc, char **argv, struct sp_error *error)
 {
 	char prefix[64], lcores[4096];
@@ -93,7 +113,9 @@ static int init(int argc, char **argv, struct sp_error *error)
 		args[n++] = (char *)"-m";
 		args[n++] = (char *)"512";
 	}
-	if (argc == 0)
+	/* PCI devices only by name: probing all of them would touch what the machine itself runs on. */
+	if (!has(argc, argv, "-a") && !has(argc, argv, "--allow") && !has(argc, argv, "-b") &&
+	    !has(argc, argv, "--block") && !has(argc, argv, "--no-pci"))
 		args[n++] = (char *)"--no-pci";
 	if (!has(argc, argv, "--log-level"))
 		args[n++] = (char *)"--log-level=error";
@@ -116,6 +138,8 @@ static int init(int argc, char **argv, struct sp_error *error)
 	if (!pool)
 		return sp_error_set(error, ENOMEM, "", "no memory for %d packet buffers: give EAL more with -m",
 				    SP_PACKET_POOL);
+	owner = getpid();
+	atexit(leave);
 	ready = true;
 	return 0;
 }

@@ -144,7 +144,7 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
 	for (uint16_t i = 0; i < nic->ports; i++)
 		if (nic->port[i].ops)
 			next = RTE_MIN(next, nic->port[i].ops->next(nic->port[i].arg, index, w->tx[i].count != 0));
-	if (nic->has_exception && nic->exception.ops && (index == 0 || w->tx[SP_MAX_PORTS].count))
+	if (nic->has_exception && nic->exception.ops)
 		next = RTE_MIN(next,
 			       nic->exception.ops->next(nic->exception.arg, index, w->tx[SP_MAX_PORTS].count != 0));
 	if (w->issuing && !w->tx[0].count) {

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ports that cannot do what is asked are refused in words; `spindle doctor` and `spindle bench` on real ports."""
+
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import net  # noqa: E402
+from net import EAL, HOST4, HOST6, NIC4, NIC6, World, config, ip, rule  # noqa: E402
+
+SDR = "[context sdr0]\nhandler = sdr\nqp = 0x100\nmtu = 1024\n"
+
+
+def refused(text, *words, eal=("--vdev", "net_af_packet0,iface=nic0")):
+    with World() as w:
+        why = w.nic(text, eal=eal, expect=1).refuse()
+        for word in words:
+            assert word in why, "%r is not in: %s" % (word, why)
+        return why
+
+
+@rule
+def a_port_that_does_not_exist_is_refused_by_name():
+    refused(config(port="net_af_packet7"), "net_af_packet7", "does not exist")
+
+
+@rule
+def an_interface_that_does_not_exist_is_refused():
+    refused(config(), "EAL", eal=("--vdev", "net_af_packet0,iface=nowhere0"))
+
+
+@rule
+def an_mtu_that_the_port_lacks_is_refused_naming_both():
+    refused(config(more="mtu = 4180"), "net_af_packet0", "4180", "1500")
+
+
+@rule
+def an_mtu_of_the_exception_port_that_it_lacks_is_refused_naming_both():
+    net.need_tap()
+    refused(config(port="net_null0", more="mtu = 4180\nexception = net_tap0"), "net_tap0", "4180",
+            eal=("--vdev", "net_null0", "--vdev", "net_tap0,iface=tap0"))
+
+
+@rule
+def workers_beyond_the_queues_are_refused_naming_both():
+    refused(config(more="workers = 2"), "net_af_packet0", "2 workers", "1 receive")
+
+
+@rule
+def one_port_for_two_nics_is_refused():
+    with World() as w:
+        why = w.nic(config(), config(), expect=1).refuse()
+        assert "net_af_packet0" in why and "in use" in why, why
+
+
+@rule
+def a_message_mtu_beyond_the_port_is_refused_at_connect():
+    with World() as w:
+        nic = w.nic(config())
+        info = nic.ask("qp", 0, "mtu=2048 chunk=4096")[0]
+        # The peer's address, from another one's view: the NIC does not talk to itself.
+        peer = info[:16] + "00000000000000000000ffff" + "c0000202" + info[48:]
+        nic.say("connect", 0, peer)
+        try:
+            nic.answer()
+        except AssertionError as error:
+            assert "error -90 " in str(error), error  # EMSGSIZE
+        else:
+            raise AssertionError("connected")
+
+
+@rule
+def a_nic_leaves_no_files_of_dpdk_behind():
+    with World() as w:
+        nic = w.nic(config())
+        nic.stop()
+        left = os.path.join(w.dir, "dpdk")
+        assert not os.path.isdir(left) or not os.listdir(left), os.listdir(left)
+
+
+@rule
+def a_vhost_port_starts_again_in_the_next_process():
+    with World(addresses=False) as w:
+        for _ in range(2):
+            w.nic(config(port="net_vhost0"), eal=("--vdev", "net_vhost0,iface=%s,queues=1" % w.path("vhost"))).stop()
+            assert not os.path.exists(w.path("vhost"))
+
+
+# ---- spindle doctor ------------------------------------------------------------------------------------------------------
+
+def doctor(w, text, *eal):
+    def before():
+        net.die_with_parent()
+        w.space.enter()
+    run = subprocess.run([net.SPINDLE, "doctor", "--json", "-c", w.write("nic.ini", text), "--", *EAL, *eal],
+                         capture_output=True, text=True, timeout=60, preexec_fn=before, env=net.environment(w.dir))
+    assert run.returncode in (0, 1), "exit status %d: %s" % (run.returncode, run.stderr[-2000:])
+    report = json.loads(run.stdout)
+    problems = [c for c in report["checks"] if c["finding"] == "problem"]
+    assert (run.returncode == 1) == bool(problems) and report["problem"] == len(problems), report
+    return run.returncode, problems
+
+
+AF_PACKET = ("--vdev", "net_af_packet0,iface=nic0")
+
+
+@rule
+def doctor_finds_a_sound_configuration_sound():
+    with World() as w:
+        assert doctor(w, config() + SDR, *AF_PACKET) == (0, [])
+
+
+@rule
+def doctor_reports_an_address_that_the_kernel_owns_too():
+    for address, bits in ((NIC4, "24"), (NIC6, "64")):
+        with World() as w:
+            w.space.do(lambda: ip("addr", "add", address + "/" + bits, "dev", "nic0", *["nodad"] * (":" in address)))
+            status, problems = doctor(w, config() + SDR, *AF_PACKET)
+            assert status == 1 and len(problems) == 1, problems
+            assert address in problems[0]["text"] and "nic0" in problems[0]["text"] and problems[0]["advice"], problems
+
+
+@rule
+def doctor_does_not_mind_other_addresses_of_the_kernel():
+    with World() as w:
+        w.space.do(lambda: (ip("addr", "add", HOST4 + "/24", "dev", "nic0"), ip("addr", "add", HOST6 + "/64", "dev", "nic0", "nodad")))
+        assert doctor(w, config() + SDR, *AF_PACKET) == (0, [])
+
+
+@rule
+def doctor_reports_a_missing_port_too_few_queues_and_mtu():
+    with World() as w:
+        for text, words in ((config(port="net_af_packet3"), ("net_af_packet3", "no such port")),
+                            (config(more="workers = 2"), ("net_af_packet0", "workers = 2")),
+                            (config(more="mtu = 4180"), ("net_af_packet0", "4180"))):
+            status, problems = doctor(w, text + SDR, *AF_PACKET)
+            said = " ".join(p["item"] + " " + p["text"] for p in problems)
+            assert status == 1 and all(word in said for word in words), problems
+
+
+# ---- spindle bench -------------------------------------------------------------------------------------------------------
+
+@rule
+def bench_runs_and_its_json_is_well_formed():
+    with World(addresses=False) as w:
+        run = subprocess.run([net.SPINDLE, "bench", "--quick", "--json"], capture_output=True, text=True, timeout=120,
+                             preexec_fn=net.die_with_parent, env=net.environment(w.dir))
+        assert run.returncode == 0, "exit status %d: %s" % (run.returncode, run.stderr[-2000:])
+        report = json.loads(run.stdout)
+        assert report["rounds"] == 3 and report["tsc_hz"] > 0 and report["cpu"] and report["dpdk"]
+        assert len(report["cases"]) >= 4
+        for case in report["cases"]:
+            assert case["ratio"] > 0 and case["value"] > 0 and case["baseline_value"] > 0, case
+            assert case["packets_per_second"] > 0 and case["spread"] >= 0 and case["unit"] == "cycles/packet", case
+        names = " ".join(c["name"] for c in report["cases"])
+        assert len({c["name"] for c in report["cases"]}) == len(report["cases"])
+        for word in ("64", "4", "ICRC on", "ICRC off"):
+            assert word in names, names
+
+
+if __name__ == "__main__":
+    net.main()

@@ -1,0 +1,226 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2317 # rules are called by name
+# install.sh SOURCE BUILD: what `meson install` puts where is enough to use it; the option cpu does what it says. TAP.
+set -uo pipefail
+source_dir=$1 build=$2
+work=$(mktemp -d "${TMPDIR:-/tmp}/spindle-install-XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+trap 'exit 143' TERM INT
+export PATH="/usr/sbin:/usr/bin:/sbin:/bin:$PATH"
+count=0 failed=0
+
+# rule NAME: runs the function NAME; what it prints is said where it fails. Its status 77: skipped, the last line says why.
+rule() {
+	local out status
+	out=$("$1" 2>&1)
+	status=$?
+	count=$((count + 1))
+	if [ $status = 0 ]; then
+		echo "ok $count - $1"
+	elif [ $status = 77 ]; then
+		echo "ok $count - $1 # SKIP $(tail -1 <<<"$out")"
+	else
+		failed=1
+		tail -25 <<<"$out" | sed 's/^/# /'
+		echo "not ok $count - $1"
+	fi
+}
+
+skip() { echo "$*"; exit 77; }
+need() { command -v "$1" >/dev/null || skip "$1 is not installed"; }
+
+dest=$work/dest
+install_to_a_directory_works() {
+	meson install -C "$build" --no-rebuild --quiet --destdir "$dest"
+}
+
+found() { find "$dest" "$@" | grep -q . || { echo "not installed: $*"; return 1; }; }
+prefix() { dirname "$(dirname "$(find "$dest" -path '*/bin/spindle')")"; }
+libraries() { dirname "$(find "$dest" -name libspindle-nic.so)"; }
+
+command_libraries_headers_and_pkg_config_files_are_installed() {
+	local name
+	found -path '*/bin/spindle' -type f -perm -111 || return
+	for name in libspindle.so libspindle-nic.so libspindle.pc spindle.pc; do
+		found -name "$name" || return
+	done
+	for name in spindle.h sdr.h nic.h spindle-handler.h host.h roce.h; do
+		found -path "*/include/spindle/*/$name" -type f || return
+	done
+}
+
+all_man_pages_are_installed() {
+	local page section
+	for page in "$source_dir"/docs/man/*.[1-8]; do
+		section=${page##*.}
+		found -path "*/man/man$section/${page##*/}" -size +0 || return
+	done
+	for page in spindle.1 spindle-replay.1 spindle-doctor.1 spindle-handler.7 spindle-nic.ini.5 sdr_send_post.3 sp_nic_create.3; do
+		found -name "$page" || return
+	done
+}
+
+the_installed_command_runs() {
+	local said
+	said=$(env LD_LIBRARY_PATH="$(libraries)" "$(prefix)/bin/spindle" handler list) || return
+	for name in count reflect sdr; do
+		grep -qw "$name" <<<"$said" || { echo "no handler $name in: $said"; return 1; }
+	done
+	# its libraries are the installed ones
+	env LD_LIBRARY_PATH="$(libraries)" ldd "$(prefix)/bin/spindle" | grep -F "libspindle-nic.so" | grep -qF "$dest"
+}
+
+installed_packages() {
+	PKG_CONFIG_PATH=$(libraries)/pkgconfig
+	PKG_CONFIG_SYSROOT_DIR=$dest
+	export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
+}
+
+# compile OUTPUT PACKAGES CFLAGS...: $work/OUTPUT.c against what is installed, and nothing of the source tree.
+compile() {
+	local out=$1 packages=$2 flags libs
+	shift 2
+	installed_packages
+	# shellcheck disable=SC2086 # a list of packages
+	flags=$(pkg-config --cflags $packages) libs=$(pkg-config --libs $packages) || return
+	[[ $flags$libs != *"$source_dir/"* || $dest == "$source_dir"/* ]] || { echo "points into the source: $flags $libs"; return 1; }
+	# shellcheck disable=SC2086 # lists of words
+	(cd "$work" && cc -std=c11 -Wall -Wextra -Werror "$@" $flags -o "$out" "${out%.so}.c" $libs -Wl,-rpath-link,"$(libraries)")
+}
+
+an_application_builds_and_runs_against_libspindle() {
+	cat >"$work/application.c" <<-'END'
+		#include <sdr.h>
+		#include <errno.h>
+		int main(void)
+		{
+			struct sdr_context *c;
+			struct sdr_qp_info info = {.magic = SDR_QP_INFO_MAGIC};
+			return sdr_context_create(0, 0, &c) == -EINVAL && sizeof(info) == 128 && sp_clock() ? 0 : 1;
+		}
+	END
+	compile application libspindle || return
+	env LD_LIBRARY_PATH="$(libraries)" "$work/application" || return
+	# an application gets no DPDK by linking it
+	! env LD_LIBRARY_PATH="$(libraries)" ldd "$work/application" | grep librte_
+}
+
+a_cplusplus_application_builds_against_libspindle() {
+	need c++
+	installed_packages
+	printf '#include <sdr.h>\nint main() { return sdr_qp_destroy(nullptr); }\n' >"$work/plus.cc"
+	# shellcheck disable=SC2046
+	c++ -std=c++11 -Wall -Wextra -Werror $(pkg-config --cflags libspindle) -o "$work/plus" "$work/plus.cc" $(pkg-config --libs libspindle) &&
+		env LD_LIBRARY_PATH="$(libraries)" "$work/plus"
+}
+
+a_handler_builds_and_registers_and_a_program_embeds_a_nic() {
+	cat >"$work/drop_all.c" <<-'END'
+		#include <spindle-handler.h>
+		enum { UNWANTED };
+		static const char *const drops[] = {"unwanted", NULL};
+		static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+		{
+			(void)c, (void)m, (void)p;
+			return SP_DROP(UNWANTED);
+		}
+		static const struct sp_handler drop_all = {
+			SP_HANDLER_HEAD, .name = "drop-all", .doc = "drops", .drops = drops, .payload = payload};
+		SP_HANDLER(drop_all)
+	END
+	cat >"$work/embed.c" <<-'END'
+		#include <dlfcn.h>
+		#include <stdio.h>
+		#include <nic.h>
+		#include <sdr.h>
+		int main(int argc, char **argv)
+		{
+			struct sp_nic_config config = {.mtu = 1500};
+			struct sp_setting filter = {"filter", "udp"};
+			struct sp_context_config context = {"all", "drop-all", &filter, 1};
+			struct sp_error error = {.text = ""};
+			struct sp_nic *nic;
+			struct sp_dev *dev;
+			if (argc < 2 || sp_handler_find("drop-all") || !dlopen(argv[1], RTLD_NOW) || !sp_handler_find("drop-all"))
+				return fprintf(stderr, "handler: %s\n", dlerror()), 2;
+			if (sp_eal_init(0, NULL, &error) || sp_nic_create(&config, &error, &nic) ||
+			    sp_nic_context_add(nic, &context, NULL, &error) || sp_nic_dev(nic, true, &dev))
+				return fprintf(stderr, "%s\n", error.text), 3;
+			if (sp_progress(dev, sp_clock()))
+				return 4;
+			sp_dev_close(dev);
+			sp_nic_destroy(nic);
+			return 0;
+		}
+	END
+	compile drop_all.so spindle -shared -fPIC && compile embed "spindle libspindle" || return
+	RUNTIME_DIRECTORY=$work LD_LIBRARY_PATH=$(libraries) "$work/embed" "$work/drop_all.so"
+}
+
+# ---- the option cpu ------------------------------------------------------------------------------------------------------
+library=pipeline/libspindle-nic.so
+
+# ymm CPU: how many instructions of a build for CPU name an AVX register.
+build_for() {
+	meson setup "$work/$1" "$source_dir" --buildtype=release -Dcpu="$1" >"$work/$1.log" 2>&1 || { cat "$work/$1.log"; return 1; }
+	# one job: the other tests run beside this
+	nice ninja -C "$work/$1" -j1 --quiet "$(ninja -C "$work/$1" -t targets all | sed -n "s|^\($library\.[0-9.]*\):.*|\1|p")"
+}
+ymm() { objdump -d --no-show-raw-insn "$1/$library" | grep -c '%ymm'; }
+
+v3_emits_avx2_in_our_own_code() {
+	need objdump
+	build_for x86-64-v3 || return
+	local n
+	n=$(ymm "$work/x86-64-v3")
+	echo "$n instructions with ymm"
+	[ "$n" -gt 20 ]
+}
+
+v2_emits_none() {
+	need objdump
+	build_for x86-64-v2 || return
+	local n
+	n=$(ymm "$work/x86-64-v2")
+	echo "$n instructions with ymm"
+	[ "$n" = 0 ] && [ "$(objdump -d "$work/x86-64-v2/$library" | grep -c '%xmm')" -gt 0 ]
+}
+
+our_march_comes_after_that_of_dpdk() {
+	/usr/bin/python3 - "$build" <<-'END'
+		import json, shlex, subprocess, sys
+		options = json.loads(subprocess.check_output(["meson", "introspect", sys.argv[1], "--buildoptions"]))
+		cpu = next(o["value"] for o in options if o["name"] == "cpu")
+		with open(sys.argv[1] + "/compile_commands.json") as f:
+		    commands = json.load(f)
+		both = 0
+		for c in commands:
+		    march = [w for w in shlex.split(c["command"]) if w.startswith("-march=")]
+		    assert march and march[-1] == "-march=" + cpu, "%s: %s" % (c["file"], march)
+		    both += "-march=corei7" in march
+		assert both > 20, "DPDK's -march was in %d commands: is the rule still needed?" % both
+	END
+}
+
+an_unknown_cpu_is_refused_by_name() {
+	! meson setup "$work/unknown" "$source_dir" -Dcpu=z80 >"$work/unknown.log" 2>&1 && grep -q 'option cpu.*z80' "$work/unknown.log"
+}
+
+if meson introspect "$build" --buildoptions | grep -q '"name": "b_sanitize", "value": "[^n]'; then
+	echo '1..0 # SKIP what is built with sanitizers is not meant to be installed'
+	exit 0
+fi
+echo 1..11
+rule install_to_a_directory_works
+rule command_libraries_headers_and_pkg_config_files_are_installed
+rule all_man_pages_are_installed
+rule the_installed_command_runs
+rule an_application_builds_and_runs_against_libspindle
+rule a_cplusplus_application_builds_against_libspindle
+rule a_handler_builds_and_registers_and_a_program_embeds_a_nic
+rule our_march_comes_after_that_of_dpdk
+rule v3_emits_avx2_in_our_own_code
+rule v2_emits_none
+rule an_unknown_cpu_is_refused_by_name
+exit $failed
