@@ -117,7 +117,8 @@ static inline int fuzz_files(int argc, char **argv)
 }
 
 /* Returns what main() should. */
-static int fuzz_standalone(int argc, char **argv, const uint8_t *const *seed, const size_t *seed_len, size_t seeds)
+__attribute__((unused)) static int fuzz_standalone(int argc, char **argv, const uint8_t *const *seed,
+						   const size_t *seed_len, size_t seeds)
 {
 	char *end = NULL;
 	unsigned long long count = argc > 1 ? strtoull(argv[1], &end, 0) : FUZZ_COUNT;
