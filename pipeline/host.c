@@ -38,8 +38,13 @@ static int ring_init(struct sp_ring *writer, struct sp_ring *reader, void *memor
 
 int sp_events_create(struct sp_context *c)
 {
-	struct sp_event_queue *q = sp_context_alloc(c, sizeof(*q));
+	struct sp_event_queue *q;
 
+	if (c->first) { /* a companion speaks for its context: the host knows one queue */
+		c->events = c->first->events;
+		return 0;
+	}
+	q = sp_context_alloc(c, sizeof(*q));
 	if (!q)
 		return -ENOMEM;
 	for (unsigned w = 0; w < c->nic->workers; w++)

@@ -122,7 +122,9 @@ unsigned sp_issues_run(struct sp_worker *w)
 		while (i) {
 			struct sp_issue *next = i->away;
 
-			__atomic_store_n(&i->woken, 0, __ATOMIC_RELEASE); /* from here on it can be pushed again */
+			/* From here on it can be pushed again. An exchange, not a store: whoever found it woken and
+			 * left it at that has written before what issue() is about to read. */
+			__atomic_exchange_n(&i->woken, 0, __ATOMIC_ACQ_REL);
 			sp_issue_start(&c->view[w->index]->pub, i);
 			i = next;
 		}

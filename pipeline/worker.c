@@ -151,7 +151,11 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
 		/* A context that could not send in its last turn waits for the port or a neighbour, not for its pace.
 		 */
 		sp_time at = sp_issues_next(w);
-		next = RTE_MIN(next, at > w->now || !w->issue_stuck ? at : w->now + SP_US);
+		/* With no room to wait for a neighbour it is seconds; the answer itself is a packet, and comes at once.
+		 */
+		sp_time stuck = w->now + (w->pending_count == SP_NEIGHBOUR_PENDING ? SP_MS : SP_US);
+
+		next = RTE_MIN(next, at > w->now || !w->issue_stuck ? at : stuck);
 	}
 	if (w->pending_count)
 		next = RTE_MIN(next, w->now + SP_MS);

@@ -264,7 +264,8 @@ static void keys_of_one_bucket_are_kept_apart(void)
 	begin("hashed", "messages=3"); /* fewer than 4 messages: one bucket */
 	for (unsigned round = 0; round < 3; round++)
 		for (unsigned i = 0; i < 3; i++)
-			say((struct rig_words){.key = (uint64_t)i << (30 * i), .serial = round, .verdict = round == 2 ? SP_END : 0});
+			say((struct rig_words){
+				.key = (uint64_t)i << (30 * i), .serial = round, .verdict = round == 2 ? SP_END : 0});
 	rig_settle(&rig, 1);
 	for (unsigned i = 1; i < 3; i++)
 		CU_ASSERT_STRING_EQUAL(rig_letters((uint64_t)i << (30 * i)), "hpppc");
@@ -286,7 +287,8 @@ static void a_hundred_thousand_messages_in_random_order_agree_with_a_model(void)
 		uint64_t expect[256][2];
 		unsigned expects = 0, before = rig_log.n, at;
 
-		/* Consecutive packets of one key make a run: the model is told what a run does, so no key twice here. */
+		/* Consecutive packets of one key make a run: the model is told what a run does, so no key twice here.
+		 */
 		for (unsigned k = 0; k < n && i < STEPS; k++, i++) {
 			static uint64_t last = KEYS;
 			uint64_t key = rig_random(&seed) % KEYS;
@@ -350,6 +352,73 @@ static void a_table_fills_to_its_last_entry(void)
 	rig_settle(&rig, LIMIT);
 	full = sp_nic_dropped(rig.nic, "message-table-full");
 	CU_ASSERT_EQUAL(full, 100); /* a bucket that overflows before the table does would add to it */
+	end();
+}
+
+/* ---- two workers, one of them in header(): header() itself polls the other one ---- */
+
+static void poll_the_other(void)
+{
+	unsigned rounds = 0;
+
+	while (sp_nic_poll(rig.nic, 1, 5) && ++rounds < 20)
+		;
+	CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 1), 5); /* what waits is looked at again at once */
+}
+
+static uint32_t with_two_workers(unsigned packets)
+{
+	struct rig_words w = {.magic = RIG_MAGIC, .key = 7};
+	struct frame f;
+	uint32_t id;
+
+	rig_log_clear();
+	rig_start(&rig, 2);
+	id = rig_context(&rig, "c", "hashed", "qp=64");
+	rig_log.in_header = poll_the_other;
+	say(w); /* to worker 0 */
+	for (w.serial = 1; w.serial <= packets; w.serial++) {
+		rig_roce(&f, FRAME_IP4, QP, 0, &w, sizeof(w));
+		rig_feed_bytes(&rig.port, 1, 0, f.bytes, f.len);
+	}
+	sp_nic_poll(rig.nic, 0, 5);
+	return id;
+}
+
+static void packets_wait_while_another_worker_is_in_header(void)
+{
+	uint32_t id = with_two_workers(3);
+
+	CU_ASSERT_STRING_EQUAL(rig_letters(7), "hp");
+	rig_settle(&rig, 6);
+	CU_ASSERT_STRING_EQUAL(rig_letters(7), "hpppp");
+	for (unsigned i = 1; i < rig_log.n; i++) {
+		CU_ASSERT_EQUAL(rig_log.call[i].worker, rig_log.call[i].serial != 0);
+		CU_ASSERT(i < 3 || rig_log.call[i].serial == i - 2); /* in order of arrival */
+	}
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), 4);
+	CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 1), SP_NEVER);
+	end();
+}
+
+static void of_those_that_wait_only_so_many_have_a_place(void)
+{
+	uint32_t id = with_two_workers(SP_PARKED + 10);
+
+	rig_settle(&rig, 6);
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), SP_PARKED + 1);
+	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "header-busy"), 10);
+	end();
+}
+
+static void what_waits_for_a_context_that_goes_is_dropped_as_context_closed(void)
+{
+	uint32_t id = with_two_workers(5);
+
+	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+	rig_settle(&rig, 6);
+	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "context-closed"), 5);
+	CU_ASSERT_STRING_EQUAL(rig_letters(7), "hpc");
 	end();
 }
 
@@ -535,11 +604,13 @@ static void thousands_of_slots_in_random_order_agree_with_a_model(void)
 		} else {
 			bool is = model[s].open && model[s].tag == tag, stop = what == 2;
 
-			say((struct rig_words){.key = KEY(s, tag), .verdict = stop ? SP_END : SP_DONE, .miss = SP_DROP(0)});
+			say((struct rig_words){
+				.key = KEY(s, tag), .verdict = stop ? SP_END : SP_DONE, .miss = SP_DROP(0)});
 			rig_settle(&rig, i);
 			taken += is;
 			misses += !is;
-			wrong += rig_counter(&rig, id, "packets") != taken || rig_counter(&rig, id, "probe-zero") != misses;
+			wrong += rig_counter(&rig, id, "packets") != taken ||
+				 rig_counter(&rig, id, "probe-zero") != misses;
 			if (is && stop)
 				model[s].open = false;
 		}
@@ -551,15 +622,19 @@ static void thousands_of_slots_in_random_order_agree_with_a_model(void)
 }
 
 SUITE("message", TEST(header_comes_first_and_completion_last_when_a_verdict_ends_the_message),
-      TEST(packets_after_the_end_in_one_run_are_still_of_the_message), TEST(a_message_closed_by_the_host_completes_as_closed),
+      TEST(packets_after_the_end_in_one_run_are_still_of_the_message),
+      TEST(a_message_closed_by_the_host_completes_as_closed),
       TEST(a_message_closed_from_inside_completes_after_its_packets), TEST(the_first_reason_to_end_is_the_one_told),
       TEST(an_idle_message_completes_by_timeout_and_a_busy_one_does_not),
-      TEST(the_configurations_timeout_goes_before_the_handlers), TEST(messages_of_a_context_that_goes_complete_as_detached),
-      TEST(state_is_zero_before_every_header), TEST(a_header_that_refuses_leaves_no_message),
-      TEST(a_refused_packet_does_not_speak_for_those_behind_it), TEST(header_verdicts_that_are_none_count_as_handler_errors),
+      TEST(the_configurations_timeout_goes_before_the_handlers),
+      TEST(messages_of_a_context_that_goes_complete_as_detached), TEST(state_is_zero_before_every_header),
+      TEST(a_header_that_refuses_leaves_no_message), TEST(a_refused_packet_does_not_speak_for_those_behind_it),
+      TEST(header_verdicts_that_are_none_count_as_handler_errors),
       TEST(what_was_closed_during_its_header_completes_even_if_refused),
       TEST(a_full_table_drops_by_name_and_has_room_again_after_an_end), TEST(keys_of_one_bucket_are_kept_apart),
       TEST(a_hundred_thousand_messages_in_random_order_agree_with_a_model), TEST(a_table_fills_to_its_last_entry),
+      TEST(packets_wait_while_another_worker_is_in_header), TEST(of_those_that_wait_only_so_many_have_a_place),
+      TEST(what_waits_for_a_context_that_goes_is_dropped_as_context_closed),
       TEST(a_slot_that_is_not_open_sends_packets_to_miss), TEST(without_miss_such_packets_are_dropped_as_no_message),
       TEST(an_open_slot_takes_packets_of_its_tag_and_no_other), TEST(a_slot_opens_once_until_it_has_ended),
       TEST(a_message_without_a_packet_completes_with_zeroed_state), TEST(miss_may_open_the_message_and_look_again),

@@ -17,7 +17,7 @@
 #include "suite.h"
 
 #define RIG_QUEUES 4
-#define RIG_US SP_US
+#define RIG_US	   SP_US
 
 /* ---- a port ---- */
 
@@ -40,10 +40,10 @@ struct rig_port {
 	} rx[RIG_QUEUES];
 	struct rig_sent *sent;
 	unsigned sents, sent_room, fed;
-	sp_time gap;       /* a packet keeps the wire busy for so long; 0: takes everything at once */
-	sp_time busy;      /* until then */
-	bool closed;       /* takes nothing, and does not say when it will */
-	bool forget;       /* does not keep what is sent */
+	sp_time gap;	   /* a packet keeps the wire busy for so long; 0: takes everything at once */
+	sp_time busy;	   /* until then */
+	bool closed;	   /* takes nothing, and does not say when it will */
+	bool forget;	   /* does not keep what is sent */
 	uint64_t received; /* handed to the NIC */
 };
 
@@ -62,8 +62,7 @@ static inline unsigned rig_receive(void *arg, uint16_t queue, struct rte_mbuf **
 	struct rig_port *p = arg;
 	unsigned n = 0;
 
-	while (n < max && p->rx[queue].head < p->rx[queue].tail &&
-	       p->rx[queue].arrival[p->rx[queue].head].at <= now)
+	while (n < max && p->rx[queue].head < p->rx[queue].tail && p->rx[queue].arrival[p->rx[queue].head].at <= now)
 		packet[n++] = p->rx[queue].arrival[p->rx[queue].head++].packet;
 	p->received += n;
 	return n;
@@ -132,8 +131,14 @@ static inline void rig_feed_bytes(struct rig_port *p, uint16_t queue, sp_time at
 
 /* ---- a NIC ---- */
 
-#define RIG_IP4(a, b, c, d) {[10] = 0xFF, [11] = 0xFF, a, b, c, d}
-#define RIG_IP6(last) {0x20, 0x01, 0x0D, 0xB8, [15] = (last)}
+#define RIG_IP4(a, b, c, d)                                                                                            \
+	{                                                                                                              \
+		[10] = 0xFF, [11] = 0xFF, a, b, c, d                                                                   \
+	}
+#define RIG_IP6(last)                                                                                                  \
+	{                                                                                                              \
+		0x20, 0x01, 0x0D, 0xB8, [15] = (last)                                                                  \
+	}
 static const uint8_t rig_mac[6] = {2, 0, 0, 0, 0, 1}, rig_peer_mac[6] = {2, 0, 0, 0, 0, 2};
 static const uint8_t rig_own4[16] = RIG_IP4(192, 0, 2, 2), rig_peer4[16] = RIG_IP4(192, 0, 2, 1);
 static const uint8_t rig_own6[16] = RIG_IP6(2), rig_peer6[16] = RIG_IP6(1);
@@ -204,8 +209,8 @@ static inline void rig_stop(struct rig *r)
 }
 
 /* settings: "qp=5;filter=udp port 7" */
-static inline int rig_try_context(struct rig *r, const char *name, const char *handler, const char *settings, uint32_t *id,
-				  struct sp_error *error)
+static inline int rig_try_context(struct rig *r, const char *name, const char *handler, const char *settings,
+				  uint32_t *id, struct sp_error *error)
 {
 	char text[1024], *at = text, *one;
 	struct sp_setting setting[32];
@@ -333,7 +338,8 @@ static inline void rig_seal(struct frame *f)
 		f->bytes[f->len - 4 + i] = (uint8_t)(crc >> 8 * i);
 }
 
-static inline void rig_roce(struct frame *f, enum frame_ip ip, uint32_t qp, uint32_t psn, const void *payload, uint32_t len)
+static inline void rig_roce(struct frame *f, enum frame_ip ip, uint32_t qp, uint32_t psn, const void *payload,
+			    uint32_t len)
 {
 	struct frame_shape shape = {.ip = ip, .roce = true, .payload = len, .pad = -len & 3};
 
@@ -366,7 +372,7 @@ static inline void rig_feed(struct rig *r, const struct frame *f)
 
 /* What a packet for a probe says: its message, and what the handler shall answer. */
 struct rig_words {
-	uint32_t magic; /* anything else is a packet of no message */
+	uint32_t magic;	 /* anything else is a packet of no message */
 	uint32_t serial; /* tells packets apart */
 	uint64_t key;
 	uint32_t header, verdict, miss;
@@ -374,9 +380,9 @@ struct rig_words {
 };
 #define RIG_MAGIC 0x70726F62u
 enum {
-	RIG_SEND = 1,	    /* payload() sends the packet */
-	RIG_KEEP = 2,	    /* payload() keeps it */
-	RIG_CLOSE = 4,	    /* payload() closes the message */
+	RIG_SEND = 1,	     /* payload() sends the packet */
+	RIG_KEEP = 2,	     /* payload() keeps it */
+	RIG_CLOSE = 4,	     /* payload() closes the message */
 	RIG_CLOSE_EARLY = 8, /* header() does */
 	RIG_CLOSE_MISS = 16, /* miss() closes key ^ 1 << 32 (the other tag) */
 };
@@ -386,9 +392,9 @@ enum { RIG_CMD_OPEN = SP_CMD_OWN, RIG_CMD_CLOSE, RIG_CMD_FAIL, RIG_CMD_EVENT };
 struct rig_call {
 	char what; /* h p b c m a d: header, payload, burst, completion, miss, attach, detach */
 	uint8_t worker, companion;
-	bool dirty;	/* header(): state was not zero; completion(): it was not what header() left */
+	bool dirty;	 /* header(): state was not zero; completion(): it was not what header() left */
 	uint32_t serial; /* of the packet; completion: enum sp_end */
-	uint32_t n;	/* burst */
+	uint32_t n;	 /* burst */
 	uint32_t context;
 	uint64_t key;
 	sp_time now, first, last;
@@ -399,6 +405,7 @@ static struct {
 	bool off;
 	bool reopen; /* completion() tries to open the message again, with the next tag */
 	int reopened;
+	void (*in_header)(void); /* header() calls it, once */
 	void *kept[64];
 	unsigned keeps;
 } rig_log;
@@ -419,7 +426,8 @@ static inline struct rig_call *rig_note(char what, struct sp_ctx *c, uint64_t ke
 		rig_need((void **)&rig_log.call, &rig_log.room, rig_log.n, sizeof(*call));
 		call = &rig_log.call[rig_log.n++];
 	}
-	*call = (struct rig_call){.what = what, .worker = (uint8_t)c->worker, .key = key, .serial = serial, .now = c->now};
+	*call = (struct rig_call){
+		.what = what, .worker = (uint8_t)c->worker, .key = key, .serial = serial, .now = c->now};
 	call->companion = sp_first(c, &first) != NULL || sp_view_of(c)->context->first;
 	call->context = sp_view_of(c)->context->id;
 	return call;
@@ -467,6 +475,12 @@ static inline uint32_t rig_header(struct sp_ctx *c, struct sp_message *m, struct
 	for (unsigned i = 0; i < RIG_STATE; i++)
 		call->dirty |= ((uint8_t *)m->state)[i] != 0;
 	memset(m->state, 0xA5, RIG_STATE);
+	if (rig_log.in_header) {
+		void (*fn)(void) = rig_log.in_header;
+
+		rig_log.in_header = NULL;
+		fn();
+	}
 	if (w.action & RIG_CLOSE_EARLY)
 		sp_message_close(c, m->key);
 	return w.header;

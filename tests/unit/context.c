@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Execution contexts: what makes none, how they come and go, and the companion that works beside the first handler. */
+#include "rig.h"
+
+#define QP 16
+
+/* ---- handlers ---- */
+
+static unsigned attached, detached;
+
+static const struct sp_param strict_params[] = {
+	{"must", SP_UINT, NULL, 2, 10, "has no default"},
+	{"count", SP_UINT, "4", 1, 8, "a number"},
+	{"much", SP_UINT, "4", 4, 0, "a number without upper bound"},
+	{"flag", SP_BOOL, "yes", .help = "yes or no"},
+	{"after", SP_TIME, "5us", .help = "a time"},
+	{"speed", SP_RATE, "1G", 1000, 1000000000, "a rate"},
+	{"word", SP_STRING, "none", .help = "any text"},
+	{"qps", SP_UINT, "0", .help = "QPs to claim"},
+	{"fail", SP_UINT, "0", .help = "attach() returns that, negative"},
+	{"limit", SP_UINT, "0", .help = "sp_messages_limit"},
+	{NULL},
+};
+static struct {
+	uint64_t must, count, flag, after, speed;
+	char word[64];
+} values;
+
+static int strict_attach(struct sp_ctx *c)
+{
+	uint32_t qps = (uint32_t)sp_param_uint(c, "qps");
+	int r;
+
+	values.must = sp_param_uint(c, "must");
+	values.count = sp_param_uint(c, "count");
+	values.flag = sp_param_uint(c, "flag");
+	values.after = sp_param_uint(c, "after");
+	values.speed = sp_param_uint(c, "speed");
+	snprintf(values.word, sizeof(values.word), "%s", sp_param_string(c, "word"));
+	CU_ASSERT_EQUAL(sp_param_uint(c, "nothing"), 0);
+	CU_ASSERT_STRING_EQUAL(sp_param_string(c, "nothing"), "");
+	CU_ASSERT_EQUAL(c->worker, c->home);
+	if (sp_param_uint(c, "fail"))
+		return -(int)sp_param_uint(c, "fail");
+	r = qps ? sp_qp_claim(c, qps) : 0;
+	attached += !r;
+	return r;
+}
+
+static void strict_detach(struct sp_ctx *c)
+{
+	(void)c;
+	detached++;
+}
+
+static uint32_t done(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+{
+	(void)c;
+	(void)m;
+	(void)p;
+	return SP_DONE;
+}
+
+static int answer(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *result)
+{
+	(void)cmd;
+	/* Calls of attach() alone. */
+	CU_ASSERT_EQUAL(sp_qp_claim(c, 1), -EINVAL);
+	CU_ASSERT_EQUAL(sp_qp_control(c, &(uint32_t){0}), -EINVAL);
+	CU_ASSERT_EQUAL(sp_messages_limit(c, 1, 0), -EINVAL);
+	CU_ASSERT_PTR_NULL(sp_alloc(c, 1));
+	CU_ASSERT_PTR_NULL(sp_host_area(c, 1));
+	result->arg[0] = c->now;
+	return 0;
+}
+
+static const struct sp_handler strict = {SP_HANDLER_HEAD, .name = "strict",	   .params = strict_params,
+					 .ctx_size = 100, .attach = strict_attach, .detach = strict_detach,
+					 .payload = done, .command = answer};
+SP_HANDLER(strict)
+
+/* Says that it has messages and then sets no limit. */
+static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
+{
+	(void)c;
+	(void)p;
+	return 1;
+}
+static const struct sp_handler unlimited = {SP_HANDLER_HEAD, .name = "unlimited", .messages = SP_MESSAGES_HASHED,
+					    .classify = classify, .payload = done};
+SP_HANDLER(unlimited)
+static const struct sp_handler blind = {SP_HANDLER_HEAD, .name = "blind", .messages = SP_MESSAGES_SLOTS,
+					.payload = done};
+SP_HANDLER(blind)
+
+RIG_PROBE(hashed, "hashed", SP_MESSAGES_HASHED, NULL, NULL)
+RIG_PROBE(slots, "slots", SP_MESSAGES_SLOTS, rig_miss, NULL)
+
+/* ---- a first handler that exports, and its companion ---- */
+
+static bool first_present(struct sp_ctx *c, uint64_t key, uint64_t chunk)
+{
+	return *(uint64_t *)c->state == key && chunk == 3;
+}
+static const struct sp_export exports = {.present = first_present};
+
+static int first_attach(struct sp_ctx *c)
+{
+	rig_note('a', c, 0, 0);
+	*(uint64_t *)c->state = 42;
+	return sp_messages_limit(c, 16, 0);
+}
+
+static const struct sp_handler first = {SP_HANDLER_HEAD,	.name = "first",	.drops = rig_drops,
+					.ctx_size = 8,		.msg_size = RIG_STATE,	.messages = SP_MESSAGES_HASHED,
+					.attach = first_attach, .detach = rig_detach,	.classify = rig_classify,
+					.header = rig_header,	.payload = rig_payload, .completion = rig_completion,
+					.command = rig_command, .exports = &exports};
+SP_HANDLER(first)
+
+static const struct sp_param second_params[] = {{"second-fails", SP_BOOL, "no", .help = "attach() fails"}, {NULL}};
+static unsigned exported;
+
+static int second_attach(struct sp_ctx *c)
+{
+	struct sp_ctx *one = NULL;
+	const struct sp_export *e = sp_first(c, &one);
+
+	rig_note('a', c, 0, 0);
+	CU_ASSERT_PTR_NOT_NULL(e);
+	CU_ASSERT_PTR_NOT_NULL(one);
+	CU_ASSERT(c->state != one->state);
+	exported += e && one && e->present(one, 42, 3) && !e->present(one, 42, 2);
+	return sp_param_uint(c, "second-fails") ? sp_fail(c, EIO, "second-fails", "as told") : 0;
+}
+
+/* Larger state than the first's, so that one that runs into the other shows. */
+static uint32_t second_header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+{
+	struct rig_call *call = rig_note('h', c, m->key, rig_words_of(p).serial);
+
+	for (unsigned i = 0; i < 100; i++)
+		call->dirty |= ((uint8_t *)m->state)[i] != 0;
+	memset(m->state, 0x5B, 100);
+	return SP_DROP(0); /* is not asked */
+}
+
+static uint32_t second_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+{
+	rig_note('p', c, m->key, rig_words_of(p).serial);
+	return SP_DROP(0); /* neither */
+}
+
+static uint32_t second_burst(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *p, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		p[i]->verdict = second_payload(c, m, p[i]);
+	return SP_DROP(0);
+}
+
+static void second_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end why)
+{
+	struct rig_call *call = rig_note('c', c, m->key, why);
+
+	for (unsigned i = 0; i < 100; i++)
+		call->dirty |= ((uint8_t *)m->state)[i] != 0x5B;
+	sp_event_post(c, &(struct sp_event){.type = SP_EVENT_OWN, .cookie = m->key});
+}
+
+#define SECOND(ident, text, one, burst)                                                                                \
+	static const struct sp_handler ident = {SP_HANDLER_HEAD,	 .name = text,                                 \
+						.params = second_params, .msg_size = 100,                              \
+						.attach = second_attach, .detach = rig_detach,                         \
+						.header = second_header, .payload = one,                               \
+						.payload_burst = burst,	 .completion = second_completion};             \
+	SP_HANDLER(ident)
+SECOND(second, "second", second_payload, NULL)
+SECOND(second_with_burst, "second-burst", NULL, second_burst)
+
+/* ---- helpers ---- */
+
+static struct rig rig;
+
+static void start(void)
+{
+	attached = detached = exported = 0;
+	rig_log_clear();
+	rig_start(&rig, 1);
+}
+
+static void end(void)
+{
+	rig_stop(&rig);
+	rig_log_clear();
+}
+
+static void say(struct rig_words w)
+{
+	rig_say(&rig, QP, &w);
+}
+
+/* The calls of the first handler (0) or the companion (1), as letters. */
+static const char *letters(unsigned companion)
+{
+	static char text[2][256];
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < rig_log.n && n < 255; i++)
+		if (rig_log.call[i].companion == companion)
+			text[companion][n++] = rig_log.call[i].what;
+	text[companion][n] = '\0';
+	return text[companion];
+}
+
+/* ---- what makes no context ---- */
+
+static void wrong_settings_are_refused_and_named(void)
+{
+	static const struct {
+		const char *handler, *settings;
+		int err;
+		const char *key, *word; /* the setting, and what the text must say */
+	} test[] = {
+		{"none-such", "qp=16", -ENOENT, "handler", "none-such"},
+		{"", "qp=16", -ENOENT, "handler", ""},
+		{NULL, "qp=16", -ENOENT, "handler", ""},
+		{"strict", "qp=16;must=3;colour=red", -EINVAL, "colour", "colour"},
+		{"strict", "qp=16;must=3;=1", -EINVAL, "", ""},
+		{"strict", "qp=16;must=red", -EINVAL, "must", "red"},
+		{"strict", "qp=16;must=", -EINVAL, "must", "must"},
+		{"strict", "qp=16;must=3x", -EINVAL, "must", "3x"},
+		{"strict", "qp=16;must=-3", -EINVAL, "must", "-3"},
+		{"strict", "qp=16;must=3;flag=perhaps", -EINVAL, "flag", "perhaps"},
+		{"strict", "qp=16;must=3;after=5", -EINVAL, "after", "5"},
+		{"strict", "qp=16;must=3;speed=fast", -EINVAL, "speed", "fast"},
+		{"strict", "qp=16;must=1", -ERANGE, "must", "2 to 10"},
+		{"strict", "qp=16;must=11", -ERANGE, "must", "2 to 10"},
+		{"strict", "qp=16;must=99999999999999999999999", -ERANGE, "must", "2 to 10"},
+		{"strict", "qp=16;must=3;much=3", -ERANGE, "much", "at least 4"},
+		{"strict", "qp=16;must=3;speed=2G", -ERANGE, "speed", "2G"},
+		{"strict", "qp=16;must=3;must=3", -EINVAL, "must", "twice"},
+		{"strict", "qp=16;must=3;qp=16", -EINVAL, "qp", "twice"},
+		{"strict", "qp=16", -EINVAL, "must", "must"},
+		{"strict", "must=3", -EINVAL, "", "qp or a filter"},
+		{"strict", "qp=0;must=3", -EINVAL, "qp", "QP"},
+		{"strict", "qp=1;must=3", -EINVAL, "qp", "QP"},
+		{"strict", "qp=0xFFFFFF;must=3", -EINVAL, "qp", "QP"},
+		{"strict", "qp=0x1000000;must=3", -EINVAL, "qp", "QP"},
+		{"strict", "qp=0xFFFFFFFFFF;must=3", -EINVAL, "qp", "QP"},
+		{"strict", "qp=first;must=3", -EINVAL, "qp", "first"},
+		{"strict", "qp=0xFFFFFD;must=3;qps=3", -EINVAL, "qp", "0xFFFFFE"},
+		{"strict", "qp=16;must=3;qps=999999999", -EINVAL, "qp", ""},
+		{"strict", "must=3;qps=1;filter=udp", -EINVAL, "qp", "qp"},
+		{"strict", "qp=16;must=3;rate=fast", -EINVAL, "rate", "fast"},
+		{"strict", "qp=16;must=3;message-timeout=soon", -EINVAL, "message-timeout", "soon"},
+		{"strict", "qp=16;must=3;message-timeout=0s", -EINVAL, "message-timeout", "0s"},
+		{"strict", "qp=16;must=3;filter=udp prot 7", -EINVAL, "filter", ""},
+		{"strict", "must=3;filter=", -EINVAL, "filter", "empty"},
+		{"strict", "qp=16;must=3;companion=none-such", -ENOENT, "companion", "none-such"},
+		{"strict", "qp=16;must=3;fail=5", -EIO, "", "strict"},
+		{"strict", "qp=900;must=3", -EADDRINUSE, "qp", "taken"},
+		{"strict", "qp=898;must=3;qps=4", -EADDRINUSE, "qp", "taken"},
+		{"strict", "qp=901;must=3;qps=2", -EADDRINUSE, "qp", "taken"},
+		{"unlimited", "qp=16", -EINVAL, "handler", "messages"},
+		{"blind", "qp=16", -EINVAL, "handler", "classify"},
+		{"hashed", "qp=16;messages=0", -ERANGE, "messages", ""},
+		{"first", "qp=16;companion=second;second-fails=perhaps", -EINVAL, "second-fails", "perhaps"},
+		{"first", "qp=16;second-fails=yes", -EINVAL, "second-fails", "second-fails"}, /* no companion */
+		{"first", "qp=16;companion=second;second-fails=yes", -EIO, "second-fails", "as told"},
+	};
+	uint64_t used;
+
+	start();
+	rig_context(&rig, "taken", "strict", "qp=900;qps=2;must=3");
+	used = rig.nic->memory_used;
+	for (unsigned i = 0; i < sizeof(test) / sizeof(*test); i++) {
+		struct sp_error error;
+		uint32_t id;
+		int r = rig_try_context(&rig, "c", test[i].handler, test[i].settings, &id, &error);
+
+		if (r != test[i].err || strcmp(error.key, test[i].key) || !strstr(error.text, test[i].word) ||
+		    !error.text[0]) {
+			printf("# %s %s: %d, %s: %s\n", test[i].handler, test[i].settings, r, error.key, error.text);
+			CU_FAIL("another error than expected");
+		}
+		CU_ASSERT_EQUAL(rig_try_context(&rig, "c", test[i].handler, test[i].settings, &id, NULL), test[i].err);
+		CU_ASSERT_EQUAL(rig.nic->memory_used, used); /* and nothing stays of it */
+		CU_ASSERT_EQUAL(sp_nic_context_find(rig.nic, "c", &id), -ENOENT);
+	}
+	CU_ASSERT_EQUAL(attached - detached, 1);
+	rig_context(&rig, "c", "strict", "qp=16;must=3"); /* after all that */
+	end();
+}
+
+static void settings_without_key_or_value_are_refused(void)
+{
+	struct sp_setting setting[] = {{"qp", "16"}, {"must", NULL}, {NULL, "1"}};
+	struct sp_error error;
+	uint32_t id;
+
+	start();
+	CU_ASSERT_EQUAL(sp_context_open(rig.dev, "c", "strict", setting, 2, &id, &error), -EINVAL);
+	setting[1] = setting[2];
+	CU_ASSERT_EQUAL(sp_context_open(rig.dev, "c", "strict", setting, 2, &id, &error), -EINVAL);
+	CU_ASSERT(error.text[0]);
+	end();
+}
+
+static void a_name_is_short_and_used_once(void)
+{
+	struct sp_error error;
+	uint32_t id, other;
+
+	start();
+	CU_ASSERT_EQUAL(rig_try_context(&rig, "", "strict", "qp=16;must=3", &id, &error), -EINVAL);
+	CU_ASSERT_EQUAL(rig_try_context(&rig, NULL, "strict", "qp=16;must=3", &id, &error), -EINVAL);
+	CU_ASSERT_EQUAL(rig_try_context(&rig, "0123456789012345678901234567890123456789", "strict", "qp=16;must=3", &id,
+					&error),
+			-EINVAL);
+	id = rig_context(&rig, "012345678901234567890123456789012345678", "strict", "qp=16;must=3");
+	CU_ASSERT_EQUAL(sp_nic_context_find(rig.nic, "012345678901234567890123456789012345678", &other), 0);
+	CU_ASSERT_EQUAL(id, other);
+	CU_ASSERT_EQUAL(rig_try_context(&rig, "012345678901234567890123456789012345678", "strict", "qp=17;must=3",
+					&other, &error),
+			-EEXIST);
+	end();
+}
+
+static void parameters_reach_attach_as_given_or_by_default(void)
+{
+	start();
+	rig_context(&rig, "a", "strict", "qp=16;must=3");
+	CU_ASSERT_EQUAL(values.must, 3);
+	CU_ASSERT_EQUAL(values.count, 4);
+	CU_ASSERT_EQUAL(values.flag, 1);
+	CU_ASSERT_EQUAL(values.after, 5000000);
+	CU_ASSERT_EQUAL(values.speed, 1000000000);
+	CU_ASSERT_STRING_EQUAL(values.word, "none");
+	rig_context(&rig, "b", "strict", "qp=17;must=0xA;count=8;flag=no;after=1.5ms;speed=2.5M;word=a b = c");
+	CU_ASSERT_EQUAL(values.must, 10);
+	CU_ASSERT_EQUAL(values.count, 8);
+	CU_ASSERT_EQUAL(values.flag, 0);
+	CU_ASSERT_EQUAL(values.after, 1500000000);
+	CU_ASSERT_EQUAL(values.speed, 2500000);
+	CU_ASSERT_STRING_EQUAL(values.word, "a b = c");
+	end();
+}
+
+static void a_range_of_qps_ends_at_the_last_number(void)
+{
+	start();
+	rig_context(&rig, "a", "strict", "qp=0xFFFFFC;must=3;qps=3");
+	CU_ASSERT_PTR_NOT_NULL(sp_qp_table_find(rig.nic->qps, 0xFFFFFE));
+	CU_ASSERT_PTR_NULL(sp_qp_table_find(rig.nic->qps, 0xFFFFFF));
+	CU_ASSERT_PTR_NULL(sp_qp_table_find(rig.nic->qps, 0xFFFFFB));
+	end();
+}
+
+static void a_qp_is_free_again_once_its_context_has_gone(void)
+{
+	uint32_t id;
+
+	start();
+	for (unsigned i = 0; i < 3; i++) {
+		id = rig_context(&rig, "a", "strict", "qp=16;qps=4;must=3");
+		CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+		CU_ASSERT_PTR_NULL(sp_qp_table_find(rig.nic->qps, 17));
+	}
+	CU_ASSERT_EQUAL(attached, 3);
+	CU_ASSERT_EQUAL(detached, 3);
+	end();
+}
+
+static void attachs_calls_are_attachs_alone(void)
+{
+	struct sp_command cmd = {.op = SP_CMD_QUERY};
+
+	start();
+	cmd.context = rig_context(&rig, "a", "strict", "qp=16;must=3");
+	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, NULL), 0);
+	end();
+}
+
+static void an_id_is_not_used_twice(void)
+{
+	uint32_t before = 0, id;
+
+	start();
+	for (unsigned i = 0; i < 1000; i++) {
+		id = rig_context(&rig, "a", "strict", "qp=16;must=3");
+		CU_ASSERT_NOT_EQUAL(id, before);
+		CU_ASSERT_NOT_EQUAL(id, 0);
+		CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, before), -ENOENT);
+		CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+		before = id;
+	}
+	end();
+}
+
+static void there_is_room_for_4096_contexts(void)
+{
+	struct sp_error error;
+	uint32_t id, last = 0;
+
+	start();
+	for (unsigned i = 0; i < SP_MAX_CONTEXTS; i++) {
+		char name[16], settings[32];
+
+		snprintf(name, sizeof(name), "c%u", i);
+		snprintf(settings, sizeof(settings), "qp=%u;must=3", 16 + i);
+		last = rig_context(&rig, name, "strict", settings);
+	}
+	CU_ASSERT_EQUAL(rig_try_context(&rig, "more", "strict", "qp=10000;must=3", &id, &error), -ENOSPC);
+	say((struct rig_words){0});
+	rig_settle(&rig, 1);
+	sp_nic_context_remove(rig.nic, last);
+	rig_context(&rig, "more", "strict", "qp=10000;must=3");
+	end();
+	CU_ASSERT_EQUAL(attached, SP_MAX_CONTEXTS + 1);
+	CU_ASSERT_EQUAL(detached, attached);
+}
+
+static void totals_stay_when_a_context_goes(void)
+{
+	struct sp_nic_totals before, after;
+	uint32_t id;
+
+	start();
+	id = rig_context(&rig, "a", "hashed", "qp=16");
+	for (unsigned i = 0; i < 40; i++)
+		say((struct rig_words){.key = i,
+				       .verdict = (uint32_t[]){SP_DONE, SP_DROP(0), SP_DROP(1), SP_ERROR}[i % 4]});
+	rig_settle(&rig, 1);
+	sp_nic_totals(rig.nic, &before);
+	CU_ASSERT_EQUAL(before.taken, 10);
+	CU_ASSERT_EQUAL(before.dropped, 30);
+	sp_nic_context_remove(rig.nic, id);
+	sp_nic_totals(rig.nic, &after);
+	CU_ASSERT(!memcmp(&before, &after, sizeof(before)));
+	end();
+}
+
+/* ---- companion ---- */
+
+static void a_companion_sees_the_messages_of_the_first_and_what_it_accepts(void)
+{
+	static const char *const seconds[] = {"qp=16;companion=second", "qp=16;companion=second-burst"};
+
+	for (unsigned k = 0; k < 2; k++) {
+		uint32_t id;
+
+		start();
+		id = rig_context(&rig, "a", "first", seconds[k]);
+		CU_ASSERT_EQUAL(exported, 1);
+		say((struct rig_words){.key = 7, .serial = 1});
+		say((struct rig_words){.key = 7, .serial = 2, .verdict = SP_DROP(0)});
+		say((struct rig_words){.key = 7, .serial = 3, .verdict = SP_FORWARD});
+		say((struct rig_words){.key = 7, .serial = 4, .verdict = SP_END});
+		rig_settle(&rig, 1);
+		say((struct rig_words){.key = 8, .serial = 5, .header = SP_DROP(0)}); /* refused: not a message */
+		say((struct rig_words){.key = SP_NO_MESSAGE, .serial = 6});	      /* of no message */
+		say((struct rig_words){.key = 9, .serial = 7});
+		rig_settle(&rig, 2);
+		CU_ASSERT_STRING_EQUAL(letters(0), "ahppppchphp");
+		CU_ASSERT_STRING_EQUAL(letters(1), "ahppchp");
+		for (unsigned i = 0; i < rig_log.n; i++) {
+			const struct rig_call *call = &rig_log.call[i];
+
+			CU_ASSERT(!call->dirty); /* each has its own state, zeroed before its header */
+			if (call->companion && call->what == 'p')
+				CU_ASSERT(call->serial == 1 || call->serial == 4 || call->serial == 7);
+		}
+		/* What it answers changes nothing: the counters are the first's verdicts. */
+		CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), 4);
+		CU_ASSERT_EQUAL(rig_counter(&rig, id, "probe-zero"), 2);
+		rig_check_totals(&rig);
+		end();
+	}
+}
+
+static void header_of_the_first_comes_first_and_its_completion_last(void)
+{
+	start();
+	rig_context(&rig, "a", "first", "qp=16;companion=second");
+	say((struct rig_words){.key = 7, .verdict = SP_END});
+	rig_settle(&rig, 1);
+	CU_ASSERT_STRING_EQUAL(rig_letters(7), "hhppcc");
+	CU_ASSERT_EQUAL_FATAL(rig_log.n, 8);
+	CU_ASSERT(!rig_log.call[2].companion && rig_log.call[3].companion);
+	CU_ASSERT(!rig_log.call[4].companion && rig_log.call[5].companion);
+	CU_ASSERT(rig_log.call[6].companion && !rig_log.call[7].companion);
+	end();
+}
+
+static void both_are_told_when_the_context_goes_and_detached_once(void)
+{
+	uint32_t id;
+
+	start();
+	id = rig_context(&rig, "a", "first", "qp=16;companion=second");
+	say((struct rig_words){.key = 7});
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+	CU_ASSERT_STRING_EQUAL(letters(0), "ahpcd");
+	CU_ASSERT_STRING_EQUAL(letters(1), "ahpcd");
+	for (unsigned i = 0; i < rig_log.n; i++)
+		if (rig_log.call[i].what == 'c')
+			CU_ASSERT_EQUAL(rig_log.call[i].serial, SP_END_DETACH);
+	end();
+}
+
+static void a_companion_that_fails_to_attach_takes_the_first_back(void)
+{
+	struct sp_error error;
+	uint32_t id;
+
+	start();
+	CU_ASSERT_EQUAL(rig_try_context(&rig, "a", "first", "qp=16;companion=second;second-fails=yes", &id, &error),
+			-EIO);
+	CU_ASSERT_STRING_EQUAL(letters(0), "ad");
+	CU_ASSERT_STRING_EQUAL(letters(1), "a");
+	end();
+}
+
+static void the_hosts_events_are_the_firsts_and_the_companions(void)
+{
+	struct sp_event e;
+	uint32_t id;
+
+	start();
+	id = rig_context(&rig, "a", "first", "qp=16;companion=second");
+	for (unsigned i = 0; i < 3; i++) {
+		struct sp_command cmd = {.op = RIG_CMD_EVENT, .context = id, .arg = {100 + i}};
+
+		say((struct rig_words){.key = i, .verdict = SP_END});
+		rig_settle(&rig, i);
+		CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, NULL), 0);
+	}
+	for (unsigned i = 0; i < 6; i++) {
+		CU_ASSERT_EQUAL_FATAL(sp_event_take(rig.dev, id, &e), 1);
+		CU_ASSERT_EQUAL(e.cookie, i % 2 ? 100 + i / 2 : i / 2);
+		CU_ASSERT_EQUAL(e.context, id);
+	}
+	end();
+}
+
+static void only_a_companion_has_a_first(void)
+{
+	struct sp_ctx *one;
+	uint32_t id;
+
+	start();
+	id = rig_context(&rig, "a", "first", "qp=16");
+	CU_ASSERT_PTR_NULL(sp_first(&sp_context_by_id(rig.nic, id)->view[0]->pub, &one));
+	end();
+}
+
+SUITE("context", TEST(wrong_settings_are_refused_and_named), TEST(settings_without_key_or_value_are_refused),
+      TEST(a_name_is_short_and_used_once), TEST(parameters_reach_attach_as_given_or_by_default),
+      TEST(a_range_of_qps_ends_at_the_last_number), TEST(a_qp_is_free_again_once_its_context_has_gone),
+      TEST(attachs_calls_are_attachs_alone), TEST(an_id_is_not_used_twice), TEST(there_is_room_for_4096_contexts),
+      TEST(totals_stay_when_a_context_goes), TEST(a_companion_sees_the_messages_of_the_first_and_what_it_accepts),
+      TEST(header_of_the_first_comes_first_and_its_completion_last),
+      TEST(both_are_told_when_the_context_goes_and_detached_once),
+      TEST(a_companion_that_fails_to_attach_takes_the_first_back),
+      TEST(the_hosts_events_are_the_firsts_and_the_companions), TEST(only_a_companion_has_a_first))
