@@ -163,7 +163,7 @@ int sp_dma_store64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint
 int sp_event_post(struct sp_ctx *, const struct sp_event *); /* -EAGAIN: the host's queue is full (counted) */
 /* Sending. A path is an address resolved: it belongs to the context, at most 64 each. -EAGAIN: no room now. */
 struct sp_path;
-int sp_path_open(struct sp_ctx *, const uint8_t ip[16], bool only, struct sp_path **); /* IPv4 mapped; only: refuse other sources; home worker */
+int sp_path_open(struct sp_ctx *, const uint8_t ip[16], bool only, struct sp_path **); /* IPv4 mapped; only: refuse other sources (one: -EISCONN); home worker */
 struct sp_send {
 	uint32_t dest_qp, psn;
 	uint8_t opcode, flags;         /* SP_PKT_SE */

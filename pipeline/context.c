@@ -550,9 +550,7 @@ void sp_context_remove(struct sp_context *c)
 	for (unsigned w = 0; w < nic->workers; w++)
 		sp_worker_call(nic->worker[w], purge_both, c);
 	sp_worker_call(nic->worker[c->home], end, c);
-	nic->gone.taken += sp_context_sum(c, offsetof(struct sp_view, packets));
-	for (unsigned i = 0; i < c->reasons; i++)
-		nic->gone.dropped += sp_context_sum(c, offsetof(struct sp_view, drops) + i * sizeof(uint64_t));
+	sp_stats_remember(nic, c);
 	destroy(c);
 }
 
@@ -632,7 +630,7 @@ int sp_qp_control(struct sp_ctx *ctx, uint32_t *qp)
 	struct sp_context *c = sp_view_of(ctx)->context;
 	uint32_t at = c->nic->qp_control_next ? c->nic->qp_control_next : SP_QP_CONTROL_FIRST;
 
-	if (!c->attaching)
+	if (!c->attaching || c->first) /* a companion has no QPs of its own */
 		return -EINVAL;
 	for (uint32_t tried = 0; tried < SP_MAX_QPS; tried++, at++) {
 		if (at >= 0xFFFFFF)

@@ -16,4 +16,8 @@ void *sp_context_alloc(struct sp_context *c, size_t bytes);
 uint64_t sp_context_sum(const struct sp_context *c,
 			size_t field); /* of a uint64_t in struct sp_view, over the workers */
 
+/* stats.c: what a context that goes away has counted stays in the NIC's sums; and the end of that. */
+void sp_stats_remember(struct sp_nic *nic, const struct sp_context *c);
+void sp_stats_forget(struct sp_nic *nic);
+
 #endif

@@ -72,8 +72,11 @@ static void set_mac(struct sp_nic *nic)
 	memcpy(nic->mac, nic->config.mac, 6);
 	if (memcmp(nic->mac, none, 6) || (nic->ports && !sp_port_mac(&nic->port[0], nic->mac)))
 		return;
-	/* Locally administered, from the seed. */
-	uint64_t r = sp_worker_random(nic->worker[0]);
+	/* Locally administered, from the seed and the address: two NICs with the default seed are still two. */
+	uint64_t r = sp_worker_random(nic->worker[0]), ip[2];
+
+	memcpy(ip, nic->config.address[0].ip, sizeof(ip));
+	r ^= (ip[0] * 0x9E3779B97F4A7C15ull) ^ (ip[1] * 0xD6E8FEB86659FD93ull) >> 16;
 
 	memcpy(nic->mac, &r, 6);
 	nic->mac[0] = 0x02;
@@ -171,6 +174,7 @@ void sp_nic_destroy(struct sp_nic *nic)
 	sp_neighbours_destroy(nic->neighbours);
 	sp_qp_table_destroy(nic->qps);
 	sp_memory_destroy(nic);
+	sp_stats_forget(nic);
 	for (uint16_t w = 0; w < SP_MAX_WORKERS; w++)
 		free(nic->worker[w]);
 	for (unsigned i = 0; i < SP_MAX_PORTS; i++)

@@ -24,6 +24,8 @@ int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_
 
 	if (c->paths == SP_MAX_PATHS)
 		return -ENOSPC;
+	if (only && c->peer_set && memcmp(c->peer, ip, 16)) /* workers compare with it */
+		return -EISCONN;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;

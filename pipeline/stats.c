@@ -3,6 +3,8 @@
 #include "context.h"
 #include "message.h"
 
+#include <stdlib.h>
+
 #include <rte_ethdev.h>
 
 static uint64_t worker_drops(const struct sp_nic *nic, enum sp_drop why)
@@ -49,20 +51,93 @@ void sp_nic_totals(struct sp_nic *nic, struct sp_nic_totals *t)
 	}
 }
 
-uint64_t sp_nic_dropped(struct sp_nic *nic, const char *reason)
+/* ---- drops by name: the pipeline's, the contexts', and those of contexts that are gone; equal names add up ---- */
+
+struct drop_sums {
+	struct sp_gone *sum;
+	size_t count;
+};
+
+static void add_drops(struct drop_sums *s, const char *name, uint64_t n)
 {
-	uint64_t n = 0;
+	size_t i = 0;
+
+	while (i < s->count && strcmp(s->sum[i].name, name))
+		i++;
+	if (i == s->count && n) {
+		struct sp_gone *more = realloc(s->sum, (i + 1) * sizeof(*more));
+
+		if (!more)
+			return;
+		s->sum = more;
+		s->sum[s->count++] = (struct sp_gone){.name = name};
+	}
+	if (n)
+		s->sum[i].count += n;
+}
+
+static struct drop_sums sum_drops(const struct sp_nic *nic)
+{
+	struct drop_sums s = {0};
 
 	for (unsigned d = 0; d < SP_DROP_COUNT; d++)
-		if (!strcmp(sp_drop_names[d], reason))
-			n += worker_drops(nic, d);
-	for (uint32_t i = 0; i < nic->context_next; i++) {
-		const struct sp_context *c = nic->context[i];
+		add_drops(&s, sp_drop_names[d], worker_drops(nic, d));
+	for (uint32_t i = 0; i < nic->context_next; i++)
+		for (unsigned r = 0; nic->context[i] && r < nic->context[i]->reasons; r++)
+			add_drops(&s, nic->context[i]->handler->drops[r], context_drops(nic->context[i], r));
+	for (const struct sp_gone *g = nic->gone.drops; g; g = g->next)
+		add_drops(&s, g->name, g->count);
+	return s;
+}
 
-		for (unsigned r = 0; c && r < c->reasons; r++)
-			if (!strcmp(c->handler->drops[r], reason))
-				n += context_drops(c, r);
+void sp_stats_remember(struct sp_nic *nic, const struct sp_context *c)
+{
+	nic->gone.taken += sp_context_sum(c, offsetof(struct sp_view, packets));
+	for (unsigned r = 0; r < c->reasons; r++) {
+		uint64_t n = context_drops(c, r);
+		struct sp_gone *g = nic->gone.drops;
+
+		nic->gone.dropped += n;
+		while (g && strcmp(g->name, c->handler->drops[r]))
+			g = g->next;
+		if (!g && n) {
+			char *name = strdup(c->handler->drops[r]);
+
+			g = calloc(1, sizeof(*g));
+			if (!g || !name) { /* then it is in the total alone */
+				free(g);
+				free(name);
+				continue;
+			}
+			g->name = name;
+			g->next = nic->gone.drops;
+			nic->gone.drops = g;
+		}
+		if (g)
+			g->count += n;
 	}
+}
+
+void sp_stats_forget(struct sp_nic *nic)
+{
+	while (nic->gone.drops) {
+		struct sp_gone *g = nic->gone.drops;
+
+		nic->gone.drops = g->next;
+		free((char *)(uintptr_t)g->name);
+		free(g);
+	}
+}
+
+uint64_t sp_nic_dropped(struct sp_nic *nic, const char *reason)
+{
+	struct drop_sums s = sum_drops(nic);
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < s.count; i++)
+		if (!strcmp(s.sum[i].name, reason))
+			n = s.sum[i].count;
+	free(s.sum);
 	return n;
 }
 
@@ -87,30 +162,15 @@ uint64_t sp_nic_context_counter(struct sp_nic *nic, uint32_t id, const char *nam
 
 /* ---- as a report ---- */
 
-/* All reasons in one object; a name that pipeline and handlers, or two contexts, share is added up. */
 static void report_drops(struct sp_nic *nic, struct sp_report *r)
 {
+	struct drop_sums s = sum_drops(nic);
+
 	sp_report_open(r, "drops", false);
-	for (unsigned d = 0; d < SP_DROP_COUNT; d++)
-		if (worker_drops(nic, d))
-			sp_report_uint(r, sp_drop_names[d], sp_nic_dropped(nic, sp_drop_names[d]));
-	for (uint32_t i = 0; i < nic->context_next; i++) {
-		const struct sp_context *c = nic->context[i];
-
-		for (unsigned k = 0; c && k < c->reasons; k++) {
-			bool done = !context_drops(c, k);
-
-			for (unsigned d = 0; d < SP_DROP_COUNT && !done; d++)
-				done = !strcmp(sp_drop_names[d], c->handler->drops[k]) && worker_drops(nic, d);
-			for (uint32_t j = 0; j < i && !done; j++)
-				for (unsigned m = 0; nic->context[j] && m < nic->context[j]->reasons && !done; m++)
-					done = !strcmp(nic->context[j]->handler->drops[m], c->handler->drops[k]) &&
-					       context_drops(nic->context[j], m);
-			if (!done)
-				sp_report_uint(r, c->handler->drops[k], sp_nic_dropped(nic, c->handler->drops[k]));
-		}
-	}
+	for (size_t i = 0; i < s.count; i++)
+		sp_report_uint(r, s.sum[i].name, s.sum[i].count);
 	sp_report_close(r);
+	free(s.sum);
 }
 
 static void report_ethdev(const struct sp_port *port, struct sp_report *r)

@@ -158,6 +158,13 @@ struct sp_worker {
 	pthread_t thread;
 } SP_CACHE_ALIGNED;
 
+/* A drop reason's sum. */
+struct sp_gone {
+	struct sp_gone *next;
+	const char *name;
+	uint64_t count;
+};
+
 struct sp_nic {
 	struct sp_nic_config config; /* strings copied */
 	uint8_t mac[6];
@@ -179,9 +186,10 @@ struct sp_nic {
 	_Atomic uint64_t memory_used;
 	struct {
 		uint64_t taken, dropped;
-	} gone;			  /* by contexts that have been removed; [control] */
-	struct sp_device *device; /* applications; changed on all workers' behalf by sp_worker_call */
-	pthread_mutex_t control;  /* one control call at a time */
+		struct sp_gone *drops; /* by name */
+	} gone;			       /* what contexts counted that have been removed; [control] */
+	struct sp_device *device;      /* applications; changed on all workers' behalf by sp_worker_call */
+	pthread_mutex_t control;       /* one control call at a time */
 	_Atomic bool stop;
 	bool started;
 	uint32_t own4[SP_MAX_ADDRESSES]; /* the NIC's addresses, as they stand in a packet */
