@@ -718,6 +718,23 @@ static void every_packet_of_any_kind_ends_in_exactly_one_place(void)
 	}
 }
 
+static void drops_keep_their_names_when_their_context_has_gone(void)
+{
+	uint32_t a;
+
+	start();
+	for (unsigned round = 1; round <= 3; round++) {
+		a = rig_context(&rig, "a", "plain", "qp=0x10");
+		say(0x10, (struct rig_words){.verdict = SP_DROP(1)});
+		rig_settle(&rig, round);
+		CU_ASSERT_EQUAL(dropped("probe-one"), round);
+		CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, a), 0);
+		CU_ASSERT_EQUAL(dropped("probe-one"), round);
+		CU_ASSERT_EQUAL(dropped("probe-zero"), 0);
+	}
+	end();
+}
+
 /* ---- sending ---- */
 
 static uint32_t sends_to(const char *settings)
@@ -1230,9 +1247,9 @@ SUITE("pipeline", TEST(roce_goes_by_qp_to_its_context), TEST(unknown_and_reserve
       TEST(classify_may_reject_by_the_handlers_reasons), TEST(a_packet_kept_outlives_its_burst),
       TEST(a_context_sees_its_packets_in_order_of_arrival), TEST(a_run_of_one_message_is_one_call),
       TEST(every_packet_of_any_kind_ends_in_exactly_one_place), TEST(a_frame_sent_has_the_fields_it_must_have),
-      TEST(what_one_nic_sends_another_takes), TEST(what_does_not_fit_is_refused),
-      TEST(payload_comes_from_inside_the_region_only), TEST(a_frame_of_the_handlers_own_is_sent_as_it_is),
-      TEST(a_context_has_at_most_64_paths_and_none_to_nowhere),
+      TEST(drops_keep_their_names_when_their_context_has_gone), TEST(what_one_nic_sends_another_takes),
+      TEST(what_does_not_fit_is_refused), TEST(payload_comes_from_inside_the_region_only),
+      TEST(a_frame_of_the_handlers_own_is_sent_as_it_is), TEST(a_context_has_at_most_64_paths_and_none_to_nowhere),
       TEST(a_packet_for_an_unknown_neighbour_waits_for_the_answer),
       TEST(without_an_answer_the_packet_is_dropped_as_tx_no_neighbour), TEST(so_many_packets_may_wait_and_no_more),
       TEST(a_port_that_takes_nothing_is_said_and_nothing_is_lost), TEST(checksums_are_those_of_rfc_1071),
