@@ -139,6 +139,11 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 		s->record_chunks = sp_alloc(c, s->records * chunk_words * 8);
 		if (!s->record_chunks)
 			return sp_fail(c, ENOMEM, "queue", "no memory for the messages to report");
+		if (s->generations > 1) {
+			s->newest = sp_alloc(c, qps * sizeof(*s->newest));
+			if (!s->newest)
+				return sp_fail(c, ENOMEM, "generations", "no memory for %u QPs", qps);
+		}
 	}
 	s->generation_of = sp_alloc(c, qps * sizeof(*s->generation_of));
 	s->psn = sp_alloc(c, qps * sizeof(*s->psn));
@@ -312,7 +317,8 @@ static void sdr_report(struct sp_ctx *c, struct sp_report *r)
 
 			sdr_report_message(r, s, k, &now, slot->chunk);
 		} else if (s->queued && record->message == k + 1 && record->finished) {
-			sdr_report_message(r, s, k, record, s->record_chunks + k % s->records * chunk_words);
+			sdr_report_message(r, s, k, record,
+					   record->skipped ? NULL : s->record_chunks + k % s->records * chunk_words);
 		} else if (post->message == k + 1 && !post->cancelled) {
 			sdr_report_message(r, s, k, &(struct sdr_record){.length = post->length}, NULL);
 		}

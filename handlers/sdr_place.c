@@ -326,6 +326,26 @@ static void sdr_place_shared(struct sp_ctx *c, const struct sdr *s, struct sdr_s
 	c->counters[SDR_DUPLICATES] += duplicates;
 }
 
+/* What has been accepted, for sdr_miss() to tell a slot's next message from an old one by. */
+static void sdr_remember(struct sdr *s, const struct sdr_slot *slot, struct sp_packet *const *packet, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		const struct sp_packet *p = packet[i];
+		struct sdr_newest *newest = &s->newest[p->qp_index];
+		const bool after = newest->psn && sdr_psn_after(p->psn, newest->psn - 1);
+
+		if (p->verdict != SP_DONE)
+			continue;
+		if (s->accepted <= slot->message) {
+			s->accepted = slot->message + 1;
+			s->psn_counts |= after;
+			s->psn_misleads |= newest->psn && !after;
+		}
+		if (after || !newest->psn)
+			*newest = (struct sdr_newest){slot->message, sdr_packet_offset(s, p), p->psn + 1};
+	}
+}
+
 uint32_t sdr_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *packet, unsigned n)
 {
 	struct sdr *s = c->state;
@@ -349,6 +369,8 @@ uint32_t sdr_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *c
 		done += sdr_place_alone(c, s, slot, packet + done, n - done, &verdicts);
 		sdr_roll(c, s, slot);
 	}
+	if (s->newest)
+		sdr_remember(s, slot, packet, n);
 	return verdicts;
 }
 

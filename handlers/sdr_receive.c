@@ -15,7 +15,9 @@ static __attribute__((cold, noinline)) uint64_t sdr_reject(const struct sdr *s, 
 	const uint32_t imm = sp_load_be32(h->immdt.imm), len = p->len - SP_SDR_HEADER;
 	const uint64_t id = sp_sdr_imm_id(s->split, imm), at = (uint64_t)sp_sdr_imm_packet(s->split, imm) * s->mtu;
 
-	if (len && sp_load_be32(h->reth.rkey) != s->rkey)
+	/* RDMA leaves the key unchecked where there are no bytes. A peer with clear-to-send is of our kind, and its key
+	 * tells its packets of no bytes from those of an earlier connection under the same QP numbers. */
+	if ((len || !s->implicit) && sp_load_be32(h->reth.rkey) != s->rkey)
 		return SP_REJECT(SDR_BAD_RKEY);
 	if (id >= s->slots)
 		return SP_REJECT(SDR_OUT_OF_RANGE);
@@ -45,7 +47,7 @@ uint64_t sdr_classify(struct sp_ctx *c, struct sp_packet *p)
 	/* One test for all: what was wrong is found out where it no longer matters how long that takes. */
 	if (unlikely((id >= s->slots) | (sp_load_be32(h->reth.dma_len) ^ len) | (len > s->mtu) |
 		     (sp_load_be64(h->reth.va) ^ (id * s->max_bytes + at)) | (at + len > s->max_bytes) |
-		     ((sp_load_be32(h->reth.rkey) != s->rkey) & (len != 0))))
+		     ((sp_load_be32(h->reth.rkey) != s->rkey) & ((len != 0) | !s->implicit))))
 		return sdr_reject(s, p);
 	return SP_SLOT_KEY(id, s->generation_of[p->qp_index]);
 }
@@ -58,7 +60,7 @@ static void sdr_count_opened(struct sdr *s, struct sdr_slot *slot, uint64_t k)
 	struct sdr_record *r = &s->record[k % s->records];
 
 	__atomic_store_n(&r->late, 0, __ATOMIC_RELAXED);
-	r->finished = false;
+	r->finished = r->skipped = false;
 	__atomic_store_n(&r->message, k + 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&slot->opened, slot->opened + 1, __ATOMIC_RELAXED);
 }
@@ -78,6 +80,20 @@ static struct sdr_post *sdr_next(struct sp_ctx *c, struct sdr *s, struct sdr_slo
 		sdr_count_opened(s, slot, k);
 		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, released), k + 1);
 	}
+}
+
+/* The slot's next receive gets nothing: its message's turn is over. Its buffer is given back as it is. */
+static void sdr_skip(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, struct sdr_post *e)
+{
+	const uint64_t k = e->message - 1;
+
+	sdr_count_opened(s, slot, k);
+	s->record[k % s->records] =
+		(struct sdr_record){.message = k + 1, .finished = true, .skipped = true, .length = e->length};
+	sp_mem_put(c, e->mem);
+	*e = (struct sdr_post){.message = 0};
+	c->counters[SDR_RELEASED]++;
+	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, released), k + 1);
 }
 
 static void sdr_clear(uint64_t *words, uint64_t bits)
@@ -227,6 +243,61 @@ bool sdr_roll(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot)
 
 /* ---- a packet of no open message -----------------------------------------------------------------------------------
  */
+/*
+ * Implicit credit: nobody says when a slot moves on, so packets do. One of a generation that is not the open message's
+ * is either of the slot's next message with that generation (`turn`, counted within the slot, and k), or late, of the
+ * message before it with that generation: slots * generations messages older. With S slots, G generations and H the
+ * highest message accepted:
+ *  - k <= H: the other would be S * G or more late, which is not guaranteed to be told.
+ *  - k > H + S: late, because a sender has no more than S messages in flight. (So S messages lost whole in a row lose
+ *    the count.)
+ *  - between: the other would be S * (G - 1) to S * G - 1 late. The PSN decides, which RoCE senders count up by one per
+ *    packet of a QP. Newer than all accepted on that QP, it is the next message's; but not if the newest is of the old
+ *    message and this packet just as many further on in that as its PSN is. The PSN only breaks this tie between two
+ *    readings and is never by itself a reason to drop: it means late only where PSNs have been seen to count, from a
+ *    message to a higher one, and none is asked any more once they have not (they are all 0, or start anew with each
+ *    message).
+ *  - where the PSN says nothing the packet moves the slot on; with two generations, where the next is also the one
+ *    before, only if the open message is complete.
+ */
+static bool sdr_moves_on(const struct sdr *s, const struct sdr_slot *slot, const struct sp_packet *p, uint64_t turn)
+{
+	const uint64_t k = turn * s->slots + slot->index;
+
+	if (k >= s->next_post)
+		return false;
+	if (turn < s->generations || s->generations == 1 || k < s->accepted)
+		return true;
+	if (k >= s->accepted + s->slots)
+		return false;
+
+	const struct sdr_newest *newest = &s->newest[p->qp_index];
+
+	if (newest->psn && !s->psn_misleads) {
+		const uint32_t last = newest->psn - 1, ahead = (p->psn - last) & SP_ROCE_PSN_MASK;
+
+		if (sdr_psn_after(p->psn, last))
+			return !s->psn_counts || newest->message + (uint64_t)s->slots * s->generations != k ||
+			       newest->packet + (uint64_t)ahead * s->channels != sdr_packet_offset(s, p);
+		if (s->psn_counts)
+			return false;
+	}
+	return s->generations > 2 || slot->state != SDR_OPEN || slot->complete;
+}
+
+/* Ends the slot's message, skips those up to that turn (fewer than there are generations), opens the one whose turn it
+ * is. False: it was cancelled. */
+static bool sdr_move_on(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, uint64_t turn)
+{
+	struct sdr_post *e;
+
+	if (slot->state == SDR_OPEN)
+		sp_message_close(c, sdr_key(slot));
+	while ((e = sdr_next(c, s, slot)) && slot->opened < turn)
+		sdr_skip(c, s, slot, e);
+	return e && slot->opened == turn && slot->state == SDR_FREE && sdr_open(c, s, slot, e) == 0;
+}
+
 uint32_t sdr_miss(struct sp_ctx *c, struct sp_packet *p)
 {
 	struct sdr *s = c->state;
@@ -234,17 +305,12 @@ uint32_t sdr_miss(struct sp_ctx *c, struct sp_packet *p)
 	const uint32_t generation = (uint32_t)(p->key >> 32);
 	uint64_t k;
 
-	/* Implicit credit: the first packet of a slot's next generation moves the slot on, if a receive is queued. With
-	 * two generations the next one is also the one before: only a complete message makes way then. */
-	if (s->queued) {
-		struct sdr_post *e = sdr_next(c, s, slot);
+	if (s->queued && sdr_next(c, s, slot)) {
+		const uint32_t next = (uint32_t)(slot->opened % s->generations);
+		const uint64_t turn = slot->opened + (generation + s->generations - next) % s->generations;
 
-		if (e && generation == slot->opened % s->generations) {
-			if (slot->state == SDR_OPEN && (s->generations > 2 || slot->complete))
-				sp_message_close(c, sdr_key(slot));
-			if (slot->state == SDR_FREE && sdr_open(c, s, slot, e) == 0)
-				return SP_AGAIN;
-		}
+		if (sdr_moves_on(s, slot, p, turn) && sdr_move_on(c, s, slot, turn))
+			return SP_AGAIN;
 	}
 	if (!sdr_latest(s, slot, generation, &k))
 		return SP_DROP(SDR_NOT_POSTED);

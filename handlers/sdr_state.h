@@ -83,8 +83,16 @@ struct sdr_record {
 	uint64_t message; /* [home] k + 1, from opening on */
 	uint64_t late;	  /* [shared] */
 	bool finished;	  /* the rest is filled in, by completion() */
+	bool skipped;	  /* nothing of it came in time: its bitmap is not kept */
 	bool complete;
 	uint64_t length, packets, duplicates, immediate;
+};
+
+/* Of the packets accepted on a QP, by implicit credit: the one with the newest PSN. */
+struct sdr_newest {
+	uint64_t message;
+	uint32_t packet; /* offset within the message */
+	uint32_t psn;	 /* 1 + PSN; 0: there is none */
 };
 
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -139,6 +147,12 @@ struct sdr {
 	uint64_t *record_chunks; /* bitmaps of finished messages, only where they are kept */
 	uint64_t records;
 	uint64_t heard; /* [shared] k + 1 of the highest message of which a packet has come */
+	/* Only where slots move on by themselves (queued, more than one generation): [home], of accepted packets. Not
+	 * `heard`: that is what the peer knows to be granted, which packets dropped tell as well. */
+	uint64_t accepted;	   /* k + 1 of the highest message */
+	struct sdr_newest *newest; /* per QP index; NULL: slots do not move on so */
+	bool psn_counts;	   /* a new highest message has come with a newer PSN than the one before on its QP */
+	bool psn_misleads;	   /* and one with none newer: this sender does not count packets there */
 	struct sp_timer timer[SDR_TIMERS];
 	sp_time cts_wait;
 
@@ -180,6 +194,14 @@ static inline void sdr_raise(uint64_t *p, uint64_t value)
 		;
 }
 
+/* Does PSN a come after b? 24-bit serial number arithmetic (RFC 1982): half the circle apart, neither comes after. */
+static inline bool sdr_psn_after(uint32_t a, uint32_t b)
+{
+	const uint32_t ahead = (a - b) & SP_ROCE_PSN_MASK;
+
+	return ahead && ahead < (SP_ROCE_PSN_MASK + 1) / 2;
+}
+
 /* The latest message opened in a slot with that generation, into *k; false: there was none. [home]'s `opened` is read
  * by other workers here: an old value makes a packet late that came too early, nothing else. */
 static inline bool sdr_latest(const struct sdr *s, const struct sdr_slot *slot, uint32_t generation, uint64_t *k)
@@ -192,6 +214,11 @@ static inline bool sdr_latest(const struct sdr *s, const struct sdr_slot *slot, 
 	opened -= (opened - generation) % s->generations;
 	*k = opened * s->slots + slot->index;
 	return true;
+}
+
+static inline uint32_t sdr_packet_offset(const struct sdr *s, const struct sp_packet *p)
+{
+	return sp_load_be32(p->data + offsetof(struct sp_write_imm, immdt)) >> s->split.user & s->offset_mask;
 }
 
 static inline uint64_t sdr_key(const struct sdr_slot *slot)

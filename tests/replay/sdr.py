@@ -25,12 +25,30 @@ def parameters(r, qp):
                  generations=r.choice((1, 2, 3, 4, 5)), channels=r.choice((1, 1, 2, 3)), split=split)
 
 
+PSN_KINDS = ("counted", "counted", "counted", "zero", "offset", "random")
+
+
+def numbering(r, kind):
+    """A function of a packet's QP and offset that gives its PSN. counted: as RoCE senders do, one more per packet of a QP."""
+    first = 0xFFFFFF - r.randrange(60) if r.random() < 0.5 else r.getrandbits(24)
+    sent = {}
+
+    def count(qp):
+        sent[qp] = sent.get(qp, -1) + 1
+        return first + 1000003 * qp + sent[qp] & 0xFFFFFF
+    return {"counted": lambda qp, offset: count(qp), "zero": lambda qp, offset: 0, "offset": lambda qp, offset: offset,
+            "random": lambda qp, offset: r.getrandbits(24)}[kind]
+
+
 def traffic(r, sdr, count, v6, spread=False):
     """Messages 0..count-1 on a bad network: frames in the order of their arrival."""
     loss, repeat, wrong = r.choice((0, 0.02, 0.3)), r.choice((0, 0.05, 0.5)), r.choice((0, 0, 0.05))
-    window, far = r.choice((0, 3, 40)), r.choice((0, 0, 0.02))
-    arrivals, at, budget = [], 0, 400
+    window, far, whole, old = r.choice((0, 0, 3, 40)), r.choice((0, 0, 0.02)), r.choice((0, 0, 0.1, 0.4)), r.choice((0, 0.03))
+    psn_of = numbering(r, r.choice(PSN_KINDS))
+    arrivals, late, begun, at, budget = [], [], [], 0, 400
     for k in range(count):
+        begun.append(at + 0.5)
+        lost = r.random() < whole
         size = r.choice((0, 1, sdr.mtu, sdr.max_bytes, sdr.max_bytes, r.randint(0, sdr.max_bytes)))
         data = r.randbytes(min(size, sdr.max_bytes))
         user = r.getrandbits(32)
@@ -45,13 +63,17 @@ def traffic(r, sdr, count, v6, spread=False):
                                       {"immediate": r.getrandbits(32)})))
             # a message may end by SE alone, by a short packet alone, or reach the maximum without either
             more.setdefault("se", i == last and (r.random() < 0.9 or len(data) < sdr.max_bytes and len(piece) == sdr.mtu))
-            frame = sdr.write(k, i, piece, channel=r.randrange(sdr.channels), user=user, psn=at, v6=v6, **more)
+            channel = r.randrange(sdr.channels)
+            frame = sdr.write(k, i, piece, channel=channel, user=user, psn=psn_of(sdr.qpn(k, channel), i), v6=v6, **more)
             at += 1
             for _ in range(1 + (r.random() < repeat) + (r.random() < repeat / 4)):
-                if r.random() >= loss:
+                if not lost and r.random() >= loss:
                     arrivals.append((at + r.random() * window + (r.random() * 500 if r.random() < far else 0), at, frame))
+            if r.random() < old:
+                late.append((k + r.randint(1, sdr.slots * (sdr.generations + 1)), at, frame))
         if budget < 0:
             break
+    arrivals += [(begun[k] if k < len(begun) else at + k, number, frame) for k, number, frame in late]
     arrivals.sort(key=lambda a: a[:2])
     return [frame for _, _, frame in arrivals]
 
@@ -136,6 +158,115 @@ def _(run):
     for name, context in one.report["contexts"].items():
         equal(two.report["contexts"][name]["messages"], context["messages"], name)
         equal(two.report["contexts"][name]["drops"], context["drops"], name)
+
+
+# ---- slots that move on by themselves, against what was sent: no model, no rule, only whose bytes are where --------------
+
+class Stream:
+    """Messages sent in order. packets: (message, offset, qp, how many packets were sent on that QP before, frame, payload).
+    arrived: those that are not lost. Messages lost whole are fewer than slots in a row, and fewer than generations - 1 in a
+    row of one slot: a slot that has missed a whole turn of its generations cannot know. Of the others one packet in five is
+    lost, with edges only inner ones."""
+
+    def __init__(self, r, sdr, count, kind, edges=False):
+        self.sdr, self.count, self.packets, self.arrived, self.gone = sdr, count, [], [], set()
+        psn_of, sent = numbering(r, kind), {}
+        for k in range(count):
+            mates = [k - turn * sdr.slots for turn in range(1, sdr.generations - 1)]
+            if (r.random() < 0.3 and sdr.generations > 2 and not all(m in self.gone for m in mates) and
+                    not all(k - d in self.gone for d in range(1, sdr.slots))):
+                self.gone.add(k)
+            total = r.randint(1, sdr.max_bytes // sdr.mtu)
+            there = [i for i in range(total) if r.random() < 0.8 or edges and i in (0, total - 1)] or [r.randrange(total)]
+            for i in range(total):
+                qp = sdr.qpn(k, i)
+                payload = bytes(r.randrange(1, 256) for _ in range(sdr.mtu))
+                frame = sdr.write(k, i, payload, channel=i, se=i == total - 1, psn=psn_of(qp, i))
+                self.packets.append((k, i, qp, sent.setdefault(qp, 0), frame, payload))
+                sent[qp] += 1
+                if k not in self.gone and i in there:
+                    self.arrived.append(self.packets[-1])
+
+    def check(self, result, name, frames, what):
+        """All that has arrived in time is where it belongs, and what came late is there too, or is nowhere."""
+        sdr, memory, context = self.sdr, result.dump[name], result.report["contexts"][name]
+        for k, i, qp, number, frame, payload in self.packets:
+            at = k * sdr.max_bytes + i * sdr.mtu
+            there = memory[at:at + sdr.mtu]
+            assert there == payload or not any(there), "%s: message %d packet %d has other bytes" % (what, k, i)
+        for k, i, qp, number, frame, payload in self.arrived:
+            at = k * sdr.max_bytes + i * sdr.mtu
+            assert memory[at:at + sdr.mtu] == payload, "%s: message %d packet %d is lost" % (what, k, i)
+        own = sum(len(payload) for _, _, _, _, _, payload in
+                  {p[:2]: p for p in self.packets if any(memory[p[0] * sdr.max_bytes + p[1] * sdr.mtu:][:sdr.mtu])}.values())
+        equal(sum(map(bool, memory)), own, what + " bytes that nobody sent")
+        equal(set(context["drops"]) | {"late"}, {"late"}, what)
+        equal(context["packets"] + context["drops"].get("late", 0), frames, what)
+        equal(sum(m["late"] for m in context["messages"]), context["drops"].get("late", 0), what)
+        return context
+
+
+def streams(run, shapes, late_by=None):
+    """shapes: (kind of PSNs, slots, generations, channels). late_by(slots, generations): packets come again, or after all,
+    that many messages after their own. Returns how many were late."""
+    config, post, made = NIC, {}, {}
+    for number, (kind, slots, generations, channels) in enumerate(shapes):
+        r = random.Random(number)
+        sdr = p.Sdr(qp=0x1000 + 64 * number, mtu=64, chunk=64, max_bytes=64 * r.choice((1, 2, 4)), slots=slots,
+                    generations=generations, channels=channels)
+        lap = slots * generations
+        stream = Stream(r, sdr, 4 * lap + r.randrange(lap), kind, edges=kind == "offset")
+        frames, highest, newest = [], -1, {}
+        for k, i, qp, place, frame, payload in stream.arrived:
+            frames.append(frame)
+            highest, newest[qp] = k, (k, place)
+            if late_by and k >= 2 * lap and r.random() < 0.5:
+                by = late_by(slots, generations)
+                old = [q for q in stream.packets if highest - by <= q[0] < highest and q[2] in newest and
+                       (q[3] <= newest[q[2]][1] or q[0] == newest[q[2]][0])]
+                frames += [q[4] for q in r.sample(old, min(len(old), 3))]
+                edge = [q for q in old if q[0] == highest - by]
+                frames += [r.choice(edge)[4]] if edge else []
+        name = "s%d" % number
+        config, post[name], made[name] = config + sdr.ini(name), stream.count, (stream, frames)
+    turn = {name: iter(frames) for name, (_, frames) in made.items()}
+    order = [name for name, (_, frames) in made.items() for _ in frames]
+    random.Random(1).shuffle(order)
+    result, late = run.replay(config, [next(turn[name]) for name in order], post=post, dump=list(made)), 0
+    for number, (name, (stream, frames)) in enumerate(made.items()):
+        context = stream.check(result, name, len(frames), "stream %d, %s" % (number, shapes[number]))
+        if not late_by:
+            equal(context["drops"], {}, "stream %d" % number)
+        late += context["drops"].get("late", 0)
+    return late
+
+
+@rule("of a lossy capture in order every packet lands in its own message, also after messages lost whole, PSNs or not")
+def _(run):
+    streams(run, [(kind, slots, generations, channels) for kind in ("counted", "zero", "offset") for slots in (1, 2, 3, 5)
+                  for generations in (3, 4, 5) for channels in (1, 2)])
+
+
+@rule("with two generations too, where PSNs count packets: an incomplete message makes way")
+def _(run):
+    streams(run, [("counted", slots, 2, 1) for slots in (1, 2, 3, 4, 8) for _ in range(5)])
+
+
+@rule("a packet up to slots * generations - 1 messages late touches no other message, also the newest one of its QP if "
+      "something of its message came in time")
+def _(run):
+    late = streams(run, [("counted", slots, generations, 1 if generations == 2 else channels) for slots in (1, 2, 3, 5)
+                         for generations in (2, 3, 4, 5) for channels in (1, 1, 2, 3)],
+                   lambda slots, generations: slots * generations - 1)
+    assert late > 1000, late
+
+
+@rule("without PSNs that is so for packets up to slots * (generations - 1) - 1 messages late")
+def _(run):
+    late = streams(run, [(kind, slots, generations, channels) for kind in ("zero", "offset") for slots in (1, 2, 3, 5)
+                         for generations in (3, 4, 5) for channels in (1, 2)],
+                   lambda slots, generations: slots * (generations - 1) - 1)
+    assert late > 1000, late
 
 
 @rule("a packet that comes late, by up to generations - 2 turns of its slot, changes neither memory nor bitmaps of what is there now")

@@ -231,14 +231,15 @@ class Sdr:
 
 class SdrReceiver:
     """What an SDR receiver must do with packets that come one after the other: written from the protocol's rules, by sets
-    and dictionaries, to be compared with the NIC's bitmaps. posts: receives of the maximum size, queued beforehand; a slot
-    goes on to its next receive when a packet of the following generation comes (with two generations: only when its message
-    is complete; with one: as soon as it is complete)."""
+    and dictionaries, to be compared with the NIC's bitmaps. posts: receives of the maximum size, queued beforehand. A slot
+    goes on to another receive as meant() says; with one generation as soon as its message is complete."""
 
     def __init__(self, sdr, posts):
         self.sdr, self.posts = sdr, posts
-        self.opened = [0] * sdr.slots            # messages that the slot has begun
         self.current = [None] * sdr.slots
+        self.highest = -1                        # message of which a packet was accepted
+        self.newest = {}                         # QP -> newest PSN accepted, its message and packet
+        self.rising = set()                      # had new highest messages newer PSNs than their QPs before? {True, False}
         self.messages = [dict(k=k, length=None, got={}, furthest=0, duplicates=0, late=0, user=0, valid=0) for k in range(posts)]
         self.drops = {}
         self.taken = 0
@@ -247,7 +248,35 @@ class SdrReceiver:
 
     def begin(self, k):
         self.current[k % self.sdr.slots] = self.messages[k]
-        self.opened[k % self.sdr.slots] += 1
+
+    def meant(self, slot, generation, packet, qp, psn):
+        """The message that a packet is for which does not fit the slot's current one: (what to do, its number)."""
+        s, current = self.sdr, self.current[slot]
+        ahead = slot if current is None else current["k"] + s.slots
+        while ahead // s.slots % s.generations != generation:
+            ahead += s.slots
+        behind = ahead - s.slots * s.generations
+        if ahead >= self.posts:
+            return ("late", behind) if behind >= 0 else ("not-posted", ahead)
+        if behind < 0 or ahead <= self.highest:
+            return "begin", ahead
+        if ahead - self.highest > s.slots:
+            return "late", behind
+        if qp in self.newest and False not in self.rising:
+            if self.newer(psn, qp):
+                before, message, at = self.newest[qp]
+                steps = [(before + n & 0xFFFFFF, at + n * s.channels) for n in range(1, 1 + max(0, packet - at))]
+                if True in self.rising and message == behind and (psn, packet) in steps:
+                    return "late", behind  # the next packets of the old message, as they were sent
+                return "begin", ahead
+            if True in self.rising:
+                return "late", behind
+        return ("begin", ahead) if s.generations > 2 or self.complete(current) else ("late", behind)
+
+    def newer(self, psn, qp):
+        """By 24-bit serial number arithmetic: one of the half circle of numbers that follow."""
+        newest = self.newest[qp][0]
+        return any(number in range(newest + 1, newest + (1 << 23)) for number in (psn, psn + (1 << 24)))
 
     def drop(self, reason):
         self.drops[reason] = self.drops.get(reason, 0) + 1
@@ -265,7 +294,7 @@ class SdrReceiver:
     def complete(self, message):
         return "0" not in self.bitmap(message)
 
-    def receive(self, qp, immediate, rkey, address, length, payload, se, opcode=UC_WRITE_ONLY_IMM):
+    def receive(self, qp, immediate, rkey, address, length, payload, se, opcode=UC_WRITE_ONLY_IMM, psn=0):
         s = self.sdr
         id_bits, offset_bits, user_bits = s.split
         slot = immediate >> 32 - id_bits if id_bits else 0
@@ -287,17 +316,13 @@ class SdrReceiver:
         generation = (qp - s.qp) // s.channels
         message = self.current[slot]
         if message is None or message["k"] // s.slots % s.generations != generation:
-            following = self.opened[slot] * s.slots + slot
-            if (following < self.posts and generation == self.opened[slot] % s.generations and
-                    (message is None or s.generations > 2 or self.complete(message))):
-                self.begin(following)
-                message = self.current[slot]
-            elif self.opened[slot] <= generation:
-                return self.drop("not-posted")
-            else:
-                turn = max(j for j in range(self.opened[slot]) if j % s.generations == generation)
-                self.messages[turn * s.slots + slot]["late"] += 1
-                return self.drop("late")
+            verdict, k = self.meant(slot, generation, packet, qp, psn)
+            if verdict == "late":
+                self.messages[k]["late"] += 1
+            if verdict != "begin":
+                return self.drop(verdict)
+            self.begin(k)
+            message = self.current[slot]
         end, last = packet * s.mtu + length, se or length < s.mtu
         known = message["length"]
         if known is not None:
@@ -311,6 +336,12 @@ class SdrReceiver:
             message["length"] = end
         message["furthest"] = max(message["furthest"], end)
         self.taken += 1
+        if message["k"] > self.highest:
+            self.highest = message["k"]
+            if qp in self.newest:
+                self.rising.add(self.newer(psn, qp))
+        if qp not in self.newest or self.newer(psn, qp):
+            self.newest[qp] = psn, message["k"], packet
         if packet in message["got"]:
             message["duplicates"] += 1
         else:
@@ -321,7 +352,7 @@ class SdrReceiver:
                     message["user"] |= (immediate & mask) << shift
                     message["valid"] |= mask << shift
         if s.generations == 1 and self.complete(message):
-            following = self.opened[slot] * s.slots + slot
+            following = message["k"] + s.slots
             if following < self.posts:
                 self.begin(following)
 
@@ -333,7 +364,7 @@ class SdrReceiver:
         address, rkey, length, immediate = struct.unpack_from(">QIII", frame, at + 12)
         payload = frame[at + 32:at + size - 4 - (flags >> 4 & 3)]
         self.receive(struct.unpack_from(">I", frame, at + 4)[0] & 0xFFFFFF, immediate, rkey, address, length, payload,
-                     bool(flags & 0x80), opcode)
+                     bool(flags & 0x80), opcode, struct.unpack_from(">I", frame, at + 8)[0] & 0xFFFFFF)
 
     def report(self):
         """As in the JSON of spindle replay."""
