@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A handler with timers, deferred work and issues, which writes down when each was called. */
+#ifndef TESTS_CLOCKWORK_H
+#define TESTS_CLOCKWORK_H
+
+#include "rig.h"
+
+#define TIMERS 512
+#define ISSUES 4
+
+/* The handler's state; what its functions do is written there by the test. */
+struct clockwork {
+	struct sp_timer timer[TIMERS];
+	struct {
+		sp_time every;	/* timer() arms it again so much later */
+		unsigned other; /* timer() cancels that one, + 1 */
+	} plan[TIMERS];
+	struct sp_work work[ISSUES];
+	unsigned slices[ISSUES]; /* that work() still has */
+	bool again[ISSUES];	 /* work() starts itself again, once, and says that it is done */
+	struct sp_issue issue[ISSUES];
+	struct {
+		unsigned want, sent, each; /* packets; each: at most so many in one call, 0: the budget */
+		int dry;		   /* what issue() returns when it has no more */
+		unsigned grow;		   /* at the first dry call: so many more come, and sp_issue_start is called */
+		unsigned calls, most;	   /* calls; largest budget */
+		uint16_t worker;
+	} job[ISSUES];
+	struct sp_path *path;
+	uint32_t bytes; /* of payload of what issue() sends */
+};
+
+static struct rig rig;
+
+/* ---- what happened, in order ---- */
+static struct {
+	char what; /* t w i */
+	char context;
+	uint32_t which;
+	sp_time now;
+} happened[200000];
+static unsigned happenings;
+
+static void note(struct sp_ctx *c, char what, uint32_t which)
+{
+	if (happenings == sizeof(happened) / sizeof(*happened))
+		return;
+	happened[happenings].what = what;
+	happened[happenings].context = sp_view_of(c)->context->name[0];
+	happened[happenings].which = which;
+	happened[happenings++].now = c->now;
+}
+
+/* As text: kind and number, contexts as they are named: "a:t3 b:w1 ". */
+static inline const char *story(void)
+{
+	static char text[4096];
+	size_t n = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < happenings && n + 16 < sizeof(text); i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%c:%c%u ", happened[i].context, happened[i].what,
+				      happened[i].which);
+	return text;
+}
+
+/* ---- the handler ---- */
+static const struct sp_param params[] = {
+	{"timer", SP_TIME, "0ps", .help = "attach() arms timer 0 for that time, and timer 1, which it cancels"},
+	{"start", SP_BOOL, "no", .help = "attach() starts work 0 and issue 0, one each"},
+	{"fail", SP_BOOL, "no", .help = "and then fails"},
+	{NULL},
+};
+
+static int attach(struct sp_ctx *c)
+{
+	struct clockwork *s = c->state;
+	int r = sp_path_open(c, rig_peer4, false, &s->path);
+
+	for (unsigned i = 0; i < ISSUES; i++) {
+		s->issue[i].cookie = i;
+		s->work[i].cookie = i;
+		s->job[i].dry = SP_ISSUE_DONE;
+	}
+	for (unsigned i = 0; i < TIMERS; i++)
+		s->timer[i].cookie = i;
+	if (sp_param_uint(c, "timer")) {
+		sp_timer_arm(c, &s->timer[0], sp_param_uint(c, "timer") + 5);
+		sp_timer_arm(c, &s->timer[1], sp_param_uint(c, "timer"));
+		sp_timer_arm(c, &s->timer[0], sp_param_uint(c, "timer"));
+		sp_timer_cancel(c, &s->timer[1]);
+	}
+	if (sp_param_uint(c, "start")) {
+		s->slices[0] = 1;
+		s->job[0].want = 1;
+		sp_work_start(c, &s->work[0]);
+		sp_issue_start(c, &s->issue[0]);
+	}
+	return sp_param_uint(c, "fail") ? sp_fail(c, EIO, "fail", "as told") : r;
+}
+
+static void (*todo)(struct sp_ctx *, struct clockwork *);
+
+static int command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *event)
+{
+	(void)cmd;
+	(void)event;
+	todo(c, c->state);
+	return 0;
+}
+
+static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+{
+	(void)m;
+	(void)p;
+	if (todo)
+		todo(c, c->state);
+	return SP_DONE;
+}
+
+static void timer(struct sp_ctx *c, struct sp_timer *t)
+{
+	struct clockwork *s = c->state;
+
+	CU_ASSERT(c->now >= t->at);
+	CU_ASSERT(!t->armed);
+	note(c, 't', (uint32_t)t->cookie);
+	if (s->plan[t->cookie].every)
+		sp_timer_arm(c, t, t->at + s->plan[t->cookie].every);
+	if (s->plan[t->cookie].other)
+		sp_timer_cancel(c, &s->timer[s->plan[t->cookie].other - 1]);
+}
+
+static bool work(struct sp_ctx *c, struct sp_work *w)
+{
+	struct clockwork *s = c->state;
+
+	note(c, 'w', (uint32_t)w->cookie);
+	if (s->again[w->cookie]) {
+		s->again[w->cookie] = false;
+		sp_work_start(c, w);
+		return false;
+	}
+	return s->slices[w->cookie] && --s->slices[w->cookie];
+}
+
+static int issue(struct sp_ctx *c, struct sp_issue *i, unsigned budget)
+{
+	struct clockwork *s = c->state;
+	static const uint8_t zero[1500];
+	struct sp_send send = {.dest_qp = 16, .len = s->bytes, .bytes = zero};
+	unsigned n = 0, at = (unsigned)i->cookie;
+
+	s->job[at].calls++;
+	s->job[at].worker = c->worker;
+	s->job[at].most = budget > s->job[at].most ? budget : s->job[at].most;
+	while (n < budget && s->job[at].sent < s->job[at].want && (!s->job[at].each || n < s->job[at].each)) {
+		send.psn = s->job[at].sent;
+		if (sp_send_roce(c, s->path, &send))
+			return SP_ISSUE_MORE;
+		note(c, 'i', at);
+		s->job[at].sent++;
+		n++;
+	}
+	if (s->job[at].sent < s->job[at].want)
+		return SP_ISSUE_MORE;
+	if (s->job[at].grow) {
+		s->job[at].want += s->job[at].grow;
+		s->job[at].grow = 0;
+		sp_issue_start(c, i);
+	}
+	return s->job[at].dry;
+}
+
+static const struct sp_handler clockwork = {
+	SP_HANDLER_HEAD,  .name = "clockwork", .params = params,   .ctx_size = sizeof(struct clockwork),
+	.attach = attach, .payload = payload,  .command = command, .issue = issue,
+	.work = work,	  .timer = timer};
+SP_HANDLER(clockwork)
+static const struct sp_handler idle = {SP_HANDLER_HEAD, .name = "idle", .ctx_size = sizeof(struct clockwork),
+				       .payload = payload, .command = command};
+SP_HANDLER(idle)
+
+/* ---- helpers ---- */
+
+static inline void start_with(uint16_t workers, bool known)
+{
+	rig_prepare(&rig, workers);
+	if (known) {
+		rig.config.neighbours = 1;
+		memcpy(rig.config.neighbour[0].ip, rig_peer4, 16);
+		memcpy(rig.config.neighbour[0].mac, rig_peer_mac, 6);
+	}
+	rig_create(&rig);
+	happenings = 0;
+	todo = NULL;
+}
+
+static inline void start(void)
+{
+	start_with(1, true);
+}
+
+static inline void end(void)
+{
+	todo = NULL;
+	rig_stop(&rig);
+}
+
+static inline struct clockwork *state(uint32_t id)
+{
+	return sp_context_by_id(rig.nic, id)->state;
+}
+
+/* Runs a piece of handler code on the context's home worker. */
+static inline void inside(uint32_t id, void (*fn)(struct sp_ctx *, struct clockwork *))
+{
+	struct sp_command cmd = {.op = SP_CMD_OWN, .context = id};
+
+	todo = fn;
+	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, NULL), 0);
+	todo = NULL;
+}
+
+#endif

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The way out: what a frame sent must have, to whom, and what happens when neighbour or port holds it up. */
+#include "rig_send.h"
+
+static uint32_t sends_to(const char *settings)
+{
+	static const struct sp_neighbour_config known[2] = {{RIG_IP4(192, 0, 2, 1), {2, 0, 0, 0, 0, 2}},
+							    {RIG_IP6(1), {2, 0, 0, 0, 0, 2}}};
+
+	rig_log_clear();
+	rig_prepare(&rig, 1);
+	memcpy(rig.config.neighbour, known, sizeof(known));
+	rig.config.neighbours = 2;
+	rig_create(&rig);
+	return rig_context(&rig, "s", "sender", settings);
+}
+
+static unsigned be16(const uint8_t *b)
+{
+	return (unsigned)b[0] << 8 | b[1];
+}
+
+/* Everything that a frame of sp_send_roce must have, from the specifications. */
+static void check_frame(const struct rig_sent *s, const struct sp_send *want, const uint8_t *payload, bool six)
+{
+	const uint8_t *f = s->bytes, *l3 = f + 14, *udp = l3 + (six ? 40 : 20), *bth = udp + 8;
+	const unsigned pad = (4 - want->len % 4) % 4, above = 12 + want->ext_len + want->len + pad + 4;
+	uint32_t sum = 0, crc;
+
+	CU_ASSERT_EQUAL_FATAL(s->len, 14 + (six ? 40 : 20) + 8 + above);
+	CU_ASSERT(!memcmp(f, rig_peer_mac, 6));
+	CU_ASSERT(!memcmp(f + 6, rig_mac, 6));
+	CU_ASSERT_EQUAL(be16(f + 12), six ? 0x86DD : 0x0800);
+	if (six) {
+		CU_ASSERT_EQUAL(l3[0] >> 4, 6);
+		CU_ASSERT_EQUAL(be16(l3 + 4), 8 + above);
+		CU_ASSERT_EQUAL(l3[6], 17);
+		CU_ASSERT(l3[7] >= 64);
+		CU_ASSERT(!memcmp(l3 + 8, rig_own6, 16));
+		CU_ASSERT(!memcmp(l3 + 24, rig_peer6, 16));
+	} else {
+		CU_ASSERT_EQUAL(l3[0], 0x45);
+		CU_ASSERT_EQUAL(be16(l3 + 2), 20 + 8 + above);
+		CU_ASSERT_EQUAL(be16(l3 + 6), 0x4000); /* don't fragment */
+		CU_ASSERT_EQUAL(l3[8], 64);
+		CU_ASSERT_EQUAL(l3[9], 17);
+		CU_ASSERT(!memcmp(l3 + 12, rig_own4 + 12, 4));
+		CU_ASSERT(!memcmp(l3 + 16, rig_peer4 + 12, 4));
+		for (unsigned i = 0; i < 20; i += 2)
+			sum += be16(l3 + i);
+		CU_ASSERT_EQUAL((sum & 0xFFFF) + (sum >> 16), 0xFFFF);
+	}
+	CU_ASSERT(want->udp_source ? be16(udp) == want->udp_source : be16(udp) >= 0xC000);
+	CU_ASSERT_EQUAL(be16(udp + 2), 4791);
+	CU_ASSERT_EQUAL(be16(udp + 4), 8 + above);
+	CU_ASSERT_EQUAL(be16(udp + 6), 0);
+	CU_ASSERT_EQUAL(bth[0], want->opcode);
+	CU_ASSERT_EQUAL(bth[1], (want->flags & SP_PKT_SE ? 0x80 : 0) | pad << 4);
+	CU_ASSERT_EQUAL(be16(bth + 2), 0xFFFF);
+	CU_ASSERT_EQUAL(bth[4], 0);
+	CU_ASSERT_EQUAL((uint32_t)bth[5] << 16 | be16(bth + 6), (want->dest_qp & 0xFFFFFF));
+	CU_ASSERT_EQUAL(bth[8], 0);
+	CU_ASSERT_EQUAL((uint32_t)bth[9] << 16 | be16(bth + 10), (want->psn & 0xFFFFFF));
+	CU_ASSERT(!want->ext_len || !memcmp(bth + 12, want->ext, want->ext_len));
+	CU_ASSERT(!want->len || !memcmp(bth + 12 + want->ext_len, payload, want->len));
+	for (unsigned i = 0; i < pad; i++)
+		CU_ASSERT_EQUAL(bth[12 + want->ext_len + want->len + i], 0);
+	memcpy(&crc, f + s->len - 4, 4); /* little-endian, as this machine */
+	CU_ASSERT_EQUAL(crc, rig_icrc(l3, s->len - 4 - 14));
+}
+
+static void a_frame_sent_has_the_fields_it_must_have(void)
+{
+	for (unsigned six = 0; six < 2; six++) {
+		uint32_t id = sends_to(six ? "qp=5;peer=:" : "qp=5;peer=4");
+		uint8_t ext[SP_EXT_MAX], payload[256];
+		uint64_t seed = 3;
+
+		for (unsigned i = 0; i < sizeof(payload); i++)
+			payload[i] = (uint8_t)rig_random(&seed);
+		memcpy(ext, payload + 100, sizeof(ext));
+		for (unsigned len = 0; len < 200; len++) {
+			struct sp_send s = {.dest_qp = (uint32_t)rig_random(&seed),
+					    .psn = (uint32_t)rig_random(&seed),
+					    .opcode = (uint8_t)rig_random(&seed),
+					    .flags = len % 3 ? 0 : SP_PKT_SE,
+					    .udp_source = len % 2 ? (uint16_t)(1000 + len) : 0,
+					    .ext = ext,
+					    .ext_len = len % (SP_EXT_MAX / 4 + 1) * 4,
+					    .len = len,
+					    .bytes = payload};
+
+			tell.send = &s;
+			CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
+			rig_settle(&rig, len);
+			CU_ASSERT_EQUAL_FATAL(rig.port.sents, len + 1);
+			check_frame(&rig.port.sent[len], &s, payload, six);
+		}
+		CU_ASSERT_EQUAL(rig_view(&rig, id, sent), 200);
+		end();
+	}
+}
+
+static void what_one_nic_sends_another_takes(void)
+{
+	uint32_t id = sends_to("qp=5;peer=4"), a;
+	uint8_t payload[100] = {1, 2, 3};
+	struct sp_send s = {.dest_qp = 16, .opcode = 0x2B, .bytes = payload};
+	static struct rig other;
+
+	rig_prepare(&other, 1);
+	memcpy(other.config.address[0].ip, rig_peer4, 16);
+	rig_create(&other);
+	a = rig_context(&other, "a", "plain", "qp=16");
+	tell.send = &s;
+	for (s.len = 0; s.len < 100; s.len++)
+		CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
+	rig_settle(&rig, 1);
+	for (unsigned i = 0; i < rig.port.sents; i++)
+		rig_feed_bytes(&other.port, 0, 0, rig.port.sent[i].bytes, rig.port.sent[i].len);
+	rig_settle(&other, 2);
+	CU_ASSERT_EQUAL(rig_counter(&other, a, "packets"), 100);
+	rig_log_clear();
+	rig_stop(&other);
+	end();
+}
+
+static void what_does_not_fit_is_refused(void)
+{
+	static uint8_t bytes[2000];
+	/* IP, UDP, BTH, ICRC leave so much of an MTU of 1500. */
+	const uint32_t most = 1500 - 20 - 8 - 12 - 4;
+	uint32_t id = sends_to("qp=5;peer=4");
+	struct sp_send s = {.dest_qp = 16, .bytes = bytes, .ext = bytes};
+
+	tell.send = &s;
+	s.len = most;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
+	s.len = most + 1;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), -EMSGSIZE);
+	s.len = most - 19;
+	s.ext_len = 20;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), -EMSGSIZE);
+	s.len = most - 20;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
+	s.len = 0;
+	s.ext_len = SP_EXT_MAX + 1;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), -EMSGSIZE);
+	s.ext_len = UINT32_MAX;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), -EMSGSIZE);
+	s.ext_len = 0;
+	for (uint32_t len = UINT32_MAX; len > UINT32_MAX - 100; len--) { /* sums that overflow */
+		s.len = len;
+		CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), -EMSGSIZE);
+	}
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(rig.port.sents, 2);
+	CU_ASSERT_EQUAL(rig.port.sent[0].len, 1514);
+	end();
+}
+
+static void payload_comes_from_inside_the_region_only(void)
+{
+	uint32_t id = sends_to("qp=5;peer=4");
+	struct sp_send s = {.dest_qp = 16, .len = 40};
+	struct sp_mr *mr;
+	uint8_t *memory;
+
+	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(rig.dev, 100, &mr), 0);
+	memory = mr->addr;
+	for (unsigned i = 0; i < 100; i++)
+		memory[i] = (uint8_t)(i * 3);
+	tell.send = &s;
+	s.offset = 60;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND_MEM, 0, mr->id), 0);
+	s.offset = 61;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND_MEM, 0, mr->id), -EFAULT);
+	s.offset = UINT64_MAX - 20;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND_MEM, 0, mr->id), -EFAULT);
+	CU_ASSERT_EQUAL(rig_view(&rig, id, dma_faults), 2);
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL_FATAL(rig.port.sents, 1);
+	s.offset = 60;
+	check_frame(&rig.port.sent[0], &s, memory + 60, false);
+	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
+	end();
+}
+
+static void a_frame_of_the_handlers_own_is_sent_as_it_is(void)
+{
+	uint32_t id = sends_to("qp=5;peer=4");
+	static uint8_t frame[9700] = {1, 2, 3};
+
+	tell.frame = frame;
+	tell.frame_len = 100;
+	CU_ASSERT_EQUAL(call(id, CMD_FRAME, 0, 0), 0);
+	CU_ASSERT_EQUAL(call(id, CMD_FRAME, 1, 0), -ENODEV);
+	CU_ASSERT_EQUAL(call(id, CMD_FRAME, SP_MAX_PORTS, 0), -ENODEV); /* there is no exception port */
+	CU_ASSERT_EQUAL(call(id, CMD_FRAME, 0xFFFF, 0), -ENODEV);
+	tell.frame_len = 13;
+	CU_ASSERT_EQUAL(call(id, CMD_FRAME, 0, 0), -EMSGSIZE);
+	tell.frame_len = 1500 + 14 + 8 + 1;
+	CU_ASSERT_EQUAL(call(id, CMD_FRAME, 0, 0), -EMSGSIZE);
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL_FATAL(rig.port.sents, 1);
+	CU_ASSERT(rig.port.sent[0].len == 100 && !memcmp(rig.port.sent[0].bytes, frame, 100));
+	end();
+}
+
+static void a_context_has_at_most_64_paths_and_none_to_nowhere(void)
+{
+	static const uint8_t nowhere[16] = RIG_IP4(203, 0, 113, 1), own[16] = RIG_IP4(192, 0, 2, 2);
+	uint32_t id = sends_to("qp=5");
+	uint64_t ip[2];
+
+	memcpy(ip, nowhere, 16);
+	CU_ASSERT_EQUAL(call(id, CMD_PATH, ip[0], ip[1]), -ENETUNREACH);
+	memcpy(ip, own, 16);
+	CU_ASSERT_EQUAL(call(id, CMD_PATH, ip[0], ip[1]), -ENETUNREACH);
+	memcpy(ip, rig_peer4, 16);
+	for (unsigned i = 0; i < SP_MAX_PATHS; i++)
+		CU_ASSERT_EQUAL(call(id, CMD_PATH, ip[0], ip[1]), 0);
+	CU_ASSERT_EQUAL(call(id, CMD_PATH, ip[0], ip[1]), -ENOSPC);
+	end();
+}
+
+static uint32_t sends_to_strangers(const char *settings)
+{
+	rig_log_clear();
+	rig_prepare(&rig, 1);
+	rig_create(&rig);
+	return rig_context(&rig, "s", "sender", settings);
+}
+
+static void a_packet_for_an_unknown_neighbour_waits_for_the_answer(void)
+{
+	static const uint8_t answer[42] = {2, 0, 0, 0, 0, 1, 2, 0,   0, 0, 0, 2, 8, 6, 0, 1, 8, 0,   6, 4, 0,
+					   2, 2, 0, 0, 0, 0, 2, 192, 0, 2, 1, 2, 0, 0, 0, 0, 1, 192, 0, 2, 2};
+	uint32_t id = sends_to_strangers("qp=5;peer=4");
+	uint8_t payload[32] = {9};
+	struct sp_send s = {.dest_qp = 16, .len = 32, .bytes = payload};
+	const uint8_t *f;
+
+	tell.send = &s;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
+	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
+	rig_settle(&rig, 10);
+	CU_ASSERT_EQUAL_FATAL(rig.port.sents, 1); /* one request, although two packets wait */
+	f = rig.port.sent[0].bytes;
+	CU_ASSERT(!memcmp(f, "\xFF\xFF\xFF\xFF\xFF\xFF\2\0\0\0\0\1\x08\x06\0\1\x08\0\6\4\0\1", 22));
+	CU_ASSERT(!memcmp(f + 22, rig_mac, 6) && !memcmp(f + 28, rig_own4 + 12, 4) &&
+		  !memcmp(f + 38, rig_peer4 + 12, 4));
+	rig_feed_bytes(&rig.port, 0, 300 * SP_MS, answer, sizeof(answer));
+	rig_run(&rig, 10, 301 * SP_MS);
+	CU_ASSERT_EQUAL_FATAL(rig.port.sents, 3);
+	for (unsigned i = 1; i < 3; i++) {
+		check_frame(&rig.port.sent[i], &s, payload, false);
+		CU_ASSERT_EQUAL(rig.port.sent[i].at, 300 * SP_MS);
+	}
+	CU_ASSERT_EQUAL(dropped("tx-no-neighbour"), 0);
+	/* From now on they leave at once. */
+	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
+	rig_settle(&rig, 302 * SP_MS);
+	CU_ASSERT_EQUAL(rig.port.sents, 4);
+	end();
+}
+
+static void without_an_answer_the_packet_is_dropped_as_tx_no_neighbour(void)
+{
+	for (unsigned six = 0; six < 2; six++) {
+		uint32_t id = sends_to_strangers(six ? "qp=5;peer=:" : "qp=5;peer=4");
+		struct sp_send s = {.dest_qp = 16};
+
+		tell.send = &s;
+		rig_settle(&rig, 5);
+		CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
+		/* Not before all requests have gone out, and soon after the last one has had its time. */
+		rig_run(&rig, 5, SP_NEIGHBOUR_TRIES * SP_NEIGHBOUR_RETRY - SP_MS);
+		CU_ASSERT_EQUAL(dropped("tx-no-neighbour"), 0);
+		rig_run(&rig, SP_NEIGHBOUR_TRIES * SP_NEIGHBOUR_RETRY, (SP_NEIGHBOUR_TRIES + 2) * SP_NEIGHBOUR_RETRY);
+		CU_ASSERT_EQUAL(dropped("tx-no-neighbour"), 1);
+		for (unsigned i = 0; i < rig.port.sents; i++) {
+			const uint8_t *f = rig.port.sent[i].bytes;
+
+			if (six) { /* to the solicited-node multicast address of ...:1 */
+				CU_ASSERT(!memcmp(f, "\x33\x33\xFF\0\0\1", 6) && be16(f + 12) == 0x86DD &&
+					  f[14 + 40] == 135);
+			} else {
+				CU_ASSERT_EQUAL(be16(f + 12), 0x0806);
+			}
+		}
+		CU_ASSERT(rig.port.sents >= SP_NEIGHBOUR_TRIES);
+		/* Nothing waits, nothing is left to do but to forget the neighbour. */
+		CU_ASSERT_EQUAL(rig.nic->worker[0]->pending_count, 0);
+		end();
+	}
+}
+
+static void so_many_packets_may_wait_and_no_more(void)
+{
+	uint32_t id = sends_to_strangers("qp=5;peer=4");
+	struct sp_send s = {.dest_qp = 16};
+
+	tell.send = &s;
+	for (unsigned i = 0; i < SP_NEIGHBOUR_PENDING; i++)
+		CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
+	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), -EAGAIN);
+	rig_run(&rig, 0, (SP_NEIGHBOUR_TRIES + 2) * SP_NEIGHBOUR_RETRY);
+	CU_ASSERT_EQUAL(dropped("tx-no-neighbour"), SP_NEIGHBOUR_PENDING);
+	end(); /* those still waiting at the end would be freed too */
+}
+
+static void a_port_that_takes_nothing_is_said_and_nothing_is_lost(void)
+{
+	uint32_t id = sends_to("qp=5;peer=4");
+	struct sp_send s = {.dest_qp = 16};
+
+	tell.send = &s;
+	rig.port.closed = true;
+	for (s.psn = 0; s.psn < SP_TX_QUEUE; s.psn++)
+		CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
+	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), -EAGAIN);
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), -EAGAIN);
+	rig.port.closed = false;
+	rig_settle(&rig, 2);
+	CU_ASSERT_EQUAL_FATAL(rig.port.sents, SP_TX_QUEUE);
+	for (unsigned i = 0; i < SP_TX_QUEUE; i++)
+		CU_ASSERT_EQUAL(rig.port.sent[i].bytes[14 + 20 + 8 + 11], i & 0xFF);
+	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
+	end();
+}
+
+static void checksums_are_those_of_rfc_1071(void)
+{
+	/* Its own example, section 3: 00 01 f2 03 f4 f5 f6 f7, sum ddf2. */
+	static const uint8_t bytes[] = {0x00, 0x01, 0xF2, 0x03, 0xF4, 0xF5, 0xF6, 0xF7, 0xAB};
+	uint16_t sum = sp_checksum(bytes, 8, 0);
+
+	CU_ASSERT_EQUAL(sum, (uint16_t)~rte_cpu_to_be_16(0xDDF2));
+	sum = sp_checksum(bytes, 9, 0); /* odd: as if a zero byte followed */
+	CU_ASSERT_EQUAL(sum, (uint16_t)~rte_cpu_to_be_16((uint16_t)(0xDDF2 + 0xAB00 - 0xFFFF)));
+	CU_ASSERT_EQUAL(sp_checksum(bytes, 0, 0), 0xFFFF);
+}
+
+SUITE("transmit", TEST(a_frame_sent_has_the_fields_it_must_have), TEST(what_one_nic_sends_another_takes),
+      TEST(what_does_not_fit_is_refused), TEST(payload_comes_from_inside_the_region_only),
+      TEST(a_frame_of_the_handlers_own_is_sent_as_it_is), TEST(a_context_has_at_most_64_paths_and_none_to_nowhere),
+      TEST(a_packet_for_an_unknown_neighbour_waits_for_the_answer),
+      TEST(without_an_answer_the_packet_is_dropped_as_tx_no_neighbour), TEST(so_many_packets_may_wait_and_no_more),
+      TEST(a_port_that_takes_nothing_is_said_and_nothing_is_lost), TEST(checksums_are_those_of_rfc_1071))
