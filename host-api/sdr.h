@@ -3,12 +3,12 @@
  * SDR, software-defined RDMA: messages that may arrive in part, and a bitmap that says which part (arXiv 2505.05366,
  * section 3). Reliability is for the caller to build on top, from the bitmap and streaming sends.
  *
- * Order: sdr_context_create, sdr_qp_create, sdr_qp_info_get; exchange the struct sdr_qp_info with the peer by any means;
- * sdr_qp_connect. The receiver posts buffers, the sender sends: the k-th message sent lands in the k-th receive posted,
- * and leaves only when that receive is posted (a clear-to-send is exchanged underneath).
+ * Order: sdr_context_create, sdr_qp_create, sdr_qp_info_get; exchange the struct sdr_qp_info with the peer by any
+ * means; sdr_qp_connect. The receiver posts buffers, the sender sends: the k-th message sent lands in the k-th receive
+ * posted, and leaves only when that receive is posted (a clear-to-send is exchanged underneath).
  *
- * Results: 0 is success, -EAGAIN "not now, try again" (without effect, unless said otherwise), everything else an error:
- *   -EINVAL      an argument is out of its range                -EFAULT  a range is not within its memory region
+ * Results: 0 is success, -EAGAIN "not now, try again" (without effect, unless said otherwise), everything else an
+ * error: -EINVAL      an argument is out of its range                -EFAULT  a range is not within its memory region
  *   -EOPNOTSUPP  the QP was made without this direction         -ENODEV  the NIC has gone
  *   -ECONNRESET  the QP's context was ended by the NIC          -EIO     the QP does not work any more
  * Calls do not wait, do not allocate (but create) and do not drive the NIC: call sp_progress() for an embedded NIC
@@ -31,7 +31,8 @@ struct sdr_qp;
 struct sdr_send; /* a message on its way out: valid until sdr_send_poll has said 0 */
 struct sdr_recv; /* a posted receive: valid until sdr_recv_complete has said 0 */
 
-/* ---- contexts and QPs ---------------------------------------------------------------------------------------------- */
+/* ---- contexts and QPs ----------------------------------------------------------------------------------------------
+ */
 struct sdr_context_attr {
 	uint32_t channels; /* QPs a generation over which a sender spreads its packets; 0: 1 */
 };
@@ -41,25 +42,25 @@ int sdr_context_destroy(struct sdr_context *context); /* -EBUSY while it has QPs
 
 /* Zero is the default for every field. Both ends of a connection need the same in those marked =. */
 struct sdr_qp_attr {
-	uint32_t mtu;		     /* = payload bytes of a packet, 64 to 4096; default 1024 */
-	uint32_t chunk_bytes;	     /* = bytes for one bit of the bitmap, a multiple of mtu; default 65536, or the
-					  multiple of mtu below it */
-	uint64_t max_message_bytes;  /* = at most mtu * 2^(offset bits); default 16 MiB, or that limit if lower */
-	uint32_t max_messages;	     /* = in flight, each way; at most 2^(id bits); default 64 */
-	uint32_t generations;	     /* = default 4; a packet up to max_messages * generations - 1 messages late is told */
-	const char *split;	     /* = bits of the immediate, "id+offset+user"; default "10+18+4" */
-	uint32_t rkey;		     /* what packets to us must carry; 0: made from the nonce */
-	uint32_t qpn;		     /* first of the generations * channels QP numbers; 0: the library takes the first
-					free range from 0x10000 up, in steps of that many rounded up to a power of two */
-	uint64_t rate_bps;	     /* limit for sending, bit/s; 0: none */
-	uint32_t segments;	     /* pieces of messages queued for sending; default 1024 */
+	uint32_t mtu;		    /* = payload bytes of a packet, 64 to 4096; default 1024 */
+	uint32_t chunk_bytes;	    /* = bytes for one bit of the bitmap, a multiple of mtu; default 65536, or the
+					 multiple of mtu below it */
+	uint64_t max_message_bytes; /* = at most mtu * 2^(offset bits); default 16 MiB, or that limit if lower */
+	uint32_t max_messages;	    /* = in flight, each way; at most 2^(id bits); default 64 */
+	uint32_t generations; /* = default 4; a packet up to max_messages * generations - 1 messages late is told */
+	const char *split;    /* = bits of the immediate, "id+offset+user"; default "10+18+4" */
+	uint32_t rkey;	      /* what packets to us must carry; 0: made from the nonce */
+	uint32_t qpn;	      /* first of the generations * channels QP numbers; 0: the library takes the first
+				 free range from 0x10000 up, in steps of that many rounded up to a power of two */
+	uint64_t rate_bps;    /* limit for sending, bit/s; 0: none */
+	uint32_t segments;    /* pieces of messages queued for sending; default 1024 */
 	bool no_send, no_recv;
-	bool implicit_credit;	     /* = the peer sends without clear-to-send, and to it none is needed (plain RDMA peers) */
-	uint64_t nonce;		     /* names this connection; 0: random. Give one where runs must repeat exactly */
-	sp_time cts_interval;	     /* first interval at which a clear-to-send is repeated; default 1 ms */
-	sp_time max_packet_life;     /* quiet time before a slot and generation are used again; default 10 ms */
-	int family;		     /* AF_INET or AF_INET6; 0: whichever the NIC has an address of, IPv4 first */
-	const char *name;	     /* of the NIC's execution context; NULL: "sdr-" and the QP number */
+	bool implicit_credit; /* = the peer sends without clear-to-send, and to it none is needed (plain RDMA peers) */
+	uint64_t nonce;	      /* names this connection; 0: random. Give one where runs must repeat exactly */
+	sp_time cts_interval; /* first interval at which a clear-to-send is repeated; default 1 ms */
+	sp_time max_packet_life; /* quiet time before a slot and generation are used again; default 10 ms */
+	int family;		 /* AF_INET or AF_INET6; 0: whichever the NIC has an address of, IPv4 first */
+	const char *name;	 /* of the NIC's execution context; NULL: "sdr-" and the QP number */
 };
 
 /* error may be NULL; its key is named as in nic.ini. -EADDRINUSE: qpn is taken. -EADDRNOTAVAIL: no address. */
@@ -68,10 +69,11 @@ int sdr_qp_create(struct sdr_context *context, const struct sdr_qp_attr *attr, s
 /* All handles of the QP end with it, buffers are the caller's again. */
 int sdr_qp_destroy(struct sdr_qp *qp);
 
-/* What one end tells the other, as it is: 128 bytes, in the byte order of its maker (magic tells if that is not ours). */
+/* What one end tells the other, as it is: 128 bytes, in the byte order of its maker (magic tells if that is not ours).
+ */
 struct sdr_qp_info {
 	uint32_t magic, version;
-	uint8_t ip[16]; /* IPv4 mapped into IPv6 */
+	uint8_t ip[16];		   /* IPv4 mapped into IPv6 */
 	uint32_t qpn, control_qpn; /* control_qpn 0: implicit credit */
 	uint64_t nonce;
 	uint32_t rkey, mtu, chunk_bytes, max_messages, generations, channels;
@@ -103,20 +105,22 @@ struct sdr_qp_status {
 };
 int sdr_qp_status(struct sdr_qp *qp, struct sdr_qp_status *status);
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
-int sdr_mr_alloc(struct sdr_context *context, uint64_t len, struct sp_mr **mr);		    /* see sp_mr_alloc */
-int sdr_mr_reg(struct sdr_context *context, void *addr, uint64_t len, struct sp_mr **mr);   /* see sp_mr_reg */
-int sdr_mr_dereg(struct sp_mr *mr);							    /* -EBUSY while in use */
+/* ---- memory --------------------------------------------------------------------------------------------------------
+ */
+int sdr_mr_alloc(struct sdr_context *context, uint64_t len, struct sp_mr **mr);		  /* see sp_mr_alloc */
+int sdr_mr_reg(struct sdr_context *context, void *addr, uint64_t len, struct sp_mr **mr); /* see sp_mr_reg */
+int sdr_mr_dereg(struct sp_mr *mr);							  /* -EBUSY while in use */
 
-/* ---- sending ------------------------------------------------------------------------------------------------------- */
-/* One-shot: len bytes (0 is fine) at offset of mr, with the user's immediate. -EAGAIN: max_messages are in flight, or no
- * room for another segment. -ENOTCONN before sdr_qp_connect. */
+/* ---- sending -------------------------------------------------------------------------------------------------------
+ */
+/* One-shot: len bytes (0 is fine) at offset of mr, with the user's immediate. -EAGAIN: max_messages are in flight, or
+ * no room for another segment. -ENOTCONN before sdr_qp_connect. */
 int sdr_send_post(struct sdr_qp *qp, struct sp_mr *mr, uint64_t offset, uint64_t len, uint32_t immediate,
 		  struct sdr_send **send);
 /* A message of `length` bytes (at least 1), sent piece by piece. The length is said first, so that the end is known. */
 int sdr_send_stream_start(struct sdr_qp *qp, uint64_t length, uint32_t immediate, struct sdr_send **send);
-/* Sends len bytes as bytes [at, at + len) of the message: any piece, in any order, as often as liked (a retransmission).
- * at is a multiple of mtu, and so is len unless the piece ends the message. */
+/* Sends len bytes as bytes [at, at + len) of the message: any piece, in any order, as often as liked (a
+ * retransmission). at is a multiple of mtu, and so is len unless the piece ends the message. */
 int sdr_send_stream_continue(struct sdr_send *send, struct sp_mr *mr, uint64_t offset, uint64_t len, uint64_t at);
 /* No more pieces. The handle lives on until sdr_send_poll says 0. */
 int sdr_send_stream_end(struct sdr_send *send);
@@ -125,12 +129,13 @@ int sdr_send_stream_end(struct sdr_send *send);
 int sdr_send_poll(struct sdr_send *send);
 uint64_t sdr_send_message(const struct sdr_send *send); /* k */
 
-/* ---- receiving ----------------------------------------------------------------------------------------------------- */
+/* ---- receiving -----------------------------------------------------------------------------------------------------
+ */
 /* len bytes (0 to max_message_bytes) at offset of mr for the next message. -EAGAIN: max_messages are posted. */
 int sdr_recv_post(struct sdr_qp *qp, struct sp_mr *mr, uint64_t offset, uint64_t len, struct sdr_recv **recv);
-/* The live bitmap: bit i of word i/64 is set, once for all, when all bytes of chunk i are in place. chunks: how many there
- * are, by the length known now: it shrinks once when the sender's length turns out to be less than what was posted.
- * Read the words with acquire semantics (sdr_recv_chunk does) before reading the bytes. */
+/* The live bitmap: bit i of word i/64 is set, once for all, when all bytes of chunk i are in place. chunks: how many
+ * there are, by the length known now: it shrinks once when the sender's length turns out to be less than what was
+ * posted. Read the words with acquire semantics (sdr_recv_chunk does) before reading the bytes. */
 int sdr_recv_bitmap_get(struct sdr_recv *recv, const uint64_t **bitmap, uint64_t *chunks);
 
 static inline bool sdr_recv_chunk(const uint64_t *bitmap, uint64_t chunk)
@@ -142,14 +147,14 @@ static inline bool sdr_recv_chunk(const uint64_t *bitmap, uint64_t chunk)
  * *packets gets how many there are. Asks the NIC and waits for its answer. -ERANGE: no such chunk. -EAGAIN: the receive
  * is not open yet. */
 int sdr_recv_packets_get(struct sdr_recv *recv, uint64_t chunk, uint64_t *words, size_t max, uint64_t *packets);
-/* The user's immediate. mask (may be NULL) gets which bits of it have come. -EAGAIN: not all have yet. -ENODATA: nor will
- * they, the message is complete with too few packets to carry them (or the split has no user bits). */
+/* The user's immediate. mask (may be NULL) gets which bits of it have come. -EAGAIN: not all have yet. -ENODATA: nor
+ * will they, the message is complete with too few packets to carry them (or the split has no user bits). */
 int sdr_recv_imm_get(struct sdr_recv *recv, uint32_t *immediate, uint32_t *mask);
 
 struct sdr_recv_status {
-	uint64_t message; /* k */
-	bool open;	  /* the NIC takes packets for it */
-	bool complete;	  /* all chunks are there */
+	uint64_t message;  /* k */
+	bool open;	   /* the NIC takes packets for it */
+	bool complete;	   /* all chunks are there */
 	bool length_known; /* the sender has told; otherwise length is as posted */
 	uint64_t length;
 	uint64_t packets; /* distinct ones that have come */
@@ -161,7 +166,8 @@ int sdr_recv_test(struct sdr_recv *recv); /* 0: complete, -EAGAIN: not (yet) */
 int sdr_recv_complete(struct sdr_recv *recv);
 
 /* ---- the same, waiting, for programs in real time: drive the NIC (sp_progress, sp_clock) until done or timeout (ps;
- * SP_NEVER: for ever; -ETIMEDOUT) ------------------------------------------------------------------------------------ */
+ * SP_NEVER: for ever; -ETIMEDOUT) ------------------------------------------------------------------------------------
+ */
 int sdr_send_wait(struct sdr_send *send, sp_time timeout); /* until sdr_send_poll says 0 */
 enum sdr_wait { SDR_WAIT_ALL /* complete */, SDR_WAIT_ANY /* more chunks than *seen; updates *seen */ };
 int sdr_recv_wait(struct sdr_recv *recv, enum sdr_wait what, uint64_t *seen, sp_time timeout);

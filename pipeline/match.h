@@ -66,8 +66,8 @@ static inline const struct sp_qp *sp_qp_table_find(const struct sp_qp_table *tab
 /*
  * Filter rules: pcap-filter(7) expressions, compiled by libpcap, translated to eBPF and JIT-compiled by DPDK's BPF
  * library; interpreted by libpcap where there is no JIT, or where DPDK's library is not up to the program (see rule.c).
- * Creation is a control call (libpcap's compiler has been safe for threads only since 1.8); host names in the expression
- * are looked up, which may block.
+ * Creation is a control call (libpcap's compiler has been safe for threads only since 1.8); host names in the
+ * expression are looked up, which may block.
  */
 #define SP_RULE_EXPRESSION_MAX 4096 /* bytes */
 struct sp_rule;

@@ -11,12 +11,12 @@
 
 #include "nic.h"
 
-#define SP_NEIGHBOUR_RETRY SP_SEC              /* between requests for one address (RFC 4861, RETRANS_TIMER) */
-#define SP_NEIGHBOUR_TRIES 3                   /* requests without an answer until it counts as failed */
-#define SP_NEIGHBOUR_FAILED (3 * SP_SEC)       /* failed: nothing is asked for so long */
-#define SP_NEIGHBOUR_REACHABLE (30 * SP_SEC)   /* after a confirmation (RFC 4861, REACHABLE_TIME) */
-#define SP_NEIGHBOUR_UNUSED (600 * SP_SEC)     /* neither used nor confirmed: freed */
-#define SP_NEIGHBOUR_ACTIVE (30 * SP_SEC)      /* used within that time: packets from the wire cannot evict it */
+#define SP_NEIGHBOUR_RETRY     SP_SEC	      /* between requests for one address (RFC 4861, RETRANS_TIMER) */
+#define SP_NEIGHBOUR_TRIES     3	      /* requests without an answer until it counts as failed */
+#define SP_NEIGHBOUR_FAILED    (3 * SP_SEC)   /* failed: nothing is asked for so long */
+#define SP_NEIGHBOUR_REACHABLE (30 * SP_SEC)  /* after a confirmation (RFC 4861, REACHABLE_TIME) */
+#define SP_NEIGHBOUR_UNUSED    (600 * SP_SEC) /* neither used nor confirmed: freed */
+#define SP_NEIGHBOUR_ACTIVE    (30 * SP_SEC)  /* used within that time: packets from the wire cannot evict it */
 
 struct sp_worker;
 struct sp_neighbours;
@@ -38,8 +38,8 @@ int sp_neighbour_route(const struct sp_neighbours *n, const uint8_t ip[16], uint
  * asked for again. */
 int sp_neighbour_find(struct sp_neighbours *n, const uint8_t next_hop[16], sp_time now, uint8_t mac[6]);
 /* Asks for it, unless that was done less than a retry interval ago; creates the entry if needed, evicting what is least
- * missed (never a static one; one in use only when nothing else is left). Sends through sp_transmit_frame, by all ports.
- * next_hop must be what sp_neighbour_route() returned; anything else is ignored. */
+ * missed (never a static one; one in use only when nothing else is left). Sends through sp_transmit_frame, by all
+ * ports. next_hop must be what sp_neighbour_route() returned; anything else is ignored. */
 void sp_neighbour_request(struct sp_worker *w, const uint8_t next_hop[16]);
 /* What a reply, advertisement or request has told. Only updates entries that exist (RFC 826's merge flag), or creates
  * when `create` and the address is on a local prefix; that evicts neither entries in use nor those being asked for.
@@ -50,7 +50,8 @@ void sp_neighbour_learn(struct sp_neighbours *n, const uint8_t ip[16], const uin
 void sp_neighbour_confirm(struct sp_neighbours *n, const uint8_t ip[16], const uint8_t mac[6], sp_time now);
 /* Retries and ageing of the entries; worker 0 calls it once sp_neighbours_deadline() has come. Returns the next one. */
 sp_time sp_neighbours_tick(struct sp_worker *w, sp_time now);
-/* When worker 0 must tick; one relaxed load. Any worker's request or learn may bring it forward. SP_NEVER: nothing ages. */
+/* When worker 0 must tick; one relaxed load. Any worker's request or learn may bring it forward. SP_NEVER: nothing
+ * ages. */
 sp_time sp_neighbours_deadline(const struct sp_neighbours *n);
 
 #endif

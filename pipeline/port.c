@@ -6,7 +6,8 @@
 /* Ethernet header and two VLAN tags; the port keeps the FCS to itself. */
 #define L2_ROOM	    (RTE_ETHER_HDR_LEN + 8)
 
-/* What the device says it can do at the most; ethdev itself counts header and FCS to a frame where drivers name no MTU. */
+/* What the device says it can do at the most; ethdev itself counts header and FCS to a frame where drivers name no MTU.
+ */
 static uint32_t largest_mtu(const struct rte_eth_dev_info *info)
 {
 	const uint32_t l2 = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;

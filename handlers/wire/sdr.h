@@ -13,8 +13,8 @@
  * The k-th message sent lands in the k-th receive posted (k from 0, 64 bits, never on the wire). With S slots and
  * G generations it has id k mod S, and goes to QP base + g * C + c, g = (k div S) mod G, c any of C channels. RETH's
  * address is id * M + offset * mtu (M: maximum message bytes), its length the payload's without padding. SE is set on
- * the packet that ends the message. The user's 32-bit immediate travels in fragments: with u user bits, packet p carries
- * bits [f * u, f * u + u), f = p mod (32 / u). A message of no bytes is one packet of no bytes.
+ * the packet that ends the message. The user's 32-bit immediate travels in fragments: with u user bits, packet p
+ * carries bits [f * u, f * u + u), f = p mod (32 / u). A message of no bytes is one packet of no bytes.
  */
 #ifndef SPINDLE_WIRE_SDR_H
 #define SPINDLE_WIRE_SDR_H
@@ -27,13 +27,13 @@
 
 #include "host.h"
 
-#define SP_SDR_HEADER	      20u /* RETH and ImmDt */
-#define SP_SDR_MTU_MIN	      64u
-#define SP_SDR_MTU_MAX	      4096u
-#define SP_SDR_MAX_MESSAGES   (1u << 20) /* S */
-#define SP_SDR_MAX_QPS	      4096u	 /* G * C */
-#define SP_SDR_SPLIT_DEFAULT  "10+18+4"
-#define SP_SDR_SEGMENTS_MAX   (1u << 20)
+#define SP_SDR_HEADER	     20u /* RETH and ImmDt */
+#define SP_SDR_MTU_MIN	     64u
+#define SP_SDR_MTU_MAX	     4096u
+#define SP_SDR_MAX_MESSAGES  (1u << 20) /* S */
+#define SP_SDR_MAX_QPS	     4096u	/* G * C */
+#define SP_SDR_SPLIT_DEFAULT "10+18+4"
+#define SP_SDR_SEGMENTS_MAX  (1u << 20)
 
 /* ---- the immediate ----------------------------------------------------------------------------------------------- */
 struct sp_sdr_split {
@@ -111,7 +111,8 @@ static inline uint64_t sp_sdr_units(uint64_t bytes, uint64_t unit)
 	return bytes ? (bytes - 1) / unit + 1 : 1;
 }
 
-/* ---- control packets: payload of UC SEND Only to the peer's control QP, big-endian -------------------------------- */
+/* ---- control packets: payload of UC SEND Only to the peer's control QP, big-endian --------------------------------
+ */
 #define SP_SDR_CONTROL_MAGIC   0x53445243u /* "SDRC" */
 #define SP_SDR_CONTROL_VERSION 1
 
@@ -135,7 +136,8 @@ struct sp_sdr_cts {
 static_assert(sizeof(struct sp_sdr_control) == 24 && sizeof(struct sp_sdr_cts) == 32, "on the wire");
 #define SP_SDR_CTS_AHEAD (1ull << 32) /* no peer opens this many messages that we have not sent */
 
-/* ---- commands; cookie is the message number k except where noted -------------------------------------------------- */
+/* ---- commands; cookie is the message number k except where noted --------------------------------------------------
+ */
 enum sp_sdr_command {
 	/* SP_CMD_POST: arg[0..2] = memory, offset, length. k must be the next. -EAGAIN: its slot is in use.
 	 * SP_CMD_COMPLETE: -ENOENT when k is not held (or no longer).
@@ -149,7 +151,8 @@ enum sp_sdr_command {
 	SP_SDR_CMD_PACKETS,  /* arg[0] chunk: its packet bits go to the area's `packets`; result arg[0] = packets */
 };
 
-/* ---- area shared with the host program: NIC writes, host reads. 64 bytes a line, host byte order ------------------- */
+/* ---- area shared with the host program: NIC writes, host reads. 64 bytes a line, host byte order -------------------
+ */
 #define SP_SDR_AREA_MAGIC   0x41524453u
 #define SP_SDR_AREA_VERSION 1
 
@@ -157,7 +160,7 @@ struct sp_sdr_area {
 	uint32_t magic;
 	uint16_t version, reserved;
 	uint32_t slots, generations, channels;
-	uint32_t control_qp; /* 0: none, credit is implicit */
+	uint32_t control_qp;				/* 0: none, credit is implicit */
 	uint64_t bitmap, bitmap_stride, packets, bytes; /* offsets; bytes: of the whole area */
 	uint64_t reserved2;
 };

@@ -40,7 +40,10 @@ static inline int suite_run(const char *name, const struct suite_test *test, siz
 	return suite_failed ? 1 : 0;
 }
 
-#define TEST(function) {#function, function}
+#define TEST(function)                                                                                                 \
+	{                                                                                                              \
+#function, function                                                                                    \
+	}
 #define SUITE(name, ...)                                                                                               \
 	int main(void)                                                                                                 \
 	{                                                                                                              \
