@@ -16,7 +16,7 @@ static struct conn *manual(struct rig *r, uint32_t qpn)
 	return c;
 }
 
-static void plain(struct rig *r, double loss)
+static void plain_params(struct rig *r, double loss)
 {
 	rig_random_params(r);
 	r->p.mtu = 256;
@@ -31,6 +31,11 @@ static void plain(struct rig *r, double loss)
 	r->p.life = SP_MS;
 	for (unsigned e = 0; e < 2; e++)
 		r->p.link[e] = (struct sp_link_direction){.delay = 20 * SP_US, .bandwidth = 10000000000, .loss = loss};
+}
+
+static void plain(struct rig *r, double loss)
+{
+	plain_params(r, loss);
 	rig_open(r);
 	r->wake = SP_NEVER;
 }
@@ -504,7 +509,52 @@ static void a_QP_may_end_in_any_state_and_its_numbers_be_used_again(void)
 	rig_seeds(__func__, 40 * STATES, any_state);
 }
 
+/* NICs and link go while packets wait everywhere: for the port, for the neighbour's address, on the link. rig_seeds()
+ * counts the buffers. */
+static void all_at_once(struct rig *r)
+{
+	struct region source, sink;
+	struct sdr_recv *recv;
+	struct sdr_send *send;
+	struct conn *c;
+
+	plain_params(r, 0);
+	r->p.link[0].bandwidth = 10000000;
+	r->p.link[0].queue = 1 + (uint32_t)rig_below(r, 3);
+	r->p.resolve = rig_chance(r, 0.3);
+	rig_open(r);
+	r->wake = SP_NEVER;
+	c = manual(r, 0);
+	region_open(r, c, SENDER, &source, true);
+	region_open(r, c, RECEIVER, &sink, false);
+	join(r, c);
+	for (int i = 0; i < 4; i++)
+		RIG_CHECK(r,
+			  !sdr_recv_post(c->qp[RECEIVER], sink.mr, 0, 4096, &recv) &&
+				  !sdr_send_post(c->qp[SENDER], source.mr, 0, 4096, 7, &send),
+			  "posting");
+	pass(r, rig_below(r, 4 * SP_MS));
+	if (rig_chance(r, 0.5)) {
+		conn_close(r, c, 0);
+		conn_close(r, c, 1);
+	}
+	/* NICs first: they end what is still open, contexts and memory with it. */
+	for (unsigned e = 0; e < 2; e++) {
+		if (c->qp[e])
+			RIG_CHECK(r, sdr_mr_dereg(e == SENDER ? source.mr : sink.mr) == -EBUSY || e == SENDER,
+				  "memory of a posted receive was deregistered");
+		conn_close(r, c, e);
+	}
+	rig_close(r);
+}
+
+static void NICs_that_end_with_packets_in_their_queues_lose_no_buffers(void)
+{
+	rig_seeds(__func__, 100, all_at_once);
+}
+
 SUITE("property/connection", TEST(ends_that_differ_are_refused_by_the_name_of_what_differs),
       TEST(an_mtu_that_the_port_does_not_carry_is_refused_to_the_byte),
       TEST(a_peer_that_starts_anew_is_noticed_and_an_old_clear_to_send_ignored),
-      TEST(a_QP_may_end_in_any_state_and_its_numbers_be_used_again))
+      TEST(a_QP_may_end_in_any_state_and_its_numbers_be_used_again),
+      TEST(NICs_that_end_with_packets_in_their_queues_lose_no_buffers))

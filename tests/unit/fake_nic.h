@@ -269,7 +269,7 @@ void sp_timer_cancel(struct sp_ctx *c, struct sp_timer *t)
 }
 
 /* Lets time pass, timer by timer. */
-static void fake_run(struct fake_nic *f, sp_time until)
+static inline void fake_run(struct fake_nic *f, sp_time until)
 {
 	for (;;) {
 		struct sp_timer *next = NULL;
@@ -291,7 +291,7 @@ void sp_issue_start(struct sp_ctx *c, struct sp_issue *i)
 	fake_of(c)->issue = i;
 }
 
-static void fake_issue(struct fake_nic *f, unsigned budget, unsigned rounds)
+static inline void fake_issue(struct fake_nic *f, unsigned budget, unsigned rounds)
 {
 	while (f->issue && rounds--) {
 		struct sp_issue *i = f->issue;

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sdr handler alone with the stand-in for the pipeline: its source, and packets and commands made by hand. */
+#ifndef TESTS_SDR_ALONE_H
+#define TESTS_SDR_ALONE_H
+
+#include "fake_nic.h"
+
+/* Included, not linked: the stand-in's calls must be the ones that they see. */
+#include "../../handlers/sdr.c"
+#include "../../handlers/sdr_receive.c"
+#include "../../handlers/sdr_place.c"
+#include "../../handlers/sdr_send.c"
+
+#include "suite.h"
+
+enum { BUFFER = 1 }; /* memory id of the buffer that tests post, see attach() */
+#define UNTOUCHED 0xEE
+
+static struct fake_nic nic;
+
+static inline void attach(struct fake_nic *f, const char *const *setting, uint64_t buffer, uint16_t workers)
+{
+	memset(f, 0, sizeof(*f));
+	if (fake_attach(f, setting)) {
+		printf("# %s: %s\n", f->error.param, f->error.text);
+		abort();
+	}
+	if (workers > 1) { /* attach again as one of several */
+		fake_detach(f);
+		memset(f, 0, sizeof(*f));
+		f->h = fake_handler;
+		f->setting = setting;
+		f->room = -1;
+		f->c.workers = workers;
+		f->c.counters = f->counters;
+		f->c.now = SP_SEC;
+		f->sent = malloc(sizeof(*f->sent) * FAKE_SENT);
+		f->c.state = sp_alloc(&f->c, f->h->ctx_size);
+		if (f->h->attach(&f->c))
+			abort();
+	}
+	if (fake_mem(f, buffer) != BUFFER)
+		abort();
+	memset(f->mem[BUFFER].base, UNTOUCHED, buffer);
+}
+
+/* ---- packets made by hand, from the wire format's description ---- */
+struct packet {
+	uint32_t qp_index, id, offset, user; /* user: value of the user bits */
+	uint32_t len, rkey, dma_len, psn;
+	uint64_t va;
+	uint8_t opcode, flags, fill;
+	struct sp_packet p;
+	uint8_t bytes[20 + 4200];
+};
+
+/* Split 10+18+4, mtu 128, M = 64 KiB, unless a test says otherwise. */
+#define MTU	     128u
+#define M_BYTES	     65536ull
+#define MTU_SETTINGS "mtu", "128", "queue", "64", "max-message-bytes", "64K", "chunk-bytes", "512", "rkey", "0x12345678"
+static const char *const implicit4[] = {MTU_SETTINGS, "credit", "implicit", "max-messages", "4", NULL};
+
+static inline struct packet *packet(uint32_t id, uint32_t offset, uint32_t len)
+{
+	static struct packet k;
+
+	k = (struct packet){.id = id, .offset = offset, .len = len, .dma_len = len, .rkey = 0x12345678};
+	k.va = id * M_BYTES + offset * MTU;
+	k.opcode = 0x2B;
+	k.fill = (uint8_t)(offset * 7 + 1);
+	return &k;
+}
+
+static inline struct sp_packet *build(struct packet *k)
+{
+	const uint32_t imm = k->id << 22 | k->offset << 4 | k->user;
+
+	for (int i = 0; i < 8; i++)
+		k->bytes[i] = (uint8_t)(k->va >> (56 - 8 * i));
+	for (int i = 0; i < 4; i++) {
+		k->bytes[8 + i] = (uint8_t)(k->rkey >> (24 - 8 * i));
+		k->bytes[12 + i] = (uint8_t)(k->dma_len >> (24 - 8 * i));
+		k->bytes[16 + i] = (uint8_t)(imm >> (24 - 8 * i));
+	}
+	memset(k->bytes + 20, k->fill, k->len);
+	k->p = (struct sp_packet){.data = k->bytes,
+				  .len = 20 + k->len,
+				  .qp_index = (uint16_t)k->qp_index,
+				  .psn = k->psn,
+				  .opcode = k->opcode,
+				  .flags = SP_PKT_ROCE | k->flags};
+	return &k->p;
+}
+
+static inline uint32_t give(struct packet *k)
+{
+	return fake_receive(&nic, build(k));
+}
+
+static inline int post_to(struct fake_nic *f, uint64_t k, uint64_t offset, uint64_t len)
+{
+	const struct sp_command c = {.op = SP_CMD_POST, .cookie = k, .arg = {BUFFER, offset, len}};
+
+	return fake_command(f, &c, NULL);
+}
+
+static inline int complete(struct fake_nic *f, uint64_t k)
+{
+	return fake_command(f, &(struct sp_command){.op = SP_CMD_COMPLETE, .cookie = k}, NULL);
+}
+
+static inline const struct sp_sdr_recv_status *line(struct fake_nic *f, uint32_t slot)
+{
+	const struct sdr *s = f->c.state;
+
+	return (const void *)(f->mem[0].base + s->layout.recv + slot * 64);
+}
+
+static inline const uint64_t *bitmap(struct fake_nic *f, uint32_t slot)
+{
+	const struct sdr *s = f->c.state;
+
+	return (const void *)(f->mem[0].base + s->layout.bitmap + slot * s->layout.bitmap_stride);
+}
+
+static inline const char *report(struct fake_nic *f)
+{
+	static struct sp_report r;
+
+	r.len = 0;
+	f->h->report(&f->c, &r);
+	return r.text;
+}
+
+static inline bool untouched(const uint8_t *p, size_t n)
+{
+	while (n--)
+		if (*p++ != UNTOUCHED)
+			return false;
+	return true;
+}
+
+static inline bool filled(const uint8_t *p, size_t n, uint8_t with)
+{
+	while (n--)
+		if (*p++ != with)
+			return false;
+	return true;
+}
+
+static inline struct packet *of_message(uint64_t k, uint32_t slots, uint32_t generations, uint32_t p)
+{
+	struct packet *x = packet((uint32_t)(k % slots), p, MTU);
+
+	x->qp_index = (uint32_t)(k / slots % generations);
+	x->fill = (uint8_t)(k + 1);
+	x->flags = p == 1 ? SP_PKT_SE : 0; /* messages of two packets */
+	return x;
+}
+
+static inline int connect_to(struct fake_nic *f, uint64_t peer_nonce, uint64_t nonce)
+{
+	const struct sp_command c = {.op = SP_SDR_CMD_CONNECT,
+				     .arg = {0, 0, 0x100 | 0xF00001ull << 32, peer_nonce, nonce, 0x12345678}};
+
+	return fake_command(f, &c, NULL);
+}
+
+#endif

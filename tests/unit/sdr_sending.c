@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sending: packets as the wire format says, in order, and only once the peer has cleared them to be sent. */
+#include "sdr_alone.h"
+
+/* ---- sending and clear-to-send, between two ---- */
+static struct fake_nic peer;
+static const char *const control4[] = {MTU_SETTINGS, "max-messages", "4", "generations", "2", NULL};
+
+static void pair(uint64_t buffer)
+{
+	attach(&nic, control4, buffer, 1);
+	attach(&peer, control4, buffer, 1);
+	CU_ASSERT_EQUAL(connect_to(&nic, 22, 11), 0);
+	CU_ASSERT_EQUAL(connect_to(&peer, 11, 22), 0);
+	for (uint64_t i = 0; i < buffer; i++)
+		nic.mem[BUFFER].base[i] = (uint8_t)(i * 31 + i / 256);
+}
+
+static void unpair(void)
+{
+	fake_detach(&nic);
+	fake_detach(&peer);
+}
+
+static uint32_t deliver(struct fake_nic *to, const struct fake_sent *s)
+{
+	static uint8_t bytes[sizeof(s->bytes)];
+	struct sp_packet p = {.data = bytes,
+			      .len = s->send.ext_len + s->send.len,
+			      .opcode = s->send.opcode,
+			      .flags = SP_PKT_ROCE | s->send.flags,
+			      .dest_qp = s->send.dest_qp,
+			      .qp_index = s->send.dest_qp == 0xF00001 ? SP_QP_CONTROL
+								      : (uint16_t)(s->send.dest_qp - 0x100)};
+
+	memcpy(bytes, s->bytes, p.len);
+	return fake_receive(to, &p);
+}
+
+static void deliver_all(struct fake_nic *from, struct fake_nic *to)
+{
+	for (unsigned i = 0; i < from->sent_count; i++)
+		deliver(to, &from->sent[i]);
+	from->sent_count = 0;
+}
+
+static int send_one(uint64_t k, uint64_t offset, uint64_t len, uint32_t imm)
+{
+	const struct sp_command c = {.op = SP_SDR_CMD_SEND, .cookie = k, .arg = {BUFFER, offset, len, imm}};
+
+	return fake_command(&nic, &c, NULL);
+}
+
+static int stream(uint16_t op, uint64_t k, uint64_t offset, uint64_t len, uint64_t arg3)
+{
+	const struct sp_command c = {.op = op, .cookie = k, .arg = {BUFFER, offset, len, arg3}};
+
+	return fake_command(&nic, &c, NULL);
+}
+
+static void packets_sent_are_as_the_wire_format_says(void)
+{
+	static const char *const setting[] = {
+		MTU_SETTINGS, "credit", "implicit", "max-messages", "4", "generations", "2", "channels", "3", NULL};
+
+	attach(&nic, setting, M_BYTES, 1);
+	CU_ASSERT_EQUAL(connect_to(&nic, 22, 11), 0);
+	for (uint64_t k = 0; k < 5; k++)
+		CU_ASSERT_EQUAL(send_one(k, 0, k < 4 ? 100 : 3 * MTU + 7, 0x87654321), k < 4 ? 0 : -EAGAIN);
+	fake_issue(&nic, 32, 10);
+	nic.sent_count = 0;
+	/* message 4: slot 0, generation 1 */
+	CU_ASSERT_EQUAL(send_one(4, 0, 3 * MTU + 7, 0x87654321), 0);
+	fake_issue(&nic, 32, 10);
+	CU_ASSERT_EQUAL_FATAL(nic.sent_count, 4);
+	for (uint32_t p = 0; p < 4; p++) {
+		const struct fake_sent *s = &nic.sent[p];
+
+		CU_ASSERT_EQUAL(s->send.opcode, 0x2B);
+		CU_ASSERT_EQUAL(s->send.ext_len, 20);
+		CU_ASSERT_EQUAL(s->send.len, p < 3 ? MTU : 7);
+		CU_ASSERT_EQUAL(s->send.flags, p < 3 ? 0 : SP_PKT_SE);
+		CU_ASSERT_EQUAL(sp_load_be64(s->bytes), p * MTU);
+		CU_ASSERT_EQUAL(sp_load_be32(s->bytes + 8), 0x12345678);
+		CU_ASSERT_EQUAL(sp_load_be32(s->bytes + 12), s->send.len);
+		CU_ASSERT_EQUAL(sp_load_be32(s->bytes + 16), p << 4 | (p + 1));
+		/* the packets before went over channels 0 1 2 0: on with 1 */
+		CU_ASSERT_EQUAL(s->send.dest_qp, 0x100 + 3 + (p + 1) % 3);
+		CU_ASSERT(s->send.udp_source >= 0xC000);
+	}
+	/* the fourth is on the QP of the first: next sequence number, same entropy */
+	CU_ASSERT_EQUAL(nic.sent[3].send.psn, (nic.sent[0].send.psn + 1) & 0xFFFFFF);
+	CU_ASSERT_EQUAL(nic.sent[3].send.udp_source, nic.sent[0].send.udp_source);
+	CU_ASSERT_NOT_EQUAL(nic.sent[1].send.udp_source, nic.sent[0].send.udp_source);
+	fake_detach(&nic);
+}
+
+static void messages_leave_only_when_their_receives_are_posted(void)
+{
+	pair(4 * M_BYTES);
+	CU_ASSERT_EQUAL(send_one(0, 0, 1000, 0x87654321), 0);
+	CU_ASSERT_EQUAL(send_one(1, 5000, 0, 0), 0);
+	fake_issue(&nic, 32, 10);
+	CU_ASSERT_EQUAL(nic.sent_count, 0);
+	post_to(&peer, 0, 0, M_BYTES);
+	fake_run(&peer, peer.c.now);
+	CU_ASSERT_EQUAL(peer.sent_count, 1);
+	deliver_all(&peer, &nic);
+	fake_issue(&nic, 32, 10);
+	CU_ASSERT_EQUAL(nic.sent_count, 8); /* message 0 and not 1 */
+	deliver_all(&nic, &peer);
+	CU_ASSERT_EQUAL(memcmp(peer.mem[BUFFER].base, nic.mem[BUFFER].base, 1000), 0);
+	CU_ASSERT_EQUAL(line(&peer, 0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
+	CU_ASSERT_EQUAL(line(&peer, 0)->length, SP_SDR_LENGTH_FIXED | 1000);
+	CU_ASSERT_EQUAL(line(&peer, 0)->immediate, 0xFFFFFFFF87654321);
+	post_to(&peer, 1, M_BYTES, M_BYTES);
+	fake_run(&peer, peer.c.now);
+	deliver_all(&peer, &nic);
+	fake_issue(&nic, 32, 10);
+	CU_ASSERT_EQUAL(nic.sent_count, 1); /* no bytes, one packet */
+	deliver_all(&nic, &peer);
+	CU_ASSERT_EQUAL(line(&peer, 1)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
+	CU_ASSERT_EQUAL(nic.refs[BUFFER], 0);
+	unpair();
+}
+
+static void clear_to_send_is_repeated_until_a_packet_comes(void)
+{
+	pair(M_BYTES);
+	post_to(&peer, 0, 0, M_BYTES);
+	post_to(&peer, 1, 0, M_BYTES);
+	fake_run(&peer, peer.c.now);
+	CU_ASSERT_EQUAL(peer.sent_count, 1); /* one for both */
+	fake_run(&peer, peer.c.now + 16 * SP_MS);
+	CU_ASSERT_EQUAL(peer.sent_count, 5); /* again after 1, 3, 7, 15 ms */
+	fake_run(&peer, peer.c.now + 10 * SP_SEC);
+	CU_ASSERT(peer.sent_count > 70 && peer.sent_count < 100); /* every 128 ms at the longest */
+	deliver(&nic, &peer.sent[3]);				  /* one got through */
+	peer.sent_count = 0;
+	send_one(0, 0, 10, 0);
+	send_one(1, 0, 10, 0);
+	fake_issue(&nic, 32, 10);
+	CU_ASSERT_EQUAL_FATAL(nic.sent_count, 2);
+	deliver(&peer, &nic.sent[0]);
+	fake_run(&peer, peer.c.now + SP_SEC);
+	CU_ASSERT(peer.sent_count > 0); /* a packet of message 0 does not tell that 1 is known */
+	deliver(&peer, &nic.sent[1]);
+	peer.sent_count = 0;
+	fake_run(&peer, peer.c.now + SP_SEC);
+	CU_ASSERT_EQUAL(peer.sent_count, 0);
+	unpair();
+}
+
+static void only_the_right_peer_clears(void)
+{
+	struct fake_sent s;
+
+	pair(M_BYTES);
+	post_to(&peer, 0, 0, M_BYTES);
+	fake_run(&peer, peer.c.now);
+	s = peer.sent[0];
+	const struct sp_sdr_connection *conn = (const void *)(nic.mem[0].base + 64);
+
+	s.bytes[15] ^= 1; /* to another */
+	CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(SDR_BAD_NONCE));
+	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, 0);
+	s = peer.sent[0];
+	s.bytes[23] ^= 1; /* for us, from a peer that has started anew */
+	CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(SDR_BAD_NONCE));
+	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, SP_SDR_PEER_RESTARTED);
+	s = peer.sent[0];
+	s.bytes[0]++;
+	CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(SDR_BAD_CONTROL));
+	s = peer.sent[0];
+	s.bytes[5] = 99; /* a type to come */
+	CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(SDR_BAD_CONTROL));
+	s = peer.sent[0];
+	s.bytes[7] = 33; /* longer than it is */
+	CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(SDR_BAD_CONTROL));
+	s = peer.sent[0];
+	memset(s.bytes + 24, 0xFF, 8); /* clears everything */
+	CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(SDR_BAD_CONTROL));
+	for (uint32_t len = 0; len < 32; len++) {
+		s = peer.sent[0];
+		s.send.len = len;
+		CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(len < 24 ? SDR_SHORT_HEADER : SDR_BAD_CONTROL));
+	}
+	s = peer.sent[0];
+	s.send.opcode = 0x2B;
+	CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(SDR_BAD_OPCODE));
+	CU_ASSERT_EQUAL(((struct sdr *)nic.c.state)->may_send, 0);
+	CU_ASSERT_EQUAL(deliver(&nic, &peer.sent[0]), SP_DONE);
+	CU_ASSERT_EQUAL(deliver(&nic, &peer.sent[0]), SP_DONE); /* as often as it comes */
+	CU_ASSERT_EQUAL(((struct sdr *)nic.c.state)->may_send, 1);
+	unpair();
+}
+
+/* Two generations, four slots: message 8 uses what message 0 has used, and waits until that was quiet for 10 ms. */
+static void a_slot_and_generation_rest_before_they_are_used_again(void)
+{
+	pair(M_BYTES);
+	for (uint64_t k = 0; k < 8; k++) {
+		CU_ASSERT_EQUAL(post_to(&peer, k, 0, 256), 0);
+		CU_ASSERT_EQUAL(complete(&peer, k), 0);
+	}
+	CU_ASSERT_EQUAL(peer.opened, 8);
+	const sp_time closed = peer.c.now;
+
+	fake_run(&peer, closed + 6 * SP_MS);
+	CU_ASSERT_EQUAL(post_to(&peer, 8, 0, 256), 0);
+	CU_ASSERT_EQUAL(peer.opened, 8);
+	struct packet *x = of_message(0, 4, 2, 0); /* message 0 still trickles in */
+
+	x->rkey = 0x12345678;
+	CU_ASSERT_EQUAL(fake_receive(&peer, build(x)), SP_DROP(SDR_LATE));
+	fake_run(&peer, closed + 15 * SP_MS);
+	CU_ASSERT_EQUAL(peer.opened, 8);
+	fake_run(&peer, closed + 16 * SP_MS - 1);
+	CU_ASSERT_EQUAL(peer.opened, 8);
+	fake_run(&peer, closed + 16 * SP_MS + 1);
+	CU_ASSERT_EQUAL(peer.opened, 9);
+	CU_ASSERT_EQUAL(line(&peer, 0)->message, 9);
+	unpair();
+}
+
+/* A receive taken back before it was open is passed over in its turn: numbers stay in step. */
+static void a_receive_cancelled_before_it_opened_keeps_its_number(void)
+{
+	pair(M_BYTES);
+	for (uint64_t k = 0; k < 8; k++) {
+		post_to(&peer, k, 0, 256);
+		complete(&peer, k);
+	}
+	CU_ASSERT_EQUAL(post_to(&peer, 8, 0, 256), 0);
+	CU_ASSERT_EQUAL(post_to(&peer, 9, 256, 256), 0);
+	CU_ASSERT_EQUAL(complete(&peer, 8), 0);
+	CU_ASSERT_EQUAL(complete(&peer, 8), -ENOENT);
+	fake_run(&peer, peer.c.now + 20 * SP_MS);
+	CU_ASSERT_EQUAL(line(&peer, 0)->released, 9);
+	CU_ASSERT_EQUAL(line(&peer, 0)->message, 0);
+	CU_ASSERT_EQUAL(line(&peer, 1)->message, 10);
+	struct packet *x = of_message(8, 4, 2, 0);
+
+	CU_ASSERT_EQUAL(fake_receive(&peer, build(x)), SP_DROP(SDR_LATE));
+	CU_ASSERT_EQUAL(post_to(&peer, 12, 0, 1), -EINVAL); /* 10 is next */
+	unpair();
+}
+
+static void a_message_without_credit_never_holds_up_an_older_one(void)
+{
+	pair(M_BYTES);
+	post_to(&peer, 0, 0, M_BYTES);
+	fake_run(&peer, peer.c.now);
+	deliver_all(&peer, &nic);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_START, 0, 0, 4 * MTU, 7), 0);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, 4 * MTU, 0), 0);
+	fake_issue(&nic, 32, 10);
+	CU_ASSERT_EQUAL(nic.sent_count, 4);
+	CU_ASSERT_EQUAL(send_one(1, 0, 100, 0), 0); /* waits for credit */
+	CU_ASSERT_EQUAL(send_one(2, 0, 100, 0), 0);
+	fake_issue(&nic, 32, 10);
+	CU_ASSERT_EQUAL(nic.sent_count, 4);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 2 * MTU, MTU, 2 * MTU), 0); /* a retransmission */
+	fake_issue(&nic, 32, 10);
+	CU_ASSERT_EQUAL_FATAL(nic.sent_count, 5);
+	CU_ASSERT_EQUAL(sp_load_be64(nic.sent[4].bytes), 2 * MTU);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_END, 0, 0, 0, 0), 0);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_END, 0, 0, 0, 0), -ENOENT);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, MTU, 0), -ENOENT);
+	unpair();
+}
+
+static void older_messages_go_first(void)
+{
+	attach(&nic, implicit4, M_BYTES, 1);
+	connect_to(&nic, 1, 2);
+	for (uint64_t k = 0; k < 4; k++)
+		stream(SP_SDR_CMD_START, k, 0, 4 * MTU, 0);
+	for (unsigned i = 0; i < 6; i++) {
+		const uint64_t k = (const uint64_t[]){1, 3, 2, 0, 3, 1}[i];
+
+		CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, k, 0, MTU, i * MTU % (4 * MTU)), 0);
+	}
+	fake_issue(&nic, 32, 10);
+	CU_ASSERT_EQUAL_FATAL(nic.sent_count, 6);
+	for (unsigned i = 0; i < 6; i++) {
+		const uint64_t k = (const uint64_t[]){0, 1, 1, 2, 3, 3}[i];
+
+		CU_ASSERT_EQUAL(sp_load_be64(nic.sent[i].bytes) / M_BYTES, k);
+	}
+	fake_detach(&nic);
+}
+
+static void pieces_that_do_not_fit_are_refused(void)
+{
+	pair(M_BYTES);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_START, 1, 0, 1000, 0), -EINVAL);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_START, 0, 0, 0, 0), -EINVAL);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_START, 0, 0, M_BYTES + 1, 0), -EINVAL);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_START, 0, 0, 1000, 0), 0);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, MTU, 1), -EINVAL);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, MTU + 1, 0), -EINVAL);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, 0, 0), -EINVAL);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, 1001, 0), -EINVAL);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, MTU, 8 * MTU), -EINVAL);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, UINT64_MAX - 7 * MTU + 1, 7 * MTU), -EINVAL);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, M_BYTES - 10, MTU, 0), -EFAULT);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, 1000 - 7 * MTU, 7 * MTU), 0);
+	CU_ASSERT_EQUAL(send_one(1, M_BYTES, 1, 0), -EFAULT);
+	CU_ASSERT_EQUAL(nic.refs[BUFFER], 1);
+	CU_ASSERT_EQUAL(fake_command(&nic, &(struct sp_command){.op = SP_CMD_CLOSE}, NULL), 0);
+	CU_ASSERT_EQUAL(nic.refs[BUFFER], 0); /* let go */
+	CU_ASSERT_EQUAL(send_one(1, 0, 1, 0), -ENOTCONN);
+	unpair();
+}
+
+static void segments_are_bounded_and_come_back(void)
+{
+	static const char *const setting[] = {MTU_SETTINGS, "credit",	"implicit", "max-messages",
+					      "4",	    "segments", "3",	    NULL};
+
+	attach(&nic, setting, M_BYTES, 1);
+	connect_to(&nic, 1, 2);
+	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_START, 0, 0, M_BYTES, 0), 0);
+	nic.room = 10;
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 4; i++)
+			CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, 8 * MTU, i * 8 * MTU), i < 3 ? 0 : -EAGAIN);
+		CU_ASSERT_EQUAL(nic.refs[BUFFER], 3);
+		for (int i = 0; i < 40 && nic.refs[BUFFER]; i++) { /* the port takes 10 at a time, issue() 4 */
+			fake_issue(&nic, 4, 1);
+			nic.room = nic.room ? nic.room : 10;
+		}
+		CU_ASSERT_EQUAL(nic.refs[BUFFER], 0);
+		CU_ASSERT_EQUAL(nic.sent_count, 24u * (unsigned)(round + 1));
+	}
+	for (unsigned i = 0; i < nic.sent_count; i++) /* each once and in order, however it was cut */
+		if (sp_load_be64(nic.sent[i].bytes) != i % 24 * MTU)
+			CU_FAIL("order");
+	fake_detach(&nic);
+}
+
+SUITE("sdr_sending", TEST(packets_sent_are_as_the_wire_format_says),
+      TEST(messages_leave_only_when_their_receives_are_posted), TEST(clear_to_send_is_repeated_until_a_packet_comes),
+      TEST(only_the_right_peer_clears), TEST(a_slot_and_generation_rest_before_they_are_used_again),
+      TEST(a_receive_cancelled_before_it_opened_keeps_its_number),
+      TEST(a_message_without_credit_never_holds_up_an_older_one), TEST(older_messages_go_first),
+      TEST(pieces_that_do_not_fit_are_refused), TEST(segments_are_bounded_and_come_back))
