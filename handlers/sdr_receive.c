@@ -78,6 +78,8 @@ static struct sdr_post *sdr_next(struct sp_ctx *c, struct sdr *s, struct sdr_slo
 			return e;
 		e->message = 0;
 		sdr_count_opened(s, slot, k);
+		/* Granted all the same, with those after it: its packets may come from now on. */
+		sdr_raise(&s->quiet[slot->index * s->generations + k / s->slots % s->generations], c->now | 1);
 		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, released), k + 1);
 	}
 }
@@ -139,6 +141,18 @@ static int sdr_open(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, stru
 }
 
 /*
+ * Has the message that had this one's slot and generation before, `k`, ended at the sender? A packet of message k + S
+ * says so: its sender has as many slots as we. With one generation, one of k or later has to do. Or the peer has said
+ * it.
+ */
+static bool sdr_has_ended(const struct sdr *s, uint64_t k)
+{
+	const uint64_t heard = __atomic_load_n(&s->heard, __ATOMIC_RELAXED);
+
+	return heard > k + (s->generations > 1 ? s->slots : 0) || __atomic_load_n(&s->peer_ended, __ATOMIC_RELAXED) > k;
+}
+
+/*
  * Opens receives in the order in which they were posted. With clear-to-send, a slot and generation that packets of an
  * earlier message may still be under way to must have been quiet for max-packet-life: until then nothing is granted.
  */
@@ -156,6 +170,12 @@ void sdr_open_due(struct sp_ctx *c)
 			const sp_time quiet =
 				__atomic_load_n(&s->quiet[slot->index * s->generations + tag], __ATOMIC_RELAXED);
 
+			const uint64_t lap = (uint64_t)s->slots * s->generations;
+
+			if (!s->implicit && e->message > lap && !sdr_has_ended(s, e->message - 1 - lap)) {
+				sp_timer_arm(c, &s->timer[SDR_TIMER_OPEN], c->now + s->cts_interval);
+				break;
+			}
 			if (!s->implicit && quiet && c->now < quiet + s->life) {
 				sp_timer_arm(c, &s->timer[SDR_TIMER_OPEN], quiet + s->life);
 				break;
@@ -166,7 +186,7 @@ void sdr_open_due(struct sp_ctx *c)
 				break;
 			}
 		}
-		s->next_open++;
+		__atomic_store_n(&s->next_open, s->next_open + 1, __ATOMIC_RELAXED);
 	}
 	if (s->next_open != before) {
 		sdr_tell(c, s, SDR_CONNECTION(s, granted), s->next_open);

@@ -57,10 +57,10 @@ void sdr_grant(struct sp_ctx *c)
 	sp_timer_arm(c, &s->timer[SDR_TIMER_CTS], c->now);
 }
 
-void sdr_cts_timer(struct sp_ctx *c)
+/* Home worker. 0 or what sp_send_roce says. */
+static int sdr_tell_peer(struct sp_ctx *c, struct sdr *s, enum sp_sdr_control_type type, uint64_t count)
 {
-	struct sdr *s = c->state;
-	struct sp_sdr_cts cts = {.head = {.version = SP_SDR_CONTROL_VERSION, .type = SP_SDR_CTS}};
+	struct sp_sdr_cts cts = {.head = {.version = SP_SDR_CONTROL_VERSION, .type = (uint8_t)type}};
 	const struct sp_send send = {
 		.dest_qp = s->peer_control,
 		.psn = s->control_psn,
@@ -68,21 +68,50 @@ void sdr_cts_timer(struct sp_ctx *c)
 		.bytes = &cts,
 		.len = sizeof(cts),
 	};
+	int rc;
 
-	if (!s->connected || __atomic_load_n(&s->heard, __ATOMIC_RELAXED) >= s->next_open)
-		return; /* a packet of the last message granted has come: the peer knows */
 	sp_store_be32(cts.head.magic, SP_SDR_CONTROL_MAGIC);
 	sp_store_be16(cts.head.length, sizeof(cts));
 	sp_store_be64(cts.head.to, s->peer_nonce);
 	sp_store_be64(cts.head.from, s->nonce);
-	sp_store_be64(cts.count, s->next_open);
-	if (sp_send_roce(c, s->path, &send) == 0) {
+	sp_store_be64(cts.count, count);
+	rc = sp_send_roce(c, s->path, &send);
+	if (rc == 0)
 		s->control_psn = (s->control_psn + 1) & SP_ROCE_PSN_MASK;
+	return rc;
+}
+
+void sdr_cts_timer(struct sp_ctx *c)
+{
+	struct sdr *s = c->state;
+
+	if (!s->connected || __atomic_load_n(&s->heard, __ATOMIC_RELAXED) >= s->next_open)
+		return; /* a packet of the last message granted has come: the peer knows */
+	if (sdr_tell_peer(c, s, SP_SDR_CTS, s->next_open) == 0)
 		c->counters[SDR_CTS_SENT]++;
-	}
 	sp_timer_arm(c, &s->timer[SDR_TIMER_CTS], c->now + s->cts_wait);
 	if (s->cts_wait < 128 * s->cts_interval)
 		s->cts_wait *= 2;
+}
+
+/* The peer has ended the messages below count. The last packets of those that nothing was heard of may be under way. */
+static uint32_t sdr_peer_ended(struct sp_ctx *c, struct sdr *s, uint64_t count)
+{
+	const uint64_t heard = __atomic_load_n(&s->heard, __ATOMIC_RELAXED), lap = (uint64_t)s->slots * s->generations;
+	uint64_t k = __atomic_load_n(&s->peer_ended, __ATOMIC_RELAXED);
+
+	if (count > __atomic_load_n(&s->next_open, __ATOMIC_RELAXED)) /* more than were granted */
+		return SP_DROP(SDR_BAD_CONTROL);
+	if (heard > s->slots && k < heard - s->slots)
+		k = heard - s->slots;
+	if (count > lap && k < count - lap)
+		k = count - lap;
+	for (; k < count; k++)
+		sdr_raise(&s->quiet[sp_sdr_slot(k, s->slots) * s->generations +
+				    sp_sdr_generation(k, s->slots, s->generations)],
+			  c->now | 1);
+	sdr_raise(&s->peer_ended, count);
+	return SP_DONE;
 }
 
 /* ---- control packets -----------------------------------------------------------------------------------------------
@@ -108,8 +137,10 @@ uint32_t sdr_control(struct sp_ctx *c, struct sp_packet *p)
 		sdr_flag(c, s, SP_SDR_PEER_RESTARTED);
 		return SP_DROP(SDR_BAD_NONCE);
 	}
-	if (head->type != SP_SDR_CTS || sp_load_be16(head->length) < sizeof(*cts))
+	if ((head->type != SP_SDR_CTS && head->type != SP_SDR_ENDED) || sp_load_be16(head->length) < sizeof(*cts))
 		return SP_DROP(SDR_BAD_CONTROL);
+	if (head->type == SP_SDR_ENDED)
+		return sdr_peer_ended(c, s, sp_load_be64(cts->count));
 
 	const uint64_t count = sp_load_be64(cts->count), before = __atomic_load_n(&s->may_send, __ATOMIC_RELAXED);
 
@@ -120,6 +151,11 @@ uint32_t sdr_control(struct sp_ctx *c, struct sp_packet *p)
 	if (count > before) {
 		sdr_raise(&s->may_send, count);
 		sp_issue_start(c, &s->issue); /* tells the host too */
+	} else if (__atomic_load_n(&s->ended, __ATOMIC_RELAXED)) {
+		/* It repeats itself, so it has not heard of what it granted: it may be waiting for messages long gone.
+		 */
+		__atomic_store_n(&s->answer, 1, __ATOMIC_RELAXED);
+		sp_issue_start(c, &s->issue);
 	}
 	return SP_DONE;
 }
@@ -157,6 +193,8 @@ static void sdr_release(struct sp_ctx *c, struct sdr *s, struct sdr_send *t)
 	const uint64_t message = t->message;
 
 	t->message = 0;
+	while (s->ended < s->next_send && s->sends[s->ended % s->slots].message != s->ended + 1)
+		__atomic_store_n(&s->ended, s->ended + 1, __ATOMIC_RELAXED);
 	sdr_tell(c, s, SDR_LINE(s, send, (uint64_t)(t - s->sends), released), message);
 	c->counters[SDR_MESSAGES_SENT] += s->connected;
 }
@@ -411,6 +449,13 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 	(void)issue;
 	if (may_send != s->told_may_send)
 		sdr_tell(c, s, SDR_CONNECTION(s, may_send), s->told_may_send = may_send);
+	if (__atomic_exchange_n(&s->answer, 0, __ATOMIC_RELAXED) && s->connected) {
+		if (!budget || sdr_tell_peer(c, s, SP_SDR_ENDED, s->ended) == -EAGAIN) {
+			__atomic_store_n(&s->answer, 1, __ATOMIC_RELAXED);
+			return SP_ISSUE_MORE;
+		}
+		budget--;
+	}
 	while (s->first != SDR_NONE && s->connected) {
 		struct sdr_send *t = &s->sends[s->first];
 		int sent;

@@ -146,7 +146,8 @@ struct sdr {
 	struct sdr_record *record;
 	uint64_t *record_chunks; /* bitmaps of finished messages, only where they are kept */
 	uint64_t records;
-	uint64_t heard; /* [shared] k + 1 of the highest message of which a packet has come */
+	uint64_t peer_ended; /* [shared] messages below are ended by the peer, it said */
+	uint64_t heard;	     /* [shared] k + 1 of the highest message of which a packet has come */
 	/* Only where slots move on by themselves (queued, more than one generation): [home], of accepted packets. Not
 	 * `heard`: that is what the peer knows to be granted, which packets dropped tell as well. */
 	uint64_t accepted;	   /* k + 1 of the highest message */
@@ -164,6 +165,8 @@ struct sdr {
 	uint32_t control_psn;
 	uint64_t flags;	   /* [shared] SP_SDR_CONNECTED... */
 	uint64_t may_send; /* [shared] clear-to-send: messages below */
+	uint64_t ended;	   /* [home] sends ended: all below. Read by [shared] */
+	uint32_t answer;   /* [shared] 1: tell the peer `ended` */
 
 	/* sends, [home] */
 	struct sdr_send *sends;

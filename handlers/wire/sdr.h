@@ -117,7 +117,8 @@ static inline uint64_t sp_sdr_units(uint64_t bytes, uint64_t unit)
 #define SP_SDR_CONTROL_VERSION 1
 
 enum sp_sdr_control_type {
-	SP_SDR_CTS = 1, /* struct sp_sdr_cts */
+	SP_SDR_CTS = 1,	  /* struct sp_sdr_cts */
+	SP_SDR_ENDED = 2, /* struct sp_sdr_cts too: the sender's answer to a clear-to-send that it knew already */
 };
 
 struct sp_sdr_control {
@@ -134,6 +135,8 @@ struct sp_sdr_cts {
 	uint8_t count[8];
 };
 static_assert(sizeof(struct sp_sdr_control) == 24 && sizeof(struct sp_sdr_cts) == 32, "on the wire");
+/* ENDED: no packet of the messages [0, count) leaves any more. A receiver that ended S * G messages without having
+ * heard of them needs to know that before it opens the slots and generations again: they may not have been sent yet. */
 #define SP_SDR_CTS_AHEAD (1ull << 32) /* no peer opens this many messages that we have not sent */
 
 /* ---- commands; cookie is the message number k except where noted --------------------------------------------------

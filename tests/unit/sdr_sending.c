@@ -204,13 +204,16 @@ static void a_slot_and_generation_rest_before_they_are_used_again(void)
 		CU_ASSERT_EQUAL(complete(&peer, k), 0);
 	}
 	CU_ASSERT_EQUAL(peer.opened, 8);
+	struct packet *x = of_message(5, 4, 2, 0); /* so its sender has ended message 0, see below */
+
+	x->rkey = 0x12345678;
+	CU_ASSERT_EQUAL(fake_receive(&peer, build(x)), SP_DROP(SDR_LATE));
 	const sp_time closed = peer.c.now;
 
 	fake_run(&peer, closed + 6 * SP_MS);
 	CU_ASSERT_EQUAL(post_to(&peer, 8, 0, 256), 0);
 	CU_ASSERT_EQUAL(peer.opened, 8);
-	struct packet *x = of_message(0, 4, 2, 0); /* message 0 still trickles in */
-
+	x = of_message(0, 4, 2, 0); /* message 0 still trickles in */
 	x->rkey = 0x12345678;
 	CU_ASSERT_EQUAL(fake_receive(&peer, build(x)), SP_DROP(SDR_LATE));
 	fake_run(&peer, closed + 15 * SP_MS);
@@ -220,6 +223,72 @@ static void a_slot_and_generation_rest_before_they_are_used_again(void)
 	fake_run(&peer, closed + 16 * SP_MS + 1);
 	CU_ASSERT_EQUAL(peer.opened, 9);
 	CU_ASSERT_EQUAL(line(&peer, 0)->message, 9);
+	unpair();
+}
+
+/* Receives taken back before anything came: quiet says nothing of packets that have not been sent yet. */
+static void a_slot_and_generation_wait_until_the_sender_has_ended_what_had_them(void)
+{
+	pair(M_BYTES);
+	for (uint64_t k = 0; k < 8; k++) {
+		post_to(&peer, k, 0, 256);
+		complete(&peer, k);
+	}
+	fake_run(&peer, peer.c.now);
+	deliver_all(&peer, &nic);
+	CU_ASSERT_EQUAL(post_to(&peer, 8, 0, 256), 0);
+	fake_run(&peer, peer.c.now + 300 * SP_MS);
+	CU_ASSERT_EQUAL(peer.opened, 8);
+	CU_ASSERT_EQUAL(send_one(0, 0, 100, 0), 0); /* only now, and it is not for receive 8 */
+	fake_issue(&nic, 32, 10);
+	deliver_all(&nic, &peer);
+	CU_ASSERT_EQUAL(peer.counters[SDR_PACKETS], 0);
+	CU_ASSERT_EQUAL(peer.counters[SDR_LATE_PACKETS], 1);
+	for (uint64_t k = 1; k < 8; k++) { /* all lost */
+		CU_ASSERT_EQUAL(send_one(k, 0, 100, 0), 0);
+		fake_issue(&nic, 32, 10);
+		nic.sent_count = 0;
+	}
+	peer.sent_count = 0;
+	fake_run(&peer, peer.c.now + 300 * SP_MS);
+	CU_ASSERT_EQUAL(peer.opened, 8);
+	CU_ASSERT(peer.sent_count > 0); /* it repeats its clear-to-send, and the answer is what has ended */
+	deliver_all(&peer, &nic);
+	fake_issue(&nic, 32, 10);
+	CU_ASSERT_EQUAL(nic.sent_count, 1);
+	deliver_all(&nic, &peer);
+	CU_ASSERT_EQUAL(((struct sdr *)peer.c.state)->peer_ended, 8);
+	const sp_time told = peer.c.now;
+
+	fake_run(&peer, told + 9 * SP_MS); /* the last packets may be under way */
+	CU_ASSERT_EQUAL(peer.opened, 8);
+	fake_run(&peer, told + 12 * SP_MS);
+	CU_ASSERT_EQUAL(peer.opened, 9);
+	unpair();
+}
+
+/* Nobody can have ended what was never granted. */
+static void ended_beyond_what_was_granted_is_bad_control(void)
+{
+	struct fake_sent s;
+
+	pair(M_BYTES);
+	post_to(&peer, 0, 0, 256);
+	fake_run(&peer, peer.c.now);
+	deliver_all(&peer, &nic);
+	CU_ASSERT_EQUAL(send_one(0, 0, 100, 0), 0);
+	fake_issue(&nic, 32, 10);
+	nic.sent_count = 0;
+	fake_run(&peer, peer.c.now + 300 * SP_MS);
+	deliver_all(&peer, &nic);
+	fake_issue(&nic, 32, 10);
+	CU_ASSERT_EQUAL(nic.sent_count, 1);
+	s = nic.sent[0];
+	s.bytes[31] = 2;
+	CU_ASSERT_EQUAL(deliver(&peer, &s), SP_DROP(SDR_BAD_CONTROL));
+	CU_ASSERT_EQUAL(((struct sdr *)peer.c.state)->peer_ended, 0);
+	CU_ASSERT_EQUAL(deliver(&peer, &nic.sent[0]), SP_DONE);
+	CU_ASSERT_EQUAL(((struct sdr *)peer.c.state)->peer_ended, 1);
 	unpair();
 }
 
@@ -235,12 +304,15 @@ static void a_receive_cancelled_before_it_opened_keeps_its_number(void)
 	CU_ASSERT_EQUAL(post_to(&peer, 9, 256, 256), 0);
 	CU_ASSERT_EQUAL(complete(&peer, 8), 0);
 	CU_ASSERT_EQUAL(complete(&peer, 8), -ENOENT);
+	struct packet *x = of_message(6, 4, 2, 0); /* so its sender has ended message 1 */
+
+	x->rkey = 0x12345678;
+	CU_ASSERT_EQUAL(fake_receive(&peer, build(x)), SP_DROP(SDR_LATE));
 	fake_run(&peer, peer.c.now + 20 * SP_MS);
 	CU_ASSERT_EQUAL(line(&peer, 0)->released, 9);
 	CU_ASSERT_EQUAL(line(&peer, 0)->message, 0);
 	CU_ASSERT_EQUAL(line(&peer, 1)->message, 10);
-	struct packet *x = of_message(8, 4, 2, 0);
-
+	x = of_message(8, 4, 2, 0);
 	CU_ASSERT_EQUAL(fake_receive(&peer, build(x)), SP_DROP(SDR_LATE));
 	CU_ASSERT_EQUAL(post_to(&peer, 12, 0, 1), -EINVAL); /* 10 is next */
 	unpair();
@@ -342,7 +414,8 @@ static void segments_are_bounded_and_come_back(void)
 
 SUITE("sdr_sending", TEST(packets_sent_are_as_the_wire_format_says),
       TEST(messages_leave_only_when_their_receives_are_posted), TEST(clear_to_send_is_repeated_until_a_packet_comes),
-      TEST(only_the_right_peer_clears), TEST(a_slot_and_generation_rest_before_they_are_used_again),
+      TEST(only_the_right_peer_clears), TEST(a_slot_and_generation_wait_until_the_sender_has_ended_what_had_them),
+      TEST(ended_beyond_what_was_granted_is_bad_control), TEST(a_slot_and_generation_rest_before_they_are_used_again),
       TEST(a_receive_cancelled_before_it_opened_keeps_its_number),
       TEST(a_message_without_credit_never_holds_up_an_older_one), TEST(older_messages_go_first),
       TEST(pieces_that_do_not_fit_are_refused), TEST(segments_are_bounded_and_come_back))
