@@ -279,8 +279,16 @@ static int buffer_post(struct replay *r, const struct buffer *b, uint64_t each)
 		int err = sp_command_call(r->dev, &command, &result);
 
 		if (err) {
-			complain(r, "--post %s: receive %llu of %llu was refused: %s", b->context,
-				 (unsigned long long)k + 1, (unsigned long long)b->count, strerror(-err));
+			char why[160] = "";
+
+			/* Workers take packets at the same time: then nothing queues behind a message in progress. */
+			if (err == -EAGAIN && sp_nic_workers(r->nic) > 1)
+				snprintf(why, sizeof(why),
+					 " (with workers = %u at most max-messages receives can be posted; "
+					 "with workers = 1 and credit = implicit, the default here, more)",
+					 sp_nic_workers(r->nic));
+			complain(r, "--post %s: receive %llu of %llu was refused: %s%s", b->context,
+				 (unsigned long long)k + 1, (unsigned long long)b->count, strerror(-err), why);
 			return err;
 		}
 	}

@@ -43,7 +43,7 @@ static const char *const sdr_counters[] = {
 };
 
 static const struct sp_param sdr_params[] = {
-	{"rkey", SP_UINT, "0", 0, UINT32_MAX, "key that packets with payload must carry"},
+	{"rkey", SP_UINT, "0", 0, UINT32_MAX, "key that packets must carry (implicit credit: those with payload)"},
 	{"mtu", SP_UINT, "1024", SP_SDR_MTU_MIN, SP_SDR_MTU_MAX, "payload bytes of a packet"},
 	{"chunk-bytes", SP_UINT, "65536", SP_SDR_MTU_MIN, 1ull << 31,
 	 "bytes for one bit of the chunk bitmap, a multiple of mtu"},

@@ -2,9 +2,10 @@
 /*
  * The handler interface: the only header that a handler includes. docs/handlers.md is the guide.
  * Order for every message: header() once and first, payload() per packet in any order, completion() once and last.
- * Threads: with several workers classify(), miss(), header() and payload() run at the same time on different packets;
- * attach, detach, command, issue and report run on the context's home worker only, one at a time; timer and work run
- * on the worker that started them. `struct sp_ctx` is per worker, what its `state` points to is shared by all.
+ * Threads: with several workers classify(), miss(), header(), payload() and completion() (by whoever leaves the message
+ * last) run at the same time on different packets; attach, detach, command, issue and report run on the context's home
+ * worker only, one at a time; timer and work run on the worker that started them. A timer or a work is one worker's at a
+ * time, which the handler sees to: keep none in message state. `struct sp_ctx` is per worker, its `state` is shared.
  */
 #ifndef SPINDLE_HANDLER_H
 #define SPINDLE_HANDLER_H
@@ -19,7 +20,6 @@
 
 /* ---- packets ---------------------------------------------------------------------------------------------------- */
 enum { SP_PKT_ROCE = 1, SP_PKT_IPV6 = 2, SP_PKT_UDP = 4, SP_PKT_SE = 8 /* BTH solicited event */ };
-
 /* One received packet, all lengths checked. The handler may change the frame's bytes; they last until it returns. */
 struct sp_packet {
 	uint8_t *data;       /* first byte above the headers parsed: after BTH, else after UDP, else after the IP header */
@@ -85,7 +85,7 @@ struct sp_work { struct sp_work *next; void *ctx; uint64_t cookie; uint32_t acti
 struct sp_timer { struct sp_timer *child, *next, *prev; void *ctx; sp_time at; uint64_t cookie; uint32_t worker, armed; };
 enum { SP_ISSUE_DONE, SP_ISSUE_MORE, SP_ISSUE_WAIT /* until sp_issue_start() again */ };
 struct sp_report; /* a sink of named values, written as JSON or as a table *//* What a context's first handler offers to its companion (for example erasure decoding beside a receive bitmap). */
-struct sp_export {
+struct sp_export { /* all from the inside of that message: payload() of the companion, or sp_message_hold() */
 	int (*range)(struct sp_ctx *, uint64_t key, uint32_t *mem, uint64_t *offset, uint64_t *bytes, uint32_t *chunk_bytes);
 	bool (*present)(struct sp_ctx *, uint64_t key, uint64_t chunk);
 	int (*supply)(struct sp_ctx *, uint64_t key, uint64_t chunk); /* the chunk's bytes are in place: count it as arrived */
@@ -136,6 +136,8 @@ int sp_messages_limit(struct sp_ctx *, uint32_t count, sp_time idle); /* message
 const struct sp_mem *sp_host_area(struct sp_ctx *, uint64_t bytes);   /* zeroed memory that the host maps too; at most one */
 /* Messages */
 int sp_message_open(struct sp_ctx *, uint64_t key);     /* SLOTS, home worker: -EEXIST while the slot is in use */
+struct sp_message *sp_message_hold(struct sp_ctx *, uint64_t key); /* an open message stays open until sp_message_release(); NULL: none */
+void sp_message_release(struct sp_ctx *, struct sp_message *);
 int sp_message_close(struct sp_ctx *, uint64_t key);    /* completion() follows once no packet is inside; -ENOENT */
 
 /* Host memory. base is for addressing only: go through sp_dma_*, which check. */
@@ -184,8 +186,8 @@ uint16_t sp_checksum(const void *bytes, size_t len, uint32_t sum); /* Internet c
 void sp_issue_start(struct sp_ctx *, struct sp_issue *);  /* any worker: issue() is called on the home one while the pace allows */
 void sp_work_start(struct sp_ctx *, struct sp_work *);
 int sp_timer_arm(struct sp_ctx *, struct sp_timer *, sp_time at); /* re-arms too; -EXDEV: another worker armed it */
-void sp_timer_cancel(struct sp_ctx *, struct sp_timer *);
-void sp_pace(struct sp_ctx *, uint64_t bits_per_second);  /* what issue() may send; 0: as fast as the port goes */
+int sp_timer_cancel(struct sp_ctx *, struct sp_timer *);  /* -EXDEV */
+int sp_pace(struct sp_ctx *, uint64_t bits_per_second);   /* what issue() may send; 0: as fast as the port goes; home worker: -EXDEV */
 uint64_t sp_random(struct sp_ctx *);                      /* from the NIC's seed */
 const struct sp_export *sp_first(struct sp_ctx *, struct sp_ctx **first); /* companion only: the first handler's exports, its context */
 /* Reporting (report() only). Name NULL inside a list. */

@@ -9,22 +9,29 @@
 
 static int sp_mr_make(struct sp_dev *dev, void *addr, uint64_t len, struct sp_mr **mr)
 {
+	struct sp_region *r;
 	struct sp_mr *m;
 	int rc;
 
 	if (!len)
 		return -EINVAL;
-	m = calloc(1, sizeof(*m));
-	if (!m)
+	r = calloc(1, sizeof(*r));
+	if (!r)
 		return -ENOMEM;
+	m = &r->mr;
 	m->dev = dev;
 	m->addr = addr;
 	m->len = len;
 	rc = addr ? dev->ops->mr_reg(dev, addr, len, m) : dev->ops->mr_alloc(dev, len, m);
 	if (rc) {
-		free(m);
+		free(r);
 		return rc;
 	}
+	r->next = dev->regions;
+	r->back = &dev->regions;
+	if (r->next)
+		r->next->back = &r->next;
+	dev->regions = r;
 	*mr = m;
 	return 0;
 }
@@ -43,13 +50,18 @@ int sp_mr_reg(struct sp_dev *dev, void *addr, uint64_t len, struct sp_mr **mr)
 
 int sp_mr_free(struct sp_mr *mr)
 {
+	struct sp_region *r = (struct sp_region *)mr;
 	int rc;
 
 	if (!mr)
 		return 0;
 	rc = mr->dev->ops->mr_free(mr->dev, mr);
-	if (!rc)
-		free(mr);
+	if (!rc) {
+		*r->back = r->next;
+		if (r->next)
+			r->next->back = r->back;
+		free(r);
+	}
 	return rc;
 }
 
@@ -131,6 +143,16 @@ sp_time sp_clock(void)
 
 void sp_dev_close(struct sp_dev *dev)
 {
-	if (dev)
-		dev->ops->close(dev);
+	struct sp_region *r;
+
+	if (!dev)
+		return;
+	r = dev->regions;
+	dev->ops->close(dev);
+	while (r) {
+		struct sp_region *next = r->next;
+
+		free(r);
+		r = next;
+	}
 }

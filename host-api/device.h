@@ -20,11 +20,17 @@ struct sp_dev_ops {
 	int (*event_take)(struct sp_dev *, uint32_t id, struct sp_event *);
 	int (*progress)(struct sp_dev *, sp_time now);
 	sp_time (*next_deadline)(struct sp_dev *);
-	void (*close)(struct sp_dev *);
+	void (*close)(struct sp_dev *); /* releases dev->regions too; the library frees the handles */
+};
+
+struct sp_region {
+	struct sp_mr mr;
+	struct sp_region *next, **back; /* back: what points here */
 };
 
 struct sp_dev {
 	const struct sp_dev_ops *ops;
+	struct sp_region *regions; /* not freed yet */
 };
 
 #endif

@@ -340,6 +340,8 @@ int sdr_qp_disconnect(struct sdr_qp *qp)
 {
 	const struct sp_command command = {.op = SP_CMD_CLOSE, .flags = SP_CMD_REPLY, .context = qp->id};
 
+	if (sdr_qp_check(qp) == -ECONNRESET) /* with any other error there is still something to let go of */
+		return qp->error;
 	if (!qp->connected)
 		return -ENOTCONN;
 	qp->connected = false;

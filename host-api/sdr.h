@@ -11,6 +11,8 @@
  * error: -EINVAL      an argument is out of its range                -EFAULT  a range is not within its memory region
  *   -EOPNOTSUPP  the QP was made without this direction         -ENODEV  the NIC has gone
  *   -ECONNRESET  the QP's context was ended by the NIC          -EIO     the QP does not work any more
+ * The last two stay: buffers are the caller's again with sdr_qp_destroy, after -ECONNRESET at once. Bitmaps can be read
+ * until sdr_qp_destroy; after -ECONNRESET they say nothing any more.
  * Calls do not wait, do not allocate (but create) and do not drive the NIC: call sp_progress() for an embedded NIC
  * without threads. Calls named ..._wait and sdr_recv_packets_get, sdr_qp_connect do wait, as their comments say.
  * Threads: one at a time for a device and all that hangs off it. Bytes, messages and chunks count from 0.

@@ -17,6 +17,11 @@ static bool sdr_recv_open(const struct sdr_recv *recv)
 	return SDR_RECV_LINE(recv, message) == recv->message + 1;
 }
 
+static bool sdr_recv_whole(const struct sdr_recv *recv)
+{
+	return sdr_recv_open(recv) && SDR_RECV_LINE(recv, state) & SP_SDR_COMPLETE;
+}
+
 /* As posted until the NIC says otherwise, and never more than that. */
 static uint64_t sdr_recv_length(const struct sdr_recv *recv, bool *known)
 {
@@ -56,13 +61,13 @@ int sdr_recv_post(struct sdr_qp *qp, struct sp_mr *mr, uint64_t offset, uint64_t
 
 int sdr_recv_bitmap_get(struct sdr_recv *recv, const uint64_t **bitmap, uint64_t *chunks)
 {
-	const struct sdr_qp *qp = recv->qp;
+	struct sdr_qp *qp = recv->qp;
 	const uint64_t slot = recv->message % qp->info.max_messages;
 	bool known;
 
 	*bitmap = (const uint64_t *)(const void *)(qp->area + qp->layout.bitmap + slot * qp->layout.bitmap_stride);
 	*chunks = sp_sdr_units(sdr_recv_length(recv, &known), qp->info.chunk_bytes);
-	return 0;
+	return sdr_qp_check(qp);
 }
 
 int sdr_recv_packets_get(struct sdr_recv *recv, uint64_t chunk, uint64_t *words, size_t max, uint64_t *packets)
@@ -75,8 +80,10 @@ int sdr_recv_packets_get(struct sdr_recv *recv, uint64_t chunk, uint64_t *words,
 					   .arg = {chunk}};
 	struct sp_event result = {.status = 0};
 	uint64_t count;
-	int rc;
+	int rc = sdr_qp_check(qp);
 
+	if (rc)
+		return rc;
 	if (recv->phase != SDR_RECV_POSTED)
 		return -EINVAL;
 	rc = sp_command_call(qp->dev, &command, &result);
@@ -95,12 +102,15 @@ int sdr_recv_packets_get(struct sdr_recv *recv, uint64_t chunk, uint64_t *words,
 
 int sdr_recv_imm_get(struct sdr_recv *recv, uint32_t *immediate, uint32_t *mask)
 {
-	const bool complete = sdr_recv_test(recv) == 0; /* before the immediate: it is there when this says so */
+	const int rc = sdr_qp_check(recv->qp);
+	const bool complete = sdr_recv_whole(recv); /* before the immediate: it is there when this says so */
 	const uint64_t both = sdr_recv_open(recv) ? SDR_RECV_LINE(recv, immediate) : 0;
 
 	*immediate = (uint32_t)both;
 	if (mask)
 		*mask = (uint32_t)(both >> 32);
+	if (rc)
+		return rc;
 	if (both >> 32 == UINT32_MAX)
 		return 0;
 	return complete || !recv->qp->split.user ? -ENODATA : -EAGAIN;
@@ -108,7 +118,7 @@ int sdr_recv_imm_get(struct sdr_recv *recv, uint32_t *immediate, uint32_t *mask)
 
 int sdr_recv_status(struct sdr_recv *recv, struct sdr_recv_status *status)
 {
-	const bool open = sdr_recv_open(recv), complete = sdr_recv_test(recv) == 0;
+	const bool open = sdr_recv_open(recv), complete = sdr_recv_whole(recv);
 	bool known;
 	const uint64_t length = sdr_recv_length(recv, &known);
 
@@ -120,27 +130,28 @@ int sdr_recv_status(struct sdr_recv *recv, struct sdr_recv_status *status)
 		.length = length,
 		.packets = open ? SDR_RECV_LINE(recv, packets) : 0,
 	};
-	return 0;
+	return sdr_qp_check(recv->qp);
 }
 
 int sdr_recv_test(struct sdr_recv *recv)
 {
-	if (sdr_recv_open(recv) && SDR_RECV_LINE(recv, state) & SP_SDR_COMPLETE)
-		return 0;
-	return recv->qp->error ? recv->qp->error : -EAGAIN;
+	const int rc = sdr_qp_check(recv->qp);
+
+	if (rc)
+		return rc;
+	return sdr_recv_whole(recv) ? 0 : -EAGAIN;
 }
 
 int sdr_recv_complete(struct sdr_recv *recv)
 {
 	struct sdr_qp *qp = recv->qp;
-	int rc;
+	int rc = sdr_qp_check(qp);
 
+	if (rc)
+		return rc;
 	if (recv->phase == SDR_RECV_POSTED && SDR_RECV_LINE(recv, released) != recv->message + 1) {
 		const struct sp_command command = {.op = SP_CMD_COMPLETE, .context = qp->id, .cookie = recv->message};
 
-		rc = sdr_qp_check(qp);
-		if (rc)
-			return rc;
 		rc = sp_command_post(qp->dev, &command);
 		if (rc)
 			return rc;
@@ -150,8 +161,7 @@ int sdr_recv_complete(struct sdr_recv *recv)
 		recv->qp = NULL;
 		return 0;
 	}
-	rc = sdr_qp_check(qp);
-	return rc ? rc : -EAGAIN;
+	return -EAGAIN;
 }
 
 /* ---- waiting -------------------------------------------------------------------------------------------------------
@@ -166,13 +176,13 @@ static int sdr_recv_poll(void *arg)
 	const struct sdr_recv_waiter *w = arg;
 	const uint64_t *bitmap;
 	uint64_t chunks, count = 0;
-	int rc = sdr_qp_check(w->recv->qp);
+	int rc;
 
-	if (rc)
-		return rc;
 	if (!w->seen)
 		return sdr_recv_test(w->recv);
-	sdr_recv_bitmap_get(w->recv, &bitmap, &chunks);
+	rc = sdr_recv_bitmap_get(w->recv, &bitmap, &chunks);
+	if (rc)
+		return rc;
 	for (uint64_t i = 0; i < chunks; i += 64)
 		count += (uint64_t)__builtin_popcountll(__atomic_load_n(&bitmap[i / 64], __ATOMIC_ACQUIRE));
 	if (count <= *w->seen)

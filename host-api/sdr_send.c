@@ -130,7 +130,10 @@ int sdr_send_poll(struct sdr_send *send)
 {
 	struct sdr_qp *qp = send->qp;
 	const uint64_t slot = send->message % qp->info.max_messages;
+	const int rc = sdr_qp_check(qp);
 
+	if (rc)
+		return rc;
 	if (sdr_area_read(qp, SDR_AREA_LINE(qp, send, slot, released)) == send->message + 1) {
 		send->qp = NULL;
 		return 0;
@@ -138,9 +141,7 @@ int sdr_send_poll(struct sdr_send *send)
 	if (!send->ended && sdr_area_read(qp, SDR_AREA_LINE(qp, send, slot, message)) == send->message + 1 &&
 	    sdr_area_read(qp, SDR_AREA_LINE(qp, send, slot, segments)) == send->segments)
 		return 0;
-	const int rc = sdr_qp_check(qp);
-
-	return rc ? rc : -EAGAIN;
+	return -EAGAIN;
 }
 
 uint64_t sdr_send_message(const struct sdr_send *send)

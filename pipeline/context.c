@@ -371,7 +371,8 @@ static void destroy(struct sp_context *c)
 		uint32_t id = c->area->id;
 
 		sp_mem_put(&c->view[c->home]->pub, c->area);
-		sp_memory_remove(c->nic, id, c->owner);
+		if (!c->device) /* else the application may be reading it: its device removes it */
+			sp_memory_remove(c->nic, id, c->owner);
 	}
 	for (size_t i = 0; i < c->settings; i++) {
 		free((void *)(uintptr_t)c->setting[i].key);
@@ -658,7 +659,7 @@ const struct sp_mem *sp_host_area(struct sp_ctx *ctx, uint64_t bytes)
 	struct sp_context *c = sp_view_of(ctx)->context;
 	struct sp_mem *mem;
 
-	if (!c->attaching || c->area || sp_memory_add(c->nic, NULL, bytes, c->owner, &mem))
+	if (!c->attaching || c->first || c->area || sp_memory_add(c->nic, NULL, bytes, c->owner, &mem))
 		return NULL;
 	c->area = mem;
 	sp_mem_get(ctx, mem->id);

@@ -7,6 +7,13 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+/* A context that the application opened and has not closed, which the NIC may have ended meanwhile: the application
+ * still reads its area then. */
+struct opened {
+	struct opened *next;
+	uint32_t id, area; /* area: its region, 0: none */
+};
+
 /* An application, as the NIC sees it. Here: one in the NIC's own process. */
 struct sp_device {
 	struct sp_dev pub;
@@ -14,6 +21,7 @@ struct sp_device {
 	uint32_t owner; /* 0: in this process, trusted with the NIC's own contexts */
 	bool driven;
 	struct sp_device *next;
+	struct opened *opened; /* the application's thread alone */
 	struct {
 		struct sp_ring writer, reader; /* the application's side and the worker's */
 	} commands[SP_MAX_WORKERS];
@@ -159,16 +167,23 @@ static int dev_context_open(struct sp_dev *dev, const char *name, const char *ha
 {
 	struct sp_device *d = device_of(dev);
 	struct sp_context_config config = {.name = name, .handler = handler, .setting = setting, .settings = settings};
+	struct opened *o = calloc(1, sizeof(*o));
 	struct sp_context *c;
 	int r;
 
+	if (!o)
+		return -ENOMEM;
 	pthread_mutex_lock(&d->nic->control);
 	r = sp_context_add(d->nic, &config, d->owner, &c, error);
 	if (!r) {
 		c->device = d;
 		*id = c->id;
+		*o = (struct opened){d->opened, c->id, c->area ? c->area->id : 0};
+		d->opened = o;
 	}
 	pthread_mutex_unlock(&d->nic->control);
+	if (r)
+		free(o);
 	return r;
 }
 
@@ -179,17 +194,49 @@ static struct sp_context *own_context(struct sp_device *d, uint32_t id)
 	return c && c->owner == d->owner ? c : NULL;
 }
 
+/* Where the list names id; what is there is NULL when it does not. */
+static struct opened **find_opened(struct sp_device *d, uint32_t id)
+{
+	struct opened **at = &d->opened;
+
+	while (*at && (*at)->id != id)
+		at = &(*at)->next;
+	return at;
+}
+
+/* Why there is no such context. */
+static int gone(struct sp_device *d, uint32_t id)
+{
+	return *find_opened(d, id) ? -ECONNRESET : -ENOENT;
+}
+
+/* Its context has ended. */
+static void forget(struct sp_device *d, struct opened **at)
+{
+	struct opened *o = *at;
+
+	if (o->area)
+		sp_memory_remove(d->nic, o->area, d->owner);
+	*at = o->next;
+	free(o);
+}
+
 static int dev_context_close(struct sp_dev *dev, uint32_t id)
 {
 	struct sp_device *d = device_of(dev);
+	struct opened **at = find_opened(d, id);
 	struct sp_context *c;
+	int r;
 
 	pthread_mutex_lock(&d->nic->control);
 	c = own_context(d, id);
+	r = c || *at ? 0 : -ENOENT;
 	if (c)
 		sp_context_remove(c);
+	if (*at)
+		forget(d, at);
 	pthread_mutex_unlock(&d->nic->control);
-	return c ? 0 : -ENOENT;
+	return r;
 }
 
 static int dev_context_area(struct sp_dev *dev, uint32_t id, void **addr, uint64_t *len)
@@ -197,7 +244,7 @@ static int dev_context_area(struct sp_dev *dev, uint32_t id, void **addr, uint64
 	struct sp_context *c = own_context(device_of(dev), id);
 
 	if (!c)
-		return -ENOENT;
+		return gone(device_of(dev), id);
 	*addr = c->area ? c->area->base : NULL;
 	*len = c->area ? c->area->len : 0;
 	return 0;
@@ -230,7 +277,7 @@ static int dev_command_post(struct sp_dev *dev, const struct sp_command *cmd)
 	struct sp_device *d = device_of(dev);
 	struct sp_context *c = own_context(d, cmd->context);
 
-	return c ? sp_ring_put(&d->commands[c->home].writer, cmd) : -ENOENT;
+	return c ? sp_ring_put(&d->commands[c->home].writer, cmd) : gone(d, cmd->context);
 }
 
 struct call {
@@ -264,7 +311,7 @@ static int dev_command_call(struct sp_dev *dev, const struct sp_command *cmd, st
 					 .type = SP_EVENT_RESULT,
 					 .op = cmd->op,
 					 .cookie = cmd->cookie,
-					 .status = -ENOENT};
+					 .status = gone(d, cmd->context)};
 	if (c)
 		sp_worker_call(d->nic->worker[c->home], run_call, &call);
 	pthread_mutex_unlock(&d->nic->control);
@@ -277,7 +324,7 @@ static int dev_event_take(struct sp_dev *dev, uint32_t id, struct sp_event *even
 	struct sp_context *c = own_context(d, id);
 
 	if (!c)
-		return -ENOENT;
+		return gone(d, id);
 	for (unsigned i = 0; i < d->nic->workers; i++) {
 		unsigned w = (c->events->next + i) % d->nic->workers;
 
@@ -325,6 +372,8 @@ static void dev_close(struct sp_dev *dev)
 	for (uint32_t i = 0; i < nic->context_next; i++)
 		if (nic->context[i] && nic->context[i]->device == d)
 			sp_context_remove(nic->context[i]);
+	while (d->opened)
+		forget(d, &d->opened);
 	for (struct sp_device **at = &nic->device; *at; at = &(*at)->next)
 		if (*at == d) {
 			__atomic_store_n(at, d->next, __ATOMIC_RELEASE);
@@ -332,6 +381,8 @@ static void dev_close(struct sp_dev *dev)
 		}
 	for (unsigned w = 0; w < nic->workers; w++)
 		sp_worker_call(nic->worker[w], pass_by, NULL);
+	for (struct sp_region *r = d->pub.regions; r; r = r->next)
+		sp_memory_remove(nic, r->mr.id, d->owner);
 	pthread_mutex_unlock(&nic->control);
 	for (unsigned w = 0; w < nic->workers; w++)
 		free(d->commands[w].writer.shared);

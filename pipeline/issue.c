@@ -191,10 +191,13 @@ void sp_pace_charge(struct sp_context *c, sp_time now, uint32_t bytes)
 	c->tx_rest = bits % c->rate;
 }
 
-void sp_pace(struct sp_ctx *ctx, uint64_t bits_per_second)
+int sp_pace(struct sp_ctx *ctx, uint64_t bits_per_second)
 {
 	struct sp_view *v = sp_view_of(ctx);
 	struct sp_context *c = v->context;
+
+	if (v->pub.worker != c->home)
+		return -EXDEV;
 
 	/* What has been sent already takes the rest of its time at the new rate. */
 	if (c->tx_next > v->owner->now && bits_per_second != c->rate) {
@@ -205,6 +208,7 @@ void sp_pace(struct sp_ctx *ctx, uint64_t bits_per_second)
 	}
 	c->rate = bits_per_second;
 	c->tx_rest = 0;
+	return 0;
 }
 
 /* ---- deferred work: one slice of the oldest, then to the end of the queue ---- */

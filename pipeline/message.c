@@ -353,12 +353,16 @@ void sp_message_refused(struct sp_view *v, struct sp_message_entry *e)
 
 	/* A slot's owner opened it: it stays, and the next packet tries again. Whoever has closed it meanwhile was
 	 * promised a completion. */
-	while (!t->bucket || w & CLOSING)
-		if (swap(v, &e->word, &w, w & CLOSING ? (w & ~(INSIDE | 7)) | ENDING : WORD(TAG(w), NEW, 0))) {
-			if (w & CLOSING)
-				finish(v, e, w);
-			return;
-		}
+	while (!swap(v, &e->word, &w,
+		     w & CLOSING ? (w & ~(INSIDE | 7)) | ENDING : WORD(TAG(w), t->bucket ? ENDING : NEW, 0)))
+		;
+	if (w & CLOSING) {
+		finish(v, e, w);
+		return;
+	}
+	if (!t->bucket)
+		return;
+	/* ENDING kept everybody out while the entry goes onto the list. */
 	atomic_fetch_sub_explicit(&t->open, 1, memory_order_relaxed);
 	e->next = atomic_load_explicit(&t->dead[v->pub.worker], memory_order_relaxed);
 	atomic_store_explicit(&t->dead[v->pub.worker], (uint32_t)(e - t->entry) + 1, memory_order_relaxed);
@@ -430,6 +434,42 @@ int sp_message_open(struct sp_ctx *ctx, uint64_t key)
 	/* Release: who gets in sees all that the handler wrote before. */
 	atomic_store_explicit(&e->word, WORD(key >> 32, NEW, 0), memory_order_release);
 	return 0;
+}
+
+/* A companion holds its first context's messages, and gets its own side of them. */
+struct sp_message *sp_message_hold(struct sp_ctx *ctx, uint64_t key)
+{
+	struct sp_view *v = sp_view_of(ctx);
+	const bool beside = v->context->first;
+	struct sp_message_entry *e;
+	struct sp_messages_table *t;
+	enum sp_enter how;
+
+	if (beside)
+		v = v->context->first->view[ctx->worker];
+	t = v->context->messages;
+	if (!t || (!t->bucket && (uint32_t)key >= t->limit))
+		return NULL;
+	if (t->bucket) {
+		how = enter_hashed(v, t, &t->bucket[mix(key ^ t->seed) & t->mask], key, &e);
+	} else {
+		e = &t->entry[(uint32_t)key];
+		how = STATE(load(&e->word)) == OPEN ? enter_entry(v, e, (uint32_t)(key >> 32)) : SP_ENTER_MISS;
+	}
+	if (how != SP_ENTER_OPEN)
+		return NULL;
+	return beside ? &e->beside : &e->pub;
+}
+
+void sp_message_release(struct sp_ctx *ctx, struct sp_message *m)
+{
+	struct sp_view *v = sp_view_of(ctx);
+
+	if (v->context->first)
+		sp_message_leave(v->context->first->view[ctx->worker],
+				 (void *)((uint8_t *)m - offsetof(struct sp_message_entry, beside)), false, 0);
+	else
+		sp_message_leave(v, (struct sp_message_entry *)m, false, 0);
 }
 
 int sp_message_close(struct sp_ctx *ctx, uint64_t key)

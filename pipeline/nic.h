@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The NIC as an object, for programs that embed one (`pkg-config spindle`, #include <nic.h>).
- * Threads: create, destroy, start, stop, context_* and report are control calls, one thread at a time; sp_nic_poll runs
- * on one thread per worker. Virtual-time NICs are polled by whoever owns the time.
+ * Threads: create, destroy, start, stop, context_* and report are control calls, one thread at a time. Workers started
+ * by sp_nic_start may run meanwhile. Whoever calls sp_nic_poll himself (virtual time, own threads) must not be inside
+ * it during a control call.
  */
 #ifndef SPINDLE_NIC_H
 #define SPINDLE_NIC_H
@@ -57,8 +58,8 @@ struct sp_nic_config {
 	uint32_t mtu;			    /* layer 3, bytes; default 1500 */
 	uint16_t workers;		    /* default 1, at most 16 */
 	bool icrc_off;
-	uint64_t seed; /* default 1 */
-	struct sp_port_config port[SP_MAX_PORTS];
+	uint64_t seed;				  /* default 1 */
+	struct sp_port_config port[SP_MAX_PORTS]; /* what handlers send by sp_send_roce leaves by the first */
 	unsigned ports;
 	struct sp_port_config exception; /* none when both members are NULL */
 	struct sp_neighbour_config neighbour[SP_MAX_STATIC];
@@ -86,6 +87,8 @@ void sp_nic_destroy(struct sp_nic *nic);
 
 int sp_nic_context_add(struct sp_nic *nic, const struct sp_context_config *config, uint32_t *id,
 		       struct sp_error *error);
+/* -ENOENT. The area of a context that a device has opened stays until that device closes it (sp_context_close). Not
+ * while another thread is in a call of that device. */
 int sp_nic_context_remove(struct sp_nic *nic, uint32_t id);
 int sp_nic_context_find(struct sp_nic *nic, const char *name, uint32_t *id); /* -ENOENT */
 uint64_t sp_nic_context_post_bytes(struct sp_nic *nic, uint32_t id);

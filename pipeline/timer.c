@@ -130,10 +130,14 @@ int sp_timer_arm(struct sp_ctx *c, struct sp_timer *t, sp_time at)
 	return 0;
 }
 
-void sp_timer_cancel(struct sp_ctx *c, struct sp_timer *t)
+int sp_timer_cancel(struct sp_ctx *c, struct sp_timer *t)
 {
 	struct sp_view *view = sp_view_of(c);
 
-	if (t->armed && t->worker == view->owner->index)
-		sp_timers_remove(&view->owner->timers, t);
+	if (!t->armed)
+		return 0;
+	if (t->worker != view->owner->index)
+		return -EXDEV;
+	sp_timers_remove(&view->owner->timers, t);
+	return 0;
 }

@@ -54,6 +54,14 @@ void sp_transmit_flush(struct sp_worker *w)
 		flush(w, SP_MAX_PORTS);
 }
 
+/* Drivers may hold on to buffers that have been sent until the next packet comes: with none left there is no next. */
+void sp_transmit_reclaim(struct sp_worker *w)
+{
+	for (unsigned i = 0; i < w->nic->ports; i++)
+		if (!w->nic->port[i].ops)
+			rte_eth_tx_done_cleanup(w->nic->port[i].ethdev, w->index, 0); /* -ENOTSUP: it does not */
+}
+
 int sp_transmit_packet(struct sp_worker *w, uint16_t port, struct rte_mbuf *m)
 {
 	struct sp_tx_queue *q = &w->tx[port];

@@ -121,6 +121,8 @@ unsigned sp_nic_poll(struct sp_nic *nic, uint16_t index, sp_time now)
 	if (unlikely(nic->has_exception))
 		done += from_exception(w);
 	sp_transmit_flush(w);
+	if (unlikely(w->issue_stuck))
+		sp_transmit_reclaim(w);
 	w->polls++;
 	w->busy_polls += done != 0;
 	return done;

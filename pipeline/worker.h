@@ -218,6 +218,7 @@ int sp_transmit_frame(struct sp_worker *w, uint16_t port, const void *frame, uin
 /* Takes the packet on success. */
 int sp_transmit_packet(struct sp_worker *w, uint16_t port, struct rte_mbuf *m);
 void sp_transmit_flush(struct sp_worker *w);
+void sp_transmit_reclaim(struct sp_worker *w); /* what drivers keep of what was sent */
 /* Keeps a frame, complete but for its destination MAC, until its next hop has answered. Takes it on success; -EAGAIN.
  */
 int sp_transmit_later(struct sp_worker *w, uint16_t port, const uint8_t next_hop[16], struct rte_mbuf *m);

@@ -163,10 +163,12 @@ static void close_bench(void *state)
 {
 	struct bench *b = state;
 
-	if (b->dev)
+	if (b->dev) {
+		sp_context_close(b->dev, b->context);
+		sp_mr_free(b->mr);
 		sp_dev_close(b->dev);
+	}
 	sp_nic_destroy(b->nic);
-	free(b->mr);
 	if (b->device_made)
 		rte_eal_hotplug_remove("vdev", b->device);
 	if (b->file[0])

@@ -11,6 +11,7 @@
 #include "../pipeline/limits.h"
 #include "capture.h"
 #include "flow.h"
+#include "shortage.h"
 
 #define SNAPLEN 262144 /* what tcpdump writes for "whole packets" */
 
@@ -28,6 +29,7 @@ struct sp_capture {
 	int status;
 	struct sp_error error;
 	struct sp_capture_counters counters;
+	struct sp_shortage shortage;
 };
 
 struct sp_capture_writer {
@@ -216,8 +218,11 @@ static unsigned capture_receive(void *port, uint16_t queue, struct rte_mbuf **pa
 		struct rte_mbuf *m = sp_packet_alloc();
 		char *to;
 
-		if (!m)
+		if (!m) {
+			sp_shortage_begin(&c->shortage, now);
 			break; /* the packet stays; buffers come back as the NIC goes on */
+		}
+		sp_shortage_end(&c->shortage);
 		to = rte_pktmbuf_append(m, (uint16_t)c->len);
 		if (to) {
 			memcpy(to, c->bytes, c->len);
@@ -273,7 +278,9 @@ static sp_time capture_next(void *port, uint16_t queue, bool transmit_blocked)
 	const struct sp_capture *c = ((struct sp_capture_port *)port)->in;
 
 	(void)transmit_blocked;
-	return c && c->bytes && c->queue == queue ? c->at : SP_NEVER;
+	if (!c || !c->bytes || c->queue != queue)
+		return SP_NEVER;
+	return c->shortage.on ? sp_shortage_next(&c->shortage) : c->at;
 }
 
 const struct sp_port_ops sp_capture_ops = {

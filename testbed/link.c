@@ -9,6 +9,7 @@
 #include "flow.h"
 #include "link.h"
 #include "random.h"
+#include "shortage.h"
 
 #define DEFAULT_QUEUE 256
 #define MAX_QUEUE     (1u << 20)
@@ -39,6 +40,7 @@ struct direction {
 	uint32_t limit, in_flight;
 	uint64_t sequence;
 	struct sp_link_counters counters;
+	struct sp_shortage shortage;
 };
 
 struct end {
@@ -173,18 +175,13 @@ void *sp_link_port(struct sp_link *link, unsigned end)
 	return &link->end[end & 1];
 }
 
-/* A buffer of its own with the packet's bytes. */
+/* A buffer of its own with the packet's bytes, at most SP_PACKET_ROOM; NULL: there is none now. */
 static struct rte_mbuf *packet_copy(struct rte_mbuf *m)
 {
 	struct rte_mbuf *copy = sp_packet_alloc();
-	uint32_t len = rte_pktmbuf_pkt_len(m);
-	char *to = copy && len <= UINT16_MAX ? rte_pktmbuf_append(copy, (uint16_t)len) : NULL;
+	char *to = copy ? rte_pktmbuf_append(copy, (uint16_t)rte_pktmbuf_pkt_len(m)) : NULL;
 
-	if (!to) {
-		rte_pktmbuf_free(copy);
-		return NULL;
-	}
-	for (; m; m = m->next) {
+	for (; to && m; m = m->next) {
 		memcpy(to, rte_pktmbuf_mtod(m, char *), m->data_len);
 		to += m->data_len;
 	}
@@ -193,18 +190,9 @@ static struct rte_mbuf *packet_copy(struct rte_mbuf *m)
 
 /* The receiver may write to the frame, so it must be nobody else's; usually it already is, and is handed over as it
  * stands. */
-static struct rte_mbuf *packet_own(struct rte_mbuf *m)
+static bool packet_is_own(struct rte_mbuf *m)
 {
-	struct rte_mbuf *copy;
-
-	if (RTE_MBUF_DIRECT(m) && m->nb_segs == 1 && rte_mbuf_refcnt_read(m) == 1) {
-		m->ol_flags = 0;
-		m->tx_offload = 0;
-		return m;
-	}
-	copy = packet_copy(m);
-	rte_pktmbuf_free(m);
-	return copy;
+	return RTE_MBUF_DIRECT(m) && m->nb_segs == 1 && rte_mbuf_refcnt_read(m) == 1;
 }
 
 static void packet_fly(struct direction *d, struct rte_mbuf *m, sp_time arrival)
@@ -228,43 +216,50 @@ static sp_time serialisation(struct direction *d, uint32_t len, bool idle)
 	return numerator / d->config.bandwidth;
 }
 
-static void packet_send(struct direction *d, struct rte_mbuf *m, sp_time now)
+/* False: a buffer is needed and there is none. Then nothing has happened. */
+static bool packet_send(struct direction *d, struct rte_mbuf *m, sp_time now)
 {
+	const struct sp_random before = d->random;
 	/* Every packet draws the same numbers, whatever becomes of it: runs that differ in one probability can be
 	 * compared. */
-	const bool lost = sp_random_chance(&d->random, d->config.loss);
-	const bool twice = sp_random_chance(&d->random, d->config.duplicate);
+	const bool chance = sp_random_chance(&d->random, d->config.loss);
+	const bool again = sp_random_chance(&d->random, d->config.duplicate);
 	const bool late[2] = {sp_random_chance(&d->random, d->config.reorder),
 			      sp_random_chance(&d->random, d->config.reorder)};
-	const bool idle = d->busy <= now;
-	struct rte_mbuf *copy = NULL;
+	const bool idle = d->busy <= now, own = packet_is_own(m), fits = rte_pktmbuf_pkt_len(m) <= SP_PACKET_ROOM;
+	const bool lost = chance || (!own && !fits), twice = !lost && again && fits;
+	struct rte_mbuf *first = m, *copy = NULL;
 	sp_time arrival;
 
+	if (!lost && !own)
+		first = packet_copy(m);
+	if (twice && first)
+		copy = packet_copy(m);
+	if (!first || (twice && !copy)) {
+		if (first != m)
+			rte_pktmbuf_free(first);
+		d->random = before;
+		return false;
+	}
 	d->busy = later(idle ? now : d->busy, serialisation(d, rte_pktmbuf_pkt_len(m), idle));
 	arrival = later(d->busy, d->config.delay);
 	if (d->busy > now)
 		d->leaving[(d->leaving_first + d->leaving_count++) % d->config.queue] = d->busy;
 	d->counters.offered++;
-	if (lost) {
-		d->counters.lost++;
+	d->counters.lost += lost;
+	d->counters.duplicated += twice;
+	d->counters.oversized += !chance && !fits && (!own || again);
+	if (first != m || lost)
 		rte_pktmbuf_free(m);
-		return;
-	}
-	m = packet_own(m);
-	if (!m) {
-		d->counters.no_buffer++;
-		d->counters.lost++;
-		return;
-	}
-	if (twice) {
-		copy = packet_copy(m);
-		d->counters.duplicated += copy != NULL;
-		d->counters.no_buffer += copy == NULL;
-	}
+	if (lost)
+		return true;
+	first->ol_flags = 0;
+	first->tx_offload = 0;
 	d->counters.reordered += late[0] + (copy && late[1]);
-	packet_fly(d, m, late[0] ? later(arrival, d->config.reorder_delay) : arrival);
+	packet_fly(d, first, late[0] ? later(arrival, d->config.reorder_delay) : arrival);
 	if (copy)
 		packet_fly(d, copy, late[1] ? later(arrival, d->config.reorder_delay) : arrival);
+	return true;
 }
 
 static void wire_drain(struct direction *d, sp_time now)
@@ -287,7 +282,13 @@ static unsigned link_transmit(void *port, uint16_t queue, struct rte_mbuf **pack
 			d->counters.held++;
 			break;
 		}
-		packet_send(d, packet[sent++], now);
+		if (!packet_send(d, packet[sent], now)) {
+			sp_shortage_begin(&d->shortage, now);
+			d->counters.held++;
+			break;
+		}
+		sp_shortage_end(&d->shortage);
+		sent++;
 	}
 	return sent;
 }
@@ -333,6 +334,8 @@ static sp_time link_next(void *port, uint16_t queue, bool transmit_blocked)
 			room = d->leaving[d->leaving_first];
 		else if (d->in_flight + 2 > d->limit)
 			room = first_arrival(d);
+		else if (d->shortage.on)
+			room = sp_shortage_next(&d->shortage);
 		if (room < next)
 			next = room;
 	}

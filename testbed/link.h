@@ -36,8 +36,8 @@ struct sp_link_counters {
 	uint64_t lost, duplicated, reordered;
 	uint64_t delivered; /* packets handed to the receiver, repeats included */
 	uint64_t bytes;	    /* bytes of frames delivered */
-	uint64_t no_buffer; /* losses and missed repeats for want of a packet buffer: the run is not what was asked for
-			     */
+	uint64_t oversized; /* losses and missed repeats of packets larger than any buffer: the run is not what was
+			       asked for */
 	uint64_t held;	    /* times that the sender was held back although the queue had room, see sp_link_create */
 };
 
@@ -46,7 +46,8 @@ struct sp_link;
 /*
  * -EINVAL: a probability that is none (NaN too), a delay or queue out of bounds; -ENOMEM. All memory is taken here:
  * room for as many packets as bandwidth, delays and queue can have on the way, at most half of the process's packet
- * buffers per direction; beyond that the sender is held back.
+ * buffers per direction; beyond that the sender is held back, and also where a packet has to be copied without a buffer
+ * being left.
  */
 int sp_link_create(const struct sp_link_config *config, struct sp_link **link);
 void sp_link_destroy(struct sp_link *link); /* frees what is in flight */

@@ -20,8 +20,11 @@ static unsigned tap_transmit(void *arg, uint16_t queue, struct rte_mbuf **packet
 	for (n = 0; n < count; n++) {
 		struct rte_mbuf *copy = rte_pktmbuf_copy(packet[n], packet[n]->pool, 0, UINT32_MAX);
 
-		if (!copy)
+		if (!copy) {
+			sp_shortage_begin(&t->shortage, now);
 			break; /* later: a capture with holes would say that it was never sent */
+		}
+		sp_shortage_end(&t->shortage);
 		if (!t->ops->transmit(t->port, queue, &packet[n], 1, now)) {
 			rte_pktmbuf_free(copy);
 			break;
@@ -35,7 +38,11 @@ static sp_time tap_next(void *arg, uint16_t queue, bool transmit_blocked)
 {
 	struct sp_tap *t = arg;
 
-	return t->ops->next(t->port, queue, transmit_blocked);
+	const bool waits = transmit_blocked && t->shortage.on; /* for a buffer; the port behind has not been asked */
+	const sp_time next = t->ops->next(t->port, queue, transmit_blocked && !waits);
+	const sp_time again = waits ? sp_shortage_next(&t->shortage) : SP_NEVER;
+
+	return again < next ? again : next;
 }
 
 const struct sp_port_ops sp_tap_ops = {.receive = tap_receive, .transmit = tap_transmit, .next = tap_next};

@@ -5,11 +5,13 @@
 #define TESTBED_TAP_H
 
 #include "capture.h"
+#include "shortage.h"
 
 struct sp_tap {
 	const struct sp_port_ops *ops; /* the port behind */
 	void *port;
 	struct sp_capture_writer *out; /* several taps may share one: then it is in the order of sending */
+	struct sp_shortage shortage;   /* the tap's own: zero */
 };
 extern const struct sp_port_ops sp_tap_ops; /* ops_arg: struct sp_tap * */
 

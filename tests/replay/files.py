@@ -265,6 +265,17 @@ def _(run):
         assert post in process.stderr and word in process.stderr, process.stderr
 
 
+@rule("posting more than several workers can take is refused with the reason and the way out, which works")
+def _(run):
+    capture = p.write_capture(run.path("in.pcap"), FRAMES)
+    for workers, status in ((2, 1), (1, 0)):
+        ini = run.write("nic.ini", NIC + "workers = %d\n" % workers + SDR.ini())
+        process = run.command("replay", "-c", ini, "--post", "sdr0=8", capture)
+        equal(process.returncode, status, process.stderr)
+        for word in ("receive 5 of 8", "workers = 2", "max-messages", "workers = 1") if status else ():
+            assert word in process.stderr, process.stderr
+
+
 @rule("a dump of gigabytes with little in it is whole and takes little disk")
 def _(run):
     big = p.Sdr(mtu=4096, chunk=65536, max_bytes=1 << 30, slots=4)

@@ -7,6 +7,7 @@
 #include <rte_mbuf.h>
 
 #include "../../testbed/capture.h"
+#include "drain.h"
 #include "suite.h"
 
 /* Captures are written here byte by byte, so that nothing of what is tested also makes the input. */
@@ -370,6 +371,28 @@ static void flows_are_spread_over_the_queues_and_stay_in_order(void)
 	close_it();
 }
 
+static void without_buffers_packets_wait_and_time_goes_on(void)
+{
+	uint8_t fill;
+	uint32_t len;
+
+	pcap_start(NANO, 1);
+	pcap_packet(10, 0, 60, 60, 1);
+	pcap_packet(10, 3000, 60, 60, 2);
+	open_it();
+	drain();
+	for (sp_time now = 0; now < 10 * SP_US; now += SP_US) {
+		CU_ASSERT_EQUAL_FATAL(take(now, &fill, &len), 0);
+		CU_ASSERT_EQUAL_FATAL(sp_capture_ops.next(&port, 0, false), now + SP_US);
+	}
+	refill();
+	CU_ASSERT_EQUAL(take(10 * SP_US, &fill, &len), 2);
+	CU_ASSERT_EQUAL(fill, 2);
+	CU_ASSERT(sp_capture_ended(port.in));
+	CU_ASSERT_EQUAL(sp_capture_ops.next(&port, 0, false), SP_NEVER);
+	close_it();
+}
+
 static void what_is_sent_is_written_with_its_time(void)
 {
 	const uint32_t header[] = {NANO, 0x00040002, 0, 0, 262144, 1};
@@ -425,5 +448,5 @@ SUITE("capture", TEST(packets_of_a_microsecond_pcap_come_at_their_times),
       TEST(a_file_cut_off_gives_what_came_before_and_then_says_so), TEST(what_is_no_capture_is_refused_by_name),
       TEST(a_capture_without_packets_is_fine), TEST(snapped_packets_come_as_they_are_and_oversized_ones_are_an_error),
       TEST(a_time_stamp_years_away_ends_the_capture_instead_of_wrapping),
-      TEST(flows_are_spread_over_the_queues_and_stay_in_order), TEST(what_is_sent_is_written_with_its_time),
-      TEST(a_full_disk_is_told_and_stops_nobody))
+      TEST(flows_are_spread_over_the_queues_and_stay_in_order), TEST(without_buffers_packets_wait_and_time_goes_on),
+      TEST(what_is_sent_is_written_with_its_time), TEST(a_full_disk_is_told_and_stops_nobody))

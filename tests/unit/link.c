@@ -6,6 +6,7 @@
 #include <rte_mempool.h>
 
 #include "../../testbed/link.h"
+#include "drain.h"
 #include "suite.h"
 
 static struct sp_link *open_link(struct sp_link_config config)
@@ -325,7 +326,7 @@ static void buffers_in_flight_are_bounded_and_given_back(void)
 			break;
 	sp_link_count(link, 0, &n);
 	CU_ASSERT(n.held > 0);
-	CU_ASSERT_EQUAL(n.no_buffer, 0);
+	CU_ASSERT_EQUAL(n.oversized, 0);
 	CU_ASSERT(sp_link_in_flight(link, 0) > 1000);
 	CU_ASSERT_EQUAL(sp_link_ops.next(sp_link_port(link, 0), 0, true), next_at(link, 1));
 	CU_ASSERT_EQUAL(rte_mempool_avail_count(m->pool), before - sp_link_in_flight(link, 0));
@@ -346,6 +347,84 @@ static void a_shared_buffer_is_not_handed_to_the_receiver_who_may_write_to_it(vo
 	CU_ASSERT_EQUAL(number_of(got), 11);
 	CU_ASSERT_EQUAL(rte_mbuf_refcnt_read(m), 1);
 	rte_pktmbuf_free(got);
+	rte_pktmbuf_free(m);
+	sp_link_destroy(link);
+}
+
+static void without_a_buffer_for_a_copy_the_packet_waits_and_time_goes_on(void)
+{
+	struct sp_link *link = open_link((struct sp_link_config){.direction[0] = {.duplicate = 1}});
+	struct rte_mbuf *m = frame(100, 11, 1);
+	void *port = sp_link_port(link, 0);
+	struct sp_link_counters n;
+
+	drain();
+	for (sp_time now = 0; now < 10 * SP_US; now += SP_US) {
+		CU_ASSERT_EQUAL_FATAL(sp_link_ops.transmit(port, 0, &m, 1, now), 0);
+		CU_ASSERT_EQUAL_FATAL(sp_link_ops.next(port, 0, true), now + SP_US);
+		CU_ASSERT_EQUAL(sp_link_ops.next(port, 0, false), SP_NEVER);
+	}
+	refill();
+	CU_ASSERT_EQUAL_FATAL(sp_link_ops.transmit(port, 0, &m, 1, 10 * SP_US), 1);
+	CU_ASSERT_EQUAL(receive_at(link, 1, 10 * SP_US), 11);
+	CU_ASSERT_EQUAL(receive_at(link, 1, 10 * SP_US), 11);
+	CU_ASSERT_EQUAL(sp_link_ops.next(port, 0, true), 0); /* as before */
+	sp_link_count(link, 0, &n);
+	CU_ASSERT_EQUAL(n.offered, 1);
+	CU_ASSERT_EQUAL(n.lost, 0);
+	CU_ASSERT_EQUAL(n.held, 10);
+	sp_link_destroy(link);
+}
+
+static void a_packet_that_had_to_wait_for_a_buffer_meets_the_same_fate(void)
+{
+	uint64_t lost = 0, arrived[2] = {0};
+
+	for (unsigned k = 0; k < 2; k++) {
+		struct sp_link *link =
+			open_link((struct sp_link_config){.direction[0] = {.loss = 0.3, .duplicate = 0.5}, .seed = 4});
+
+		for (uint32_t i = 0; i < 64; i++) {
+			struct rte_mbuf *m = frame(100, i, 1);
+			unsigned sent = 0;
+
+			rte_mbuf_refcnt_update(m, 1); /* a copy is needed */
+			if (k) {
+				drain();
+				sent = sp_link_ops.transmit(sp_link_port(link, 0), 0, &m, 1, i);
+				refill();
+			}
+			lost |= (uint64_t)sent << i; /* without a buffer only those go that are lost */
+			if (!sent)
+				CU_ASSERT_EQUAL(sp_link_ops.transmit(sp_link_port(link, 0), 0, &m, 1, i), 1);
+			rte_pktmbuf_free(m);
+			for (unsigned copies = 0; receive_at(link, 1, i) >= 0; copies++)
+				arrived[k] = arrived[k] * 3 + i + copies;
+		}
+		sp_link_destroy(link);
+	}
+	CU_ASSERT(lost != 0 && lost != UINT64_MAX);
+	CU_ASSERT_EQUAL(arrived[0], arrived[1]);
+}
+
+static void a_shortage_that_never_ends_is_time_that_stands_still(void)
+{
+	struct sp_link *link = open_link((struct sp_link_config){.direction[0] = {.duplicate = 1}});
+	struct rte_mbuf *m = frame(100, 11, 1);
+	void *port = sp_link_port(link, 0);
+	unsigned attempts = 0;
+	sp_time now = 0, next;
+
+	drain();
+	for (;; now = next) {
+		CU_ASSERT_EQUAL_FATAL(sp_link_ops.transmit(port, 0, &m, 1, now), 0);
+		next = sp_link_ops.next(port, 0, true);
+		if (next == now || ++attempts == 100000)
+			break;
+	}
+	CU_ASSERT(now > 2000 * SP_SEC); /* as long as a packet can be on its way */
+	CU_ASSERT(attempts < 100000);
+	refill();
 	rte_pktmbuf_free(m);
 	sp_link_destroy(link);
 }
@@ -383,4 +462,6 @@ SUITE("link", TEST(a_frame_arrives_after_its_time_on_the_wire_and_the_delay),
       TEST(a_flow_stays_on_its_queue_and_flows_spread_over_all_queues),
       TEST(buffers_in_flight_are_bounded_and_given_back),
       TEST(a_shared_buffer_is_not_handed_to_the_receiver_who_may_write_to_it),
-      TEST(parameters_that_make_no_sense_are_refused))
+      TEST(without_a_buffer_for_a_copy_the_packet_waits_and_time_goes_on),
+      TEST(a_packet_that_had_to_wait_for_a_buffer_meets_the_same_fate),
+      TEST(a_shortage_that_never_ends_is_time_that_stands_still), TEST(parameters_that_make_no_sense_are_refused))

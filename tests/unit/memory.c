@@ -597,6 +597,70 @@ static void a_device_takes_its_contexts_with_it_and_no_others(void)
 	end();
 }
 
+static void a_device_takes_its_regions_with_it_but_those_in_use(void)
+{
+	struct sp_setting setting[] = {{"qp", "30"}, {"area", "5000"}};
+	struct sp_mr *mr[4];
+	struct sp_dev *dev;
+	uint32_t other;
+	uint64_t used;
+
+	start(0);
+	used = rig.nic->memory_used;
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &dev), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "b", "memo", setting, 2, &other, NULL), 0);
+	for (unsigned i = 0; i < 3; i++)
+		CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(dev, 4096, &mr[i]), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dev, guarded, SIZE, &mr[3]), 0);
+	CU_ASSERT_EQUAL(sp_mr_free(mr[1]), 0);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(get_it(mr[2]->id)); /* context "a", which is not of this device */
+	sp_dev_close(dev);
+	CU_ASSERT_EQUAL(rig.nic->memory_used, used + 4096);
+	((uint8_t *)mem->base)[4095] = 1; /* still there */
+	put_it(mem);
+	end();
+}
+
+static void a_context_that_the_nic_has_ended_leaves_its_area_until_closed(void)
+{
+	struct sp_setting setting[] = {{"qp", "30"}, {"area", "5000"}};
+	struct sp_command cmd = {.op = CMD_NOTE};
+	struct sp_dev *dev;
+	struct sp_event e;
+	uint32_t other;
+	uint64_t used, len;
+	void *addr, *none;
+
+	start(0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &dev), 0);
+	used = rig.nic->memory_used;
+	for (int closed = 0; closed < 2; closed++) {
+		CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "b", "memo", setting, 2, &other, NULL), 0);
+		CU_ASSERT_EQUAL(sp_context_area(dev, other, &addr, &len), 0);
+		cmd.context = other;
+		CU_ASSERT_EQUAL(sp_command_post(dev, &cmd), 0); /* never run */
+		CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, other), 0);
+		CU_ASSERT_EQUAL(rig.nic->memory_used, used + 5000);
+		CU_ASSERT(!memcmp(addr, "area", 4));
+		CU_ASSERT_EQUAL(sp_event_take(dev, other, &e), -ECONNRESET);
+		CU_ASSERT_EQUAL(sp_command_post(dev, &cmd), -ECONNRESET);
+		CU_ASSERT_EQUAL(sp_command_call(dev, &cmd, &e), -ECONNRESET);
+		CU_ASSERT_EQUAL(sp_context_area(dev, other, &none, &len), -ECONNRESET);
+		CU_ASSERT_EQUAL(sp_event_take(rig.dev, other, &e), -ENOENT); /* never its own */
+		CU_ASSERT_EQUAL(sp_context_close(rig.dev, other), -ENOENT);
+		if (closed) {
+			sp_dev_close(dev);
+		} else {
+			CU_ASSERT_EQUAL(sp_context_close(dev, other), 0);
+			CU_ASSERT_EQUAL(sp_context_close(dev, other), -ENOENT);
+			CU_ASSERT_EQUAL(sp_event_take(dev, other, &e), -ENOENT);
+		}
+		CU_ASSERT_EQUAL(rig.nic->memory_used, used);
+	}
+	CU_ASSERT_EQUAL(sees, 0);
+	end();
+}
+
 static void a_device_knows_the_nics_addresses_and_what_a_packet_holds(void)
 {
 	struct sp_dev *dev;
@@ -631,4 +695,6 @@ SUITE("memory", TEST(nothing_outside_a_region_is_reached_and_every_try_is_counte
       TEST(a_call_comes_after_all_that_was_posted_before), TEST(commands_to_contexts_that_are_not_there_are_refused),
       TEST(events_come_in_order_and_those_that_do_not_fit_are_counted), TEST(events_of_all_workers_are_taken),
       TEST(a_device_takes_its_contexts_with_it_and_no_others),
+      TEST(a_device_takes_its_regions_with_it_but_those_in_use),
+      TEST(a_context_that_the_nic_has_ended_leaves_its_area_until_closed),
       TEST(a_device_knows_the_nics_addresses_and_what_a_packet_holds))

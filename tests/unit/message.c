@@ -101,6 +101,43 @@ static void a_message_closed_from_inside_completes_after_its_packets(void)
 	end();
 }
 
+/* What work() needs: a message that cannot end under it. */
+static void a_message_that_is_held_completes_when_it_is_released(void)
+{
+	static const struct {
+		const char *handler;
+		uint64_t key;
+	} kind[] = {{"hashed", 7}, {"slots", SP_SLOT_KEY(3, 9)}};
+
+	for (unsigned i = 0; i < 2; i++) {
+		uint32_t id = begin(kind[i].handler, "");
+		struct sp_ctx *c = &sp_context_by_id(rig.nic, id)->view[0]->pub;
+		const uint64_t key = kind[i].key;
+		struct sp_message *m;
+
+		CU_ASSERT_PTR_NULL(sp_message_hold(c, key));
+		if (i) {
+			CU_ASSERT_EQUAL(sp_message_open(c, key), 0);
+			CU_ASSERT_PTR_NULL(sp_message_hold(c, key)); /* nothing has come yet */
+			CU_ASSERT_PTR_NULL(sp_message_hold(c, SP_SLOT_KEY(3, 8)));
+			CU_ASSERT_PTR_NULL(sp_message_hold(c, SP_SLOT_KEY(UINT32_MAX, 9)));
+		}
+		say((struct rig_words){.key = key});
+		rig_settle(&rig, 1);
+		m = sp_message_hold(c, key);
+		CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+		CU_ASSERT_EQUAL(m->key, key);
+		CU_ASSERT_EQUAL(sp_message_close(c, key), 0);
+		CU_ASSERT_STRING_EQUAL(rig_letters(key), "hp");
+		CU_ASSERT_PTR_NULL(sp_message_hold(c, key)); /* it is ending */
+		sp_message_release(c, m);
+		CU_ASSERT_STRING_EQUAL(rig_letters(key), "hpc");
+		CU_ASSERT_PTR_NULL(sp_message_hold(c, key));
+		CU_ASSERT_EQUAL(rig_check_order(true), 1);
+		end();
+	}
+}
+
 static void the_first_reason_to_end_is_the_one_told(void)
 {
 	begin("hashed", "");
@@ -624,7 +661,8 @@ static void thousands_of_slots_in_random_order_agree_with_a_model(void)
 SUITE("message", TEST(header_comes_first_and_completion_last_when_a_verdict_ends_the_message),
       TEST(packets_after_the_end_in_one_run_are_still_of_the_message),
       TEST(a_message_closed_by_the_host_completes_as_closed),
-      TEST(a_message_closed_from_inside_completes_after_its_packets), TEST(the_first_reason_to_end_is_the_one_told),
+      TEST(a_message_closed_from_inside_completes_after_its_packets),
+      TEST(a_message_that_is_held_completes_when_it_is_released), TEST(the_first_reason_to_end_is_the_one_told),
       TEST(an_idle_message_completes_by_timeout_and_a_busy_one_does_not),
       TEST(the_configurations_timeout_goes_before_the_handlers),
       TEST(messages_of_a_context_that_goes_complete_as_detached), TEST(state_is_zero_before_every_header),

@@ -345,8 +345,81 @@ static void disconnecting_gives_the_buffers_back(void)
 	unmake();
 }
 
+static void calls_after_the_nic_has_ended_the_context_say_so(void)
+{
+	struct sdr_recv *r, *open, *t;
+	struct sdr_send *s, *u;
+	struct sdr_qp_status status;
+	struct sdr_recv_status rs;
+	struct sdr_qp_info info;
+	struct sp_mr *mr;
+	const uint64_t *bitmap;
+	uint64_t chunks, words[2], packets, seen = 0;
+	uint32_t imm;
+
+	make(&usual, &usual);
+	join();
+	CU_ASSERT_EQUAL_FATAL(sdr_mr_alloc(b.context, 65536, &mr), 0);
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, 0, 65536, &r), 0);
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, mr, 0, 65536, &open), 0);
+	CU_ASSERT_EQUAL(sdr_send_post(a.qp, a.mr, 0, 65536, 7, &s), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_start(b.qp, 5000, 0, &u), 0);
+	run(5 * SP_MS);
+	CU_ASSERT_EQUAL(sdr_recv_test(r), 0);
+	sdr_recv_bitmap_get(r, &bitmap, &chunks);
+	CU_ASSERT_EQUAL(sdr_mr_dereg(mr), -EBUSY);
+	sdr_qp_status(b.qp, &status);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(b.nic, status.id), 0);
+
+	CU_ASSERT_EQUAL(sdr_recv_test(r), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_recv_test(open), -ECONNRESET);
+	CU_ASSERT_EQUAL(bitmap[0], 0); /* still to be read, and wiped: the message was given up */
+	CU_ASSERT_EQUAL(sdr_recv_bitmap_get(r, &bitmap, &chunks), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_recv_packets_get(r, 0, words, 2, &packets), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_recv_imm_get(r, &imm, NULL), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_recv_status(r, &rs), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_recv_wait(open, SDR_WAIT_ANY, &seen, SP_SEC), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_recv_complete(r), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_recv_complete_wait(open, SP_SEC), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, 0, 1, &t), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_send_post(b.qp, b.mr, 0, 1, 0, &s), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(u, b.mr, 0, MTU, 0), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_send_stream_end(u), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_send_poll(u), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_send_wait(u, SP_SEC), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_qp_disconnect(b.qp), -ECONNRESET);
+	sdr_qp_info_get(a.qp, &info);
+	CU_ASSERT_EQUAL(sdr_qp_connect(b.qp, &info), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_qp_status(b.qp, &status), 0);
+	CU_ASSERT_EQUAL(status.error, -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_mr_dereg(mr), 0); /* posted no longer */
+	unmake();
+}
+
+/* The first that notices need not be sdr_recv_test(). */
+static void the_first_call_after_the_end_of_the_context_says_so(void)
+{
+	struct sdr_qp_status status;
+	struct sdr_recv *r;
+	uint32_t imm;
+
+	for (int what = 0; what < 3; what++) {
+		make(&usual, &usual);
+		join();
+		CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, 0, 65536, &r), 0);
+		sdr_qp_status(b.qp, &status);
+		CU_ASSERT_EQUAL(sp_nic_context_remove(b.nic, status.id), 0);
+		CU_ASSERT_EQUAL(what == 0   ? sdr_recv_imm_get(r, &imm, NULL)
+				: what == 1 ? sdr_qp_disconnect(b.qp)
+					    : sdr_recv_complete(r),
+				-ECONNRESET);
+		unmake();
+	}
+}
+
 SUITE("sdr_api", TEST(one_shots_arrive_in_order_of_posting), TEST(streams_fill_any_chunks_and_fill_gaps_later),
       TEST(a_receive_completed_early_takes_nothing_more), TEST(handles_and_ranges_are_bounded),
       TEST(ends_that_do_not_fit_do_not_connect), TEST(impossible_queue_pairs_name_the_parameter),
       TEST(queue_pairs_get_numbers_that_do_not_overlap), TEST(waiting_ends_with_the_event_or_the_timeout),
-      TEST(disconnecting_gives_the_buffers_back))
+      TEST(disconnecting_gives_the_buffers_back), TEST(calls_after_the_nic_has_ended_the_context_say_so),
+      TEST(the_first_call_after_the_end_of_the_context_says_so))
