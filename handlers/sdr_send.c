@@ -151,8 +151,8 @@ uint32_t sdr_control(struct sp_ctx *c, struct sp_packet *p)
 	if (count > before) {
 		sdr_raise(&s->may_send, count);
 		sp_issue_start(c, &s->issue); /* tells the host too */
-	} else if (__atomic_load_n(&s->ended, __ATOMIC_RELAXED)) {
-		/* It repeats itself, so it has not heard of what it granted: it may be waiting for messages long gone.
+	} else if (before && __atomic_load_n(&s->ended, __ATOMIC_RELAXED) == before) {
+		/* It repeats itself, and all that it has granted is sent and ended: it may be waiting for what is lost.
 		 */
 		__atomic_store_n(&s->answer, 1, __ATOMIC_RELAXED);
 		sp_issue_start(c, &s->issue);

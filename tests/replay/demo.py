@@ -36,8 +36,10 @@ def _(run):
     path = run.write("file", os.urandom(600000))
     for seed in range(1, 13):
         report = demo(run, path, "--loss", "0.1", "--duplicate", "0", "--chunk", "1024", "--seed", str(seed))
-        equal(report["link"]["sent"], report["chunks"])
-        equal(missing(report), report["link"]["lost"] + report["late"])
+        # beside the data a few control packets may have crossed, and some of those lost may be among the lost
+        control = report["link"]["sent"] - report["chunks"]
+        assert 0 <= control <= 10, control
+        assert 0 <= report["link"]["lost"] + report["late"] - missing(report) <= control, report["link"]
         equal(report["arrived"], report["chunks"] - missing(report))
         assert report["link"]["lost"] > 20
         equal((report["differing"], report["stray"]), (0, 0))
