@@ -149,6 +149,7 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 	s->psn = sp_alloc(c, qps * sizeof(*s->psn));
 	s->slot = sp_alloc(c, s->slots * sizeof(*s->slot));
 	s->quiet = sp_alloc(c, (uint64_t)s->slots * s->generations * sizeof(*s->quiet));
+	s->passed = sp_alloc(c, (uint64_t)s->slots * s->generations * sizeof(*s->passed));
 	s->post = sp_alloc(c, s->posts * sizeof(*s->post));
 	s->record = sp_alloc(c, s->records * sizeof(*s->record));
 	s->sends = sp_alloc(c, s->slots * sizeof(*s->sends));
@@ -156,8 +157,8 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 	claim = sp_alloc(c, s->slots * words * 8);
 	done = c->workers > 1 ? sp_alloc(c, s->slots * words * 8) : claim;
 	chunk = sp_alloc(c, s->slots * chunk_words * 8);
-	if (!s->generation_of || !s->psn || !s->slot || !s->quiet || !s->post || !s->record || !s->sends ||
-	    !s->segment || !claim || !done || !chunk)
+	if (!s->generation_of || !s->psn || !s->slot || !s->quiet || !s->passed || !s->post || !s->record ||
+	    !s->sends || !s->segment || !claim || !done || !chunk)
 		return sp_fail(c, ENOMEM, "max-messages", "no memory for %u messages of %llu bytes", s->slots,
 			       (unsigned long long)s->max_bytes);
 	for (uint32_t i = 0; i < s->slots; i++) {

@@ -360,7 +360,7 @@ uint32_t sdr_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *c
 	struct sdr_slot *slot = &s->slot[(uint32_t)m->key];
 
 	if (unlikely(__atomic_load_n(&s->heard, __ATOMIC_RELAXED) <= slot->message))
-		sdr_raise(&s->heard, slot->message + 1);
+		sdr_hear(c, s, slot->message);
 	if (c->workers > 1) {
 		sdr_place_shared(c, s, slot, packet, n, &verdicts);
 		return verdicts;

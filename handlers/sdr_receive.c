@@ -52,6 +52,28 @@ uint64_t sdr_classify(struct sp_ctx *c, struct sp_packet *p)
 	return SP_SLOT_KEY(id, s->generation_of[p->qp_index]);
 }
 
+/* ---- what is heard of the sender -----------------------------------------------------------------------------------
+ */
+/*
+ * A packet of message k has come. The peer has as many slots as we, so it has ended those S and more before k; their
+ * last packets may still be under way: only from now on can their slots and generations be quiet.
+ */
+void sdr_hear(struct sp_ctx *c, struct sdr *s, uint64_t k)
+{
+	const uint64_t heard = __atomic_load_n(&s->heard, __ATOMIC_RELAXED), lap = (uint64_t)s->slots * s->generations;
+	uint64_t i = heard > s->slots ? heard - s->slots : 0;
+
+	if (heard > k)
+		return;
+	if (k > lap + s->slots && i < k - lap - s->slots)
+		i = k - lap - s->slots;
+	for (; !s->implicit && i + s->slots <= k; i++)
+		sdr_raise(&s->quiet[sp_sdr_slot(i, s->slots) * s->generations +
+				    sp_sdr_generation(i, s->slots, s->generations)],
+			  c->now | 1);
+	sdr_raise(&s->heard, k + 1); /* after the times: a release, sdr_has_ended() acquires */
+}
+
 /* ---- opening receives ----------------------------------------------------------------------------------------------
  */
 /* The slot has seen message k begin (or be skipped). */
@@ -80,6 +102,8 @@ static struct sdr_post *sdr_next(struct sp_ctx *c, struct sdr *s, struct sdr_slo
 		sdr_count_opened(s, slot, k);
 		/* Granted all the same, with those after it: its packets may come from now on. */
 		sdr_raise(&s->quiet[slot->index * s->generations + k / s->slots % s->generations], c->now | 1);
+		__atomic_store_n(&s->passed[slot->index * s->generations + k / s->slots % s->generations], 1,
+				 __ATOMIC_RELAXED);
 		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, released), k + 1);
 	}
 }
@@ -111,6 +135,7 @@ static void sdr_fill(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, con
 	slot->offset = e->offset;
 	slot->posted = e->length;
 	slot->generation = (uint32_t)(slot->opened % s->generations);
+	__atomic_store_n(&s->passed[slot->index * s->generations + slot->generation], 0, __ATOMIC_RELAXED);
 	slot->extent = slot->packets = slot->duplicates = slot->chunks = slot->immediate = 0;
 	slot->complete = 0;
 	sdr_clear(slot->claim, sp_sdr_units(e->length, s->mtu));
@@ -147,9 +172,9 @@ static int sdr_open(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, stru
  */
 static bool sdr_has_ended(const struct sdr *s, uint64_t k)
 {
-	const uint64_t heard = __atomic_load_n(&s->heard, __ATOMIC_RELAXED);
+	const uint64_t heard = __atomic_load_n(&s->heard, __ATOMIC_ACQUIRE);
 
-	return heard > k + (s->generations > 1 ? s->slots : 0) || __atomic_load_n(&s->peer_ended, __ATOMIC_RELAXED) > k;
+	return heard > k + (s->generations > 1 ? s->slots : 0) || __atomic_load_n(&s->peer_ended, __ATOMIC_ACQUIRE) > k;
 }
 
 /*
@@ -167,15 +192,16 @@ void sdr_open_due(struct sp_ctx *c)
 
 		if (e) {
 			const uint64_t tag = slot->opened % s->generations;
-			const sp_time quiet =
-				__atomic_load_n(&s->quiet[slot->index * s->generations + tag], __ATOMIC_RELAXED);
-
 			const uint64_t lap = (uint64_t)s->slots * s->generations;
 
 			if (!s->implicit && e->message > lap && !sdr_has_ended(s, e->message - 1 - lap)) {
 				sp_timer_arm(c, &s->timer[SDR_TIMER_OPEN], c->now + s->cts_interval);
 				break;
 			}
+			/* Looked at last: whoever says that the message has ended sets the time first. */
+			const sp_time quiet =
+				__atomic_load_n(&s->quiet[slot->index * s->generations + tag], __ATOMIC_RELAXED);
+
 			if (!s->implicit && quiet && c->now < quiet + s->life) {
 				sp_timer_arm(c, &s->timer[SDR_TIMER_OPEN], quiet + s->life);
 				break;
@@ -340,7 +366,10 @@ uint32_t sdr_miss(struct sp_ctx *c, struct sp_packet *p)
 	if (__atomic_load_n(&r->message, __ATOMIC_RELAXED) == k + 1)
 		__atomic_fetch_add(&r->late, 1, __ATOMIC_RELAXED);
 	sdr_raise(&s->quiet[slot->index * s->generations + generation], c->now | 1);
-	sdr_raise(&s->heard, k + 1);
+	/* Of message k, or of one a lap or more before it? One that has been open has had to wait for those to end. */
+	if (s->implicit || (s->generations > 1 &&
+			    !__atomic_load_n(&s->passed[slot->index * s->generations + generation], __ATOMIC_RELAXED)))
+		sdr_hear(c, s, k);
 	c->counters[SDR_LATE_PACKETS]++;
 	return SP_DROP(SDR_LATE);
 }

@@ -85,8 +85,10 @@ void sdr_cts_timer(struct sp_ctx *c)
 {
 	struct sdr *s = c->state;
 
-	if (!s->connected || __atomic_load_n(&s->heard, __ATOMIC_RELAXED) >= s->next_open)
-		return; /* a packet of the last message granted has come: the peer knows */
+	/* A packet of the last message granted has come, or the peer has said that it has ended it: it knows. */
+	if (!s->connected || __atomic_load_n(&s->heard, __ATOMIC_RELAXED) >= s->next_open ||
+	    __atomic_load_n(&s->peer_ended, __ATOMIC_RELAXED) >= s->next_open)
+		return;
 	if (sdr_tell_peer(c, s, SP_SDR_CTS, s->next_open) == 0)
 		c->counters[SDR_CTS_SENT]++;
 	sp_timer_arm(c, &s->timer[SDR_TIMER_CTS], c->now + s->cts_wait);
@@ -151,8 +153,8 @@ uint32_t sdr_control(struct sp_ctx *c, struct sp_packet *p)
 	if (count > before) {
 		sdr_raise(&s->may_send, count);
 		sp_issue_start(c, &s->issue); /* tells the host too */
-	} else if (before && __atomic_load_n(&s->ended, __ATOMIC_RELAXED) == before) {
-		/* It repeats itself, and all that it has granted is sent and ended: it may be waiting for what is lost.
+	} else if (__atomic_load_n(&s->ended, __ATOMIC_RELAXED)) {
+		/* It repeats itself: it may be waiting to hear of what is lost. sdr_issue() knows whether we wait too.
 		 */
 		__atomic_store_n(&s->answer, 1, __ATOMIC_RELAXED);
 		sp_issue_start(c, &s->issue);
@@ -449,7 +451,10 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 	(void)issue;
 	if (may_send != s->told_may_send)
 		sdr_tell(c, s, SDR_CONNECTION(s, may_send), s->told_may_send = may_send);
-	if (__atomic_exchange_n(&s->answer, 0, __ATOMIC_RELAXED) && s->connected) {
+	/* Said when all that was granted has ended, or when a message waits for clear-to-send, even beside others that
+	 * go on: what it waits for may be that we say so. */
+	if (__atomic_exchange_n(&s->answer, 0, __ATOMIC_RELAXED) && s->connected &&
+	    (s->ended == may_send || s->next_send > may_send)) {
 		if (!budget || sdr_tell_peer(c, s, SP_SDR_ENDED, s->ended) == -EAGAIN) {
 			__atomic_store_n(&s->answer, 1, __ATOMIC_RELAXED);
 			return SP_ISSUE_MORE;

@@ -137,6 +137,8 @@ struct sdr {
 	uint64_t max_packets, max_chunks; /* of one message */
 	sp_time life, cts_interval;
 	uint64_t *quiet; /* [shared] per slot and generation: time of the last packet, or of the message's end */
+	uint8_t *passed; /* [shared] per slot and generation: 1 when its latest message was cancelled before it was open
+			  */
 
 	/* receives, [home] */
 	struct sdr_post *post;
@@ -147,7 +149,7 @@ struct sdr {
 	uint64_t *record_chunks; /* bitmaps of finished messages, only where they are kept */
 	uint64_t records;
 	uint64_t peer_ended; /* [shared] messages below are ended by the peer, it said */
-	uint64_t heard;	     /* [shared] k + 1 of the highest message of which a packet has come */
+	uint64_t heard;	     /* [shared] k + 1 of the highest message of which a packet has surely come */
 	/* Only where slots move on by themselves (queued, more than one generation): [home], of accepted packets. Not
 	 * `heard`: that is what the peer knows to be granted, which packets dropped tell as well. */
 	uint64_t accepted;	   /* k + 1 of the highest message */
@@ -193,7 +195,7 @@ static inline void sdr_raise(uint64_t *p, uint64_t value)
 {
 	uint64_t old = __atomic_load_n(p, __ATOMIC_RELAXED);
 
-	while (old < value && !__atomic_compare_exchange_n(p, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (old < value && !__atomic_compare_exchange_n(p, &old, value, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		;
 }
 
@@ -243,6 +245,7 @@ uint32_t sdr_miss(struct sp_ctx *c, struct sp_packet *p);
 void sdr_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end end);
 int sdr_post(struct sp_ctx *c, const struct sp_command *command);
 int sdr_complete(struct sp_ctx *c, const struct sp_command *command);
+void sdr_hear(struct sp_ctx *c, struct sdr *s, uint64_t k); /* a packet of message k has come */
 void sdr_open_due(struct sp_ctx *c); /* opens what is posted, in order, and grants it to the peer */
 void sdr_receive_detach(struct sp_ctx *c);
 bool sdr_roll(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot); /* on to the next message, if it may */

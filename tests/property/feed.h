@@ -8,8 +8,10 @@
 
 #include "rig.h"
 
-#define FEED_MESSAGES 96
-#define FEED_LOG      (1u << 16)
+#define FEED_MESSAGES	96
+#define FEED_NONCE	77u
+#define FEED_PEER_NONCE 78u
+#define FEED_LOG	(1u << 16)
 
 struct feed {
 	struct rig *rig; /* parameters, and where failures go */
@@ -139,6 +141,21 @@ static inline void feed_complete(struct feed *f, uint64_t k)
 	f->done[k] = true;
 }
 
+/* The peer says that it has ended the messages below count, so that what takes their place may be opened. */
+static inline void feed_ended(struct feed *f, uint64_t count)
+{
+	uint8_t payload[32] = "SDRC\1\2", frame[256];
+	uint32_t bytes;
+
+	wire_put(payload + 6, 2, sizeof(payload));
+	wire_put(payload + 8, 8, FEED_NONCE);
+	wire_put(payload + 16, 8, FEED_PEER_NONCE);
+	wire_put(payload + 24, 8, count);
+	bytes = wire_make(frame, &f->address[1], &f->address[0], 0xC001, WIRE_SEND_ONLY, false, f->info.control_qpn, 0,
+			  payload, sizeof(payload));
+	tap_inject(&f->tap, frame, bytes, 1, f->now);
+}
+
 static inline void feed_script(struct feed *f)
 {
 	const struct rig_params *p = &f->rig->p;
@@ -146,6 +163,10 @@ static inline void feed_script(struct feed *f)
 	uint64_t oldest = 0;
 
 	while (oldest < FEED_MESSAGES && !f->rig->failed) {
+		f->now += 10 * SP_US;
+		if (oldest + p->slots > lap)
+			feed_ended(f, oldest + p->slots - lap);
+		feed_settle(f);
 		f->now += 10 * SP_US;
 		while (f->posted < FEED_MESSAGES && f->posted < oldest + p->slots && feed_below(f, 8))
 			feed_post(f);
@@ -190,7 +211,7 @@ static inline void feed_open(struct feed *f, uint16_t workers, uint64_t spread)
 				   .max_messages = p->slots,
 				   .generations = p->generations,
 				   .split = p->split.text,
-				   .nonce = 77,
+				   .nonce = FEED_NONCE,
 				   .max_packet_life = 1,
 				   .cts_interval = SP_SEC};
 	struct sdr_qp_info peer;
@@ -223,7 +244,7 @@ static inline void feed_open(struct feed *f, uint16_t workers, uint64_t spread)
 	sdr_qp_info_get(f->qp, &f->info);
 	peer = f->info;
 	memcpy(peer.ip, f->address[1].ip, 16);
-	peer.nonce = 78;
+	peer.nonce = FEED_PEER_NONCE;
 	RIG_CHECK(f->rig, !sdr_qp_connect(f->qp, &peer), "sdr_qp_connect");
 	RIG_CHECK(f->rig, !sdr_mr_reg(f->context, f->memory, FEED_MESSAGES * p->max_bytes, &f->mr), "sdr_mr_reg");
 

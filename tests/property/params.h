@@ -50,6 +50,7 @@ struct rig_params {
 	sp_time tick;	   /* how often the host programs act at least; 0: by the network's time */
 	uint64_t messages; /* per flow */
 	bool spread, both, fixed_qpn;
+	bool trusting; /* receives are posted without regard to what the sender has done with earlier messages */
 	unsigned conns;
 	double early, stream, mismatched, inject; /* probabilities */
 	bool lossless;	 /* link and taps lose no data: all that is not ended early completes */
@@ -244,6 +245,7 @@ static inline void rig_random_params(struct rig *r)
 	p->spread = rig_chance(r, 0.7);
 	p->ipv6 = rig_chance(r, 0.5);
 	p->fixed_qpn = rig_chance(r, 0.5);
+	p->trusting = p->generations > 1 && rig_chance(r, 0.5);
 	p->conns = 1;
 	p->budget = 500;
 	p->slow = 0.2;

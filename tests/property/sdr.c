@@ -29,7 +29,7 @@ static void lossy(struct rig *r)
 
 static void bitmaps_and_bytes_say_exactly_what_arrived_over_a_bad_network(void)
 {
-	rig_seeds(__func__, 1500, lossy);
+	rig_seeds(__func__, 2000, lossy);
 }
 
 static void damaged(struct rig *r)
@@ -109,6 +109,28 @@ static void receives_are_completed_early_at_any_moment(void)
 	rig_seeds(__func__, 500, impatient);
 }
 
+/* The receiver takes back what has not been sent yet, lap after lap, and posts on without regard to the sender. */
+static void ahead(struct rig *r)
+{
+	rig_random_params(r);
+	rig_bad_network(r, true);
+	if (r->p.slots > 3)
+		r->p.slots = 1 + (uint32_t)rig_below(r, 3);
+	r->p.generations = 2 + (uint32_t)rig_below(r, 2);
+	r->p.messages = (uint64_t)r->p.slots * r->p.generations * 6;
+	for (unsigned e = 0; e < 2; e++)
+		r->p.link[e].reorder = 0.3;
+	r->p.trusting = true;
+	r->p.early = 0.9;
+	r->p.slow = rig_chance(r, 0.5) ? 0.9 : 0.2;
+	run(r);
+}
+
+static void a_receiver_may_run_ahead_of_the_sender_by_laps(void)
+{
+	rig_seeds(__func__, 400, ahead);
+}
+
 /* ---- 3, 4: late packets --------------------------------------------------------------------------------------------
  */
 static void late(struct rig *r)
@@ -123,7 +145,7 @@ static void late(struct rig *r)
 
 static void packets_up_to_SG_minus_1_messages_late_change_nothing(void)
 {
-	rig_seeds(__func__, 600, late);
+	rig_seeds(__func__, 800, late);
 }
 
 static void null_key(struct rig *r)
@@ -271,7 +293,8 @@ static void same_seed(struct rig *r)
 		  U(frames[1]));
 	other = hash_of(&again, r->seed + 1000003, &frames[2]);
 	RIG_CHECK(r, first != other, "the seed makes no difference");
-	RIG_CHECK(r, !again.failed, "%s", again.text);
+	if (again.failed && !r->failed)
+		*r = again;
 }
 
 static void the_same_seed_gives_the_same_frames_at_the_same_times(void)
@@ -379,7 +402,8 @@ SUITE("property/sdr", TEST(bitmaps_and_bytes_say_exactly_what_arrived_over_a_bad
       TEST(damaged_packets_change_nothing_and_every_packet_ends_in_one_place),
       TEST(the_kth_send_lands_in_the_kth_receive_and_all_completes_without_loss),
       TEST(no_message_leaves_before_its_clear_to_send), TEST(a_lost_clear_to_send_is_repeated_until_a_packet_comes),
-      TEST(receives_are_completed_early_at_any_moment), TEST(packets_up_to_SG_minus_1_messages_late_change_nothing),
+      TEST(receives_are_completed_early_at_any_moment), TEST(a_receiver_may_run_ahead_of_the_sender_by_laps),
+      TEST(packets_up_to_SG_minus_1_messages_late_change_nothing),
       TEST(nothing_is_written_after_sdr_recv_complete_has_said_0),
       TEST(streams_go_in_any_order_with_repeats_in_both_directions_at_once),
       TEST(a_QP_that_ends_in_the_middle_frees_its_memory_and_disturbs_no_other),
