@@ -116,7 +116,8 @@ struct sp_nic_totals {
 	uint64_t forwarded, dropped;
 	uint64_t sent, sent_bytes;
 };
-/* received = taken + forwarded + dropped, always (once no worker is inside a poll and no packet is parked). */
+/* Counters are plain: exact while no worker runs, about right while one does.
+ * received = taken + forwarded + dropped, always (once no worker is inside a poll and no packet is parked). */
 void sp_nic_totals(struct sp_nic *nic, struct sp_nic_totals *totals);
 uint64_t sp_nic_dropped(struct sp_nic *nic, const char *reason);
 /* `packets`, `bytes`, `sent`, `taken`, `answered`, `forwarded`, `drops` {}, `ports` [], `workers` [], `handlers` {},
