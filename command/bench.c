@@ -17,12 +17,49 @@
 #define NOISY 0.15 /* a quartile range beyond this share of the median: the machine is doing other things */
 
 static const char usage[] =
-	"usage: spindle bench [--filter TEXT] [--rounds N] [--seconds S] [--quick] [--icrc on|off] [--json]\n"
+	"usage: spindle bench [--filter TEXT] [--rounds N] [--seconds S] [--quick] [--icrc on|off|both] [--json]\n"
 	"  --filter TEXT  only cases whose name contains TEXT\n"
 	"  --rounds N     turns of each case and its baseline (default 9; 1 to 101)\n"
 	"  --seconds S    length of one turn (default 0.2)\n"
 	"  --quick        3 rounds of 0.05 s\n"
-	"  --icrc on|off  check the packets' ICRC (default: both)\n";
+	"  --icrc on|off|both  check the packets' ICRC (default: both)\n";
+
+static int misuse(const char *what, const char *about)
+{
+	fprintf(stderr, "spindle bench: %s%s\n", what, about);
+	fputs(usage, stderr);
+	return 2;
+}
+
+/* getopt_long() returned '?' or ':'. */
+static int bad_option(int c, char **argv)
+{
+	const char *given = argv[optind - 1];
+	char letter[] = {'-', (char)optopt, '\0'};
+
+	if (c == ':')
+		return misuse("a value is missing after ", given);
+	if (optopt && !strncmp(given, "--", 2) && strchr(given, '='))
+		return misuse("this option takes no value: ", given);
+	return misuse("unknown option ", optopt ? letter : given); /* of letters, several may be in one argument */
+}
+
+static bool parse_rounds(const char *text, unsigned *rounds)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+
+	*rounds = (unsigned)value;
+	return *text >= '0' && *text <= '9' && !*end && value >= 1 && value <= BENCH_ROUNDS_MAX;
+}
+
+static bool parse_seconds(const char *text, double *seconds)
+{
+	char *end;
+
+	*seconds = strtod(text, &end);
+	return strspn(text, "0123456789.e+-") == strlen(text) && end != text && !*end && *seconds > 0 && *seconds <= 60;
+}
 
 static void cpu_name(char *text, size_t room)
 {
@@ -87,18 +124,22 @@ int command_bench(int argc, char **argv)
 	struct sp_error error;
 	bool json = false;
 	int opt, failed = 0, ran = 0;
-	char cpu[128], *end = NULL;
+	char cpu[128];
 
-	while ((opt = getopt_long(argc, argv, "h", options, NULL)) != -1)
+	optind = 0; /* argv is not main()'s own */
+	opterr = 0;
+	while ((opt = getopt_long(argc, argv, ":h", options, NULL)) != -1)
 		switch (opt) {
 		case 'f':
 			filter = optarg;
 			break;
 		case 'r':
-			o.rounds = (unsigned)strtoul(optarg, &end, 10);
+			if (!parse_rounds(optarg, &o.rounds))
+				return misuse("--rounds must be 1 to 101, not ", optarg);
 			break;
 		case 's':
-			o.turn_seconds = strtod(optarg, &end);
+			if (!parse_seconds(optarg, &o.turn_seconds))
+				return misuse("--seconds must be more than 0 and at most 60, not ", optarg);
 			break;
 		case 'q':
 			o.rounds = 3;
@@ -106,6 +147,8 @@ int command_bench(int argc, char **argv)
 			break;
 		case 'i':
 			icrc = optarg;
+			if (strcmp(icrc, "on") && strcmp(icrc, "off") && strcmp(icrc, "both"))
+				return misuse("--icrc must be on, off or both, not ", icrc);
 			break;
 		case 'j':
 			json = true;
@@ -114,33 +157,29 @@ int command_bench(int argc, char **argv)
 			fputs(usage, stdout);
 			return 0;
 		default:
-			fputs(usage, stderr);
-			return 2;
+			return bad_option(opt, argv);
 		}
-	if (optind < argc || (end && *end) || o.rounds < 1 || o.rounds > BENCH_ROUNDS_MAX || !(o.turn_seconds > 0) ||
-	    o.turn_seconds > 60 || (strcmp(icrc, "on") && strcmp(icrc, "off") && strcmp(icrc, "both"))) {
-		fputs(usage, stderr);
-		return 2;
-	}
+	if (optind < argc)
+		return misuse("extra argument ", argv[optind]);
 	if (sp_eal_init(0, NULL, &error)) {
 		fprintf(stderr, "spindle bench: %s\n", error.text);
 		return 1;
 	}
 	cpu_name(cpu, sizeof(cpu));
 	json_t *list = json_array();
-	if (!json)
-		printf("%s, TSC %.0f MHz, %s, code for %s; %u rounds of %.2f s, medians\n%-20s %-4s %10s %10s %8s %9s "
-		       "%9s\n",
-		       cpu, (double)rte_get_tsc_hz() / 1e6, rte_version(), SPINDLE_CPU, o.rounds, o.turn_seconds,
-		       "case", "ICRC", "cycles/pkt", "baseline", "ratio", "spread", "Mpkt/s");
 	for (unsigned i = 0; bench_case(i); i++) {
 		if (!strstr(bench_case(i)->name, filter))
 			continue;
+		if (!ran++ && !json)
+			printf("%s, TSC %.0f MHz, %s, code for %s; %u rounds of %.2f s, medians\n%-20s %-4s %10s %10s "
+			       "%8s %9s "
+			       "%9s\n",
+			       cpu, (double)rte_get_tsc_hz() / 1e6, rte_version(), SPINDLE_CPU, o.rounds,
+			       o.turn_seconds, "case", "ICRC", "cycles/pkt", "baseline", "ratio", "spread", "Mpkt/s");
 		if (strcmp(icrc, "on"))
 			failed |= run_case(bench_case(i), &o, false, list, !json);
 		if (strcmp(icrc, "off"))
 			failed |= run_case(bench_case(i), &o, true, list, !json);
-		ran++;
 	}
 	if (!ran) {
 		fprintf(stderr, "spindle bench: no case matches %s\n", filter);

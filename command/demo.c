@@ -18,6 +18,7 @@
 #include "../pipeline/limits.h"
 #include "command.h"
 #include "demo.h"
+#include "output.h"
 
 #define MAX_FILE   (1ull << 30)
 #define MAX_CHUNKS (1ull << 22)
@@ -164,13 +165,17 @@ static int file_open(struct demo *d, int *fd)
 {
 	struct stat st;
 
-	*fd = open(d->o.file, O_RDONLY | O_CLOEXEC);
+	*fd = open(d->o.file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO does not keep it waiting */
 	if (*fd < 0 || fstat(*fd, &st))
 		return demo_fail(d->o.file, -errno);
 	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > MAX_FILE) {
 		fprintf(stderr, "spindle demo: %s: %s\n", d->o.file,
 			S_ISREG(st.st_mode) ? "larger than 1 GiB, and the demo holds it twice in memory"
 					    : "not a file");
+		return 1;
+	}
+	if (d->o.capture && output_destroys(d->o.capture, d->o.file)) {
+		fprintf(stderr, "spindle demo: -w %s: that is the file to send\n", d->o.capture);
 		return 1;
 	}
 	d->size = (uint64_t)st.st_size;
@@ -300,18 +305,20 @@ static int run(struct demo *d)
 		return demo_fail("the transfer does not end", -ETIMEDOUT);
 	return 0;
 }
+
 static void print_plan(const struct demo *d)
 {
 	char name[4096] = "";
 	ssize_t len = readlink(d->o.file, name, sizeof(name) - 1);
 
-	printf("%s: %llu bytes as %llu messages of %llu, %llu chunks of %llu\n", len > 0 ? name : d->o.file,
-	       (unsigned long long)d->size, (unsigned long long)d->messages, (unsigned long long)d->o.message,
-	       (unsigned long long)d->chunks, (unsigned long long)d->o.chunk);
+	printf("%s: %llu byte%s as %llu message%s of %llu, %llu chunk%s of %llu\n", len > 0 ? name : d->o.file,
+	       (unsigned long long)d->size, demo_s(d->size), (unsigned long long)d->messages, demo_s(d->messages),
+	       (unsigned long long)d->o.message, (unsigned long long)d->chunks, demo_s(d->chunks),
+	       (unsigned long long)d->o.chunk);
 	printf("Link: %g Mbit/s, %g us each way; %g %% of packets lost, %g %% duplicated, %g %% reordered. "
-	       "Up to %llu messages in flight.\n",
+	       "Up to %llu message%s in flight.\n",
 	       (double)d->o.bandwidth / 1e6, (double)d->o.delay / (double)SP_US, d->o.loss * 100, d->o.duplicate * 100,
-	       d->o.reorder * 100, (unsigned long long)d->window);
+	       d->o.reorder * 100, (unsigned long long)d->window, demo_s(d->window));
 }
 
 int command_demo(int argc, char **argv)

@@ -68,6 +68,7 @@ struct demo {
 
 struct demo_view {
 	bool live;
+	unsigned width, height; /* of the terminal when last drawn */
 	unsigned columns, rows; /* for the bitmap */
 	unsigned drawn;		/* lines on the screen */
 	uint64_t lines;		/* plain: progress lines printed */
@@ -78,6 +79,12 @@ int demo_fail(const char *what, int err); /* says it, returns 1 */
 static inline uint64_t demo_units(uint64_t bytes, uint64_t unit)
 {
 	return bytes ? (bytes - 1) / unit + 1 : 1;
+}
+
+/* The plural's. */
+static inline const char *demo_s(uint64_t n)
+{
+	return n == 1 ? "" : "s";
 }
 
 /* Link, world, NICs, QPs; says what goes wrong. 0 or 1. Close in any case. */

@@ -10,6 +10,10 @@
 
 #include "demo.h"
 
+/* A smaller terminal gets plain lines. */
+#define MIN_WIDTH  20
+#define MIN_HEIGHT 6
+
 /* ---- the picture ---- */
 static uint64_t message_of(const struct demo *d, uint64_t chunk)
 {
@@ -43,13 +47,29 @@ static uint64_t present_count(const struct demo *d)
 
 void demo_view_init(struct demo_view *v, bool live)
 {
+	*v = (struct demo_view){.live = live};
+}
+
+/* The terminal as it is now. False: too small for a picture. */
+static bool measure(struct demo_view *v)
+{
 	struct winsize size = {0};
 
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col || !size.ws_row)
 		size = (struct winsize){.ws_col = 80, .ws_row = 24};
-	*v = (struct demo_view){.live = live};
-	v->columns = size.ws_col > 200 ? 200 : size.ws_col < 10 ? 10 : size.ws_col;
+	if (size.ws_col < MIN_WIDTH || size.ws_row < MIN_HEIGHT) {
+		v->drawn = 0; /* what is on the screen stays */
+		return false;
+	}
+	if (v->drawn && (size.ws_col != v->width || size.ws_row != v->height)) {
+		printf("\033[2J\033[H"); /* the terminal has wrapped the old picture: nobody knows where it starts */
+		v->drawn = 0;
+	}
+	v->width = size.ws_col;
+	v->height = size.ws_row;
+	v->columns = size.ws_col > 200 ? 200 : size.ws_col;
 	v->rows = size.ws_row > 30 ? 25 : size.ws_row < 9 ? 4 : size.ws_row - 5u;
+	return true;
 }
 
 /* One character for some chunks: how many of them are there, and whether more may come. */
@@ -77,23 +97,28 @@ static void draw(struct demo *d, struct demo_view *v, bool last)
 	const uint64_t room = (uint64_t)v->columns * v->rows;
 	const uint64_t per = demo_units(d->chunks, room), cells = demo_units(d->chunks, per);
 	struct sp_link_counters n;
+	uint64_t present = present_count(d);
 	unsigned lines = 0;
+	char status[160];
 
 	if (v->drawn)
 		printf("\033[%uA", v->drawn);
 	for (uint64_t cell = 0; cell < cells; cell++) {
 		uint64_t end = (cell + 1) * per;
 
+		if (cell % v->columns == 0)
+			printf("\033[K"); /* first: after the last column it would erase that one */
 		draw_cell(d, cell * per, end < d->chunks ? end : d->chunks);
 		if ((cell + 1) % v->columns == 0 || cell + 1 == cells) {
-			printf("\033[0m\033[K\n");
+			printf("\033[0m\n");
 			lines++;
 		}
 	}
 	sp_link_count(d->link, 0, &n);
-	printf("%9.3f ms  %llu of %llu chunks, %llu packets lost\033[K\n",
-	       (double)sp_world_now(d->world) / (double)SP_MS, (unsigned long long)present_count(d),
-	       (unsigned long long)d->chunks, (unsigned long long)n.lost);
+	snprintf(status, sizeof(status), "%9.3f ms  %llu of %llu chunk%s, %llu packet%s lost",
+		 (double)sp_world_now(d->world) / (double)SP_MS, (unsigned long long)present,
+		 (unsigned long long)d->chunks, demo_s(d->chunks), (unsigned long long)n.lost, demo_s(n.lost));
+	printf("\033[K%.*s\n", (int)v->width, status);
 	v->drawn = last ? 0 : lines + 1;
 	fflush(stdout);
 }
@@ -102,16 +127,17 @@ void demo_show(struct demo *d, struct demo_view *v, bool last)
 {
 	if (d->o.json)
 		return;
-	if (v->live) {
+	if (v->live && measure(v)) {
 		draw(d, v, last);
 		return;
 	}
 	if (!last && d->ended * 8 / d->messages < v->lines + 1)
 		return; /* about every eighth of the way */
 	v->lines = d->ended * 8 / d->messages;
-	printf("%9.3f ms  %llu of %llu messages ended, %llu of %llu chunks there\n",
+	printf("%9.3f ms  %llu of %llu message%s ended, %llu of %llu chunk%s there\n",
 	       (double)sp_world_now(d->world) / (double)SP_MS, (unsigned long long)d->ended,
-	       (unsigned long long)d->messages, (unsigned long long)present_count(d), (unsigned long long)d->chunks);
+	       (unsigned long long)d->messages, demo_s(d->messages), (unsigned long long)present_count(d),
+	       (unsigned long long)d->chunks, demo_s(d->chunks));
 	fflush(stdout);
 }
 
@@ -184,23 +210,23 @@ static void print_text(const struct demo *d, const struct sp_link_counters *n, u
 
 	for (uint64_t k = 0; k < d->messages; k++)
 		partial += !d->message[k].complete;
-	printf("arrived     %llu of %llu chunks, %s\n", (unsigned long long)(d->good + d->differing),
-	       (unsigned long long)d->chunks,
+	printf("arrived     %llu of %llu chunk%s, %s\n", (unsigned long long)(d->good + d->differing),
+	       (unsigned long long)d->chunks, demo_s(d->chunks),
 	       d->differing || d->stray ? "BUT NOT AS THEY WERE SENT"
 					: "every one compared with the source and the same");
 	if (d->differing || d->stray)
 		printf("DIFFERENT   %llu chunks differ from the source, %llu packets' places hold what was never "
 		       "sent\n",
 		       (unsigned long long)d->differing, (unsigned long long)d->stray);
-	printf("missing     %llu chunks; %llu of %llu messages ended early\n",
-	       (unsigned long long)(d->chunks - d->good - d->differing), (unsigned long long)partial,
-	       (unsigned long long)d->messages);
+	printf("missing     %llu chunk%s; %llu of %llu message%s ended early\n",
+	       (unsigned long long)(d->chunks - d->good - d->differing), demo_s(d->chunks - d->good - d->differing),
+	       (unsigned long long)partial, (unsigned long long)d->messages, demo_s(d->messages));
 	print_missing(d);
-	printf("link        %llu packets sent, %llu lost, %llu duplicated, %llu reordered\n",
-	       (unsigned long long)n->offered, (unsigned long long)n->lost, (unsigned long long)n->duplicated,
-	       (unsigned long long)n->reordered);
-	printf("receiver    %llu duplicates, %llu late packets\n", (unsigned long long)duplicates,
-	       (unsigned long long)late);
+	printf("link        %llu packet%s sent, %llu lost, %llu duplicated, %llu reordered\n",
+	       (unsigned long long)n->offered, demo_s(n->offered), (unsigned long long)n->lost,
+	       (unsigned long long)n->duplicated, (unsigned long long)n->reordered);
+	printf("receiver    %llu duplicate%s, %llu late packet%s\n", (unsigned long long)duplicates, demo_s(duplicates),
+	       (unsigned long long)late, demo_s(late));
 	printf("time        %.6f ms of virtual time, %.4g Mbit/s of file\n", (double)d->ended_at / (double)SP_MS,
 	       payload_rate(d) / 1e6);
 	printf("seed        %llu (--seed %llu repeats this run exactly)\n", (unsigned long long)d->o.seed,

@@ -312,13 +312,32 @@ static int usage(FILE *to)
 	return to == stdout ? 0 : 2;
 }
 
+static int misuse(const char *what, const char *about)
+{
+	fprintf(stderr, "spindle doctor: %s%s\n", what, about);
+	return usage(stderr);
+}
+
+/* getopt_long() returned '?' or ':'. */
+static int bad_option(int c, char **argv)
+{
+	const char *given = argv[optind - 1];
+	char letter[] = {'-', (char)optopt, '\0'};
+
+	if (c == ':')
+		return misuse("a value is missing after ", given);
+	if (optopt && !strncmp(given, "--", 2) && strchr(given, '='))
+		return misuse("this option takes no value: ", given);
+	return misuse("unknown option ", optopt ? letter : given); /* of letters, several may be in one argument */
+}
+
 static int finish(struct doctor *d)
 {
 	int status = d->count[PROBLEM] ? 1 : 0;
 
 	if (!d->report) {
-		printf("\n%u fine, %u to look at, %u problems\n", d->count[FINE], d->count[ATTENTION],
-		       d->count[PROBLEM]);
+		printf("\n%u fine, %u to look at, %u problem%s\n", d->count[FINE], d->count[ATTENTION],
+		       d->count[PROBLEM], d->count[PROBLEM] == 1 ? "" : "s");
 		return status;
 	}
 	sp_report_close(d->report);
@@ -346,16 +365,17 @@ int command_doctor(int argc, char **argv)
 	int c;
 
 	optind = 0; /* argv is not main()'s own */
-	while ((c = getopt_long(argc, argv, "+c:h", options, NULL)) != -1) {
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "+:c:h", options, NULL)) != -1) {
 		if (c == 'c')
 			d.config_file = optarg;
 		else if (c == 'j')
 			json = true;
 		else
-			return usage(c == 'h' ? stdout : stderr);
+			return c == 'h' ? usage(stdout) : bad_option(c, argv);
 	}
 	if (optind < argc && strcmp(argv[optind - 1], "--"))
-		return usage(stderr);
+		return misuse("extra argument ", argv[optind]);
 	d.eal_argc = argc - optind;
 	d.eal_argv = argv + optind;
 	if (json) {

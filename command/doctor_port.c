@@ -62,6 +62,54 @@ static int quiet_eal_init(struct doctor *d, struct sp_error *error)
 	return result;
 }
 
+/* EAL goes on without a device that it could not make. name: as behind --vdev or -a, without its arguments. */
+static bool device_made(const char *name, bool vdev)
+{
+	uint16_t id;
+
+	if (!rte_eth_dev_get_port_by_name(name, &id))
+		return true;
+	if (vdev)
+		return false;
+	/* -a 0:0.0 is how one says "no PCI device"; the domain may be left out, one device may have several ports */
+	if (!strcmp(name, "0:0.0") || !strcmp(name, "00:00.0") || !strcmp(name, "0000:00:00.0"))
+		return true;
+	if (!strncmp(name, "pci:", 4))
+		name += 4;
+	RTE_ETH_FOREACH_DEV(id)
+	{
+		char port[RTE_ETH_NAME_MAX_LEN];
+		if (!rte_eth_dev_get_name_by_port(id, port) && strstr(port, name))
+			return true;
+	}
+	return false;
+}
+
+static void check_devices(struct doctor *d)
+{
+	static const char *const options[] = {"--vdev", "--allow", "-a"};
+
+	for (int i = 0; i < d->eal_argc; i++)
+		for (unsigned k = 0; k < RTE_DIM(options); k++) {
+			size_t len = strlen(options[k]);
+			const char *value = d->eal_argv[i] + len;
+			char name[RTE_ETH_NAME_MAX_LEN];
+			if (strncmp(d->eal_argv[i], options[k], len) || (k < 2 && *value && *value != '='))
+				continue;
+			if (*value)
+				value += *value == '=';
+			else if (++i < d->eal_argc)
+				value = d->eal_argv[i];
+			else
+				return;
+			snprintf(name, sizeof(name), "%.*s", (int)strcspn(value, ","), value);
+			if (!device_made(name, !k))
+				doctor_say(d, PROBLEM, "dpdk", "look at DPDK's own messages above",
+					   "device %s was not made (DPDK's own message says why)", name);
+			break;
+		}
+}
+
 void doctor_dpdk(struct doctor *d)
 {
 	const char *probe = "net_null_doctor";
@@ -76,6 +124,7 @@ void doctor_dpdk(struct doctor *d)
 	}
 	d->eal_runs = true;
 	doctor_say(d, FINE, "dpdk", NULL, "%s runs", rte_version());
+	check_devices(d);
 	unsigned count = drivers(names, sizeof(names));
 	/* a driver that can be probed shows that EAL does load what lies there */
 	int result = rte_eal_hotplug_add("vdev", probe, "");

@@ -28,6 +28,25 @@ static int usage(FILE *to)
 	return to == stdout ? 0 : 2;
 }
 
+static int misuse(const char *what, const char *about)
+{
+	fprintf(stderr, "spindle handler: %s%s\n", what, about);
+	return usage(stderr);
+}
+
+/* getopt_long() returned '?' or ':'. */
+static int bad_option(int c, char **argv)
+{
+	const char *given = argv[optind - 1];
+	char letter[] = {'-', (char)optopt, '\0'};
+
+	if (c == ':')
+		return misuse("a value is missing after ", given);
+	if (optopt && !strncmp(given, "--", 2) && strchr(given, '='))
+		return misuse("this option takes no value: ", given);
+	return misuse("unknown option ", optopt ? letter : given); /* of letters, several may be in one argument */
+}
+
 static const char *or_empty(const char *text)
 {
 	return text ? text : "";
@@ -160,18 +179,26 @@ int command_handler(int argc, char **argv)
 	int c;
 
 	optind = 0; /* argv is not main()'s own */
-	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		if (c == 'j')
 			json = true;
 		else
-			return usage(c == 'h' ? stdout : stderr);
+			return c == 'h' ? usage(stdout) : bad_option(c, argv);
 	}
 	argv += optind;
 	argc -= optind;
 	if (argc == 1 && !strcmp(argv[0], "list"))
 		return list(json);
-	if (argc != 2 || strcmp(argv[0], "show"))
-		return usage(stderr);
+	if (!argc)
+		return misuse("list or show is needed", "");
+	if (!strcmp(argv[0], "list"))
+		return misuse("extra argument ", argv[1]);
+	if (strcmp(argv[0], "show"))
+		return misuse("neither list nor show: ", argv[0]);
+	if (argc != 2)
+		return misuse(argc < 2 ? "a handler's name is missing after show" : "extra argument ",
+			      argc < 2 ? "" : argv[2]);
 	const struct sp_handler *h = sp_handler_find(argv[1]);
 	if (!h)
 		return unknown(argv[1]);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* spindle SUBCOMMAND: finds the subcommand and hands over. */
+#include <errno.h>
+#include <fcntl.h>
 #include <rte_version.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../pipeline/config.h"
 #include "command.h"
@@ -68,7 +71,15 @@ static int help(int argc, char **argv)
 	return command ? command->run(2, arguments) : 2;
 }
 
-int main(int argc, char **argv)
+/* A closed descriptor 0, 1 or 2 would go to the next file that is opened, and what is printed into that. */
+static void hold_descriptors(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0)
+			return;
+}
+
+static int run(int argc, char **argv)
 {
 	if (argc < 2) {
 		usage(stderr);
@@ -82,4 +93,17 @@ int main(int argc, char **argv)
 	}
 	const struct command *command = find(argv[1]);
 	return command ? command->run(argc - 1, argv + 1) : 2;
+}
+
+int main(int argc, char **argv)
+{
+	hold_descriptors();
+	int status = run(argc, argv);
+	errno = 0;
+	if (!status && (fflush(stdout) || ferror(stdout))) {
+		fprintf(stderr, "spindle %s: standard output: %s\n", argv[1],
+			errno ? strerror(errno) : "not all could be written");
+		return 1;
+	}
+	return status;
 }

@@ -16,6 +16,7 @@
 #include "../testbed/capture.h"
 #include "../testbed/world.h"
 #include "command.h"
+#include "output.h"
 
 #define AFTERMATH SP_SEC /* time after the last packet in which what was put off may still be done */
 #define BUFFERS	  256	 /* --post options */
@@ -211,12 +212,31 @@ static int credit_is_implicit(struct sp_config *config)
 	return 0;
 }
 
-/* Opening it for writing would empty the capture before it is read. */
-static bool same_file(const char *a, const char *b)
+/* Opening an output would empty an input before it is read, or one output would end up in another. */
+static bool outputs_collide(struct replay *r)
 {
-	struct stat one, other;
+	for (unsigned i = 0; i <= r->buffers; i++) { /* the last: -w */
+		const char *output = i < r->buffers ? r->buffer[i].dump : r->sent_file;
+		const char *option = i < r->buffers ? "--dump" : "-w";
 
-	return !stat(a, &one) && !stat(b, &other) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+		if (!output)
+			continue;
+		if (output_destroys(output, r->capture_file)) {
+			complain(r, "%s %s: that is the capture to read", option, output);
+			return true;
+		}
+		if (output_destroys(output, r->config_file)) {
+			complain(r, "%s %s: that is the configuration to read", option, output);
+			return true;
+		}
+		for (unsigned k = 0; k < i; k++)
+			if (r->buffer[k].dump && output_destroys(output, r->buffer[k].dump)) {
+				complain(r, "%s %s: context %.*s is dumped to that file", option, output,
+					 (int)r->buffer[k].len, r->buffer[k].context);
+				return true;
+			}
+	}
+	return false;
 }
 
 static int nic_open(struct replay *r)
@@ -235,10 +255,6 @@ static int nic_open(struct replay *r)
 		err = sp_eal_init(0, NULL, &error);
 	if (!err)
 		err = sp_capture_open(r->capture_file, nic->workers, &r->port.in, &error);
-	if (!err && r->sent_file && same_file(r->sent_file, r->capture_file)) {
-		snprintf(error.text, sizeof(error.text), "-w %.200s: that is the capture to read", r->sent_file);
-		err = -EINVAL;
-	}
 	if (!err && r->sent_file)
 		err = sp_capture_create(r->sent_file, sp_capture_start(r->port.in), &r->port.out, &error);
 	if (err)
@@ -565,7 +581,7 @@ int command_replay(int argc, char **argv)
 
 	if (over)
 		return over - 1;
-	if (!nic_open(&r))
+	if (!outputs_collide(&r) && !nic_open(&r))
 		run(&r);
 	finish(&r);
 	return r.status;

@@ -2,9 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """spindle demo: what its bitmap claims is true, and a seed repeats a run."""
 
+import fcntl
 import json
 import os
+import re
+import struct
+import subprocess
 import sys
+import termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 from replay import equal, main, rule
@@ -80,6 +85,42 @@ def _(run):
                                     (["--what"], 2, "--what"), (["--seed"], 2, "--seed"),
                                     ([run.path("absent")], 1, "absent"), ([run.dir.name], 1, run.dir.name)):
         assert word in demo(run, *arguments, status=status), arguments
+
+
+@rule("a capture onto the file to send is refused and leaves it, a FIFO is no file and keeps nobody waiting")
+def _(run):
+    path = run.write("file", b"keep")
+    assert "file to send" in demo(run, "-w", path, path, status=1)
+    equal(open(path, "rb").read(), b"keep")
+    os.mkfifo(run.path("fifo"))
+    assert "not a file" in demo(run, run.path("fifo"), status=1)
+
+
+@rule("the live view keeps to the terminal's width, and a narrow terminal gets plain lines")
+def _(run):
+    path = run.write("file", bytes(1000))
+    for columns in (30, 12):
+        master, slave = os.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([run.spindle, "demo", "--loss", "0", path], stdout=slave)
+        os.close(slave)
+        text = b""
+        while True:
+            try:
+                piece = os.read(master, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not piece:
+                break
+            text += piece
+        os.close(master)
+        equal(process.wait(), 0)
+        text = text.decode()
+        assert "1 chunk of" in text, text
+        live = [line for line in text.split("\r\n") if "\033" in line]
+        equal(bool(live), columns >= 20)
+        for line in live:
+            assert len(re.sub("\033\\[[0-9;]*[A-Za-z]", "", line)) <= columns, line
 
 
 main()

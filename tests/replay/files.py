@@ -308,13 +308,24 @@ def _(run):
     assert "standard output" in process.stderr, process.stderr
 
 
-@rule("-w onto the capture being read is refused, and leaves it as it was")
+@rule("an output that would destroy an input or another output is refused before anything is written")
 def _(run):
+    ini = run.write("nic.ini", CONFIG + p.Sdr(qp=900).ini("other"))
     capture = p.write_capture(run.path("in.pcap"), FRAMES)
-    before = open(capture, "rb").read()
-    process = run.command("replay", "-c", run.write("nic.ini", CONFIG), "-w", capture, capture)
-    equal(process.returncode, 1)
-    equal(open(capture, "rb").read(), before)
+    link = run.path("link")
+    os.link(capture, link)
+    old, new = run.write("old", b"keep"), run.path("new")
+    again = os.path.join(run.dir.name, ".", "new")
+    before = [open(path, "rb").read() for path in (ini, capture, old)]
+    for arguments in (["-w", capture], ["-w", link], ["-w", ini], ["--dump", "sdr0=" + capture], ["--dump", "sdr0=" + ini],
+                      ["--dump", "sdr0=" + old, "--dump", "other=" + old], ["--dump", "sdr0=" + new, "--dump", "other=" + again],
+                      ["--dump", "sdr0=" + old, "-w", old], ["-w", new, "--dump", "sdr0=" + new]):
+        process = run.command("replay", "-c", ini, "--post", "sdr0=1", "--post", "other=1", *arguments, capture)
+        equal((process.returncode, process.stdout, process.stderr.count("\n")), (1, "", 1), arguments)
+        equal([open(path, "rb").read() for path in (ini, capture, old)], before, arguments)
+        assert not os.path.exists(new), arguments
+    process = run.command("replay", "-c", ini, "--post", "sdr0=1", "--dump", "sdr0=/dev/null", "-w", "/dev/null", capture)
+    equal(process.returncode, 0, process.stderr)
 
 
 @rule("without --json there is a table of the same numbers")
