@@ -114,7 +114,6 @@ static void close_nic(void)
 {
 	sp_dev_close(dev);
 	sp_nic_destroy(nic);
-	free(mr);
 	nic = NULL;
 }
 
