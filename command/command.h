@@ -12,4 +12,7 @@ int command_handler(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_bench(int argc, char **argv);
 
+/* What was wrong when getopt_long() returned '?' or ':' (c), in words; *about: with which argument. */
+const char *command_bad_option(int c, char **argv, const char **about);
+
 #endif

@@ -318,17 +318,11 @@ static int misuse(const char *what, const char *about)
 	return usage(stderr);
 }
 
-/* getopt_long() returned '?' or ':'. */
 static int bad_option(int c, char **argv)
 {
-	const char *given = argv[optind - 1];
-	char letter[] = {'-', (char)optopt, '\0'};
+	const char *about, *what = command_bad_option(c, argv, &about);
 
-	if (c == ':')
-		return misuse("a value is missing after ", given);
-	if (optopt && !strncmp(given, "--", 2) && strchr(given, '='))
-		return misuse("this option takes no value: ", given);
-	return misuse("unknown option ", optopt ? letter : given); /* of letters, several may be in one argument */
+	return misuse(what, about);
 }
 
 static int finish(struct doctor *d)

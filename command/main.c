@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <rte_version.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -93,6 +94,21 @@ static int run(int argc, char **argv)
 	}
 	const struct command *command = find(argv[1]);
 	return command ? command->run(argc - 1, argv + 1) : 2;
+}
+
+const char *command_bad_option(int c, char **argv, const char **about)
+{
+	static char letter[3] = "-";
+
+	*about = argv[optind - 1];
+	if (c == ':')
+		return "a value is missing after ";
+	if (optopt && !strncmp(*about, "--", 2) && strchr(*about, '='))
+		return "this option takes no value: ";
+	letter[1] = (char)optopt;
+	if (optopt) /* of letters, several may be in one argument */
+		*about = letter;
+	return "unknown option ";
 }
 
 int main(int argc, char **argv)
