@@ -9,8 +9,13 @@
 int command_demo(int argc, char **argv);
 int command_replay(int argc, char **argv);
 int command_handler(int argc, char **argv);
+int command_send(int argc, char **argv);
+int command_recv(int argc, char **argv);
 int command_doctor(int argc, char **argv);
+int command_run(int argc, char **argv);
+int command_stat(int argc, char **argv);
 int command_bench(int argc, char **argv);
+int command_capture(int argc, char **argv);
 
 /* What was wrong when getopt_long() returned '?' or ':' (c), in words; *about: with which argument. */
 const char *command_bad_option(int c, char **argv, const char **about);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* spindle doctor: DPDK and its drivers, a configuration and the ports that it names. */
 #include <dirent.h>
-#include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <rte_build_config.h>
 #include <rte_dev.h>
 #include <rte_ethdev.h>
@@ -15,6 +13,8 @@
 
 #include "../handlers/spindle-handler.h"
 #include "../pipeline/config.h"
+#include "../pipeline/kernel.h"
+#include "../pipeline/vdev.h"
 #include "doctor.h"
 
 #define ROCE_OVERHEAD4 64 /* around a packet's payload, see doctor.c */
@@ -197,13 +197,33 @@ static void offload_names(uint64_t set, const char *(*name)(uint64_t), char *tex
 		snprintf(text, room, "none");
 }
 
+/* A port that the NIC would make itself. */
+static void check_vdev(struct doctor *d, const char *item, const struct sp_vdev_spec *spec, unsigned workers,
+		       uint32_t mtu)
+{
+	const struct sp_vdev_wants wants = {.mtu = mtu, .queues = (uint16_t)workers};
+	struct sp_error error;
+	char args[3 * SP_VDEV_TARGET];
+
+	if (sp_vdev_check(spec, &wants, &error))
+		doctor_say(d, PROBLEM, item, "as it says; spindle-nic.ini(5) has the kinds of ports", "%s", error.text);
+	else if (!sp_vdev_arguments(spec, &wants, args, sizeof(args)))
+		doctor_say(d, FINE, item, NULL, "can be made%s%s", *args ? ": " : "", args);
+}
+
 static void check_port(struct doctor *d, const char *device, unsigned workers, uint32_t mtu)
 {
 	struct rte_eth_dev_info info;
+	struct sp_vdev_spec spec;
+	struct sp_error error;
 	char item[96], text[400];
 	uint16_t id;
 
 	snprintf(item, sizeof(item), "port %s", device);
+	if (!sp_vdev_parse(device, &spec, &error) && spec.kind != SP_VDEV_NONE) {
+		check_vdev(d, item, &spec, workers, mtu);
+		return;
+	}
 	if (!d->eal_runs) {
 		doctor_say(d, ATTENTION, item, "mend DPDK first", "not looked at");
 		return;
@@ -232,41 +252,27 @@ static void check_port(struct doctor *d, const char *device, unsigned workers, u
 }
 
 /* ---- configuration ------------------------------------------------------------------------------ */
-static bool same_address(const struct sockaddr *a, const uint8_t ip[16])
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	if (a && a->sa_family == AF_INET)
-		return !memcmp(ip, mapped, 12) &&
-		       !memcmp(&((const struct sockaddr_in *)(const void *)a)->sin_addr, ip + 12, 4);
-	return a && a->sa_family == AF_INET6 &&
-	       !memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, ip, 16);
-}
-
 static void check_addresses(struct doctor *d, const struct sp_nic_config *nic)
 {
-	struct ifaddrs *all = NULL;
+	struct sp_vdev_spec exception = {0};
+	const char *behind = NULL; /* the kernel behind the exception port may have the NIC's addresses */
 
-	if (getifaddrs(&all))
-		all = NULL;
+	if (nic->exception.device && !sp_vdev_parse(nic->exception.device, &exception, NULL))
+		behind = sp_vdev_interface(&exception);
 	for (unsigned i = 0; i < nic->addresses; i++) {
-		char text[46];
-		const struct ifaddrs *clash = all;
-		while (clash && !same_address(clash->ifa_addr, nic->address[i].ip))
-			clash = clash->ifa_next;
+		char text[46], interface[IF_NAMESIZE];
 		sp_format_ip(nic->address[i].ip, text);
-		if (clash)
+		if (sp_kernel_owns(nic->address[i].ip, behind, interface))
 			doctor_say(d, PROBLEM, "address",
 				   "give the NIC an address of its own: the kernel would answer its peers with ICMP "
 				   "unreachable",
-				   "%s is also the kernel's, on %s", text, clash->ifa_name);
+				   "%s is also the kernel's, on %s", text, interface);
 		else
 			doctor_say(d, FINE, "address", NULL, "%s is not one of the kernel's", text);
 	}
 	if (!nic->addresses)
 		doctor_say(d, ATTENTION, "address", "add ip = ADDRESS to [nic]",
 			   "the NIC has none: no RoCE packet is for it");
-	freeifaddrs(all);
 }
 
 static void check_context(struct doctor *d, const struct sp_config *config, const struct sp_config_section *section,

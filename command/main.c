@@ -10,6 +10,7 @@
 
 #include "../pipeline/config.h"
 #include "command.h"
+#include "interrupt.h"
 
 #ifndef SP_VERSION
 #define SP_VERSION "unknown (built without meson)"
@@ -22,8 +23,13 @@ static const struct command {
 } commands[] = {
 	{"demo", command_demo, "send a file between two NICs over a lossy link and watch it arrive"},
 	{"replay", command_replay, "run a capture through a NIC in virtual time"},
+	{"send", command_send, "send a file to another host, through a running NIC"},
+	{"recv", command_recv, "receive files that send sends"},
 	{"handler", command_handler, "list the handlers, show one with its parameters"},
 	{"doctor", command_doctor, "say what of this machine is fine, and what to do about what is not"},
+	{"run", command_run, "run a NIC for the programs that attach to it"},
+	{"capture", command_capture, "what passes a running NIC, and what becomes of it, as pcapng"},
+	{"stat", command_stat, "show what a running NIC counts"},
 	{"bench", command_bench, "measure, beside a bare receive loop on the same port"},
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
@@ -114,6 +120,7 @@ const char *command_bad_option(int c, char **argv, const char **about)
 int main(int argc, char **argv)
 {
 	hold_descriptors();
+	interrupt_clean();
 	int status = run(argc, argv);
 	errno = 0;
 	if (!status && (fflush(stdout) || ferror(stdout))) {

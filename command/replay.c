@@ -263,6 +263,9 @@ static int nic_open(struct replay *r)
 	memset(nic->port, 0, sizeof(nic->port));
 	nic->ports = 1;
 	nic->port[0] = (struct sp_port_config){.ops = &sp_capture_ops, .ops_arg = &r->port};
+	for (unsigned i = 0; i < nic->addresses; i++) /* a capture is one port's */
+		nic->address[i].port = 0;
+	nic->gateway6_port = 0;
 	if (nic->exception.device)
 		nic->exception = (struct sp_port_config){.ops = &sp_capture_ops, .ops_arg = &r->sink};
 	nic->any_source = true;

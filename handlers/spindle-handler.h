@@ -34,7 +34,7 @@ struct sp_packet {
 	uint32_t frame_len;  /* bytes of the whole frame at `frame` */
 	uint8_t *frame;      /* Ethernet header */
 	uint8_t l3, l4;      /* bytes from frame to what follows the last tag (IP), and to the L4 header; 0: there is none */
-	uint16_t port;       /* port of the NIC by which it came */
+	uint16_t port;       /* port of the NIC by which it came; none that it could be sent by when the NIC sent it to itself */
 	uint32_t hash;       /* of addresses, protocol and UDP ports: the same for all packets of a flow */
 	void *buf;           /* the NIC's */
 };

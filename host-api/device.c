@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls of spindle.h, handed on to whoever stands behind the device. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "../handlers/wire/attach.h"
 #include "device.h"
 
 static int sp_mr_make(struct sp_dev *dev, void *addr, uint64_t len, struct sp_mr **mr)
@@ -139,6 +142,44 @@ sp_time sp_clock(void)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (sp_time)(t.tv_sec - origin.tv_sec) * SP_SEC +
 	       (sp_time)(t.tv_nsec - origin.tv_nsec + 1000000000) * SP_NS;
+}
+
+void sp_bell_arm(struct sp_bell *bell, int fd)
+{
+	char bytes[64];
+
+	while (read(fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
+		;
+	/* An exchange, not a store: what the NIC did before it last looked at the bell is seen from here on. */
+	__atomic_exchange_n(&bell->armed, 1, __ATOMIC_SEQ_CST);
+}
+
+int sp_dev_arm(struct sp_dev *dev)
+{
+	return dev->ops->arm(dev);
+}
+
+int sp_dev_fd(struct sp_dev *dev)
+{
+	return dev->ops->fd(dev);
+}
+
+int sp_dev_wait(struct sp_dev *dev, sp_time timeout)
+{
+	struct pollfd p = {.fd = sp_dev_fd(dev), .events = POLLIN};
+	struct timespec t = {(time_t)(timeout / SP_SEC), (long)(timeout % SP_SEC / SP_NS)};
+	int n, r;
+
+	if (p.fd < 0)
+		return p.fd;
+	n = ppoll(&p, 1, timeout == SP_NEVER ? NULL : &t, NULL);
+	r = n < 0 ? -errno : 0;
+	if (n >= 0) {
+		r = sp_progress(dev, sp_clock()); /* an attached NIC may have gone */
+		if (!r && !n)
+			r = -ETIMEDOUT;
+	}
+	return r;
 }
 
 void sp_dev_close(struct sp_dev *dev)

@@ -415,14 +415,36 @@ int sdr_mr_check(const struct sdr_qp *qp, const struct sp_mr *mr, uint64_t offse
 
 /* ---- waiting -------------------------------------------------------------------------------------------------------
  */
+/* Nothing to be armed: the NIC does what is due in sp_progress(), or somebody else drives it. */
+static void sdr_pause(struct sdr_qp *qp, sp_time now)
+{
+	sp_time pause = sp_next_deadline(qp->dev);
+
+	pause = pause > now ? pause - now : 0;
+	pause = pause < 50 * SP_US ? pause : 50 * SP_US;
+	if (pause >= SP_US)
+		nanosleep(&(struct timespec){.tv_nsec = (long)(pause / SP_NS)}, NULL);
+}
+
+/* Armed, and nothing there: sleeps until the NIC wakes us, `until`, or something is due here. 0 or -errno. */
+static int sdr_sleep(struct sdr_qp *qp, sp_time until)
+{
+	const sp_time now = sp_clock(), next = sp_next_deadline(qp->dev);
+	int rc;
+
+	until = until < next ? until : next;
+	rc = sp_dev_wait(qp->dev, until == SP_NEVER ? SP_NEVER : until > now ? until - now : 0);
+	return rc == -ETIMEDOUT || rc == -EINTR ? 0 : rc;
+}
+
 int sdr_wait_until(struct sdr_qp *qp, int (*poll)(void *arg), void *arg, sp_time timeout)
 {
 	const sp_time start = sp_clock(), until = timeout < SP_NEVER - start ? start + timeout : SP_NEVER;
+	bool armed = false;
 
 	for (unsigned idle = 0;; idle++) {
 		const sp_time now = sp_clock();
 		int rc = sp_progress(qp->dev, now);
-		sp_time pause;
 
 		if (rc < 0)
 			return rc;
@@ -435,10 +457,18 @@ int sdr_wait_until(struct sdr_qp *qp, int (*poll)(void *arg), void *arg, sp_time
 			sched_yield();
 			continue;
 		}
-		pause = sp_next_deadline(qp->dev);
-		pause = pause > now ? pause - now : 0;
-		pause = pause < 50 * SP_US ? pause : 50 * SP_US;
-		if (pause >= SP_US)
-			nanosleep(&(struct timespec){.tv_nsec = (long)(pause / SP_NS)}, NULL);
+		if (armed) { /* ... before the look that has just found nothing */
+			rc = sdr_sleep(qp, until);
+			armed = false;
+			if (rc)
+				return rc;
+			continue;
+		}
+		rc = sp_dev_arm(qp->dev);
+		if (rc == -EOPNOTSUPP)
+			sdr_pause(qp, now);
+		else if (rc)
+			return rc;
+		armed = !rc;
 	}
 }

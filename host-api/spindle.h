@@ -8,6 +8,7 @@
 #ifndef SPINDLE_H
 #define SPINDLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,7 +18,7 @@
 extern "C" {
 #endif
 
-struct sp_dev; /* a NIC, as one application sees it: embedded (sp_nic_dev) or attached */
+struct sp_dev; /* a NIC, as one application sees it: embedded (sp_nic_dev) or attached (sp_attach) */
 
 /* A region of memory that the NIC may write to and read from. */
 struct sp_mr {
@@ -38,6 +39,18 @@ struct sp_error {
 	char text[256];
 };
 
+/* The NIC that runs in another process (spindle run). nic: its name, or the path of its socket when there is a '/' in it;
+ * NULL: $SPINDLE_NIC, or "spindle0". -ENOENT or -ECONNREFUSED: it does not run. -EACCES: its socket is not for us.
+ * -EPROTO: it speaks another version. -EUSERS: it has as many applications as it takes. -ENODEV: it went away, or said
+ * nothing for 30 s. Every call waits that long for an answer at the most. Close with sp_dev_close. A child
+ * after fork() must not use the device. */
+int sp_attach(const char *nic, struct sp_dev **dev);
+/* Where the socket of a NIC of that name is, or would be made: $SPINDLE_SOCKETS, else /run/spindle for root and
+ * $XDG_RUNTIME_DIR/spindle (/tmp/spindle-UID where that is not set) for others. mine: of a NIC that we would run
+ * ourselves, otherwise also one of root's that is there. -EINVAL: no name for a NIC (1 to 31 letters, digits, _ . -),
+ * -ENAMETOOLONG, -EPERM: the directory in /tmp is somebody else's. */
+int sp_socket_path(const char *nic, bool mine, char *path, size_t room);
+
 /* Memory of the NIC's making, page aligned and zeroed. -ENOMEM, -EDQUOT (limit), -EINVAL (len 0). Free with sp_mr_free.
  */
 int sp_mr_alloc(struct sp_dev *dev, uint64_t len, struct sp_mr **mr);
@@ -55,7 +68,8 @@ int sp_context_open(struct sp_dev *dev, const char *name, const char *handler, c
 int sp_context_close(struct sp_dev *dev, uint32_t id);
 /* The area that context and application share (sp_host_area in the handler); NULL, 0 where there is none. */
 int sp_context_area(struct sp_dev *dev, uint32_t id, void **addr, uint64_t *len);
-/* The NIC's own address, IPv4 mapped into IPv6, for telling a peer; -ENOENT when it has none of that family. */
+/* The NIC's own address (of several the first), IPv4 mapped into IPv6, for telling a peer; -ENOENT when it has none of
+ * that family. */
 int sp_dev_address(struct sp_dev *dev, int family, uint8_t ip[16]);
 /* Bytes of one packet's RoCEv2 payload that the port's MTU leaves for that family (AF_INET, AF_INET6). */
 uint32_t sp_dev_payload(struct sp_dev *dev, int family);
@@ -73,6 +87,16 @@ int sp_progress(struct sp_dev *dev, sp_time now);
 sp_time sp_next_deadline(struct sp_dev *dev);
 /* Real time in the NIC's terms, for callers that have no time of their own. */
 sp_time sp_clock(void);
+
+/* Sleeping instead of polling: arm, look once more at what is waited for (events, bitmaps, status), then sleep until the
+ * descriptor is readable. One wake-up per arming, when the NIC has posted an event to one of the device's contexts or
+ * changed an area of theirs, or is gone; it may come for nothing. -ENODEV: the NIC has gone. -EOPNOTSUPP: the NIC has no
+ * threads of its own (it does what is due in sp_progress). */
+int sp_dev_arm(struct sp_dev *dev);
+/* The descriptor: for poll, epoll and the like, to be neither read, written nor closed; sp_dev_arm empties it. */
+int sp_dev_fd(struct sp_dev *dev);
+/* Sleeps on it, for at most `timeout` ps (SP_NEVER: no limit): 0 or -ETIMEDOUT, -ENODEV, -EINTR (a signal). */
+int sp_dev_wait(struct sp_dev *dev, sp_time timeout);
 /* The contexts opened through the device end with it, then its regions are released: every struct sp_mr that was not
  * freed before is invalid from here on. A region that another device's context still uses stays until the NIC goes. */
 void sp_dev_close(struct sp_dev *dev);

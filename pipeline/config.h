@@ -11,7 +11,7 @@ struct sp_config_key {
 };
 
 struct sp_config_section {
-	char *kind, *name; /* "nic", "" or "context", NAME */
+	char *kind, *name; /* "nic", "" or "context", NAME or "limits", NAME */
 	unsigned line;
 	struct sp_config_key *key;
 	size_t keys;
@@ -23,9 +23,9 @@ struct sp_config {
 	size_t sections;
 };
 
-/* Reads a file. Errors name file and line: text in error. Refuses sections other than [nic] (once) and [context NAME]
- * (unique names), keys outside sections, keys twice (except those of [nic] that may repeat: ip, gateway, port,
- * neighbour). */
+/* Reads a file. Errors name file and line: text in error. Refuses sections other than [nic] (once), [context NAME]
+ * and [limits NAME] (unique names), keys outside sections, keys twice (except those of [nic] that may repeat: ip,
+ * gateway, port, neighbour). */
 int sp_config_read(const char *file, struct sp_config **config, struct sp_error *error);
 int sp_config_parse(const char *name, const char *text, size_t len, struct sp_config **config, struct sp_error *error);
 void sp_config_free(struct sp_config *config);
@@ -33,6 +33,9 @@ void sp_config_free(struct sp_config *config);
 /* The [nic] section into nic (which must be zeroed): ip, mac, mtu, gateway, workers, seed, icrc, port, exception,
  * neighbour, name, memory-limit, idle. Strings in nic point into config, which must outlive it. */
 int sp_config_nic(const struct sp_config *config, struct sp_nic_config *nic, struct sp_error *error);
+/* What its server is told: socket, socket-mode, socket-group and applications of [nic], and the [limits NAME] sections
+ * in their order. Users and groups must be known to this machine. server->path points into config, NULL: not given. */
+int sp_config_server(const struct sp_config *config, struct sp_server_config *server, struct sp_error *error);
 /* Adds every [context NAME] to a NIC; what sp_nic_context_add says is reported with file and line. */
 int sp_config_contexts(const struct sp_config *config, struct sp_nic *nic, struct sp_error *error);
 

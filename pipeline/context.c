@@ -5,6 +5,7 @@
 #include "handler.h"
 #include "host.h"
 #include "issue.h"
+#include "lend.h"
 #include "memory.h"
 #include "message.h"
 #include "path.h"
@@ -24,6 +25,15 @@ struct sp_allocation {
 	size_t bytes;
 };
 
+int sp_context_charge(struct sp_context *c, uint64_t bytes)
+{
+	int r = sp_memory_charge(c->nic, c->account, bytes);
+
+	if (r && !sp_account_allows(c->account, bytes)) /* its limit, not the NIC's */
+		c->over = "memory";
+	return r;
+}
+
 void *sp_context_alloc(struct sp_context *c, size_t bytes)
 {
 	struct sp_allocation *a;
@@ -32,7 +42,7 @@ void *sp_context_alloc(struct sp_context *c, size_t bytes)
 	if (bytes == 0 || __builtin_add_overflow(bytes, (size_t)HEAD + 63, &all))
 		return NULL;
 	all &= ~(size_t)63;
-	if (sp_memory_charge(c->nic, all))
+	if (sp_context_charge(c, all))
 		return NULL;
 	if (all >= MAPPED) {
 		a = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -44,7 +54,7 @@ void *sp_context_alloc(struct sp_context *c, size_t bytes)
 			memset(a, 0, all);
 	}
 	if (!a) {
-		sp_memory_credit(c->nic, all);
+		sp_memory_credit(c->nic, c->account, all);
 		return NULL;
 	}
 	a->bytes = all;
@@ -64,7 +74,7 @@ static void free_allocations(struct sp_context *c)
 			munmap(a, bytes);
 		else
 			free(a);
-		sp_memory_credit(c->nic, bytes);
+		sp_memory_credit(c->nic, c->account, bytes);
 	}
 }
 
@@ -170,12 +180,19 @@ static int check_handler(const struct sp_handler *h, struct sp_error *error)
 	return what ? sp_error_set(error, EINVAL, "handler", "handler %s %s", h->name, what) : 0;
 }
 
-static struct sp_context *create(struct sp_nic *nic, const char *name, const struct sp_handler *h)
+static struct sp_context *create(struct sp_nic *nic, const char *name, const struct sp_handler *h,
+				 struct sp_device *device)
 {
 	struct sp_context *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
+	if (device) {
+		c->device = device;
+		c->owner = device->owner;
+		c->account = device->account;
+		c->door = device->driven ? NULL : &device->door;
+	}
 	snprintf(c->name, sizeof(c->name), "%s", name);
 	c->nic = nic;
 	c->handler = h;
@@ -223,8 +240,8 @@ static int copy_settings(struct sp_context *c, const struct sp_setting *from, si
 static int prepare(struct sp_context *c, const struct sp_context_config *config, struct sp_error *error)
 {
 	c->state = c->handler->ctx_size ? sp_context_alloc(c, c->handler->ctx_size) : NULL;
-	if ((c->handler->ctx_size && !c->state) || create_views(c) || sp_events_create(c) ||
-	    copy_settings(c, config->setting, config->settings))
+	if ((c->handler->ctx_size && !c->state) || create_views(c) || sp_lending_create(c) ||
+	    sp_events_create(c) || copy_settings(c, config->setting, config->settings))
 		return sp_error_set(error, ENOMEM, "", "no memory for context %s, or memory-limit reached",
 				    config->name);
 	return 0;
@@ -253,6 +270,26 @@ static int attach_one(struct sp_worker *w, struct sp_context *c, struct sp_error
 	c->attaching = false;
 	c->attached = !r;
 	return r;
+}
+
+/* A handler says what it could not get; why, the NIC knows better. */
+static int over_limit(const struct sp_context *c, int r, struct sp_error *error)
+{
+	const char *over = c->over || !c->companion ? c->over : c->companion->over;
+	const struct sp_limits *limit = c->account ? &c->account->limit : NULL;
+
+	if (!r || !over || !limit)
+		return r;
+	if (!strcmp(over, "memory"))
+		return sp_error_set(error, EDQUOT, "", "this application may have at most %" PRIu64 " bytes of memory",
+				    limit->memory);
+	if (!strcmp(over, "regions"))
+		return sp_error_set(error, EDQUOT, "", "this application may have at most %u regions and areas",
+				    SP_REGIONS);
+	if (!strcmp(over, "QPs"))
+		return sp_error_set(error, EDQUOT, "qp", "this application may have at most %u QPs", limit->qps);
+	return sp_error_set(error, EDQUOT, "", "this application may have at most %u messages at once",
+			    limit->messages);
 }
 
 static void enlist(struct sp_worker *w, struct sp_context *c)
@@ -304,6 +341,29 @@ static int parse_generic(struct sp_context *c, struct sp_error *error)
 	return 0;
 }
 
+/* Counts QP numbers against the application. */
+static int charge_qps(struct sp_context *c, uint32_t count)
+{
+	int r = sp_account_qps(c->account, count);
+
+	if (r)
+		c->over = "QPs";
+	else
+		c->charged_qps += count;
+	return r;
+}
+
+/* Every packet that no QP takes is held against every filter: one application must not have them all. */
+static bool has_too_many_filters(const struct sp_context *c)
+{
+	const struct sp_nic *nic = c->nic;
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < nic->context_next; i++)
+		n += nic->context[i] && nic->context[i]->account == c->account && nic->context[i]->rule;
+	return c->account && n >= SP_APPLICATION_RULES;
+}
+
 /* From here on workers see it. */
 static int publish(struct sp_context *c, struct sp_error *error)
 {
@@ -314,12 +374,18 @@ static int publish(struct sp_context *c, struct sp_error *error)
 	unsigned at = 0;
 	int r;
 
-	if (!c->qp_count && c->qp_first)
+	if (!c->qp_count && c->qp_first) {
+		if (charge_qps(c, 1))
+			return over_limit(c, -EDQUOT, error);
 		c->qp_count = 1;
+	}
 	if (!c->qp_count && !filter && !c->qp_control)
 		return sp_error_set(error, EINVAL, "", "context %s takes no packets: it needs a qp or a filter",
 				    c->name);
 	if (filter) {
+		if (has_too_many_filters(c))
+			return sp_error_set(error, EDQUOT, "filter", "this application may have at most %d filters",
+					    SP_APPLICATION_RULES);
 		while (at < SP_MAX_RULES && nic->rule[list][at])
 			at++;
 		if (at == SP_MAX_RULES)
@@ -366,22 +432,23 @@ static void destroy(struct sp_context *c)
 		return;
 	sp_rule_destroy(c->rule);
 	sp_paths_free(c);
+	sp_lending_end(c);
 	sp_messages_destroy(c);
-	if (c->area) {
-		uint32_t id = c->area->id;
-
-		sp_mem_put(&c->view[c->home]->pub, c->area);
-		if (!c->device) /* else the application may be reading it: its device removes it */
-			sp_memory_remove(c->nic, id, c->owner);
-	}
+	if (c->area)
+		sp_mem_put(&c->view[c->home]->pub, c->area); /* it goes with the events */
+	sp_events_destroy(c);
 	for (size_t i = 0; i < c->settings; i++) {
 		free((void *)(uintptr_t)c->setting[i].key);
 		free((void *)(uintptr_t)c->setting[i].value);
 	}
 	free(c->setting);
 	free_allocations(c);
+	sp_account_qps(c->account, -(int64_t)c->charged_qps);
+	sp_account_messages(c->account, -(int64_t)c->charged_messages);
 	if (c->companion)
 		destroy(c->companion);
+	if (!c->first)
+		sp_account_contexts(c->account, -1);
 	free(c);
 }
 
@@ -393,9 +460,10 @@ static const char *config_value(const struct sp_context_config *config, const ch
 	return NULL;
 }
 
-int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, uint32_t owner,
+int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, struct sp_device *device,
 		   struct sp_context **context, struct sp_error *error)
 {
+	const uint32_t owner = device ? device->owner : 0;
 	const struct sp_handler *h = sp_handler_find(config->handler ? config->handler : "");
 	struct sp_context *c = NULL;
 	const char *beside;
@@ -423,12 +491,17 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, u
 	r = check_handler(h, error);
 	if (r)
 		return r;
-	c = create(nic, config->name, h);
+	c = create(nic, config->name, h, device);
 	if (!c)
 		return sp_error_set(error, ENOMEM, "", "no memory for context %s", config->name);
 	c->id = id;
-	c->owner = owner;
 	c->home = (uint16_t)((id & 0xFFFF) % nic->workers);
+	r = sp_account_contexts(c->account, 1);
+	if (r) {
+		free(c);
+		return sp_error_set(error, EDQUOT, "", "this application may have at most %u contexts",
+				    device->account->limit.contexts);
+	}
 	beside = config_value(config, "companion");
 	if (beside) {
 		const struct sp_handler *ch = sp_handler_find(beside);
@@ -438,19 +511,19 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, u
 					 beside);
 			goto fail;
 		}
-		c->companion = create(nic, config->name, ch);
+		c->companion = create(nic, config->name, ch, device);
 		if (!c->companion) {
 			r = sp_error_set(error, ENOMEM, "", "no memory for context %s", config->name);
 			goto fail;
 		}
 		c->companion->first = c;
 		c->companion->home = c->home;
-		c->companion->owner = owner;
 		c->companion->id = id;
 	}
 	r = prepare(c, config, error);
 	if (!r && c->companion)
 		r = prepare(c->companion, config, error);
+	r = over_limit(c, r, error);
 	if (!r)
 		r = check_settings(c, error);
 	if (!r)
@@ -459,7 +532,7 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, u
 		goto fail;
 	a = (struct attach){.context = c, .error = error};
 	sp_worker_call(nic->worker[c->home], attach, &a);
-	r = a.result ? a.result : publish(c, error);
+	r = a.result ? over_limit(c, a.result, error) : publish(c, error);
 	if (r) {
 		sp_context_remove(c);
 		return r;
@@ -478,6 +551,7 @@ static void purge(struct sp_worker *w, void *arg)
 	struct sp_context *c = arg;
 
 	sp_dispatch_forget(w, c);
+	sp_touch_forget(w, c);
 	sp_timers_purge(&w->timers, c);
 	sp_work_purge(w, c);
 	if (c->home == w->index) {
@@ -622,6 +696,9 @@ int sp_qp_claim(struct sp_ctx *ctx, uint32_t count)
 			return sp_fail(ctx, EADDRINUSE, "qp", "QP %u (0x%x) belongs to context %s already",
 				       c->qp_first + i, c->qp_first + i, qp->context->name);
 	}
+	/* Claiming again takes the place of the claim before. */
+	if (charge_qps(c, count > c->qp_count ? count - c->qp_count : 0))
+		return sp_fail(ctx, EDQUOT, "qp", "too many QPs");
 	c->qp_count = count;
 	return 0;
 }
@@ -633,6 +710,8 @@ int sp_qp_control(struct sp_ctx *ctx, uint32_t *qp)
 
 	if (!c->attaching || c->first) /* a companion has no QPs of its own */
 		return -EINVAL;
+	if (!c->qp_control && charge_qps(c, 1))
+		return sp_fail(ctx, EDQUOT, "qp", "too many QPs");
 	for (uint32_t tried = 0; tried < SP_MAX_QPS; tried++, at++) {
 		if (at >= 0xFFFFFF)
 			at = SP_QP_CONTROL_FIRST;
@@ -649,19 +728,48 @@ int sp_messages_limit(struct sp_ctx *ctx, uint32_t limit, sp_time idle)
 {
 	struct sp_context *c = sp_view_of(ctx)->context;
 
+	int r;
+
 	if (!c->attaching)
 		return -EINVAL;
-	return sp_messages_create(c, limit, c->idle ? c->idle : idle);
+	if (limit > SP_MAX_MESSAGES || c->messages)
+		return -EINVAL;
+	if (sp_account_messages(c->account, limit)) {
+		c->over = "messages";
+		return sp_fail(ctx, EDQUOT, "", "too many messages");
+	}
+	r = sp_messages_create(c, limit, c->idle ? c->idle : idle);
+	if (r)
+		sp_account_messages(c->account, -(int64_t)limit);
+	else
+		c->charged_messages = limit;
+	return r;
 }
 
 const struct sp_mem *sp_host_area(struct sp_ctx *ctx, uint64_t bytes)
 {
 	struct sp_context *c = sp_view_of(ctx)->context;
+	const enum sp_backing_kind kind = c->owner ? SP_BACKING_SHARED_READ : SP_BACKING_PRIVATE;
+	struct sp_backing b;
 	struct sp_mem *mem;
+	int r;
 
-	if (!c->attaching || c->first || c->area || sp_memory_add(c->nic, NULL, bytes, c->owner, &mem))
+	if (!c->attaching || c->first || c->area)
 		return NULL;
-	c->area = mem;
+	r = sp_memory_back(c->nic, c->account, NULL, bytes, kind, &b);
+	if (r) {
+		if (r == -EDQUOT && !sp_account_allows(c->account, sp_shared_pages(bytes)))
+			c->over = "memory";
+		return NULL;
+	}
+	r = sp_memory_insert(c->nic, &b, c->owner, &mem);
+	if (r) {
+		sp_memory_unback(c->nic, &b);
+		if (r == -EDQUOT)
+			c->over = "regions";
+		return NULL;
+	}
+	c->area = c->events->area = mem;
 	sp_mem_get(ctx, mem->id);
 	return mem;
 }

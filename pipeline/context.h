@@ -5,12 +5,15 @@
 
 #include "worker.h"
 
-int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, uint32_t owner,
+/* device: that opens it, or NULL: the NIC's own. -EDQUOT: beyond a limit of the application's. */
+int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, struct sp_device *device,
 		   struct sp_context **context, struct sp_error *error);
 /* Ends its messages, timers, issues and work on every worker, then detaches and frees it. */
 void sp_context_remove(struct sp_context *c);
 /* By id; also from workers. NULL. */
 struct sp_context *sp_context_by_id(struct sp_nic *nic, uint32_t id);
+/* Memory that attach() wants; says why not when it is the application's limit. Give back with sp_memory_credit. */
+int sp_context_charge(struct sp_context *c, uint64_t bytes);
 /* Zeroed, 64-byte aligned memory of the context's, accounted, freed with it. */
 void *sp_context_alloc(struct sp_context *c, size_t bytes);
 uint64_t sp_context_sum(const struct sp_context *c,

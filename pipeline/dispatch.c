@@ -3,11 +3,13 @@
 #include "icrc.h"
 #include "local.h"
 #include "message.h"
+#include "mirror.h"
 
 static inline void drop(struct sp_worker *w, struct sp_packet *p, enum sp_drop why)
 {
-	w->drops[why]++;
-	(void)p; /* buf stays: freed with the burst */
+	w->drops[why]++; /* buf stays: freed with the burst */
+	if (unlikely(w->mirrors != NULL))
+		sp_mirror_fate(w, p, SP_CAPTURE_DROPPED, sp_drop_names[why]);
 }
 
 /* The normal way for what no context takes. */
@@ -21,6 +23,10 @@ static void forward(struct sp_worker *w, struct sp_packet *p)
 		drop(w, p, SP_DROP_EXCEPTION_FULL);
 		return;
 	}
+	if (w->nic->ports > 1 && p->port < SP_MAX_PORTS && p->frame_len >= 12)
+		sp_station_heard(&w->nic->stations, p->frame + 6, p->port);
+	if (unlikely(w->mirrors != NULL))
+		sp_mirror_fate(w, p, SP_CAPTURE_FORWARDED, NULL);
 	p->buf = NULL;
 	w->forwarded++;
 }
@@ -38,12 +44,14 @@ static inline void settle(struct sp_view *v, struct sp_packet *p, uint32_t verdi
 			break;
 		v->packets++;
 		v->bytes += p->frame_len;
+		w->taken++;
 		return;
 	case SP_SENT:
 		if (p->buf || reason) /* it was not sent after all */
 			break;
 		v->packets++;
 		v->bytes += p->frame_len;
+		w->taken++;
 		return;
 	case SP_FORWARD:
 		if (reason || unlikely(!p->buf)) /* sent already: it cannot go two ways */
@@ -56,6 +64,9 @@ static inline void settle(struct sp_view *v, struct sp_packet *p, uint32_t verdi
 			break;
 		v->drops[reason]++;
 		v->dropped++;
+		if (unlikely(w->mirrors != NULL))
+			sp_mirror_fate(w, p, SP_CAPTURE_DROPPED, v->context->handler->drops[reason]);
+		w->refused++;
 		return;
 	default:
 		break;
@@ -74,6 +85,7 @@ static void park(struct sp_view *v, struct sp_packet *p)
 		return;
 	}
 	w->parked[w->parked_count].packet = *p;
+	w->parked[w->parked_count].record = unlikely(w->mirrors != NULL) ? sp_mirror_park(w, p) : NULL;
 	w->parked[w->parked_count++].view = v;
 	p->buf = NULL;
 }
@@ -129,6 +141,7 @@ static inline bool settle_run(struct sp_view *v, struct sp_packet *const *p, uns
 			bytes += p[i]->frame_len;
 		v->packets += n;
 		v->bytes += bytes;
+		v->owner->taken += n;
 		return false;
 	}
 	for (unsigned i = 0; i < n; i++) {
@@ -152,6 +165,7 @@ static bool missed(struct sp_view *v, struct sp_packet *p, bool again)
 	verdict = h->miss(&v->pub, p);
 	if (verdict == SP_AGAIN && again)
 		return true;
+	p->verdict = verdict;
 	settle(v, p, verdict);
 	return false;
 }
@@ -163,6 +177,7 @@ static bool run_header(struct sp_view *v, struct sp_message_entry *e, struct sp_
 	uint32_t verdict = c->handler->header ? c->handler->header(&v->pub, &e->pub, p) : SP_DONE;
 
 	if (verdict != SP_DONE) {
+		p->verdict = verdict;
 		settle(v, p, verdict == SP_END ? SP_ERROR : verdict);
 		sp_message_refused(v, e);
 		return false;
@@ -243,7 +258,8 @@ static void run_context(struct sp_view *v)
 		uint64_t key = h->classify(&v->pub, p[i]);
 
 		if (unlikely(key > SP_REJECT(256) && key != SP_NO_MESSAGE)) {
-			settle(v, p[i], SP_DROP(UINT64_MAX - 1 - key));
+			p[i]->verdict = SP_DROP(UINT64_MAX - 1 - key);
+			settle(v, p[i], p[i]->verdict);
 			continue;
 		}
 		p[i]->key = key;
@@ -271,6 +287,7 @@ static inline void add(struct sp_worker *w, struct sp_context *c, struct sp_pack
 	v->batch[v->batched++] = p;
 }
 
+/* Whichever port it came by: the weak host model. */
 static inline bool is_own(const struct sp_nic *nic, const struct sp_packet *p)
 {
 	const uint8_t *to = sp_packet_destination(p);
@@ -295,6 +312,8 @@ static bool is_peer(const struct sp_context *c, const struct sp_packet *p)
 	static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
 	const uint8_t *from = sp_packet_source(p);
 
+	if (unlikely(c->peer_self && p->port != SP_PORT_LOOP)) /* the NIC's own address, but from a wire */
+		return false;
 	if (p->flags & SP_PKT_IPV6)
 		return !memcmp(c->peer, from, 16);
 	return !memcmp(c->peer, mapped, 12) && !memcmp(c->peer + 12, from, 4);
@@ -338,6 +357,13 @@ static bool match_qp(struct sp_worker *w, struct sp_packet *p)
 	return true;
 }
 
+static void answered(struct sp_worker *w, const struct sp_packet *p)
+{
+	w->answered++;
+	if (unlikely(w->mirrors != NULL))
+		sp_mirror_fate(w, p, SP_CAPTURE_ANSWERED, NULL);
+}
+
 /* The others: filters in order, then the NIC itself, then the normal way. */
 static void match_rules(struct sp_worker *w, struct sp_packet *p, int parsed, uint16_t ethertype)
 {
@@ -357,13 +383,15 @@ static void match_rules(struct sp_worker *w, struct sp_packet *p, int parsed, ui
 	if (parsed == SP_PARSED_ROCE)
 		drop(w, p, is_own(w->nic, p) ? SP_DROP_BAD_QP : SP_DROP_WRONG_DESTINATION);
 	else if (sp_local_answer(w, p, parsed, ethertype))
-		w->answered++;
+		answered(w, p);
 	else
 		forward(w, p);
 }
 
 static void run_active(struct sp_worker *w)
 {
+	if (unlikely(w->mirrors != NULL))
+		sp_mirror_match(w);
 	for (unsigned i = 0; i < w->actives; i++)
 		run_context(w->active[i]);
 	w->actives = 0;
@@ -375,6 +403,8 @@ void sp_dispatch(struct sp_worker *w, uint16_t port, struct rte_mbuf **packet, u
 	uint64_t bytes = 0;
 	unsigned left = 0;
 
+	if (unlikely(w->mirrors != NULL))
+		sp_mirror_arrive(w, port, pk, packet, n);
 	for (unsigned i = 0; i < n; i++) {
 		struct rte_mbuf *m = packet[i];
 		struct sp_packet *p = &pk[i];
@@ -399,6 +429,8 @@ void sp_dispatch(struct sp_worker *w, uint16_t port, struct rte_mbuf **packet, u
 	w->rx[port].packets += n;
 	w->rx[port].bytes += bytes;
 	run_active(w);
+	if (unlikely(w->mirrors != NULL))
+		sp_mirror_settle(w);
 	for (unsigned i = 0; i < n; i++)
 		if (likely(pk[i].buf != NULL))
 			packet[left++] = pk[i].buf;
@@ -412,6 +444,8 @@ unsigned sp_dispatch_parked(struct sp_worker *w)
 
 	memcpy(again, w->parked, n * sizeof(*again));
 	w->parked_count = 0;
+	if (unlikely(w->mirrors != NULL))
+		sp_mirror_again(w, again, n);
 	for (unsigned i = 0; i < n; i++) {
 		struct sp_view *v = again[i].view;
 
@@ -420,6 +454,8 @@ unsigned sp_dispatch_parked(struct sp_worker *w)
 		v->batch[v->batched++] = &again[i].packet;
 	}
 	run_active(w);
+	if (unlikely(w->mirrors != NULL))
+		sp_mirror_settle(w);
 	for (unsigned i = 0; i < n; i++)
 		if (again[i].packet.buf)
 			rte_pktmbuf_free(again[i].packet.buf);
@@ -433,6 +469,8 @@ void sp_dispatch_forget(struct sp_worker *w, const struct sp_context *c)
 	for (unsigned i = 0; i < w->parked_count; i++) {
 		if (w->parked[i].view->context == c) {
 			w->drops[SP_DROP_CONTEXT_CLOSED]++;
+			if (unlikely(w->mirrors != NULL))
+				sp_mirror_forget(w, &w->parked[i]);
 			rte_pktmbuf_free(w->parked[i].packet.buf);
 			continue;
 		}
@@ -453,6 +491,8 @@ int sp_packet_send(struct sp_ctx *c, struct sp_packet *p)
 	r = sp_transmit_packet(v->owner, p->port, p->buf);
 	if (r)
 		return r;
+	if (unlikely(v->owner->mirrors != NULL))
+		sp_mirror_sender(v->owner, p->port, v->context->id);
 	p->buf = NULL;
 	v->sent++;
 	v->sent_bytes += p->frame_len;

@@ -1,12 +1,128 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Commands from host programs and events to them; the embedded device. */
+/* Applications as the NIC sees them: what they may have, their commands, events to them, waking them up. */
 #ifndef PIPELINE_HOST_H
 #define PIPELINE_HOST_H
 
+#include "../handlers/wire/attach.h"
+#include "shared.h"
 #include "worker.h"
 
-int sp_events_create(struct sp_context *c);
+/* What one application has, and may have. contexts, regions, qps and messages: [control]; memory: also by handlers'
+ * sp_alloc, and while memory is being made. */
+struct sp_account {
+	struct sp_limits limit;
+	_Atomic uint64_t memory;
+	uint32_t contexts, qps, regions;
+	uint64_t messages;
+};
+
+/* Sleepers of one application. Workers touch it, the notifier writes to the pipe. */
+struct sp_doorbell {
+	struct sp_bell *bell;	  /* shared with the application; set before workers see the doorbell */
+	_Atomic uint32_t due;	  /* [shared] a worker wants it rung */
+	int read, write;	  /* the wake-up pipe; write is non-blocking, and nobody else's open file */
+	struct sp_doorbell *next; /* the notifier's list, under its lock */
+};
+
+/* What a context and the host share: events, and the area. Held by the context and by the devices that have opened it:
+ * an application may look at them after the NIC has ended the context. Nothing here leads to the context. */
+struct sp_event_queue {
+	struct sp_nic *nic;
+	struct sp_account *account;
+	uint32_t id, owner;
+	uint16_t home;
+	uint32_t holders;	 /* [control] */
+	_Atomic bool ended;	 /* [shared] the context is gone */
+	struct sp_shared memory; /* struct sp_attach_events, then a ring per worker, so that each has one writer */
+	struct sp_mem *area;	 /* or NULL; removed with the queue */
+	unsigned next;		 /* where the application looks first; its own, like reader (embedded only) */
+	struct sp_ring reader[SP_MAX_WORKERS];
+	struct {
+		struct sp_ring ring;
+	} SP_CACHE_ALIGNED writer[SP_MAX_WORKERS]; /* [worker] each its own */
+};
+
+/* A context that an application works with. */
+struct sp_opened {
+	struct sp_opened *next;
+	struct sp_event_queue *events;
+	bool foreign; /* one of the NIC's own, not opened by the application: it need not be closed */
+};
+#define SP_OPENED_LISTS 64 /* of an application; a power of two */
+
+/* An application. Its operations (pub.ops) are the embedded ones; for one in another process the server calls them on
+ * its behalf, and commands and events go through memory that is shared. */
+struct sp_device {
+	struct sp_dev pub;
+	struct sp_nic *nic;
+	uint32_t owner;		    /* 0: in this process, trusted with the NIC's own contexts */
+	struct sp_account *account; /* NULL for owner 0 */
+	uint32_t pid, uid;	    /* of the other process */
+	bool driven;
+	bool door_open; /* its own thread alone; embedded: from the first sp_dev_arm or sp_dev_fd on */
+	struct sp_device *next;
+	struct sp_opened *opened[SP_OPENED_LISTS]; /* by context id; its own thread alone */
+	struct sp_shared queues;		   /* struct sp_attach_queues and the command rings */
+	struct sp_doorbell door;
+	struct {
+		struct sp_ring writer, reader; /* the application's side (embedded only) and the worker's */
+	} commands[SP_MAX_WORKERS];
+};
+
+/* Not attached: embedded, limits ignored. Otherwise the NIC's next owner number is taken, and memory is shared; limits
+ * may be NULL. -ENOMEM, -EDQUOT (not even the queues), -EMFILE. */
+int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *limits, struct sp_device **device);
+/* A context of its own that it has opened: its events' memory and its area, with descriptors (of attached
+ * applications); NULL. The server passes the descriptors on and closes them (sp_shared_close). */
+struct sp_shared *sp_device_events(struct sp_device *d, uint32_t context);
+struct sp_shared *sp_device_area(struct sp_device *d, uint32_t context); /* NULL also when there is none */
+struct sp_shared *sp_device_region(struct sp_device *d, uint32_t id);	 /* of sp_mr_alloc */
+int sp_device_home(struct sp_device *d, uint32_t context);		 /* worker; -ENOENT */
+
+/* ---- accounting: account.c ---- */
+/* limits: NULL and zeros are defaults. free() it when nothing is charged to it any more. */
+int sp_account_create(const struct sp_limits *limits, struct sp_account **account);
+/* -EDQUOT; NULL is no limit. A negative change always succeeds. */
+int sp_account_contexts(struct sp_account *a, int change);
+int sp_account_regions(struct sp_account *a, int change);
+int sp_account_qps(struct sp_account *a, int64_t change);
+int sp_account_messages(struct sp_account *a, int64_t change);
+int sp_account_memory(struct sp_account *a, uint64_t bytes); /* see sp_memory_charge */
+void sp_account_memory_back(struct sp_account *a, uint64_t bytes);
+bool sp_account_allows(struct sp_account *a, uint64_t bytes);
+
+/* ---- events and commands ---- */
+int sp_events_create(struct sp_context *c); /* -ENOMEM, -EDQUOT */
+/* The context is going: marks them closed, and lets go of them; the application may still read them. */
+void sp_events_destroy(struct sp_context *c);
+void sp_events_hold(struct sp_event_queue *q);
+void sp_events_release(struct sp_event_queue *q);
+/* Runs a command on the context's home worker, after those that were posted before; returns the result's status. */
+int sp_command_run(struct sp_context *c, const struct sp_command *command, struct sp_event *result);
 unsigned sp_commands_run(struct sp_worker *w);
 bool sp_commands_waiting(const struct sp_worker *w);
+
+/* ---- waking up: notifier.c ---- */
+int sp_notifier_create(struct sp_nic *nic); /* its thread starts with the first doorbell */
+void sp_notifier_destroy(struct sp_nic *nic);
+/* Makes its pipe; door->bell is there already. -EMFILE, -ENOMEM, -EAGAIN. */
+int sp_doorbell_open(struct sp_nic *nic, struct sp_doorbell *door);
+void sp_doorbell_close(struct sp_nic *nic, struct sp_doorbell *door); /* no worker can touch it any more */
+/* At the end of a poll: rings for the contexts that were touched in it (w->touched). No system call, except to wake the
+ * notifier when it sleeps and somebody is to be woken. */
+void sp_doorbells_ring(struct sp_worker *w);
+void sp_doorbell_ring(struct sp_nic *nic, struct sp_doorbell *door); /* by a control call */
+/* No worker is in a poll: a view that goes away. */
+void sp_touch_forget(struct sp_worker *w, const struct sp_context *c);
+
+/* The host may want to know: an event was posted, or the area has changed. */
+static inline void sp_touch(struct sp_view *v)
+{
+	if (v->context->door && !v->touched) {
+		v->touched = true;
+		v->touched_next = v->owner->touched;
+		v->owner->touched = v;
+	}
+}
 
 #endif

@@ -125,3 +125,8 @@ uint32_t sp_icrc(const uint8_t *l3, uint32_t l3_len, uint32_t len)
 		c = crc_general(l3, l3_len, ip6);
 	return crc(c, l3 + l3_len + UDP_BTH_LEN, len - l3_len - UDP_BTH_LEN);
 }
+
+uint32_t sp_icrc_more(uint32_t before, const uint8_t *bytes, uint32_t len)
+{
+	return crc(before, bytes, len);
+}

@@ -178,15 +178,15 @@ void sp_issues_purge(struct sp_worker *w, struct sp_context *c)
 	}
 }
 
-#define LATE	   (10 * SP_US) /* a worker that comes late may make up for so much */
 #define WIRE_EXTRA 24		/* preamble and delimiter 8, FCS 4, gap 12 */
 
 void sp_pace_charge(struct sp_context *c, sp_time now, uint32_t bytes)
 {
+	const sp_time late = c->nic->worker[c->home]->late;
 	const uint64_t bits = (uint64_t)(bytes + WIRE_EXTRA) * 8 * SP_SEC + c->tx_rest;
 
-	if (now > LATE && c->tx_next < now - LATE)
-		c->tx_next = now - LATE;
+	if (now > late && c->tx_next < now - late)
+		c->tx_next = now - late;
 	c->tx_next += bits / c->rate;
 	c->tx_rest = bits % c->rate;
 }

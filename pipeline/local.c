@@ -6,6 +6,9 @@
  * larger than its question (padding to Ethernet's least length apart) and there is at most one, so nobody can be
  * flooded by way of the NIC harder than directly. Whatever is not understood to the last byte is left alone: false, and
  * it goes the normal way.
+ *
+ * ARP and neighbour discovery are a link's own affair: asked, answered and learnt for the port's addresses alone. Echo
+ * is IP's, and there any address of the NIC will do (weak host model); it goes back the way that it came.
  */
 #include <string.h>
 
@@ -91,6 +94,36 @@ static bool is_own6(const struct sp_nic *nic, const uint8_t ip[16])
 	return memcmp(ip, mapped, 12) && is_own(nic, ip);
 }
 
+/* An address of the NIC's on that port: who asks for its MAC there gets an answer. Of another port's a station on this
+ * link would learn a MAC that the NIC does not use for it. */
+static bool is_at(const struct sp_nic *nic, uint16_t port, const uint8_t ip[16])
+{
+	for (unsigned i = 0; i < nic->config.addresses; i++)
+		if (!memcmp(nic->config.address[i].ip, ip, 16))
+			return nic->config.address[i].port == port;
+	return false;
+}
+
+static bool is_at4(const struct sp_nic *nic, uint16_t port, const uint8_t ip4[4])
+{
+	uint8_t ip[16];
+	map4(ip, ip4);
+	return is_at(nic, port, ip);
+}
+
+static bool is_at6(const struct sp_nic *nic, uint16_t port, const uint8_t ip[16])
+{
+	return memcmp(ip, mapped, 12) && is_at(nic, port, ip);
+}
+
+static bool is_own_mac(const struct sp_nic *nic, const uint8_t mac[6])
+{
+	for (unsigned i = 0; i < RTE_MAX(nic->ports, 1u); i++)
+		if (!memcmp(nic->port[i].mac, mac, 6))
+			return true;
+	return false;
+}
+
 static bool is_unspecified6(const uint8_t ip[16])
 {
 	static const uint8_t none[16];
@@ -132,7 +165,7 @@ static bool is_source6(const struct sp_nic *nic, const uint8_t ip[16])
 static void answer(struct sp_worker *w, struct sp_packet *p, const uint8_t to[6], uint32_t len)
 {
 	memmove(p->frame, to, 6); /* may be a part of this frame */
-	memcpy(p->frame + 6, w->nic->mac, 6);
+	memcpy(p->frame + 6, w->nic->port[p->port].mac, 6);
 	if (len < ETHERNET_MIN && p->frame_len > len) {
 		uint32_t padded = RTE_MIN(p->frame_len, (uint32_t)ETHERNET_MIN);
 		memset(p->frame + len, 0, padded - len);
@@ -153,12 +186,12 @@ static bool local_arp(struct sp_worker *w, struct sp_packet *p)
 	unsigned operation = get16(arp + 6);
 	bool probe = !memcmp(sender, nobody, 4); /* is the address in use? (RFC 5227, 1.1) */
 	if ((operation != ARP_REQUEST && operation != ARP_REPLY) || !is_station(sender_mac) ||
-	    !memcmp(sender_mac, nic->mac, 6) || (!probe && !is_source4(nic, sender)))
+	    is_own_mac(nic, sender_mac) || (!probe && !is_source4(nic, sender)))
 		return false;
-	bool mine = is_own4(nic, target);
+	bool mine = is_at4(nic, p->port, target);
 	if (!probe) {
 		map4(ip, sender);
-		sp_neighbour_learn(nic->neighbours, ip, sender_mac, w->now, mine && operation == ARP_REQUEST);
+		sp_neighbour_learn(nic->neighbours, p->port, ip, sender_mac, w->now, mine && operation == ARP_REQUEST);
 	}
 	if (!mine || operation == ARP_REPLY)
 		return mine; /* another's; also announcements, which the exception port may want too */
@@ -167,7 +200,7 @@ static bool local_arp(struct sp_worker *w, struct sp_packet *p)
 	put16(arp + 6, ARP_REPLY);
 	memcpy(target_mac, mac, 6);
 	memcpy(target, sender, 4);
-	memcpy(sender_mac, nic->mac, 6);
+	memcpy(sender_mac, nic->port[p->port].mac, 6);
 	memcpy(sender, asked, 4);
 	answer(w, p, mac, p->l3 + ARP_LEN);
 	return true;
@@ -266,7 +299,7 @@ static bool solicitation(struct sp_worker *w, struct sp_packet *p)
 	const uint8_t *option;
 	uint8_t mac[6];
 	bool probe = is_unspecified6(source); /* duplicate address detection (RFC 4862, 5.4) */
-	if (!is_own6(w->nic, target) || !nd_option(p, OPTION_SOURCE_MAC, &option))
+	if (!is_at6(w->nic, p->port, target) || !nd_option(p, OPTION_SOURCE_MAC, &option))
 		return false;
 	if (memcmp(destination, target, 16) && !is_solicited_node(destination, target))
 		return false;
@@ -274,10 +307,10 @@ static bool solicitation(struct sp_worker *w, struct sp_packet *p)
 		return false;
 	/* Without the option the frame's own source has to do; the table is for what stations say of themselves. */
 	memcpy(mac, option ? option : p->frame + 6, 6);
-	if (option && !memcmp(mac, w->nic->mac, 6))
+	if (option && is_own_mac(w->nic, mac))
 		return false;
 	if (option)
-		sp_neighbour_learn(w->nic->neighbours, source, mac, w->now, true);
+		sp_neighbour_learn(w->nic->neighbours, p->port, source, mac, w->now, true);
 	if (probe) {
 		static const uint8_t all_nodes_mac[6] = {0x33, 0x33, 0, 0, 0, 1};
 		static const uint8_t all_nodes[16] = {0xFF, 0x02, [15] = 1};
@@ -300,7 +333,7 @@ static bool solicitation(struct sp_worker *w, struct sp_packet *p)
 	memcpy(a.data + 8, target, 16);
 	a.data[24] = OPTION_TARGET_MAC;
 	a.data[25] = 1;
-	memcpy(a.data + 26, w->nic->mac, 6);
+	memcpy(a.data + 26, w->nic->port[p->port].mac, 6);
 	checksum6(&a);
 	answer(w, &a, mac, a.frame_len);
 	return true;
@@ -312,13 +345,13 @@ static bool advertisement(struct sp_worker *w, struct sp_packet *p)
 	const uint8_t *ip = p->frame + p->l3, *destination = ip + 24, *target = p->data + 8, *mac;
 	if (!is_source6(w->nic, ip + 8) || !is_source6(w->nic, target) || !nd_option(p, OPTION_TARGET_MAC, &mac))
 		return false;
-	if (is_multicast6(destination) ? p->data[4] & ADVERTISED_SOLICITED : !is_own6(w->nic, destination))
+	if (is_multicast6(destination) ? p->data[4] & ADVERTISED_SOLICITED : !is_at6(w->nic, p->port, destination))
 		return false;
-	if (mac && memcmp(mac, w->nic->mac, 6)) {
+	if (mac && !is_own_mac(w->nic, mac)) {
 		if (p->data[4] & ADVERTISED_OVERRIDE)
-			sp_neighbour_learn(w->nic->neighbours, target, mac, w->now, false);
+			sp_neighbour_learn(w->nic->neighbours, p->port, target, mac, w->now, false);
 		else
-			sp_neighbour_confirm(w->nic->neighbours, target, mac, w->now);
+			sp_neighbour_confirm(w->nic->neighbours, p->port, target, mac, w->now);
 	}
 	return !is_multicast6(destination); /* the exception port may want announcements too */
 }
@@ -343,9 +376,10 @@ bool sp_local_answer(struct sp_worker *w, struct sp_packet *p, int parsed, uint1
 	bool group = p->frame_len >= RTE_ETHER_HDR_LEN && p->frame[0] & 1;
 	/* A port in promiscuous mode shows frames for others; and who sends from a group or from the NIC's own MAC is
 	 * not to be answered. */
-	if (p->frame_len < RTE_ETHER_HDR_LEN || (!group && memcmp(p->frame, w->nic->mac, 6)))
+	if (p->port >= SP_MAX_PORTS || p->frame_len < RTE_ETHER_HDR_LEN ||
+	    (!group && memcmp(p->frame, w->nic->port[p->port].mac, 6)))
 		return false;
-	if (!is_station(p->frame + 6) || !memcmp(p->frame + 6, w->nic->mac, 6))
+	if (!is_station(p->frame + 6) || is_own_mac(w->nic, p->frame + 6))
 		return false;
 	if (parsed == SP_PARSED_OTHER && ethertype == TYPE_ARP)
 		return local_arp(w, p);

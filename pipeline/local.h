@@ -8,7 +8,7 @@
 struct sp_worker;
 
 /* Answers (through sp_transmit_frame) or learns from the packet; true: it was for the NIC and is finished with.
- * parsed and ethertype are what sp_parse returned. p->port is where it came by. */
+ * parsed and ethertype are what sp_parse returned. p->port is where it came by, and where the answer goes. */
 bool sp_local_answer(struct sp_worker *w, struct sp_packet *p, int parsed, uint16_t ethertype);
 
 #endif

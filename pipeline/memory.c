@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "memory.h"
+#include "host.h"
+#include "port.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #define PAGE	  256
 #define PAGES	  256
@@ -12,12 +13,15 @@ struct region {
 	struct sp_mem pub;
 	_Atomic uint32_t users; /* 0: free; 1: registered; more: in use. [shared] */
 	uint16_t turn;		/* goes into the id, so that an old id does not name a new region */
-	bool own;		/* mapped by us */
+	bool orphan;		/* its application has gone; [control] */
+	bool mapped;		/* for the ports' devices, see sp_port_map; [control] */
+	struct sp_backing backing;
 };
 
 struct sp_memory {
 	struct region *_Atomic page[PAGES]; /* made when first needed, never freed before the NIC */
 	uint32_t next;			    /* where to look for a free one; [control] */
+	uint32_t orphans;		    /* [control] */
 };
 
 int sp_memory_create(struct sp_nic *nic)
@@ -28,9 +32,13 @@ int sp_memory_create(struct sp_nic *nic)
 
 static void unmap(struct sp_nic *nic, struct region *r)
 {
-	if (r->own)
-		munmap(r->pub.base, r->pub.len);
-	sp_memory_credit(nic, r->pub.len);
+	sp_account_regions(r->backing.account, -1);
+	if (r->mapped)
+		sp_port_unmap(nic, r->pub.base, r->pub.len);
+	r->mapped = false;
+	sp_memory_unback(nic, &r->backing);
+	nic->memory->orphans -= r->orphan;
+	r->orphan = false;
 	r->pub.base = NULL;
 	r->pub.len = 0;
 }
@@ -51,19 +59,25 @@ void sp_memory_destroy(struct sp_nic *nic)
 	nic->memory = NULL;
 }
 
-int sp_memory_charge(struct sp_nic *nic, uint64_t bytes)
+int sp_memory_charge(struct sp_nic *nic, struct sp_account *account, uint64_t bytes)
 {
 	uint64_t used = nic->memory_used;
+	int r = sp_account_memory(account, bytes);
 
+	if (r)
+		return r;
 	do
-		if (bytes > nic->config.memory_limit || used > nic->config.memory_limit - bytes)
+		if (bytes > nic->config.memory_limit || used > nic->config.memory_limit - bytes) {
+			sp_account_memory_back(account, bytes);
 			return -EDQUOT;
+		}
 	while (!atomic_compare_exchange_weak(&nic->memory_used, &used, used + bytes));
 	return 0;
 }
 
-void sp_memory_credit(struct sp_nic *nic, uint64_t bytes)
+void sp_memory_credit(struct sp_nic *nic, struct sp_account *account, uint64_t bytes)
 {
+	sp_account_memory_back(account, bytes);
 	atomic_fetch_sub(&nic->memory_used, bytes);
 }
 
@@ -88,33 +102,69 @@ static struct region *free_region(struct sp_memory *m, uint32_t *index)
 	return NULL;
 }
 
-int sp_memory_add(struct sp_nic *nic, void *addr, uint64_t len, uint32_t owner, struct sp_mem **mem)
+/* Regions whose applications have gone and that nobody uses any more. */
+static void bury(struct sp_nic *nic)
 {
-	const bool own = !addr;
+	for (unsigned i = 0; i < PAGES && nic->memory->orphans; i++) {
+		struct region *page = nic->memory->page[i];
+
+		for (unsigned k = 0; page && k < PAGE; k++)
+			if (page[k].orphan)
+				sp_memory_remove(nic, page[k].pub.id, page[k].pub.owner);
+	}
+}
+
+int sp_memory_back(struct sp_nic *nic, struct sp_account *account, void *addr, uint64_t len, enum sp_backing_kind kind,
+		   struct sp_backing *b)
+{
+	int r;
+
+	if (len == 0 || len > SIZE_MAX / 2 || (addr && (uintptr_t)addr + len < (uintptr_t)addr))
+		return -EINVAL;
+	*b = (struct sp_backing){.base = addr, .len = len, .account = account};
+	/* What is shared is there in whole pages, and held against the application so. */
+	b->charged = addr || kind == SP_BACKING_PRIVATE ? len : sp_shared_pages(len);
+	r = sp_memory_charge(nic, account, b->charged);
+	if (r || addr)
+		return r;
+	if (kind == SP_BACKING_PRIVATE)
+		r = sp_shared_private(len, &b->shared);
+	else
+		r = sp_shared_create(len, "spindle-region", kind == SP_BACKING_SHARED_READ, &b->shared);
+	if (r)
+		sp_memory_credit(nic, account, b->charged);
+	b->base = b->shared.base;
+	return r;
+}
+
+void sp_memory_unback(struct sp_nic *nic, struct sp_backing *b)
+{
+	sp_shared_destroy(&b->shared);
+	sp_memory_credit(nic, b->account, b->charged);
+}
+
+int sp_memory_insert(struct sp_nic *nic, const struct sp_backing *b, uint32_t owner, struct sp_mem **mem)
+{
 	struct region *r;
 	uint32_t index;
 	int err;
 
-	if (len == 0 || len > SIZE_MAX / 2 || (addr && (uintptr_t)addr + len < (uintptr_t)addr))
-		return -EINVAL;
-	err = sp_memory_charge(nic, len);
+	bury(nic);
+	err = sp_account_regions(b->account, 1);
 	if (err)
 		return err;
 	r = free_region(nic->memory, &index);
-	if (own && r) {
-		addr = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (addr == MAP_FAILED)
-			r = NULL;
-	}
 	if (!r) {
-		sp_memory_credit(nic, len);
+		sp_account_regions(b->account, -1);
 		return -ENOMEM;
 	}
 	r->turn++;
-	r->own = own;
-	r->pub.base = addr;
-	r->pub.len = len;
+	r->backing = *b;
+	r->pub.base = b->base;
+	r->pub.len = b->len;
 	r->pub.owner = owner;
+	/* Where it cannot be, payload is copied once more. */
+	r->mapped = !sp_port_map(nic, b->base, b->len);
 	r->pub.id = (uint32_t)r->turn << 16 | index;
 	atomic_store_explicit(&r->users, 1, memory_order_release);
 	*mem = &r->pub;
@@ -141,15 +191,47 @@ int sp_memory_remove(struct sp_nic *nic, uint32_t id, uint32_t owner)
 	return 0;
 }
 
+struct sp_shared *sp_memory_shared(struct sp_nic *nic, uint32_t id, uint32_t owner)
+{
+	struct region *r = find(nic, id);
+
+	return r && r->users && r->pub.id == id && r->pub.owner == owner ? &r->backing.shared : NULL;
+}
+
 void sp_memory_remove_owner(struct sp_nic *nic, uint32_t owner)
 {
 	for (unsigned i = 0; i < PAGES; i++) {
 		struct region *page = nic->memory->page[i];
 
-		for (unsigned k = 0; page && k < PAGE; k++)
-			if (page[k].users == 1 && page[k].pub.owner == owner)
-				sp_memory_remove(nic, page[k].pub.id, owner);
+		for (unsigned k = 0; page && k < PAGE; k++) {
+			struct region *r = &page[k];
+
+			if (!r->users || r->orphan || r->pub.owner != owner)
+				continue;
+			if (sp_memory_remove(nic, r->pub.id, owner) != -EBUSY)
+				continue;
+			sp_account_regions(r->backing.account, -1);
+			sp_account_memory_back(r->backing.account, r->backing.charged);
+			r->backing.account = NULL;
+			r->orphan = true;
+			nic->memory->orphans++;
+		}
 	}
+}
+
+bool sp_memory_lend(const struct sp_mem *mem)
+{
+	struct region *r = (struct region *)(uintptr_t)mem;
+
+	if (unlikely(!r->mapped)) /* fixed while it is registered, and it is: the sender holds it */
+		return false;
+	atomic_fetch_add_explicit(&r->users, 1, memory_order_relaxed);
+	return true;
+}
+
+void sp_memory_unlend(const struct sp_mem *mem)
+{
+	atomic_fetch_sub_explicit(&((struct region *)(uintptr_t)mem)->users, 1, memory_order_release);
 }
 
 /* ---- handlers' calls ---- */
@@ -226,13 +308,24 @@ static uint64_t *word(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offse
 	return (uint64_t *)(m->base + offset);
 }
 
+/* What the host waits for may be there. */
+static void touch_area(struct sp_ctx *ctx, const struct sp_mem *m)
+{
+	const struct sp_context *c = sp_view_of(ctx)->context;
+
+	if ((c->first ? c->first : c)->area == m)
+		sp_touch(sp_view_of(ctx));
+}
+
 int sp_dma_or64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t bits)
 {
 	int err;
 	uint64_t *at = word(ctx, m, offset, &err);
 
-	if (at)
+	if (at) {
 		__atomic_fetch_or(at, bits, __ATOMIC_RELEASE);
+		touch_area(ctx, m);
+	}
 	return err;
 }
 
@@ -243,6 +336,7 @@ int sp_dma_add64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, ui
 
 	if (at) {
 		was = __atomic_fetch_add(at, n, __ATOMIC_ACQ_REL);
+		touch_area(ctx, m);
 		if (old)
 			*old = was;
 	}
@@ -254,7 +348,9 @@ int sp_dma_store64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, 
 	int err;
 	uint64_t *at = word(ctx, m, offset, &err);
 
-	if (at)
+	if (at) {
 		__atomic_store_n(at, value, __ATOMIC_RELEASE);
+		touch_area(ctx, m);
+	}
 	return err;
 }

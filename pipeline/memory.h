@@ -3,16 +3,41 @@
 #ifndef PIPELINE_MEMORY_H
 #define PIPELINE_MEMORY_H
 
+#include "shared.h"
 #include "worker.h"
 
 int sp_memory_create(struct sp_nic *nic);
 void sp_memory_destroy(struct sp_nic *nic);
-/* addr NULL: zeroed, page-aligned memory of the NIC's making. -EINVAL, -ENOMEM, -EDQUOT. */
-int sp_memory_add(struct sp_nic *nic, void *addr, uint64_t len, uint32_t owner, struct sp_mem **mem);
+
+/* What a region is made of, before it is one and while it is. */
+struct sp_backing {
+	struct sp_shared shared; /* base NULL: the application's own memory */
+	void *base;
+	uint64_t len, charged;
+	struct sp_account *account;
+};
+enum sp_backing_kind {
+	SP_BACKING_PRIVATE,	/* for this process */
+	SP_BACKING_SHARED,	/* with another process */
+	SP_BACKING_SHARED_READ, /* with another process, which can only read it */
+};
+/* Makes the memory (addr NULL: zeroed and page-aligned) and charges it. It may take long: nic->control need not be
+ * held. -EINVAL, -ENOMEM, -EDQUOT. */
+int sp_memory_back(struct sp_nic *nic, struct sp_account *account, void *addr, uint64_t len, enum sp_backing_kind kind,
+		   struct sp_backing *backing);
+void sp_memory_unback(struct sp_nic *nic, struct sp_backing *backing);
+/* Makes it a region, which takes over the backing. -ENOMEM, -EDQUOT: the backing is the caller's still. */
+int sp_memory_insert(struct sp_nic *nic, const struct sp_backing *backing, uint32_t owner, struct sp_mem **mem);
 int sp_memory_remove(struct sp_nic *nic, uint32_t id, uint32_t owner); /* -ENOENT, -EBUSY */
-void sp_memory_remove_owner(struct sp_nic *nic, uint32_t owner);       /* all that nobody uses any more */
-/* Accounts for bytes of the NIC's own; -EDQUOT beyond the limit. */
-int sp_memory_charge(struct sp_nic *nic, uint64_t bytes);
-void sp_memory_credit(struct sp_nic *nic, uint64_t bytes);
+/* All of an application that goes: what is in use now is freed once it is not, and no longer held against its account.
+ */
+void sp_memory_remove_owner(struct sp_nic *nic, uint32_t owner);
+/* [worker] One use more, by a driver that reads what is sent from it; false: the ports' devices cannot. */
+bool sp_memory_lend(const struct sp_mem *mem);
+void sp_memory_unlend(const struct sp_mem *mem);
+struct sp_shared *sp_memory_shared(struct sp_nic *nic, uint32_t id, uint32_t owner); /* NULL: no such region */
+/* Accounts for bytes of the NIC's and of an application's (or NULL); -EDQUOT beyond either limit. */
+int sp_memory_charge(struct sp_nic *nic, struct sp_account *account, uint64_t bytes);
+void sp_memory_credit(struct sp_nic *nic, struct sp_account *account, uint64_t bytes);
 
 #endif

@@ -31,7 +31,7 @@ enum state { FREE, CLAIMING, INCOMPLETE, KNOWN, STATIC };
 
 struct entry {
 	_Atomic uint64_t word;
-	_Atomic uint64_t key[2]; /* the address; stable while the generation is */
+	_Atomic uint64_t key[3]; /* the address, the port; stable while the generation is */
 	_Atomic sp_time confirmed;
 	_Atomic sp_time used;  /* by find, in steps of USED_STEP; 0: never */
 	_Atomic sp_time asked; /* latest request; the two lowest bits count those without an answer */
@@ -40,118 +40,18 @@ struct entry {
 #define ASKED_TRIES 3ull
 #define USED_STEP   (100 * SP_MS) /* one store per step, not per packet: the line stays shared among the workers */
 
-struct own {
-	uint8_t ip[16];
-	uint8_t bits; /* of the 128 */
-};
-
 struct sp_neighbours {
-	struct own own[SP_MAX_ADDRESSES]; /* read-only after create, like the rest up to mac */
-	unsigned owns;
-	uint8_t gateway[2][16]; /* IPv6, IPv4 */
+	const struct sp_routes *routes; /* read-only, like the seed */
 	uint64_t seed;
 	_Atomic unsigned furthest;	   /* [shared] distance from the hash of any entry ever placed; only grows */
 	_Atomic sp_time deadline;	   /* [shared] of sp_neighbours_tick */
 	struct entry entry[SP_NEIGHBOURS]; /* [shared] */
 };
 
-/* ---- addresses ---- */
-
-static bool is_ipv4(const uint8_t ip[16])
+static bool is_station_mac(const uint8_t mac[6])
 {
-	static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
-	return !memcmp(ip, mapped, 12);
-}
-
-static bool is_link_local(const uint8_t ip[16])
-{
-	return ip[0] == 0xFE && (ip[1] & 0xC0) == 0x80;
-}
-
-static bool is_zero(const uint8_t *bytes, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		if (bytes[i])
-			return false;
-	return true;
-}
-
-static bool in_prefix(const uint8_t a[16], const uint8_t b[16], unsigned bits)
-{
-	unsigned rest = bits % 8;
-	return !memcmp(a, b, bits / 8) && (!rest || !((a[bits / 8] ^ b[bits / 8]) >> (8 - rest)));
-}
-
-/* All bits of ip from `bits` on are `value`. */
-static bool host_part_is(const uint8_t ip[16], unsigned bits, bool value)
-{
-	for (unsigned i = bits; i < 128; i++)
-		if ((ip[i / 8] >> (7 - i % 8) & 1) != value)
-			return false;
-	return true;
-}
-
-static bool is_station(const uint8_t mac[6])
-{
-	return !(mac[0] & 1) && !is_zero(mac, 6);
-}
-
-static bool is_own(const struct sp_neighbours *n, const uint8_t ip[16])
-{
-	for (unsigned i = 0; i < n->owns; i++)
-		if (!memcmp(n->own[i].ip, ip, 16))
-			return true;
-	return false;
-}
-
-/* An address that one other station can have. */
-static bool is_unicast(const struct sp_neighbours *n, const uint8_t ip[16])
-{
-	if (is_own(n, ip))
-		return false;
-	if (!is_ipv4(ip))
-		return ip[0] != 0xFF && !(is_zero(ip, 15) && ip[15] <= 1);
-	if (!ip[12] || ip[12] == 127 || ip[12] >= 224)
-		return false;
-	for (unsigned i = 0; i < n->owns; i++) {
-		const struct own *o = &n->own[i];
-		if (is_ipv4(o->ip) && o->bits < 127 && in_prefix(ip, o->ip, o->bits) &&
-		    (host_part_is(ip, o->bits, true) || host_part_is(ip, o->bits, false)))
-			return false; /* broadcast, and its old form */
-	}
-	return true;
-}
-
-/* The own address whose prefix holds ip and is the longest; NULL: none. */
-static const struct own *own_for(const struct sp_neighbours *n, const uint8_t ip[16])
-{
-	const struct own *best = NULL;
-	for (unsigned i = 0; i < n->owns; i++)
-		if (in_prefix(ip, n->own[i].ip, n->own[i].bits) && (!best || n->own[i].bits > best->bits))
-			best = &n->own[i];
-	for (unsigned i = 0; i < n->owns && !best && is_link_local(ip); i++)
-		if (!is_ipv4(n->own[i].ip))
-			best = &n->own[i];
-	return best;
-}
-
-int sp_neighbour_route(const struct sp_neighbours *n, const uint8_t ip[16], uint8_t next_hop[16], uint8_t source[16])
-{
-	const struct own *own = own_for(n, ip);
-	const uint8_t *hop = ip;
-	if (!is_unicast(n, ip))
-		return -ENETUNREACH;
-	if (!own) {
-		hop = n->gateway[is_ipv4(ip)];
-		if (!is_unicast(n, hop)) /* also: none */
-			return -ENETUNREACH;
-		own = own_for(n, hop);
-	}
-	if (!own)
-		return -ENETUNREACH;
-	memcpy(source, own->ip, 16);
-	memmove(next_hop, hop, 16);
-	return 0;
+	static const uint8_t none[6];
+	return !(mac[0] & 1) && memcmp(mac, none, 6);
 }
 
 /* ---- entries ---- */
@@ -170,20 +70,20 @@ static uint64_t word_of(uint64_t generation, enum state state, const uint8_t mac
 }
 
 struct key {
-	uint64_t half[2];
+	uint64_t word[3];
 	unsigned hash;
 };
 
-static struct key key_of(const struct sp_neighbours *n, const uint8_t ip[16])
+static struct key key_of(const struct sp_neighbours *n, uint16_t port, const uint8_t ip[16])
 {
-	struct key k;
-	memcpy(k.half, ip, 16);
+	struct key k = {.word[2] = port};
+	memcpy(k.word, ip, 16);
 	/* A product's upper half folded onto the lower one: neighbours differ in the last bits of their addresses only.
 	 */
 	__uint128_t h =
-		(__uint128_t)(k.half[0] ^ n->seed ^ 0x9E3779B97F4A7C15ull) * (k.half[1] ^ 0xD6E8FEB86659FD93ull);
+		(__uint128_t)(k.word[0] ^ n->seed ^ 0x9E3779B97F4A7C15ull) * (k.word[1] ^ 0xD6E8FEB86659FD93ull);
 	uint64_t folded = (uint64_t)h ^ (uint64_t)(h >> 64);
-	k.hash = (unsigned)(folded ^ folded >> 32);
+	k.hash = (unsigned)(folded ^ folded >> 32) + port;
 	return k;
 }
 
@@ -200,8 +100,9 @@ static bool holds(struct entry *e, const struct key *k, uint64_t *word)
 		if (state_of(before) < INCOMPLETE)
 			return false;
 		/* Acquire: whoever reads a key of the next generation sees the claim that came before it below. */
-		bool same = (atomic_load_explicit(&e->key[0], memory_order_acquire) == k->half[0]) &&
-			    (atomic_load_explicit(&e->key[1], memory_order_acquire) == k->half[1]);
+		bool same = true;
+		for (unsigned j = 0; j < 3; j++)
+			same &= atomic_load_explicit(&e->key[j], memory_order_acquire) == k->word[j];
 		uint64_t after = atomic_load_explicit(&e->word, memory_order_acquire);
 		if ((before ^ after) & GENERATION_MASK)
 			continue;
@@ -309,16 +210,16 @@ static void only_one(struct sp_neighbours *n, const struct key *k)
 	}
 }
 
-static int insert(struct sp_neighbours *n, const uint8_t ip[16], enum state state, const uint8_t mac[6], sp_time now,
-		  enum victim worst)
+static int insert(struct sp_neighbours *n, uint16_t port, const uint8_t ip[16], enum state state, const uint8_t mac[6],
+		  sp_time now, enum victim worst)
 {
-	struct key k = key_of(n, ip);
+	struct key k = key_of(n, port, ip);
 	uint64_t word;
 	struct entry *e = claim(n, &k, now, worst, &word);
 	if (!e)
 		return -ENOSPC;
-	atomic_store_explicit(&e->key[0], k.half[0], memory_order_release);
-	atomic_store_explicit(&e->key[1], k.half[1], memory_order_release);
+	for (unsigned i = 0; i < 3; i++)
+		atomic_store_explicit(&e->key[i], k.word[i], memory_order_release);
 	atomic_store_explicit(&e->confirmed, state == INCOMPLETE ? 0 : now, memory_order_relaxed);
 	atomic_store_explicit(&e->used, 0, memory_order_relaxed);
 	atomic_store_explicit(&e->asked, 0, memory_order_relaxed);
@@ -330,35 +231,25 @@ static int insert(struct sp_neighbours *n, const uint8_t ip[16], enum state stat
 	return 0;
 }
 
-int sp_neighbours_create(const struct sp_nic_config *config, const uint8_t mac[6], struct sp_neighbours **out)
+int sp_neighbours_create(const struct sp_nic_config *config, const struct sp_routes *routes, struct sp_neighbours **out)
 {
-	(void)mac; /* requests take it from the NIC: a port may be given another while the NIC exists */
-	if (config->addresses > SP_MAX_ADDRESSES || config->neighbours > SP_MAX_STATIC)
+	if (config->neighbours > SP_MAX_STATIC)
 		return -EINVAL;
 	struct sp_neighbours *n = aligned_alloc(64, sizeof(*n));
 	if (!n)
 		return -ENOMEM;
 	memset(n, 0, sizeof(*n));
 	n->seed = config->seed;
+	n->routes = routes;
 	atomic_store(&n->deadline, SP_NEVER);
-	memcpy(n->gateway[false], config->gateway6, 16);
-	memcpy(n->gateway[true], config->gateway4, 16);
-	for (unsigned i = 0; i < config->addresses; i++) {
-		const struct sp_address *a = &config->address[i];
-		unsigned base = is_ipv4(a->ip) ? 96 : 0;
-		if (a->prefix > 128 - base)
-			goto invalid;
-		memcpy(n->own[i].ip, a->ip, 16);
-		n->own[i].bits = (uint8_t)(a->prefix ? base + a->prefix : 128);
-	}
-	n->owns = config->addresses;
 	for (unsigned i = 0; i < config->neighbours; i++) {
 		const struct sp_neighbour_config *s = &config->neighbour[i];
-		struct key k = key_of(n, s->ip);
+		uint16_t port = sp_route_port(routes, s->ip);
+		struct key k = key_of(n, port, s->ip);
 		uint64_t word;
 		if (lookup(n, &k, &(unsigned){0}, &word)) /* which of the two MACs was meant? */
 			goto invalid;
-		if (!is_station(s->mac) || insert(n, s->ip, STATIC, s->mac, 0, VICTIM_FREE))
+		if (!is_station_mac(s->mac) || insert(n, port, s->ip, STATIC, s->mac, 0, VICTIM_FREE))
 			goto invalid;
 	}
 	*out = n;
@@ -373,9 +264,9 @@ void sp_neighbours_destroy(struct sp_neighbours *n)
 	free(n);
 }
 
-int sp_neighbour_find(struct sp_neighbours *n, const uint8_t next_hop[16], sp_time now, uint8_t mac[6])
+int sp_neighbour_find(struct sp_neighbours *n, uint16_t port, const uint8_t next_hop[16], sp_time now, uint8_t mac[6])
 {
-	struct key k = key_of(n, next_hop);
+	struct key k = key_of(n, port, next_hop);
 	uint64_t word;
 	unsigned distance = 0;
 	struct entry *e;
@@ -392,10 +283,10 @@ int sp_neighbour_find(struct sp_neighbours *n, const uint8_t next_hop[16], sp_ti
 	return -EAGAIN;
 }
 
-static void update(struct sp_neighbours *n, const uint8_t ip[16], const uint8_t mac[6], sp_time now, bool override,
-		   bool *exists)
+static void update(struct sp_neighbours *n, uint16_t port, const uint8_t ip[16], const uint8_t mac[6], sp_time now,
+		   bool override, bool *exists)
 {
-	struct key k = key_of(n, ip);
+	struct key k = key_of(n, port, ip);
 	uint64_t word;
 	unsigned distance = 0;
 	struct entry *e;
@@ -414,21 +305,23 @@ static void update(struct sp_neighbours *n, const uint8_t ip[16], const uint8_t 
 	}
 }
 
-void sp_neighbour_learn(struct sp_neighbours *n, const uint8_t ip[16], const uint8_t mac[6], sp_time now, bool create)
+void sp_neighbour_learn(struct sp_neighbours *n, uint16_t port, const uint8_t ip[16], const uint8_t mac[6], sp_time now,
+			bool create)
 {
 	bool exists;
-	if (!is_station(mac) || !is_unicast(n, ip))
+	if (!is_station_mac(mac) || !sp_route_is_station(n->routes, ip))
 		return;
-	update(n, ip, mac, now, true, &exists);
-	if (!exists && create && own_for(n, ip))
-		insert(n, ip, KNOWN, mac, now, VICTIM_IDLE);
+	update(n, port, ip, mac, now, true, &exists);
+	if (!exists && create && sp_route_source(n->routes, port, ip))
+		insert(n, port, ip, KNOWN, mac, now, VICTIM_IDLE);
 }
 
-void sp_neighbour_confirm(struct sp_neighbours *n, const uint8_t ip[16], const uint8_t mac[6], sp_time now)
+void sp_neighbour_confirm(struct sp_neighbours *n, uint16_t port, const uint8_t ip[16], const uint8_t mac[6],
+			  sp_time now)
 {
 	bool exists;
-	if (is_station(mac) && is_unicast(n, ip))
-		update(n, ip, mac, now, false, &exists);
+	if (is_station_mac(mac) && sp_route_is_station(n->routes, ip))
+		update(n, port, ip, mac, now, false, &exists);
 }
 
 /* ---- requests ---- */
@@ -487,12 +380,14 @@ static uint32_t neighbour_solicitation(uint8_t f[86], const uint8_t mac[6], cons
 }
 
 /* Sends a request if the last one is long enough ago; of several workers that want to, one does. */
-static void ask(struct sp_worker *w, struct entry *e, enum state state, const uint8_t ip[16], sp_time now)
+static void ask(struct sp_worker *w, struct entry *e, enum state state, uint16_t port, const uint8_t ip[16],
+		sp_time now)
 {
 	struct sp_neighbours *n = w->nic->neighbours;
+	const uint8_t *source = sp_route_source(n->routes, port, ip), *mac = w->nic->port[port].mac;
 	sp_time asked = atomic_load_explicit(&e->asked, memory_order_relaxed), gap = SP_NEIGHBOUR_RETRY;
 	uint64_t tries = asked & ASKED_TRIES;
-	uint8_t frame[86], hop[16], source[16];
+	uint8_t frame[86];
 	uint32_t len;
 	if (tries == SP_NEIGHBOUR_TRIES) /* a stale one is still good for something: ask on, but seldom */
 		gap = state == INCOMPLETE ? SP_NEIGHBOUR_RETRY + SP_NEIGHBOUR_FAILED : SP_NEIGHBOUR_REACHABLE;
@@ -502,17 +397,16 @@ static void ask(struct sp_worker *w, struct entry *e, enum state state, const ui
 		tries++;
 	else if (state == INCOMPLETE)
 		tries = 1;
-	if (sp_neighbour_route(n, ip, hop, source) ||
+	if (!source ||
 	    !atomic_compare_exchange_strong_explicit(&e->asked, &asked, (now & ~ASKED_TRIES) | tries,
 						     memory_order_relaxed, memory_order_relaxed))
 		return;
 	wake(n, now + SP_NEIGHBOUR_RETRY);
-	if (is_ipv4(ip))
-		len = arp_request(frame, w->nic->mac, source, ip);
+	if (sp_ip_is_ipv4(ip))
+		len = arp_request(frame, mac, source, ip);
 	else
-		len = neighbour_solicitation(frame, w->nic->mac, source, ip);
-	for (unsigned port = 0; port < w->nic->ports; port++)
-		sp_transmit_frame(w, (uint16_t)port, frame, len);
+		len = neighbour_solicitation(frame, mac, source, ip);
+	sp_transmit_frame(w, port, frame, len);
 }
 
 static bool is_stale(struct entry *e, sp_time now)
@@ -520,24 +414,23 @@ static bool is_stale(struct entry *e, sp_time now)
 	return now >= atomic_load_explicit(&e->confirmed, memory_order_relaxed) + SP_NEIGHBOUR_REACHABLE;
 }
 
-void sp_neighbour_request(struct sp_worker *w, const uint8_t next_hop[16])
+void sp_neighbour_request(struct sp_worker *w, uint16_t port, const uint8_t next_hop[16])
 {
 	struct sp_neighbours *n = w->nic->neighbours;
-	uint8_t hop[16], source[16];
-	if (sp_neighbour_route(n, next_hop, hop, source) || memcmp(hop, next_hop, 16))
+	if (!sp_route_is_station(n->routes, next_hop) || !sp_route_source(n->routes, port, next_hop))
 		return;
-	struct key k = key_of(n, next_hop);
+	struct key k = key_of(n, port, next_hop);
 	uint64_t word;
 	unsigned distance = 0;
 	struct entry *e = lookup(n, &k, &distance, &word);
 	if (!e) {
-		if (insert(n, next_hop, INCOMPLETE, NULL, w->now, VICTIM_ACTIVE))
+		if (insert(n, port, next_hop, INCOMPLETE, NULL, w->now, VICTIM_ACTIVE))
 			return;
 		distance = 0;
 		e = lookup(n, &k, &distance, &word);
 	}
 	if (e && (state_of(word) == INCOMPLETE || (state_of(word) == KNOWN && is_stale(e, w->now))))
-		ask(w, e, state_of(word), next_hop, w->now);
+		ask(w, e, state_of(word), port, next_hop, w->now);
 }
 
 /* ---- time ---- */
@@ -545,8 +438,10 @@ void sp_neighbour_request(struct sp_worker *w, const uint8_t next_hop[16])
 static sp_time tick(struct sp_worker *w, struct entry *e, sp_time now)
 {
 	uint64_t word = atomic_load_explicit(&e->word, memory_order_acquire), after;
-	uint64_t half[2] = {atomic_load_explicit(&e->key[0], memory_order_acquire),
-			    atomic_load_explicit(&e->key[1], memory_order_acquire)};
+	uint64_t key[3];
+	for (unsigned i = 0; i < 3; i++)
+		key[i] = atomic_load_explicit(&e->key[i], memory_order_acquire);
+	uint16_t port = (uint16_t)key[2];
 	sp_time confirmed = atomic_load_explicit(&e->confirmed, memory_order_relaxed);
 	sp_time used = atomic_load_explicit(&e->used, memory_order_relaxed);
 	sp_time asked = atomic_load_explicit(&e->asked, memory_order_relaxed);
@@ -556,10 +451,10 @@ static sp_time tick(struct sp_worker *w, struct entry *e, sp_time now)
 		return SP_NEVER;
 	if (state_of(word) == CLAIMING || ((word ^ after) & GENERATION_MASK))
 		return now + SP_NEIGHBOUR_RETRY;
-	memcpy(ip, half, 16);
+	memcpy(ip, key, 16);
 	if (state_of(word) == INCOMPLETE) {
 		if ((asked & ASKED_TRIES) < SP_NEIGHBOUR_TRIES) {
-			ask(w, e, INCOMPLETE, ip, now);
+			ask(w, e, INCOMPLETE, port, ip, now);
 			asked = atomic_load_explicit(&e->asked, memory_order_relaxed) & ~ASKED_TRIES;
 			return RTE_MAX(now, asked + SP_NEIGHBOUR_RETRY);
 		}
@@ -573,7 +468,7 @@ static sp_time tick(struct sp_worker *w, struct entry *e, sp_time now)
 			return stale;
 		if (now < until) {
 			if (used >= stale && used > asked)
-				ask(w, e, KNOWN, ip, now);
+				ask(w, e, KNOWN, port, ip, now);
 			return RTE_MIN(now + SP_NEIGHBOUR_RETRY,
 				       until); /* whether it is used can only be seen by looking */
 		}

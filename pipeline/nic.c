@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "context.h"
+#include "host.h"
+#include "lend.h"
 #include "memory.h"
 #include "message.h"
 #include "port.h"
@@ -34,6 +36,7 @@ static int create_workers(struct sp_nic *nic)
 		memset(w, 0, sizeof(*w));
 		w->nic = nic;
 		w->index = i;
+		w->late = 10 * SP_US;
 		seed_worker(w, nic->config.seed);
 		nic->worker[i] = w;
 	}
@@ -65,21 +68,34 @@ static void set_addresses(struct sp_nic *nic)
 	}
 }
 
-static void set_mac(struct sp_nic *nic)
+/* Locally administered, from the seed and the address: two NICs with the default seed are still two. */
+static void make_mac(uint64_t random, const struct sp_nic_config *config, uint8_t mac[6])
+{
+	uint64_t ip[2];
+
+	memcpy(ip, config->address[0].ip, sizeof(ip));
+	random ^= (ip[0] * 0x9E3779B97F4A7C15ull) ^ (ip[1] * 0xD6E8FEB86659FD93ull) >> 16;
+	memcpy(mac, &random, 6);
+	mac[0] = 0x02;
+}
+
+static void set_macs(struct sp_nic *nic)
 {
 	static const uint8_t none[6];
+	uint8_t *first = nic->port[0].mac;
 
-	memcpy(nic->mac, nic->config.mac, 6);
-	if (memcmp(nic->mac, none, 6) || (nic->ports && !sp_port_mac(&nic->port[0], nic->mac)))
-		return;
-	/* Locally administered, from the seed and the address: two NICs with the default seed are still two. */
-	uint64_t r = sp_worker_random(nic->worker[0]), ip[2];
+	memcpy(first, nic->config.mac, 6);
+	if (!memcmp(first, none, 6) && !(nic->ports && !sp_port_mac(&nic->port[0], first)))
+		make_mac(sp_worker_random(nic->worker[0]), &nic->config, first);
+	for (unsigned i = 1; i < nic->ports; i++) {
+		uint8_t *mac = nic->port[i].mac;
 
-	memcpy(ip, nic->config.address[0].ip, sizeof(ip));
-	r ^= (ip[0] * 0x9E3779B97F4A7C15ull) ^ (ip[1] * 0xD6E8FEB86659FD93ull) >> 16;
-
-	memcpy(nic->mac, &r, 6);
-	nic->mac[0] = 0x02;
+		if (!sp_port_mac(&nic->port[i], mac))
+			continue;
+		/* Not from the worker's generator: what it says next is the same with one port and with several. */
+		make_mac(nic->config.seed * 0xD1342543DE82EF95ull, &nic->config, mac);
+		mac[1] ^= (uint8_t)i; /* each port's another one */
+	}
 }
 
 static char *keep_string(const char *s)
@@ -115,10 +131,13 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 		nic->workers = 0;
 		goto fail;
 	}
-	if (create_workers(nic) || sp_memory_create(nic) || sp_qp_table_create(&nic->qps)) {
+	if (create_workers(nic) || sp_memory_create(nic) || sp_qp_table_create(&nic->qps) || sp_notifier_create(nic)) {
 		r = sp_error_set(error, ENOMEM, "", "no memory for a NIC");
 		goto fail;
 	}
+	r = sp_routes_set(&nic->routes, &nic->config, error);
+	if (r)
+		goto fail;
 	set_addresses(nic);
 	for (unsigned i = 0; i < config->ports; i++) {
 		nic->port[i].index = (uint16_t)i;
@@ -127,14 +146,17 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 			goto fail;
 		nic->ports++;
 	}
-	set_mac(nic);
+	set_macs(nic);
 	if (nic->config.exception.device || nic->config.exception.ops) {
 		r = sp_port_open(&nic->exception, &nic->config.exception, nic, nic->workers, error);
 		if (r)
 			goto fail;
 		nic->has_exception = true;
 	}
-	r = sp_neighbours_create(&nic->config, nic->mac, &nic->neighbours);
+	r = sp_ports_check(nic, error);
+	if (r)
+		goto fail;
+	r = sp_neighbours_create(&nic->config, &nic->routes, &nic->neighbours);
 	if (r) {
 		sp_error_set(error, -r, "neighbour", "neighbour table: %s", strerror(-r));
 		goto fail;
@@ -148,7 +170,7 @@ fail:
 
 static void free_queues(struct sp_worker *w)
 {
-	for (unsigned p = 0; p <= SP_MAX_PORTS; p++)
+	for (unsigned p = 0; p <= SP_PORT_LOOP; p++)
 		for (struct sp_tx_queue *q = &w->tx[p]; q->count; q->count--) {
 			rte_pktmbuf_free(q->packet[q->head]);
 			q->head = (q->head + 1) % SP_TX_QUEUE;
@@ -168,12 +190,18 @@ void sp_nic_destroy(struct sp_nic *nic)
 	for (uint16_t w = 0; w < nic->workers && nic->worker[w]; w++)
 		free_queues(nic->worker[w]);
 	for (unsigned i = 0; i < nic->ports; i++)
+		sp_port_stop(&nic->port[i]);
+	if (nic->has_exception)
+		sp_port_stop(&nic->exception);
+	sp_lent_cut(nic);
+	sp_neighbours_destroy(nic->neighbours);
+	sp_qp_table_destroy(nic->qps);
+	sp_memory_destroy(nic); /* the ports' devices let go of it */
+	for (unsigned i = 0; i < nic->ports; i++)
 		sp_port_close(&nic->port[i]);
 	if (nic->has_exception)
 		sp_port_close(&nic->exception);
-	sp_neighbours_destroy(nic->neighbours);
-	sp_qp_table_destroy(nic->qps);
-	sp_memory_destroy(nic);
+	sp_notifier_destroy(nic);
 	sp_stats_forget(nic);
 	for (uint16_t w = 0; w < SP_MAX_WORKERS; w++)
 		free(nic->worker[w]);
@@ -197,7 +225,7 @@ int sp_nic_context_add(struct sp_nic *nic, const struct sp_context_config *confi
 	int r;
 
 	pthread_mutex_lock(&nic->control);
-	r = sp_context_add(nic, config, 0, &c, error);
+	r = sp_context_add(nic, config, NULL, &c, error);
 	if (!r && id)
 		*id = c->id;
 	pthread_mutex_unlock(&nic->control);

@@ -30,17 +30,21 @@ struct sp_port_ops {
 	unsigned (*transmit)(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now);
 	/* When receive (or, after a short transmit, transmit) has something new; SP_NEVER. */
 	sp_time (*next)(void *port, uint16_t queue, bool transmit_blocked);
+	/* transmit() can do with packets in several pieces, of which some are memory of the application's: it reads them
+	 * before it frees them, and not after sp_nic_destroy. */
+	bool external;
 };
 
 struct sp_port_config {
-	const char *device;	       /* ethdev name (net_pcap0, 0000:01:00.0, ...), or NULL with ops */
+	const char *device;	       /* as in nic.ini: KIND:TARGET[,arguments] or an ethdev's name; NULL with ops */
 	const struct sp_port_ops *ops; /* not owned */
 	void *ops_arg;
 };
 
 struct sp_address {
 	uint8_t ip[16]; /* IPv4 mapped (::ffff:a.b.c.d) */
-	uint8_t prefix; /* bits of the IP version's own length: 24, 64 */
+	uint8_t prefix; /* bits of the IP version's own length: 24, 64; 0: the address alone */
+	uint8_t port;	/* index in sp_nic_config.port */
 };
 
 struct sp_neighbour_config {
@@ -48,20 +52,32 @@ struct sp_neighbour_config {
 	uint8_t mac[6];
 };
 
-/* Zero means default for every field. */
+/*
+ * A NIC with several ports is a multi-homed host. Every port has its own MAC; every address belongs to one port. A packet
+ * goes out by the port of the address whose prefix is the longest that holds its destination, else by that of the
+ * gateway; ARP and neighbour discovery are asked, answered and believed port by port, for the port's own addresses. What
+ * comes in may be for any of the NIC's addresses, whichever port it came by (the weak host model, RFC 1122 3.3.4.2, as
+ * Linux by default). Packets to one of its own addresses the NIC hands to itself; no port sees them.
+ * sp_nic_create refuses (-EINVAL, key "ip" or "gateway"): an address on a port that does not exist; an address, or a
+ * prefix of equal length other than a link-local one, on two ports; a gateway that is on no prefix.
+ *
+ * Zero means default for every field.
+ */
 struct sp_nic_config {
 	char name[32];
 	struct sp_address address[SP_MAX_ADDRESSES];
 	unsigned addresses;
 	uint8_t gateway4[16], gateway6[16]; /* all zero: none */
-	uint8_t mac[6];			    /* all zero: the port's, or one from the seed */
+	uint8_t gateway6_port; /* where a link-local gateway6 is; any other is where its prefix is */
+	uint8_t mac[6];	       /* port 0's; all zero: the device's, or one from the seed, as for the other ports */
 	uint32_t mtu;			    /* layer 3, bytes; default 1500 */
 	uint16_t workers;		    /* default 1, at most 16 */
 	bool icrc_off;
 	uint64_t seed;				  /* default 1 */
-	struct sp_port_config port[SP_MAX_PORTS]; /* what handlers send by sp_send_roce leaves by the first */
+	struct sp_port_config port[SP_MAX_PORTS];
 	unsigned ports;
-	struct sp_port_config exception; /* none when both members are NULL */
+	struct sp_port_config exception; /* none when both members are NULL; what comes from it leaves by port 0, or by the
+					    port that the station was last heard by to which it goes */
 	struct sp_neighbour_config neighbour[SP_MAX_STATIC];
 	unsigned neighbours;
 	bool any_source;       /* replay: contexts take packets from any source address */
@@ -87,8 +103,8 @@ void sp_nic_destroy(struct sp_nic *nic);
 
 int sp_nic_context_add(struct sp_nic *nic, const struct sp_context_config *config, uint32_t *id,
 		       struct sp_error *error);
-/* -ENOENT. The area of a context that a device has opened stays until that device closes it (sp_context_close). Not
- * while another thread is in a call of that device. */
+/* -ENOENT. Events and area of a context that a device has opened stay until that device closes it (sp_context_close);
+ * its calls say -ECONNRESET from now on, and it is woken if it sleeps. */
 int sp_nic_context_remove(struct sp_nic *nic, uint32_t id);
 int sp_nic_context_find(struct sp_nic *nic, const char *name, uint32_t *id); /* -ENOENT */
 uint64_t sp_nic_context_post_bytes(struct sp_nic *nic, uint32_t id);
@@ -104,25 +120,75 @@ uint16_t sp_nic_workers(const struct sp_nic *nic);
 
 /* Threads for the workers, one each, in real time (sp_clock). */
 int sp_nic_start(struct sp_nic *nic);
-void sp_nic_stop(struct sp_nic *nic);
+void sp_nic_stop(struct sp_nic *nic); /* applications and servers must be gone */
 
 /* The NIC as a device. driven: sp_progress polls all workers (for programs without worker threads). */
 int sp_nic_dev(struct sp_nic *nic, bool driven, struct sp_dev **dev);
 
 struct sp_nic_totals {
-	uint64_t received, bytes; /* packets, bytes of frames */
+	uint64_t received, bytes; /* packets, bytes of frames; from ports, and from the NIC itself */
 	uint64_t taken;		  /* by contexts, or answered by the NIC itself (ARP, ND, ICMP) */
 	uint64_t answered;	  /* those of `taken` that the NIC itself answered */
 	uint64_t forwarded, dropped;
+	uint64_t parked; /* not ended yet: they wait for a header handler on another worker */
 	uint64_t sent, sent_bytes;
 };
-/* Counters are plain: exact while no worker runs, about right while one does.
- * received = taken + forwarded + dropped, always (once no worker is inside a poll and no packet is parked). */
+/* Counters and reports are control calls. Each worker copies its own counters between two polls, one worker after the
+ * other; the copy takes some microseconds of the worker, the call some tens of microseconds per worker. So:
+ * received = taken + forwarded + dropped + parked, always, also while workers run. */
 void sp_nic_totals(struct sp_nic *nic, struct sp_nic_totals *totals);
+/* By name, wherever it was; contexts that have gone included. 0 too when there is no memory. */
 uint64_t sp_nic_dropped(struct sp_nic *nic, const char *reason);
-/* `packets`, `bytes`, `sent`, `taken`, `answered`, `forwarded`, `drops` {}, `ports` [], `workers` [], `handlers` {},
- * `contexts` {}. The caller polls the workers, or they are stopped for the moment of the call. */
+/* Everything; sp_nic_totals(3) says what. Handlers report on the workers (and allocate there): a running NIC's packets
+ * wait for them. */
 void sp_nic_report(struct sp_nic *nic, struct sp_report *report);
+/* The same as JSON text, which the caller frees. handlers: also what handlers say of their own state; without, workers
+ * do nothing but copy. context: only those of this name, which is NAME or NAME@PID for those of applications; NULL or "":
+ * the whole NIC. -ENOENT: there is no such context. -ENOMEM. */
+int sp_nic_report_text(struct sp_nic *nic, bool handlers, const char *context, char **json);
+
+/* DPDK's telemetry (dpdk-telemetry.py) speaks for one NIC of a process: the commands /spindle/... say what its report
+ * says. EAL must have been started with --telemetry. -EBUSY: another NIC of this process is served. */
+int sp_telemetry_serve(struct sp_nic *nic);
+/* Before sp_nic_destroy; waits for an answer that is being made. Without effect for a NIC that is not served. */
+void sp_telemetry_end(struct sp_nic *nic);
+
+/* ---- applications in other processes (sp_attach) --------------------------------------------------------------------
+ */
+/* What one application may have at once. Zero means default for every field. */
+struct sp_limits {
+	uint64_t memory;   /* bytes of regions, areas and context state; default 1 GiB */
+	uint32_t contexts; /* default 256 */
+	uint32_t qps;	   /* QP numbers; default 16384 */
+	uint32_t messages; /* open at once, over all its contexts; default 65536 */
+};
+
+/* Limits for the programs of one user; the first that fits counts. */
+struct sp_user_limits {
+	bool everyone;
+	uint32_t uid;
+	struct sp_limits limits;
+	bool refused; /* may not attach at all */
+};
+
+#define SP_MAX_USERS 64
+struct sp_server_config {
+	const char *path;      /* of the socket */
+	bool claimed;	       /* the caller holds the lock of PATH.lock already; otherwise the server takes it */
+	uint32_t mode;	       /* of the socket; 0: 0600 */
+	int64_t group;	       /* of the socket; -1: as it comes */
+	uint32_t applications; /* at once; default 64 */
+	struct sp_user_limits user[SP_MAX_USERS];
+	unsigned users;
+};
+struct sp_server;
+/* Serves them, by a thread of its own, while the NIC's workers run (-EINVAL otherwise). Another NIC at that path:
+ * -EADDRINUSE; what a dead one left there is taken away. */
+int sp_server_start(struct sp_nic *nic, const struct sp_server_config *config, struct sp_error *error,
+		    struct sp_server **server);
+/* Lets go of all applications: their contexts and memory end, their calls say -ENODEV. Before sp_nic_stop. NULL is
+ * fine. */
+void sp_server_stop(struct sp_server *server);
 
 /* A buffer from the process's shared packet pool, for port ops; NULL when empty. */
 struct rte_mbuf *sp_packet_alloc(void);

@@ -2,6 +2,8 @@
 #include "path.h"
 #include "icrc.h"
 #include "issue.h"
+#include "loop.h"
+#include "mirror.h"
 #include "registry.h"
 #include "../handlers/wire/roce.h"
 
@@ -17,7 +19,7 @@ int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_
 	static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
 	struct sp_view *v = sp_view_of(ctx);
 	struct sp_context *c = v->context;
-	uint8_t source[16];
+	struct sp_route route;
 	struct sp_path *p;
 	uint8_t *h;
 	int r;
@@ -29,20 +31,33 @@ int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
-	r = sp_neighbour_route(c->nic->neighbours, ip, p->next_hop, source);
+	r = sp_route_find(&c->nic->routes, ip, &route);
 	if (r) {
 		free(p);
 		return r;
 	}
+	p->port = route.port;
+	memcpy(p->next_hop, route.next_hop, 16);
 	h = p->head + 12;
-	memcpy(p->head + 6, c->nic->mac, 6);
+	if (p->port == SP_PORT_LOOP) {
+		const uint8_t *mac = c->nic->port[sp_route_port(&c->nic->routes, ip)].mac;
+		uint64_t known = 0;
+
+		memcpy(p->head + 6, mac, 6);
+		memcpy(&known, mac, 6);
+		p->mac = known;
+		p->mac_until = SP_NEVER;
+		atomic_store_explicit(&c->nic->looping, true, memory_order_relaxed);
+	} else {
+		memcpy(p->head + 6, c->nic->port[p->port].mac, 6);
+	}
 	if (!memcmp(ip, mapped, 12)) {
 		static const uint8_t ip4[12] = {0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0};
 
 		*h++ = 0x08;
 		*h++ = 0x00;
 		memcpy(h, ip4, 12);
-		memcpy(h + 12, source + 12, 4);
+		memcpy(h + 12, route.source + 12, 4);
 		memcpy(h + 16, ip + 12, 4);
 		p->l3_len = 20;
 	} else {
@@ -51,7 +66,7 @@ int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_
 		*h++ = 0x86;
 		*h++ = 0xDD;
 		memcpy(h, ip6, 8);
-		memcpy(h + 8, source, 16);
+		memcpy(h + 8, route.source, 16);
 		memcpy(h + 24, ip, 16);
 		p->l3_len = 40;
 	}
@@ -64,6 +79,7 @@ int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_
 	c->path[c->paths++] = p;
 	if (only) {
 		memcpy(c->peer, ip, 16);
+		c->peer_self = p->port == SP_PORT_LOOP;
 		atomic_store_explicit(&c->peer_set, true, memory_order_release);
 	}
 	*path = p;
@@ -85,8 +101,8 @@ static uint64_t next_mac(struct sp_worker *w, struct sp_path *p)
 	if (likely(mac && w->now < atomic_load_explicit(&p->mac_until, memory_order_relaxed)))
 		return mac;
 	mac = 0;
-	if (sp_neighbour_find(w->nic->neighbours, p->next_hop, w->now, (uint8_t *)&mac)) {
-		sp_neighbour_request(w, p->next_hop);
+	if (sp_neighbour_find(w->nic->neighbours, p->port, p->next_hop, w->now, (uint8_t *)&mac)) {
+		sp_neighbour_request(w, p->port, p->next_hop);
 		mac = 0;
 	}
 	atomic_store_explicit(&p->mac, mac, memory_order_relaxed);
@@ -165,11 +181,16 @@ int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 	memset(b + s->len, 0, pad);
 	crc = rte_cpu_to_le_32(sp_icrc(f + 14, p->l3_len, l3_bytes - 4));
 	memcpy(b + s->len + pad, &crc, 4);
-	r = likely(mac) ? sp_transmit_packet(w, p->port, m) : sp_transmit_later(w, p->port, p->next_hop, m);
+	if (unlikely(!mac))
+		r = sp_transmit_later(w, p->port, p->next_hop, v->context->id, m);
+	else
+		r = likely(p->port != SP_PORT_LOOP) ? sp_transmit_packet(w, p->port, m) : sp_loop_send(w, m);
 	if (unlikely(r)) {
 		rte_pktmbuf_free(m);
 		return r;
 	}
+	if (unlikely(w->mirrors != NULL) && mac)
+		sp_mirror_sender(w, p->port, v->context->id);
 	v->sent++;
 	v->sent_bytes += 14 + l3_bytes;
 	if (v->context->rate && v->pub.worker == v->context->home)

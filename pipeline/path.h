@@ -10,7 +10,7 @@ struct sp_path {
 	_Atomic uint64_t mac;	   /* next hop's, low 48 bits as they stand in memory; 0: not known */
 	_Atomic sp_time mac_until; /* when to ask the neighbour table again */
 	uint16_t udp_source;	   /* network order */
-	uint16_t port;
+	uint16_t port;		   /* SP_PORT_LOOP: to the NIC itself */
 	uint8_t l3_len, head_len; /* IP header; Ethernet to UDP */
 	uint8_t head[64];	  /* template up to the UDP header */
 };

@@ -2,13 +2,17 @@
 #include "registry.h"
 #include "worker.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#include <sys/stat.h>
 
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -24,6 +28,75 @@ static bool ready;
 static pid_t owner; /* the process that runs EAL */
 static struct rte_mempool *pool;
 static bool port_taken[RTE_MAX_ETHPORTS];
+
+static int asked; /* EAL's arguments as the caller gave them */
+static char *arguments[MAX_ARGS];
+
+/* ---- DPDK's log: to stderr, unless somebody waits for what a driver says ---- */
+
+static struct {
+	pthread_mutex_t lock;
+	unsigned holders;
+	bool verbose;
+	char line[128]; /* the first one: the driver says why, its callers only that */
+} held = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Never closed: a driver's thread may be writing at any time. */
+static ssize_t log_write(void *cookie, const char *text, size_t len)
+{
+	(void)cookie;
+	pthread_mutex_lock(&held.lock);
+	if (held.holders && !held.verbose) {
+		size_t n = len;
+
+		while (n && (text[n - 1] == '\n' || text[n - 1] == '.'))
+			n--;
+		if (n && !held.line[0])
+			snprintf(held.line, sizeof(held.line), "%.*s", (int)RTE_MIN(n, sizeof(held.line) - 1), text);
+	} else if (fwrite(text, 1, len, stderr) != len) {
+		len = 0;
+	}
+	pthread_mutex_unlock(&held.lock);
+	return (ssize_t)len;
+}
+
+static void log_open(bool verbose)
+{
+	static const cookie_io_functions_t io = {.write = log_write};
+	FILE *f = fopencookie(NULL, "w", io);
+
+	held.verbose = verbose;
+	if (!f)
+		return;
+	setvbuf(f, NULL, _IOLBF, 1024);
+	if (rte_openlog_stream(f))
+		fclose(f);
+}
+
+void sp_registry_log_hold(void)
+{
+	pthread_mutex_lock(&held.lock);
+	if (!held.holders++)
+		held.line[0] = 0;
+	pthread_mutex_unlock(&held.lock);
+}
+
+void sp_registry_log_release(char *said, size_t room)
+{
+	pthread_mutex_lock(&held.lock);
+	held.holders--;
+	if (said)
+		snprintf(said, room, "%s", held.line);
+	pthread_mutex_unlock(&held.lock);
+}
+
+int sp_registry_arguments(char ***argv)
+{
+	*argv = arguments;
+	return asked;
+}
+
+/* ---- EAL ---- */
 
 int sp_error_set(struct sp_error *error, int err, const char *key, const char *format, ...)
 {
@@ -77,9 +150,8 @@ static void floating_lcore(char *text, size_t room)
 	snprintf(text + at, room - at, first ? "0)" : ")");
 }
 
-/* What drivers and EAL do not take away by themselves: vhost's socket, which the next process would stumble over, and
- * an empty directory per process. rte_eal_cleanup() would do more, also to ports that a NIC's workers may still be
- * polling. */
+/* What drivers do not take away by themselves: vhost's socket, which the next process would stumble over.
+ * rte_eal_cleanup() would do more, also to ports that a NIC's workers may still be polling. */
 static void leave(void)
 {
 	uint16_t port;
@@ -92,11 +164,52 @@ static void leave(void)
 		if (!port_taken[port])
 			rte_eth_dev_close(port);
 	}
-	rmdir(rte_eal_get_runtime_dir());
+}
+
+/* ... nor EAL: a directory per process, empty once telemetry's own exit handler has removed its sockets. */
+static void leave_directory(void)
+{
+	if (getpid() == owner)
+		rmdir(rte_eal_get_runtime_dir());
+}
+
+/* EAL keeps its files in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR or, for users who have neither, all in the one /tmp/dpdk,
+ * which belongs to who came first. Those get a directory of their own; path is "" where EAL's choice will do. */
+static int runtime_directory(char *path, size_t room, struct sp_error *error)
+{
+	const char *xdg = getenv("XDG_RUNTIME_DIR");
+	struct stat st;
+
+	*path = 0;
+	if (getuid() == 0 || getenv("RUNTIME_DIRECTORY"))
+		return 0;
+	/* su and sudo leave the other user's behind */
+	if (xdg && !stat(xdg, &st) && S_ISDIR(st.st_mode) && st.st_uid == getuid() && !access(xdg, W_OK | X_OK))
+		return 0;
+	snprintf(path, room, "/tmp/spindle-%u", (unsigned)getuid());
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return sp_error_set(error, errno, "", "%s cannot be made: %s", path, strerror(errno));
+	if (lstat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != getuid() || (st.st_mode & 077))
+		return sp_error_set(error, EPERM, "",
+				    "%s is not a directory of this user's alone (0700); DPDK's files would not be safe "
+				    "there: remove it, or set XDG_RUNTIME_DIR",
+				    path);
+	return 0;
+}
+
+static int keep_arguments(int argc, char **argv)
+{
+	for (; asked < argc; asked++) {
+		arguments[asked] = strdup(argv[asked]);
+		if (!arguments[asked])
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 static int init(int argc, char **argv, struct sp_error *error)
 {
+	char directory[64];
 	char prefix[64], lcores[4096];
 	char *args[MAX_ARGS];
 	int n = 0, r;
@@ -128,7 +241,18 @@ static int init(int argc, char **argv, struct sp_error *error)
 	for (int i = 0; i < argc; i++)
 		args[n++] = argv[i];
 	args[n] = NULL;
+	atexit(leave_directory); /* before EAL's handlers, so that it runs after them */
+	r = runtime_directory(directory, sizeof(directory), error);
+	if (r)
+		return r;
+	if (keep_arguments(argc, argv))
+		return sp_error_set(error, ENOMEM, "", "no memory");
+	log_open(has(argc, argv, "--log-level"));
+	if (*directory)
+		setenv("RUNTIME_DIRECTORY", directory, 1);
 	r = rte_eal_init(n, args);
+	if (*directory)
+		unsetenv("RUNTIME_DIRECTORY");
 	if (r < 0)
 		return sp_error_set(error, rte_errno ? rte_errno : EINVAL, "",
 				    "DPDK's EAL does not start: %s (its own messages say more)",

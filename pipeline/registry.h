@@ -3,6 +3,7 @@
 #ifndef PIPELINE_REGISTRY_H
 #define PIPELINE_REGISTRY_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct rte_mempool;
@@ -14,6 +15,14 @@ int sp_registry_port_take(uint16_t ethdev); /* -EBUSY */
 void sp_registry_port_release(uint16_t ethdev);
 /* Buffers for an ethdev's receive queues; kept for the next NIC on that port. room: bytes of the largest frame. */
 struct rte_mempool *sp_registry_port_pool(uint16_t ethdev, uint32_t room, uint32_t count);
+
+/* What EAL was asked to do, for explaining what it did not; the arguments are the registry's. */
+int sp_registry_arguments(char ***argv);
+
+/* Between the two, what DPDK logs is kept: the first line is for the error's text. Not where the user has said
+ * --log-level: then he wants to see it himself. */
+void sp_registry_log_hold(void);
+void sp_registry_log_release(char *said, size_t room); /* said: may be NULL */
 
 /* Fills error (may be NULL) and returns -err. */
 int sp_error_set(struct sp_error *error, int err, const char *key, const char *format, ...)

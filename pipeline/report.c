@@ -129,6 +129,46 @@ void sp_report_close(struct sp_report *r)
 		r->depth--;
 }
 
+bool sp_report_has(const struct sp_report *r, const char *name)
+{
+	char *key = r && !r->spoilt ? utf8(name) : NULL;
+	const bool has = key && json_object_get(r->open[r->depth - 1], key);
+
+	free(key);
+	return has;
+}
+
+void sp_report_spoil(struct sp_report *r)
+{
+	if (r)
+		r->spoilt = true;
+}
+
+static bool fits(const struct sp_report *r, const struct sp_report *part)
+{
+	const char *key;
+	json_t *value;
+
+	if (!part || part->spoilt || part->depth != 1)
+		return false;
+	json_object_foreach(part->open[0], key, value)
+		if (json_object_get(r->open[r->depth - 1], key))
+			return false;
+	return true;
+}
+
+bool sp_report_adopt(struct sp_report *r, struct sp_report *part)
+{
+	const bool good = r && !r->spoilt && fits(r, part);
+
+	if (good && json_object_update(r->open[r->depth - 1], part->open[0]))
+		r->spoilt = true;
+	if (part)
+		json_decref(part->open[0]);
+	free(part);
+	return good;
+}
+
 char *sp_report_finish(struct sp_report *r)
 {
 	char *text = NULL;

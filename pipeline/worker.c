@@ -4,6 +4,7 @@
 #include "dispatch.h"
 #include "host.h"
 #include "issue.h"
+#include "loop.h"
 #include "message.h"
 #include "port.h"
 #include "timer.h"
@@ -61,15 +62,22 @@ static void run_call(struct sp_worker *w, struct sp_call *call)
 	atomic_store_explicit(&call->done, true, memory_order_release); /* the caller's stack: not ours any more */
 }
 
-/* What comes from the exception port (a kernel, a VM) leaves by the first port: that is its normal way. */
+/* What comes from the exception port (a kernel, a VM) leaves by the first port: that is its normal way. Answers to who
+ * was heard by another port leave by that. */
 static unsigned from_exception(struct sp_worker *w)
 {
 	struct rte_mbuf *packet[SP_BURST];
 	unsigned n = sp_port_receive(&w->nic->exception, w->index, packet, w->now);
 
-	for (unsigned i = 0; i < n; i++)
-		if (sp_transmit_packet(w, 0, packet[i]))
+	for (unsigned i = 0; i < n; i++) {
+		const uint8_t *to = rte_pktmbuf_mtod(packet[i], const uint8_t *);
+		uint16_t port = 0;
+
+		if (w->nic->ports > 1 && packet[i]->data_len >= RTE_ETHER_ADDR_LEN)
+			port = sp_station_port(&w->nic->stations, to);
+		if (sp_transmit_packet(w, port, packet[i]))
 			rte_pktmbuf_free(packet[i]);
+	}
 	return n;
 }
 
@@ -97,6 +105,8 @@ unsigned sp_nic_poll(struct sp_nic *nic, uint16_t index, sp_time now)
 		run_call(w, call);
 	if (unlikely(w->parked_count))
 		done += sp_dispatch_parked(w);
+	if (unlikely(w->tx[SP_PORT_LOOP].count))
+		done += sp_loop_receive(w);
 	for (uint16_t i = 0; i < nic->ports; i++) {
 		n = sp_port_receive(&nic->port[i], index, packet, now);
 		if (n)
@@ -123,6 +133,8 @@ unsigned sp_nic_poll(struct sp_nic *nic, uint16_t index, sp_time now)
 	sp_transmit_flush(w);
 	if (unlikely(w->issue_stuck))
 		sp_transmit_reclaim(w);
+	if (unlikely(w->touched != NULL))
+		sp_doorbells_ring(w);
 	w->polls++;
 	w->busy_polls += done != 0;
 	return done;
@@ -133,7 +145,7 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
 	struct sp_worker *w = nic->worker[index];
 	sp_time next = SP_NEVER;
 
-	if (w->parked_count || w->work_head || sp_commands_waiting(w))
+	if (w->parked_count || w->work_head || w->tx[SP_PORT_LOOP].count || sp_commands_waiting(w))
 		return w->now;
 	if (w->timers)
 		next = RTE_MIN(next, w->timers->at);
@@ -149,7 +161,8 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
 	if (nic->has_exception && nic->exception.ops)
 		next = RTE_MIN(next,
 			       nic->exception.ops->next(nic->exception.arg, index, w->tx[SP_MAX_PORTS].count != 0));
-	if (w->issuing && !w->tx[0].count) {
+	/* A full port says when it goes on, and most often it is what all wait for; unless there is another way out. */
+	if (w->issuing && (!w->tx[0].count || nic->ports > 1 || atomic_load_explicit(&nic->looping, memory_order_relaxed))) {
 		/* A context that could not send in its last turn waits for the port or a neighbour, not for its pace.
 		 */
 		sp_time at = sp_issues_next(w);
@@ -179,13 +192,15 @@ static sp_time clock_now(const struct clock *c)
 }
 
 /* Backs off when there is nothing to do, so that several workers share a core without starving each other. */
-static void idle(const struct sp_nic *nic, unsigned rounds)
+static void idle(struct sp_worker *w, unsigned rounds)
 {
 	const struct timespec pause = {.tv_nsec = 50000};
 
-	if (nic->config.idle == SP_IDLE_SPIN || rounds < 64)
+	if (w->nic->config.idle == SP_IDLE_SPIN || rounds < 64)
 		rte_pause();
-	else if (nic->config.idle == SP_IDLE_YIELD || rounds < 256)
+	/* Nobody sleeps through what is due: a sleep takes twice what it is asked for, and a pace would never be kept. */
+	else if (w->nic->config.idle == SP_IDLE_YIELD || rounds < 256 ||
+		 (!w->issue_stuck && sp_nic_next_deadline(w->nic, w->index) < w->now + 150 * SP_US))
 		sched_yield();
 	else
 		nanosleep(&pause, NULL);
@@ -197,15 +212,23 @@ static void *worker_main(void *arg)
 	struct clock clock = {.tsc0 = rte_rdtsc(),
 			      .mult = (uint64_t)(((unsigned __int128)SP_SEC << 32) / rte_get_tsc_hz()),
 			      .t0 = sp_clock()};
-	unsigned rounds = 0;
+	unsigned rounds = 1;
+	sp_time last = clock.t0;
 	/* A DPDK lcore id gives the thread its own buffer cache; without one it only gets slower. */
 	bool registered = !rte_thread_register();
 
+	w->late = SP_MS; /* the kernel runs others meanwhile */
 	while (!atomic_load_explicit(&w->nic->stop, memory_order_acquire)) {
-		if (sp_nic_poll(w->nic, w->index, clock_now(&clock)))
+		const sp_time now = clock_now(&clock);
+
+		/* What the last round took, when there was no pause after it: no second look at the clock. */
+		w->ran += now - last;
+		w->busy += rounds ? 0 : now - last;
+		last = now;
+		if (sp_nic_poll(w->nic, w->index, now))
 			rounds = 0;
 		else
-			idle(w->nic, ++rounds);
+			idle(w, ++rounds);
 	}
 	if (registered)
 		rte_thread_unregister();
@@ -222,6 +245,7 @@ int sp_nic_start(struct sp_nic *nic)
 		return -EALREADY;
 	}
 	atomic_store(&nic->stop, false);
+	nic->started_at = sp_clock();
 	for (uint16_t w = 0; w < nic->workers && !r; w++) {
 		r = -pthread_create(&nic->worker[w]->thread, NULL, worker_main, nic->worker[w]);
 		if (r) {

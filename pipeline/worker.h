@@ -18,8 +18,14 @@
 #include "neighbour.h"
 #include "nic.h"
 #include "parser.h"
+#include "route.h"
+#include "station.h"
 
 #define SP_CACHE_ALIGNED __attribute__((aligned(64)))
+
+/* Queues beside the ports': the exception port's is SP_MAX_PORTS, and the one to the NIC itself, which is also what
+ * struct sp_packet.port says of such packets. No port of a driver: nothing but loop.c sends there. */
+#define SP_PORT_LOOP (SP_MAX_PORTS + 1)
 
 struct sp_view;
 
@@ -56,6 +62,7 @@ struct sp_context {
 	struct sp_context *first;     /* for a companion: the context it accompanies */
 	uint8_t peer[16];	      /* [shared] written before peer_set */
 	_Atomic bool peer_set;	      /* only packets from peer count */
+	bool peer_self;		      /* [shared] written before peer_set: the peer is this NIC, by the loop and no port */
 	bool attaching;		      /* [control] inside attach(): workers do not know the context yet */
 	struct sp_path *path[SP_MAX_PATHS];
 	unsigned paths;
@@ -74,6 +81,11 @@ struct sp_context {
 	struct sp_event_queue *events; /* to the host */
 	uint32_t owner;		       /* the application it belongs to; 0: the NIC's own and embedded ones */
 	struct sp_device *device;      /* that opened it, or NULL; only to be compared */
+	uint32_t charged_qps, charged_messages; /* to the account; [control] */
+	const char *over;	       /* the limit that attach() has run into, NULL; [control] */
+	struct sp_account *account;    /* the application's; NULL: none */
+	struct sp_doorbell *door;      /* to be rung for it, or NULL */
+	struct sp_lending *lending;    /* outlives it, see lend.h */
 	uint16_t home;
 	struct sp_view *view[SP_MAX_WORKERS];
 };
@@ -83,6 +95,7 @@ struct sp_view {
 	struct sp_ctx pub;
 	struct sp_context *context;
 	struct sp_worker *owner;
+	struct sp_lender *lender; /* its payload that ports have */
 	uint64_t packets, bytes; /* taken; [worker] writes, others read for reports */
 	uint64_t forwarded;
 	uint64_t drops[SP_MAX_DROPS];
@@ -91,6 +104,8 @@ struct sp_view {
 	uint64_t errors;  /* verdicts that are none, sends that were not */
 	int64_t kept;	  /* packets that handlers hold; summed over workers */
 	uint64_t dropped; /* by handlers' reasons and errors of this context, all together */
+	bool touched; /* in the worker's list of those that have something new for the host */
+	struct sp_view *touched_next;
 	/* the packets of the current burst that are this context's */
 	struct sp_packet *batch[SP_BURST + SP_PARKED];
 	unsigned batched;
@@ -103,8 +118,11 @@ struct sp_port {
 	const struct sp_port_ops *ops; /* NULL: ethdev */
 	void *arg;
 	uint16_t ethdev;
+	uint8_t mac[6]; /* what it sends from and answers as; read-only once the NIC exists */
 	struct rte_mempool *pool; /* an ethdev's receive buffers */
 	bool taken, started;
+	struct sp_vdev *vdev;	     /* made by the NIC, or NULL */
+	struct sp_port_below *below; /* what is known of the driver and the kernel; NULL: ops */
 };
 
 struct sp_tx_queue {
@@ -122,12 +140,14 @@ struct sp_rx_count {
 struct sp_parked {
 	struct sp_packet packet;
 	struct sp_view *view;
+	struct sp_record *record; /* for captures, see mirror.h; NULL: none */
 };
 
 struct sp_pending { /* waits for a neighbour */
 	struct rte_mbuf *packet;
 	uint8_t next_hop[16];
 	uint16_t port;
+	uint32_t context; /* id of the one that sends it */
 	sp_time until;
 };
 
@@ -136,11 +156,14 @@ struct sp_worker {
 	uint16_t index;
 	bool running; /* inside sp_nic_poll */
 	sp_time now;
+	sp_time late;	    /* having been polled late, contexts may make up for so much of their pace */
 	uint64_t random[4]; /* xoshiro256** state */
 	uint64_t drops[SP_DROP_COUNT];
+	uint64_t taken, refused; /* what this worker's views say of packets and drops, all contexts together */
 	uint64_t answered, forwarded, polls, busy_polls;
-	struct sp_rx_count rx[SP_MAX_PORTS];
-	struct sp_tx_queue tx[SP_MAX_PORTS + 1];   /* the last is the exception port's */
+	sp_time ran, busy; /* of its thread: since it began, and of that in polls that did something */
+	struct sp_rx_count rx[SP_PORT_LOOP + 1];
+	struct sp_tx_queue tx[SP_PORT_LOOP + 1];   /* ports, exception port, loop */
 	struct sp_timer *timers;		   /* pairing heap */
 	struct sp_work *work_head, *work_tail;	   /* FIFO */
 	struct sp_context *issuing, *issuing_tail; /* FIFO of contexts with issues whose home this is */
@@ -153,6 +176,8 @@ struct sp_worker {
 	struct sp_call *_Atomic call;		      /* what a control thread wants done here between two polls */
 	bool issue_stuck;			      /* somebody wanted to send in this poll and could not */
 	bool dead;				      /* ended messages wait for their tables */
+	struct sp_mirrors *mirrors;		      /* captures of what passes here; NULL: none, the normal case */
+	struct sp_view *touched;		      /* contexts with something new for the host in this poll */
 	struct sp_view *active[SP_BURST + SP_PARKED]; /* contexts with a batch in this burst */
 	unsigned actives;
 	pthread_t thread;
@@ -167,7 +192,6 @@ struct sp_gone {
 
 struct sp_nic {
 	struct sp_nic_config config; /* strings copied */
-	uint8_t mac[6];
 	uint16_t workers;
 	bool icrc_off, any_source;
 	struct sp_port port[SP_MAX_PORTS];
@@ -181,17 +205,22 @@ struct sp_nic {
 	uint32_t context_next;			     /* one past the highest index ever used */
 	uint16_t context_turn;			     /* goes into ids, so that an old id names nobody */
 	uint32_t qp_control_next;
+	struct sp_routes routes; /* read-only */
 	struct sp_neighbours *neighbours;
+	struct sp_stations stations; /* [shared] behind the exception port's traffic */
+	_Atomic bool looping;	     /* [shared] relaxed: a path to the NIC itself has been opened */
 	struct sp_memory *memory;
 	_Atomic uint64_t memory_used;
-	struct {
-		uint64_t taken, dropped;
-		struct sp_gone *drops; /* by name */
-	} gone;			       /* what contexts counted that have been removed; [control] */
+	struct sp_gone *gone;	       /* drops of contexts that have been removed, by name; [control] */
 	struct sp_device *device;      /* applications; changed on all workers' behalf by sp_worker_call */
+	uint32_t owner_next;	       /* [control] owner numbers given to applications so far */
+	struct sp_notifier *notifier;
+	struct sp_lending *lendings; /* of contexts that are gone, and something of theirs is still out; [control] */
+	struct sp_mirror *mirror[SP_MAX_MIRRORS]; /* [control]; workers have their own pointers, see mirror.h */
 	pthread_mutex_t control;       /* one control call at a time */
 	_Atomic bool stop;
 	bool started;
+	sp_time started_at; /* [control] sp_clock then */
 	uint32_t own4[SP_MAX_ADDRESSES]; /* the NIC's addresses, as they stand in a packet */
 	uint8_t own6[SP_MAX_ADDRESSES][16];
 	unsigned own4s, own6s;
@@ -219,9 +248,10 @@ int sp_transmit_frame(struct sp_worker *w, uint16_t port, const void *frame, uin
 int sp_transmit_packet(struct sp_worker *w, uint16_t port, struct rte_mbuf *m);
 void sp_transmit_flush(struct sp_worker *w);
 void sp_transmit_reclaim(struct sp_worker *w); /* what drivers keep of what was sent */
-/* Keeps a frame, complete but for its destination MAC, until its next hop has answered. Takes it on success; -EAGAIN.
- */
-int sp_transmit_later(struct sp_worker *w, uint16_t port, const uint8_t next_hop[16], struct rte_mbuf *m);
+/* Keeps a frame of that context, complete but for its destination MAC, until its next hop has answered. Takes it on
+ * success; -EAGAIN. */
+int sp_transmit_later(struct sp_worker *w, uint16_t port, const uint8_t next_hop[16], uint32_t context,
+		      struct rte_mbuf *m);
 unsigned sp_transmit_room(const struct sp_worker *w, uint16_t port);
 void sp_transmit_pending(struct sp_worker *w); /* neighbours that have answered */
 

@@ -203,6 +203,19 @@ our_march_comes_after_that_of_dpdk() {
 	END
 }
 
+a_unit_for_systemd_is_installed_that_runs_the_installed_command() {
+	pkg-config --exists systemd || skip "systemd is not installed"
+	found -path '*/lib/systemd/system/spindle@.service' -type f || return
+	local unit command
+	unit=$(find "$dest" -name 'spindle@.service')
+	command=$(sed -n 's/^ExecStart=\([^ ]*\) run -c .*/\1/p' "$unit")
+	[ -x "$dest$command" ] || { echo "not there: '$command'"; return 1; }
+	need systemd-analyze
+	# The command is not where it will be, nor are its man pages: everything else must be fine.
+	sed "s|^ExecStart=[^ ]*|ExecStart=$(command -v true)|; /^Documentation=/d" "$unit" >"$work/spindle@.service"
+	! systemd-analyze verify "$work/spindle@.service" 2>&1 | grep spindle
+}
+
 an_unknown_cpu_is_refused_by_name() {
 	! meson setup "$work/unknown" "$source_dir" -Dcpu=z80 >"$work/unknown.log" 2>&1 && grep -q 'option cpu.*z80' "$work/unknown.log"
 }
@@ -211,7 +224,7 @@ if meson introspect "$build" --buildoptions | grep -q '"name": "b_sanitize", "va
 	echo '1..0 # SKIP what is built with sanitizers is not meant to be installed'
 	exit 0
 fi
-echo 1..11
+echo 1..12
 rule install_to_a_directory_works
 rule command_libraries_headers_and_pkg_config_files_are_installed
 rule all_man_pages_are_installed
@@ -222,5 +235,6 @@ rule a_handler_builds_and_registers_and_a_program_embeds_a_nic
 rule our_march_comes_after_that_of_dpdk
 rule v3_emits_avx2_in_our_own_code
 rule v2_emits_none
+rule a_unit_for_systemd_is_installed_that_runs_the_installed_command
 rule an_unknown_cpu_is_refused_by_name
 exit $failed

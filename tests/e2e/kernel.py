@@ -2,60 +2,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A NIC on one end of a veth link, the kernel on the other: what Linux asks is answered as Linux expects it."""
 
-import json
 import os
 import random
 import socket
 import struct
-import subprocess
 import sys
 import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
+from asking import echo, neighbour, ping  # noqa: E402
 from net import HOST4, HOST6, NIC4, NIC6, NIC_MAC, TAP4, TAP6, World, config, ip, pk, rule, until  # noqa: E402
 
 ECHO = "[context echo]\nhandler = reflect\nfilter = udp port 7777\n"
 EXCEPTION = ("--vdev", "net_af_packet0,iface=nic0", "--vdev", "net_tap0,iface=tap0")
 EXCEPTION2 = ("--vdev", "net_af_packet0,iface=nic0,qpairs=2", "--vdev", "net_tap0,iface=tap0")
-
-
-def ping(address, size, count=3, ident=0x5350):
-    """The kernel's echo: it resolves, routes, and delivers what has come back. Every byte must be as it was."""
-    v6 = ":" in address
-    family, protocol = (socket.AF_INET6, socket.IPPROTO_ICMPV6) if v6 else (socket.AF_INET, socket.IPPROTO_ICMP)
-    with socket.socket(family, socket.SOCK_RAW, protocol) as s:
-        s.settimeout(5)
-        for sequence in range(count):
-            data = random.Random(size * 31 + sequence).randbytes(size)
-            message = struct.pack(">BBHHH", 128 if v6 else 8, 0, 0, ident, sequence) + data
-            if not v6:  # over IPv6 the kernel computes it, and verifies the answer's
-                message = message[:2] + struct.pack(">H", pk.checksum(message)) + message[4:]
-            s.sendto(message, (address, 0))
-            end = time.monotonic() + 5
-            while True:
-                assert time.monotonic() < end, "no answer from %s to %d bytes" % (address, size)
-                try:
-                    answer, source = s.recvfrom(65536)
-                except TimeoutError:
-                    continue
-                if not v6:
-                    answer = answer[(answer[0] & 15) * 4:]
-                if answer[0] != (129 if v6 else 0) or source[0] != address:
-                    continue
-                if not v6:
-                    assert pk.checksum(answer) == 0, "wrong ICMP checksum"
-                kind, code, _, who, number = struct.unpack(">BBHHH", answer[:8])
-                if (who, number) == (ident, sequence):
-                    assert code == 0 and answer[8:] == data, "another payload came back"
-                    break
-
-
-def neighbour(address):
-    for n in json.loads(ip("-j", "neigh", "show", address, "dev", "host0")):
-        return n.get("lladdr"), n["state"]
-    return None, []
 
 
 @rule
@@ -132,19 +94,6 @@ def vlan_tagged_questions_get_tagged_answers():
         assert answer[6:12] == pk.mac_bytes(NIC_MAC)
         assert answer[12:18] == struct.pack(">HHH", 0x8100, 0x6007, 0x0806), answer[:18].hex()
         assert answer[24:26] == b"\0\x02" and answer[26:32] == pk.mac_bytes(NIC_MAC) and answer[32:36] == pk.ip_bytes(NIC4)
-
-
-def echo(family, address, sizes):
-    with socket.socket(family, socket.SOCK_DGRAM) as s:
-        s.settimeout(5)
-        s.connect((address, 7777))
-        for size in sizes:
-            data = random.Random(size).randbytes(size)
-            s.send(data)
-            assert s.recv(65536) == data, "%d bytes to %s" % (size, address)
-        for i in range(64):  # several on their way at once
-            s.send(struct.pack(">I", i) * 100)
-        assert {s.recv(65536) for _ in range(64)} == {struct.pack(">I", i) * 100 for i in range(64)}
 
 
 @rule

@@ -55,7 +55,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	REQUIRE(!nic.mtu || (nic.mtu >= 576 && nic.mtu <= 9500));
 	REQUIRE(nic.workers <= SP_MAX_WORKERS && memchr(nic.name, 0, sizeof(nic.name)));
 	for (unsigned i = 0; i < nic.addresses; i++)
-		REQUIRE(nic.address[i].prefix >= 1 && nic.address[i].prefix <= 128);
+		REQUIRE(nic.address[i].prefix >= 1 && nic.address[i].prefix <= 128 &&
+			nic.address[i].port < SP_MAX_PORTS);
+	struct sp_server_config server;
+	result = sp_config_server(config, &server, &error);
+	if (result)
+		error_says_where(result, &error);
+	REQUIRE(server.users <= SP_MAX_USERS && server.group >= -1 && server.mode <= 0777);
+	REQUIRE(!server.path || (*server.path == '/' && strlen(server.path) < 108));
 	sp_config_free(config);
 	return 0;
 }
@@ -70,6 +77,9 @@ int main(int argc, char **argv)
 		"[context data]\nhandler = sdr\nqp = 0x20\nrkey = 7\nsplit = 10+18+4\n",
 		"\xEF\xBB\xBF[context a]\r\n  filter = udp port 53\r\n[context b]\r\nhandler: count\r\n",
 		"[nic]\nmtu = 99999999999999999999\n",
+		"[nic]\nsocket = /run/spindle/a\nsocket-mode = 0660\nsocket-group = 7\napplications = 3\n[limits one]\n"
+		"user = 1000\nmemory = 64M\ncontexts = 4\nqps = 128\nmessages = 1K\n[limits rest]\nuser = everyone\n"
+		"refuse = yes\n",
 	};
 	const uint8_t *seed[sizeof(text) / sizeof(*text)];
 	size_t len[sizeof(text) / sizeof(*text)];

@@ -170,7 +170,7 @@ static void too_much_is_refused_quickly(void)
 	used = 0;
 	for (unsigned i = 0; i < 5000; i++)
 		used += (size_t)sprintf(text + used, "[context c%u]\n", i);
-	refused_bytes(text, used, "nic.ini:4098: ", "4097 sections");
+	refused_bytes(text, used, "nic.ini:4162: ", "4161 sections");
 	free(text);
 }
 
@@ -230,6 +230,43 @@ static void nic_section_becomes_the_configuration(void)
 	CU_ASSERT_EQUAL(nic.memory_limit, 2147483648);
 	CU_ASSERT_EQUAL(nic.idle, SP_IDLE_SPIN);
 	sp_config_free(c);
+}
+
+static void addresses_name_their_port_behind_them(void)
+{
+	struct sp_nic_config nic = {0};
+	struct sp_config *c = parse("[nic]\n"
+				    "ip = 10.0.0.1/16, 10.1.0.1/16 1 ,2001:db8::5 \t 0\n"
+				    "ip = 192.168.1.1 2\n"
+				    "gateway = fe80::1 2\n"
+				    "port = a\nport = b\nport = c\n");
+
+	CU_ASSERT_EQUAL_FATAL(sp_config_nic(c, &nic, &error), 0);
+	CU_ASSERT_EQUAL_FATAL(nic.addresses, 4);
+	CU_ASSERT(nic.address[0].port == 0 && nic.address[0].prefix == 16);
+	CU_ASSERT(nic.address[1].port == 1 && nic.address[1].prefix == 16 && nic.address[1].ip[13] == 1);
+	CU_ASSERT(nic.address[2].port == 0 && nic.address[2].prefix == 64);
+	CU_ASSERT(nic.address[3].port == 2 && nic.address[3].prefix == 24);
+	CU_ASSERT(nic.gateway6_port == 2 && nic.gateway6[0] == 0xFE);
+	sp_config_free(c);
+	memset(&nic, 0, sizeof(nic));
+	c = parse("[nic]\nip = 10.0.0.1 3\n"); /* whoever reads it brings the ports */
+	CU_ASSERT_EQUAL(sp_config_nic(c, &nic, &error), 0);
+	CU_ASSERT_EQUAL(nic.address[0].port, 3);
+	sp_config_free(c);
+}
+
+static void ports_that_do_not_exist_are_refused_with_their_line(void)
+{
+	refused("[nic]\nip = 10.0.0.1\nip = 10.1.0.1, 10.2.0.1 1\nport = a\n", "nic.ini:3: ", "there is no port 1");
+	refused("[nic]\nip = 2001:db8::1\ngateway = fe80::1 3\nport = a\nport = b\n",
+		"nic.ini:3: ", "there is no port 3");
+	CU_ASSERT_STRING_EQUAL(error.key, "gateway");
+	refused("[nic]\nip = 10.0.0.1/24 4\n", "nic.ini:2: ", "'4' is no port: 0 to 3");
+	refused("[nic]\nip = 10.0.0.1/24 -1\n", "nic.ini:2: ", "'-1' is no port");
+	refused("[nic]\nip = 10.0.0.1/24 1 1\n", "nic.ini:2: ", "'1 1' is no port");
+	refused("[nic]\ngateway = 10.0.0.1 1\n", "nic.ini:2: ", "only a link-local one");
+	refused("[nic]\ngateway = 2001:db8::1 1\n", "nic.ini:2: ", "only a link-local one");
 }
 
 static void unknown_key_is_refused_with_the_nearest(void)
@@ -409,10 +446,124 @@ static void context_errors_name_file_and_line(void)
 	CU_ASSERT(starts("nic.ini:6: "));
 }
 
+/* ---- the server's part ---- */
+static struct sp_server_config server;
+
+static void served(const char *text)
+{
+	struct sp_config *c = parse(text);
+	int result = sp_config_server(c, &server, &error);
+
+	if (result)
+		printf("# %s\n", error.text);
+	CU_ASSERT_EQUAL(result, 0);
+	server.path = NULL; /* ends with the configuration */
+	sp_config_free(c);
+}
+
+static void not_served(const char *text, const char *begins, const char *contains)
+{
+	struct sp_config *c = parse(text);
+	int result = sp_config_server(c, &server, &error);
+
+	if (result != -EINVAL || strncmp(error.text, begins, strlen(begins)) || !strstr(error.text, contains))
+		printf("# wanted '%s ... %s', have %d '%s'\n", begins, contains, result, error.text);
+	CU_ASSERT_EQUAL(result, -EINVAL);
+	CU_ASSERT(!strncmp(error.text, begins, strlen(begins)));
+	CU_ASSERT(strstr(error.text, contains) != NULL);
+	sp_config_free(c);
+}
+
+static void server_keys_and_limits_become_the_servers_configuration(void)
+{
+	struct sp_config *c = parse("[nic]\nsocket = /run/x/y\nsocket-mode = 0660\nsocket-group = 7\napplications = 3\n"
+				    "[limits one]\nuser = 1000\nmemory = 64M\ncontexts = 4\nqps = 128\nmessages = 1K\n"
+				    "[context a]\nhandler = count\n"
+				    "[limits two]\nuser = root\nmemory = 1\n"
+				    "[limits rest]\nrefuse = yes\nuser = everyone\n");
+	struct sp_nic_config nic = {0};
+
+	CU_ASSERT_EQUAL_FATAL(sp_config_server(c, &server, &error), 0);
+	CU_ASSERT_STRING_EQUAL(server.path, "/run/x/y");
+	CU_ASSERT_EQUAL(server.mode, 0660);
+	CU_ASSERT_EQUAL(server.group, 7);
+	CU_ASSERT_EQUAL(server.applications, 3);
+	CU_ASSERT_EQUAL_FATAL(server.users, 3);
+	CU_ASSERT(!server.user[0].everyone && server.user[0].uid == 1000 && !server.user[0].refused);
+	CU_ASSERT_EQUAL(server.user[0].limits.memory, 64 << 20);
+	CU_ASSERT_EQUAL(server.user[0].limits.contexts, 4);
+	CU_ASSERT_EQUAL(server.user[0].limits.qps, 128);
+	CU_ASSERT_EQUAL(server.user[0].limits.messages, 1024);
+	CU_ASSERT(!server.user[1].everyone && server.user[1].uid == 0 && server.user[1].limits.memory == 1);
+	CU_ASSERT_EQUAL(server.user[1].limits.contexts, 0);
+	CU_ASSERT(server.user[2].everyone && server.user[2].refused);
+	CU_ASSERT_EQUAL(sp_config_nic(c, &nic, &error), 0); /* does not mind them */
+	sp_config_free(c);
+	served("[nic]\nmtu = 1500\n"); /* nothing said: the group is as it comes, the rest default */
+	CU_ASSERT(server.group == -1 && !server.mode && !server.users && !server.applications);
+	served("[nic]\nsocket-group = root\n");
+	CU_ASSERT_EQUAL(server.group, 0);
+}
+
+static void server_mistakes_are_named_with_their_line(void)
+{
+	not_served("[nic]\nsocket = here/y\n", "nic.ini:2: socket: ", "absolute");
+	not_served("[nic]\nsocket = /run/x/\n", "nic.ini:2: socket: ", "directory");
+	not_served("[nic]\nsocket = /0123456789012345678901234567890123456789012345678901234567890123456789"
+		   "01234567890123456789012345678901234567\n",
+		   "nic.ini:2: socket: ", "107");
+	not_served("[nic]\n\nsocket-mode = 0860\n", "nic.ini:3: socket-mode: ", "0860");
+	not_served("[nic]\nsocket-mode = 1660\n", "nic.ini:2: socket-mode: ", "1660");
+	not_served("[nic]\nsocket-mode = 0060\n", "nic.ini:2: socket-mode: ", "0060");
+	not_served("[nic]\nsocket-mode = rw\n", "nic.ini:2: socket-mode: ", "rw");
+	not_served("[nic]\nsocket-group = no/such\n", "nic.ini:2: socket-group: ", "no/such");
+	not_served("[nic]\napplications = 0\n", "nic.ini:2: applications: ", "range");
+	not_served("[limits a]\nuser = no/such\n", "nic.ini:2: user: ", "no/such");
+	not_served("[limits a]\nuser = 4294967295\n", "nic.ini:2: user: ", "4294967295");
+	not_served("[limits a]\nuser = 0\nmemory = much\n", "nic.ini:3: memory: ", "much");
+	not_served("[limits a]\nuser = 0\nmemory = 0\n", "nic.ini:3: memory: ", "range");
+	not_served("[limits a]\nuser = 0\ncontexts = 4097\n", "nic.ini:3: contexts: ", "1 to 4096");
+	not_served("[limits a]\nuser = 0\nqps = 131073\n", "nic.ini:3: qps: ", "1 to 131072");
+	not_served("[limits a]\nuser = 0\nmessages = 4G\n", "nic.ini:3: messages: ", "range");
+	not_served("[limits a]\nuser = 0\nrefuse = perhaps\n", "nic.ini:3: refuse: ", "perhaps");
+	not_served("[limits a]\nuser = 0\nmemori = 5\n", "nic.ini:3: ", "is memory meant?");
+	not_served("[nic]\n[limits a]\nmemory = 5\n", "nic.ini:2: ", "user");
+	refused("[limits]\nuser = 0\n", "nic.ini:1: ", "needs a name");
+	refused("[limit a]\nuser = 0\n", "nic.ini:1: ", "is [limits] meant?");
+	refused("[nic]\nsocket-mod = 0600\n", "nic.ini:2: ", "is socket-mode meant?");
+}
+
+static void limits_that_could_never_count_are_refused(void)
+{
+	not_served("[limits a]\nuser = 5\n[limits b]\nmemory = 1\nuser = 5\n", "nic.ini:5: user: ", "this user");
+	not_served("[limits a]\nuser = everyone\n[limits b]\nuser = 5\n", "nic.ini:4: user: ", "everyone");
+	served("[limits a]\nuser = 5\n[limits b]\nuser = everyone\n");
+	CU_ASSERT_EQUAL(server.users, 2);
+}
+
+static void as_many_limits_as_there_is_room_for(void)
+{
+	char text[8192];
+	int used = 0;
+
+	for (unsigned i = 0; i <= SP_MAX_USERS; i++) {
+		if (i == SP_MAX_USERS) {
+			served(text);
+			CU_ASSERT_EQUAL(server.users, SP_MAX_USERS);
+			CU_ASSERT_EQUAL(server.user[SP_MAX_USERS - 1].uid, SP_MAX_USERS - 1);
+		}
+		used += snprintf(text + used, sizeof(text) - (size_t)used, "[limits l%u]\nuser = %u\n", i, i);
+	}
+	not_served(text, "nic.ini:129: ", "64 sections");
+}
+
 SUITE("config", TEST(every_key_knows_its_line), TEST(indented_line_is_a_key_not_a_continuation),
       TEST(section_without_keys_is_kept), TEST(empty_file_and_byte_order_mark_are_no_error),
       TEST(broken_lines_are_named), TEST(sections_are_checked), TEST(long_line_is_refused_not_cut),
       TEST(too_much_is_refused_quickly), TEST(key_given_twice_is_refused_unless_it_may_repeat),
-      TEST(nic_section_becomes_the_configuration), TEST(unknown_key_is_refused_with_the_nearest),
+      TEST(nic_section_becomes_the_configuration), TEST(addresses_name_their_port_behind_them),
+      TEST(ports_that_do_not_exist_are_refused_with_their_line), TEST(unknown_key_is_refused_with_the_nearest),
       TEST(bad_values_are_refused), TEST(values_that_clash_are_refused_at_the_second), TEST(file_is_read_and_named),
-      TEST(long_path_leaves_room_for_the_mistake), TEST(context_errors_name_file_and_line))
+      TEST(long_path_leaves_room_for_the_mistake), TEST(context_errors_name_file_and_line),
+      TEST(server_keys_and_limits_become_the_servers_configuration), TEST(server_mistakes_are_named_with_their_line),
+      TEST(limits_that_could_never_count_are_refused), TEST(as_many_limits_as_there_is_room_for))

@@ -9,7 +9,7 @@
 static struct sp_nic nic;
 static struct sp_worker worker = {.nic = &nic, .now = SP_SEC};
 static const uint8_t own_mac[6] = {2, 0, 0, 0, 0, 0xAA}, peer_mac[6] = {2, 0, 0, 0, 0, 0xBB},
-		     other_mac[6] = {2, 0, 0, 0, 0, 0xCC}, broadcast[6] = {255, 255, 255, 255, 255, 255};
+		     other_mac[6] = {2, 0, 0, 0, 0, 0xCC}, first_mac[6] = {2, 0, 0, 0, 0, 0xAD}, broadcast[6] = {255, 255, 255, 255, 255, 255};
 static const uint8_t own4[4] = {192, 0, 2, 1}, peer4[4] = {192, 0, 2, 2};
 #define NET6 0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0
 static const uint8_t own6[16] = {NET6, 0, 0x12, 0x34, 0x56}, peer6[16] = {NET6, 0, 0, 0, 2},
@@ -36,15 +36,18 @@ static void begin(void)
 {
 	sp_neighbours_destroy(nic.neighbours);
 	memset(&nic, 0, sizeof(nic));
-	memcpy(nic.mac, own_mac, 6);
-	nic.ports = 2;
+	memcpy(nic.port[0].mac, first_mac, 6);
+	memcpy(nic.port[1].mac, own_mac, 6); /* where the frames of these tests come from */
+	nic.ports = nic.config.ports = 2;
 	map4(nic.config.address[0].ip, own4);
 	nic.config.address[0].prefix = 24;
+	nic.config.address[0].port = nic.config.address[1].port = 1;
 	memcpy(nic.config.address[1].ip, own6, 16);
 	nic.config.address[1].prefix = 64;
 	nic.config.addresses = 2;
 	sents = 0;
-	CU_ASSERT_EQUAL_FATAL(sp_neighbours_create(&nic.config, nic.mac, &nic.neighbours), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_routes_set(&nic.routes, &nic.config, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_neighbours_create(&nic.config, &nic.routes, &nic.neighbours), 0);
 }
 
 /* Whether the table has that MAC for the address; mac NULL: nothing. */
@@ -55,7 +58,7 @@ static bool knows(const uint8_t *ip, bool is4, const uint8_t *mac)
 		map4(key, ip);
 	else
 		memcpy(key, ip, 16);
-	int r = sp_neighbour_find(nic.neighbours, key, worker.now, got);
+	int r = sp_neighbour_find(nic.neighbours, 1, key, worker.now, got);
 	return mac ? !r && !memcmp(got, mac, 6) : r != 0;
 }
 
@@ -191,20 +194,25 @@ static void solicit(struct frame *f, const uint8_t *source, const uint8_t *desti
 	   peer_mac);
 }
 
-/* Whether the NIC took it. */
-static bool offer(const struct frame *f)
+/* Whether the NIC took it, by that port. */
+static bool offer_at(uint16_t port, const struct frame *f)
 {
 	struct sp_packet p;
 	uint16_t ethertype;
 	uint8_t *exact = malloc(f->len ? f->len : 1);
 	memcpy(exact, f->bytes, f->len);
 	int parsed = sp_parse(exact, f->len, &p, &ethertype);
-	p.port = 1;
+	p.port = port;
 	sents = 0;
 	bool taken = sp_local_answer(&worker, &p, parsed, ethertype);
 	free(exact);
-	CU_ASSERT_TRUE(sents <= 1 && (!sents || sent_port == 1));
+	CU_ASSERT_TRUE(sents <= 1 && (!sents || sent_port == port));
 	return taken;
+}
+
+static bool offer(const struct frame *f)
+{
+	return offer_at(1, f);
 }
 
 static bool answered(const struct frame *f)
@@ -281,7 +289,7 @@ static void arp_reply_is_taken_and_only_updates(void)
 	CU_ASSERT_TRUE(taken_in_silence(&f));
 	CU_ASSERT_TRUE(knows(peer4, true, NULL));
 	map4(ip, peer4);
-	sp_neighbour_learn(nic.neighbours, ip, other_mac, 0, true);
+	sp_neighbour_learn(nic.neighbours, 1, ip, other_mac, 0, true);
 	CU_ASSERT_TRUE(taken_in_silence(&f));
 	CU_ASSERT_TRUE(knows(peer4, true, peer_mac));
 }
@@ -480,7 +488,7 @@ static void ipv4_addresses_mapped_into_ipv6_are_nobodys_on_the_wire(void)
 	nd(&f, 0, own_mac, peer, own6, 135, 0, own6, 1, peer_mac);
 	CU_ASSERT_TRUE(left_alone(&f));
 	CU_ASSERT_TRUE(knows(peer4, true, NULL));
-	sp_neighbour_learn(nic.neighbours, peer, peer_mac, 0, true);
+	sp_neighbour_learn(nic.neighbours, 1, peer, peer_mac, 0, true);
 	nd(&f, 0, own_mac, peer6, own6, 136, 0x60, peer, 2, other_mac);
 	CU_ASSERT_TRUE(left_alone(&f));
 	CU_ASSERT_TRUE(knows(peer4, true, peer_mac));
@@ -660,7 +668,7 @@ static void advertisement_updates_what_is_known_as_its_flags_say(void)
 	nd(&f, 0, own_mac, peer6, own6, 136, 0x60, peer6, 2, peer_mac);
 	CU_ASSERT_TRUE(taken_in_silence(&f));
 	CU_ASSERT_TRUE(knows(peer6, false, NULL)); /* nobody had asked */
-	sp_neighbour_learn(nic.neighbours, peer6, other_mac, 0, true);
+	sp_neighbour_learn(nic.neighbours, 1, peer6, other_mac, 0, true);
 	CU_ASSERT_TRUE(taken_in_silence(&f));
 	CU_ASSERT_TRUE(knows(peer6, false, peer_mac));
 	nd(&f, 0, own_mac, peer6, own6, 136, 0x40, peer6, 2, other_mac); /* no override */
@@ -679,7 +687,7 @@ static void bad_advertisement_is_left_alone_and_teaches_nothing(void)
 	static const uint8_t all[6] = {0x33, 0x33, 0, 0, 0, 1};
 	struct frame f;
 	begin();
-	sp_neighbour_learn(nic.neighbours, peer6, peer_mac, 0, true);
+	sp_neighbour_learn(nic.neighbours, 1, peer6, peer_mac, 0, true);
 	nd(&f, 0, all, peer6, nodes6, 136, 0x60, peer6, 2, other_mac); /* solicited, to everybody */
 	CU_ASSERT_TRUE(left_alone(&f));
 	nd(&f, 0, own_mac, peer6, peer6, 136, 0x60, peer6, 2, other_mac);
@@ -744,6 +752,117 @@ static void mangled_frames_get_at_most_one_short_answer(void)
 	nic.neighbours = NULL;
 }
 
+/* ---- several ports ---- */
+
+#define FIRST6 0x20, 0x01, 0x0D, 0xB8, 0, 1, 0, 0, 0, 0, 0, 0
+static const uint8_t first4[4] = {198, 51, 100, 1}, first_peer4[4] = {198, 51, 100, 2};
+static const uint8_t first6[16] = {FIRST6, 0, 0x12, 0x34, 0x56}, first_peer6[16] = {FIRST6, 0, 0, 0, 2};
+
+/* 198.51.100.1/24 and 2001:db8:1::12:3456/64 on port 0, the others on port 1. */
+static void begin_two(void)
+{
+	begin();
+	sp_neighbours_destroy(nic.neighbours);
+	map4(nic.config.address[2].ip, first4);
+	nic.config.address[2].prefix = 24;
+	memcpy(nic.config.address[3].ip, first6, 16);
+	nic.config.address[3].prefix = 64;
+	nic.config.addresses = 4;
+	CU_ASSERT_EQUAL_FATAL(sp_routes_set(&nic.routes, &nic.config, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_neighbours_create(&nic.config, &nic.routes, &nic.neighbours), 0);
+}
+
+static bool knows_at(uint16_t port, const uint8_t *ip, bool is4, const uint8_t *mac)
+{
+	uint8_t key[16], got[6];
+	if (is4)
+		map4(key, ip);
+	else
+		memcpy(key, ip, 16);
+	int r = sp_neighbour_find(nic.neighbours, port, key, worker.now, got);
+	return mac ? !r && !memcmp(got, mac, 6) : r != 0;
+}
+
+static void arp_is_answered_by_the_port_of_the_address_with_its_mac(void)
+{
+	struct frame f, expect;
+	for (uint16_t port = 0; port < 2; port++) {
+		const uint8_t *mac = port ? own_mac : first_mac, *own = port ? own4 : first4;
+		const uint8_t *peer = port ? peer4 : first_peer4, *other = port ? first4 : own4;
+		begin_two();
+		arp(&f, broadcast, 0, 1, peer_mac, peer, none6, other); /* the NIC's, but not here */
+		CU_ASSERT_FALSE(offer_at(port, &f));
+		CU_ASSERT_EQUAL(sents, 0);
+		CU_ASSERT(knows_at(0, peer, true, NULL) && knows_at(1, peer, true, NULL));
+		arp(&f, broadcast, 0, 1, peer_mac, peer, none6, own);
+		arp(&expect, peer_mac, 0, 2, mac, own, peer_mac, peer);
+		CU_ASSERT_TRUE(offer_at(port, &f));
+		CU_ASSERT_EQUAL_FATAL(sents, 1);
+		CU_ASSERT(sent_len == expect.len && !memcmp(sent, expect.bytes, expect.len));
+		CU_ASSERT(knows_at(port, peer, true, peer_mac) && knows_at(!port, peer, true, NULL));
+	}
+}
+
+static void nothing_is_learnt_of_another_ports_link(void)
+{
+	struct frame f;
+	begin_two();
+	arp(&f, broadcast, 0, 1, other_mac, first_peer4, none6, own4); /* port 0's neighbour, heard by port 1 */
+	CU_ASSERT_TRUE(offer_at(1, &f));
+	CU_ASSERT(knows_at(0, first_peer4, true, NULL) && knows_at(1, first_peer4, true, NULL));
+	arp(&f, broadcast, 0, 1, peer_mac, first_peer4, none6, first4);
+	CU_ASSERT_TRUE(offer_at(0, &f));
+	CU_ASSERT_TRUE(knows_at(0, first_peer4, true, peer_mac));
+	arp(&f, own_mac, 0, 2, other_mac, first_peer4, own_mac, own4); /* a reply, but on the wrong link */
+	CU_ASSERT_TRUE(offer_at(1, &f));
+	CU_ASSERT(knows_at(0, first_peer4, true, peer_mac) && knows_at(1, first_peer4, true, NULL));
+	nd(&f, 0, own_mac, first_peer6, own6, 135, 0, own6, 1, other_mac);
+	CU_ASSERT_TRUE(offer_at(1, &f));
+	CU_ASSERT(knows_at(0, first_peer6, false, NULL) && knows_at(1, first_peer6, false, NULL));
+}
+
+static void solicitation_is_answered_by_the_port_of_the_address_with_its_mac(void)
+{
+	static const uint8_t group[6] = {0x33, 0x33, 0xFF, 0x12, 0x34, 0x56};
+	struct frame f;
+	for (uint16_t port = 0; port < 2; port++) {
+		const uint8_t *mac = port ? own_mac : first_mac, *own = port ? own6 : first6;
+		const uint8_t *peer = port ? peer6 : first_peer6, *other = port ? first6 : own6;
+		begin_two();
+		nd(&f, 0, group, peer, node6, 135, 0, other, 1, peer_mac); /* both have this solicited-node group */
+		CU_ASSERT_FALSE(offer_at(port, &f));
+		CU_ASSERT_EQUAL(sents, 0);
+		nd(&f, 0, group, peer, node6, 135, 0, own, 1, peer_mac);
+		CU_ASSERT_TRUE(offer_at(port, &f));
+		CU_ASSERT_EQUAL_FATAL(sents, 1);
+		CU_ASSERT(!memcmp(sent, peer_mac, 6) && !memcmp(sent + 6, mac, 6));
+		CU_ASSERT(!memcmp(sent + 14 + 8, own, 16) && !memcmp(sent + 14 + 24, peer, 16));
+		CU_ASSERT(!memcmp(sent + 14 + 40 + 8, own, 16) && !memcmp(sent + 14 + 40 + 26, mac, 6));
+		CU_ASSERT(knows_at(port, peer, false, peer_mac) && knows_at(!port, peer, false, NULL));
+	}
+}
+
+static void echo_for_any_address_is_answered_where_it_came_by(void)
+{
+	struct frame f;
+	begin_two();
+	echo4(&f, 0, peer4, first4, 8); /* to port 1's MAC, for port 0's address: weak host model */
+	CU_ASSERT_TRUE(offer_at(1, &f));
+	CU_ASSERT_EQUAL_FATAL(sents, 1);
+	CU_ASSERT(!memcmp(sent, peer_mac, 6) && !memcmp(sent + 6, own_mac, 6) && !memcmp(sent + 26, first4, 4));
+	echo6_request(&f, 0, peer6, first6, 8);
+	CU_ASSERT_TRUE(offer_at(1, &f));
+	CU_ASSERT_EQUAL(sents, 1);
+	echo4(&f, 0, peer4, first4, 8); /* port 1's MAC is nobody's on port 0 */
+	CU_ASSERT_FALSE(offer_at(0, &f));
+	memcpy(f.bytes, first_mac, 6);
+	CU_ASSERT_TRUE(offer_at(0, &f));
+	CU_ASSERT_EQUAL_FATAL(sents, 1);
+	CU_ASSERT(!memcmp(sent + 6, first_mac, 6));
+	memcpy(f.bytes + 6, own_mac, 6); /* from the NIC's own other port: both are on one link */
+	CU_ASSERT_FALSE(offer_at(0, &f));
+}
+
 SUITE("local", TEST(arp_request_for_an_own_address_is_answered_and_teaches),
       TEST(arp_probe_is_answered_and_teaches_nothing),
       TEST(arp_for_others_is_left_alone_and_updates_only_what_is_known), TEST(arp_reply_is_taken_and_only_updates),
@@ -756,4 +875,7 @@ SUITE("local", TEST(arp_request_for_an_own_address_is_answered_and_teaches),
       TEST(solicitation_is_answered_and_teaches), TEST(duplicate_address_probe_is_answered_to_all_nodes),
       TEST(bad_solicitation_is_left_alone_and_teaches_nothing),
       TEST(advertisement_updates_what_is_known_as_its_flags_say),
-      TEST(bad_advertisement_is_left_alone_and_teaches_nothing), TEST(mangled_frames_get_at_most_one_short_answer))
+      TEST(bad_advertisement_is_left_alone_and_teaches_nothing), TEST(arp_is_answered_by_the_port_of_the_address_with_its_mac),
+      TEST(nothing_is_learnt_of_another_ports_link),
+      TEST(solicitation_is_answered_by_the_port_of_the_address_with_its_mac),
+      TEST(echo_for_any_address_is_answered_where_it_came_by), TEST(mangled_frames_get_at_most_one_short_answer))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Routes, the neighbour table's rules in virtual time, its requests byte by byte, and its life among threads. */
+/* The neighbour table's rules in virtual time, its requests byte by byte, and its life among threads. */
 #include "../../pipeline/neighbour.c"
+#include "ips.h"
 #include "suite.h"
 
 #include <pthread.h>
@@ -34,34 +35,6 @@ int sp_transmit_frame(struct sp_worker *w, uint16_t port, const void *frame, uin
 	return 0;
 }
 
-static const uint8_t *ip4(unsigned a, unsigned b, unsigned c, unsigned d)
-{
-	static uint8_t ring[8][16];
-	static unsigned at;
-	uint8_t *ip = ring[at++ % 8];
-	memset(ip, 0, 10);
-	ip[10] = ip[11] = 0xFF;
-	ip[12] = (uint8_t)a, ip[13] = (uint8_t)b, ip[14] = (uint8_t)c, ip[15] = (uint8_t)d;
-	return ip;
-}
-
-/* 2001:db8:N::LOW, or fe80::LOW for N < 0 */
-static const uint8_t *ip6(int net, uint32_t low)
-{
-	static uint8_t ring[8][16];
-	static unsigned at;
-	uint8_t *ip = ring[at++ % 8];
-	memset(ip, 0, 16);
-	if (net < 0) {
-		ip[0] = 0xFE, ip[1] = 0x80;
-	} else {
-		ip[0] = 0x20, ip[1] = 0x01, ip[2] = 0x0D, ip[3] = 0xB8, ip[5] = (uint8_t)net;
-	}
-	for (unsigned i = 0; i < 4; i++)
-		ip[12 + i] = (uint8_t)(low >> (24 - 8 * i));
-	return ip;
-}
-
 static void add_address(const uint8_t *ip, uint8_t prefix)
 {
 	memcpy(nic.config.address[nic.config.addresses].ip, ip, 16);
@@ -79,8 +52,8 @@ static void config_begin(void)
 {
 	sp_neighbours_destroy(nic.neighbours);
 	memset(&nic, 0, sizeof(nic));
-	memcpy(nic.mac, own_mac, 6);
-	nic.ports = 1;
+	memcpy(nic.port[0].mac, own_mac, 6);
+	nic.ports = nic.config.ports = 1;
 	worker.now = 0;
 	sents = 0;
 	sent_total = 0;
@@ -88,7 +61,8 @@ static void config_begin(void)
 
 static void config_end(void)
 {
-	CU_ASSERT_EQUAL_FATAL(sp_neighbours_create(&nic.config, nic.mac, &nic.neighbours), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_routes_set(&nic.routes, &nic.config, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_neighbours_create(&nic.config, &nic.routes, &nic.neighbours), 0);
 }
 
 /* 192.0.2.1/24 and 2001:db8::1/64 */
@@ -115,14 +89,14 @@ static const uint8_t *mac_of(unsigned i)
 static bool finds(const uint8_t *ip, sp_time now, const uint8_t *mac)
 {
 	uint8_t got[6] = {0};
-	int r = sp_neighbour_find(nic.neighbours, ip, now, got);
+	int r = sp_neighbour_find(nic.neighbours, 0, ip, now, got);
 	return mac ? !r && !memcmp(got, mac, 6) : r == -EAGAIN && !got[0];
 }
 
 static void request(const uint8_t *ip, sp_time now)
 {
 	worker.now = now;
-	sp_neighbour_request(&worker, ip);
+	sp_neighbour_request(&worker, 0, ip);
 }
 
 /* What the worker's loop does: ticks when they are due, up to `until`. */
@@ -142,115 +116,20 @@ static void run_until(sp_time until)
 	CU_FAIL("too many ticks");
 }
 
-/* ---- routes ---- */
-
-static bool route(const uint8_t *ip, const uint8_t *hop, const uint8_t *source)
+static void bad_static_entries_are_refused(void)
 {
-	uint8_t h[16], s[16];
-	int r = sp_neighbour_route(nic.neighbours, ip, h, s);
-	if (!hop)
-		return r == -ENETUNREACH;
-	return !r && !memcmp(h, hop, 16) && !memcmp(s, source, 16);
-}
-
-static void routes_take_the_longest_local_prefix_then_the_gateway(void)
-{
-	config_begin();
-	add_address(ip4(10, 0, 0, 1), 8);
-	add_address(ip4(10, 1, 0, 1), 16);
-	add_address(ip4(192, 0, 2, 1), 31);
-	add_address(ip6(0, 1), 64);
-	add_address(ip6(0, 0x10001), 112);
-	memcpy(nic.config.gateway4, ip4(10, 1, 0, 254), 16);
-	memcpy(nic.config.gateway6, ip6(0, 0xFE), 16);
-	config_end();
-	CU_ASSERT_TRUE(route(ip4(10, 2, 3, 4), ip4(10, 2, 3, 4), ip4(10, 0, 0, 1)));
-	CU_ASSERT_TRUE(route(ip4(10, 1, 3, 4), ip4(10, 1, 3, 4), ip4(10, 1, 0, 1)));
-	CU_ASSERT_TRUE(route(ip4(192, 0, 2, 0), ip4(192, 0, 2, 0), ip4(192, 0, 2, 1))); /* RFC 3021 */
-	CU_ASSERT_TRUE(route(ip4(198, 51, 100, 7), ip4(10, 1, 0, 254), ip4(10, 1, 0, 1)));
-	CU_ASSERT_TRUE(route(ip4(192, 0, 2, 2), ip4(10, 1, 0, 254), ip4(10, 1, 0, 1)));
-	CU_ASSERT_TRUE(route(ip6(0, 5), ip6(0, 5), ip6(0, 1)));
-	CU_ASSERT_TRUE(route(ip6(0, 0x10005), ip6(0, 0x10005), ip6(0, 0x10001)));
-	CU_ASSERT_TRUE(route(ip6(9, 5), ip6(0, 0xFE), ip6(0, 1)));
-}
-
-static void routes_without_prefix_or_gateway_are_unreachable(void)
-{
-	begin();
-	CU_ASSERT_TRUE(route(ip4(192, 0, 3, 1), NULL, NULL));
-	CU_ASSERT_TRUE(route(ip6(1, 1), NULL, NULL));
-	config_begin(); /* a gateway that no prefix holds, and one family only */
-	add_address(ip4(192, 0, 2, 1), 24);
-	memcpy(nic.config.gateway4, ip4(10, 0, 0, 1), 16);
-	memcpy(nic.config.gateway6, ip6(0, 1), 16);
-	config_end();
-	CU_ASSERT_TRUE(route(ip4(198, 51, 100, 1), NULL, NULL));
-	CU_ASSERT_TRUE(route(ip6(1, 1), NULL, NULL));
-	CU_ASSERT_TRUE(route(ip6(-1, 1), NULL, NULL));
-}
-
-static void link_local_gateway_is_reached_from_a_global_address(void)
-{
-	config_begin();
-	add_address(ip4(192, 0, 2, 1), 24);
-	add_address(ip6(0, 1), 64);
-	memcpy(nic.config.gateway6, ip6(-1, 1), 16);
-	config_end();
-	CU_ASSERT_TRUE(route(ip6(7, 7), ip6(-1, 1), ip6(0, 1)));
-	add_address(ip6(-1, 0x99), 64);
-	sp_neighbours_destroy(nic.neighbours);
-	config_end();
-	CU_ASSERT_TRUE(route(ip6(7, 7), ip6(-1, 1), ip6(-1, 0x99)));
-}
-
-static void nobody_is_reached_at_own_group_and_reserved_addresses(void)
-{
-	config_begin();
-	add_address(ip4(192, 0, 2, 1), 24);
-	add_address(ip4(10, 0, 0, 1), 0); /* no prefix: the address alone */
-	add_address(ip6(0, 1), 64);
-	memcpy(nic.config.gateway4, ip4(192, 0, 2, 254), 16);
-	memcpy(nic.config.gateway6, ip6(0, 0xFE), 16);
-	config_end();
-	CU_ASSERT_TRUE(route(ip4(192, 0, 2, 1), NULL, NULL));
-	CU_ASSERT_TRUE(route(ip4(10, 0, 0, 1), NULL, NULL));
-	CU_ASSERT_TRUE(route(ip4(192, 0, 2, 255), NULL, NULL));
-	CU_ASSERT_TRUE(route(ip4(192, 0, 2, 0), NULL, NULL));
-	CU_ASSERT_TRUE(route(ip4(255, 255, 255, 255), NULL, NULL));
-	CU_ASSERT_TRUE(route(ip4(224, 0, 0, 1), NULL, NULL));
-	CU_ASSERT_TRUE(route(ip4(127, 0, 0, 1), NULL, NULL));
-	CU_ASSERT_TRUE(route(ip4(0, 0, 0, 0), NULL, NULL));
-	CU_ASSERT_TRUE(route(ip6(0, 1), NULL, NULL));
-	uint8_t none[16] = {0}, loopback[16] = {[15] = 1}, group[16] = {0xFF, 2, [15] = 1};
-	CU_ASSERT_TRUE(route(none, NULL, NULL));
-	CU_ASSERT_TRUE(route(loopback, NULL, NULL));
-	CU_ASSERT_TRUE(route(group, NULL, NULL));
-	CU_ASSERT_TRUE(route(ip4(10, 0, 0, 2), ip4(192, 0, 2, 254), ip4(192, 0, 2, 1)));
-}
-
-static void bad_configuration_is_refused(void)
-{
-	config_begin();
 	struct sp_neighbours *n = NULL;
-	add_address(ip4(192, 0, 2, 1), 33);
-	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, own_mac, &n), -EINVAL);
-	nic.config.address[0].prefix = 32;
-	add_address(ip6(0, 1), 129);
-	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, own_mac, &n), -EINVAL);
-	nic.config.address[1].prefix = 128;
+	begin();
 	add_static(ip6(0, 2), 1);
 	nic.config.neighbour[0].mac[0] = 0x33; /* a group */
-	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, own_mac, &n), -EINVAL);
+	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, &nic.routes, &n), -EINVAL);
 	memset(nic.config.neighbour[0].mac, 0, 6);
-	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, own_mac, &n), -EINVAL);
+	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, &nic.routes, &n), -EINVAL);
 	nic.config.neighbour[0].mac[0] = 2;
 	add_static(ip6(0, 2), 2); /* twice */
-	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, own_mac, &n), -EINVAL);
+	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, &nic.routes, &n), -EINVAL);
 	nic.config.neighbours = SP_MAX_STATIC + 1;
-	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, own_mac, &n), -EINVAL);
-	nic.config.neighbours = 0;
-	nic.config.addresses = SP_MAX_ADDRESSES + 1;
-	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, own_mac, &n), -EINVAL);
+	CU_ASSERT_EQUAL(sp_neighbours_create(&nic.config, &nic.routes, &n), -EINVAL);
 	CU_ASSERT_PTR_NULL(n);
 	sp_neighbours_destroy(NULL);
 }
@@ -266,12 +145,10 @@ static void arp_request_is_as_rfc_826_says(void)
 	begin();
 	nic.ports = 3;
 	request(ip4(192, 0, 2, 77), SP_SEC);
-	CU_ASSERT_EQUAL_FATAL(sents, 3);
-	for (unsigned i = 0; i < 3; i++) {
-		CU_ASSERT_EQUAL(sent[i].port, i);
-		CU_ASSERT_EQUAL(sent[i].len, 60);
-		CU_ASSERT_EQUAL(memcmp(sent[i].bytes, expect, 60), 0);
-	}
+	CU_ASSERT_EQUAL_FATAL(sents, 1);
+	CU_ASSERT_EQUAL(sent[0].port, 0);
+	CU_ASSERT_EQUAL(sent[0].len, 60);
+	CU_ASSERT_EQUAL(memcmp(sent[0].bytes, expect, 60), 0);
 }
 
 static void neighbour_solicitation_is_as_rfc_4861_says(void)
@@ -353,7 +230,7 @@ static void unknown_that_nobody_wants_is_retried_by_the_tick_and_then_forgotten(
 	run_until(100 * SP_SEC);
 	CU_ASSERT_EQUAL(sents, 3);
 	CU_ASSERT_EQUAL(sp_neighbours_deadline(nic.neighbours), SP_NEVER);
-	sp_neighbour_learn(nic.neighbours, ip4(192, 0, 2, 9), mac_of(9), 100 * SP_SEC, false);
+	sp_neighbour_learn(nic.neighbours, 0, ip4(192, 0, 2, 9), mac_of(9), 100 * SP_SEC, false);
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 100 * SP_SEC, NULL));
 }
 
@@ -361,7 +238,7 @@ static void answer_makes_it_known_and_ends_the_requests(void)
 {
 	struct sp_neighbours *n = begin();
 	request(ip4(192, 0, 2, 9), 0);
-	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(9), SP_MS, false);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), SP_MS, false);
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), SP_MS, mac_of(9)));
 	request(ip4(192, 0, 2, 9), 2 * SP_SEC);
 	run_until(29 * SP_SEC);
@@ -374,14 +251,14 @@ static void answer_after_failure_still_counts(void)
 	request(ip4(192, 0, 2, 9), 0);
 	run_until(4 * SP_SEC);
 	CU_ASSERT_EQUAL(sents, 3);
-	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(9), 4 * SP_SEC, false);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 4 * SP_SEC, false);
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 4 * SP_SEC, mac_of(9)));
 }
 
 static void stale_entry_in_use_still_answers_and_is_asked_for(void)
 {
 	struct sp_neighbours *n = begin();
-	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(9), 0, true);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, true);
 	for (sp_time t = 0; t < 30 * SP_SEC; t += 50 * SP_MS) {
 		run_until(t);
 		CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), t, mac_of(9)));
@@ -393,7 +270,7 @@ static void stale_entry_in_use_still_answers_and_is_asked_for(void)
 	}
 	CU_ASSERT_TRUE(sents >= 1 && sents <= 2);
 	unsigned before = sents;
-	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(10), 32 * SP_SEC, false);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(10), 32 * SP_SEC, false);
 	for (sp_time t = 32 * SP_SEC; t < 61 * SP_SEC; t += 50 * SP_MS) {
 		run_until(t);
 		CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), t, mac_of(10)));
@@ -404,7 +281,7 @@ static void stale_entry_in_use_still_answers_and_is_asked_for(void)
 static void stale_entry_that_stays_silent_is_asked_for_seldom(void)
 {
 	struct sp_neighbours *n = begin();
-	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(9), 0, true);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, true);
 	for (sp_time t = 0; t < 300 * SP_SEC; t += 50 * SP_MS) {
 		run_until(t);
 		if (!finds(ip4(192, 0, 2, 9), t, mac_of(9)))
@@ -416,8 +293,8 @@ static void stale_entry_that_stays_silent_is_asked_for_seldom(void)
 static void stale_entry_that_nobody_uses_is_not_asked_for_and_goes_after_ten_minutes(void)
 {
 	struct sp_neighbours *n = begin();
-	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(9), 0, true);
-	sp_neighbour_learn(n, ip4(192, 0, 2, 10), mac_of(10), 0, true);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, true);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 10), mac_of(10), 0, true);
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 10), 20 * SP_SEC, mac_of(10)));
 	run_until(601 * SP_SEC);
 	CU_ASSERT_EQUAL(sents, 0);
@@ -431,15 +308,15 @@ static void stale_entry_that_nobody_uses_is_not_asked_for_and_goes_after_ten_min
 static void learning_updates_and_creates_only_when_told_and_on_link(void)
 {
 	struct sp_neighbours *n = begin();
-	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(9), 0, false);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, false);
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 0, NULL));
-	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(9), 0, true);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, true);
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 0, mac_of(9)));
-	sp_neighbour_learn(n, ip4(192, 0, 2, 9), mac_of(8), 0, false);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(8), 0, false);
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 0, mac_of(8)));
-	sp_neighbour_learn(n, ip4(198, 51, 100, 1), mac_of(1), 0, true);
+	sp_neighbour_learn(n, 0, ip4(198, 51, 100, 1), mac_of(1), 0, true);
 	CU_ASSERT_TRUE(finds(ip4(198, 51, 100, 1), 0, NULL));
-	sp_neighbour_learn(n, ip6(-1, 5), mac_of(5), 0, true);
+	sp_neighbour_learn(n, 0, ip6(-1, 5), mac_of(5), 0, true);
 	CU_ASSERT_TRUE(finds(ip6(-1, 5), 0, mac_of(5)));
 }
 
@@ -447,33 +324,33 @@ static void own_addresses_and_group_macs_are_never_learnt(void)
 {
 	static const uint8_t group[6] = {0x33, 0x33, 0, 0, 0, 1}, all[6] = {255, 255, 255, 255, 255, 255}, none[6];
 	struct sp_neighbours *n = begin();
-	sp_neighbour_learn(n, ip4(192, 0, 2, 1), mac_of(1), 0, true);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 1), mac_of(1), 0, true);
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 1), 0, NULL));
-	sp_neighbour_learn(n, ip6(0, 1), mac_of(1), 0, true);
+	sp_neighbour_learn(n, 0, ip6(0, 1), mac_of(1), 0, true);
 	CU_ASSERT_TRUE(finds(ip6(0, 1), 0, NULL));
-	sp_neighbour_learn(n, ip4(192, 0, 2, 255), mac_of(1), 0, true);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 255), mac_of(1), 0, true);
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 255), 0, NULL));
-	sp_neighbour_learn(n, ip4(192, 0, 2, 9), group, 0, true);
-	sp_neighbour_learn(n, ip4(192, 0, 2, 9), all, 0, true);
-	sp_neighbour_learn(n, ip4(192, 0, 2, 9), none, 0, true);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), group, 0, true);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), all, 0, true);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), none, 0, true);
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 0, NULL));
 }
 
 static void confirmation_without_override_replaces_nothing(void)
 {
 	struct sp_neighbours *n = begin();
-	sp_neighbour_confirm(n, ip6(0, 9), mac_of(9), 0);
+	sp_neighbour_confirm(n, 0, ip6(0, 9), mac_of(9), 0);
 	CU_ASSERT_TRUE(finds(ip6(0, 9), 0, NULL));
 	request(ip6(0, 9), 0);
-	sp_neighbour_confirm(n, ip6(0, 9), mac_of(9), 0);
+	sp_neighbour_confirm(n, 0, ip6(0, 9), mac_of(9), 0);
 	CU_ASSERT_TRUE(finds(ip6(0, 9), 0, mac_of(9)));
-	sp_neighbour_confirm(n, ip6(0, 9), mac_of(10), 20 * SP_SEC);
+	sp_neighbour_confirm(n, 0, ip6(0, 9), mac_of(10), 20 * SP_SEC);
 	CU_ASSERT_TRUE(finds(ip6(0, 9), 20 * SP_SEC, mac_of(9)));
 	/* the other MAC has not confirmed this one: stale at 30 s; the same MAC would */
 	finds(ip6(0, 9), 31 * SP_SEC, mac_of(9));
 	request(ip6(0, 9), 31 * SP_SEC);
 	CU_ASSERT_EQUAL(sents, 2);
-	sp_neighbour_confirm(n, ip6(0, 9), mac_of(9), 32 * SP_SEC);
+	sp_neighbour_confirm(n, 0, ip6(0, 9), mac_of(9), 32 * SP_SEC);
 	request(ip6(0, 9), 33 * SP_SEC);
 	CU_ASSERT_EQUAL(sents, 2);
 }
@@ -486,8 +363,8 @@ static void static_entries_never_change_nor_age(void)
 		add_static(ip4(192, 0, 2, 100 + i), (uint8_t)i);
 	config_end();
 	CU_ASSERT_EQUAL(sp_neighbours_deadline(nic.neighbours), SP_NEVER);
-	sp_neighbour_learn(nic.neighbours, ip4(192, 0, 2, 100), mac_of(1), 0, true);
-	sp_neighbour_confirm(nic.neighbours, ip4(192, 0, 2, 100), mac_of(1), 0);
+	sp_neighbour_learn(nic.neighbours, 0, ip4(192, 0, 2, 100), mac_of(1), 0, true);
+	sp_neighbour_confirm(nic.neighbours, 0, ip4(192, 0, 2, 100), mac_of(1), 0);
 	request(ip4(192, 0, 2, 100), 3600 * SP_SEC);
 	sp_neighbours_tick(&worker, 3600 * SP_SEC);
 	CU_ASSERT_EQUAL(sents, 0);
@@ -506,17 +383,17 @@ static void flood_of_spoofed_arp_leaves_static_and_active_entries(void)
 		add_static(ip4(10, 255, 0, i + 1), (uint8_t)i);
 	config_end();
 	for (unsigned i = 0; i < 100; i++) {
-		sp_neighbour_learn(nic.neighbours, ip4(10, 1, 0, i + 1), mac_of(i), 0, true);
+		sp_neighbour_learn(nic.neighbours, 0, ip4(10, 1, 0, i + 1), mac_of(i), 0, true);
 		CU_ASSERT_TRUE(finds(ip4(10, 1, 0, i + 1), 0, mac_of(i)));
 	}
 	request(ip4(10, 2, 0, 1), 0);		/* one that is being asked for */
 	for (unsigned i = 0; i < 100000; i++) { /* 10 s */
 		sp_time now = i * 100 * SP_US;
 		run_until(now);
-		sp_neighbour_learn(nic.neighbours, ip4(10, 128 + (i >> 16), i >> 8 & 255, i & 255), mac_of(i), now,
+		sp_neighbour_learn(nic.neighbours, 0, ip4(10, 128 + (i >> 16), i >> 8 & 255, i & 255), mac_of(i), now,
 				   true);
 		if (i == 5000)
-			sp_neighbour_learn(nic.neighbours, ip4(10, 2, 0, 1), mac_of(77), now, false);
+			sp_neighbour_learn(nic.neighbours, 0, ip4(10, 2, 0, 1), mac_of(77), now, false);
 		if (i > 5000 && i % 1000 == 0)
 			CU_ASSERT_TRUE(finds(ip4(10, 2, 0, 1), now, mac_of(77)));
 	}
@@ -525,7 +402,7 @@ static void flood_of_spoofed_arp_leaves_static_and_active_entries(void)
 	for (unsigned i = 0; i < SP_MAX_STATIC; i++)
 		CU_ASSERT_TRUE(finds(ip4(10, 255, 0, i + 1), 10 * SP_SEC, (uint8_t[]){2, 0, 0, 0, 0x57, (uint8_t)i}));
 	/* the table still takes a new one */
-	sp_neighbour_learn(nic.neighbours, ip4(10, 3, 0, 1), mac_of(3), 10 * SP_SEC, true);
+	sp_neighbour_learn(nic.neighbours, 0, ip4(10, 3, 0, 1), mac_of(3), 10 * SP_SEC, true);
 	CU_ASSERT_TRUE(finds(ip4(10, 3, 0, 1), 10 * SP_SEC, mac_of(3)));
 }
 
@@ -536,17 +413,17 @@ static void flood_cannot_enter_a_table_full_of_active_entries_but_a_request_can(
 	config_end();
 	for (unsigned i = 0; i < SP_NEIGHBOURS; i++) {
 		sp_time now = i * SP_MS;
-		sp_neighbour_learn(nic.neighbours, ip4(10, 1, i >> 8, i & 255), mac_of(i), now, true);
+		sp_neighbour_learn(nic.neighbours, 0, ip4(10, 1, i >> 8, i & 255), mac_of(i), now, true);
 		CU_ASSERT_TRUE(finds(ip4(10, 1, i >> 8, i & 255), now, mac_of(i)));
 	}
 	for (unsigned i = 0; i < 1000; i++)
-		sp_neighbour_learn(nic.neighbours, ip4(10, 9, i >> 8, i & 255), mac_of(i), SP_SEC, true);
+		sp_neighbour_learn(nic.neighbours, 0, ip4(10, 9, i >> 8, i & 255), mac_of(i), SP_SEC, true);
 	for (unsigned i = 0; i < SP_NEIGHBOURS; i++)
 		if (!finds(ip4(10, 1, i >> 8, i & 255), i == 0 ? 0 : SP_SEC, mac_of(i)))
 			CU_FAIL("evicted");
 	request(ip4(10, 2, 0, 1), 2 * SP_SEC);
 	CU_ASSERT_EQUAL(sents, 1);
-	sp_neighbour_learn(nic.neighbours, ip4(10, 2, 0, 1), mac_of(7), 2 * SP_SEC, false);
+	sp_neighbour_learn(nic.neighbours, 0, ip4(10, 2, 0, 1), mac_of(7), 2 * SP_SEC, false);
 	CU_ASSERT_TRUE(finds(ip4(10, 2, 0, 1), 2 * SP_SEC, mac_of(7)));
 	unsigned lost = 0, first = 0;
 	for (unsigned i = 0; i < SP_NEIGHBOURS; i++) {
@@ -566,10 +443,10 @@ static void neighbours_of_one_network_spread_over_the_table(void)
 		struct sp_neighbours *n = begin();
 		for (unsigned i = 2; i < 130; i++) {
 			const uint8_t *ip = family ? ip6(0, i) : ip4(192, 0, 2, i);
-			struct key k = key_of(n, ip);
+			struct key k = key_of(n, 0, ip);
 			homes += !taken[k.hash % SP_NEIGHBOURS];
 			taken[k.hash % SP_NEIGHBOURS] = true;
-			sp_neighbour_learn(n, ip, mac_of(i), 0, true);
+			sp_neighbour_learn(n, 0, ip, mac_of(i), 0, true);
 		}
 		/* 128 at random into 256 places take 101 of them on average */
 		CU_ASSERT_TRUE(homes > 80);
@@ -598,19 +475,19 @@ static void *hammer(void *arg)
 		w.now = i * SP_MS;
 		switch (random % 8) {
 		case 0:
-			sp_neighbour_request(&w, ip);
+			sp_neighbour_request(&w, 0, ip);
 			break;
 		case 1:
 		case 2:
 			memcpy(mac, (uint8_t[]){2, (uint8_t)random, (uint8_t)(random >> 8), 0, ip[14], ip[15]}, 6);
-			sp_neighbour_learn(nic.neighbours, ip, mac, w.now, random & 256);
+			sp_neighbour_learn(nic.neighbours, 0, ip, mac, w.now, random & 256);
 			break;
 		case 3:
 			if (!w.index && i % 16 == 0)
 				sp_neighbours_tick(&w, w.now);
 			break;
 		default:
-			if (!sp_neighbour_find(nic.neighbours, ip, w.now, mac)) {
+			if (!sp_neighbour_find(nic.neighbours, 0, ip, w.now, mac)) {
 				atomic_fetch_add(&found, 1);
 				if (mac[4] != ip[14] || mac[5] != ip[15] || mac[0] != 2)
 					atomic_fetch_add(&foreign, 1);
@@ -646,7 +523,7 @@ static void *rival_reader(void *arg)
 	uint8_t mac[6];
 	while (!atomic_load_explicit(&rivals_stop, memory_order_relaxed))
 		for (unsigned i = 0; i < 2; i++)
-			if (!sp_neighbour_find(nic.neighbours, rivals[i], 0, mac)) {
+			if (!sp_neighbour_find(nic.neighbours, 0, rivals[i], 0, mac)) {
 				right += mac[5] == i;
 				wrong += mac[5] != i;
 			}
@@ -664,10 +541,10 @@ static void a_place_that_changes_hands_never_mixes_key_and_mac(void)
 	config_end();
 	struct sp_neighbours *n = nic.neighbours;
 	memcpy(rivals[0], ip4(10, 0, 1, 0), 16);
-	struct key a = key_of(n, rivals[0]), b;
+	struct key a = key_of(n, 0, rivals[0]), b;
 	for (unsigned i = 1; i < 65536; i++) {
 		memcpy(rivals[1], ip4(10, 1, i >> 8, i & 255), 16);
-		b = key_of(n, rivals[1]);
+		b = key_of(n, 0, rivals[1]);
 		if (entry_at(n, &a, 0) == entry_at(n, &b, 0))
 			break;
 	}
@@ -676,7 +553,7 @@ static void a_place_that_changes_hands_never_mixes_key_and_mac(void)
 	rivals_stop = false;
 	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, rival_reader, &right), 0);
 	for (unsigned i = 0; i < 2000000; i++) {
-		CU_ASSERT_EQUAL_FATAL(insert(n, rivals[i & 1], KNOWN, mac_of(i & 1), 0, VICTIM_FREE), 0);
+		CU_ASSERT_EQUAL_FATAL(insert(n, 0, rivals[i & 1], KNOWN, mac_of(i & 1), 0, VICTIM_FREE), 0);
 		uint64_t word = atomic_load(&e->word);
 		atomic_store(&e->word, word_of(word, FREE, NULL)); /* as the tick does */
 	}
@@ -684,6 +561,106 @@ static void a_place_that_changes_hands_never_mixes_key_and_mac(void)
 	pthread_join(thread, &wrong);
 	CU_ASSERT_PTR_NULL(wrong);
 	CU_ASSERT_TRUE(right > 0);
+}
+
+/* ---- several ports ---- */
+
+static const uint8_t second_mac[6] = {2, 0, 0, 0, 0, 0xAB};
+
+/* 192.0.2.1/24, 2001:db8::1/64, fe80::1/64 on port 0; 198.51.100.1/24, 2001:db8:1::1/64 and
+ * fe80::1:1/64 on port 1. */
+static struct sp_neighbours *begin_two(void)
+{
+	config_begin();
+	nic.ports = nic.config.ports = 2;
+	memcpy(nic.port[1].mac, second_mac, 6);
+	add_address(ip4(192, 0, 2, 1), 24);
+	add_address(ip6(0, 1), 64);
+	add_address(ip6(-1, 1), 64);
+	for (unsigned i = 3; i < 6; i++)
+		nic.config.address[i].port = 1;
+	add_address(ip4(198, 51, 100, 1), 24);
+	add_address(ip6(1, 1), 64);
+	add_address(ip6(-1, 0x10001), 64);
+	config_end();
+	return nic.neighbours;
+}
+
+static bool finds_at(uint16_t port, const uint8_t *ip, const uint8_t *mac)
+{
+	uint8_t got[6] = {0};
+	int r = sp_neighbour_find(nic.neighbours, port, ip, 0, got);
+	return mac ? !r && !memcmp(got, mac, 6) : r == -EAGAIN;
+}
+
+static void requests_leave_by_the_port_asked_with_its_mac_and_address(void)
+{
+	begin_two();
+	worker.now = SP_SEC;
+	sp_neighbour_request(&worker, 1, ip4(198, 51, 100, 9));
+	CU_ASSERT_EQUAL_FATAL(sents, 1);
+	CU_ASSERT_EQUAL(sent[0].port, 1);
+	CU_ASSERT(!memcmp(sent[0].bytes + 6, second_mac, 6) && !memcmp(sent[0].bytes + 22, second_mac, 6));
+	CU_ASSERT(!memcmp(sent[0].bytes + 28, ip4(198, 51, 100, 1) + 12, 4));
+	sp_neighbour_request(&worker, 1, ip6(1, 9));
+	CU_ASSERT_EQUAL_FATAL(sents, 2);
+	CU_ASSERT_EQUAL(sent[1].port, 1);
+	CU_ASSERT(!memcmp(sent[1].bytes + 6, second_mac, 6) && !memcmp(sent[1].bytes + 22, ip6(1, 1), 16) &&
+		  !memcmp(sent[1].bytes + 80, second_mac, 6));
+	run_until(2 * SP_SEC); /* the retries too */
+	CU_ASSERT_EQUAL_FATAL(sents, 4);
+	CU_ASSERT(sent[2].port == 1 && sent[3].port == 1);
+	sp_neighbour_request(&worker, 0, ip4(198, 51, 100, 9)); /* of the other link */
+	sp_neighbour_request(&worker, 1, ip4(192, 0, 2, 9));
+	sp_neighbour_request(&worker, 0, ip6(1, 9));
+	CU_ASSERT_EQUAL(sents, 4);
+}
+
+static void a_port_learns_of_its_own_link_alone(void)
+{
+	struct sp_neighbours *n = begin_two();
+	sp_neighbour_learn(n, 1, ip4(192, 0, 2, 9), mac_of(9), 0, true);
+	sp_neighbour_learn(n, 0, ip4(198, 51, 100, 9), mac_of(9), 0, true);
+	sp_neighbour_learn(n, 0, ip6(1, 9), mac_of(9), 0, true);
+	for (uint16_t port = 0; port < 2; port++)
+		CU_ASSERT(finds_at(port, ip4(192, 0, 2, 9), NULL) && finds_at(port, ip4(198, 51, 100, 9), NULL) &&
+			  finds_at(port, ip6(1, 9), NULL));
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, true);
+	sp_neighbour_learn(n, 1, ip4(198, 51, 100, 9), mac_of(10), 0, true);
+	CU_ASSERT(finds_at(0, ip4(192, 0, 2, 9), mac_of(9)) && finds_at(1, ip4(198, 51, 100, 9), mac_of(10)));
+	/* Known, and now somebody on the other link claims to be it. */
+	sp_neighbour_learn(n, 1, ip4(192, 0, 2, 9), mac_of(66), 0, true);
+	sp_neighbour_confirm(n, 1, ip4(192, 0, 2, 9), mac_of(66), 0);
+	CU_ASSERT(finds_at(0, ip4(192, 0, 2, 9), mac_of(9)) && finds_at(1, ip4(192, 0, 2, 9), NULL));
+	/* Asked for on its link, and answered on the other. */
+	worker.now = 0;
+	sp_neighbour_request(&worker, 0, ip4(192, 0, 2, 10));
+	sp_neighbour_learn(n, 1, ip4(192, 0, 2, 10), mac_of(66), 0, false);
+	CU_ASSERT(finds_at(0, ip4(192, 0, 2, 10), NULL));
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 10), mac_of(10), 0, false);
+	CU_ASSERT(finds_at(0, ip4(192, 0, 2, 10), mac_of(10)));
+}
+
+static void the_same_link_local_address_is_another_neighbour_on_each_port(void)
+{
+	struct sp_neighbours *n = begin_two();
+	sp_neighbour_learn(n, 0, ip6(-1, 9), mac_of(9), 0, true);
+	CU_ASSERT(finds_at(0, ip6(-1, 9), mac_of(9)) && finds_at(1, ip6(-1, 9), NULL));
+	sp_neighbour_learn(n, 1, ip6(-1, 9), mac_of(10), 0, true);
+	CU_ASSERT(finds_at(0, ip6(-1, 9), mac_of(9)) && finds_at(1, ip6(-1, 9), mac_of(10)));
+}
+
+static void a_static_entry_is_where_its_prefix_is(void)
+{
+	begin_two();
+	add_static(ip4(198, 51, 100, 7), 7);
+	add_static(ip4(192, 0, 2, 7), 8);
+	sp_neighbours_destroy(nic.neighbours);
+	config_end();
+	CU_ASSERT(finds_at(1, ip4(198, 51, 100, 7), nic.config.neighbour[0].mac));
+	CU_ASSERT(finds_at(0, ip4(198, 51, 100, 7), NULL));
+	CU_ASSERT(finds_at(0, ip4(192, 0, 2, 7), nic.config.neighbour[1].mac));
+	CU_ASSERT(finds_at(1, ip4(192, 0, 2, 7), NULL));
 }
 
 /* What two workers leave behind that both found nothing and then both inserted. */
@@ -696,7 +673,7 @@ static void copies_of_one_address_become_one_and_the_known_one_stays(void)
 		unsigned used = 0;
 		for (unsigned j = 0; j < 2; j++)
 			CU_ASSERT_EQUAL(
-				insert(n, ip, orders[i][j], orders[i][j] == KNOWN ? mac_of(9) : NULL, 0, VICTIM_IDLE),
+				insert(n, 0, ip, orders[i][j], orders[i][j] == KNOWN ? mac_of(9) : NULL, 0, VICTIM_IDLE),
 				0);
 		for (unsigned j = 0; j < SP_NEIGHBOURS; j++)
 			used += state_of(n->entry[j].word) != FREE;
@@ -714,7 +691,7 @@ static void *insert_same(void *arg)
 	for (unsigned i = 1; i <= 200; i++) {
 		ip[14] = (uint8_t)(i >> 8), ip[15] = (uint8_t)(i + 1);
 		pthread_barrier_wait(&barrier);
-		sp_neighbour_request(&w, ip);
+		sp_neighbour_request(&w, 0, ip);
 		pthread_barrier_wait(&barrier);
 	}
 	return NULL;
@@ -741,10 +718,9 @@ static void workers_that_insert_one_address_at_once_keep_one_entry(void)
 	nic.neighbours = NULL;
 }
 
-SUITE("neighbour", TEST(routes_take_the_longest_local_prefix_then_the_gateway),
-      TEST(routes_without_prefix_or_gateway_are_unreachable), TEST(link_local_gateway_is_reached_from_a_global_address),
-      TEST(nobody_is_reached_at_own_group_and_reserved_addresses), TEST(bad_configuration_is_refused),
-      TEST(arp_request_is_as_rfc_826_says), TEST(neighbour_solicitation_is_as_rfc_4861_says),
+SUITE("neighbour", TEST(bad_static_entries_are_refused), TEST(requests_leave_by_the_port_asked_with_its_mac_and_address),
+      TEST(a_port_learns_of_its_own_link_alone), TEST(the_same_link_local_address_is_another_neighbour_on_each_port),
+      TEST(a_static_entry_is_where_its_prefix_is), TEST(arp_request_is_as_rfc_826_says), TEST(neighbour_solicitation_is_as_rfc_4861_says),
       TEST(only_next_hops_are_asked_for), TEST(unknown_is_asked_three_times_a_second_apart_then_rests_three_seconds),
       TEST(unknown_that_nobody_wants_is_retried_by_the_tick_and_then_forgotten),
       TEST(answer_makes_it_known_and_ends_the_requests), TEST(answer_after_failure_still_counts),

@@ -1,19 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sdr_ calls of libspindle on two real NICs, a perfect link between them, in virtual time. */
+/* The sdr_ calls of libspindle on two real NICs with a perfect link between them, three times: in virtual time; with
+ * NICs that have threads of their own; and attached to such NICs, through their sockets. */
 #include "../../host-api/sdr.h"
 #include "../../testbed/link.h"
 #include "../../testbed/world.h"
 
 #include <errno.h>
+#include <unistd.h>
 
+#include "pair.h"
 #include "suite.h"
 
 #define MTU   1024u
 #define CHUNK 4096u
 #define ROOM  (1u << 20)
 
+/* How the NICs of the next make() run. */
+static enum { VIRTUAL, THREADS, ATTACHED } mode;
+#define PATIENCE (30 * SP_SEC)
+
+/* Virtual time has run as far as it should; with threads, what is to come may take its time. */
+#define WAIT_FOR(condition)                                                                                            \
+	do {                                                                                                           \
+		const sp_time wait_until = sp_clock() + PATIENCE;                                                      \
+		while (mode != VIRTUAL && !(condition) && sp_clock() < wait_until)                                     \
+			usleep(100);                                                                                   \
+		CU_ASSERT(condition);                                                                                  \
+	} while (0)
+
 struct end {
 	struct sp_nic *nic;
+	struct sp_server *server;
 	struct sp_dev *dev;
 	struct sdr_context *context;
 	struct sdr_qp *qp;
@@ -24,6 +41,41 @@ struct end {
 static struct end a, b;
 static struct sp_link *link_;
 static struct sp_world *world;
+static struct pair pair;
+
+static void bail(const struct sp_error *error)
+{
+	printf("Bail out! %s: %s\n", error->key, error->text);
+	exit(1);
+}
+
+static void open_device(struct end *e, unsigned index)
+{
+	struct sp_server_config server = {.group = -1};
+	struct sp_error error = {.text = "no device"};
+	char path[100];
+
+	if (mode == VIRTUAL) {
+		if (sp_nic_dev(e->nic, index == 1, &e->dev) || sp_world_add_nic(world, e->nic))
+			bail(&error);
+		return;
+	}
+	if (sp_nic_start(e->nic))
+		bail(&error);
+	if (mode == THREADS) {
+		if (sp_nic_dev(e->nic, false, &e->dev))
+			bail(&error);
+		return;
+	}
+	if (getenv("TMPDIR") && chdir(getenv("TMPDIR"))) /* paths of sockets must be short */
+		bail(&error);
+	snprintf(path, sizeof(path), "./sdr-api-%d-%u.sock", (int)getpid(), index);
+	server.path = path;
+	if (sp_server_start(e->nic, &server, &error, &e->server) || sp_attach(path, &e->dev))
+		bail(&error);
+	strcat(path, ".lock");
+	unlink(path); /* nobody else wants the name */
+}
 
 static void make_end(struct end *e, unsigned index, const struct sdr_qp_attr *attr)
 {
@@ -46,16 +98,16 @@ static void make_end(struct end *e, unsigned index, const struct sdr_qp_attr *at
 	config.seed = 7 + index;
 	config.ports = 1;
 	config.port[0] = (struct sp_port_config){.ops = &sp_link_ops, .ops_arg = sp_link_port(link_, index)};
-	if (sp_nic_create(&config, &error, &e->nic) || sp_nic_dev(e->nic, index == 1, &e->dev) ||
-	    sdr_context_create(e->dev, NULL, &e->context) || sdr_mr_alloc(e->context, ROOM, &e->mr) ||
-	    sp_world_add_nic(world, e->nic)) {
-		printf("Bail out! %s\n", error.text);
-		exit(1);
+	if (mode != VIRTUAL) {
+		config.port[0] = (struct sp_port_config){.ops = &pair_ops, .ops_arg = &pair.end[index]};
+		config.workers = 2;
 	}
-	if (sdr_qp_create(e->context, attr, &e->qp, &error)) {
-		printf("Bail out! %s: %s\n", error.key, error.text);
-		exit(1);
-	}
+	if (sp_nic_create(&config, &error, &e->nic))
+		bail(&error);
+	open_device(e, index);
+	if (sdr_context_create(e->dev, NULL, &e->context) || sdr_mr_alloc(e->context, ROOM, &e->mr) ||
+	    sdr_qp_create(e->context, attr, &e->qp, &error))
+		bail(&error);
 	e->bytes = e->mr->addr;
 }
 
@@ -71,6 +123,7 @@ static void make(const struct sdr_qp_attr *attr_a, const struct sdr_qp_attr *att
 		printf("Bail out! no link\n");
 		exit(1);
 	}
+	pair_open(&pair);
 	make_end(&a, 0, attr_a);
 	make_end(&b, 1, attr_b);
 	for (uint32_t i = 0; i < ROOM; i++)
@@ -89,7 +142,40 @@ static void join(void)
 
 static void run(sp_time time)
 {
+	if (mode != VIRTUAL) /* its threads run anyway */
+		return;
 	CU_ASSERT_EQUAL(sp_world_run(world, sp_world_now(world) + time, NULL, NULL), 0);
+}
+
+/* What was posted before has been run: a call comes after it. */
+static void settle(struct end *e)
+{
+	struct sdr_qp_status status;
+	struct sp_command nothing = {.op = SP_CMD_QUERY};
+
+	sdr_qp_status(e->qp, &status);
+	nothing.context = status.id;
+	run(SP_MS);
+	sp_command_call(e->dev, &nothing, NULL);
+}
+
+static uint64_t packets_of(struct sdr_recv *r)
+{
+	struct sdr_recv_status status;
+
+	sdr_recv_status(r, &status);
+	return status.packets;
+}
+
+static void complete(struct sdr_recv *r)
+{
+	if (mode == VIRTUAL) {
+		CU_ASSERT_EQUAL(sdr_recv_complete(r), -EAGAIN);
+		run(SP_MS);
+		CU_ASSERT_EQUAL(sdr_recv_complete(r), 0);
+	} else {
+		CU_ASSERT_EQUAL(sdr_recv_complete_wait(r, PATIENCE), 0);
+	}
 }
 
 static void unmake(void)
@@ -102,8 +188,12 @@ static void unmake(void)
 		CU_ASSERT_EQUAL(sdr_mr_dereg(e->mr), 0); /* nothing holds it any more */
 		CU_ASSERT_EQUAL(sdr_context_destroy(e->context), 0);
 		sp_dev_close(e->dev);
-		sp_nic_destroy(e->nic);
+		sp_server_stop(e->server);
+		sp_nic_stop(e->nic); /* both before one goes: the wire is theirs */
 	}
+	sp_nic_destroy(a.nic);
+	sp_nic_destroy(b.nic);
+	pair_close(&pair);
 	sp_world_destroy(world);
 	sp_link_destroy(link_);
 }
@@ -128,7 +218,12 @@ static void one_shots_arrive_in_order_of_posting(void)
 		CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, i * 100000, 65536, &r[i]), 0);
 	run(10 * SP_MS);
 	for (unsigned i = 0; i < 3; i++) {
-		CU_ASSERT_EQUAL(sdr_send_poll(s[i]), 0);
+		if (mode != VIRTUAL) {
+			CU_ASSERT_EQUAL(sdr_send_wait(s[i], PATIENCE), 0);
+			CU_ASSERT_EQUAL(sdr_recv_wait(r[i], SDR_WAIT_ALL, NULL, PATIENCE), 0);
+		} else {
+			CU_ASSERT_EQUAL(sdr_send_poll(s[i]), 0);
+		}
 		CU_ASSERT_EQUAL(sdr_recv_test(r[i]), 0);
 		sdr_recv_status(r[i], &status);
 		CU_ASSERT(status.complete && status.length_known && status.length == size[i] && status.message == i);
@@ -142,11 +237,9 @@ static void one_shots_arrive_in_order_of_posting(void)
 		CU_ASSERT_EQUAL(sdr_recv_imm_get(r[i], &imm, &mask), i == 1 ? -ENODATA : 0);
 		CU_ASSERT_EQUAL(imm, i == 1 ? 2 : 0x11111111 * (i + 1));
 		CU_ASSERT_EQUAL(mask, i == 1 ? 15 : UINT32_MAX);
-		CU_ASSERT_EQUAL(sdr_recv_complete(r[i]), -EAGAIN);
 	}
-	run(SP_MS);
 	for (unsigned i = 0; i < 3; i++)
-		CU_ASSERT_EQUAL(sdr_recv_complete(r[i]), 0);
+		complete(r[i]);
 	unmake();
 }
 
@@ -167,7 +260,8 @@ static void streams_fill_any_chunks_and_fill_gaps_later(void)
 	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 4096, 2 * MTU + 1, 4096), -EINVAL);
 	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 0, 8192, 16384), -EINVAL);
 	run(5 * SP_MS);
-	CU_ASSERT_EQUAL(sdr_send_poll(s), 0); /* all so far; the stream goes on */
+	WAIT_FOR(sdr_send_poll(s) == 0); /* all so far; the stream goes on */
+	WAIT_FOR(packets_of(r) == 6);
 	sdr_recv_bitmap_get(r, &bitmap, &chunks);
 	CU_ASSERT_EQUAL(chunks, 5);
 	CU_ASSERT_EQUAL(bitmap[0], 1u << 4);
@@ -181,8 +275,8 @@ static void streams_fill_any_chunks_and_fill_gaps_later(void)
 	CU_ASSERT_EQUAL(sdr_send_stream_end(s), 0);
 	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 0, 16384, 0), -EINVAL);
 	run(5 * SP_MS);
-	CU_ASSERT_EQUAL(sdr_send_poll(s), 0);
-	CU_ASSERT_EQUAL(sdr_recv_test(r), 0);
+	CU_ASSERT_EQUAL(sdr_send_wait(s, mode == VIRTUAL ? 0 : PATIENCE), 0);
+	WAIT_FOR(sdr_recv_test(r) == 0);
 	CU_ASSERT_EQUAL(memcmp(a.bytes, b.bytes, 20000), 0);
 	unmake();
 }
@@ -198,16 +292,15 @@ static void a_receive_completed_early_takes_nothing_more(void)
 	CU_ASSERT_EQUAL(sdr_send_stream_start(a.qp, 8192, 0, &s), 0);
 	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 0, 4096, 0), 0);
 	run(5 * SP_MS);
-	CU_ASSERT_EQUAL(sdr_recv_complete(r), -EAGAIN);
-	run(SP_MS);
-	CU_ASSERT_EQUAL(sdr_recv_complete(r), 0);
+	WAIT_FOR(packets_of(r) == 4);
+	complete(r);
 	memset(b.bytes, 0xEE, 65536);
 	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 0, 8192, 0), 0);
 	run(5 * SP_MS);
+	WAIT_FOR(sp_nic_dropped(b.nic, "late") == 8);
 	for (unsigned i = 0; i < 65536; i++)
 		if (b.bytes[i] != 0xEE)
 			CU_FAIL("a late packet was written");
-	CU_ASSERT_EQUAL(sp_nic_dropped(b.nic, "late"), 8);
 	unmake();
 }
 
@@ -229,7 +322,7 @@ static void handles_and_ranges_are_bounded(void)
 		CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, 0, 1, &r), i < 4 ? 0 : -EAGAIN);
 		CU_ASSERT_EQUAL(sdr_send_stream_start(a.qp, 1, 0, &s), i < 4 ? 0 : -EAGAIN);
 	}
-	run(SP_MS);
+	settle(&b);
 	CU_ASSERT_EQUAL(sdr_mr_dereg(b.mr), -EBUSY); /* posted */
 	unmake();
 }
@@ -333,7 +426,7 @@ static void disconnecting_gives_the_buffers_back(void)
 	join();
 	CU_ASSERT_EQUAL(sdr_send_post(a.qp, a.mr, 0, 5000, 0, &s), 0);
 	CU_ASSERT_EQUAL(sdr_send_stream_start(a.qp, 5000, 0, &t), 0);
-	run(SP_MS);
+	settle(&a);
 	CU_ASSERT_EQUAL(sdr_send_poll(s), -EAGAIN);
 	CU_ASSERT_EQUAL(sdr_qp_disconnect(a.qp), 0);
 	CU_ASSERT_EQUAL(sdr_send_poll(s), 0);
@@ -365,7 +458,8 @@ static void calls_after_the_nic_has_ended_the_context_say_so(void)
 	CU_ASSERT_EQUAL(sdr_send_post(a.qp, a.mr, 0, 65536, 7, &s), 0);
 	CU_ASSERT_EQUAL(sdr_send_stream_start(b.qp, 5000, 0, &u), 0);
 	run(5 * SP_MS);
-	CU_ASSERT_EQUAL(sdr_recv_test(r), 0);
+	settle(&b);
+	WAIT_FOR(sdr_recv_test(r) == 0);
 	sdr_recv_bitmap_get(r, &bitmap, &chunks);
 	CU_ASSERT_EQUAL(sdr_mr_dereg(mr), -EBUSY);
 	sdr_qp_status(b.qp, &status);
@@ -417,9 +511,43 @@ static void the_first_call_after_the_end_of_the_context_says_so(void)
 	}
 }
 
-SUITE("sdr_api", TEST(one_shots_arrive_in_order_of_posting), TEST(streams_fill_any_chunks_and_fill_gaps_later),
-      TEST(a_receive_completed_early_takes_nothing_more), TEST(handles_and_ranges_are_bounded),
-      TEST(ends_that_do_not_fit_do_not_connect), TEST(impossible_queue_pairs_name_the_parameter),
-      TEST(queue_pairs_get_numbers_that_do_not_overlap), TEST(waiting_ends_with_the_event_or_the_timeout),
-      TEST(disconnecting_gives_the_buffers_back), TEST(calls_after_the_nic_has_ended_the_context_say_so),
-      TEST(the_first_call_after_the_end_of_the_context_says_so))
+/* The same rules for all three. */
+#define RULE(rule)                                                                                                     \
+	static void rule##_virtual(void)                                                                               \
+	{                                                                                                              \
+		mode = VIRTUAL;                                                                                        \
+		rule();                                                                                                \
+	}                                                                                                              \
+	static void rule##_threads(void)                                                                               \
+	{                                                                                                              \
+		mode = THREADS;                                                                                        \
+		rule();                                                                                                \
+	}                                                                                                              \
+	static void rule##_attached(void)                                                                              \
+	{                                                                                                              \
+		mode = ATTACHED;                                                                                       \
+		rule();                                                                                                \
+	}
+RULE(one_shots_arrive_in_order_of_posting)
+RULE(streams_fill_any_chunks_and_fill_gaps_later)
+RULE(a_receive_completed_early_takes_nothing_more)
+RULE(handles_and_ranges_are_bounded)
+RULE(ends_that_do_not_fit_do_not_connect)
+RULE(impossible_queue_pairs_name_the_parameter)
+RULE(queue_pairs_get_numbers_that_do_not_overlap)
+RULE(waiting_ends_with_the_event_or_the_timeout)
+RULE(disconnecting_gives_the_buffers_back)
+RULE(calls_after_the_nic_has_ended_the_context_say_so)
+RULE(the_first_call_after_the_end_of_the_context_says_so)
+
+#define TESTS(rule)                                                                                                    \
+	{#rule, rule##_virtual}, {#rule "_with_threads", rule##_threads},                                              \
+	{                                                                                                              \
+#rule "_attached", rule##_attached                                                                     \
+	}
+SUITE("sdr_api", TESTS(one_shots_arrive_in_order_of_posting), TESTS(streams_fill_any_chunks_and_fill_gaps_later),
+      TESTS(a_receive_completed_early_takes_nothing_more), TESTS(handles_and_ranges_are_bounded),
+      TESTS(ends_that_do_not_fit_do_not_connect), TESTS(impossible_queue_pairs_name_the_parameter),
+      TESTS(queue_pairs_get_numbers_that_do_not_overlap), TESTS(waiting_ends_with_the_event_or_the_timeout),
+      TESTS(disconnecting_gives_the_buffers_back), TESTS(calls_after_the_nic_has_ended_the_context_say_so),
+      TESTS(the_first_call_after_the_end_of_the_context_says_so))

@@ -196,6 +196,7 @@ static void a_frame_of_the_handlers_own_is_sent_as_it_is(void)
 	CU_ASSERT_EQUAL(call(id, CMD_FRAME, 0, 0), 0);
 	CU_ASSERT_EQUAL(call(id, CMD_FRAME, 1, 0), -ENODEV);
 	CU_ASSERT_EQUAL(call(id, CMD_FRAME, SP_MAX_PORTS, 0), -ENODEV); /* there is no exception port */
+	CU_ASSERT_EQUAL(call(id, CMD_FRAME, SP_PORT_LOOP, 0), -ENODEV);
 	CU_ASSERT_EQUAL(call(id, CMD_FRAME, 0xFFFF, 0), -ENODEV);
 	tell.frame_len = 13;
 	CU_ASSERT_EQUAL(call(id, CMD_FRAME, 0, 0), -EMSGSIZE);
@@ -209,13 +210,13 @@ static void a_frame_of_the_handlers_own_is_sent_as_it_is(void)
 
 static void a_context_has_at_most_64_paths_and_none_to_nowhere(void)
 {
-	static const uint8_t nowhere[16] = RIG_IP4(203, 0, 113, 1), own[16] = RIG_IP4(192, 0, 2, 2);
+	static const uint8_t nowhere[16] = RIG_IP4(203, 0, 113, 1), all[16] = RIG_IP4(192, 0, 2, 255);
 	uint32_t id = sends_to("qp=5");
 	uint64_t ip[2];
 
 	memcpy(ip, nowhere, 16);
 	CU_ASSERT_EQUAL(call(id, CMD_PATH, ip[0], ip[1]), -ENETUNREACH);
-	memcpy(ip, own, 16);
+	memcpy(ip, all, 16);
 	CU_ASSERT_EQUAL(call(id, CMD_PATH, ip[0], ip[1]), -ENETUNREACH);
 	memcpy(ip, rig_peer4, 16);
 	for (unsigned i = 0; i < SP_MAX_PATHS; i++)

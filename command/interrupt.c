@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interrupt.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <rte_eal.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stddef.h>
+#include <unistd.h>
+
+static struct {
+	void (*abandon)(void *arg);
+	void *arg;
+	sigset_t set;
+	sem_t first;
+} interrupt;
+
+/* A thread, not a handler: it runs wherever the command is, also in a driver that does not come back, and may call what
+ * it likes. */
+static void *wait_signals(void *arg)
+{
+	int number;
+
+	(void)arg;
+	while (sigwait(&interrupt.set, &number))
+		;
+	sem_post(&interrupt.first);
+	while (sigwait(&interrupt.set, &number))
+		;
+	if (interrupt.abandon)
+		interrupt.abandon(interrupt.arg);
+	signal(number, SIG_DFL);
+	pthread_sigmask(SIG_UNBLOCK, &interrupt.set, NULL);
+	raise(number);
+	_exit(1); /* not reached */
+}
+
+int interrupt_start(void (*abandon)(void *arg), void *arg)
+{
+	struct sigaction hangup;
+	pthread_t thread;
+	int result;
+
+	interrupt.abandon = abandon;
+	interrupt.arg = arg;
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&interrupt.set);
+	sigaddset(&interrupt.set, SIGINT);
+	sigaddset(&interrupt.set, SIGTERM);
+	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
+		sigaddset(&interrupt.set, SIGHUP);
+	if (sem_init(&interrupt.first, 0, 0))
+		return -errno;
+	result = pthread_sigmask(SIG_BLOCK, &interrupt.set, NULL);
+	if (!result)
+		result = pthread_create(&thread, NULL, wait_signals, NULL);
+	if (!result)
+		pthread_detach(thread);
+	return -result;
+}
+
+void interrupt_wait(void)
+{
+	while (sem_wait(&interrupt.first) && errno == EINTR)
+		;
+}
+
+/* A handler: nothing but system calls. */
+static void clean(int number)
+{
+	rmdir(rte_eal_get_runtime_dir());
+	signal(number, SIG_DFL);
+	raise(number); /* comes once this has returned */
+}
+
+void interrupt_clean(void)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction action;
+
+	for (unsigned i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (!sigaction(numbers[i], NULL, &action) && action.sa_handler == SIG_DFL)
+			signal(numbers[i], clean);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* spindle recv: listens for senders, and takes one file after the other. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../pipeline/config.h"
+#include "command.h"
+#include "recv_door.h"
+#include "recv_file.h"
+#include "transfer.h"
+
+#define MEMORY	      (64ull << 20)
+#define MEMORY_LEAST  65536ull
+#define MTU_MOST      4096u
+#define MESSAGE_REACH 18 /* bits of the packet's place in a message */
+
+static const char usage[] =
+	"usage: spindle recv [OPTIONS]\n"
+	"\n"
+	"Receives files that `spindle send` sends, through a NIC that `spindle run` runs. TCP is used for agreement "
+	"only;\n"
+	"anybody who reaches its port may send.\n"
+	"  -n, --nic NAME            the NIC, or the path of its socket (default: $SPINDLE_NIC, spindle0)\n"
+	"  -l, --listen [ADDR:]PORT  where to listen (TCP port " TALK_PORT " of all addresses; port 0: any)\n"
+	"  -o FILE|DIR               what to call the file, or where to put it (the current directory). Only FILE may "
+	"be\n"
+	"                            there already\n"
+	"      --once                one file, then end; the exit status tells whether it came\n"
+	"      --count N             N files\n"
+	"      --memory BYTES        for what is outstanding (64M)\n"
+	"      --json                a line of JSON for every file\n"
+	"Exit status: 0 if all files came, as many as were wanted; 1 if not.\n";
+
+struct receiver {
+	const char *nic, *target;
+	char host[256], port[16];
+	uint64_t count, memory; /* count 0: no end */
+	bool json, failed;
+	struct door door;
+};
+
+static int misuse(const char *what, const char *value)
+{
+	fprintf(stderr, "spindle recv: %s%s\n%s", what, value, usage);
+	return 2;
+}
+
+/* 0, or the exit status + 1. */
+static int arguments(struct receiver *r, int argc, char **argv)
+{
+	enum { ONCE = 256, COUNT, MEMORY_LIMIT, JSON };
+	static const struct option options[] = {{"nic", required_argument, NULL, 'n'},
+						{"listen", required_argument, NULL, 'l'},
+						{"output", required_argument, NULL, 'o'},
+						{"once", no_argument, NULL, ONCE},
+						{"count", required_argument, NULL, COUNT},
+						{"memory", required_argument, NULL, MEMORY_LIMIT},
+						{"json", no_argument, NULL, JSON},
+						{"help", no_argument, NULL, 'h'},
+						{0}};
+	const char *about;
+	int option;
+
+	*r = (struct receiver){.memory = MEMORY, .port = TALK_PORT};
+	optind = 0; /* GNU: start anew */
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":hn:l:o:", options, NULL)) != -1) {
+		bool good = true;
+
+		switch (option) {
+		case 'n':
+			r->nic = optarg;
+			break;
+		case 'l':
+			good = !talk_split(optarg, true, r->host, r->port);
+			break;
+		case 'o':
+			r->target = optarg;
+			good = *optarg;
+			break;
+		case ONCE:
+			r->count = 1;
+			break;
+		case COUNT:
+			good = !sp_parse_uint(optarg, &r->count) && r->count;
+			break;
+		case MEMORY_LIMIT:
+			good = !sp_parse_uint(optarg, &r->memory) && r->memory >= MEMORY_LEAST &&
+			       r->memory <= TALK_WINDOW * TALK_MESSAGE;
+			break;
+		case JSON:
+			r->json = true;
+			break;
+		case 'h':
+			fputs(usage, stdout);
+			return 1;
+		default:
+			return misuse(command_bad_option(option, argv, &about), about) + 1;
+		}
+		if (!good)
+			return misuse("this value makes no sense here: ", optarg) + 1;
+	}
+	return optind < argc ? misuse("what is this for: ", argv[optind]) + 1 : 0;
+}
+
+/* What both ends will work with, from what the sender wants and what we have. */
+static int agree(struct transfer *t, const struct talk_hello *h, uint64_t memory)
+{
+	static const int families[2] = {AF_INET, AF_INET6};
+	uint64_t payload[2], mtu = 0;
+
+	transfer_payload(t, payload);
+	for (unsigned i = 0; i < 2 && !t->family; i++)
+		if (payload[i] && h->payload[i] && (!h->family || h->family == (i ? 6 : 4))) {
+			t->family = families[i];
+			mtu = payload[i] < h->payload[i] ? payload[i] : h->payload[i];
+			if (h->mtu > payload[i])
+				return transfer_fail(t,
+						     "mtu: %llu is more than the %llu that the receiver's port carries",
+						     (unsigned long long)h->mtu, (unsigned long long)payload[i]);
+		}
+	if (!t->family)
+		return transfer_fail(t, "the two NICs have no address of the same family%s",
+				     h->family ? " as asked for" : "");
+	mtu = h->mtu ? h->mtu : mtu < MTU_MOST ? mtu & ~3ull : MTU_MOST;
+	if (mtu < 64 || mtu > MTU_MOST)
+		return transfer_fail(t, "mtu: %llu is not within 64 and %u", (unsigned long long)mtu, MTU_MOST);
+	t->mtu = (uint32_t)mtu;
+	t->chunk = (uint32_t)(h->chunk < mtu ? mtu : h->chunk / mtu * mtu);
+	t->size = h->size;
+	t->session = h->session;
+	t->message = h->message < mtu << MESSAGE_REACH ? h->message : mtu << MESSAGE_REACH;
+	if (t->message > memory / 4) /* several at once, or each waits for the one before */
+		t->message = memory / 4;
+	if (t->message > t->size)
+		t->message = t->size ? t->size : 1;
+	t->messages = t->size ? (t->size - 1) / t->message + 1 : 0;
+	t->window = memory / ((t->message + 63) & ~63ull);
+	t->window = t->window < TALK_WINDOW ? t->window : TALK_WINDOW;
+	t->window = t->window < t->messages ? t->window : t->messages;
+	t->window = t->window ? t->window : 1;
+	return 0;
+}
+
+static int answer(struct transfer *t)
+{
+	struct sdr_qp_info info;
+	json_t *line = NULL;
+	int rc = transfer_open(t, false, 0);
+
+	if (rc)
+		return rc;
+	sdr_qp_info_get(t->qp, &info);
+	rc = transfer_tell(t,
+			   json_pack("{s:o, s:o, s:i, s:I, s:I}", "offer", talk_hex(&info, sizeof(info)), "session",
+				     talk_hex(&t->session, sizeof(t->session)), "family", t->family == AF_INET6 ? 6 : 4,
+				     "message", (json_int_t)t->message, "window", (json_int_t)t->window));
+	if (!rc)
+		rc = transfer_await(t, &line);
+	if (!rc) {
+		rc = transfer_connect(t, line, "connect");
+		json_decref(line);
+	}
+	return rc ? rc : transfer_tell(t, json_pack("{s:b}", "ready", 1));
+}
+
+/* One file. */
+static int receive(struct receiver *r, struct transfer *t, const struct talk_hello *hello)
+{
+	const struct transfer_others others = {.fds = door_fds, .step = door_step, .arg = &r->door};
+	struct recv_file file;
+	char why[300];
+	int rc = transfer_attach(t);
+
+	if (!rc)
+		rc = agree(t, hello, r->memory);
+	if (rc)
+		return rc;
+	if (recv_file_open(&file, r->target, hello->name, t->size, why))
+		return transfer_fail(t, "%s", why);
+	snprintf(t->name, sizeof(t->name), "%s", file.name);
+	rc = answer(t);
+	t->started = sp_clock();
+	if (!rc)
+		rc = transfer_in(t, file.fd, &others);
+	if (!rc && recv_file_keep(&file, why))
+		rc = transfer_fail(t, "%s", why);
+	else if (rc)
+		recv_file_drop(&file);
+	if (!rc)
+		rc = transfer_tell(t, json_pack("{s:o}", "saved", talk_hex(t->digest, sizeof(t->digest))));
+	return rc ? rc : transfer_summary(t, r->json);
+}
+
+static void serve(struct receiver *r, struct talk *talk, const struct talk_hello *hello)
+{
+	struct transfer t = {.nic = r->nic, .talk = talk, .bar = isatty(STDERR_FILENO)};
+	char peer[80];
+
+	snprintf(peer, sizeof(peer), "%s", talk->peer);
+	r->door.busy = true;
+	r->failed = receive(r, &t, hello) || r->failed;
+	transfer_close(&t);
+	r->door.busy = false;
+	if (*t.error)
+		fprintf(stderr, "spindle recv: %s: %s\n", peer, t.error);
+}
+
+/* A NIC that is not there is told now, not to the first sender. */
+static int check_nic(const struct receiver *r)
+{
+	struct transfer t = {.nic = r->nic};
+	const int rc = transfer_attach(&t);
+
+	transfer_close(&t);
+	if (rc)
+		fprintf(stderr, "spindle recv: %s\n", t.error);
+	return rc;
+}
+
+int command_recv(int argc, char **argv)
+{
+	struct receiver r;
+	const char *why = NULL;
+	uint64_t n = 0;
+	int rc, status = arguments(&r, argc, argv);
+
+	if (status)
+		return status - 1;
+	if (check_nic(&r))
+		return 1;
+	rc = door_open(&r.door, r.host, r.port, &why);
+	if (rc) {
+		fprintf(stderr, "spindle recv: --listen %s%sport %s: %s\n", r.host, *r.host ? ", " : "", r.port,
+			why ? why : strerror(-rc));
+		door_close(&r.door);
+		return 1;
+	}
+	transfer_signals();
+	signal(SIGXFSZ, SIG_IGN); /* writing says it too: a limit is told like a full disk */
+	fprintf(stderr, "spindle recv: listening on %s\n", r.door.where);
+	while ((!r.count || n < r.count) && !transfer_stopped()) {
+		struct pollfd fds[32];
+		struct talk_hello hello;
+		struct talk *talk;
+
+		door_step(&r.door);
+		talk = door_take(&r.door, &hello);
+		if (talk) {
+			serve(&r, talk, &hello);
+			n++;
+			continue;
+		}
+		transfer_poll(fds, door_fds(&r.door, fds), SP_SEC);
+	}
+	door_close(&r.door);
+	return r.failed || n < r.count ? 1 : 0;
+}

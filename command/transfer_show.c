@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How far a file transfer is, on a terminal; and what it came to. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "transfer.h"
+
+#define FRAME (SP_SEC / 10) /* between two pictures */
+
+static double seconds(sp_time t)
+{
+	return (double)t / (double)SP_SEC;
+}
+
+static void rate_text(double bits, char text[32])
+{
+	static const char *const unit[] = {"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"};
+	unsigned u = 0;
+
+	for (; bits >= 1000 && u < 4; u++)
+		bits /= 1000;
+	snprintf(text, 32, "%.3g %s", bits, unit[u]);
+}
+
+void transfer_progress(struct transfer *t)
+{
+	const sp_time now = sp_clock();
+	struct winsize size = {0};
+	char name[256], rate[32], line[512];
+	int part, width;
+
+	if (!t->bar || (t->drawn && now - t->drawn_at < FRAME))
+		return;
+	width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
+	part = t->size ? (int)((double)t->done / (double)t->size * 1000) : 1000;
+	part = part < 1000 ? part : 1000;
+	rate_text(now > t->started ? (double)t->done * 8 / seconds(now - t->started) : 0, rate);
+	snprintf(name, sizeof(name), "%s", t->name);
+	talk_clean(name);
+	snprintf(line, sizeof(line), "%.40s  [%.*s%*s] %5.1f %%  %s  %llu repeated", name, part / 50,
+		 "====================", 20 - part / 50, "", part / 10.0, rate, (unsigned long long)t->repeated);
+	fprintf(stderr, "\r\033[K%.*s", width - 1, line);
+	fflush(stderr);
+	t->drawn = true;
+	t->drawn_at = now;
+}
+
+void transfer_bar_end(struct transfer *t)
+{
+	if (t->drawn)
+		fprintf(stderr, "\r\033[K");
+	t->drawn = false;
+}
+
+int transfer_summary(struct transfer *t, bool json)
+{
+	const double time = seconds(t->ended - t->started), bits = time > 0 ? (double)t->size * 8 / time : 0;
+	char name[256], rate[32], digest[2 * TRANSFER_DIGEST + 1] = "";
+
+	transfer_bar_end(t);
+	snprintf(name, sizeof(name), "%s", t->name);
+	talk_clean(name);
+	for (unsigned i = 0; i < TRANSFER_DIGEST; i++)
+		snprintf(digest + 2 * i, 3, "%02x", t->digest[i]);
+	rate_text(bits, rate);
+	if (json) {
+		/* A name that is not UTF-8 cannot be in JSON: it is given as it came over, in hexadecimal. */
+		json_t *text = json_string(t->name);
+		json_t *o =
+			json_pack("{s:o, s:s, s:I, s:f, s:f, s:I, s:I, s:I, s:s, s:s}", "file",
+				  text ? text : talk_hex(t->name, strlen(t->name)), "peer", t->talk->peer, "bytes",
+				  (json_int_t)t->size, "seconds", time, "rate", bits, "chunks_repeated",
+				  (json_int_t)t->repeated, "mtu", (json_int_t)t->mtu, "message_bytes",
+				  (json_int_t)t->message, "ip", t->family == AF_INET6 ? "6" : "4", "sha256", digest);
+		char *line = o ? json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+
+		json_decref(o);
+		if (!line)
+			return transfer_fail(t, "out of memory");
+		puts(line);
+		free(line);
+	} else {
+		printf("%s: %llu byte%s in %.3f s, %s, %llu chunk%s repeated, sha256 %s\n", name,
+		       (unsigned long long)t->size, t->size == 1 ? "" : "s", time, rate,
+		       (unsigned long long)t->repeated, t->repeated == 1 ? "" : "s", digest);
+	}
+	errno = 0;
+	if (fflush(stdout) || ferror(stdout))
+		return transfer_fail(t, "standard output: %s", errno ? strerror(errno) : "not all could be written");
+	return 0;
+}

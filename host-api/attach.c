@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A NIC in another process. Control calls are requests over its socket, one at a time (wire/attach.h); commands and
+ * events go through rings in memory that it shares. What it says is checked before it serves as a size or an index.
+ * Once the connection has ended, for whatever reason, the device is dead: every call says -ENODEV.
+ */
+#include "attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SP_ATTACH_WORKERS 64u	     /* more than any NIC has */
+#define SP_ATTACH_ENTRIES (1u << 16) /* of a ring, at the most */
+#define SP_ATTACH_LOOK	  1024u	     /* every so many results "nothing there" the connection is looked at */
+
+struct sp_attached_context {
+	struct sp_attached_context *next;
+	uint32_t id, home, turn; /* turn: the event ring to look at first */
+	struct sp_attach_events *events;
+	size_t events_bytes;
+	void *area; /* NULL: none */
+	uint64_t area_bytes;
+	struct sp_ring ring[]; /* one per worker */
+};
+
+struct sp_attached {
+	struct sp_dev pub;
+	struct sp_attach_link link;
+	int pipe, epoll;
+	struct sp_attach_welcome welcome;
+	struct sp_attach_queues *queues;
+	struct sp_attached_context *context[256]; /* by the low bits of their ids */
+	uint32_t nothing;			  /* results "nothing there" since the last look */
+	sp_time looked;
+	struct sp_ring commands[SP_ATTACH_WORKERS];
+};
+
+static struct sp_attached *sp_attached(struct sp_dev *dev)
+{
+	return (struct sp_attached *)dev;
+}
+
+static struct sp_attached_context **sp_attached_find(struct sp_attached *a, uint32_t id)
+{
+	struct sp_attached_context **at = &a->context[id % 256];
+
+	while (*at && (*at)->id != id)
+		at = &(*at)->next;
+	return at;
+}
+
+/* The program only polls: now and then it must learn that nobody is there. */
+static int sp_attached_look(struct sp_attached *a)
+{
+	if (!a->link.dead && ++a->nothing % SP_ATTACH_LOOK == 0)
+		sp_attach_look(&a->link);
+	return a->link.dead ? -ENODEV : 0;
+}
+
+/* ---- memory --------------------------------------------------------------------------------------------------------
+ */
+static int sp_attached_mr_alloc(struct sp_dev *dev, uint64_t len, struct sp_mr *mr)
+{
+	struct sp_attached *a = sp_attached(dev);
+	struct sp_attach_exchange x = {.op = SP_ATTACH_MR_ALLOC, .arg = {len}};
+	int rc = sp_attach_exchange(&a->link, &x);
+
+	if (rc)
+		return rc;
+	*mr = (struct sp_mr){.dev = dev, .len = len, .id = (uint32_t)x.arg[0]};
+	rc = sp_attach_map(x.fd[0], len, true, &mr->addr);
+	sp_attach_release(&x);
+	if (rc) {
+		struct sp_attach_exchange back = {.op = SP_ATTACH_MR_FREE, .arg = {mr->id}};
+
+		sp_attach_exchange(&a->link, &back);
+		sp_attach_release(&back);
+	}
+	return rc;
+}
+
+static int sp_attached_mr_free(struct sp_dev *dev, struct sp_mr *mr)
+{
+	struct sp_attach_exchange x = {.op = SP_ATTACH_MR_FREE, .arg = {mr->id}};
+	int rc = sp_attach_exchange(&sp_attached(dev)->link, &x);
+
+	if (rc)
+		return rc;
+	sp_attach_release(&x);
+	munmap(mr->addr, mr->len);
+	return 0;
+}
+
+/* ---- contexts ------------------------------------------------------------------------------------------------------
+ */
+static void sp_attached_unmap(struct sp_attached_context *c)
+{
+	if (c->events)
+		munmap(c->events, c->events_bytes);
+	if (c->area)
+		munmap(c->area, c->area_bytes);
+	free(c);
+}
+
+/* From what OPEN says: rings and area. */
+static int sp_attached_map(struct sp_attached *a, const struct sp_attach_exchange *x, struct sp_attached_context *c)
+{
+	const uint32_t workers = a->welcome.workers;
+	struct sp_attach_events head;
+	void *at;
+	int rc;
+
+	c->id = (uint32_t)x->arg[0];
+	c->home = (uint32_t)x->arg[3];
+	if (x->arg[3] >= workers || x->arg[1] < sizeof(head) || x->arg[2] > SIZE_MAX)
+		return -EPROTO;
+	rc = sp_attach_map(x->fd[0], x->arg[1], true, &at);
+	if (rc)
+		return rc;
+	c->events = at;
+	c->events_bytes = x->arg[1];
+	memcpy(&head, c->events, sizeof(head));
+	if (head.magic != SP_ATTACH_MAGIC || head.workers != workers || !head.entries ||
+	    head.entries > SP_ATTACH_ENTRIES || head.entries & (head.entries - 1) ||
+	    sp_attach_bytes(sizeof(head), workers, head.entries) > c->events_bytes)
+		return -EPROTO;
+	for (uint32_t i = 0; i < workers; i++)
+		c->ring[i] = (struct sp_ring){.shared = sp_attach_ring(at, sizeof(head), head.entries, i),
+					      .mask = head.entries - 1};
+	if (x->arg[2]) {
+		rc = sp_attach_map(x->fd[1], x->arg[2], false, &c->area);
+		c->area_bytes = rc ? 0 : x->arg[2];
+	}
+	return rc;
+}
+
+static int sp_attached_open(struct sp_dev *dev, const char *name, const char *handler, const struct sp_setting *setting,
+			    size_t settings, uint32_t *id, struct sp_error *error)
+{
+	struct sp_attached *a = sp_attached(dev);
+	struct sp_attached_context *c = calloc(1, sizeof(*c) + a->welcome.workers * sizeof(c->ring[0]));
+	struct sp_attach_exchange x = {.op = SP_ATTACH_OPEN, .arg = {settings}, .error = error};
+	char *text = malloc(SP_ATTACH_BYTES);
+	size_t used = 0;
+	int rc = -ENOMEM;
+
+	if (!c || !text)
+		goto out;
+	for (size_t i = 0; i < 2 + 2 * settings; i++) {
+		const struct sp_setting *s = i < 2 ? NULL : &setting[i / 2 - 1];
+		const char *string = s ? (i % 2 ? s->value : s->key) : i ? handler : name;
+		const size_t len = strlen(string) + 1;
+
+		if (settings > SP_ATTACH_SETTINGS || len > SP_ATTACH_BYTES - used) {
+			strcpy(error->text, "settings: too many for a NIC in another process");
+			rc = -E2BIG;
+			goto out;
+		}
+		memcpy(text + used, string, len);
+		used += len;
+	}
+	x.data = text;
+	x.bytes = (uint32_t)used;
+	rc = sp_attach_exchange(&a->link, &x);
+	if (rc)
+		goto out;
+	rc = sp_attached_map(a, &x, c);
+	sp_attach_release(&x);
+	if (rc) {
+		struct sp_attach_exchange back = {.op = SP_ATTACH_CLOSE, .arg = {c->id}};
+
+		sp_attach_exchange(&a->link, &back);
+		sp_attach_release(&back);
+		goto out;
+	}
+	*id = c->id;
+	c->next = a->context[c->id % 256];
+	a->context[c->id % 256] = c;
+	c = NULL;
+out:
+	if (c)
+		sp_attached_unmap(c);
+	free(text);
+	return rc;
+}
+
+static int sp_attached_context_close(struct sp_dev *dev, uint32_t id)
+{
+	struct sp_attached *a = sp_attached(dev);
+	struct sp_attached_context **at = sp_attached_find(a, id), *c = *at;
+	struct sp_attach_exchange x = {.op = SP_ATTACH_CLOSE, .arg = {id}};
+	const int rc = sp_attach_exchange(&a->link, &x);
+
+	sp_attach_release(&x);
+	if (c && (!rc || rc == -ENOENT || a->link.dead)) {
+		*at = c->next;
+		sp_attached_unmap(c);
+	}
+	return rc;
+}
+
+/* The context, or NULL and why there is none. */
+static struct sp_attached_context *sp_attached_context(struct sp_attached *a, uint32_t id, int *rc)
+{
+	struct sp_attached_context *c = *sp_attached_find(a, id);
+
+	*rc = a->link.dead ? -ENODEV : !c ? -ENOENT : 0;
+	if (!*rc && __atomic_load_n(&c->events->closed, __ATOMIC_ACQUIRE))
+		*rc = -ECONNRESET;
+	return *rc ? NULL : c;
+}
+
+static int sp_attached_area(struct sp_dev *dev, uint32_t id, void **addr, uint64_t *len)
+{
+	int rc;
+	const struct sp_attached_context *c = sp_attached_context(sp_attached(dev), id, &rc);
+
+	if (c) {
+		*addr = c->area;
+		*len = c->area_bytes;
+	}
+	return rc;
+}
+
+/* ---- commands and events -------------------------------------------------------------------------------------------
+ */
+static int sp_attached_post(struct sp_dev *dev, const struct sp_command *command)
+{
+	struct sp_attached *a = sp_attached(dev);
+	int rc;
+	const struct sp_attached_context *c = sp_attached_context(a, command->context, &rc);
+
+	if (!c)
+		return rc;
+	if (!sp_ring_put(&a->commands[c->home], command))
+		return 0;
+	rc = sp_attached_look(a);
+	return rc ? rc : -EAGAIN;
+}
+
+static int sp_attached_call(struct sp_dev *dev, const struct sp_command *command, struct sp_event *result)
+{
+	struct sp_attach_exchange x = {.op = SP_ATTACH_CALL, .data = command, .bytes = sizeof(*command)};
+	const int rc = sp_attach_exchange(&sp_attached(dev)->link, &x);
+
+	*result = (struct sp_event){.context = command->context,
+				    .type = SP_EVENT_RESULT,
+				    .op = command->op,
+				    .cookie = command->cookie,
+				    .status = rc};
+	if (x.reply && x.reply->bytes == sizeof(*result))
+		memcpy(result, x.reply->data, sizeof(*result));
+	sp_attach_release(&x);
+	return rc;
+}
+
+static int sp_attached_take(struct sp_dev *dev, uint32_t id, struct sp_event *event)
+{
+	struct sp_attached *a = sp_attached(dev);
+	int rc;
+	struct sp_attached_context *c = sp_attached_context(a, id, &rc);
+
+	if (!c)
+		return rc;
+	for (uint32_t i = 0; i < a->welcome.workers; i++) {
+		const uint32_t w = (c->turn + i) % a->welcome.workers;
+
+		if (!sp_ring_take(&c->ring[w], event)) {
+			c->turn = w + 1;
+			return 1;
+		}
+	}
+	return sp_attached_look(a);
+}
+
+/* ---- time and sleep ------------------------------------------------------------------------------------------------
+ */
+static int sp_attached_progress(struct sp_dev *dev, sp_time now)
+{
+	struct sp_attached *a = sp_attached(dev);
+
+	if (!a->link.dead && now - a->looked >= SP_MS) {
+		a->looked = now;
+		sp_attach_look(&a->link);
+	}
+	return a->link.dead ? -ENODEV : 0;
+}
+
+static sp_time sp_attached_deadline(struct sp_dev *dev)
+{
+	(void)dev; /* the NIC has its own threads */
+	return SP_NEVER;
+}
+
+static int sp_attached_arm(struct sp_dev *dev)
+{
+	struct sp_attached *a = sp_attached(dev);
+
+	sp_attach_look(&a->link);
+	if (a->link.dead)
+		return -ENODEV;
+	sp_bell_arm(&a->queues->bell, a->pipe);
+	return 0;
+}
+
+static int sp_attached_fd(struct sp_dev *dev)
+{
+	return sp_attached(dev)->epoll;
+}
+
+/* ---- the NIC's own properties --------------------------------------------------------------------------------------
+ */
+static int sp_attached_address(struct sp_dev *dev, int family, uint8_t ip[16])
+{
+	const struct sp_attached *a = sp_attached(dev);
+	const bool four = family == AF_INET;
+
+	if (a->link.dead)
+		return -ENODEV;
+	if (!(four ? a->welcome.has4 : a->welcome.has6))
+		return -ENOENT;
+	memcpy(ip, four ? a->welcome.ip4 : a->welcome.ip6, 16);
+	return 0;
+}
+
+static uint32_t sp_attached_payload(struct sp_dev *dev, int family)
+{
+	const struct sp_attached *a = sp_attached(dev);
+
+	return family == AF_INET ? a->welcome.payload4 : a->welcome.payload6;
+}
+
+/* ---- attaching -----------------------------------------------------------------------------------------------------
+ */
+static void sp_attached_close(struct sp_dev *dev)
+{
+	struct sp_attached *a = sp_attached(dev);
+
+	/* The end of the connection is the end of all that it had. */
+	if (a->link.fd >= 0)
+		close(a->link.fd);
+	for (unsigned i = 0; i < 256; i++)
+		while (a->context[i]) {
+			struct sp_attached_context *c = a->context[i];
+
+			a->context[i] = c->next;
+			sp_attached_unmap(c);
+		}
+	for (struct sp_region *r = a->pub.regions; r; r = r->next)
+		munmap(r->mr.addr, r->mr.len);
+	if (a->queues)
+		munmap(a->queues, a->welcome.queues_bytes);
+	if (a->pipe >= 0)
+		close(a->pipe);
+	if (a->epoll >= 0)
+		close(a->epoll);
+	free(a);
+}
+
+static const struct sp_dev_ops sp_attached_ops = {
+	.mr_alloc = sp_attached_mr_alloc,
+	.mr_free = sp_attached_mr_free,
+	.context_open = sp_attached_open,
+	.context_close = sp_attached_context_close,
+	.context_area = sp_attached_area,
+	.address = sp_attached_address,
+	.payload = sp_attached_payload,
+	.command_post = sp_attached_post,
+	.command_call = sp_attached_call,
+	.event_take = sp_attached_take,
+	.progress = sp_attached_progress,
+	.next_deadline = sp_attached_deadline,
+	.arm = sp_attached_arm,
+	.fd = sp_attached_fd,
+	.close = sp_attached_close,
+};
+
+/* What the NIC's welcome brings: the queues, and what wakes up. */
+static int sp_attached_welcome(struct sp_attached *a, struct sp_attach_exchange *x)
+{
+	struct sp_attach_queues head;
+	void *at;
+	int rc;
+
+	if (x->reply->bytes != sizeof(a->welcome))
+		return -EPROTO;
+	memcpy(&a->welcome, x->reply->data, sizeof(a->welcome));
+	a->welcome.name[sizeof(a->welcome.name) - 1] = 0;
+	if (!a->welcome.workers || a->welcome.workers > SP_ATTACH_WORKERS || a->welcome.queues_bytes < sizeof(head))
+		return -EPROTO;
+	rc = sp_attach_map(x->fd[0], a->welcome.queues_bytes, true, &at);
+	if (rc)
+		return rc;
+	a->queues = at;
+	memcpy(&head, at, sizeof(head));
+	if (head.magic != SP_ATTACH_MAGIC || head.workers != a->welcome.workers || !head.entries ||
+	    head.entries > SP_ATTACH_ENTRIES || head.entries & (head.entries - 1) ||
+	    sp_attach_bytes(sizeof(head), head.workers, head.entries) > a->welcome.queues_bytes)
+		return -EPROTO;
+	for (uint32_t i = 0; i < head.workers; i++)
+		a->commands[i] = (struct sp_ring){.shared = sp_attach_ring(at, sizeof(head), head.entries, i),
+						  .mask = head.entries - 1};
+	a->pipe = x->fd[1];
+	x->fd[1] = -1;
+	return fcntl(a->pipe, F_SETFL, O_NONBLOCK) ? -errno : 0;
+}
+
+static int sp_attached_watch(struct sp_attached *a)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	a->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (a->epoll < 0 || epoll_ctl(a->epoll, EPOLL_CTL_ADD, a->pipe, &event))
+		return -errno;
+	event.events = EPOLLIN | EPOLLRDHUP;
+	return epoll_ctl(a->epoll, EPOLL_CTL_ADD, a->link.fd, &event) ? -errno : 0;
+}
+
+int sp_attach(const char *nic, struct sp_dev **dev)
+{
+	struct sp_attach_exchange x = {.op = SP_ATTACH_HELLO};
+	struct sp_attached *a = calloc(1, sizeof(*a));
+	int rc;
+
+	if (!a)
+		return -ENOMEM;
+	a->pub.ops = &sp_attached_ops;
+	a->pipe = a->epoll = -1;
+	rc = sp_attach_connect(&a->link, nic);
+	if (!rc) {
+		rc = sp_attach_exchange(&a->link, &x);
+		if (!rc)
+			rc = sp_attached_welcome(a, &x);
+		sp_attach_release(&x);
+	}
+	rc = rc ? rc : sp_attached_watch(a);
+	if (rc) {
+		sp_attached_close(&a->pub);
+		return rc;
+	}
+	*dev = &a->pub;
+	return 0;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where the sockets of NICs are. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "spindle.h"
+
+#define SP_SOCKET_SYSTEM "/run/spindle"
+#define SP_SOCKET_NAME	 31
+
+static bool sp_socket_named(const char *nic)
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+	const size_t len = strlen(nic);
+
+	return len && len <= SP_SOCKET_NAME && strspn(nic, allowed) == len;
+}
+
+/* Writes DIRECTORY/NAME.sock. */
+static int sp_socket_join(const char *directory, const char *nic, char *path, size_t room)
+{
+	const int len = snprintf(path, room, "%s/%s.sock", directory, nic);
+
+	return len < 0 || (size_t)len >= room || (size_t)len >= sizeof(((struct sockaddr_un *)NULL)->sun_path)
+		       ? -ENAMETOOLONG
+		       : 0;
+}
+
+/* Anybody can make a directory in /tmp: what is not ours there could be a trap. */
+static int sp_socket_private(char *directory, size_t room)
+{
+	struct stat st;
+
+	snprintf(directory, room, "/tmp/spindle-%u", (unsigned)geteuid());
+	if (lstat(directory, &st))
+		return errno == ENOENT ? 0 : -errno;
+	return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & S_IWOTH) ? 0 : -EPERM;
+}
+
+int sp_socket_path(const char *nic, bool mine, char *path, size_t room)
+{
+	const char *sockets = secure_getenv("SPINDLE_SOCKETS"), *runtime = secure_getenv("XDG_RUNTIME_DIR");
+	char directory[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+	struct stat st;
+	int rc;
+
+	if (!nic || !sp_socket_named(nic))
+		return -EINVAL;
+	if (sockets && *sockets)
+		return sp_socket_join(sockets, nic, path, room);
+	if (geteuid() == 0)
+		return sp_socket_join(SP_SOCKET_SYSTEM, nic, path, room);
+	if (runtime && *runtime) {
+		rc = snprintf(directory, sizeof(directory), "%s/spindle", runtime);
+		rc = rc < 0 || (size_t)rc >= sizeof(directory) ? -ENAMETOOLONG : 0;
+	} else {
+		rc = sp_socket_private(directory, sizeof(directory));
+	}
+	rc = rc ? rc : sp_socket_join(directory, nic, path, room);
+	if (mine || (!rc && !stat(path, &st)))
+		return rc;
+	/* Not one of ours: root's, where there is such a one. */
+	if (!sp_socket_join(SP_SOCKET_SYSTEM, nic, path, room) && !stat(path, &st))
+		return 0;
+	return rc ? rc : sp_socket_join(directory, nic, path, room);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "kernel.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/capability.h>
+#include <linux/ethtool.h>
+#include <linux/if_arp.h>
+#include <linux/if_link.h>
+#include <linux/if_packet.h>
+#include <linux/sockios.h>
+#include <net/ethernet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ---- rights ---- */
+
+bool sp_kernel_capable(unsigned capability)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+
+	if (syscall(SYS_capget, &header, data))
+		return false;
+	return data[CAP_TO_INDEX(capability)].effective & CAP_TO_MASK(capability);
+}
+
+const char *sp_kernel_setcap(const char *capabilities, char *text, size_t room)
+{
+	char program[96];
+	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+
+	if (n <= 0 || n == (ssize_t)sizeof(program) - 1) /* unknown, or cut off */
+		n = snprintf(program, sizeof(program), "PROGRAM");
+	program[n] = 0;
+	snprintf(text, room, "sudo setcap %s+ep %s", capabilities, program);
+	return text;
+}
+
+/* ---- interfaces ---- */
+
+static bool is_tap(int s, const char *name)
+{
+	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+	struct ifreq request = {.ifr_data = (void *)&info};
+
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	return !ioctl(s, SIOCETHTOOL, &request) && !strcmp(info.driver, "tun") && !strcmp(info.bus_info, "tap");
+}
+
+static bool ask(int s, unsigned long what, const char *name, struct ifreq *request)
+{
+	memset(request, 0, sizeof(*request));
+	snprintf(request->ifr_name, sizeof(request->ifr_name), "%s", name);
+	return !ioctl(s, what, request);
+}
+
+int sp_kernel_interface(const char *name, struct sp_kernel_interface *interface)
+{
+	int s = strlen(name) < IF_NAMESIZE ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+	struct ifreq request;
+	bool known;
+
+	*interface = (struct sp_kernel_interface){0};
+	if (s < 0)
+		return -ENODEV;
+	known = ask(s, SIOCGIFINDEX, name, &request);
+	if (known)
+		interface->index = (unsigned)request.ifr_ifindex;
+	if (known && ask(s, SIOCGIFMTU, name, &request))
+		interface->mtu = (uint32_t)request.ifr_mtu;
+	if (known && ask(s, SIOCGIFFLAGS, name, &request))
+		interface->up = request.ifr_flags & IFF_UP;
+	if (known && ask(s, SIOCGIFHWADDR, name, &request))
+		interface->ethernet =
+			request.ifr_hwaddr.sa_family == ARPHRD_ETHER || request.ifr_hwaddr.sa_family == ARPHRD_LOOPBACK;
+	interface->tap = known && is_tap(s, name);
+	close(s);
+	return known ? 0 : -ENODEV;
+}
+
+const char *sp_kernel_interfaces(char *text, size_t room)
+{
+	struct if_nameindex *all = if_nameindex();
+	size_t used = 0;
+
+	*text = 0;
+	for (const struct if_nameindex *i = all; i && i->if_index && used < room; i++)
+		used += (size_t)snprintf(text + used, room - used, used ? " %s" : "%s", i->if_name);
+	if (all)
+		if_freenameindex(all);
+	return text;
+}
+
+int sp_kernel_tap_drops(unsigned index, uint64_t *drops)
+{
+	struct ifaddrs *all;
+	char name[IF_NAMESIZE];
+	int r = -ENODEV;
+
+	if (!if_indextoname(index, name) || getifaddrs(&all))
+		return r;
+	for (const struct ifaddrs *a = all; a && r; a = a->ifa_next)
+		if (a->ifa_addr && a->ifa_addr->sa_family == AF_PACKET && a->ifa_data && !strcmp(a->ifa_name, name)) {
+			/* what the kernel sends is what the NIC receives */
+			*drops = ((const struct rtnl_link_stats *)a->ifa_data)->tx_dropped;
+			r = 0;
+		}
+	freeifaddrs(all);
+	return r;
+}
+
+/* ---- addresses ---- */
+
+static bool same_address(const struct sockaddr *a, const uint8_t ip[16])
+{
+	static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
+
+	if (a && a->sa_family == AF_INET)
+		return !memcmp(ip, mapped, 12) &&
+		       !memcmp(&((const struct sockaddr_in *)(const void *)a)->sin_addr, ip + 12, 4);
+	return a && a->sa_family == AF_INET6 &&
+	       !memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, ip, 16);
+}
+
+bool sp_kernel_owns(const uint8_t ip[16], const char *except, char interface[IF_NAMESIZE])
+{
+	struct ifaddrs *all;
+	bool owns = false;
+
+	if (getifaddrs(&all))
+		return false;
+	for (const struct ifaddrs *a = all; a && !owns; a = a->ifa_next)
+		if (same_address(a->ifa_addr, ip) && (!except || strcmp(a->ifa_name, except))) {
+			snprintf(interface, IF_NAMESIZE, "%s", a->ifa_name);
+			owns = true;
+		}
+	freeifaddrs(all);
+	return owns;
+}
+
+/* ---- packet sockets ---- */
+
+/* The driver keeps its sockets to itself. They are told from others (a capture's) by what it sets on each: the ring
+ * format, and a fan-out group, which also a port with a single queue pair joins. */
+static bool is_port_socket(int fd, unsigned index)
+{
+	struct sockaddr_ll at = {0};
+	int domain = 0, version = 0, group = 0;
+	socklen_t n = sizeof(domain), len = sizeof(at);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) || domain != AF_PACKET ||
+	    getsockname(fd, (struct sockaddr *)&at, &len) || at.sll_ifindex != (int)index ||
+	    at.sll_protocol != htons(ETH_P_ALL))
+		return false;
+	n = sizeof(version);
+	if (getsockopt(fd, SOL_PACKET, PACKET_VERSION, &version, &n) || version != TPACKET_V2)
+		return false;
+	n = sizeof(group);
+	return !getsockopt(fd, SOL_PACKET, PACKET_FANOUT, &group, &n) && group != 0;
+}
+
+unsigned sp_kernel_sockets(unsigned index, int fd[SP_KERNEL_SOCKETS])
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	for (struct dirent *e; dir && (e = readdir(dir)) && n < SP_KERNEL_SOCKETS;) {
+		char *end;
+		long number = strtol(e->d_name, &end, 10);
+
+		if (end != e->d_name && !*end && is_port_socket((int)number, index))
+			fd[n++] = (int)number;
+	}
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+uint64_t sp_kernel_socket_drops(int fd)
+{
+	struct tpacket_stats s = {0};
+	socklen_t n = sizeof(s);
+
+	return getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &s, &n) ? 0 : s.tp_drops;
+}
+
+int sp_kernel_socket_promiscuous(int fd, unsigned index)
+{
+	struct packet_mreq request = {.mr_ifindex = (int)index, .mr_type = PACKET_MR_PROMISC};
+
+	return setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof(request)) ? -errno : 0;
+}

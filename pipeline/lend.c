@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lend.h"
+#include "memory.h"
+#include "port.h"
+#include "registry.h"
+
+#include <stdlib.h>
+
+/* In the private bytes of the piece that stands for the payload. The allow-listed drivers copy or send pieces, and
+ * clone none: nobody looks here once the piece is free. */
+struct loan {
+	struct rte_mbuf_ext_shared_info shared;
+	struct sp_lender *lender;
+	const struct sp_mem *mem;
+	uint64_t number;
+};
+static_assert(sizeof(struct loan) <= SP_PIECE_PRIVATE, "fits");
+static_assert((SP_LENT & (SP_LENT - 1)) == 0, "a power of two");
+static_assert(SP_PIECE_ROOM >= 3 + 4, "pad and ICRC fit too");
+
+/* ---- giving back ---- */
+
+static bool is_out(const struct sp_lending *l)
+{
+	for (unsigned i = 0; i < l->workers; i++)
+		if (__atomic_load_n(&l->lender[i].back, __ATOMIC_ACQUIRE) != l->lender[i].lent)
+			return true;
+	return false;
+}
+
+/* By whoever frees the packet: the worker that sent it, from inside the driver or in the way out's queue; or a control
+ * call, when workers do not run. Drivers of several ports take turns as they like, so numbers may come in any order. */
+static void come_back(void *addr, void *opaque)
+{
+	struct loan *loan = opaque;
+	struct sp_lender *o = loan->lender;
+	struct sp_lending *l = o->lending;
+	uint64_t back = o->back;
+	const bool cut = l->cut;
+
+	(void)addr;
+	if (likely(!cut))
+		sp_memory_unlend(loan->mem);
+	if (unlikely(loan->number != back)) {
+		o->returned[loan->number % SP_LENT / 64] |= 1ull << loan->number % 64;
+		return;
+	}
+	for (back++; unlikely(o->returned[back % SP_LENT / 64] & 1ull << back % 64); back++)
+		o->returned[back % SP_LENT / 64] &= ~(1ull << back % 64);
+	__atomic_store_n(&o->back, back, __ATOMIC_RELEASE); /* not ours any more, unless it is cut */
+	if (unlikely(cut) && !is_out(l))
+		free(l);
+}
+
+/* ---- lending ---- */
+
+struct rte_mbuf *sp_lend(struct sp_view *v, uint32_t head, const struct sp_mem *mem, uint64_t offset, uint32_t len,
+			 uint32_t tail)
+{
+	struct sp_lender *o = v->lender;
+	struct rte_mbuf *m[3];
+	uint8_t *at = mem->base + offset;
+	struct loan *loan;
+
+	if (unlikely(o->lent - o->back == SP_LENT || rte_pktmbuf_alloc_bulk(sp_registry_pieces(), m, 3)))
+		return NULL;
+	if (unlikely(!sp_memory_lend(mem))) {
+		rte_pktmbuf_free_bulk(m, 3);
+		return NULL;
+	}
+	loan = rte_mbuf_to_priv(m[1]);
+	loan->shared.free_cb = come_back;
+	loan->shared.fcb_opaque = loan;
+	rte_mbuf_ext_refcnt_set(&loan->shared, 1);
+	loan->lender = o;
+	loan->mem = mem;
+	loan->number = o->lent++;
+	/* Only a PCI device uses the second address, and then it is the virtual one (sp_port_map). */
+	rte_pktmbuf_attach_extbuf(m[1], at, (rte_iova_t)(uintptr_t)at, (uint16_t)len, &loan->shared);
+	m[0]->data_len = (uint16_t)head;
+	m[1]->data_len = (uint16_t)len;
+	m[2]->data_len = (uint16_t)tail;
+	m[0]->pkt_len = head + len + tail;
+	m[0]->nb_segs = 3;
+	m[0]->next = m[1];
+	m[1]->next = m[2];
+	return m[0];
+}
+
+/* ---- handlers' calls ---- */
+
+uint64_t sp_send_mark(struct sp_ctx *ctx)
+{
+	return sp_view_of(ctx)->lender->lent;
+}
+
+bool sp_send_settled(struct sp_ctx *ctx, uint64_t mark)
+{
+	return sp_view_of(ctx)->lender->back >= mark;
+}
+
+/* ---- control ---- */
+
+static void reap(struct sp_nic *nic)
+{
+	for (struct sp_lending **at = &nic->lendings; *at;) {
+		struct sp_lending *l = *at;
+
+		if (is_out(l)) {
+			at = &l->next;
+			continue;
+		}
+		*at = l->next;
+		free(l);
+	}
+}
+
+int sp_lending_create(struct sp_context *c)
+{
+	struct sp_lending *l = calloc(1, sizeof(*l) + c->nic->workers * sizeof(l->lender[0]));
+
+	reap(c->nic);
+	if (!l)
+		return -ENOMEM;
+	l->workers = c->nic->workers;
+	for (unsigned i = 0; i < l->workers; i++) {
+		l->lender[i].lending = l;
+		c->view[i]->lender = &l->lender[i];
+	}
+	c->lending = l;
+	return 0;
+}
+
+static void reclaim(struct sp_worker *w, void *arg)
+{
+	(void)arg;
+	sp_transmit_flush(w);
+	sp_transmit_reclaim(w);
+}
+
+void sp_lent_reclaim(struct sp_nic *nic)
+{
+	bool lends = false;
+
+	for (unsigned i = 0; i < nic->ports; i++)
+		lends |= sp_port_external(&nic->port[i]);
+	for (unsigned i = 0; lends && i < nic->workers; i++)
+		sp_worker_call(nic->worker[i], reclaim, NULL);
+}
+
+void sp_lending_end(struct sp_context *c)
+{
+	struct sp_lending *l = c->lending;
+
+	c->lending = NULL;
+	if (!l)
+		return;
+	if (is_out(l))
+		sp_lent_reclaim(c->nic);
+	l->next = c->nic->lendings;
+	c->nic->lendings = l;
+	reap(c->nic);
+}
+
+void sp_lent_cut(struct sp_nic *nic)
+{
+	reap(nic);
+	while (nic->lendings) {
+		struct sp_lending *l = nic->lendings;
+
+		nic->lendings = l->next;
+		l->cut = true;
+	}
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Payload that goes to a port's driver as it lies in a region, without a copy. Such a frame has three pieces: the
+ * headers, the payload in its place, the ICRC. Until the driver frees it, the region is in use, and whoever has sent it
+ * must not call the payload's bytes free again: handlers ask sp_send_settled().
+ */
+#ifndef PIPELINE_LEND_H
+#define PIPELINE_LEND_H
+
+#include "worker.h"
+
+/* What a context has lent on one worker. A driver's queue is one worker's, and so are the calls by which it frees: all
+ * fields are [worker]; `back` is read by control calls too. */
+struct sp_lender {
+	struct sp_lending *lending;
+	uint64_t lent;			/* packets so far */
+	uint64_t back;			/* all packets below have come back; stored with release, and last */
+	uint64_t returned[SP_LENT / 64]; /* of those from there on, by number modulo SP_LENT: has come back */
+};
+
+/* A context's lenders, one per worker. Outlives the context as long as something is out. [control] but for lender. */
+struct sp_lending {
+	struct sp_lending *next; /* of contexts that are gone */
+	unsigned workers;
+	bool cut; /* the NIC is gone, or nearly so: nobody else will free this; set when no worker runs */
+	struct sp_lender lender[];
+};
+
+/* Control calls. */
+int sp_lending_create(struct sp_context *c); /* once it has its views; -ENOMEM */
+/* The context is going, workers have nothing of it any more. NULL views and lending are fine. */
+void sp_lending_end(struct sp_context *c);
+/* Asks ports for what they have sent and hold still. */
+void sp_lent_reclaim(struct sp_nic *nic);
+/* Workers and ports have stopped, regions go: what comes back after this finds nothing of the NIC. */
+void sp_lent_cut(struct sp_nic *nic);
+
+/* [worker] Three pieces, chained, with `head` bytes in the first, `len` bytes of mem in the second, and `tail` in the
+ * third; the bytes of first and third are to be filled in. rte_pktmbuf_free() gives back what is lent. NULL: no piece
+ * left, too much is out, or devices cannot read this region; then copy. */
+struct rte_mbuf *sp_lend(struct sp_view *v, uint32_t head, const struct sp_mem *mem, uint64_t offset, uint32_t len,
+			 uint32_t tail);
+
+/* The pool of pieces is the registry's: bytes before and in a piece's room. */
+#define SP_PIECE_PRIVATE 64
+#define SP_PIECE_ROOM	 (14 + 40 + 8 + 12 + SP_EXT_MAX)
+
+#endif

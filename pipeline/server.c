@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The NIC's socket. One thread waits for programs that connect and for their requests, and takes one request of each in
+ * turn: nobody can make it wait, and nobody gets more of it than another.
+ */
+#include "session.h"
+#include "registry.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define SP_APPLICATIONS	    64 /* by default */
+#define SP_APPLICATIONS_MAX 4096
+#define SP_OBSERVERS	    64	/* connections that have not said HELLO */
+#define SP_ACCEPTS	    8	/* in one turn */
+#define SP_ACCEPT_PAUSE	    100 /* ms, when there is no descriptor left for a connection */
+
+/* ---- connections ---------------------------------------------------------------------------------------------------
+ */
+static void drop(struct sp_server *server, unsigned i)
+{
+	sp_session_close(server, &server->session[i]);
+	server->session[i] = server->session[--server->sessions];
+}
+
+/* All places are taken: whoever has nothing and has asked for nothing for longest makes room, so that idle connections
+ * keep nobody out. */
+static bool make_room(struct sp_server *server)
+{
+	unsigned oldest = server->sessions;
+
+	for (unsigned i = 0; i < server->sessions; i++) {
+		const struct sp_session *s = &server->session[i];
+
+		if (!s->device && !s->mirror && (oldest == server->sessions || s->turn < server->session[oldest].turn))
+			oldest = i;
+	}
+	if (oldest == server->sessions)
+		return false;
+	drop(server, oldest);
+	return true;
+}
+
+/* False: the machine is out of something, and the connection still waits. */
+static bool take(struct sp_server *server)
+{
+	const int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct sp_session s;
+
+	if (fd < 0)
+		return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
+	if (sp_session_open(&s, fd)) {
+		close(fd);
+		return true;
+	}
+	s.turn = ++server->turn;
+	if (server->sessions == server->room && !make_room(server)) {
+		sp_session_refuse(server, &s, -EUSERS);
+		close(fd);
+		return true;
+	}
+	server->session[server->sessions++] = s;
+	return true;
+}
+
+static void *serve(void *arg)
+{
+	struct sp_server *server = arg;
+	struct pollfd *wait = calloc(2 + server->room, sizeof(*wait));
+	bool full = false;
+
+	while (wait) {
+		const unsigned sessions = server->sessions;
+
+		wait[0] = (struct pollfd){.fd = server->wake, .events = POLLIN};
+		wait[1] = (struct pollfd){.fd = full ? -1 : server->listener, .events = POLLIN};
+		for (unsigned i = 0; i < sessions; i++)
+			wait[2 + i] = (struct pollfd){.fd = server->session[i].fd, .events = POLLIN};
+		if (poll(wait, 2 + sessions, full ? SP_ACCEPT_PAUSE : -1) < 0)
+			continue;
+		if (wait[0].revents)
+			break;
+		/* From the end: where one goes, the last one takes its place, and has had its turn. */
+		for (unsigned i = sessions; i-- > 0;)
+			if (wait[2 + i].revents && !sp_session_serve(server, &server->session[i]))
+				drop(server, i);
+		full = false;
+		for (unsigned i = 0; i < SP_ACCEPTS && !full && wait[1].fd >= 0 && wait[1].revents; i++)
+			full = !take(server);
+	}
+	free(wait);
+	while (server->sessions)
+		drop(server, server->sessions - 1);
+	return NULL;
+}
+
+/* ---- the socket ----------------------------------------------------------------------------------------------------
+ */
+/* Whoever holds the lock beside the socket owns the name; a lock, other than a file, ends with its process. */
+static int claim(struct sp_server *server, struct sp_error *error)
+{
+	const char *path = server->config.path;
+	char name[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 8], pid[24] = "";
+	int err, len;
+
+	snprintf(name, sizeof(name), "%s.lock", path);
+	server->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+	if (server->lock < 0)
+		return sp_error_set(error, errno, "socket", "%s: %s", name, strerror(errno));
+	if (flock(server->lock, LOCK_EX | LOCK_NB)) {
+		err = errno;
+		if (err != EWOULDBLOCK)
+			return sp_error_set(error, err, "socket", "%s: %s", name, strerror(err));
+		if (pread(server->lock, pid, sizeof(pid) - 1, 0) < 0)
+			*pid = 0;
+		return sp_error_set(error, EADDRINUSE, "socket", "%s: the NIC of process %ld has it", path,
+				    strtol(pid, NULL, 10));
+	}
+	len = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+	if (ftruncate(server->lock, 0) || pwrite(server->lock, pid, (size_t)len, 0) != len)
+		return sp_error_set(error, EIO, "socket", "%s: cannot be written", name);
+	return 0;
+}
+
+static int listen_at(struct sp_server *server, struct sp_error *error)
+{
+	const struct sp_server_config *c = &server->config;
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	const char *what = "bind";
+	struct stat st;
+
+	strcpy(at.sun_path, c->path); /* its length has been checked */
+	if (!lstat(c->path, &st)) {
+		if (!S_ISSOCK(st.st_mode))
+			return sp_error_set(error, EEXIST, "socket", "%s is there, and no socket", c->path);
+		unlink(c->path); /* what a dead NIC has left: the name is ours */
+	}
+	server->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (server->listener < 0 || bind(server->listener, (const struct sockaddr *)&at, sizeof(at)))
+		goto fail;
+	server->listening = true;
+	/* Nobody can connect before listen(). */
+	what = "group";
+	if (c->group >= 0 && lchown(c->path, (uid_t)-1, (gid_t)c->group))
+		goto fail;
+	what = "mode";
+	if (chmod(c->path, c->mode))
+		goto fail;
+	what = "listen";
+	if (!listen(server->listener, SOMAXCONN))
+		return 0;
+fail:
+	return sp_error_set(error, errno, "socket", "%s: %s: %s", c->path, what, strerror(errno));
+}
+
+/* Everything but the thread and the sessions. */
+static void dismantle(struct sp_server *server)
+{
+	if (server->listener >= 0)
+		close(server->listener);
+	if (server->listening)
+		unlink(server->config.path);
+	if (server->wake >= 0)
+		close(server->wake);
+	if (server->lock >= 0)
+		close(server->lock); /* the file stays: removing it would let two hold "the" lock */
+	free((void *)(uintptr_t)server->config.path);
+	free(server->session);
+	free(server);
+}
+
+static int start_thread(struct sp_server *server)
+{
+	sigset_t all, before;
+	int rc;
+
+	/* Signals are for the program's other threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&server->thread, NULL, serve, server);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -rc;
+}
+
+int sp_server_start(struct sp_nic *nic, const struct sp_server_config *config, struct sp_error *error,
+		    struct sp_server **out)
+{
+	struct sp_server *server;
+	int rc;
+
+	if (error)
+		memset(error, 0, sizeof(*error));
+	if (!nic->started)
+		return sp_error_set(error, EINVAL, "", "the NIC's workers do not run");
+	if (!config->path || !*config->path)
+		return sp_error_set(error, EINVAL, "socket", "no path for the socket");
+	if (strlen(config->path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+		return sp_error_set(error, ENAMETOOLONG, "socket", "%s: too long for a socket", config->path);
+	if (config->users > SP_MAX_USERS || config->applications > SP_APPLICATIONS_MAX || config->mode & ~0777u)
+		return sp_error_set(error, EINVAL, "", "too many users or applications, or no mode of a socket");
+	server = calloc(1, sizeof(*server));
+	if (!server)
+		return sp_error_set(error, ENOMEM, "", "no memory for a server");
+	server->nic = nic;
+	server->lock = server->listener = server->wake = -1;
+	server->config = *config;
+	server->config.mode = config->mode ? config->mode : 0600;
+	server->config.applications = config->applications ? config->applications : SP_APPLICATIONS;
+	server->config.path = strdup(config->path);
+	server->room = server->config.applications + SP_OBSERVERS;
+	server->session = calloc(server->room, sizeof(*server->session));
+	server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (!server->config.path || !server->session || server->wake < 0)
+		rc = sp_error_set(error, ENOMEM, "", "no memory for a server");
+	else
+		rc = config->claimed ? 0 : claim(server, error);
+	rc = rc ? rc : listen_at(server, error);
+	if (!rc) {
+		rc = start_thread(server);
+		if (rc)
+			sp_error_set(error, -rc, "", "no thread for a server: %s", strerror(-rc));
+	}
+	if (rc) {
+		dismantle(server);
+		return rc;
+	}
+	*out = server;
+	return 0;
+}
+
+void sp_server_stop(struct sp_server *server)
+{
+	if (!server)
+		return;
+	while (write(server->wake, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno == EINTR)
+		;
+	pthread_join(server->thread, NULL);
+	dismantle(server);
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a connected program may ask for, and what it gets. An application's requests are the operations of an embedded
+ * device, called on its behalf. Requests that break the protocol end the connection, after a reply that says so; those
+ * that only ask for what cannot be had do not.
+ */
+#include "session.h"
+#include "context.h"
+#include "registry.h"
+
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* What goes with a reply. */
+struct parcel {
+	int fd[SP_ATTACH_FDS];
+	unsigned fds;
+	struct sp_shared *shared[SP_ATTACH_FDS]; /* to be closed on this side once they are over there */
+	unsigned shareds;
+	int own; /* likewise; -1: none */
+};
+
+struct operation {
+	int (*run)(struct sp_server *, struct sp_session *, struct parcel *);
+	bool application; /* only after HELLO */
+};
+
+int sp_session_open(struct sp_session *s, int fd)
+{
+	struct ucred who;
+	socklen_t len = sizeof(who);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len))
+		return -errno;
+	*s = (struct sp_session){.fd = fd, .pid = (uint32_t)who.pid, .uid = who.uid};
+	return 0;
+}
+
+void sp_session_close(struct sp_server *server, struct sp_session *s)
+{
+	if (s->mirror) {
+		pthread_mutex_lock(&server->nic->control);
+		sp_mirror_close(server->nic, s->mirror);
+		pthread_mutex_unlock(&server->nic->control);
+	}
+	if (s->device) {
+		sp_dev_close(&s->device->pub);
+		server->applications--;
+	}
+	close(s->fd);
+}
+
+/* ---- replies -------------------------------------------------------------------------------------------------------
+ */
+static void hand_over(struct parcel *p, struct sp_shared *shared)
+{
+	p->fd[p->fds++] = shared->fd;
+	p->shared[p->shareds++] = shared;
+}
+
+static void *reply_data(struct sp_server *server, uint32_t bytes)
+{
+	memset(server->reply.head.data, 0, bytes);
+	server->reply.head.bytes = bytes;
+	return server->reply.head.data;
+}
+
+/* The words for a failure; returns err, negative. */
+static int explain(struct sp_server *server, int err, const struct sp_error *error)
+{
+	static_assert(sizeof(struct sp_attach_error) == sizeof(*error), "the same fields");
+	memcpy(reply_data(server, sizeof(struct sp_attach_error)), error, sizeof(*error));
+	return err;
+}
+
+static bool send_reply(struct sp_server *server, struct sp_session *s, const struct parcel *p)
+{
+	struct iovec part = {server->reply.bytes, sizeof(server->reply.head) + server->reply.head.bytes};
+	union {
+		struct cmsghdr head;
+		uint8_t bytes[CMSG_SPACE(SP_ATTACH_FDS * sizeof(int))];
+	} control;
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+	if (p->fds) {
+		memset(&control, 0, sizeof(control));
+		message.msg_control = control.bytes;
+		message.msg_controllen = CMSG_SPACE(p->fds * sizeof(int));
+		control.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(p->fds * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+		memcpy(CMSG_DATA(&control.head), p->fd, p->fds * sizeof(int));
+	}
+	return sendmsg(s->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)part.iov_len;
+}
+
+static void reply_begin(struct sp_server *server, uint16_t op)
+{
+	server->reply.head = (struct sp_attach_reply){.magic = SP_ATTACH_MAGIC, .version = SP_ATTACH_VERSION, .op = op};
+}
+
+void sp_session_refuse(struct sp_server *server, struct sp_session *s, int status)
+{
+	const struct parcel none = {.fds = 0};
+
+	reply_begin(server, 0);
+	server->reply.head.status = status;
+	send_reply(server, s, &none);
+}
+
+/* ---- operations ----------------------------------------------------------------------------------------------------
+ */
+static const struct sp_user_limits *limits_of(const struct sp_server_config *config, uint32_t uid)
+{
+	for (unsigned i = 0; i < config->users; i++)
+		if (config->user[i].everyone || config->user[i].uid == uid)
+			return &config->user[i];
+	return NULL;
+}
+
+static int hello(struct sp_server *server, struct sp_session *s, struct parcel *p)
+{
+	const struct sp_user_limits *user = limits_of(&server->config, s->uid);
+	struct sp_attach_welcome *w;
+	struct sp_dev *dev;
+	int rc;
+
+	if (s->device)
+		return -EPROTO;
+	if (user && user->refused)
+		return -EACCES;
+	if (server->applications >= server->config.applications)
+		return -EUSERS;
+	rc = sp_device_create(server->nic, true, user ? &user->limits : NULL, &s->device);
+	if (rc) {
+		s->device = NULL;
+		return rc;
+	}
+	server->applications++;
+	pthread_mutex_lock(&server->nic->control); /* telemetry's threads report them */
+	s->device->pid = s->pid;
+	s->device->uid = s->uid;
+	pthread_mutex_unlock(&server->nic->control);
+	dev = &s->device->pub;
+	w = reply_data(server, sizeof(*w));
+	*w = (struct sp_attach_welcome){
+		.queues_bytes = s->device->queues.bytes,
+		.memory = s->device->account->limit.memory,
+		.contexts = s->device->account->limit.contexts,
+		.qps = s->device->account->limit.qps,
+		.messages = s->device->account->limit.messages,
+		.workers = server->nic->workers,
+		.payload4 = dev->ops->payload(dev, AF_INET),
+		.payload6 = dev->ops->payload(dev, AF_INET6),
+	};
+	w->has4 = !dev->ops->address(dev, AF_INET, w->ip4);
+	w->has6 = !dev->ops->address(dev, AF_INET6, w->ip6);
+	memcpy(w->name, server->nic->config.name, sizeof(w->name));
+	hand_over(p, &s->device->queues);
+	p->fd[p->fds++] = s->device->door.read; /* stays open here, so that writing to it never finds nobody */
+	return 0;
+}
+
+static int mr_alloc(struct sp_server *server, struct sp_session *s, struct parcel *p)
+{
+	const uint64_t bytes = server->request.head.arg[0];
+	const struct sp_account *a = s->device->account;
+	struct sp_error error;
+	struct sp_shared *shared;
+	struct sp_mr *mr;
+	int rc;
+
+	memset(&error, 0, sizeof(error));
+	rc = sp_mr_alloc(&s->device->pub, bytes, &mr);
+	if (rc == -EDQUOT)
+		sp_error_set(&error, EDQUOT, "memory",
+			     "%" PRIu64 " bytes more: the application has %" PRIu64 " of %" PRIu64
+			     " bytes and %u of %d regions",
+			     bytes, (uint64_t)a->memory, a->limit.memory, a->regions, SP_REGIONS);
+	if (rc)
+		return *error.text ? explain(server, rc, &error) : rc;
+	shared = sp_device_region(s->device, mr->id);
+	if (!shared) {
+		sp_mr_free(mr);
+		return -ENOMEM;
+	}
+	server->reply.head.arg[0] = mr->id;
+	hand_over(p, shared);
+	return 0;
+}
+
+static int mr_free(struct sp_server *server, struct sp_session *s, struct parcel *p)
+{
+	(void)p;
+	for (struct sp_region *r = s->device->pub.regions; r; r = r->next)
+		if (r->mr.id == server->request.head.arg[0])
+			return sp_mr_free(&r->mr);
+	return -ENOENT;
+}
+
+/* Exactly count strings, each with its NUL. */
+static bool split(const char *data, uint32_t bytes, const char **string, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const char *end = bytes ? memchr(data, 0, bytes) : NULL;
+
+		if (!end)
+			return false;
+		string[i] = data;
+		bytes -= (uint32_t)(end + 1 - data);
+		data = end + 1;
+	}
+	return !bytes;
+}
+
+static int context_open(struct sp_server *server, struct sp_session *s, struct parcel *p)
+{
+	const uint64_t settings = server->request.head.arg[0];
+	const char *string[2 + 2 * SP_ATTACH_SETTINGS];
+	struct sp_setting setting[SP_ATTACH_SETTINGS];
+	struct sp_attach_reply *reply = &server->reply.head;
+	struct sp_shared *events, *area;
+	struct sp_error error;
+	uint64_t len = 0;
+	uint32_t id;
+	void *at;
+	int rc, home;
+
+	memset(&error, 0, sizeof(error));
+	if (settings > SP_ATTACH_SETTINGS || !split((const char *)server->request.head.data, server->request.head.bytes,
+						    string, 2 + 2 * (size_t)settings))
+		return -EINVAL;
+	for (size_t i = 0; i < settings; i++)
+		setting[i] = (struct sp_setting){string[2 + 2 * i], string[3 + 2 * i]};
+	rc = sp_context_open(&s->device->pub, string[0], string[1], setting, settings, &id, &error);
+	if (rc)
+		return explain(server, rc, &error);
+	events = sp_device_events(s->device, id);
+	area = sp_device_area(s->device, id);
+	home = sp_device_home(s->device, id);
+	if (!events || home < 0 ||
+	    sp_context_area(&s->device->pub, id, &at, &len)) { /* somebody has ended it already */
+		sp_context_close(&s->device->pub, id);
+		return -ECONNRESET;
+	}
+	reply->arg[0] = id;
+	reply->arg[1] = events->bytes;
+	reply->arg[2] = area ? len : 0;
+	reply->arg[3] = (uint64_t)home;
+	hand_over(p, events);
+	if (area)
+		hand_over(p, area);
+	return 0;
+}
+
+static int context_close(struct sp_server *server, struct sp_session *s, struct parcel *p)
+{
+	const uint64_t id = server->request.head.arg[0];
+
+	(void)p;
+	return id <= UINT32_MAX ? sp_context_close(&s->device->pub, (uint32_t)id) : -ENOENT;
+}
+
+static int call(struct sp_server *server, struct sp_session *s, struct parcel *p)
+{
+	struct sp_command command;
+	struct sp_event result;
+	int rc;
+
+	(void)p;
+	if (server->request.head.bytes != sizeof(command))
+		return -EINVAL;
+	memcpy(&command, server->request.head.data, sizeof(command));
+	rc = sp_command_call(&s->device->pub, &command, &result);
+	memcpy(reply_data(server, sizeof(result)), &result, sizeof(result));
+	return rc > 0 ? -EINVAL : rc; /* a handler's slip: neither 0 nor -errno */
+}
+
+/* Text in a memory that nobody can change any more. */
+static int text_memory(const char *text, size_t bytes)
+{
+	const int fd = memfd_create("spindle-report", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	size_t done = 0;
+
+	if (fd < 0)
+		return -errno;
+	while (done < bytes) {
+		const ssize_t n = write(fd, text + done, bytes - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			goto fail;
+		done += (size_t)n;
+	}
+	if (!fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return fd;
+fail:
+	close(fd);
+	return -ENOMEM;
+}
+
+static int report(struct sp_server *server, struct sp_session *s, struct parcel *p)
+{
+	const struct sp_attach_request *r = &server->request.head;
+	char context[SP_REPORT_NAME] = "", *text = NULL;
+	size_t bytes;
+	int rc;
+
+	(void)s;
+	if (r->arg[0] > SP_REPORT_HANDLERS || r->bytes >= sizeof(context) || memchr(r->data, 0, r->bytes))
+		return -EINVAL;
+	memcpy(context, r->data, r->bytes);
+	rc = sp_nic_report_text(server->nic, r->arg[0] == SP_REPORT_HANDLERS, *context ? context : NULL, &text);
+	if (rc)
+		return rc;
+	bytes = strlen(text);
+	rc = text_memory(text, bytes);
+	free(text);
+	if (rc < 0)
+		return rc;
+	server->reply.head.arg[0] = bytes;
+	p->own = p->fd[p->fds++] = rc;
+	return 0;
+}
+
+static int capture(struct sp_server *server, struct sp_session *s, struct parcel *p)
+{
+	struct sp_capture_request request;
+	struct sp_error error;
+	struct sp_shared *memory;
+	int rc;
+
+	memset(&error, 0, sizeof(error));
+	if (s->uid != geteuid() && s->uid != 0) /* it sees everybody's packets */
+		return -EPERM;
+	if (s->mirror)
+		return -EBUSY;
+	if (server->request.head.bytes != sizeof(request))
+		return -EINVAL;
+	memcpy(&request, server->request.head.data, sizeof(request));
+	if (!memchr(request.context, 0, sizeof(request.context)) || !memchr(request.filter, 0, sizeof(request.filter)))
+		return -EINVAL;
+	pthread_mutex_lock(&server->nic->control);
+	rc = sp_mirror_open(server->nic, &request, &error, &s->mirror, &memory);
+	pthread_mutex_unlock(&server->nic->control);
+	if (rc) {
+		s->mirror = NULL;
+		return explain(server, rc, &error);
+	}
+	server->reply.head.arg[0] = memory->bytes;
+	hand_over(p, memory);
+	return 0;
+}
+
+static const struct operation operations[] = {
+	[SP_ATTACH_HELLO] = {hello, false},	   [SP_ATTACH_MR_ALLOC] = {mr_alloc, true},
+	[SP_ATTACH_MR_FREE] = {mr_free, true},	   [SP_ATTACH_OPEN] = {context_open, true},
+	[SP_ATTACH_CLOSE] = {context_close, true}, [SP_ATTACH_CALL] = {call, true},
+	[SP_ATTACH_REPORT] = {report, false},	   [SP_ATTACH_CAPTURE] = {capture, false},
+};
+
+/* ---- requests ------------------------------------------------------------------------------------------------------
+ */
+/* A whole request is there, got bytes of it: its operation, or NULL when it is none. */
+static const struct operation *understand(const struct sp_server *server, const struct sp_session *s, size_t got)
+{
+	const struct sp_attach_request *r = &server->request.head;
+	const struct operation *o;
+
+	if (got < sizeof(*r) || r->magic != SP_ATTACH_MAGIC || r->version != SP_ATTACH_VERSION || r->reserved ||
+	    r->bytes != got - sizeof(*r) || r->op >= sizeof(operations) / sizeof(*operations))
+		return NULL;
+	o = &operations[r->op];
+	return o->run && (s->device || !o->application) ? o : NULL;
+}
+
+bool sp_session_serve(struct sp_server *server, struct sp_session *s)
+{
+	struct iovec part = {server->request.bytes, sizeof(server->request.bytes)};
+	/* No room for descriptors: those that come along the kernel closes, before they are ours. */
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+	const struct operation *o = NULL;
+	struct parcel p = {.own = -1};
+	int unread = 0, rc = -EPROTO;
+	const ssize_t got = recvmsg(s->fd, &message, MSG_DONTWAIT);
+	bool sent;
+
+	if (got < 0)
+		return errno == EAGAIN || errno == EINTR;
+	/* Who asks again has read the last reply: replies that pile up would hold descriptors of ours. */
+	if (!got || (!ioctl(s->fd, SIOCOUTQ, &unread) && unread))
+		return false;
+	s->turn = ++server->turn;
+	if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+		o = understand(server, s, (size_t)got);
+	reply_begin(server, o ? server->request.head.op : 0);
+	if (o)
+		rc = o->run(server, s, &p);
+	server->reply.head.status = rc;
+	sent = send_reply(server, s, &p);
+	for (unsigned i = 0; i < p.shareds; i++)
+		sp_shared_close(p.shared[i]);
+	if (p.own >= 0)
+		close(p.own);
+	return sent && rc != -EPROTO;
+}

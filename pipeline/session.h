@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One connection to a NIC's socket, and what the program behind it has. All of it is the server's thread's. */
+#ifndef PIPELINE_SESSION_H
+#define PIPELINE_SESSION_H
+
+#include "host.h"
+#include "mirror.h"
+
+struct sp_server {
+	struct sp_nic *nic;
+	struct sp_server_config config; /* defaults filled in; path is the server's own */
+	int lock, listener, wake;	/* wake: an eventfd that ends the thread */
+	pthread_t thread;
+	bool listening;			 /* there is a socket at the path, and it is ours */
+	struct sp_session *session;	 /* in any order */
+	unsigned sessions, applications; /* applications: those that have said HELLO */
+	unsigned room;			 /* for sessions */
+	uint64_t turn;			 /* counts requests and connections */
+	/* The request and the reply of the moment. A request is the kernel's copy: nobody changes it while it is read.
+	 */
+	union {
+		struct sp_attach_request head;
+		uint8_t bytes[sizeof(struct sp_attach_request) + SP_ATTACH_BYTES];
+	} request;
+	union {
+		struct sp_attach_reply head;
+		uint8_t bytes[sizeof(struct sp_attach_reply) + SP_ATTACH_BYTES];
+	} reply;
+};
+
+struct sp_session {
+	int fd;
+	uint32_t pid, uid;
+	uint64_t turn;		  /* of the server, at the last request */
+	struct sp_device *device; /* since HELLO */
+	struct sp_mirror *mirror; /* since CAPTURE */
+};
+
+/* Who is there? Takes fd on success. */
+int sp_session_open(struct sp_session *s, int fd);
+/* One request, if there is one, and its reply. False: the connection is over. Never waits for the other side. */
+bool sp_session_serve(struct sp_server *server, struct sp_session *s);
+/* A reply without a request. */
+void sp_session_refuse(struct sp_server *server, struct sp_session *s, int status);
+/* Ends all that the program had. */
+void sp_session_close(struct sp_server *server, struct sp_session *s);
+
+#endif

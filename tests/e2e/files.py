@@ -1,0 +1,775 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`spindle send` and `spindle recv`: files of any size from host to host through two running NICs, whatever is lost on the
+way; and what they say when a peer, a NIC, a disk or a file does not do its part."""
+
+import ctypes
+import hashlib
+import json
+import os
+import pty
+import random
+import re
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import net  # noqa: E402
+from net import HOST4, HOST6, NIC4, NIC6, NIC_MAC, Space, ip, rule, until  # noqa: E402
+from served import House, Process  # noqa: E402
+
+FAR, NEAR = "198.51.100.1", "198.51.100.2"  # the kernels' addresses, for TCP
+HOST_MAC = "02:00:00:00:00:02"
+MB = 1 << 20
+
+
+def config(port, mac, ip4, ip6, more=""):
+    return "[nic]\nport = %s\nip = %s/24, %s/64\nmac = %s\n%s\n" % (port, ip4, ip6, mac, more)
+
+
+class Hosts(House):
+    """Two hosts, `far` and `near`, each with a NIC and a kernel: apart in two network namespaces joined by a veth link, which
+    NICs and kernels share, or together in one, with a vhost-user link between the NICs and no kernel in their way."""
+
+    def __init__(self, link="veth", workers=1, mtu=(1500, 1500), drop=None, far=""):
+        super().__init__()
+        self.space = None
+        self.link, self.workers, self.mtu, self.host = link, workers, mtu, FAR
+        self.far_more = far
+        try:
+            self.build(drop)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def build(self, drop):
+        if self.link == "vhost":
+            self.host = "127.0.0.1"
+        else:
+            self.space = Space()
+            self.closing.append(self.space.close)
+            if drop:
+                self.lossy(drop)
+            else:
+                ip("link", "add", "near0", "type", "veth", "peer", "name", "far0", "netns", str(self.space.pid))
+                self.closing.append(lambda: ip("link", "del", "near0", check=False))
+            self.up("near0", NEAR)
+            self.space.do(lambda: self.up("far0", FAR))
+        self.far_nic = self.start("far")
+        self.near_nic = self.start("near")
+
+    @staticmethod
+    def up(name, address):
+        ip("link", "set", name, "addrgenmode", "none", "up")
+        net.no_offloads(name)
+        if address:
+            ip("addr", "add", address + "/24", "dev", name)
+
+    def lossy(self, drop):
+        """Two links, and between them a process that passes frames on, but those for which drop(far to near?, number) is
+        true: number counts the frames of that direction that carry a file's payload."""
+        ip("link", "add", "near0", "type", "veth", "peer", "name", "near1")
+        ip("link", "add", "far1", "type", "veth", "peer", "name", "far0", "netns", str(self.space.pid))
+        for name in ("near0", "far1"):
+            self.closing.append(lambda name=name: ip("link", "del", name, check=False))
+        for name in ("near1", "far1"):
+            self.up(name, None)
+        ends = []
+        for name in ("far1", "near1"):
+            s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            for option in (33, socket.SO_RCVBUF):  # SO_RCVBUFFORCE
+                try:
+                    s.setsockopt(socket.SOL_SOCKET, option, 32 << 20)
+                    break
+                except PermissionError:
+                    pass
+            s.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING: not what we send ourselves
+            s.bind((name, 3))  # ETH_P_ALL
+            ends.append(s)
+        relay = os.fork()
+        if relay == 0:
+            net.die_with_parent()
+            count = [0, 0]
+            while True:
+                for s in select.select(ends, [], [])[0]:
+                    frame, at = s.recv(65536), ends.index(s)
+                    udp = 34 if frame[12:14] == b"\x08\x00" else 54
+                    if len(frame) > udp + 8 and frame[udp + 2:udp + 4] == b"\x12\xb7" and frame[udp + 8] == 0x2B:
+                        count[at] += 1
+                        if drop(at == 0, count[at]):
+                            continue
+                    try:
+                        ends[1 - at].send(frame)
+                    except OSError:  # a full queue loses too
+                        pass
+        for s in ends:
+            s.close()
+
+        def end():
+            os.kill(relay, signal.SIGKILL)
+            os.waitpid(relay, 0)
+        self.closing.append(end)
+
+    def start(self, name):
+        far = name == "far"
+        more = "mtu = %d\nworkers = %d\n" % (self.mtu[not far], self.workers) + (self.far_more if far else "")
+        if self.link == "vhost":
+            port = "net_vhost0" if far else "net_virtio_user0"
+            eal = ("--vdev", ("net_vhost0,iface=%s,queues=%d" if far else "net_virtio_user0,path=%s,queues=%d,queue_size=1024")
+                   % (self.path("vhost"), self.workers))
+        else:
+            port = "net_af_packet0"
+            eal = ("--vdev", "net_af_packet0,iface=%s0%s" % (name, ",qpairs=%d" % self.workers if self.workers > 1 else ""))
+        address = (NIC_MAC, NIC4, NIC6) if far else (HOST_MAC, HOST4, HOST6)
+        return self.nic(config(port, *address, more), "--name", name, eal=eal, space=self.space if far else None)
+
+    def command(self, verb, *words, nic=None, space=None, **more):
+        process = Process([net.SPINDLE, verb, "--nic", nic or ("far" if verb == "recv" else "near"), *words],
+                          env=self.environment(), space=space, **more)
+        self.closing.append(process.kill)
+        return process
+
+    def recv(self, *words, port="0", **more):
+        """Listens; .where is what to send to."""
+        self.count += 1
+        os.makedirs(self.path("in"), exist_ok=True)
+        out = () if "-o" in words else ("-o", self.path("in"))
+        r = self.command("recv", "--listen", "%s:%s" % (self.host, port), *out, *words, space=self.space, **more)
+        until("recv listens", lambda: "listening on " in r.stderr() or r.process.poll() is not None)
+        match = re.search(r"listening on (\S+)", r.stderr())
+        assert match, r.stderr()
+        r.where = match.group(1)
+        return r
+
+    def send(self, path, where, *words, **more):
+        return self.command("send", path, getattr(where, "where", where), *words, **more)
+
+    def source(self, size, name="source"):
+        data = random.Random(size).randbytes(size)
+        with open(self.path(name), "wb") as f:
+            f.write(data)
+        return self.path(name), data
+
+    def arrived(self, name="source"):
+        with open(self.path("in", name), "rb") as f:
+            return f.read()
+
+    def files(self):
+        return sorted(os.listdir(self.path("in")))
+
+    def works(self, r, name="again"):
+        """A file goes through now."""
+        path, data = self.source(100000, name)
+        self.send(path, r).end()
+        assert self.arrived(name) == data
+
+
+def ends_badly(process, *words, timeout=60):
+    out = process.end(1, timeout)
+    assert out == [], out
+    for word in words:
+        assert word in process.stderr(), "%r is not in: %s" % (word, process.stderr())
+
+
+def under_way(house, r):
+    """Until a file has started to come: then NAME.part is there, and something of it."""
+    until("the transfer is under way", lambda: any(".part" in n for n in house.files()))
+    time.sleep(0.3)
+
+
+# ---- files arrive --------------------------------------------------------------------------------------------------------
+
+def a_file(family, size=64 * MB, words=(), **more):
+    with Hosts(**more) as h:
+        path, data = h.source(size)
+        r = h.recv("--once", "--json")
+        s = h.send(path, r, "--family", str(family), "--json", *words)
+        digest = hashlib.sha256(data).hexdigest()
+        for process in (s, r):
+            (line,) = process.end()
+            told = json.loads(line)
+            assert told["sha256"] == digest and told["bytes"] == size and told["file"] == "source" and told["ip"] == str(family), told
+        assert hashlib.sha256(h.arrived()).hexdigest() == digest and h.files() == ["source"]
+        return told
+
+
+@rule
+def sixty_four_mebibytes_arrive_over_ipv4():
+    a_file(4)
+
+
+@rule
+def sixty_four_mebibytes_arrive_over_ipv6():
+    a_file(6)
+
+
+@rule
+def sixty_four_mebibytes_arrive_through_two_workers_over_ipv4():
+    a_file(4, workers=2)
+
+
+@rule
+def sixty_four_mebibytes_arrive_through_two_workers_over_ipv6():
+    a_file(6, workers=2)
+
+
+@rule
+def sixty_four_mebibytes_arrive_from_virtio_user_to_vhost_over_ipv4():
+    a_file(4, link="vhost")
+
+
+@rule
+def sixty_four_mebibytes_arrive_from_virtio_user_to_vhost_over_ipv6_with_a_path_mtu_of_4096():
+    told = a_file(6, link="vhost", mtu=(4180, 4180))
+    assert told["mtu"] == 4096, told
+
+
+@rule
+def files_of_every_size_around_the_bounds_arrive():
+    """Messages of 100000 bytes, packets of 1000, chunks of 3000; the receiver's memory holds two messages and a bit."""
+    sizes = [0, 1, 999, 1000, 1001, 2999, 3000, 3001, 99000, 99999, 100000, 100001, 102999, 200000, 300001, 1000000, 1234567]
+    with Hosts() as h:
+        r = h.recv("--count", str(len(sizes)), "--memory", "450000")
+        for size in sizes:
+            path, data = h.source(size, "f%d" % size)
+            h.send(path, r, "--mtu", "1000", "--chunk", "3000", "--message", "100000").end()
+            assert h.arrived("f%d" % size) == data, "of %d bytes" % size
+        lines = r.end()
+        assert [int(re.search(r": (\d+) byte", line).group(1)) for line in lines] == sizes, lines
+        assert h.files() == sorted("f%d" % n for n in sizes)
+
+
+@rule
+def a_message_of_one_byte_and_one_of_all_bytes_work():
+    with Hosts() as h:
+        path, data = h.source(500)
+        r = h.recv("--count", "2")
+        h.send(path, r, "--message", "1").end()
+        assert h.arrived() == data
+        path, data = h.source(3 * MB + 5, "large")
+        h.send(path, r, "--message", "16M", "--chunk", "1M").end()
+        r.end()
+        assert h.arrived("large") == data
+
+
+@rule
+def every_seventh_packet_lost_and_the_file_is_whole():
+    with Hosts(drop=lambda far, n: n % 7 == 0) as h:
+        path, data = h.source(6 * MB + 77)
+        r = h.recv("--once", "--json")
+        s = h.send(path, r, "--rate", "100M", "--message", "1M", "--chunk", "20K", "--json")
+        repeated = [json.loads(p.end()[0])["chunks_repeated"] for p in (s, r)]
+        assert h.arrived() == data and h.files() == ["source"]
+        # A chunk of 14 packets certainly lacks one; both ends count the same.
+        assert repeated[0] == repeated[1] >= (6 * MB + 77) // 20104, repeated
+
+
+@rule
+def the_first_two_hundred_packets_lost_and_the_file_is_whole():
+    """Of the first messages nothing comes at all, of one its end."""
+    with Hosts(drop=lambda far, n: n <= 200) as h:
+        path, data = h.source(MB)
+        r = h.recv("--once")
+        h.send(path, r, "--rate", "100M", "--message", "64K").end()
+        r.end()
+        assert h.arrived() == data
+
+
+@rule
+def two_receivers_on_one_nic_at_once():
+    with Hosts() as h:
+        names = ["one", "two"]
+        files = [h.source(10 * MB + i, name) for i, name in enumerate(names)]
+        receivers = [h.recv("--once") for _ in names]
+        senders = [h.send(path, r, "--rate", "200M") for (path, _), r in zip(files, receivers)]
+        for process in senders + receivers:
+            process.end()
+        for name, (_, data) in zip(names, files):
+            assert h.arrived(name) == data
+
+
+@rule
+def the_bar_is_for_terminals_only():
+    with Hosts() as h:
+        path, _ = h.source(MB)
+        r = h.recv("--count", "2")
+        s = h.send(path, r)
+        s.end()
+        assert s.stderr() == ""
+        path, _ = h.source(MB, "again")
+        master, slave = pty.openpty()
+        process = subprocess.Popen([net.SPINDLE, "send", path, r.where, "--nic", "near", "--rate", "30M"], stderr=slave,
+                                   stdout=slave, env=h.environment(), preexec_fn=net.die_with_parent)
+        os.close(slave)
+        r.end()
+        shown = b""
+        while True:
+            try:
+                some = os.read(master, 65536)
+            except OSError:
+                break
+            if not some:
+                break
+            shown += some
+        os.close(master)
+        assert process.wait(20) == 0 and shown.count(b" %  ") > 1 and b"sha256 " in shown, shown
+
+
+# ---- what it is called ---------------------------------------------------------------------------------------------------
+
+@rule
+def an_existing_file_is_replaced_only_where_it_was_named():
+    with Hosts() as h:
+        path, data = h.source(5000)
+        r = h.recv()
+        os.makedirs(h.path("in"), exist_ok=True)
+        with open(h.path("in", "source"), "w") as f:
+            f.write("mine")
+        ends_badly(h.send(path, r), "source: File exists")
+        assert h.arrived() == b"mine" and h.files() == ["source"]
+        named = h.recv("--once", "-o", h.path("in", "source"))
+        h.send(path, named).end()
+        named.end()
+        assert h.arrived() == data and h.files() == ["source"]
+        os.mkfifo(h.path("in", "fifo"))
+        named = h.recv("--once", "-o", h.path("in", "fifo"))
+        ends_badly(h.send(path, named), "no regular file")
+        ends_badly(named, "no regular file")
+        assert h.files() == ["fifo", "source"]
+
+
+@rule
+def names_of_any_bytes_arrive():
+    with Hosts() as h:
+        r = h.recv("--count", "3", "--json")
+        for name in (b"a \"b\"\n%s", b"\xff\xfe", b"n" * 250):
+            path = os.path.join(h.dir.encode(), name)
+            with open(path, "wb") as f:
+                f.write(b"x" * 10)
+            h.send(path, r, "--json").end()
+            assert os.path.exists(os.path.join(h.dir.encode(), b"in", name))
+        told = [json.loads(line)["file"] for line in r.end()]
+        assert told == ["a \"b\"\n%s", "fffe", "n" * 250], told  # what is not Unicode comes in hexadecimal
+
+
+# ---- somebody does not do its part ---------------------------------------------------------------------------------------
+
+SLOW = ("--rate", "20M")  # 32 MiB take 13 s
+
+
+@rule
+def a_killed_sender_is_told_and_the_next_file_comes():
+    with Hosts() as h:
+        path, _ = h.source(32 * MB)
+        r = h.recv()
+        s = h.send(path, r, *SLOW)
+        under_way(h, r)
+        s.kill()
+        until("recv says so", lambda: "closed the connection before the end" in r.stderr())
+        until("nothing is left of it", lambda: h.files() == [])
+        h.works(r)
+
+
+@rule
+def a_killed_receiver_is_told_and_one_that_is_started_again_works():
+    with Hosts() as h:
+        path, _ = h.source(32 * MB)
+        r = h.recv()
+        s = h.send(path, r, *SLOW)
+        under_way(h, r)
+        port = r.where.rsplit(":", 1)[1]
+        r.kill()
+        ends_badly(s, "connection", timeout=12)
+        os.unlink(h.path("in", "source.part"))  # nobody could
+        h.works(h.recv(port=port))
+
+
+@rule
+def an_interrupted_end_tells_the_other_and_leaves_nothing():
+    with Hosts() as h:
+        path, _ = h.source(32 * MB)
+        r = h.recv()
+        s = h.send(path, r, *SLOW)
+        under_way(h, r)
+        s.signal(signal.SIGINT)
+        ends_badly(s, "interrupted", timeout=8)
+        until("recv says so", lambda: "it says: interrupted" in r.stderr())
+        until("nothing is left of it", lambda: h.files() == [])
+        s = h.send(path, r, *SLOW)
+        under_way(h, r)
+        r.signal(signal.SIGTERM)
+        ends_badly(s, "it says: interrupted", timeout=8)
+        ends_badly(r, timeout=8)
+        assert h.files() == []
+
+
+@rule
+def a_killed_nic_ends_the_transfer_on_both_sides():
+    for which in ("far", "near"):
+        with Hosts() as h:
+            path, _ = h.source(32 * MB)
+            r = h.recv()
+            s = h.send(path, r, *SLOW)
+            under_way(h, r)
+            (h.far_nic if which == "far" else h.near_nic).kill()
+            ends_badly(s, "NIC", "gone", timeout=15)
+            until("recv says so", lambda: "gone" in r.stderr())
+            until("nothing is left of it", lambda: h.files() == [])
+            h.start(which)
+            h.works(r)
+
+
+@rule
+def a_path_that_is_cut_is_noticed_on_both_sides():
+    with Hosts(drop=lambda far, n: n > 500) as h:
+        path, _ = h.source(8 * MB)
+        r = h.recv("--once")
+        s = h.send(path, r, "--rate", "50M")
+        ends_badly(s, "no packet comes from its NIC", timeout=40)
+        ends_badly(r, "no packet comes from its NIC")
+        assert h.files() == []
+
+
+@rule
+def a_larger_mtu_than_the_receivers_is_refused_by_name_on_both_sides():
+    with Hosts() as h:
+        path, data = h.source(10000)
+        r = h.recv("--once")
+        ends_badly(h.send(path, r, "--mtu", "2048"), "mtu", "2048", "1436")  # more than its own: nobody is asked
+        h.send(path, r, "--mtu", "1024").end()
+        r.end()
+        assert h.arrived() == data
+    with Hosts(mtu=(1280, 1500)) as h:
+        path, data = h.source(10000)
+        r = h.recv("--once")
+        ends_badly(h.send(path, r, "--mtu", "1400"), "mtu", "1400", "1216")
+        ends_badly(r, "mtu", "1400", "1216")
+        r = h.recv("--once", "--json")
+        h.send(path, r).end()  # the smaller one of both
+        assert json.loads(r.end()[0])["mtu"] == 1216 and h.arrived() == data
+
+
+@rule
+def no_address_of_a_family_in_common_is_told():
+    with Hosts() as h:
+        path, data = h.source(1000)
+        r = h.recv()
+        h.near_nic.kill()
+        h.near_nic = h.nic("[nic]\nport = net_af_packet0\nip = %s/24\nmac = %s\n" % (HOST4, HOST_MAC), "--name", "near",
+                           eal=("--vdev", "net_af_packet0,iface=near0"))
+        ends_badly(h.send(path, r, "--family", "6"), "no address of the same family")
+        h.send(path, r).end()
+        assert h.arrived() == data
+
+
+@rule
+def more_memory_than_the_nic_gives_is_told_to_both():
+    with Hosts(far="[limits rest]\nuser = everyone\nmemory = 8M\n") as h:
+        path, data = h.source(20 * MB)
+        r = h.recv()
+        ends_badly(h.send(path, r), "bytes of memory are more than the NIC gives")
+        until("recv says so", lambda: "bytes of memory are more than the NIC gives" in r.stderr())
+        assert h.files() == []
+        r = h.recv("--once", "--memory", "4M")
+        h.send(path, r).end()
+        r.end()
+        assert h.arrived() == data
+
+
+@rule
+def a_full_disk_is_told_to_both_and_leaves_nothing():
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def mount(directory):
+        net.call("unshare", libc.unshare(0x20000))  # CLONE_NEWNS
+        net.call("mount", libc.mount(b"none", b"/", None, 0x44000, None))  # MS_REC | MS_PRIVATE
+        net.call("mount", libc.mount(b"none", directory.encode(), b"tmpfs", 0, b"size=2m"))
+
+    with Hosts() as h:
+        os.makedirs(h.path("in"))
+        r = h.recv(before=lambda: mount(h.path("in")))
+        inside = "/proc/%d/root%s" % (r.pid, h.path("in"))
+        path, _ = h.source(3 * MB)
+        ends_badly(h.send(path, r), "No space left on device")
+        s = dial(h, r)
+        s.sendall(hello(size=3 * MB))
+        assert b"No space left on device" in answer(s), "not told at the beginning"
+        s.close()
+        until("recv says so", lambda: "No space left on device" in r.stderr())
+        assert os.listdir(inside) == []
+        path, data = h.source(MB, "small")
+        h.send(path, r).end()
+        with open(os.path.join(inside, "small"), "rb") as f:
+            assert f.read() == data
+
+
+@rule
+def a_file_that_is_too_large_while_it_is_written_is_told_to_both():
+    """A limit instead of a disk: it strikes where room is made, and a signal comes with it."""
+    import resource
+    with Hosts() as h:
+        path, _ = h.source(3 * MB)
+        r = h.recv(before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2 * MB, 2 * MB)))
+        ends_badly(h.send(path, r), "File too large")
+        assert h.files() == []
+        h.works(r)
+
+
+@rule
+def a_file_that_changes_meanwhile_is_told_to_both():
+    for how in ("grows", "shrinks", "is written to"):
+        with Hosts() as h:
+            path, _ = h.source(8 * MB)
+            r = h.recv()
+            s = h.send(path, r, "--rate", "20M", "--message", "100K")
+            under_way(h, r)
+            if how == "shrinks":
+                os.truncate(path, 10)
+            else:
+                with open(path, "ab" if how == "grows" else "r+b") as f:
+                    f.write(b"more")
+            ends_badly(s, "the file", "while it was read")
+            until("recv says so", lambda: "while it was read" in r.stderr())
+            until("nothing is left of it", lambda: h.files() == [])
+
+
+@rule
+def no_nic_no_file_no_listener_are_told():
+    with Hosts() as h:
+        path, _ = h.source(10)
+        ends_badly(h.send(path, "127.0.0.1:1"), "Connection refused")
+        ends_badly(h.send(h.path("nothing"), "127.0.0.1:1"), "No such file")
+        ends_badly(h.send(h.dir, "127.0.0.1:1"), "not a file")
+        s = h.command("send", path, "127.0.0.1:1", nic="nobody")
+        ends_badly(s, "nobody", "spindle run")
+        ends_badly(h.command("recv", "--listen", "127.0.0.1:0", nic="nobody"), "nobody", "spindle run")
+
+
+# ---- hostile peers -------------------------------------------------------------------------------------------------------
+
+def hello(**changes):
+    line = {"spindle": "file", "version": 1, "session": "00" * 8, "name": b"planted".hex(), "size": 1000, "message": 1000,
+            "chunk": 1000, "mtu": 0, "family": 0, "payload4": 1436, "payload6": 1416}
+    line.update(changes)
+    return json.dumps(line).encode() + b"\n"
+
+
+def dial(h, r):
+    host, port = r.where.rsplit(":", 1)
+    return socket.create_connection((host, int(port)), timeout=20)
+
+
+def answer(s):
+    """All that comes until the end."""
+    data = b""
+    try:
+        while True:
+            some = s.recv(65536)
+            if not some:
+                return data
+            data += some
+    except ConnectionError:
+        return data
+
+
+@rule
+def names_that_lead_elsewhere_are_refused():
+    with Hosts() as h:
+        r = h.recv()
+        for name in (b"../planted", b"/tmp/planted", b".", b"..", b".planted", b"a/../planted", b"a/b"):
+            s = dial(h, r)
+            s.sendall(hello(name=name.hex()))
+            assert b"name" in answer(s), name
+            s.close()
+        assert h.files() == [] and not any("planted" in n for n in os.listdir(h.dir))
+        h.works(r)
+
+
+@rule
+def rubbish_callers_do_not_hurt_a_receiver():
+    rubbish = [b"", b"\n", b"GET / HTTP/1.1\r\n\r\n", b"\0" * 20000, b"{" * 100000, b"[" * 20000 + b"\n", b"{}\n", b"null\n", b"\"x\"\n",
+               random.Random(1).randbytes(100000), hello(version=2), hello(size=-1), hello(size=1 << 62), hello(message=0),
+               hello(message=1 << 40), hello(chunk=0), hello(mtu=63), hello(mtu=5000), hello(family=5), hello(name=""),
+               hello(name="0"), hello(session=""), hello(payload4="x"), hello(spindle=None), hello(name=(b"x" * 255).hex()),
+               hello()[:-1], hello() + b"{\"connect\": \"00\"}\n", hello() + b"{\"connect\": \"" + b"00" * 128 + b"\"}\n",
+               hello() + b"{\"start\": 0}\n", hello() + b"rubbish\n", hello(size=0) + b"{\"digest\": 1}\n"]
+    with Hosts() as h:
+        r = h.recv()
+        for data in rubbish:
+            s = dial(h, r)
+            try:
+                s.sendall(data)
+                s.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+            answer(s)
+            s.close()
+        assert r.process.poll() is None, r.stderr()
+        until("nothing is left of it", lambda: h.files() == [])
+        h.works(r)
+        r.signal(signal.SIGTERM)
+        r.end(1)
+
+
+@rule
+def callers_that_say_nothing_do_not_keep_others_waiting():
+    with Hosts() as h:
+        r = h.recv()
+        silent = [dial(h, r) for _ in range(40)]  # more than it has places
+        for s in silent[::2]:
+            try:
+                s.sendall(b"{")
+            except OSError:  # had to make room
+                pass
+        h.works(r)
+        for s in silent:
+            s.close()
+        h.works(r, "third")
+
+
+INFO = struct.Struct("=II16sIIQIIIIIIQ3s53x")  # struct sdr_qp_info
+QP = ["magic", "version", "ip", "qpn", "control_qpn", "nonce", "rkey", "mtu", "chunk_bytes", "max_messages", "generations", "channels",
+      "max_message_bytes", "split"]
+
+
+@rule
+def a_sender_that_lies_once_it_is_connected_is_given_up():
+    lies = [b"{\"start\": 1}", b"{\"start\": -1}", b"{\"start\": 0}\n{\"start\": 0}", b"{\"sent\": 0, \"round\": 1}",
+            b"{\"start\": 0}\n{\"sent\": 0, \"round\": 0}", b"{\"start\": 0}\n{\"sent\": 1, \"round\": 1}",
+            b"{\"start\": 9223372036854775807}", b"{\"digest\": \"00\"}", b"{\"saved\": true}", b"{}",
+            b"\n".join(b"{\"start\": %d}" % i for i in range(11)), b"{\"digest\": \"" + b"00" * 32 + b"\"}\n" * 2]
+    with Hosts() as h:
+        r = h.recv()
+        for lie in lies:
+            s = dial(h, r)
+            lines = s.makefile("rb")
+            s.sendall(hello(size=10000))  # ten messages
+            offer = json.loads(lines.readline())
+            info = dict(zip(QP, INFO.unpack(bytes.fromhex(offer["offer"]))))
+            info["ip"] = b"\0" * 10 + b"\xff\xff" + socket.inet_aton("192.0.2.77")
+            s.sendall(b"{\"connect\": \"%s\"}\n" % INFO.pack(*info.values()).hex().encode())
+            assert json.loads(lines.readline()) == {"ready": True}
+            s.sendall(lie + b"\n")
+            assert b"protocol error" in lines.read(), lie
+            s.shutdown(socket.SHUT_RDWR)
+            until("nothing is left of it", lambda: h.files() == [])
+        s = dial(h, r)
+        lines = s.makefile("rb")
+        s.sendall(hello(size=10000))
+        info = dict(zip(QP, INFO.unpack(bytes.fromhex(json.loads(lines.readline())["offer"]))))
+        s.sendall(b"{\"connect\": \"%s\"}\n" % INFO.pack(*dict(info, mtu=1024).values()).hex().encode())
+        assert b"differ in mtu" in lines.read()
+        s.shutdown(socket.SHUT_RDWR)
+        # What is said to have left and did not come is asked for, once for each time that it is said.
+        s = dial(h, r)
+        lines = s.makefile("rb")
+        s.sendall(hello(size=10000))
+        info = dict(zip(QP, INFO.unpack(bytes.fromhex(json.loads(lines.readline())["offer"]))))
+        info["ip"] = b"\0" * 10 + b"\xff\xff" + socket.inet_aton("192.0.2.77")
+        s.sendall(b"{\"connect\": \"%s\"}\n" % INFO.pack(*info.values()).hex().encode())
+        assert json.loads(lines.readline()) == {"ready": True}
+        s.sendall(b"{\"start\": 0}\n")
+        for n in (1, 2, 3):
+            s.sendall(b"{\"sent\": 0, \"round\": %d}\n" % n)
+            assert json.loads(lines.readline()) == {"missing": 0, "round": n, "ranges": [[0, 1]]}
+        s.shutdown(socket.SHUT_RDWR)
+        h.works(r)
+
+
+@rule
+def a_receiver_that_lies_once_it_is_connected_is_left():
+    lies = [b"{\"done\": 2}", b"{\"done\": -1}", b"{\"done\": \"0\"}", b"{\"done\": 0}\n{\"done\": 0}",
+            b"{\"missing\": 0, \"round\": 2, \"ranges\": [[0, 1]]}", b"{\"missing\": 0, \"round\": 1, \"ranges\": [[0, 99]]}",
+            b"{\"missing\": 0, \"round\": 1, \"ranges\": []}", b"{\"missing\": 0, \"round\": 1}",
+            b"{\"missing\": 9, \"round\": 1, \"ranges\": [[0, 1]]}", b"{\"ready\": true}", b"{}",
+            b"{\"missing\": 0, \"round\": 1, \"ranges\": [[0, -1]]}", b"{\"missing\": 0, \"round\": 1, \"ranges\": [[4294967295, 1]]}"]
+    with Hosts() as h:
+        path, _ = h.source(100000)
+        listener = socket.create_server(("127.0.0.1", 0))
+        for lie in lies:
+            s = h.send(path, "127.0.0.1:%d" % listener.getsockname()[1], "--mtu", "1000", "--message", "50000")
+            c, _ = listener.accept()
+            lines = c.makefile("rb")
+            told = json.loads(lines.readline())
+            info = INFO.pack(0x51524453, 1, b"\0" * 10 + b"\xff\xff" + socket.inet_aton("192.0.2.77"), 0x10000, 0xF00000, 1, 1, 1000,
+                             10000, 2, 4, 1, 50000, bytes([10, 18, 4]))
+            c.sendall(json.dumps({"offer": info.hex(), "session": told["session"], "family": 4, "message": 50000,
+                                  "window": 2}).encode() + b"\n")
+            assert "connect" in json.loads(lines.readline())
+            c.sendall(b"{\"ready\": true}\n")
+            assert json.loads(lines.readline()) == {"start": 0}
+            c.sendall(lie + b"\n")
+            assert b"protocol error" in lines.read(), lie
+            c.shutdown(socket.SHUT_RDWR)
+            ends_badly(s, "protocol error")
+        listener.close()
+
+
+@rule
+def a_second_sender_is_told_that_the_receiver_is_busy():
+    with Hosts() as h:
+        path, data = h.source(8 * MB)
+        r = h.recv()
+        s = h.send(path, r, *SLOW)
+        under_way(h, r)
+        ends_badly(h.send(path, r), "busy")
+        s.end()
+        assert h.arrived() == data
+        h.works(r)
+
+
+@rule
+def a_sender_that_goes_silent_is_given_up():
+    with Hosts() as h:
+        r = h.recv("--once")
+        s = dial(h, r)
+        s.sendall(hello())
+        until("it is being served", lambda: h.files() == ["planted.part"])
+        assert b"nothing heard" in answer(s)
+        s.close()
+        ends_badly(r, "nothing heard from it")
+        assert h.files() == []
+
+
+@rule
+def a_hostile_receiver_does_not_hurt_a_sender():
+    info = b"00" * 128
+    offers = [b"", b"rubbish\n", b"{" * 100000, b"{\"offer\": 1}\n", b"{\"ready\": true}\n", b"{\"error\": \"\\u001b[2Jno\"}\n",
+              b"{\"offer\": \"" + info + b"\", \"session\": \"SESSION\", \"family\": 4, \"message\": 1, \"window\": 1}\n"]
+    with Hosts() as h:
+        path, _ = h.source(100000)
+        for offer in offers:
+            listener = socket.create_server(("127.0.0.1", 0))
+
+            def serve():
+                s, _ = listener.accept()
+                line = b""
+                while b"\n" not in line:
+                    line += s.recv(65536)
+                try:
+                    s.sendall(offer.replace(b"SESSION", json.loads(line)["session"].encode()))
+                    s.shutdown(socket.SHUT_WR)
+                    answer(s)
+                except OSError:
+                    pass
+                s.close()
+            thread = threading.Thread(target=serve)
+            thread.start()
+            s = h.send(path, "127.0.0.1:%d" % listener.getsockname()[1])
+            ends_badly(s, "127.0.0.1")
+            assert "\033" not in s.stderr()
+            thread.join()
+            listener.close()
+        quiet = socket.create_server(("127.0.0.1", 0))
+        ends_badly(h.send(path, "127.0.0.1:%d" % quiet.getsockname()[1]), "nothing heard", timeout=25)
+        quiet.close()
+
+
+if __name__ == "__main__":
+    net.main()

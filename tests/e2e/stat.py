@@ -1,0 +1,441 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`spindle stat` and DPDK's telemetry on a running NIC: what they say is what the kernel and tshark have counted on the
+other end of the link, and what becomes of them when the NIC is not there, goes, or says rubbish."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import net  # noqa: E402
+from net import HOST4, NIC4, Skip, Sniffer, World, config, ip, pk, rule, tshark, until  # noqa: E402
+from served import House, Process  # noqa: E402
+
+NULL = "[nic]\nport = net_null0\nip = 192.0.2.1/24\n"
+ECHO = "[context echo]\nhandler = reflect\nfilter = udp port 7777\n"
+TELEMETRY = "dpdk-telemetry.py"
+
+
+def stat(house, *arguments, status=0, **more):
+    """Its standard output as lines, and what it said on standard error."""
+    run = subprocess.run([net.SPINDLE, "stat", *arguments], env=house.environment(), capture_output=True, timeout=60, **more)
+    err = run.stderr.decode(errors="replace")
+    assert run.returncode == status, "exit status %d, not %d: %s" % (run.returncode, status, err[-2000:])
+    assert "Sanitizer" not in err and "runtime error" not in err, err[-3000:]
+    return run.stdout.decode().splitlines(), err
+
+
+def sample(house, *arguments):
+    lines, _ = stat(house, *arguments, "--json")
+    assert len(lines) == 1, lines
+    return json.loads(lines[0])
+
+
+def adds_up(o):
+    return o["packets"] == o["taken"] + o["forwarded"] + o["dropped"] + o["parked"]
+
+
+def linked(house, world, name, more="", context=ECHO, queues=1):
+    return house.nic(config(more=more) + context, "--name", name, eal=("--vdev", "net_af_packet0,iface=nic0,qpairs=%d" % queues),
+                     space=world.space)
+
+
+def sent_by_kernel():
+    """Packets and bytes that host0 has sent and received."""
+    stats = json.loads(ip("-j", "-s", "link", "show", "host0"))[0]["stats64"]
+    return [stats[way][what] for way in ("tx", "rx") for what in ("packets", "bytes")]
+
+
+def quiet(house, name):
+    """The kernel's counters and the NIC's, at a moment when nothing passes: neither changes over it."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        before, first = sent_by_kernel(), sample(house, name)
+        time.sleep(0.1)
+        second, after = sample(house, name), sent_by_kernel()
+        if before == after and all(first[k] == second[k] for k in ("packets", "bytes", "sent", "taken", "dropped")):
+            return after, second
+    raise AssertionError("the link does not come to rest")
+
+
+def ask_echo(count, size=100):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.settimeout(20)
+        s.bind((HOST4, 0))
+        for i in range(count):
+            data = struct.pack(">I", i) * (size // 4)
+            s.sendto(data, (NIC4, 7777))
+            assert s.recv(65536) == data
+
+
+# ---- what it counts ------------------------------------------------------------------------------------------------------
+
+@rule
+def json_says_what_the_kernel_and_tshark_have_counted():
+    with World() as w, House() as h:
+        linked(h, w, "two", more="workers = 2", queues=2)
+        ask_echo(1)  # neighbours are resolved
+        kernel, nic = quiet(h, "two")
+        sniffer = Sniffer("host0")
+        ask_echo(40)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            for _ in range(7):
+                s.sendto(b"nobody's", (NIC4, 7778))
+        until("the last one is counted", lambda: sample(h, "two")["drops"].get("no-match", 0) >=
+              nic["drops"].get("no-match", 0) + 7)
+        kernel2, nic2 = quiet(h, "two")
+        frames = sniffer.stop()
+        pk.write_capture(w.path("seen.pcap"), frames)
+        asked = len(tshark(w.path("seen.pcap"), "udp.dstport == 7777", "frame.number"))
+        answered = len(tshark(w.path("seen.pcap"), "udp.srcport == 7777", "frame.number"))
+        assert (asked, answered) == (40, 40)
+
+        def more(key, a=nic, b=nic2):
+            return b.get(key, 0) - a.get(key, 0)
+        assert [b - a for a, b in zip(kernel, kernel2)] == [more("packets"), more("bytes"), more("sent"), more("sent_bytes")], (
+            kernel, kernel2, nic, nic2)
+        assert more("packets") >= 47 and adds_up(nic2) and nic2["parked"] == 0
+        one, two = nic["contexts"]["echo"], nic2["contexts"]["echo"]
+        assert two["packets"] - one["packets"] == asked and two["sent"] - one["sent"] == answered
+        lost = len(tshark(w.path("seen.pcap"), "udp.dstport == 7778", "frame.number"))
+        assert lost == 7
+        # of the kernel's own (multicast listener reports) some may have come too
+        assert lost <= more("no-match", nic["drops"], nic2["drops"]) == more("packets") - more("taken") == more("dropped")
+        assert nic2["name"] == "two" and len(nic2["workers"]) == 2 and all(adds_up(x) for x in nic2["workers"]), nic2
+        assert sum(x["packets"] for x in nic2["workers"]) == nic2["packets"] == nic2["ports"][0]["packets"]
+        for x in nic2["workers"]:
+            assert 0 < x["running_us"] and 0 <= x["busy_us"] <= x["running_us"] and 0 <= x["busy_percent"] <= 100
+
+
+@rule
+def the_table_shows_ports_workers_drops_and_contexts():
+    with World() as w, House() as h:
+        linked(h, w, "spindle0")
+        ask_echo(5)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            for _ in range(3):
+                s.sendto(b"nobody's", (NIC4, 7778))
+        until("the last one is counted", lambda: sample(h)["drops"].get("no-match", 0) >= 3)
+        _, report = quiet(h, "spindle0")
+        lines, _ = stat(h)  # not a terminal: once
+        tables = [[line.split() for line in text.split("\n")] for text in "\n".join(lines).split("\n\n")]
+        by_head = {t[0][0]: t for t in tables}
+        assert by_head["NIC"][1][:2] == ["spindle0", str(report["packets"])], lines
+        assert by_head["PORT"][1][:2] == ["net_af_packet0", str(report["packets"])], lines
+        assert by_head["WORKER"][1][0] == "0" and re.fullmatch(r"\d+%", by_head["WORKER"][1][1]), lines
+        assert ["no-match", str(report["drops"]["no-match"])] in by_head["DROPPED"], lines
+        assert by_head["CONTEXT"][1][:3] == ["echo", "reflect", "5"], lines
+        assert not any("\033" in line or "PKT/S" in line for line in lines), "rates of one sample: %s" % lines
+        lines, _ = stat(h, "--context", "echo")
+        numbers = dict(line.split() for line in lines[1:])
+        assert lines[0].split() == ["echo", "COUNT"] and numbers["packets"] == "5" and numbers["sent"] == "5", lines
+
+
+@rule
+def samples_come_one_a_line_and_never_go_back():
+    with House() as h:
+        h.nic(NULL + "[context all]\nhandler = count\nfilter = ip or not ip\n", "--name", "null")  # net_null has no end of packets
+        lines, _ = stat(h, "--nic", "null", "--json", "--interval", "0.05", "--count", "5")
+        samples = [json.loads(line) for line in lines]
+        assert len(samples) == 5 and all(adds_up(s) for s in samples)
+        for a, b in zip(samples, samples[1:]):
+            assert a["packets"] < b["packets"] and a["time_ms"] < b["time_ms"]
+            assert a["workers"][0]["running_us"] < b["workers"][0]["running_us"]
+        assert samples[-1]["workers"][0]["busy_us"] > samples[0]["workers"][0]["busy_us"]
+        lines, _ = stat(h, "null", "--interval", "0.05", "--count", "2")
+        heads = [line.split() for line in lines if line.startswith("NIC")]
+        assert len(heads) == 2 and "PKT/S" not in heads[0] and "PKT/S" in heads[1], lines
+        assert "flows" in sample(h, "null", "--handlers")["contexts"]["all"]
+        assert "flows" not in sample(h, "null")["contexts"]["all"]
+
+
+@rule
+def applications_are_told_apart_by_pid_and_shown_with_their_limits():
+    with House() as h:
+        nic = h.nic(NULL, "--name", "apps")
+        apps = [h.app(nic, "hold") for _ in range(2)]
+        for a in apps:
+            assert a.line().startswith("qp ")
+        report = sample(h, "apps")
+        assert sorted(a["pid"] for a in report["applications"]) == sorted(a.pid for a in apps), report["applications"]
+        assert all(a["uid"] == os.geteuid() and 0 < a["memory"] <= a["memory_limit"] and a["contexts"] == 1 and a["qps"] > 0 and
+                   a["messages"] > 0 for a in report["applications"]), report["applications"]
+        for a in apps:
+            names = [n for n, c in report["contexts"].items() if c.get("application", {}).get("pid") == a.pid]
+            assert len(names) == 1 and names[0].endswith("@%d" % a.pid), report["contexts"].keys()
+            alone = sample(h, "apps", "--context", names[0])
+            assert list(alone["contexts"]) == names
+        lines, _ = stat(h, "apps")
+        assert any(line.startswith("APPLICATION") for line in lines) and any(line.split()[:1] == [str(apps[0].pid)] for line in lines)
+        apps[0].kill()
+        until("its context has gone", lambda: len(sample(h, "apps")["contexts"]) == 1)
+        assert [a["pid"] for a in sample(h, "apps")["applications"]] == [apps[1].pid]
+
+
+# ---- a terminal ----------------------------------------------------------------------------------------------------------
+
+class Terminal:
+    """spindle stat on a pseudo terminal of this size."""
+
+    def __init__(self, house, columns, rows, *arguments):
+        self.near, far = pty.openpty()
+        fcntl.ioctl(far, termios.TIOCSWINSZ, struct.pack("=HHHH", rows, columns, 0, 0))
+
+        def prepare():
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            net.die_with_parent()
+        self.process = subprocess.Popen([net.SPINDLE, "stat", *arguments], stdin=far, stdout=far, stderr=subprocess.PIPE,
+                                        env=house.environment(), preexec_fn=prepare)
+        os.close(far)
+        self.out = b""
+        house.closing.append(lambda: (self.process.kill(), self.process.wait(), self.process.stderr.close(), os.close(self.near)))
+
+    def read(self, seconds):
+        end = time.monotonic() + seconds
+        while select.select([self.near], [], [], max(0, end - time.monotonic()))[0]:
+            try:
+                data = os.read(self.near, 65536)
+            except OSError:
+                return
+            self.out += data
+            return
+
+    def drawn(self, count):
+        end = time.monotonic() + 60
+        while self.out.count(b"\033[J") < count:
+            assert time.monotonic() < end and self.process.poll() is None, "%d tables: %r" % (self.out.count(b"\033[J"), self.out[-500:])
+            self.read(1)
+
+    def end(self):
+        end = time.monotonic() + 60
+        while self.process.poll() is None:
+            assert time.monotonic() < end, "it goes on"
+            self.read(0.1)
+        return self.process.returncode, self.process.stderr.read().decode()
+
+
+@rule
+def on_a_terminal_the_table_is_live_until_ctrl_c():
+    with House() as h:
+        h.nic(NULL, "--name", "live")
+        for columns, rows in ((100, 40), (40, 12), (20, 4)):
+            t = Terminal(h, columns, rows, "live", "--interval", "0.05")
+            t.drawn(3)
+            os.write(t.near, b"\x03")
+            status, err = t.end()
+            assert (status, err) == (0, ""), (status, err)
+            for table in t.out.split(b"\033[J")[:-1]:
+                lines = table.split(b"\n")[:-1]
+                assert 1 <= len(lines) < rows, "%d lines on %d rows" % (len(lines), rows)
+                for line in lines:
+                    shown = re.sub(rb"\033\[\d*[A-Z]|\r|\^C", b"", line)
+                    assert len(shown) <= columns, "%d columns are too few for %r" % (columns, shown)
+            if columns == 100:
+                assert b"PKT/S" in t.out and b"WORKER" in t.out and b"live" in t.out
+
+
+# ---- there is no NIC, or none any more -----------------------------------------------------------------------------------
+
+@rule
+def a_nic_that_does_not_run_is_an_error():
+    with House() as h:
+        lines, err = stat(h, status=1)
+        assert lines == [] and "spindle0 is not running" in err and h.path("sockets") in err, err
+        lines, err = stat(h, "other", "--json", status=1)
+        assert lines == [] and "other is not running" in err, err
+        _, err = stat(h, "no/such/path", status=1)
+        assert "not running" in err, err
+        _, err = stat(h, "a b", status=1)
+        assert "no name" in err, err
+        path = h.path("stale")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            s.bind(path)
+        _, err = stat(h, path, status=1)
+        assert "not running" in err, err
+
+
+@rule
+def a_nic_that_goes_ends_it_with_an_error():
+    with House() as h:
+        for name, number in (("killed", signal.SIGKILL), ("stopped", signal.SIGTERM)):
+            nic = h.nic(NULL, "--name", name)
+            watch = Process([net.SPINDLE, "stat", name, "--json", "--interval", "600"], env=h.environment())
+            h.closing.append(watch.kill)
+            assert json.loads(watch.line())["name"] == name
+            nic.signal(number)
+            watch.end(1)  # at once, not in ten minutes
+            assert name + " has gone" in watch.stderr(), watch.stderr()
+
+
+@rule
+def a_context_that_is_not_there_is_an_error():
+    with House() as h:
+        h.nic(NULL, "--name", "bare")
+        for name in ("nothing", "nothing@1", "x" * 90, "x" * 5000):
+            lines, err = stat(h, "bare", "--context", name, status=1)
+            assert lines == [] and err.strip(), err
+        assert "has no context nothing" in stat(h, "bare", "--context", "nothing", status=1)[1]
+
+
+@rule
+def wrong_usage_is_said_with_status_2():
+    with House() as h:
+        for words in (["a", "b"], ["a", "--nic", "b"], ["--interval", "0"], ["--interval", "x"], ["--interval", "nan"], ["--count", "0"],
+                      ["--count", "1.5"], ["--context", ""], ["--handlers"], ["--what"], ["--nic"], ["--once=1"]):
+            lines, err = stat(h, *words, status=2)
+            assert lines == [] and "usage:" in err, (words, err)
+        lines, err = stat(h, "--help")
+        assert lines[0].startswith("usage: spindle stat") and err == ""
+
+
+# ---- a NIC that says rubbish ---------------------------------------------------------------------------------------------
+
+class Fake:
+    """A socket where each request for a report is answered with this text; bytes: how many it claims there are."""
+
+    def __init__(self, house, text, size=None, seals=0x2 | 0x4, fds=1, status=0):
+        self.path = house.path("fake")
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.bind(self.path)
+        self.socket.listen(8)
+        self.reply = struct.pack("=IHHiIQQQQ", 0x444E4953, 1, 7, status, 0, len(text) if size is None else size, 0, 0, 0)
+        self.fds = []
+        for _ in range(fds):
+            fd = os.memfd_create("fake", 2)  # MFD_ALLOW_SEALING
+            os.write(fd, text)
+            if seals:
+                fcntl.fcntl(fd, 1033, seals)  # F_ADD_SEALS
+            self.fds.append(fd)
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        try:
+            while True:
+                s, _ = self.socket.accept()
+                with s:
+                    while s.recv(65536):
+                        if self.fds:
+                            socket.send_fds(s, [self.reply], self.fds)
+                        else:
+                            s.send(self.reply)
+        except OSError:
+            pass
+
+    def __enter__(self):
+        return self.path
+
+    def __exit__(self, *_):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+        for fd in self.fds:
+            os.close(fd)
+
+
+@rule
+def rubbish_from_a_nic_is_an_error_and_harms_nothing():
+    good = b'{"name": "x", "packets": 1}'
+    with House() as h:
+        with Fake(h, good) as path:
+            assert sample(h, path)["packets"] == 1
+        for rubbish in ({"text": b"{"}, {"text": b"[]"}, {"text": b"\xFF\xFE"}, {"text": good, "size": 1 << 40}, {"text": good, "size": 4096 * 9},
+                        {"text": good, "size": 0}, {"text": good, "seals": 0}, {"text": good, "fds": 0}):
+            with Fake(h, **rubbish) as path:
+                lines, err = stat(h, path, status=1)
+                assert lines == [] and "makes no sense" in err, (rubbish, err)
+        # What is no report but JSON: tables of nothing.
+        for text in (b'{"ports": 7, "workers": {"a": 1}, "contexts": [1, 2], "drops": [3], "applications": [4, [5]]}',
+                     b'{"name": 7, "packets": "x", "ports": [[], null, {"device": 3}], "contexts": {"a": 5, "b": {"handler": []}}}'):
+            with Fake(h, text) as path:
+                lines, _ = stat(h, path)
+                assert lines[0].startswith("NIC"), lines
+
+
+@rule
+def names_cannot_steer_the_terminal():
+    name = "a\\u001b[2J\\u0007b\\u009bc \\u00e9"
+    text = '{"name": "%s", "contexts": {"%s": {"handler": "%s", "packets": 3}}, "drops": {"%s": 1}}' % (name, name, name, name)
+    with House() as h, Fake(h, text.encode()) as path:
+        for arguments in ((), ("--context", "x")):
+            lines, _ = stat(h, path, *arguments)
+            assert "a?[2J?b" in "\n".join(lines) and all(0x20 <= ord(c) < 0x7F for line in lines for c in line), lines
+        lines, _ = stat(h, path, "--json")
+        assert all(0x20 <= ord(c) < 0x7F for c in lines[0]) and json.loads(lines[0]) == dict(json.loads(text), time_ms=json.loads(lines[0])["time_ms"])
+
+
+# ---- DPDK's telemetry ----------------------------------------------------------------------------------------------------
+
+def telemetry(house, name, *commands):
+    """The answers, by DPDK's own script."""
+    if not shutil.which(TELEMETRY):
+        raise Skip(TELEMETRY + " (Debian's dpdk-dev) is not installed")
+    run = subprocess.run([TELEMETRY, "-f", "spindle-" + name], input="".join(c + "\n" for c in commands) + "quit\n", text=True,
+                         env=house.environment(), capture_output=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    answers = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+    assert len(answers) == len(commands), run.stdout
+    return [list(a.values())[0] for a in answers]
+
+
+def flat(value):
+    """As DPDK's telemetry writes it: names of letters, digits and _; no lists inside."""
+    return {re.sub("[^0-9A-Za-z]", "_", k): flat(v) if isinstance(v, dict) else v for k, v in value.items()
+            if not isinstance(v, list)}
+
+
+@rule
+def telemetry_says_the_same_as_json():
+    with World() as w, House() as h:
+        linked(h, w, "tell", more="workers = 2", queues=2)
+        ask_echo(9)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            for _ in range(3):
+                s.sendto(b"nobody's", (NIC4, 7778))
+        until("the last one is counted", lambda: sample(h, "tell")["drops"].get("no-match", 0) >= 3)
+        for _ in range(20):  # the kernel may send something of its own between two answers
+            _, report = quiet(h, "tell")
+            answers = telemetry(h, "tell", "/spindle/nic", "/spindle/drops", "/spindle/ports", "/spindle/port,0", "/spindle/workers",
+                                "/spindle/worker,0", "/spindle/worker,1", "/spindle/contexts", "/spindle/context,echo")
+            _, after = quiet(h, "tell")
+            if after["packets"] == report["packets"]:
+                break
+        nic, drops, ports, port, workers, one, two, contexts, echo = answers
+        del report["uptime_s"], report["time_ms"], nic["uptime_s"]
+        assert nic == {k: v for k, v in report.items() if not isinstance(v, (dict, list))}, (nic, report)
+        assert drops == flat(report["drops"]) and drops["no_match"] >= 3, drops
+        assert ports == [0] and workers == [0, 1] and contexts == ["echo"]
+        assert port == flat(report["ports"][0]), (port, report["ports"])
+        for said, there in ((one, report["workers"][0]), (two, report["workers"][1])):
+            steady = [k for k in there if not k.startswith(("polls", "busy", "running"))]
+            assert [said[k] for k in steady] == [there[k] for k in steady], (said, there)
+            assert said["polls"] > there["polls"]
+        assert echo == flat(report["contexts"]["echo"]), (echo, report["contexts"])
+
+
+@rule
+def telemetry_answers_null_to_what_is_not_there():
+    with House() as h:
+        h.nic(NULL, "--name", "tell")
+        for answer in telemetry(h, "tell", "/spindle/port", "/spindle/port,7", "/spindle/port,-1", "/spindle/port,x", "/spindle/worker,1",
+                                "/spindle/worker,99999999999999999999", "/spindle/context", "/spindle/context,none"):
+            assert answer is None, answer
+        assert telemetry(h, "tell", "/spindle/contexts") == [[]]
+
+
+if __name__ == "__main__":
+    net.main()

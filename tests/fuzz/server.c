@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A running NIC and an application that lies to it in every way it has: requests that are none, commands that nobody
+ * would write, indexes and entries of the shared queues changed under the workers' eyes. The first byte of an input
+ * says which. A second application, which does nothing wrong, must not notice: its memory, its context and its calls
+ * are looked at after each input. Nothing may hang, and what the liar had must be gone when its connection is.
+ */
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <rte_mbuf.h>
+
+#include "../../handlers/wire/capture.h"
+#include "../../handlers/wire/roce.h"
+#include "../../handlers/wire/sdr.h"
+#include "../../host-api/attach.h"
+#include "../../pipeline/host.h"
+#ifdef FUZZ_STANDALONE
+#include "standalone.h"
+#endif
+
+#define PROMISE(x)                                                                                                     \
+	do {                                                                                                           \
+		if (!(x)) {                                                                                            \
+			fprintf(stderr, "line %d: %s\n", __LINE__, #x);                                                \
+			__builtin_trap();                                                                              \
+		}                                                                                                      \
+	} while (0)
+
+#define WORKERS 2
+#define LIFE	500 /* inputs that one connection lives, if it is not ended before */
+#define ROOM	65536
+
+enum { REQUEST = 0, REQUEST_RIGHT, COMMAND, TAMPER };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* ---- the port: nothing comes, everything out is thrown away ---- */
+static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
+{
+	(void)port, (void)queue, (void)packet, (void)max, (void)now;
+	return 0;
+}
+
+static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
+{
+	(void)port, (void)queue, (void)now;
+	rte_pktmbuf_free_bulk(packet, count);
+	return count;
+}
+
+static sp_time next(void *port, uint16_t queue, bool blocked)
+{
+	(void)port, (void)queue, (void)blocked;
+	return SP_NEVER;
+}
+
+static const struct sp_port_ops port = {receive, transmit, next};
+
+/* ---- the NIC, and who does nothing wrong ---- */
+static struct sp_nic *nic;
+static struct sp_server *server;
+static struct sp_dev *witness;
+static struct sp_mr *own;
+static uint32_t own_context;
+static uint64_t quiet; /* memory of the NIC's in use while the liar is not there */
+static char path[64];
+
+static void open_nic(void)
+{
+	struct sp_nic_config config = {.addresses = 1, .ports = 1, .port[0].ops = &port, .workers = WORKERS};
+	struct sp_server_config s = {
+		.path = path,
+		.group = -1,
+		.users = 1,
+		.user[0] = {.everyone = true, .limits = {.memory = 8 << 20, .contexts = 8, .qps = 64, .messages = 256}},
+	};
+	const struct sp_setting setting[] = {{"qp", "0x10000"}};
+	struct sp_error error;
+
+	snprintf(path, sizeof(path), "./fuzz-server-%d.sock", (int)getpid());
+	PROMISE(!getenv("TMPDIR") || !chdir(getenv("TMPDIR")));
+	PROMISE(!sp_eal_init(0, NULL, &error));
+	memcpy(config.address[0].ip, (uint8_t[16]){[10] = 0xFF, [11] = 0xFF, 192, 0, 2, 1}, 16);
+	config.address[0].prefix = 24;
+	PROMISE(!sp_nic_create(&config, &error, &nic) && !sp_nic_start(nic));
+	PROMISE(!sp_server_start(nic, &s, &error, &server) && !sp_attach(path, &witness));
+	PROMISE(!sp_mr_alloc(witness, ROOM, &own));
+	PROMISE(!sp_context_open(witness, "witness", "sdr", setting, 1, &own_context, &error));
+	memset(own->addr, 0xA5, ROOM);
+	quiet = nic->memory_used;
+}
+
+/* ---- who lies ---- */
+static struct sp_attach_link liar = {.fd = -1};
+static struct sp_attach_queues *queues;
+static size_t queues_bytes;
+static uint32_t context[8], memory[8], contexts, memories, tail[WORKERS];
+static unsigned age;
+static uint64_t done[SP_ATTACH_CAPTURE + 1]; /* requests that got what they wanted */
+
+static bool ask(struct sp_attach_exchange *x)
+{
+	return !sp_attach_exchange(&liar, x);
+}
+
+static void lie_memory(void)
+{
+	struct sp_attach_exchange x = {.op = SP_ATTACH_MR_ALLOC, .arg = {ROOM}};
+
+	if (ask(&x))
+		memory[memories++ % 8] = (uint32_t)x.arg[0];
+	sp_attach_release(&x);
+}
+
+static void lie_context(const char *text, size_t bytes, uint64_t settings)
+{
+	struct sp_attach_exchange x = {.op = SP_ATTACH_OPEN, .arg = {settings}, .data = text, .bytes = (uint32_t)bytes};
+
+	PROMISE(ask(&x));
+	context[contexts++ % 8] = (uint32_t)x.arg[0];
+	sp_attach_release(&x);
+}
+
+#define SDR                                                                                                            \
+	"one\0sdr\0qp\0"                                                                                               \
+	"0x100\0mtu\0"                                                                                                 \
+	"1024\0chunk-bytes\0"                                                                                          \
+	"2048\0max-message-bytes\0"                                                                                    \
+	"64K\0max-messages\0"                                                                                          \
+	"4"
+#define SDR_IMPLICIT                                                                                                   \
+	"two\0sdr\0qp\0"                                                                                               \
+	"0x200\0mtu\0"                                                                                                 \
+	"64\0max-messages\0"                                                                                           \
+	"2\0credit\0implicit\0split\0"                                                                                 \
+	"2+26+4"
+
+static void connect_liar(void)
+{
+	struct sp_attach_exchange x = {.op = SP_ATTACH_HELLO};
+	void *at;
+
+	PROMISE(!sp_attach_connect(&liar, path) && ask(&x));
+	queues_bytes = ((const struct sp_attach_welcome *)(const void *)x.reply->data)->queues_bytes;
+	PROMISE(!sp_attach_map(x.fd[0], queues_bytes, true, &at));
+	queues = at;
+	sp_attach_release(&x);
+	memset(tail, 0, sizeof(tail));
+	contexts = memories = age = 0;
+	lie_memory();
+	lie_context(SDR, sizeof(SDR), 5);
+	lie_context(SDR_IMPLICIT, sizeof(SDR_IMPLICIT), 5);
+	lie_context("echo\0reflect\0filter\0udp port 7", 31, 1);
+}
+
+static void disconnect_liar(void)
+{
+	const sp_time until = sp_clock() + 30 * SP_SEC;
+
+	if (liar.fd < 0)
+		return;
+	close(liar.fd);
+	liar.fd = -1;
+	munmap(queues, queues_bytes);
+	while (__atomic_load_n(&nic->memory_used, __ATOMIC_ACQUIRE) != quiet)
+		PROMISE(sp_clock() < until);
+}
+
+/* As it stands, or with a head that the NIC takes for right. False: the connection is over. */
+static bool request(const uint8_t *data, size_t size, bool right)
+{
+	static uint8_t bytes[sizeof(struct sp_attach_request) + SP_ATTACH_BYTES + 100];
+	const struct sp_attach_reply *reply = (const void *)liar.message;
+	struct sp_attach_request *r = (void *)bytes;
+	struct pollfd p = {.fd = liar.fd, .events = POLLIN};
+	ssize_t n;
+
+	memset(bytes, 0, sizeof(*r));
+	memcpy(bytes, data, size);
+	if (right) {
+		size = size > sizeof(*r) ? size : sizeof(*r);
+		r->magic = SP_ATTACH_MAGIC;
+		r->version = SP_ATTACH_VERSION;
+		r->op = (uint16_t)(r->op % (SP_ATTACH_CAPTURE + 1));
+		r->reserved = 0;
+		r->bytes = (uint32_t)(size - sizeof(*r));
+		if (r->op == SP_ATTACH_MR_FREE && r->arg[1] & 1)
+			r->arg[0] = memory[r->arg[0] % 8];
+		if (r->op == SP_ATTACH_CLOSE && r->arg[1] & 1)
+			r->arg[0] = context[r->arg[0] % 8];
+		if (r->op == SP_ATTACH_CALL && r->bytes >= 8 && r->data[2] & 1)
+			memcpy(r->data + 4, &context[r->data[4] % 8], 4);
+	}
+	if (!size || send(liar.fd, bytes, size, MSG_NOSIGNAL) < 0)
+		return size == 0;
+	PROMISE(poll(&p, 1, 30000) == 1); /* a reply, or the end */
+	n = recv(liar.fd, liar.message, sizeof(liar.message), 0);
+	PROMISE(n <= 0 || n >= (ssize_t)sizeof(*reply));
+	if (n > 0 && !reply->status && reply->op <= SP_ATTACH_CAPTURE)
+		done[reply->op]++;
+	return n > 0 && reply->status != -EPROTO;
+}
+
+static void command(const uint8_t *data, size_t size)
+{
+	struct sp_command c = {0};
+	struct sp_ring_shared *ring;
+	unsigned w = size ? data[0] % WORKERS : 0;
+
+	memcpy(&c, data, size < sizeof(c) ? size : sizeof(c));
+	if (c.flags & 0x100)
+		c.context = context[c.context % 8];
+	if (c.flags & 0x200)
+		c.arg[0] = memory[c.arg[0] % 8];
+	if (c.flags & 0x400)
+		w = (c.context & 0xFFFF) % WORKERS; /* the home of the context */
+	ring = sp_attach_ring(queues, sizeof(*queues), SP_COMMANDS, w);
+	memcpy(&ring->entry[tail[w] % SP_COMMANDS], &c, sizeof(c));
+	__atomic_store_n(&ring->tail, ++tail[w], __ATOMIC_RELEASE);
+}
+
+/* Four bytes of offset, then what is written there; offsets lean towards heads. */
+static void tamper(const uint8_t *data, size_t size)
+{
+	uint32_t at = 0;
+
+	memcpy(&at, data, size < 4 ? size : 4);
+	if (at & 0x80000000)
+		at &= 0xFF;
+	else if (at & 0x40000000)
+		at = (uint32_t)sizeof(*queues) + (at & 0xFF) + (at >> 8 & 1) * (uint32_t)SP_RING_BYTES(SP_COMMANDS);
+	for (size_t i = 4; i < size; i++)
+		((volatile uint8_t *)queues)[(at + i - 4) % queues_bytes] = data[i];
+}
+
+static void check(void)
+{
+	struct sp_event event;
+
+	PROMISE(sp_event_take(witness, own_context, &event) == 0);
+	PROMISE(!sp_progress(witness, sp_clock()));
+	for (unsigned i = 0; i < ROOM; i++)
+		PROMISE(((uint8_t *)own->addr)[i] == 0xA5);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static unsigned inputs;
+	bool lives = true;
+
+	if (!nic)
+		open_nic();
+	if (!size || size > 4096)
+		return 0;
+	if (liar.fd < 0)
+		connect_liar();
+	switch (data[0] & 3) {
+	case REQUEST:
+	case REQUEST_RIGHT:
+		lives = request(data + 1, size - 1, (data[0] & 3) == REQUEST_RIGHT);
+		break;
+	case COMMAND:
+		command(data + 1, size - 1);
+		break;
+	case TAMPER:
+		tamper(data + 1, size - 1);
+		break;
+	}
+	if (!lives || ++age == LIFE)
+		disconnect_liar();
+	if (++inputs % 16 == 0)
+		check();
+	return 0;
+}
+
+#ifdef FUZZ_STANDALONE
+#define SEEDS 40
+static uint8_t seed[SEEDS][2048];
+static size_t seed_len[SEEDS];
+static size_t seeds;
+
+static void seed_request(uint16_t op, uint64_t arg0, uint64_t arg1, const void *data, size_t bytes)
+{
+	const struct sp_attach_request r = {SP_ATTACH_MAGIC, SP_ATTACH_VERSION, op, (uint32_t)bytes, 0, {arg0, arg1}};
+
+	seed[seeds][0] = REQUEST_RIGHT;
+	memcpy(seed[seeds] + 1, &r, sizeof(r));
+	if (bytes)
+		memcpy(seed[seeds] + 1 + sizeof(r), data, bytes);
+	seed_len[seeds++] = 1 + sizeof(r) + bytes;
+}
+
+static void seed_command(uint16_t op, uint32_t which, uint64_t cookie, uint64_t a1, uint64_t a2, uint64_t a3)
+{
+	const struct sp_command c = {op, 0x701, which, cookie, {0, a1, a2, a3}};
+
+	seed[seeds][0] = COMMAND;
+	memcpy(seed[seeds] + 1, &c, sizeof(c));
+	seed_len[seeds++] = 1 + sizeof(c);
+}
+
+static void seed_tamper(uint32_t at, uint32_t word)
+{
+	seed[seeds][0] = TAMPER;
+	memcpy(seed[seeds] + 1, &at, 4);
+	memcpy(seed[seeds] + 5, &word, 4);
+	seed_len[seeds++] = 9;
+}
+
+int main(int argc, char **argv)
+{
+	static char *fewer[] = {NULL, (char *)"20000", NULL};
+	const struct sp_capture_request capture = {.snaplen = 64, .filter = "udp"};
+	struct sp_command connect = {SP_SDR_CMD_CONNECT, 1, 0, 0, {0, 0, 0x100 | 0xF00000ull << 32, 5, 6, 1}};
+	struct sp_command query = {SP_CMD_QUERY, 1, 0, 0, {0}};
+	const uint8_t *list[SEEDS];
+	int r;
+
+	memcpy(&connect.arg[0], "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\300\0\2\2", 16);
+	seed_request(SP_ATTACH_MR_ALLOC, 4096, 0, NULL, 0);
+	seed_request(SP_ATTACH_MR_FREE, 0, 1, NULL, 0);
+	seed_request(SP_ATTACH_OPEN, 1, 0, "x\0count\0filter\0udp", 19);
+	seed_request(SP_ATTACH_OPEN, 1, 0,
+		     "y\0sdr\0qp\0"
+		     "0x300",
+		     15);
+	seed_request(SP_ATTACH_OPEN, 5, 0, SDR, sizeof(SDR));
+	seed_request(SP_ATTACH_CLOSE, 0, 1, NULL, 0);
+	seed_request(SP_ATTACH_CALL, 0, 0, &connect, sizeof(connect));
+	seed_request(SP_ATTACH_CALL, 0, 0, &query, sizeof(query));
+	seed_request(SP_ATTACH_REPORT, SP_REPORT_HANDLERS, 0, NULL, 0);
+	seed_request(SP_ATTACH_REPORT, SP_REPORT_ALL, 0, "one", 3);
+	seed_request(SP_ATTACH_CAPTURE, 0, 0, &capture, sizeof(capture));
+	for (uint64_t k = 0; k < 4; k++)
+		seed_command(SP_CMD_POST, k == 3, k == 3 ? 0 : k, 64, 500, 0);
+	seed_command(SP_CMD_COMPLETE, 0, 0, 0, 0, 0);
+	seed_command(SP_SDR_CMD_SEND, 0, 0, 100, 300, 7);
+	seed_command(SP_SDR_CMD_START, 0, 1, 0, 900, 7);
+	seed_command(SP_SDR_CMD_CONTINUE, 0, 1, 0, 1024, 0);
+	seed_command(SP_SDR_CMD_PACKETS, 0, 0, 0, 0, 0);
+	seed_command(SP_CMD_CLOSE, 0, 0, 0, 0, 0);
+	seed_tamper(0x40000000, 77);	  /* a head */
+	seed_tamper(0x40000040, 1 << 20); /* a tail */
+	seed_tamper(0x80000040, 1);	  /* the bell */
+	seed_tamper(0x80000000, 0);	  /* what the NIC said */
+	seed_tamper(4096, UINT32_MAX);	  /* an entry */
+	for (size_t i = 0; i < seeds; i++)
+		list[i] = seed[i];
+	fewer[0] = argv[0];
+	r = fuzz_standalone(argc > 1 ? argc : 2, argc > 1 ? argv : fewer, list, seed_len, seeds);
+	if (nic) {
+		char lock[80];
+
+		/* The seeds must have come through, or the fuzzer looks at nothing. */
+		for (unsigned op = SP_ATTACH_MR_ALLOC; op <= SP_ATTACH_CAPTURE; op++)
+			PROMISE(done[op]);
+		disconnect_liar();
+		check();
+		sp_dev_close(witness);
+		sp_server_stop(server);
+		sp_nic_stop(nic);
+		PROMISE(!nic->memory_used && !nic->device);
+		sp_nic_destroy(nic);
+		snprintf(lock, sizeof(lock), "%s.lock", path);
+		unlink(lock);
+	}
+	return r;
+}
+#endif

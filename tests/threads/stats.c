@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reports of a NIC whose workers run. Every counter is a plain field of its worker: whoever reads one elsewhere than
+ * there is a race for ThreadSanitizer. What a report says of a moment must add up in that moment.
+ */
+#include <jansson.h>
+#include <sched.h>
+#include <time.h>
+
+#include "../unit/rig.h"
+
+#define WORKERS 2
+#define ROUNDS	150 /* reports of each kind, at the least */
+
+/* ---- a port that makes packets, each queue for itself ---- */
+
+static struct source {
+	uint64_t seed, made, of_tally, to_nobody;
+} __attribute__((aligned(64))) source[WORKERS];
+static struct frame tally_frame, nobody_frame;
+static _Atomic bool hush;
+
+static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
+{
+	struct source *s = &source[queue];
+	unsigned n = 0;
+
+	(void)port, (void)now;
+	for (; n < max && !atomic_load_explicit(&hush, memory_order_relaxed); n++) {
+		const uint64_t dice = rig_random(&s->seed);
+		const struct frame *f = dice % 8 ? &tally_frame : &nobody_frame;
+		/* few messages, so that one worker waits for the other's header */
+		struct rig_words w = {.magic = RIG_MAGIC,
+				      .key = 1 + dice / 8 % 2,
+				      .verdict = dice / 16 % 32 == 0   ? SP_END
+						 : dice / 16 % 32 == 1 ? SP_DROP(1)
+								       : SP_DONE};
+
+		packet[n] = sp_packet_alloc();
+		if (!packet[n])
+			break;
+		memcpy(rte_pktmbuf_append(packet[n], (uint16_t)f->len), f->bytes, f->len);
+		memcpy(rte_pktmbuf_mtod(packet[n], uint8_t *) + f->data, &w, sizeof(w));
+		s->made++;
+		*(f == &tally_frame ? &s->of_tally : &s->to_nobody) += 1;
+	}
+	return n;
+}
+
+static unsigned swallow(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
+{
+	(void)port, (void)queue, (void)now;
+	rte_pktmbuf_free_bulk(packet, count);
+	return count;
+}
+
+static sp_time whenever(void *port, uint16_t queue, bool blocked)
+{
+	(void)port, (void)queue, (void)blocked;
+	return SP_NEVER;
+}
+
+static const struct sp_port_ops source_ops = {.receive = make, .transmit = swallow, .next = whenever};
+
+/* ---- a handler that counts without any lock ---- */
+
+struct tally {
+	uint64_t at_home; /* the home worker's alone: payload() there, and report() */
+};
+
+static const char *const tally_counters[] = {"seen", NULL};
+
+static int tally_attach(struct sp_ctx *c)
+{
+	return sp_messages_limit(c, 16, 0);
+}
+
+static uint32_t tally_header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+{
+	(void)c, (void)m, (void)p;
+	sched_yield(); /* the other one comes and has to wait */
+	return SP_DONE;
+}
+
+static uint32_t tally_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+{
+	struct tally *t = c->state;
+
+	(void)m;
+	c->counters[0]++;
+	if (c->worker == c->home)
+		t->at_home++;
+	return rig_words_of(p).verdict;
+}
+
+static void tally_report(struct sp_ctx *c, struct sp_report *r)
+{
+	const struct tally *t = c->state;
+
+	sp_report_uint(r, "at_home", t->at_home);
+}
+
+static const struct sp_handler tally = {SP_HANDLER_HEAD,
+					.name = "tally",
+					.doc = "counts",
+					.drops = rig_drops,
+					.counters = tally_counters,
+					.ctx_size = sizeof(struct tally),
+					.msg_size = 8,
+					.messages = SP_MESSAGES_HASHED,
+					.attach = tally_attach,
+					.classify = rig_classify,
+					.header = tally_header,
+					.payload = tally_payload,
+					.report = tally_report};
+SP_HANDLER(tally)
+
+/* ---- helpers ---- */
+
+static struct rig rig;
+static uint32_t id;
+static _Atomic bool enough;
+
+static void start(void)
+{
+	struct rig_words w = {0};
+
+	rig_roce(&tally_frame, FRAME_IP4, 16, 0, &w, sizeof(w));
+	rig_roce(&nobody_frame, FRAME_IP4, 99, 0, &w, sizeof(w));
+	memset(source, 0, sizeof(source));
+	for (unsigned i = 0; i < WORKERS; i++)
+		source[i].seed = i + 1;
+	hush = enough = false;
+	rig_prepare(&rig, WORKERS);
+	rig.config.port[0].ops = &source_ops;
+	rig.config.icrc_off = true; /* the sources change bytes under it */
+	rig_create(&rig);
+	id = rig_context(&rig, "a", "tally", "qp=16");
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+}
+
+static void end(void)
+{
+	sp_nic_stop(rig.nic);
+	rig_stop(&rig);
+}
+
+static uint64_t number(const json_t *o, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(o, key));
+}
+
+static bool adds_up(const json_t *o)
+{
+	return number(o, "packets") ==
+	       number(o, "taken") + number(o, "forwarded") + number(o, "dropped") + number(o, "parked");
+}
+
+/* Asks for everything, again and again, and looks whether it adds up and never goes back. */
+struct watcher {
+	bool handlers;
+	unsigned rounds, wrong;
+	uint64_t packets, counted;
+};
+
+static void *watch(void *arg)
+{
+	struct watcher *w = arg;
+
+	while (!atomic_load(&enough) || w->rounds < ROUNDS) {
+		struct sp_nic_totals t;
+		char *text = NULL;
+		json_t *r, *worker;
+		uint64_t n;
+		size_t i;
+
+		sp_nic_totals(rig.nic, &t);
+		w->wrong += t.received != t.taken + t.forwarded + t.dropped + t.parked || t.received < w->packets;
+		w->packets = t.received;
+		n = sp_nic_context_counter(rig.nic, id, "seen");
+		w->wrong += n < w->counted;
+		w->counted = n;
+		if (sp_nic_report_text(rig.nic, w->handlers, NULL, &text)) {
+			w->wrong++;
+			continue;
+		}
+		r = json_loads(text, 0, NULL);
+		free(text);
+		w->wrong += !r || !adds_up(r) || number(r, "packets") < w->packets;
+		w->packets = number(r, "packets");
+		json_array_foreach(json_object_get(r, "workers"), i, worker) w->wrong +=
+			!adds_up(worker) || number(worker, "busy_us") > number(worker, "running_us");
+		n = number(json_object_get(json_object_get(json_object_get(r, "contexts"), "a"), "counters"), "seen");
+		w->wrong += n < w->counted;
+		w->counted = n;
+		json_decref(r);
+		w->rounds++;
+	}
+	return NULL;
+}
+
+/* ---- rules ---- */
+
+static void reports_under_load_add_up_and_do_not_race(void)
+{
+	struct watcher watcher[2] = {{.handlers = false}, {.handlers = true}};
+	pthread_t thread[2];
+
+	start();
+	for (unsigned i = 0; i < 2; i++)
+		CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, watch, &watcher[i]), 0);
+	/* Contexts come and go meanwhile, with and without packets. */
+	for (unsigned i = 0; i < 60; i++) {
+		uint32_t other = rig_context(&rig, "b", "tally", i % 2 ? "qp=99" : "qp=98");
+
+		CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, other), 0);
+	}
+	atomic_store(&enough, true);
+	for (unsigned i = 0; i < 2; i++) {
+		pthread_join(thread[i], NULL);
+		CU_ASSERT_EQUAL(watcher[i].wrong, 0);
+		CU_ASSERT(watcher[i].packets > 0);
+		printf("# %u reports, %llu packets\n", watcher[i].rounds, (unsigned long long)watcher[i].packets);
+	}
+	end();
+}
+
+static void sums_are_exact_when_traffic_has_ended(void)
+{
+	uint64_t made = 0, of_tally = 0, to_nobody = 0;
+	struct sp_nic_totals t = {0};
+	char *text = NULL;
+	json_t *r, *a;
+
+	start();
+	do
+		sp_nic_totals(rig.nic, &t);
+	while (t.received < 20000);
+	atomic_store(&hush, true);
+	do { /* what has been received, and what is parked */
+		struct sp_nic_totals before = t;
+
+		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+		sp_nic_totals(rig.nic, &t);
+		if (t.received == before.received && !t.parked)
+			break;
+	} while (true);
+	/* The workers run on; they have received nothing since, so what they wrote is settled. */
+	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(rig.nic, true, NULL, &text), 0);
+	for (unsigned i = 0; i < WORKERS; i++) {
+		made += __atomic_load_n(&source[i].made, __ATOMIC_RELAXED);
+		of_tally += __atomic_load_n(&source[i].of_tally, __ATOMIC_RELAXED);
+		to_nobody += __atomic_load_n(&source[i].to_nobody, __ATOMIC_RELAXED);
+	}
+	r = json_loads(text, 0, NULL);
+	free(text);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(r);
+	a = json_object_get(json_object_get(r, "contexts"), "a");
+	CU_ASSERT_EQUAL(number(r, "packets"), made);
+	CU_ASSERT_EQUAL(number(json_object_get(r, "drops"), "bad-qp"), to_nobody);
+	CU_ASSERT_EQUAL(number(a, "packets") + number(a, "dropped") +
+				number(json_object_get(r, "drops"), "header-busy"),
+			of_tally);
+	CU_ASSERT_EQUAL(number(json_object_get(a, "counters"), "seen"), number(a, "packets") + number(a, "dropped"));
+	CU_ASSERT(number(a, "at_home") > 0);
+	CU_ASSERT(number(a, "at_home") <= number(json_object_get(a, "counters"), "seen"));
+	CU_ASSERT(number(r, "taken") > 0 && number(r, "taken") == number(a, "packets"));
+	json_decref(r);
+	end();
+}
+
+SUITE("stats", TEST(reports_under_load_add_up_and_do_not_race), TEST(sums_are_exact_when_traffic_has_ended))

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sleeping applications and the workers that have news for them, in threads of their own: a wake-up that is lost is a
+ * sleep that does not end, and what the pipeline says is ordered but is not is a race for ThreadSanitizer.
+ */
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "../../pipeline/host.h"
+#include "../unit/rig.h"
+
+#define ROUNDS 100000
+#define LONG   (20 * SP_SEC) /* a sleep that long has missed its wake-up */
+
+enum { CMD_STORE = SP_CMD_OWN, CMD_EVENT };
+
+static struct rig rig;
+
+static int echo_attach(struct sp_ctx *c)
+{
+	const struct sp_mem **area = c->state;
+
+	*area = sp_host_area(c, 4096);
+	return *area ? 0 : -ENOMEM;
+}
+
+static int echo_command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *event)
+{
+	const struct sp_mem **area = c->state;
+
+	(void)event;
+	if (cmd->op == CMD_STORE)
+		return sp_dma_store64(c, *area, 0, cmd->arg[0]);
+	return sp_event_post(c, &(struct sp_event){.type = SP_EVENT_OWN, .arg = {cmd->arg[0]}});
+}
+
+static const struct sp_handler echo = {SP_HANDLER_HEAD, .name = "echo", .ctx_size = sizeof(struct sp_mem *),
+				       .attach = echo_attach, .command = echo_command};
+SP_HANDLER(echo)
+
+/* One application: its own device and context, used by its own thread. */
+struct sleeper {
+	pthread_t thread;
+	uint32_t qp;
+	uint64_t seed;
+	struct sp_device *device;
+	struct sp_dev *dev;
+	uint64_t todo, rounds, slept, lost, wrong;
+} __attribute__((aligned(64)));
+
+/* A port with nothing on it, for any number of workers at once. */
+static unsigned hear_nothing(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
+{
+	(void)port;
+	(void)queue;
+	(void)packet;
+	(void)max;
+	(void)now;
+	return 0;
+}
+
+static sp_time never(void *port, uint16_t queue, bool blocked)
+{
+	(void)port;
+	(void)queue;
+	(void)blocked;
+	return SP_NEVER;
+}
+
+static const struct sp_port_ops silence = {.receive = hear_nothing, .transmit = hear_nothing, .next = never};
+
+static void start(uint16_t workers)
+{
+	rig_prepare(&rig, workers);
+	rig.config.port[0].ops = &silence;
+	rig.config.idle = workers == 1 ? SP_IDLE_SPIN : SP_IDLE_YIELD;
+	rig_create(&rig);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+}
+
+static void *sleeper_main(void *arg)
+{
+	struct sleeper *s = arg;
+	char qp[16];
+	struct sp_setting setting[] = {{"qp", qp}};
+	struct sp_command cmd = {0};
+	void *area;
+	uint64_t len;
+
+	snprintf(qp, sizeof(qp), "%u", s->qp);
+	if (sp_context_open(s->dev, "c", "echo", setting, 1, &cmd.context, NULL) ||
+	    sp_context_area(s->dev, cmd.context, &area, &len)) {
+		s->wrong++;
+		return NULL;
+	}
+	for (; s->rounds < s->todo && !s->lost && !s->wrong; s->rounds++) {
+		uint64_t pause = rig_random(&s->seed) % (1u << rig_random(&s->seed) % 13);
+		struct sp_event e;
+		bool first = true;
+
+		cmd.op = rig_random(&s->seed) % 2 ? CMD_STORE : CMD_EVENT;
+		cmd.arg[0] = s->rounds + 1;
+		if (sp_command_post(s->dev, &cmd))
+			s->wrong++;
+		while (pause--) /* so that the worker comes now before, now after the arming */
+			__asm__ volatile("" ::: "memory");
+		for (;; first = false) {
+			int r;
+
+			if (cmd.op == CMD_STORE && __atomic_load_n((uint64_t *)area, __ATOMIC_ACQUIRE) == cmd.arg[0])
+				break;
+			if (cmd.op == CMD_EVENT && sp_event_take(s->dev, cmd.context, &e) == 1) {
+				s->wrong += e.arg[0] != cmd.arg[0];
+				break;
+			}
+			if (first) {
+				if (sp_dev_arm(s->dev))
+					s->wrong++;
+				continue;
+			}
+			s->slept++;
+			r = sp_dev_wait(s->dev, LONG);
+			if (r) {
+				s->lost++;
+				break;
+			}
+			sp_dev_arm(s->dev); /* it may have been for nothing */
+		}
+	}
+	return NULL;
+}
+
+static void sleep_and_wake(struct sleeper *s, unsigned n, bool attached)
+{
+	for (unsigned i = 0; i < n; i++) {
+		s[i] = (struct sleeper){.qp = 16 + i, .seed = 5 + i, .todo = ROUNDS / n};
+		if (attached) {
+			CU_ASSERT_EQUAL_FATAL(sp_device_create(rig.nic, true, NULL, &s[i].device), 0);
+			s[i].dev = &s[i].device->pub;
+		} else {
+			CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &s[i].dev), 0);
+		}
+	}
+	for (unsigned i = 0; i < n; i++)
+		CU_ASSERT_EQUAL_FATAL(pthread_create(&s[i].thread, NULL, sleeper_main, &s[i]), 0);
+	for (unsigned i = 0; i < n; i++) {
+		pthread_join(s[i].thread, NULL);
+		printf("# %llu rounds, slept %llu times\n", (unsigned long long)s[i].rounds,
+		       (unsigned long long)s[i].slept);
+		CU_ASSERT_EQUAL(s[i].rounds, s[i].todo);
+		CU_ASSERT(s[i].slept > 0);
+		CU_ASSERT_EQUAL(s[i].lost, 0);
+		CU_ASSERT_EQUAL(s[i].wrong, 0);
+	}
+	for (unsigned i = 0; i < n; i++)
+		sp_dev_close(s[i].dev);
+}
+
+static void no_wake_up_is_lost(void)
+{
+	struct sleeper s[1];
+
+	start(1);
+	sleep_and_wake(s, 1, false);
+	rig_stop(&rig);
+}
+
+static void no_wake_up_is_lost_among_several_applications_and_workers(void)
+{
+	struct sleeper s[3];
+
+	start(2);
+	sleep_and_wake(s, 3, true);
+	rig_stop(&rig);
+}
+
+/* ---- the NIC ends contexts that are in use ---- */
+
+static _Atomic uint32_t victim;
+static _Atomic bool done;
+
+static void *remover(void *arg)
+{
+	uint64_t seed = 11;
+
+	(void)arg;
+	while (!atomic_load(&done)) {
+		uint32_t id = atomic_exchange(&victim, 0);
+
+		for (uint64_t i = rig_random(&seed) % 4; i; i--)
+			sched_yield();
+		if (id)
+			sp_nic_context_remove(rig.nic, id);
+		else
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void a_context_may_be_ended_while_its_application_uses_it(void)
+{
+	struct sp_setting setting[] = {{"qp", "16"}};
+	uint64_t wrong = 0, seed = 3;
+	struct sp_dev *dev;
+	pthread_t thread;
+
+	start(2);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &dev), 0);
+	atomic_store(&done, false);
+	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, remover, NULL), 0);
+	for (unsigned i = 0; i < 500; i++) {
+		struct sp_command cmd = {.op = CMD_EVENT};
+		struct sp_event e;
+		uint64_t len;
+		void *area;
+		int r = 0;
+
+		CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "echo", setting, 1, &cmd.context, NULL), 0);
+		CU_ASSERT_EQUAL_FATAL(sp_context_area(dev, cmd.context, &area, &len), 0);
+		CU_ASSERT_EQUAL(sp_dev_arm(dev), 0);
+		atomic_store(&victim, cmd.context);
+		while (r != -ECONNRESET) {
+			r = sp_command_post(dev, &cmd);
+			wrong += r && r != -EAGAIN && r != -ECONNRESET;
+			r = sp_event_take(dev, cmd.context, &e);
+			wrong += r < 0 && r != -ECONNRESET;
+			wrong += __atomic_load_n((uint64_t *)area, __ATOMIC_ACQUIRE) != 0;
+			if (rig_random(&seed) % 8 == 0)
+				sp_command_call(dev, &cmd, NULL);
+		}
+		wrong += sp_dev_wait(dev, LONG) != 0; /* the end, too, wakes */
+		CU_ASSERT_EQUAL(sp_context_close(dev, cmd.context), 0);
+	}
+	atomic_store(&done, true);
+	pthread_join(thread, NULL);
+	CU_ASSERT_EQUAL(wrong, 0);
+	sp_dev_close(dev);
+	rig_stop(&rig);
+}
+
+SUITE("wakeup", TEST(no_wake_up_is_lost), TEST(no_wake_up_is_lost_among_several_applications_and_workers),
+      TEST(a_context_may_be_ended_while_its_application_uses_it))

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Applications in other processes, as the NIC holds them: a handler that wants what it is told to want, and what such
+ * an application asks of the NIC. The test is the application. */
+#ifndef TESTS_ATTACHED_H
+#define TESTS_ATTACHED_H
+
+#include "../../pipeline/host.h"
+#include "../../pipeline/memory.h"
+#include "rig.h"
+
+static struct rig rig;
+
+/* ---- a handler that wants what it is told to want ---- */
+
+enum { CMD_NOTE = SP_CMD_OWN, CMD_EVENTS, CMD_STORE, CMD_OR, CMD_ADD, CMD_WRITE, CMD_PEEK };
+
+static const struct sp_param params[] = {{"qps", SP_UINT, "0", .help = "QPs to claim"},
+					 {"control", SP_BOOL, "no", .help = "a control QP"},
+					 {"messages", SP_UINT, "4", .help = "messages at once"},
+					 {"area", SP_UINT, "0", .help = "bytes shared with the host"},
+					 {"alloc", SP_UINT, "0", .help = "bytes of state"},
+					 {"fail", SP_BOOL, "no", .help = "refuse after all"},
+					 {NULL}};
+
+struct state {
+	const struct sp_mem *area;
+	uint64_t commands, unsteady;
+	uint64_t last; /* arg[0] of the last command */
+};
+
+static int attach(struct sp_ctx *c)
+{
+	struct state *s = c->state;
+	uint64_t area = sp_param_uint(c, "area"), alloc = sp_param_uint(c, "alloc");
+	uint32_t control;
+	int r;
+
+	if (sp_param_uint(c, "qps") && (r = sp_qp_claim(c, (uint32_t)sp_param_uint(c, "qps"))))
+		return r;
+	if (sp_param_uint(c, "control") && (r = sp_qp_control(c, &control)))
+		return r;
+	r = sp_messages_limit(c, (uint32_t)sp_param_uint(c, "messages"), 0);
+	if (r)
+		return r;
+	if (area && !(s->area = sp_host_area(c, area)))
+		return sp_fail(c, ENOMEM, "area", "no area");
+	if (alloc && !sp_alloc(c, alloc))
+		return sp_fail(c, ENOMEM, "alloc", "no memory");
+	return sp_param_uint(c, "fail") ? sp_fail(c, EDOM, "fail", "as told") : 0;
+}
+
+static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
+{
+	(void)c;
+	(void)p;
+	return SP_NO_MESSAGE;
+}
+
+static int command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *event)
+{
+	struct state *s = c->state;
+	const volatile struct sp_command *again = cmd;
+	const uint64_t first = again->arg[0];
+	uint64_t old;
+
+	s->commands++;
+	s->last = first;
+	for (unsigned i = 0; i < 200; i++)
+		s->unsteady += again->arg[0] != first || again->context != event->context;
+	switch (cmd->op) {
+	case CMD_NOTE:
+		return 0;
+	case CMD_EVENTS:
+		for (uint64_t i = 0; i < first && i < 1000; i++)
+			sp_event_post(c, &(struct sp_event){.type = SP_EVENT_OWN, .cookie = i});
+		return 0;
+	case CMD_STORE:
+		return sp_dma_store64(c, s->area, 8, first);
+	case CMD_OR:
+		return sp_dma_or64(c, s->area, 8, first);
+	case CMD_ADD:
+		return sp_dma_add64(c, s->area, 8, first, &old);
+	case CMD_WRITE:
+	case CMD_PEEK: {
+		const struct sp_mem *m = sp_mem_get(c, (uint32_t)first);
+		int r;
+
+		if (!m)
+			return -ENOENT;
+		if (cmd->op == CMD_WRITE)
+			r = sp_dma_write(c, m, cmd->arg[1], &cmd->arg[2], 8);
+		else
+			r = sp_dma_read(c, m, cmd->arg[1], &event->arg[0], 8);
+		sp_mem_put(c, m);
+		return r;
+	}
+	}
+	return -EOPNOTSUPP;
+}
+
+static const struct sp_handler greedy = {SP_HANDLER_HEAD,
+					 .name = "greedy",
+					 .params = params,
+					 .ctx_size = sizeof(struct state),
+					 .messages = SP_MESSAGES_HASHED,
+					 .attach = attach,
+					 .classify = classify,
+					 .command = command};
+SP_HANDLER(greedy)
+
+/* ---- helpers ---- */
+
+static inline struct sp_device *attached(uint64_t memory, uint32_t contexts, uint32_t qps, uint32_t messages)
+{
+	const struct sp_limits limits = {memory, contexts, qps, messages};
+	struct sp_device *d = NULL;
+
+	CU_ASSERT_EQUAL_FATAL(sp_device_create(rig.nic, true, &limits, &d), 0);
+	return d;
+}
+
+static struct sp_error error;
+
+/* settings: "qp=5;area=100" */
+static inline int try_open(struct sp_device *d, const char *settings, uint32_t *id)
+{
+	char text[256], *at = text, *one;
+	struct sp_setting setting[8];
+	size_t n = 0;
+
+	snprintf(text, sizeof(text), "%s", settings);
+	while ((one = strsep(&at, ";")) && *one) {
+		setting[n].key = strsep(&one, "=");
+		setting[n++].value = one;
+	}
+	return sp_context_open(&d->pub, "c", "greedy", setting, n, id, &error);
+}
+
+static inline uint32_t opened(struct sp_device *d, const char *settings)
+{
+	uint32_t id = 0;
+	int r = try_open(d, settings, &id);
+
+	if (r)
+		printf("# %s: %d %s\n", settings, r, error.text);
+	CU_ASSERT_EQUAL_FATAL(r, 0);
+	return id;
+}
+
+static inline struct state *state_of(uint32_t id)
+{
+	return sp_context_by_id(rig.nic, id)->state;
+}
+
+static inline int call(struct sp_device *d, uint32_t id, uint16_t op, uint64_t arg)
+{
+	struct sp_command cmd = {.op = op, .context = id, .arg = {arg}};
+
+	return sp_command_call(&d->pub, &cmd, NULL);
+}
+
+#endif

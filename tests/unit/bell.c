@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* When an application is woken, and that nobody's pipe holds up another. */
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "attached.h"
+
+static int readable(int fd, int ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, ms);
+}
+
+static int waiting(const struct sp_device *d)
+{
+	int n = -1;
+
+	CU_ASSERT_EQUAL(ioctl(d->door.read, FIONREAD, &n), 0);
+	return n;
+}
+
+/* The workers have gone round since: what they had to ring has been marked. */
+static void gone_round(struct sp_device *d, uint32_t id)
+{
+	for (unsigned i = 0; i < 3; i++)
+		CU_ASSERT_EQUAL(call(d, id, CMD_NOTE, 0), 0);
+}
+
+static void start_with_threads(void)
+{
+	rig_start(&rig, 1);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+}
+
+static void an_application_is_woken_once_when_it_has_asked_and_not_else(void)
+{
+	static const uint16_t cause[] = {CMD_EVENTS, CMD_STORE, CMD_OR, CMD_ADD};
+	struct sp_device *d, *other;
+	uint32_t id, quiet;
+	struct sp_mr *mr;
+
+	start_with_threads();
+	d = attached(0, 0, 0, 0);
+	other = attached(0, 0, 0, 0);
+	id = opened(d, "qp=16;area=4096");
+	quiet = opened(other, "qp=17;area=4096");
+	for (unsigned i = 0; i < 4; i++) {
+		CU_ASSERT_EQUAL(call(d, id, cause[i], 1), 0);
+		gone_round(d, id);
+		CU_ASSERT_EQUAL(atomic_load(&d->door.due), 0); /* has not asked */
+		CU_ASSERT_EQUAL(waiting(d), 0);
+		CU_ASSERT_EQUAL(sp_dev_arm(&other->pub), 0);
+		CU_ASSERT_EQUAL(sp_dev_arm(&d->pub), 0);
+		CU_ASSERT_EQUAL(call(d, id, CMD_NOTE, 1), 0); /* nothing that an application waits for */
+		gone_round(d, id);
+		CU_ASSERT_EQUAL(atomic_load(&d->door.due), 0);
+		CU_ASSERT_EQUAL(waiting(d), 0);
+		CU_ASSERT_EQUAL(call(d, id, cause[i], 3), 0);
+		CU_ASSERT_EQUAL(readable(sp_dev_fd(&d->pub), 10000), 1);
+		CU_ASSERT_EQUAL(d->door.bell->armed, 0);
+		CU_ASSERT_EQUAL(call(d, id, cause[i], 3), 0); /* once per arming */
+		gone_round(d, id);
+		CU_ASSERT_EQUAL(atomic_load(&d->door.due), 0);
+		CU_ASSERT_EQUAL(waiting(d), 1);
+		CU_ASSERT_EQUAL(waiting(other), 0); /* nobody else */
+		CU_ASSERT_EQUAL(sp_dev_arm(&d->pub), 0);
+		CU_ASSERT_EQUAL(waiting(d), 0);
+		__atomic_store_n(&d->door.bell->armed, 0, __ATOMIC_SEQ_CST);
+	}
+	/* A region is no area: it may change all the time. */
+	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 4096, &mr), 0);
+	CU_ASSERT_EQUAL(sp_dev_arm(&d->pub), 0);
+	CU_ASSERT_EQUAL(call(d, id, CMD_WRITE, mr->id), 0);
+	gone_round(d, id);
+	CU_ASSERT_EQUAL(waiting(d), 0);
+	/* The end of a context is news, also for one that sleeps. */
+	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, quiet), 0);
+	CU_ASSERT_EQUAL(readable(sp_dev_fd(&other->pub), 10000), 1);
+	sp_dev_close(&d->pub);
+	sp_dev_close(&other->pub);
+	rig_stop(&rig);
+}
+
+/* The pipe is full, the wrong way round, or has nobody who reads: only who did that sleeps on. */
+static void an_application_that_spoils_its_pipe_holds_up_nobody(void)
+{
+	struct sp_device *bad, *good;
+	uint32_t mine, other;
+	struct sp_event e;
+	char path[64];
+	int fd, nowhere;
+
+	start_with_threads();
+	bad = attached(0, 0, 0, 0);
+	good = attached(0, 0, 0, 0);
+	mine = opened(bad, "qp=16");
+	other = opened(good, "qp=17");
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", bad->door.read);
+	fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	CU_ASSERT_FATAL(fd >= 0);
+	CU_ASSERT_EQUAL(fcntl(fd, F_SETFL, 0), 0); /* blocks from here on, as does the reading end: both are its own */
+	CU_ASSERT_EQUAL(fcntl(bad->door.read, F_SETFL, 0), 0);
+	CU_ASSERT_EQUAL(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	while (write(fd, path, sizeof(path)) > 0 || write(fd, path, 1) > 0)
+		;
+	CU_ASSERT_EQUAL(errno, EAGAIN);
+	CU_ASSERT(fcntl(bad->door.write, F_GETFL) & O_NONBLOCK);
+	nowhere = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	for (unsigned i = 0; i < 200; i++) {
+		if (i == 100) { /* nobody can read it any more */
+			close(fd);
+			CU_ASSERT_EQUAL(dup2(nowhere, bad->door.read), bad->door.read);
+		}
+		__atomic_store_n(&bad->door.bell->armed, i % 2 ? 1 : 0xFFFFFFFF, __ATOMIC_SEQ_CST);
+		CU_ASSERT_EQUAL(call(bad, mine, CMD_EVENTS, 1), 0);
+		CU_ASSERT_EQUAL(sp_dev_arm(&good->pub), 0);
+		CU_ASSERT_EQUAL(call(good, other, CMD_EVENTS, 1), 0);
+		CU_ASSERT_EQUAL_FATAL(readable(sp_dev_fd(&good->pub), 10000), 1);
+		CU_ASSERT_EQUAL(sp_event_take(&good->pub, other, &e), 1);
+		CU_ASSERT_EQUAL(sp_event_take(&bad->pub, mine, &e), 1);
+	}
+	close(nowhere);
+	sp_dev_close(&bad->pub);
+	sp_dev_close(&good->pub);
+	rig_stop(&rig);
+}
+
+static void sleeping_is_for_nics_that_do_not_need_to_be_driven(void)
+{
+	struct sp_setting setting[] = {{"qp", "16"}};
+	struct sp_command cmd = {.op = CMD_EVENTS, .arg = {1}};
+	struct sp_dev *dev;
+	struct sp_event e;
+	uint32_t id;
+
+	rig_start(&rig, 1);
+	CU_ASSERT_EQUAL(sp_dev_arm(rig.dev), -EOPNOTSUPP); /* driven */
+	CU_ASSERT_EQUAL(sp_dev_fd(rig.dev), -EOPNOTSUPP);
+	CU_ASSERT_EQUAL(sp_dev_wait(rig.dev, SP_MS), -EOPNOTSUPP);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &dev), 0);
+	CU_ASSERT_EQUAL(sp_dev_arm(dev), -EOPNOTSUPP); /* not started */
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	CU_ASSERT_EQUAL(sp_dev_arm(rig.dev), -EOPNOTSUPP);
+	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "greedy", setting, 1, &id, NULL), 0);
+	cmd.context = id;
+	CU_ASSERT_EQUAL(sp_dev_arm(dev), 0);
+	CU_ASSERT_EQUAL(sp_dev_wait(dev, SP_MS), -ETIMEDOUT);
+	CU_ASSERT_EQUAL(sp_command_call(dev, &cmd, NULL), 0);
+	CU_ASSERT_EQUAL(sp_dev_wait(dev, SP_NEVER), 0);
+	CU_ASSERT_EQUAL(sp_dev_wait(dev, 0), 0); /* until it is armed again */
+	CU_ASSERT_EQUAL(sp_event_take(dev, id, &e), 1);
+	CU_ASSERT_EQUAL(sp_dev_arm(dev), 0);
+	CU_ASSERT_EQUAL(sp_dev_wait(dev, 0), -ETIMEDOUT);
+	sp_dev_close(dev);
+	rig_stop(&rig);
+}
+
+SUITE("bell", TEST(an_application_is_woken_once_when_it_has_asked_and_not_else),
+      TEST(an_application_that_spoils_its_pipe_holds_up_nobody),
+      TEST(sleeping_is_for_nics_that_do_not_need_to_be_driven))

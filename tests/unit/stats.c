@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the NIC says of itself: sums over workers and contexts, those that have gone, and applications' contexts. */
+#include <jansson.h>
+
+#include "../../pipeline/host.h"
+#include "rig.h"
+
+/* ---- handlers that have something to report ---- */
+
+static unsigned asked;
+static bool reports_well;
+
+static void loud_report(struct sp_ctx *c, struct sp_report *r)
+{
+	(void)c;
+	asked++;
+	sp_report_uint(r, "mine", 7);
+	sp_report_open(r, "inner", false);
+	sp_report_string(r, "text", "x");
+	if (reports_well)
+		sp_report_close(r);
+}
+
+static uint32_t loud_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+{
+	(void)m;
+	c->counters[1] += 3;
+	return rig_words_of(p).verdict;
+}
+
+static const char *const loud_counters[] = {"nothing", "threes", NULL};
+static const struct sp_handler loud = {
+	SP_HANDLER_HEAD,	   .name = "loud",	    .doc = "reports",	  .drops = rig_drops,
+	.counters = loud_counters, .payload = loud_payload, .report = loud_report};
+SP_HANDLER(loud)
+RIG_PROBE(hashed, "hashed", SP_MESSAGES_HASHED, NULL, NULL)
+
+/* ---- helpers ---- */
+
+static struct rig rig;
+
+static void start(uint16_t workers)
+{
+	asked = 0;
+	reports_well = true;
+	rig_prepare(&rig, workers);
+	snprintf(rig.config.name, sizeof(rig.config.name), "bench");
+	rig_create(&rig);
+}
+
+static void end(void)
+{
+	rig_stop(&rig);
+	rig_log_clear();
+}
+
+/* n packets to a QP, into a worker's queue. */
+static void feed(uint16_t queue, uint32_t qp, unsigned n, uint32_t verdict)
+{
+	struct rig_words w = {.magic = RIG_MAGIC, .key = qp, .verdict = verdict};
+	struct frame f;
+
+	rig_roce(&f, FRAME_IP4, qp, 0, &w, sizeof(w));
+	for (unsigned i = 0; i < n; i++)
+		rig_feed_bytes(&rig.port, queue, 0, f.bytes, f.len);
+}
+
+static json_t *report(bool handlers, const char *context)
+{
+	char *text = NULL;
+	json_t *tree;
+
+	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(rig.nic, handlers, context, &text), 0);
+	tree = json_loads(text, 0, NULL);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(tree);
+	free(text);
+	return tree;
+}
+
+/* "contexts/a/packets", "workers/1/packets". -1: not there, or no number. */
+static json_int_t at(const json_t *tree, const char *path)
+{
+	char copy[200], *rest = copy, *key;
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	while (tree && (key = strsep(&rest, "/")))
+		tree = json_is_array(tree) ? json_array_get(tree, strtoul(key, NULL, 10)) : json_object_get(tree, key);
+	return json_is_integer(tree) ? json_integer_value(tree) : -1;
+}
+
+static json_int_t context_at(const json_t *tree, const char *context, const char *key)
+{
+	return at(json_object_get(json_object_get(tree, "contexts"), context), key);
+}
+
+/* ---- rules ---- */
+
+static void sums_are_those_of_all_workers(void)
+{
+	struct sp_nic_totals t;
+	json_t *r;
+	uint32_t a;
+
+	start(2);
+	a = rig_context(&rig, "a", "loud", "qp=16");
+	rig_context(&rig, "b", "loud", "qp=17");
+	feed(0, 16, 40, SP_DONE);
+	feed(1, 16, 7, SP_DONE);
+	feed(1, 16, 5, SP_DROP(1));
+	feed(1, 17, 50, SP_DONE);
+	feed(0, 17, 2, SP_ERROR);
+	feed(0, 99, 3, SP_DONE);
+	rig_settle(&rig, 1);
+	sp_nic_totals(rig.nic, &t);
+	CU_ASSERT_EQUAL(t.received, 107);
+	CU_ASSERT_EQUAL(t.taken, 97);
+	CU_ASSERT_EQUAL(t.dropped, 10);
+	CU_ASSERT_EQUAL(t.forwarded, 0);
+	CU_ASSERT_EQUAL(t.parked, 0);
+	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "probe-one"), 5);
+	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "handler-error"), 2);
+	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "bad-qp"), 3);
+	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "no-such-reason"), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_counter(rig.nic, a, "threes"), 3 * 52);
+	CU_ASSERT_EQUAL(sp_nic_context_counter(rig.nic, a, "packets"), 47);
+	CU_ASSERT_EQUAL(sp_nic_context_counter(rig.nic, a, "probe-one"), 5);
+	CU_ASSERT_EQUAL(sp_nic_context_counter(rig.nic, a, "no-such-counter"), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_counter(rig.nic, a + 100, "packets"), 0);
+	r = report(false, NULL);
+	CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(r, "name")), "bench");
+	CU_ASSERT_EQUAL(at(r, "packets"), 107);
+	CU_ASSERT_EQUAL(at(r, "taken"), 97);
+	CU_ASSERT_EQUAL(at(r, "dropped"), 10);
+	CU_ASSERT_EQUAL(at(r, "drops/probe-one"), 5);
+	CU_ASSERT_EQUAL(at(r, "drops/probe-zero"), -1); /* never */
+	CU_ASSERT_EQUAL(at(r, "workers/0/packets"), 45);
+	CU_ASSERT_EQUAL(at(r, "workers/0/taken"), 40);
+	CU_ASSERT_EQUAL(at(r, "workers/0/dropped"), 5);
+	CU_ASSERT_EQUAL(at(r, "workers/1/packets"), 62);
+	CU_ASSERT_EQUAL(at(r, "workers/1/taken"), 57);
+	CU_ASSERT_EQUAL(at(r, "workers/1/dropped"), 5);
+	CU_ASSERT_EQUAL(at(r, "ports/0/packets"), 107);
+	CU_ASSERT_EQUAL(context_at(r, "a", "packets"), 47);
+	CU_ASSERT_EQUAL(context_at(r, "a", "counters/threes"), 3 * 52);
+	CU_ASSERT_EQUAL(context_at(r, "a", "counters/nothing"), 0);
+	CU_ASSERT_EQUAL(context_at(r, "a", "drops/probe-one"), 5);
+	CU_ASSERT_EQUAL(context_at(r, "b", "packets"), 50);
+	CU_ASSERT_EQUAL(context_at(r, "b", "errors"), 2);
+	CU_ASSERT_EQUAL(at(r, "handlers/loud/contexts"), 2);
+	CU_ASSERT_EQUAL(at(r, "handlers/loud/packets"), 97);
+	CU_ASSERT(at(r, "memory_used") > 0);
+	json_decref(r);
+	end();
+}
+
+static void what_a_context_counted_stays_when_it_has_gone(void)
+{
+	struct sp_nic_totals t;
+	json_t *r;
+	uint32_t a;
+
+	start(2);
+	a = rig_context(&rig, "a", "loud", "qp=16");
+	for (unsigned i = 1; i <= 3; i++) {
+		feed(0, 16, 10, SP_DONE);
+		feed(1, 16, 4, SP_DROP(0));
+		rig_settle(&rig, i);
+		CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, a), 0);
+		sp_nic_totals(rig.nic, &t);
+		CU_ASSERT_EQUAL(t.received, 14 * i);
+		CU_ASSERT_EQUAL(t.taken, 10 * i);
+		CU_ASSERT_EQUAL(t.dropped, 4 * i);
+		CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "probe-zero"), 4 * i);
+		a = rig_context(&rig, "a", "loud", "qp=16");
+	}
+	r = report(false, NULL);
+	CU_ASSERT_EQUAL(at(r, "drops/probe-zero"), 12);
+	CU_ASSERT_EQUAL(at(r, "taken"), 30);
+	CU_ASSERT_EQUAL(context_at(r, "a", "packets"), 0); /* another one of that name */
+	json_decref(r);
+	end();
+}
+
+/* More than one call of a worker takes. */
+static void many_contexts_are_all_counted(void)
+{
+	enum { MANY = 3 * SP_MAX_RULES + 7 };
+	json_t *r;
+	char name[20], setting[20];
+
+	start(2);
+	for (unsigned i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "c%u", i);
+		snprintf(setting, sizeof(setting), "qp=%u", 100 + i);
+		rig_context(&rig, name, i % 2 ? "loud" : "hashed", setting);
+		feed(i % 2, 100 + i, 1 + i % 5, SP_DONE);
+	}
+	rig_settle(&rig, 1);
+	r = report(false, NULL);
+	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), MANY);
+	for (unsigned i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "c%u", i);
+		CU_ASSERT_EQUAL(context_at(r, name, "packets"), 1 + i % 5);
+		CU_ASSERT_EQUAL(context_at(r, name, "counters/threes"), i % 2 ? 3 * (json_int_t)(1 + i % 5) : -1);
+	}
+	json_decref(r);
+	end();
+}
+
+static void a_companion_is_reported_within_its_context(void)
+{
+	json_t *r;
+
+	start(2);
+	rig_context(&rig, "a", "hashed", "qp=16;companion=loud");
+	rig_context(&rig, "b", "hashed", "qp=17");
+	feed(1, 16, 6, SP_DONE);
+	feed(0, 17, 2, SP_DONE);
+	rig_settle(&rig, 1);
+	r = report(true, NULL);
+	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 2);
+	CU_ASSERT_EQUAL(context_at(r, "a", "packets"), 6);
+	CU_ASSERT_EQUAL(context_at(r, "a", "companion/counters/threes"), 18);
+	CU_ASSERT_EQUAL(context_at(r, "a", "companion/mine"), 7);
+	CU_ASSERT_EQUAL(context_at(r, "b", "packets"), 2);
+	CU_ASSERT_EQUAL(at(r, "taken"), 8); /* once each */
+	json_decref(r);
+	end();
+}
+
+static void handlers_are_asked_only_when_they_shall_be(void)
+{
+	json_t *r;
+
+	start(1);
+	rig_context(&rig, "a", "loud", "qp=16");
+	r = report(false, NULL);
+	CU_ASSERT_EQUAL(asked, 0);
+	CU_ASSERT_EQUAL(context_at(r, "a", "mine"), -1);
+	json_decref(r);
+	r = report(true, NULL);
+	CU_ASSERT_EQUAL(asked, 1);
+	CU_ASSERT_EQUAL(context_at(r, "a", "mine"), 7);
+	json_decref(r);
+	end();
+}
+
+static void a_bad_report_of_a_handler_spoils_nothing_else(void)
+{
+	json_t *r;
+
+	start(1);
+	rig_context(&rig, "a", "loud", "qp=16");
+	rig_context(&rig, "b", "hashed", "qp=17");
+	reports_well = false; /* what it opens it does not close */
+	feed(0, 17, 3, SP_DONE);
+	rig_settle(&rig, 1);
+	r = report(true, NULL);
+	CU_ASSERT_EQUAL(asked, 1);
+	CU_ASSERT_EQUAL(context_at(r, "a", "mine"), -1);
+	CU_ASSERT_EQUAL(context_at(r, "a", "packets"), 0);
+	CU_ASSERT_EQUAL(context_at(r, "b", "packets"), 3);
+	json_decref(r);
+	end();
+}
+
+static void one_context_alone_can_be_asked_for(void)
+{
+	char *text = NULL;
+	json_t *r;
+
+	start(1);
+	rig_context(&rig, "a", "loud", "qp=16");
+	rig_context(&rig, "b", "loud", "qp=17");
+	r = report(true, "b");
+	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 1);
+	CU_ASSERT_EQUAL(context_at(r, "b", "mine"), 7);
+	CU_ASSERT_EQUAL(asked, 1);
+	json_decref(r);
+	CU_ASSERT_EQUAL(sp_nic_report_text(rig.nic, false, "c", &text), -ENOENT);
+	CU_ASSERT_EQUAL(sp_nic_report_text(rig.nic, false, "b@1", &text), -ENOENT);
+	CU_ASSERT_PTR_NULL(text);
+	r = report(false, ""); /* the whole */
+	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 2);
+	json_decref(r);
+	end();
+}
+
+/* Opened by an application as the server does it. */
+static struct sp_device *application(uint32_t pid, uint32_t uid, const char *context, unsigned qp)
+{
+	const struct sp_limits limits = {.memory = 1 << 24, .contexts = 5, .qps = 6, .messages = 700};
+	char number[12];
+	const struct sp_setting setting = {"qp", number};
+	struct sp_error error;
+	struct sp_device *d;
+	uint32_t id;
+
+	snprintf(number, sizeof(number), "%u", qp);
+	CU_ASSERT_EQUAL_FATAL(sp_device_create(rig.nic, true, &limits, &d), 0);
+	d->pid = pid;
+	d->uid = uid;
+	CU_ASSERT_EQUAL_FATAL(d->pub.ops->context_open(&d->pub, context, "hashed", &setting, 1, &id, &error), 0);
+	return d;
+}
+
+static void applications_contexts_are_told_apart_by_pid(void)
+{
+	struct sp_setting setting = {"qp", "22"};
+	struct sp_device *d[2];
+	struct sp_error error;
+	char *text = NULL;
+	uint32_t id;
+	json_t *r;
+
+	start(2);
+	rig_context(&rig, "same", "loud", "qp=16");
+	d[0] = application(4711, 1000, "same", 20);
+	d[1] = application(4712, 1001, "same", 21);
+	feed(0, 16, 1, SP_DONE);
+	feed(0, 20, 2, SP_DONE);
+	feed(1, 21, 3, SP_DONE);
+	rig_settle(&rig, 1);
+	r = report(false, NULL);
+	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 3);
+	CU_ASSERT_EQUAL(context_at(r, "same", "packets"), 1);
+	CU_ASSERT_EQUAL(context_at(r, "same", "application/pid"), -1);
+	CU_ASSERT_EQUAL(context_at(r, "same@4711", "packets"), 2);
+	CU_ASSERT_EQUAL(context_at(r, "same@4711", "application/pid"), 4711);
+	CU_ASSERT_EQUAL(context_at(r, "same@4711", "application/uid"), 1000);
+	CU_ASSERT_EQUAL(context_at(r, "same@4712", "packets"), 3);
+	CU_ASSERT_EQUAL(context_at(r, "same@4712", "application/uid"), 1001);
+	json_decref(r);
+	r = report(false, "same@4712");
+	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 1);
+	CU_ASSERT_EQUAL(context_at(r, "same@4712", "packets"), 3);
+	json_decref(r);
+	/* One application, one name, two contexts: both are there. */
+	CU_ASSERT_EQUAL_FATAL(d[1]->pub.ops->context_open(&d[1]->pub, "same", "hashed", &setting, 1, &id, &error), 0);
+	feed(0, 22, 4, SP_DONE);
+	rig_settle(&rig, 2);
+	snprintf(error.text, sizeof(error.text), "same@4712#%u", id & 0xFFFF);
+	r = report(false, NULL);
+	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 4);
+	CU_ASSERT_EQUAL(context_at(r, "same@4712", "packets"), 3);
+	CU_ASSERT_EQUAL(context_at(r, error.text, "packets"), 4);
+	json_decref(r);
+	for (unsigned i = 0; i < 2; i++) {
+		d[i]->pub.ops->close(&d[i]->pub);
+		CU_ASSERT_EQUAL(sp_nic_report_text(rig.nic, false, i ? "same@4712" : "same@4711", &text), -ENOENT);
+	}
+	r = report(false, NULL);
+	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 1);
+	CU_ASSERT_EQUAL(at(r, "taken"), 10);
+	CU_ASSERT_EQUAL(json_array_size(json_object_get(r, "applications")), 0);
+	json_decref(r);
+	end();
+}
+
+static void applications_are_reported_with_what_they_have_and_may_have(void)
+{
+	struct sp_device *d;
+	struct sp_mr mr;
+	json_int_t before;
+	json_t *r;
+
+	start(1);
+	d = application(4711, 1000, "one", 20);
+	r = report(false, NULL);
+	CU_ASSERT_EQUAL(json_array_size(json_object_get(r, "applications")), 1); /* not the embedded one */
+	CU_ASSERT_EQUAL(at(r, "applications/0/pid"), 4711);
+	CU_ASSERT_EQUAL(at(r, "applications/0/uid"), 1000);
+	CU_ASSERT_EQUAL(at(r, "applications/0/contexts"), 1);
+	CU_ASSERT_EQUAL(at(r, "applications/0/contexts_limit"), 5);
+	CU_ASSERT_EQUAL(at(r, "applications/0/qps"), 1);
+	CU_ASSERT_EQUAL(at(r, "applications/0/qps_limit"), 6);
+	CU_ASSERT_EQUAL(at(r, "applications/0/messages_limit"), 700);
+	CU_ASSERT_EQUAL(at(r, "applications/0/memory_limit"), 1 << 24);
+	before = at(r, "applications/0/memory");
+	json_decref(r);
+	CU_ASSERT_EQUAL_FATAL(d->pub.ops->mr_alloc(&d->pub, 1 << 20, &mr), 0);
+	r = report(false, NULL);
+	CU_ASSERT(at(r, "applications/0/memory") >= before + (1 << 20));
+	CU_ASSERT(at(r, "applications/0/memory") <= 1 << 24);
+	json_decref(r);
+	CU_ASSERT_EQUAL(d->pub.ops->mr_free(&d->pub, &mr), 0);
+	d->pub.ops->close(&d->pub);
+	end();
+}
+
+/* Names come from outside. */
+static void any_name_gives_a_report_that_can_be_read(void)
+{
+	static const char *const names[] = {"\xFF", "\xFE", "a\"b\\", "\033[2J", "x@4711", "x@4711#1", "x"};
+	struct sp_device *d[7];
+	json_t *r;
+
+	start(1);
+	rig_context(&rig, "x@4711", "loud", "qp=16");
+	for (unsigned i = 0; i < 7; i++)
+		d[i] = application(4711, 0, names[i], 20 + i);
+	r = report(false, NULL);
+	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 8);
+	json_decref(r);
+	for (unsigned i = 0; i < 7; i++)
+		d[i]->pub.ops->close(&d[i]->pub);
+	end();
+}
+
+static void telemetry_serves_one_nic_of_a_process(void)
+{
+	struct sp_nic *first;
+
+	start(1);
+	first = rig.nic;
+	CU_ASSERT_EQUAL(sp_telemetry_serve(first), 0);
+	CU_ASSERT_EQUAL(sp_telemetry_serve(first), 0);
+	rig.config.port[0].ops_arg = &rig.exception;
+	CU_ASSERT_EQUAL_FATAL(sp_nic_create(&rig.config, NULL, &rig.nic), 0);
+	CU_ASSERT_EQUAL(sp_telemetry_serve(rig.nic), -EBUSY);
+	sp_telemetry_end(rig.nic); /* not it */
+	CU_ASSERT_EQUAL(sp_telemetry_serve(rig.nic), -EBUSY);
+	sp_telemetry_end(first);
+	CU_ASSERT_EQUAL(sp_telemetry_serve(rig.nic), 0);
+	sp_telemetry_end(rig.nic);
+	sp_nic_destroy(rig.nic);
+	rig.nic = first;
+	end();
+}
+
+SUITE("stats", TEST(sums_are_those_of_all_workers), TEST(what_a_context_counted_stays_when_it_has_gone),
+      TEST(many_contexts_are_all_counted), TEST(a_companion_is_reported_within_its_context),
+      TEST(handlers_are_asked_only_when_they_shall_be), TEST(a_bad_report_of_a_handler_spoils_nothing_else),
+      TEST(one_context_alone_can_be_asked_for), TEST(applications_contexts_are_told_apart_by_pid),
+      TEST(applications_are_reported_with_what_they_have_and_may_have), TEST(any_name_gives_a_report_that_can_be_read),
+      TEST(telemetry_serves_one_nic_of_a_process))
