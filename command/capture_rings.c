@@ -67,6 +67,14 @@ static uint16_t usual_verdict(uint8_t fate)
 	return fate == SP_CAPTURE_TAKEN ? SP_DONE : fate == SP_CAPTURE_FORWARDED ? SP_FORWARD : SP_DROP_KIND;
 }
 
+/* Names are applications': nothing in them steers the terminal that shows them, and comments are UTF-8. */
+static void clean(char *name, size_t room)
+{
+	for (size_t i = 0; i < room && name[i]; i++)
+		if (name[i] < 0x20 || name[i] >= 0x7F)
+			name[i] = '?';
+}
+
 static void comment(const struct sp_capture_slot *s, char *text, size_t room)
 {
 	char context[64] = "", what[64] = "", verdict[32] = "";
@@ -135,6 +143,7 @@ static int write_slot(struct capture_rings *c, const struct sp_capture_slot *slo
 	memcpy(&s, slot, sizeof(s));
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	port = s.port < SP_CAPTURE_PORTS ? s.port : SP_CAPTURE_LOOP;
+	clean(s.context, sizeof(s.context));
 	comment(&s, text, sizeof(text));
 	r = need_interface(c, port);
 	packet = (struct pcapng_packet){.interface = (uint32_t)c->interface[port],

@@ -30,7 +30,7 @@ static const struct command {
 	{"run", command_run, "run a NIC for the programs that attach to it"},
 	{"capture", command_capture, "what passes a running NIC, and what becomes of it, as pcapng"},
 	{"stat", command_stat, "show what a running NIC counts"},
-	{"bench", command_bench, "measure, beside a bare receive loop on the same port"},
+	{"bench", command_bench, "measure packets, latency and files, each beside what it competes with"},
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 

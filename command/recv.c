@@ -161,7 +161,7 @@ static int answer(struct transfer *t)
 				     talk_hex(&t->session, sizeof(t->session)), "family", t->family == AF_INET6 ? 6 : 4,
 				     "message", (json_int_t)t->message, "window", (json_int_t)t->window));
 	if (!rc)
-		rc = transfer_await(t, &line);
+		rc = transfer_await(t, TRANSFER_STALL, &line);
 	if (!rc) {
 		rc = transfer_connect(t, line, "connect");
 		json_decref(line);

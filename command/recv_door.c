@@ -175,6 +175,8 @@ struct talk *door_take(struct door *d, struct talk_hello *hello)
 			continue;
 		if (rc == 1)
 			rc = talk_hello_get(line, hello, &what);
+		else if (rc != -ECONNRESET)
+			what = rc == -EMSGSIZE ? "a line without end" : "not JSON";
 		json_decref(line);
 		if (!rc) {
 			d->caller[i].talk = NULL;

@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../pipeline/claim.h"
 #include "../pipeline/config.h"
-#include "claim.h"
 #include "command.h"
 #include "interrupt.h"
 #include "notify.h"
@@ -44,7 +44,7 @@ struct run {
 	struct sp_nic_config nic_config;
 	struct sp_server_config server_config;
 	char path[128]; /* of the socket */
-	struct claim claim;
+	struct sp_claim claim;
 	struct sp_nic *nic;
 	struct sp_server *server;
 };
@@ -182,7 +182,7 @@ static int own_runtime_directory(void)
 	if (!geteuid() || getenv("RUNTIME_DIRECTORY") || getenv("XDG_RUNTIME_DIR"))
 		return 0;
 	snprintf(path, sizeof(path), "/tmp/spindle-%u", geteuid());
-	if (claim_directory(path, text, sizeof(text)))
+	if (sp_claim_directory(path, text, sizeof(text)))
 		return fail(text);
 	return setenv("RUNTIME_DIRECTORY", path, 0) ? fail("no memory") : 0;
 }
@@ -288,7 +288,7 @@ static void stop(struct run *r)
 		sp_nic_stop(r->nic);
 	}
 	sp_nic_destroy(r->nic);
-	claim_drop(&r->claim);
+	sp_claim_drop(&r->claim);
 	sp_config_free(r->config);
 }
 
@@ -296,9 +296,10 @@ static void stop(struct run *r)
 static void abandon(void *arg)
 {
 	struct run *r = arg;
-
 	struct stat st;
 
+	if (r->claim.fd < 0) /* they are gone, or another NIC's by now */
+		return;
 	if (!lstat(r->path, &st) && S_ISSOCK(st.st_mode))
 		unlink(r->path);
 	unlink(r->claim.lock);
@@ -306,14 +307,16 @@ static void abandon(void *arg)
 
 int command_run(int argc, char **argv)
 {
-	struct run r = {.claim.fd = -1};
+	static struct run r; /* a second signal may come as late as in exit() */
 	char text[512];
-	int status = arguments(&r, argc, argv);
+	int status;
 
+	r = (struct run){.claim.fd = -1};
+	status = arguments(&r, argc, argv);
 	if (status)
 		return status - 1;
 	status = configuration(&r);
-	if (!status && claim_take(&r.claim, r.path, !r.server_config.path, text, sizeof(text))) {
+	if (!status && sp_claim_take(&r.claim, r.path, !r.server_config.path, text, sizeof(text))) {
 		fprintf(stderr, "spindle run: NIC %s: %s\n", r.nic_config.name, text);
 		status = 1;
 	}

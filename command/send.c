@@ -234,13 +234,13 @@ static int send_file(struct transfer *t, const struct sender *s, int fd)
 	int rc = introduce(t, s);
 
 	if (!rc)
-		rc = transfer_await(t, &line);
+		rc = transfer_await(t, TRANSFER_STALL, &line);
 	if (!rc) {
 		rc = accept_offer(t, s, line);
 		json_decref(line);
 	}
 	if (!rc)
-		rc = transfer_await(t, &line);
+		rc = transfer_await(t, TRANSFER_STALL, &line);
 	if (!rc) {
 		if (!json_is_true(json_object_get(line, "ready")))
 			rc = transfer_fail(t, "protocol error: not ready");

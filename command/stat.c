@@ -162,6 +162,10 @@ static int fail_ask(const struct asked *a, int status)
 		fprintf(stderr, "spindle stat: NIC %s has no context %s\n", nic_name(a), a->context);
 	else if (status == -ENODEV)
 		fprintf(stderr, "spindle stat: NIC %s has gone\n", nic_name(a));
+	else if (status == -EPERM)
+		fprintf(stderr,
+			"spindle stat: NIC %s: --handlers is for its own user and root: packets wait meanwhile\n",
+			nic_name(a));
 	else if (status == -EPROTO)
 		fprintf(stderr, "spindle stat: NIC %s says what makes no sense: is it of another version?\n",
 			nic_name(a));

@@ -197,13 +197,17 @@ int transfer_listen(struct transfer *t, json_t **line)
 	return 0;
 }
 
-int transfer_await(struct transfer *t, json_t **line)
+int transfer_await(struct transfer *t, sp_time patience, json_t **line)
 {
+	const sp_time start = sp_clock();
+
 	for (;;) {
 		const int rc = transfer_listen(t, line);
 
 		if (rc)
 			return rc < 0 ? -1 : 0;
+		if (sp_clock() - start >= patience)
+			return transfer_fail(t, "it does not get on for %u s", (unsigned)(patience / SP_SEC));
 		if (transfer_look(t) || transfer_sleep(t, NULL, 0, sp_clock() + SP_SEC))
 			return -1;
 	}

@@ -17,6 +17,7 @@
 #define TRANSFER_SLICE	(1u << 20)    /* bytes read, written, digested before the peer is listened to again */
 #define TRANSFER_PAUSE	(300 * SP_US) /* between looks while packets come: else the NIC wakes us for each burst */
 #define TRANSFER_DIGEST 32
+#define TRANSFER_STALL	(60 * SP_SEC) /* a peer that is alive and does not get on for so long */
 
 struct transfer {
 	const char *nic; /* as asked for; NULL: the default */
@@ -65,8 +66,9 @@ int transfer_connect(struct transfer *t, const json_t *line, const char *key);
 int transfer_tell(struct transfer *t, json_t *line);
 /* The next line of the peer that is more than a sign of life: 1; 0: none yet. */
 int transfer_listen(struct transfer *t, json_t **line);
-/* Waits for the next line, driving nothing else: 0 or -1. */
-int transfer_await(struct transfer *t, json_t **line);
+/* Waits for the next line, driving nothing else, for at most `patience` (SP_NEVER: as long as the peer is alive): 0 or
+ * -1. */
+int transfer_await(struct transfer *t, sp_time patience, json_t **line);
 /* What has changed is not known: drives the NIC (if it needs that), notices that it has gone, that we shall stop. */
 int transfer_look(struct transfer *t);
 /* poll() for at most `wait` ps, that a signal ends. */

@@ -13,9 +13,8 @@
 
 #define PATIENCE_LEAST (10 * SP_MS) /* threads that share a processor may rest for so long */
 #define PATIENCE_MOST  SP_SEC
-#define PATIENCE_GAPS  8	     /* usual times between looks that find something new */
-#define GAP_MOST       (20 * SP_MS)  /* longer ones are pauses */
-#define STALL	       (60 * SP_SEC) /* a sender that is alive and does not get on for so long */
+#define PATIENCE_GAPS  8	    /* usual times between looks that find something new */
+#define GAP_MOST       (20 * SP_MS) /* longer ones are pauses */
 
 enum in_state { IN_FREE, IN_POSTED, IN_COMPLETE, IN_RELEASING };
 
@@ -274,8 +273,8 @@ static int in_round(struct in *in, bool *did)
 		rc = in_post(in, now, did);
 	if (!rc && first)
 		rc = in_silence(in, first, now);
-	if (!rc && now > in->news && now - in->news > STALL)
-		rc = transfer_fail(t, "it does not get on for %u s", (unsigned)(STALL / SP_SEC));
+	if (!rc && now > in->news && now - in->news > TRANSFER_STALL)
+		rc = transfer_fail(t, "it does not get on for %u s", (unsigned)(TRANSFER_STALL / SP_SEC));
 	return rc;
 }
 

@@ -248,7 +248,7 @@ static int out_finish(struct out *o)
 	if (!rc)
 		rc = transfer_tell(t, json_pack("{s:o}", "digest", talk_hex(t->digest, sizeof(t->digest))));
 	if (!rc)
-		rc = transfer_await(t, &line);
+		rc = transfer_await(t, SP_NEVER, &line); /* its disk may be slow */
 	if (rc)
 		return rc;
 	rc = talk_bytes(line, "saved", theirs, sizeof(theirs), sizeof(theirs), NULL);

@@ -23,13 +23,14 @@ struct tuple {
 	uint8_t protocol, zero;
 };
 static_assert(sizeof(struct tuple) == 40, "compared as bytes, so without padding");
+enum { WORDS = sizeof(struct tuple) / sizeof(uint64_t) };
 
 /* serial counts a record's states, round and round: free, claimed, live. Who claims it writes it; a reader that meets
  * the same live serial before and after has read one flow. */
 enum { FREE, CLAIMED, LIVE, STATES = 4 };
 struct flow {
 	_Atomic uint32_t serial;
-	struct tuple tuple;		 /* written while claimed */
+	_Atomic uint64_t tuple[WORDS];	 /* written while claimed; report() may read it then, in vain */
 	_Atomic uint64_t packets, bytes; /* any worker adds */
 	_Atomic sp_time first, last;	 /* any worker moves them apart */
 } __attribute__((aligned(64)));
@@ -165,13 +166,35 @@ static struct flow *claim(struct count *s, uint64_t at)
 	}
 }
 
+static void write_tuple(struct flow *f, const struct tuple *t)
+{
+	uint64_t word[WORDS];
+
+	memcpy(word, t, sizeof(word));
+	for (unsigned i = 0; i < WORDS; i++)
+		atomic_store_explicit(&f->tuple[i], word[i], memory_order_relaxed);
+}
+
+static struct tuple read_tuple(const struct flow *f)
+{
+	uint64_t word[WORDS];
+	struct tuple t;
+
+	for (unsigned i = 0; i < WORDS; i++)
+		word[i] = atomic_load_explicit(&f->tuple[i], memory_order_relaxed);
+	memcpy(&t, word, sizeof(t));
+	return t;
+}
+
 static uint32_t header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	struct flow *f = claim(c->state, m->key);
+	struct tuple t;
 
 	if (!f)
 		return SP_DONE; /* payload() ends the message at once */
-	tuple_of(p, &f->tuple);
+	tuple_of(p, &t);
+	write_tuple(f, &t);
 	atomic_store(&f->packets, 0);
 	atomic_store(&f->bytes, 0);
 	atomic_store(&f->first, c->now);
@@ -187,7 +210,7 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet
 	struct count *s = c->state;
 	struct total *total = &s->total[c->worker];
 	struct flow *f = ((struct message *)m->state)->flow;
-	struct tuple t;
+	struct tuple t, own;
 	sp_time seen;
 
 	atomic_store_explicit(&total->packets, total->packets + 1, memory_order_relaxed);
@@ -197,7 +220,8 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet
 		return SP_END;
 	}
 	tuple_of(p, &t);
-	if (memcmp(&t, &f->tuple, sizeof(t))) {
+	own = read_tuple(f);
+	if (memcmp(&t, &own, sizeof(t))) {
 		c->counters[COLLISIONS]++;
 		return SP_DONE;
 	}
@@ -258,9 +282,11 @@ static bool snapshot(struct flow *f, struct line *l)
 {
 	uint32_t serial = f->serial;
 
-	*l = (struct line){f->tuple, f->packets, f->bytes, f->first, f->last};
+	if (serial % STATES != LIVE) /* most of them: no look at the rest */
+		return false;
+	*l = (struct line){read_tuple(f), f->packets, f->bytes, f->first, f->last};
 	/* A write that writes nothing: what was read above stays above. */
-	return serial % STATES == LIVE && atomic_fetch_add(&f->serial, 0) == serial;
+	return atomic_fetch_add(&f->serial, 0) == serial;
 }
 
 /* More packets first; flows with as many stand in the order of their addresses, so that equal runs read equal. */
@@ -271,18 +297,46 @@ static bool before(const struct line *a, const struct line *b)
 	return memcmp(&a->tuple, &b->tuple, sizeof(a->tuple)) < 0;
 }
 
-/* The foremost flows, sorted, into s->top; returns how many. */
+/* top is a heap whose root is the hindmost: puts the line `at` where it belongs. */
+static void sink(struct line *top, uint32_t n, uint32_t at)
+{
+	const struct line l = top[at];
+
+	for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
+		if (child + 1 < n && before(&top[child], &top[child + 1]))
+			child++;
+		if (!before(&l, &top[child]))
+			break;
+		top[at] = top[child];
+	}
+	top[at] = l;
+}
+
+/* The foremost flows, sorted, into s->top; returns how many. Packets wait meanwhile, so not by insertion. */
 static uint32_t sort(struct count *s)
 {
 	struct line l, *top = s->top;
-	uint32_t n = 0, at;
+	uint32_t n = 0;
 
 	for (uint32_t i = 0; i <= s->mask; i++) {
-		if (!snapshot(&s->flow[i], &l) || (n == s->top_limit && !before(&l, &top[n - 1])))
+		if (!snapshot(&s->flow[i], &l))
 			continue;
-		for (at = n < s->top_limit ? n++ : n - 1; at && before(&l, &top[at - 1]); at--)
-			top[at] = top[at - 1];
-		top[at] = l;
+		if (n < s->top_limit) {
+			top[n++] = l;
+			for (uint32_t k = n == s->top_limit ? n / 2 : 0; k-- > 0;)
+				sink(top, n, k);
+		} else if (before(&l, &top[0])) {
+			top[0] = l;
+			sink(top, n, 0);
+		}
+	}
+	for (uint32_t k = n < s->top_limit ? n / 2 : 0; k-- > 0;)
+		sink(top, n, k);
+	for (uint32_t last = n; last-- > 1;) {
+		l = top[last];
+		top[last] = top[0];
+		top[0] = l;
+		sink(top, last, 0);
 	}
 	return n;
 }

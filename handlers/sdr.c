@@ -66,6 +66,7 @@ static const struct sp_param sdr_params[] = {
 };
 #define SDR_MAX_TAGS	  (1u << 24)
 #define SDR_HISTORY_BYTES (64ull << 20) /* for the bitmaps of finished messages */
+#define SDR_REPORT_CHUNKS (1u << 20)	/* whose bits one report tells: packets wait for it */
 
 /* ---- attach --------------------------------------------------------------------------------------------------------
  */
@@ -173,7 +174,7 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 	}
 	for (uint32_t i = 0; i < segments; i++)
 		s->segment[i].next = i + 1 < segments ? i + 1 : SDR_NONE;
-	s->first = s->last = SDR_NONE;
+	s->first = s->last = s->first_sent = s->last_sent = SDR_NONE;
 	return 0;
 }
 
@@ -260,12 +261,13 @@ static void sdr_timer(struct sp_ctx *c, struct sp_timer *timer)
 /* ---- report --------------------------------------------------------------------------------------------------------
  */
 static void sdr_report_message(struct sp_report *r, const struct sdr *s, uint64_t k, const struct sdr_record *f,
-			       const uint64_t *chunk)
+			       const uint64_t *chunk, uint64_t *room)
 {
 	const uint64_t chunks = sp_sdr_units(f->length, s->chunk_bytes);
-	char *digits = malloc(chunks + 1);
+	char *digits = chunks <= *room ? malloc(chunks + 1) : NULL;
 
 	if (digits) {
+		*room -= chunks;
 		for (uint64_t i = 0; i < chunks; i++)
 			digits[i] =
 				chunk && __atomic_load_n(&chunk[i / 64], __ATOMIC_RELAXED) >> (i % 64) & 1 ? '1' : '0';
@@ -294,7 +296,7 @@ static void sdr_report(struct sp_ctx *c, struct sp_report *r)
 {
 	const struct sdr *s = c->state;
 	const uint64_t chunk_words = (s->max_chunks + 511) / 512 * 8;
-	uint64_t kept = s->posts > s->records ? s->posts : s->records;
+	uint64_t kept = s->posts > s->records ? s->posts : s->records, room = SDR_REPORT_CHUNKS;
 
 	sp_report_uint(r, "posted", s->next_post);
 	sp_report_bool(r, "connected", s->connected);
@@ -316,12 +318,13 @@ static void sdr_report(struct sp_ctx *c, struct sp_report *r)
 				.late = __atomic_load_n(&record->late, __ATOMIC_RELAXED),
 			};
 
-			sdr_report_message(r, s, k, &now, slot->chunk);
+			sdr_report_message(r, s, k, &now, slot->chunk, &room);
 		} else if (s->queued && record->message == k + 1 && record->finished) {
 			sdr_report_message(r, s, k, record,
-					   record->skipped ? NULL : s->record_chunks + k % s->records * chunk_words);
+					   record->skipped ? NULL : s->record_chunks + k % s->records * chunk_words,
+					   &room);
 		} else if (post->message == k + 1 && !post->cancelled) {
-			sdr_report_message(r, s, k, &(struct sdr_record){.length = post->length}, NULL);
+			sdr_report_message(r, s, k, &(struct sdr_record){.length = post->length}, NULL, &room);
 		}
 	}
 	sp_report_close(r);

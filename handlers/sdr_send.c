@@ -201,25 +201,56 @@ static void sdr_release(struct sp_ctx *c, struct sdr *s, struct sdr_send *t)
 	c->counters[SDR_MESSAGES_SENT] += s->connected;
 }
 
-/* The first segment of a message is done with. */
-static void sdr_segment_done(struct sp_ctx *c, struct sdr *s, struct sdr_send *t)
+/* Takes a message's first segment out. */
+static uint32_t sdr_take(struct sdr *s, struct sdr_send *t)
 {
 	const uint32_t index = t->head;
+
+	t->head = s->segment[index].next;
+	if (t->head == SDR_NONE)
+		sdr_unlist(s, t);
+	return index;
+}
+
+/* A segment's bytes are the application's again. */
+static void sdr_segment_done(struct sp_ctx *c, struct sdr *s, uint32_t index)
+{
 	struct sdr_segment *g = &s->segment[index];
+	struct sdr_send *t = &s->sends[g->send];
 
 	if (g->mem)
 		sp_mem_put(c, g->mem);
 	g->mem = NULL;
-	t->head = g->next;
 	g->next = s->segment_free;
 	s->segment_free = index;
 	sdr_tell(c, s, SDR_CONNECTION(s, segments), ++s->segments_done);
-	sdr_tell(c, s, SDR_LINE(s, send, (uint64_t)(t - s->sends), segments), ++t->segments);
-	if (t->head != SDR_NONE)
-		return;
-	sdr_unlist(s, t);
-	if (t->ended)
+	sdr_tell(c, s, SDR_LINE(s, send, g->send, segments), ++t->segments);
+	if (t->ended && t->head == SDR_NONE && !t->sent)
 		sdr_release(c, s, t);
+}
+
+/* A message's first segment has been sent. */
+static void sdr_segment_sent(struct sp_ctx *c, struct sdr *s, struct sdr_send *t)
+{
+	const uint32_t index = sdr_take(s, t);
+
+	s->segment[index].mark = sp_send_mark(c);
+	s->segment[index].next = SDR_NONE;
+	*(s->first_sent == SDR_NONE ? &s->first_sent : &s->segment[s->last_sent].next) = index;
+	s->last_sent = index;
+	t->sent++;
+}
+
+/* Those that ports have given back; or all. */
+static void sdr_settle(struct sp_ctx *c, struct sdr *s, bool all)
+{
+	while (s->first_sent != SDR_NONE && (all || sp_send_settled(c, s->segment[s->first_sent].mark))) {
+		const uint32_t index = s->first_sent;
+
+		s->first_sent = s->segment[index].next;
+		s->sends[s->segment[index].send].sent--;
+		sdr_segment_done(c, s, index);
+	}
 }
 
 /* ---- commands ------------------------------------------------------------------------------------------------------
@@ -274,7 +305,8 @@ static void sdr_append(struct sp_ctx *c, struct sdr *s, struct sdr_send *t, cons
 
 	s->segment_free = g->next;
 	*g = (struct sdr_segment){
-		.mem = mem, .offset = command->arg[1], .at = at, .left = command->arg[2], .next = SDR_NONE};
+		.mem = mem, .offset = command->arg[1], .at = at, .left = command->arg[2], .next = SDR_NONE,
+		.send = (uint32_t)(t - s->sends)};
 	if (t->head == SDR_NONE)
 		t->head = index;
 	else
@@ -335,6 +367,7 @@ static int sdr_close(struct sp_ctx *c, struct sdr *s)
 		return -ENOTCONN;
 	__atomic_store_n(&s->connected, 0, __ATOMIC_RELEASE);
 	sp_timer_cancel(c, &s->timer[SDR_TIMER_CTS]);
+	sdr_settle(c, s, true); /* who writes there now spoils packets that nobody waits for */
 	for (uint32_t i = 0; i < s->slots; i++) {
 		struct sdr_send *t = &s->sends[i];
 
@@ -344,7 +377,7 @@ static int sdr_close(struct sp_ctx *c, struct sdr *s)
 		if (t->head == SDR_NONE)
 			sdr_release(c, s, t);
 		while (t->message)
-			sdr_segment_done(c, s, t);
+			sdr_segment_done(c, s, sdr_take(s, t));
 	}
 	sdr_flag(c, s, SP_SDR_CLOSED);
 	return 0;
@@ -374,7 +407,7 @@ int sdr_send_command(struct sp_ctx *c, const struct sp_command *command)
 		if (!t)
 			return -ENOENT;
 		t->ended = true;
-		if (t->head == SDR_NONE)
+		if (t->head == SDR_NONE && !t->sent)
 			sdr_release(c, s, t);
 		return 0;
 	}
@@ -389,6 +422,10 @@ void sdr_send_detach(struct sp_ctx *c)
 			for (uint32_t g = s->sends[i].head; g != SDR_NONE; g = s->segment[g].next)
 				if (s->segment[g].mem)
 					sp_mem_put(c, s->segment[g].mem);
+	/* What ports still have of these, the NIC holds. */
+	for (uint32_t g = s->sends && s->segment ? s->first_sent : SDR_NONE; g != SDR_NONE; g = s->segment[g].next)
+		if (s->segment[g].mem)
+			sp_mem_put(c, s->segment[g].mem);
 }
 
 /* ---- packets -------------------------------------------------------------------------------------------------------
@@ -447,8 +484,10 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 {
 	struct sdr *s = c->state;
 	const uint64_t may_send = __atomic_load_n(&s->may_send, __ATOMIC_RELAXED);
+	int waits = SP_ISSUE_DONE;
 
 	(void)issue;
+	sdr_settle(c, s, false);
 	if (may_send != s->told_may_send)
 		sdr_tell(c, s, SDR_CONNECTION(s, may_send), s->told_may_send = may_send);
 	/* Said when all that was granted has ended, or when a message waits for clear-to-send, even beside others that
@@ -465,8 +504,10 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 		struct sdr_send *t = &s->sends[s->first];
 		int sent;
 
-		if (t->message > may_send)
-			return SP_ISSUE_WAIT;
+		if (t->message > may_send) {
+			waits = SP_ISSUE_WAIT;
+			break;
+		}
 		if (!budget)
 			return SP_ISSUE_MORE;
 		sent = sdr_send_packets(c, s, t, budget);
@@ -474,7 +515,8 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 			return SP_ISSUE_MORE;
 		budget -= (unsigned)sent;
 		if (!s->segment[t->head].left)
-			sdr_segment_done(c, s, t);
+			sdr_segment_sent(c, s, t);
 	}
-	return SP_ISSUE_DONE;
+	sdr_settle(c, s, false);
+	return s->first_sent == SDR_NONE ? waits : SP_ISSUE_MORE;
 }

@@ -102,7 +102,8 @@ struct sdr_newest {
 struct sdr_segment {
 	const struct sp_mem *mem;
 	uint64_t offset, at, left; /* in memory, in the message, bytes still to go */
-	uint32_t next;
+	uint64_t mark;		   /* sp_send_mark() when it had been sent */
+	uint32_t send, next;
 };
 
 /* A send slot and the message in it; [home] all of it. */
@@ -112,6 +113,7 @@ struct sdr_send {
 	uint32_t immediate;
 	bool ended, listed;
 	uint32_t head, tail;	 /* segments */
+	uint32_t sent;		 /* segments sent of which ports still have payload */
 	uint32_t previous, next; /* messages that have segments, by k */
 };
 
@@ -175,6 +177,7 @@ struct sdr {
 	struct sdr_segment *segment;
 	uint32_t segment_free;
 	uint32_t first, last; /* messages that have segments */
+	uint32_t first_sent, last_sent; /* segments sent, of all messages: done with, in this order, once they are settled */
 	uint64_t next_send, segments_done, told_may_send;
 	uint32_t *psn; /* per generation and channel */
 	uint32_t channel;

@@ -121,7 +121,6 @@ struct sp_handler {
 /* Register: one per handler file. Runs when the program or the shared object is loaded. */
 #define SP_HANDLER(ops) __attribute__((constructor)) static void sp_register_##ops(void) { sp_handler_register(&ops); }
 void sp_handler_register(const struct sp_handler *);
-
 struct sp_mem { uint8_t *base; uint64_t len; uint32_t id, owner; }; /* a region of host memory */
 
 /* ---- calls: any time unless marked ------------------------------------------------------------------------------- */
@@ -176,13 +175,14 @@ struct sp_send {
 	uint64_t offset;
 	const void *bytes;
 };
-int sp_send_roce(struct sp_ctx *, struct sp_path *, const struct sp_send *);
+int sp_send_roce(struct sp_ctx *, struct sp_path *, const struct sp_send *); /* large payload from mem is not always copied: */
+uint64_t sp_send_mark(struct sp_ctx *);                   /* this worker's packets so far; sp_send_settled(), on the same worker: */
+bool sp_send_settled(struct sp_ctx *, uint64_t mark);     /* ports need mem's bytes no more (issue() asks again: SP_ISSUE_MORE) */
 int sp_send_frame(struct sp_ctx *, uint16_t port, const void *frame, uint32_t len); /* copied */
 int sp_packet_send(struct sp_ctx *, struct sp_packet *);  /* the frame as it stands now, by the port it came by; verdict SP_SENT */
 int sp_packet_keep(struct sp_ctx *, struct sp_packet *);  /* frame bytes stay until sp_packet_release(buf) */
 void sp_packet_release(struct sp_ctx *, void *buf);
 uint16_t sp_checksum(const void *bytes, size_t len, uint32_t sum); /* Internet checksum (RFC 1071), network order; sum: carried in */
-
 void sp_issue_start(struct sp_ctx *, struct sp_issue *);  /* any worker: issue() is called on the home one while the pace allows */
 void sp_work_start(struct sp_ctx *, struct sp_work *);
 int sp_timer_arm(struct sp_ctx *, struct sp_timer *, sp_time at); /* re-arms too; -EXDEV: another worker armed it */

@@ -205,6 +205,18 @@ static int sp_attached_context_close(struct sp_dev *dev, uint32_t id)
 	return rc;
 }
 
+/* Memory that the NIC has given back reads as zeros: no event, and no end of them. */
+static bool sp_attached_lives(const struct sp_attached_context *c)
+{
+	return __atomic_load_n(&c->events->magic, __ATOMIC_ACQUIRE) == SP_ATTACH_MAGIC;
+}
+
+static int sp_attached_gone(struct sp_attached *a)
+{
+	sp_attach_look(&a->link);
+	return a->link.dead ? -ENODEV : -ECONNRESET;
+}
+
 /* The context, or NULL and why there is none. */
 static struct sp_attached_context *sp_attached_context(struct sp_attached *a, uint32_t id, int *rc)
 {
@@ -272,6 +284,8 @@ static int sp_attached_take(struct sp_dev *dev, uint32_t id, struct sp_event *ev
 		const uint32_t w = (c->turn + i) % a->welcome.workers;
 
 		if (!sp_ring_take(&c->ring[w], event)) {
+			if (!sp_attached_lives(c)) /* then there was nothing to take */
+				return sp_attached_gone(a);
 			c->turn = w + 1;
 			return 1;
 		}

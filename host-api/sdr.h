@@ -127,7 +127,10 @@ int sdr_send_stream_continue(struct sdr_send *send, struct sp_mr *mr, uint64_t o
 /* No more pieces. The handle lives on until sdr_send_poll says 0. */
 int sdr_send_stream_end(struct sdr_send *send);
 /* 0: the buffers are the caller's again (not: the peer has the message), and the handle is gone, unless it is a stream
- * that was not ended: then all pieces so far have left, and more may follow. -EAGAIN: not yet. */
+ * that was not ended: then all pieces so far have left, and more may follow. -EAGAIN: not yet, for payload may be sent
+ * from where it lies: bytes that are changed before this says 0 spoil the packets that they are in (wrong ICRC, dropped
+ * by the peer), and no others. After sdr_qp_destroy or -ECONNRESET, sp_mr_free says -EBUSY while a port still has some.
+ */
 int sdr_send_poll(struct sdr_send *send);
 uint64_t sdr_send_message(const struct sdr_send *send); /* k */
 

@@ -39,7 +39,7 @@ static int sp_socket_private(char *directory, size_t room)
 	snprintf(directory, room, "/tmp/spindle-%u", (unsigned)geteuid());
 	if (lstat(directory, &st))
 		return errno == ENOENT ? 0 : -errno;
-	return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & S_IWOTH) ? 0 : -EPERM;
+	return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH)) ? 0 : -EPERM;
 }
 
 int sp_socket_path(const char *nic, bool mine, char *path, size_t room)

@@ -135,14 +135,24 @@ static int set_messages(struct sp_config_target *t)
 	return set_count(t, UINT32_MAX, &t->user->limits.messages);
 }
 
-static int set_refuse(struct sp_config_target *t)
+static int set_bool(struct sp_config_target *t, bool *to)
 {
 	uint64_t on;
 
 	if (sp_parse_bool(t->key->value, &on))
 		return sp_config_refuse(t, "'%.40s' is neither yes nor no", t->key->value);
-	t->user->refused = on;
+	*to = on;
 	return 0;
+}
+
+static int set_refuse(struct sp_config_target *t)
+{
+	return set_bool(t, &t->user->refused);
+}
+
+static int set_filters(struct sp_config_target *t)
+{
+	return set_bool(t, &t->user->filters);
 }
 
 #define LIMITS_KEYS(X)                                                                                                 \
@@ -151,6 +161,7 @@ static int set_refuse(struct sp_config_target *t)
 	X("contexts", set_contexts)                                                                                    \
 	X("qps", set_qps)                                                                                              \
 	X("messages", set_messages)                                                                                    \
+	X("filters", set_filters)                                                                                      \
 	X("refuse", set_refuse)
 
 static int limits_key(struct sp_config_target *t)

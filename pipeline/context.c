@@ -460,8 +460,10 @@ static const char *config_value(const struct sp_context_config *config, const ch
 	return NULL;
 }
 
-int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, struct sp_device *device,
-		   struct sp_context **context, struct sp_error *error)
+/* area: what an area can be made of, base NULL: nothing; left alone when it has not been taken. wanted: bytes that
+ * attach() has asked for in vain. */
+static int try_add(struct sp_nic *nic, const struct sp_context_config *config, struct sp_device *device,
+		   struct sp_backing *area, uint64_t *wanted, struct sp_context **context, struct sp_error *error)
 {
 	const uint32_t owner = device ? device->owner : 0;
 	const struct sp_handler *h = sp_handler_find(config->handler ? config->handler : "");
@@ -531,7 +533,11 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, s
 	if (r)
 		goto fail;
 	a = (struct attach){.context = c, .error = error};
+	c->area_made = area;
 	sp_worker_call(nic->worker[c->home], attach, &a);
+	*wanted = c->area_wanted;
+	if (!a.result && *wanted) /* it would do without, but need not */
+		a.result = -ENOMEM;
 	r = a.result ? over_limit(c, a.result, error) : publish(c, error);
 	if (r) {
 		sp_context_remove(c);
@@ -541,6 +547,26 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, s
 	return 0;
 fail:
 	destroy(c);
+	return r;
+}
+
+/* An application's area is there with all its pages, which takes a millisecond for some megabytes: too long for a
+ * worker, whose packets would wait. So attach() first finds that there is none, and its size is known; it is made
+ * here; and attach() runs anew. */
+int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, struct sp_device *device,
+		   struct sp_context **context, struct sp_error *error)
+{
+	struct sp_backing area = {.base = NULL};
+	uint64_t wanted = 0, again;
+	int r = try_add(nic, config, device, NULL, &wanted, context, error);
+
+	if (!r || !wanted)
+		return r;
+	if (sp_memory_back(nic, device->account, NULL, wanted, SP_BACKING_SHARED_READ, &area))
+		area.base = NULL; /* attach() finds out, and says so */
+	r = try_add(nic, config, device, &area, &again, context, error);
+	if (area.base)
+		sp_memory_unback(nic, &area);
 	return r;
 }
 
@@ -756,7 +782,17 @@ const struct sp_mem *sp_host_area(struct sp_ctx *ctx, uint64_t bytes)
 
 	if (!c->attaching || c->first || c->area)
 		return NULL;
-	r = sp_memory_back(c->nic, c->account, NULL, bytes, kind, &b);
+	if (c->owner && !c->area_made) {
+		c->area_wanted = bytes;
+		return NULL;
+	}
+	if (c->owner && c->area_made->base && c->area_made->len == bytes) {
+		b = *c->area_made;
+		c->area_made->base = NULL;
+		r = 0;
+	} else {
+		r = sp_memory_back(c->nic, c->account, NULL, bytes, kind, &b);
+	}
 	if (r) {
 		if (r == -EDQUOT && !sp_account_allows(c->account, sp_shared_pages(bytes)))
 			c->over = "memory";

@@ -3,6 +3,7 @@
  * process the server makes the same calls on its behalf. */
 #include "context.h"
 #include "host.h"
+#include "lend.h"
 #include "memory.h"
 
 #include <stdlib.h>
@@ -54,6 +55,10 @@ static int dev_mr_free(struct sp_dev *dev, struct sp_mr *mr)
 
 	pthread_mutex_lock(&d->nic->control);
 	r = sp_memory_remove(d->nic, mr->id, d->owner);
+	if (r == -EBUSY) { /* a port may have sent what it holds of it, and not said so yet */
+		sp_lent_reclaim(d->nic);
+		r = sp_memory_remove(d->nic, mr->id, d->owner);
+	}
 	pthread_mutex_unlock(&d->nic->control);
 	return r;
 }

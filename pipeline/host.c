@@ -64,7 +64,7 @@ void sp_events_release(struct sp_event_queue *q)
 	if (--q->holders)
 		return;
 	if (q->area)
-		sp_memory_remove(q->nic, q->area->id, q->owner);
+		sp_memory_abandon(q->nic, q->area);
 	sp_memory_credit(q->nic, q->account, q->memory.bytes);
 	sp_shared_destroy(&q->memory);
 	free(q);

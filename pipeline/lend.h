@@ -13,8 +13,8 @@
  * fields are [worker]; `back` is read by control calls too. */
 struct sp_lender {
 	struct sp_lending *lending;
-	uint64_t lent;			/* packets so far */
-	uint64_t back;			/* all packets below have come back; stored with release, and last */
+	uint64_t lent;			 /* packets so far */
+	uint64_t back;			 /* all packets below have come back; stored with release, and last */
 	uint64_t returned[SP_LENT / 64]; /* of those from there on, by number modulo SP_LENT: has come back */
 };
 

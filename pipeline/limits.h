@@ -27,7 +27,7 @@
 #define SP_TIMERS_PER_POLL   64
 #define SP_MAX_MIRRORS	     4	/* captures at once */
 #define SP_EXT_MAX	     64	  /* bytes of extension headers after the BTH */
-#define SP_LEND_MIN	     1024 /* bytes of payload from which on lending it to the driver beats copying */
+#define SP_LEND_MIN	     1024 /* bytes of payload that are not copied: from cache copying wins to 2 KiB, else to 600 */
 #define SP_LENT		     1024 /* packets of one context that a worker may have lent; a power of two */
 #define SP_PIECES	     8191 /* buffers for what is not payload of such packets, in the process (2^n - 1) */
 #define SP_PACKET_POOL	     8191 /* packet buffers of the process (2^n - 1) */

@@ -139,7 +139,10 @@ int sp_memory_back(struct sp_nic *nic, struct sp_account *account, void *addr, u
 
 void sp_memory_unback(struct sp_nic *nic, struct sp_backing *b)
 {
-	sp_shared_destroy(&b->shared);
+	if (nic->leaving)
+		sp_shared_leave(&b->shared);
+	else
+		sp_shared_destroy(&b->shared);
 	sp_memory_credit(nic, b->account, b->charged);
 }
 
@@ -198,6 +201,22 @@ struct sp_shared *sp_memory_shared(struct sp_nic *nic, uint32_t id, uint32_t own
 	return r && r->users && r->pub.id == id && r->pub.owner == owner ? &r->backing.shared : NULL;
 }
 
+static void abandon(struct sp_nic *nic, struct region *r)
+{
+	if (sp_memory_remove(nic, r->pub.id, r->pub.owner) != -EBUSY)
+		return;
+	sp_account_regions(r->backing.account, -1);
+	sp_account_memory_back(r->backing.account, r->backing.charged);
+	r->backing.account = NULL;
+	r->orphan = true;
+	nic->memory->orphans++;
+}
+
+void sp_memory_abandon(struct sp_nic *nic, const struct sp_mem *mem)
+{
+	abandon(nic, (struct region *)(uintptr_t)mem);
+}
+
 void sp_memory_remove_owner(struct sp_nic *nic, uint32_t owner)
 {
 	for (unsigned i = 0; i < PAGES; i++) {
@@ -206,15 +225,8 @@ void sp_memory_remove_owner(struct sp_nic *nic, uint32_t owner)
 		for (unsigned k = 0; page && k < PAGE; k++) {
 			struct region *r = &page[k];
 
-			if (!r->users || r->orphan || r->pub.owner != owner)
-				continue;
-			if (sp_memory_remove(nic, r->pub.id, owner) != -EBUSY)
-				continue;
-			sp_account_regions(r->backing.account, -1);
-			sp_account_memory_back(r->backing.account, r->backing.charged);
-			r->backing.account = NULL;
-			r->orphan = true;
-			nic->memory->orphans++;
+			if (r->users && !r->orphan && r->pub.owner == owner)
+				abandon(nic, r);
 		}
 	}
 }

@@ -32,6 +32,7 @@ int sp_memory_remove(struct sp_nic *nic, uint32_t id, uint32_t owner); /* -ENOEN
 /* All of an application that goes: what is in use now is freed once it is not, and no longer held against its account.
  */
 void sp_memory_remove_owner(struct sp_nic *nic, uint32_t owner);
+void sp_memory_abandon(struct sp_nic *nic, const struct sp_mem *mem); /* the same for one */
 /* [worker] One use more, by a driver that reads what is sent from it; false: the ports' devices cannot. */
 bool sp_memory_lend(const struct sp_mem *mem);
 void sp_memory_unlend(const struct sp_mem *mem);

@@ -523,7 +523,7 @@ static void leave(struct sp_worker *w, void *arg)
 static void discard(struct sp_mirror *m)
 {
 	sp_rule_destroy(m->rule);
-	sp_shared_destroy(&m->memory);
+	sp_shared_leave(&m->memory); /* the program still reads what has come before the NIC went */
 	free(m);
 }
 

@@ -260,7 +260,12 @@ int sp_nic_context_find(struct sp_nic *nic, const char *name, uint32_t *id)
 
 uint64_t sp_nic_context_post_bytes(struct sp_nic *nic, uint32_t id)
 {
-	const struct sp_context *c = sp_context_by_id(nic, id);
+	const struct sp_context *c;
+	uint64_t bytes;
 
-	return c ? c->view[c->home]->pub.post_bytes : 0;
+	pthread_mutex_lock(&nic->control); /* else it goes while we look */
+	c = sp_context_by_id(nic, id);
+	bytes = c ? c->view[c->home]->pub.post_bytes : 0;
+	pthread_mutex_unlock(&nic->control);
+	return bytes;
 }

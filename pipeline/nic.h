@@ -169,6 +169,8 @@ struct sp_user_limits {
 	uint32_t uid;
 	struct sp_limits limits;
 	bool refused; /* may not attach at all */
+	bool filters; /* may open contexts with a filter, which take packets that are others'; root and the NIC's own
+			 user always may */
 };
 
 #define SP_MAX_USERS 64

@@ -2,8 +2,10 @@
 #include "path.h"
 #include "icrc.h"
 #include "issue.h"
+#include "lend.h"
 #include "loop.h"
 #include "mirror.h"
+#include "port.h"
 #include "registry.h"
 #include "../handlers/wire/roce.h"
 
@@ -50,6 +52,7 @@ int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_
 		atomic_store_explicit(&c->nic->looping, true, memory_order_relaxed);
 	} else {
 		memcpy(p->head + 6, c->nic->port[p->port].mac, 6);
+		p->lends = sp_port_external(&c->nic->port[p->port]);
 	}
 	if (!memcmp(ip, mapped, 12)) {
 		static const uint8_t ip4[12] = {0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0};
@@ -129,16 +132,78 @@ static void fill_lengths(uint8_t *l3, const struct sp_path *p, uint32_t l3_bytes
 	udp[5] = (uint8_t)l3_bytes;
 }
 
+/* Ethernet header to extension headers; returns what follows them. */
+static inline uint8_t *fill_headers(uint8_t *f, const struct sp_path *p, const struct sp_send *s, uint64_t mac,
+				    uint32_t l3_bytes)
+{
+	uint8_t *b = f + p->head_len;
+
+	memcpy(f, p->head, sizeof(p->head));
+	memcpy(f, &mac, 6);
+	fill_lengths(f + 14, p, l3_bytes);
+	if (s->udp_source) {
+		f[14 + p->l3_len] = (uint8_t)(s->udp_source >> 8);
+		f[15 + p->l3_len] = (uint8_t)s->udp_source;
+	}
+	b[0] = s->opcode;
+	b[1] = (uint8_t)((s->flags & SP_PKT_SE ? 0x80 : 0) | (-s->len & 3) << 4); /* SE, MigReq 0, pad count, TVer 0 */
+	sp_store_be16(b + 2, SP_ROCE_PKEY);
+	sp_store_be32(b + 4, s->dest_qp & 0xFFFFFF);
+	sp_store_be32(b + 8, s->psn & 0xFFFFFF); /* AckReq 0 */
+	b += 12;
+	if (s->ext_len)
+		memcpy(b, s->ext, s->ext_len);
+	return b + s->ext_len;
+}
+
+static struct rte_mbuf *copied(const struct sp_path *p, const struct sp_send *s, uint64_t mac, uint32_t l3_bytes)
+{
+	const uint32_t pad = -s->len & 3;
+	struct rte_mbuf *m = sp_packet_alloc();
+	uint32_t crc;
+	uint8_t *f, *b;
+
+	if (unlikely(!m))
+		return NULL;
+	f = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)(14 + l3_bytes));
+	b = fill_headers(f, p, s, mac, l3_bytes);
+	if (s->len)
+		memcpy(b, s->mem ? s->mem->base + s->offset : s->bytes, s->len);
+	memset(b + s->len, 0, pad);
+	crc = rte_cpu_to_le_32(sp_icrc(f + 14, p->l3_len, l3_bytes - 4));
+	memcpy(b + s->len + pad, &crc, 4);
+	return m;
+}
+
+/* The payload stays where it is: whoever changes it before it is sent spoils the packet, which its ICRC tells. */
+static struct rte_mbuf *lent(struct sp_view *v, const struct sp_path *p, const struct sp_send *s, uint64_t mac,
+			     uint32_t l3_bytes)
+{
+	const uint32_t pad = -s->len & 3, head = p->head_len + 12u + s->ext_len;
+	struct rte_mbuf *m = sp_lend(v, head, s->mem, s->offset, s->len, pad + 4);
+	uint32_t crc;
+	uint8_t *f, *end;
+
+	if (unlikely(!m))
+		return NULL;
+	f = rte_pktmbuf_mtod(m, uint8_t *);
+	end = rte_pktmbuf_mtod(m->next->next, uint8_t *);
+	fill_headers(f, p, s, mac, l3_bytes);
+	memset(end, 0, pad);
+	crc = sp_icrc(f + 14, p->l3_len, head - 14);
+	crc = sp_icrc_more(crc, s->mem->base + s->offset, s->len);
+	crc = rte_cpu_to_le_32(sp_icrc_more(crc, end, pad));
+	memcpy(end + pad, &crc, 4);
+	return m;
+}
+
 int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 {
 	struct sp_view *v = sp_view_of(ctx);
 	struct sp_worker *w = v->owner;
-	const uint32_t pad = -s->len & 3;
-	const uint32_t l3_bytes = p->l3_len + 8u + 12u + s->ext_len + s->len + pad + 4u;
-	struct rte_mbuf *m;
+	const uint32_t l3_bytes = p->l3_len + 8u + 12u + s->ext_len + s->len + (-s->len & 3) + 4u;
+	struct rte_mbuf *m = NULL;
 	uint64_t mac;
-	uint32_t crc;
-	uint8_t *f, *b;
 	int r;
 
 	if (unlikely(s->ext_len > SP_EXT_MAX || s->len > SP_PACKET_ROOM || l3_bytes > v->context->nic->config.mtu))
@@ -155,32 +220,13 @@ int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 	mac = next_mac(w, p);
 	if (unlikely(!mac && w->pending_count == SP_NEIGHBOUR_PENDING))
 		return -EAGAIN;
-	m = sp_packet_alloc();
+	/* What waits for a neighbour may wait for long: copied, and the sender's buffer is his again. */
+	if (p->lends && s->mem && s->len >= SP_LEND_MIN && mac)
+		m = lent(v, p, s, mac, l3_bytes);
+	if (!m)
+		m = copied(p, s, mac, l3_bytes);
 	if (unlikely(!m))
 		return -EAGAIN;
-	f = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)(14 + l3_bytes));
-	memcpy(f, p->head, sizeof(p->head));
-	memcpy(f, &mac, 6);
-	fill_lengths(f + 14, p, l3_bytes);
-	if (s->udp_source) {
-		f[14 + p->l3_len] = (uint8_t)(s->udp_source >> 8);
-		f[15 + p->l3_len] = (uint8_t)s->udp_source;
-	}
-	b = f + p->head_len;
-	b[0] = s->opcode;
-	b[1] = (uint8_t)((s->flags & SP_PKT_SE ? 0x80 : 0) | pad << 4); /* SE, MigReq 0, pad count, TVer 0 */
-	sp_store_be16(b + 2, SP_ROCE_PKEY);
-	sp_store_be32(b + 4, s->dest_qp & 0xFFFFFF);
-	sp_store_be32(b + 8, s->psn & 0xFFFFFF); /* AckReq 0 */
-	b += 12;
-	if (s->ext_len)
-		memcpy(b, s->ext, s->ext_len);
-	b += s->ext_len;
-	if (s->len)
-		memcpy(b, s->mem ? s->mem->base + s->offset : s->bytes, s->len);
-	memset(b + s->len, 0, pad);
-	crc = rte_cpu_to_le_32(sp_icrc(f + 14, p->l3_len, l3_bytes - 4));
-	memcpy(b + s->len + pad, &crc, 4);
 	if (unlikely(!mac))
 		r = sp_transmit_later(w, p->port, p->next_hop, v->context->id, m);
 	else

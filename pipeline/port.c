@@ -58,6 +58,7 @@ static struct sp_port_below *below_new(const struct rte_eth_dev_info *info)
 	struct sp_kernel_interface i;
 	char name[IF_NAMESIZE];
 	const bool packet = is(info, "net_af_packet"), pcap = is(info, "net_pcap");
+	const char *args = driver_args(info);
 
 	if (!b)
 		return NULL;
@@ -73,8 +74,10 @@ static struct sp_port_below *below_new(const struct rte_eth_dev_info *info)
 	/* af_packet copies into its ring and pcap writes before they return, null throws away. virtio-user's peer maps
 	 * EAL's memory alone; a ring's or a vhost's peer holds on to packets as long as it likes. A PCI device reads
 	 * what has been mapped for it (sp_port_map), at its virtual address. */
-	b->mapped = on_pci(info) && rte_eal_iova_mode() == RTE_IOVA_VA;
-	b->external = packet || pcap || is(info, "net_null") || b->mapped;
+	b->mapped = on_pci(info) && rte_eal_iova_mode() == RTE_IOVA_VA &&
+		    info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	/* With copy=1, null reads as many bytes of a packet's first piece as it was told, there or not. */
+	b->external = packet || pcap || (is(info, "net_null") && !(args && strstr(args, "copy=1"))) || b->mapped;
 	if (packet) {
 		b->framesz = sp_vdev_framesz(driver_args(info));
 		b->sockets = sp_kernel_sockets(info->if_index, b->fd);
@@ -225,6 +228,8 @@ static int start(struct sp_port *port, const char *device, uint16_t queues, stru
 		conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP);
 	}
 	conf.rxmode.mtu = port->nic->config.mtu;
+	if (port->below->external) /* headers, payload, ICRC */
+		conf.txmode.offloads |= info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	r = rte_eth_dev_configure(port->ethdev, queues, queues, &conf);
 	if (r)
 		return sp_error_set(error, -r, "port", "port %s: configuring %u queues: %s", device, queues,
@@ -381,7 +386,7 @@ int sp_port_mac(const struct sp_port *port, uint8_t mac[6])
 
 bool sp_port_external(const struct sp_port *port)
 {
-	return port->below && port->below->external;
+	return port->ops ? port->ops->external : port->below && port->below->external;
 }
 
 bool sp_port_kernel_drops(const struct sp_port *port, uint64_t *drops)

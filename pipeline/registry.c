@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "registry.h"
-#include "worker.h"
+#include "lend.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool ready;
 static pid_t owner; /* the process that runs EAL */
-static struct rte_mempool *pool;
+static struct rte_mempool *pool, *pieces;
 static bool port_taken[RTE_MAX_ETHPORTS];
 
 static int asked; /* EAL's arguments as the caller gave them */
@@ -259,7 +259,9 @@ static int init(int argc, char **argv, struct sp_error *error)
 				    rte_strerror(rte_errno));
 	pool = rte_pktmbuf_pool_create("spindle", SP_PACKET_POOL, CACHE, 0, RTE_PKTMBUF_HEADROOM + SP_PACKET_ROOM,
 				       SOCKET_ID_ANY);
-	if (!pool)
+	pieces = rte_pktmbuf_pool_create("spindle-pieces", SP_PIECES, CACHE, SP_PIECE_PRIVATE,
+					 RTE_PKTMBUF_HEADROOM + SP_PIECE_ROOM, SOCKET_ID_ANY);
+	if (!pool || !pieces)
 		return sp_error_set(error, ENOMEM, "", "no memory for %d packet buffers: give EAL more with -m",
 				    SP_PACKET_POOL);
 	owner = getpid();
@@ -289,6 +291,11 @@ int sp_eal_init(int argc, char **argv, struct sp_error *error)
 struct rte_mempool *sp_registry_pool(void)
 {
 	return pool;
+}
+
+struct rte_mempool *sp_registry_pieces(void)
+{
+	return pieces;
 }
 
 struct rte_mbuf *sp_packet_alloc(void)

@@ -353,6 +353,12 @@ bool sp_rule_matches(const struct sp_rule *rule, struct rte_mbuf *m)
 {
 	if (__builtin_expect(rule->run != NULL, 1))
 		return rule->run(m) != 0;
+	if (m->nb_segs > 1) { /* it knows one piece */
+		u_char copy[SP_PACKET_ROOM];
+		const uint32_t len = RTE_MIN(m->pkt_len, (uint32_t)sizeof(copy));
+
+		return bpf_filter(rule->program.bf_insns, rte_pktmbuf_read(m, 0, len, copy), m->pkt_len, len) != 0;
+	}
 	return bpf_filter(rule->program.bf_insns, rte_pktmbuf_mtod(m, const u_char *), m->pkt_len, m->data_len) != 0;
 }
 

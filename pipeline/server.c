@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The NIC's socket. One thread waits for programs that connect and for their requests, and takes one request of each in
- * turn: nobody can make it wait, and nobody gets more of it than another.
+ * turn: nobody can make it wait, and nobody gets more of it than another. Who has used more than his share of the
+ * workers' time waits for his next turn, so that no number of requests keeps packets waiting.
  */
 #include "session.h"
 #include "registry.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -27,7 +26,14 @@
  */
 static void drop(struct sp_server *server, unsigned i)
 {
-	sp_session_close(server, &server->session[i]);
+	struct sp_session *s = &server->session[i];
+	sp_time *debt = &server->debt[s->uid % SP_DEBTS];
+	const sp_time called = server->nic->called;
+
+	sp_session_close(server, s);
+	sp_session_charge(server, s, server->nic->called - called);
+	if (s->ready > *debt)
+		*debt = s->ready; /* who comes again has not been forgotten */
 	server->session[i] = server->session[--server->sessions];
 }
 
@@ -62,6 +68,7 @@ static bool take(struct sp_server *server)
 		return true;
 	}
 	s.turn = ++server->turn;
+	s.ready = server->debt[s.uid % SP_DEBTS];
 	if (server->sessions == server->room && !make_room(server)) {
 		sp_session_refuse(server, &s, -EUSERS);
 		close(fd);
@@ -69,6 +76,22 @@ static bool take(struct sp_server *server)
 	}
 	server->session[server->sessions++] = s;
 	return true;
+}
+
+static bool has_turn(const struct sp_session *s, sp_time now)
+{
+	return s->ready <= now + SP_CREDIT;
+}
+
+/* ms until the next one has its turn that has none; -1: all have. */
+static int next_turn(const struct sp_server *server, sp_time now)
+{
+	sp_time next = SP_NEVER;
+
+	for (unsigned i = 0; i < server->sessions; i++)
+		if (!has_turn(&server->session[i], now) && server->session[i].ready < next)
+			next = server->session[i].ready;
+	return next == SP_NEVER ? -1 : (int)((next - now - SP_CREDIT) / SP_MS) + 1;
 }
 
 static void *serve(void *arg)
@@ -79,18 +102,24 @@ static void *serve(void *arg)
 
 	while (wait) {
 		const unsigned sessions = server->sessions;
+		const sp_time now = sp_clock();
+		int most = next_turn(server, now);
 
+		if (full && (most < 0 || most > SP_ACCEPT_PAUSE))
+			most = SP_ACCEPT_PAUSE;
 		wait[0] = (struct pollfd){.fd = server->wake, .events = POLLIN};
 		wait[1] = (struct pollfd){.fd = full ? -1 : server->listener, .events = POLLIN};
 		for (unsigned i = 0; i < sessions; i++)
-			wait[2 + i] = (struct pollfd){.fd = server->session[i].fd, .events = POLLIN};
-		if (poll(wait, 2 + sessions, full ? SP_ACCEPT_PAUSE : -1) < 0)
+			wait[2 + i] = (struct pollfd){.fd = server->session[i].fd,
+						      .events = has_turn(&server->session[i], now) ? POLLIN : 0};
+		if (poll(wait, 2 + sessions, most) < 0)
 			continue;
 		if (wait[0].revents)
 			break;
 		/* From the end: where one goes, the last one takes its place, and has had its turn. */
 		for (unsigned i = sessions; i-- > 0;)
-			if (wait[2 + i].revents && !sp_session_serve(server, &server->session[i]))
+			if (wait[2 + i].revents && /* out of turn that can only be its end */
+			    (!wait[2 + i].events || !sp_session_serve(server, &server->session[i])))
 				drop(server, i);
 		full = false;
 		for (unsigned i = 0; i < SP_ACCEPTS && !full && wait[1].fd >= 0 && wait[1].revents; i++)
@@ -104,30 +133,12 @@ static void *serve(void *arg)
 
 /* ---- the socket ----------------------------------------------------------------------------------------------------
  */
-/* Whoever holds the lock beside the socket owns the name; a lock, other than a file, ends with its process. */
 static int claim(struct sp_server *server, struct sp_error *error)
 {
-	const char *path = server->config.path;
-	char name[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 8], pid[24] = "";
-	int err, len;
+	char text[sizeof(error->text)];
+	const int rc = sp_claim_take(&server->claim, server->config.path, false, text, sizeof(text));
 
-	snprintf(name, sizeof(name), "%s.lock", path);
-	server->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
-	if (server->lock < 0)
-		return sp_error_set(error, errno, "socket", "%s: %s", name, strerror(errno));
-	if (flock(server->lock, LOCK_EX | LOCK_NB)) {
-		err = errno;
-		if (err != EWOULDBLOCK)
-			return sp_error_set(error, err, "socket", "%s: %s", name, strerror(err));
-		if (pread(server->lock, pid, sizeof(pid) - 1, 0) < 0)
-			*pid = 0;
-		return sp_error_set(error, EADDRINUSE, "socket", "%s: the NIC of process %ld has it", path,
-				    strtol(pid, NULL, 10));
-	}
-	len = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
-	if (ftruncate(server->lock, 0) || pwrite(server->lock, pid, (size_t)len, 0) != len)
-		return sp_error_set(error, EIO, "socket", "%s: cannot be written", name);
-	return 0;
+	return rc ? sp_error_set(error, rc == -EBUSY ? EADDRINUSE : -rc, "socket", "%s", text) : 0;
 }
 
 static int listen_at(struct sp_server *server, struct sp_error *error)
@@ -170,8 +181,7 @@ static void dismantle(struct sp_server *server)
 		unlink(server->config.path);
 	if (server->wake >= 0)
 		close(server->wake);
-	if (server->lock >= 0)
-		close(server->lock); /* the file stays: removing it would let two hold "the" lock */
+	sp_claim_drop(&server->claim);
 	free((void *)(uintptr_t)server->config.path);
 	free(server->session);
 	free(server);
@@ -210,7 +220,7 @@ int sp_server_start(struct sp_nic *nic, const struct sp_server_config *config, s
 	if (!server)
 		return sp_error_set(error, ENOMEM, "", "no memory for a server");
 	server->nic = nic;
-	server->lock = server->listener = server->wake = -1;
+	server->claim.fd = server->listener = server->wake = -1;
 	server->config = *config;
 	server->config.mode = config->mode ? config->mode : 0600;
 	server->config.applications = config->applications ? config->applications : SP_APPLICATIONS;
@@ -240,8 +250,10 @@ void sp_server_stop(struct sp_server *server)
 {
 	if (!server)
 		return;
+	atomic_store(&server->nic->leaving, true);
 	while (write(server->wake, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno == EINTR)
 		;
 	pthread_join(server->thread, NULL);
+	atomic_store(&server->nic->leaving, false);
 	dismantle(server);
 }

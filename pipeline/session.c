@@ -22,13 +22,29 @@ struct parcel {
 	unsigned fds;
 	struct sp_shared *shared[SP_ATTACH_FDS]; /* to be closed on this side once they are over there */
 	unsigned shareds;
-	int own; /* likewise; -1: none */
 };
 
 struct operation {
 	int (*run)(struct sp_server *, struct sp_session *, struct parcel *);
 	bool application; /* only after HELLO */
 };
+
+#define SHARE	 4	  /* of the time: a quarter */
+#define LONGEST (1 * SP_SEC) /* that anybody has to wait for his turn */
+
+void sp_session_charge(struct sp_server *server, struct sp_session *s, sp_time used)
+{
+	const sp_time now = sp_clock();
+	unsigned sharing = 1;
+
+	if (!used)
+		return;
+	for (unsigned i = 0; i < server->sessions; i++)
+		sharing += &server->session[i] != s && server->session[i].ready > now;
+	s->ready = (s->ready > now ? s->ready : now) + SHARE * sharing * used;
+	if (s->ready > now + SP_CREDIT + LONGEST)
+		s->ready = now + SP_CREDIT + LONGEST;
+}
 
 int sp_session_open(struct sp_session *s, int fd)
 {
@@ -52,6 +68,7 @@ void sp_session_close(struct sp_server *server, struct sp_session *s)
 		sp_dev_close(&s->device->pub);
 		server->applications--;
 	}
+	sp_shared_destroy(&s->report);
 	close(s->fd);
 }
 
@@ -164,6 +181,25 @@ static int hello(struct sp_server *server, struct sp_session *s, struct parcel *
 	return 0;
 }
 
+/* The NIC's own user, and root, see everybody's packets anyway. */
+static bool is_trusted(const struct sp_session *s)
+{
+	return s->uid == geteuid() || s->uid == 0;
+}
+
+/* A filter takes packets that are others': neighbours', ARP. And libpcap may ask the network for a host's name. */
+static int check_filter(struct sp_server *server, const struct sp_session *s, const char *key)
+{
+	const struct sp_user_limits *user = limits_of(&server->config, s->uid);
+	struct sp_error error = {.key = ""};
+
+	if (strcmp(key, "filter") || is_trusted(s) || (user && user->filters))
+		return 0;
+	sp_error_set(&error, EPERM, "filter",
+		     "the programs of user %u may not open filters: filters = yes in [limits NAME] allows it", s->uid);
+	return explain(server, -EPERM, &error);
+}
+
 static int mr_alloc(struct sp_server *server, struct sp_session *s, struct parcel *p)
 {
 	const uint64_t bytes = server->request.head.arg[0];
@@ -235,6 +271,9 @@ static int context_open(struct sp_server *server, struct sp_session *s, struct p
 		return -EINVAL;
 	for (size_t i = 0; i < settings; i++)
 		setting[i] = (struct sp_setting){string[2 + 2 * i], string[3 + 2 * i]};
+	for (size_t i = 0; i < settings; i++)
+		if (check_filter(server, s, setting[i].key))
+			return -EPERM;
 	rc = sp_context_open(&s->device->pub, string[0], string[1], setting, settings, &id, &error);
 	if (rc)
 		return explain(server, rc, &error);
@@ -279,30 +318,6 @@ static int call(struct sp_server *server, struct sp_session *s, struct parcel *p
 	return rc > 0 ? -EINVAL : rc; /* a handler's slip: neither 0 nor -errno */
 }
 
-/* Text in a memory that nobody can change any more. */
-static int text_memory(const char *text, size_t bytes)
-{
-	const int fd = memfd_create("spindle-report", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	size_t done = 0;
-
-	if (fd < 0)
-		return -errno;
-	while (done < bytes) {
-		const ssize_t n = write(fd, text + done, bytes - done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			goto fail;
-		done += (size_t)n;
-	}
-	if (!fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		return fd;
-fail:
-	close(fd);
-	return -ENOMEM;
-}
-
 static int report(struct sp_server *server, struct sp_session *s, struct parcel *p)
 {
 	const struct sp_attach_request *r = &server->request.head;
@@ -310,21 +325,23 @@ static int report(struct sp_server *server, struct sp_session *s, struct parcel 
 	size_t bytes;
 	int rc;
 
-	(void)s;
 	if (r->arg[0] > SP_REPORT_HANDLERS || r->bytes >= sizeof(context) || memchr(r->data, 0, r->bytes))
 		return -EINVAL;
+	if (r->arg[0] == SP_REPORT_HANDLERS && !is_trusted(s)) /* workers make it, and packets wait */
+		return -EPERM;
 	memcpy(context, r->data, r->bytes);
 	rc = sp_nic_report_text(server->nic, r->arg[0] == SP_REPORT_HANDLERS, *context ? context : NULL, &text);
 	if (rc)
 		return rc;
 	bytes = strlen(text);
-	rc = text_memory(text, bytes);
+	rc = sp_shared_create(bytes, "spindle-report", true, &s->report);
+	if (!rc) {
+		memcpy(s->report.base, text, bytes);
+		server->reply.head.arg[0] = bytes;
+		hand_over(p, &s->report);
+	}
 	free(text);
-	if (rc < 0)
-		return rc;
-	server->reply.head.arg[0] = bytes;
-	p->own = p->fd[p->fds++] = rc;
-	return 0;
+	return rc;
 }
 
 static int capture(struct sp_server *server, struct sp_session *s, struct parcel *p)
@@ -335,7 +352,7 @@ static int capture(struct sp_server *server, struct sp_session *s, struct parcel
 	int rc;
 
 	memset(&error, 0, sizeof(error));
-	if (s->uid != geteuid() && s->uid != 0) /* it sees everybody's packets */
+	if (!is_trusted(s))
 		return -EPERM;
 	if (s->mirror)
 		return -EBUSY;
@@ -384,7 +401,7 @@ bool sp_session_serve(struct sp_server *server, struct sp_session *s)
 	/* No room for descriptors: those that come along the kernel closes, before they are ours. */
 	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 	const struct operation *o = NULL;
-	struct parcel p = {.own = -1};
+	struct parcel p = {.fds = 0};
 	int unread = 0, rc = -EPROTO;
 	const ssize_t got = recvmsg(s->fd, &message, MSG_DONTWAIT);
 	bool sent;
@@ -395,16 +412,19 @@ bool sp_session_serve(struct sp_server *server, struct sp_session *s)
 	if (!got || (!ioctl(s->fd, SIOCOUTQ, &unread) && unread))
 		return false;
 	s->turn = ++server->turn;
+	sp_shared_destroy(&s->report); /* it has been read, or never will be */
 	if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
 		o = understand(server, s, (size_t)got);
 	reply_begin(server, o ? server->request.head.op : 0);
-	if (o)
+	if (o) {
+		const sp_time called = server->nic->called;
+
 		rc = o->run(server, s, &p);
+		sp_session_charge(server, s, server->nic->called - called);
+	}
 	server->reply.head.status = rc;
 	sent = send_reply(server, s, &p);
 	for (unsigned i = 0; i < p.shareds; i++)
 		sp_shared_close(p.shared[i]);
-	if (p.own >= 0)
-		close(p.own);
 	return sent && rc != -EPROTO;
 }

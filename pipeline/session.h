@@ -3,19 +3,25 @@
 #ifndef PIPELINE_SESSION_H
 #define PIPELINE_SESSION_H
 
+#include "claim.h"
 #include "host.h"
 #include "mirror.h"
+
+#define SP_DEBTS  64
+#define SP_CREDIT (100 * SP_MS) /* a session may be so far ahead of its share */
 
 struct sp_server {
 	struct sp_nic *nic;
 	struct sp_server_config config; /* defaults filled in; path is the server's own */
-	int lock, listener, wake;	/* wake: an eventfd that ends the thread */
+	struct sp_claim claim;		/* on the path, if it is not the caller's */
+	int listener, wake;		/* wake: an eventfd that ends the thread */
 	pthread_t thread;
 	bool listening;			 /* there is a socket at the path, and it is ours */
 	struct sp_session *session;	 /* in any order */
 	unsigned sessions, applications; /* applications: those that have said HELLO */
 	unsigned room;			 /* for sessions */
 	uint64_t turn;			 /* counts requests and connections */
+	sp_time debt[SP_DEBTS];		 /* by user: `ready` of sessions that have ended, for those that come */
 	/* The request and the reply of the moment. A request is the kernel's copy: nobody changes it while it is read.
 	 */
 	union {
@@ -34,12 +40,17 @@ struct sp_session {
 	uint64_t turn;		  /* of the server, at the last request */
 	struct sp_device *device; /* since HELLO */
 	struct sp_mirror *mirror; /* since CAPTURE */
+	sp_time ready;		  /* but for SP_CREDIT, when it has its next turn: see sp_session_charge() */
+	struct sp_shared report;  /* of the last request, if it was for one: nobody can collect them */
 };
 
 /* Who is there? Takes fd on success. */
 int sp_session_open(struct sp_session *s, int fd);
 /* One request, if there is one, and its reply. False: the connection is over. Never waits for the other side. */
 bool sp_session_serve(struct sp_server *server, struct sp_session *s);
+/* Control work keeps workers from their packets: the session has used `used` of their time. What sessions may use together, in
+ * the long run, is a quarter of the time; now and then some may use more. */
+void sp_session_charge(struct sp_server *server, struct sp_session *s, sp_time used);
 /* A reply without a request. */
 void sp_session_refuse(struct sp_server *server, struct sp_session *s, int status);
 /* Ends all that the program had. */

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 size_t sp_shared_pages(size_t bytes)
@@ -14,9 +16,21 @@ size_t sp_shared_pages(size_t bytes)
 	return (bytes + page - 1) & ~(page - 1);
 }
 
+/* The same file for reading only, and nobody else's to open for more (memfds are everybody's at first). Closes fd. */
+static int for_reading(int fd)
+{
+	char path[32];
+	int again;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = fchmod(fd, 0400) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	close(fd);
+	return again;
+}
+
 int sp_shared_create(size_t bytes, const char *name, bool read_only, struct sp_shared *shared)
 {
-	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (read_only ? F_SEAL_FUTURE_WRITE : 0);
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 	void *base;
 	int fd;
 
@@ -35,6 +49,10 @@ int sp_shared_create(size_t bytes, const char *name, bool read_only, struct sp_s
 	if (fcntl(fd, F_ADD_SEALS, seals)) {
 		munmap(base, bytes);
 		goto fail;
+	}
+	if (read_only && (fd = for_reading(fd)) < 0) {
+		munmap(base, bytes);
+		return -ENOMEM;
 	}
 	*shared = (struct sp_shared){.base = base, .bytes = bytes, .fd = fd};
 	return 0;
@@ -64,6 +82,13 @@ void sp_shared_close(struct sp_shared *shared)
 }
 
 void sp_shared_destroy(struct sp_shared *shared)
+{
+	if (shared->base)
+		madvise(shared->base, shared->bytes, MADV_REMOVE); /* refused, and not needed, where it is private */
+	sp_shared_leave(shared);
+}
+
+void sp_shared_leave(struct sp_shared *shared)
 {
 	if (!shared->base)
 		return;

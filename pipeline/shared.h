@@ -2,7 +2,8 @@
 /* Memory that the NIC shares with another process: a memfd of the NIC's making, with all its pages there (no access can
  * fail, whatever the other side does), sealed against shrinking, growing and further seals. Who may write to it can
  * also punch holes (MADV_REMOVE): that loses his own data, and the kernel gives the NIC a page again when it next
- * looks. Within one process: private memory of the same shape, without a descriptor. */
+ * looks. When the NIC is done with it, its pages go, whoever still holds descriptor or mapping: they read zeros then,
+ * and what they write is theirs alone. Within one process: private memory of the same shape, without a descriptor. */
 #ifndef PIPELINE_SHARED_H
 #define PIPELINE_SHARED_H
 
@@ -17,13 +18,17 @@ struct sp_shared {
 
 /* What a memory of so many bytes takes when it is shared. */
 size_t sp_shared_pages(size_t bytes);
-/* read_only: the other side can map it for reading only (F_SEAL_FUTURE_WRITE). -ENOMEM (no memory, address space or
- * descriptor left), -EINVAL. */
+/* read_only: the other side gets a descriptor that is open for reading only. A user's own file he can open anew, so this
+ * keeps accidents out, not ill will; the NIC must not believe what it reads there. F_SEAL_FUTURE_WRITE would do more,
+ * but also forbids the NIC to give the pages back. -ENOMEM (no memory, address space or descriptor left), -EINVAL. */
 int sp_shared_create(size_t bytes, const char *name, bool read_only, struct sp_shared *shared);
 /* For this process alone; its pages come as they are used. */
 int sp_shared_private(size_t bytes, struct sp_shared *shared);
-/* The mapping on this side; the other side's stays. Also of a zeroed structure. */
+/* The mapping on this side, and the pages; the other side's mapping stays, empty. Also of a zeroed structure. */
 void sp_shared_destroy(struct sp_shared *shared);
+/* The same, but the pages stay for the other side: it must not see what it has received turn to zeros because the NIC
+ * is stopped. */
+void sp_shared_leave(struct sp_shared *shared);
 /* The other side has its own descriptor, or will never need one. */
 void sp_shared_close(struct sp_shared *shared);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "snapshot.h"
+#include "lend.h"
 
 #include <stdlib.h>
 
@@ -37,6 +38,7 @@ static void add_view(const struct sp_view *v, struct sp_context_counts *to)
 	to->errors += v->errors;
 	to->sent += v->sent;
 	to->sent_bytes += v->sent_bytes;
+	to->lent += v->lender->lent;
 	to->dma_faults += v->dma_faults;
 	to->events_lost += v->events_lost;
 	to->kept += (uint64_t)v->kept;

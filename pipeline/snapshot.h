@@ -24,7 +24,7 @@ struct sp_worker_counts {
 /* One context or companion, summed over the workers. */
 struct sp_context_counts {
 	struct sp_context *context; /* valid while nic->control is held */
-	uint64_t packets, bytes, forwarded, dropped, errors, sent, sent_bytes, dma_faults, events_lost, kept;
+	uint64_t packets, bytes, forwarded, dropped, errors, sent, sent_bytes, lent, dma_faults, events_lost, kept;
 	uint64_t *drops, *counters; /* one per name that its handler declares */
 };
 

@@ -203,6 +203,7 @@ static void report_context(const struct sp_context_counts *counts, const char *n
 		{"errors", offsetof(struct sp_context_counts, errors)},
 		{"sent", offsetof(struct sp_context_counts, sent)},
 		{"sent_bytes", offsetof(struct sp_context_counts, sent_bytes)},
+		{"lent", offsetof(struct sp_context_counts, lent)},
 		{"dma_faults", offsetof(struct sp_context_counts, dma_faults)},
 		{"events_lost", offsetof(struct sp_context_counts, events_lost)},
 		{"kept", offsetof(struct sp_context_counts, kept)},

@@ -57,8 +57,11 @@ void sp_worker_call(struct sp_worker *w, void (*fn)(struct sp_worker *, void *),
 
 static void run_call(struct sp_worker *w, struct sp_call *call)
 {
+	const sp_time began = sp_clock();
+
 	atomic_store_explicit(&w->call, NULL, memory_order_relaxed);
 	call->fn(w, call->arg);
+	atomic_fetch_add_explicit(&w->nic->called, sp_clock() - began + SP_US, memory_order_relaxed); /* SP_US: caches */
 	atomic_store_explicit(&call->done, true, memory_order_release); /* the caller's stack: not ours any more */
 }
 

@@ -67,6 +67,8 @@ struct sp_context {
 	struct sp_path *path[SP_MAX_PATHS];
 	unsigned paths;
 	struct sp_mem *area;		  /* shared with the host, or NULL */
+	struct sp_backing *area_made;	  /* [control] what the area is to be made of; NULL: nothing yet */
+	uint64_t area_wanted;		  /* [control] what attach() has asked for in vain, since it was not made yet */
 	struct sp_allocation *allocation; /* sp_alloc's */
 	uint64_t rate;			  /* bit/s, 0 = no limit; [worker home] */
 	sp_time tx_next;		  /* when issue() may send again; [worker home] */
@@ -218,7 +220,9 @@ struct sp_nic {
 	struct sp_lending *lendings; /* of contexts that are gone, and something of theirs is still out; [control] */
 	struct sp_mirror *mirror[SP_MAX_MIRRORS]; /* [control]; workers have their own pointers, see mirror.h */
 	pthread_mutex_t control;       /* one control call at a time */
+	_Atomic sp_time called;	       /* [shared] time that workers have spent on control calls, since the start */
 	_Atomic bool stop;
+	_Atomic bool leaving; /* [shared] the server ends: what applications have in memory is theirs */
 	bool started;
 	sp_time started_at; /* [control] sp_clock then */
 	uint32_t own4[SP_MAX_ADDRESSES]; /* the NIC's addresses, as they stand in a packet */

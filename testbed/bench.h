@@ -10,41 +10,67 @@
 
 /* One turn: how much was done in how many TSC cycles. */
 struct bench_turn {
-	uint64_t units; /* packets, or what the case's unit says */
+	uint64_t units; /* packets */
 	uint64_t cycles;
+	/* Cases with a unit of their own give these instead, in that unit; tail: 99 of 100 are below, where there is
+	 * one. */
+	double value, tail;
 };
+
+typedef int bench_run_t(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room);
+
+#define BENCH_SKIPPED 1 /* instead of -errno: cannot be done here, words in why */
+#define BENCH_OTHERS  1
 
 struct bench_options {
 	unsigned rounds; /* turns of each side */
 	double turn_seconds;
 	bool icrc;
+	uint64_t file_bytes; /* a multiple of 64 KiB */
 };
 
 struct bench_case {
 	const char *name, *help;
-	const char *baseline;  /* what it is measured against, in words */
-	double required, goal; /* of the ratio baseline cycles / case cycles; 0 = none */
-	/* Makes what both sides need; *state is given to the others. 0, or -errno and words in why. */
+	const char *unit;     /* NULL: of packets on a port in this process (EAL runs), compared in cycles per packet */
+	bool less;	      /* less of unit is better */
+	unsigned threads;     /* that poll at once; 0: does not matter */
+	const char *baseline; /* what it is measured against, in words */
+	double required, goal; /* of the ratio; 0 = none */
+	/* Makes what all sides need; *state is given to the others. 0, or -errno and words in why. */
 	int (*open)(const struct bench_options *options, void **state, char *why, unsigned room);
-	int (*run)(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room);
-	int (*run_baseline)(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room);
+	bench_run_t *run, *run_baseline;
+	struct { /* measured in the same rounds, too; may be skipped while case and baseline are not */
+		const char *name;
+		bench_run_t *run;
+	} other[BENCH_OTHERS];
 	void (*close)(void *state);
 };
 
-struct bench_result {
-	double cycles, baseline_cycles; /* per unit, medians */
-	double per_second, baseline_per_second;
-	double ratio;			/* baseline_cycles / cycles: 1 = as fast as the baseline */
-	double spread, baseline_spread; /* (upper - lower quartile) / median */
+/* Medians over the turns. */
+struct bench_side {
+	double value, tail; /* cycles per packet, or in the case's unit */
+	double ratio;	    /* to the baseline, 1 = as good, more is better */
+	double spread;	    /* (upper - lower quartile) / median */
+	char skipped[160];  /* why there are no figures, or "" */
 };
 
-/* Runs one case. 0, or -errno and words in why. */
+struct bench_result {
+	struct bench_side mine, baseline, other[BENCH_OTHERS];
+};
+
+/* Runs one case. 0, BENCH_SKIPPED or -errno, and words in why. */
 int bench_run(const struct bench_case *c, const struct bench_options *options, struct bench_result *result, char *why,
 	      unsigned room);
 
 /* All cases, NULL past the last. */
 const struct bench_case *bench_case(unsigned index);
 
-extern const struct bench_case bench_sdr_64, bench_sdr_4096;
+/* For a signal's handler: what runs ends soon, with -EINTR. */
+void bench_stop(int signal_number);
+int bench_stopped(void);   /* the signal, or 0 */
+unsigned bench_cpus(void); /* that this process may use */
+
+extern const struct bench_case bench_sdr_64, bench_sdr_4096, bench_latency_nic_polling, bench_latency_nic_sleeping,
+	bench_latency_vhost_polling, bench_latency_vhost_sleeping, bench_file_veth, bench_file_vhost;
 
 #endif

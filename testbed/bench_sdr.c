@@ -292,7 +292,7 @@ static int run(void *state, double seconds, struct bench_turn *turn, char *why, 
 			step(b);
 		}
 		units += b->per_round;
-	} while (rte_rdtsc() < end);
+	} while (rte_rdtsc() < end && !bench_stopped());
 	turn->units = units;
 	turn->cycles = rte_rdtsc() - begin;
 	sp_nic_totals(b->nic, &after);
@@ -328,7 +328,7 @@ static int run_bare(void *state, double seconds, struct bench_turn *turn, char *
 			left -= n;
 		}
 		units += b->per_round;
-	} while (rte_rdtsc() < end);
+	} while (rte_rdtsc() < end && !bench_stopped());
 	turn->units = units;
 	turn->cycles = rte_rdtsc() - begin;
 	return 0;

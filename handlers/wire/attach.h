@@ -34,14 +34,16 @@ enum sp_attach_op {
 	SP_ATTACH_CLOSE,  /* arg[0] id */
 	SP_ATTACH_CALL,	  /* data: struct sp_command. Reply's data: struct sp_event */
 	SP_ATTACH_REPORT, /* arg[0] enum sp_attach_report; data: name of a context, or nothing. Reply: arg[0] bytes,
-			     descriptor of JSON text */
+			     descriptor of JSON text, which is there until the next request */
 	SP_ATTACH_CAPTURE, /* data: struct sp_capture_request (wire/capture.h). Reply: arg[0] bytes, descriptor of rings. The
 			      capture lasts as long as the connection. */
 };
+/* Memory whose purpose has ended (region freed, context closed, connection ended by the application) reads as zeros from
+ * then on, also the magic at its start; what is written there nobody sees. Of a NIC that stops regions stay as they are. */
 
 enum sp_attach_report {
 	SP_REPORT_ALL = 0,	/* everything but what handlers say of their own state */
-	SP_REPORT_HANDLERS = 1, /* that too */
+	SP_REPORT_HANDLERS = 1, /* that too; for the NIC's own user and root, since packets wait meanwhile */
 };
 
 struct sp_attach_request {

@@ -738,6 +738,33 @@ def a_sender_that_goes_silent_is_given_up():
 
 
 @rule
+def a_sender_that_only_says_that_it_is_alive_is_given_up():
+    with Hosts() as h:
+        r = h.recv("--once")
+        s = dial(h, r)
+        s.sendall(hello())
+        until("it is being served", lambda: h.files() == ["planted.part"])
+        s.settimeout(1)
+        data = b""
+        for _ in range(150):
+            try:
+                some = s.recv(65536)
+                if not some:
+                    break
+                data += some
+            except TimeoutError:
+                pass
+            try:
+                s.sendall(b"{\"alive\": true}\n")
+            except ConnectionError:
+                break
+        assert b"does not get on" in data, data[-1000:]
+        s.close()
+        ends_badly(r, "does not get on")
+        assert h.files() == []
+
+
+@rule
 def a_hostile_receiver_does_not_hurt_a_sender():
     info = b"00" * 128
     offers = [b"", b"rubbish\n", b"{" * 100000, b"{\"offer\": 1}\n", b"{\"ready\": true}\n", b"{\"error\": \"\\u001b[2Jno\"}\n",

@@ -185,6 +185,7 @@ FATES = [
     (dict(fate=ANSWERED), "answered by the NIC"),
     (dict(fate=SENT), "sent by the NIC"),
     (dict(fate=SENT, context="c" * 39), "sent by context " + "c" * 39),
+    (dict(fate=TAKEN, context="\x1b[2J\u00e9", verdict=0), "context ?[2J??: taken"),  # names are applications'
     (dict(fate=SENT, port=EXCEPTION), "sent by the NIC"),
     (dict(fate=TAKEN, port=LOOP, context="y", verdict=0), "context y: taken"),
 ]

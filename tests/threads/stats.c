@@ -19,6 +19,7 @@ static struct source {
 } __attribute__((aligned(64))) source[WORKERS];
 static struct frame tally_frame, nobody_frame;
 static _Atomic bool hush;
+static bool flows; /* what is for nobody comes from many ports; set while no worker runs */
 
 static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
 {
@@ -41,6 +42,8 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 			break;
 		memcpy(rte_pktmbuf_append(packet[n], (uint16_t)f->len), f->bytes, f->len);
 		memcpy(rte_pktmbuf_mtod(packet[n], uint8_t *) + f->data, &w, sizeof(w));
+		if (flows && f == &nobody_frame)
+			rte_pktmbuf_mtod(packet[n], uint8_t *)[34 + 1] = (uint8_t)(dice / 512 % 16); /* UDP source */
 		s->made++;
 		*(f == &tally_frame ? &s->of_tally : &s->to_nobody) += 1;
 	}
@@ -225,6 +228,44 @@ static void reports_under_load_add_up_and_do_not_race(void)
 	end();
 }
 
+static void reports_of_flows_that_come_and_go_do_not_race(void)
+{
+	unsigned seen = 0, wrong = 0;
+	uint64_t packets = 0;
+
+	flows = true;
+	start();
+	rig_context(&rig, "flows", "count", "qp=99;flows=8;idle=1us");
+	for (unsigned i = 0; i < ROUNDS || !seen; i++) {
+		const json_t *flow, *totals;
+		char *text = NULL;
+		size_t at;
+		json_t *r;
+
+		CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(rig.nic, true, "flows", &text), 0);
+		r = json_loads(text, 0, NULL);
+		free(text);
+		CU_ASSERT_PTR_NOT_NULL_FATAL(r);
+		totals = json_object_get(json_object_get(r, "contexts"), "flows");
+		json_array_foreach(json_object_get(totals, "flows"), at, flow)
+		{
+			seen++;
+			/* One flow as it was, not half of another: they are all between the same addresses. */
+			wrong += number(flow, "ethertype") != 0x0800 || number(flow, "protocol") != 17 ||
+				 number(flow, "destination_port") != 4791 || number(flow, "source_port") % 256 > 15 ||
+				 number(flow, "last_ns") < number(flow, "first_ns");
+		}
+		totals = json_object_get(totals, "totals");
+		wrong += number(totals, "packets") < packets;
+		packets = number(totals, "packets");
+		json_decref(r);
+	}
+	CU_ASSERT_EQUAL(wrong, 0);
+	CU_ASSERT(packets > 0);
+	end();
+	flows = false;
+}
+
 static void sums_are_exact_when_traffic_has_ended(void)
 {
 	uint64_t made = 0, of_tally = 0, to_nobody = 0;
@@ -269,4 +310,5 @@ static void sums_are_exact_when_traffic_has_ended(void)
 	end();
 }
 
-SUITE("stats", TEST(reports_under_load_add_up_and_do_not_race), TEST(sums_are_exact_when_traffic_has_ended))
+SUITE("stats", TEST(reports_under_load_add_up_and_do_not_race),
+      TEST(reports_of_flows_that_come_and_go_do_not_race), TEST(sums_are_exact_when_traffic_has_ended))

@@ -477,7 +477,7 @@ static void not_served(const char *text, const char *begins, const char *contain
 static void server_keys_and_limits_become_the_servers_configuration(void)
 {
 	struct sp_config *c = parse("[nic]\nsocket = /run/x/y\nsocket-mode = 0660\nsocket-group = 7\napplications = 3\n"
-				    "[limits one]\nuser = 1000\nmemory = 64M\ncontexts = 4\nqps = 128\nmessages = 1K\n"
+				    "[limits one]\nuser = 1000\nmemory = 64M\ncontexts = 4\nqps = 128\nmessages = 1K\nfilters = yes\n"
 				    "[context a]\nhandler = count\n"
 				    "[limits two]\nuser = root\nmemory = 1\n"
 				    "[limits rest]\nrefuse = yes\nuser = everyone\n");
@@ -494,6 +494,7 @@ static void server_keys_and_limits_become_the_servers_configuration(void)
 	CU_ASSERT_EQUAL(server.user[0].limits.contexts, 4);
 	CU_ASSERT_EQUAL(server.user[0].limits.qps, 128);
 	CU_ASSERT_EQUAL(server.user[0].limits.messages, 1024);
+	CU_ASSERT(server.user[0].filters && !server.user[1].filters);
 	CU_ASSERT(!server.user[1].everyone && server.user[1].uid == 0 && server.user[1].limits.memory == 1);
 	CU_ASSERT_EQUAL(server.user[1].limits.contexts, 0);
 	CU_ASSERT(server.user[2].everyone && server.user[2].refused);
@@ -526,6 +527,7 @@ static void server_mistakes_are_named_with_their_line(void)
 	not_served("[limits a]\nuser = 0\nqps = 131073\n", "nic.ini:3: qps: ", "1 to 131072");
 	not_served("[limits a]\nuser = 0\nmessages = 4G\n", "nic.ini:3: messages: ", "range");
 	not_served("[limits a]\nuser = 0\nrefuse = perhaps\n", "nic.ini:3: refuse: ", "perhaps");
+	not_served("[limits a]\nuser = 0\nfilters = 2\n", "nic.ini:3: filters: ", "2");
 	not_served("[limits a]\nuser = 0\nmemori = 5\n", "nic.ini:3: ", "is memory meant?");
 	not_served("[nic]\n[limits a]\nmemory = 5\n", "nic.ini:2: ", "user");
 	refused("[limits]\nuser = 0\n", "nic.ini:1: ", "needs a name");

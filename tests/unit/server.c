@@ -674,6 +674,15 @@ static int try_capture(void)
 	return fd < 0 ? EBADF : -raw(fd, SP_ATTACH_CAPTURE, 0, &request, sizeof(request));
 }
 
+static int try_handlers(void)
+{
+	int fd = raw_try();
+
+	return fd < 0 || raw(fd, SP_ATTACH_REPORT, SP_REPORT_ALL, NULL, 0)
+		       ? EBADF
+		       : -raw(fd, SP_ATTACH_REPORT, SP_REPORT_HANDLERS, NULL, 0);
+}
+
 static void users_may_what_mode_and_limits_say(void)
 {
 	struct sp_capture_request request = {.flags = 0};
@@ -705,6 +714,7 @@ static void users_may_what_mode_and_limits_say(void)
 	if (!getuid()) {
 		CU_ASSERT_EQUAL(as_nobody(try_attach), 0);
 		CU_ASSERT_EQUAL(as_nobody(try_capture), EPERM);
+		CU_ASSERT_EQUAL(as_nobody(try_handlers), EPERM); /* workers would make it: packets would wait */
 	} else {
 		printf("# not root: other users are not tried\n");
 	}

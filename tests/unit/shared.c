@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "attached.h"
@@ -29,12 +30,18 @@ static struct sp_ring_shared *event_ring(void *events)
 
 /* ---- memory that both sides have ---- */
 
+/* By its seals, or because it is open for reading only. */
+static bool refused(int rc)
+{
+	return rc < 0 && (errno == EPERM || errno == EINVAL || errno == EBADF);
+}
+
 static void refuses_another_size_and_more_seals(int fd, size_t bytes)
 {
-	CU_ASSERT(ftruncate(fd, (off_t)bytes - 4096) < 0 && errno == EPERM);
-	CU_ASSERT(ftruncate(fd, 0) < 0 && errno == EPERM);
-	CU_ASSERT(ftruncate(fd, (off_t)bytes + 4096) < 0 && errno == EPERM);
-	CU_ASSERT(fallocate(fd, 0, (off_t)bytes, 4096) < 0 && errno == EPERM);
+	CU_ASSERT(refused(ftruncate(fd, (off_t)bytes - 4096)));
+	CU_ASSERT(refused(ftruncate(fd, 0)));
+	CU_ASSERT(refused(ftruncate(fd, (off_t)bytes + 4096)));
+	CU_ASSERT(refused(fallocate(fd, 0, (off_t)bytes, 4096)));
 	CU_ASSERT(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) < 0 && errno == EPERM);
 }
 
@@ -83,30 +90,25 @@ static void an_area_can_only_be_read_by_the_application(void)
 {
 	struct sp_device *d;
 	struct sp_shared *s;
+	struct stat st;
 	uint64_t *seen;
 	uint32_t id;
-	int again;
 
 	rig_start(&rig, 1);
 	d = attached(0, 0, 0, 0);
 	id = opened(d, "qp=16;area=10000");
 	s = sp_device_area(d, id);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
-	again = reopened(s->fd);
-	for (unsigned i = 0; i < 2; i++) {
-		int fd = i ? again : s->fd;
-
-		CU_ASSERT_PTR_EQUAL(mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
-		CU_ASSERT_EQUAL(errno, EPERM);
-		CU_ASSERT(pwrite(fd, "x", 1, 0) < 0 && errno == EPERM);
-		CU_ASSERT(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) < 0 && errno == EPERM);
-	}
+	CU_ASSERT_PTR_EQUAL(mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0), MAP_FAILED);
+	CU_ASSERT_EQUAL(errno, EACCES);
+	CU_ASSERT(pwrite(s->fd, "x", 1, 0) < 0 && errno == EBADF);
+	CU_ASSERT(fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) < 0 && errno == EBADF);
+	CU_ASSERT(!fstat(s->fd, &st) && !(st.st_mode & 0377)); /* nor can other users open it anew */
 	seen = mapped(s, PROT_READ);
 	CU_ASSERT(mprotect(seen, s->bytes, PROT_READ | PROT_WRITE) < 0);
 	CU_ASSERT_EQUAL(call(d, id, CMD_STORE, 0x1234567890), 0); /* the NIC itself still writes */
 	CU_ASSERT_EQUAL(seen[1], 0x1234567890);
 	munmap(seen, s->bytes);
-	close(again);
 	sp_dev_close(&d->pub);
 	rig_stop(&rig);
 }

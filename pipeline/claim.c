@@ -23,7 +23,7 @@ static int __attribute__((format(printf, 4, 5))) fail(int err, char *text, size_
 
 /* Whoever may write to the directory may put a socket of his own there, under our name. In /tmp anybody may have made
  * it first, or a symbolic link. */
-int claim_directory(const char *name, char *text, size_t room)
+int sp_claim_directory(const char *name, char *text, size_t room)
 {
 	struct stat st;
 
@@ -48,12 +48,13 @@ static long holder(int fd)
 	return pread(fd, pid, sizeof(pid) - 1, 0) > 0 ? strtol(pid, NULL, 10) : 0;
 }
 
-/* 0, -EAGAIN: the file has been removed by its holder meanwhile. */
-static int lock(struct claim *claim, char *text, size_t room)
+/* Nobody else's to open: whoever can open it can lock it, and keep the NIC out.
+ * 0, -EAGAIN: the file has been removed by its holder meanwhile. */
+static int lock(struct sp_claim *claim, char *text, size_t room)
 {
 	struct stat open_file, there;
 
-	claim->fd = open(claim->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+	claim->fd = open(claim->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (claim->fd < 0)
 		return fail(errno, text, room, "%s: %s", claim->lock, strerror(errno));
 	if (flock(claim->fd, LOCK_EX | LOCK_NB)) {
@@ -76,17 +77,17 @@ static int lock(struct claim *claim, char *text, size_t room)
 	return -EAGAIN;
 }
 
-int claim_take(struct claim *claim, const char *path, bool own, char *text, size_t room)
+int sp_claim_take(struct sp_claim *claim, const char *path, bool own, char *text, size_t room)
 {
 	char pid[32], directory[160];
 	int result = 0;
 
-	*claim = (struct claim){.fd = -1};
+	*claim = (struct sp_claim){.fd = -1};
 	if (snprintf(claim->lock, sizeof(claim->lock), "%s.lock", path) >= (int)sizeof(claim->lock))
 		return fail(ENAMETOOLONG, text, room, "%s: %s", path, strerror(ENAMETOOLONG));
 	if (own) {
 		snprintf(directory, sizeof(directory), "%.*s", (int)(strrchr(path, '/') - path), path);
-		result = claim_directory(directory, text, room);
+		result = sp_claim_directory(directory, text, room);
 	}
 	if (result)
 		return result;
@@ -98,12 +99,12 @@ int claim_take(struct claim *claim, const char *path, bool own, char *text, size
 	int len = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
 	if (ftruncate(claim->fd, 0) || pwrite(claim->fd, pid, (size_t)len, 0) != len) {
 		result = fail(errno, text, room, "%s: %s", claim->lock, strerror(errno));
-		claim_drop(claim);
+		sp_claim_drop(claim);
 	}
 	return result;
 }
 
-void claim_drop(struct claim *claim)
+void sp_claim_drop(struct sp_claim *claim)
 {
 	if (claim->fd < 0)
 		return;

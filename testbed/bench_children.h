@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Processes of a measurement: NICs, their applications, what they are compared with. They live in a house: a temporary
+ * directory, perhaps two network namespaces, all gone when it is closed. If this process dies, so do they. */
+#ifndef TESTBED_BENCH_CHILDREN_H
+#define TESTBED_BENCH_CHILDREN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define BENCH_LINK 3 /* the descriptor by which a child talks to its counterpart */
+#define BENCH_ARGS 16
+
+struct bench_child {
+	pid_t pid;	 /* 0: none */
+	int out;	 /* what it prints */
+	unsigned number; /* its standard error is in the file errors.NUMBER */
+};
+
+struct bench_house {
+	char dir[80];
+	pid_t holder[2];  /* of the namespaces; 0: none */
+	int user, net[2]; /* descriptors of theirs; -1: none */
+	struct bench_child nic[2];
+};
+
+/* All return 0, or -errno and words in why. -EINTR: bench_stopped(). */
+int bench_house_open(struct bench_house *house, char *why, unsigned room);
+/* Two network namespaces joined by a veth link: left0 with 198.51.100.1, right0 with .2. -EPERM: not here. */
+int bench_house_spaces(struct bench_house *house, char *why, unsigned room);
+void bench_house_close(struct bench_house *house);
+
+/* How to start one: "spindle" is this program itself, everything else is looked for in $PATH. */
+struct bench_start {
+	const char *const *argv;
+	bool linked, both; /* both: standard error goes where standard output goes */
+	int link;	   /* linked: becomes the child's BENCH_LINK */
+	int space;	   /* 0 or 1; -1: ours */
+};
+int bench_child_start(const struct bench_house *house, const struct bench_start *start, struct bench_child *child,
+		      char *why, unsigned room);
+/* The next line that it prints, without its end; why says what it said on standard error when there is none. */
+int bench_child_line(const struct bench_house *house, struct bench_child *child, double seconds, char *line,
+		     size_t line_room, char *why, unsigned room);
+/* Waits for its end: 0 if it left with status 0. */
+int bench_child_end(const struct bench_house *house, struct bench_child *child, double seconds, char *why,
+		    unsigned room);
+void bench_child_stop(struct bench_child *child); /* however it stands */
+
+/* `spindle run` with port `port`, as left (which = 0, 192.0.2.1) or right (1, 192.0.2.2); up when this returns. */
+int bench_nic_start(struct bench_house *house, unsigned which, const char *port, int space, char *why, unsigned room);
+/* Both, where they run; the last one started first. */
+void bench_nics_stop(struct bench_house *house);
+
+#endif

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "bench_end.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_pause.h>
+
+#include "../host-api/sdr.h"
+#include "bench_children.h"
+
+#define WARM	 200	      /* round trips that do not count */
+#define LEAST	 500	      /* ... that do, whatever the time */
+#define SAMPLES	 (1u << 21)   /* ... at the most */
+#define WINDOW	 64	      /* receives posted ahead, so that clear-to-send is not what is waited for */
+#define STRIDE	 64	      /* a cache line for each message */
+#define PATIENCE (5 * SP_SEC) /* for one message */
+#define LAST	 (1ull << 63) /* in the last message */
+
+/* What carries a message of 8 bytes to the other end, and waits for one of its. 0 or -errno. */
+struct way {
+	int (*open)(struct way *w, const char *target);
+	int (*put)(struct way *w, uint64_t value);
+	int (*get)(struct way *w, uint64_t *value);
+	void (*close)(struct way *w);
+	bool sleep, yield;
+	int fd;
+	/* nic */
+	struct sp_dev *dev;
+	struct sdr_context *context;
+	struct sdr_qp *qp;
+	struct sp_mr *mr; /* WINDOW lines to receive into, then WINDOW to send from */
+	struct sdr_recv *recv[WINDOW];
+	struct sdr_send *send[WINDOW];
+	uint64_t posted, received, completed, sent, reaped;
+};
+
+static int __attribute__((format(printf, 1, 2))) fail(const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vfprintf(stderr, format, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return 1;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Between two looks. Every now and then: has it been too long? */
+static inline int pause_poll(const struct way *w, unsigned *looks, uint64_t begin)
+{
+	if (w->yield)
+		sched_yield();
+	else
+		rte_pause();
+	return ++*looks % 4096 || now_ns() - begin < PATIENCE / 1000 ? 0 : -ETIMEDOUT;
+}
+
+/* ---- sockets ---- */
+
+static int socket_put(struct way *w, uint64_t value)
+{
+	return send(w->fd, &value, sizeof(value), MSG_NOSIGNAL) == sizeof(value) ? 0 : -errno;
+}
+
+static int socket_get(struct way *w, uint64_t *value)
+{
+	const uint64_t begin = now_ns();
+	unsigned looks = 0;
+	int r = 0;
+
+	for (;;) {
+		ssize_t n = recv(w->fd, value, sizeof(*value), w->sleep ? 0 : MSG_DONTWAIT);
+
+		if (n == sizeof(*value))
+			return 0;
+		if (n >= 0)
+			return -EPIPE;
+		if (errno != EAGAIN && errno != EINTR)
+			return -errno;
+		if (w->sleep && errno == EAGAIN)
+			return -ETIMEDOUT;
+		r = pause_poll(w, &looks, begin);
+		if (r)
+			return r;
+	}
+}
+
+static int unix_open(struct way *w, const char *target)
+{
+	const struct timeval patience = {.tv_sec = PATIENCE / SP_SEC};
+
+	(void)target;
+	w->fd = BENCH_LINK;
+	return setsockopt(w->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) ? -errno : 0;
+}
+
+static int udp_open(struct way *w, const char *target)
+{
+	const struct timeval patience = {.tv_sec = PATIENCE / SP_SEC};
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t len = sizeof(a);
+
+	(void)target;
+	w->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (w->fd < 0 || bind(w->fd, (struct sockaddr *)&a, len) || getsockname(w->fd, (struct sockaddr *)&a, &len) ||
+	    send(BENCH_LINK, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a) ||
+	    recv(BENCH_LINK, &a, sizeof(a), 0) != sizeof(a) || connect(w->fd, (struct sockaddr *)&a, sizeof(a)) ||
+	    setsockopt(w->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)))
+		return errno ? -errno : -EPIPE;
+	return 0;
+}
+
+static void socket_close(struct way *w)
+{
+	if (w->fd > BENCH_LINK)
+		close(w->fd);
+}
+
+/* ---- NICs ---- */
+
+static uint64_t *cell(const struct way *w, uint64_t i)
+{
+	return (uint64_t *)(void *)((uint8_t *)w->mr->addr + i * STRIDE);
+}
+
+static int nic_post(struct way *w)
+{
+	const uint64_t i = w->posted % WINDOW;
+	int r = sdr_recv_post(w->qp, w->mr, i * STRIDE, 8, &w->recv[i]);
+
+	w->posted += !r;
+	return r;
+}
+
+/* What need not be done before the answer: buffers taken back and posted anew. */
+static int nic_tidy(struct way *w)
+{
+	int r = 0;
+
+	while (w->completed < w->received) {
+		r = sdr_recv_complete(w->recv[w->completed % WINDOW]);
+		if (r)
+			break;
+		w->completed++;
+		r = nic_post(w);
+		if (r)
+			return r;
+	}
+	if (r && r != -EAGAIN)
+		return r;
+	for (r = 0; !r && w->reaped < w->sent;) {
+		r = sdr_send_poll(w->send[w->reaped % WINDOW]);
+		w->reaped += !r;
+	}
+	return r == -EAGAIN ? 0 : r;
+}
+
+static int nic_open(struct way *w, const char *target)
+{
+	/* Many messages before a slot and its generation come up again: the quiet time that this takes is not waited
+	 * for. */
+	const struct sdr_qp_attr attr = {
+		.mtu = 64, .chunk_bytes = 64, .max_message_bytes = 64, .max_messages = 1024, .generations = 16};
+	struct sp_error error = {.text = ""};
+	struct sdr_qp_info info;
+	int r = sp_attach(target, &w->dev);
+
+	if (!r)
+		r = sp_mr_alloc(w->dev, 2 * WINDOW * STRIDE, &w->mr);
+	if (!r)
+		r = sdr_context_create(w->dev, NULL, &w->context);
+	if (!r)
+		r = sdr_qp_create(w->context, &attr, &w->qp, &error);
+	if (*error.text)
+		fail("%s", error.text);
+	if (!r)
+		r = sdr_qp_info_get(w->qp, &info);
+	if (r)
+		return r;
+	if (send(BENCH_LINK, &info, sizeof(info), MSG_NOSIGNAL) != sizeof(info) ||
+	    recv(BENCH_LINK, &info, sizeof(info), 0) != sizeof(info))
+		return -EPIPE;
+	r = sdr_qp_connect(w->qp, &info);
+	while (!r && w->posted < WINDOW)
+		r = nic_post(w);
+	return r;
+}
+
+static int nic_put(struct way *w, uint64_t value)
+{
+	const uint64_t i = WINDOW + w->sent % WINDOW, begin = now_ns();
+	unsigned looks = 0;
+	int r = 0;
+
+	while (!r && w->sent - w->reaped == WINDOW) {
+		r = nic_tidy(w);
+		if (!r)
+			r = pause_poll(w, &looks, begin);
+	}
+	if (r)
+		return r;
+	*cell(w, i) = value;
+	while ((r = sdr_send_post(w->qp, w->mr, i * STRIDE, 8, 0, &w->send[w->sent % WINDOW])) == -EAGAIN) {
+		r = nic_tidy(w);
+		if (!r)
+			r = pause_poll(w, &looks, begin);
+		if (r)
+			return r;
+	}
+	if (r)
+		return r;
+	w->sent++;
+	return nic_tidy(w);
+}
+
+static int nic_get(struct way *w, uint64_t *value)
+{
+	const uint64_t begin = now_ns();
+	unsigned looks = 0;
+	bool armed = false;
+	struct sdr_recv *recv;
+	int r = 0;
+
+	while (!r && w->received == w->posted) { /* all are used up: taking back lags behind */
+		r = nic_tidy(w);
+		if (!r)
+			r = pause_poll(w, &looks, begin);
+	}
+	if (r)
+		return r;
+	recv = w->recv[w->received % WINDOW];
+	while ((r = sdr_recv_test(recv)) == -EAGAIN) {
+		if (!w->sleep) {
+			r = pause_poll(w, &looks, begin);
+		} else if (!armed) {
+			r = sp_dev_arm(w->dev);
+			armed = true;
+		} else {
+			r = sp_dev_wait(w->dev, PATIENCE);
+			if (r == -EINTR)
+				r = 0;
+			armed = false;
+		}
+		if (r)
+			return r;
+	}
+	if (!r)
+		*value = *cell(w, w->received++ % WINDOW);
+	return r;
+}
+
+static void nic_close(struct way *w)
+{
+	if (w->qp)
+		sdr_qp_destroy(w->qp);
+	if (w->context)
+		sdr_context_destroy(w->context);
+	if (w->dev)
+		sp_dev_close(w->dev);
+}
+
+/* ---- ping-pong ---- */
+
+static int by_value(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int ping(struct way *w, double seconds)
+{
+	uint32_t *sample = malloc(SAMPLES * sizeof(*sample)), n = 0;
+	const uint64_t end = now_ns() + (uint64_t)(seconds * 1e9);
+	uint64_t before = now_ns(), after, answer = 0;
+	int r = sample ? 0 : -ENOMEM;
+
+	for (uint64_t k = 0, question = 0; !r && !(question & LAST); k++, before = after) {
+		question = k;
+		if (n + 1 >= SAMPLES || (before >= end && n >= LEAST))
+			question |= LAST;
+		r = w->put(w, question);
+		if (!r)
+			r = w->get(w, &answer);
+		if (!r && answer != question)
+			r = -EBADMSG;
+		after = now_ns();
+		if (k >= WARM)
+			sample[n++] = after - before < UINT32_MAX ? (uint32_t)(after - before) : UINT32_MAX;
+	}
+	if (!r) {
+		qsort(sample, n, sizeof(*sample), by_value);
+		printf("%.1f %.1f\n", sample[n / 2] / 2.0, sample[n - 1 - n / 100] / 2.0);
+	}
+	free(sample);
+	return r;
+}
+
+static int pong(struct way *w)
+{
+	uint64_t value = 0;
+	int r = 0;
+
+	while (!r && !(value & LAST)) {
+		r = w->get(w, &value);
+		if (!r)
+			r = w->put(w, value);
+	}
+	return r;
+}
+
+/* The other end has all that it wants: an answer may be under way until then, and would go with the QP. */
+static void part(void)
+{
+	char byte;
+
+	shutdown(BENCH_LINK, SHUT_WR);
+	while (recv(BENCH_LINK, &byte, 1, 0) > 0)
+		;
+}
+
+static int latency(const char *kind, const char *role, const char *wait, const char *seconds, const char *target)
+{
+	static struct way w;
+	int r;
+
+	if (!strcmp(kind, "nic"))
+		w = (struct way){.open = nic_open, .put = nic_put, .get = nic_get, .close = nic_close};
+	else
+		w = (struct way){.open = strcmp(kind, "udp") ? unix_open : udp_open,
+				 .put = socket_put,
+				 .get = socket_get,
+				 .close = socket_close};
+	w.fd = -1;
+	w.sleep = !strcmp(wait, "sleep");
+	w.yield = !strcmp(wait, "yield");
+	r = w.open(&w, target);
+	if (!r)
+		r = strcmp(role, "ping") ? pong(&w) : ping(&w, strtod(seconds, NULL));
+	if (!r)
+		part();
+	w.close(&w);
+	return r ? fail("%s %s: %s", kind, role, strerror(-r)) : 0;
+}
+
+/* ---- a file by TCP ---- */
+
+static bool write_all(int fd, const char *data, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, data, len);
+
+		if (n <= 0)
+			return false;
+		data += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+/* Until the end of `from`; -1: an error. */
+static int64_t pour(int from, int to)
+{
+	static char block[256 * 1024];
+	int64_t sum = 0;
+	ssize_t n;
+
+	while ((n = read(from, block, sizeof(block))) > 0) {
+		if (!write_all(to, block, (size_t)n))
+			return -1;
+		sum += n;
+	}
+	return n < 0 ? -1 : sum;
+}
+
+static int tcp_recv(const char *address, const char *file)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET};
+	socklen_t len = sizeof(a);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd, out;
+	int64_t sum;
+
+	if (inet_pton(AF_INET, address, &a.sin_addr) != 1 || listener < 0 ||
+	    bind(listener, (struct sockaddr *)&a, len) || listen(listener, 1) ||
+	    getsockname(listener, (struct sockaddr *)&a, &len) ||
+	    send(BENCH_LINK, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a))
+		return fail("TCP listener: %s", strerror(errno));
+	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	out = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0 || out < 0)
+		return fail("TCP receiver: %s", strerror(errno));
+	sum = pour(fd, out);
+	if (sum < 0 || close(out) || !write_all(fd, (char *)&sum, sizeof(sum)))
+		return fail("TCP receiver: %s", strerror(errno));
+	return 0;
+}
+
+static int tcp_send(const char *file)
+{
+	struct sockaddr_in a;
+	int in = open(file, O_RDONLY | O_CLOEXEC), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	uint64_t begin;
+	int64_t sum, there;
+
+	if (in < 0 || fd < 0 || recv(BENCH_LINK, &a, sizeof(a), 0) != sizeof(a) ||
+	    connect(fd, (struct sockaddr *)&a, sizeof(a)))
+		return fail("TCP sender: %s", strerror(errno));
+	begin = now_ns();
+	sum = pour(in, fd);
+	if (sum < 0 || shutdown(fd, SHUT_WR) || recv(fd, &there, sizeof(there), MSG_WAITALL) != sizeof(there) ||
+	    there != sum)
+		return fail("TCP sender: %s", strerror(errno));
+	printf("%.6f\n", (double)(now_ns() - begin) / 1e9);
+	return 0;
+}
+
+int bench_end(int argc, char **argv)
+{
+	int status;
+
+	if (argc != 5 || fcntl(BENCH_LINK, F_GETFD) < 0)
+		return fail("--end is not for use by hand");
+	if (!strcmp(argv[0], "tcp"))
+		status = strcmp(argv[1], "send") ? tcp_recv(argv[2], argv[4]) : tcp_send(argv[4]);
+	else
+		status = latency(argv[0], argv[1], argv[2], argv[3], argv[4]);
+	return fflush(stdout) ? 1 : status;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One end of a measurement between processes: a program of its own, which the measuring process starts as
+ * `spindle bench --end KIND ...` with its counterpart at descriptor BENCH_LINK. For no other use. */
+#ifndef TESTBED_BENCH_END_H
+#define TESTBED_BENCH_END_H
+
+/* KIND ROLE WAIT SECONDS TARGET. KIND: nic (8-byte SDR messages, TARGET a NIC's name), unix (over BENCH_LINK itself),
+ * udp (loopback); ROLE: ping or pong; WAIT: poll, yield (poll, and let others run between two looks) or sleep. Or tcp,
+ * ROLE: send or recv, WAIT: the receiver's address, TARGET: the file. The first role prints "MEDIAN P99" (ns, half a
+ * round trip), or seconds. Returns the exit status. */
+int bench_end(int argc, char **argv);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From application to application and back: two processes pass a message of 8 bytes to and fro, attached to one NIC, or
+ * to two that a vhost-user link joins; beside the same over a Unix socket and over UDP.
+ *
+ * NICs and processes are new for every turn, so that no NIC polls while something else is measured, and so that what
+ * a start happens to decide (placement in caches, in memory) does not decide the whole figure.
+ */
+#include "bench.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "bench_children.h"
+
+struct shape {
+	bool two, sleep;
+};
+
+struct latency {
+	struct bench_house house;
+	struct shape shape;
+};
+
+static void close_latency(void *state)
+{
+	struct latency *l = state;
+
+	bench_house_close(&l->house);
+	free(l);
+}
+
+static int open_latency(const struct shape *shape, void **state, char *why, unsigned room)
+{
+	struct latency *l = calloc(1, sizeof(*l));
+	int r;
+
+	if (!l)
+		return -ENOMEM;
+	l->shape = *shape;
+	r = bench_house_open(&l->house, why, room);
+	if (r)
+		free(l);
+	else
+		*state = l;
+	return r;
+}
+
+static int pair(struct latency *l, const char *kind, const char *wait, const char *far, double seconds,
+		struct bench_turn *turn, char *why, unsigned room)
+{
+	char text[32], line[128];
+	const char *const one[] = {"spindle", "bench", "--end", kind, "pong", wait, text, far, NULL};
+	const char *const other[] = {"spindle", "bench", "--end", kind, "ping", wait, text, "left", NULL};
+	struct bench_start start = {.argv = one, .linked = true, .space = -1};
+	struct bench_child pong = {.out = -1}, ping = {.out = -1};
+	int link[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link))
+		return -errno;
+	snprintf(text, sizeof(text), "%g", seconds);
+	start.link = link[0];
+	r = bench_child_start(&l->house, &start, &pong, why, room);
+	start.argv = other;
+	start.link = link[1];
+	if (!r)
+		r = bench_child_start(&l->house, &start, &ping, why, room);
+	close(link[0]);
+	close(link[1]);
+	if (!r)
+		r = bench_child_line(&l->house, &ping, seconds + 60, line, sizeof(line), why, room);
+	if (!r && sscanf(line, "%lf %lf", &turn->value, &turn->tail) != 2) {
+		snprintf(why, room, "no figures: %s", line);
+		r = -EPROTO;
+	}
+	if (!r)
+		r = bench_child_end(&l->house, &ping, 10, why, room);
+	if (!r)
+		r = bench_child_end(&l->house, &pong, 10, why, room);
+	bench_child_stop(&ping);
+	bench_child_stop(&pong);
+	return r;
+}
+
+static int run_nics(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	struct latency *l = state;
+	const bool two = l->shape.two;
+	char port[2][128];
+	int r;
+
+	snprintf(port[0], sizeof(port[0]), "vhost:%s/wire", l->house.dir);
+	snprintf(port[1], sizeof(port[1]), "virtio-user:%s/wire", l->house.dir);
+	r = bench_nic_start(&l->house, 0, two ? port[0] : "null:", -1, why, room);
+	if (!r && two)
+		r = bench_nic_start(&l->house, 1, port[1], -1, why, room);
+	if (!r)
+		r = pair(l, "nic",
+			 l->shape.sleep			? "sleep"
+			 : bench_cpus() < (two ? 4 : 3) ? "yield"
+							: "poll",
+			 two ? "right" : "left", seconds, turn, why, room);
+	bench_nics_stop(&l->house);
+	return r;
+}
+
+static const char *socket_wait(const struct latency *l)
+{
+	return l->shape.sleep ? "sleep" : bench_cpus() < 2 ? "yield" : "poll";
+}
+
+static int run_unix(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	return pair(state, "unix", socket_wait(state), "", seconds, turn, why, room);
+}
+
+static int run_udp(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	return pair(state, "udp", socket_wait(state), "", seconds, turn, why, room);
+}
+
+#define CASE(symbol, text, about, both, asleep, polling)                                                               \
+	static int open_##symbol(const struct bench_options *o, void **state, char *why, unsigned room)                \
+	{                                                                                                              \
+		(void)o;                                                                                               \
+		return open_latency(&(const struct shape){.two = both, .sleep = asleep}, state, why, room);            \
+	}                                                                                                              \
+	const struct bench_case bench_##symbol = {                                                                     \
+		.name = text,                                                                                          \
+		.help = about,                                                                                         \
+		.unit = "ns",                                                                                          \
+		.less = true,                                                                                          \
+		.threads = polling,                                                                                    \
+		.baseline = "Unix socket (SOCK_SEQPACKET)",                                                            \
+		.open = open_##symbol,                                                                                 \
+		.run = run_nics,                                                                                       \
+		.run_baseline = run_unix,                                                                              \
+		.other = {{"UDP loopback", run_udp}},                                                                  \
+		.close = close_latency,                                                                                \
+	}
+
+CASE(latency_nic_polling, "latency-nic-polling", "8 bytes between two programs on one NIC, half a round trip; polling",
+     false, false, 3);
+CASE(latency_nic_sleeping, "latency-nic-sleeping", "the same; the programs sleep until something comes", false, true,
+     1);
+CASE(latency_vhost_polling, "latency-vhost-polling",
+     "8 bytes between two programs on two NICs joined by vhost-user, half a round trip; polling", true, false, 4);
+CASE(latency_vhost_sleeping, "latency-vhost-sleeping", "the same; the programs sleep until something comes", true, true,
+     2);

@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`spindle bench`: every case gives figures that fit together, or says why it cannot; and whatever happens to it, the
+processes, files and namespaces that it makes are gone. How fast anything is, is not tested."""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import net  # noqa: E402
+from net import rule, until  # noqa: E402
+
+LATENCY = ["latency-nic-polling", "latency-nic-sleeping", "latency-vhost-polling", "latency-vhost-sleeping"]
+
+
+class Bench:
+    """A run in a directory of its own, by whose name its processes are found however they are related."""
+
+    def __init__(self, *arguments, path=None, before=None):
+        self.dir = tempfile.mkdtemp(prefix="spindle-e2e-")
+        env = dict(os.environ, TMPDIR=self.dir, XDG_RUNTIME_DIR=self.dir)
+        if path is not None:
+            env["PATH"] = path
+
+        def prepare():
+            if before:
+                before()
+            net.die_with_parent()
+        self.process = subprocess.Popen([net.SPINDLE, "bench", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        text=True, env=env, preexec_fn=prepare)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+        for pid in self.alive():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def alive(self):
+        pids = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/environ" % pid, "rb") as f:
+                    environ = f.read()
+            except OSError:
+                continue
+            if self.dir.encode() in environ and int(pid) != self.process.pid:
+                pids.append(int(pid))
+        return pids
+
+    def end(self, status=0, timeout=280):
+        out, err = self.process.communicate(timeout=timeout)
+        assert self.process.returncode == status, "exit status %d, not %d: %s" % (self.process.returncode, status, err[-2000:])
+        assert "Sanitizer" not in err and "runtime error" not in err, err[-3000:]
+        return out
+
+    def nothing_left(self):
+        until("its processes end", lambda: not self.alive())
+        left = [os.path.join(at, name) for at, dirs, files in os.walk(self.dir) for name in dirs + files if name != "dpdk"]
+        assert not left, left
+
+    def figures(self):
+        report = json.loads(self.end())
+        assert report["rounds"] == 3 and report["processors"] >= 1 and report["cpu"] and report["dpdk"], report
+        return report["cases"]
+
+
+def near(a, b):
+    return abs(a - b) <= 1e-4 * abs(b)
+
+
+def sane(case, unit):
+    assert case["unit"] == unit and case["baseline"] and case["skipped"] is None, case
+    assert case["value"] > 0 and case["baseline_value"] > 0 and case["spread"] >= 0 and case["baseline_spread"] >= 0, case
+    less = unit != "MB/s"
+    assert near(case["ratio"], case["baseline_value"] / case["value"] if less else case["value"] / case["baseline_value"]), case
+    assert case["required"] >= 0 and case["goal"] >= 0, case
+    for other in case.get("others", []):
+        if other["skipped"]:
+            assert other["value"] is None and other["ratio"] is None, other
+        else:
+            assert other["value"] > 0 and near(other["ratio"], case["baseline_value"] / other["value"] if less else
+                                               other["value"] / case["baseline_value"]), other
+
+
+# ---- figures -------------------------------------------------------------------------------------------------------------
+
+@rule
+def list_names_every_case_and_what_it_is_compared_with():
+    with Bench("--list") as b:
+        out = b.end()
+        for word in LATENCY + ["sdr-receive-64", "sdr-receive-4096", "file-veth", "file-vhost", "Unix socket", "UDP", "TCP", "iperf3"]:
+            assert word in out, word
+        b.nothing_left()
+
+
+@rule
+def packets_are_measured_with_and_without_icrc():
+    with Bench("--quick", "--filter", "sdr-receive", "--json") as b:
+        cases = b.figures()
+        assert sorted(c["name"] for c in cases) == sorted(
+            "sdr-receive-%s, ICRC %s" % (size, icrc) for size in ("64", "4096") for icrc in ("on", "off"))
+        for case in cases:
+            sane(case, "cycles/packet")
+            assert case["packets_per_second"] > 0, case
+        b.nothing_left()
+
+
+@rule
+def latency_is_measured_on_one_nic_and_on_two_polling_and_sleeping():
+    with Bench("--quick", "--filter", "latency", "--json") as b:
+        cases = b.figures()
+        assert [c["name"] for c in cases] == LATENCY
+        for case in cases:
+            sane(case, "ns")
+            assert case["p99"] >= case["value"] and case["baseline_p99"] >= case["baseline_value"], case
+            assert [o["name"] for o in case["others"]] == ["UDP loopback"] and case["others"][0]["skipped"] is None, case
+            assert case["oversubscribed"] == (case["threads"] > len(os.sched_getaffinity(0))), case
+        b.nothing_left()
+
+
+@rule
+def files_are_measured_beside_tcp_and_iperf3():
+    with Bench("--quick", "--filter", "file", "--json") as b:
+        cases = {c["name"]: c for c in b.figures()}
+        assert sorted(cases) == ["file-veth", "file-vhost"]
+        for case in cases.values():
+            sane(case, "MB/s")
+        other, = cases["file-veth"]["others"]
+        assert "iperf3" in other["name"] and bool(other["skipped"]) != bool(shutil.which("iperf3")), other
+        b.nothing_left()
+
+
+# ---- what cannot be measured here ----------------------------------------------------------------------------------------
+
+def programs(*names):
+    """A directory with nothing but these, for $PATH."""
+    directory = tempfile.mkdtemp(prefix="spindle-e2e-")
+    for name in names:
+        os.symlink(shutil.which(name), os.path.join(directory, name))
+    return directory
+
+
+@rule
+def without_iperf3_the_rest_is_measured_and_this_is_said():
+    path = programs("ip")
+    try:
+        with Bench("--quick", "--filter", "file-veth", "--json", path=path) as b:
+            case, = b.figures()
+            sane(case, "MB/s")
+            assert "iperf3" in case["others"][0]["skipped"] and "installed" in case["others"][0]["skipped"], case
+            b.nothing_left()
+    finally:
+        shutil.rmtree(path)
+
+
+@rule
+def a_case_that_cannot_run_is_skipped_with_the_reason_and_status_0():
+    path = programs()
+    try:
+        with Bench("--quick", "--filter", "file-veth", "--json", path=path) as b:
+            case, = b.figures()
+            assert case["value"] is None and case["ratio"] is None and "iproute2" in case["skipped"], case
+            b.nothing_left()
+    finally:
+        shutil.rmtree(path)
+
+
+@rule
+def without_the_right_to_make_namespaces_files_between_them_are_skipped():
+    # In a user namespace in which nobody has a number, no further namespace can be made.
+    with Bench("--quick", "--filter", "file-veth",
+               before=lambda: net.call("unshare", net.libc.unshare(net.CLONE_NEWUSER))) as b:
+        out = b.end()
+        assert "file-veth" in out and "skipped: no network namespace" in out, out
+        b.nothing_left()
+
+
+# ---- the ends that it may come to ----------------------------------------------------------------------------------------
+
+def busy(bench):
+    """Waits for two NICs: they would not end by themselves."""
+    def nics():
+        count = 0
+        for pid in bench.alive():
+            try:
+                with open("/proc/%d/cmdline" % pid, "rb") as f:
+                    count += f.read().startswith(b"spindle\0run\0")
+            except OSError:
+                pass
+        return count
+    until("two NICs at work", lambda: nics() >= 2, 60)
+
+
+@rule
+def a_signal_ends_it_by_that_signal_and_clears_up():
+    for name, number in (("latency-vhost", signal.SIGINT), ("file-veth", signal.SIGTERM), ("file-vhost", signal.SIGHUP)):
+        with Bench("--filter", name) as b:
+            busy(b)
+            b.process.send_signal(number)
+            b.end(-number, 60)
+            b.nothing_left()
+
+
+@rule
+def a_signal_while_packets_are_measured_clears_up_too():
+    with Bench("--filter", "sdr-receive-64", "--seconds", "0.5") as b:
+        until("a capture is there", lambda: os.listdir(b.dir), 60)
+        time.sleep(0.1)
+        b.process.send_signal(signal.SIGINT)
+        b.end(-signal.SIGINT, 60)
+        b.nothing_left()
+
+
+@rule
+def when_it_is_killed_its_processes_end():
+    for name in ("latency-vhost", "file-veth"):
+        with Bench("--filter", name) as b:
+            busy(b)
+            b.process.kill()
+            until("its processes end", lambda: not b.alive(), 60)
+
+
+@rule
+def a_nic_that_does_not_start_is_said_and_counted():
+    def before():  # its files stay empty
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    with Bench("--quick", "--filter", "latency-nic-polling", before=before) as b:
+        b.process.wait(60)
+        assert b.process.returncode == 1, b.process.returncode
+        said = b.process.stderr.read()
+        assert said.startswith("spindle bench: latency-nic-polling: ") and len(said.splitlines()) == 1, said
+        b.nothing_left()
+
+
+if __name__ == "__main__":
+    net.main()

@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Applications that lie, cheat, hang and die beside honest ones on one NIC; NICs that die under their applications; peers
+that start anew. Whatever happens, the honest pair's data stay intact and go on, and the NIC holds nothing of who is gone."""
+
+import errno
+import os
+import random
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import net  # noqa: E402
+import served  # noqa: E402
+from accidents import At, Holdings, Pair, alone, ends_well, goes_on, introduce, nothing_left, sanitized, unspoilt  # noqa: E402
+from net import Skip, rule, until  # noqa: E402
+from served import House  # noqa: E402
+
+HOSTILE = 61003  # nobody's number
+LIMITS = "[limits hostile]\nuser = %d\nmemory = 16M\ncontexts = 4\nqps = 64\nmessages = 256\n" % HOSTILE
+
+
+class Neighbours(Pair):
+    """An honest pair of applications, and room for a hostile one on NIC `far`."""
+
+    def __init__(self):
+        root = os.geteuid() == 0
+        self.user = HOSTILE if root else None
+        super().__init__(far=LIMITS if root else "", near=LIMITS if root else "")
+        try:
+            self.honest = self.traffic(self.far, self.near)
+            self.hostile("ask", "qpn=0x700").end()  # what a first application leaves for good is there
+            goes_on(*self.honest, messages=100)
+            unspoilt(self, self.far, self.near)
+            alone(self, self.far, self.honest[0])
+            self.before = Holdings(self, self.far)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def hostile(self, verb, *words, user="hostile", nic=None):
+        return self.app(nic or self.far, verb, *words, user=self.user if user == "hostile" else user)
+
+    def ready(self, verb, *words, **more):
+        """The hostile one at work. What it said before "ready"."""
+        app = self.hostile(verb, *words, **more)
+        app.said = []
+        while True:
+            line = app.line()
+            if line == "ready":
+                return app
+            assert line and not line.startswith("error "), "%s: %r %s" % (verb, line, app.stderr())
+            app.said.append(line)
+
+    def check(self):
+        goes_on(*self.honest)
+        nothing_left(self, self.far, self.before)
+
+    def gone(self, app):
+        """Ends a hostile one that has had its way."""
+        app.say("enough")
+        line = app.line()
+        assert line.startswith("ok"), line + app.stderr()
+        app.end()
+
+    def killed(self, app):
+        app.signal(signal.SIGKILL)
+        app.end(-signal.SIGKILL)
+
+    def end(self):
+        self.check()
+        ends_well(*self.honest)
+        for nic in (self.far, self.near):
+            nic.signal(signal.SIGTERM)
+            nic.end()
+        assert self.left() == [], self.left()
+
+
+def tries(app):
+    """{("WHAT", ...): errno}"""
+    return {tuple(line.split()[1:-1]): int(line.split()[-1]) for line in app.said if line.startswith("try ")}
+
+
+# ---- death of applications -----------------------------------------------------------------------------------------------
+
+@rule
+def an_application_killed_with_receives_posted_leaves_nothing():
+    with Neighbours() as n:
+        for words in ((), ("slots=64", "size=65536")):
+            app = n.hostile("await", "how=fd", "qpn=0x5000", *words)
+            assert app.line() == "ready"
+            n.killed(app)
+            n.check()
+        n.end()
+
+
+@rule
+def an_application_killed_in_mid_transfer_leaves_nothing_and_its_peer_closes_well():
+    with Neighbours() as n:
+        chance = random.Random(1)
+        for turn in range(6):
+            words = "size=65536", "slots=3", "qpn=0x5000"
+            app, partner = introduce(n.hostile("traffic", "seed=1", "peer=2", *words, *(("wait=sleep",) if turn % 2 else ())),
+                                     n.hostile("traffic", "seed=2", "peer=1", *words, nic=n.near))
+            until("some messages", lambda: At(app).received > 3)
+            time.sleep(chance.random() / 20)
+            n.killed(app)
+            ends_well(partner)
+        n.end()
+
+
+@rule
+def an_application_killed_in_mid_attach_leaves_nothing():
+    with Neighbours() as n:
+        for stage in range(12):
+            for _ in range(2):
+                n.killed(n.ready("stage", "stage=%d" % stage, "qpn=0x5000"))
+            nothing_left(n, n.far, n.before)
+        n.end()
+
+
+@rule
+def an_application_that_is_stopped_with_receives_posted_holds_nobody_up():
+    with Neighbours() as n:
+        app, partner = introduce(n.hostile("traffic", "seed=1", "peer=2", "wait=sleep"),
+                                 n.hostile("traffic", "seed=2", "peer=1", nic=n.near))
+        goes_on(app, partner)
+        app.signal(signal.SIGSTOP)
+        n.hostile("ask", "qpn=0x700").end()
+        goes_on(*n.honest)
+        sent = At(partner).sent
+        assert At(partner).sent - sent <= 4  # it gets no credit
+        app.signal(signal.SIGCONT)  # ... and then all goes on
+        goes_on(app, partner)
+        app.signal(signal.SIGSTOP)
+        goes_on(*n.honest)
+        n.killed(app)
+        ends_well(partner)
+        n.end()
+
+
+# ---- lies ----------------------------------------------------------------------------------------------------------------
+
+@rule
+def rubbish_in_rings_and_indexes_hurts_nobody_else():
+    with Neighbours() as n:
+        for seed in (1, 2):
+            app = n.ready("rubbish", "seed=%d" % seed, "qpn=0x5000")
+            goes_on(*n.honest)
+            n.hostile("ask", "qpn=0x700").end()  # the NIC answers others
+            if seed == 1:
+                n.killed(app)
+            else:
+                n.gone(app)
+            n.check()
+        n.end()
+
+
+@rule
+def an_entry_that_changes_while_it_is_read_hurts_nobody_else():
+    with Neighbours() as n:
+        honest = At(n.honest[0])
+        app = n.ready("flip", "qpn=0x5000", "region=%d" % honest.region, "context=%d" % honest.context)
+        goes_on(*n.honest, messages=50)
+        n.gone(app)
+        n.end()
+
+
+@rule
+def shared_memory_can_be_neither_resized_nor_sealed_and_holes_hurt_only_who_punches_them():
+    with Neighbours() as n:
+        app = n.ready("files", "qpn=0x5000")
+        result = tries(app)
+        for name in ("queues", "region", "events", "area"):
+            own = name != "area"  # what it may write to
+            for what in ("shrink", "grow", "extend", "seal", "shrink-opened", "grow-opened", "seal-opened"):
+                assert result.get((name, what), errno.EPERM), "%s %s was possible" % (name, what)
+            assert (result[name, "map"] == 0) == own and (result[name, "protect"] == 0) == own, result
+            if not own:
+                assert result[name, "punch"] and result[name, "remove"], result
+                assert n.user is None or result[name, "open"] == errno.EACCES, result
+        goes_on(*n.honest)
+        n.gone(app)
+        n.check()
+        n.killed(n.ready("files", "qpn=0x5000"))
+        n.end()
+
+
+@rule
+def a_wake_up_pipe_filled_changed_and_closed_keeps_nobody_elses_wake_ups_away():
+    with Neighbours() as n:
+        for user in ("hostile", None):  # as the NIC's own user it gets at the end for writing too
+            app = n.ready("pipe", "qpn=0x5000", user=user)
+            result = tries(app)
+            assert result["pipe", "write"] == errno.EBADF
+            if user is None:
+                assert result["pipe", "open"] == 0 and int(app.said[-1].split()[1]) >= 4096, app.said
+            elif n.user:
+                assert result["pipe", "open"] == errno.EACCES
+            goes_on(*n.honest, messages=50)  # one of the two sleeps
+            time.sleep(0.2)
+            goes_on(*n.honest)
+            n.gone(app)
+            n.check()
+        n.end()
+
+
+@rule
+def what_belongs_to_others_cannot_be_named():
+    with Neighbours() as n:
+        honest = At(n.honest[0])
+        app = n.ready("foreign", "qpn=0x5000", "region=%d" % honest.region, "context=%d" % honest.context, "stage=0x10000")
+        result = tries(app)
+        assert result["call",] == result["free",] == result["close",] == errno.ENOENT, result
+        assert result["qp",] in (errno.EADDRINUSE, errno.EEXIST), result
+        for what in ("send", "post", "beyond"):
+            assert result[what,] > 0 and result[what,] != errno.ETIMEDOUT, result
+        assert result["own",] == 0, result
+        n.gone(app)
+        n.end()
+
+
+# ---- greed ---------------------------------------------------------------------------------------------------------------
+
+@rule
+def who_takes_all_it_gets_meets_its_limits_and_leaves_the_neighbours_theirs():
+    with Neighbours() as n:
+        if not n.user:
+            raise Skip("only root can be several users, who have different limits")
+        for how, most, error, words in (("memory", 15, errno.EDQUOT, "16777216 bytes"),
+                                        ("regions", 512, errno.EDQUOT, "512 regions"),
+                                        ("contexts", 4, errno.EDQUOT, "contexts"), ("qps", 3, errno.EDQUOT, "qp"),
+                                        ("messages", 2, errno.EDQUOT, "messages")):
+            app = n.ready("exhaust", "how=" + how, "qpn=0x5000")
+            said = app.said[0].split(" ", 3)
+            assert said[0] == "full" and 0 < int(said[1]) <= most, app.said
+            assert int(said[2]) == error and words in said[3].lower(), "%s: %s" % (how, app.said)
+            n.honest[0].say("more")
+            assert n.honest[0].line() == "more 0"
+            goes_on(*n.honest)
+            n.gone(app)
+            nothing_left(n, n.far, n.before)
+        n.end()
+
+
+@rule
+def a_thousand_attaches_and_idle_connections_leave_nothing():
+    with Neighbours() as n:
+        app = n.ready("attach")
+        goes_on(*n.honest)
+        n.hostile("ask", "qpn=0x700").end()  # idle connections keep nobody out
+        n.gone(app)
+        n.check()
+        n.killed(n.ready("attach"))
+        n.end()
+
+
+@rule
+def who_does_not_read_replies_is_let_go():
+    with Neighbours() as n:
+        app = n.ready("deaf")
+        n.check()
+        n.gone(app)
+        n.end()
+
+
+@rule
+def garbage_on_the_socket_hurts_nobody():
+    with Neighbours() as n:
+        for seed in (1, 2):
+            app = n.ready("garbage", "seed=%d" % seed)
+            goes_on(*n.honest)
+            assert app.line() == "ok", app.stderr()
+            app.end()
+            n.check()
+        n.end()
+
+
+@rule
+def memory_given_back_is_gone_also_for_who_keeps_descriptors_of_it():
+    with Neighbours() as n:
+        app = n.ready("freed", "qpn=0x5000")
+        now = Holdings(n, n.far)
+        one = [a for a in now.said["applications"] if a[0] == app.pid]
+        assert len(one) == 1 and one[0][2:] == (0, 0, 0), now
+        assert now.shared[1] == n.before.shared[1] + 1, "%s\n%s" % (n.before, now)  # its queues
+        assert now.said["memory_used"] == n.before.said["memory_used"] + one[0][1], now
+        n.gone(app)
+        n.end()
+
+
+# ---- death of NICs -------------------------------------------------------------------------------------------------------
+
+def learns_and_attaches_again(how):
+    with House() as h:
+        text = "[nic]\nport = null:\nip = 192.0.2.1/24\n"
+        nic = h.nic(text, eal=())
+        # The second keeps its wake-up pipe from ending: it must learn of it by the socket.
+        apps = [h.app("spindle0", "await", "how=" + how, "stage=%d" % i) for i in range(2)]
+        for app in apps:
+            assert app.line() == "ready"
+        time.sleep(0.3)  # they are in the midst of it
+        nic.signal(signal.SIGKILL)
+        nic.end(-signal.SIGKILL)
+        for app in apps:
+            line = app.line(20 if sanitized() else 10)
+            assert line.startswith("error -19 "), line
+            assert app.line() == "closed"
+        again = h.nic(text, eal=())
+        for app in apps:
+            for _ in range(2):
+                app.say("again")
+                line = app.line()
+                assert line == "ok 16", line + app.stderr()
+            app.end()
+        again.signal(signal.SIGTERM)
+        again.end()
+        assert h.left() == [], h.left()
+
+
+@rule
+def a_nic_that_is_killed_ends_polling_for_a_message():
+    learns_and_attaches_again("test")
+
+
+@rule
+def a_nic_that_is_killed_ends_sleeping_for_a_message():
+    learns_and_attaches_again("wait")
+
+
+@rule
+def a_nic_that_is_killed_ends_requests_that_are_underway():
+    learns_and_attaches_again("create")
+
+
+@rule
+def a_nic_that_is_killed_wakes_who_polls_the_descriptor():
+    learns_and_attaches_again("fd")
+
+
+# ---- peers that start anew -----------------------------------------------------------------------------------------------
+
+@rule
+def a_peer_that_starts_anew_is_noticed_and_writes_nothing_into_old_buffers():
+    with Pair() as p:
+        old, peer = introduce(p.app(p.far, "traffic", "seed=1", "peer=2", "wait=sleep"),
+                              p.app(p.near, "traffic", "seed=2", "peer=1", "qpn=0x6000"))
+        goes_on(old, peer)
+        peer.signal(signal.SIGKILL)
+        peer.end(-signal.SIGKILL)
+        # Of the same numbers, but another nonce; it sends other bytes, which the old end would not take for its peer's.
+        new = p.app(p.near, "traffic", "seed=3", "peer=1", "qpn=0x6000")
+        new.info = served.info(new)
+        new.say(old.info)
+        until("the old end has noticed", lambda: At(old).restarted, 30)
+        before = At(old)
+        time.sleep(0.5)
+        now = At(old)  # nothing was wrong in what it looked at
+        assert now.received == before.received and At(new).received == 0
+        ends_well(old, new)
+        for nic in (p.far, p.near):
+            nic.signal(signal.SIGTERM)
+            nic.end()
+
+
+if __name__ == "__main__":
+    net.main()

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What programs in other processes could take from the NIC and from each other: memory that they have given back,
+ * packets that are not theirs, the NIC's name, its time. */
+#include "../../host-api/attach.h"
+#include "../../pipeline/session.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pair.h"
+#include "suite.h"
+
+#define WAIT_FOR(condition)                                                                                            \
+	do {                                                                                                           \
+		const sp_time wait_until = sp_clock() + 30 * SP_SEC;                                                   \
+		while (!(condition) && sp_clock() < wait_until)                                                        \
+			usleep(100);                                                                                   \
+		CU_ASSERT(condition);                                                                                  \
+	} while (0)
+
+static struct pair pair;
+static struct sp_nic *nic;
+static struct sp_server *server;
+static struct sp_server_config config;
+static char path[64], directory[64];
+static struct sp_attach_link *link_;
+
+/* A directory that every user can get to, and a path short enough for a socket. */
+static void prepare(void)
+{
+	config = (struct sp_server_config){.path = path, .group = -1};
+	snprintf(directory, sizeof(directory), "./harm-%d", (int)getpid());
+	snprintf(path, sizeof(path), "./nic.sock");
+	if (sp_eal_init(0, NULL, NULL) || (getenv("TMPDIR") && chdir(getenv("TMPDIR"))) || mkdir(directory, 0755) ||
+	    chmod(directory, 0755) || chdir(directory)) {
+		printf("Bail out! no EAL, or no TMPDIR\n");
+		exit(1);
+	}
+}
+
+static void start(void)
+{
+	struct sp_nic_config c = {.name = "under-test", .addresses = 1, .ports = 1, .workers = 2};
+	struct sp_error error = {.text = ""};
+
+	memcpy(c.address[0].ip, (uint8_t[16]){[10] = 0xFF, [11] = 0xFF, 192, 0, 2, 1}, 16);
+	c.address[0].prefix = 24;
+	pair_open(&pair);
+	c.port[0] = (struct sp_port_config){.ops = &pair_ops, .ops_arg = &pair.end[0]};
+	if (sp_nic_create(&c, &error, &nic) || sp_nic_start(nic) || sp_server_start(nic, &config, &error, &server)) {
+		printf("Bail out! %s\n", error.text);
+		exit(1);
+	}
+	link_ = calloc(1, sizeof(*link_));
+	CU_ASSERT_EQUAL_FATAL(sp_attach_connect(link_, path), 0);
+}
+
+static void stop(void)
+{
+	char name[80];
+
+	sp_server_stop(server);
+	sp_nic_stop(nic);
+	CU_ASSERT_EQUAL(nic->memory_used, 0);
+	sp_nic_destroy(nic);
+	pair_close(&pair);
+	free(link_);
+	snprintf(name, sizeof(name), ".%s", directory);
+	CU_ASSERT(!chdir("..") && !rmdir(name + 1)); /* socket and lock have gone */
+}
+
+static void begin(void)
+{
+	prepare();
+	start();
+}
+
+/* Bytes of memory behind a descriptor. */
+static uint64_t held(int fd)
+{
+	struct stat st;
+
+	CU_ASSERT_EQUAL_FATAL(fstat(fd, &st), 0);
+	return (uint64_t)st.st_blocks * 512;
+}
+
+static struct sp_attach_exchange asked(enum sp_attach_op op, uint64_t arg, const void *data, uint32_t bytes)
+{
+	struct sp_attach_exchange x = {.op = op, .arg = {arg}, .data = data, .bytes = bytes};
+
+	CU_ASSERT_EQUAL_FATAL(sp_attach_exchange(link_, &x), 0);
+	return x;
+}
+
+static const char sdr[] = "c\0sdr\0qp\0000x100";
+
+static void what_is_given_back_holds_no_memory_whoever_keeps_it(void)
+{
+	struct sp_attach_exchange hello, region, context, last;
+	uint8_t *kept;
+	void *area;
+
+	begin();
+	hello = asked(SP_ATTACH_HELLO, 0, NULL, 0);
+	region = asked(SP_ATTACH_MR_ALLOC, 1 << 20, NULL, 0);
+	last = asked(SP_ATTACH_MR_ALLOC, 1 << 20, NULL, 0);
+	context = asked(SP_ATTACH_OPEN, 1, sdr, sizeof(sdr));
+	CU_ASSERT_EQUAL(held(region.fd[0]), 1 << 20);
+	CU_ASSERT(held(context.fd[0]) >= context.arg[1]);
+	CU_ASSERT(held(context.fd[1]) >= context.arg[2]);
+	CU_ASSERT_EQUAL_FATAL(sp_attach_map(region.fd[0], 1 << 20, true, (void **)&kept), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_attach_map(context.fd[1], context.arg[2], false, &area), 0);
+	memset(kept, 'x', 1 << 20);
+	asked(SP_ATTACH_MR_FREE, region.arg[0], NULL, 0);
+	CU_ASSERT_EQUAL(held(region.fd[0]), 0);
+	CU_ASSERT_EQUAL(kept[4096], 0); /* mapped still, and harmless */
+	asked(SP_ATTACH_CLOSE, context.arg[0], NULL, 0);
+	CU_ASSERT_EQUAL(held(context.fd[0]), 0);
+	CU_ASSERT_EQUAL(held(context.fd[1]), 0);
+	CU_ASSERT_EQUAL(*(volatile uint8_t *)area, 0);
+	close(link_->fd); /* the rest goes with the connection */
+	WAIT_FOR(!__atomic_load_n(&nic->device, __ATOMIC_ACQUIRE));
+	WAIT_FOR(!held(hello.fd[0]) && !held(last.fd[0]));
+	munmap(kept, 1 << 20);
+	munmap(area, context.arg[2]);
+	sp_attach_release(&hello);
+	sp_attach_release(&region);
+	sp_attach_release(&context);
+	sp_attach_release(&last);
+	stop();
+}
+
+static void reports_cannot_be_collected(void)
+{
+	struct sp_attach_exchange report[4];
+	void *text;
+
+	begin();
+	for (unsigned i = 0; i < 4; i++) {
+		report[i] = asked(SP_ATTACH_REPORT, 0, NULL, 0);
+		CU_ASSERT(held(report[i].fd[0]) >= report[i].arg[0]);
+		if (i)
+			CU_ASSERT_EQUAL(held(report[i - 1].fd[0]), 0);
+	}
+	CU_ASSERT_EQUAL_FATAL(sp_attach_map(report[3].fd[0], report[3].arg[0], false, &text), 0);
+	CU_ASSERT_EQUAL(*(char *)text, '{');
+	CU_ASSERT_PTR_EQUAL(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, report[3].fd[0], 0), MAP_FAILED);
+	close(link_->fd);
+	WAIT_FOR(!held(report[3].fd[0]));
+	munmap(text, report[3].arg[0]);
+	for (unsigned i = 0; i < 4; i++)
+		sp_attach_release(&report[i]);
+	stop();
+}
+
+/* Whose NIC is stopped has its data still: nothing that has arrived turns to zeros before it is looked at. */
+static void a_nic_that_stops_leaves_regions_as_they_are(void)
+{
+	struct sp_event event;
+	struct sp_dev *dev;
+	struct sp_mr *mr;
+	uint32_t id;
+	int rc = 0;
+
+	begin();
+	close(link_->fd);
+	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(dev, 8192, &mr), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "sdr", (struct sp_setting[]){{"qp", "0x100"}}, 1, &id, NULL),
+			      0);
+	for (unsigned i = 0; i < 3; i++) /* of which the events stay in the ring */
+		CU_ASSERT_EQUAL(
+			sp_command_post(dev,
+					&(struct sp_command){.op = SP_CMD_QUERY, .flags = SP_CMD_REPLY, .context = id}),
+			0);
+	WAIT_FOR(rc || (rc = sp_event_take(dev, id, &event)));
+	CU_ASSERT_EQUAL(rc, 1);
+	memset(mr->addr, 'x', 8192);
+	stop();
+	for (unsigned i = 0; i < 8192; i++)
+		CU_ASSERT_EQUAL_FATAL(((uint8_t *)mr->addr)[i], 'x');
+	for (unsigned i = 0; i < 10 && rc >= 0; i++)
+		rc = sp_event_take(dev, id, &event);
+	CU_ASSERT(rc == -ENODEV || rc == -ECONNRESET); /* and no events of zeros without end */
+	sp_dev_close(dev);
+}
+
+/* Of a context that its application has closed over here, and looks at over there. */
+static void memory_that_has_gone_is_no_event(void)
+{
+	struct sp_device *d;
+	struct sp_event event;
+	struct sp_dev *dev;
+	uint32_t id;
+	int rc = 0;
+
+	begin();
+	close(link_->fd);
+	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "sdr", (struct sp_setting[]){{"qp", "0x100"}}, 1, &id, NULL),
+			      0);
+	CU_ASSERT_EQUAL(
+		sp_command_post(dev, &(struct sp_command){.op = SP_CMD_QUERY, .flags = SP_CMD_REPLY, .context = id}),
+		0);
+	WAIT_FOR(rc == 1 || (rc = sp_event_take(dev, id, &event)) == 1);
+	WAIT_FOR((d = __atomic_load_n(&nic->device, __ATOMIC_ACQUIRE)) && d->owner);
+	madvise(sp_device_events(d, id)->base, sp_device_events(d, id)->bytes, MADV_REMOVE);
+	for (unsigned i = 0; i < 10; i++)
+		CU_ASSERT_EQUAL(sp_event_take(dev, id, &event), -ECONNRESET);
+	sp_dev_close(dev);
+	WAIT_FOR(!__atomic_load_n(&nic->device, __ATOMIC_ACQUIRE));
+	stop();
+}
+
+/* Neither the NIC's descriptors nor anybody's account suffer when there is no descriptor left for what is asked. */
+static void what_finds_no_descriptor_is_refused_and_leaves_nothing(void)
+{
+	static const struct {
+		enum sp_attach_op op;
+		uint64_t arg;
+	} wanted[] = {{SP_ATTACH_MR_ALLOC, 4096}, {SP_ATTACH_OPEN, 1}, {SP_ATTACH_REPORT, 0}};
+	struct rlimit before, few;
+	struct sp_attach_exchange x;
+	uint64_t used;
+	int next, rc;
+
+	begin();
+	x = asked(SP_ATTACH_HELLO, 0, NULL, 0);
+	used = nic->memory_used;
+	getrlimit(RLIMIT_NOFILE, &before);
+	for (unsigned room = 0; room < 5; room++) /* from none at all to enough for all */
+		for (unsigned i = 0; i < 3; i++) {
+			struct sp_attach_exchange y = {.op = wanted[i].op, .arg = {wanted[i].arg}};
+
+			if (wanted[i].op == SP_ATTACH_OPEN) {
+				y.data = sdr;
+				y.bytes = sizeof(sdr);
+			}
+			next = dup(0);
+			close(next);
+			few = before;
+			if (room < 4)
+				few.rlim_cur = (rlim_t)next + room;
+			setrlimit(RLIMIT_NOFILE, &few);
+			rc = sp_attach_exchange(link_, &y);
+			setrlimit(RLIMIT_NOFILE, &before);
+			if (rc == -EPROTO || rc == -ENODEV) { /* over here there was none for what came */
+				CU_ASSERT_EQUAL_FATAL(link_->dead, true);
+				close(link_->fd);
+				WAIT_FOR(!__atomic_load_n(&nic->device, __ATOMIC_ACQUIRE));
+				CU_ASSERT_EQUAL(nic->memory_used, 0);
+				CU_ASSERT_EQUAL_FATAL(sp_attach_connect(link_, path), 0);
+				sp_attach_release(&x);
+				x = asked(SP_ATTACH_HELLO, 0, NULL, 0);
+				continue;
+			}
+			CU_ASSERT(rc == 0 || rc == -ENOMEM || rc == -EMFILE);
+			CU_ASSERT(rc == 0 || room < 4);
+			if (!rc && wanted[i].op != SP_ATTACH_REPORT)
+				asked(wanted[i].op == SP_ATTACH_OPEN ? SP_ATTACH_CLOSE : SP_ATTACH_MR_FREE, y.arg[0],
+				      NULL, 0);
+			sp_attach_release(&y);
+			CU_ASSERT_EQUAL(nic->memory_used, used);
+		}
+	sp_attach_release(&x);
+	close(link_->fd);
+	stop();
+}
+
+/* ---- packets of others ---- */
+
+/* As user 65534: 0, or the error of a context with that setting; its words are printed. */
+static int open_as_nobody(const char *key, const char *value)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		struct sp_error error = {.key = ""};
+		struct sp_dev *dev;
+		uint32_t id;
+		int rc = setgid(65534) || setuid(65534) ? -99 : sp_attach(path, &dev);
+
+		if (!rc)
+			rc = sp_context_open(dev, "c", "reflect", &(struct sp_setting){key, value}, 1, &id, &error);
+		if (rc == -EPERM && (strcmp(error.key, "filter") || !strstr(error.text, "filters = yes") ||
+				     !strstr(error.text, "[limits")))
+			rc = -98;
+		_exit(-rc & 0x7F);
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void filters_are_for_the_nics_own_user_and_whom_he_allows_them(void)
+{
+	struct sp_dev *dev;
+	uint32_t id;
+
+	for (unsigned allowed = 0; allowed < 2; allowed++) {
+		prepare();
+		config.mode = 0666;
+		config.users = 1;
+		config.user[0] = (struct sp_user_limits){.everyone = true, .filters = allowed};
+		start();
+		close(link_->fd);
+		CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+		CU_ASSERT_EQUAL(
+			sp_context_open(dev, "own", "reflect", &(struct sp_setting){"filter", "arp"}, 1, &id, NULL), 0);
+		if (!getuid()) {
+			CU_ASSERT_EQUAL(open_as_nobody("filter", "arp"), allowed ? 0 : EPERM);
+			CU_ASSERT_EQUAL(open_as_nobody("qp", "0x200"), 0); /* that is its own */
+		} else {
+			printf("# not root: other users are not tried\n");
+		}
+		sp_dev_close(dev);
+		WAIT_FOR(!__atomic_load_n(&nic->device, __ATOMIC_ACQUIRE));
+		stop();
+	}
+}
+
+/* ---- the NIC's name ---- */
+
+static void nobody_else_can_hold_the_lock(void)
+{
+	struct stat st;
+
+	begin();
+	CU_ASSERT_EQUAL_FATAL(stat("./nic.sock.lock", &st), 0);
+	CU_ASSERT_EQUAL(st.st_mode & 077, 0); /* who can open it can lock it */
+	close(link_->fd);
+	stop();
+}
+
+/* ---- the NIC's time ---- */
+
+static _Atomic unsigned made, made_by_workers;
+
+/* Takes the place of libc's: pages of shared memory are made here. */
+int fallocate(int fd, int mode, off_t offset, off_t bytes)
+{
+	made++;
+	for (unsigned w = 0; nic && nic->started && w < nic->workers; w++)
+		made_by_workers += pthread_equal(nic->worker[w]->thread, pthread_self()) != 0;
+	return (int)syscall(SYS_fallocate, fd, mode, offset, bytes);
+}
+
+static void no_worker_makes_an_area(void)
+{
+	struct sp_attach_exchange context, none = {.op = SP_ATTACH_OPEN, .arg = {2}};
+	static const char large[] =
+		"c\0sdr\0qp\0000x200\0max-messages\0001024\0max-message-bytes\000256M\0chunk-bytes\0001024";
+	struct sp_error error = {.key = ""};
+	uint64_t used;
+	unsigned before;
+
+	prepare();
+	config.users = 1;
+	config.user[0] = (struct sp_user_limits){.everyone = true, .limits.memory = 4 << 20};
+	start();
+	asked(SP_ATTACH_HELLO, 0, NULL, 0);
+	used = nic->memory_used;
+	before = made;
+	context = asked(SP_ATTACH_OPEN, 1, sdr, sizeof(sdr));
+	CU_ASSERT(made > before && context.fd[1] >= 0);
+	CU_ASSERT(held(context.fd[1]) >= context.arg[2]);
+	sp_attach_release(&context);
+	asked(SP_ATTACH_CLOSE, context.arg[0], NULL, 0);
+	CU_ASSERT_EQUAL(nic->memory_used, used);
+	/* One that is too large costs nothing, and is refused in words. */
+	none.arg[0] = 4;
+	none.data = large;
+	none.bytes = sizeof(large);
+	none.error = &error;
+	CU_ASSERT_EQUAL(sp_attach_exchange(link_, &none), -EDQUOT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "4194304"));
+	CU_ASSERT_EQUAL(nic->memory_used, used);
+	CU_ASSERT_EQUAL(made_by_workers, 0);
+	close(link_->fd);
+	stop();
+}
+
+static bool is_answered(const struct sp_attach_link *l, int patience)
+{
+	struct pollfd p = {.fd = l->fd, .events = POLLIN};
+
+	return poll(&p, 1, patience) == 1;
+}
+
+static void ask_for_report(const struct sp_attach_link *l)
+{
+	const struct sp_attach_request r = {SP_ATTACH_MAGIC, SP_ATTACH_VERSION, SP_ATTACH_REPORT};
+
+	CU_ASSERT_EQUAL_FATAL(send(l->fd, &r, sizeof(r), 0), (ssize_t)sizeof(r));
+}
+
+/* The server sleeps: nothing is asked. */
+static void owe(sp_time until)
+{
+	const sp_time now = sp_clock();
+
+	for (unsigned i = 0; i < server->sessions; i++)
+		if (!i || server->session[i].ready > now + SP_CREDIT)
+			__atomic_store_n(&server->session[i].ready, until, __ATOMIC_SEQ_CST);
+}
+
+static void who_has_used_too_much_waits_and_others_do_not(void)
+{
+	struct sp_attach_link *other = calloc(1, sizeof(*other));
+	struct sp_attach_exchange x;
+
+	begin();
+	x = asked(SP_ATTACH_REPORT, 0, NULL, 0);
+	sp_attach_release(&x);
+	owe(sp_clock() + 3600 * SP_SEC);
+	/* From when the server has looked again. */
+	CU_ASSERT_EQUAL_FATAL(sp_attach_connect(other, path), 0);
+	for (unsigned i = 0; i < 10; i++) {
+		x = (struct sp_attach_exchange){.op = SP_ATTACH_REPORT};
+		CU_ASSERT_EQUAL(sp_attach_exchange(other, &x), 0);
+		sp_attach_release(&x);
+		if (!i)
+			ask_for_report(link_);
+	}
+	CU_ASSERT(!is_answered(link_, 0));
+	owe(0);
+	x = (struct sp_attach_exchange){.op = SP_ATTACH_REPORT};
+	CU_ASSERT_EQUAL(sp_attach_exchange(other, &x), 0);
+	sp_attach_release(&x);
+	CU_ASSERT(is_answered(link_, 30000));
+	close(other->fd);
+	close(link_->fd);
+	free(other);
+	stop();
+}
+
+static void control_work_is_held_against_who_wants_it(void)
+{
+	static struct sp_session session[3];
+	struct sp_server s = {.session = session, .sessions = 3};
+	sp_time began = sp_clock(), ended;
+
+	sp_session_charge(&s, &session[0], 10 * SP_MS);
+	ended = sp_clock();
+	CU_ASSERT(session[0].ready >= began + 40 * SP_MS && session[0].ready <= ended + 40 * SP_MS);
+	/* Two share a quarter of the time: each has half of that. */
+	session[0].ready = session[1].ready = ended + 3600 * SP_SEC;
+	began = sp_clock();
+	sp_session_charge(&s, &session[2], SP_MS);
+	ended = sp_clock();
+	CU_ASSERT(session[2].ready >= began + 12 * SP_MS && session[2].ready <= ended + 12 * SP_MS);
+	/* Nobody waits for ever. */
+	session[0].ready = session[1].ready = 0;
+	sp_session_charge(&s, &session[2], 3600 * SP_SEC);
+	CU_ASSERT(session[2].ready <= sp_clock() + SP_SEC + SP_CREDIT);
+}
+
+SUITE("harm", TEST(what_is_given_back_holds_no_memory_whoever_keeps_it), TEST(reports_cannot_be_collected),
+      TEST(a_nic_that_stops_leaves_regions_as_they_are), TEST(memory_that_has_gone_is_no_event),
+      TEST(what_finds_no_descriptor_is_refused_and_leaves_nothing),
+      TEST(filters_are_for_the_nics_own_user_and_whom_he_allows_them), TEST(nobody_else_can_hold_the_lock),
+      TEST(no_worker_makes_an_area), TEST(who_has_used_too_much_waits_and_others_do_not),
+      TEST(control_work_is_held_against_who_wants_it))

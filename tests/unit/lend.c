@@ -1,0 +1,694 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Payload that is sent from where it lies: the same bytes on the wire, and nothing is anybody's again, nor gone, before
+ * the port has given it back. */
+#include "../../host-api/sdr.h"
+#include "../../pipeline/host.h"
+#include "../../pipeline/lend.h"
+#include "../../pipeline/match.h"
+#include "../../pipeline/memory.h"
+
+#include "rig_send.h"
+
+/* ---- a port that may keep what it is given, as a driver may until its ring is full ---- */
+
+static struct {
+	struct rte_mbuf *held[4096];
+	unsigned helds;
+	bool keeps, full;
+	struct {
+		uint32_t len;
+		uint16_t pieces;
+		const uint8_t *second; /* where its second piece lies */
+		uint8_t bytes[5200];
+	} last;
+	unsigned sent, lent;
+} pier;
+
+static unsigned pier_receive(void *arg, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
+{
+	(void)arg;
+	(void)queue;
+	(void)packet;
+	(void)max;
+	(void)now;
+	return 0;
+}
+
+static void pier_look(const struct rte_mbuf *m)
+{
+	pier.last.len = 0;
+	pier.last.pieces = m->nb_segs;
+	pier.last.second = m->next ? rte_pktmbuf_mtod(m->next, const uint8_t *) : NULL;
+	for (const struct rte_mbuf *s = m; s; s = s->next) {
+		if (pier.last.len + s->data_len > sizeof(pier.last.bytes))
+			abort();
+		memcpy(pier.last.bytes + pier.last.len, rte_pktmbuf_mtod(s, const void *), s->data_len);
+		pier.last.len += s->data_len;
+	}
+	CU_ASSERT_EQUAL(pier.last.len, m->pkt_len);
+}
+
+static unsigned pier_transmit(void *arg, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
+{
+	(void)arg;
+	(void)queue;
+	(void)now;
+	if (pier.full)
+		return 0;
+	for (unsigned i = 0; i < count; i++) {
+		pier_look(packet[i]);
+		pier.sent++;
+		pier.lent += packet[i]->nb_segs > 1;
+		if (!pier.keeps)
+			rte_pktmbuf_free(packet[i]);
+		else if (pier.helds < RTE_DIM(pier.held))
+			pier.held[pier.helds++] = packet[i];
+		else
+			abort();
+	}
+	return count;
+}
+
+static sp_time pier_next(void *arg, uint16_t queue, bool blocked)
+{
+	(void)arg;
+	(void)queue;
+	(void)blocked;
+	return SP_NEVER;
+}
+
+static void give_back(unsigned at)
+{
+	rte_pktmbuf_free(pier.held[at]);
+	pier.helds--;
+	memmove(pier.held + at, pier.held + at + 1, (pier.helds - at) * sizeof(pier.held[0]));
+}
+
+static void give_all_back(void)
+{
+	while (pier.helds)
+		give_back(0);
+}
+
+static const struct sp_port_ops lending = {pier_receive, pier_transmit, pier_next, true},
+				copying = {pier_receive, pier_transmit, pier_next, false};
+
+/* ---- a NIC on it ---- */
+
+static unsigned pieces_in_use;
+
+static void open_nic(const struct sp_port_ops *ops)
+{
+	static const struct sp_neighbour_config known[2] = {{RIG_IP4(192, 0, 2, 1), {2, 0, 0, 0, 0, 2}},
+							    {RIG_IP6(1), {2, 0, 0, 0, 0, 2}}};
+
+	memset(&pier, 0, sizeof(pier));
+	rig_log_clear();
+	rig_prepare(&rig, 1);
+	pieces_in_use = rte_mempool_in_use_count(sp_registry_pieces());
+	memcpy(rig.config.neighbour, known, sizeof(known));
+	rig.config.neighbours = 2;
+	rig.config.mtu = 5000;
+	rig.config.port[0].ops = ops;
+	rig_create(&rig);
+}
+
+static void close_nic(void)
+{
+	give_all_back();
+	end();
+	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pieces()), pieces_in_use);
+}
+
+static struct sp_mr *region(uint64_t bytes)
+{
+	struct sp_mr *mr;
+	uint64_t seed = 5;
+
+	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(rig.dev, bytes, &mr), 0);
+	for (uint64_t i = 0; i < bytes; i++)
+		((uint8_t *)mr->addr)[i] = (uint8_t)rig_random(&seed);
+	return mr;
+}
+
+static void send_from(uint32_t id, const struct sp_mr *mr, uint64_t offset, uint32_t len)
+{
+	struct sp_send s = {.dest_qp = 16, .udp_source = 0xC123, .len = len, .offset = offset};
+
+	tell.send = &s;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND_MEM, 0, mr->id), 0);
+	tell.send = NULL;
+	rig_poll(&rig, 1);
+}
+
+static struct sp_lender *lender(uint32_t id)
+{
+	return sp_context_by_id(rig.nic, id)->view[0]->lender;
+}
+
+static bool seal_is_right(void)
+{
+	uint32_t crc;
+
+	memcpy(&crc, pier.last.bytes + pier.last.len - 4, 4); /* little-endian, as this machine */
+	return crc == rig_icrc(pier.last.bytes + 14, pier.last.len - 4 - 14);
+}
+
+/* ---- the wire ---- */
+
+static const uint32_t lengths[] = {0,
+				   1,
+				   SP_LEND_MIN - 5,
+				   SP_LEND_MIN - 4,
+				   SP_LEND_MIN - 3,
+				   SP_LEND_MIN - 2,
+				   SP_LEND_MIN - 1,
+				   SP_LEND_MIN,
+				   SP_LEND_MIN + 1,
+				   SP_LEND_MIN + 2,
+				   SP_LEND_MIN + 3,
+				   SP_LEND_MIN + 4,
+				   1431,
+				   1432,
+				   1433,
+				   1434,
+				   1435,
+				   1436,
+				   1800,
+				   4093,
+				   4094,
+				   4095,
+				   4096};
+#define EXTS (SP_EXT_MAX / 4 + 1)
+
+struct frame_sent {
+	uint32_t len;
+	uint8_t bytes[5200];
+};
+
+/* Every length with every length of extension headers. */
+static void send_all(const struct sp_port_ops *ops, bool six, struct frame_sent *frame)
+{
+	uint8_t ext[SP_EXT_MAX];
+	struct sp_mr *mr;
+	uint32_t id;
+
+	open_nic(ops);
+	id = rig_context(&rig, "s", "sender", six ? "qp=5;peer=:" : "qp=5;peer=4");
+	mr = region(8192);
+	memcpy(ext, (uint8_t *)mr->addr + 100, sizeof(ext));
+	for (unsigned i = 0; i < RTE_DIM(lengths); i++)
+		for (unsigned e = 0; e < EXTS; e++) {
+			struct sp_send s = {.dest_qp = 0x123456 + i,
+					    .psn = 0xFFFFF0 + e + i,
+					    .opcode = 0x2B,
+					    .flags = e % 3 ? 0 : SP_PKT_SE,
+					    .udp_source = (uint16_t)(0xC000 + i),
+					    .ext = ext,
+					    .ext_len = e * 4,
+					    .len = lengths[i],
+					    .offset = i * 7 + e};
+			const uint8_t *at = (const uint8_t *)mr->addr + s.offset;
+			const bool stays = ops->external && s.len >= SP_LEND_MIN;
+
+			tell.send = &s;
+			CU_ASSERT_EQUAL(call(id, CMD_SEND_MEM, 0, mr->id), 0);
+			rig_poll(&rig, 1);
+			CU_ASSERT_EQUAL(pier.last.pieces, stays ? 3 : 1);
+			CU_ASSERT(!stays || pier.last.second == at);
+			if (pier.last.len <= 2000)
+				CU_ASSERT(seal_is_right());
+			frame->len = pier.last.len;
+			memcpy(frame++->bytes, pier.last.bytes, pier.last.len);
+		}
+	CU_ASSERT_EQUAL(rig_view(&rig, id, sent), RTE_DIM(lengths) * EXTS);
+	CU_ASSERT_EQUAL(pier.sent, RTE_DIM(lengths) * EXTS);
+	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
+	close_nic();
+}
+
+static void a_frame_lent_has_the_bytes_of_a_frame_copied(void)
+{
+	const unsigned n = RTE_DIM(lengths) * EXTS;
+	struct frame_sent *frame = calloc(2 * n, sizeof(*frame));
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(frame);
+	for (unsigned six = 0; six < 2; six++) {
+		unsigned differ = 0;
+
+		send_all(&copying, six, frame);
+		send_all(&lending, six, frame + n);
+		for (unsigned i = 0; i < n; i++)
+			differ += frame[i].len != frame[n + i].len ||
+				  memcmp(frame[i].bytes, frame[n + i].bytes, frame[i].len);
+		CU_ASSERT_EQUAL(differ, 0);
+	}
+	free(frame);
+}
+
+/* From bytes that are nobody's region there is nothing to wait for. */
+static void payload_that_lies_in_no_region_is_copied(void)
+{
+	static uint8_t bytes[4096];
+	struct sp_send s = {.dest_qp = 16, .bytes = bytes, .len = sizeof(bytes)};
+	uint32_t id;
+
+	open_nic(&lending);
+	id = rig_context(&rig, "s", "sender", "qp=5;peer=4");
+	tell.send = &s;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
+	rig_poll(&rig, 1);
+	CU_ASSERT_EQUAL(pier.last.pieces, 1);
+	CU_ASSERT_EQUAL(lender(id)->lent, 0);
+	close_nic();
+}
+
+static void a_packet_that_waits_for_a_neighbour_is_copied(void)
+{
+	struct sp_send s = {.dest_qp = 16, .len = 2000};
+	struct sp_mr *mr;
+	uint32_t id;
+
+	open_nic(&lending);
+	rig.config.neighbours = 0;
+	sp_dev_close(rig.dev);
+	sp_nic_destroy(rig.nic);
+	rig_create(&rig);
+	id = rig_context(&rig, "s", "sender", "qp=5;peer=4");
+	mr = region(4096);
+	tell.send = &s;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND_MEM, 0, mr->id), 0);
+	rig_poll(&rig, 1);
+	CU_ASSERT_EQUAL(rig.nic->worker[0]->pending_count, 1);
+	CU_ASSERT_EQUAL(lender(id)->lent, 0);
+	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
+	close_nic();
+}
+
+/* Nobody else's bytes are touched, and the receiver can tell. */
+static void bytes_changed_too_early_spoil_their_own_packet_only(void)
+{
+	struct sp_mr *mr;
+	uint32_t id;
+
+	open_nic(&lending);
+	id = rig_context(&rig, "s", "sender", "qp=5;peer=4");
+	mr = region(4096);
+	pier.keeps = true;
+	send_from(id, mr, 0, 1200);
+	send_from(id, mr, 2000, 1200);
+	CU_ASSERT(seal_is_right());
+	((uint8_t *)mr->addr)[500] ^= 1;
+	pier_look(pier.held[0]);
+	CU_ASSERT(!seal_is_right());
+	pier_look(pier.held[1]);
+	CU_ASSERT(seal_is_right());
+	close_nic();
+}
+
+static void filters_see_all_pieces_of_a_frame(void)
+{
+	struct sp_rule *yes, *no;
+	struct sp_error error;
+	struct sp_mr *mr;
+	char text[64];
+	uint32_t id;
+
+	open_nic(&lending);
+	id = rig_context(&rig, "s", "sender", "qp=5;peer=4");
+	mr = region(4096);
+	pier.keeps = true;
+	send_from(id, mr, 0, 1500);
+	for (unsigned at = 30; at < pier.last.len; at += 20) { /* headers, payload, ICRC */
+		const unsigned byte = RTE_MIN(at, pier.last.len - 2);
+
+		snprintf(text, sizeof(text), "ether[%u] = %u", byte, pier.last.bytes[byte]);
+		CU_ASSERT_EQUAL_FATAL(sp_rule_create(text, NULL, &yes, &error), 0);
+		snprintf(text, sizeof(text), "ether[%u] != %u", byte, pier.last.bytes[byte]);
+		CU_ASSERT_EQUAL_FATAL(sp_rule_create(text, NULL, &no, &error), 0);
+		CU_ASSERT(sp_rule_matches(yes, pier.held[0]));
+		CU_ASSERT(!sp_rule_matches(no, pier.held[0]));
+		sp_rule_destroy(yes);
+		sp_rule_destroy(no);
+	}
+	close_nic();
+}
+
+/* ---- bounds ---- */
+
+static void what_is_beyond_the_bound_is_copied(void)
+{
+	struct sp_mr *mr;
+	uint32_t id;
+
+	open_nic(&lending);
+	id = rig_context(&rig, "s", "sender", "qp=5;peer=4");
+	mr = region(4096);
+	pier.keeps = true;
+	for (unsigned i = 0; i < SP_LENT + 10; i++)
+		send_from(id, mr, i, 1100);
+	CU_ASSERT_EQUAL(pier.sent, SP_LENT + 10);
+	CU_ASSERT_EQUAL(pier.lent, SP_LENT);
+	give_back(0);
+	send_from(id, mr, 0, 1100);
+	send_from(id, mr, 0, 1100);
+	CU_ASSERT_EQUAL(pier.lent, SP_LENT + 1);
+	close_nic();
+}
+
+static void without_pieces_left_packets_are_copied(void)
+{
+	static struct rte_mbuf *taken[SP_PIECES];
+	struct sp_mr *mr;
+	unsigned n = 0;
+	uint32_t id;
+
+	open_nic(&lending);
+	id = rig_context(&rig, "s", "sender", "qp=5;peer=4");
+	mr = region(4096);
+	while (n < SP_PIECES && (taken[n] = rte_pktmbuf_alloc(sp_registry_pieces())))
+		n++;
+	send_from(id, mr, 0, 1100);
+	CU_ASSERT_EQUAL(pier.sent, 1);
+	CU_ASSERT_EQUAL(pier.lent, 0);
+	CU_ASSERT(seal_is_right());
+	rte_pktmbuf_free_bulk(taken, n);
+	send_from(id, mr, 0, 1100);
+	CU_ASSERT_EQUAL(pier.lent, 1);
+	close_nic();
+}
+
+/* ---- settling ---- */
+
+/* Several ports give back as they like: all up to the mark must be back, however many others are. */
+static void packets_given_back_in_any_order_settle_when_all_are_back(void)
+{
+	struct sp_ctx *c;
+	struct sp_mr *mr;
+	uint64_t mark[200], seed = 1;
+	bool out[200];
+	uint32_t id;
+
+	open_nic(&lending);
+	id = rig_context(&rig, "s", "sender", "qp=5;peer=4");
+	c = &sp_context_by_id(rig.nic, id)->view[0]->pub;
+	mr = region(4096);
+	CU_ASSERT(sp_send_settled(c, sp_send_mark(c)));
+	pier.keeps = true;
+	for (unsigned round = 0; round < 30; round++) {
+		unsigned order[200];
+
+		for (unsigned i = 0; i < 200; i++) {
+			send_from(id, mr, i, 1100);
+			mark[i] = sp_send_mark(c);
+			out[i] = true;
+			order[i] = i;
+		}
+		while (pier.helds) {
+			const unsigned at = (unsigned)(rig_random(&seed) % RTE_MIN(pier.helds, 1 + round * 7));
+			bool all = true;
+
+			out[order[at]] = false;
+			memmove(order + at, order + at + 1, (pier.helds - 1 - at) * sizeof(order[0]));
+			give_back(at);
+			for (unsigned i = 0; i < 200; i++) {
+				all &= !out[i];
+				if (sp_send_settled(c, mark[i]) != all)
+					CU_FAIL("settled too early or too late");
+			}
+		}
+	}
+	CU_ASSERT_EQUAL(pier.lent, 6000);
+	close_nic();
+}
+
+static struct sdr_context *sdr;
+static struct sdr_qp *qp;
+
+static void open_sdr(struct sp_dev *dev, const struct sdr_qp_attr *more)
+{
+	struct sdr_qp_attr attr = {.mtu = 2048,
+				   .chunk_bytes = 2048,
+				   .max_message_bytes = 1 << 20,
+				   .max_messages = 4,
+				   .nonce = 5,
+				   .implicit_credit = true,
+				   .qpn = 0x100,
+				   .segments = more ? more->segments : 0};
+	struct sp_error error = {.text = ""};
+	struct sdr_qp_info peer;
+
+	CU_ASSERT_EQUAL_FATAL(sdr_context_create(dev, NULL, &sdr), 0);
+	CU_ASSERT_EQUAL_FATAL(sdr_qp_create(sdr, &attr, &qp, &error), 0);
+	sdr_qp_info_get(qp, &peer);
+	memcpy(peer.ip, rig_peer4, 16);
+	peer.nonce = 6;
+	CU_ASSERT_EQUAL_FATAL(sdr_qp_connect(qp, &peer), 0);
+}
+
+static void close_sdr(void)
+{
+	CU_ASSERT_EQUAL(sdr_qp_destroy(qp), 0);
+	CU_ASSERT_EQUAL(sdr_context_destroy(sdr), 0);
+}
+
+static void polls(unsigned n)
+{
+	while (n--)
+		rig_poll(&rig, 1);
+}
+
+static void a_buffer_is_the_applications_again_when_the_port_has_given_it_back(void)
+{
+	struct sdr_send *send[3];
+	struct sp_mr *mr;
+
+	open_nic(&lending);
+	open_sdr(rig.dev, NULL);
+	mr = region(65536);
+	pier.keeps = true;
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 5 * 2048, 0, &send[0]), 0);
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 20000, 2048, 0, &send[1]), 0);
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 30000, 100, 0, &send[2]), 0); /* copied */
+	polls(10);
+	CU_ASSERT_EQUAL_FATAL(pier.helds, 7);
+	for (unsigned back = 0; back < 7; back++) {
+		CU_ASSERT_EQUAL(sdr_send_poll(send[0]), -EAGAIN);
+		CU_ASSERT_EQUAL(sdr_send_poll(send[1]), -EAGAIN);
+		CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
+		if (back == 4)
+			break;
+		give_back(0);
+		polls(2);
+	}
+	give_back(0);
+	polls(2);
+	CU_ASSERT_EQUAL(sdr_send_poll(send[0]), 0);
+	CU_ASSERT_EQUAL(sdr_send_poll(send[1]), -EAGAIN);
+	give_back(0);
+	polls(2);
+	CU_ASSERT_EQUAL(sdr_send_poll(send[1]), 0);
+	CU_ASSERT_EQUAL(sdr_send_poll(send[2]), 0);
+	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
+	CU_ASSERT_EQUAL(rig.nic->worker[0]->issuing, NULL); /* nobody asks any more */
+	close_sdr();
+	close_nic();
+}
+
+static void a_stream_goes_on_while_its_pieces_are_out(void)
+{
+	struct sdr_send *send;
+	struct sp_mr *mr;
+	uint32_t id;
+
+	open_nic(&lending);
+	open_sdr(rig.dev, &(struct sdr_qp_attr){.segments = 3});
+	mr = region(65536);
+	pier.keeps = true;
+	CU_ASSERT_EQUAL_FATAL(sdr_send_stream_start(qp, 5 * 2048, 0, &send), 0);
+	for (unsigned i = 0; i < 3; i++)
+		CU_ASSERT_EQUAL(sdr_send_stream_continue(send, mr, i * 2048, 2048, i * 2048), 0);
+	polls(5);
+	CU_ASSERT_EQUAL(pier.sent, 3);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), -EAGAIN);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(send, mr, 0, 2048, 0), -EAGAIN); /* all segments are in use */
+	give_back(0);
+	polls(2);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(send, mr, 3 * 2048, 2048, 3 * 2048), 0);
+	polls(2);
+	CU_ASSERT_EQUAL(pier.sent, 4);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), -EAGAIN);
+	give_back(2); /* the last one first */
+	polls(2);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), -EAGAIN);
+	give_all_back();
+	polls(2);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(send, mr, 4 * 2048, 2048, 4 * 2048), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(send, mr, 0, 2048, 0), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_end(send), 0);
+	polls(2);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), -EAGAIN);
+	give_back(0);
+	polls(2);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(rig.nic, "sdr-256", &id), 0);
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "messages_sent"), 0);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), -EAGAIN);
+	give_all_back();
+	polls(2);
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "messages_sent"), 1);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), 0);
+	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
+	close_sdr();
+	close_nic();
+}
+
+/* ---- whoever goes first ---- */
+
+static void a_region_outlives_the_context_whose_packets_are_out(void)
+{
+	const uint64_t before = (open_nic(&lending), rig.nic->memory_used);
+	struct sdr_send *send;
+	struct sp_mr *mr;
+	uint8_t copy[2048];
+
+	open_sdr(rig.dev, NULL);
+	mr = region(65536);
+	memcpy(copy, (uint8_t *)mr->addr + 2048, sizeof(copy));
+	pier.keeps = true;
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 3 * 2048, 0, &send), 0);
+	polls(5);
+	CU_ASSERT_EQUAL_FATAL(pier.helds, 3);
+	pier.full = true; /* ... and some wait in the NIC's own queue */
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 3 * 2048, 0, &send), 0);
+	polls(5);
+	CU_ASSERT_EQUAL(pier.helds, 3);
+	close_sdr();
+	CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
+	CU_ASSERT_PTR_NOT_NULL(rig.nic->lendings);
+	pier.full = false;
+	polls(5);
+	CU_ASSERT_EQUAL(pier.helds, 6);
+	pier_look(pier.held[1]);
+	CU_ASSERT(!memcmp(pier.last.bytes + 14 + 20 + 8 + 12 + 20, copy, 2048));
+	give_all_back();
+	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
+	CU_ASSERT_EQUAL(rig.nic->memory_used, before);
+	close_nic();
+}
+
+/* What the server does when an application's socket closes. */
+static void memory_of_an_application_that_dies_stays_until_its_packets_are_back(void)
+{
+	const uint64_t before = (open_nic(&lending), rig.nic->memory_used);
+	const struct sp_setting setting[] = {{"qp", "5"}, {"peer", "4"}};
+	const struct sp_send s = {.dest_qp = 16, .len = 2048, .offset = 63488};
+	struct sp_device *device;
+	struct sp_mr *mr, *other;
+	struct sp_command c;
+	uint8_t copy[2048];
+	uint32_t id;
+
+	CU_ASSERT_EQUAL_FATAL(sp_device_create(rig.nic, true, NULL, &device), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_context_open(&device->pub, "s", "sender", setting, 2, &id, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&device->pub, 65536, &mr), 0);
+	memset(mr->addr, 0x5A, 65536);
+	memset(copy, 0x5A, sizeof(copy));
+	pier.keeps = true;
+	tell.send = &s;
+	for (unsigned i = 0; i < 3; i++) {
+		c = (struct sp_command){.op = CMD_SEND_MEM, .context = id, .arg = {0, mr->id}};
+		CU_ASSERT_EQUAL(sp_command_call(&device->pub, &c, NULL), 0);
+	}
+	tell.send = NULL;
+	polls(1);
+	CU_ASSERT_EQUAL_FATAL(pier.helds, 3);
+	sp_dev_close(&device->pub);
+	CU_ASSERT_EQUAL(rig.nic->memory_used, before + 65536);
+	pier_look(pier.held[2]);
+	CU_ASSERT(!memcmp(pier.last.bytes + 14 + 20 + 8 + 12, copy, 2048));
+	give_all_back();
+	other = region(4096); /* makes room first */
+	CU_ASSERT_EQUAL(rig.nic->memory_used, before + 4096);
+	CU_ASSERT_EQUAL(sp_mr_free(other), 0);
+	close_nic();
+}
+
+static void a_connection_closed_by_the_application_says_so_at_once(void)
+{
+	const struct sp_command close = {.op = SP_CMD_CLOSE};
+	struct sdr_send *send;
+	struct sp_command c;
+	struct sp_mr *mr;
+	uint32_t id;
+
+	open_nic(&lending);
+	open_sdr(rig.dev, NULL);
+	mr = region(65536);
+	pier.keeps = true;
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 3 * 2048, 0, &send), 0);
+	polls(5);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(rig.nic, "sdr-256", &id), 0);
+	c = close;
+	c.context = id;
+	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &c, NULL), 0);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), 0); /* nobody waits for these any more */
+	CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY); /* but the port has them */
+	give_all_back();
+	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
+	close_sdr();
+	close_nic();
+}
+
+/* A PCI driver may keep what it was given when it is stopped; a later owner of the port, or the process's end, frees
+ * it. */
+static void packets_given_back_after_the_nic_has_gone_do_no_harm(void)
+{
+	struct sdr_send *send;
+	struct sp_mr *mr;
+
+	open_nic(&lending);
+	open_sdr(rig.dev, NULL);
+	mr = region(65536);
+	pier.keeps = true;
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 5 * 2048, 0, &send), 0);
+	polls(5);
+	CU_ASSERT_EQUAL_FATAL(pier.helds, 5);
+	close_sdr();
+	sp_dev_close(rig.dev);
+	sp_nic_destroy(rig.nic);
+	give_back(3);
+	give_all_back();
+	rig_port_free(&rig.port);
+	rig_port_free(&rig.exception);
+	rig_log_clear();
+	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pieces()), pieces_in_use);
+	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), rig.in_use);
+}
+
+static void a_nic_may_go_with_packets_in_its_queue(void)
+{
+	struct sdr_send *send;
+	struct sp_mr *mr;
+
+	open_nic(&lending);
+	open_sdr(rig.dev, NULL);
+	mr = region(65536);
+	pier.full = true;
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 5 * 2048, 0, &send), 0);
+	polls(5);
+	CU_ASSERT_EQUAL(pier.sent, 0);
+	close_sdr();
+	CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
+	close_nic();
+}
+
+SUITE("lend", TEST(a_frame_lent_has_the_bytes_of_a_frame_copied), TEST(payload_that_lies_in_no_region_is_copied),
+      TEST(a_packet_that_waits_for_a_neighbour_is_copied), TEST(bytes_changed_too_early_spoil_their_own_packet_only),
+      TEST(filters_see_all_pieces_of_a_frame), TEST(what_is_beyond_the_bound_is_copied),
+      TEST(without_pieces_left_packets_are_copied), TEST(packets_given_back_in_any_order_settle_when_all_are_back),
+      TEST(a_buffer_is_the_applications_again_when_the_port_has_given_it_back),
+      TEST(a_stream_goes_on_while_its_pieces_are_out), TEST(a_region_outlives_the_context_whose_packets_are_out),
+      TEST(memory_of_an_application_that_dies_stays_until_its_packets_are_back),
+      TEST(a_connection_closed_by_the_application_says_so_at_once),
+      TEST(packets_given_back_after_the_nic_has_gone_do_no_harm), TEST(a_nic_may_go_with_packets_in_its_queue))
