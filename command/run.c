@@ -174,19 +174,6 @@ static int start_eal(const struct run *r)
 	return sp_eal_init(count, eal, &error) ? fail(error.text) : 0;
 }
 
-/* Of two users without a runtime directory of their own, the first would own EAL's /tmp/dpdk. */
-static int own_runtime_directory(void)
-{
-	char path[64], text[256];
-
-	if (!geteuid() || getenv("RUNTIME_DIRECTORY") || getenv("XDG_RUNTIME_DIR"))
-		return 0;
-	snprintf(path, sizeof(path), "/tmp/spindle-%u", geteuid());
-	if (sp_claim_directory(path, text, sizeof(text)))
-		return fail(text);
-	return setenv("RUNTIME_DIRECTORY", path, 0) ? fail("no memory") : 0;
-}
-
 /* An application costs some descriptors. */
 static void raise_descriptors(void)
 {
@@ -326,9 +313,7 @@ int command_run(int argc, char **argv)
 		int out = redirect(STDERR_FILENO);
 
 		raise_descriptors();
-		status = own_runtime_directory();
-		if (!status)
-			status = start_eal(&r);
+		status = start_eal(&r);
 		if (!status)
 			status = start_nic(&r);
 		close(redirect(out));

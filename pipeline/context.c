@@ -10,9 +10,9 @@
 #include "message.h"
 #include "path.h"
 #include "registry.h"
+#include "settings.h"
 #include "timer.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -99,74 +99,6 @@ uint64_t sp_context_sum(const struct sp_context *c, size_t field)
 
 /* ---- making one ---- */
 
-static const char *const generic[] = {"qp", "filter", "companion", "rate", "message-timeout", NULL};
-
-static const char *setting(const struct sp_context *c, const char *key)
-{
-	for (size_t i = 0; i < c->settings; i++)
-		if (!strcmp(c->setting[i].key, key))
-			return c->setting[i].value;
-	return NULL;
-}
-
-static bool is_generic(const char *key)
-{
-	for (unsigned i = 0; generic[i]; i++)
-		if (!strcmp(generic[i], key))
-			return true;
-	return false;
-}
-
-static int check_value(const struct sp_param *param, const char *text, struct sp_error *error)
-{
-	uint64_t value;
-	int r = sp_param_parse(param, text, &value);
-
-	if (r == -ERANGE && param->max)
-		return sp_error_set(error, ERANGE, param->name, "%s = %s is out of range (%" PRIu64 " to %" PRIu64 ")",
-				    param->name, text, param->min, param->max);
-	if (r == -ERANGE)
-		return sp_error_set(error, ERANGE, param->name, "%s = %s is out of range (at least %" PRIu64 ")",
-				    param->name, text, param->min);
-	if (r)
-		return sp_error_set(error, EINVAL, param->name, "%s = %s: not %s", param->name, text,
-				    param->type == SP_UINT   ? "a number"
-				    : param->type == SP_BOOL ? "yes or no"
-				    : param->type == SP_TIME ? "a time such as 10us or 5ms"
-							     : "a rate such as 2.5G (bit/s)");
-	return 0;
-}
-
-/* Known keys only, and values of the declared type. */
-static int check_settings(const struct sp_context *c, struct sp_error *error)
-{
-	const struct sp_handler *both[2] = {c->handler, c->companion ? c->companion->handler : NULL};
-
-	for (size_t i = 0; i < c->settings; i++) {
-		const char *key = c->setting[i].key;
-		const struct sp_param *param = sp_handler_param(c->handler, key);
-		int r;
-
-		for (size_t k = 0; k < i; k++)
-			if (!strcmp(c->setting[k].key, key))
-				return sp_error_set(error, EINVAL, key, "%s is given twice", key);
-		if (!param && both[1])
-			param = sp_handler_param(both[1], key);
-		if (!param && !is_generic(key))
-			return sp_error_set(error, EINVAL, key, "handler %s has no parameter %s", c->handler->name,
-					    key);
-		r = param ? check_value(param, c->setting[i].value, error) : 0;
-		if (r)
-			return r;
-	}
-	for (unsigned b = 0; b < 2 && both[b]; b++)
-		for (const struct sp_param *p = both[b]->params; p && p->name; p++)
-			if (!p->fallback && !setting(c, p->name))
-				return sp_error_set(error, EINVAL, p->name, "handler %s needs %s: %s", both[b]->name,
-						    p->name, p->help);
-	return 0;
-}
-
 static int check_handler(const struct sp_handler *h, struct sp_error *error)
 {
 	const char *what = NULL;
@@ -221,27 +153,12 @@ static int create_views(struct sp_context *c)
 	return 0;
 }
 
-static int copy_settings(struct sp_context *c, const struct sp_setting *from, size_t count)
-{
-	c->setting = calloc(count ? count : 1, sizeof(*c->setting));
-	if (!c->setting)
-		return -ENOMEM;
-	for (size_t i = 0; i < count; i++) {
-		c->setting[i].key = strdup(from[i].key);
-		c->setting[i].value = strdup(from[i].value);
-		c->settings = i + 1;
-		if (!c->setting[i].key || !c->setting[i].value)
-			return -ENOMEM;
-	}
-	return 0;
-}
-
 /* State, views and settings: what attach() needs. */
 static int prepare(struct sp_context *c, const struct sp_context_config *config, struct sp_error *error)
 {
 	c->state = c->handler->ctx_size ? sp_context_alloc(c, c->handler->ctx_size) : NULL;
-	if ((c->handler->ctx_size && !c->state) || create_views(c) || sp_lending_create(c) ||
-	    sp_events_create(c) || copy_settings(c, config->setting, config->settings))
+	if ((c->handler->ctx_size && !c->state) || create_views(c) || sp_lending_create(c) || sp_events_create(c) ||
+	    sp_settings_copy(c, config->setting, config->settings))
 		return sp_error_set(error, ENOMEM, "", "no memory for context %s, or memory-limit reached",
 				    config->name);
 	return 0;
@@ -324,23 +241,6 @@ static void attach(struct sp_worker *w, void *arg)
 		enlist(w, c->companion);
 }
 
-static int parse_generic(struct sp_context *c, struct sp_error *error)
-{
-	const char *qp = setting(c, "qp"), *rate = setting(c, "rate"), *idle = setting(c, "message-timeout");
-	uint64_t value = 0;
-
-	if (qp && (sp_parse_uint(qp, &value) || value < 2 || value >= 0xFFFFFF))
-		return sp_error_set(error, EINVAL, "qp", "qp = %s: not a QP number (2 to 0xFFFFFE)", qp);
-	c->qp_first = (uint32_t)value;
-	if (rate && sp_parse_rate(rate, &c->rate))
-		return sp_error_set(error, EINVAL, "rate", "rate = %s: not a rate such as 2.5G (bit/s)", rate);
-	if (idle && (sp_parse_time(idle, &value) || !value))
-		return sp_error_set(error, EINVAL, "message-timeout", "message-timeout = %s: not a time such as 5ms",
-				    idle);
-	c->idle = idle ? value : 0;
-	return 0;
-}
-
 /* Counts QP numbers against the application. */
 static int charge_qps(struct sp_context *c, uint32_t count)
 {
@@ -364,12 +264,18 @@ static bool has_too_many_filters(const struct sp_context *c)
 	return c->account && n >= SP_APPLICATION_RULES;
 }
 
+/* What c may be told of another context: names are the business of its own application. */
+static const char *name_for(const struct sp_context *c, const struct sp_context *other)
+{
+	return !c->owner || c->owner == other->owner ? other->name : "of another application";
+}
+
 /* From here on workers see it. */
 static int publish(struct sp_context *c, struct sp_error *error)
 {
 	struct sp_nic *nic = c->nic;
 	struct sp_context *other = NULL;
-	const char *filter = setting(c, "filter");
+	const char *filter = sp_setting(c, "filter");
 	const unsigned list = nic->rules;
 	unsigned at = 0;
 	int r;
@@ -399,7 +305,7 @@ static int publish(struct sp_context *c, struct sp_error *error)
 		if (r)
 			return sp_error_set(error, -r, "qp", "QPs %u to %u: %s%s", c->qp_first,
 					    c->qp_first + c->qp_count - 1, other ? "context " : strerror(-r),
-					    other ? other->name : "");
+					    other ? name_for(c, other) : "");
 	}
 	if (c->qp_control) {
 		r = sp_qp_table_claim(nic->qps, c->qp_control, 1, SP_QP_CONTROL, c, &other);
@@ -527,9 +433,9 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 		r = prepare(c->companion, config, error);
 	r = over_limit(c, r, error);
 	if (!r)
-		r = check_settings(c, error);
+		r = sp_settings_check(c, error);
 	if (!r)
-		r = parse_generic(c, error);
+		r = sp_settings_generic(c, error);
 	if (r)
 		goto fail;
 	a = (struct attach){.context = c, .error = error};
@@ -657,48 +563,6 @@ void sp_context_remove(struct sp_context *c)
 
 /* ---- handlers' calls ---- */
 
-static const char *param_text(struct sp_ctx *ctx, const char *name, const struct sp_param **param)
-{
-	struct sp_context *c = sp_view_of(ctx)->context;
-	const char *text = setting(c, name);
-
-	*param = sp_handler_param(c->handler, name);
-	return text ? text : *param ? (*param)->fallback : NULL;
-}
-
-uint64_t sp_param_uint(struct sp_ctx *ctx, const char *name)
-{
-	const struct sp_param *param;
-	const char *text = param_text(ctx, name, &param);
-	uint64_t value = 0;
-
-	if (param && text)
-		sp_param_parse(param, text, &value); /* checked before attach() */
-	return value;
-}
-
-const char *sp_param_string(struct sp_ctx *ctx, const char *name)
-{
-	const struct sp_param *param;
-	const char *text = param_text(ctx, name, &param);
-
-	return text ? text : "";
-}
-
-int sp_fail(struct sp_ctx *ctx, int err, const char *param, const char *format, ...)
-{
-	struct sp_error *error = sp_view_of(ctx)->context->error;
-	va_list ap;
-
-	if (error) {
-		snprintf(error->key, sizeof(error->key), "%s", param ? param : "");
-		va_start(ap, format);
-		vsnprintf(error->text, sizeof(error->text), format, ap);
-		va_end(ap);
-	}
-	return -err;
-}
-
 void *sp_alloc(struct sp_ctx *ctx, size_t bytes)
 {
 	struct sp_context *c = sp_view_of(ctx)->context;
@@ -720,7 +584,7 @@ int sp_qp_claim(struct sp_ctx *ctx, uint32_t count)
 
 		if (qp)
 			return sp_fail(ctx, EADDRINUSE, "qp", "QP %u (0x%x) belongs to context %s already",
-				       c->qp_first + i, c->qp_first + i, qp->context->name);
+				       c->qp_first + i, c->qp_first + i, name_for(c, qp->context));
 	}
 	/* Claiming again takes the place of the claim before. */
 	if (charge_qps(c, count > c->qp_count ? count - c->qp_count : 0))
@@ -732,22 +596,16 @@ int sp_qp_claim(struct sp_ctx *ctx, uint32_t count)
 int sp_qp_control(struct sp_ctx *ctx, uint32_t *qp)
 {
 	struct sp_context *c = sp_view_of(ctx)->context;
-	uint32_t at = c->nic->qp_control_next ? c->nic->qp_control_next : SP_QP_CONTROL_FIRST;
+	int r;
 
 	if (!c->attaching || c->first) /* a companion has no QPs of its own */
 		return -EINVAL;
 	if (!c->qp_control && charge_qps(c, 1))
 		return sp_fail(ctx, EDQUOT, "qp", "too many QPs");
-	for (uint32_t tried = 0; tried < SP_MAX_QPS; tried++, at++) {
-		if (at >= 0xFFFFFF)
-			at = SP_QP_CONTROL_FIRST;
-		if (!sp_qp_table_find(c->nic->qps, at) && (at < c->qp_first || at >= c->qp_first + c->qp_count)) {
-			*qp = c->qp_control = at;
-			c->nic->qp_control_next = at + 1;
-			return 0;
-		}
-	}
-	return -ENOSPC;
+	r = sp_qp_table_next(c->nic->qps, c->qp_first, c->qp_count, qp);
+	if (!r)
+		c->qp_control = *qp;
+	return r;
 }
 
 int sp_messages_limit(struct sp_ctx *ctx, uint32_t limit, sp_time idle)

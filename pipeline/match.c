@@ -80,20 +80,14 @@ int sp_qp_table_claim(struct sp_qp_table *t, uint32_t first, uint32_t count, uin
 	return 0;
 }
 
-int sp_qp_table_claim_any(struct sp_qp_table *t, uint16_t index, struct sp_context *context, uint32_t *qpn)
+int sp_qp_table_next(struct sp_qp_table *t, uint32_t avoid, uint32_t count, uint32_t *qpn)
 {
-	uint32_t room = QP_LAST - SP_QP_CONTROL_FIRST + 1;
+	const uint32_t room = QP_LAST - SP_QP_CONTROL_FIRST + 1;
 	uint32_t at = t->control_next;
-	if (!context)
-		return -EINVAL;
-	if (t->claimed >= SP_MAX_QPS)
-		return -ENOSPC;
+
 	for (uint32_t i = 0; i < room; i++, at = at == QP_LAST ? SP_QP_CONTROL_FIRST : at + 1) {
-		if (sp_qp_table_find(t, at))
+		if (sp_qp_table_find(t, at) || at - avoid < count)
 			continue;
-		if (page_make(t, at >> SP_QP_PAGE_BITS))
-			return -ENOMEM;
-		publish(t, at, index, context);
 		t->control_next = at == QP_LAST ? SP_QP_CONTROL_FIRST : at + 1;
 		*qpn = at;
 		return 0;

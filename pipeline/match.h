@@ -35,7 +35,7 @@ struct sp_qp_page {
 struct sp_qp_table {
 	struct sp_qp_page *_Atomic page[SP_QP_PAGES]; /* [shared] published with release */
 	uint32_t claimed;			      /* [control] */
-	uint32_t control_next;			      /* [control] where claim_any looks first */
+	uint32_t control_next;			      /* [control] where next looks first */
 };
 
 int sp_qp_table_create(struct sp_qp_table **table);
@@ -45,9 +45,9 @@ void sp_qp_table_destroy(struct sp_qp_table *table);
  * error. indexes start at index. A number that was released may be claimed again once every worker has passed by. */
 int sp_qp_table_claim(struct sp_qp_table *table, uint32_t first, uint32_t count, uint16_t index,
 		      struct sp_context *context, struct sp_context **other);
-/* A free number from SP_QP_CONTROL_FIRST on, with the given index: upward, so that one just released comes back last.
- * -ENOSPC, -ENOMEM. */
-int sp_qp_table_claim_any(struct sp_qp_table *table, uint16_t index, struct sp_context *context, uint32_t *qpn);
+/* A number that nobody has and that is none of [avoid, avoid + count), for a control QP, to be claimed next: from
+ * SP_QP_CONTROL_FIRST upward, so that one just released comes back last. -ENOSPC. */
+int sp_qp_table_next(struct sp_qp_table *table, uint32_t avoid, uint32_t count, uint32_t *qpn);
 /* Unpublishes all of a context's QPs. Workers may still hold what they looked up: free after they have passed by. */
 void sp_qp_table_release(struct sp_qp_table *table, struct sp_context *context);
 /* Any thread, no lock: NULL if nobody has it, also for what is no 24-bit number. */

@@ -206,7 +206,6 @@ struct sp_nic {
 	struct sp_context *context[SP_MAX_CONTEXTS]; /* by id; [control], read under RCU */
 	uint32_t context_next;			     /* one past the highest index ever used */
 	uint16_t context_turn;			     /* goes into ids, so that an old id names nobody */
-	uint32_t qp_control_next;
 	struct sp_routes routes; /* read-only */
 	struct sp_neighbours *neighbours;
 	struct sp_stations stations; /* [shared] behind the exception port's traffic */

@@ -97,13 +97,20 @@ static void indexes_beyond_16_bits_are_refused(void)
 	sp_qp_table_destroy(t);
 }
 
+/* As sp_qp_control() and publication do it. */
+static int claim_next(struct sp_qp_table *t, struct sp_context *context, uint32_t *qpn)
+{
+	const int r = sp_qp_table_next(t, 0, 0, qpn);
+	return r ? r : sp_qp_table_claim(t, *qpn, 1, 0xFFFF, context, NULL);
+}
+
 static void release_frees_all_of_one_context_and_only_those(void)
 {
 	struct sp_qp_table *t = table_new();
 	uint32_t control;
 	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 5000, 5000, 0, OWNER(0), NULL), 0);
 	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 10000, 10, 0, OWNER(1), NULL), 0);
-	CU_ASSERT_EQUAL(sp_qp_table_claim_any(t, 0xFFFF, OWNER(0), &control), 0);
+	CU_ASSERT_EQUAL(claim_next(t, OWNER(0), &control), 0);
 	sp_qp_table_release(t, OWNER(0));
 	for (uint32_t q = 4990; q < 10020; q++)
 		if (!is(t, q, q >= 10000 && q < 10010 ? OWNER(1) : NULL, q - 10000))
@@ -121,7 +128,7 @@ static void at_most_sp_max_qps_are_claimed(void)
 	for (uint32_t i = 0; i < SP_MAX_QPS / 65536; i++)
 		CU_ASSERT_EQUAL(sp_qp_table_claim(t, 65536 * (i + 1), 65536, 0, OWNER(i & 1), NULL), 0);
 	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 10, 1, 0, OWNER(2), NULL), -ENOSPC);
-	CU_ASSERT_EQUAL(sp_qp_table_claim_any(t, 0, OWNER(2), &qpn), -ENOSPC);
+	CU_ASSERT_EQUAL(claim_next(t, OWNER(2), &qpn), -ENOSPC);
 	CU_ASSERT_PTR_NULL(sp_qp_table_find(t, 10));
 	sp_qp_table_release(t, OWNER(0));
 	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 10, 1, 0, OWNER(2), NULL), 0);
@@ -133,19 +140,21 @@ static void control_numbers_go_upward_and_come_back_last(void)
 	struct sp_qp_table *t = table_new();
 	uint32_t a, b, c;
 	CU_ASSERT_EQUAL(sp_qp_table_claim(t, SP_QP_CONTROL_FIRST + 1, 2, 0, OWNER(1), NULL), 0);
-	CU_ASSERT_EQUAL(sp_qp_table_claim_any(t, 0xFFFF, OWNER(0), &a), 0);
+	CU_ASSERT_EQUAL(claim_next(t, OWNER(0), &a), 0);
 	CU_ASSERT_EQUAL(a, SP_QP_CONTROL_FIRST);
-	CU_ASSERT_EQUAL(sp_qp_table_claim_any(t, 0xFFFF, OWNER(0), &b), 0);
+	CU_ASSERT_EQUAL(claim_next(t, OWNER(0), &b), 0);
 	CU_ASSERT_EQUAL(b, SP_QP_CONTROL_FIRST + 3);
 	CU_ASSERT_TRUE(is(t, b, OWNER(0), 0xFFFF));
 	sp_qp_table_release(t, OWNER(0));
-	CU_ASSERT_EQUAL(sp_qp_table_claim_any(t, 0xFFFF, OWNER(0), &c), 0);
+	CU_ASSERT_EQUAL(claim_next(t, OWNER(0), &c), 0);
 	CU_ASSERT_EQUAL(c, SP_QP_CONTROL_FIRST + 4);
 	t->control_next = 0xFFFFFE; /* the last, then round to the first again */
-	CU_ASSERT_EQUAL(sp_qp_table_claim_any(t, 0xFFFF, OWNER(0), &a), 0);
-	CU_ASSERT_EQUAL(sp_qp_table_claim_any(t, 0xFFFF, OWNER(0), &b), 0);
+	CU_ASSERT_EQUAL(claim_next(t, OWNER(0), &a), 0);
+	CU_ASSERT_EQUAL(claim_next(t, OWNER(0), &b), 0);
 	CU_ASSERT_EQUAL(a, 0xFFFFFE);
 	CU_ASSERT_EQUAL(b, SP_QP_CONTROL_FIRST);
+	CU_ASSERT_EQUAL(sp_qp_table_next(t, SP_QP_CONTROL_FIRST + 3, 7, &c), 0); /* 1, 2 and 4 are taken */
+	CU_ASSERT_EQUAL(c, SP_QP_CONTROL_FIRST + 10);
 	sp_qp_table_destroy(t);
 }
 

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "settings.h"
+#include "config.h"
+#include "handler.h"
+#include "registry.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const generic[] = {"qp", "filter", "companion", "rate", "message-timeout", NULL};
+
+const char *sp_setting(const struct sp_context *c, const char *key)
+{
+	for (size_t i = 0; i < c->settings; i++)
+		if (!strcmp(c->setting[i].key, key))
+			return c->setting[i].value;
+	return NULL;
+}
+
+static bool is_generic(const char *key)
+{
+	for (unsigned i = 0; generic[i]; i++)
+		if (!strcmp(generic[i], key))
+			return true;
+	return false;
+}
+
+static int check_value(const struct sp_param *param, const char *text, struct sp_error *error)
+{
+	uint64_t value;
+	int r = sp_param_parse(param, text, &value);
+
+	if (r == -ERANGE && param->max)
+		return sp_error_set(error, ERANGE, param->name, "%s = %s is out of range (%" PRIu64 " to %" PRIu64 ")",
+				    param->name, text, param->min, param->max);
+	if (r == -ERANGE)
+		return sp_error_set(error, ERANGE, param->name, "%s = %s is out of range (at least %" PRIu64 ")",
+				    param->name, text, param->min);
+	if (r)
+		return sp_error_set(error, EINVAL, param->name, "%s = %s: not %s", param->name, text,
+				    param->type == SP_UINT   ? "a number"
+				    : param->type == SP_BOOL ? "yes or no"
+				    : param->type == SP_TIME ? "a time such as 10us or 5ms"
+							     : "a rate such as 2.5G (bit/s)");
+	return 0;
+}
+
+int sp_settings_check(const struct sp_context *c, struct sp_error *error)
+{
+	const struct sp_handler *both[2] = {c->handler, c->companion ? c->companion->handler : NULL};
+
+	for (size_t i = 0; i < c->settings; i++) {
+		const char *key = c->setting[i].key;
+		const struct sp_param *param = sp_handler_param(c->handler, key);
+		int r;
+
+		for (size_t k = 0; k < i; k++)
+			if (!strcmp(c->setting[k].key, key))
+				return sp_error_set(error, EINVAL, key, "%s is given twice", key);
+		if (!param && both[1])
+			param = sp_handler_param(both[1], key);
+		if (!param && !is_generic(key))
+			return sp_error_set(error, EINVAL, key, "handler %s has no parameter %s", c->handler->name,
+					    key);
+		r = param ? check_value(param, c->setting[i].value, error) : 0;
+		if (r)
+			return r;
+	}
+	for (unsigned b = 0; b < 2 && both[b]; b++)
+		for (const struct sp_param *p = both[b]->params; p && p->name; p++)
+			if (!p->fallback && !sp_setting(c, p->name))
+				return sp_error_set(error, EINVAL, p->name, "handler %s needs %s: %s", both[b]->name,
+						    p->name, p->help);
+	return 0;
+}
+
+int sp_settings_copy(struct sp_context *c, const struct sp_setting *from, size_t count)
+{
+	c->setting = calloc(count ? count : 1, sizeof(*c->setting));
+	if (!c->setting)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		c->setting[i].key = strdup(from[i].key);
+		c->setting[i].value = strdup(from[i].value);
+		c->settings = i + 1;
+		if (!c->setting[i].key || !c->setting[i].value)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int sp_settings_generic(struct sp_context *c, struct sp_error *error)
+{
+	const char *qp = sp_setting(c, "qp"), *rate = sp_setting(c, "rate"), *idle = sp_setting(c, "message-timeout");
+	uint64_t value = 0;
+
+	if (qp && (sp_parse_uint(qp, &value) || value < 2 || value >= 0xFFFFFF))
+		return sp_error_set(error, EINVAL, "qp", "qp = %s: not a QP number (2 to 0xFFFFFE)", qp);
+	c->qp_first = (uint32_t)value;
+	if (rate && sp_parse_rate(rate, &c->rate))
+		return sp_error_set(error, EINVAL, "rate", "rate = %s: not a rate such as 2.5G (bit/s)", rate);
+	if (idle && (sp_parse_time(idle, &value) || !value))
+		return sp_error_set(error, EINVAL, "message-timeout", "message-timeout = %s: not a time such as 5ms",
+				    idle);
+	c->idle = idle ? value : 0;
+	return 0;
+}
+
+/* ---- handlers' calls ---- */
+
+static const char *param_text(struct sp_ctx *ctx, const char *name, const struct sp_param **param)
+{
+	struct sp_context *c = sp_view_of(ctx)->context;
+	const char *text = sp_setting(c, name);
+
+	*param = sp_handler_param(c->handler, name);
+	return text ? text : *param ? (*param)->fallback : NULL;
+}
+
+uint64_t sp_param_uint(struct sp_ctx *ctx, const char *name)
+{
+	const struct sp_param *param;
+	const char *text = param_text(ctx, name, &param);
+	uint64_t value = 0;
+
+	if (param && text)
+		sp_param_parse(param, text, &value); /* checked before attach() */
+	return value;
+}
+
+const char *sp_param_string(struct sp_ctx *ctx, const char *name)
+{
+	const struct sp_param *param;
+	const char *text = param_text(ctx, name, &param);
+
+	return text ? text : "";
+}
+
+int sp_fail(struct sp_ctx *ctx, int err, const char *param, const char *format, ...)
+{
+	struct sp_error *error = sp_view_of(ctx)->context->error;
+	va_list ap;
+
+	if (error) {
+		snprintf(error->key, sizeof(error->key), "%s", param ? param : "");
+		va_start(ap, format);
+		vsnprintf(error->text, sizeof(error->text), format, ap);
+		va_end(ap);
+	}
+	return -err;
+}
