@@ -211,11 +211,12 @@ int command_bench(int argc, char **argv)
 			break;
 		case 'r':
 			if (!parse_rounds(optarg, &o.rounds))
-				return misuse("--rounds must be 1 to 101, not ", optarg);
+				return command_bad_value("bench", "--rounds must be 1 to 101", optarg);
 			break;
 		case 's':
 			if (!parse_seconds(optarg, &o.turn_seconds))
-				return misuse("--seconds must be more than 0 and at most 60, not ", optarg);
+				return command_bad_value("bench", "--seconds must be more than 0 and at most 60",
+							 optarg);
 			break;
 		case 'q':
 			o.rounds = 3;
@@ -225,7 +226,7 @@ int command_bench(int argc, char **argv)
 		case 'i':
 			icrc = optarg;
 			if (strcmp(icrc, "on") && strcmp(icrc, "off") && strcmp(icrc, "both"))
-				return misuse("--icrc must be on, off or both, not ", icrc);
+				return command_bad_value("bench", "--icrc must be on, off or both", icrc);
 			break;
 		case 'j':
 			json = true;

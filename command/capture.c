@@ -18,16 +18,17 @@
 #define BUSY  1024 /* packets of one look that call for the next without a pause */
 
 static const char usage[] =
-	"usage: spindle capture [--nic NAME] [--context CONTEXT] [--drops] [-s SNAPLEN] [-c COUNT] [--seconds N]\n"
+	"usage: spindle capture [-n NAME] [--context CONTEXT] [--drops] [-s SNAPLEN] [-c COUNT] [--seconds N]\n"
 	"                       [FILTER] -w FILE|-\n"
-	"  --nic NAME         the NIC, or the path of its socket (default: $SPINDLE_NIC, or spindle0)\n"
+	"  -n, --nic NAME     the NIC, or the path of its socket (default: $SPINDLE_NIC, or spindle0)\n"
 	"  --context CONTEXT  only what this context has taken, dropped, forwarded or sent\n"
 	"  --drops            only what is dropped\n"
 	"  -s SNAPLEN         bytes of each frame to keep (default: as many as the NIC's MTU allows)\n"
 	"  -c COUNT           end after that many packets\n"
 	"  --seconds N        end after that time\n"
 	"  FILTER             a tcpdump expression (see pcap-filter(7))\n"
-	"  -w FILE            write pcapng to FILE; -: to standard output, as for '| tshark -r -'\n";
+	"  -w FILE            write pcapng to FILE; -: to standard output, as for '| tshark -r -'\n"
+	"Exit status: 0 ended in order, 1 no such NIC, it refused or has gone, or FILE fails, 2 wrong usage.\n";
 
 struct capture {
 	const char *nic, *file;
@@ -143,18 +144,11 @@ static int write_all(struct capture *c)
 
 /* ---- the NIC ---- */
 
-static const char *connect_error(int r)
+static const char *ask_error(int r)
 {
 	switch (r) {
-	case -ENOENT:
-	case -ECONNREFUSED:
-		return "does not run";
-	case -EACCES:
-		return "its socket is not for this user";
 	case -EPERM:
 		return "only its own user and root may see everybody's packets";
-	case -EINVAL:
-		return "no name for a NIC";
 	case -EPROTO:
 		return "another version of spindle";
 	case -ENODEV:
@@ -175,7 +169,7 @@ static int ask(struct capture *c)
 
 	if (r) {
 		fprintf(stderr, "spindle capture: NIC %s: %s%s%s\n", c->nic, error.key, error.key[0] ? ": " : "",
-			error.text[0] ? error.text : connect_error(r));
+			error.text[0] ? error.text : ask_error(r));
 		return 1;
 	}
 	c->rings.bytes = x.arg[0];
@@ -183,7 +177,7 @@ static int ask(struct capture *c)
 	sp_attach_release(&x);
 	c->rings.memory = memory;
 	if (r || !capture_rings_sound(&c->rings)) {
-		fprintf(stderr, "spindle capture: NIC %s: %s\n", c->nic, connect_error(r ? r : -EPROTO));
+		fprintf(stderr, "spindle capture: NIC %s: %s\n", c->nic, ask_error(r ? r : -EPROTO));
 		return 1;
 	}
 	return 0;
@@ -192,12 +186,14 @@ static int ask(struct capture *c)
 static int capture(struct capture *c)
 {
 	const char *named = getenv("SPINDLE_NIC"), *wanted = c->nic;
+	char why[400];
 	int r = sp_attach_connect(&c->link, wanted);
 	int status;
 
 	c->nic = wanted ? wanted : named && *named ? named : "spindle0"; /* for what we say */
 	if (r) {
-		fprintf(stderr, "spindle capture: NIC %s: %s\n", c->nic, connect_error(r));
+		command_nic_error(wanted, r, why, sizeof(why));
+		fprintf(stderr, "spindle capture: %s\n", why);
 		return 1;
 	}
 	catch_signals();
@@ -258,14 +254,14 @@ static int parse(struct capture *c, int argc, char **argv)
 
 	optind = 0; /* argv is not main()'s own */
 	opterr = 0;
-	while ((opt = getopt_long(argc, argv, ":hs:c:w:", options, NULL)) != -1)
+	while ((opt = getopt_long(argc, argv, ":hn:s:c:w:", options, NULL)) != -1)
 		switch (opt) {
 		case 'n':
 			c->nic = optarg;
 			break;
 		case 'x':
 			if (!*optarg || strlen(optarg) >= sizeof(c->request.context))
-				return misuse("--context: no name of a context: ", optarg);
+				return command_bad_value("capture", "--context must be a context's name", optarg);
 			strcpy(c->request.context, optarg);
 			break;
 		case 'd':
@@ -273,16 +269,17 @@ static int parse(struct capture *c, int argc, char **argv)
 			break;
 		case 's':
 			if (!parse_number(optarg, 65535, &value))
-				return misuse("-s must be 1 to 65535, not ", optarg);
+				return command_bad_value("capture", "-s must be 1 to 65535", optarg);
 			c->request.snaplen = (uint32_t)value;
 			break;
 		case 'c':
 			if (!parse_number(optarg, UINT64_MAX, &c->count))
-				return misuse("-c must be 1 or more, not ", optarg);
+				return command_bad_value("capture", "-c must be 1 or more", optarg);
 			break;
 		case 't':
 			if (!parse_seconds(optarg, &c->seconds))
-				return misuse("--seconds must be more than 0 and at most 1000000, not ", optarg);
+				return command_bad_value("capture", "--seconds must be more than 0 and at most 1000000",
+							 optarg);
 			break;
 		case 'w':
 			c->file = optarg;

@@ -6,6 +6,8 @@
 #ifndef COMMAND_COMMAND_H
 #define COMMAND_COMMAND_H
 
+#include <stddef.h>
+
 int command_demo(int argc, char **argv);
 int command_replay(int argc, char **argv);
 int command_handler(int argc, char **argv);
@@ -19,5 +21,11 @@ int command_capture(int argc, char **argv);
 
 /* What was wrong when getopt_long() returned '?' or ':' (c), in words; *about: with which argument. */
 const char *command_bad_option(int c, char **argv, const char **about);
+/* Says of a subcommand that an option's value is not what the option wants (it and its bounds); returns the exit
+ * status.
+ */
+int command_bad_value(const char *command, const char *wants, const char *value);
+/* Why sp_attach() or sp_attach_connect() to this NIC (NULL: the default) has failed, status: -errno. */
+void command_nic_error(const char *nic, int status, char *text, size_t room);
 
 #endif

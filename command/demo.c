@@ -84,6 +84,7 @@ static int arguments(struct demo_options *o, int argc, char **argv)
 						{"ipv6", no_argument, NULL, IPV6},
 						{"help", no_argument, NULL, 'h'},
 						{0}};
+	const char *about, *what;
 	int option;
 
 	*o = (struct demo_options){.file = "/proc/self/exe",
@@ -97,36 +98,45 @@ static int arguments(struct demo_options *o, int argc, char **argv)
 	optind = 0; /* GNU: start anew */
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":hw:", options, NULL)) != -1) {
-		bool good = true;
+		const char *wants = NULL;
 
 		switch (option) {
 		case LOSS:
-			good = parse_probability(optarg, &o->loss);
+			if (!parse_probability(optarg, &o->loss))
+				wants = "--loss must be 0 to 1";
 			break;
 		case DUPLICATE:
-			good = parse_probability(optarg, &o->duplicate);
+			if (!parse_probability(optarg, &o->duplicate))
+				wants = "--duplicate must be 0 to 1";
 			break;
 		case REORDER:
-			good = parse_probability(optarg, &o->reorder);
+			if (!parse_probability(optarg, &o->reorder))
+				wants = "--reorder must be 0 to 1";
 			break;
 		case SEED:
-			good = !sp_parse_uint(optarg, &o->seed);
+			if (sp_parse_uint(optarg, &o->seed))
+				wants = "--seed must be a number from 0";
 			break;
 		case BANDWIDTH:
-			good = !sp_parse_rate(optarg, &o->bandwidth) && o->bandwidth >= 1000 &&
-			       o->bandwidth <= 100000000000000;
+			if (sp_parse_rate(optarg, &o->bandwidth) || o->bandwidth < 1000 ||
+			    o->bandwidth > 100000000000000)
+				wants = "--bandwidth must be 1000 to 100000G";
 			break;
 		case DELAY:
-			good = !sp_parse_time(optarg, &o->delay) && o->delay <= 10 * SP_SEC;
+			if (sp_parse_time(optarg, &o->delay) || o->delay > 10 * SP_SEC)
+				wants = "--delay must be 0 to 10s";
 			break;
 		case MTU:
-			good = !sp_parse_uint(optarg, &o->mtu) && o->mtu >= 64 && o->mtu <= 4096;
+			if (sp_parse_uint(optarg, &o->mtu) || o->mtu < 64 || o->mtu > 4096)
+				wants = "--mtu must be 64 to 4096";
 			break;
 		case CHUNK:
-			good = !sp_parse_uint(optarg, &o->chunk) && o->chunk && o->chunk <= 1u << 30;
+			if (sp_parse_uint(optarg, &o->chunk) || !o->chunk || o->chunk > 1u << 30)
+				wants = "--chunk must be 1 to 1G";
 			break;
 		case MESSAGE:
-			good = !sp_parse_uint(optarg, &o->message) && o->message && o->message <= 1u << 30;
+			if (sp_parse_uint(optarg, &o->message) || !o->message || o->message > 1u << 30)
+				wants = "--message must be 1 to 1G";
 			break;
 		case JSON:
 			o->json = o->fast = true;
@@ -144,12 +154,11 @@ static int arguments(struct demo_options *o, int argc, char **argv)
 			fputs(usage, stdout);
 			return 1;
 		default:
-			return misuse(option == ':' ? "a value is missing after " : "unknown option ",
-				      argv[optind - 1]) +
-			       1;
+			what = command_bad_option(option, argv, &about);
+			return misuse(what, about) + 1;
 		}
-		if (!good)
-			return misuse("this value makes no sense here: ", optarg) + 1;
+		if (wants)
+			return command_bad_value("demo", wants, optarg) + 1;
 	}
 	if (argc - optind > 1)
 		return misuse("one file at a time, not also ", argv[optind + 1]) + 1;

@@ -321,7 +321,8 @@ void doctor_config(struct doctor *d)
 		return;
 	}
 	uint32_t mtu = nic.mtu ? nic.mtu : 1500;
-	doctor_say(d, FINE, "configuration", NULL, "%s: %zu sections", config->file, config->sections);
+	doctor_say(d, FINE, "configuration", NULL, "%s: %zu section%s", config->file, config->sections,
+		   config->sections == 1 ? "" : "s");
 	check_addresses(d, &nic);
 	for (unsigned i = 0; i < nic.ports; i++)
 		check_port(d, nic.port[i].device, nic.workers ? nic.workers : 1, mtu);

@@ -69,7 +69,7 @@ static int help(int argc, char **argv)
 		usage(stdout);
 		return 0;
 	}
-	if (!strcmp(argv[1], "help")) {
+	if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
 		printf("usage: spindle help [SUBCOMMAND]\n");
 		return 0;
 	}
@@ -115,6 +115,12 @@ const char *command_bad_option(int c, char **argv, const char **about)
 	if (optopt) /* of letters, several may be in one argument */
 		*about = letter;
 	return "unknown option ";
+}
+
+int command_bad_value(const char *command, const char *wants, const char *value)
+{
+	fprintf(stderr, "spindle %s: %s, not %s\n", command, wants, value);
+	return 2;
 }
 
 int main(int argc, char **argv)

@@ -33,13 +33,14 @@ static const char usage[] =
 	"      --once                one file, then end; the exit status tells whether it came\n"
 	"      --count N             N files\n"
 	"      --memory BYTES        for what is outstanding (64M)\n"
+	"      --timeout S           give up a sender that does not get on for S seconds (60)\n"
 	"      --json                a line of JSON for every file\n"
 	"Exit status: 0 if all files came, as many as were wanted; 1 if not.\n";
 
 struct receiver {
 	const char *nic, *target;
 	char host[256], port[16];
-	uint64_t count, memory; /* count 0: no end */
+	uint64_t count, memory, timeout; /* count 0: no end */
 	bool json, failed;
 	struct door door;
 };
@@ -53,45 +54,54 @@ static int misuse(const char *what, const char *value)
 /* 0, or the exit status + 1. */
 static int arguments(struct receiver *r, int argc, char **argv)
 {
-	enum { ONCE = 256, COUNT, MEMORY_LIMIT, JSON };
+	enum { ONCE = 256, COUNT, MEMORY_LIMIT, TIMEOUT, JSON };
 	static const struct option options[] = {{"nic", required_argument, NULL, 'n'},
 						{"listen", required_argument, NULL, 'l'},
 						{"output", required_argument, NULL, 'o'},
 						{"once", no_argument, NULL, ONCE},
 						{"count", required_argument, NULL, COUNT},
 						{"memory", required_argument, NULL, MEMORY_LIMIT},
+						{"timeout", required_argument, NULL, TIMEOUT},
 						{"json", no_argument, NULL, JSON},
 						{"help", no_argument, NULL, 'h'},
 						{0}};
-	const char *about;
+	const char *about, *what;
 	int option;
 
-	*r = (struct receiver){.memory = MEMORY, .port = TALK_PORT};
+	*r = (struct receiver){.memory = MEMORY, .timeout = TRANSFER_STALL, .port = TALK_PORT};
 	optind = 0; /* GNU: start anew */
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":hn:l:o:", options, NULL)) != -1) {
-		bool good = true;
+		const char *wants = NULL;
 
 		switch (option) {
 		case 'n':
 			r->nic = optarg;
 			break;
 		case 'l':
-			good = !talk_split(optarg, true, r->host, r->port);
+			if (talk_split(optarg, true, r->host, r->port))
+				wants = "--listen must be PORT or ADDR:PORT";
 			break;
 		case 'o':
 			r->target = optarg;
-			good = *optarg;
+			if (!*optarg)
+				wants = "-o must be a file or a directory";
 			break;
 		case ONCE:
 			r->count = 1;
 			break;
 		case COUNT:
-			good = !sp_parse_uint(optarg, &r->count) && r->count;
+			if (sp_parse_uint(optarg, &r->count) || !r->count)
+				wants = "--count must be 1 or more";
 			break;
 		case MEMORY_LIMIT:
-			good = !sp_parse_uint(optarg, &r->memory) && r->memory >= MEMORY_LEAST &&
-			       r->memory <= TALK_WINDOW * TALK_MESSAGE;
+			if (sp_parse_uint(optarg, &r->memory) || r->memory < MEMORY_LEAST ||
+			    r->memory > TALK_WINDOW * TALK_MESSAGE)
+				wants = "--memory must be 64K to 64G";
+			break;
+		case TIMEOUT:
+			if (sp_parse_uint(optarg, &r->timeout) || !r->timeout || r->timeout > TRANSFER_STALL_MOST)
+				wants = "--timeout must be 1 to 86400";
 			break;
 		case JSON:
 			r->json = true;
@@ -100,10 +110,11 @@ static int arguments(struct receiver *r, int argc, char **argv)
 			fputs(usage, stdout);
 			return 1;
 		default:
-			return misuse(command_bad_option(option, argv, &about), about) + 1;
+			what = command_bad_option(option, argv, &about); /* before about is read */
+			return misuse(what, about) + 1;
 		}
-		if (!good)
-			return misuse("this value makes no sense here: ", optarg) + 1;
+		if (wants)
+			return command_bad_value("recv", wants, optarg) + 1;
 	}
 	return optind < argc ? misuse("what is this for: ", argv[optind]) + 1 : 0;
 }
@@ -161,7 +172,7 @@ static int answer(struct transfer *t)
 				     talk_hex(&t->session, sizeof(t->session)), "family", t->family == AF_INET6 ? 6 : 4,
 				     "message", (json_int_t)t->message, "window", (json_int_t)t->window));
 	if (!rc)
-		rc = transfer_await(t, TRANSFER_STALL, &line);
+		rc = transfer_await(t, t->stall, &line);
 	if (!rc) {
 		rc = transfer_connect(t, line, "connect");
 		json_decref(line);
@@ -199,7 +210,7 @@ static int receive(struct receiver *r, struct transfer *t, const struct talk_hel
 
 static void serve(struct receiver *r, struct talk *talk, const struct talk_hello *hello)
 {
-	struct transfer t = {.nic = r->nic, .talk = talk, .bar = isatty(STDERR_FILENO)};
+	struct transfer t = {.nic = r->nic, .talk = talk, .stall = r->timeout * SP_SEC, .bar = isatty(STDERR_FILENO)};
 	char peer[80];
 
 	snprintf(peer, sizeof(peer), "%s", talk->peer);
@@ -227,11 +238,16 @@ int command_recv(int argc, char **argv)
 {
 	struct receiver r;
 	const char *why = NULL;
+	char text[300];
 	uint64_t n = 0;
 	int rc, status = arguments(&r, argc, argv);
 
 	if (status)
 		return status - 1;
+	if (recv_file_check(r.target, text)) {
+		fprintf(stderr, "spindle recv: %s\n", text);
+		return 1;
+	}
 	if (check_nic(&r))
 		return 1;
 	rc = door_open(&r.door, r.host, r.port, &why);

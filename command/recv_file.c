@@ -41,11 +41,16 @@ static int place(struct recv_file *f, const char *target, const char *name, char
 		if (snprintf(f->name, sizeof(f->name), "%s", slash ? slash + 1 : target) >= (int)sizeof(f->name))
 			return fail(why, "", target, ENAMETOOLONG);
 		if (!*f->name)
-			return fail(why, "", target, ENOTDIR);
+			return fail(why, "", target, stat(target, &st) ? errno : ENOTDIR);
 	}
 	f->dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (f->dir < 0)
-		return fail(why, "", folder, errno);
+	return f->dir < 0 ? fail(why, "", folder, errno) : 0;
+}
+
+static int vacant(const struct recv_file *f, char why[300])
+{
+	struct stat st;
+
 	if (fstatat(f->dir, f->name, &st, AT_SYMLINK_NOFOLLOW))
 		return 0;
 	if (!f->replace)
@@ -88,10 +93,26 @@ static int reserve(const struct recv_file *f, uint64_t size, char why[300])
 	return fail(why, "writing ", f->name, errno);
 }
 
+int recv_file_check(const char *target, char why[300])
+{
+	struct recv_file f = {.dir = -1, .fd = -1};
+	char folder[200];
+	int rc = place(&f, target, "name", why);
+
+	if (!rc && f.replace)
+		rc = vacant(&f, why);
+	snprintf(folder, sizeof(folder), "%.*s", f.replace && target ? (int)(strlen(target) - strlen(f.name)) : 199,
+		 target ? target : ".");
+	if (!rc && faccessat(f.dir, ".", W_OK | X_OK, AT_EACCESS))
+		rc = fail(why, "no file can be made in ", *folder ? folder : ".", errno);
+	recv_file_drop(&f);
+	return rc;
+}
+
 int recv_file_open(struct recv_file *f, const char *target, const char *name, uint64_t size, char why[300])
 {
 	*f = (struct recv_file){.dir = -1, .fd = -1};
-	if (place(f, target, name, why) || make(f, why)) {
+	if (place(f, target, name, why) || vacant(f, why) || make(f, why)) {
 		f->fd = -1;
 		recv_file_drop(f);
 		return -1;

@@ -12,6 +12,8 @@ struct recv_file {
 	char name[256], part[256];
 };
 
+/* Can files be put there at all? For the beginning; what recv_file_open() says counts. 0, or -1 with why. */
+int recv_file_check(const char *target, char why[300]);
 /* target: a directory, a file's name, or NULL: the directory we are in. name: the sender's, for a directory. Makes
  * NAME.part with room for size bytes. 0, or -1 with why. */
 int recv_file_open(struct recv_file *f, const char *target, const char *name, uint64_t size, char why[300]);

@@ -98,7 +98,7 @@ static int argument_post(struct replay *r, const char *text)
 	uint64_t count;
 
 	if (!equals || equals == text || sp_parse_uint(equals + 1, &count) || !count)
-		return misuse("--post takes CONTEXT=COUNT, not ", text);
+		return command_bad_value("replay", "--post takes CONTEXT=COUNT", text);
 	b = buffer_of(r, text, (size_t)(equals - text));
 	if (!b || b->count)
 		return misuse(b ? "--post was given twice: " : "too many --post: ", text);
@@ -112,7 +112,7 @@ static int argument_dump(struct replay *r, const char *text)
 	struct buffer *b;
 
 	if (!equals || equals == text || !equals[1])
-		return misuse("--dump takes CONTEXT=FILE, not ", text);
+		return command_bad_value("replay", "--dump takes CONTEXT=FILE", text);
 	b = buffer_of(r, text, (size_t)(equals - text));
 	if (!b || b->dump)
 		return misuse(b ? "--dump was given twice: " : "too many --dump: ", text);
@@ -130,6 +130,7 @@ static int arguments(struct replay *r, int argc, char **argv)
 						{"write", required_argument, NULL, 'w'},
 						{"help", no_argument, NULL, 'h'},
 						{0}};
+	const char *about, *what;
 	int option, wrong = 0;
 
 	optind = 0; /* GNU: start anew; argv[0] is the subcommand */
@@ -155,8 +156,8 @@ static int arguments(struct replay *r, int argc, char **argv)
 			fputs(usage, stdout);
 			return 1;
 		default:
-			wrong = misuse(option == ':' ? "a value is missing after " : "unknown option ",
-				       argv[optind - 1]);
+			what = command_bad_option(option, argv, &about);
+			wrong = misuse(what, about);
 		}
 	}
 	if (wrong)

@@ -79,7 +79,9 @@ static int arguments(struct run *r, int argc, char **argv)
 			break;
 		case 'n':
 			if (!*optarg || strlen(optarg) >= sizeof(r->nic_config.name))
-				return misuse("no name for a NIC: ", optarg) + 1;
+				return command_bad_value("run", "--name must be 1 to 31 letters, digits, _ . -",
+							 optarg) +
+				       1;
 			snprintf(r->nic_config.name, sizeof(r->nic_config.name), "%s", optarg);
 			break;
 		case 'v':
@@ -188,17 +190,20 @@ static void raise_descriptors(void)
 static void say_ground(void)
 {
 	struct rte_eth_dev_info info;
-	char name[RTE_ETH_NAME_MAX_LEN];
+	char name[RTE_ETH_NAME_MAX_LEN], mtu[32];
 	uint16_t port;
 
 	fprintf(stderr, "spindle run: memory %s; EAL's files in %s\n",
 		rte_eal_has_hugepages() ? "of huge pages" : "without huge pages", rte_eal_get_runtime_dir());
 	RTE_ETH_FOREACH_DEV(port)
 	{
-		if (!rte_eth_dev_get_name_by_port(port, name) && !rte_eth_dev_info_get(port, &info))
-			fprintf(stderr,
-				"spindle run: port %s: driver %s, at most %u receive and %u transmit queues, MTU %u\n",
-				name, info.driver_name, info.max_rx_queues, info.max_tx_queues, info.max_mtu);
+		if (rte_eth_dev_get_name_by_port(port, name) || rte_eth_dev_info_get(port, &info))
+			continue;
+		snprintf(mtu, sizeof(mtu), ", MTU %u", info.max_mtu);
+		if (!info.max_mtu || info.max_mtu == UINT16_MAX) /* ethdev's own, where a driver names none */
+			*mtu = 0;
+		fprintf(stderr, "spindle run: port %s: driver %s, at most %u receive and %u transmit queues%s\n", name,
+			info.driver_name, info.max_rx_queues, info.max_tx_queues, mtu);
 	}
 }
 

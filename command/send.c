@@ -30,13 +30,14 @@ static const char usage[] =
 	"      --chunk BYTES    what is sent again at the least, rounded down to packets (64K)\n"
 	"      --rate R         at most R bit/s (no limit)\n"
 	"      --family 4|6     over IPv4 or IPv6 (what both NICs have, IPv4 first)\n"
+	"      --timeout S      give up a receiver that does not agree to the transfer for S seconds (60)\n"
 	"      --json           the outcome as JSON\n"
 	"Exit status: 0 if the receiver has saved the file and its SHA-256 is the same, 1 if not.\n";
 
 struct sender {
 	const char *file, *nic;
 	char host[256], port[16];
-	uint64_t mtu, message, chunk, rate, family;
+	uint64_t mtu, message, chunk, rate, family, timeout;
 	bool json;
 };
 
@@ -49,43 +50,53 @@ static int misuse(const char *what, const char *value)
 /* 0, or the exit status + 1. */
 static int arguments(struct sender *s, int argc, char **argv)
 {
-	enum { MTU = 256, MESSAGE_BYTES, CHUNK_BYTES, RATE, FAMILY, JSON };
+	enum { MTU = 256, MESSAGE_BYTES, CHUNK_BYTES, RATE, FAMILY, TIMEOUT, JSON };
 	static const struct option options[] = {{"nic", required_argument, NULL, 'n'},
 						{"mtu", required_argument, NULL, MTU},
 						{"message", required_argument, NULL, MESSAGE_BYTES},
 						{"chunk", required_argument, NULL, CHUNK_BYTES},
 						{"rate", required_argument, NULL, RATE},
 						{"family", required_argument, NULL, FAMILY},
+						{"timeout", required_argument, NULL, TIMEOUT},
 						{"json", no_argument, NULL, JSON},
 						{"help", no_argument, NULL, 'h'},
 						{0}};
-	const char *about;
+	const char *about, *what;
 	int option;
 
-	*s = (struct sender){.message = MESSAGE, .chunk = CHUNK};
+	*s = (struct sender){.message = MESSAGE, .chunk = CHUNK, .timeout = TRANSFER_STALL};
 	optind = 0; /* GNU: start anew */
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":hn:", options, NULL)) != -1) {
-		bool good = true;
+		const char *wants = NULL;
 
 		switch (option) {
 		case 'n':
 			s->nic = optarg;
 			break;
 		case MTU:
-			good = !sp_parse_uint(optarg, &s->mtu) && s->mtu >= 64 && s->mtu <= 4096;
+			if (sp_parse_uint(optarg, &s->mtu) || s->mtu < 64 || s->mtu > 4096)
+				wants = "--mtu must be 64 to 4096";
 			break;
 		case MESSAGE_BYTES:
-			good = !sp_parse_uint(optarg, &s->message) && s->message && s->message <= TALK_MESSAGE;
+			if (sp_parse_uint(optarg, &s->message) || !s->message || s->message > TALK_MESSAGE)
+				wants = "--message must be 1 to 1G";
 			break;
 		case CHUNK_BYTES:
-			good = !sp_parse_uint(optarg, &s->chunk) && s->chunk && s->chunk <= TALK_MESSAGE;
+			if (sp_parse_uint(optarg, &s->chunk) || !s->chunk || s->chunk > TALK_MESSAGE)
+				wants = "--chunk must be 1 to 1G";
 			break;
 		case RATE:
-			good = !sp_parse_rate(optarg, &s->rate) && s->rate >= RATE_LEAST;
+			if (sp_parse_rate(optarg, &s->rate) || s->rate < RATE_LEAST)
+				wants = "--rate must be 100k or more";
 			break;
 		case FAMILY:
-			good = !sp_parse_uint(optarg, &s->family) && (s->family == 4 || s->family == 6);
+			if (sp_parse_uint(optarg, &s->family) || (s->family != 4 && s->family != 6))
+				wants = "--family must be 4 or 6";
+			break;
+		case TIMEOUT:
+			if (sp_parse_uint(optarg, &s->timeout) || !s->timeout || s->timeout > TRANSFER_STALL_MOST)
+				wants = "--timeout must be 1 to 86400";
 			break;
 		case JSON:
 			s->json = true;
@@ -94,10 +105,11 @@ static int arguments(struct sender *s, int argc, char **argv)
 			fputs(usage, stdout);
 			return 1;
 		default:
-			return misuse(command_bad_option(option, argv, &about), about) + 1;
+			what = command_bad_option(option, argv, &about); /* before about is read */
+			return misuse(what, about) + 1;
 		}
-		if (!good)
-			return misuse("this value makes no sense here: ", optarg) + 1;
+		if (wants)
+			return command_bad_value("send", wants, optarg) + 1;
 	}
 	if (argc - optind != 2)
 		return misuse(argc - optind > 2 ? "one file to one host, not also " : "a FILE and a HOST are needed",
@@ -234,13 +246,13 @@ static int send_file(struct transfer *t, const struct sender *s, int fd)
 	int rc = introduce(t, s);
 
 	if (!rc)
-		rc = transfer_await(t, TRANSFER_STALL, &line);
+		rc = transfer_await(t, t->stall, &line);
 	if (!rc) {
 		rc = accept_offer(t, s, line);
 		json_decref(line);
 	}
 	if (!rc)
-		rc = transfer_await(t, TRANSFER_STALL, &line);
+		rc = transfer_await(t, t->stall, &line);
 	if (!rc) {
 		if (!json_is_true(json_object_get(line, "ready")))
 			rc = transfer_fail(t, "protocol error: not ready");
@@ -262,6 +274,7 @@ int command_send(int argc, char **argv)
 	if (status)
 		return status - 1;
 	t.nic = s.nic;
+	t.stall = s.timeout * SP_SEC;
 	rc = file_open(&t, s.file, &fd);
 	if (!rc)
 		rc = transfer_attach(&t);

@@ -18,10 +18,9 @@
 static const char usage[] =
 	"usage: spindle stat [NAME] [OPTIONS]\n"
 	"\n"
-	"Shows what the running NIC of that name (spindle0) counts: ports, workers, drops, applications, contexts. On "
-	"a\n"
-	"terminal the table is live, until Ctrl-C; elsewhere it is printed once.\n"
-	"  --nic NAME      the same as NAME; with a '/' in it, the path of the NIC's socket\n"
+	"Shows what the running NIC of that name (default: $SPINDLE_NIC, or spindle0) counts: ports, workers, drops,\n"
+	"applications, contexts. On a terminal the table is live, until Ctrl-C; elsewhere it is printed once.\n"
+	"  -n, --nic NAME  the same as NAME; with a '/' in it, the path of the NIC's socket\n"
 	"  --context C     only context C (NAME, or NAME@PID of an application), and all that it counts\n"
 	"  --interval S    seconds between two samples, 0.05 to 3600 (default 1)\n"
 	"  --count N       samples, then end\n"
@@ -81,24 +80,24 @@ static int arguments(struct asked *a, int argc, char **argv)
 
 	optind = 0; /* argv is not main()'s own */
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, ":hn:", options, NULL)) != -1)
 		switch (option) {
 		case 'n':
 			a->nic = optarg;
 			break;
 		case 'c':
 			if (!*optarg)
-				return misuse("a context has a name", "") + 1;
+				return command_bad_value("stat", "--context must be a context's name", "''") + 1;
 			a->context = optarg;
 			break;
 		case 'i':
 			if (!number(optarg, 0.05, 3600, &a->interval))
-				return misuse("--interval wants 0.05 to 3600 seconds, not ", optarg) + 1;
+				return command_bad_value("stat", "--interval must be 0.05 to 3600", optarg) + 1;
 			again = true;
 			break;
 		case 'k':
 			if (!number(optarg, 1, 1e9, &n) || n != (double)(uint64_t)n)
-				return misuse("--count wants a number from 1, not ", optarg) + 1;
+				return command_bad_value("stat", "--count must be 1 to 1000000000", optarg) + 1;
 			a->count = (uint64_t)n;
 			break;
 		case 'o':
@@ -135,25 +134,6 @@ static const char *nic_name(const struct asked *a)
 	const char *name = a->nic ? a->nic : getenv("SPINDLE_NIC");
 
 	return name && *name ? name : "spindle0";
-}
-
-static int fail_connect(const struct asked *a, int status)
-{
-	const char *name = nic_name(a), *socket = name;
-	char path[128];
-
-	if (!strchr(name, '/') && !sp_socket_path(name, false, path, sizeof(path)))
-		socket = path;
-	if (status == -ENOENT || status == -ECONNREFUSED)
-		fprintf(stderr, "spindle stat: NIC %s is not running (%s: %s); 'spindle run' starts one\n", name,
-			socket, strerror(-status));
-	else if (status == -EACCES)
-		fprintf(stderr, "spindle stat: NIC %s is not for this user: %s: %s\n", name, socket, strerror(-status));
-	else if (status == -EINVAL)
-		fprintf(stderr, "spindle stat: '%s' is no name for a NIC: 1 to 31 letters, digits, _ . -\n", name);
-	else
-		fprintf(stderr, "spindle stat: NIC %s: %s: %s\n", name, socket, strerror(-status));
-	return 1;
 }
 
 static int fail_ask(const struct asked *a, int status)
@@ -270,13 +250,17 @@ int command_stat(int argc, char **argv)
 	static struct sp_attach_link link;			   /* it is large */
 	const struct sigaction action = {.sa_handler = interrupt}; /* without SA_RESTART: it ends the pause */
 	struct asked a = {.interval = 1};
+	char why[400];
 	int status = arguments(&a, argc, argv);
 
 	if (status)
 		return status - 1;
 	status = sp_attach_connect(&link, a.nic);
-	if (status)
-		return fail_connect(&a, status);
+	if (status) {
+		command_nic_error(a.nic, status, why, sizeof(why));
+		fprintf(stderr, "spindle stat: %s\n", why);
+		return 1;
+	}
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	status = watch(&link, &a);

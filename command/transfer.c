@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What both ends of a file transfer do alike: the NIC, the peer, waiting for both. */
 #include "transfer.h"
+#include "../host-api/attach.h"
+#include "command.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -73,27 +75,14 @@ int transfer_nic_fail(struct transfer *t, const char *what, int rc)
 /* ---- the NIC ---- */
 int transfer_attach(struct transfer *t)
 {
-	char path[256];
 	const int rc = sp_attach(t->nic, &t->dev);
 
 	if (!rc)
 		return 0;
 	t->dev = NULL;
-	switch (rc) {
-	case -ENOENT:
-	case -ECONNREFUSED:
-		if (sp_socket_path(t->nic, false, path, sizeof(path)))
-			snprintf(path, sizeof(path), "%s", t->nic ? t->nic : "?");
-		return transfer_fail(t, "no NIC runs at %s: start one with 'spindle run'", path);
-	case -EACCES:
-		return transfer_fail(t, "the NIC%s%s is not for us: its socket's mode says so", t->nic ? " " : "",
-				     t->nic ? t->nic : "");
-	case -EUSERS:
-		return transfer_fail(t, "the NIC has as many applications as it takes");
-	default:
-		return transfer_fail(t, "attaching to the NIC%s%s: %s", t->nic ? " " : "", t->nic ? t->nic : "",
-				     strerror(-rc));
-	}
+	if (!*t->error)
+		command_nic_error(t->nic, rc, t->error, sizeof(t->error));
+	return -1;
 }
 
 void transfer_payload(struct transfer *t, uint64_t payload[2])
@@ -280,6 +269,8 @@ void transfer_close(struct transfer *t)
 		talk_say(t->talk, json_pack("{s:s}", "error", t->error));
 	if (t->talk)
 		talk_pump(t->talk, sp_clock());
+	if (t->dev && transfer_stopped()) /* a NIC that hangs must not keep us */
+		sp_attach_leave(t->dev);
 	if (t->qp)
 		while (sdr_qp_destroy(t->qp) == -EAGAIN)
 			sp_progress(t->dev, sp_clock());

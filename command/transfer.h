@@ -14,10 +14,11 @@
 #include "../host-api/sdr.h"
 #include "transfer_talk.h"
 
-#define TRANSFER_SLICE	(1u << 20)    /* bytes read, written, digested before the peer is listened to again */
-#define TRANSFER_PAUSE	(300 * SP_US) /* between looks while packets come: else the NIC wakes us for each burst */
-#define TRANSFER_DIGEST 32
-#define TRANSFER_STALL	(60 * SP_SEC) /* a peer that is alive and does not get on for so long */
+#define TRANSFER_SLICE	    (1u << 20)	  /* bytes read, written, digested before the peer is listened to again */
+#define TRANSFER_PAUSE	    (300 * SP_US) /* between looks while packets come: else the NIC wakes us for each burst */
+#define TRANSFER_DIGEST	    32
+#define TRANSFER_STALL	    60u /* seconds that a peer may be alive and not get on, unless told otherwise */
+#define TRANSFER_STALL_MOST 86400u
 
 struct transfer {
 	const char *nic; /* as asked for; NULL: the default */
@@ -36,6 +37,7 @@ struct transfer {
 	uint64_t done;	   /* bytes that are across, for the progress bar */
 	uint64_t repeated; /* chunks */
 	sp_time started, ended;
+	sp_time stall; /* a peer that is alive and does not get on for so long is given up */
 	/* waiting */
 	bool armed, pausing;
 	/* the bar */

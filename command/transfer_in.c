@@ -144,11 +144,11 @@ static int in_watch(struct in *in, struct in_slot *s, sp_time now, bool *did)
 static int in_silence(struct in *in, const struct in_slot *s, sp_time now)
 {
 	const bool waiting = s->round ? s->round > s->asked : s->message < in->started;
+	const sp_time limit = in->t->stall < TALK_SILENCE ? in->t->stall : TALK_SILENCE;
 
-	if (!waiting || now < s->since || now - s->since < TALK_SILENCE || now < in->news ||
-	    now - in->news < TALK_SILENCE)
+	if (!waiting || now < s->since || now - s->since < limit || now < in->news || now - in->news < limit)
 		return 0;
-	return transfer_fail(in->t, "no packet comes from its NIC for %u s", (unsigned)(TALK_SILENCE / SP_SEC));
+	return transfer_fail(in->t, "no packet comes from its NIC for %u s", (unsigned)(limit / SP_SEC));
 }
 
 /* ---- what is there ---- */
@@ -273,8 +273,8 @@ static int in_round(struct in *in, bool *did)
 		rc = in_post(in, now, did);
 	if (!rc && first)
 		rc = in_silence(in, first, now);
-	if (!rc && now > in->news && now - in->news > TRANSFER_STALL)
-		rc = transfer_fail(t, "it does not get on for %u s", (unsigned)(TRANSFER_STALL / SP_SEC));
+	if (!rc && now > in->news && now - in->news > t->stall)
+		rc = transfer_fail(t, "it does not get on for %u s", (unsigned)(t->stall / SP_SEC));
 	return rc;
 }
 

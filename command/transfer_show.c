@@ -71,12 +71,12 @@ int transfer_summary(struct transfer *t, bool json)
 		/* A name that is not UTF-8 cannot be in JSON: it is given as it came over, in hexadecimal. */
 		json_t *text = json_string(t->name);
 		json_t *o =
-			json_pack("{s:o, s:s, s:I, s:f, s:f, s:I, s:I, s:I, s:s, s:s}", "file",
+			json_pack("{s:o, s:s, s:I, s:f, s:I, s:I, s:I, s:I, s:s, s:s}", "file",
 				  text ? text : talk_hex(t->name, strlen(t->name)), "peer", t->talk->peer, "bytes",
-				  (json_int_t)t->size, "seconds", time, "rate", bits, "chunks_repeated",
+				  (json_int_t)t->size, "seconds", time, "rate", (json_int_t)bits, "chunks_repeated",
 				  (json_int_t)t->repeated, "mtu", (json_int_t)t->mtu, "message_bytes",
 				  (json_int_t)t->message, "ip", t->family == AF_INET6 ? "6" : "4", "sha256", digest);
-		char *line = o ? json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+		char *line = o ? json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6)) : NULL;
 
 		json_decref(o);
 		if (!line)

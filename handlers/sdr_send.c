@@ -304,9 +304,12 @@ static void sdr_append(struct sp_ctx *c, struct sdr *s, struct sdr_send *t, cons
 	struct sdr_segment *g = &s->segment[index];
 
 	s->segment_free = g->next;
-	*g = (struct sdr_segment){
-		.mem = mem, .offset = command->arg[1], .at = at, .left = command->arg[2], .next = SDR_NONE,
-		.send = (uint32_t)(t - s->sends)};
+	*g = (struct sdr_segment){.mem = mem,
+				  .offset = command->arg[1],
+				  .at = at,
+				  .left = command->arg[2],
+				  .next = SDR_NONE,
+				  .send = (uint32_t)(t - s->sends)};
 	if (t->head == SDR_NONE)
 		t->head = index;
 	else

@@ -177,7 +177,8 @@ struct sdr {
 	struct sdr_segment *segment;
 	uint32_t segment_free;
 	uint32_t first, last; /* messages that have segments */
-	uint32_t first_sent, last_sent; /* segments sent, of all messages: done with, in this order, once they are settled */
+	uint32_t first_sent,
+		last_sent; /* segments sent, of all messages: done with, in this order, once they are settled */
 	uint64_t next_send, segments_done, told_may_send;
 	uint32_t *psn; /* per generation and channel */
 	uint32_t channel;

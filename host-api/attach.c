@@ -395,6 +395,14 @@ static const struct sp_dev_ops sp_attached_ops = {
 	.close = sp_attached_close,
 };
 
+void sp_attach_leave(struct sp_dev *dev)
+{
+	if (dev->ops != &sp_attached_ops)
+		return;
+	sp_attached(dev)->link.dead = true;
+	shutdown(sp_attached(dev)->link.fd, SHUT_RDWR);
+}
+
 /* What the NIC's welcome brings: the queues, and what wakes up. */
 static int sp_attached_welcome(struct sp_attached *a, struct sp_attach_exchange *x)
 {

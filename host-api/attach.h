@@ -32,6 +32,9 @@ int sp_attach_exchange(struct sp_attach_link *link, struct sp_attach_exchange *x
 void sp_attach_release(struct sp_attach_exchange *x);
 /* Looks whether the NIC is still there, without waiting: link->dead. */
 void sp_attach_look(struct sp_attach_link *link);
+/* Ends the connection, and with it all that the program has there, without waiting for the NIC: calls say -ENODEV from
+ * now on. Of a device that is not attached: nothing. */
+void sp_attach_leave(struct sp_dev *dev);
 /* Maps what the NIC shares, after a look at whether all of it is there and stays. -EPROTO. */
 int sp_attach_map(int fd, uint64_t bytes, bool writable, void **at);
 

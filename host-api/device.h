@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What stands behind a struct sp_dev. Two implementations: the embedded NIC (pipeline/device.c) and the attached one. */
+/* What stands behind a struct sp_dev. Two implementations: the embedded NIC (pipeline/device.c) and the attached one.
+ */
 #ifndef HOST_API_DEVICE_H
 #define HOST_API_DEVICE_H
 
@@ -21,7 +22,7 @@ struct sp_dev_ops {
 	int (*progress)(struct sp_dev *, sp_time now);
 	sp_time (*next_deadline)(struct sp_dev *);
 	int (*arm)(struct sp_dev *);
-	int (*fd)(struct sp_dev *); /* or -errno */
+	int (*fd)(struct sp_dev *);	/* or -errno */
 	void (*close)(struct sp_dev *); /* releases dev->regions too; the library frees the handles */
 };
 
@@ -36,8 +37,8 @@ struct sp_dev {
 };
 
 struct sp_bell;
-/* What arming is for both: empties the wake-up pipe, of which fd is the (non-blocking) read end, then sets the bell to be
- * armed, before anything that the caller reads after it. */
+/* What arming is for both: empties the wake-up pipe, of which fd is the (non-blocking) read end, then sets the bell to
+ * be armed, before anything that the caller reads after it. */
 void sp_bell_arm(struct sp_bell *bell, int fd);
 
 #endif

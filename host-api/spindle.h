@@ -39,8 +39,8 @@ struct sp_error {
 	char text[256];
 };
 
-/* The NIC that runs in another process (spindle run). nic: its name, or the path of its socket when there is a '/' in it;
- * NULL: $SPINDLE_NIC, or "spindle0". -ENOENT or -ECONNREFUSED: it does not run. -EACCES: its socket is not for us.
+/* The NIC that runs in another process (spindle run). nic: its name, or the path of its socket when there is a '/' in
+ * it; NULL: $SPINDLE_NIC, or "spindle0". -ENOENT or -ECONNREFUSED: it does not run. -EACCES: its socket is not for us.
  * -EPROTO: it speaks another version. -EUSERS: it has as many applications as it takes. -ENODEV: it went away, or said
  * nothing for 30 s. Every call waits that long for an answer at the most. Close with sp_dev_close. A child
  * after fork() must not use the device. */
@@ -88,10 +88,10 @@ sp_time sp_next_deadline(struct sp_dev *dev);
 /* Real time in the NIC's terms, for callers that have no time of their own. */
 sp_time sp_clock(void);
 
-/* Sleeping instead of polling: arm, look once more at what is waited for (events, bitmaps, status), then sleep until the
- * descriptor is readable. One wake-up per arming, when the NIC has posted an event to one of the device's contexts or
- * changed an area of theirs, or is gone; it may come for nothing. -ENODEV: the NIC has gone. -EOPNOTSUPP: the NIC has no
- * threads of its own (it does what is due in sp_progress). */
+/* Sleeping instead of polling: arm, look once more at what is waited for (events, bitmaps, status), then sleep until
+ * the descriptor is readable. One wake-up per arming, when the NIC has posted an event to one of the device's contexts
+ * or changed an area of theirs, or is gone; it may come for nothing. -ENODEV: the NIC has gone. -EOPNOTSUPP: the NIC
+ * has no threads of its own (it does what is due in sp_progress). */
 int sp_dev_arm(struct sp_dev *dev);
 /* The descriptor: for poll, epoll and the like, to be neither read, written nor closed; sp_dev_arm empties it. */
 int sp_dev_fd(struct sp_dev *dev);

@@ -55,6 +55,9 @@ static int lock(struct sp_claim *claim, char *text, size_t room)
 	struct stat open_file, there;
 
 	claim->fd = open(claim->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	if (claim->fd < 0 && errno == ENOENT)
+		return fail(ENOENT, text, room, "the directory %.*s does not exist",
+			    (int)(strrchr(claim->lock, '/') - claim->lock), claim->lock);
 	if (claim->fd < 0)
 		return fail(errno, text, room, "%s: %s", claim->lock, strerror(errno));
 	if (flock(claim->fd, LOCK_EX | LOCK_NB)) {

@@ -145,6 +145,11 @@ static int set_bool(struct sp_config_target *t, bool *to)
 	return 0;
 }
 
+static int set_places(struct sp_config_target *t)
+{
+	return set_count(t, MAX_APPLICATIONS, &t->user->applications);
+}
+
 static int set_refuse(struct sp_config_target *t)
 {
 	return set_bool(t, &t->user->refused);
@@ -157,6 +162,7 @@ static int set_filters(struct sp_config_target *t)
 
 #define LIMITS_KEYS(X)                                                                                                 \
 	X("user", set_user)                                                                                            \
+	X("applications", set_places)                                                                                  \
 	X("memory", set_memory)                                                                                        \
 	X("contexts", set_contexts)                                                                                    \
 	X("qps", set_qps)                                                                                              \

@@ -156,11 +156,14 @@ static int create_views(struct sp_context *c)
 /* State, views and settings: what attach() needs. */
 static int prepare(struct sp_context *c, const struct sp_context_config *config, struct sp_error *error)
 {
+	int r = 0;
+
 	c->state = c->handler->ctx_size ? sp_context_alloc(c, c->handler->ctx_size) : NULL;
-	if ((c->handler->ctx_size && !c->state) || create_views(c) || sp_lending_create(c) || sp_events_create(c) ||
-	    sp_settings_copy(c, config->setting, config->settings))
-		return sp_error_set(error, ENOMEM, "", "no memory for context %s, or memory-limit reached",
-				    config->name);
+	if ((c->handler->ctx_size && !c->state) || create_views(c) || sp_lending_create(c) ||
+	    (r = sp_events_create(c)) || sp_settings_copy(c, config->setting, config->settings))
+		return r == -EMFILE ? sp_error_set(error, EMFILE, "", SP_NO_DESCRIPTOR)
+				    : sp_error_set(error, ENOMEM, "",
+						   "no memory for context %s, or memory-limit reached", config->name);
 	return 0;
 }
 
@@ -458,18 +461,29 @@ fail:
 
 /* An application's area is there with all its pages, which takes a millisecond for some megabytes: too long for a
  * worker, whose packets would wait. So attach() first finds that there is none, and its size is known; it is made
- * here; and attach() runs anew. */
+ * here, or before this is called again by those who want to do so in their own time (device->ahead); and attach() runs
+ * anew. */
 int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, struct sp_device *device,
 		   struct sp_context **context, struct sp_error *error)
 {
 	struct sp_backing area = {.base = NULL};
 	uint64_t wanted = 0, again;
-	int r = try_add(nic, config, device, NULL, &wanted, context, error);
+	int r;
 
-	if (!r || !wanted)
-		return r;
-	if (sp_memory_back(nic, device->account, NULL, wanted, SP_BACKING_SHARED_READ, &area))
-		area.base = NULL; /* attach() finds out, and says so */
+	if (device && device->made) {
+		area = *device->made;
+		device->made = NULL;
+	} else {
+		r = try_add(nic, config, device, NULL, &wanted, context, error);
+		if (!r || !wanted)
+			return r;
+		if (device->ahead) {
+			device->wanted = wanted;
+			return -EAGAIN;
+		}
+		if (sp_memory_back(nic, device->account, NULL, wanted, SP_BACKING_SHARED_READ, &area))
+			area.base = NULL; /* attach() finds out, and says so */
+	}
 	r = try_add(nic, config, device, &area, &again, context, error);
 	if (area.base)
 		sp_memory_unback(nic, &area);

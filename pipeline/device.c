@@ -21,8 +21,15 @@ static int mr_add(struct sp_dev *dev, void *addr, uint64_t len, struct sp_mr *mr
 	struct sp_device *d = device_of(dev);
 	struct sp_backing b;
 	struct sp_mem *mem;
-	int r = sp_memory_back(d->nic, d->account, addr, len, d->owner ? SP_BACKING_SHARED : SP_BACKING_PRIVATE, &b);
+	int r = 0;
 
+	if (d->made && d->made->len == len) { /* by the server */
+		b = *d->made;
+		d->made = NULL;
+	} else {
+		r = sp_memory_back(d->nic, d->account, addr, len, d->owner ? SP_BACKING_SHARED : SP_BACKING_PRIVATE,
+				   &b);
+	}
 	if (r)
 		return r;
 	pthread_mutex_lock(&d->nic->control);
@@ -357,6 +364,7 @@ static void destroy(struct sp_device *d)
 {
 	sp_memory_credit(d->nic, d->account, d->queues.bytes);
 	sp_shared_destroy(&d->queues);
+	sp_memory_disown(d->nic, d->account);
 	free(d->account);
 	free(d);
 }
@@ -380,6 +388,8 @@ static void dev_close(struct sp_dev *dev)
 		}
 	for (unsigned w = 0; w < nic->workers; w++)
 		sp_worker_call(nic->worker[w], pass_by, NULL);
+	if (d->pub.regions) /* a port may have sent what it holds of them, and not said so yet */
+		sp_lent_reclaim(nic);
 	for (struct sp_region *r = d->pub.regions; r; r = r->next)
 		sp_memory_remove(nic, r->mr.id, d->owner);
 	if (d->owner)
@@ -412,16 +422,19 @@ static const struct sp_dev_ops embedded = {
 static int create_queues(struct sp_device *d)
 {
 	const uint32_t workers = d->nic->workers;
-	const size_t bytes = sp_attach_bytes(sizeof(struct sp_attach_queues), workers, SP_COMMANDS);
+	size_t bytes = sp_attach_bytes(sizeof(struct sp_attach_queues), workers, SP_COMMANDS);
 	struct sp_attach_queues *queues;
-	int r = d->account ? sp_shared_create(bytes, "spindle-queues", false, &d->queues)
-			   : sp_shared_private(bytes, &d->queues);
+	int r;
 
+	if (d->account)
+		bytes = sp_shared_pages(bytes);
+	r = sp_memory_charge(d->nic, d->account, bytes);
 	if (r)
 		return r;
-	r = sp_memory_charge(d->nic, d->account, d->queues.bytes);
+	r = d->account ? sp_shared_create(bytes, "spindle-queues", false, &d->queues)
+		       : sp_shared_private(bytes, &d->queues);
 	if (r) {
-		sp_shared_destroy(&d->queues);
+		sp_memory_credit(d->nic, d->account, bytes);
 		return r;
 	}
 	queues = d->queues.base;

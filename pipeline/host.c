@@ -25,8 +25,10 @@ int sp_events_create(struct sp_context *c)
 	if (r)
 		return r;
 	q = aligned_alloc(64, RTE_ALIGN(sizeof(*q), 64));
-	if (!q)
+	if (!q) {
+		r = -ENOMEM;
 		goto credit;
+	}
 	memset(q, 0, sizeof(*q));
 	r = c->owner ? sp_shared_create(bytes, "spindle-events", false, &q->memory)
 		     : sp_shared_private(bytes, &q->memory);
@@ -51,7 +53,7 @@ destroy:
 	free(q);
 credit:
 	sp_memory_credit(c->nic, c->account, bytes);
-	return -ENOMEM;
+	return r;
 }
 
 void sp_events_hold(struct sp_event_queue *q)

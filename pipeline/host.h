@@ -7,11 +7,16 @@
 #include "shared.h"
 #include "worker.h"
 
+/* The words for -EMFILE. */
+#define SP_NO_DESCRIPTOR "the NIC's process has no file descriptor left (ulimit -n)"
+
 /* What one application has, and may have. contexts, regions, qps and messages: [control]; memory: also by handlers'
  * sp_alloc, and while memory is being made. */
 struct sp_account {
 	struct sp_limits limit;
 	_Atomic uint64_t memory;
+	uint64_t dying; /* bytes of it that are given back and not freed yet; see sp_memory_bury, which has a lock for
+			   it */
 	uint32_t contexts, qps, regions;
 	uint64_t messages;
 };
@@ -59,6 +64,11 @@ struct sp_device {
 	struct sp_account *account; /* NULL for owner 0 */
 	uint32_t pid, uid;	    /* of the other process */
 	bool driven;
+	/* Memory that the server has made already, for a region or an area of that size; and, where it would rather do
+	 * so than wait for an area, that it would, and what a context turned out to want. The server's thread alone. */
+	struct sp_backing *made;
+	bool ahead;
+	uint64_t wanted;
 	bool door_open; /* its own thread alone; embedded: from the first sp_dev_arm or sp_dev_fd on */
 	struct sp_device *next;
 	struct sp_opened *opened[SP_OPENED_LISTS]; /* by context id; its own thread alone */
@@ -92,7 +102,7 @@ void sp_account_memory_back(struct sp_account *a, uint64_t bytes);
 bool sp_account_allows(struct sp_account *a, uint64_t bytes);
 
 /* ---- events and commands ---- */
-int sp_events_create(struct sp_context *c); /* -ENOMEM, -EDQUOT */
+int sp_events_create(struct sp_context *c); /* -ENOMEM, -EMFILE, -EDQUOT */
 /* The context is going: marks them closed, and lets go of them; the application may still read them. */
 void sp_events_destroy(struct sp_context *c);
 void sp_events_hold(struct sp_event_queue *q);

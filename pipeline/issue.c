@@ -178,7 +178,7 @@ void sp_issues_purge(struct sp_worker *w, struct sp_context *c)
 	}
 }
 
-#define WIRE_EXTRA 24		/* preamble and delimiter 8, FCS 4, gap 12 */
+#define WIRE_EXTRA 24 /* preamble and delimiter 8, FCS 4, gap 12 */
 
 void sp_pace_charge(struct sp_context *c, sp_time now, uint32_t bytes)
 {

@@ -5,10 +5,10 @@
 
 #define SP_BURST	     32 /* packets a poll takes from one queue */
 #define SP_MAX_WORKERS	     16
-#define SP_REPORT_NAME	     96 /* bytes of a context's name in a report: NAME@PID#INDEX */
+#define SP_REPORT_NAME	     96		/* bytes of a context's name in a report: NAME@PID#INDEX */
 #define SP_MAX_CONTEXTS	     4096	/* per NIC */
 #define SP_MAX_RULES	     64		/* filter expressions per NIC */
-#define SP_APPLICATION_RULES 8	/* of them, of one attached application */
+#define SP_APPLICATION_RULES 8		/* of them, of one attached application */
 #define SP_MAX_QPS	     131072	/* claimed QP numbers per NIC */
 #define SP_QP_CONTROL_FIRST  0xF00000	/* control QPs are given out upward from here */
 #define SP_MAX_DROPS	     64		/* drop reasons of one handler */
@@ -21,12 +21,13 @@
 #define SP_NEIGHBOUR_PENDING 64		/* packets a worker holds for neighbours not yet resolved */
 #define SP_COMMANDS	     1024	/* commands queued per application and worker; a power of two */
 #define SP_EVENTS	     128	/* events queued per context and worker; a power of two */
-#define SP_REGIONS	     512	/* of one attached application, areas among them: each is a mapping of the NIC's */
+#define SP_REGIONS	     512 /* of one attached application, areas among them: each is a mapping of the NIC's */
+#define SP_KEPT_PLACES	     4u	 /* for applications of root and the NIC's own user; of few places a quarter */
 #define SP_COMMANDS_PER_POLL 32
 #define SP_ISSUES_PER_POLL   8 /* calls of issue() in one poll */
 #define SP_TIMERS_PER_POLL   64
 #define SP_MAX_MIRRORS	     4	/* captures at once */
-#define SP_EXT_MAX	     64	  /* bytes of extension headers after the BTH */
+#define SP_EXT_MAX	     64 /* bytes of extension headers after the BTH */
 #define SP_LEND_MIN	     1024 /* bytes of payload that are not copied: from cache copying wins to 2 KiB, else to 600 */
 #define SP_LENT		     1024 /* packets of one context that a worker may have lent; a power of two */
 #define SP_PIECES	     8191 /* buffers for what is not payload of such packets, in the process (2^n - 1) */

@@ -9,6 +9,8 @@
 #define PAGES	  256
 #define INDEX(id) ((id)&0xFFFF)
 
+#define SLICE_REGIONS 64 /* that are freed at once, however small */
+
 struct region {
 	struct sp_mem pub;
 	_Atomic uint32_t users; /* 0: free; 1: registered; more: in use. [shared] */
@@ -18,16 +20,32 @@ struct region {
 	struct sp_backing backing;
 };
 
+/* Memory that nobody has any more, and that is not freed yet. */
+struct grave {
+	struct grave *next;
+	struct sp_backing backing; /* account: under the lock; the rest is for who has the spade */
+};
+
 struct sp_memory {
 	struct region *_Atomic page[PAGES]; /* made when first needed, never freed before the NIC */
 	uint32_t next;			    /* where to look for a free one; [control] */
 	uint32_t orphans;		    /* [control] */
+	pthread_mutex_t lock;		    /* for what follows */
+	struct grave *graves, **last;	    /* in the order in which they came; taken out by who has `spade` */
+	uint64_t dying;			    /* bytes in them */
+	unsigned deferred;		    /* servers whose threads do */
+	pthread_mutex_t spade;
 };
 
 int sp_memory_create(struct sp_nic *nic)
 {
 	nic->memory = calloc(1, sizeof(*nic->memory));
-	return nic->memory ? 0 : -ENOMEM;
+	if (!nic->memory)
+		return -ENOMEM;
+	pthread_mutex_init(&nic->memory->lock, NULL);
+	pthread_mutex_init(&nic->memory->spade, NULL);
+	nic->memory->last = &nic->memory->graves;
+	return 0;
 }
 
 static void unmap(struct sp_nic *nic, struct region *r)
@@ -55,6 +73,8 @@ void sp_memory_destroy(struct sp_nic *nic)
 				unmap(nic, &page[k]);
 		free(page);
 	}
+	pthread_mutex_destroy(&nic->memory->spade);
+	pthread_mutex_destroy(&nic->memory->lock);
 	free(nic->memory);
 	nic->memory = NULL;
 }
@@ -114,36 +134,180 @@ static void bury(struct sp_nic *nic)
 	}
 }
 
-int sp_memory_back(struct sp_nic *nic, struct sp_account *account, void *addr, uint64_t len, enum sp_backing_kind kind,
-		   struct sp_backing *b)
+static int charge_backing(struct sp_nic *nic, struct sp_account *account, void *addr, uint64_t len,
+			  enum sp_backing_kind kind, struct sp_backing *b)
 {
-	int r;
-
 	if (len == 0 || len > SIZE_MAX / 2 || (addr && (uintptr_t)addr + len < (uintptr_t)addr))
 		return -EINVAL;
-	*b = (struct sp_backing){.base = addr, .len = len, .account = account};
+	*b = (struct sp_backing){.base = addr, .len = len, .kind = kind, .account = account};
 	/* What is shared is there in whole pages, and held against the application so. */
 	b->charged = addr || kind == SP_BACKING_PRIVATE ? len : sp_shared_pages(len);
-	r = sp_memory_charge(nic, account, b->charged);
-	if (r || addr)
+	return sp_memory_charge(nic, account, b->charged);
+}
+
+int sp_memory_begin(struct sp_nic *nic, struct sp_account *account, uint64_t len, enum sp_backing_kind kind,
+		    struct sp_backing *b)
+{
+	int r = charge_backing(nic, account, NULL, len, kind, b);
+
+	if (r)
 		return r;
-	if (kind == SP_BACKING_PRIVATE)
-		r = sp_shared_private(len, &b->shared);
-	else
-		r = sp_shared_create(len, "spindle-region", kind == SP_BACKING_SHARED_READ, &b->shared);
+	r = sp_shared_begin(len, "spindle-region", &b->shared);
 	if (r)
 		sp_memory_credit(nic, account, b->charged);
 	b->base = b->shared.base;
 	return r;
 }
 
+int sp_memory_more(struct sp_backing *b)
+{
+	return sp_shared_more(&b->shared, b->kind == SP_BACKING_SHARED_READ, &b->made);
+}
+
+int sp_memory_back(struct sp_nic *nic, struct sp_account *account, void *addr, uint64_t len, enum sp_backing_kind kind,
+		   struct sp_backing *b)
+{
+	int r;
+
+	if (!addr && kind != SP_BACKING_PRIVATE) {
+		r = sp_memory_begin(nic, account, len, kind, b);
+		if (r)
+			return r;
+		while ((r = sp_memory_more(b)) > 0)
+			;
+		if (r)
+			sp_memory_unback(nic, b);
+		return r;
+	}
+	r = charge_backing(nic, account, addr, len, kind, b);
+	if (r || addr)
+		return r;
+	r = sp_shared_private(len, &b->shared);
+	if (r)
+		sp_memory_credit(nic, account, b->charged);
+	b->base = b->shared.base;
+	return r;
+}
+
+/* ---- freeing, a slice at a time ---- */
+
+static bool put_aside(struct sp_memory *m, const struct sp_backing *b)
+{
+	struct grave *g = b->shared.base && b->kind != SP_BACKING_PRIVATE ? malloc(sizeof(*g)) : NULL;
+	bool deferred = false;
+
+	if (!g)
+		return false;
+	*g = (struct grave){.backing = *b};
+	sp_shared_close(&g->backing.shared);
+	pthread_mutex_lock(&m->lock);
+	if (m->deferred) {
+		deferred = true;
+		*m->last = g;
+		m->last = &g->next;
+		m->dying += b->charged;
+		if (b->account)
+			b->account->dying += b->charged;
+	}
+	pthread_mutex_unlock(&m->lock);
+	if (!deferred)
+		free(g);
+	return deferred;
+}
+
 void sp_memory_unback(struct sp_nic *nic, struct sp_backing *b)
 {
-	if (nic->leaving)
+	if (nic->leaving) {
 		sp_shared_leave(&b->shared);
-	else
+	} else if (put_aside(nic->memory, b)) {
+		b->shared = (struct sp_shared){.fd = -1};
+		return;
+	} else {
 		sp_shared_destroy(&b->shared);
+	}
 	sp_memory_credit(nic, b->account, b->charged);
+}
+
+void sp_memory_defer(struct sp_nic *nic, bool on)
+{
+	pthread_mutex_lock(&nic->memory->lock);
+	nic->memory->deferred += on ? 1u : -1u;
+	pthread_mutex_unlock(&nic->memory->lock);
+}
+
+static struct grave **find_grave(struct sp_memory *m, const struct sp_account *account)
+{
+	struct grave **at = &m->graves;
+
+	while (*at && account && (*at)->backing.account != account)
+		at = &(*at)->next;
+	return at;
+}
+
+/* The memory has gone. */
+static void take_out(struct sp_nic *nic, struct grave *g)
+{
+	struct sp_memory *m = nic->memory;
+	struct grave **at = &m->graves;
+	const uint64_t bytes = g->backing.charged;
+
+	pthread_mutex_lock(&m->lock);
+	while (*at != g)
+		at = &(*at)->next;
+	*at = g->next;
+	if (!*at)
+		m->last = at;
+	m->dying -= bytes;
+	if (g->backing.account)
+		g->backing.account->dying -= bytes;
+	sp_memory_credit(nic, g->backing.account, bytes);
+	pthread_mutex_unlock(&m->lock); /* the account may go now */
+	free(g);
+}
+
+bool sp_memory_bury(struct sp_nic *nic, struct sp_account *account)
+{
+	struct sp_memory *m = nic->memory;
+	size_t room = SP_SHARED_SLICE;
+
+	pthread_mutex_lock(&m->spade);
+	for (unsigned i = 0; i < SLICE_REGIONS && room; i++) {
+		struct grave *g;
+		size_t some;
+
+		pthread_mutex_lock(&m->lock);
+		g = *find_grave(m, account);
+		pthread_mutex_unlock(&m->lock);
+		if (!g)
+			break;
+		some = RTE_MIN(g->backing.shared.bytes, SP_SHARED_SLICE);
+		if (some > room)
+			break;
+		room -= some;
+		if (!sp_shared_less(&g->backing.shared))
+			take_out(nic, g);
+	}
+	pthread_mutex_unlock(&m->spade);
+	return sp_memory_dying(nic, account);
+}
+
+uint64_t sp_memory_dying(struct sp_nic *nic, const struct sp_account *account)
+{
+	uint64_t bytes;
+
+	pthread_mutex_lock(&nic->memory->lock);
+	bytes = account ? account->dying : nic->memory->dying;
+	pthread_mutex_unlock(&nic->memory->lock);
+	return bytes;
+}
+
+void sp_memory_disown(struct sp_nic *nic, struct sp_account *account)
+{
+	pthread_mutex_lock(&nic->memory->lock);
+	for (struct grave *g = account ? nic->memory->graves : NULL; g; g = g->next)
+		if (g->backing.account == account)
+			g->backing.account = NULL;
+	pthread_mutex_unlock(&nic->memory->lock);
 }
 
 int sp_memory_insert(struct sp_nic *nic, const struct sp_backing *b, uint32_t owner, struct sp_mem **mem)

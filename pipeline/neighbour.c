@@ -397,9 +397,8 @@ static void ask(struct sp_worker *w, struct entry *e, enum state state, uint16_t
 		tries++;
 	else if (state == INCOMPLETE)
 		tries = 1;
-	if (!source ||
-	    !atomic_compare_exchange_strong_explicit(&e->asked, &asked, (now & ~ASKED_TRIES) | tries,
-						     memory_order_relaxed, memory_order_relaxed))
+	if (!source || !atomic_compare_exchange_strong_explicit(&e->asked, &asked, (now & ~ASKED_TRIES) | tries,
+								memory_order_relaxed, memory_order_relaxed))
 		return;
 	wake(n, now + SP_NEIGHBOUR_RETRY);
 	if (sp_ip_is_ipv4(ip))

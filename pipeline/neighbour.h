@@ -32,9 +32,9 @@ void sp_neighbours_destroy(struct sp_neighbours *n);
  * asked for again. */
 int sp_neighbour_find(struct sp_neighbours *n, uint16_t port, const uint8_t next_hop[16], sp_time now, uint8_t mac[6]);
 /* Asks for it, unless that was done less than a retry interval ago; creates the entry if needed, evicting what is least
- * missed (never a static one; one in use only when nothing else is left). Sends through sp_transmit_frame, by that port,
- * with its MAC, from its address. port and next_hop must be what sp_route_find() returned; what is not on the port's
- * link is ignored. */
+ * missed (never a static one; one in use only when nothing else is left). Sends through sp_transmit_frame, by that
+ * port, with its MAC, from its address. port and next_hop must be what sp_route_find() returned; what is not on the
+ * port's link is ignored. */
 void sp_neighbour_request(struct sp_worker *w, uint16_t port, const uint8_t next_hop[16]);
 /* What a reply, advertisement or request has told, which came by that port. Only updates entries that exist (RFC 826's
  * merge flag), or creates when `create` and the address is on the port's link; that evicts neither entries in use nor

@@ -2,6 +2,7 @@
 #include "context.h"
 #include "host.h"
 #include "lend.h"
+#include "machine.h"
 #include "memory.h"
 #include "message.h"
 #include "port.h"
@@ -11,7 +12,7 @@
 
 #include <rte_eal.h>
 
-static const struct sp_nic_config defaults = {.mtu = 1500, .workers = 1, .seed = 1, .memory_limit = 64ull << 30};
+static const struct sp_nic_config defaults = {.mtu = 1500, .workers = 1, .seed = 1};
 
 static void seed_worker(struct sp_worker *w, uint64_t seed)
 {
@@ -122,7 +123,7 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 	nic->config.mtu = config->mtu ? config->mtu : defaults.mtu;
 	nic->config.workers = nic->workers = config->workers ? config->workers : defaults.workers;
 	nic->config.seed = config->seed ? config->seed : defaults.seed;
-	nic->config.memory_limit = config->memory_limit ? config->memory_limit : defaults.memory_limit;
+	nic->config.memory_limit = config->memory_limit ? config->memory_limit : sp_machine_memory() / 2;
 	nic->icrc_off = config->icrc_off;
 	nic->any_source = config->any_source;
 	pthread_mutex_init(&nic->control, NULL);

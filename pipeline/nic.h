@@ -30,8 +30,8 @@ struct sp_port_ops {
 	unsigned (*transmit)(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now);
 	/* When receive (or, after a short transmit, transmit) has something new; SP_NEVER. */
 	sp_time (*next)(void *port, uint16_t queue, bool transmit_blocked);
-	/* transmit() can do with packets in several pieces, of which some are memory of the application's: it reads them
-	 * before it frees them, and not after sp_nic_destroy. */
+	/* transmit() can do with packets in several pieces, of which some are memory of the application's: it reads
+	 * them before it frees them, and not after sp_nic_destroy. */
 	bool external;
 };
 
@@ -53,11 +53,11 @@ struct sp_neighbour_config {
 };
 
 /*
- * A NIC with several ports is a multi-homed host. Every port has its own MAC; every address belongs to one port. A packet
- * goes out by the port of the address whose prefix is the longest that holds its destination, else by that of the
- * gateway; ARP and neighbour discovery are asked, answered and believed port by port, for the port's own addresses. What
- * comes in may be for any of the NIC's addresses, whichever port it came by (the weak host model, RFC 1122 3.3.4.2, as
- * Linux by default). Packets to one of its own addresses the NIC hands to itself; no port sees them.
+ * A NIC with several ports is a multi-homed host. Every port has its own MAC; every address belongs to one port. A
+ * packet goes out by the port of the address whose prefix is the longest that holds its destination, else by that of
+ * the gateway; ARP and neighbour discovery are asked, answered and believed port by port, for the port's own addresses.
+ * What comes in may be for any of the NIC's addresses, whichever port it came by (the weak host model, RFC
+ * 1122 3.3.4.2, as Linux by default). Packets to one of its own addresses the NIC hands to itself; no port sees them.
  * sp_nic_create refuses (-EINVAL, key "ip" or "gateway"): an address on a port that does not exist; an address, or a
  * prefix of equal length other than a link-local one, on two ports; a gateway that is on no prefix.
  *
@@ -68,20 +68,21 @@ struct sp_nic_config {
 	struct sp_address address[SP_MAX_ADDRESSES];
 	unsigned addresses;
 	uint8_t gateway4[16], gateway6[16]; /* all zero: none */
-	uint8_t gateway6_port; /* where a link-local gateway6 is; any other is where its prefix is */
-	uint8_t mac[6];	       /* port 0's; all zero: the device's, or one from the seed, as for the other ports */
-	uint32_t mtu;			    /* layer 3, bytes; default 1500 */
-	uint16_t workers;		    /* default 1, at most 16 */
+	uint8_t gateway6_port;		    /* where a link-local gateway6 is; any other is where its prefix is */
+	uint8_t mac[6];	  /* port 0's; all zero: the device's, or one from the seed, as for the other ports */
+	uint32_t mtu;	  /* layer 3, bytes; default 1500 */
+	uint16_t workers; /* default 1, at most 16 */
 	bool icrc_off;
-	uint64_t seed;				  /* default 1 */
+	uint64_t seed; /* default 1 */
 	struct sp_port_config port[SP_MAX_PORTS];
 	unsigned ports;
-	struct sp_port_config exception; /* none when both members are NULL; what comes from it leaves by port 0, or by the
-					    port that the station was last heard by to which it goes */
+	struct sp_port_config exception; /* none when both members are NULL; what comes from it leaves by port 0, or by
+					    the port that the station was last heard by to which it goes */
 	struct sp_neighbour_config neighbour[SP_MAX_STATIC];
 	unsigned neighbours;
 	bool any_source;       /* replay: contexts take packets from any source address */
-	uint64_t memory_limit; /* bytes of registered memory and context state; default 64 GiB */
+	uint64_t memory_limit; /* bytes of registered memory and context state; default half of the memory of the
+				  machine, or of what the process's control group may use */
 	enum { SP_IDLE_SLEEP, SP_IDLE_YIELD, SP_IDLE_SPIN } idle;
 };
 
@@ -143,8 +144,8 @@ uint64_t sp_nic_dropped(struct sp_nic *nic, const char *reason);
  * wait for them. */
 void sp_nic_report(struct sp_nic *nic, struct sp_report *report);
 /* The same as JSON text, which the caller frees. handlers: also what handlers say of their own state; without, workers
- * do nothing but copy. context: only those of this name, which is NAME or NAME@PID for those of applications; NULL or "":
- * the whole NIC. -ENOENT: there is no such context. -ENOMEM. */
+ * do nothing but copy. context: only those of this name, which is NAME or NAME@PID for those of applications; NULL or
+ * "": the whole NIC. -ENOENT: there is no such context. -ENOMEM. */
 int sp_nic_report_text(struct sp_nic *nic, bool handlers, const char *context, char **json);
 
 /* DPDK's telemetry (dpdk-telemetry.py) speaks for one NIC of a process: the commands /spindle/... say what its report
@@ -168,7 +169,9 @@ struct sp_user_limits {
 	bool everyone;
 	uint32_t uid;
 	struct sp_limits limits;
-	bool refused; /* may not attach at all */
+	uint32_t
+		applications; /* of one user at once; 0: half of the server's, or all for root and the NIC's own user */
+	bool refused;	      /* may not attach at all */
 	bool filters; /* may open contexts with a filter, which take packets that are others'; root and the NIC's own
 			 user always may */
 };
@@ -179,7 +182,8 @@ struct sp_server_config {
 	bool claimed;	       /* the caller holds the lock of PATH.lock already; otherwise the server takes it */
 	uint32_t mode;	       /* of the socket; 0: 0600 */
 	int64_t group;	       /* of the socket; -1: as it comes */
-	uint32_t applications; /* at once; default 64 */
+	uint32_t applications; /* at once; default 64; the last 4 (a quarter of less than 16) are for root and the NIC's
+				  own user */
 	struct sp_user_limits user[SP_MAX_USERS];
 	unsigned users;
 };

@@ -19,7 +19,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PIPE_BYTES 4096 /* one page, of which one byte at a time is used: pipes are limited per user */
+/* One page, of which one byte at a time is used: pipes count against the user who makes them, the NIC's. An application
+ * can have its end enlarged (F_SETPIPE_SZ), up to pipe-max-size, and as long as that user has not reached
+ * pipe-user-pages-soft; once he has, new pipes are a page or two, which is all that a doorbell needs. So that takes
+ * memory of the kernel's (1 MiB per application at most, by default 64 MiB per user), and nothing else. */
+#define PIPE_BYTES 4096
 
 struct sp_notifier {
 	pthread_mutex_t lock; /* of the list; held while it is gone through */

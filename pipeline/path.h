@@ -11,9 +11,9 @@ struct sp_path {
 	_Atomic sp_time mac_until; /* when to ask the neighbour table again */
 	uint16_t udp_source;	   /* network order */
 	uint16_t port;		   /* SP_PORT_LOOP: to the NIC itself */
-	uint8_t l3_len, head_len; /* IP header; Ethernet to UDP */
-	bool lends;		  /* the port's driver can do with payload where it lies */
-	uint8_t head[64];	  /* template up to the UDP header */
+	uint8_t l3_len, head_len;  /* IP header; Ethernet to UDP */
+	bool lends;		   /* the port's driver can do with payload where it lies */
+	uint8_t head[64];	   /* template up to the UDP header */
 };
 
 /* Forgets a context's paths. */

@@ -255,8 +255,11 @@ static int init(int argc, char **argv, struct sp_error *error)
 		unsetenv("RUNTIME_DIRECTORY");
 	if (r < 0)
 		return sp_error_set(error, rte_errno ? rte_errno : EINVAL, "",
-				    "DPDK's EAL does not start: %s (its own messages say more)",
-				    rte_strerror(rte_errno));
+				    "DPDK's EAL does not start: %s (its own messages say more)%s",
+				    rte_strerror(rte_errno),
+				    names_memory(argc, argv) && !has(argc, argv, "--no-huge")
+					    ? "; it was to use huge pages: where there are none, give it --no-huge too"
+					    : "");
 	pool = rte_pktmbuf_pool_create("spindle", SP_PACKET_POOL, CACHE, 0, RTE_PKTMBUF_HEADROOM + SP_PACKET_ROOM,
 				       SOCKET_ID_ANY);
 	pieces = rte_pktmbuf_pool_create("spindle-pieces", SP_PIECES, CACHE, SP_PIECE_PRIVATE,

@@ -12,7 +12,7 @@ struct sp_error;
 /* The pool that virtual ports and everything sent use; NULL before sp_eal_init. */
 struct rte_mempool *sp_registry_pool(void);
 struct rte_mempool *sp_registry_pieces(void); /* small ones, see lend.h */
-int sp_registry_port_take(uint16_t ethdev); /* -EBUSY */
+int sp_registry_port_take(uint16_t ethdev);   /* -EBUSY */
 void sp_registry_port_release(uint16_t ethdev);
 /* Buffers for an ethdev's receive queues; kept for the next NIC on that port. room: bytes of the largest frame. */
 struct rte_mempool *sp_registry_port_pool(uint16_t ethdev, uint32_t room, uint32_t count);

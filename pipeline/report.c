@@ -151,9 +151,7 @@ static bool fits(const struct sp_report *r, const struct sp_report *part)
 
 	if (!part || part->spoilt || part->depth != 1)
 		return false;
-	json_object_foreach(part->open[0], key, value)
-		if (json_object_get(r->open[r->depth - 1], key))
-			return false;
+	json_object_foreach(part->open[0], key, value) if (json_object_get(r->open[r->depth - 1], key)) return false;
 	return true;
 }
 

@@ -94,12 +94,40 @@ static int next_turn(const struct sp_server *server, sp_time now)
 	return next == SP_NEVER ? -1 : (int)((next - now - SP_CREDIT) / SP_MS) + 1;
 }
 
+/* A slice of what takes long, for whoever has waited for it for longest: however much others want, small requests do
+ * not wait for more than one. */
+static void work(struct sp_server *server)
+{
+	unsigned next = server->sessions;
+
+	for (unsigned i = 0; i < server->sessions; i++)
+		if (server->session[i].work &&
+		    (next == server->sessions || server->session[i].worked < server->session[next].worked))
+			next = i;
+	if (sp_memory_dying(server->nic, NULL) &&
+	    (next == server->sessions || server->buried < server->session[next].worked)) {
+		server->buried = ++server->turn;
+		sp_memory_bury(server->nic, NULL); /* also of those who have gone */
+	} else if (next < server->sessions && !sp_session_work(server, &server->session[next])) {
+		drop(server, next);
+	}
+}
+
+static bool has_work(const struct sp_server *server)
+{
+	for (unsigned i = 0; i < server->sessions; i++)
+		if (server->session[i].work)
+			return true;
+	return sp_memory_dying(server->nic, NULL);
+}
+
 static void *serve(void *arg)
 {
 	struct sp_server *server = arg;
 	struct pollfd *wait = calloc(2 + server->room, sizeof(*wait));
 	bool full = false;
 
+	sp_memory_defer(server->nic, true);
 	while (wait) {
 		const unsigned sessions = server->sessions;
 		const sp_time now = sp_clock();
@@ -107,11 +135,15 @@ static void *serve(void *arg)
 
 		if (full && (most < 0 || most > SP_ACCEPT_PAUSE))
 			most = SP_ACCEPT_PAUSE;
+		if (has_work(server))
+			most = 0;
 		wait[0] = (struct pollfd){.fd = server->wake, .events = POLLIN};
 		wait[1] = (struct pollfd){.fd = full ? -1 : server->listener, .events = POLLIN};
-		for (unsigned i = 0; i < sessions; i++)
-			wait[2 + i] = (struct pollfd){.fd = server->session[i].fd,
-						      .events = has_turn(&server->session[i], now) ? POLLIN : 0};
+		for (unsigned i = 0; i < sessions; i++) {
+			const struct sp_session *s = &server->session[i];
+
+			wait[2 + i] = (struct pollfd){s->fd, !s->work && has_turn(s, now) ? POLLIN : 0, 0};
+		}
 		if (poll(wait, 2 + sessions, most) < 0)
 			continue;
 		if (wait[0].revents)
@@ -124,10 +156,14 @@ static void *serve(void *arg)
 		full = false;
 		for (unsigned i = 0; i < SP_ACCEPTS && !full && wait[1].fd >= 0 && wait[1].revents; i++)
 			full = !take(server);
+		work(server);
 	}
 	free(wait);
 	while (server->sessions)
 		drop(server, server->sessions - 1);
+	sp_memory_defer(server->nic, false);
+	while (sp_memory_bury(server->nic, NULL))
+		;
 	return NULL;
 }
 

@@ -29,7 +29,10 @@ struct operation {
 	bool application; /* only after HELLO */
 };
 
-#define SHARE	 4	  /* of the time: a quarter */
+#define LATER 1		 /* what an operation says that takes long: see struct sp_session */
+#define SMALL (1u << 20) /* bytes of memory that are made and freed at once */
+
+#define SHARE	4	     /* of the time: a quarter */
 #define LONGEST (1 * SP_SEC) /* that anybody has to wait for his turn */
 
 void sp_session_charge(struct sp_server *server, struct sp_session *s, sp_time used)
@@ -59,6 +62,9 @@ int sp_session_open(struct sp_session *s, int fd)
 
 void sp_session_close(struct sp_server *server, struct sp_session *s)
 {
+	if (s->work == SP_WORK_MAKE)
+		sp_memory_unback(server->nic, &s->making);
+	free(s->request);
 	if (s->mirror) {
 		pthread_mutex_lock(&server->nic->control);
 		sp_mirror_close(server->nic, s->mirror);
@@ -138,6 +144,26 @@ static const struct sp_user_limits *limits_of(const struct sp_server_config *con
 	return NULL;
 }
 
+/* The NIC's own user, and root, see everybody's packets anyway. */
+static bool is_trusted(const struct sp_session *s)
+{
+	return s->uid == geteuid() || s->uid == 0;
+}
+
+/* No user takes the places of all others; and those who would look what is wrong get in. */
+static bool has_place(const struct sp_server *server, const struct sp_session *s, const struct sp_user_limits *user)
+{
+	const uint32_t all = server->config.applications;
+	const uint32_t kept = is_trusted(s) ? 0 : RTE_MIN(all / 4, SP_KEPT_PLACES);
+	uint32_t own = 0, most = is_trusted(s) ? all : RTE_MAX(all / 2, 1u);
+
+	if (user && user->applications)
+		most = user->applications;
+	for (unsigned i = 0; i < server->sessions; i++)
+		own += server->session[i].device && server->session[i].uid == s->uid;
+	return own < most && server->applications < all - kept;
+}
+
 static int hello(struct sp_server *server, struct sp_session *s, struct parcel *p)
 {
 	const struct sp_user_limits *user = limits_of(&server->config, s->uid);
@@ -149,7 +175,7 @@ static int hello(struct sp_server *server, struct sp_session *s, struct parcel *
 		return -EPROTO;
 	if (user && user->refused)
 		return -EACCES;
-	if (server->applications >= server->config.applications)
+	if (!has_place(server, s, user))
 		return -EUSERS;
 	rc = sp_device_create(server->nic, true, user ? &user->limits : NULL, &s->device);
 	if (rc) {
@@ -181,12 +207,6 @@ static int hello(struct sp_server *server, struct sp_session *s, struct parcel *
 	return 0;
 }
 
-/* The NIC's own user, and root, see everybody's packets anyway. */
-static bool is_trusted(const struct sp_session *s)
-{
-	return s->uid == geteuid() || s->uid == 0;
-}
-
 /* A filter takes packets that are others': neighbours', ARP. And libpcap may ask the network for a host's name. */
 static int check_filter(struct sp_server *server, const struct sp_session *s, const char *key)
 {
@@ -200,24 +220,68 @@ static int check_filter(struct sp_server *server, const struct sp_session *s, co
 	return explain(server, -EPERM, &error);
 }
 
-static int mr_alloc(struct sp_server *server, struct sp_session *s, struct parcel *p)
+/* The memory is to be made, and the request run again then. LATER, or what sp_memory_begin says. */
+static int make(struct sp_server *server, struct sp_session *s, uint64_t bytes, enum sp_backing_kind kind)
 {
-	const uint64_t bytes = server->request.head.arg[0];
-	const struct sp_account *a = s->device->account;
-	struct sp_error error;
-	struct sp_shared *shared;
-	struct sp_mr *mr;
+	const size_t size = sizeof(server->request.head) + server->request.head.bytes;
 	int rc;
 
+	s->request = malloc(size);
+	if (!s->request)
+		return -ENOMEM;
+	rc = sp_memory_begin(server->nic, s->device->account, bytes, kind, &s->making);
+	if (rc) {
+		free(s->request);
+		s->request = NULL;
+		return rc;
+	}
+	memcpy(s->request, server->request.bytes, size);
+	s->request_bytes = size;
+	s->work = SP_WORK_MAKE;
+	return LATER;
+}
+
+/* The reply comes when what was given back is free. */
+static int unmake(struct sp_server *server, struct sp_session *s, int rc)
+{
+	if (rc || sp_memory_dying(server->nic, s->device->account) <= SMALL)
+		return rc;
+	s->op = server->request.head.op;
+	s->work = SP_WORK_FREE;
+	return LATER;
+}
+
+static int explain_memory(struct sp_server *server, const struct sp_session *s, uint64_t bytes, int rc)
+{
+	const struct sp_account *a = s->device->account;
+	struct sp_error error;
+
 	memset(&error, 0, sizeof(error));
-	rc = sp_mr_alloc(&s->device->pub, bytes, &mr);
 	if (rc == -EDQUOT)
 		sp_error_set(&error, EDQUOT, "memory",
 			     "%" PRIu64 " bytes more: the application has %" PRIu64 " of %" PRIu64
 			     " bytes and %u of %d regions",
 			     bytes, (uint64_t)a->memory, a->limit.memory, a->regions, SP_REGIONS);
+	else if (rc == -EMFILE)
+		sp_error_set(&error, EMFILE, "memory", SP_NO_DESCRIPTOR);
+	else
+		return rc;
+	return explain(server, rc, &error);
+}
+
+static int mr_alloc(struct sp_server *server, struct sp_session *s, struct parcel *p)
+{
+	const uint64_t bytes = server->request.head.arg[0];
+	struct sp_shared *shared;
+	struct sp_mr *mr;
+	int rc;
+
+	if (s->device->made)
+		rc = sp_mr_alloc(&s->device->pub, bytes, &mr);
+	else
+		rc = make(server, s, bytes, SP_BACKING_SHARED);
 	if (rc)
-		return *error.text ? explain(server, rc, &error) : rc;
+		return rc < 0 ? explain_memory(server, s, bytes, rc) : rc;
 	shared = sp_device_region(s->device, mr->id);
 	if (!shared) {
 		sp_mr_free(mr);
@@ -233,7 +297,7 @@ static int mr_free(struct sp_server *server, struct sp_session *s, struct parcel
 	(void)p;
 	for (struct sp_region *r = s->device->pub.regions; r; r = r->next)
 		if (r->mr.id == server->request.head.arg[0])
-			return sp_mr_free(&r->mr);
+			return unmake(server, s, sp_mr_free(&r->mr));
 	return -ENOENT;
 }
 
@@ -274,9 +338,22 @@ static int context_open(struct sp_server *server, struct sp_session *s, struct p
 	for (size_t i = 0; i < settings; i++)
 		if (check_filter(server, s, setting[i].key))
 			return -EPERM;
+	s->device->ahead = !s->device->made;
+	s->device->wanted = 0;
 	rc = sp_context_open(&s->device->pub, string[0], string[1], setting, settings, &id, &error);
+	if (rc == -EAGAIN && s->device->wanted) {
+		s->device->ahead = false;
+		rc = make(server, s, s->device->wanted, SP_BACKING_SHARED_READ);
+		if (rc > 0)
+			return rc;
+		if (rc == -EMFILE)
+			return explain_memory(server, s, s->device->wanted, rc);
+		/* It is refused now, in the handler's words, or does without. */
+		rc = sp_context_open(&s->device->pub, string[0], string[1], setting, settings, &id, &error);
+	}
+	s->device->ahead = false;
 	if (rc)
-		return explain(server, rc, &error);
+		return explain(server, rc > 0 ? -EINVAL : rc, &error);
 	events = sp_device_events(s->device, id);
 	area = sp_device_area(s->device, id);
 	home = sp_device_home(s->device, id);
@@ -300,7 +377,7 @@ static int context_close(struct sp_server *server, struct sp_session *s, struct 
 	const uint64_t id = server->request.head.arg[0];
 
 	(void)p;
-	return id <= UINT32_MAX ? sp_context_close(&s->device->pub, (uint32_t)id) : -ENOENT;
+	return id <= UINT32_MAX ? unmake(server, s, sp_context_close(&s->device->pub, (uint32_t)id)) : -ENOENT;
 }
 
 static int call(struct sp_server *server, struct sp_session *s, struct parcel *p)
@@ -395,6 +472,67 @@ static const struct operation *understand(const struct sp_server *server, const 
 	return o->run && (s->device || !o->application) ? o : NULL;
 }
 
+static int run(struct sp_server *server, struct sp_session *s, const struct operation *o, struct parcel *p)
+{
+	const sp_time called = server->nic->called;
+	const int rc = o->run(server, s, p);
+
+	sp_session_charge(server, s, server->nic->called - called);
+	return rc;
+}
+
+static bool answer(struct sp_server *server, struct sp_session *s, int status, const struct parcel *p)
+{
+	const uint64_t dying = s->device ? sp_memory_dying(server->nic, s->device->account) : 0;
+	bool sent;
+
+	if (dying && dying <= SMALL)
+		sp_memory_bury(server->nic, s->device->account);
+	server->reply.head.status = status;
+	sent = send_reply(server, s, p);
+	for (unsigned i = 0; i < p->shareds; i++)
+		sp_shared_close(p->shared[i]);
+	return sent && status != -EPROTO;
+}
+
+/* The memory is there, or will never be. */
+static bool complete(struct sp_server *server, struct sp_session *s, int rc)
+{
+	struct parcel p = {.fds = 0};
+
+	memcpy(server->request.bytes, s->request, s->request_bytes);
+	free(s->request);
+	s->request = NULL;
+	reply_begin(server, server->request.head.op);
+	s->device->made = &s->making;
+	rc = rc ? explain_memory(server, s, s->making.len, rc)
+		: run(server, s, &operations[server->request.head.op], &p);
+	if (s->device->made) /* nobody has taken it */
+		sp_memory_unback(server->nic, s->device->made);
+	s->device->made = NULL;
+	return answer(server, s, rc, &p);
+}
+
+bool sp_session_work(struct sp_server *server, struct sp_session *s)
+{
+	const struct parcel none = {.fds = 0};
+	const bool makes = s->work == SP_WORK_MAKE;
+	const sp_time began = sp_clock();
+	int rc;
+
+	s->worked = ++server->turn;
+	rc = makes ? sp_memory_more(&s->making) : sp_memory_bury(server->nic, s->device->account);
+	/* It is the server's time, not the workers': who works alone may have all of it. */
+	sp_session_charge(server, s, (sp_clock() - began) / SHARE);
+	if (rc > 0)
+		return true;
+	s->work = SP_WORK_NONE;
+	if (makes)
+		return complete(server, s, rc);
+	reply_begin(server, s->op);
+	return answer(server, s, 0, &none);
+}
+
 bool sp_session_serve(struct sp_server *server, struct sp_session *s)
 {
 	struct iovec part = {server->request.bytes, sizeof(server->request.bytes)};
@@ -404,7 +542,6 @@ bool sp_session_serve(struct sp_server *server, struct sp_session *s)
 	struct parcel p = {.fds = 0};
 	int unread = 0, rc = -EPROTO;
 	const ssize_t got = recvmsg(s->fd, &message, MSG_DONTWAIT);
-	bool sent;
 
 	if (got < 0)
 		return errno == EAGAIN || errno == EINTR;
@@ -416,15 +553,9 @@ bool sp_session_serve(struct sp_server *server, struct sp_session *s)
 	if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
 		o = understand(server, s, (size_t)got);
 	reply_begin(server, o ? server->request.head.op : 0);
-	if (o) {
-		const sp_time called = server->nic->called;
-
-		rc = o->run(server, s, &p);
-		sp_session_charge(server, s, server->nic->called - called);
-	}
-	server->reply.head.status = rc;
-	sent = send_reply(server, s, &p);
-	for (unsigned i = 0; i < p.shareds; i++)
-		sp_shared_close(p.shared[i]);
-	return sent && rc != -EPROTO;
+	if (o)
+		rc = run(server, s, o, &p);
+	if (rc != LATER)
+		return answer(server, s, rc, &p);
+	return s->work == SP_WORK_FREE || s->making.charged > SMALL || sp_session_work(server, s);
 }

@@ -5,6 +5,7 @@
 
 #include "claim.h"
 #include "host.h"
+#include "memory.h"
 #include "mirror.h"
 
 #define SP_DEBTS  64
@@ -20,7 +21,8 @@ struct sp_server {
 	struct sp_session *session;	 /* in any order */
 	unsigned sessions, applications; /* applications: those that have said HELLO */
 	unsigned room;			 /* for sessions */
-	uint64_t turn;			 /* counts requests and connections */
+	uint64_t turn;			 /* counts requests, connections and slices of work */
+	uint64_t buried;		 /* turn of the last slice of memory that was freed for nobody */
 	sp_time debt[SP_DEBTS];		 /* by user: `ready` of sessions that have ended, for those that come */
 	/* The request and the reply of the moment. A request is the kernel's copy: nobody changes it while it is read.
 	 */
@@ -42,14 +44,24 @@ struct sp_session {
 	struct sp_mirror *mirror; /* since CAPTURE */
 	sp_time ready;		  /* but for SP_CREDIT, when it has its next turn: see sp_session_charge() */
 	struct sp_shared report;  /* of the last request, if it was for one: nobody can collect them */
+	/* A request that takes long: a slice of it is done in every turn of the server that is this session's, and the
+	 * reply is due when all is. Meanwhile no other request of it is looked at. */
+	enum { SP_WORK_NONE, SP_WORK_MAKE, SP_WORK_FREE } work;
+	uint64_t worked;	  /* turn of the server at the last slice */
+	struct sp_backing making; /* MAKE */
+	void *request;		  /* MAKE: copy of the request, which is run again when the memory is there */
+	size_t request_bytes;
+	uint16_t op; /* FREE */
 };
 
 /* Who is there? Takes fd on success. */
 int sp_session_open(struct sp_session *s, int fd);
 /* One request, if there is one, and its reply. False: the connection is over. Never waits for the other side. */
 bool sp_session_serve(struct sp_server *server, struct sp_session *s);
-/* Control work keeps workers from their packets: the session has used `used` of their time. What sessions may use together, in
- * the long run, is a quarter of the time; now and then some may use more. */
+/* A slice of what takes long, and the reply once it is done. False: the connection is over. */
+bool sp_session_work(struct sp_server *server, struct sp_session *s);
+/* Control work keeps workers from their packets: the session has used `used` of their time. What sessions may use
+ * together, in the long run, is a quarter of the time; now and then some may use more. */
 void sp_session_charge(struct sp_server *server, struct sp_session *s, sp_time used);
 /* A reply without a request. */
 void sp_session_refuse(struct sp_server *server, struct sp_session *s, int status);

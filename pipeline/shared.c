@@ -20,17 +20,23 @@ size_t sp_shared_pages(size_t bytes)
 static int for_reading(int fd)
 {
 	char path[32];
-	int again;
+	int again, err;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	again = fchmod(fd, 0400) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	err = errno;
 	close(fd);
+	errno = err;
 	return again;
 }
 
-int sp_shared_create(size_t bytes, const char *name, bool read_only, struct sp_shared *shared)
+static int no_descriptor_or_memory(void)
 {
-	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	return errno == EMFILE || errno == ENFILE ? -EMFILE : -ENOMEM;
+}
+
+int sp_shared_begin(size_t bytes, const char *name, struct sp_shared *shared)
+{
 	void *base;
 	int fd;
 
@@ -39,26 +45,51 @@ int sp_shared_create(size_t bytes, const char *name, bool read_only, struct sp_s
 	bytes = sp_shared_pages(bytes);
 	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
-		return -ENOMEM;
-	/* fallocate() fails where a page could not be had; touching it later would be a fault. */
-	if (ftruncate(fd, (off_t)bytes) || fallocate(fd, 0, 0, (off_t)bytes))
-		goto fail;
-	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-	if (base == MAP_FAILED)
-		goto fail;
-	if (fcntl(fd, F_ADD_SEALS, seals)) {
-		munmap(base, bytes);
-		goto fail;
-	}
-	if (read_only && (fd = for_reading(fd)) < 0) {
-		munmap(base, bytes);
+		return no_descriptor_or_memory();
+	base = ftruncate(fd, (off_t)bytes) ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (base == MAP_FAILED) {
+		close(fd);
 		return -ENOMEM;
 	}
 	*shared = (struct sp_shared){.base = base, .bytes = bytes, .fd = fd};
 	return 0;
-fail:
-	close(fd);
-	return -ENOMEM;
+}
+
+int sp_shared_more(struct sp_shared *shared, bool read_only, size_t *made)
+{
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	const size_t left = shared->bytes - *made, some = left < SP_SHARED_SLICE ? left : SP_SHARED_SLICE;
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *at = (uint8_t *)shared->base + *made;
+
+	/* fallocate() fails where a page could not be had; touching it later would be a fault. */
+	if (some && fallocate(shared->fd, 0, (off_t)*made, (off_t)some))
+		return -ENOMEM;
+	if (some && madvise(at, some, MADV_POPULATE_WRITE)) /* Linux before 5.14 */
+		for (size_t i = 0; i < some; i += page)
+			*(volatile uint8_t *)(at + i) = 0;
+	*made += some;
+	if (*made < shared->bytes)
+		return 1;
+	if (fcntl(shared->fd, F_ADD_SEALS, seals))
+		return -ENOMEM;
+	if (read_only && (shared->fd = for_reading(shared->fd)) < 0)
+		return no_descriptor_or_memory();
+	return 0;
+}
+
+int sp_shared_create(size_t bytes, const char *name, bool read_only, struct sp_shared *shared)
+{
+	size_t made = 0;
+	int r = sp_shared_begin(bytes, name, shared);
+
+	if (r)
+		return r;
+	while ((r = sp_shared_more(shared, read_only, &made)) > 0)
+		;
+	if (r)
+		sp_shared_destroy(shared);
+	return r;
 }
 
 int sp_shared_private(size_t bytes, struct sp_shared *shared)
@@ -86,6 +117,22 @@ void sp_shared_destroy(struct sp_shared *shared)
 	if (shared->base)
 		madvise(shared->base, shared->bytes, MADV_REMOVE); /* refused, and not needed, where it is private */
 	sp_shared_leave(shared);
+}
+
+bool sp_shared_less(struct sp_shared *shared)
+{
+	const size_t some = shared->bytes < SP_SHARED_SLICE ? shared->bytes : SP_SHARED_SLICE;
+	uint8_t *at = (uint8_t *)shared->base + shared->bytes - some;
+
+	if (!shared->base)
+		return false;
+	sp_shared_close(shared);
+	madvise(at, some, MADV_REMOVE);
+	munmap(at, some);
+	shared->bytes -= some;
+	if (!shared->bytes)
+		shared->base = NULL;
+	return shared->base;
 }
 
 void sp_shared_leave(struct sp_shared *shared)

@@ -18,10 +18,19 @@ struct sp_shared {
 
 /* What a memory of so many bytes takes when it is shared. */
 size_t sp_shared_pages(size_t bytes);
-/* read_only: the other side gets a descriptor that is open for reading only. A user's own file he can open anew, so this
- * keeps accidents out, not ill will; the NIC must not believe what it reads there. F_SEAL_FUTURE_WRITE would do more,
- * but also forbids the NIC to give the pages back. -ENOMEM (no memory, address space or descriptor left), -EINVAL. */
+/* read_only: the other side gets a descriptor that is open for reading only. A user's own file he can open anew, so
+ * this keeps accidents out, not ill will; the NIC must not believe what it reads there. F_SEAL_FUTURE_WRITE would do
+ * more, but also forbids the NIC to give the pages back. -ENOMEM (no memory or address space left), -EMFILE (no
+ * descriptor), -EINVAL. */
 int sp_shared_create(size_t bytes, const char *name, bool read_only, struct sp_shared *shared);
+/* The same in steps, for those who have others waiting: first it is a mapping without a page; then every
+ * sp_shared_more() makes a slice of it. *made: bytes so far, 0 at first. 1: not all is there yet; 0: it is what
+ * sp_shared_create() makes; -ENOMEM, -EMFILE: to be destroyed. Until it is 0 nobody else may have the descriptor. */
+#define SP_SHARED_SLICE ((size_t)4 << 20) /* a millisecond or two */
+int sp_shared_begin(size_t bytes, const char *name, struct sp_shared *shared);
+int sp_shared_more(struct sp_shared *shared, bool read_only, size_t *made);
+/* Destroys a slice: the end of it; base and bytes tell what is left. False: nothing is. */
+bool sp_shared_less(struct sp_shared *shared);
 /* For this process alone; its pages come as they are used. */
 int sp_shared_private(size_t bytes, struct sp_shared *shared);
 /* The mapping on this side, and the pages; the other side's mapping stays, empty. Also of a zeroed structure. */

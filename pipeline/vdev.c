@@ -139,6 +139,12 @@ static int make_device(struct sp_vdev *v, const struct sp_vdev_wants *w, struct 
 	sp_registry_log_hold();
 	r = rte_vdev_init(v->name, args);
 	sp_registry_log_release(said, sizeof(said));
+	/* The driver makes the number of a group of sockets, which it needs only for several queues, of two others. */
+	if (r && v->spec.kind == SP_VDEV_AF_PACKET && strstr(said, "PACKET_FANOUT"))
+		return sp_error_set(error, EADDRINUSE, "port",
+				    "%s:%s: another NIC's sockets have, by chance, the group that DPDK has made of our "
+				    "process id and the interface's number: start it again (DPDK says: %s)",
+				    kind->name, v->spec.target, said);
 	if (r)
 		return sp_error_set(error, r < 0 && r != -1 ? -r : ENODEV, "port",
 				    "%s:%s: DPDK's %s does not start%s%s", kind->name, v->spec.target, kind->driver,

@@ -61,7 +61,8 @@ static void run_call(struct sp_worker *w, struct sp_call *call)
 
 	atomic_store_explicit(&w->call, NULL, memory_order_relaxed);
 	call->fn(w, call->arg);
-	atomic_fetch_add_explicit(&w->nic->called, sp_clock() - began + SP_US, memory_order_relaxed); /* SP_US: caches */
+	atomic_fetch_add_explicit(&w->nic->called, sp_clock() - began + SP_US,
+				  memory_order_relaxed);		/* SP_US: caches */
 	atomic_store_explicit(&call->done, true, memory_order_release); /* the caller's stack: not ours any more */
 }
 
@@ -165,7 +166,8 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
 		next = RTE_MIN(next,
 			       nic->exception.ops->next(nic->exception.arg, index, w->tx[SP_MAX_PORTS].count != 0));
 	/* A full port says when it goes on, and most often it is what all wait for; unless there is another way out. */
-	if (w->issuing && (!w->tx[0].count || nic->ports > 1 || atomic_load_explicit(&nic->looping, memory_order_relaxed))) {
+	if (w->issuing &&
+	    (!w->tx[0].count || nic->ports > 1 || atomic_load_explicit(&nic->looping, memory_order_relaxed))) {
 		/* A context that could not send in its last turn waits for the port or a neighbour, not for its pace.
 		 */
 		sp_time at = sp_issues_next(w);
@@ -201,7 +203,8 @@ static void idle(struct sp_worker *w, unsigned rounds)
 
 	if (w->nic->config.idle == SP_IDLE_SPIN || rounds < 64)
 		rte_pause();
-	/* Nobody sleeps through what is due: a sleep takes twice what it is asked for, and a pace would never be kept. */
+	/* Nobody sleeps through what is due: a sleep takes twice what it is asked for, and a pace would never be kept.
+	 */
 	else if (w->nic->config.idle == SP_IDLE_YIELD || rounds < 256 ||
 		 (!w->issue_stuck && sp_nic_next_deadline(w->nic, w->index) < w->now + 150 * SP_US))
 		sched_yield();

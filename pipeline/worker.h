@@ -62,8 +62,8 @@ struct sp_context {
 	struct sp_context *first;     /* for a companion: the context it accompanies */
 	uint8_t peer[16];	      /* [shared] written before peer_set */
 	_Atomic bool peer_set;	      /* only packets from peer count */
-	bool peer_self;		      /* [shared] written before peer_set: the peer is this NIC, by the loop and no port */
-	bool attaching;		      /* [control] inside attach(): workers do not know the context yet */
+	bool peer_self; /* [shared] written before peer_set: the peer is this NIC, by the loop and no port */
+	bool attaching; /* [control] inside attach(): workers do not know the context yet */
 	struct sp_path *path[SP_MAX_PATHS];
 	unsigned paths;
 	struct sp_mem *area;		  /* shared with the host, or NULL */
@@ -80,14 +80,14 @@ struct sp_context {
 	struct sp_context *elsewhere_next;
 	struct sp_context *sweep_next; /* in the home worker's list of contexts with an idle timeout */
 	sp_time sweep_at;
-	struct sp_event_queue *events; /* to the host */
-	uint32_t owner;		       /* the application it belongs to; 0: the NIC's own and embedded ones */
-	struct sp_device *device;      /* that opened it, or NULL; only to be compared */
+	struct sp_event_queue *events;		/* to the host */
+	uint32_t owner;				/* the application it belongs to; 0: the NIC's own and embedded ones */
+	struct sp_device *device;		/* that opened it, or NULL; only to be compared */
 	uint32_t charged_qps, charged_messages; /* to the account; [control] */
-	const char *over;	       /* the limit that attach() has run into, NULL; [control] */
-	struct sp_account *account;    /* the application's; NULL: none */
-	struct sp_doorbell *door;      /* to be rung for it, or NULL */
-	struct sp_lending *lending;    /* outlives it, see lend.h */
+	const char *over;			/* the limit that attach() has run into, NULL; [control] */
+	struct sp_account *account;		/* the application's; NULL: none */
+	struct sp_doorbell *door;		/* to be rung for it, or NULL */
+	struct sp_lending *lending;		/* outlives it, see lend.h */
 	uint16_t home;
 	struct sp_view *view[SP_MAX_WORKERS];
 };
@@ -98,7 +98,7 @@ struct sp_view {
 	struct sp_context *context;
 	struct sp_worker *owner;
 	struct sp_lender *lender; /* its payload that ports have */
-	uint64_t packets, bytes; /* taken; [worker] writes, others read for reports */
+	uint64_t packets, bytes;  /* taken; [worker] writes, others read for reports */
 	uint64_t forwarded;
 	uint64_t drops[SP_MAX_DROPS];
 	uint64_t counters[SP_MAX_COUNTERS];
@@ -106,7 +106,7 @@ struct sp_view {
 	uint64_t errors;  /* verdicts that are none, sends that were not */
 	int64_t kept;	  /* packets that handlers hold; summed over workers */
 	uint64_t dropped; /* by handlers' reasons and errors of this context, all together */
-	bool touched; /* in the worker's list of those that have something new for the host */
+	bool touched;	  /* in the worker's list of those that have something new for the host */
 	struct sp_view *touched_next;
 	/* the packets of the current burst that are this context's */
 	struct sp_packet *batch[SP_BURST + SP_PARKED];
@@ -120,7 +120,7 @@ struct sp_port {
 	const struct sp_port_ops *ops; /* NULL: ethdev */
 	void *arg;
 	uint16_t ethdev;
-	uint8_t mac[6]; /* what it sends from and answers as; read-only once the NIC exists */
+	uint8_t mac[6];		  /* what it sends from and answers as; read-only once the NIC exists */
 	struct rte_mempool *pool; /* an ethdev's receive buffers */
 	bool taken, started;
 	struct sp_vdev *vdev;	     /* made by the NIC, or NULL */
@@ -206,24 +206,24 @@ struct sp_nic {
 	struct sp_context *context[SP_MAX_CONTEXTS]; /* by id; [control], read under RCU */
 	uint32_t context_next;			     /* one past the highest index ever used */
 	uint16_t context_turn;			     /* goes into ids, so that an old id names nobody */
-	struct sp_routes routes; /* read-only */
+	struct sp_routes routes;		     /* read-only */
 	struct sp_neighbours *neighbours;
 	struct sp_stations stations; /* [shared] behind the exception port's traffic */
 	_Atomic bool looping;	     /* [shared] relaxed: a path to the NIC itself has been opened */
 	struct sp_memory *memory;
 	_Atomic uint64_t memory_used;
-	struct sp_gone *gone;	       /* drops of contexts that have been removed, by name; [control] */
-	struct sp_device *device;      /* applications; changed on all workers' behalf by sp_worker_call */
-	uint32_t owner_next;	       /* [control] owner numbers given to applications so far */
+	struct sp_gone *gone;	  /* drops of contexts that have been removed, by name; [control] */
+	struct sp_device *device; /* applications; changed on all workers' behalf by sp_worker_call */
+	uint32_t owner_next;	  /* [control] owner numbers given to applications so far */
 	struct sp_notifier *notifier;
 	struct sp_lending *lendings; /* of contexts that are gone, and something of theirs is still out; [control] */
 	struct sp_mirror *mirror[SP_MAX_MIRRORS]; /* [control]; workers have their own pointers, see mirror.h */
-	pthread_mutex_t control;       /* one control call at a time */
-	_Atomic sp_time called;	       /* [shared] time that workers have spent on control calls, since the start */
+	pthread_mutex_t control;		  /* one control call at a time */
+	_Atomic sp_time called; /* [shared] time that workers have spent on control calls, since the start */
 	_Atomic bool stop;
 	_Atomic bool leaving; /* [shared] the server ends: what applications have in memory is theirs */
 	bool started;
-	sp_time started_at; /* [control] sp_clock then */
+	sp_time started_at;		 /* [control] sp_clock then */
 	uint32_t own4[SP_MAX_ADDRESSES]; /* the NIC's addresses, as they stand in a packet */
 	uint8_t own6[SP_MAX_ADDRESSES][16];
 	unsigned own4s, own6s;

@@ -38,7 +38,7 @@ struct shape {
 
 struct bench {
 	struct shape shape;
-	char file[64], device[32];
+	char file[512], device[32];
 	bool device_made;
 	struct sp_nic *nic;
 	struct sp_dev *dev;
@@ -97,7 +97,7 @@ static int make_capture(struct bench *b)
 	uint8_t frame[SP_PACKET_ROOM];
 	int fd, r = 0;
 
-	snprintf(b->file, sizeof(b->file), "%s/spindle-bench-XXXXXX", dir && strlen(dir) < 30 ? dir : "/tmp");
+	snprintf(b->file, sizeof(b->file), "%s/spindle-bench-XXXXXX", dir && strlen(dir) < 400 ? dir : "/tmp");
 	fd = mkstemp(b->file);
 	if (fd < 0 || !p) {
 		b->file[0] = '\0';
@@ -206,7 +206,7 @@ static int open_bench(const struct shape *shape, const struct bench_options *o, 
 	struct sp_nic_config config = {.addresses = 1, .mtu = 9000, .ports = 1, .icrc_off = !o->icrc};
 	struct sp_error error = {0};
 	struct bench *b = calloc(1, sizeof(*b));
-	char args[160];
+	char args[600];
 	int r;
 
 	if (!b)

@@ -15,31 +15,34 @@
 #include "host.h"
 #include "ring.h"
 
-#define SP_ATTACH_MAGIC	  0x444E4953u /* "SIND" */
-#define SP_ATTACH_VERSION 1
-#define SP_ATTACH_BYTES	  16384 /* of data in a request or reply, at the most */
-#define SP_ATTACH_FDS	  3	/* with a reply, at the most */
-#define SP_ATTACH_SETTINGS 64 /* of a context, at the most */
+#define SP_ATTACH_MAGIC	   0x444E4953u /* "SIND" */
+#define SP_ATTACH_VERSION  1
+#define SP_ATTACH_BYTES	   16384 /* of data in a request or reply, at the most */
+#define SP_ATTACH_FDS	   3	 /* with a reply, at the most */
+#define SP_ATTACH_SETTINGS 64	 /* of a context, at the most */
 
 enum sp_attach_op {
-	/* First, and once, by an application. Data of the reply: struct sp_attach_welcome; descriptors: queues, read end
-	 * of the wake-up pipe. What does not say it (REPORT, CAPTURE) may be asked by anybody with access to the socket. */
+	/* First, and once, by an application. Data of the reply: struct sp_attach_welcome; descriptors: queues, read
+	 * end of the wake-up pipe. What does not say it (REPORT, CAPTURE) may be asked by anybody with access to the
+	 * socket. */
 	SP_ATTACH_HELLO = 1,
 	SP_ATTACH_MR_ALLOC, /* arg[0] bytes. Reply: arg[0] id, descriptor */
 	SP_ATTACH_MR_FREE,  /* arg[0] id */
 	/* arg[0] settings; data: strings, each with its NUL: name, handler, then key and value of each setting. Reply:
 	 * arg[0] id, arg[1] bytes of the events' memory, arg[2] bytes of the area (0: none), arg[3] the context's home
-	 * worker; descriptors: events, area (read-only) where there is one. On failure data is a struct sp_attach_error. */
+	 * worker; descriptors: events, area (read-only) where there is one. On failure data is a struct
+	 * sp_attach_error. */
 	SP_ATTACH_OPEN,
-	SP_ATTACH_CLOSE,  /* arg[0] id */
-	SP_ATTACH_CALL,	  /* data: struct sp_command. Reply's data: struct sp_event */
-	SP_ATTACH_REPORT, /* arg[0] enum sp_attach_report; data: name of a context, or nothing. Reply: arg[0] bytes,
-			     descriptor of JSON text, which is there until the next request */
-	SP_ATTACH_CAPTURE, /* data: struct sp_capture_request (wire/capture.h). Reply: arg[0] bytes, descriptor of rings. The
-			      capture lasts as long as the connection. */
+	SP_ATTACH_CLOSE,   /* arg[0] id */
+	SP_ATTACH_CALL,	   /* data: struct sp_command. Reply's data: struct sp_event */
+	SP_ATTACH_REPORT,  /* arg[0] enum sp_attach_report; data: name of a context, or nothing. Reply: arg[0] bytes,
+			      descriptor of JSON text, which is there until the next request */
+	SP_ATTACH_CAPTURE, /* data: struct sp_capture_request (wire/capture.h). Reply: arg[0] bytes, descriptor of
+			      rings. The capture lasts as long as the connection. */
 };
-/* Memory whose purpose has ended (region freed, context closed, connection ended by the application) reads as zeros from
- * then on, also the magic at its start; what is written there nobody sees. Of a NIC that stops regions stay as they are. */
+/* Memory whose purpose has ended (region freed, context closed, connection ended by the application) reads as zeros
+ * from then on, also the magic at its start; what is written there nobody sees. Of a NIC that stops regions stay as
+ * they are. */
 
 enum sp_attach_report {
 	SP_REPORT_ALL = 0,	/* everything but what handlers say of their own state */

@@ -9,20 +9,10 @@ import time
 
 import net
 import served
-from net import HOST4, HOST6, NIC4, NIC6, NIC_MAC, Space, ip, no_offloads, until
+from net import HOST4, HOST6, NIC4, NIC6, NIC_MAC, Space, ip, no_offloads, sanitized, until
 from served import House
 
 HOST_MAC = "02:00:00:00:00:02"
-SANITIZED = None
-
-
-def sanitized():
-    """Built with AddressSanitizer? Its own mappings come and go."""
-    global SANITIZED
-    if SANITIZED is None:
-        with open(net.PROGRAM, "rb") as f:
-            SANITIZED = b"__asan_init" in f.read()
-    return SANITIZED
 
 
 class Pair(House):

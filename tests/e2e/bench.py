@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
 from net import rule, until  # noqa: E402
 
+SHORT = "--quick", "--rounds", "1"  # several NICs and applications at once
 LATENCY = ["latency-nic-polling", "latency-nic-sleeping", "latency-vhost-polling", "latency-vhost-sleeping"]
 
 
@@ -73,9 +74,9 @@ class Bench:
         left = [os.path.join(at, name) for at, dirs, files in os.walk(self.dir) for name in dirs + files if name != "dpdk"]
         assert not left, left
 
-    def figures(self):
+    def figures(self, rounds=1):
         report = json.loads(self.end())
-        assert report["rounds"] == 3 and report["processors"] >= 1 and report["cpu"] and report["dpdk"], report
+        assert report["rounds"] == rounds and report["processors"] >= 1 and report["cpu"] and report["dpdk"], report
         return report["cases"]
 
 
@@ -111,7 +112,7 @@ def list_names_every_case_and_what_it_is_compared_with():
 @rule
 def packets_are_measured_with_and_without_icrc():
     with Bench("--quick", "--filter", "sdr-receive", "--json") as b:
-        cases = b.figures()
+        cases = b.figures(rounds=3)
         assert sorted(c["name"] for c in cases) == sorted(
             "sdr-receive-%s, ICRC %s" % (size, icrc) for size in ("64", "4096") for icrc in ("on", "off"))
         for case in cases:
@@ -122,7 +123,7 @@ def packets_are_measured_with_and_without_icrc():
 
 @rule
 def latency_is_measured_on_one_nic_and_on_two_polling_and_sleeping():
-    with Bench("--quick", "--filter", "latency", "--json") as b:
+    with Bench(*SHORT, "--filter", "latency", "--json") as b:
         cases = b.figures()
         assert [c["name"] for c in cases] == LATENCY
         for case in cases:
@@ -135,7 +136,7 @@ def latency_is_measured_on_one_nic_and_on_two_polling_and_sleeping():
 
 @rule
 def files_are_measured_beside_tcp_and_iperf3():
-    with Bench("--quick", "--filter", "file", "--json") as b:
+    with Bench(*SHORT, "--filter", "file", "--json") as b:
         cases = {c["name"]: c for c in b.figures()}
         assert sorted(cases) == ["file-veth", "file-vhost"]
         for case in cases.values():
@@ -159,7 +160,7 @@ def programs(*names):
 def without_iperf3_the_rest_is_measured_and_this_is_said():
     path = programs("ip")
     try:
-        with Bench("--quick", "--filter", "file-veth", "--json", path=path) as b:
+        with Bench(*SHORT, "--filter", "file-veth", "--json", path=path) as b:
             case, = b.figures()
             sane(case, "MB/s")
             assert "iperf3" in case["others"][0]["skipped"] and "installed" in case["others"][0]["skipped"], case
@@ -172,7 +173,7 @@ def without_iperf3_the_rest_is_measured_and_this_is_said():
 def a_case_that_cannot_run_is_skipped_with_the_reason_and_status_0():
     path = programs()
     try:
-        with Bench("--quick", "--filter", "file-veth", "--json", path=path) as b:
+        with Bench(*SHORT, "--filter", "file-veth", "--json", path=path) as b:
             case, = b.figures()
             assert case["value"] is None and case["ratio"] is None and "iproute2" in case["skipped"], case
             b.nothing_left()

@@ -4,12 +4,15 @@
 
 import json
 import os
+import socket
+import struct
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
 from net import EAL, HOST4, HOST6, NIC4, NIC6, World, config, ip, rule  # noqa: E402
+from served import House  # noqa: E402
 
 SDR = "[context sdr0]\nhandler = sdr\nqp = 0x100\nmtu = 1024\n"
 
@@ -87,6 +90,26 @@ def a_vhost_port_starts_again_in_the_next_process():
         for _ in range(2):
             w.nic(config(port="net_vhost0"), eal=("--vdev", "net_vhost0,iface=%s,queues=1" % w.path("vhost"))).stop()
             assert not os.path.exists(w.path("vhost"))
+
+
+@rule
+def a_fanout_group_that_another_nic_has_is_told():
+    def meet(pid):
+        """Another NIC, on another interface, that had the luck to make the same number of its process id. The socket stays
+        open in the program that this child becomes."""
+        s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        s.bind(("lo", 3))  # ETH_P_ALL
+        group = (pid ^ socket.if_nametoindex("nic0")) & 0xFFFF
+        s.setsockopt(263, 18, struct.pack("=I", group | 0x9000 << 16))  # SOL_PACKET, PACKET_FANOUT, hash, DEFRAG and ROLLOVER as the driver has
+        s.set_inheritable(True)
+        s.detach()
+
+    with World() as w, House() as h:
+        nic = h.nic("[nic]\nport = af_packet:nic0\nip = %s\n" % NIC4, eal=(), ready=False, space=w.space,
+                    before=lambda: meet(os.getpid()), close_fds=False)
+        assert nic.end(1) == []
+        assert "af_packet:nic0" in nic.stderr() and "start it again" in nic.stderr(), nic.stderr()
+        h.nic("[nic]\nport = af_packet:nic0\nip = %s\n" % NIC4, eal=(), space=w.space)
 
 
 # ---- spindle doctor ------------------------------------------------------------------------------------------------------

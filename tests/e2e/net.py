@@ -350,6 +350,16 @@ def until(what, condition, timeout=15):
 
 RULES = []
 PROGRAM = SPINDLE = None
+SANITIZED = None
+
+
+def sanitized():
+    """Built with AddressSanitizer? Its own mappings come and go, and everything takes several times as long."""
+    global SANITIZED
+    if SANITIZED is None:
+        with open(PROGRAM, "rb") as f:
+            SANITIZED = b"__asan_init" in f.read()
+    return SANITIZED
 
 
 def rule(function):

@@ -259,6 +259,12 @@ def what_is_no_socket_is_not_replaced():
 
 
 @rule
+def a_socket_in_a_directory_that_is_not_there_is_refused_naming_the_directory():
+    with House() as h:
+        refused(h, NULL + "socket = %s\n" % h.path("nowhere", "nic.sock"), "directory %s does not exist" % h.path("nowhere"))
+
+
+@rule
 def a_directory_of_sockets_that_others_could_write_to_is_refused():
     with House() as h:
         os.mkdir(h.path("sockets"))
@@ -494,7 +500,7 @@ def wrong_usage_has_status_2():
     with House() as h:
         path = h.write("nic.ini", NULL)
         for arguments in ([], ["-c"], ["-c", path, "x"], ["-c", path, "--nmae", "x"], ["-c", path, "--name"], ["-x"],
-                          ["-c", path, "--name", ""], ["-c", path, "--vdev", "net_null0"]):
+                          ["-c", path, "--vdev", "net_null0"]):
             run = Process([net.SPINDLE, "run", *arguments], env=h.environment())
             h.closing.append(run.kill)
             assert run.end(2) == []
@@ -512,6 +518,15 @@ def eal_arguments_reach_eal():
         nic.signal(signal.SIGTERM)
         nic.end()
         refused(h, NULL, "EAL", eal=("--no-such-option",))
+
+
+@rule
+def memory_without_huge_pages_and_without_no_huge_is_told():
+    with open("/proc/meminfo") as f:
+        if not re.search(r"^HugePages_Total: +0$", f.read(), re.M):
+            raise Skip("there are huge pages")
+    with House() as h:
+        refused(h, NULL, "--no-huge", eal=("-m", "64"))
 
 
 @rule
@@ -539,6 +554,19 @@ def verbose_says_what_it_runs_on():
         nic.end()
         for words in ("huge pages", "port net_null0: driver net_null"):
             assert words in nic.stderr(), nic.stderr()
+        assert "MTU 65535" not in nic.stderr(), "a limit that no driver has named: " + nic.stderr()
+
+
+@rule
+def a_receiver_that_may_not_write_where_it_shall_is_refused_at_its_start():
+    need_root()
+    with House() as h:
+        os.chmod(h.dir, 0o755)
+        for target in (h.dir, h.path("file")):
+            recv = Process([net.SPINDLE, "recv", "-n", h.path("nobody.sock"), "-o", target], user=ALICE, env=h.environment())
+            h.closing.append(recv.kill)
+            assert recv.end(1) == []
+            assert h.dir in recv.stderr() and "Permission denied" in recv.stderr() and "nobody" not in recv.stderr(), recv.stderr()
 
 
 @rule

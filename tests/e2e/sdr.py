@@ -6,6 +6,7 @@ import os
 import random
 import struct
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
@@ -148,8 +149,18 @@ def other_splits_of_the_immediate_work():
 LEND_MIN = 1024  # payload of so many bytes and more goes to the driver from where it lies
 
 
+WIRES, CAPTURES = {}, None
+
+
 def wire(family, check, mtu=1000):
-    """Runs messages, and hands over: the parameters, the messages, the capture's path, its RoCE frames."""
+    """Hands over what messages look like: the parameters, the messages, the capture's path, its RoCE frames."""
+    if (family, mtu) not in WIRES:
+        WIRES[family, mtu] = run_messages(family, mtu)
+    check(*WIRES[family, mtu])
+
+
+def run_messages(family, mtu):
+    global CAPTURES
     sdr = pk.Sdr(qp=0x123450, rkey=0x8899AABB, mtu=mtu, chunk=4 * mtu, max_bytes=40 * mtu, slots=4, generations=3, channels=2)
     lengths = [0, 1, 2, 3, 4, 5, mtu - 1, mtu, mtu + 1, 40 * mtu - 1, 40 * mtu, 12345, 23456, 34567]
     immediates = immediates_of(len(lengths), 11)
@@ -165,8 +176,9 @@ def wire(family, check, mtu=1000):
         l4 = 34 if family == 4 else 54
         roce = [f for f in frames if f[12:14] == (b"\x08\x00" if family == 4 else b"\x86\xdd") and
                 f[23 if family == 4 else 20] == 17 and f[l4 + 2:l4 + 4] == struct.pack(">H", 4791)]
-        capture = pk.write_capture(w.path("wire.pcap"), frames)
-        check(sdr, data, immediates, capture, roce)
+        CAPTURES = CAPTURES or tempfile.TemporaryDirectory(prefix="spindle-e2e-")
+        capture = pk.write_capture(os.path.join(CAPTURES.name, "%d-%d.pcap" % (family, mtu)), frames)
+        return sdr, data, immediates, capture, roce
 
 
 def value(name, text):

@@ -294,10 +294,13 @@ def a_context_that_is_not_there_is_an_error():
 @rule
 def wrong_usage_is_said_with_status_2():
     with House() as h:
-        for words in (["a", "b"], ["a", "--nic", "b"], ["--interval", "0"], ["--interval", "x"], ["--interval", "nan"], ["--count", "0"],
-                      ["--count", "1.5"], ["--context", ""], ["--handlers"], ["--what"], ["--nic"], ["--once=1"]):
+        for words in (["a", "b"], ["a", "--nic", "b"], ["a", "-n", "b"], ["--handlers"], ["--what"], ["--nic"], ["--once=1"]):
             lines, err = stat(h, *words, status=2)
             assert lines == [] and "usage:" in err, (words, err)
+        for option, value in (("--interval", "0"), ("--interval", "x"), ("--interval", "nan"), ("--count", "0"), ("--count", "1.5"),
+                              ("--context", "")):
+            lines, err = stat(h, option, value, status=2)
+            assert lines == [] and err.startswith("spindle stat: %s must be " % option) and "usage:" not in err, (option, value, err)
         lines, err = stat(h, "--help")
         assert lines[0].startswith("usage: spindle stat") and err == ""
 

@@ -296,7 +296,7 @@ def refused(run):
 def no_nic(run):
     process = run.command("capture", "--nic", run.path("nobody.sock"), "-w", run.path("nothing.pcapng"))
     equal(process.returncode, 1)
-    assert "does not run" in process.stderr and not os.path.exists(run.path("nothing.pcapng")), process.stderr
+    assert "is not running" in process.stderr and not os.path.exists(run.path("nothing.pcapng")), process.stderr
 
 
 @rule("when the NIC goes, it says so, exit status 1, and the file has all that came before")
@@ -423,18 +423,19 @@ def rubbish(run):
         nic.close()
 
 
-@rule("wrong usage is named before the usage, exit status 2")
+@rule("wrong usage is named before the usage, a wrong value without it, exit status 2")
 def misuse(run):
     for arguments, words in ((("-w", "x", "--bogus"), "unknown option --bogus"), ((), "-w FILE is missing"),
                              (("-w",), "a value is missing after -w"), (("-w", "x", "-s", "0"), "-s must be 1 to 65535, not 0"),
                              (("-w", "x", "-c", "-1"), "-c must be 1 or more, not -1"),
                              (("-w", "x", "--seconds", "nan"), "--seconds must be"),
-                             (("-w", "x", "--context", "c" * 40), "no name of a context"),
+                             (("-w", "x", "--context", "c" * 40), "--context must be a context's name, not cccc"),
                              (("-w", "x", "u" * 1024), "filter is longer")):
         process = run.command("capture", *arguments)
         lines = process.stderr.splitlines()
         equal(process.returncode, 2, arguments)
-        assert lines[0].startswith("spindle capture: ") and words in lines[0] and lines[1].startswith("usage:"), process.stderr
+        assert lines[0].startswith("spindle capture: ") and words in lines[0], process.stderr
+        assert lines[1:] == [] if "must be" in words else lines[1].startswith("usage:"), process.stderr
 
 
 main()

@@ -249,7 +249,7 @@ def _(run):
                             (["-c", ini, "--dump", "sdr0=x", capture], "--dump")):
         process = run.command("replay", *arguments)
         equal(process.returncode, 2, " ".join(arguments))
-        assert word in process.stderr and "usage:" in process.stderr, process.stderr
+        assert word in process.stderr and process.stderr.startswith("spindle replay: "), process.stderr
     equal(run.command("replay", "--help").returncode, 0)
 
 

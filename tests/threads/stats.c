@@ -310,5 +310,5 @@ static void sums_are_exact_when_traffic_has_ended(void)
 	end();
 }
 
-SUITE("stats", TEST(reports_under_load_add_up_and_do_not_race),
-      TEST(reports_of_flows_that_come_and_go_do_not_race), TEST(sums_are_exact_when_traffic_has_ended))
+SUITE("stats", TEST(reports_under_load_add_up_and_do_not_race), TEST(reports_of_flows_that_come_and_go_do_not_race),
+      TEST(sums_are_exact_when_traffic_has_ended))

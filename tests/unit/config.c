@@ -476,11 +476,13 @@ static void not_served(const char *text, const char *begins, const char *contain
 
 static void server_keys_and_limits_become_the_servers_configuration(void)
 {
-	struct sp_config *c = parse("[nic]\nsocket = /run/x/y\nsocket-mode = 0660\nsocket-group = 7\napplications = 3\n"
-				    "[limits one]\nuser = 1000\nmemory = 64M\ncontexts = 4\nqps = 128\nmessages = 1K\nfilters = yes\n"
-				    "[context a]\nhandler = count\n"
-				    "[limits two]\nuser = root\nmemory = 1\n"
-				    "[limits rest]\nrefuse = yes\nuser = everyone\n");
+	struct sp_config *c =
+		parse("[nic]\nsocket = /run/x/y\nsocket-mode = 0660\nsocket-group = 7\napplications = 3\n"
+		      "[limits one]\nuser = 1000\nmemory = 64M\ncontexts = 4\nqps = 128\nmessages = 1K\nfilters = yes\n"
+		      "applications = 2\n"
+		      "[context a]\nhandler = count\n"
+		      "[limits two]\nuser = root\nmemory = 1\n"
+		      "[limits rest]\nrefuse = yes\nuser = everyone\n");
 	struct sp_nic_config nic = {0};
 
 	CU_ASSERT_EQUAL_FATAL(sp_config_server(c, &server, &error), 0);
@@ -494,6 +496,7 @@ static void server_keys_and_limits_become_the_servers_configuration(void)
 	CU_ASSERT_EQUAL(server.user[0].limits.contexts, 4);
 	CU_ASSERT_EQUAL(server.user[0].limits.qps, 128);
 	CU_ASSERT_EQUAL(server.user[0].limits.messages, 1024);
+	CU_ASSERT(server.user[0].applications == 2 && !server.user[1].applications);
 	CU_ASSERT(server.user[0].filters && !server.user[1].filters);
 	CU_ASSERT(!server.user[1].everyone && server.user[1].uid == 0 && server.user[1].limits.memory == 1);
 	CU_ASSERT_EQUAL(server.user[1].limits.contexts, 0);
@@ -524,6 +527,7 @@ static void server_mistakes_are_named_with_their_line(void)
 	not_served("[limits a]\nuser = 0\nmemory = much\n", "nic.ini:3: memory: ", "much");
 	not_served("[limits a]\nuser = 0\nmemory = 0\n", "nic.ini:3: memory: ", "range");
 	not_served("[limits a]\nuser = 0\ncontexts = 4097\n", "nic.ini:3: contexts: ", "1 to 4096");
+	not_served("[limits a]\nuser = 0\napplications = 4097\n", "nic.ini:3: applications: ", "1 to 4096");
 	not_served("[limits a]\nuser = 0\nqps = 131073\n", "nic.ini:3: qps: ", "1 to 131072");
 	not_served("[limits a]\nuser = 0\nmessages = 4G\n", "nic.ini:3: messages: ", "range");
 	not_served("[limits a]\nuser = 0\nrefuse = perhaps\n", "nic.ini:3: refuse: ", "perhaps");

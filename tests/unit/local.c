@@ -9,7 +9,8 @@
 static struct sp_nic nic;
 static struct sp_worker worker = {.nic = &nic, .now = SP_SEC};
 static const uint8_t own_mac[6] = {2, 0, 0, 0, 0, 0xAA}, peer_mac[6] = {2, 0, 0, 0, 0, 0xBB},
-		     other_mac[6] = {2, 0, 0, 0, 0, 0xCC}, first_mac[6] = {2, 0, 0, 0, 0, 0xAD}, broadcast[6] = {255, 255, 255, 255, 255, 255};
+		     other_mac[6] = {2, 0, 0, 0, 0, 0xCC}, first_mac[6] = {2, 0, 0, 0, 0, 0xAD},
+		     broadcast[6] = {255, 255, 255, 255, 255, 255};
 static const uint8_t own4[4] = {192, 0, 2, 1}, peer4[4] = {192, 0, 2, 2};
 #define NET6 0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0
 static const uint8_t own6[16] = {NET6, 0, 0x12, 0x34, 0x56}, peer6[16] = {NET6, 0, 0, 0, 2},
@@ -875,7 +876,7 @@ SUITE("local", TEST(arp_request_for_an_own_address_is_answered_and_teaches),
       TEST(solicitation_is_answered_and_teaches), TEST(duplicate_address_probe_is_answered_to_all_nodes),
       TEST(bad_solicitation_is_left_alone_and_teaches_nothing),
       TEST(advertisement_updates_what_is_known_as_its_flags_say),
-      TEST(bad_advertisement_is_left_alone_and_teaches_nothing), TEST(arp_is_answered_by_the_port_of_the_address_with_its_mac),
-      TEST(nothing_is_learnt_of_another_ports_link),
+      TEST(bad_advertisement_is_left_alone_and_teaches_nothing),
+      TEST(arp_is_answered_by_the_port_of_the_address_with_its_mac), TEST(nothing_is_learnt_of_another_ports_link),
       TEST(solicitation_is_answered_by_the_port_of_the_address_with_its_mac),
       TEST(echo_for_any_address_is_answered_where_it_came_by), TEST(mangled_frames_get_at_most_one_short_answer))

@@ -672,9 +672,9 @@ static void copies_of_one_address_become_one_and_the_known_one_stays(void)
 		const uint8_t *ip = ip4(192, 0, 2, 9);
 		unsigned used = 0;
 		for (unsigned j = 0; j < 2; j++)
-			CU_ASSERT_EQUAL(
-				insert(n, 0, ip, orders[i][j], orders[i][j] == KNOWN ? mac_of(9) : NULL, 0, VICTIM_IDLE),
-				0);
+			CU_ASSERT_EQUAL(insert(n, 0, ip, orders[i][j], orders[i][j] == KNOWN ? mac_of(9) : NULL, 0,
+					       VICTIM_IDLE),
+					0);
 		for (unsigned j = 0; j < SP_NEIGHBOURS; j++)
 			used += state_of(n->entry[j].word) != FREE;
 		CU_ASSERT_EQUAL(used, 1);
@@ -718,9 +718,10 @@ static void workers_that_insert_one_address_at_once_keep_one_entry(void)
 	nic.neighbours = NULL;
 }
 
-SUITE("neighbour", TEST(bad_static_entries_are_refused), TEST(requests_leave_by_the_port_asked_with_its_mac_and_address),
-      TEST(a_port_learns_of_its_own_link_alone), TEST(the_same_link_local_address_is_another_neighbour_on_each_port),
-      TEST(a_static_entry_is_where_its_prefix_is), TEST(arp_request_is_as_rfc_826_says), TEST(neighbour_solicitation_is_as_rfc_4861_says),
+SUITE("neighbour", TEST(bad_static_entries_are_refused),
+      TEST(requests_leave_by_the_port_asked_with_its_mac_and_address), TEST(a_port_learns_of_its_own_link_alone),
+      TEST(the_same_link_local_address_is_another_neighbour_on_each_port), TEST(a_static_entry_is_where_its_prefix_is),
+      TEST(arp_request_is_as_rfc_826_says), TEST(neighbour_solicitation_is_as_rfc_4861_says),
       TEST(only_next_hops_are_asked_for), TEST(unknown_is_asked_three_times_a_second_apart_then_rests_three_seconds),
       TEST(unknown_that_nobody_wants_is_retried_by_the_tick_and_then_forgotten),
       TEST(answer_makes_it_known_and_ends_the_requests), TEST(answer_after_failure_still_counts),

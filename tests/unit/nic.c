@@ -2,7 +2,11 @@
 /* The NIC itself: its ports, settings that make none, and that none leaves anything behind. */
 #define RIG_EAL                                                                                                        \
 	"--no-pci", "--vdev=net_null0", "--vdev=net_ring0", "--vdev=net_memif0", "--vdev=net_pcap0,tx_pcap=/dev/null"
+#include "../../pipeline/machine.h"
 #include "rig_send.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <rte_malloc.h>
 
@@ -154,6 +158,61 @@ static void two_nics_with_one_seed_do_the_same_and_with_two_do_not(void)
 	CU_ASSERT(memcmp(bytes[0], bytes[2], 42) != 0);
 }
 
-SUITE("nic", TEST(ports_that_cannot_do_what_is_asked_are_refused_with_the_reason), TEST(one_port_belongs_to_one_nic),
+/* directory/name, with that text. */
+static void put(const char *directory, const char *name, const char *text)
+{
+	char path[512];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	for (char *at = strchr(path + strlen(directory) + 1, '/'); at; at = strchr(at + 1, '/')) {
+		*at = 0;
+		mkdir(path, 0700);
+		*at = '/';
+	}
+	f = fopen(path, "w");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void memory_is_by_default_half_of_what_there_is(void)
+{
+	const char *tmp = getenv("TMPDIR");
+	char root[256], command[300];
+
+	rig_prepare(&rig, 1);
+	rig_create(&rig);
+	CU_ASSERT_EQUAL(rig.nic->config.memory_limit, sp_machine_memory() / 2);
+	CU_ASSERT(sp_machine_memory() <= (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
+	rig_stop(&rig);
+	rig_prepare(&rig, 1);
+	rig.config.memory_limit = 1ull << 50; /* what is said counts */
+	rig_create(&rig);
+	CU_ASSERT_EQUAL(rig.nic->config.memory_limit, 1ull << 50);
+	rig_stop(&rig);
+
+	snprintf(root, sizeof(root), "%s/machine-XXXXXX", tmp ? tmp : "/tmp");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(root));
+	CU_ASSERT_EQUAL(sp_machine_group_limit(root), UINT64_MAX);
+	put(root, "proc/self/cgroup", "0::/a/b\n");
+	put(root, "sys/fs/cgroup/a/b/memory.max", "max\n");
+	CU_ASSERT_EQUAL(sp_machine_group_limit(root), UINT64_MAX);
+	put(root, "sys/fs/cgroup/a/memory.max", "1000000\n"); /* above it */
+	CU_ASSERT_EQUAL(sp_machine_group_limit(root), 1000000);
+	put(root, "sys/fs/cgroup/a/b/memory.max", "500000\n");
+	CU_ASSERT_EQUAL(sp_machine_group_limit(root), 500000);
+	put(root, "proc/self/cgroup", "0::/not/here\n"); /* the group's name outside of a container */
+	put(root, "sys/fs/cgroup/memory.max", "700000\n");
+	CU_ASSERT_EQUAL(sp_machine_group_limit(root), 700000);
+	put(root, "proc/self/cgroup", "7:cpu,cpuacct:/x\n5:memory:/x\nrubbish\n");
+	put(root, "sys/fs/cgroup/memory/x/memory.limit_in_bytes", "600000\n");
+	CU_ASSERT_EQUAL(sp_machine_group_limit(root), 600000);
+	snprintf(command, sizeof(command), "rm -r '%s'", root);
+	CU_ASSERT_EQUAL(system(command), 0);
+}
+
+SUITE("nic", TEST(memory_is_by_default_half_of_what_there_is),
+      TEST(ports_that_cannot_do_what_is_asked_are_refused_with_the_reason), TEST(one_port_belongs_to_one_nic),
       TEST(an_ethdev_carries_frames_both_ways), TEST(settings_that_make_no_nic_are_refused),
       TEST(a_thousand_nics_come_and_go_and_leave_nothing), TEST(two_nics_with_one_seed_do_the_same_and_with_two_do_not))

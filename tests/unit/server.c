@@ -496,6 +496,75 @@ static void only_so_many_applications_fit_and_observers_beside_them(void)
 	stop();
 }
 
+static void who_leaves_has_nothing_there_and_asks_nothing_more(void)
+{
+	struct sp_dev *dev, *embedded;
+	struct sp_mr *mr;
+	uint32_t id;
+
+	begin();
+	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+	CU_ASSERT_EQUAL(sp_mr_alloc(dev, 4096, &mr), 0);
+	CU_ASSERT_EQUAL(sp_context_open(dev, "c", "sdr", one_qp, 2, &id, NULL), 0);
+	sp_attach_leave(dev);
+	CU_ASSERT_EQUAL(sp_context_close(dev, id), -ENODEV);
+	CU_ASSERT_EQUAL(sp_mr_free(mr), -ENODEV);
+	wait_alone();
+	sp_dev_close(dev);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(nic, false, &embedded), 0);
+	sp_attach_leave(embedded); /* is not attached */
+	CU_ASSERT_EQUAL(sp_mr_alloc(embedded, 4096, &mr), 0);
+	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
+	sp_dev_close(embedded);
+	stop();
+}
+
+/* Programs of that user that find a place, which they keep. */
+static unsigned places_for(uid_t uid)
+{
+	unsigned n = 0;
+	int fd;
+
+	if (seteuid(uid))
+		return 99;
+	while ((fd = raw_try()) >= 0 && !raw(fd, SP_ATTACH_HELLO, 0, NULL, 0))
+		n++;
+	return seteuid(0) ? 99 : n; /* one connection more is no application */
+}
+
+static void no_user_takes_the_places_of_others(void)
+{
+	for (unsigned what = 0; what < 2; what++) {
+		int status = -1;
+		pid_t pid;
+
+		prepare();
+		config.mode = 0666;
+		config.applications = 16;
+		if (what) {
+			config.users = 1;
+			config.user[0] = (struct sp_user_limits){.everyone = true, .applications = 3};
+		}
+		start();
+		if (getuid()) {
+			printf("# not root: other users are not tried\n");
+			stop();
+			return;
+		}
+		pid = fork();
+		if (!pid) {
+			const unsigned one = places_for(65534), two = places_for(65533), root = places_for(0);
+
+			/* 4 of 16 are root's. */
+			_exit(what ? one != 3 || two != 3 || root != 3 : one != 8 || two != 4 || root != 4);
+		}
+		waitpid(pid, &status, 0);
+		CU_ASSERT_EQUAL(status, 0);
+		wait_alone();
+		stop();
+	}
+}
+
 static void every_call_says_so_when_the_nic_has_gone(void)
 {
 	struct sp_command command = {.op = SP_CMD_QUERY};
@@ -927,7 +996,8 @@ SUITE("server", TEST(requests_that_are_none_end_the_connection_after_a_reply),
       TEST(descriptors_that_come_along_are_not_taken), TEST(who_does_not_read_replies_is_let_go_and_others_are_served),
       TEST(idle_connections_keep_nobody_out), TEST(a_thousand_attaches_leave_nothing),
       TEST(limits_are_per_application_and_say_what_is_reached), TEST(regions_are_limited_and_given_back),
-      TEST(only_so_many_applications_fit_and_observers_beside_them), TEST(every_call_says_so_when_the_nic_has_gone),
+      TEST(only_so_many_applications_fit_and_observers_beside_them), TEST(no_user_takes_the_places_of_others),
+      TEST(who_leaves_has_nothing_there_and_asks_nothing_more), TEST(every_call_says_so_when_the_nic_has_gone),
       TEST(an_application_that_dies_takes_its_contexts_with_it_and_nothing_else),
       TEST(one_path_belongs_to_one_nic_and_what_a_dead_one_left_is_taken), TEST(users_may_what_mode_and_limits_say),
       TEST(a_nic_that_speaks_garbage_is_none), TEST(shared_memory_can_be_neither_resized_nor_areas_written),

@@ -198,7 +198,7 @@ static void words_that_make_no_port_are_refused_with_the_reason(void)
 		error = (struct sp_error){.text = ""};
 		CU_ASSERT_EQUAL(sp_vdev_parse(bad[i].text, &s, &error), -EINVAL);
 		if (!strstr(error.text, bad[i].word))
-			printf("# %s: '%s' lacks '%s'\n", bad[i].text, error.text, bad[i].word);
+			printf("# %s: '%s' lacks '%s'\n", bad[i].text, error.text, bad[i].word ? bad[i].word : "");
 		CU_ASSERT_PTR_NOT_NULL(strstr(error.text, bad[i].word));
 		CU_ASSERT_STRING_EQUAL(error.key, "port");
 	}
