@@ -305,6 +305,7 @@ static void a_context_that_the_nic_ends_says_so_in_its_events(void)
 	struct sp_device *d;
 	struct sp_event e;
 	uint64_t all;
+	size_t bytes;
 	uint32_t id;
 
 	rig_start(&rig, 1);
@@ -313,6 +314,7 @@ static void a_context_that_the_nic_ends_says_so_in_its_events(void)
 	id = opened(d, "qp=16;area=4096");
 	CU_ASSERT_EQUAL(sp_device_home(d, id), 0);
 	events = mapped(sp_device_events(d, id), PROT_READ | PROT_WRITE);
+	bytes = sp_device_events(d, id)->bytes;
 	CU_ASSERT_EQUAL(events->closed, 0);
 	CU_ASSERT_EQUAL(call(d, id, CMD_EVENTS, 3), 0);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
@@ -325,7 +327,7 @@ static void a_context_that_the_nic_ends_says_so_in_its_events(void)
 	CU_ASSERT_EQUAL(sp_context_close(&d->pub, id), 0);
 	CU_ASSERT_EQUAL(rig.nic->memory_used, all);
 	CU_ASSERT_PTR_NULL(sp_device_events(d, id));
-	munmap(events, 16384);
+	munmap(events, bytes);
 	sp_dev_close(&d->pub);
 	rig_stop(&rig);
 }
