@@ -382,7 +382,10 @@ def an_existing_file_is_replaced_only_where_it_was_named():
         named.end()
         assert h.arrived() == data and h.files() == ["source"]
         os.mkfifo(h.path("in", "fifo"))
+        ends_badly(h.command("recv", "--once", "-o", h.path("in", "fifo"), space=h.space), "no regular file")
+        os.unlink(h.path("in", "fifo"))
         named = h.recv("--once", "-o", h.path("in", "fifo"))
+        os.mkfifo(h.path("in", "fifo"))  # since it was looked for
         ends_badly(h.send(path, named), "no regular file")
         ends_badly(named, "no regular file")
         assert h.files() == ["fifo", "source"]
