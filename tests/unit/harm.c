@@ -1,86 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What programs in other processes could take from the NIC and from each other: memory that they have given back,
  * packets that are not theirs, the NIC's name, its time. */
-#include "../../host-api/attach.h"
+#include "served.h"
 #include "../../pipeline/session.h"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include "pair.h"
-#include "suite.h"
-
-#define WAIT_FOR(condition)                                                                                            \
-	do {                                                                                                           \
-		const sp_time wait_until = sp_clock() + 30 * SP_SEC;                                                   \
-		while (!(condition) && sp_clock() < wait_until)                                                        \
-			usleep(100);                                                                                   \
-		CU_ASSERT(condition);                                                                                  \
-	} while (0)
-
-static struct pair pair;
-static struct sp_nic *nic;
-static struct sp_server *server;
-static struct sp_server_config config;
-static char path[64], directory[64];
-static struct sp_attach_link *link_;
-
-/* A directory that every user can get to, and a path short enough for a socket. */
-static void prepare(void)
-{
-	config = (struct sp_server_config){.path = path, .group = -1};
-	snprintf(directory, sizeof(directory), "./harm-%d", (int)getpid());
-	snprintf(path, sizeof(path), "./nic.sock");
-	if (sp_eal_init(0, NULL, NULL) || (getenv("TMPDIR") && chdir(getenv("TMPDIR"))) || mkdir(directory, 0755) ||
-	    chmod(directory, 0755) || chdir(directory)) {
-		printf("Bail out! no EAL, or no TMPDIR\n");
-		exit(1);
-	}
-}
-
-static void start(void)
-{
-	struct sp_nic_config c = {.name = "under-test", .addresses = 1, .ports = 1, .workers = 2};
-	struct sp_error error = {.text = ""};
-
-	memcpy(c.address[0].ip, (uint8_t[16]){[10] = 0xFF, [11] = 0xFF, 192, 0, 2, 1}, 16);
-	c.address[0].prefix = 24;
-	pair_open(&pair);
-	c.port[0] = (struct sp_port_config){.ops = &pair_ops, .ops_arg = &pair.end[0]};
-	if (sp_nic_create(&c, &error, &nic) || sp_nic_start(nic) || sp_server_start(nic, &config, &error, &server)) {
-		printf("Bail out! %s\n", error.text);
-		exit(1);
-	}
-	link_ = calloc(1, sizeof(*link_));
-	CU_ASSERT_EQUAL_FATAL(sp_attach_connect(link_, path), 0);
-}
-
-static void stop(void)
-{
-	char name[80];
-
-	sp_server_stop(server);
-	sp_nic_stop(nic);
-	CU_ASSERT_EQUAL(nic->memory_used, 0);
-	sp_nic_destroy(nic);
-	pair_close(&pair);
-	free(link_);
-	snprintf(name, sizeof(name), ".%s", directory);
-	CU_ASSERT(!chdir("..") && !rmdir(name + 1)); /* socket and lock have gone */
-}
-
-static void begin(void)
-{
-	prepare();
-	start();
-}
 
 /* Bytes of memory behind a descriptor. */
 static uint64_t held(int fd)
@@ -89,14 +17,6 @@ static uint64_t held(int fd)
 
 	CU_ASSERT_EQUAL_FATAL(fstat(fd, &st), 0);
 	return (uint64_t)st.st_blocks * 512;
-}
-
-static struct sp_attach_exchange asked(enum sp_attach_op op, uint64_t arg, const void *data, uint32_t bytes)
-{
-	struct sp_attach_exchange x = {.op = op, .arg = {arg}, .data = data, .bytes = bytes};
-
-	CU_ASSERT_EQUAL_FATAL(sp_attach_exchange(link_, &x), 0);
-	return x;
 }
 
 static const char sdr[] = "c\0sdr\0qp\0000x100";
@@ -108,6 +28,7 @@ static void what_is_given_back_holds_no_memory_whoever_keeps_it(void)
 	void *area;
 
 	begin();
+	join();
 	hello = asked(SP_ATTACH_HELLO, 0, NULL, 0);
 	region = asked(SP_ATTACH_MR_ALLOC, 1 << 20, NULL, 0);
 	last = asked(SP_ATTACH_MR_ALLOC, 1 << 20, NULL, 0);
@@ -143,6 +64,7 @@ static void reports_cannot_be_collected(void)
 	void *text;
 
 	begin();
+	join();
 	for (unsigned i = 0; i < 4; i++) {
 		report[i] = asked(SP_ATTACH_REPORT, 0, NULL, 0);
 		CU_ASSERT(held(report[i].fd[0]) >= report[i].arg[0]);
@@ -170,7 +92,6 @@ static void a_nic_that_stops_leaves_regions_as_they_are(void)
 	int rc = 0;
 
 	begin();
-	close(link_->fd);
 	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(dev, 8192, &mr), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "sdr", (struct sp_setting[]){{"qp", "0x100"}}, 1, &id, NULL),
@@ -202,7 +123,6 @@ static void memory_that_has_gone_is_no_event(void)
 	int rc = 0;
 
 	begin();
-	close(link_->fd);
 	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "sdr", (struct sp_setting[]){{"qp", "0x100"}}, 1, &id, NULL),
 			      0);
@@ -232,6 +152,7 @@ static void what_finds_no_descriptor_is_refused_and_leaves_nothing(void)
 	int next, rc;
 
 	begin();
+	join();
 	x = asked(SP_ATTACH_HELLO, 0, NULL, 0);
 	used = nic->memory_used;
 	getrlimit(RLIMIT_NOFILE, &before);
@@ -257,7 +178,7 @@ static void what_finds_no_descriptor_is_refused_and_leaves_nothing(void)
 				close(link_->fd);
 				WAIT_FOR(!__atomic_load_n(&nic->device, __ATOMIC_ACQUIRE));
 				WAIT_FOR(nic->memory_used == 0); /* the device goes first */
-				CU_ASSERT_EQUAL_FATAL(sp_attach_connect(link_, path), 0);
+				join();
 				sp_attach_release(&x);
 				x = asked(SP_ATTACH_HELLO, 0, NULL, 0);
 				continue;
@@ -312,7 +233,6 @@ static void filters_are_for_the_nics_own_user_and_whom_he_allows_them(void)
 		config.users = 1;
 		config.user[0] = (struct sp_user_limits){.everyone = true, .filters = allowed};
 		start();
-		close(link_->fd);
 		CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
 		CU_ASSERT_EQUAL(
 			sp_context_open(dev, "own", "reflect", &(struct sp_setting){"filter", "arp"}, 1, &id, NULL), 0);
@@ -337,7 +257,6 @@ static void nobody_else_can_hold_the_lock(void)
 	begin();
 	CU_ASSERT_EQUAL_FATAL(stat("./nic.sock.lock", &st), 0);
 	CU_ASSERT_EQUAL(st.st_mode & 077, 0); /* who can open it can lock it */
-	close(link_->fd);
 	stop();
 }
 
@@ -398,6 +317,7 @@ static void no_worker_makes_an_area(void)
 	config.users = 1;
 	config.user[0] = (struct sp_user_limits){.everyone = true, .limits.memory = 4 << 20};
 	start();
+	join();
 	asked(SP_ATTACH_HELLO, 0, NULL, 0);
 	used = nic->memory_used;
 	before = made;
@@ -488,6 +408,7 @@ static void nobody_waits_for_memory_that_others_want(void)
 	int fd;
 
 	begin();
+	join();
 	x = asked(SP_ATTACH_HELLO, 0, NULL, 0);
 	sp_attach_release(&x);
 	fd = page_comes_first(SP_ATTACH_MR_ALLOC, LARGE, NULL, 0);
@@ -522,6 +443,7 @@ static void who_wants_much_memory_takes_turns(void)
 	unsigned then;
 
 	begin();
+	join();
 	x = asked(SP_ATTACH_HELLO, 0, NULL, 0);
 	sp_attach_release(&x);
 	CU_ASSERT_EQUAL_FATAL(sp_attach_connect(other, path), 0);
@@ -579,6 +501,7 @@ static void who_has_used_too_much_waits_and_others_do_not(void)
 	struct sp_attach_exchange x;
 
 	begin();
+	join();
 	x = asked(SP_ATTACH_REPORT, 0, NULL, 0);
 	sp_attach_release(&x);
 	owe(sp_clock() + 3600 * SP_SEC);
