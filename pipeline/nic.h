@@ -20,6 +20,7 @@
 
 struct sp_nic;
 struct sp_report;
+struct sp_handler;
 struct rte_mbuf;
 
 /* A port that is no ethdev: the testbed's links and captures. Called by the worker that owns the queue. */
@@ -202,6 +203,22 @@ struct rte_mbuf *sp_packet_alloc(void);
 /* Reports into JSON text (caller frees), see pipeline/report.c. */
 struct sp_report *sp_report_new(void);
 char *sp_report_finish(struct sp_report *report);
+
+/*
+ * Handlers from a shared object. They are known to the whole process, as those that are linked in. The file is copied,
+ * and the copy is loaded: it may be replaced meanwhile. Loading the same file again (device, inode, size and time of
+ * change) counts, and loads nothing. Its constructors run in this process with this process's rights: it is trusted
+ * code. -EINVAL and error: it is no shared object, it wants what this program has not, it registers no handler, or one
+ * whose ABI version or size is another's, whose name is taken, or whose table cannot be right (functions missing,
+ * names, bounds); then nothing of it stays. -errno: the file cannot be read, the copy not be written (into $TMPDIR, or
+ * /tmp). Threads: as control calls.
+ */
+struct sp_plugin;
+int sp_plugin_load(const char *file, struct sp_plugin **plugin, struct sp_error *error);
+/* -EBUSY: a context has a handler of its. NULL is fine. */
+int sp_plugin_unload(struct sp_plugin *plugin);
+/* Where a handler comes from: the file as it was given; NULL: linked in. */
+const char *sp_handler_file(const struct sp_handler *handler);
 
 /* Handlers known to this process, in alphabetical order; NULL past the last. */
 const struct sp_handler *sp_handler_next(const struct sp_handler *after);
