@@ -314,9 +314,14 @@ void doctor_config(struct doctor *d)
 	int result = sp_config_read(d->config_file, &config, &error);
 	if (!result)
 		result = sp_config_nic(config, &nic, &error);
+	if (!result)
+		result = sp_config_plugins(config, &error);
 	if (result) {
 		doctor_say(d, PROBLEM, "configuration",
-			   result == -EINVAL ? "correct that line" : "is that the right file?", "%s", error.text);
+			   !strcmp(error.key, "plugin") ? "is it there, and built for this version?"
+			   : result == -EINVAL		? "correct that line"
+							: "is that the right file?",
+			   "%s", error.text);
 		sp_config_free(config);
 		return;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle handler list | show NAME: what the handlers declare about themselves. */
+/* spindle handler list | show NAME | new NAME: what the handlers declare about themselves. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,6 +9,9 @@
 #include "../pipeline/config.h"
 #include "../pipeline/report.h"
 #include "command.h"
+#include "handler_new.h"
+
+#define MAX_PLUGINS 64
 
 static const char *const type_names[] = {
 	[SP_UINT] = "number", [SP_BOOL] = "yes/no", [SP_STRING] = "text", [SP_TIME] = "time", [SP_RATE] = "rate"};
@@ -21,10 +24,13 @@ static const char *const messages_help[] = {[SP_MESSAGES_NONE] = "none: packets 
 
 static int usage(FILE *to)
 {
-	fprintf(to, "usage: spindle handler list [--json]\n"
-		    "       spindle handler show NAME [--json]\n\n"
+	fprintf(to, "usage: spindle handler list [--plugin FILE]... [--json]\n"
+		    "       spindle handler show NAME [--plugin FILE]... [--json]\n"
+		    "       spindle handler new NAME [DIR]\n\n"
 		    "Lists the handlers of this program, or shows one: its parameters (keys of a [context] section of\n"
-		    "nic.ini), its counters and its reasons for dropping packets.\n");
+		    "nic.ini), its counters and its reasons for dropping packets. --plugin: also those of that shared\n"
+		    "object, which is loaded (its constructors run). new: writes a project for one, see handler new "
+		    "--help.\n");
 	return to == stdout ? 0 : 2;
 }
 
@@ -80,6 +86,8 @@ static void show(const struct sp_handler *h)
 		show_range(p);
 		printf(")\n      %s\n", or_empty(p->help));
 	}
+	if (sp_handler_file(h))
+		printf("\nFrom: %s\n", sp_handler_file(h));
 	show_names("Counters", h->counters);
 	show_names("Reasons for dropping", h->drops);
 }
@@ -97,6 +105,7 @@ static void report(struct sp_report *r, const struct sp_handler *h)
 {
 	sp_report_string(r, "name", h->name);
 	sp_report_string(r, "doc", h->doc);
+	sp_report_string(r, "file", sp_handler_file(h));
 	sp_report_string(r, "messages", messages_names[h->messages]);
 	sp_report_open(r, "parameters", true);
 	for (const struct sp_param *p = h->params; p && p->name; p++) {
@@ -132,6 +141,13 @@ static int print(struct sp_report *r)
 }
 
 /* ---- the command -------------------------------------------------------------------------------- */
+static void list_line(const struct sp_handler *h)
+{
+	const char *file = sp_handler_file(h);
+
+	printf("%-10s %s%s%s%s\n", h->name, or_empty(h->doc), file ? " (" : "", or_empty(file), file ? ")" : "");
+}
+
 static int list(bool json)
 {
 	struct sp_report *r = json ? sp_report_new() : NULL;
@@ -139,10 +155,11 @@ static int list(bool json)
 	sp_report_open(r, "handlers", true);
 	for (const struct sp_handler *h = sp_handler_next(NULL); h; h = sp_handler_next(h)) {
 		if (!json)
-			printf("%-10s %s\n", h->name, or_empty(h->doc));
+			list_line(h);
 		sp_report_open(r, NULL, false);
 		sp_report_string(r, "name", h->name);
 		sp_report_string(r, "doc", h->doc);
+		sp_report_string(r, "file", sp_handler_file(h));
 		sp_report_close(r);
 	}
 	sp_report_close(r);
@@ -165,29 +182,11 @@ static int unknown(const char *name)
 	return 1;
 }
 
-int command_handler(int argc, char **argv)
+/* What the options ask for; handlers' names and files are valid while the plug-ins are loaded. */
+static int answer(int argc, char **argv, bool json)
 {
-	static const struct option options[] = {
-		{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
-	bool json = false;
-	int c;
-
-	optind = 0; /* argv is not main()'s own */
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-		if (c == 'j')
-			json = true;
-		else
-			return c == 'h' ? usage(stdout) : bad_option(c, argv);
-	}
-	argv += optind;
-	argc -= optind;
-	if (argc == 1 && !strcmp(argv[0], "list"))
-		return list(json);
-	if (!argc)
-		return misuse("list or show is needed", "");
 	if (!strcmp(argv[0], "list"))
-		return misuse("extra argument ", argv[1]);
+		return argc > 1 ? misuse("extra argument ", argv[1]) : list(json);
 	if (strcmp(argv[0], "show"))
 		return misuse("neither list nor show: ", argv[0]);
 	if (argc != 2)
@@ -203,4 +202,45 @@ int command_handler(int argc, char **argv)
 	struct sp_report *r = sp_report_new();
 	report(r, h);
 	return print(r);
+}
+
+int command_handler(int argc, char **argv)
+{
+	static const struct option options[] = {{"plugin", required_argument, NULL, 'p'},
+						{"json", no_argument, NULL, 'j'},
+						{"help", no_argument, NULL, 'h'},
+						{0}};
+	struct sp_plugin *plugin[MAX_PLUGINS];
+	struct sp_error error = {.key = ""};
+	const char *file[MAX_PLUGINS];
+	unsigned files = 0, plugins = 0;
+	int c, status = 0;
+	bool json = false;
+
+	if (argc > 1 && !strcmp(argv[1], "new"))
+		return handler_new(argc - 1, argv + 1);
+	optind = 0; /* argv is not main()'s own */
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+		if (c == 'j')
+			json = true;
+		else if (c == 'p' && files == MAX_PLUGINS)
+			return misuse("too many plug-ins: ", optarg);
+		else if (c == 'p')
+			file[files++] = optarg;
+		else
+			return c == 'h' ? usage(stdout) : bad_option(c, argv);
+	}
+	argv += optind;
+	argc -= optind;
+	if (!argc)
+		return misuse("list, show or new is needed", "");
+	for (; plugins < files && !status; plugins++)
+		status = sp_plugin_load(file[plugins], &plugin[plugins], &error);
+	if (status)
+		fprintf(stderr, "spindle handler: %s\n", error.text);
+	status = status ? 1 : answer(argc, argv, json);
+	while (plugins--)
+		sp_plugin_unload(plugin[plugins]); /* NULL: that could not be loaded */
+	return status;
 }

@@ -66,6 +66,13 @@ void interrupt_wait(void)
 		;
 }
 
+bool interrupt_came(void)
+{
+	int count;
+
+	return !sem_getvalue(&interrupt.first, &count) && count > 0;
+}
+
 /* A handler: nothing but system calls. */
 static void clean(int number)
 {

@@ -154,6 +154,14 @@ static int configuration(struct run *r)
 }
 
 /* ---- up ---- */
+/* What [nic] names: for its own contexts, and for those that applications open. */
+static int load_plugins(const struct run *r)
+{
+	struct sp_error error = {.key = ""};
+
+	return sp_config_plugins(r->config, &error) ? fail(error.text) : 0;
+}
+
 static int start_eal(const struct run *r)
 {
 	static char prefix[64]; /* EAL keeps its arguments */
@@ -318,7 +326,9 @@ int command_run(int argc, char **argv)
 		int out = redirect(STDERR_FILENO);
 
 		raise_descriptors();
-		status = start_eal(&r);
+		status = load_plugins(&r);
+		if (!status)
+			status = start_eal(&r);
 		if (!status)
 			status = start_nic(&r);
 		close(redirect(out));

@@ -189,6 +189,7 @@ int sp_timer_arm(struct sp_ctx *, struct sp_timer *, sp_time at); /* re-arms too
 int sp_timer_cancel(struct sp_ctx *, struct sp_timer *);  /* -EXDEV */
 int sp_pace(struct sp_ctx *, uint64_t bits_per_second);   /* what issue() may send; 0: as fast as the port goes; home worker: -EXDEV */
 uint64_t sp_random(struct sp_ctx *);                      /* from the NIC's seed */
+uint64_t sp_hash(struct sp_ctx *, const void *bytes, size_t len); /* below 2^63: a message key; keyed by the NIC's seed */
 const struct sp_export *sp_first(struct sp_ctx *, struct sp_ctx **first); /* companion only: the first handler's exports, its context */
 /* Reporting (report() only). Name NULL inside a list. */
 void sp_report_uint(struct sp_report *, const char *name, uint64_t);
@@ -196,5 +197,4 @@ void sp_report_string(struct sp_report *, const char *name, const char *); /* NU
 void sp_report_bool(struct sp_report *, const char *name, bool);
 void sp_report_open(struct sp_report *, const char *name, bool list); /* object, or list */
 void sp_report_close(struct sp_report *);
-
 #endif

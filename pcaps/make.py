@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes the captures of this folder, and says what a NIC must make of them.
+"""Makes the captures of this folder, and what a NIC must make of them.
 
     pcaps/make.py           writes them anew
     pcaps/make.py --check   writes nothing; 1 if one of them differs
 
 Each capture is a list of (nanoseconds, frame); nothing in them is random from run to run. What is expected of the NIC
-is worked out here from the description of the packets, not by anything that the NIC is made of.
+(X-expected.pcap, .json, .bin beside X.pcap) is worked out here from the description of the packets, not by anything that
+the NIC is made of.
 """
 
+import json
 import os
 import random
+import socket
 import struct
 import sys
 import tempfile
@@ -107,6 +110,68 @@ def udp_flows():
     return out
 
 
+def flow_of(frame):
+    """(ethertype, source, destination, protocol, source port, destination port), by RFC and by hand."""
+    at, kind = 14, struct.unpack_from(">H", frame, 12)[0]
+    for _ in range(2):
+        if kind not in (0x8100, 0x88A8):
+            break
+        kind = struct.unpack_from(">H", frame, at + 2)[0]
+        at += 4
+    if kind == 0x0800:
+        end = at + struct.unpack_from(">H", frame, at + 2)[0]
+        source, destination = (socket.inet_ntop(socket.AF_INET, frame[at + o:at + o + 4]) for o in (12, 16))
+        protocol, part = frame[at + 9], struct.unpack_from(">H", frame, at + 6)[0] & 0x3FFF
+        at += (frame[at] & 15) * 4
+    elif kind == 0x86DD:
+        end = at + 40 + struct.unpack_from(">H", frame, at + 4)[0]
+        source, destination = (socket.inet_ntop(socket.AF_INET6, frame[at + o:at + o + 16]) for o in (8, 24))
+        protocol, part = frame[at + 6], False
+        at += 40
+        while protocol in (0, 43, 60, 44) and not part:
+            part = protocol == 44
+            protocol, at = frame[at], at + (8 if part else (frame[at + 1] + 1) * 8)
+    else:
+        return (kind if kind >= 0x600 else 0, None, None, 0, 0, 0)
+    ports = (0, 0)
+    if protocol in (6, 17) and not part and end - at >= 4:
+        ports = struct.unpack_from(">HH", frame, at)
+    return (kind, source, destination, protocol) + ports
+
+
+def flows_of(packets):
+    """{flow: [packets, bytes, first, last]} of [(nanoseconds, frame)], times since the first packet."""
+    flows, start = {}, None
+    for stamp, frame in packets:
+        start = stamp if start is None else start
+        f = flows.setdefault(flow_of(frame), [0, 0, stamp - start, 0])
+        f[0] += 1
+        f[1] += len(frame)
+        f[3] = stamp - start
+    return flows
+
+
+def flows_expected(packets):
+    """Of `count`. Most packets first; flows of as many stand in the order of the handler's own key, its bytes in memory."""
+    flows = flows_of(packets)
+
+    def order(item):
+        (kind, source, destination, protocol, sport, dport), counts = item
+        ends = [pk.ip_bytes(a).ljust(16, b"\0") if a else bytes(16) for a in (source, destination)]
+        return -counts[0], b"".join(ends) + struct.pack("<HHHB", kind, sport, dport, protocol)
+
+    names = ("ethertype", "source", "destination", "protocol", "source_port", "destination_port", "packets", "bytes", "first_ns", "last_ns")
+    total, size = len(packets), sum(len(f) for _, f in packets)
+    return {
+        "packets": total, "bytes": size, "taken": total, "forwarded": 0, "dropped": 0, "sent": 0,
+        "contexts": {"flows": {
+            "counters": {"opened": len(flows), "forgotten": 0, "untracked": 0},
+            "totals": {"flows": len(flows), "packets": total, "bytes": size},
+            "flows": [dict(zip(names, list(flow) + counts)) for flow, counts in sorted(flows.items(), key=order)][:100],
+        }},
+    }
+
+
 # ---- udp-echo: for `reflect` --------------------------------------------------------------------------------------------
 
 ECHO_DROPS = {"not-udp": 2, "roce": 1, "no-source-port": 1, "not-unicast": 4, "reflect-loop": 2, "ip-options": 2}
@@ -179,45 +244,83 @@ def udp_echo():
     return asked, answers
 
 
+def echo_expected():
+    asked, answers = udp_echo()
+    dropped = sum(ECHO_DROPS.values())
+    assert dropped == len(asked) - len(answers)
+    return {
+        "packets": len(asked), "bytes": sum(len(f) for _, f in asked), "taken": len(answers), "answered": 0, "forwarded": 0,
+        "sent": len(answers), "sent_bytes": sum(len(f) for _, f in answers), "dropped": dropped, "drops": ECHO_DROPS,
+        "contexts": {"echo": {"dropped": dropped, "errors": 0, "counters": {"echoed": len(answers)}}},
+    }
+
+
 # ---- arp-nd-echo: for the NIC itself ------------------------------------------------------------------------------------
 
 def arp_nd_echo():
-    def arp(op, target, sender=PEER, dst="ff:ff:ff:ff:ff:ff"):
-        return pk.ethernet(struct.pack(">HHBBH", 1, 0x0800, 6, 4, op) + pk.mac_bytes(PEER_MAC) + pk.ip_bytes(sender) + bytes(6) +
-                           pk.ip_bytes(target), 0x0806, dst, PEER_MAC)
+    """The capture, and the NIC's answers."""
+    asked, answers = [], []
 
-    def icmp6(body, src, dst, hops, mac):
-        return frame(pk.ipv6(summed(src, dst, 58, body, 2), src, dst, 58, hops=hops), PEER_MAC, mac)
+    def ask(question, answer=None):
+        now = len(asked) * 1000000
+        asked.append((now, question))
+        if answer is not None:
+            answers.append((now, answer))
 
-    def solicit(target, src=PEER6, dst=SOLICITED, mac=SOLICITED_MAC, hops=255, option=True):
+    def arp(op, sender_mac, sender, target_mac, target, dst, src):
+        return pk.ethernet(struct.pack(">HHBBH", 1, 0x0800, 6, 4, op) + pk.mac_bytes(sender_mac) + pk.ip_bytes(sender) +
+                           pk.mac_bytes(target_mac) + pk.ip_bytes(target), 0x0806, dst, src)
+
+    def who_has(target, sender=PEER, answered=True):
+        ask(arp(1, PEER_MAC, sender, "00:00:00:00:00:00", target, "ff:ff:ff:ff:ff:ff", PEER_MAC),
+            arp(2, MAC, NIC, PEER_MAC, sender, PEER_MAC, MAC) if answered else None)
+
+    def icmp6(body, src, dst, hops, dst_mac, src_mac=PEER_MAC):
+        return frame(pk.ipv6(summed(src, dst, 58, body, 2), src, dst, 58, hops=hops), src_mac, dst_mac)
+
+    def solicit(target, src=PEER6, dst=SOLICITED, mac=SOLICITED_MAC, hops=255, option=True, answered=True):
         body = struct.pack(">BBHI", 135, 0, 0, 0) + pk.ip_bytes(target)
         if option:
             body += b"\x01\x01" + pk.mac_bytes(PEER_MAC)
-        return icmp6(body, src, dst, hops, mac)
+        asker_known = src != "::"  # else the answer goes to all nodes, and is not called solicited (RFC 4861, 7.2.4)
+        answer = struct.pack(">BBHI", 136, 0, 0, (asker_known << 30) | 1 << 29) + pk.ip_bytes(target) + b"\x02\x01" + pk.mac_bytes(MAC)
+        ask(icmp6(body, src, dst, hops, mac),
+            icmp6(answer, target, src if asker_known else "ff02::1", 255, PEER_MAC if asker_known else "33:33:00:00:00:01", MAC)
+            if answered else None)
 
-    def ping(ident, data, vlan=()):
-        body = struct.pack(">BBHHH", 8, 0, 0, ident, 1) + data
-        body = body[:2] + struct.pack(">H", pk.checksum(body)) + body[4:]
-        return frame(pk.ipv4(body, PEER, NIC, 1), vlan=vlan)
+    def ping(ident, data):
+        def body(kind):
+            b = struct.pack(">BBHHH", kind, 0, 0, ident, 1) + data
+            return b[:2] + struct.pack(">H", pk.checksum(b)) + b[4:]
+        ask(frame(pk.ipv4(body(8), PEER, NIC, 1)), frame(pk.ipv4(body(0), NIC, PEER, 1), MAC, PEER_MAC))
 
     def ping6(ident, data):
-        return icmp6(struct.pack(">BBHHH", 128, 0, 0, ident, 1) + data, PEER6, NIC6, 64, MAC)
+        def body(kind):
+            return struct.pack(">BBHHH", kind, 0, 0, ident, 1) + data
+        ask(icmp6(body(128), PEER6, NIC6, 64, MAC), icmp6(body(129), NIC6, PEER6, 64, PEER_MAC, MAC))
 
-    frames = [
-        arp(1, NIC),                                        # 0 answered
-        arp(1, "192.0.2.77"),                               # 1 somebody else's
-        arp(1, NIC, sender="0.0.0.0"),                      # 2 a probe (RFC 5227): answered
-        solicit(NIC6),                                      # 3 answered
-        solicit("2001:db8::77", mac="33:33:ff:00:00:77", dst="ff02::1:ff00:77"),  # 4 somebody else's
-        solicit(NIC6, dst=NIC6, mac=MAC, option=False),     # 5 unicast probe: answered
-        solicit(NIC6, src="::", option=False),              # 6 duplicate address detection: answered to all nodes
-        solicit(NIC6, hops=64),                             # 7 came by a router: not answered (RFC 4861, 7.1.1)
-        ping(0x1234, b"ping" * 14),                         # 8 answered
-        ping(0x1235, bytes(range(255))),                    # 9 answered, odd length
-        ping6(0x4321, b"pong" * 14),                        # 10 answered
-        ping6(0x4322, bytes(range(255))),                   # 11 answered, odd length
-    ]
-    return [(i * 1000000, f) for i, f in enumerate(frames)]
+    who_has(NIC)
+    who_has("192.0.2.77", answered=False)               # somebody else's
+    who_has(NIC, sender="0.0.0.0")                      # a probe (RFC 5227)
+    solicit(NIC6)
+    solicit("2001:db8::77", mac="33:33:ff:00:00:77", dst="ff02::1:ff00:77", answered=False)  # somebody else's
+    solicit(NIC6, dst=NIC6, mac=MAC, option=False)      # unicast
+    solicit(NIC6, src="::", option=False)               # duplicate address detection
+    solicit(NIC6, hops=64, answered=False)              # came by a router (RFC 4861, 7.1.1)
+    ping(0x1234, b"ping" * 14)
+    ping(0x1235, bytes(range(255)))                     # odd length
+    ping6(0x4321, b"pong" * 14)
+    ping6(0x4322, bytes(range(255)))                    # odd length
+    return asked, answers
+
+
+def arp_nd_echo_expected():
+    asked, answers = arp_nd_echo()
+    return {
+        "packets": len(asked), "answered": len(answers), "sent": len(answers), "sent_bytes": sum(len(f) for _, f in answers),
+        "dropped": len(asked) - len(answers), "drops": {"no-match": len(asked) - len(answers)},
+        "contexts": {"echo": {"packets": 0, "sent": 0}},
+    }
 
 
 # ---- sdr-lossy: for `sdr` -----------------------------------------------------------------------------------------------
@@ -309,17 +412,104 @@ def sdr_expected():
     return messages, memory
 
 
+def sdr_report():
+    """The whole of what --expect-json compares."""
+    out, plan = sdr_lossy()
+    messages = sdr_expected()[0]
+    late, duplicates = sum(m["late"] for m in plan), sum(m["duplicates"] for m in plan)
+    placed = sum(m["packets"] for m in messages)
+    assert placed + duplicates + late == len(out)
+    return {
+        "packets": len(out), "taken": len(out) - late, "forwarded": 0, "dropped": late, "drops": {"late": late}, "sent": 0,
+        "contexts": {"sdr": {
+            "counters": {"placed_packets": placed, "duplicates": duplicates, "late_packets": late,
+                         "chunks": sum(m["chunk_bitmap"].count("1") for m in messages),
+                         "messages_complete": sum(m["complete"] for m in messages)},
+            "posted": len(messages),
+            "messages": messages,
+        }},
+    }
+
+
+# ---- mixed: several handlers at once ------------------------------------------------------------------------------------
+
+def mixed():
+    """Of the captures above: datagrams to echo, SDR messages, ARP and ping, TCP to count, a nanosecond apart where they meet."""
+    def shifted(packets, by):
+        return [(now + by, f) for now, f in packets]
+
+    asked, answers = udp_echo()
+    local, replies = arp_nd_echo()
+    flows = [(now, f) for now, f in udp_flows() if flow_of(f)[3] in (6, 47) and f[12:14] == b"\x08\0"]
+    whole = asked[:MIXED]                               # the first ones, which are all answered
+    parts = [shifted(whole, 1), shifted(answers[:MIXED], 1), sdr_lossy()[0], shifted(local, 2), shifted(replies, 2), shifted(flows, 3)]
+    received = sorted(parts[0] + parts[2] + parts[3] + parts[5], key=lambda p: p[0])
+    return received, sorted(parts[1] + parts[4], key=lambda p: p[0]), flows
+
+
+MIXED = 19
+
+
+def mixed_expected():
+    received, sent, flows = mixed()
+    sdr = sdr_report()
+    local = arp_nd_echo_expected()
+    counted = flows_expected(flows)["contexts"]["flows"]
+    for f in counted["flows"]:                          # since the first packet of all
+        f["first_ns"] += flows[0][0] + 3
+        f["last_ns"] += flows[0][0] + 3
+    return {
+        "packets": len(received), "answered": local["answered"], "sent": len(sent), "sent_bytes": sum(len(f) for _, f in sent),
+        "dropped": sdr["dropped"] + local["dropped"], "drops": dict(sdr["drops"], **local["drops"]),
+        "contexts": {"flows": counted, "echo": {"counters": {"echoed": MIXED}, "dropped": 0}, "sdr": sdr["contexts"]["sdr"]},
+    }
+
+
+# ---- captures of other stacks -------------------------------------------------------------------------------------------
+
+def soft_roce():
+    """The directory of captures of Linux Soft-RoCE, which are not part of the project, or None."""
+    folder = os.environ.get("SPINDLE_SHARED_PCAPS") or os.path.join(HERE, "..", "..", "shared", "pcaps")
+    return folder if os.path.isdir(folder) else None
+
+
+def soft_roce_captures():
+    folder = soft_roce()
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".pcap")) if folder else []
+
+
 # ---- files --------------------------------------------------------------------------------------------------------------
 
 def captures():
     asked, answers = udp_echo()
+    local, replies = arp_nd_echo()
     return {
         "udp-flows.pcap": udp_flows(),
         "udp-echo.pcap": asked,
         "udp-echo-expected.pcap": answers,
-        "arp-nd-echo.pcap": arp_nd_echo(),
+        "arp-nd-echo.pcap": local,
+        "arp-nd-echo-expected.pcap": replies,
         "sdr-lossy.pcap": sdr_lossy()[0],
+        "mixed.pcap": mixed()[0],
+        "mixed-expected.pcap": mixed()[1],
     }
+
+
+def files():
+    """name -> bytes of all that this folder holds by this script."""
+    out = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in captures().items():
+            with open(pk.write_capture(os.path.join(folder, name), content), "rb") as f:
+                out[name] = f.read()
+    reports = {"udp-flows": flows_expected(udp_flows()), "udp-echo": echo_expected(), "arp-nd-echo": arp_nd_echo_expected(),
+               "sdr-lossy": sdr_report(), "mixed": mixed_expected()}
+    for capture in soft_roce_captures():
+        reports[os.path.join("soft-roce", os.path.basename(capture)[:-5])] = flows_expected(pk.read_capture(capture))
+    for name, report in reports.items():
+        out[name + "-expected.json"] = (json.dumps(report, indent=2) + "\n").encode()
+    out["sdr-lossy-expected.bin"] = sdr_expected()[1]
+    return out
 
 
 def main():
@@ -328,17 +518,17 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     status = 0
-    for name, content in captures().items():
+    for name, content in files().items():
         path = os.path.join(HERE, name)
         if not check:
-            pk.write_capture(path, content)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as f:
+                f.write(content)
             continue
-        with tempfile.NamedTemporaryFile() as new:
-            pk.write_capture(new.name, content)
-            with open(path, "rb") as old:
-                if old.read() != new.read():
-                    print(name, "differs", file=sys.stderr)
-                    status = 1
+        with open(path, "rb") as old:
+            if old.read() != content:
+                print(name, "differs", file=sys.stderr)
+                status = 1
     return status
 
 

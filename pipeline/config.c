@@ -176,7 +176,8 @@ static char *line_next(char *buffer, int room, void *stream)
 static bool may_repeat(const struct sp_config_section *section, const char *key)
 {
 	return !strcmp(section->kind, "nic") &&
-	       (!strcmp(key, "ip") || !strcmp(key, "gateway") || !strcmp(key, "port") || !strcmp(key, "neighbour"));
+	       (!strcmp(key, "ip") || !strcmp(key, "gateway") || !strcmp(key, "port") || !strcmp(key, "neighbour") ||
+		!strcmp(key, "plugin"));
 }
 
 /* The ini_handler, nonzero on success. What inih says of the section is cut at 49 bytes: ours is the last of config. */
@@ -285,6 +286,7 @@ void sp_config_free(struct sp_config *config)
 {
 	if (!config)
 		return;
+	sp_config_unload(config);
 	for (size_t i = 0; i < config->sections; i++) {
 		struct sp_config_section *section = &config->section[i];
 		for (size_t k = 0; k < section->keys; k++) {

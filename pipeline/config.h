@@ -33,13 +33,15 @@ int sp_config_parse(const char *name, const char *text, size_t len, struct sp_co
 void sp_config_free(struct sp_config *config);
 
 /* The [nic] section into nic (which must be zeroed): ip, mac, mtu, gateway, workers, seed, icrc, port, exception,
- * neighbour, name, memory-limit, idle. Strings in nic point into config, which must outlive it. */
+ * neighbour, plugin (checked, not loaded), name, memory-limit, idle. Strings in nic point into config, which must
+ * outlive it. */
 int sp_config_nic(const struct sp_config *config, struct sp_nic_config *nic, struct sp_error *error);
 /* What its server is told: socket, socket-mode, socket-group and applications of [nic], and the [limits NAME] sections
  * in their order. Users and groups must be known to this machine. server->path points into config, NULL: not given. */
 int sp_config_server(const struct sp_config *config, struct sp_server_config *server, struct sp_error *error);
-/* Loads what `plugin` in [nic] names (may repeat; a relative path is relative to the configuration file's directory).
- * sp_config_free unloads them: contexts, and NICs, must be gone by then. Before handlers are looked for. */
+/* Loads what `plugin` in [nic] names (may repeat; a relative path is relative to the configuration file's directory):
+ * before handlers are looked for. All or none; once more: no effect. sp_config_free unloads them: contexts, and NICs,
+ * must be gone by then. */
 int sp_config_plugins(struct sp_config *config, struct sp_error *error);
 /* Adds every [context NAME] to a NIC; what sp_nic_context_add says is reported with file and line. */
 int sp_config_contexts(const struct sp_config *config, struct sp_nic *nic, struct sp_error *error);

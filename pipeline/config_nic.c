@@ -258,6 +258,7 @@ static int set_idle(struct sp_config_target *t)
 	X("port", set_port)                                                                                            \
 	X("exception", set_exception)                                                                                  \
 	X("neighbour", set_neighbour)                                                                                  \
+	X("plugin", sp_config_set_plugin)                                                                              \
 	X("name", set_name)                                                                                            \
 	X("memory-limit", set_memory_limit)                                                                            \
 	X("idle", set_idle)

@@ -31,8 +31,12 @@ int sp_config_number(struct sp_config_target *t, uint64_t min, uint64_t max, uin
 /* Refuses a key that is none of those known (up to NULL), for the section of this kind. */
 int sp_config_unknown(struct sp_config_target *t, const char *section, const char *const *known);
 
+/* What sp_config_plugins has loaded. */
+void sp_config_unload(struct sp_config *config);
+
 /* All keys of [nic]: those of t->nic, of t->server, or both. */
 int sp_config_nic_keys(struct sp_config_target *t);
+int sp_config_set_plugin(struct sp_config_target *t);
 int sp_config_set_socket(struct sp_config_target *t);
 int sp_config_set_socket_mode(struct sp_config_target *t);
 int sp_config_set_socket_group(struct sp_config_target *t);

@@ -12,6 +12,7 @@
 #include "registry.h"
 #include "settings.h"
 #include "timer.h"
+#include "watched.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,8 @@
 
 struct sp_allocation {
 	struct sp_allocation *next;
-	size_t bytes;
+	size_t bytes, more; /* charged; and behind them */
+	size_t asked;	    /* for sp_alloc() of a watched context, which has a canary then; else 0 */
 };
 
 int sp_context_charge(struct sp_context *c, uint64_t bytes)
@@ -34,15 +36,16 @@ int sp_context_charge(struct sp_context *c, uint64_t bytes)
 	return r;
 }
 
-void *sp_context_alloc(struct sp_context *c, size_t bytes)
+void *sp_context_alloc(struct sp_context *c, size_t bytes, size_t more)
 {
 	struct sp_allocation *a;
-	size_t all;
+	size_t charged, all;
 
-	if (bytes == 0 || __builtin_add_overflow(bytes, (size_t)HEAD + 63, &all))
+	if (bytes == 0 || __builtin_add_overflow(bytes, (size_t)HEAD + 63, &charged))
 		return NULL;
-	all &= ~(size_t)63;
-	if (sp_context_charge(c, all))
+	charged &= ~(size_t)63;
+	more = (more + 63) & ~(size_t)63;
+	if (__builtin_add_overflow(charged, more, &all) || sp_context_charge(c, charged))
 		return NULL;
 	if (all >= MAPPED) {
 		a = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -54,10 +57,12 @@ void *sp_context_alloc(struct sp_context *c, size_t bytes)
 			memset(a, 0, all);
 	}
 	if (!a) {
-		sp_memory_credit(c->nic, c->account, all);
+		sp_memory_credit(c->nic, c->account, charged);
 		return NULL;
 	}
-	a->bytes = all;
+	a->bytes = charged;
+	a->more = more;
+	a->asked = 0;
 	a->next = c->allocation;
 	c->allocation = a;
 	return (uint8_t *)a + HEAD;
@@ -67,15 +72,26 @@ static void free_allocations(struct sp_context *c)
 {
 	while (c->allocation) {
 		struct sp_allocation *a = c->allocation;
-		size_t bytes = a->bytes;
+		size_t bytes = a->bytes, all = bytes + a->more;
 
 		c->allocation = a->next;
-		if (bytes >= MAPPED)
-			munmap(a, bytes);
+		if (all >= MAPPED)
+			munmap(a, all);
 		else
 			free(a);
 		sp_memory_credit(c->nic, c->account, bytes);
 	}
+}
+
+size_t sp_context_overrun(struct sp_context *c)
+{
+	struct sp_allocation *a = c->watched->block ? c->watched->block : c->allocation;
+
+	for (unsigned n = 0; n < SP_CANARIES && a; n++, a = a->next)
+		if (a->asked && !sp_canary_lives((uint8_t *)a + HEAD + a->asked))
+			return a->asked;
+	c->watched->block = a;
+	return 0;
 }
 
 struct sp_context *sp_context_by_id(struct sp_nic *nic, uint32_t id)
@@ -105,6 +121,8 @@ static int check_handler(const struct sp_handler *h, struct sp_error *error)
 
 	if (h->messages != SP_MESSAGES_NONE && !h->classify)
 		what = "has messages but no classify()";
+	else if (h->messages == SP_MESSAGES_NONE && !h->classify && (h->header || h->completion))
+		what = "has no messages of its own: it can only be a companion";
 	else if (h->messages > SP_MESSAGES_SLOTS)
 		what = "names an unknown kind of messages";
 	else if (sp_names_count(h->drops) > SP_MAX_DROPS || sp_names_count(h->counters) > SP_MAX_COUNTERS)
@@ -112,32 +130,41 @@ static int check_handler(const struct sp_handler *h, struct sp_error *error)
 	return what ? sp_error_set(error, EINVAL, "handler", "handler %s %s", h->name, what) : 0;
 }
 
+/* h has been taken, and is put with the context; or here. */
 static struct sp_context *create(struct sp_nic *nic, const char *name, const struct sp_handler *h,
 				 struct sp_device *device)
 {
 	struct sp_context *c = calloc(1, sizeof(*c));
 
-	if (!c)
+	if (!c) {
+		sp_handler_put(h);
 		return NULL;
+	}
 	if (device) {
 		c->device = device;
 		c->owner = device->owner;
 		c->account = device->account;
-		c->door = device->driven ? NULL : &device->door;
+		c->door = device->driven || nic->watcher ? NULL : &device->door;
 	}
 	snprintf(c->name, sizeof(c->name), "%s", name);
 	c->nic = nic;
-	c->handler = h;
+	c->handler = c->registered = h;
 	c->reasons = sp_names_count(h->drops);
 	c->counters = sp_names_count(h->counters);
 	c->attaching = true;
+	if (nic->watcher && sp_watched_create(c)) {
+		sp_handler_put(h);
+		free(c);
+		return NULL;
+	}
+	c->heeded = c->door || c->watched;
 	return c;
 }
 
 static int create_views(struct sp_context *c)
 {
 	for (uint16_t w = 0; w < c->nic->workers; w++) {
-		struct sp_view *v = sp_context_alloc(c, sizeof(*v));
+		struct sp_view *v = sp_context_alloc(c, sizeof(*v), 0);
 
 		if (!v)
 			return -ENOMEM;
@@ -148,6 +175,7 @@ static int create_views(struct sp_context *c)
 		v->pub.worker = w;
 		v->pub.workers = c->nic->workers;
 		v->pub.home = c->home;
+		v->pub.watch = c->watched != NULL;
 		c->view[w] = v;
 	}
 	return 0;
@@ -158,7 +186,10 @@ static int prepare(struct sp_context *c, const struct sp_context_config *config,
 {
 	int r = 0;
 
-	c->state = c->handler->ctx_size ? sp_context_alloc(c, c->handler->ctx_size) : NULL;
+	if (c->handler->ctx_size)
+		c->state = sp_context_alloc(c, c->handler->ctx_size, c->watched ? SP_CANARY : 0);
+	if (c->state && c->watched)
+		sp_canary_put((uint8_t *)c->state + c->handler->ctx_size);
 	if ((c->handler->ctx_size && !c->state) || create_views(c) || sp_lending_create(c) ||
 	    (r = sp_events_create(c)) || sp_settings_copy(c, config->setting, config->settings))
 		return r == -EMFILE ? sp_error_set(error, EMFILE, "", SP_NO_DESCRIPTOR)
@@ -358,6 +389,8 @@ static void destroy(struct sp_context *c)
 		destroy(c->companion);
 	if (!c->first)
 		sp_account_contexts(c->account, -1);
+	sp_watched_destroy(c);
+	sp_handler_put(c->registered);
 	free(c);
 }
 
@@ -375,7 +408,7 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 		   struct sp_backing *area, uint64_t *wanted, struct sp_context **context, struct sp_error *error)
 {
 	const uint32_t owner = device ? device->owner : 0;
-	const struct sp_handler *h = sp_handler_find(config->handler ? config->handler : "");
+	const struct sp_handler *h;
 	struct sp_context *c = NULL;
 	const char *beside;
 	struct attach a;
@@ -384,9 +417,6 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 
 	if (error)
 		memset(error, 0, sizeof(*error));
-	if (!h)
-		return sp_error_set(error, ENOENT, "handler", "there is no handler %s (spindle handler list)",
-				    config->handler ? config->handler : "given");
 	if (!config->name || !config->name[0] || strlen(config->name) >= sizeof(c->name))
 		return sp_error_set(error, EINVAL, "", "a context needs a name of at most %zu characters",
 				    sizeof(c->name) - 1);
@@ -399,9 +429,15 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 			return sp_error_set(error, EEXIST, "", "there is a context %s already", config->name);
 	if (free_id(nic, &id))
 		return sp_error_set(error, ENOSPC, "", "more than %d contexts", SP_MAX_CONTEXTS);
+	h = sp_handler_take(config->handler ? config->handler : "");
+	if (!h)
+		return sp_error_set(error, ENOENT, "handler", "there is no handler %s (spindle handler list)",
+				    config->handler ? config->handler : "given");
 	r = check_handler(h, error);
-	if (r)
+	if (r) {
+		sp_handler_put(h);
 		return r;
+	}
 	c = create(nic, config->name, h, device);
 	if (!c)
 		return sp_error_set(error, ENOMEM, "", "no memory for context %s", config->name);
@@ -409,13 +445,15 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 	c->home = (uint16_t)((id & 0xFFFF) % nic->workers);
 	r = sp_account_contexts(c->account, 1);
 	if (r) {
+		sp_handler_put(h);
+		sp_watched_destroy(c);
 		free(c);
 		return sp_error_set(error, EDQUOT, "", "this application may have at most %u contexts",
 				    device->account->limit.contexts);
 	}
 	beside = config_value(config, "companion");
 	if (beside) {
-		const struct sp_handler *ch = sp_handler_find(beside);
+		const struct sp_handler *ch = sp_handler_take(beside);
 
 		if (!ch) {
 			r = sp_error_set(error, ENOENT, "companion", "there is no handler %s (spindle handler list)",
@@ -571,24 +609,41 @@ void sp_context_remove(struct sp_context *c)
 	for (unsigned w = 0; w < nic->workers; w++)
 		sp_worker_call(nic->worker[w], purge_both, c);
 	sp_worker_call(nic->worker[c->home], end, c);
+	sp_watched_gone(c);
 	sp_stats_remember(nic, c);
 	destroy(c);
 }
 
 /* ---- handlers' calls ---- */
 
+static bool late(struct sp_ctx *ctx, const char *function)
+{
+	if (sp_view_of(ctx)->context->attaching)
+		return false;
+	sp_watch_wrong(ctx, "called %s() outside attach()", function);
+	return true;
+}
+
 void *sp_alloc(struct sp_ctx *ctx, size_t bytes)
 {
 	struct sp_context *c = sp_view_of(ctx)->context;
+	uint8_t *block;
 
-	return c->attaching ? sp_context_alloc(c, bytes) : NULL;
+	if (late(ctx, "sp_alloc"))
+		return NULL;
+	block = sp_context_alloc(c, bytes, c->watched ? SP_CANARY : 0);
+	if (block && c->watched) {
+		sp_canary_put(block + bytes);
+		c->allocation->asked = bytes;
+	}
+	return block;
 }
 
 int sp_qp_claim(struct sp_ctx *ctx, uint32_t count)
 {
 	struct sp_context *c = sp_view_of(ctx)->context;
 
-	if (!c->attaching || !c->qp_first)
+	if (late(ctx, "sp_qp_claim") || !c->qp_first)
 		return sp_fail(ctx, EINVAL, "qp", "handler %s needs a qp", c->handler->name);
 	if (!count || count > SP_MAX_QPS || c->qp_first + count > 0xFFFFFF)
 		return sp_fail(ctx, EINVAL, "qp", "QPs %u + %u reach beyond the last QP number 0xFFFFFE", c->qp_first,
@@ -612,7 +667,7 @@ int sp_qp_control(struct sp_ctx *ctx, uint32_t *qp)
 	struct sp_context *c = sp_view_of(ctx)->context;
 	int r;
 
-	if (!c->attaching || c->first) /* a companion has no QPs of its own */
+	if (late(ctx, "sp_qp_control") || c->first) /* a companion has no QPs of its own */
 		return -EINVAL;
 	if (!c->qp_control && charge_qps(c, 1))
 		return sp_fail(ctx, EDQUOT, "qp", "too many QPs");
@@ -628,7 +683,7 @@ int sp_messages_limit(struct sp_ctx *ctx, uint32_t limit, sp_time idle)
 
 	int r;
 
-	if (!c->attaching)
+	if (late(ctx, "sp_messages_limit"))
 		return -EINVAL;
 	if (limit > SP_MAX_MESSAGES || c->messages)
 		return -EINVAL;
@@ -652,7 +707,7 @@ const struct sp_mem *sp_host_area(struct sp_ctx *ctx, uint64_t bytes)
 	struct sp_mem *mem;
 	int r;
 
-	if (!c->attaching || c->first || c->area)
+	if (late(ctx, "sp_host_area") || c->first || c->area)
 		return NULL;
 	if (c->owner && !c->area_made) {
 		c->area_wanted = bytes;
@@ -680,6 +735,23 @@ const struct sp_mem *sp_host_area(struct sp_ctx *ctx, uint64_t bytes)
 	c->area = c->events->area = mem;
 	sp_mem_get(ctx, mem->id);
 	return mem;
+}
+
+/* Multiplied by a secret and folded, word by word: without the keys nobody knows which differences cancel. */
+uint64_t sp_hash(struct sp_ctx *ctx, const void *bytes, size_t len)
+{
+	const uint64_t *key = sp_view_of(ctx)->context->nic->hash_key, mix = key[1] | 1;
+	const uint8_t *b = bytes;
+	uint64_t hash = key[0] ^ len * mix;
+
+	for (; len; len -= RTE_MIN(len, sizeof(uint64_t)), b += sizeof(uint64_t)) {
+		uint64_t word = 0;
+
+		memcpy(&word, b, RTE_MIN(len, sizeof(word)));
+		const unsigned __int128 product = (unsigned __int128)(hash ^ word) * mix;
+		hash = key[0] + ((uint64_t)product ^ (uint64_t)(product >> 64));
+	}
+	return hash >> 1;
 }
 
 uint64_t sp_random(struct sp_ctx *ctx)

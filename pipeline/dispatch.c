@@ -3,13 +3,14 @@
 #include "icrc.h"
 #include "local.h"
 #include "message.h"
-#include "mirror.h"
+#include "onlooker.h"
+#include "watched.h"
 
 static inline void drop(struct sp_worker *w, struct sp_packet *p, enum sp_drop why)
 {
 	w->drops[why]++; /* buf stays: freed with the burst */
-	if (unlikely(w->mirrors != NULL))
-		sp_mirror_fate(w, p, SP_CAPTURE_DROPPED, sp_drop_names[why]);
+	if (unlikely(w->observed))
+		sp_onlook_fate(w, p, SP_CAPTURE_DROPPED, sp_drop_names[why]);
 }
 
 /* The normal way for what no context takes. */
@@ -25,8 +26,8 @@ static void forward(struct sp_worker *w, struct sp_packet *p)
 	}
 	if (w->nic->ports > 1 && p->port < SP_MAX_PORTS && p->frame_len >= 12)
 		sp_station_heard(&w->nic->stations, p->frame + 6, p->port);
-	if (unlikely(w->mirrors != NULL))
-		sp_mirror_fate(w, p, SP_CAPTURE_FORWARDED, NULL);
+	if (unlikely(w->observed))
+		sp_onlook_fate(w, p, SP_CAPTURE_FORWARDED, NULL);
 	p->buf = NULL;
 	w->forwarded++;
 }
@@ -64,8 +65,8 @@ static inline void settle(struct sp_view *v, struct sp_packet *p, uint32_t verdi
 			break;
 		v->drops[reason]++;
 		v->dropped++;
-		if (unlikely(w->mirrors != NULL))
-			sp_mirror_fate(w, p, SP_CAPTURE_DROPPED, v->context->handler->drops[reason]);
+		if (unlikely(w->observed))
+			sp_onlook_fate(w, p, SP_CAPTURE_DROPPED, v->context->handler->drops[reason]);
 		w->refused++;
 		return;
 	default:
@@ -85,7 +86,7 @@ static void park(struct sp_view *v, struct sp_packet *p)
 		return;
 	}
 	w->parked[w->parked_count].packet = *p;
-	w->parked[w->parked_count].record = unlikely(w->mirrors != NULL) ? sp_mirror_park(w, p) : NULL;
+	w->parked[w->parked_count].record = unlikely(w->observed) ? sp_onlook_park(w, p) : NULL;
 	w->parked[w->parked_count++].view = v;
 	p->buf = NULL;
 }
@@ -360,8 +361,8 @@ static bool match_qp(struct sp_worker *w, struct sp_packet *p)
 static void answered(struct sp_worker *w, const struct sp_packet *p)
 {
 	w->answered++;
-	if (unlikely(w->mirrors != NULL))
-		sp_mirror_fate(w, p, SP_CAPTURE_ANSWERED, NULL);
+	if (unlikely(w->observed))
+		sp_onlook_fate(w, p, SP_CAPTURE_ANSWERED, NULL);
 }
 
 /* The others: filters in order, then the NIC itself, then the normal way. */
@@ -390,8 +391,8 @@ static void match_rules(struct sp_worker *w, struct sp_packet *p, int parsed, ui
 
 static void run_active(struct sp_worker *w)
 {
-	if (unlikely(w->mirrors != NULL))
-		sp_mirror_match(w);
+	if (unlikely(w->observed))
+		sp_onlook_match(w);
 	for (unsigned i = 0; i < w->actives; i++)
 		run_context(w->active[i]);
 	w->actives = 0;
@@ -403,8 +404,11 @@ void sp_dispatch(struct sp_worker *w, uint16_t port, struct rte_mbuf **packet, u
 	uint64_t bytes = 0;
 	unsigned left = 0;
 
-	if (unlikely(w->mirrors != NULL))
-		sp_mirror_arrive(w, port, pk, packet, n);
+	if (unlikely(w->observed) && sp_onlook_arrive(w, port, pk, packet, n)) {
+		for (unsigned i = 0; i < n; i++)
+			sp_dispatch(w, port, &packet[i], 1);
+		return;
+	}
 	for (unsigned i = 0; i < n; i++) {
 		struct rte_mbuf *m = packet[i];
 		struct sp_packet *p = &pk[i];
@@ -429,12 +433,34 @@ void sp_dispatch(struct sp_worker *w, uint16_t port, struct rte_mbuf **packet, u
 	w->rx[port].packets += n;
 	w->rx[port].bytes += bytes;
 	run_active(w);
-	if (unlikely(w->mirrors != NULL))
-		sp_mirror_settle(w);
+	if (unlikely(w->observed))
+		sp_onlook_settle(w);
 	for (unsigned i = 0; i < n; i++)
 		if (likely(pk[i].buf != NULL))
 			packet[left++] = pk[i].buf;
 	rte_pktmbuf_free_bulk(packet, left);
+}
+
+static void dispatch_again(struct sp_worker *w, struct sp_parked *again, unsigned n)
+{
+	if (unlikely(w->observed) && sp_onlook_again(w, again, n)) {
+		for (unsigned i = 0; i < n; i++)
+			dispatch_again(w, &again[i], 1);
+		return;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		struct sp_view *v = again[i].view;
+
+		if (!v->batched)
+			w->active[w->actives++] = v;
+		v->batch[v->batched++] = &again[i].packet;
+	}
+	run_active(w);
+	if (unlikely(w->observed))
+		sp_onlook_settle(w);
+	for (unsigned i = 0; i < n; i++)
+		if (again[i].packet.buf)
+			rte_pktmbuf_free(again[i].packet.buf);
 }
 
 unsigned sp_dispatch_parked(struct sp_worker *w)
@@ -444,21 +470,7 @@ unsigned sp_dispatch_parked(struct sp_worker *w)
 
 	memcpy(again, w->parked, n * sizeof(*again));
 	w->parked_count = 0;
-	if (unlikely(w->mirrors != NULL))
-		sp_mirror_again(w, again, n);
-	for (unsigned i = 0; i < n; i++) {
-		struct sp_view *v = again[i].view;
-
-		if (!v->batched)
-			w->active[w->actives++] = v;
-		v->batch[v->batched++] = &again[i].packet;
-	}
-	run_active(w);
-	if (unlikely(w->mirrors != NULL))
-		sp_mirror_settle(w);
-	for (unsigned i = 0; i < n; i++)
-		if (again[i].packet.buf)
-			rte_pktmbuf_free(again[i].packet.buf);
+	dispatch_again(w, again, n);
 	return n;
 }
 
@@ -469,8 +481,8 @@ void sp_dispatch_forget(struct sp_worker *w, const struct sp_context *c)
 	for (unsigned i = 0; i < w->parked_count; i++) {
 		if (w->parked[i].view->context == c) {
 			w->drops[SP_DROP_CONTEXT_CLOSED]++;
-			if (unlikely(w->mirrors != NULL))
-				sp_mirror_forget(w, &w->parked[i]);
+			if (unlikely(w->observed))
+				sp_onlook_forget(w, &w->parked[i]);
 			rte_pktmbuf_free(w->parked[i].packet.buf);
 			continue;
 		}
@@ -486,13 +498,15 @@ int sp_packet_send(struct sp_ctx *c, struct sp_packet *p)
 	struct sp_view *v = sp_view_of(c);
 	int r;
 
-	if (!p->buf)
+	if (!p->buf) {
+		sp_watch_wrong(c, "sent a packet that has been sent");
 		return -EINVAL;
+	}
 	r = sp_transmit_packet(v->owner, p->port, p->buf);
 	if (r)
 		return r;
-	if (unlikely(v->owner->mirrors != NULL))
-		sp_mirror_sender(v->owner, p->port, v->context->id);
+	if (unlikely(v->owner->observed))
+		sp_onlook_sender(v->owner, p->port, v->context->id);
 	p->buf = NULL;
 	v->sent++;
 	v->sent_bytes += p->frame_len;
@@ -503,8 +517,10 @@ int sp_packet_keep(struct sp_ctx *c, struct sp_packet *p)
 {
 	struct sp_view *v = sp_view_of(c);
 
-	if (!p->buf)
+	if (!p->buf) {
+		sp_watch_wrong(c, "kept a packet that has been sent");
 		return -EINVAL;
+	}
 	rte_mbuf_refcnt_update(p->buf, 1);
 	v->kept++;
 	return 0;

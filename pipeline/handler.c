@@ -2,33 +2,175 @@
 #include "handler.h"
 #include "config.h"
 #include "limits.h"
+#include "registry.h"
 
 #include <pthread.h>
 
 #define MAX_HANDLERS 256
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static const struct sp_handler *known[MAX_HANDLERS]; /* by name; under lock */
-static unsigned count;
+struct known {
+	const struct sp_handler *handler;
+	const struct sp_plugin *plugin; /* that it came with, and its file; NULL: linked in */
+	const char *file;
+	unsigned users; /* who has taken it */
+};
 
-/* Registration runs before main() or inside dlopen(), where nobody can be told: what does not fit is left out, and is
- * then refused by name when somebody asks for it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct known known[MAX_HANDLERS]; /* by name; under lock */
+static unsigned count;
+static _Thread_local struct sp_noted *noting;
+
+/* ---- under lock ---- */
+
+/* Where a handler of that name is, or belongs. */
+static unsigned place(const char *name)
+{
+	unsigned at = 0;
+
+	while (at < count && strcmp(known[at].handler->name, name) < 0)
+		at++;
+	return at;
+}
+
+static struct known *look_up(const char *name)
+{
+	const unsigned at = place(name);
+
+	return at < count && !strcmp(known[at].handler->name, name) ? &known[at] : NULL;
+}
+
+static struct known *entry(const struct sp_handler *h)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (known[i].handler == h)
+			return &known[i];
+	return NULL;
+}
+
+static void insert(const struct sp_handler *h, const struct sp_plugin *plugin, const char *file)
+{
+	const unsigned at = place(h->name);
+
+	memmove(&known[at + 1], &known[at], (count - at) * sizeof(*known));
+	known[at] = (struct known){.handler = h, .plugin = plugin, .file = file};
+	count++;
+}
+
+/* ---- registration ---- */
+
+/* Registration runs before main() or inside dlopen(), where nobody can be told. What is loaded as a plug-in is noted,
+ * and looked at afterwards; of the rest what does not fit is left out, and is then refused by name when somebody asks
+ * for it. */
 void sp_handler_register(const struct sp_handler *h)
 {
-	unsigned at;
-
+	if (noting) {
+		if (noting->count < SP_NOTED)
+			noting->handler[noting->count] = h;
+		noting->count++;
+		return;
+	}
 	if (!h || h->abi != SP_ABI || h->size != sizeof(*h) || !h->name)
 		return;
 	pthread_mutex_lock(&lock);
-	for (at = 0; at < count && strcmp(known[at]->name, h->name) < 0; at++)
-		;
-	if (count < MAX_HANDLERS && (at == count || strcmp(known[at]->name, h->name))) {
-		memmove(&known[at + 1], &known[at], (count - at) * sizeof(*known));
-		known[at] = h;
-		count++;
-	}
+	if (count < MAX_HANDLERS && !look_up(h->name))
+		insert(h, NULL, NULL);
 	pthread_mutex_unlock(&lock);
 }
+
+void sp_handlers_note(struct sp_noted *noted)
+{
+	noting = noted;
+}
+
+bool sp_handlers_noting(void)
+{
+	return noting;
+}
+
+/* abi, size and name stand first in every version of the interface; what follows, only in this one as we know it. */
+static int check_version(const struct sp_handler *h, struct sp_error *error)
+{
+	const char *name = h && h->size >= offsetof(struct sp_handler, doc) && h->name ? h->name : "(without a name)";
+
+	if (!h)
+		return sp_error_set(error, EINVAL, "", "registers a handler that is NULL");
+	if (h->abi != SP_ABI)
+		return sp_error_set(error, EINVAL, "", "handler %.40s was built for ABI %u, this NIC has %u", name,
+				    h->abi, SP_ABI);
+	if (h->size != sizeof(*h))
+		return sp_error_set(error, EINVAL, "",
+				    "handler %.40s has a struct sp_handler of %u bytes, here it has %zu: build it with "
+				    "this version's spindle-handler.h",
+				    name, h->size, sizeof(*h));
+	return sp_handler_check(h, error);
+}
+
+static int check_name(const char *name, const char *file, struct sp_error *error)
+{
+	const struct known *other = look_up(name);
+	const size_t len = other && other->file ? strlen(other->file) : 0;
+
+	if (!other)
+		return 0;
+	if (!other->file)
+		return sp_error_set(error, EINVAL, "", "handler %s: the name is taken by the one that is built in",
+				    name);
+	if (!strcmp(other->file, file))
+		return sp_error_set(error, EINVAL, "",
+				    "handler %s: the name is taken by the one loaded from this file before it changed",
+				    name);
+	return sp_error_set(error, EINVAL, "", "handler %s: the name is taken by the one from %s%s", name,
+			    len > 80 ? "..." : "", len > 80 ? other->file + len - 80 : other->file);
+}
+
+int sp_handlers_add(const struct sp_noted *noted, struct sp_plugin *plugin, const char *file, struct sp_error *error)
+{
+	int r = 0;
+
+	if (!noted->count)
+		return sp_error_set(error, EINVAL, "", "registers no handler: SP_HANDLER(...) is missing");
+	if (noted->count > SP_NOTED)
+		return sp_error_set(error, EINVAL, "", "registers %u handlers; one file has at most %d", noted->count,
+				    SP_NOTED);
+	for (unsigned i = 0; i < noted->count && !r; i++) {
+		r = check_version(noted->handler[i], error);
+		for (unsigned k = 0; k < i && !r; k++)
+			if (!strcmp(noted->handler[i]->name, noted->handler[k]->name))
+				r = sp_error_set(error, EINVAL, "", "registers two handlers %s",
+						 noted->handler[i]->name);
+	}
+	if (r)
+		return r;
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < noted->count && !r; i++)
+		r = check_name(noted->handler[i]->name, file, error);
+	if (!r && noted->count > MAX_HANDLERS - count)
+		r = sp_error_set(error, ENOSPC, "", "there are %u handlers already, and at most %d", count,
+				 MAX_HANDLERS);
+	for (unsigned i = 0; i < noted->count && !r; i++)
+		insert(noted->handler[i], plugin, file);
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+int sp_handlers_remove(const struct sp_plugin *plugin)
+{
+	unsigned kept = 0;
+	bool used = false;
+
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < count; i++)
+		used |= known[i].plugin == plugin && known[i].users;
+	for (unsigned i = 0; i < count && !used; i++)
+		if (known[i].plugin != plugin)
+			known[kept++] = known[i];
+	if (!used)
+		count = kept;
+	pthread_mutex_unlock(&lock);
+	return used ? -EBUSY : 0;
+}
+
+/* ---- looking up ---- */
 
 const struct sp_handler *sp_handler_next(const struct sp_handler *after)
 {
@@ -36,25 +178,55 @@ const struct sp_handler *sp_handler_next(const struct sp_handler *after)
 	unsigned at = 0;
 
 	pthread_mutex_lock(&lock);
-	while (after && at < count && strcmp(known[at]->name, after->name) <= 0)
+	while (after && at < count && strcmp(known[at].handler->name, after->name) <= 0)
 		at++;
 	if (at < count)
-		h = known[at];
+		h = known[at].handler;
 	pthread_mutex_unlock(&lock);
 	return h;
 }
 
 const struct sp_handler *sp_handler_find(const char *name)
 {
-	const struct sp_handler *h = NULL;
-
 	pthread_mutex_lock(&lock);
-	for (unsigned i = 0; i < count && !h; i++)
-		if (!strcmp(known[i]->name, name))
-			h = known[i];
+	const struct known *k = look_up(name);
+	const struct sp_handler *h = k ? k->handler : NULL;
 	pthread_mutex_unlock(&lock);
 	return h;
 }
+
+const struct sp_handler *sp_handler_take(const char *name)
+{
+	pthread_mutex_lock(&lock);
+	struct known *k = look_up(name);
+	const struct sp_handler *h = k ? k->handler : NULL;
+	if (k)
+		k->users++;
+	pthread_mutex_unlock(&lock);
+	return h;
+}
+
+void sp_handler_put(const struct sp_handler *h)
+{
+	if (!h)
+		return;
+	pthread_mutex_lock(&lock);
+	struct known *k = entry(h);
+	if (k && k->users)
+		k->users--;
+	pthread_mutex_unlock(&lock);
+}
+
+const char *sp_handler_file(const struct sp_handler *h)
+{
+	pthread_mutex_lock(&lock);
+	const struct known *k = entry(h);
+	const char *file = k ? k->file : NULL;
+	pthread_mutex_unlock(&lock);
+	return file;
+}
+
+/* ---- what a handler declares ---- */
 
 const struct sp_param *sp_handler_param(const struct sp_handler *h, const char *name)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "issue.h"
+#include "watched.h"
 
 /* ---- issue: contexts take turns on their home worker, and a context's issues take turns ---- */
 
@@ -53,8 +54,10 @@ void sp_issue_start(struct sp_ctx *ctx, struct sp_issue *i)
 {
 	struct sp_view *v = sp_view_of(ctx);
 
-	if (!v->context->handler->issue)
+	if (!v->context->handler->issue) {
+		sp_watch_wrong(ctx, "started an issue, but has no issue()");
 		return;
+	}
 	if (v->pub.worker != v->context->home) { /* list and pace are the home worker's: it looks at every poll */
 		struct sp_context *c = v->context;
 
@@ -218,8 +221,11 @@ void sp_work_start(struct sp_ctx *ctx, struct sp_work *work)
 	struct sp_view *v = sp_view_of(ctx);
 	struct sp_worker *w = v->owner;
 
-	if (!v->context->handler->work || work->active)
+	if (!v->context->handler->work || work->active) {
+		if (!v->context->handler->work)
+			sp_watch_wrong(ctx, "started work, but has no work()");
 		return;
+	}
 	work->active = 1;
 	work->ctx = v;
 	work->worker = w->index;

@@ -2,6 +2,7 @@
 #include "memory.h"
 #include "host.h"
 #include "port.h"
+#include "watched.h"
 
 #include <stdlib.h>
 
@@ -442,18 +443,16 @@ void sp_mem_put(struct sp_ctx *ctx, const struct sp_mem *m)
 
 void sp_dma_fault(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t len)
 {
-	(void)m;
-	(void)offset;
-	(void)len;
 	sp_view_of(ctx)->dma_faults++;
+	if (ctx->watch)
+		sp_watch_wrong(ctx, "range %" PRIu64 " + %" PRIu64 " is outside region %u of %" PRIu64 " bytes", offset,
+			       len, m->id, m->len);
 }
 
 void sp_dma_traced(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, const void *from, uint64_t len)
 {
-	(void)m;
-	(void)offset;
-	(void)from;
 	sp_view_of(ctx)->dma_traced += len;
+	sp_watch_wrote(ctx, m, offset, from, len);
 }
 
 int sp_dma_read(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, void *to, uint32_t len)
@@ -478,8 +477,6 @@ static uint64_t *word(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offse
 		*err = -EINVAL;
 		return NULL;
 	}
-	if (ctx->watch)
-		sp_dma_traced(ctx, m, offset, NULL, 8);
 	*err = 0;
 	return (uint64_t *)(m->base + offset);
 }
@@ -493,16 +490,23 @@ static void touch_area(struct sp_ctx *ctx, const struct sp_mem *m)
 		sp_touch(sp_view_of(ctx));
 }
 
+/* Last, when the word is what it has become. */
+static __attribute__((noinline)) int trace_word(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset)
+{
+	sp_dma_traced(ctx, m, offset, NULL, 8);
+	return 0;
+}
+
 int sp_dma_or64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t bits)
 {
 	int err;
 	uint64_t *at = word(ctx, m, offset, &err);
 
-	if (at) {
-		__atomic_fetch_or(at, bits, __ATOMIC_RELEASE);
-		touch_area(ctx, m);
-	}
-	return err;
+	if (!at)
+		return err;
+	__atomic_fetch_or(at, bits, __ATOMIC_RELEASE);
+	touch_area(ctx, m);
+	return unlikely(ctx->watch) ? trace_word(ctx, m, offset) : 0;
 }
 
 int sp_dma_add64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t n, uint64_t *old)
@@ -510,13 +514,13 @@ int sp_dma_add64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, ui
 	int err;
 	uint64_t *at = word(ctx, m, offset, &err), was;
 
-	if (at) {
-		was = __atomic_fetch_add(at, n, __ATOMIC_ACQ_REL);
-		touch_area(ctx, m);
-		if (old)
-			*old = was;
-	}
-	return err;
+	if (!at)
+		return err;
+	was = __atomic_fetch_add(at, n, __ATOMIC_ACQ_REL);
+	touch_area(ctx, m);
+	if (old)
+		*old = was;
+	return unlikely(ctx->watch) ? trace_word(ctx, m, offset) : 0;
 }
 
 int sp_dma_store64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t value)
@@ -524,9 +528,9 @@ int sp_dma_store64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, 
 	int err;
 	uint64_t *at = word(ctx, m, offset, &err);
 
-	if (at) {
-		__atomic_store_n(at, value, __ATOMIC_RELEASE);
-		touch_area(ctx, m);
-	}
-	return err;
+	if (!at)
+		return err;
+	__atomic_store_n(at, value, __ATOMIC_RELEASE);
+	touch_area(ctx, m);
+	return unlikely(ctx->watch) ? trace_word(ctx, m, offset) : 0;
 }

@@ -2,6 +2,7 @@
 #include "message.h"
 #include "context.h"
 #include "dispatch.h"
+#include "watched.h"
 
 enum { FREE, NEW, HEADER, OPEN, ENDING };
 #define STATE(w)		((unsigned)((w)&7))
@@ -25,7 +26,6 @@ struct sp_messages_table {
 	struct sp_message_entry *entry;
 	uint8_t *states;      /* message state of the handler, then of the companion, per entry */
 	size_t stride;	      /* bytes per entry in states */
-	size_t companion_at;  /* offset of the companion's part */
 	uint32_t limit, mask; /* entries; buckets - 1 */
 	struct bucket *bucket;
 	uint64_t seed;
@@ -75,24 +75,50 @@ static void end_busy(struct sp_messages_table *t)
 	atomic_store_explicit(&t->busy, 0, memory_order_release);
 }
 
+/* For one message's state. */
+static size_t room(const struct sp_context *c, bool watched)
+{
+	const size_t bytes = c->handler->msg_size;
+
+	return bytes ? RTE_ALIGN(bytes + (watched ? SP_CANARY : 0), 16) : 0;
+}
+
+static void clear(const struct sp_messages_table *t, struct sp_message_entry *e, const struct sp_context *c)
+{
+	if (t->stride)
+		memset(e->pub.state, 0, t->stride);
+	if (!c->watched)
+		return;
+	if (c->handler->msg_size)
+		sp_canary_put((uint8_t *)e->pub.state + c->handler->msg_size);
+	if (c->companion && c->companion->handler->msg_size)
+		sp_canary_put((uint8_t *)e->beside.state + c->companion->handler->msg_size);
+}
+
+void sp_message_clear(struct sp_ctx *c, struct sp_message *m)
+{
+	const struct sp_context *context = sp_view_of(c)->context;
+
+	clear(context->messages, (struct sp_message_entry *)m, context);
+}
+
 int sp_messages_create(struct sp_context *c, uint32_t limit, sp_time idle)
 {
-	const size_t own = RTE_ALIGN(c->handler->msg_size, 16);
-	const size_t beside = c->companion ? RTE_ALIGN(c->companion->handler->msg_size, 16) : 0;
+	const size_t own = room(c, c->watched), beside = c->companion ? room(c->companion, c->watched) : 0;
+	const size_t charged = room(c, false) + (c->companion ? room(c->companion, false) : 0);
 	struct sp_messages_table *t;
 	uint32_t buckets = 1;
 
 	if (limit == 0 || limit > SP_MAX_MESSAGES || c->messages)
 		return -EINVAL;
-	t = sp_context_alloc(c, sizeof(*t));
+	t = sp_context_alloc(c, sizeof(*t), 0);
 	if (!t)
 		return -ENOMEM;
 	t->limit = limit;
 	t->idle = idle;
-	t->companion_at = own;
 	t->stride = own + beside;
-	t->entry = sp_context_alloc(c, sizeof(*t->entry) * (size_t)limit);
-	t->states = t->stride ? sp_context_alloc(c, t->stride * limit) : NULL;
+	t->entry = sp_context_alloc(c, sizeof(*t->entry) * (size_t)limit, 0);
+	t->states = t->stride ? sp_context_alloc(c, charged * limit, (t->stride - charged) * limit) : NULL;
 	if (!t->entry || (t->stride && !t->states))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < limit; i++) {
@@ -103,7 +129,7 @@ int sp_messages_create(struct sp_context *c, uint32_t limit, sp_time idle)
 	if (c->handler->messages == SP_MESSAGES_HASHED) {
 		while (buckets < limit / 2) /* two entries in a bucket of 15 on the average: it hardly ever overflows */
 			buckets *= 2;
-		t->bucket = sp_context_alloc(c, sizeof(*t->bucket) * (size_t)buckets);
+		t->bucket = sp_context_alloc(c, sizeof(*t->bucket) * (size_t)buckets, 0);
 		if (!t->bucket)
 			return -ENOMEM;
 		t->mask = buckets - 1;
@@ -263,7 +289,7 @@ enum sp_enter sp_message_enter(struct sp_view *v, uint64_t key, struct sp_messag
 	if (how == SP_ENTER_HEADER) {
 		struct sp_message_entry *e = *entry;
 
-		if (t->stride)
+		if (t->stride) /* of a watched context, its header() puts the canaries back */
 			memset(e->pub.state, 0, t->stride);
 		e->pub.first = e->beside.first = v->owner->now;
 		__atomic_store_n(&e->pub.last, v->owner->now, __ATOMIC_RELAXED);
@@ -285,8 +311,8 @@ static void finish(struct sp_view *v, struct sp_message_entry *e, uint64_t w)
 	v->pub.now = v->owner->now;
 	if (w & STARTED)
 		atomic_fetch_sub_explicit(&t->started, 1, memory_order_relaxed);
-	else if (t->stride) /* no header has cleared it: completion() shall not see what an earlier message left */
-		memset(e->pub.state, 0, t->stride);
+	else /* no header has cleared it: completion() shall not see what an earlier message left */
+		clear(t, e, c);
 	if (c->companion && c->companion->attached) {
 		struct sp_view *beside = c->companion->view[v->pub.worker];
 
@@ -413,7 +439,34 @@ void sp_messages_end_all(struct sp_view *v)
 	}
 }
 
+bool sp_message_is_open(struct sp_ctx *ctx, uint64_t key)
+{
+	const struct sp_messages_table *t = sp_view_of(ctx)->context->messages;
+	uint64_t w;
+
+	if (!t || t->bucket || (uint32_t)key >= t->limit)
+		return false;
+	w = load(&t->entry[(uint32_t)key].word);
+	return TAG(w) == key >> 32 && !(w & CLOSING) && STATE(w) != FREE && STATE(w) != ENDING;
+}
+
 /* ---- handlers' calls ---- */
+
+static void refuse_open(struct sp_ctx *ctx, uint64_t key)
+{
+	const struct sp_context *c = sp_view_of(ctx)->context;
+
+	if (c->handler->messages != SP_MESSAGES_SLOTS)
+		sp_watch_wrong(ctx, "opened a message, but messages = %s",
+			       c->handler->messages == SP_MESSAGES_NONE ? "none" : "hashed");
+	else if (!c->messages)
+		sp_watch_wrong(ctx, "opened a message where it has none: %s",
+			       c->first ? "a companion's are its context's" : "sp_messages_limit() comes first");
+	else if (key >> 63)
+		sp_watch_wrong(ctx, "opened message 0x%" PRIx64 ", whose tag is not below 2^31", key);
+	else
+		sp_watch_wrong(ctx, "opened slot %u of %u", (uint32_t)key, c->messages->limit);
+}
 
 int sp_message_open(struct sp_ctx *ctx, uint64_t key)
 {
@@ -422,8 +475,10 @@ int sp_message_open(struct sp_ctx *ctx, uint64_t key)
 	uint32_t slot = (uint32_t)key;
 	struct sp_message_entry *e;
 
-	if (!t || t->bucket || slot >= t->limit || key >> 63)
+	if (!t || t->bucket || slot >= t->limit || key >> 63) {
+		refuse_open(ctx, key);
 		return -EINVAL;
+	}
 	e = &t->entry[slot];
 	if (STATE(load(&e->word)) != FREE)
 		return -EEXIST;

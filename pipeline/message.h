@@ -31,7 +31,10 @@ void sp_message_leave(struct sp_view *v, struct sp_message_entry *e, bool end, e
 void sp_messages_end_all(struct sp_view *v);
 /* Ends what has been idle for too long (part of the table at a time); returns when to look again. Home worker. */
 sp_time sp_messages_sweep(struct sp_view *v);
-sp_time sp_messages_idle(const struct sp_context *c); /* ps, 0 = no timeout */
+/* Of a watched context: zeroes the state of a message, and the companion's, with a canary behind each. */
+void sp_message_clear(struct sp_ctx *c, struct sp_message *m);
+bool sp_message_is_open(struct sp_ctx *c, uint64_t key); /* SLOTS */
+sp_time sp_messages_idle(const struct sp_context *c);	 /* ps, 0 = no timeout */
 /* Gives back entries whose messages this worker ended. */
 void sp_messages_reclaim(struct sp_worker *w);
 uint32_t sp_messages_open(const struct sp_context *c);	  /* how many there are now */

@@ -14,6 +14,7 @@
 #include <rte_ether.h>
 
 #include "context.h"
+#include "onlooker.h"
 #include "registry.h"
 
 #define ROOM	(16u << 20) /* bytes of one capture's memory at the most */
@@ -500,6 +501,7 @@ static void join(struct sp_worker *w, void *arg)
 	w->mirrors->wall = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
 	w->mirrors->since = w->now;
 	w->mirrors->mirror[change->index] = change->mirror;
+	sp_onlook_renew(w);
 }
 
 static void leave(struct sp_worker *w, void *arg)
@@ -517,6 +519,7 @@ static void leave(struct sp_worker *w, void *arg)
 	if (change->last) {
 		change->part[w->index] = ms;
 		w->mirrors = NULL;
+		sp_onlook_renew(w);
 	}
 }
 

@@ -14,21 +14,21 @@
 
 static const struct sp_nic_config defaults = {.mtu = 1500, .workers = 1, .seed = 1};
 
-static void seed_worker(struct sp_worker *w, uint64_t seed)
+/* splitmix64 */
+static void seed_words(uint64_t *word, unsigned n, uint64_t seed)
 {
-	uint64_t z = seed + w->index * 0x9E3779B97F4A7C15ull;
-
-	for (unsigned i = 0; i < 4; i++) { /* splitmix64 */
-		uint64_t x = z += 0x9E3779B97F4A7C15ull;
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t x = seed += 0x9E3779B97F4A7C15ull;
 
 		x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
 		x = (x ^ x >> 27) * 0x94D049BB133111EBull;
-		w->random[i] = x ^ x >> 31;
+		word[i] = x ^ x >> 31;
 	}
 }
 
 static int create_workers(struct sp_nic *nic)
 {
+	seed_words(nic->hash_key, 2, ~nic->config.seed);
 	for (uint16_t i = 0; i < nic->workers; i++) {
 		struct sp_worker *w = aligned_alloc(64, RTE_ALIGN(sizeof(*w), 64));
 
@@ -38,7 +38,7 @@ static int create_workers(struct sp_nic *nic)
 		w->nic = nic;
 		w->index = i;
 		w->late = 10 * SP_US;
-		seed_worker(w, nic->config.seed);
+		seed_words(w->random, 4, nic->config.seed + i * 0x9E3779B97F4A7C15ull);
 		nic->worker[i] = w;
 	}
 	return 0;
@@ -209,6 +209,7 @@ void sp_nic_destroy(struct sp_nic *nic)
 	for (unsigned i = 0; i < SP_MAX_PORTS; i++)
 		free((void *)(uintptr_t)nic->config.port[i].device);
 	free((void *)(uintptr_t)nic->config.exception.device);
+	free(nic->watcher);
 	pthread_mutex_destroy(&nic->control);
 	free(nic);
 }

@@ -120,7 +120,7 @@ unsigned sp_nic_poll(struct sp_nic *nic, uint16_t worker, sp_time now);
 sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t worker);
 uint16_t sp_nic_workers(const struct sp_nic *nic);
 
-/* Threads for the workers, one each, in real time (sp_clock). */
+/* Threads for the workers, one each, in real time (sp_clock). -EALREADY; -EBUSY: handlers are watched (watch.h). */
 int sp_nic_start(struct sp_nic *nic);
 void sp_nic_stop(struct sp_nic *nic); /* applications and servers must be gone */
 
@@ -206,12 +206,12 @@ char *sp_report_finish(struct sp_report *report);
 
 /*
  * Handlers from a shared object. They are known to the whole process, as those that are linked in. The file is copied,
- * and the copy is loaded: it may be replaced meanwhile. Loading the same file again (device, inode, size and time of
- * change) counts, and loads nothing. Its constructors run in this process with this process's rights: it is trusted
- * code. -EINVAL and error: it is no shared object, it wants what this program has not, it registers no handler, or one
- * whose ABI version or size is another's, whose name is taken, or whose table cannot be right (functions missing,
- * names, bounds); then nothing of it stays. -errno: the file cannot be read, the copy not be written (into $TMPDIR, or
- * /tmp). Threads: as control calls.
+ * and the copy is loaded: it may be replaced meanwhile. Loading the same file again, unchanged, counts, and loads
+ * nothing. Its constructors run in this process with this process's rights: it is trusted code. -EINVAL and error: it
+ * is no shared object, it wants what this program has not, it registers no handler, or one whose ABI version or size is
+ * another's, whose name is taken, or whose table cannot be right (functions missing, names, bounds); then nothing of it
+ * stays. -errno: the file cannot be read, the copy not be written (into $TMPDIR, or /tmp). Threads: any, with a lock of
+ * their own; but what one has found of a plug-in's, without a context that has it, goes when another unloads it.
  */
 struct sp_plugin;
 int sp_plugin_load(const char *file, struct sp_plugin **plugin, struct sp_error *error);

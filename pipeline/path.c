@@ -4,7 +4,7 @@
 #include "issue.h"
 #include "lend.h"
 #include "loop.h"
-#include "mirror.h"
+#include "onlooker.h"
 #include "port.h"
 #include "registry.h"
 #include "../handlers/wire/roce.h"
@@ -235,8 +235,8 @@ int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 		rte_pktmbuf_free(m);
 		return r;
 	}
-	if (unlikely(w->mirrors != NULL) && mac)
-		sp_mirror_sender(w, p->port, v->context->id);
+	if (unlikely(w->observed) && mac)
+		sp_onlook_sender(w, p->port, v->context->id);
 	v->sent++;
 	v->sent_bytes += 14 + l3_bytes;
 	if (v->context->rate && v->pub.worker == v->context->home)

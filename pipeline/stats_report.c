@@ -275,23 +275,34 @@ static size_t report_contexts(const struct sp_snapshot *s, bool handlers, const 
 	return found;
 }
 
+/* The first name behind `after` among the contexts' handlers, which stay as long as their contexts; others may go. */
+static const struct sp_handler *handler_next(const struct sp_snapshot *s, const struct sp_handler *after)
+{
+	const struct sp_handler *next = NULL;
+
+	for (const struct sp_context_counts *c = s->context; c < s->context + s->contexts; c++) {
+		const struct sp_handler *h = c->context->registered;
+		if ((!after || strcmp(h->name, after->name) > 0) && (!next || strcmp(h->name, next->name) < 0))
+			next = h;
+	}
+	return next;
+}
+
 /* A handler over all its contexts. */
 static void report_handlers(const struct sp_snapshot *s, struct sp_report *r)
 {
 	sp_report_open(r, "handlers", false);
-	for (const struct sp_handler *h = sp_handler_next(NULL); h; h = sp_handler_next(h)) {
+	for (const struct sp_handler *h = handler_next(s, NULL); h; h = handler_next(s, h)) {
 		uint64_t contexts = 0, packets = 0, bytes = 0, dropped = 0, sent = 0;
 
 		for (const struct sp_context_counts *c = s->context; c < s->context + s->contexts; c++)
-			if (c->context->handler == h) {
+			if (c->context->registered == h) {
 				contexts++;
 				packets += c->packets;
 				bytes += c->bytes;
 				dropped += c->dropped;
 				sent += c->sent;
 			}
-		if (!contexts)
-			continue;
 		sp_report_open(r, h->name, false);
 		sp_report_uint(r, "contexts", contexts);
 		sp_report_uint(r, "packets", packets);

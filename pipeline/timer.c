@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "timer.h"
 #include "dispatch.h"
+#include "watched.h"
 
 /* A node's prev is its left sibling, or its parent if it is the first child; the root has none. */
 
@@ -116,8 +117,10 @@ int sp_timer_arm(struct sp_ctx *c, struct sp_timer *t, sp_time at)
 	struct sp_view *view = sp_view_of(c);
 	struct sp_worker *w = view->owner;
 
-	if (!view->context->handler->timer)
+	if (!view->context->handler->timer) {
+		sp_watch_wrong(c, "armed a timer, but has no timer()");
 		return -EINVAL;
+	}
 	if (t->armed) {
 		if (t->worker != w->index)
 			return -EXDEV;

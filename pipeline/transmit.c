@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The way out: a bounded queue per worker and port in front of the driver. */
-#include "mirror.h"
+#include "onlooker.h"
 #include "path.h"
 #include "port.h"
 #include "registry.h"
@@ -32,11 +32,11 @@ static void flush(struct sp_worker *w, uint16_t index)
 		run = RTE_MIN(run, 64u);
 		for (unsigned i = 0; i < run; i++)
 			q->length[i] = q->packet[q->head + i]->pkt_len;
-		if (unlikely(w->mirrors != NULL))
-			sp_mirror_offer(w, index, q->head, run);
+		if (unlikely(w->observed))
+			sp_onlook_offer(w, index, q->head, run);
 		done = sp_port_transmit(port, w->index, q->packet + q->head, run, w->now);
-		if (unlikely(w->mirrors != NULL))
-			sp_mirror_took(w, index, q->head, done);
+		if (unlikely(w->observed))
+			sp_onlook_took(w, index, q->head, done);
 		for (unsigned i = 0; i < done; i++)
 			bytes += q->length[i];
 		q->packets += done;
@@ -78,8 +78,8 @@ int sp_transmit_packet(struct sp_worker *w, uint16_t port, struct rte_mbuf *m)
 	if (q->count == SP_TX_QUEUE) {
 		if (port != SP_MAX_PORTS) { /* else it was received, and counts as exception-full */
 			w->drops[SP_DROP_TX_FULL]++;
-			if (unlikely(w->mirrors != NULL))
-				sp_mirror_unsent(w, port, m, 0, SP_DROP_TX_FULL);
+			if (unlikely(w->observed))
+				sp_onlook_unsent(w, port, m, 0, SP_DROP_TX_FULL);
 		}
 		return -EAGAIN;
 	}
@@ -114,8 +114,8 @@ int sp_send_frame(struct sp_ctx *c, uint16_t port, const void *frame, uint32_t l
 	int r = sp_transmit_frame(v->owner, port, frame, len);
 
 	if (!r) {
-		if (unlikely(v->owner->mirrors != NULL))
-			sp_mirror_sender(v->owner, port, v->context->id);
+		if (unlikely(v->owner->observed))
+			sp_onlook_sender(v->owner, port, v->context->id);
 		v->sent++;
 		v->sent_bytes += len;
 	}
@@ -154,14 +154,14 @@ void sp_transmit_pending(struct sp_worker *w)
 			flush(w, p->port);
 		if (!sp_neighbour_find(w->nic->neighbours, p->port, p->next_hop, w->now, frame) &&
 		    sp_transmit_room(w, p->port) && !sp_transmit_packet(w, p->port, p->packet)) {
-			if (unlikely(w->mirrors != NULL))
-				sp_mirror_sender(w, p->port, p->context);
+			if (unlikely(w->observed))
+				sp_onlook_sender(w, p->port, p->context);
 			continue;
 		}
 		if (w->now >= p->until) {
 			w->drops[SP_DROP_TX_NO_NEIGHBOUR]++;
-			if (unlikely(w->mirrors != NULL))
-				sp_mirror_unsent(w, p->port, p->packet, p->context, SP_DROP_TX_NO_NEIGHBOUR);
+			if (unlikely(w->observed))
+				sp_onlook_unsent(w, p->port, p->packet, p->context, SP_DROP_TX_NO_NEIGHBOUR);
 			rte_pktmbuf_free(p->packet);
 			continue;
 		}

@@ -1,2 +1,228 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Who watches, and telling them. */
 #include "watch.h"
+#include "onlooker.h"
+#include "parser.h"
+#include "watched.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TELL(watcher, member, ...)                                                                                     \
+	for (unsigned watch_ = 0; watch_ < (watcher)->count; watch_++)                                                 \
+		if ((watcher)->watch[watch_].member)                                                                   \
+	(watcher)->watch[watch_].member((watcher)->watch[watch_].arg, __VA_ARGS__)
+
+const char *sp_called_name(enum sp_called called)
+{
+	static const char *const name[SP_CALLED_COUNT] = {
+		[SP_CALLED_ATTACH] = "attach",	       [SP_CALLED_DETACH] = "detach",
+		[SP_CALLED_CLASSIFY] = "classify",     [SP_CALLED_MISS] = "miss",
+		[SP_CALLED_HEADER] = "header",	       [SP_CALLED_PAYLOAD] = "payload",
+		[SP_CALLED_COMPLETION] = "completion", [SP_CALLED_COMMAND] = "command",
+		[SP_CALLED_ISSUE] = "issue",	       [SP_CALLED_WORK] = "work",
+		[SP_CALLED_TIMER] = "timer",	       [SP_CALLED_REPORT] = "report"};
+
+	return (unsigned)called < SP_CALLED_COUNT ? name[called] : "?";
+}
+
+static struct sp_watcher *create(const struct sp_nic *nic)
+{
+	struct sp_watcher *w = calloc(1, sizeof(*w));
+
+	for (uint16_t i = 0; w && i < nic->workers; i++)
+		for (unsigned port = 0; port <= SP_PORT_LOOP; port++)
+			w->worker[i].sent[port] = nic->worker[i]->tx[port].packets + nic->worker[i]->tx[port].count;
+	return w;
+}
+
+static int add(struct sp_nic *nic, const struct sp_watch *watch)
+{
+	if (nic->started)
+		return -EBUSY;
+	for (uint32_t i = 0; i < nic->context_next; i++)
+		if (nic->context[i])
+			return -EBUSY;
+	if (!nic->watcher)
+		nic->watcher = create(nic);
+	if (!nic->watcher)
+		return -ENOMEM;
+	if (nic->watcher->count == SP_MAX_WATCHES)
+		return -ENOSPC;
+	nic->watcher->watch[nic->watcher->count++] = *watch;
+	for (uint16_t i = 0; i < nic->workers; i++)
+		sp_onlook_renew(nic->worker[i]);
+	return 0;
+}
+
+int sp_nic_watch(struct sp_nic *nic, const struct sp_watch *watch)
+{
+	int r;
+
+	pthread_mutex_lock(&nic->control);
+	r = add(nic, watch);
+	pthread_mutex_unlock(&nic->control);
+	return r;
+}
+
+/* ---- calls ---- */
+
+struct sp_watcher *sp_watcher_of(struct sp_ctx *c)
+{
+	return sp_view_of(c)->owner->nic->watcher;
+}
+
+static const struct sp_watched_call *innermost(const struct sp_watcher *w)
+{
+	return w->calling ? &w->calling->told : NULL;
+}
+
+void sp_watch_enter(struct sp_watcher *w, struct sp_calling *call)
+{
+	call->outer = w->calling;
+	w->calling = call;
+	TELL(w, enter, &call->told);
+}
+
+void sp_watch_leave(struct sp_watcher *w, struct sp_calling *call)
+{
+	TELL(w, leave, &call->told);
+	w->calling = call->outer;
+}
+
+void sp_watch_wrote(struct sp_ctx *c, const struct sp_mem *mem, uint64_t offset, const void *from, uint64_t len)
+{
+	struct sp_watcher *w = sp_watcher_of(c);
+
+	TELL(w, wrote, innermost(w), mem, offset, from, len);
+}
+
+void sp_watch_posted(struct sp_ctx *c, const struct sp_event *event)
+{
+	struct sp_watcher *w = sp_watcher_of(c);
+
+	TELL(w, posted, innermost(w), event);
+}
+
+void sp_watch_wrong(struct sp_ctx *c, const char *format, ...)
+{
+	struct sp_watcher *w = sp_watcher_of(c);
+	char what[256];
+	va_list ap;
+
+	if (!w)
+		return;
+	va_start(ap, format);
+	vsnprintf(what, sizeof(what), format, ap);
+	va_end(ap);
+	TELL(w, wrong, innermost(w), what);
+}
+
+/* ---- packets that are received ---- */
+
+void sp_watch_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, struct rte_mbuf *m)
+{
+	struct sp_watcher *watcher = w->nic->watcher;
+	uint16_t ethertype;
+	int parsed = -1 - SP_DROP_NOT_LINEAR;
+
+	/* As dispatch is going to do once more: what it finds is not handed down to here, since nobody but us asks. */
+	memset(p, 0, sizeof(*p));
+	p->buf = m;
+	p->port = port;
+	if (m->nb_segs > 1 && rte_pktmbuf_linearize(m)) {
+		p->frame = rte_pktmbuf_mtod(m, uint8_t *);
+		p->frame_len = m->data_len;
+	} else {
+		parsed = sp_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, p, &ethertype);
+	}
+	watcher->again = NULL;
+	watcher->worker[w->index].packet = p;
+	watcher->worker[w->index].matched = watcher->worker[w->index].ended = false;
+	TELL(watcher, arrived, p, parsed, w->now);
+}
+
+void sp_watch_again(struct sp_worker *w, const struct sp_packet *p)
+{
+	struct sp_watcher *watcher = w->nic->watcher;
+
+	watcher->worker[w->index].packet = p;
+	watcher->worker[w->index].matched = true;
+	watcher->worker[w->index].ended = false;
+}
+
+void sp_watch_match(struct sp_worker *w)
+{
+	struct sp_watcher *watcher = w->nic->watcher;
+	const struct sp_context *c;
+
+	if (!w->actives || watcher->worker[w->index].matched) /* dropped or answered; or parked since */
+		return;
+	c = w->active[0]->context;
+	watcher->worker[w->index].matched = true;
+	TELL(watcher, matched, watcher->worker[w->index].packet, c->name, c->handler->name);
+}
+
+void sp_watch_fate(struct sp_worker *w, const struct sp_packet *p, enum sp_capture_fate fate, const char *reason)
+{
+	struct sp_watcher *watcher = w->nic->watcher;
+
+	if (fate == SP_CAPTURE_ANSWERED)
+		for (uint16_t port = 0; port < w->nic->ports; port++)
+			sp_watch_queued(w, port);
+	if (watcher->worker[w->index].packet == p)
+		watcher->worker[w->index].ended = true;
+	TELL(watcher, fate, p, fate, reason);
+}
+
+void sp_watch_park(struct sp_worker *w)
+{
+	w->nic->watcher->worker[w->index].ended = true; /* for now; sp_watch_again */
+}
+
+void sp_watch_settle(struct sp_worker *w)
+{
+	struct sp_watcher *watcher = w->nic->watcher;
+	const struct sp_packet *p = watcher->worker[w->index].packet;
+
+	watcher->worker[w->index].packet = NULL;
+	if (!watcher->worker[w->index].ended)
+		TELL(watcher, fate, p, SP_CAPTURE_TAKEN, NULL);
+}
+
+/* ---- and sent ---- */
+
+static void tell_sent(struct sp_watcher *w, uint16_t port, const struct rte_mbuf *m, const struct sp_watched_call *call)
+{
+	const void *frame = rte_pktmbuf_read(m, 0, RTE_MIN(m->pkt_len, (uint32_t)SP_PACKET_ROOM), w->frame);
+
+	TELL(w, sent, call, port, frame, m->pkt_len);
+}
+
+/* Frames come and go at the two ends of a queue: how many have ever been in it says which are not told yet. */
+static void tell_queued(struct sp_worker *worker, uint16_t port, unsigned last, const struct sp_watched_call *call)
+{
+	struct sp_watcher *w = worker->nic->watcher;
+	const struct sp_tx_queue *q = &worker->tx[port];
+	uint64_t *told = &w->worker[worker->index].sent[port];
+	const uint64_t all = q->packets + q->count;
+
+	while (*told < all) {
+		const unsigned left = (unsigned)(all - (*told)++);
+
+		if (left > last && port == SP_MAX_PORTS) /* forwarded: its fate has been told */
+			continue;
+		tell_sent(w, port, q->packet[(q->head + q->count - left) % SP_TX_QUEUE], left > last ? NULL : call);
+	}
+}
+
+void sp_watch_sender(struct sp_worker *w, uint16_t port)
+{
+	tell_queued(w, port, 1, innermost(w->nic->watcher));
+}
+
+void sp_watch_queued(struct sp_worker *w, uint16_t port)
+{
+	tell_queued(w, port, 0, NULL);
+}

@@ -246,9 +246,10 @@ int sp_nic_start(struct sp_nic *nic)
 	int r = 0;
 
 	pthread_mutex_lock(&nic->control);
-	if (nic->started) {
+	if (nic->started || nic->watcher) {
+		r = nic->started ? -EALREADY : -EBUSY;
 		pthread_mutex_unlock(&nic->control);
-		return -EALREADY;
+		return r;
 	}
 	atomic_store(&nic->stop, false);
 	nic->started_at = sp_clock();

@@ -44,7 +44,7 @@ struct sp_messages_table;
 struct sp_context {
 	char name[40];
 	uint32_t id;
-	const struct sp_handler *handler;
+	const struct sp_handler *handler; /* its functions; of one that is watched a copy, see watched.h */
 	struct sp_nic *nic;
 	void *state;
 	uint64_t state_bytes; /* accounted to nic->memory_used */
@@ -89,7 +89,10 @@ struct sp_context {
 	struct sp_doorbell *door;		/* to be rung for it, or NULL */
 	struct sp_lending *lending;		/* outlives it, see lend.h */
 	uint16_t home;
+	bool heeded; /* somebody waits for its events: at the doorbell, or by watching */
 	struct sp_view *view[SP_MAX_WORKERS];
+	const struct sp_handler *registered; /* the handler as it is known by name */
+	struct sp_watched *watched;	     /* NULL: the normal case */
 };
 
 /* A context as one worker sees it; pub is what handlers get. */
@@ -178,6 +181,7 @@ struct sp_worker {
 	struct sp_call *_Atomic call;		      /* what a control thread wants done here between two polls */
 	bool issue_stuck;			      /* somebody wanted to send in this poll and could not */
 	bool dead;				      /* ended messages wait for their tables */
+	bool observed;				      /* there are mirrors, or the NIC is watched: see onlooker.h */
 	struct sp_mirrors *mirrors;		      /* captures of what passes here; NULL: none, the normal case */
 	struct sp_view *touched;		      /* contexts with something new for the host in this poll */
 	struct sp_view *active[SP_BURST + SP_PARKED]; /* contexts with a batch in this burst */
@@ -212,6 +216,7 @@ struct sp_nic {
 	_Atomic bool looping;	     /* [shared] relaxed: a path to the NIC itself has been opened */
 	struct sp_memory *memory;
 	_Atomic uint64_t memory_used;
+	uint64_t hash_key[2];	  /* read-only, sp_hash's */
 	struct sp_gone *gone;	  /* drops of contexts that have been removed, by name; [control] */
 	struct sp_device *device; /* applications; changed on all workers' behalf by sp_worker_call */
 	uint32_t owner_next;	  /* [control] owner numbers given to applications so far */
@@ -228,6 +233,7 @@ struct sp_nic {
 	uint8_t own6[SP_MAX_ADDRESSES][16];
 	unsigned own4s, own6s;
 	struct sp_worker *worker[SP_MAX_WORKERS];
+	struct sp_watcher *watcher; /* handlers are looked over their shoulders, see watch.h; NULL: the normal case */
 };
 
 static inline struct sp_view *sp_view_of(struct sp_ctx *c)

@@ -11,13 +11,14 @@
 #include "../pipeline/limits.h"
 #include "capture.h"
 #include "flow.h"
+#include "link.h"
+#include "records.h"
 #include "shortage.h"
 
 #define SNAPLEN 262144 /* what tcpdump writes for "whole packets" */
 
 struct sp_capture {
-	char *file;
-	pcap_t *pcap;
+	struct sp_records *records;
 	uint16_t queues;
 	/* The next packet: whichever queue it is for, nothing behind it is handed out before, so nothing piles up. */
 	const uint8_t *bytes; /* NULL: the capture has ended */
@@ -25,7 +26,12 @@ struct sp_capture {
 	uint16_t queue;
 	sp_time at;
 	__int128 start; /* ns */
-	uint64_t read;	/* packets read from the file */
+	uint64_t read;	/* packets read from the file, all passes together */
+	struct sp_capture_pace pace;
+	__int128 pass;	    /* ps: when this one began */
+	sp_time gap;	    /* between two passes; known after the first */
+	uint64_t first;	    /* packets read in the first */
+	uint64_t remainder; /* of the last step at a rate */
 	int status;
 	struct sp_error error;
 	struct sp_capture_counters counters;
@@ -51,130 +57,145 @@ static int fail(struct sp_error *error, int err, const char *file, const char *w
 	return err;
 }
 
-static void capture_end(struct sp_capture *c, const char *what)
+static void capture_end(struct sp_capture *c, const struct sp_error *error)
 {
-	char text[200];
-
 	c->bytes = NULL;
-	if (!what || c->status)
+	if (!error || c->status)
 		return;
-	snprintf(text, sizeof(text), "%s (after packet %llu)", what, (unsigned long long)c->read);
-	c->status = fail(&c->error, -EINVAL, c->file, text);
+	c->status = -EINVAL;
+	c->error = *error;
 }
 
-/* libpcap's words, as they differ between its two formats, for what is one thing: the file stops inside a packet. */
-static const char *read_error(const char *text)
+/* Opens the file again once a pass is over. False: there is no further one. */
+static bool capture_again(struct sp_capture *c)
 {
-	return strstr(text, "truncated") || strstr(text, "only got") ? "cut off in the middle of a packet" : text;
+	struct sp_error error = {.key = ""};
+	struct sp_records *again;
+
+	if (c->counters.passes == 1) {
+		c->first = c->read;
+		c->gap = c->read > 1 ? c->at / (c->read - 1) : 0;
+		if (!c->gap)
+			c->gap = SP_US;
+	}
+	if (c->counters.passes >= c->pace.passes || !c->first)
+		return false;
+	if (sp_records_open(sp_records_file(c->records), &again, &error)) { /* it has been changed meanwhile */
+		capture_end(c, &error);
+		return false;
+	}
+	sp_records_close(c->records);
+	c->records = again;
+	c->pass = (__int128)c->at + c->gap;
+	c->counters.passes++;
+	return true;
 }
 
-/* Fetches the next packet. Those that no buffer holds are passed over here, so that they do not stop the rest. */
-static void capture_advance(struct sp_capture *c)
+/* When the next packet is due, in picoseconds; c->len is still that of the one before. */
+static __int128 capture_due(struct sp_capture *c, __int128 ns)
 {
-	struct pcap_pkthdr *header;
-	const uint8_t *bytes;
-	__int128 ns, ps;
+	const uint64_t rate = c->pace.bits ? c->pace.bits : c->pace.packets;
+	const uint64_t bytes = (c->len < SP_LINK_MIN_FRAME ? SP_LINK_MIN_FRAME : c->len) + SP_LINK_OVERHEAD;
+	uint64_t numerator;
+
+	if (!rate)
+		return c->pass + (ns - c->start) * 1000;
+	if (!c->read)
+		return 0;
+	numerator = (c->pace.bits ? 8 * bytes : 1) * SP_SEC + c->remainder;
+	c->remainder = numerator % rate;
+	return (__int128)c->at + numerator / rate;
+}
+
+/* The next record that a buffer holds. Others are passed over here, so that they do not stop the rest. */
+static bool record_next(struct sp_capture *c, struct sp_record *record)
+{
+	struct sp_error error = {.key = ""};
 	int result;
 
 	for (;;) {
-		result = pcap_next_ex(c->pcap, &header, &bytes);
+		result = sp_records_next(c->records, record, &error);
+		if (!result && capture_again(c))
+			continue;
 		if (result != 1) {
-			capture_end(c, result == PCAP_ERROR_BREAK ? NULL : read_error(pcap_geterr(c->pcap)));
-			return;
+			capture_end(c, result ? &error : NULL);
+			return false;
 		}
-		ns = (__int128)header->ts.tv_sec * 1000000000 + header->ts.tv_usec; /* nanoseconds, as asked for */
-		if (!c->read)
-			c->start = ns;
-		ps = (ns - c->start) * 1000;
-		if (ps > (__int128)SP_CAPTURE_SPAN) {
-			capture_end(c, "a time stamp more than 200 days after the first packet's");
-			return;
-		}
-		c->read++;
-		if (header->caplen <= SP_PACKET_ROOM)
-			break;
+		if (c->counters.passes == 1 && sp_records_count(c->records) == 1)
+			c->start = record->ns;
+		if (record->len <= SP_PACKET_ROOM)
+			return true;
 		c->counters.oversized++;
 	}
-	c->bytes = bytes;
-	c->len = header->caplen;
-	c->counters.snapped += header->caplen < header->len;
-	if (ps < (__int128)c->at)
-		c->counters.backwards++;
-	else
-		c->at = (sp_time)ps;
-	c->queue = sp_flow_queue(bytes, c->len, c->queues);
 }
 
-static pcap_t *open_stream(const char *file, struct sp_error *error, int *err)
+/* Fetches the next packet. */
+static void capture_advance(struct sp_capture *c)
 {
-	char text[PCAP_ERRBUF_SIZE] = "";
-	FILE *stream = fopen(file, "rb");
-	struct stat st;
-	pcap_t *pcap;
+	struct sp_error error = {.key = ""};
+	struct sp_record record;
+	char text[128];
+	__int128 due;
 
-	if (!stream || fstat(fileno(stream), &st)) {
-		*err = fail(error, -errno, file, strerror(errno));
-	} else if (S_ISDIR(st.st_mode)) {
-		*err = fail(error, -EISDIR, file, strerror(EISDIR));
-	} else if (S_ISREG(st.st_mode) && !st.st_size) {
-		*err = fail(error, -EINVAL, file, "empty file");
-	} else {
-		pcap = pcap_fopen_offline_with_tstamp_precision(stream, PCAP_TSTAMP_PRECISION_NANO, text);
-		if (pcap)
-			return pcap;
-		if (strstr(text, "unknown file format"))
-			*err = fail(error, -EINVAL, file, "not a capture (neither pcap nor pcapng)");
-		else if (strstr(text, "truncated") || strstr(text, "only got"))
-			*err = fail(error, -EINVAL, file, "not a capture, or cut off inside the file header");
-		else
-			*err = fail(error, -EINVAL, file, text);
+	if (!record_next(c, &record))
+		return;
+	due = capture_due(c, record.ns);
+	if (due > (__int128)SP_CAPTURE_SPAN) {
+		snprintf(text, sizeof(text), "a packet more than 200 days after the first one (after packet %llu)",
+			 (unsigned long long)sp_records_count(c->records) - 1);
+		fail(&error, -EINVAL, sp_records_file(c->records), text);
+		capture_end(c, &error);
+		return;
 	}
-	if (stream)
-		fclose(stream);
-	return NULL;
+	c->read++;
+	c->bytes = record.bytes;
+	c->len = record.len;
+	c->counters.snapped += record.len < record.wire;
+	if (due < (__int128)c->at)
+		c->counters.backwards++;
+	else
+		c->at = (sp_time)due;
+	c->queue = sp_flow_queue(c->bytes, c->len, c->queues);
 }
 
 int sp_capture_open(const char *file, uint16_t queues, struct sp_capture **capture, struct sp_error *error)
 {
 	struct sp_capture *c = calloc(1, sizeof(*c));
-	char text[128];
-	int err = -ENOMEM, type;
+	int err;
 
 	if (!c)
-		return fail(error, err, file, strerror(ENOMEM));
-	c->file = strdup(file);
+		return fail(error, -ENOMEM, file, strerror(ENOMEM));
 	c->queues = queues ? queues : 1;
-	if (!c->file) {
-		fail(error, err, file, strerror(ENOMEM));
-		goto unwind;
+	err = sp_records_open(file, &c->records, error);
+	if (err) {
+		free(c);
+		return err;
 	}
-	c->pcap = open_stream(file, error, &err);
-	if (!c->pcap)
-		goto unwind;
-	type = pcap_datalink(c->pcap);
-	if (type != DLT_EN10MB) {
-		const char *name = pcap_datalink_val_to_name(type);
-
-		snprintf(text, sizeof(text), "link type %s (%d), only Ethernet can be replayed",
-			 name ? name : "unknown", type);
-		err = fail(error, -EINVAL, file, text);
-		goto unwind;
-	}
+	c->counters.passes = 1;
+	c->pace.passes = 1;
 	capture_advance(c);
 	*capture = c;
 	return 0;
-unwind:
-	sp_capture_close(c);
-	return err;
+}
+
+int sp_capture_pace(struct sp_capture *capture, const struct sp_capture_pace *pace, struct sp_error *error)
+{
+	const char *file = sp_records_file(capture->records);
+	struct stat st;
+
+	if (pace->bits > SP_CAPTURE_MAX_RATE || pace->packets > SP_CAPTURE_MAX_RATE || (pace->bits && pace->packets))
+		return fail(error, -EINVAL, file, "cannot be handed out at that rate");
+	if (pace->passes > 1 && (stat(file, &st) || !S_ISREG(st.st_mode)))
+		return fail(error, -EINVAL, file, "not a regular file: it can be read only once");
+	capture->pace = *pace;
+	return 0;
 }
 
 void sp_capture_close(struct sp_capture *capture)
 {
 	if (!capture)
 		return;
-	if (capture->pcap)
-		pcap_close(capture->pcap); /* closes the stream too */
-	free(capture->file);
+	sp_records_close(capture->records);
 	free(capture);
 }
 
@@ -206,7 +227,7 @@ int sp_capture_status(const struct sp_capture *capture, struct sp_error *error)
 		return 0;
 	snprintf(text, sizeof(text), "%llu packets larger than %d bytes were left out",
 		 (unsigned long long)capture->counters.oversized, SP_PACKET_ROOM);
-	return fail(error, -EINVAL, capture->file, text);
+	return fail(error, -EINVAL, sp_records_file(capture->records), text);
 }
 
 static unsigned capture_receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
@@ -320,6 +341,11 @@ unwind:
 	free(w->file);
 	free(w);
 	return err;
+}
+
+void sp_capture_flush(struct sp_capture_writer *writer)
+{
+	fflush(writer->stream);
 }
 
 int sp_capture_finish(struct sp_capture_writer *writer, struct sp_error *error)

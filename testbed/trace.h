@@ -17,6 +17,8 @@ int sp_trace_create(FILE *out, bool json, struct sp_trace **trace); /* -ENOMEM; 
 int sp_trace_add(struct sp_trace *trace, struct sp_nic *nic);	    /* sp_nic_watch */
 /* Writes what is unfinished; 0, or -errno if something could not be written. */
 int sp_trace_finish(struct sp_trace *trace);
+/* In a signal handler, for the last time: what can be written without allocating, so of JSON only what is finished. */
+void sp_trace_crashed(struct sp_trace *trace);
 void sp_trace_destroy(struct sp_trace *trace); /* NULL is fine */
 
 #endif

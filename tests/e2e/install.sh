@@ -71,17 +71,19 @@ the_installed_command_runs() {
 	env LD_LIBRARY_PATH="$(libraries)" ldd "$(prefix)/bin/spindle" | grep -F "libspindle-nic.so" | grep -qF "$dest"
 }
 
+# The files say where they are themselves: no PKG_CONFIG_SYSROOT_DIR.
 installed_packages() {
 	PKG_CONFIG_PATH=$(libraries)/pkgconfig
-	PKG_CONFIG_SYSROOT_DIR=$dest
-	export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
+	export PKG_CONFIG_PATH
+	[[ $(pkg-config --variable=prefix libspindle) == "$dest"* ]] ||
+		{ echo "cannot be moved; a build directory that is older than that: meson configure $build -Dpkgconfig.relocatable=true"; return 1; }
 }
 
 # compile OUTPUT PACKAGES CFLAGS...: $work/OUTPUT.c against what is installed, and nothing of the source tree.
 compile() {
 	local out=$1 packages=$2 flags libs
 	shift 2
-	installed_packages
+	installed_packages || return
 	# shellcheck disable=SC2086 # a list of packages
 	flags=$(pkg-config --cflags $packages) libs=$(pkg-config --libs $packages) || return
 	[[ $flags$libs != *"$source_dir/"* || $dest == "$source_dir"/* ]] || { echo "points into the source: $flags $libs"; return 1; }
@@ -108,7 +110,7 @@ an_application_builds_and_runs_against_libspindle() {
 
 a_cplusplus_application_builds_against_libspindle() {
 	need c++
-	installed_packages
+	installed_packages || return
 	printf '#include <sdr.h>\nint main() { return sdr_qp_destroy(nullptr); }\n' >"$work/plus.cc"
 	# shellcheck disable=SC2046
 	c++ -std=c++11 -Wall -Wextra -Werror $(pkg-config --cflags libspindle) -o "$work/plus" "$work/plus.cc" $(pkg-config --libs libspindle) &&
@@ -156,6 +158,22 @@ a_handler_builds_and_registers_and_a_program_embeds_a_nic() {
 	END
 	compile drop_all.so spindle -shared -fPIC && compile embed "spindle libspindle" || return
 	RUNTIME_DIRECTORY=$work LD_LIBRARY_PATH=$(libraries) "$work/embed" "$work/drop_all.so"
+}
+
+a_plugin_needs_no_dpdk_and_the_installed_command_loads_it() {
+	local pc=$work/pc flags command said
+	# nothing but our own files, and them elsewhere: a tree that was installed may be moved
+	rm -rf "$pc" && cp -r "$dest" "$pc" || return
+	unset PKG_CONFIG_PATH
+	export PKG_CONFIG_LIBDIR
+	PKG_CONFIG_LIBDIR=$(dirname "$(find "$pc" -name spindle.pc)")
+	! pkg-config --exists libdpdk || { echo 'libdpdk is in reach, so this shows nothing'; return 1; }
+	flags=$(pkg-config --cflags spindle) && command=$(pkg-config --variable=command spindle) || return
+	[[ $flags == *"$pc/"* && $flags != *dpdk* && $flags != *"$dest/"* ]] || { echo "flags: $flags"; return 1; }
+	# shellcheck disable=SC2086 # a list of words
+	cc -std=c11 -Wall -Wextra -Werror -shared -fPIC $flags -o "$work/alone.so" "$work/drop_all.c" || return
+	said=$(LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_LIBDIR") "$command" handler list --plugin "$work/alone.so") || return
+	grep -q "^drop-all .*($work/alone.so)" <<<"$said" || { echo "not in: $said"; return 1; }
 }
 
 # ---- the option cpu ------------------------------------------------------------------------------------------------------
@@ -229,7 +247,7 @@ if meson introspect "$build" --buildoptions | grep -q '"name": "b_sanitize", "va
 	echo '1..0 # SKIP what is built with sanitizers is not meant to be installed'
 	exit 0
 fi
-echo 1..12
+echo 1..13
 rule install_to_a_directory_works
 rule command_libraries_headers_and_pkg_config_files_are_installed
 rule all_man_pages_are_installed
@@ -237,6 +255,7 @@ rule the_installed_command_runs
 rule an_application_builds_and_runs_against_libspindle
 rule a_cplusplus_application_builds_against_libspindle
 rule a_handler_builds_and_registers_and_a_program_embeds_a_nic
+rule a_plugin_needs_no_dpdk_and_the_installed_command_loads_it
 rule our_march_comes_after_that_of_dpdk
 rule v3_emits_avx2_in_our_own_code
 rule v2_emits_none

@@ -472,6 +472,7 @@ def bad_configurations_are_refused_with_file_and_line():
                 (NULL + "socket = x\n", 4, "socket", "absolute"),
                 (NULL + "\nsocket-mode = 999\n", 5, "socket-mode", "999"),
                 (NULL + "socket-group = no/such\n", 4, "no/such"),
+                (NULL + "plugin = no/where.so\n", 4, "plugin", "no/where.so", "No such file"),
                 (NULL + "[limits a]\nuser = 1\nmemory = lots\n", 6, "memory", "lots"),
                 (NULL + "[limits a]\nmemory = 1\n", 4, "user"),
                 (NULL + "[limits a]\nuser = everyone\n[limits b]\nuser = 1\n", 7, "everyone"),
@@ -485,6 +486,25 @@ def bad_configurations_are_refused_with_file_and_line():
         h.closing.append(nic.kill)
         nic.end(1)
         assert h.path("nowhere.ini") in nic.stderr()
+
+
+@rule
+def a_plugin_is_there_for_contexts_and_leaves_no_copies():
+    with House() as h:
+        source = os.path.join(os.path.dirname(net.SPINDLE), "tests", "unit", "plugins", "plugin-good.so")
+        shutil.copy(source, h.path("mine.so"))
+        os.mkdir(h.path("tmp"))
+        nic = h.nic(NULL + "plugin = mine.so\n[context mine]\nhandler = plugged\nfilter = udp\n",
+                    env=h.environment(TMPDIR=h.path("tmp")))
+        assert len(os.listdir(h.path("tmp"))) == 1, os.listdir(h.path("tmp"))
+        with open("/proc/%d/maps" % nic.pid) as f:  # perf and gdb find it there
+            copy = re.search(r"\S+-mine\.so", f.read()).group()
+        assert os.path.isfile(copy) and copy.startswith(h.path("tmp")), copy
+        os.remove(h.path("mine.so"))
+        info_works(h, nic)
+        nic.signal(signal.SIGTERM)
+        nic.end()
+        assert os.listdir(h.path("tmp")) == [], os.listdir(h.path("tmp"))
 
 
 @rule

@@ -4,6 +4,7 @@
  * Every run checks every packet on the wire, every clear-to-send, every bitmap and every byte (rig.h); what differs
  * from rule to rule is what is made to happen. SPINDLE_LONG=1 runs 20 times the seeds, SPINDLE_SEED=N only seed N.
  */
+#include "../../pipeline/watch.h"
 #include "feed.h"
 #include "rig.h"
 
@@ -264,7 +265,13 @@ static void a_QP_that_ends_in_the_middle_frees_its_memory_and_disturbs_no_other(
 
 /* ---- 6: virtual time -----------------------------------------------------------------------------------------------
  */
-static uint64_t hash_of(struct rig *r, uint64_t seed, uint64_t *frames)
+static void told_wrong(void *arg, const struct sp_watched_call *call, const char *what)
+{
+	rig_fail(arg, "%s, %s: %s", call ? call->context : "", call ? sp_called_name(call->function) : "", what);
+}
+
+/* report: of both NICs, which the caller frees; or NULL. */
+static uint64_t hash_of(struct rig *r, uint64_t seed, uint64_t *frames, bool watched, char *report[2])
 {
 	uint64_t hash;
 
@@ -275,8 +282,13 @@ static uint64_t hash_of(struct rig *r, uint64_t seed, uint64_t *frames)
 	r->p.inject = 0.2;
 	r->p.both = true;
 	rig_open(r);
+	for (unsigned e = 0; e < 2 && watched; e++)
+		if (sp_nic_watch(r->nic[e], &(struct sp_watch){.arg = r, .wrong = told_wrong}))
+			abort();
 	conn_open(r, 0, r->p.messages, r->p.messages);
 	rig_run(r);
+	for (unsigned e = 0; e < 2 && report; e++)
+		sp_nic_report_text(r->nic[e], true, NULL, &report[e]);
 	hash = r->tap[0].hash ^ r->tap[1].hash * 3;
 	*frames = r->tap[0].in + r->tap[0].out;
 	rig_close(r);
@@ -286,15 +298,39 @@ static uint64_t hash_of(struct rig *r, uint64_t seed, uint64_t *frames)
 static void same_seed(struct rig *r)
 {
 	static struct rig again;
-	uint64_t frames[3], first = hash_of(r, r->seed, &frames[0]), other;
+	uint64_t frames[3], first = hash_of(r, r->seed, &frames[0], false, NULL), other;
 
-	other = hash_of(&again, r->seed, &frames[1]);
+	other = hash_of(&again, r->seed, &frames[1], false, NULL);
 	RIG_CHECK(r, first == other && frames[0] == frames[1], "%llu and %llu frames: two runs differ", U(frames[0]),
 		  U(frames[1]));
-	other = hash_of(&again, r->seed + 1000003, &frames[2]);
+	other = hash_of(&again, r->seed + 1000003, &frames[2], false, NULL);
 	RIG_CHECK(r, first != other, "the seed makes no difference");
 	if (again.failed && !r->failed)
 		*r = again;
+}
+
+static void watched(struct rig *r)
+{
+	static struct rig again;
+	char *report[2][2] = {{NULL}};
+	uint64_t frames[2], first = hash_of(r, r->seed, &frames[0], false, report[0]), other;
+
+	other = hash_of(&again, r->seed, &frames[1], true, report[1]);
+	RIG_CHECK(r, first == other && frames[0] == frames[1], "%llu frames, watched %llu: they differ", U(frames[0]),
+		  U(frames[1]));
+	for (unsigned e = 0; e < 2; e++) {
+		RIG_CHECK(r, report[0][e] && report[1][e] && !strcmp(report[0][e], report[1][e]),
+			  "the reports of NIC %u differ", e);
+		free(report[0][e]);
+		free(report[1][e]);
+	}
+	if (again.failed && !r->failed)
+		*r = again;
+}
+
+static void watching_handlers_changes_no_frame_and_no_report_and_finds_nothing_wrong(void)
+{
+	rig_seeds(__func__, 60, watched);
 }
 
 static void the_same_seed_gives_the_same_frames_at_the_same_times(void)
@@ -408,4 +444,6 @@ SUITE("property/sdr", TEST(bitmaps_and_bytes_say_exactly_what_arrived_over_a_bad
       TEST(streams_go_in_any_order_with_repeats_in_both_directions_at_once),
       TEST(a_QP_that_ends_in_the_middle_frees_its_memory_and_disturbs_no_other),
       TEST(one_worker_and_two_say_the_same_of_the_same_frames),
-      TEST(the_same_seed_gives_the_same_frames_at_the_same_times), TEST(the_rate_on_the_wire_is_the_rate_asked_for))
+      TEST(the_same_seed_gives_the_same_frames_at_the_same_times),
+      TEST(watching_handlers_changes_no_frame_and_no_report_and_finds_nothing_wrong),
+      TEST(the_rate_on_the_wire_is_the_rate_asked_for))

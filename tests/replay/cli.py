@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command line: what is wrong with it is named, and a report that cannot be written is a failure."""
 
+import json
 import os
+import resource
 import subprocess
 import sys
 
@@ -16,6 +18,10 @@ MISUSE = [
     (("handler", "list", "x"), "extra argument x"),
     (("handler", "show", "sdr", "x"), "extra argument x"),
     (("handler", "show"), "name is missing after show"),
+    (("handler", "new"), "name is missing after new"),
+    (("handler", "new", "mine", "there", "x"), "extra argument x"),
+    (("handler", "new", "-x"), "unknown option -x"),
+    (("handler", "list", "--plugin"), "a value is missing after --plugin"),
     (("doctor", "--bogus"), "unknown option --bogus"),
     (("doctor", "-c"), "a value is missing after -c"),
     (("doctor", "x"), "extra argument x"),
@@ -54,6 +60,11 @@ VALUES = [
     (("demo", "--bandwidth", "999"), "--bandwidth must be 1000 to 100000G, not 999"),
     (("demo", "--delay", "11s"), "--delay must be 0 to 10s, not 11s"),
     (("replay", "--post", "sdr"), "--post takes CONTEXT=COUNT, not sdr"),
+    (("handler", "new", "Mine"), "NAME must be a small letter and up to 30 small letters, digits and -, not Mine"),
+    (("handler", "new", "../mine"), "NAME must be a small letter and up to 30 small letters, digits and -, not ../mine"),
+    (("handler", "new", "", "there"), "NAME must be a small letter and up to 30 small letters, digits and -, not "),
+    (("handler", "new", "m" * 32), "NAME must be a small letter and up to 30 small letters, digits and -, not " + "m" * 32),
+    (("handler", "new", "test", "there"), "NAME must be none of meson's own targets, not test"),
     (("stat", "--interval", "0"), "--interval must be 0.05 to 3600, not 0"),
     (("stat", "--count", "1.5"), "--count must be 1 to 1000000000, not 1.5"),
     (("capture", "-s", "65536"), "-s must be 1 to 65535, not 65536"),
@@ -124,6 +135,96 @@ def failing_output(run):
                                          timeout=60, preexec_fn=(lambda: os.close(1)) if closed else None)
             equal(process.returncode, 1, arguments)
             assert "spindle %s: standard output: " % arguments[0] in process.stderr, process.stderr
+
+
+def plugin(run, kind):
+    return os.path.join(os.path.dirname(run.spindle), "tests", "unit", "plugins", "plugin-%s.so" % kind)
+
+
+@rule("handler list and show know the handlers of plug-ins, and say where they come from")
+def handlers_of_plugins(run):
+    good, two = plugin(run, "good"), plugin(run, "two")
+    listed = run.command("handler", "list", "--plugin", good)
+    equal(listed.returncode, 0, listed.stderr)
+    assert "\nplugged    for tests (%s)\n" % good in listed.stdout, listed.stdout
+    files = {h["name"]: h["file"] for h in json.loads(run.command("handler", "list", "--json", "--plugin", two).stdout)["handlers"]}
+    equal((files["plugged"], files["plugged-too"], files["sdr"]), (two, two, None))
+    shown = run.command("handler", "show", "plugged", "--plugin", good)
+    assert shown.returncode == 0 and "From: %s\n" % good in shown.stdout, shown.stdout + shown.stderr
+    equal(json.loads(run.command("handler", "show", "plugged", "--plugin", good, "--json").stdout)["file"], good)
+    equal(json.loads(run.command("handler", "show", "sdr", "--plugin", good, "--json").stdout)["file"], None)
+
+
+@rule("a plug-in that is refused is named with the reason, exit status 1, by every command that loads it")
+def refused_plugins(run):
+    for kind, words in (("abi", "handler plugged was built for ABI 2"), ("undefined", "undefined symbol: sp_no_such_call")):
+        process = run.command("handler", "list", "--plugin", plugin(run, "good"), "--plugin", plugin(run, kind))
+        equal((process.returncode, process.stdout), (1, ""))
+        assert process.stderr.startswith("spindle handler: ") and "plugin-%s.so: %s" % (kind, words) in process.stderr, process.stderr
+    run.write("nic.ini", "[nic]\nip = 192.0.2.1\nport = net_null0\nplugin = %s\n" % plugin(run, "abi"))
+    words = "nic.ini:4: plugin: "
+    for process in (run.command("run", "-c", run.path("nic.ini")), run.command("doctor", "-c", run.path("nic.ini"))):
+        equal(process.returncode, 1, process.stderr)
+        said = process.stdout + process.stderr
+        assert words in said and "plugin-abi.so: handler plugged was built for ABI 2" in said, said
+
+
+@rule("doctor knows the handlers of the configuration's plug-ins")
+def doctor_loads(run):
+    run.write("nic.ini", "[nic]\nip = 192.0.2.1\nplugin = %s\n[context mine]\nhandler = plugged\n" % plugin(run, "good"))
+    process = run.command("doctor", "-c", run.path("nic.ini"))
+    equal(process.returncode, 0, process.stdout)
+    assert "context mine: handler plugged" in process.stdout, process.stdout
+
+
+def new_handler(run, *arguments, limit=None):
+    """In a directory of its own; limit: bytes that a file may have."""
+    def prepare():
+        if limit:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    os.makedirs(run.path("new"), exist_ok=True)
+    return subprocess.run([run.spindle, "handler", "new", *arguments], cwd=run.path("new"), stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.PIPE, timeout=60, preexec_fn=prepare, restore_signals=False)  # SIGXFSZ stays ignored
+
+
+@rule("handler new writes a project with the handler's name in it, into a directory that is new or empty")
+def new_project(run):
+    os.makedirs(run.path("new/there is"))
+    longest = "m" + "1-" * 15
+    for arguments, where in ((("mine",), "mine"), ((longest, "there is"), "there is"), (("--", "other", "-dash"), "-dash")):
+        process = new_handler(run, *arguments)
+        equal((process.returncode, process.stderr), (0, ""))
+        name = arguments[-1] if len(arguments) == 1 else arguments[-2]
+        made = set(os.listdir(run.path("new/" + where)))
+        equal(made, {name + ".c", "meson.build", "nic.ini", "in.pcap", "expected.pcap", "expected.json", "make.py", "README.md"})
+        for file in made - {"in.pcap", "expected.pcap", "make.py"}:
+            with open(run.path("new/%s/%s" % (where, file))) as f:
+                text = f.read()
+            assert name in text and "@" not in text, file
+        assert os.access(run.path("new/%s/make.py" % where), os.X_OK), "make.py cannot be run"
+        equal(set(process.stdout.splitlines()[1].split()), made)
+        step = next(line for line in process.stdout.splitlines() if line.startswith("  cd "))
+        subprocess.run("set -e\n%s\ntest -e %s.c" % (step, name), shell=True, cwd=run.path("new"), check=True)
+
+
+@rule("handler new that cannot do all does nothing, and says why")
+def no_project(run):
+    os.makedirs(run.path("new/full"))
+    run.write("new/full/mine.c", "precious")
+    run.write("new/file", "precious")
+    os.makedirs(run.path("new/empty"))
+    os.symlink("nowhere", run.path("new/dangling"))
+    before = sorted((at, tuple(names)) for at, _, names in os.walk(run.path("new")))
+    for arguments, words, limit in (
+            (("fine", "full"), "full: Directory not empty", None), (("fine", "file"), "file: Not a directory", None),
+            (("fine", "dangling"), "dangling: No such file or directory", None), (("fine", ""), ": No such file or directory", None),
+            (("fine", "no/where"), "no/where: No such file or directory", None), (("sdr",), "there is a handler 'sdr' already", None),
+            (("fine", "d" * 300), "File name too long", None), (("fine", "empty"), "empty/make.py: File too large", 3000),
+            (("fine",), "fine/fine.c: File too large", 100)):
+        process = new_handler(run, *arguments, limit=limit)
+        equal((process.returncode, process.stdout), (1, ""), arguments)
+        assert process.stderr.startswith("spindle handler: ") and process.stderr.endswith(words + "\n"), process.stderr
+    equal(sorted((at, tuple(names)) for at, _, names in os.walk(run.path("new"))), before)
 
 
 @rule("bench: a filter without a case prints no table")

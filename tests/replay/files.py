@@ -246,7 +246,7 @@ def _(run):
                             (["-c", ini, "--post", "sdr0=0", capture], "sdr0=0"),
                             (["-c", ini, "--post", "sdr0=x", capture], "sdr0=x"),
                             (["-c", ini, "--post", "sdr0=1", "--post", "sdr0=1", capture], "twice"),
-                            (["-c", ini, "--dump", "sdr0=x", capture], "--dump")):
+                            (["-c", ini, "--dump", "sdr0", capture], "--dump")):
         process = run.command("replay", *arguments)
         equal(process.returncode, 2, " ".join(arguments))
         assert word in process.stderr and process.stderr.startswith("spindle replay: "), process.stderr

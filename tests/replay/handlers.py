@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""count, reflect and the NIC's own answers, over captures: handlers.py SPINDLE. TAP.
+"""count, reflect and the NIC's own answers, with other settings and other captures than expected.py: handlers.py SPINDLE. TAP.
 
 What is expected is worked out here or in pcaps/make.py; tshark has the last word on checksums and answers.
 """
@@ -8,8 +8,6 @@ What is expected is worked out here or in pcaps/make.py; tshark has the last wor
 import json
 import os
 import shutil
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -79,45 +77,9 @@ def fields(capture, display, *names):
 
 # ---- an independent count ----------------------------------------------------------------------------------------------
 
-def flow_of(frame):
-    """(ethertype, source, destination, protocol, source port, destination port), by RFC and by hand."""
-    at, kind = 14, struct.unpack_from(">H", frame, 12)[0]
-    for _ in range(2):
-        if kind not in (0x8100, 0x88A8):
-            break
-        kind = struct.unpack_from(">H", frame, at + 2)[0]
-        at += 4
-    if kind == 0x0800:
-        end = at + struct.unpack_from(">H", frame, at + 2)[0]
-        source, destination = (socket.inet_ntop(socket.AF_INET, frame[at + o:at + o + 4]) for o in (12, 16))
-        protocol, part = frame[at + 9], struct.unpack_from(">H", frame, at + 6)[0] & 0x3FFF
-        at += (frame[at] & 15) * 4
-    elif kind == 0x86DD:
-        end = at + 40 + struct.unpack_from(">H", frame, at + 4)[0]
-        source, destination = (socket.inet_ntop(socket.AF_INET6, frame[at + o:at + o + 16]) for o in (8, 24))
-        protocol, part = frame[at + 6], False
-        at += 40
-        while protocol in (0, 43, 60, 44) and not part:
-            part = protocol == 44
-            protocol, at = frame[at], at + (8 if part else (frame[at + 1] + 1) * 8)
-    else:
-        return (kind if kind >= 0x600 else 0, None, None, 0, 0, 0)
-    ports = (0, 0)
-    if protocol in (6, 17) and not part and end - at >= 4:
-        ports = struct.unpack_from(">HH", frame, at)
-    return (kind, source, destination, protocol) + ports
-
-
 def flows_of(capture):
     """{flow: [packets, bytes, first, last]}, times in nanoseconds since the first packet."""
-    flows, start = {}, None
-    for stamp, frame in pk.read_capture(capture):
-        start = stamp if start is None else start
-        f = flows.setdefault(flow_of(frame), [0, 0, stamp - start, 0])
-        f[0] += 1
-        f[1] += len(frame)
-        f[3] = stamp - start
-    return flows
+    return make.flows_of(pk.read_capture(capture))
 
 
 def reported(report):
@@ -135,28 +97,12 @@ def check_count(capture, **more):
     return report
 
 
-def shared():
-    folder = os.environ.get("SPINDLE_SHARED_PCAPS") or os.path.join(ROOT, "..", "shared", "pcaps")
-    if not os.path.isdir(folder):
-        raise Skip("no captures of other stacks: SPINDLE_SHARED_PCAPS names none")
-    return sorted(os.path.join(folder, f) for f in os.listdir(folder) if f.endswith(".pcap"))
-
-
 # ---- the rules ---------------------------------------------------------------------------------------------------------
-
-def captures_are_what_make_py_makes():
-    subprocess.run([sys.executable, os.path.join(PCAPS, "make.py"), "--check"], check=True)
-
 
 def count_agrees_with_a_count_in_python():
     for name in sorted(os.listdir(PCAPS)):
         if name.endswith(".pcap"):
             check_count(os.path.join(PCAPS, name))
-
-
-def count_agrees_on_captures_of_other_stacks():
-    for capture in shared():
-        check_count(capture)
 
 
 def count_is_the_same_with_two_workers():
@@ -197,12 +143,12 @@ def count_forgets_idle_flows():
     capture = pk.write_capture(os.path.join(WORK, "idle.pcap"),
                                [(0, packet), (1, packet), (2, packet)] + [(n * second, other) for n in range(1, 20)] +
                                [(20 * second, packet)])
-    flow = flow_of(packet)
+    flow = make.flow_of(packet)
     assert reported(count(capture))[flow] == [4, 4 * len(packet), 0, 20 * second]
     report = count(capture, "idle = 3s")
     assert reported(report)[flow] == [1, len(packet), 20 * second, 20 * second]
     assert counter(report, "flows", "forgotten") >= 1 and counter(report, "flows", "opened") >= 3
-    assert reported(report)[flow_of(other)][0] == 19  # never silent for that long
+    assert reported(report)[make.flow_of(other)][0] == 19  # never silent for that long
 
 
 def one_packet_flows(number, gap):
@@ -222,22 +168,6 @@ def count_uses_the_records_of_forgotten_flows_again():
     report = count(one_packet_flows(50, 2000000000), "flows = 2", "idle = 1s")
     assert counter(report, "flows", "opened") == 50 and counter(report, "flows", "untracked") == 0, report["contexts"]
     assert len(report["contexts"]["flows"]["flows"]) <= 2
-
-
-def reflect_answers_byte_for_byte():
-    out = os.path.join(WORK, "answers.pcap")
-    report = replay(os.path.join(PCAPS, "echo.ini"), os.path.join(PCAPS, "udp-echo.pcap"), "-w", out)
-    got, want = pk.read_capture(out), pk.read_capture(os.path.join(PCAPS, "udp-echo-expected.pcap"))
-    for i, (g, w) in enumerate(zip(got, want)):
-        assert g[1] == w[1], "answer %d\n# got  %s\n# want %s" % (i, g[1].hex(), w[1].hex())
-        assert g[0] == w[0], "answer %d at %d, not %d" % (i, g[0], w[0])
-    assert len(got) == len(want) == report["sent"] == counter(report, "echo", "echoed")
-
-
-def reflect_names_what_it_does_not_answer():
-    report = replay(os.path.join(PCAPS, "echo.ini"), os.path.join(PCAPS, "udp-echo.pcap"))
-    assert report["drops"] == make.ECHO_DROPS, report["drops"]
-    assert report["packets"] == report["sent"] + sum(report["drops"].values())
 
 
 def reflect_checksums_satisfy_tshark():
@@ -297,25 +227,11 @@ def local_answers_are_what_tshark_expects():
     assert report["sent"] == 9 == len(pk.read_capture(out)), report
 
 
-def sdr_messages_are_what_was_sent():
-    dump = os.path.join(WORK, "memory")
-    report = replay(os.path.join(PCAPS, "sdr.ini"), os.path.join(PCAPS, "sdr-lossy.pcap"), "--post", "sdr=8", "--dump", "sdr=" + dump)
-    want, memory = make.sdr_expected()
-    got = report["contexts"]["sdr"]["messages"]
-    for g, w in zip(got, want):
-        assert {k: g[k] for k in w} == w, "\n# got  %s\n# want %s" % (g, w)
-    assert len(got) == len(want)
-    with open(dump, "rb") as f:
-        assert f.read() == memory, "memory differs"
-
-
-TESTS = [captures_are_what_make_py_makes, count_agrees_with_a_count_in_python, count_agrees_on_captures_of_other_stacks,
-         count_is_the_same_with_two_workers, count_lists_flows_with_most_packets_first,
+TESTS = [count_agrees_with_a_count_in_python, count_is_the_same_with_two_workers, count_lists_flows_with_most_packets_first,
          count_reports_no_more_flows_than_asked_for, count_beyond_its_limit_says_untracked, count_forgets_idle_flows,
          count_far_beyond_its_limit_drops_nothing, count_uses_the_records_of_forgotten_flows_again,
-         reflect_answers_byte_for_byte, reflect_names_what_it_does_not_answer, reflect_checksums_satisfy_tshark,
-         reflect_port_and_verify_choose, reflect_of_two_ports_is_a_loop, local_answers_are_what_tshark_expects,
-         sdr_messages_are_what_was_sent]
+         reflect_checksums_satisfy_tshark,
+         reflect_port_and_verify_choose, reflect_of_two_ports_is_a_loop, local_answers_are_what_tshark_expects]
 
 
 def main():

@@ -103,7 +103,7 @@ def main():
     """Runs all rules of the calling script; argv[1] is the spindle binary. Exit status 0, 1, or 77: all skipped."""
     if len(sys.argv) < 2:
         sys.exit("usage: %s PATH-OF-SPINDLE [RULE-PART]" % sys.argv[0])
-    runner = Runner(sys.argv[1])
+    runner = Runner(os.path.abspath(sys.argv[1]))
     chosen = [r for r in RULES if len(sys.argv) < 3 or sys.argv[2] in r[0]]
     print("1..%d" % len(chosen))
     failed = skipped = 0

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * histogram: how often each value occurs among the 32-bit words that packets carry, after PsPIN's histogram (Di
+ * Girolamo et al., ISCA'21).
+ *
+ * Every worker counts in buckets of its own, which costs no atomics, and adds them to those in host memory when its
+ * timer fires: PsPIN's clusters do the same with their local memory. So the host's buckets, 64 bits each in the host's
+ * byte order, are up to `interval` late. A value v counts in bucket v / width, or in the one behind the last of
+ * `buckets` when it is beyond them.
+ *
+ * Words are big endian and follow the UDP header and the 12 bytes of SLMP's header, which is not looked at: no state is
+ * kept per message. A packet that is lost is missing, one that comes twice counts twice; where that matters, aggregate
+ * shows how to tell them apart. Bytes behind the last whole word are not counted, but their packet is: `ragged`.
+ */
+#include <spindle-handler.h>
+
+enum { NOT_UDP, SHORT_HEADER };
+static const char *const drops[] = {"not-udp", "short-header", NULL};
+enum { WORDS, RAGGED };
+static const char *const counters[] = {"words", "ragged", NULL};
+
+enum { SLMP = 12 };
+
+struct local { /* one worker's, which alone reads and writes it */
+	struct sp_timer timer;
+	uint64_t *count; /* buckets + 1, not yet in host memory */
+	bool armed;
+} __attribute__((aligned(64)));
+
+struct histogram {
+	const struct sp_mem *area; /* buckets + 1 counts */
+	struct local *local;
+	uint32_t buckets, width;
+	sp_time interval;
+};
+
+static int attach(struct sp_ctx *c)
+{
+	struct histogram *s = c->state;
+	size_t bytes;
+
+	s->buckets = (uint32_t)sp_param_uint(c, "buckets");
+	s->width = (uint32_t)sp_param_uint(c, "width");
+	s->interval = sp_param_uint(c, "interval");
+	bytes = (s->buckets + 1) * sizeof(uint64_t);
+	s->local = sp_alloc(c, c->workers * sizeof(*s->local));
+	if (!s->local)
+		return sp_fail(c, ENOMEM, "buckets", "no memory for %u workers", c->workers);
+	for (unsigned i = 0; i < c->workers; i++) {
+		s->local[i].count = sp_alloc(c, bytes);
+		if (!s->local[i].count)
+			return sp_fail(c, ENOMEM, "buckets", "no memory for %u buckets per worker", s->buckets);
+	}
+	s->area = sp_host_area(c, bytes);
+	return s->area ? 0 : sp_fail(c, ENOMEM, "buckets", "no memory for %u buckets", s->buckets);
+}
+
+static uint32_t get32(const uint8_t *b)
+{
+	return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+static uint32_t payload(struct sp_ctx *c, struct sp_message *none, struct sp_packet *p)
+{
+	struct histogram *s = c->state;
+	struct local *local = &s->local[c->worker];
+
+	(void)none;
+	if (!(p->flags & SP_PKT_UDP))
+		return SP_DROP(NOT_UDP);
+	if (p->len < SLMP)
+		return SP_DROP(SHORT_HEADER);
+	for (uint32_t at = SLMP; p->len - at >= 4; at += 4) {
+		const uint32_t bucket = get32(p->data + at) / s->width;
+		local->count[bucket < s->buckets ? bucket : s->buckets]++;
+	}
+	c->counters[WORDS] += (p->len - SLMP) / 4;
+	c->counters[RAGGED] += (p->len - SLMP) % 4 != 0;
+	if (!local->armed)
+		local->armed = !sp_timer_arm(c, &local->timer, c->now + s->interval);
+	return SP_DONE;
+}
+
+/* On the worker that armed it: what it has counted goes to the host. The next packet arms it again. */
+static void timer(struct sp_ctx *c, struct sp_timer *t)
+{
+	struct histogram *s = c->state;
+	struct local *local = &s->local[c->worker];
+
+	(void)t;
+	local->armed = false;
+	for (uint32_t i = 0; i <= s->buckets; i++)
+		if (local->count[i]) {
+			sp_dma_add64(c, s->area, i * sizeof(uint64_t), local->count[i], NULL);
+			local->count[i] = 0;
+		}
+}
+
+static const struct sp_param params[] = {
+	{"buckets", SP_UINT, "1024", 1, 65536, "buckets, beside the one for values beyond them"},
+	{"width", SP_UINT, "1", 1, UINT32_MAX, "values that share a bucket"},
+	{"interval", SP_TIME, "1ms", 0, 0, "the host's buckets are up to this late"},
+	{NULL},
+};
+
+static const struct sp_handler histogram = {
+	SP_HANDLER_HEAD,
+	.name = "histogram",
+	.doc = "counts the values of 32-bit words in host memory",
+	.params = params,
+	.drops = drops,
+	.counters = counters,
+	.ctx_size = sizeof(struct histogram),
+	.attach = attach,
+	.payload = payload,
+	.timer = timer,
+};
+SP_HANDLER(histogram)

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "plugin.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#define PREFIX	   "spindle-plugins-"
+#define NAME_BYTES 100 /* of the file's own name, in the copy's */
+#define PIECE	   65536
+
+static char directory[PATH_MAX]; /* "": there is none */
+static int directory_fd = -1;	 /* holds a lock: while somebody has it, nobody else removes the directory */
+static pid_t owner;		 /* who made it; after fork() it is not the child's */
+static unsigned copies, serial;
+
+/* ---- the directory ------------------------------------------------------------------------------ */
+/* All that is in it, and itself. */
+static void sweep(int parent, int fd, const char *name)
+{
+	DIR *dir = fdopendir(dup(fd));
+
+	for (struct dirent *e; dir && (e = readdir(dir));)
+		if (*e->d_name != '.')
+			unlinkat(fd, e->d_name, 0);
+	if (dir)
+		closedir(dir);
+	unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+/* Of processes that were killed. A lock tells better than a process's number, which may be another's by now, or of
+ * another namespace. */
+static void sweep_leftovers(const char *tmp)
+{
+	DIR *dir = opendir(tmp);
+	struct stat st;
+
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		if (strncmp(e->d_name, PREFIX, sizeof(PREFIX) - 1))
+			continue;
+		int fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		if (!fstat(fd, &st) && st.st_uid == geteuid() && (st.st_mode & 07777) == 0700 &&
+		    !flock(fd, LOCK_EX | LOCK_NB))
+			sweep(dirfd(dir), fd, e->d_name);
+		close(fd);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+static void leave(void)
+{
+	if (*directory && owner == getpid())
+		sweep(AT_FDCWD, directory_fd, directory);
+}
+
+/* Between making and locking, somebody else may have taken it for a leftover. */
+static int make_locked(const char *tmp)
+{
+	struct stat st;
+
+	for (unsigned tries = 0; tries < 10; tries++) {
+		if (snprintf(directory, sizeof(directory), "%s/" PREFIX "%d-XXXXXX", tmp, (int)getpid()) >=
+		    (int)sizeof(directory))
+			return -ENAMETOOLONG;
+		if (!mkdtemp(directory))
+			return -errno;
+		int fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd >= 0 && !flock(fd, LOCK_SH | LOCK_NB) && !fstat(fd, &st) && st.st_nlink) {
+			directory_fd = fd;
+			return 0;
+		}
+		if (fd >= 0)
+			close(fd);
+		rmdir(directory);
+	}
+	return -EBUSY;
+}
+
+static int directory_make(void)
+{
+	static bool registered;
+	const char *from = secure_getenv("TMPDIR");
+	char *tmp;
+	int r;
+
+	if (*directory && owner == getpid())
+		return 0;
+	if (directory_fd >= 0) /* a parent's */
+		close(directory_fd);
+	directory_fd = -1;
+	*directory = 0;
+	copies = 0;
+	if (!registered && atexit(leave))
+		return -ENOMEM;
+	registered = true;
+	tmp = realpath(from && *from ? from : "/tmp", NULL);
+	if (!tmp)
+		return -errno;
+	sweep_leftovers(tmp);
+	r = make_locked(tmp);
+	if (r)
+		*directory = 0;
+	owner = getpid();
+	free(tmp);
+	return r;
+}
+
+static void directory_end(void)
+{
+	sweep(AT_FDCWD, directory_fd, directory);
+	close(directory_fd);
+	directory_fd = -1;
+	*directory = 0;
+}
+
+/* ---- copies ------------------------------------------------------------------------------------- */
+static int copy_bytes(int from, int to, size_t size)
+{
+	char *piece = malloc(PIECE);
+	ssize_t n = 0;
+	size_t done = 0;
+	int r = piece ? 0 : -ENOMEM;
+
+	while (!r && (n = pread(from, piece, PIECE, (off_t)done))) {
+		if (n < 0)
+			r = errno == EINTR ? 0 : -errno;
+		else if ((size_t)n > size - done)
+			r = -EAGAIN;
+		for (ssize_t used = 0, w; !r && used < n; used += w) {
+			w = write(to, piece + used, (size_t)(n - used));
+			if (w < 0)
+				r = -errno;
+		}
+		done += n > 0 && !r ? (size_t)n : 0;
+	}
+	free(piece);
+	return r ? r : done < size ? -EAGAIN : 0;
+}
+
+int sp_plugin_copy_make(int fd, size_t size, const char *name, char **copy, const char **why)
+{
+	char path[PATH_MAX];
+	int r = directory_make();
+
+	*copy = NULL;
+	*why = "a directory for copies cannot be made in $TMPDIR or /tmp";
+	if (r)
+		return r;
+	*why = "it cannot be copied into $TMPDIR or /tmp";
+	r = snprintf(path, sizeof(path), "%s/%u-%.*s", directory, ++serial, NAME_BYTES, name) < (int)sizeof(path)
+		    ? 0
+		    : -ENAMETOOLONG;
+	int to = r ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (!r && to < 0)
+		r = -errno;
+	if (!r)
+		r = copy_bytes(fd, to, size);
+	if (to >= 0 && close(to) && !r)
+		r = -errno;
+	if (!r) {
+		*copy = strdup(path);
+		r = *copy ? 0 : -ENOMEM;
+	}
+	if (r && to >= 0)
+		unlink(path);
+	copies += !r;
+	if (!copies)
+		directory_end();
+	return r;
+}
+
+void sp_plugin_copy_remove(char *copy)
+{
+	const size_t len = strlen(directory);
+
+	/* A parent's stays for the parent. */
+	if (copy && len && owner == getpid() && !strncmp(copy, directory, len)) {
+		unlink(copy);
+		if (!--copies)
+			directory_end();
+	}
+	free(copy);
+}
+
+bool sp_plugin_copy_same(const char *copy, int fd)
+{
+	char *a = malloc(2 * PIECE);
+	int to = open(copy, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	off_t at = 0;
+	ssize_t n = 0, m = -1;
+	struct stat st;
+
+	if (a && to >= 0 && !fstat(to, &st))
+		do {
+			n = pread(fd, a, PIECE, at);
+			m = pread(to, a + PIECE, PIECE, at);
+			at += n;
+		} while (n > 0 && n == m && !memcmp(a, a + PIECE, (size_t)n));
+	if (to >= 0)
+		close(to);
+	free(a);
+	return n == 0 && m == 0;
+}
+
+/* ---- whole? ------------------------------------------------------------------------------------- */
+#if __SIZEOF_POINTER__ == 8
+typedef Elf64_Ehdr Header;
+typedef Elf64_Phdr Segment;
+#else
+typedef Elf32_Ehdr Header;
+typedef Elf32_Phdr Segment;
+#endif
+
+bool sp_plugin_copy_whole(const char *copy)
+{
+	int fd = open(copy, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct stat st;
+	Header header;
+	Segment segment;
+	bool whole = true;
+
+	if (fd < 0 || fstat(fd, &st) || pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header) ||
+	    memcmp(header.e_ident, ELFMAG, SELFMAG) || header.e_phentsize != sizeof(segment))
+		goto out;
+	const uint64_t size = (uint64_t)st.st_size;
+	for (unsigned i = 0; i < header.e_phnum && whole; i++) {
+		const uint64_t at = header.e_phoff + i * sizeof(segment);
+		uint64_t end;
+
+		whole = header.e_phoff <= size &&
+			pread(fd, &segment, sizeof(segment), (off_t)at) == (ssize_t)sizeof(segment) &&
+			(segment.p_type != PT_LOAD ||
+			 (!__builtin_add_overflow(segment.p_offset, segment.p_filesz, &end) && end <= size));
+	}
+out:
+	if (fd >= 0)
+		close(fd);
+	return whole;
+}

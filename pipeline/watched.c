@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The functions of a watched context: the handler's own, with a look before and after. */
+#include "watched.h"
+#include "context.h"
+#include "message.h"
+
+#include <stdlib.h>
+
+#include <rte_cycles.h>
+
+enum { STATE = 1, MESSAGE = 2, BLOCK = 4 }; /* overruns that have been told */
+
+static const uint8_t canary[SP_CANARY] = {[0 ... SP_CANARY - 1] = 0xD5};
+
+void sp_canary_put(void *at)
+{
+	memcpy(at, canary, sizeof(canary));
+}
+
+bool sp_canary_lives(const void *at)
+{
+	return !memcmp(at, canary, sizeof(canary));
+}
+
+static struct sp_context *context_of(struct sp_ctx *c)
+{
+	return sp_view_of(c)->context;
+}
+
+/* ---- a call ---- */
+
+struct call {
+	struct sp_calling watched;
+	struct sp_ctx *c;
+	const struct sp_handler *handler;
+	uint64_t began;
+};
+
+static const struct sp_handler *enter(struct call *call, struct sp_ctx *c, enum sp_called function,
+				      const struct sp_message *message, struct sp_packet *const *packet, unsigned n)
+{
+	const struct sp_context *context = context_of(c);
+
+	call->c = c;
+	call->handler = context->registered;
+	call->watched.told = (struct sp_watched_call){.context = context->name,
+						      .handler = context->registered->name,
+						      .id = context->id,
+						      .function = function,
+						      .worker = c->worker,
+						      .now = c->now,
+						      .packet = packet,
+						      .packets = n,
+						      .message = message};
+	sp_watch_enter(sp_watcher_of(c), &call->watched);
+	call->began = rte_rdtsc();
+	return call->handler;
+}
+
+static void returned(struct call *call, uint64_t result)
+{
+	call->watched.told.cycles = rte_rdtsc() - call->began;
+	call->watched.told.result = result;
+}
+
+/* Once per kind and context: who overruns something does so at every packet. */
+static void check_overruns(struct call *call)
+{
+	struct sp_context *context = context_of(call->c);
+	struct sp_watched *x = context->watched;
+	const struct sp_handler *h = call->handler;
+	const struct sp_message *m = call->watched.told.message;
+	size_t block;
+
+	if (!(x->told & STATE) && h->ctx_size && !sp_canary_lives((uint8_t *)context->state + h->ctx_size)) {
+		x->told |= STATE;
+		sp_watch_wrong(call->c, "wrote behind its context state (ctx_size %zu)", h->ctx_size);
+	}
+	if (!(x->told & MESSAGE) && m && h->msg_size && !sp_canary_lives((uint8_t *)m->state + h->msg_size)) {
+		x->told |= MESSAGE;
+		sp_watch_wrong(call->c, "wrote behind its message state (msg_size %zu)", h->msg_size);
+	}
+	if (!(x->told & BLOCK) && (block = sp_context_overrun(context)) != 0) {
+		x->told |= BLOCK;
+		sp_watch_wrong(call->c, "wrote behind a block of %zu bytes from sp_alloc", block);
+	}
+}
+
+static void leave(struct call *call)
+{
+	check_overruns(call);
+	sp_watch_leave(sp_watcher_of(call->c), &call->watched);
+}
+
+/* ---- what they return ---- */
+
+static const char *plural(unsigned n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void check_reason(struct call *call, uint64_t reason, const char *how)
+{
+	const unsigned declared = context_of(call->c)->reasons;
+
+	if (reason < declared)
+		return;
+	if (declared)
+		sp_watch_wrong(call->c, "%s by reason %" PRIu64 ", but declares %u reason%s", how, reason, declared,
+			       plural(declared));
+	else
+		sp_watch_wrong(call->c, "%s by reason %" PRIu64 ", but declares no reasons", how, reason);
+}
+
+static void check_verdict(struct call *call, const struct sp_packet *p, uint32_t verdict)
+{
+	const uint32_t kind = verdict & 0xFF, reason = verdict >> 8;
+
+	if (verdict == SP_AGAIN)
+		sp_watch_wrong(call->c, "returned SP_AGAIN, which only miss() may");
+	else if (kind > SP_SENT || (reason && kind != SP_DROP_KIND))
+		sp_watch_wrong(call->c, "returned %u, which is no verdict", verdict);
+	else if (kind == SP_DROP_KIND)
+		check_reason(call, reason, "drops");
+	else if (kind == SP_SENT && p->buf)
+		sp_watch_wrong(call->c, "verdict SP_SENT, but the packet was not sent");
+	else if (kind == SP_FORWARD && !p->buf)
+		sp_watch_wrong(call->c, "verdict SP_FORWARD, but the packet was sent");
+}
+
+static void check_status(struct call *call, int status)
+{
+	if (status > 0)
+		sp_watch_wrong(call->c, "returned %d, which is neither 0 nor a negative error number", status);
+}
+
+/* ---- the functions ---- */
+
+static int attach(struct sp_ctx *c)
+{
+	const struct sp_error *error = context_of(c)->error;
+	struct call call;
+	int r = enter(&call, c, SP_CALLED_ATTACH, NULL, NULL, 0)->attach(c);
+
+	returned(&call, (uint64_t)(int64_t)r);
+	check_status(&call, r);
+	if (r < 0 && error && !error->text[0])
+		sp_watch_wrong(c, "returned %d without sp_fail()", r);
+	leave(&call);
+	return r;
+}
+
+static void detach(struct sp_ctx *c)
+{
+	struct call call;
+
+	enter(&call, c, SP_CALLED_DETACH, NULL, NULL, 0)->detach(c);
+	returned(&call, 0);
+	leave(&call);
+}
+
+static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
+{
+	struct call call;
+	uint64_t key = enter(&call, c, SP_CALLED_CLASSIFY, NULL, &p, 1)->classify(c, p);
+
+	returned(&call, key);
+	if (key > SP_REJECT(256) && key != SP_NO_MESSAGE)
+		check_reason(&call, SP_REJECT(0) - key, "rejects");
+	else if (key >> 63 && key != SP_NO_MESSAGE && call.handler->messages == SP_MESSAGES_SLOTS)
+		sp_watch_wrong(c, "returned message key 0x%" PRIx64 ", whose tag is not below 2^31", key);
+	leave(&call);
+	return key;
+}
+
+/* The pipeline asks three times at the most; once is enough to be told. */
+static void check_again(struct sp_ctx *c, const struct sp_packet *p)
+{
+	struct sp_watcher *w = sp_watcher_of(c);
+
+	if (sp_message_is_open(c, p->key) || w->again == p->frame)
+		return;
+	w->again = p->frame;
+	sp_watch_wrong(c, "returned SP_AGAIN, but has not opened message 0x%" PRIx64, p->key);
+}
+
+static uint32_t miss(struct sp_ctx *c, struct sp_packet *p)
+{
+	struct call call;
+	uint32_t verdict = enter(&call, c, SP_CALLED_MISS, NULL, &p, 1)->miss(c, p);
+
+	returned(&call, verdict);
+	if (verdict == SP_AGAIN)
+		check_again(c, p);
+	else
+		check_verdict(&call, p, verdict);
+	leave(&call);
+	return verdict;
+}
+
+/* Also where the handler has none: it is the pipeline's first call for every message. */
+static uint32_t header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+{
+	struct call call;
+	uint32_t verdict;
+
+	if (!context_of(c)->first) /* else the context it accompanies has done it */
+		sp_message_clear(c, m);
+	if (!context_of(c)->registered->header)
+		return SP_DONE;
+	verdict = enter(&call, c, SP_CALLED_HEADER, m, &p, 1)->header(c, m, p);
+	returned(&call, verdict);
+	if (verdict == SP_END)
+		sp_watch_wrong(c, "returned SP_END, which header() may not");
+	else
+		check_verdict(&call, p, verdict);
+	leave(&call);
+	return verdict;
+}
+
+static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+{
+	struct call call;
+	uint32_t verdict = enter(&call, c, SP_CALLED_PAYLOAD, m, &p, 1)->payload(c, m, p);
+
+	returned(&call, verdict);
+	check_verdict(&call, p, verdict);
+	leave(&call);
+	return verdict;
+}
+
+static uint32_t payload_burst(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *p, unsigned n)
+{
+	struct call call;
+	uint32_t all = enter(&call, c, SP_CALLED_PAYLOAD, m, p, n)->payload_burst(c, m, p, n), set = 0;
+
+	returned(&call, all);
+	for (unsigned i = 0; i < n; i++) {
+		set |= p[i]->verdict;
+		check_verdict(&call, p[i], p[i]->verdict);
+	}
+	if (!all != !set)
+		sp_watch_wrong(c, "returned %u, but the packets' verdicts make %u", all, set);
+	leave(&call);
+	return all;
+}
+
+static void completion(struct sp_ctx *c, struct sp_message *m, enum sp_end why)
+{
+	struct call call;
+
+	enter(&call, c, SP_CALLED_COMPLETION, m, NULL, 0)->completion(c, m, why);
+	returned(&call, 0);
+	leave(&call);
+}
+
+static int command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *result)
+{
+	struct sp_event answer;
+	struct call call;
+	int r = enter(&call, c, SP_CALLED_COMMAND, NULL, NULL, 0)->command(c, cmd, result);
+
+	returned(&call, (uint64_t)(int64_t)r);
+	check_status(&call, r);
+	answer = *result;
+	answer.status = r;
+	sp_watch_posted(c, &answer);
+	leave(&call);
+	return r;
+}
+
+static int issue(struct sp_ctx *c, struct sp_issue *i, unsigned budget)
+{
+	const uint64_t before = sp_view_of(c)->sent;
+	struct call call;
+	int r = enter(&call, c, SP_CALLED_ISSUE, NULL, NULL, 0)->issue(c, i, budget);
+	uint64_t sent = sp_view_of(c)->sent - before;
+
+	returned(&call, (uint64_t)(int64_t)r);
+	if (r != SP_ISSUE_DONE && r != SP_ISSUE_MORE && r != SP_ISSUE_WAIT)
+		sp_watch_wrong(c, "returned %d, which is none of SP_ISSUE_*", r);
+	if (sent > budget)
+		sp_watch_wrong(c, "sent %" PRIu64 " packets, and had a budget of %u", sent, budget);
+	leave(&call);
+	return r;
+}
+
+static bool work(struct sp_ctx *c, struct sp_work *w)
+{
+	struct call call;
+	bool more = enter(&call, c, SP_CALLED_WORK, NULL, NULL, 0)->work(c, w);
+
+	returned(&call, more);
+	leave(&call);
+	return more;
+}
+
+static void timer(struct sp_ctx *c, struct sp_timer *t)
+{
+	struct call call;
+
+	enter(&call, c, SP_CALLED_TIMER, NULL, NULL, 0)->timer(c, t);
+	returned(&call, 0);
+	leave(&call);
+}
+
+static void report(struct sp_ctx *c, struct sp_report *r)
+{
+	struct call call;
+
+	enter(&call, c, SP_CALLED_REPORT, NULL, NULL, 0)->report(c, r);
+	returned(&call, 0);
+	leave(&call);
+}
+
+/* ---- contexts ---- */
+
+int sp_watched_create(struct sp_context *c)
+{
+	const struct sp_handler *h = c->registered;
+	struct sp_watched *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return -ENOMEM;
+	x->table = *h;
+	/* What is missing stays missing: the pipeline asks. */
+	x->table.attach = h->attach ? attach : NULL;
+	x->table.detach = h->detach ? detach : NULL;
+	x->table.classify = h->classify ? classify : NULL;
+	x->table.miss = h->miss ? miss : NULL;
+	x->table.header = header;
+	x->table.payload = h->payload ? payload : NULL;
+	x->table.payload_burst = h->payload_burst ? payload_burst : NULL;
+	x->table.completion = h->completion ? completion : NULL;
+	x->table.command = h->command ? command : NULL;
+	x->table.issue = h->issue ? issue : NULL;
+	x->table.work = h->work ? work : NULL;
+	x->table.timer = h->timer ? timer : NULL;
+	x->table.report = h->report ? report : NULL;
+	c->watched = x;
+	c->handler = &x->table;
+	return 0;
+}
+
+void sp_watched_gone(struct sp_context *c)
+{
+	struct sp_ctx *pub = &c->view[c->home]->pub;
+	int64_t kept;
+
+	if (!c->watched)
+		return;
+	if (c->companion)
+		sp_watched_gone(c->companion);
+	kept = (int64_t)sp_context_sum(c, offsetof(struct sp_view, kept));
+	if (!kept)
+		return;
+	/* By nobody's call any more, but whoever is told wants to know of whom. */
+	struct sp_calling last = {.told = {.context = c->name,
+					   .handler = c->registered->name,
+					   .id = c->id,
+					   .function = SP_CALLED_DETACH,
+					   .worker = c->home,
+					   .now = pub->now},
+				  .outer = sp_watcher_of(pub)->calling};
+
+	sp_watcher_of(pub)->calling = &last;
+	if (kept > 0)
+		sp_watch_wrong(pub, "kept %" PRId64 " packet%s and never released %s", kept, plural((unsigned)kept),
+			       kept == 1 ? "it" : "them");
+	else
+		sp_watch_wrong(pub, "released %" PRId64 " packet%s more than it kept", -kept, plural((unsigned)-kept));
+	sp_watcher_of(pub)->calling = last.outer;
+}
+
+void sp_watched_destroy(struct sp_context *c)
+{
+	free(c->watched);
+	c->watched = NULL;
+}

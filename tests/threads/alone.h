@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A handler alone: loaded from its shared object, with stand-ins for the NIC's calls, and packets made by hand. */
+#ifndef TESTS_ALONE_H
+#define TESTS_ALONE_H
+
+#include "../../handlers/spindle-handler.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+
+#include "../unit/suite.h"
+
+enum { WORKERS = 2, SLMP = 12, UDP_AT = 34, DATA_AT = 42 };
+
+/* ---- the NIC's calls -------------------------------------------------------------------------------------------- */
+static const struct sp_handler *handler;
+static struct {
+	const char *name, *text;
+	uint64_t value;
+} set[8];
+static void *allocation[16];
+static unsigned allocations;
+static struct sp_mem area;
+static atomic_uint events, kept, released, sent;
+
+void sp_handler_register(const struct sp_handler *h)
+{
+	handler = h;
+}
+
+static const char *text_of(const char *name)
+{
+	const struct sp_param *p = handler->params;
+
+	for (unsigned i = 0; i < 8; i++)
+		if (set[i].name && !strcmp(set[i].name, name))
+			return set[i].text;
+	while (strcmp(p->name, name))
+		p++;
+	return p->fallback;
+}
+
+const char *sp_param_string(struct sp_ctx *c, const char *name)
+{
+	(void)c;
+	return text_of(name);
+}
+
+uint64_t sp_param_uint(struct sp_ctx *c, const char *name)
+{
+	char *end;
+	uint64_t n = strtoull(text_of(name), &end, 0);
+
+	(void)c;
+	return *end == 'K' ? n << 10 : n;
+}
+
+int sp_fail(struct sp_ctx *c, int err, const char *param, const char *format, ...)
+{
+	(void)c, (void)param, (void)format;
+	return -err;
+}
+
+void *sp_alloc(struct sp_ctx *c, size_t bytes)
+{
+	void *p = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+
+	(void)c;
+	memset(p, 0, bytes);
+	return allocation[allocations++] = p;
+}
+
+uint64_t sp_random(struct sp_ctx *c)
+{
+	(void)c;
+	return 0x123456789ABCDEFull;
+}
+
+int sp_messages_limit(struct sp_ctx *c, uint32_t n, sp_time idle)
+{
+	(void)c, (void)idle;
+	return n ? 0 : -EINVAL;
+}
+
+const struct sp_mem *sp_host_area(struct sp_ctx *c, uint64_t bytes)
+{
+	area = (struct sp_mem){.base = sp_alloc(c, bytes), .len = bytes};
+	return &area;
+}
+
+void sp_dma_fault(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uint64_t len)
+{
+	(void)c, (void)m, (void)offset, (void)len;
+	abort(); /* an example reaches beyond its area */
+}
+
+void sp_dma_traced(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, const void *from, uint64_t len)
+{
+	(void)c, (void)m, (void)offset, (void)from, (void)len;
+}
+
+int sp_dma_add64(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uint64_t n, uint64_t *old)
+{
+	if (offset % 8 || !sp_mem_holds(m, offset, 8))
+		sp_dma_fault(c, m, offset, 8);
+	n = atomic_fetch_add((_Atomic uint64_t *)(m->base + offset), n);
+	if (old)
+		*old = n;
+	return 0;
+}
+
+int sp_dma_store64(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uint64_t value)
+{
+	if (offset % 8 || !sp_mem_holds(m, offset, 8))
+		sp_dma_fault(c, m, offset, 8);
+	atomic_store((_Atomic uint64_t *)(m->base + offset), value);
+	return 0;
+}
+
+int sp_event_post(struct sp_ctx *c, const struct sp_event *e)
+{
+	(void)c, (void)e;
+	events++;
+	return 0;
+}
+
+int sp_packet_keep(struct sp_ctx *c, struct sp_packet *p)
+{
+	(void)c, (void)p;
+	kept++;
+	sched_yield(); /* the other worker's turn, in the middle of payload() */
+	return 0;
+}
+
+void sp_packet_release(struct sp_ctx *c, void *buf)
+{
+	(void)c;
+	released += buf != NULL;
+}
+
+#ifndef ALONE_SENDS	   /* else the test says what becomes of a frame */
+static uint8_t order[256]; /* first payload byte of each frame sent */
+
+int sp_send_frame(struct sp_ctx *c, uint16_t port, const void *frame, uint32_t len)
+{
+	(void)c, (void)port, (void)len;
+	order[sent++] = ((const uint8_t *)frame)[DATA_AT + SLMP];
+	return 0;
+}
+#endif
+
+int sp_timer_arm(struct sp_ctx *c, struct sp_timer *t, sp_time at)
+{
+	(void)c, (void)t, (void)at;
+	return 0;
+}
+
+/* ---- contexts, packets ------------------------------------------------------------------------------------------ */
+static struct sp_ctx ctx[WORKERS];
+static uint64_t counted[WORKERS][64];
+static void *state;
+static const char *directory;
+static void *object;
+
+/* Loads NAME.so, attaches it with parameters: name, text, ... NULL. */
+static void setup(const char *name, ...)
+{
+	char path[4096];
+	va_list ap;
+
+	while (allocations)
+		free(allocation[--allocations]);
+	snprintf(path, sizeof(path), "%s/%s.so", directory, name);
+	handler = NULL;
+	if (object)
+		dlclose(object);
+	object = dlopen(path, RTLD_LAZY); /* its constructor registers it */
+	if (!object)
+		printf("# %s\n", dlerror());
+	CU_ASSERT_PTR_NOT_NULL_FATAL(object);
+	memset(set, 0, sizeof(set));
+	va_start(ap, name);
+	for (unsigned i = 0; (set[i].name = va_arg(ap, const char *)); i++)
+		set[i].text = va_arg(ap, const char *);
+	va_end(ap);
+	memset(counted, 0, sizeof(counted));
+	events = kept = released = sent = 0;
+	CU_ASSERT_PTR_NOT_NULL_FATAL(handler);
+	state = sp_alloc(NULL, handler->ctx_size);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ctx[i] = (struct sp_ctx){.state = state, .counters = counted[i], .worker = i, .workers = WORKERS};
+	CU_ASSERT_EQUAL_FATAL(handler->attach(&ctx[0]), 0);
+}
+
+static void put32(uint8_t *b, uint32_t n)
+{
+	const uint8_t bytes[] = {n >> 24, n >> 16, n >> 8, n};
+
+	memcpy(b, bytes, 4);
+}
+
+struct wire {
+	uint8_t frame[1200];
+};
+
+/* An SLMP packet of words that are all `word`; w holds it. */
+static struct sp_packet slmp(struct wire *w, bool last, uint16_t user, uint32_t message, uint32_t offset,
+			     uint32_t words, uint32_t word)
+{
+	uint8_t *data = w->frame + DATA_AT;
+
+	memset(w->frame, 0, DATA_AT);
+	w->frame[UDP_AT + 1] = 9; /* source port 9, destination port 0 */
+	put32(data, (uint32_t)last << 16 | user);
+	put32(data + 4, message);
+	put32(data + 8, offset);
+	for (uint32_t i = 0; i < words; i++)
+		put32(data + SLMP + 4 * i, word);
+	return (struct sp_packet){.data = data,
+				  .len = SLMP + 4 * words,
+				  .frame = w->frame,
+				  .frame_len = DATA_AT + SLMP + 4 * words,
+				  .l3 = 14,
+				  .l4 = UDP_AT,
+				  .flags = SP_PKT_UDP,
+				  .buf = w};
+}
+
+#endif

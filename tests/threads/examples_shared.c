@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Example handlers, each alone: examples_shared PLUGINS. Those that keep something that all workers share: a message's
+ * bitmap, a ring, a table of keys, counters; and what the host commands. */
+#include <pthread.h>
+#include <sched.h>
+
+#define ALONE_SENDS
+#include "alone.h"
+
+#define TIMES	 200000
+#define MESSAGES 300
+
+static atomic_ulong wrong;
+
+/* An answer of kv-cache to `get`: all of the value is one letter, and as long as that letter says. */
+int sp_send_frame(struct sp_ctx *c, uint16_t port, const void *frame, uint32_t len)
+{
+	const char *text = (const char *)frame + DATA_AT + 8, *end = (const char *)frame + len, *at;
+	unsigned value_len;
+
+	(void)c, (void)port;
+	sent++;
+	if (sscanf(text, "VALUE %*s 0 %u", &value_len) != 1)
+		return 0;
+	at = memchr(text, '\n', (size_t)(end - text));
+	wrong += !at || end - at != 1 + (int)value_len + 7 || value_len != (unsigned)(at[1] - 'a' + 1) * 40;
+	for (at++; value_len-- > 1; at++)
+		wrong += at[0] != at[1];
+	return 0;
+}
+
+uint16_t sp_checksum(const void *bytes, size_t len, uint32_t sum)
+{
+	(void)bytes, (void)len, (void)sum;
+	return 1;
+}
+
+static uint64_t observed, estimates;
+
+void sp_report_uint(struct sp_report *r, const char *name, uint64_t n)
+{
+	(void)r;
+	observed = strcmp(name, "observed") ? observed : n;
+	estimates += strcmp(name, "packets") ? 0 : n;
+}
+
+void sp_report_string(struct sp_report *r, const char *name, const char *text)
+{
+	(void)r, (void)name, (void)text;
+}
+
+void sp_report_bool(struct sp_report *r, const char *name, bool yes)
+{
+	(void)r, (void)name, (void)yes;
+}
+
+void sp_report_open(struct sp_report *r, const char *name, bool list)
+{
+	(void)r, (void)name, (void)list;
+}
+
+void sp_report_close(struct sp_report *r)
+{
+	(void)r;
+}
+
+static atomic_uint arrived;
+
+/* Both workers go on from here at the same time. */
+static void together(void)
+{
+	arrived++;
+	while (arrived < WORKERS)
+		sched_yield();
+}
+
+static void both(void *(*run)(void *))
+{
+	pthread_t thread;
+
+	wrong = arrived = 0;
+	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run, &ctx[1]), 0);
+	run(&ctx[0]);
+	pthread_join(thread, NULL);
+	CU_ASSERT_EQUAL(wrong, 0);
+}
+
+static uint32_t random_of(uint32_t *state)
+{
+	*state = *state * 1664525 + 1013904223;
+	return *state >> 8;
+}
+
+/* ---- messages --------------------------------------------------------------------------------------------------- */
+#define SEGMENTS 256
+
+static struct sp_message message;
+
+/* Every worker has every packet, each in an order of its own. */
+static void *deliver(void *arg)
+{
+	static struct wire wire[WORKERS];
+	struct sp_ctx *c = arg;
+
+	together();
+	for (uint32_t k = 0; k < SEGMENTS; k++) {
+		const uint32_t i = c->worker ? k ^ 1 : k; /* they meet all the time */
+		struct sp_packet p = slmp(&wire[c->worker], i == SEGMENTS - 1, 0, 7, i * 64, 16, i + 1);
+
+		handler->payload(c, &message, &p);
+	}
+	return NULL;
+}
+
+/* The area: a line whose first word is k * serial + word after k messages, then the data. */
+static void complete_once(uint64_t serial, uint64_t word, uint64_t (*place)(uint32_t byte))
+{
+	static struct wire wire;
+	struct sp_packet first = slmp(&wire, false, 0, 7, 0, 16, 1);
+	uint8_t byte[4];
+
+	message.state = aligned_alloc(64, (handler->msg_size + 63) & ~(size_t)63);
+	for (uint64_t k = 1; k <= MESSAGES; k++) {
+		memset(message.state, 0, handler->msg_size);
+		memset(area.base + 64, 0, area.len - 64);
+		CU_ASSERT_EQUAL(handler->header(&ctx[0], &message, &first), SP_DONE);
+		both(deliver);
+		CU_ASSERT(counted[0][0] + counted[1][0] == k && *(uint64_t *)area.base == k * serial + word);
+		for (uint32_t at = 0; at < SEGMENTS * 64; at++) {
+			put32(byte, at / 64 + 1);
+			wrong += area.base[64 + place(at)] != byte[at % 4];
+		}
+		CU_ASSERT_EQUAL(wrong, 0);
+		handler->completion(&ctx[1], &message, SP_END_TIMEOUT);
+	}
+	CU_ASSERT_EQUAL(counted[0][1] + counted[1][1], 0); /* none is given up */
+	free(message.state);
+}
+
+static uint64_t straight(uint32_t byte)
+{
+	return byte;
+}
+
+static uint64_t strided(uint32_t byte)
+{
+	return byte / 128 * 200 + byte % 128;
+}
+
+static void host_copy_tells_a_message_once_and_whole(void)
+{
+	setup("host-copy", "slots", "1", "segment", "64", NULL);
+	complete_once(1ull << 32, SEGMENTS * 64, straight);
+	CU_ASSERT_EQUAL(events, MESSAGES);
+}
+
+static void strided_copy_counts_a_vector_once_and_whole(void)
+{
+	setup("strided-copy", "slots", "1", "segment", "64", "count", "128", "block-bytes", "128", "stride", "200",
+	      NULL);
+	complete_once(1, 0, strided);
+}
+
+/* ---- reorder-ring ----------------------------------------------------------------------------------------------- */
+enum { CONSUMED = SP_CMD_OWN, LATE = SP_DROP(4), REPEATED = SP_DROP(5), BEYOND = SP_DROP(6), CELLS = 16, CELL = 72 };
+
+static uint32_t put(struct sp_ctx *c, uint32_t n)
+{
+	static struct wire wire[WORKERS];
+	struct sp_packet p = slmp(&wire[c->worker], true, 0, n, 0, 16, n);
+
+	return handler->payload(c, NULL, &p);
+}
+
+static int consume(uint64_t to)
+{
+	const struct sp_command command = {.op = CONSUMED, .arg = {to}};
+	struct sp_event result = {0};
+
+	return handler->command(&ctx[0], &command, &result);
+}
+
+/* Every worker has every packet, and comes back with it until there is room; the home worker also reads for the host.
+ */
+static void *stream(void *arg)
+{
+	struct sp_ctx *c = arg;
+	uint32_t n = 0, read = 0;
+
+	together();
+	while (n < TIMES || (c->worker == 0 && read < TIMES)) {
+		const uint32_t head = c->worker ? 0 : (uint32_t)atomic_load((_Atomic uint64_t *)area.base);
+
+		if (n == TIMES || put(c, n) == BEYOND)
+			sched_yield();
+		else
+			n++;
+		for (; read < head; read++) {
+			const uint8_t *cell = area.base + 64 + read % CELLS * CELL;
+			uint8_t data[4];
+
+			put32(data, read);
+			wrong += *(const uint64_t *)cell != ((uint64_t)read << 32 | 64) || memcmp(cell + 8, data, 4) ||
+				 memcmp(cell + 68, data, 4);
+		}
+		wrong += c->worker == 0 && consume(head) != 0;
+	}
+	return NULL;
+}
+
+static void reorder_ring_is_read_in_order_and_never_overrun(void)
+{
+	setup("reorder-ring", "cells", "16", "cell-bytes", "64", "patience", "0", NULL);
+	both(stream);
+	CU_ASSERT(*(uint64_t *)area.base == TIMES && counted[0][0] + counted[1][0] == TIMES); /* each placed once */
+}
+
+static void reorder_ring_makes_room_as_the_host_says(void)
+{
+	setup("reorder-ring", "cells", "16", "cell-bytes", "64", "patience", "0", NULL);
+	for (uint32_t n = 0; n < CELLS; n++)
+		CU_ASSERT_EQUAL(put(&ctx[0], n), SP_DONE);
+	CU_ASSERT(put(&ctx[0], CELLS) == BEYOND && put(&ctx[0], 0) == REPEATED);
+	CU_ASSERT(consume(CELLS + 1) == -EINVAL && consume(10) == 0 && consume(9) == -EINVAL && consume(10) == 0);
+	CU_ASSERT(put(&ctx[0], 9) == LATE && put(&ctx[0], 10) == REPEATED && put(&ctx[0], 26) == BEYOND);
+	CU_ASSERT(put(&ctx[0], 25) == SP_DONE && put(&ctx[0], 16) == SP_DONE && *(uint64_t *)area.base == 17);
+	CU_ASSERT(consume(18) == -EINVAL && consume(17) == 0 && put(&ctx[0], 32) == SP_DONE);
+	setup("reorder-ring", "credit", "implicit", "cells", "16", "patience", "0", NULL);
+	CU_ASSERT_EQUAL(consume(0), -EOPNOTSUPP);
+}
+
+/* ---- kv-cache, heavy-hitters ------------------------------------------------------------------------------------ */
+static uint32_t request(struct sp_ctx *c, const char *text, size_t len)
+{
+	static struct wire wire[WORKERS];
+	struct sp_packet p = slmp(&wire[c->worker], false, 0, 0, 0, 0, 0);
+
+	memcpy(p.data, "\0\1\0\0\0\1\0\0", 8);
+	memcpy(p.data + 8, text, len);
+	p.len = 8 + (uint32_t)len;
+	return handler->payload(c, NULL, &p);
+}
+
+static void *ask(void *arg)
+{
+	struct sp_ctx *c = arg;
+	uint32_t seed = c->worker;
+	char text[1100];
+
+	together();
+	for (unsigned i = 0; i < TIMES; i++) {
+		const unsigned key = random_of(&seed) % 6, letter = random_of(&seed) % 20, bytes = (letter + 1) * 40;
+		int len = sprintf(text, "get key%u\r\n", key);
+
+		if (i % 3 == 0) {
+			len = sprintf(text, "set key%u 0 0 %u\r\n", key, bytes);
+			memset(text + len, 'a' + (int)letter, bytes);
+			memcpy(text + len + bytes, "\r\n", 2);
+			len += (int)bytes + 2;
+		} else if (i % 10 == 0) {
+			len = sprintf(text, "delete key%u\r\n", key);
+		}
+		c->now = i + 1;
+		const uint32_t verdict = request(c, text, (size_t)len);
+		wrong += verdict != SP_DONE && verdict != SP_DROP(5); /* busy */
+	}
+	return NULL;
+}
+
+static void kv_cache_never_answers_half_a_value(void)
+{
+	setup("kv-cache", "buckets", "1", NULL);
+	both(ask);
+	CU_ASSERT(counted[0][0] + counted[1][0] > 100 && sent > TIMES / 2);
+}
+
+static void *count(void *arg)
+{
+	static struct wire wire[WORKERS];
+	struct sp_ctx *c = arg;
+	uint32_t seed = c->worker;
+
+	together();
+	for (unsigned i = 0; i < TIMES; i++) {
+		struct sp_packet p = slmp(&wire[c->worker], true, 0, i, 0, 1, 1);
+
+		memcpy(p.frame + 12, "\x08", 1);
+		put32(p.frame + 14 + 12, random_of(&seed) % 8);
+		wrong += handler->payload(c, NULL, &p) != SP_DONE;
+		if (c->worker == 0 && i % 10000 == 0)
+			handler->report(c, NULL);
+	}
+	return NULL;
+}
+
+static void heavy_hitters_loses_no_packet_of_any_worker(void)
+{
+	setup("heavy-hitters", NULL);
+	both(count);
+	estimates = 0;
+	handler->report(&ctx[0], NULL);
+	CU_ASSERT(observed == WORKERS * TIMES && estimates == WORKERS * TIMES); /* eight flows, which collide nowhere */
+}
+
+int main(int argc, char **argv)
+{
+	static const struct suite_test tests[] = {TEST(host_copy_tells_a_message_once_and_whole),
+						  TEST(strided_copy_counts_a_vector_once_and_whole),
+						  TEST(reorder_ring_is_read_in_order_and_never_overrun),
+						  TEST(reorder_ring_makes_room_as_the_host_says),
+						  TEST(kv_cache_never_answers_half_a_value),
+						  TEST(heavy_hitters_loses_no_packet_of_any_worker)};
+
+	if (argc != 2)
+		return 2;
+	directory = argv[1];
+	return suite_run("examples", tests, sizeof(tests) / sizeof(*tests));
+}
