@@ -11,7 +11,7 @@
 struct link_option {
 	const char *name;
 	const char *wants; /* what is said of a value that cannot be: "--loss must be 0 to 1" */
-	enum { LINK_PROBABILITY, LINK_TIME, LINK_RATE, LINK_NUMBER } kind;
+	enum { LINK_PROBABILITY, LINK_TIME, LINK_DISTANCE, LINK_RATE, LINK_NUMBER, LINK_BURST } kind;
 	size_t at;  /* of the field in struct sp_link_direction, or in struct sp_link_config */
 	bool whole; /* the latter */
 };
@@ -19,5 +19,9 @@ extern const struct link_option link_options[]; /* up to a NULL name */
 
 /* False: it wants something else. */
 bool link_option_take(const struct link_option *o, const char *value, struct sp_link_config *link);
+
+/* After the last option: turns --loss and --burst, in whatever order they came, into what the link knows. NULL, or what
+ * is wrong with them. Nothing else may be done with the configuration's loss before. */
+const char *link_options_end(struct sp_link_config *link);
 
 #endif

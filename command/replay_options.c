@@ -27,11 +27,14 @@ static const char usage[] =
 	"What comes to it:\n"
 	"  --loop N               go through the capture N times\n"
 	"  --rate R               at R bit/s, or N packets a second (1Mpps), instead of the time stamps\n"
-	"  --loss P, --duplicate P, --reorder P\n"
-	"                         probability that a packet is lost, arrives twice, arrives late\n"
+	"  --loss P, --duplicate P, --reorder P, --corrupt P\n"
+	"                         probability that a packet is lost, arrives twice, arrives late, has a bit inverted\n"
+	"  --burst LENGTH         losses come in bursts of LENGTH packets on average\n"
 	"  --reorder-delay T      how late (100us)\n"
 	"  --delay T, --bandwidth R\n"
 	"                         of the link, one way; bit/s\n"
+	"  --distance KM          instead of --delay: 300,000 km take a second\n"
+	"  --jitter T             up to so much more delay, for each packet anew: packets overtake each other\n"
 	"  --seed N               the same seed loses the same packets (1)\n"
 	"A real port instead:\n"
 	"  --port DEVICE          as in nic.ini: af_packet:eth1\n"
@@ -54,7 +57,10 @@ static const char usage[] =
 
 static int misuse(const char *what, const char *about)
 {
-	fprintf(stderr, "spindle replay: %s%s\n%s", what, about, usage);
+	const int synopsis = (int)(strstr(usage, "\n\n") - usage);
+
+	fprintf(stderr, "spindle replay: %s%s\n%.*s\n'spindle help replay' tells more.\n", what, about, synopsis,
+		usage);
 	return 2;
 }
 
@@ -258,8 +264,11 @@ static int row_of(int option)
 /* What does not go together; 0 or the exit status. */
 static int check(struct replay *r, const struct seen *seen)
 {
+	const char *wrong = link_options_end(&r->link_config);
 	char text[128];
 
+	if (wrong)
+		return misuse(wrong, "");
 	if (r->device && seen->nic) {
 		snprintf(text, sizeof(text),
 			 "--%s is the NIC's, and with --port there is none but the real one: ", seen->nic);

@@ -35,6 +35,7 @@ static void add_link(const struct replay *r, struct sp_report *report)
 	sp_report_uint(report, "lost", c.lost);
 	sp_report_uint(report, "duplicated", c.duplicated);
 	sp_report_uint(report, "reordered", c.reordered);
+	sp_report_uint(report, "corrupted", c.corrupted);
 	sp_report_uint(report, "delivered", c.delivered);
 	sp_report_uint(report, "seed", r->link_config.seed);
 	sp_report_close(report);

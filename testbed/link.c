@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "link.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,41 +8,29 @@
 #include <rte_mbuf.h>
 
 #include "../pipeline/limits.h"
+#include "flights.h"
 #include "flow.h"
-#include "link.h"
-#include "random.h"
+#include "frames.h"
 #include "shortage.h"
 
 #define DEFAULT_QUEUE 256
-#define MAX_QUEUE     (1u << 20)
-#define MAX_DELAY     (1000 * SP_SEC)
-#define MAX_BANDWIDTH 1000000000000000ull /* 1 Pbit/s; (frame + overhead) * 8 * 10^12 + bandwidth stays below 2^64 */
-
-struct flight {
-	sp_time arrival;
-	uint64_t sequence; /* ties: first sent, first delivered */
-	struct rte_mbuf *packet;
-};
-
-/* Packets on their way to one receive queue: a binary heap, earliest first. */
-struct heap {
-	struct flight *flight;
-	uint32_t count;
-};
+#define MAX_MEMORY    (1ull << 44)
 
 struct direction {
-	struct sp_link_direction config;
-	struct sp_random random;
-	sp_time busy;	    /* when the wire is free again */
-	uint64_t remainder; /* of the last serialisation time, in 1/bandwidth ps: keeps the rate exact */
-	sp_time *leaving;   /* ring: when the packets waiting for the wire will have left it */
+	struct sp_impairment impairment;
+	uint32_t queue;
+	sp_time *leaving; /* ring: when the packets waiting for the wire will have left it */
 	uint32_t leaving_first, leaving_count;
-	struct heap heap[SP_MAX_WORKERS];
+	struct sp_flights flights[SP_MAX_WORKERS];
 	uint16_t queues;
-	uint32_t limit, in_flight;
-	uint64_t sequence;
+	struct sp_frames frames;
+	uint64_t memory; /* that flights and frames may still take */
+	uint32_t kept;	 /* bytes of each frame */
+	bool payload_less;
+	bool full; /* the last packet offered was held back */
+	uint64_t in_flight;
 	struct sp_link_counters counters;
-	struct sp_shortage shortage;
+	struct sp_shortage shortage[SP_MAX_WORKERS]; /* of buffers for what has arrived */
 };
 
 struct end {
@@ -52,101 +42,51 @@ struct sp_link {
 	struct end end[2];
 };
 
-static sp_time later(sp_time t, sp_time by)
+static int direction_init(struct direction *d, const struct sp_link_config *config, unsigned e)
 {
-	return by >= SP_NEVER - t ? SP_NEVER - 1 : t + by;
-}
+	const uint32_t queue = config->direction[e].queue;
+	const uint16_t queues = config->queues[!e];
+	int err;
 
-static bool before(const struct flight *a, const struct flight *b)
-{
-	return a->arrival != b->arrival ? a->arrival < b->arrival : a->sequence < b->sequence;
-}
-
-static void heap_push(struct heap *h, struct flight new)
-{
-	uint32_t i = h->count++;
-
-	for (uint32_t up; i && before(&new, &h->flight[up = (i - 1) / 2]); i = up)
-		h->flight[i] = h->flight[up];
-	h->flight[i] = new;
-}
-
-static struct rte_mbuf *heap_pop(struct heap *h)
-{
-	struct rte_mbuf *first = h->flight[0].packet;
-	struct flight last = h->flight[--h->count];
-	uint32_t i = 0;
-
-	for (uint32_t child; (child = 2 * i + 1) < h->count; i = child) {
-		if (child + 1 < h->count && before(&h->flight[child + 1], &h->flight[child]))
-			child++;
-		if (!before(&h->flight[child], &last))
-			break;
-		h->flight[i] = h->flight[child];
-	}
-	h->flight[i] = last;
-	return first;
-}
-
-static bool probability(double p)
-{
-	return p >= 0.0 && p <= 1.0; /* false for NaN */
-}
-
-static bool direction_valid(const struct sp_link_direction *c)
-{
-	return probability(c->loss) && probability(c->duplicate) && probability(c->reorder) && c->delay <= MAX_DELAY &&
-	       c->reorder_delay <= MAX_DELAY && c->bandwidth <= MAX_BANDWIDTH && c->queue <= MAX_QUEUE;
-}
-
-/* As many packets as can be under way at once, repeats included. */
-static uint32_t flight_limit(const struct sp_link_direction *c)
-{
-	const uint32_t most = SP_PACKET_POOL / 2;
-	double seconds = (double)(c->delay + c->reorder_delay) / (double)SP_SEC;
-	double packets = c->bandwidth ? seconds * (double)c->bandwidth / ((SP_LINK_MIN_FRAME + SP_LINK_OVERHEAD) * 8)
-				      : (double)most;
-
-	packets = 2 * (packets + c->queue + 1);
-	return packets < most ? (uint32_t)packets : most;
-}
-
-static int direction_init(struct direction *d, const struct sp_link_direction *config, uint16_t queues)
-{
-	d->config = *config;
-	if (!d->config.queue)
-		d->config.queue = DEFAULT_QUEUE;
+	sp_impairment_init(&d->impairment, &config->direction[e], config->seed, e);
+	d->queue = queue ? queue : DEFAULT_QUEUE;
 	d->queues = queues ? queues : 1;
-	d->limit = flight_limit(&d->config);
-	d->leaving = calloc(d->config.queue, sizeof(*d->leaving));
-	if (!d->leaving)
-		return -ENOMEM;
-	for (uint16_t q = 0; q < d->queues; q++) {
-		d->heap[q].flight = calloc(d->limit, sizeof(*d->heap[q].flight));
-		if (!d->heap[q].flight)
-			return -ENOMEM;
-	}
-	return 0;
+	d->memory = config->memory ? config->memory : SP_LINK_MEMORY;
+	d->payload_less = config->payload_less;
+	d->kept = !config->payload_less ? SP_PACKET_ROOM : config->head ? config->head : SP_LINK_HEAD;
+	d->leaving = calloc(d->queue, sizeof(*d->leaving));
+	err = d->leaving ? sp_frames_init(&d->frames) : -ENOMEM;
+	for (uint16_t q = 0; !err && q < d->queues; q++)
+		err = sp_flights_init(&d->flights[q]);
+	return err;
+}
+
+static int config_check(const struct sp_link_config *c)
+{
+	for (int e = 0; e < 2; e++)
+		if (sp_link_check(&c->direction[e]) || c->queues[e] > SP_MAX_WORKERS)
+			return -EINVAL;
+	return c->memory > MAX_MEMORY || (c->head && (c->head < SP_LINK_MIN_FRAME || c->head > SP_PACKET_ROOM))
+		       ? -EINVAL
+		       : 0;
 }
 
 int sp_link_create(const struct sp_link_config *config, struct sp_link **link)
 {
 	struct sp_link *l;
+	int err = config_check(config);
 
-	for (int e = 0; e < 2; e++)
-		if (!direction_valid(&config->direction[e]) || config->queues[e] > SP_MAX_WORKERS)
-			return -EINVAL;
+	if (err)
+		return err;
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return -ENOMEM;
 	for (unsigned e = 0; e < 2; e++) {
-		int err = direction_init(&l->direction[e], &config->direction[e], config->queues[!e]);
-
+		err = direction_init(&l->direction[e], config, e);
 		if (err) {
 			sp_link_destroy(l);
 			return err;
 		}
-		sp_random_seed(&l->direction[e].random, config->seed, e);
 		l->end[e] = (struct end){.out = &l->direction[e], .in = &l->direction[!e]};
 	}
 	*link = l;
@@ -160,11 +100,9 @@ void sp_link_destroy(struct sp_link *link)
 	for (int e = 0; e < 2; e++) {
 		struct direction *d = &link->direction[e];
 
-		for (uint16_t q = 0; q < d->queues; q++) {
-			while (d->heap[q].count)
-				rte_pktmbuf_free(heap_pop(&d->heap[q]));
-			free(d->heap[q].flight);
-		}
+		for (uint16_t q = 0; q < d->queues; q++)
+			sp_flights_free(&d->flights[q]);
+		sp_frames_free(&d->frames);
 		free(d->leaving);
 	}
 	free(link);
@@ -175,99 +113,76 @@ void *sp_link_port(struct sp_link *link, unsigned end)
 	return &link->end[end & 1];
 }
 
-/* A buffer of its own with the packet's bytes, at most SP_PACKET_ROOM; NULL: there is none now. */
-static struct rte_mbuf *packet_copy(struct rte_mbuf *m)
+static uint32_t smaller(uint32_t a, uint32_t b)
 {
-	struct rte_mbuf *copy = sp_packet_alloc();
-	char *to = copy ? rte_pktmbuf_append(copy, (uint16_t)rte_pktmbuf_pkt_len(m)) : NULL;
+	return a < b ? a : b;
+}
 
-	for (; to && m; m = m->next) {
-		memcpy(to, rte_pktmbuf_mtod(m, char *), m->data_len);
-		to += m->data_len;
+/*
+ * A copy of the packet sets out: what is kept of its bytes. Handing over the sender's buffer is no faster, for a buffer
+ * that was in flight is in no cache, and the buffers are the process's: flights in them would bound the link.
+ */
+static void packet_fly(struct direction *d, const struct rte_mbuf *m, uint16_t queue, const struct sp_fate *fate,
+		       const struct sp_copy *copy)
+{
+	const uint32_t len = rte_pktmbuf_pkt_len(m);
+	uint32_t left = smaller(len, d->kept);
+	uint8_t *frame = sp_frames_take(&d->frames, left), *to = frame;
+
+	for (uint32_t n; left && m; m = m->next, left -= n, to += n) {
+		n = smaller(left, m->data_len);
+		memcpy(to, rte_pktmbuf_mtod(m, const uint8_t *), n);
 	}
-	return copy;
-}
-
-/* The receiver may write to the frame, so it must be nobody else's; usually it already is, and is handed over as it
- * stands. */
-static bool packet_is_own(struct rte_mbuf *m)
-{
-	return RTE_MBUF_DIRECT(m) && m->nb_segs == 1 && rte_mbuf_refcnt_read(m) == 1;
-}
-
-static void packet_fly(struct direction *d, struct rte_mbuf *m, sp_time arrival)
-{
-	uint16_t queue = sp_flow_queue(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, d->queues);
-
-	heap_push(&d->heap[queue], (struct flight){.arrival = arrival, .sequence = d->sequence++, .packet = m});
+	if (copy->corrupted && len)
+		frame[copy->bit / 8] ^= (uint8_t)(1u << copy->bit % 8);
+	sp_flights_put(
+		&d->flights[queue],
+		(struct sp_flight){.arrival = copy->arrival, .in_turn = fate->in_turn, .packet = frame, .len = len});
 	d->in_flight++;
 }
 
-/* How long the wire is taken; fractions of a picosecond are carried over to the next packet of a busy period. */
-static sp_time serialisation(struct direction *d, uint32_t len, bool idle)
+static void packet_send(struct direction *d, struct rte_mbuf *m, uint16_t queue, sp_time now)
 {
-	uint64_t bits, numerator;
+	const uint32_t len = rte_pktmbuf_pkt_len(m);
+	struct sp_fate fate;
 
-	if (!d->config.bandwidth)
-		return 0;
-	bits = 8ull * ((len < SP_LINK_MIN_FRAME ? SP_LINK_MIN_FRAME : len) + SP_LINK_OVERHEAD);
-	numerator = bits * SP_SEC + (idle ? 0 : d->remainder);
-	d->remainder = numerator % d->config.bandwidth;
-	return numerator / d->config.bandwidth;
-}
-
-/* False: a buffer is needed and there is none. Then nothing has happened. */
-static bool packet_send(struct direction *d, struct rte_mbuf *m, sp_time now)
-{
-	const struct sp_random before = d->random;
-	/* Every packet draws the same numbers, whatever becomes of it: runs that differ in one probability can be
-	 * compared. */
-	const bool chance = sp_random_chance(&d->random, d->config.loss);
-	const bool again = sp_random_chance(&d->random, d->config.duplicate);
-	const bool late[2] = {sp_random_chance(&d->random, d->config.reorder),
-			      sp_random_chance(&d->random, d->config.reorder)};
-	const bool idle = d->busy <= now, own = packet_is_own(m), fits = rte_pktmbuf_pkt_len(m) <= SP_PACKET_ROOM;
-	const bool lost = chance || (!own && !fits), twice = !lost && again && fits;
-	struct rte_mbuf *first = m, *copy = NULL;
-	sp_time arrival;
-
-	if (!lost && !own)
-		first = packet_copy(m);
-	if (twice && first)
-		copy = packet_copy(m);
-	if (!first || (twice && !copy)) {
-		if (first != m)
-			rte_pktmbuf_free(first);
-		d->random = before;
-		return false;
+	sp_impair(&d->impairment, len, now, &fate);
+	if (fate.copies && len > SP_PACKET_ROOM) {
+		d->counters.oversized++;
+		fate.copies = 0;
 	}
-	d->busy = later(idle ? now : d->busy, serialisation(d, rte_pktmbuf_pkt_len(m), idle));
-	arrival = later(d->busy, d->config.delay);
-	if (d->busy > now)
-		d->leaving[(d->leaving_first + d->leaving_count++) % d->config.queue] = d->busy;
+	if (fate.left > now)
+		d->leaving[(d->leaving_first + d->leaving_count++) % d->queue] = fate.left;
 	d->counters.offered++;
-	d->counters.lost += lost;
-	d->counters.duplicated += twice;
-	d->counters.oversized += !chance && !fits && (!own || again);
-	if (first != m || lost)
-		rte_pktmbuf_free(m);
-	if (lost)
-		return true;
-	first->ol_flags = 0;
-	first->tx_offload = 0;
-	d->counters.reordered += late[0] + (copy && late[1]);
-	packet_fly(d, first, late[0] ? later(arrival, d->config.reorder_delay) : arrival);
-	if (copy)
-		packet_fly(d, copy, late[1] ? later(arrival, d->config.reorder_delay) : arrival);
-	return true;
+	d->counters.lost += !fate.copies;
+	d->counters.duplicated += fate.copies == 2;
+	for (unsigned k = 0; k < fate.copies; k++) {
+		const struct sp_copy *copy = &fate.copy[k];
+
+		d->counters.reordered += copy->reordered;
+		d->counters.corrupted += copy->corrupted;
+		if (copy->corrupted && d->payload_less)
+			d->counters.lost++;
+		else
+			packet_fly(d, m, queue, &fate, copy);
+	}
+	rte_pktmbuf_free(m);
 }
 
 static void wire_drain(struct direction *d, sp_time now)
 {
 	while (d->leaving_count && d->leaving[d->leaving_first] <= now) {
-		d->leaving_first = (d->leaving_first + 1) % d->config.queue;
+		d->leaving_first = (d->leaving_first + 1) % d->queue;
 		d->leaving_count--;
 	}
+}
+
+static uint16_t queue_of(const struct direction *d, const struct rte_mbuf *m)
+{
+	uint8_t room[SP_LINK_HEAD]; /* addresses and ports lie within it */
+	const uint32_t len = smaller(rte_pktmbuf_pkt_len(m), sizeof(room));
+
+	return d->queues == 1 ? 0 : sp_flow_queue(rte_pktmbuf_read(m, 0, len, room), len, d->queues);
 }
 
 static unsigned link_transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
@@ -277,67 +192,97 @@ static unsigned link_transmit(void *port, uint16_t queue, struct rte_mbuf **pack
 
 	(void)queue;
 	wire_drain(d, now);
-	while (sent < count && d->leaving_count < d->config.queue) {
-		if (d->in_flight + 2 > d->limit) {
+	for (d->full = false; sent < count && d->leaving_count < d->queue; sent++) {
+		const uint16_t to = queue_of(d, packet[sent]);
+
+		/* For two copies: whether there is room must not depend on the packet's fate. */
+		d->full =
+			!sp_frames_ready(&d->frames, smaller(rte_pktmbuf_pkt_len(packet[sent]), d->kept), &d->memory) ||
+			!sp_flights_ready(&d->flights[to], 2, &d->memory);
+		if (d->full) {
 			d->counters.held++;
 			break;
 		}
-		if (!packet_send(d, packet[sent], now)) {
-			sp_shortage_begin(&d->shortage, now);
-			d->counters.held++;
-			break;
-		}
-		sp_shortage_end(&d->shortage);
-		sent++;
+		packet_send(d, packet[sent], to, now);
 	}
 	return sent;
+}
+
+/* What has arrived, as a packet; NULL: there is no buffer, and it still lies where it lay. */
+static struct rte_mbuf *packet_land(struct direction *d, const struct sp_flight *f)
+{
+	struct rte_mbuf *m = sp_packet_alloc();
+
+	if (!m)
+		return NULL;
+	memcpy(rte_pktmbuf_append(m, (uint16_t)f->len), f->packet, smaller(f->len, d->kept));
+	sp_frames_drop(&d->frames, f->packet);
+	return m;
 }
 
 static unsigned link_receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
 {
 	struct direction *d = ((struct end *)port)->in;
-	struct heap *h = &d->heap[queue];
+	const struct sp_flight *first;
 	unsigned n = 0;
 
 	if (queue >= d->queues)
 		return 0;
-	while (n < max && h->count && h->flight[0].arrival <= now) {
-		packet[n] = heap_pop(h);
-		d->counters.bytes += rte_pktmbuf_pkt_len(packet[n++]);
+	while (n < max && (first = sp_flights_first(&d->flights[queue])) && first->arrival <= now) {
+		packet[n] = packet_land(d, first);
+		if (!packet[n]) {
+			sp_shortage_begin(&d->shortage[queue], now);
+			d->counters.waited++;
+			break;
+		}
+		sp_shortage_end(&d->shortage[queue]);
+		d->counters.bytes += first->len;
+		sp_flights_take(&d->flights[queue]);
+		n++;
 	}
 	d->counters.delivered += n;
 	d->in_flight -= n;
+	if (n)
+		d->full = false;
 	return n;
+}
+
+/* When there is something to receive next; what has arrived and found no buffer is tried again. */
+static sp_time receive_next(const struct direction *d, uint16_t queue)
+{
+	const struct sp_flight *first = sp_flights_first(&d->flights[queue]);
+
+	if (!first)
+		return SP_NEVER;
+	return d->shortage[queue].on ? sp_shortage_next(&d->shortage[queue]) : first->arrival;
 }
 
 static sp_time first_arrival(const struct direction *d)
 {
 	sp_time first = SP_NEVER;
 
-	for (uint16_t q = 0; q < d->queues; q++)
-		if (d->heap[q].count && d->heap[q].flight[0].arrival < first)
-			first = d->heap[q].flight[0].arrival;
+	for (uint16_t q = 0; q < d->queues; q++) {
+		const sp_time next = receive_next(d, q);
+
+		first = next < first ? next : first;
+	}
 	return first;
 }
 
 static sp_time link_next(void *port, uint16_t queue, bool transmit_blocked)
 {
 	const struct end *e = port;
-	const struct heap *h = &e->in->heap[queue];
-	sp_time next = queue < e->in->queues && h->count ? h->flight[0].arrival : SP_NEVER;
+	sp_time next = queue < e->in->queues ? receive_next(e->in, queue) : SP_NEVER;
 
 	if (transmit_blocked) {
 		const struct direction *d = e->out;
 		sp_time room = 0; /* there is room already */
 
-		if (d->leaving_count == d->config.queue)
+		if (d->leaving_count == d->queue)
 			room = d->leaving[d->leaving_first];
-		else if (d->in_flight + 2 > d->limit)
+		else if (d->full)
 			room = first_arrival(d);
-		else if (d->shortage.on)
-			room = sp_shortage_next(&d->shortage);
-		if (room < next)
-			next = room;
+		next = room < next ? room : next;
 	}
 	return next;
 }

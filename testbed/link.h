@@ -1,53 +1,56 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A full-duplex link between two ports, in virtual time. Each direction is a wire of finite bandwidth behind a bounded
- * queue, then a network that delays, loses, repeats and reorders. The same seed gives the same bytes and times.
+ * queue, then a network that delays, loses, repeats, reorders and corrupts (impairment.h). The same seed gives the same
+ * bytes and times.
+ *
+ * Payload-less, for sweeps: of each frame only the first bytes (headers) are kept while it is in flight. Exact remain
+ * every length, so also all times and counters, and what is lost, repeated and reordered. The receiver gets a frame of
+ * full length whose bytes beyond those kept are whatever its buffer held before. What a receiver would notice of a
+ * corrupted packet it cannot notice here, for nobody can check an ICRC: the link loses each packet or copy that it
+ * corrupts, as if the receiver had dropped it. Skipped are the copying of payload and the memory for it. Both NICs have
+ * to know, too: not to compute and not to check an ICRC.
+ *
  * Threads: one thread owns the link and everything attached to it (virtual time has one owner).
  */
 #ifndef TESTBED_LINK_H
 #define TESTBED_LINK_H
 
 #include "../pipeline/nic.h"
+#include "impairment.h"
 
-/* What a frame costs on the wire beyond its own bytes: preamble and delimiter 8, FCS 4, gap 12; and never less than 60.
- */
-#define SP_LINK_OVERHEAD  24
-#define SP_LINK_MIN_FRAME 60
-
-/* One direction. Probabilities are per packet and independent; all-zero is a perfect, infinitely fast wire. */
-struct sp_link_direction {
-	uint64_t bandwidth; /* bit/s; 0: no limit */
-	sp_time delay;	    /* propagation: end of sending to arrival */
-	double loss;	    /* packet never arrives (it still takes its time on the wire) */
-	double duplicate;   /* packet arrives twice */
-	double reorder;	    /* packet arrives reorder_delay later than it should */
-	sp_time reorder_delay;
-	uint32_t queue; /* packets that the sender may have waiting for the wire; 0: 256 */
-};
+#define SP_LINK_HEAD   128u	    /* bytes kept of a payload-less frame, if not said otherwise */
+#define SP_LINK_MEMORY (2ull << 30) /* for what is in flight in one direction, if not said otherwise */
 
 struct sp_link_config {
 	struct sp_link_direction direction[2]; /* [e]: what end e sends */
 	uint16_t queues[2];		       /* receive queues of the port at end e = its NIC's workers; 0: 1 */
 	uint64_t seed;
+	uint64_t memory;   /* bytes per direction, up to 2^44, see sp_link_create; 0: SP_LINK_MEMORY */
+	bool payload_less; /* see above */
+	uint32_t head;	   /* bytes kept then, SP_LINK_MIN_FRAME to 9600; 0: SP_LINK_HEAD */
 };
 
 struct sp_link_counters {
 	uint64_t offered; /* taken from the sender: delivered + lost - duplicated once nothing is in flight */
 	uint64_t lost, duplicated, reordered;
+	uint64_t corrupted; /* packets, repeats included; payload-less these are among the lost */
 	uint64_t delivered; /* packets handed to the receiver, repeats included */
 	uint64_t bytes;	    /* bytes of frames delivered */
-	uint64_t oversized; /* losses and missed repeats of packets larger than any buffer: the run is not what was
-			       asked for */
-	uint64_t held;	    /* times that the sender was held back although the queue had room, see sp_link_create */
+	uint64_t oversized; /* among the lost: larger than any packet buffer; the run is not what was asked for */
+	uint64_t held;	    /* times that the sender was held back although the queue had room: memory was at its end,
+			       the run is not exact from then on */
+	uint64_t waited;    /* times that something had arrived and the process had no packet buffer for it: it is
+			       received later than it arrived, nor is this exact */
 };
 
 struct sp_link;
 
 /*
- * -EINVAL: a probability that is none (NaN too), a delay or queue out of bounds; -ENOMEM. All memory is taken here:
- * room for as many packets as bandwidth, delays and queue can have on the way, at most half of the process's packet
- * buffers per direction; beyond that the sender is held back, and also where a packet has to be copied without a buffer
- * being left.
+ * -EINVAL: what sp_link_check() refuses, or another value beyond its bound; -ENOMEM.
+ * What is in flight lies in memory of the link's own, which grows with it, never shrinks, and goes with the link. At
+ * its bound the sender is held back until something arrives. On arrival a packet needs one of the process's packet
+ * buffers.
  */
 int sp_link_create(const struct sp_link_config *config, struct sp_link **link);
 void sp_link_destroy(struct sp_link *link); /* frees what is in flight */

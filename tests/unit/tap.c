@@ -82,7 +82,7 @@ static void without_a_buffer_for_its_copy_the_packet_waits_and_time_goes_on(void
 	refill();
 	CU_ASSERT_EQUAL_FATAL(sp_tap_ops.transmit(&tap, 0, &m, 1, 10 * SP_US), 1);
 	CU_ASSERT_EQUAL(sp_link_ops.receive(sp_link_port(link, 1), 0, &got, 1, 10 * SP_US), 1);
-	CU_ASSERT_PTR_EQUAL(got, m);
+	CU_ASSERT_EQUAL(got->pkt_len, 100);
 	rte_pktmbuf_free(got);
 	sp_link_destroy(link);
 }

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What becomes of a packet on one direction of a link, and when: the wire takes its time, the network behind it delays,
+ * loses, repeats, reorders and corrupts. Only lengths and times go in, only times and verdicts come out: for packets of
+ * any kind and for any clock in picoseconds that does not go back. The same seed, lengths and times of sending give the
+ * same outcome. Threads: none of its own, one direction has one owner.
+ */
+#ifndef TESTBED_IMPAIRMENT_H
+#define TESTBED_IMPAIRMENT_H
+
+#include "../handlers/wire/host.h"
+#include "random.h"
+
+/* What a frame costs on the wire beyond its own bytes: preamble and delimiter 8, FCS 4, gap 12; and never less than 60.
+ */
+#define SP_LINK_OVERHEAD  24
+#define SP_LINK_MIN_FRAME 60
+
+#define SP_LINK_MAX_DELAY     (1000 * SP_SEC)	  /* each of the three times */
+#define SP_LINK_MAX_BANDWIDTH 1000000000000000ull /* 1 Pbit/s */
+#define SP_LINK_MAX_QUEUE     (1u << 20)
+
+/*
+ * One direction. All-zero is a perfect, infinitely fast wire. Probabilities are per packet, 0 to 1, and independent but
+ * for bursts: those are the model of Gilbert (1960) and Elliott (1963), a Markov chain of two states that takes a step
+ * with each packet. Its first state is drawn from the stationary distribution, so that short runs lose as much as long
+ * ones. sp_link_burst() chooses the three values from what one would measure.
+ */
+struct sp_link_direction {
+	uint64_t bandwidth; /* bit/s; 0: no limit; at most SP_LINK_MAX_BANDWIDTH */
+	sp_time delay;	    /* propagation: end of sending to arrival */
+	sp_time jitter;	    /* uniform in 0 to this, each packet's own, on top of delay: packets overtake each other */
+	double loss;	    /* packet never arrives (it still takes its time on the wire); in the good state */
+	double burst_begin; /* good to bad, after a packet; 0: no bursts, whatever the other two say */
+	double burst_end;   /* bad to good; mean length of a bad time = 1 / this, in packets */
+	double burst_loss;  /* packet never arrives, in the bad state, instead of loss */
+	double duplicate;   /* packet arrives twice; each copy has jitter, reordering and corruption of its own */
+	double reorder;	    /* packet arrives reorder_delay later than it should */
+	sp_time reorder_delay;
+	double corrupt; /* one bit of the frame, any with the same probability, is inverted */
+	uint32_t queue; /* packets that the sender may have waiting for the wire; 0: 256 */
+};
+
+/* -EINVAL: a probability that is none (NaN too), or a value beyond its bound. */
+int sp_link_check(const struct sp_link_direction *direction);
+
+/*
+ * Sets loss to 0 and the burst_* to: bursts of `length` packets on average, all lost, geometrically distributed, so
+ * that `loss` of all packets are lost (Gilbert's model with nothing received in the bad state). -EINVAL, and nothing is
+ * set: length below 1, loss not 0 to below 1, or more than bursts that short can lose: loss > length / (length + 1).
+ */
+int sp_link_burst(struct sp_link_direction *direction, double length, double loss);
+
+/* The delay over so many kilometres of a link, as in arXiv 2505.05366: the way there and back takes 2 * km / 300,000 s.
+ * SP_NEVER: negative, NaN, or longer than SP_LINK_MAX_DELAY; sp_link_check() refuses that. */
+sp_time sp_link_distance(double km);
+
+/* The state of one direction; its fields are impairment.c's. */
+struct sp_impairment {
+	struct sp_link_direction config;
+	struct sp_random random; /* loss, duplicate, reorder twice */
+	struct sp_random more;	 /* state, corrupt twice, bit twice, jitter twice */
+	sp_time busy;		 /* when the wire is free again */
+	uint64_t remainder;	 /* of the last time on the wire, in 1/bandwidth ps: keeps the rate exact */
+	bool bad;
+};
+
+struct sp_fate {
+	sp_time left;	 /* when the packet has left the wire */
+	sp_time in_turn; /* when it would arrive without jitter and reordering: never earlier than those sent before */
+	unsigned copies; /* that arrive: 0, lost; 1; 2 */
+	bool repeated;	 /* it would have come twice if it had come */
+	struct sp_copy {
+		sp_time arrival; /* at or after in_turn */
+		bool reordered;
+		bool corrupted;
+		uint32_t bit; /* that is inverted: number from the frame's first byte on, lowest of each byte first */
+	} copy[2];
+};
+
+/* direction: 0 or 1, for two directions of one seed that know nothing of each other. The configuration has been
+ * checked.
+ */
+void sp_impairment_init(struct sp_impairment *impairment, const struct sp_link_direction *config, uint64_t seed,
+			unsigned direction);
+
+/*
+ * The fate of a packet whose frame has len bytes (without FCS; at most 2^20) and is given to the wire at `now`: behind
+ * the packets before it, however many those are: the bounded queue is the caller's. Every packet draws the same
+ * numbers, whatever becomes of it, so runs that differ in one value can be compared.
+ */
+void sp_impair(struct sp_impairment *impairment, uint32_t len, sp_time now, struct sp_fate *fate);
+
+#endif
