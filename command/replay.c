@@ -279,7 +279,6 @@ static void run(struct replay *r)
 static void nic_close(struct replay *r)
 {
 	sp_world_destroy(r->world);
-	contexts_remove(r); /* they hold receives, and go first */
 	for (unsigned i = 0; i < r->buffers; i++)
 		if (r->buffer[i].mr)
 			sp_mr_free(r->buffer[i].mr);
@@ -296,6 +295,8 @@ static void finish(struct replay *r)
 	struct sp_error error = {.key = ""};
 	bool whole = r->report != NULL;
 
+	if (r->guard && !r->hung) /* of a run that ended early: they may hang, too */
+		guarded(r, contexts_remove);
 	replay_trace_close(r);
 	if (!r->hung)
 		nic_close(r);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "replay.h"
 
@@ -48,14 +49,29 @@ static int check(struct expectation e, int64_t result, const struct sp_error *er
 	return (int)result;
 }
 
+/* An expectation is read now and again at the end: of a pipe nothing would be left then, and a device may never end. */
+static int check_kind(struct replay *r, const char *option, const char *file)
+{
+	struct stat st;
+
+	if (!file || stat(file, &st) || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) /* others say what those are */
+		return 0;
+	replay_complain(r, "%s: %s: no regular file: it can be read only once", option, file);
+	return -EINVAL;
+}
+
 int replay_expect_check(struct replay *r)
 {
 	const struct sp_expect_say nothing = {.say = say_nothing};
 	struct sp_error error = {.key = ""};
 	struct sp_capture *capture;
-	int err = 0;
+	int err = check_kind(r, "--expect", r->expect_file);
 
-	if (r->expect_file) {
+	if (!err)
+		err = check_kind(r, "--expect-json", r->expect_json);
+	for (unsigned i = 0; i < r->buffers && !err; i++)
+		err = check_kind(r, "--expect-memory", r->buffer[i].expect);
+	if (!err && r->expect_file) {
 		err = sp_capture_open(r->expect_file, 1, &capture, &error);
 		if (!err)
 			sp_capture_close(capture);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -230,6 +231,9 @@ static int start_nic(struct run *r)
 	struct sp_error error = {.key = ""};
 	char text[512];
 
+	/* Nobody outside shall know how flows are spread over tables. */
+	if (getrandom(&r->nic_config.secret, sizeof(r->nic_config.secret), 0) < 0)
+		return fail("no random numbers");
 	if (sp_nic_create(&r->nic_config, &error, &r->nic) || sp_config_contexts(r->config, r->nic, &error))
 		return fail(error.text);
 	if (r->verbose)

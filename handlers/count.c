@@ -3,9 +3,9 @@
  * count: packets, bytes, first and last time of every flow.
  *
  * A flow is a message here: header() gives it a record, payload() counts in it, completion() frees it once the flow has
- * been idle for long enough. The message key is a 64-bit mix of addresses, protocol and ports. Two flows may share a
- * key, so the record holds the addresses themselves: a packet that finds another flow's record is counted as a
- * collision, and never as that flow's. docs/handlers.md walks through this file.
+ * been idle for long enough. The message key is a hash of addresses, protocol and ports. Two flows may share a key, so
+ * the record holds the addresses themselves: a packet that finds another flow's record is counted as a collision, and
+ * never as that flow's.
  */
 #include <arpa/inet.h>
 #include <stdatomic.h>
@@ -49,7 +49,6 @@ struct count {
 	struct flow *flow; /* mask + 1 records, at least two for each that may be live */
 	uint32_t mask, limit;
 	_Atomic uint32_t live;
-	uint64_t seed[2]; /* of the keys */
 	struct total *total;
 	struct line *top; /* report() sorts here */
 	uint32_t top_limit;
@@ -66,8 +65,6 @@ static int attach(struct sp_ctx *c)
 
 	s->limit = (uint32_t)sp_param_uint(c, "flows");
 	s->top_limit = (uint32_t)sp_param_uint(c, "report-flows");
-	s->seed[0] = sp_random(c);
-	s->seed[1] = sp_random(c) | 1;
 	while (records < 2 * s->limit)
 		records *= 2;
 	s->mask = records - 1;
@@ -126,20 +123,12 @@ static void tuple_of(const struct sp_packet *p, struct tuple *t)
 	}
 }
 
-/* Multiplied by a secret and folded: without the seeds nobody knows which differences cancel. */
 static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 {
-	const struct count *s = c->state;
-	uint64_t word, key = s->seed[0];
 	struct tuple t;
 
 	tuple_of(p, &t);
-	for (size_t i = 0; i < sizeof(t); i += sizeof(word)) {
-		memcpy(&word, (const uint8_t *)&t + i, sizeof(word));
-		unsigned __int128 product = (unsigned __int128)(key ^ word) * s->seed[1];
-		key = s->seed[0] + ((uint64_t)product ^ (uint64_t)(product >> 64));
-	}
-	return key >> 1; /* the highest keys mean other things */
+	return sp_hash(c, &t, sizeof(t));
 }
 
 /* ---- the life of a flow ----------------------------------------------------------------------------------------- */

@@ -84,7 +84,8 @@ struct sp_issue { struct sp_issue *next, *away; void *ctx; uint64_t cookie; uint
 struct sp_work { struct sp_work *next; void *ctx; uint64_t cookie; uint32_t active, worker; };
 struct sp_timer { struct sp_timer *child, *next, *prev; void *ctx; sp_time at; uint64_t cookie; uint32_t worker, armed; };
 enum { SP_ISSUE_DONE, SP_ISSUE_MORE, SP_ISSUE_WAIT /* until sp_issue_start() again */ };
-struct sp_report; /* a sink of named values, written as JSON or as a table *//* What a context's first handler offers to its companion (for example erasure decoding beside a receive bitmap). */
+struct sp_report; /* a sink of named values, written as JSON or as a table */
+/* What a context's first handler offers to its companion (for example erasure decoding beside a receive bitmap). */
 struct sp_export { /* all from the inside of that message: payload() of the companion, or sp_message_hold() */
 	int (*range)(struct sp_ctx *, uint64_t key, uint32_t *mem, uint64_t *offset, uint64_t *bytes, uint32_t *chunk_bytes);
 	bool (*present)(struct sp_ctx *, uint64_t key, uint64_t chunk);
@@ -138,7 +139,6 @@ int sp_message_open(struct sp_ctx *, uint64_t key);     /* SLOTS, home worker: -
 struct sp_message *sp_message_hold(struct sp_ctx *, uint64_t key); /* an open message stays open until sp_message_release(); NULL: none */
 void sp_message_release(struct sp_ctx *, struct sp_message *);
 int sp_message_close(struct sp_ctx *, uint64_t key);    /* completion() follows once no packet is inside; -ENOENT */
-
 /* Host memory. base is for addressing only: go through sp_dma_*, which check. */
 const struct sp_mem *sp_mem_get(struct sp_ctx *, uint32_t id); /* takes a reference; NULL: not a region of this context's owner */
 void sp_mem_put(struct sp_ctx *, const struct sp_mem *);
@@ -163,11 +163,11 @@ int sp_dma_add64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64
 int sp_dma_store64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t value);         /* release */
 int sp_event_post(struct sp_ctx *, const struct sp_event *); /* -EAGAIN: the host's queue is full (counted) */
 /* Sending. A path is an address resolved: it belongs to the context, at most 64 each. -EAGAIN: no room now. */
-struct sp_path;
+struct sp_path; enum { SP_SEND_UNPACED = 0x80 };
 int sp_path_open(struct sp_ctx *, const uint8_t ip[16], bool only, struct sp_path **); /* IPv4 mapped; only: refuse other sources (one: -EISCONN); home worker */
 struct sp_send {
 	uint32_t dest_qp, psn;
-	uint8_t opcode, flags;         /* SP_PKT_SE */
+	uint8_t opcode, flags;         /* SP_PKT_SE, SP_SEND_UNPACED: beside the pace, and not counted in it */
 	uint16_t udp_source;           /* entropy; 0: derived from the path */
 	const void *ext;               /* extension headers after the BTH, at most 64 bytes */
 	uint32_t ext_len, len;         /* len: payload bytes, taken from mem at offset, or from bytes when mem is NULL */

@@ -2,6 +2,7 @@
 #include "context.h"
 #include "config.h"
 #include "dispatch.h"
+#include "grant.h"
 #include "handler.h"
 #include "host.h"
 #include "issue.h"
@@ -16,83 +17,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-
-#define MAPPED (1u << 20) /* from here on memory comes zeroed from the kernel, page by page as it is used */
-#define HEAD   64
-
-struct sp_allocation {
-	struct sp_allocation *next;
-	size_t bytes, more; /* charged; and behind them */
-	size_t asked;	    /* for sp_alloc() of a watched context, which has a canary then; else 0 */
-};
-
-int sp_context_charge(struct sp_context *c, uint64_t bytes)
-{
-	int r = sp_memory_charge(c->nic, c->account, bytes);
-
-	if (r && !sp_account_allows(c->account, bytes)) /* its limit, not the NIC's */
-		c->over = "memory";
-	return r;
-}
-
-void *sp_context_alloc(struct sp_context *c, size_t bytes, size_t more)
-{
-	struct sp_allocation *a;
-	size_t charged, all;
-
-	if (bytes == 0 || __builtin_add_overflow(bytes, (size_t)HEAD + 63, &charged))
-		return NULL;
-	charged &= ~(size_t)63;
-	more = (more + 63) & ~(size_t)63;
-	if (__builtin_add_overflow(charged, more, &all) || sp_context_charge(c, charged))
-		return NULL;
-	if (all >= MAPPED) {
-		a = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (a == MAP_FAILED)
-			a = NULL;
-	} else {
-		a = aligned_alloc(64, all);
-		if (a)
-			memset(a, 0, all);
-	}
-	if (!a) {
-		sp_memory_credit(c->nic, c->account, charged);
-		return NULL;
-	}
-	a->bytes = charged;
-	a->more = more;
-	a->asked = 0;
-	a->next = c->allocation;
-	c->allocation = a;
-	return (uint8_t *)a + HEAD;
-}
-
-static void free_allocations(struct sp_context *c)
-{
-	while (c->allocation) {
-		struct sp_allocation *a = c->allocation;
-		size_t bytes = a->bytes, all = bytes + a->more;
-
-		c->allocation = a->next;
-		if (all >= MAPPED)
-			munmap(a, all);
-		else
-			free(a);
-		sp_memory_credit(c->nic, c->account, bytes);
-	}
-}
-
-size_t sp_context_overrun(struct sp_context *c)
-{
-	struct sp_allocation *a = c->watched->block ? c->watched->block : c->allocation;
-
-	for (unsigned n = 0; n < SP_CANARIES && a; n++, a = a->next)
-		if (a->asked && !sp_canary_lives((uint8_t *)a + HEAD + a->asked))
-			return a->asked;
-	c->watched->block = a;
-	return 0;
-}
 
 struct sp_context *sp_context_by_id(struct sp_nic *nic, uint32_t id)
 {
@@ -164,7 +88,7 @@ static struct sp_context *create(struct sp_nic *nic, const char *name, const str
 static int create_views(struct sp_context *c)
 {
 	for (uint16_t w = 0; w < c->nic->workers; w++) {
-		struct sp_view *v = sp_context_alloc(c, sizeof(*v), 0);
+		struct sp_view *v = sp_grant_alloc(c, sizeof(*v), 0);
 
 		if (!v)
 			return -ENOMEM;
@@ -187,9 +111,9 @@ static int prepare(struct sp_context *c, const struct sp_context_config *config,
 	int r = 0;
 
 	if (c->handler->ctx_size)
-		c->state = sp_context_alloc(c, c->handler->ctx_size, c->watched ? SP_CANARY : 0);
+		c->state = sp_grant_alloc(c, c->handler->ctx_size, c->watched ? SP_CANARY_STATE : 0);
 	if (c->state && c->watched)
-		sp_canary_put((uint8_t *)c->state + c->handler->ctx_size);
+		sp_canary_put((uint8_t *)c->state + c->handler->ctx_size, SP_CANARY_STATE);
 	if ((c->handler->ctx_size && !c->state) || create_views(c) || sp_lending_create(c) ||
 	    (r = sp_events_create(c)) || sp_settings_copy(c, config->setting, config->settings))
 		return r == -EMFILE ? sp_error_set(error, EMFILE, "", SP_NO_DESCRIPTOR)
@@ -218,29 +142,11 @@ static int attach_one(struct sp_worker *w, struct sp_context *c, struct sp_error
 		r = -EINVAL;
 	if (r < 0 && error && !error->text[0])
 		sp_error_set(error, -r, "", "handler %s: %s", c->handler->name, strerror(-r));
+	if (!r && error) /* of what it does without */
+		*error = (struct sp_error){.key = ""};
 	c->attaching = false;
 	c->attached = !r;
 	return r;
-}
-
-/* A handler says what it could not get; why, the NIC knows better. */
-static int over_limit(const struct sp_context *c, int r, struct sp_error *error)
-{
-	const char *over = c->over || !c->companion ? c->over : c->companion->over;
-	const struct sp_limits *limit = c->account ? &c->account->limit : NULL;
-
-	if (!r || !over || !limit)
-		return r;
-	if (!strcmp(over, "memory"))
-		return sp_error_set(error, EDQUOT, "", "this application may have at most %" PRIu64 " bytes of memory",
-				    limit->memory);
-	if (!strcmp(over, "regions"))
-		return sp_error_set(error, EDQUOT, "", "this application may have at most %u regions and areas",
-				    SP_REGIONS);
-	if (!strcmp(over, "QPs"))
-		return sp_error_set(error, EDQUOT, "qp", "this application may have at most %u QPs", limit->qps);
-	return sp_error_set(error, EDQUOT, "", "this application may have at most %u messages at once",
-			    limit->messages);
 }
 
 static void enlist(struct sp_worker *w, struct sp_context *c)
@@ -275,18 +181,6 @@ static void attach(struct sp_worker *w, void *arg)
 		enlist(w, c->companion);
 }
 
-/* Counts QP numbers against the application. */
-static int charge_qps(struct sp_context *c, uint32_t count)
-{
-	int r = sp_account_qps(c->account, count);
-
-	if (r)
-		c->over = "QPs";
-	else
-		c->charged_qps += count;
-	return r;
-}
-
 /* Every packet that no QP takes is held against every filter: one application must not have them all. */
 static bool has_too_many_filters(const struct sp_context *c)
 {
@@ -298,8 +192,7 @@ static bool has_too_many_filters(const struct sp_context *c)
 	return c->account && n >= SP_APPLICATION_RULES;
 }
 
-/* What c may be told of another context: names are the business of its own application. */
-static const char *name_for(const struct sp_context *c, const struct sp_context *other)
+const char *sp_context_name_for(const struct sp_context *c, const struct sp_context *other)
 {
 	return !c->owner || c->owner == other->owner ? other->name : "of another application";
 }
@@ -315,8 +208,8 @@ static int publish(struct sp_context *c, struct sp_error *error)
 	int r;
 
 	if (!c->qp_count && c->qp_first) {
-		if (charge_qps(c, 1))
-			return over_limit(c, -EDQUOT, error);
+		if (sp_grant_qps(c, 1))
+			return sp_grant_refused(c, -EDQUOT, error);
 		c->qp_count = 1;
 	}
 	if (!c->qp_count && !filter && !c->qp_control)
@@ -339,7 +232,7 @@ static int publish(struct sp_context *c, struct sp_error *error)
 		if (r)
 			return sp_error_set(error, -r, "qp", "QPs %u to %u: %s%s", c->qp_first,
 					    c->qp_first + c->qp_count - 1, other ? "context " : strerror(-r),
-					    other ? name_for(c, other) : "");
+					    other ? sp_context_name_for(c, other) : "");
 	}
 	if (c->qp_control) {
 		r = sp_qp_table_claim(nic->qps, c->qp_control, 1, SP_QP_CONTROL, c, &other);
@@ -382,9 +275,7 @@ static void destroy(struct sp_context *c)
 		free((void *)(uintptr_t)c->setting[i].value);
 	}
 	free(c->setting);
-	free_allocations(c);
-	sp_account_qps(c->account, -(int64_t)c->charged_qps);
-	sp_account_messages(c->account, -(int64_t)c->charged_messages);
+	sp_grants_end(c);
 	if (c->companion)
 		destroy(c->companion);
 	if (!c->first)
@@ -431,8 +322,7 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 		return sp_error_set(error, ENOSPC, "", "more than %d contexts", SP_MAX_CONTEXTS);
 	h = sp_handler_take(config->handler ? config->handler : "");
 	if (!h)
-		return sp_error_set(error, ENOENT, "handler", "there is no handler %s (spindle handler list)",
-				    config->handler ? config->handler : "given");
+		return sp_handler_missing(config->handler ? config->handler : "given", "handler", error);
 	r = check_handler(h, error);
 	if (r) {
 		sp_handler_put(h);
@@ -456,8 +346,7 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 		const struct sp_handler *ch = sp_handler_take(beside);
 
 		if (!ch) {
-			r = sp_error_set(error, ENOENT, "companion", "there is no handler %s (spindle handler list)",
-					 beside);
+			r = sp_handler_missing(beside, "companion", error);
 			goto fail;
 		}
 		c->companion = create(nic, config->name, ch, device);
@@ -472,7 +361,7 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 	r = prepare(c, config, error);
 	if (!r && c->companion)
 		r = prepare(c->companion, config, error);
-	r = over_limit(c, r, error);
+	r = sp_grant_refused(c, r, error);
 	if (!r)
 		r = sp_settings_check(c, error);
 	if (!r)
@@ -485,7 +374,7 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 	*wanted = c->area_wanted;
 	if (!a.result && *wanted) /* it would do without, but need not */
 		a.result = -ENOMEM;
-	r = a.result ? over_limit(c, a.result, error) : publish(c, error);
+	r = a.result ? sp_grant_refused(c, a.result, error) : publish(c, error);
 	if (r) {
 		sp_context_remove(c);
 		return r;
@@ -615,127 +504,6 @@ void sp_context_remove(struct sp_context *c)
 }
 
 /* ---- handlers' calls ---- */
-
-static bool late(struct sp_ctx *ctx, const char *function)
-{
-	if (sp_view_of(ctx)->context->attaching)
-		return false;
-	sp_watch_wrong(ctx, "called %s() outside attach()", function);
-	return true;
-}
-
-void *sp_alloc(struct sp_ctx *ctx, size_t bytes)
-{
-	struct sp_context *c = sp_view_of(ctx)->context;
-	uint8_t *block;
-
-	if (late(ctx, "sp_alloc"))
-		return NULL;
-	block = sp_context_alloc(c, bytes, c->watched ? SP_CANARY : 0);
-	if (block && c->watched) {
-		sp_canary_put(block + bytes);
-		c->allocation->asked = bytes;
-	}
-	return block;
-}
-
-int sp_qp_claim(struct sp_ctx *ctx, uint32_t count)
-{
-	struct sp_context *c = sp_view_of(ctx)->context;
-
-	if (late(ctx, "sp_qp_claim") || !c->qp_first)
-		return sp_fail(ctx, EINVAL, "qp", "handler %s needs a qp", c->handler->name);
-	if (!count || count > SP_MAX_QPS || c->qp_first + count > 0xFFFFFF)
-		return sp_fail(ctx, EINVAL, "qp", "QPs %u + %u reach beyond the last QP number 0xFFFFFE", c->qp_first,
-			       count);
-	for (uint32_t i = 0; i < count; i++) {
-		const struct sp_qp *qp = sp_qp_table_find(c->nic->qps, c->qp_first + i);
-
-		if (qp)
-			return sp_fail(ctx, EADDRINUSE, "qp", "QP %u (0x%x) belongs to context %s already",
-				       c->qp_first + i, c->qp_first + i, name_for(c, qp->context));
-	}
-	/* Claiming again takes the place of the claim before. */
-	if (charge_qps(c, count > c->qp_count ? count - c->qp_count : 0))
-		return sp_fail(ctx, EDQUOT, "qp", "too many QPs");
-	c->qp_count = count;
-	return 0;
-}
-
-int sp_qp_control(struct sp_ctx *ctx, uint32_t *qp)
-{
-	struct sp_context *c = sp_view_of(ctx)->context;
-	int r;
-
-	if (late(ctx, "sp_qp_control") || c->first) /* a companion has no QPs of its own */
-		return -EINVAL;
-	if (!c->qp_control && charge_qps(c, 1))
-		return sp_fail(ctx, EDQUOT, "qp", "too many QPs");
-	r = sp_qp_table_next(c->nic->qps, c->qp_first, c->qp_count, qp);
-	if (!r)
-		c->qp_control = *qp;
-	return r;
-}
-
-int sp_messages_limit(struct sp_ctx *ctx, uint32_t limit, sp_time idle)
-{
-	struct sp_context *c = sp_view_of(ctx)->context;
-
-	int r;
-
-	if (late(ctx, "sp_messages_limit"))
-		return -EINVAL;
-	if (limit > SP_MAX_MESSAGES || c->messages)
-		return -EINVAL;
-	if (sp_account_messages(c->account, limit)) {
-		c->over = "messages";
-		return sp_fail(ctx, EDQUOT, "", "too many messages");
-	}
-	r = sp_messages_create(c, limit, c->idle ? c->idle : idle);
-	if (r)
-		sp_account_messages(c->account, -(int64_t)limit);
-	else
-		c->charged_messages = limit;
-	return r;
-}
-
-const struct sp_mem *sp_host_area(struct sp_ctx *ctx, uint64_t bytes)
-{
-	struct sp_context *c = sp_view_of(ctx)->context;
-	const enum sp_backing_kind kind = c->owner ? SP_BACKING_SHARED_READ : SP_BACKING_PRIVATE;
-	struct sp_backing b;
-	struct sp_mem *mem;
-	int r;
-
-	if (late(ctx, "sp_host_area") || c->first || c->area)
-		return NULL;
-	if (c->owner && !c->area_made) {
-		c->area_wanted = bytes;
-		return NULL;
-	}
-	if (c->owner && c->area_made->base && c->area_made->len == bytes) {
-		b = *c->area_made;
-		c->area_made->base = NULL;
-		r = 0;
-	} else {
-		r = sp_memory_back(c->nic, c->account, NULL, bytes, kind, &b);
-	}
-	if (r) {
-		if (r == -EDQUOT && !sp_account_allows(c->account, sp_shared_pages(bytes)))
-			c->over = "memory";
-		return NULL;
-	}
-	r = sp_memory_insert(c->nic, &b, c->owner, &mem);
-	if (r) {
-		sp_memory_unback(c->nic, &b);
-		if (r == -EDQUOT)
-			c->over = "regions";
-		return NULL;
-	}
-	c->area = c->events->area = mem;
-	sp_mem_get(ctx, mem->id);
-	return mem;
-}
 
 /* Multiplied by a secret and folded, word by word: without the keys nobody knows which differences cancel. */
 uint64_t sp_hash(struct sp_ctx *ctx, const void *bytes, size_t len)

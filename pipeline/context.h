@@ -12,14 +12,8 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, s
 void sp_context_remove(struct sp_context *c);
 /* By id; also from workers. NULL. */
 struct sp_context *sp_context_by_id(struct sp_nic *nic, uint32_t id);
-/* Memory that attach() wants; says why not when it is the application's limit. Give back with sp_memory_credit. */
-int sp_context_charge(struct sp_context *c, uint64_t bytes);
-/* Zeroed, 64-byte aligned memory of the context's, accounted but for what is behind `bytes`, freed with it. */
-void *sp_context_alloc(struct sp_context *c, size_t bytes, size_t more);
-/* Of a watched context: bytes of a block of sp_alloc's that has been written behind; 0: none of the next SP_CANARIES.
- */
-#define SP_CANARIES 64
-size_t sp_context_overrun(struct sp_context *c);
+/* What c may be told of another context: names are the business of its own application. */
+const char *sp_context_name_for(const struct sp_context *c, const struct sp_context *other);
 uint64_t sp_context_sum(const struct sp_context *c,
 			size_t field); /* of a uint64_t in struct sp_view, over the workers */
 

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #define MAX_HANDLERS 256
+#define MAX_MISFITS  8 /* linked in, of another ABI or size: remembered to say so */
 
 struct known {
 	const struct sp_handler *handler;
@@ -18,6 +19,8 @@ struct known {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct known known[MAX_HANDLERS]; /* by name; under lock */
 static unsigned count;
+static const struct sp_handler *misfit[MAX_MISFITS]; /* under lock */
+static unsigned misfits;
 static _Thread_local struct sp_noted *noting;
 
 /* ---- under lock ---- */
@@ -69,11 +72,15 @@ void sp_handler_register(const struct sp_handler *h)
 		noting->count++;
 		return;
 	}
-	if (!h || h->abi != SP_ABI || h->size != sizeof(*h) || !h->name)
+	if (!h || h->size < offsetof(struct sp_handler, doc) || !h->name)
 		return;
 	pthread_mutex_lock(&lock);
-	if (count < MAX_HANDLERS && !look_up(h->name))
+	if (h->abi != SP_ABI || h->size != sizeof(*h)) {
+		if (misfits < MAX_MISFITS)
+			misfit[misfits++] = h;
+	} else if (count < MAX_HANDLERS && !look_up(h->name)) {
 		insert(h, NULL, NULL);
+	}
 	pthread_mutex_unlock(&lock);
 }
 
@@ -94,6 +101,8 @@ static int check_version(const struct sp_handler *h, struct sp_error *error)
 
 	if (!h)
 		return sp_error_set(error, EINVAL, "", "registers a handler that is NULL");
+	if (!h->abi && !h->size)
+		return sp_error_set(error, EINVAL, "", "a handler's table does not begin with SP_HANDLER_HEAD");
 	if (h->abi != SP_ABI)
 		return sp_error_set(error, EINVAL, "", "handler %.40s was built for ABI %u, this NIC has %u", name,
 				    h->abi, SP_ABI);
@@ -103,6 +112,22 @@ static int check_version(const struct sp_handler *h, struct sp_error *error)
 				    "this version's spindle-handler.h",
 				    name, h->size, sizeof(*h));
 	return sp_handler_check(h, error);
+}
+
+int sp_handler_missing(const char *name, const char *key, struct sp_error *error)
+{
+	const struct sp_handler *h = NULL;
+	struct sp_error why = {.key = ""};
+
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < misfits && !h; i++)
+		if (!strcmp(misfit[i]->name, name))
+			h = misfit[i];
+	pthread_mutex_unlock(&lock);
+	if (!h)
+		return sp_error_set(error, ENOENT, key, "there is no handler %s (spindle handler list)", name);
+	check_version(h, &why);
+	return sp_error_set(error, EINVAL, key, "%s", why.text);
 }
 
 static int check_name(const char *name, const char *file, struct sp_error *error)

@@ -15,6 +15,9 @@ struct sp_plugin;
 /* Finds a handler, which stays, with its plug-in, until it is put again: once for each context that has it. NULL. */
 const struct sp_handler *sp_handler_take(const char *name);
 void sp_handler_put(const struct sp_handler *h); /* NULL is fine */
+/* sp_handler_take() has found none: says so, or that what is linked in under that name is of another ABI or size.
+ * -ENOENT, -EINVAL. */
+int sp_handler_missing(const char *name, const char *key, struct sp_error *error);
 
 /* The declaration of a parameter; NULL. */
 const struct sp_param *sp_handler_param(const struct sp_handler *h, const char *name);

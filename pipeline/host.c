@@ -2,6 +2,7 @@
 /* The workers' side of applications: commands come in, events go out. */
 #include "host.h"
 #include "context.h"
+#include "grant.h"
 #include "memory.h"
 #include "watched.h"
 
@@ -22,7 +23,7 @@ int sp_events_create(struct sp_context *c)
 	}
 	if (c->owner)
 		bytes = sp_shared_pages(bytes);
-	r = sp_context_charge(c, bytes);
+	r = sp_grant_charge(c, bytes);
 	if (r)
 		return r;
 	q = aligned_alloc(64, RTE_ALIGN(sizeof(*q), 64));

@@ -474,6 +474,9 @@ static uint64_t *word(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offse
 		return NULL;
 	}
 	if (((uintptr_t)m->base + offset) & 7) {
+		if (ctx->watch)
+			sp_watch_wrong(ctx, "word at %" PRIu64 " of region %u is not at a multiple of 8 bytes", offset,
+				       m->id);
 		*err = -EINVAL;
 		return NULL;
 	}

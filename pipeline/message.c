@@ -2,6 +2,7 @@
 #include "message.h"
 #include "context.h"
 #include "dispatch.h"
+#include "grant.h"
 #include "watched.h"
 
 enum { FREE, NEW, HEADER, OPEN, ENDING };
@@ -90,9 +91,9 @@ static void clear(const struct sp_messages_table *t, struct sp_message_entry *e,
 	if (!c->watched)
 		return;
 	if (c->handler->msg_size)
-		sp_canary_put((uint8_t *)e->pub.state + c->handler->msg_size);
+		sp_canary_put((uint8_t *)e->pub.state + c->handler->msg_size, SP_CANARY);
 	if (c->companion && c->companion->handler->msg_size)
-		sp_canary_put((uint8_t *)e->beside.state + c->companion->handler->msg_size);
+		sp_canary_put((uint8_t *)e->beside.state + c->companion->handler->msg_size, SP_CANARY);
 }
 
 void sp_message_clear(struct sp_ctx *c, struct sp_message *m)
@@ -111,14 +112,14 @@ int sp_messages_create(struct sp_context *c, uint32_t limit, sp_time idle)
 
 	if (limit == 0 || limit > SP_MAX_MESSAGES || c->messages)
 		return -EINVAL;
-	t = sp_context_alloc(c, sizeof(*t), 0);
+	t = sp_grant_alloc(c, sizeof(*t), 0);
 	if (!t)
 		return -ENOMEM;
 	t->limit = limit;
 	t->idle = idle;
 	t->stride = own + beside;
-	t->entry = sp_context_alloc(c, sizeof(*t->entry) * (size_t)limit, 0);
-	t->states = t->stride ? sp_context_alloc(c, charged * limit, (t->stride - charged) * limit) : NULL;
+	t->entry = sp_grant_alloc(c, sizeof(*t->entry) * (size_t)limit, 0);
+	t->states = t->stride ? sp_grant_alloc(c, charged * limit, (t->stride - charged) * limit) : NULL;
 	if (!t->entry || (t->stride && !t->states))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < limit; i++) {
@@ -129,7 +130,7 @@ int sp_messages_create(struct sp_context *c, uint32_t limit, sp_time idle)
 	if (c->handler->messages == SP_MESSAGES_HASHED) {
 		while (buckets < limit / 2) /* two entries in a bucket of 15 on the average: it hardly ever overflows */
 			buckets *= 2;
-		t->bucket = sp_context_alloc(c, sizeof(*t->bucket) * (size_t)buckets, 0);
+		t->bucket = sp_grant_alloc(c, sizeof(*t->bucket) * (size_t)buckets, 0);
 		if (!t->bucket)
 			return -ENOMEM;
 		t->mask = buckets - 1;

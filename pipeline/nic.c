@@ -28,7 +28,7 @@ static void seed_words(uint64_t *word, unsigned n, uint64_t seed)
 
 static int create_workers(struct sp_nic *nic)
 {
-	seed_words(nic->hash_key, 2, ~nic->config.seed);
+	seed_words(nic->hash_key, 2, nic->config.secret ? nic->config.secret : ~nic->config.seed);
 	for (uint16_t i = 0; i < nic->workers; i++) {
 		struct sp_worker *w = aligned_alloc(64, RTE_ALIGN(sizeof(*w), 64));
 

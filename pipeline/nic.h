@@ -74,7 +74,8 @@ struct sp_nic_config {
 	uint32_t mtu;	  /* layer 3, bytes; default 1500 */
 	uint16_t workers; /* default 1, at most 16 */
 	bool icrc_off;
-	uint64_t seed; /* default 1 */
+	uint64_t seed;	 /* default 1 */
+	uint64_t secret; /* keys sp_hash; 0: made from the seed, so that runs repeat */
 	struct sp_port_config port[SP_MAX_PORTS];
 	unsigned ports;
 	struct sp_port_config exception; /* none when both members are NULL; what comes from it leaves by port 0, or by

@@ -24,7 +24,18 @@ struct sp_plugin {
 
 /* Held while constructors run, which is why handler.c has another. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sp_plugin *plugins; /* under lock */
+static struct sp_plugin *plugins;	 /* under lock */
+static _Thread_local const char *within; /* the file whose constructors or destructors run */
+
+/* It must not end the process as if all were well. */
+static void exited(void)
+{
+	if (!within)
+		return;
+	fflush(stdout);
+	fprintf(stderr, "%s: calls exit() when it is loaded or unloaded\n", within);
+	_exit(1);
+}
 
 /* "FILE: what"; of a long path the end is what tells. Always -err. */
 static int __attribute__((format(printf, 4, 5)))
@@ -87,6 +98,18 @@ static int refuse_object(const struct sp_plugin *p, struct sp_error *error)
 		      strstr(said, "failed to map segment") ? " (is $TMPDIR, or /tmp, mounted noexec?)" : "");
 }
 
+/* Destructors run under the lock as constructors do, and must not come back here either. */
+static void object_close(const struct sp_plugin *p)
+{
+	struct sp_noted none = {.count = 0};
+
+	sp_handlers_note(&none);
+	within = p->file;
+	dlclose(p->object);
+	within = NULL;
+	sp_handlers_note(NULL);
+}
+
 /* p has its copy. */
 static int object_open(struct sp_plugin *p, struct sp_error *error)
 {
@@ -97,20 +120,23 @@ static int object_open(struct sp_plugin *p, struct sp_error *error)
 	if (!sp_plugin_copy_whole(p->copy))
 		return refuse(error, p->file, EINVAL, "is cut off: its headers name bytes behind its end");
 	sp_handlers_note(&noted);
+	within = p->file;
 	p->object = dlopen(p->copy, RTLD_NOW | RTLD_LOCAL);
+	within = NULL;
 	sp_handlers_note(NULL);
 	if (!p->object)
 		return refuse_object(p, error);
 	r = sp_handlers_add(&noted, p, p->file, &why);
 	if (r) {
 		refuse(error, p->file, -r, "%s", why.text); /* it may name what goes now */
-		dlclose(p->object);
+		object_close(p);
 	}
 	return r;
 }
 
 static int load(const char *file, struct sp_plugin **plugin, struct sp_error *error)
 {
+	static bool exits_seen; /* what is registered stays so */
 	struct sp_plugin *p;
 	struct stat st;
 	const char *why, *slash = strrchr(file, '/');
@@ -125,7 +151,8 @@ static int load(const char *file, struct sp_plugin **plugin, struct sp_error *er
 		*plugin = p;
 		return 0;
 	}
-	p = calloc(1, sizeof(*p));
+	p = exits_seen || !atexit(exited) ? calloc(1, sizeof(*p)) : NULL;
+	exits_seen |= p != NULL;
 	if (p)
 		*p = (struct sp_plugin){.file = strdup(file), .dev = st.st_dev, .ino = st.st_ino, .loads = 1};
 	if (!p || !p->file) {
@@ -163,8 +190,8 @@ int sp_plugin_load(const char *file, struct sp_plugin **plugin, struct sp_error 
 		*error = (struct sp_error){.key = ""};
 	if (!file || !*file)
 		return sp_error_set(error, ENOENT, "plugin", "no plug-in's file is named");
-	if (sp_handlers_noting()) /* a constructor: we are inside ourselves */
-		return refuse(error, file, EDEADLK, "a plug-in that is being loaded cannot load another");
+	if (sp_handlers_noting()) /* a constructor or a destructor: we are inside ourselves */
+		return refuse(error, file, EDEADLK, "a plug-in that is being loaded or unloaded cannot load another");
 	pthread_mutex_lock(&lock);
 	int r = load(file, plugin, error);
 	pthread_mutex_unlock(&lock);
@@ -192,7 +219,7 @@ int sp_plugin_unload(struct sp_plugin *plugin)
 			*at = plugin->next;
 			break;
 		}
-	dlclose(plugin->object);
+	object_close(plugin);
 	sp_plugin_copy_remove(plugin->copy);
 	free(plugin->file);
 	free(plugin);

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "handler.h"
 #include "registry.h"
+#include "watched.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -115,6 +116,8 @@ static const char *param_text(struct sp_ctx *ctx, const char *name, const struct
 	const char *text = sp_setting(c, name);
 
 	*param = sp_handler_param(c->handler, name);
+	if (!*param)
+		sp_watch_wrong(ctx, "asked for parameter %.40s, which it does not declare", name);
 	return text ? text : *param ? (*param)->fallback : NULL;
 }
 

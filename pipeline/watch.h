@@ -89,9 +89,9 @@ struct sp_watch {
  * most SP_MAX_WATCHES (-ENOSPC), called in the order in which they were added. watch is copied. -ENOMEM.
  *
  * What is told as wrong: verdicts, drop reasons and message keys that are none; bytes written behind ctx_size, msg_size
- * or what sp_alloc gave; ranges outside a region; functions that are needed and missing (a timer armed without timer(),
- * and the like), and calls at a wrong time; when a context goes, by a call whose function is SP_CALLED_DETACH and which
- * is not told otherwise: packets kept and never released, or released and never kept.
+ * or what sp_alloc gave; ranges outside a region, words at odd places; functions that are needed and missing (a timer
+ * armed without timer(), and the like), and calls at a wrong time; when a context goes, by a call whose function is
+ * SP_CALLED_DETACH and which is not told otherwise: packets kept and never released, or released and never kept.
  */
 int sp_nic_watch(struct sp_nic *nic, const struct sp_watch *watch);
 

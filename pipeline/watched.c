@@ -2,24 +2,25 @@
 /* The functions of a watched context: the handler's own, with a look before and after. */
 #include "watched.h"
 #include "context.h"
+#include "grant.h"
 #include "message.h"
 
 #include <stdlib.h>
 
 #include <rte_cycles.h>
 
-enum { STATE = 1, MESSAGE = 2, BLOCK = 4 }; /* overruns that have been told */
+enum { STATE = 1, MESSAGE = 2, BLOCK = 4, COUNTERS = 8 }; /* overruns that have been told */
 
-static const uint8_t canary[SP_CANARY] = {[0 ... SP_CANARY - 1] = 0xD5};
+static const uint8_t canary[SP_CANARY_STATE] = {[0 ... SP_CANARY_STATE - 1] = 0xD5};
 
-void sp_canary_put(void *at)
+void sp_canary_put(void *at, size_t bytes)
 {
-	memcpy(at, canary, sizeof(canary));
+	memcpy(at, canary, bytes);
 }
 
-bool sp_canary_lives(const void *at)
+bool sp_canary_lives(const void *at, size_t bytes)
 {
-	return !memcmp(at, canary, sizeof(canary));
+	return !memcmp(at, canary, bytes);
 }
 
 static struct sp_context *context_of(struct sp_ctx *c)
@@ -63,6 +64,22 @@ static void returned(struct call *call, uint64_t result)
 	call->watched.told.result = result;
 }
 
+static const char *plural(unsigned n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* Of the counters that the handler does not declare, and which nobody would see. Returns the first, or how many there
+ * are. */
+static unsigned stray_counter(const struct sp_ctx *c, unsigned declared)
+{
+	unsigned i = declared;
+
+	while (i < SP_MAX_COUNTERS && !c->counters[i])
+		i++;
+	return i;
+}
+
 /* Once per kind and context: who overruns something does so at every packet. */
 static void check_overruns(struct call *call)
 {
@@ -70,19 +87,27 @@ static void check_overruns(struct call *call)
 	struct sp_watched *x = context->watched;
 	const struct sp_handler *h = call->handler;
 	const struct sp_message *m = call->watched.told.message;
+	unsigned counter;
 	size_t block;
 
-	if (!(x->told & STATE) && h->ctx_size && !sp_canary_lives((uint8_t *)context->state + h->ctx_size)) {
+	if (!(x->told & STATE) && h->ctx_size &&
+	    !sp_canary_lives((uint8_t *)context->state + h->ctx_size, SP_CANARY_STATE)) {
 		x->told |= STATE;
 		sp_watch_wrong(call->c, "wrote behind its context state (ctx_size %zu)", h->ctx_size);
 	}
-	if (!(x->told & MESSAGE) && m && h->msg_size && !sp_canary_lives((uint8_t *)m->state + h->msg_size)) {
+	if (!(x->told & MESSAGE) && m && h->msg_size &&
+	    !sp_canary_lives((uint8_t *)m->state + h->msg_size, SP_CANARY)) {
 		x->told |= MESSAGE;
 		sp_watch_wrong(call->c, "wrote behind its message state (msg_size %zu)", h->msg_size);
 	}
-	if (!(x->told & BLOCK) && (block = sp_context_overrun(context)) != 0) {
+	if (!(x->told & BLOCK) && (block = sp_grant_overrun(context)) != 0) {
 		x->told |= BLOCK;
 		sp_watch_wrong(call->c, "wrote behind a block of %zu bytes from sp_alloc", block);
+	}
+	if (!(x->told & COUNTERS) && (counter = stray_counter(call->c, context->counters)) < SP_MAX_COUNTERS) {
+		x->told |= COUNTERS;
+		sp_watch_wrong(call->c, "counted by counter %u, but declares %u counter%s", counter, context->counters,
+			       plural(context->counters));
 	}
 }
 
@@ -93,11 +118,6 @@ static void leave(struct call *call)
 }
 
 /* ---- what they return ---- */
-
-static const char *plural(unsigned n)
-{
-	return n == 1 ? "" : "s";
-}
 
 static void check_reason(struct call *call, uint64_t reason, const char *how)
 {
@@ -120,12 +140,13 @@ static void check_verdict(struct call *call, const struct sp_packet *p, uint32_t
 		sp_watch_wrong(call->c, "returned SP_AGAIN, which only miss() may");
 	else if (kind > SP_SENT || (reason && kind != SP_DROP_KIND))
 		sp_watch_wrong(call->c, "returned %u, which is no verdict", verdict);
+	else if ((kind == SP_FORWARD || kind == SP_DROP_KIND) && !p->buf)
+		sp_watch_wrong(call->c, "verdict %s, but the packet was sent",
+			       kind == SP_FORWARD ? "SP_FORWARD" : "SP_DROP");
 	else if (kind == SP_DROP_KIND)
 		check_reason(call, reason, "drops");
 	else if (kind == SP_SENT && p->buf)
 		sp_watch_wrong(call->c, "verdict SP_SENT, but the packet was not sent");
-	else if (kind == SP_FORWARD && !p->buf)
-		sp_watch_wrong(call->c, "verdict SP_FORWARD, but the packet was sent");
 }
 
 static void check_status(struct call *call, int status)

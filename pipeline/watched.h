@@ -9,7 +9,9 @@
 #include "watch.h"
 #include "worker.h"
 
-#define SP_CANARY 64 /* bytes behind a watched context's memory that nobody may write; not charged to anybody */
+/* Bytes behind a watched context's memory that nobody may write; not charged to anybody. */
+#define SP_CANARY	256  /* of a message's state, and of a block of sp_alloc() */
+#define SP_CANARY_STATE 4096 /* of the context's: where too little is declared, most of it may stay as it is */
 
 /* A call under way, on the stack of who makes it. */
 struct sp_calling {
@@ -43,8 +45,8 @@ int sp_watched_create(struct sp_context *c); /* -ENOMEM; sets c->handler */
 void sp_watched_gone(struct sp_context *c);  /* detached: what does it leave? */
 void sp_watched_destroy(struct sp_context *c);
 
-void sp_canary_put(void *at);
-bool sp_canary_lives(const void *at);
+void sp_canary_put(void *at, size_t bytes); /* SP_CANARY, or SP_CANARY_STATE */
+bool sp_canary_lives(const void *at, size_t bytes);
 
 /* ---- watch.c: telling ---- */
 struct sp_watcher *sp_watcher_of(struct sp_ctx *c);

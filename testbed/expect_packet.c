@@ -391,7 +391,7 @@ static void check_time(const struct sp_expect_rules *rules, const char *where, c
 
 	if (rules->tolerance->time == SP_NEVER || off <= (__int128)rules->tolerance->time + rules->coarse)
 		return;
-	sp_differ(d, "%stime: expected %.9f s, found %.9f s (%.9g s %s)", where, (double)(e->ns - rules->start) / 1e9,
+	sp_differ(d, "%stime: expected %.9f s, found %.9f s (%.9f s %s)", where, (double)(e->ns - rules->start) / 1e9,
 		  (double)(f->ns - rules->start) / 1e9, (double)(late < 0 ? -late : late) / 1e9,
 		  late < 0 ? "early" : "late");
 }

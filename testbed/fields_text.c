@@ -102,7 +102,7 @@ static void transport_text(const struct sp_field *field, unsigned count, const u
 	if ((f = find(field, count, F_BTH_OPCODE))) {
 		const uint64_t opcode = sp_field_value(f, frame);
 		const char *name = opcode_name(opcode);
-		char number[24];
+		char number[32];
 
 		snprintf(number, sizeof(number), "opcode 0x%02llx", (unsigned long long)opcode);
 		snprintf(text, room, "RoCE %s%s%s QP 0x%llx PSN %llu", opcode < 0x80 ? service[opcode >> 5] : "",

@@ -9,7 +9,7 @@
  *
  * A packet that comes twice is summed once: a bit per segment sees to it. A message whose sum has been told stays known
  * until `idle` has gone by without a packet of it, so a late repeat does not start it anew. One that is not whole by
- * then has no result and is counted as `incomplete`.
+ * then is forgotten, and has no result.
  */
 #include <stdatomic.h>
 
@@ -17,8 +17,8 @@
 
 enum { MALFORMED, REPEATED };
 static const char *const drops[] = {"malformed", "repeated", NULL};
-enum { COMPLETE, INCOMPLETE };
-static const char *const counters[] = {"complete", "incomplete", NULL};
+enum { COMPLETE };
+static const char *const counters[] = {"complete", NULL};
 
 enum { SLMP = 12, LAST = 1, MESSAGES = 1024 /* at once */, SEGMENTS = 64 /* of a message, at most: bits of a word */ };
 
@@ -92,7 +92,8 @@ static uint64_t sum_of(const uint8_t *data, uint32_t len)
 static void tell(struct sp_ctx *c, const struct message *m, const struct sp_packet *p)
 {
 	struct aggregate *s = c->state;
-	const uint64_t serial = atomic_fetch_add(&s->serial, 1) + 1, line = (serial - 1) % s->results * sizeof(struct result);
+	const uint64_t serial = atomic_fetch_add(&s->serial, 1) + 1,
+		       line = (serial - 1) % s->results * sizeof(struct result);
 	const struct result r = {.source_port = get32(p->frame + p->l4) >> 16,
 				 .message = get32(p->data + 4),
 				 .bytes = m->bytes,
@@ -128,13 +129,6 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *message, struct sp_
 	return SP_DONE;
 }
 
-static void completion(struct sp_ctx *c, struct sp_message *message, enum sp_end end)
-{
-	(void)end; /* it has been silent for `idle`, or the context goes */
-	if (!((struct message *)message->state)->told)
-		c->counters[INCOMPLETE]++;
-}
-
 static const struct sp_param params[] = {
 	{"segment", SP_UINT, "1024", 4, 8192, "payload bytes of every packet but a message's last; a multiple of 4"},
 	{"results", SP_UINT, "64", 1, 65536, "results that the host's ring holds"},
@@ -155,6 +149,5 @@ static const struct sp_handler aggregate = {
 	.attach = attach,
 	.classify = classify,
 	.payload = payload,
-	.completion = completion,
 };
 SP_HANDLER(aggregate)

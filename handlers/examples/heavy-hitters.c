@@ -2,296 +2,160 @@
 /*
  * heavy-hitters: finds the flows with most packets, in memory that does not grow with the number of flows.
  *
- * A Count-Min sketch (Cormode and Muthukrishnan, J. Algorithms 55, 2005): `depth` rows of `width` counters. A packet
- * adds to one counter of each row, chosen by a hash of its flow; the least of them is the estimate. It is never less
- * than the truth, and more by at most e * packets / width, but for once in e^depth flows. Beside it stands a table of
- * the `top` flows by estimate. A flow is addresses, protocol and, for UDP and TCP, ports; what is not IP is not looked
- * at.
+ * A Count-Min sketch (Cormode and Muthukrishnan, J. Algorithms 55, 2005): DEPTH rows of `width` counters. A packet adds
+ * to one counter of each row, chosen by a hash of its flow; the least of them is the estimate. It is never less than
+ * the truth, and more by at most e * packets / width, but for once in e^DEPTH flows. Beside it stands a table of the
+ * flows with the highest estimates, which the report lists. A flow is a pair of IP addresses and, for UDP, of ports.
  *
- * Any worker adds, by atomic additions; raising only the least counters ("conservative update") would estimate better,
- * but of two workers that raise the same one, one would be forgotten and an estimate could fall short. The table has a
- * lock that nobody waits for: a worker that finds it taken goes on, and a flow that belongs there comes again soon.
- *
- * With `age` all counts are halved once per that time, so that what is heavy now outweighs what was; the bounds above
- * are then those of the sums of what is left.
+ * Any worker adds, by atomic additions. The table has a lock that nobody waits for: a worker that finds it taken goes
+ * on, and a flow that belongs there comes again soon.
  */
 #include <arpa/inet.h>
 #include <stdatomic.h>
 
 #include <spindle-handler.h>
 
-enum { NOT_IP, SKIPPED };
-static const char *const counters[] = {"not-ip", "table-busy", NULL};
+enum { TABLE_BUSY };
+static const char *const counters[] = {"table-busy", NULL};
 
-enum { MAX_DEPTH = 8, MAX_TOP = 256, SLICE = 4096 /* counters halved in a slice of work */ };
+enum { DEPTH = 4, TOP = 16, ROW_BITS = 15 /* of a hash, for each row */ };
 
-/* ---- state ------------------------------------------------------------------------------------------------------ */
-struct tuple {
-	uint8_t source[16], destination[16]; /* IPv4: the first four bytes */
-	uint16_t source_port, destination_port;
-	uint8_t protocol, v6, zero[2];
+struct flow {				     /* bytes, so that there is no padding to be hashed */
+	uint8_t source[16], destination[16]; /* IPv4 is mapped: ::ffff:192.0.2.1 */
+	uint8_t ports[4];
 };
-static_assert(sizeof(struct tuple) == 40, "compared and hashed as bytes, so without padding");
 
 struct line { /* of the table */
-	struct tuple tuple;
+	struct flow flow;
 	uint64_t hash, estimate;
 };
 
 struct heavy_hitters {
-	_Atomic uint64_t *count; /* depth rows of width; any worker adds */
-	uint32_t depth, width, shift, top;
-	uint64_t seed[2], row[MAX_DEPTH]; /* row: multipliers */
-	sp_time age;
-	struct sp_timer timer;
-	struct sp_work work;
-	bool halving;	 /* work is under way [home worker] */
-	uint64_t halved; /* counters that it has done [home worker] */
-	_Atomic bool locked;
-	_Atomic uint64_t least; /* below this no flow enters the table; written under the lock */
-	uint32_t lines;		/* under the lock */
-	struct line *line;	/* under the lock; in no order */
+	_Atomic uint64_t *count; /* DEPTH rows of mask + 1 */
+	uint32_t mask;
+	_Atomic uint64_t least; /* no flow up to this estimate enters the table */
+	atomic_flag locked;
+	uint32_t lines;	       /* under the lock */
+	struct line line[TOP]; /* under the lock; the heaviest first */
 };
 
 static int attach(struct sp_ctx *c)
 {
 	struct heavy_hitters *s = c->state;
+	const uint32_t width = (uint32_t)sp_param_uint(c, "width");
 
-	s->depth = (uint32_t)sp_param_uint(c, "depth");
-	s->width = (uint32_t)sp_param_uint(c, "width");
-	s->top = (uint32_t)sp_param_uint(c, "top");
-	s->age = sp_param_uint(c, "age");
-	if (s->width & (s->width - 1))
+	s->mask = width - 1;
+	if (width & s->mask)
 		return sp_fail(c, EINVAL, "width", "not a power of two");
-	if (s->age && s->age < SP_MS)
-		return sp_fail(c, EINVAL, "age", "0, or 1ms and more");
-	s->shift = 64 - (uint32_t)__builtin_ctz(s->width);
-	s->seed[0] = sp_random(c);
-	s->seed[1] = sp_random(c) | 1;
-	for (uint32_t i = 0; i < s->depth; i++)
-		s->row[i] = sp_random(c) | 1;
-	s->count = sp_alloc(c, sizeof(*s->count) * s->depth * s->width);
-	s->line = sp_alloc(c, s->top * sizeof(*s->line));
-	if (!s->count || !s->line)
-		return sp_fail(c, ENOMEM, "width", "no memory for %u times %u counters", s->depth, s->width);
-	return s->age ? sp_timer_arm(c, &s->timer, c->now + s->age) : 0;
+	s->count = sp_alloc(c, DEPTH * width * sizeof(*s->count));
+	return s->count ? 0 : sp_fail(c, ENOMEM, "width", "no memory for %d times %u counters", DEPTH, width);
 }
 
-/* ---- which flow ------------------------------------------------------------------------------------------------- */
-/* False: not IP. Of fragments only the first would have ports, so none has: all of a datagram's are one flow. */
-static bool tuple_of(const struct sp_packet *p, struct tuple *t)
+/* False: not IP. */
+static bool flow_of(const struct sp_packet *p, struct flow *f)
 {
-	const uint8_t *ip = p->frame + p->l3, *above = p->flags & SP_PKT_UDP ? p->frame + p->l4 : p->data;
-	const uint8_t *type = ip - 2; /* behind any VLAN tags */
-	bool ports = p->flags & SP_PKT_UDP;
+	const uint8_t *ip = p->frame + p->l3, *type = ip - 2; /* behind any VLAN tags */
 
-	memset(t, 0, sizeof(*t));
+	*f = (struct flow){0};
 	if (type[0] == 0x08 && type[1] == 0x00) {
-		memcpy(t->source, ip + 12, 4);
-		memcpy(t->destination, ip + 16, 4);
-		t->protocol = ip[9];
-		ports |= ip[9] == IPPROTO_TCP && !((ip[6] & 0x3F) | ip[7]);
+		memset(f->source + 10, 0xFF, 2);
+		memset(f->destination + 10, 0xFF, 2);
+		memcpy(f->source + 12, ip + 12, 4);
+		memcpy(f->destination + 12, ip + 16, 4);
 	} else if (type[0] == 0x86 && type[1] == 0xDD) {
-		t->v6 = 1;
-		memcpy(t->source, ip + 8, 16);
-		memcpy(t->destination, ip + 24, 16);
-		t->protocol = ip[6];
-		for (const uint8_t *h = ip + 40; h + 8 <= above; h += (h[1] + 1) * 8) /* extension headers */
-			t->protocol = h[0];
-		ports |= t->protocol == IPPROTO_TCP;
+		memcpy(f->source, ip + 8, 16);
+		memcpy(f->destination, ip + 24, 16);
 	} else {
 		return false;
 	}
-	if (ports && (p->flags & SP_PKT_UDP || p->len >= 4))
-		memcpy(&t->source_port, above, 4); /* both, in network order */
+	if (p->flags & SP_PKT_UDP)
+		memcpy(f->ports, p->frame + p->l4, 4);
 	return true;
 }
 
-/* Multiplied by a secret and folded: without the seeds nobody can make flows that share their counters. */
-static uint64_t hash_of(const struct heavy_hitters *s, const struct tuple *t)
-{
-	uint64_t word, hash = s->seed[0];
-
-	for (size_t i = 0; i < sizeof(*t); i += sizeof(word)) {
-		memcpy(&word, (const uint8_t *)t + i, sizeof(word));
-		unsigned __int128 product = (unsigned __int128)(hash ^ word) * s->seed[1];
-		hash = s->seed[0] + ((uint64_t)product ^ (uint64_t)(product >> 64));
-	}
-	return hash;
-}
-
-/* ---- the sketch and the table ----------------------------------------------------------------------------------- */
-/* The estimate, after adding n to the flow's counters. */
+/* The flow's estimate, after adding n packets. Each row takes other bits of the hash. */
 static uint64_t add(const struct heavy_hitters *s, uint64_t hash, uint64_t n)
 {
 	uint64_t least = UINT64_MAX;
 
-	for (uint32_t i = 0; i < s->depth; i++) {
-		_Atomic uint64_t *count = &s->count[(size_t)i * s->width + (hash * s->row[i] >> s->shift)];
-		const uint64_t now = n ? atomic_fetch_add_explicit(count, n, memory_order_relaxed) + n
-				       : atomic_load_explicit(count, memory_order_relaxed);
-		least = now < least ? now : least;
+	for (uint32_t row = 0; row < DEPTH; row++, hash >>= ROW_BITS) {
+		const uint64_t count = atomic_fetch_add(&s->count[row * (s->mask + 1) + (hash & s->mask)], n) + n;
+		least = count < least ? count : least;
 	}
 	return least;
 }
 
-static bool try_lock(struct heavy_hitters *s)
+/* Under the lock: the flow's own line, or a free one, or the last one; then up, past all that are lighter. That two
+ * flows have one hash of 63 bits is left to chance, which nobody outside can help. */
+static void enter(struct heavy_hitters *s, const struct line *new)
 {
-	return !atomic_exchange_explicit(&s->locked, true, memory_order_acquire);
-}
+	uint32_t at = 0;
 
-static void unlock(struct heavy_hitters *s)
-{
-	uint64_t least = s->lines == s->top ? UINT64_MAX : 0;
-
-	for (uint32_t i = 0; i < s->lines && least; i++)
-		least = s->line[i].estimate < least ? s->line[i].estimate : least;
-	atomic_store_explicit(&s->least, least, memory_order_relaxed);
-	atomic_store_explicit(&s->locked, false, memory_order_release);
-}
-
-/* Under the lock: the flow's own line, or a free one, or that of the least flow. */
-static void enter(struct heavy_hitters *s, const struct tuple *t, uint64_t hash, uint64_t estimate)
-{
-	struct line *least = s->line;
-
-	for (uint32_t i = 0; i < s->lines; i++) {
-		struct line *l = &s->line[i];
-		if (l->hash == hash && !memcmp(&l->tuple, t, sizeof(*t))) {
-			l->estimate = estimate;
-			return;
-		}
-		least = l->estimate < least->estimate ? l : least;
-	}
-	if (s->lines < s->top)
-		least = &s->line[s->lines++];
-	*least = (struct line){*t, hash, estimate};
+	while (at < s->lines && s->line[at].hash != new->hash)
+		at++;
+	if (at == TOP)
+		at--;
+	else if (at == s->lines)
+		s->lines++;
+	if (s->line[at].estimate >= new->estimate)
+		return; /* another worker was quicker */
+	for (; at && s->line[at - 1].estimate < new->estimate; at--)
+		s->line[at] = s->line[at - 1];
+	s->line[at] = *new;
+	s->least = s->lines < TOP ? 0 : s->line[TOP - 1].estimate;
 }
 
 static uint32_t payload(struct sp_ctx *c, struct sp_message *none, struct sp_packet *p)
 {
 	struct heavy_hitters *s = c->state;
-	uint64_t hash, estimate;
-	struct tuple t;
+	struct line new;
 
 	(void)none;
-	if (!tuple_of(p, &t)) {
-		c->counters[NOT_IP]++;
+	if (!flow_of(p, &new.flow))
+		return SP_DONE;
+	new.hash = sp_hash(c, &new.flow, sizeof(new.flow));
+	new.estimate = add(s, new.hash, 1);
+	if (new.estimate <= s->least)
+		return SP_DONE;
+	if (atomic_flag_test_and_set(&s->locked)) {
+		c->counters[TABLE_BUSY]++;
 		return SP_DONE;
 	}
-	hash = hash_of(s, &t);
-	estimate = add(s, hash, 1);
-	if (estimate <= atomic_load_explicit(&s->least, memory_order_relaxed))
-		return SP_DONE;
-	if (!try_lock(s)) {
-		c->counters[SKIPPED]++;
-		return SP_DONE;
-	}
-	enter(s, &t, hash, estimate);
-	unlock(s);
+	enter(s, &new);
+	atomic_flag_clear(&s->locked);
 	return SP_DONE;
 }
 
-/* ---- ageing ----------------------------------------------------------------------------------------------------- */
-static void timer(struct sp_ctx *c, struct sp_timer *t)
-{
-	struct heavy_hitters *s = c->state;
-
-	if (!s->halving) {
-		s->halving = true;
-		s->halved = 0;
-		sp_work_start(c, &s->work);
-	}
-	sp_timer_arm(c, t, c->now + s->age);
-}
-
-/* Half of what is there is taken away, so that what others add meanwhile stays. Last the table, from the sketch. */
-static bool work(struct sp_ctx *c, struct sp_work *w)
-{
-	struct heavy_hitters *s = c->state;
-	const uint64_t all = (uint64_t)s->depth * s->width;
-
-	(void)w;
-	for (unsigned n = 0; s->halved < all && n < SLICE; n++, s->halved++)
-		atomic_fetch_sub_explicit(&s->count[s->halved], s->count[s->halved] / 2, memory_order_relaxed);
-	if (s->halved < all || !try_lock(s))
-		return true; /* more to do */
-	for (uint32_t i = 0; i < s->lines; i++)
-		s->line[i].estimate = add(s, s->line[i].hash, 0);
-	unlock(s);
-	return s->halving = false;
-}
-
-/* ---- the report ------------------------------------------------------------------------------------------------- */
-/* Heaviest first; equals stand in the order of their addresses, so that equal runs read equal. */
-static bool before(const struct line *a, const struct line *b)
-{
-	if (a->estimate != b->estimate)
-		return a->estimate > b->estimate;
-	return memcmp(&a->tuple, &b->tuple, sizeof(a->tuple)) < 0;
-}
-
-static void report_flow(struct sp_report *r, const struct line *l)
-{
-	const int family = l->tuple.v6 ? AF_INET6 : AF_INET;
-	char text[INET6_ADDRSTRLEN];
-
-	sp_report_open(r, NULL, false);
-	sp_report_string(r, "source", inet_ntop(family, l->tuple.source, text, sizeof(text)));
-	sp_report_string(r, "destination", inet_ntop(family, l->tuple.destination, text, sizeof(text)));
-	sp_report_uint(r, "protocol", l->tuple.protocol);
-	sp_report_uint(r, "source_port", ntohs(l->tuple.source_port));
-	sp_report_uint(r, "destination_port", ntohs(l->tuple.destination_port));
-	sp_report_uint(r, "packets", l->estimate);
-	sp_report_close(r);
-}
-
+/* Other workers go on: while this one has the lock, their flows do not enter the table. */
 static void report(struct sp_ctx *c, struct sp_report *r)
 {
 	struct heavy_hitters *s = c->state;
-	struct line line[MAX_TOP];
-	uint32_t lines = 0;
-	uint64_t packets = 0;
-	bool locked = false;
+	char text[INET6_ADDRSTRLEN];
 
-	for (uint32_t i = 0; i < s->width; i++) /* any one row has counted each packet once */
-		packets += s->count[i];
-	for (unsigned tries = 0; tries < 1000 && !locked; tries++) /* held for some hundred nanoseconds at a time */
-		locked = try_lock(s);
-	if (locked) {
-		lines = s->lines;
-		memcpy(line, s->line, lines * sizeof(*line));
-		unlock(s);
-	}
-	for (uint32_t i = 0; i < lines; i++) { /* insertion: there are few */
-		struct line l = line[i];
-		uint32_t at = i;
-
-		for (l.estimate = add(s, l.hash, 0); at && before(&l, &line[at - 1]); at--)
-			line[at] = line[at - 1];
-		line[at] = l;
-	}
-	sp_report_uint(r, "observed", packets);
-	sp_report_uint(r, "error_at_most", (packets * 2719 + s->width * 1000ull - 1) / (s->width * 1000ull)); /* e */
-	sp_report_bool(r, "busy", !locked);
+	while (atomic_flag_test_and_set(&s->locked)) /* for some hundred nanoseconds; packets never wait so */
+		;
 	sp_report_open(r, "flows", true);
-	for (uint32_t i = 0; i < lines; i++)
-		report_flow(r, &line[i]);
+	for (const struct line *l = s->line; l < s->line + s->lines; l++) {
+		sp_report_open(r, NULL, false);
+		sp_report_string(r, "source", inet_ntop(AF_INET6, l->flow.source, text, sizeof(text)));
+		sp_report_string(r, "destination", inet_ntop(AF_INET6, l->flow.destination, text, sizeof(text)));
+		sp_report_uint(r, "source_port", l->flow.ports[0] << 8 | l->flow.ports[1]);
+		sp_report_uint(r, "destination_port", l->flow.ports[2] << 8 | l->flow.ports[3]);
+		sp_report_uint(r, "packets", add(s, l->hash, 0));
+		sp_report_close(r);
+	}
 	sp_report_close(r);
+	atomic_flag_clear(&s->locked);
 }
 
 static const struct sp_param params[] = {
-	{"depth", SP_UINT, "4", 1, MAX_DEPTH, "rows of the sketch"},
-	{"width", SP_UINT, "4096", 2, 1 << 24, "counters in a row; a power of two"},
-	{"top", SP_UINT, "16", 1, MAX_TOP, "flows that are listed"},
-	{"age", SP_TIME, "0s", 0, 0, "halve all counts once per this time; 0: never"},
+	{"width", SP_UINT, "4096", 2, 1 << ROW_BITS, "counters in a row of the sketch; a power of two"},
 	{NULL},
 };
 
 static const struct sp_handler heavy_hitters = {
 	SP_HANDLER_HEAD,  .name = "heavy-hitters", .doc = "lists the flows with most packets, by a Count-Min sketch",
 	.params = params, .counters = counters,	   .ctx_size = sizeof(struct heavy_hitters),
-	.attach = attach, .payload = payload,	   .work = work,
-	.timer = timer,	  .report = report,
+	.attach = attach, .payload = payload,	   .report = report,
 };
 SP_HANDLER(heavy_hitters)

@@ -10,14 +10,14 @@
  *
  * Words are big endian and follow the UDP header and the 12 bytes of SLMP's header, which is not looked at: no state is
  * kept per message. A packet that is lost is missing, one that comes twice counts twice; where that matters, aggregate
- * shows how to tell them apart. Bytes behind the last whole word are not counted, but their packet is: `ragged`.
+ * shows how to tell them apart. Bytes behind the last whole word are not counted.
  */
 #include <spindle-handler.h>
 
-enum { NOT_UDP, SHORT_HEADER };
-static const char *const drops[] = {"not-udp", "short-header", NULL};
-enum { WORDS, RAGGED };
-static const char *const counters[] = {"words", "ragged", NULL};
+enum { MALFORMED };
+static const char *const drops[] = {"malformed", NULL};
+enum { WORDS };
+static const char *const counters[] = {"words", NULL};
 
 enum { SLMP = 12 };
 
@@ -66,16 +66,13 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *none, struct sp_pac
 	struct local *local = &s->local[c->worker];
 
 	(void)none;
-	if (!(p->flags & SP_PKT_UDP))
-		return SP_DROP(NOT_UDP);
-	if (p->len < SLMP)
-		return SP_DROP(SHORT_HEADER);
+	if (!(p->flags & SP_PKT_UDP) || p->len < SLMP)
+		return SP_DROP(MALFORMED);
 	for (uint32_t at = SLMP; p->len - at >= 4; at += 4) {
 		const uint32_t bucket = get32(p->data + at) / s->width;
 		local->count[bucket < s->buckets ? bucket : s->buckets]++;
 	}
 	c->counters[WORDS] += (p->len - SLMP) / 4;
-	c->counters[RAGGED] += (p->len - SLMP) % 4 != 0;
 	if (!local->armed)
 		local->armed = !sp_timer_arm(c, &local->timer, c->now + s->interval);
 	return SP_DONE;

@@ -54,7 +54,8 @@ static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 
 	if (!(p->flags & SP_PKT_UDP) || p->len < SLMP)
 		return SP_REJECT(MALFORMED);
-	/* Options may be a source route, groups do not send; and another ping-pong would answer the answer, for ever. */
+	/* Options may be a source route, groups do not send; and another ping-pong would answer the answer, for ever.
+	 */
 	if (udp - ip != (v6 ? 40 : 20) || (p->frame[0] | p->frame[6]) & 1 || !memcmp(udp, udp + 2, 2))
 		return SP_REJECT(UNANSWERABLE);
 	memcpy(who, ip + (v6 ? 8 : 12), v6 ? 16 : 4);

@@ -91,15 +91,16 @@ static uint32_t header(struct sp_ctx *c, struct sp_message *message, struct sp_p
 	struct reduce *s = c->state;
 	const uint32_t round = (uint32_t)message->key;
 	_Atomic uint64_t *owner = &s->owner[round % SLOTS];
-	uint64_t before = *owner;
+	uint64_t before = *owner, zero = 0;
 
 	(void)p;
 	if (before && (int32_t)(round - (uint32_t)before) <= 0)
 		return SP_DROP(OLD_ROUND);
 	if (before & IN_USE || !atomic_compare_exchange_strong(owner, &before, IN_USE | round))
 		return SP_DROP(SLOT_BUSY);
-	for (uint32_t at = 0; at < 8 + 2 * s->bytes; at += 8)
-		sp_dma_store64(c, s->area, slot_at(s, round) + at, 0);
+	sp_dma_store64(c, s->area, slot_at(s, round), 0);
+	for (uint32_t at = 8; at < 8 + 2 * s->bytes; at += 8)
+		sp_dma_write(c, s->area, slot_at(s, round) + at, &zero, 8);
 	return SP_DONE;
 }
 

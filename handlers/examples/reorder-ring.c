@@ -5,35 +5,31 @@
  * After the out-of-order ring buffer among sPIN's and PsPIN's handlers (Hoefler et al., SC'17; Di Girolamo et al.,
  * ISCA'21). A context has one ring, for the one stream of packets that its filter picks.
  *
- * Packets are SLMP's, the Simple Large Message Protocol of FPsPIN: behind the UDP header 12 bytes, big endian: flags
- * (16 bits, bit 0: last packet of the message), 16 bits unused, message number (32), offset (32). Here each packet is a
- * message (flag set, offset 0), and its number is the sequence number: from `first` on, one more for each, and 0 after
- * 2^32 - 1.
+ * Packets are SLMP's, the Simple Large Message Protocol of FPsPIN: behind the UDP header 12 bytes, big endian, of which
+ * bytes 4 to 7 are the message number. Here each packet is a message, and its number the sequence number: from `first`
+ * on, one more for each, and 0 after 2^32 - 1.
  *
- * Host memory: at 0 the head, how many packets can be read; it has a line of 64 bytes to itself. From 64 on the cells:
- * packet n, counted from 0, is in cell n % cells. A cell is 8 bytes (sequence number << 32 | length; LOST: it never
- * came) and cell-bytes of data. The application reads from its own index up to the head and then says, by the command
- * CONSUMED, how far it has come: that is the sender's room. With credit = implicit nobody has to: cells are free once
- * readable.
+ * Host memory: at 0 the head, in a line of 64 bytes for itself: it begins at `first`, and one is added for each packet
+ * that can be read. From 64 on the cells, that of packet n at n % cells: 8 bytes (n << 32 | length; LOST: it never
+ * came) and cell-bytes of data. The application reads up to the head and then says, by the command CONSUMED, how far it
+ * has come: that is the sender's room. With credit = implicit nobody has to: cells are free once readable.
  *
  * What comes twice, too late, or too far ahead is dropped by name. A packet that others have overtaken and that does
- * not come within `patience` is given up, so that the stream goes on; its cell says LOST. At the end of a stream
- * nothing is given up: that a packet is missing is known only by a later one.
+ * not come within one to two times `patience` is given up, so that the stream goes on. At the end of a stream nothing
+ * is given up: that a packet is missing is known only by a later one.
  */
 #include <stdatomic.h>
 
 #include <spindle-handler.h>
 
-enum { NOT_UDP, SHORT_HEADER, NOT_WHOLE, TOO_LONG, LATE, REPEATED, BEYOND_WINDOW };
-static const char *const drops[] = {"not-udp", "short-header", "not-whole",	"too-long",
-				    "late",    "repeated",     "beyond-window", NULL};
-enum { PLACED, OVERTAKEN, GAVE_UP };
-static const char *const counters[] = {"placed", "overtaken", "lost", NULL};
+enum { MALFORMED, LATE, REPEATED, BEYOND_WINDOW };
+static const char *const drops[] = {"malformed", "late", "repeated", "beyond-window", NULL};
+enum { PLACED, GAVE_UP };
+static const char *const counters[] = {"placed", "lost", NULL};
 
-enum { SLMP = 12, LAST = 1, LINE = 64, CONSUMED = SP_CMD_OWN /* arg[0]: packets read in all */ };
+enum { SLMP = 12, LINE = 64, CONSUMED = SP_CMD_OWN /* arg[0]: number of the next packet to be read */ };
 #define LOST UINT32_MAX
 
-/* ---- state ------------------------------------------------------------------------------------------------------ */
 /*
  * Per cell one word says whose turn it is: packet number << 2 | one of these. EMPTY -> BUSY: the packet's worker (or,
  * for LOST, the timer). BUSY -> FULL: the same. FULL -> EMPTY for the packet one round later: whoever makes it room. So
@@ -46,14 +42,12 @@ enum { EMPTY, BUSY, FULL };
 struct reorder_ring {
 	const struct sp_mem *area;
 	_Atomic uint64_t *cell;
-	uint32_t cells, bytes, first;
-	bool implicit; /* cells are free once readable */
+	uint32_t mask, bytes; /* mask: cells - 1 */
+	bool implicit;	      /* cells are free once readable */
+	_Atomic uint32_t head;
+	uint32_t tail;	/* the next packet to be read [home worker] */
+	uint64_t stuck; /* the head at the timer's last look, if others were beyond it; else no number [home worker] */
 	sp_time patience;
-	_Atomic uint32_t head;	   /* packets readable; who moves it on adds to the host's */
-	_Atomic uint32_t furthest; /* packets up to the furthest one that came */
-	uint32_t tail;		   /* packets consumed [home worker] */
-	uint32_t seen;		   /* head at the timer's last look [home worker] */
-	sp_time since;		   /* last look at which it had moved, or had nothing to wait for [home worker] */
 	struct sp_timer timer;
 };
 
@@ -61,39 +55,35 @@ static int attach(struct sp_ctx *c)
 {
 	struct reorder_ring *s = c->state;
 	const char *credit = sp_param_string(c, "credit");
+	const uint32_t cells = (uint32_t)sp_param_uint(c, "cells"), first = (uint32_t)sp_param_uint(c, "first");
 
-	s->cells = (uint32_t)sp_param_uint(c, "cells");
+	s->mask = cells - 1;
 	s->bytes = (uint32_t)sp_param_uint(c, "cell-bytes");
-	s->first = (uint32_t)sp_param_uint(c, "first");
 	s->patience = sp_param_uint(c, "patience");
 	s->implicit = !strcmp(credit, "implicit");
-	if (!s->implicit && strcmp(credit, "host"))
-		return sp_fail(c, EINVAL, "credit", "host or implicit, not %s", credit);
-	if (s->cells & (s->cells - 1)) /* packet numbers wrap at 2^32, in the middle of no round */
+	if (cells & s->mask) /* packet numbers wrap at 2^32, in the middle of no round */
 		return sp_fail(c, EINVAL, "cells", "not a power of two");
-	if (s->patience && s->patience < SP_US)
-		return sp_fail(c, EINVAL, "patience", "0, or 1us and more");
 	if (s->bytes % 8)
 		return sp_fail(c, EINVAL, "cell-bytes", "not a multiple of 8");
-	s->cell = sp_alloc(c, s->cells * sizeof(*s->cell));
-	s->area = sp_host_area(c, LINE + (uint64_t)s->cells * (8 + s->bytes));
+	if (!s->implicit && strcmp(credit, "host"))
+		return sp_fail(c, EINVAL, "credit", "host or implicit, not %s", credit);
+	if (s->patience < SP_US)
+		return sp_fail(c, EINVAL, "patience", "less than 1us");
+	s->cell = sp_alloc(c, cells * sizeof(*s->cell));
+	s->area = sp_host_area(c, LINE + (uint64_t)cells * (8 + s->bytes));
 	if (!s->cell || !s->area)
-		return sp_fail(c, ENOMEM, "cells", "no memory for %u cells of %u bytes", s->cells, s->bytes);
-	for (uint32_t i = 0; i < s->cells; i++)
-		s->cell[i] = WORD(i, EMPTY);
-	s->since = c->now;
-	return s->patience ? sp_timer_arm(c, &s->timer, c->now + s->patience / 4) : 0;
+		return sp_fail(c, ENOMEM, "cells", "no memory for %u cells of %u bytes", cells, s->bytes);
+	for (uint32_t n = first; n != first + cells; n++)
+		s->cell[n & s->mask] = WORD(n, EMPTY);
+	s->head = s->tail = first;
+	s->stuck = UINT64_MAX;
+	sp_dma_store64(c, s->area, 0, first);
+	return sp_timer_arm(c, &s->timer, c->now + s->patience);
 }
 
-static uint32_t get32(const uint8_t *b)
-{
-	return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
-}
-
-/* ---- packets ---------------------------------------------------------------------------------------------------- */
 static void make_room(struct reorder_ring *s, uint32_t n)
 {
-	s->cell[n & (s->cells - 1)] = WORD(n + s->cells, EMPTY);
+	s->cell[n & s->mask] = WORD(n + s->mask + 1, EMPTY);
 }
 
 /* Moves the head over all that is there. Any worker may find it so; each packet is stepped over by one of them. The
@@ -102,7 +92,7 @@ static void advance(struct sp_ctx *c, struct reorder_ring *s)
 {
 	uint32_t head = s->head;
 
-	while (s->cell[head & (s->cells - 1)] == WORD(head, FULL)) {
+	while (s->cell[head & s->mask] == WORD(head, FULL)) {
 		if (!atomic_compare_exchange_strong(&s->head, &head, head + 1))
 			continue; /* another did: go on from where it is now */
 		if (s->implicit)
@@ -115,9 +105,8 @@ static void advance(struct sp_ctx *c, struct reorder_ring *s)
 /* SP_DONE, or why not: the packet is not the one that its cell waits for. */
 static uint32_t place(struct sp_ctx *c, struct reorder_ring *s, uint32_t n, const uint8_t *data, uint32_t len)
 {
-	_Atomic uint64_t *cell = &s->cell[n & (s->cells - 1)];
-	const uint64_t at = LINE + (uint64_t)(n & (s->cells - 1)) * (8 + s->bytes);
-	const uint64_t word = (uint64_t)(s->first + n) << 32 | len;
+	_Atomic uint64_t *cell = &s->cell[n & s->mask];
+	const uint64_t at = LINE + (uint64_t)(n & s->mask) * (8 + s->bytes), word = (uint64_t)n << 32 | len;
 	uint64_t turn = WORD(n, EMPTY);
 	int32_t ahead;
 
@@ -129,38 +118,27 @@ static uint32_t place(struct sp_ctx *c, struct reorder_ring *s, uint32_t n, cons
 	if (len != LOST)
 		sp_dma_write(c, s->area, at + 8, data, len);
 	*cell = WORD(n, FULL);
+	c->counters[len == LOST ? GAVE_UP : PLACED]++;
 	return SP_DONE;
 }
 
 static uint32_t payload(struct sp_ctx *c, struct sp_message *none, struct sp_packet *p)
 {
 	struct reorder_ring *s = c->state;
-	uint32_t n, furthest, verdict;
+	const uint8_t *n = p->data + 4;
+	uint32_t verdict;
 
 	(void)none;
-	if ((p->flags & (SP_PKT_UDP | SP_PKT_ROCE)) != SP_PKT_UDP)
-		return SP_DROP(NOT_UDP);
-	if (p->len < SLMP)
-		return SP_DROP(SHORT_HEADER);
-	if (!(p->data[1] & LAST) || get32(p->data + 8))
-		return SP_DROP(NOT_WHOLE);
-	if (p->len - SLMP > s->bytes)
-		return SP_DROP(TOO_LONG);
-	n = get32(p->data + 4) - s->first;
-	verdict = place(c, s, n, p->data + SLMP, p->len - SLMP);
-	if (verdict != SP_DONE)
-		return verdict;
-	c->counters[PLACED]++;
-	furthest = s->furthest;
-	if ((int32_t)(n - furthest) < 0)
-		c->counters[OVERTAKEN]++;
-	while ((int32_t)(n - furthest) >= 0 && !atomic_compare_exchange_weak(&s->furthest, &furthest, n + 1))
-		;
-	advance(c, s);
-	return SP_DONE;
+	if (!(p->flags & SP_PKT_UDP) || p->len < SLMP || p->len - SLMP > s->bytes)
+		return SP_DROP(MALFORMED);
+	verdict = place(c, s, (uint32_t)n[0] << 24 | (uint32_t)n[1] << 16 | (uint32_t)n[2] << 8 | n[3], p->data + SLMP,
+			p->len - SLMP);
+	if (verdict == SP_DONE)
+		advance(c, s);
+	return verdict;
 }
 
-/* The application has read up to packet arg[0]: room for the sender. */
+/* The application has read: room for the sender. */
 static int command(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result)
 {
 	struct reorder_ring *s = c->state;
@@ -176,40 +154,30 @@ static int command(struct sp_ctx *c, const struct sp_command *command, struct sp
 	return 0;
 }
 
-/* Looks four times per patience; `since` is when all was still well. A head that stands for so long while others are
- * beyond it has lost its packet. */
+/* A head that stands from one look to the next, while others are beyond it, has lost its packet. */
 static void timer(struct sp_ctx *c, struct sp_timer *t)
 {
 	struct reorder_ring *s = c->state;
-	uint32_t head = s->head;
+	const uint32_t head = s->head, end = head + s->mask + 1;
+	uint32_t next = head;
 
-	if (head != s->seen || head == s->furthest) {
-		s->seen = head;
-		s->since = c->now;
-	} else if (c->now - s->since >= s->patience + s->patience / 4) {
-		for (; head != s->furthest && place(c, s, head, NULL, LOST) == SP_DONE; head++)
-			c->counters[GAVE_UP]++;
+	while (next != end && s->cell[next & s->mask] != WORD(next, FULL))
+		next++;
+	if (next != end && s->stuck == head) {
+		for (uint32_t n = head; n != next; n++)
+			place(c, s, n, NULL, LOST); /* unless it has just come */
 		advance(c, s);
 	}
-	sp_timer_arm(c, t, c->now + s->patience / 4);
-}
-
-static void report(struct sp_ctx *c, struct sp_report *r)
-{
-	const struct reorder_ring *s = c->state;
-
-	sp_report_uint(r, "head", s->head);
-	sp_report_uint(r, "tail", s->implicit ? s->head : s->tail);
-	sp_report_uint(r, "furthest", s->furthest);
+	s->stuck = next != end ? head : UINT64_MAX;
+	sp_timer_arm(c, t, c->now + s->patience);
 }
 
 static const struct sp_param params[] = {
 	{"cells", SP_UINT, "1024", 2, 1 << 20, "packets that the ring holds; a power of two"},
 	{"cell-bytes", SP_UINT, "1472", 8, 9000, "longest payload; a multiple of 8"},
 	{"first", SP_UINT, "0", 0, UINT32_MAX, "sequence number of the first packet"},
-	{"patience", SP_TIME, "1ms", 0, 0, "how long the head waits for a packet that was overtaken; 0: for ever"},
-	{"credit", SP_STRING, "host", 0, 0,
-	 "who makes room: host (the command CONSUMED), implicit (reading is at once)"},
+	{"patience", SP_TIME, "1ms", 0, 0, "how long the head waits for a packet that was overtaken"},
+	{"credit", SP_STRING, "host", 0, 0, "who makes room: host (CONSUMED), implicit (reading is at once)"},
 	{NULL},
 };
 
@@ -225,6 +193,5 @@ static const struct sp_handler reorder_ring = {
 	.payload = payload,
 	.command = command,
 	.timer = timer,
-	.report = report,
 };
 SP_HANDLER(reorder_ring)

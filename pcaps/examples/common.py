@@ -112,7 +112,7 @@ SEGMENTS = 64
 
 
 class Reassembly:
-    """What ping-pong and aggregate have to know of SLMP messages, by sets and dictionaries: packet() for one after the
+    """What ping-pong, aggregate and host-copy have to know of SLMP messages, by sets and dictionaries: packet() for one after the
     other, end() after the last. A whole message stays known until it has been idle, unless the caller forgets it."""
 
     def __init__(self, segment, idle):
@@ -131,25 +131,21 @@ class Reassembly:
         self.expire(now)
         s = read_slmp(frame)
         if s is None:
-            self.drops["not-udp" if read_datagram(frame) is None else "short-header"] += 1
+            self.drops["malformed"] += 1
             return None
         key = s.source, s.message
-        m = self.known.setdefault(key, {"key": key, "got": {}, "last": None, "whole": False})
+        m = self.known.setdefault(key, {"key": key, "got": {}, "last": -1, "whole": False})
         m["seen"] = now
         index, odd = divmod(s.offset, self.segment)
-        if odd or index >= SEGMENTS:
-            self.drops["bad-offset"] += 1
-        elif len(s.payload) > self.segment or len(s.payload) < self.segment and not s.last:
-            self.drops["bad-length"] += 1
-        elif m["last"] is not None and index > m["last"]:
-            self.drops["beyond-end"] += 1
+        if odd or index >= SEGMENTS or len(s.payload) > self.segment or len(s.payload) < self.segment and not s.last:
+            self.drops["malformed"] += 1
         elif index in m["got"]:
             self.drops["repeated"] += 1
         else:
             m["got"][index] = s, frame
-            if s.last and m["last"] is None:
-                m["last"] = index
-            if m["last"] is not None and set(m["got"]) == set(range(m["last"] + 1)):
+            if s.last:
+                m["last"] = max(m["last"], index)
+            if m["last"] >= 0 and not m["whole"] and set(m["got"]) == set(range(m["last"] + 1)):
                 m["whole"] = True
                 return m
         return None

@@ -16,7 +16,7 @@ Every folder beside this file that has a make.py is an example, and has the name
 and, where they are needed,
 
     OPTIONS            more options for `spindle replay`
-    WORKERS            False: the results with two workers are not those with one
+    WORKERS            True: replayed with two workers too, where which of them has a packet could change something
     rules(t)           more tests, for tests/replay/examples.py, which says there what t is
     CAPTURES           further captures, a dictionary of file name -> [(nanoseconds, frame)]
 

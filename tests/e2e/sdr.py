@@ -59,7 +59,7 @@ class Pair:
                 else:
                     self.there.ask("send", 0, starts[i], lengths[i], immediates[i])
             for i in turn:
-                message, length, packets, told, immediate = map(int, self.here.ask("finish", 0, 20))
+                message, length, packets, told, immediate = map(int, self.here.ask("finish", 0, 50))
                 expected = max(1, -(-lengths[i] // self.sdr.mtu))
                 assert (message, length, packets) == (self.number + i, lengths[i], expected), (message, length, packets)
                 whole = self.sdr.split[2] and expected >= 32 // self.sdr.split[2]
@@ -348,7 +348,7 @@ def a_path_mtu_of_4096_crosses_from_virtio_user_to_vhost():
                     here.ask("post", 0, i << 18, 1 << 18)
                     there.ask("send", 0, 0, lengths[i], 77)
                 for i in turn:
-                    assert int(here.ask("finish", 0, 20)[1]) == lengths[i]
+                    assert int(here.ask("finish", 0, 50)[1]) == lengths[i]
                 there.ask("sent", 0)
             here.ask("save", 0, w.path("saved"))
             with open(w.path("saved"), "rb") as f:

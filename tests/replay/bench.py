@@ -73,6 +73,21 @@ def seeds(run):
     assert files[0] != files[2] and reports[0]["link"] != reports[2]["link"], "another seed, and the same"
 
 
+@rule("bursts lose packets together, jitter and distance delay them, corruption is counted; the order of options says nothing")
+def bursts(run):
+    bench = Bench(run, [1000 * i for i in range(400)])
+    reports = [bench(*options) for options in (("--loss", "0.2", "--burst", "8"), ("--burst", "8", "--loss", "0.2"))]
+    equal(reports[0], reports[1])
+    got = {n for _, n in bench.sent()}
+    begun = sum(n not in got and n - 1 in got for n in range(1, 400))
+    assert 20 < reports[0]["link"]["lost"] < 180 and begun < reports[0]["link"]["lost"] / 3, (reports[0]["link"], begun)
+    bench("--distance", "300km", "--jitter", "5us")
+    sent = bench.sent()
+    assert all(0 <= t - 1000 * n - 1000000 <= 5000 for t, n in sent) and len(sent) == 400, "not 1 ms and up to 5 us later"
+    assert [n for _, n in sent] != sorted(n for _, n in sent), "nothing was overtaken"
+    equal(bench("--corrupt", "1")["link"]["corrupted"], 400)
+
+
 @rule("a link without faults changes nothing but the time, and bandwidth spaces the packets out")
 def bandwidth(run):
     bench = Bench(run, [0] * 50, size=226)  # 226 + 24 bytes: 2000 bits
@@ -293,6 +308,10 @@ VALUES = {
     "--loss": ("", "x", "-0.1", "1.1", "nan", "0.5x"),
     "--duplicate": ("2",),
     "--reorder": ("-1",),
+    "--burst": ("0.9", "nan", "inf", "x", "3,4"),
+    "--corrupt": ("1.1", "nan"),
+    "--jitter": ("11s", "-1us"),
+    "--distance": ("-1", "nan", "4e6", "3m", "x"),
     "--reorder-delay": ("1", "11s", "-1us"),
     "--delay": ("11s", "fast"),
     "--bandwidth": ("0", "999", "100001G", "x"),
@@ -320,6 +339,7 @@ def bad_values(run):
 @rule("options that do not go together are told, exit status 2")
 def together(run):
     for arguments, words in ((("--tolerate", "time"), "--tolerate"), (("--wait", "1s"), "--wait"),
+                             (("--burst", "3"), "--burst"), (("--burst", "1", "--loss", "0.6"), "--burst"),
                              (("--port", "net_null0"), "--config"), (("--dump", "a=x", "--dump", "a=y"), "--dump was given twice"),
                              (("--expect-memory", "a=x", "--expect-memory", "a=y"), "--expect-memory was given twice")):
         process = run.command("replay", "-c", "nic.ini", *arguments, "in.pcap")

@@ -59,6 +59,9 @@ VALUES = [
     (("demo", "--mtu", "63"), "--mtu must be 64 to 4096, not 63"),
     (("demo", "--bandwidth", "999"), "--bandwidth must be 1000 to 100000G, not 999"),
     (("demo", "--delay", "11s"), "--delay must be 0 to 10s, not 11s"),
+    (("replay", "--burst", "0.9"), "--burst must be 1 to 1000000 packets, not 0.9"),
+    (("replay", "--distance", "4e6"), "--distance must be 0 to 3000000 (km), not 4e6"),
+    (("replay", "--jitter", "-1"), "--jitter must be 0 to 10s, not -1"),
     (("replay", "--post", "sdr"), "--post takes CONTEXT=COUNT, not sdr"),
     (("handler", "new", "Mine"), "NAME must be a small letter and up to 30 small letters, digits and -, not Mine"),
     (("handler", "new", "../mine"), "NAME must be a small letter and up to 30 small letters, digits and -, not ../mine"),
@@ -167,6 +170,18 @@ def refused_plugins(run):
         equal(process.returncode, 1, process.stderr)
         said = process.stdout + process.stderr
         assert words in said and "plugin-abi.so: handler plugged was built for ABI 2" in said, said
+
+
+@rule("a plug-in that calls exit() when it is loaded or unloaded is named, exit status 1; no copy of it is left")
+def exiting_plugins(run):
+    copies = run.path("copies")
+    os.mkdir(copies)
+    for kind in ("exits", "exits-late"):
+        process = subprocess.run([run.spindle, "handler", "list", "--plugin", plugin(run, kind)], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True, env=dict(os.environ, TMPDIR=copies))
+        equal((process.returncode, process.stderr),
+              (1, plugin(run, kind) + ": calls exit() when it is loaded or unloaded\n"))
+        equal(os.listdir(copies), [])
 
 
 @rule("doctor knows the handlers of the configuration's plug-ins")

@@ -38,10 +38,11 @@ class Bench:
         self.at_once = concurrent.futures.ThreadPoolExecutor(2)
         self.runs = 0
         self.capture = {}
-        # Replays take no time but their own to start: all that are sure to be wanted begin now, two at a time.
+        # Replays take no time but their own to start: all that are sure to be wanted begin now, two at a time. With two
+        # workers only where it matters which one has a packet.
         self.first = {(name, workers): self.at_once.submit(self.expect, name, workers)
                       for name, module in self.modules.items()
-                      for workers in ((1, 2) if getattr(module, "WORKERS", True) else (1,))}
+                      for workers in ((1, 2) if getattr(module, "WORKERS", False) else (1,))}
 
     def plugin(self, name):
         return os.path.join(PLUGINS, name + ".so")
@@ -86,8 +87,8 @@ class Bench:
         memory, dump, options = os.path.exists(self.path(name, "expected.bin")), self.new("dump"), []
         if memory:
             options = ["--expect-memory", "%s=%s" % (name, self.path(name, "expected.bin")), "--dump", "%s=%s" % (name, dump)]
-        run = self.command(name, self.ini(name, workers=workers) if workers > 1 else self.path(name, "nic.ini"), "--expect",
-                           self.path(name, "expected.pcap"), "--expect-json", self.path(name, "expected.json"), *options)
+        run = self.command(name, self.ini(name, workers=workers) if workers > 1 else self.path(name, "nic.ini"), "--json",
+                           "--expect", self.path(name, "expected.pcap"), "--expect-json", self.path(name, "expected.json"), *options)
         if not os.path.exists(dump):
             return run, None
         with open(dump, "rb") as f:
@@ -99,6 +100,10 @@ class Bench:
         assert dump is not None, "exit status %d: %s" % (run.returncode, run.stderr)
         return dump
 
+    def report(self, name):
+        """The context's report of the replay with one worker."""
+        return json.loads(self.first[name, 1].result()[0].stdout)["contexts"][name]
+
     def replay(self, name, settings=None, capture=None, workers=1):
         """With other settings: the context's report, and what was sent: [(nanoseconds since the first packet, frame)]."""
         sent = self.new("sent.pcap")
@@ -108,11 +113,13 @@ class Bench:
         return (json.loads(run.stdout)["contexts"][name],
                 [(now - start, frame) for now, frame in pk.read_capture(sent)])
 
-    def refused(self, name, settings, words):
-        """The configuration is refused, in these words."""
-        run = self.command(name, self.ini(name, settings))
-        assert run.returncode == 1, "exit status %d" % run.returncode
-        assert words in run.stderr, "it says: " + run.stderr
+    def memory(self, name, settings):
+        """With other settings: the shared area."""
+        dump = self.new("dump")
+        run = self.command(name, self.ini(name, settings), "--dump", "%s=%s" % (name, dump))
+        assert run.returncode == 0, "exit status %d: %s" % (run.returncode, run.stderr)
+        with open(dump, "rb") as f:
+            return f.read()
 
     def subset(self, found, expected, where=""):
         """expected is a part of found."""

@@ -308,6 +308,20 @@ def _(run):
     assert "standard output" in process.stderr, process.stderr
 
 
+@rule("an expectation that can be read only once is refused before anything is replayed, and nobody waits for it")
+def _(run):
+    ini = run.write("nic.ini", CONFIG)
+    capture = p.write_capture(run.path("in.pcap"), FRAMES)
+    pipe = run.path("pipe")
+    os.mkfifo(pipe)
+    for option, value in (("--expect", ""), ("--expect-json", ""), ("--expect-memory", "sdr0=")):
+        for file in (pipe, "/dev/zero"):
+            process = subprocess.run([run.spindle, "replay", "-c", ini, "--post", "sdr0=1", option, value + file, capture],
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+            equal((process.returncode, process.stdout, process.stderr),
+                  (1, "", "spindle replay: %s: %s: no regular file: it can be read only once\n" % (option, file)))
+
+
 @rule("an output that would destroy an input or another output is refused before anything is written")
 def _(run):
     ini = run.write("nic.ini", CONFIG + p.Sdr(qp=900).ini("other"))

@@ -8,7 +8,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 import packets as pk  # noqa: E402
@@ -27,9 +26,14 @@ MISTAKES = [
     ("again", "payload", "returned SP_AGAIN, which only miss() may"),
     ("sent", "payload", "verdict SP_SENT, but the packet was not sent"),
     ("dma-beyond", "payload", "range 4092 + 16 is outside region"),
+    ("dma-unaligned", "payload", "word at 4 of region"),
     ("ctx-overrun", "payload", "wrote behind its context state"),
+    ("ctx-far", "payload", "wrote behind its context state"),
     ("msg-overrun", "payload", "wrote behind its message state"),
+    ("msg-far", "payload", "wrote behind its message state"),
     ("alloc-overrun", "payload", "wrote behind a block of 100 bytes from sp_alloc"),
+    ("counter", "payload", "counted by counter 3, but declares 0 counters"),
+    ("undeclared", "payload", "asked for parameter at-once, which it does not declare"),
     ("keep", "detach", "kept 1 packet and never released it"),
     ("release-twice", "detach", "released 1 packet more than it kept"),
     ("issue", "issue", "returned 9, which is none of SP_ISSUE_*"),
@@ -45,14 +49,20 @@ def context(name, deed, port, handler="wrong"):
     return "[context %s]\nhandler = %s\nfilter = udp dst port %d\ndeed = %s\nat = 2\n" % (name, handler, port, deed)
 
 
+def used():
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return children.ru_utime + children.ru_stime
+
+
 def run(runner, config, capture, *options, plugin=DEEDS):
-    """Exit status, words, seconds; a crash leaves no core behind."""
+    """Exit status, words, seconds of processor time (what else the machine does must not count), output; a crash leaves no core
+    behind."""
     arguments = [runner.spindle, "replay", "-c", runner.write("nic.ini", config), "--plugin", plugin, "--call-limit", LIMIT,
                  *options, pk.write_capture(runner.path("in.pcap"), capture)]
-    start = time.monotonic()
-    done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", timeout=30,
+    start = used()
+    done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", timeout=120,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
-    return done.returncode, done.stderr, time.monotonic() - start, done.stdout
+    return done.returncode, done.stderr, used() - start, done.stdout
 
 
 def expect(words, begin, *parts):
@@ -133,6 +143,14 @@ def crashes(runner):
     assert status == -signal.SIGSEGV or sanitized(words), "status %d" % status
 
 
+@rule("a detach() that does not return is stopped, also where the replay ends before it has begun")
+def detaches(runner):
+    for last in ("", context("y", "silent-attach", 1001)):
+        status, words, _, _ = run(runner, NIC + context("x", "detach", 1000) + last, frames(1000, 1))
+        equal(status, 1)
+        expect(words, "context x, handler wrong, detach, ", "did not return within 0.03 s of processor time")
+
+
 @rule("attach() that fails without a word is named")
 def silent(runner):
     status, words, _, _ = run(runner, NIC + context("x", "silent-attach", 1000), frames(1000, 1))
@@ -143,7 +161,8 @@ def silent(runner):
 @rule("a table that cannot be right is refused by name when it is loaded")
 def tables(runner):
     for name, what in (("abi", "handler table was built for ABI"), ("nothing", "handler table has no function that takes packets"),
-                       ("no-classify", "handler table has messages but no classify()")):
+                       ("no-classify", "handler table has messages but no classify()"),
+                       ("no-head", "handler's table does not begin with SP_HANDLER_HEAD")):
         plugin = os.path.join(PLUGINS, "wrong-%s.so" % name)
         status, words, _, _ = run(runner, NIC + "[context x]\nhandler = table\nfilter = udp\n", frames(1000, 1), plugin=plugin)
         assert status in (1, 2), "status %d" % status

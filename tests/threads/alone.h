@@ -54,12 +54,30 @@ uint64_t sp_param_uint(struct sp_ctx *c, const char *name)
 	uint64_t n = strtoull(text_of(name), &end, 0);
 
 	(void)c;
-	return *end == 'K' ? n << 10 : n;
+	switch (*end) {
+	case 'K':
+		return n << 10;
+	case 'M':
+		return n << 20;
+	case 'u': /* us, ms: picoseconds */
+		return n * SP_US;
+	case 'm':
+		return n * SP_MS;
+	}
+	return n;
 }
+
+static char failure[256]; /* "parameter: what is wrong" */
 
 int sp_fail(struct sp_ctx *c, int err, const char *param, const char *format, ...)
 {
-	(void)c, (void)param, (void)format;
+	const int len = snprintf(failure, sizeof(failure), "%s: ", param);
+	va_list ap;
+
+	(void)c;
+	va_start(ap, format);
+	vsnprintf(failure + len, sizeof(failure) - (size_t)len, format, ap);
+	va_end(ap);
 	return -err;
 }
 
@@ -72,10 +90,14 @@ void *sp_alloc(struct sp_ctx *c, size_t bytes)
 	return allocation[allocations++] = p;
 }
 
-uint64_t sp_random(struct sp_ctx *c)
+uint64_t sp_hash(struct sp_ctx *c, const void *bytes, size_t len)
 {
+	uint64_t hash = 14695981039346656037ull;
+
 	(void)c;
-	return 0x123456789ABCDEFull;
+	for (const uint8_t *b = bytes; len; b++, len--)
+		hash = (hash ^ *b) * 0x9E3779B97F4A7C15ull ^ hash >> 29;
+	return hash >> 1;
 }
 
 int sp_messages_limit(struct sp_ctx *c, uint32_t n, sp_time idle)
@@ -164,11 +186,10 @@ static void *state;
 static const char *directory;
 static void *object;
 
-/* Loads NAME.so, attaches it with parameters: name, text, ... NULL. */
-static void setup(const char *name, ...)
+/* Loads NAME.so, attaches it with parameters: name, text; returns what attach() says. */
+static int attached(const char *name, va_list ap)
 {
 	char path[4096];
-	va_list ap;
 
 	while (allocations)
 		free(allocation[--allocations]);
@@ -181,17 +202,38 @@ static void setup(const char *name, ...)
 		printf("# %s\n", dlerror());
 	CU_ASSERT_PTR_NOT_NULL_FATAL(object);
 	memset(set, 0, sizeof(set));
-	va_start(ap, name);
 	for (unsigned i = 0; (set[i].name = va_arg(ap, const char *)); i++)
 		set[i].text = va_arg(ap, const char *);
-	va_end(ap);
 	memset(counted, 0, sizeof(counted));
 	events = kept = released = sent = 0;
 	CU_ASSERT_PTR_NOT_NULL_FATAL(handler);
 	state = sp_alloc(NULL, handler->ctx_size);
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ctx[i] = (struct sp_ctx){.state = state, .counters = counted[i], .worker = i, .workers = WORKERS};
-	CU_ASSERT_EQUAL_FATAL(handler->attach(&ctx[0]), 0);
+	return handler->attach(&ctx[0]);
+}
+
+/* name, text, ... NULL. */
+static void setup(const char *name, ...)
+{
+	va_list ap;
+
+	va_start(ap, name);
+	CU_ASSERT_EQUAL_FATAL(attached(name, ap), 0);
+	va_end(ap);
+}
+
+/* `failure` says why. */
+static bool refused(const char *name, ...)
+{
+	va_list ap;
+	int err;
+
+	failure[0] = 0;
+	va_start(ap, name);
+	err = attached(name, ap);
+	va_end(ap);
+	return err == -EINVAL;
 }
 
 static void put32(uint8_t *b, uint32_t n)

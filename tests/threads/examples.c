@@ -8,7 +8,7 @@
 
 /* ---- two workers in one message --------------------------------------------------------------------------------- */
 #define PACKETS 64
-#define TIMES	1000
+#define TIMES	500
 
 static struct {
 	struct sp_message message;
@@ -73,7 +73,8 @@ static void run_meetings(bool ranks, void (*check)(unsigned k))
 		if (handler->header)
 			CU_ASSERT_EQUAL(handler->header(&ctx[0], &meeting.message, &first), SP_DONE);
 		meet(&ctx[0]);
-		handler->completion(&ctx[1], &meeting.message, meeting.ends ? SP_END_VERDICT : SP_END_TIMEOUT);
+		if (handler->completion)
+			handler->completion(&ctx[1], &meeting.message, meeting.ends ? SP_END_VERDICT : SP_END_TIMEOUT);
 		CU_ASSERT_EQUAL(meeting.taken, PACKETS);
 		check(k);
 		sent = 0;
@@ -99,38 +100,37 @@ static void ping_pong_answers_a_message_once_and_in_order(void)
 
 static void sum_is_told(unsigned k)
 {
-	const uint64_t *line = (const uint64_t *)area.base;
+	const uint64_t *line = (const uint64_t *)area.base; /* serial, message and port, bytes, sum */
 	uint64_t sum = 0;
 
 	for (uint64_t i = 0; i < PACKETS; i++)
 		sum += 16 * (i << 24 | (i + 1));
-	CU_ASSERT(line[3] == PACKETS * 64 && line[4] == PACKETS && line[5] == sum && line[7] == k + 1);
+	CU_ASSERT(line[0] == k + 1 && line[2] == PACKETS * 64 && line[3] == sum);
 }
 
 static void aggregate_tells_a_sum_once_and_whole(void)
 {
 	setup("aggregate", "segment", "64", "results", "1", NULL);
 	run_meetings(false, sum_is_told);
-	CU_ASSERT(events == TIMES && counted[0][0] + counted[1][0] == TIMES && counted[1][1] == 0);
+	CU_ASSERT(counted[0][0] + counted[1][0] == TIMES);
 }
 
 static void sums_are_there(unsigned k)
 {
-	const uint64_t *slot = (const uint64_t *)area.base;
+	const uint64_t *slot = (const uint64_t *)area.base + k % 2 * 17; /* round, sum */
 
 	CU_ASSERT(meeting.ends == 1 && slot[0] == k + 1);
-	for (unsigned i = 0; i < 16; i++)
-		CU_ASSERT_EQUAL(slot[8 + i], PACKETS * (PACKETS + 1) / 2);
+	for (unsigned i = 1; i <= 16; i++)
+		CU_ASSERT_EQUAL(slot[i], PACKETS * (PACKETS + 1) / 2);
 }
 
 static void reduce_adds_each_vector_once(void)
 {
-	setup("reduce", "ranks", "64", "elements", "16", "slots", "1", NULL);
+	setup("reduce", "ranks", "64", "elements", "16", NULL);
 	run_meetings(true, sums_are_there);
-	CU_ASSERT_EQUAL(events, TIMES);
 }
 
-#define WORDS_TIMES 100000
+#define WORDS_TIMES 50000
 
 static void *count_words(void *arg)
 {
@@ -166,6 +166,8 @@ static void histogram_loses_no_word_of_any_worker(void)
 }
 
 /* ---- filtering: the host's side --------------------------------------------------------------------------------- */
+enum { ADD = SP_CMD_OWN, REMOVE };
+
 static int ask(uint16_t op, uint64_t arg)
 {
 	const struct sp_command command = {.op = op, .arg = {arg}};
@@ -173,82 +175,78 @@ static int ask(uint16_t op, uint64_t arg)
 
 	return handler->command(&ctx[0], &command, &result);
 }
-enum { ADD = SP_CMD_OWN, REMOVE, READ };
 
-static uint32_t judge(uint32_t key)
+static bool passes(struct sp_ctx *c, uint32_t key)
 {
-	static struct wire wire;
-	struct sp_packet p = slmp(&wire, true, 0, 0, 0, 1, key);
+	static struct wire wire[WORKERS];
+	struct sp_packet p = slmp(&wire[c->worker], true, 0, 0, 0, 1, key);
 
-	return handler->payload(&ctx[0], NULL, &p) & 0xFF;
+	return handler->payload(c, NULL, &p) == SP_FORWARD;
 }
 
 static void filtering_takes_keys_and_gives_them_up_by_command(void)
 {
-	setup("filtering", "keys", "5", "table", "3", "slots", "64", NULL);
-	CU_ASSERT(judge(5) == SP_DONE && judge(6) == SP_DROP_KIND && judge(0) == SP_DROP_KIND);
+	struct sp_ctx *c = &ctx[0];
+
+	setup("filtering", "keys", "5", "table", "3", NULL);
+	CU_ASSERT(passes(c, 5) && !passes(c, 6) && !passes(c, 0));
 	CU_ASSERT(ask(ADD, 6) == 0 && ask(ADD, 0) == 0 && ask(ADD, 6) == 0);
-	CU_ASSERT(judge(5) == SP_DONE && judge(6) == SP_DONE && judge(0) == SP_DONE);
-	CU_ASSERT(ask(ADD, 7) == -ENOSPC && ask(ADD, 7) == -ENOSPC && judge(7) == SP_DROP_KIND);
+	CU_ASSERT(passes(c, 5) && passes(c, 6) && passes(c, 0));
+	CU_ASSERT(ask(ADD, 7) == -ENOSPC && ask(ADD, 7) == -ENOSPC && !passes(c, 7));
 	CU_ASSERT(ask(REMOVE, 6) == 0 && ask(REMOVE, 6) == -ENOENT && ask(REMOVE, 8) == -ENOENT);
-	CU_ASSERT(judge(5) == SP_DONE && judge(6) == SP_DROP_KIND && judge(0) == SP_DONE);
-	CU_ASSERT(ask(ADD, 6) == 0 && judge(6) == SP_DONE);
-	CU_ASSERT(ask(ADD, 1ull << 32) == -EINVAL && ask(REMOVE, 1ull << 32 | 5) == -ENOENT &&
+	CU_ASSERT(passes(c, 5) && !passes(c, 6) && passes(c, 0));
+	CU_ASSERT(ask(ADD, 6) == 0 && passes(c, 6));
+	CU_ASSERT(ask(ADD, 1ull << 32) == -EINVAL && ask(REMOVE, 1ull << 32 | 5) == -EINVAL && passes(c, 5) &&
 		  ask(SP_CMD_POST, 0) == -EOPNOTSUPP);
 }
 
-#define READS 20000
+#define CHANGES 10000
 
-static atomic_bool feeding;
+static atomic_bool changing;
 
-static void *feed(void *arg)
+static void *judge(void *arg)
 {
-	static struct wire wire;
+	uint64_t wrong = 0;
 
 	together();
-	for (uint32_t i = 0; feeding; i++) {
-		struct sp_packet p = slmp(&wire, true, 0, i, 0, 100, 5);
-		if (handler->payload(&ctx[1], NULL, &p) != SP_DONE)
-			sched_yield();
-	}
-	return arg;
+	while (changing)
+		wrong += !passes(&ctx[1], 5) || passes(&ctx[1], 6); /* 5 was there before, 6 never is */
+	return wrong ? arg : NULL;
 }
 
-/* The home worker reads for the host, and passes packets on itself. */
-static void filtering_hands_no_slot_out_before_it_is_read(void)
+/* The home worker changes the table, another one looks keys up. */
+static void filtering_looks_up_while_keys_come_and_go(void)
 {
 	pthread_t thread;
-	uint64_t next = 1, wrong = 0, passed;
+	void *failed;
 
-	setup("filtering", "keys", "5", "slots", "4", "slot-bytes", "512", NULL);
-	CU_ASSERT(ask(READ, 1) == -EINVAL);
-	feeding = true;
-	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, feed, NULL), 0);
+	setup("filtering", "keys", "5", "table", "512", NULL);
+	changing = true;
+	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, judge, &ctx[1]), 0);
 	together();
-	while (next <= READS) {
-		const uint8_t *slot = area.base + (next - 1) % 4 * 512;
+	for (unsigned i = 0; i < CHANGES; i++) {
+		const uint32_t key = 7 + i / 2 % 500;
 
-		judge(5);
-		const uint64_t serial = atomic_load((const _Atomic uint64_t *)slot);
-		if (serial > next) {
-			wrong++; /* overwritten before it was read */
-			break;
-		}
-		if (serial != next) {
-			sched_yield();
-			continue;
-		}
-		const uint32_t bytes = *(const uint32_t *)(slot + 8);
-		wrong += bytes != SLMP + 4 && bytes != SLMP + 400;
-		for (uint32_t i = SLMP; i < bytes; i += 4)
-			wrong += slot[16 + i + 3] != 5;
-		wrong += ask(READ, next++) != 0;
+		CU_ASSERT_EQUAL(ask(i % 2 ? REMOVE : ADD, key), 0);
+		CU_ASSERT_EQUAL(passes(&ctx[0], key), i % 2 == 0);
 	}
-	feeding = false;
-	pthread_join(thread, NULL);
-	passed = counted[0][0] + counted[1][0];
-	CU_ASSERT(wrong == 0 && passed >= READS && passed <= READS + 4);
-	CU_ASSERT(ask(READ, next - 2) == -EINVAL);
+	changing = false;
+	pthread_join(thread, &failed);
+	CU_ASSERT_PTR_NULL(failed);
+}
+
+static void what_cannot_be_is_refused_by_name(void)
+{
+	CU_ASSERT(refused("aggregate", "segment", "1022", NULL));
+	CU_ASSERT_STRING_EQUAL(failure, "segment: 1022 is not a whole number of 4-byte words");
+	CU_ASSERT(refused("reduce", "ranks", "6", "elements", "300", "segment", "16", NULL));
+	CU_ASSERT_STRING_EQUAL(failure, "elements: a vector would take 75 packets; 64 are the most");
+	CU_ASSERT(refused("filtering", "keys", "1, 2, three", NULL));
+	CU_ASSERT_STRING_EQUAL(failure, "keys: \"three\" does not begin with a 32-bit number");
+	CU_ASSERT(refused("filtering", "keys", "1, 4294967296", NULL));
+	CU_ASSERT_STRING_EQUAL(failure, "keys: \"4294967296\" does not begin with a 32-bit number");
+	CU_ASSERT(refused("filtering", "keys", "1, 2, 3", "table", "2", NULL));
+	CU_ASSERT_STRING_EQUAL(failure, "keys: more than `table` holds, 2");
 }
 
 int main(int argc, char **argv)
@@ -258,7 +256,8 @@ int main(int argc, char **argv)
 						  TEST(reduce_adds_each_vector_once),
 						  TEST(histogram_loses_no_word_of_any_worker),
 						  TEST(filtering_takes_keys_and_gives_them_up_by_command),
-						  TEST(filtering_hands_no_slot_out_before_it_is_read)};
+						  TEST(filtering_looks_up_while_keys_come_and_go),
+						  TEST(what_cannot_be_is_refused_by_name)};
 
 	if (argc != 2)
 		return 2;

@@ -19,7 +19,7 @@
 #define WORKERS	     2
 #define SOURCE_BYTES (1u << 18)
 #define LATE	     6u /* messages: how much later than its turn a packet may come */
-#define PATIENCE     (15 * SP_SEC)
+#define PATIENCE     (60 * SP_SEC)
 
 struct setup {
 	uint32_t mtu, chunk, slots, generations, channels;

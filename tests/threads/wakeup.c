@@ -10,7 +10,7 @@
 #include "../unit/rig.h"
 
 #define ROUNDS 100000
-#define LONG   (20 * SP_SEC) /* a sleep that long has missed its wake-up */
+#define LONG   (60 * SP_SEC) /* a sleep that long has missed its wake-up */
 
 enum { CMD_STORE = SP_CMD_OWN, CMD_EVENT };
 

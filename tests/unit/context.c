@@ -555,7 +555,42 @@ static void only_a_companion_has_a_first(void)
 	end();
 }
 
-SUITE("context", TEST(wrong_settings_are_refused_and_named), TEST(settings_without_key_or_value_are_refused),
+/* What a NIC with that seed and that secret makes of some bytes. */
+static uint64_t hash_of(uint64_t seed, uint64_t secret, const void *bytes, size_t len)
+{
+	uint64_t hash;
+	uint32_t id;
+
+	rig_prepare(&rig, 1);
+	rig.config.seed = seed;
+	rig.config.secret = secret;
+	rig_create(&rig);
+	id = rig_context(&rig, "a", "first", "qp=16");
+	hash = sp_hash(&sp_context_by_id(rig.nic, id)->view[0]->pub, bytes, len);
+	CU_ASSERT(hash < 1ull << 63);
+	end();
+	return hash;
+}
+
+static void hashes_are_the_nics_own_and_every_byte_counts(void)
+{
+	uint8_t bytes[19] = {1, 2, 3};
+	const uint64_t hash = hash_of(7, 0, bytes, sizeof(bytes));
+
+	CU_ASSERT_EQUAL(hash_of(7, 0, bytes, sizeof(bytes)), hash);
+	CU_ASSERT_NOT_EQUAL(hash_of(8, 0, bytes, sizeof(bytes)), hash);
+	CU_ASSERT_NOT_EQUAL(hash_of(7, 9, bytes, sizeof(bytes)), hash);
+	CU_ASSERT_EQUAL(hash_of(7, 9, bytes, sizeof(bytes)), hash_of(8, 9, bytes, sizeof(bytes)));
+	for (size_t len = 0; len < sizeof(bytes); len++)
+		CU_ASSERT_NOT_EQUAL(hash_of(7, 0, bytes, len), hash);
+	for (size_t i = 0; i < sizeof(bytes); i++) {
+		bytes[i] ^= 0x10;
+		CU_ASSERT_NOT_EQUAL(hash_of(7, 0, bytes, sizeof(bytes)), hash);
+		bytes[i] ^= 0x10;
+	}
+}
+
+SUITE("context", TEST(hashes_are_the_nics_own_and_every_byte_counts), TEST(wrong_settings_are_refused_and_named), TEST(settings_without_key_or_value_are_refused),
       TEST(a_name_is_short_and_used_once), TEST(parameters_reach_attach_as_given_or_by_default),
       TEST(a_range_of_qps_ends_at_the_last_number), TEST(a_qp_is_free_again_once_its_context_has_gone),
       TEST(attachs_calls_are_attachs_alone), TEST(an_id_is_not_used_twice), TEST(there_is_room_for_4096_contexts),

@@ -37,10 +37,15 @@ void *sp_alloc(struct sp_ctx *c, size_t bytes)
 	return allocation[allocations++] = p;
 }
 
-uint64_t sp_random(struct sp_ctx *c)
+uint64_t sp_hash(struct sp_ctx *c, const void *bytes, size_t len)
 {
+	const uint8_t *b = bytes;
+	uint64_t hash = 14695981039346656037ull; /* FNV-1a */
+
 	(void)c;
-	return 0x123456789ABCDEFull;
+	while (len--)
+		hash = (hash ^ *b++) * 1099511628211ull;
+	return hash >> 1;
 }
 
 int sp_messages_limit(struct sp_ctx *c, uint32_t n, sp_time idle)

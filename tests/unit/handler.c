@@ -155,4 +155,24 @@ static void what_is_built_in_passes_the_same_check(void)
 	CU_ASSERT(n >= 3);
 }
 
-SUITE("handler", TEST(a_table_that_cannot_be_right_is_refused_in_words), TEST(what_is_built_in_passes_the_same_check))
+static void one_linked_in_for_another_abi_or_size_is_refused_by_name(void)
+{
+	static const struct sp_handler abi = {.abi = SP_ABI + 1, .size = sizeof(abi), .name = "linked-abi"};
+	static const struct sp_handler size = {.abi = SP_ABI, .size = sizeof(size) - 8, .name = "linked-size"};
+	struct sp_error error = {.key = ""};
+
+	sp_handler_register(&abi);
+	sp_handler_register(&size);
+	CU_ASSERT_PTR_NULL(sp_handler_find("linked-abi"));
+	CU_ASSERT_PTR_NULL(sp_handler_find("linked-size"));
+	CU_ASSERT_EQUAL(sp_handler_missing("linked-abi", "handler", &error), -EINVAL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler linked-abi was built for ABI 2, this NIC has 1"));
+	CU_ASSERT_STRING_EQUAL(error.key, "handler");
+	CU_ASSERT_EQUAL(sp_handler_missing("linked-size", "companion", &error), -EINVAL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler linked-size has a struct sp_handler of "));
+	CU_ASSERT_EQUAL(sp_handler_missing("nobody", "handler", &error), -ENOENT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "there is no handler nobody"));
+}
+
+SUITE("handler", TEST(a_table_that_cannot_be_right_is_refused_in_words), TEST(what_is_built_in_passes_the_same_check),
+      TEST(one_linked_in_for_another_abi_or_size_is_refused_by_name))

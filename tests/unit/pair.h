@@ -16,6 +16,7 @@ struct pair_wire {
 	pthread_mutex_t lock;
 	struct rte_mbuf *frame[PAIR_FRAMES];
 	unsigned first, count;
+	_Atomic bool spread; /* frames come by whichever queue asks first; otherwise by the first */
 };
 
 struct pair_end {
@@ -53,9 +54,10 @@ static inline unsigned pair_receive(void *port, uint16_t queue, struct rte_mbuf 
 	unsigned n = 0;
 
 	(void)now;
-	if (queue)
+	if (queue && !w->spread)
 		return 0;
 	pthread_mutex_lock(&w->lock);
+	max = w->spread && max > 2 ? 2 : max;
 	for (; n < max && w->count; n++, w->count--) {
 		packet[n] = w->frame[w->first];
 		w->first = (w->first + 1) % PAIR_FRAMES;

@@ -269,6 +269,21 @@ static void two_handlers_in_one_object_are_both_there(void)
 	CU_ASSERT_PTR_NULL(sp_handler_find("plugged-too"));
 }
 
+static void a_plugin_that_loads_another_is_refused_and_does_not_hang(void)
+{
+	struct sp_plugin *plugin;
+	struct sp_error error;
+	char deadlock[8];
+
+	snprintf(deadlock, sizeof(deadlock), "%d", EDEADLK);
+	alarm(60); /* it would wait for itself */
+	CU_ASSERT_EQUAL_FATAL(sp_plugin_load(built("nesting"), &plugin, &error), 0);
+	CU_ASSERT_STRING_EQUAL(getenv("PLUGIN_CONSTRUCTOR"), deadlock);
+	CU_ASSERT_EQUAL(sp_plugin_unload(plugin), 0);
+	CU_ASSERT_STRING_EQUAL(getenv("PLUGIN_DESTRUCTOR"), deadlock);
+	alarm(0);
+}
+
 static void the_same_file_again_counts(void)
 {
 	struct sp_plugin *plugin = load(built("good"));
@@ -517,6 +532,7 @@ int main(void)
 		TEST(a_file_cut_off_anywhere_is_refused),
 		TEST(a_handler_comes_and_goes_with_its_file),
 		TEST(two_handlers_in_one_object_are_both_there),
+		TEST(a_plugin_that_loads_another_is_refused_and_does_not_hang),
 		TEST(the_same_file_again_counts),
 		TEST(names_of_plugins_are_taken_too),
 		TEST(a_file_replaced_while_loaded_leaves_the_old_code),

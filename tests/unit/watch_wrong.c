@@ -85,6 +85,13 @@ static uint32_t sends_and_forwards(struct sp_ctx *c, struct sp_message *m, struc
 	return SP_FORWARD;
 }
 
+static uint32_t sends_and_drops(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+{
+	(void)m;
+	sp_packet_send(c, p);
+	return SP_DROP(0);
+}
+
 static uint32_t sends_twice(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	(void)m;
@@ -105,6 +112,8 @@ static void a_packet_goes_one_way(void)
 {
 	check("wayward", (struct does){.payload = sends_and_forwards}, "payload",
 	      "verdict SP_FORWARD, but the packet was sent");
+	check("wayward", (struct does){.payload = sends_and_drops}, "payload",
+	      "verdict SP_DROP, but the packet was sent");
 	check("wayward", (struct does){.payload = sends_twice}, "payload", "sent a packet that has been sent");
 	check("wayward", (struct does){.payload = keeps_what_is_sent}, "payload", "kept a packet that has been sent");
 }
@@ -422,6 +431,47 @@ static int fails_with_words(struct sp_ctx *c)
 	return sp_fail(c, EIO, "qp", "no");
 }
 
+static int asks_for_too_many_messages(struct sp_ctx *c)
+{
+	return sp_messages_limit(c, SP_MAX_MESSAGES + 1, 0);
+}
+
+static int asks_for_no_messages(struct sp_ctx *c)
+{
+	return sp_messages_limit(c, 0, 0);
+}
+
+static int asks_twice(struct sp_ctx *c)
+{
+	int r = sp_messages_limit(c, 16, 0);
+
+	return r ? r : sp_messages_limit(c, 16, 0);
+}
+
+static void a_limit_of_messages_says_itself_why_it_cannot_be(void)
+{
+	static const struct {
+		int (*attach)(struct sp_ctx *c);
+		const char *words;
+	} way[] = {
+		{asks_for_too_many_messages,
+		 "handler wayward asks for 1048577 messages at once; 1 to 1048576 are possible"},
+		{asks_for_no_messages, "handler wayward asks for 0 messages at once; 1 to 1048576 are possible"},
+		{asks_twice, "handler wayward asks twice for messages"},
+	};
+	struct sp_error error;
+	uint32_t id;
+
+	watched_start();
+	for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
+		does.attach = way[i].attach;
+		CU_ASSERT_EQUAL(rig_try_context(&rig, "c", "wayward", "qp=0x10", &id, &error), -EINVAL);
+		CU_ASSERT_STRING_EQUAL(error.text, way[i].words);
+		CU_ASSERT_EQUAL(told.wrongs, 0);
+	}
+	end();
+}
+
 static void attach_says_why_it_fails(void)
 {
 	struct sp_error error;
@@ -498,4 +548,5 @@ SUITE("watch_wrong", TEST(verdicts_that_are_none_are_told), TEST(a_packet_goes_o
       TEST(every_function_is_looked_after), TEST(a_companions_message_state_has_an_end_too),
       TEST(ranges_outside_a_region_are_told), TEST(what_needs_a_function_that_is_missing_is_told),
       TEST(issue_keeps_to_its_budget_and_its_answers), TEST(attach_says_why_it_fails),
+      TEST(a_limit_of_messages_says_itself_why_it_cannot_be),
       TEST(packets_kept_and_never_released_are_told_when_the_context_goes))

@@ -89,12 +89,22 @@ static bool misbehave(struct sp_ctx *c, struct sp_message *m, struct sp_packet *
 
 	if (is(s, "dma-beyond"))
 		sp_dma_write(c, s->area, AREA - 4, p->frame, 16);
+	else if (is(s, "dma-unaligned"))
+		sp_dma_add64(c, s->area, 4, 1, NULL);
 	else if (is(s, "ctx-overrun"))
 		memset(s->last, 0xFF, sizeof(s->last) + (size_t)(8 + zero));
+	else if (is(s, "ctx-far")) /* as where the size of a pointer is declared, and not what it points to */
+		memset((uint8_t *)s + sizeof(*s) + 4000 + zero, 0, 8);
+	else if (is(s, "msg-far"))
+		memset((uint8_t *)m->state + sizeof(struct message) + 200 + zero, 0, 8);
 	else if (is(s, "msg-overrun"))
 		memset(m->state, 0xFF, sizeof(struct message) + (size_t)(8 + zero));
 	else if (is(s, "alloc-overrun"))
 		memset(s->given, 0xFF, (size_t)(104 + zero));
+	else if (is(s, "counter"))
+		c->counters[3 + zero]++;
+	else if (is(s, "undeclared"))
+		sp_param_uint(c, "at-once");
 	else if (is(s, "keep"))
 		keep(c, p, 0);
 	else if (is(s, "release-twice"))
@@ -155,6 +165,12 @@ static void completion(struct sp_ctx *c, struct sp_message *m, enum sp_end end)
 		__asm__ volatile("");
 }
 
+static void detach(struct sp_ctx *c)
+{
+	while (is(c->state, "detach"))
+		__asm__ volatile("");
+}
+
 static int issue(struct sp_ctx *c, struct sp_issue *i, unsigned budget)
 {
 	(void)c;
@@ -182,7 +198,7 @@ static const struct sp_param params[] = {{"deed", SP_STRING, NULL, 0, 0, "what t
 	SP_HANDLER_HEAD, .doc = "does wrong on purpose", .params = params, .drops = drops,                             \
 			 .ctx_size = sizeof(struct wrong), .msg_size = sizeof(struct message),                         \
 			 .messages = SP_MESSAGES_HASHED, .attach = attach, .classify = classify, .payload = payload,   \
-			 .completion = completion
+			 .completion = completion, .detach = detach
 
 static const struct sp_handler wrong = {COMMON, .name = "wrong", .issue = issue, .work = work, .timer = timer};
 static const struct sp_handler wrong_no_timer = {COMMON, .name = "wrong-no-timer"};

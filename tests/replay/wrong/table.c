@@ -14,7 +14,7 @@ static const struct sp_handler table = {
 #if ERROR == 1 /* another version's */
 	.abi = SP_ABI + 1,
 	.size = sizeof(struct sp_handler),
-#else
+#elif ERROR != 4 /* 4: nothing at its head */
 	SP_HANDLER_HEAD,
 #endif
 	.name = "table",

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Plug-ins for tests: what the build defines makes them wrong, or different from each other. */
+#include <stdlib.h>
+
 #include <spindle-handler.h>
 
 #ifndef NAME
@@ -47,7 +49,37 @@ const struct sp_handler plugged = {.abi = HANDLER_ABI,
 SP_HANDLER(plugged)
 #endif
 
+#ifdef EXITS
+static __attribute__((EXITS)) void leave(void)
+{
+	exit(0);
+}
+#endif
+
 #ifdef SECOND_NAME
 static const struct sp_handler second = {SP_HANDLER_HEAD, .name = SECOND_NAME, .payload = payload};
 SP_HANDLER(second)
+#endif
+
+#ifdef LOADS_ANOTHER
+struct sp_plugin;
+int sp_plugin_load(const char *, struct sp_plugin **, void *);
+
+/* The one thing that outlives it tells what came of it: the environment. */
+static void load(const char *told)
+{
+	struct sp_plugin *plugin;
+	const int r = sp_plugin_load("/dev/null", &plugin, NULL);
+	const char text[] = {(char)('0' + -r / 10 % 10), (char)('0' + -r % 10), '\0'};
+
+	setenv(told, text, 1);
+}
+__attribute__((constructor)) static void loads(void)
+{
+	load("PLUGIN_CONSTRUCTOR");
+}
+__attribute__((destructor)) static void loads_again(void)
+{
+	load("PLUGIN_DESTRUCTOR");
+}
 #endif
