@@ -2,7 +2,7 @@
 /*
  * Software-defined RDMA (arXiv 2505.05366): unreliable messages placed packet by packet, in any order, with a bitmap of
  * the chunks that are there. wire/sdr.h has the packets and what the host program sees. This file is the context; the
- * way in is sdr_receive.c, the way out sdr_send.c.
+ * way in is sdr_receive.c, the way out sdr_send.c, what is beside both sdr_control.c.
  */
 #include "sdr_state.h"
 
@@ -21,6 +21,7 @@ static const char *const sdr_drops[] = {
 	[SDR_NOT_POSTED] = "not-posted",
 	[SDR_BAD_CONTROL] = "bad-control",
 	[SDR_BAD_NONCE] = "bad-nonce",
+	[SDR_DATAGRAM_BUSY] = "datagram-busy",
 	NULL,
 };
 
@@ -39,6 +40,8 @@ static const char *const sdr_counters[] = {
 	[SDR_MESSAGES_SENT] = "messages_sent",
 	[SDR_SEND_ERRORS] = "send_errors",
 	[SDR_PEER_RESTARTS] = "peer_restarts",
+	[SDR_DATAGRAMS_SENT] = "datagrams_sent",
+	[SDR_DATAGRAMS_RECEIVED] = "datagrams_received",
 	NULL,
 };
 
@@ -60,6 +63,8 @@ static const struct sp_param sdr_params[] = {
 	{"send", SP_BOOL, "yes", 0, 0, "messages may be sent"},
 	{"receive", SP_BOOL, "yes", 0, 0, "receives may be posted"},
 	{"segments", SP_UINT, "1024", 1, SP_SDR_SEGMENTS_MAX, "pieces of messages queued for sending"},
+	{"control-slots", SP_UINT, "64", 1, SP_SDR_DATAGRAMS_MAX,
+	 "datagrams queued for sending, and datagrams of the peer's kept for the application"},
 	{"queue", SP_UINT, "65536", 1, 1 << 20,
 	 "implicit credit: receives posted ahead, and messages kept for the report"},
 	{NULL},
@@ -119,6 +124,9 @@ static int sdr_configure(struct sp_ctx *c, struct sdr *s)
 	s->offset_mask = sp_sdr_ones(s->split.offset);
 	s->max_packets = sp_sdr_units(s->max_bytes, s->mtu);
 	s->max_chunks = sp_sdr_units(s->max_bytes, chunk);
+	s->datagrams = s->implicit ? 0 : (uint32_t)sp_param_uint(c, "control-slots");
+	s->datagram_bytes = sp_sdr_datagram_bytes(s->mtu);
+	s->datagrams_ahead = SDR_DATAGRAMS_AHEAD;
 	return 0;
 }
 
@@ -145,6 +153,12 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 			if (!s->newest)
 				return sp_fail(c, ENOMEM, "generations", "no memory for %u QPs", qps);
 		}
+	}
+	if (s->datagrams) {
+		s->datagram = sp_alloc(c, s->datagrams * sizeof(*s->datagram));
+		s->datagram_slot = sp_alloc(c, s->datagrams * sizeof(*s->datagram_slot));
+		if (!s->datagram || !s->datagram_slot)
+			return sp_fail(c, ENOMEM, "control-slots", "no memory for %u datagrams", s->datagrams);
 	}
 	s->generation_of = sp_alloc(c, qps * sizeof(*s->generation_of));
 	s->psn = sp_alloc(c, qps * sizeof(*s->psn));
@@ -205,6 +219,8 @@ static int sdr_attach(struct sp_ctx *c)
 		return sp_fail(c, -rc, "max-messages", "no room for %u messages", s->slots);
 	s->layout =
 		sp_sdr_layout(s->slots, s->max_chunks, s->max_packets < s->per_chunk ? s->max_packets : s->per_chunk);
+	if (s->datagrams)
+		sp_sdr_layout_datagrams(&s->layout, s->datagrams, s->datagram_bytes);
 	s->area = sp_host_area(c, s->layout.bytes);
 	if (!s->area)
 		return sp_fail(c, ENOMEM, "max-messages", "no memory for the bitmaps shared with the host");
@@ -218,7 +234,8 @@ static int sdr_attach(struct sp_ctx *c)
 					   .bitmap = s->layout.bitmap,
 					   .bitmap_stride = s->layout.bitmap_stride,
 					   .packets = s->layout.packets,
-					   .bytes = s->layout.bytes};
+					   .bytes = s->layout.bytes,
+					   .datagrams = s->layout.datagrams};
 
 	c->post_bytes = s->receive ? s->max_bytes : 0;
 	for (int i = 0; i < SDR_TIMERS; i++)
@@ -230,6 +247,7 @@ static void sdr_detach(struct sp_ctx *c)
 {
 	sdr_receive_detach(c);
 	sdr_send_detach(c);
+	sdr_drop_datagrams(c, c->state);
 }
 
 /* ---- commands, timers ----------------------------------------------------------------------------------------------
@@ -245,6 +263,8 @@ static int sdr_command(struct sp_ctx *c, const struct sp_command *command, struc
 		return sdr_packets(c, command, result);
 	case SP_SDR_CMD_CONNECT:
 		return sdr_connect(c, command);
+	case SP_SDR_CMD_DATAGRAM:
+		return sdr_datagram(c, command);
 	default:
 		return sdr_send_command(c, command);
 	}

@@ -1,166 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sdr, the way out: segments of messages into packets, oldest message first; clear-to-send in both directions. */
+/* sdr, the way out: segments of messages into packets, oldest message first. */
 #include "sdr_state.h"
-
-/* ---- connection ----------------------------------------------------------------------------------------------------
- */
-/* Called on whichever worker the packet came by. */
-static void sdr_flag(struct sp_ctx *c, struct sdr *s, uint64_t flag)
-{
-	if (__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & flag)
-		return;
-	__atomic_fetch_or(&s->flags, flag, __ATOMIC_RELAXED);
-	sp_dma_or64(c, s->area, SDR_CONNECTION(s, flags), flag);
-}
-
-int sdr_connect(struct sp_ctx *c, const struct sp_command *command)
-{
-	struct sdr *s = c->state;
-	const uint32_t qp = (uint32_t)command->arg[2], control = (uint32_t)(command->arg[2] >> 32);
-	uint8_t ip[16];
-	int rc;
-
-	if (s->connected || s->flags & SP_SDR_CLOSED)
-		return -EISCONN;
-	if (!sp_roce_qp_valid(qp) || !sp_roce_qp_valid(qp + s->generations * s->channels - 1) ||
-	    (!s->implicit && !sp_roce_qp_valid(control)) || command->arg[5] > UINT32_MAX)
-		return -EINVAL;
-	memcpy(ip, command->arg, sizeof(ip));
-	rc = sp_path_open(c, ip, true, &s->path);
-	if (rc)
-		return rc;
-	s->peer_qp = qp;
-	s->peer_control = control;
-	s->peer_rkey = (uint32_t)command->arg[5];
-	s->peer_nonce = command->arg[3];
-	s->nonce = command->arg[4];
-	if (s->implicit)
-		s->may_send = UINT64_MAX;
-	sdr_flag(c, s, SP_SDR_CONNECTED);
-	__atomic_store_n(&s->connected, 1, __ATOMIC_RELEASE); /* control packets count from here on */
-	if (s->next_open)
-		sdr_grant(c);
-	sp_issue_start(c, &s->issue);
-	return 0;
-}
-
-/* ---- clear-to-send: the receiver's side ----------------------------------------------------------------------------
- */
-void sdr_grant(struct sp_ctx *c)
-{
-	struct sdr *s = c->state;
-
-	if (s->implicit || !s->connected)
-		return;
-	/* By timer, although due now: many receives posted together make one packet. */
-	s->cts_wait = s->cts_interval;
-	sp_timer_arm(c, &s->timer[SDR_TIMER_CTS], c->now);
-}
-
-/* Home worker. 0 or what sp_send_roce says. */
-static int sdr_tell_peer(struct sp_ctx *c, struct sdr *s, enum sp_sdr_control_type type, uint64_t count)
-{
-	struct sp_sdr_cts cts = {.head = {.version = SP_SDR_CONTROL_VERSION, .type = (uint8_t)type}};
-	const struct sp_send send = {
-		.dest_qp = s->peer_control,
-		.psn = s->control_psn,
-		.opcode = SP_UC_SEND_ONLY,
-		.bytes = &cts,
-		.len = sizeof(cts),
-	};
-	int rc;
-
-	sp_store_be32(cts.head.magic, SP_SDR_CONTROL_MAGIC);
-	sp_store_be16(cts.head.length, sizeof(cts));
-	sp_store_be64(cts.head.to, s->peer_nonce);
-	sp_store_be64(cts.head.from, s->nonce);
-	sp_store_be64(cts.count, count);
-	rc = sp_send_roce(c, s->path, &send);
-	if (rc == 0)
-		s->control_psn = (s->control_psn + 1) & SP_ROCE_PSN_MASK;
-	return rc;
-}
-
-void sdr_cts_timer(struct sp_ctx *c)
-{
-	struct sdr *s = c->state;
-
-	/* A packet of the last message granted has come, or the peer has said that it has ended it: it knows. */
-	if (!s->connected || __atomic_load_n(&s->heard, __ATOMIC_RELAXED) >= s->next_open ||
-	    __atomic_load_n(&s->peer_ended, __ATOMIC_RELAXED) >= s->next_open)
-		return;
-	if (sdr_tell_peer(c, s, SP_SDR_CTS, s->next_open) == 0)
-		c->counters[SDR_CTS_SENT]++;
-	sp_timer_arm(c, &s->timer[SDR_TIMER_CTS], c->now + s->cts_wait);
-	if (s->cts_wait < 128 * s->cts_interval)
-		s->cts_wait *= 2;
-}
-
-/* The peer has ended the messages below count. The last packets of those that nothing was heard of may be under way. */
-static uint32_t sdr_peer_ended(struct sp_ctx *c, struct sdr *s, uint64_t count)
-{
-	const uint64_t heard = __atomic_load_n(&s->heard, __ATOMIC_RELAXED), lap = (uint64_t)s->slots * s->generations;
-	uint64_t k = __atomic_load_n(&s->peer_ended, __ATOMIC_RELAXED);
-
-	if (count > __atomic_load_n(&s->next_open, __ATOMIC_RELAXED)) /* more than were granted */
-		return SP_DROP(SDR_BAD_CONTROL);
-	if (heard > s->slots && k < heard - s->slots)
-		k = heard - s->slots;
-	if (count > lap && k < count - lap)
-		k = count - lap;
-	for (; k < count; k++)
-		sdr_raise(&s->quiet[sp_sdr_slot(k, s->slots) * s->generations +
-				    sp_sdr_generation(k, s->slots, s->generations)],
-			  c->now | 1);
-	sdr_raise(&s->peer_ended, count);
-	return SP_DONE;
-}
-
-/* ---- control packets -----------------------------------------------------------------------------------------------
- */
-uint32_t sdr_control(struct sp_ctx *c, struct sp_packet *p)
-{
-	struct sdr *s = c->state;
-	const struct sp_sdr_cts *cts = (const void *)p->data;
-	const struct sp_sdr_control *head = &cts->head;
-
-	if (p->opcode != SP_UC_SEND_ONLY)
-		return SP_DROP(SDR_BAD_OPCODE);
-	if (p->len < sizeof(*head))
-		return SP_DROP(SDR_SHORT_HEADER);
-	if (sp_load_be32(head->magic) != SP_SDR_CONTROL_MAGIC || head->version != SP_SDR_CONTROL_VERSION ||
-	    sp_load_be16(head->length) > p->len || !__atomic_load_n(&s->connected, __ATOMIC_ACQUIRE))
-		return SP_DROP(SDR_BAD_CONTROL);
-	if (sp_load_be64(head->to) != s->nonce)
-		return SP_DROP(SDR_BAD_NONCE);
-	if (sp_load_be64(head->from) != s->peer_nonce) {
-		/* It knows us, and is not who we know: the peer has started anew and holds our messages no longer. */
-		c->counters[SDR_PEER_RESTARTS]++;
-		sdr_flag(c, s, SP_SDR_PEER_RESTARTED);
-		return SP_DROP(SDR_BAD_NONCE);
-	}
-	if ((head->type != SP_SDR_CTS && head->type != SP_SDR_ENDED) || sp_load_be16(head->length) < sizeof(*cts))
-		return SP_DROP(SDR_BAD_CONTROL);
-	if (head->type == SP_SDR_ENDED)
-		return sdr_peer_ended(c, s, sp_load_be64(cts->count));
-
-	const uint64_t count = sp_load_be64(cts->count), before = __atomic_load_n(&s->may_send, __ATOMIC_RELAXED);
-
-	if (count > before && count - before > SP_SDR_CTS_AHEAD)
-		return SP_DROP(SDR_BAD_CONTROL);
-	c->counters[SDR_CTS_RECEIVED]++;
-	sdr_flag(c, s, SP_SDR_PEER_SEEN);
-	if (count > before) {
-		sdr_raise(&s->may_send, count);
-		sp_issue_start(c, &s->issue); /* tells the host too */
-	} else if (__atomic_load_n(&s->ended, __ATOMIC_RELAXED)) {
-		/* It repeats itself: it may be waiting to hear of what is lost. sdr_issue() knows whether we wait too.
-		 */
-		__atomic_store_n(&s->answer, 1, __ATOMIC_RELAXED);
-		sp_issue_start(c, &s->issue);
-	}
-	return SP_DONE;
-}
 
 /* ---- the list of messages that have segments, by age ----------------------------------------------------------------
  */
@@ -280,8 +120,8 @@ static struct sdr_send *sdr_stream(struct sdr *s, uint64_t k)
 	return k < s->next_send && t->message == k + 1 && !t->ended ? t : NULL;
 }
 
-/* Memory for a segment, with a reference. A segment of no bytes needs none. */
-static int sdr_source(struct sp_ctx *c, const struct sp_command *command, const struct sp_mem **mem)
+/* Memory to send from, with a reference. No bytes need none. */
+int sdr_source(struct sp_ctx *c, const struct sp_command *command, const struct sp_mem **mem)
 {
 	*mem = NULL;
 	if (!command->arg[2])
@@ -371,6 +211,8 @@ static int sdr_close(struct sp_ctx *c, struct sdr *s)
 	__atomic_store_n(&s->connected, 0, __ATOMIC_RELEASE);
 	sp_timer_cancel(c, &s->timer[SDR_TIMER_CTS]);
 	sdr_settle(c, s, true); /* who writes there now spoils packets that nobody waits for */
+	sdr_drop_datagrams(c, s);
+	sdr_tell(c, s, SDR_CONNECTION(s, datagrams_sent), s->datagrams_sent);
 	for (uint32_t i = 0; i < s->slots; i++) {
 		struct sdr_send *t = &s->sends[i];
 
@@ -482,6 +324,11 @@ static int sdr_send_packets(struct sp_ctx *c, struct sdr *s, struct sdr_send *t,
 	return (int)sent;
 }
 
+bool sdr_data_waits(const struct sdr *s)
+{
+	return s->first != SDR_NONE && s->sends[s->first].message <= __atomic_load_n(&s->may_send, __ATOMIC_RELAXED);
+}
+
 /* Oldest message first, so that what is sent again never waits for messages that have no clear-to-send yet. */
 int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 {
@@ -503,6 +350,8 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 		}
 		budget--;
 	}
+	if (s->datagrams_waiting)
+		budget -= sdr_send_datagrams(c, s, budget);
 	while (s->first != SDR_NONE && s->connected) {
 		struct sdr_send *t = &s->sends[s->first];
 		int sent;
@@ -517,9 +366,12 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 		if (sent < 0)
 			return SP_ISSUE_MORE;
 		budget -= (unsigned)sent;
+		s->datagrams_ahead = s->datagrams_ahead + (unsigned)sent < SDR_DATAGRAMS_AHEAD
+					     ? s->datagrams_ahead + (unsigned)sent
+					     : SDR_DATAGRAMS_AHEAD;
 		if (!s->segment[t->head].left)
 			sdr_segment_sent(c, s, t);
 	}
 	sdr_settle(c, s, false);
-	return s->first_sent == SDR_NONE ? waits : SP_ISSUE_MORE;
+	return s->first_sent == SDR_NONE && !s->datagrams_waiting ? waits : SP_ISSUE_MORE;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * State of the sdr handler, shared by sdr.c (context, commands, report), sdr_receive.c (receives, and which one a
- * packet is for), sdr_place.c (packets into a message) and
- * sdr_send.c (messages into packets, clear-to-send). Who may touch a field:
+ * packet is for), sdr_place.c (packets into a message), sdr_send.c (messages into packets) and sdr_control.c (the
+ * connection, clear-to-send, datagrams). Who may touch a field:
  * [fixed] written by attach() only; [home] the context's home worker only; [shared] any worker, by __atomic builtins;
  * [open] written by the home worker while the slot is free, read-only while the message is open.
  */
@@ -25,7 +25,8 @@ enum sdr_drop {
 	SDR_LATE,	      /* for a message that is gone: the null key */
 	SDR_NOT_POSTED,	      /* for a message that never was */
 	SDR_BAD_CONTROL,
-	SDR_BAD_NONCE, /* control packet for or from another connection */
+	SDR_BAD_NONCE,	   /* control packet for or from another connection */
+	SDR_DATAGRAM_BUSY, /* its slot is being written to by another worker */
 };
 
 enum sdr_counter {
@@ -43,6 +44,8 @@ enum sdr_counter {
 	SDR_MESSAGES_SENT,
 	SDR_SEND_ERRORS,
 	SDR_PEER_RESTARTS,
+	SDR_DATAGRAMS_SENT,
+	SDR_DATAGRAMS_RECEIVED,
 };
 
 #define SDR_FIXED SP_SDR_LENGTH_FIXED
@@ -117,6 +120,16 @@ struct sdr_send {
 	uint32_t previous, next; /* messages that have segments, by k */
 };
 
+/* A datagram to send. */
+struct sdr_datagram {
+	const struct sp_mem *mem; /* NULL: of no bytes */
+	uint64_t offset;
+	uint32_t len;
+};
+
+/* Datagrams that may go before as many packets of data, when both wait. */
+#define SDR_DATAGRAMS_AHEAD 4u
+
 enum sdr_timer_kind { SDR_TIMER_OPEN, SDR_TIMER_CTS, SDR_TIMERS };
 
 struct sdr {
@@ -183,6 +196,16 @@ struct sdr {
 	uint32_t *psn; /* per generation and channel */
 	uint32_t channel;
 	struct sp_issue issue;
+
+	/* datagrams */
+	uint32_t datagrams;	       /* [fixed] slots, and places to wait for sending; 0: there are none */
+	uint32_t datagram_bytes;       /* [fixed] of one at most */
+	struct sdr_datagram *datagram; /* [home] to send: ring of `datagrams` */
+	uint32_t datagram_first, datagrams_waiting; /* [home] */
+	uint32_t datagrams_ahead;		    /* [home] how many more may go before data that waits */
+	uint64_t datagrams_sent;		    /* [home] as the host is told */
+	uint64_t datagrams_in;			    /* [shared] that have come */
+	uint64_t *datagram_slot; /* [shared] `number` of each slot of the area: odd, and it is taken */
 };
 
 #define SDR_LINE(s, kind, index, field)                                                                                \
@@ -242,7 +265,7 @@ static inline uint64_t sdr_length(const struct sdr_slot *slot)
 	return extent & SDR_FIXED ? extent & ~SDR_FIXED : slot->posted;
 }
 
-#pragma GCC visibility push(hidden) /* three files, one handler */
+#pragma GCC visibility push(hidden) /* five files, one handler */
 /* sdr_receive.c */
 uint64_t sdr_classify(struct sp_ctx *c, struct sp_packet *p);
 uint32_t sdr_miss(struct sp_ctx *c, struct sp_packet *p);
@@ -260,13 +283,22 @@ int sdr_packets(struct sp_ctx *c, const struct sp_command *command, struct sp_ev
 extern const struct sp_export sdr_exports;
 
 /* sdr_send.c */
-int sdr_connect(struct sp_ctx *c, const struct sp_command *command);
 int sdr_send_command(struct sp_ctx *c, const struct sp_command *command);
 void sdr_send_detach(struct sp_ctx *c);
 int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget);
-uint32_t sdr_control(struct sp_ctx *c, struct sp_packet *p); /* a packet on the control QP: verdict */
-void sdr_grant(struct sp_ctx *c);			     /* more receives are open: tell the peer */
+int sdr_source(struct sp_ctx *c, const struct sp_command *command, const struct sp_mem **mem); /* arg[0..2] */
+bool sdr_data_waits(const struct sdr *s); /* for the port or the pace, not for clear-to-send */
+
+/* sdr_control.c */
+int sdr_connect(struct sp_ctx *c, const struct sp_command *command);
+int sdr_datagram(struct sp_ctx *c, const struct sp_command *command);
+uint32_t sdr_control(struct sp_ctx *c, struct sp_packet *p);   /* a packet on the control QP: verdict */
+void sdr_flag(struct sp_ctx *c, struct sdr *s, uint64_t flag); /* SP_SDR_CONNECTED and the like, for the host too */
+void sdr_grant(struct sp_ctx *c);			       /* more receives are open: tell the peer */
 void sdr_cts_timer(struct sp_ctx *c);
+int sdr_tell_peer(struct sp_ctx *c, struct sdr *s, enum sp_sdr_control_type type, uint64_t count); /* home worker */
+unsigned sdr_send_datagrams(struct sp_ctx *c, struct sdr *s, unsigned budget); /* how many packets */
+void sdr_drop_datagrams(struct sp_ctx *c, struct sdr *s);		       /* those that wait */
 #pragma GCC visibility pop
 
 #endif

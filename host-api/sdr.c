@@ -106,8 +106,11 @@ static int sdr_qp_defaults(struct sdr_qp *qp, const struct sdr_qp_attr *attr, st
 	i->split[1] = qp->split.offset;
 	i->split[2] = qp->split.user;
 	qp->segments = attr->segments ? attr->segments : 1024;
+	qp->control_slots = attr->control_slots ? attr->control_slots : 64;
+	qp->control_bytes = sp_sdr_datagram_bytes(i->mtu);
 	qp->no_send = attr->no_send;
 	qp->no_recv = attr->no_recv;
+	qp->implicit = attr->implicit_credit;
 	return 0;
 }
 
@@ -148,6 +151,7 @@ static int sdr_qp_open(struct sdr_qp *qp, const struct sdr_qp_attr *attr, uint32
 	sdr_set(&s, "generations", i->generations, "");
 	sdr_set(&s, "channels", i->channels, "");
 	sdr_set(&s, "segments", qp->segments, "");
+	sdr_set(&s, "control-slots", qp->control_slots, "");
 	sdr_set_text(&s, "split", split);
 	sdr_set_text(&s, "credit", attr->implicit_credit ? "implicit" : "control");
 	sdr_set_text(&s, "send", attr->no_send ? "no" : "yes");
@@ -160,7 +164,7 @@ static int sdr_qp_open(struct sdr_qp *qp, const struct sdr_qp_attr *attr, uint32
 		sdr_set(&s, "cts-interval", attr->cts_interval, "ps");
 	if (attr->max_packet_life)
 		sdr_set(&s, "max-packet-life", attr->max_packet_life, "ps");
-	static_assert(SDR_SETTINGS >= 17, "one for each of the above");
+	static_assert(SDR_SETTINGS >= 18, "one for each of the above");
 	return sp_context_open(qp->dev, attr->name ? attr->name : name, "sdr", s.set, s.count, &qp->id, error);
 }
 
@@ -178,11 +182,14 @@ static int sdr_qp_map(struct sdr_qp *qp)
 		return rc;
 	qp->layout = sp_sdr_layout(i->max_messages, sp_sdr_units(i->max_message_bytes, i->chunk_bytes),
 				   packets < per_chunk ? packets : per_chunk);
+	if (!qp->implicit)
+		sp_sdr_layout_datagrams(&qp->layout, qp->control_slots, qp->control_bytes);
 	if (!addr || len < qp->layout.bytes)
 		return -EIO;
 	memcpy(&header, addr, sizeof(header));
 	if (header.magic != SP_SDR_AREA_MAGIC || header.version != SP_SDR_AREA_VERSION ||
-	    header.bytes != qp->layout.bytes || header.bitmap != qp->layout.bitmap)
+	    header.bytes != qp->layout.bytes || header.bitmap != qp->layout.bitmap ||
+	    header.datagrams != qp->layout.datagrams || !header.control_qp != qp->implicit)
 		return -EIO;
 	qp->area = addr;
 	qp->info.control_qpn = header.control_qp;
@@ -238,6 +245,7 @@ int sdr_qp_create(struct sdr_context *context, const struct sdr_qp_attr *attr, s
 	if (rc)
 		goto fail;
 	rc = sdr_qp_map(qp);
+	rc = rc ? rc : sdr_control_open(qp);
 	if (rc)
 		goto close;
 	context->qps++;
@@ -262,6 +270,7 @@ int sdr_qp_destroy(struct sdr_qp *qp)
 	if (rc == -EAGAIN || rc == -EBUSY)
 		return rc;
 	qp->context->qps--;
+	sdr_control_close(qp);
 	free(qp->sends);
 	free(qp->recvs);
 	free(qp);
@@ -363,6 +372,8 @@ int sdr_qp_status(struct sdr_qp *qp, struct sdr_qp_status *status)
 		.may_send = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, may_send)),
 		.granted = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, granted)),
 		.error = qp->error,
+		.control_bytes = qp->control ? qp->control_bytes : 0,
+		.control_lost = qp->control_lost,
 	};
 	return 0;
 }

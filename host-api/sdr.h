@@ -49,13 +49,15 @@ struct sdr_qp_attr {
 					 multiple of mtu below it */
 	uint64_t max_message_bytes; /* = at most mtu * 2^(offset bits); default 16 MiB, or that limit if lower */
 	uint32_t max_messages;	    /* = in flight, each way; at most 2^(id bits); default 64 */
-	uint32_t generations; /* = default 4; a packet up to max_messages * generations - 1 messages late is told */
-	const char *split;    /* = bits of the immediate, "id+offset+user"; default "10+18+4" */
-	uint32_t rkey;	      /* what packets to us must carry; 0: made from the nonce */
-	uint32_t qpn;	      /* first of the generations * channels QP numbers; 0: the library takes the first
-				 free range from 0x10000 up, in steps of that many rounded up to a power of two */
-	uint64_t rate_bps;    /* limit for sending, bit/s; 0: none */
-	uint32_t segments;    /* pieces of messages queued for sending; default 1024 */
+	uint32_t generations;	/* = default 4; a packet up to max_messages * generations - 1 messages late is told */
+	const char *split;	/* = bits of the immediate, "id+offset+user"; default "10+18+4" */
+	uint32_t rkey;		/* what packets to us must carry; 0: made from the nonce */
+	uint32_t qpn;		/* first of the generations * channels QP numbers; 0: the library takes the first
+				   free range from 0x10000 up, in steps of that many rounded up to a power of two */
+	uint64_t rate_bps;	/* limit for sending, bit/s; 0: none */
+	uint32_t segments;	/* pieces of messages queued for sending; default 1024 */
+	uint32_t control_slots; /* datagrams queued for sending, and datagrams of the peer's that are kept; 1 to 4096,
+				   default 64 */
 	bool no_send, no_recv;
 	bool implicit_credit; /* = the peer sends without clear-to-send, and to it none is needed (plain RDMA peers) */
 	uint64_t nonce;	      /* names this connection; 0: random. Give one where runs must repeat exactly */
@@ -101,9 +103,12 @@ struct sdr_qp_status {
 	bool peer_seen;	     /* a clear-to-send has come */
 	bool peer_restarted; /* the peer has another nonce: it holds nothing of this connection any more */
 	bool closed;
-	uint64_t may_send; /* messages that the peer has cleared to be sent, cumulative */
-	uint64_t granted;  /* receives open so far, cumulative */
-	int error;	   /* 0, or what all further calls return */
+	uint64_t may_send;	/* messages that the peer has cleared to be sent, cumulative */
+	uint64_t granted;	/* receives open so far, cumulative */
+	int error;		/* 0, or what all further calls return */
+	uint32_t control_bytes; /* what a datagram may have; 0: there are none */
+	uint64_t control_lost;	/* datagrams that others took the place of before sdr_control_recv took them; counted
+				   once it has said that there are no more */
 };
 int sdr_qp_status(struct sdr_qp *qp, struct sdr_qp_status *status);
 
@@ -169,6 +174,23 @@ int sdr_recv_test(struct sdr_recv *recv); /* 0: complete, -EAGAIN: not (yet) */
 /* Takes the buffer back, complete or not; the slot is free for another receive. Mandatory for each receive. The first
  * call asks the NIC; -EAGAIN until it has let go, then 0 and the handle is gone. Late packets touch nothing. */
 int sdr_recv_complete(struct sdr_recv *recv);
+
+/* ---- datagrams: small messages beside the others, for what the two ends have to tell each other ---------------------
+ */
+#define SDR_CONTROL_BYTES 1024u /* at most; where mtu is below 1028, mtu - 4, but never less than 64 */
+
+/* Sends len bytes (0 is fine) to the peer; they are copied and the caller's again at once. No receive and no
+ * clear-to-send is needed, and it works whatever the QP's directions. Like anything else on the network a datagram may
+ * be lost, come twice, or overtake others, and one that comes before the peer's sdr_qp_connect is dropped. It is not
+ * held up by rate_bps nor counted in it; while data waits too, the NIC sends no more datagrams than packets of data.
+ * -EAGAIN: control_slots wait to be sent. -EMSGSIZE: more bytes than SDR_CONTROL_BYTES says. -ENOTCONN.
+ * -EOPNOTSUPP: credit is implicit. */
+int sdr_control_send(struct sdr_qp *qp, const void *bytes, uint32_t len);
+/* Takes the oldest datagram that is there, whose bytes (at most `room`) go to `bytes`: how many they are, 0 is
+ * possible. -EAGAIN: there is none. -EMSGSIZE: it has more than room; it stays, and bytes is spoilt. -EOPNOTSUPP:
+ * credit is implicit. Of those that come when control_slots are there, each takes the place of the oldest. What has
+ * come can be taken after sdr_qp_disconnect, too. */
+int sdr_control_recv(struct sdr_qp *qp, void *bytes, uint32_t room);
 
 /* ---- the same, waiting, for programs in real time: drive the NIC (sp_progress, sp_clock) until done or timeout (ps;
  * SP_NEVER: for ever; -ETIMEDOUT) ------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of the sdr_ calls: sdr.c (contexts, QPs, connections), sdr_send.c, sdr_recv.c. */
+/* Inside of the sdr_ calls: sdr.c (contexts, QPs, connections), sdr_send.c, sdr_recv.c, sdr_control.c. */
 #ifndef HOST_API_SDR_PRIVATE_H
 #define HOST_API_SDR_PRIVATE_H
 
@@ -38,11 +38,20 @@ struct sdr_qp {
 	struct sdr_qp_info info;
 	uint32_t segments;
 	uint64_t segments_issued;
-	bool no_send, no_recv, connected;
+	bool no_send, no_recv, implicit, connected;
 	int error; /* sticky */
 	uint64_t next_send, next_recv;
 	struct sdr_send *sends; /* max_messages each */
 	struct sdr_recv *recvs;
+
+	/* datagrams; control and control_seen are NULL where there are none */
+	uint32_t control_slots, control_bytes;
+	struct sp_mr *control;	 /* slots for sending */
+	uint64_t *control_seen;	 /* per slot of the area: `number` of the latest taken */
+	uint64_t control_issued; /* handed to the NIC */
+	uint64_t control_next;	 /* the one that is next, if none was lost */
+	uint64_t control_taken, control_lost;
+	uint64_t control_looked; /* as many had come when all slots were last found empty */
 };
 
 #define SDR_AREA_LINE(qp, kind, index, field)                                                                          \
@@ -56,6 +65,8 @@ static inline uint64_t sdr_area_read(const struct sdr_qp *qp, uint64_t offset)
 #pragma GCC visibility push(hidden)
 /* What the NIC has said since the last call; 0 or the QP's sticky error. */
 int sdr_qp_check(struct sdr_qp *qp);
+int sdr_control_open(struct sdr_qp *qp); /* QP's area is mapped */
+void sdr_control_close(struct sdr_qp *qp);
 int sdr_mr_check(const struct sdr_qp *qp, const struct sp_mr *mr, uint64_t offset, uint64_t len);
 
 /* Calls poll(arg) and drives the NIC until poll returns something else than -EAGAIN. */

@@ -239,7 +239,7 @@ int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 		sp_onlook_sender(w, p->port, v->context->id);
 	v->sent++;
 	v->sent_bytes += 14 + l3_bytes;
-	if (v->context->rate && v->pub.worker == v->context->home)
+	if (v->context->rate && v->pub.worker == v->context->home && !(s->flags & SP_SEND_UNPACED))
 		sp_pace_charge(v->context, w->now, 14 + l3_bytes);
 	return 0;
 }

@@ -34,6 +34,9 @@
 #define SP_SDR_MAX_QPS	     4096u	/* G * C */
 #define SP_SDR_SPLIT_DEFAULT "10+18+4"
 #define SP_SDR_SEGMENTS_MAX  (1u << 20)
+#define SP_SDR_DATAGRAM_MAX  1024u /* bytes */
+#define SP_SDR_DATAGRAM_MIN  64u   /* ... that fit whatever the mtu is */
+#define SP_SDR_DATAGRAMS_MAX 4096u /* slots for them */
 
 /* ---- the immediate ----------------------------------------------------------------------------------------------- */
 struct sp_sdr_split {
@@ -117,9 +120,10 @@ static inline uint64_t sp_sdr_units(uint64_t bytes, uint64_t unit)
 #define SP_SDR_CONTROL_VERSION 1
 
 enum sp_sdr_control_type {
-	SP_SDR_CTS = 1,	  /* struct sp_sdr_cts */
-	SP_SDR_ENDED = 2, /* struct sp_sdr_cts too: the sender's answer to a clear-to-send that it knew already */
-};
+	SP_SDR_CTS = 1,	     /* struct sp_sdr_cts */
+	SP_SDR_ENDED = 2,    /* struct sp_sdr_cts too: the sender's answer to a clear-to-send that it knew already */
+	SP_SDR_DATAGRAM = 3, /* the head, then the application's bytes: those of `length` that are beyond the head */
+};			     /* ends that do not know a type drop it: bad-control */
 
 struct sp_sdr_control {
 	uint8_t magic[4];
@@ -139,6 +143,18 @@ static_assert(sizeof(struct sp_sdr_control) == 24 && sizeof(struct sp_sdr_cts) =
  * heard of them needs to know that before it opens the slots and generations again: they may not have been sent yet. */
 #define SP_SDR_CTS_AHEAD (1ull << 32) /* no peer opens this many messages that we have not sent */
 
+/* Datagrams need neither receive nor clear-to-send; the network may lose, repeat and reorder them. How many bytes one
+ * may have: its packet is no larger than one of `mtu` bytes of payload (but for an mtu below 68). The receiver's latest
+ * are kept in the area, each new one in the place of the oldest. */
+static inline uint32_t sp_sdr_datagram_bytes(uint32_t mtu)
+{
+	const uint32_t room = mtu + SP_SDR_HEADER - (uint32_t)sizeof(struct sp_sdr_control);
+
+	return room < SP_SDR_DATAGRAM_MIN   ? SP_SDR_DATAGRAM_MIN
+	       : room > SP_SDR_DATAGRAM_MAX ? SP_SDR_DATAGRAM_MAX
+					    : room;
+}
+
 /* ---- commands; cookie is the message number k except where noted --------------------------------------------------
  */
 enum sp_sdr_command {
@@ -152,12 +168,14 @@ enum sp_sdr_command {
 	SP_SDR_CMD_CONTINUE, /* arg[0..2] memory, offset, length, [3] offset within the message */
 	SP_SDR_CMD_END,	     /* no more segments: the slot is free when those handed in have left */
 	SP_SDR_CMD_PACKETS,  /* arg[0] chunk: its packet bits go to the area's `packets`; result arg[0] = packets */
+	SP_SDR_CMD_DATAGRAM, /* arg[0..2] memory, offset, length; the memory is read until `datagrams_sent` counts it.
+				-EAGAIN: as many as there are slots wait. -EOPNOTSUPP: implicit credit */
 };
 
 /* ---- area shared with the host program: NIC writes, host reads. 64 bytes a line, host byte order -------------------
  */
 #define SP_SDR_AREA_MAGIC   0x41524453u
-#define SP_SDR_AREA_VERSION 1
+#define SP_SDR_AREA_VERSION 2
 
 struct sp_sdr_area {
 	uint32_t magic;
@@ -165,16 +183,18 @@ struct sp_sdr_area {
 	uint32_t slots, generations, channels;
 	uint32_t control_qp;				/* 0: none, credit is implicit */
 	uint64_t bitmap, bitmap_stride, packets, bytes; /* offsets; bytes: of the whole area */
-	uint64_t reserved2;
+	uint64_t datagrams;				/* offset of their slots; 0: none */
 };
 
 enum { SP_SDR_CONNECTED = 1, SP_SDR_PEER_SEEN = 2, SP_SDR_PEER_RESTARTED = 4, SP_SDR_CLOSED = 8 };
 struct sp_sdr_connection {
 	uint64_t flags;
-	uint64_t may_send; /* clear-to-send from the peer: messages below this number */
-	uint64_t granted;  /* clear-to-send for the peer */
-	uint64_t segments; /* segments handed to the port since the QP was made */
-	uint64_t reserved[4];
+	uint64_t may_send;	 /* clear-to-send from the peer: messages below this number */
+	uint64_t granted;	 /* clear-to-send for the peer */
+	uint64_t segments;	 /* segments handed to the port since the QP was made */
+	uint64_t datagrams_sent; /* the host's datagrams that were handed to the port or let go, in order */
+	uint64_t datagrams;	 /* datagrams of the peer's put into slots */
+	uint64_t reserved[2];
 };
 
 enum { SP_SDR_OPEN = 1, SP_SDR_COMPLETE = 2 };
@@ -195,13 +215,21 @@ struct sp_sdr_send_status {
 	uint64_t released; /* k + 1 of the latest message of this slot that is sent and ended */
 	uint64_t reserved[5];
 };
+
+/* A slot for a datagram; its bytes follow. Datagram n is in slot n mod slots, until another is. Who reads looks at
+ * `number` before and after: it must be the same, and even. */
+struct sp_sdr_datagram {
+	uint64_t number; /* 2 * n + 1 while datagram n is being written, 2 * n + 2 when it is there; 0: none yet */
+	uint64_t length; /* bytes */
+};
 static_assert(sizeof(struct sp_sdr_area) == 64 && sizeof(struct sp_sdr_connection) == 64, "one line");
 static_assert(sizeof(struct sp_sdr_recv_status) == 64 && sizeof(struct sp_sdr_send_status) == 64, "one line");
 
-/* header | connection | recv_status[S] | send_status[S] | S chunk bitmaps | packet bits of one chunk.
+/* header | connection | recv_status[S] | send_status[S] | S chunk bitmaps | packet bits of one chunk | datagrams.
  * Bitmaps: bit 0 of word 0 is chunk (packet) 0; a chunk's bit is set once all its bytes are in place. */
 struct sp_sdr_layout {
 	uint64_t connection, recv, send, bitmap, bitmap_stride, packets, bytes;
+	uint64_t datagrams, datagram_stride; /* 0: none */
 };
 
 /* chunks: of a message of the maximum size; per_chunk: packets of a chunk. */
@@ -216,6 +244,13 @@ static inline struct sp_sdr_layout sp_sdr_layout(uint32_t slots, uint64_t chunks
 	l.packets = l.bitmap + slots * l.bitmap_stride;
 	l.bytes = l.packets + (per_chunk + 511) / 512 * 64;
 	return l;
+}
+
+static inline void sp_sdr_layout_datagrams(struct sp_sdr_layout *l, uint32_t slots, uint32_t bytes)
+{
+	l->datagrams = l->bytes;
+	l->datagram_stride = (sizeof(struct sp_sdr_datagram) + bytes + 63) / 64 * 64;
+	l->bytes += slots * l->datagram_stride;
 }
 
 #endif

@@ -16,11 +16,11 @@
 /* Some are almost right. */
 static struct sp_command any_command(const struct raw *raw)
 {
-	static const uint16_t ops[] = {SP_CMD_POST,	   SP_CMD_COMPLETE,   SP_CMD_CLOSE,	SP_CMD_QUERY,
-				       SP_SDR_CMD_CONNECT, SP_SDR_CMD_SEND,   SP_SDR_CMD_START, SP_SDR_CMD_CONTINUE,
-				       SP_SDR_CMD_END,	   SP_SDR_CMD_PACKETS};
+	static const uint16_t ops[] = {SP_CMD_POST,	   SP_CMD_COMPLETE,    SP_CMD_CLOSE,	   SP_CMD_QUERY,
+				       SP_SDR_CMD_CONNECT, SP_SDR_CMD_SEND,    SP_SDR_CMD_START,   SP_SDR_CMD_CONTINUE,
+				       SP_SDR_CMD_END,	   SP_SDR_CMD_PACKETS, SP_SDR_CMD_DATAGRAM};
 	struct sp_command c = {
-		.op = ops[chance() % 10], .flags = chance() % 2, .context = raw->context, .cookie = chance() % 32};
+		.op = ops[chance() % 11], .flags = chance() % 2, .context = raw->context, .cookie = chance() % 32};
 	const uint64_t kind = chance() % 8;
 
 	c.arg[0] = raw->id;

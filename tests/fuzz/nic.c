@@ -206,7 +206,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 #ifdef FUZZ_STANDALONE
 /* ---- inputs to start from ---- */
-#define SEEDS 24
+#define SEEDS 32
 static uint8_t seed[SEEDS][512];
 static size_t seed_len[SEEDS];
 static unsigned seeds;
@@ -307,6 +307,11 @@ int main(int argc, char **argv)
 	connect_seed();
 	/* clear-to-send for three messages, with the nonces of that connection */
 	memcpy(roce(0x24, 0xF00000, 32, false), "SDRC\1\1\0\40\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0\3", 32);
+	/* ... and a datagram of nine bytes, one of none, one that says it has more; what the host would send */
+	memcpy(roce(0x24, 0xF00000, 33, false), "SDRC\1\3\0\41\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0\5datagram.", 33);
+	memcpy(roce(0x24, 0xF00000, 24, true), "SDRC\1\3\0\30\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0\5", 24);
+	memcpy(roce(0x24, 0xF00000, 33, false), "SDRC\1\3\0\61\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0\5datagram.", 33);
+	command_seed(SP_SDR_CMD_DATAGRAM, 0, 3, 100, 60, 0);
 	raw_seed(arp, sizeof(arp));
 	raw_seed(ping, sizeof(ping));
 	raw_seed(echo, sizeof(echo));

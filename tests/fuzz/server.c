@@ -344,6 +344,7 @@ int main(int argc, char **argv)
 	seed_command(SP_SDR_CMD_START, 0, 1, 0, 900, 7);
 	seed_command(SP_SDR_CMD_CONTINUE, 0, 1, 0, 1024, 0);
 	seed_command(SP_SDR_CMD_PACKETS, 0, 0, 0, 0, 0);
+	seed_command(SP_SDR_CMD_DATAGRAM, 0, 0, 100, 60, 0);
 	seed_command(SP_CMD_CLOSE, 0, 0, 0, 0, 0);
 	seed_tamper(0x40000000, 77);	  /* a head */
 	seed_tamper(0x40000040, 1 << 20); /* a tail */

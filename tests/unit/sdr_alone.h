@@ -10,6 +10,7 @@
 #include "../../handlers/sdr_receive.c"
 #include "../../handlers/sdr_place.c"
 #include "../../handlers/sdr_send.c"
+#include "../../handlers/sdr_control.c"
 
 #include "suite.h"
 

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two workers put datagrams into the few slots of an SDR connection while the application takes them out: what it gets
+ * is whole and comes once, and what it does not get is counted. */
+#include "../unit/sdr_say.h"
+
+static void flood(uint32_t slots)
+{
+	enum { COUNT = 10000 };
+	struct sdr_qp_attr few = usual;
+	static uint8_t times[COUNT];
+	const sp_time until = sp_clock() + PATIENCE;
+	uint32_t sent = 0, got = 0, len, number;
+
+	few.control_slots = slots;
+	memset(times, 0, sizeof(times));
+	make(&usual, &few);
+	pair.wire[0].spread = true;
+	join();
+	while (sp_clock() < until) {
+		if (sent < COUNT && say(&a, sent, 8 + sent % 1000) == 0)
+			sent++;
+		number = hear(&b, &len);
+		if (len != UINT32_MAX) {
+			got++;
+			CU_ASSERT_FATAL(number < COUNT && len == 8 + number % 1000);
+			CU_ASSERT_EQUAL(times[number]++, 0);
+		} else if (sent == COUNT && counter(&a, "datagrams_sent") == COUNT &&
+			   counter(&b, "datagrams_received") + sp_nic_dropped(b.nic, "datagram-busy") == COUNT) {
+			break;
+		}
+	}
+	for (hear(&b, &len); len != UINT32_MAX; hear(&b, &len))
+		got++;
+	CU_ASSERT_EQUAL(sent, COUNT);
+	CU_ASSERT(got > 0);
+	CU_ASSERT_EQUAL(got + lost(&b), counter(&b, "datagrams_received"));
+	unmake();
+}
+
+static void datagrams_that_two_workers_take_in_stay_whole(void)
+{
+	mode = THREADS;
+	flood(3);
+	flood(1); /* both write to the same one */
+}
+
+static void datagrams_that_two_workers_take_in_stay_whole_attached(void)
+{
+	mode = ATTACHED;
+	flood(3);
+	flood(1);
+}
+
+SUITE("threads/datagrams", TEST(datagrams_that_two_workers_take_in_stay_whole),
+      TEST(datagrams_that_two_workers_take_in_stay_whole_attached))

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Datagrams between two ends of an SDR connection: what the applications see. */
+#include "sdr_say.h"
+
+static void datagrams_arrive_whole_without_receive_or_credit(void)
+{
+	static const uint32_t size[] = {4, 5, 7, 8, 0, 63, 64, 65, 500, LONGEST};
+	const unsigned count = sizeof(size) / sizeof(*size);
+	struct sdr_qp_attr in = usual, out = usual;
+	struct sdr_qp_status status;
+	uint32_t len;
+
+	out.no_recv = in.no_send = true; /* directions are those of messages */
+	make(&out, &in);
+	join();
+	sdr_qp_status(a.qp, &status);
+	CU_ASSERT_EQUAL(status.control_bytes, LONGEST);
+	for (unsigned i = 0; i < count; i++) {
+		CU_ASSERT_EQUAL(say(&a, size[i] ? i + 1 : 0, size[i]), 0);
+		CU_ASSERT_EQUAL(say(&b, size[i] ? i + 100 : 0, size[i]), 0);
+	}
+	run(SP_MS);
+	for (int back = 0; back < 2; back++) {
+		struct end *e = back ? &a : &b;
+
+		WAIT_FOR(counter(e, "datagrams_received") == count);
+		for (unsigned i = 0; i < count; i++) {
+			CU_ASSERT_EQUAL(hear(e, &len), size[i] ? i + (back ? 100 : 1) : 0);
+			CU_ASSERT_EQUAL(len, size[i]);
+		}
+		hear(e, &len);
+		CU_ASSERT_EQUAL(len, UINT32_MAX);
+		CU_ASSERT_EQUAL(lost(e), 0);
+	}
+	sdr_qp_status(b.qp, &status);
+	CU_ASSERT(!status.granted && !status.may_send);
+	unmake();
+}
+
+static void datagrams_have_bounds(void)
+{
+	struct sdr_qp_attr four = usual;
+	uint8_t bytes[2 * SDR_CONTROL_BYTES] = {0};
+	uint32_t len;
+
+	four.control_slots = 4;
+	make(&four, &usual);
+	CU_ASSERT_EQUAL(say(&a, 1, 4), -ENOTCONN);
+	CU_ASSERT_EQUAL(sdr_control_recv(a.qp, bytes, 10), -EAGAIN);
+	join();
+	CU_ASSERT_EQUAL(sdr_control_send(a.qp, bytes, LONGEST + 1), -EMSGSIZE);
+	CU_ASSERT_EQUAL(sdr_control_send(a.qp, bytes, UINT32_MAX), -EMSGSIZE);
+	CU_ASSERT_EQUAL(sdr_control_send(a.qp, NULL, 0), 0);
+	for (uint32_t i = 1; i < 5; i++) /* nothing has gone yet; where threads send, it may have */
+		if (mode == VIRTUAL || i < 4)
+			CU_ASSERT_EQUAL(say(&a, i, 100), i < 4 ? 0 : -EAGAIN);
+	run(SP_MS);
+	WAIT_FOR(counter(&b, "datagrams_received") == 4);
+	CU_ASSERT_EQUAL(sdr_control_recv(b.qp, NULL, 0), 0);
+	CU_ASSERT_EQUAL(sdr_control_recv(b.qp, bytes, 99), -EMSGSIZE);
+	CU_ASSERT_EQUAL(sdr_control_recv(b.qp, NULL, 0), -EMSGSIZE);
+	CU_ASSERT_EQUAL(hear(&b, &len), 1); /* it has stayed */
+	CU_ASSERT_EQUAL(hear(&b, &len), 2);
+	CU_ASSERT_EQUAL(sdr_qp_disconnect(b.qp), 0);
+	CU_ASSERT_EQUAL(hear(&b, &len), 3); /* had come before */
+	CU_ASSERT_EQUAL(say(&b, 1, 4), -ENOTCONN);
+	CU_ASSERT_EQUAL(say(&a, 1, 4), 0); /* there is room again */
+	run(SP_MS);
+	WAIT_FOR(sp_nic_dropped(b.nic, "bad-control") == 1);
+	hear(&b, &len);
+	CU_ASSERT_EQUAL(len, UINT32_MAX);
+	unmake();
+
+	four.control_slots = 4097; /* only the handler knows this limit */
+	make(&usual, &usual);
+	struct sp_error error;
+	struct sdr_qp *qp;
+
+	CU_ASSERT(sdr_qp_create(a.context, &four, &qp, &error) < 0);
+	CU_ASSERT_STRING_EQUAL(error.key, "control-slots");
+	unmake();
+}
+
+static void plain_peers_get_no_datagrams(void)
+{
+	struct sdr_qp_attr plain = usual;
+	struct sdr_qp_status status;
+	uint8_t byte = 0;
+
+	plain.implicit_credit = true;
+	make(&plain, &plain);
+	join();
+	CU_ASSERT_EQUAL(sdr_control_send(a.qp, &byte, 1), -EOPNOTSUPP);
+	CU_ASSERT_EQUAL(sdr_control_recv(a.qp, &byte, 1), -EOPNOTSUPP);
+	sdr_qp_status(a.qp, &status);
+	CU_ASSERT_EQUAL(status.control_bytes, 0);
+	unmake();
+}
+
+static void the_oldest_make_room_and_are_counted(void)
+{
+	struct sdr_qp_attr four = usual;
+	uint32_t len, i;
+
+	four.control_slots = 4;
+	make(&usual, &four);
+	join();
+	for (i = 1; i <= 3; i++)
+		CU_ASSERT_EQUAL(say(&a, i, 50), 0);
+	run(SP_MS);
+	WAIT_FOR(counter(&b, "datagrams_received") == 3);
+	CU_ASSERT_EQUAL(hear(&b, &len), 1);
+	for (; i <= 14; i++)
+		CU_ASSERT_EQUAL(say(&a, i, 50), 0);
+	run(SP_MS);
+	WAIT_FOR(counter(&b, "datagrams_received") == 14);
+	for (i = 11; i <= 14; i++) /* oldest first */
+		CU_ASSERT_EQUAL(hear(&b, &len), i);
+	hear(&b, &len);
+	CU_ASSERT_EQUAL(len, UINT32_MAX);
+	CU_ASSERT_EQUAL(lost(&b), 9);
+	CU_ASSERT_EQUAL(say(&a, 20, 50), 0);
+	run(SP_MS);
+	WAIT_FOR(counter(&b, "datagrams_received") == 15);
+	CU_ASSERT_EQUAL(hear(&b, &len), 20);
+	hear(&b, &len);
+	CU_ASSERT_EQUAL(lost(&b), 9);
+	unmake();
+}
+
+static void a_datagram_wakes_who_sleeps(void)
+{
+	uint32_t len;
+
+	if (mode == VIRTUAL) /* nobody sleeps there */
+		return;
+	make(&usual, &usual);
+	join();
+	settle(&b);
+	CU_ASSERT_EQUAL(sp_dev_arm(b.dev), 0);
+	CU_ASSERT_EQUAL(sp_dev_wait(b.dev, 10 * SP_MS), -ETIMEDOUT);
+	CU_ASSERT_EQUAL(sp_dev_arm(b.dev), 0);
+	CU_ASSERT_EQUAL(say(&a, 7, 10), 0);
+	CU_ASSERT_EQUAL(sp_dev_wait(b.dev, PATIENCE), 0);
+	WAIT_FOR(counter(&b, "datagrams_received") == 1);
+	CU_ASSERT_EQUAL(hear(&b, &len), 7);
+	unmake();
+}
+
+static void the_end_of_the_context_is_told(void)
+{
+	struct sdr_qp_status status;
+	uint8_t byte = 0;
+
+	make(&usual, &usual);
+	join();
+	sdr_qp_status(b.qp, &status);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(b.nic, status.id), 0);
+	CU_ASSERT_EQUAL(sdr_control_recv(b.qp, &byte, 1), -ECONNRESET);
+	CU_ASSERT_EQUAL(sdr_control_send(b.qp, &byte, 1), -ECONNRESET);
+	unmake();
+}
+
+/* ---- beside data, in virtual time ---- */
+static sp_time whole, again; /* when the message was there; when the flood goes on */
+static uint64_t said, heard;
+static struct sdr_recv *message;
+
+static void flood(void *arg, sp_time now)
+{
+	uint32_t len;
+
+	(void)arg;
+	again = whole == SP_NEVER ? now + SP_US : SP_NEVER;
+	while (whole == SP_NEVER && say(&a, 1, LONGEST) == 0)
+		said++;
+	for (hear(&b, &len); len != UINT32_MAX; hear(&b, &len))
+		heard++;
+	if (whole == SP_NEVER && sdr_recv_test(message) == 0)
+		whole = now;
+}
+
+static sp_time flood_next(void *arg)
+{
+	(void)arg;
+	return again;
+}
+
+static bool is_whole(void *arg)
+{
+	(void)arg;
+	return whole != SP_NEVER;
+}
+
+/* How long a message of 64 KiB takes from A to B. */
+static sp_time transfer(uint64_t rate, bool floods)
+{
+	const struct sp_world_host host = {.step = flood, .next = flood_next};
+	struct sdr_qp_attr attr = usual;
+	struct sdr_send *s;
+	sp_time start;
+
+	mode = VIRTUAL;
+	attr.rate_bps = rate;
+	make(&attr, &usual);
+	join();
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, 0, 65536, &message), 0);
+	run(10 * SP_MS);
+	whole = SP_NEVER;
+	said = heard = again = 0;
+	if (floods)
+		CU_ASSERT_EQUAL(sp_world_add_host(world, &host), 0);
+	run(2 * SP_MS); /* the port has what it holds */
+	start = sp_world_now(world);
+	CU_ASSERT_EQUAL(sdr_send_post(a.qp, a.mr, 0, 65536, 0, &s), 0);
+	while (whole == SP_NEVER && sp_world_now(world) < start + SP_SEC) {
+		CU_ASSERT(sp_world_run(world, sp_world_now(world) + SP_US, is_whole, NULL) >= 0);
+		if (whole == SP_NEVER && sdr_recv_test(message) == 0)
+			whole = sp_world_now(world);
+	}
+	CU_ASSERT_NOT_EQUAL(whole, SP_NEVER);
+	CU_ASSERT_EQUAL(memcmp(a.bytes, b.bytes, 65536), 0);
+	run(SP_MS);
+	unmake();
+	return whole - start;
+}
+
+static void a_flood_leaves_half_the_port_to_data(void)
+{
+	const sp_time alone = transfer(0, false) - 50 * SP_US, beside = transfer(0, true) - 50 * SP_US;
+
+	printf("# 64 KiB in %.1f us, beside a flood in %.1f us with %u datagrams\n", (double)alone / SP_US,
+	       (double)beside / SP_US, (unsigned)heard);
+	/* What was in the queues of port and wire when the message began is ahead of it: 512 packets. */
+	CU_ASSERT(beside < 2 * alone + 512 * 900 * SP_NS + 10 * SP_US);
+	CU_ASSERT(heard > 2000);
+}
+
+static void datagrams_do_not_wait_for_the_pace_nor_slow_it(void)
+{
+	const sp_time alone = transfer(20000000, false), beside = transfer(20000000, true);
+
+	printf("# 64 KiB in %.1f us, beside a flood in %.1f us with %u datagrams\n", (double)alone / SP_US,
+	       (double)beside / SP_US, (unsigned)heard);
+	CU_ASSERT(beside < alone + SP_MS);
+	CU_ASSERT(heard > 100); /* some 64 packets have gone: they were not counted in the pace */
+}
+
+static void a_datagram_overtakes_data_that_is_paced(void)
+{
+	struct sdr_qp_attr slow = usual;
+	struct sdr_recv *r;
+	struct sdr_send *s;
+	uint32_t len;
+
+	mode = VIRTUAL;
+	slow.rate_bps = 1000000; /* a packet takes 9 ms */
+	make(&slow, &usual);
+	join();
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, 0, 65536, &r), 0);
+	run(10 * SP_MS);
+	CU_ASSERT_EQUAL(sdr_send_post(a.qp, a.mr, 0, 65536, 0, &s), 0);
+	run(20 * SP_MS);
+	CU_ASSERT_EQUAL(say(&a, 3, 500), 0);
+	run(100 * SP_US);
+	CU_ASSERT_EQUAL(hear(&b, &len), 3);
+	run(SP_SEC);
+	CU_ASSERT_EQUAL(sdr_recv_test(r), 0);
+	unmake();
+}
+
+RULE(datagrams_arrive_whole_without_receive_or_credit)
+RULE(datagrams_have_bounds)
+RULE(plain_peers_get_no_datagrams)
+RULE(the_oldest_make_room_and_are_counted)
+RULE(a_datagram_wakes_who_sleeps)
+RULE(the_end_of_the_context_is_told)
+
+SUITE("sdr_control", TESTS(datagrams_arrive_whole_without_receive_or_credit), TESTS(datagrams_have_bounds),
+      TESTS(plain_peers_get_no_datagrams), TESTS(the_oldest_make_room_and_are_counted),
+      TESTS(a_datagram_wakes_who_sleeps), TESTS(the_end_of_the_context_is_told),
+      TEST(a_flood_leaves_half_the_port_to_data), TEST(datagrams_do_not_wait_for_the_pace_nor_slow_it),
+      TEST(a_datagram_overtakes_data_that_is_paced))
