@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The reliability core against a network of its own: events in virtual time, nothing of the NIC. A failing seed is
+ * named, and reruns alone with SPINDLE_SEED.
+ */
+#include "../unit/suite.h"
+
+#include "../../handlers/reliability/receiver.h"
+#include "../../handlers/reliability/sender.h"
+#include "../../testbed/random.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MESSAGES 64 /* in flight at most */
+#define UNITS	 512
+#define DATAGRAM 1024
+
+struct event {
+	sp_time at;
+	uint64_t order, message;
+	enum { ARRIVES_UNIT, ARRIVES_POLL, ARRIVES_ACK } kind;
+	uint32_t unit;
+	size_t len;
+	uint8_t bytes[DATAGRAM];
+};
+
+struct net {
+	uint64_t seed;
+	bool failed;
+	struct sp_random random;
+	sp_time now, delay, jitter;
+	double data_loss, control_loss, duplicate;
+	bool dead; /* nothing arrives any more */
+	struct event **heap;
+	size_t events, room;
+	uint64_t order, data_lost, data_sent;
+
+	struct sp_rel_config config;
+	struct sp_rel_sender sender;
+	void *memory;
+	uint64_t unit_bits;
+	size_t ack_room;
+	uint32_t units[4096]; /* of every message started */
+	uint64_t started, finished, to_start, failures;
+	sp_time last_left;
+
+	struct sp_rel_receiver receiver;
+	uint64_t base, highest;
+	uint64_t have[4096][UNITS / 64];
+	uint32_t came[4096];
+};
+
+static void __attribute__((format(printf, 3, 4))) expect(struct net *n, bool right, const char *format, ...)
+{
+	va_list list;
+
+	if (right || n->failed)
+		return;
+	n->failed = true;
+	printf("# seed %llu at %.9f s: ", (unsigned long long)n->seed, (double)n->now / (double)SP_SEC);
+	va_start(list, format);
+	vprintf(format, list);
+	va_end(list);
+	putchar('\n');
+}
+
+static uint64_t below(struct net *n, uint64_t bound)
+{
+	return sp_random_next(&n->random) % bound;
+}
+
+/* ---- the network ---- */
+static bool before(const struct event *a, const struct event *b)
+{
+	return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+static void push(struct net *n, const struct event *e)
+{
+	struct event *copy = malloc(sizeof(*copy));
+	size_t i = n->events++;
+
+	if (n->events > n->room) {
+		n->room = n->room ? 2 * n->room : 1024;
+		n->heap = realloc(n->heap, n->room * sizeof(struct event *));
+	}
+	*copy = *e;
+	copy->order = n->order++;
+	for (; i && before(copy, n->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		n->heap[i] = n->heap[(i - 1) / 2];
+	n->heap[i] = copy;
+}
+
+static struct event *pop(struct net *n)
+{
+	struct event *first = n->heap[0], *last = n->heap[--n->events];
+	size_t i = 0, child;
+
+	while ((child = 2 * i + 1) < n->events) {
+		child += child + 1 < n->events && before(n->heap[child + 1], n->heap[child]);
+		if (!before(n->heap[child], last))
+			break;
+		n->heap[i] = n->heap[child];
+		i = child;
+	}
+	n->heap[i] = last;
+	return first;
+}
+
+static void transmit(struct net *n, struct event *e, sp_time left, bool control)
+{
+	const bool lost = sp_random_chance(&n->random, control ? n->control_loss : n->data_loss) || n->dead;
+	const bool again = sp_random_chance(&n->random, n->duplicate);
+
+	n->data_sent += !control;
+	n->data_lost += lost && !control;
+	for (int i = 0; i < (lost ? 0 : again ? 2 : 1); i++) {
+		e->at = left + n->delay + (n->jitter ? below(n, n->jitter + 1) : 0);
+		push(n, e);
+	}
+}
+
+/* ---- the ends ---- */
+static void answer(struct net *n, const struct sp_rel_asked *asked)
+{
+	struct event e = {.kind = ARRIVES_ACK};
+	struct sp_rel_ack_maker m;
+	uint64_t from;
+
+	if (n->base < n->receiver.begin)
+		n->base = n->receiver.begin;
+	while (n->base < n->highest && n->came[n->base] == n->units[n->base])
+		n->base++;
+	from = asked && asked->from_message > n->base ? asked->from_message : n->base;
+	sp_rel_ack_begin(&m, e.bytes, n->ack_room, asked, n->base);
+	for (uint64_t k = from; k < n->highest; k++)
+		if (n->came[k] && !sp_rel_ack_add(&m, k, n->came[k] == n->units[k] ? NULL : n->have[k], n->units[k]))
+			break;
+	e.len = sp_rel_ack_end(&m);
+	expect(n, e.len <= n->ack_room, "an ACK of %zu bytes", e.len);
+	transmit(n, &e, n->now, true);
+}
+
+static void unit_arrives(struct net *n, uint64_t message, uint32_t unit)
+{
+	const uint64_t bit = 1ull << unit % 64;
+
+	if (message >= n->highest)
+		n->highest = message + 1;
+	if (n->have[message][unit / 64] & bit)
+		return;
+	n->have[message][unit / 64] |= bit;
+	if (++n->came[message] == n->units[message])
+		answer(n, NULL);
+}
+
+static void arrive(struct net *n, const struct event *e)
+{
+	struct sp_rel_asked asked;
+	int rc;
+
+	switch (e->kind) {
+	case ARRIVES_UNIT:
+		unit_arrives(n, e->message, e->unit);
+		break;
+	case ARRIVES_POLL:
+		rc = sp_rel_poll_take(&n->receiver, e->bytes, e->len, &asked);
+		expect(n, rc == 0, "sp_rel_poll_take says %d", rc);
+		answer(n, &asked);
+		break;
+	case ARRIVES_ACK:
+		rc = sp_rel_ack(&n->sender, e->bytes, e->len, n->now);
+		expect(n, rc == 0, "sp_rel_ack says %d", rc);
+		break;
+	}
+}
+
+static void collect(struct net *n)
+{
+	for (uint64_t k = n->sender.begin; k < n->sender.end; k++) {
+		enum sp_rel_state state = sp_rel_state(&n->sender, k);
+
+		if (state != SP_REL_DONE && state != SP_REL_FAILED)
+			continue;
+		if (state == SP_REL_DONE)
+			expect(n, n->came[k] == n->units[k], "message %llu is done with %u of %u units",
+			       (unsigned long long)k, n->came[k], n->units[k]);
+		n->failures += state == SP_REL_FAILED;
+		n->finished++;
+		expect(n, !sp_rel_release(&n->sender, k), "release");
+	}
+}
+
+static void step(struct net *n)
+{
+	struct sp_rel_next next;
+	uint64_t number, sends = 0;
+
+	collect(n);
+	while (n->started < n->to_start && !sp_rel_start(&n->sender, n->units[n->started], n->now, &number)) {
+		expect(n, number == n->started, "number");
+		n->started++;
+	}
+	for (sp_rel_next(&n->sender, n->now, &next); next.what != SP_REL_NOTHING && !n->failed;
+	     sp_rel_next(&n->sender, n->now, &next)) {
+		struct event e = {.kind = next.what == SP_REL_ASK ? ARRIVES_POLL : ARRIVES_UNIT,
+				  .message = next.message,
+				  .unit = next.unit,
+				  .len = sizeof(next.poll)};
+
+		expect(n, sends++ < 1000000, "sending does not end");
+		sp_rel_sent(&n->sender, &next, n->unit_bits, n->now);
+		if (next.what == SP_REL_ASK) {
+			memcpy(e.bytes, &next.poll, sizeof(next.poll));
+			transmit(n, &e, n->now, true);
+			continue;
+		}
+		expect(n, next.unit < n->units[next.message], "unit %u of %u", next.unit, n->units[next.message]);
+		if (n->config.rate)
+			expect(n, n->sender.left >= n->last_left + n->unit_bits * SP_SEC / n->config.rate,
+			       "faster than the rate");
+		n->last_left = n->sender.left;
+		transmit(n, &e, n->sender.left, false);
+	}
+}
+
+static void open_net(struct net *n)
+{
+	const size_t bytes = sp_rel_sender_bytes(&n->config);
+
+	n->memory = calloc(1, bytes);
+	expect(n, bytes && !sp_rel_sender_init(&n->sender, &n->config, n->memory), "sp_rel_sender_init");
+}
+
+static void close_net(struct net *n)
+{
+	while (n->events)
+		free(pop(n));
+	free(n->heap);
+	free(n->memory);
+	free(n);
+}
+
+/* Until everything is finished; woken by what arrives and by deadlines alone. */
+static void run(struct net *n)
+{
+	uint64_t turns = 0;
+
+	for (step(n); n->finished < n->to_start && !n->failed; step(n)) {
+		sp_time next = sp_rel_deadline(&n->sender);
+
+		collect(n);
+		if (n->finished == n->to_start)
+			break;
+		if (n->events && n->heap[0]->at < next)
+			next = n->heap[0]->at;
+		expect(n, next != SP_NEVER, "nothing will happen any more, %llu of %llu messages are open",
+		       (unsigned long long)(n->to_start - n->finished), (unsigned long long)n->to_start);
+		expect(n, turns++ < 50000000, "no end");
+		if (n->failed)
+			break;
+		n->now = next > n->now ? next : n->now;
+		while (n->events && n->heap[0]->at <= n->now) {
+			struct event *e = pop(n);
+
+			arrive(n, e);
+			free(e);
+		}
+	}
+}
+
+static struct net *random_net(uint64_t seed)
+{
+	struct net *n = calloc(1, sizeof(*n));
+	const sp_time delays[] = {SP_US, 50 * SP_US, SP_MS, 12500 * SP_US};
+
+	n->seed = seed;
+	sp_random_seed(&n->random, seed, 0);
+	n->now = below(n, 2) ? 0 : below(n, SP_SEC);
+	n->delay = delays[below(n, 4)];
+	n->unit_bits = 8 * (64 + below(n, 65536));
+	n->ack_room = SP_REL_ACK_LEAST + below(n, DATAGRAM - SP_REL_ACK_LEAST + 1);
+	n->config = (struct sp_rel_config){.scheme = below(n, 2) ? SP_REL_NACK : SP_REL_RTO,
+					   .rtt = below(n, 2)	? 2 * n->delay
+						  : below(n, 2) ? 0
+								: n->delay / 5 + 1,
+					   .rate = below(n, 4) ? 1000000000ull << below(n, 8) : 0,
+					   .timeout = 1000 * SP_SEC,
+					   .polls = below(n, 2) ? 0 : 1 + (uint32_t)below(n, 128),
+					   .messages = 1u << below(n, 7),
+					   .units = UNITS,
+					   .in_flight = 16u << below(n, 8)};
+	n->to_start = 1 + below(n, 40);
+	for (uint64_t k = 0; k < 4096; k++)
+		n->units[k] = 1 + (uint32_t)below(n, below(n, 2) ? 8 : UNITS);
+	return n;
+}
+
+static unsigned seeds(unsigned few)
+{
+	return getenv("SPINDLE_LONG") ? 50 * few : few;
+}
+
+/* ---- rules ---- */
+static void over_seeds(unsigned few, void (*rule)(struct net *))
+{
+	const char *one = getenv("SPINDLE_SEED");
+	const uint64_t first = one ? strtoull(one, NULL, 10) : 1;
+
+	for (uint64_t seed = first; seed < first + (one ? 1 : seeds(few)); seed++) {
+		struct net *n = random_net(seed);
+		bool failed;
+
+		rule(n);
+		failed = n->failed;
+		close_net(n);
+		CU_ASSERT_FALSE(failed);
+		if (failed)
+			return;
+	}
+}
+
+static void bad_planet(struct net *n)
+{
+	n->data_loss = (double)below(n, 40) / 100;
+	n->control_loss = (double)below(n, 40) / 100;
+	n->duplicate = (double)below(n, 30) / 100;
+	n->jitter = below(n, 2) ? below(n, 4 * n->delay) : 0; /* also beyond the window */
+	open_net(n);
+	run(n);
+	expect(n, !n->failures, "%llu messages failed", (unsigned long long)n->failures);
+	expect(n, n->sender.counters.done == n->to_start, "done");
+	expect(n, n->sender.counters.units + n->sender.counters.retransmitted == n->data_sent, "units sent");
+}
+
+static void every_message_comes_whole_over_a_network_that_loses_repeats_and_overtakes(void)
+{
+	over_seeds(50, bad_planet);
+}
+
+static void only_reordered(struct net *n)
+{
+	n->control_loss = (double)below(n, 50) / 100;
+	n->duplicate = (double)below(n, 50) / 100;
+	n->config.reorder = n->jitter = 1 + below(n, 2 * n->delay);
+	n->config.rtt = 2 * n->delay + n->jitter;
+	if (n->config.scheme == SP_REL_RTO) /* two round trips, and the shortest is without jitter */
+		n->jitter = n->jitter < n->delay ? n->jitter : n->delay;
+	open_net(n);
+	run(n);
+	expect(n, !n->sender.counters.retransmitted, "%llu units were sent again, and none was lost",
+	       (unsigned long long)n->sender.counters.retransmitted);
+}
+
+static void nothing_is_sent_again_for_reordering_repeats_or_lost_acknowledgements(void)
+{
+	over_seeds(40, only_reordered);
+}
+
+static void lossy_in_order(struct net *n)
+{
+	n->data_loss = (double)below(n, 60) / 100;
+	n->control_loss = (double)below(n, 30) / 100;
+	open_net(n);
+	run(n);
+	expect(n, n->sender.counters.retransmitted == n->data_lost, "%llu units lost, %llu sent again",
+	       (unsigned long long)n->data_lost, (unsigned long long)n->sender.counters.retransmitted);
+	expect(n, !n->sender.counters.spurious, "spurious");
+}
+
+static void each_loss_is_answered_by_one_retransmission_and_no_more(void)
+{
+	over_seeds(40, lossy_in_order);
+}
+
+static void nobody_there(struct net *n)
+{
+	const sp_time begin = n->now;
+
+	n->dead = true;
+	n->config.timeout = 10 * SP_SEC;
+	n->to_start = 1 + below(n, n->config.messages);
+	open_net(n);
+	run(n);
+	expect(n, n->failures == n->to_start, "%llu of %llu failed", (unsigned long long)n->failures,
+	       (unsigned long long)n->to_start);
+	expect(n, n->now == begin + n->config.timeout, "after %.6f s", (double)(n->now - begin) / (double)SP_SEC);
+	expect(n, sp_rel_deadline(&n->sender) == SP_NEVER, "there is still something to do");
+	expect(n, !n->sender.counters.retransmitted, "data was sent again to nobody");
+	expect(n, n->sender.counters.polls_late < 40 + n->config.timeout / (16 * 2 * n->delay), "%llu polls",
+	       (unsigned long long)n->sender.counters.polls);
+}
+
+static void a_message_to_nobody_fails_at_its_timeout_and_the_polls_back_off(void)
+{
+	over_seeds(50, nobody_there);
+}
+
+static void tail(struct net *n)
+{
+	const sp_time begin = n->now, rtt = 2 * n->delay;
+
+	n->config.scheme = SP_REL_NACK;
+	n->config.rtt = rtt;
+	n->config.rate = 0;
+	n->config.in_flight = 4096;
+	n->to_start = 1;
+	n->dead = true; /* the units are lost, the first poll too or not */
+	open_net(n);
+	step(n);
+	n->dead = false;
+	run(n);
+	expect(n, n->now - begin <= 3 * rtt, "the tail took %.2f round trips", (double)(n->now - begin) / (double)rtt);
+}
+
+static void a_lost_tail_costs_less_than_a_full_timeout(void)
+{
+	over_seeds(100, tail);
+}
+
+/* Everything that the receiver says is changed here and there: nothing of it may do harm. */
+static void forged(struct net *n)
+{
+	n->data_loss = 0.2;
+	n->to_start = 1 + below(n, 8);
+	open_net(n);
+	for (int turn = 0; turn < 300 && !n->failed; turn++) {
+		uint8_t bytes[256];
+		struct sp_rel_ack_maker m;
+		struct sp_rel_asked asked = {.poll = below(n, n->sender.polls + 3), .from_message = below(n, 12)};
+		const uint64_t bitmap[8] = {sp_random_next(&n->random), sp_random_next(&n->random)};
+		const struct sp_rel_sender old = n->sender;
+		size_t len;
+
+		step(n);
+		n->now += n->delay;
+		while (n->events)
+			free(pop(n));
+		sp_rel_ack_begin(&m, bytes, sizeof(bytes), below(n, 3) ? &asked : NULL, below(n, 10));
+		for (uint64_t k = below(n, 10); k < 10; k += 1 + below(n, 3))
+			sp_rel_ack_add(&m, k, below(n, 4) ? bitmap : NULL, 1 + (uint32_t)below(n, 128));
+		len = sp_rel_ack_end(&m);
+		for (uint64_t i = below(n, 4); i--;)
+			bytes[below(n, len)] = (uint8_t)sp_random_next(&n->random);
+		sp_rel_ack(&n->sender, bytes, below(n, 8) ? len : below(n, len + 1), n->now);
+		for (uint64_t k = n->sender.begin; k < n->sender.end; k++) {
+			const struct sp_rel_message *message = &n->sender.message[k & (n->config.messages - 1)];
+			uint32_t bits = 0;
+
+			for (uint32_t u = 0; u < message->units; u++)
+				bits += message->have[u / 64] >> (u % 64) & 1;
+			expect(n, message->state == SP_REL_FREE || (bits == message->acked && bits <= message->next),
+			       "%u acknowledged, %u sent", bits, message->next);
+		}
+		(void)old;
+		n->finished = 0;
+		for (uint64_t k = 0; k < n->to_start; k++) /* what is "done" by a forged word has not come */
+			n->came[k] = n->units[k];
+	}
+}
+
+static void what_speaks_of_units_that_were_never_sent_counts_for_nothing(void)
+{
+	over_seeds(200, forged);
+}
+
+static void configurations_that_cannot_be_are_refused(void)
+{
+	const struct sp_rel_config good = {.messages = 4, .units = 10, .in_flight = 16};
+	struct sp_rel_sender s;
+	struct sp_rel_config c;
+	uint64_t number;
+
+	CU_ASSERT(sp_rel_sender_bytes(&good) > 0);
+#define REFUSED(field, value)                                                                                          \
+	c = good;                                                                                                      \
+	c.field = value;                                                                                               \
+	CU_ASSERT_EQUAL(sp_rel_sender_bytes(&c), 0);                                                                   \
+	CU_ASSERT_EQUAL(sp_rel_sender_init(&s, &c, NULL), -EINVAL)
+	REFUSED(messages, 0);
+	REFUSED(messages, 3);
+	REFUSED(messages, 1u << 21);
+	REFUSED(units, 0);
+	REFUSED(units, UINT32_MAX);
+	REFUSED(in_flight, 0);
+	REFUSED(in_flight, 24);
+	REFUSED(polls, 129);
+	REFUSED(scheme, (enum sp_rel_scheme)7);
+
+	void *memory = calloc(1, sp_rel_sender_bytes(&good));
+	CU_ASSERT_EQUAL(sp_rel_sender_init(&s, &good, memory), 0);
+	CU_ASSERT_EQUAL(sp_rel_start(&s, 0, 0, &number), -EINVAL);
+	CU_ASSERT_EQUAL(sp_rel_start(&s, 11, 0, &number), -EINVAL);
+	for (int i = 0; i < 4; i++)
+		CU_ASSERT_EQUAL(sp_rel_start(&s, 10, 0, &number), 0);
+	CU_ASSERT_EQUAL(sp_rel_start(&s, 10, 0, &number), -EAGAIN);
+	CU_ASSERT_EQUAL(sp_rel_release(&s, 4), -ENOENT);
+	CU_ASSERT_EQUAL(sp_rel_release(&s, 2), 0);
+	CU_ASSERT_EQUAL(sp_rel_release(&s, 2), -ENOENT);
+	CU_ASSERT_EQUAL(sp_rel_start(&s, 10, 0, &number), -EAGAIN);
+	CU_ASSERT_EQUAL(sp_rel_release(&s, 0), 0);
+	CU_ASSERT_EQUAL(sp_rel_start(&s, 10, 0, &number), 0);
+	CU_ASSERT_EQUAL(number, 4);
+	free(memory);
+}
+
+SUITE("property/reliability", TEST(every_message_comes_whole_over_a_network_that_loses_repeats_and_overtakes),
+      TEST(nothing_is_sent_again_for_reordering_repeats_or_lost_acknowledgements),
+      TEST(each_loss_is_answered_by_one_retransmission_and_no_more),
+      TEST(a_message_to_nobody_fails_at_its_timeout_and_the_polls_back_off),
+      TEST(a_lost_tail_costs_less_than_a_full_timeout),
+      TEST(what_speaks_of_units_that_were_never_sent_counts_for_nothing),
+      TEST(configurations_that_cannot_be_are_refused))
