@@ -287,11 +287,19 @@ def garbage_on_the_socket_hurts_nobody():
 def memory_given_back_is_gone_also_for_who_keeps_descriptors_of_it():
     with Neighbours() as n:
         app = n.ready("freed", "qpn=0x5000")
-        now = Holdings(n, n.far)
-        one = [a for a in now.said["applications"] if a[0] == app.pid]
-        assert len(one) == 1 and one[0][2:] == (0, 0, 0), now
-        assert now.shared[1] == n.before.shared[1] + 1, "%s\n%s" % (n.before, now)  # its queues
-        assert now.said["memory_used"] == n.before.said["memory_used"] + one[0][1], now
+        now = None
+
+        def freed():  # the server does that when it has nothing else to do
+            nonlocal now
+            now = Holdings(n, n.far)
+            one = [a for a in now.said["applications"] if a[0] == app.pid]
+            return (len(one) == 1 and one[0][2:] == (0, 0, 0) and
+                    now.shared[1] == n.before.shared[1] + 1 and  # its queues
+                    now.said["memory_used"] == n.before.said["memory_used"] + one[0][1])
+        try:
+            until("nothing of it is left but its queues", freed)
+        except AssertionError as late:
+            raise AssertionError("%s\n%s\n%s" % (late, n.before, now)) from late
         n.gone(app)
         n.end()
 

@@ -590,11 +590,12 @@ static void hashes_are_the_nics_own_and_every_byte_counts(void)
 	}
 }
 
-SUITE("context", TEST(hashes_are_the_nics_own_and_every_byte_counts), TEST(wrong_settings_are_refused_and_named), TEST(settings_without_key_or_value_are_refused),
-      TEST(a_name_is_short_and_used_once), TEST(parameters_reach_attach_as_given_or_by_default),
-      TEST(a_range_of_qps_ends_at_the_last_number), TEST(a_qp_is_free_again_once_its_context_has_gone),
-      TEST(attachs_calls_are_attachs_alone), TEST(an_id_is_not_used_twice), TEST(there_is_room_for_4096_contexts),
-      TEST(totals_stay_when_a_context_goes), TEST(a_companion_sees_the_messages_of_the_first_and_what_it_accepts),
+SUITE("context", TEST(hashes_are_the_nics_own_and_every_byte_counts), TEST(wrong_settings_are_refused_and_named),
+      TEST(settings_without_key_or_value_are_refused), TEST(a_name_is_short_and_used_once),
+      TEST(parameters_reach_attach_as_given_or_by_default), TEST(a_range_of_qps_ends_at_the_last_number),
+      TEST(a_qp_is_free_again_once_its_context_has_gone), TEST(attachs_calls_are_attachs_alone),
+      TEST(an_id_is_not_used_twice), TEST(there_is_room_for_4096_contexts), TEST(totals_stay_when_a_context_goes),
+      TEST(a_companion_sees_the_messages_of_the_first_and_what_it_accepts),
       TEST(header_of_the_first_comes_first_and_its_completion_last),
       TEST(both_are_told_when_the_context_goes_and_detached_once),
       TEST(a_companion_that_fails_to_attach_takes_the_first_back),
