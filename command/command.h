@@ -18,6 +18,8 @@ int command_run(int argc, char **argv);
 int command_stat(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_capture(int argc, char **argv);
+int command_sim(int argc, char **argv);
+int command_wire(int argc, char **argv);
 
 /* What was wrong when getopt_long() returned '?' or ':' (c), in words; *about: with which argument. */
 const char *command_bad_option(int c, char **argv, const char **about);

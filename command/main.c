@@ -30,6 +30,8 @@ static const struct command {
 	{"run", command_run, "run a NIC for the programs that attach to it"},
 	{"capture", command_capture, "what passes a running NIC, and what becomes of it, as pcapng"},
 	{"stat", command_stat, "show what a running NIC counts"},
+	{"wire", command_wire, "join two ports by a link that delays, loses, reorders and corrupts"},
+	{"sim", command_sim, "how long messages take over a long link that loses packets, by the SDR paper's model"},
 	{"bench", command_bench, "measure packets, latency and files, each beside what it competes with"},
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))

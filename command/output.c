@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "output.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* The directory of a file that is not there yet, and where its name starts. */
 static bool folder_of(const char *path, struct stat *folder, const char **name)
@@ -31,4 +33,13 @@ bool output_destroys(const char *output, const char *other)
 		return true;
 	return folder_of(output, &one, &name) && folder_of(other, &two, &other_name) && one.st_dev == two.st_dev &&
 	       one.st_ino == two.st_ino && !strcmp(name, other_name);
+}
+
+int output_redirect(int to)
+{
+	const int before = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+
+	fflush(stdout);
+	dup2(to, STDOUT_FILENO);
+	return before;
 }

@@ -16,6 +16,7 @@
 
 #include "../pipeline/port.h"
 #include "interrupt.h"
+#include "port_eal.h"
 #include "replay.h"
 
 #define PRECISE	 (200 * SP_US) /* so long before a packet is due, nobody sleeps any more */
@@ -120,18 +121,6 @@ static void drive(struct replay *r)
 		drop(&next);
 }
 
-/* A device on the PCI bus is EAL's only if it is told so. */
-static int eal_init(struct replay *r, struct sp_error *error)
-{
-	char allow[] = "-a", device[64];
-	char *argv[] = {allow, device};
-
-	if (!sp_vdev_is_pci(r->device))
-		return sp_eal_init(0, NULL, error);
-	snprintf(device, sizeof(device), "%s", !strncmp(r->device, "pci:", 4) ? r->device + 4 : r->device);
-	return sp_eal_init(2, argv, error);
-}
-
 static int port_open(struct replay *r)
 {
 	const struct sp_nic_config config = {.name = "replay", .mtu = MTU, .ports = 1, .port[0].device = r->device};
@@ -145,7 +134,7 @@ static int port_open(struct replay *r)
 		replay_complain(r, "no thread for signals: %s", strerror(-err));
 		return err;
 	}
-	err = eal_init(r, &error);
+	err = port_eal_init(&r->device, 1, NULL, 0, &error);
 	if (!err) {
 		err = replay_files_open(r, 1);
 		if (err)

@@ -4,7 +4,6 @@
  * the notifier, EAL's own, one that waits for signals, and the first, which starts all that, sleeps, and takes it down.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
@@ -22,6 +21,7 @@
 #include "command.h"
 #include "interrupt.h"
 #include "notify.h"
+#include "output.h"
 
 static const char usage[] = "usage: spindle run -c FILE [OPTIONS] [-- EAL ARGUMENTS]\n"
 			    "\n"
@@ -216,16 +216,6 @@ static void say_ground(void)
 	}
 }
 
-/* Standard output is for the ready line: what EAL and drivers print goes to standard error. Back with `to` again. */
-static int redirect(int to)
-{
-	int before = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-
-	fflush(stdout);
-	dup2(to, STDOUT_FILENO);
-	return before;
-}
-
 static int start_nic(struct run *r)
 {
 	struct sp_error error = {.key = ""};
@@ -327,7 +317,7 @@ int command_run(int argc, char **argv)
 	if (!status && interrupt_start(abandon, &r))
 		status = fail("no thread for signals");
 	if (!status) {
-		int out = redirect(STDERR_FILENO);
+		int out = output_redirect(STDERR_FILENO); /* which is for the ready line */
 
 		raise_descriptors();
 		status = load_plugins(&r);
@@ -335,7 +325,7 @@ int command_run(int argc, char **argv)
 			status = start_eal(&r);
 		if (!status)
 			status = start_nic(&r);
-		close(redirect(out));
+		close(output_redirect(out));
 		close(out);
 	}
 	if (!status)

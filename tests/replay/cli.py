@@ -27,13 +27,19 @@ MISUSE = [
     (("doctor", "x"), "extra argument x"),
     (("bench", "--bogus"), "unknown option --bogus"),
     (("bench", "x"), "extra argument x"),
+    (("sim", "sdr", "x"), "extra argument x"),
     (("send", "file", "host", "another"), "another"),
     (("recv", "x"), "x"),
     (("stat", "a", "b"), "b"),
+    (("wire",), "between which ports?"),
+    (("wire", "null:"), "a second port is needed, not only null:"),
+    (("wire", "null:", "null:", "x", "--", "y"), "a wire has two ends, not also x"),
+    (("wire", "ring:a", "ring:a"), "both ports are at a"),
+    (("wire", "null:", "null:", "--burst", "2"), "--loss must say how many"),
 ]
 OPTION = [("demo", "--loss"), ("replay", "-c"), ("send", "--family"), ("send", "-n"), ("recv", "--memory"), ("recv", "-o"),
-          ("doctor", "--config"), ("run", "--name"), ("stat", "--interval"), ("stat", "-n"), ("bench", "--icrc"),
-          ("capture", "--seconds"), ("capture", "-n")]  # with a value
+          ("doctor", "--config"), ("run", "--name"), ("stat", "--interval"), ("stat", "-n"), ("bench", "--icrc"), ("sim", "--drop"),
+          ("capture", "--seconds"), ("capture", "-n"), ("wire", "--loss"), ("wire", "--queue")]  # with a value
 COMMANDS = sorted({command for command, _ in OPTION} | {"handler"})
 VALUES = [
     (("bench", "--icrc", "maybe"), "--icrc must be on, off or both, not maybe"),
@@ -71,9 +77,14 @@ VALUES = [
     (("stat", "--interval", "0"), "--interval must be 0.05 to 3600, not 0"),
     (("stat", "--count", "1.5"), "--count must be 1 to 1000000000, not 1.5"),
     (("capture", "-s", "65536"), "-s must be 1 to 65535, not 65536"),
+    (("wire", "--loss", "nan"), "--loss must be 0 to 1, not nan"),
+    (("wire", "--there", "--delay", "11s"), "--delay must be 0 to 10s, not 11s"),
+    (("wire", "--queue", "1048577"), "--queue must be 1 to 1048576 packets, not 1048577"),
+    (("wire", "--mtu", "255"), "--mtu must be 256 to 9500, not 255"),
+    (("wire", "--for", "25h"), "--for must be 1ms to 86400s, not 25h"),
     (("run", "--name", "x" * 32), "--name must be 1 to 31 letters, digits, _ . -, not " + "x" * 32),
 ]
-PRINTING = [("help",), ("help", "bench"), ("--version",), ("handler", "list"), ("handler", "show", "sdr", "--json"),
+PRINTING = [("help",), ("help", "bench"), ("sim", "sdr", "--model", "--json"), ("--version",), ("handler", "list"), ("handler", "show", "sdr", "--json"),
             ("bench", "--help"), ("doctor", "--help"), ("help", "--help")]
 
 

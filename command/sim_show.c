@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sim.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include <jansson.h>
+
+void sim_show_json(const struct sim *s, const struct sp_model_outcome *o, double wall)
+{
+	const struct sp_model *m = &s->model;
+	json_t *all = json_pack("{s:s, s:b, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "scheme",
+				sim_schemes[s->scheme].name, "model", 1, "samples", (json_int_t)s->samples, "seed",
+				(json_int_t)s->seed, "mean_s", o->mean, "mean_error_s",
+				o->deviation / sqrt((double)s->samples), "p50_s", o->p50, "p99_s", o->p99, "p999_s",
+				o->p999, "lossless_s", o->lossless, "slowdown_mean", o->mean / o->lossless,
+				"slowdown_p999", o->p999 / o->lossless);
+
+	json_object_update_new(all, json_pack("{s:f, s:f, s:I, s:I, s:I, s:f, s:s, s:f, s:f}", "bandwidth_bps",
+					      m->bandwidth, "rtt_s", m->rtt, "message", (json_int_t)m->message, "chunk",
+					      (json_int_t)m->chunk, "mtu", (json_int_t)s->mtu, "drop", m->drop,
+					      "drop_per", s->packet ? "packet" : "chunk", "chunk_drop",
+					      sim_chunk_drop(s), "rto_rtts", m->rto));
+	if (m->scheme != SP_MODEL_SR)
+		json_object_update_new(all, json_pack("{s:[i,i], s:f, s:I, s:f}", "ec", (int)m->k, (int)m->m,
+						      "beta_rtts", m->beta, "fallbacks", (json_int_t)o->fallbacks,
+						      "fallback_probability", sp_model_fallback(m)));
+	json_object_set_new(all, "wall_s", json_real(wall));
+	json_dumpf(all, stdout, JSON_INDENT(2));
+	puts("");
+	json_decref(all);
+}
+
+static void line(const char *name, double seconds, const struct sp_model_outcome *o)
+{
+	printf("%-10s %14.9g %14.3f\n", name, seconds, seconds / o->lossless);
+}
+
+void sim_show_text(const struct sim *s, const struct sp_model_outcome *o)
+{
+	const struct sp_model *m = &s->model;
+
+	printf("SDR, model, %s: messages of %" PRIu64 " bytes in chunks of %" PRIu64
+	       ", %.9g bit/s, round trip %.9g s\n",
+	       sim_schemes[s->scheme].name, m->message, m->chunk, m->bandwidth, m->rtt);
+	printf("a %s is lost with probability %g", s->packet ? "packet" : "chunk", m->drop);
+	if (s->packet)
+		printf(" (a chunk: %.6g)", sim_chunk_drop(s));
+	printf("; a chunk is sent again after %g round trip%s\n", m->rto, m->rto > 1 ? "s" : "");
+	if (m->scheme != SP_MODEL_SR)
+		printf("%u parity chunks for %u; fallback %g round trips later in %" PRIu64
+		       " samples (probability %.6g)\n",
+		       m->m, m->k, m->beta, o->fallbacks, sp_model_fallback(m));
+	printf("%" PRIu64 " samples, seed %" PRIu64 "\n\n%-10s %14s %14s\n", s->samples, s->seed, "", "seconds",
+	       "over lossless");
+	line("lossless", o->lossless, o);
+	line("mean", o->mean, o);
+	line("50 %", o->p50, o);
+	line("99 %", o->p99, o);
+	line("99.9 %", o->p999, o);
+}
