@@ -191,7 +191,7 @@ static int sdr_continue(struct sp_ctx *c, struct sdr *s, const struct sp_command
 
 	if (!t)
 		return -ENOENT;
-	if (at % s->mtu || at > t->length || bytes > t->length - at || !bytes ||
+	if (at % s->mtu || at > t->length || bytes > t->length - at || (!bytes && t->length) ||
 	    (bytes % s->mtu && bytes != t->length - at))
 		return -EINVAL;
 	if (s->segment_free == SDR_NONE)
@@ -243,8 +243,7 @@ int sdr_send_command(struct sp_ctx *c, const struct sp_command *command)
 	case SP_SDR_CMD_SEND:
 		return sdr_send_one(c, s, command);
 	case SP_SDR_CMD_START:
-		return command->arg[2] ? sdr_start(c, s, command->cookie, command->arg[2], (uint32_t)command->arg[3])
-				       : -EINVAL;
+		return sdr_start(c, s, command->cookie, command->arg[2], (uint32_t)command->arg[3]);
 	case SP_SDR_CMD_CONTINUE:
 		return sdr_continue(c, s, command);
 	default:

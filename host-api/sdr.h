@@ -105,6 +105,7 @@ struct sdr_qp_status {
 	bool closed;
 	uint64_t may_send;	/* messages that the peer has cleared to be sent, cumulative */
 	uint64_t granted;	/* receives open so far, cumulative */
+	uint64_t queued;	/* pieces of messages that were handed over and have not left */
 	int error;		/* 0, or what all further calls return */
 	uint32_t control_bytes; /* what a datagram may have; 0: there are none */
 	uint64_t control_lost;	/* datagrams that others took the place of before sdr_control_recv took them; counted
@@ -124,10 +125,11 @@ int sdr_mr_dereg(struct sp_mr *mr);							  /* -EBUSY while in use */
  * no room for another segment. -ENOTCONN before sdr_qp_connect. */
 int sdr_send_post(struct sdr_qp *qp, struct sp_mr *mr, uint64_t offset, uint64_t len, uint32_t immediate,
 		  struct sdr_send **send);
-/* A message of `length` bytes (at least 1), sent piece by piece. The length is said first, so that the end is known. */
+/* A message of `length` bytes (0 is fine), sent piece by piece. The length is said first, so that the end is known. */
 int sdr_send_stream_start(struct sdr_qp *qp, uint64_t length, uint32_t immediate, struct sdr_send **send);
 /* Sends len bytes as bytes [at, at + len) of the message: any piece, in any order, as often as liked (a
- * retransmission). at is a multiple of mtu, and so is len unless the piece ends the message. */
+ * retransmission). at is a multiple of mtu, and so is len unless the piece ends the message; 0 only in a message of no
+ * bytes, whose one packet it is (mr: NULL). */
 int sdr_send_stream_continue(struct sdr_send *send, struct sp_mr *mr, uint64_t offset, uint64_t len, uint64_t at);
 /* No more pieces. The handle lives on until sdr_send_poll says 0. */
 int sdr_send_stream_end(struct sdr_send *send);

@@ -77,7 +77,7 @@ int sdr_send_stream_start(struct sdr_qp *qp, uint64_t length, uint32_t immediate
 
 	if (rc)
 		return rc;
-	if (!length || length > qp->info.max_message_bytes)
+	if (length > qp->info.max_message_bytes)
 		return -EINVAL;
 	s = sdr_send_free(qp);
 	return s ? sdr_send_begin(qp, s, &command, send) : -EAGAIN;
@@ -90,10 +90,10 @@ int sdr_send_stream_continue(struct sdr_send *send, struct sp_mr *mr, uint64_t o
 
 	if (rc)
 		return rc;
-	if (send->ended || !len || at > send->length || len > send->length - at || at % qp->info.mtu ||
-	    (len % qp->info.mtu && len != send->length - at))
+	if (send->ended || (!len && send->length) || at > send->length || len > send->length - at ||
+	    at % qp->info.mtu || (len % qp->info.mtu && len != send->length - at))
 		return -EINVAL;
-	rc = sdr_mr_check(qp, mr, offset, len);
+	rc = len ? sdr_mr_check(qp, mr, offset, len) : 0;
 	if (rc)
 		return rc;
 	if (sdr_send_full(qp))
@@ -102,7 +102,7 @@ int sdr_send_stream_continue(struct sdr_send *send, struct sp_mr *mr, uint64_t o
 	const struct sp_command command = {.op = SP_SDR_CMD_CONTINUE,
 					   .context = qp->id,
 					   .cookie = send->message,
-					   .arg = {mr->id, offset, len, at}};
+					   .arg = {mr ? mr->id : 0, offset, len, at}};
 
 	rc = sp_command_post(qp->dev, &command);
 	if (rc)

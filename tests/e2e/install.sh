@@ -45,7 +45,7 @@ command_libraries_headers_and_pkg_config_files_are_installed() {
 	for name in libspindle.so libspindle-nic.so libspindle.pc spindle.pc; do
 		found -name "$name" || return
 	done
-	for name in spindle.h sdr.h nic.h spindle-handler.h host.h roce.h; do
+	for name in spindle.h sdr.h reliable.h nic.h spindle-handler.h host.h roce.h; do
 		found -path "*/include/spindle/*/$name" -type f || return
 	done
 }

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reliable messages over SDR: what both directions share. */
+#include "reliable_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SDR_RELIABLE_QUEUE     262144u /* bytes with the NIC */
+#define SDR_RELIABLE_IN_FLIGHT 65536u  /* units, if not said otherwise */
+#define SDR_RELIABLE_MESSAGES  (1u << 20)
+/* Of a packet on the wire beyond its payload: preamble and delimiter 8, Ethernet 14, UDP 8, BTH 12, RETH 16, ImmDt 4,
+ * ICRC 4, FCS 4, gap 12; and IP. */
+#define SDR_PACKET_EXTRA       82u
+#define SDR_IPV4	       20u
+#define SDR_IPV6	       40u
+
+int sdr_reliable_scheme(const char *name)
+{
+	return !strcmp(name, "sr-rto") ? SDR_SR_RTO : !strcmp(name, "sr-nack") ? SDR_SR_NACK : -EINVAL;
+}
+
+static uint32_t sdr_reliable_power(uint64_t least, uint32_t most)
+{
+	uint32_t n = 1;
+
+	while (n < least && n < most)
+		n *= 2;
+	return n;
+}
+
+static bool sdr_reliable_is_ipv4(const struct sdr_qp_info *info)
+{
+	static const uint8_t mapped[12] = {[10] = 0xFF, 0xFF};
+
+	return !memcmp(info->ip, mapped, sizeof(mapped));
+}
+
+/* The sending core's share of the attributes. */
+static struct sp_rel_config sdr_reliable_config(const struct sdr_reliable *r, const struct sdr_reliable_attr *attr,
+						const struct sdr_qp_info *info)
+{
+	struct sp_rel_config c = {
+		.scheme = attr->scheme == SDR_SR_RTO ? SP_REL_RTO : SP_REL_NACK,
+		.rtt = attr->rtt,
+		.rto_quarters = attr->rto_quarters,
+		.reorder = attr->reorder,
+		.timeout = SP_NEVER, /* looked after here: it runs while there is no clear-to-send, too */
+		.polls = attr->polls,
+		.rate = attr->rate_bps,
+		.messages = sdr_reliable_power(r->slots, SDR_RELIABLE_MESSAGES),
+		.units = sdr_reliable_units(r, info->max_message_bytes),
+	};
+
+	c.in_flight = attr->in_flight ? attr->in_flight
+				      : sdr_reliable_power((uint64_t)c.messages * c.units, SDR_RELIABLE_IN_FLIGHT);
+	return c;
+}
+
+static void sdr_reliable_free(struct sdr_reliable *r)
+{
+	free(r->sender_memory);
+	free(r->send);
+	free(r->recv);
+	free(r->come);
+	free(r);
+}
+
+int sdr_reliable_open(struct sdr_qp *qp, const struct sdr_reliable_attr *attr, struct sdr_reliable **reliable)
+{
+	static const struct sdr_reliable_attr defaults;
+	struct sdr_qp_info info;
+	struct sdr_qp_status status;
+	struct sp_rel_config config;
+	struct sdr_reliable *r;
+	uint64_t queue;
+	int rc = sdr_qp_info_get(qp, &info);
+
+	rc = rc ? rc : sdr_qp_status(qp, &status);
+	if (rc)
+		return rc;
+	if (status.error)
+		return status.error;
+	if (status.control_bytes < SP_REL_ACK_LEAST)
+		return -EOPNOTSUPP;
+	attr = attr ? attr : &defaults;
+	if (attr->scheme != SDR_SR_RTO && attr->scheme != SDR_SR_NACK)
+		return -EINVAL;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return -ENOMEM;
+	queue = (attr->queued_bytes ? attr->queued_bytes : SDR_RELIABLE_QUEUE) / info.chunk_bytes;
+	r->qp = qp;
+	r->chunk_bytes = info.chunk_bytes;
+	r->mtu = info.mtu;
+	r->slots = info.max_messages;
+	r->datagram_bytes = status.control_bytes;
+	r->queue = queue > 2 ? (uint32_t)queue : 2;
+	r->packet_bits = 8 * (SDR_PACKET_EXTRA + (sdr_reliable_is_ipv4(&info) ? SDR_IPV4 : SDR_IPV6));
+	r->timeout = attr->timeout ? attr->timeout : 10 * SP_SEC;
+	r->recv_timeout = attr->recv_timeout ? attr->recv_timeout : SP_NEVER;
+	config = sdr_reliable_config(r, attr, &info);
+	rc = -EINVAL;
+	if (!sp_rel_sender_bytes(&config))
+		goto fail;
+	rc = -ENOMEM;
+	r->sender_memory = calloc(1, sp_rel_sender_bytes(&config));
+	r->send = calloc(r->slots, sizeof(*r->send));
+	r->recv = calloc(r->slots, sizeof(*r->recv));
+	r->come = calloc(r->slots, sizeof(*r->come));
+	if (!r->sender_memory || !r->send || !r->recv || !r->come)
+		goto fail;
+	rc = sp_rel_sender_init(&r->sender, &config, r->sender_memory);
+	if (rc)
+		goto fail;
+	*reliable = r;
+	return 0;
+fail:
+	sdr_reliable_free(r);
+	return rc;
+}
+
+int sdr_reliable_close(struct sdr_reliable *r, sp_time quiet)
+{
+	if (!r)
+		return 0;
+	if (quiet && !r->error) {
+		if (!r->lingers) {
+			r->lingers = true;
+			r->heard = r->now;
+		}
+		r->quiet = quiet;
+		if (r->send_first < r->send_next || r->now - r->heard < quiet) {
+			r->wake = r->wake < r->heard + quiet ? r->wake : r->heard + quiet;
+			return -EAGAIN;
+		}
+	}
+	sdr_reliable_free(r);
+	return 0;
+}
+
+/* ---- operations ----------------------------------------------------------------------------------------------------
+ */
+int sdr_reliable_poll(const struct sdr_reliable_op *op)
+{
+	return op->phase == SDR_OP_OVER ? op->result : -EAGAIN;
+}
+
+void sdr_reliable_cancel(struct sdr_reliable_op *op)
+{
+	op->cancelled = true;
+	op->reliable->wake = 0;
+}
+
+int sdr_reliable_op_free(struct sdr_reliable_op *op)
+{
+	if (op->phase != SDR_OP_OVER)
+		return -EBUSY;
+	op->phase = SDR_OP_FREE;
+	return 0;
+}
+
+int sdr_reliable_expired(struct sdr_reliable_op *op, sp_time timeout)
+{
+	const sp_time now = op->reliable->now;
+
+	if (!op->timed) {
+		op->timed = true;
+		op->deadline = timeout < SP_NEVER - now ? now + timeout : SP_NEVER;
+	}
+	return op->cancelled ? -ECANCELED : now >= op->deadline ? -ETIMEDOUT : 0;
+}
+
+void sdr_reliable_op_status(const struct sdr_reliable_op *op, struct sdr_reliable_op_status *status)
+{
+	const struct sdr_reliable *r = op->reliable;
+
+	*status = (struct sdr_reliable_op_status){
+		.message = op->message,
+		.length = op->length,
+		.units = sdr_reliable_units(r, op->length),
+		.immediate = op->immediate,
+		.mask = op->mask,
+	};
+	if (op->phase >= SDR_OP_ENDING)
+		status->done = op->result ? 0 : status->units;
+	else if (op->sends)
+		status->done = sdr_reliable_send_done(op);
+	else
+		status->done = sdr_reliable_recv_done(op);
+}
+
+/* ---- driving -------------------------------------------------------------------------------------------------------
+ */
+static void sdr_reliable_break(struct sdr_reliable_op *op, int error)
+{
+	if (op->phase == SDR_OP_FREE || op->phase == SDR_OP_OVER)
+		return;
+	op->phase = SDR_OP_OVER;
+	op->result = error;
+}
+
+int sdr_reliable_fail(struct sdr_reliable *r, int error)
+{
+	r->error = error;
+	r->wake = SP_NEVER;
+	for (uint32_t i = 0; i < r->slots; i++) {
+		sdr_reliable_break(&r->send[i], error);
+		sdr_reliable_break(&r->recv[i], error);
+	}
+	r->send_first = r->send_next;
+	r->recv_first = r->recv_next;
+	return error;
+}
+
+/* One answer for all questions that have come at once: to the latest, which covers the others. */
+static void sdr_reliable_listen(struct sdr_reliable *r)
+{
+	uint8_t bytes[SDR_CONTROL_BYTES];
+	struct sp_rel_asked asked;
+	int len;
+
+	while ((len = sdr_control_recv(r->qp, bytes, sizeof(bytes))) >= 0) {
+		if (sp_rel_poll_take(&r->receiver, bytes, (size_t)len, &asked) == 0) {
+			if (!r->asked || asked.poll > r->question.poll)
+				r->question = asked;
+			r->asked = true;
+			r->heard = r->now;
+		} else if (sp_rel_ack(&r->sender, bytes, (size_t)len, r->now)) {
+			r->refused++;
+		}
+	}
+}
+
+static sp_time sdr_reliable_earlier(sp_time a, sp_time b)
+{
+	return a < b ? a : b;
+}
+
+int sdr_reliable_progress(struct sdr_reliable *r, sp_time now)
+{
+	struct sdr_qp_status status;
+
+	if (r->error)
+		return r->error;
+	r->now = now > r->now ? now : r->now;
+	sdr_qp_status(r->qp, &status);
+	if (status.error)
+		return sdr_reliable_fail(r, status.error);
+	sdr_reliable_listen(r);
+	sdr_reliable_recv_progress(r);
+	sdr_reliable_send_progress(r, &status);
+	r->wake = sdr_reliable_earlier(sdr_reliable_send_deadline(r), sdr_reliable_recv_deadline(r));
+	if (r->lingers && r->heard + r->quiet > r->now)
+		r->wake = sdr_reliable_earlier(r->wake, r->heard + r->quiet);
+	return 0;
+}
+
+sp_time sdr_reliable_deadline(const struct sdr_reliable *r)
+{
+	return r->wake;
+}
+
+void sdr_reliable_status(const struct sdr_reliable *r, struct sdr_reliable_status *status)
+{
+	const struct sp_rel_counters *c = &r->sender.counters;
+
+	*status = (struct sdr_reliable_status){
+		.units = c->units,
+		.retransmitted = c->retransmitted,
+		.spurious = c->spurious,
+		.polls = c->polls,
+		.polls_late = c->polls_late,
+		.acks = c->acks,
+		.acks_stale = c->acks_stale,
+		.answers = r->answers,
+		.refused = r->refused,
+		.sent = r->sent,
+		.sent_failed = r->sent_failed,
+		.received = r->received,
+		.received_failed = r->received_failed,
+		.rtt = r->sender.rtt.smoothed,
+		.rtt_variation = r->sender.rtt.variation,
+		.rtt_least = r->sender.rtt.least,
+	};
+	for (uint32_t i = 0; i < r->slots; i++) {
+		status->sending += r->send[i].phase != SDR_OP_FREE && r->send[i].phase != SDR_OP_OVER;
+		status->receiving += r->recv[i].phase != SDR_OP_FREE && r->recv[i].phase != SDR_OP_OVER;
+	}
+}
