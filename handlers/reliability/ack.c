@@ -154,9 +154,15 @@ static void prove(struct sp_rel_sender *s, const struct ack *a, sp_time now)
 	if (!a->asked || a->poll <= s->answered || s->polls - a->poll >= SP_REL_POLLS)
 		return;
 	s->answered = a->poll;
-	s->silent = 0;
-	if (now >= sent)
-		sp_rtt_sample(&s->rtt, now - sent);
+	if (a->poll >= s->timed) {
+		if (!s->silent || a->poll == s->polls) {
+			s->silent = 0;
+			if (now >= sent)
+				sp_rtt_sample(&s->rtt, now - sent);
+		} else { /* what was asked meanwhile waits there too, and is as late as it was asked early */
+			s->timed = s->polls + 1;
+		}
+	}
 	s->evidence = (struct sp_rel_evidence){.time = sent,
 					       .from_message = a->from_message,
 					       .from_unit = a->from_unit,

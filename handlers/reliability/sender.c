@@ -6,7 +6,8 @@
 
 #include "bytes.h"
 
-#define SILENT_MOST 6 /* doublings of the time between polls that nobody answers */
+#define SILENT_MOST    40     /* doublings of the time between polls that nobody answers, */
+#define SILENT_LONGEST SP_SEC /* ... and how much longer it gets by that at most */
 
 static const uint8_t magic[4] = {SP_REL_MAGIC >> 24 & 0xFF, SP_REL_MAGIC >> 16 & 0xFF, SP_REL_MAGIC >> 8 & 0xFF,
 				 SP_REL_MAGIC & 0xFF};
@@ -213,12 +214,21 @@ static bool more_fresh(const struct sp_rel_sender *s)
 	return s->fresh < s->end && s->out.count + s->lost.count < s->config.in_flight;
 }
 
+/* How long an answer may take, the longer the more of them are missing. */
+static sp_time patience(const struct sp_rel_sender *s)
+{
+	const sp_time late = sp_rtt_late(&s->rtt), most = later(late, SILENT_LONGEST);
+
+	return late > most >> s->silent ? most : late << s->silent;
+}
+
 /* When to ask next; SP_NEVER: there is nothing to ask. late: since the latest poll is not answered. */
 static sp_time poll_due(const struct sp_rel_sender *s, bool *late)
 {
 	const sp_time sent = s->polls ? s->poll_sent[s->polls % SP_REL_POLLS] : 0;
-	const sp_time regular = s->polls ? later(sent, s->rtt.smoothed / s->config.polls + 1) : 0;
-	const sp_time overdue = later(sent, sp_rtt_late(&s->rtt) << s->silent);
+	const sp_time often = s->rtt.smoothed / s->config.polls + 1; /* but between two units, what is there to ask? */
+	const sp_time regular = s->polls ? later(sent, often > s->unit_time ? often : s->unit_time) : 0;
+	const sp_time overdue = later(sent, patience(s));
 	const sp_time all = later(s->left, window(s)); /* a poll then proves everything */
 
 	*late = false;
@@ -309,8 +319,10 @@ void sp_rel_sent(struct sp_rel_sender *s, const struct sp_rel_next *next, uint64
 		break;
 	}
 	s->room = s->room > now ? s->room : now;
-	if (s->config.rate)
-		s->room += (sp_time)((unsigned __int128)bits * SP_SEC / s->config.rate);
+	if (s->config.rate) {
+		s->unit_time = (sp_time)((unsigned __int128)bits * SP_SEC / s->config.rate);
+		s->room += s->unit_time;
+	}
 	s->left = s->room;
 	append(s, &s->out, (struct sp_rel_flight){.message = next->message, .unit = next->unit, .left = s->left});
 }

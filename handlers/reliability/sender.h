@@ -90,12 +90,15 @@ struct sp_rel_sender {
 	uint64_t fresh;			/* first that may have units never sent */
 	uint64_t open;			/* first that may be open */
 	sp_time room;			/* when the rate lets the next unit leave */
+	sp_time unit_time;		/* that the latest one took */
 	unsigned widened;		/* NACK: doublings of the window, since it was too small */
 	struct sp_rel_evidence evidence;
 	uint64_t polls, answered; /* numbers given so far; highest one answered */
 	sp_time poll_sent[SP_REL_POLLS];
 	sp_time left;	 /* when the latest unit left */
 	unsigned silent; /* polls in a row that were late */
+	uint64_t timed;	 /* answers to polls below this one tell nothing about the round trip: the peer was away, or it
+			    is longer than we believed, and polls are further apart until one tells by how much */
 	struct sp_rel_counters counters;
 };
 

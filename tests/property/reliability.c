@@ -34,7 +34,8 @@ struct net {
 	struct sp_random random;
 	sp_time now, delay, jitter;
 	double data_loss, control_loss, duplicate;
-	bool dead; /* nothing arrives any more */
+	bool dead;    /* nothing arrives any more */
+	sp_time away; /* until then the receiver takes nothing; it lies there */
 	struct event **heap;
 	size_t events, room;
 	uint64_t order, data_lost, data_sent;
@@ -161,8 +162,14 @@ static void unit_arrives(struct net *n, uint64_t message, uint32_t unit)
 static void arrive(struct net *n, const struct event *e)
 {
 	struct sp_rel_asked asked;
+	struct event later = *e;
 	int rc;
 
+	if (e->kind != ARRIVES_ACK && n->now < n->away) {
+		later.at = n->away;
+		push(n, &later);
+		return;
+	}
 	switch (e->kind) {
 	case ARRIVES_UNIT:
 		unit_arrives(n, e->message, e->unit);
@@ -339,7 +346,7 @@ static void bad_planet(struct net *n)
 
 static void every_message_comes_whole_over_a_network_that_loses_repeats_and_overtakes(void)
 {
-	over_seeds(50, bad_planet);
+	over_seeds(200, bad_planet);
 }
 
 static void only_reordered(struct net *n)
@@ -358,7 +365,7 @@ static void only_reordered(struct net *n)
 
 static void nothing_is_sent_again_for_reordering_repeats_or_lost_acknowledgements(void)
 {
-	over_seeds(40, only_reordered);
+	over_seeds(150, only_reordered);
 }
 
 static void lossy_in_order(struct net *n)
@@ -374,7 +381,7 @@ static void lossy_in_order(struct net *n)
 
 static void each_loss_is_answered_by_one_retransmission_and_no_more(void)
 {
-	over_seeds(40, lossy_in_order);
+	over_seeds(150, lossy_in_order);
 }
 
 static void nobody_there(struct net *n)
@@ -420,6 +427,53 @@ static void tail(struct net *n)
 static void a_lost_tail_costs_less_than_a_full_timeout(void)
 {
 	over_seeds(100, tail);
+}
+
+static void absent(struct net *n)
+{
+	const sp_time rtt = 2 * n->delay, begin = n->now;
+
+	n->config.rtt = rtt;
+	n->config.rate = 0;
+	n->config.in_flight = 4096;
+	n->to_start = 2;
+	n->away = n->now + (20 + below(n, 200)) * rtt;
+	open_net(n);
+	run(n);
+	expect(n, n->now >= n->away && n->now - n->away < 2 * rtt, "done %.1f round trips after it came back",
+	       ((double)n->now - (double)n->away) / (double)rtt);
+	expect(n, !n->sender.counters.retransmitted, "%llu units went again",
+	       (unsigned long long)n->sender.counters.retransmitted);
+	/* The next messages tell what the estimate is now. */
+	n->to_start = 6;
+	run(n);
+	expect(n, n->sender.rtt.smoothed < 2 * rtt, "after %.1f round trips it believes in one of %.1f",
+	       (double)(n->now - begin) / (double)rtt, (double)n->sender.rtt.smoothed / (double)rtt);
+}
+
+static void a_peer_that_was_away_does_not_spoil_the_estimate_of_the_round_trip(void)
+{
+	over_seeds(50, absent);
+}
+
+static void far_away(struct net *n)
+{
+	n->config.rtt = 2 * n->delay / (2 + below(n, 1000)) + 1;
+	n->config.in_flight = 4096;
+	n->config.polls = 0;
+	n->config.rate = 0;
+	open_net(n);
+	for (n->to_start = 1; n->to_start <= 8; n->to_start++) /* one after the other */
+		run(n);
+	n->to_start = n->finished;
+	expect(n, n->sender.rtt.smoothed > n->delay, "it believes in a round trip of %.3f us",
+	       (double)n->sender.rtt.smoothed / (double)SP_US);
+	expect(n, n->sender.counters.polls < 2000, "%llu polls", (unsigned long long)n->sender.counters.polls);
+}
+
+static void a_round_trip_longer_than_believed_is_found_out(void)
+{
+	over_seeds(50, far_away);
 }
 
 /* Everything that the receiver says is changed here and there: nothing of it may do harm. */
@@ -513,5 +567,7 @@ SUITE("property/reliability", TEST(every_message_comes_whole_over_a_network_that
       TEST(each_loss_is_answered_by_one_retransmission_and_no_more),
       TEST(a_message_to_nobody_fails_at_its_timeout_and_the_polls_back_off),
       TEST(a_lost_tail_costs_less_than_a_full_timeout),
+      TEST(a_peer_that_was_away_does_not_spoil_the_estimate_of_the_round_trip),
+      TEST(a_round_trip_longer_than_believed_is_found_out),
       TEST(what_speaks_of_units_that_were_never_sent_counts_for_nothing),
       TEST(configurations_that_cannot_be_are_refused))
