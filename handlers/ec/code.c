@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "code.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define UPDATE 2048 /* bytes at once: so many of all parity chunks of a common code stay in the first cache */
+
+size_t sp_ec_code_bytes(enum sp_ec_kind kind, unsigned k, unsigned m)
+{
+	if (!k || !m || k > SP_EC_CHUNKS || m > SP_EC_CHUNKS - k)
+		return 0;
+	if (kind == SP_EC_XOR)
+		return m <= k ? 64 : 0; /* it needs none; but 0 says no */
+	return kind == SP_EC_MDS ? (size_t)k * m * SP_EC_TABLE : 0;
+}
+
+void sp_ec_tables(const struct sp_ec_code *code, const struct sp_ec_matrix *matrix, unsigned row, unsigned count,
+		  uint8_t *tables)
+{
+	uint8_t coefficient[SP_EC_GROUP * SP_EC_CHUNKS];
+
+	for (unsigned r = 0; r < count; r++)
+		sp_ec_matrix_row(&code->field, matrix, row + r, coefficient + (size_t)r * matrix->sources);
+	code->kernel->tables(matrix->sources, count, coefficient, tables + sp_ec_tables_at(matrix->sources, row));
+}
+
+int sp_ec_code_init(struct sp_ec_code *code, enum sp_ec_kind kind, unsigned k, unsigned m, void *memory)
+{
+	struct sp_ec_matrix encode = {.rows = m, .sources = k};
+	const unsigned group = sp_ec_group(k);
+
+	if (!sp_ec_code_bytes(kind, k, m))
+		return -EINVAL;
+	*code = (struct sp_ec_code){.kind = kind, .k = k, .m = m, .kernel = &sp_ec_isal, .tables = memory};
+	sp_ec_field_init(&code->field);
+	if (kind == SP_EC_XOR)
+		return 0;
+	for (unsigned j = 0; j < k; j++)
+		encode.source[j].point = (uint8_t)j;
+	for (unsigned i = 0; i < m; i++)
+		encode.row[i].point = sp_ec_parity_point(i);
+	for (unsigned i = 0; i < m; i += group)
+		sp_ec_tables(code, &encode, i, m - i < group ? m - i : group, code->tables);
+	return 0;
+}
+
+unsigned sp_ec_parity(const struct sp_ec_code *code, unsigned data)
+{
+	return data <= code->k ? (data * code->m + code->k - 1) / code->k : 0;
+}
+
+bool sp_ec_recoverable(const struct sp_ec_code *code, unsigned data, const uint64_t missing[SP_EC_WORDS])
+{
+	const unsigned parity = sp_ec_parity(code, data);
+	uint8_t group[SP_EC_CHUNKS] = {0};
+	unsigned lost = 0;
+
+	if (!parity)
+		return false;
+	if (code->kind == SP_EC_MDS) { /* missing data <= parity that is there */
+		for (unsigned i = 0; i < data + parity; i += 64)
+			lost += (unsigned)__builtin_popcountll(
+				missing[i / 64] & (data + parity - i < 64 ? (1ull << (data + parity - i)) - 1 : ~0ull));
+		return lost <= parity;
+	}
+	for (unsigned j = 0; j < data; j++)
+		group[j % parity] = (uint8_t)(group[j % parity] + sp_ec_bit(missing, j));
+	for (unsigned i = 0; i < parity; i++)
+		if (group[i] && group[i] + sp_ec_bit(missing, data + i) > 1)
+			return false;
+	return true;
+}
+
+void sp_ec_update(const struct sp_ec_code *code, unsigned data, unsigned j, const uint8_t *from, size_t at, size_t len,
+		  uint8_t *const *parity)
+{
+	const unsigned rows = sp_ec_parity(code, data), group = sp_ec_group(code->k);
+
+	for (size_t n; len; len -= n, at += n, from += n) {
+		n = len < UPDATE + SP_EC_KERNEL_BYTES ? len : UPDATE; /* no short rest: those are slow */
+		if (code->kind == SP_EC_XOR) {
+			uint8_t *to = parity[j % rows] + at;
+
+			code->kernel->exclusive(n, 2, (uint8_t *[]){to, (uint8_t *)(uintptr_t)from}, to);
+			continue;
+		}
+		for (unsigned i = 0; i < rows; i += group) {
+			/* A last group that is cut short is a prefix of its tables. */
+			const unsigned count = rows - i < group ? rows - i : group;
+			uint8_t *to[SP_EC_GROUP];
+
+			for (unsigned r = 0; r < count; r++)
+				to[r] = parity[i + r] + at;
+			code->kernel->add(n, code->k, count, j, code->tables + sp_ec_tables_at(code->k, i), from, to);
+		}
+	}
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "job.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What things take, in units of a byte multiplied and added. */
+#define READ	    2	/* a byte from memory that no cache has */
+#define COEFFICIENT 400 /* one, and its tables */
+#define FACTOR	    50	/* of a weight */
+
+/*
+ * From so many sources on, one after the other is faster than all at once: the processor prefetches from no more than
+ * some 16 places at a time, and tables stay in registers. 6 rows of 240 blocks of 4 KiB, GB/s of sources, on an AMD
+ * EPYC with AVX-512: 5.5 against 3.2 from memory, 9.8 against 9.3 from a cache; of 8 blocks, 5.0 against 6.3. Blocks
+ * shorter than SP_EC_REST are better made at once.
+ */
+#define STREAMS 16
+
+void sp_ec_job_init(struct sp_ec_job *job, void *memory)
+{
+	memset(job, 0, sizeof(*job));
+	job->memory = memory;
+}
+
+/* ---- starting ---- */
+static int begin(struct sp_ec_job *job, const struct sp_ec_code *code, const struct sp_ec_submessage *sub)
+{
+	if (!sub->data || sub->data > code->k || sub->bytes < SP_EC_KERNEL_BYTES || !sub->last ||
+	    sub->last > sub->bytes)
+		return -EINVAL;
+	job->code = code;
+	job->tables = job->memory;
+	job->rows = job->sources = 0;
+	job->group = code->kind == SP_EC_MDS ? sp_ec_group(sub->data) : 1;
+	job->bytes = sub->bytes;
+	job->last = sub->last;
+	job->short_source = job->short_row = -1;
+	job->check = job->wrong = false;
+	job->weights = job->tabled = job->done = job->added = 0;
+	job->at = job->block = 0;
+	job->first[0] = 0;
+	return 0;
+}
+
+static bool is_short(const struct sp_ec_submessage *sub, unsigned chunk)
+{
+	return chunk == sub->data - 1 && sub->last < sub->bytes;
+}
+
+static void source_add(struct sp_ec_job *job, const struct sp_ec_submessage *sub, unsigned chunk)
+{
+	if (is_short(sub, chunk))
+		job->short_source = (int)job->sources;
+	job->matrix.source[job->sources].point =
+		chunk < sub->data ? (uint8_t)chunk : sp_ec_parity_point(chunk - sub->data);
+	job->matrix.source[job->sources].weight = 0;
+	job->source[job->sources++] = sub->chunk[chunk];
+}
+
+/* XOR: its sources have been added. */
+static void row_add(struct sp_ec_job *job, const struct sp_ec_submessage *sub, unsigned chunk)
+{
+	if (is_short(sub, chunk))
+		job->short_row = (int)job->rows;
+	job->matrix.row[job->rows].point = chunk < sub->data ? (uint8_t)chunk : sp_ec_parity_point(chunk - sub->data);
+	job->matrix.row[job->rows].weight = 0;
+	job->row[job->rows++] = sub->chunk[chunk];
+	job->first[job->rows] = (uint16_t)job->sources;
+}
+
+static unsigned group_sources(const struct sp_ec_job *job, unsigned row)
+{
+	return job->code->kind == SP_EC_XOR ? (unsigned)(job->first[row + 1] - job->first[row]) : job->sources;
+}
+
+static void started(struct sp_ec_job *job, bool weighted)
+{
+	job->matrix.rows = job->rows;
+	job->matrix.sources = job->sources;
+	job->adding = job->rows && group_sources(job, 0) >= STREAMS && job->bytes >= SP_EC_REST;
+	if (job->code->kind == SP_EC_XOR || !weighted)
+		job->weights = job->rows + job->sources;
+	if (job->code->kind == SP_EC_XOR || job->tables != job->memory)
+		job->tabled = job->rows;
+}
+
+/* The chunks of XOR group i but for one. */
+static void group_add(struct sp_ec_job *job, const struct sp_ec_submessage *sub, unsigned parity, unsigned i,
+		      unsigned except)
+{
+	for (unsigned j = i; j < sub->data; j += parity)
+		if (j != except)
+			source_add(job, sub, j);
+	if (sub->data + i != except)
+		source_add(job, sub, sub->data + i);
+}
+
+/* Rows are the parity chunks wanted, made of all data. */
+static void parity_start(struct sp_ec_job *job, const struct sp_ec_submessage *sub, const uint64_t *wanted)
+{
+	const unsigned parity = sp_ec_parity(job->code, sub->data);
+
+	if (job->code->kind == SP_EC_MDS)
+		for (unsigned j = 0; j < sub->data; j++)
+			source_add(job, sub, j);
+	for (unsigned i = 0; i < parity; i++) {
+		if (wanted && !sp_ec_bit(wanted, sub->data + i))
+			continue;
+		if (job->code->kind == SP_EC_XOR)
+			group_add(job, sub, parity, i, sub->data + i);
+		row_add(job, sub, sub->data + i);
+	}
+	started(job, false);
+}
+
+int sp_ec_encode_start(struct sp_ec_job *job, const struct sp_ec_code *code, const struct sp_ec_submessage *sub)
+{
+	const int err = begin(job, code, sub);
+
+	if (err)
+		return err;
+	if (sub->data == code->k)
+		job->tables = code->tables;
+	parity_start(job, sub, NULL);
+	return 0;
+}
+
+int sp_ec_verify_start(struct sp_ec_job *job, const struct sp_ec_code *code, const struct sp_ec_submessage *sub,
+		       const uint64_t check[SP_EC_WORDS])
+{
+	const int err = begin(job, code, sub);
+
+	if (err)
+		return err;
+	job->check = true;
+	job->group = 1; /* there is room for one aside */
+	parity_start(job, sub, check);
+	return 0;
+}
+
+int sp_ec_decode_start(struct sp_ec_job *job, const struct sp_ec_code *code, const struct sp_ec_submessage *sub,
+		       const uint64_t missing[SP_EC_WORDS])
+{
+	const int err = begin(job, code, sub);
+	unsigned parity, used = 0;
+
+	if (err)
+		return err;
+	if (!sp_ec_recoverable(code, sub->data, missing))
+		return -ENODATA;
+	parity = sp_ec_parity(code, sub->data);
+	for (unsigned j = 0; j < sub->data; j++) {
+		if (!sp_ec_bit(missing, j)) {
+			if (code->kind == SP_EC_MDS)
+				source_add(job, sub, j);
+			continue;
+		}
+		if (code->kind == SP_EC_XOR)
+			group_add(job, sub, parity, j % parity, j);
+		row_add(job, sub, j);
+	}
+	if (code->kind == SP_EC_MDS)
+		for (unsigned i = 0; used < job->rows; i++)
+			if (!sp_ec_bit(missing, sub->data + i)) {
+				source_add(job, sub, sub->data + i);
+				used++;
+			}
+	started(job, true);
+	return 0;
+}
+
+/* ---- working ---- */
+/* Decoding: the weight of the next line of the matrix. The parity chunks used are its last sources. */
+static void weigh(struct sp_ec_job *job)
+{
+	struct sp_ec_matrix *matrix = &job->matrix;
+	const struct sp_ec_line *lost = matrix->row, *used = matrix->source + job->sources - job->rows;
+	const unsigned i = job->weights++;
+
+	if (i < job->sources)
+		matrix->source[i].weight =
+			sp_ec_weight(&job->code->field, matrix->source[i].point, lost, used, job->rows);
+	else
+		matrix->row[i - job->sources].weight =
+			sp_ec_weight(&job->code->field, matrix->row[i - job->sources].point, used, lost, job->rows);
+}
+
+static unsigned group_rows(const struct sp_ec_job *job, unsigned row)
+{
+	return job->rows - row < job->group ? job->rows - row : job->group;
+}
+
+/* Of a byte of one source for a group; reading is done by the first group, and by each group of XOR. */
+static uint64_t byte_cost(const struct sp_ec_job *job, unsigned row)
+{
+	return group_rows(job, row) + (!row || job->code->kind == SP_EC_XOR ? READ : 0);
+}
+
+/* What the short one has of the block at hand. */
+static uint32_t own(const struct sp_ec_job *job)
+{
+	if (job->at >= job->last)
+		return 0;
+	return job->last - job->at < job->block ? job->last - job->at : job->block;
+}
+
+/* Source s of all, where the block at hand begins. */
+static uint8_t *source_at(struct sp_ec_job *job, unsigned s)
+{
+	const uint32_t n = job->block, part = own(job);
+	uint8_t *at = job->source[s] + job->at;
+
+	if ((int)s != job->short_source || part == n)
+		return at;
+	if (part)
+		memcpy(job->padded, at, part);
+	memset(job->padded + part, 0, n - part);
+	return job->padded;
+}
+
+/* `count` rows of the block at hand, of `take` more sources. */
+static void make(struct sp_ec_job *job, unsigned row, unsigned count, unsigned take)
+{
+	const struct sp_ec_kernel *kernel = job->code->kernel;
+	const unsigned first = job->code->kind == SP_EC_XOR ? job->first[row] : 0, sources = group_sources(job, row);
+	const uint32_t n = job->block, part = own(job);
+	const uint8_t *tables = job->tables + sp_ec_tables_at(sources, row);
+	uint8_t *from[SP_EC_CHUNKS], *to[SP_EC_GROUP];
+
+	for (unsigned r = 0; r < count; r++) {
+		const bool aside = job->check || ((int)(row + r) == job->short_row && part < n);
+
+		to[r] = aside ? job->aside : job->row[row + r] + job->at;
+		if (job->adding && !job->added)
+			memset(to[r], 0, n);
+	}
+	for (unsigned s = job->added; s < job->added + take; s++) {
+		from[s] = source_at(job, first + s);
+		if (job->adding && job->code->kind == SP_EC_XOR)
+			kernel->exclusive(n, 2, (uint8_t *[]){to[0], from[s]}, to[0]);
+		else if (job->adding)
+			kernel->add(n, sources, count, s, tables, from[s], to);
+	}
+	if (!job->adding && job->code->kind == SP_EC_XOR)
+		kernel->exclusive(n, sources, from, to[0]);
+	else if (!job->adding)
+		kernel->combine(n, sources, count, tables, from, to);
+	job->added += take;
+	if (job->added < sources)
+		return;
+	job->added = 0;
+	if (job->check)
+		job->wrong |= memcmp(job->aside, job->row[row] + job->at, n) != 0;
+	else if (job->short_row >= (int)row && job->short_row < (int)(row + count) && part && part < n)
+		memcpy(job->row[job->short_row] + job->at, job->aside, part);
+	job->done += count;
+	if (job->done == job->rows) {
+		job->done = 0;
+		job->at += n;
+	}
+}
+
+/* All at once: as many bytes of all chunks as `budget` lets a group take. */
+static uint32_t block_choose(const struct sp_ec_job *job, uint64_t budget)
+{
+	const uint32_t left = job->bytes - job->at, rest = job->adding ? SP_EC_REST : SP_EC_KERNEL_BYTES;
+	const uint64_t fits = budget / (byte_cost(job, 0) * group_sources(job, 0));
+	uint32_t n = SP_EC_BLOCK;
+
+	if (!job->adding && fits < SP_EC_BLOCK)
+		n = fits < SP_EC_KERNEL_BYTES ? SP_EC_KERNEL_BYTES : (uint32_t)fits / 64 * 64;
+	return left < n + rest ? left : n;
+}
+
+/* Does the next bit of work if `budget` allows, or must be. Returns what it took; 0: it would take more. */
+static uint64_t advance(struct sp_ec_job *job, uint64_t budget, bool must)
+{
+	unsigned count, take;
+	uint64_t cost;
+
+	if (job->weights < job->rows + job->sources) {
+		cost = (uint64_t)FACTOR * job->rows;
+		if (cost > budget && !must)
+			return 0;
+		weigh(job);
+		return cost;
+	}
+	if (job->tabled < job->rows) {
+		count = group_rows(job, job->tabled);
+		cost = (uint64_t)COEFFICIENT * count * job->sources;
+		if (cost > budget && !must)
+			return 0;
+		sp_ec_tables(job->code, &job->matrix, job->tabled, count, job->memory);
+		job->tabled += count;
+		return cost;
+	}
+	if (!job->done && !job->added)
+		job->block = block_choose(job, budget);
+	take = group_sources(job, job->done) - job->added;
+	cost = byte_cost(job, job->done) * job->block;
+	if (job->adding && budget / cost < take)
+		take = budget / cost ? (unsigned)(budget / cost) : 1;
+	cost *= take;
+	if (cost > budget && !must)
+		return 0;
+	make(job, job->done, group_rows(job, job->done), take);
+	return cost;
+}
+
+bool sp_ec_job_step(struct sp_ec_job *job, uint64_t budget)
+{
+	bool must = true;
+
+	while (job->rows && job->at < job->bytes) {
+		const uint64_t cost = advance(job, budget, must);
+
+		if (!cost)
+			return true;
+		budget = cost < budget ? budget - cost : 0;
+		must = false;
+	}
+	return false;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Work on one submessage, in slices: making its parity, making its missing data, checking. The bytes go straight to
+ * where they belong, and nowhere else; chunks may lie at any address. What a chunk holds may change meanwhile (the
+ * memory is an application's): the result is rubbish then, and nothing else happens.
+ *
+ * What is wrong in a chunk that counts as present spreads to all that is made of it, unseen: parity that has been used
+ * up on losses proves nothing. Where more parity came than losses took, sp_ec_verify_start() checks against it.
+ */
+#ifndef EC_JOB_H
+#define EC_JOB_H
+
+#include "code.h"
+
+struct sp_ec_submessage {
+	unsigned data;	 /* chunks, 1 to k */
+	uint32_t bytes;	 /* of a chunk, at least SP_EC_KERNEL_BYTES */
+	uint32_t last;	 /* of the last data chunk, 1 to bytes */
+	uint8_t **chunk; /* data chunks, then sp_ec_parity() parity chunks. Read when the job starts only. */
+};
+
+/* The unit of work: a byte multiplied and added. How many take about 10 us, with data that no cache has. */
+#define SP_EC_SLICE 500000
+#define SP_EC_BLOCK 16384 /* bytes of a chunk at once, */
+#define SP_EC_REST  256	  /* ... and a rest of less goes with them */
+
+/* One thread at a time. 40 KiB; may be used for one submessage after the other. The fields are the job's. */
+struct sp_ec_job {
+	const struct sp_ec_code *code;
+	uint8_t *memory;       /* for tables */
+	const uint8_t *tables; /* memory, or the code's */
+	unsigned rows, sources;
+	unsigned group; /* rows made at once */
+	uint32_t bytes, last;
+	int short_source, short_row; /* which of them is shorter than the others; -1: none */
+	bool check, wrong;
+	bool adding;		  /* one source after the other, not all at once */
+	unsigned weights, tabled; /* lines of the matrix, and its rows, that are ready */
+	uint32_t at, block;	  /* bytes that are done, and how many are being done */
+	unsigned done, added;	  /* rows of the latter, and sources of the group of rows at hand */
+	uint8_t *source[SP_EC_CHUNKS];
+	uint8_t *row[SP_EC_CHUNKS];
+	uint16_t first[SP_EC_CHUNKS + 1]; /* XOR: row r has sources [first[r], first[r + 1]) */
+	struct sp_ec_matrix matrix;
+	uint8_t padded[SP_EC_BLOCK + SP_EC_REST]; /* of the short source */
+	uint8_t aside[SP_EC_BLOCK + SP_EC_REST];  /* of the short row, or of one that is checked */
+};
+
+/* memory: sp_ec_code_bytes() of it, the caller's, 64-byte aligned, to outlive the job. Any code may use the job whose
+ * sp_ec_code_bytes() are no more. */
+void sp_ec_job_init(struct sp_ec_job *job, void *memory);
+
+/*
+ * Each begins a job; sp_ec_job_step() does it. -EINVAL: the submessage is none of this code.
+ *
+ * encode: makes all parity chunks.
+ * decode: makes the data chunks whose bit is set in `missing`, each only as long as it is; parity chunks whose bit is
+ * set are not read. Missing parity is not made. -ENODATA: they cannot be had (sp_ec_recoverable).
+ * verify: all data are there; makes each parity chunk whose bit is set in `check`, aside, and compares. With c of them
+ * that decoding did not use, up to c chunks that are wrong are sure to be noticed (XOR: one of a group whose parity is
+ * checked). Bits of data chunks mean nothing.
+ */
+int sp_ec_encode_start(struct sp_ec_job *job, const struct sp_ec_code *code, const struct sp_ec_submessage *sub);
+int sp_ec_decode_start(struct sp_ec_job *job, const struct sp_ec_code *code, const struct sp_ec_submessage *sub,
+		       const uint64_t missing[SP_EC_WORDS]);
+int sp_ec_verify_start(struct sp_ec_job *job, const struct sp_ec_code *code, const struct sp_ec_submessage *sub,
+		       const uint64_t check[SP_EC_WORDS]);
+
+/* Works for about `budget`, such as SP_EC_SLICE, or UINT64_MAX to do all of it; whatever it is, a little gets done.
+ * True: there is more to do. */
+bool sp_ec_job_step(struct sp_ec_job *job, uint64_t budget);
+
+/* Of a verification that is done: a chunk is not what it should be. */
+static inline bool sp_ec_job_wrong(const struct sp_ec_job *job)
+{
+	return job->wrong;
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "kernel.h"
+
+#include <isa-l/erasure_code.h>
+
+/* ISA-L knows no const, and takes lengths as int: callers work in blocks. */
+static void isal_tables(unsigned sources, unsigned rows, const uint8_t *coefficient, uint8_t *tables)
+{
+	ec_init_tables((int)sources, (int)rows, (uint8_t *)(uintptr_t)coefficient, tables);
+}
+
+static void isal_combine(size_t len, unsigned sources, unsigned rows, const uint8_t *tables, uint8_t *const *from,
+			 uint8_t *const *to)
+{
+	ec_encode_data((int)len, (int)sources, (int)rows, (uint8_t *)(uintptr_t)tables, (uint8_t **)(uintptr_t)from,
+		       (uint8_t **)(uintptr_t)to);
+}
+
+static void isal_add(size_t len, unsigned sources, unsigned rows, unsigned source, const uint8_t *tables,
+		     const uint8_t *from, uint8_t *const *to)
+{
+	ec_encode_data_update((int)len, (int)sources, (int)rows, (int)source, (uint8_t *)(uintptr_t)tables,
+			      (uint8_t *)(uintptr_t)from, (uint8_t **)(uintptr_t)to);
+}
+
+/* Not xor_gen(): it wants its buffers aligned, and an application's need not be. */
+typedef uint64_t vector __attribute__((vector_size(64), aligned(1), may_alias));
+
+static void exclusive(size_t len, unsigned sources, uint8_t *const *from, uint8_t *to)
+{
+	size_t i = 0;
+
+	for (; i + 256 <= len; i += 256) {
+		const vector *v = (const vector *)(from[0] + i);
+		vector a = v[0], b = v[1], c = v[2], d = v[3], *out = (vector *)(to + i);
+
+		for (unsigned s = 1; s < sources; s++) {
+			v = (const vector *)(from[s] + i);
+			a ^= v[0];
+			b ^= v[1];
+			c ^= v[2];
+			d ^= v[3];
+		}
+		out[0] = a;
+		out[1] = b;
+		out[2] = c;
+		out[3] = d;
+	}
+	for (; i < len; i++) {
+		uint8_t sum = from[0][i];
+
+		for (unsigned s = 1; s < sources; s++)
+			sum ^= from[s][i];
+		to[i] = sum;
+	}
+}
+
+const struct sp_ec_kernel sp_ec_isal = {isal_tables, isal_combine, isal_add, exclusive};

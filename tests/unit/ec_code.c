@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Erasure codes: what parity is, what can be repaired, and that nothing else is touched. */
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "ec.h"
+#include "ec_vectors.h"
+#include "suite.h"
+
+static const uint64_t NOTHING[SP_EC_WORDS];
+
+static void parity_is_what_an_independent_computation_says(void)
+{
+	for (size_t v = 0; v < sizeof(vectors) / sizeof(*vectors); v++) {
+		struct ec_code *c = ec_code_new(vectors[v].kind, vectors[v].k, vectors[v].m);
+		const unsigned parity = sp_ec_parity(&c->code, vectors[v].data);
+		struct ec_area a;
+
+		ec_area_new(&a, vectors[v].kind, vectors[v].k, vectors[v].m, vectors[v].data, vectors[v].bytes,
+			    vectors[v].last, NULL);
+		CU_ASSERT_EQUAL_FATAL(parity, a.rows);
+		CU_ASSERT_EQUAL_FATAL(sp_ec_encode_start(&c->job, &c->code, ec_sub(&a)), 0);
+		ec_run(c, UINT64_MAX);
+		CU_ASSERT_EQUAL(crc32(0, a.chunk[vectors[v].data + vectors[v].row], vectors[v].bytes), vectors[v].crc);
+		CU_ASSERT_EQUAL(crc32(0, a.right[vectors[v].data + vectors[v].row], vectors[v].bytes), vectors[v].crc);
+		ec_area_free(&a);
+		ec_code_free(c);
+	}
+}
+
+static void there_are_codes_up_to_255_chunks_only(void)
+{
+	for (unsigned k = 0; k < 300; k++)
+		for (unsigned m = 0; m < 300; m++) {
+			const bool is = k >= 1 && m >= 1 && k + m <= 255;
+
+			CU_ASSERT_EQUAL_FATAL(sp_ec_code_bytes(SP_EC_MDS, k, m) != 0, is);
+			CU_ASSERT_EQUAL_FATAL(sp_ec_code_bytes(SP_EC_XOR, k, m) != 0, is && m <= k);
+		}
+	CU_ASSERT_EQUAL(sp_ec_code_bytes((enum sp_ec_kind)2, 4, 2), 0);
+	CU_ASSERT_EQUAL(sp_ec_code_bytes(SP_EC_MDS, UINT32_MAX, 2), 0);
+	CU_ASSERT_EQUAL(sp_ec_code_bytes(SP_EC_MDS, 2, UINT32_MAX), 0);
+	CU_ASSERT_EQUAL(sp_ec_code_init(&(struct sp_ec_code){0}, SP_EC_MDS, 200, 56, NULL), -EINVAL);
+}
+
+static void a_submessage_that_is_none_of_the_code_is_refused(void)
+{
+	struct ec_code *c = ec_code_new(SP_EC_MDS, 4, 2);
+	static const struct sp_ec_submessage bad[] = {{0, 64, 64, NULL},	 {5, 64, 64, NULL}, {4, 63, 63, NULL},
+						      {4, 64, 65, NULL},	 {4, 64, 0, NULL},  {4, 0, 0, NULL},
+						      {UINT32_MAX, 64, 64, NULL}};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		CU_ASSERT_EQUAL(sp_ec_encode_start(&c->job, &c->code, &bad[i]), -EINVAL);
+		CU_ASSERT_EQUAL(sp_ec_decode_start(&c->job, &c->code, &bad[i], NOTHING), -EINVAL);
+		CU_ASSERT_EQUAL(sp_ec_verify_start(&c->job, &c->code, &bad[i], NOTHING), -EINVAL);
+		CU_ASSERT_FALSE(sp_ec_job_step(&c->job, UINT64_MAX));
+	}
+	CU_ASSERT_EQUAL(sp_ec_parity(&c->code, 0), 0);
+	CU_ASSERT_EQUAL(sp_ec_parity(&c->code, 5), 0);
+	CU_ASSERT_FALSE(sp_ec_recoverable(&c->code, 0, NOTHING));
+	CU_ASSERT_FALSE(sp_ec_recoverable(&c->code, 5, NOTHING));
+	ec_code_free(c);
+}
+
+/* Whole chunks of 64 to 100 bytes; what is missing is filled with rubbish, parity that is missing cannot be read. */
+static void every_loss(enum sp_ec_kind kind, unsigned k, unsigned m, unsigned data)
+{
+	struct ec_code *c = ec_code_new(kind, k, m);
+	struct sp_random random;
+	struct ec_area a;
+
+	sp_random_seed(&random, k * 256 + m, data);
+	ec_area_new(&a, kind, k, m, data, 64 + (k * 5 + m) % 37, 1 + (data * 23 + m) % 64, &random);
+	CU_ASSERT_EQUAL_FATAL(sp_ec_encode_start(&c->job, &c->code, ec_sub(&a)), 0);
+	ec_run(c, UINT64_MAX);
+	for (unsigned i = 0; i < data + a.rows; i++)
+		CU_ASSERT_FATAL(ec_is_right(&a, i));
+	for (uint64_t pattern = 0; pattern < 1ull << (data + a.rows); pattern++) {
+		const uint64_t beyond = ~0ull << (data + a.rows - 1) << 1, missing[4] = {pattern | beyond, ~0ull};
+		const bool possible = ec_determined(kind, data, a.rows, missing);
+
+		CU_ASSERT_EQUAL_FATAL(sp_ec_recoverable(&c->code, data, missing), possible);
+		for (unsigned i = 0; i < data + a.rows; i++)
+			if (pattern >> i & 1)
+				ec_fill(&a, i, 0x3C);
+		CU_ASSERT_EQUAL_FATAL(sp_ec_decode_start(&c->job, &c->code, ec_sub(&a), missing),
+				      possible ? 0 : -ENODATA);
+		if (possible)
+			ec_run(c, UINT64_MAX);
+		for (unsigned i = 0; i < data + a.rows; i++) {
+			const bool made = possible && i < data;
+
+			CU_ASSERT_FATAL(pattern >> i & 1 && !made ? ec_is_filled(&a, i, 0x3C) : ec_is_right(&a, i));
+			memcpy(a.chunk[i], a.right[i], ec_length(&a, i));
+		}
+	}
+	CU_ASSERT(ec_guarded(&a));
+	ec_area_free(&a);
+	ec_code_free(c);
+}
+
+static void every_loss_of_a_small_code_is_repaired_or_refused(void)
+{
+	for (unsigned k = 1; k < 10; k++)
+		for (unsigned m = 1; k + m <= 10; m++) {
+			every_loss(SP_EC_MDS, k, m, k);
+			if (m <= k)
+				every_loss(SP_EC_XOR, k, m, k);
+		}
+}
+
+static void every_loss_of_a_shortened_code_is_repaired_or_refused(void)
+{
+	for (unsigned data = 1; data < 8; data++) {
+		every_loss(SP_EC_MDS, 8, 3, data);
+		every_loss(SP_EC_XOR, 8, 3, data);
+		every_loss(SP_EC_MDS, 20, 5, data);
+		every_loss(SP_EC_XOR, 20, 5, data);
+	}
+}
+
+/* A kernel that counts, in front of the other. */
+static uint64_t work, largest, shortest;
+
+static void counted_tables(unsigned sources, unsigned rows, const uint8_t *coefficient, uint8_t *tables)
+{
+	largest = rows * sources > largest ? rows * sources : largest;
+	sp_ec_isal.tables(sources, rows, coefficient, tables);
+}
+
+static void counted_combine(size_t len, unsigned sources, unsigned rows, const uint8_t *tables, uint8_t *const *from,
+			    uint8_t *const *to)
+{
+	work += (uint64_t)len * sources * rows;
+	shortest = len < shortest ? len : shortest;
+	sp_ec_isal.combine(len, sources, rows, tables, from, to);
+}
+
+static void counted_add(size_t len, unsigned sources, unsigned rows, unsigned source, const uint8_t *tables,
+			const uint8_t *from, uint8_t *const *to)
+{
+	work += (uint64_t)len * rows;
+	shortest = len < shortest ? len : shortest;
+	sp_ec_isal.add(len, sources, rows, source, tables, from, to);
+}
+
+static const struct sp_ec_kernel counted = {.tables = counted_tables, .combine = counted_combine, .add = counted_add};
+
+static void a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than_asked(void)
+{
+	static const struct {
+		unsigned k, m, data, lost;
+		uint32_t bytes, last;
+	} cases[] = {{20, 7, 20, 7, 1000, 77},
+		     {32, 8, 31, 8, 65576, 65575},
+		     {32, 8, 9, 3, 70001, 1},
+		     {127, 128, 127, 127, 128, 65},
+		     {240, 15, 240, 15, 4096, 4095}};
+	static const uint64_t budgets[] = {0, 1, 777, 20000, 100000, SP_EC_SLICE, 3 * SP_EC_SLICE, UINT64_MAX};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct ec_code *c = ec_code_new(SP_EC_MDS, cases[i].k, cases[i].m);
+		unsigned before = UINT32_MAX;
+		struct sp_random random;
+		struct ec_area a;
+
+		sp_random_seed(&random, i, 0);
+		ec_area_new(&a, SP_EC_MDS, cases[i].k, cases[i].m, cases[i].data, cases[i].bytes, cases[i].last,
+			    &random);
+		for (unsigned p = a.sub.data; p < a.sub.data + a.rows; p++)
+			memcpy(a.chunk[p], a.right[p], a.sub.bytes);
+		c->code.kernel = &counted;
+		for (size_t b = i == 1 || i == 4 ? 2 : 0; b < sizeof(budgets) / sizeof(*budgets); b++) {
+			/* the least there is: of a group of rows a block of one source, or 64 bytes of all, and what
+			 * would be left over */
+			const uint64_t group = cases[i].data > 128 ? 6 : 12,
+				       rows = cases[i].lost < group ? cases[i].lost : group,
+				       least = rows * (cases[i].data < 16 || cases[i].bytes < SP_EC_REST
+							       ? 127 * cases[i].data
+							       : SP_EC_BLOCK + SP_EC_REST - 1);
+			const uint64_t bound = budgets[b] > least ? budgets[b] : least;
+			uint64_t missing[SP_EC_WORDS] = {0};
+			unsigned slices = 0;
+			bool more = true;
+
+			for (unsigned n = 0; n < cases[i].lost; n++) { /* the short one is among them */
+				const unsigned j = cases[i].data - 1 - n * cases[i].data / cases[i].lost;
+
+				ec_set(missing, j);
+				ec_fill(&a, j, 0x11);
+			}
+			CU_ASSERT_EQUAL_FATAL(sp_ec_decode_start(&c->job, &c->code, ec_sub(&a), missing), 0);
+			shortest = UINT64_MAX;
+			for (largest = 0; more; slices++) {
+				work = 0;
+				more = sp_ec_job_step(&c->job, budgets[b]);
+				CU_ASSERT_FATAL(work <= bound);
+			}
+			CU_ASSERT(largest <= 12 * 128);
+			CU_ASSERT(shortest >= SP_EC_KERNEL_BYTES); /* below, kernels are slow */
+			CU_ASSERT(slices <= before);
+			before = slices;
+			for (unsigned j = 0; j < a.sub.data + a.rows; j++)
+				CU_ASSERT_FATAL(ec_is_right(&a, j));
+			CU_ASSERT_FATAL(ec_guarded(&a));
+		}
+		CU_ASSERT_EQUAL(before, 1);
+		ec_area_free(&a);
+		ec_code_free(c);
+	}
+}
+
+/* Chunks that end where memory ends, and others that begin where it begins: even reading beyond would be noticed. */
+static void nothing_beyond_a_chunk_is_even_read(void)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	static const uint32_t sizes[][2] = {{64, 64},	 {64, 1},      {65, 63},    {127, 64},
+					    {1000, 999}, {4096, 4033}, {9000, 5000}};
+
+	for (unsigned kind = SP_EC_MDS; kind <= SP_EC_XOR; kind++)
+		for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++)
+			for (unsigned front = 0; front < 2; front++) {
+				struct ec_code *c = ec_code_new((enum sp_ec_kind)kind, 20, 7);
+				uint8_t *own[SP_EC_CHUNKS], *room[SP_EC_CHUNKS];
+				const size_t span = (sizes[s][0] + page - 1) / page * page;
+				const uint64_t missing[SP_EC_WORDS] = {1 << 19 | 1 << 3};
+				struct ec_area a;
+
+				ec_area_new(&a, (enum sp_ec_kind)kind, 20, 7, 20, sizes[s][0], sizes[s][1], NULL);
+				for (unsigned i = 0; i < 27; i++) {
+					room[i] = mmap(NULL, span + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
+						       -1, 0);
+					CU_ASSERT_NOT_EQUAL_FATAL(room[i], MAP_FAILED);
+					CU_ASSERT_EQUAL_FATAL(mprotect(room[i] + page, span, PROT_READ | PROT_WRITE),
+							      0);
+					own[i] = a.chunk[i];
+					a.chunk[i] = room[i] + page + (front ? 0 : span - ec_length(&a, i));
+					if (i < 20)
+						memcpy(a.chunk[i], a.right[i], ec_length(&a, i));
+				}
+				CU_ASSERT_EQUAL_FATAL(sp_ec_encode_start(&c->job, &c->code, ec_sub(&a)), 0);
+				ec_run(c, 20000);
+				ec_fill(&a, 3, 1);
+				ec_fill(&a, 19, 1);
+				CU_ASSERT_EQUAL_FATAL(sp_ec_decode_start(&c->job, &c->code, ec_sub(&a), missing), 0);
+				ec_run(c, 20000);
+				for (unsigned i = 20; i < 27; i++)
+					memset(a.chunk[i], 0, sizes[s][0]);
+				for (unsigned j = 0; j < 20; j++)
+					sp_ec_update(&c->code, 20, j, a.chunk[j], 0, ec_length(&a, j), a.chunk + 20);
+				for (unsigned i = 0; i < 27; i++) {
+					CU_ASSERT(ec_is_right(&a, i));
+					a.chunk[i] = own[i];
+					munmap(room[i], span + 2 * page);
+				}
+				ec_area_free(&a);
+				ec_code_free(c);
+			}
+}
+
+static void a_change_of_any_byte_is_noticed_while_parity_is_left_over(void)
+{
+	for (unsigned kind = SP_EC_MDS; kind <= SP_EC_XOR; kind++) {
+		struct ec_code *c = ec_code_new((enum sp_ec_kind)kind, 9, 3);
+		uint64_t check[SP_EC_WORDS] = {0};
+		struct ec_area a;
+
+		ec_area_new(&a, (enum sp_ec_kind)kind, 9, 3, 7, 8300, 70, NULL);
+		CU_ASSERT_EQUAL_FATAL(sp_ec_encode_start(&c->job, &c->code, ec_sub(&a)), 0);
+		ec_run(c, UINT64_MAX);
+		for (unsigned i = 0; i < a.rows; i++)
+			ec_set(check, 7 + i);
+		for (unsigned i = 0; i < 7 + a.rows; i++)
+			for (int at = -1; at < 3; at++) {
+				const uint32_t byte = at == 0	? 0
+						      : at == 1 ? ec_length(&a, i) / 2
+								: ec_length(&a, i) - 1;
+
+				a.chunk[i][byte] ^= at < 0 ? 0 : (uint8_t)(1 << i % 8);
+				CU_ASSERT_EQUAL_FATAL(sp_ec_verify_start(&c->job, &c->code, ec_sub(&a), check), 0);
+				ec_run(c, at < 2 ? UINT64_MAX : 1000);
+				CU_ASSERT_EQUAL(sp_ec_job_wrong(&c->job), at >= 0);
+				a.chunk[i][byte] = a.right[i][byte];
+			}
+		CU_ASSERT(ec_guarded(&a));
+		ec_area_free(&a);
+		ec_code_free(c);
+	}
+}
+
+static void damaged_parity_that_is_used_up_spreads_and_one_left_over_tells(void)
+{
+	struct ec_code *c = ec_code_new(SP_EC_MDS, 9, 3);
+	const uint64_t missing[SP_EC_WORDS] = {1 << 2 | 1 << 5}, left[SP_EC_WORDS] = {1 << 11},
+		       used[SP_EC_WORDS] = {3 << 9};
+	struct ec_area a;
+
+	ec_area_new(&a, SP_EC_MDS, 9, 3, 9, 256, 256, NULL);
+	for (unsigned i = 9; i < 12; i++)
+		memcpy(a.chunk[i], a.right[i], 256);
+	a.chunk[9][77] ^= 1;
+	CU_ASSERT_EQUAL_FATAL(sp_ec_decode_start(&c->job, &c->code, ec_sub(&a), missing), 0);
+	ec_run(c, UINT64_MAX);
+	CU_ASSERT_FALSE(ec_is_right(&a, 2));
+	CU_ASSERT_FALSE(ec_is_right(&a, 5));
+	CU_ASSERT_EQUAL_FATAL(sp_ec_verify_start(&c->job, &c->code, ec_sub(&a), used), 0);
+	ec_run(c, UINT64_MAX);
+	CU_ASSERT_FALSE(sp_ec_job_wrong(&c->job)); /* what they made agrees with them */
+	CU_ASSERT_EQUAL_FATAL(sp_ec_verify_start(&c->job, &c->code, ec_sub(&a), left), 0);
+	ec_run(c, UINT64_MAX);
+	CU_ASSERT_TRUE(sp_ec_job_wrong(&c->job));
+	ec_area_free(&a);
+	ec_code_free(c);
+}
+
+static void nothing_missing_is_nothing_to_do(void)
+{
+	struct ec_code *c = ec_code_new(SP_EC_MDS, 4, 4);
+	const uint64_t parity[SP_EC_WORDS] = {0xF0}, beyond[SP_EC_WORDS] = {~0xFFull, ~0ull, ~0ull, ~0ull};
+	uint8_t *none[8] = {NULL};
+	const struct sp_ec_submessage sub = {4, 64, 64, none};
+
+	CU_ASSERT_EQUAL(sp_ec_decode_start(&c->job, &c->code, &sub, NOTHING), 0);
+	CU_ASSERT_FALSE(sp_ec_job_step(&c->job, 1));
+	CU_ASSERT_EQUAL(sp_ec_decode_start(&c->job, &c->code, &sub, parity), 0);
+	CU_ASSERT_FALSE(sp_ec_job_step(&c->job, 1));
+	CU_ASSERT_EQUAL(sp_ec_decode_start(&c->job, &c->code, &sub, beyond), 0);
+	CU_ASSERT_FALSE(sp_ec_job_step(&c->job, 1));
+	CU_ASSERT_EQUAL(sp_ec_verify_start(&c->job, &c->code, &sub, NOTHING), 0);
+	CU_ASSERT_FALSE(sp_ec_job_step(&c->job, 1));
+	CU_ASSERT_FALSE(sp_ec_job_wrong(&c->job));
+	ec_code_free(c);
+}
+
+SUITE("ec_code", TEST(parity_is_what_an_independent_computation_says), TEST(there_are_codes_up_to_255_chunks_only),
+      TEST(a_submessage_that_is_none_of_the_code_is_refused), TEST(every_loss_of_a_small_code_is_repaired_or_refused),
+      TEST(every_loss_of_a_shortened_code_is_repaired_or_refused),
+      TEST(a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than_asked),
+      TEST(nothing_beyond_a_chunk_is_even_read), TEST(a_change_of_any_byte_is_noticed_while_parity_is_left_over),
+      TEST(damaged_parity_that_is_used_up_spreads_and_one_left_over_tells), TEST(nothing_missing_is_nothing_to_do))

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* CRC-32 of parity chunks: printed by ec_vectors.py. */
+/* clang-format off: one a line */
+static const struct {
+	enum sp_ec_kind kind;
+	unsigned k, m, data;
+	uint32_t bytes, last;
+	unsigned row;
+	uint32_t crc;
+} vectors[] = {
+	{SP_EC_MDS, 1, 1, 1, 64, 64, 0, 0x1DCA8C0E},
+	{SP_EC_MDS, 1, 1, 1, 64, 1, 0, 0x354F15B6},
+	{SP_EC_MDS, 2, 2, 2, 65, 63, 0, 0x6BD170C7},
+	{SP_EC_MDS, 2, 2, 2, 65, 63, 1, 0xDC014DCE},
+	{SP_EC_MDS, 4, 2, 4, 1000, 1000, 0, 0x620D8DF4},
+	{SP_EC_MDS, 4, 2, 4, 1000, 1000, 1, 0x56C9D265},
+	{SP_EC_MDS, 32, 8, 32, 1024, 1024, 0, 0x83681FB8},
+	{SP_EC_MDS, 32, 8, 32, 1024, 1024, 1, 0x57C3B536},
+	{SP_EC_MDS, 32, 8, 32, 1024, 1024, 4, 0xC086CA4E},
+	{SP_EC_MDS, 32, 8, 32, 1024, 1024, 7, 0x529C67A3},
+	{SP_EC_MDS, 32, 8, 9, 1024, 17, 0, 0x9ACAB08B},
+	{SP_EC_MDS, 32, 8, 9, 1024, 17, 1, 0x7A2FE72B},
+	{SP_EC_MDS, 32, 8, 9, 1024, 17, 2, 0x6643D057},
+	{SP_EC_MDS, 32, 8, 1, 4096, 5, 0, 0x6950C42D},
+	{SP_EC_MDS, 10, 10, 7, 200, 136, 0, 0x5C671E97},
+	{SP_EC_MDS, 10, 10, 7, 200, 136, 1, 0xD12BD4D6},
+	{SP_EC_MDS, 10, 10, 7, 200, 136, 3, 0x86972B40},
+	{SP_EC_MDS, 10, 10, 7, 200, 136, 6, 0x93683244},
+	{SP_EC_MDS, 240, 15, 240, 64, 64, 0, 0x01FA07BC},
+	{SP_EC_MDS, 240, 15, 240, 64, 64, 1, 0x2694F17C},
+	{SP_EC_MDS, 240, 15, 240, 64, 64, 7, 0xBCECD634},
+	{SP_EC_MDS, 240, 15, 240, 64, 64, 14, 0x94ADE9FE},
+	{SP_EC_MDS, 240, 15, 17, 128, 127, 0, 0xAF776A60},
+	{SP_EC_MDS, 240, 15, 17, 128, 127, 1, 0x64E67B71},
+	{SP_EC_MDS, 127, 128, 127, 64, 33, 0, 0xB8EFD031},
+	{SP_EC_MDS, 127, 128, 127, 64, 33, 1, 0x2086D163},
+	{SP_EC_MDS, 127, 128, 127, 64, 33, 64, 0x3D5048BE},
+	{SP_EC_MDS, 127, 128, 127, 64, 33, 127, 0xF20DFE7A},
+	{SP_EC_MDS, 1, 254, 1, 64, 64, 0, 0x1DCA8C0E},
+	{SP_EC_MDS, 1, 254, 1, 64, 64, 1, 0x00DB9488},
+	{SP_EC_MDS, 1, 254, 1, 64, 64, 127, 0xBDA40A63},
+	{SP_EC_MDS, 1, 254, 1, 64, 64, 253, 0x7F283BEC},
+	{SP_EC_MDS, 254, 1, 254, 64, 1, 0, 0xE8748BE4},
+	{SP_EC_XOR, 32, 8, 32, 1024, 1024, 0, 0xC31DAA2A},
+	{SP_EC_XOR, 32, 8, 32, 1024, 1024, 1, 0xABB328E3},
+	{SP_EC_XOR, 32, 8, 32, 1024, 1024, 4, 0x3D561D9D},
+	{SP_EC_XOR, 32, 8, 32, 1024, 1024, 7, 0x80183165},
+	{SP_EC_XOR, 32, 8, 9, 1024, 17, 0, 0x2AE98398},
+	{SP_EC_XOR, 32, 8, 9, 1024, 17, 1, 0x3E6F1497},
+	{SP_EC_XOR, 32, 8, 9, 1024, 17, 2, 0xC2495A9C},
+	{SP_EC_XOR, 1, 1, 1, 64, 3, 0, 0x963162CE},
+	{SP_EC_XOR, 7, 3, 7, 333, 332, 0, 0x5C661A97},
+	{SP_EC_XOR, 7, 3, 7, 333, 332, 1, 0x8168CDFB},
+	{SP_EC_XOR, 7, 3, 7, 333, 332, 2, 0xCE0E4F18},
+	{SP_EC_XOR, 254, 1, 254, 64, 64, 0, 0x2070458B},
+	{SP_EC_XOR, 127, 127, 100, 64, 1, 0, 0x00A51FED},
+	{SP_EC_XOR, 127, 127, 100, 64, 1, 1, 0x5858DB92},
+	{SP_EC_XOR, 127, 127, 100, 64, 1, 50, 0xF8A37839},
+	{SP_EC_XOR, 127, 127, 100, 64, 1, 99, 0x755270A9},
+};
