@@ -106,6 +106,14 @@ static inline void sdr_run_publish(struct sp_ctx *c, const struct sdr *s, struct
 	sdr_tell(c, s, sdr_bitmap(s, slot, r->hword), r->hbits);
 }
 
+static void sdr_count_complete(struct sp_ctx *c, const struct sdr *s)
+{
+	uint64_t before;
+
+	c->counters[SDR_MESSAGES]++;
+	sp_dma_add64(c, s->area, SDR_CONNECTION(s, completed), 1, &before); /* after its state: who sees this sees that */
+}
+
 /* Returns how many packets were dealt with: all, or up to the one that completed the message when the slot rolls over.
  */
 static unsigned sdr_place_alone(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot,
@@ -203,13 +211,14 @@ static unsigned sdr_place_alone(struct sp_ctx *c, const struct sdr *s, struct sd
 		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, immediate), immediate);
 	if (placed)
 		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, packets), slot->packets);
-	if (completed)
+	if (completed) {
 		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, state), SP_SDR_OPEN | SP_SDR_COMPLETE);
+		sdr_count_complete(c, s);
+	}
 	c->counters[SDR_PACKETS] += placed;
 	c->counters[SDR_BYTES] += bytes;
 	c->counters[SDR_DUPLICATES] += duplicates;
 	c->counters[SDR_CHUNKS] += chunks;
-	c->counters[SDR_MESSAGES] += completed;
 	return i;
 }
 
@@ -233,7 +242,7 @@ static void sdr_check_complete(struct sp_ctx *c, const struct sdr *s, struct sdr
 	if (__atomic_exchange_n(&slot->complete, 1, __ATOMIC_SEQ_CST))
 		return;
 	sp_dma_or64(c, s->area, SDR_LINE(s, recv, slot->index, state), SP_SDR_COMPLETE);
-	c->counters[SDR_MESSAGES]++;
+	sdr_count_complete(c, s);
 }
 
 static void sdr_check_chunk(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t chunk)

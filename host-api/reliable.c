@@ -59,8 +59,8 @@ static struct sp_rel_config sdr_reliable_config(const struct sdr_reliable *r, co
 static void sdr_reliable_free(struct sdr_reliable *r)
 {
 	free(r->sender_memory);
-	free(r->send);
-	free(r->recv);
+	free(r->send.op);
+	free(r->recv.op);
 	free(r->come);
 	free(r);
 }
@@ -96,18 +96,18 @@ int sdr_reliable_open(struct sdr_qp *qp, const struct sdr_reliable_attr *attr, s
 	r->datagram_bytes = status.control_bytes;
 	r->queue = queue > 2 ? (uint32_t)queue : 2;
 	r->packet_bits = 8 * (SDR_PACKET_EXTRA + (sdr_reliable_is_ipv4(&info) ? SDR_IPV4 : SDR_IPV6));
-	r->timeout = attr->timeout ? attr->timeout : 10 * SP_SEC;
-	r->recv_timeout = attr->recv_timeout ? attr->recv_timeout : SP_NEVER;
+	r->send.timeout = attr->timeout ? attr->timeout : 10 * SP_SEC;
+	r->recv.timeout = attr->recv_timeout ? attr->recv_timeout : SP_NEVER;
 	config = sdr_reliable_config(r, attr, &info);
 	rc = -EINVAL;
 	if (!sp_rel_sender_bytes(&config))
 		goto fail;
 	rc = -ENOMEM;
 	r->sender_memory = calloc(1, sp_rel_sender_bytes(&config));
-	r->send = calloc(r->slots, sizeof(*r->send));
-	r->recv = calloc(r->slots, sizeof(*r->recv));
+	r->send.op = calloc(r->slots, sizeof(*r->send.op));
+	r->recv.op = calloc(r->slots, sizeof(*r->recv.op));
 	r->come = calloc(r->slots, sizeof(*r->come));
-	if (!r->sender_memory || !r->send || !r->recv || !r->come)
+	if (!r->sender_memory || !r->send.op || !r->recv.op || !r->come)
 		goto fail;
 	rc = sp_rel_sender_init(&r->sender, &config, r->sender_memory);
 	if (rc)
@@ -123,13 +123,15 @@ int sdr_reliable_close(struct sdr_reliable *r, sp_time quiet)
 {
 	if (!r)
 		return 0;
-	if (quiet && !r->error) {
+	const bool sending = r->send.live.count || r->send.ending.count;
+
+	if (quiet && !r->error && (sending || !r->abandoned)) {
 		if (!r->lingers) {
 			r->lingers = true;
 			r->heard = r->now;
 		}
 		r->quiet = quiet;
-		if (r->send_first < r->send_next || r->now - r->heard < quiet) {
+		if (sending || r->now - r->heard < quiet) {
 			r->wake = r->wake < r->heard + quiet ? r->wake : r->heard + quiet;
 			return -EAGAIN;
 		}
@@ -147,8 +149,11 @@ int sdr_reliable_poll(const struct sdr_reliable_op *op)
 
 void sdr_reliable_cancel(struct sdr_reliable_op *op)
 {
+	struct sdr_reliable *r = op->reliable;
+
 	op->cancelled = true;
-	op->reliable->wake = 0;
+	(op->sends ? &r->send : &r->recv)->cancelled = true;
+	r->wake = 0;
 }
 
 int sdr_reliable_op_free(struct sdr_reliable_op *op)
@@ -159,15 +164,78 @@ int sdr_reliable_op_free(struct sdr_reliable_op *op)
 	return 0;
 }
 
-int sdr_reliable_expired(struct sdr_reliable_op *op, sp_time timeout)
+int sdr_reliable_ready(const struct sdr_reliable *r, const struct sdr_reliable_side *side)
 {
-	const sp_time now = op->reliable->now;
+	if (r->error)
+		return r->error;
+	if (r->abandoned)
+		return -ECONNABORTED;
+	return sdr_reliable_op_of(r, side, side->next)->phase == SDR_OP_FREE ? 0 : -EAGAIN;
+}
 
-	if (!op->timed) {
+static void sdr_list_append(struct sdr_reliable_list *list, struct sdr_reliable_op *op)
+{
+	op->before = list->last;
+	op->after = NULL;
+	*(list->last ? &list->last->after : &list->first) = op;
+	list->last = op;
+	list->count++;
+}
+
+static void sdr_list_remove(struct sdr_reliable_list *list, struct sdr_reliable_op *op)
+{
+	*(op->before ? &op->before->after : &list->first) = op->after;
+	*(op->after ? &op->after->before : &list->last) = op->before;
+	list->count--;
+}
+
+struct sdr_reliable_op *sdr_reliable_begin(struct sdr_reliable *r, struct sdr_reliable_side *side,
+					   const struct sdr_reliable_op *made)
+{
+	struct sdr_reliable_op *op = sdr_reliable_op_of(r, side, side->next);
+
+	*op = *made;
+	op->reliable = r;
+	op->message = side->next++;
+	sdr_list_append(&side->live, op);
+	side->untimed = true;
+	r->wake = 0;
+	return op;
+}
+
+void sdr_reliable_decide(struct sdr_reliable_side *side, struct sdr_reliable_op *op, int result)
+{
+	sdr_list_remove(&side->live, op);
+	sdr_list_append(&side->ending, op);
+	op->phase = SDR_OP_ENDING;
+	op->result = result;
+	*(result ? &side->bad : &side->good) += 1;
+}
+
+void sdr_reliable_over(struct sdr_reliable_side *side, struct sdr_reliable_op *op)
+{
+	sdr_list_remove(&side->ending, op);
+	op->phase = SDR_OP_OVER;
+}
+
+void sdr_reliable_expire(struct sdr_reliable *r, struct sdr_reliable_side *side,
+			 void (*give_up)(struct sdr_reliable *r, struct sdr_reliable_op *op, int error))
+{
+	struct sdr_reliable_op *op, *after;
+
+	for (op = side->live.last; side->untimed && op && !op->timed; op = op->before) {
 		op->timed = true;
-		op->deadline = timeout < SP_NEVER - now ? now + timeout : SP_NEVER;
+		op->deadline = side->timeout < SP_NEVER - r->now ? r->now + side->timeout : SP_NEVER;
 	}
-	return op->cancelled ? -ECANCELED : now >= op->deadline ? -ETIMEDOUT : 0;
+	side->untimed = false;
+	for (op = side->live.first; op && (side->cancelled || r->abandoned); op = after) {
+		after = op->after;
+		if (op->cancelled || r->abandoned)
+			give_up(r, op, op->cancelled ? -ECANCELED : -ECONNABORTED);
+	}
+	side->cancelled = false;
+	while (side->live.first && side->live.first->deadline <= r->now)
+		give_up(r, side->live.first, -ETIMEDOUT);
 }
 
 void sdr_reliable_op_status(const struct sdr_reliable_op *op, struct sdr_reliable_op_status *status)
@@ -191,24 +259,22 @@ void sdr_reliable_op_status(const struct sdr_reliable_op *op, struct sdr_reliabl
 
 /* ---- driving -------------------------------------------------------------------------------------------------------
  */
-static void sdr_reliable_break(struct sdr_reliable_op *op, int error)
+static void sdr_reliable_break(struct sdr_reliable_side *side, int error)
 {
-	if (op->phase == SDR_OP_FREE || op->phase == SDR_OP_OVER)
-		return;
-	op->phase = SDR_OP_OVER;
-	op->result = error;
+	while (side->live.first)
+		sdr_reliable_decide(side, side->live.first, error);
+	while (side->ending.first) {
+		side->ending.first->result = error;
+		sdr_reliable_over(side, side->ending.first);
+	}
 }
 
 int sdr_reliable_fail(struct sdr_reliable *r, int error)
 {
 	r->error = error;
 	r->wake = SP_NEVER;
-	for (uint32_t i = 0; i < r->slots; i++) {
-		sdr_reliable_break(&r->send[i], error);
-		sdr_reliable_break(&r->recv[i], error);
-	}
-	r->send_first = r->send_next;
-	r->recv_first = r->recv_next;
+	sdr_reliable_break(&r->send, error);
+	sdr_reliable_break(&r->recv, error);
 	return error;
 }
 
@@ -246,10 +312,11 @@ int sdr_reliable_progress(struct sdr_reliable *r, sp_time now)
 	sdr_qp_status(r->qp, &status);
 	if (status.error)
 		return sdr_reliable_fail(r, status.error);
+	r->abandoned |= status.peer_restarted;
 	sdr_reliable_listen(r);
-	sdr_reliable_recv_progress(r);
+	sdr_reliable_recv_progress(r, &status);
 	sdr_reliable_send_progress(r, &status);
-	r->wake = sdr_reliable_earlier(sdr_reliable_send_deadline(r), sdr_reliable_recv_deadline(r));
+	r->wake = sdr_reliable_earlier(sdr_reliable_send_deadline(r), sdr_reliable_side_deadline(&r->recv));
 	if (r->lingers && r->heard + r->quiet > r->now)
 		r->wake = sdr_reliable_earlier(r->wake, r->heard + r->quiet);
 	return 0;
@@ -274,16 +341,14 @@ void sdr_reliable_status(const struct sdr_reliable *r, struct sdr_reliable_statu
 		.acks_stale = c->acks_stale,
 		.answers = r->answers,
 		.refused = r->refused,
-		.sent = r->sent,
-		.sent_failed = r->sent_failed,
-		.received = r->received,
-		.received_failed = r->received_failed,
+		.sent = r->send.good,
+		.sent_failed = r->send.bad,
+		.received = r->recv.good,
+		.received_failed = r->recv.bad,
+		.sending = r->send.live.count + r->send.ending.count,
+		.receiving = r->recv.live.count + r->recv.ending.count,
 		.rtt = r->sender.rtt.smoothed,
 		.rtt_variation = r->sender.rtt.variation,
 		.rtt_least = r->sender.rtt.least,
 	};
-	for (uint32_t i = 0; i < r->slots; i++) {
-		status->sending += r->send[i].phase != SDR_OP_FREE && r->send[i].phase != SDR_OP_OVER;
-		status->receiving += r->recv[i].phase != SDR_OP_FREE && r->recv[i].phase != SDR_OP_OVER;
-	}
 }

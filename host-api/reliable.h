@@ -57,7 +57,7 @@ int sdr_reliable_close(struct sdr_reliable *reliable, sp_time quiet);
 
 /* Sends len bytes (0 is fine, then mr may be NULL) at offset of mr, with the user's immediate. The timeout begins with
  * the next sdr_reliable_progress. The bytes must stay as they are, and mr registered, until the operation is over.
- * -EAGAIN: max_messages operations are not freed. -ENOTCONN. */
+ * -EAGAIN: max_messages operations are not freed. -ENOTCONN. -ECONNABORTED: the peer has started anew. */
 int sdr_reliable_send(struct sdr_reliable *reliable, struct sp_mr *mr, uint64_t offset, uint64_t len,
 		      uint32_t immediate, struct sdr_reliable_op **op);
 /* Posts len bytes at offset of mr for the next message. -EAGAIN as above. */
@@ -67,8 +67,10 @@ int sdr_reliable_recv(struct sdr_reliable *reliable, struct sp_mr *mr, uint64_t 
 /*
  * -EAGAIN: not over. Anything else, which stays: it is over, the buffer is the caller's again.
  * 0: the peer has all of it; the message is here. -ETIMEDOUT. -ECANCELED: by sdr_reliable_cancel; or of a receive,
- * whose message is not complete: its sender has gone on to others and given it up. -EMSGSIZE: the message is longer
- * than the receive. Errors of the QP, as sdr.h says, end all operations; then buffers are the caller's as said there.
+ * whose message is not complete: its sender has given it up. -EMSGSIZE: the message is longer
+ * than the receive. -EREMOTEIO: the peer's receive has failed, it takes no more of the message. -ECONNABORTED: the peer
+ * has started anew (sdr_qp_status: peer_restarted) and knows nothing of this connection: connect new QPs. Errors of the
+ * QP, as sdr.h says, end all operations; then buffers are the caller's as said there.
  */
 int sdr_reliable_poll(const struct sdr_reliable_op *op);
 /* Gives it up: with some progress, sdr_reliable_poll says -ECANCELED, if it was not over by then. */

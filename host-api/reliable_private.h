@@ -17,7 +17,6 @@ enum sdr_reliable_phase {
 	SDR_OP_OVER,
 };
 
-/* Message k is at k % slots of its direction. */
 struct sdr_reliable_op {
 	struct sdr_reliable *reliable;
 	enum sdr_reliable_phase phase;
@@ -30,6 +29,25 @@ struct sdr_reliable_op {
 	sp_time deadline; /* once timed */
 	struct sdr_send *send;
 	struct sdr_recv *recv;
+	struct sdr_reliable_op *before, *after; /* in its list */
+};
+
+struct sdr_reliable_list {
+	struct sdr_reliable_op *first, *last;
+	uint32_t count;
+};
+
+/* What is sent, or what is received. Nothing here is looked at without a reason: with a thousand messages in flight a
+ * call costs as much as with one. */
+struct sdr_reliable_side {
+	struct sdr_reliable_op *op;	       /* message k at k % slots */
+	uint64_t next;			       /* message */
+	struct sdr_reliable_list live, ending; /* live: WAITS or OPEN, in ascending order, which is that of deadlines */
+	sp_time timeout;
+	bool untimed;	    /* the last of the live ones have no deadline yet */
+	bool cancelled;	    /* some are */
+	uint64_t seen;	    /* of what the core (send) or the NIC (receive) counts as over: looked for */
+	uint64_t good, bad; /* messages over */
 };
 
 struct sdr_reliable {
@@ -38,29 +56,27 @@ struct sdr_reliable {
 	uint32_t slots, mtu, datagram_bytes, queue; /* queue: units with the NIC */
 	uint64_t packet_bits;			    /* beyond a packet's payload */
 	sp_time now, wake, heard;		    /* heard: latest word of the peer's */
-	sp_time timeout, recv_timeout;
-	sp_time quiet; /* to be waited for by sdr_reliable_close */
+	sp_time quiet;				    /* to be waited for by sdr_reliable_close */
 	bool lingers;
+	bool abandoned; /* the peer has started anew: everything ends */
 	int error;
 
-	struct sdr_reliable_op *send;		    /* operations that are not OVER are in [send_first, send_next) */
-	uint64_t send_first, send_next, send_start; /* send_start: next one for the core */
+	struct sdr_reliable_side send, recv;
+	uint64_t send_start; /* next one for the core */
 	struct sp_rel_sender sender;
 	void *sender_memory;
-	bool blocked; /* by the NIC, which will have room again */
+	bool blocked; /* by the NIC, which will have room again; abandoned: for ever */
 	bool refusal; /* the NIC would not take something: to be looked into at once */
 
-	struct sdr_reliable_op *recv;
-	uint64_t recv_first, recv_next;
 	struct sp_rel_receiver receiver;
-	uint64_t base;	/* all messages below are complete, or given up by their sender */
-	uint32_t *come; /* units of complete messages [base, base + slots), by k % slots; 0: not complete */
-	bool tell;	/* one more is complete: */
-	uint64_t news;	/* the first of those */
+	uint64_t base;		 /* all messages below are complete, or given up by their sender */
+	uint32_t *come;		 /* units of complete messages [base, base + slots), by k % slots; 0: not complete */
+	bool tell;		 /* some more are complete or refused: */
+	uint64_t news, news_end; /* ... within these */
 	bool asked;
 	struct sp_rel_asked question;
 
-	uint64_t answers, refused, sent, sent_failed, received, received_failed;
+	uint64_t answers, refused;
 };
 
 static inline uint32_t sdr_reliable_units(const struct sdr_reliable *r, uint64_t length)
@@ -70,20 +86,30 @@ static inline uint32_t sdr_reliable_units(const struct sdr_reliable *r, uint64_t
 
 #pragma GCC visibility push(hidden)
 int sdr_reliable_fail(struct sdr_reliable *r, int error); /* ends all operations; returns error */
-/* Message k has been over, its operation freed, or taken by a later one. */
-static inline bool sdr_reliable_past(const struct sdr_reliable_op *op, uint64_t k)
+static inline struct sdr_reliable_op *sdr_reliable_op_of(const struct sdr_reliable *r,
+							 const struct sdr_reliable_side *side, uint64_t k)
 {
-	return op->message != k || op->phase == SDR_OP_FREE || op->phase == SDR_OP_OVER;
+	return &side->op[k % r->slots];
 }
-/* For all operations: starts its clock; is its time over, or has it been cancelled? Then with what result. */
-int sdr_reliable_expired(struct sdr_reliable_op *op, sp_time timeout);
+/* 0: another operation may begin. */
+int sdr_reliable_ready(const struct sdr_reliable *r, const struct sdr_reliable_side *side);
+struct sdr_reliable_op *sdr_reliable_begin(struct sdr_reliable *r, struct sdr_reliable_side *side,
+					   const struct sdr_reliable_op *op);
+void sdr_reliable_decide(struct sdr_reliable_side *side, struct sdr_reliable_op *op, int result); /* live: ending */
+void sdr_reliable_over(struct sdr_reliable_side *side, struct sdr_reliable_op *op);		  /* ending: over */
+/* Starts the clocks of new operations, gives up those whose time is over or that were cancelled. */
+void sdr_reliable_expire(struct sdr_reliable *r, struct sdr_reliable_side *side,
+			 void (*give_up)(struct sdr_reliable *r, struct sdr_reliable_op *op, int error));
+static inline sp_time sdr_reliable_side_deadline(const struct sdr_reliable_side *side)
+{
+	return side->live.first ? side->live.first->deadline : SP_NEVER;
+}
 
 void sdr_reliable_send_progress(struct sdr_reliable *r, const struct sdr_qp_status *status);
 sp_time sdr_reliable_send_deadline(const struct sdr_reliable *r);
 uint32_t sdr_reliable_send_done(const struct sdr_reliable_op *op); /* units */
 
-void sdr_reliable_recv_progress(struct sdr_reliable *r);
-sp_time sdr_reliable_recv_deadline(const struct sdr_reliable *r);
+void sdr_reliable_recv_progress(struct sdr_reliable *r, const struct sdr_qp_status *status);
 uint32_t sdr_reliable_recv_done(const struct sdr_reliable_op *op); /* units */
 #pragma GCC visibility pop
 

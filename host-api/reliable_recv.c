@@ -2,34 +2,18 @@
 /* Reliable messages over SDR: receiving, and telling the sender what has come. */
 #include "reliable_private.h"
 
-static struct sdr_reliable_op *sdr_recv_op(const struct sdr_reliable *r, uint64_t k)
-{
-	return &r->recv[k % r->slots];
-}
+#define SDR_RELIABLE_ANSWERS 8 /* datagrams to one question: bits of 60000 units */
 
 int sdr_reliable_recv(struct sdr_reliable *r, struct sp_mr *mr, uint64_t offset, uint64_t len,
 		      struct sdr_reliable_op **out)
 {
-	struct sdr_reliable_op *op = sdr_recv_op(r, r->recv_next);
-	struct sdr_recv *recv;
-	int rc;
+	struct sdr_reliable_op op = {.phase = SDR_OP_OPEN, .offset = offset, .length = len, .mr = mr};
+	int rc = sdr_reliable_ready(r, &r->recv);
 
-	if (r->error)
-		return r->error;
-	if (op->phase != SDR_OP_FREE)
-		return -EAGAIN;
-	rc = sdr_recv_post(r->qp, mr, offset, len, &recv);
+	rc = rc ? rc : sdr_recv_post(r->qp, mr, offset, len, &op.recv);
 	if (rc)
 		return rc;
-	*op = (struct sdr_reliable_op){.reliable = r,
-				       .phase = SDR_OP_OPEN,
-				       .message = r->recv_next++,
-				       .offset = offset,
-				       .length = len,
-				       .mr = mr,
-				       .recv = recv};
-	r->wake = 0;
-	*out = op;
+	*out = sdr_reliable_begin(r, &r->recv, &op);
 	return 0;
 }
 
@@ -62,7 +46,7 @@ static void sdr_recv_forward(struct sdr_reliable *r)
 		r->come[r->base++ % r->slots] = 0;
 }
 
-/* Something of message k has come: its sender, who has as many slots as we, is done with those so far before it. */
+/* Message k has come: its sender, who has as many slots as we, is done with those so far before it. */
 static void sdr_recv_heard(struct sdr_reliable *r, uint64_t k)
 {
 	if (k < r->base + r->slots)
@@ -72,51 +56,73 @@ static void sdr_recv_heard(struct sdr_reliable *r, uint64_t k)
 	sdr_recv_forward(r);
 }
 
+/* The sender is to hear of message k. */
+static void sdr_recv_news(struct sdr_reliable *r, uint64_t k)
+{
+	r->news = r->tell && r->news < k ? r->news : k;
+	r->news_end = r->tell && r->news_end > k + 1 ? r->news_end : k + 1;
+	r->tell = true;
+}
+
 static void sdr_recv_whole(struct sdr_reliable *r, struct sdr_reliable_op *op, const struct sdr_recv_status *status)
 {
+	sdr_recv_heard(r, op->message);
 	sdr_recv_imm_get(op->recv, &op->immediate, &op->mask);
 	op->length = status->length;
 	if (op->message >= r->base)
 		r->come[op->message % r->slots] = sdr_reliable_units(r, op->length);
-	if (!r->tell || op->message < r->news)
-		r->news = op->message;
-	r->tell = true;
-	r->received++;
-	op->phase = SDR_OP_ENDING;
-	op->result = 0;
+	sdr_recv_news(r, op->message);
+	sdr_reliable_decide(&r->recv, op, 0);
+}
+
+static void sdr_recv_refuse(struct sdr_reliable *r, struct sdr_reliable_op *op, int error)
+{
+	if (op->message >= r->base)
+		sdr_recv_news(r, op->message);
+	sdr_reliable_decide(&r->recv, op, error);
+}
+
+/* Is it over? */
+static bool sdr_recv_look(struct sdr_reliable *r, struct sdr_reliable_op *op)
+{
+	struct sdr_recv_status status;
+
+	sdr_recv_status(op->recv, &status);
+	if (!status.complete)
+		return false;
+	if (status.length_known)
+		sdr_recv_whole(r, op, &status);
+	else /* all that was posted is there, and the end has not come with it */
+		sdr_recv_refuse(r, op, -EMSGSIZE);
+	return true;
 }
 
 static void sdr_recv_give_up(struct sdr_reliable *r, struct sdr_reliable_op *op, int error)
 {
-	r->received_failed++;
-	op->phase = SDR_OP_ENDING;
-	op->result = error;
+	if (!sdr_recv_look(r, op))
+		sdr_recv_refuse(r, op, error);
 }
 
-static void sdr_recv_look(struct sdr_reliable *r, struct sdr_reliable_op *op)
+/* The NIC has counted so many more as complete. It may count one that was given up here meanwhile, or later one that is
+ * found now: in the end each that is found makes one look for it, which is all that is needed. */
+static void sdr_recv_find(struct sdr_reliable *r, uint64_t completed)
 {
-	struct sdr_recv_status status;
-	const int late = sdr_reliable_expired(op, r->recv_timeout);
+	struct sdr_reliable_op *after;
 
-	sdr_recv_status(op->recv, &status);
-	if (status.packets)
-		sdr_recv_heard(r, op->message);
-	if (status.complete && status.length_known)
-		sdr_recv_whole(r, op, &status);
-	else if (status.complete) /* all that was posted is there, and the end has not come with it */
-		sdr_recv_give_up(r, op, -EMSGSIZE);
-	else if (late)
-		sdr_recv_give_up(r, op, late);
-	else if (op->message < r->receiver.begin)
-		sdr_recv_give_up(r, op, -ECANCELED);
+	for (struct sdr_reliable_op *op = r->recv.live.first; op && r->recv.seen < completed; op = after) {
+		after = op->after;
+		r->recv.seen += sdr_recv_look(r, op);
+	}
+	r->recv.seen = completed;
 }
 
 /* ---- acknowledgements ----------------------------------------------------------------------------------------------
  */
-/* Units beyond the sender's own are not claimed: no bit of theirs is ever set, whatever was posted. */
+/* Units beyond the sender's own are not claimed: no bit of theirs is ever set, whatever was posted. Nor is a last one
+ * that is not whole before its end is known: there may be more of it than was posted. */
 static bool sdr_recv_tell_one(struct sdr_reliable *r, struct sp_rel_ack_maker *maker, uint64_t k)
 {
-	const struct sdr_reliable_op *op = sdr_recv_op(r, k);
+	const struct sdr_reliable_op *op = sdr_reliable_op_of(r, &r->recv, k);
 	struct sdr_recv_status status;
 	const uint64_t *bitmap;
 	uint64_t chunks;
@@ -124,59 +130,61 @@ static bool sdr_recv_tell_one(struct sdr_reliable *r, struct sp_rel_ack_maker *m
 	if (r->come[k % r->slots])
 		return sp_rel_ack_add(maker, k, NULL, r->come[k % r->slots]);
 	if (op->phase != SDR_OP_OPEN || op->message != k)
-		return true;
+		return sp_rel_ack_refuse(maker, k);
 	/* The bitmap is this message's only while it is open. */
 	if (sdr_recv_status(op->recv, &status) || !status.open || !status.packets ||
 	    sdr_recv_bitmap_get(op->recv, &bitmap, &chunks))
 		return true;
+	if (!status.length_known)
+		chunks = op->length / r->chunk_bytes;
 	return sp_rel_ack_add(maker, k, bitmap, (uint32_t)chunks);
 }
 
+/* In as many datagrams as it takes, within reason: what is not told is asked for again. */
 static void sdr_recv_tell(struct sdr_reliable *r, const struct sp_rel_asked *asked)
 {
 	uint8_t bytes[SDR_CONTROL_BYTES];
 	struct sp_rel_ack_maker maker;
-	const uint64_t end = r->recv_next < r->base + r->slots ? r->recv_next : r->base + r->slots;
-	uint64_t k = asked ? asked->from_message : r->news; /* of the rest it has heard, and there may be no room */
-	size_t len;
+	struct sp_rel_asked part = asked ? *asked : (struct sp_rel_asked){.from_message = r->news};
+	const uint64_t posted = r->recv.next < r->base + r->slots ? r->recv.next : r->base + r->slots;
+	const uint64_t begun = r->tell && r->news_end > r->receiver.end ? r->news_end : r->receiver.end;
+	const uint64_t end = posted < begun ? posted : begun;
 
-	k = k > r->base ? k : r->base;
-	sp_rel_ack_begin(&maker, bytes, r->datagram_bytes, asked, r->base);
-	while (k < end && sdr_recv_tell_one(r, &maker, k))
-		k++;
-	len = sp_rel_ack_end(&maker);
-	/* One that does not go is one that was lost. */
-	r->answers += sdr_control_send(r->qp, bytes, (uint32_t)len) == 0;
+	for (unsigned n = 0; n < SDR_RELIABLE_ANSWERS; n++) {
+		uint64_t k = part.from_message > r->base ? part.from_message : r->base;
+		size_t len;
+
+		sp_rel_ack_begin(&maker, bytes, r->datagram_bytes, asked ? &part : NULL, r->base);
+		while (k < end && sdr_recv_tell_one(r, &maker, k))
+			k++;
+		len = sp_rel_ack_end(&maker);
+		/* One that does not go is one that was lost. */
+		if (sdr_control_send(r->qp, bytes, (uint32_t)len))
+			return;
+		r->answers++;
+		if (!asked || !maker.cut)
+			return;
+		part.from_message = maker.to_message;
+		part.from_unit = maker.to_unit;
+	}
 }
 
-void sdr_reliable_recv_progress(struct sdr_reliable *r)
+void sdr_reliable_recv_progress(struct sdr_reliable *r, const struct sdr_qp_status *status)
 {
-	sdr_recv_forward(r);
-	for (uint64_t k = r->recv_first; k < r->recv_next; k++) {
-		struct sdr_reliable_op *op = sdr_recv_op(r, k);
+	struct sdr_reliable_op *after;
 
-		if (sdr_reliable_past(op, k))
-			continue;
-		if (op->phase == SDR_OP_OPEN)
-			sdr_recv_look(r, op);
-		if (op->phase == SDR_OP_ENDING && sdr_recv_complete(op->recv) == 0)
-			op->phase = SDR_OP_OVER;
+	sdr_recv_forward(r);
+	sdr_recv_find(r, status->completed);
+	while (r->recv.live.first && r->recv.live.first->message < r->receiver.begin)
+		sdr_recv_give_up(r, r->recv.live.first, -ECANCELED);
+	sdr_reliable_expire(r, &r->recv, sdr_recv_give_up);
+	for (struct sdr_reliable_op *op = r->recv.ending.first; op; op = after) {
+		after = op->after;
+		if (sdr_recv_complete(op->recv) == 0)
+			sdr_reliable_over(&r->recv, op);
 	}
-	while (r->recv_first < r->recv_next && sdr_reliable_past(sdr_recv_op(r, r->recv_first), r->recv_first))
-		r->recv_first++;
 	sdr_recv_forward(r);
 	if (r->asked || r->tell)
 		sdr_recv_tell(r, r->asked ? &r->question : NULL);
 	r->asked = r->tell = false;
-}
-
-sp_time sdr_reliable_recv_deadline(const struct sdr_reliable *r)
-{
-	for (uint64_t k = r->recv_first; k < r->recv_next; k++) {
-		const struct sdr_reliable_op *op = sdr_recv_op(r, k);
-
-		if (op->message == k && op->phase == SDR_OP_OPEN) /* all have the same time */
-			return op->deadline;
-	}
-	return SP_NEVER;
 }

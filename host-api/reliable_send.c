@@ -8,40 +8,32 @@
 
 static struct sdr_reliable_op *sdr_send_op(const struct sdr_reliable *r, uint64_t k)
 {
-	return &r->send[k % r->slots];
+	return sdr_reliable_op_of(r, &r->send, k);
 }
 
 int sdr_reliable_send(struct sdr_reliable *r, struct sp_mr *mr, uint64_t offset, uint64_t len, uint32_t immediate,
 		      struct sdr_reliable_op **out)
 {
-	struct sdr_reliable_op *op = sdr_send_op(r, r->send_next);
-	struct sdr_send *send;
-	int rc;
+	struct sdr_reliable_op op = {.phase = SDR_OP_WAITS,
+				     .sends = true,
+				     .offset = offset,
+				     .length = len,
+				     .immediate = immediate,
+				     .mr = mr};
+	int rc = sdr_reliable_ready(r, &r->send);
 
-	if (r->error)
-		return r->error;
+	if (rc && rc != -EAGAIN)
+		return rc;
 	if (len && !mr)
 		return -EINVAL;
 	if (len && (offset > mr->len || len > mr->len - offset))
 		return -EFAULT;
-	if (op->phase != SDR_OP_FREE)
-		return -EAGAIN;
-	rc = sdr_send_stream_start(r->qp, len, immediate, &send);
+	rc = rc ? rc : sdr_send_stream_start(r->qp, len, immediate, &op.send);
 	if (rc)
 		return rc;
-	if (sdr_send_message(send) != r->send_next) /* somebody else has sent on this QP */
+	if (sdr_send_message(op.send) != r->send.next) /* somebody else has sent on this QP */
 		return sdr_reliable_fail(r, -EINVAL);
-	*op = (struct sdr_reliable_op){.reliable = r,
-				       .phase = SDR_OP_WAITS,
-				       .sends = true,
-				       .message = r->send_next++,
-				       .offset = offset,
-				       .length = len,
-				       .immediate = immediate,
-				       .mr = mr,
-				       .send = send};
-	r->wake = 0;
-	*out = op;
+	*out = sdr_reliable_begin(r, &r->send, &op);
 	return 0;
 }
 
@@ -73,33 +65,33 @@ static void sdr_send_decide(struct sdr_reliable *r, struct sdr_reliable_op *op, 
 			sdr_send_to_core(r, sdr_send_op(r, r->send_start));
 	}
 	sp_rel_release(&r->sender, op->message);
-	op->phase = SDR_OP_ENDING;
-	op->result = result;
-	r->sent += !result;
-	r->sent_failed += result != 0;
+	sdr_reliable_decide(&r->send, op, result);
 }
 
 /* Until the NIC has given the buffer back. */
-static void sdr_send_end(struct sdr_reliable_op *op)
+static void sdr_send_end(struct sdr_reliable *r, struct sdr_reliable_op *op)
 {
 	if (!op->ended)
 		op->ended = sdr_send_stream_end(op->send) == 0;
 	if (op->ended && sdr_send_poll(op->send) == 0)
-		op->phase = SDR_OP_OVER;
+		sdr_reliable_over(&r->send, op);
 }
 
-static void sdr_send_look(struct sdr_reliable *r, struct sdr_reliable_op *op)
+/* The core has said of so many more that they are over. */
+static void sdr_send_find(struct sdr_reliable *r)
 {
-	if (op->phase == SDR_OP_WAITS || op->phase == SDR_OP_OPEN) {
-		const int late = sdr_reliable_expired(op, r->timeout);
+	const uint64_t over = r->sender.counters.done + r->sender.counters.refused;
+	struct sdr_reliable_op *after;
 
-		if (op->phase == SDR_OP_OPEN && sp_rel_state(&r->sender, op->message) == SP_REL_DONE)
-			sdr_send_decide(r, op, 0);
-		else if (late)
-			sdr_send_decide(r, op, late);
+	for (struct sdr_reliable_op *op = r->send.live.first; op && r->send.seen < over; op = after) {
+		const enum sp_rel_state state = sp_rel_state(&r->sender, op->message);
+
+		after = op->after;
+		if (op->phase != SDR_OP_OPEN || (state != SP_REL_DONE && state != SP_REL_REFUSED))
+			continue;
+		sdr_send_decide(r, op, state == SP_REL_DONE ? 0 : -EREMOTEIO);
+		r->send.seen++;
 	}
-	if (op->phase == SDR_OP_ENDING)
-		sdr_send_end(op);
 }
 
 /* ---- what goes next ------------------------------------------------------------------------------------------------
@@ -146,27 +138,27 @@ static void sdr_send_pump(struct sdr_reliable *r, uint64_t queued)
 
 void sdr_reliable_send_progress(struct sdr_reliable *r, const struct sdr_qp_status *status)
 {
-	for (uint64_t k = r->send_first; k < r->send_next; k++)
-		if (!sdr_reliable_past(sdr_send_op(r, k), k))
-			sdr_send_look(r, sdr_send_op(r, k));
-	while (r->send_first < r->send_next && sdr_reliable_past(sdr_send_op(r, r->send_first), r->send_first))
-		r->send_first++;
+	struct sdr_reliable_op *after;
+
+	sdr_send_find(r);
+	sdr_reliable_expire(r, &r->send, sdr_send_decide);
+	for (struct sdr_reliable_op *op = r->send.ending.first; op; op = after) {
+		after = op->after;
+		sdr_send_end(r, op);
+	}
 	r->refusal = false;
-	while (r->send_start < r->send_next && r->send_start < status->may_send)
+	while (r->send_start < r->send.next && r->send_start < status->may_send)
 		sdr_send_to_core(r, sdr_send_op(r, r->send_start));
-	sdr_send_pump(r, status->queued);
+	if (r->abandoned)
+		r->blocked = true; /* there is nobody to send to */
+	else
+		sdr_send_pump(r, status->queued);
 }
 
 sp_time sdr_reliable_send_deadline(const struct sdr_reliable *r)
 {
-	sp_time next = r->refusal ? r->now : r->blocked ? SP_NEVER : sp_rel_deadline(&r->sender);
+	const sp_time next = r->refusal ? r->now : r->blocked ? SP_NEVER : sp_rel_deadline(&r->sender);
+	const sp_time over = sdr_reliable_side_deadline(&r->send);
 
-	for (uint64_t k = r->send_first; k < r->send_next; k++) {
-		const struct sdr_reliable_op *op = sdr_send_op(r, k);
-
-		if (op->message == k &&
-		    (op->phase == SDR_OP_WAITS || op->phase == SDR_OP_OPEN)) /* all have the same time */
-			return op->deadline < next ? op->deadline : next;
-	}
-	return next;
+	return over < next ? over : next;
 }

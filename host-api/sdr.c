@@ -371,6 +371,7 @@ int sdr_qp_status(struct sdr_qp *qp, struct sdr_qp_status *status)
 		.closed = flags & SP_SDR_CLOSED,
 		.may_send = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, may_send)),
 		.granted = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, granted)),
+		.completed = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, completed)),
 		.queued = qp->segments_issued - sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, segments)),
 		.error = qp->error,
 		.control_bytes = qp->control ? qp->control_bytes : 0,

@@ -105,6 +105,7 @@ struct sdr_qp_status {
 	bool closed;
 	uint64_t may_send;	/* messages that the peer has cleared to be sent, cumulative */
 	uint64_t granted;	/* receives open so far, cumulative */
+	uint64_t completed;	/* receives that have become complete: when this has not changed, none has */
 	uint64_t queued;	/* pieces of messages that were handed over and have not left */
 	int error;		/* 0, or what all further calls return */
 	uint32_t control_bytes; /* what a datagram may have; 0: there are none */

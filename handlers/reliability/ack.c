@@ -18,6 +18,7 @@ struct ack {
 
 struct entry {
 	uint64_t message;
+	bool refuses;
 	uint32_t below, first, bytes;
 	const uint8_t *bits;
 };
@@ -56,6 +57,7 @@ static bool entry_parse(const struct ack *a, size_t *at, struct entry *e)
 	e->below = sp_rel_get32(raw.below);
 	e->first = sp_rel_get32(raw.first);
 	e->bytes = sp_rel_get16(raw.bytes);
+	e->refuses = raw.flags & SP_REL_REFUSAL;
 	e->bits = a->entries + *at;
 	if (a->len - *at < e->bytes)
 		return false;
@@ -74,8 +76,8 @@ static bool entry_possible(const struct sp_rel_sender *s, const struct entry *e)
 	const struct sp_rel_message *m = message_of(s, e->message);
 	uint32_t last = e->bytes;
 
-	if (e->message >= s->end)
-		return false;
+	if (e->message >= s->end) /* its receive may be given up before we begin */
+		return e->refuses && !e->below && !e->bytes;
 	if (e->message < s->begin || m->state == SP_REL_FREE) /* of no more interest, and not known any more */
 		return true;
 	if (e->below > m->next || e->first < e->below || e->first > m->units)
@@ -107,7 +109,7 @@ static int possible(const struct sp_rel_sender *s, const struct ack *a)
 /* Sent again, and here already when a poll was answered that had left before: it had not been lost. */
 static void judge(struct sp_rel_sender *s, const struct sp_rel_message *m, uint32_t unit, const struct ack *a)
 {
-	if (!a->asked || !m->era[unit] || (int16_t)(sp_rel_era(a->poll) - m->era[unit]) >= 0)
+	if (!a->asked || !m->era[unit] || (int32_t)(sp_rel_era(a->poll) - m->era[unit]) >= 0)
 		return;
 	s->counters.spurious++;
 	s->widened += s->widened < 16;
@@ -147,10 +149,23 @@ static bool finish(struct sp_rel_sender *s, struct sp_rel_message *m)
 	return true;
 }
 
+static void refuse(struct sp_rel_sender *s, struct sp_rel_message *m)
+{
+	m->state = SP_REL_REFUSED;
+	s->counters.refused++;
+}
+
 static void prove(struct sp_rel_sender *s, const struct ack *a, sp_time now)
 {
 	const sp_time sent = s->poll_sent[a->poll % SP_REL_POLLS];
 
+	/* More of the latest answer. */
+	if (a->asked && a->poll == s->answered && a->from_message == s->evidence.limit_message &&
+	    a->from_unit == s->evidence.limit_unit) {
+		s->evidence.limit_message = a->to_message;
+		s->evidence.limit_unit = a->to_unit;
+		return;
+	}
 	if (!a->asked || a->poll <= s->answered || s->polls - a->poll >= SP_REL_POLLS)
 		return;
 	s->answered = a->poll;
@@ -194,11 +209,12 @@ int sp_rel_ack(struct sp_rel_sender *s, const void *datagram, size_t len, sp_tim
 		struct sp_rel_message *m = message_of(s, e.message);
 		const uint32_t before = m->acked;
 
-		if (e.message < s->begin || m->state != SP_REL_OPEN)
+		if (e.message < s->begin || e.message >= s->end || m->state != SP_REL_OPEN)
 			continue;
 		take_entry(s, m, &e, &a);
 		acked += m->acked - before;
-		finish(s, m);
+		if (!finish(s, m) && e.refuses)
+			refuse(s, m);
 	}
 	s->counters.acks_stale += !acked && (!a.asked || a.poll <= s->answered);
 	prove(s, &a, now);

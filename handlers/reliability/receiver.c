@@ -11,7 +11,7 @@ static const uint8_t magic[4] = {SP_REL_MAGIC >> 24 & 0xFF, SP_REL_MAGIC >> 16 &
 int sp_rel_poll_take(struct sp_rel_receiver *r, const void *datagram, size_t len, struct sp_rel_asked *asked)
 {
 	struct sp_rel_poll poll;
-	uint64_t begin;
+	uint64_t begin, end;
 
 	if (len < sizeof(poll))
 		return -EINVAL;
@@ -23,12 +23,15 @@ int sp_rel_poll_take(struct sp_rel_receiver *r, const void *datagram, size_t len
 	asked->from_message = sp_rel_get64(poll.from_message);
 	asked->from_unit = sp_rel_get32(poll.from_unit);
 	begin = sp_rel_get64(poll.begin);
-	if (!asked->poll || begin > asked->from_message)
+	end = begin + sp_rel_get32(poll.reach);
+	if (!asked->poll || begin > asked->from_message || end < asked->from_message || begin >= SP_REL_MESSAGES)
 		return -EINVAL;
 	if (asked->poll > r->poll)
 		r->poll = asked->poll;
 	if (begin > r->begin)
 		r->begin = begin;
+	if (end > r->end)
+		r->end = end;
 	return 0;
 }
 
@@ -130,6 +133,21 @@ bool sp_rel_ack_add(struct sp_rel_ack_maker *m, uint64_t message, const uint64_t
 		m->bytes[m->len++] = eight(bitmap, first + 8 * i, units);
 	m->entries++;
 	return !m->cut;
+}
+
+bool sp_rel_ack_refuse(struct sp_rel_ack_maker *m, uint64_t message)
+{
+	struct sp_rel_entry entry = {.flags = SP_REL_REFUSAL};
+
+	if (m->cut || message < m->from_message)
+		return !m->cut;
+	if (m->room - m->len < sizeof(entry) || m->entries == UINT16_MAX)
+		return cut(m, message, 0);
+	sp_rel_put64(entry.message, message);
+	memcpy(m->bytes + m->len, &entry, sizeof(entry));
+	m->len += sizeof(entry);
+	m->entries++;
+	return true;
 }
 
 size_t sp_rel_ack_end(struct sp_rel_ack_maker *m)

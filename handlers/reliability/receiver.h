@@ -12,17 +12,19 @@
 struct sp_rel_receiver {
 	uint64_t poll;	/* latest number seen; 0: none */
 	uint64_t begin; /* messages that the sender has no more use for are below; grows */
+	uint64_t end;	/* of messages from here on nothing had been sent when it last asked; grows */
 };
 
 struct sp_rel_asked {
 	uint64_t poll, from_message;
 	uint32_t from_unit;
 };
-/* A datagram that came. 0: a POLL, to be answered, an old or repeated one too. -EINVAL: it is none. */
+/* A datagram that came. 0: a POLL, to be answered, an old or repeated one too. -EINVAL: it is none, or cannot be true.
+ */
 int sp_rel_poll_take(struct sp_rel_receiver *r, const void *datagram, size_t len, struct sp_rel_asked *asked);
 
 /* An ACK under construction: begin; then messages in ascending order, at the most from the one on that the poll asks
- * for; then its length. Those of which nothing has come may be left out, those below `base` are. */
+ * for up to r->end; then its length. Those of which nothing has come may be left out, those below `base` are. */
 struct sp_rel_ack_maker {
 	uint8_t *bytes;
 	size_t room, len;
@@ -38,6 +40,8 @@ void sp_rel_ack_begin(struct sp_rel_ack_maker *m, void *bytes, size_t room, cons
 /* bitmap: unit i is bit i % 64 of word i / 64; words may change meanwhile (0 to 1 only). NULL: the message is complete.
  * False: not all of it fitted, nothing more will. */
 bool sp_rel_ack_add(struct sp_rel_ack_maker *m, uint64_t message, const uint64_t *bitmap, uint32_t units);
+/* The message is refused. As above. */
+bool sp_rel_ack_refuse(struct sp_rel_ack_maker *m, uint64_t message);
 size_t sp_rel_ack_end(struct sp_rel_ack_maker *m);
 
 #endif

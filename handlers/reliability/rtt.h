@@ -8,6 +8,9 @@
 
 #include "../wire/host.h"
 
+/* Nothing is nearer. A peer that answers before it was asked would else have us ask all the time. */
+#define SP_RTT_LEAST SP_US
+
 struct sp_rtt {
 	sp_time smoothed, variation;
 	sp_time least, latest; /* of the samples; 0: there is none yet */
@@ -17,13 +20,16 @@ struct sp_rtt {
 /* guess: what is believed until the first sample. */
 static inline void sp_rtt_init(struct sp_rtt *r, sp_time guess)
 {
+	guess = guess > SP_RTT_LEAST ? guess : SP_RTT_LEAST;
 	*r = (struct sp_rtt){.smoothed = guess, .variation = guess / 2};
 }
 
 static inline void sp_rtt_sample(struct sp_rtt *r, sp_time sample)
 {
-	const sp_time off = sample > r->smoothed ? sample - r->smoothed : r->smoothed - sample;
+	sp_time off;
 
+	sample = sample > SP_RTT_LEAST ? sample : SP_RTT_LEAST;
+	off = sample > r->smoothed ? sample - r->smoothed : r->smoothed - sample;
 	if (!r->measured) {
 		r->smoothed = sample;
 		r->variation = sample / 2;

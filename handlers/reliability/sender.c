@@ -7,6 +7,7 @@
 #include "bytes.h"
 
 #define SILENT_MOST    40     /* doublings of the time between polls that nobody answers, */
+#define SILENT_TELLS   5      /* ... and after so many, nobody need be told what was given up */
 #define SILENT_LONGEST SP_SEC /* ... and how much longer it gets by that at most */
 
 static const uint8_t magic[4] = {SP_REL_MAGIC >> 24 & 0xFF, SP_REL_MAGIC >> 16 & 0xFF, SP_REL_MAGIC >> 8 & 0xFF,
@@ -25,7 +26,7 @@ static size_t have_words(const struct sp_rel_config *c)
 
 static size_t era_words(const struct sp_rel_config *c)
 {
-	return ((size_t)c->units + 3) / 4;
+	return ((size_t)c->units + 1) / 2;
 }
 
 size_t sp_rel_sender_bytes(const struct sp_rel_config *c)
@@ -58,7 +59,7 @@ int sp_rel_sender_init(struct sp_rel_sender *s, const struct sp_rel_config *conf
 	for (uint32_t i = 0; i < config->messages; i++) {
 		s->message[i].have = words;
 		words += have_words(config);
-		s->message[i].era = (uint16_t *)words;
+		s->message[i].era = (uint32_t *)words;
 		words += era_words(config);
 	}
 	return 0;
@@ -102,9 +103,12 @@ int sp_rel_release(struct sp_rel_sender *s, uint64_t number)
 {
 	if (sp_rel_state(s, number) == SP_REL_FREE)
 		return -ENOENT;
+	message_of(s, number)->given_up =
+		message_of(s, number)->state == SP_REL_OPEN || message_of(s, number)->state == SP_REL_FAILED;
 	message_of(s, number)->state = SP_REL_FREE;
-	while (s->begin < s->end && message_of(s, s->begin)->state == SP_REL_FREE)
-		s->begin++;
+	for (; s->begin < s->end && message_of(s, s->begin)->state == SP_REL_FREE; s->begin++)
+		if (message_of(s, s->begin)->given_up)
+			s->tells = s->polls + 1;
 	return 0;
 }
 
@@ -162,17 +166,17 @@ static sp_time rto(const struct sp_rel_sender *s)
 	return s->rtt.smoothed / 4 * s->config.rto_quarters;
 }
 
-/* A poll shows that a unit is lost when it left so much later. */
+/* A poll shows that a unit is lost when it left so much later: never one that left at the same time, and after it. */
 static sp_time window(const struct sp_rel_sender *s)
 {
 	const sp_time most = s->rtt.smoothed;
 	sp_time wide = s->config.reorder ? s->config.reorder : most / 8;
 
 	if (s->config.scheme == SP_REL_RTO)
-		return rto(s) > most ? rto(s) - most : 0;
+		return rto(s) > most ? rto(s) - most : 1;
 	for (unsigned i = 0; i < s->widened && wide < most; i++)
 		wide *= 2;
-	return wide;
+	return wide ? wide : 1;
 }
 
 static sp_time later(sp_time t, sp_time by)
@@ -232,27 +236,55 @@ static sp_time poll_due(const struct sp_rel_sender *s, bool *late)
 	const sp_time all = later(s->left, window(s)); /* a poll then proves everything */
 
 	*late = false;
-	if (!s->out.count)
+	if (!s->out.count && (s->answered >= s->tells || s->silent > SILENT_TELLS))
 		return SP_NEVER;
-	if (s->polls > s->answered && (s->silent || all <= sent)) { /* nobody answers: not so fast */
-		*late = true;
+	if (s->polls > s->answered && (s->silent || all <= sent) && (s->out.count || s->polls >= s->tells)) {
+		*late = true; /* nobody answers: not so fast */
 		return overdue;
 	}
-	if (!s->polls || s->out.count > s->config.in_flight / 2)
+	if (!s->out.count || !s->polls || s->out.count > s->config.in_flight / 2)
 		return regular;
 	if (all > sent) {
 		const sp_time first = later(head(s, &s->out)->left, window(s));
 		const sp_time due = regular > first ? regular : first;
+		/* Not after each unit that goes again: answers to polls of long ago are not understood any more. */
+		const sp_time soon = s->polls ? later(sent, s->rtt.smoothed / (SP_REL_POLLS / 2)) : 0;
+		const sp_time end = all > soon ? all : soon;
 
-		return due < all ? due : all;
+		return due < end ? due : end;
 	}
 	/* Answered, and the first one still undecided: the answer was cut, or it is only a matter of time. */
 	return covered(&s->evidence, head(s, &s->out)) ? SP_NEVER : regular;
 }
 
+/* Nothing was sent of messages from here on. */
+static uint64_t sent_below(const struct sp_rel_sender *s)
+{
+	const uint64_t fresh = s->fresh > s->begin ? s->fresh : s->begin;
+
+	return fresh + (fresh < s->end && message_of(s, fresh)->next);
+}
+
+/* Where the answer shall begin: with the first that is not acknowledged, for those that were sent again are further back
+ * in the order of sending; or, where the latest answer did not get so far, with what is to be decided next. */
+static struct sp_rel_flight ask_from(const struct sp_rel_sender *s)
+{
+	const struct sp_rel_evidence *e = &s->evidence;
+	const struct sp_rel_flight *f = head(s, &s->out);
+	uint64_t k = s->open > s->begin ? s->open : s->begin;
+
+	if (!s->out.count)
+		return (struct sp_rel_flight){.message = s->begin};
+	if (f->message > e->limit_message || (f->message == e->limit_message && f->unit >= e->limit_unit))
+		return *f;
+	while (k < f->message && !is_open(s, k))
+		k++;
+	return (struct sp_rel_flight){.message = k, .unit = message_of(s, k)->below};
+}
+
 static void make_poll(const struct sp_rel_sender *s, struct sp_rel_poll *poll)
 {
-	const struct sp_rel_flight *f = head(s, &s->out);
+	const struct sp_rel_flight from = ask_from(s), *f = &from;
 
 	*poll = (struct sp_rel_poll){.head = {.version = SP_REL_VERSION, .type = SP_REL_POLL}};
 	memcpy(poll->head.magic, magic, sizeof(magic));
@@ -260,6 +292,7 @@ static void make_poll(const struct sp_rel_sender *s, struct sp_rel_poll *poll)
 	sp_rel_put64(poll->begin, s->begin);
 	sp_rel_put64(poll->from_message, f->message);
 	sp_rel_put32(poll->from_unit, f->unit);
+	sp_rel_put32(poll->reach, (uint32_t)(sent_below(s) - s->begin));
 }
 
 void sp_rel_next(struct sp_rel_sender *s, sp_time now, struct sp_rel_next *next)
@@ -310,7 +343,10 @@ void sp_rel_sent(struct sp_rel_sender *s, const struct sp_rel_next *next, uint64
 		return;
 	case SP_REL_UNIT_AGAIN:
 		drop_head(&s->lost);
-		m->era[next->unit] = sp_rel_era(s->polls + 1);
+		/* A peer answers what came together at once: the answer to a poll that left just before may know of it.
+		 */
+		m->era[next->unit] =
+			sp_rel_era(s->polls + (now - s->poll_sent[s->polls % SP_REL_POLLS] >= s->rtt.smoothed / 64));
 		s->counters.retransmitted++;
 		break;
 	case SP_REL_UNIT:

@@ -11,6 +11,9 @@
  * missing. So neither lost acknowledgements nor repeats make anything go again. The schemes differ in what else it
  * takes: NACK: the unit had left `reorder` before the poll, so that reordering by less than that does not either. RTO:
  * so many round trips have gone by since it left. A unit that was sent again, and is lost again, needs new evidence.
+ *
+ * A message that is given up is told of by a poll, so that the peer does not wait for it: until one is answered, unless
+ * the peer is silent anyway.
  */
 #ifndef RELIABILITY_SENDER_H
 #define RELIABILITY_SENDER_H
@@ -40,11 +43,11 @@ struct sp_rel_config {
 #define SP_REL_POLLS 256 /* whose time of sending is remembered */
 
 struct sp_rel_counters {
-	uint64_t units, retransmitted; /* sent for the first time, and again */
-	uint64_t spurious;	       /* of the latter: the answer to an earlier poll shows that it was there */
-	uint64_t polls, polls_late;    /* sent, and of these since an answer failed to come in time */
-	uint64_t acks, acks_stale;     /* valid ones, and of these such as brought nothing new */
-	uint64_t done, failed;	       /* messages */
+	uint64_t units, retransmitted;	/* sent for the first time, and again */
+	uint64_t spurious;		/* of the latter: the answer to an earlier poll shows that it was there */
+	uint64_t polls, polls_late;	/* sent, and of these since an answer failed to come in time */
+	uint64_t acks, acks_stale;	/* valid ones, and of these such as brought nothing new */
+	uint64_t done, failed, refused; /* messages */
 };
 
 struct sp_rel_flight { /* a unit on its way, or lost and waiting to go again */
@@ -58,20 +61,21 @@ struct sp_rel_ring {
 	uint32_t first, count;
 };
 
-enum sp_rel_state { SP_REL_FREE, SP_REL_OPEN, SP_REL_DONE, SP_REL_FAILED };
+enum sp_rel_state { SP_REL_FREE, SP_REL_OPEN, SP_REL_DONE, SP_REL_FAILED, SP_REL_REFUSED };
 struct sp_rel_message {
 	uint32_t units, next, acked;
 	uint32_t below; /* all units below have been acknowledged */
 	enum sp_rel_state state;
+	bool given_up; /* released though the peer may want it: it is to hear so */
 	sp_time deadline;
 	uint64_t *have; /* a bit per unit: acknowledged */
-	uint16_t *era;	/* per unit: the next poll's when it was last sent again; 0: sent once */
+	uint32_t *era;	/* per unit: the next poll's when it was last sent again; 0: sent once */
 };
 
-/* A poll's number in 16 bits that are never 0; comparable within 2^14 polls. */
-static inline uint16_t sp_rel_era(uint64_t poll)
+/* A poll's number in 32 bits that are never 0; comparable within 2^30 polls. */
+static inline uint32_t sp_rel_era(uint64_t poll)
 {
-	return (uint16_t)(poll << 1 | 1);
+	return (uint32_t)(poll << 1 | 1);
 }
 
 /* What the latest answer proves: units [from, limit) that left by `time` and are not acknowledged had not come. */
@@ -97,6 +101,7 @@ struct sp_rel_sender {
 	sp_time poll_sent[SP_REL_POLLS];
 	sp_time left;	 /* when the latest unit left */
 	unsigned silent; /* polls in a row that were late */
+	uint64_t tells;	 /* the poll that tells, as all later ones, of the latest message given up below begin */
 	uint64_t timed;	 /* answers to polls below this one tell nothing about the round trip: the peer was away, or it
 			    is longer than we believed, and polls are further apart until one tells by how much */
 	struct sp_rel_counters counters;
@@ -110,8 +115,8 @@ int sp_rel_sender_init(struct sp_rel_sender *s, const struct sp_rel_config *conf
 /* The next message, of so many units (at least 1). Messages are numbered from 0. -EAGAIN: too many are in flight, or
  * not released yet; -EINVAL: units. */
 int sp_rel_start(struct sp_rel_sender *s, uint32_t units, sp_time now, uint64_t *number);
-/* SP_REL_DONE: all of it has been acknowledged. SP_REL_FAILED: its time is over. SP_REL_FREE: it was released, or never
- * started. */
+/* SP_REL_DONE: all of it has been acknowledged. SP_REL_FAILED: its time is over. SP_REL_REFUSED: the peer takes no more
+ * of it. SP_REL_FREE: it was released, or never started. */
 enum sp_rel_state sp_rel_state(const struct sp_rel_sender *s, uint64_t number);
 /* Makes room for another; one that is open is given up. In any order. -ENOENT. */
 int sp_rel_release(struct sp_rel_sender *s, uint64_t number);

@@ -194,7 +194,8 @@ struct sp_sdr_connection {
 	uint64_t segments;	 /* segments handed to the port since the QP was made */
 	uint64_t datagrams_sent; /* the host's datagrams that were handed to the port or let go, in order */
 	uint64_t datagrams;	 /* datagrams of the peer's put into slots */
-	uint64_t reserved[2];
+	uint64_t completed;	 /* messages that have become complete */
+	uint64_t reserved;
 };
 
 enum { SP_SDR_OPEN = 1, SP_SDR_COMPLETE = 2 };

@@ -13,7 +13,7 @@
 
 #define PLANET_SOURCE	(1u << 20)
 #define PLANET_CONNS	3
-#define PLANET_MESSAGES 64 /* of a flow */
+#define PLANET_MESSAGES 320 /* of a flow */
 #define PLANET_GUARD	64
 #define U(n)		((unsigned long long)(n))
 
@@ -35,6 +35,7 @@ struct flow { /* from one end to the other */
 
 struct conn {
 	struct sdr_qp *qp[2];
+	struct sdr_qp_info info[2];
 	struct sdr_reliable *reliable[2];
 	struct flow flow[2];
 };
@@ -51,10 +52,13 @@ struct planet {
 	struct sdr_context_attr context_attr;
 	struct sdr_qp_attr qp;
 	struct sdr_reliable_attr attr;
-	bool dead[2];	/* that host program has stopped */
-	bool quiet;	/* no more operations are begun */
-	bool fails;	/* messages may fail */
-	sp_time linger; /* not 0: an end whose messages are over closes with that */
+	bool dead[2];	 /* that host program has stopped */
+	bool alone[2];	 /* that end does not connect */
+	bool quiet;	 /* no more operations are begun */
+	bool fails;	 /* messages may fail */
+	bool liar;	 /* end 1 of the first connection: what it says has come may not have */
+	unsigned cancel; /* not 0: in one step of so many an operation is cancelled */
+	sp_time linger;	 /* not 0: an end whose messages are over closes with that */
 
 	struct sp_world *world;
 	struct sp_link *under;
@@ -86,8 +90,11 @@ static inline uint64_t below(struct planet *p, uint64_t bound)
 
 /* ---- the host programs ---------------------------------------------------------------------------------------------
  */
+/* NULL: that end is gone. */
 static inline uint8_t *buffer_of(struct planet *p, struct flow *f, uint64_t k)
 {
+	if (!f->arena)
+		return NULL;
 	return f->arena + k % p->qp.max_messages * (p->qp.max_message_bytes + 2 * PLANET_GUARD) + PLANET_GUARD;
 }
 
@@ -96,6 +103,8 @@ static inline void check_bytes(struct planet *p, struct flow *f, uint64_t k)
 	const struct message *m = &f->message[k];
 	const uint8_t *b = buffer_of(p, f, k);
 
+	if (!b)
+		return;
 	expect(p, !memcmp(b, planet_source + m->source, m->length), "message %llu has other bytes than were sent",
 	       U(k));
 	for (uint64_t i = m->length; i < m->posted + PLANET_GUARD; i++)
@@ -109,11 +118,14 @@ static inline void send_step(struct planet *p, struct conn *c, unsigned e)
 	for (uint64_t k = f->over_send; k < f->next_send; k++) {
 		struct message *m = &f->message[k];
 
+		if (m->send && p->cancel && !below(p, p->cancel))
+			sdr_reliable_cancel(m->send);
 		if (!m->send || sdr_reliable_poll(m->send) == -EAGAIN)
 			continue;
 		m->sent = sdr_reliable_poll(m->send);
 		expect(p, p->fails || !m->sent, "message %llu failed: %d", U(k), m->sent);
-		if (!m->sent && m->received == -EAGAIN) /* whoever says so must be right at once */
+		if (!m->sent && m->received == -EAGAIN &&
+		    !(p->liar && c == p->conn)) /* whoever says so must be right at once */
 			check_bytes(p, f, k);
 		sdr_reliable_op_free(m->send);
 		m->send = NULL;
@@ -140,6 +152,8 @@ static inline void recv_step(struct planet *p, struct conn *c, unsigned e)
 		struct message *m = &f->message[k];
 		struct sdr_reliable_op_status s;
 
+		if (m->recv && p->cancel && !below(p, p->cancel))
+			sdr_reliable_cancel(m->recv);
 		if (!m->recv || sdr_reliable_poll(m->recv) == -EAGAIN)
 			continue;
 		m->received = sdr_reliable_poll(m->recv);
@@ -152,6 +166,8 @@ static inline void recv_step(struct planet *p, struct conn *c, unsigned e)
 			expect(p, !((s.immediate ^ m->immediate) & s.mask), "receive %llu: immediate", U(k));
 			check_bytes(p, f, k);
 		}
+		for (uint64_t i = 0; i < PLANET_GUARD; i++)
+			expect(p, buffer_of(p, f, k)[m->posted + i] == 0x5A, "message %llu: beyond the buffer", U(k));
 		sdr_reliable_op_free(m->recv);
 		m->recv = NULL;
 	}
@@ -183,7 +199,7 @@ static inline void planet_step(void *arg, sp_time now)
 {
 	struct planet *p = arg;
 
-	expect(p, ++p->steps < 3000000, "the run does not end");
+	expect(p, ++p->steps < 5000000, "the run does not end");
 	for (unsigned i = 0; i < p->conns && !p->text[0]; i++)
 		for (unsigned e = 0; e < 2; e++) {
 			struct conn *c = &p->conn[i];

@@ -21,7 +21,7 @@
 
 struct event {
 	sp_time at;
-	uint64_t order, message;
+	uint64_t order, message, poll; /* poll: that an ACK answers */
 	enum { ARRIVES_UNIT, ARRIVES_POLL, ARRIVES_ACK } kind;
 	uint32_t unit;
 	size_t len;
@@ -46,13 +46,18 @@ struct net {
 	uint64_t unit_bits;
 	size_t ack_room;
 	uint32_t units[4096]; /* of every message started */
-	uint64_t started, finished, to_start, failures;
+	uint64_t started, finished, to_start, failures, refusals;
 	sp_time last_left;
+	unsigned told;
 
 	struct sp_rel_receiver receiver;
 	uint64_t base, highest;
 	uint64_t have[4096][UNITS / 64];
 	uint32_t came[4096];
+	bool denies, refuses;		    /* the receiver says that nothing has come; that it takes no more */
+	uint64_t answered;		    /* highest poll that an answer named */
+	uint64_t polls;			    /* sent */
+	uint64_t polls_before[4096][UNITS]; /* the unit was last sent */
 };
 
 static void __attribute__((format(printf, 3, 4))) expect(struct net *n, bool right, const char *format, ...)
@@ -128,17 +133,21 @@ static void transmit(struct net *n, struct event *e, sp_time left, bool control)
 /* ---- the ends ---- */
 static void answer(struct net *n, const struct sp_rel_asked *asked)
 {
-	struct event e = {.kind = ARRIVES_ACK};
+	struct event e = {.kind = ARRIVES_ACK, .poll = asked ? asked->poll : 0};
 	struct sp_rel_ack_maker m;
 	uint64_t from;
 
 	if (n->base < n->receiver.begin)
 		n->base = n->receiver.begin;
-	while (n->base < n->highest && n->came[n->base] == n->units[n->base])
+	while (!n->refuses && n->base < n->highest && n->came[n->base] == n->units[n->base])
 		n->base++;
 	from = asked && asked->from_message > n->base ? asked->from_message : n->base;
-	sp_rel_ack_begin(&m, e.bytes, n->ack_room, asked, n->base);
-	for (uint64_t k = from; k < n->highest; k++)
+	if (n->denies && !asked)
+		return;
+	sp_rel_ack_begin(&m, e.bytes, n->ack_room, asked, n->denies ? 0 : n->base);
+	for (uint64_t k = from; k < n->highest && n->refuses; k++)
+		sp_rel_ack_refuse(&m, k);
+	for (uint64_t k = from; k < n->highest && !n->denies && !n->refuses; k++)
 		if (n->came[k] && !sp_rel_ack_add(&m, k, n->came[k] == n->units[k] ? NULL : n->have[k], n->units[k]))
 			break;
 	e.len = sp_rel_ack_end(&m);
@@ -182,6 +191,7 @@ static void arrive(struct net *n, const struct event *e)
 	case ARRIVES_ACK:
 		rc = sp_rel_ack(&n->sender, e->bytes, e->len, n->now);
 		expect(n, rc == 0, "sp_rel_ack says %d", rc);
+		n->answered = e->poll > n->answered ? e->poll : n->answered;
 		break;
 	}
 }
@@ -191,12 +201,13 @@ static void collect(struct net *n)
 	for (uint64_t k = n->sender.begin; k < n->sender.end; k++) {
 		enum sp_rel_state state = sp_rel_state(&n->sender, k);
 
-		if (state != SP_REL_DONE && state != SP_REL_FAILED)
+		if (state != SP_REL_DONE && state != SP_REL_FAILED && state != SP_REL_REFUSED)
 			continue;
 		if (state == SP_REL_DONE)
 			expect(n, n->came[k] == n->units[k], "message %llu is done with %u of %u units",
 			       (unsigned long long)k, n->came[k], n->units[k]);
 		n->failures += state == SP_REL_FAILED;
+		n->refusals += state == SP_REL_REFUSED;
 		n->finished++;
 		expect(n, !sp_rel_release(&n->sender, k), "release");
 	}
@@ -222,11 +233,15 @@ static void step(struct net *n)
 		expect(n, sends++ < 1000000, "sending does not end");
 		sp_rel_sent(&n->sender, &next, n->unit_bits, n->now);
 		if (next.what == SP_REL_ASK) {
+			n->polls++;
 			memcpy(e.bytes, &next.poll, sizeof(next.poll));
 			transmit(n, &e, n->now, true);
 			continue;
 		}
 		expect(n, next.unit < n->units[next.message], "unit %u of %u", next.unit, n->units[next.message]);
+		expect(n, next.what == SP_REL_UNIT || n->answered > n->polls_before[next.message][next.unit],
+		       "unit %u goes again, and no poll after it was answered", next.unit);
+		n->polls_before[next.message][next.unit] = n->polls;
 		if (n->config.rate)
 			expect(n, n->sender.left >= n->last_left + n->unit_bits * SP_SEC / n->config.rate,
 			       "faster than the rate");
@@ -346,7 +361,7 @@ static void bad_planet(struct net *n)
 
 static void every_message_comes_whole_over_a_network_that_loses_repeats_and_overtakes(void)
 {
-	over_seeds(200, bad_planet);
+	over_seeds(400, bad_planet);
 }
 
 static void only_reordered(struct net *n)
@@ -365,7 +380,7 @@ static void only_reordered(struct net *n)
 
 static void nothing_is_sent_again_for_reordering_repeats_or_lost_acknowledgements(void)
 {
-	over_seeds(150, only_reordered);
+	over_seeds(200, only_reordered);
 }
 
 static void lossy_in_order(struct net *n)
@@ -381,7 +396,7 @@ static void lossy_in_order(struct net *n)
 
 static void each_loss_is_answered_by_one_retransmission_and_no_more(void)
 {
-	over_seeds(150, lossy_in_order);
+	over_seeds(300, lossy_in_order);
 }
 
 static void nobody_there(struct net *n)
@@ -405,6 +420,116 @@ static void nobody_there(struct net *n)
 static void a_message_to_nobody_fails_at_its_timeout_and_the_polls_back_off(void)
 {
 	over_seeds(50, nobody_there);
+}
+
+/* It answers all polls, and nothing has ever come. */
+static void denied(struct net *n)
+{
+	const sp_time begin = n->now;
+	uint64_t units = 0;
+
+	n->denies = true;
+	n->config.rtt = 2 * n->delay;
+	n->config.timeout = 200 * n->delay + 20 * SP_MS;
+	n->to_start = 1 + below(n, n->config.messages < 8 ? n->config.messages : 8);
+	n->delay = n->delay < 50 * SP_US ? 50 * SP_US : n->delay;
+	n->config.rate = n->config.rate ? n->config.rate : 1000000000;
+	open_net(n);
+	run(n);
+	for (uint64_t k = 0; k < n->to_start; k++)
+		units += n->units[k];
+	expect(n, n->failures == n->to_start, "%llu failed", (unsigned long long)n->failures);
+	expect(n, n->data_sent <= (n->now - begin) / (n->unit_bits * SP_SEC / n->config.rate) + 2,
+	       "%llu units in %.6f s: faster than the rate", (unsigned long long)n->data_sent,
+	       (double)(n->now - begin) / (double)SP_SEC);
+	/* Each needs an answer to a poll after it: once a round trip. */
+	expect(n, n->data_sent <= units * (2 + (n->now - begin) / (2 * n->delay)), "%llu units of %llu",
+	       (unsigned long long)n->data_sent, (unsigned long long)units);
+}
+
+static void a_peer_that_denies_everything_gets_each_unit_once_a_round_trip_at_the_rate(void)
+{
+	over_seeds(50, denied);
+}
+
+static void refusing(struct net *n)
+{
+	const sp_time begin = n->now;
+
+	n->refuses = true;
+	n->config.rtt = 2 * n->delay;
+	n->config.rate = 0;
+	n->config.in_flight = 32768;
+	n->to_start = 1 + below(n, n->config.messages < 8 ? n->config.messages : 8);
+	for (uint64_t k = 0; k < n->to_start; k++)
+		n->units[k] = 2 + (uint32_t)below(n, UNITS - 2);
+	open_net(n);
+	run(n);
+	expect(n, n->refusals == n->to_start && !n->failures && n->sender.counters.refused == n->refusals,
+	       "%llu of %llu refused", (unsigned long long)n->refusals, (unsigned long long)n->to_start);
+	expect(n, n->now - begin <= (6 + 2 * n->to_start) * n->delay, "after %.2f round trips",
+	       (double)(n->now - begin) / (2 * (double)n->delay));
+	expect(n, !n->sender.counters.retransmitted && sp_rel_deadline(&n->sender) == SP_NEVER, "it goes on");
+}
+
+static void a_refused_message_is_over_as_soon_as_the_sender_hears_it(void)
+{
+	over_seeds(50, refusing);
+}
+
+/* What the sender gives up while nothing is on its way: the receiver hears of it, then all is silent. */
+static void given_up(struct net *n)
+{
+	unsigned turns = 0;
+	uint64_t number;
+
+	n->control_loss = (double)below(n, 20) / 100;
+	n->to_start = 1;
+	open_net(n);
+	run(n);
+	expect(n, !sp_rel_start(&n->sender, 5, n->now, &number) && !sp_rel_release(&n->sender, number), "start");
+	while ((n->events || sp_rel_deadline(&n->sender) != SP_NEVER) && !n->failed) {
+		const sp_time next = sp_rel_deadline(&n->sender);
+
+		n->now = n->events && n->heap[0]->at < next ? n->heap[0]->at : next > n->now ? next : n->now;
+		while (n->events && n->heap[0]->at <= n->now) {
+			struct event *e = pop(n);
+
+			arrive(n, e);
+			free(e);
+		}
+		step(n);
+		expect(n, turns++ < 1000, "it does not become silent");
+	}
+	n->told += n->receiver.begin == number + 1;
+	expect(n, n->control_loss > 0 || n->told, "the receiver does not know");
+}
+
+static void a_message_given_up_is_told_of_until_it_is_heard(void)
+{
+	over_seeds(60, given_up);
+}
+
+static void paced(struct net *n)
+{
+	const sp_time begin = n->now;
+	uint64_t units = 0, time;
+
+	n->config.rate = n->config.rate ? n->config.rate : 1000000000;
+	n->config.in_flight = 32768;
+	n->to_start = 1 + below(n, n->config.messages);
+	for (uint64_t k = 0; k < n->to_start; k++)
+		units += n->units[k];
+	time = (uint64_t)((unsigned __int128)n->unit_bits * SP_SEC / n->config.rate);
+	open_net(n);
+	run(n);
+	expect(n, n->last_left == begin + units * time, "%llu units of %llu ps left after %llu",
+	       (unsigned long long)units, (unsigned long long)time, (unsigned long long)(n->last_left - begin));
+}
+
+static void units_leave_exactly_at_the_rate(void)
+{
+	over_seeds(40, paced);
 }
 
 static void tail(struct net *n)
@@ -566,6 +691,9 @@ SUITE("property/reliability", TEST(every_message_comes_whole_over_a_network_that
       TEST(nothing_is_sent_again_for_reordering_repeats_or_lost_acknowledgements),
       TEST(each_loss_is_answered_by_one_retransmission_and_no_more),
       TEST(a_message_to_nobody_fails_at_its_timeout_and_the_polls_back_off),
+      TEST(a_peer_that_denies_everything_gets_each_unit_once_a_round_trip_at_the_rate),
+      TEST(a_refused_message_is_over_as_soon_as_the_sender_hears_it),
+      TEST(a_message_given_up_is_told_of_until_it_is_heard), TEST(units_leave_exactly_at_the_rate),
       TEST(a_lost_tail_costs_less_than_a_full_timeout),
       TEST(a_peer_that_was_away_does_not_spoil_the_estimate_of_the_round_trip),
       TEST(a_round_trip_longer_than_believed_is_found_out),

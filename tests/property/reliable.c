@@ -116,6 +116,30 @@ static void nothing_is_sent_again_where_nothing_is_lost(void)
 	over(__func__, 30, good_planet);
 }
 
+static void in_order(struct planet *p)
+{
+	struct sdr_reliable_status s;
+
+	for (unsigned e = 0; e < 2; e++) {
+		p->link[e].loss = (double)below(p, 15) / 100;
+		if (below(p, 2))
+			sp_link_burst(&p->link[e], 1 + (double)below(p, 20), (double)below(p, 15) / 100);
+	}
+	planet_open(p);
+	planet_run(p);
+	counters(p, &s);
+	expect(p, s.retransmitted <= lost(p) && !s.spurious,
+	       "%llu packets lost, %llu units sent again, %llu needlessly", U(lost(p)), U(s.retransmitted),
+	       U(s.spurious));
+	add(p, &s);
+	planet_close(p);
+}
+
+static void no_unit_is_sent_again_twice_for_one_loss(void)
+{
+	over(__func__, 60, in_order);
+}
+
 /* ---- ends that vanish ----------------------------------------------------------------------------------------------
  */
 static void pass(struct planet *p, sp_time time)
@@ -298,15 +322,18 @@ static void odd(struct planet *p)
 		       "recv");
 	sdr_reliable_cancel(recv[2]);
 	sdr_reliable_cancel(recv[3]);
+	/* Who is refused knows soon: fewer round trips than its time-out has. */
+	pass(p, p->attr.timeout / 2);
+	expect(p, sdr_reliable_poll(send[3]) == -EREMOTEIO, "a refused message: %d", sdr_reliable_poll(send[3]));
 	pass(p, 20 * SP_SEC);
 	sdr_reliable_op_status(recv[1], &s);
 	expect(p, s.length == 40000 && s.units == 10 && s.done == 10, "status");
-	expect(p, sdr_reliable_poll(send[0]) == -ETIMEDOUT && sdr_reliable_poll(recv[0]) == -EMSGSIZE, "%d and %d",
+	expect(p, sdr_reliable_poll(send[0]) == -EREMOTEIO && sdr_reliable_poll(recv[0]) == -EMSGSIZE, "%d and %d",
 	       sdr_reliable_poll(send[0]), sdr_reliable_poll(recv[0]));
 	expect(p, !sdr_reliable_poll(send[1]) && !sdr_reliable_poll(recv[1]), "the whole one");
 	expect(p, sdr_reliable_poll(send[2]) == -ECANCELED && sdr_reliable_poll(recv[2]) == -ECANCELED, "%d and %d",
 	       sdr_reliable_poll(send[2]), sdr_reliable_poll(recv[2]));
-	expect(p, sdr_reliable_poll(send[3]) == -ETIMEDOUT && sdr_reliable_poll(recv[3]) == -ECANCELED, "%d and %d",
+	expect(p, sdr_reliable_poll(send[3]) == -EREMOTEIO && sdr_reliable_poll(recv[3]) == -ECANCELED, "%d and %d",
 	       sdr_reliable_poll(send[3]), sdr_reliable_poll(recv[3]));
 	for (unsigned i = 0; i < 4; i++)
 		expect(p, !sdr_reliable_op_free(send[i]) && !sdr_reliable_op_free(recv[i]), "free");
@@ -319,6 +346,7 @@ static void each_operation_ends_as_the_header_says(void)
 }
 
 SUITE("reliable", TEST(every_message_arrives_whole_and_right), TEST(nothing_is_sent_again_where_nothing_is_lost),
+      TEST(no_unit_is_sent_again_twice_for_one_loss),
       TEST(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again),
       TEST(who_is_done_answers_until_the_peer_is_quiet), TEST(datagrams_that_cannot_be_true_change_nothing),
       TEST(each_operation_ends_as_the_header_says))
