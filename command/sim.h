@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What spindle sim is asked for, and how it shows what came out. */
+/* What spindle sim is asked for (sim_options.c), the simulation of packets (sim_packets.c), and how what came out is
+ * shown (sim_show.c). */
 #ifndef COMMAND_SIM_H
 #define COMMAND_SIM_H
 
 #include <stdbool.h>
 
 #include "../testbed/model.h"
+#include "../testbed/sweep.h"
 
 struct sim_scheme {
 	const char *name;
 	enum sp_model_scheme scheme;
-	double rto; /* round trips */
+	double rto;  /* round trips */
+	int packets; /* enum sdr_reliable_scheme; -1: only the model has it */
 };
 extern const struct sim_scheme sim_schemes[];
 
@@ -21,13 +24,28 @@ struct sim {
 	const char *ec, *beta;			     /* as given, or NULL */
 	unsigned scheme;			     /* of sim_schemes */
 	bool packet, is_model, json;
+	/* of packets alone */
+	const char *packets_only;	      /* the last option given that the model does not have, or NULL */
+	double burst, duplicate, reorder;     /* burst: packets; 0: none */
+	uint64_t jitter, reorder_delay, jobs; /* ps; reorder_delay UINT64_MAX, jobs 0: not given */
+	bool payload_less;
 };
 
-/* Probability that a whole chunk is lost. */
+/* 0, or the exit status + 1. */
+int sim_options(struct sim *s, int argc, char **argv);
+
+/* Probability that a chunk loses something. */
 double sim_chunk_drop(const struct sim *s);
+
+double sim_seconds(void); /* of a steady clock */
+
+/* The exit status. */
+int sim_packets(const struct sim *s);
 
 /* wall: s that it took. */
 void sim_show_json(const struct sim *s, const struct sp_model_outcome *o, double wall);
 void sim_show_text(const struct sim *s, const struct sp_model_outcome *o);
+void sim_show_packets_json(const struct sim *s, const struct sp_sweep_outcome *o, double wall);
+void sim_show_packets_text(const struct sim *s, const struct sp_sweep_outcome *o, double wall);
 
 #endif

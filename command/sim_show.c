@@ -60,3 +60,62 @@ void sim_show_text(const struct sim *s, const struct sp_model_outcome *o)
 	line("99 %", o->p99, o);
 	line("99.9 %", o->p999, o);
 }
+
+/* ---- packets ---- */
+void sim_show_packets_json(const struct sim *s, const struct sp_sweep_outcome *o, double wall)
+{
+	const struct sp_crossing_counters *n = &o->count;
+	json_t *all = json_pack("{s:s, s:b, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "scheme",
+				sim_schemes[s->scheme].name, "model", 0, "samples", (json_int_t)s->samples, "seed",
+				(json_int_t)s->seed, "mean_s", o->mean, "mean_error_s",
+				o->deviation / sqrt((double)s->samples), "p50_s", o->p50, "p99_s", o->p99, "p999_s",
+				o->p999, "lossless_s", o->lossless, "slowdown_mean", o->mean / o->lossless,
+				"slowdown_p999", o->p999 / o->lossless);
+
+	json_object_update_new(all, json_pack("{s:I, s:I, s:I, s:I, s:b}", "packets", (json_int_t)n->packets,
+					      "retransmitted_packets", (json_int_t)n->retransmitted,
+					      "spurious_retransmissions", (json_int_t)n->spurious, "verified",
+					      (json_int_t)n->verified, "payload_less", s->payload_less));
+	json_object_update_new(all, json_pack("{s:I, s:f, s:I, s:I, s:I, s:f, s:s, s:f, s:f}", "bandwidth_bps",
+					      (json_int_t)s->bandwidth, "rtt_s", s->model.rtt, "message",
+					      (json_int_t)s->model.message, "chunk", (json_int_t)s->model.chunk, "mtu",
+					      (json_int_t)s->mtu, "drop", s->model.drop, "drop_per",
+					      s->packet ? "packet" : "chunk", "chunk_drop", sim_chunk_drop(s),
+					      "rto_rtts", s->model.rto));
+	json_object_set_new(all, "wall_s", json_real(wall));
+	json_dumpf(all, stdout, JSON_INDENT(2));
+	puts("");
+	json_decref(all);
+}
+
+static void packets_line(const char *name, double seconds, const struct sp_sweep_outcome *o)
+{
+	printf("%-10s %14.9g %14.3f\n", name, seconds, seconds / o->lossless);
+}
+
+void sim_show_packets_text(const struct sim *s, const struct sp_sweep_outcome *o, double wall)
+{
+	const struct sp_crossing_counters *n = &o->count;
+
+	printf("SDR, packets, %s: messages of %" PRIu64 " bytes in chunks of %" PRIu64 ", mtu %" PRIu64 ", %" PRIu64
+	       " bit/s, round trip %.9g s\n",
+	       sim_schemes[s->scheme].name, s->model.message, s->model.chunk, s->mtu, s->bandwidth, s->model.rtt);
+	printf("a %s is lost with probability %g", s->packet ? "packet" : "chunk", s->model.drop);
+	if (s->packet)
+		printf(" (a chunk: %.6g)", sim_chunk_drop(s));
+	printf("\n%" PRIu64 " samples, seed %" PRIu64 "\n\n%-10s %14s %14s\n", s->samples, s->seed, "", "seconds",
+	       "over lossless");
+	packets_line("lossless", o->lossless, o);
+	packets_line("mean", o->mean, o);
+	packets_line("50 %", o->p50, o);
+	packets_line("99 %", o->p99, o);
+	packets_line("99.9 %", o->p999, o);
+	printf("\n%" PRIu64 " packets of data, %" PRIu64 " of them sent again (%" PRIu64 " needlessly)\n", n->packets,
+	       n->retransmitted, n->spurious);
+	if (s->payload_less)
+		printf("nothing was compared (payload-less)");
+	else
+		printf("%" PRIu64 " bytes compared at the receiver, all as sent", n->verified);
+	printf("; %.1f s, %.3g Gbit of payload a second\n", wall,
+	       (double)n->messages * (double)s->model.message * 8e-9 / wall);
+}

@@ -53,7 +53,7 @@ struct sp_ctx {
 	sp_time now;            /* time of this call */
 	uint16_t worker, workers; /* this worker, and how many there are; with 1, no atomics are needed */
 	uint16_t home;          /* the context's home worker */
-	uint16_t watch;         /* the NIC's: DMA is being traced */
+	uint16_t watch;         /* the NIC's: DMA is being traced, or left out */
 	uint64_t post_bytes;    /* set by attach(): largest buffer that SP_CMD_POST takes, 0 = none */
 };
 struct sp_message {
@@ -143,7 +143,7 @@ int sp_message_close(struct sp_ctx *, uint64_t key);    /* completion() follows 
 const struct sp_mem *sp_mem_get(struct sp_ctx *, uint32_t id); /* takes a reference; NULL: not a region of this context's owner */
 void sp_mem_put(struct sp_ctx *, const struct sp_mem *);
 void sp_dma_fault(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t len);
-void sp_dma_traced(struct sp_ctx *, const struct sp_mem *, uint64_t offset, const void *from, uint64_t len);
+bool sp_dma_traced(struct sp_ctx *, const struct sp_mem *, uint64_t offset, const void *from, uint64_t len);
 static inline bool sp_mem_holds(const struct sp_mem *m, uint64_t offset, uint64_t len)
 {
 	return offset <= m->len && len <= m->len - offset;
@@ -152,8 +152,8 @@ static inline int sp_dma_write(struct sp_ctx *c, const struct sp_mem *m, uint64_
 {
 	if (__builtin_expect(!sp_mem_holds(m, offset, len), 0))
 		return sp_dma_fault(c, m, offset, len), -EFAULT;
-	if (__builtin_expect(c->watch, 0))
-		sp_dma_traced(c, m, offset, from, len);
+	if (__builtin_expect(c->watch, 0) && sp_dma_traced(c, m, offset, from, len))
+		return 0;
 	memcpy(m->base + offset, from, len);
 	return 0;
 }

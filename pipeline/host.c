@@ -103,7 +103,7 @@ static __attribute__((noinline)) int heed(struct sp_view *v, const struct sp_eve
 	struct sp_event copy;
 
 	sp_touch(v);
-	if (v->pub.watch) {
+	if (v->pub.watch & SP_WATCH_TRACED) {
 		copy = *e;
 		copy.context = v->context->id;
 		sp_watch_posted(&v->pub, &copy);

@@ -31,6 +31,7 @@
 #define SP_LEND_MIN	     1024 /* bytes of payload that are not copied: from cache copying wins to 2 KiB, else to 600 */
 #define SP_LENT		     1024 /* packets of one context that a worker may have lent; a power of two */
 #define SP_PIECES	     8191 /* buffers for what is not payload of such packets, in the process (2^n - 1) */
+#define SP_PAYLOAD_KEPT	     1088 /* bytes that payload-less NICs copy at once: the longest datagram and its header */
 #define SP_PACKET_POOL	     8191 /* packet buffers of the process (2^n - 1) */
 #define SP_PACKET_ROOM	     9600 /* bytes of frame that one buffer holds */
 

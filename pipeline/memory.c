@@ -444,15 +444,26 @@ void sp_mem_put(struct sp_ctx *ctx, const struct sp_mem *m)
 void sp_dma_fault(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t len)
 {
 	sp_view_of(ctx)->dma_faults++;
-	if (ctx->watch)
+	if (ctx->watch & SP_WATCH_TRACED)
 		sp_watch_wrong(ctx, "range %" PRIu64 " + %" PRIu64 " is outside region %u of %" PRIu64 " bytes", offset,
 			       len, m->id, m->len);
 }
 
-void sp_dma_traced(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, const void *from, uint64_t len)
+static bool is_area(struct sp_ctx *ctx, const struct sp_mem *m)
 {
-	sp_view_of(ctx)->dma_traced += len;
-	sp_watch_wrote(ctx, m, offset, from, len);
+	const struct sp_context *c = sp_view_of(ctx)->context;
+
+	return (c->first ? c->first : c)->area == m;
+}
+
+/* True: the bytes are not to be written. */
+bool sp_dma_traced(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, const void *from, uint64_t len)
+{
+	if (ctx->watch & SP_WATCH_TRACED) {
+		sp_view_of(ctx)->dma_traced += len;
+		sp_watch_wrote(ctx, m, offset, from, len);
+	}
+	return ctx->watch & SP_WATCH_PAYLOAD_LESS && len > SP_PAYLOAD_KEPT && !is_area(ctx, m);
 }
 
 int sp_dma_read(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, void *to, uint32_t len)
@@ -474,7 +485,7 @@ static uint64_t *word(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offse
 		return NULL;
 	}
 	if (((uintptr_t)m->base + offset) & 7) {
-		if (ctx->watch)
+		if (ctx->watch & SP_WATCH_TRACED)
 			sp_watch_wrong(ctx, "word at %" PRIu64 " of region %u is not at a multiple of 8 bytes", offset,
 				       m->id);
 		*err = -EINVAL;
@@ -487,9 +498,7 @@ static uint64_t *word(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offse
 /* What the host waits for may be there. */
 static void touch_area(struct sp_ctx *ctx, const struct sp_mem *m)
 {
-	const struct sp_context *c = sp_view_of(ctx)->context;
-
-	if ((c->first ? c->first : c)->area == m)
+	if (is_area(ctx, m))
 		sp_touch(sp_view_of(ctx));
 }
 
@@ -509,7 +518,7 @@ int sp_dma_or64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uin
 		return err;
 	__atomic_fetch_or(at, bits, __ATOMIC_RELEASE);
 	touch_area(ctx, m);
-	return unlikely(ctx->watch) ? trace_word(ctx, m, offset) : 0;
+	return unlikely(ctx->watch & SP_WATCH_TRACED) ? trace_word(ctx, m, offset) : 0;
 }
 
 int sp_dma_add64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t n, uint64_t *old)
@@ -523,7 +532,7 @@ int sp_dma_add64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, ui
 	touch_area(ctx, m);
 	if (old)
 		*old = was;
-	return unlikely(ctx->watch) ? trace_word(ctx, m, offset) : 0;
+	return unlikely(ctx->watch & SP_WATCH_TRACED) ? trace_word(ctx, m, offset) : 0;
 }
 
 int sp_dma_store64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t value)
@@ -535,5 +544,5 @@ int sp_dma_store64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, 
 		return err;
 	__atomic_store_n(at, value, __ATOMIC_RELEASE);
 	touch_area(ctx, m);
-	return unlikely(ctx->watch) ? trace_word(ctx, m, offset) : 0;
+	return unlikely(ctx->watch & SP_WATCH_TRACED) ? trace_word(ctx, m, offset) : 0;
 }

@@ -74,6 +74,10 @@ struct sp_nic_config {
 	uint32_t mtu;	  /* layer 3, bytes; default 1500 */
 	uint16_t workers; /* default 1, at most 16 */
 	bool icrc_off;
+	/* Sweeps over links that are payload-less, too (testbed/link.h): no ICRC is computed or checked; more than 1088
+	 * bytes at once are not copied into a packet, nor by sp_dma_write into memory that applications have
+	 * registered. All else is exact. */
+	bool payload_less;
 	uint64_t seed;	 /* default 1 */
 	uint64_t secret; /* keys sp_hash; 0: made from the seed, so that runs repeat */
 	struct sp_port_config port[SP_MAX_PORTS];

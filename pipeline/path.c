@@ -156,7 +156,8 @@ static inline uint8_t *fill_headers(uint8_t *f, const struct sp_path *p, const s
 	return b + s->ext_len;
 }
 
-static struct rte_mbuf *copied(const struct sp_path *p, const struct sp_send *s, uint64_t mac, uint32_t l3_bytes)
+static struct rte_mbuf *copied(const struct sp_path *p, const struct sp_send *s, uint64_t mac, uint32_t l3_bytes,
+			       bool payload_less)
 {
 	const uint32_t pad = -s->len & 3;
 	struct rte_mbuf *m = sp_packet_alloc();
@@ -167,9 +168,13 @@ static struct rte_mbuf *copied(const struct sp_path *p, const struct sp_send *s,
 		return NULL;
 	f = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)(14 + l3_bytes));
 	b = fill_headers(f, p, s, mac, l3_bytes);
+	if (unlikely(payload_less && s->len > SP_PAYLOAD_KEPT))
+		return m;
 	if (s->len)
 		memcpy(b, s->mem ? s->mem->base + s->offset : s->bytes, s->len);
 	memset(b + s->len, 0, pad);
+	if (unlikely(payload_less))
+		return m;
 	crc = rte_cpu_to_le_32(sp_icrc(f + 14, p->l3_len, l3_bytes - 4));
 	memcpy(b + s->len + pad, &crc, 4);
 	return m;
@@ -202,6 +207,7 @@ int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 	struct sp_view *v = sp_view_of(ctx);
 	struct sp_worker *w = v->owner;
 	const uint32_t l3_bytes = p->l3_len + 8u + 12u + s->ext_len + s->len + (-s->len & 3) + 4u;
+	const bool payload_less = v->context->nic->config.payload_less;
 	struct rte_mbuf *m = NULL;
 	uint64_t mac;
 	int r;
@@ -221,10 +227,10 @@ int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 	if (unlikely(!mac && w->pending_count == SP_NEIGHBOUR_PENDING))
 		return -EAGAIN;
 	/* What waits for a neighbour may wait for long: copied, and the sender's buffer is his again. */
-	if (p->lends && s->mem && s->len >= SP_LEND_MIN && mac)
+	if (p->lends && s->mem && s->len >= SP_LEND_MIN && mac && !payload_less)
 		m = lent(v, p, s, mac, l3_bytes);
 	if (!m)
-		m = copied(p, s, mac, l3_bytes);
+		m = copied(p, s, mac, l3_bytes, payload_less);
 	if (unlikely(!m))
 		return -EAGAIN;
 	if (unlikely(!mac))

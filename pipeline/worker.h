@@ -196,6 +196,9 @@ struct sp_gone {
 	uint64_t count;
 };
 
+/* sp_ctx.watch */
+enum { SP_WATCH_TRACED = 1, SP_WATCH_PAYLOAD_LESS = 2 };
+
 struct sp_nic {
 	struct sp_nic_config config; /* strings copied */
 	uint16_t workers;

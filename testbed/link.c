@@ -25,9 +25,12 @@ struct direction {
 	uint16_t queues;
 	struct sp_frames frames;
 	uint64_t memory; /* that flights and frames may still take */
-	uint32_t kept;	 /* bytes of each frame */
+	uint32_t kept;	 /* bytes of each frame, of longer ones than `whole` */
+	uint32_t whole;
 	bool payload_less;
 	bool full; /* the last packet offered was held back */
+	bool (*lose)(void *arg, const uint8_t *frame, uint32_t len);
+	void *lose_arg;
 	uint64_t in_flight;
 	struct sp_link_counters counters;
 	struct sp_shortage shortage[SP_MAX_WORKERS]; /* of buffers for what has arrived */
@@ -54,6 +57,9 @@ static int direction_init(struct direction *d, const struct sp_link_config *conf
 	d->memory = config->memory ? config->memory : SP_LINK_MEMORY;
 	d->payload_less = config->payload_less;
 	d->kept = !config->payload_less ? SP_PACKET_ROOM : config->head ? config->head : SP_LINK_HEAD;
+	d->whole = !config->payload_less ? SP_PACKET_ROOM : d->kept < SP_LINK_WHOLE ? SP_LINK_WHOLE : d->kept;
+	d->lose = config->lose[e];
+	d->lose_arg = config->lose_arg[e];
 	d->leaving = calloc(d->queue, sizeof(*d->leaving));
 	err = d->leaving ? sp_frames_init(&d->frames) : -ENOMEM;
 	for (uint16_t q = 0; !err && q < d->queues; q++)
@@ -118,6 +124,12 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
+/* Bytes of a frame that are carried. */
+static uint32_t kept_of(const struct direction *d, uint32_t len)
+{
+	return len <= d->whole ? len : d->kept;
+}
+
 /*
  * A copy of the packet sets out: what is kept of its bytes. Handing over the sender's buffer is no faster, for a buffer
  * that was in flight is in no cache, and the buffers are the process's: flights in them would bound the link.
@@ -126,7 +138,7 @@ static void packet_fly(struct direction *d, const struct rte_mbuf *m, uint16_t q
 		       const struct sp_copy *copy)
 {
 	const uint32_t len = rte_pktmbuf_pkt_len(m);
-	uint32_t left = smaller(len, d->kept);
+	uint32_t left = kept_of(d, len);
 	uint8_t *frame = sp_frames_take(&d->frames, left), *to = frame;
 
 	for (uint32_t n; left && m; m = m->next, left -= n, to += n) {
@@ -141,12 +153,21 @@ static void packet_fly(struct direction *d, const struct rte_mbuf *m, uint16_t q
 	d->in_flight++;
 }
 
+static bool is_lost(struct direction *d, const struct rte_mbuf *m, uint32_t len)
+{
+	uint8_t room[SP_LINK_HEAD];
+
+	return d->lose(d->lose_arg, rte_pktmbuf_read(m, 0, smaller(len, sizeof(room)), room), len);
+}
+
 static void packet_send(struct direction *d, struct rte_mbuf *m, uint16_t queue, sp_time now)
 {
 	const uint32_t len = rte_pktmbuf_pkt_len(m);
 	struct sp_fate fate;
 
 	sp_impair(&d->impairment, len, now, &fate);
+	if (d->lose && is_lost(d, m, len))
+		fate.copies = 0;
 	if (fate.copies && len > SP_PACKET_ROOM) {
 		d->counters.oversized++;
 		fate.copies = 0;
@@ -196,9 +217,8 @@ static unsigned link_transmit(void *port, uint16_t queue, struct rte_mbuf **pack
 		const uint16_t to = queue_of(d, packet[sent]);
 
 		/* For two copies: whether there is room must not depend on the packet's fate. */
-		d->full =
-			!sp_frames_ready(&d->frames, smaller(rte_pktmbuf_pkt_len(packet[sent]), d->kept), &d->memory) ||
-			!sp_flights_ready(&d->flights[to], 2, &d->memory);
+		d->full = !sp_frames_ready(&d->frames, kept_of(d, rte_pktmbuf_pkt_len(packet[sent])), &d->memory) ||
+			  !sp_flights_ready(&d->flights[to], 2, &d->memory);
 		if (d->full) {
 			d->counters.held++;
 			break;
@@ -215,7 +235,7 @@ static struct rte_mbuf *packet_land(struct direction *d, const struct sp_flight 
 
 	if (!m)
 		return NULL;
-	memcpy(rte_pktmbuf_append(m, (uint16_t)f->len), f->packet, smaller(f->len, d->kept));
+	memcpy(rte_pktmbuf_append(m, (uint16_t)f->len), f->packet, kept_of(d, f->len));
 	sp_frames_drop(&d->frames, f->packet);
 	return m;
 }

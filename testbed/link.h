@@ -4,12 +4,12 @@
  * queue, then a network that delays, loses, repeats, reorders and corrupts (impairment.h). The same seed gives the same
  * bytes and times.
  *
- * Payload-less, for sweeps: of each frame only the first bytes (headers) are kept while it is in flight. Exact remain
- * every length, so also all times and counters, and what is lost, repeated and reordered. The receiver gets a frame of
- * full length whose bytes beyond those kept are whatever its buffer held before. What a receiver would notice of a
- * corrupted packet it cannot notice here, for nobody can check an ICRC: the link loses each packet or copy that it
- * corrupts, as if the receiver had dropped it. Skipped are the copying of payload and the memory for it. Both NICs have
- * to know, too: not to compute and not to check an ICRC.
+ * Payload-less, for sweeps: of each frame longer than SP_LINK_WHOLE only the first bytes (headers) are kept while it is
+ * in flight. Exact remain every length, so also all times and counters, and what is lost, repeated and reordered. The
+ * receiver gets a frame of full length whose bytes beyond those kept are whatever its buffer held before. What a
+ * receiver would notice of a corrupted packet it cannot notice here, for nobody can check an ICRC: the link loses each
+ * packet or copy that it corrupts, as if the receiver had dropped it. Skipped are the copying of payload and the memory
+ * for it. Both NICs have to know, too: not to compute and not to check an ICRC.
  *
  * Threads: one thread owns the link and everything attached to it (virtual time has one owner).
  */
@@ -20,6 +20,7 @@
 #include "impairment.h"
 
 #define SP_LINK_HEAD   128u	    /* bytes kept of a payload-less frame, if not said otherwise */
+#define SP_LINK_WHOLE  1280u	    /* payload-less, frames up to this are kept whole: all that carries control */
 #define SP_LINK_MEMORY (2ull << 30) /* for what is in flight in one direction, if not said otherwise */
 
 struct sp_link_config {
@@ -29,6 +30,10 @@ struct sp_link_config {
 	uint64_t memory;   /* bytes per direction, up to 2^44, see sp_link_create; 0: SP_LINK_MEMORY */
 	bool payload_less; /* see above */
 	uint32_t head;	   /* bytes kept then, SP_LINK_MIN_FRAME to 9600; 0: SP_LINK_HEAD */
+	/* [e]: says of each packet that end e sends whether it is lost, besides those that the impairments lose. frame:
+	 * its first bytes, SP_LINK_HEAD or all; len: of the whole packet. NULL: none is. */
+	bool (*lose[2])(void *arg, const uint8_t *frame, uint32_t len);
+	void *lose_arg[2];
 };
 
 struct sp_link_counters {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "model_private.h"
+#include "quantile.h"
 #include "random.h"
 
 /* ---- probabilities ---- */
@@ -208,39 +209,6 @@ static double sample(struct sp_random *r, const struct model_plan *p, uint64_t *
 	return p->fallback + model_inject(p, n, last) + repeat(r, p, n, last);
 }
 
-/* The value that would be at this place in order (Hoare's selection; equal values, of which there are many, split). */
-static double select_place(double *v, uint64_t n, uint64_t place)
-{
-	uint64_t from = 0, to = n - 1;
-
-	while (from < to) {
-		double pivot = v[from + (to - from) / 2];
-		uint64_t i = from, j = to;
-
-		for (;;) {
-			while (v[i] < pivot)
-				i++;
-			while (v[j] > pivot)
-				j--;
-			if (i >= j)
-				break;
-			double swapped = v[i];
-			v[i++] = v[j];
-			v[j--] = swapped;
-		}
-		if (place <= j)
-			to = j;
-		else
-			from = j + 1;
-	}
-	return v[place];
-}
-
-static double quantile(double *v, uint64_t n, uint64_t thousandths)
-{
-	return select_place(v, n, (n * thousandths + 999) / 1000 - 1);
-}
-
 int sp_model_run(const struct sp_model *model, uint32_t samples, uint64_t seed, struct sp_model_outcome *outcome)
 {
 	struct sp_model_outcome o = {0};
@@ -265,9 +233,9 @@ int sp_model_run(const struct sp_model *model, uint32_t samples, uint64_t seed, 
 	o.lossless = p.lossless;
 	o.mean = p.base + mean;
 	o.deviation = samples > 1 ? sqrt(squares / (samples - 1.0)) : 0;
-	o.p50 = p.base + quantile(extra, samples, 500);
-	o.p99 = p.base + quantile(extra, samples, 990);
-	o.p999 = p.base + quantile(extra, samples, 999);
+	o.p50 = p.base + sp_quantile(extra, samples, 500);
+	o.p99 = p.base + sp_quantile(extra, samples, 990);
+	o.p999 = p.base + sp_quantile(extra, samples, 999);
 	free(extra);
 	*outcome = o;
 	return 0;

@@ -5,7 +5,7 @@
 #include "world.h"
 
 struct sp_world {
-	sp_time now;
+	sp_time now, grain;
 	struct sp_nic **nic;
 	size_t nics;
 	struct sp_world_host *host;
@@ -48,6 +48,11 @@ int sp_world_add_host(struct sp_world *world, const struct sp_world_host *host)
 	world->host = more;
 	world->host[world->hosts++] = *host;
 	return 0;
+}
+
+void sp_world_set_grain(struct sp_world *world, sp_time grain)
+{
+	world->grain = grain;
 }
 
 sp_time sp_world_now(const struct sp_world *world)
@@ -122,6 +127,13 @@ static int settle(struct sp_world *w)
 	return 0;
 }
 
+static sp_time grained(const struct sp_world *w, sp_time t)
+{
+	const sp_time over = w->grain > 1 ? t % w->grain : 0;
+
+	return over && t < SP_NEVER - w->grain ? t + (w->grain - over) : t;
+}
+
 int sp_world_run(struct sp_world *world, sp_time until, bool (*done)(void *arg), void *arg)
 {
 	for (;;) {
@@ -132,7 +144,7 @@ int sp_world_run(struct sp_world *world, sp_time until, bool (*done)(void *arg),
 			return err;
 		if (done && done(arg))
 			return 1;
-		next = sp_world_next(world);
+		next = grained(world, sp_world_next(world));
 		if (next > until || next == SP_NEVER) {
 			if (until != SP_NEVER && until > world->now)
 				world->now = until;

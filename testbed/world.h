@@ -26,6 +26,10 @@ int sp_world_create(struct sp_world **world);			  /* time 0; -ENOMEM */
 void sp_world_destroy(struct sp_world *world);			  /* neither NICs nor hosts are touched */
 int sp_world_add_nic(struct sp_world *world, struct sp_nic *nic); /* -ENOMEM */
 int sp_world_add_host(struct sp_world *world, const struct sp_world_host *host);
+/* Time goes on in steps that end at multiples of `grain` (ps; 0 or 1: it is exact): what is due within a step happens
+ * at its end, or where a run ends within it, together: late by less than a grain, and in fewer polls. Before
+ * sp_world_run. */
+void sp_world_set_grain(struct sp_world *world, sp_time grain);
 sp_time sp_world_now(const struct sp_world *world);
 /* When something happens next; SP_NEVER. */
 sp_time sp_world_next(struct sp_world *world);

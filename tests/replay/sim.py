@@ -15,7 +15,6 @@ MEMBERS = {"scheme", "model", "samples", "seed", "mean_s", "mean_error_s", "p50_
            "slowdown_p999", "bandwidth_bps", "rtt_s", "message", "chunk", "mtu", "drop", "drop_per", "chunk_drop", "rto_rtts", "wall_s"}
 EC_MEMBERS = {"ec", "beta_rtts", "fallbacks", "fallback_probability"}
 MISUSE = [
-    ((), "--model is missing"),
     (("--model", "x"), "extra argument x"),
     (("--model", "--rtt", "25ms", "--distance", "3750"), "--distance and --rtt say the same: only one can be given"),
     (("--model", "--scheme", "sr-nack", "--rto", "3"), "sr-nack sends again after one round trip and has no --rto"),

@@ -118,9 +118,10 @@ void sp_dma_fault(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uin
 	abort(); /* an example reaches beyond its area */
 }
 
-void sp_dma_traced(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, const void *from, uint64_t len)
+bool sp_dma_traced(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, const void *from, uint64_t len)
 {
 	(void)c, (void)m, (void)offset, (void)from, (void)len;
+	return false;
 }
 
 int sp_dma_add64(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uint64_t n, uint64_t *old)

@@ -179,13 +179,14 @@ void sp_dma_fault(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uin
 	abort(); /* no test here provokes one */
 }
 
-void sp_dma_traced(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, const void *from, uint64_t len)
+bool sp_dma_traced(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, const void *from, uint64_t len)
 {
 	(void)c;
 	(void)m;
 	(void)offset;
 	(void)from;
 	(void)len;
+	return false;
 }
 
 int sp_dma_read(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, void *to, uint32_t len)

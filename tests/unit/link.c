@@ -505,6 +505,71 @@ static void without_payload_lengths_times_and_counters_are_the_same(void)
 	CU_ASSERT(n.lost > 50 && n.duplicated > 10 && n.reordered > 100 && n.held + n.waited == 0);
 }
 
+static void without_payload_short_frames_are_whole_and_of_long_ones_the_head_comes(void)
+{
+	struct sp_link *link =
+		open_link((struct sp_link_config){.direction[0] = {.delay = SP_US}, .payload_less = true});
+
+	for (uint32_t len = 1270; len <= 1290; len++) {
+		struct rte_mbuf *m = frame(len, len, 1), *got;
+		uint8_t *bytes = rte_pktmbuf_mtod(m, uint8_t *), sent[1290];
+
+		for (uint32_t i = 60; i < len; i++)
+			bytes[i] = (uint8_t)(i * 7 + len);
+		memcpy(sent, bytes, len);
+		CU_ASSERT_EQUAL_FATAL(send_at(link, 0, m, len * SP_US), 1);
+		m = sp_packet_alloc(); /* the buffer that it would land in */
+		memset(rte_pktmbuf_append(m, (uint16_t)len), 0xEE, len);
+		rte_pktmbuf_free(m);
+		CU_ASSERT_EQUAL_FATAL(sp_link_ops.receive(sp_link_port(link, 1), 0, &got, 1, (len + 1) * SP_US), 1);
+		CU_ASSERT_EQUAL(got->data_len, len);
+		CU_ASSERT_EQUAL(memcmp(rte_pktmbuf_mtod(got, void *), sent, len <= SP_LINK_WHOLE ? len : SP_LINK_HEAD),
+				0);
+		rte_pktmbuf_free(got);
+	}
+	sp_link_destroy(link);
+}
+
+static struct {
+	uint32_t calls, bytes;
+	bool whole;
+} asked;
+
+static bool odd_ones(void *arg, const uint8_t *bytes, uint32_t len)
+{
+	asked.calls++;
+	asked.bytes += len;
+	asked.whole &= bytes[14] == 0x45 && bytes[35] == 1; /* within SP_LINK_HEAD */
+	return *(uint32_t *)arg && asked.calls % 2;
+}
+
+static void a_judge_of_ones_own_loses_packets_besides_the_impairments(void)
+{
+	uint32_t on = 1;
+	struct sp_link *link = open_link((struct sp_link_config){.direction = {{.loss = 0.25}, {.loss = 0}},
+								 .lose = {odd_ones, NULL},
+								 .lose_arg = {&on, NULL},
+								 .seed = 4});
+	struct sp_link_counters n;
+	unsigned back = 0;
+
+	memset(&asked, 0, sizeof(asked));
+	asked.whole = true;
+	for (uint32_t k = 0; k < 2000; k++) {
+		CU_ASSERT_EQUAL_FATAL(send_at(link, 0, frame(100 + k % 5, k, 1), k), 1);
+		CU_ASSERT_EQUAL_FATAL(send_at(link, 1, frame(100, k, 1), k), 1);
+		receive_at(link, 1, k);
+		back += receive_at(link, 0, k) == (int)k;
+	}
+	sp_link_count(link, 0, &n);
+	CU_ASSERT(asked.whole);
+	CU_ASSERT_EQUAL(asked.calls, 2000);
+	CU_ASSERT_EQUAL(asked.bytes, 2000 * 102);
+	CU_ASSERT(n.lost > 1000 + 150 && n.lost < 1000 + 350); /* a quarter of those that it would leave */
+	CU_ASSERT_EQUAL(back, 2000);
+	sp_link_destroy(link);
+}
+
 static void without_payload_what_is_corrupted_is_lost(void)
 {
 	struct sp_link_config config = {.direction[0] = {.corrupt = 0.1, .duplicate = 0.3}, .payload_less = true};
@@ -655,7 +720,9 @@ SUITE("link", TEST(a_frame_arrives_after_its_time_on_the_wire_and_the_delay),
       TEST(memory_in_flight_is_bounded_and_then_the_sender_waits_for_an_arrival),
       TEST(a_shared_buffer_is_not_handed_to_the_receiver_who_may_write_to_it),
       TEST(without_a_buffer_for_what_has_arrived_it_waits_and_time_goes_on),
-      TEST(without_payload_lengths_times_and_counters_are_the_same), TEST(without_payload_what_is_corrupted_is_lost),
+      TEST(without_payload_lengths_times_and_counters_are_the_same),
+      TEST(without_payload_short_frames_are_whole_and_of_long_ones_the_head_comes),
+      TEST(a_judge_of_ones_own_loses_packets_besides_the_impairments), TEST(without_payload_what_is_corrupted_is_lost),
       TEST(every_byte_comes_through_whatever_the_length), TEST(corruption_inverts_exactly_one_bit_of_a_copy),
       TEST(a_long_fat_link_holds_nobody_back_and_is_exact), TEST(a_seed_gives_the_outcome_that_it_always_gave),
       TEST(a_shortage_that_never_ends_is_time_that_stands_still), TEST(parameters_that_make_no_sense_are_refused))

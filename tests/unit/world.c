@@ -133,6 +133,26 @@ static void everything_happens_at_its_time_and_in_the_order_of_adding(void)
 	sp_world_destroy(w);
 }
 
+static void with_a_grain_what_is_due_in_one_step_happens_together_at_its_end(void)
+{
+	struct sp_world *w;
+
+	reset();
+	w = world_of(2, false);
+	sp_world_set_grain(w, 100);
+	feed(&nics[0], 101);
+	feed(&nics[0], 200);
+	feed(&nics[1], 150);
+	feed(&nics[1], 201);
+	feed(&nics[1], SP_NEVER - 7); /* no step ends behind it */
+	CU_ASSERT_EQUAL(sp_world_run(w, 299, NULL, NULL), 0);
+	CU_ASSERT_STRING_EQUAL(trace, "a200 a200 b200 ");
+	CU_ASSERT_EQUAL(sp_world_now(w), 299);
+	CU_ASSERT_EQUAL(sp_world_run(w, SP_NEVER, NULL, NULL), 0);
+	CU_ASSERT_STRING_EQUAL(trace, "a200 a200 b200 b299 b18446744073709551608 ");
+	sp_world_destroy(w);
+}
+
 static void a_run_ends_at_until_and_goes_on_from_there(void)
 {
 	struct sp_world *w;
@@ -227,6 +247,7 @@ static void time_that_stands_still_is_called_off(void)
 }
 
 SUITE("world", TEST(everything_happens_at_its_time_and_in_the_order_of_adding),
+      TEST(with_a_grain_what_is_due_in_one_step_happens_together_at_its_end),
       TEST(a_run_ends_at_until_and_goes_on_from_there), TEST(what_follows_without_delay_happens_at_the_same_time),
       TEST(a_host_is_stepped_when_a_nic_has_done_something_and_its_commands_are_noticed),
       TEST(a_host_is_stepped_at_its_own_time), TEST(a_run_ends_when_its_condition_holds),

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "crossing.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "../handlers/wire/roce.h"
+#include "../handlers/wire/sdr.h"
+#include "world.h"
+
+#define LAYER3	  4200u /* bytes: packets of the largest payload fit */
+#define SHIFTS	  512u	/* places where the message begins in what is sent: one that stayed from the last is noticed */
+#define SHIFT	  8u
+#define MESSAGES  4u  /* at once, of the QP */
+#define ROCE	  42u /* bytes before BTH: Ethernet, IPv4, UDP */
+#define IMMEDIATE (ROCE + 12u + 16u)
+
+/* Whole chunks are lost: the fate of the sending of one is drawn with its first packet. */
+struct loser {
+	struct sp_random random;
+	double chunk, packet; /* probabilities */
+	struct sp_sdr_split split;
+	uint32_t per_chunk; /* packets */
+	uint32_t id, index; /* of the last packet of data */
+	bool begun, lost;
+};
+
+struct sp_crossing {
+	struct sp_crossing_config config;
+	struct sp_world *world;
+	struct sp_link *link;
+	struct sp_nic *nic[2];
+	struct sp_dev *dev[2];
+	struct sdr_context *context[2];
+	struct sdr_qp *qp[2];
+	struct sdr_reliable *reliable[2];
+	uint8_t *bytes[2]; /* sent from, received into */
+	uint64_t room[2];
+	struct sp_mr *mr[2];
+	struct sdr_reliable_op *send, *recv;
+	struct loser loser[2];
+	int error; /* of progress */
+	uint64_t messages, verified;
+};
+
+/* ---- loss of whole chunks ---- */
+static bool lose(void *arg, const uint8_t *frame, uint32_t len)
+{
+	struct loser *l = arg;
+	uint32_t imm, id, index;
+
+	if (len < IMMEDIATE + 4 || frame[ROCE] != SP_UC_WRITE_ONLY_IMM)
+		return sp_random_chance(&l->random, l->packet);
+	imm = sp_load_be32(frame + IMMEDIATE);
+	id = sp_sdr_imm_id(l->split, imm);
+	index = sp_sdr_imm_packet(l->split, imm);
+	if (!l->begun || id != l->id || index <= l->index || index / l->per_chunk != l->index / l->per_chunk)
+		l->lost = sp_random_chance(&l->random, l->chunk);
+	l->begun = true;
+	l->id = id;
+	l->index = index;
+	return l->lost;
+}
+
+static void loser_init(struct sp_crossing *c, unsigned e)
+{
+	const uint32_t per_chunk = c->config.chunk / c->config.mtu;
+
+	c->loser[e] = (struct loser){.chunk = c->config.chunk_drop,
+				     .packet = -expm1(log1p(-c->config.chunk_drop) / per_chunk),
+				     .per_chunk = per_chunk};
+	sp_random_seed(&c->loser[e].random, c->config.seed, 16 + e);
+	sp_sdr_split_parse(SP_SDR_SPLIT_DEFAULT, &c->loser[e].split);
+}
+
+/* ---- making it ---- */
+static int failed(struct sp_error *error, int rc, const char *what)
+{
+	if (!*error->text)
+		snprintf(error->text, sizeof(error->text), "%s: %s", what, strerror(-rc));
+	return rc;
+}
+
+static int link_make(struct sp_crossing *c, struct sp_error *error)
+{
+	struct sp_link_config link = {.direction = {c->config.link[0], c->config.link[1]},
+				      .seed = c->config.seed,
+				      .payload_less = c->config.payload_less,
+				      .memory = 1ull << 36};
+	int rc;
+
+	for (unsigned e = 0; e < 2 && c->config.chunk_drop > 0; e++) {
+		loser_init(c, e);
+		link.lose[e] = lose;
+		link.lose_arg[e] = &c->loser[e];
+	}
+	rc = sp_link_create(&link, &c->link);
+	return rc ? failed(error, rc, "the link") : 0;
+}
+
+static int nic_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
+{
+	struct sp_nic_config config = {.addresses = 1,
+				       .mtu = LAYER3,
+				       .seed = c->config.seed * 2 + e + 1,
+				       .neighbours = 1,
+				       .ports = 1,
+				       .payload_less = c->config.payload_less,
+				       .memory_limit = UINT64_MAX,
+				       .port = {{.ops = &sp_link_ops, .ops_arg = sp_link_port(c->link, e)}}};
+	int rc;
+
+	for (unsigned i = 0; i < 2; i++) {
+		const uint8_t last = (uint8_t)((e ^ i) + 1);
+		const uint8_t ip[16] = {[10] = 0xFF, 0xFF, 198, 18, 0, last}, mac[6] = {2, 0, 0, 0, 18, last};
+
+		memcpy(i ? config.neighbour[0].ip : config.address[0].ip, ip, 16);
+		memcpy(i ? config.neighbour[0].mac : config.mac, mac, 6);
+	}
+	config.address[0].prefix = 24;
+	snprintf(config.name, sizeof(config.name), "crossing%u", e);
+	rc = sp_nic_create(&config, error, &c->nic[e]);
+	if (!rc)
+		rc = sp_nic_dev(c->nic[e], false, &c->dev[e]);
+	if (!rc)
+		rc = sp_world_add_nic(c->world, c->nic[e]);
+	return rc ? failed(error, rc, "the NIC") : 0;
+}
+
+/* Pages that nobody touches take no memory: payload-less, none is. */
+static int memory_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
+{
+	struct sp_random x;
+	void *bytes;
+	int rc;
+
+	c->room[e] = c->config.message + SHIFTS * SHIFT;
+	bytes = mmap(NULL, c->room[e], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (bytes == MAP_FAILED)
+		return failed(error, -errno, "memory for the message");
+	c->bytes[e] = bytes;
+	sp_random_seed(&x, c->config.seed, 32 + e);
+	for (uint64_t i = 0; !e && !c->config.payload_less && i < c->room[e] / 8 * 8; i += 8) {
+		const uint64_t v = sp_random_next(&x);
+
+		memcpy(c->bytes[e] + i, &v, 8);
+	}
+	rc = sdr_mr_reg(c->context[e], bytes, c->room[e], &c->mr[e]);
+	return rc ? failed(error, rc, "memory for the message") : 0;
+}
+
+static int end_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
+{
+	const sp_time way = c->config.link[0].delay + c->config.link[1].delay;
+	struct sdr_qp_attr attr = {.mtu = c->config.mtu,
+				   .chunk_bytes = c->config.chunk,
+				   .max_message_bytes =
+					   (c->config.message + c->config.mtu - 1) / c->config.mtu * c->config.mtu,
+				   .max_messages = MESSAGES,
+				   .nonce = c->config.seed * 2 + e + 1,
+				   .cts_interval = way + SP_MS,
+				   .max_packet_life = way,
+				   .family = AF_INET};
+	int rc = sdr_context_create(c->dev[e], NULL, &c->context[e]);
+
+	rc = rc ? rc : memory_make(c, e, error);
+	rc = rc ? rc : sdr_qp_create(c->context[e], &attr, &c->qp[e], error);
+	rc = rc ? rc : sdr_reliable_open(c->qp[e], &c->config.reliable, &c->reliable[e]);
+	return rc ? failed(error, rc, "the connection") : 0;
+}
+
+static int connect_ends(struct sp_crossing *c, struct sp_error *error)
+{
+	struct sdr_qp_info info[2];
+	int rc = 0;
+
+	for (unsigned e = 0; e < 2; e++)
+		sdr_qp_info_get(c->qp[e], &info[e]);
+	for (unsigned e = 0; e < 2 && !rc; e++)
+		rc = sdr_qp_connect(c->qp[e], &info[!e]);
+	return rc ? failed(error, rc, "the connection") : 0;
+}
+
+/* ---- the host programs ---- */
+static void step(void *arg, sp_time now)
+{
+	struct sp_crossing *c = arg;
+
+	for (unsigned e = 0; e < 2; e++) {
+		const int rc = sdr_reliable_progress(c->reliable[e], now);
+
+		c->error = c->error ? c->error : rc;
+	}
+}
+
+static sp_time next(void *arg)
+{
+	const struct sp_crossing *c = arg;
+	const sp_time a = sdr_reliable_deadline(c->reliable[0]), b = sdr_reliable_deadline(c->reliable[1]);
+
+	return a < b ? a : b;
+}
+
+static bool cleared(void *arg)
+{
+	const struct sp_crossing *c = arg;
+	struct sdr_qp_status status;
+
+	sdr_qp_status(c->qp[0], &status);
+	return c->error || status.may_send > c->messages;
+}
+
+static bool sent(void *arg)
+{
+	const struct sp_crossing *c = arg;
+
+	return sdr_reliable_poll(c->send) != -EAGAIN;
+}
+
+static bool received(void *arg)
+{
+	const struct sp_crossing *c = arg;
+
+	return sdr_reliable_poll(c->recv) != -EAGAIN;
+}
+
+int sp_crossing_create(const struct sp_crossing_config *config, struct sp_error *error, struct sp_crossing **crossing)
+{
+	struct sp_crossing *c;
+	int rc;
+
+	*error = (struct sp_error){.key = ""};
+	if (!config->message || config->message > (uint64_t)config->mtu << 18 || !config->mtu || !config->chunk ||
+	    config->chunk % config->mtu || !(config->chunk_drop >= 0 && config->chunk_drop <= 1))
+		return failed(error, -EINVAL, "the message");
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return failed(error, -ENOMEM, "the message");
+	c->config = *config;
+	rc = sp_world_create(&c->world);
+	rc = rc ? failed(error, rc, "virtual time") : link_make(c, error);
+	for (unsigned e = 0; e < 2; e++)
+		rc = rc ? rc : nic_make(c, e, error);
+	for (unsigned e = 0; e < 2; e++)
+		rc = rc ? rc : end_make(c, e, error);
+	rc = rc ? rc : connect_ends(c, error);
+	if (!rc) {
+		sp_world_set_grain(c->world, config->grain);
+		rc = sp_world_add_host(c->world, &(struct sp_world_host){.step = step, .next = next, .arg = c});
+	}
+	if (rc) {
+		sp_crossing_destroy(c);
+		return rc;
+	}
+	*crossing = c;
+	return 0;
+}
+
+void sp_crossing_destroy(struct sp_crossing *c)
+{
+	if (!c)
+		return;
+	for (unsigned e = 0; e < 2; e++) {
+		sdr_reliable_close(c->reliable[e], 0);
+		if (c->qp[e])
+			sdr_qp_destroy(c->qp[e]);
+		if (c->mr[e])
+			sdr_mr_dereg(c->mr[e]);
+		if (c->context[e])
+			sdr_context_destroy(c->context[e]);
+		if (c->dev[e])
+			sp_dev_close(c->dev[e]);
+		sp_nic_destroy(c->nic[e]);
+		if (c->bytes[e])
+			munmap(c->bytes[e], c->room[e]);
+	}
+	sp_world_destroy(c->world);
+	sp_link_destroy(c->link);
+	free(c);
+}
+
+static int run(struct sp_crossing *c, bool (*done)(void *arg))
+{
+	const int rc = sp_world_run(c->world, SP_NEVER - 1, done, c);
+
+	return c->error ? c->error : rc == 1 ? 0 : rc ? rc : -ELOOP;
+}
+
+static int compare(struct sp_crossing *c, const uint8_t *from)
+{
+	if (c->config.payload_less)
+		return 0;
+	if (memcmp(c->bytes[1], from, c->config.message))
+		return -EBADMSG;
+	c->verified += c->config.message;
+	return 0;
+}
+
+int sp_crossing_send(struct sp_crossing *c, sp_time *took)
+{
+	const uint64_t from = c->messages % SHIFTS * SHIFT;
+	sp_time begin;
+	int rc = sdr_reliable_recv(c->reliable[1], c->mr[1], 0, c->config.message, &c->recv), result;
+
+	rc = rc ? rc : run(c, cleared);
+	begin = sp_world_now(c->world);
+	rc = rc ? rc : sdr_reliable_send(c->reliable[0], c->mr[0], from, c->config.message, 0, &c->send);
+	rc = rc ? rc : run(c, sent);
+	if (rc)
+		return rc;
+	*took = sp_world_now(c->world) - begin;
+	result = sdr_reliable_poll(c->send);
+	sdr_reliable_op_free(c->send);
+	c->messages++;
+	if (result)
+		sdr_reliable_cancel(c->recv);
+	rc = run(c, received);
+	if (rc)
+		return rc;
+	rc = sdr_reliable_poll(c->recv);
+	sdr_reliable_op_free(c->recv);
+	if (result)
+		return result;
+	return rc ? rc : compare(c, c->bytes[0] + from);
+}
+
+void sp_crossing_count(const struct sp_crossing *c, struct sp_crossing_counters *n)
+{
+	const uint64_t mtu = c->config.mtu, per_chunk = c->config.chunk / mtu;
+	const uint64_t once = (c->config.message + mtu - 1) / mtu;
+	struct sdr_reliable_status status;
+	struct sdr_qp_status qp;
+	struct sp_link_counters link[2];
+
+	sdr_reliable_status(c->reliable[0], &status);
+	sdr_qp_status(c->qp[0], &qp);
+	for (unsigned e = 0; e < 2; e++)
+		sp_link_count(c->link, e, &link[e]);
+	*n = (struct sp_crossing_counters){.messages = c->messages,
+					   .packets = sp_nic_context_counter(c->nic[0], qp.id, "packets_sent"),
+					   .spurious = status.spurious * per_chunk,
+					   .verified = c->verified,
+					   .held = link[0].held + link[1].held,
+					   .oversized = link[0].oversized + link[1].oversized};
+	n->retransmitted = n->packets > c->messages * once ? n->packets - c->messages * once : 0;
+}

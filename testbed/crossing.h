@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages across a long way, in virtual time: two NICs with a link between, one reliable SDR connection, a host
+ * program at each end. One message after the other crosses; how long each took is told.
+ *
+ * A message's time is its sender's: from the first packet injected to the last acknowledgement received.
+ */
+#ifndef TESTBED_CROSSING_H
+#define TESTBED_CROSSING_H
+
+#include "../host-api/reliable.h"
+#include "link.h"
+
+struct sp_crossing_config {
+	struct sp_link_direction link[2]; /* 0: data's way, 1: back */
+	uint64_t message;		  /* bytes, 1 to mtu * 2^18 */
+	uint32_t chunk, mtu;		  /* bytes, as in struct sdr_qp_attr */
+	/* Of each sending of a chunk: all its packets are lost together. 0 to 1. Other packets are then lost, both
+	 * ways, with the probability that a single packet would need for it: 1 - (1 - p)^(1 / packets of a chunk). */
+	double chunk_drop;
+	struct sdr_reliable_attr reliable;
+	bool payload_less; /* NICs and link, see link.h and nic.h: nothing is compared then */
+	sp_time grain;	   /* of time, see sp_world_set_grain */
+	uint64_t seed;
+};
+
+struct sp_crossing_counters {
+	uint64_t messages, packets; /* packets: of data, those sent again among them */
+	uint64_t retransmitted;	    /* packets of chunks sent again */
+	uint64_t spurious;	    /* of these, known to have been needless */
+	uint64_t verified;	    /* bytes compared with what was sent, and equal */
+	uint64_t held, oversized;   /* of the link, see struct sp_link_counters: not 0, and the times are not right */
+};
+
+struct sp_crossing;
+
+/* EAL must be there (sp_eal_init). error says what is wrong. -EINVAL, -ENOMEM, and what the calls say that it makes.
+ * One thread for all calls. */
+int sp_crossing_create(const struct sp_crossing_config *config, struct sp_error *error, struct sp_crossing **crossing);
+/* The next message. 0; -ETIMEDOUT: it was not acknowledged in time (config.reliable.timeout); -EBADMSG: it arrived with
+ * other bytes than were sent; -ELOOP: time stands still. After an error but the first, only destroy. */
+int sp_crossing_send(struct sp_crossing *crossing, sp_time *took);
+void sp_crossing_count(const struct sp_crossing *crossing, struct sp_crossing_counters *counters);
+void sp_crossing_destroy(struct sp_crossing *crossing);
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sweep.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "quantile.h"
+
+#define PROCESSES 256
+#define BATCHES	  16u	/* at least, where there are so many samples: there may be so many processors */
+#define BATCH	  64u	/* messages at most */
+#define LOOK	  50000 /* us between looks at the processes */
+#define PATIENCE  40	/* looks until one that shall stop, and is in the middle of a message, is killed */
+
+/* What the processes share. Job 0 is the message without losses, job i + 1 batch i. */
+struct board {
+	uint32_t next; /* job; by atomic addition */
+	uint32_t done; /* messages; by atomic addition */
+	int error;     /* the first: by compare-and-swap; its text is whose it was */
+	struct sp_error text;
+	double lossless;
+	struct sp_crossing_counters *count; /* of each batch */
+	double *time;			    /* of each message, seconds */
+};
+
+static uint32_t batch_of(uint32_t samples)
+{
+	const uint32_t batch = (samples + BATCHES - 1) / BATCHES;
+
+	return batch < BATCH ? batch : BATCH;
+}
+
+/* Everything that happens to packets, taken away. */
+static void make_lossless(struct sp_crossing_config *c)
+{
+	c->chunk_drop = 0;
+	for (unsigned e = 0; e < 2; e++)
+		c->link[e] = (struct sp_link_direction){
+			.bandwidth = c->link[e].bandwidth, .delay = c->link[e].delay, .queue = c->link[e].queue};
+}
+
+/* ---- a process ---- */
+static int fail(struct board *b, int rc, const struct sp_error *error)
+{
+	int none = 0;
+
+	if (__atomic_compare_exchange_n(&b->error, &none, rc, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		b->text = *error;
+	return rc;
+}
+
+static int cross(struct board *b, const struct sp_crossing_config *config, uint32_t messages, double *time,
+		 struct sp_crossing_counters *count)
+{
+	struct sp_error error = {.key = ""};
+	struct sp_crossing *crossing;
+	int rc = sp_crossing_create(config, &error, &crossing);
+
+	if (rc)
+		return fail(b, rc, &error);
+	for (uint32_t i = 0; i < messages && !rc && !__atomic_load_n(&b->error, __ATOMIC_RELAXED); i++) {
+		sp_time took = 0;
+
+		rc = sp_crossing_send(crossing, &took);
+		time[i] = (double)took / (double)SP_SEC;
+		__atomic_fetch_add(&b->done, 1, __ATOMIC_RELAXED);
+	}
+	if (rc) {
+		snprintf(error.text, sizeof(error.text), rc == -EBADMSG ? "other bytes arrived than were sent" : "%s",
+			 strerror(-rc));
+		fail(b, rc, &error);
+	}
+	sp_crossing_count(crossing, count);
+	sp_crossing_destroy(crossing);
+	return rc;
+}
+
+static int work(const struct sp_sweep *s, struct board *b)
+{
+	const uint32_t batch = batch_of(s->samples), jobs = (s->samples + batch - 1) / batch + 1;
+	struct sp_error error = {.key = ""};
+	int rc = sp_eal_init(0, NULL, &error);
+
+	if (rc)
+		return fail(b, rc, &error);
+	for (uint32_t job; !rc && (job = __atomic_fetch_add(&b->next, 1, __ATOMIC_RELAXED)) < jobs;) {
+		struct sp_crossing_config config = s->crossing;
+		struct sp_crossing_counters ignored;
+		struct sp_random x;
+		const uint32_t first = (job - 1) * batch;
+
+		sp_random_seed(&x, s->crossing.seed, job);
+		config.seed = sp_random_next(&x) >> 2;
+		if (job) {
+			rc = cross(b, &config, s->samples - first < batch ? s->samples - first : batch, b->time + first,
+				   &b->count[job - 1]);
+			continue;
+		}
+		make_lossless(&config);
+		rc = cross(b, &config, 1, &b->lossless, &ignored);
+		__atomic_fetch_sub(&b->done, 1, __ATOMIC_RELAXED);
+	}
+	return rc;
+}
+
+/* ---- all of them ---- */
+static uint32_t processors(void)
+{
+	cpu_set_t set;
+	int n = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+
+	return n < 1 ? 1 : n < PROCESSES ? (uint32_t)n : PROCESSES;
+}
+
+static pid_t start(const struct sp_sweep *s, struct board *b)
+{
+	const pid_t parent = getpid(), pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGINT, SIG_IGN); /* of the terminal: the parent decides */
+	if (getppid() == parent)
+		work(s, b);
+	exit(0); /* what EAL has made goes */
+}
+
+static void reap(struct board *b, pid_t *pid, uint32_t n, uint32_t *alive)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct sp_error error = {.key = ""};
+		int status;
+
+		if (pid[i] <= 0 || waitpid(pid[i], &status, WNOHANG) != pid[i])
+			continue;
+		if (!WIFEXITED(status) || WEXITSTATUS(status)) {
+			snprintf(error.text, sizeof(error.text), "a process of the simulation has died (%s %d)",
+				 WIFSIGNALED(status) ? "signal" : "status",
+				 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+			fail(b, -ECHILD, &error);
+		}
+		pid[i] = 0;
+		--*alive;
+	}
+}
+
+/* Until all have ended. */
+static void watch(const struct sp_sweep *s, struct board *b, pid_t *pid, uint32_t n)
+{
+	uint32_t alive = 0;
+	unsigned patience = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		alive += pid[i] > 0;
+	while (alive) {
+		const struct sp_error none = {.key = ""};
+
+		usleep(LOOK);
+		reap(b, pid, n, &alive);
+		if (s->progress && s->progress(s->arg, __atomic_load_n(&b->done, __ATOMIC_RELAXED)))
+			fail(b, -ECANCELED, &none);
+		if (__atomic_load_n(&b->error, __ATOMIC_RELAXED) && ++patience == PATIENCE)
+			for (uint32_t i = 0; i < n; i++)
+				if (pid[i] > 0)
+					kill(pid[i], SIGKILL);
+	}
+}
+
+static void add(struct sp_crossing_counters *sum, const struct sp_crossing_counters *n)
+{
+	sum->messages += n->messages;
+	sum->packets += n->packets;
+	sum->retransmitted += n->retransmitted;
+	sum->spurious += n->spurious;
+	sum->verified += n->verified;
+	sum->held += n->held;
+	sum->oversized += n->oversized;
+}
+
+static void conclude(struct board *b, uint32_t samples, struct sp_sweep_outcome *o)
+{
+	const uint32_t batch = batch_of(samples);
+	double squares = 0;
+
+	*o = (struct sp_sweep_outcome){.lossless = b->lossless};
+	for (uint32_t i = 0; i * batch < samples; i++)
+		add(&o->count, &b->count[i]);
+	for (uint32_t i = 0; i < samples; i++)
+		o->mean += b->time[i] / samples;
+	for (uint32_t i = 0; i < samples; i++)
+		squares += (b->time[i] - o->mean) * (b->time[i] - o->mean);
+	o->deviation = samples > 1 ? sqrt(squares / (samples - 1)) : 0;
+	o->p50 = sp_quantile(b->time, samples, 500);
+	o->p99 = sp_quantile(b->time, samples, 990);
+	o->p999 = sp_quantile(b->time, samples, 999);
+}
+
+int sp_sweep_run(const struct sp_sweep *s, struct sp_sweep_outcome *outcome, struct sp_error *error)
+{
+	const uint32_t n = s->processes && s->processes < PROCESSES ? s->processes : processors();
+	const size_t counts = s->samples * sizeof(struct sp_crossing_counters), times = s->samples * sizeof(double);
+	pid_t pid[PROCESSES] = {0};
+	struct board *b;
+	int rc;
+
+	*error = (struct sp_error){.key = ""};
+	if (!s->samples || s->samples > SP_SWEEP_SAMPLES_MAX)
+		return -EINVAL;
+	b = mmap(NULL, sizeof(*b) + counts + times, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (b == MAP_FAILED)
+		return -ENOMEM;
+	b->count = (struct sp_crossing_counters *)(b + 1);
+	b->time = (double *)(b->count + s->samples);
+	fflush(NULL); /* what is buffered is printed once */
+	for (uint32_t i = 0; i < n; i++) {
+		pid[i] = start(s, b);
+		if (pid[i] < 0)
+			fail(b, -errno, error);
+	}
+	watch(s, b, pid, n);
+	rc = b->error;
+	if (rc)
+		*error = b->text;
+	else
+		conclude(b, s->samples, outcome);
+	munmap(b, sizeof(*b) + counts + times);
+	return rc;
+}

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""spindle sim without --model: messages packet by packet. Its times are those of the model where the model holds, its counts are
+right, and nothing depends on how it is spread over processes."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+from replay import equal, main, rule  # noqa: E402
+
+FIELDS = {"scheme", "model", "samples", "seed", "mean_s", "mean_error_s", "p50_s", "p99_s", "p999_s", "lossless_s", "slowdown_mean",
+          "slowdown_p999", "packets", "retransmitted_packets", "spurious_retransmissions", "verified", "payload_less", "bandwidth_bps",
+          "rtt_s", "message", "chunk", "mtu", "drop", "drop_per", "chunk_drop", "rto_rtts", "wall_s"}
+WIRE = 14 + 20 + 8 + 12 + 16 + 4 + 4 + 24  # Ethernet, IPv4, UDP, BTH, RETH, ImmDt, ICRC; preamble, FCS and gap
+MISUSE = [
+    (("--scheme", "ec-mds"), "only --model has ec-mds"),
+    (("--burst", "4"), "--burst is of packets: it needs --drop-per packet"),
+    (("--burst", "1", "--drop-per", "packet", "--drop", "0.6"),
+     "bursts as short as --burst cannot lose as much as --drop: at most N / (N + 1)"),
+    (("--reorder-delay", "1ms"), "--reorder-delay is of what --reorder says"),
+    (("--samples", "10000001"), "--samples must be at most 10000000 without --model"),
+    (("--ec", "32,8"), "only ec-mds and ec-xor have --ec"),
+] + [(("--model", *option), "the model has no " + ("--jobs" if option[0] == "-j" else option[0]))
+     for option in (("--burst", "4"), ("--jitter", "1us"), ("--reorder", "0.1"), ("--reorder-delay", "1us"), ("--duplicate", "0"),
+                    ("--jobs", "1"), ("-j", "1"), ("--payload-less",))]
+VALUES = [("--burst", "1 to 1000000 (packets)", ("0", "0.9", "-1", "nan", "1e7")),
+          ("--jitter", "0 to 10s", ("-1us", "11s", "1")),
+          ("--reorder", "0 to 1", ("-0.1", "1.1", "nan")),
+          ("--reorder-delay", "0 to 10s", ("-1us", "11s")),
+          ("--duplicate", "0 to 1", ("-0.1", "2")),
+          ("--jobs", "1 to 256", ("0", "-1", "257"))]
+
+
+def sim(run, *arguments):
+    process = run.command("sim", "sdr", "--json", *arguments)
+    equal((process.returncode, process.stderr), (0, ""), arguments)
+    return json.loads(process.stdout)
+
+
+def figures(run, *arguments):
+    got = sim(run, *arguments)
+    del got["wall_s"]
+    return got
+
+
+@rule("within 10 % of the model (and four standard errors) where chunks are lost independently and injection is shorter than the timeout")
+def the_model(run):
+    for scheme in ("sr-rto", "sr-nack"):
+        for message, samples in (("128K", 600), ("2M", 150), ("32M", 40)):
+            for drop in ("1e-3", "1e-2"):
+                arguments = ("--scheme", scheme, "--message", message, "--drop", drop)
+                got = sim(run, *arguments, "--payload-less", "--samples", str(samples))
+                want = sim(run, *arguments, "--model", "--samples", "20000")
+                bound = 0.1 * want["mean_s"] + 4 * math.hypot(got["mean_error_s"], want["mean_error_s"])
+                assert abs(got["mean_s"] - want["mean_s"]) < bound, (arguments, got["mean_s"], want["mean_s"], bound)
+                equal(got["spurious_retransmissions"], 0, arguments)
+
+
+@rule("without losses a message takes what its packets take on the wire and a round trip, and nothing goes twice")
+def no_losses(run):
+    for message, mtu in ((10 << 20, 4096), (1000003, 1024)):
+        got = sim(run, "--drop", "0", "--samples", "2", "--message", str(message), "--mtu", str(mtu), "--bandwidth", "10G", "--rtt", "2ms")
+        packets = -(-message // mtu)
+        padded = -(-message // 4) * 4
+        want = (padded + packets * WIRE) * 8 / 10e9 + 2e-3
+        assert want < got["mean_s"] < want * 1.01, (want, got["mean_s"])
+        equal((got["p50_s"], got["p999_s"], got["slowdown_mean"]), (got["lossless_s"], got["lossless_s"], 1))
+        equal((got["packets"], got["retransmitted_packets"], got["verified"]), (2 * packets, 0, 2 * message))
+
+
+@rule("bytes are compared at the receiver, all of them, whatever happens to packets; retransmissions are counted in packets")
+def verified(run):
+    for what in (("--drop-per", "packet", "--burst", "5", "--drop", "1e-2"),
+                 ("--jitter", "100us", "--reorder", "0.05", "--duplicate", "0.05", "--drop", "1e-2")):
+        for scheme in ("sr-rto", "sr-nack"):
+            got = sim(run, "--scheme", scheme, "--message", "2M", "--samples", "6", *what)
+            equal(set(got), FIELDS)
+            equal((got["verified"], got["payload_less"], got["model"]), (6 * (2 << 20), False, False))
+            equal(got["packets"], 6 * 512 + got["retransmitted_packets"])
+            assert got["retransmitted_packets"] >= 16 and got["retransmitted_packets"] % 16 == 0, got
+            assert got["lossless_s"] < got["mean_s"] <= got["p999_s"], got
+
+
+@rule("reordering, late and repeated packets alone make nothing go again")
+def no_losses_no_retransmissions(run):
+    for scheme in ("sr-rto", "sr-nack"):
+        got = sim(run, "--scheme", scheme, "--message", "4M", "--drop", "0", "--samples", "4", "--jitter", "50us", "--reorder", "0.1",
+                  "--duplicate", "0.1")
+        equal((got["retransmitted_packets"], got["spurious_retransmissions"], got["verified"]), (0, 0, 4 * (4 << 20)))
+
+
+@rule("the same seed gives the same figures, however many processes share the work; another seed gives others")
+def seeds(run):
+    arguments = ("--message", "1M", "--drop", "0.02", "--samples", "40")
+    equal(figures(run, *arguments, "--jobs", "1"), figures(run, *arguments, "-j", "3"))
+    one, two = (figures(run, *arguments, "--seed", s, "--payload-less") for s in ("8", "9"))
+    assert one["mean_s"] != two["mean_s"], one
+
+
+@rule("payload-less everything but the comparison is the same, to the last digit")
+def payload_less(run):
+    for what in (("--drop", "0.01"), ("--drop-per", "packet", "--drop", "1e-3", "--jitter", "10us", "--duplicate", "0.01")):
+        arguments = ("--scheme", "sr-nack", "--message", "8M", "--samples", "6", *what)
+        full, less = figures(run, *arguments), figures(run, *arguments, "--payload-less")
+        equal((full.pop("verified"), less.pop("verified")), (6 * (8 << 20), 0))
+        equal((full.pop("payload_less"), less.pop("payload_less")), (False, True))
+        equal(less, full, what)
+
+
+@rule("the table has the same figures as JSON")
+def table(run):
+    arguments = ("--message", "1M", "--drop", "0.02", "--samples", "10")
+    text, got = run.command("sim", "sdr", *arguments).stdout, sim(run, *arguments)
+    rows = {line[:10].strip(): line[10:].split() for line in text.splitlines()}
+    for name, member in (("lossless", "lossless_s"), ("mean", "mean_s"), ("50 %", "p50_s"), ("99 %", "p99_s"), ("99.9 %", "p999_s")):
+        equal(rows[name], ["%.9g" % got[member], "%.3f" % (got[member] / got["lossless_s"])], name)
+    assert "%d packets of data, %d of them sent again (0 needlessly)" % (got["packets"], got["retransmitted_packets"]) in text, text
+    assert "%d bytes compared at the receiver" % (10 << 20) in text, text
+
+
+@rule("what cannot be given, or not together, is named, exit status 2")
+def misuse(run):
+    for arguments, words in MISUSE:
+        process = run.command("sim", "sdr", *arguments)
+        equal((process.returncode, process.stderr.splitlines()[0], process.stdout), (2, "spindle sim: " + words, ""), arguments)
+    for option, wants, values in VALUES:
+        for value in values:
+            process = run.command("sim", "sdr", option, value)
+            equal((process.returncode, process.stdout, process.stderr),
+                  (2, "", "spindle sim: %s must be %s, not %s\n" % (option, wants, value)))
+    process = run.command("sim", "sdr", "--message", "1025M")
+    equal((process.returncode, process.stderr),
+          (2, "spindle sim: --message must be at most --mtu * 2^18 without --model: 1074790400 is more than 1073741824\n"))
+
+
+def children(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+        return [int(word) for word in f.read().split()]
+
+
+@rule("interrupted it says so, status 1, and no process is left; a process that dies is told")
+def ends(run):
+    for who, words in (("parent", "spindle sim: interrupted\n"), ("child", "spindle sim: a process of the simulation has died (signal 9)\n")):
+        process = subprocess.Popen([run.spindle, "sim", "sdr", "--samples", "1000000", "--payload-less", "-j", "2"], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        limit = time.monotonic() + 60
+        while len(children(process.pid)) < 2 and time.monotonic() < limit:
+            time.sleep(0.05)
+        time.sleep(0.3)
+        workers = children(process.pid)
+        equal(len(workers), 2)
+        os.kill(*((process.pid, signal.SIGINT) if who == "parent" else (workers[0], signal.SIGKILL)))
+        out, err = process.communicate(timeout=120)
+        equal((process.returncode, out, err), (1, "", words))
+        for pid in workers:
+            assert not os.path.exists("/proc/%d" % pid), pid
+
+
+if __name__ == "__main__":
+    main()
