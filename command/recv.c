@@ -32,6 +32,10 @@ static const char usage[] =
 	"                            there already\n"
 	"      --once                one file, then end; the exit status tells whether it came\n"
 	"      --count N             N files\n"
+	"      --resume              keep what has come of a file that does not come to its end, and take the rest "
+	"when "
+	"it\n"
+	"                            is sent again\n"
 	"      --memory BYTES        for what is outstanding (64M)\n"
 	"      --timeout S           give up a sender that does not get on for S seconds (60)\n"
 	"      --json                a line of JSON for every file\n"
@@ -41,7 +45,7 @@ struct receiver {
 	const char *nic, *target;
 	char host[256], port[16];
 	uint64_t count, memory, timeout; /* count 0: no end */
-	bool json, failed;
+	bool json, resume, failed;
 	struct door door;
 };
 
@@ -54,12 +58,13 @@ static int misuse(const char *what, const char *value)
 /* 0, or the exit status + 1. */
 static int arguments(struct receiver *r, int argc, char **argv)
 {
-	enum { ONCE = 256, COUNT, MEMORY_LIMIT, TIMEOUT, JSON };
+	enum { ONCE = 256, COUNT, RESUME, MEMORY_LIMIT, TIMEOUT, JSON };
 	static const struct option options[] = {{"nic", required_argument, NULL, 'n'},
 						{"listen", required_argument, NULL, 'l'},
 						{"output", required_argument, NULL, 'o'},
 						{"once", no_argument, NULL, ONCE},
 						{"count", required_argument, NULL, COUNT},
+						{"resume", no_argument, NULL, RESUME},
 						{"memory", required_argument, NULL, MEMORY_LIMIT},
 						{"timeout", required_argument, NULL, TIMEOUT},
 						{"json", no_argument, NULL, JSON},
@@ -94,6 +99,9 @@ static int arguments(struct receiver *r, int argc, char **argv)
 			if (sp_parse_uint(optarg, &r->count) || !r->count)
 				wants = "--count must be 1 or more";
 			break;
+		case RESUME:
+			r->resume = true;
+			break;
 		case MEMORY_LIMIT:
 			if (sp_parse_uint(optarg, &r->memory) || r->memory < MEMORY_LEAST ||
 			    r->memory > TALK_WINDOW * TALK_MESSAGE)
@@ -125,6 +133,10 @@ static int agree(struct transfer *t, const struct talk_hello *h, uint64_t memory
 	static const int families[2] = {AF_INET, AF_INET6};
 	uint64_t payload[2], mtu = 0;
 
+	if (sdr_reliable_scheme(h->scheme) < 0)
+		return transfer_fail(t, "reliability: '%s' is none of the schemes known here, sr-nack and sr-rto",
+				     h->scheme);
+	snprintf(t->scheme, sizeof(t->scheme), "%s", h->scheme);
 	transfer_payload(t, payload);
 	for (unsigned i = 0; i < 2 && !t->family; i++)
 		if (payload[i] && h->payload[i] && (!h->family || h->family == (i ? 6 : 4))) {
@@ -139,8 +151,9 @@ static int agree(struct transfer *t, const struct talk_hello *h, uint64_t memory
 		return transfer_fail(t, "the two NICs have no address of the same family%s",
 				     h->family ? " as asked for" : "");
 	mtu = h->mtu ? h->mtu : mtu < MTU_MOST ? mtu & ~3ull : MTU_MOST;
-	if (mtu < 64 || mtu > MTU_MOST)
-		return transfer_fail(t, "mtu: %llu is not within 64 and %u", (unsigned long long)mtu, MTU_MOST);
+	if (mtu < TRANSFER_MTU_LEAST || mtu > MTU_MOST)
+		return transfer_fail(t, "mtu: %llu is not within %u and %u", (unsigned long long)mtu,
+				     TRANSFER_MTU_LEAST, MTU_MOST);
 	t->mtu = (uint32_t)mtu;
 	t->chunk = (uint32_t)(h->chunk < mtu ? mtu : h->chunk / mtu * mtu);
 	t->size = h->size;
@@ -150,7 +163,7 @@ static int agree(struct transfer *t, const struct talk_hello *h, uint64_t memory
 		t->message = memory / 4;
 	if (t->message > t->size)
 		t->message = t->size ? t->size : 1;
-	t->messages = t->size ? (t->size - 1) / t->message + 1 : 0;
+	transfer_cut(t, 0);
 	t->window = memory / ((t->message + 63) & ~63ull);
 	t->window = t->window < TALK_WINDOW ? t->window : TALK_WINDOW;
 	t->window = t->window < t->messages ? t->window : t->messages;
@@ -158,7 +171,21 @@ static int agree(struct transfer *t, const struct talk_hello *h, uint64_t memory
 	return 0;
 }
 
-static int answer(struct transfer *t)
+/* Where the sender begins: behind what is kept, or at the beginning if its file is another one. */
+static int begin_at(struct transfer *t, struct recv_file *file, const json_t *line)
+{
+	char why[300];
+	uint64_t from;
+
+	if (talk_uint(line, "from", 0, file->kept, &from) || (from && from != file->kept))
+		return transfer_fail(t, "protocol error: it begins elsewhere");
+	transfer_cut(t, from);
+	if (from || (!file->kept && !file->stale))
+		return 0;
+	return recv_file_restart(file, why) ? transfer_fail(t, "%s", why) : transfer_digest_begin(t);
+}
+
+static int answer(struct transfer *t, struct recv_file *file)
 {
 	struct sdr_qp_info info;
 	json_t *line = NULL;
@@ -167,23 +194,39 @@ static int answer(struct transfer *t)
 	if (rc)
 		return rc;
 	sdr_qp_info_get(t->qp, &info);
-	rc = transfer_tell(t,
-			   json_pack("{s:o, s:o, s:i, s:I, s:I}", "offer", talk_hex(&info, sizeof(info)), "session",
-				     talk_hex(&t->session, sizeof(t->session)), "family", t->family == AF_INET6 ? 6 : 4,
-				     "message", (json_int_t)t->message, "window", (json_int_t)t->window));
+	line = json_pack("{s:o, s:o, s:i, s:I, s:I, s:I}", "offer", talk_hex(&info, sizeof(info)), "session",
+			 talk_hex(&t->session, sizeof(t->session)), "family", t->family == AF_INET6 ? 6 : 4, "message",
+			 (json_int_t)t->message, "window", (json_int_t)t->window, "kept", (json_int_t)file->kept);
+	if (line && file->kept)
+		json_object_set_new(line, "digest", talk_hex(file->digest, sizeof(file->digest)));
+	rc = transfer_tell(t, line);
 	if (!rc)
 		rc = transfer_await(t, t->stall, &line);
 	if (!rc) {
 		rc = transfer_connect(t, line, "connect");
+		rc = rc ? rc : begin_at(t, file, line);
 		json_decref(line);
 	}
 	return rc ? rc : transfer_tell(t, json_pack("{s:b}", "ready", 1));
 }
 
+/* What is kept of a former attempt must still be what was written then. */
+static int check_kept(struct transfer *t, struct recv_file *file)
+{
+	char why[300];
+	bool same = true;
+	int rc = transfer_digest_begin(t);
+
+	if (!rc && file->kept)
+		rc = transfer_check(t, file->fd, file->kept, file->digest, &same);
+	if (rc || same)
+		return rc;
+	return recv_file_restart(file, why) ? transfer_fail(t, "%s", why) : transfer_digest_begin(t);
+}
+
 /* One file. */
 static int receive(struct receiver *r, struct transfer *t, const struct talk_hello *hello)
 {
-	const struct transfer_others others = {.fds = door_fds, .step = door_step, .arg = &r->door};
 	struct recv_file file;
 	char why[300];
 	int rc = transfer_attach(t);
@@ -192,25 +235,33 @@ static int receive(struct receiver *r, struct transfer *t, const struct talk_hel
 		rc = agree(t, hello, r->memory);
 	if (rc)
 		return rc;
-	if (recv_file_open(&file, r->target, hello->name, t->size, why))
+	if (recv_file_open(&file, r->target, hello->name, t->size, r->resume, why))
 		return transfer_fail(t, "%s", why);
 	snprintf(t->name, sizeof(t->name), "%s", file.name);
-	rc = answer(t);
+	rc = check_kept(t, &file);
+	if (!rc)
+		rc = answer(t, &file);
 	t->started = sp_clock();
 	if (!rc)
-		rc = transfer_in(t, file.fd, &others);
-	if (!rc && recv_file_keep(&file, why))
-		rc = transfer_fail(t, "%s", why);
-	else if (rc)
-		recv_file_drop(&file);
-	if (!rc)
-		rc = transfer_tell(t, json_pack("{s:o}", "saved", talk_hex(t->digest, sizeof(t->digest))));
+		rc = transfer_in(t, &file);
+	if (rc) {
+		t->kept = recv_file_part(&file);
+		return rc;
+	}
+	if (recv_file_keep(&file, why))
+		return transfer_fail(t, "%s", why);
+	rc = transfer_tell(t, json_pack("{s:o}", "saved", talk_hex(t->digest, sizeof(t->digest))));
 	return rc ? rc : transfer_summary(t, r->json);
 }
 
 static void serve(struct receiver *r, struct talk *talk, const struct talk_hello *hello)
 {
-	struct transfer t = {.nic = r->nic, .talk = talk, .stall = r->timeout * SP_SEC, .bar = isatty(STDERR_FILENO)};
+	const struct transfer_others others = {.fds = door_fds, .step = door_step, .arg = &r->door};
+	struct transfer t = {.nic = r->nic,
+			     .talk = talk,
+			     .others = &others,
+			     .stall = r->timeout * SP_SEC,
+			     .bar = isatty(STDERR_FILENO)};
 	char peer[80];
 
 	snprintf(peer, sizeof(peer), "%s", talk->peer);
@@ -220,6 +271,8 @@ static void serve(struct receiver *r, struct talk *talk, const struct talk_hello
 	r->door.busy = false;
 	if (*t.error)
 		fprintf(stderr, "spindle recv: %s: %s\n", peer, t.error);
+	if (t.kept)
+		fprintf(stderr, "spindle recv: %llu bytes are kept\n", (unsigned long long)t.kept);
 }
 
 /* A NIC that is not there is told now, not to the first sender. */

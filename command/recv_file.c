@@ -3,14 +3,28 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "transfer_talk.h"
 
-#define PARTS 100 /* names tried */
+#define PARTS	   100	/* names tried */
+#define NOTE_ALIGN 4096 /* within one page, so that it is written whole or not at all */
+#define NOTE_MAGIC "SPINPART"
+
+struct note { /* behind the last byte of the file, aligned: the file's last bytes, in the byte order of this machine */
+	char magic[8];
+	uint32_t version, zero;
+	uint64_t size, stored;
+	uint8_t digest[32]; /* SHA-256 of the first `stored` bytes */
+	char name[256];
+	uint8_t sum[32]; /* SHA-256 of what is before it here */
+};
+#define NOTE_VERSION 1
 
 static int fail(char why[300], const char *what, const char *name, int error)
 {
@@ -63,6 +77,75 @@ static int vacant(const struct recv_file *f, char why[300])
 	return 0;
 }
 
+/* ---- a part that can be resumed ---- */
+static uint64_t note_at(uint64_t size)
+{
+	return (size + NOTE_ALIGN - 1) / NOTE_ALIGN * NOTE_ALIGN;
+}
+
+static bool note_sum(const struct note *n, uint8_t sum[32])
+{
+	unsigned len;
+
+	return EVP_Digest(n, offsetof(struct note, sum), sum, &len, EVP_sha256(), NULL) == 1 && len == 32;
+}
+
+int recv_file_note(struct recv_file *f, uint64_t stored, const uint8_t digest[32], char why[300])
+{
+	struct note n = {.magic = NOTE_MAGIC, .version = NOTE_VERSION, .size = f->size, .stored = stored};
+	ssize_t written;
+
+	if (!f->resume)
+		return 0;
+	memcpy(n.digest, digest, sizeof(n.digest));
+	memcpy(n.name, f->name, sizeof(n.name));
+	if (!note_sum(&n, n.sum))
+		return fail(why, "", f->part, EIO);
+	do
+		written = pwrite(f->fd, &n, sizeof(n), (off_t)note_at(f->size));
+	while (written < 0 && errno == EINTR);
+	if (written != (ssize_t)sizeof(n))
+		return fail(why, "writing ", f->part, written < 0 ? errno : ENOSPC);
+	f->stored = stored;
+	return 0;
+}
+
+/* Is it a part of ours of that file, complete with its note? Anybody may have put it there. */
+static bool note_read(const struct recv_file *f, const struct stat *st, struct note *n)
+{
+	uint8_t sum[32];
+
+	return st->st_size >= (off_t)sizeof(*n) &&
+	       pread(f->fd, n, sizeof(*n), st->st_size - (off_t)sizeof(*n)) == (ssize_t)sizeof(*n) &&
+	       !memcmp(n->magic, NOTE_MAGIC, sizeof(n->magic)) && n->version == NOTE_VERSION && note_sum(n, sum) &&
+	       !memcmp(sum, n->sum, sizeof(sum)) && n->size <= INT64_MAX && n->stored <= n->size &&
+	       note_at(n->size) == (uint64_t)st->st_size - sizeof(*n) && !strncmp(n->name, f->name, sizeof(n->name));
+}
+
+/* Takes up f->part if it is one that can be resumed, and that nobody is writing. */
+static bool adopt(struct recv_file *f)
+{
+	struct stat st, there;
+	struct note n;
+
+	f->fd = openat(f->dir, f->part, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (f->fd < 0)
+		return false;
+	/* Who had it locked may have given it its name since: then this is another file's. */
+	if (!flock(f->fd, LOCK_EX | LOCK_NB) && !fstat(f->fd, &st) && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
+	    st.st_uid == geteuid() && !fstatat(f->dir, f->part, &there, AT_SYMLINK_NOFOLLOW) &&
+	    there.st_ino == st.st_ino && there.st_dev == st.st_dev && note_read(f, &st, &n)) {
+		f->stored = n.stored;
+		f->stale = n.size != f->size; /* the sender's file has changed since */
+		f->kept = f->stale ? 0 : n.stored;
+		memcpy(f->digest, n.digest, sizeof(f->digest));
+		return true;
+	}
+	close(f->fd);
+	f->fd = -1;
+	return false;
+}
+
 static int make(struct recv_file *f, char why[300])
 {
 	for (unsigned i = 0; i < PARTS; i++) {
@@ -71,9 +154,14 @@ static int make(struct recv_file *f, char why[300])
 
 		if (n >= (int)sizeof(f->part))
 			return fail(why, "", f->name, ENAMETOOLONG);
-		f->fd = openat(f->dir, f->part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-		if (f->fd >= 0)
+		if (f->resume && adopt(f))
 			return 0;
+		f->fd = openat(f->dir, f->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+		if (f->fd >= 0) {
+			if (f->resume)
+				flock(f->fd, LOCK_EX | LOCK_NB); /* without a note nobody takes it up */
+			return 0;
+		}
 		if (errno != EEXIST)
 			break;
 	}
@@ -81,12 +169,12 @@ static int make(struct recv_file *f, char why[300])
 }
 
 /* Room for all of it now, so that a full disk is told at the beginning. */
-static int reserve(const struct recv_file *f, uint64_t size, char why[300])
+static int reserve(const struct recv_file *f, char why[300])
 {
 	int rc;
 
 	do
-		rc = size ? fallocate(f->fd, 0, 0, (off_t)size) : 0;
+		rc = f->size ? fallocate(f->fd, 0, 0, (off_t)f->size) : 0;
 	while (rc && errno == EINTR);
 	if (!rc || errno == EOPNOTSUPP || errno == ENOSYS) /* file systems that cannot tell will in time */
 		return 0;
@@ -109,15 +197,26 @@ int recv_file_check(const char *target, char why[300])
 	return rc;
 }
 
-int recv_file_open(struct recv_file *f, const char *target, const char *name, uint64_t size, char why[300])
+int recv_file_restart(struct recv_file *f, char why[300])
 {
-	*f = (struct recv_file){.dir = -1, .fd = -1};
+	static const uint8_t nothing[32];
+
+	f->kept = f->stored = 0;
+	f->stale = false;
+	if (ftruncate(f->fd, 0))
+		return fail(why, "writing ", f->part, errno);
+	return reserve(f, why) ? -1 : recv_file_note(f, 0, nothing, why);
+}
+
+int recv_file_open(struct recv_file *f, const char *target, const char *name, uint64_t size, bool resume, char why[300])
+{
+	*f = (struct recv_file){.dir = -1, .fd = -1, .resume = resume, .size = size};
 	if (place(f, target, name, why) || vacant(f, why) || make(f, why)) {
 		f->fd = -1;
 		recv_file_drop(f);
 		return -1;
 	}
-	if (!reserve(f, size, why))
+	if (f->stored || f->stale || !recv_file_restart(f, why))
 		return 0;
 	recv_file_drop(f);
 	return -1;
@@ -125,8 +224,9 @@ int recv_file_open(struct recv_file *f, const char *target, const char *name, ui
 
 int recv_file_keep(struct recv_file *f, char why[300])
 {
-	int rc = close(f->fd);
+	int rc = f->resume ? ftruncate(f->fd, (off_t)f->size) : 0; /* the note goes */
 
+	rc = close(f->fd) ? -1 : rc;
 	f->fd = -1;
 	if (!rc && f->replace)
 		rc = renameat(f->dir, f->part, f->dir, f->name);
@@ -146,6 +246,23 @@ int recv_file_keep(struct recv_file *f, char why[300])
 	close(f->dir);
 	f->dir = -1;
 	return rc ? -1 : 0;
+}
+
+uint64_t recv_file_part(struct recv_file *f)
+{
+	const uint64_t kept = f->resume ? f->stored : 0;
+
+	if (kept) {
+		close(f->fd);
+		f->fd = -1;
+	}
+	recv_file_drop(f);
+	return kept;
+}
+
+void recv_file_forget(struct recv_file *f)
+{
+	f->stored = 0;
 }
 
 void recv_file_drop(struct recv_file *f)

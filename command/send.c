@@ -15,27 +15,31 @@
 #include "transfer.h"
 
 #define MESSAGE	   (4ull << 20)
-#define CHUNK	   65536ull
-#define RATE_LEAST 100000ull /* slower, and a message takes so long that the receiver takes us for dead */
+#define CHUNK	   16384ull
+#define RATE_LEAST 100000ull
+#define UNIT_RATE  32 /* a chunk is to take no more than a quarter of a second: 1/32 of the rate, in bytes */
 
 static const char usage[] =
 	"usage: spindle send FILE HOST[:PORT] [OPTIONS]\n"
 	"\n"
 	"Sends FILE to the host where `spindle recv` listens (TCP port " TALK_PORT
 	"), through a NIC that `spindle run` runs.\n"
-	"What is lost on the way is sent again until the SHA-256 agree. Nothing limits the rate but --rate.\n"
+	"What is lost on the way is sent again. Nothing limits the rate but --rate.\n"
 	"  -n, --nic NAME       the NIC, or the path of its socket (default: $SPINDLE_NIC, spindle0)\n"
-	"      --mtu N          payload bytes of a packet, 64 to 4096 (the most that both ports carry)\n"
+	"      --mtu N          payload bytes of a packet, 100 to 4096 (the most that both ports carry)\n"
+	"      --reliability S  scheme: sr-nack repeats what an answer shows to be missing, sr-rto what a time-out "
+	"does\n"
+	"                       (sr-nack)\n"
 	"      --message BYTES  of a message, the unit of buffers; the receiver may take less (4M)\n"
-	"      --chunk BYTES    what is sent again at the least, rounded down to packets (64K)\n"
+	"      --chunk BYTES    what is sent again at the least, rounded down to packets (16K)\n"
 	"      --rate R         at most R bit/s (no limit)\n"
 	"      --family 4|6     over IPv4 or IPv6 (what both NICs have, IPv4 first)\n"
-	"      --timeout S      give up a receiver that does not agree to the transfer for S seconds (60)\n"
+	"      --timeout S      give up a receiver that does not get on for S seconds (60)\n"
 	"      --json           the outcome as JSON\n"
 	"Exit status: 0 if the receiver has saved the file and its SHA-256 is the same, 1 if not.\n";
 
 struct sender {
-	const char *file, *nic;
+	const char *file, *nic, *scheme;
 	char host[256], port[16];
 	uint64_t mtu, message, chunk, rate, family, timeout;
 	bool json;
@@ -50,13 +54,14 @@ static int misuse(const char *what, const char *value)
 /* 0, or the exit status + 1. */
 static int arguments(struct sender *s, int argc, char **argv)
 {
-	enum { MTU = 256, MESSAGE_BYTES, CHUNK_BYTES, RATE, FAMILY, TIMEOUT, JSON };
+	enum { MTU = 256, MESSAGE_BYTES, CHUNK_BYTES, RATE, FAMILY, SCHEME, TIMEOUT, JSON };
 	static const struct option options[] = {{"nic", required_argument, NULL, 'n'},
 						{"mtu", required_argument, NULL, MTU},
 						{"message", required_argument, NULL, MESSAGE_BYTES},
 						{"chunk", required_argument, NULL, CHUNK_BYTES},
 						{"rate", required_argument, NULL, RATE},
 						{"family", required_argument, NULL, FAMILY},
+						{"reliability", required_argument, NULL, SCHEME},
 						{"timeout", required_argument, NULL, TIMEOUT},
 						{"json", no_argument, NULL, JSON},
 						{"help", no_argument, NULL, 'h'},
@@ -64,7 +69,7 @@ static int arguments(struct sender *s, int argc, char **argv)
 	const char *about, *what;
 	int option;
 
-	*s = (struct sender){.message = MESSAGE, .chunk = CHUNK, .timeout = TRANSFER_STALL};
+	*s = (struct sender){.scheme = "sr-nack", .message = MESSAGE, .chunk = CHUNK, .timeout = TRANSFER_STALL};
 	optind = 0; /* GNU: start anew */
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":hn:", options, NULL)) != -1) {
@@ -75,8 +80,8 @@ static int arguments(struct sender *s, int argc, char **argv)
 			s->nic = optarg;
 			break;
 		case MTU:
-			if (sp_parse_uint(optarg, &s->mtu) || s->mtu < 64 || s->mtu > 4096)
-				wants = "--mtu must be 64 to 4096";
+			if (sp_parse_uint(optarg, &s->mtu) || s->mtu < TRANSFER_MTU_LEAST || s->mtu > 4096)
+				wants = "--mtu must be 100 to 4096";
 			break;
 		case MESSAGE_BYTES:
 			if (sp_parse_uint(optarg, &s->message) || !s->message || s->message > TALK_MESSAGE)
@@ -93,6 +98,11 @@ static int arguments(struct sender *s, int argc, char **argv)
 		case FAMILY:
 			if (sp_parse_uint(optarg, &s->family) || (s->family != 4 && s->family != 6))
 				wants = "--family must be 4 or 6";
+			break;
+		case SCHEME:
+			s->scheme = optarg;
+			if (sdr_reliable_scheme(optarg) < 0)
+				wants = "--reliability must be sr-nack or sr-rto";
 			break;
 		case TIMEOUT:
 			if (sp_parse_uint(optarg, &s->timeout) || !s->timeout || s->timeout > TRANSFER_STALL_MOST)
@@ -187,11 +197,14 @@ static int introduce(struct transfer *t, const struct sender *s)
 	struct talk_hello hello = {
 		.size = t->size, .message = s->message, .chunk = s->chunk, .mtu = s->mtu, .family = s->family};
 
+	if (s->rate && hello.chunk > s->rate / UNIT_RATE)
+		hello.chunk = s->rate / UNIT_RATE;
 	while (!hello.session)
 		if (getrandom(&hello.session, sizeof(hello.session), 0) < 0 && errno != EINTR)
 			return transfer_fail(t, "random numbers: %s", strerror(errno));
 	t->session = hello.session;
 	snprintf(hello.name, sizeof(hello.name), "%s", t->name);
+	snprintf(hello.scheme, sizeof(hello.scheme), "%s", t->scheme);
 	transfer_payload(t, hello.payload);
 	for (unsigned i = 0; i < 2; i++)
 		if (hello.payload[i] && s->mtu > hello.payload[i])
@@ -208,7 +221,7 @@ static int introduce(struct transfer *t, const struct sender *s)
 /* The receiver has made its end: ours must be the same. What it says is checked like anything from outside. */
 static int accept_offer(struct transfer *t, const struct sender *s, const json_t *line)
 {
-	struct sdr_qp_info peer, info;
+	struct sdr_qp_info peer;
 	uint64_t session, family;
 	int rc;
 
@@ -228,16 +241,40 @@ static int accept_offer(struct transfer *t, const struct sender *s, const json_t
 	t->mtu = peer.mtu;
 	t->chunk = peer.chunk_bytes;
 	t->family = family == 6 ? AF_INET6 : AF_INET;
-	t->messages = t->size ? (t->size - 1) / t->message + 1 : 0;
+	transfer_cut(t, 0);
 	if (!t->mtu || !t->chunk || t->chunk % t->mtu || t->window > (t->messages ? t->messages : 1))
 		return transfer_fail(t, "protocol error: an offer that cannot be");
 	rc = transfer_open(t, true, s->rate);
-	if (!rc)
-		rc = transfer_connect(t, line, "offer");
-	if (rc)
-		return rc;
+	return rc ? rc : transfer_connect(t, line, "offer");
+}
+
+/* What the receiver says that it has already counts if our file begins so: then only the rest is sent. */
+static int resume(struct transfer *t, const json_t *line, int fd)
+{
+	uint8_t digest[TRANSFER_DIGEST] = {0};
+	uint64_t kept;
+	bool same = true;
+	int rc;
+
+	if (talk_uint(line, "kept", 0, t->size, &kept) ||
+	    (kept && talk_bytes(line, "digest", digest, sizeof(digest), sizeof(digest), NULL)))
+		return transfer_fail(t, "protocol error: no offer");
+	rc = transfer_digest_begin(t);
+	if (!rc && kept)
+		rc = transfer_check(t, fd, kept, digest, &same);
+	if (!rc && !same)
+		rc = transfer_digest_begin(t);
+	transfer_cut(t, same ? kept : 0);
+	return rc;
+}
+
+static int connect_line(struct transfer *t)
+{
+	struct sdr_qp_info info;
+
 	sdr_qp_info_get(t->qp, &info);
-	return transfer_tell(t, json_pack("{s:o}", "connect", talk_hex(&info, sizeof(info))));
+	return transfer_tell(
+		t, json_pack("{s:o, s:I}", "connect", talk_hex(&info, sizeof(info)), "from", (json_int_t)t->from));
 }
 
 static int send_file(struct transfer *t, const struct sender *s, int fd)
@@ -249,6 +286,8 @@ static int send_file(struct transfer *t, const struct sender *s, int fd)
 		rc = transfer_await(t, t->stall, &line);
 	if (!rc) {
 		rc = accept_offer(t, s, line);
+		rc = rc ? rc : resume(t, line, fd);
+		rc = rc ? rc : connect_line(t);
 		json_decref(line);
 	}
 	if (!rc)
@@ -275,6 +314,7 @@ int command_send(int argc, char **argv)
 		return status - 1;
 	t.nic = s.nic;
 	t.stall = s.timeout * SP_SEC;
+	snprintf(t.scheme, sizeof(t.scheme), "%s", s.scheme);
 	rc = file_open(&t, s.file, &fd);
 	if (!rc)
 		rc = transfer_attach(&t);

@@ -101,10 +101,17 @@ int transfer_open(struct transfer *t, bool sends, uint64_t rate)
 		.chunk_bytes = t->chunk,
 		.max_message_bytes = t->message,
 		.max_messages = (uint32_t)t->window,
-		.rate_bps = rate,
+		/* Chunks leave at the rate; each of them in the time that it has, not in a burst, and surely within. */
+		.rate_bps = rate + rate / 4,
 		.no_send = !sends,
 		.no_recv = sends,
 		.family = t->family,
+	};
+	const struct sdr_reliable_attr reliable = {
+		.scheme = (enum sdr_reliable_scheme)sdr_reliable_scheme(t->scheme),
+		.rtt = talk_round_trip(t->talk),
+		.timeout = SP_NEVER, /* of a message; whether the transfer gets on is looked after here */
+		.rate_bps = rate,
 	};
 	struct sp_error error = {.key = ""};
 	int rc = sdr_context_create(t->dev, NULL, &t->context);
@@ -117,6 +124,9 @@ int transfer_open(struct transfer *t, bool sends, uint64_t rate)
 			return transfer_fail(t, "%s%s%s", error.key, *error.key ? ": " : "", error.text);
 		return transfer_nic_fail(t, "a QP of the NIC", rc);
 	}
+	rc = sdr_reliable_open(t->qp, &reliable, &t->reliable);
+	if (rc)
+		return transfer_nic_fail(t, "sdr_reliable_open", rc);
 	t->stride = (t->message + 63) & ~63ull;
 	rc = sdr_mr_alloc(t->context, t->window * t->stride, &t->mr);
 	if (rc) {
@@ -127,6 +137,12 @@ int transfer_open(struct transfer *t, bool sends, uint64_t rate)
 			       : transfer_nic_fail(t, "memory", rc);
 	}
 	return 0;
+}
+
+void transfer_cut(struct transfer *t, uint64_t from)
+{
+	t->from = t->done = from;
+	t->messages = t->size > from ? (t->size - from - 1) / t->message + 1 : 0;
 }
 
 int transfer_connect(struct transfer *t, const json_t *line, const char *key)
@@ -188,16 +204,25 @@ int transfer_listen(struct transfer *t, json_t **line)
 
 int transfer_await(struct transfer *t, sp_time patience, json_t **line)
 {
-	const sp_time start = sp_clock();
+	sp_time start = sp_clock();
+	uint64_t checked = 0;
 
 	for (;;) {
-		const int rc = transfer_listen(t, line);
+		int rc = transfer_listen(t, line);
 
+		if (rc == 1 && json_object_get(*line, "checked")) {
+			rc = talk_uint(*line, "checked", checked + 1, INT64_MAX, &checked);
+			json_decref(*line);
+			if (rc)
+				return transfer_fail(t, "protocol error: it checks without end");
+			start = sp_clock();
+			continue;
+		}
 		if (rc)
 			return rc < 0 ? -1 : 0;
 		if (sp_clock() - start >= patience)
 			return transfer_fail(t, "it does not get on for %u s", (unsigned)(patience / SP_SEC));
-		if (transfer_look(t) || transfer_sleep(t, NULL, 0, sp_clock() + SP_SEC))
+		if (transfer_look(t) || transfer_sleep(t, sp_clock() + SP_SEC))
 			return -1;
 	}
 }
@@ -214,12 +239,21 @@ int transfer_look(struct transfer *t)
 		return transfer_nic_fail(t, "the NIC", rc);
 	if (!t->qp)
 		return 0;
+	rc = t->reliable ? sdr_reliable_progress(t->reliable, sp_clock()) : 0;
 	sdr_qp_status(t->qp, &status);
-	if (status.error)
-		return transfer_nic_fail(t, "the NIC's QP", status.error);
 	if (status.peer_restarted)
 		return transfer_fail(t, "its NIC holds another session: it was restarted");
-	return 0;
+	return rc || status.error ? transfer_nic_fail(t, "the NIC's QP", rc ? rc : status.error) : 0;
+}
+
+void transfer_counts(struct transfer *t)
+{
+	struct sdr_reliable_status status;
+
+	sdr_reliable_status(t->reliable, &status);
+	t->repeated = status.retransmitted;
+	t->needless = status.spurious;
+	t->rtt = status.rtt_least ? status.rtt : 0;
 }
 
 int transfer_poll(struct pollfd *fds, nfds_t count, sp_time wait)
@@ -229,7 +263,7 @@ int transfer_poll(struct pollfd *fds, nfds_t count, sp_time wait)
 	return ppoll(fds, count, &limit, &outside);
 }
 
-int transfer_sleep(struct transfer *t, struct pollfd *more, nfds_t count, sp_time until)
+int transfer_sleep(struct transfer *t, sp_time until)
 {
 	struct pollfd fds[2 + 32];
 	sp_time now, wait;
@@ -242,6 +276,8 @@ int transfer_sleep(struct transfer *t, struct pollfd *more, nfds_t count, sp_tim
 		t->armed = true;
 		return 0;
 	}
+	if (t->reliable && sdr_reliable_deadline(t->reliable) < until)
+		until = sdr_reliable_deadline(t->reliable);
 	now = sp_clock();
 	wait = until > now ? until - now : 0;
 	wait = wait < SP_SEC ? wait : SP_SEC;
@@ -251,8 +287,8 @@ int transfer_sleep(struct transfer *t, struct pollfd *more, nfds_t count, sp_tim
 		wait = TRANSFER_PAUSE;
 	if (t->talk)
 		fds[n++] = (struct pollfd){t->talk->fd, (short)(t->talk->out_used ? POLLIN | POLLOUT : POLLIN), 0};
-	for (nfds_t i = 0; i < count && i < 32; i++)
-		fds[n++] = more[i];
+	if (t->others)
+		n += t->others->fds(t->others->arg, fds + n);
 	if (t->armed)
 		fds[n++] = (struct pollfd){sp_dev_fd(t->dev), POLLIN, 0};
 
@@ -271,6 +307,7 @@ void transfer_close(struct transfer *t)
 		talk_pump(t->talk, sp_clock());
 	if (t->dev && transfer_stopped()) /* a NIC that hangs must not keep us */
 		sp_attach_leave(t->dev);
+	sdr_reliable_close(t->reliable, 0);
 	if (t->qp)
 		while (sdr_qp_destroy(t->qp) == -EAGAIN)
 			sp_progress(t->dev, sp_clock());
@@ -281,6 +318,7 @@ void transfer_close(struct transfer *t)
 		sp_dev_close(t->dev);
 	talk_part(t->talk);
 	EVP_MD_CTX_free(t->sha);
+	t->reliable = NULL;
 	t->qp = NULL;
 	t->mr = NULL;
 	t->context = NULL;
@@ -288,25 +326,4 @@ void transfer_close(struct transfer *t)
 	t->talk = NULL;
 	t->sha = NULL;
 	transfer_bar_end(t);
-}
-
-/* ---- the digest ---- */
-int transfer_digest_begin(struct transfer *t)
-{
-	t->sha = EVP_MD_CTX_new();
-	return t->sha && EVP_DigestInit_ex(t->sha, EVP_sha256(), NULL) == 1 ? 0 : transfer_fail(t, "no SHA-256 here");
-}
-
-int transfer_digest(struct transfer *t, const void *bytes, size_t len)
-{
-	return EVP_DigestUpdate(t->sha, bytes, len) == 1 ? 0 : transfer_fail(t, "SHA-256 failed");
-}
-
-int transfer_digest_end(struct transfer *t)
-{
-	unsigned len = 0;
-
-	return EVP_DigestFinal_ex(t->sha, t->digest, &len) == 1 && len == TRANSFER_DIGEST
-		       ? 0
-		       : transfer_fail(t, "SHA-256 failed");
 }

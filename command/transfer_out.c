@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sender's side of one transfer: messages are read into registered memory in order, streamed, streamed again where
- * the receiver lacks chunks, and ended when it has said that it has them. */
+/* The sender's side of one transfer: messages are read into registered memory in order, and sent; their buffers take
+ * others when the receiver has them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,39 +9,26 @@
 
 #include "transfer.h"
 
-enum out_state { OUT_FREE, OUT_READING, OUT_STARTING, OUT_STREAMING, OUT_ENDING };
+enum out_state { OUT_FREE, OUT_READING, OUT_READY, OUT_SENT };
 
 struct out_slot {
 	enum out_state state;
-	struct sdr_send *send;
+	struct sdr_reliable_op *op;
 	uint64_t message, len, read;
-	bool told;	/* that all of this round has left */
-	bool has;	/* the receiver has it */
-	uint64_t round; /* counts from 1 */
-	struct talk_range todo[TALK_RANGES];
-	unsigned todos, next;
+	uint64_t acked; /* bytes */
 };
 
 struct out {
 	struct transfer *t;
 	int fd;
 	uint64_t next_read; /* the message being read, or to be read next */
-	uint64_t completed; /* messages that the receiver has */
-	bool full;	    /* the NIC could not take something: it does not say when it can */
+	uint64_t completed; /* messages that the receiver has: all below */
+	bool full;	    /* the library could not take something: it does not say when it can */
+	sp_time news;	    /* when more was across, or read */
+	uint64_t answers;   /* of the receiver's, and messages that it has cleared to be sent */
+	sp_time answered;   /* when that was more than before, or nothing was waited for */
 	struct out_slot slot[TALK_WINDOW];
 };
-
-/* -EAGAIN is no failure; anything else is told. */
-static int out_tried(struct out *o, const char *what, int rc)
-{
-	o->full |= rc == -EAGAIN;
-	return rc && rc != -EAGAIN ? transfer_nic_fail(o->t, what, rc) : 0;
-}
-
-static uint64_t out_chunks(const struct transfer *t, const struct out_slot *s)
-{
-	return (s->len - 1) / t->chunk + 1;
-}
 
 /* A slice of the file, digested as it comes. */
 static int out_read(struct out *o, struct out_slot *s)
@@ -50,7 +37,7 @@ static int out_read(struct out *o, struct out_slot *s)
 	uint8_t *to = (uint8_t *)t->mr->addr + s->message % t->window * t->stride + s->read;
 	const uint64_t left = s->len - s->read;
 	const ssize_t n = pread(o->fd, to, left < TRANSFER_SLICE ? left : TRANSFER_SLICE,
-				(off_t)(s->message * t->message + s->read));
+				(off_t)(transfer_begin(t, s->message) + s->read));
 
 	if (n < 0 && errno == EINTR)
 		return 0;
@@ -60,88 +47,25 @@ static int out_read(struct out *o, struct out_slot *s)
 		return transfer_fail(t, "the file was shortened while it was read");
 	s->read += (uint64_t)n;
 	if (s->read == s->len)
-		s->state = OUT_STARTING;
+		s->state = OUT_READY;
 	return transfer_digest(t, to, (size_t)n);
 }
 
-static int out_start(struct out *o, struct out_slot *s)
-{
-	const int rc = sdr_send_stream_start(o->t->qp, s->len, 0, &s->send);
-
-	if (rc)
-		return out_tried(o, "sdr_send_stream_start", rc);
-	s->state = OUT_STREAMING;
-	s->round = 1;
-	s->told = s->has = false;
-	s->todo[0] = (struct talk_range){0, (uint32_t)out_chunks(o->t, s)};
-	s->todos = 1;
-	s->next = 0;
-	o->next_read++;
-	return transfer_tell(o->t, json_pack("{s:I}", "start", (json_int_t)s->message));
-}
-
-/* The ranges that are to go, until the NIC takes no more; tells when all has left. */
-static int out_stream(struct out *o, struct out_slot *s, bool *did)
+static int out_send(struct out *o, struct out_slot *s)
 {
 	struct transfer *t = o->t;
-	int rc;
+	const int rc = sdr_reliable_send(t->reliable, t->mr, s->message % t->window * t->stride, s->len, 0, &s->op);
 
-	for (; s->next < s->todos; s->next++) {
-		const uint64_t at = (uint64_t)s->todo[s->next].first * t->chunk;
-		const uint64_t len = (uint64_t)s->todo[s->next].count * t->chunk;
-
-		rc = sdr_send_stream_continue(s->send, t->mr, s->message % t->window * t->stride + at,
-					      len < s->len - at ? len : s->len - at, at);
-		if (rc)
-			return out_tried(o, "sdr_send_stream_continue", rc);
-		*did = true;
-	}
-	if (s->told)
-		return 0;
-	rc = sdr_send_poll(s->send);
+	o->full |= rc == -EAGAIN;
 	if (rc)
-		return rc == -EAGAIN ? 0 : transfer_nic_fail(o->t, "sdr_send_poll", rc);
-	*did = s->told = true;
-	return transfer_tell(t, json_pack("{s:I, s:I}", "sent", (json_int_t)s->message, "round", (json_int_t)s->round));
-}
-
-static int out_end(struct out *o, struct out_slot *s, bool *did)
-{
-	int rc;
-
-	if (s->state == OUT_STREAMING) {
-		rc = sdr_send_stream_end(s->send);
-		if (rc)
-			return out_tried(o, "sdr_send_stream_end", rc);
-		s->state = OUT_ENDING;
-		*did = true;
-	}
-	rc = sdr_send_poll(s->send);
-	if (rc)
-		return rc == -EAGAIN ? 0 : transfer_nic_fail(o->t, "sdr_send_poll", rc);
-	s->state = OUT_FREE;
-	*did = true;
+		return rc == -EAGAIN ? 0 : transfer_nic_fail(t, "sdr_reliable_send", rc);
+	s->state = OUT_SENT;
+	o->next_read++;
 	return 0;
 }
 
-static int out_slot_step(struct out *o, struct out_slot *s, bool *did)
-{
-	switch (s->state) {
-	case OUT_FREE:
-	case OUT_READING:
-	case OUT_STARTING:
-		return 0;
-	case OUT_STREAMING:
-		if (!s->has)
-			return out_stream(o, s, did);
-		/* fallthrough */
-	default:
-		return out_end(o, s, did);
-	}
-}
-
-/* One slice of reading, at the most: what the peer says is not to wait long. */
-static int out_fill(struct out *o, bool *did)
+/* One slice of reading, at the most: acknowledgements are not to wait long. */
+static int out_fill(struct out *o, sp_time now, bool *did)
 {
 	struct transfer *t = o->t;
 	struct out_slot *s = &o->slot[o->next_read % t->window];
@@ -155,51 +79,71 @@ static int out_fill(struct out *o, bool *did)
 			.state = OUT_READING, .message = o->next_read, .len = transfer_length(t, o->next_read)};
 	if (s->state == OUT_READING) {
 		*did = true;
+		o->news = now;
 		rc = out_read(o, s);
 	}
-	if (!rc && s->state == OUT_STARTING)
-		rc = out_start(o, s);
+	if (!rc && s->state == OUT_READY)
+		rc = out_send(o, s);
 	*did |= o->next_read != before;
 	return rc;
 }
 
-/* The message that a line speaks of: one that has started and that the receiver does not have yet. */
-static struct out_slot *out_named(struct out *o, const json_t *line, const char *key)
-{
-	uint64_t k;
-
-	if (!o->next_read || talk_uint(line, key, 0, o->next_read - 1, &k))
-		return NULL;
-
-	struct out_slot *s = &o->slot[k % o->t->window];
-
-	return s->state == OUT_STREAMING && s->message == k && !s->has ? s : NULL;
-}
-
-static int out_heard(struct out *o, const json_t *line)
+static int out_watch(struct out *o, struct out_slot *s, sp_time now, bool *did)
 {
 	struct transfer *t = o->t;
-	struct out_slot *s;
-	uint64_t round;
+	struct sdr_reliable_op_status status;
+	uint64_t acked;
+	int rc = sdr_reliable_poll(s->op);
 
-	if (json_object_get(line, "done")) {
-		s = out_named(o, line, "done");
-		if (!s)
-			return transfer_fail(t, "protocol error: done with what it was not sent");
-		s->has = true;
-		o->completed++;
-		t->done += s->len;
-		return 0;
+	if (rc && rc != -EAGAIN)
+		return transfer_nic_fail(t, "sending", rc);
+	sdr_reliable_op_status(s->op, &status);
+	acked = (uint64_t)status.done * t->chunk < s->len ? (uint64_t)status.done * t->chunk : s->len;
+	if (acked > s->acked) {
+		t->done += acked - s->acked;
+		s->acked = acked;
+		o->news = now;
 	}
-	s = out_named(o, line, "missing");
-	if (!s || !s->told || talk_uint(line, "round", s->round, s->round, &round) ||
-	    talk_ranges_get(line, out_chunks(t, s), s->todo, TALK_RANGES, &s->todos))
-		return transfer_fail(t, "protocol error: it misses what it was not sent");
-	s->next = 0;
-	s->told = false;
-	s->round++;
-	for (unsigned i = 0; i < s->todos; i++)
-		t->repeated += s->todo[i].count;
+	if (rc)
+		return 0;
+	sdr_reliable_op_free(s->op);
+	s->state = OUT_FREE;
+	o->completed++;
+	*did = true;
+	return 0;
+}
+
+/* Is an answer of the receiver's due? Not while all that it has cleared to be sent is across: it may be slow. */
+static bool out_waits(const struct out *o, const struct sdr_qp_status *qp)
+{
+	bool out = false;
+
+	for (uint64_t i = 0; i < o->t->window && !out; i++)
+		if (o->slot[i].state == OUT_SENT)
+			out = !qp->peer_seen ||
+			      (o->slot[i].message < qp->may_send && o->slot[i].acked < o->slot[i].len);
+	return out;
+}
+
+/* A path that is cut, a NIC that has gone: they say nothing, while the receiver's program says that it is alive. */
+static int out_silence(struct out *o, sp_time now)
+{
+	struct transfer *t = o->t;
+	const sp_time limit = t->stall < TALK_SILENCE ? t->stall : TALK_SILENCE;
+	struct sdr_reliable_status status;
+	struct sdr_qp_status qp;
+	uint64_t answers;
+
+	sdr_reliable_status(t->reliable, &status);
+	sdr_qp_status(t->qp, &qp);
+	answers = status.acks + qp.may_send;
+	if (answers != o->answers || !out_waits(o, &qp))
+		o->answered = now;
+	o->answers = answers;
+	if (now > o->answered && now - o->answered > limit)
+		return transfer_fail(t, "no answer comes from its NIC for %u s", (unsigned)(limit / SP_SEC));
+	if (now > o->news && now - o->news > t->stall)
+		return transfer_fail(t, "it does not get on for %u s", (unsigned)(t->stall / SP_SEC));
 	return 0;
 }
 
@@ -207,21 +151,22 @@ static int out_heard(struct out *o, const json_t *line)
 static int out_round(struct out *o, bool *did)
 {
 	struct transfer *t = o->t;
+	const sp_time now = sp_clock();
 	json_t *line;
-	int rc = 0;
+	int rc = transfer_listen(t, &line);
 
-	for (unsigned n = 0; n < TALK_WINDOW && (rc = transfer_listen(t, &line)) == 1; n++) {
-		*did = true;
-		rc = out_heard(o, line);
+	if (rc == 1) {
 		json_decref(line);
-		if (rc)
-			return rc;
+		return transfer_fail(t, "protocol error: out of turn");
 	}
-	if (rc >= 0)
+	if (!rc)
 		rc = transfer_look(t);
 	for (uint64_t i = 0; !rc && i < t->window; i++)
-		rc = out_slot_step(o, &o->slot[i], did);
-	return rc ? rc : out_fill(o, did);
+		if (o->slot[i].state == OUT_SENT)
+			rc = out_watch(o, &o->slot[i], now, did);
+	if (!rc)
+		rc = out_fill(o, now, did);
+	return rc ? rc : out_silence(o, now);
 }
 
 /* Is what was read still what the file is? */
@@ -245,8 +190,12 @@ static int out_finish(struct out *o)
 	json_t *line = NULL;
 	int rc = transfer_digest_end(t);
 
+	transfer_counts(t);
 	if (!rc)
-		rc = transfer_tell(t, json_pack("{s:o}", "digest", talk_hex(t->digest, sizeof(t->digest))));
+		rc = transfer_tell(t,
+				   json_pack("{s:o, s:I, s:I, s:I}", "digest", talk_hex(t->digest, sizeof(t->digest)),
+					     "repeated", (json_int_t)t->repeated, "needless", (json_int_t)t->needless,
+					     "rtt", (json_int_t)(t->rtt / SP_NS)));
 	if (!rc)
 		rc = transfer_await(t, SP_NEVER, &line); /* its disk may be slow */
 	if (rc)
@@ -270,20 +219,20 @@ int transfer_out(struct transfer *t, int fd)
 		return transfer_fail(t, "out of memory");
 	o->t = t;
 	o->fd = fd;
+	o->news = o->answered = sp_clock();
 	if (fstat(fd, &before))
 		rc = transfer_fail(t, "the file: %s", strerror(errno));
 	if (!rc && (uint64_t)before.st_size != t->size)
 		rc = transfer_fail(t, "the file changed before it was read");
-	if (!rc)
-		rc = transfer_digest_begin(t);
 	while (!rc && o->completed < t->messages) {
 		bool did = false;
 
 		o->full = false;
 		rc = out_round(o, &did);
+		transfer_counts(t);
 		transfer_progress(t);
 		if (!rc && !did)
-			rc = transfer_sleep(t, NULL, 0, sp_clock() + (o->full ? SP_MS : SP_SEC));
+			rc = transfer_sleep(t, sp_clock() + (o->full ? SP_MS : SP_SEC));
 	}
 	if (!rc)
 		rc = out_unchanged(o, &before);

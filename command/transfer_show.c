@@ -30,7 +30,7 @@ void transfer_progress(struct transfer *t)
 {
 	const sp_time now = sp_clock();
 	struct winsize size = {0};
-	char name[256], rate[32], line[512];
+	char name[256], rate[32], more[100], line[512];
 	int part, width;
 
 	if (!t->bar || (t->drawn && now - t->drawn_at < FRAME))
@@ -38,11 +38,18 @@ void transfer_progress(struct transfer *t)
 	width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
 	part = t->size ? (int)((double)t->done / (double)t->size * 1000) : 1000;
 	part = part < 1000 ? part : 1000;
-	rate_text(now > t->started ? (double)t->done * 8 / seconds(now - t->started) : 0, rate);
+	rate_text(now > t->started ? (double)(t->done - t->from) * 8 / seconds(now - t->started) : 0, rate);
 	snprintf(name, sizeof(name), "%s", t->name);
 	talk_clean(name);
-	snprintf(line, sizeof(line), "%.40s  [%.*s%*s] %5.1f %%  %s  %llu repeated", name, part / 50,
-		 "====================", 20 - part / 50, "", part / 10.0, rate, (unsigned long long)t->repeated);
+	if (!t->started)
+		snprintf(more, sizeof(more), "reading what is kept");
+	else if (t->rtt) /* the sender */
+		snprintf(more, sizeof(more), "%s  %llu repeated  %.3g ms", rate, (unsigned long long)t->repeated,
+			 seconds(t->rtt) * 1000);
+	else
+		snprintf(more, sizeof(more), "%s", rate);
+	snprintf(line, sizeof(line), "%.40s  [%.*s%*s] %5.1f %%  %s", name, part / 50,
+		 "====================", 20 - part / 50, "", part / 10.0, more);
 	fprintf(stderr, "\r\033[K%.*s", width - 1, line);
 	fflush(stderr);
 	t->drawn = true;
@@ -58,8 +65,9 @@ void transfer_bar_end(struct transfer *t)
 
 int transfer_summary(struct transfer *t, bool json)
 {
-	const double time = seconds(t->ended - t->started), bits = time > 0 ? (double)t->size * 8 / time : 0;
-	char name[256], rate[32], digest[2 * TRANSFER_DIGEST + 1] = "";
+	const double time = seconds(t->ended - t->started),
+		     bits = time > 0 ? (double)(t->size - t->from) * 8 / time : 0;
+	char name[256], rate[32], resumed[64] = "", digest[2 * TRANSFER_DIGEST + 1] = "";
 
 	transfer_bar_end(t);
 	snprintf(name, sizeof(name), "%s", t->name);
@@ -70,12 +78,14 @@ int transfer_summary(struct transfer *t, bool json)
 	if (json) {
 		/* A name that is not UTF-8 cannot be in JSON: it is given as it came over, in hexadecimal. */
 		json_t *text = json_string(t->name);
-		json_t *o =
-			json_pack("{s:o, s:s, s:I, s:f, s:I, s:I, s:I, s:I, s:s, s:s}", "file",
-				  text ? text : talk_hex(t->name, strlen(t->name)), "peer", t->talk->peer, "bytes",
-				  (json_int_t)t->size, "seconds", time, "rate", (json_int_t)bits, "chunks_repeated",
-				  (json_int_t)t->repeated, "mtu", (json_int_t)t->mtu, "message_bytes",
-				  (json_int_t)t->message, "ip", t->family == AF_INET6 ? "6" : "4", "sha256", digest);
+		json_t *o = json_pack("{s:o, s:s, s:I, s:I, s:f, s:I, s:s, s:I, s:I, s:f, s:I, s:I, s:I, s:s, s:s}",
+				      "file", text ? text : talk_hex(t->name, strlen(t->name)), "peer", t->talk->peer,
+				      "bytes", (json_int_t)t->size, "resumed_at", (json_int_t)t->from, "seconds", time,
+				      "rate", (json_int_t)bits, "reliability", t->scheme, "chunks_repeated",
+				      (json_int_t)t->repeated, "chunks_repeated_needlessly", (json_int_t)t->needless,
+				      "round_trip", seconds(t->rtt), "mtu", (json_int_t)t->mtu, "chunk_bytes",
+				      (json_int_t)t->chunk, "message_bytes", (json_int_t)t->message, "ip",
+				      t->family == AF_INET6 ? "6" : "4", "sha256", digest);
 		char *line = o ? json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6)) : NULL;
 
 		json_decref(o);
@@ -84,9 +94,13 @@ int transfer_summary(struct transfer *t, bool json)
 		puts(line);
 		free(line);
 	} else {
-		printf("%s: %llu byte%s in %.3f s, %s, %llu chunk%s repeated, sha256 %s\n", name,
-		       (unsigned long long)t->size, t->size == 1 ? "" : "s", time, rate,
-		       (unsigned long long)t->repeated, t->repeated == 1 ? "" : "s", digest);
+		if (t->from)
+			snprintf(resumed, sizeof(resumed), ", resumed at %llu", (unsigned long long)t->from);
+		printf("%s: %llu byte%s%s in %.3f s, %s, %llu chunk%s repeated (%llu needlessly), round trip %.3g ms, "
+		       "sha256 %s\n",
+		       name, (unsigned long long)t->size, t->size == 1 ? "" : "s", resumed, time, rate,
+		       (unsigned long long)t->repeated, t->repeated == 1 ? "" : "s", (unsigned long long)t->needless,
+		       seconds(t->rtt) * 1000, digest);
 	}
 	errno = 0;
 	if (fflush(stdout) || ferror(stdout))

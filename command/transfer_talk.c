@@ -108,6 +108,16 @@ void talk_pump(struct talk *t, sp_time now)
 	}
 }
 
+sp_time talk_round_trip(const struct talk *t)
+{
+	struct tcp_info info = {.tcpi_rtt = 0};
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(t->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		return SP_MS;
+	return info.tcpi_rtt > 1000 ? info.tcpi_rtt * SP_US : SP_MS;
+}
+
 int talk_take(struct talk *t, json_t **line)
 {
 	const char *end = memchr(t->in, '\n', t->in_used);

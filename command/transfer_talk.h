@@ -5,14 +5,18 @@
  *
  *   sender                                           receiver
  *   {"spindle": "file", "version", "session", "name", "size", "message", "chunk", "mtu", "family", "payload4",
- *    "payload6"}                                     {"offer": INFO, "session", "family", "message", "window"}
- *   {"connect": INFO}                                {"ready": true}
- *   {"start": K}                  message K is the NIC's to send
- *   {"sent": K, "round": R}       all of it has left, for the R-th time
- *                                                    {"missing": K, "round": R, "ranges": [[FIRST, COUNT], ...]}
- *                                                    {"done": K}
- *   {"digest": SHA-256}                              {"saved": SHA-256}
- *   both: {"alive": true} when there is nothing else to say, {"error": TEXT} last
+ *    "payload6", "scheme"}
+ *                                                    {"offer": INFO, "session", "family", "message", "window",
+ *                                                     "kept": BYTES, "digest": SHA-256}
+ *   {"connect": INFO, "from": BYTES}                 {"ready": true}
+ *   {"digest": SHA-256, "repeated", "needless", "rtt"}
+ *                                                    {"saved": SHA-256}
+ *   both: {"checked": BYTES} while what is kept is read, {"alive": true} when there is nothing else to say,
+ *   {"error": TEXT} last
+ *
+ * The receiver has the first "kept" bytes of such a file already, with that SHA-256 ("digest" is there if there are
+ * any). The sender compares: "from" is "kept" if its own file begins so, 0 otherwise; it sends what comes behind.
+ * Chunks that were sent again, those of them needlessly, and the round trip in nanoseconds only the sender knows.
  *
  * INFO is a struct sdr_qp_info in hexadecimal, and so are names: file names are bytes, JSON has only Unicode.
  */
@@ -26,14 +30,14 @@
 #include "../host-api/spindle.h"
 
 #define TALK_PORT    "4791"
-#define TALK_VERSION 1
+#define TALK_VERSION 2
 #define TALK_LINE    16384	  /* bytes of one line, newline included */
 #define TALK_OUT     (512u << 10) /* bytes said and not yet taken by the kernel: a peer that reads never needs so much */
 #define TALK_SILENCE (10 * SP_SEC) /* a peer that says nothing for so long is gone */
 #define TALK_ALIVE   (2 * SP_SEC)  /* so nobody is silent for longer than this */
-#define TALK_RANGES  256	   /* in one "missing": the rest is asked for in the next round */
 #define TALK_WINDOW  64		   /* messages outstanding, at the most */
 #define TALK_MESSAGE (1ull << 30)  /* bytes of a message, at the most */
+#define TALK_SCHEME  32		   /* bytes of a scheme's name, with its end */
 
 struct talk {
 	int fd;
@@ -58,20 +62,14 @@ void talk_pump(struct talk *t, sp_time now);
  * will be none any more. */
 int talk_take(struct talk *t, json_t **line);
 
+/* The kernel's estimate, for a first guess of the NICs'; at least 1 ms: theirs may be the longer way. */
+sp_time talk_round_trip(const struct talk *t);
+
 /* ---- words: 0 or -EPROTO, and then nothing is stored ---- */
 int talk_uint(const json_t *line, const char *key, uint64_t least, uint64_t most, uint64_t *value);
 /* Hexadecimal of least to most bytes; *len (may be NULL) gets how many. */
 int talk_bytes(const json_t *line, const char *key, void *bytes, size_t least, size_t most, size_t *len);
 json_t *talk_hex(const void *bytes, size_t len);
-
-struct talk_range {
-	uint32_t first, count;
-};
-/* The bits that are not set among the first `chunks`, as at most `max` ranges; how many. */
-unsigned talk_missing(const uint64_t *bitmap, uint64_t chunks, struct talk_range *range, unsigned max);
-json_t *talk_ranges(const struct talk_range *range, unsigned count);
-/* 1 to max ranges, each within `chunks`; *count gets how many. */
-int talk_ranges_get(const json_t *line, uint64_t chunks, struct talk_range *range, unsigned max, unsigned *count);
 
 /* What the sender says first. */
 struct talk_hello {
@@ -79,6 +77,7 @@ struct talk_hello {
 	uint64_t family;			     /* 4, 6; 0: either */
 	uint64_t payload[2]; /* IPv4, IPv6: bytes that its port carries in a packet; 0: no address */
 	char name[256];
+	char scheme[TALK_SCHEME]; /* of reliability, by name: lower case, digits and '-' */
 };
 json_t *talk_hello_line(const struct talk_hello *hello);
 /* *what (a static text) says what is wrong when it is not 0. */

@@ -54,76 +54,26 @@ json_t *talk_hex(const void *bytes, size_t len)
 	return json_stringn(text, 2 * len);
 }
 
-/* ---- ranges of chunks ---- */
-static uint64_t next_bit(const uint64_t *bitmap, uint64_t from, uint64_t end, bool set)
-{
-	while (from < end) {
-		const uint64_t word = __atomic_load_n(&bitmap[from / 64], __ATOMIC_ACQUIRE);
-		const uint64_t left = (set ? word : ~word) >> (from % 64);
-
-		if (left) {
-			from += (uint64_t)__builtin_ctzll(left);
-			return from < end ? from : end;
-		}
-		from = (from / 64 + 1) * 64;
-	}
-	return end;
-}
-
-unsigned talk_missing(const uint64_t *bitmap, uint64_t chunks, struct talk_range *range, unsigned max)
-{
-	unsigned n = 0;
-
-	for (uint64_t at = next_bit(bitmap, 0, chunks, false); at < chunks && n < max;) {
-		const uint64_t end = next_bit(bitmap, at, chunks, true);
-
-		/* Another thread sets bits meanwhile: a range may turn out empty. */
-		if (end > at)
-			range[n++] = (struct talk_range){(uint32_t)at, (uint32_t)(end - at)};
-		at = next_bit(bitmap, end, chunks, false);
-	}
-	return n;
-}
-
-json_t *talk_ranges(const struct talk_range *range, unsigned count)
-{
-	json_t *list = json_array();
-
-	for (unsigned i = 0; i < count; i++)
-		json_array_append_new(list, json_pack("[I,I]", (json_int_t)range[i].first, (json_int_t)range[i].count));
-	return list;
-}
-
-int talk_ranges_get(const json_t *line, uint64_t chunks, struct talk_range *range, unsigned max, unsigned *count)
-{
-	const json_t *list = json_object_get(line, "ranges");
-	const size_t n = json_array_size(list);
-
-	if (!n || n > max)
-		return -EPROTO;
-	for (size_t i = 0; i < n; i++) {
-		const json_t *pair = json_array_get(list, i);
-		const json_t *first = json_array_get(pair, 0), *length = json_array_get(pair, 1);
-		const json_int_t f = json_integer_value(first), l = json_integer_value(length);
-
-		if (json_array_size(pair) != 2 || !json_is_integer(first) || !json_is_integer(length) || f < 0 ||
-		    l < 1 || (uint64_t)f >= chunks || (uint64_t)l > chunks - (uint64_t)f || chunks > UINT32_MAX)
-			return -EPROTO;
-		range[i] = (struct talk_range){(uint32_t)f, (uint32_t)l};
-	}
-	*count = (unsigned)n;
-	return 0;
-}
-
 /* ---- the sender's first line ---- */
 json_t *talk_hello_line(const struct talk_hello *h)
 {
-	return json_pack("{s:s, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "spindle", "file", "version",
+	return json_pack("{s:s, s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "spindle", "file", "version",
 			 TALK_VERSION, "session", talk_hex(&h->session, sizeof(h->session)), "name",
 			 talk_hex(h->name, strlen(h->name)), "size", (json_int_t)h->size, "message",
 			 (json_int_t)h->message, "chunk", (json_int_t)h->chunk, "mtu", (json_int_t)h->mtu, "family",
 			 (json_int_t)h->family, "payload4", (json_int_t)h->payload[0], "payload6",
-			 (json_int_t)h->payload[1]);
+			 (json_int_t)h->payload[1], "scheme", h->scheme);
+}
+
+static int scheme_get(const json_t *line, char scheme[TALK_SCHEME])
+{
+	const char *text = json_string_value(json_object_get(line, "scheme"));
+	const size_t len = text ? strlen(text) : 0;
+
+	if (!len || len >= TALK_SCHEME || strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") != len)
+		return -EPROTO;
+	memcpy(scheme, text, len + 1);
+	return 0;
 }
 
 int talk_hello_get(const json_t *line, struct talk_hello *hello, const char **what)
@@ -151,6 +101,9 @@ int talk_hello_get(const json_t *line, struct talk_hello *hello, const char **wh
 	    talk_uint(line, "family", 0, 6, &h.family) || (h.family && h.family != 4 && h.family != 6) ||
 	    talk_uint(line, "payload4", 0, UINT32_MAX, &h.payload[0]) ||
 	    talk_uint(line, "payload6", 0, UINT32_MAX, &h.payload[1]))
+		return -EPROTO;
+	*what = "reliability scheme";
+	if (scheme_get(line, h.scheme))
 		return -EPROTO;
 	*hello = h;
 	return 0;

@@ -51,7 +51,7 @@ VALUES = [
     (("bench", "--seconds", "nan"), "--seconds must be more than 0 and at most 60, not nan"),
     (("bench", "--seconds", ""), "--seconds must be more than 0 and at most 60, not "),
     (("send", "--timeout", "0", "file", "host"), "--timeout must be 1 to 86400, not 0"),
-    (("send", "--mtu", "4097", "file", "host"), "--mtu must be 64 to 4096, not 4097"),
+    (("send", "--mtu", "4097", "file", "host"), "--mtu must be 100 to 4096, not 4097"),
     (("send", "--message", "0", "file", "host"), "--message must be 1 to 1G, not 0"),
     (("send", "--chunk", "1025M", "file", "host"), "--chunk must be 1 to 1G, not 1025M"),
     (("send", "--rate", "99k", "file", "host"), "--rate must be 100k or more, not 99k"),
