@@ -99,8 +99,8 @@ static int create_views(struct sp_context *c)
 		v->pub.worker = w;
 		v->pub.workers = c->nic->workers;
 		v->pub.home = c->home;
-		v->pub.watch = (c->watched ? SP_WATCH_TRACED : 0) |
-			       (c->nic->config.payload_less ? SP_WATCH_PAYLOAD_LESS : 0);
+		v->pub.watch =
+			(c->watched ? SP_WATCH_TRACED : 0) | (c->nic->config.payload_less ? SP_WATCH_PAYLOAD_LESS : 0);
 		c->view[w] = v;
 	}
 	return 0;

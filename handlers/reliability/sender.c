@@ -265,8 +265,8 @@ static uint64_t sent_below(const struct sp_rel_sender *s)
 	return fresh + (fresh < s->end && message_of(s, fresh)->next);
 }
 
-/* Where the answer shall begin: with the first that is not acknowledged, for those that were sent again are further back
- * in the order of sending; or, where the latest answer did not get so far, with what is to be decided next. */
+/* Where the answer shall begin: with the first that is not acknowledged, for those that were sent again are further
+ * back in the order of sending; or, where the latest answer did not get so far, with what is to be decided next. */
 static struct sp_rel_flight ask_from(const struct sp_rel_sender *s)
 {
 	const struct sp_rel_evidence *e = &s->evidence;
