@@ -88,6 +88,7 @@ int sp_rel_start(struct sp_rel_sender *s, uint32_t units, sp_time now, uint64_t 
 	memset(m->era, 0, units * sizeof(*m->era));
 	m->units = units;
 	m->next = m->acked = m->below = 0;
+	m->hold = 0;
 	m->state = SP_REL_OPEN;
 	m->deadline = s->config.timeout < SP_NEVER - now ? now + s->config.timeout : SP_NEVER;
 	*number = s->end++;
@@ -110,6 +111,15 @@ int sp_rel_release(struct sp_rel_sender *s, uint64_t number)
 		if (message_of(s, s->begin)->given_up)
 			s->tells = s->polls + 1;
 	return 0;
+}
+
+void sp_rel_hold(struct sp_rel_sender *s, uint64_t number, sp_time left)
+{
+	if (!is_open(s, number))
+		return;
+	message_of(s, number)->hold = left;
+	if (left != SP_NEVER && left > s->left)
+		s->left = left;
 }
 
 /* All have the same time, so they are over in order. */
@@ -184,12 +194,20 @@ static sp_time later(sp_time t, sp_time by)
 	return by < SP_NEVER - t ? t + by : SP_NEVER;
 }
 
+/* When the unit counts as having left. */
+static sp_time left_at(const struct sp_rel_sender *s, const struct sp_rel_flight *f)
+{
+	const sp_time hold = is_open(s, f->message) ? message_of(s, f->message)->hold : 0;
+
+	return f->left > hold ? f->left : hold;
+}
+
 /* When the evidence makes a unit lost; SP_NEVER: it does not. */
 static sp_time lost_at(const struct sp_rel_sender *s, const struct sp_rel_flight *f)
 {
-	if (later(f->left, window(s)) > s->evidence.time || !covered(&s->evidence, f))
+	if (later(left_at(s, f), window(s)) > s->evidence.time || !covered(&s->evidence, f))
 		return SP_NEVER;
-	return s->config.scheme == SP_REL_RTO ? later(f->left, rto(s)) : 0;
+	return s->config.scheme == SP_REL_RTO ? later(left_at(s, f), rto(s)) : 0;
 }
 
 /* Those in front left first: if these are not decided, none is. */
@@ -245,7 +263,7 @@ static sp_time poll_due(const struct sp_rel_sender *s, bool *late)
 	if (!s->out.count || !s->polls || s->out.count > s->config.in_flight / 2)
 		return regular;
 	if (all > sent) {
-		const sp_time first = later(head(s, &s->out)->left, window(s));
+		const sp_time first = later(left_at(s, head(s, &s->out)), window(s));
 		const sp_time due = regular > first ? regular : first;
 		/* Not after each unit that goes again: answers to polls of long ago are not understood any more. */
 		const sp_time soon = s->polls ? later(sent, s->rtt.smoothed / (SP_REL_POLLS / 2)) : 0;

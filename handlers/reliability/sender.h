@@ -68,6 +68,7 @@ struct sp_rel_message {
 	enum sp_rel_state state;
 	bool given_up; /* released though the peer may want it: it is to hear so */
 	sp_time deadline;
+	sp_time hold;	/* its units count as having left no earlier; SP_NEVER: they are not lost yet */
 	uint64_t *have; /* a bit per unit: acknowledged */
 	uint32_t *era;	/* per unit: the next poll's when it was last sent again; 0: sent once */
 };
@@ -120,6 +121,10 @@ int sp_rel_start(struct sp_rel_sender *s, uint32_t units, sp_time now, uint64_t 
 enum sp_rel_state sp_rel_state(const struct sp_rel_sender *s, uint64_t number);
 /* Makes room for another; one that is open is given up. In any order. -ENOENT. */
 int sp_rel_release(struct sp_rel_sender *s, uint64_t number);
+
+/* What else was sent of the message, and may make up for units that are lost (parity), left at `left`; SP_NEVER: it has
+ * not yet. Until then none is taken for lost. */
+void sp_rel_hold(struct sp_rel_sender *s, uint64_t number, sp_time left);
 
 /* What shall be sent at `now`: a unit, for the first time or again, or a poll. Once it is sent, say so by sp_rel_sent;
  * what could not be sent is asked for again the next time. Ask until there is nothing. */

@@ -267,8 +267,8 @@ static void close_net(struct net *n)
 	free(n);
 }
 
-/* Until everything is finished; woken by what arrives and by deadlines alone. */
-static void run(struct net *n)
+/* Until everything is finished, or that time; woken by what arrives and by deadlines alone. */
+static void run_to(struct net *n, sp_time limit)
 {
 	uint64_t turns = 0;
 
@@ -285,6 +285,10 @@ static void run(struct net *n)
 		expect(n, turns++ < 50000000, "no end");
 		if (n->failed)
 			break;
+		if (next > limit) {
+			n->now = limit;
+			break;
+		}
 		n->now = next > n->now ? next : n->now;
 		while (n->events && n->heap[0]->at <= n->now) {
 			struct event *e = pop(n);
@@ -293,6 +297,11 @@ static void run(struct net *n)
 			free(e);
 		}
 	}
+}
+
+static void run(struct net *n)
+{
+	run_to(n, SP_NEVER);
 }
 
 static struct net *random_net(uint64_t seed)
@@ -554,6 +563,37 @@ static void a_lost_tail_costs_less_than_a_full_timeout(void)
 	over_seeds(100, tail);
 }
 
+static void held(struct net *n)
+{
+	const sp_time rtt = 2 * n->delay;
+	sp_time parity;
+
+	n->config.rtt = rtt;
+	n->config.rate = 0;
+	n->config.in_flight = 4096;
+	n->to_start = 1;
+	n->dead = true; /* all units are lost */
+	open_net(n);
+	step(n);
+	n->dead = false;
+	sp_rel_hold(&n->sender, 0, SP_NEVER);
+	run_to(n, n->now + (1 + below(n, 30)) * rtt);
+	expect(n, !n->sender.counters.retransmitted && n->started && !n->finished,
+	       "units went again before the parity");
+	parity = n->now;
+	sp_rel_hold(&n->sender, 0, parity);
+	run(n);
+	expect(n, n->sender.counters.retransmitted == n->units[0], "%llu of %u units went again",
+	       (unsigned long long)n->sender.counters.retransmitted, n->units[0]);
+	expect(n, n->now - parity >= 2 * rtt && n->now - parity <= 6 * rtt, "%.2f round trips after the parity",
+	       (double)(n->now - parity) / (double)rtt);
+}
+
+static void nothing_is_lost_before_what_may_make_up_for_it_has_left(void)
+{
+	over_seeds(100, held);
+}
+
 static void absent(struct net *n)
 {
 	const sp_time rtt = 2 * n->delay, begin = n->now;
@@ -694,7 +734,7 @@ SUITE("property/reliability", TEST(every_message_comes_whole_over_a_network_that
       TEST(a_peer_that_denies_everything_gets_each_unit_once_a_round_trip_at_the_rate),
       TEST(a_refused_message_is_over_as_soon_as_the_sender_hears_it),
       TEST(a_message_given_up_is_told_of_until_it_is_heard), TEST(units_leave_exactly_at_the_rate),
-      TEST(a_lost_tail_costs_less_than_a_full_timeout),
+      TEST(a_lost_tail_costs_less_than_a_full_timeout), TEST(nothing_is_lost_before_what_may_make_up_for_it_has_left),
       TEST(a_peer_that_was_away_does_not_spoil_the_estimate_of_the_round_trip),
       TEST(a_round_trip_longer_than_believed_is_found_out),
       TEST(what_speaks_of_units_that_were_never_sent_counts_for_nothing),
