@@ -158,9 +158,14 @@ static int make(struct recv_file *f, char why[300])
 			return 0;
 		f->fd = openat(f->dir, f->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 		if (f->fd >= 0) {
-			if (f->resume)
-				flock(f->fd, LOCK_EX | LOCK_NB); /* without a note nobody takes it up */
-			return 0;
+			/* Without a note nobody takes it up; but who looks at it just now may have it locked. */
+			if (!f->resume || !flock(f->fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+				return 0;
+			unlinkat(f->dir, f->part, 0);
+			close(f->fd);
+			f->fd = -1;
+			errno = EEXIST;
+			continue;
 		}
 		if (errno != EEXIST)
 			break;

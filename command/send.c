@@ -131,17 +131,16 @@ static int arguments(struct sender *s, int argc, char **argv)
 	return 0;
 }
 
-static int file_open(struct transfer *t, const char *path, int *fd)
+static int file_open(struct transfer *t, const char *path, int *fd, struct stat *st)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	struct stat st;
 
 	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO does not keep it waiting */
-	if (*fd < 0 || fstat(*fd, &st))
+	if (*fd < 0 || fstat(*fd, st))
 		return transfer_fail(t, "%s: %s", path, strerror(errno));
-	if (!S_ISREG(st.st_mode))
+	if (!S_ISREG(st->st_mode))
 		return transfer_fail(t, "%s: not a file", path);
-	t->size = (uint64_t)st.st_size;
+	t->size = (uint64_t)st->st_size;
 	snprintf(t->name, sizeof(t->name), "%s", name);
 	return 0;
 }
@@ -277,7 +276,7 @@ static int connect_line(struct transfer *t)
 		t, json_pack("{s:o, s:I}", "connect", talk_hex(&info, sizeof(info)), "from", (json_int_t)t->from));
 }
 
-static int send_file(struct transfer *t, const struct sender *s, int fd)
+static int send_file(struct transfer *t, const struct sender *s, int fd, const struct stat *opened)
 {
 	json_t *line = NULL;
 	int rc = introduce(t, s);
@@ -299,7 +298,7 @@ static int send_file(struct transfer *t, const struct sender *s, int fd)
 	}
 	t->started = sp_clock();
 	if (!rc)
-		rc = transfer_out(t, fd);
+		rc = transfer_out(t, fd, opened);
 	return rc ? rc : transfer_summary(t, s->json);
 }
 
@@ -308,6 +307,7 @@ int command_send(int argc, char **argv)
 	struct transfer t = {.bar = isatty(STDERR_FILENO)};
 	const char *about = "";
 	struct sender s;
+	struct stat opened;
 	int fd = -1, rc, status = arguments(&s, argc, argv);
 
 	if (status)
@@ -315,7 +315,7 @@ int command_send(int argc, char **argv)
 	t.nic = s.nic;
 	t.stall = s.timeout * SP_SEC;
 	snprintf(t.scheme, sizeof(t.scheme), "%s", s.scheme);
-	rc = file_open(&t, s.file, &fd);
+	rc = file_open(&t, s.file, &fd, &opened);
 	if (!rc)
 		rc = transfer_attach(&t);
 	if (!rc) {
@@ -323,7 +323,7 @@ int command_send(int argc, char **argv)
 		rc = call(&t, &s);
 	}
 	if (!rc)
-		rc = send_file(&t, &s, fd);
+		rc = send_file(&t, &s, fd, &opened);
 	transfer_close(&t);
 	if (rc)
 		fprintf(stderr, "spindle send: %s%s%s\n", about, *about ? ": " : "", t.error);

@@ -24,6 +24,7 @@ struct sim {
 	const char *ec, *beta;			     /* as given, or NULL */
 	unsigned scheme;			     /* of sim_schemes */
 	bool packet, is_model, json;
+	const char *times; /* a file, or NULL */
 	/* of packets alone */
 	const char *packets_only;	      /* the last option given that the model does not have, or NULL */
 	double burst, duplicate, reorder;     /* burst: packets; 0: none */
@@ -38,6 +39,11 @@ int sim_options(struct sim *s, int argc, char **argv);
 double sim_chunk_drop(const struct sim *s);
 
 double sim_seconds(void); /* of a steady clock */
+
+/* --times: room for the samples' times in *times, NULL if they are not asked for; and writing them to the file, after
+ * which the room is gone. The exit status, a message printed. */
+int sim_times_open(const struct sim *s, double **times);
+int sim_times_write(const struct sim *s, double *times);
 
 /* The exit status. */
 int sim_packets(const struct sim *s);

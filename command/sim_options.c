@@ -15,37 +15,40 @@
 #define FARTHEST    3e6 /* km; the round trip is 20 s */
 #define KM_A_SECOND 300000.0
 #define LONGEST	    (10 * SP_SEC) /* jitter, and being late */
+#define MTU_LEAST   100		  /* of packets, see sdr_reliable_open() */
 
-static const char usage[] = "usage: spindle sim sdr [OPTIONS]\n"
-			    "\n"
-			    "How long SDR messages take over a long link that loses packets: simulated packet by "
-			    "packet, with NICs and host\n"
-			    "programs, or by the stochastic model of the SDR paper.\n"
-			    "  --bandwidth R    of the link, bit/s (400G)\n"
-			    "  --distance KM    of its ends; a round trip takes 2 KM / 300000 s (3750km)\n"
-			    "  --rtt T          the round trip itself, instead\n"
-			    "  --message N      bytes of a message (128M)\n"
-			    "  --chunk N        bytes of a chunk, a multiple of mtu (64K)\n"
-			    "  --mtu N          payload bytes of a packet, 64 to 4096 (4096)\n"
-			    "  --drop P         probability of a loss (1e-3)\n"
-			    "  --drop-per chunk|packet  of what P is the probability (chunk)\n"
-			    "  --scheme sr-rto|sr-nack  (sr-rto); with --model also ec-mds|ec-xor\n"
-			    "  --rto N          timeout before a chunk is sent again, in round trips (3)\n"
-			    "  --samples N      messages (100; with --model 10000)\n"
-			    "  --seed N         the same seed draws the same samples (1)\n"
-			    "  --json           print JSON\n"
-			    "Packets:\n"
-			    "  --payload-less   carry no payload: faster, and nothing is compared\n"
-			    "  --burst N        packets are lost in bursts of N on average; needs --drop-per packet\n"
-			    "  --jitter T       packets are late by 0 to T\n"
-			    "  --reorder P      a packet is late by --reorder-delay\n"
-			    "  --reorder-delay T  (a 64th of the round trip)\n"
-			    "  --duplicate P    a packet comes twice\n"
-			    "  -j, --jobs N     processes (one per processor)\n"
-			    "The model:\n"
-			    "  --model          compute it, instead of packets\n"
-			    "  --ec K,M         parity chunks: M for K data chunks (32,8)\n"
-			    "  --beta N         wait for stragglers before the fallback, in round trips (0.5)\n";
+static const char usage[] =
+	"usage: spindle sim sdr [OPTIONS]\n"
+	"\n"
+	"How long SDR messages take over a long link that loses packets: simulated packet by "
+	"packet, with NICs and host\n"
+	"programs, or by the stochastic model of the SDR paper.\n"
+	"  --bandwidth R    of the link, bit/s (400G)\n"
+	"  --distance KM    of its ends; a round trip takes 2 KM / 300000 s (3750km)\n"
+	"  --rtt T          the round trip itself, instead\n"
+	"  --message N      bytes of a message (128M)\n"
+	"  --chunk N        bytes of a chunk, a multiple of mtu (64K)\n"
+	"  --mtu N          payload bytes of a packet, 64 to 4096, without --model from 100 (4096)\n"
+	"  --drop P         probability of a loss (1e-3)\n"
+	"  --drop-per chunk|packet  of what P is the probability (chunk)\n"
+	"  --scheme sr-rto|sr-nack  (sr-rto); with --model also ec-mds|ec-xor\n"
+	"  --rto N          timeout before a chunk is sent again, in round trips (3)\n"
+	"  --samples N      messages (100; with --model 10000)\n"
+	"  --seed N         the same seed draws the same samples (1)\n"
+	"  --times FILE     write each message's time to FILE, in seconds, one a line\n"
+	"  --json           print JSON\n"
+	"Packets:\n"
+	"  --payload-less   carry no payload: faster, and nothing is compared\n"
+	"  --burst N        packets are lost in bursts of N on average; needs --drop-per packet\n"
+	"  --jitter T       packets are late by 0 to T\n"
+	"  --reorder P      a packet is late by --reorder-delay\n"
+	"  --reorder-delay T  (a 64th of the round trip)\n"
+	"  --duplicate P    a packet comes twice\n"
+	"  -j, --jobs N     processes (one per processor)\n"
+	"The model:\n"
+	"  --model          compute it, instead of packets\n"
+	"  --ec K,M         parity chunks: M for K data chunks (32,8)\n"
+	"  --beta N         wait for stragglers before the fallback, in round trips (0.5)\n";
 
 const struct sim_scheme sim_schemes[] = {{"sr-rto", SP_MODEL_SR, 3, SDR_SR_RTO},
 					 {"sr-nack", SP_MODEL_SR, 1, SDR_SR_NACK},
@@ -112,6 +115,7 @@ enum {
 	BETA,
 	SAMPLES,
 	SEED,
+	TIMES,
 	BURST,
 	JITTER,
 	REORDER,
@@ -200,6 +204,9 @@ static const char *take(struct sim *s, int option, const char *value)
 		if (!parse_real(value, "", &m->drop) || !(m->drop >= 0 && m->drop < 1))
 			return "--drop must be 0 or more and less than 1";
 		break;
+	case TIMES:
+		s->times = value;
+		break;
 	case DROP_PER:
 		s->packet = !strcmp(value, "packet");
 		if (!s->packet && strcmp(value, "chunk"))
@@ -251,6 +258,8 @@ static int conclude_kind(struct sim *s)
 		return misuse("only --model has ", scheme->name);
 	if (s->samples > SP_SWEEP_SAMPLES_MAX)
 		return misuse("--samples must be at most 10000000 without --model", "");
+	if (s->mtu < MTU_LEAST)
+		return misuse("--mtu must be at least 100 without --model: acknowledgements have to fit", "");
 	if (s->burst > 0 && !s->packet)
 		return misuse("--burst is of packets: it needs --drop-per packet", "");
 	if (s->burst > 0 && s->model.drop > s->burst / (s->burst + 1))
@@ -290,6 +299,11 @@ static int conclude(struct sim *s)
 			m->chunk, s->mtu);
 		return 2;
 	}
+	if (sim_chunk_drop(s) > SP_MODEL_DROP_MAX) {
+		fprintf(stderr, "spindle sim: --drop must leave a chunk's probability of a loss at most %g, not %.6g\n",
+			SP_MODEL_DROP_MAX, sim_chunk_drop(s));
+		return 2;
+	}
 	m->rto = s->rto > 0 ? s->rto : sim_schemes[s->scheme].rto;
 	m->bandwidth = (double)s->bandwidth;
 	m->mtu = s->packet ? (uint32_t)s->mtu : 0;
@@ -319,6 +333,7 @@ int sim_options(struct sim *s, int argc, char **argv)
 						{"beta", required_argument, NULL, BETA},
 						{"samples", required_argument, NULL, SAMPLES},
 						{"seed", required_argument, NULL, SEED},
+						{"times", required_argument, NULL, TIMES},
 						{"burst", required_argument, NULL, BURST},
 						{"jitter", required_argument, NULL, JITTER},
 						{"reorder", required_argument, NULL, REORDER},

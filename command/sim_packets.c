@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -46,13 +47,15 @@ static uint32_t queue(const struct sim *s)
 static struct sdr_reliable_attr host(const struct sim *s)
 {
 	const double inject = (double)s->model.message * 8 / (double)s->bandwidth;
-	const double timeout = 1000 * (2 * inject + (double)(s->rtt + 2 * s->jitter) / (double)SP_SEC + 1);
+	const sp_time late = s->jitter + (s->reorder > 0 ? s->reorder_delay : 0);
+	const double way = (double)(s->rtt + 2 * late) / (double)SP_SEC;
+	const double timeout = 1000 * (2 * inject + way * s->model.rto + 1);
 
 	return (struct sdr_reliable_attr){
 		.scheme = (enum sdr_reliable_scheme)sim_schemes[s->scheme].packets,
 		.rtt = s->rtt,
 		.rto_quarters = (uint32_t)(s->model.rto * 4 + 0.5),
-		.reorder = (GRAIN + queue(s)) * packet_time(s) + s->jitter + (s->reorder > 0 ? s->reorder_delay : 0),
+		.reorder = (GRAIN + queue(s)) * packet_time(s) + late,
 		.timeout = timeout < 4e6 ? (sp_time)(timeout * (double)SP_SEC) : SP_NEVER / 4,
 	};
 }
@@ -112,13 +115,18 @@ int sim_packets(const struct sim *s)
 	struct sp_sweep sweep = {
 		.samples = (uint32_t)s->samples, .processes = (uint32_t)s->jobs, .progress = progress, .arg = &bar};
 	struct sp_sweep_outcome o;
-	struct sp_error error;
-	int rc = interrupt_start(NULL, NULL);
+	struct sp_error error = {.key = ""}; /* nothing else starts, if interrupts cannot */
+	int rc = sim_times_open(s, &sweep.times);
 
+	if (rc)
+		return rc;
+	rc = interrupt_start(NULL, NULL);
 	describe(s, &sweep.crossing);
 	rc = rc ? rc : sp_sweep_run(&sweep, &o, &error);
 	if (bar.on)
 		fprintf(stderr, "\r\033[K");
+	if (rc)
+		free(sweep.times);
 	if (rc == -ECANCELED) {
 		fputs("spindle sim: interrupted\n", stderr);
 		return 1;
@@ -130,6 +138,8 @@ int sim_packets(const struct sim *s)
 	}
 	if (o.count.oversized || o.count.held)
 		fputs("spindle sim: the link ran out of memory for what is in flight: times are too long\n", stderr);
+	if (sim_times_write(s, sweep.times))
+		return 1;
 	if (s->json)
 		sim_show_packets_json(s, &o, sim_seconds() - bar.began);
 	else

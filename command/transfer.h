@@ -124,8 +124,9 @@ void transfer_bar_end(struct transfer *t); /* before anything else is printed */
 /* One line, or JSON. */
 int transfer_summary(struct transfer *t, bool json);
 
-/* One transfer from "ready" on: 0 or -1. */
-int transfer_out(struct transfer *t, int fd);
+/* One transfer from "ready" on: 0 or -1. opened: of the file, before any of it was read. */
+struct stat;
+int transfer_out(struct transfer *t, int fd, const struct stat *opened);
 struct recv_file;
 int transfer_in(struct transfer *t, struct recv_file *file);
 

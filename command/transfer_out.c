@@ -209,10 +209,9 @@ static int out_finish(struct out *o)
 	return 0;
 }
 
-int transfer_out(struct transfer *t, int fd)
+int transfer_out(struct transfer *t, int fd, const struct stat *opened)
 {
 	struct out *o = calloc(1, sizeof(*o));
-	struct stat before;
 	int rc = 0;
 
 	if (!o)
@@ -220,10 +219,6 @@ int transfer_out(struct transfer *t, int fd)
 	o->t = t;
 	o->fd = fd;
 	o->news = o->answered = sp_clock();
-	if (fstat(fd, &before))
-		rc = transfer_fail(t, "the file: %s", strerror(errno));
-	if (!rc && (uint64_t)before.st_size != t->size)
-		rc = transfer_fail(t, "the file changed before it was read");
 	while (!rc && o->completed < t->messages) {
 		bool did = false;
 
@@ -235,7 +230,7 @@ int transfer_out(struct transfer *t, int fd)
 			rc = transfer_sleep(t, sp_clock() + (o->full ? SP_MS : SP_SEC));
 	}
 	if (!rc)
-		rc = out_unchanged(o, &before);
+		rc = out_unchanged(o, opened);
 	if (!rc)
 		rc = out_finish(o);
 	free(o);

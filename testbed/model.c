@@ -209,7 +209,8 @@ static double sample(struct sp_random *r, const struct model_plan *p, uint64_t *
 	return p->fallback + model_inject(p, n, last) + repeat(r, p, n, last);
 }
 
-int sp_model_run(const struct sp_model *model, uint32_t samples, uint64_t seed, struct sp_model_outcome *outcome)
+int sp_model_run(const struct sp_model *model, uint32_t samples, uint64_t seed, double *times,
+		 struct sp_model_outcome *outcome)
 {
 	struct sp_model_outcome o = {0};
 	struct model_plan p;
@@ -229,6 +230,8 @@ int sp_model_run(const struct sp_model *model, uint32_t samples, uint64_t seed, 
 		extra[i] = sample(&r, &p, &o.fallbacks);
 		mean += (extra[i] - mean) / (i + 1.0);
 		squares += (extra[i] - before) * (extra[i] - mean);
+		if (times)
+			times[i] = p.base + extra[i];
 	}
 	o.lossless = p.lossless;
 	o.mean = p.base + mean;

@@ -61,9 +61,11 @@ double sp_model_xor_fails(unsigned k, unsigned m, double p);
 double sp_model_fallback(const struct sp_model *model);
 
 /* Draws 1 to SP_MODEL_SAMPLES_MAX messages (8 bytes of memory each). A sample costs a few random numbers, however many
- * chunks there are, and with erasure coding one more for each submessage that fails. 0, or -EINVAL: a value that cannot
- * be; -ERANGE: the chunks' drop probability, or the number of submessages, is beyond its limit; -ENOMEM. */
-int sp_model_run(const struct sp_model *model, uint32_t samples, uint64_t seed, struct sp_model_outcome *outcome);
+ * chunks there are, and with erasure coding one more for each submessage that fails. times: NULL, or room for as many:
+ * s of each, as they are drawn. 0, or -EINVAL: a value that cannot be; -ERANGE: the chunks' drop probability, or the
+ * number of submessages, is beyond its limit; -ENOMEM. */
+int sp_model_run(const struct sp_model *model, uint32_t samples, uint64_t seed, double *times,
+		 struct sp_model_outcome *outcome);
 
 /* What the samples tend to, without chance: the probability that the message takes at most `time` (s), and its mean.
  * The mean goes through the distribution's steps, one for each chunk and number of losses that it may suffer, and with

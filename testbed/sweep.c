@@ -230,8 +230,11 @@ int sp_sweep_run(const struct sp_sweep *s, struct sp_sweep_outcome *outcome, str
 	rc = b->error;
 	if (rc)
 		*error = b->text;
-	else
+	else {
+		if (s->times)
+			memcpy(s->times, b->time, times);
 		conclude(b, s->samples, outcome);
+	}
 	munmap(b, sizeof(*b) + counts + times);
 	return rc;
 }

@@ -18,6 +18,7 @@ struct sp_sweep {
 	/* Called now and then, and at the end: how many messages have crossed. true: it shall stop. NULL is fine. */
 	bool (*progress)(void *arg, uint32_t done);
 	void *arg;
+	double *times; /* NULL, or room for as many as samples: s of each message, in the batches' order */
 };
 
 /* Times in seconds, as struct sp_model_outcome says. */

@@ -14,6 +14,7 @@ struct ack {
 	uint32_t from_unit, to_unit;
 	unsigned count;
 	bool asked;
+	sp_time came;
 };
 
 struct entry {
@@ -106,10 +107,16 @@ static int possible(const struct sp_rel_sender *s, const struct ack *a)
 	return 0;
 }
 
-/* Sent again, and here already when a poll was answered that had left before: it had not been lost. */
+/* Sent again, and here already when a poll was answered that had left before: it had not been lost. But a peer's
+ * program may look late, and what came meanwhile is in its answer, too. So another poll must have left between the two,
+ * and the answer have come sooner after that one than any ever did. */
 static void judge(struct sp_rel_sender *s, const struct sp_rel_message *m, uint32_t unit, const struct ack *a)
 {
-	if (!a->asked || !m->era[unit] || (int32_t)(sp_rel_era(a->poll) - m->era[unit]) >= 0)
+	const uint32_t since = (sp_rel_era(s->polls + 1) - m->era[unit]) / 2; /* polls */
+	const uint64_t between = s->polls - since;
+
+	if (!a->asked || !m->era[unit] || since >= SP_REL_POLLS || a->poll >= between ||
+	    a->came - s->poll_sent[between % SP_REL_POLLS] >= s->rtt.least)
 		return;
 	s->counters.spurious++;
 	s->widened += s->widened < 16;
@@ -155,7 +162,7 @@ static void refuse(struct sp_rel_sender *s, struct sp_rel_message *m)
 	s->counters.refused++;
 }
 
-static void prove(struct sp_rel_sender *s, const struct ack *a, sp_time now)
+static void prove(struct sp_rel_sender *s, const struct ack *a)
 {
 	const sp_time sent = s->poll_sent[a->poll % SP_REL_POLLS];
 
@@ -172,8 +179,8 @@ static void prove(struct sp_rel_sender *s, const struct ack *a, sp_time now)
 	if (a->poll >= s->timed) {
 		if (!s->silent || a->poll == s->polls) {
 			s->silent = 0;
-			if (now >= sent)
-				sp_rtt_sample(&s->rtt, now - sent);
+			if (a->came >= sent)
+				sp_rtt_sample(&s->rtt, a->came - sent);
 		} else { /* what was asked meanwhile waits there too, and is as late as it was asked early */
 			s->timed = s->polls + 1;
 		}
@@ -193,6 +200,7 @@ int sp_rel_ack(struct sp_rel_sender *s, const void *datagram, size_t len, sp_tim
 	size_t at = 0;
 	int r = head_parse(&a, datagram, len);
 
+	a.came = now;
 	r = r ? r : possible(s, &a);
 	if (r)
 		return r;
@@ -217,6 +225,6 @@ int sp_rel_ack(struct sp_rel_sender *s, const void *datagram, size_t len, sp_tim
 			refuse(s, m);
 	}
 	s->counters.acks_stale += !acked && (!a.asked || a.poll <= s->answered);
-	prove(s, &a, now);
+	prove(s, &a);
 	return 0;
 }

@@ -361,10 +361,7 @@ void sp_rel_sent(struct sp_rel_sender *s, const struct sp_rel_next *next, uint64
 		return;
 	case SP_REL_UNIT_AGAIN:
 		drop_head(&s->lost);
-		/* A peer answers what came together at once: the answer to a poll that left just before may know of it.
-		 */
-		m->era[next->unit] =
-			sp_rel_era(s->polls + (now - s->poll_sent[s->polls % SP_REL_POLLS] >= s->rtt.smoothed / 64));
+		m->era[next->unit] = sp_rel_era(s->polls + 1);
 		s->counters.retransmitted++;
 		break;
 	case SP_REL_UNIT:

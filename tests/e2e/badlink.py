@@ -70,7 +70,7 @@ def missed(h):
     """Packets that came to a NIC's port and that it had no room for."""
     run = [subprocess.run([net.SPINDLE, "stat", "--json", nic.socket], env=h.environment(), capture_output=True, timeout=60, check=True)
            for nic in (h.far_nic, h.near_nic)]
-    return sum(port["missed"] + port["no_buffers"] for r in run for port in json.loads(r.stdout)["ports"])
+    return sum(port["missed"] + port["no_buffers"] + (port["kernel_drops"] or 0) for r in run for port in json.loads(r.stdout)["ports"])
 
 
 def fair(h, report):

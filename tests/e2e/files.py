@@ -3,6 +3,7 @@
 """`spindle send` and `spindle recv`: files of any size from host to host through two running NICs, whatever is lost on the
 way; and what they say when a peer, a NIC, a disk or a file does not do its part."""
 
+import contextlib
 import ctypes
 import hashlib
 import json
@@ -10,6 +11,7 @@ import os
 import pty
 import random
 import re
+import select
 import signal
 import socket
 import struct
@@ -495,6 +497,34 @@ def another_file_of_that_name_never_gets_the_beginning_of_the_first():
         with open(path, "wb") as f:
             f.write(other)
         assert taken_up(h, r, path, other) == had
+
+
+@rule
+def a_file_that_changes_once_its_beginning_was_compared_does_not_arrive():
+    """What the receiver says goes through here: before it says that it is ready, the file is written to."""
+    def between(door, r, path):
+        ends = [door.accept()[0], socket.create_connection(r.where.rsplit(":", 1), timeout=60)]
+        while True:
+            for end in select.select(ends, [], [])[0]:
+                with contextlib.suppress(ConnectionError):
+                    some = end.recv(65536)
+                    if not some:
+                        return [e.close() for e in ends]
+                    if b'"ready"' in some:
+                        with open(path, "r+b") as f:
+                            f.write(b"changed")
+                    ends[end is ends[0]].sendall(some)
+    with hosts() as h, socket.create_server(("127.0.0.1", 0)) as door:
+        r = h.recv("--resume")
+        path, _ = h.source(3 * MB)
+        interrupted(h, r, path)
+        thread = threading.Thread(target=between, args=(door, r, path), daemon=True)
+        thread.start()
+        s = h.send(path, "127.0.0.1:%d" % door.getsockname()[1])
+        ends_badly(s, "the file changed while it was read")
+        thread.join(60)
+        until("recv says so", lambda: "changed while it was read" in r.stderr())
+        assert "source" not in h.files()
 
 
 @rule

@@ -65,8 +65,9 @@ class Bench(House):
             cwd=self.path("source"))
 
     def join(self, *impairments):
-        for side in ("left", "right"):
-            ip("link", "add", side + "0", "type", "veth", "peer", "name", side + "1")
+        # Numbers so far apart that no two of three processes make the same of theirs and the interface's (DPDK's fanout group).
+        for side, index in (("left", 0x1000), ("right", 0x2000)):
+            ip("link", "add", side + "0", "index", str(index), "type", "veth", "peer", "name", side + "1", "index", str(4 * index))
             self.closing.append(lambda side=side: ip("link", "del", side + "0", check=False))
             for name in (side + "0", side + "1"):
                 ip("link", "set", name, "addrgenmode", "none", "arp", "off", "up")

@@ -31,7 +31,7 @@ static struct sp_model_outcome outcome(const struct sp_model *m, uint32_t sample
 {
 	struct sp_model_outcome o = {0};
 
-	CU_ASSERT_EQUAL_FATAL(sp_model_run(m, samples, seed, &o), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_model_run(m, samples, seed, NULL, &o), 0);
 	return o;
 }
 
@@ -421,7 +421,7 @@ static void what_cannot_be_is_refused_and_the_outcome_left_alone(void)
 #define REFUSED(error, change)                                                                                         \
 	m = good;                                                                                                      \
 	change;                                                                                                        \
-	CU_ASSERT_EQUAL(sp_model_run(&m, 10, 1, &o), error);                                                           \
+	CU_ASSERT_EQUAL(sp_model_run(&m, 10, 1, NULL, &o), error);                                                           \
 	CU_ASSERT_EQUAL(sp_model_mean(&m, &value), error);                                                             \
 	CU_ASSERT_EQUAL(sp_model_below(&m, 1, &value), error)
 	REFUSED(-EINVAL, m.bandwidth = 0);
@@ -447,8 +447,8 @@ static void what_cannot_be_is_refused_and_the_outcome_left_alone(void)
 	REFUSED(-ERANGE, (m.mtu = 4096, m.drop = 0.5)); /* of a chunk: 0.99998 */
 	REFUSED(-ERANGE, m.message = SP_MODEL_MESSAGE_MAX);
 	m = good;
-	CU_ASSERT_EQUAL(sp_model_run(&m, 0, 1, &o), -EINVAL);
-	CU_ASSERT_EQUAL(sp_model_run(&m, SP_MODEL_SAMPLES_MAX + 1, 1, &o), -EINVAL);
+	CU_ASSERT_EQUAL(sp_model_run(&m, 0, 1, NULL, &o), -EINVAL);
+	CU_ASSERT_EQUAL(sp_model_run(&m, SP_MODEL_SAMPLES_MAX + 1, 1, NULL, &o), -EINVAL);
 	m.message = (SP_MODEL_EXACT_MAX + 1ull) << 16;
 	CU_ASSERT_EQUAL(sp_model_mean(&m, &value), -E2BIG);
 	m = model(SP_MODEL_SR, 3, 0.999); /* few chunks, thousands of losses */
