@@ -135,7 +135,7 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 {
 	const uint64_t words = (s->max_packets + 511) / 512 * 8, chunk_words = (s->max_chunks + 511) / 512 * 8;
 	const uint32_t qps = s->generations * s->channels, segments = (uint32_t)sp_param_uint(c, "segments");
-	uint64_t *claim, *done, *chunk;
+	uint64_t *claim, *done, *chunk, *reserved;
 
 	s->posts = s->slots;
 	s->records = s->slots;
@@ -172,8 +172,9 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 	claim = sp_alloc(c, s->slots * words * 8);
 	done = c->workers > 1 ? sp_alloc(c, s->slots * words * 8) : claim;
 	chunk = sp_alloc(c, s->slots * chunk_words * 8);
+	reserved = sp_alloc(c, s->slots * chunk_words * 8);
 	if (!s->generation_of || !s->psn || !s->slot || !s->quiet || !s->passed || !s->post || !s->record ||
-	    !s->sends || !s->segment || !claim || !done || !chunk)
+	    !s->sends || !s->segment || !claim || !done || !chunk || !reserved)
 		return sp_fail(c, ENOMEM, "max-messages", "no memory for %u messages of %llu bytes", s->slots,
 			       (unsigned long long)s->max_bytes);
 	for (uint32_t i = 0; i < s->slots; i++) {
@@ -181,6 +182,7 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 		s->slot[i].claim = claim + i * words;
 		s->slot[i].done = done + i * words;
 		s->slot[i].chunk = chunk + i * chunk_words;
+		s->slot[i].reserved = reserved + i * chunk_words;
 	}
 	for (uint32_t i = 0; i < qps; i++) {
 		s->generation_of[i] = (uint16_t)(i / s->channels);

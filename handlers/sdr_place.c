@@ -34,6 +34,11 @@ static bool sdr_full(const uint64_t *words, uint64_t first, uint64_t end)
 	return true;
 }
 
+static inline bool sdr_bit(const uint64_t *words, uint64_t bit)
+{
+	return __atomic_load_n(&words[bit / 64], __ATOMIC_SEQ_CST) >> (bit & 63) & 1;
+}
+
 /* With the fragment of the user's immediate that the packet carries; what has come first stays. */
 static inline uint64_t sdr_immediate(const struct sdr *s, uint64_t immediate, uint32_t index, uint32_t imm)
 {
@@ -111,7 +116,8 @@ static void sdr_count_complete(struct sp_ctx *c, const struct sdr *s)
 	uint64_t before;
 
 	c->counters[SDR_MESSAGES]++;
-	sp_dma_add64(c, s->area, SDR_CONNECTION(s, completed), 1, &before); /* after its state: who sees this sees that */
+	sp_dma_add64(c, s->area, SDR_CONNECTION(s, completed), 1,
+		     &before); /* after its state: who sees this sees that */
 }
 
 /* Returns how many packets were dealt with: all, or up to the one that completed the message when the slot rolls over.
@@ -245,17 +251,24 @@ static void sdr_check_complete(struct sp_ctx *c, const struct sdr *s, struct sdr
 	sdr_count_complete(c, s);
 }
 
-static void sdr_check_chunk(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t chunk)
+/* All bytes of it are there. */
+static void sdr_publish_chunk(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t chunk)
 {
-	const uint64_t end = sdr_chunk_end(s, chunk, sdr_length(slot)), bit = 1ull << (chunk & 63);
+	const uint64_t bit = 1ull << (chunk & 63);
 
-	if (!sdr_full(slot->done, chunk * s->per_chunk, end) ||
-	    __atomic_fetch_or(&slot->chunk[chunk / 64], bit, __ATOMIC_SEQ_CST) & bit)
+	if (__atomic_fetch_or(&slot->chunk[chunk / 64], bit, __ATOMIC_SEQ_CST) & bit)
 		return;
 	sp_dma_or64(c, s->area, sdr_bitmap(s, slot, chunk / 64), bit);
 	__atomic_fetch_add(&slot->chunks, 1, __ATOMIC_SEQ_CST);
 	c->counters[SDR_CHUNKS]++;
 	sdr_check_complete(c, s, slot);
+}
+
+static void sdr_check_chunk(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t chunk)
+{
+	if (sdr_full(slot->done, chunk * s->per_chunk, sdr_chunk_end(s, chunk, sdr_length(slot))) &&
+	    !sdr_bit(slot->reserved, chunk))
+		sdr_publish_chunk(c, s, slot, chunk);
 }
 
 /* False: the packet contradicts. *fixed: this one has fixed the length. */
@@ -425,36 +438,70 @@ static struct sdr_slot *sdr_export_slot(struct sp_ctx *c, uint64_t key)
 													   : NULL;
 }
 
-static int sdr_export_range(struct sp_ctx *c, uint64_t key, uint32_t *mem, uint64_t *offset, uint64_t *bytes,
-			    uint32_t *chunk_bytes)
+static void sdr_export_limits(struct sp_ctx *c, struct sp_message_limits *limits)
 {
 	const struct sdr *s = c->state;
+
+	*limits = (struct sp_message_limits){.messages = s->slots,
+					     .chunk_bytes = s->chunk_bytes,
+					     .bytes = s->max_bytes,
+					     .rolls = s->queued && s->generations == 1};
+}
+
+static int sdr_export_extent(struct sp_ctx *c, uint64_t key, struct sp_extent *e)
+{
 	const struct sdr_slot *slot = sdr_export_slot(c, key);
+	uint64_t extent, immediate;
 
 	if (!slot)
 		return -ENOENT;
-	*mem = slot->mem->id;
-	*offset = slot->offset;
-	*bytes = sdr_length(slot);
-	*chunk_bytes = s->chunk_bytes;
+	extent = __atomic_load_n(&slot->extent, __ATOMIC_SEQ_CST);
+	immediate = __atomic_load_n(&slot->immediate, __ATOMIC_RELAXED);
+	*e = (struct sp_extent){.message = slot->message,
+				.mem = slot->mem,
+				.offset = slot->offset,
+				.bytes = extent & SDR_FIXED ? extent & ~SDR_FIXED : slot->posted,
+				.fixed = extent & SDR_FIXED,
+				.complete = __atomic_load_n(&slot->complete, __ATOMIC_SEQ_CST),
+				.immediate = (uint32_t)immediate,
+				.mask = (uint32_t)(immediate >> 32)};
 	return 0;
 }
 
-static bool sdr_export_present(struct sp_ctx *c, uint64_t key, uint64_t chunk)
+static uint64_t sdr_export_chunk(struct sp_ctx *c, const struct sp_packet *p)
+{
+	const struct sdr *s = c->state;
+
+	return sdr_chunk_of(s, sdr_packet_offset(s, p));
+}
+
+static uint64_t sdr_export_present(struct sp_ctx *c, uint64_t key, uint64_t chunk)
 {
 	const struct sdr *s = c->state;
 	const struct sdr_slot *slot = sdr_export_slot(c, key);
+	const uint64_t word = chunk / 64, words = (s->max_chunks + 63) / 64;
+	uint64_t bits;
 
-	return slot && chunk < s->max_chunks &&
-	       __atomic_load_n(&slot->chunk[chunk / 64], __ATOMIC_SEQ_CST) >> (chunk & 63) & 1;
+	if (!slot || word >= words)
+		return 0;
+	bits = __atomic_load_n(&slot->chunk[word], __ATOMIC_SEQ_CST) >> (chunk & 63);
+	if (chunk & 63 && word + 1 < words)
+		bits |= __atomic_load_n(&slot->chunk[word + 1], __ATOMIC_SEQ_CST) << (64 - (chunk & 63));
+	return bits;
 }
 
-/* The chunk's packets count as there from now on: what still comes for it is a duplicate and is not written. */
-static int sdr_export_supply(struct sp_ctx *c, uint64_t key, uint64_t chunk)
+/*
+ * Takes the chunk's packets that have not come. If there are none of these, whoever has the last of them publishes the
+ * chunk. Otherwise nobody can find it full before the ones taken are set in `done`, and who does then sees `reserved`.
+ * With all set in `done`, nobody writes there any more.
+ */
+static int sdr_export_reserve(struct sp_ctx *c, uint64_t key, uint64_t chunk)
 {
 	const struct sdr *s = c->state;
 	struct sdr_slot *slot = sdr_export_slot(c, key);
-	bool fixed;
+	const uint64_t bit = 1ull << (chunk & 63);
+	bool fixed = false;
+	uint64_t taken = 0;
 
 	if (!slot)
 		return -ENOENT;
@@ -466,20 +513,50 @@ static int sdr_export_supply(struct sp_ctx *c, uint64_t key, uint64_t chunk)
 
 	const uint64_t first = chunk * s->per_chunk, end = sdr_chunk_end(s, chunk, length);
 
-	if (!sdr_extend_shared(slot, end * s->mtu < length ? end * s->mtu : length, false, &fixed))
+	if (sdr_bit(slot->chunk, chunk))
+		return -EEXIST;
+	if (sdr_bit(slot->reserved, chunk))
+		return sdr_full(slot->done, first, end) ? 0 : -EAGAIN;
+	/* Another length would be another last chunk. */
+	if (!sdr_extend_shared(slot, length, true, &fixed))
 		return -ERANGE;
+	if (fixed)
+		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | length);
 	for (uint64_t at = first; at < end; at = (at | 63) + 1) {
 		const uint64_t stop = (at | 63) + 1 < end ? (at | 63) + 1 : end, mask = sdr_mask(at & 63, stop - at);
+		const uint64_t mine = mask & ~__atomic_fetch_or(&slot->claim[at / 64], mask, __ATOMIC_SEQ_CST);
 
-		__atomic_fetch_or(&slot->claim[at / 64], mask, __ATOMIC_SEQ_CST);
-		__atomic_fetch_or(&slot->done[at / 64], mask, __ATOMIC_SEQ_CST);
+		if (mine && !taken)
+			__atomic_fetch_or(&slot->reserved[chunk / 64], bit, __ATOMIC_SEQ_CST);
+		taken |= mine;
+		if (mine)
+			__atomic_fetch_or(&slot->done[at / 64], mine, __ATOMIC_SEQ_CST);
 	}
-	sdr_check_chunk(c, s, slot, chunk);
+	return taken && sdr_full(slot->done, first, end) ? 0 : -EAGAIN;
+}
+
+static int sdr_export_supply(struct sp_ctx *c, uint64_t key, uint64_t chunk)
+{
+	const struct sdr *s = c->state;
+	struct sdr_slot *slot = sdr_export_slot(c, key);
+	uint64_t before;
+
+	if (!slot)
+		return -ENOENT;
+	if (chunk >= s->max_chunks || !sdr_bit(slot->reserved, chunk))
+		return -EINVAL;
+	sp_dma_add64(c, s->area, SDR_CONNECTION(s, repaired), 1, &before); /* before the chunk's bit */
+	sdr_publish_chunk(c, s, slot, chunk);
 	return 0;
 }
 
 const struct sp_export sdr_exports = {
-	.range = sdr_export_range,
+	.limits = sdr_export_limits,
+	.extent = sdr_export_extent,
+	.chunk = sdr_export_chunk,
 	.present = sdr_export_present,
+	.reserve = sdr_export_reserve,
 	.supply = sdr_export_supply,
+	.send = sdr_export_send,
+	.ready = sdr_export_ready,
 };

@@ -138,6 +138,7 @@ static void sdr_fill(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, con
 	__atomic_store_n(&s->passed[slot->index * s->generations + slot->generation], 0, __ATOMIC_RELAXED);
 	slot->extent = slot->packets = slot->duplicates = slot->chunks = slot->immediate = 0;
 	slot->complete = 0;
+	sdr_clear(slot->reserved, sp_sdr_units(e->length, s->chunk_bytes));
 	sdr_clear(slot->claim, sp_sdr_units(e->length, s->mtu));
 	if (slot->done != slot->claim)
 		sdr_clear(slot->done, sp_sdr_units(e->length, s->mtu));

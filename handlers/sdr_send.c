@@ -25,6 +25,8 @@ static void sdr_list(struct sdr *s, uint32_t index)
 
 static void sdr_unlist(struct sdr *s, struct sdr_send *t)
 {
+	if (!t->listed) /* what it has to send is not ready yet */
+		return;
 	*(t->previous == SDR_NONE ? &s->first : &s->sends[t->previous].next) = t->next;
 	*(t->next == SDR_NONE ? &s->last : &s->sends[t->next].previous) = t->previous;
 	t->listed = false;
@@ -39,6 +41,8 @@ static void sdr_release(struct sp_ctx *c, struct sdr *s, struct sdr_send *t)
 		__atomic_store_n(&s->ended, s->ended + 1, __ATOMIC_RELAXED);
 	sdr_tell(c, s, SDR_LINE(s, send, (uint64_t)(t - s->sends), released), message);
 	c->counters[SDR_MESSAGES_SENT] += s->connected;
+	if (s->first != SDR_NONE && s->sends[s->first].behind)
+		sp_issue_start(c, &s->issue); /* it may have waited for this one */
 }
 
 /* Takes a message's first segment out. */
@@ -137,8 +141,9 @@ int sdr_source(struct sp_ctx *c, const struct sp_command *command, const struct 
 	return -EFAULT;
 }
 
+/* ready: how many of the bytes may be sent already. */
 static void sdr_append(struct sp_ctx *c, struct sdr *s, struct sdr_send *t, const struct sp_mem *mem,
-		       const struct sp_command *command, uint64_t at)
+		       const struct sp_command *command, uint64_t at, uint64_t ready)
 {
 	const uint32_t index = s->segment_free;
 	struct sdr_segment *g = &s->segment[index];
@@ -147,7 +152,8 @@ static void sdr_append(struct sp_ctx *c, struct sdr *s, struct sdr_send *t, cons
 	*g = (struct sdr_segment){.mem = mem,
 				  .offset = command->arg[1],
 				  .at = at,
-				  .left = command->arg[2],
+				  .left = ready,
+				  .more = command->arg[2] - ready,
 				  .next = SDR_NONE,
 				  .send = (uint32_t)(t - s->sends)};
 	if (t->head == SDR_NONE)
@@ -155,11 +161,13 @@ static void sdr_append(struct sp_ctx *c, struct sdr *s, struct sdr_send *t, cons
 	else
 		s->segment[t->tail].next = index;
 	t->tail = index;
+	if (!ready && command->arg[2])
+		return;
 	sdr_list(s, (uint32_t)(t - s->sends));
 	sp_issue_start(c, &s->issue);
 }
 
-static int sdr_send_one(struct sp_ctx *c, struct sdr *s, const struct sp_command *command)
+static int sdr_send_one(struct sp_ctx *c, struct sdr *s, const struct sp_command *command, uint64_t ready)
 {
 	const uint64_t k = command->cookie;
 	struct sdr_send *t = &s->sends[k % s->slots];
@@ -178,7 +186,7 @@ static int sdr_send_one(struct sp_ctx *c, struct sdr *s, const struct sp_command
 		return rc;
 	}
 	t->ended = true;
-	sdr_append(c, s, t, mem, command, 0);
+	sdr_append(c, s, t, mem, command, 0, ready);
 	return 0;
 }
 
@@ -199,7 +207,7 @@ static int sdr_continue(struct sp_ctx *c, struct sdr *s, const struct sp_command
 	rc = sdr_source(c, command, &mem);
 	if (rc)
 		return rc;
-	sdr_append(c, s, t, mem, command, at);
+	sdr_append(c, s, t, mem, command, at, bytes);
 	return 0;
 }
 
@@ -241,7 +249,7 @@ int sdr_send_command(struct sp_ctx *c, const struct sp_command *command)
 		return -ENOTCONN;
 	switch (command->op) {
 	case SP_SDR_CMD_SEND:
-		return sdr_send_one(c, s, command);
+		return sdr_send_one(c, s, command, command->arg[2]);
 	case SP_SDR_CMD_START:
 		return sdr_start(c, s, command->cookie, command->arg[2], (uint32_t)command->arg[3]);
 	case SP_SDR_CMD_CONTINUE:
@@ -270,6 +278,43 @@ void sdr_send_detach(struct sp_ctx *c)
 	for (uint32_t g = s->sends && s->segment ? s->first_sent : SDR_NONE; g != SDR_NONE; g = s->segment[g].next)
 		if (s->segment[g].mem)
 			sp_mem_put(c, s->segment[g].mem);
+}
+
+/* ---- for a companion -----------------------------------------------------------------------------------------------
+ */
+int sdr_export_send(struct sp_ctx *c, uint64_t k, uint64_t mem, uint64_t offset, uint64_t bytes, uint32_t immediate)
+{
+	const struct sp_command command = {.cookie = k, .arg = {mem, offset, bytes, immediate}};
+	struct sdr *s = c->state;
+	int rc;
+
+	if (!s->send)
+		return -EOPNOTSUPP;
+	if (!s->connected)
+		return -ENOTCONN;
+	rc = sdr_send_one(c, s, &command, 0);
+	if (!rc)
+		s->sends[sp_sdr_slot(k, s->slots)].behind = true;
+	return rc;
+}
+
+/* A message that is sent so has this one segment, its first, until all of it has been sent. */
+int sdr_export_ready(struct sp_ctx *c, uint64_t k, uint64_t bytes)
+{
+	struct sdr *s = c->state;
+	const uint32_t index = sp_sdr_slot(k, s->slots);
+	struct sdr_send *t = &s->sends[index];
+	struct sdr_segment *g = t->message == k + 1 && t->head != SDR_NONE ? &s->segment[t->head] : NULL;
+
+	if (!g)
+		return -ENOENT;
+	if (bytes > g->more || (bytes % s->mtu && bytes != g->more))
+		return -EINVAL;
+	g->more -= bytes;
+	g->left += bytes;
+	sdr_list(s, index);
+	sp_issue_start(c, &s->issue);
+	return 0;
 }
 
 /* ---- packets -------------------------------------------------------------------------------------------------------
@@ -318,14 +363,33 @@ static int sdr_send_packets(struct sp_ctx *c, struct sdr *s, struct sdr_send *t,
 		g->offset += len;
 		g->at += len;
 		g->left -= len;
+		t->reach = g->at > t->reach ? g->at : t->reach;
 		sent++;
 	} while (g->left && sent < budget);
 	return (int)sent;
 }
 
+/* The message that goes next, the oldest; or SDR_NONE. */
+static uint32_t sdr_next_send(const struct sdr *s)
+{
+	uint32_t index = s->first;
+
+	while (index != SDR_NONE && s->sends[index].behind) {
+		const uint64_t before = s->sends[index].message - 1;
+		const struct sdr_send *t = &s->sends[(before - 1) % s->slots];
+
+		if (t->message != before || t->reach >= t->length)
+			break;
+		index = s->sends[index].next;
+	}
+	return index;
+}
+
 bool sdr_data_waits(const struct sdr *s)
 {
-	return s->first != SDR_NONE && s->sends[s->first].message <= __atomic_load_n(&s->may_send, __ATOMIC_RELAXED);
+	const uint32_t index = sdr_next_send(s);
+
+	return index != SDR_NONE && s->sends[index].message <= __atomic_load_n(&s->may_send, __ATOMIC_RELAXED);
 }
 
 /* Oldest message first, so that what is sent again never waits for messages that have no clear-to-send yet. */
@@ -352,10 +416,11 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 	if (s->datagrams_waiting)
 		budget -= sdr_send_datagrams(c, s, budget);
 	while (s->first != SDR_NONE && s->connected) {
-		struct sdr_send *t = &s->sends[s->first];
+		const uint32_t index = sdr_next_send(s);
+		struct sdr_send *t = index != SDR_NONE ? &s->sends[index] : NULL;
 		int sent;
 
-		if (t->message > may_send) {
+		if (!t || t->message > may_send) {
 			waits = SP_ISSUE_WAIT;
 			break;
 		}
@@ -368,7 +433,9 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 		s->datagrams_ahead = s->datagrams_ahead + (unsigned)sent < SDR_DATAGRAMS_AHEAD
 					     ? s->datagrams_ahead + (unsigned)sent
 					     : SDR_DATAGRAMS_AHEAD;
-		if (!s->segment[t->head].left)
+		if (!s->segment[t->head].left && s->segment[t->head].more)
+			sdr_unlist(s, t); /* until there is more */
+		else if (!s->segment[t->head].left)
 			sdr_segment_sent(c, s, t);
 	}
 	sdr_settle(c, s, false);

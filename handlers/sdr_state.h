@@ -9,6 +9,7 @@
 #ifndef HANDLERS_SDR_STATE_H
 #define HANDLERS_SDR_STATE_H
 
+#include "spindle-export.h"
 #include "spindle-handler.h"
 #include "wire/roce.h"
 #include "wire/sdr.h"
@@ -60,6 +61,7 @@ struct sdr_slot {
 	uint64_t *claim;     /* [fixed] a bit per packet; words [shared]: who sets it may write the packet's bytes */
 	uint64_t *done;	     /* [fixed] the same, set once the bytes are there; with one worker it is `claim` */
 	uint64_t *chunk;     /* [fixed] a bit per chunk; words [shared]: who sets it publishes it to the host */
+	uint64_t *reserved;  /* [fixed] a bit per chunk; words [shared]: who sets it is the one to set the other */
 	uint32_t index;	     /* [fixed] */
 	uint32_t generation; /* [open] */
 	/* [shared]: SDR_FIXED | length once that is known, before it the furthest end of a packet accepted. One word,
@@ -105,6 +107,7 @@ struct sdr_newest {
 struct sdr_segment {
 	const struct sp_mem *mem;
 	uint64_t offset, at, left; /* in memory, in the message, bytes still to go */
+	uint64_t more;		   /* bytes behind those that a companion has yet to make */
 	uint64_t mark;		   /* sp_send_mark() when it had been sent */
 	uint32_t send, next;
 };
@@ -114,7 +117,9 @@ struct sdr_send {
 	uint64_t message; /* k + 1; 0: free */
 	uint64_t length, segments;
 	uint32_t immediate;
+	uint64_t reach; /* end of what was sent of it */
 	bool ended, listed;
+	bool behind;		 /* goes when all of the message before it was sent once, or that has ended */
 	uint32_t head, tail;	 /* segments */
 	uint32_t sent;		 /* segments sent of which ports still have payload */
 	uint32_t previous, next; /* messages that have segments, by k */
@@ -286,6 +291,8 @@ extern const struct sp_export sdr_exports;
 int sdr_send_command(struct sp_ctx *c, const struct sp_command *command);
 void sdr_send_detach(struct sp_ctx *c);
 int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget);
+int sdr_export_send(struct sp_ctx *c, uint64_t k, uint64_t mem, uint64_t offset, uint64_t bytes, uint32_t immediate);
+int sdr_export_ready(struct sp_ctx *c, uint64_t k, uint64_t bytes);
 int sdr_source(struct sp_ctx *c, const struct sp_command *command, const struct sp_mem **mem); /* arg[0..2] */
 bool sdr_data_waits(const struct sdr *s); /* for the port or the pace, not for clear-to-send */
 

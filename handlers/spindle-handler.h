@@ -85,12 +85,7 @@ struct sp_work { struct sp_work *next; void *ctx; uint64_t cookie; uint32_t acti
 struct sp_timer { struct sp_timer *child, *next, *prev; void *ctx; sp_time at; uint64_t cookie; uint32_t worker, armed; };
 enum { SP_ISSUE_DONE, SP_ISSUE_MORE, SP_ISSUE_WAIT /* until sp_issue_start() again */ };
 struct sp_report; /* a sink of named values, written as JSON or as a table */
-/* What a context's first handler offers to its companion (for example erasure decoding beside a receive bitmap). */
-struct sp_export { /* all from the inside of that message: payload() of the companion, or sp_message_hold() */
-	int (*range)(struct sp_ctx *, uint64_t key, uint32_t *mem, uint64_t *offset, uint64_t *bytes, uint32_t *chunk_bytes);
-	bool (*present)(struct sp_ctx *, uint64_t key, uint64_t chunk);
-	int (*supply)(struct sp_ctx *, uint64_t key, uint64_t chunk); /* the chunk's bytes are in place: count it as arrived */
-};
+struct sp_export; /* what a context's first handler offers to its companion: spindle-export.h */
 
 struct sp_handler {
 	uint32_t abi, size; /* SP_ABI and sizeof(struct sp_handler): SP_HANDLER_HEAD */
@@ -136,7 +131,8 @@ int sp_messages_limit(struct sp_ctx *, uint32_t count, sp_time idle); /* message
 const struct sp_mem *sp_host_area(struct sp_ctx *, uint64_t bytes);   /* zeroed memory that the host maps too; at most one */
 /* Messages */
 int sp_message_open(struct sp_ctx *, uint64_t key);     /* SLOTS, home worker: -EEXIST while the slot is in use */
-struct sp_message *sp_message_hold(struct sp_ctx *, uint64_t key); /* an open message stays open until sp_message_release(); NULL: none */
+/* An open message stays open until sp_message_release(). NULL: there is none, or its header() has yet to run. */
+struct sp_message *sp_message_hold(struct sp_ctx *, uint64_t key);
 void sp_message_release(struct sp_ctx *, struct sp_message *);
 int sp_message_close(struct sp_ctx *, uint64_t key);    /* completion() follows once no packet is inside; -ENOENT */
 /* Host memory. base is for addressing only: go through sp_dma_*, which check. */

@@ -8,6 +8,7 @@
 #define SDR_RELIABLE_QUEUE     262144u /* bytes with the NIC */
 #define SDR_RELIABLE_IN_FLIGHT 65536u  /* units, if not said otherwise */
 #define SDR_RELIABLE_MESSAGES  (1u << 20)
+#define SDR_RELIABLE_LISTEN    256u /* datagrams in a call: a peer that never stops does not keep us in it */
 /* Of a packet on the wire beyond its payload: preamble and delimiter 8, Ethernet 14, UDP 8, BTH 12, RETH 16, ImmDt 4,
  * ICRC 4, FCS 4, gap 12; and IP. */
 #define SDR_PACKET_EXTRA       82u
@@ -16,7 +17,16 @@
 
 int sdr_reliable_scheme(const char *name)
 {
-	return !strcmp(name, "sr-rto") ? SDR_SR_RTO : !strcmp(name, "sr-nack") ? SDR_SR_NACK : -EINVAL;
+	static const char *const names[] = {[SDR_SR_RTO] = "sr-rto",
+					    [SDR_SR_NACK] = "sr-nack",
+					    [SDR_EC_MDS] = "ec-mds",
+					    [SDR_EC_XOR] = "ec-xor",
+					    [SDR_AUTO] = "auto"};
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(name, names[i]))
+			return (int)i;
+	return -EINVAL;
 }
 
 static uint32_t sdr_reliable_power(uint64_t least, uint32_t most)
@@ -83,7 +93,7 @@ int sdr_reliable_open(struct sdr_qp *qp, const struct sdr_reliable_attr *attr, s
 	if (status.control_bytes < SP_REL_ACK_LEAST)
 		return -EOPNOTSUPP;
 	attr = attr ? attr : &defaults;
-	if (attr->scheme != SDR_SR_RTO && attr->scheme != SDR_SR_NACK)
+	if ((unsigned)attr->scheme > SDR_AUTO)
 		return -EINVAL;
 	r = calloc(1, sizeof(*r));
 	if (!r)
@@ -92,12 +102,17 @@ int sdr_reliable_open(struct sdr_qp *qp, const struct sdr_reliable_attr *attr, s
 	r->qp = qp;
 	r->chunk_bytes = info.chunk_bytes;
 	r->mtu = info.mtu;
-	r->slots = info.max_messages;
+	r->slots = info.max_messages; /* pairs: half as many */
 	r->datagram_bytes = status.control_bytes;
 	r->queue = queue > 2 ? (uint32_t)queue : 2;
 	r->packet_bits = 8 * (SDR_PACKET_EXTRA + (sdr_reliable_is_ipv4(&info) ? SDR_IPV4 : SDR_IPV6));
 	r->send.timeout = attr->timeout ? attr->timeout : 10 * SP_SEC;
 	r->recv.timeout = attr->recv_timeout ? attr->recv_timeout : SP_NEVER;
+	rc = sdr_ec_open(r, attr->scheme);
+	if (rc)
+		goto fail;
+	if (r->ec.chooses)
+		sdr_auto_open(r, attr);
 	config = sdr_reliable_config(r, attr, &info);
 	rc = -EINVAL;
 	if (!sp_rel_sender_bytes(&config))
@@ -254,7 +269,7 @@ void sdr_reliable_op_status(const struct sdr_reliable_op *op, struct sdr_reliabl
 	else if (op->sends)
 		status->done = sdr_reliable_send_done(op);
 	else
-		status->done = sdr_reliable_recv_done(op);
+		status->done = sdr_reliable_recv_done(op, &status->bitmap);
 }
 
 /* ---- driving -------------------------------------------------------------------------------------------------------
@@ -278,14 +293,19 @@ int sdr_reliable_fail(struct sdr_reliable *r, int error)
 	return error;
 }
 
-/* One answer for all questions that have come at once: to the latest, which covers the others. */
-static void sdr_reliable_listen(struct sdr_reliable *r)
+/* One answer for all questions that have come at once: to the latest, which covers the others. False: there may be
+ * more.
+ */
+static bool sdr_reliable_listen(struct sdr_reliable *r)
 {
 	uint8_t bytes[SDR_CONTROL_BYTES];
 	struct sp_rel_asked asked;
-	int len;
 
-	while ((len = sdr_control_recv(r->qp, bytes, sizeof(bytes))) >= 0) {
+	for (unsigned n = 0; n < SDR_RELIABLE_LISTEN; n++) {
+		const int len = sdr_control_recv(r->qp, bytes, sizeof(bytes));
+
+		if (len < 0)
+			return false;
 		if (sp_rel_poll_take(&r->receiver, bytes, (size_t)len, &asked) == 0) {
 			if (!r->asked || asked.poll > r->question.poll)
 				r->question = asked;
@@ -295,6 +315,7 @@ static void sdr_reliable_listen(struct sdr_reliable *r)
 			r->refused++;
 		}
 	}
+	return true;
 }
 
 static sp_time sdr_reliable_earlier(sp_time a, sp_time b)
@@ -305,6 +326,7 @@ static sp_time sdr_reliable_earlier(sp_time a, sp_time b)
 int sdr_reliable_progress(struct sdr_reliable *r, sp_time now)
 {
 	struct sdr_qp_status status;
+	bool more;
 
 	if (r->error)
 		return r->error;
@@ -313,12 +335,16 @@ int sdr_reliable_progress(struct sdr_reliable *r, sp_time now)
 	if (status.error)
 		return sdr_reliable_fail(r, status.error);
 	r->abandoned |= status.peer_restarted;
-	sdr_reliable_listen(r);
+	more = sdr_reliable_listen(r);
 	sdr_reliable_recv_progress(r, &status);
 	sdr_reliable_send_progress(r, &status);
+	if (r->ec.broken)
+		return sdr_reliable_fail(r, -EINVAL);
 	r->wake = sdr_reliable_earlier(sdr_reliable_send_deadline(r), sdr_reliable_side_deadline(&r->recv));
 	if (r->lingers && r->heard + r->quiet > r->now)
 		r->wake = sdr_reliable_earlier(r->wake, r->heard + r->quiet);
+	if (more)
+		r->wake = r->now;
 	return 0;
 }
 
@@ -330,6 +356,9 @@ sp_time sdr_reliable_deadline(const struct sdr_reliable *r)
 void sdr_reliable_status(const struct sdr_reliable *r, struct sdr_reliable_status *status)
 {
 	const struct sp_rel_counters *c = &r->sender.counters;
+	struct sdr_qp_status qp;
+
+	sdr_qp_status(r->qp, &qp);
 
 	*status = (struct sdr_reliable_status){
 		.units = c->units,
@@ -341,6 +370,10 @@ void sdr_reliable_status(const struct sdr_reliable *r, struct sdr_reliable_statu
 		.acks_stale = c->acks_stale,
 		.answers = r->answers,
 		.refused = r->refused,
+		.coded = r->ec.coded,
+		.parity = r->ec.units,
+		.repaired = qp.repaired,
+		.fallbacks = r->ec.fallbacks,
 		.sent = r->send.good,
 		.sent_failed = r->send.bad,
 		.received = r->recv.good,

@@ -25,7 +25,7 @@ extern "C" {
 struct sdr_reliable;
 struct sdr_reliable_op; /* a message on its way out, or a receive: valid until sdr_reliable_op_free */
 
-enum sdr_reliable_scheme { SDR_SR_RTO, SDR_SR_NACK };
+enum sdr_reliable_scheme { SDR_SR_RTO, SDR_SR_NACK, SDR_EC_MDS, SDR_EC_XOR, SDR_AUTO };
 
 /* Zero is the default for every field. */
 struct sdr_reliable_attr {
@@ -40,10 +40,12 @@ struct sdr_reliable_attr {
 	uint32_t polls;	       /* acknowledgements asked for in a round trip; default 32, at most 128 */
 	uint32_t in_flight;    /* units sent and not acknowledged, a power of two up to 2^20; default: what
 				  max_messages have, 65536 at most */
+	uint64_t coding_rate; /* auto: bytes a second that the NIC makes parity of, times chunks of parity for each k of
+				 data; 0: as if it took no time */
 	uint32_t queued_bytes; /* handed to the NIC and not sent yet, at least two units; default 256 KiB */
 };
 
-/* "sr-rto", "sr-nack", or -EINVAL. */
+/* "sr-rto", "sr-nack", "ec-mds", "ec-xor", "auto", or -EINVAL. */
 int sdr_reliable_scheme(const char *name);
 
 /* qp: connected, or about to be; nothing was sent or posted on it. attr may be NULL. -EINVAL, -ENOMEM; -EOPNOTSUPP: qp
@@ -83,6 +85,7 @@ struct sdr_reliable_op_status {
 	uint64_t length;	  /* bytes; of a receive as posted until it is complete, then the message's */
 	uint32_t units, done;	  /* of the message, and of these acknowledged; of a receive: come, while it is open */
 	uint32_t immediate, mask; /* of a complete receive: the user's immediate, and which of its bits have come */
+	const uint64_t *bitmap;	  /* of a receive that is open: as sdr_recv_bitmap_get says; otherwise NULL */
 };
 void sdr_reliable_op_status(const struct sdr_reliable_op *op, struct sdr_reliable_op_status *status);
 
@@ -99,6 +102,10 @@ struct sdr_reliable_status {
 	uint64_t acks, acks_stale;     /* come, and of these such as brought nothing new */
 	uint64_t answers;	       /* acknowledgements sent */
 	uint64_t refused;	       /* datagrams that are none of these or cannot be true */
+	uint64_t coded;		       /* messages sent with parity */
+	uint64_t parity;	       /* units of it */
+	uint64_t repaired;	       /* units received that were made from parity */
+	uint64_t fallbacks;	       /* messages sent with parity of which units went again all the same */
 	uint64_t sent, sent_failed, received, received_failed; /* messages over */
 	uint32_t sending, receiving;			       /* and not over */
 	sp_time rtt, rtt_variation, rtt_least;		       /* rtt_least 0: none was measured yet */

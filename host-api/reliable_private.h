@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "../handlers/reliability/choice.h"
 #include "../handlers/reliability/receiver.h"
 #include "../handlers/reliability/sender.h"
 #include "reliable.h"
@@ -29,6 +30,16 @@ struct sdr_reliable_op {
 	sp_time deadline; /* once timed */
 	struct sdr_send *send;
 	struct sdr_recv *recv;
+	/* with erasure coding */
+	struct sdr_send *parity_send;
+	struct sdr_recv *parity_recv;
+	bool judged, plain;   /* send: it is decided that it goes with parity, or without */
+	bool coded;	      /* it has gone with it */
+	uint32_t again, runs; /* units that went again, and in how many runs of neighbours */
+	uint32_t latest;      /* of these */
+	bool waits;	      /* receive: for repairs, of which there were `come` units at `since` */
+	uint64_t come;
+	sp_time since;
 	struct sdr_reliable_op *before, *after; /* in its list */
 };
 
@@ -48,6 +59,33 @@ struct sdr_reliable_side {
 	bool cancelled;	    /* some are */
 	uint64_t seen;	    /* of what the core (send) or the NIC (receive) counts as over: looked for */
 	uint64_t good, bad; /* messages over */
+};
+
+/* How `auto` chooses. */
+struct sdr_auto {
+	struct sp_chooser chooser;
+	struct sp_loss loss;
+	double fixed, measured; /* bandwidth, bit/s; 0: not known */
+	double coding;
+	sp_time since;	   /* units have been with the NIC, */
+	uint64_t bytes;	   /* ... of so many bytes in all; 0: there are none */
+	uint32_t repaired; /* of the peer's, what has been counted already */
+};
+
+/* Erasure coding; all zeros without. */
+struct sdr_reliable_ec {
+	bool pairs;	    /* messages are two of SDR's, for the QP has erasure coding */
+	bool codes;	    /* the scheme sends parity, of some messages at least */
+	bool chooses;	    /* ... of which, it finds out: `auto` */
+	bool broken;	    /* somebody else has sent on the QP */
+	uint64_t stride;    /* bytes of scratch for one message, and of parity at most */
+	uint64_t may_send;  /* of SDR's messages */
+	uint64_t begun;	    /* parity of all messages below is with the NIC, if they have any */
+	uint64_t left;	    /* parity of all messages below has left */
+	uint32_t under_way; /* parity messages with the NIC */
+	uint64_t posted;    /* receives for parity */
+	uint64_t repaired;  /* units received */
+	uint64_t units, coded, fallbacks;
 };
 
 struct sdr_reliable {
@@ -75,6 +113,9 @@ struct sdr_reliable {
 	uint64_t news, news_end; /* ... within these */
 	bool asked;
 	struct sp_rel_asked question;
+
+	struct sdr_reliable_ec ec;
+	struct sdr_auto choice;
 
 	uint64_t answers, refused;
 };
@@ -110,7 +151,32 @@ sp_time sdr_reliable_send_deadline(const struct sdr_reliable *r);
 uint32_t sdr_reliable_send_done(const struct sdr_reliable_op *op); /* units */
 
 void sdr_reliable_recv_progress(struct sdr_reliable *r, const struct sdr_qp_status *status);
-uint32_t sdr_reliable_recv_done(const struct sdr_reliable_op *op); /* units */
+/* Units. bitmap: where it is, of a receive that is open. */
+uint32_t sdr_reliable_recv_done(const struct sdr_reliable_op *op, const uint64_t **bitmap);
+
+/* ---- erasure coding: reliable_ec.c; all but the first only with pairs ---- */
+int sdr_ec_open(struct sdr_reliable *r, enum sdr_reliable_scheme scheme); /* sets slots, too */
+int sdr_ec_may_send(const struct sdr_reliable *r, uint64_t len);
+/* SDR's message for the core's next one's data. False: not now. */
+bool sdr_ec_start(struct sdr_reliable *r, struct sdr_reliable_op *op);
+/* Hands over parity, but none that is not cleared to be sent: the NIC would not let go of it. True: of all messages. */
+bool sdr_ec_begun(struct sdr_reliable *r);
+/* Looks which parity has left. False: none since the last call. */
+bool sdr_ec_left(struct sdr_reliable *r);
+void sdr_ec_sent_again(struct sdr_reliable *r, struct sdr_reliable_op *op, uint32_t unit);
+int sdr_ec_post(struct sdr_reliable *r); /* parity's receives; 0: for all */
+/* Takes both buffers back. False: not yet. */
+bool sdr_ec_recv_over(struct sdr_reliable *r, struct sdr_reliable_op *op);
+/* The first unit from `from` on that is missing in the open receive and is about to be repaired; UINT32_MAX: none. */
+uint32_t sdr_ec_mending(struct sdr_reliable *r, struct sdr_reliable_op *op, const uint64_t *data, uint64_t chunks,
+			uint64_t from);
+
+/* ---- `auto`: reliable_auto.c ---- */
+void sdr_auto_open(struct sdr_reliable *r, const struct sdr_reliable_attr *attr);
+bool sdr_auto_wants_parity(struct sdr_reliable *r, uint64_t length); /* of the next message */
+void sdr_auto_arrived(struct sdr_reliable *r, const struct sdr_reliable_op *op);
+void sdr_auto_sending(struct sdr_reliable *r, uint64_t queued); /* units, before more are handed over */
+void sdr_auto_sent(struct sdr_reliable *r, uint64_t bytes);	/* handed over */
 #pragma GCC visibility pop
 
 #endif

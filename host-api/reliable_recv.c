@@ -10,24 +10,28 @@ int sdr_reliable_recv(struct sdr_reliable *r, struct sp_mr *mr, uint64_t offset,
 	struct sdr_reliable_op op = {.phase = SDR_OP_OPEN, .offset = offset, .length = len, .mr = mr};
 	int rc = sdr_reliable_ready(r, &r->recv);
 
+	rc = rc || !r->ec.pairs ? rc : sdr_ec_post(r);
 	rc = rc ? rc : sdr_recv_post(r->qp, mr, offset, len, &op.recv);
 	if (rc)
 		return rc;
 	*out = sdr_reliable_begin(r, &r->recv, &op);
+	if (r->ec.pairs)
+		sdr_ec_post(r); /* what does not go now goes with some progress */
 	return 0;
 }
 
-uint32_t sdr_reliable_recv_done(const struct sdr_reliable_op *op)
+uint32_t sdr_reliable_recv_done(const struct sdr_reliable_op *op, const uint64_t **bitmap)
 {
 	struct sdr_recv_status status;
-	const uint64_t *bitmap;
+	const uint64_t *words;
 	uint64_t chunks;
 	uint32_t done = 0;
 
-	if (sdr_recv_status(op->recv, &status) || !status.open || sdr_recv_bitmap_get(op->recv, &bitmap, &chunks))
+	if (sdr_recv_status(op->recv, &status) || !status.open || sdr_recv_bitmap_get(op->recv, &words, &chunks))
 		return 0;
 	for (uint64_t i = 0; i < chunks; i += 64)
-		done += (uint32_t)__builtin_popcountll(__atomic_load_n(&bitmap[i / 64], __ATOMIC_ACQUIRE));
+		done += (uint32_t)__builtin_popcountll(__atomic_load_n(&words[i / 64], __ATOMIC_ACQUIRE));
+	*bitmap = words;
 	return done;
 }
 
@@ -120,11 +124,13 @@ static void sdr_recv_find(struct sdr_reliable *r, uint64_t completed)
  */
 /* Units beyond the sender's own are not claimed: no bit of theirs is ever set, whatever was posted. Nor is a last one
  * that is not whole before its end is known: there may be more of it than was posted. */
-static bool sdr_recv_tell_one(struct sdr_reliable *r, struct sp_rel_ack_maker *maker, uint64_t k)
+static bool sdr_recv_tell_one(struct sdr_reliable *r, struct sp_rel_ack_maker *maker, uint64_t k, bool asked)
 {
-	const struct sdr_reliable_op *op = sdr_reliable_op_of(r, &r->recv, k);
+	struct sdr_reliable_op *op = sdr_reliable_op_of(r, &r->recv, k);
 	struct sdr_recv_status status;
 	const uint64_t *bitmap;
+	uint32_t mending = UINT32_MAX;
+	bool fits;
 	uint64_t chunks;
 
 	if (r->come[k % r->slots])
@@ -132,12 +138,18 @@ static bool sdr_recv_tell_one(struct sdr_reliable *r, struct sp_rel_ack_maker *m
 	if (op->phase != SDR_OP_OPEN || op->message != k)
 		return sp_rel_ack_refuse(maker, k);
 	/* The bitmap is this message's only while it is open. */
-	if (sdr_recv_status(op->recv, &status) || !status.open || !status.packets ||
+	if (sdr_recv_status(op->recv, &status) || !status.open || (!status.packets && !r->ec.pairs) ||
 	    sdr_recv_bitmap_get(op->recv, &bitmap, &chunks))
 		return true;
 	if (!status.length_known)
 		chunks = op->length / r->chunk_bytes;
-	return sp_rel_ack_add(maker, k, bitmap, (uint32_t)chunks);
+	if (r->ec.pairs && asked)
+		mending = sdr_ec_mending(r, op, bitmap, sdr_reliable_units(r, status.length),
+					 k == maker->from_message ? maker->from_unit : 0);
+	fits = sp_rel_ack_add(maker, k, bitmap, (uint32_t)chunks);
+	if (mending == UINT32_MAX)
+		return fits;
+	return sp_rel_ack_stop(maker, k, mending);
 }
 
 /* In as many datagrams as it takes, within reason: what is not told is asked for again. */
@@ -155,14 +167,15 @@ static void sdr_recv_tell(struct sdr_reliable *r, const struct sp_rel_asked *ask
 		size_t len;
 
 		sp_rel_ack_begin(&maker, bytes, r->datagram_bytes, asked ? &part : NULL, r->base);
-		while (k < end && sdr_recv_tell_one(r, &maker, k))
+		maker.repaired = (uint32_t)r->ec.repaired;
+		while (k < end && sdr_recv_tell_one(r, &maker, k, asked))
 			k++;
 		len = sp_rel_ack_end(&maker);
 		/* One that does not go is one that was lost. */
 		if (sdr_control_send(r->qp, bytes, (uint32_t)len))
 			return;
 		r->answers++;
-		if (!asked || !maker.cut)
+		if (!asked || !maker.cut || maker.stopped)
 			return;
 		part.from_message = maker.to_message;
 		part.from_unit = maker.to_unit;
@@ -173,6 +186,9 @@ void sdr_reliable_recv_progress(struct sdr_reliable *r, const struct sdr_qp_stat
 {
 	struct sdr_reliable_op *after;
 
+	r->ec.repaired = status->repaired;
+	if (r->ec.pairs)
+		sdr_ec_post(r);
 	sdr_recv_forward(r);
 	sdr_recv_find(r, status->completed);
 	while (r->recv.live.first && r->recv.live.first->message < r->receiver.begin)
@@ -180,7 +196,7 @@ void sdr_reliable_recv_progress(struct sdr_reliable *r, const struct sdr_qp_stat
 	sdr_reliable_expire(r, &r->recv, sdr_recv_give_up);
 	for (struct sdr_reliable_op *op = r->recv.ending.first; op; op = after) {
 		after = op->after;
-		if (sdr_recv_complete(op->recv) == 0)
+		if (r->ec.pairs ? sdr_ec_recv_over(r, op) : sdr_recv_complete(op->recv) == 0)
 			sdr_reliable_over(&r->recv, op);
 	}
 	sdr_recv_forward(r);

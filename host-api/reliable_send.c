@@ -28,10 +28,13 @@ int sdr_reliable_send(struct sdr_reliable *r, struct sp_mr *mr, uint64_t offset,
 		return -EINVAL;
 	if (len && (offset > mr->len || len > mr->len - offset))
 		return -EFAULT;
-	rc = rc ? rc : sdr_send_stream_start(r->qp, len, immediate, &op.send);
+	if (r->ec.pairs) /* the NIC hears of it once it is cleared to be sent */
+		rc = rc ? rc : sdr_ec_may_send(r, len);
+	else
+		rc = rc ? rc : sdr_send_stream_start(r->qp, len, immediate, &op.send);
 	if (rc)
 		return rc;
-	if (sdr_send_message(op.send) != r->send.next) /* somebody else has sent on this QP */
+	if (op.send && sdr_send_message(op.send) != r->send.next) /* somebody else has sent on this QP */
 		return sdr_reliable_fail(r, -EINVAL);
 	*out = sdr_reliable_begin(r, &r->send, &op);
 	return 0;
@@ -46,34 +49,54 @@ uint32_t sdr_reliable_send_done(const struct sdr_reliable_op *op)
 
 /* ---- the life of a message -----------------------------------------------------------------------------------------
  */
-/* The core's numbers are SDR's: each message is started there, one that is over before it was cleared, too. */
-static void sdr_send_to_core(struct sdr_reliable *r, struct sdr_reliable_op *op)
+/* The core's numbers are SDR's: each message is started there, one that is over before it was cleared, too. False: the
+ * NIC does not take it now. */
+static bool sdr_send_to_core(struct sdr_reliable *r)
 {
+	struct sdr_reliable_op *op = sdr_send_op(r, r->send_start);
 	uint64_t number;
 
+	if (r->ec.pairs && !sdr_ec_start(r, op))
+		return false;
 	/* It has room: whose place this one has here is over, and so are all before. */
 	sp_rel_start(&r->sender, sdr_reliable_units(r, op->length), r->now, &number);
-	op->phase = SDR_OP_OPEN;
+	if (op->phase == SDR_OP_WAITS)
+		op->phase = SDR_OP_OPEN;
+	else
+		sp_rel_release(&r->sender, number);
 	r->send_start++;
+	return true;
+}
+
+/* Those before it wait too, and must have their numbers first. */
+static bool sdr_send_reach(struct sdr_reliable *r, const struct sdr_reliable_op *op)
+{
+	while (r->send_start <= op->message)
+		if (!sdr_send_to_core(r))
+			return false;
+	return true;
 }
 
 static void sdr_send_decide(struct sdr_reliable *r, struct sdr_reliable_op *op, int result)
 {
-	if (op->phase == SDR_OP_WAITS) {
-		/* Cancelled: those before it wait too, and must have their numbers first. */
-		while (r->send_start <= op->message)
-			sdr_send_to_core(r, sdr_send_op(r, r->send_start));
-	}
-	sp_rel_release(&r->sender, op->message);
+	/* Of one that is cancelled while it waits; with pairs in sdr_send_end(), for the NIC may have to wait. */
+	if (!r->ec.pairs)
+		sdr_send_reach(r, op);
+	if (op->message < r->send_start)
+		sp_rel_release(&r->sender, op->message);
 	sdr_reliable_decide(&r->send, op, result);
 }
 
 /* Until the NIC has given the buffer back. */
 static void sdr_send_end(struct sdr_reliable *r, struct sdr_reliable_op *op)
 {
+	if (!sdr_send_reach(r, op))
+		return;
 	if (!op->ended)
 		op->ended = sdr_send_stream_end(op->send) == 0;
-	if (op->ended && sdr_send_poll(op->send) == 0)
+	if (op->ended && op->send && sdr_send_poll(op->send) == 0)
+		op->send = NULL;
+	if (!op->send && (!r->ec.pairs || op->message < r->ec.left))
 		sdr_reliable_over(&r->send, op);
 }
 
@@ -89,6 +112,8 @@ static void sdr_send_find(struct sdr_reliable *r)
 		after = op->after;
 		if (op->phase != SDR_OP_OPEN || (state != SP_REL_DONE && state != SP_REL_REFUSED))
 			continue;
+		if (r->ec.chooses && state == SP_REL_DONE)
+			sdr_auto_arrived(r, op);
 		sdr_send_decide(r, op, state == SP_REL_DONE ? 0 : -EREMOTEIO);
 		r->send.seen++;
 	}
@@ -103,8 +128,12 @@ static int sdr_send_unit(struct sdr_reliable *r, const struct sp_rel_next *next,
 	const uint64_t at = next->unit * r->chunk_bytes, left = op->length - at;
 	const uint64_t len = left < r->chunk_bytes ? left : r->chunk_bytes, packets = len ? (len - 1) / r->mtu + 1 : 1;
 
+	const int rc = sdr_send_stream_continue(op->send, op->mr, op->offset + at, len, at);
+
 	*bits = len * 8 + packets * r->packet_bits;
-	return sdr_send_stream_continue(op->send, op->mr, op->offset + at, len, at);
+	if (!rc && r->ec.chooses)
+		sdr_auto_sent(r, len);
+	return rc;
 }
 
 static void sdr_send_pump(struct sdr_reliable *r, uint64_t queued)
@@ -113,6 +142,8 @@ static void sdr_send_pump(struct sdr_reliable *r, uint64_t queued)
 	uint64_t bits = 0;
 	int rc;
 
+	if (r->ec.chooses)
+		sdr_auto_sending(r, queued);
 	for (;;) {
 		sp_rel_next(&r->sender, r->now, &next);
 		r->blocked = next.what != SP_REL_NOTHING;
@@ -132,14 +163,28 @@ static void sdr_send_pump(struct sdr_reliable *r, uint64_t queued)
 			continue;
 		}
 		queued += next.what != SP_REL_ASK;
+		if (next.what == SP_REL_UNIT_AGAIN)
+			sdr_ec_sent_again(r, sdr_send_op(r, next.message), next.unit);
 		sp_rel_sent(&r->sender, &next, bits, r->now);
 	}
 }
 
+static bool sdr_send_cleared(const struct sdr_reliable *r, uint64_t may_send)
+{
+	return (r->ec.pairs ? 2 * r->send_start : r->send_start) < may_send;
+}
+
 void sdr_reliable_send_progress(struct sdr_reliable *r, const struct sdr_qp_status *status)
 {
+	struct sdr_qp_status now = *status;
 	struct sdr_reliable_op *after;
+	uint64_t queued;
 
+	/* Parity that is with the NIC must not be taken for data. */
+	while (r->ec.pairs && sdr_ec_left(r))
+		sdr_qp_status(r->qp, &now);
+	queued = now.queued - r->ec.under_way;
+	r->ec.may_send = now.may_send;
 	sdr_send_find(r);
 	sdr_reliable_expire(r, &r->send, sdr_send_decide);
 	for (struct sdr_reliable_op *op = r->send.ending.first; op; op = after) {
@@ -147,12 +192,14 @@ void sdr_reliable_send_progress(struct sdr_reliable *r, const struct sdr_qp_stat
 		sdr_send_end(r, op);
 	}
 	r->refusal = false;
-	while (r->send_start < r->send.next && r->send_start < status->may_send)
-		sdr_send_to_core(r, sdr_send_op(r, r->send_start));
+	while (r->send_start < r->send.next && sdr_send_cleared(r, now.may_send) && sdr_send_to_core(r))
+		;
+	if (r->ec.pairs)
+		sdr_ec_begun(r);
 	if (r->abandoned)
 		r->blocked = true; /* there is nobody to send to */
 	else
-		sdr_send_pump(r, status->queued);
+		sdr_send_pump(r, queued);
 }
 
 sp_time sdr_reliable_send_deadline(const struct sdr_reliable *r)

@@ -63,6 +63,23 @@ static uint64_t sdr_mix(uint64_t x) /* splitmix64's output function */
 	return x ^ x >> 31;
 }
 
+static int sdr_ec_defaults(struct sdr_qp *qp, const struct sdr_ec *ec, struct sp_error *error)
+{
+	struct sdr_qp_info *i = &qp->info;
+	const uint32_t k = ec->k ? ec->k : 32, m = ec->m ? ec->m : 8;
+
+	if (ec->code == SDR_CODE_NONE)
+		return 0;
+	if (ec->code != SDR_CODE_MDS && ec->code != SDR_CODE_XOR)
+		return sdr_refuse(error, "code", "%d is no code", (int)ec->code);
+	if (k >= SP_EC_CHUNKS_MAX || m >= SP_EC_CHUNKS_MAX || k + m > SP_EC_CHUNKS_MAX)
+		return sdr_refuse(error, "m", "k + m is at most %u, not %u + %u", SP_EC_CHUNKS_MAX, k, m);
+	i->ec_code = (uint8_t)ec->code;
+	i->ec_k = (uint8_t)k;
+	i->ec_m = (uint8_t)m;
+	return 0;
+}
+
 /* Fills qp->info and qp->split from the attributes. What is left unchecked here the handler checks. */
 static int sdr_qp_defaults(struct sdr_qp *qp, const struct sdr_qp_attr *attr, struct sp_error *error)
 {
@@ -108,13 +125,14 @@ static int sdr_qp_defaults(struct sdr_qp *qp, const struct sdr_qp_attr *attr, st
 	qp->segments = attr->segments ? attr->segments : 1024;
 	qp->control_slots = attr->control_slots ? attr->control_slots : 64;
 	qp->control_bytes = sp_sdr_datagram_bytes(i->mtu);
+	qp->rate_bps = attr->rate_bps;
 	qp->no_send = attr->no_send;
 	qp->no_recv = attr->no_recv;
 	qp->implicit = attr->implicit_credit;
-	return 0;
+	return sdr_ec_defaults(qp, &attr->ec, error);
 }
 
-#define SDR_SETTINGS 20
+#define SDR_SETTINGS 24
 struct sdr_settings {
 	struct sp_setting set[SDR_SETTINGS];
 	char text[SDR_SETTINGS][32];
@@ -164,7 +182,13 @@ static int sdr_qp_open(struct sdr_qp *qp, const struct sdr_qp_attr *attr, uint32
 		sdr_set(&s, "cts-interval", attr->cts_interval, "ps");
 	if (attr->max_packet_life)
 		sdr_set(&s, "max-packet-life", attr->max_packet_life, "ps");
-	static_assert(SDR_SETTINGS >= 18, "one for each of the above");
+	if (i->ec_code) {
+		sdr_set_text(&s, "companion", "ec");
+		sdr_set_text(&s, "code", i->ec_code == SDR_CODE_XOR ? "xor" : "mds");
+		sdr_set(&s, "k", i->ec_k, "");
+		sdr_set(&s, "m", i->ec_m, "");
+	}
+	static_assert(SDR_SETTINGS >= 22, "one for each of the above");
 	return sp_context_open(qp->dev, attr->name ? attr->name : name, "sdr", s.set, s.count, &qp->id, error);
 }
 
@@ -271,6 +295,10 @@ int sdr_qp_destroy(struct sdr_qp *qp)
 		return rc;
 	qp->context->qps--;
 	sdr_control_close(qp);
+	if (qp->parity_out)
+		sp_mr_free(qp->parity_out); /* if not now, with the device */
+	if (qp->parity_in)
+		sp_mr_free(qp->parity_in);
 	free(qp->sends);
 	free(qp->recvs);
 	free(qp);
@@ -307,6 +335,8 @@ const char *sdr_qp_mismatch(const struct sdr_qp *qp, const struct sdr_qp_info *p
 		return "channels";
 	if (memcmp(peer->split, our->split, sizeof(our->split)))
 		return "split";
+	if (peer->ec_code != our->ec_code || peer->ec_k != our->ec_k || peer->ec_m != our->ec_m)
+		return "ec";
 	if (!peer->control_qpn != !our->control_qpn)
 		return "credit";
 	return NULL;
@@ -372,6 +402,7 @@ int sdr_qp_status(struct sdr_qp *qp, struct sdr_qp_status *status)
 		.may_send = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, may_send)),
 		.granted = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, granted)),
 		.completed = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, completed)),
+		.repaired = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, repaired)),
 		.queued = qp->segments_issued - sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, segments)),
 		.error = qp->error,
 		.control_bytes = qp->control ? qp->control_bytes : 0,

@@ -42,6 +42,16 @@ struct sdr_context_attr {
 int sdr_context_create(struct sp_dev *dev, const struct sdr_context_attr *attr, struct sdr_context **context);
 int sdr_context_destroy(struct sdr_context *context); /* -EBUSY while it has QPs */
 
+/* Erasure coding in the NIC (arXiv 2505.05366, section 4): messages come in pairs, 2j is data and 2j + 1 its parity.
+ * Data are cut into submessages of k chunks, each with m chunks of parity; what was lost of them is repaired in place
+ * and counts as arrived. MDS: any m losses of k + m chunks; k + m is at most 255. XOR: one loss in each of m groups,
+ * m is at most k. */
+enum sdr_code { SDR_CODE_NONE, SDR_CODE_MDS, SDR_CODE_XOR };
+struct sdr_ec {
+	enum sdr_code code;
+	uint32_t k, m; /* default 32 and 8 */
+};
+
 /* Zero is the default for every field. Both ends of a connection need the same in those marked =. */
 struct sdr_qp_attr {
 	uint32_t mtu;		    /* = payload bytes of a packet, 64 to 4096; default 1024 */
@@ -59,6 +69,7 @@ struct sdr_qp_attr {
 	uint32_t control_slots; /* datagrams queued for sending, and datagrams of the peer's that are kept; 1 to 4096,
 				   default 64 */
 	bool no_send, no_recv;
+	struct sdr_ec ec;     /* = then max_messages is even, and generations at least 2 with implicit credit */
 	bool implicit_credit; /* = the peer sends without clear-to-send, and to it none is needed (plain RDMA peers) */
 	uint64_t nonce;	      /* names this connection; 0: random. Give one where runs must repeat exactly */
 	sp_time cts_interval; /* first interval at which a clear-to-send is repeated; default 1 ms */
@@ -82,8 +93,9 @@ struct sdr_qp_info {
 	uint64_t nonce;
 	uint32_t rkey, mtu, chunk_bytes, max_messages, generations, channels;
 	uint64_t max_message_bytes;
-	uint8_t split[3]; /* id, offset, user bits */
-	uint8_t reserved[53];
+	uint8_t split[3];	     /* id, offset, user bits */
+	uint8_t ec_code, ec_k, ec_m; /* enum sdr_code; k and m 0 with SDR_CODE_NONE */
+	uint8_t reserved[50];
 };
 #define SDR_QP_INFO_MAGIC   0x51524453u
 #define SDR_QP_INFO_VERSION 1u
@@ -106,6 +118,7 @@ struct sdr_qp_status {
 	uint64_t may_send;	/* messages that the peer has cleared to be sent, cumulative */
 	uint64_t granted;	/* receives open so far, cumulative */
 	uint64_t completed;	/* receives that have become complete: when this has not changed, none has */
+	uint64_t repaired;	/* chunks that erasure coding has made */
 	uint64_t queued;	/* pieces of messages that were handed over and have not left */
 	int error;		/* 0, or what all further calls return */
 	uint32_t control_bytes; /* what a datagram may have; 0: there are none */
@@ -141,6 +154,17 @@ int sdr_send_stream_end(struct sdr_send *send);
  */
 int sdr_send_poll(struct sdr_send *send);
 uint64_t sdr_send_message(const struct sdr_send *send); /* k */
+
+/* Bytes of the parity of a message of len bytes, in whole chunks: what sender and receiver post for it. 0: len is 0, or
+ * the QP has no erasure coding. */
+uint64_t sdr_ec_parity_bytes(const struct sdr_qp *qp, uint64_t len);
+/* Sends the parity of the message before, whose data are len bytes at offset of mr, be they sent already or not: the
+ * NIC makes it at scratch_offset of scratch, which has room for sdr_ec_parity_bytes(), and sends submessage by
+ * submessage. Data and scratch are the caller's again when sdr_send_poll says 0. Nothing else may be sent as message
+ * 2j + 1 but a stream that stays empty, for no parity. -EINVAL: the message before is no data, or the parity is longer
+ * than max_message_bytes. -EOPNOTSUPP: no erasure coding. Otherwise as sdr_send_post. */
+int sdr_send_parity(struct sdr_qp *qp, struct sp_mr *mr, uint64_t offset, uint64_t len, struct sp_mr *scratch,
+		    uint64_t scratch_offset, struct sdr_send **send);
 
 /* ---- receiving -----------------------------------------------------------------------------------------------------
  */

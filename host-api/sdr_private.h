@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "../handlers/wire/ec.h"
 #include "../handlers/wire/roce.h"
 #include "../handlers/wire/sdr.h"
 #include "sdr.h"
@@ -37,12 +38,14 @@ struct sdr_qp {
 	struct sp_sdr_split split;
 	struct sdr_qp_info info;
 	uint32_t segments;
-	uint64_t segments_issued;
+	uint64_t segments_issued, rate_bps;
 	bool no_send, no_recv, implicit, connected;
 	int error; /* sticky */
 	uint64_t next_send, next_recv;
 	struct sdr_send *sends; /* max_messages each */
 	struct sdr_recv *recvs;
+
+	struct sp_mr *parity_out, *parity_in; /* scratch of reliable_ec.c; NULL: none */
 
 	/* datagrams; control and control_seen are NULL where there are none */
 	uint32_t control_slots, control_bytes;

@@ -69,6 +69,45 @@ int sdr_send_post(struct sdr_qp *qp, struct sp_mr *mr, uint64_t offset, uint64_t
 	return 0;
 }
 
+uint64_t sdr_ec_parity_bytes(const struct sdr_qp *qp, uint64_t len)
+{
+	return qp->info.ec_code ? sp_ec_parity_bytes(qp->info.ec_k, qp->info.ec_m, len, qp->info.chunk_bytes) : 0;
+}
+
+int sdr_send_parity(struct sdr_qp *qp, struct sp_mr *mr, uint64_t offset, uint64_t len, struct sp_mr *scratch,
+		    uint64_t scratch_offset, struct sdr_send **send)
+{
+	const uint64_t parity = sdr_ec_parity_bytes(qp, len);
+	struct sp_command command = {
+		.op = SP_EC_CMD_PARITY,
+		.arg = {mr ? mr->id : 0, offset, len, scratch ? scratch->id : 0, scratch_offset},
+	};
+	struct sdr_send *s;
+	int rc = sdr_send_ready(qp);
+
+	if (rc)
+		return rc;
+	if (!qp->info.ec_code)
+		return -EOPNOTSUPP;
+	if (qp->next_send % 2 == 0 || len > qp->info.max_message_bytes || parity > qp->info.max_message_bytes)
+		return -EINVAL;
+	rc = len ? sdr_mr_check(qp, mr, offset, len) : 0;
+	rc = rc || !len ? rc : sdr_mr_check(qp, scratch, scratch_offset, parity);
+	if (rc)
+		return rc;
+	s = sdr_send_free(qp);
+	if (!s || sdr_send_full(qp))
+		return -EAGAIN;
+	rc = sdr_send_begin(qp, s, &command, send);
+	if (rc)
+		return rc;
+	s->length = parity;
+	s->ended = true;
+	s->segments = 1;
+	qp->segments_issued++;
+	return 0;
+}
+
 int sdr_send_stream_start(struct sdr_qp *qp, uint64_t length, uint32_t immediate, struct sdr_send **send)
 {
 	struct sp_command command = {.op = SP_SDR_CMD_START, .arg = {[2] = length, immediate}};

@@ -431,6 +431,121 @@ def sdr_report():
     }
 
 
+# ---- ec-lossy: for `ec` beside `sdr` -------------------------------------------------------------------------------------
+
+EC_K, EC_M = 4, 2
+
+
+def ec_times(a, b):
+    """In GF(2^8) modulo x^8 + x^4 + x^3 + x^2 + 1."""
+    product = 0
+    while b:
+        if b & 1:
+            product ^= a
+        a = a << 1 ^ (0x11D if a & 0x80 else 0)
+        b >>= 1
+    return product
+
+
+def ec_parity(data):
+    """The parity message of a message, as handlers/wire/ec.h and handlers/ec/matrix.h say in prose."""
+    size = SDR["chunk"]
+    chunks = [data[at:at + size].ljust(size, b"\0") for at in range(0, len(data), size)]
+    out = []
+    for first in range(0, len(chunks), EC_K):
+        sub = chunks[first:first + EC_K]
+        for i in range(-(-len(sub) * EC_M // EC_K)):
+            row = bytearray(size)
+            for j, chunk in enumerate(sub):
+                element = next(x for x in range(256) if ec_times(x, 255 - i ^ j) == 1)
+                table = bytes(ec_times(element, x) for x in range(256))
+                row = bytearray(a ^ b for a, b in zip(row, chunk.translate(table)))
+            out.append(bytes(row))
+    return b"".join(out)
+
+
+def ec_immediate(length):
+    return (1 + (EC_K << 8 | EC_M)) * 0x9E3779B97F4A7C15 >> 32 & 0xFFFFFFFF ^ length
+
+
+# Per pair: bytes, chunks of data of which all packets are lost, single packets that are, the same of parity, and what can
+# be repaired of it. In the last pair parity comes first, and of data the end first: the rest is late.
+EC_PLAN = [
+    dict(length=8192, lost=[1, 3], packets=[18], repaired=[1, 3, 4]),
+    dict(length=5000, lost=[2], packets=[17], repaired=[2, 4]),               # a short submessage with a short chunk
+    dict(length=8192, lost=[0, 1, 2, 6], parity=[3], repaired=[6]),           # more than m in one, and some parity of the other
+    dict(length=4096, first=True, repaired=[0, 1], late=8),
+]
+
+
+def ec_sent(pair, parity):
+    """The packets of a message that arrive, in their order."""
+    plan = EC_PLAN[pair]
+    mtu, per = SDR["mtu"], SDR["chunk"] // SDR["mtu"]
+    length = len(ec_parity(sdr_data(2 * pair, plan["length"]))) if parity else plan["length"]
+    lost = plan.get("parity", []) if parity else plan.get("lost", [])
+    sent = [p for p in range(-(-length // mtu)) if p // per not in lost and (parity or p not in plan.get("packets", []))]
+    return sent[::-1] if plan.get("first") and not parity else sent
+
+
+def ec_packet(message, p):
+    pair, s = message // 2, SDR
+    data = sdr_data(message & ~1, EC_PLAN[pair]["length"])
+    user = ec_immediate(len(data)) if message & 1 else SDR_USER
+    data = ec_parity(data) if message & 1 else data
+    slot, generation = message % s["slots"], message // s["slots"] % s["generations"]
+    piece = data[p * s["mtu"]:(p + 1) * s["mtu"]]
+    return pk.roce(0x2B, s["qp"] + generation * s["channels"] + p % s["channels"],
+                   pk.reth(slot * s["size"] + p * s["mtu"], s["rkey"], len(piece)) +
+                   pk.immdt(slot << 22 | p << 4 | user >> p % 8 * 4 & 15),
+                   piece, se=(p + 1) * s["mtu"] >= len(data), psn=p)
+
+
+def ec_lossy():
+    out = []
+    for pair, plan in enumerate(EC_PLAN):
+        for message in (2 * pair + 1, 2 * pair) if plan.get("first") else (2 * pair, 2 * pair + 1):
+            out += [ec_packet(message, p) for p in ec_sent(pair, message & 1)]
+    return [(200 * i, frame) for i, frame in enumerate(out)]
+
+
+def ec_expected():
+    """What the report must say, and the buffer."""
+    mtu, chunk, size, per = SDR["mtu"], SDR["chunk"], SDR["size"], SDR["chunk"] // SDR["mtu"]
+    messages, memory, parities = [], b"", 0
+    for pair, plan in enumerate(EC_PLAN):
+        for parity in (0, 1):
+            data = sdr_data(2 * pair, plan["length"])
+            data = ec_parity(data) if parity else data
+            sent, repaired = ec_sent(pair, parity), [] if parity else plan["repaired"]
+            late = 0 if parity else plan.get("late", 0)
+            came = set(sent[:len(sent) - late])
+            parities += parity and len(sent)
+            length = len(data) if -(-len(data) // mtu) - 1 in came else size  # without its end, as was posted
+            packets = -(-length // mtu)
+            bitmap = "".join("1" if c in repaired or all(p in came for p in range(c * per, min(c * per + per, packets)))
+                             else "0" for c in range(-(-length // chunk)))
+            messages.append(dict(length=length, packets=len(came), duplicates=late, late=0, chunk_bitmap=bitmap,
+                                 complete="0" not in bitmap))
+            memory += b"".join(data[p * mtu:(p + 1) * mtu].ljust(mtu, b"\0") if p in came or p // per in repaired
+                               else bytes(mtu) for p in range(size // mtu))
+    return {
+        "packets": len(ec_lossy()), "taken": len(ec_lossy()), "dropped": 0,
+        "contexts": {"sdr": {
+            "counters": {"placed_packets": sum(m["packets"] for m in messages),
+                         "duplicates": sum(m["duplicates"] for m in messages),
+                         "chunks": sum(m["chunk_bitmap"].count("1") for m in messages),
+                         "messages_complete": sum(m["complete"] for m in messages)},
+            "messages": messages,
+            "companion": {
+                "counters": {"repaired_chunks": sum(len(plan["repaired"]) for plan in EC_PLAN), "submessages_decoded": 6,
+                             "mismatches": 0, "parity_packets": parities, "late_data_packets": EC_PLAN[-1]["late"]},
+                "code": "mds", "k": EC_K, "m": EC_M,
+            },
+        }},
+    }, memory
+
+
 # ---- mixed: several handlers at once ------------------------------------------------------------------------------------
 
 def mixed():
@@ -490,6 +605,7 @@ def captures():
         "arp-nd-echo.pcap": local,
         "arp-nd-echo-expected.pcap": replies,
         "sdr-lossy.pcap": sdr_lossy()[0],
+        "ec-lossy.pcap": ec_lossy(),
         "mixed.pcap": mixed()[0],
         "mixed-expected.pcap": mixed()[1],
     }
@@ -503,12 +619,13 @@ def files():
             with open(pk.write_capture(os.path.join(folder, name), content), "rb") as f:
                 out[name] = f.read()
     reports = {"udp-flows": flows_expected(udp_flows()), "udp-echo": echo_expected(), "arp-nd-echo": arp_nd_echo_expected(),
-               "sdr-lossy": sdr_report(), "mixed": mixed_expected()}
+               "sdr-lossy": sdr_report(), "ec-lossy": ec_expected()[0], "mixed": mixed_expected()}
     for capture in soft_roce_captures():
         reports[os.path.join("soft-roce", os.path.basename(capture)[:-5])] = flows_expected(pk.read_capture(capture))
     for name, report in reports.items():
         out[name + "-expected.json"] = (json.dumps(report, indent=2) + "\n").encode()
     out["sdr-lossy-expected.bin"] = sdr_expected()[1]
+    out["ec-lossy-expected.bin"] = ec_expected()[1]
     return out
 
 

@@ -130,6 +130,9 @@ static int execute(struct sp_worker *w, struct sp_context *c, const struct sp_co
 	*result = (struct sp_event){.context = c->id, .type = SP_EVENT_RESULT, .op = cmd->op, .cookie = cmd->cookie};
 	v->pub.now = w->now;
 	result->status = c->handler->command ? c->handler->command(&v->pub, cmd, result) : -EOPNOTSUPP;
+	/* What the first handler does not know may be the companion's. */
+	if (result->status == -EOPNOTSUPP && c->companion)
+		return execute(w, c->companion, cmd, result);
 	return result->status;
 }
 

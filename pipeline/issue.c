@@ -242,8 +242,9 @@ unsigned sp_work_run(struct sp_worker *w)
 	struct sp_work *work = w->work_head;
 	struct sp_view *v;
 
-	if (!work)
+	if (!work || w->now < w->work_at)
 		return 0;
+	w->work_at = w->now + w->nic->config.slice_time;
 	v = work->ctx;
 	w->work_head = work->next;
 	if (!w->work_head)

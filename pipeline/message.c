@@ -492,6 +492,25 @@ int sp_message_open(struct sp_ctx *ctx, uint64_t key)
 	return 0;
 }
 
+/* Where there is no header() to come first, a slot that was opened is open before anything has come. */
+static enum sp_enter enter_slot(struct sp_view *v, struct sp_message_entry *e, uint32_t tag)
+{
+	const struct sp_context *c = v->context;
+	const unsigned state = STATE(load(&e->word));
+	enum sp_enter how = SP_ENTER_MISS;
+
+	if (state == OPEN ||
+	    (state == NEW && !c->registered->header && !(c->companion && c->companion->registered->header)))
+		how = enter_entry(v, e, tag);
+	if (how == SP_ENTER_HEADER) {
+		clear(v->context->messages, e, c);
+		e->beside.first = e->beside.last = e->pub.first;
+		sp_message_opened(v, e);
+		how = SP_ENTER_OPEN;
+	}
+	return how;
+}
+
 /* A companion holds its first context's messages, and gets its own side of them. */
 struct sp_message *sp_message_hold(struct sp_ctx *ctx, uint64_t key)
 {
@@ -510,7 +529,7 @@ struct sp_message *sp_message_hold(struct sp_ctx *ctx, uint64_t key)
 		how = enter_hashed(v, t, &t->bucket[mix(key ^ t->seed) & t->mask], key, &e);
 	} else {
 		e = &t->entry[(uint32_t)key];
-		how = STATE(load(&e->word)) == OPEN ? enter_entry(v, e, (uint32_t)(key >> 32)) : SP_ENTER_MISS;
+		how = enter_slot(v, e, (uint32_t)(key >> 32));
 	}
 	if (how != SP_ENTER_OPEN)
 		return NULL;

@@ -78,6 +78,9 @@ struct sp_nic_config {
 	 * bytes at once are not copied into a packet, nor by sp_dma_write into memory that applications have
 	 * registered. All else is exact. */
 	bool payload_less;
+	/* Virtual time that a slice of deferred work takes of what the worker has for such (ps; 0: none): the next one
+	 * begins so much later. */
+	sp_time slice_time;
 	uint64_t seed;	 /* default 1 */
 	uint64_t secret; /* keys sp_hash; 0: made from the seed, so that runs repeat */
 	struct sp_port_config port[SP_MAX_PORTS];
@@ -116,7 +119,8 @@ int sp_nic_context_remove(struct sp_nic *nic, uint32_t id);
 int sp_nic_context_find(struct sp_nic *nic, const char *name, uint32_t *id); /* -ENOENT */
 uint64_t sp_nic_context_post_bytes(struct sp_nic *nic, uint32_t id);
 uint64_t sp_nic_context_counter(struct sp_nic *nic, uint32_t id, const char *name); /* summed over workers; also
-				"packets", "bytes" and drop reasons; 0 when unknown */
+				"packets", "bytes" and drop reasons; of the companion
+				where the first handler has none of that name; 0 when unknown */
 
 /* One round of one worker: receive, parse, match, dispatch, timers, work, commands, transmit. Returns how much was
  * done. */

@@ -149,8 +149,9 @@ uint64_t sp_nic_context_counter(struct sp_nic *nic, uint32_t id, const char *nam
 	struct look l = {0};
 
 	pthread_mutex_lock(&nic->control);
-	l.context = sp_context_by_id(nic, id);
-	l.at = l.context ? place(l.context, name) : 0;
+	for (l.context = sp_context_by_id(nic, id); l.context; l.context = l.context->companion)
+		if ((l.at = place(l.context, name)) != 0)
+			break;
 	for (uint16_t w = 0; l.at && w < nic->workers; w++)
 		sp_worker_call(nic->worker[w], look, &l);
 	pthread_mutex_unlock(&nic->control);

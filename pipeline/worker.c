@@ -149,10 +149,13 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
 	struct sp_worker *w = nic->worker[index];
 	sp_time next = SP_NEVER;
 
-	if (w->parked_count || w->work_head || w->tx[SP_PORT_LOOP].count || sp_commands_waiting(w))
+	if (w->parked_count || (w->work_head && w->work_at <= w->now) || w->tx[SP_PORT_LOOP].count ||
+	    sp_commands_waiting(w))
 		return w->now;
 	if (w->timers)
 		next = RTE_MIN(next, w->timers->at);
+	if (w->work_head)
+		next = RTE_MIN(next, w->work_at);
 	for (struct sp_context *c = w->elsewhere; c; c = c->elsewhere_next)
 		if (__atomic_load_n(&c->issue_elsewhere, __ATOMIC_RELAXED))
 			return w->now;

@@ -171,6 +171,7 @@ struct sp_worker {
 	struct sp_tx_queue tx[SP_PORT_LOOP + 1];   /* ports, exception port, loop */
 	struct sp_timer *timers;		   /* pairing heap */
 	struct sp_work *work_head, *work_tail;	   /* FIFO */
+	sp_time work_at;			   /* not before, see slice_time */
 	struct sp_context *issuing, *issuing_tail; /* FIFO of contexts with issues whose home this is */
 	struct sp_context *elsewhere;		   /* contexts whose home this is, on a NIC with several workers */
 	struct sp_parked parked[SP_PARKED];

@@ -36,7 +36,7 @@ static int begin(struct sp_ec_job *job, const struct sp_ec_code *code, const str
 	job->bytes = sub->bytes;
 	job->last = sub->last;
 	job->short_source = job->short_row = -1;
-	job->check = job->wrong = false;
+	job->check = job->wrong = job->dry = false;
 	job->weights = job->tabled = job->done = job->added = 0;
 	job->at = job->block = 0;
 	job->first[0] = 0;
@@ -220,7 +220,7 @@ static uint8_t *source_at(struct sp_ec_job *job, unsigned s)
 }
 
 /* `count` rows of the block at hand, of `take` more sources. */
-static void make(struct sp_ec_job *job, unsigned row, unsigned count, unsigned take)
+static void compute(struct sp_ec_job *job, unsigned row, unsigned count, unsigned take)
 {
 	const struct sp_ec_kernel *kernel = job->code->kernel;
 	const unsigned first = job->code->kind == SP_EC_XOR ? job->first[row] : 0, sources = group_sources(job, row);
@@ -246,18 +246,27 @@ static void make(struct sp_ec_job *job, unsigned row, unsigned count, unsigned t
 		kernel->exclusive(n, sources, from, to[0]);
 	else if (!job->adding)
 		kernel->combine(n, sources, count, tables, from, to);
-	job->added += take;
-	if (job->added < sources)
+	if (job->added + take < sources)
 		return;
-	job->added = 0;
 	if (job->check)
 		job->wrong |= memcmp(job->aside, job->row[row] + job->at, n) != 0;
 	else if (job->short_row >= (int)row && job->short_row < (int)(row + count) && part && part < n)
 		memcpy(job->row[job->short_row] + job->at, job->aside, part);
+}
+
+/* The same, and on to the next. */
+static void make(struct sp_ec_job *job, unsigned row, unsigned count, unsigned take)
+{
+	if (!job->dry)
+		compute(job, row, count, take);
+	job->added += take;
+	if (job->added < group_sources(job, row))
+		return;
+	job->added = 0;
 	job->done += count;
 	if (job->done == job->rows) {
 		job->done = 0;
-		job->at += n;
+		job->at += job->block;
 	}
 }
 

@@ -34,6 +34,7 @@ struct sp_ec_job {
 	uint32_t bytes, last;
 	int short_source, short_row; /* which of them is shorter than the others; -1: none */
 	bool check, wrong;
+	bool dry;		  /* see sp_ec_job_dry() */
 	bool adding;		  /* one source after the other, not all at once */
 	unsigned weights, tabled; /* lines of the matrix, and its rows, that are ready */
 	uint32_t at, block;	  /* bytes that are done, and how many are being done */
@@ -65,6 +66,13 @@ int sp_ec_decode_start(struct sp_ec_job *job, const struct sp_ec_code *code, con
 		       const uint64_t missing[SP_EC_WORDS]);
 int sp_ec_verify_start(struct sp_ec_job *job, const struct sp_ec_code *code, const struct sp_ec_submessage *sub,
 		       const uint64_t check[SP_EC_WORDS]);
+
+/* A job that was just started takes its steps, and as many, but no chunk is read or written: for NICs without payload.
+ */
+static inline void sp_ec_job_dry(struct sp_ec_job *job)
+{
+	job->dry = true;
+}
 
 /* Works for about `budget`, such as SP_EC_SLICE, or UINT64_MAX to do all of it; whatever it is, a little gets done.
  * True: there is more to do. */

@@ -224,6 +224,8 @@ int sp_rel_ack(struct sp_rel_sender *s, const void *datagram, size_t len, sp_tim
 		if (!finish(s, m) && e.refuses)
 			refuse(s, m);
 	}
+	if ((int32_t)(sp_rel_get32(a.head.repaired) - s->repaired) > 0)
+		s->repaired = sp_rel_get32(a.head.repaired);
 	s->counters.acks_stale += !acked && (!a.asked || a.poll <= s->answered);
 	prove(s, &a);
 	return 0;

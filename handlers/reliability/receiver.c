@@ -135,6 +135,15 @@ bool sp_rel_ack_add(struct sp_rel_ack_maker *m, uint64_t message, const uint64_t
 	return !m->cut;
 }
 
+bool sp_rel_ack_stop(struct sp_rel_ack_maker *m, uint64_t message, uint32_t unit)
+{
+	if (!m->cut || message < m->to_message || (message == m->to_message && unit < m->to_unit)) {
+		cut(m, message, unit);
+		m->stopped = true;
+	}
+	return false;
+}
+
 bool sp_rel_ack_refuse(struct sp_rel_ack_maker *m, uint64_t message)
 {
 	struct sp_rel_entry entry = {.flags = SP_REL_REFUSAL};
@@ -158,6 +167,7 @@ size_t sp_rel_ack_end(struct sp_rel_ack_maker *m)
 	sp_rel_put64(ack.to_message, m->to_message);
 	sp_rel_put32(ack.to_unit, m->to_unit);
 	sp_rel_put16(ack.entries, (uint16_t)m->entries);
+	sp_rel_put32(ack.repaired, m->repaired);
 	memcpy(m->bytes, &ack, sizeof(ack));
 	return m->len;
 }

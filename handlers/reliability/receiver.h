@@ -31,7 +31,9 @@ struct sp_rel_ack_maker {
 	uint64_t from_message, to_message;
 	uint32_t from_unit, to_unit;
 	unsigned entries;
+	uint32_t repaired; /* set it after sp_rel_ack_begin, if there are any */
 	bool cut;
+	bool stopped; /* there is no use in going on */
 };
 #define SP_REL_ACK_LEAST 96 /* room for one entry and some bits */
 /* asked: NULL: unasked. base: all messages below are complete, or below r->begin. room: at least SP_REL_ACK_LEAST. */
@@ -40,6 +42,8 @@ void sp_rel_ack_begin(struct sp_rel_ack_maker *m, void *bytes, size_t room, cons
 /* bitmap: unit i is bit i % 64 of word i / 64; words may change meanwhile (0 to 1 only). NULL: the message is complete.
  * False: not all of it fitted, nothing more will. */
 bool sp_rel_ack_add(struct sp_rel_ack_maker *m, uint64_t message, const uint64_t *bitmap, uint32_t units);
+/* Nothing is said of what is missing from this unit on, for it may come without being sent again. */
+bool sp_rel_ack_stop(struct sp_rel_ack_maker *m, uint64_t message, uint32_t unit);
 /* The message is refused. As above. */
 bool sp_rel_ack_refuse(struct sp_rel_ack_maker *m, uint64_t message);
 size_t sp_rel_ack_end(struct sp_rel_ack_maker *m);

@@ -194,12 +194,17 @@ static sp_time later(sp_time t, sp_time by)
 	return by < SP_NEVER - t ? t + by : SP_NEVER;
 }
 
-/* When the unit counts as having left. */
+static bool full(const struct sp_rel_sender *s)
+{
+	return s->out.count + s->lost.count >= s->config.in_flight;
+}
+
+/* When the unit counts as having left. What else is to be sent of its message may wait for units that do not fit. */
 static sp_time left_at(const struct sp_rel_sender *s, const struct sp_rel_flight *f)
 {
 	const sp_time hold = is_open(s, f->message) ? message_of(s, f->message)->hold : 0;
 
-	return f->left > hold ? f->left : hold;
+	return f->left > hold || (hold == SP_NEVER && full(s)) ? f->left : hold;
 }
 
 /* When the evidence makes a unit lost; SP_NEVER: it does not. */
@@ -233,7 +238,7 @@ static void settle(struct sp_rel_sender *s, sp_time now)
 /* ---- what to send ---- */
 static bool more_fresh(const struct sp_rel_sender *s)
 {
-	return s->fresh < s->end && s->out.count + s->lost.count < s->config.in_flight;
+	return s->fresh < s->end && !full(s);
 }
 
 /* How long an answer may take, the longer the more of them are missing. */

@@ -105,6 +105,7 @@ struct sp_rel_sender {
 	uint64_t tells;	 /* the poll that tells, as all later ones, of the latest message given up below begin */
 	uint64_t timed;	 /* answers to polls below this one tell nothing about the round trip: the peer was away, or it
 			    is longer than we believed, and polls are further apart until one tells by how much */
+	uint32_t repaired; /* by the peer, as it says; modulo 2^32 */
 	struct sp_rel_counters counters;
 };
 
@@ -123,7 +124,7 @@ enum sp_rel_state sp_rel_state(const struct sp_rel_sender *s, uint64_t number);
 int sp_rel_release(struct sp_rel_sender *s, uint64_t number);
 
 /* What else was sent of the message, and may make up for units that are lost (parity), left at `left`; SP_NEVER: it has
- * not yet. Until then none is taken for lost. */
+ * not yet. Until then none is taken for lost, unless there are `in_flight`. */
 void sp_rel_hold(struct sp_rel_sender *s, uint64_t number, sp_time left);
 
 /* What shall be sent at `now`: a unit, for the first time or again, or a poll. Once it is sent, say so by sp_rel_sent;

@@ -48,7 +48,9 @@ struct sp_rel_ack {
 	uint8_t from_message[8], to_message[8];
 	uint8_t from_unit[4], to_unit[4];
 	uint8_t entries[2]; /* struct sp_rel_entry, each with its bitmap, follow */
-	uint8_t zero[6];
+	uint8_t zero[2];
+	uint8_t repaired[4]; /* units that were lost, and made from parity, so far and modulo 2^32: what losses there
+				are */
 };
 static_assert(sizeof(struct sp_rel_ack) == 56, "on the wire");
 

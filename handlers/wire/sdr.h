@@ -195,7 +195,7 @@ struct sp_sdr_connection {
 	uint64_t datagrams_sent; /* the host's datagrams that were handed to the port or let go, in order */
 	uint64_t datagrams;	 /* datagrams of the peer's put into slots */
 	uint64_t completed;	 /* messages that have become complete */
-	uint64_t reserved;
+	uint64_t repaired;	 /* chunks that a companion has supplied */
 };
 
 enum { SP_SDR_OPEN = 1, SP_SDR_COMPLETE = 2 };

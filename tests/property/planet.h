@@ -151,6 +151,8 @@ static inline void planet_open(struct planet *p)
 {
 	const struct sp_link_config link = {.direction = {p->link[0], p->link[1]},
 					    .queues = {p->workers, p->workers},
+					    .lose = {p->lose, p->lose},
+					    .lose_arg = {p, p},
 					    .seed = sp_random_next(&p->random)};
 
 	if (sp_link_create(&link, &p->under) || sp_world_create(&p->world))

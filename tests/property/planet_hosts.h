@@ -15,6 +15,7 @@
 #define PLANET_CONNS	3
 #define PLANET_MESSAGES 320 /* of a flow */
 #define PLANET_GUARD	64
+#define PLANET_SLACK	(20 * SP_MS) /* until the NIC has sent what waits for the wire, and the buffer is free */
 #define U(n)		((unsigned long long)(n))
 
 static uint8_t planet_source[PLANET_SOURCE];
@@ -24,6 +25,7 @@ struct message {
 	uint32_t immediate;
 	struct sdr_reliable_op *send, *recv;
 	int sent, received; /* -EAGAIN: not over */
+	sp_time began[2];   /* sending, receiving */
 };
 
 struct flow { /* from one end to the other */
@@ -52,11 +54,12 @@ struct planet {
 	struct sdr_context_attr context_attr;
 	struct sdr_qp_attr qp;
 	struct sdr_reliable_attr attr;
-	bool dead[2];	 /* that host program has stopped */
-	bool alone[2];	 /* that end does not connect */
-	bool quiet;	 /* no more operations are begun */
-	bool fails;	 /* messages may fail */
-	bool liar;	 /* end 1 of the first connection: what it says has come may not have */
+	bool dead[2];  /* that host program has stopped */
+	bool alone[2]; /* that end does not connect */
+	bool quiet;    /* no more operations are begun */
+	bool fails;    /* messages may fail */
+	bool liar;     /* end 1 of the first connection: what it says has come may not have */
+	bool (*lose)(void *arg, const uint8_t *frame, uint32_t len); /* not NULL: besides; arg: this */
 	unsigned cancel; /* not 0: in one step of so many an operation is cancelled */
 	sp_time linger;	 /* not 0: an end whose messages are over closes with that */
 
@@ -111,6 +114,15 @@ static inline void check_bytes(struct planet *p, struct flow *f, uint64_t k)
 		expect(p, b[i] == 0x5A, "message %llu: byte %llu beyond its end", U(k), U(i));
 }
 
+/* An end that is always there is told within the time-out. (0: there is none.) */
+static inline void check_time(struct planet *p, unsigned e, const char *what, uint64_t k, sp_time began,
+			      sp_time timeout)
+{
+	expect(p, e || !timeout || sp_world_now(p->world) - began <= timeout + PLANET_SLACK,
+	       "%s %llu was over after %.6f s of %.6f", what, U(k), (double)(sp_world_now(p->world) - began) / 1e12,
+	       (double)timeout / 1e12);
+}
+
 static inline void send_step(struct planet *p, struct conn *c, unsigned e)
 {
 	struct flow *f = &c->flow[e];
@@ -123,6 +135,7 @@ static inline void send_step(struct planet *p, struct conn *c, unsigned e)
 		if (!m->send || sdr_reliable_poll(m->send) == -EAGAIN)
 			continue;
 		m->sent = sdr_reliable_poll(m->send);
+		check_time(p, e, "send", k, m->began[0], p->attr.timeout);
 		expect(p, p->fails || !m->sent, "message %llu failed: %d", U(k), m->sent);
 		if (!m->sent && m->received == -EAGAIN &&
 		    !(p->liar && c == p->conn)) /* whoever says so must be right at once */
@@ -140,6 +153,7 @@ static inline void send_step(struct planet *p, struct conn *c, unsigned e)
 		expect(p, rc == 0 || rc == -EAGAIN, "sdr_reliable_send says %d", rc);
 		if (rc)
 			break;
+		m->began[0] = sp_world_now(p->world);
 		f->next_send++;
 	}
 }
@@ -157,6 +171,7 @@ static inline void recv_step(struct planet *p, struct conn *c, unsigned e)
 		if (!m->recv || sdr_reliable_poll(m->recv) == -EAGAIN)
 			continue;
 		m->received = sdr_reliable_poll(m->recv);
+		check_time(p, e, "receive", k, m->began[1], p->attr.recv_timeout);
 		expect(p, p->fails || !m->received, "receive %llu failed: %d", U(k), m->received);
 		sdr_reliable_op_status(m->recv, &s);
 		if (!m->received) {
@@ -182,6 +197,7 @@ static inline void recv_step(struct planet *p, struct conn *c, unsigned e)
 		expect(p, rc == 0 || rc == -EAGAIN, "sdr_reliable_recv says %d", rc);
 		if (rc)
 			break;
+		m->began[1] = sp_world_now(p->world);
 		memset(b - PLANET_GUARD, 0x5A, p->qp.max_message_bytes + 2 * PLANET_GUARD);
 		f->next_recv++;
 	}

@@ -20,6 +20,7 @@ TABLE = [
     ("udp-echo", "echo", None),
     ("arp-nd-echo", "echo", None),
     ("sdr-lossy", "sdr", "sdr"),
+    ("ec-lossy", "ec", "sdr"),  # what was lost is repaired
     ("mixed", "mixed", "sdr"),  # three handlers at once
 ]
 CHANGES = 2  # of each expectation
@@ -35,7 +36,7 @@ def expectations(name, memory):
     if os.path.exists(pcaps(name + "-expected.pcap")):
         found["--expect"] = pcaps(name + "-expected.pcap")
     if memory:
-        found["--expect-memory"] = pcaps("sdr-lossy-expected.bin")
+        found["--expect-memory"] = pcaps(("ec" if name == "ec-lossy" else "sdr") + "-lossy-expected.bin")
     return found
 
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Execution contexts: what makes none, how they come and go, and the companion that works beside the first handler. */
+#include "../../handlers/spindle-export.h"
 #include "rig.h"
 
 #define QP 16
@@ -98,7 +99,7 @@ RIG_PROBE(slots, "slots", SP_MESSAGES_SLOTS, rig_miss, NULL)
 
 /* ---- a first handler that exports, and its companion ---- */
 
-static bool first_present(struct sp_ctx *c, uint64_t key, uint64_t chunk)
+static uint64_t first_present(struct sp_ctx *c, uint64_t key, uint64_t chunk)
 {
 	return *(uint64_t *)c->state == key && chunk == 3;
 }
@@ -167,12 +168,23 @@ static void second_completion(struct sp_ctx *c, struct sp_message *m, enum sp_en
 	sp_event_post(c, &(struct sp_event){.type = SP_EVENT_OWN, .cookie = m->key});
 }
 
+/* Knows one command, and is asked for what the first does not know. */
+static int second_command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *result)
+{
+	struct sp_ctx *one;
+
+	CU_ASSERT_PTR_NOT_NULL(sp_first(c, &one));
+	result->arg[0] = cmd->arg[0] + 1;
+	return cmd->op == SP_CMD_OWN + 50 ? 0 : -ENOENT;
+}
+
 #define SECOND(ident, text, one, burst)                                                                                \
-	static const struct sp_handler ident = {SP_HANDLER_HEAD,	 .name = text,                                 \
-						.params = second_params, .msg_size = 100,                              \
-						.attach = second_attach, .detach = rig_detach,                         \
-						.header = second_header, .payload = one,                               \
-						.payload_burst = burst,	 .completion = second_completion};             \
+	static const struct sp_handler ident = {SP_HANDLER_HEAD,	  .name = text,                                \
+						.params = second_params,  .msg_size = 100,                             \
+						.attach = second_attach,  .detach = rig_detach,                        \
+						.header = second_header,  .payload = one,                              \
+						.payload_burst = burst,	  .completion = second_completion,             \
+						.command = second_command};                                            \
 	SP_HANDLER(ident)
 SECOND(second, "second", second_payload, NULL)
 SECOND(second_with_burst, "second-burst", NULL, second_burst)
@@ -544,6 +556,25 @@ static void the_hosts_events_are_the_firsts_and_the_companions(void)
 	end();
 }
 
+static void commands_that_the_first_does_not_know_are_the_companions(void)
+{
+	struct sp_command cmd = {.op = SP_CMD_OWN + 50, .arg = {7}};
+	struct sp_event e;
+
+	start();
+	cmd.context = rig_context(&rig, "a", "first", "qp=16;companion=second");
+	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, &e), 0);
+	CU_ASSERT_EQUAL(e.arg[0], 8);
+	CU_ASSERT_EQUAL(e.context, cmd.context);
+	cmd.op = RIG_CMD_FAIL; /* the first knows it, and says no */
+	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, &e), -7);
+	cmd.op = SP_CMD_OWN + 51;
+	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, &e), -ENOENT);
+	cmd.context = rig_context(&rig, "b", "first", "qp=17");
+	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, &e), -EOPNOTSUPP);
+	end();
+}
+
 static void only_a_companion_has_a_first(void)
 {
 	struct sp_ctx *one;
@@ -599,4 +630,5 @@ SUITE("context", TEST(hashes_are_the_nics_own_and_every_byte_counts), TEST(wrong
       TEST(header_of_the_first_comes_first_and_its_completion_last),
       TEST(both_are_told_when_the_context_goes_and_detached_once),
       TEST(a_companion_that_fails_to_attach_takes_the_first_back),
-      TEST(the_hosts_events_are_the_firsts_and_the_companions), TEST(only_a_companion_has_a_first))
+      TEST(the_hosts_events_are_the_firsts_and_the_companions),
+      TEST(commands_that_the_first_does_not_know_are_the_companions), TEST(only_a_companion_has_a_first))

@@ -5,6 +5,12 @@
 RIG_PROBE(hashed, "hashed", SP_MESSAGES_HASHED, NULL, NULL)
 RIG_PROBE(hashed_burst, "hashed-burst", SP_MESSAGES_HASHED, NULL, rig_burst)
 RIG_PROBE(slots, "slots", SP_MESSAGES_SLOTS, rig_miss, NULL)
+static const struct sp_handler headless = {SP_HANDLER_HEAD,	   .name = "headless",
+					   .params = rig_params,   .drops = rig_drops,
+					   .msg_size = RIG_STATE,  .messages = SP_MESSAGES_SLOTS,
+					   .attach = rig_attach,   .classify = rig_classify,
+					   .payload = rig_payload, .completion = rig_completion};
+SP_HANDLER(headless)
 RIG_PROBE(slots_plain, "slots-plain", SP_MESSAGES_SLOTS, NULL, NULL)
 
 #define QP 0x40
@@ -136,6 +142,37 @@ static void a_message_that_is_held_completes_when_it_is_released(void)
 		CU_ASSERT_EQUAL(rig_check_order(true), 1);
 		end();
 	}
+}
+
+/* ... and one of which nothing has come: without header() there is nothing to wait for. */
+static void a_slot_without_header_can_be_held_before_anything_has_come(void)
+{
+	uint32_t id = begin("headless", "");
+	struct sp_ctx *c = &sp_context_by_id(rig.nic, id)->view[0]->pub;
+	const uint64_t key = SP_SLOT_KEY(3, 9);
+	struct sp_message *m;
+
+	CU_ASSERT_PTR_NULL(sp_message_hold(c, key));
+	for (unsigned i = 0; i < 2; i++) {
+		CU_ASSERT_EQUAL(sp_message_open(c, key), 0);
+		CU_ASSERT_PTR_NULL(sp_message_hold(c, SP_SLOT_KEY(3, 8)));
+		m = sp_message_hold(c, key);
+		CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+		CU_ASSERT_EQUAL(m->key, key);
+		for (unsigned b = 0; b < RIG_STATE; b++)
+			CU_ASSERT_EQUAL(((uint8_t *)m->state)[b], 0);
+		memset(m->state, 0xA5, RIG_STATE);
+		say((struct rig_words){.key = key});
+		rig_settle(&rig, 1);
+		for (unsigned b = 0; b < RIG_STATE; b++) /* the first packet does not begin it anew */
+			CU_ASSERT_EQUAL(((uint8_t *)m->state)[b], 0xA5);
+		CU_ASSERT_EQUAL(sp_message_close(c, key), 0);
+		CU_ASSERT_PTR_NULL(sp_message_hold(c, key));
+		CU_ASSERT_STRING_EQUAL(rig_letters(key), i ? "pcp" : "p");
+		sp_message_release(c, m);
+		CU_ASSERT_STRING_EQUAL(rig_letters(key), i ? "pcpc" : "pc");
+	}
+	end();
 }
 
 static void the_first_reason_to_end_is_the_one_told(void)
@@ -662,7 +699,8 @@ SUITE("message", TEST(header_comes_first_and_completion_last_when_a_verdict_ends
       TEST(packets_after_the_end_in_one_run_are_still_of_the_message),
       TEST(a_message_closed_by_the_host_completes_as_closed),
       TEST(a_message_closed_from_inside_completes_after_its_packets),
-      TEST(a_message_that_is_held_completes_when_it_is_released), TEST(the_first_reason_to_end_is_the_one_told),
+      TEST(a_message_that_is_held_completes_when_it_is_released),
+      TEST(a_slot_without_header_can_be_held_before_anything_has_come), TEST(the_first_reason_to_end_is_the_one_told),
       TEST(an_idle_message_completes_by_timeout_and_a_busy_one_does_not),
       TEST(the_configurations_timeout_goes_before_the_handlers),
       TEST(messages_of_a_context_that_goes_complete_as_detached), TEST(state_is_zero_before_every_header),

@@ -421,7 +421,7 @@ static void what_cannot_be_is_refused_and_the_outcome_left_alone(void)
 #define REFUSED(error, change)                                                                                         \
 	m = good;                                                                                                      \
 	change;                                                                                                        \
-	CU_ASSERT_EQUAL(sp_model_run(&m, 10, 1, NULL, &o), error);                                                           \
+	CU_ASSERT_EQUAL(sp_model_run(&m, 10, 1, NULL, &o), error);                                                     \
 	CU_ASSERT_EQUAL(sp_model_mean(&m, &value), error);                                                             \
 	CU_ASSERT_EQUAL(sp_model_below(&m, 1, &value), error)
 	REFUSED(-EINVAL, m.bandwidth = 0);

@@ -143,6 +143,10 @@ static void ends_that_do_not_fit_do_not_connect(void)
 	CU_ASSERT_EQUAL(sdr_qp_connect(a.qp, &info), -EPROTO);
 	CU_ASSERT_STRING_EQUAL(sdr_qp_mismatch(a.qp, &info), "generations");
 	sdr_qp_info_get(a.qp, &info);
+	info.ec_m = 1;
+	CU_ASSERT_EQUAL(sdr_qp_connect(a.qp, &info), -EPROTO);
+	CU_ASSERT_STRING_EQUAL(sdr_qp_mismatch(a.qp, &info), "ec");
+	sdr_qp_info_get(a.qp, &info);
 	info.magic = __builtin_bswap32(info.magic);
 	CU_ASSERT_EQUAL(sdr_qp_connect(a.qp, &info), -EPROTO);
 	unmake();
@@ -316,7 +320,58 @@ static void the_first_call_after_the_end_of_the_context_says_so(void)
 	}
 }
 
+static void parity_repairs_what_was_not_sent(void)
+{
+	struct sdr_qp_attr coded = usual;
+	struct sdr_qp_status status;
+	struct sdr_recv *r, *rp;
+	struct sdr_send *s, *sp;
+	struct sp_mr *out, *in;
+
+	coded.ec = (struct sdr_ec){.code = SDR_CODE_MDS, .k = 4, .m = 2};
+	make(&coded, &coded);
+	CU_ASSERT_EQUAL(sdr_send_parity(a.qp, a.mr, 0, 1, a.mr, 0, &sp), -ENOTCONN);
+	join();
+	CU_ASSERT_EQUAL(sdr_ec_parity_bytes(a.qp, 0), 0);
+	CU_ASSERT_EQUAL(sdr_ec_parity_bytes(a.qp, 1), CHUNK);
+	CU_ASSERT_EQUAL(sdr_ec_parity_bytes(a.qp, 4 * CHUNK), 2 * CHUNK);
+	CU_ASSERT_EQUAL(sdr_ec_parity_bytes(a.qp, 4 * CHUNK + 1), 3 * CHUNK);
+	CU_ASSERT_EQUAL(sdr_mr_alloc(a.context, 3 * CHUNK, &out), 0);
+	CU_ASSERT_EQUAL(sdr_mr_alloc(b.context, 3 * CHUNK, &in), 0);
+	CU_ASSERT_EQUAL(sdr_send_parity(a.qp, a.mr, 0, 1, out, 0, &sp), -EINVAL); /* of no message */
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, 0, 5 * CHUNK, &r), 0);
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, in, 0, 3 * CHUNK, &rp), 0);
+	/* All but chunks 1 and 2. */
+	CU_ASSERT_EQUAL(sdr_send_stream_start(a.qp, 5 * CHUNK, 9, &s), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 0, CHUNK, 0), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 3 * CHUNK, 2 * CHUNK, 3 * CHUNK), 0);
+	CU_ASSERT_EQUAL(sdr_send_parity(a.qp, a.mr, 0, 65537, out, 0, &sp), -EINVAL);
+	CU_ASSERT_EQUAL(sdr_send_parity(a.qp, a.mr, a.mr->len, 1, out, 0, &sp), -EFAULT);
+	CU_ASSERT_EQUAL(sdr_send_parity(a.qp, a.mr, 0, 5 * CHUNK, out, 1, &sp), -EFAULT);
+	CU_ASSERT_EQUAL(sdr_send_parity(a.qp, a.mr, 0, 5 * CHUNK, NULL, 0, &sp), -EINVAL);
+	CU_ASSERT_EQUAL(sdr_send_parity(a.qp, a.mr, 0, 5 * CHUNK, out, 0, &sp), 0);
+	CU_ASSERT_EQUAL(sdr_send_message(sp), 1);
+	run(10 * SP_MS);
+	WAIT_FOR(sdr_recv_test(r) == 0 && sdr_recv_test(rp) == 0);
+	CU_ASSERT_EQUAL(memcmp(a.bytes, b.bytes, 5 * CHUNK), 0);
+	WAIT_FOR(sdr_send_poll(sp) == 0);
+	sdr_qp_status(b.qp, &status);
+	CU_ASSERT_EQUAL(status.repaired, 2);
+	CU_ASSERT_EQUAL(sdr_send_stream_end(s), 0);
+	complete(r);
+	complete(rp);
+	WAIT_FOR(sdr_mr_dereg(out) == 0 && sdr_mr_dereg(in) == 0);
+	unmake();
+
+	make(&usual, &usual);
+	join();
+	CU_ASSERT_EQUAL(sdr_ec_parity_bytes(a.qp, 1), 0);
+	CU_ASSERT_EQUAL(sdr_send_parity(a.qp, a.mr, 0, 1, a.mr, 0, &sp), -EOPNOTSUPP);
+	unmake();
+}
+
 RULE(one_shots_arrive_in_order_of_posting)
+RULE(parity_repairs_what_was_not_sent)
 RULE(streams_fill_any_chunks_and_fill_gaps_later)
 RULE(a_receive_completed_early_takes_nothing_more)
 RULE(handles_and_ranges_are_bounded)
@@ -328,9 +383,10 @@ RULE(disconnecting_gives_the_buffers_back)
 RULE(calls_after_the_nic_has_ended_the_context_say_so)
 RULE(the_first_call_after_the_end_of_the_context_says_so)
 
-SUITE("sdr_api", TESTS(one_shots_arrive_in_order_of_posting), TESTS(streams_fill_any_chunks_and_fill_gaps_later),
-      TESTS(a_receive_completed_early_takes_nothing_more), TESTS(handles_and_ranges_are_bounded),
-      TESTS(ends_that_do_not_fit_do_not_connect), TESTS(impossible_queue_pairs_name_the_parameter),
-      TESTS(queue_pairs_get_numbers_that_do_not_overlap), TESTS(waiting_ends_with_the_event_or_the_timeout),
-      TESTS(disconnecting_gives_the_buffers_back), TESTS(calls_after_the_nic_has_ended_the_context_say_so),
+SUITE("sdr_api", TESTS(one_shots_arrive_in_order_of_posting), TESTS(parity_repairs_what_was_not_sent),
+      TESTS(streams_fill_any_chunks_and_fill_gaps_later), TESTS(a_receive_completed_early_takes_nothing_more),
+      TESTS(handles_and_ranges_are_bounded), TESTS(ends_that_do_not_fit_do_not_connect),
+      TESTS(impossible_queue_pairs_name_the_parameter), TESTS(queue_pairs_get_numbers_that_do_not_overlap),
+      TESTS(waiting_ends_with_the_event_or_the_timeout), TESTS(disconnecting_gives_the_buffers_back),
+      TESTS(calls_after_the_nic_has_ended_the_context_say_so),
       TESTS(the_first_call_after_the_end_of_the_context_says_so))

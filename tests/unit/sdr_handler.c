@@ -470,30 +470,117 @@ static void a_supplied_chunk_counts_and_is_not_overwritten(void)
 	for (uint16_t workers = 1; workers <= 2; workers++) {
 		const struct sp_export *x = fake_handler->exports;
 		const uint64_t key = SP_SLOT_KEY(0, 0);
-		uint32_t mem, chunk_bytes;
-		uint64_t offset, bytes;
+		struct sp_extent e;
 
 		attach(&nic, implicit4, M_BYTES, workers);
-		CU_ASSERT_EQUAL(x->range(&nic.c, key, &mem, &offset, &bytes, &chunk_bytes), -ENOENT);
+		CU_ASSERT_EQUAL(x->extent(&nic.c, key, &e), -ENOENT);
 		post_to(&nic, 0, 64, 6 * MTU);
-		CU_ASSERT_EQUAL(x->range(&nic.c, key, &mem, &offset, &bytes, &chunk_bytes), 0);
-		CU_ASSERT(mem == BUFFER && offset == 64 && bytes == 6 * MTU && chunk_bytes == 512);
+		CU_ASSERT_EQUAL(x->extent(&nic.c, key, &e), 0);
+		CU_ASSERT(e.mem->id == BUFFER && e.offset == 64 && e.bytes == 6 * MTU && !e.fixed && !e.complete);
 		give(packet(0, 1, MTU));
-		CU_ASSERT(!x->present(&nic.c, key, 0));
-		CU_ASSERT_EQUAL(x->supply(&nic.c, key, 0), 0);
-		CU_ASSERT(x->present(&nic.c, key, 0));
-		CU_ASSERT_EQUAL(x->supply(&nic.c, key, 2), -ERANGE);
-		CU_ASSERT_EQUAL(x->supply(&nic.c, SP_SLOT_KEY(0, 1), 0), -ENOENT);
-		CU_ASSERT_EQUAL(x->supply(&nic.c, SP_SLOT_KEY(9, 0), 0), -ENOENT);
-		CU_ASSERT_EQUAL(give(packet(0, 2, MTU)), SP_DONE);
+		CU_ASSERT_EQUAL(x->present(&nic.c, key, 0), 0);
+		CU_ASSERT_EQUAL(x->supply(&nic.c, key, 0), -EINVAL); /* it is not the companion's */
+		CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 2), -ERANGE);
+		CU_ASSERT_EQUAL(x->reserve(&nic.c, SP_SLOT_KEY(0, 1), 0), -ENOENT);
+		CU_ASSERT_EQUAL(x->reserve(&nic.c, SP_SLOT_KEY(9, 0), 0), -ENOENT);
+		CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 0), 0);
+		CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 0), 0);
+		CU_ASSERT_EQUAL(line(&nic, 0)->length, SP_SDR_LENGTH_FIXED | 6 * MTU); /* what is decoded stays that */
+		for (uint32_t i = 0; i < 4; i++)
+			CU_ASSERT_EQUAL(give(packet(0, i, MTU)), SP_DONE);
 		CU_ASSERT(untouched(nic.mem[BUFFER].base + 64 + 2 * MTU, MTU));
-		CU_ASSERT_EQUAL(nic.counters[SDR_DUPLICATES], 1);
+		CU_ASSERT_EQUAL(nic.counters[SDR_DUPLICATES], 4);
+		CU_ASSERT_EQUAL(give(packet(0, 4, MTU / 2)), SP_DROP(SDR_BEYOND_END)); /* another length */
+		CU_ASSERT_EQUAL(*bitmap(&nic, 0), 0);
+		CU_ASSERT_EQUAL(x->present(&nic.c, key, 0), 0);
+		CU_ASSERT_EQUAL(x->supply(&nic.c, key, 0), 0);
+		CU_ASSERT_EQUAL(x->present(&nic.c, key, 0), 1);
+		CU_ASSERT_EQUAL(*bitmap(&nic, 0), 1);
+		CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 0), -EEXIST);
+		CU_ASSERT_EQUAL(x->supply(&nic.c, SP_SLOT_KEY(0, 1), 0), -ENOENT);
 		give(packet(0, 4, MTU));
+		CU_ASSERT_EQUAL(line(&nic, 0)->state, SP_SDR_OPEN);
 		give(packet(0, 5, MTU));
+		CU_ASSERT_EQUAL(x->present(&nic.c, key, 1), 1);
 		CU_ASSERT_EQUAL(*bitmap(&nic, 0), 3);
 		CU_ASSERT_EQUAL(line(&nic, 0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
 		fake_detach(&nic);
 	}
+}
+
+/* A packet is being written: it has its place (claim), but is not there (done). */
+static void a_chunk_is_nobodys_while_a_packet_of_it_is_being_written(void)
+{
+	const struct sp_export *x = fake_handler->exports;
+	const uint64_t key = SP_SLOT_KEY(0, 0);
+
+	attach(&nic, implicit4, M_BYTES, 2);
+	struct sdr_slot *slot = &((struct sdr *)nic.c.state)->slot[0];
+
+	post_to(&nic, 0, 0, M_BYTES);
+	for (uint32_t i = 0; i < 3; i++)
+		give(packet(0, i, MTU));
+	slot->done[0] &= ~4ull;
+	CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 0), -EAGAIN);
+	CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 0), -EAGAIN);
+	slot->done[0] |= 4;
+	sdr_check_chunk(&nic.c, nic.c.state, slot, 0); /* as whoever has written it does now */
+	CU_ASSERT_EQUAL(*bitmap(&nic, 0), 0);
+	CU_ASSERT_EQUAL(give(packet(0, 3, MTU)), SP_DONE); /* too late: it is the companion's */
+	CU_ASSERT_EQUAL(*bitmap(&nic, 0), 0);
+	CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 0), 0);
+
+	for (uint32_t i = 4; i < 8; i++) /* all are there, but who brought the last has yet to say so */
+		give(packet(0, i, MTU));
+	slot->chunk[0] &= ~2ull;
+	CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 1), -EAGAIN);
+	slot->chunk[0] |= 2;
+	CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 1), -EEXIST);
+	fake_detach(&nic);
+}
+
+/* What a companion makes is sent as far as it is ready, beside other messages; it may end half-way. */
+static void a_message_is_sent_as_it_gets_ready(void)
+{
+	const struct sp_export *x = fake_handler->exports;
+	struct sdr *s;
+
+	attach(&nic, implicit4, M_BYTES, 1);
+	s = nic.c.state;
+	CU_ASSERT_EQUAL(x->send(&nic.c, 0, BUFFER, 0, 8 * MTU, 7), -ENOTCONN);
+	CU_ASSERT_EQUAL(connect_to(&nic, 22, 11), 0);
+	CU_ASSERT_EQUAL(x->send(&nic.c, 1, BUFFER, 0, 8 * MTU, 7), -EINVAL); /* not the next */
+	CU_ASSERT_EQUAL(x->send(&nic.c, 0, BUFFER, 1, M_BYTES, 7), -EFAULT);
+	CU_ASSERT_EQUAL(x->send(&nic.c, 0, UINT64_MAX, 0, 1, 7), -EFAULT);
+	CU_ASSERT_EQUAL(nic.refs[BUFFER], 0);
+	CU_ASSERT_EQUAL(x->send(&nic.c, 0, BUFFER, 0, 8 * MTU, 7), 0);
+	fake_issue(&nic, 32, 9);
+	CU_ASSERT_EQUAL(nic.sent_count, 0);
+	CU_ASSERT_EQUAL(x->ready(&nic.c, 0, 9 * MTU), -EINVAL);
+	CU_ASSERT_EQUAL(x->ready(&nic.c, 0, MTU - 1), -EINVAL);
+	CU_ASSERT_EQUAL(x->ready(&nic.c, 1, MTU), -ENOENT);
+	CU_ASSERT_EQUAL(x->ready(&nic.c, 0, 3 * MTU), 0);
+	fake_issue(&nic, 2, 9);
+	CU_ASSERT_EQUAL(nic.sent_count, 3);
+	CU_ASSERT_EQUAL(x->ready(&nic.c, 0, 4 * MTU), 0);
+	CU_ASSERT_EQUAL(x->ready(&nic.c, 0, MTU), 0);
+	fake_issue(&nic, 32, 9);
+	CU_ASSERT_EQUAL(nic.sent_count, 8);
+	for (unsigned i = 0; i < 8; i++)
+		CU_ASSERT_EQUAL(nic.sent[i].send.flags & SP_PKT_SE, i == 7 ? SP_PKT_SE : 0);
+	CU_ASSERT_EQUAL(s->sends[0].message, 0); /* released */
+	CU_ASSERT_EQUAL(nic.refs[BUFFER], 0);
+	CU_ASSERT_EQUAL(x->ready(&nic.c, 0, MTU), -ENOENT);
+
+	for (uint64_t k = 1; k < 4; k++)
+		CU_ASSERT_EQUAL(x->send(&nic.c, k, BUFFER, 0, 4 * MTU, 0), 0);
+	CU_ASSERT_EQUAL(x->ready(&nic.c, 2, MTU), 0);
+	CU_ASSERT_EQUAL(nic.refs[BUFFER], 3);
+	CU_ASSERT_EQUAL(fake_command(&nic, &(struct sp_command){.op = SP_CMD_CLOSE}, NULL), 0);
+	CU_ASSERT_EQUAL(nic.refs[BUFFER], 0);
+	CU_ASSERT_EQUAL(x->ready(&nic.c, 1, MTU), -ENOENT);
+	CU_ASSERT_EQUAL(s->first, SDR_NONE);
+	fake_detach(&nic);
 }
 
 /* ---- two workers at the same time ---- */
@@ -586,4 +673,5 @@ SUITE("sdr_handler", TEST(each_bad_packet_is_dropped_by_name_and_touches_nothing
       TEST(generations_have_their_own_qps), TEST(what_was_never_posted_is_not_posted_and_what_is_gone_is_late),
       TEST(packets_up_to_slots_times_generations_late_change_nothing), TEST(commands_are_not_believed),
       TEST(impossible_parameters_are_refused_by_name), TEST(a_supplied_chunk_counts_and_is_not_overwritten),
+      TEST(a_chunk_is_nobodys_while_a_packet_of_it_is_being_written), TEST(a_message_is_sent_as_it_gets_ready),
       TEST(two_workers_at_once_lose_and_repeat_nothing))

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ec, the way out: parity made submessage by submessage in the application's scratch, and sent as it gets ready. */
+#include "ec_state.h"
+
+/* A range of the application's, with a reference. */
+static int ec_range(struct sp_ctx *c, uint64_t id, uint64_t offset, uint64_t bytes, const struct sp_mem **mem)
+{
+	*mem = id <= UINT32_MAX ? sp_mem_get(c, (uint32_t)id) : NULL;
+	if (!*mem)
+		return -EFAULT;
+	if (sp_mem_holds(*mem, offset, bytes))
+		return 0;
+	sp_mem_put(c, *mem);
+	return -EFAULT;
+}
+
+int ec_parity(struct sp_ctx *c, const struct sp_command *command)
+{
+	struct ec *s = c->state;
+	const uint64_t k = command->cookie, bytes = command->arg[2];
+	const uint32_t pairs = s->limits.messages / 2,
+		       immediate = sp_ec_immediate((enum sp_ec_code_kind)s->code.kind, s->code.k, s->code.m, bytes);
+	struct ec_order order = {.message = k, .from = command->arg[1], .bytes = bytes, .to = command->arg[4]};
+	struct sp_ctx *first;
+	int rc;
+
+	sp_first(c, &first);
+	if (k % 2 == 0 || bytes > s->limits.bytes)
+		return -EINVAL;
+
+	const uint64_t parity = sp_ec_parity_bytes(s->code.k, s->code.m, bytes, s->limits.chunk_bytes);
+
+	if (!bytes)
+		return s->first->send(first, k, 0, 0, 0, immediate);
+	if (s->orders == pairs) /* of a connection that has ended: the next slice lets go of them */
+		return -EAGAIN;
+	rc = ec_range(c, command->arg[0], command->arg[1], bytes, &order.data);
+	if (rc)
+		return rc;
+	rc = ec_range(c, command->arg[3], command->arg[4], parity, &order.parity);
+	if (rc)
+		goto put_data;
+	rc = s->first->send(first, k, command->arg[3], order.to, parity, immediate);
+	if (rc)
+		goto put_parity;
+	s->order[(s->order_first + s->orders++) % pairs] = order;
+	sp_work_start(c, &s->encode);
+	return 0;
+put_parity:
+	sp_mem_put(c, order.parity);
+put_data:
+	sp_mem_put(c, order.data);
+	return rc;
+}
+
+static void ec_order_done(struct sp_ctx *c, struct ec *s)
+{
+	const struct ec_order *o = &s->order[s->order_first];
+
+	sp_mem_put(c, o->data);
+	sp_mem_put(c, o->parity);
+	s->order_first = (s->order_first + 1) % (s->limits.messages / 2);
+	s->orders--;
+	s->encoded = 0;
+	s->encoding = false;
+}
+
+/* Starts on the next submessage. False: the NIC does without payload, there is nothing to compute. */
+static bool ec_encode_begin(struct sp_ctx *c, struct ec *s, const struct ec_order *o, unsigned data, unsigned rows)
+{
+	const uint32_t bytes = s->limits.chunk_bytes;
+	const uint64_t at = s->encoded * s->code.k * bytes, to = o->to + s->encoded * s->code.m * bytes;
+	const uint64_t left = o->bytes - at - (uint64_t)(data - 1) * bytes;
+	const struct sp_ec_submessage sub = {
+		.data = data, .bytes = bytes, .last = left < bytes ? (uint32_t)left : bytes, .chunk = s->chunk};
+
+	if (c->watch && sp_dma_traced(c, o->parity, to, o->parity->base + to, (uint64_t)rows * bytes))
+		return false;
+	for (unsigned j = 0; j < data; j++)
+		s->chunk[j] = o->data->base + o->from + at + (uint64_t)j * bytes;
+	for (unsigned i = 0; i < rows; i++)
+		s->chunk[data + i] = o->parity->base + to + (uint64_t)i * bytes;
+	return sp_ec_encode_start(&s->job, &s->code, &sub) == 0;
+}
+
+bool ec_encode(struct sp_ctx *c)
+{
+	struct ec *s = c->state;
+	const struct ec_order *o = &s->order[s->order_first];
+	struct sp_ctx *first;
+
+	if (!s->orders)
+		return false;
+
+	const uint64_t chunks = sp_ec_units(o->bytes, s->limits.chunk_bytes), at = s->encoded * s->code.k;
+	const unsigned data = chunks - at < s->code.k ? (unsigned)(chunks - at) : s->code.k;
+	const unsigned rows = sp_ec_parity(&s->code, data);
+	const uint64_t bytes = (uint64_t)rows * s->limits.chunk_bytes;
+
+	if (!s->encoding)
+		s->encoding = ec_encode_begin(c, s, o, data, rows);
+	if (s->encoding) {
+		ec_count(c, SP_EC_ENCODE_SLICES, 1);
+		if (sp_ec_job_step(&s->job, SP_EC_SLICE))
+			return true;
+	}
+	s->encoding = false;
+	ec_count(c, SP_EC_ENCODED, 1);
+	ec_count(c, SP_EC_ENCODED_BYTES, bytes);
+	s->encoded++;
+	sp_first(c, &first);
+	/* It fails once the connection has been ended. */
+	if (s->first->ready(first, o->message, bytes) || at + data == chunks)
+		ec_order_done(c, s);
+	return s->orders;
+}
+
+void ec_encode_detach(struct sp_ctx *c)
+{
+	struct ec *s = c->state;
+
+	while (s->orders)
+		ec_order_done(c, s);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * State of the ec handler, shared by ec.c (context, packets, report), ec_decode.c (repair) and ec_encode.c (parity).
+ * Who may touch a field: [fixed] written by attach() only; [home] the context's home worker only; [own] the worker
+ * whose it is; [shared] any worker, by __atomic builtins.
+ */
+#ifndef HANDLERS_EC_STATE_H
+#define HANDLERS_EC_STATE_H
+
+#include "ec/job.h"
+#include "spindle-export.h"
+#include "spindle-handler.h"
+#include "wire/ec.h"
+
+enum ec_counter {
+	/* as enum sp_ec_total; then those of packets */
+	EC_PARITY_PACKETS = SP_EC_TOTALS,
+	EC_LATE_PACKETS, /* of chunks that are, or have been, repaired */
+};
+
+/* Slots 2i and 2i + 1: what there is to do for the messages in them. */
+struct ec_pair {
+	uint64_t *wanted; /* words [shared] a bit per submessage: can be repaired, as far as was seen */
+	uint64_t *made;	  /* words [shared] a bit per chunk of data: is being repaired, or has been */
+	uint64_t key;	  /* [shared] the data's, from which something has been wanted */
+	uint32_t queued;  /* [shared] 1: it is in some worker's queue */
+	uint32_t look;	  /* [shared] 1: what a packet changes may concern all submessages */
+	uint32_t wrong;	  /* [shared] 1: its parity contradicts; counted */
+	uint32_t used;	  /* [shared] 1: `made` is not all zeros */
+};
+
+/* A worker's: repairs one submessage after the other. */
+struct ec_decoder {
+	struct sp_work work; /* [own], as all of this; detach() when workers have left */
+	uint32_t *queue;     /* of pairs, each once: a ring with room for all */
+	uint32_t first, count;
+	struct sp_message *data, *parity; /* held while one of their submessages is being repaired */
+	uint64_t key, sub, bytes;	  /* of data; which submessage; bytes of data when it was chosen */
+	uint64_t missing[SP_EC_WORDS], reserved[SP_EC_WORDS];
+	bool running; /* job has been started */
+	uint8_t *chunk[SP_EC_CHUNKS];
+	struct sp_ec_job job;
+};
+
+/* A parity message to be made; [home]. */
+struct ec_order {
+	const struct sp_mem *data, *parity;
+	uint64_t message, from, bytes, to; /* from, to: offsets in the two */
+};
+
+struct ec {
+	struct sp_ec_code code; /* [fixed] */
+	struct sp_message_limits limits;
+	const struct sp_export *first;
+	uint64_t submessages;		   /* [fixed] of a message of the maximum size */
+	uint64_t wanted_words, made_words; /* [fixed] */
+	struct ec_pair *pair;		   /* [fixed] */
+	struct ec_decoder *decoder;	   /* [fixed] one per worker */
+	uint64_t total[SP_EC_TOTALS];	   /* [shared] */
+	struct ec_order *order;		   /* [home] ring with room for all that can be under way */
+	uint32_t order_first, orders;	   /* [home] */
+	uint64_t encoded;		   /* [home] submessages of the first order that are ready */
+	bool encoding;			   /* [home] a job has been started */
+	struct sp_work encode;		   /* [home] */
+	struct sp_ec_job job;		   /* [home] */
+	uint8_t *chunk[SP_EC_CHUNKS];	   /* [home] */
+};
+
+static inline void ec_count(struct sp_ctx *c, enum sp_ec_total which, uint64_t n)
+{
+	struct ec *s = c->state;
+
+	c->counters[which] += n;
+	__atomic_fetch_add(&s->total[which], n, __ATOMIC_RELAXED);
+}
+
+/* Both messages of a pair, from the inside of both. */
+struct ec_both {
+	struct sp_extent data, parity;
+	uint64_t key;	 /* data's; parity's is the next slot's */
+	uint64_t chunks; /* of data */
+};
+
+static inline uint64_t ec_parity_key(uint64_t data)
+{
+	return data | 1;
+}
+
+#pragma GCC visibility push(hidden) /* three files, one handler */
+/* ec_decode.c */
+void ec_look(struct sp_ctx *c, uint64_t key, uint64_t chunk); /* what has come of message `key` may allow repairs */
+bool ec_decode(struct sp_ctx *c, struct ec_decoder *d);	      /* one slice */
+uint64_t ec_lacking(struct sp_ctx *c, uint64_t key);	      /* submessages that lack data */
+void ec_decode_detach(struct sp_ctx *c);
+
+/* ec_encode.c */
+int ec_parity(struct sp_ctx *c, const struct sp_command *command);
+bool ec_encode(struct sp_ctx *c); /* one slice */
+void ec_encode_detach(struct sp_ctx *c);
+#pragma GCC visibility pop
+
+#endif

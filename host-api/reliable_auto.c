@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The scheme that picks itself: each message goes with parity or without, whichever is expected to take the least time
+ * (handlers/reliability/choice.h). What there is to know of the path is learnt from sending: the round trip by the
+ * core, losses from what went again and from how much the peer says it has repaired, the bandwidth from how fast the
+ * NIC takes units while it has some.
+ */
+#include "reliable_private.h"
+#include "sdr_private.h"
+
+#define SDR_AUTO_BANDWIDTH 100e9 /* bit/s, until some was measured */
+#define SDR_AUTO_FADES	   0.05	 /* part that a slower sample counts: its end may have been noticed late */
+
+void sdr_auto_open(struct sdr_reliable *r, const struct sdr_reliable_attr *attr)
+{
+	const struct sdr_qp_info *info = &r->qp->info;
+	const struct sp_choice candidate[] = {
+		{.scheme = SP_CHOICE_SR_NACK},
+		{.scheme = info->ec_code == SDR_CODE_XOR ? SP_CHOICE_EC_XOR : SP_CHOICE_EC_MDS,
+		 .k = info->ec_k,
+		 .m = info->ec_m},
+	};
+	struct sdr_auto *a = &r->choice;
+
+	sp_chooser_init(&a->chooser, candidate, 2);
+	sp_loss_init(&a->loss);
+	a->fixed = attr->rate_bps ? (double)attr->rate_bps : (double)r->qp->rate_bps;
+	a->coding = (double)attr->coding_rate;
+}
+
+static struct sp_choice_path sdr_auto_path(const struct sdr_reliable *r)
+{
+	const struct sdr_auto *a = &r->choice;
+	const struct sp_rel_config *c = &r->sender.config;
+	const double rtt = (double)r->sender.rtt.smoothed / SP_SEC;
+	const double window = c->reorder && rtt > 0 ? (double)c->reorder / SP_SEC / rtt : 1.0 / 8;
+	const double later = 1 + (window < 1 ? window : 1) + 0.5 / c->polls;
+
+	return (struct sp_choice_path){.bandwidth = a->fixed > 0      ? a->fixed
+						    : a->measured > 0 ? a->measured
+								      : SDR_AUTO_BANDWIDTH,
+				       .rtt = rtt,
+				       .rto = 3,
+				       .nack = later,
+				       .fallback = later,
+				       .lost_only = true,
+				       .encode = a->coding,
+				       .decode = a->coding};
+}
+
+bool sdr_auto_wants_parity(struct sdr_reliable *r, uint64_t length)
+{
+	const struct sp_choice_size size = {.bytes = length, .chunk = (uint32_t)r->chunk_bytes, .mtu = r->mtu};
+	const struct sp_choice_path path = sdr_auto_path(r);
+
+	return sp_choose(&r->choice.chooser, &path, &size, &r->choice.loss).scheme != SP_CHOICE_SR_NACK;
+}
+
+void sdr_auto_arrived(struct sdr_reliable *r, const struct sdr_reliable_op *op)
+{
+	struct sdr_auto *a = &r->choice;
+	const uint32_t units = sdr_reliable_units(r, op->length);
+	const uint32_t repaired = r->sender.repaired - a->repaired;
+	const uint64_t packets = op->length ? (op->length - 1) / r->mtu + 1 : 1;
+
+	a->repaired = r->sender.repaired;
+	sp_loss_add(&a->loss, (uint64_t)units + op->again, packets + op->again * (packets / units),
+		    (uint64_t)op->again + repaired, (uint64_t)op->runs + repaired);
+}
+
+/* `queued` units of data are with the NIC, before more are handed over. */
+void sdr_auto_sending(struct sdr_reliable *r, uint64_t queued)
+{
+	struct sdr_auto *a = &r->choice;
+	double rate;
+
+	if (queued || !a->bytes)
+		return;
+	if (r->now > a->since && a->bytes > r->chunk_bytes) {
+		rate = (double)a->bytes * 8 / ((double)(r->now - a->since) / SP_SEC);
+		a->measured += rate > a->measured ? rate - a->measured : (rate - a->measured) * SDR_AUTO_FADES;
+	}
+	a->bytes = 0;
+}
+
+void sdr_auto_sent(struct sdr_reliable *r, uint64_t bytes)
+{
+	if (!r->choice.bytes)
+		r->choice.since = r->now;
+	r->choice.bytes += bytes;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reliable messages over SDR with erasure coding: the core's message j is SDR's messages 2j, the data, and 2j + 1, the
+ * parity, or nothing where the sender does without. The NIC repairs what it can, and to both ends that has come like
+ * anything else. So what there is to do here is not to take for lost what may still be repaired: the core learns that
+ * data are on their way until parity has left, and the peer is not told that a unit is missing while the NIC repairs
+ * it. What is missing after that goes again as always.
+ */
+#include <stdlib.h>
+
+#include "reliable_private.h"
+#include "sdr_private.h"
+
+/* For a repair that is possible and has not been made. Afterwards units are missing like any others: the NIC may be
+ * waiting for a length that nobody will tell. */
+#define SDR_EC_PATIENCE (2 * SP_MS)
+
+int sdr_ec_open(struct sdr_reliable *r, enum sdr_reliable_scheme scheme)
+{
+	struct sdr_qp *qp = r->qp;
+	const struct sdr_qp_info *info = &qp->info;
+	struct sdr_reliable_ec *ec = &r->ec;
+	uint64_t bytes;
+	int rc = 0;
+
+	ec->pairs = info->ec_code != SDR_CODE_NONE;
+	ec->codes = scheme == SDR_EC_MDS || scheme == SDR_EC_XOR || scheme == SDR_AUTO;
+	if ((scheme == SDR_EC_MDS && info->ec_code != SDR_CODE_MDS) ||
+	    (scheme == SDR_EC_XOR && info->ec_code != SDR_CODE_XOR) || (scheme == SDR_AUTO && !ec->pairs))
+		return -EINVAL;
+	if (!ec->pairs)
+		return 0;
+	ec->chooses = scheme == SDR_AUTO;
+	r->slots = info->max_messages / 2;
+	bytes = sdr_ec_parity_bytes(qp, info->max_message_bytes);
+	ec->stride = bytes < info->max_message_bytes ? bytes : info->max_message_bytes;
+	/* The QP's, for packets may come and go until it is destroyed. */
+	if (ec->codes && !qp->no_send && !qp->parity_out)
+		rc = sdr_mr_alloc(qp->context, r->slots * ec->stride, &qp->parity_out);
+	if (!rc && !qp->no_recv && !qp->parity_in)
+		rc = sdr_mr_alloc(qp->context, r->slots * ec->stride, &qp->parity_in);
+	return rc;
+}
+
+/* ---- sending -------------------------------------------------------------------------------------------------------
+ */
+int sdr_ec_may_send(const struct sdr_reliable *r, uint64_t len)
+{
+	if (r->qp->no_send)
+		return -EOPNOTSUPP;
+	if (len > r->qp->info.max_message_bytes)
+		return -EINVAL;
+	return r->qp->connected ? 0 : -ENOTCONN;
+}
+
+/* Once for each message. */
+static bool sdr_ec_wants_parity(struct sdr_reliable *r, struct sdr_reliable_op *op)
+{
+	if (!op->judged)
+		op->plain = !r->ec.codes || !op->length || sdr_ec_parity_bytes(r->qp, op->length) > r->ec.stride ||
+			    (r->ec.chooses && !sdr_auto_wants_parity(r, op->length));
+	op->judged = true;
+	return !op->plain;
+}
+
+static int sdr_ec_send_parity(struct sdr_reliable *r, struct sdr_reliable_op *op)
+{
+	const uint64_t slot = op->message % r->slots;
+	int rc = sdr_send_parity(r->qp, op->mr, op->offset, op->length, r->qp->parity_out, slot * r->ec.stride,
+				 &op->parity_send);
+
+	if (rc)
+		return rc;
+	op->coded = true;
+	r->ec.under_way++;
+	r->ec.coded++;
+	r->ec.units += sdr_ec_parity_bytes(r->qp, op->length) / r->chunk_bytes;
+	return 0;
+}
+
+bool sdr_ec_start(struct sdr_reliable *r, struct sdr_reliable_op *op)
+{
+	const uint64_t length = op->phase == SDR_OP_WAITS ? op->length : 0;
+
+	if (sdr_ec_begun(r) && !sdr_send_stream_start(r->qp, length, op->immediate, &op->send))
+		r->ec.broken |= sdr_send_message(op->send) != 2 * op->message; /* somebody else has sent */
+	return op->send;
+}
+
+/* May the NIC have it? It sends parity behind the data, which must not be left without room there. And it never lets go
+ * of what is not cleared to be sent. */
+static bool sdr_ec_has_room(const struct sdr_reliable *r, const struct sdr_reliable_op *op)
+{
+	const struct sp_rel_message *m = &r->sender.message[op->message & (r->sender.config.messages - 1)];
+
+	return 2 * op->message + 1 < r->ec.may_send &&
+	       (2 * (r->ec.under_way + 1) <= r->qp->segments || m->next == m->units);
+}
+
+/* The parity of a message that has been started; none if it is over already. */
+static bool sdr_ec_begin(struct sdr_reliable *r, struct sdr_reliable_op *op)
+{
+	int rc = -EINVAL;
+
+	if (!op->parity_send && op->phase == SDR_OP_OPEN && sdr_ec_wants_parity(r, op)) {
+		if (!sdr_ec_has_room(r, op))
+			return false;
+		rc = sdr_ec_send_parity(r, op);
+	}
+	/* Its memory may not be right, which the data are about to tell. */
+	if (!op->parity_send && rc != -EAGAIN)
+		rc = sdr_send_stream_start(r->qp, 0, 0, &op->parity_send);
+	if (!op->parity_send || (!op->coded && sdr_send_stream_end(op->parity_send)))
+		return false;
+	if (op->coded)
+		sp_rel_hold(&r->sender, op->message, SP_NEVER);
+	return true;
+}
+
+bool sdr_ec_begun(struct sdr_reliable *r)
+{
+	struct sdr_reliable_ec *ec = &r->ec;
+
+	while (ec->begun < r->send_start && sdr_ec_begin(r, sdr_reliable_op_of(r, &r->send, ec->begun)))
+		ec->begun++;
+	return ec->begun == r->send_start;
+}
+
+bool sdr_ec_left(struct sdr_reliable *r)
+{
+	struct sdr_reliable_ec *ec = &r->ec;
+	const uint64_t before = ec->left;
+
+	/* In order, as they leave. */
+	for (; ec->left < ec->begun; ec->left++) {
+		struct sdr_reliable_op *op = sdr_reliable_op_of(r, &r->send, ec->left);
+
+		if (sdr_send_poll(op->parity_send))
+			break;
+		op->parity_send = NULL;
+		if (!op->coded)
+			continue;
+		ec->under_way--;
+		sp_rel_hold(&r->sender, op->message, r->now);
+	}
+	return ec->left != before;
+}
+
+void sdr_ec_sent_again(struct sdr_reliable *r, struct sdr_reliable_op *op, uint32_t unit)
+{
+	r->ec.fallbacks += op->coded && !op->again;
+	op->runs += !op->again++ || unit != op->latest + 1;
+	op->latest = unit;
+}
+
+/* ---- receiving -----------------------------------------------------------------------------------------------------
+ */
+int sdr_ec_post(struct sdr_reliable *r)
+{
+	struct sdr_reliable_ec *ec = &r->ec;
+
+	for (; ec->posted < r->recv.next; ec->posted++) {
+		struct sdr_reliable_op *op = sdr_reliable_op_of(r, &r->recv, ec->posted);
+		const uint64_t bytes = sdr_ec_parity_bytes(r->qp, op->length);
+		const int rc = sdr_recv_post(r->qp, r->qp->parity_in, ec->posted % r->slots * ec->stride,
+					     bytes < ec->stride ? bytes : ec->stride, &op->parity_recv);
+
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+bool sdr_ec_recv_over(struct sdr_reliable *r, struct sdr_reliable_op *op)
+{
+	if (op->recv && sdr_recv_complete(op->recv) == 0)
+		op->recv = NULL;
+	if (op->message >= r->ec.posted)
+		return false;
+	if (op->parity_recv && sdr_recv_complete(op->parity_recv) == 0)
+		op->parity_recv = NULL;
+	return !op->recv && !op->parity_recv;
+}
+
+static bool sdr_ec_has(const uint64_t *bitmap, uint64_t chunk)
+{
+	return bitmap && sdr_recv_chunk(bitmap, chunk);
+}
+
+/* Parity as far as it has come; NULL: none. */
+static const uint64_t *sdr_ec_parity(const struct sdr_reliable_op *op, uint64_t *chunks)
+{
+	struct sdr_recv_status status;
+	const uint64_t *bitmap;
+
+	if (!op->parity_recv || sdr_recv_status(op->parity_recv, &status) || !status.open || !status.packets ||
+	    sdr_recv_bitmap_get(op->parity_recv, &bitmap, chunks))
+		return NULL;
+	return bitmap;
+}
+
+/* Can what is missing of chunks [at, end) of data be made from parity from `row` on? *come: adds those that are there.
+ */
+static bool sdr_ec_repairable(const struct sdr_qp_info *info, const uint64_t *data, uint64_t at, uint64_t end,
+			      const uint64_t *parity, uint64_t row, uint64_t *come)
+{
+	const uint64_t rows = sp_ec_units((end - at) * info->ec_m, info->ec_k);
+	uint64_t missing = 0, have = 0;
+	uint8_t lost[SP_EC_CHUNKS_MAX] = {0};
+	bool each = true;
+
+	for (uint64_t i = at; i < end; i++)
+		if (!sdr_ec_has(data, i)) {
+			const uint64_t group = (i - at) % rows;
+
+			missing++;
+			each = each && !lost[group]++ && sdr_ec_has(parity, row + group);
+		}
+	*come += end - at - missing;
+	for (uint64_t i = 0; i < rows; i++)
+		have += sdr_ec_has(parity, row + i);
+	return missing && (info->ec_code == SDR_CODE_XOR ? each : missing <= have);
+}
+
+uint32_t sdr_ec_mending(struct sdr_reliable *r, struct sdr_reliable_op *op, const uint64_t *data, uint64_t chunks,
+			uint64_t from)
+{
+	const struct sdr_qp_info *info = &r->qp->info;
+	uint64_t rows = 0, come = 0, first = UINT64_MAX;
+	const uint64_t *parity = sdr_ec_parity(op, &rows);
+
+	if (!parity)
+		return UINT32_MAX;
+	for (uint64_t at = 0, row = 0; at < chunks && row + info->ec_m <= rows + info->ec_m - 1;
+	     at += info->ec_k, row += info->ec_m) {
+		const uint64_t end = chunks - at < info->ec_k ? chunks : at + info->ec_k;
+
+		if (row + sp_ec_units((end - at) * info->ec_m, info->ec_k) > rows)
+			break;
+		if (!sdr_ec_repairable(info, data, at, end, parity, row, &come) || end <= from || first != UINT64_MAX)
+			continue;
+		for (first = at > from ? at : from; first < end && sdr_ec_has(data, first); first++)
+			;
+		first = first < end ? first : UINT64_MAX;
+	}
+	if (first == UINT64_MAX)
+		return UINT32_MAX;
+	if (come != op->come || !op->waits) { /* it goes on */
+		op->come = come;
+		op->waits = true;
+		op->since = r->now;
+	}
+	return r->now - op->since < SDR_EC_PATIENCE ? (uint32_t)first : UINT32_MAX;
+}
