@@ -18,7 +18,8 @@
 #include "bench_show.h"
 
 static const char usage[] =
-	"usage: spindle bench [--filter TEXT] [--rounds N] [--seconds S] [--quick] [--icrc on|off|both] [--json]\n"
+	"usage: spindle bench [--filter TEXT] [--rounds N] [--seconds S] [--quick] [--icrc on|off|both]\n"
+	"                     [--message-packets N] [--chunk-packets N] [--json]\n"
 	"       spindle bench --list\n"
 	"  --list         print the cases, and what each is compared with\n"
 	"  --filter TEXT  only cases whose name contains TEXT\n"
@@ -26,6 +27,8 @@ static const char usage[] =
 	"  --seconds S    length of one turn (default 0.2)\n"
 	"  --quick        3 rounds of 0.05 s, and files of 8 MiB instead of 64\n"
 	"  --icrc on|off|both  check the packets' ICRC (default: both); for sdr-receive only\n"
+	"  --message-packets N  packets of a message, a power of 2, 2 to 128 (each case's own); for sdr-receive only\n"
+	"  --chunk-packets N    packets of a chunk, a power of 2, 1 to 128 (1); for sdr-receive only\n"
 	"  --json         print JSON\n";
 
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -52,6 +55,16 @@ static bool parse_rounds(const char *text, unsigned *rounds)
 
 	*rounds = (unsigned)value;
 	return *text >= '0' && *text <= '9' && !*end && value >= 1 && value <= BENCH_ROUNDS_MAX;
+}
+
+static bool parse_packets(const char *text, unsigned least, uint32_t *packets)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+
+	*packets = (uint32_t)value;
+	return *text >= '0' && *text <= '9' && !*end && value >= least && value <= BENCH_PACKETS_MAX &&
+	       !(value & (value - 1));
 }
 
 static bool parse_seconds(const char *text, double *seconds)
@@ -190,6 +203,8 @@ int command_bench(int argc, char **argv)
 						{"seconds", required_argument, NULL, 's'},
 						{"quick", no_argument, NULL, 'q'},
 						{"icrc", required_argument, NULL, 'i'},
+						{"message-packets", required_argument, NULL, 'm'},
+						{"chunk-packets", required_argument, NULL, 'c'},
 						{"json", no_argument, NULL, 'j'},
 						{"list", no_argument, NULL, 'l'},
 						{"help", no_argument, NULL, 'h'},
@@ -227,6 +242,16 @@ int command_bench(int argc, char **argv)
 			icrc = optarg;
 			if (strcmp(icrc, "on") && strcmp(icrc, "off") && strcmp(icrc, "both"))
 				return command_bad_value("bench", "--icrc must be on, off or both", icrc);
+			break;
+		case 'm':
+			if (!parse_packets(optarg, 2, &o.message_packets))
+				return command_bad_value("bench", "--message-packets must be a power of 2, 2 to 128",
+							 optarg);
+			break;
+		case 'c':
+			if (!parse_packets(optarg, 1, &o.chunk_packets))
+				return command_bad_value("bench", "--chunk-packets must be a power of 2, 1 to 128",
+							 optarg);
 			break;
 		case 'j':
 			json = true;

@@ -1,77 +1,96 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle demo, in three: demo.c (what is asked for, what it comes to), demo_transfer.c (two machines and the programs
- * on them), demo_show.c (the picture while it runs, the outcome). */
+/* spindle demo: demo.c (what is asked for, what it comes to), demo_lane.c (two machines, a link, and the programs on
+ * them: one transfer, recorded), demo_watch.c (what the link takes and loses), demo_film.c (the record as it went, on
+ * the terminal), demo_picture.c (the record as a picture), demo_show.c (the outcome). */
 #ifndef COMMAND_DEMO_H
 #define COMMAND_DEMO_H
 
-#include "../host-api/sdr.h"
+#include <stdio.h>
+
+#include "../host-api/reliable.h"
 #include "../testbed/link.h"
 #include "../testbed/tap.h"
 #include "../testbed/world.h"
 
-#define DEMO_LINK_QUEUE 64 /* packets */
+#define DEMO_LANES	4
+#define DEMO_MESSAGES	256
+#define DEMO_LINK_QUEUE 16 /* packets */
+
+struct demo_scheme {
+	const char *name;
+	int scheme; /* enum sdr_reliable_scheme; -1: nothing is sent again */
+	enum sdr_code code;
+};
 
 struct demo_options {
-	const char *file, *capture; /* capture: NULL, or where to write what both sides send */
-	double loss, duplicate, reorder;
-	uint64_t seed, bandwidth, mtu, chunk, message;
-	sp_time delay;
+	const char *file, *capture, *picture; /* the latter: NULL, or where to write them */
+	struct demo_scheme scheme[DEMO_LANES];
+	unsigned lanes;
+	struct sp_link_config link;
+	uint64_t mtu, chunk, message;
+	uint32_t k, m;
 	bool json, fast, ipv6;
 };
 
-enum demo_message_state { WAITING, POSTED, ENDING, ENDED };
+/* What becomes of a chunk, or of a packet. In the order of what covers what in a picture. */
+enum demo_kind {
+	DEMO_NOTHING,
+	DEMO_SENT,
+	DEMO_PARITY,
+	DEMO_CAME,
+	DEMO_RESENT,
+	DEMO_LOST,
+	DEMO_AGAIN,
+	DEMO_REPAIRED,
+	DEMO_KINDS
+};
+
+struct demo_chunk {
+	sp_time sent, lost, came; /* the first time; SP_NEVER. lost: a packet of it */
+	uint32_t packets;	  /* distinct ones that the link has not lost */
+	bool again;		  /* a packet that had been lost was sent again */
+	uint8_t how;		  /* enum demo_kind, once it has come: DEMO_CAME, DEMO_AGAIN or DEMO_REPAIRED */
+};
+
+/* A packet that was lost, sent once more, or is of parity; beside the chunk that it belongs to. */
+struct demo_event {
+	sp_time at;
+	uint32_t chunk;
+	uint8_t kind;
+};
 
 /* One message, as the two host programs know it. */
 struct demo_message {
-	struct sdr_send *send;
-	struct sdr_recv *recv;
-	uint64_t offset, len, chunks, first_chunk;
-	enum demo_message_state state;
-	bool sent; /* the sender has its buffer back */
-	sp_time sent_at;
-	uint64_t packets; /* that had come when the receiver last looked */
-	sp_time progress_at;
-	bool complete;
+	uint64_t offset, len, chunks, first_chunk, first_packet;
 };
 
-/* One machine: a NIC and the program on it. */
-struct demo_side {
-	struct sp_nic *nic;
-	struct sp_dev *dev;
-	struct sdr_context *context;
-	struct sdr_qp *qp;
-	struct sp_mr *mr;
-	uint32_t id; /* of the NIC's execution context */
+/* A transfer: while it runs and afterwards. Times count from the first packet of the file. */
+struct demo_lane {
+	const struct demo_scheme *scheme;
+	char title[24];
+	struct demo_chunk *chunk;
+	uint8_t *packet; /* of each: whether it was sent, lost so far */
+	uint64_t *seen;	 /* bits of chunks that have come; each message begins a word */
+	struct demo_event *event;
+	size_t events, room;
+	sp_time time;			 /* until the sender knew that all of it is there; or it was given up */
+	uint64_t packets, again, parity; /* sent: all of the file's and of parity; of these sent again; of parity */
+	uint64_t lost;			 /* of packets */
+	uint64_t repaired;		 /* chunks, as the NIC counts */
+	uint64_t good, differing, stray; /* chunks that came, as they were sent or not; packets' places with others */
+	uint64_t late, duplicates;	 /* packets, as the NIC counts */
+	struct sp_link_counters link;	 /* file's way */
 };
 
 struct demo {
 	struct demo_options o;
-	struct demo_side side[2]; /* sender, receiver */
-	struct sp_link *link;
-	struct sp_capture_writer *capture;
-	struct sp_tap tap[2]; /* between link and NICs, for the capture */
-	struct sp_world *world;
-	uint64_t size, messages, chunks, window;
+	uint64_t size, messages, chunks, packets; /* of the file */
+	uint8_t *source;
 	struct demo_message *message;
-	uint8_t *arrived; /* per chunk: 1 */
-	uint64_t next_send, next_post, first_open, ended;
-	sp_time patience; /* a message of which nothing has come for so long has ended ... */
-	sp_time drain;	  /* ... counted from when the last packet can have left the sender's queues */
-	sp_time reorder_delay;
-	sp_time expected; /* about how long all of it takes */
-	int failure;	  /* what a call in the middle of it all has said */
-	const char *failed;
-	/* the outcome */
-	uint64_t good, differing, stray;
-	sp_time ended_at;
-};
-
-struct demo_view {
-	bool live;
-	unsigned width, height; /* of the terminal when last drawn */
-	unsigned columns, rows; /* for the bitmap */
-	unsigned drawn;		/* lines on the screen */
-	uint64_t lines;		/* plain: progress lines printed */
+	struct sp_capture_writer *capture;
+	sp_time lossless; /* what the file takes if nothing is lost: its packets on the wire, and a round trip */
+	sp_time longest;  /* of the lanes' */
+	struct demo_lane lane[DEMO_LANES];
 };
 
 int demo_fail(const char *what, int err); /* says it, returns 1 */
@@ -87,14 +106,36 @@ static inline const char *demo_s(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* Link, world, NICs, QPs; says what goes wrong. 0 or 1. Close in any case. */
-int demo_open(struct demo *d);
-void demo_close(struct demo *d);
-void demo_step(void *arg, sp_time now); /* of both host programs; arg: struct demo * */
-bool demo_finished(void *arg);
+static inline double demo_ms(sp_time t)
+{
+	return (double)t / (double)SP_MS;
+}
 
-void demo_view_init(struct demo_view *v, bool live);
-void demo_show(struct demo *d, struct demo_view *v, bool last);
-int demo_outcome(struct demo *d); /* compares, prints; the exit status */
+sp_time demo_wire_time(const struct demo *d, uint64_t packets); /* of full packets */
+
+/* Sends all of the file by the lane's scheme, in virtual time of its own, and compares it. Says what goes wrong. 0 or
+ * 1. */
+int demo_lane_run(const struct demo *d, struct demo_lane *l);
+void demo_lane_free(struct demo_lane *l);
+
+/* ---- between the sender's NIC and the link ---- */
+struct demo_watch {
+	const struct demo *d;
+	struct demo_lane *l;
+	const struct sp_port_ops *ops; /* the port behind */
+	void *port;
+	const struct sp_link *link;
+	sp_time begin;
+	bool failed; /* no memory for events */
+};
+extern const struct sp_port_ops demo_watch_ops; /* ops_arg: struct demo_watch * */
+/* The receiver has message m's chunks by this bitmap; NULL: all of them. */
+void demo_watch_chunks(struct demo_watch *w, const struct demo_message *m, const uint64_t *bitmap, sp_time now);
+
+/* ---- what is shown ---- */
+void demo_film(const struct demo *d);
+void demo_timeline(const struct demo *d);     /* on standard output */
+int demo_picture_write(const struct demo *d); /* to o.picture; 0 or 1 */
+int demo_outcome(const struct demo *d);	      /* prints; the exit status */
 
 #endif

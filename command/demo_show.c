@@ -1,288 +1,210 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The chunk bitmap while it fills; and the outcome, compared with the source, as text or JSON. */
+/* The outcome, compared with the source: a table, or JSON. */
 #include <errno.h>
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "demo.h"
 
-/* A smaller terminal gets plain lines. */
-#define MIN_WIDTH  20
-#define MIN_HEIGHT 6
-
-/* ---- the picture ---- */
-static uint64_t message_of(const struct demo *d, uint64_t chunk)
+static uint64_t missing(const struct demo *d, const struct demo_lane *l)
 {
-	uint64_t per = demo_units(d->o.message, d->o.chunk);
-
-	return chunk / per;
+	return d->chunks - l->good - l->differing;
 }
 
-/* Present now: as noted when its message ended, or in the live bitmap. */
-static bool chunk_present(const struct demo *d, uint64_t chunk)
+static bool wrong(const struct demo_lane *l)
 {
-	const struct demo_message *m = &d->message[message_of(d, chunk)];
-	const uint64_t *bitmap;
-	uint64_t chunks;
-
-	if (m->state != POSTED)
-		return d->arrived[chunk];
-	if (sdr_recv_bitmap_get(m->recv, &bitmap, &chunks))
-		return false;
-	return chunk - m->first_chunk < chunks && sdr_recv_chunk(bitmap, chunk - m->first_chunk);
+	return l->differing || l->stray;
 }
 
-static uint64_t present_count(const struct demo *d)
+/* Chunks that came in a certain way. */
+static uint64_t came(const struct demo *d, const struct demo_lane *l, enum demo_kind how)
 {
 	uint64_t n = 0;
 
 	for (uint64_t i = 0; i < d->chunks; i++)
-		n += chunk_present(d, i);
+		n += l->chunk[i].how == how;
 	return n;
 }
 
-void demo_view_init(struct demo_view *v, bool live)
+static double slowdown(const struct demo *d, const struct demo_lane *l)
 {
-	*v = (struct demo_view){.live = live};
+	return (double)l->time / (double)d->lossless;
 }
 
-/* The terminal as it is now. False: too small for a picture. */
-static bool measure(struct demo_view *v)
-{
-	struct winsize size = {0};
-
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col || !size.ws_row)
-		size = (struct winsize){.ws_col = 80, .ws_row = 24};
-	if (size.ws_col < MIN_WIDTH || size.ws_row < MIN_HEIGHT) {
-		v->drawn = 0; /* what is on the screen stays */
-		return false;
-	}
-	if (v->drawn && (size.ws_col != v->width || size.ws_row != v->height)) {
-		printf("\033[2J\033[H"); /* the terminal has wrapped the old picture: nobody knows where it starts */
-		v->drawn = 0;
-	}
-	v->width = size.ws_col;
-	v->height = size.ws_row;
-	v->columns = size.ws_col > 200 ? 200 : size.ws_col;
-	v->rows = size.ws_row > 30 ? 25 : size.ws_row < 9 ? 4 : size.ws_row - 5u;
-	return true;
-}
-
-/* One character for some chunks: how many of them are there, and whether more may come. */
-static void draw_cell(const struct demo *d, uint64_t first, uint64_t end)
-{
-	static const char *const shade[] = {"·", "░", "▒", "▓", "█"};
-	uint64_t there = 0, gone = 0;
-
-	for (uint64_t i = first; i < end; i++) {
-		bool present = chunk_present(d, i);
-
-		there += present;
-		gone += !present && d->message[message_of(d, i)].state >= ENDING;
-	}
-	if (there == end - first)
-		printf("\033[32m█");
-	else if (gone)
-		printf("\033[31m%s", there ? "▒" : "×");
-	else
-		printf("%s%s", there ? "\033[33m" : "\033[90m", shade[there * 4 / (end - first)]);
-}
-
-static void draw(struct demo *d, struct demo_view *v, bool last)
-{
-	const uint64_t room = (uint64_t)v->columns * v->rows;
-	const uint64_t per = demo_units(d->chunks, room), cells = demo_units(d->chunks, per);
-	struct sp_link_counters n;
-	uint64_t present = present_count(d);
-	unsigned lines = 0;
-	char status[160];
-
-	if (v->drawn)
-		printf("\033[%uA", v->drawn);
-	for (uint64_t cell = 0; cell < cells; cell++) {
-		uint64_t end = (cell + 1) * per;
-
-		if (cell % v->columns == 0)
-			printf("\033[K"); /* first: after the last column it would erase that one */
-		draw_cell(d, cell * per, end < d->chunks ? end : d->chunks);
-		if ((cell + 1) % v->columns == 0 || cell + 1 == cells) {
-			printf("\033[0m\n");
-			lines++;
-		}
-	}
-	sp_link_count(d->link, 0, &n);
-	snprintf(status, sizeof(status), "%9.3f ms  %llu of %llu chunk%s, %llu packet%s lost",
-		 (double)sp_world_now(d->world) / (double)SP_MS, (unsigned long long)present,
-		 (unsigned long long)d->chunks, demo_s(d->chunks), (unsigned long long)n.lost, demo_s(n.lost));
-	printf("\033[K%.*s\n", (int)v->width, status);
-	v->drawn = last ? 0 : lines + 1;
-	fflush(stdout);
-}
-
-void demo_show(struct demo *d, struct demo_view *v, bool last)
-{
-	if (d->o.json)
-		return;
-	if (v->live && measure(v)) {
-		draw(d, v, last);
-		return;
-	}
-	if (!last && d->ended * 8 / d->messages < v->lines + 1)
-		return; /* about every eighth of the way */
-	v->lines = d->ended * 8 / d->messages;
-	printf("%9.3f ms  %llu of %llu message%s ended, %llu of %llu chunk%s there\n",
-	       (double)sp_world_now(d->world) / (double)SP_MS, (unsigned long long)d->ended,
-	       (unsigned long long)d->messages, demo_s(d->messages), (unsigned long long)present_count(d),
-	       (unsigned long long)d->chunks, demo_s(d->chunks));
-	fflush(stdout);
-}
-
-/* ---- the outcome ---- */
-/* Chunks that the bitmap has must be the source's. In the others each packet's place holds the source's bytes or
- * nothing. */
-static void verify(struct demo *d)
-{
-	const uint8_t *source = d->side[0].mr->addr, *got = d->side[1].mr->addr;
-
-	for (uint64_t k = 0; k < d->messages; k++) {
-		const struct demo_message *m = &d->message[k];
-
-		for (uint64_t i = 0; i < m->chunks; i++) {
-			uint64_t at = m->offset + i * d->o.chunk, end = m->offset + m->len;
-			uint64_t stop = end - at < d->o.chunk ? end : at + d->o.chunk;
-
-			if (d->arrived[m->first_chunk + i]) {
-				bool same = !memcmp(source + at, got + at, stop - at);
-
-				d->good += same;
-				d->differing += !same;
-				continue;
-			}
-			for (; at < stop; at += d->o.mtu) {
-				uint64_t len = stop - at < d->o.mtu ? stop - at : d->o.mtu;
-				bool empty = !got[at] && !memcmp(got + at, got + at + 1, len - 1);
-
-				d->stray += !empty && memcmp(source + at, got + at, len);
-			}
-		}
-	}
-}
-
-static double payload_rate(const struct demo *d)
-{
-	return d->ended_at ? (double)d->size * 8 * (double)SP_SEC / (double)d->ended_at : 0;
-}
-
-static void print_missing(const struct demo *d)
+/* ---- as text ---- */
+static void print_missing(const struct demo *d, const struct demo_lane *l)
 {
 	unsigned listed = 0;
 
 	for (uint64_t k = 0; k < d->messages; k++) {
 		const struct demo_message *m = &d->message[k];
-		unsigned shown = 0;
-		uint64_t missing = 0;
+		uint64_t lacks = 0, shown = 0;
 
-		for (uint64_t i = 0; i < m->chunks; i++)
-			missing += !d->arrived[m->first_chunk + i];
-		if (!missing)
-			continue;
-		if (listed++ == 16) {
-			printf("            ...\n");
-			return;
-		}
-		printf("            message %llu:", (unsigned long long)k);
-		for (uint64_t i = 0; i < m->chunks && shown < 12; i++)
-			if (!d->arrived[m->first_chunk + i]) {
+		for (uint64_t i = 0; i < m->chunks; i++) {
+			if (l->chunk[m->first_chunk + i].came != SP_NEVER)
+				continue;
+			if (!lacks++ && listed++ == 16) {
+				printf("            ...\n");
+				return;
+			}
+			if (lacks == 1)
+				printf("            message %llu:", (unsigned long long)k);
+			if (shown < 12) {
 				printf(" %llu", (unsigned long long)i);
 				shown++;
 			}
-		printf(missing > shown ? " and %llu more\n" : "\n", (unsigned long long)(missing - shown));
+		}
+		if (lacks > shown)
+			printf(" and %llu more", (unsigned long long)(lacks - shown));
+		if (lacks)
+			printf("\n");
 	}
 }
 
-static void print_text(const struct demo *d, const struct sp_link_counters *n, uint64_t late, uint64_t duplicates)
+static void row(const struct demo *d, const char *name, uint64_t (*of)(const struct demo *d, const struct demo_lane *l))
 {
-	uint64_t partial = 0;
-
-	for (uint64_t k = 0; k < d->messages; k++)
-		partial += !d->message[k].complete;
-	printf("arrived     %llu of %llu chunk%s, %s\n", (unsigned long long)(d->good + d->differing),
-	       (unsigned long long)d->chunks, demo_s(d->chunks),
-	       d->differing || d->stray ? "BUT NOT AS THEY WERE SENT"
-					: "every one compared with the source and the same");
-	if (d->differing || d->stray)
-		printf("DIFFERENT   %llu chunks differ from the source, %llu packets' places hold what was never "
-		       "sent\n",
-		       (unsigned long long)d->differing, (unsigned long long)d->stray);
-	printf("missing     %llu chunk%s; %llu of %llu message%s ended early\n",
-	       (unsigned long long)(d->chunks - d->good - d->differing), demo_s(d->chunks - d->good - d->differing),
-	       (unsigned long long)partial, (unsigned long long)d->messages, demo_s(d->messages));
-	print_missing(d);
-	printf("link        %llu packet%s sent, %llu lost, %llu duplicated, %llu reordered\n",
-	       (unsigned long long)n->offered, demo_s(n->offered), (unsigned long long)n->lost,
-	       (unsigned long long)n->duplicated, (unsigned long long)n->reordered);
-	printf("receiver    %llu duplicate%s, %llu late packet%s\n", (unsigned long long)duplicates, demo_s(duplicates),
-	       (unsigned long long)late, demo_s(late));
-	printf("time        %.6f ms of virtual time, %.4g Mbit/s of file\n", (double)d->ended_at / (double)SP_MS,
-	       payload_rate(d) / 1e6);
-	printf("seed        %llu (--seed %llu repeats this run exactly)\n", (unsigned long long)d->o.seed,
-	       (unsigned long long)d->o.seed);
+	printf("%-18s", name);
+	for (unsigned i = 0; i < d->o.lanes; i++)
+		printf("%16llu", (unsigned long long)of(d, &d->lane[i]));
+	printf("\n");
 }
 
-static int print_json(const struct demo *d, const struct sp_link_counters *n, uint64_t late, uint64_t duplicates)
+#define FIGURE(name, value)                                                                                            \
+	static uint64_t name(const struct demo *d, const struct demo_lane *l)                                          \
+	{                                                                                                              \
+		(void)d;                                                                                               \
+		return value;                                                                                          \
+	}
+FIGURE(packets, l->packets)
+FIGURE(lost, l->lost)
+FIGURE(again, l->again)
+FIGURE(parity, l->parity)
+FIGURE(repaired, came(d, l, DEMO_REPAIRED))
+FIGURE(same, l->good)
+
+static void print_table(const struct demo *d)
 {
+	printf("\n%-18s", "");
+	for (unsigned i = 0; i < d->o.lanes; i++)
+		printf("%16s", d->lane[i].title);
+	printf("\n%-18s", "time, ms");
+	for (unsigned i = 0; i < d->o.lanes; i++)
+		printf("%16.3f", demo_ms(d->lane[i].time));
+	printf("\n%-18s", "over lossless");
+	for (unsigned i = 0; i < d->o.lanes; i++)
+		printf("%15.2fx", slowdown(d, &d->lane[i]));
+	printf("\n");
+	row(d, "packets", packets);
+	row(d, "lost", lost);
+	row(d, "sent again", again);
+	row(d, "of parity", parity);
+	row(d, "chunks repaired", repaired);
+	row(d, "chunks missing", missing);
+	row(d, "chunks compared", same);
+}
+
+static void print_text(const struct demo *d)
+{
+	bool same_all = true;
+
+	print_table(d);
+	for (unsigned i = 0; i < d->o.lanes; i++) {
+		const struct demo_lane *l = &d->lane[i];
+
+		same_all &= !wrong(l);
+		if (wrong(l))
+			printf("DIFFERENT   %s: %llu chunks differ from the source, %llu packets' places hold what was "
+			       "never sent\n",
+			       l->title, (unsigned long long)l->differing, (unsigned long long)l->stray);
+		if (missing(d, l)) {
+			printf("missing     %s: %llu chunk%s\n", l->title, (unsigned long long)missing(d, l),
+			       demo_s(missing(d, l)));
+			print_missing(d, l);
+		}
+	}
+	if (same_all)
+		printf("Every chunk that came was compared with the source, byte by byte, and is the same.\n");
+	printf("seed        %llu (--seed %llu repeats this run exactly)\n", (unsigned long long)d->o.link.seed,
+	       (unsigned long long)d->o.link.seed);
+}
+
+/* ---- as JSON ---- */
+static json_t *messages_json(const struct demo *d, const struct demo_lane *l)
+{
+	char *bits = malloc(demo_units(d->o.message, d->o.chunk) + 1);
 	json_t *list = json_array();
-	json_t *root = json_pack(
-		"{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:{s:I, s:I, s:I, s:I}, s:I, s:I, s:I, s:I, s:I, s:I, "
-		"s:I, s:f, s:o}",
-		"file", d->o.file, "bytes", (json_int_t)d->size, "seed", (json_int_t)d->o.seed, "mtu",
-		(json_int_t)d->o.mtu, "chunk_bytes", (json_int_t)d->o.chunk, "message_bytes", (json_int_t)d->o.message,
-		"loss", d->o.loss, "bandwidth", (json_int_t)d->o.bandwidth, "delay_seconds",
-		(double)d->o.delay / (double)SP_SEC, "link", "sent", (json_int_t)n->offered, "lost",
-		(json_int_t)n->lost, "duplicated", (json_int_t)n->duplicated, "reordered", (json_int_t)n->reordered,
-		"chunks", (json_int_t)d->chunks, "arrived", (json_int_t)(d->good + d->differing), "differing",
-		(json_int_t)d->differing, "stray", (json_int_t)d->stray, "duplicates", (json_int_t)duplicates, "late",
-		(json_int_t)late, "virtual_ps", (json_int_t)d->ended_at, "rate", payload_rate(d), "messages", list);
-	char *bits = malloc(demo_units(d->o.message, d->o.chunk) + 1), *text = NULL;
 
-	for (uint64_t k = 0; root && bits && k < d->messages; k++) {
+	for (uint64_t k = 0; bits && k < d->messages; k++) {
 		const struct demo_message *m = &d->message[k];
+		bool complete = true;
 
-		for (uint64_t i = 0; i < m->chunks; i++)
-			bits[i] = d->arrived[m->first_chunk + i] ? '1' : '0';
+		for (uint64_t i = 0; i < m->chunks; i++) {
+			bits[i] = l->chunk[m->first_chunk + i].came != SP_NEVER ? '1' : '0';
+			complete &= bits[i] == '1';
+		}
 		bits[m->chunks] = '\0';
 		json_array_append_new(list, json_pack("{s:I, s:s, s:b}", "bytes", (json_int_t)m->len, "chunk_bitmap",
-						      bits, "complete", (int)m->complete));
+						      bits, "complete", (int)complete));
 	}
-	if (root && bits)
+	free(bits);
+	return list;
+}
+
+static json_t *lane_json(const struct demo *d, const struct demo_lane *l)
+{
+	const struct sp_link_counters *n = &l->link;
+
+	return json_pack(
+		"{s:s, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:{s:I, s:I, s:I, s:I, "
+		"s:I}, s:o}",
+		"scheme", l->scheme->name, "time_s", (double)l->time / (double)SP_SEC, "slowdown", slowdown(d, l),
+		"packets", (json_int_t)l->packets, "lost_packets", (json_int_t)l->lost, "retransmitted_packets",
+		(json_int_t)l->again, "parity_packets", (json_int_t)l->parity, "decoded_chunks",
+		(json_int_t)l->repaired, "repaired_chunks", (json_int_t)came(d, l, DEMO_REPAIRED), "resent_chunks",
+		(json_int_t)came(d, l, DEMO_AGAIN), "arrived", (json_int_t)(l->good + l->differing), "differing",
+		(json_int_t)l->differing, "stray", (json_int_t)l->stray, "duplicates", (json_int_t)l->duplicates,
+		"late", (json_int_t)l->late, "link", "sent", (json_int_t)n->offered, "lost", (json_int_t)n->lost,
+		"duplicated", (json_int_t)n->duplicated, "reordered", (json_int_t)n->reordered, "corrupted",
+		(json_int_t)n->corrupted, "messages", messages_json(d, l));
+}
+
+static int print_json(const struct demo *d)
+{
+	const struct sp_link_direction *w = d->o.link.direction;
+	json_t *lanes = json_array();
+	json_t *root = json_pack(
+		"{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:[I, I], s:o}", "file", d->o.file, "bytes",
+		(json_int_t)d->size, "packets", (json_int_t)d->packets, "chunks", (json_int_t)d->chunks, "seed",
+		(json_int_t)d->o.link.seed, "mtu", (json_int_t)d->o.mtu, "chunk_bytes", (json_int_t)d->o.chunk,
+		"bandwidth", (json_int_t)w->bandwidth, "rtt_s", (double)(2 * w->delay) / (double)SP_SEC, "lossless_s",
+		(double)d->lossless / (double)SP_SEC, "ec", (json_int_t)d->o.k, (json_int_t)d->o.m, "lanes", lanes);
+	char *text = NULL;
+
+	for (unsigned i = 0; i < d->o.lanes; i++)
+		json_array_append_new(lanes, lane_json(d, &d->lane[i]));
+	if (root)
 		text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
 	if (text)
 		puts(text);
-	free(text);
-	free(bits);
 	json_decref(root);
-	return text ? 0 : demo_fail("JSON", -ENOMEM);
+	if (!text)
+		return demo_fail("JSON", -ENOMEM);
+	free(text);
+	return 0;
 }
 
-int demo_outcome(struct demo *d)
+int demo_outcome(const struct demo *d)
 {
-	struct sp_link_counters n;
-	uint64_t late, duplicates;
 	int status = 0;
 
-	verify(d);
-	sp_link_count(d->link, 0, &n);
-	late = sp_nic_context_counter(d->side[1].nic, d->side[1].id, "late_packets");
-	duplicates = sp_nic_context_counter(d->side[1].nic, d->side[1].id, "duplicates");
 	if (d->o.json)
-		status = print_json(d, &n, late, duplicates);
+		status = print_json(d);
 	else
-		print_text(d, &n, late, duplicates);
+		print_text(d);
 	if (fflush(stdout) || ferror(stdout))
 		status = demo_fail("standard output", -errno);
-	return status || d->differing || d->stray ? 1 : 0;
+	for (unsigned i = 0; i < d->o.lanes; i++)
+		status |= wrong(&d->lane[i]) || (d->lane[i].scheme->scheme >= 0 && missing(d, &d->lane[i]));
+	return status;
 }

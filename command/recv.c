@@ -134,8 +134,10 @@ static int agree(struct transfer *t, const struct talk_hello *h, uint64_t memory
 	uint64_t payload[2], mtu = 0;
 
 	if (sdr_reliable_scheme(h->scheme) < 0)
-		return transfer_fail(t, "reliability: '%s' is none of the schemes known here, sr-nack and sr-rto",
-				     h->scheme);
+		return transfer_fail(
+			t,
+			"reliability: '%s' is none of the schemes known here, sr-nack, sr-rto, ec-mds, ec-xor and auto",
+			h->scheme);
 	snprintf(t->scheme, sizeof(t->scheme), "%s", h->scheme);
 	transfer_payload(t, payload);
 	for (unsigned i = 0; i < 2 && !t->family; i++)
@@ -250,7 +252,8 @@ static int receive(struct receiver *r, struct transfer *t, const struct talk_hel
 	}
 	if (recv_file_keep(&file, why))
 		return transfer_fail(t, "%s", why);
-	rc = transfer_tell(t, json_pack("{s:o}", "saved", talk_hex(t->digest, sizeof(t->digest))));
+	rc = transfer_tell(t, json_pack("{s:o, s:I}", "saved", talk_hex(t->digest, sizeof(t->digest)), "repaired",
+					(json_int_t)t->repaired));
 	return rc ? rc : transfer_summary(t, r->json);
 }
 

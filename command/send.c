@@ -27,9 +27,8 @@ static const char usage[] =
 	"What is lost on the way is sent again. Nothing limits the rate but --rate.\n"
 	"  -n, --nic NAME       the NIC, or the path of its socket (default: $SPINDLE_NIC, spindle0)\n"
 	"      --mtu N          payload bytes of a packet, 100 to 4096 (the most that both ports carry)\n"
-	"      --reliability S  scheme: sr-nack repeats what an answer shows to be missing, sr-rto what a time-out "
-	"does\n"
-	"                       (sr-nack)\n"
+	"      --reliability S  scheme: sr-nack repeats what an answer shows to be missing, sr-rto what a time-out\n"
+	"                       does; ec-mds, ec-xor: the NICs repair from parity; auto: as losses suggest (sr-nack)\n"
 	"      --message BYTES  of a message, the unit of buffers; the receiver may take less (4M)\n"
 	"      --chunk BYTES    what is sent again at the least, rounded down to packets (16K)\n"
 	"      --rate R         at most R bit/s (no limit)\n"
@@ -102,7 +101,7 @@ static int arguments(struct sender *s, int argc, char **argv)
 		case SCHEME:
 			s->scheme = optarg;
 			if (sdr_reliable_scheme(optarg) < 0)
-				wants = "--reliability must be sr-nack or sr-rto";
+				wants = "--reliability must be sr-nack, sr-rto, ec-mds, ec-xor or auto";
 			break;
 		case TIMEOUT:
 			if (sp_parse_uint(optarg, &s->timeout) || !s->timeout || s->timeout > TRANSFER_STALL_MOST)

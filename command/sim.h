@@ -12,8 +12,10 @@
 struct sim_scheme {
 	const char *name;
 	enum sp_model_scheme scheme;
-	double rto;  /* round trips */
-	int packets; /* enum sdr_reliable_scheme; -1: only the model has it */
+	double rto; /* round trips */
+	enum sdr_reliable_scheme packets;
+	enum sdr_code code; /* that it needs */
+	bool no_model;	    /* only packets have it */
 };
 extern const struct sim_scheme sim_schemes[];
 
@@ -29,7 +31,8 @@ struct sim {
 	const char *packets_only;	      /* the last option given that the model does not have, or NULL */
 	double burst, duplicate, reorder;     /* burst: packets; 0: none */
 	uint64_t jitter, reorder_delay, jobs; /* ps; reorder_delay UINT64_MAX, jobs 0: not given */
-	bool payload_less;
+	bool payload_less, measured;	      /* measured: of repair_rate */
+	uint64_t repair_rate;		      /* bit/s; 0: repairs take no time */
 };
 
 /* 0, or the exit status + 1. */

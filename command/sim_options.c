@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../handlers/wire/ec.h"
 #include "../pipeline/config.h"
 #include "sim.h"
 
@@ -31,7 +32,7 @@ static const char usage[] =
 	"  --mtu N          payload bytes of a packet, 64 to 4096, without --model from 100 (4096)\n"
 	"  --drop P         probability of a loss (1e-3)\n"
 	"  --drop-per chunk|packet  of what P is the probability (chunk)\n"
-	"  --scheme sr-rto|sr-nack  (sr-rto); with --model also ec-mds|ec-xor\n"
+	"  --scheme sr-rto|sr-nack|ec-mds|ec-xor|auto  (sr-rto)\n"
 	"  --rto N          timeout before a chunk is sent again, in round trips (3)\n"
 	"  --samples N      messages (100; with --model 10000)\n"
 	"  --seed N         the same seed draws the same samples (1)\n"
@@ -44,16 +45,19 @@ static const char usage[] =
 	"  --reorder P      a packet is late by --reorder-delay\n"
 	"  --reorder-delay T  (a 64th of the round trip)\n"
 	"  --duplicate P    a packet comes twice\n"
+	"  --repair-rate R|measured  what a NIC reads of chunks to repair others, bit/s: repairs take time (they do "
+	"not)\n"
 	"  -j, --jobs N     processes (one per processor)\n"
 	"The model:\n"
 	"  --model          compute it, instead of packets\n"
 	"  --ec K,M         parity chunks: M for K data chunks (32,8)\n"
 	"  --beta N         wait for stragglers before the fallback, in round trips (0.5)\n";
 
-const struct sim_scheme sim_schemes[] = {{"sr-rto", SP_MODEL_SR, 3, SDR_SR_RTO},
-					 {"sr-nack", SP_MODEL_SR, 1, SDR_SR_NACK},
-					 {"ec-mds", SP_MODEL_EC_MDS, 3, -1},
-					 {"ec-xor", SP_MODEL_EC_XOR, 3, -1}};
+const struct sim_scheme sim_schemes[] = {{"sr-rto", SP_MODEL_SR, 3, SDR_SR_RTO, SDR_CODE_NONE, false},
+					 {"sr-nack", SP_MODEL_SR, 1, SDR_SR_NACK, SDR_CODE_NONE, false},
+					 {"ec-mds", SP_MODEL_EC_MDS, 3, SDR_EC_MDS, SDR_CODE_MDS, false},
+					 {"ec-xor", SP_MODEL_EC_XOR, 3, SDR_EC_XOR, SDR_CODE_XOR, false},
+					 {"auto", SP_MODEL_EC_MDS, 3, SDR_AUTO, SDR_CODE_MDS, true}};
 #define SCHEMES (sizeof(sim_schemes) / sizeof(*sim_schemes))
 enum { SR_NACK = 1 };
 
@@ -122,6 +126,7 @@ enum {
 	REORDER_DELAY,
 	DUPLICATE,
 	JOBS,
+	REPAIR_RATE,
 	PAYLOAD_LESS,
 	MODEL,
 	JSON
@@ -160,6 +165,12 @@ static const char *take_packets(struct sim *s, int option, const char *value)
 		s->packets_only = "--duplicate";
 		if (!parse_probability(value, &s->duplicate))
 			return "--duplicate must be 0 to 1";
+		break;
+	case REPAIR_RATE:
+		s->packets_only = "--repair-rate";
+		s->measured = !strcmp(value, "measured");
+		if (!s->measured && (sp_parse_rate(value, &s->repair_rate) || s->repair_rate < 1000000))
+			return "--repair-rate must be 1M or more (bit/s), or measured";
 		break;
 	case JOBS:
 		s->packets_only = "--jobs";
@@ -214,7 +225,7 @@ static const char *take(struct sim *s, int option, const char *value)
 		break;
 	case SCHEME:
 		if (!parse_scheme(value, &s->scheme))
-			return "--scheme must be sr-rto, sr-nack, ec-mds or ec-xor";
+			return "--scheme must be sr-rto, sr-nack, ec-mds, ec-xor or auto";
 		break;
 	case RTO:
 		if (!parse_real(value, "", &s->rto) || !(s->rto >= 1 && s->rto <= 1000))
@@ -251,11 +262,19 @@ static int conclude_kind(struct sim *s)
 
 	if (s->is_model) {
 		s->samples = s->samples ? s->samples : 10000;
+		if (scheme->no_model)
+			return misuse("the model has no ", scheme->name);
 		return s->packets_only ? misuse("the model has no ", s->packets_only) : 0;
 	}
 	s->samples = s->samples ? s->samples : 100;
-	if (scheme->packets < 0)
-		return misuse("only --model has ", scheme->name);
+	if (s->beta)
+		return misuse("only --model has ", "--beta");
+	if ((s->measured || s->repair_rate) && scheme->code == SDR_CODE_NONE)
+		return misuse("only ec-mds, ec-xor and auto have ", "--repair-rate");
+	if (s->rto > 0 && scheme->code != SDR_CODE_NONE)
+		return misuse("of packets only sr-rto has ", "--rto");
+	if (scheme->code != SDR_CODE_NONE && s->model.k + s->model.m > SP_EC_CHUNKS_MAX)
+		return misuse("--ec must have K + M <= 255 without --model", "");
 	if (s->samples > SP_SWEEP_SAMPLES_MAX)
 		return misuse("--samples must be at most 10000000 without --model", "");
 	if (s->mtu < MTU_LEAST)
@@ -289,7 +308,7 @@ static int conclude(struct sim *s)
 	if (s->rto > 0 && s->scheme == SR_NACK)
 		return misuse("sr-nack sends again after one round trip and has no --rto", "");
 	if ((s->ec || s->beta) && m->scheme == SP_MODEL_SR)
-		return misuse("only ec-mds and ec-xor have ", s->ec ? "--ec" : "--beta");
+		return misuse("only ec-mds, ec-xor and auto have ", s->ec ? "--ec" : "--beta");
 	status = conclude_kind(s);
 	if (status)
 		return status;
@@ -340,6 +359,7 @@ int sim_options(struct sim *s, int argc, char **argv)
 						{"reorder-delay", required_argument, NULL, REORDER_DELAY},
 						{"duplicate", required_argument, NULL, DUPLICATE},
 						{"jobs", required_argument, NULL, JOBS},
+						{"repair-rate", required_argument, NULL, REPAIR_RATE},
 						{"payload-less", no_argument, NULL, PAYLOAD_LESS},
 						{"model", no_argument, NULL, MODEL},
 						{"json", no_argument, NULL, JSON},

@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "../testbed/repair.h"
 #include "interrupt.h"
 
 #define PACKET_EXTRA 114u /* bytes of the wire that a packet takes beyond its payload: IPv4 to ICRC, Ethernet, gap */
@@ -52,7 +53,7 @@ static struct sdr_reliable_attr host(const struct sim *s)
 	const double timeout = 1000 * (2 * inject + way * s->model.rto + 1);
 
 	return (struct sdr_reliable_attr){
-		.scheme = (enum sdr_reliable_scheme)sim_schemes[s->scheme].packets,
+		.scheme = sim_schemes[s->scheme].packets,
 		.rtt = s->rtt,
 		.rto_quarters = (uint32_t)(s->model.rto * 4 + 0.5),
 		.reorder = (GRAIN + queue(s)) * packet_time(s) + late,
@@ -69,8 +70,10 @@ static void describe(const struct sim *s, struct sp_crossing_config *c)
 					 .mtu = (uint32_t)s->mtu,
 					 .chunk_drop = s->packet ? 0 : s->model.drop,
 					 .reliable = host(s),
+					 .ec = {.code = sim_schemes[s->scheme].code, .k = s->model.k, .m = s->model.m},
 					 .payload_less = s->payload_less,
 					 .grain = smaller(GRAIN * packet, s->rtt / LITTLE),
+					 .repair_bps = s->repair_rate,
 					 .seed = s->seed};
 	if (c->grain <= packet)
 		c->grain = 0; /* nothing would go together */
@@ -122,6 +125,8 @@ int sim_packets(const struct sim *s)
 		return rc;
 	rc = interrupt_start(NULL, NULL);
 	describe(s, &sweep.crossing);
+	if (s->measured)
+		sweep.crossing.repair_bps = sp_repair_rate(&sweep.crossing.ec, sweep.crossing.chunk);
 	rc = rc ? rc : sp_sweep_run(&sweep, &o, &error);
 	if (bar.on)
 		fprintf(stderr, "\r\033[K");

@@ -82,6 +82,12 @@ void sim_show_packets_json(const struct sim *s, const struct sp_sweep_outcome *o
 					      (json_int_t)s->mtu, "drop", s->model.drop, "drop_per",
 					      s->packet ? "packet" : "chunk", "chunk_drop", sim_chunk_drop(s),
 					      "rto_rtts", s->model.rto));
+	if (sim_schemes[s->scheme].code != SDR_CODE_NONE)
+		json_object_update_new(all, json_pack("{s:[i,i], s:I, s:I, s:I, s:f}", "ec", (int)s->model.k,
+						      (int)s->model.m, "parity_packets", (json_int_t)n->parity,
+						      "repaired_chunks", (json_int_t)n->repaired, "fallbacks",
+						      (json_int_t)n->fallbacks, "decode_s",
+						      (double)n->repairing / (double)SP_SEC / (double)n->messages));
 	json_object_set_new(all, "wall_s", json_real(wall));
 	json_dumpf(all, stdout, JSON_INDENT(2));
 	puts("");
@@ -112,6 +118,10 @@ void sim_show_packets_text(const struct sim *s, const struct sp_sweep_outcome *o
 	packets_line("99.9 %", o->p999, o);
 	printf("\n%" PRIu64 " packets of data, %" PRIu64 " of them sent again (%" PRIu64 " needlessly)\n", n->packets,
 	       n->retransmitted, n->spurious);
+	if (sim_schemes[s->scheme].code != SDR_CODE_NONE)
+		printf("%" PRIu64 " packets of parity (%u chunks for %u), %" PRIu64
+		       " chunks repaired, fallback in %" PRIu64 " messages\n",
+		       n->parity, s->model.m, s->model.k, n->repaired, n->fallbacks);
 	if (s->payload_less)
 		printf("nothing was compared (payload-less)");
 	else

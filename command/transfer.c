@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What both ends of a file transfer do alike: the NIC, the peer, waiting for both. */
 #include "transfer.h"
+#include "../handlers/wire/ec.h"
 #include "../host-api/attach.h"
 #include "command.h"
 
@@ -10,6 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+
+/* The paper's split. */
+#define CODE_K 32u
+#define CODE_M 8u
 
 /* ---- stopping ---- */
 static volatile sig_atomic_t stopped;
@@ -94,9 +99,23 @@ void transfer_payload(struct transfer *t, uint64_t payload[2])
 		payload[i] = sp_dev_address(t->dev, family[i], ip) ? 0 : sp_dev_payload(t->dev, family[i]);
 }
 
+/* What the scheme needs of the QP: messages come in pairs, and the parity of a short one is longer than itself. */
+static void open_code(struct transfer *t, enum sdr_reliable_scheme scheme, struct sdr_qp_attr *attr)
+{
+	uint64_t parity;
+
+	if (scheme != SDR_EC_MDS && scheme != SDR_EC_XOR && scheme != SDR_AUTO)
+		return;
+	attr->ec = (struct sdr_ec){scheme == SDR_EC_XOR ? SDR_CODE_XOR : SDR_CODE_MDS, CODE_K, CODE_M};
+	attr->max_messages *= 2;
+	t->coded = true;
+	parity = sp_ec_parity_bytes(CODE_K, CODE_M, t->message, t->chunk);
+	attr->max_message_bytes = parity > t->message ? parity : t->message;
+}
+
 int transfer_open(struct transfer *t, bool sends, uint64_t rate)
 {
-	const struct sdr_qp_attr attr = {
+	struct sdr_qp_attr attr = {
 		.mtu = t->mtu,
 		.chunk_bytes = t->chunk,
 		.max_message_bytes = t->message,
@@ -116,6 +135,7 @@ int transfer_open(struct transfer *t, bool sends, uint64_t rate)
 	struct sp_error error = {.key = ""};
 	int rc = sdr_context_create(t->dev, NULL, &t->context);
 
+	open_code(t, reliable.scheme, &attr);
 	if (!rc)
 		rc = sdr_qp_create(t->context, &attr, &t->qp, &error);
 	if (rc) {
@@ -253,6 +273,7 @@ void transfer_counts(struct transfer *t)
 	sdr_reliable_status(t->reliable, &status);
 	t->repeated = status.retransmitted;
 	t->needless = status.spurious;
+	t->parity = status.parity;
 	t->rtt = status.rtt_least ? status.rtt : 0;
 }
 

@@ -141,7 +141,7 @@ static int in_heard(struct in *in, const json_t *line)
 	if (in->digest_known || talk_bytes(line, "digest", in->digest, sizeof(in->digest), sizeof(in->digest), NULL) ||
 	    talk_uint(line, "repeated", 0, INT64_MAX, &t->repeated) ||
 	    talk_uint(line, "needless", 0, INT64_MAX, &t->needless) ||
-	    talk_uint(line, "rtt", 0, SP_NEVER / SP_NS, &rtt))
+	    talk_uint(line, "parity", 0, INT64_MAX, &t->parity) || talk_uint(line, "rtt", 0, SP_NEVER / SP_NS, &rtt))
 		return transfer_fail(t, "protocol error: out of turn");
 	in->digest_known = true;
 	t->rtt = rtt * SP_NS;
@@ -191,6 +191,7 @@ static int in_round(struct in *in, bool *did)
 
 int transfer_in(struct transfer *t, struct recv_file *file)
 {
+	struct sdr_reliable_status status;
 	struct in *in = calloc(1, sizeof(*in));
 	int rc = 0;
 
@@ -214,6 +215,10 @@ int transfer_in(struct transfer *t, struct recv_file *file)
 	if (!rc && memcmp(t->digest, in->digest, sizeof(in->digest))) {
 		recv_file_forget(file);
 		rc = transfer_fail(t, "what has come is not what was sent: the SHA-256 differ (did the file change?)");
+	}
+	if (!rc) {
+		sdr_reliable_status(t->reliable, &status);
+		t->repaired = status.repaired;
 	}
 	t->ended = sp_clock();
 	free(in);

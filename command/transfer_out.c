@@ -120,8 +120,8 @@ static bool out_waits(const struct out *o, const struct sdr_qp_status *qp)
 
 	for (uint64_t i = 0; i < o->t->window && !out; i++)
 		if (o->slot[i].state == OUT_SENT)
-			out = !qp->peer_seen ||
-			      (o->slot[i].message < qp->may_send && o->slot[i].acked < o->slot[i].len);
+			out = !qp->peer_seen || (o->slot[i].message < qp->may_send / (o->t->coded ? 2 : 1) &&
+						 o->slot[i].acked < o->slot[i].len);
 	return out;
 }
 
@@ -192,15 +192,16 @@ static int out_finish(struct out *o)
 
 	transfer_counts(t);
 	if (!rc)
-		rc = transfer_tell(t,
-				   json_pack("{s:o, s:I, s:I, s:I}", "digest", talk_hex(t->digest, sizeof(t->digest)),
-					     "repeated", (json_int_t)t->repeated, "needless", (json_int_t)t->needless,
-					     "rtt", (json_int_t)(t->rtt / SP_NS)));
+		rc = transfer_tell(t, json_pack("{s:o, s:I, s:I, s:I, s:I}", "digest",
+						talk_hex(t->digest, sizeof(t->digest)), "repeated",
+						(json_int_t)t->repeated, "needless", (json_int_t)t->needless, "parity",
+						(json_int_t)t->parity, "rtt", (json_int_t)(t->rtt / SP_NS)));
 	if (!rc)
 		rc = transfer_await(t, SP_NEVER, &line); /* its disk may be slow */
 	if (rc)
 		return rc;
 	rc = talk_bytes(line, "saved", theirs, sizeof(theirs), sizeof(theirs), NULL);
+	rc = rc ? rc : talk_uint(line, "repaired", 0, INT64_MAX, &t->repaired);
 	json_decref(line);
 	if (rc || memcmp(theirs, t->digest, sizeof(theirs)))
 		return transfer_fail(t,

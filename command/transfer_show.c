@@ -67,7 +67,7 @@ int transfer_summary(struct transfer *t, bool json)
 {
 	const double time = seconds(t->ended - t->started),
 		     bits = time > 0 ? (double)(t->size - t->from) * 8 / time : 0;
-	char name[256], rate[32], resumed[64] = "", digest[2 * TRANSFER_DIGEST + 1] = "";
+	char name[256], rate[32], resumed[64] = "", repaired[64] = "", digest[2 * TRANSFER_DIGEST + 1] = "";
 
 	transfer_bar_end(t);
 	snprintf(name, sizeof(name), "%s", t->name);
@@ -78,14 +78,15 @@ int transfer_summary(struct transfer *t, bool json)
 	if (json) {
 		/* A name that is not UTF-8 cannot be in JSON: it is given as it came over, in hexadecimal. */
 		json_t *text = json_string(t->name);
-		json_t *o = json_pack("{s:o, s:s, s:I, s:I, s:f, s:I, s:s, s:I, s:I, s:f, s:I, s:I, s:I, s:s, s:s}",
-				      "file", text ? text : talk_hex(t->name, strlen(t->name)), "peer", t->talk->peer,
-				      "bytes", (json_int_t)t->size, "resumed_at", (json_int_t)t->from, "seconds", time,
-				      "rate", (json_int_t)bits, "reliability", t->scheme, "chunks_repeated",
-				      (json_int_t)t->repeated, "chunks_repeated_needlessly", (json_int_t)t->needless,
-				      "round_trip", seconds(t->rtt), "mtu", (json_int_t)t->mtu, "chunk_bytes",
-				      (json_int_t)t->chunk, "message_bytes", (json_int_t)t->message, "ip",
-				      t->family == AF_INET6 ? "6" : "4", "sha256", digest);
+		json_t *o = json_pack(
+			"{s:o, s:s, s:I, s:I, s:f, s:I, s:s, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:s, s:s}", "file",
+			text ? text : talk_hex(t->name, strlen(t->name)), "peer", t->talk->peer, "bytes",
+			(json_int_t)t->size, "resumed_at", (json_int_t)t->from, "seconds", time, "rate",
+			(json_int_t)bits, "reliability", t->scheme, "chunks_repeated", (json_int_t)t->repeated,
+			"chunks_repeated_needlessly", (json_int_t)t->needless, "parity_chunks", (json_int_t)t->parity,
+			"chunks_repaired", (json_int_t)t->repaired, "round_trip", seconds(t->rtt), "mtu",
+			(json_int_t)t->mtu, "chunk_bytes", (json_int_t)t->chunk, "message_bytes",
+			(json_int_t)t->message, "ip", t->family == AF_INET6 ? "6" : "4", "sha256", digest);
 		char *line = o ? json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6)) : NULL;
 
 		json_decref(o);
@@ -96,11 +97,14 @@ int transfer_summary(struct transfer *t, bool json)
 	} else {
 		if (t->from)
 			snprintf(resumed, sizeof(resumed), ", resumed at %llu", (unsigned long long)t->from);
-		printf("%s: %llu byte%s%s in %.3f s, %s, %llu chunk%s repeated (%llu needlessly), round trip %.3g ms, "
+		if (t->coded)
+			snprintf(repaired, sizeof(repaired), ", %llu repaired", (unsigned long long)t->repaired);
+		printf("%s: %llu byte%s%s in %.3f s, %s, %llu chunk%s repeated (%llu needlessly)%s, round trip %.3g "
+		       "ms, "
 		       "sha256 %s\n",
 		       name, (unsigned long long)t->size, t->size == 1 ? "" : "s", resumed, time, rate,
 		       (unsigned long long)t->repeated, t->repeated == 1 ? "" : "s", (unsigned long long)t->needless,
-		       seconds(t->rtt) * 1000, digest);
+		       repaired, seconds(t->rtt) * 1000, digest);
 	}
 	errno = 0;
 	if (fflush(stdout) || ferror(stdout))

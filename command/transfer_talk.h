@@ -9,8 +9,8 @@
  *                                                    {"offer": INFO, "session", "family", "message", "window",
  *                                                     "kept": BYTES, "digest": SHA-256}
  *   {"connect": INFO, "from": BYTES}                 {"ready": true}
- *   {"digest": SHA-256, "repeated", "needless", "rtt"}
- *                                                    {"saved": SHA-256}
+ *   {"digest": SHA-256, "repeated", "needless", "parity", "rtt"}
+ *                                                    {"saved": SHA-256, "repaired"}
  *   both: {"checked": BYTES} while what is kept is read, {"alive": true} when there is nothing else to say,
  *   {"error": TEXT} last
  *

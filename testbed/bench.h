@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BENCH_ROUNDS_MAX 101
+#define BENCH_ROUNDS_MAX  101
+#define BENCH_PACKETS_MAX 128
 
 /* One turn: how much was done in how many TSC cycles. */
 struct bench_turn {
@@ -26,6 +27,9 @@ struct bench_options {
 	unsigned rounds; /* turns of each side */
 	double turn_seconds;
 	bool icrc;
+	/* Of messages and chunks on a port: 0: the case's own, else powers of 2 up to BENCH_PACKETS_MAX; a message has
+	 * 2 or more, or the application cannot keep up. */
+	uint32_t message_packets, chunk_packets;
 	uint64_t file_bytes; /* a multiple of 64 KiB */
 };
 

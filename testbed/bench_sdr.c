@@ -27,13 +27,16 @@
 #include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
 
-#define SLOTS	    16
-#define GENERATIONS 4
+#define SLOTS	    16	 /* messages at once, at least: what comes while some are completed and posted */
+#define AHEAD	    128	 /* packets that these have, at least */
+#define GENERATIONS 4	 /* at most; fewer where messages are long: */
+#define CAPTURE	    2048 /* packets, which the port keeps in the NIC's buffers */
 #define QP	    0x100
 #define RKEY	    0x1234
 
 struct shape {
-	uint32_t mtu, packets; /* of a message; one-packet chunks */
+	uint32_t mtu, packets, chunk; /* packets of a message, of a chunk */
+	uint32_t slots, generations;  /* powers of 2, as are the packets of a message */
 };
 
 struct bench {
@@ -59,7 +62,8 @@ static uint32_t make_frame(uint8_t *f, const struct shape *s, uint64_t message, 
 	static const uint8_t head[] = {2, 0, 0, 0,    0, 1,  2,	 0, 0, 0,   0, 2, 8, 0,	  0x45, 0, 0,
 				       0, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 2, 192, 0,	2, 1};
 	const struct sp_sdr_split split = {10, 18, 4};
-	const uint32_t slot = sp_sdr_slot(message, SLOTS), generation = sp_sdr_generation(message, SLOTS, GENERATIONS);
+	const uint32_t slot = sp_sdr_slot(message, s->slots);
+	const uint32_t generation = sp_sdr_generation(message, s->slots, s->generations);
 	const uint32_t l3 = 20 + 8 + 12 + SP_SDR_HEADER + s->mtu + 4;
 	uint8_t *ip = f + 14, *udp = ip + 20, *bth = udp + 8, *reth = bth + 12;
 	uint32_t sum = 0, crc;
@@ -106,7 +110,7 @@ static int make_capture(struct bench *b)
 		return -EIO;
 	}
 	d = pcap_dump_fopen(p, fdopen(fd, "w"));
-	for (uint64_t k = 0; d && k < SLOTS * GENERATIONS; k++)
+	for (uint64_t k = 0; d && k < b->shape.slots * b->shape.generations; k++)
 		for (uint32_t i = 0; i < b->shape.packets; i++) {
 			struct pcap_pkthdr h = {.len = make_frame(frame, &b->shape, k, i)};
 
@@ -128,8 +132,10 @@ static struct sp_command make_command(const struct bench *b, uint16_t op, uint64
 {
 	const uint64_t bytes = (uint64_t)b->shape.mtu * b->shape.packets;
 
-	return (struct sp_command){
-		.op = op, .context = b->context, .cookie = k, .arg = {b->mr->id, k % SLOTS * bytes, bytes}};
+	return (struct sp_command){.op = op,
+				   .context = b->context,
+				   .cookie = k,
+				   .arg = {b->mr->id, (k & (b->shape.slots - 1)) * bytes, bytes}};
 }
 
 static void command(struct bench *b, uint16_t op, uint64_t k)
@@ -142,7 +148,8 @@ static void command(struct bench *b, uint16_t op, uint64_t k)
 
 static inline uint64_t line(const struct bench *b, uint64_t k, size_t field)
 {
-	return __atomic_load_n((const uint64_t *)(b->area + b->layout.recv + k % SLOTS * 64 + field), __ATOMIC_ACQUIRE);
+	return __atomic_load_n((const uint64_t *)(b->area + b->layout.recv + (k & (b->shape.slots - 1)) * 64 + field),
+			       __ATOMIC_ACQUIRE);
 }
 
 /* Completes what is complete, posts again what has been let go. */
@@ -152,8 +159,8 @@ static inline void step(struct bench *b)
 	       line(b, b->completed, offsetof(struct sp_sdr_recv_status, message)) == b->completed + 1 &&
 	       line(b, b->completed, offsetof(struct sp_sdr_recv_status, state)) & SP_SDR_COMPLETE)
 		command(b, SP_CMD_COMPLETE, b->completed++);
-	while (b->posted - SLOTS < b->completed &&
-	       line(b, b->posted, offsetof(struct sp_sdr_recv_status, released)) == b->posted - SLOTS + 1)
+	while (b->posted - b->shape.slots < b->completed &&
+	       line(b, b->posted, offsetof(struct sp_sdr_recv_status, released)) == b->posted - b->shape.slots + 1)
 		command(b, SP_CMD_POST, b->posted++);
 }
 
@@ -178,16 +185,24 @@ static void close_bench(void *state)
 
 static int open_context(struct bench *b, char *why, unsigned room)
 {
-	char mtu[16], bytes[24];
-	const struct sp_setting setting[] = {{"qp", "256"},	   {"rkey", "0x1234"},		 {"mtu", mtu},
-					     {"chunk-bytes", mtu}, {"max-message-bytes", bytes}, {"max-messages", "16"},
-					     {"generations", "4"}, {"max-packet-life", "1ps"}};
+	char mtu[16], chunk[24], bytes[24], generations[16], slots[16];
+	const struct sp_setting setting[] = {{"qp", "256"},
+					     {"rkey", "0x1234"},
+					     {"mtu", mtu},
+					     {"chunk-bytes", chunk},
+					     {"max-message-bytes", bytes},
+					     {"max-messages", slots},
+					     {"generations", generations},
+					     {"max-packet-life", "1ps"}};
 	struct sp_error error = {0};
 	uint64_t len;
 	void *area;
 	int r;
 
 	snprintf(mtu, sizeof(mtu), "%u", b->shape.mtu);
+	snprintf(slots, sizeof(slots), "%u", b->shape.slots);
+	snprintf(generations, sizeof(generations), "%u", b->shape.generations);
+	snprintf(chunk, sizeof(chunk), "%u", b->shape.mtu * b->shape.chunk);
 	snprintf(bytes, sizeof(bytes), "%u", b->shape.mtu * b->shape.packets);
 	r = sp_context_open(b->dev, "bench", "sdr", setting, sizeof(setting) / sizeof(*setting), &b->context, &error);
 	if (r) {
@@ -196,8 +211,8 @@ static int open_context(struct bench *b, char *why, unsigned room)
 	}
 	r = sp_context_area(b->dev, b->context, &area, &len);
 	b->area = area;
-	b->layout = sp_sdr_layout(SLOTS, b->shape.packets, 1);
-	return r ? r : sp_mr_alloc(b->dev, (uint64_t)SLOTS * b->shape.mtu * b->shape.packets, &b->mr);
+	b->layout = sp_sdr_layout(b->shape.slots, sp_sdr_units(b->shape.packets, b->shape.chunk), b->shape.chunk);
+	return r ? r : sp_mr_alloc(b->dev, (uint64_t)b->shape.slots * b->shape.mtu * b->shape.packets, &b->mr);
 }
 
 static int open_bench(const struct shape *shape, const struct bench_options *o, void **state, char *why, unsigned room)
@@ -212,6 +227,12 @@ static int open_bench(const struct shape *shape, const struct bench_options *o, 
 	if (!b)
 		return -ENOMEM;
 	b->shape = *shape;
+	b->shape.packets = o->message_packets ? o->message_packets : shape->packets;
+	b->shape.chunk = o->chunk_packets ? o->chunk_packets : shape->chunk;
+	b->shape.slots = AHEAD / b->shape.packets > SLOTS ? AHEAD / b->shape.packets : SLOTS;
+	b->shape.generations = CAPTURE / (b->shape.slots * b->shape.packets);
+	if (b->shape.generations > GENERATIONS)
+		b->shape.generations = GENERATIONS;
 	b->ps_per_cycle = 1e12 / (double)rte_get_tsc_hz();
 	r = make_capture(b);
 	if (r) {
@@ -241,7 +262,7 @@ static int open_bench(const struct shape *shape, const struct bench_options *o, 
 		r = open_context(b, why, room);
 	if (r)
 		goto fail;
-	while (b->posted < SLOTS && !r) { /* at once: the port has packets at the first poll */
+	while (b->posted < b->shape.slots && !r) { /* at once: the port has packets at the first poll */
 		const struct sp_command c = make_command(b, SP_CMD_POST, b->posted++);
 
 		r = sp_command_call(b->dev, &c, NULL);
@@ -257,14 +278,14 @@ fail:
 
 static int open_64(const struct bench_options *o, void **state, char *why, unsigned room)
 {
-	static const struct shape shape = {.mtu = 64, .packets = 32};
+	static const struct shape shape = {.mtu = 64, .packets = 32, .chunk = 1};
 
 	return open_bench(&shape, o, state, why, room);
 }
 
 static int open_4096(const struct bench_options *o, void **state, char *why, unsigned room)
 {
-	static const struct shape shape = {.mtu = 4096, .packets = 16};
+	static const struct shape shape = {.mtu = 4096, .packets = 16, .chunk = 1};
 
 	return open_bench(&shape, o, state, why, room);
 }

@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "../handlers/ec/job.h"
+#include "../handlers/wire/ec.h"
 #include "../handlers/wire/roce.h"
 #include "../handlers/wire/sdr.h"
 #include "world.h"
@@ -16,7 +18,7 @@
 #define LAYER3	  4200u /* bytes: packets of the largest payload fit */
 #define SHIFTS	  512u	/* places where the message begins in what is sent: one that stayed from the last is noticed */
 #define SHIFT	  8u
-#define MESSAGES  4u  /* at once, of the QP */
+#define MESSAGES  4u  /* at once, of the QP; with erasure coding two pairs */
 #define ROCE	  42u /* bytes before BTH: Ethernet, IPv4, UDP */
 #define IMMEDIATE (ROCE + 12u + 16u)
 
@@ -103,6 +105,12 @@ static int link_make(struct sp_crossing *c, struct sp_error *error)
 	return rc ? failed(error, rc, "the link") : 0;
 }
 
+/* Of repair: a slice reads so much of chunks. */
+static sp_time slice_time(const struct sp_crossing_config *c)
+{
+	return c->repair_bps ? (sp_time)(8.0 * SP_EC_SLICE / (double)c->repair_bps * (double)SP_SEC) : 0;
+}
+
 static int nic_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
 {
 	struct sp_nic_config config = {.addresses = 1,
@@ -111,6 +119,7 @@ static int nic_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
 				       .neighbours = 1,
 				       .ports = 1,
 				       .payload_less = c->config.payload_less,
+				       .slice_time = e ? slice_time(&c->config) : 0,
 				       .memory_limit = UINT64_MAX,
 				       .port = {{.ops = &sp_link_ops, .ops_arg = sp_link_port(c->link, e)}}};
 	int rc;
@@ -154,6 +163,12 @@ static int memory_make(struct sp_crossing *c, unsigned e, struct sp_error *error
 	return rc ? failed(error, rc, "memory for the message") : 0;
 }
 
+/* Of a message: as the QP says, but before it is there. */
+static uint64_t parity_bytes(const struct sp_crossing_config *c)
+{
+	return c->ec.code == SDR_CODE_NONE ? 0 : sp_ec_parity_bytes(c->ec.k, c->ec.m, c->message, c->chunk);
+}
+
 static int end_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
 {
 	const sp_time way = c->config.link[0].delay + c->config.link[1].delay;
@@ -162,11 +177,16 @@ static int end_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
 				   .max_message_bytes =
 					   (c->config.message + c->config.mtu - 1) / c->config.mtu * c->config.mtu,
 				   .max_messages = MESSAGES,
+				   .ec = c->config.ec,
 				   .nonce = c->config.seed * 2 + e + 1,
 				   .cts_interval = way + SP_MS,
 				   .max_packet_life = way,
 				   .family = AF_INET};
+	const uint64_t parity = parity_bytes(&c->config);
 	int rc = sdr_context_create(c->dev[e], NULL, &c->context[e]);
+
+	if (parity > attr.max_message_bytes)
+		attr.max_message_bytes = parity;
 
 	rc = rc ? rc : memory_make(c, e, error);
 	rc = rc ? rc : sdr_qp_create(c->context[e], &attr, &c->qp[e], error);
@@ -212,7 +232,7 @@ static bool cleared(void *arg)
 	struct sdr_qp_status status;
 
 	sdr_qp_status(c->qp[0], &status);
-	return c->error || status.may_send > c->messages;
+	return c->error || status.may_send > (c->config.ec.code == SDR_CODE_NONE ? c->messages : 2 * c->messages + 1);
 }
 
 static bool sent(void *arg)
@@ -222,11 +242,13 @@ static bool sent(void *arg)
 	return sdr_reliable_poll(c->send) != -EAGAIN;
 }
 
-static bool received(void *arg)
+/* The receiver has it, too; and parity has left, which may not have been needed. */
+static bool drained(void *arg)
 {
 	const struct sp_crossing *c = arg;
+	struct sdr_qp_status status;
 
-	return sdr_reliable_poll(c->recv) != -EAGAIN;
+	return sdr_reliable_poll(c->recv) != -EAGAIN && (sdr_qp_status(c->qp[0], &status) || !status.queued);
 }
 
 int sp_crossing_create(const struct sp_crossing_config *config, struct sp_error *error, struct sp_crossing **crossing)
@@ -319,7 +341,7 @@ int sp_crossing_send(struct sp_crossing *c, sp_time *took)
 	c->messages++;
 	if (result)
 		sdr_reliable_cancel(c->recv);
-	rc = run(c, received);
+	rc = run(c, drained);
 	if (rc)
 		return rc;
 	rc = sdr_reliable_poll(c->recv);
@@ -333,19 +355,26 @@ void sp_crossing_count(const struct sp_crossing *c, struct sp_crossing_counters 
 {
 	const uint64_t mtu = c->config.mtu, per_chunk = c->config.chunk / mtu;
 	const uint64_t once = (c->config.message + mtu - 1) / mtu;
-	struct sdr_reliable_status status;
-	struct sdr_qp_status qp;
+	struct sdr_reliable_status status, peer;
+	struct sdr_qp_status qp, there;
 	struct sp_link_counters link[2];
 
 	sdr_reliable_status(c->reliable[0], &status);
 	sdr_qp_status(c->qp[0], &qp);
+	sdr_qp_status(c->qp[1], &there);
 	for (unsigned e = 0; e < 2; e++)
 		sp_link_count(c->link, e, &link[e]);
-	*n = (struct sp_crossing_counters){.messages = c->messages,
-					   .packets = sp_nic_context_counter(c->nic[0], qp.id, "packets_sent"),
-					   .spurious = status.spurious * per_chunk,
-					   .verified = c->verified,
-					   .held = link[0].held + link[1].held,
-					   .oversized = link[0].oversized + link[1].oversized};
+	sdr_reliable_status(c->reliable[1], &peer);
+	*n = (struct sp_crossing_counters){
+		.messages = c->messages,
+		.packets = sp_nic_context_counter(c->nic[0], qp.id, "packets_sent") - status.parity * per_chunk,
+		.parity = status.parity * per_chunk,
+		.repaired = peer.repaired,
+		.repairing = sp_nic_context_counter(c->nic[1], there.id, "decode_slices") * slice_time(&c->config),
+		.fallbacks = status.fallbacks,
+		.spurious = status.spurious * per_chunk,
+		.verified = c->verified,
+		.held = link[0].held + link[1].held,
+		.oversized = link[0].oversized + link[1].oversized};
 	n->retransmitted = n->packets > c->messages * once ? n->packets - c->messages * once : 0;
 }

@@ -19,8 +19,11 @@ struct sp_crossing_config {
 	 * ways, with the probability that a single packet would need for it: 1 - (1 - p)^(1 / packets of a chunk). */
 	double chunk_drop;
 	struct sdr_reliable_attr reliable;
-	bool payload_less; /* NICs and link, see link.h and nic.h: nothing is compared then */
-	sp_time grain;	   /* of time, see sp_world_set_grain */
+	struct sdr_ec ec;    /* what the scheme needs */
+	uint64_t repair_bps; /* what the receiving NIC multiplies and adds to repair chunks, bit/s; 0: it takes no time
+			      */
+	bool payload_less;   /* NICs and link, see link.h and nic.h: nothing is compared then */
+	sp_time grain;	     /* of time, see sp_world_set_grain */
 	uint64_t seed;
 };
 
@@ -29,6 +32,10 @@ struct sp_crossing_counters {
 	uint64_t retransmitted;	    /* packets of chunks sent again */
 	uint64_t spurious;	    /* of these, known to have been needless */
 	uint64_t verified;	    /* bytes compared with what was sent, and equal */
+	uint64_t parity;	    /* packets of parity, besides */
+	uint64_t repaired;	    /* chunks made from parity */
+	sp_time repairing;	    /* time that it took, see repair_bps */
+	uint64_t fallbacks;	    /* messages sent with parity of which chunks went again all the same */
 	uint64_t held, oversized;   /* of the link, see struct sp_link_counters: not 0, and the times are not right */
 };
 

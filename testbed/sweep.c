@@ -182,6 +182,10 @@ static void add(struct sp_crossing_counters *sum, const struct sp_crossing_count
 	sum->retransmitted += n->retransmitted;
 	sum->spurious += n->spurious;
 	sum->verified += n->verified;
+	sum->parity += n->parity;
+	sum->repaired += n->repaired;
+	sum->repairing += n->repairing;
+	sum->fallbacks += n->fallbacks;
 	sum->held += n->held;
 	sum->oversized += n->oversized;
 }

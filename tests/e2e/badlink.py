@@ -60,7 +60,8 @@ def across(h, size, *words, timeout=120):
     digest = hashlib.sha256(data).hexdigest()
     assert [t["sha256"] for t in told] == [digest] * 2 and hashlib.sha256(h.arrived()).hexdigest() == digest
     assert h.files() == ["source"] and [t["resumed_at"] for t in told] == [0, 0]
-    for name in ("reliability", "chunks_repeated", "chunks_repeated_needlessly", "round_trip", "chunk_bytes"):
+    for name in ("reliability", "chunks_repeated", "chunks_repeated_needlessly", "parity_chunks", "chunks_repaired", "round_trip",
+                 "chunk_bytes"):
         assert told[0][name] == told[1][name] or name == "round_trip", (name, told)
     os.unlink(h.path("in", "source"))
     return told[0]
@@ -128,6 +129,19 @@ def no_more_chunks_are_sent_again_than_packets_were_lost():
             plausible(told, report)
             there = report["back"]
             assert told["chunks_repeated"] - told["chunks_repeated_needlessly"] <= there["lost"], (told, there)
+
+
+@rule
+def erasure_codes_repair_what_is_lost():
+    for scheme in ("ec-mds", "ec-xor", "auto"):
+        with BadLink(*ONE_PERCENT) as h:
+            told = across(h, 8 * MB, "--rate", "100M", "--reliability", scheme, "--message", "1M")
+            assert told["reliability"] == scheme and told["parity_chunks"] > 0 and told["chunks_repaired"] > 0, told
+            report = h.cut()
+            fair(h, report)
+            # A chunk has eleven packets: one in nine is hit, so of 32 and 8 sometimes more than 8 are.
+            if scheme == "ec-mds":
+                assert told["chunks_repeated"] < told["chunks_repaired"], told
 
 
 @rule

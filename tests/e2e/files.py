@@ -716,7 +716,7 @@ QP = ["magic", "version", "ip", "qpn", "control_qpn", "nonce", "rkey", "mtu", "c
 
 @rule
 def a_sender_that_lies_once_it_is_connected_is_given_up():
-    digest = b"{\"digest\": \"" + b"00" * 32 + b"\", \"repeated\": 0, \"needless\": 0, \"rtt\": 0}"
+    digest = b"{\"digest\": \"" + b"00" * 32 + b"\", \"repeated\": 0, \"needless\": 0, \"parity\": 0, \"rtt\": 0}"
     lies = [b"{\"digest\": \"00\"}", b"{\"digest\": \"" + b"00" * 32 + b"\"}", digest.replace(b"\"rtt\": 0", b"\"rtt\": -1"),
             digest.replace(b"0, \"needless", b"\"0\", \"needless"), digest + b"\n" + digest, b"{\"saved\": true}", b"{}",
             b"{\"checked\": 1}", b"{\"ready\": true}"]

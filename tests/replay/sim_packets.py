@@ -17,15 +17,20 @@ from replay import equal, main, rule  # noqa: E402
 FIELDS = {"scheme", "model", "samples", "seed", "mean_s", "mean_error_s", "p50_s", "p99_s", "p999_s", "lossless_s", "slowdown_mean",
           "slowdown_p999", "packets", "retransmitted_packets", "spurious_retransmissions", "verified", "payload_less", "bandwidth_bps",
           "rtt_s", "message", "chunk", "mtu", "drop", "drop_per", "chunk_drop", "rto_rtts", "wall_s"}
+EC_FIELDS = {"ec", "parity_packets", "repaired_chunks", "fallbacks", "decode_s"}
 WIRE = 14 + 20 + 8 + 12 + 16 + 4 + 4 + 24  # Ethernet, IPv4, UDP, BTH, RETH, ImmDt, ICRC; preamble, FCS and gap
 MISUSE = [
-    (("--scheme", "ec-mds"), "only --model has ec-mds"),
+    (("--scheme", "ec-mds", "--beta", "1"), "only --model has --beta"),
+    (("--scheme", "ec-mds", "--rto", "3"), "of packets only sr-rto has --rto"),
+    (("--scheme", "ec-mds", "--ec", "248,8"), "--ec must have K + M <= 255 without --model"),
+    (("--repair-rate", "1G"), "only ec-mds, ec-xor and auto have --repair-rate"),
+    (("--model", "--scheme", "auto"), "the model has no auto"),
     (("--burst", "4"), "--burst is of packets: it needs --drop-per packet"),
     (("--burst", "1", "--drop-per", "packet", "--drop", "0.6"),
      "bursts as short as --burst cannot lose as much as --drop: at most N / (N + 1)"),
     (("--reorder-delay", "1ms"), "--reorder-delay is of what --reorder says"),
     (("--samples", "10000001"), "--samples must be at most 10000000 without --model"),
-    (("--ec", "32,8"), "only ec-mds and ec-xor have --ec"),
+    (("--ec", "32,8"), "only ec-mds, ec-xor and auto have --ec"),
     (("--mtu", "64", "--chunk", "64"), "--mtu must be at least 100 without --model: acknowledgements have to fit"),
     (("--drop", "0.9995"), "--drop must leave a chunk's probability of a loss at most 0.999, not 0.9995"),
 ] + [(("--model", *option), "the model has no " + ("--jobs" if option[0] == "-j" else option[0]))
@@ -36,6 +41,7 @@ VALUES = [("--burst", "1 to 1000000 (packets)", ("0", "0.9", "-1", "nan", "1e7")
           ("--reorder", "0 to 1", ("-0.1", "1.1", "nan")),
           ("--reorder-delay", "0 to 10s", ("-1us", "11s")),
           ("--duplicate", "0 to 1", ("-0.1", "2")),
+          ("--repair-rate", "1M or more (bit/s), or measured", ("0", "999999", "-1", "fast")),
           ("--jobs", "1 to 256", ("0", "-1", "257"))]
 
 
@@ -132,12 +138,47 @@ def seeds(run):
 
 @rule("payload-less everything but the comparison is the same, to the last digit")
 def payload_less(run):
-    for what in (("--drop", "0.01"), ("--drop-per", "packet", "--drop", "1e-3", "--jitter", "10us", "--duplicate", "0.01")):
+    for what in (("--drop", "0.01"), ("--scheme", "ec-xor", "--drop", "0.03"), ("--drop-per", "packet", "--drop", "1e-3", "--jitter", "10us", "--duplicate", "0.01")):
         arguments = ("--scheme", "sr-nack", "--message", "8M", "--samples", "6", *what)
         full, less = figures(run, *arguments), figures(run, *arguments, "--payload-less")
         equal((full.pop("verified"), less.pop("verified")), (6 * (8 << 20), 0))
         equal((full.pop("payload_less"), less.pop("payload_less")), (False, True))
         equal(less, full, what)
+
+
+@rule("with erasure coding nothing goes again while losses are within its reach: a message takes its data, its parity and a round trip at most")
+def repaired(run):
+    packets, parity = 2048, 512
+    for what in (("ec-mds", "0.01"), ("ec-mds", "0"), ("auto", "0.01")):
+        got = sim(run, "--scheme", what[0], "--message", "8M", "--drop", what[1], "--samples", "30", "--payload-less")
+        equal(set(got), FIELDS | EC_FIELDS)
+        equal((got["ec"], got["retransmitted_packets"], got["fallbacks"], got["packets"]), ([32, 8], 0, 0, 30 * packets))
+        equal((got["repaired_chunks"] > 0, got["decode_s"]), (what[1] != "0", 0))
+        if what[0] == "ec-mds":
+            equal(got["parity_packets"], 30 * parity)
+        most = (packets + (parity if what[1] != "0" else 0)) * (4096 + WIRE) * 8 / 400e9 + 0.025
+        assert got["p999_s"] < most + 30e-6, (what, got["p999_s"], most)
+
+
+@rule("what erasure coding cannot repair goes again, and every byte is right; what it repairs is counted")
+def fallback(run):
+    for scheme, ec in (("ec-xor", "8,2"), ("ec-mds", "8,1")):
+        got = sim(run, "--scheme", scheme, "--ec", ec, "--message", "2000001", "--chunk", "16K", "--drop", "0.08", "--samples", "12")
+        assert 0 < got["fallbacks"] <= 12 and got["repaired_chunks"] > 0, got
+        equal((got["packets"], got["verified"]), (12 * 489 + got["retransmitted_packets"], 12 * 2000001))
+        assert got["retransmitted_packets"] >= 4 * got["fallbacks"] and got["p999_s"] > 0.05, got
+
+
+@rule("repairs take the time that is said, with and without payload")
+def repair_rate(run):
+    arguments = ("--scheme", "ec-mds", "--message", "8M", "--drop", "0.03", "--samples", "6")
+    free = figures(run, *arguments)
+    full, less = (figures(run, *arguments, "--repair-rate", "100G", *more) for more in ((), ("--payload-less",)))
+    full.pop("verified"), less.pop("verified"), full.pop("payload_less"), less.pop("payload_less")
+    equal(less, full)
+    least = full["repaired_chunks"] * 32 * 65536 * 8 / 100e9 / 6
+    assert 2 * least <= full["decode_s"] < 4 * least, (least, full["decode_s"])
+    assert free["mean_s"] < full["mean_s"] < free["mean_s"] + full["decode_s"] + 30e-6, (free, full)
 
 
 @rule("the table has the same figures as JSON")

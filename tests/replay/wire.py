@@ -26,8 +26,8 @@ def sent(run, *arguments, size=100001):
     """A capture of a transfer without loss, and the file that was sent."""
     data = bytes((i * 7 + i // 251) & 0xFF for i in range(size))
     path, capture = run.write("source", data), run.path("wire.pcap")
-    process = run.command("demo", "--fast", "--loss", "0", "--duplicate", "0", "--reorder", "0", "--chunk", str(CHUNK), "--message",
-                          str(MESSAGE), *arguments, "-w", capture, path)
+    process = run.command("demo", "--fast", "--scheme", "none", "--loss", "0", "--chunk", str(CHUNK), "--message", str(MESSAGE),
+                          *arguments, "-w", capture, path)
     equal(process.returncode, 0, process.stderr)
     return capture, data
 
@@ -144,7 +144,7 @@ def _(run):
 
 @rule("a capture that cannot be written is an error")
 def _(run):
-    process = run.command("demo", "--fast", "-w", os.path.join(run.path("no such directory"), "x.pcap"))
+    process = run.command("demo", "--fast", "--scheme", "none", "-w", os.path.join(run.path("no such directory"), "x.pcap"))
     equal(process.returncode, 1)
     assert "no such directory" in process.stderr, process.stderr
 

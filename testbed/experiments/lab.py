@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the figures' values come from: `spindle sim sdr`, by packets and by the model, and `spindle bench`. None runs twice."""
+
+import json
+import os
+import subprocess
+import tempfile
+
+UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
+PACKET = 4096  # bytes of payload, --mtu
+SIMULATED = 1 << 18  # packets of a message at most, where each is simulated
+FEW = 500000  # packets that one process simulates as soon as several
+SETTINGS = ("message", "chunk", "drop", "drop_per", "rtt", "distance", "bandwidth", "ec", "beta")
+# What --json says of each run, and so the columns of the figures' tables. Those that a run does not have stay empty.
+COLUMNS = (
+    "scheme",
+    "source",
+    "ec",
+    "message",
+    "chunk",
+    "mtu",
+    "bandwidth_bps",
+    "rtt_s",
+    "drop",
+    "drop_per",
+    "chunk_drop",
+    "samples",
+    "seed",
+    "lossless_s",
+    "mean_s",
+    "mean_error_s",
+    "p50_s",
+    "p99_s",
+    "p999_s",
+    "slowdown_mean",
+    "slowdown_p999",
+    "fallbacks",
+    "fallback_probability",
+    "packets",
+    "parity_packets",
+    "retransmitted_packets",
+    "repaired_chunks",
+    "decode_s",
+)
+
+
+class Failed(Exception):
+    """spindle said no; in its words."""
+
+
+def size(text):
+    """Bytes: of 64K."""
+    return int(text[:-1]) << UNITS[text[-1]] if text[-1] in UNITS else int(text)
+
+
+def processors():
+    """How many to use at once: powers of 2, as far as we may."""
+    return [1 << i for i in range(len(os.sched_getaffinity(0)).bit_length())]
+
+
+class Lab:
+    def __init__(self, spindle, seed=1, packets=0, draws=10000, bench=(), progress=None):
+        """packets: how many to simulate for one value, 0: none. draws: samples of the model. bench: options for spindle bench."""
+        self.spindle, self.seed, self.budget, self.draws, self.bench_options = spindle, seed, packets, draws, bench
+        self.progress = progress or (lambda words: None)
+        self.known, self.missing = {}, {}
+
+    def command(self, *arguments):
+        process = subprocess.run([self.spindle, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if process.returncode:
+            raise Failed(
+                "spindle %s: %s" % (" ".join(arguments), (process.stderr.splitlines() or ["status %d" % process.returncode])[0])
+            )
+        return process.stdout
+
+    def sim(self, *arguments):
+        key = ("sim", arguments)
+        if key not in self.known:
+            self.progress(" ".join(arguments))
+            self.known[key] = json.loads(self.command("sim", "sdr", "--json", "--seed", str(self.seed), *arguments))
+        return self.known[key]
+
+    @staticmethod
+    def arguments(scheme, settings):
+        assert set(settings) <= set(SETTINGS), settings
+        return ["--scheme", scheme] + [
+            word for name in SETTINGS if settings.get(name) for word in ("--" + name.replace("_", "-"), str(settings[name]))
+        ]
+
+    def simulates(self, scheme):
+        """Whether there are packets for the scheme, and not only the model."""
+        if scheme not in self.missing:
+            try:
+                self.command("sim", "sdr", "--scheme", scheme, "--message", "64K", "--samples", "1", "--payload-less")
+                self.missing[scheme] = ""
+            except Failed as why:
+                self.missing[scheme] = str(why)
+        return not self.missing[scheme]
+
+    def samples(self, message):
+        """Of packets: what the budget is for, between 10 and 6000; 0: too few, or the message is too long."""
+        count = -(-size(message) // PACKET)
+        samples = min(self.budget // count, 6000)
+        return 0 if samples < 10 or count > SIMULATED else samples
+
+    @staticmethod
+    def simulated(samples, settings):
+        """Options of packets. A process takes longer to begin than little takes to simulate; the figures are the same."""
+        return ["--payload-less", "--samples", str(samples)] + (
+            ["--jobs", "1"] if samples * size(settings["message"]) < FEW * PACKET else []
+        )
+
+    def model(self, scheme, **settings):
+        got = self.sim(*self.arguments(scheme, settings), "--model", "--samples", str(self.draws))
+        return dict(got, source="model")
+
+    def packets(self, scheme, **settings):
+        """None: there are none."""
+        samples = self.samples(settings["message"])
+        if not samples or not self.simulates(scheme):
+            return None
+        return dict(self.sim(*self.arguments(scheme, settings), *self.simulated(samples, settings)), source="packets")
+
+    def times(self, source, scheme, **settings):
+        """Seconds of each sample, of the model or of packets; None: there are none."""
+        samples = self.draws if source == "model" else self.samples(settings["message"])
+        if not samples or source != "model" and not self.simulates(scheme):
+            return None
+        key = (source, scheme, *sorted(settings.items()))
+        if key not in self.known:
+            arguments = self.arguments(scheme, settings)
+            arguments += ["--model", "--samples", str(samples)] if source == "model" else self.simulated(samples, settings)
+            with tempfile.TemporaryDirectory(prefix="spindle-figures-") as folder:
+                file = os.path.join(folder, "times")
+                self.sim(*arguments, "--times", file)
+                with open(file) as f:
+                    self.known[key] = [float(line) for line in f]
+        return self.known[key]
+
+    def cases(self):
+        """Names of spindle bench's cases."""
+        return [line.split()[0] for line in self.command("bench", "--list").splitlines() if line and not line[0].isspace()]
+
+    def bench(self, case, *options, workers=1, turn=0):
+        """The case's results, of so many processes at once, each on a processor of its own; packets without ICRC. turn: anew."""
+        key = ("bench", case, options, workers, turn)
+        if key not in self.known:
+            command = [self.spindle, "bench", "--json", "--filter", case, "--icrc", "off", *self.bench_options, *options]
+            self.progress(" ".join(command[1:]))
+            processors = sorted(os.sched_getaffinity(0))
+            running = [
+                subprocess.Popen(
+                    ["taskset", "-c", str(processors[i % len(processors)]), *command] if workers > 1 else command,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+                for i in range(workers)
+            ]
+            said = [process.communicate() for process in running]
+            for process, (_, wrong) in zip(running, said):
+                if process.returncode:
+                    raise Failed("spindle bench: %s" % (wrong.splitlines() or ["status %d" % process.returncode])[-1])
+            reports = [json.loads(out) for out, _ in said]
+            self.known[key] = [
+                dict(next(c for c in report["cases"] if c["name"].startswith(case)), tsc_hz=report["tsc_hz"], cpu=report["cpu"])
+                for report in reports
+            ]
+        skipped = [result["skipped"] for result in self.known[key] if result["skipped"]]
+        if skipped:
+            raise Failed("spindle bench skips %s: %s" % (case, skipped[0]))
+        return self.known[key]

@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""testbed/experiments/figures: tables, plots and page come out, and their values are those of a computation made here from the
+paper's formulas (arXiv 2505.05366, 4.2 and appendices)."""
+
+import csv
+import math
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+EXPERIMENTS = os.path.join(HERE, "..", "..", "testbed", "experiments")
+sys.path[:0] = [os.path.join(HERE, "..", "tools"), EXPERIMENTS]
+sys.dont_write_bytecode = True
+import allreduce  # noqa: E402
+import engine  # noqa: E402
+import lab  # noqa: E402
+import messages  # noqa: E402
+import plot  # noqa: E402
+from replay import Skip, equal, main, rule  # noqa: E402
+
+RTT, LINE = 0.025, 400e9
+PNG, SVG = b"\x89PNG\r\n", b"<?xml"
+
+
+def figures(run, *arguments, expect=0):
+    """Standard output, and the folder; a table as rows."""
+    if not shutil.which("gnuplot"):
+        raise Skip("gnuplot is not installed")
+    out = run.path("figures%d" % run.runs)
+    run.runs += 1
+    process = subprocess.run(
+        [sys.executable, os.path.join(EXPERIMENTS, "figures"), "--spindle", run.spindle, "--out", out, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=200,
+    )
+    equal(process.returncode, expect, process.stderr)
+    return process, out
+
+
+def drawn_figure(run, figure):
+    """The folder of the table and plots of a figure that was made in this process."""
+    out = run.path("figures%d" % run.runs)
+    run.runs += 1
+    os.mkdir(out)
+    plot.write_csv(figure, out)
+    if figure.panels and shutil.which("gnuplot"):
+        plot.draw(figure, out)
+        check_plots(out, figure.name)
+    return out
+
+
+def read(folder, name):
+    with open(os.path.join(folder, name + ".csv"), newline="") as f:
+        return list(csv.DictReader(f))
+
+
+def check_plots(folder, name):
+    for form, begin in ((".png", PNG), (".svg", SVG)):
+        with open(os.path.join(folder, name + form), "rb") as f:
+            data = f.read()
+        assert data.startswith(begin) and len(data) > 5000, "%s%s: %d bytes" % (name, form, len(data))
+    for words in (b"seed", b"samples", b"P is a loss of") if name != "fig16" else (b"seed", b"turns"):
+        assert words in data, "%s does not say %s" % (name, words)
+
+
+def simulate_sr(x, chunks, inject, rto, p):
+    """One message, by drawing every chunk."""
+    latest = 0.0
+    for i in range(1, chunks + 1):
+        lost = 0
+        while x.random() < p:
+            lost += 1
+        latest = max(latest, i * inject + lost * (rto + inject))
+    return latest + RTT
+
+
+def fallback(chunks, k, m, p, xor):
+    """Appendix B."""
+    q, n = 1 - p, k // m + 1
+    good = (
+        (q**n + n * p * q ** (n - 1)) ** m
+        if xor
+        else sum(math.comb(k + m, i) * p**i * q ** (k + m - i) for i in range(m + 1))
+    )
+    return 1 - good ** (chunks // k)
+
+
+@rule("figure 10: table, plots and page; the model's means and tails are those of messages drawn chunk by chunk here")
+def completion(run):
+    process, out = figures(run, "--quick", "--packets", "0", "--draws", "4000", "fig10")
+    check_plots(out, "fig10")
+    rows = read(out, "fig10")
+    x = random.Random(1)
+    for scheme, rto in (("sr-rto", 3), ("sr-nack", 1)):
+        for drop in (1e-3, 1e-2):
+            row = next(r for r in rows if r["panel"] == "b 64K" and r["scheme"] == scheme and float(r["x"]) == drop)
+            equal(
+                (row["source"], row["message"], row["chunk"], row["samples"], row["drop_per"]),
+                ("model", str(128 << 20), str(64 << 10), "4000", "chunk"),
+            )
+            inject = (64 << 10) * 8 / LINE
+            drawn = [simulate_sr(x, 2048, inject, rto * RTT, drop) for _ in range(150)]
+            mean = sum(drawn) / len(drawn)
+            error = math.sqrt(sum((t - mean) ** 2 for t in drawn)) / len(drawn)
+            assert abs(float(row["mean_s"]) - mean) < 5 * math.hypot(error, float(row["mean_error_s"])), (
+                scheme,
+                drop,
+                row["mean_s"],
+                mean,
+                error,
+            )
+            equal(round(float(row["lossless_s"]), 9), round(2048 * inject + RTT, 9))
+    with open(os.path.join(out, "figures.md")) as f:
+        page = f.read()
+    for words in (
+        "arXiv 2505.05366",
+        "![",
+        "(fig10.png)",
+        "(fig10.csv)",
+        "seed 1",
+        "model: 4000 samples, no packets",
+        "P is a loss of the chunk whole",
+        "| paper | model | packets |",
+    ):
+        assert words in page, words
+    assert "fig10" in process.stdout and "figures.md" in process.stdout, process.stdout
+
+
+@rule("figure 11: the probability of a fallback is appendix B's, MDS and XOR, and the values on the page are the table's")
+def codes(run):
+    _, out = figures(run, "--packets", "0", "--draws", "1000", "fig11")
+    check_plots(out, "fig11")
+    rows = [r for r in read(out, "fig11") if r["panel"] in ("64K", "4K")]
+    equal(
+        {(r["scheme"], r["message"], r["chunk"], r["ec"]) for r in rows},
+        {(scheme, str(128 << 20), chunk, "32,8") for scheme in ("ec-mds", "ec-xor") for chunk in (str(64 << 10), str(4 << 10))},
+    )
+    for row in rows:
+        want = fallback(int(row["message"]) // int(row["chunk"]), 32, 8, float(row["x"]), row["scheme"] == "ec-xor")
+        assert abs(float(row["fallback_probability"]) - want) < 1e-9 + 1e-6 * want, (row, want)
+
+
+@rule(
+    "figure 13: rings are those of the recurrence: where nothing is lost 2N - 2 messages one after the other, else no less"
+)
+def rings(run):
+    for n in (2, 3, 8):
+        equal(round(allreduce.ring(lambda count: [1.5] * count, n), 9), round((2 * n - 2) * 1.5, 9))
+    # Two late messages: datacenter 0's in the first round, in the second that of the next one, which has waited for it, or of
+    # another.
+    for second, ends in ((1, 22), (2, 13)):
+        rounds = iter([[10, 1, 1], [10 if i == second else 1 for i in range(3)], [1, 1, 1], [1, 1, 1]])
+        equal(allreduce.ring(lambda count: next(rounds), 3), ends)
+    allreduce.DROPS, allreduce.RINGS, allreduce.BUFFERS = ("1e-6", "1e-2"), (2, 6), ("8M",)
+    out = drawn_figure(run, allreduce.figure13(lab.Lab(run.spindle, draws=500)))
+    rows = read(out, "fig13")
+    equal(
+        {(r["datacenters"], r["buffer"]) for r in rows},
+        {("2", str(128 << 20)), ("6", str(128 << 20)), ("4", str(8 << 20)), ("4", str(128 << 20))},
+    )
+    equal({(r["samples"], r["messages_drawn_from"], r["source"]) for r in rows}, {("100", "500", "model")})
+    for row in rows:
+        n, message = int(row["datacenters"]), int(row["message"])
+        assert 0 <= message * n - int(row["buffer"]) < n, row
+        parity = math.ceil(message / int(row["chunk"])) / 4 + 8 if row["scheme"] == "ec-mds" else 0
+        least = (2 * n - 2) * (RTT + message * 8 / LINE)
+        assert float(row["p999_s"]) + 1e-9 >= float(row["mean_s"]) >= least - 1e-9, (row, least)
+        if float(row["drop"]) < 1e-5 and row["scheme"] == "ec-mds" and row["chunk"] == "65536":
+            assert float(row["p999_s"]) <= least + (2 * n - 2) * parity * int(row["chunk"]) * 8 / LINE, (row, least)
+
+
+@rule("packets beside the model: samples of both, each with its source, and times that are drawn one by one")
+def packets(run):
+    messages.SOME_DROPS = ("1e-3", "1e-2", "1e-1")
+    rows = read(drawn_figure(run, messages.beside_model(lab.Lab(run.spindle, packets=2500, draws=4000))), "model")
+    simulated = [r for r in rows if r["source"] == "packets"]
+    assert {r["scheme"] for r in simulated} >= {"sr-rto", "sr-nack"}, simulated
+    equal(
+        {(r["message"], r["chunk"]) for r in simulated}, {(str(128 << 10), str(64 << 10))}, "what so few packets are enough for"
+    )
+    for r in simulated:
+        model = next(m for m in rows if m["source"] == "model" and all(m[k] == r[k] for k in ("scheme", "message", "drop")))
+        packets_ = int(r["message"]) // 4096
+        equal(int(r["samples"]), 2500 // packets_)
+        assert abs(float(r["mean_s"]) - float(model["mean_s"])) < 0.1 * float(model["mean_s"]) + 4 * math.hypot(
+            float(r["mean_error_s"]), float(model["mean_error_s"])
+        ), (r, model)
+    for kind in (("--model", "--samples", "300"), ("--payload-less", "--samples", "70")):
+        file = run.path("times")
+        got = run.command("sim", "sdr", "--message", "1M", "--drop", "0.02", "--json", "--times", file, *kind)
+        equal((got.returncode, got.stderr), (0, ""))
+        with open(file) as f:
+            times = [float(line) for line in f]
+        equal(len(times), int(kind[-1]))
+        assert abs(sum(times) / len(times) - float(got.stdout.split('"mean_s": ')[1].split(",")[0])) < 1e-9
+        assert len({round(t, 3) for t in times}) > 1, times
+
+
+@rule("figures 15 and 16: bench's cases with the chunks and workers that are asked for")
+def measured(run):
+    engine.TURNS, engine.processors = 1, lambda: [1, 2]
+    rows = read(drawn_figure(run, engine.figure16(lab.Lab(run.spindle, bench=("--quick",)))), "fig16")
+    equal([r["workers"] for r in rows], ["1", "2"])
+    for r in rows:
+        equal((r["packet_bytes"], r["message_packets"], r["chunk_packets"]), ("64", "64", "16"))
+        assert float(r["Mpkt_s"]) > 0 and abs(float(r["Gbit_s"]) - float(r["Mpkt_s"]) * 64 * 8e-3) < 1e-6 * float(r["Gbit_s"]), r
+
+
+@rule("a figure that there is not, a spindle that there is not, and values that cannot be are told")
+def wrong(run):
+    assert "no figure fig2: there are model, fig3" in figures(run, "fig2", expect=2)[0].stderr
+    assert "--packets must be 0 or more" in figures(run, "--packets", "-1", expect=2)[0].stderr
+    assert "nowhere" in figures(run, "--spindle", "/nowhere", "fig12", expect=1)[0].stderr
+    for option, value in (
+        ("--message-packets", "3"),
+        ("--message-packets", "1"),
+        ("--chunk-packets", "256"),
+        ("--chunk-packets", "x"),
+    ):
+        process = run.command("bench", option, value)
+        equal(process.returncode, 2)
+        assert option in process.stderr.splitlines()[0], process.stderr
+    for value in ("/nowhere/times", "/dev/full"):
+        process = run.command("sim", "sdr", "--model", "--samples", "10", "--times", value)
+        equal((process.returncode, process.stdout), (1, ""))
+        assert value in process.stderr, process.stderr
+
+
+if __name__ == "__main__":
+    main()
