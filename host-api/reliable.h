@@ -6,6 +6,9 @@
  * Selective repeat in units of the QP's chunk_bytes (arXiv 2505.05366, section 4). sr-rto sends a unit again so many
  * round trips after it left (3), sr-nack as soon as an answer of the peer's shows the gap. Neither takes reordering,
  * repeats or lost acknowledgements for loss. Both ends use one scheme or different ones: that is the sender's matter.
+ * ec-mds and ec-xor send parity behind each message, from which the peer's NIC repairs what was lost; what it cannot
+ * repair goes again as with sr-nack. auto decides about parity for each message. On a QP with erasure coding, which
+ * these three need, each message is two of SDR's, data and parity, and half of max_messages can be in flight.
  *
  * The k-th message sent lands in the k-th receive posted, whatever becomes of those before. One struct sdr_reliable
  * owns all messages and datagrams of its QP from the first on; use no other calls that send or receive on it.
@@ -48,7 +51,8 @@ struct sdr_reliable_attr {
 /* "sr-rto", "sr-nack", "ec-mds", "ec-xor", "auto", or -EINVAL. */
 int sdr_reliable_scheme(const char *name);
 
-/* qp: connected, or about to be; nothing was sent or posted on it. attr may be NULL. -EINVAL, -ENOMEM; -EOPNOTSUPP: qp
+/* qp: connected, or about to be; nothing was sent or posted on it. attr may be NULL. -EINVAL (also: qp has not
+ * the code that the scheme needs), -ENOMEM, -EDQUOT; -EOPNOTSUPP: qp
  * has no datagrams (implicit credit), or they have fewer than 96 bytes (mtu below 100). */
 int sdr_reliable_open(struct sdr_qp *qp, const struct sdr_reliable_attr *attr, struct sdr_reliable **reliable);
 /* Lets go of `reliable`, qp lives on. quiet 0: at once, operations that are not over are given up, their handles are

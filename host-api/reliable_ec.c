@@ -50,7 +50,9 @@ int sdr_ec_may_send(const struct sdr_reliable *r, uint64_t len)
 		return -EOPNOTSUPP;
 	if (len > r->qp->info.max_message_bytes)
 		return -EINVAL;
-	return r->qp->connected ? 0 : -ENOTCONN;
+	if (!r->qp->connected)
+		return -ENOTCONN;
+	return r->send.next - r->ec.left < r->slots ? 0 : -EAGAIN;
 }
 
 /* Once for each message. */
@@ -80,11 +82,14 @@ static int sdr_ec_send_parity(struct sdr_reliable *r, struct sdr_reliable_op *op
 
 bool sdr_ec_start(struct sdr_reliable *r, struct sdr_reliable_op *op)
 {
-	const uint64_t length = op->phase == SDR_OP_WAITS ? op->length : 0;
-
-	if (sdr_ec_begun(r) && !sdr_send_stream_start(r->qp, length, op->immediate, &op->send))
-		r->ec.broken |= sdr_send_message(op->send) != 2 * op->message; /* somebody else has sent */
-	return op->send;
+	op->skipped = op->phase != SDR_OP_WAITS;
+	if (!sdr_ec_begun(r) ||
+	    (!op->send && sdr_send_stream_start(r->qp, op->skipped ? 0 : op->length, op->immediate, &op->send)))
+		return false;
+	r->ec.broken |= sdr_send_message(op->send) != 2 * op->message; /* somebody else has sent */
+	if (op->skipped && !op->ended)
+		op->ended = sdr_send_stream_end(op->send) == 0;
+	return op->ended || !op->skipped;
 }
 
 /* May the NIC have it? It sends parity behind the data, which must not be left without room there. And it never lets go
@@ -135,6 +140,9 @@ bool sdr_ec_left(struct sdr_reliable *r)
 	for (; ec->left < ec->begun; ec->left++) {
 		struct sdr_reliable_op *op = sdr_reliable_op_of(r, &r->send, ec->left);
 
+		if (op->skipped && op->send && sdr_send_poll(op->send))
+			break;
+		op->send = op->skipped ? NULL : op->send;
 		if (sdr_send_poll(op->parity_send))
 			break;
 		op->parity_send = NULL;

@@ -33,6 +33,7 @@ struct sdr_reliable_op {
 	/* with erasure coding */
 	struct sdr_send *parity_send;
 	struct sdr_recv *parity_recv;
+	bool skipped;	      /* send: over before its turn came, for which it is kept */
 	bool judged, plain;   /* send: it is decided that it goes with parity, or without */
 	bool coded;	      /* it has gone with it */
 	uint32_t again, runs; /* units that went again, and in how many runs of neighbours */

