@@ -55,6 +55,9 @@ static void sides_text(const struct bench_case *c, const struct bench_result *r)
 	side_text(c->baseline, &r->baseline);
 	for (unsigned k = 0; k < BENCH_OTHERS && c->other[k].name; k++)
 		side_text(c->other[k].name, &r->other[k]);
+	if (r->slice_max > 0)
+		printf("  slices of work: %.1f us, the longest %.1f us in the quietest turn, %.1f us in all\n",
+		       r->slice, r->slice_quiet, r->slice_max);
 	if (c->threads > bench_cpus())
 		printf("  %u threads at work on %u processors: they wait for each other\n", c->threads, bench_cpus());
 }
@@ -102,6 +105,13 @@ static json_t *others_json(const struct bench_case *c, const struct bench_result
 	return list;
 }
 
+static json_t *slices_json(const struct bench_result *r)
+{
+	return r && r->slice_max > 0 ? json_pack("{s:f, s:f, s:f}", "median", r->slice, "quiet_max", r->slice_quiet,
+						 "max", r->slice_max)
+				     : json_null();
+}
+
 json_t *bench_show_json(const struct bench_case *c, bool icrc, const struct bench_result *r, const char *why)
 {
 	const struct bench_side *m = r ? &r->mine : NULL, *b = r ? &r->baseline : NULL;
@@ -123,6 +133,7 @@ json_t *bench_show_json(const struct bench_case *c, bool icrc, const struct benc
 	json_object_set_new(o, "baseline_p99", tail(b));
 	json_object_set_new(o, "threads", json_integer(c->threads));
 	json_object_set_new(o, "oversubscribed", json_boolean(c->threads > bench_cpus()));
+	json_object_set_new(o, "slice_us", slices_json(r));
 	json_object_set_new(o, "others", others_json(c, r));
 	return o;
 }

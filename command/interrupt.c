@@ -60,6 +60,26 @@ int interrupt_start(void (*abandon)(void *arg), void *arg)
 	return -result;
 }
 
+static void note(int number)
+{
+	signal(number, SIG_DFL);
+	sem_post(&interrupt.first);
+}
+
+int interrupt_note(void)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction action;
+
+	if (sem_init(&interrupt.first, 0, 0))
+		return -errno;
+	signal(SIGPIPE, SIG_IGN);
+	for (unsigned i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (!sigaction(numbers[i], NULL, &action) && action.sa_handler != SIG_IGN) /* nohup */
+			signal(numbers[i], note);
+	return 0;
+}
+
 void interrupt_wait(void)
 {
 	while (sem_wait(&interrupt.first) && errno == EINTR)

@@ -12,6 +12,9 @@
 int interrupt_start(void (*abandon)(void *arg), void *arg);
 /* Sleeps until the first signal has come; at once when it has. */
 void interrupt_wait(void);
+/* The same without a thread, for commands that fork: the first is only noted, for interrupt_came(), the second ends the
+ * process. 0 or -errno. */
+int interrupt_note(void);
 bool interrupt_came(void); /* for those who have something else to do; not beside interrupt_wait() */
 
 /* For commands that a signal may end where they are: the directory that EAL has made for this process goes with them.

@@ -32,7 +32,7 @@ static const struct command {
 	{"stat", command_stat, "show what a running NIC counts"},
 	{"wire", command_wire, "join two ports by a link that delays, loses, reorders and corrupts"},
 	{"sim", command_sim, "how long messages take over a long link that loses packets, by the SDR paper's model"},
-	{"bench", command_bench, "measure packets, latency and files, each beside what it competes with"},
+	{"bench", command_bench, "measure packets, latency, files and codes, each beside what it competes with"},
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 

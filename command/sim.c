@@ -23,6 +23,11 @@ double sim_chunk_drop(const struct sim *s)
 	return sp_model_chunk_drop(p, s->model.chunk / s->mtu);
 }
 
+uint64_t sim_message(const struct sim *s)
+{
+	return s->nodes ? (s->model.message + s->nodes - 1) / s->nodes : s->model.message;
+}
+
 double sim_seconds(void)
 {
 	struct timespec t;

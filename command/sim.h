@@ -22,6 +22,7 @@ extern const struct sim_scheme sim_schemes[];
 struct sim {
 	struct sp_model model;
 	uint64_t bandwidth, rtt, mtu, samples, seed; /* rtt: ps, 0: by distance */
+	uint64_t nodes;				     /* of an allreduce's ring; 0: messages are simulated */
 	double distance, rto;			     /* 0: not given */
 	const char *ec, *beta;			     /* as given, or NULL */
 	unsigned scheme;			     /* of sim_schemes */
@@ -37,6 +38,9 @@ struct sim {
 
 /* 0, or the exit status + 1. */
 int sim_options(struct sim *s, int argc, char **argv);
+
+/* Bytes that go across at once: a message, or of an allreduce, whose buffer model.message is then, a segment. */
+uint64_t sim_message(const struct sim *s);
 
 /* Probability that a chunk loses something. */
 double sim_chunk_drop(const struct sim *s);

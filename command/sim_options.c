@@ -11,34 +11,39 @@
 
 #include "../handlers/wire/ec.h"
 #include "../pipeline/config.h"
+#include "../testbed/ring.h"
 #include "sim.h"
 
-#define FARTHEST    3e6 /* km; the round trip is 20 s */
-#define KM_A_SECOND 300000.0
-#define LONGEST	    (10 * SP_SEC) /* jitter, and being late */
-#define MTU_LEAST   100		  /* of packets, see sdr_reliable_open() */
+#define FARTHEST      3e6 /* km; the round trip is 20 s */
+#define KM_A_SECOND   300000.0
+#define LONGEST	      (10 * SP_SEC) /* jitter, and being late */
+#define NODES_DEFAULT 4
+#define MTU_LEAST     100 /* of packets, see sdr_reliable_open() */
 
 static const char usage[] =
-	"usage: spindle sim sdr [OPTIONS]\n"
+	"usage: spindle sim sdr|allreduce [OPTIONS]\n"
 	"\n"
 	"How long SDR messages take over a long link that loses packets: simulated packet by "
 	"packet, with NICs and host\n"
 	"programs, or by the stochastic model of the SDR paper.\n"
+	"sdr: of single messages. allreduce: how long a ring of nodes takes to add up a buffer, with such links "
+	"between them.\n"
 	"  --bandwidth R    of the link, bit/s (400G)\n"
 	"  --distance KM    of its ends; a round trip takes 2 KM / 300000 s (3750km)\n"
 	"  --rtt T          the round trip itself, instead\n"
-	"  --message N      bytes of a message (128M)\n"
+	"  --message N      bytes of a message, or of the buffer of an allreduce (128M)\n"
 	"  --chunk N        bytes of a chunk, a multiple of mtu (64K)\n"
 	"  --mtu N          payload bytes of a packet, 64 to 4096, without --model from 100 (4096)\n"
 	"  --drop P         probability of a loss (1e-3)\n"
 	"  --drop-per chunk|packet  of what P is the probability (chunk)\n"
 	"  --scheme sr-rto|sr-nack|ec-mds|ec-xor|auto  (sr-rto)\n"
 	"  --rto N          timeout before a chunk is sent again, in round trips (3)\n"
-	"  --samples N      messages (100; with --model 10000)\n"
+	"  --samples N      messages or allreduces (100; with --model 10000)\n"
 	"  --seed N         the same seed draws the same samples (1)\n"
 	"  --times FILE     write each message's time to FILE, in seconds, one a line\n"
 	"  --json           print JSON\n"
 	"Packets:\n"
+	"  --nodes N        of an allreduce's ring, 2 to 16 (4)\n"
 	"  --payload-less   carry no payload: faster, and nothing is compared\n"
 	"  --burst N        packets are lost in bursts of N on average; needs --drop-per packet\n"
 	"  --jitter T       packets are late by 0 to T\n"
@@ -129,7 +134,8 @@ enum {
 	REPAIR_RATE,
 	PAYLOAD_LESS,
 	MODEL,
-	JSON
+	JSON,
+	NODES
 };
 
 static bool parse_probability(const char *text, double *value)
@@ -215,6 +221,10 @@ static const char *take(struct sim *s, int option, const char *value)
 		if (!parse_real(value, "", &m->drop) || !(m->drop >= 0 && m->drop < 1))
 			return "--drop must be 0 or more and less than 1";
 		break;
+	case NODES:
+		if (sp_parse_uint(value, &s->nodes) || s->nodes < 2 || s->nodes > SP_RING_NODES_MAX)
+			return "--nodes must be 2 to 16";
+		break;
 	case TIMES:
 		s->times = value;
 		break;
@@ -285,11 +295,11 @@ static int conclude_kind(struct sim *s)
 		return misuse("bursts as short as --burst cannot lose as much as --drop: at most N / (N + 1)", "");
 	if (s->reorder_delay != UINT64_MAX && !(s->reorder > 0))
 		return misuse("--reorder-delay is of what --reorder says", "");
-	if (s->model.message > s->mtu << 18) {
+	if (sim_message(s) > s->mtu << 18) {
 		fprintf(stderr,
-			"spindle sim: --message must be at most --mtu * 2^18 without --model: %" PRIu64
+			"spindle sim: --message%s must be at most --mtu * 2^18 without --model: %" PRIu64
 			" is more than %" PRIu64 "\n",
-			s->model.message, s->mtu << 18);
+			s->nodes ? " / --nodes" : "", sim_message(s), s->mtu << 18);
 		return 2;
 	}
 	return 0;
@@ -363,9 +373,11 @@ int sim_options(struct sim *s, int argc, char **argv)
 						{"payload-less", no_argument, NULL, PAYLOAD_LESS},
 						{"model", no_argument, NULL, MODEL},
 						{"json", no_argument, NULL, JSON},
+						{"nodes", required_argument, NULL, NODES},
 						{"help", no_argument, NULL, 'h'},
 						{0}};
 	const char *what, *about;
+	bool allreduce;
 	int opt;
 
 	*s = (struct sim){
@@ -401,9 +413,15 @@ int sim_options(struct sim *s, int argc, char **argv)
 				return command_bad_value("sim", what, optarg) + 1;
 		}
 	if (optind >= argc)
-		return misuse("what to simulate is missing: sdr", "") + 1;
-	if (strcmp(argv[optind], "sdr"))
-		return misuse("can simulate sdr, not ", argv[optind]) + 1;
+		return misuse("what to simulate is missing: sdr or allreduce", "") + 1;
+	if (strcmp(argv[optind], "sdr") && strcmp(argv[optind], "allreduce"))
+		return misuse("can simulate sdr and allreduce, not ", argv[optind]) + 1;
+	allreduce = !strcmp(argv[optind], "allreduce");
+	if (s->nodes && !allreduce)
+		return misuse("only allreduce has ", "--nodes") + 1;
+	if (s->is_model && allreduce)
+		return misuse("allreduce is of packets alone: it has no ", "--model") + 1;
+	s->nodes = allreduce && !s->nodes ? NODES_DEFAULT : s->nodes;
 	if (optind + 1 < argc)
 		return misuse("extra argument ", argv[optind + 1]) + 1;
 	opt = conclude(s);

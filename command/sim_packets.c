@@ -47,7 +47,7 @@ static uint32_t queue(const struct sim *s)
 /* A host that knows its path: the round trip to begin with, and by how much packets may overtake each other. */
 static struct sdr_reliable_attr host(const struct sim *s)
 {
-	const double inject = (double)s->model.message * 8 / (double)s->bandwidth;
+	const double inject = (double)sim_message(s) * 8 / (double)s->bandwidth;
 	const sp_time late = s->jitter + (s->reorder > 0 ? s->reorder_delay : 0);
 	const double way = (double)(s->rtt + 2 * late) / (double)SP_SEC;
 	const double timeout = 1000 * (2 * inject + way * s->model.rto + 1);
@@ -65,7 +65,7 @@ static void describe(const struct sim *s, struct sp_crossing_config *c)
 {
 	const sp_time packet = packet_time(s);
 
-	*c = (struct sp_crossing_config){.message = s->model.message,
+	*c = (struct sp_crossing_config){.message = sim_message(s),
 					 .chunk = (uint32_t)s->model.chunk,
 					 .mtu = (uint32_t)s->mtu,
 					 .chunk_drop = s->packet ? 0 : s->model.drop,
@@ -102,8 +102,9 @@ static bool progress(void *arg, uint32_t done)
 	const int part = (int)(done * 20ull / all);
 
 	if (b->on && (now - b->drawn > FRAME || done == all)) {
-		fprintf(stderr, "\r\033[K%s  [%.*s%*s] %" PRIu32 " of %" PRIu32 " messages",
-			sim_schemes[b->sim->scheme].name, part, "====================", 20 - part, "", done, all);
+		fprintf(stderr, "\r\033[K%s  [%.*s%*s] %" PRIu32 " of %" PRIu32 " %s", sim_schemes[b->sim->scheme].name,
+			part, "====================", 20 - part, "", done, all,
+			b->sim->nodes ? "allreduces" : "messages");
 		if (done && done < all)
 			fprintf(stderr, "  %.0f s left", (now - b->began) / done * (all - done));
 		fflush(stderr);
@@ -115,15 +116,18 @@ static bool progress(void *arg, uint32_t done)
 int sim_packets(const struct sim *s)
 {
 	struct bar bar = {.sim = s, .began = sim_seconds(), .on = isatty(STDERR_FILENO)};
-	struct sp_sweep sweep = {
-		.samples = (uint32_t)s->samples, .processes = (uint32_t)s->jobs, .progress = progress, .arg = &bar};
+	struct sp_sweep sweep = {.nodes = (uint32_t)s->nodes,
+				 .samples = (uint32_t)s->samples,
+				 .processes = (uint32_t)s->jobs,
+				 .progress = progress,
+				 .arg = &bar};
 	struct sp_sweep_outcome o;
 	struct sp_error error = {.key = ""}; /* nothing else starts, if interrupts cannot */
 	int rc = sim_times_open(s, &sweep.times);
 
 	if (rc)
 		return rc;
-	rc = interrupt_start(NULL, NULL);
+	rc = interrupt_note();
 	describe(s, &sweep.crossing);
 	if (s->measured)
 		sweep.crossing.repair_bps = sp_repair_rate(&sweep.crossing.ec, sweep.crossing.chunk);

@@ -82,6 +82,8 @@ void sim_show_packets_json(const struct sim *s, const struct sp_sweep_outcome *o
 					      (json_int_t)s->mtu, "drop", s->model.drop, "drop_per",
 					      s->packet ? "packet" : "chunk", "chunk_drop", sim_chunk_drop(s),
 					      "rto_rtts", s->model.rto));
+	if (s->nodes)
+		json_object_set_new(all, "nodes", json_integer((json_int_t)s->nodes));
 	if (sim_schemes[s->scheme].code != SDR_CODE_NONE)
 		json_object_update_new(all, json_pack("{s:[i,i], s:I, s:I, s:I, s:f}", "ec", (int)s->model.k,
 						      (int)s->model.m, "parity_packets", (json_int_t)n->parity,
@@ -103,9 +105,12 @@ void sim_show_packets_text(const struct sim *s, const struct sp_sweep_outcome *o
 {
 	const struct sp_crossing_counters *n = &o->count;
 
+	if (s->nodes)
+		printf("allreduce of %" PRIu64 " bytes in a ring of %" PRIu64 " nodes, in %" PRIu64 " rounds\n",
+		       s->model.message, s->nodes, 2 * (s->nodes - 1));
 	printf("SDR, packets, %s: messages of %" PRIu64 " bytes in chunks of %" PRIu64 ", mtu %" PRIu64 ", %" PRIu64
 	       " bit/s, round trip %.9g s\n",
-	       sim_schemes[s->scheme].name, s->model.message, s->model.chunk, s->mtu, s->bandwidth, s->model.rtt);
+	       sim_schemes[s->scheme].name, sim_message(s), s->model.chunk, s->mtu, s->bandwidth, s->model.rtt);
 	printf("a %s is lost with probability %g", s->packet ? "packet" : "chunk", s->model.drop);
 	if (s->packet)
 		printf(" (a chunk: %.6g)", sim_chunk_drop(s));
@@ -127,5 +132,5 @@ void sim_show_packets_text(const struct sim *s, const struct sp_sweep_outcome *o
 	else
 		printf("%" PRIu64 " bytes compared at the receiver, all as sent", n->verified);
 	printf("; %.1f s, %.3g Gbit of payload a second\n", wall,
-	       (double)n->messages * (double)s->model.message * 8e-9 / wall);
+	       (double)n->messages * (double)sim_message(s) * 8e-9 / wall);
 }

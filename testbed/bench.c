@@ -19,6 +19,20 @@ static const struct bench_case *const cases[] = {
 	&bench_latency_vhost_sleeping,
 	&bench_file_veth,
 	&bench_file_vhost,
+	&bench_ec_encode_4_2_4k,
+	&bench_ec_encode_4_2_64k,
+	&bench_ec_encode_8_3_4k,
+	&bench_ec_encode_8_3_64k,
+	&bench_ec_encode_32_8_4k,
+	&bench_ec_encode_32_8_64k,
+	&bench_ec_encode_xor_32_8_64k,
+	&bench_ec_decode_4_2_4k,
+	&bench_ec_decode_4_2_64k,
+	&bench_ec_decode_8_3_4k,
+	&bench_ec_decode_8_3_64k,
+	&bench_ec_decode_32_8_4k,
+	&bench_ec_decode_32_8_64k,
+	&bench_ec_decode_xor_32_8_64k,
 };
 
 static volatile sig_atomic_t stopped;
@@ -64,8 +78,19 @@ static double quantile(const double *sorted, unsigned n, double q)
 struct turns {
 	bench_run_t *run;
 	struct bench_side *side;
+	struct bench_result *slices; /* where to note them, or NULL */
 	double value[BENCH_ROUNDS_MAX], tail[BENCH_ROUNDS_MAX];
 };
+
+static void note_slices(struct bench_result *r, const struct bench_turn *turn)
+{
+	if (!r->slice_max || turn->slice_max < r->slice_quiet) {
+		r->slice = turn->slice;
+		r->slice_quiet = turn->slice_max;
+	}
+	if (turn->slice_max > r->slice_max)
+		r->slice_max = turn->slice_max;
+}
 
 static int take_turn(const struct bench_case *c, void *state, const struct bench_options *o, struct turns *t,
 		     unsigned round, char *why, unsigned room)
@@ -77,6 +102,8 @@ static int take_turn(const struct bench_case *c, void *state, const struct bench
 		return r;
 	t->value[round - 1] = c->unit ? turn.value : (double)turn.cycles / (double)turn.units;
 	t->tail[round - 1] = turn.tail;
+	if (t->slices)
+		note_slices(t->slices, &turn);
 	return 0;
 }
 
@@ -93,7 +120,7 @@ int bench_run(const struct bench_case *c, const struct bench_options *o, struct 
 	      unsigned room)
 {
 	struct turns turns[SIDES] = {{.run = c->run_baseline, .side = &result->baseline},
-				     {.run = c->run, .side = &result->mine}};
+				     {.run = c->run, .side = &result->mine, .slices = result}};
 	unsigned sides = 2;
 	void *state = NULL;
 	int r;

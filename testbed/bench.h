@@ -16,6 +16,7 @@ struct bench_turn {
 	/* Cases with a unit of their own give these instead, in that unit; tail: 99 of 100 are below, where there is
 	 * one. */
 	double value, tail;
+	double slice, slice_max; /* us, of the case's slices of work: the median, the longest; 0: it has none */
 };
 
 typedef int bench_run_t(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room);
@@ -60,6 +61,8 @@ struct bench_side {
 
 struct bench_result {
 	struct bench_side mine, baseline, other[BENCH_OTHERS];
+	/* us; of the turn in which the longest slice was shortest: median and longest; the longest of all. 0: none */
+	double slice, slice_quiet, slice_max;
 };
 
 /* Runs one case. 0, BENCH_SKIPPED or -errno, and words in why. */
@@ -75,6 +78,10 @@ int bench_stopped(void);   /* the signal, or 0 */
 unsigned bench_cpus(void); /* that this process may use */
 
 extern const struct bench_case bench_sdr_64, bench_sdr_4096, bench_latency_nic_polling, bench_latency_nic_sleeping,
-	bench_latency_vhost_polling, bench_latency_vhost_sleeping, bench_file_veth, bench_file_vhost;
+	bench_latency_vhost_polling, bench_latency_vhost_sleeping, bench_file_veth, bench_file_vhost,
+	bench_ec_encode_4_2_4k, bench_ec_encode_4_2_64k, bench_ec_encode_8_3_4k, bench_ec_encode_8_3_64k,
+	bench_ec_encode_32_8_4k, bench_ec_encode_32_8_64k, bench_ec_encode_xor_32_8_64k, bench_ec_decode_4_2_4k,
+	bench_ec_decode_4_2_64k, bench_ec_decode_8_3_4k, bench_ec_decode_8_3_64k, bench_ec_decode_32_8_4k,
+	bench_ec_decode_32_8_64k, bench_ec_decode_xor_32_8_64k;
 
 #endif

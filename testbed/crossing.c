@@ -12,25 +12,12 @@
 #include "../handlers/ec/job.h"
 #include "../handlers/wire/ec.h"
 #include "../handlers/wire/roce.h"
-#include "../handlers/wire/sdr.h"
-#include "world.h"
+#include "crossing_private.h"
 
-#define LAYER3	  4200u /* bytes: packets of the largest payload fit */
-#define SHIFTS	  512u	/* places where the message begins in what is sent: one that stayed from the last is noticed */
+#define SHIFTS	  512u /* places where the message begins in what is sent: one that stayed from the last is noticed */
 #define SHIFT	  8u
-#define MESSAGES  4u  /* at once, of the QP; with erasure coding two pairs */
 #define ROCE	  42u /* bytes before BTH: Ethernet, IPv4, UDP */
 #define IMMEDIATE (ROCE + 12u + 16u)
-
-/* Whole chunks are lost: the fate of the sending of one is drawn with its first packet. */
-struct loser {
-	struct sp_random random;
-	double chunk, packet; /* probabilities */
-	struct sp_sdr_split split;
-	uint32_t per_chunk; /* packets */
-	uint32_t id, index; /* of the last packet of data */
-	bool begun, lost;
-};
 
 struct sp_crossing {
 	struct sp_crossing_config config;
@@ -45,7 +32,7 @@ struct sp_crossing {
 	uint64_t room[2];
 	struct sp_mr *mr[2];
 	struct sdr_reliable_op *send, *recv;
-	struct loser loser[2];
+	struct sp_loser loser[2];
 	int error; /* of progress */
 	uint64_t messages, verified;
 };
@@ -53,7 +40,7 @@ struct sp_crossing {
 /* ---- loss of whole chunks ---- */
 static bool lose(void *arg, const uint8_t *frame, uint32_t len)
 {
-	struct loser *l = arg;
+	struct sp_loser *l = arg;
 	uint32_t imm, id, index;
 
 	if (len < IMMEDIATE + 4 || frame[ROCE] != SP_UC_WRITE_ONLY_IMM)
@@ -69,44 +56,49 @@ static bool lose(void *arg, const uint8_t *frame, uint32_t len)
 	return l->lost;
 }
 
-static void loser_init(struct sp_crossing *c, unsigned e)
+static void loser_init(const struct sp_crossing_config *c, uint64_t seed, unsigned stream, struct sp_loser *l)
 {
-	const uint32_t per_chunk = c->config.chunk / c->config.mtu;
+	const uint32_t per_chunk = c->chunk / c->mtu;
 
-	c->loser[e] = (struct loser){.chunk = c->config.chunk_drop,
-				     .packet = -expm1(log1p(-c->config.chunk_drop) / per_chunk),
-				     .per_chunk = per_chunk};
-	sp_random_seed(&c->loser[e].random, c->config.seed, 16 + e);
-	sp_sdr_split_parse(SP_SDR_SPLIT_DEFAULT, &c->loser[e].split);
+	*l = (struct sp_loser){
+		.chunk = c->chunk_drop, .packet = -expm1(log1p(-c->chunk_drop) / per_chunk), .per_chunk = per_chunk};
+	sp_random_seed(&l->random, seed, stream);
+	sp_sdr_split_parse(SP_SDR_SPLIT_DEFAULT, &l->split);
 }
 
 /* ---- making it ---- */
-static int failed(struct sp_error *error, int rc, const char *what)
+int sp_crossing_failed(struct sp_error *error, int rc, const char *what)
 {
 	if (!*error->text)
 		snprintf(error->text, sizeof(error->text), "%s: %s", what, strerror(-rc));
 	return rc;
 }
 
-static int link_make(struct sp_crossing *c, struct sp_error *error)
+int sp_crossing_check(const struct sp_crossing_config *c, struct sp_error *error)
 {
-	struct sp_link_config link = {.direction = {c->config.link[0], c->config.link[1]},
-				      .seed = c->config.seed,
-				      .payload_less = c->config.payload_less,
-				      .memory = 1ull << 36};
-	int rc;
-
-	for (unsigned e = 0; e < 2 && c->config.chunk_drop > 0; e++) {
-		loser_init(c, e);
-		link.lose[e] = lose;
-		link.lose_arg[e] = &c->loser[e];
-	}
-	rc = sp_link_create(&link, &c->link);
-	return rc ? failed(error, rc, "the link") : 0;
+	if (!c->message || c->message > (uint64_t)c->mtu << 18 || !c->mtu || !c->chunk || c->chunk % c->mtu ||
+	    !(c->chunk_drop >= 0 && c->chunk_drop <= 1))
+		return sp_crossing_failed(error, -EINVAL, "the message");
+	return 0;
 }
 
-/* Of repair: a slice reads so much of chunks. */
-static sp_time slice_time(const struct sp_crossing_config *c)
+int sp_crossing_link(const struct sp_crossing_config *c, uint64_t seed, unsigned stream, struct sp_loser loser[2],
+		     struct sp_link **link)
+{
+	struct sp_link_config config = {.direction = {c->link[0], c->link[1]},
+					.seed = seed,
+					.payload_less = c->payload_less,
+					.memory = 1ull << 36};
+
+	for (unsigned e = 0; e < 2 && c->chunk_drop > 0; e++) {
+		loser_init(c, seed, stream + e, &loser[e]);
+		config.lose[e] = lose;
+		config.lose_arg[e] = &loser[e];
+	}
+	return sp_link_create(&config, link);
+}
+
+sp_time sp_crossing_slice(const struct sp_crossing_config *c)
 {
 	return c->repair_bps ? (sp_time)(8.0 * SP_EC_SLICE / (double)c->repair_bps * (double)SP_SEC) : 0;
 }
@@ -114,12 +106,12 @@ static sp_time slice_time(const struct sp_crossing_config *c)
 static int nic_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
 {
 	struct sp_nic_config config = {.addresses = 1,
-				       .mtu = LAYER3,
+				       .mtu = SP_CROSSING_LAYER3,
 				       .seed = c->config.seed * 2 + e + 1,
 				       .neighbours = 1,
 				       .ports = 1,
 				       .payload_less = c->config.payload_less,
-				       .slice_time = e ? slice_time(&c->config) : 0,
+				       .slice_time = e ? sp_crossing_slice(&c->config) : 0,
 				       .memory_limit = UINT64_MAX,
 				       .port = {{.ops = &sp_link_ops, .ops_arg = sp_link_port(c->link, e)}}};
 	int rc;
@@ -138,29 +130,36 @@ static int nic_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
 		rc = sp_nic_dev(c->nic[e], false, &c->dev[e]);
 	if (!rc)
 		rc = sp_world_add_nic(c->world, c->nic[e]);
-	return rc ? failed(error, rc, "the NIC") : 0;
+	return rc ? sp_crossing_failed(error, rc, "the NIC") : 0;
 }
 
-/* Pages that nobody touches take no memory: payload-less, none is. */
+int sp_crossing_memory(uint64_t room, uint8_t **bytes)
+{
+	void *at = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (at == MAP_FAILED)
+		return -errno;
+	*bytes = at;
+	return 0;
+}
+
 static int memory_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
 {
 	struct sp_random x;
-	void *bytes;
 	int rc;
 
 	c->room[e] = c->config.message + SHIFTS * SHIFT;
-	bytes = mmap(NULL, c->room[e], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (bytes == MAP_FAILED)
-		return failed(error, -errno, "memory for the message");
-	c->bytes[e] = bytes;
+	rc = sp_crossing_memory(c->room[e], &c->bytes[e]);
+	if (rc)
+		return sp_crossing_failed(error, rc, "memory for the message");
 	sp_random_seed(&x, c->config.seed, 32 + e);
 	for (uint64_t i = 0; !e && !c->config.payload_less && i < c->room[e] / 8 * 8; i += 8) {
 		const uint64_t v = sp_random_next(&x);
 
 		memcpy(c->bytes[e] + i, &v, 8);
 	}
-	rc = sdr_mr_reg(c->context[e], bytes, c->room[e], &c->mr[e]);
-	return rc ? failed(error, rc, "memory for the message") : 0;
+	rc = sdr_mr_reg(c->context[e], c->bytes[e], c->room[e], &c->mr[e]);
+	return rc ? sp_crossing_failed(error, rc, "memory for the message") : 0;
 }
 
 /* Of a message: as the QP says, but before it is there. */
@@ -169,29 +168,31 @@ static uint64_t parity_bytes(const struct sp_crossing_config *c)
 	return c->ec.code == SDR_CODE_NONE ? 0 : sp_ec_parity_bytes(c->ec.k, c->ec.m, c->message, c->chunk);
 }
 
+struct sdr_qp_attr sp_crossing_qp(const struct sp_crossing_config *c, uint64_t nonce)
+{
+	const sp_time way = c->link[0].delay + c->link[1].delay;
+	const uint64_t data = (c->message + c->mtu - 1) / c->mtu * c->mtu, parity = parity_bytes(c);
+
+	return (struct sdr_qp_attr){.mtu = c->mtu,
+				    .chunk_bytes = c->chunk,
+				    .max_message_bytes = parity > data ? parity : data,
+				    .max_messages = SP_CROSSING_MESSAGES,
+				    .ec = c->ec,
+				    .nonce = nonce,
+				    .cts_interval = way + SP_MS,
+				    .max_packet_life = way,
+				    .family = AF_INET};
+}
+
 static int end_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
 {
-	const sp_time way = c->config.link[0].delay + c->config.link[1].delay;
-	struct sdr_qp_attr attr = {.mtu = c->config.mtu,
-				   .chunk_bytes = c->config.chunk,
-				   .max_message_bytes =
-					   (c->config.message + c->config.mtu - 1) / c->config.mtu * c->config.mtu,
-				   .max_messages = MESSAGES,
-				   .ec = c->config.ec,
-				   .nonce = c->config.seed * 2 + e + 1,
-				   .cts_interval = way + SP_MS,
-				   .max_packet_life = way,
-				   .family = AF_INET};
-	const uint64_t parity = parity_bytes(&c->config);
+	const struct sdr_qp_attr attr = sp_crossing_qp(&c->config, c->config.seed * 2 + e + 1);
 	int rc = sdr_context_create(c->dev[e], NULL, &c->context[e]);
-
-	if (parity > attr.max_message_bytes)
-		attr.max_message_bytes = parity;
 
 	rc = rc ? rc : memory_make(c, e, error);
 	rc = rc ? rc : sdr_qp_create(c->context[e], &attr, &c->qp[e], error);
 	rc = rc ? rc : sdr_reliable_open(c->qp[e], &c->config.reliable, &c->reliable[e]);
-	return rc ? failed(error, rc, "the connection") : 0;
+	return rc ? sp_crossing_failed(error, rc, "the connection") : 0;
 }
 
 static int connect_ends(struct sp_crossing *c, struct sp_error *error)
@@ -203,7 +204,7 @@ static int connect_ends(struct sp_crossing *c, struct sp_error *error)
 		sdr_qp_info_get(c->qp[e], &info[e]);
 	for (unsigned e = 0; e < 2 && !rc; e++)
 		rc = sdr_qp_connect(c->qp[e], &info[!e]);
-	return rc ? failed(error, rc, "the connection") : 0;
+	return rc ? sp_crossing_failed(error, rc, "the connection") : 0;
 }
 
 /* ---- the host programs ---- */
@@ -257,15 +258,17 @@ int sp_crossing_create(const struct sp_crossing_config *config, struct sp_error 
 	int rc;
 
 	*error = (struct sp_error){.key = ""};
-	if (!config->message || config->message > (uint64_t)config->mtu << 18 || !config->mtu || !config->chunk ||
-	    config->chunk % config->mtu || !(config->chunk_drop >= 0 && config->chunk_drop <= 1))
-		return failed(error, -EINVAL, "the message");
+	rc = sp_crossing_check(config, error);
+	if (rc)
+		return rc;
 	c = calloc(1, sizeof(*c));
 	if (!c)
-		return failed(error, -ENOMEM, "the message");
+		return sp_crossing_failed(error, -ENOMEM, "the message");
 	c->config = *config;
 	rc = sp_world_create(&c->world);
-	rc = rc ? failed(error, rc, "virtual time") : link_make(c, error);
+	rc = rc ? sp_crossing_failed(error, rc, "virtual time")
+		: sp_crossing_link(config, config->seed, 16, c->loser, &c->link);
+	rc = rc ? sp_crossing_failed(error, rc, "the link") : 0;
 	for (unsigned e = 0; e < 2; e++)
 		rc = rc ? rc : nic_make(c, e, error);
 	for (unsigned e = 0; e < 2; e++)
@@ -306,11 +309,16 @@ void sp_crossing_destroy(struct sp_crossing *c)
 	free(c);
 }
 
+int sp_crossing_run(struct sp_world *world, const int *error, bool (*done)(void *arg), void *arg)
+{
+	const int rc = sp_world_run(world, SP_NEVER - 1, done, arg);
+
+	return *error ? *error : rc == 1 ? 0 : rc ? rc : -ELOOP;
+}
+
 static int run(struct sp_crossing *c, bool (*done)(void *arg))
 {
-	const int rc = sp_world_run(c->world, SP_NEVER - 1, done, c);
-
-	return c->error ? c->error : rc == 1 ? 0 : rc ? rc : -ELOOP;
+	return sp_crossing_run(c->world, &c->error, done, c);
 }
 
 static int compare(struct sp_crossing *c, const uint8_t *from)
@@ -351,30 +359,41 @@ int sp_crossing_send(struct sp_crossing *c, sp_time *took)
 	return rc ? rc : compare(c, c->bytes[0] + from);
 }
 
+void sp_crossing_tally(const struct sp_crossing_config *c, const struct sp_crossing_end *from,
+		       const struct sp_crossing_end *to, const struct sp_link *link, uint64_t messages,
+		       struct sp_crossing_counters *n)
+{
+	const uint64_t per_chunk = c->chunk / c->mtu, once = messages * ((c->message + c->mtu - 1) / c->mtu);
+	struct sdr_reliable_status status, peer;
+	struct sp_link_counters way[2];
+	struct sdr_qp_status qp, there;
+	uint64_t packets;
+
+	sdr_reliable_status(from->reliable, &status);
+	sdr_reliable_status(to->reliable, &peer);
+	sdr_qp_status(from->qp, &qp);
+	sdr_qp_status(to->qp, &there);
+	for (unsigned e = 0; e < 2; e++)
+		sp_link_count(link, e, &way[e]);
+	packets = sp_nic_context_counter(from->nic, qp.id, "packets_sent") - status.parity * per_chunk;
+	n->messages += messages;
+	n->packets += packets;
+	n->retransmitted += packets > once ? packets - once : 0;
+	n->parity += status.parity * per_chunk;
+	n->repaired += peer.repaired;
+	n->repairing += sp_nic_context_counter(to->nic, there.id, "decode_slices") * sp_crossing_slice(c);
+	n->fallbacks += status.fallbacks;
+	n->spurious += status.spurious * per_chunk;
+	n->held += way[0].held + way[1].held;
+	n->oversized += way[0].oversized + way[1].oversized;
+}
+
 void sp_crossing_count(const struct sp_crossing *c, struct sp_crossing_counters *n)
 {
-	const uint64_t mtu = c->config.mtu, per_chunk = c->config.chunk / mtu;
-	const uint64_t once = (c->config.message + mtu - 1) / mtu;
-	struct sdr_reliable_status status, peer;
-	struct sdr_qp_status qp, there;
-	struct sp_link_counters link[2];
+	struct sp_crossing_end end[2];
 
-	sdr_reliable_status(c->reliable[0], &status);
-	sdr_qp_status(c->qp[0], &qp);
-	sdr_qp_status(c->qp[1], &there);
 	for (unsigned e = 0; e < 2; e++)
-		sp_link_count(c->link, e, &link[e]);
-	sdr_reliable_status(c->reliable[1], &peer);
-	*n = (struct sp_crossing_counters){
-		.messages = c->messages,
-		.packets = sp_nic_context_counter(c->nic[0], qp.id, "packets_sent") - status.parity * per_chunk,
-		.parity = status.parity * per_chunk,
-		.repaired = peer.repaired,
-		.repairing = sp_nic_context_counter(c->nic[1], there.id, "decode_slices") * slice_time(&c->config),
-		.fallbacks = status.fallbacks,
-		.spurious = status.spurious * per_chunk,
-		.verified = c->verified,
-		.held = link[0].held + link[1].held,
-		.oversized = link[0].oversized + link[1].oversized};
-	n->retransmitted = n->packets > c->messages * once ? n->packets - c->messages * once : 0;
+		end[e] = (struct sp_crossing_end){c->nic[e], c->qp[e], c->reliable[e]};
+	*n = (struct sp_crossing_counters){.verified = c->verified};
+	sp_crossing_tally(&c->config, &end[0], &end[1], c->link, c->messages, n);
 }

@@ -14,22 +14,23 @@
 #include <unistd.h>
 
 #include "quantile.h"
+#include "ring.h"
 
 #define PROCESSES 256
 #define BATCHES	  16u	/* at least, where there are so many samples: there may be so many processors */
-#define BATCH	  64u	/* messages at most */
+#define BATCH	  64u	/* samples at most */
 #define LOOK	  50000 /* us between looks at the processes */
 #define PATIENCE  40	/* looks until one that shall stop, and is in the middle of a message, is killed */
 
-/* What the processes share. Job 0 is the message without losses, job i + 1 batch i. */
+/* What the processes share. Job 0 is the sample without losses, job i + 1 batch i. */
 struct board {
 	uint32_t next; /* job; by atomic addition */
-	uint32_t done; /* messages; by atomic addition */
+	uint32_t done; /* samples; by atomic addition */
 	int error;     /* the first: by compare-and-swap; its text is whose it was */
 	struct sp_error text;
 	double lossless;
 	struct sp_crossing_counters *count; /* of each batch */
-	double *time;			    /* of each message, seconds */
+	double *time;			    /* of each sample, seconds */
 };
 
 static uint32_t batch_of(uint32_t samples)
@@ -58,19 +59,48 @@ static int fail(struct board *b, int rc, const struct sp_error *error)
 	return rc;
 }
 
-static int cross(struct board *b, const struct sp_crossing_config *config, uint32_t messages, double *time,
-		 struct sp_crossing_counters *count)
+/* What takes the time that is asked for: a message across, or an allreduce. */
+struct job {
+	struct sp_crossing *crossing;
+	struct sp_ring *ring; /* if it is that */
+};
+
+static int job_make(struct job *j, const struct sp_crossing_config *config, uint32_t nodes, struct sp_error *error)
+{
+	*j = (struct job){NULL};
+	if (nodes)
+		return sp_ring_create(&(struct sp_ring_config){*config, nodes}, error, &j->ring);
+	return sp_crossing_create(config, error, &j->crossing);
+}
+
+static int job_do(struct job *j, sp_time *took)
+{
+	return j->ring ? sp_ring_reduce(j->ring, took) : sp_crossing_send(j->crossing, took);
+}
+
+static void job_end(struct job *j, struct sp_crossing_counters *count)
+{
+	if (j->ring)
+		sp_ring_count(j->ring, count);
+	else
+		sp_crossing_count(j->crossing, count);
+	sp_ring_destroy(j->ring);
+	sp_crossing_destroy(j->crossing);
+}
+
+static int batch_run(const struct sp_sweep *s, struct board *b, const struct sp_crossing_config *config,
+		     uint32_t samples, double *time, struct sp_crossing_counters *count)
 {
 	struct sp_error error = {.key = ""};
-	struct sp_crossing *crossing;
-	int rc = sp_crossing_create(config, &error, &crossing);
+	struct job job;
+	int rc = job_make(&job, config, s->nodes, &error);
 
 	if (rc)
 		return fail(b, rc, &error);
-	for (uint32_t i = 0; i < messages && !rc && !__atomic_load_n(&b->error, __ATOMIC_RELAXED); i++) {
+	for (uint32_t i = 0; i < samples && !rc && !__atomic_load_n(&b->error, __ATOMIC_RELAXED); i++) {
 		sp_time took = 0;
 
-		rc = sp_crossing_send(crossing, &took);
+		rc = job_do(&job, &took);
 		time[i] = (double)took / (double)SP_SEC;
 		__atomic_fetch_add(&b->done, 1, __ATOMIC_RELAXED);
 	}
@@ -79,8 +109,7 @@ static int cross(struct board *b, const struct sp_crossing_config *config, uint3
 			 strerror(-rc));
 		fail(b, rc, &error);
 	}
-	sp_crossing_count(crossing, count);
-	sp_crossing_destroy(crossing);
+	job_end(&job, count);
 	return rc;
 }
 
@@ -101,12 +130,12 @@ static int work(const struct sp_sweep *s, struct board *b)
 		sp_random_seed(&x, s->crossing.seed, job);
 		config.seed = sp_random_next(&x) >> 2;
 		if (job) {
-			rc = cross(b, &config, s->samples - first < batch ? s->samples - first : batch, b->time + first,
-				   &b->count[job - 1]);
+			rc = batch_run(s, b, &config, s->samples - first < batch ? s->samples - first : batch,
+				       b->time + first, &b->count[job - 1]);
 			continue;
 		}
 		make_lossless(&config);
-		rc = cross(b, &config, 1, &b->lossless, &ignored);
+		rc = batch_run(s, b, &config, 1, &b->lossless, &ignored);
 		__atomic_fetch_sub(&b->done, 1, __ATOMIC_RELAXED);
 	}
 	return rc;
@@ -129,6 +158,8 @@ static pid_t start(const struct sp_sweep *s, struct board *b)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGINT, SIG_IGN); /* of the terminal: the parent decides */
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGHUP, SIG_IGN);
 	if (getppid() == parent)
 		work(s, b);
 	exit(0); /* what EAL has made goes */

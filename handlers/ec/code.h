@@ -50,8 +50,8 @@ bool sp_ec_recoverable(const struct sp_ec_code *code, unsigned data, const uint6
  * Streaming: adds `len` bytes at offset `at` of data chunk j of a submessage of `data` chunks to its parity chunks,
  * which were zero before the first; any parts in any order, each once. A submessage at once (sp_ec_encode_start) is
  * better wherever its data are there together: GB/s of data from memory, chunks of 64 KiB, one core of an AMD EPYC with
- * AVX-512: (4,2) 9 streaming, 17 at once; (8,4) 7.5, 11.5; (32,8) 5.9, 5.7: there it makes no difference, for a job
- * takes one source after the other too.
+ * AVX-512: (4,2) 9 streaming, 17 at once; (8,4) 7.5, 11.5; (32,8) 4.6, 5.6 where the machine was busier. With more or
+ * shorter chunks it makes no difference, for a job takes one source after the other too.
  */
 void sp_ec_update(const struct sp_ec_code *code, unsigned data, unsigned j, const uint8_t *from, size_t at, size_t len,
 		  uint8_t *const *parity);

@@ -37,7 +37,7 @@ struct sp_ec_job {
 	bool dry;		  /* see sp_ec_job_dry() */
 	bool adding;		  /* one source after the other, not all at once */
 	unsigned weights, tabled; /* lines of the matrix, and its rows, that are ready */
-	uint32_t at, block;	  /* bytes that are done, and how many are being done */
+	uint32_t at, block;	  /* bytes that are done (XOR: of the row), and how many are being done */
 	unsigned done, added;	  /* rows of the latter, and sources of the group of rows at hand */
 	uint8_t *source[SP_EC_CHUNKS];
 	uint8_t *row[SP_EC_CHUNKS];

@@ -2,6 +2,9 @@
 #include "kernel.h"
 
 #include <isa-l/erasure_code.h>
+#include <isa-l/raid.h>
+
+#define VECTORS 256 /* that are XORed at once, with the result */
 
 /* ISA-L knows no const, and takes lengths as int: callers work in blocks. */
 static void isal_tables(unsigned sources, unsigned rows, const uint8_t *coefficient, uint8_t *tables)
@@ -23,10 +26,9 @@ static void isal_add(size_t len, unsigned sources, unsigned rows, unsigned sourc
 			      (uint8_t *)(uintptr_t)from, (uint8_t **)(uintptr_t)to);
 }
 
-/* Not xor_gen(): it wants its buffers aligned, and an application's need not be. */
 typedef uint64_t vector __attribute__((vector_size(64), aligned(1), may_alias));
 
-static void exclusive(size_t len, unsigned sources, uint8_t *const *from, uint8_t *to)
+static void exclusive_any(size_t len, unsigned sources, uint8_t *const *from, uint8_t *to)
 {
 	size_t i = 0;
 
@@ -53,6 +55,25 @@ static void exclusive(size_t len, unsigned sources, uint8_t *const *from, uint8_
 			sum ^= from[s][i];
 		to[i] = sum;
 	}
+}
+
+/* ISA-L writes past the caches, which saves reading what is overwritten, but wants its buffers aligned. */
+static void exclusive(size_t len, unsigned sources, uint8_t *const *from, uint8_t *to)
+{
+	uintptr_t all = len | (uintptr_t)to;
+	void *array[VECTORS];
+
+	for (unsigned s = 0; s < sources; s++)
+		all |= (uintptr_t)from[s];
+	if (all % 64 || sources < 2 || sources >= VECTORS || from[0] == to) {
+		exclusive_any(len, sources, from, to);
+		return;
+	}
+	for (unsigned s = 0; s < sources; s++)
+		array[s] = from[s];
+	array[sources] = to;
+	xor_gen((int)sources + 1, (int)len, array);
+	__sync_synchronize(); /* such writes keep no order otherwise */
 }
 
 const struct sp_ec_kernel sp_ec_isal = {isal_tables, isal_combine, isal_add, exclusive};

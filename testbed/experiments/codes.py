@@ -80,7 +80,7 @@ def encode(lab):
             for cores in processors()
         ]
     for case in lab.cases():
-        if not case.startswith("ec-encode"):
+        if not (case.startswith("ec-encode") and case.endswith("-%d-%d-%dK" % (K, M, CHUNK >> 10))):
             continue
         got = lab.bench(case)
         if got[0]["unit"] == "GB/s":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the figures' values come from: `spindle sim sdr`, by packets and by the model, and `spindle bench`. None runs twice."""
+"""Where the figures' values come from: `spindle sim`, by packets and by the model, and `spindle bench`. None runs twice."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import tempfile
 UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 PACKET = 4096  # bytes of payload, --mtu
 SIMULATED = 1 << 18  # packets of a message at most, where each is simulated
+RINGS = 6  # times as many packets for a value of allreduces
 FEW = 500000  # packets that one process simulates as soon as several
 SETTINGS = ("message", "chunk", "drop", "drop_per", "rtt", "distance", "bandwidth", "ec", "beta")
 # What --json says of each run, and so the columns of the figures' tables. Those that a run does not have stay empty.
@@ -73,11 +74,11 @@ class Lab:
             )
         return process.stdout
 
-    def sim(self, *arguments):
-        key = ("sim", arguments)
+    def sim(self, *arguments, what="sdr"):
+        key = ("sim", what, arguments)
         if key not in self.known:
             self.progress(" ".join(arguments))
-            self.known[key] = json.loads(self.command("sim", "sdr", "--json", "--seed", str(self.seed), *arguments))
+            self.known[key] = json.loads(self.command("sim", what, "--json", "--seed", str(self.seed), *arguments))
         return self.known[key]
 
     @staticmethod
@@ -120,6 +121,17 @@ class Lab:
         if not samples or not self.simulates(scheme):
             return None
         return dict(self.sim(*self.arguments(scheme, settings), *self.simulated(samples, settings)), source="packets")
+
+    def allreduces(self, scheme, nodes, most, **settings):
+        """Of packets, from 10 to `most` allreduces of a buffer, `message`; None: the budget has none."""
+        message = -(-size(settings["message"]) // nodes)
+        packets = nodes * (2 * nodes - 2) * -(-message // PACKET)
+        samples = min(RINGS * self.budget // packets, most)
+        if samples < 10 or -(-message // PACKET) > SIMULATED or not self.simulates(scheme):
+            return None
+        jobs = ["--jobs", "1"] if samples * packets < FEW else []
+        arguments = [*self.arguments(scheme, settings), "--nodes", str(nodes), "--payload-less", "--samples", str(samples), *jobs]
+        return dict(self.sim(*arguments, what="allreduce"), source="packets")
 
     def times(self, source, scheme, **settings):
         """Seconds of each sample, of the model or of packets; None: there are none."""

@@ -10,7 +10,8 @@ and 4 to 8 of the paper are drawings of the architecture and a measurement of so
 those of its text, captions and tables; its curves are not read off.
 
 *Model* is the paper's stochastic model as `spindle sim sdr --model` draws it, lines in the plots; *packets* is `spindle sim
-sdr`, in which every packet is sent and received by NICs and host programs in virtual time, dots with standard errors.
+sdr`, and in figure 13 `spindle sim allreduce`: every packet is sent and received by NICs and host programs in virtual time,
+dots, where there is a standard error with it.
 Decoding takes no time in the model. A 99.9 % quantile of fewer than 1000 samples is not shown.
 
 The paper calls P the drop probability of a packet in its figures and of a chunk in its model. Figures are drawn both for

@@ -17,6 +17,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
 from net import rule, until  # noqa: E402
 
+CODES = ["ec-%s-%s" % (way, code) for way in ("encode", "decode")
+         for code in ("4-2-4K", "4-2-64K", "8-3-4K", "8-3-64K", "32-8-4K", "32-8-64K", "xor-32-8-64K")]
 SHORT = "--quick", "--rounds", "1"  # several NICs and applications at once
 LATENCY = ["latency-nic-polling", "latency-nic-sleeping", "latency-vhost-polling", "latency-vhost-sleeping"]
 
@@ -87,7 +89,7 @@ def near(a, b):
 def sane(case, unit):
     assert case["unit"] == unit and case["baseline"] and case["skipped"] is None, case
     assert case["value"] > 0 and case["baseline_value"] > 0 and case["spread"] >= 0 and case["baseline_spread"] >= 0, case
-    less = unit != "MB/s"
+    less = unit not in ("MB/s", "GB/s")
     assert near(case["ratio"], case["baseline_value"] / case["value"] if less else case["value"] / case["baseline_value"]), case
     assert case["required"] >= 0 and case["goal"] >= 0, case
     for other in case.get("others", []):
@@ -104,7 +106,7 @@ def sane(case, unit):
 def list_names_every_case_and_what_it_is_compared_with():
     with Bench("--list") as b:
         out = b.end()
-        for word in LATENCY + ["sdr-receive-64", "sdr-receive-4096", "file-veth", "file-vhost", "Unix socket", "UDP", "TCP", "iperf3"]:
+        for word in LATENCY + CODES + ["ISA-L", "sdr-receive-64", "sdr-receive-4096", "file-veth", "file-vhost", "Unix socket", "UDP", "TCP", "iperf3"]:
             assert word in out, word
         b.nothing_left()
 
@@ -143,6 +145,18 @@ def files_are_measured_beside_tcp_and_iperf3():
             sane(case, "MB/s")
         other, = cases["file-veth"]["others"]
         assert "iperf3" in other["name"] and bool(other["skipped"]) != bool(shutil.which("iperf3")), other
+        b.nothing_left()
+
+
+@rule
+def erasure_codes_are_measured_beside_isal_and_so_are_their_slices():
+    with Bench("--rounds", "1", "--seconds", "0.002", "--filter", "ec-", "--json") as b:
+        cases = b.figures()
+        assert [c["name"] for c in cases] == CODES
+        for case in cases:
+            sane(case, "GB/s")
+            slices = case["slice_us"]
+            assert 0 < slices["median"] <= slices["quiet_max"] <= slices["max"], case
         b.nothing_left()
 
 
