@@ -7,81 +7,112 @@
 
 #include <jansson.h>
 
-void sim_show_json(const struct sim *s, const struct sp_model_outcome *o, double wall)
+/* What the model and packets both say; s. */
+struct times {
+	double mean, deviation, p50, p99, p999, lossless;
+};
+
+static json_t *json_of(const struct sim *s, const struct times *t)
 {
-	const struct sp_model *m = &s->model;
 	json_t *all = json_pack("{s:s, s:b, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "scheme",
-				sim_schemes[s->scheme].name, "model", 1, "samples", (json_int_t)s->samples, "seed",
-				(json_int_t)s->seed, "mean_s", o->mean, "mean_error_s",
-				o->deviation / sqrt((double)s->samples), "p50_s", o->p50, "p99_s", o->p99, "p999_s",
-				o->p999, "lossless_s", o->lossless, "slowdown_mean", o->mean / o->lossless,
-				"slowdown_p999", o->p999 / o->lossless);
+				sim_schemes[s->scheme].name, "model", s->is_model, "samples", (json_int_t)s->samples,
+				"seed", (json_int_t)s->seed, "mean_s", t->mean, "mean_error_s",
+				t->deviation / sqrt((double)s->samples), "p50_s", t->p50, "p99_s", t->p99, "p999_s",
+				t->p999, "lossless_s", t->lossless, "slowdown_mean", t->mean / t->lossless,
+				"slowdown_p999", t->p999 / t->lossless);
 
-	json_object_update_new(all, json_pack("{s:f, s:f, s:I, s:I, s:I, s:f, s:s, s:f, s:f}", "bandwidth_bps",
-					      m->bandwidth, "rtt_s", m->rtt, "message", (json_int_t)m->message, "chunk",
-					      (json_int_t)m->chunk, "mtu", (json_int_t)s->mtu, "drop", m->drop,
-					      "drop_per", s->packet ? "packet" : "chunk", "chunk_drop",
-					      sim_chunk_drop(s), "rto_rtts", m->rto));
-	if (m->scheme != SP_MODEL_SR)
-		json_object_update_new(all, json_pack("{s:[i,i], s:f, s:I, s:f}", "ec", (int)m->k, (int)m->m,
-						      "beta_rtts", m->beta, "fallbacks", (json_int_t)o->fallbacks,
-						      "fallback_probability", sp_model_fallback(m)));
-	json_object_set_new(all, "wall_s", json_real(wall));
-	json_dumpf(all, stdout, JSON_INDENT(2));
-	puts("");
-	json_decref(all);
-}
-
-static void line(const char *name, double seconds, const struct sp_model_outcome *o)
-{
-	printf("%-10s %14.9g %14.3f\n", name, seconds, seconds / o->lossless);
-}
-
-void sim_show_text(const struct sim *s, const struct sp_model_outcome *o)
-{
-	const struct sp_model *m = &s->model;
-
-	printf("SDR, model, %s: messages of %" PRIu64 " bytes in chunks of %" PRIu64
-	       ", %.9g bit/s, round trip %.9g s\n",
-	       sim_schemes[s->scheme].name, m->message, m->chunk, m->bandwidth, m->rtt);
-	printf("a %s is lost with probability %g", s->packet ? "packet" : "chunk", m->drop);
-	if (s->packet)
-		printf(" (a chunk: %.6g)", sim_chunk_drop(s));
-	printf("; a chunk is sent again after %g round trip%s\n", m->rto, m->rto > 1 ? "s" : "");
-	if (m->scheme != SP_MODEL_SR)
-		printf("%u parity chunks for %u; fallback %g round trips later in %" PRIu64
-		       " samples (probability %.6g)\n",
-		       m->m, m->k, m->beta, o->fallbacks, sp_model_fallback(m));
-	printf("%" PRIu64 " samples, seed %" PRIu64 "\n\n%-10s %14s %14s\n", s->samples, s->seed, "", "seconds",
-	       "over lossless");
-	line("lossless", o->lossless, o);
-	line("mean", o->mean, o);
-	line("50 %", o->p50, o);
-	line("99 %", o->p99, o);
-	line("99.9 %", o->p999, o);
-}
-
-/* ---- packets ---- */
-void sim_show_packets_json(const struct sim *s, const struct sp_sweep_outcome *o, double wall)
-{
-	const struct sp_crossing_counters *n = &o->count;
-	json_t *all = json_pack("{s:s, s:b, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "scheme",
-				sim_schemes[s->scheme].name, "model", 0, "samples", (json_int_t)s->samples, "seed",
-				(json_int_t)s->seed, "mean_s", o->mean, "mean_error_s",
-				o->deviation / sqrt((double)s->samples), "p50_s", o->p50, "p99_s", o->p99, "p999_s",
-				o->p999, "lossless_s", o->lossless, "slowdown_mean", o->mean / o->lossless,
-				"slowdown_p999", o->p999 / o->lossless);
-
-	json_object_update_new(all, json_pack("{s:I, s:I, s:I, s:I, s:b}", "packets", (json_int_t)n->packets,
-					      "retransmitted_packets", (json_int_t)n->retransmitted,
-					      "spurious_retransmissions", (json_int_t)n->spurious, "verified",
-					      (json_int_t)n->verified, "payload_less", s->payload_less));
 	json_object_update_new(all, json_pack("{s:I, s:f, s:I, s:I, s:I, s:f, s:s, s:f, s:f}", "bandwidth_bps",
 					      (json_int_t)s->bandwidth, "rtt_s", s->model.rtt, "message",
 					      (json_int_t)s->model.message, "chunk", (json_int_t)s->model.chunk, "mtu",
 					      (json_int_t)s->mtu, "drop", s->model.drop, "drop_per",
 					      s->packet ? "packet" : "chunk", "chunk_drop", sim_chunk_drop(s),
 					      "rto_rtts", s->model.rto));
+	return all;
+}
+
+static void json_show(json_t *all, double wall)
+{
+	json_object_set_new(all, "wall_s", json_real(wall));
+	json_dumpf(all, stdout, JSON_INDENT(2));
+	puts("");
+	json_decref(all);
+}
+
+static void loss_show(const struct sim *s)
+{
+	printf("a %s is lost with probability %g", s->packet ? "packet" : "chunk", s->model.drop);
+	if (s->packet)
+		printf(" (a chunk: %.6g)", sim_chunk_drop(s));
+}
+
+static void line(const char *name, double seconds, const struct times *t)
+{
+	printf("%-10s %14.9g %14.3f\n", name, seconds, seconds / t->lossless);
+}
+
+static void times_show(const struct sim *s, const struct times *t)
+{
+	printf("%" PRIu64 " samples, seed %" PRIu64 "\n\n%-10s %14s %14s\n", s->samples, s->seed, "", "seconds",
+	       "over lossless");
+	line("lossless", t->lossless, t);
+	line("mean", t->mean, t);
+	line("50 %", t->p50, t);
+	line("99 %", t->p99, t);
+	line("99.9 %", t->p999, t);
+}
+
+/* ---- the model ---- */
+static struct times model_times(const struct sp_model_outcome *o)
+{
+	return (struct times){o->mean, o->deviation, o->p50, o->p99, o->p999, o->lossless};
+}
+
+void sim_show_json(const struct sim *s, const struct sp_model_outcome *o, double wall)
+{
+	const struct sp_model *m = &s->model;
+	const struct times t = model_times(o);
+	json_t *all = json_of(s, &t);
+
+	if (m->scheme != SP_MODEL_SR)
+		json_object_update_new(all, json_pack("{s:[i,i], s:f, s:I, s:f}", "ec", (int)m->k, (int)m->m,
+						      "beta_rtts", m->beta, "fallbacks", (json_int_t)o->fallbacks,
+						      "fallback_probability", sp_model_fallback(m)));
+	json_show(all, wall);
+}
+
+void sim_show_text(const struct sim *s, const struct sp_model_outcome *o)
+{
+	const struct sp_model *m = &s->model;
+	const struct times t = model_times(o);
+
+	printf("SDR, model, %s: messages of %" PRIu64 " bytes in chunks of %" PRIu64
+	       ", %.9g bit/s, round trip %.9g s\n",
+	       sim_schemes[s->scheme].name, m->message, m->chunk, m->bandwidth, m->rtt);
+	loss_show(s);
+	printf("; a chunk is sent again after %g round trip%s\n", m->rto, m->rto > 1 ? "s" : "");
+	if (m->scheme != SP_MODEL_SR)
+		printf("%u parity chunks for %u; fallback %g round trips later in %" PRIu64
+		       " samples (probability %.6g)\n",
+		       m->m, m->k, m->beta, o->fallbacks, sp_model_fallback(m));
+	times_show(s, &t);
+}
+
+/* ---- packets ---- */
+static struct times packets_times(const struct sp_sweep_outcome *o)
+{
+	return (struct times){o->mean, o->deviation, o->p50, o->p99, o->p999, o->lossless};
+}
+
+void sim_show_packets_json(const struct sim *s, const struct sp_sweep_outcome *o, double wall)
+{
+	const struct sp_crossing_counters *n = &o->count;
+	const struct times t = packets_times(o);
+	json_t *all = json_of(s, &t);
+
+	json_object_update_new(all, json_pack("{s:I, s:I, s:I, s:I, s:b}", "packets", (json_int_t)n->packets,
+					      "retransmitted_packets", (json_int_t)n->retransmitted,
+					      "spurious_retransmissions", (json_int_t)n->spurious, "verified",
+					      (json_int_t)n->verified, "payload_less", s->payload_less));
 	if (s->nodes)
 		json_object_set_new(all, "nodes", json_integer((json_int_t)s->nodes));
 	if (sim_schemes[s->scheme].code != SDR_CODE_NONE)
@@ -90,20 +121,13 @@ void sim_show_packets_json(const struct sim *s, const struct sp_sweep_outcome *o
 						      "repaired_chunks", (json_int_t)n->repaired, "fallbacks",
 						      (json_int_t)n->fallbacks, "decode_s",
 						      (double)n->repairing / (double)SP_SEC / (double)n->messages));
-	json_object_set_new(all, "wall_s", json_real(wall));
-	json_dumpf(all, stdout, JSON_INDENT(2));
-	puts("");
-	json_decref(all);
-}
-
-static void packets_line(const char *name, double seconds, const struct sp_sweep_outcome *o)
-{
-	printf("%-10s %14.9g %14.3f\n", name, seconds, seconds / o->lossless);
+	json_show(all, wall);
 }
 
 void sim_show_packets_text(const struct sim *s, const struct sp_sweep_outcome *o, double wall)
 {
 	const struct sp_crossing_counters *n = &o->count;
+	const struct times t = packets_times(o);
 
 	if (s->nodes)
 		printf("allreduce of %" PRIu64 " bytes in a ring of %" PRIu64 " nodes, in %" PRIu64 " rounds\n",
@@ -111,16 +135,9 @@ void sim_show_packets_text(const struct sim *s, const struct sp_sweep_outcome *o
 	printf("SDR, packets, %s: messages of %" PRIu64 " bytes in chunks of %" PRIu64 ", mtu %" PRIu64 ", %" PRIu64
 	       " bit/s, round trip %.9g s\n",
 	       sim_schemes[s->scheme].name, sim_message(s), s->model.chunk, s->mtu, s->bandwidth, s->model.rtt);
-	printf("a %s is lost with probability %g", s->packet ? "packet" : "chunk", s->model.drop);
-	if (s->packet)
-		printf(" (a chunk: %.6g)", sim_chunk_drop(s));
-	printf("\n%" PRIu64 " samples, seed %" PRIu64 "\n\n%-10s %14s %14s\n", s->samples, s->seed, "", "seconds",
-	       "over lossless");
-	packets_line("lossless", o->lossless, o);
-	packets_line("mean", o->mean, o);
-	packets_line("50 %", o->p50, o);
-	packets_line("99 %", o->p99, o);
-	packets_line("99.9 %", o->p999, o);
+	loss_show(s);
+	puts("");
+	times_show(s, &t);
 	printf("\n%" PRIu64 " packets of data, %" PRIu64 " of them sent again (%" PRIu64 " needlessly)\n", n->packets,
 	       n->retransmitted, n->spurious);
 	if (sim_schemes[s->scheme].code != SDR_CODE_NONE)
