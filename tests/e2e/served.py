@@ -127,7 +127,7 @@ class House:
         env.update(more)
         return {k: v for k, v in env.items() if v is not None}
 
-    def nic(self, text, *arguments, eal=("--vdev", "net_null0"), ready=True, env=None, **more):
+    def nic(self, text, *arguments, eal=("--vdev", "net_null0,no-rx=1"), ready=True, env=None, **more):
         """spindle run with this configuration. ready: waits for the line, whose words are in .ready then."""
         self.count += 1
         path = self.write("nic%d.ini" % self.count, text)

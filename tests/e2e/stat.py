@@ -147,7 +147,8 @@ def the_table_shows_ports_workers_drops_and_contexts():
 @rule
 def samples_come_one_a_line_and_never_go_back():
     with House() as h:
-        h.nic(NULL + "[context all]\nhandler = count\nfilter = ip or not ip\n", "--name", "null")  # net_null has no end of packets
+        h.nic(NULL + "[context all]\nhandler = count\nfilter = ip or not ip\n", "--name", "null",
+              eal=("--vdev", "net_null0"))  # it has no end of packets
         lines, _ = stat(h, "--nic", "null", "--json", "--interval", "0.05", "--count", "5")
         samples = [json.loads(line) for line in lines]
         assert len(samples) == 5 and all(adds_up(s) for s in samples)
