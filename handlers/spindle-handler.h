@@ -69,6 +69,7 @@ enum sp_end { SP_END_VERDICT, SP_END_CLOSED /* sp_message_close */, SP_END_TIMEO
 /* Where messages come from. HASHED: any 64-bit key; the first packet opens. SLOTS: key = SP_SLOT_KEY, opened by
  * sp_message_open(); a packet whose slot is closed or holds another tag goes to miss(). */
 enum sp_messages { SP_MESSAGES_NONE, SP_MESSAGES_HASHED, SP_MESSAGES_SLOTS };
+enum sp_handler_flags { SP_HANDLER_HOME = 1 /* all calls are on the home worker: others hand their packets over to it */ };
 enum sp_param_type { SP_UINT /* 12, 0x1F, 64K, 1M (powers of 1024) */, SP_BOOL /* yes, no */, SP_STRING, SP_TIME /* 10us, 5ms */,
 		     SP_RATE /* 400G, 2.5M (bit/s, powers of 1000) */ };
 struct sp_param {
@@ -95,7 +96,7 @@ struct sp_handler {
 	const char *const *counters;    /* names of counters up to NULL, at most 64 */
 	size_t ctx_size, msg_size;      /* bytes */
 	enum sp_messages messages;
-	uint32_t reserved;
+	uint32_t flags;                 /* enum sp_handler_flags */
 	int (*attach)(struct sp_ctx *);                                /* 0 or -errno after sp_fail() */
 	void (*detach)(struct sp_ctx *);                               /* all messages, timers, issues are gone */
 	uint64_t (*classify)(struct sp_ctx *, struct sp_packet *);     /* message key, SP_NO_MESSAGE or SP_REJECT(); absent: none */
@@ -121,7 +122,7 @@ struct sp_mem { uint8_t *base; uint64_t len; uint32_t id, owner; }; /* a region 
 
 /* ---- calls: any time unless marked ------------------------------------------------------------------------------- */
 /* attach() only. Values were range-checked against the declaration. */
-uint64_t sp_param_uint(struct sp_ctx *, const char *name); /* also SP_BOOL 0/1, SP_TIME in ps, SP_RATE in bit/s */
+uint64_t sp_param_uint(struct sp_ctx *, const char *name); /* also SP_BOOL 0/1, SP_TIME in ps, SP_RATE in bit/s; "qp": the context's first QP number, or 0 */
 const char *sp_param_string(struct sp_ctx *, const char *name);
 int sp_fail(struct sp_ctx *, int err, const char *param, const char *format, ...) __attribute__((format(printf, 4, 5))); /* returns -err */
 void *sp_alloc(struct sp_ctx *, size_t bytes);          /* zeroed, 64-byte aligned, freed after detach(); NULL when over the limit */
@@ -158,9 +159,10 @@ int sp_dma_or64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_
 int sp_dma_add64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t n, uint64_t *old);/* atomic */
 int sp_dma_store64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t value);         /* release */
 int sp_event_post(struct sp_ctx *, const struct sp_event *); /* -EAGAIN: the host's queue is full (counted) */
-/* Sending. A path is an address resolved: it belongs to the context, at most 64 each. -EAGAIN: no room now. */
+/* Sending. A path is an address resolved: it belongs to the context, at most 4096 each. -EAGAIN: no room now. */
 struct sp_path; enum { SP_SEND_UNPACED = 0x80 };
 int sp_path_open(struct sp_ctx *, const uint8_t ip[16], bool only, struct sp_path **); /* IPv4 mapped; only: refuse other sources (one: -EISCONN); home worker */
+void sp_path_close(struct sp_ctx *, struct sp_path *); /* home worker; as often as it was opened: one address is one path */
 struct sp_send {
 	uint32_t dest_qp, psn;
 	uint8_t opcode, flags;         /* SP_PKT_SE, SP_SEND_UNPACED: beside the pace, and not counted in it */

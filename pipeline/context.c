@@ -359,6 +359,8 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 		c->companion->home = c->home;
 		c->companion->id = id;
 	}
+	c->home_only =
+		nic->workers > 1 && ((h->flags | (c->companion ? c->companion->handler->flags : 0)) & SP_HANDLER_HOME);
 	r = prepare(c, config, error);
 	if (!r && c->companion)
 		r = prepare(c->companion, config, error);

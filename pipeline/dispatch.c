@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "dispatch.h"
+#include "handover.h"
 #include "icrc.h"
 #include "local.h"
 #include "message.h"
@@ -279,10 +280,28 @@ static void run_context(struct sp_view *v)
 	}
 }
 
+/* Whoever it is handed over to counts it as received. */
+static void hand_over(struct sp_worker *w, const struct sp_context *c, struct sp_packet *p)
+{
+	if (!sp_handover_give(w, c->home, p->port, p->buf)) {
+		drop(w, p, SP_DROP_HANDOVER_FULL);
+		return;
+	}
+	w->rx[p->port].packets--;
+	w->rx[p->port].bytes -= p->frame_len;
+	if (unlikely(w->observed))
+		sp_onlook_hand_over(w, p);
+	p->buf = NULL;
+}
+
 static inline void add(struct sp_worker *w, struct sp_context *c, struct sp_packet *p)
 {
 	struct sp_view *v = c->view[w->index];
 
+	if (unlikely(c->home_only) && c->home != w->index) {
+		hand_over(w, c, p);
+		return;
+	}
 	if (!v->batched)
 		w->active[w->actives++] = v;
 	v->batch[v->batched++] = p;
@@ -337,7 +356,7 @@ static bool match_qp(struct sp_worker *w, struct sp_packet *p)
 	const struct sp_nic *nic = w->nic;
 	const struct sp_qp *qp;
 
-	if (!nic->icrc_off && unlikely(!icrc_right(p))) {
+	if (!nic->icrc_off && likely(!w->handing) && unlikely(!icrc_right(p))) {
 		drop(w, p, SP_DROP_BAD_ICRC);
 		return true;
 	}

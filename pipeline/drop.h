@@ -24,6 +24,7 @@
 	X(NO_MATCH, "no-match")			  /* nobody's, and there is no exception port */                       \
 	X(EXCEPTION_FULL, "exception-full")	  /* the exception port took no more */                                \
 	X(CONTEXT_CLOSED, "context-closed")	  /* the context went away while the packet was parked */              \
+	X(HANDOVER_FULL, "handover-full")	  /* for another worker, which does not come round to it */            \
 	/* messages */                                                                                                 \
 	X(HEADER_BUSY, "header-busy") /* another worker runs the header handler; parking list full */                  \
 	X(MESSAGE_TABLE_FULL, "message-table-full")                                                                    \

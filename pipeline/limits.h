@@ -14,8 +14,10 @@
 #define SP_MAX_DROPS	     64		/* drop reasons of one handler */
 #define SP_MAX_COUNTERS	     64		/* counters of one handler */
 #define SP_MAX_MESSAGES	     (1u << 20) /* messages at once in one context */
-#define SP_MAX_PATHS	     64		/* per context */
+#define SP_MAX_PATHS	     4096	/* per context */
+#define SP_PATH_HEADS	     64		/* lists that they are found by */
 #define SP_PARKED	     128	/* packets a worker holds for messages whose header runs elsewhere */
+#define SP_HANDOVER	     512	/* packets that a worker may have handed over to another; a power of two */
 #define SP_TX_QUEUE	     256	/* packets a worker holds per port while the port is full */
 #define SP_NEIGHBOURS	     256	/* per NIC */
 #define SP_NEIGHBOUR_PENDING 64		/* packets a worker holds for neighbours not yet resolved */

@@ -225,6 +225,14 @@ struct sp_record *sp_mirror_park(struct sp_worker *w, const struct sp_packet *p)
 	return r;
 }
 
+void sp_mirror_hand_over(struct sp_worker *w, const struct sp_packet *p)
+{
+	struct sp_record *r = sp_mirror_park(w, p);
+
+	if (r)
+		recycle(w->mirrors, r);
+}
+
 static void commit(struct sp_worker *w, struct sp_record *r)
 {
 	struct sp_mirrors *ms = w->mirrors;

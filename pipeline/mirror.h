@@ -29,6 +29,8 @@ void sp_mirror_match(struct sp_worker *w);
 void sp_mirror_fate(struct sp_worker *w, const struct sp_packet *p, enum sp_capture_fate fate, const char *reason);
 /* The packet waits: its record, for struct sp_parked. NULL: nobody wants it. */
 struct sp_record *sp_mirror_park(struct sp_worker *w, const struct sp_packet *p);
+/* The packet is not this worker's: nothing is said of it. */
+void sp_mirror_hand_over(struct sp_worker *w, const struct sp_packet *p);
 /* A parked packet is dropped. */
 void sp_mirror_forget(struct sp_worker *w, struct sp_parked *parked);
 /* What of the burst was not parked has met its fate, and goes into the rings in order of arrival. */

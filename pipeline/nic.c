@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "context.h"
+#include "handover.h"
 #include "host.h"
 #include "lend.h"
 #include "machine.h"
@@ -132,7 +133,8 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 		nic->workers = 0;
 		goto fail;
 	}
-	if (create_workers(nic) || sp_memory_create(nic) || sp_qp_table_create(&nic->qps) || sp_notifier_create(nic)) {
+	if (create_workers(nic) || sp_handover_create(nic) || sp_memory_create(nic) || sp_qp_table_create(&nic->qps) ||
+	    sp_notifier_create(nic)) {
 		r = sp_error_set(error, ENOMEM, "", "no memory for a NIC");
 		goto fail;
 	}
@@ -190,6 +192,7 @@ void sp_nic_destroy(struct sp_nic *nic)
 			sp_context_remove(nic->context[i]);
 	for (uint16_t w = 0; w < nic->workers && nic->worker[w]; w++)
 		free_queues(nic->worker[w]);
+	sp_handover_destroy(nic);
 	for (unsigned i = 0; i < nic->ports; i++)
 		sp_port_stop(&nic->port[i]);
 	if (nic->has_exception)

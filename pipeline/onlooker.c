@@ -56,6 +56,14 @@ void sp_onlook_forget(struct sp_worker *w, struct sp_parked *parked)
 		sp_watch_fate(w, &parked->packet, SP_CAPTURE_DROPPED, sp_drop_names[SP_DROP_CONTEXT_CLOSED]);
 }
 
+void sp_onlook_hand_over(struct sp_worker *w, const struct sp_packet *p)
+{
+	if (w->mirrors)
+		sp_mirror_hand_over(w, p);
+	if (w->nic->watcher)
+		sp_watch_park(w);
+}
+
 void sp_onlook_settle(struct sp_worker *w)
 {
 	if (w->mirrors)

@@ -20,6 +20,8 @@ void sp_onlook_match(struct sp_worker *w);
 void sp_onlook_fate(struct sp_worker *w, const struct sp_packet *p, enum sp_capture_fate fate, const char *reason);
 struct sp_record *sp_onlook_park(struct sp_worker *w, const struct sp_packet *p);
 void sp_onlook_forget(struct sp_worker *w, struct sp_parked *parked);
+/* The packet is another worker's, where it is going to arrive. */
+void sp_onlook_hand_over(struct sp_worker *w, const struct sp_packet *p);
 void sp_onlook_settle(struct sp_worker *w);
 
 void sp_onlook_sender(struct sp_worker *w, uint16_t port, uint32_t context);

@@ -16,10 +16,35 @@
 
 #define ASK_AGAIN (10 * SP_MS) /* how long a path trusts the MAC it has */
 
-int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_path **path)
+static struct sp_path **list_of(struct sp_ctx *ctx, const uint8_t ip[16])
+{
+	return &sp_view_of(ctx)->context->path[sp_hash(ctx, ip, 16) % SP_PATH_HEADS];
+}
+
+static struct sp_path *find(struct sp_ctx *ctx, const uint8_t ip[16])
+{
+	struct sp_path *p = *list_of(ctx, ip);
+
+	while (p && memcmp(p->ip, ip, 16))
+		p = p->next;
+	return p;
+}
+
+/* Room for a path; those that were closed come first. */
+static struct sp_path *take(struct sp_context *c)
+{
+	struct sp_path *p = c->path_free;
+
+	if (!p)
+		return calloc(1, sizeof(*p));
+	c->path_free = p->next;
+	memset(p, 0, sizeof(*p));
+	return p;
+}
+
+static int create(struct sp_view *v, const uint8_t ip[16], struct sp_path **path)
 {
 	static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
-	struct sp_view *v = sp_view_of(ctx);
 	struct sp_context *c = v->context;
 	struct sp_route route;
 	struct sp_path *p;
@@ -28,16 +53,13 @@ int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_
 
 	if (c->paths == SP_MAX_PATHS)
 		return -ENOSPC;
-	if (only && c->peer_set && memcmp(c->peer, ip, 16)) /* workers compare with it */
-		return -EISCONN;
-	p = calloc(1, sizeof(*p));
+	r = sp_route_find(&c->nic->routes, ip, &route);
+	if (r)
+		return r;
+	p = take(c);
 	if (!p)
 		return -ENOMEM;
-	r = sp_route_find(&c->nic->routes, ip, &route);
-	if (r) {
-		free(p);
-		return r;
-	}
+	memcpy(p->ip, ip, 16);
 	p->port = route.port;
 	memcpy(p->next_hop, route.next_hop, 16);
 	h = p->head + 12;
@@ -79,7 +101,27 @@ int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_
 	h[2] = SP_ROCE_PORT >> 8;
 	h[3] = SP_ROCE_PORT & 0xFF;
 	p->head_len = (uint8_t)(14 + p->l3_len + 8);
-	c->path[c->paths++] = p;
+	p->next = *list_of(&v->pub, ip);
+	*list_of(&v->pub, ip) = p;
+	c->paths++;
+	*path = p;
+	return 0;
+}
+
+int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_path **path)
+{
+	struct sp_view *v = sp_view_of(ctx);
+	struct sp_context *c = v->context;
+	struct sp_path *p = find(ctx, ip);
+	int r = 0;
+
+	if (only && c->peer_set && memcmp(c->peer, ip, 16)) /* workers compare with it */
+		return -EISCONN;
+	if (!p)
+		r = create(v, ip, &p);
+	if (r)
+		return r;
+	p->opened++;
 	if (only) {
 		memcpy(c->peer, ip, 16);
 		c->peer_self = p->port == SP_PORT_LOOP;
@@ -89,10 +131,38 @@ int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_
 	return 0;
 }
 
+void sp_path_close(struct sp_ctx *ctx, struct sp_path *p)
+{
+	struct sp_context *c = sp_view_of(ctx)->context;
+	struct sp_path **at = list_of(ctx, p->ip);
+
+	if (--p->opened)
+		return;
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	p->next = c->path_free;
+	c->path_free = p;
+	c->paths--;
+}
+
+static void free_list(struct sp_path *p)
+{
+	while (p) {
+		struct sp_path *next = p->next;
+
+		free(p);
+		p = next;
+	}
+}
+
 void sp_paths_free(struct sp_context *c)
 {
-	for (unsigned i = 0; i < c->paths; i++)
-		free(c->path[i]);
+	for (unsigned i = 0; i < SP_PATH_HEADS; i++)
+		free_list(c->path[i]);
+	free_list(c->path_free);
+	c->path_free = NULL;
+	memset(c->path, 0, sizeof(c->path));
 	c->paths = 0;
 }
 

@@ -6,7 +6,9 @@
 #include "worker.h"
 
 struct sp_path {
-	uint8_t next_hop[16];
+	struct sp_path *next; /* of the list, or the free ones */
+	unsigned opened;      /* times less those closed */
+	uint8_t ip[16], next_hop[16];
 	_Atomic uint64_t mac;	   /* next hop's, low 48 bits as they stand in memory; 0: not known */
 	_Atomic sp_time mac_until; /* when to ask the neighbour table again */
 	uint16_t udp_source;	   /* network order */

@@ -124,9 +124,12 @@ static const char *param_text(struct sp_ctx *ctx, const char *name, const struct
 uint64_t sp_param_uint(struct sp_ctx *ctx, const char *name)
 {
 	const struct sp_param *param;
-	const char *text = param_text(ctx, name, &param);
+	const char *text;
 	uint64_t value = 0;
 
+	if (!strcmp(name, "qp")) /* every context's own */
+		return sp_view_of(ctx)->context->qp_first;
+	text = param_text(ctx, name, &param);
 	if (param && text)
 		sp_param_parse(param, text, &value); /* checked before attach() */
 	return value;

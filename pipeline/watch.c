@@ -140,7 +140,8 @@ void sp_watch_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, st
 	watcher->again = NULL;
 	watcher->worker[w->index].packet = p;
 	watcher->worker[w->index].matched = watcher->worker[w->index].ended = false;
-	TELL(watcher, arrived, p, parsed, w->now);
+	if (!w->handing) /* else it was told when it came, to another worker */
+		TELL(watcher, arrived, p, parsed, w->now);
 }
 
 void sp_watch_again(struct sp_worker *w, const struct sp_packet *p)

@@ -54,7 +54,8 @@ struct sp_watched_call {
 /*
  * Every member may be NULL. Callbacks must not call the NIC. Order for a packet: arrived, matched (unless it was
  * dropped, or the NIC answers it, before), its calls, fate; nothing else arrives meanwhile. One that waits for a
- * header() on another worker has its calls and its fate later, as another struct sp_packet: p->frame is the same.
+ * header() on another worker, or for its context's home worker (SP_HANDLER_HOME), has what is left of that later, as
+ * another struct sp_packet: p->frame is the same.
  */
 struct sp_watch {
 	void *arg;

@@ -2,6 +2,7 @@
 /* One round of a worker, and the threads that go round in real time. */
 #include "worker.h"
 #include "dispatch.h"
+#include "handover.h"
 #include "host.h"
 #include "issue.h"
 #include "loop.h"
@@ -109,6 +110,8 @@ unsigned sp_nic_poll(struct sp_nic *nic, uint16_t index, sp_time now)
 		run_call(w, call);
 	if (unlikely(w->parked_count))
 		done += sp_dispatch_parked(w);
+	if (unlikely(w->handed != NULL))
+		done += sp_handover_receive(w);
 	if (unlikely(w->tx[SP_PORT_LOOP].count))
 		done += sp_loop_receive(w);
 	for (uint16_t i = 0; i < nic->ports; i++) {
@@ -150,7 +153,7 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
 	sp_time next = SP_NEVER;
 
 	if (w->parked_count || (w->work_head && w->work_at <= w->now) || w->tx[SP_PORT_LOOP].count ||
-	    sp_commands_waiting(w))
+	    sp_commands_waiting(w) || sp_handover_waits(w))
 		return w->now;
 	if (w->timers)
 		next = RTE_MIN(next, w->timers->at);

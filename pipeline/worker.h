@@ -39,6 +39,7 @@ struct sp_message_entry {
 };
 
 struct sp_messages_table;
+struct sp_handover;
 
 /* An execution context, shared by the workers. */
 struct sp_context {
@@ -64,7 +65,9 @@ struct sp_context {
 	_Atomic bool peer_set;	      /* only packets from peer count */
 	bool peer_self; /* [shared] written before peer_set: the peer is this NIC, by the loop and no port */
 	bool attaching; /* [control] inside attach(): workers do not know the context yet */
-	struct sp_path *path[SP_MAX_PATHS];
+	bool home_only; /* packets go to the home worker; of a NIC with several */
+	struct sp_path *path[SP_PATH_HEADS]; /* lists; [worker home] */
+	struct sp_path *path_free;
 	unsigned paths;
 	struct sp_mem *area;		  /* shared with the host, or NULL */
 	struct sp_backing *area_made;	  /* [control] what the area is to be made of; NULL: nothing yet */
@@ -176,6 +179,8 @@ struct sp_worker {
 	struct sp_context *elsewhere;		   /* contexts whose home this is, on a NIC with several workers */
 	struct sp_parked parked[SP_PARKED];
 	unsigned parked_count;
+	struct sp_handover *handed; /* from each worker to this one; NULL: there is no other */
+	bool handing;		    /* the burst being dispatched is from there */
 	struct sp_pending pending[SP_NEIGHBOUR_PENDING];
 	unsigned pending_count;
 	struct sp_context *sweeping;		      /* contexts with an idle timeout whose home this is */

@@ -340,6 +340,102 @@ static const struct sp_handler busy = {
 	.command = watch_command};
 SP_HANDLER(busy)
 
+/* ---- one whose every call is on its home worker: nothing in it is locked or atomic, but what the test reads ---- */
+
+struct homely {
+	uint64_t packets, timers, issues, messages; /* plain */
+	struct sp_issue issue;
+	struct sp_timer timer;
+};
+
+static int homely_attach(struct sp_ctx *c)
+{
+	must(c->worker == c->home);
+	return sp_messages_limit(c, KEYS, 0);
+}
+
+static uint64_t homely_classify(struct sp_ctx *c, struct sp_packet *p)
+{
+	struct homely *s = c->state;
+
+	must(c->worker == c->home);
+	s->packets++;
+	return rig_words_of(p).key;
+}
+
+static uint32_t homely_header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+{
+	struct homely *s = c->state;
+
+	(void)p;
+	*(uint64_t *)m->state = ++s->messages;
+	count(&headers);
+	return SP_DONE;
+}
+
+static uint32_t homely_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+{
+	struct homely *s = c->state;
+
+	must(*(uint64_t *)m->state && *(uint64_t *)m->state <= s->messages);
+	count(&packets_in);
+	sp_issue_start(c, &s->issue);
+	if (!s->timer.armed)
+		must(!sp_timer_arm(c, &s->timer, c->now + 20 * SP_US));
+	return rig_words_of(p).verdict;
+}
+
+static void homely_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end why)
+{
+	(void)why;
+	must(c->worker == c->home && *(uint64_t *)m->state);
+	count(&completions);
+}
+
+static int homely_issue(struct sp_ctx *c, struct sp_issue *i, unsigned budget)
+{
+	struct homely *s = c->state;
+
+	(void)i;
+	(void)budget;
+	s->issues++;
+	return SP_ISSUE_DONE;
+}
+
+static void homely_timer(struct sp_ctx *c, struct sp_timer *t)
+{
+	struct homely *s = c->state;
+
+	(void)t;
+	s->timers++;
+}
+
+static int homely_command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *result)
+{
+	const struct homely *s = c->state;
+
+	(void)cmd;
+	result->arg[0] = s->packets;
+	return 0;
+}
+
+static const struct sp_handler homely = {SP_HANDLER_HEAD,
+					 .name = "homely",
+					 .drops = rig_drops,
+					 .ctx_size = sizeof(struct homely),
+					 .msg_size = sizeof(uint64_t),
+					 .messages = SP_MESSAGES_HASHED,
+					 .flags = SP_HANDLER_HOME,
+					 .attach = homely_attach,
+					 .classify = homely_classify,
+					 .header = homely_header,
+					 .payload = homely_payload,
+					 .completion = homely_completion,
+					 .issue = homely_issue,
+					 .timer = homely_timer,
+					 .command = homely_command};
+SP_HANDLER(homely)
+
 /* ---- helpers ---- */
 
 static struct rig rig;
@@ -630,6 +726,37 @@ static void memory_is_not_let_go_while_a_worker_writes_to_it(void)
 	end();
 }
 
+/* Three such contexts, of each worker one, that come and go while packets for them are handed over. */
+static void all_calls_of_a_home_only_context_are_on_its_home_worker(void)
+{
+	const uint64_t begin = now_ms();
+	struct sp_nic_totals t;
+	uint32_t id[WORKERS], rounds = 0;
+
+	start(WORKERS, UINT64_MAX);
+	for (unsigned i = 0; i < WORKERS; i++) {
+		char qp[8];
+
+		source[i].qps = WORKERS;
+		snprintf(qp, sizeof(qp), "qp=%u", 16 + i);
+		id[i] = rig_context(&rig, (const char *[]){"a", "b", "c"}[i], "homely", qp);
+	}
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	for (; goes_on(begin, rounds > 20 && packets_in > 1000); nap(2000), rounds++) {
+		sp_nic_context_remove(rig.nic, id[1]);
+		id[1] = rig_context(&rig, "b", "homely", "qp=17");
+		rig_call(&rig, id[rounds % WORKERS], RIG_CMD_OPEN, 0);
+	}
+	t = stop();
+	CU_ASSERT_EQUAL(t.taken, packets_in);
+	CU_ASSERT(packets_in > 1000);
+	CU_ASSERT_EQUAL(t.dropped, sp_nic_dropped(rig.nic, "handover-full") + sp_nic_dropped(rig.nic, "bad-qp"));
+	for (unsigned i = 0; i < WORKERS; i++)
+		sp_nic_context_remove(rig.nic, id[i]);
+	CU_ASSERT_EQUAL(headers, completions);
+	end();
+}
+
 static void workers_stop_and_start_again(void)
 {
 	start(2, UINT64_MAX);
@@ -656,4 +783,5 @@ SUITE("workers", TEST(header_payload_and_completion_keep_their_order_on_several_
       TEST(slots_keep_it_too_while_the_host_opens_and_closes_them),
       TEST(who_finds_no_place_to_wait_for_a_header_is_dropped_as_header_busy), TEST(contexts_come_and_go_under_traffic),
       TEST(commands_and_events_lose_nothing_while_workers_run), TEST(starts_from_every_worker_reach_the_home_worker),
-      TEST(memory_is_not_let_go_while_a_worker_writes_to_it), TEST(workers_stop_and_start_again))
+      TEST(memory_is_not_let_go_while_a_worker_writes_to_it),
+      TEST(all_calls_of_a_home_only_context_are_on_its_home_worker), TEST(workers_stop_and_start_again))

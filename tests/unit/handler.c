@@ -79,7 +79,7 @@ static void a_table_that_cannot_be_right_is_refused_in_words(void)
 		{{H}, "no function that takes packets or commands"},
 		{{H, .attach = attach}, "no function that takes packets or commands"},
 		{{H, .timer = timer}, "no function that takes packets or commands"},
-		{{P, .reserved = 7}, "has 7 in .reserved"},
+		{{P, .flags = SP_HANDLER_HOME | 6}, "has unknown flags, 0x6"},
 		{{P, .ctx_size = (size_t)-1}, "wants a context state of"},
 		{{P, .msg_size = (size_t)1 << 40}, "wants a message state of"},
 		{{P, .counters = twice}, "declares the counter 'one' twice"},
@@ -104,6 +104,7 @@ static void a_table_that_cannot_be_right_is_refused_in_words(void)
 	const struct sp_handler right[] = {
 		{P},
 		{P, .drops = usual, .counters = usual, .ctx_size = 1 << 20},
+		{P, .flags = SP_HANDLER_HOME},
 		{H, .payload_burst = burst},
 		{H, .command = command},
 		{H, .classify = classify},

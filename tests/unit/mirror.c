@@ -630,6 +630,38 @@ static void packets_that_wait_are_told_when_they_are_settled(void)
 	end();
 }
 
+static const struct sp_handler at_home = {SP_HANDLER_HEAD, .name = "at-home", .drops = rig_drops,
+					  .flags = SP_HANDLER_HOME, .payload = rig_payload};
+SP_HANDLER(at_home)
+
+static void a_packet_handed_over_is_told_once_by_the_worker_that_handles_it(void)
+{
+	struct rig_words w = {.magic = RIG_MAGIC, .verdict = SP_DROP(1)};
+	struct reader r;
+	struct frame f;
+
+	with_two_workers();
+	rig_context(&rig, "home", "at-home", "qp=66"); /* worker 1 is its home */
+	r = CAPTURE(0);
+	for (unsigned i = 0; i < SP_HANDOVER + 5; i++) {
+		w.verdict = i & 1 ? SP_DROP(1) : SP_DONE;
+		rig_roce(&f, FRAME_IP4, 66, 0, &w, sizeof(w));
+		rig_feed_bytes(&rig.port, 0, 0, f.bytes, f.len);
+	}
+	while (sp_nic_poll(rig.nic, 0, 5))
+		;
+	for (unsigned i = 0; i < 5; i++)
+		expect(&r, DROPPED, "", "handover-full", NO);
+	CU_ASSERT_EQUAL(left(&r), 0);
+	rig_settle(&rig, 6);
+	for (unsigned i = 0; i < SP_HANDOVER; i++)
+		expect_of(&r, 1, i & 1 ? SP_CAPTURE_DROPPED : SP_CAPTURE_TAKEN, "home", i & 1 ? "probe-one" : "",
+			  i & 1 ? SP_DROP_KIND : SP_DONE, __LINE__);
+	CU_ASSERT_EQUAL(left(&r), 0);
+	close_capture(&r);
+	end();
+}
+
 static void packets_that_wait_for_a_context_that_goes_are_told_as_context_closed(void)
 {
 	struct reader r;
@@ -862,6 +894,7 @@ SUITE("mirror", TEST(every_fate_is_told_once_and_in_order_of_arrival),
       TEST(a_full_ring_loses_and_counts_and_the_nic_goes_on),
       TEST(a_head_that_makes_no_sense_loses_and_a_tail_is_never_read_back),
       TEST(whatever_is_written_into_the_memory_the_nic_goes_on), TEST(packets_that_wait_are_told_when_they_are_settled),
+      TEST(a_packet_handed_over_is_told_once_by_the_worker_that_handles_it),
       TEST(packets_that_wait_for_a_context_that_goes_are_told_as_context_closed),
       TEST(captures_come_and_go_while_packets_wait), TEST(what_a_context_sends_names_it),
       TEST(a_frame_is_sent_when_the_port_has_taken_it_and_then_once),

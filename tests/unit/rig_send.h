@@ -15,7 +15,7 @@ static struct {
 	uint16_t qp_index[16];
 	unsigned indexes;
 } tell;
-enum { CMD_SEND = SP_CMD_OWN, CMD_SEND_MEM, CMD_PATH, CMD_FRAME };
+enum { CMD_SEND = SP_CMD_OWN, CMD_SEND_MEM, CMD_PATH, CMD_UNPATH, CMD_FRAME };
 
 static const struct sp_param sender_params[] = {
 	{"peer", SP_STRING, "", .help = "only packets from there"},
@@ -79,6 +79,9 @@ static int sender_command(struct sp_ctx *c, const struct sp_command *cmd, struct
 		tell.paths += !r;
 		return r;
 	}
+	case CMD_UNPATH:
+		sp_path_close(c, tell.path[cmd->arg[0]]);
+		return 0;
 	case CMD_FRAME:
 		return sp_send_frame(c, (uint16_t)cmd->arg[0], tell.frame, tell.frame_len);
 	}

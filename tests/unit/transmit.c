@@ -208,7 +208,7 @@ static void a_frame_of_the_handlers_own_is_sent_as_it_is(void)
 	end();
 }
 
-static void a_context_has_at_most_64_paths_and_none_to_nowhere(void)
+static void paths_go_somewhere_and_one_address_has_one(void)
 {
 	static const uint8_t nowhere[16] = RIG_IP4(203, 0, 113, 1), all[16] = RIG_IP4(192, 0, 2, 255);
 	uint32_t id = sends_to("qp=5");
@@ -219,9 +219,39 @@ static void a_context_has_at_most_64_paths_and_none_to_nowhere(void)
 	memcpy(ip, all, 16);
 	CU_ASSERT_EQUAL(call(id, CMD_PATH, ip[0], ip[1]), -ENETUNREACH);
 	memcpy(ip, rig_peer4, 16);
-	for (unsigned i = 0; i < SP_MAX_PATHS; i++)
-		CU_ASSERT_EQUAL(call(id, CMD_PATH, ip[0], ip[1]), 0);
+	CU_ASSERT_EQUAL(call(id, CMD_PATH, ip[0], ip[1]), 0);
+	CU_ASSERT_EQUAL(call(id, CMD_PATH, ip[0], ip[1]), 0);
+	CU_ASSERT_PTR_EQUAL(tell.path[0], tell.path[1]);
+	end();
+}
+
+/* A server has as many as it has clients; what it has closed makes room, once it was closed as often as opened. */
+static void a_context_has_at_most_4096_paths_at_once(void)
+{
+	uint32_t id = sends_to("qp=5");
+	uint8_t six[16];
+	uint64_t ip[2];
+
+	memcpy(six, rig_peer6, 16);
+	for (unsigned i = 0; i < 4096; i++) {
+		six[14] = (uint8_t)(i >> 8);
+		six[15] = (uint8_t)(100 + i);
+		memcpy(ip, six, 16);
+		CU_ASSERT_EQUAL_FATAL(call(id, CMD_PATH, ip[0], ip[1]), 0);
+	}
+	CU_ASSERT_EQUAL(call(id, CMD_PATH, ip[0], ip[1]), 0); /* the last one's again */
+	tell.paths--;
+	six[13] = 7;
+	memcpy(ip, six, 16);
 	CU_ASSERT_EQUAL(call(id, CMD_PATH, ip[0], ip[1]), -ENOSPC);
+	CU_ASSERT_EQUAL(call(id, CMD_UNPATH, 4095, 0), 0);
+	CU_ASSERT_EQUAL(call(id, CMD_PATH, ip[0], ip[1]), -ENOSPC);
+	CU_ASSERT_EQUAL(call(id, CMD_UNPATH, 4095, 0), 0);
+	CU_ASSERT_EQUAL(call(id, CMD_PATH, ip[0], ip[1]), 0);
+	CU_ASSERT_EQUAL(call(id, CMD_UNPATH, 17, 0), 0);
+	six[13] = 8;
+	memcpy(ip, six, 16);
+	CU_ASSERT_EQUAL(call(id, CMD_PATH, ip[0], ip[1]), 0);
 	end();
 }
 
@@ -346,7 +376,7 @@ static void checksums_are_those_of_rfc_1071(void)
 
 SUITE("transmit", TEST(a_frame_sent_has_the_fields_it_must_have), TEST(what_one_nic_sends_another_takes),
       TEST(what_does_not_fit_is_refused), TEST(payload_comes_from_inside_the_region_only),
-      TEST(a_frame_of_the_handlers_own_is_sent_as_it_is), TEST(a_context_has_at_most_64_paths_and_none_to_nowhere),
-      TEST(a_packet_for_an_unknown_neighbour_waits_for_the_answer),
+      TEST(a_frame_of_the_handlers_own_is_sent_as_it_is), TEST(paths_go_somewhere_and_one_address_has_one),
+      TEST(a_context_has_at_most_4096_paths_at_once), TEST(a_packet_for_an_unknown_neighbour_waits_for_the_answer),
       TEST(without_an_answer_the_packet_is_dropped_as_tx_no_neighbour), TEST(so_many_packets_may_wait_and_no_more),
       TEST(a_port_that_takes_nothing_is_said_and_nothing_is_lost), TEST(checksums_are_those_of_rfc_1071))

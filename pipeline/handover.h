@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets of contexts that want them all on their home worker (SP_HANDLER_HOME), and that have come to another one. For
+ * each pair of workers there is a bounded queue, of one writer and one reader: nobody waits for anybody. What is in it
+ * counts as not received yet; the home worker receives it in its next poll, parses it once more, and counts it.
+ */
+#ifndef PIPELINE_HANDOVER_H
+#define PIPELINE_HANDOVER_H
+
+#include "worker.h"
+
+/* Of a NIC with several workers: queues for all of them. -ENOMEM. */
+int sp_handover_create(struct sp_nic *nic);
+void sp_handover_destroy(struct sp_nic *nic); /* frees what is in them */
+/* The packet, checked and of that port, is the other worker's. False: the queue is full. */
+bool sp_handover_give(struct sp_worker *w, uint16_t to, uint16_t port, struct rte_mbuf *packet);
+/* Dispatches what others have handed over; how many there were. */
+unsigned sp_handover_receive(struct sp_worker *w);
+bool sp_handover_waits(const struct sp_worker *w);
+
+#endif
