@@ -56,8 +56,8 @@ static void sides_text(const struct bench_case *c, const struct bench_result *r)
 	for (unsigned k = 0; k < BENCH_OTHERS && c->other[k].name; k++)
 		side_text(c->other[k].name, &r->other[k]);
 	if (r->slice_max > 0)
-		printf("  slices of work: %.1f us, the longest %.1f us in the quietest turn, %.1f us in all\n",
-		       r->slice, r->slice_quiet, r->slice_max);
+		printf("  slices of work, each the shortest of its repetitions: %.1f us, the longest %.1f us\n",
+		       r->slice, r->slice_max);
 	if (c->threads > bench_cpus())
 		printf("  %u threads at work on %u processors: they wait for each other\n", c->threads, bench_cpus());
 }
@@ -107,9 +107,7 @@ static json_t *others_json(const struct bench_case *c, const struct bench_result
 
 static json_t *slices_json(const struct bench_result *r)
 {
-	return r && r->slice_max > 0 ? json_pack("{s:f, s:f, s:f}", "median", r->slice, "quiet_max", r->slice_quiet,
-						 "max", r->slice_max)
-				     : json_null();
+	return r && r->slice_max > 0 ? json_pack("{s:f, s:f}", "median", r->slice, "max", r->slice_max) : json_null();
 }
 
 json_t *bench_show_json(const struct bench_case *c, bool icrc, const struct bench_result *r, const char *why)
@@ -119,9 +117,10 @@ json_t *bench_show_json(const struct bench_case *c, bool icrc, const struct benc
 	json_t *o;
 
 	snprintf(name, sizeof(name), "%s%s", c->name, c->unit ? "" : icrc ? ", ICRC on" : ", ICRC off");
-	o = json_pack("{s:s, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:f, s:f, s:o}", "name", name, "value",
-		      figure(m, m ? m->value : 0), "unit", c->unit ? c->unit : "cycles/packet", "baseline", c->baseline,
-		      "baseline_value", figure(b, b ? b->value : 0), "ratio", figure(m, m ? m->ratio : 0), "spread",
+	o = json_pack("{s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:f, s:f, s:o}", "name", name, "value",
+		      figure(m, m ? m->value : 0), "best", figure(m, m ? m->best : 0), "unit",
+		      c->unit ? c->unit : "cycles/packet", "baseline", c->baseline, "baseline_value",
+		      figure(b, b ? b->value : 0), "ratio", figure(m, m ? m->ratio : 0), "spread",
 		      figure(m, m ? m->spread : 0), "baseline_spread", figure(b, b ? b->spread : 0), "required",
 		      icrc ? 0 : c->required, "goal", icrc ? 0 : c->goal, "skipped",
 		      r ? json_null() : json_string(why));

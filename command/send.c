@@ -28,7 +28,7 @@ static const char usage[] =
 	"  -n, --nic NAME       the NIC, or the path of its socket (default: $SPINDLE_NIC, spindle0)\n"
 	"      --mtu N          payload bytes of a packet, 100 to 4096 (the most that both ports carry)\n"
 	"      --reliability S  scheme: sr-nack repeats what an answer shows to be missing, sr-rto what a time-out\n"
-	"                       does; ec-mds, ec-xor: the NICs repair from parity; auto: as losses suggest (sr-nack)\n"
+	"                       does; ec-mds, ec-xor: the NICs repair from parity; auto: as the path suggests (sr-nack)\n"
 	"      --message BYTES  of a message, the unit of buffers; the receiver may take less (4M)\n"
 	"      --chunk BYTES    what is sent again at the least, rounded down to packets (16K)\n"
 	"      --rate R         at most R bit/s (no limit)\n"

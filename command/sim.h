@@ -32,8 +32,9 @@ struct sim {
 	const char *packets_only;	      /* the last option given that the model does not have, or NULL */
 	double burst, duplicate, reorder;     /* burst: packets; 0: none */
 	uint64_t jitter, reorder_delay, jobs; /* ps; reorder_delay UINT64_MAX, jobs 0: not given */
+	uint64_t warm_up;		      /* samples */
 	bool payload_less, measured;	      /* measured: of repair_rate */
-	uint64_t repair_rate;		      /* bit/s; 0: repairs take no time */
+	uint64_t repair_rate, repair_workers; /* bit/s of each; 0: repairs take no time; not given */
 };
 
 /* 0, or the exit status + 1. */

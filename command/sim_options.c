@@ -11,6 +11,7 @@
 
 #include "../handlers/wire/ec.h"
 #include "../pipeline/config.h"
+#include "../pipeline/limits.h"
 #include "../testbed/ring.h"
 #include "sim.h"
 
@@ -18,6 +19,8 @@
 #define KM_A_SECOND   300000.0
 #define LONGEST	      (10 * SP_SEC) /* jitter, and being late */
 #define NODES_DEFAULT 4
+#define WARMEST	      100000
+#define AUTO_M	      32  /* of the code that auto's are derived from; k is 32 */
 #define MTU_LEAST     100 /* of packets, see sdr_reliable_open() */
 
 static const char usage[] =
@@ -39,6 +42,7 @@ static const char usage[] =
 	"  --scheme sr-rto|sr-nack|ec-mds|ec-xor|auto  (sr-rto)\n"
 	"  --rto N          timeout before a chunk is sent again, in round trips (3)\n"
 	"  --samples N      messages or allreduces (100; with --model 10000)\n"
+	"  --warm-up N      as many before them on each connection, packets only (0)\n"
 	"  --seed N         the same seed draws the same samples (1)\n"
 	"  --times FILE     write each message's time to FILE, in seconds, one a line\n"
 	"  --json           print JSON\n"
@@ -52,6 +56,7 @@ static const char usage[] =
 	"  --duplicate P    a packet comes twice\n"
 	"  --repair-rate R|measured  what a NIC reads of chunks to repair others, bit/s: repairs take time (they do "
 	"not)\n"
+	"  --repair-workers N  of a NIC, each as fast: 1 to 16 (1)\n"
 	"  -j, --jobs N     processes (one per processor)\n"
 	"The model:\n"
 	"  --model          compute it, instead of packets\n"
@@ -132,6 +137,8 @@ enum {
 	DUPLICATE,
 	JOBS,
 	REPAIR_RATE,
+	REPAIR_WORKERS,
+	WARM_UP,
 	PAYLOAD_LESS,
 	MODEL,
 	JSON,
@@ -177,6 +184,17 @@ static const char *take_packets(struct sim *s, int option, const char *value)
 		s->measured = !strcmp(value, "measured");
 		if (!s->measured && (sp_parse_rate(value, &s->repair_rate) || s->repair_rate < 1000000))
 			return "--repair-rate must be 1M or more (bit/s), or measured";
+		break;
+	case REPAIR_WORKERS:
+		s->packets_only = "--repair-workers";
+		if (sp_parse_uint(value, &s->repair_workers) || !s->repair_workers ||
+		    s->repair_workers > SP_MAX_WORKERS)
+			return "--repair-workers must be 1 to 16";
+		break;
+	case WARM_UP:
+		s->packets_only = "--warm-up";
+		if (sp_parse_uint(value, &s->warm_up) || s->warm_up > WARMEST)
+			return "--warm-up must be 0 to 100000";
 		break;
 	case JOBS:
 		s->packets_only = "--jobs";
@@ -281,6 +299,8 @@ static int conclude_kind(struct sim *s)
 		return misuse("only --model has ", "--beta");
 	if ((s->measured || s->repair_rate) && scheme->code == SDR_CODE_NONE)
 		return misuse("only ec-mds, ec-xor and auto have ", "--repair-rate");
+	if (s->repair_workers && !s->measured && !s->repair_rate)
+		return misuse("--repair-workers is of what --repair-rate says", "");
 	if (s->rto > 0 && scheme->code != SDR_CODE_NONE)
 		return misuse("of packets only sr-rto has ", "--rto");
 	if (scheme->code != SDR_CODE_NONE && s->model.k + s->model.m > SP_EC_CHUNKS_MAX)
@@ -313,6 +333,8 @@ static int conclude(struct sim *s)
 	int status;
 
 	m->scheme = sim_schemes[s->scheme].scheme;
+	if (!s->ec && sim_schemes[s->scheme].packets == SDR_AUTO)
+		m->m = AUTO_M;
 	if (s->rtt && s->distance > 0)
 		return misuse("--distance and --rtt say the same: only one can be given", "");
 	if (s->rto > 0 && s->scheme == SR_NACK)
@@ -370,6 +392,8 @@ int sim_options(struct sim *s, int argc, char **argv)
 						{"duplicate", required_argument, NULL, DUPLICATE},
 						{"jobs", required_argument, NULL, JOBS},
 						{"repair-rate", required_argument, NULL, REPAIR_RATE},
+						{"repair-workers", required_argument, NULL, REPAIR_WORKERS},
+						{"warm-up", required_argument, NULL, WARM_UP},
 						{"payload-less", no_argument, NULL, PAYLOAD_LESS},
 						{"model", no_argument, NULL, MODEL},
 						{"json", no_argument, NULL, JSON},

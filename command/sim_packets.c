@@ -10,13 +10,17 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <rte_common.h>
+
 #include "../testbed/repair.h"
 #include "interrupt.h"
 
-#define PACKET_EXTRA 114u /* bytes of the wire that a packet takes beyond its payload: IPv4 to ICRC, Ethernet, gap */
-#define GRAIN	     16u  /* packets of time that go together, so long as it is little ... */
-#define LITTLE	     8192 /* ... of the round trip */
-#define FRAME	     0.2  /* s between two pictures */
+#define PACKET_EXTRA  114u  /* bytes of the wire that a packet takes beyond its payload: IPv4 to ICRC, Ethernet, gap */
+#define GRAIN	      16u   /* packets of time that go together, so long as it is little ... */
+#define LITTLE	      8192  /* ... of the round trip */
+#define FRAME	      0.2   /* s between two pictures */
+#define IN_FLIGHT     65536 /* units, see struct sdr_reliable_attr */
+#define IN_FLIGHT_MAX (1ull << 20)
 
 struct bar {
 	const struct sim *sim;
@@ -44,6 +48,15 @@ static uint32_t queue(const struct sim *s)
 	return fit < 2 * GRAIN ? 2 * GRAIN : (uint32_t)fit;
 }
 
+/* Of the units of a message twice as many, should the path hold them: a window would be what is measured, else. 0: the
+ * default, which covers them. */
+static uint32_t in_flight(const struct sim *s)
+{
+	const uint64_t units = (sim_message(s) + s->model.chunk - 1) / s->model.chunk;
+
+	return units > IN_FLIGHT / 2 ? (uint32_t)smaller(rte_align64pow2(2 * units), IN_FLIGHT_MAX) : 0;
+}
+
 /* A host that knows its path: the round trip to begin with, and by how much packets may overtake each other. */
 static struct sdr_reliable_attr host(const struct sim *s)
 {
@@ -57,6 +70,7 @@ static struct sdr_reliable_attr host(const struct sim *s)
 		.rtt = s->rtt,
 		.rto_quarters = (uint32_t)(s->model.rto * 4 + 0.5),
 		.reorder = (GRAIN + queue(s)) * packet_time(s) + late,
+		.in_flight = in_flight(s),
 		.timeout = timeout < 4e6 ? (sp_time)(timeout * (double)SP_SEC) : SP_NEVER / 4,
 	};
 }
@@ -74,6 +88,7 @@ static void describe(const struct sim *s, struct sp_crossing_config *c)
 					 .payload_less = s->payload_less,
 					 .grain = smaller(GRAIN * packet, s->rtt / LITTLE),
 					 .repair_bps = s->repair_rate,
+					 .workers = (uint16_t)s->repair_workers,
 					 .seed = s->seed};
 	if (c->grain <= packet)
 		c->grain = 0; /* nothing would go together */
@@ -113,24 +128,37 @@ static bool progress(void *arg, uint32_t done)
 	return interrupt_came();
 }
 
-int sim_packets(const struct sim *s)
+/* What it is asked for, with what is measured. 0, or -ENOMEM. */
+static int find(const struct sim *asked, struct sim *s)
 {
-	struct bar bar = {.sim = s, .began = sim_seconds(), .on = isatty(STDERR_FILENO)};
-	struct sp_sweep sweep = {.nodes = (uint32_t)s->nodes,
-				 .samples = (uint32_t)s->samples,
-				 .processes = (uint32_t)s->jobs,
+	const struct sdr_ec ec = {.code = sim_schemes[asked->scheme].code, .k = asked->model.k, .m = asked->model.m};
+
+	*s = *asked;
+	if (s->measured)
+		s->repair_rate = sp_repair_rate(&ec, (uint32_t)s->model.chunk);
+	return s->measured && !s->repair_rate ? -ENOMEM : 0;
+}
+
+int sim_packets(const struct sim *asked)
+{
+	struct sim found;
+	const struct sim *s = &found;
+	struct bar bar = {.sim = asked, .began = sim_seconds(), .on = isatty(STDERR_FILENO)};
+	struct sp_sweep sweep = {.nodes = (uint32_t)asked->nodes,
+				 .samples = (uint32_t)asked->samples,
+				 .warm_up = (uint32_t)asked->warm_up,
+				 .processes = (uint32_t)asked->jobs,
 				 .progress = progress,
 				 .arg = &bar};
 	struct sp_sweep_outcome o;
 	struct sp_error error = {.key = ""}; /* nothing else starts, if interrupts cannot */
-	int rc = sim_times_open(s, &sweep.times);
+	int rc = sim_times_open(asked, &sweep.times);
 
 	if (rc)
 		return rc;
-	rc = interrupt_note();
+	rc = find(asked, &found);
+	rc = rc ? rc : interrupt_note();
 	describe(s, &sweep.crossing);
-	if (s->measured)
-		sweep.crossing.repair_bps = sp_repair_rate(&sweep.crossing.ec, sweep.crossing.chunk);
 	rc = rc ? rc : sp_sweep_run(&sweep, &o, &error);
 	if (bar.on)
 		fprintf(stderr, "\r\033[K");

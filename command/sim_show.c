@@ -7,6 +7,9 @@
 
 #include <jansson.h>
 
+#include "../handlers/wire/ec.h"
+#include "chosen.h"
+
 /* What the model and packets both say; s. */
 struct times {
 	double mean, deviation, p50, p99, p999, lossless;
@@ -103,6 +106,30 @@ static struct times packets_times(const struct sp_sweep_outcome *o)
 	return (struct times){o->mean, o->deviation, o->p50, o->p99, o->p999, o->lossless};
 }
 
+static json_int_t workers(const struct sim *s)
+{
+	return s->repair_workers ? (json_int_t)s->repair_workers : 1;
+}
+
+/* Of a message, on average; s of one worker. */
+static double repair_time(const struct sp_crossing_counters *n)
+{
+	return (double)n->repairing / (double)SP_SEC / (double)n->messages;
+}
+
+static struct chosen chosen_of(const struct sim *s, const struct sp_crossing_counters *n)
+{
+	struct chosen chosen = {.messages = n->messages};
+	struct sp_ec_shape code[SP_EC_CODES_MAX];
+
+	chosen.codes = sp_ec_codes(SP_EC_CODE_MDS, s->model.k, s->model.m, 1, code);
+	for (unsigned i = 0; i < chosen.codes; i++) {
+		chosen.code[i] = (struct sdr_ec){SDR_CODE_MDS, code[i].k, code[i].m};
+		chosen.coded[i] = n->coded[i];
+	}
+	return chosen;
+}
+
 void sim_show_packets_json(const struct sim *s, const struct sp_sweep_outcome *o, double wall)
 {
 	const struct sp_crossing_counters *n = &o->count;
@@ -115,12 +142,20 @@ void sim_show_packets_json(const struct sim *s, const struct sp_sweep_outcome *o
 					      (json_int_t)n->verified, "payload_less", s->payload_less));
 	if (s->nodes)
 		json_object_set_new(all, "nodes", json_integer((json_int_t)s->nodes));
+	if (s->warm_up)
+		json_object_set_new(all, "warm_up", json_integer((json_int_t)s->warm_up));
+	if (sim_schemes[s->scheme].packets == SDR_AUTO) {
+		const struct chosen chosen = chosen_of(s, n);
+
+		json_object_set_new(all, "chosen", chosen_json(&chosen));
+	}
 	if (sim_schemes[s->scheme].code != SDR_CODE_NONE)
-		json_object_update_new(all, json_pack("{s:[i,i], s:I, s:I, s:I, s:f}", "ec", (int)s->model.k,
-						      (int)s->model.m, "parity_packets", (json_int_t)n->parity,
-						      "repaired_chunks", (json_int_t)n->repaired, "fallbacks",
-						      (json_int_t)n->fallbacks, "decode_s",
-						      (double)n->repairing / (double)SP_SEC / (double)n->messages));
+		json_object_update_new(all,
+				       json_pack("{s:[i,i], s:I, s:I, s:I, s:I, s:I, s:f}", "ec", (int)s->model.k,
+						 (int)s->model.m, "parity_packets", (json_int_t)n->parity,
+						 "repaired_chunks", (json_int_t)n->repaired, "fallbacks",
+						 (json_int_t)n->fallbacks, "repair_bps", (json_int_t)s->repair_rate,
+						 "repair_workers", workers(s), "decode_s", repair_time(n)));
 	json_show(all, wall);
 }
 
@@ -144,6 +179,16 @@ void sim_show_packets_text(const struct sim *s, const struct sp_sweep_outcome *o
 		printf("%" PRIu64 " packets of parity (%u chunks for %u), %" PRIu64
 		       " chunks repaired, fallback in %" PRIu64 " messages\n",
 		       n->parity, s->model.m, s->model.k, n->repaired, n->fallbacks);
+	if (sim_schemes[s->scheme].packets == SDR_AUTO) {
+		const struct chosen chosen = chosen_of(s, n);
+		char text[512];
+
+		chosen_text(&chosen, text, sizeof(text));
+		printf("auto chose %s messages\n", text);
+	}
+	if (s->repair_rate)
+		printf("repairs of a message take %.3g s of work on average, shared by %lld worker%s of %.4g bit/s\n",
+		       repair_time(n), (long long)workers(s), workers(s) > 1 ? "s" : "", (double)s->repair_rate);
 	if (s->payload_less)
 		printf("nothing was compared (payload-less)");
 	else

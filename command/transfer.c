@@ -15,6 +15,7 @@
 /* The paper's split. */
 #define CODE_K 32u
 #define CODE_M 8u
+#define AUTO_M 16u /* the most that auto can choose */
 
 /* ---- stopping ---- */
 static volatile sig_atomic_t stopped;
@@ -106,10 +107,11 @@ static void open_code(struct transfer *t, enum sdr_reliable_scheme scheme, struc
 
 	if (scheme != SDR_EC_MDS && scheme != SDR_EC_XOR && scheme != SDR_AUTO)
 		return;
-	attr->ec = (struct sdr_ec){scheme == SDR_EC_XOR ? SDR_CODE_XOR : SDR_CODE_MDS, CODE_K, CODE_M};
+	attr->ec = (struct sdr_ec){scheme == SDR_EC_XOR ? SDR_CODE_XOR : SDR_CODE_MDS, CODE_K,
+				   scheme == SDR_AUTO ? AUTO_M : CODE_M};
 	attr->max_messages *= 2;
 	t->coded = true;
-	parity = sp_ec_parity_bytes(CODE_K, CODE_M, t->message, t->chunk);
+	parity = sp_ec_parity_bytes(CODE_K, attr->ec.m, t->message, t->chunk);
 	attr->max_message_bytes = parity > t->message ? parity : t->message;
 }
 
@@ -144,6 +146,8 @@ int transfer_open(struct transfer *t, bool sends, uint64_t rate)
 			return transfer_fail(t, "%s%s%s", error.key, *error.key ? ": " : "", error.text);
 		return transfer_nic_fail(t, "a QP of the NIC", rc);
 	}
+	if (sends && reliable.scheme == SDR_AUTO)
+		t->chosen.codes = sdr_ec_codes(t->qp, t->chosen.code);
 	rc = sdr_reliable_open(t->qp, &reliable, &t->reliable);
 	if (rc)
 		return transfer_nic_fail(t, "sdr_reliable_open", rc);
@@ -274,6 +278,8 @@ void transfer_counts(struct transfer *t)
 	t->repeated = status.retransmitted;
 	t->needless = status.spurious;
 	t->parity = status.parity;
+	t->chosen.messages = status.sent;
+	memcpy(t->chosen.coded, status.coded_of, sizeof(t->chosen.coded));
 	t->rtt = status.rtt_least ? status.rtt : 0;
 }
 

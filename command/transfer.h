@@ -12,6 +12,7 @@
 #include <poll.h>
 
 #include "../host-api/reliable.h"
+#include "chosen.h"
 #include "transfer_talk.h"
 
 #define TRANSFER_SLICE	    (256u << 10)  /* bytes read, written, digested before the peer is listened to again */
@@ -49,9 +50,10 @@ struct transfer {
 	uint64_t done; /* bytes that are across, for the progress bar */
 	/* The sender knows, and tells at the end: chunks sent again, of these needlessly, round trip */
 	uint64_t repeated, needless;
-	bool coded;	   /* by erasure codes: messages are pairs of the NIC's */
-	uint64_t parity;   /* chunks of it sent; the sender knows, and tells */
-	uint64_t repaired; /* chunks; the receiver knows, and tells */
+	bool coded;	      /* by erasure codes: messages are pairs of the NIC's */
+	uint64_t parity;      /* chunks of it sent; the sender knows, and tells */
+	struct chosen chosen; /* of auto's sender */
+	uint64_t repaired;    /* chunks; the receiver knows, and tells */
 	sp_time rtt;
 	sp_time started, ended;
 	sp_time stall; /* a peer that is alive and does not get on for so long is given up */

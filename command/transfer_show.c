@@ -87,6 +87,9 @@ int transfer_summary(struct transfer *t, bool json)
 			"chunks_repaired", (json_int_t)t->repaired, "round_trip", seconds(t->rtt), "mtu",
 			(json_int_t)t->mtu, "chunk_bytes", (json_int_t)t->chunk, "message_bytes",
 			(json_int_t)t->message, "ip", t->family == AF_INET6 ? "6" : "4", "sha256", digest);
+		if (o && t->chosen.codes)
+			json_object_set_new(o, "chosen", chosen_json(&t->chosen));
+
 		char *line = o ? json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6)) : NULL;
 
 		json_decref(o);

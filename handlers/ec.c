@@ -29,6 +29,23 @@ enum ec_work { EC_DECODE, EC_ENCODE };
 
 /* ---- attach --------------------------------------------------------------------------------------------------------
  */
+static int ec_codes_init(struct sp_ctx *c, struct ec *s, enum sp_ec_kind kind, uint8_t k, uint8_t m)
+{
+	struct sp_ec_shape shape[SP_EC_CODES_MAX];
+
+	s->codes = sp_ec_codes((enum sp_ec_code_kind)kind, k, m, s->limits.user_bits, shape);
+	for (unsigned i = 0; i < s->codes; i++) {
+		void *tables = sp_alloc(c, sp_ec_code_bytes(kind, shape[i].k, shape[i].m));
+
+		if (!tables)
+			return sp_fail(c, ENOMEM, "k", "no memory for the code");
+		if (sp_ec_code_init(&s->code[i], kind, shape[i].k, shape[i].m, tables))
+			return -EINVAL;
+		s->least = i && s->least < shape[i].k ? s->least : shape[i].k;
+	}
+	return 0;
+}
+
 static int ec_configure(struct sp_ctx *c, struct ec *s)
 {
 	const char *name = sp_param_string(c, "code");
@@ -36,7 +53,6 @@ static int ec_configure(struct sp_ctx *c, struct ec *s)
 	const unsigned k = (unsigned)sp_param_uint(c, "k"), m = (unsigned)sp_param_uint(c, "m");
 	const size_t bytes = sp_ec_code_bytes(kind, k, m);
 	struct sp_ctx *first = NULL;
-	void *tables;
 
 	s->first = sp_first(c, &first);
 	if (!s->first || !s->first->reserve || !s->first->send)
@@ -52,9 +68,8 @@ static int ec_configure(struct sp_ctx *c, struct ec *s)
 			       s->limits.messages);
 	if (s->limits.rolls)
 		return sp_fail(c, EINVAL, "generations", "ec needs 2 or more where credit is implicit");
-	tables = sp_alloc(c, bytes);
 	s->decoder = sp_alloc(c, c->workers * sizeof(*s->decoder));
-	if (!tables || !s->decoder)
+	if (!s->decoder)
 		return sp_fail(c, ENOMEM, "k", "no memory for the code");
 	for (unsigned w = 0; w < c->workers; w++) {
 		void *own = sp_alloc(c, bytes);
@@ -63,7 +78,7 @@ static int ec_configure(struct sp_ctx *c, struct ec *s)
 			return sp_fail(c, ENOMEM, "k", "no memory for the code");
 		sp_ec_job_init(&s->decoder[w].job, own);
 	}
-	return sp_ec_code_init(&s->code, kind, k, m, tables);
+	return ec_codes_init(c, s, kind, (uint8_t)k, (uint8_t)m);
 }
 
 static int ec_attach(struct sp_ctx *c)
@@ -79,18 +94,16 @@ static int ec_attach(struct sp_ctx *c)
 	const uint32_t pairs = s->limits.messages / 2;
 	const uint64_t chunks = sp_ec_units(s->limits.bytes, s->limits.chunk_bytes);
 
-	s->submessages = sp_ec_units(chunks, s->code.k);
-	s->wanted_words = sp_ec_units(s->submessages, 64);
-	s->made_words = sp_ec_units(chunks, 64);
-	words = sp_alloc(c, pairs * (s->wanted_words + s->made_words) * 8);
+	s->wanted_words = sp_ec_units(sp_ec_units(chunks, s->least), 64);
+	words = sp_alloc(c, pairs * 2 * s->wanted_words * 8);
 	s->pair = sp_alloc(c, pairs * sizeof(*s->pair));
 	s->order = sp_alloc(c, pairs * sizeof(*s->order));
-	tables = sp_alloc(c, sp_ec_code_bytes(s->code.kind, s->code.k, s->code.m));
+	tables = sp_alloc(c, sp_ec_code_bytes(s->code->kind, s->code->k, s->code->m));
 	if (!words || !s->pair || !s->order || !tables)
 		return sp_fail(c, ENOMEM, "max-messages", "no memory for the erasure codes of %u messages", pairs);
 	for (uint32_t i = 0; i < pairs; i++) {
-		s->pair[i].wanted = words + i * (s->wanted_words + s->made_words);
-		s->pair[i].made = s->pair[i].wanted + s->wanted_words;
+		s->pair[i].wanted = words + i * 2 * s->wanted_words;
+		s->pair[i].taken = s->pair[i].wanted + s->wanted_words;
 	}
 	for (unsigned w = 0; w < c->workers; w++) {
 		s->decoder[w].work.cookie = EC_DECODE;
@@ -123,20 +136,13 @@ static uint32_t ec_payload(struct sp_ctx *c, struct sp_message *m, struct sp_pac
 	chunk = s->first->chunk(first, p);
 	if (slot & 1)
 		c->counters[EC_PARITY_PACKETS]++;
-	else if (chunk / 64 < s->made_words &&
-		 __atomic_load_n(&pair->made[chunk / 64], __ATOMIC_RELAXED) >> (chunk & 63) & 1)
+	else if (__atomic_load_n(&pair->used, __ATOMIC_RELAXED) && s->first->reserved(first, m->key, chunk) & 1)
 		c->counters[EC_LATE_PACKETS]++;
 	/* A packet that tells the length changes which chunks its submessage has. */
 	if (__atomic_load_n(&pair->look, __ATOMIC_RELAXED) || p->flags & SP_PKT_SE ||
 	    s->first->present(first, m->key, chunk) & 1)
 		ec_look(c, m->key, chunk);
 	return SP_DONE;
-}
-
-static void ec_clear(uint64_t *words, uint64_t count)
-{
-	for (uint64_t i = 0; i < count; i++)
-		__atomic_store_n(&words[i], 0, __ATOMIC_RELAXED);
 }
 
 /* The pair is about the data: it ends with it. Its parity may end before or after. What is still wanted does no harm:
@@ -150,10 +156,10 @@ static void ec_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end en
 		return;
 	if (end != SP_END_DETACH)
 		ec_count(c, SP_EC_FAILED, ec_lacking(c, m->key));
-	if (__atomic_exchange_n(&pair->used, 0, __ATOMIC_RELAXED))
-		ec_clear(pair->made, s->made_words);
+	__atomic_store_n(&pair->used, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&pair->look, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&pair->wrong, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&pair->code, 0, __ATOMIC_RELAXED);
 }
 
 /* ---- commands, work, report ----------------------------------------------------------------------------------------
@@ -186,9 +192,9 @@ static void ec_report(struct sp_ctx *c, struct sp_report *r)
 {
 	const struct ec *s = c->state;
 
-	sp_report_string(r, "code", s->code.kind == SP_EC_XOR ? "xor" : "mds");
-	sp_report_uint(r, "k", s->code.k);
-	sp_report_uint(r, "m", s->code.m);
+	sp_report_string(r, "code", s->code->kind == SP_EC_XOR ? "xor" : "mds");
+	sp_report_uint(r, "k", s->code->k);
+	sp_report_uint(r, "m", s->code->m);
 	sp_report_uint(r, "encoding", s->orders);
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ec, the way in: which submessages can be repaired, and repairing them. Whoever completes a chunk looks whether its
- * submessage can be repaired now, and if so queues the pair of messages for work on this worker, unless it is queued
- * somewhere already. The work takes the missing chunks for itself (reserve), computes them in place, a slice at a time,
- * and hands them over (supply). Meanwhile it holds both messages: neither buffer is given back under it.
+ * submessage can be repaired now, and if so queues the pair of messages for work on this worker. The work takes one
+ * submessage after the other that is wanted, whoever has found it, so that all workers that have found some share them;
+ * its missing chunks it takes for itself (reserve), computes them in place, a slice at a time, and hands them over
+ * (supply). Meanwhile it holds both messages: neither buffer is given back under it. As many small submessages as there
+ * is time for share a slice: what must be done once for all of them takes as long as computing one.
  */
 #include "ec_state.h"
 
@@ -14,8 +16,31 @@ static inline void ec_set(uint64_t *bitmap, unsigned i)
 	bitmap[i / 64] |= 1ull << (i % 64);
 }
 
+/* The lowest `count` bits of a word, at least 1. */
+static inline uint64_t ec_ones(unsigned count)
+{
+	return count < 64 ? (1ull << count) - 1 : ~0ull;
+}
+
 /* ---- what there is -------------------------------------------------------------------------------------------------
  */
+/* Which code the parity is of: as far as it has come, its immediate must fit one of them alone, and the data be as long
+ * as we think. Nothing more is to be learnt where it fits none, but that the data are shorter than posted. */
+static void ec_recognise(const struct ec *s, struct ec_both *b)
+{
+	uint32_t possible =
+		sp_ec_possible(ec_immediate(s, b->data.bytes), b->parity.immediate, b->parity.mask, s->codes);
+
+	for (unsigned i = 0; i < s->codes && b->parity.fixed; i++)
+		if (possible >> i & 1 && b->parity.bytes != sp_ec_parity_bytes(s->code[i].k, s->code[i].m,
+									       b->data.bytes, s->limits.chunk_bytes))
+			possible &= ~(1u << i);
+	b->wrong = !possible && b->data.fixed;
+	b->code = NULL;
+	if (possible && !(possible & (possible - 1)) && (b->data.fixed || b->parity.mask == UINT32_MAX))
+		b->code = &s->code[__builtin_ctz(possible)];
+}
+
 /* False: these are not a pair; or one of no data. */
 static bool ec_both(struct sp_ctx *c, struct sp_ctx *first, uint64_t key, struct ec_both *b)
 {
@@ -25,29 +50,30 @@ static bool ec_both(struct sp_ctx *c, struct sp_ctx *first, uint64_t key, struct
 	if (s->first->extent(first, key, &b->data) || s->first->extent(first, ec_parity_key(key), &b->parity))
 		return false;
 	b->chunks = sp_ec_units(b->data.bytes, s->limits.chunk_bytes);
-	return b->parity.message == b->data.message + 1 && b->chunks;
+	if (b->parity.message != b->data.message + 1 || !b->chunks)
+		return false;
+	ec_recognise(s, b);
+	return true;
 }
 
-static unsigned ec_data(const struct ec *s, uint64_t chunks, uint64_t sub)
+static unsigned ec_data(const struct sp_ec_code *code, uint64_t chunks, uint64_t sub)
 {
-	const uint64_t at = sub * s->code.k;
+	const uint64_t at = sub * code->k;
 
-	return at >= chunks ? 0 : chunks - at < s->code.k ? (unsigned)(chunks - at) : s->code.k;
+	return at >= chunks ? 0 : chunks - at < code->k ? (unsigned)(chunks - at) : code->k;
 }
 
 /* The submessage's data chunks that are missing; how many. */
-static unsigned ec_missing_data(struct sp_ctx *c, struct sp_ctx *first, uint64_t key, uint64_t chunks, uint64_t sub,
-				uint64_t missing[SP_EC_WORDS])
+static unsigned ec_missing_data(struct sp_ctx *c, struct sp_ctx *first, const struct sp_ec_code *code, uint64_t key,
+				uint64_t chunks, uint64_t sub, uint64_t missing[SP_EC_WORDS])
 {
 	const struct ec *s = c->state;
-	const unsigned data = ec_data(s, chunks, sub);
+	const unsigned data = ec_data(code, chunks, sub);
 	unsigned count = 0;
 
 	memset(missing, 0, SP_EC_WORDS * sizeof(*missing));
 	for (unsigned at = 0; at < data; at += 64) {
-		const uint64_t mask = ~0ull >> (data - at < 64 ? 64 - (data - at) : 0);
-
-		missing[at / 64] = mask & ~s->first->present(first, key, sub * s->code.k + at);
+		missing[at / 64] = ec_ones(data - at) & ~s->first->present(first, key, sub * code->k + at);
 		count += (unsigned)__builtin_popcountll(missing[at / 64]);
 	}
 	return count;
@@ -58,8 +84,8 @@ static void ec_missing_parity(struct sp_ctx *c, struct sp_ctx *first, const stru
 			      uint64_t missing[SP_EC_WORDS])
 {
 	const struct ec *s = c->state;
-	const unsigned data = ec_data(s, b->chunks, sub), rows = sp_ec_parity(&s->code, data);
-	const uint64_t at = sub * s->code.m, room = b->parity.bytes / s->limits.chunk_bytes;
+	const unsigned data = ec_data(b->code, b->chunks, sub), rows = sp_ec_parity(b->code, data);
+	const uint64_t at = sub * b->code->m, room = b->parity.bytes / s->limits.chunk_bytes;
 	uint64_t there = 0;
 
 	for (unsigned i = 0; i < rows; i++) {
@@ -70,30 +96,14 @@ static void ec_missing_parity(struct sp_ctx *c, struct sp_ctx *first, const stru
 	}
 }
 
-enum ec_vouched { EC_RIGHT, EC_WRONG, EC_UNSURE };
-
-/* Is the parity of our code, and the data as long as we think? */
-static enum ec_vouched ec_vouch(const struct ec *s, const struct ec_both *b)
-{
-	const uint32_t expected =
-		sp_ec_immediate((enum sp_ec_code_kind)s->code.kind, s->code.k, s->code.m, b->data.bytes);
-	const uint64_t bytes = sp_ec_parity_bytes(s->code.k, s->code.m, b->data.bytes, s->limits.chunk_bytes);
-
-	if ((b->parity.immediate ^ expected) & b->parity.mask || (b->parity.fixed && b->parity.bytes != bytes))
-		return b->data.fixed ? EC_WRONG : EC_UNSURE;
-	return b->data.fixed || b->parity.mask == UINT32_MAX ? EC_RIGHT : EC_UNSURE;
-}
-
-/* Can the submessage's data be had, and are some missing? */
+/* Can the submessage's data be had, and are some missing? The code is known. */
 static bool ec_repairable(struct sp_ctx *c, struct sp_ctx *first, const struct ec_both *b, uint64_t sub,
 			  uint64_t missing[SP_EC_WORDS])
 {
-	const struct ec *s = c->state;
-
-	if (!ec_missing_data(c, first, b->key, b->chunks, sub, missing))
+	if (!ec_missing_data(c, first, b->code, b->key, b->chunks, sub, missing))
 		return false;
 	ec_missing_parity(c, first, b, sub, missing);
-	return sp_ec_recoverable(&s->code, ec_data(s, b->chunks, sub), missing);
+	return sp_ec_recoverable(b->code, ec_data(b->code, b->chunks, sub), missing);
 }
 
 uint64_t ec_lacking(struct sp_ctx *c, uint64_t key)
@@ -108,9 +118,10 @@ uint64_t ec_lacking(struct sp_ctx *c, uint64_t key)
 		return 0;
 
 	const uint64_t chunks = sp_ec_units(e.bytes, s->limits.chunk_bytes);
+	const struct sp_ec_code *code = &s->code[__atomic_load_n(&s->pair[(uint32_t)key / 2].code, __ATOMIC_RELAXED)];
 
-	for (uint64_t sub = 0; sub * s->code.k < chunks; sub++)
-		count += ec_missing_data(c, first, key, chunks, sub, missing) != 0;
+	for (uint64_t sub = 0; sub * code->k < chunks; sub++)
+		count += ec_missing_data(c, first, code, key, chunks, sub, missing) != 0;
 	return count;
 }
 
@@ -120,8 +131,9 @@ static void ec_queue(struct sp_ctx *c, struct ec_pair *pair)
 {
 	struct ec *s = c->state;
 	struct ec_decoder *d = &s->decoder[c->worker];
+	const uint32_t bit = 1u << c->worker;
 
-	if (__atomic_exchange_n(&pair->queued, 1, __ATOMIC_SEQ_CST))
+	if (__atomic_fetch_or(&pair->queued, bit, __ATOMIC_SEQ_CST) & bit)
 		return;
 	d->queue[(d->first + d->count++) % (s->limits.messages / 2)] = (uint32_t)(pair - s->pair);
 	sp_work_start(c, &d->work);
@@ -144,22 +156,30 @@ static void ec_mismatch(struct sp_ctx *c, struct ec_pair *pair)
 /* May what is lost be repaired? Otherwise not at all, or not until more is known. */
 static bool ec_may(struct sp_ctx *c, struct ec_pair *pair, const struct ec_both *b)
 {
-	const enum ec_vouched vouched = ec_vouch(c->state, b);
+	const struct ec *s = c->state;
 
-	if (vouched == EC_WRONG)
+	if (b->code)
+		__atomic_store_n(&pair->code, (uint32_t)(b->code - s->code), __ATOMIC_RELAXED);
+	else if (b->data.complete)
+		;
+	else if (b->wrong)
 		ec_mismatch(c, pair);
-	else if (vouched == EC_UNSURE)
+	else
 		__atomic_store_n(&pair->look, 1, __ATOMIC_RELAXED);
-	return vouched == EC_RIGHT;
+	return b->code;
 }
 
-static void ec_look_at(struct sp_ctx *c, struct sp_ctx *first, const struct ec_both *b, uint64_t sub)
+/* At the submessage of that chunk, of data or of parity. */
+static void ec_look_at(struct sp_ctx *c, struct sp_ctx *first, const struct ec_both *b, bool parity, uint64_t chunk)
 {
 	struct ec *s = c->state;
 	struct ec_pair *pair = &s->pair[(uint32_t)b->key / 2];
-	uint64_t missing[SP_EC_WORDS];
+	uint64_t missing[SP_EC_WORDS], sub;
 
-	if (!ec_repairable(c, first, b, sub, missing) || !ec_may(c, pair, b))
+	if (!ec_may(c, pair, b))
+		return;
+	sub = chunk / (parity ? b->code->m : b->code->k);
+	if (!ec_repairable(c, first, b, sub, missing))
 		return;
 	__atomic_store_n(&pair->key, b->key, __ATOMIC_SEQ_CST);
 	__atomic_fetch_or(&pair->wanted[sub / 64], 1ull << (sub % 64), __ATOMIC_SEQ_CST);
@@ -172,24 +192,13 @@ void ec_look(struct sp_ctx *c, uint64_t key, uint64_t chunk)
 	const bool parity = key & 1;
 	struct ec_pair *pair = &s->pair[(uint32_t)key / 2];
 	const bool all = __atomic_load_n(&pair->look, __ATOMIC_RELAXED);
-	const uint64_t sub = chunk / (parity ? s->code.m : s->code.k), data = key & ~1ull;
-	uint64_t missing[SP_EC_WORDS];
+	const uint64_t data = key & ~1ull;
 	struct sp_message *other;
-	struct sp_extent e;
 	struct ec_both b;
 	struct sp_ctx *first;
 
 	sp_first(c, &first);
-	/* Mostly all data come, and then all parity: there is nothing to hold for. */
-	if (!parity && !all) {
-		unsigned lost;
-
-		if (s->first->extent(first, data, &e))
-			return;
-		lost = ec_missing_data(c, first, data, sp_ec_units(e.bytes, s->limits.chunk_bytes), sub, missing);
-		if (!lost || lost > s->code.m)
-			return;
-	}
+	/* Mostly all data come before any parity: then there is nothing to hold. */
 	other = sp_message_hold(c, key ^ 1);
 	if (!other) {
 		/* Should another worker be about to open it: its packets will look. */
@@ -200,8 +209,8 @@ void ec_look(struct sp_ctx *c, uint64_t key, uint64_t chunk)
 	if (!ec_both(c, first, data, &b))
 		;
 	else if (!all)
-		ec_look_at(c, first, &b, sub);
-	else if (ec_vouch(s, &b) != EC_UNSURE) {
+		ec_look_at(c, first, &b, parity, chunk);
+	else if (b.code || b.wrong) {
 		__atomic_store_n(&pair->look, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&pair->key, data, __ATOMIC_SEQ_CST);
 		ec_want(s, pair, true); /* the work looks which of them can be repaired */
@@ -212,32 +221,65 @@ void ec_look(struct sp_ctx *c, uint64_t key, uint64_t chunk)
 
 /* ---- repairing -----------------------------------------------------------------------------------------------------
  */
+static void ec_put_back(struct ec *s, struct ec_decoder *d)
+{
+	if (d->taken)
+		__atomic_fetch_and(&s->pair[(uint32_t)d->key / 2].taken[d->sub / 64], ~(1ull << (d->sub % 64)),
+				   __ATOMIC_SEQ_CST);
+	d->taken = false;
+}
+
+/* Can it be repaired, and by this worker? Another one that has taken it makes all of it; or looks once more after
+ * putting it back, at what has come meanwhile, for who has seen that has found it taken. */
+static bool ec_take_one(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair,
+			struct ec_both *b)
+{
+	const uint64_t bit = 1ull << (d->sub % 64);
+
+	do {
+		if (__atomic_fetch_or(&pair->taken[d->sub / 64], bit, __ATOMIC_SEQ_CST) & bit)
+			return false;
+		d->taken = true;
+		if (ec_may(c, pair, b) && ec_repairable(c, first, b, d->sub, d->missing))
+			return true;
+		ec_put_back(c->state, d);
+		ec_both(c, first, d->key, b);
+	} while (ec_may(c, pair, b) && ec_repairable(c, first, b, d->sub, d->missing));
+	return false;
+}
+
 /* The next submessage that is wanted, of b. False: none, or too many to look at in a slice. */
 static bool ec_next(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair,
-		    const struct ec_both *b)
+		    struct ec_both *b, unsigned *looks)
 {
 	const struct ec *s = c->state;
-	unsigned looks = EC_LOOKS;
+	uint64_t word = d->sub / 64; /* mostly they come in order */
 
-	for (uint64_t word = 0; word < s->wanted_words; word++)
-		for (;; looks--) {
+	for (uint64_t words = s->wanted_words; words; words--, word = word + 1 < s->wanted_words ? word + 1 : 0)
+		for (;; --*looks) {
 			const uint64_t bits = __atomic_load_n(&pair->wanted[word], __ATOMIC_SEQ_CST);
 
 			if (!bits)
 				break;
-			if (!looks)
+			if (!*looks)
 				return false;
 			/* Before looking: who wants it from now on wants it anew. */
 			__atomic_fetch_and(&pair->wanted[word], ~(bits & -bits), __ATOMIC_SEQ_CST);
 			d->sub = word * 64 + (unsigned)__builtin_ctzll(bits);
-			if (ec_repairable(c, first, b, d->sub, d->missing) && ec_may(c, pair, b))
-				return true;
+			if (!ec_take_one(c, first, d, pair, b))
+				continue;
+			--*looks;
+			d->bytes = b->data.bytes;
+			d->code = b->code;
+			memset(d->reserved, 0, sizeof(d->reserved));
+			return true;
 		}
 	return false;
 }
 
 static void ec_let_go(struct sp_ctx *c, struct ec_decoder *d)
 {
+	ec_put_back(c->state, d);
 	if (d->parity)
 		sp_message_release(c, d->parity);
 	if (d->data)
@@ -246,26 +288,19 @@ static void ec_let_go(struct sp_ctx *c, struct ec_decoder *d)
 	d->running = false;
 }
 
-/* Takes a submessage of the pair. False: there is none now. */
-static bool ec_take(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair)
+/* Holds the pair's messages. False: there are none now. */
+static bool ec_hold(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair,
+		    struct ec_both *b)
 {
 	const struct ec *s = c->state;
-	struct ec_both b;
 
-	memset(d->reserved, 0, sizeof(d->reserved));
 	for (;;) {
-		bool both;
-
 		d->key = __atomic_load_n(&pair->key, __ATOMIC_SEQ_CST);
 		d->data = sp_message_hold(c, d->key);
 		d->parity = d->data ? sp_message_hold(c, ec_parity_key(d->key)) : NULL;
-		both = d->parity && ec_both(c, first, d->key, &b);
-		d->bytes = both ? b.data.bytes : 0;
-		if (both && ec_next(c, first, d, pair, &b))
+		if (d->parity && ec_both(c, first, d->key, b))
 			return true;
 		ec_let_go(c, d);
-		if (both)
-			return false;
 		/* One of the two has ended, and what was wanted with it; or it is of the next message by now. */
 		if (__atomic_load_n(&pair->key, __ATOMIC_SEQ_CST) != d->key)
 			continue;
@@ -292,22 +327,18 @@ static int ec_reserve(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder 
 	struct ec_pair *pair = &s->pair[(uint32_t)d->key / 2];
 	int waits = 0;
 
-	for (unsigned j = 0; j < data; j++) {
-		const uint64_t chunk = d->sub * s->code.k + j, bit = 1ull << (j % 64);
-		int rc;
+	for (unsigned at = 0; at < data; at += 64) {
+		const uint64_t wanted = d->missing[at / 64] & ec_ones(data - at) & ~d->reserved[at / 64];
+		uint64_t got = wanted;
 
-		if (!sp_ec_bit(d->missing, j) || sp_ec_bit(d->reserved, j))
+		if (!wanted)
 			continue;
-		rc = s->first->reserve(first, d->key, chunk);
-		if (rc == -EAGAIN) {
-			waits = rc;
-		} else if (rc) {
-			d->missing[j / 64] &= ~bit; /* it is there by now */
-		} else {
-			d->reserved[j / 64] |= bit;
-			__atomic_store_n(&pair->used, 1, __ATOMIC_RELAXED);
-			__atomic_fetch_or(&pair->made[chunk / 64], 1ull << (chunk % 64), __ATOMIC_RELAXED);
-		}
+		__atomic_store_n(&pair->used, 1, __ATOMIC_RELAXED);
+		if (s->first->reserve(first, d->key, d->sub * d->code->k + at, &got) == -EAGAIN)
+			waits = -EAGAIN;
+		else
+			d->missing[at / 64] &= ~(wanted & ~got); /* those are there by now */
+		d->reserved[at / 64] |= got;
 	}
 	return waits;
 }
@@ -317,11 +348,14 @@ static bool ec_begin(struct sp_ctx *c, struct ec_decoder *d, const struct ec_bot
 {
 	const struct ec *s = c->state;
 	const uint32_t bytes = s->limits.chunk_bytes;
-	const uint64_t at = d->sub * s->code.k, to = b->data.offset + at * bytes;
-	const uint64_t from = b->parity.offset + d->sub * s->code.m * bytes;
+	const uint64_t at = d->sub * d->code->k, to = b->data.offset + at * bytes;
+	const uint64_t from = b->parity.offset + d->sub * d->code->m * bytes;
 	const uint64_t left = b->data.bytes - (at + data - 1) * bytes;
-	const struct sp_ec_submessage sub = {
-		.data = data, .bytes = bytes, .last = left < bytes ? (uint32_t)left : bytes, .chunk = d->chunk};
+	const struct sp_ec_submessage sub = {.data = data,
+					     .bytes = bytes,
+					     .last = left < bytes ? (uint32_t)left : bytes,
+					     .past = b->data.bytes >= SP_EC_LONG,
+					     .chunk = d->chunk};
 	bool without = false;
 
 	for (unsigned j = 0; j < data; j++) {
@@ -330,34 +364,104 @@ static bool ec_begin(struct sp_ctx *c, struct ec_decoder *d, const struct ec_bot
 			without |= sp_dma_traced(c, b->data.mem, to + (uint64_t)j * bytes, d->chunk[j],
 						 j + 1 < data ? bytes : sub.last);
 	}
-	for (unsigned i = 0, rows = sp_ec_parity(&s->code, data); i < rows; i++)
+	for (unsigned i = 0, rows = sp_ec_parity(d->code, data); i < rows; i++)
 		d->chunk[data + i] =
 			sp_ec_bit(d->missing, data + i) ? NULL : b->parity.mem->base + from + (uint64_t)i * bytes;
-	if (sp_ec_decode_start(&d->job, &s->code, &sub, d->missing))
+	if (sp_ec_decode_start(&d->job, d->code, &sub, d->missing))
 		return false;
 	if (without)
 		sp_ec_job_dry(&d->job);
 	return true;
 }
 
+/* What a slice has made. */
+struct ec_made {
+	uint64_t submessages, chunks, bytes;
+	bool computed;
+};
+
 static void ec_supply(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, const struct ec_both *b,
-		      unsigned data)
+		      unsigned data, struct ec_made *made)
 {
 	const struct ec *s = c->state;
 	const uint32_t bytes = s->limits.chunk_bytes;
-	uint64_t made = 0, chunks = 0;
+	const uint64_t last = b->data.bytes - (d->sub * d->code->k + data - 1) * bytes;
+	uint64_t chunks = 0;
 
-	for (unsigned j = 0; j < data; j++) {
-		const uint64_t chunk = d->sub * s->code.k + j, left = b->data.bytes - chunk * bytes;
+	for (unsigned at = 0; at < data; at += 64)
+		if (d->reserved[at / 64] &&
+		    !s->first->supply(first, d->key, d->sub * d->code->k + at, d->reserved[at / 64]))
+			chunks += (unsigned)__builtin_popcountll(d->reserved[at / 64]);
+	made->submessages += chunks != 0;
+	made->chunks += chunks;
+	made->bytes += chunks * bytes - (sp_ec_bit(d->reserved, data - 1) && last < bytes ? bytes - last : 0);
+}
 
-		if (!sp_ec_bit(d->reserved, j) || s->first->supply(first, d->key, chunk))
-			continue;
-		chunks++;
-		made += left < bytes ? left : bytes;
+/* Works on the submessage at hand, and no longer than `budget`. Returns what it took; unless d->taken still, it is done
+ * with. */
+static uint64_t ec_repair(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_both *b,
+			  uint64_t budget, struct ec_made *made)
+{
+	struct ec *s = c->state;
+	const unsigned data = ec_data(d->code, b->chunks, d->sub);
+	uint64_t took = SP_EC_ONE;
+
+	if (!d->running) {
+		if (ec_reserve(c, first, d, data))
+			return took;
+		if (!b->data.fixed)
+			ec_both(c, first, d->key, b); /* once a chunk is reserved, the length stays */
+		if (b->data.bytes != d->bytes) {      /* on another worker, the sender has contradicted itself */
+			ec_mismatch(c, &s->pair[(uint32_t)d->key / 2]);
+			ec_put_back(s, d);
+			return took;
+		}
+		d->running = ec_begin(c, d, b, data);
 	}
-	ec_count(c, SP_EC_DECODED, chunks != 0);
-	ec_count(c, SP_EC_REPAIRED_CHUNKS, chunks);
-	ec_count(c, SP_EC_DECODED_BYTES, made);
+	if (d->running) {
+		made->computed = true;
+		d->running = sp_ec_job_step(&d->job, budget);
+		took += sp_ec_job_spent(&d->job);
+		if (d->running)
+			return took;
+	}
+	ec_supply(c, first, d, b, data, made);
+	ec_put_back(s, d);
+	return took;
+}
+
+/* Of the pair whose messages are held, what there is time for. False: there is no more for now. What is taken up again
+ * is all: some time the messages must be let go of. */
+static bool ec_repairs(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair,
+		       struct ec_both *b)
+{
+	const struct ec *s = c->state;
+	const bool again = d->taken;
+	uint64_t left = SP_EC_SLICE, took;
+	unsigned looks = EC_LOOKS;
+	struct ec_made made = {0};
+	bool more;
+
+	do {
+		if (b->data.complete)
+			ec_want(s, pair, false);
+		more = d->taken || (!b->data.complete && ec_next(c, first, d, pair, b, &looks));
+		if (!more)
+			break;
+		took = ec_repair(c, first, d, b, left, &made);
+		left -= took < left ? took : left;
+		s->first->extent(first, d->key, &b->data);
+	} while (!again && !d->taken && took <= left); /* the next one may be like it */
+	if (made.computed)
+		ec_count(c, SP_EC_DECODE_SLICES, 1);
+	if (made.chunks) {
+		ec_count(c, SP_EC_DECODED, made.submessages);
+		ec_count(c, SP_EC_REPAIRED_CHUNKS, made.chunks);
+		ec_count(c, SP_EC_DECODED_BYTES, made.bytes);
+	}
+	if (!d->taken)
+		ec_let_go(c, d);
+	return more;
 }
 
 /* One slice of the queue's first pair. */
@@ -367,44 +471,24 @@ bool ec_decode(struct sp_ctx *c, struct ec_decoder *d)
 	struct ec_pair *pair = &s->pair[d->queue[d->first]];
 	struct sp_ctx *first;
 	struct ec_both b;
+	bool held = true;
 
 	if (!d->count)
 		return false;
 	sp_first(c, &first);
-	if (!d->data) {
-		if (!ec_take(c, first, d, pair)) {
-			d->first = (d->first + 1) % (s->limits.messages / 2);
-			d->count--;
-			__atomic_store_n(&pair->queued, 0, __ATOMIC_SEQ_CST);
-			/* Something may be left, and whoever has wanted something meanwhile has found it queued. */
-			if (ec_wants(s, pair))
-				ec_queue(c, pair);
-			return d->count;
-		}
-	}
-	ec_both(c, first, d->key, &b); /* both are held: they are what they were */
-
-	const unsigned data = ec_data(s, b.chunks, d->sub);
-
-	if (!d->running) {
-		if (ec_reserve(c, first, d, data))
-			return true;
-		ec_both(c, first, d->key, &b);	/* once a chunk is reserved, the length stays */
-		if (b.data.bytes != d->bytes) { /* on another worker, the sender has contradicted itself */
-			ec_mismatch(c, pair);
-			ec_let_go(c, d);
-			return true;
-		}
-		d->running = ec_begin(c, d, &b, data);
-	}
-	if (d->running) {
-		ec_count(c, SP_EC_DECODE_SLICES, 1);
-		if (sp_ec_job_step(&d->job, SP_EC_SLICE))
-			return true;
-	}
-	ec_supply(c, first, d, &b, data);
-	ec_let_go(c, d);
-	return true;
+	if (d->data)
+		ec_both(c, first, d->key, &b); /* both are held: they are what they were */
+	else
+		held = ec_hold(c, first, d, pair, &b);
+	if (held && ec_repairs(c, first, d, pair, &b))
+		return true;
+	d->first = (d->first + 1) % (s->limits.messages / 2);
+	d->count--;
+	__atomic_fetch_and(&pair->queued, ~(1u << c->worker), __ATOMIC_SEQ_CST);
+	/* Something may be left, and whoever has wanted something meanwhile has found it queued. */
+	if (ec_wants(s, pair))
+		ec_queue(c, pair);
+	return d->count;
 }
 
 /* Workers have left, and messages may wait to end until they are released. */

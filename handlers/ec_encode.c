@@ -18,17 +18,19 @@ int ec_parity(struct sp_ctx *c, const struct sp_command *command)
 {
 	struct ec *s = c->state;
 	const uint64_t k = command->cookie, bytes = command->arg[2];
-	const uint32_t pairs = s->limits.messages / 2,
-		       immediate = sp_ec_immediate((enum sp_ec_code_kind)s->code.kind, s->code.k, s->code.m, bytes);
+	const uint64_t which = command->arg[5];
+	const uint32_t pairs = s->limits.messages / 2;
 	struct ec_order order = {.message = k, .from = command->arg[1], .bytes = bytes, .to = command->arg[4]};
 	struct sp_ctx *first;
 	int rc;
 
 	sp_first(c, &first);
-	if (k % 2 == 0 || bytes > s->limits.bytes)
+	if (k % 2 == 0 || bytes > s->limits.bytes || which >= s->codes)
 		return -EINVAL;
+	order.code = &s->code[which];
 
-	const uint64_t parity = sp_ec_parity_bytes(s->code.k, s->code.m, bytes, s->limits.chunk_bytes);
+	const uint64_t parity = sp_ec_parity_bytes(order.code->k, order.code->m, bytes, s->limits.chunk_bytes);
+	const uint32_t immediate = sp_ec_immediate_of(ec_immediate(s, bytes), (unsigned)which);
 
 	if (!bytes)
 		return s->first->send(first, k, 0, 0, 0, immediate);
@@ -69,7 +71,7 @@ static void ec_order_done(struct sp_ctx *c, struct ec *s)
 static bool ec_encode_begin(struct sp_ctx *c, struct ec *s, const struct ec_order *o, unsigned data, unsigned rows)
 {
 	const uint32_t bytes = s->limits.chunk_bytes;
-	const uint64_t at = s->encoded * s->code.k * bytes, to = o->to + s->encoded * s->code.m * bytes;
+	const uint64_t at = s->encoded * o->code->k * bytes, to = o->to + s->encoded * o->code->m * bytes;
 	const uint64_t left = o->bytes - at - (uint64_t)(data - 1) * bytes;
 	const struct sp_ec_submessage sub = {
 		.data = data, .bytes = bytes, .last = left < bytes ? (uint32_t)left : bytes, .chunk = s->chunk};
@@ -80,37 +82,54 @@ static bool ec_encode_begin(struct sp_ctx *c, struct ec *s, const struct ec_orde
 		s->chunk[j] = o->data->base + o->from + at + (uint64_t)j * bytes;
 	for (unsigned i = 0; i < rows; i++)
 		s->chunk[data + i] = o->parity->base + to + (uint64_t)i * bytes;
-	return sp_ec_encode_start(&s->job, &s->code, &sub) == 0;
+	return sp_ec_encode_start(&s->job, o->code, &sub) == 0;
 }
 
+/* Works on the submessage at hand, and no longer than `budget`. Returns what it took; unless s->encoding still, it is
+ * ready. */
+static uint64_t ec_encode_one(struct sp_ctx *c, struct ec *s, const struct ec_order *o, unsigned data, uint64_t budget)
+{
+	if (!s->encoding)
+		s->encoding = ec_encode_begin(c, s, o, data, sp_ec_parity(o->code, data));
+	if (!s->encoding)
+		return 0;
+	s->encoding = sp_ec_job_step(&s->job, budget);
+	return sp_ec_job_spent(&s->job);
+}
+
+/* One slice of the first order: as many submessages as there is time for. */
 bool ec_encode(struct sp_ctx *c)
 {
 	struct ec *s = c->state;
 	const struct ec_order *o = &s->order[s->order_first];
+	uint64_t left = SP_EC_SLICE, took, all = 0, count = 0, bytes = 0, chunks;
 	struct sp_ctx *first;
 
 	if (!s->orders)
 		return false;
+	chunks = sp_ec_units(o->bytes, s->limits.chunk_bytes) - s->encoded * o->code->k;
+	do {
+		const unsigned data = chunks < o->code->k ? (unsigned)chunks : o->code->k;
 
-	const uint64_t chunks = sp_ec_units(o->bytes, s->limits.chunk_bytes), at = s->encoded * s->code.k;
-	const unsigned data = chunks - at < s->code.k ? (unsigned)(chunks - at) : s->code.k;
-	const unsigned rows = sp_ec_parity(&s->code, data);
-	const uint64_t bytes = (uint64_t)rows * s->limits.chunk_bytes;
-
-	if (!s->encoding)
-		s->encoding = ec_encode_begin(c, s, o, data, rows);
-	if (s->encoding) {
-		ec_count(c, SP_EC_ENCODE_SLICES, 1);
-		if (sp_ec_job_step(&s->job, SP_EC_SLICE))
-			return true;
-	}
-	s->encoding = false;
-	ec_count(c, SP_EC_ENCODED, 1);
+		took = ec_encode_one(c, s, o, data, left);
+		all += took;
+		took += SP_EC_ONE;
+		left -= took < left ? took : left;
+		if (s->encoding)
+			break;
+		bytes += (uint64_t)sp_ec_parity(o->code, data) * s->limits.chunk_bytes;
+		chunks -= data;
+		s->encoded++;
+		count++;
+	} while (chunks && took <= left); /* the next one may be like it */
+	ec_count(c, SP_EC_ENCODE_SLICES, all != 0);
+	if (!count)
+		return true;
+	ec_count(c, SP_EC_ENCODED, count);
 	ec_count(c, SP_EC_ENCODED_BYTES, bytes);
-	s->encoded++;
 	sp_first(c, &first);
 	/* It fails once the connection has been ended. */
-	if (s->first->ready(first, o->message, bytes) || at + data == chunks)
+	if (s->first->ready(first, o->message, bytes) || !chunks)
 		ec_order_done(c, s);
 	return s->orders;
 }

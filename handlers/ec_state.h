@@ -21,12 +21,13 @@ enum ec_counter {
 /* Slots 2i and 2i + 1: what there is to do for the messages in them. */
 struct ec_pair {
 	uint64_t *wanted; /* words [shared] a bit per submessage: can be repaired, as far as was seen */
-	uint64_t *made;	  /* words [shared] a bit per chunk of data: is being repaired, or has been */
+	uint64_t *taken;  /* words [shared] a bit per submessage: a worker repairs it */
 	uint64_t key;	  /* [shared] the data's, from which something has been wanted */
-	uint32_t queued;  /* [shared] 1: it is in some worker's queue */
+	uint32_t queued;  /* [shared] a bit per worker: it is in that one's queue */
 	uint32_t look;	  /* [shared] 1: what a packet changes may concern all submessages */
 	uint32_t wrong;	  /* [shared] 1: its parity contradicts; counted */
-	uint32_t used;	  /* [shared] 1: `made` is not all zeros */
+	uint32_t used;	  /* [shared] 1: chunks of data have been reserved */
+	uint32_t code;	  /* [shared] which its parity is of, as far as was seen: for counting */
 };
 
 /* A worker's: repairs one submessage after the other. */
@@ -34,9 +35,11 @@ struct ec_decoder {
 	struct sp_work work; /* [own], as all of this; detach() when workers have left */
 	uint32_t *queue;     /* of pairs, each once: a ring with room for all */
 	uint32_t first, count;
-	struct sp_message *data, *parity; /* held while one of their submessages is being repaired */
-	uint64_t key, sub, bytes;	  /* of data; which submessage; bytes of data when it was chosen */
+	struct sp_message *data, *parity; /* held while submessages of theirs are being repaired */
+	uint64_t key, sub, bytes;	  /* of data; which submessage; bytes of data when it was chosen, */
+	const struct sp_ec_code *code;	  /* ... and the code */
 	uint64_t missing[SP_EC_WORDS], reserved[SP_EC_WORDS];
+	bool taken;   /* sub, which no other worker takes meanwhile */
 	bool running; /* job has been started */
 	uint8_t *chunk[SP_EC_CHUNKS];
 	struct sp_ec_job job;
@@ -46,25 +49,32 @@ struct ec_decoder {
 struct ec_order {
 	const struct sp_mem *data, *parity;
 	uint64_t message, from, bytes, to; /* from, to: offsets in the two */
+	const struct sp_ec_code *code;
 };
 
 struct ec {
-	struct sp_ec_code code; /* [fixed] */
+	struct sp_ec_code code[SP_EC_CODES_MAX]; /* [fixed] sp_ec_codes(): the first is the connection's */
+	unsigned codes, least;			 /* [fixed] least: of their k */
 	struct sp_message_limits limits;
 	const struct sp_export *first;
-	uint64_t submessages;		   /* [fixed] of a message of the maximum size */
-	uint64_t wanted_words, made_words; /* [fixed] */
-	struct ec_pair *pair;		   /* [fixed] */
-	struct ec_decoder *decoder;	   /* [fixed] one per worker */
-	uint64_t total[SP_EC_TOTALS];	   /* [shared] */
-	struct ec_order *order;		   /* [home] ring with room for all that can be under way */
-	uint32_t order_first, orders;	   /* [home] */
-	uint64_t encoded;		   /* [home] submessages of the first order that are ready */
-	bool encoding;			   /* [home] a job has been started */
-	struct sp_work encode;		   /* [home] */
-	struct sp_ec_job job;		   /* [home] */
-	uint8_t *chunk[SP_EC_CHUNKS];	   /* [home] */
+	uint64_t wanted_words;	      /* [fixed] */
+	struct ec_pair *pair;	      /* [fixed] */
+	struct ec_decoder *decoder;   /* [fixed] one per worker */
+	uint64_t total[SP_EC_TOTALS]; /* [shared] */
+	struct ec_order *order;	      /* [home] ring with room for all that can be under way */
+	uint32_t order_first, orders; /* [home] */
+	uint64_t encoded;	      /* [home] submessages of the first order that are ready */
+	bool encoding;		      /* [home] a job has been started */
+	struct sp_work encode;	      /* [home] */
+	struct sp_ec_job job;	      /* [home] */
+	uint8_t *chunk[SP_EC_CHUNKS]; /* [home] */
 };
+
+/* Of parity of the connection's code. */
+static inline uint32_t ec_immediate(const struct ec *s, uint64_t bytes)
+{
+	return sp_ec_immediate((enum sp_ec_code_kind)s->code->kind, s->code->k, s->code->m, bytes);
+}
 
 static inline void ec_count(struct sp_ctx *c, enum sp_ec_total which, uint64_t n)
 {
@@ -77,8 +87,10 @@ static inline void ec_count(struct sp_ctx *c, enum sp_ec_total which, uint64_t n
 /* Both messages of a pair, from the inside of both. */
 struct ec_both {
 	struct sp_extent data, parity;
-	uint64_t key;	 /* data's; parity's is the next slot's */
-	uint64_t chunks; /* of data */
+	uint64_t key;		       /* data's; parity's is the next slot's */
+	uint64_t chunks;	       /* of data */
+	const struct sp_ec_code *code; /* that parity is of; NULL: that is not known yet, or it is of none of ours */
+	bool wrong;		       /* ... of none of ours */
 };
 
 static inline uint64_t ec_parity_key(uint64_t data)

@@ -14,6 +14,7 @@ struct sp_message_limits {
 	uint32_t messages;    /* at once, each way */
 	uint32_t chunk_bytes; /* for one bit of the bitmap */
 	uint64_t bytes;	      /* of one message, at most */
+	uint8_t user_bits;    /* of the user's immediate in each packet; 0: messages have none */
 	bool rolls; /* a message may make way for its slot's next one under the same key, and while it is held */
 };
 
@@ -34,13 +35,17 @@ struct sp_export {
 	uint64_t (*chunk)(struct sp_ctx *, const struct sp_packet *); /* that an accepted packet is of */
 	/* Bit i: chunk `chunk` + i is there. Two who complete chunks at the same time and then ask: one sees both. */
 	uint64_t (*present)(struct sp_ctx *, uint64_t key, uint64_t chunk);
-	/* The chunk is the companion's, to be written by it alone, until supply(): packets that come for it are
-	 * repeats. The message's length is what extent() says from now on. -EAGAIN: another worker still writes a
-	 * packet of the chunk, call again until it has. -EEXIST: all packets of it have come. -ERANGE: there is no such
-	 * chunk. */
-	int (*reserve)(struct sp_ctx *, uint64_t key, uint64_t chunk);
-	int (*supply)(struct sp_ctx *, uint64_t key,
-		      uint64_t chunk); /* one reserved is in place: it counts as arrived */
+	/* Of chunks `chunk` + i, those with bit i of *wanted become the companion's, to be written by it alone, until
+	 * supply(): packets that come for them are repeats. The message's length is what extent() says from now on.
+	 * *wanted says which are the companion's now. 0: all packets of the others have come. -EAGAIN: so they have, or
+	 * another worker still writes some, call again until it has. -ERANGE: there are no such chunks, and none is
+	 * reserved. */
+	int (*reserve)(struct sp_ctx *, uint64_t key, uint64_t chunk, uint64_t *wanted);
+	/* Bit i: chunk `chunk` + i is, or has been, the companion's. */
+	uint64_t (*reserved)(struct sp_ctx *, uint64_t key, uint64_t chunk);
+	/* Those reserved are in place: they count as arrived. -EINVAL: some are not the companion's, or there are none.
+	 */
+	int (*supply)(struct sp_ctx *, uint64_t key, uint64_t chunk, uint64_t chunks);
 
 	/* On the home worker. A message of `bytes` in memory region `mem` at `offset`, which is sent as it gets
 	 * ready(): `bytes` more of it, from its beginning on, in whole chunks; and once all of the message before it

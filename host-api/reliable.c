@@ -384,4 +384,5 @@ void sdr_reliable_status(const struct sdr_reliable *r, struct sdr_reliable_statu
 		.rtt_variation = r->sender.rtt.variation,
 		.rtt_least = r->sender.rtt.least,
 	};
+	memcpy(status->coded_of, r->ec.coded_of, sizeof(status->coded_of));
 }

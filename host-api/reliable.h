@@ -7,8 +7,9 @@
  * round trips after it left (3), sr-nack as soon as an answer of the peer's shows the gap. Neither takes reordering,
  * repeats or lost acknowledgements for loss. Both ends use one scheme or different ones: that is the sender's matter.
  * ec-mds and ec-xor send parity behind each message, from which the peer's NIC repairs what was lost; what it cannot
- * repair goes again as with sr-nack. auto decides about parity for each message. On a QP with erasure coding, which
- * these three need, each message is two of SDR's, data and parity, and half of max_messages can be in flight.
+ * repair goes again as with sr-nack. auto decides about parity, and of which of the QP's codes, for each message. On a QP
+ * with erasure coding, which these three need, each message is two of SDR's, data and parity, and half of max_messages
+ * can be in flight.
  *
  * The k-th message sent lands in the k-th receive posted, whatever becomes of those before. One struct sdr_reliable
  * owns all messages and datagrams of its QP from the first on; use no other calls that send or receive on it.
@@ -100,16 +101,17 @@ int sdr_reliable_progress(struct sdr_reliable *reliable, sp_time now);
 sp_time sdr_reliable_deadline(const struct sdr_reliable *reliable);
 
 struct sdr_reliable_status {
-	uint64_t units, retransmitted; /* sent for the first time, and again */
-	uint64_t spurious;	       /* of the latter, known to have been needless */
-	uint64_t polls, polls_late;    /* sent, and of these since an answer failed to come in time */
-	uint64_t acks, acks_stale;     /* come, and of these such as brought nothing new */
-	uint64_t answers;	       /* acknowledgements sent */
-	uint64_t refused;	       /* datagrams that are none of these or cannot be true */
-	uint64_t coded;		       /* messages sent with parity */
-	uint64_t parity;	       /* units of it */
-	uint64_t repaired;	       /* units received that were made from parity */
-	uint64_t fallbacks;	       /* messages sent with parity of which units went again all the same */
+	uint64_t units, retransmitted;	 /* sent for the first time, and again */
+	uint64_t spurious;		 /* of the latter, known to have been needless */
+	uint64_t polls, polls_late;	 /* sent, and of these since an answer failed to come in time */
+	uint64_t acks, acks_stale;	 /* come, and of these such as brought nothing new */
+	uint64_t answers;		 /* acknowledgements sent */
+	uint64_t refused;		 /* datagrams that are none of these or cannot be true */
+	uint64_t coded;			 /* messages sent with parity, */
+	uint64_t coded_of[SDR_EC_CODES]; /* ... of each of the QP's codes (sdr_ec_codes) */
+	uint64_t parity;		 /* units of it */
+	uint64_t repaired;		 /* units received that were made from parity */
+	uint64_t fallbacks;		 /* messages sent with parity of which units went again all the same */
 	uint64_t sent, sent_failed, received, received_failed; /* messages over */
 	uint32_t sending, receiving;			       /* and not over */
 	sp_time rtt, rtt_variation, rtt_least;		       /* rtt_least 0: none was measured yet */

@@ -1,28 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The scheme that picks itself: each message goes with parity or without, whichever is expected to take the least time
- * (handlers/reliability/choice.h). What there is to know of the path is learnt from sending: the round trip by the
- * core, losses from what went again and from how much the peer says it has repaired, the bandwidth from how fast the
- * NIC takes units while it has some.
+ * The scheme that picks itself: each message goes with parity of one of the QP's codes or without, whichever is
+ * expected to take the least time (handlers/reliability/choice.h). What there is to know of the path is learnt from
+ * sending: the round trip by the core, losses from what went again and from how much the peer says it has repaired, the
+ * bandwidth from how fast the NIC takes units while it has some.
  */
 #include "reliable_private.h"
 #include "sdr_private.h"
 
-#define SDR_AUTO_BANDWIDTH 100e9 /* bit/s, until some was measured */
-#define SDR_AUTO_FADES	   0.05	 /* part that a slower sample counts: its end may have been noticed late */
+#define SDR_AUTO_BANDWIDTH 400e9 /* bit/s, until some was measured: much, for then parity costs little */
+#define SDR_AUTO_FADES	   0.2	 /* part that a slower sample counts: its end may have been noticed late */
 
 void sdr_auto_open(struct sdr_reliable *r, const struct sdr_reliable_attr *attr)
 {
-	const struct sdr_qp_info *info = &r->qp->info;
-	const struct sp_choice candidate[] = {
-		{.scheme = SP_CHOICE_SR_NACK},
-		{.scheme = info->ec_code == SDR_CODE_XOR ? SP_CHOICE_EC_XOR : SP_CHOICE_EC_MDS,
-		 .k = info->ec_k,
-		 .m = info->ec_m},
-	};
+	const struct sdr_qp *qp = r->qp;
+	const bool xor = qp->info.ec_code == SDR_CODE_XOR;
+	struct sp_choice candidate[SP_CHOICE_CANDIDATES] = {{.scheme = SP_CHOICE_SR_NACK}};
 	struct sdr_auto *a = &r->choice;
+	unsigned count = 1;
 
-	sp_chooser_init(&a->chooser, candidate, 2);
+	static_assert(SDR_EC_CODES < SP_CHOICE_CANDIDATES && SDR_EC_CODES == SP_EC_CODES_MAX, "room for all");
+	/* Those of the least parity first, which is taken where times are the same. */
+	for (unsigned i = qp->codes; i--;) {
+		const struct sp_ec_shape *code = &qp->code[i];
+
+		if (code->m > code->k || sdr_ec_parity_bytes_of(qp, i, qp->info.max_message_bytes) > r->ec.stride)
+			continue;
+		a->code[count] = (uint8_t)i;
+		candidate[count++] = (struct sp_choice){
+			.scheme = xor? SP_CHOICE_EC_XOR : SP_CHOICE_EC_MDS, .k = code->k, .m = code->m};
+	}
+	sp_chooser_init(&a->chooser, candidate, count);
 	sp_loss_init(&a->loss);
 	a->fixed = attr->rate_bps ? (double)attr->rate_bps : (double)r->qp->rate_bps;
 	a->coding = (double)attr->coding_rate;
@@ -48,12 +56,14 @@ static struct sp_choice_path sdr_auto_path(const struct sdr_reliable *r)
 				       .decode = a->coding};
 }
 
-bool sdr_auto_wants_parity(struct sdr_reliable *r, uint64_t length)
+bool sdr_auto_wants_parity(struct sdr_reliable *r, uint64_t length, unsigned *code)
 {
 	const struct sp_choice_size size = {.bytes = length, .chunk = (uint32_t)r->chunk_bytes, .mtu = r->mtu};
 	const struct sp_choice_path path = sdr_auto_path(r);
 
-	return sp_choose(&r->choice.chooser, &path, &size, &r->choice.loss).scheme != SP_CHOICE_SR_NACK;
+	sp_choose(&r->choice.chooser, &path, &size, &r->choice.loss);
+	*code = r->choice.code[r->choice.chooser.which];
+	return r->choice.chooser.which > 0;
 }
 
 void sdr_auto_arrived(struct sdr_reliable *r, const struct sdr_reliable_op *op)
@@ -61,11 +71,13 @@ void sdr_auto_arrived(struct sdr_reliable *r, const struct sdr_reliable_op *op)
 	struct sdr_auto *a = &r->choice;
 	const uint32_t units = sdr_reliable_units(r, op->length);
 	const uint32_t repaired = r->sender.repaired - a->repaired;
+	const uint32_t runs = r->sender.repaired_runs - a->repaired_runs;
 	const uint64_t packets = op->length ? (op->length - 1) / r->mtu + 1 : 1;
 
 	a->repaired = r->sender.repaired;
+	a->repaired_runs = r->sender.repaired_runs;
 	sp_loss_add(&a->loss, (uint64_t)units + op->again, packets + op->again * (packets / units),
-		    (uint64_t)op->again + repaired, (uint64_t)op->runs + repaired);
+		    (uint64_t)op->again + repaired, (uint64_t)op->runs + runs);
 }
 
 /* `queued` units of data are with the NIC, before more are handed over. */

@@ -58,9 +58,11 @@ int sdr_ec_may_send(const struct sdr_reliable *r, uint64_t len)
 /* Once for each message. */
 static bool sdr_ec_wants_parity(struct sdr_reliable *r, struct sdr_reliable_op *op)
 {
-	if (!op->judged)
-		op->plain = !r->ec.codes || !op->length || sdr_ec_parity_bytes(r->qp, op->length) > r->ec.stride ||
-			    (r->ec.chooses && !sdr_auto_wants_parity(r, op->length));
+	if (!op->judged) {
+		op->plain = !r->ec.codes || !op->length ||
+			    (r->ec.chooses && !sdr_auto_wants_parity(r, op->length, &op->code)) ||
+			    sdr_ec_parity_bytes_of(r->qp, op->code, op->length) > r->ec.stride;
+	}
 	op->judged = true;
 	return !op->plain;
 }
@@ -68,15 +70,16 @@ static bool sdr_ec_wants_parity(struct sdr_reliable *r, struct sdr_reliable_op *
 static int sdr_ec_send_parity(struct sdr_reliable *r, struct sdr_reliable_op *op)
 {
 	const uint64_t slot = op->message % r->slots;
-	int rc = sdr_send_parity(r->qp, op->mr, op->offset, op->length, r->qp->parity_out, slot * r->ec.stride,
-				 &op->parity_send);
+	int rc = sdr_send_parity_of(r->qp, op->code, op->mr, op->offset, op->length, r->qp->parity_out,
+				    slot * r->ec.stride, &op->parity_send);
 
 	if (rc)
 		return rc;
 	op->coded = true;
 	r->ec.under_way++;
 	r->ec.coded++;
-	r->ec.units += sdr_ec_parity_bytes(r->qp, op->length) / r->chunk_bytes;
+	r->ec.coded_of[op->code]++;
+	r->ec.units += sdr_ec_parity_bytes_of(r->qp, op->code, op->length) / r->chunk_bytes;
 	return 0;
 }
 
@@ -195,24 +198,34 @@ static bool sdr_ec_has(const uint64_t *bitmap, uint64_t chunk)
 	return bitmap && sdr_recv_chunk(bitmap, chunk);
 }
 
-/* Parity as far as it has come; NULL: none. */
-static const uint64_t *sdr_ec_parity(const struct sdr_reliable_op *op, uint64_t *chunks)
+/* Parity as far as it has come, and its code; NULL: none, or of what code it is cannot be told yet. */
+static const uint64_t *sdr_ec_parity(const struct sdr_reliable_op *op, uint64_t *chunks,
+				     const struct sp_ec_shape **code)
 {
-	struct sdr_recv_status status;
+	const struct sdr_qp *qp = op->reliable->qp;
+	const struct sdr_qp_info *info = &qp->info;
+	struct sdr_recv_status status, data;
+	uint32_t immediate, mask, possible;
 	const uint64_t *bitmap;
 
 	if (!op->parity_recv || sdr_recv_status(op->parity_recv, &status) || !status.open || !status.packets ||
-	    sdr_recv_bitmap_get(op->parity_recv, &bitmap, chunks))
+	    sdr_recv_status(op->recv, &data) || sdr_recv_bitmap_get(op->parity_recv, &bitmap, chunks))
 		return NULL;
+	sdr_recv_imm_get(op->parity_recv, &immediate, &mask);
+	possible = sp_ec_possible(sp_ec_immediate(sdr_ec_kind(info), info->ec_k, info->ec_m, data.length), immediate,
+				  mask, qp->codes);
+	if (!possible || possible & (possible - 1) || (!data.length_known && mask != UINT32_MAX))
+		return NULL;
+	*code = &qp->code[__builtin_ctz(possible)];
 	return bitmap;
 }
 
 /* Can what is missing of chunks [at, end) of data be made from parity from `row` on? *come: adds those that are there.
  */
-static bool sdr_ec_repairable(const struct sdr_qp_info *info, const uint64_t *data, uint64_t at, uint64_t end,
+static bool sdr_ec_repairable(bool xor, const struct sp_ec_shape *code, const uint64_t *data, uint64_t at, uint64_t end,
 			      const uint64_t *parity, uint64_t row, uint64_t *come)
 {
-	const uint64_t rows = sp_ec_units((end - at) * info->ec_m, info->ec_k);
+	const uint64_t rows = sp_ec_units((end - at) * code->m, code->k);
 	uint64_t missing = 0, have = 0;
 	uint8_t lost[SP_EC_CHUNKS_MAX] = {0};
 	bool each = true;
@@ -227,25 +240,26 @@ static bool sdr_ec_repairable(const struct sdr_qp_info *info, const uint64_t *da
 	*come += end - at - missing;
 	for (uint64_t i = 0; i < rows; i++)
 		have += sdr_ec_has(parity, row + i);
-	return missing && (info->ec_code == SDR_CODE_XOR ? each : missing <= have);
+	return missing && (xor? each : missing <= have);
 }
 
 uint32_t sdr_ec_mending(struct sdr_reliable *r, struct sdr_reliable_op *op, const uint64_t *data, uint64_t chunks,
 			uint64_t from)
 {
-	const struct sdr_qp_info *info = &r->qp->info;
+	const bool xor = r->qp->info.ec_code == SDR_CODE_XOR;
 	uint64_t rows = 0, come = 0, first = UINT64_MAX;
-	const uint64_t *parity = sdr_ec_parity(op, &rows);
+	const struct sp_ec_shape *code;
+	const uint64_t *parity = sdr_ec_parity(op, &rows, &code);
 
 	if (!parity)
 		return UINT32_MAX;
-	for (uint64_t at = 0, row = 0; at < chunks && row + info->ec_m <= rows + info->ec_m - 1;
-	     at += info->ec_k, row += info->ec_m) {
-		const uint64_t end = chunks - at < info->ec_k ? chunks : at + info->ec_k;
+	for (uint64_t at = 0, row = 0; at < chunks && row < rows; at += code->k, row += code->m) {
+		const uint64_t end = chunks - at < code->k ? chunks : at + code->k;
 
-		if (row + sp_ec_units((end - at) * info->ec_m, info->ec_k) > rows)
+		if (row + sp_ec_units((end - at) * code->m, code->k) > rows)
 			break;
-		if (!sdr_ec_repairable(info, data, at, end, parity, row, &come) || end <= from || first != UINT64_MAX)
+		if (!sdr_ec_repairable(xor, code, data, at, end, parity, row, &come) || end <= from ||
+		    first != UINT64_MAX)
 			continue;
 		for (first = at > from ? at : from; first < end && sdr_ec_has(data, first); first++)
 			;

@@ -35,6 +35,7 @@ struct sdr_reliable_op {
 	struct sdr_recv *parity_recv;
 	bool skipped;	      /* send: over before its turn came, for which it is kept */
 	bool judged, plain;   /* send: it is decided that it goes with parity, or without */
+	unsigned code;	      /* ... of this one of the QP's */
 	bool coded;	      /* it has gone with it */
 	uint32_t again, runs; /* units that went again, and in how many runs of neighbours */
 	uint32_t latest;      /* of these */
@@ -68,25 +69,27 @@ struct sdr_auto {
 	struct sp_loss loss;
 	double fixed, measured; /* bandwidth, bit/s; 0: not known */
 	double coding;
-	sp_time since;	   /* units have been with the NIC, */
-	uint64_t bytes;	   /* ... of so many bytes in all; 0: there are none */
-	uint32_t repaired; /* of the peer's, what has been counted already */
+	sp_time since;			    /* units have been with the NIC, */
+	uint64_t bytes;			    /* ... of so many bytes in all; 0: there are none */
+	uint32_t repaired, repaired_runs;   /* of the peer's, what has been counted already */
+	uint8_t code[SP_CHOICE_CANDIDATES]; /* of the QP's, that each of the chooser's candidates is */
 };
 
 /* Erasure coding; all zeros without. */
 struct sdr_reliable_ec {
-	bool pairs;	    /* messages are two of SDR's, for the QP has erasure coding */
-	bool codes;	    /* the scheme sends parity, of some messages at least */
-	bool chooses;	    /* ... of which, it finds out: `auto` */
-	bool broken;	    /* somebody else has sent on the QP */
-	uint64_t stride;    /* bytes of scratch for one message, and of parity at most */
-	uint64_t may_send;  /* of SDR's messages */
-	uint64_t begun;	    /* parity of all messages below is with the NIC, if they have any */
-	uint64_t left;	    /* parity of all messages below has left */
-	uint32_t under_way; /* parity messages with the NIC */
-	uint64_t posted;    /* receives for parity */
-	uint64_t repaired;  /* units received */
+	bool pairs;			  /* messages are two of SDR's, for the QP has erasure coding */
+	bool codes;			  /* the scheme sends parity, of some messages at least */
+	bool chooses;			  /* ... of which, it finds out: `auto` */
+	bool broken;			  /* somebody else has sent on the QP */
+	uint64_t stride;		  /* bytes of scratch for one message, and of parity at most */
+	uint64_t may_send;		  /* of SDR's messages */
+	uint64_t begun;			  /* parity of all messages below is with the NIC, if they have any */
+	uint64_t left;			  /* parity of all messages below has left */
+	uint32_t under_way;		  /* parity messages with the NIC */
+	uint64_t posted;		  /* receives for parity */
+	uint64_t repaired, repaired_runs; /* units received, in so many runs of neighbours */
 	uint64_t units, coded, fallbacks;
+	uint64_t coded_of[SDR_EC_CODES]; /* of `coded`, by code */
 };
 
 struct sdr_reliable {
@@ -174,7 +177,8 @@ uint32_t sdr_ec_mending(struct sdr_reliable *r, struct sdr_reliable_op *op, cons
 
 /* ---- `auto`: reliable_auto.c ---- */
 void sdr_auto_open(struct sdr_reliable *r, const struct sdr_reliable_attr *attr);
-bool sdr_auto_wants_parity(struct sdr_reliable *r, uint64_t length); /* of the next message */
+/* Shall the next message have parity? Then of *code of the QP's. */
+bool sdr_auto_wants_parity(struct sdr_reliable *r, uint64_t length, unsigned *code);
 void sdr_auto_arrived(struct sdr_reliable *r, const struct sdr_reliable_op *op);
 void sdr_auto_sending(struct sdr_reliable *r, uint64_t queued); /* units, before more are handed over */
 void sdr_auto_sent(struct sdr_reliable *r, uint64_t bytes);	/* handed over */

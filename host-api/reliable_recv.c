@@ -136,7 +136,7 @@ static bool sdr_recv_tell_one(struct sdr_reliable *r, struct sp_rel_ack_maker *m
 	if (r->come[k % r->slots])
 		return sp_rel_ack_add(maker, k, NULL, r->come[k % r->slots]);
 	if (op->phase != SDR_OP_OPEN || op->message != k)
-		return sp_rel_ack_refuse(maker, k);
+		return sp_rel_ack_refuse(maker, k, 0);
 	/* The bitmap is this message's only while it is open. */
 	if (sdr_recv_status(op->recv, &status) || !status.open || (!status.packets && !r->ec.pairs) ||
 	    sdr_recv_bitmap_get(op->recv, &bitmap, &chunks))
@@ -168,6 +168,7 @@ static void sdr_recv_tell(struct sdr_reliable *r, const struct sp_rel_asked *ask
 
 		sp_rel_ack_begin(&maker, bytes, r->datagram_bytes, asked ? &part : NULL, r->base);
 		maker.repaired = (uint32_t)r->ec.repaired;
+		maker.repaired_runs = (uint32_t)r->ec.repaired_runs;
 		while (k < end && sdr_recv_tell_one(r, &maker, k, asked))
 			k++;
 		len = sp_rel_ack_end(&maker);
@@ -187,6 +188,7 @@ void sdr_reliable_recv_progress(struct sdr_reliable *r, const struct sdr_qp_stat
 	struct sdr_reliable_op *after;
 
 	r->ec.repaired = status->repaired;
+	r->ec.repaired_runs = status->repaired_runs;
 	if (r->ec.pairs)
 		sdr_ec_post(r);
 	sdr_recv_forward(r);

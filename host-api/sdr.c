@@ -3,19 +3,13 @@
 #include "sdr_private.h"
 
 #include <inttypes.h>
-#include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 
 static_assert(sizeof(struct sdr_qp_info) == 128, "exchanged between machines");
-
-#define SDR_QPN_FIRST 0x10000u
-#define SDR_QPN_TRIES 4096u
 
 int sdr_context_create(struct sp_dev *dev, const struct sdr_context_attr *attr, struct sdr_context **context)
 {
@@ -44,18 +38,6 @@ int sdr_context_destroy(struct sdr_context *context)
 
 /* ---- QP: made of defaults, settings, the NIC's context -------------------------------------------------------------
  */
-static __attribute__((format(printf, 3, 4))) int sdr_refuse(struct sp_error *error, const char *key, const char *format,
-							    ...)
-{
-	va_list args;
-
-	snprintf(error->key, sizeof(error->key), "%s", key);
-	va_start(args, format);
-	vsnprintf(error->text, sizeof(error->text), format, args);
-	va_end(args);
-	return -EINVAL;
-}
-
 static uint64_t sdr_mix(uint64_t x) /* splitmix64's output function */
 {
 	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
@@ -71,12 +53,13 @@ static int sdr_ec_defaults(struct sdr_qp *qp, const struct sdr_ec *ec, struct sp
 	if (ec->code == SDR_CODE_NONE)
 		return 0;
 	if (ec->code != SDR_CODE_MDS && ec->code != SDR_CODE_XOR)
-		return sdr_refuse(error, "code", "%d is no code", (int)ec->code);
+		return sp_refuse(error, "code", "%d is no code", (int)ec->code);
 	if (k >= SP_EC_CHUNKS_MAX || m >= SP_EC_CHUNKS_MAX || k + m > SP_EC_CHUNKS_MAX)
-		return sdr_refuse(error, "m", "k + m is at most %u, not %u + %u", SP_EC_CHUNKS_MAX, k, m);
+		return sp_refuse(error, "m", "k + m is at most %u, not %u + %u", SP_EC_CHUNKS_MAX, k, m);
 	i->ec_code = (uint8_t)ec->code;
 	i->ec_k = (uint8_t)k;
 	i->ec_m = (uint8_t)m;
+	qp->codes = sp_ec_codes(sdr_ec_kind(i), k, m, qp->split.user, qp->code);
 	return 0;
 }
 
@@ -87,32 +70,32 @@ static int sdr_qp_defaults(struct sdr_qp *qp, const struct sdr_qp_attr *attr, st
 	uint64_t reach;
 
 	if (sp_sdr_split_parse(attr->split ? attr->split : SP_SDR_SPLIT_DEFAULT, &qp->split))
-		return sdr_refuse(error, "split", "\"%s\" is no split", attr->split);
+		return sp_refuse(error, "split", "\"%s\" is no split", attr->split);
 	i->magic = SDR_QP_INFO_MAGIC;
 	i->version = SDR_QP_INFO_VERSION;
 	i->channels = qp->context->channels;
 	i->mtu = attr->mtu ? attr->mtu : SP_ROCE_MTU_DEFAULT;
 	if (i->mtu < SP_SDR_MTU_MIN || i->mtu > SP_SDR_MTU_MAX)
-		return sdr_refuse(error, "mtu", "%u is not within %u and %u", i->mtu, SP_SDR_MTU_MIN, SP_SDR_MTU_MAX);
+		return sp_refuse(error, "mtu", "%u is not within %u and %u", i->mtu, SP_SDR_MTU_MIN, SP_SDR_MTU_MAX);
 	reach = (uint64_t)i->mtu << qp->split.offset;
 	i->chunk_bytes = attr->chunk_bytes ? attr->chunk_bytes : 65536 / i->mtu * i->mtu;
 	if (i->chunk_bytes % i->mtu)
-		return sdr_refuse(error, "chunk-bytes", "%u is not a multiple of mtu (%u)", i->chunk_bytes, i->mtu);
+		return sp_refuse(error, "chunk-bytes", "%u is not a multiple of mtu (%u)", i->chunk_bytes, i->mtu);
 	i->max_message_bytes = attr->max_message_bytes ? attr->max_message_bytes : 16u << 20;
 	if (i->max_message_bytes > reach) {
 		if (attr->max_message_bytes)
-			return sdr_refuse(error, "max-message-bytes", "%" PRIu64 " is more than mtu * 2^%u",
-					  i->max_message_bytes, qp->split.offset);
+			return sp_refuse(error, "max-message-bytes", "%" PRIu64 " is more than mtu * 2^%u",
+					 i->max_message_bytes, qp->split.offset);
 		i->max_message_bytes = reach;
 	}
 	i->max_messages = attr->max_messages ? attr->max_messages : qp->split.id < 6 ? 1u << qp->split.id : 64;
 	if (i->max_messages > SP_SDR_MAX_MESSAGES || i->max_messages > 1ull << qp->split.id)
-		return sdr_refuse(error, "max-messages", "%u is more than %u id bits count, or than %u",
-				  i->max_messages, qp->split.id, SP_SDR_MAX_MESSAGES);
+		return sp_refuse(error, "max-messages", "%u is more than %u id bits count, or than %u", i->max_messages,
+				 qp->split.id, SP_SDR_MAX_MESSAGES);
 	i->generations = attr->generations ? attr->generations : 4;
 	if (i->generations > SP_SDR_MAX_QPS || i->generations * i->channels > SP_SDR_MAX_QPS)
-		return sdr_refuse(error, "generations", "%u generations of %u channels are more than %u QPs",
-				  i->generations, i->channels, SP_SDR_MAX_QPS);
+		return sp_refuse(error, "generations", "%u generations of %u channels are more than %u QPs",
+				 i->generations, i->channels, SP_SDR_MAX_QPS);
 	i->nonce = attr->nonce;
 	while (!i->nonce)
 		if (getrandom(&i->nonce, sizeof(i->nonce), 0) < 0 && errno != EINTR)
@@ -132,64 +115,45 @@ static int sdr_qp_defaults(struct sdr_qp *qp, const struct sdr_qp_attr *attr, st
 	return sdr_ec_defaults(qp, &attr->ec, error);
 }
 
-#define SDR_SETTINGS 24
-struct sdr_settings {
-	struct sp_setting set[SDR_SETTINGS];
-	char text[SDR_SETTINGS][32];
-	size_t count;
-};
-
-static void sdr_set(struct sdr_settings *s, const char *key, uint64_t value, const char *unit)
-{
-	snprintf(s->text[s->count], sizeof(s->text[0]), "%" PRIu64 "%s", value, unit);
-	s->set[s->count].key = key;
-	s->set[s->count].value = s->text[s->count];
-	s->count++;
-}
-
-static void sdr_set_text(struct sdr_settings *s, const char *key, const char *value)
-{
-	s->set[s->count++] = (struct sp_setting){key, value};
-}
-
-static int sdr_qp_open(struct sdr_qp *qp, const struct sdr_qp_attr *attr, uint32_t qpn, struct sp_error *error)
+static int sdr_qp_open(struct sdr_qp *qp, const struct sdr_qp_attr *attr, struct sp_error *error)
 {
 	const struct sdr_qp_info *i = &qp->info;
-	struct sdr_settings s = {.count = 0};
-	char split[16], name[32];
+	struct sp_settings s = {.count = 0};
+	struct sp_numbered how = {"sdr", attr->name, attr->qpn, 1};
+	char split[16];
 
-	snprintf(name, sizeof(name), "sdr-%u", qpn);
+	while (how.step < i->generations * i->channels)
+		how.step *= 2;
 	snprintf(split, sizeof(split), "%u+%u+%u", qp->split.id, qp->split.offset, qp->split.user);
-	sdr_set(&s, "qp", qpn, "");
-	sdr_set(&s, "rkey", i->rkey, "");
-	sdr_set(&s, "mtu", i->mtu, "");
-	sdr_set(&s, "chunk-bytes", i->chunk_bytes, "");
-	sdr_set(&s, "max-message-bytes", i->max_message_bytes, "");
-	sdr_set(&s, "max-messages", i->max_messages, "");
-	sdr_set(&s, "generations", i->generations, "");
-	sdr_set(&s, "channels", i->channels, "");
-	sdr_set(&s, "segments", qp->segments, "");
-	sdr_set(&s, "control-slots", qp->control_slots, "");
-	sdr_set_text(&s, "split", split);
-	sdr_set_text(&s, "credit", attr->implicit_credit ? "implicit" : "control");
-	sdr_set_text(&s, "send", attr->no_send ? "no" : "yes");
-	sdr_set_text(&s, "receive", attr->no_recv ? "no" : "yes");
+	sp_settings_uint(&s, "rkey", i->rkey, "");
+	sp_settings_uint(&s, "mtu", i->mtu, "");
+	sp_settings_uint(&s, "chunk-bytes", i->chunk_bytes, "");
+	sp_settings_uint(&s, "max-message-bytes", i->max_message_bytes, "");
+	sp_settings_uint(&s, "max-messages", i->max_messages, "");
+	sp_settings_uint(&s, "generations", i->generations, "");
+	sp_settings_uint(&s, "channels", i->channels, "");
+	sp_settings_uint(&s, "segments", qp->segments, "");
+	sp_settings_uint(&s, "control-slots", qp->control_slots, "");
+	sp_settings_text(&s, "split", split);
+	sp_settings_text(&s, "credit", attr->implicit_credit ? "implicit" : "control");
+	sp_settings_text(&s, "send", attr->no_send ? "no" : "yes");
+	sp_settings_text(&s, "receive", attr->no_recv ? "no" : "yes");
 	if (attr->implicit_credit)
-		sdr_set(&s, "queue", i->max_messages, ""); /* this library posts no more */
+		sp_settings_uint(&s, "queue", i->max_messages, ""); /* this library posts no more */
 	if (attr->rate_bps)
-		sdr_set(&s, "rate", attr->rate_bps, "");
+		sp_settings_uint(&s, "rate", attr->rate_bps, "");
 	if (attr->cts_interval)
-		sdr_set(&s, "cts-interval", attr->cts_interval, "ps");
+		sp_settings_uint(&s, "cts-interval", attr->cts_interval, "ps");
 	if (attr->max_packet_life)
-		sdr_set(&s, "max-packet-life", attr->max_packet_life, "ps");
+		sp_settings_uint(&s, "max-packet-life", attr->max_packet_life, "ps");
 	if (i->ec_code) {
-		sdr_set_text(&s, "companion", "ec");
-		sdr_set_text(&s, "code", i->ec_code == SDR_CODE_XOR ? "xor" : "mds");
-		sdr_set(&s, "k", i->ec_k, "");
-		sdr_set(&s, "m", i->ec_m, "");
+		sp_settings_text(&s, "companion", "ec");
+		sp_settings_text(&s, "code", i->ec_code == SDR_CODE_XOR ? "xor" : "mds");
+		sp_settings_uint(&s, "k", i->ec_k, "");
+		sp_settings_uint(&s, "m", i->ec_m, "");
 	}
-	static_assert(SDR_SETTINGS >= 22, "one for each of the above");
-	return sp_context_open(qp->dev, attr->name ? attr->name : name, "sdr", s.set, s.count, &qp->id, error);
+	static_assert(SP_SETTINGS_MAX >= 22, "one for each of the above");
+	return sp_context_numbered(qp->dev, &how, &s, &qp->info.qpn, &qp->id, error);
 }
 
 /* The area that the NIC offers must be the one that we have asked for. */
@@ -226,7 +190,6 @@ int sdr_qp_create(struct sdr_context *context, const struct sdr_qp_attr *attr, s
 	static const struct sdr_qp_attr defaults;
 	struct sp_error ignored;
 	struct sdr_qp *qp = calloc(1, sizeof(*qp));
-	uint32_t qps, step = 1;
 	int rc;
 
 	error = error ? error : &ignored;
@@ -239,33 +202,16 @@ int sdr_qp_create(struct sdr_context *context, const struct sdr_qp_attr *attr, s
 	rc = sdr_qp_defaults(qp, attr, error);
 	if (rc)
 		goto fail;
-	rc = -EADDRNOTAVAIL;
-	if (attr->family != AF_INET6)
-		rc = sp_dev_address(qp->dev, AF_INET, qp->info.ip);
-	if (rc && attr->family != AF_INET)
-		rc = sp_dev_address(qp->dev, AF_INET6, qp->info.ip);
-	if (rc) {
-		rc = rc == -ENOENT ? -EADDRNOTAVAIL : rc;
+	rc = sp_context_address(qp->dev, attr->family, qp->info.ip);
+	if (rc)
 		goto fail;
-	}
 	rc = -ENOMEM;
 	qp->sends = calloc(qp->info.max_messages, sizeof(*qp->sends));
 	qp->recvs = calloc(qp->info.max_messages, sizeof(*qp->recvs));
 	if (!qp->sends || !qp->recvs)
 		goto fail;
 
-	qps = qp->info.generations * qp->info.channels;
-	while (step < qps)
-		step *= 2;
-	qp->info.qpn = attr->qpn ? attr->qpn : SDR_QPN_FIRST;
-	rc = sdr_qp_open(qp, attr, qp->info.qpn, error);
-	for (unsigned i = 1; !attr->qpn && (rc == -EADDRINUSE || (rc == -EEXIST && !attr->name)) && i < SDR_QPN_TRIES;
-	     i++) {
-		qp->info.qpn += step;
-		if (!sp_roce_qp_valid(qp->info.qpn + step))
-			break;
-		rc = sdr_qp_open(qp, attr, qp->info.qpn, error);
-	}
+	rc = sdr_qp_open(qp, attr, error);
 	if (rc)
 		goto fail;
 	rc = sdr_qp_map(qp);
@@ -342,13 +288,6 @@ const char *sdr_qp_mismatch(const struct sdr_qp *qp, const struct sdr_qp_info *p
 	return NULL;
 }
 
-static bool sdr_is_mapped(const uint8_t ip[16])
-{
-	static const uint8_t prefix[12] = {[10] = 0xFF, 0xFF};
-
-	return !memcmp(ip, prefix, sizeof(prefix));
-}
-
 int sdr_qp_connect(struct sdr_qp *qp, const struct sdr_qp_info *peer)
 {
 	struct sp_command command = {
@@ -363,11 +302,11 @@ int sdr_qp_connect(struct sdr_qp *qp, const struct sdr_qp_info *peer)
 		return rc;
 	if (qp->connected)
 		return -EISCONN;
-	if (sdr_qp_mismatch(qp, peer) || sdr_is_mapped(peer->ip) != sdr_is_mapped(qp->info.ip))
+	if (sdr_qp_mismatch(qp, peer) || sp_ip_is_4(peer->ip) != sp_ip_is_4(qp->info.ip))
 		return -EPROTO;
 	if (!sp_roce_qp_valid(peer->qpn) || (peer->control_qpn && !sp_roce_qp_valid(peer->control_qpn)) || !peer->nonce)
 		return -EPROTO;
-	if (qp->info.mtu > sp_dev_payload(qp->dev, sdr_is_mapped(qp->info.ip) ? AF_INET : AF_INET6))
+	if (qp->info.mtu > sp_dev_payload(qp->dev, sp_ip_is_4(qp->info.ip) ? AF_INET : AF_INET6))
 		return -EMSGSIZE;
 	memcpy(command.arg, peer->ip, sizeof(peer->ip));
 	rc = sp_command_call(qp->dev, &command, NULL);
@@ -391,6 +330,7 @@ int sdr_qp_status(struct sdr_qp *qp, struct sdr_qp_status *status)
 {
 	const uint64_t at = qp->layout.connection;
 	const uint64_t flags = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, flags));
+	const uint64_t repaired = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, repaired));
 
 	sdr_qp_check(qp);
 	*status = (struct sdr_qp_status){
@@ -402,7 +342,8 @@ int sdr_qp_status(struct sdr_qp *qp, struct sdr_qp_status *status)
 		.may_send = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, may_send)),
 		.granted = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, granted)),
 		.completed = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, completed)),
-		.repaired = sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, repaired)),
+		.repaired = repaired % (1ull << SP_SDR_RUNS_SHIFT),
+		.repaired_runs = repaired >> SP_SDR_RUNS_SHIFT,
 		.queued = qp->segments_issued - sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, segments)),
 		.error = qp->error,
 		.control_bytes = qp->control ? qp->control_bytes : 0,
@@ -448,71 +389,4 @@ int sdr_mr_reg(struct sdr_context *context, void *addr, uint64_t len, struct sp_
 int sdr_mr_dereg(struct sp_mr *mr)
 {
 	return sp_mr_free(mr);
-}
-
-int sdr_mr_check(const struct sdr_qp *qp, const struct sp_mr *mr, uint64_t offset, uint64_t len)
-{
-	if (!mr || mr->dev != qp->dev)
-		return -EINVAL;
-	return offset <= mr->len && len <= mr->len - offset ? 0 : -EFAULT;
-}
-
-/* ---- waiting -------------------------------------------------------------------------------------------------------
- */
-/* Nothing to be armed: the NIC does what is due in sp_progress(), or somebody else drives it. */
-static void sdr_pause(struct sdr_qp *qp, sp_time now)
-{
-	sp_time pause = sp_next_deadline(qp->dev);
-
-	pause = pause > now ? pause - now : 0;
-	pause = pause < 50 * SP_US ? pause : 50 * SP_US;
-	if (pause >= SP_US)
-		nanosleep(&(struct timespec){.tv_nsec = (long)(pause / SP_NS)}, NULL);
-}
-
-/* Armed, and nothing there: sleeps until the NIC wakes us, `until`, or something is due here. 0 or -errno. */
-static int sdr_sleep(struct sdr_qp *qp, sp_time until)
-{
-	const sp_time now = sp_clock(), next = sp_next_deadline(qp->dev);
-	int rc;
-
-	until = until < next ? until : next;
-	rc = sp_dev_wait(qp->dev, until == SP_NEVER ? SP_NEVER : until > now ? until - now : 0);
-	return rc == -ETIMEDOUT || rc == -EINTR ? 0 : rc;
-}
-
-int sdr_wait_until(struct sdr_qp *qp, int (*poll)(void *arg), void *arg, sp_time timeout)
-{
-	const sp_time start = sp_clock(), until = timeout < SP_NEVER - start ? start + timeout : SP_NEVER;
-	bool armed = false;
-
-	for (unsigned idle = 0;; idle++) {
-		const sp_time now = sp_clock();
-		int rc = sp_progress(qp->dev, now);
-
-		if (rc < 0)
-			return rc;
-		rc = poll(arg);
-		if (rc != -EAGAIN)
-			return rc;
-		if (now >= until)
-			return -ETIMEDOUT;
-		if (idle < 64) { /* answers mostly come soon; longer waits should cost no processor */
-			sched_yield();
-			continue;
-		}
-		if (armed) { /* ... before the look that has just found nothing */
-			rc = sdr_sleep(qp, until);
-			armed = false;
-			if (rc)
-				return rc;
-			continue;
-		}
-		rc = sp_dev_arm(qp->dev);
-		if (rc == -EOPNOTSUPP)
-			sdr_pause(qp, now);
-		else if (rc)
-			return rc;
-		armed = !rc;
-	}
 }

@@ -51,6 +51,7 @@ struct sdr_ec {
 	enum sdr_code code;
 	uint32_t k, m; /* default 32 and 8 */
 };
+#define SDR_EC_CODES 15
 
 /* Zero is the default for every field. Both ends of a connection need the same in those marked =. */
 struct sdr_qp_attr {
@@ -119,6 +120,7 @@ struct sdr_qp_status {
 	uint64_t granted;	/* receives open so far, cumulative */
 	uint64_t completed;	/* receives that have become complete: when this has not changed, none has */
 	uint64_t repaired;	/* chunks that erasure coding has made */
+	uint64_t repaired_runs; /* of neighbours, that these were lost in; modulo 2^24 */
 	uint64_t queued;	/* pieces of messages that were handed over and have not left */
 	int error;		/* 0, or what all further calls return */
 	uint32_t control_bytes; /* what a datagram may have; 0: there are none */
@@ -158,6 +160,10 @@ uint64_t sdr_send_message(const struct sdr_send *send); /* k */
 /* Bytes of the parity of a message of len bytes, in whole chunks: what sender and receiver post for it. 0: len is 0, or
  * the QP has no erasure coding. */
 uint64_t sdr_ec_parity_bytes(const struct sdr_qp *qp, uint64_t len);
+/* The codes that the parity of a message may be of: the QP's, which is the first, and with MDS some that have less
+ * parity or shorter submessages, none of them more parity for the same data. How many there are; 0: the QP has no
+ * erasure coding. Both ends have the same, and the receiver's NIC recognises each. */
+unsigned sdr_ec_codes(const struct sdr_qp *qp, struct sdr_ec codes[SDR_EC_CODES]);
 /* Sends the parity of the message before, whose data are len bytes at offset of mr, be they sent already or not: the
  * NIC makes it at scratch_offset of scratch, which has room for sdr_ec_parity_bytes(), and sends submessage by
  * submessage. Data and scratch are the caller's again when sdr_send_poll says 0. Nothing else may be sent as message
@@ -165,6 +171,9 @@ uint64_t sdr_ec_parity_bytes(const struct sdr_qp *qp, uint64_t len);
  * than max_message_bytes. -EOPNOTSUPP: no erasure coding. Otherwise as sdr_send_post. */
 int sdr_send_parity(struct sdr_qp *qp, struct sp_mr *mr, uint64_t offset, uint64_t len, struct sp_mr *scratch,
 		    uint64_t scratch_offset, struct sdr_send **send);
+/* The same, of code `which` of sdr_ec_codes(). -EINVAL: there is none such, too. */
+int sdr_send_parity_of(struct sdr_qp *qp, unsigned which, struct sp_mr *mr, uint64_t offset, uint64_t len,
+		       struct sp_mr *scratch, uint64_t scratch_offset, struct sdr_send **send);
 
 /* ---- receiving -----------------------------------------------------------------------------------------------------
  */

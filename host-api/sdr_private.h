@@ -8,6 +8,7 @@
 #include "../handlers/wire/ec.h"
 #include "../handlers/wire/roce.h"
 #include "../handlers/wire/sdr.h"
+#include "context.h"
 #include "sdr.h"
 
 struct sdr_context {
@@ -37,6 +38,8 @@ struct sdr_qp {
 	struct sp_sdr_layout layout;
 	struct sp_sdr_split split;
 	struct sdr_qp_info info;
+	struct sp_ec_shape code[SP_EC_CODES_MAX]; /* the first is info's */
+	unsigned codes;				  /* 0: no erasure coding */
 	uint32_t segments;
 	uint64_t segments_issued, rate_bps;
 	bool no_send, no_recv, implicit, connected;
@@ -60,6 +63,16 @@ struct sdr_qp {
 #define SDR_AREA_LINE(qp, kind, index, field)                                                                          \
 	((qp)->layout.kind + (uint64_t)(index)*64 + offsetof(struct sp_sdr_##kind##_status, field))
 
+static inline enum sp_ec_code_kind sdr_ec_kind(const struct sdr_qp_info *info)
+{
+	return info->ec_code == SDR_CODE_XOR ? SP_EC_CODE_XOR : SP_EC_CODE_MDS;
+}
+
+static inline uint64_t sdr_ec_parity_bytes_of(const struct sdr_qp *qp, unsigned which, uint64_t len)
+{
+	return sp_ec_parity_bytes(qp->code[which].k, qp->code[which].m, len, qp->info.chunk_bytes);
+}
+
 static inline uint64_t sdr_area_read(const struct sdr_qp *qp, uint64_t offset)
 {
 	return __atomic_load_n((const uint64_t *)(const void *)(qp->area + offset), __ATOMIC_ACQUIRE);
@@ -70,10 +83,6 @@ static inline uint64_t sdr_area_read(const struct sdr_qp *qp, uint64_t offset)
 int sdr_qp_check(struct sdr_qp *qp);
 int sdr_control_open(struct sdr_qp *qp); /* QP's area is mapped */
 void sdr_control_close(struct sdr_qp *qp);
-int sdr_mr_check(const struct sdr_qp *qp, const struct sp_mr *mr, uint64_t offset, uint64_t len);
-
-/* Calls poll(arg) and drives the NIC until poll returns something else than -EAGAIN. */
-int sdr_wait_until(struct sdr_qp *qp, int (*poll)(void *arg), void *arg, sp_time timeout);
 #pragma GCC visibility pop
 
 #endif

@@ -42,7 +42,7 @@ int sdr_recv_post(struct sdr_qp *qp, struct sp_mr *mr, uint64_t offset, uint64_t
 		return -EOPNOTSUPP;
 	if (len > qp->info.max_message_bytes)
 		return -EINVAL;
-	rc = sdr_mr_check(qp, mr, offset, len);
+	rc = sp_mr_check(qp->dev, mr, offset, len);
 	if (rc)
 		return rc;
 	if (r->qp)
@@ -197,7 +197,7 @@ int sdr_recv_wait(struct sdr_recv *recv, enum sdr_wait what, uint64_t *seen, sp_
 
 	if (what == SDR_WAIT_ANY && !seen)
 		return -EINVAL;
-	return sdr_wait_until(recv->qp, sdr_recv_poll, &w, timeout);
+	return sp_wait_until(recv->qp->dev, sdr_recv_poll, &w, timeout);
 }
 
 static int sdr_recv_complete_any(void *recv)
@@ -207,5 +207,5 @@ static int sdr_recv_complete_any(void *recv)
 
 int sdr_recv_complete_wait(struct sdr_recv *recv, sp_time timeout)
 {
-	return sdr_wait_until(recv->qp, sdr_recv_complete_any, recv, timeout);
+	return sp_wait_until(recv->qp->dev, sdr_recv_complete_any, recv, timeout);
 }

@@ -54,7 +54,7 @@ int sdr_send_post(struct sdr_qp *qp, struct sp_mr *mr, uint64_t offset, uint64_t
 		return rc;
 	if (len > qp->info.max_message_bytes)
 		return -EINVAL;
-	rc = len ? sdr_mr_check(qp, mr, offset, len) : 0;
+	rc = len ? sp_mr_check(qp->dev, mr, offset, len) : 0;
 	if (rc)
 		return rc;
 	s = sdr_send_free(qp);
@@ -71,28 +71,42 @@ int sdr_send_post(struct sdr_qp *qp, struct sp_mr *mr, uint64_t offset, uint64_t
 
 uint64_t sdr_ec_parity_bytes(const struct sdr_qp *qp, uint64_t len)
 {
-	return qp->info.ec_code ? sp_ec_parity_bytes(qp->info.ec_k, qp->info.ec_m, len, qp->info.chunk_bytes) : 0;
+	return qp->codes ? sdr_ec_parity_bytes_of(qp, 0, len) : 0;
+}
+
+unsigned sdr_ec_codes(const struct sdr_qp *qp, struct sdr_ec codes[SDR_EC_CODES])
+{
+	for (unsigned i = 0; i < qp->codes; i++)
+		codes[i] = (struct sdr_ec){(enum sdr_code)qp->info.ec_code, qp->code[i].k, qp->code[i].m};
+	return qp->codes;
 }
 
 int sdr_send_parity(struct sdr_qp *qp, struct sp_mr *mr, uint64_t offset, uint64_t len, struct sp_mr *scratch,
 		    uint64_t scratch_offset, struct sdr_send **send)
 {
-	const uint64_t parity = sdr_ec_parity_bytes(qp, len);
+	return sdr_send_parity_of(qp, 0, mr, offset, len, scratch, scratch_offset, send);
+}
+
+int sdr_send_parity_of(struct sdr_qp *qp, unsigned which, struct sp_mr *mr, uint64_t offset, uint64_t len,
+		       struct sp_mr *scratch, uint64_t scratch_offset, struct sdr_send **send)
+{
+	const uint64_t parity = which < qp->codes ? sdr_ec_parity_bytes_of(qp, which, len) : 0;
 	struct sp_command command = {
 		.op = SP_EC_CMD_PARITY,
-		.arg = {mr ? mr->id : 0, offset, len, scratch ? scratch->id : 0, scratch_offset},
+		.arg = {mr ? mr->id : 0, offset, len, scratch ? scratch->id : 0, scratch_offset, which},
 	};
 	struct sdr_send *s;
 	int rc = sdr_send_ready(qp);
 
 	if (rc)
 		return rc;
-	if (!qp->info.ec_code)
+	if (!qp->codes)
 		return -EOPNOTSUPP;
-	if (qp->next_send % 2 == 0 || len > qp->info.max_message_bytes || parity > qp->info.max_message_bytes)
+	if (qp->next_send % 2 == 0 || which >= qp->codes || len > qp->info.max_message_bytes ||
+	    parity > qp->info.max_message_bytes)
 		return -EINVAL;
-	rc = len ? sdr_mr_check(qp, mr, offset, len) : 0;
-	rc = rc || !len ? rc : sdr_mr_check(qp, scratch, scratch_offset, parity);
+	rc = len ? sp_mr_check(qp->dev, mr, offset, len) : 0;
+	rc = rc || !len ? rc : sp_mr_check(qp->dev, scratch, scratch_offset, parity);
 	if (rc)
 		return rc;
 	s = sdr_send_free(qp);
@@ -132,7 +146,7 @@ int sdr_send_stream_continue(struct sdr_send *send, struct sp_mr *mr, uint64_t o
 	if (send->ended || (!len && send->length) || at > send->length || len > send->length - at ||
 	    at % qp->info.mtu || (len % qp->info.mtu && len != send->length - at))
 		return -EINVAL;
-	rc = len ? sdr_mr_check(qp, mr, offset, len) : 0;
+	rc = len ? sp_mr_check(qp->dev, mr, offset, len) : 0;
 	if (rc)
 		return rc;
 	if (sdr_send_full(qp))
@@ -195,5 +209,5 @@ static int sdr_send_poll_any(void *send)
 
 int sdr_send_wait(struct sdr_send *send, sp_time timeout)
 {
-	return sdr_wait_until(send->qp, sdr_send_poll_any, send, timeout);
+	return sp_wait_until(send->qp->dev, sdr_send_poll_any, send, timeout);
 }

@@ -19,20 +19,6 @@ static const struct bench_case *const cases[] = {
 	&bench_latency_vhost_sleeping,
 	&bench_file_veth,
 	&bench_file_vhost,
-	&bench_ec_encode_4_2_4k,
-	&bench_ec_encode_4_2_64k,
-	&bench_ec_encode_8_3_4k,
-	&bench_ec_encode_8_3_64k,
-	&bench_ec_encode_32_8_4k,
-	&bench_ec_encode_32_8_64k,
-	&bench_ec_encode_xor_32_8_64k,
-	&bench_ec_decode_4_2_4k,
-	&bench_ec_decode_4_2_64k,
-	&bench_ec_decode_8_3_4k,
-	&bench_ec_decode_8_3_64k,
-	&bench_ec_decode_32_8_4k,
-	&bench_ec_decode_32_8_64k,
-	&bench_ec_decode_xor_32_8_64k,
 };
 
 static volatile sig_atomic_t stopped;
@@ -56,7 +42,17 @@ unsigned bench_cpus(void)
 
 const struct bench_case *bench_case(unsigned index)
 {
-	return index < sizeof(cases) / sizeof(*cases) ? cases[index] : NULL;
+	static const struct bench_case *const families[] = {bench_ec};
+	const unsigned first = sizeof(cases) / sizeof(*cases);
+
+	if (index < first)
+		return cases[index];
+	index -= first;
+	for (unsigned f = 0; f < sizeof(families) / sizeof(*families); f++)
+		for (const struct bench_case *c = families[f]; c->name; c++)
+			if (!index--)
+				return c;
+	return NULL;
 }
 
 static int by_value(const void *a, const void *b)
@@ -82,16 +78,6 @@ struct turns {
 	double value[BENCH_ROUNDS_MAX], tail[BENCH_ROUNDS_MAX];
 };
 
-static void note_slices(struct bench_result *r, const struct bench_turn *turn)
-{
-	if (!r->slice_max || turn->slice_max < r->slice_quiet) {
-		r->slice = turn->slice;
-		r->slice_quiet = turn->slice_max;
-	}
-	if (turn->slice_max > r->slice_max)
-		r->slice_max = turn->slice_max;
-}
-
 static int take_turn(const struct bench_case *c, void *state, const struct bench_options *o, struct turns *t,
 		     unsigned round, char *why, unsigned room)
 {
@@ -102,16 +88,19 @@ static int take_turn(const struct bench_case *c, void *state, const struct bench
 		return r;
 	t->value[round - 1] = c->unit ? turn.value : (double)turn.cycles / (double)turn.units;
 	t->tail[round - 1] = turn.tail;
-	if (t->slices)
-		note_slices(t->slices, &turn);
+	if (t->slices) {
+		t->slices->slice = turn.slice;
+		t->slices->slice_max = turn.slice_max;
+	}
 	return 0;
 }
 
-static void summarise(struct turns *t, unsigned n)
+static void summarise(struct turns *t, unsigned n, bool less)
 {
 	qsort(t->value, n, sizeof(double), by_value);
 	qsort(t->tail, n, sizeof(double), by_value);
 	t->side->value = quantile(t->value, n, 0.5);
+	t->side->best = t->value[less ? 0 : n - 1];
 	t->side->tail = quantile(t->tail, n, 0.5);
 	t->side->spread = (quantile(t->value, n, 0.75) - quantile(t->value, n, 0.25)) / t->side->value;
 }
@@ -121,6 +110,7 @@ int bench_run(const struct bench_case *c, const struct bench_options *o, struct 
 {
 	struct turns turns[SIDES] = {{.run = c->run_baseline, .side = &result->baseline},
 				     {.run = c->run, .side = &result->mine, .slices = result}};
+	const bool less = !c->unit || c->less;
 	unsigned sides = 2;
 	void *state = NULL;
 	int r;
@@ -152,8 +142,8 @@ int bench_run(const struct bench_case *c, const struct bench_options *o, struct 
 
 		if (*s->skipped)
 			continue;
-		summarise(&turns[k], o->rounds);
-		s->ratio = !c->unit || c->less ? result->baseline.value / s->value : s->value / result->baseline.value;
+		summarise(&turns[k], o->rounds, less);
+		s->ratio = less ? result->baseline.value / s->value : s->value / result->baseline.value;
 	}
 	return r;
 }

@@ -16,13 +16,15 @@ struct bench_turn {
 	/* Cases with a unit of their own give these instead, in that unit; tail: 99 of 100 are below, where there is
 	 * one. */
 	double value, tail;
-	double slice, slice_max; /* us, of the case's slices of work: the median, the longest; 0: it has none */
+	/* us, of the case's slices of work, of each the shortest of all repetitions so far: the median, the longest; 0:
+	 * it has none */
+	double slice, slice_max;
 };
 
 typedef int bench_run_t(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room);
 
 #define BENCH_SKIPPED 1 /* instead of -errno: cannot be done here, words in why */
-#define BENCH_OTHERS  1
+#define BENCH_OTHERS  3
 
 struct bench_options {
 	unsigned rounds; /* turns of each side */
@@ -56,13 +58,13 @@ struct bench_side {
 	double value, tail; /* cycles per packet, or in the case's unit */
 	double ratio;	    /* to the baseline, 1 = as good, more is better */
 	double spread;	    /* (upper - lower quartile) / median */
+	double best;	    /* turn's value */
 	char skipped[160];  /* why there are no figures, or "" */
 };
 
 struct bench_result {
 	struct bench_side mine, baseline, other[BENCH_OTHERS];
-	/* us; of the turn in which the longest slice was shortest: median and longest; the longest of all. 0: none */
-	double slice, slice_quiet, slice_max;
+	double slice, slice_max; /* as after the last turn */
 };
 
 /* Runs one case. 0, BENCH_SKIPPED or -errno, and words in why. */
@@ -78,10 +80,7 @@ int bench_stopped(void);   /* the signal, or 0 */
 unsigned bench_cpus(void); /* that this process may use */
 
 extern const struct bench_case bench_sdr_64, bench_sdr_4096, bench_latency_nic_polling, bench_latency_nic_sleeping,
-	bench_latency_vhost_polling, bench_latency_vhost_sleeping, bench_file_veth, bench_file_vhost,
-	bench_ec_encode_4_2_4k, bench_ec_encode_4_2_64k, bench_ec_encode_8_3_4k, bench_ec_encode_8_3_64k,
-	bench_ec_encode_32_8_4k, bench_ec_encode_32_8_64k, bench_ec_encode_xor_32_8_64k, bench_ec_decode_4_2_4k,
-	bench_ec_decode_4_2_64k, bench_ec_decode_8_3_4k, bench_ec_decode_8_3_64k, bench_ec_decode_32_8_4k,
-	bench_ec_decode_32_8_64k, bench_ec_decode_xor_32_8_64k;
+	bench_latency_vhost_polling, bench_latency_vhost_sleeping, bench_file_veth, bench_file_vhost;
+extern const struct bench_case bench_ec[]; /* up to one without a name */
 
 #endif

@@ -16,6 +16,7 @@
 
 #define SHIFTS	  512u /* places where the message begins in what is sent: one that stayed from the last is noticed */
 #define SHIFT	  8u
+#define CHANNELS  4u  /* for each worker, if there are several, for flows do not fall evenly ... */
 #define ROCE	  42u /* bytes before BTH: Ethernet, IPv4, UDP */
 #define IMMEDIATE (ROCE + 12u + 16u)
 
@@ -56,12 +57,16 @@ static bool lose(void *arg, const uint8_t *frame, uint32_t len)
 	return l->lost;
 }
 
+static void loser_change(struct sp_loser *l, double chunk_drop)
+{
+	l->chunk = chunk_drop;
+	l->packet = -expm1(log1p(-chunk_drop) / l->per_chunk);
+}
+
 static void loser_init(const struct sp_crossing_config *c, uint64_t seed, unsigned stream, struct sp_loser *l)
 {
-	const uint32_t per_chunk = c->chunk / c->mtu;
-
-	*l = (struct sp_loser){
-		.chunk = c->chunk_drop, .packet = -expm1(log1p(-c->chunk_drop) / per_chunk), .per_chunk = per_chunk};
+	*l = (struct sp_loser){.per_chunk = c->chunk / c->mtu};
+	loser_change(l, c->chunk_drop);
 	sp_random_seed(&l->random, seed, stream);
 	sp_sdr_split_parse(SP_SDR_SPLIT_DEFAULT, &l->split);
 }
@@ -86,6 +91,7 @@ int sp_crossing_link(const struct sp_crossing_config *c, uint64_t seed, unsigned
 		     struct sp_link **link)
 {
 	struct sp_link_config config = {.direction = {c->link[0], c->link[1]},
+					.queues = {c->workers, c->workers},
 					.seed = seed,
 					.payload_less = c->payload_less,
 					.memory = 1ull << 36};
@@ -107,6 +113,7 @@ static int nic_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
 {
 	struct sp_nic_config config = {.addresses = 1,
 				       .mtu = SP_CROSSING_LAYER3,
+				       .workers = c->config.workers,
 				       .seed = c->config.seed * 2 + e + 1,
 				       .neighbours = 1,
 				       .ports = 1,
@@ -168,6 +175,13 @@ static uint64_t parity_bytes(const struct sp_crossing_config *c)
 	return c->ec.code == SDR_CODE_NONE ? 0 : sp_ec_parity_bytes(c->ec.k, c->ec.m, c->message, c->chunk);
 }
 
+/* ... and one more: were a chunk's packets a multiple of them, the last ones of all chunks would go to one worker, and
+ * with these all repairs. */
+struct sdr_context_attr sp_crossing_channels(const struct sp_crossing_config *c)
+{
+	return (struct sdr_context_attr){.channels = c->workers > 1 ? CHANNELS * c->workers + 1 : 1};
+}
+
 struct sdr_qp_attr sp_crossing_qp(const struct sp_crossing_config *c, uint64_t nonce)
 {
 	const sp_time way = c->link[0].delay + c->link[1].delay;
@@ -187,7 +201,8 @@ struct sdr_qp_attr sp_crossing_qp(const struct sp_crossing_config *c, uint64_t n
 static int end_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
 {
 	const struct sdr_qp_attr attr = sp_crossing_qp(&c->config, c->config.seed * 2 + e + 1);
-	int rc = sdr_context_create(c->dev[e], NULL, &c->context[e]);
+	const struct sdr_context_attr channels = sp_crossing_channels(&c->config);
+	int rc = sdr_context_create(c->dev[e], &channels, &c->context[e]);
 
 	rc = rc ? rc : memory_make(c, e, error);
 	rc = rc ? rc : sdr_qp_create(c->context[e], &attr, &c->qp[e], error);
@@ -321,6 +336,17 @@ static int run(struct sp_crossing *c, bool (*done)(void *arg))
 	return sp_crossing_run(c->world, &c->error, done, c);
 }
 
+int sp_crossing_change(struct sp_crossing *c, const struct sp_link_direction link[2], double chunk_drop)
+{
+	int rc = chunk_drop >= 0 && chunk_drop <= 1 && (!(chunk_drop > 0) || c->config.chunk_drop > 0) ? 0 : -EINVAL;
+
+	for (unsigned e = 0; e < 2 && !rc; e++)
+		rc = sp_link_change(c->link, e, &link[e]);
+	for (unsigned e = 0; e < 2 && !rc && c->config.chunk_drop > 0; e++)
+		loser_change(&c->loser[e], chunk_drop);
+	return rc;
+}
+
 static int compare(struct sp_crossing *c, const uint8_t *from)
 {
 	if (c->config.payload_less)
@@ -383,9 +409,22 @@ void sp_crossing_tally(const struct sp_crossing_config *c, const struct sp_cross
 	n->repaired += peer.repaired;
 	n->repairing += sp_nic_context_counter(to->nic, there.id, "decode_slices") * sp_crossing_slice(c);
 	n->fallbacks += status.fallbacks;
+	for (unsigned i = 0; i < SDR_EC_CODES; i++)
+		n->coded[i] += status.coded_of[i];
 	n->spurious += status.spurious * per_chunk;
 	n->held += way[0].held + way[1].held;
 	n->oversized += way[0].oversized + way[1].oversized;
+}
+
+void sp_crossing_add(struct sp_crossing_counters *sum, const struct sp_crossing_counters *n, int sign)
+{
+	uint64_t *to = (uint64_t *)sum;
+	const uint64_t *from = (const uint64_t *)n;
+
+	static_assert(sizeof(*n) % sizeof(*to) == 0 && sizeof(sp_time) == sizeof(*to),
+		      "nothing but numbers of 64 bits");
+	for (size_t i = 0; i < sizeof(*n) / sizeof(*to); i++)
+		to[i] += (uint64_t)sign * from[i];
 }
 
 void sp_crossing_count(const struct sp_crossing *c, struct sp_crossing_counters *n)

@@ -22,21 +22,23 @@ struct sp_crossing_config {
 	struct sdr_ec ec;    /* what the scheme needs */
 	uint64_t repair_bps; /* what the receiving NIC multiplies and adds to repair chunks, bit/s; 0: it takes no time
 			      */
+	uint16_t workers;    /* of each NIC, 1 to 16; 0: 1. Each repairs so fast. Packets are spread over them */
 	bool payload_less;   /* NICs and link, see link.h and nic.h: nothing is compared then */
 	sp_time grain;	     /* of time, see sp_world_set_grain */
 	uint64_t seed;
 };
 
 struct sp_crossing_counters {
-	uint64_t messages, packets; /* packets: of data, those sent again among them */
-	uint64_t retransmitted;	    /* packets of chunks sent again */
-	uint64_t spurious;	    /* of these, known to have been needless */
-	uint64_t verified;	    /* bytes compared with what was sent, and equal */
-	uint64_t parity;	    /* packets of parity, besides */
-	uint64_t repaired;	    /* chunks made from parity */
-	sp_time repairing;	    /* time that it took, see repair_bps */
-	uint64_t fallbacks;	    /* messages sent with parity of which chunks went again all the same */
-	uint64_t held, oversized;   /* of the link, see struct sp_link_counters: not 0, and the times are not right */
+	uint64_t messages, packets;   /* packets: of data, those sent again among them */
+	uint64_t retransmitted;	      /* packets of chunks sent again */
+	uint64_t spurious;	      /* of these, known to have been needless */
+	uint64_t verified;	      /* bytes compared with what was sent, and equal */
+	uint64_t parity;	      /* packets of parity, besides */
+	uint64_t repaired;	      /* chunks made from parity */
+	sp_time repairing;	      /* time that it took, see repair_bps */
+	uint64_t fallbacks;	      /* messages sent with parity of which chunks went again all the same */
+	uint64_t coded[SDR_EC_CODES]; /* messages sent with parity of each of sdr_ec_codes() */
+	uint64_t held, oversized;     /* of the link, see struct sp_link_counters: not 0, and the times are not right */
 };
 
 struct sp_crossing;
@@ -47,7 +49,12 @@ int sp_crossing_create(const struct sp_crossing_config *config, struct sp_error 
 /* The next message. 0; -ETIMEDOUT: it was not acknowledged in time (config.reliable.timeout); -EBADMSG: it arrived with
  * other bytes than were sent; -ELOOP: time stands still. After an error but the first, only destroy. */
 int sp_crossing_send(struct sp_crossing *crossing, sp_time *took);
+/* From now on the way is another: of config.link, but for the queues, and of chunk_drop, which must have been more than
+ * 0 before if it is now. -EINVAL. */
+int sp_crossing_change(struct sp_crossing *crossing, const struct sp_link_direction link[2], double chunk_drop);
 void sp_crossing_count(const struct sp_crossing *crossing, struct sp_crossing_counters *counters);
+/* Adds n to sum, or with `sign` -1 takes it off. */
+void sp_crossing_add(struct sp_crossing_counters *sum, const struct sp_crossing_counters *n, int sign);
 void sp_crossing_destroy(struct sp_crossing *crossing);
 
 #endif

@@ -36,6 +36,7 @@ int sp_crossing_link(const struct sp_crossing_config *config, uint64_t seed, uns
 		     struct sp_link **link);
 /* Of repair: a slice reads so much of chunks. */
 sp_time sp_crossing_slice(const struct sp_crossing_config *config);
+struct sdr_context_attr sp_crossing_channels(const struct sp_crossing_config *config);
 struct sdr_qp_attr sp_crossing_qp(const struct sp_crossing_config *config, uint64_t nonce);
 /* Pages that nobody touches take no memory: payload-less, none is. 0, or -errno. */
 int sp_crossing_memory(uint64_t room, uint8_t **bytes);

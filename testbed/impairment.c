@@ -63,6 +63,13 @@ void sp_impairment_init(struct sp_impairment *i, const struct sp_link_direction 
 	i->bad = sp_random_chance(&i->more, begin > 0 ? begin / (begin + end) : 0);
 }
 
+void sp_impairment_change(struct sp_impairment *i, const struct sp_link_direction *config)
+{
+	i->config = *config;
+	i->remainder = 0;
+	i->bad &= config->burst_begin > 0;
+}
+
 /* 0 to most, each with the same probability. */
 static uint64_t uniform(struct sp_random *r, uint64_t most)
 {
@@ -109,6 +116,9 @@ void sp_impair(struct sp_impairment *i, uint32_t len, sp_time now, struct sp_fat
 	i->busy = later(idle ? now : i->busy, time_on_wire(i, len, idle));
 	f->left = i->busy;
 	f->in_turn = later(i->busy, c->delay);
+	if (f->in_turn < i->in_turn) /* the delay was longer before */
+		f->in_turn = i->in_turn;
+	i->in_turn = f->in_turn;
 	for (unsigned k = 0; k < 2; k++) {
 		f->copy[k].reordered = sp_random_chance(&i->random, c->reorder);
 		f->copy[k].arrival = f->copy[k].reordered ? later(f->in_turn, c->reorder_delay) : f->in_turn;

@@ -61,6 +61,7 @@ struct sp_impairment {
 	struct sp_random random; /* loss, duplicate, reorder twice */
 	struct sp_random more;	 /* state, corrupt twice, bit twice, jitter twice */
 	sp_time busy;		 /* when the wire is free again */
+	sp_time in_turn;	 /* of the latest packet */
 	uint64_t remainder;	 /* of the last time on the wire, in 1/bandwidth ps: keeps the rate exact */
 	bool bad;
 };
@@ -83,6 +84,9 @@ struct sp_fate {
  */
 void sp_impairment_init(struct sp_impairment *impairment, const struct sp_link_direction *config, uint64_t seed,
 			unsigned direction);
+
+/* For packets from now on; checked, too. What is under way arrives as it would have, and what follows not before it. */
+void sp_impairment_change(struct sp_impairment *impairment, const struct sp_link_direction *config);
 
 /*
  * The fate of a packet whose frame has len bytes (without FCS; at most 2^20) and is given to the wire at `now`: behind

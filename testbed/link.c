@@ -99,6 +99,15 @@ int sp_link_create(const struct sp_link_config *config, struct sp_link **link)
 	return 0;
 }
 
+int sp_link_change(struct sp_link *link, unsigned direction, const struct sp_link_direction *config)
+{
+	const int err = sp_link_check(config);
+
+	if (!err)
+		sp_impairment_change(&link->direction[direction & 1].impairment, config);
+	return err;
+}
+
 void sp_link_destroy(struct sp_link *link)
 {
 	if (!link)

@@ -64,7 +64,9 @@ void sp_link_destroy(struct sp_link *link); /* frees what is in flight */
 extern const struct sp_port_ops sp_link_ops;
 void *sp_link_port(struct sp_link *link, unsigned end);
 
-/* Direction e is what end e sends. */
+/* Of direction e, which is what end e sends: another wire and network from the next packet on, but the same queue.
+ * -EINVAL: sp_link_check(). */
+int sp_link_change(struct sp_link *link, unsigned direction, const struct sp_link_direction *config);
 void sp_link_count(const struct sp_link *link, unsigned direction, struct sp_link_counters *counters);
 /* Packets sent and not yet received. */
 uint64_t sp_link_in_flight(const struct sp_link *link, unsigned direction);

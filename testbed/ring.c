@@ -59,6 +59,7 @@ static int nic_make(struct node *n, struct sp_error *error)
 	const struct sp_crossing_config *way = &n->ring->config.way;
 	struct sp_nic_config config = {.addresses = 2,
 				       .mtu = SP_CROSSING_LAYER3,
+				       .workers = way->workers,
 				       .seed = way->seed * SP_RING_NODES_MAX + n->index + 1,
 				       .neighbours = 2,
 				       .ports = 2,
@@ -93,12 +94,13 @@ static int nic_make(struct node *n, struct sp_error *error)
 static int node_make(struct node *n, struct sp_error *error)
 {
 	const struct sp_crossing_config *way = &n->ring->config.way;
+	const struct sdr_context_attr channels = sp_crossing_channels(way);
 	int rc = nic_make(n, error);
 
 	if (rc)
 		return sp_crossing_failed(error, rc, "a NIC");
 	rc = sp_crossing_memory(n->ring->room, &n->bytes);
-	rc = rc ? rc : sdr_context_create(n->dev, NULL, &n->context);
+	rc = rc ? rc : sdr_context_create(n->dev, &channels, &n->context);
 	rc = rc ? rc : sdr_mr_reg(n->context, n->bytes, n->ring->room, &n->mr);
 	if (rc)
 		return sp_crossing_failed(error, rc, "memory for the buffer");

@@ -78,12 +78,16 @@ static int job_do(struct job *j, sp_time *took)
 	return j->ring ? sp_ring_reduce(j->ring, took) : sp_crossing_send(j->crossing, took);
 }
 
-static void job_end(struct job *j, struct sp_crossing_counters *count)
+static void job_count(struct job *j, struct sp_crossing_counters *count)
 {
 	if (j->ring)
 		sp_ring_count(j->ring, count);
 	else
 		sp_crossing_count(j->crossing, count);
+}
+
+static void job_end(struct job *j)
+{
 	sp_ring_destroy(j->ring);
 	sp_crossing_destroy(j->crossing);
 }
@@ -92,14 +96,18 @@ static int batch_run(const struct sp_sweep *s, struct board *b, const struct sp_
 		     uint32_t samples, double *time, struct sp_crossing_counters *count)
 {
 	struct sp_error error = {.key = ""};
+	struct sp_crossing_counters before = {0};
+	sp_time took = 0;
 	struct job job;
 	int rc = job_make(&job, config, s->nodes, &error);
 
 	if (rc)
 		return fail(b, rc, &error);
+	for (uint32_t i = 0; i < s->warm_up && !rc && !__atomic_load_n(&b->error, __ATOMIC_RELAXED); i++)
+		rc = job_do(&job, &took);
+	if (s->warm_up)
+		job_count(&job, &before);
 	for (uint32_t i = 0; i < samples && !rc && !__atomic_load_n(&b->error, __ATOMIC_RELAXED); i++) {
-		sp_time took = 0;
-
 		rc = job_do(&job, &took);
 		time[i] = (double)took / (double)SP_SEC;
 		__atomic_fetch_add(&b->done, 1, __ATOMIC_RELAXED);
@@ -109,7 +117,9 @@ static int batch_run(const struct sp_sweep *s, struct board *b, const struct sp_
 			 strerror(-rc));
 		fail(b, rc, &error);
 	}
-	job_end(&job, count);
+	job_count(&job, count);
+	sp_crossing_add(count, &before, -1);
+	job_end(&job);
 	return rc;
 }
 
@@ -206,21 +216,6 @@ static void watch(const struct sp_sweep *s, struct board *b, pid_t *pid, uint32_
 	}
 }
 
-static void add(struct sp_crossing_counters *sum, const struct sp_crossing_counters *n)
-{
-	sum->messages += n->messages;
-	sum->packets += n->packets;
-	sum->retransmitted += n->retransmitted;
-	sum->spurious += n->spurious;
-	sum->verified += n->verified;
-	sum->parity += n->parity;
-	sum->repaired += n->repaired;
-	sum->repairing += n->repairing;
-	sum->fallbacks += n->fallbacks;
-	sum->held += n->held;
-	sum->oversized += n->oversized;
-}
-
 static void conclude(struct board *b, uint32_t samples, struct sp_sweep_outcome *o)
 {
 	const uint32_t batch = batch_of(samples);
@@ -228,7 +223,7 @@ static void conclude(struct board *b, uint32_t samples, struct sp_sweep_outcome 
 
 	*o = (struct sp_sweep_outcome){.lossless = b->lossless};
 	for (uint32_t i = 0; i * batch < samples; i++)
-		add(&o->count, &b->count[i]);
+		sp_crossing_add(&o->count, &b->count[i], 1);
 	for (uint32_t i = 0; i < samples; i++)
 		o->mean += b->time[i] / samples;
 	for (uint32_t i = 0; i < samples; i++)

@@ -16,6 +16,7 @@ struct sp_sweep {
 	uint32_t nodes;	    /* 0: a sample is a message; else a ring's allreduce (ring.h) over links like this one, each
 			       with a connection like this one */
 	uint32_t samples;   /* 1 to SP_SWEEP_SAMPLES_MAX; 8 bytes of memory each */
+	uint32_t warm_up;   /* samples in each batch before those that count */
 	uint32_t processes; /* 0: one per processor that we may use */
 	/* Called now and then, and at the end: how many samples there are. true: it shall stop. NULL is fine. */
 	bool (*progress)(void *arg, uint32_t done);

@@ -11,6 +11,7 @@ struct sp_world {
 	struct sp_world_host *host;
 	size_t hosts;
 	uint64_t idle, polls; /* at this time: polls without effect since one had some, and all */
+	uint32_t turn;	      /* which of a NIC's workers comes first at this time: none is always the last */
 };
 
 int sp_world_create(struct sp_world **world)
@@ -90,7 +91,10 @@ static unsigned poll_nics(struct sp_world *w, bool all)
 	unsigned done = 0;
 
 	for (size_t i = 0; i < w->nics; i++) {
-		for (uint16_t k = 0; k < sp_nic_workers(w->nic[i]); k++) {
+		const uint16_t workers = sp_nic_workers(w->nic[i]);
+
+		for (uint16_t j = 0; j < workers; j++) {
+			const uint16_t k = (uint16_t)((w->turn + j) % workers);
 			unsigned n;
 
 			if (!all && sp_nic_next_deadline(w->nic[i], k) > w->now)
@@ -111,6 +115,7 @@ static int settle(struct sp_world *w)
 	unsigned done;
 
 	w->idle = w->polls = 0;
+	w->turn++;
 	do {
 		done = poll_nics(w, all);
 		all = false;

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define UPDATE 2048 /* bytes at once: so many of all parity chunks of a common code stay in the first cache */
-
 size_t sp_ec_code_bytes(enum sp_ec_kind kind, unsigned k, unsigned m)
 {
 	if (!k || !m || k > SP_EC_CHUNKS || m > SP_EC_CHUNKS - k)
@@ -25,14 +23,15 @@ void sp_ec_tables(const struct sp_ec_code *code, const struct sp_ec_matrix *matr
 	code->kernel->tables(matrix->sources, count, coefficient, tables + sp_ec_tables_at(matrix->sources, row));
 }
 
-int sp_ec_code_init(struct sp_ec_code *code, enum sp_ec_kind kind, unsigned k, unsigned m, void *memory)
+int sp_ec_code_init_by(struct sp_ec_code *code, const struct sp_ec_kernel *kernel, enum sp_ec_kind kind, unsigned k,
+		       unsigned m, void *memory)
 {
 	struct sp_ec_matrix encode = {.rows = m, .sources = k};
 	const unsigned group = sp_ec_group(k);
 
 	if (!sp_ec_code_bytes(kind, k, m))
 		return -EINVAL;
-	*code = (struct sp_ec_code){.kind = kind, .k = k, .m = m, .kernel = &sp_ec_isal, .tables = memory};
+	*code = (struct sp_ec_code){.kind = kind, .k = k, .m = m, .kernel = kernel, .tables = memory};
 	sp_ec_field_init(&code->field);
 	if (kind == SP_EC_XOR)
 		return 0;
@@ -45,15 +44,24 @@ int sp_ec_code_init(struct sp_ec_code *code, enum sp_ec_kind kind, unsigned k, u
 	return 0;
 }
 
+int sp_ec_code_init(struct sp_ec_code *code, enum sp_ec_kind kind, unsigned k, unsigned m, void *memory)
+{
+	const struct sp_ec_kernel *own = sp_ec_gfni();
+
+	return sp_ec_code_init_by(code, own ? own : &sp_ec_isal, kind, k, m, memory);
+}
+
 unsigned sp_ec_parity(const struct sp_ec_code *code, unsigned data)
 {
-	return data <= code->k ? (data * code->m + code->k - 1) / code->k : 0;
+	if (data >= code->k) /* mostly */
+		return data == code->k ? code->m : 0;
+	return (data * code->m + code->k - 1) / code->k;
 }
 
 bool sp_ec_recoverable(const struct sp_ec_code *code, unsigned data, const uint64_t missing[SP_EC_WORDS])
 {
 	const unsigned parity = sp_ec_parity(code, data);
-	uint8_t group[SP_EC_CHUNKS] = {0};
+	uint64_t groups[SP_EC_WORDS] = {0}; /* that have lost data */
 	unsigned lost = 0;
 
 	if (!parity)
@@ -64,35 +72,15 @@ bool sp_ec_recoverable(const struct sp_ec_code *code, unsigned data, const uint6
 				missing[i / 64] & (data + parity - i < 64 ? (1ull << (data + parity - i)) - 1 : ~0ull));
 		return lost <= parity;
 	}
-	for (unsigned j = 0; j < data; j++)
-		group[j % parity] = (uint8_t)(group[j % parity] + sp_ec_bit(missing, j));
-	for (unsigned i = 0; i < parity; i++)
-		if (group[i] && group[i] + sp_ec_bit(missing, data + i) > 1)
-			return false;
-	return true;
-}
+	for (unsigned j = 0; j < data; j++) {
+		unsigned i;
 
-void sp_ec_update(const struct sp_ec_code *code, unsigned data, unsigned j, const uint8_t *from, size_t at, size_t len,
-		  uint8_t *const *parity)
-{
-	const unsigned rows = sp_ec_parity(code, data), group = sp_ec_group(code->k);
-
-	for (size_t n; len; len -= n, at += n, from += n) {
-		n = len < UPDATE + SP_EC_KERNEL_BYTES ? len : UPDATE; /* no short rest: those are slow */
-		if (code->kind == SP_EC_XOR) {
-			uint8_t *to = parity[j % rows] + at;
-
-			code->kernel->exclusive(n, 2, (uint8_t *[]){to, (uint8_t *)(uintptr_t)from}, to);
+		if (!sp_ec_bit(missing, j))
 			continue;
-		}
-		for (unsigned i = 0; i < rows; i += group) {
-			/* A last group that is cut short is a prefix of its tables. */
-			const unsigned count = rows - i < group ? rows - i : group;
-			uint8_t *to[SP_EC_GROUP];
-
-			for (unsigned r = 0; r < count; r++)
-				to[r] = parity[i + r] + at;
-			code->kernel->add(n, code->k, count, j, code->tables + sp_ec_tables_at(code->k, i), from, to);
-		}
+		i = j % parity;
+		if (sp_ec_bit(groups, i) || sp_ec_bit(missing, data + i))
+			return false;
+		groups[i / 64] |= 1ull << (i % 64);
 	}
+	return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Erasure codes of k data and m parity chunks: what they are made of, and which losses they survive. The work on chunks
- * is in job.h, but for parity that grows with each data chunk (sp_ec_update). No clock, no I/O, no allocation. A code
- * does not change after sp_ec_code_init, and any number of threads may use it.
+ * is in job.h. No clock, no I/O, no allocation. A code does not change after sp_ec_code_init, and any number of threads
+ * may use it.
  *
  * MDS: Reed-Solomon, any m losses of k + m chunks are repaired (matrix.h says how parity is made, and so the format).
  * XOR: parity i is the XOR of the data chunks j with j mod m = i; repairs one loss in each such group.
@@ -21,8 +21,7 @@
 #include "kernel.h"
 #include "matrix.h"
 
-#define SP_EC_WORDS 4  /* of a bitmap of chunks: bit j is data chunk j, bit k' + i parity chunk i */
-#define SP_EC_GROUP 12 /* rows made at once, at most: a multiple of the 6 that ISA-L makes */
+#define SP_EC_WORDS 4 /* of a bitmap of chunks: bit j is data chunk j, bit k' + i parity chunk i */
 
 enum sp_ec_kind { SP_EC_MDS, SP_EC_XOR };
 
@@ -39,22 +38,15 @@ struct sp_ec_code {
 size_t sp_ec_code_bytes(enum sp_ec_kind kind, unsigned k, unsigned m);
 /* memory: 64-byte aligned, the caller's, to outlive the code. -EINVAL. Takes 0.4 ms at worst. */
 int sp_ec_code_init(struct sp_ec_code *code, enum sp_ec_kind kind, unsigned k, unsigned m, void *memory);
+/* The same by a kernel of the caller's choice. */
+int sp_ec_code_init_by(struct sp_ec_code *code, const struct sp_ec_kernel *kernel, enum sp_ec_kind kind, unsigned k,
+		       unsigned m, void *memory);
 
 /* m', parity chunks of a submessage with so many data chunks, 1 to k; 0: of none such. */
 unsigned sp_ec_parity(const struct sp_ec_code *code, unsigned data);
 
 /* Can all data chunks be had? Bits of `missing` beyond k' + m' mean nothing. */
 bool sp_ec_recoverable(const struct sp_ec_code *code, unsigned data, const uint64_t missing[SP_EC_WORDS]);
-
-/*
- * Streaming: adds `len` bytes at offset `at` of data chunk j of a submessage of `data` chunks to its parity chunks,
- * which were zero before the first; any parts in any order, each once. A submessage at once (sp_ec_encode_start) is
- * better wherever its data are there together: GB/s of data from memory, chunks of 64 KiB, one core of an AMD EPYC with
- * AVX-512: (4,2) 9 streaming, 17 at once; (8,4) 7.5, 11.5; (32,8) 4.6, 5.6 where the machine was busier. With more or
- * shorter chunks it makes no difference, for a job takes one source after the other too.
- */
-void sp_ec_update(const struct sp_ec_code *code, unsigned data, unsigned j, const uint8_t *from, size_t at, size_t len,
-		  uint8_t *const *parity);
 
 /* ---- for job.c ---- */
 static inline bool sp_ec_bit(const uint64_t *bitmap, unsigned i)

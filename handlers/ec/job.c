@@ -9,17 +9,7 @@
 #define COEFFICIENT 400 /* one, and its tables */
 #define FACTOR	    50	/* of a weight */
 
-/*
- * From so many sources on, one after the other is faster than all at once: the processor prefetches from no more than
- * some 16 places at a time, and tables stay in registers. 6 rows of 240 blocks of 4 KiB, GB/s of sources, on an AMD
- * EPYC with AVX-512: 5.5 against 3.2 from memory, 9.8 against 9.3 from a cache; of 8 blocks, 5.0 against 6.3. Long
- * chunks get into stride even so: 8 rows of 32 chunks, 4.3 against 3.7 at 4 KiB, but 4.3 against 4.7 at 16 KiB, 4.5
- * against 5.6 at 64 KiB; there 64 chunks are better off, 4.4 against 3.8. Blocks shorter than SP_EC_REST are better
- * made at once.
- */
-#define STREAMS	     16
-#define STREAMS_LONG 64 /* of chunks of LONG or more */
-#define LONG	     16384
+#define FETCH 256 /* bytes of a source */
 
 void sp_ec_job_init(struct sp_ec_job *job, void *memory)
 {
@@ -41,6 +31,7 @@ static int begin(struct sp_ec_job *job, const struct sp_ec_code *code, const str
 	job->last = sub->last;
 	job->short_source = job->short_row = -1;
 	job->check = job->wrong = job->dry = false;
+	job->past = sub->past || sub->bytes >= SP_EC_PAST;
 	job->weights = job->tabled = job->done = job->added = 0;
 	job->at = job->block = 0;
 	job->first[0] = 0;
@@ -52,8 +43,11 @@ static bool is_short(const struct sp_ec_submessage *sub, unsigned chunk)
 	return chunk == sub->data - 1 && sub->last < sub->bytes;
 }
 
+/* Fetches its beginning too, while there are other things to do: of short chunks, much of the time goes into that. */
 static void source_add(struct sp_ec_job *job, const struct sp_ec_submessage *sub, unsigned chunk)
 {
+	for (uintptr_t i = 0; i < FETCH; i += 64)
+		__builtin_prefetch((const void *)((uintptr_t)sub->chunk[chunk] + i));
 	if (is_short(sub, chunk))
 		job->short_source = (int)job->sources;
 	job->matrix.source[job->sources].point =
@@ -82,8 +76,6 @@ static void started(struct sp_ec_job *job, bool weighted)
 {
 	job->matrix.rows = job->rows;
 	job->matrix.sources = job->sources;
-	job->adding = job->rows && group_sources(job, 0) >= (job->bytes < LONG ? STREAMS : STREAMS_LONG) &&
-		      job->bytes >= SP_EC_REST;
 	if (job->code->kind == SP_EC_XOR || !weighted)
 		job->weights = job->rows + job->sources;
 	if (job->code->kind == SP_EC_XOR || job->tables != job->memory)
@@ -228,29 +220,27 @@ static uint8_t *source_at(struct sp_ec_job *job, unsigned s)
 static void compute(struct sp_ec_job *job, unsigned row, unsigned count, unsigned take)
 {
 	const struct sp_ec_kernel *kernel = job->code->kernel;
-	const unsigned first = job->code->kind == SP_EC_XOR ? job->first[row] : 0, sources = group_sources(job, row);
+	const bool exclusive = job->code->kind == SP_EC_XOR;
+	const unsigned first = (exclusive ? job->first[row] : 0) + job->added, sources = group_sources(job, row);
+	const bool past = job->past && take == sources && !job->check;
 	const uint32_t n = job->block, part = own(job);
-	const uint8_t *tables = job->tables + sp_ec_tables_at(sources, row);
-	uint8_t *from[SP_EC_CHUNKS], *to[SP_EC_GROUP];
+	uint8_t *from[SP_EC_CHUNKS + 1], *to[SP_EC_GROUP];
+	unsigned had = 0;
 
 	for (unsigned r = 0; r < count; r++) {
 		const bool aside = job->check || ((int)(row + r) == job->short_row && part < n);
 
 		to[r] = aside ? job->aside : job->row[row + r] + job->at;
-		if (job->adding && !job->added)
-			memset(to[r], 0, n);
 	}
-	for (unsigned s = job->added; s < job->added + take; s++) {
-		from[s] = source_at(job, first + s);
-		if (job->adding && job->code->kind == SP_EC_XOR)
-			kernel->exclusive(n, 2, (uint8_t *[]){to[0], from[s]}, to[0]);
-		else if (job->adding)
-			kernel->add(n, sources, count, s, tables, from[s], to);
-	}
-	if (!job->adding && job->code->kind == SP_EC_XOR)
-		kernel->exclusive(n, sources, from, to[0]);
-	else if (!job->adding)
-		kernel->combine(n, sources, count, tables, from, to);
+	if (exclusive && job->added)
+		from[had++] = to[0];
+	for (unsigned s = 0; s < take; s++)
+		from[had + s] = source_at(job, first + s);
+	if (exclusive)
+		kernel->exclusive(n, had + take, from, to[0], past);
+	else
+		kernel->combine(n, sources, count, job->tables + sp_ec_tables_at(sources, row), first, take, from, to,
+				past);
 	if (job->added + take < sources)
 		return;
 	if (job->check)
@@ -281,29 +271,37 @@ static void make(struct sp_ec_job *job, unsigned row, unsigned count, unsigned t
 	}
 }
 
-/* All at once: as many bytes of all chunks as `budget` lets a group take. */
+/* Of few sources, as many bytes as `budget` lets a group of rows take at once. */
 static uint32_t block_choose(const struct sp_ec_job *job, uint64_t budget)
 {
-	const uint32_t left = job->bytes - job->at, rest = job->adding ? SP_EC_REST : SP_EC_KERNEL_BYTES;
-	const uint64_t fits = budget / (byte_cost(job, 0) * group_sources(job, 0));
-	uint32_t n = SP_EC_BLOCK;
+	const uint32_t left = job->bytes - job->at;
+	const unsigned sources = group_sources(job, job->done);
+	uint64_t n = SP_EC_STRIP;
 
-	if (!job->adding && fits < SP_EC_BLOCK)
-		n = fits < SP_EC_KERNEL_BYTES ? SP_EC_KERNEL_BYTES : (uint32_t)fits / 64 * 64;
-	return left < n + rest ? left : n;
+	if (left < SP_EC_STRIP + SP_EC_REST) /* to divide takes longer than much else here */
+		return left;
+	if (sources <= SP_EC_SOURCES + SP_EC_SOURCES / 2) {
+		n = budget / (byte_cost(job, job->done) * sources) / 64 * 64;
+		n = n < SP_EC_STRIP ? SP_EC_STRIP : n > SP_EC_BLOCK ? SP_EC_BLOCK : n;
+	}
+	return left < n + SP_EC_REST ? left : (uint32_t)n;
 }
 
 /* Does the next bit of work if `budget` allows, or must be. Returns what it took; 0: it would take more. */
 static uint64_t advance(struct sp_ec_job *job, uint64_t budget, bool must)
 {
-	unsigned count, take;
+	unsigned count, left, take;
 	uint64_t cost;
 
 	if (job->weights < job->rows + job->sources) {
-		cost = (uint64_t)FACTOR * job->rows;
-		if (cost > budget && !must)
-			return 0;
-		weigh(job);
+		cost = 0;
+		do {
+			cost += (uint64_t)FACTOR * job->rows;
+			if (cost > budget && !must)
+				return cost - (uint64_t)FACTOR * job->rows;
+			weigh(job);
+			must = false;
+		} while (job->weights < job->rows + job->sources);
 		return cost;
 	}
 	if (job->tabled < job->rows) {
@@ -317,13 +315,14 @@ static uint64_t advance(struct sp_ec_job *job, uint64_t budget, bool must)
 	}
 	if ((!job->done || job->code->kind == SP_EC_XOR) && !job->added)
 		job->block = block_choose(job, budget);
-	take = group_sources(job, job->done) - job->added;
+	left = group_sources(job, job->done) - job->added;
+	take = left <= SP_EC_SOURCES + SP_EC_SOURCES / 2 ? left : SP_EC_SOURCES;
 	cost = byte_cost(job, job->done) * job->block;
-	if (job->adding && budget / cost < take)
-		take = budget / cost ? (unsigned)(budget / cost) : 1;
-	cost *= take;
-	if (cost > budget && !must)
+	if (cost * take > budget && !must)
 		return 0;
+	if (take < left && budget / cost > take)
+		take = budget / cost < left ? (unsigned)(budget / cost) : left;
+	cost *= take;
 	make(job, job->done, group_rows(job, job->done), take);
 	return cost;
 }
@@ -332,11 +331,13 @@ bool sp_ec_job_step(struct sp_ec_job *job, uint64_t budget)
 {
 	bool must = true;
 
+	job->spent = 0;
 	while (job->rows && job->at < job->bytes) {
 		const uint64_t cost = advance(job, budget, must);
 
 		if (!cost)
 			return true;
+		job->spent += cost;
 		budget = cost < budget ? budget - cost : 0;
 		must = false;
 	}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernel.h"
 
+#include <string.h>
+
 #include <isa-l/erasure_code.h>
 #include <isa-l/raid.h>
 
@@ -12,18 +14,25 @@ static void isal_tables(unsigned sources, unsigned rows, const uint8_t *coeffici
 	ec_init_tables((int)sources, (int)rows, (uint8_t *)(uintptr_t)coefficient, tables);
 }
 
-static void isal_combine(size_t len, unsigned sources, unsigned rows, const uint8_t *tables, uint8_t *const *from,
-			 uint8_t *const *to)
-{
-	ec_encode_data((int)len, (int)sources, (int)rows, (uint8_t *)(uintptr_t)tables, (uint8_t **)(uintptr_t)from,
-		       (uint8_t **)(uintptr_t)to);
-}
+/* Many sources, or a part of them, one after the other: the processor prefetches from no more than some 16 places at a
+ * time, and tables stay in registers. 6 rows of 240 blocks of 4 KiB, GB/s of sources, on an AMD EPYC with AVX-512: 5.5
+ * against 3.2 from memory, 9.8 against 9.3 from a cache; of 8 blocks, 5.0 against 6.3. */
+#define STREAMS 16
 
-static void isal_add(size_t len, unsigned sources, unsigned rows, unsigned source, const uint8_t *tables,
-		     const uint8_t *from, uint8_t *const *to)
+static void isal_combine(size_t len, unsigned sources, unsigned rows, const uint8_t *tables, unsigned first,
+			 unsigned count, uint8_t *const *from, uint8_t *const *to, bool past)
 {
-	ec_encode_data_update((int)len, (int)sources, (int)rows, (int)source, (uint8_t *)(uintptr_t)tables,
-			      (uint8_t *)(uintptr_t)from, (uint8_t **)(uintptr_t)to);
+	(void)past; /* ISA-L does as it likes */
+	if (count == sources && count < STREAMS) {
+		ec_encode_data((int)len, (int)sources, (int)rows, (uint8_t *)(uintptr_t)tables,
+			       (uint8_t **)(uintptr_t)from, (uint8_t **)(uintptr_t)to);
+		return;
+	}
+	for (unsigned r = 0; r < rows && !first; r++)
+		memset(to[r], 0, len);
+	for (unsigned s = 0; s < count; s++)
+		ec_encode_data_update((int)len, (int)sources, (int)rows, (int)(first + s), (uint8_t *)(uintptr_t)tables,
+				      (uint8_t *)(uintptr_t)from[s], (uint8_t **)(uintptr_t)to);
 }
 
 typedef uint64_t vector __attribute__((vector_size(64), aligned(1), may_alias));
@@ -58,11 +67,12 @@ static void exclusive_any(size_t len, unsigned sources, uint8_t *const *from, ui
 }
 
 /* ISA-L writes past the caches, which saves reading what is overwritten, but wants its buffers aligned. */
-static void exclusive(size_t len, unsigned sources, uint8_t *const *from, uint8_t *to)
+static void exclusive(size_t len, unsigned sources, uint8_t *const *from, uint8_t *to, bool past)
 {
 	uintptr_t all = len | (uintptr_t)to;
 	void *array[VECTORS];
 
+	(void)past;
 	for (unsigned s = 0; s < sources; s++)
 		all |= (uintptr_t)from[s];
 	if (all % 64 || sources < 2 || sources >= VECTORS || from[0] == to) {
@@ -76,4 +86,4 @@ static void exclusive(size_t len, unsigned sources, uint8_t *const *from, uint8_
 	__sync_synchronize(); /* such writes keep no order otherwise */
 }
 
-const struct sp_ec_kernel sp_ec_isal = {isal_tables, isal_combine, isal_add, exclusive};
+const struct sp_ec_kernel sp_ec_isal = {"isa-l", isal_tables, isal_combine, exclusive};

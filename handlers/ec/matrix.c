@@ -7,7 +7,7 @@ void sp_ec_field_init(struct sp_ec_field *field)
 
 	field->log[0] = 0;
 	for (unsigned i = 0; i < 255; i++) {
-		field->exp[i] = (uint8_t)x;
+		field->exp[i] = field->exp[255 + i] = field->exp[510 + i] = (uint8_t)x;
 		field->log[x] = (uint8_t)i;
 		x = x << 1 ^ (x & 0x80 ? 0x11d : 0);
 	}
@@ -31,6 +31,6 @@ void sp_ec_matrix_row(const struct sp_ec_field *field, const struct sp_ec_matrix
 		const struct sp_ec_line *source = &matrix->source[s];
 		const unsigned log = 255u + r.weight + source->weight - field->log[r.point ^ source->point];
 
-		out[s] = field->exp[log % 255];
+		out[s] = field->exp[log];
 	}
 }

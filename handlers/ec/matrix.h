@@ -23,7 +23,7 @@
 
 /* Logarithms to base 2 in GF(2^8) modulo 0x11d. log[0] means nothing. */
 struct sp_ec_field {
-	uint8_t log[256], exp[255];
+	uint8_t log[256], exp[3 * 255]; /* exp: also of a sum of three */
 };
 void sp_ec_field_init(struct sp_ec_field *field);
 

@@ -20,6 +20,7 @@ struct ack {
 struct entry {
 	uint64_t message;
 	bool refuses;
+	uint8_t reason;
 	uint32_t below, first, bytes;
 	const uint8_t *bits;
 };
@@ -59,6 +60,7 @@ static bool entry_parse(const struct ack *a, size_t *at, struct entry *e)
 	e->first = sp_rel_get32(raw.first);
 	e->bytes = sp_rel_get16(raw.bytes);
 	e->refuses = raw.flags & SP_REL_REFUSAL;
+	e->reason = raw.reason;
 	e->bits = a->entries + *at;
 	if (a->len - *at < e->bytes)
 		return false;
@@ -156,12 +158,6 @@ static bool finish(struct sp_rel_sender *s, struct sp_rel_message *m)
 	return true;
 }
 
-static void refuse(struct sp_rel_sender *s, struct sp_rel_message *m)
-{
-	m->state = SP_REL_REFUSED;
-	s->counters.refused++;
-}
-
 static void prove(struct sp_rel_sender *s, const struct ack *a)
 {
 	const sp_time sent = s->poll_sent[a->poll % SP_REL_POLLS];
@@ -222,10 +218,12 @@ int sp_rel_ack(struct sp_rel_sender *s, const void *datagram, size_t len, sp_tim
 		take_entry(s, m, &e, &a);
 		acked += m->acked - before;
 		if (!finish(s, m) && e.refuses)
-			refuse(s, m);
+			sp_rel_refuse(s, e.message, e.reason);
 	}
-	if ((int32_t)(sp_rel_get32(a.head.repaired) - s->repaired) > 0)
+	if ((int32_t)(sp_rel_get32(a.head.repaired) - s->repaired) > 0) {
 		s->repaired = sp_rel_get32(a.head.repaired);
+		s->repaired_runs += (uint16_t)(sp_rel_get16(a.head.repaired_runs) - s->repaired_runs);
+	}
 	s->counters.acks_stale += !acked && (!a.asked || a.poll <= s->answered);
 	prove(s, &a);
 	return 0;

@@ -21,11 +21,6 @@ static double packets_of(const struct sp_choice_size *size)
 	return size->mtu && size->chunk > size->mtu ? ceil((double)size->chunk / size->mtu) : 1;
 }
 
-static bool same(struct sp_choice a, struct sp_choice b)
-{
-	return a.scheme == b.scheme && a.k == b.k && a.m == b.m;
-}
-
 /* Not so for what is not a number. */
 static bool near(double a, double b)
 {
@@ -63,38 +58,58 @@ void sp_chooser_init(struct sp_chooser *c, const struct sp_choice *candidate, un
 		c->candidate[c->candidates] = candidate[c->candidates];
 }
 
+/* Of the data, what is sent besides. */
+static double parity_of(struct sp_choice c)
+{
+	return c.k ? (double)c.m / c.k : 0;
+}
+
+/* Of those that are nearly as good as the best, the one with the least parity; or the one in use, if it is good enough
+ * and has not much more of it. */
+static unsigned pick(const struct sp_chooser *c, const double *worst, double least)
+{
+	unsigned cheap = c->candidates, kept = c->candidates;
+
+	for (unsigned i = 0; i < c->candidates; i++) {
+		const double more = cheap < c->candidates ? parity_of(c->candidate[cheap]) : HUGE_VAL;
+		const double parity = parity_of(c->candidate[i]);
+
+		if (worst[i] <= least * (1 + SP_CHOICE_NEARLY) &&
+		    (parity < more || (parity == more && worst[i] < worst[cheap])))
+			cheap = i;
+		if (c->messages && i == c->which && worst[i] <= least * (1 + SP_CHOICE_MARGIN))
+			kept = i;
+	}
+	if (kept < c->candidates && parity_of(c->candidate[kept]) < 2 * parity_of(c->candidate[cheap]))
+		return kept;
+	return cheap;
+}
+
 static void decide(struct sp_chooser *c)
 {
 	const struct sp_loss_known *known = &c->by.known;
 	const double packets = known->packets > 0 ? known->packets : packets_of(&c->by.size);
-	double time[SP_CHOICE_CANDIDATES][SP_LOSS_RATES], least[SP_LOSS_RATES], best_worst = HUGE_VAL;
-	unsigned best = 0, before = 0;
+	double time[SP_CHOICE_CANDIDATES][SP_LOSS_RATES], worst[SP_CHOICE_CANDIDATES] = {0}, least = HUGE_VAL;
+	unsigned chosen;
 
 	for (unsigned r = 0; r < known->rates; r++) {
 		const struct sp_hazard hazard = {sp_hazard_rate(known->lost[r]) / packets, known->correlation};
+		double best = HUGE_VAL;
 
-		least[r] = HUGE_VAL;
 		for (unsigned i = 0; i < c->candidates; i++) {
 			time[i][r] = sp_duration(&c->by.path, &c->by.size, &hazard, c->candidate[i]);
-			least[r] = fmin(least[r], time[i][r]);
+			best = fmin(best, time[i][r]);
 		}
+		for (unsigned i = 0; i < c->candidates; i++)
+			worst[i] = fmax(worst[i], time[i][r] / best);
 	}
-	for (unsigned i = 0; i < c->candidates; i++) {
-		const bool kept = c->messages && same(c->candidate[i], c->choice);
-		double worst = 0;
-
-		for (unsigned r = 0; r < known->rates; r++)
-			worst = fmax(worst, time[i][r] / least[r]);
-		worst *= kept ? 1 - SP_CHOICE_MARGIN : 1;
-		before = kept ? i : before;
-		if (worst < best_worst) {
-			best_worst = worst;
-			best = i;
-		}
-	}
-	c->changes += c->messages && best != before;
-	c->choice = c->candidate[best];
-	c->expected = time[best][known->rates / 2];
+	for (unsigned i = 0; i < c->candidates; i++)
+		least = fmin(least, worst[i]);
+	chosen = pick(c, worst, least);
+	c->changes += c->messages && chosen != c->which;
+	c->which = chosen;
+	c->choice = c->candidate[chosen];
+	c->expected = time[chosen][known->rates / 2];
 }
 
 struct sp_choice sp_choose(struct sp_chooser *c, const struct sp_choice_path *path, const struct sp_choice_size *size,

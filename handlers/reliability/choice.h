@@ -5,8 +5,9 @@
  *
  * The loss rate is not known but lies between bounds, which are wide at first (loss.h). At each of some rates between
  * them a scheme takes so many times as long as the best one: what counts is the largest of these. So as long as little
- * is known the choice is one that is not bad whatever comes, and later it is the one with the least mean time. The
- * scheme in use stays as long as no other is better by a margin: near a boundary both are good, and nothing flaps.
+ * is known the choice is one that is not bad whatever comes, and later it is the one with the least mean time. Parity
+ * takes bandwidth from others: among nearly the same times the least of it is taken. The scheme in use stays as long as
+ * no other is better by a margin, or has half of the parity: near a boundary both are good, and nothing flaps.
  *
  * No clock, no I/O, no allocation. One thread at a time.
  */
@@ -20,13 +21,15 @@
 #define SP_CHOICE_CANDIDATES 16
 extern const struct sp_choice sp_choice_candidate[SP_CHOICE_CANDIDATES];
 
-#define SP_CHOICE_MARGIN 0.05 /* another must be better by this part */
-#define SP_CHOICE_MOVED	 0.05 /* what has not changed by more than this part is not decided about again */
+#define SP_CHOICE_NEARLY 0.005 /* what takes longer by this part is as good, */
+#define SP_CHOICE_MARGIN 0.05  /* ... and what is in use by this one */
+#define SP_CHOICE_MOVED	 0.05  /* what has not changed by more than this part is not decided about again */
 
 struct sp_chooser {
 	struct sp_choice candidate[SP_CHOICE_CANDIDATES];
 	unsigned candidates;
-	struct sp_choice choice; /* for the latest message */
+	struct sp_choice choice; /* for the latest message, */
+	unsigned which;		 /* ... of the candidates */
 	double expected;	 /* s, that it was expected to take at the likeliest rate of losses */
 	uint64_t messages, changes;
 	struct { /* what it was decided by */

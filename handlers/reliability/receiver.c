@@ -144,9 +144,9 @@ bool sp_rel_ack_stop(struct sp_rel_ack_maker *m, uint64_t message, uint32_t unit
 	return false;
 }
 
-bool sp_rel_ack_refuse(struct sp_rel_ack_maker *m, uint64_t message)
+bool sp_rel_ack_refuse(struct sp_rel_ack_maker *m, uint64_t message, uint8_t reason)
 {
-	struct sp_rel_entry entry = {.flags = SP_REL_REFUSAL};
+	struct sp_rel_entry entry = {.flags = SP_REL_REFUSAL, .reason = reason};
 
 	if (m->cut || message < m->from_message)
 		return !m->cut;
@@ -167,6 +167,7 @@ size_t sp_rel_ack_end(struct sp_rel_ack_maker *m)
 	sp_rel_put64(ack.to_message, m->to_message);
 	sp_rel_put32(ack.to_unit, m->to_unit);
 	sp_rel_put16(ack.entries, (uint16_t)m->entries);
+	sp_rel_put16(ack.repaired_runs, (uint16_t)m->repaired_runs);
 	sp_rel_put32(ack.repaired, m->repaired);
 	memcpy(m->bytes, &ack, sizeof(ack));
 	return m->len;

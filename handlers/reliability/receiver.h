@@ -31,7 +31,7 @@ struct sp_rel_ack_maker {
 	uint64_t from_message, to_message;
 	uint32_t from_unit, to_unit;
 	unsigned entries;
-	uint32_t repaired; /* set it after sp_rel_ack_begin, if there are any */
+	uint32_t repaired, repaired_runs; /* set them after sp_rel_ack_begin, if there are any */
 	bool cut;
 	bool stopped; /* there is no use in going on */
 };
@@ -44,8 +44,8 @@ void sp_rel_ack_begin(struct sp_rel_ack_maker *m, void *bytes, size_t room, cons
 bool sp_rel_ack_add(struct sp_rel_ack_maker *m, uint64_t message, const uint64_t *bitmap, uint32_t units);
 /* Nothing is said of what is missing from this unit on, for it may come without being sent again. */
 bool sp_rel_ack_stop(struct sp_rel_ack_maker *m, uint64_t message, uint32_t unit);
-/* The message is refused. As above. */
-bool sp_rel_ack_refuse(struct sp_rel_ack_maker *m, uint64_t message);
+/* The message is refused; reason: for the sender's owner, 0: none. As above. */
+bool sp_rel_ack_refuse(struct sp_rel_ack_maker *m, uint64_t message, uint8_t reason);
 size_t sp_rel_ack_end(struct sp_rel_ack_maker *m);
 
 #endif

@@ -89,6 +89,7 @@ int sp_rel_start(struct sp_rel_sender *s, uint32_t units, sp_time now, uint64_t 
 	m->units = units;
 	m->next = m->acked = m->below = 0;
 	m->hold = 0;
+	m->reason = 0;
 	m->state = SP_REL_OPEN;
 	m->deadline = s->config.timeout < SP_NEVER - now ? now + s->config.timeout : SP_NEVER;
 	*number = s->end++;
@@ -110,6 +111,18 @@ int sp_rel_release(struct sp_rel_sender *s, uint64_t number)
 	for (; s->begin < s->end && message_of(s, s->begin)->state == SP_REL_FREE; s->begin++)
 		if (message_of(s, s->begin)->given_up)
 			s->tells = s->polls + 1;
+	return 0;
+}
+
+int sp_rel_refuse(struct sp_rel_sender *s, uint64_t number, uint8_t reason)
+{
+	if (sp_rel_state(s, number) == SP_REL_FREE)
+		return -ENOENT;
+	if (!is_open(s, number))
+		return 0;
+	message_of(s, number)->state = SP_REL_REFUSED;
+	message_of(s, number)->reason = reason;
+	s->counters.refused++;
 	return 0;
 }
 

@@ -66,7 +66,8 @@ struct sp_rel_message {
 	uint32_t units, next, acked;
 	uint32_t below; /* all units below have been acknowledged */
 	enum sp_rel_state state;
-	bool given_up; /* released though the peer may want it: it is to hear so */
+	bool given_up;	/* released though the peer may want it: it is to hear so */
+	uint8_t reason; /* SP_REL_REFUSED: the peer's */
 	sp_time deadline;
 	sp_time hold;	/* its units count as having left no earlier; SP_NEVER: they are not lost yet */
 	uint64_t *have; /* a bit per unit: acknowledged */
@@ -105,7 +106,8 @@ struct sp_rel_sender {
 	uint64_t tells;	 /* the poll that tells, as all later ones, of the latest message given up below begin */
 	uint64_t timed;	 /* answers to polls below this one tell nothing about the round trip: the peer was away, or it
 			    is longer than we believed, and polls are further apart until one tells by how much */
-	uint32_t repaired; /* by the peer, as it says; modulo 2^32 */
+	uint32_t repaired;	/* by the peer, as it says; modulo 2^32 */
+	uint32_t repaired_runs; /* of neighbours, that these were lost in */
 	struct sp_rel_counters counters;
 };
 
@@ -118,10 +120,17 @@ int sp_rel_sender_init(struct sp_rel_sender *s, const struct sp_rel_config *conf
  * not released yet; -EINVAL: units. */
 int sp_rel_start(struct sp_rel_sender *s, uint32_t units, sp_time now, uint64_t *number);
 /* SP_REL_DONE: all of it has been acknowledged. SP_REL_FAILED: its time is over. SP_REL_REFUSED: the peer takes no more
- * of it. SP_REL_FREE: it was released, or never started. */
+ * of it, and sp_rel_message.reason says why. SP_REL_FREE: it was released, or never started. */
 enum sp_rel_state sp_rel_state(const struct sp_rel_sender *s, uint64_t number);
+static inline uint8_t sp_rel_reason(const struct sp_rel_sender *s, uint64_t number) /* of one that was refused */
+{
+	return s->message[number & (s->config.messages - 1)].reason;
+}
 /* Makes room for another; one that is open is given up. In any order. -ENOENT. */
 int sp_rel_release(struct sp_rel_sender *s, uint64_t number);
+/* The owner has heard by other means that the peer takes no more of it, and why. Without effect on one that is not
+ * open. -ENOENT: it was released, or never started. */
+int sp_rel_refuse(struct sp_rel_sender *s, uint64_t number, uint8_t reason);
 
 /* What else was sent of the message, and may make up for units that are lost (parity), left at `left`; SP_NEVER: it has
  * not yet. Until then none is taken for lost, unless there are `in_flight`. */

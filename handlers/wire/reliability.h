@@ -47,8 +47,8 @@ struct sp_rel_ack {
 	uint8_t base[8]; /* all messages below this one are complete, or of no more use */
 	uint8_t from_message[8], to_message[8];
 	uint8_t from_unit[4], to_unit[4];
-	uint8_t entries[2]; /* struct sp_rel_entry, each with its bitmap, follow */
-	uint8_t zero[2];
+	uint8_t entries[2];	  /* struct sp_rel_entry, each with its bitmap, follow */
+	uint8_t repaired_runs[2]; /* of neighbours, that the next were lost in: modulo 2^16 */
 	uint8_t repaired[4]; /* units that were lost, and made from parity, so far and modulo 2^32: what losses there
 				are */
 };
@@ -62,7 +62,8 @@ struct sp_rel_entry {
 	uint8_t first[4]; /* of the bitmap: bit i of byte i/8 is unit first + i; at least `below` */
 	uint8_t bytes[2]; /* of bitmap behind this */
 	uint8_t flags;
-	uint8_t zero[5];
+	uint8_t reason; /* of a refusal: the protocol's, 0: none is given */
+	uint8_t zero[4];
 };
 static_assert(sizeof(struct sp_rel_entry) == 24, "on the wire");
 

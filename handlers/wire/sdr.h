@@ -195,8 +195,10 @@ struct sp_sdr_connection {
 	uint64_t datagrams_sent; /* the host's datagrams that were handed to the port or let go, in order */
 	uint64_t datagrams;	 /* datagrams of the peer's put into slots */
 	uint64_t completed;	 /* messages that have become complete */
-	uint64_t repaired;	 /* chunks that a companion has supplied */
+	uint64_t repaired;	 /* chunks that a companion has supplied, modulo 2^SP_SDR_RUNS_SHIFT, and above them
+				    in how many runs of neighbours */
 };
+#define SP_SDR_RUNS_SHIFT 40
 
 enum { SP_SDR_OPEN = 1, SP_SDR_COMPLETE = 2 };
 #define SP_SDR_LENGTH_FIXED (1ull << 63)

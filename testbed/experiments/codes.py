@@ -15,6 +15,7 @@ from plot import COLOURS, Figure, Panel, Series
 DROPS = ("1e-6", "1e-5", "3e-5", "1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "2e-2", "3e-2", "5e-2", "1e-1")
 K, M, CHUNK, BUFFER = 32, 8, 64 << 10, 128 << 20
 LINE = 400e9 / 8 / 1e9  # GB/s
+OURS = {"ec-xor": "#e08e0b", "ec-mds": "#7d3c98"}  # colours of what is not ISA-L
 PAPER = {"ec-xor": 4, "ec-mds": 8}  # cores that hide encoding at 400 Gbit/s
 
 
@@ -140,7 +141,7 @@ def figure11(lab):
             Series(
                 "%s %s" % (who, scheme[3:].upper()),
                 [(str(c), v) for w, s, c, v in rates if (w, s) == (who, scheme)],
-                colour=COLOURS[scheme] if who == "ISA-L" else None,
+                colour=(COLOURS if who == "ISA-L" else OURS)[scheme],
             )
             for who, scheme in dict.fromkeys((w, s) for w, s, _, _ in rates)
         ]

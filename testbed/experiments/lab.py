@@ -3,6 +3,7 @@
 
 import json
 import os
+import statistics
 import subprocess
 import tempfile
 
@@ -10,8 +11,23 @@ UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 PACKET = 4096  # bytes of payload, --mtu
 SIMULATED = 1 << 18  # packets of a message at most, where each is simulated
 RINGS = 6  # times as many packets for a value of allreduces
+TAIL = 1000  # samples that a 99.9 % quantile wants, at least ...
+MEAN = 4  # ... and if it cannot be had, or has been, a value gets the budget by so much
+MOST = 6000  # samples, however short messages are
 FEW = 500000  # packets that one process simulates as soon as several
-SETTINGS = ("message", "chunk", "drop", "drop_per", "rtt", "distance", "bandwidth", "ec", "beta")
+SETTINGS = (
+    "message",
+    "chunk",
+    "drop",
+    "drop_per",
+    "rtt",
+    "distance",
+    "bandwidth",
+    "ec",
+    "beta",
+    "repair_rate",
+    "repair_workers",
+)
 # What --json says of each run, and so the columns of the figures' tables. Those that a run does not have stay empty.
 COLUMNS = (
     "scheme",
@@ -41,6 +57,8 @@ COLUMNS = (
     "parity_packets",
     "retransmitted_packets",
     "repaired_chunks",
+    "repair_bps",
+    "repair_workers",
     "decode_s",
 )
 
@@ -98,10 +116,11 @@ class Lab:
                 self.missing[scheme] = str(why)
         return not self.missing[scheme]
 
-    def samples(self, message):
-        """Of packets: what the budget is for, between 10 and 6000; 0: too few, or the message is too long."""
+    def samples(self, message, most=MOST):
+        """Of packets: enough for a tail if the budget has them, and a part of it else; 0: too few, or the message is too long."""
         count = -(-size(message) // PACKET)
-        samples = min(self.budget // count, 6000)
+        enough = TAIL if self.budget // count >= TAIL else min(self.budget // count, 10)
+        samples = min(max(self.budget // MEAN // count, enough), most)
         return 0 if samples < 10 or count > SIMULATED else samples
 
     @staticmethod
@@ -115,9 +134,9 @@ class Lab:
         got = self.sim(*self.arguments(scheme, settings), "--model", "--samples", str(self.draws))
         return dict(got, source="model")
 
-    def packets(self, scheme, **settings):
-        """None: there are none."""
-        samples = self.samples(settings["message"])
+    def packets(self, scheme, most=MOST, **settings):
+        """Of so many samples at most. None: there are none."""
+        samples = self.samples(settings["message"], most)
         if not samples or not self.simulates(scheme):
             return None
         return dict(self.sim(*self.arguments(scheme, settings), *self.simulated(samples, settings)), source="packets")
@@ -148,6 +167,11 @@ class Lab:
                 with open(file) as f:
                     self.known[key] = [float(line) for line in f]
         return self.known[key]
+
+    def repair_rate(self):
+        """What one processor repairs with MDS (32,8), bit/s, as spindle sim says it: the median of some turns."""
+        little = ("--scheme", "ec-mds", "--message", "64K", "--samples", "1", "--jobs", "1", "--repair-rate", "measured")
+        return int(statistics.median(json.loads(self.command("sim", "sdr", "--json", *little))["repair_bps"] for _ in range(5)))
 
     def cases(self):
         """Names of spindle bench's cases."""

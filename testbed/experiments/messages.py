@@ -3,7 +3,7 @@
 
 import math
 
-from lab import COLUMNS, size
+from lab import COLUMNS, MOST, TAIL, size
 from plot import COLOURS, Figure, Panel, Series
 
 NAMES = {"sr-rto": "SR RTO (3 RTT)", "sr-nack": "SR NACK", "ec-mds": "MDS EC(32,8)", "ec-xor": "XOR EC(32,8)"}
@@ -23,7 +23,7 @@ SOME_SIZES = ("128K", "8M", "128M", "1G")
 SIMULATED = {float(p) for p in SOME_DROPS} | {float(size(s)) for s in SOME_SIZES}
 MARKS = [(s, float(size(s))) for s in ("128K", "2M", "32M", "512M", "8G", "128G", "2T")]
 HUGE = ("32G", "128G", "512G", "2T")
-TAIL = 1000  # samples that a 99.9 % quantile wants, at least
+FEW = 200  # samples of packets, where only a mean is shown
 SLOWDOWN = "completion time / lossless"
 
 
@@ -45,21 +45,21 @@ def value(got, quantity):
     return got["slowdown_mean"], got["mean_error_s"] / got["lossless_s"]
 
 
-def both(lab, scheme, **settings):
-    return [got for got in (lab.model(scheme, **settings), lab.packets(scheme, **settings)) if got]
+def both(lab, scheme, most=MOST, **settings):
+    return [got for got in (lab.model(scheme, **settings), lab.packets(scheme, most, **settings)) if got]
 
 
 class Sweep:
     """One panel: schemes over a setting, the model as lines and packets as points; its rows for the table."""
 
-    def __init__(self, lab, letter, schemes, xs, at, quantity="mean", simulate=SIMULATED, **settings):
-        """xs: [(x of the plot, settings)]. simulate: which x are simulated by packets, too."""
+    def __init__(self, lab, letter, schemes, xs, at, quantity="mean", simulate=SIMULATED, most=MOST, **settings):
+        """xs: [(x of the plot, settings)]. simulate: which x are simulated by packets, too; most: samples of them."""
         self.rows, self.series, self.counts = [], [], []
         for scheme in schemes:
             model, packets = [], []
             for x, setting in xs:
                 asked = dict(settings, **setting)
-                runs = both(lab, scheme, **asked) if x in simulate else [lab.model(scheme, **asked)]
+                runs = both(lab, scheme, most, **asked) if x in simulate else [lab.model(scheme, **asked)]
                 for got in runs:
                     self.rows.append(row(got, panel=letter, **{at: x}))
                     point = value(got, quantity)
@@ -91,12 +91,14 @@ def figure(lab, name, title, shows, sweeps, panels, claims, loss, across=None):
     )
 
 
-def claim(lab, what, paper, scheme, text="%.2f", over=None, quantity="mean", **settings):
+def claim(lab, what, paper, scheme, text="%.2f", over=None, quantity="mean", most=MOST, **settings):
     """A line of the page: the slowdown of a scheme, or by how much `over` is slower than it."""
 
     def of(source):
-        got = getattr(lab, source)(scheme, **settings)
-        other = getattr(lab, source)(over, **settings) if over else None
+        got, other = (
+            (lab.model(s, **settings) if source == "model" else lab.packets(s, most, **settings)) if s else None
+            for s in (scheme, over)
+        )
         if not value(got, quantity) or over and not value(other, quantity):
             return None
         return text % (value(other, quantity)[0] / value(got, quantity)[0] if over else value(got, quantity)[0])
@@ -268,6 +270,13 @@ INDEPENDENT = (
 )
 
 
+def farthest(claims):
+    """Of claims whose paper's value is another run's: the most that ours differ, by the model and by packets, for those columns."""
+    for column in (2, 3):
+        off = [abs(float(c[column]) / float(c[1].rstrip(" *")) - 1) for c in claims if c[column]]
+        yield "%.1f %%" % (100 * max(off)) if off else None
+
+
 def figure10(lab):
     schemes = ("sr-rto", "sr-nack", "ec-mds")
     sweeps, panels, rows, counts = [], [], [], []
@@ -301,6 +310,9 @@ def figure10(lab):
         for drop, quantity, values in INDEPENDENT
         for scheme, known in zip(schemes, values)
     ]
+    for quantity in ("mean", "99.9 %"):
+        of = [c for c in claims if c[0].endswith(quantity)]
+        claims.append(("the farthest of these from that run, " + quantity, None, *farthest(of)))
     claims.append(
         claim(
             lab,
@@ -335,15 +347,15 @@ def figure12(lab):
         far = [(float(km), {"distance": "%gkm" % km}) for km in (75, 375, 750, 1500, 3000, 4500, 6000, 10000)]
         fast = [(float(g), {"bandwidth": "%dG" % g}) for g in (100, 200, 400, 800, 1600, 3200)]
         settings = {"message": "128M", "drop": "1e-4", "chunk": chunk}
-        a = Sweep(lab, "a " + chunk, schemes, far, "x", simulate={750.0, 3000.0, 6000.0}, **settings)
-        b = Sweep(lab, "b " + chunk, schemes, fast, "x", simulate={100.0, 800.0, 3200.0}, **settings)
+        a = Sweep(lab, "a " + chunk, schemes, far, "x", simulate={750.0, 3000.0, 6000.0}, most=FEW, **settings)
+        b = Sweep(lab, "b " + chunk, schemes, fast, "x", simulate={100.0, 800.0, 3200.0}, most=FEW, **settings)
         sweeps += [a, b]
         panels += [
             Panel("a: 400 Gbit/s, " + words, "one-way distance, km", SLOWDOWN, a.series, "x", least=0.9),
             Panel("b: 3750 km, " + words, "Gbit/s", SLOWDOWN, b.series, "x", least=0.9),
         ]
     near, wide = (
-        {"message": "128M", "drop": "1e-4", "chunk": "4K", k: v} for k, v in (("distance", "75km"), ("bandwidth", "3200G"))
+        {"message": "128M", "drop": "1e-4", "chunk": "4K", "most": FEW, k: v} for k, v in (("distance", "75km"), ("bandwidth", "3200G"))
     )
     claims = [
         claim(lab, "SR RTO, 75 km, chunks of one packet", "injection dominates", "sr-rto", **near),

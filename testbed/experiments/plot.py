@@ -125,7 +125,7 @@ def script(figure):
     for at, panel in enumerate(figure.panels):
         text += "reset\nset grid lc rgb '#dddddd'\nset key outside bottom center horizontal font ',9' samplen 2\n"
         text += (
-            "set title %s font ',10'\nset xlabel %s font ',10' offset 0,0.6\nset ylabel %s font ',10'\nset tics font ',9'\n"
+            "set title %s font ',10'\nset xlabel %s.\"\\n\" font ',10' offset 0,0.6\nset ylabel %s font ',10'\nset tics font ',9'\n"
             % (quote(panel.title), quote(panel.x), quote(panel.y))
         )
         text += grid_script(panel, at) if panel.grid else series_script(panel, at)

@@ -17,8 +17,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
 from net import rule, until  # noqa: E402
 
-CODES = ["ec-%s-%s" % (way, code) for way in ("encode", "decode")
-         for code in ("4-2-4K", "4-2-64K", "8-3-4K", "8-3-64K", "32-8-4K", "32-8-64K", "xor-32-8-64K")]
+CODES = ["ec-%s-%s%s-%s%s" % (way, kind, code, size, where) for kind in ("", "xor-") for code in ("4-2", "8-3", "16-4", "32-8")
+         for size in ("4K", "64K") for way in ("encode", "decode") for where in ("", "-warm")]
 SHORT = "--quick", "--rounds", "1"  # several NICs and applications at once
 LATENCY = ["latency-nic-polling", "latency-nic-sleeping", "latency-vhost-polling", "latency-vhost-sleeping"]
 
@@ -90,6 +90,7 @@ def sane(case, unit):
     assert case["unit"] == unit and case["baseline"] and case["skipped"] is None, case
     assert case["value"] > 0 and case["baseline_value"] > 0 and case["spread"] >= 0 and case["baseline_spread"] >= 0, case
     less = unit not in ("MB/s", "GB/s")
+    assert 0 < case["best"] <= case["value"] if less else case["best"] >= case["value"], case
     assert near(case["ratio"], case["baseline_value"] / case["value"] if less else case["value"] / case["baseline_value"]), case
     assert case["required"] >= 0 and case["goal"] >= 0, case
     for other in case.get("others", []):
@@ -149,14 +150,23 @@ def files_are_measured_beside_tcp_and_iperf3():
 
 
 @rule
-def erasure_codes_are_measured_beside_isal_and_so_are_their_slices():
+def erasure_codes_in_the_handler_are_measured_beside_isal_and_the_job_alone():
     with Bench("--rounds", "1", "--seconds", "0.002", "--filter", "ec-", "--json") as b:
-        cases = b.figures()
+        cases = [c for c in b.figures() if not c["name"].startswith("ec-slices-")]
         assert [c["name"] for c in cases] == CODES
         for case in cases:
             sane(case, "GB/s")
-            slices = case["slice_us"]
-            assert 0 < slices["median"] <= slices["quiet_max"] <= slices["max"], case
+            assert [o["name"] for o in case["others"]] == ["the job alone"] and case["others"][0]["value"] > 0, case
+            assert 0 < case["slice_us"]["median"] <= case["slice_us"]["max"], case
+        b.nothing_left()
+
+
+@rule
+def the_longest_slice_is_measured():
+    with Bench("--rounds", "1", "--seconds", "0.002", "--filter", "ec-slices-encode-223-32", "--json") as b:
+        case, = b.figures()
+        assert case["baseline_value"] == 50 and case["required"] == 1, case
+        assert case["value"] == case["slice_us"]["max"] > case["slice_us"]["median"] > 0, case
         b.nothing_left()
 
 

@@ -180,7 +180,7 @@ static void answer(struct run *r, struct input *in)
 
 		bitmap[0] |= take(in, what % 8);
 		bitmap[1] |= what & 8 ? take(in, 2) : 0;
-		if (what & 16 && !sp_rel_ack_refuse(&m, k))
+		if (what & 16 && !sp_rel_ack_refuse(&m, k, what))
 			break;
 		if (!(what & 48) &&
 		    !sp_rel_ack_add(&m, k, what & 64 ? NULL : bitmap, (uint32_t)take(in, 1) % (UNITS + 1)))

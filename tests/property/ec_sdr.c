@@ -24,6 +24,7 @@
 struct message {
 	uint64_t length, posted, packets;
 	uint8_t lost[PACKETS]; /* a byte per packet */
+	unsigned which;	       /* of data: the code that its parity is of */
 };
 
 struct run {
@@ -31,7 +32,8 @@ struct run {
 	struct sp_random random;
 	char wrong[256];
 	enum sp_ec_kind kind;
-	unsigned k, m;
+	unsigned k, m, codes;
+	struct sp_ec_shape code[SP_EC_CODES_MAX];
 	uint32_t mtu, chunk, slots, generations, channels;
 	struct sp_sdr_split split;
 	uint64_t max_chunks, max_bytes;
@@ -110,6 +112,7 @@ static void choose(struct run *r)
 	r->generations = 1 + (uint32_t)below(r, 4);
 	r->channels = 1 + (uint32_t)below(r, 3);
 	sp_sdr_split_parse(splits[below(r, 5)], &r->split);
+	r->codes = sp_ec_codes((enum sp_ec_code_kind)r->kind, r->k, r->m, r->split.user, r->code);
 	r->max_chunks = 1 + below(r, below(r, 4) ? 5 * r->k + 2 : r->k + 1);
 	if (r->max_chunks > 160)
 		r->max_chunks = 160;
@@ -304,7 +307,8 @@ static void begin(struct run *r, uint64_t k)
 
 	d->length = below(r, 3) ? below(r, most + 1) : edges[below(r, 8)];
 	d->posted = below(r, 2) ? d->length : d->length + below(r, most - d->length + 1);
-	p->length = sp_ec_parity_bytes(r->k, r->m, d->length, r->chunk);
+	d->which = below(r, 2) ? 0 : (unsigned)below(r, r->codes);
+	p->length = sp_ec_parity_bytes(r->code[d->which].k, r->code[d->which].m, d->length, r->chunk);
 	p->posted = sp_ec_parity_bytes(r->k, r->m, d->posted, r->chunk);
 	if (p->length && !below(r, 6)) /* scratch too small */
 		p->posted = below(r, 2) ? below(r, p->length) : below(r, p->length / r->mtu) * r->mtu;
@@ -328,10 +332,10 @@ static void begin(struct run *r, uint64_t k)
 	       "send %llu", (unsigned long long)k);
 	expect(r,
 	       command(r, 0,
-		       (struct sp_command){
-			       .op = SP_EC_CMD_PARITY,
-			       .cookie = k + 1,
-			       .arg = {r->mr[0]->id, place(r, slot), d->length, r->mr[0]->id, place(r, slot + 1)}},
+		       (struct sp_command){.op = SP_EC_CMD_PARITY,
+					   .cookie = k + 1,
+					   .arg = {r->mr[0]->id, place(r, slot), d->length, r->mr[0]->id,
+						   place(r, slot + 1), d->which}},
 		       NULL) == 0,
 	       "parity %llu", (unsigned long long)(k + 1));
 }
@@ -347,25 +351,35 @@ static bool arrived(const struct run *r, const struct message *m, uint64_t chunk
 	return true;
 }
 
-/* Is the length certain: by the data's last packet, or because all of the parity's immediate vouches for it? */
+/* Is the code certain, by what has come of the four bits that are in each of eight places of the immediate, or by how
+ * much parity there is? And the length: by the data's last packet, or because all of the immediate vouches for it? */
 static bool certain(const struct run *r, const struct message *d, const struct message *p)
 {
-	uint32_t fragments = 0;
+	uint32_t fragments = 0, bits = 0;
+	bool ended = false;
 
-	if (!d->lost[d->packets - 1])
-		return true;
-	for (uint64_t i = 0; r->split.user && i < p->packets; i++)
-		if (!p->lost[i] && (i + 1 < p->packets ? (i + 1) * r->mtu : p->length) <= p->posted)
-			fragments |= sp_sdr_ones(r->split.user) << sp_sdr_fragment_shift(r->split, i);
-	return d->posted == d->length && fragments == UINT32_MAX;
+	for (uint64_t i = 0; i < p->packets; i++)
+		if (!p->lost[i] && (i + 1 < p->packets ? (i + 1) * r->mtu : p->length) <= p->posted) {
+			if (r->split.user)
+				fragments |= sp_sdr_ones(r->split.user) << sp_sdr_fragment_shift(r->split, i);
+			ended |= i + 1 == p->packets;
+		}
+	for (unsigned i = 0; i < 32; i++)
+		bits |= (fragments >> i & 1) << (i % 4);
+	for (unsigned i = 0; i < r->codes; i++)
+		if (i != d->which && !((i ^ d->which) & bits) &&
+		    (!ended || sp_ec_parity_bytes(r->code[i].k, r->code[i].m, d->length, r->chunk) == p->length))
+			return false;
+	return !d->lost[d->packets - 1] || (d->posted == d->length && fragments == UINT32_MAX);
 }
 
 static void check_submessage(struct run *r, uint64_t k, uint64_t sub, uint64_t chunks, bool known)
 {
 	const uint32_t slot = (uint32_t)(k % r->slots);
 	const struct message *d = &r->message[slot], *p = &r->message[slot + 1];
-	const uint64_t at = sub * r->k;
-	const unsigned data = chunks - at < r->k ? (unsigned)(chunks - at) : r->k, rows = ec_rows(r->k, r->m, data);
+	const unsigned k_of = r->code[d->which].k, m_of = r->code[d->which].m;
+	const uint64_t at = sub * k_of;
+	const unsigned data = chunks - at < k_of ? (unsigned)(chunks - at) : k_of, rows = ec_rows(k_of, m_of, data);
 	uint64_t missing[SP_EC_WORDS] = {0};
 	bool possible;
 
@@ -373,7 +387,7 @@ static void check_submessage(struct run *r, uint64_t k, uint64_t sub, uint64_t c
 		if (!arrived(r, d, at + j))
 			ec_set(missing, j);
 	for (unsigned i = 0; i < rows; i++)
-		if (!arrived(r, p, sub * r->m + i))
+		if (!arrived(r, p, sub * m_of + i))
 			ec_set(missing, data + i);
 	possible = known && ec_determined(r->kind, data, rows, missing);
 	for (unsigned j = 0; j < data; j++) {
@@ -403,7 +417,7 @@ static void check(struct run *r, uint64_t k)
 	bool complete = true;
 
 	if (d->length)
-		for (uint64_t sub = 0; sub * r->k < chunks; sub++)
+		for (uint64_t sub = 0; sub * r->code[d->which].k < chunks; sub++)
 			check_submessage(r, k, sub, chunks, known);
 	else
 		expect(r, bit(r, slot, 0) == !d->lost[0], "message %llu of no bytes", (unsigned long long)k);

@@ -150,7 +150,7 @@ static void answer(struct net *n, const struct sp_rel_asked *asked)
 		return;
 	sp_rel_ack_begin(&m, e.bytes, n->ack_room, asked, n->denies ? 0 : n->base);
 	for (uint64_t k = from; k < n->highest && n->refuses; k++)
-		sp_rel_ack_refuse(&m, k);
+		sp_rel_ack_refuse(&m, k, (uint8_t)(1 + k % 200));
 	for (uint64_t k = from; k < n->highest && !n->denies && !n->refuses; k++)
 		if (n->came[k] && !sp_rel_ack_add(&m, k, n->came[k] == n->units[k] ? NULL : n->have[k], n->units[k]))
 			break;
@@ -226,6 +226,9 @@ static void collect(struct net *n)
 			       (unsigned long long)k, n->came[k], n->units[k]);
 		n->failures += state == SP_REL_FAILED;
 		n->refusals += state == SP_REL_REFUSED;
+		if (state == SP_REL_REFUSED)
+			expect(n, sp_rel_reason(&n->sender, k) == 1 + k % 200, "message %llu refused for %u",
+			       (unsigned long long)k, sp_rel_reason(&n->sender, k));
 		n->finished++;
 		expect(n, !sp_rel_release(&n->sender, k), "release");
 	}
@@ -839,6 +842,45 @@ static void configurations_that_cannot_be_are_refused(void)
 	free(memory);
 }
 
+/* By word of another kind (RVMA's NACK): it is as if an answer had said so. Nothing of it goes again, nobody is told of
+ * it when it is released, and what lies beside it goes on. */
+static void what_the_owner_has_heard_to_be_refused_is_refused(void)
+{
+	const struct sp_rel_config config = {.messages = 4, .units = 3, .in_flight = 16};
+	void *memory = calloc(1, sp_rel_sender_bytes(&config));
+	struct sp_rel_next next;
+	struct sp_rel_sender s;
+	uint64_t number;
+	unsigned units = 0;
+
+	CU_ASSERT_EQUAL(sp_rel_sender_init(&s, &config, memory), 0);
+	for (int i = 0; i < 2; i++)
+		CU_ASSERT_EQUAL(sp_rel_start(&s, 3, 0, &number), 0);
+	CU_ASSERT_EQUAL(sp_rel_refuse(&s, 2, 9), -ENOENT);
+	sp_rel_next(&s, 0, &next);
+	CU_ASSERT(next.what == SP_REL_UNIT && next.message == 0);
+	sp_rel_sent(&s, &next, 0, 0);
+	CU_ASSERT_EQUAL(sp_rel_refuse(&s, 0, 9), 0);
+	CU_ASSERT_EQUAL(sp_rel_refuse(&s, 0, 8), 0); /* the first word counts */
+	CU_ASSERT_EQUAL(sp_rel_state(&s, 0), SP_REL_REFUSED);
+	CU_ASSERT_EQUAL(sp_rel_reason(&s, 0), 9);
+	CU_ASSERT_EQUAL(s.counters.refused, 1);
+	for (sp_rel_next(&s, 1, &next); next.what != SP_REL_NOTHING && units < 9; sp_rel_next(&s, 1, &next)) {
+		units += next.what == SP_REL_UNIT;
+		CU_ASSERT(next.what == SP_REL_ASK || next.message == 1);
+		sp_rel_sent(&s, &next, 0, 1);
+	}
+	CU_ASSERT_EQUAL(units, 3);
+	CU_ASSERT_EQUAL(sp_rel_refuse(&s, 1, 7), 0);
+	CU_ASSERT_EQUAL(sp_rel_release(&s, 0), 0);
+	CU_ASSERT_EQUAL(sp_rel_release(&s, 1), 0);
+	sp_rel_next(&s, 2, &next);
+	CU_ASSERT_EQUAL(next.what, SP_REL_NOTHING);
+	CU_ASSERT_EQUAL(sp_rel_deadline(&s), SP_NEVER);
+	CU_ASSERT_EQUAL(sp_rel_refuse(&s, 0, 9), -ENOENT);
+	free(memory);
+}
+
 SUITE("property/reliability", TEST(every_message_comes_whole_over_a_network_that_loses_repeats_and_overtakes),
       TEST(nothing_is_sent_again_for_reordering_repeats_or_lost_acknowledgements),
       TEST(each_loss_is_answered_by_one_retransmission_and_no_more),
@@ -852,4 +894,4 @@ SUITE("property/reliability", TEST(every_message_comes_whole_over_a_network_that
       TEST(a_round_trip_longer_than_believed_is_found_out),
       TEST(what_speaks_of_units_that_were_never_sent_counts_for_nothing),
       TEST(an_answer_in_several_datagrams_proves_all_that_it_speaks_of),
-      TEST(configurations_that_cannot_be_are_refused))
+      TEST(configurations_that_cannot_be_are_refused), TEST(what_the_owner_has_heard_to_be_refused_is_refused))

@@ -271,7 +271,7 @@ static uint32_t lie(struct planet *p, uint8_t *bytes, size_t room, bool *asks)
 		const uint64_t bitmap = sp_random_next(&p->random) & sp_random_next(&p->random);
 
 		if (below(p, 8) == 0)
-			sp_rel_ack_refuse(&m, k);
+			sp_rel_ack_refuse(&m, k, 0);
 		else
 			sp_rel_ack_add(&m, k, below(p, 6) ? &bitmap : NULL, (uint32_t)below(p, 21));
 	}

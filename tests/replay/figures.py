@@ -16,10 +16,13 @@ EXPERIMENTS = os.path.join(HERE, "..", "..", "testbed", "experiments")
 sys.path[:0] = [os.path.join(HERE, "..", "tools"), EXPERIMENTS]
 sys.dont_write_bytecode = True
 import allreduce  # noqa: E402
+import automatic  # noqa: E402
 import engine  # noqa: E402
 import lab  # noqa: E402
+import mailboxes  # noqa: E402
 import messages  # noqa: E402
 import plot  # noqa: E402
+import repair  # noqa: E402
 from replay import Skip, equal, main, rule  # noqa: E402
 
 RTT, LINE = 0.025, 400e9
@@ -65,7 +68,8 @@ def check_plots(folder, name):
         with open(os.path.join(folder, name + form), "rb") as f:
             data = f.read()
         assert data.startswith(begin) and len(data) > 5000, "%s%s: %d bytes" % (name, form, len(data))
-    for words in (b"seed", b"samples", b"P is a loss of") if name != "fig16" else (b"seed", b"turns"):
+    measured = name == "fig16" or name.startswith("rvma")
+    for words in (b"seed", b"turns") if measured else (b"seed", b"samples", b"P is a loss of"):
         assert words in data, "%s does not say %s" % (name, words)
 
 
@@ -134,7 +138,7 @@ def completion(run):
 
 @rule("figure 11: the probability of a fallback is appendix B's, MDS and XOR, and the values on the page are the table's")
 def codes(run):
-    _, out = figures(run, "--packets", "0", "--draws", "1000", "fig11")
+    _, out = figures(run, "--quick", "--packets", "0", "--draws", "1000", "fig11")
     check_plots(out, "fig11")
     rows = [r for r in read(out, "fig11") if r["panel"] in ("64K", "4K")]
     equal(
@@ -195,7 +199,7 @@ def packets(run):
     for r in simulated:
         model = next(m for m in rows if m["source"] == "model" and all(m[k] == r[k] for k in ("scheme", "message", "drop")))
         packets_ = int(r["message"]) // 4096
-        equal(int(r["samples"]), 2500 // packets_)
+        equal(int(r["samples"]), 2500 // 4 // packets_)
         assert abs(float(r["mean_s"]) - float(model["mean_s"])) < 0.1 * float(model["mean_s"]) + 4 * math.hypot(
             float(r["mean_error_s"]), float(model["mean_error_s"])
         ), (r, model)
@@ -210,6 +214,37 @@ def packets(run):
         assert len({round(t, 3) for t in times}) > 1, times
 
 
+@rule("what repairs cost: the same messages with more workers, as many as receiving takes among them")
+def repairs(run):
+    repair.RUNS, repair.TURNS, repair.MESSAGE, repair.LEAST = 1, 3, "8M", (8 << 20) * 1.25 * 8 / LINE + RTT
+    figure = repair.figure_repair(lab.Lab(run.spindle, packets=10 * 2048, draws=10, bench=("--quick",)))
+    rows = read(drawn_figure(run, figure), "repair")
+    needs = int(figure.claims[0][-1].split()[-2])
+    equal([int(r["x"]) for r in rows], sorted({1, 2, 4, 8, needs}))
+    for r in rows:
+        equal((r["repair_workers"], r["samples"], r["repair_bps"], r["ec"]), (r["x"], "10", rows[0]["repair_bps"], "32,8"))
+        assert float(r["mean_s"]) <= float(rows[0]["mean_s"]), r
+
+
+@rule("the scheme that picks itself: over the least mean of the fixed ones, once it has learnt and while it learns")
+def picked(run):
+    drops = automatic.SOME_DROPS = ("1e-6", "3e-2")
+    automatic.SOME_SIZES, automatic.WARM = ("1M",), 512
+    figure = automatic.automatic(lab.Lab(run.spindle, packets=automatic.CONNECTIONS * 256, draws=10))
+    rows = read(drawn_figure(run, figure), "auto")
+    equal([row[0] for row in figure.table], ["message", "1M"])
+    for drop in drops:
+        fixed = {r["scheme"]: float(r["mean_s"]) for r in rows if r["drop"] == drop and not r["phase"]}
+        mine = {r["phase"]: r for r in rows if r["drop"] == drop and r["scheme"] == "auto"}
+        equal((set(fixed), set(mine)), ({"sr-nack", "ec-xor", "ec-mds"}, {"learnt", "learning"}))
+        for r in mine.values():
+            assert abs(float(r["over_best"]) - float(r["mean_s"]) / min(fixed.values())) < 1e-4, (r, fixed)
+            equal(sum(int(words.rsplit(":", 1)[1]) for words in r["chosen"].split()), int(r["samples"]))
+        equal((mine["learnt"]["warm_up"], mine["learning"]["warm_up"]), ("34", "0"))
+        assert float(mine["learnt"]["over_best"]) < 1.1, mine["learnt"]
+        assert drop == "1e-6" or "ec-mds" in mine["learnt"]["chosen"], mine["learnt"]
+
+
 @rule("figures 15 and 16: bench's cases with the chunks and workers that are asked for")
 def measured(run):
     engine.TURNS, engine.processors = 1, lambda: [1, 2]
@@ -218,6 +253,30 @@ def measured(run):
     for r in rows:
         equal((r["packet_bytes"], r["message_packets"], r["chunk_packets"]), ("64", "64", "16"))
         assert float(r["Mpkt_s"]) > 0 and abs(float(r["Gbit_s"]) - float(r["Mpkt_s"]) * 64 * 8e-3) < 1e-6 * float(r["Gbit_s"]), r
+
+
+@rule("figures 4 to 6 of the RVMA paper: a put takes its way and its bytes, an exchange is amortised where 3 % of all writes pay it")
+def puts(run):
+    mailboxes.SIZES, mailboxes.NAMES = (8, 32768), ["8", "32K"]
+    here = lab.Lab(run.spindle, bench=("--rounds", "1", "--seconds", "0.005"))
+    for figure in (mailboxes.figure4(here), mailboxes.figure5(here), mailboxes.figure6(here)):
+        rows = read(drawn_figure(run, figure), figure.name)
+        ns = {(r["network"], r["way"], int(r["bytes"])): float(r["ns"]) for r in rows if r["ns"]}
+        for r in (r for r in rows if r["exchanges_to_3_percent"]):
+            each, setup = float(r["ns"]), ns[r["network"], mailboxes.EXCHANGE, int(r["bytes"])]
+            n = int(r["exchanges_to_3_percent"])
+            assert setup / n <= 0.03 * each * 1.0001 and (n == 1 or setup / (n - 1) > 0.03 * each * 0.9999), r
+            put = ns[r["network"], mailboxes.PUT, int(r["bytes"])]
+            assert abs(float(r["put_saves"]) - (1 - put / each)) < 1e-4, r
+        if figure.name == "rvma4":
+            equal({network for network, _, _ in ns}, {"latency"})
+            continue
+        for bytes_, packets in ((8, 1), (32768, 8)):  # Ethernet, IPv4, UDP, BTH, put, ICRC, and what a wire adds, at 12.5 bytes/ns
+            wire = (bytes_ + packets * (14 + 20 + 8 + 12 + 56 + 4 + 24)) / 12.5
+            assert abs(ns["ordered", mailboxes.PUT, bytes_] - 1000 - wire) < 0.1, ns
+            assert ns["adaptive", mailboxes.AFTER, bytes_] > 3000 + wire, ns
+        late = [r for r in rows if r["network"] == "adaptive" and r["way"] == mailboxes.POLLED and r["bytes"] == "32768"]
+        assert "before others" in late[0]["note"] and not late[0]["ns"], late
 
 
 @rule("a figure that there is not, a spindle that there is not, and values that cannot be are told")

@@ -182,7 +182,14 @@ struct ec_code {
 	void *memory[2];
 };
 
-static inline struct ec_code *ec_code_new(enum sp_ec_kind kind, unsigned k, unsigned m)
+/* Those that this processor has, NULL past the last. */
+static inline const struct sp_ec_kernel *ec_kernel(unsigned i)
+{
+	return i == 0 ? &sp_ec_isal : i == 1 ? sp_ec_gfni() : NULL;
+}
+
+static inline struct ec_code *ec_code_by(const struct sp_ec_kernel *kernel, enum sp_ec_kind kind, unsigned k,
+					 unsigned m)
 {
 	struct ec_code *c = malloc(sizeof(*c));
 	const size_t bytes = sp_ec_code_bytes(kind, k, m);
@@ -190,10 +197,16 @@ static inline struct ec_code *ec_code_new(enum sp_ec_kind kind, unsigned k, unsi
 	for (unsigned i = 0; i < 2; i++)
 		if (posix_memalign(&c->memory[i], 64, bytes))
 			abort();
-	if (sp_ec_code_init(&c->code, kind, k, m, c->memory[0]))
+	if (sp_ec_code_init_by(&c->code, kernel, kind, k, m, c->memory[0]))
 		abort();
 	sp_ec_job_init(&c->job, c->memory[1]);
 	return c;
+}
+
+/* By ISA-L, where it does not matter. */
+static inline struct ec_code *ec_code_new(enum sp_ec_kind kind, unsigned k, unsigned m)
+{
+	return ec_code_by(&sp_ec_isal, kind, k, m);
 }
 
 static inline void ec_code_free(struct ec_code *c)

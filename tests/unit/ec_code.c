@@ -11,10 +11,10 @@
 
 static const uint64_t NOTHING[SP_EC_WORDS];
 
-static void parity_is_what_an_independent_computation_says(void)
+static void vectors_by(const struct sp_ec_kernel *kernel)
 {
 	for (size_t v = 0; v < sizeof(vectors) / sizeof(*vectors); v++) {
-		struct ec_code *c = ec_code_new(vectors[v].kind, vectors[v].k, vectors[v].m);
+		struct ec_code *c = ec_code_by(kernel, vectors[v].kind, vectors[v].k, vectors[v].m);
 		const unsigned parity = sp_ec_parity(&c->code, vectors[v].data);
 		struct ec_area a;
 
@@ -29,6 +29,102 @@ static void parity_is_what_an_independent_computation_says(void)
 		ec_code_free(c);
 	}
 }
+
+static void parity_is_what_an_independent_computation_says_by_each_kernel(void)
+{
+	for (unsigned i = 0; ec_kernel(i); i++)
+		vectors_by(ec_kernel(i));
+}
+
+static void without_a_choice_a_code_is_made_by_the_fastest_kernel_there_is(void)
+{
+	struct ec_code *c = ec_code_new(SP_EC_MDS, 4, 2);
+
+	CU_ASSERT_EQUAL_FATAL(sp_ec_code_init(&c->code, SP_EC_MDS, 4, 2, c->memory[0]), 0);
+	CU_ASSERT_PTR_EQUAL(c->code.kernel, ec_kernel(1) ? ec_kernel(1) : &sp_ec_isal);
+	ec_code_free(c);
+}
+
+/* ---- our kernel against ISA-L's ---- */
+
+/* Buffers of one allocation each, at any alignment, with some bytes before and after. */
+enum { SUMS_SOURCES = 41, SUMS_BYTES = 700, SUMS_ROOM = SUMS_BYTES / 64 * 64 + 320 };
+
+static uint8_t sums_from[SUMS_SOURCES][SUMS_ROOM], sums_to[2][SP_EC_GROUP][SUMS_ROOM] __attribute__((aligned(64)));
+
+/* `count` sources from `first` on, of `rows` rows: the same bytes, and the same ones untouched. */
+static void same_sums(struct sp_random *random, unsigned rows, unsigned first, unsigned count, size_t len)
+{
+	static uint8_t tables[2][SP_EC_TABLE * SP_EC_GROUP * SUMS_SOURCES] __attribute__((aligned(64)));
+	uint8_t coefficient[SP_EC_GROUP * SUMS_SOURCES], *from[SUMS_SOURCES], *to[2][SP_EC_GROUP];
+	const unsigned sources = first + count;
+	const bool past = sp_random_next(random) % 2; /* if so: aligned, or they would not */
+
+	for (unsigned i = 0; i < rows * sources; i++)
+		coefficient[i] = (uint8_t)sp_random_next(random);
+	for (unsigned s = 0; s < count; s++)
+		from[s] = sums_from[s] + sp_random_next(random) % 128;
+	for (unsigned r = 0; r < rows; r++) {
+		const size_t at = past ? 64 * (sp_random_next(random) % 2) : sp_random_next(random) % 128;
+
+		memset(sums_to[0][r], 0x5A ^ (int)r, SUMS_ROOM);
+		memset(sums_to[1][r], 0x5A ^ (int)r, SUMS_ROOM);
+		to[0][r] = sums_to[0][r] + at;
+		to[1][r] = sums_to[1][r] + at;
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		ec_kernel(i)->tables(sources, rows, coefficient, tables[i]);
+		ec_kernel(i)->combine(len, sources, rows, tables[i], first, count, from, to[i], past);
+	}
+	CU_ASSERT_EQUAL_FATAL(memcmp(sums_to[0], sums_to[1], sizeof(sums_to[0])), 0);
+	for (unsigned i = 0; i < 2; i++)
+		ec_kernel(i)->exclusive(len, count, from, to[i][0], past);
+	from[0] = to[0][0]; /* and added to it, but for one */
+	ec_kernel(0)->exclusive(len, count, from, to[0][0], past);
+	from[0] = to[1][0];
+	ec_kernel(1)->exclusive(len, count, from, to[1][0], past);
+	CU_ASSERT_EQUAL_FATAL(memcmp(sums_to[0], sums_to[1], sizeof(sums_to[0])), 0);
+}
+
+static void both_kernels_make_the_same_of_any_rows_sources_lengths_and_alignments(void)
+{
+	static const unsigned counts[] = {1, 2, 3, 7, 8, 9, 12, 13, 16, 17, 20, 21, 40};
+	struct sp_random random;
+
+	sp_random_seed(&random, 5, 5);
+	if (!ec_kernel(1)) {
+		printf("# no AVX-512 or no GFNI: there is nothing to compare\n");
+		return;
+	}
+	for (unsigned s = 0; s < SUMS_SOURCES; s++)
+		for (unsigned i = 0; i < SUMS_ROOM; i++)
+			sums_from[s][i] = (uint8_t)sp_random_next(&random);
+	for (unsigned rows = 1; rows <= SP_EC_GROUP; rows++)
+		for (unsigned i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+			same_sums(&random, rows, 0, counts[i], 64 + sp_random_next(&random) % (SUMS_BYTES - 64));
+			same_sums(&random, rows, 1, counts[i], 64 + sp_random_next(&random) % (SUMS_BYTES - 64));
+		}
+	for (size_t len = SP_EC_KERNEL_BYTES; len < SUMS_BYTES; len++)
+		same_sums(&random, 1 + (unsigned)len % SP_EC_GROUP, (unsigned)len % 2, 1 + (unsigned)len % 11, len);
+}
+
+static void every_factor_is_applied_to_every_byte_as_defined(void)
+{
+	uint8_t bytes[256], product[256], *from = bytes, *to = product;
+	uint64_t table[SP_EC_TABLE / 8];
+
+	ec_field();
+	for (unsigned i = 0; i < 256; i++)
+		bytes[i] = (uint8_t)i;
+	for (unsigned k = 0; ec_kernel(k); k++)
+		for (unsigned c = 0; c < 256; c++) {
+			ec_kernel(k)->tables(1, 1, &(uint8_t){(uint8_t)c}, (uint8_t *)table);
+			ec_kernel(k)->combine(256, 1, 1, (uint8_t *)table, 0, 1, &from, &to, false);
+			CU_ASSERT_EQUAL_FATAL(memcmp(product, ec_product[c], 256), 0);
+		}
+}
+
+/* ---- codes ---- */
 
 static void there_are_codes_up_to_255_chunks_only(void)
 {
@@ -66,9 +162,10 @@ static void a_submessage_that_is_none_of_the_code_is_refused(void)
 }
 
 /* Whole chunks of 64 to 100 bytes; what is missing is filled with rubbish, parity that is missing cannot be read. */
-static void every_loss(enum sp_ec_kind kind, unsigned k, unsigned m, unsigned data)
+static void every_loss_by(const struct sp_ec_kernel *kernel, enum sp_ec_kind kind, unsigned k, unsigned m,
+			  unsigned data)
 {
-	struct ec_code *c = ec_code_new(kind, k, m);
+	struct ec_code *c = ec_code_by(kernel, kind, k, m);
 	struct sp_random random;
 	struct ec_area a;
 
@@ -102,6 +199,12 @@ static void every_loss(enum sp_ec_kind kind, unsigned k, unsigned m, unsigned da
 	ec_code_free(c);
 }
 
+static void every_loss(enum sp_ec_kind kind, unsigned k, unsigned m, unsigned data)
+{
+	for (unsigned i = 0; ec_kernel(i); i++)
+		every_loss_by(ec_kernel(i), kind, k, m, data);
+}
+
 static void every_loss_of_a_small_code_is_repaired_or_refused(void)
 {
 	for (unsigned k = 1; k < 10; k++)
@@ -131,23 +234,15 @@ static void counted_tables(unsigned sources, unsigned rows, const uint8_t *coeff
 	sp_ec_isal.tables(sources, rows, coefficient, tables);
 }
 
-static void counted_combine(size_t len, unsigned sources, unsigned rows, const uint8_t *tables, uint8_t *const *from,
-			    uint8_t *const *to)
+static void counted_combine(size_t len, unsigned sources, unsigned rows, const uint8_t *tables, unsigned first,
+			    unsigned count, uint8_t *const *from, uint8_t *const *to, bool past)
 {
-	work += (uint64_t)len * sources * rows;
+	work += (uint64_t)len * count * rows;
 	shortest = len < shortest ? len : shortest;
-	sp_ec_isal.combine(len, sources, rows, tables, from, to);
+	sp_ec_isal.combine(len, sources, rows, tables, first, count, from, to, past);
 }
 
-static void counted_add(size_t len, unsigned sources, unsigned rows, unsigned source, const uint8_t *tables,
-			const uint8_t *from, uint8_t *const *to)
-{
-	work += (uint64_t)len * rows;
-	shortest = len < shortest ? len : shortest;
-	sp_ec_isal.add(len, sources, rows, source, tables, from, to);
-}
-
-static const struct sp_ec_kernel counted = {.tables = counted_tables, .combine = counted_combine, .add = counted_add};
+static const struct sp_ec_kernel counted = {.tables = counted_tables, .combine = counted_combine};
 
 static void a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than_asked(void)
 {
@@ -162,27 +257,29 @@ static void a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than
 	static const uint64_t budgets[] = {0, 1, 777, 20000, 100000, SP_EC_SLICE, 3 * SP_EC_SLICE, UINT64_MAX};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct ec_code *c = ec_code_new(SP_EC_MDS, cases[i].k, cases[i].m);
+		struct ec_code *c = ec_code_by(&counted, SP_EC_MDS, cases[i].k, cases[i].m);
 		unsigned before = UINT32_MAX;
 		struct sp_random random;
 		struct ec_area a;
+		uint64_t all = 0;
 
 		sp_random_seed(&random, i, 0);
 		ec_area_new(&a, SP_EC_MDS, cases[i].k, cases[i].m, cases[i].data, cases[i].bytes, cases[i].last,
 			    &random);
 		for (unsigned p = a.sub.data; p < a.sub.data + a.rows; p++)
 			memcpy(a.chunk[p], a.right[p], a.sub.bytes);
-		c->code.kernel = &counted;
 		for (size_t b = i == 1 || i == 4 ? 2 : 0; b < sizeof(budgets) / sizeof(*budgets); b++) {
-			/* the least there is: of a group of rows a block of one source, or 64 bytes of all, and what
-			 * would be left over */
+			/* the least there is: of a group of rows a strip of some sources, and what would be left over
+			 */
 			const uint64_t group = cases[i].data > 128 ? 6 : 12,
 				       rows = cases[i].lost < group ? cases[i].lost : group,
-				       least = rows * (cases[i].data < 16 || cases[i].bytes < SP_EC_REST
-							       ? 127 * cases[i].data
-							       : SP_EC_BLOCK + SP_EC_REST - 1);
+				       most = SP_EC_SOURCES + SP_EC_SOURCES / 2,
+				       sources = cases[i].data < most ? cases[i].data : most,
+				       block = SP_EC_STRIP + SP_EC_REST - 1,
+				       least = rows * sources * (cases[i].bytes < block ? cases[i].bytes : block);
 			const uint64_t bound = budgets[b] > least ? budgets[b] : least;
 			uint64_t missing[SP_EC_WORDS] = {0};
+			uint64_t spent = 0;
 			unsigned slices = 0;
 			bool more = true;
 
@@ -198,7 +295,11 @@ static void a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than
 				work = 0;
 				more = sp_ec_job_step(&c->job, budgets[b]);
 				CU_ASSERT_FATAL(work <= bound);
+				spent += sp_ec_job_spent(&c->job);
+				CU_ASSERT(!more || sp_ec_job_spent(&c->job));
 			}
+			CU_ASSERT(!all || spent == all); /* however it is cut */
+			all = spent;
 			CU_ASSERT(largest <= 12 * 128);
 			CU_ASSERT(shortest >= SP_EC_KERNEL_BYTES); /* below, kernels are slow */
 			CU_ASSERT(slices <= before);
@@ -214,7 +315,7 @@ static void a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than
 }
 
 /* Chunks that end where memory ends, and others that begin where it begins: even reading beyond would be noticed. */
-static void nothing_beyond_a_chunk_is_even_read(void)
+static void nothing_beyond_by(const struct sp_ec_kernel *kernel)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	static const uint32_t sizes[][2] = {{64, 64},	 {64, 1},      {65, 63},    {127, 64},
@@ -223,7 +324,7 @@ static void nothing_beyond_a_chunk_is_even_read(void)
 	for (unsigned kind = SP_EC_MDS; kind <= SP_EC_XOR; kind++)
 		for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++)
 			for (unsigned front = 0; front < 2; front++) {
-				struct ec_code *c = ec_code_new((enum sp_ec_kind)kind, 20, 7);
+				struct ec_code *c = ec_code_by(kernel, (enum sp_ec_kind)kind, 20, 7);
 				uint8_t *own[SP_EC_CHUNKS], *room[SP_EC_CHUNKS];
 				const size_t span = (sizes[s][0] + page - 1) / page * page;
 				const uint64_t missing[SP_EC_WORDS] = {1 << 19 | 1 << 3};
@@ -247,10 +348,6 @@ static void nothing_beyond_a_chunk_is_even_read(void)
 				ec_fill(&a, 19, 1);
 				CU_ASSERT_EQUAL_FATAL(sp_ec_decode_start(&c->job, &c->code, ec_sub(&a), missing), 0);
 				ec_run(c, 20000);
-				for (unsigned i = 20; i < 27; i++)
-					memset(a.chunk[i], 0, sizes[s][0]);
-				for (unsigned j = 0; j < 20; j++)
-					sp_ec_update(&c->code, 20, j, a.chunk[j], 0, ec_length(&a, j), a.chunk + 20);
 				for (unsigned i = 0; i < 27; i++) {
 					CU_ASSERT(ec_is_right(&a, i));
 					a.chunk[i] = own[i];
@@ -259,6 +356,12 @@ static void nothing_beyond_a_chunk_is_even_read(void)
 				ec_area_free(&a);
 				ec_code_free(c);
 			}
+}
+
+static void nothing_beyond_a_chunk_is_even_read(void)
+{
+	for (unsigned i = 0; ec_kernel(i); i++)
+		nothing_beyond_by(ec_kernel(i));
 }
 
 static void a_change_of_any_byte_is_noticed_while_parity_is_left_over(void)
@@ -335,7 +438,10 @@ static void nothing_missing_is_nothing_to_do(void)
 	ec_code_free(c);
 }
 
-SUITE("ec_code", TEST(parity_is_what_an_independent_computation_says), TEST(there_are_codes_up_to_255_chunks_only),
+SUITE("ec_code", TEST(parity_is_what_an_independent_computation_says_by_each_kernel),
+      TEST(without_a_choice_a_code_is_made_by_the_fastest_kernel_there_is),
+      TEST(both_kernels_make_the_same_of_any_rows_sources_lengths_and_alignments),
+      TEST(every_factor_is_applied_to_every_byte_as_defined), TEST(there_are_codes_up_to_255_chunks_only),
       TEST(a_submessage_that_is_none_of_the_code_is_refused), TEST(every_loss_of_a_small_code_is_repaired_or_refused),
       TEST(every_loss_of_a_shortened_code_is_repaired_or_refused),
       TEST(a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than_asked),

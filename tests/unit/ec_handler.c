@@ -6,6 +6,7 @@
 #include "../../handlers/wire/ec.h"
 #include "../../handlers/wire/roce.h"
 #include "../../handlers/wire/sdr.h"
+#include "../../pipeline/context.h"
 #include "ec.h"
 #include "rig.h"
 
@@ -21,12 +22,13 @@ static uint32_t id;
 static struct ec_area area; /* a whole submessage, and its parity as defined */
 static sp_time now;
 static unsigned generations;
+static uint16_t workers = 1, queue; /* of the NIC; that packets come by */
 
 static void begin(const char *settings)
 {
 	static struct sp_random random;
 
-	rig_prepare(&rig, 1);
+	rig_prepare(&rig, workers);
 	memcpy(rig.config.neighbour[0].ip, rig_peer4, 16);
 	memcpy(rig.config.neighbour[0].mac, rig_peer_mac, 6);
 	rig.config.neighbours = 1;
@@ -87,7 +89,7 @@ static void packet(uint64_t k, unsigned p, unsigned last, const uint8_t *bytes, 
 	sp_store_be32(f.bytes + f.data + 16, (uint32_t)(k % 4) << 22 | p << 4 | (immediate >> p % 8 * 4 & 15));
 	memcpy(f.bytes + f.data + SP_SDR_HEADER, bytes, MTU);
 	rig_seal(&f);
-	rig_feed(&rig, &f);
+	rig_feed_bytes(&rig.port, queue, 0, f.bytes, f.len);
 }
 
 static const uint32_t right = 0x7FFFFFFF; /* stands for the immediate that fits */
@@ -342,6 +344,71 @@ static void what_has_not_begun_is_not_repaired_without_its_parity(void)
 	end();
 }
 
+static uint64_t slices_of(uint16_t worker)
+{
+	return sp_context_by_id(rig.nic, id)->companion->view[worker]->pub.counters[SP_EC_DECODE_SLICES];
+}
+
+/* Of two submessages `lost` chunks each are missing; of the parity all packets but two have come, each the last of a
+ * chunk. */
+static void two_submessages(unsigned lost, unsigned first, unsigned second)
+{
+	workers = 2;
+	begin(BASE "max-messages=4;generations=2;k=16;m=8");
+	post(0, DATA);
+	post(1, 16 * CHUNK);
+	for (unsigned j = 0; j < K; j++)
+		if (j % 16 >= lost)
+			chunk_of(0, j, 0);
+	for (unsigned p = 0; p < 16 * CHUNK / MTU; p++)
+		if (p != first && p != second)
+			packet(1, p, 16 * CHUNK / MTU - 1, area.right[K], sp_ec_immediate(SP_EC_CODE_MDS, 16, 8, DATA));
+	settle();
+}
+
+static void last_of_chunks(unsigned first, unsigned second)
+{
+	for (queue = 0; queue < 2; queue++)
+		packet(1, queue ? second : first, 16 * CHUNK / MTU - 1, area.right[K],
+		       sp_ec_immediate(SP_EC_CODE_MDS, 16, 8, DATA));
+	queue = 0;
+}
+
+static void workers_repair_one_message_together(void)
+{
+	two_submessages(8, 0, 8 * CHUNK / MTU);
+	CU_ASSERT_EQUAL(total(SP_EC_DECODE_SLICES), 0);
+	last_of_chunks(0, 8 * CHUNK / MTU);
+	while (!slices_of(0) || !slices_of(1))
+		CU_ASSERT_NOT_EQUAL_FATAL(rig_poll(&rig, now), 0);
+	CU_ASSERT_EQUAL(total(SP_EC_DECODED), 0); /* both are at it */
+	settle();
+	CU_ASSERT_EQUAL(total(SP_EC_DECODED), 2);
+	CU_ASSERT_EQUAL(total(SP_EC_REPAIRED_CHUNKS), 16);
+	CU_ASSERT_EQUAL(slices_of(0), slices_of(1));
+	CU_ASSERT_EQUAL(status(0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
+	end();
+	workers = 1;
+}
+
+/* Seven losses: the seventh chunk of parity makes it possible, and the eighth comes at the same time on another worker.
+ */
+static void what_two_workers_find_is_repaired_once(void)
+{
+	two_submessages(7, 6 * CHUNK / MTU, 7 * CHUNK / MTU);
+	CU_ASSERT_EQUAL(total(SP_EC_DECODED), 1); /* the other submessage */
+	const uint64_t one = total(SP_EC_DECODE_SLICES);
+
+	last_of_chunks(6 * CHUNK / MTU, 7 * CHUNK / MTU);
+	settle();
+	CU_ASSERT_EQUAL(total(SP_EC_DECODED), 2);
+	CU_ASSERT_EQUAL(total(SP_EC_REPAIRED_CHUNKS), 14);
+	CU_ASSERT_EQUAL(total(SP_EC_DECODE_SLICES), 2 * one);
+	CU_ASSERT_EQUAL(status(0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
+	end();
+	workers = 1;
+}
+
 /* Parity of everything has come, of data only the first half, and then the packet that tells the length. */
 static void many_submessages_are_looked_at_a_few_at_a_time(void)
 {
@@ -364,8 +431,9 @@ static void many_submessages_are_looked_at_a_few_at_a_time(void)
 	do {
 		slices = total(SP_EC_DECODED);
 		CU_ASSERT_NOT_EQUAL_FATAL(rig_poll(&rig, now), 0);
-		CU_ASSERT(total(SP_EC_DECODED) <= slices + 1);
+		CU_ASSERT(total(SP_EC_DECODED) <= slices + 64); /* EC_LOOKS */
 	} while (total(SP_EC_DECODED) < chunks / 2 - 1);
+	CU_ASSERT(total(SP_EC_DECODE_SLICES) <= 4); /* a submessage is 1024 * 3 + SP_EC_ONE of SP_EC_SLICE */
 	settle();
 	CU_ASSERT_EQUAL(status(0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
 	end();
@@ -477,11 +545,19 @@ static void a_message_of_which_nothing_came_is_made_of_parity(void)
 	end();
 }
 
+/* Also of a place in the list of codes that has none, and of two places, whichever packet of a chunk says otherwise. */
 static void parity_of_another_code_or_length_repairs_nothing_and_is_counted(void)
 {
-	const uint32_t wrong[] = {
-		sp_ec_immediate(SP_EC_CODE_XOR, K, M, DATA), sp_ec_immediate(SP_EC_CODE_MDS, 16, 4, DATA),
-		sp_ec_immediate(SP_EC_CODE_MDS, M, K, DATA), sp_ec_immediate(SP_EC_CODE_MDS, K, M, DATA - 1), 0};
+	const uint32_t fits = sp_ec_immediate(SP_EC_CODE_MDS, K, M, DATA);
+	const uint32_t wrong[] = {sp_ec_immediate(SP_EC_CODE_XOR, K, M, DATA),
+				  sp_ec_immediate(SP_EC_CODE_MDS, 16, 4, DATA),
+				  sp_ec_immediate(SP_EC_CODE_MDS, M, K, DATA),
+				  sp_ec_immediate(SP_EC_CODE_MDS, K, M, DATA - 1),
+				  0,
+				  fits ^ 0xFFFFFFFF,
+				  fits ^ 1,
+				  fits ^ 0x10000000,
+				  fits ^ 0x22222221};
 
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		begin(RECEIVER);
@@ -499,6 +575,15 @@ static void parity_of_another_code_or_length_repairs_nothing_and_is_counted(void
 		CU_ASSERT(is_whole(0));
 		end();
 	}
+	/* Another code's immediate, but the length of the first one's parity. */
+	begin(RECEIVER);
+	post_pair(0);
+	data_but(0, M);
+	parity(0, M, sp_ec_immediate_of(fits, 1));
+	settle();
+	CU_ASSERT_EQUAL(bitmap(0), UINT32_MAX << M);
+	CU_ASSERT_EQUAL(total(SP_EC_MISMATCHES), 1);
+	end();
 	/* The right immediate, but another length. */
 	begin(RECEIVER);
 	post_pair(0);
@@ -613,6 +698,15 @@ static void commands_for_parity_are_not_believed(void)
 			printf("# bad[%zu]: %d\n", i, rc);
 		CU_ASSERT_EQUAL(rc, bad[i].rc);
 	}
+	for (unsigned i = 0; i < 2; i++) { /* codes that there are not */
+		const uint64_t which = i ? UINT64_MAX : SP_EC_CODES_MAX;
+		const struct sp_command c = {.op = SP_EC_CMD_PARITY,
+					     .context = id,
+					     .cookie = 1,
+					     .arg = {mr->id, 0, DATA, mr->id, SLOT, which}};
+
+		CU_ASSERT_EQUAL(sp_command_call(rig.dev, &c, NULL), -EINVAL);
+	}
 	CU_ASSERT_EQUAL(call(SP_CMD_QUERY, 0, SP_EC_TOTALS, 0, 0, 0, 0), -EINVAL);
 	CU_ASSERT_EQUAL(call(SP_EC_CMD_PARITY + 1, 1, mr->id, 0, DATA, mr->id, SLOT), -EOPNOTSUPP);
 	CU_ASSERT_EQUAL(send_parity(1), 0);
@@ -658,11 +752,40 @@ static void a_connection_or_a_context_may_end_while_parity_is_made(void)
 	}
 }
 
-SUITE("ec_handler", TEST(impossible_codes_are_refused_by_name),
-      TEST(the_packet_that_makes_it_possible_starts_the_repair_in_slices),
+/* All that a connection may have: the list begins with the connection's code, and no other wants more room, or is twice
+ * there. By each packet alone, with 4 user bits, it can be told which one it is. */
+static void the_codes_of_a_connection_fit_its_room_and_can_be_told_apart(void)
+{
+	for (unsigned k = 1; k < SP_EC_CHUNKS_MAX; k++)
+		for (unsigned m = 1; k + m <= SP_EC_CHUNKS_MAX; m += 1 + m / 8) {
+			struct sp_ec_shape c[SP_EC_CODES_MAX];
+			const unsigned codes = sp_ec_codes(SP_EC_CODE_MDS, k, m, 4, c);
+
+			CU_ASSERT_FATAL(codes >= 1 && codes <= SP_EC_CODES_MAX && c[0].k == k && c[0].m == m);
+			CU_ASSERT_EQUAL(sp_ec_codes(SP_EC_CODE_XOR, k, m, 4, c), 1);
+			CU_ASSERT_EQUAL(sp_ec_codes(SP_EC_CODE_MDS, k, m, 0, c), 1);
+			sp_ec_codes(SP_EC_CODE_MDS, k, m, 1, c);
+			for (unsigned i = 0; i < codes; i++) {
+				CU_ASSERT_FATAL(c[i].k >= 1 && c[i].m >= 1 && c[i].k <= k && c[i].m <= m);
+				for (unsigned j = 0; j < i; j++)
+					CU_ASSERT_FATAL(c[i].k != c[j].k || c[i].m != c[j].m);
+				for (uint64_t bytes = 1; bytes < 300000; bytes = bytes * 3 + 1)
+					CU_ASSERT_FATAL(sp_ec_parity_bytes(c[i].k, c[i].m, bytes, 64) <=
+							sp_ec_parity_bytes(k, m, bytes, 64));
+				for (unsigned part = 0; part < 32; part += 4)
+					CU_ASSERT_EQUAL_FATAL(
+						sp_ec_possible(99, sp_ec_immediate_of(99, i), 15u << part, codes),
+						1u << i);
+			}
+		}
+}
+
+SUITE("ec_handler", TEST(the_codes_of_a_connection_fit_its_room_and_can_be_told_apart),
+      TEST(impossible_codes_are_refused_by_name), TEST(the_packet_that_makes_it_possible_starts_the_repair_in_slices),
       TEST(what_comes_for_a_chunk_in_repair_is_counted_and_not_written),
       TEST(a_message_ends_after_the_repair_that_it_is_in), TEST(a_context_may_end_while_it_repairs),
-      TEST(what_has_not_begun_is_not_repaired_without_its_parity), TEST(many_submessages_are_looked_at_a_few_at_a_time),
+      TEST(what_has_not_begun_is_not_repaired_without_its_parity), TEST(workers_repair_one_message_together),
+      TEST(what_two_workers_find_is_repaired_once), TEST(many_submessages_are_looked_at_a_few_at_a_time),
       TEST(parity_first_twice_and_late_does_what_it_should), TEST(parity_repairs_its_own_message_only),
       TEST(the_packet_that_tells_the_length_may_come_last), TEST(a_message_of_which_nothing_came_is_made_of_parity),
       TEST(parity_of_another_code_or_length_repairs_nothing_and_is_counted),

@@ -327,6 +327,7 @@ static void parity_repairs_what_was_not_sent(void)
 	struct sdr_recv *r, *rp;
 	struct sdr_send *s, *sp;
 	struct sp_mr *out, *in;
+	struct sdr_ec codes[SDR_EC_CODES];
 
 	coded.ec = (struct sdr_ec){.code = SDR_CODE_MDS, .k = 4, .m = 2};
 	make(&coded, &coded);
@@ -357,6 +358,28 @@ static void parity_repairs_what_was_not_sent(void)
 	CU_ASSERT_EQUAL(mode == VIRTUAL ? sdr_send_poll(sp) : sdr_send_wait(sp, PATIENCE), 0);
 	sdr_qp_status(b.qp, &status);
 	CU_ASSERT_EQUAL(status.repaired, 2);
+	CU_ASSERT_EQUAL(status.repaired_runs, 1);
+	CU_ASSERT_EQUAL(sdr_send_stream_end(s), 0);
+	complete(r);
+	complete(rp);
+	/* Of another of its codes: all but chunk 0. */
+	CU_ASSERT_EQUAL(sdr_ec_codes(a.qp, codes), 3);
+	CU_ASSERT(codes[0].k == 4 && codes[0].m == 2 && codes[1].k == 4 && codes[1].m == 1);
+	CU_ASSERT(codes[1].code == SDR_CODE_MDS && codes[2].k == 2 && codes[2].m == 1);
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, 0, 4 * CHUNK, &r), 0);
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, in, 0, 2 * CHUNK, &rp), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_start(a.qp, 4 * CHUNK, 9, &s), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 2 * CHUNK, 3 * CHUNK, CHUNK), 0);
+	CU_ASSERT_EQUAL(sdr_send_parity_of(a.qp, 3, a.mr, CHUNK, 4 * CHUNK, out, 0, &sp), -EINVAL);
+	CU_ASSERT_EQUAL(sdr_send_parity_of(a.qp, UINT_MAX, a.mr, CHUNK, 4 * CHUNK, out, 0, &sp), -EINVAL);
+	CU_ASSERT_EQUAL(sdr_send_parity_of(a.qp, 1, a.mr, CHUNK, 4 * CHUNK, out, 0, &sp), 0);
+	run(10 * SP_MS);
+	WAIT_FOR(sdr_recv_test(r) == 0 && sdr_recv_test(rp) == 0);
+	CU_ASSERT_EQUAL(memcmp(a.bytes + CHUNK, b.bytes, 4 * CHUNK), 0);
+	CU_ASSERT_EQUAL(mode == VIRTUAL ? sdr_send_poll(sp) : sdr_send_wait(sp, PATIENCE), 0);
+	sdr_qp_status(b.qp, &status);
+	CU_ASSERT_EQUAL(status.repaired, 3);
+	CU_ASSERT_EQUAL(status.repaired_runs, 2);
 	CU_ASSERT_EQUAL(sdr_send_stream_end(s), 0);
 	complete(r);
 	complete(rp);
@@ -367,6 +390,7 @@ static void parity_repairs_what_was_not_sent(void)
 	make(&usual, &usual);
 	join();
 	CU_ASSERT_EQUAL(sdr_ec_parity_bytes(a.qp, 1), 0);
+	CU_ASSERT_EQUAL(sdr_ec_codes(a.qp, codes), 0);
 	CU_ASSERT_EQUAL(sdr_send_parity(a.qp, a.mr, 0, 1, a.mr, 0, &sp), -EOPNOTSUPP);
 	unmake();
 }

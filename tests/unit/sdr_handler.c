@@ -465,6 +465,16 @@ static void impossible_parameters_are_refused_by_name(void)
 }
 
 /* ---- companion ---- */
+/* Of one chunk. 0: it is reserved; 1: it has come. */
+static int reserve(const struct sp_export *x, uint64_t key, uint64_t chunk)
+{
+	uint64_t wanted = 1;
+	const int rc = x->reserve(&nic.c, key, chunk, &wanted);
+
+	CU_ASSERT(wanted == 0 || (wanted == 1 && rc == 0));
+	return rc ? rc : !wanted;
+}
+
 static void a_supplied_chunk_counts_and_is_not_overwritten(void)
 {
 	for (uint16_t workers = 1; workers <= 2; workers++) {
@@ -479,12 +489,12 @@ static void a_supplied_chunk_counts_and_is_not_overwritten(void)
 		CU_ASSERT(e.mem->id == BUFFER && e.offset == 64 && e.bytes == 6 * MTU && !e.fixed && !e.complete);
 		give(packet(0, 1, MTU));
 		CU_ASSERT_EQUAL(x->present(&nic.c, key, 0), 0);
-		CU_ASSERT_EQUAL(x->supply(&nic.c, key, 0), -EINVAL); /* it is not the companion's */
-		CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 2), -ERANGE);
-		CU_ASSERT_EQUAL(x->reserve(&nic.c, SP_SLOT_KEY(0, 1), 0), -ENOENT);
-		CU_ASSERT_EQUAL(x->reserve(&nic.c, SP_SLOT_KEY(9, 0), 0), -ENOENT);
-		CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 0), 0);
-		CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 0), 0);
+		CU_ASSERT_EQUAL(x->supply(&nic.c, key, 0, 1), -EINVAL); /* it is not the companion's */
+		CU_ASSERT_EQUAL(reserve(x, key, 2), -ERANGE);
+		CU_ASSERT_EQUAL(reserve(x, SP_SLOT_KEY(0, 1), 0), -ENOENT);
+		CU_ASSERT_EQUAL(reserve(x, SP_SLOT_KEY(9, 0), 0), -ENOENT);
+		CU_ASSERT_EQUAL(reserve(x, key, 0), 0);
+		CU_ASSERT_EQUAL(reserve(x, key, 0), 0);
 		CU_ASSERT_EQUAL(line(&nic, 0)->length, SP_SDR_LENGTH_FIXED | 6 * MTU); /* what is decoded stays that */
 		for (uint32_t i = 0; i < 4; i++)
 			CU_ASSERT_EQUAL(give(packet(0, i, MTU)), SP_DONE);
@@ -493,11 +503,11 @@ static void a_supplied_chunk_counts_and_is_not_overwritten(void)
 		CU_ASSERT_EQUAL(give(packet(0, 4, MTU / 2)), SP_DROP(SDR_BEYOND_END)); /* another length */
 		CU_ASSERT_EQUAL(*bitmap(&nic, 0), 0);
 		CU_ASSERT_EQUAL(x->present(&nic.c, key, 0), 0);
-		CU_ASSERT_EQUAL(x->supply(&nic.c, key, 0), 0);
+		CU_ASSERT_EQUAL(x->supply(&nic.c, key, 0, 1), 0);
 		CU_ASSERT_EQUAL(x->present(&nic.c, key, 0), 1);
 		CU_ASSERT_EQUAL(*bitmap(&nic, 0), 1);
-		CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 0), -EEXIST);
-		CU_ASSERT_EQUAL(x->supply(&nic.c, SP_SLOT_KEY(0, 1), 0), -ENOENT);
+		CU_ASSERT_EQUAL(reserve(x, key, 0), 1);
+		CU_ASSERT_EQUAL(x->supply(&nic.c, SP_SLOT_KEY(0, 1), 0, 1), -ENOENT);
 		give(packet(0, 4, MTU));
 		CU_ASSERT_EQUAL(line(&nic, 0)->state, SP_SDR_OPEN);
 		give(packet(0, 5, MTU));
@@ -521,22 +531,88 @@ static void a_chunk_is_nobodys_while_a_packet_of_it_is_being_written(void)
 	for (uint32_t i = 0; i < 3; i++)
 		give(packet(0, i, MTU));
 	slot->done[0] &= ~4ull;
-	CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 0), -EAGAIN);
-	CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 0), -EAGAIN);
+	CU_ASSERT_EQUAL(reserve(x, key, 0), -EAGAIN);
+	CU_ASSERT_EQUAL(reserve(x, key, 0), -EAGAIN);
 	slot->done[0] |= 4;
 	sdr_check_chunk(&nic.c, nic.c.state, slot, 0); /* as whoever has written it does now */
 	CU_ASSERT_EQUAL(*bitmap(&nic, 0), 0);
 	CU_ASSERT_EQUAL(give(packet(0, 3, MTU)), SP_DONE); /* too late: it is the companion's */
 	CU_ASSERT_EQUAL(*bitmap(&nic, 0), 0);
-	CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 0), 0);
+	CU_ASSERT_EQUAL(reserve(x, key, 0), 0);
 
 	for (uint32_t i = 4; i < 8; i++) /* all are there, but who brought the last has yet to say so */
 		give(packet(0, i, MTU));
 	slot->chunk[0] &= ~2ull;
-	CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 1), -EAGAIN);
+	CU_ASSERT_EQUAL(reserve(x, key, 1), -EAGAIN);
 	slot->chunk[0] |= 2;
-	CU_ASSERT_EQUAL(x->reserve(&nic.c, key, 1), -EEXIST);
+	CU_ASSERT_EQUAL(reserve(x, key, 1), 1);
 	fake_detach(&nic);
+}
+
+/* Chunks of 1, 3 and 4 packets, over the words of all bitmaps: some have come, of some a packet has. */
+static void chunks_are_reserved_and_supplied_many_at_a_time(void)
+{
+	static const uint64_t from[] = {0, 1, 60, 64};
+	const uint64_t wanted = 0xFFF0F700F05F3, come = 0x0040010001081, part = 0x2490202020140;
+	const uint64_t mine = wanted & ~come, key = SP_SLOT_KEY(0, 0);
+
+	for (unsigned i = 0; i < 12; i++) {
+		const struct sp_export *x = fake_handler->exports;
+		const uint64_t per = i % 3 == 0 ? 1 : i % 3 + 2, at = from[i / 3],
+			       all = (M_BYTES / MTU + per - 1) / per;
+		const char *const settings[] = {"mtu",
+						"128",
+						"queue",
+						"64",
+						"max-message-bytes",
+						"64K",
+						"rkey",
+						"0x12345678",
+						"chunk-bytes",
+						per == 1 ? "128" : per == 3 ? "384" : "512",
+						"credit",
+						"implicit",
+						"max-messages",
+						"4",
+						NULL};
+		const struct sp_sdr_connection *connection;
+		uint64_t got = 3, runs = 0;
+
+		attach(&nic, settings, M_BYTES, 2);
+		connection = (const void *)(nic.mem[0].base + ((struct sdr *)nic.c.state)->layout.connection);
+		post_to(&nic, 0, 0, M_BYTES);
+		for (uint64_t c = 0; c < 52; c++) {
+			for (uint64_t p = 0; p < per && come >> c & 1; p++)
+				give(packet(0, (uint32_t)((at + c) * per + p), MTU));
+			if (part >> c & 1 && per > 1)
+				give(packet(0, (uint32_t)((at + c) * per + per - 1), MTU));
+			runs += mine >> c & 1 && !(c && mine >> (c - 1) & 1);
+		}
+		CU_ASSERT_EQUAL(x->reserve(&nic.c, key, all - 1, &got), -ERANGE);
+		CU_ASSERT_EQUAL(got, 0);
+		CU_ASSERT_EQUAL(x->reserved(&nic.c, key, all - 1), 0);
+		got = wanted;
+		CU_ASSERT_EQUAL(x->reserve(&nic.c, key, at, &got), 0);
+		CU_ASSERT_EQUAL(got, mine);
+		CU_ASSERT_EQUAL(x->reserved(&nic.c, key, at), mine);
+		CU_ASSERT_EQUAL(x->present(&nic.c, key, at), come);
+		memset(nic.mem[BUFFER].base, UNTOUCHED, M_BYTES);
+		for (uint64_t p = at * per; p < (at + 52) * per; p++) /* all of them, once more */
+			give(packet(0, (uint32_t)p, MTU));
+		for (uint64_t c = 0; c < 52; c++)
+			CU_ASSERT(!((mine | come) >> c & 1) ||
+				  untouched(nic.mem[BUFFER].base + (at + c) * per * MTU, per * MTU));
+		CU_ASSERT_EQUAL(x->present(&nic.c, key, at), ~mine & ((1ull << 52) - 1));
+		CU_ASSERT_EQUAL(x->supply(&nic.c, key, at, mine | come), -EINVAL);
+		CU_ASSERT_EQUAL(x->supply(&nic.c, key, at, 0), -EINVAL);
+		CU_ASSERT_EQUAL(x->present(&nic.c, key, at), ~mine & ((1ull << 52) - 1));
+		CU_ASSERT_EQUAL(x->supply(&nic.c, key, at, mine), 0);
+		CU_ASSERT_EQUAL(x->present(&nic.c, key, at), (1ull << 52) - 1);
+		CU_ASSERT_EQUAL(bitmap(&nic, 0)[0], ((1ull << 52) - 1) << at % 64 & (at < 64 ? ~0ull : 0));
+		CU_ASSERT_EQUAL(connection->repaired, (uint64_t)__builtin_popcountll(mine) | runs << SP_SDR_RUNS_SHIFT);
+		CU_ASSERT_EQUAL(nic.counters[SDR_CHUNKS], 52);
+		fake_detach(&nic);
+	}
 }
 
 /* What a companion makes is sent as far as it is ready, beside other messages; it may end half-way. */
@@ -673,5 +749,6 @@ SUITE("sdr_handler", TEST(each_bad_packet_is_dropped_by_name_and_touches_nothing
       TEST(generations_have_their_own_qps), TEST(what_was_never_posted_is_not_posted_and_what_is_gone_is_late),
       TEST(packets_up_to_slots_times_generations_late_change_nothing), TEST(commands_are_not_believed),
       TEST(impossible_parameters_are_refused_by_name), TEST(a_supplied_chunk_counts_and_is_not_overwritten),
-      TEST(a_chunk_is_nobodys_while_a_packet_of_it_is_being_written), TEST(a_message_is_sent_as_it_gets_ready),
+      TEST(a_chunk_is_nobodys_while_a_packet_of_it_is_being_written),
+      TEST(chunks_are_reserved_and_supplied_many_at_a_time), TEST(a_message_is_sent_as_it_gets_ready),
       TEST(two_workers_at_once_lose_and_repeat_nothing))

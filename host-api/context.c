@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the calls of sdr.h and rvma.h share. */
+#include "context.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "../handlers/wire/roce.h"
+
+#define SP_QPN_FIRST 0x10000u
+#define SP_QPN_TRIES 4096u
+
+/* ---- settings ------------------------------------------------------------------------------------------------------
+ */
+void sp_settings_uint(struct sp_settings *s, const char *key, uint64_t value, const char *unit)
+{
+	snprintf(s->text[s->count], sizeof(s->text[0]), "%" PRIu64 "%s", value, unit);
+	sp_settings_text(s, key, s->text[s->count]);
+}
+
+void sp_settings_text(struct sp_settings *s, const char *key, const char *value)
+{
+	s->set[s->count++] = (struct sp_setting){key, value};
+}
+
+int sp_refuse(struct sp_error *error, const char *key, const char *format, ...)
+{
+	va_list args;
+
+	snprintf(error->key, sizeof(error->key), "%s", key);
+	va_start(args, format);
+	vsnprintf(error->text, sizeof(error->text), format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+/* ---- opening -------------------------------------------------------------------------------------------------------
+ */
+bool sp_ip_is_4(const uint8_t ip[16])
+{
+	static const uint8_t prefix[12] = {[10] = 0xFF, 0xFF};
+
+	return !memcmp(ip, prefix, sizeof(prefix));
+}
+
+int sp_context_address(struct sp_dev *dev, int family, uint8_t ip[16])
+{
+	int rc = -EADDRNOTAVAIL;
+
+	if (family != AF_INET6)
+		rc = sp_dev_address(dev, AF_INET, ip);
+	if (rc && family != AF_INET)
+		rc = sp_dev_address(dev, AF_INET6, ip);
+	return rc == -ENOENT ? -EADDRNOTAVAIL : rc;
+}
+
+static int sp_context_try(struct sp_dev *dev, const struct sp_numbered *how, const struct sp_settings *settings,
+			  uint32_t qpn, uint32_t *id, struct sp_error *error)
+{
+	struct sp_settings s;
+	char name[32];
+
+	memcpy(s.set, settings->set, settings->count * sizeof(*s.set));
+	s.count = settings->count;
+	sp_settings_uint(&s, "qp", qpn, "");
+	snprintf(name, sizeof(name), "%s-%u", how->handler, qpn);
+	return sp_context_open(dev, how->name ? how->name : name, how->handler, s.set, s.count, id, error);
+}
+
+int sp_context_numbered(struct sp_dev *dev, const struct sp_numbered *how, const struct sp_settings *settings,
+			uint32_t *qpn, uint32_t *id, struct sp_error *error)
+{
+	int rc;
+
+	*qpn = how->qpn ? how->qpn : SP_QPN_FIRST;
+	rc = sp_context_try(dev, how, settings, *qpn, id, error);
+	for (unsigned i = 1; !how->qpn && (rc == -EADDRINUSE || (rc == -EEXIST && !how->name)) && i < SP_QPN_TRIES;
+	     i++) {
+		if (!sp_roce_qp_valid(*qpn + 2 * how->step))
+			break;
+		*qpn += how->step;
+		rc = sp_context_try(dev, how, settings, *qpn, id, error);
+	}
+	return rc;
+}
+
+int sp_mr_check(const struct sp_dev *dev, const struct sp_mr *mr, uint64_t offset, uint64_t len)
+{
+	if (!mr || mr->dev != dev)
+		return -EINVAL;
+	return offset <= mr->len && len <= mr->len - offset ? 0 : -EFAULT;
+}
+
+/* ---- waiting -------------------------------------------------------------------------------------------------------
+ */
+/* Nothing to be armed: the NIC does what is due in sp_progress(), or somebody else drives it. */
+static void sp_pause(struct sp_dev *dev, sp_time now)
+{
+	sp_time pause = sp_next_deadline(dev);
+
+	pause = pause > now ? pause - now : 0;
+	pause = pause < 50 * SP_US ? pause : 50 * SP_US;
+	if (pause >= SP_US)
+		nanosleep(&(struct timespec){.tv_nsec = (long)(pause / SP_NS)}, NULL);
+}
+
+/* Armed, and nothing there: sleeps until the NIC wakes us, `until`, or something is due here. 0 or -errno. */
+static int sp_sleep(struct sp_dev *dev, sp_time until)
+{
+	const sp_time now = sp_clock(), next = sp_next_deadline(dev);
+	int rc;
+
+	until = until < next ? until : next;
+	rc = sp_dev_wait(dev, until == SP_NEVER ? SP_NEVER : until > now ? until - now : 0);
+	return rc == -ETIMEDOUT || rc == -EINTR ? 0 : rc;
+}
+
+int sp_wait_until(struct sp_dev *dev, int (*poll)(void *arg), void *arg, sp_time timeout)
+{
+	const sp_time start = sp_clock(), until = timeout < SP_NEVER - start ? start + timeout : SP_NEVER;
+	bool armed = false;
+
+	for (unsigned idle = 0;; idle++) {
+		const sp_time now = sp_clock();
+		int rc = sp_progress(dev, now);
+
+		if (rc < 0)
+			return rc;
+		rc = poll(arg);
+		if (rc != -EAGAIN)
+			return rc;
+		if (now >= until)
+			return -ETIMEDOUT;
+		if (idle < 64) { /* answers mostly come soon; longer waits should cost no processor */
+			sched_yield();
+			continue;
+		}
+		if (armed) { /* ... before the look that has just found nothing */
+			rc = sp_sleep(dev, until);
+			armed = false;
+			if (rc)
+				return rc;
+			continue;
+		}
+		rc = sp_dev_arm(dev);
+		if (rc == -EOPNOTSUPP)
+			sp_pause(dev, now);
+		else if (rc)
+			return rc;
+		armed = !rc;
+	}
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A NIC in this process whose context has the companion ec, for measuring what its slices of work take: messages are
+ * sent, of which it makes the parity, or received with chunks missing, which it repairs. Its port is made up here.
+ */
+#ifndef TESTBED_BENCH_CODER_H
+#define TESTBED_BENCH_CODER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../handlers/ec/job.h"
+
+struct bench_coder_shape {
+	enum sp_ec_kind kind;
+	unsigned k, m;
+	uint32_t bytes; /* of a chunk, a multiple of 4 KiB */
+	bool decode;	/* m data chunks, rather than making parity */
+	unsigned submessages;
+};
+
+#define BENCH_SLICES_MAX (1u << 17) /* of a message */
+
+/* What the handler's work() took, of all messages so far, in TSC cycles. */
+struct bench_work {
+	uint64_t cycles, slices;
+	uint64_t disturbed; /* slices, during which the kernel gave the processor to others: not in `cycles` */
+	/* Of each slice of a message, the least that it took; messages that had another number of slices do not count.
+	 */
+	uint32_t *least;
+	unsigned parts, messages;
+};
+
+struct bench_coder;
+
+/*
+ * memory: the submessages' data chunks, one after the other, then as many parity chunks, at a multiple of 4 KiB; the
+ * caller's, to outlive the coder. When decoding, chunks are sent as they are in `right`, which holds one submessage:
+ * all are alike. 0, or -errno and words in why.
+ */
+int bench_coder_open(const struct bench_coder_shape *shape, uint8_t *memory, const uint8_t *right,
+		     struct bench_coder **coder, char *why, unsigned room);
+void bench_coder_close(struct bench_coder *coder); /* NULL is fine */
+
+/* One message, of all submessages. -errno: something went wrong, or bench_stopped(). */
+int bench_coder_message(struct bench_coder *coder);
+struct bench_work *bench_coder_work(struct bench_coder *coder);
+
+#endif
