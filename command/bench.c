@@ -26,7 +26,7 @@ static const char usage[] =
 	"  --rounds N     turns of each case and its baseline (default 9; 1 to 101)\n"
 	"  --seconds S    length of one turn (default 0.2)\n"
 	"  --quick        3 rounds of 0.05 s, and files of 8 MiB instead of 64\n"
-	"  --icrc on|off|both  check the packets' ICRC (default: both); for sdr-receive only\n"
+	"  --icrc on|off|both  check the packets' ICRC (default: both); for -receive only\n"
 	"  --message-packets N  packets of a message, a power of 2, 2 to 128 (each case's own); for sdr-receive only\n"
 	"  --chunk-packets N    packets of a chunk, a power of 2, 1 to 128 (1); for sdr-receive only\n"
 	"  --json         print JSON\n";

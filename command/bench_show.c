@@ -12,7 +12,7 @@ void bench_show_list(void)
 	for (unsigned i = 0; bench_case(i); i++) {
 		const struct bench_case *c = bench_case(i);
 
-		printf("%-23s %s\n%-23s %s, beside %s", c->name, c->help, "", c->unit ? c->unit : "cycles/packet",
+		printf("%-26s %s\n%-26s %s, beside %s", c->name, c->help, "", c->unit ? c->unit : "cycles/packet",
 		       c->baseline);
 		for (unsigned k = 0; k < BENCH_OTHERS && c->other[k].name; k++)
 			printf(", %s", c->other[k].name);
@@ -27,10 +27,10 @@ static void packets_text(const struct bench_case *c, bool icrc, const struct ben
 	static bool headed;
 
 	if (!headed)
-		printf("%-23s %-4s %10s %10s %8s %9s %9s\n", "case", "ICRC", "cycles/pkt", "baseline", "ratio",
+		printf("%-26s %-4s %10s %10s %8s %9s %9s\n", "case", "ICRC", "cycles/pkt", "baseline", "ratio",
 		       "spread", "Mpkt/s");
 	headed = true;
-	printf("%-23s %-4s %10.1f %10.1f %8.2f %8.1f%% %9.2f\n", c->name, icrc ? "on" : "off", r->mine.value,
+	printf("%-26s %-4s %10.1f %10.1f %8.2f %8.1f%% %9.2f\n", c->name, icrc ? "on" : "off", r->mine.value,
 	       r->baseline.value, r->mine.ratio, 100 * r->mine.spread, (double)rte_get_tsc_hz() / r->mine.value / 1e6);
 }
 
@@ -65,7 +65,7 @@ static void sides_text(const struct bench_case *c, const struct bench_result *r)
 void bench_show_text(const struct bench_case *c, bool icrc, const struct bench_result *r, const char *why)
 {
 	if (!r)
-		printf("%-23s skipped: %s\n", c->name, why);
+		printf("%-26s skipped: %s\n", c->name, why);
 	else if (c->unit)
 		sides_text(c, r);
 	else

@@ -20,6 +20,7 @@ int command_bench(int argc, char **argv);
 int command_capture(int argc, char **argv);
 int command_sim(int argc, char **argv);
 int command_wire(int argc, char **argv);
+int command_rvma(int argc, char **argv);
 
 /* What was wrong when getopt_long() returned '?' or ':' (c), in words; *about: with which argument. */
 const char *command_bad_option(int c, char **argv, const char **about);

@@ -25,6 +25,7 @@ static const struct command {
 	{"replay", command_replay, "run a capture through a NIC in virtual time"},
 	{"send", command_send, "send a file to another host, through a running NIC"},
 	{"recv", command_recv, "receive files that send sends"},
+	{"rvma", command_rvma, "mailboxes from the shell: listen at one, put to it, get from it"},
 	{"handler", command_handler, "list the handlers, show one with its parameters, begin a new one"},
 	{"doctor", command_doctor, "say what of this machine is fine, and what to do about what is not"},
 	{"run", command_run, "run a NIC for the programs that attach to it"},

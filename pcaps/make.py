@@ -546,6 +546,166 @@ def ec_expected():
     }, memory
 
 
+# ---- rvma: for `rvma` ---------------------------------------------------------------------------------------------------
+
+RVMA = dict(steered=0x200, managed=0x210, mtu=256, size=2048, buffers=8, key=0xFEDCBA9876543210)
+LOW, HIGH = 0x11FF0011, 0x11FF0031  # the paper's example (section III-B): 32 bytes apart, and nothing to do with each other
+
+
+def rvma_data(n, length):
+    return random.Random(2000 + n).randbytes(length)
+
+
+def rvma_plan():
+    """The capture: (context, transfer, mailbox, key, offset, length, packet, changes of the packet), in order of arrival. Transfers
+    are numbered in blocks of 64 packets, of which none here has more than one."""
+    rng = random.Random(7)
+    key, out, number = RVMA["key"], [], {"rvma": 0, "append": 0}
+
+    def put(context, length, offset, mailbox, wrong_key=0):
+        """All packets of a put, to be put in some order."""
+        n = number[context]
+        number[context] += 1
+        return [(context, n, mailbox, key ^ wrong_key, offset, length, i, {}) for i in range(max(1, -(-length // RVMA["mtu"])))]
+
+    # steered, 1024 bytes complete a buffer
+    reverse = put("rvma", 1024, 0, LOW)
+    out += reverse[::-1]                                      # epoch 0: in reverse order
+    out += put("rvma", 32, 0, LOW) + put("rvma", 32, 0, HIGH)  # two mailboxes are never adjacent memory: the second is refused
+    out += put("rvma", 32, 32, LOW) + put("rvma", 959, 64, LOW)
+    out += reverse                                            # all of it again: no effect, though the head is another one
+    out += put("rvma", 0, 5, LOW)                             # no bytes: a put all the same
+    out += put("rvma", 1, 1023, LOW)                          # epoch 1, by the last byte
+    out += put("rvma", 3000, 0, LOW)                          # larger than the buffer: refused, whole
+    out += put("rvma", 100, 1949, LOW)                        # ... and by one byte
+    out += put("rvma", 100, (1 << 64) - 50, LOW)              # the offset overflows
+    out += put("rvma", 300, 0, LOW, wrong_key=1 << 63)
+    across = put("rvma", 600, 1400, LOW)
+    out += across[2:]                                         # open in the third buffer, its end first
+    out += rng.sample(put("rvma", 1024, 0, LOW), 4)           # which is complete now, but not handed over
+    out += put("rvma", 1100, 0, LOW)                          # the fourth buffer is, too: it waits for its turn
+    out += across[:2]                                         # epochs 2 and 3
+    out += across
+    out += put("rvma", 500, 0, LOW)[:1]                       # never whole: stays open in the fifth
+    broken = put("rvma", 256, 600, LOW)
+    out += [broken[0][:7] + (dict(short=1),), broken[0][:7] + (dict(version=2),)] + broken
+    # managed, 3 puts complete a buffer; also for all mailboxes that are not there
+    several = [put("append", length, pk.RVMA_APPEND, mailbox) for length, mailbox in
+               ((700, HIGH), (300, 5), (0, LOW), (513, (1 << 64) - 1), (1, HIGH), (256, HIGH), (900, 77), (40, 1), (1200, HIGH))]
+    order = [packet for packets in several[:6] for packet in packets]
+    out += sorted(order, key=lambda packet: (packet[6], rng.random()))  # all their first packets, then all their second ones
+    out += several[6] + several[7]
+    out += put("append", 10, 0, HIGH)                         # with an offset: refused
+    out += several[8]                                         # does not fit behind the others: refused
+    out += several[6] + put("append", 7, pk.RVMA_APPEND, HIGH)
+    return out
+
+
+def rvma_capture():
+    frames = []
+    for n, (context, transfer, mailbox, key, offset, length, packet, changes) in enumerate(rvma_plan()):
+        qp = RVMA["steered"] if context == "rvma" else RVMA["managed"]
+        data = rvma_data(transfer + (1000 if context == "append" else 0), length)
+        part = data[packet * RVMA["mtu"]:(packet + 1) * RVMA["mtu"]]
+        part = part[:len(part) - changes.get("short", 0)]
+        frames.append((n * 700, pk.rvma_put(qp, transfer, packet, length, mailbox, key, offset, part, psn=n,
+                                            head=dict(version=changes.get("version", 1)))))
+    return frames
+
+
+def rvma_receive(context, managed, threshold, own):
+    """What becomes of the plan's packets in a context: report, memory. Rule by rule, as docs/rvma.md says them."""
+    size, mtu = RVMA["size"], RVMA["mtu"]
+    memory, refused, drops = bytearray(size * RVMA["buffers"]), {}, {}
+    buffers = [dict(at=k * size, bytes=0, puts=0, tail=0, open=0, mailbox=own) for k in range(RVMA["buffers"])]
+    head, notified, seen, counts = 0, 0, {}, dict(placed=0, bytes=0, duplicates=0, keys=0, caught=0, puts=0)
+
+    def drop(reason):
+        drops[reason] = drops.get(reason, 0) + 1
+
+    def begin(mailbox, key, offset, length):
+        """The put's place, or why it is refused."""
+        if mailbox != own and not managed:
+            return "no_mailbox"
+        if key != RVMA["key"]:
+            counts["keys"] += 1
+            return "bad_key"
+        if managed and offset != pk.RVMA_APPEND:
+            return "wrong_mode"
+        if not managed and offset + length >= 1 << 64:
+            return "bad_range"
+        at = buffers[head]["tail"] if managed else offset
+        if at + length > size:
+            return "too_large"
+        counts["caught"] += mailbox != own
+        return at
+
+    for who, transfer, mailbox, key, offset, length, packet, changes in rvma_plan():
+        if who != context:
+            continue
+        if changes:
+            drop("bad-length" if "short" in changes else "bad-version")
+            continue
+        if transfer not in seen:
+            place = begin(mailbox, key, offset, length)
+            if isinstance(place, str):
+                refused[place] = refused.get(place, 0) + 1
+                seen[transfer] = None
+            else:
+                buffer = buffers[head]
+                buffer["tail"] += length
+                buffer["open"] += 1
+                seen[transfer] = dict(buffer=buffer, at=place, got=set())
+        put = seen[transfer]
+        if put is None:
+            drop("refused")
+            continue
+        if packet in put["got"]:
+            drop("duplicate")
+            continue
+        put["got"].add(packet)
+        data = rvma_data(transfer + (1000 if context == "append" else 0), length)[packet * mtu:(packet + 1) * mtu]
+        buffer = put["buffer"]
+        at = buffer["at"] + put["at"] + packet * mtu
+        memory[at:at + len(data)] = data
+        buffer["bytes"] += len(data)
+        counts["placed"] += 1
+        counts["bytes"] += len(data)
+        whole = len(put["got"]) == max(1, -(-length // mtu))
+        if whole:
+            buffer["puts"] += 1
+            buffer["open"] -= 1
+            buffer["mailbox"] = mailbox
+            counts["puts"] += 1
+        if buffer is buffers[head] and (buffer["puts"] if managed else buffer["bytes"]) >= threshold:
+            head += 1
+        while notified < head and not buffers[notified]["open"]:
+            notified += 1
+    window = dict(
+        mailbox=own, mode="managed" if managed else "steered", counts="ops" if managed else "bytes", threshold=threshold,
+        epoch=notified, posted=RVMA["buffers"] - head, retiring=head - notified, held=notified, closed=False,
+        open=sum(b["open"] for b in buffers), puts=counts["puts"], bytes=counts["bytes"],
+        refused=sum(refused.values()) - refused.get("no_mailbox", 0),
+        completed=[dict(epoch=k, length=b["tail"] if managed else b["bytes"], puts=b["puts"], mailbox=b["mailbox"], partial=False,
+                        lost=False) for k, b in enumerate(buffers[:notified])])
+    report = dict(
+        counters=dict(puts=counts["puts"], placed_bytes=counts["bytes"], placed_packets=counts["placed"], epochs=notified,
+                      duplicates=drops.get("duplicate", 0), bad_keys=counts["keys"], refusals=sum(refused.values()),
+                      caught=counts["caught"]),
+        windows=[window], refused=refused)
+    return report, bytes(memory), drops
+
+
+def rvma_expected():
+    """The report, and the buffers of each context."""
+    steered = rvma_receive("rvma", False, 1024, LOW)
+    managed = rvma_receive("append", True, 3, HIGH)
+    drops = {name: steered[2].get(name, 0) + managed[2].get(name, 0) for name in {**steered[2], **managed[2]}}
+    total, dropped = len(rvma_plan()), sum(drops.values())
+    return {"packets": total, "taken": total - dropped, "forwarded": 0, "dropped": dropped, "drops": dict(sorted(drops.items())),
+            "sent": 0, "contexts": {"rvma": steered[0], "append": managed[0]}}, steered[1], managed[1]
+
+
 # ---- mixed: several handlers at once ------------------------------------------------------------------------------------
 
 def mixed():
@@ -606,6 +766,7 @@ def captures():
         "arp-nd-echo-expected.pcap": replies,
         "sdr-lossy.pcap": sdr_lossy()[0],
         "ec-lossy.pcap": ec_lossy(),
+        "rvma.pcap": rvma_capture(),
         "mixed.pcap": mixed()[0],
         "mixed-expected.pcap": mixed()[1],
     }
@@ -619,13 +780,14 @@ def files():
             with open(pk.write_capture(os.path.join(folder, name), content), "rb") as f:
                 out[name] = f.read()
     reports = {"udp-flows": flows_expected(udp_flows()), "udp-echo": echo_expected(), "arp-nd-echo": arp_nd_echo_expected(),
-               "sdr-lossy": sdr_report(), "ec-lossy": ec_expected()[0], "mixed": mixed_expected()}
+               "sdr-lossy": sdr_report(), "ec-lossy": ec_expected()[0], "rvma": rvma_expected()[0], "mixed": mixed_expected()}
     for capture in soft_roce_captures():
         reports[os.path.join("soft-roce", os.path.basename(capture)[:-5])] = flows_expected(pk.read_capture(capture))
     for name, report in reports.items():
         out[name + "-expected.json"] = (json.dumps(report, indent=2) + "\n").encode()
     out["sdr-lossy-expected.bin"] = sdr_expected()[1]
     out["ec-lossy-expected.bin"] = ec_expected()[1]
+    out["rvma-expected.bin"], out["rvma-append-expected.bin"] = rvma_expected()[1:]
     return out
 
 

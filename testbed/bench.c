@@ -42,7 +42,7 @@ unsigned bench_cpus(void)
 
 const struct bench_case *bench_case(unsigned index)
 {
-	static const struct bench_case *const families[] = {bench_ec};
+	static const struct bench_case *const families[] = {bench_rvma, bench_puts, bench_ec};
 	const unsigned first = sizeof(cases) / sizeof(*cases);
 
 	if (index < first)

@@ -81,6 +81,6 @@ unsigned bench_cpus(void); /* that this process may use */
 
 extern const struct bench_case bench_sdr_64, bench_sdr_4096, bench_latency_nic_polling, bench_latency_nic_sleeping,
 	bench_latency_vhost_polling, bench_latency_vhost_sleeping, bench_file_veth, bench_file_vhost;
-extern const struct bench_case bench_ec[]; /* up to one without a name */
+extern const struct bench_case bench_ec[], bench_rvma[], bench_puts[]; /* up to one without a name */
 
 #endif

@@ -21,11 +21,11 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
-#include "../handlers/wire/roce.h"
 #include "../handlers/wire/sdr.h"
 #include "../pipeline/icrc.h"
 #include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
+#include "bench_frame.h"
 
 #define SLOTS	    16	 /* messages at once, at least: what comes while some are completed and posted */
 #define AHEAD	    128	 /* packets that these have, at least */
@@ -59,38 +59,21 @@ struct bench {
 
 static uint32_t make_frame(uint8_t *f, const struct shape *s, uint64_t message, uint32_t index)
 {
-	static const uint8_t head[] = {2, 0, 0, 0,    0, 1,  2,	 0, 0, 0,   0, 2, 8, 0,	  0x45, 0, 0,
-				       0, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 2, 192, 0,	2, 1};
 	const struct sp_sdr_split split = {10, 18, 4};
 	const uint32_t slot = sp_sdr_slot(message, s->slots);
 	const uint32_t generation = sp_sdr_generation(message, s->slots, s->generations);
-	const uint32_t l3 = 20 + 8 + 12 + SP_SDR_HEADER + s->mtu + 4;
-	uint8_t *ip = f + 14, *udp = ip + 20, *bth = udp + 8, *reth = bth + 12;
-	uint32_t sum = 0, crc;
+	const uint32_t len = bench_frame(f, 0x2B, QP + generation, SP_SDR_HEADER + s->mtu + 4);
+	uint8_t *reth = f + BENCH_EXT;
 
-	memset(f, 0, 14 + l3);
-	memcpy(f, head, sizeof(head));
-	sp_store_be16(ip + 2, (uint16_t)l3);
-	for (unsigned i = 0; i < 20; i += 2)
-		sum += sp_load_be16(ip + i);
-	sum = (sum & 0xFFFF) + (sum >> 16);
-	sp_store_be16(ip + 10, (uint16_t) ~(sum + (sum >> 16)));
-	sp_store_be16(udp, 0xC123);
-	sp_store_be16(udp + 2, SP_ROCE_PORT);
-	sp_store_be16(udp + 4, (uint16_t)(l3 - 20));
-	bth[0] = 0x2B;
-	bth[1] = index + 1 == s->packets ? 0x80 : 0;
-	sp_store_be16(bth + 2, SP_ROCE_PKEY);
-	sp_store_be32(bth + 4, QP + generation);
+	f[BENCH_BTH + 1] = index + 1 == s->packets ? 0x80 : 0;
 	sp_store_be64(reth, (uint64_t)slot * s->mtu * s->packets + (uint64_t)index * s->mtu);
 	sp_store_be32(reth + 8, RKEY);
 	sp_store_be32(reth + 12, s->mtu);
 	sp_store_be32(reth + 16, sp_sdr_imm(split, slot, index, (uint32_t)message));
 	for (uint32_t i = 0; i < s->mtu; i++)
 		reth[SP_SDR_HEADER + i] = (uint8_t)(message * 31 + index * 7 + i);
-	crc = sp_icrc(ip, 20, l3 - 4);
-	sp_store_le32(f + 14 + l3 - 4, crc);
-	return 14 + l3;
+	sp_store_le32(f + len - 4, sp_icrc(f + BENCH_IP, 20, len - BENCH_IP - 4));
+	return len;
 }
 
 static int make_capture(struct bench *b)

@@ -3,7 +3,7 @@
 
 import os
 
-INTRODUCTION = """# The figures of the SDR paper, from Spindle
+INTRODUCTION = """# The figures of the SDR and RVMA papers, from Spindle
 
 *SDR-RDMA: Software-Defined Reliability Architecture for Planetary Scale RDMA Communication*, arXiv 2505.05366. Figures 1, 2
 and 4 to 8 of the paper are drawings of the architecture and a measurement of somebody's network. Values of the paper are
@@ -17,6 +17,9 @@ Decoding takes no time in the model. A 99.9 % quantile of fewer than 1000 sample
 The paper calls P the drop probability of a packet in its figures and of a chunk in its model. Figures are drawn both for
 chunks of 64 KiB that are lost whole with probability P, and for chunks of one packet of 4 KiB, for which the two are the same;
 the axes and words of the paper's figure 3 fit the latter.
+
+Figures rvma4 to rvma6 are figures 4 to 6 of *RVMA: Remote Virtual Memory Access* (Grant, Levenhagen, Dosanjh, Widener), whose
+curves were measured on Omni-Path and ConnectX-5 NICs with RVMA's part computed from parts of RDMA's; here both run.
 """
 
 
@@ -31,7 +34,7 @@ def section(figure):
     if figure.panels:
         parts.append("![%s](%s.png)" % (figure.title, figure.name))
     if figure.claims:
-        measured = figure.name in ("fig14", "fig15", "fig16")
+        measured = figure.name in ("fig14", "fig15", "fig16", "rvma4", "rvma5", "rvma6")
         heading = ("", "paper", "here") if measured else ("", "paper", "model", "packets")
         parts.append(table([heading, *(["-" if cell is None else cell for cell in claim] for claim in figure.claims)]))
     if figure.table:

@@ -20,6 +20,9 @@ from net import rule, until  # noqa: E402
 CODES = ["ec-%s-%s%s-%s%s" % (way, kind, code, size, where) for kind in ("", "xor-") for code in ("4-2", "8-3", "16-4", "32-8")
          for size in ("4K", "64K") for way in ("encode", "decode") for where in ("", "-warm")]
 SHORT = "--quick", "--rounds", "1"  # several NICs and applications at once
+RVMA_SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
+RVMA = ["rvma-%s-%d" % (kind, size) for kind in ("latency", "ordered", "adaptive") for size in RVMA_SIZES]
+PUTS = ["rvma-receive-%d-%d" % (size, boxes) for size in (64, 4096) for boxes in (1, 1000, 1000000)]
 LATENCY = ["latency-nic-polling", "latency-nic-sleeping", "latency-vhost-polling", "latency-vhost-sleeping"]
 
 
@@ -107,7 +110,7 @@ def sane(case, unit):
 def list_names_every_case_and_what_it_is_compared_with():
     with Bench("--list") as b:
         out = b.end()
-        for word in LATENCY + CODES + ["ISA-L", "sdr-receive-64", "sdr-receive-4096", "file-veth", "file-vhost", "Unix socket", "UDP", "TCP", "iperf3"]:
+        for word in LATENCY + RVMA + PUTS + CODES + ["ISA-L", "sdr-receive-64", "sdr-receive-4096", "file-veth", "file-vhost", "Unix socket", "UDP", "TCP", "iperf3"]:
             assert word in out, word
         b.nothing_left()
 
@@ -127,13 +130,40 @@ def packets_are_measured_with_and_without_icrc():
 @rule
 def latency_is_measured_on_one_nic_and_on_two_polling_and_sleeping():
     with Bench(*SHORT, "--filter", "latency", "--json") as b:
-        cases = b.figures()
+        cases = [c for c in b.figures() if not c["name"].startswith("rvma-")]
         assert [c["name"] for c in cases] == LATENCY
         for case in cases:
             sane(case, "ns")
             assert case["p99"] >= case["value"] and case["baseline_p99"] >= case["baseline_value"], case
             assert [o["name"] for o in case["others"]] == ["UDP loopback"] and case["others"][0]["skipped"] is None, case
             assert case["oversubscribed"] == (case["threads"] > len(os.sched_getaffinity(0))), case
+        b.nothing_left()
+
+
+@rule
+def a_put_is_measured_beside_what_rdma_does_in_its_place():
+    names = {"RDMA: write, once there: send", "RDMA: write, send behind it", "RDMA: last byte polled", "RDMA: buffer exchange"}
+    with Bench("--rounds", "1", "--seconds", "0.01", "--filter", "rvma-", "--icrc", "off", "--json") as b:
+        cases = b.figures()
+        assert sorted(c["name"] for c in cases) == sorted(RVMA + [name + ", ICRC off" for name in PUTS]), cases
+        for case in cases:
+            if case["name"].startswith("rvma-receive"):
+                sane(case, "cycles/packet")
+                continue
+            sane(case, "ns")
+            assert {case["baseline"]} | {o["name"] for o in case["others"]} == names, case
+            torn = [o["name"] for o in case["others"] if o["skipped"]]
+            assert not torn or torn == ["RDMA: last byte polled"] and "adaptive" in case["name"], case
+            if "latency" not in case["name"]:  # virtual time: the figures are the network's
+                assert case["value"] <= case["baseline_value"], case
+        b.nothing_left()
+
+
+@rule
+def puts_that_the_port_writes_are_not_measured_with_their_icrc():
+    with Bench(*SHORT, "--filter", "rvma-receive-4096-1000", "--icrc", "on", "--json") as b:
+        for case in b.figures():
+            assert case["value"] is None and "ICRC" in case["skipped"], case
         b.nothing_left()
 
 

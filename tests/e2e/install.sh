@@ -45,7 +45,7 @@ command_libraries_headers_and_pkg_config_files_are_installed() {
 	for name in libspindle.so libspindle-nic.so libspindle.pc spindle.pc; do
 		found -name "$name" || return
 	done
-	for name in spindle.h sdr.h reliable.h nic.h spindle-handler.h host.h roce.h; do
+	for name in spindle.h sdr.h reliable.h rvma.h nic.h spindle-handler.h host.h roce.h; do
 		found -path "*/include/spindle/*/$name" -type f || return
 	done
 }
@@ -94,12 +94,14 @@ compile() {
 an_application_builds_and_runs_against_libspindle() {
 	cat >"$work/application.c" <<-'END'
 		#include <sdr.h>
+		#include <rvma.h>
 		#include <errno.h>
 		int main(void)
 		{
 			struct sdr_context *c;
+			struct rvma *r;
 			struct sdr_qp_info info = {.magic = SDR_QP_INFO_MAGIC};
-			return sdr_context_create(0, 0, &c) == -EINVAL && sizeof(info) == 128 && sp_clock() ? 0 : 1;
+			return sdr_context_create(0, 0, &c) == -EINVAL && rvma_open(0, 0, &r, 0) == -EINVAL && sizeof(info) == 128 && sp_clock() ? 0 : 1;
 		}
 	END
 	compile application libspindle || return
@@ -111,7 +113,7 @@ an_application_builds_and_runs_against_libspindle() {
 a_cplusplus_application_builds_against_libspindle() {
 	need c++
 	installed_packages || return
-	printf '#include <sdr.h>\nint main() { return sdr_qp_destroy(nullptr); }\n' >"$work/plus.cc"
+	printf '#include <sdr.h>\n#include <rvma.h>\nint main() { return sdr_qp_destroy(nullptr) + rvma_close(nullptr); }\n' >"$work/plus.cc"
 	# shellcheck disable=SC2046
 	c++ -std=c++11 -Wall -Wextra -Werror $(pkg-config --cflags libspindle) -o "$work/plus" "$work/plus.cc" $(pkg-config --libs libspindle) &&
 		env LD_LIBRARY_PATH="$(libraries)" "$work/plus"

@@ -8,10 +8,8 @@
 
 #include <sys/socket.h>
 
-#include <rte_mbuf.h>
-#include <rte_mempool.h>
-
 #include "planet_hosts.h"
+#include "seeds.h"
 
 /* ---- making and ending it ------------------------------------------------------------------------------------------
  */
@@ -196,67 +194,23 @@ static inline void planet_close(struct planet *p)
 	sp_link_destroy(p->under);
 }
 
-static inline uint64_t planet_free_buffers(void)
-{
-	struct rte_mbuf *m = sp_packet_alloc();
-	struct rte_mempool *pool = m ? m->pool : NULL;
-
-	rte_pktmbuf_free(m);
-	return pool ? rte_mempool_avail_count(pool) : 0;
-}
-
-static inline void planet_prepare(void)
-{
-	static bool once;
-	struct sp_random x;
-	struct sp_error error;
-
-	if (once)
-		return;
-	once = true;
-	sp_random_seed(&x, 20250505, 0);
-	for (uint32_t i = 0; i < PLANET_SOURCE; i += 8) {
-		const uint64_t v = sp_random_next(&x);
-
-		memcpy(planet_source + i, &v, 8);
-	}
-	if (sp_eal_init(0, NULL, &error)) {
-		printf("Bail out! %s\n", error.text);
-		exit(99);
-	}
-}
-
-/* Runs one(p) for `count` seeds, times 50 with SPINDLE_LONG; only for the seed N with SPINDLE_SEED=N. */
+/* Runs one(p) for `count` seeds. */
 static inline void over_seeds(const char *rule, unsigned count, void (*one)(struct planet *p))
 {
 	static struct planet p;
-	const char *only = getenv("SPINDLE_SEED"), *more = getenv("SPINDLE_LONG");
-	unsigned bad = 0;
+	struct seeds s = seeds_begin(rule, count);
 
-	planet_prepare();
-	if (more && *more && strcmp(more, "0"))
-		count *= 50;
-#ifdef __SANITIZE_ADDRESS__
-	else
-		count = (count + 3) / 4;
-#endif
-	for (uint64_t seed = 1; seed <= count && bad < 3; seed++) {
-		uint64_t before = planet_free_buffers();
-
+	seeds_fill(planet_source, PLANET_SOURCE, 20250505, 0);
+	while (seeds_next(&s)) {
 		memset(&p, 0, sizeof(p));
-		p.seed = only ? strtoull(only, NULL, 0) : seed;
+		p.seed = s.seed;
 		sp_random_seed(&p.random, p.seed, 0);
 		planet_random(&p);
 		one(&p);
-		expect(&p, before == planet_free_buffers(), "packet buffers are lost");
-		if (p.text[0]) {
-			printf("# %s: SPINDLE_SEED=%llu %s\n", rule, U(p.seed), p.text);
-			bad++;
-		}
-		if (only)
-			break;
+		expect(&p, seeds_whole(&s), "packet buffers are lost");
+		seeds_told(&s, p.text);
 	}
-	CU_ASSERT_EQUAL(bad, 0);
+	CU_ASSERT_EQUAL(s.bad, 0);
 }
 
 #endif

@@ -32,6 +32,14 @@ MISUSE = [
     (("recv", "x"), "x"),
     (("stat", "a", "b"), "b"),
     (("wire",), "between which ports?"),
+    (("rvma",), "listen, put or get?"),
+    (("rvma", "x"), "listen, put or get, not x"),
+    (("rvma", "listen", "--at", "1"), "listen takes no --at"),
+    (("rvma", "put", "192.0.2.1", "65536"), "put where, and what?"),
+    (("rvma", "put", "host", "65536", "file"), "no address: host"),
+    (("rvma", "put", "192.0.2.1", "1", "file"), "no QP number: 1"),
+    (("rvma", "get", "192.0.2.1", "65536"), "get how much? --size"),
+    (("rvma", "listen", "--readable", "--buffers", "1"), "2 or more"),
     (("wire", "null:"), "a second port is needed, not only null:"),
     (("wire", "null:", "null:", "x", "--", "y"), "a wire has two ends, not also x"),
     (("wire", "ring:a", "ring:a"), "both ports are at a"),
@@ -39,7 +47,8 @@ MISUSE = [
 ]
 OPTION = [("demo", "--loss"), ("replay", "-c"), ("send", "--family"), ("send", "-n"), ("recv", "--memory"), ("recv", "-o"),
           ("doctor", "--config"), ("run", "--name"), ("stat", "--interval"), ("stat", "-n"), ("bench", "--icrc"), ("sim", "--drop"),
-          ("capture", "--seconds"), ("capture", "-n"), ("wire", "--loss"), ("wire", "--queue")]  # with a value
+          ("capture", "--seconds"), ("capture", "-n"), ("wire", "--loss"), ("wire", "--queue"),
+          ("rvma", "--mailbox"), ("rvma", "-n")]  # with a value
 COMMANDS = sorted({command for command, _ in OPTION} | {"handler"})
 VALUES = [
     (("bench", "--icrc", "maybe"), "--icrc must be on, off or both, not maybe"),
@@ -77,6 +86,9 @@ VALUES = [
     (("stat", "--interval", "0"), "--interval must be 0.05 to 3600, not 0"),
     (("stat", "--count", "1.5"), "--count must be 1 to 1000000000, not 1.5"),
     (("capture", "-s", "65536"), "-s must be 1 to 65535, not 65536"),
+    (("rvma", "listen", "--size", "0"), "--size must be 1 to 1G, not 0"),
+    (("rvma", "listen", "--mailbox", "0x10000000000000000"), "--mailbox must be a number of 64 bits, not 0x10000000000000000"),
+    (("rvma", "get", "192.0.2.1", "9", "--back", "256"), "--back must be 0 to 255, not 256"),
     (("wire", "--loss", "nan"), "--loss must be 0 to 1, not nan"),
     (("wire", "--there", "--delay", "11s"), "--delay must be 0 to 10s, not 11s"),
     (("wire", "--queue", "1048577"), "--queue must be 1 to 1048576 packets, not 1048577"),
@@ -136,7 +148,7 @@ def no_place(run):
 def no_nic(run):
     socket, file = run.path("nobody.sock"), run.write("file", "x")
     said = {run.command(c, "-n", socket, *more).stderr.split(": ", 1)[1]
-            for c, more in (("send", (file, "localhost")), ("recv", ()), ("stat", ()), ("capture", ("-w", run.path("out"))))}
+            for c, more in (("send", (file, "localhost")), ("recv", ()), ("stat", ()), ("capture", ("-w", run.path("out"))), ("rvma", ("listen",)))}
     equal(said, {"NIC %s is not running (%s: No such file or directory); 'spindle run' starts one\n" % (socket, socket)})
 
 

@@ -14,14 +14,15 @@ sys.path[:0] = [PCAPS, os.path.join(HERE, "..", "tools")]
 import make  # noqa: E402
 from replay import Skip, main, rule  # noqa: E402
 
-# capture, configuration, context with host memory and what holds its receives (further options)
+# capture, configuration, contexts with host memory: context -> what eight buffers of it hold
 TABLE = [
-    ("udp-flows", "count", None),
-    ("udp-echo", "echo", None),
-    ("arp-nd-echo", "echo", None),
-    ("sdr-lossy", "sdr", "sdr"),
-    ("ec-lossy", "ec", "sdr"),  # what was lost is repaired
-    ("mixed", "mixed", "sdr"),  # three handlers at once
+    ("udp-flows", "count", {}),
+    ("udp-echo", "echo", {}),
+    ("arp-nd-echo", "echo", {}),
+    ("sdr-lossy", "sdr", {"sdr": "sdr-lossy"}),
+    ("ec-lossy", "ec", {"sdr": "ec-lossy"}),  # what was lost is repaired
+    ("rvma", "rvma", {"rvma": "rvma", "append": "rvma-append"}),
+    ("mixed", "mixed", {"sdr": "sdr-lossy"}),  # three handlers at once
 ]
 CHANGES = 2  # of each expectation
 
@@ -31,25 +32,27 @@ def pcaps(*name):
 
 
 def expectations(name, memory):
-    """What there is for a capture: option -> file."""
+    """What there is for a capture: option -> file; the options for memory have the context behind them."""
     found = {"--expect-json": pcaps(name + "-expected.json")}
     if os.path.exists(pcaps(name + "-expected.pcap")):
         found["--expect"] = pcaps(name + "-expected.pcap")
-    if memory:
-        found["--expect-memory"] = pcaps(("ec" if name == "ec-lossy" else "sdr") + "-lossy-expected.bin")
+    for context, file in memory.items():
+        found["--expect-memory " + context] = pcaps(file + "-expected.bin")
     return found
 
 
 def replay(run, name, config, memory, expected, status):
     """The words on standard error, by option."""
-    options = ["--post", memory + "=8"] if memory else []
+    options = [word for context in memory for word in ("--post", context + "=8")]
     for option, file in expected.items():
-        options += [option, (memory + "=" if option == "--expect-memory" else "") + file]
+        option, *context = option.split()
+        options += [option, "=".join(context + [file])]
     process = run.command("replay", "-c", pcaps(config + ".ini"), *options, pcaps(name + ".pcap"))
     assert process.returncode == status, "%s: exit status %d, not %d: %s" % (name, process.returncode, status, process.stderr)
     said = {option: [] for option in expected}
     for line in process.stderr.splitlines():
-        option, words = line[len("spindle replay: "):].split(" ", 1)
+        words = line[len("spindle replay: "):]
+        option = next(o for o, file in expected.items() if words.startswith("%s %s: " % (o.split()[0], file)))
         said[option].append(words)
     return said
 
@@ -73,7 +76,7 @@ for row in TABLE:
 
 # ---- a changed expectation -----------------------------------------------------------------------------------------------
 
-def change_capture(rng, data):
+def change_capture(rng, data, context):
     """Changes a bit of a packet; returns the number of that packet."""
     at, number, packets = 24, 0, []
     while at < len(data):
@@ -97,7 +100,7 @@ def leaves(value, path=""):
             yield from leaves(part, "%s[%d]" % (path, i))
 
 
-def change_report(rng, data):
+def change_report(rng, data, context):
     """Changes one value; returns its path."""
     tree = json.loads(data)
     holder, name, path = rng.choice(list(leaves(tree)))
@@ -108,10 +111,10 @@ def change_report(rng, data):
     return path + ": expected "
 
 
-def change_memory(rng, data):
+def change_memory(rng, data, context):
     at = rng.randrange(len(data))
     data[at] ^= 1 << rng.randrange(8)
-    return "context sdr, offset 0x%x: " % at
+    return "context %s, offset 0x%x: " % (context, at)
 
 
 CHANGE = {"--expect": change_capture, "--expect-json": change_report, "--expect-memory": change_memory}
@@ -125,7 +128,8 @@ def fails(name, config, memory):
             for option, file in expectations(name, memory).items():
                 with open(file, "rb") as f:
                     data = bytearray(f.read())
-                want[option] = CHANGE[option](rng, data)
+                kind, _, context = option.partition(" ")
+                want[option] = CHANGE[kind](rng, data, context)
                 changed[option] = run.write("changed" + option, bytes(data))
             said = replay(run, name, config, memory, changed, 3)
             for option, words in want.items():

@@ -381,3 +381,63 @@ class SdrReceiver:
                 at = m["k"] * self.sdr.max_bytes + packet * self.sdr.mtu
                 data[at:at + len(payload)] = payload
         return bytes(data)
+
+
+# ---- RVMA ----------------------------------------------------------------------------------------------------------------
+
+RVMA_PUT, RVMA_GET, RVMA_DATA, RVMA_POLL, RVMA_ACK, RVMA_NACK, RVMA_HELLO, RVMA_WELCOME, RVMA_BYE = range(0xC0, 0xC9)
+RVMA_APPEND = (1 << 64) - 1
+
+
+def rvma_head(transfer, packet=0, token=0, version=1, flags=0, zero=0):
+    return struct.pack(">QQIBBH", token, transfer, packet, version, flags, zero)
+
+
+def rvma_put(qp, transfer, packet, length, mailbox, key, offset, payload, head=None, **frame):
+    """One packet of a put of `length` bytes."""
+    ext = rvma_head(transfer, packet, **(head or {})) + struct.pack(">QQQQ", length, mailbox, key, offset)
+    return roce(RVMA_PUT, qp, ext, payload, **frame)
+
+
+def rvma_put_whole(qp, transfer, mailbox, key, offset, data, mtu=256, **more):
+    """All packets of a put, in order."""
+    return [rvma_put(qp, transfer, i, len(data), mailbox, key, offset, data[i * mtu:(i + 1) * mtu], psn=i, **more)
+            for i in range(max(1, -(-len(data) // mtu)))]
+
+
+def rvma_get(qp, transfer, length, mailbox, key, offset, back=0, head=None, **frame):
+    ext = rvma_head(transfer, **(head or {})) + struct.pack(">QQQQII", length, mailbox, key, offset, back, 0)
+    return roce(RVMA_GET, qp, ext, **frame)
+
+
+def rvma_data(qp, transfer, packet, length, get, payload, head=None, **frame):
+    return roce(RVMA_DATA, qp, rvma_head(transfer, packet, **(head or {})) + struct.pack(">QQ", length, get), payload, **frame)
+
+
+def rvma_nack(qp, token, transfer, blocks, reason, **frame):
+    return roce(RVMA_NACK, qp, struct.pack(">QQIB3x", token, transfer, blocks, reason), **frame)
+
+
+def rvma_hello(opcode, qp, own_qp, mtu, window, token, nonce, echo=0, **frame):
+    return roce(opcode, qp, struct.pack(">B3xIIIQQQ", 1, own_qp, mtu, window, token, nonce, echo), **frame)
+
+
+def rvma_bye(qp, token, nonce, **frame):
+    return roce(RVMA_BYE, qp, struct.pack(">QQ", token, nonce), **frame)
+
+
+def rel_poll(poll, begin, from_message, from_unit, reach):
+    return b"SPRL" + struct.pack(">BBBBQQQII", 1, 1, 0, 0, poll, begin, from_message, from_unit, reach)
+
+
+def rel_ack(poll, base, start, end, entries=(), repaired=(0, 0), flags=0):
+    """start, end: (message, unit); entries: (message, below, first, bitmap, refused, reason)."""
+    body = b"SPRL" + struct.pack(">BBBBQQQQIIHHI", 1, 2, flags, 0, poll, base, start[0], end[0], start[1], end[1], len(entries),
+                                 repaired[0], repaired[1])
+    for message, below, first, bitmap, refused, reason in entries:
+        body += struct.pack(">QIIHBB4x", message, below, first, len(bitmap), refused, reason) + bitmap
+    return body
+
+
+def rvma_datagram(opcode, qp, token, datagram, **frame):
+    return roce(opcode, qp, struct.pack(">Q", token), datagram, **frame)

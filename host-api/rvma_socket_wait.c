@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sockets over RVMA: the calls that wait, in real time. */
+#include "rvma_socket_private.h"
+
+struct rvma_waits {
+	struct rvma_socket *socket;
+	sp_time due; /* of the socket, when the wait began */
+	struct rvma_stream *stream, **out;
+	void *bytes;
+	size_t len, sent;
+	struct rvma_socket_address *from;
+	const struct rvma_socket_address *to;
+};
+
+/* As sp_wait_until, but with the socket's deadlines, and -EAGAIN for a time-out. */
+static int rvma_socket_until(struct rvma_waits *w, int (*poll)(void *arg), sp_time timeout)
+{
+	const sp_time start = sp_clock(), until = timeout < SP_NEVER - start ? start + timeout : SP_NEVER;
+
+	for (;;) {
+		const sp_time now = sp_clock();
+		sp_time next;
+		int rc;
+
+		w->due = rvma_socket_deadline(w->socket);
+		next = w->due < until ? w->due : until;
+		rc = sp_wait_until(w->socket->rvma->dev, poll, w,
+				   next == SP_NEVER ? SP_NEVER
+				   : next > now	    ? next - now
+						    : 0);
+		if (rc != -ETIMEDOUT && rc != -EALREADY)
+			return rc;
+		if (sp_clock() >= until)
+			return -EAGAIN;
+	}
+}
+
+/* Each: what there is is looked at before what the progress says, which may be that the NIC has gone. -EALREADY: not
+ * yet, and the socket has something to do earlier than was known. */
+static int rvma_wait_rc(const struct rvma_waits *w, int progress, int rc)
+{
+	if (rc != -EAGAIN)
+		return rc;
+	return progress ? progress : rvma_socket_deadline(w->socket) < w->due ? -EALREADY : rc;
+}
+
+#define RVMA_WAIT(name, call)                                                                                          \
+	static int name(void *arg)                                                                                     \
+	{                                                                                                              \
+		struct rvma_waits *w = arg;                                                                            \
+		const int progress = rvma_socket_progress(w->socket, sp_clock());                                      \
+                                                                                                                       \
+		return rvma_wait_rc(w, progress, call);                                                                \
+	}
+
+static int rvma_socket_anything(const struct rvma_socket *s)
+{
+	return s->datagram || s->backlog || s->ready ? 0 : -EAGAIN;
+}
+
+static int rvma_stream_send_rest(struct rvma_waits *w)
+{
+	const int n = rvma_stream_send(w->stream, (const uint8_t *)w->bytes + w->sent, w->len - w->sent);
+
+	if (n < 0)
+		return n;
+	w->sent += (size_t)n;
+	return w->sent == w->len ? 0 : -EAGAIN;
+}
+
+RVMA_WAIT(rvma_wait_anything, rvma_socket_anything(w->socket))
+RVMA_WAIT(rvma_wait_sendto, rvma_socket_sendto(w->socket, w->bytes, w->len, w->to))
+RVMA_WAIT(rvma_wait_recvfrom, rvma_socket_recvfrom(w->socket, w->bytes, w->len, w->from))
+RVMA_WAIT(rvma_wait_accept, rvma_socket_accept(w->socket, w->out, w->from))
+RVMA_WAIT(rvma_wait_connected, rvma_stream_connected(w->stream))
+RVMA_WAIT(rvma_wait_send, rvma_stream_send_rest(w))
+RVMA_WAIT(rvma_wait_recv, rvma_stream_recv(w->stream, w->bytes, w->len))
+
+static int rvma_close_poll(void *arg)
+{
+	struct rvma_waits *w = arg;
+
+	w->socket->now = sp_clock();
+	return rvma_socket_close(w->socket);
+}
+
+int rvma_socket_close_wait(struct rvma_socket *s, sp_time timeout)
+{
+	struct rvma_waits w = {.socket = s};
+	int rc;
+
+	if (!s)
+		return 0;
+	rc = sp_wait_until(s->rvma->dev, rvma_close_poll, &w, timeout);
+	/* Without a NIC there is nothing to wait for. */
+	return rc == -ETIMEDOUT ? -EAGAIN : rc ? rvma_socket_close(s) : 0;
+}
+
+int rvma_socket_wait(struct rvma_socket *s, sp_time timeout)
+{
+	struct rvma_waits w = {.socket = s};
+
+	return rvma_socket_until(&w, rvma_wait_anything, timeout);
+}
+
+int rvma_socket_sendto_wait(struct rvma_socket *s, const void *bytes, size_t len, const struct rvma_socket_address *to,
+			    sp_time timeout)
+{
+	struct rvma_waits w = {.socket = s, .bytes = (void *)(uintptr_t)bytes, .len = len, .to = to};
+
+	return rvma_socket_until(&w, rvma_wait_sendto, timeout);
+}
+
+int rvma_socket_recvfrom_wait(struct rvma_socket *s, void *bytes, size_t room, struct rvma_socket_address *from,
+			      sp_time timeout)
+{
+	struct rvma_waits w = {.socket = s, .bytes = bytes, .len = room, .from = from};
+
+	return rvma_socket_until(&w, rvma_wait_recvfrom, timeout);
+}
+
+int rvma_socket_connect_wait(struct rvma_socket *s, const struct rvma_socket_address *to, sp_time timeout,
+			     struct rvma_stream **stream)
+{
+	struct rvma_waits w = {.socket = s};
+	int rc = rvma_socket_connect(s, to, &w.stream);
+
+	if (rc)
+		return rc;
+	rc = rvma_socket_until(&w, rvma_wait_connected, timeout);
+	if (rc)
+		rvma_stream_close(w.stream);
+	else
+		*stream = w.stream;
+	return rc;
+}
+
+int rvma_socket_accept_wait(struct rvma_socket *s, struct rvma_stream **stream, struct rvma_socket_address *from,
+			    sp_time timeout)
+{
+	struct rvma_waits w = {.socket = s, .out = stream, .from = from};
+
+	return rvma_socket_until(&w, rvma_wait_accept, timeout);
+}
+
+int rvma_stream_send_wait(struct rvma_stream *st, const void *bytes, size_t len, sp_time timeout)
+{
+	struct rvma_waits w = {.socket = st->socket, .stream = st, .bytes = (void *)(uintptr_t)bytes, .len = len};
+
+	return rvma_socket_until(&w, rvma_wait_send, timeout);
+}
+
+int rvma_stream_recv_wait(struct rvma_stream *st, void *bytes, size_t room, sp_time timeout)
+{
+	struct rvma_waits w = {.socket = st->socket, .stream = st, .bytes = bytes, .len = room};
+
+	return rvma_socket_until(&w, rvma_wait_recv, timeout);
+}

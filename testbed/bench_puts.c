@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rvma receive: puts of one packet to one mailbox or to many in turn, from a port that makes them, beside a loop that
+ * receives and frees on the same port. No capture could do: each packet is a put that has not come before, to a mailbox
+ * of up to a million, so the port copies a frame, as net_pcap with infinite_rx does, and then writes number and mailbox
+ * into it. Buffers are complete after PUTS puts; the case posts the next one long before, as an application would,
+ * on the same core. Any packet that did not take effect means that something else was measured, and fails the case.
+ */
+#include "bench.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+#include <rte_mbuf.h>
+#include <rte_memcpy.h>
+
+#include "../handlers/wire/rvma.h"
+#include "../pipeline/limits.h"
+#include "../pipeline/nic.h"
+#include "bench_frame.h"
+
+#define QP     0x100
+#define KEY    0x5EC2E7
+#define PUTS   64u  /* of a buffer */
+#define PLACES 256u /* buffers of different mailboxes share them */
+#define ROUND  64u  /* bursts between two looks at the clock */
+#define POOL   2047u
+#define FRAME  (BENCH_EXT + sizeof(struct sp_rvma_put) + SP_RVMA_MTU_MAX + 4)
+
+struct shape {
+	uint32_t size, mailboxes;
+};
+
+struct bench {
+	struct shape shape;
+	struct rte_mempool *pool;
+	uint8_t frame[FRAME];
+	uint32_t len;
+	uint64_t number; /* of the next put */
+	/* mailboxes of the puts of the latest burst */
+	uint32_t to[SP_BURST];
+	unsigned burst;
+
+	struct sp_nic *nic;
+	struct sp_dev *dev;
+	struct sp_mr *mr;
+	uint32_t context;
+	uint64_t *window; /* [mailboxes] ids */
+	uint8_t *count;	  /* [mailboxes] puts, modulo PUTS */
+	uint64_t place;
+	double ps_per_cycle;
+};
+
+/* ---- the port ---- */
+
+static uint64_t mailbox_of(uint32_t index)
+{
+	return (index + 1) * 0x9E3779B97F4A7C15; /* odd: no two are alike */
+}
+
+static void make_frame(struct bench *b)
+{
+	struct sp_rvma_put *put = (struct sp_rvma_put *)(void *)(b->frame + BENCH_EXT);
+
+	b->len = bench_frame(b->frame, SP_RVMA_PUT, QP, sizeof(*put) + b->shape.size + 4);
+	put->head.version = SP_RVMA_VERSION;
+	sp_store_be64(put->length, b->shape.size);
+	sp_store_be64(put->key, KEY);
+	sp_store_be64(put->offset, SP_RVMA_APPEND);
+}
+
+static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
+{
+	struct bench *b = port;
+	const unsigned n = max < SP_BURST ? max : SP_BURST;
+
+	(void)queue;
+	(void)now;
+	if (rte_pktmbuf_alloc_bulk(b->pool, packet, n))
+		return 0;
+	for (unsigned i = 0; i < n; i++) {
+		uint8_t *to = rte_pktmbuf_mtod(packet[i], uint8_t *);
+		struct sp_rvma_put *put = (struct sp_rvma_put *)(void *)(to + BENCH_EXT);
+
+		b->to[i] = (uint32_t)((uint64_t)((uint32_t)b->number * 0x9E3779B1u) * b->shape.mailboxes >> 32);
+		rte_memcpy(to, b->frame, b->len);
+		sp_store_be64(put->head.transfer, b->number++);
+		sp_store_be64(put->mailbox, mailbox_of(b->to[i]));
+		packet[i]->data_len = (uint16_t)b->len;
+		packet[i]->pkt_len = b->len;
+	}
+	b->burst = n;
+	return n;
+}
+
+static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
+{
+	(void)port;
+	(void)queue;
+	(void)now;
+	rte_pktmbuf_free_bulk(packet, count);
+	return count;
+}
+
+static sp_time next(void *port, uint16_t queue, bool blocked)
+{
+	(void)port;
+	(void)queue;
+	(void)blocked;
+	return 0;
+}
+
+static const struct sp_port_ops ops = {.receive = receive, .transmit = transmit, .next = next};
+
+/* ---- the application ---- */
+
+static struct sp_command make_post(struct bench *b, uint32_t index)
+{
+	const uint64_t bytes = (uint64_t)PUTS * b->shape.size, at = b->place++ % PLACES * bytes;
+
+	return (struct sp_command){.op = SP_CMD_POST,
+				   .context = b->context,
+				   .cookie = (uintptr_t)b->mr->addr + at,
+				   .arg = {b->mr->id, at, bytes, 0, 0, b->window[index]}};
+}
+
+static sp_time now(const struct bench *b)
+{
+	return (sp_time)((double)rte_rdtsc() * b->ps_per_cycle);
+}
+
+static inline void step(struct bench *b)
+{
+	for (unsigned i = 0; i < b->burst; i++) {
+		uint8_t *count = &b->count[b->to[i]];
+
+		*count = (uint8_t)((*count + 1) % PUTS);
+		if (*count == PUTS / 2) { /* half of the head is used: the next buffer */
+			const struct sp_command c = make_post(b, b->to[i]);
+
+			/* There is always room: a poll takes more commands than a burst makes. */
+			if (sp_command_post(b->dev, &c))
+				b->place = UINT64_MAX;
+		}
+	}
+}
+
+static int make_windows(struct bench *b)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < b->shape.mailboxes && !r && !bench_stopped(); i++) {
+		struct sp_command c = {
+			.op = SP_RVMA_CMD_WINDOW,
+			.context = b->context,
+			.arg = {mailbox_of(i), KEY, (uint64_t)PUTS * b->shape.size, SP_RVMA_MANAGED | SP_RVMA_FORGET}};
+		struct sp_event result;
+
+		r = sp_command_call(b->dev, &c, &result);
+		if (r)
+			break;
+		b->window[i] = result.arg[0];
+		c = make_post(b, i);
+		r = sp_command_call(b->dev, &c, NULL);
+	}
+	return bench_stopped() ? -EINTR : r;
+}
+
+static int open_context(struct bench *b, char *why, unsigned room)
+{
+	char windows[16], buffers[16];
+	const struct sp_setting setting[] = {{"qp", "256"},	   {"mtu", "4096"},	 {"session", "implicit"},
+					     {"windows", windows}, {"buffers", buffers}, {"counters", windows}};
+	struct sp_error error = {.text = "no memory"};
+	int r;
+
+	snprintf(windows, sizeof(windows), "%u", b->shape.mailboxes);
+	snprintf(buffers, sizeof(buffers), "%u", 2 * b->shape.mailboxes);
+	r = sp_context_open(b->dev, "bench", "rvma", setting, sizeof(setting) / sizeof(*setting), &b->context, &error);
+	if (r) {
+		snprintf(why, room, "%s", error.text);
+		return r;
+	}
+	r = sp_mr_alloc(b->dev, (uint64_t)PLACES * PUTS * b->shape.size, &b->mr);
+	return r ? r : make_windows(b);
+}
+
+/* ---- the case ---- */
+
+static void close_puts(void *state)
+{
+	struct bench *b = state;
+
+	if (b->dev) {
+		sp_context_close(b->dev, b->context);
+		if (b->mr)
+			sp_mr_free(b->mr);
+		sp_dev_close(b->dev);
+	}
+	sp_nic_destroy(b->nic);
+	rte_mempool_free(b->pool);
+	free(b->window);
+	free(b->count);
+	free(b);
+}
+
+static int open_puts(const struct shape *shape, const struct bench_options *o, void **state, char *why, unsigned room)
+{
+	static unsigned made;
+	struct sp_nic_config config = {.addresses = 1, .mtu = 9000, .ports = 1, .icrc_off = true};
+	struct sp_error error = {.text = "no memory"};
+	struct bench *b;
+	char name[32];
+	int r = -ENOMEM;
+
+	if (o->icrc) {
+		snprintf(why, room, "the port changes each packet as it makes it, and not its ICRC");
+		return BENCH_SKIPPED;
+	}
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return r;
+	b->shape = *shape;
+	b->ps_per_cycle = 1e12 / (double)rte_get_tsc_hz();
+	b->window = calloc(shape->mailboxes, sizeof(*b->window));
+	b->count = calloc(shape->mailboxes, sizeof(*b->count));
+	snprintf(name, sizeof(name), "bench-puts%u", made++);
+	b->pool = rte_pktmbuf_pool_create(name, POOL, 256, 0, (uint16_t)(FRAME + RTE_PKTMBUF_HEADROOM), SOCKET_ID_ANY);
+	if (!b->window || !b->count || !b->pool)
+		goto fail;
+	make_frame(b);
+	memcpy(config.mac, b->frame, 6);
+	memcpy(config.address[0].ip, "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\xC0\0\2\1", 16);
+	config.address[0].prefix = 24;
+	config.port[0] = (struct sp_port_config){.ops = &ops, .ops_arg = b};
+	r = sp_nic_create(&config, &error, &b->nic);
+	if (!r)
+		r = sp_nic_dev(b->nic, false, &b->dev);
+	snprintf(why, room, "%s", error.text);
+	if (!r)
+		r = open_context(b, why, room);
+	if (r)
+		goto fail;
+	*state = b;
+	return 0;
+fail:
+	close_puts(b);
+	return r;
+}
+
+static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	struct bench *b = state;
+	const uint64_t before = sp_nic_context_counter(b->nic, b->context, "puts");
+	const uint64_t begin = rte_rdtsc(), end = begin + (uint64_t)(seconds * (double)rte_get_tsc_hz());
+	uint64_t units = 0, puts;
+
+	do {
+		for (unsigned i = 0; i < ROUND; i++) {
+			b->burst = 0;
+			sp_nic_poll(b->nic, 0, now(b));
+			units += b->burst;
+			step(b);
+		}
+	} while (rte_rdtsc() < end && !bench_stopped());
+	turn->units = units;
+	turn->cycles = rte_rdtsc() - begin;
+	puts = sp_nic_context_counter(b->nic, b->context, "puts") - before;
+	if (puts != units || b->place == UINT64_MAX) {
+		snprintf(why, room, "%llu puts sent, %llu placed: not what was to be measured",
+			 (unsigned long long)units, (unsigned long long)puts);
+		return -EPROTO;
+	}
+	return 0;
+}
+
+static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	struct bench *b = state;
+	const uint64_t begin = rte_rdtsc(), end = begin + (uint64_t)(seconds * (double)rte_get_tsc_hz());
+	struct rte_mbuf *packet[SP_BURST];
+	uint64_t units = 0;
+
+	do {
+		for (unsigned i = 0; i < ROUND; i++) {
+			const unsigned n = receive(b, 0, packet, SP_BURST, 0);
+
+			if (!n) {
+				snprintf(why, room, "no packet buffers");
+				return -ENOMEM;
+			}
+			rte_pktmbuf_free_bulk(packet, n);
+			units += n;
+		}
+	} while (rte_rdtsc() < end && !bench_stopped());
+	turn->units = units;
+	turn->cycles = rte_rdtsc() - begin;
+	return 0;
+}
+
+#define SHAPES(_) _(64, 1) _(64, 1000) _(64, 1000000) _(4096, 1) _(4096, 1000) _(4096, 1000000)
+
+#define OPEN(bytes, boxes)                                                                                             \
+	static int open_##bytes##_##boxes(const struct bench_options *o, void **state, char *why, unsigned room)       \
+	{                                                                                                              \
+		return open_puts(&(const struct shape){.size = bytes, .mailboxes = boxes}, o, state, why, room);       \
+	}
+SHAPES(OPEN)
+
+#define CASE(bytes, boxes)                                                                                             \
+	{.name = "rvma-receive-" #bytes "-" #boxes,                                                                    \
+	 .help = "puts of " #bytes " bytes, a packet each, mailboxes: " #boxes,                                        \
+	 .baseline = "receive and free on the same port",                                                              \
+	 .open = open_##bytes##_##boxes,                                                                               \
+	 .run = run,                                                                                                   \
+	 .run_baseline = run_bare,                                                                                     \
+	 .close = close_puts},
+
+/* clang-format off */
+const struct bench_case bench_puts[] = {
+	SHAPES(CASE)
+	{.name = NULL},
+};
+/* clang-format on */

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A server's socket and those of its clients, on two NICs with a bad link between them, in virtual time. The server
+ * sends everything back. Clients compare what comes back with what they have sent.
+ */
+#ifndef TESTS_PROPERTY_RVMA_SOCKET_H
+#define TESTS_PROPERTY_RVMA_SOCKET_H
+
+#include <errno.h>
+#include <stdarg.h>
+#include <sys/socket.h>
+
+#include "../../host-api/rvma_socket.h"
+#include "../../testbed/link.h"
+#include "../../testbed/world.h"
+#include "../unit/suite.h"
+#include "seeds.h"
+
+#define TOWN_SOURCE    (1u << 18)
+#define TOWN_CLIENTS   6
+#define TOWN_STREAMS   8 /* of a client */
+#define TOWN_DATAGRAMS 40
+#define U(n)	       ((unsigned long long)(n))
+
+static uint8_t town_source[TOWN_SOURCE];
+
+struct call { /* a stream, as its client sees it */
+	struct rvma_stream *stream;
+	uint64_t source, length, sent, came;
+	bool shut, over;
+	int error;
+};
+
+struct client {
+	struct sp_dev *dev;
+	struct rvma *rvma;
+	struct rvma_socket *socket;
+	unsigned calls, datagrams, sent, came;
+	struct call call[TOWN_STREAMS];
+	uint16_t size[TOWN_DATAGRAMS];
+	bool back[TOWN_DATAGRAMS], gone;
+};
+
+struct town {
+	uint64_t seed;
+	struct sp_random random;
+	char text[200]; /* what failed first */
+	struct sp_link_direction link[2];
+	struct rvma_attr context;
+	struct rvma_socket_attr server_attr, client_attr;
+	sp_time lazy;	 /* the server does nothing until then */
+	bool awake;	 /* it has begun */
+	bool silent;	 /* it calls nothing but progress */
+	bool one_by_one; /* it reads few bytes at a time */
+	bool closing;	 /* hosts do nothing any more */
+	bool deaf;	 /* it does not read the first stream that it accepts */
+	bool (*done)(void *town);
+
+	struct sp_world *world;
+	struct sp_link *under;
+	struct sp_nic *nic[2];
+	struct sp_dev *dev; /* the server's */
+	struct rvma *rvma;
+	struct rvma_socket *server;
+	struct rvma_socket_address address;
+	struct rvma_socket_status status; /* at first */
+	unsigned clients, accepted, ended, broken;
+	struct client client[TOWN_CLIENTS];
+	struct {
+		uint8_t bytes[4096];
+		int length;
+		bool waits;
+		struct rvma_socket_address from;
+	} datagram;
+	uint64_t steps;
+};
+
+static inline void __attribute__((format(printf, 3, 4))) expect(struct town *t, bool right, const char *format, ...)
+{
+	va_list list;
+	int n;
+
+	if (right || t->text[0])
+		return;
+	n = snprintf(t->text, sizeof(t->text), "at %.9f s: ", t->world ? (double)sp_world_now(t->world) / 1e12 : 0);
+	va_start(list, format);
+	vsnprintf(t->text + n, sizeof(t->text) - (size_t)n, format, list);
+	va_end(list);
+}
+
+static inline uint64_t below(struct town *t, uint64_t bound)
+{
+	return sp_random_next(&t->random) % bound;
+}
+
+/* ---- the server ----------------------------------------------------------------------------------------------------
+ */
+static inline void server_echo(struct town *t, struct rvma_stream *st)
+{
+	uint8_t bytes[5000];
+	int n;
+
+	if (rvma_stream_user(st) == t) /* that one it does not hear */
+		return;
+	for (;;) {
+		n = rvma_stream_room(st);
+		if (n > 0 && t->one_by_one)
+			n = 1 + (int)below(t, (unsigned)n < 100 ? (unsigned)n : 100);
+		if (n > 0)
+			n = rvma_stream_recv(st, bytes, (size_t)n < sizeof(bytes) ? (size_t)n : sizeof(bytes));
+		if (n <= 0)
+			break;
+		expect(t, rvma_stream_send(st, bytes, (size_t)n) == n, "there was room for %d bytes", n);
+	}
+	if (n == -EAGAIN)
+		return;
+	expect(t, n == 0 || n == -ECONNRESET || n == -ETIMEDOUT, "a stream of the server's ends with %d", n);
+	t->ended += !n;
+	t->broken += n < 0;
+	rvma_stream_close(st);
+}
+
+static inline void server_datagrams(struct town *t)
+{
+	for (;;) {
+		if (!t->datagram.waits)
+			t->datagram.length = rvma_socket_recvfrom(t->server, t->datagram.bytes,
+								  sizeof(t->datagram.bytes), &t->datagram.from);
+		if (t->datagram.length < 0)
+			return;
+		t->datagram.waits = rvma_socket_sendto(t->server, t->datagram.bytes, (size_t)t->datagram.length,
+						       &t->datagram.from) == -EAGAIN;
+		if (t->datagram.waits)
+			return;
+	}
+}
+
+static inline void server_step(struct town *t)
+{
+	struct rvma_socket_status now;
+	struct rvma_stream *st;
+
+	rvma_socket_status(t->server, &now);
+	expect(t, now.memory == t->status.memory && now.buffers == t->status.buffers, "the server's memory changes");
+	expect(t,
+	       now.streams <= t->server_attr.streams && now.waiting <= t->server_attr.waiting &&
+		       now.sending <= t->server_attr.sending,
+	       "%u streams, %u records waiting, %u sending", now.streams, now.waiting, now.sending);
+	if (t->silent)
+		return;
+	server_datagrams(t);
+	while (!rvma_socket_accept(t->server, &st, NULL))
+		if (t->deaf && !t->accepted++)
+			rvma_stream_set_user(st, t);
+	while (!rvma_socket_ready(t->server, &st))
+		server_echo(t, st);
+}
+
+/* ---- the clients ---------------------------------------------------------------------------------------------------
+ */
+static inline void call_step(struct town *t, struct call *c)
+{
+	uint8_t bytes[3000];
+	int n;
+
+	if (!c->stream || c->over)
+		return;
+	while (c->sent < c->length) {
+		n = rvma_stream_send(c->stream, town_source + c->source + c->sent, 1 + below(t, c->length - c->sent));
+		if (n <= 0) {
+			expect(t, n == -EAGAIN || n == -ENOTCONN || n == -ECONNRESET || n == -ECONNREFUSED,
+			       "a client's send says %d", n);
+			break;
+		}
+		c->sent += (unsigned)n;
+	}
+	if (c->sent == c->length && !c->shut)
+		c->shut = rvma_stream_shutdown(c->stream) == 0;
+	while ((n = rvma_stream_recv(c->stream, bytes, 1 + below(t, sizeof(bytes)))) > 0) {
+		expect(t,
+		       c->came + (unsigned)n <= c->sent && !memcmp(bytes, town_source + c->source + c->came, (size_t)n),
+		       "other bytes came back than were sent, at %llu of %llu", U(c->came), U(c->length));
+		c->came += (unsigned)n;
+	}
+	if (n == -EAGAIN)
+		return;
+	c->over = true;
+	c->error = n;
+	expect(t, n || c->came == c->length, "the end comes after %llu of %llu bytes", U(c->came), U(c->length));
+	rvma_stream_close(c->stream);
+}
+
+static inline void client_datagrams(struct town *t, struct client *c, unsigned index)
+{
+	uint8_t bytes[4096];
+	struct rvma_socket_address from;
+	int n;
+
+	while (c->sent < c->datagrams) {
+		const uint16_t size = c->size[c->sent];
+
+		/* the first two say which one it is, and have no other size; others are told by their source */
+		memcpy(bytes, town_source + index * 1000 + c->sent, size);
+		if (size)
+			bytes[0] = (uint8_t)c->sent;
+		n = rvma_socket_sendto(c->socket, bytes, size, &t->address);
+		expect(t, n == 0 || n == -EAGAIN, "sendto says %d", n);
+		if (n)
+			break;
+		c->sent++;
+	}
+	while ((n = rvma_socket_recvfrom(c->socket, bytes, sizeof(bytes), &from)) >= 0) {
+		const unsigned k = n ? bytes[0] : c->datagrams;
+
+		expect(t, !memcmp(&from, &t->address, sizeof(from)), "a datagram from elsewhere");
+		expect(t,
+		       k < c->sent && !c->back[k] && n == c->size[k] &&
+			       !memcmp(bytes + 1, town_source + index * 1000 + k + 1, (size_t)n - 1),
+		       "a datagram of %d bytes, number %u, that was not sent or has come before", n, k);
+		if (k < c->datagrams)
+			c->back[k] = true;
+		c->came++;
+	}
+}
+
+static inline void town_step(void *arg, sp_time now)
+{
+	struct town *t = arg;
+
+	expect(t, ++t->steps < 3000000, "the run does not end");
+	if (t->text[0] || t->closing)
+		return;
+	t->awake = now >= t->lazy;
+	if (t->awake) {
+		expect(t, rvma_socket_progress(t->server, now) == 0, "the server's socket has failed");
+		server_step(t);
+	}
+	for (unsigned i = 0; i < t->clients; i++) {
+		struct client *c = &t->client[i];
+
+		if (c->gone)
+			continue;
+		expect(t, rvma_socket_progress(c->socket, now) == 0, "a client's socket has failed");
+		for (unsigned k = 0; k < c->calls; k++)
+			call_step(t, &c->call[k]);
+		client_datagrams(t, c, i);
+	}
+}
+
+static inline sp_time town_next(void *arg)
+{
+	const struct town *t = arg;
+	sp_time next = t->awake ? rvma_socket_deadline(t->server) : t->lazy;
+
+	if (t->text[0] || t->closing)
+		return SP_NEVER;
+	for (unsigned i = 0; i < t->clients; i++)
+		if (!t->client[i].gone) {
+			const sp_time due = rvma_socket_deadline(t->client[i].socket);
+
+			next = due < next ? due : next;
+		}
+	return next;
+}
+
+/* All has come back, and the server knows of no stream any more. */
+static inline bool town_over(void *arg)
+{
+	const struct town *t = arg;
+	struct rvma_socket_status s;
+
+	if (t->text[0])
+		return true;
+	for (unsigned i = 0; i < t->clients; i++) {
+		const struct client *c = &t->client[i];
+
+		for (unsigned k = 0; !c->gone && k < c->calls; k++)
+			if (!c->call[k].over)
+				return false;
+		if (!c->gone && c->came < c->datagrams)
+			return false;
+	}
+	rvma_socket_status(t->server, &s);
+	return !s.streams;
+}
+
+/* ---- making --------------------------------------------------------------------------------------------------------
+ */
+static inline void town_nic(struct town *t, unsigned e)
+{
+	struct sp_nic_config config = {.addresses = 1,
+				       .mtu = 4300,
+				       .workers = 1,
+				       .seed = sp_random_next(&t->random),
+				       .neighbours = 1,
+				       .ports = 1,
+				       .port = {{.ops = &sp_link_ops, .ops_arg = sp_link_port(t->under, e)}}};
+	struct sp_error error = {.text = ""};
+
+	memcpy(config.address[0].ip, (const uint8_t[16]){[10] = 0xFF, 0xFF, 10, 7, 0, (uint8_t)(e + 1)}, 16);
+	config.address[0].prefix = 24;
+	memcpy(config.neighbour[0].ip, (const uint8_t[16]){[10] = 0xFF, 0xFF, 10, 7, 0, (uint8_t)(!e + 1)}, 16);
+	memcpy(config.neighbour[0].mac, (const uint8_t[]){2, 0, 0, 0, 7, (uint8_t)(!e + 1)}, 6);
+	memcpy(config.mac, (const uint8_t[]){2, 0, 0, 0, 7, (uint8_t)(e + 1)}, 6);
+	snprintf(config.name, sizeof(config.name), "town%u", e);
+	if (sp_nic_create(&config, &error, &t->nic[e]) || sp_world_add_nic(t->world, t->nic[e])) {
+		printf("# %s\n", error.text);
+		abort();
+	}
+}
+
+static inline void town_socket(struct town *t, unsigned e, const struct rvma_attr *context,
+			       const struct rvma_socket_attr *attr, struct sp_dev **dev, struct rvma **rvma,
+			       struct rvma_socket **socket)
+{
+	struct sp_error error = {.text = ""};
+	int rc = sp_nic_dev(t->nic[e], false, dev);
+
+	rc = rc ? rc : rvma_open(*dev, context, rvma, &error);
+	rc = rc || !socket ? rc : rvma_socket_open(*rvma, attr, socket, &error);
+	if (rc) {
+		printf("# %d: %s: %s\n", rc, error.key, error.text);
+		abort();
+	}
+}
+
+/* The server's context holds one mailbox, and as many buffers as its socket has: there can be no other. */
+static inline void town_open(struct town *t)
+{
+	struct sp_link_config link = {.direction = {t->link[0], t->link[1]}, .seed = sp_random_next(&t->random)};
+	struct rvma_attr context = t->context;
+
+	if (sp_link_create(&link, &t->under) || sp_world_create(&t->world))
+		abort();
+	town_nic(t, 0);
+	town_nic(t, 1);
+	context.windows = 1;
+	context.buffers = t->server_attr.buffers ? t->server_attr.buffers : 16;
+	town_socket(t, 1, &context, &t->server_attr, &t->dev, &t->rvma, &t->server);
+	rvma_socket_name(t->server, &t->address);
+	rvma_socket_status(t->server, &t->status);
+	for (unsigned i = 0; i < t->clients; i++) {
+		struct client *c = &t->client[i];
+
+		town_socket(t, 0, &t->context, &t->client_attr, &c->dev, &c->rvma, &c->socket);
+		for (unsigned k = 0; k < c->calls; k++)
+			expect(t, rvma_socket_connect(c->socket, &t->address, &c->call[k].stream) == 0, "connect");
+	}
+	if (sp_world_add_host(t->world, &(struct sp_world_host){.step = town_step, .next = town_next, .arg = t}))
+		abort();
+}
+
+static inline void town_run(struct town *t, sp_time time)
+{
+	const int rc = sp_world_run(t->world, sp_world_now(t->world) + time, t->done ? t->done : town_over, t);
+
+	expect(t, rc == 1, "not over (%d)", rc);
+}
+
+static inline void town_shut(struct town *t, struct rvma_socket *socket, struct rvma *rvma, struct sp_dev *dev)
+{
+	int rc = -EAGAIN;
+
+	for (unsigned i = 0; socket && i < 200 && rc == -EAGAIN; i++) {
+		rc = rvma_socket_close(socket);
+		if (rc == -EAGAIN)
+			sp_world_run(t->world, sp_world_now(t->world) + 100 * SP_MS, NULL, NULL);
+	}
+	expect(t, !socket || !rc, "rvma_socket_close says %d", rc);
+	expect(t, rvma_close(rvma) == 0, "rvma_close");
+	sp_dev_close(dev);
+}
+
+/* Everything can be let go of: all that was used is free again. */
+static inline void town_close(struct town *t)
+{
+	t->closing = true;
+	for (unsigned i = 0; i < t->clients; i++)
+		if (!t->client[i].gone)
+			town_shut(t, t->client[i].socket, t->client[i].rvma, t->client[i].dev);
+	town_shut(t, t->server, t->rvma, t->dev);
+	for (unsigned e = 0; e < 2; e++)
+		sp_nic_destroy(t->nic[e]);
+	sp_world_destroy(t->world);
+	sp_link_destroy(t->under);
+	t->world = NULL;
+}
+
+static inline void town_prepare(void)
+{
+	seeds_eal();
+	seeds_fill(town_source, TOWN_SOURCE, 20221122, 1);
+}
+
+#endif
