@@ -253,7 +253,9 @@ static enum sp_rvma_status rv_reason(uint8_t reason)
 /* Whose time is over: is that the peer's doing? */
 bool rv_is_silent(struct sp_ctx *c, const struct rv_session *x)
 {
-	return c->now - x->heard >= rv_of(c)->timeout / 2 || x->sender.silent >= RV_SILENT;
+	const sp_time timeout = rv_of(c)->timeout, since = c->now - x->heard;
+
+	return since >= timeout / 2 || (since >= timeout / 8 && x->sender.silent >= RV_SILENT);
 }
 
 void rv_send_acked(struct sp_ctx *c, struct rv_session *x)
