@@ -333,8 +333,10 @@ int rv_bucket_release(struct sp_ctx *c, struct rv_window *w, uint64_t epoch)
 	int rc = 0;
 
 	for (uint32_t n = 0; !rc && w->first_held <= epoch; n++)
-		if (n == RV_SLICE || s->buffer[w->held.first].open)
+		if (s->buffer[w->held.first].open)
 			rc = -EAGAIN;
+		else if (n == RV_SLICE)
+			rc = -EINPROGRESS;
 		else
 			rv_forget_first(c, w);
 	RV_TELL(c, s, w, held, w->notified - w->first_held);

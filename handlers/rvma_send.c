@@ -255,7 +255,8 @@ bool rv_is_silent(struct sp_ctx *c, const struct rv_session *x)
 {
 	const sp_time timeout = rv_of(c)->timeout, since = c->now - x->heard;
 
-	return since >= timeout / 2 || (since >= timeout / 8 && x->sender.silent >= RV_SILENT);
+	/* Who was asked nothing, for there is nothing on its way but what it owes to a get, need not answer. */
+	return x->sender.silent && (since >= timeout / 2 || (since >= timeout / 8 && x->sender.silent >= RV_SILENT));
 }
 
 void rv_send_acked(struct sp_ctx *c, struct rv_session *x)

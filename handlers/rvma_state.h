@@ -3,8 +3,8 @@
  * State of the rvma handler, shared by its files: rvma.c (context, report), rvma_window.c (windows, commands),
  * rvma_bucket.c (their buffers, retirement), rvma_mailbox.c (what puts and gets find), rvma_place.c (transfers on their
  * way in), rvma_session.c, rvma_hello.c, rvma_blocks.c (peers: sessions, duplicates, acknowledgement), rvma_send.c,
- * rvma_issue.c, rvma_get.c (transfers on their way out). The handler runs on its context's home worker alone (sp_handler.flags
- * SP_HANDLER_HOME), so nothing here is shared between workers.
+ * rvma_issue.c, rvma_get.c (transfers on their way out). The handler runs on its context's home worker alone
+ * (sp_handler.flags SP_HANDLER_HOME), so nothing here is shared between workers.
  */
 #ifndef HANDLERS_RVMA_STATE_H
 #define HANDLERS_RVMA_STATE_H
@@ -103,9 +103,9 @@ struct rv_window {
 	uint64_t notified; /* epochs below have been handed over; epoch - notified are RETIRING */
 	/* and others */
 	uint64_t mailbox, threshold;
-	uint64_t first_held;  /* epoch of held.first */
-	struct rv_queue held; /* retiring and complete ones */
-	uint32_t retiring;    /* first of `held` that is not COMPLETE */
+	uint64_t first_held;   /* epoch of held.first */
+	struct rv_queue held;  /* retiring and complete ones */
+	uint32_t retiring;     /* first of `held` that is not COMPLETE */
 	uint32_t next_handing; /* rv.handing */
 	uint64_t posted_bytes, limit_bytes;
 	uint64_t refused;
@@ -276,7 +276,8 @@ static inline uint64_t rv_message_key(const struct rv_session *x, uint64_t trans
 #define RV_BLOCKS_A_TIMEOUT 16
 static inline sp_time rv_time_of(const struct rv *s, uint64_t packets)
 {
-	const unsigned __int128 all = (unsigned __int128)s->timeout * (2 + packets / SP_RVMA_BLOCK / RV_BLOCKS_A_TIMEOUT);
+	const unsigned __int128 all =
+		(unsigned __int128)s->timeout * (2 + packets / SP_RVMA_BLOCK / RV_BLOCKS_A_TIMEOUT);
 
 	return all < SP_NEVER / 2 ? (sp_time)all : SP_NEVER / 2;
 }
@@ -319,7 +320,7 @@ void rv_read_end(struct sp_ctx *c, uint32_t window, uint32_t buffer);
 /* Puts to n mailboxes come next: what they need is brought into the cache, all of it at once. */
 #define RV_EXPECT 32u
 void rv_put_expect(struct sp_ctx *c, const uint64_t *mailbox, unsigned n); /* n: up to RV_EXPECT */
-bool rv_window_silent(struct sp_ctx *c, uint64_t mailbox); /* refusals of puts to it are not told */
+bool rv_window_silent(struct sp_ctx *c, uint64_t mailbox);		   /* refusals of puts to it are not told */
 
 /* ---- rvma_bucket.c: the buffers of a window ------------------------------------------------------------------------
  */
@@ -337,7 +338,8 @@ uint64_t rv_bucket_length(const struct rv_window *w, const struct rv_buffer *b);
 /* Adds to what has come to a buffer, and returns the sums. */
 struct sp_rvma_count rv_bucket_count(struct sp_ctx *c, struct rv_window *w, struct rv_buffer *b, uint64_t bytes,
 				     uint64_t ops);
-int rv_bucket_release(struct sp_ctx *c, struct rv_window *w, uint64_t epoch); /* up to this one: -EAGAIN */
+/* Up to this one: -EAGAIN, -EINPROGRESS. */
+int rv_bucket_release(struct sp_ctx *c, struct rv_window *w, uint64_t epoch);
 void rv_bucket_rewind(struct sp_ctx *c, struct rv_window *w, uint64_t epoch); /* nothing is open but gets */
 bool rv_bucket_empty(struct sp_ctx *c, struct rv_window *w); /* gives back a slice of all; false: there is more */
 void rv_bucket_read_end(struct sp_ctx *c, struct rv_buffer *b);

@@ -145,7 +145,7 @@ static int rv_window_close(struct sp_ctx *c, struct rv_window *w)
 	for (uint32_t n = 0; w->posted.count && n < RV_SLICE; n++)
 		rv_bucket_retire(c, w, SP_RVMA_PARTIAL | SP_RVMA_ENDED);
 	rv_window_tell(c, w);
-	return w->posted.count ? -EAGAIN : 0;
+	return w->posted.count ? -EINPROGRESS : 0;
 }
 
 /* Puts on their way into the window end, for this reason. */
@@ -170,7 +170,8 @@ static int rv_window_free(struct sp_ctx *c, struct rv_window *w)
 	if (!w->freeing) {
 		w->closed = w->freeing = true;
 		rv_window_end_puts(c, w, SP_RVMA_CLOSED);
-		rv_serves_end(c, at);
+		if (w->open)
+			rv_serves_end(c, at);
 		sp_rvma_table_remove(&s->table, w->mailbox);
 		s->catch_all = s->catch_all == at ? RV_NONE : s->catch_all;
 	}
@@ -206,10 +207,10 @@ static int rv_window_rewind(struct sp_ctx *c, struct rv_window *w, uint64_t epoc
 		return rc;
 	rv_window_end_puts(c, w, SP_RVMA_REWOUND); /* what waited for them is handed over, then forgotten */
 	if (w->notified != w->epoch)
-		return -EAGAIN;
+		return -EINPROGRESS;
 	/* The latest ones go first: what is left is a window that was rewound by less. */
 	rv_bucket_rewind(c, w, w->epoch - epoch <= RV_SLICE ? epoch : w->epoch - RV_SLICE);
-	return w->epoch == epoch + 1 ? 0 : -EAGAIN;
+	return w->epoch == epoch + 1 ? 0 : -EINPROGRESS;
 }
 
 int rv_window_command(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result)

@@ -35,7 +35,7 @@ static int rvma_call_to_end(struct rvma *r, uint16_t op, const uint64_t *arg, un
 
 	do
 		rc = rvma_call(r, op, arg, args, result);
-	while (rc == -EAGAIN);
+	while (rc == -EINPROGRESS);
 	return rc;
 }
 
@@ -167,8 +167,7 @@ static int rvma_epoch_call(struct rvma_window *w, uint16_t op, uint64_t epoch, s
 {
 	struct sp_event result = {.status = 0};
 	const uint64_t arg[] = {w->id, epoch};
-	int rc = op == SP_RVMA_CMD_REWIND ? rvma_call_to_end(w->rvma, op, arg, 2, &result)
-					  : rvma_call(w->rvma, op, arg, 2, &result);
+	int rc = rvma_call_to_end(w->rvma, op, arg, 2, &result);
 
 	if (!rc && completed)
 		*completed = (struct rvma_completed){(void *)(uintptr_t)result.arg[0], result.arg[1], result.arg[4],

@@ -174,17 +174,17 @@ enum sp_rvma_command {
 			      puts taken: a put comes in when those before it are paid for; 0: no limit */
 	SP_RVMA_CMD_INC_EPOCH, /* arg[0] window: the head is handed over as it is. -ENODATA: there is none */
 	SP_RVMA_CMD_CLOSE,     /* arg[0] window: puts are refused, buffers handed over, in order. -ESHUTDOWN: it is.
-				  -EAGAIN: there are more buffers, again */
+				  -EINPROGRESS: there are more buffers, again */
 	SP_RVMA_CMD_FREE,      /* arg[0] window: closes and forgets it; buffers that were not notified will not be.
 				  -EAGAIN: puts or gets are still open in it (they are told to end), or there are more
 				  buffers, again later */
 	SP_RVMA_CMD_EPOCH,     /* arg[0] window, [1] epoch: result arg[0..4] = address, length, flags, mailbox, epoch.
 				  -ENODATA: not completed, or released */
-	SP_RVMA_CMD_RELEASE,   /* arg[0] window, [1] epoch: it and all before are forgotten. -EAGAIN: a get reads one,
-				  or there are more, again later. -ENODATA */
+	SP_RVMA_CMD_RELEASE,   /* arg[0] window, [1] epoch: it and all before are forgotten. -EAGAIN: a get reads one.
+				  -EINPROGRESS: there are more, again. -ENODATA */
 	SP_RVMA_CMD_REWIND,    /* arg[0] window, [1] epoch: it is the latest completed one again; result as EPOCH. Later
-				  epochs are forgotten, the head buffer is empty again. -ENODATA. -EAGAIN: there are
-				  more, again */
+				  epochs are forgotten, the head buffer is empty again. -ENODATA. -EINPROGRESS:
+				  there are more, again */
 	SP_RVMA_CMD_PEER,      /* arg[0..1] address as in memory, [2] QP: result arg[0] = peer id. No packet goes */
 	SP_RVMA_CMD_PUT, /* arg[0] memory | peer << 32, [1] offset, [2] length, [3] mailbox, [4] key, [5] offset in
 			    the mailbox's buffer or SP_RVMA_APPEND; cookie: operation. flags: see below. -EAGAIN:

@@ -98,13 +98,13 @@ static uint64_t many(uint64_t threshold)
 	return id;
 }
 
-static void closing_and_rewinding_go_on_a_slice_at_a_time(void)
+static void closing_releasing_and_rewinding_go_on_a_slice_at_a_time(void)
 {
 	const uint64_t id = many(0);
 	unsigned again = 0;
 	int rc;
 
-	for (; (rc = command(SP_RVMA_CMD_CLOSE, id, 0, 0, 0)) == -EAGAIN; again++) {
+	for (; (rc = command(SP_RVMA_CMD_CLOSE, id, 0, 0, 0)) == -EINPROGRESS; again++) {
 		CU_ASSERT_FATAL(line(id)->posted >= MANY - (again + 1) * RV_SLICE);
 		CU_ASSERT_EQUAL(post_with(id, 0, 64, 0, 0), -ESHUTDOWN);
 		put(1, 0, 0, 1, 1);
@@ -118,14 +118,18 @@ static void closing_and_rewinding_go_on_a_slice_at_a_time(void)
 	CU_ASSERT_EQUAL(line(id)->held, MANY);
 	for (unsigned i = 0; i < 100; i++)
 		CU_ASSERT(told(i, i, 0, i, SP_RVMA_PARTIAL | SP_RVMA_ENDED, 0));
-	for (again = 0; (rc = command(SP_RVMA_CMD_REWIND, id, 7, 0, 0)) == -EAGAIN; again++)
-		CU_ASSERT_FATAL(line(id)->held >= MANY - (again + 1) * RV_SLICE);
+	CU_ASSERT_EQUAL(command(SP_RVMA_CMD_RELEASE, id, 4999, 0, 0), -EINPROGRESS);
+	CU_ASSERT_EQUAL(line(id)->held, MANY - RV_SLICE);
+	CU_ASSERT_EQUAL(command(SP_RVMA_CMD_RELEASE, id, 4999, 0, 0), 0);
+	CU_ASSERT_EQUAL(line(id)->held, MANY - 5000);
+	for (again = 0; (rc = command(SP_RVMA_CMD_REWIND, id, 5007, 0, 0)) == -EINPROGRESS; again++)
+		CU_ASSERT_FATAL(line(id)->held >= MANY - 5000 - (again + 1) * RV_SLICE);
 	CU_ASSERT_EQUAL(rc, 0);
-	CU_ASSERT(again >= MANY / RV_SLICE - 1);
-	CU_ASSERT_EQUAL(answer.arg[4], 7);
-	CU_ASSERT_EQUAL(answer.arg[0], (uintptr_t)memory + 7);
+	CU_ASSERT_EQUAL(again, (MANY - 5008 - 1) / RV_SLICE);
+	CU_ASSERT_EQUAL(answer.arg[4], 5007);
+	CU_ASSERT_EQUAL(answer.arg[0], (uintptr_t)memory + 5007);
 	CU_ASSERT_EQUAL(line(id)->held, 8);
-	CU_ASSERT_EQUAL(line(id)->epoch, 8);
+	CU_ASSERT_EQUAL(line(id)->epoch, 5008);
 	end();
 }
 
@@ -160,5 +164,5 @@ static void what_waited_for_one_put_is_handed_over_a_slice_at_a_time(void)
 
 SUITE("rvma_hostile", TEST(a_put_that_is_over_cannot_be_begun_anew_as_a_longer_one),
       TEST(repeats_do_not_keep_a_put_open), TEST(a_trickle_of_packets_does_not_keep_a_put_open),
-      TEST(a_long_put_has_its_time), TEST(closing_and_rewinding_go_on_a_slice_at_a_time),
+      TEST(a_long_put_has_its_time), TEST(closing_releasing_and_rewinding_go_on_a_slice_at_a_time),
       TEST(what_waited_for_one_put_is_handed_over_a_slice_at_a_time))

@@ -337,11 +337,21 @@ static int call(unsigned op, uint64_t window)
 	return sp_command_call(rig.dev, &command, NULL);
 }
 
+static void feed_get(uint64_t token, uint64_t transfer, uint64_t length)
+{
+	struct sp_rvma_get get = {.head = {.version = SP_RVMA_VERSION}};
+
+	sp_store_be64(get.head.token, token);
+	sp_store_be64(get.head.transfer, transfer);
+	sp_store_be64(get.length, length);
+	sp_store_be64(get.mailbox, 9);
+	feed(SP_RVMA_GET, &get, sizeof(get));
+}
+
 /* A region of `length` bytes at mailbox 9, of which the peer gets all: its data are on their way, up to the 64 blocks
  * that it takes. */
 static uint64_t being_read(uint64_t length, uint64_t *token)
 {
-	struct sp_rvma_get get = {.head = {.version = SP_RVMA_VERSION}};
 	struct sp_event result = {.status = 0};
 	const struct sp_command window = {
 		.op = SP_RVMA_CMD_WINDOW, .context = id, .arg = {9, 0, 0, SP_RVMA_REGION | SP_RVMA_READABLE}};
@@ -354,11 +364,7 @@ static uint64_t being_read(uint64_t length, uint64_t *token)
 	post.arg[5] = result.arg[0];
 	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &post, NULL), 0);
 	*token = open_session(7);
-	sp_store_be64(get.head.token, *token);
-	sp_store_be64(get.head.transfer, 1);
-	sp_store_be64(get.length, length);
-	sp_store_be64(get.mailbox, 9);
-	feed(SP_RVMA_GET, &get, sizeof(get));
+	feed_get(*token, 1, length);
 	CU_ASSERT_PTR_NOT_NULL(latest(SP_RVMA_DATA));
 	return result.arg[0];
 }
@@ -383,6 +389,25 @@ static void a_window_that_is_freed_does_not_wait_for_those_who_read_it(void)
 	CU_ASSERT(tries < 100);
 	CU_ASSERT_EQUAL(call(SP_RVMA_CMD_FREE, window), -ENOENT);
 	rig_run(&rig, now, now + SP_SEC);
+	no_more_reading();
+}
+
+static void a_peer_that_reads_much_leaves_room_for_others(void)
+{
+	const struct sp_rvma_nack *nack;
+	uint64_t token;
+
+	start("qp=64;mtu=1024;ops=6");
+	being_read(1 << 20, &token);
+	feed_get(token, 2, 1 << 20);
+	feed_get(token, 3, 1 << 20);
+	CU_ASSERT_EQUAL(drops("refusals"), 1); /* what opened the session */
+	feed_get(token, 4, 1 << 20);
+	CU_ASSERT_EQUAL(drops("refusals"), 2);
+	nack = (const void *)latest(SP_RVMA_NACK);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(nack);
+	CU_ASSERT_EQUAL(nack->reason, SP_RVMA_NO_ROOM);
+	CU_ASSERT_EQUAL(sp_load_be64(nack->transfer), 4);
 	no_more_reading();
 }
 
@@ -516,6 +541,7 @@ SUITE("rvma_session", TEST(a_hello_is_answered_and_repeated_gets_the_same_answer
       TEST(goodbye_counts_with_the_right_nonce_only), TEST(hellos_that_cannot_be_are_refused),
       TEST(what_speaks_of_what_was_never_sent_is_refused), TEST(blocks_count_within_what_was_offered),
       TEST(data_for_no_get_are_refused), TEST(a_window_that_is_freed_does_not_wait_for_those_who_read_it),
+      TEST(a_peer_that_reads_much_leaves_room_for_others),
       TEST(a_peer_that_takes_its_time_to_read_does_not_keep_a_buffer),
       TEST(a_flood_of_hellos_neither_ends_a_session_nor_keeps_others_out),
       TEST(nacks_are_limited_in_rate_and_refusals_told_by_polls_all_the_same),

@@ -23,7 +23,7 @@ static struct sp_mr *memory_mr, *notes_mr;
 static uint64_t next_transfer;
 static sp_time now;
 static const struct sp_watch *watcher; /* of the next NIC; NULL: none */
-static bool fed_only; /* packets wait at the port: the test polls */
+static bool fed_only;		       /* packets wait at the port: the test polls */
 
 static inline struct rv *state(void)
 {
