@@ -7,9 +7,9 @@
  * round trips after it left (3), sr-nack as soon as an answer of the peer's shows the gap. Neither takes reordering,
  * repeats or lost acknowledgements for loss. Both ends use one scheme or different ones: that is the sender's matter.
  * ec-mds and ec-xor send parity behind each message, from which the peer's NIC repairs what was lost; what it cannot
- * repair goes again as with sr-nack. auto decides about parity, and of which of the QP's codes, for each message. On a QP
- * with erasure coding, which these three need, each message is two of SDR's, data and parity, and half of max_messages
- * can be in flight.
+ * repair goes again as with sr-nack. auto decides about parity, and of which of the QP's codes, for each message. On a
+ * QP with erasure coding, which these three need, each message is two of SDR's, data and parity, and half of
+ * max_messages can be in flight.
  *
  * The k-th message sent lands in the k-th receive posted, whatever becomes of those before. One struct sdr_reliable
  * owns all messages and datagrams of its QP from the first on; use no other calls that send or receive on it.

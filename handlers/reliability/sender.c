@@ -6,6 +6,7 @@
 
 #include "bytes.h"
 
+#define ASKED	       3      /* polls that could prove everything: should some be lost, or come a moment too early */
 #define SILENT_MOST    40     /* doublings of the time between polls that nobody answers, */
 #define SILENT_TELLS   5      /* ... and after so many, nobody need be told what was given up */
 #define SILENT_LONGEST SP_SEC /* ... and how much longer it gets by that at most */
@@ -262,6 +263,12 @@ static sp_time patience(const struct sp_rel_sender *s)
 	return late > most >> s->silent ? most : late << s->silent;
 }
 
+/* Have as many polls left since `all` as shall? To somebody who answers. */
+static bool asked_enough(const struct sp_rel_sender *s, sp_time all)
+{
+	return s->silent || (s->polls >= ASKED && s->poll_sent[(s->polls - ASKED + 1) % SP_REL_POLLS] >= all);
+}
+
 /* When to ask next; SP_NEVER: there is nothing to ask. late: since the latest poll is not answered. */
 static sp_time poll_due(const struct sp_rel_sender *s, bool *late)
 {
@@ -274,7 +281,7 @@ static sp_time poll_due(const struct sp_rel_sender *s, bool *late)
 	*late = false;
 	if (!s->out.count && (s->answered >= s->tells || s->silent > SILENT_TELLS))
 		return SP_NEVER;
-	if (s->polls > s->answered && (s->silent || all <= sent) && (s->out.count || s->polls >= s->tells)) {
+	if (s->polls > s->answered && asked_enough(s, all) && (s->out.count || s->polls >= s->tells)) {
 		*late = true; /* nobody answers: not so fast */
 		return overdue;
 	}
@@ -289,6 +296,8 @@ static sp_time poll_due(const struct sp_rel_sender *s, bool *late)
 
 		return due < end ? due : end;
 	}
+	if (s->polls > s->answered)
+		return regular;
 	/* Answered, and the first one still undecided: the answer was cut, or it is only a matter of time. */
 	return covered(&s->evidence, head(s, &s->out)) ? SP_NEVER : regular;
 }

@@ -59,6 +59,10 @@ struct net {
 	uint32_t came[4096];
 	bool forged;			    /* answers come that nobody gave */
 	bool denies, refuses;		    /* the receiver says that nothing has come; that it takes no more */
+	bool untold;			    /* nor does it say what has come unless it is asked */
+	sp_time proof;			    /* not 0: of the polls that leave from then on, */
+	uint64_t proof_polls;		    /* ... of which the first has this number, */
+	unsigned polls_lost, answers_lost;  /* ... these are lost, or the answers to them; bit 0: the first */
 	uint64_t answered;		    /* highest poll that an answer named */
 	uint64_t polls;			    /* sent */
 	uint64_t polls_before[4096][UNITS]; /* the unit was last sent */
@@ -135,6 +139,12 @@ static void transmit(struct net *n, struct event *e, sp_time left, bool control)
 }
 
 /* ---- the ends ---- */
+static bool chosen(const struct net *n, unsigned these, uint64_t poll)
+{
+	return n->proof_polls && poll >= n->proof_polls && poll < n->proof_polls + 32 &&
+	       these >> (poll - n->proof_polls) & 1;
+}
+
 static void answer(struct net *n, const struct sp_rel_asked *asked)
 {
 	struct event e = {.kind = ARRIVES_ACK, .poll = asked ? asked->poll : 0};
@@ -146,7 +156,7 @@ static void answer(struct net *n, const struct sp_rel_asked *asked)
 	while (!n->refuses && n->base < n->highest && n->came[n->base] == n->units[n->base])
 		n->base++;
 	from = asked && asked->from_message > n->base ? asked->from_message : n->base;
-	if (n->denies && !asked)
+	if (asked ? chosen(n, n->answers_lost, asked->poll) : n->denies || n->untold)
 		return;
 	sp_rel_ack_begin(&m, e.bytes, n->ack_room, asked, n->denies ? 0 : n->base);
 	for (uint64_t k = from; k < n->highest && n->refuses; k++)
@@ -255,8 +265,11 @@ static void step(struct net *n)
 		sp_rel_sent(&n->sender, &next, n->unit_bits, n->now);
 		if (next.what == SP_REL_ASK) {
 			n->polls++;
+			if (n->proof && n->now >= n->proof && !n->proof_polls)
+				n->proof_polls = n->polls;
 			memcpy(e.bytes, &next.poll, sizeof(next.poll));
-			transmit(n, &e, n->now, true);
+			if (!chosen(n, n->polls_lost, n->polls))
+				transmit(n, &e, n->now, true);
 			continue;
 		}
 		expect(n, next.unit < n->units[next.message], "unit %u of %u", next.unit, n->units[next.message]);
@@ -623,6 +636,43 @@ static void a_lost_tail_costs_less_than_a_full_timeout(void)
 	over_seeds(100, tail);
 }
 
+/* Of three polls that show all, or of the answers to them, two are lost, and so is the word that all has come; all of
+ * the units have come, or none. */
+static void unheard(struct net *n)
+{
+	const sp_time begin = n->now, rtt = 2 * n->delay;
+	const bool again = below(n, 2);
+	const unsigned lost = 7 ^ 1u << below(n, 3);
+	sp_time most;
+
+	n->config.scheme = SP_REL_NACK;
+	n->config.rtt = rtt;
+	n->config.reorder = rtt / 8;
+	n->config.rate = 0;
+	n->config.polls = 32;
+	n->config.in_flight = 4096;
+	n->to_start = 1;
+	n->untold = true;
+	n->proof = begin + n->config.reorder;
+	n->polls_lost = lost & (unsigned)below(n, 8);
+	n->answers_lost = lost & ~n->polls_lost;
+	n->ack_room = DATAGRAM;
+	n->data_loss = again;
+	open_net(n);
+	step(n);
+	n->data_loss = 0;
+	run(n);
+	most = (again ? 2 : 1) * (rtt + n->config.reorder) + 2 * (rtt / n->config.polls + 1) + SP_NS;
+	expect(n, n->now - begin <= most, "it took %.3f round trips", (double)(n->now - begin) / (double)rtt);
+	expect(n, !n->sender.counters.polls_late && n->sender.counters.spurious == 0, "%llu polls were late",
+	       (unsigned long long)n->sender.counters.polls_late);
+}
+
+static void lost_polls_and_answers_at_the_end_cost_no_round_trip(void)
+{
+	over_seeds(100, unheard);
+}
+
 static void held(struct net *n)
 {
 	const sp_time rtt = 2 * n->delay;
@@ -889,7 +939,8 @@ SUITE("property/reliability", TEST(every_message_comes_whole_over_a_network_that
       TEST(a_peer_that_denies_everything_gets_each_unit_once_a_round_trip_at_the_rate),
       TEST(a_refused_message_is_over_as_soon_as_the_sender_hears_it),
       TEST(a_message_given_up_is_told_of_until_it_is_heard), TEST(units_leave_exactly_at_the_rate),
-      TEST(a_lost_tail_costs_less_than_a_full_timeout), TEST(nothing_is_lost_before_what_may_make_up_for_it_has_left),
+      TEST(a_lost_tail_costs_less_than_a_full_timeout), TEST(lost_polls_and_answers_at_the_end_cost_no_round_trip),
+      TEST(nothing_is_lost_before_what_may_make_up_for_it_has_left),
       TEST(a_peer_that_was_away_does_not_spoil_the_estimate_of_the_round_trip),
       TEST(a_round_trip_longer_than_believed_is_found_out),
       TEST(what_speaks_of_units_that_were_never_sent_counts_for_nothing),
