@@ -354,6 +354,7 @@ static bool ec_begin(struct sp_ctx *c, struct ec_decoder *d, const struct ec_bot
 	const struct sp_ec_submessage sub = {.data = data,
 					     .bytes = bytes,
 					     .last = left < bytes ? (uint32_t)left : bytes,
+					     .cold = b->data.bytes >= SP_EC_LONG,
 					     .past = b->data.bytes >= SP_EC_LONG,
 					     .chunk = d->chunk};
 	bool without = false;

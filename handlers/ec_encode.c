@@ -73,8 +73,11 @@ static bool ec_encode_begin(struct sp_ctx *c, struct ec *s, const struct ec_orde
 	const uint32_t bytes = s->limits.chunk_bytes;
 	const uint64_t at = s->encoded * o->code->k * bytes, to = o->to + s->encoded * o->code->m * bytes;
 	const uint64_t left = o->bytes - at - (uint64_t)(data - 1) * bytes;
-	const struct sp_ec_submessage sub = {
-		.data = data, .bytes = bytes, .last = left < bytes ? (uint32_t)left : bytes, .chunk = s->chunk};
+	const struct sp_ec_submessage sub = {.data = data,
+					     .bytes = bytes,
+					     .last = left < bytes ? (uint32_t)left : bytes,
+					     .cold = o->bytes >= SP_EC_LONG,
+					     .chunk = s->chunk};
 
 	if (c->watch && sp_dma_traced(c, o->parity, to, o->parity->base + to, (uint64_t)rows * bytes))
 		return false;

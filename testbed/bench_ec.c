@@ -136,11 +136,12 @@ static void isal_update(struct bench *b, uint8_t **chunk)
 
 static void job(struct bench *b, uint8_t **chunk)
 {
+	const bool cold = b->shape.submessages * data_bytes(b) >= SP_EC_LONG;
 	const struct sp_ec_submessage sub = {.data = b->shape.k,
 					     .bytes = b->shape.bytes,
 					     .last = b->shape.bytes,
-					     .past = b->shape.decode &&
-						     b->shape.submessages * data_bytes(b) >= SP_EC_LONG,
+					     .cold = cold,
+					     .past = b->shape.decode && cold,
 					     .chunk = chunk};
 
 	if (b->shape.decode)

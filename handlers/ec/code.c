@@ -2,6 +2,7 @@
 #include "code.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 size_t sp_ec_code_bytes(enum sp_ec_kind kind, unsigned k, unsigned m)
@@ -46,9 +47,12 @@ int sp_ec_code_init_by(struct sp_ec_code *code, const struct sp_ec_kernel *kerne
 
 int sp_ec_code_init(struct sp_ec_code *code, enum sp_ec_kind kind, unsigned k, unsigned m, void *memory)
 {
+	const char *wanted = secure_getenv("SPINDLE_EC_KERNEL");
 	const struct sp_ec_kernel *own = sp_ec_gfni();
 
-	return sp_ec_code_init_by(code, own ? own : &sp_ec_isal, kind, k, m, memory);
+	if (!own || (wanted && !strcmp(wanted, sp_ec_isal.name)))
+		own = &sp_ec_isal;
+	return sp_ec_code_init_by(code, own, kind, k, m, memory);
 }
 
 unsigned sp_ec_parity(const struct sp_ec_code *code, unsigned data)

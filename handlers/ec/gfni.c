@@ -145,13 +145,14 @@ ROWS(11)
 ROWS(12)
 
 static void combine(size_t len, unsigned sources, unsigned rows, const uint8_t *tables_, unsigned first, unsigned count,
-		    uint8_t *const *from, uint8_t *const *to, bool past)
+		    uint8_t *const *from, uint8_t *const *to, bool past, bool cold)
 {
 	typedef void combine_t(size_t, unsigned, const uint64_t *, uint8_t *const *, uint8_t *const *, enum how);
 	static combine_t *const of[] = {combine_1, combine_2, combine_3, combine_4,  combine_5,	 combine_6,
 					combine_7, combine_8, combine_9, combine_10, combine_11, combine_12};
 	const uint64_t *matrix = (const uint64_t *)(const void *)tables_;
 
+	(void)cold; /* one way is the best of all */
 	/* What is added to later had better stay. */
 	past &= !first && count == sources && count <= STREAMS_MOST;
 	for (unsigned r = 0; r < rows; r++)
@@ -209,7 +210,12 @@ TARGET static void exclusive(size_t len, unsigned sources, uint8_t *const *from,
 		_mm_sfence();
 }
 
-static const struct sp_ec_kernel gfni = {"gfni", tables, combine, exclusive};
+static const struct sp_ec_kernel gfni = {.name = "gfni",
+					 .sources = STREAMS,
+					 .strip = 4096,
+					 .tables = tables,
+					 .combine = combine,
+					 .exclusive = exclusive};
 
 const struct sp_ec_kernel *sp_ec_gfni(void)
 {

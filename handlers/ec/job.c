@@ -11,6 +11,9 @@
 
 #define FETCH 256 /* bytes of a source */
 
+#define STREAMS 15   /* sources together; more are worth it only where chunks are long */
+#define SHORT	1024 /* of each, at least */
+
 void sp_ec_job_init(struct sp_ec_job *job, void *memory)
 {
 	memset(job, 0, sizeof(*job));
@@ -31,6 +34,7 @@ static int begin(struct sp_ec_job *job, const struct sp_ec_code *code, const str
 	job->last = sub->last;
 	job->short_source = job->short_row = -1;
 	job->check = job->wrong = job->dry = false;
+	job->cold = sub->cold;
 	job->past = sub->past || sub->bytes >= SP_EC_PAST;
 	job->weights = job->tabled = job->done = job->added = 0;
 	job->at = job->block = 0;
@@ -74,8 +78,14 @@ static unsigned group_sources(const struct sp_ec_job *job, unsigned row)
 
 static void started(struct sp_ec_job *job, bool weighted)
 {
+	const struct sp_ec_kernel *kernel = job->code->kind == SP_EC_MDS ? job->code->kernel : NULL;
+
 	job->matrix.rows = job->rows;
 	job->matrix.sources = job->sources;
+	job->together = kernel && job->cold && job->sources <= kernel->together &&
+			(job->sources <= STREAMS || job->bytes >= SP_EC_BLOCK);
+	job->least = kernel ? kernel->sources : SP_EC_SOURCES;
+	job->strip = kernel ? kernel->strip : SP_EC_STRIP;
 	if (job->code->kind == SP_EC_XOR || !weighted)
 		job->weights = job->rows + job->sources;
 	if (job->code->kind == SP_EC_XOR || job->tables != job->memory)
@@ -240,7 +250,7 @@ static void compute(struct sp_ec_job *job, unsigned row, unsigned count, unsigne
 		kernel->exclusive(n, had + take, from, to[0], past);
 	else
 		kernel->combine(n, sources, count, job->tables + sp_ec_tables_at(sources, row), first, take, from, to,
-				past);
+				past, job->together);
 	if (job->added + take < sources)
 		return;
 	if (job->check)
@@ -276,13 +286,14 @@ static uint32_t block_choose(const struct sp_ec_job *job, uint64_t budget)
 {
 	const uint32_t left = job->bytes - job->at;
 	const unsigned sources = group_sources(job, job->done);
-	uint64_t n = SP_EC_STRIP;
+	const uint32_t least = job->together ? SHORT : job->strip;
+	uint64_t n = least;
 
-	if (left < SP_EC_STRIP + SP_EC_REST) /* to divide takes longer than much else here */
+	if (left < least + SP_EC_REST) /* to divide takes longer than much else here */
 		return left;
-	if (sources <= SP_EC_SOURCES + SP_EC_SOURCES / 2) {
+	if (job->together || sources <= job->least + job->least / 2) {
 		n = budget / (byte_cost(job, job->done) * sources) / 64 * 64;
-		n = n < SP_EC_STRIP ? SP_EC_STRIP : n > SP_EC_BLOCK ? SP_EC_BLOCK : n;
+		n = n < least ? least : n > SP_EC_BLOCK ? SP_EC_BLOCK : n;
 	}
 	return left < n + SP_EC_REST ? left : (uint32_t)n;
 }
@@ -316,7 +327,7 @@ static uint64_t advance(struct sp_ec_job *job, uint64_t budget, bool must)
 	if ((!job->done || job->code->kind == SP_EC_XOR) && !job->added)
 		job->block = block_choose(job, budget);
 	left = group_sources(job, job->done) - job->added;
-	take = left <= SP_EC_SOURCES + SP_EC_SOURCES / 2 ? left : SP_EC_SOURCES;
+	take = job->together || left <= job->least + job->least / 2 ? left : job->least;
 	cost = byte_cost(job, job->done) * job->block;
 	if (cost * take > budget && !must)
 		return 0;

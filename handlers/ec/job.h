@@ -17,18 +17,21 @@ struct sp_ec_submessage {
 	uint32_t bytes;	 /* of a chunk, at least SP_EC_KERNEL_BYTES */
 	uint32_t last;	 /* of the last data chunk, 1 to bytes */
 	uint8_t **chunk; /* data chunks, then sp_ec_parity() parity chunks. Read when the job starts only. */
+	bool cold;	 /* of a message that caches do not hold: chunks come from memory */
 	bool past;	 /* nobody reads what is made before caches have lost it: better written past them */
 };
 
 /* The unit of work: a byte multiplied and added. How many take about 10 us, with data that no cache has. */
-#define SP_EC_SLICE   500000
-#define SP_EC_ONE     10000 /* what a submessage takes besides its job: to find it, to take it and to hand it over */
-#define SP_EC_BLOCK   16384 /* bytes of a chunk at once, at most; */
-#define SP_EC_STRIP   4096  /* ... of many sources, for those of a group of rows to stay in a cache meanwhile, */
-#define SP_EC_REST    256   /* ... and a rest of less goes with them */
-#define SP_EC_SOURCES 8 /* of a strip at once, at least, where there are more; up to half as many again: no strips */
-#define SP_EC_PAST    65536	/* chunks as long as this are always written past the caches, */
-#define SP_EC_LONG    (4 << 20) /* ... and those of messages as long as this may be, unless they are read at once */
+#define SP_EC_SLICE 500000
+#define SP_EC_ONE   10000 /* what a submessage takes besides its job: to find it, to take it and to hand it over */
+#define SP_EC_BLOCK 16384 /* bytes of a chunk at once, at most; */
+#define SP_EC_STRIP 4096  /* ... of many sources, for the rows to stay in a cache meanwhile (MDS: the kernel's), */
+#define SP_EC_REST  256	  /* ... and a rest of less goes with them */
+#define SP_EC_SOURCES                                                                                                  \
+	8 /* of a strip at once, at least, where there are more (MDS: the kernel's); up to half as many again: no      \
+	     strips */
+#define SP_EC_PAST 65536     /* chunks as long as this are always written past the caches, */
+#define SP_EC_LONG (4 << 20) /* ... and those of messages as long as this may be, unless they are read at once */
 
 /* One thread at a time. 40 KiB; may be used for one submessage after the other. The fields are the job's. */
 struct sp_ec_job {
@@ -39,7 +42,9 @@ struct sp_ec_job {
 	unsigned group; /* rows made at once */
 	uint32_t bytes, last;
 	int short_source, short_row; /* which of them is shorter than the others; -1: none */
-	bool check, wrong, past;
+	bool check, wrong, cold, past;
+	bool together;		  /* all sources at once; if not, ... */
+	unsigned least, strip;	  /* ... so many at least, and bytes of them */
 	bool dry;		  /* see sp_ec_job_dry() */
 	uint64_t spent;		  /* of the latest budget */
 	unsigned weights, tabled; /* lines of the matrix, and its rows, that are ready */

@@ -17,16 +17,19 @@
 
 struct sp_ec_kernel {
 	const char *name;
+	/* How combine() had better be called: with all sources if they come from memory and are no more than
+	 * `together`; else with at least `sources` of them, and `strip` bytes. */
+	unsigned together, sources, strip;
 	/* coefficient: [rows][sources]; tables: SP_EC_TABLE * rows * sources bytes, 8-byte aligned, for exactly this
 	 * many of both. rows <= SP_EC_GROUP, here and below. */
 	void (*tables)(unsigned sources, unsigned rows, const uint8_t *coefficient, uint8_t *tables);
 	/*
 	 * to[r] = the sum over s in [first, first + count) of coefficient[r][s] * from[s - first], added to what is
 	 * there unless first is 0. count >= 1, len >= SP_EC_KERNEL_BYTES. past: better written past the caches, which
-	 * saves fetching what is overwritten.
+	 * saves fetching what is overwritten. cold: the sources come from memory.
 	 */
 	void (*combine)(size_t len, unsigned sources, unsigned rows, const uint8_t *tables, unsigned first,
-			unsigned count, uint8_t *const *from, uint8_t *const *to, bool past);
+			unsigned count, uint8_t *const *from, uint8_t *const *to, bool past, bool cold);
 	/* to = the XOR of the sources, of which there is at least one; the first may be `to`. */
 	void (*exclusive)(size_t len, unsigned sources, uint8_t *const *from, uint8_t *to, bool past);
 };

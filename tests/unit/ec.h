@@ -98,7 +98,10 @@ static inline void ec_area_new(struct ec_area *a, enum sp_ec_kind kind, unsigned
 			       uint32_t bytes, uint32_t last, struct sp_random *random)
 {
 	ec_field();
-	*a = (struct ec_area){.sub = {data, bytes, last, NULL}, .kind = kind, .rows = ec_rows(k, m, data)};
+	*a = (struct ec_area){
+		.sub = {.data = data, .bytes = bytes, .last = last, .cold = random && sp_random_next(random) % 2},
+		.kind = kind,
+		.rows = ec_rows(k, m, data)};
 	for (unsigned i = 0; i < data + a->rows; i++) {
 		const uint32_t length = ec_length(a, i);
 		const unsigned off = random ? (unsigned)(sp_random_next(random) % 64) : 0;

@@ -36,15 +36,6 @@ static void parity_is_what_an_independent_computation_says_by_each_kernel(void)
 		vectors_by(ec_kernel(i));
 }
 
-static void without_a_choice_a_code_is_made_by_the_fastest_kernel_there_is(void)
-{
-	struct ec_code *c = ec_code_new(SP_EC_MDS, 4, 2);
-
-	CU_ASSERT_EQUAL_FATAL(sp_ec_code_init(&c->code, SP_EC_MDS, 4, 2, c->memory[0]), 0);
-	CU_ASSERT_PTR_EQUAL(c->code.kernel, ec_kernel(1) ? ec_kernel(1) : &sp_ec_isal);
-	ec_code_free(c);
-}
-
 /* ---- our kernel against ISA-L's ---- */
 
 /* Buffers of one allocation each, at any alignment, with some bytes before and after. */
@@ -59,6 +50,7 @@ static void same_sums(struct sp_random *random, unsigned rows, unsigned first, u
 	uint8_t coefficient[SP_EC_GROUP * SUMS_SOURCES], *from[SUMS_SOURCES], *to[2][SP_EC_GROUP];
 	const unsigned sources = first + count;
 	const bool past = sp_random_next(random) % 2; /* if so: aligned, or they would not */
+	const bool cold = sp_random_next(random) % 2;
 
 	for (unsigned i = 0; i < rows * sources; i++)
 		coefficient[i] = (uint8_t)sp_random_next(random);
@@ -74,7 +66,7 @@ static void same_sums(struct sp_random *random, unsigned rows, unsigned first, u
 	}
 	for (unsigned i = 0; i < 2; i++) {
 		ec_kernel(i)->tables(sources, rows, coefficient, tables[i]);
-		ec_kernel(i)->combine(len, sources, rows, tables[i], first, count, from, to[i], past);
+		ec_kernel(i)->combine(len, sources, rows, tables[i], first, count, from, to[i], past, cold);
 	}
 	CU_ASSERT_EQUAL_FATAL(memcmp(sums_to[0], sums_to[1], sizeof(sums_to[0])), 0);
 	for (unsigned i = 0; i < 2; i++)
@@ -119,9 +111,26 @@ static void every_factor_is_applied_to_every_byte_as_defined(void)
 	for (unsigned k = 0; ec_kernel(k); k++)
 		for (unsigned c = 0; c < 256; c++) {
 			ec_kernel(k)->tables(1, 1, &(uint8_t){(uint8_t)c}, (uint8_t *)table);
-			ec_kernel(k)->combine(256, 1, 1, (uint8_t *)table, 0, 1, &from, &to, false);
+			ec_kernel(k)->combine(256, 1, 1, (uint8_t *)table, 0, 1, &from, &to, false, c % 2);
 			CU_ASSERT_EQUAL_FATAL(memcmp(product, ec_product[c], 256), 0);
 		}
+}
+
+static void a_code_is_made_by_the_fastest_kernel_unless_the_environment_says_isa_l(void)
+{
+	const struct sp_ec_kernel *best = sp_ec_gfni() ? sp_ec_gfni() : &sp_ec_isal;
+	const char *names[] = {"isa-l", "", "other"};
+	uint8_t memory[SP_EC_TABLE] __attribute__((aligned(64)));
+	struct sp_ec_code code;
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		setenv("SPINDLE_EC_KERNEL", names[i], 1);
+		CU_ASSERT_EQUAL(sp_ec_code_init(&code, SP_EC_MDS, 1, 1, memory), 0);
+		CU_ASSERT_PTR_EQUAL(code.kernel, i ? best : &sp_ec_isal);
+	}
+	unsetenv("SPINDLE_EC_KERNEL");
+	CU_ASSERT_EQUAL(sp_ec_code_init(&code, SP_EC_MDS, 1, 1, memory), 0);
+	CU_ASSERT_PTR_EQUAL(code.kernel, best);
 }
 
 /* ---- codes ---- */
@@ -235,25 +244,25 @@ static void counted_tables(unsigned sources, unsigned rows, const uint8_t *coeff
 }
 
 static void counted_combine(size_t len, unsigned sources, unsigned rows, const uint8_t *tables, unsigned first,
-			    unsigned count, uint8_t *const *from, uint8_t *const *to, bool past)
+			    unsigned count, uint8_t *const *from, uint8_t *const *to, bool past, bool cold)
 {
 	work += (uint64_t)len * count * rows;
 	shortest = len < shortest ? len : shortest;
-	sp_ec_isal.combine(len, sources, rows, tables, first, count, from, to, past);
+	sp_ec_isal.combine(len, sources, rows, tables, first, count, from, to, past, cold);
 }
 
-static const struct sp_ec_kernel counted = {.tables = counted_tables, .combine = counted_combine};
+static const struct sp_ec_kernel counted = {
+	.together = 255, .sources = 8, .strip = 4096, .tables = counted_tables, .combine = counted_combine};
 
 static void a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than_asked(void)
 {
 	static const struct {
 		unsigned k, m, data, lost;
 		uint32_t bytes, last;
-	} cases[] = {{20, 7, 20, 7, 1000, 77},
-		     {32, 8, 31, 8, 65576, 65575},
-		     {32, 8, 9, 3, 70001, 1},
-		     {127, 128, 127, 127, 128, 65},
-		     {240, 15, 240, 15, 4096, 4095}};
+		bool cold;
+	} cases[] = {{20, 7, 20, 7, 1000, 77, true},	   {32, 8, 31, 8, 65576, 65575, true},
+		     {32, 8, 9, 3, 70001, 1, true},	   {127, 128, 127, 127, 128, 65, false},
+		     {240, 15, 240, 15, 4096, 4095, true}, {32, 8, 31, 8, 30000, 29999, false}};
 	static const uint64_t budgets[] = {0, 1, 777, 20000, 100000, SP_EC_SLICE, 3 * SP_EC_SLICE, UINT64_MAX};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -283,6 +292,7 @@ static void a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than
 			unsigned slices = 0;
 			bool more = true;
 
+			a.sub.cold = cases[i].cold;
 			for (unsigned n = 0; n < cases[i].lost; n++) { /* the short one is among them */
 				const unsigned j = cases[i].data - 1 - n * cases[i].data / cases[i].lost;
 
@@ -439,9 +449,10 @@ static void nothing_missing_is_nothing_to_do(void)
 }
 
 SUITE("ec_code", TEST(parity_is_what_an_independent_computation_says_by_each_kernel),
-      TEST(without_a_choice_a_code_is_made_by_the_fastest_kernel_there_is),
+
       TEST(both_kernels_make_the_same_of_any_rows_sources_lengths_and_alignments),
       TEST(every_factor_is_applied_to_every_byte_as_defined), TEST(there_are_codes_up_to_255_chunks_only),
+      TEST(a_code_is_made_by_the_fastest_kernel_unless_the_environment_says_isa_l),
       TEST(a_submessage_that_is_none_of_the_code_is_refused), TEST(every_loss_of_a_small_code_is_repaired_or_refused),
       TEST(every_loss_of_a_shortened_code_is_repaired_or_refused),
       TEST(a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than_asked),
