@@ -42,12 +42,15 @@ uint64_t rv_token(struct sp_ctx *c, const struct rv_session *x)
 /* What nobody would miss: offers that were not taken up, peers that were silent for long, peers that are gone. */
 static bool rv_makes_room(const struct sp_ctx *c, const struct rv *s, const struct rv_session *x)
 {
+	const bool offer = x->state == RV_SESSION_OFFER;
+
 	if (x->first_op || x->transfers)
 		return false;
+	if ((offer || x->candidate.token) && c->now - x->offered < RV_OFFER_STAYS)
+		return false;
 	if (x->named)
-		return x->state == RV_SESSION_IDLE && x->gone;
-	return x->state == RV_SESSION_OFFER ? c->now - x->offered >= RV_OFFER_STAYS
-					    : x->state == RV_SESSION_OPEN && c->now - x->heard >= s->timeout;
+		return x->gone && (offer || x->state == RV_SESSION_IDLE);
+	return offer || (x->state == RV_SESSION_OPEN && c->now - x->heard >= s->timeout);
 }
 
 static bool rv_make_room(struct sp_ctx *c, uint32_t look)
@@ -63,6 +66,7 @@ static bool rv_make_room(struct sp_ctx *c, uint32_t look)
 		if (x->state == RV_SESSION_OPEN)
 			rv_bye(c, x);
 		x->named = 0;
+		x->candidate.token = 0;
 		rv_session_end(c, x, SP_RVMA_PEER_GONE);
 		return true;
 	}
@@ -217,12 +221,18 @@ static void rv_session_clear(struct sp_ctx *c, struct rv_session *x, enum sp_rvm
 void rv_session_end(struct sp_ctx *c, struct rv_session *x, enum sp_rvma_status why)
 {
 	struct rv *s = rv_of(c);
+	const struct rv_names next = x->candidate;
 	uint32_t *at = rv_head(c, x->ip, x->qp);
 
 	if (x->state == RV_SESSION_FREE || s->implicit)
 		return;
 	rv_session_clear(c, x, why);
 	x->gone = true;
+	if (next.token) { /* the peer has begun anew, and its packets may be under way */
+		x->names = next;
+		x->state = RV_SESSION_OFFER;
+		return;
+	}
 	if (x->named)
 		return;
 	while (*at != x->index)

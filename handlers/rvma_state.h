@@ -367,7 +367,8 @@ struct rv_session *rv_session_find(struct sp_ctx *c, const uint8_t token[8]);
 uint32_t rv_control(struct sp_ctx *c, struct sp_packet *p);
 void rv_session_timer(struct sp_ctx *c, struct sp_timer *timer);
 void rv_sessions_report(struct sp_ctx *c, struct sp_report *r); /* entries of a list */
-/* The session is over: transfers on their way in and out end; the slot can be used anew (by PEER or HELLO). */
+/* The session is over: transfers on their way in and out end; the slot can be used anew (by PEER or HELLO). The
+ * candidate, if there is one, is an OFFER then. */
 void rv_session_end(struct sp_ctx *c, struct rv_session *x, enum sp_rvma_status why);
 /* In: what is known of a packet. */
 enum rv_look { RV_NEW, RV_HAVE, RV_IS_REFUSED, RV_TOO_FAR };

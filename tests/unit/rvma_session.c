@@ -182,6 +182,30 @@ static void another_hello_makes_a_candidate_that_takes_over_once_it_is_used(void
 	end();
 }
 
+/* The goodbye of one that restarts may be late, or its silence be noticed late: its next session has our WELCOME then.
+ */
+static void the_end_of_a_session_does_not_end_the_offer_of_the_next_one(void)
+{
+	struct sp_rvma_bye bye;
+	uint64_t first, second;
+
+	start("qp=64");
+	first = open_session(7);
+	second = sp_load_be64(welcomed(8).token);
+	sp_store_be64(bye.token, first);
+	sp_store_be64(bye.nonce, 7);
+	feed(SP_RVMA_BYE, &bye, sizeof(bye));
+	CU_ASSERT_EQUAL(drops("sessions"), 1);
+	feed_put(first, 1, 0, 8, 8);
+	CU_ASSERT_EQUAL(drops("bad-token"), 1);
+	CU_ASSERT_EQUAL(sp_load_be64(welcomed(8).token), second); /* a repeat */
+	feed_put(second, 0, 0, 8, 8);
+	CU_ASSERT_EQUAL(drops("bad-token"), 1);
+	CU_ASSERT_EQUAL(drops("sessions"), 2);
+	CU_ASSERT_EQUAL(drops("refusals"), 2); /* there is no mailbox: of each session one */
+	end();
+}
+
 static void goodbye_counts_with_the_right_nonce_only(void)
 {
 	struct sp_rvma_bye bye;
@@ -538,9 +562,10 @@ static void a_peer_that_opens_many_puts_leaves_room_for_others(void)
 
 SUITE("rvma_session", TEST(a_hello_is_answered_and_repeated_gets_the_same_answer),
       TEST(another_hello_makes_a_candidate_that_takes_over_once_it_is_used),
-      TEST(goodbye_counts_with_the_right_nonce_only), TEST(hellos_that_cannot_be_are_refused),
-      TEST(what_speaks_of_what_was_never_sent_is_refused), TEST(blocks_count_within_what_was_offered),
-      TEST(data_for_no_get_are_refused), TEST(a_window_that_is_freed_does_not_wait_for_those_who_read_it),
+      TEST(the_end_of_a_session_does_not_end_the_offer_of_the_next_one), TEST(goodbye_counts_with_the_right_nonce_only),
+      TEST(hellos_that_cannot_be_are_refused), TEST(what_speaks_of_what_was_never_sent_is_refused),
+      TEST(blocks_count_within_what_was_offered), TEST(data_for_no_get_are_refused),
+      TEST(a_window_that_is_freed_does_not_wait_for_those_who_read_it),
       TEST(a_peer_that_reads_much_leaves_room_for_others),
       TEST(a_peer_that_takes_its_time_to_read_does_not_keep_a_buffer),
       TEST(a_flood_of_hellos_neither_ends_a_session_nor_keeps_others_out),
