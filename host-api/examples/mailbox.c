@@ -100,6 +100,7 @@ int main(int argc, char **argv)
 	rc = rc		 ? fail("rvma_open", rc)
 	     : argc == 4 ? listen_at(dev, rvma, strtoull(argv[3], NULL, 0))
 			 : put(dev, rvma, argv + 3);
+	rvma_close(rvma);
 	sp_dev_close(dev);
 	return rc;
 }

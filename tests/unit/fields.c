@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <unistd.h>
 
+#include "../../handlers/wire/roce.h"
 #include "../../testbed/fields.h"
 #include "../../testbed/random.h"
 #include "captures.h"
@@ -248,6 +249,15 @@ static bool agree_all(const char *name, const struct sp_field *field, unsigned n
 	return true;
 }
 
+/* It looks for no ICRC behind headers that it does not know. */
+static bool is_manufacturer_s(const struct sp_field *field, unsigned n, const uint8_t *frame)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (!strcmp(field[i].name, "infiniband.bth.opcode"))
+			return sp_field_value(&field[i], frame) >= SP_ROCE_MANUFACTURER_FIRST;
+	return false;
+}
+
 static void values_are_tshark_s(void)
 {
 	const char *root = getenv("MESON_SOURCE_ROOT"), *name[NAMES];
@@ -292,6 +302,9 @@ static void values_are_tshark_s(void)
 		rest = line;
 		for (unsigned i = 0; i < names && (theirs = strsep(&rest, "|")); i++) {
 			compared += *theirs != 0;
+			if (!*theirs && !strcmp(name[i], "infiniband.invariant.crc") &&
+			    is_manufacturer_s(field, n, bytes))
+				continue;
 			if (!agree_all(name[i], field, n, bytes, theirs) && ++wrong < 10)
 				printf("# packet %u of all captures\n", packet);
 		}
