@@ -203,7 +203,7 @@ struct sdr_recv_status {
 	bool complete;	   /* all chunks are there */
 	bool length_known; /* the sender has told; otherwise length is as posted */
 	uint64_t length;
-	uint64_t packets; /* distinct ones that have come */
+	uint64_t packets; /* distinct ones that have come; with several workers some may be counted a moment later */
 };
 int sdr_recv_status(struct sdr_recv *recv, struct sdr_recv_status *status);
 int sdr_recv_test(struct sdr_recv *recv); /* 0: complete, -EAGAIN: not (yet) */

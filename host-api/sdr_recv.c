@@ -116,6 +116,15 @@ int sdr_recv_imm_get(struct sdr_recv *recv, uint32_t *immediate, uint32_t *mask)
 	return complete || !recv->qp->split.user ? -ENODATA : -EAGAIN;
 }
 
+/* Workers count what they have placed at the end of a burst, and by then another may have found the message complete.
+ * Without erasure codes nothing but packets completes one. */
+static uint64_t sdr_recv_packets(const struct sdr_recv *recv, bool complete, uint64_t length)
+{
+	const struct sdr_qp_info *i = &recv->qp->info;
+
+	return complete && !i->ec_code ? sp_sdr_units(length, i->mtu) : SDR_RECV_LINE(recv, packets);
+}
+
 int sdr_recv_status(struct sdr_recv *recv, struct sdr_recv_status *status)
 {
 	const bool open = sdr_recv_open(recv), complete = sdr_recv_whole(recv);
@@ -128,7 +137,7 @@ int sdr_recv_status(struct sdr_recv *recv, struct sdr_recv_status *status)
 		.complete = complete,
 		.length_known = known,
 		.length = length,
-		.packets = open ? SDR_RECV_LINE(recv, packets) : 0,
+		.packets = open ? sdr_recv_packets(recv, complete, length) : 0,
 	};
 	return sdr_qp_check(recv->qp);
 }
