@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A network of its own for the reliability core: events in virtual time, nothing of the NIC; and what is checked all
+ * the time. A failing seed is named, and reruns alone with SPINDLE_SEED.
+ */
+#ifndef TESTS_PROPERTY_RELIABILITY_NET_H
+#define TESTS_PROPERTY_RELIABILITY_NET_H
+
+#include "../unit/suite.h"
+
+#include "../../handlers/reliability/receiver.h"
+#include "../../handlers/reliability/sender.h"
+#include "../../testbed/random.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MESSAGES 64 /* in flight at most */
+#define UNITS	 512
+#define DATAGRAM 1024
+
+struct event {
+	sp_time at;
+	uint64_t order, message, poll;					/* poll: that an ACK answers */
+	enum { ARRIVES_UNIT, ARRIVES_POLL, IS_READ, ARRIVES_ACK } kind; /* IS_READ: a poll, by who answers */
+	uint32_t unit;
+	size_t len;
+	uint8_t bytes[DATAGRAM];
+};
+
+struct net {
+	uint64_t seed;
+	bool failed;
+	struct sp_random random;
+	sp_time now, delay, jitter;
+	double data_loss, control_loss, duplicate;
+	bool dead;    /* nothing arrives any more */
+	sp_time away; /* until then the receiver takes nothing; it lies there */
+	sp_time idle; /* who answers looks every so long; the latest poll is answered, with what has come till then */
+	bool waiting;
+	struct sp_rel_asked question;
+	struct event **heap;
+	size_t events, room;
+	uint64_t order, data_lost, data_sent;
+
+	struct sp_rel_config config;
+	struct sp_rel_sender sender;
+	void *memory;
+	uint64_t unit_bits;
+	size_t ack_room;
+	uint32_t units[4096]; /* of every message started */
+	uint64_t started, finished, to_start, failures, refusals;
+	sp_time last_left;
+	unsigned told;
+
+	struct sp_rel_receiver receiver;
+	uint64_t base, highest;
+	uint64_t have[4096][UNITS / 64];
+	uint32_t came[4096];
+	bool forged;			    /* answers come that nobody gave */
+	bool denies, refuses;		    /* the receiver says that nothing has come; that it takes no more */
+	bool untold;			    /* nor does it say what has come unless it is asked */
+	sp_time proof;			    /* not 0: of the polls that leave from then on, */
+	uint64_t proof_polls;		    /* ... of which the first has this number, */
+	unsigned polls_lost, answers_lost;  /* ... these are lost, or the answers to them; bit 0: the first */
+	uint64_t answered;		    /* highest poll that an answer named */
+	uint64_t polls;			    /* sent */
+	uint64_t polls_before[4096][UNITS]; /* the unit was last sent */
+};
+
+static void __attribute__((format(printf, 3, 4))) expect(struct net *n, bool right, const char *format, ...)
+{
+	va_list list;
+
+	if (right || n->failed)
+		return;
+	n->failed = true;
+	printf("# seed %llu at %.9f s: ", (unsigned long long)n->seed, (double)n->now / (double)SP_SEC);
+	va_start(list, format);
+	vprintf(format, list);
+	va_end(list);
+	putchar('\n');
+}
+
+static uint64_t below(struct net *n, uint64_t bound)
+{
+	return sp_random_next(&n->random) % bound;
+}
+
+/* ---- the network ---- */
+static bool before(const struct event *a, const struct event *b)
+{
+	return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+static void push(struct net *n, const struct event *e)
+{
+	struct event *copy = malloc(sizeof(*copy));
+	size_t i = n->events++;
+
+	if (n->events > n->room) {
+		n->room = n->room ? 2 * n->room : 1024;
+		n->heap = realloc(n->heap, n->room * sizeof(struct event *));
+	}
+	*copy = *e;
+	copy->order = n->order++;
+	for (; i && before(copy, n->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		n->heap[i] = n->heap[(i - 1) / 2];
+	n->heap[i] = copy;
+}
+
+static struct event *pop(struct net *n)
+{
+	struct event *first = n->heap[0], *last = n->heap[--n->events];
+	size_t i = 0, child;
+
+	while ((child = 2 * i + 1) < n->events) {
+		child += child + 1 < n->events && before(n->heap[child + 1], n->heap[child]);
+		if (!before(n->heap[child], last))
+			break;
+		n->heap[i] = n->heap[child];
+		i = child;
+	}
+	n->heap[i] = last;
+	return first;
+}
+
+static void transmit(struct net *n, struct event *e, sp_time left, bool control)
+{
+	const bool lost = sp_random_chance(&n->random, control ? n->control_loss : n->data_loss) || n->dead;
+	const bool again = sp_random_chance(&n->random, n->duplicate);
+
+	n->data_sent += !control;
+	n->data_lost += lost && !control;
+	for (int i = 0; i < (lost ? 0 : again ? 2 : 1); i++) {
+		e->at = left + n->delay + (n->jitter ? below(n, n->jitter + 1) : 0);
+		push(n, e);
+	}
+}
+
+/* ---- the ends ---- */
+static bool chosen(const struct net *n, unsigned these, uint64_t poll)
+{
+	return n->proof_polls && poll >= n->proof_polls && poll < n->proof_polls + 32 &&
+	       these >> (poll - n->proof_polls) & 1;
+}
+
+static void answer(struct net *n, const struct sp_rel_asked *asked)
+{
+	struct event e = {.kind = ARRIVES_ACK, .poll = asked ? asked->poll : 0};
+	struct sp_rel_ack_maker m;
+	uint64_t from;
+
+	if (n->base < n->receiver.begin)
+		n->base = n->receiver.begin;
+	while (!n->refuses && n->base < n->highest && n->came[n->base] == n->units[n->base])
+		n->base++;
+	from = asked && asked->from_message > n->base ? asked->from_message : n->base;
+	if (asked ? chosen(n, n->answers_lost, asked->poll) : n->denies || n->untold)
+		return;
+	sp_rel_ack_begin(&m, e.bytes, n->ack_room, asked, n->denies ? 0 : n->base);
+	for (uint64_t k = from; k < n->highest && n->refuses; k++)
+		sp_rel_ack_refuse(&m, k, (uint8_t)(1 + k % 200));
+	for (uint64_t k = from; k < n->highest && !n->denies && !n->refuses; k++)
+		if (n->came[k] && !sp_rel_ack_add(&m, k, n->came[k] == n->units[k] ? NULL : n->have[k], n->units[k]))
+			break;
+	e.len = sp_rel_ack_end(&m);
+	expect(n, e.len <= n->ack_room, "an ACK of %zu bytes", e.len);
+	transmit(n, &e, n->now, true);
+}
+
+static void unit_arrives(struct net *n, uint64_t message, uint32_t unit)
+{
+	const uint64_t bit = 1ull << unit % 64;
+
+	if (message >= n->highest)
+		n->highest = message + 1;
+	if (n->have[message][unit / 64] & bit)
+		return;
+	n->have[message][unit / 64] |= bit;
+	if (++n->came[message] == n->units[message])
+		answer(n, NULL);
+}
+
+static void arrive(struct net *n, const struct event *e)
+{
+	struct sp_rel_asked asked;
+	struct event later = *e;
+	int rc;
+
+	if (e->kind != ARRIVES_ACK && n->now < n->away) {
+		later.at = n->away;
+		push(n, &later);
+		return;
+	}
+	switch (e->kind) {
+	case ARRIVES_UNIT:
+		unit_arrives(n, e->message, e->unit);
+		break;
+	case ARRIVES_POLL:
+		rc = sp_rel_poll_take(&n->receiver, e->bytes, e->len, &asked);
+		expect(n, rc == 0, "sp_rel_poll_take says %d", rc);
+		if (!n->idle) {
+			answer(n, &asked);
+			break;
+		}
+		if (!n->waiting || asked.poll > n->question.poll)
+			n->question = asked;
+		later.kind = IS_READ;
+		later.at = (n->now / n->idle + 1) * n->idle;
+		if (!n->waiting)
+			push(n, &later);
+		n->waiting = true;
+		break;
+	case IS_READ:
+		n->waiting = false;
+		answer(n, &n->question);
+		break;
+	case ARRIVES_ACK:
+		rc = sp_rel_ack(&n->sender, e->bytes, e->len, n->now);
+		expect(n, rc == 0, "sp_rel_ack says %d", rc);
+		n->answered = e->poll > n->answered ? e->poll : n->answered;
+		break;
+	}
+}
+
+static void collect(struct net *n)
+{
+	for (uint64_t k = n->sender.begin; k < n->sender.end; k++) {
+		enum sp_rel_state state = sp_rel_state(&n->sender, k);
+
+		if (state != SP_REL_DONE && state != SP_REL_FAILED && state != SP_REL_REFUSED)
+			continue;
+		if (state == SP_REL_DONE)
+			expect(n, n->came[k] == n->units[k], "message %llu is done with %u of %u units",
+			       (unsigned long long)k, n->came[k], n->units[k]);
+		n->failures += state == SP_REL_FAILED;
+		n->refusals += state == SP_REL_REFUSED;
+		if (state == SP_REL_REFUSED)
+			expect(n, sp_rel_reason(&n->sender, k) == 1 + k % 200, "message %llu refused for %u",
+			       (unsigned long long)k, sp_rel_reason(&n->sender, k));
+		n->finished++;
+		expect(n, !sp_rel_release(&n->sender, k), "release");
+	}
+}
+
+static void step(struct net *n)
+{
+	struct sp_rel_next next;
+	uint64_t number, sends = 0;
+
+	collect(n);
+	while (n->started < n->to_start && !sp_rel_start(&n->sender, n->units[n->started], n->now, &number)) {
+		expect(n, number == n->started, "number");
+		n->started++;
+	}
+	for (sp_rel_next(&n->sender, n->now, &next); next.what != SP_REL_NOTHING && !n->failed;
+	     sp_rel_next(&n->sender, n->now, &next)) {
+		struct event e = {.kind = next.what == SP_REL_ASK ? ARRIVES_POLL : ARRIVES_UNIT,
+				  .message = next.message,
+				  .unit = next.unit,
+				  .len = sizeof(next.poll)};
+
+		expect(n, sends++ < 1000000, "sending does not end");
+		sp_rel_sent(&n->sender, &next, n->unit_bits, n->now);
+		if (next.what == SP_REL_ASK) {
+			n->polls++;
+			if (n->proof && n->now >= n->proof && !n->proof_polls)
+				n->proof_polls = n->polls;
+			memcpy(e.bytes, &next.poll, sizeof(next.poll));
+			if (!chosen(n, n->polls_lost, n->polls))
+				transmit(n, &e, n->now, true);
+			continue;
+		}
+		expect(n, next.unit < n->units[next.message], "unit %u of %u", next.unit, n->units[next.message]);
+		expect(n,
+		       next.what == SP_REL_UNIT || n->forged || n->answered > n->polls_before[next.message][next.unit],
+		       "unit %u goes again, and no poll after it was answered", next.unit);
+		n->polls_before[next.message][next.unit] = n->polls;
+		if (n->config.rate)
+			expect(n, n->sender.left >= n->last_left + n->unit_bits * SP_SEC / n->config.rate,
+			       "faster than the rate");
+		n->last_left = n->sender.left;
+		transmit(n, &e, n->sender.left, false);
+	}
+}
+
+static void open_net(struct net *n)
+{
+	const size_t bytes = sp_rel_sender_bytes(&n->config);
+
+	n->memory = calloc(1, bytes);
+	expect(n, bytes && !sp_rel_sender_init(&n->sender, &n->config, n->memory), "sp_rel_sender_init");
+}
+
+static void close_net(struct net *n)
+{
+	while (n->events)
+		free(pop(n));
+	free(n->heap);
+	free(n->memory);
+	free(n);
+}
+
+/* Until everything is finished, or that time; woken by what arrives and by deadlines alone. */
+static void run_to(struct net *n, sp_time limit)
+{
+	uint64_t turns = 0;
+
+	for (step(n); n->finished < n->to_start && !n->failed; step(n)) {
+		sp_time next = sp_rel_deadline(&n->sender);
+
+		collect(n);
+		if (n->finished == n->to_start)
+			break;
+		if (n->events && n->heap[0]->at < next)
+			next = n->heap[0]->at;
+		expect(n, next != SP_NEVER, "nothing will happen any more, %llu of %llu messages are open",
+		       (unsigned long long)(n->to_start - n->finished), (unsigned long long)n->to_start);
+		expect(n, turns++ < 50000000, "no end");
+		if (n->failed)
+			break;
+		if (next > limit) {
+			n->now = limit;
+			break;
+		}
+		n->now = next > n->now ? next : n->now;
+		while (n->events && n->heap[0]->at <= n->now) {
+			struct event *e = pop(n);
+
+			arrive(n, e);
+			free(e);
+		}
+	}
+}
+
+static void run(struct net *n)
+{
+	run_to(n, SP_NEVER);
+}
+
+static struct net *random_net(uint64_t seed)
+{
+	struct net *n = calloc(1, sizeof(*n));
+	const sp_time delays[] = {SP_US, 50 * SP_US, SP_MS, 12500 * SP_US};
+
+	n->seed = seed;
+	sp_random_seed(&n->random, seed, 0);
+	n->now = below(n, 2) ? 0 : below(n, SP_SEC);
+	n->delay = delays[below(n, 4)];
+	n->unit_bits = 8 * (64 + below(n, 65536));
+	n->ack_room = SP_REL_ACK_LEAST + below(n, DATAGRAM - SP_REL_ACK_LEAST + 1);
+	n->config = (struct sp_rel_config){.scheme = below(n, 2) ? SP_REL_NACK : SP_REL_RTO,
+					   .rtt = below(n, 2)	? 2 * n->delay
+						  : below(n, 2) ? 0
+								: n->delay / 5 + 1,
+					   .rate = below(n, 4) ? 1000000000ull << below(n, 8) : 0,
+					   .timeout = 1000 * SP_SEC,
+					   .polls = below(n, 2) ? 0 : 1 + (uint32_t)below(n, 128),
+					   .messages = 1u << below(n, 7),
+					   .units = UNITS,
+					   .in_flight = 16u << below(n, 8)};
+	n->to_start = 1 + below(n, 40);
+	for (uint64_t k = 0; k < 4096; k++)
+		n->units[k] = 1 + (uint32_t)below(n, below(n, 2) ? 8 : UNITS);
+	return n;
+}
+
+static unsigned seeds(unsigned few)
+{
+	if (getenv("SPINDLE_LONG"))
+		return 50 * few;
+#ifdef __SANITIZE_ADDRESS__
+	return (few + 3) / 4;
+#else
+	return few;
+#endif
+}
+
+#endif
