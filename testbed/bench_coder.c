@@ -11,12 +11,12 @@
 #include <rte_mbuf.h>
 
 #include "../handlers/wire/ec.h"
-#include "../handlers/wire/roce.h"
 #include "../handlers/wire/sdr.h"
 #include "../pipeline/handler.h"
 #include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
 #include "bench.h"
+#include "bench_frame.h"
 
 #define MTU   4096u
 #define SLOTS 2u /* a pair of messages */
@@ -115,31 +115,15 @@ static void note_parts(struct bench_coder *b)
 static void make_packet(const struct bench_coder *b, uint64_t message, uint32_t index, bool last, uint32_t immediate,
 			const uint8_t *bytes, struct rte_mbuf *packet)
 {
-	static const uint8_t head[] = {2, 0, 0, 0,    0, 1,  2,	 0, 0, 0,   0, 2, 8, 0,	  0x45, 0, 0,
-				       0, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 2, 192, 0,	2, 1};
 	const struct sp_sdr_split split = {10, 18, 4};
-	const uint32_t slot = sp_sdr_slot(message, SLOTS), l3 = 20 + 8 + 12 + SP_SDR_HEADER + MTU + 4;
+	const uint32_t slot = sp_sdr_slot(message, SLOTS);
 	const uint64_t room = b->data > b->parity ? b->data : b->parity;
-	uint8_t *f = rte_pktmbuf_mtod(packet, uint8_t *);
-	uint8_t *ip = f + 14, *udp = ip + 20, *bth = udp + 8, *reth = bth + 12;
-	uint32_t sum = 0;
+	uint8_t *f = rte_pktmbuf_mtod(packet, uint8_t *), *reth = f + BENCH_EXT;
 
-	packet->data_len = (uint16_t)(14 + l3);
-	packet->pkt_len = 14 + l3;
-	memset(f, 0, 14 + 20 + 8 + 12 + SP_SDR_HEADER);
-	memcpy(f, head, sizeof(head));
-	sp_store_be16(ip + 2, (uint16_t)l3);
-	for (unsigned i = 0; i < 20; i += 2)
-		sum += sp_load_be16(ip + i);
-	sum = (sum & 0xFFFF) + (sum >> 16);
-	sp_store_be16(ip + 10, (uint16_t) ~(sum + (sum >> 16)));
-	sp_store_be16(udp, 0xC123);
-	sp_store_be16(udp + 2, SP_ROCE_PORT);
-	sp_store_be16(udp + 4, (uint16_t)(l3 - 20));
-	bth[0] = 0x2B;
-	bth[1] = last ? 0x80 : 0;
-	sp_store_be16(bth + 2, SP_ROCE_PKEY);
-	sp_store_be32(bth + 4, QP + sp_sdr_generation(message, SLOTS, 2));
+	packet->data_len = (uint16_t)bench_frame(f, SP_UC_WRITE_ONLY_IMM, QP + sp_sdr_generation(message, SLOTS, 2),
+						 SP_SDR_HEADER + MTU + 4);
+	packet->pkt_len = packet->data_len;
+	f[BENCH_BTH + 1] = last ? SP_BTH_SE : 0;
 	sp_store_be64(reth, slot * room + (uint64_t)index * MTU);
 	sp_store_be32(reth + 8, RKEY);
 	sp_store_be32(reth + 12, MTU);
