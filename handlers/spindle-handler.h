@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "wire/host.h" /* sp_time, struct sp_command, struct sp_event */
-#define SP_ABI 1
+#define SP_ABI 2
 
 /* ---- packets ---------------------------------------------------------------------------------------------------- */
 enum { SP_PKT_ROCE = 1, SP_PKT_IPV6 = 2, SP_PKT_UDP = 4, SP_PKT_SE = 8 /* BTH solicited event */ };
@@ -48,13 +48,13 @@ enum { SP_DONE = 0, SP_END = 1 /* done, and the message ends */, SP_FORWARD = 2 
 
 /* ---- execution context and message ------------------------------------------------------------------------------ */
 struct sp_ctx {
-	void *state;            /* ctx_size zeroed bytes, shared by the workers */
+	void *state;            /* ctx_size zeroed bytes, shared by the workers; of this version: sp_handler.version */
 	uint64_t *counters;     /* this worker's, one per name in sp_handler.counters: plain ++ */
 	sp_time now;            /* time of this call */
 	uint16_t worker, workers; /* this worker, and how many there are; with 1, no atomics are needed */
 	uint16_t home;          /* the context's home worker */
 	uint16_t watch;         /* the NIC's: DMA is being traced, or left out */
-	uint64_t post_bytes;    /* set by attach(): largest buffer that SP_CMD_POST takes, 0 = none */
+	uint64_t version, post_bytes; /* post_bytes: set by attach(): largest buffer that SP_CMD_POST takes, 0 = none */
 };
 struct sp_message {
 	uint64_t key;
@@ -84,9 +84,9 @@ struct sp_param {
 struct sp_issue { struct sp_issue *next, *away; void *ctx; uint64_t cookie; uint32_t active, wait, woken; };
 struct sp_work { struct sp_work *next; void *ctx; uint64_t cookie; uint32_t active, worker; };
 struct sp_timer { struct sp_timer *child, *next, *prev; void *ctx; sp_time at; uint64_t cookie; uint32_t worker, armed; };
+enum sp_migrate { SP_MIGRATE_SWAP /* after attach(), before the first packet */, SP_MIGRATE_DRAINED /* nothing is left there */ };
 enum { SP_ISSUE_DONE, SP_ISSUE_MORE, SP_ISSUE_WAIT /* until sp_issue_start() again */ };
-struct sp_report; /* a sink of named values, written as JSON or as a table */
-struct sp_export; /* what a context's first handler offers to its companion: spindle-export.h */
+struct sp_report; struct sp_export; /* a sink of named values; what a first handler offers its companion: spindle-export.h */
 
 struct sp_handler {
 	uint32_t abi, size; /* SP_ABI and sizeof(struct sp_handler): SP_HANDLER_HEAD */
@@ -96,7 +96,7 @@ struct sp_handler {
 	const char *const *counters;    /* names of counters up to NULL, at most 64 */
 	size_t ctx_size, msg_size;      /* bytes */
 	enum sp_messages messages;
-	uint32_t flags;                 /* enum sp_handler_flags */
+	uint32_t flags, version;        /* enum sp_handler_flags; version: of its state, the handler's own count, for migrate() */
 	int (*attach)(struct sp_ctx *);                                /* 0 or -errno after sp_fail() */
 	void (*detach)(struct sp_ctx *);                               /* all messages, timers, issues are gone */
 	uint64_t (*classify)(struct sp_ctx *, struct sp_packet *);     /* message key, SP_NO_MESSAGE or SP_REJECT(); absent: none */
@@ -112,6 +112,8 @@ struct sp_handler {
 	bool (*work)(struct sp_ctx *, struct sp_work *);               /* one slice of about 10 us; true: more to do */
 	void (*timer)(struct sp_ctx *, struct sp_timer *);
 	void (*report)(struct sp_ctx *, struct sp_report *);           /* state for people and JSON */
+	/* Takes over from an older copy; the other workers stand still. At SWAP 0, or -errno after sp_fail(): that one stays. */
+	int (*migrate)(struct sp_ctx *to, struct sp_ctx *from, enum sp_migrate when);
 	const struct sp_export *exports;
 };
 #define SP_HANDLER_HEAD .abi = SP_ABI, .size = sizeof(struct sp_handler)

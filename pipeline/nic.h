@@ -48,6 +48,18 @@ struct sp_address {
 	uint8_t port;	/* index in sp_nic_config.port */
 };
 
+/* A worker has stopped in a handler's call, or has been taken out of it. */
+struct sp_fault {
+	const char *context, *handler, *function; /* function: "payload", "timer", ... */
+	uint16_t worker;
+	sp_time since;		  /* how long it has been there */
+	bool runs;		  /* it uses its processor; else it waits, for a lock or in a system call */
+	bool aborted;		  /* it has been taken out of the call, and the context is disabled for good */
+	const uint8_t *frame[32]; /* packets of the call, the one it is at first; none: it is no call for packets */
+	uint32_t frame_len[32];
+	unsigned frames;
+};
+
 struct sp_neighbour_config {
 	uint8_t ip[16];
 	uint8_t mac[6];
@@ -93,10 +105,18 @@ struct sp_nic_config {
 	uint64_t memory_limit; /* bytes of registered memory and context state; default half of the memory of the
 				  machine, or of what the process's control group may use */
 	enum { SP_IDLE_SLEEP, SP_IDLE_YIELD, SP_IDLE_SPIN } idle;
+	/* Calls of handlers are measured by the TSC while the NIC's workers run (sp_nic_start), and by this where it is
+	 * given, which makes it possible in virtual time: a count that never goes back. */
+	uint64_t (*cycles)(void *arg);
+	void *cycles_arg;
+	sp_time stall; /* a worker that has not come back from a handler for so long has stopped; default 1 s */
+	/* Somebody is told, on a thread of the NIC's that no packet waits for. fault is valid for the call. */
+	void (*fault)(void *arg, const struct sp_fault *fault);
+	void *fault_arg;
 };
 
-/* What a context is made of; settings: `qp`, `filter`, `companion`, `rate`, `message-timeout`, and the handler's own.
- */
+/* What a context is made of; settings: `qp`, `filter`, `companion`, `rate`, `message-timeout`, `weight`, `budget`,
+ * `overrun`, and the handler's own. */
 struct sp_context_config {
 	const char *name, *handler;
 	const struct sp_setting *setting;
@@ -228,6 +248,28 @@ int sp_plugin_load(const char *file, struct sp_plugin **plugin, struct sp_error 
 int sp_plugin_unload(struct sp_plugin *plugin);
 /* Where a handler comes from: the file as it was given; NULL: linked in. */
 const char *sp_handler_file(const struct sp_handler *handler);
+
+/*
+ * Handlers of a running NIC; control calls, in words that name what holds and why it is refused. plug-in files are
+ * copied and checked as by sp_plugin_load.
+ *
+ * reload: file NULL: the one that it came from, as it is now. Every context of this NIC with a handler of that plug-in
+ * goes on with the new copy's handler of the same name; settings, QPs, filter, area and event queue stay. All or none:
+ * where the new copy is refused (ABI, checks, attach(), migrate()), the old one goes on, and nothing is lost. Messages,
+ * timers, issues and work end on the copy that began them, which goes when they have, or, when force is not 0, after
+ * that time at the latest (messages end with SP_END_DETACH). json: what each context's copies have run and still hold;
+ * the caller frees it. -ENOENT, -EBUSY (SP_MAX_COPIES are in flight), -EINVAL ...
+ */
+int sp_nic_handler_load(struct sp_nic *nic, const char *file, char **json, struct sp_error *error);
+int sp_nic_handler_reload(struct sp_nic *nic, const char *name, const char *file, sp_time force, char **json,
+			  struct sp_error *error);
+/* name: a handler's, or the plug-in's file. -EBUSY: held, by whom stands in error. */
+int sp_nic_handler_unload(struct sp_nic *nic, const char *name, struct sp_error *error);
+/* Copies that have nothing in flight any more go. A started NIC's warden does that; in virtual time whoever polls it
+ * may. Returns how many are left in flight. */
+unsigned sp_nic_handler_collect(struct sp_nic *nic);
+/* Plug-ins, their handlers, contexts and copies, and what they hold, as JSON text, which the caller frees. */
+int sp_nic_handler_text(struct sp_nic *nic, char **json);
 
 /* Handlers known to this process, in alphabetical order; NULL past the last. */
 const struct sp_handler *sp_handler_next(const struct sp_handler *after);

@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const generic[] = {"qp", "filter", "companion", "rate", "message-timeout", NULL};
+#include <rte_cycles.h>
+
+static const char *const generic[] = {"qp",	"filter", "companion", "rate", "message-timeout",
+				      "weight", "budget", "overrun",   NULL};
 
 const char *sp_setting(const struct sp_context *c, const char *key)
 {
@@ -91,6 +94,41 @@ int sp_settings_copy(struct sp_context *c, const struct sp_setting *from, size_t
 	return 0;
 }
 
+/* What it may have of a worker. */
+static int set_share(struct sp_context *c, struct sp_error *error)
+{
+	static const char *const overrun[] = {
+		[SP_OVERRUN_COUNT] = "count", [SP_OVERRUN_DROP] = "drop", [SP_OVERRUN_DISABLE] = "disable"};
+	const char *weight = sp_setting(c, "weight"), *budget = sp_setting(c, "budget"),
+		   *then = sp_setting(c, "overrun");
+	uint64_t value = 1;
+
+	if (weight && (sp_parse_uint(weight, &value) || !value || value > SP_MAX_WEIGHT))
+		return sp_error_set(error, EINVAL, "weight", "weight = %s: not a number from 1 to %d", weight,
+				    SP_MAX_WEIGHT);
+	c->weight = (uint32_t)value;
+	value = 0;
+	if (budget && sp_parse_uint(budget, &value)) {
+		if (sp_parse_time(budget, &value))
+			return sp_error_set(error, EINVAL, "budget",
+					    "budget = %s: neither a number of cycles nor a time such as 5us", budget);
+		value = (uint64_t)((unsigned __int128)value * rte_get_tsc_hz() / SP_SEC);
+	}
+	if (budget && !value)
+		return sp_error_set(error, EINVAL, "budget", "budget = %s: no call could keep it", budget);
+	c->budget.cycles = value;
+	for (unsigned i = 0; then && i < sizeof(overrun) / sizeof(*overrun); i++)
+		if (!strcmp(then, overrun[i])) {
+			c->budget.overrun = (enum sp_overrun)i;
+			then = NULL;
+		}
+	if (then)
+		return sp_error_set(error, EINVAL, "overrun", "overrun = %s: not count, drop or disable", then);
+	if (sp_setting(c, "overrun") && !budget)
+		return sp_error_set(error, EINVAL, "overrun", "overrun is for what is over budget: budget is missing");
+	return 0;
+}
+
 int sp_settings_generic(struct sp_context *c, struct sp_error *error)
 {
 	const char *qp = sp_setting(c, "qp"), *rate = sp_setting(c, "rate"), *idle = sp_setting(c, "message-timeout");
@@ -105,7 +143,7 @@ int sp_settings_generic(struct sp_context *c, struct sp_error *error)
 		return sp_error_set(error, EINVAL, "message-timeout", "message-timeout = %s: not a time such as 5ms",
 				    idle);
 	c->idle = idle ? value : 0;
-	return 0;
+	return set_share(c, error);
 }
 
 /* ---- handlers' calls ---- */

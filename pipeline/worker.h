@@ -15,6 +15,7 @@
 #include "drop.h"
 #include "limits.h"
 #include "match.h"
+#include "meter.h"
 #include "neighbour.h"
 #include "nic.h"
 #include "parser.h"
@@ -95,7 +96,13 @@ struct sp_context {
 	bool heeded; /* somebody waits for its events: at the doorbell, or by watching */
 	struct sp_view *view[SP_MAX_WORKERS];
 	const struct sp_handler *registered; /* the handler as it is known by name */
-	struct sp_watched *watched;	     /* NULL: the normal case */
+	struct sp_context *older;   /* the copy that this one has taken over from, while something is in flight there;
+				       [shared] atomic, freed after all workers have passed by */
+	struct sp_context *newer;   /* of an older copy: who has taken over; [shared] atomic */
+	uint32_t copy;		    /* 1, 2, ... of the context's copies */
+	uint32_t weight;	    /* share of a worker that is short of time; 1 to SP_MAX_WEIGHT */
+	struct sp_budget budget;    /* what a call may cost; [control] before attach() */
+	struct sp_watched *watched; /* NULL: the normal case */
 };
 
 /* A context as one worker sees it; pub is what handlers get. */
@@ -109,8 +116,11 @@ struct sp_view {
 	uint64_t drops[SP_MAX_DROPS];
 	uint64_t counters[SP_MAX_COUNTERS];
 	uint64_t dma_faults, dma_traced, events_lost, sent, sent_bytes;
-	uint64_t errors;  /* verdicts that are none, sends that were not */
-	int64_t kept;	  /* packets that handlers hold; summed over workers */
+	uint64_t errors;   /* verdicts that are none, sends that were not */
+	int64_t kept;	   /* packets that handlers hold; summed over workers */
+	uint64_t ended;	   /* verdicts SP_END; these are among `packets` */
+	uint64_t answered; /* verdicts SP_SENT; these too */
+	struct sp_meter meter;
 	uint64_t dropped; /* by handlers' reasons and errors of this context, all together */
 	bool touched;	  /* in the worker's list of those that have something new for the host */
 	struct sp_view *touched_next;
@@ -168,8 +178,12 @@ struct sp_worker {
 	uint64_t random[4]; /* xoshiro256** state */
 	uint64_t drops[SP_DROP_COUNT];
 	uint64_t taken, refused; /* what this worker's views say of packets and drops, all contexts together */
-	uint64_t answered, forwarded, polls, busy_polls;
-	sp_time ran, busy; /* of its thread: since it began, and of that in polls that did something */
+	uint64_t answered, forwarded, busy_polls;
+	uint64_t polls;		    /* [worker] writes, the warden reads: relaxed */
+	struct sp_doing doing;	    /* the same */
+	uint64_t (*cycles)(void *); /* instead of the TSC; see sp_nic_config.cycles */
+	bool metering;		    /* calls are measured */
+	sp_time ran, busy;	    /* of its thread: since it began, and of that in polls that did something */
 	struct sp_rx_count rx[SP_PORT_LOOP + 1];
 	struct sp_tx_queue tx[SP_PORT_LOOP + 1];   /* ports, exception port, loop */
 	struct sp_timer *timers;		   /* pairing heap */
@@ -242,6 +256,7 @@ struct sp_nic {
 	uint8_t own6[SP_MAX_ADDRESSES][16];
 	unsigned own4s, own6s;
 	struct sp_worker *worker[SP_MAX_WORKERS];
+	struct sp_warden *warden;   /* looks whether workers go round; of a NIC that is started */
 	struct sp_watcher *watcher; /* handlers are looked over their shoulders, see watch.h; NULL: the normal case */
 };
 

@@ -130,7 +130,7 @@ static void refused_at(const char *path, int result, const char *words, int line
 
 static void another_abi_is_refused_by_name(void)
 {
-	REFUSED(built("abi"), -EINVAL, "plugin-abi.so: handler plugged was built for ABI 2, this NIC has 1");
+	REFUSED(built("abi"), -EINVAL, "plugin-abi.so: handler plugged was built for ABI 3, this NIC has 2");
 }
 
 static void another_size_is_refused_by_name(void)

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What contexts' calls cost, in TSC cycles. A turn is what a worker does for a context at one time: its packets of a
+ * burst (classify, header, payload, completion), or one timer, command, issue or slice of work. The clock is read once
+ * between turns; of contexts with a budget, between packets.
+ */
+#ifndef PIPELINE_METER_H
+#define PIPELINE_METER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../handlers/wire/host.h"
+
+struct sp_worker;
+struct sp_view;
+struct sp_packet;
+
+/* Buckets of cycles a packet: 4 to each power of 2, the last for all above. */
+#define SP_METER_BUCKETS 112
+
+/* [worker] writes; a snapshot copies it. */
+struct sp_meter {
+	uint64_t turns;	      /* measured */
+	uint64_t cycles;      /* in them */
+	uint64_t packets;     /* in them; 0 where there were only turns without: timers, commands, ... */
+	uint64_t overruns;    /* packets, and turns without, that cost more than the budget */
+	uint32_t least, most; /* cycles of a packet (the mean of its turn), or of a turn without; 0: nothing measured */
+	uint32_t bucket[SP_METER_BUCKETS]; /* how many packets, or turns without */
+	/* ---- what follows from overruns ---- */
+	uint64_t debt;	   /* cycles; SP_OVERRUN_DROP: packets are dropped until it is paid, a budget each */
+	uint64_t disabled; /* how often */
+	sp_time until;	   /* disabled until then; 0: it is not */
+	sp_time pause;	   /* how long the last time */
+};
+
+enum sp_overrun { SP_OVERRUN_COUNT, SP_OVERRUN_DROP, SP_OVERRUN_DISABLE };
+struct sp_budget {
+	uint64_t cycles; /* of a packet, or of a turn without; 0: no budget */
+	enum sp_overrun overrun;
+};
+
+/* What a worker is in, for whoever wonders why it does not come back. [worker] writes, relaxed. */
+enum sp_doing_what {
+	SP_DOING_NOTHING,
+	SP_DOING_PACKETS,
+	SP_DOING_TIMER,
+	SP_DOING_COMMAND,
+	SP_DOING_ISSUE,
+	SP_DOING_WORK,
+	SP_DOING_CONTROL /* attach, detach, migrate, report */
+};
+struct sp_doing {
+	struct sp_view *view;		 /* NULL: no handler's call */
+	struct sp_packet *const *packet; /* PACKETS: of the turn, in order */
+	uint32_t packets, at;		 /* how many; at: the one of the call of the moment, or the first of its run */
+	uint32_t what;			 /* enum sp_doing_what */
+};
+
+#endif
