@@ -3,15 +3,14 @@
  */
 #include "command.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <rte_cycles.h>
-#include <rte_version.h>
+#include <unistd.h>
 
 #include "../pipeline/nic.h"
 #include "../testbed/bench_end.h"
@@ -19,16 +18,22 @@
 
 static const char usage[] =
 	"usage: spindle bench [--filter TEXT] [--rounds N] [--seconds S] [--quick] [--icrc on|off|both]\n"
-	"                     [--message-packets N] [--chunk-packets N] [--json]\n"
+	"                     [--message-packets N] [--chunk-packets N] [--messages N] [--loss P] [--require] "
+	"[--json]\n"
+	"       spindle bench --parts [--rounds N] [--seconds S] [--quick] [--json]\n"
 	"       spindle bench --list\n"
 	"  --list         print the cases, and what each is compared with\n"
-	"  --filter TEXT  only cases whose name contains TEXT\n"
+	"  --filter TEXT  only cases whose name contains TEXT, or one of several, with commas between\n"
 	"  --rounds N     turns of each case and its baseline (default 9; 1 to 101)\n"
 	"  --seconds S    length of one turn (default 0.2)\n"
 	"  --quick        3 rounds of 0.05 s, and files of 8 MiB instead of 64\n"
-	"  --icrc on|off|both  check the packets' ICRC (default: both); for -receive only\n"
+	"  --icrc on|off|both  check the packets' ICRC (default: both); for cases of packets only\n"
 	"  --message-packets N  packets of a message, a power of 2, 2 to 128 (each case's own); for sdr-receive only\n"
 	"  --chunk-packets N    packets of a chunk, a power of 2, 1 to 128 (1); for sdr-receive only\n"
+	"  --messages N         messages at once, a power of 2, up to 1024; for sdr-receive only\n"
+	"  --loss P             probability that a packet is lost; for virtual only\n"
+	"  --require      exit status 3 if a ratio is less than is required\n"
+	"  --parts        what the parts of receiving a packet take, in cycles\n"
 	"  --json         print JSON\n";
 
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -57,14 +62,13 @@ static bool parse_rounds(const char *text, unsigned *rounds)
 	return *text >= '0' && *text <= '9' && !*end && value >= 1 && value <= BENCH_ROUNDS_MAX;
 }
 
-static bool parse_packets(const char *text, unsigned least, uint32_t *packets)
+static bool parse_power(const char *text, unsigned least, unsigned most, uint32_t *packets)
 {
 	char *end;
 	unsigned long value = strtoul(text, &end, 10);
 
 	*packets = (uint32_t)value;
-	return *text >= '0' && *text <= '9' && !*end && value >= least && value <= BENCH_PACKETS_MAX &&
-	       !(value & (value - 1));
+	return *text >= '0' && *text <= '9' && !*end && value >= least && value <= most && !(value & (value - 1));
 }
 
 static bool parse_seconds(const char *text, double *seconds)
@@ -75,23 +79,14 @@ static bool parse_seconds(const char *text, double *seconds)
 	return strspn(text, "0123456789.e+-") == strlen(text) && end != text && !*end && *seconds > 0 && *seconds <= 60;
 }
 
-static void cpu_name(char *text, size_t room)
-{
-	char line[256];
-	FILE *f = fopen("/proc/cpuinfo", "r");
+/* Of a run. */
+struct tally {
+	json_t *list;
+	bool text;
+	unsigned failed, ran, noisy, missed; /* cases; missed: what is required */
+};
 
-	snprintf(text, room, "unknown");
-	while (f && fgets(line, sizeof(line), f))
-		if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
-			snprintf(text, room, "%s", strchr(line, ':') + 2);
-			text[strcspn(text, "\n")] = '\0';
-			break;
-		}
-	if (f)
-		fclose(f);
-}
-
-static int run_case(const struct bench_case *c, struct bench_options *o, bool icrc, json_t *list, bool text)
+static void run_case(const struct bench_case *c, struct bench_options *o, bool icrc, struct tally *t)
 {
 	struct bench_result r;
 	char why[256] = "";
@@ -102,22 +97,56 @@ static int run_case(const struct bench_case *c, struct bench_options *o, bool ic
 	if (err && err != BENCH_SKIPPED) {
 		if (!bench_stopped())
 			fprintf(stderr, "spindle bench: %s: %s\n", c->name, *why ? why : strerror(-err));
-		return 1;
+		t->failed++;
+		return;
 	}
-	if (text)
+	t->noisy += !err && bench_show_noisy(&r);
+	t->missed += !err && !bench_show_meets(c, icrc, &r);
+	if (t->text)
 		bench_show_text(c, icrc, err ? NULL : &r, why);
-	json_array_append_new(list, bench_show_json(c, icrc, err ? NULL : &r, why));
-	return 0;
+	json_array_append_new(t->list, bench_show_json(c, icrc, err ? NULL : &r, why));
+}
+
+/* One of the texts, with commas between; none is in every name. */
+static bool matches(const char *name, const char *filter)
+{
+	char text[512], *save, *one;
+
+	snprintf(text, sizeof(text), "%s", filter);
+	one = strtok_r(text, ",", &save);
+	for (; one; one = strtok_r(NULL, ",", &save))
+		if (strstr(name, one))
+			return true;
+	return !*filter;
+}
+
+/* Whether there are enough for EAL that nobody has. */
+static bool huge_pages(void)
+{
+	FILE *f = fopen("/proc/meminfo", "r");
+	unsigned long free_pages = 0, size = 0;
+	char line[128];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		sscanf(line, "HugePages_Free: %lu", &free_pages);
+		sscanf(line, "Hugepagesize: %lu", &size); /* KiB */
+	}
+	if (f)
+		fclose(f);
+	return free_pages * size >= 768ul << 10 && !geteuid();
 }
 
 /* EAL runs only where packets are measured in this process. */
-static int start_eal(const char *filter)
+static int start_eal(const char *filter, bool *eal)
 {
+	char *huge[] = {(char *)"--in-memory", (char *)"-m", (char *)"512"};
+	const int argc = huge_pages() ? (int)(sizeof(huge) / sizeof(*huge)) : 0;
 	struct sp_error error;
 
 	for (unsigned i = 0; bench_case(i); i++)
-		if (!bench_case(i)->unit && strstr(bench_case(i)->name, filter)) {
-			if (!sp_eal_init(0, NULL, &error))
+		if (!bench_case(i)->unit && matches(bench_case(i)->name, filter)) {
+			*eal = !sp_eal_init(argc, huge, &error);
+			if (*eal)
 				return 0;
 			fprintf(stderr, "spindle bench: %s\n", error.text);
 			return 1;
@@ -143,57 +172,89 @@ static void release_signals(const struct sigaction *before)
 		raise(bench_stopped());
 }
 
-static void print_header(const struct bench_options *o, const char *cpu)
+static void print_json(json_t *all)
 {
-	printf("%s, %u processors", cpu, bench_cpus());
-	if (rte_get_tsc_hz())
-		printf(", TSC %.0f MHz", (double)rte_get_tsc_hz() / 1e6);
-	printf(", %s, code for %s; %u rounds of %.2f s, medians\n", rte_version(), SPINDLE_CPU, o->rounds,
-	       o->turn_seconds);
-	fflush(stdout);
-}
-
-static void print_json(const struct bench_options *o, const char *cpu, json_t *list)
-{
-	json_t *all =
-		json_pack("{s:s, s:i, s:o, s:s, s:s, s:i, s:f, s:I, s:O}", "cpu", cpu, "processors", (int)bench_cpus(),
-			  "tsc_hz", rte_get_tsc_hz() ? json_real((double)rte_get_tsc_hz()) : json_null(), "dpdk",
-			  rte_version(), "march", SPINDLE_CPU, "rounds", (int)o->rounds, "turn_seconds",
-			  o->turn_seconds, "file_bytes", (json_int_t)o->file_bytes, "cases", list);
-
 	json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
 	puts("");
 	json_decref(all);
 }
 
-/* The exit status. */
-static int run_all(struct bench_options *o, const char *filter, const char *icrc, bool json)
-{
-	json_t *list = json_array();
-	int failed = 0, ran = 0;
-	char cpu[128];
+/* What is measured here and now. */
+struct wish {
+	const char *filter, *icrc;
+	bool json, require, parts;
+	bool eal; /* runs */
+};
 
-	cpu_name(cpu, sizeof(cpu));
+/* Whether a case is to be measured that way: asked for, or possible where both are. */
+static bool wanted(const struct bench_case *c, const char *asked, const char *way, unsigned other_only)
+{
+	return !strcmp(asked, way) || (!strcmp(asked, "both") && c->icrc != other_only);
+}
+
+/* The exit status. */
+static int run_all(struct bench_options *o, const struct wish *w)
+{
+	struct tally t = {.list = json_array(), .text = !w->json};
+	struct bench_noise noise;
+	struct bench_machine machine;
+
+	bench_show_machine(&machine, w->eal);
+	bench_noise_begin(&noise);
 	for (unsigned i = 0; bench_case(i) && !bench_stopped(); i++) {
 		const struct bench_case *c = bench_case(i);
 
-		if (!strstr(c->name, filter))
+		if (!matches(c->name, w->filter))
 			continue;
-		if (!ran++ && !json)
-			print_header(o, cpu);
-		if (c->unit || strcmp(icrc, "on"))
-			failed |= run_case(c, o, false, list, !json);
-		if (!c->unit && strcmp(icrc, "off") && !bench_stopped())
-			failed |= run_case(c, o, true, list, !json);
+		if (!t.ran++ && t.text)
+			bench_show_header(&machine, o);
+		if (c->unit || wanted(c, w->icrc, "off", BENCH_CHECKED))
+			run_case(c, o, false, &t);
+		if (!c->unit && wanted(c, w->icrc, "on", BENCH_UNCHECKED) && !bench_stopped())
+			run_case(c, o, true, &t);
 	}
-	if (!ran && !bench_stopped()) {
-		fprintf(stderr, "spindle bench: no case matches %s\n", filter);
-		failed = 1;
+	bench_noise_end(&noise);
+	if (!t.ran && !bench_stopped()) {
+		fprintf(stderr, "spindle bench: no case matches %s\n", w->filter);
+		t.failed++;
 	}
-	if (json && !failed && !bench_stopped())
-		print_json(o, cpu, list);
-	json_decref(list);
-	return failed;
+	if (!bench_stopped() && t.ran)
+		bench_show_noise(w->json ? stderr : stdout, &noise, t.noisy);
+	if (w->json && !t.failed && !bench_stopped())
+		print_json(bench_show_all(&machine, o, t.list, &noise));
+	json_decref(t.list);
+	if (w->require && t.missed && !t.failed)
+		fprintf(stderr, "spindle bench: %u required ratios are missed\n", t.missed);
+	return t.failed ? 1 : w->require && t.missed ? 3 : 0;
+}
+
+static int measure_parts(struct bench_options *o, const struct wish *w)
+{
+	struct bench_machine machine;
+	struct bench_noise noise;
+	char why[256] = "";
+	json_t *parts;
+
+	bench_show_machine(&machine, w->eal);
+	bench_noise_begin(&noise);
+	if (!w->json)
+		bench_show_header(&machine, o);
+	parts = bench_show_parts(o, !w->json, why, sizeof(why));
+	bench_noise_end(&noise);
+	if (!parts) {
+		if (!bench_stopped())
+			fprintf(stderr, "spindle bench: parts: %s\n", why);
+		return 1;
+	}
+	bench_show_noise(w->json ? stderr : stdout, &noise, 0);
+	if (w->json) {
+		json_t *all = bench_show_all(&machine, o, NULL, &noise);
+
+		json_object_set(all, "parts", parts);
+		print_json(all);
+	}
+	json_decref(parts);
+	return 0;
 }
 
 int command_bench(int argc, char **argv)
@@ -205,14 +266,19 @@ int command_bench(int argc, char **argv)
 						{"icrc", required_argument, NULL, 'i'},
 						{"message-packets", required_argument, NULL, 'm'},
 						{"chunk-packets", required_argument, NULL, 'c'},
+						{"messages", required_argument, NULL, 'M'},
+						{"loss", required_argument, NULL, 'L'},
 						{"json", no_argument, NULL, 'j'},
 						{"list", no_argument, NULL, 'l'},
+						{"require", no_argument, NULL, 'R'},
+						{"parts", no_argument, NULL, 'p'},
 						{"help", no_argument, NULL, 'h'},
 						{0}};
-	struct bench_options o = {.rounds = 9, .turn_seconds = 0.2, .file_bytes = 64 << 20};
-	const char *filter = "", *icrc = "both";
+	struct bench_options o = {.rounds = 9, .turn_seconds = 0.2, .loss = -1, .file_bytes = 64 << 20};
+	struct wish wish = {.filter = "", .icrc = "both"};
 	struct sigaction before[SIGNALS];
-	bool json = false, list = false;
+	bool list = false;
+	char *end;
 	int opt, status;
 
 	if (argc > 1 && !strcmp(argv[1], "--end"))
@@ -222,7 +288,7 @@ int command_bench(int argc, char **argv)
 	while ((opt = getopt_long(argc, argv, ":h", options, NULL)) != -1)
 		switch (opt) {
 		case 'f':
-			filter = optarg;
+			wish.filter = optarg;
 			break;
 		case 'r':
 			if (!parse_rounds(optarg, &o.rounds))
@@ -239,25 +305,40 @@ int command_bench(int argc, char **argv)
 			o.file_bytes = 8 << 20;
 			break;
 		case 'i':
-			icrc = optarg;
-			if (strcmp(icrc, "on") && strcmp(icrc, "off") && strcmp(icrc, "both"))
-				return command_bad_value("bench", "--icrc must be on, off or both", icrc);
+			wish.icrc = optarg;
+			if (strcmp(optarg, "on") && strcmp(optarg, "off") && strcmp(optarg, "both"))
+				return command_bad_value("bench", "--icrc must be on, off or both", optarg);
 			break;
 		case 'm':
-			if (!parse_packets(optarg, 2, &o.message_packets))
+			if (!parse_power(optarg, 2, BENCH_PACKETS_MAX, &o.message_packets))
 				return command_bad_value("bench", "--message-packets must be a power of 2, 2 to 128",
 							 optarg);
 			break;
 		case 'c':
-			if (!parse_packets(optarg, 1, &o.chunk_packets))
+			if (!parse_power(optarg, 1, BENCH_PACKETS_MAX, &o.chunk_packets))
 				return command_bad_value("bench", "--chunk-packets must be a power of 2, 1 to 128",
 							 optarg);
 			break;
+		case 'M':
+			if (!parse_power(optarg, 1, BENCH_MESSAGES_MAX, &o.messages))
+				return command_bad_value("bench", "--messages must be a power of 2, 1 to 1024", optarg);
+			break;
+		case 'L':
+			o.loss = strtod(optarg, &end);
+			if (!isdigit((unsigned char)*optarg) || *end || !(o.loss < 0.5))
+				return command_bad_value("bench", "--loss must be 0 or more and less than 0.5", optarg);
+			break;
 		case 'j':
-			json = true;
+			wish.json = true;
 			break;
 		case 'l':
 			list = true;
+			break;
+		case 'R':
+			wish.require = true;
+			break;
+		case 'p':
+			wish.parts = true;
 			break;
 		case 'h':
 			fputs(usage, stdout);
@@ -272,9 +353,9 @@ int command_bench(int argc, char **argv)
 		return 0;
 	}
 	catch_signals(before);
-	status = start_eal(filter);
+	status = start_eal(wish.parts ? "" : wish.filter, &wish.eal);
 	if (!status)
-		status = run_all(&o, filter, icrc, json);
+		status = wish.parts ? measure_parts(&o, &wish) : run_all(&o, &wish);
 	release_signals(before);
 	return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle handler list | show NAME | new NAME: what the handlers declare about themselves. */
+/* spindle handler list | show NAME: what the handlers declare about themselves; and the way to new, load, ... */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include "../pipeline/config.h"
 #include "../pipeline/report.h"
 #include "command.h"
+#include "handler_live.h"
 #include "handler_new.h"
 
 #define MAX_PLUGINS 64
@@ -26,11 +27,12 @@ static int usage(FILE *to)
 {
 	fprintf(to, "usage: spindle handler list [--plugin FILE]... [--json]\n"
 		    "       spindle handler show NAME [--plugin FILE]... [--json]\n"
-		    "       spindle handler new NAME [DIR]\n\n"
+		    "       spindle handler new NAME [DIR]\n"
+		    "       spindle handler load|unload|reload|attach|detach|status ...\n\n"
 		    "Lists the handlers of this program, or shows one: its parameters (keys of a [context] section of\n"
 		    "nic.ini), its counters and its reasons for dropping packets. --plugin: also those of that shared\n"
 		    "object, which is loaded (its constructors run). new: writes a project for one, see handler new "
-		    "--help.\n");
+		    "--help.\nThe last line is for a running NIC: see handler load --help.\n");
 	return to == stdout ? 0 : 2;
 }
 
@@ -219,6 +221,8 @@ int command_handler(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "new"))
 		return handler_new(argc - 1, argv + 1);
+	if (argc > 1 && handler_live_is(argv[1]))
+		return handler_live(argc - 1, argv + 1);
 	optind = 0; /* argv is not main()'s own */
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
@@ -234,7 +238,7 @@ int command_handler(int argc, char **argv)
 	argv += optind;
 	argc -= optind;
 	if (!argc)
-		return misuse("list, show or new is needed", "");
+		return misuse("what? list, show, new, load, unload, reload, attach, detach or status", "");
 	for (; plugins < files && !status; plugins++)
 		status = sp_plugin_load(file[plugins], &plugin[plugins], &error);
 	if (status)

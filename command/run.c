@@ -22,6 +22,7 @@
 #include "interrupt.h"
 #include "notify.h"
 #include "output.h"
+#include "run_fault.h"
 
 static const char usage[] = "usage: spindle run -c FILE [OPTIONS] [-- EAL ARGUMENTS]\n"
 			    "\n"
@@ -48,6 +49,8 @@ struct run {
 	struct sp_claim claim;
 	struct sp_nic *nic;
 	struct sp_server *server;
+	struct run_fault fault;
+	struct run_leave leave;
 };
 
 static int fail(const char *text)
@@ -224,6 +227,7 @@ static int start_nic(struct run *r)
 	/* Nobody outside shall know how flows are spread over tables. */
 	if (getrandom(&r->nic_config.secret, sizeof(r->nic_config.secret), 0) < 0)
 		return fail("no random numbers");
+	run_fault_set(&r->fault, &r->nic_config, r->path);
 	if (sp_nic_create(&r->nic_config, &error, &r->nic) || sp_config_contexts(r->config, r->nic, &error))
 		return fail(error.text);
 	if (r->verbose)
@@ -274,18 +278,6 @@ static int say_ready(const struct run *r)
 }
 
 /* ---- down ---- */
-static void stop(struct run *r)
-{
-	sp_server_stop(r->server); /* applications get -ENODEV from here on */
-	if (r->nic) {
-		sp_telemetry_end(r->nic);
-		sp_nic_stop(r->nic);
-	}
-	sp_nic_destroy(r->nic);
-	sp_claim_drop(&r->claim);
-	sp_config_free(r->config);
-}
-
 /* What a second signal leaves to nobody: the next NIC of this name would not mind them, but they look like a NIC. */
 static void abandon(void *arg)
 {
@@ -297,6 +289,23 @@ static void abandon(void *arg)
 	if (!lstat(r->path, &st) && S_ISSOCK(st.st_mode))
 		unlink(r->path);
 	unlink(r->claim.lock);
+}
+
+static void stop(struct run *r)
+{
+	if (r->nic)
+		run_leave_start(&r->leave, r->nic, abandon, r);
+	sp_server_stop(r->server); /* applications get -ENODEV from here on */
+	if (r->nic) {
+		sp_telemetry_end(r->nic);
+		sp_nic_stop(r->nic);
+		run_leave_stopped(&r->leave);
+	}
+	sp_nic_destroy(r->nic);
+	run_leave_end(&r->leave);
+	run_fault_close(&r->fault);
+	sp_claim_drop(&r->claim);
+	sp_config_free(r->config);
 }
 
 int command_run(int argc, char **argv)

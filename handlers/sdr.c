@@ -4,7 +4,7 @@
  * the chunks that are there. wire/sdr.h has the packets and what the host program sees. This file is the context; the
  * way in is sdr_receive.c, the way out sdr_send.c, what is beside both sdr_control.c.
  */
-#include "sdr_state.h"
+#include "sdr_copy.h"
 
 #include <stdlib.h>
 
@@ -67,6 +67,8 @@ static const struct sp_param sdr_params[] = {
 	 "datagrams queued for sending, and datagrams of the peer's kept for the application"},
 	{"queue", SP_UINT, "65536", 1, 1 << 20,
 	 "implicit credit: receives posted ahead, and messages kept for the report"},
+	{"stream-from", SP_UINT, "0", 0, 0,
+	 "bytes of a memory region from which on large packets are written past the caches; 0: by the caches' sizes"},
 	{NULL},
 };
 #define SDR_MAX_TAGS	  (1u << 24)
@@ -120,9 +122,16 @@ static int sdr_configure(struct sp_ctx *c, struct sdr *s)
 	s->chunk_bytes = (uint32_t)chunk;
 	s->per_chunk = (uint32_t)(chunk / s->mtu);
 	s->chunk_shift = s->per_chunk & (s->per_chunk - 1) ? -1 : (int8_t)__builtin_ctz(s->per_chunk);
+	for (unsigned i = 0; i < 64; i += s->per_chunk)
+		s->chunk_firsts |= 1ull << i;
 	s->id_shift = 32 - s->split.id;
+	s->fragments = s->split.user ? (uint8_t)(32 / s->split.user - 1) : 0;
 	s->offset_mask = sp_sdr_ones(s->split.offset);
 	s->max_packets = sp_sdr_units(s->max_bytes, s->mtu);
+	s->stream_region = sp_param_uint(c, "stream-from");
+	if (!s->stream_region)
+		s->stream_region = sdr_stream_region();
+	s->whole_packets = (uint32_t)(s->max_bytes / s->mtu < UINT32_MAX ? s->max_bytes / s->mtu : UINT32_MAX);
 	s->max_chunks = sp_sdr_units(s->max_bytes, chunk);
 	s->datagrams = s->implicit ? 0 : (uint32_t)sp_param_uint(c, "control-slots");
 	s->datagram_bytes = sp_sdr_datagram_bytes(s->mtu);
@@ -364,6 +373,7 @@ static const struct sp_handler sdr_handler = {
 	.attach = sdr_attach,
 	.detach = sdr_detach,
 	.classify = sdr_classify,
+	.classify_burst = sdr_classify_burst,
 	.miss = sdr_miss,
 	.payload_burst = sdr_payload,
 	.completion = sdr_completion,

@@ -1,123 +1,204 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sdr, the inside of a message: packets into its buffer, packet bitmap, chunk bitmap, length, user immediate. */
-#include "sdr_state.h"
-
-/* ---- packets into the message: what both forms need ----------------------------------------------------------------
- */
-static inline uint64_t sdr_chunk_of(const struct sdr *s, uint64_t packet)
-{
-	return s->chunk_shift >= 0 ? packet >> s->chunk_shift : packet / s->per_chunk;
-}
-
-/* The packet after the chunk's last one. Divides for the last chunk only. */
-static inline uint64_t sdr_chunk_end(const struct sdr *s, uint64_t chunk, uint64_t length)
-{
-	return (chunk + 1) * s->chunk_bytes <= length ? (chunk + 1) * s->per_chunk : sp_sdr_units(length, s->mtu);
-}
-
-/* `count` bits from `bit` on; 1 <= count <= 64 - bit */
-static inline uint64_t sdr_mask(uint64_t bit, uint64_t count)
-{
-	return ~0ull >> (64 - count) << bit;
-}
-
-static bool sdr_full(const uint64_t *words, uint64_t first, uint64_t end)
-{
-	while (first < end) {
-		const uint64_t stop = (first | 63) + 1 < end ? (first | 63) + 1 : end;
-		const uint64_t mask = sdr_mask(first & 63, stop - first);
-
-		if ((__atomic_load_n(&words[first / 64], __ATOMIC_SEQ_CST) & mask) != mask)
-			return false;
-		first = stop;
-	}
-	return true;
-}
-
-static inline bool sdr_bit(const uint64_t *words, uint64_t bit)
-{
-	return __atomic_load_n(&words[bit / 64], __ATOMIC_SEQ_CST) >> (bit & 63) & 1;
-}
-
-/* With the fragment of the user's immediate that the packet carries; what has come first stays. */
-static inline uint64_t sdr_immediate(const struct sdr *s, uint64_t immediate, uint32_t index, uint32_t imm)
-{
-	const unsigned shift = sp_sdr_fragment_shift(s->split, index);
-
-	if (immediate >> (32 + shift) & 1)
-		return immediate;
-	return immediate | (uint64_t)(imm & sp_sdr_ones(s->split.user)) << shift |
-	       (uint64_t)sp_sdr_ones(s->split.user) << (32 + shift);
-}
-
-/*
- * May a packet be accepted, given what is known of the message's length? `end` is where it ends, `fixes`: it says that
- * the message ends there too. Returns the new extent, or UINT64_MAX: it contradicts.
- */
-static inline uint64_t sdr_extend(uint64_t extent, uint64_t posted, uint64_t end, bool fixes)
-{
-	if (extent & SDR_FIXED)
-		return (fixes ? end == (extent & ~SDR_FIXED) : end <= (extent & ~SDR_FIXED)) ? extent : UINT64_MAX;
-	if (end > posted || (fixes && extent > end))
-		return UINT64_MAX;
-	if (fixes)
-		return SDR_FIXED | end;
-	return end > extent ? end : extent;
-}
-
-static inline uint64_t sdr_bitmap(const struct sdr *s, const struct sdr_slot *slot, uint64_t word)
-{
-	return s->layout.bitmap + slot->index * s->layout.bitmap_stride + word * 8;
-}
+/* sdr, packets into a message by the only worker: buffer, packet bitmap, chunk bitmap, length, user immediate. */
+#include "sdr_copy.h"
+#include "sdr_place.h"
 
 /* ---- one worker: no atomics, words written once per run of packets --------------------------------------------------
  */
+/* Packets of one message in a row. */
 struct sdr_run {
-	uint64_t first, count; /* packets for which the rest holds: those of one chunk in one word */
-	uint64_t word, bits;   /* that word of the packet bitmap; bits is ahead of memory */
-	uint64_t mask;	       /* the bits of those packets */
-	uint64_t chunk, end;   /* end: packet after the chunk's last */
+	uint64_t word, bits;   /* word of the packet bitmap; bits is ahead of memory */
+	uint64_t news;	       /* of those bits, the ones whose chunks are to be looked at */
 	uint64_t hword, hbits; /* word of the chunk bitmap, ahead of memory */
-	bool wide;	       /* the chunk has packets in other words too */
+	uint64_t extent;       /* as the slot's */
+	uint64_t length;       /* of the message, as far as it is known */
+	uint64_t immediate;    /* as the slot's */
+	uint64_t placed, bytes, duplicates;
+	uint64_t chunks; /* that have become full */
+	bool direct;	 /* all of the receive lies within its region, and nobody wants to hear of each write */
+	bool streams;	 /* past the caches */
+	bool fixed;	 /* the length became known */
+	bool rolls;	 /* what follows the last packet of the message is the next one's */
+	bool completed;	 /* with rolls: it was that one */
+	uint32_t verdicts;
 };
-
-static inline void sdr_run_select(const struct sdr *s, struct sdr_slot *slot, struct sdr_run *r, uint64_t index,
-				  uint64_t length)
-{
-	const uint64_t word = index / 64;
-
-	if (word != r->word) {
-		if (r->word != UINT64_MAX)
-			slot->claim[r->word] = r->bits;
-		r->word = word;
-		r->bits = slot->claim[word];
-	}
-	r->chunk = sdr_chunk_of(s, index);
-	r->end = sdr_chunk_end(s, r->chunk, length);
-
-	const uint64_t begin = r->chunk * s->per_chunk, stop = word * 64 + 64;
-
-	r->first = begin > word * 64 ? begin : word * 64;
-	r->count = (r->end < stop ? r->end : stop) - r->first;
-	r->mask = sdr_mask(r->first & 63, r->count);
-	r->wide = begin < word * 64 || r->end > stop;
-}
 
 static inline void sdr_run_publish(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, struct sdr_run *r)
 {
+	sdr_copied(r->streams);
 	if (r->hword == UINT64_MAX)
 		return;
 	slot->chunk[r->hword] = r->hbits;
 	sdr_tell(c, s, sdr_bitmap(s, slot, r->hword), r->hbits);
 }
 
-static void sdr_count_complete(struct sp_ctx *c, const struct sdr *s)
+static inline void sdr_run_full(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, struct sdr_run *r,
+				uint64_t hword, uint64_t full)
 {
-	uint64_t before;
+	if (!full)
+		return;
+	if (hword != r->hword) {
+		sdr_run_publish(c, s, slot, r);
+		r->hword = hword;
+		r->hbits = slot->chunk[hword];
+	}
+	r->chunks += (unsigned)__builtin_popcountll(full & ~r->hbits);
+	r->hbits |= full;
+}
 
-	c->counters[SDR_MESSAGES]++;
-	sp_dma_add64(c, s->area, SDR_CONNECTION(s, completed), 1,
-		     &before); /* after its state: who sees this sees that */
+/* Chunks that do not lie within words: each by itself. */
+static __attribute__((noinline)) void sdr_run_wide(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot,
+						   struct sdr_run *r)
+{
+	uint64_t news = r->news;
+
+	while (news) {
+		const uint64_t chunk = sdr_chunk_of(s, r->word * 64 + (unsigned)__builtin_ctzll(news));
+		const uint64_t end = sdr_chunk_end(s, chunk, r->length), after = end - r->word * 64;
+
+		if (sdr_full(slot->claim, chunk * s->per_chunk, end))
+			sdr_run_full(c, s, slot, r, chunk / 64, 1ull << (chunk & 63));
+		news &= after < 64 ? ~0ull << after : 0;
+	}
+}
+
+/* The word goes to memory, and the chunks of its new packets are looked at. */
+static inline void sdr_run_settle(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, struct sdr_run *r)
+{
+	const unsigned shift = (unsigned)s->chunk_shift;
+
+	if (r->word == UINT64_MAX)
+		return;
+	slot->claim[r->word] = r->bits;
+	if (unlikely(shift > 6)) /* -1, too */
+		sdr_run_wide(c, s, slot, r);
+	else
+		sdr_run_full(c, s, slot, r, r->word >> shift,
+			     sdr_chunks_full(s, r->word, r->bits, r->news, slot->units));
+	r->news = 0;
+}
+
+static inline void sdr_run_select(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, struct sdr_run *r,
+				  uint64_t word)
+{
+	sdr_run_settle(c, s, slot, r);
+	r->word = word;
+	r->bits = slot->claim[word];
+}
+
+static inline bool sdr_run_completes(const struct sdr *s, const struct sdr_slot *slot, const struct sdr_run *r)
+{
+	const uint64_t chunks = slot->chunks + r->chunks;
+
+	return !slot->complete && chunks && chunks * s->chunk_bytes >= r->length;
+}
+
+/* One packet, whatever it is. */
+static __attribute__((noinline)) void sdr_run_packet(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot,
+						     struct sdr_run *r, struct sp_packet *p)
+{
+	const uint32_t imm = sp_load_be32(p->data + offsetof(struct sp_write_imm, immdt));
+	const uint32_t index = imm >> s->split.user & s->offset_mask, len = p->len - SP_SDR_HEADER;
+	const uint64_t at = (uint64_t)index * s->mtu, end = at + len, bit = 1ull << (index & 63);
+	const uint64_t extent = sdr_extend(r->extent, slot->posted, end, len != s->mtu || p->flags & SP_PKT_SE);
+	const bool fixes = extent != r->extent && extent & SDR_FIXED;
+
+	/* A packet of no bytes has its place in a message of no bytes only. */
+	if (extent == UINT64_MAX || (!len && index)) {
+		p->verdict = SP_DROP(SDR_BEYOND_END);
+		r->verdicts |= p->verdict;
+		return;
+	}
+	r->extent = extent;
+	if (fixes) { /* another chunk is the last one now, and it is this packet's */
+		r->length = end;
+		r->fixed = true;
+		slot->units = sp_sdr_units(end, s->mtu);
+	}
+	if (index / 64 != r->word)
+		sdr_run_select(c, s, slot, r, index / 64);
+	if (r->bits & bit) {
+		r->duplicates++;
+		if (!fixes)
+			return;
+	} else {
+		if (sdr_write(c, slot, at, p->data + SP_SDR_HEADER, len, r->streams)) {
+			p->verdict = SP_ERROR;
+			r->verdicts |= p->verdict;
+			return;
+		}
+		r->bits |= bit;
+		r->placed++;
+		r->bytes += len;
+		if (s->split.user)
+			r->immediate = sdr_immediate(s, r->immediate, index, imm);
+	}
+	r->news |= bit;
+	if (r->rolls) {
+		sdr_run_settle(c, s, slot, r);
+		r->completed = sdr_run_completes(s, slot, r);
+	}
+}
+
+/*
+ * Those that begin the run and are as most are: full packets, new, within the length, of the current word. Everything
+ * it needs is in registers: the copies change nothing of it, which the compiler cannot know of memory. Returns how
+ * many.
+ */
+static inline __attribute__((always_inline)) unsigned sdr_run_plain(const struct sdr *s, const struct sdr_slot *slot,
+								    struct sdr_run *r, struct sp_packet *const *packet,
+								    unsigned n, const uint32_t mtu,
+								    const bool immediates)
+{
+	const uint32_t offset_mask = s->offset_mask, user = s->split.user, fragments = s->fragments;
+	const uint64_t first = r->word * 64, length = r->length, ones = sp_sdr_ones(user);
+	uint8_t *const base = slot->mem->base + slot->offset;
+	const bool streams = r->streams;
+	uint64_t bits = r->bits, immediate = r->immediate, top = 0;
+	unsigned i;
+
+	for (i = 0; i < n && (!immediates || immediate >> 32 != UINT32_MAX); i++) {
+		const struct sp_packet *p = packet[i];
+		const uint32_t imm = sp_load_be32(p->data + offsetof(struct sp_write_imm, immdt));
+		const uint32_t index = imm >> user & offset_mask;
+		const uint64_t end = (uint64_t)index * mtu + mtu, bit = 1ull << (index & 63);
+
+		/* length is at most what was posted, and that lies within the region: see sdr_run_begin() */
+		if (unlikely(p->len != mtu + SP_SDR_HEADER) || unlikely(p->flags & SP_PKT_SE) ||
+		    unlikely(index - first >= 64) || unlikely(end > length) || unlikely(bits & bit))
+			break;
+		sdr_copy(base + end - mtu, p->data + SP_SDR_HEADER, mtu, streams);
+		bits |= bit;
+		top = end > top ? end : top;
+		if (immediates) { /* sdr_immediate(), without its division */
+			const unsigned shift = (index & fragments) * user;
+
+			if (!(immediate >> (32 + shift) & 1))
+				immediate |= (imm & ones) << shift | ones << (32 + shift);
+		}
+	}
+	r->news |= bits ^ r->bits;
+	r->bits = bits;
+	r->immediate = immediate;
+	r->placed += i;
+	r->bytes += (uint64_t)i * mtu;
+	if (top > r->extent) /* never when fixed: the flag is the highest bit */
+		r->extent = top;
+	return i;
+}
+
+static inline void sdr_run_begin(const struct sp_ctx *c, const struct sdr *s, const struct sdr_slot *slot,
+				 struct sdr_run *r)
+{
+	*r = (struct sdr_run){.word = UINT64_MAX,
+			      .hword = UINT64_MAX,
+			      .extent = slot->extent,
+			      .length = sdr_length(slot),
+			      .immediate = slot->immediate,
+			      .rolls = s->queued && s->generations == 1};
+	r->direct = !c->watch && !r->rolls && r->length <= slot->posted &&
+		    sp_mem_holds(slot->mem, slot->offset, slot->posted);
+	r->streams = !c->watch && sdr_streams(s, slot->mem, slot->mem->base + slot->offset);
 }
 
 /* Returns how many packets were dealt with: all, or up to the one that completed the message when the slot rolls over.
@@ -125,228 +206,60 @@ static void sdr_count_complete(struct sp_ctx *c, const struct sdr *s)
 static unsigned sdr_place_alone(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot,
 				struct sp_packet *const *packet, unsigned n, uint32_t *verdicts)
 {
-	/* Hoisted: for all that the compiler knows the payload copies change them. */
-	const uint32_t mtu = s->mtu, offset_mask = s->offset_mask, user = s->split.user;
-	const uint64_t posted = slot->posted, base = slot->offset, immediate_before = slot->immediate;
-	const struct sp_mem *mem = slot->mem;
-	const bool rolls = s->queued && s->generations == 1;
-	struct sdr_run r = {.word = UINT64_MAX, .hword = UINT64_MAX};
-	uint64_t extent = slot->extent, length = sdr_length(slot), immediate = immediate_before;
-	uint64_t placed = 0, bytes = 0, duplicates = 0, chunks = 0;
-	bool complete = slot->complete, completed = false, fixed = false;
-	unsigned i;
+	struct sdr_run r;
+	unsigned i = 0;
+	bool completed;
 
-	for (i = 0; i < n && !(completed && rolls); i++) {
-		struct sp_packet *p = packet[i];
-		const uint32_t imm = sp_load_be32(p->data + offsetof(struct sp_write_imm, immdt));
-		const uint32_t index = imm >> user & offset_mask, len = p->len - SP_SDR_HEADER;
-		const uint64_t at = (uint64_t)index * mtu, end = at + len;
-		bool fixes = false;
+	sdr_run_begin(c, s, slot, &r);
+	while (i < n && !r.completed) {
+		const uint64_t index = sdr_packet_offset(s, packet[i]);
+		unsigned plain = 0;
 
-		if (unlikely((len != mtu) | ((p->flags & SP_PKT_SE) != 0) | (end > length))) {
-			const uint64_t now = sdr_extend(extent, posted, end, len != mtu || p->flags & SP_PKT_SE);
+		if (r.direct && index * s->mtu < r.length) {
+			const bool immediates = s->split.user && r.immediate >> 32 != UINT32_MAX;
 
-			/* A packet of no bytes has its place in a message of no bytes only. */
-			if (now == UINT64_MAX || (!len && index)) {
-				p->verdict = SP_DROP(SDR_BEYOND_END);
-				*verdicts |= p->verdict;
-				continue;
-			}
-			fixes = now != extent && now & SDR_FIXED;
-			extent = now;
-			if (fixes) {
-				length = end;
-				r.count = 0; /* the last chunk is another one now */
-				fixed = true;
-			}
-		} else if (end > extent) { /* never when fixed: the flag is the highest bit */
-			extent = end;
+			if (index / 64 != r.word)
+				sdr_run_select(c, s, slot, &r, index / 64);
+			if (immediates)
+				plain = sdr_run_plain(s, slot, &r, packet + i, n - i, s->mtu, true);
+			else if (s->mtu == 64)
+				plain = sdr_run_plain(s, slot, &r, packet + i, n - i, 64, false);
+			else
+				plain = sdr_run_plain(s, slot, &r, packet + i, n - i, s->mtu, false);
 		}
-		if (index - r.first >= r.count)
-			sdr_run_select(s, slot, &r, index, length);
-
-		const uint64_t bit = 1ull << (index & 63);
-
-		if (unlikely(r.bits & bit)) {
-			duplicates++;
-			if (!fixes)
-				continue;
-		} else {
-			if (unlikely(sp_dma_write(c, mem, base + at, p->data + SP_SDR_HEADER, len))) {
-				p->verdict = SP_ERROR;
-				*verdicts |= p->verdict;
-				continue;
-			}
-			r.bits |= bit;
-			placed++;
-			bytes += len;
-			if (user && (uint32_t)(immediate >> 32) != UINT32_MAX)
-				immediate = sdr_immediate(s, immediate, index, imm);
-		}
-		if ((r.bits & r.mask) != r.mask)
-			continue;
-		if (r.wide) {
-			slot->claim[r.word] = r.bits;
-			if (!sdr_full(slot->claim, r.chunk * s->per_chunk, r.end))
-				continue;
-		}
-		if (r.chunk / 64 != r.hword) {
-			sdr_run_publish(c, s, slot, &r);
-			r.hword = r.chunk / 64;
-			r.hbits = slot->chunk[r.hword];
-		}
-		chunks += !(r.hbits >> (r.chunk & 63) & 1);
-		r.hbits |= 1ull << (r.chunk & 63);
-		if ((slot->chunks + chunks) * s->chunk_bytes >= length && !complete)
-			complete = completed = true;
+		if (plain)
+			i += plain;
+		else
+			sdr_run_packet(c, s, slot, &r, packet[i++]);
 	}
 
 	/* Once per run, and in this order: a host that sees the message complete sees all the rest. */
-	if (r.word != UINT64_MAX)
-		slot->claim[r.word] = r.bits;
+	sdr_run_settle(c, s, slot, &r);
+	completed = sdr_run_completes(s, slot, &r);
 	sdr_run_publish(c, s, slot, &r);
-	slot->extent = extent;
-	slot->packets += placed;
-	slot->duplicates += duplicates;
-	slot->chunks += chunks;
-	slot->immediate = immediate;
-	slot->complete = complete;
-	if (fixed)
-		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | length);
-	if (immediate != immediate_before)
-		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, immediate), immediate);
-	if (placed)
+	slot->extent = r.extent;
+	slot->packets += r.placed;
+	slot->duplicates += r.duplicates;
+	slot->chunks += r.chunks;
+	slot->complete |= completed;
+	if (r.fixed)
+		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | r.length);
+	if (r.immediate != slot->immediate) {
+		slot->immediate = r.immediate;
+		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, immediate), r.immediate);
+	}
+	if (r.placed)
 		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, packets), slot->packets);
 	if (completed) {
 		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, state), SP_SDR_OPEN | SP_SDR_COMPLETE);
 		sdr_count_complete(c, s);
 	}
-	c->counters[SDR_PACKETS] += placed;
-	c->counters[SDR_BYTES] += bytes;
-	c->counters[SDR_DUPLICATES] += duplicates;
-	c->counters[SDR_CHUNKS] += chunks;
+	c->counters[SDR_PACKETS] += r.placed;
+	c->counters[SDR_BYTES] += r.bytes;
+	c->counters[SDR_DUPLICATES] += r.duplicates;
+	c->counters[SDR_CHUNKS] += r.chunks;
+	*verdicts |= r.verdicts;
 	return i;
-}
-
-/* ---- several workers -----------------------------------------------------------------------------------------------
- */
-/*
- * Two orders carry the argument, both by sequentially consistent accesses:
- *  - a worker sets its packet's bit in `done`, then looks at the chunk's other bits and at the extent; one that fixes
- * the length sets the extent, then looks at the last chunk's bits. Whichever comes second sees the first: the chunk is
- *    found full by somebody, and the bit in `chunk` decides by whom it is published.
- *  - the same between `chunks` (added to after publication) and the extent, for who finds the message complete.
- * Bytes are visible with their chunk's bit: every copy comes before its bit in `done`, whoever publishes has read those
- * bits, and publication is a release.
- */
-static void sdr_check_complete(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot)
-{
-	const uint64_t chunks = __atomic_load_n(&slot->chunks, __ATOMIC_SEQ_CST);
-
-	if (!chunks || chunks * s->chunk_bytes < sdr_length(slot))
-		return;
-	if (__atomic_exchange_n(&slot->complete, 1, __ATOMIC_SEQ_CST))
-		return;
-	sp_dma_or64(c, s->area, SDR_LINE(s, recv, slot->index, state), SP_SDR_COMPLETE);
-	sdr_count_complete(c, s);
-}
-
-/* Of the chunks in a word: all bytes of them are there. */
-static void sdr_publish(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t word, uint64_t chunks)
-{
-	const uint64_t news = chunks & ~__atomic_fetch_or(&slot->chunk[word], chunks, __ATOMIC_SEQ_CST);
-	const unsigned count = (unsigned)__builtin_popcountll(news);
-
-	if (!news)
-		return;
-	sp_dma_or64(c, s->area, sdr_bitmap(s, slot, word), news);
-	__atomic_fetch_add(&slot->chunks, count, __ATOMIC_SEQ_CST);
-	c->counters[SDR_CHUNKS] += count;
-	sdr_check_complete(c, s, slot);
-}
-
-static void sdr_check_chunk(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t chunk)
-{
-	if (sdr_full(slot->done, chunk * s->per_chunk, sdr_chunk_end(s, chunk, sdr_length(slot))) &&
-	    !sdr_bit(slot->reserved, chunk))
-		sdr_publish(c, s, slot, chunk / 64, 1ull << (chunk & 63));
-}
-
-/* False: the packet contradicts. *fixed: this one has fixed the length. */
-static bool sdr_extend_shared(struct sdr_slot *slot, uint64_t end, bool fixes, bool *fixed)
-{
-	uint64_t extent = __atomic_load_n(&slot->extent, __ATOMIC_SEQ_CST), next;
-
-	do {
-		next = sdr_extend(extent, slot->posted, end, fixes);
-		if (next == UINT64_MAX)
-			return false;
-		if (next == extent)
-			return true;
-	} while (!__atomic_compare_exchange_n(&slot->extent, &extent, next, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
-	*fixed = fixes;
-	return true;
-}
-
-static void sdr_immediate_shared(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint32_t index,
-				 uint32_t imm)
-{
-	uint64_t old = __atomic_load_n(&slot->immediate, __ATOMIC_RELAXED), next;
-
-	do {
-		next = sdr_immediate(s, old, index, imm);
-		if (next == old)
-			return;
-	} while (!__atomic_compare_exchange_n(&slot->immediate, &old, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-	sp_dma_or64(c, s->area, SDR_LINE(s, recv, slot->index, immediate), next & ~old);
-}
-
-static void sdr_place_shared(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot,
-			     struct sp_packet *const *packet, unsigned n, uint32_t *verdicts)
-{
-	uint64_t placed = 0, duplicates = 0, ignored;
-
-	for (unsigned i = 0; i < n; i++) {
-		struct sp_packet *p = packet[i];
-		const uint32_t imm = sp_load_be32(p->data + offsetof(struct sp_write_imm, immdt));
-		const uint32_t index = imm >> s->split.user & s->offset_mask, len = p->len - SP_SDR_HEADER;
-		const uint64_t at = (uint64_t)index * s->mtu, end = at + len, bit = 1ull << (index & 63);
-		bool fixed = false;
-
-		if ((!len && index) || !sdr_extend_shared(slot, end, len != s->mtu || p->flags & SP_PKT_SE, &fixed)) {
-			p->verdict = SP_DROP(SDR_BEYOND_END);
-			*verdicts |= p->verdict;
-			continue;
-		}
-		if (fixed)
-			sdr_tell(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | end);
-		if (__atomic_fetch_or(&slot->claim[index / 64], bit, __ATOMIC_RELAXED) & bit) {
-			duplicates++;
-		} else if (sp_dma_write(c, slot->mem, slot->offset + at, p->data + SP_SDR_HEADER, len)) {
-			p->verdict = SP_ERROR;
-			*verdicts |= p->verdict;
-			continue;
-		} else {
-			placed++;
-			c->counters[SDR_BYTES] += len;
-			if (s->split.user)
-				sdr_immediate_shared(c, s, slot, index, imm);
-			__atomic_fetch_or(&slot->done[index / 64], bit, __ATOMIC_SEQ_CST);
-			sdr_check_chunk(c, s, slot, sdr_chunk_of(s, index));
-		}
-		if (fixed) { /* the packets may all have been there before */
-			sdr_check_chunk(c, s, slot, sdr_chunk_of(s, index));
-			sdr_check_complete(c, s, slot);
-		}
-	}
-	if (placed) {
-		__atomic_fetch_add(&slot->packets, placed, __ATOMIC_RELAXED);
-		sp_dma_add64(c, s->area, SDR_LINE(s, recv, slot->index, packets), placed, &ignored);
-	}
-	if (duplicates)
-		__atomic_fetch_add(&slot->duplicates, duplicates, __ATOMIC_RELAXED);
-	c->counters[SDR_PACKETS] += placed;
-	c->counters[SDR_DUPLICATES] += duplicates;
 }
 
 /* What has been accepted, for sdr_miss() to tell a slot's next message from an old one by. */
@@ -397,8 +310,6 @@ uint32_t sdr_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *c
 	return verdicts;
 }
 
-/* ---- what others may ask and tell
- * ------------------------------------------------------------------------------------ */
 /* The packet bits of one chunk, from bit 0 on, into the area. */
 int sdr_packets(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result)
 {
@@ -427,203 +338,3 @@ int sdr_packets(struct sp_ctx *c, const struct sp_command *command, struct sp_ev
 	result->arg[0] = end - first;
 	return 0;
 }
-
-/* ---- for a companion -----------------------------------------------------------------------------------------------
- */
-static struct sdr_slot *sdr_export_slot(struct sp_ctx *c, uint64_t key)
-{
-	struct sdr *s = c->state;
-	struct sdr_slot *slot = (uint32_t)key < s->slots ? &s->slot[(uint32_t)key] : NULL;
-
-	return slot && __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == SDR_OPEN && sdr_key(slot) == key ? slot
-													   : NULL;
-}
-
-static void sdr_export_limits(struct sp_ctx *c, struct sp_message_limits *limits)
-{
-	const struct sdr *s = c->state;
-
-	*limits = (struct sp_message_limits){.messages = s->slots,
-					     .chunk_bytes = s->chunk_bytes,
-					     .bytes = s->max_bytes,
-					     .user_bits = s->split.user,
-					     .rolls = s->queued && s->generations == 1};
-}
-
-static int sdr_export_extent(struct sp_ctx *c, uint64_t key, struct sp_extent *e)
-{
-	const struct sdr_slot *slot = sdr_export_slot(c, key);
-	uint64_t extent, immediate;
-
-	if (!slot)
-		return -ENOENT;
-	extent = __atomic_load_n(&slot->extent, __ATOMIC_SEQ_CST);
-	immediate = __atomic_load_n(&slot->immediate, __ATOMIC_RELAXED);
-	*e = (struct sp_extent){.message = slot->message,
-				.mem = slot->mem,
-				.offset = slot->offset,
-				.bytes = extent & SDR_FIXED ? extent & ~SDR_FIXED : slot->posted,
-				.fixed = extent & SDR_FIXED,
-				.complete = __atomic_load_n(&slot->complete, __ATOMIC_SEQ_CST),
-				.immediate = (uint32_t)immediate,
-				.mask = (uint32_t)(immediate >> 32)};
-	return 0;
-}
-
-static uint64_t sdr_export_chunk(struct sp_ctx *c, const struct sp_packet *p)
-{
-	const struct sdr *s = c->state;
-
-	return sdr_chunk_of(s, sdr_packet_offset(s, p));
-}
-
-/* 64 bits from `chunk` on; none beyond the longest message. */
-static uint64_t sdr_window(const struct sdr *s, const uint64_t *words, uint64_t chunk)
-{
-	const uint64_t word = chunk / 64, shift = chunk & 63, count = (s->max_chunks + 63) / 64;
-	uint64_t bits;
-
-	if (word >= count)
-		return 0;
-	bits = __atomic_load_n(&words[word], __ATOMIC_SEQ_CST) >> shift;
-	if (shift && word + 1 < count)
-		bits |= __atomic_load_n(&words[word + 1], __ATOMIC_SEQ_CST) << (64 - shift);
-	return bits;
-}
-
-static uint64_t sdr_export_present(struct sp_ctx *c, uint64_t key, uint64_t chunk)
-{
-	const struct sdr_slot *slot = sdr_export_slot(c, key);
-
-	return slot ? sdr_window(c->state, slot->chunk, chunk) : 0;
-}
-
-static uint64_t sdr_export_reserved(struct sp_ctx *c, uint64_t key, uint64_t chunk)
-{
-	const struct sdr_slot *slot = sdr_export_slot(c, key);
-
-	return slot ? sdr_window(c->state, slot->reserved, chunk) : 0;
-}
-
-/* Chunks with packets among these of one word: bit i is chunk `from` + i. */
-static uint64_t sdr_chunks_of(const struct sdr *s, uint64_t word, uint64_t packets, uint64_t from)
-{
-	uint64_t chunks = 0;
-
-	while (packets) {
-		const uint64_t chunk = sdr_chunk_of(s, word * 64 + (unsigned)__builtin_ctzll(packets));
-		const uint64_t end = (chunk + 1) * s->per_chunk - word * 64;
-
-		chunks |= 1ull << (chunk - from);
-		packets &= end < 64 ? ~0ull << end : 0;
-	}
-	return chunks;
-}
-
-/*
- * Takes packets [at, end) that have not come. Of a chunk of which there are none, whoever has the last packet publishes
- * it. Of others, nobody can find one full before the packets taken are set in `done`, and who does then sees
- * `reserved`. With all set in `done`, nobody writes there any more.
- */
-static void sdr_reserve_packets(const struct sdr *s, struct sdr_slot *slot, uint64_t at, uint64_t end, uint64_t from)
-{
-	for (uint64_t stop; at < end; at = stop) {
-		stop = (at | 63) + 1 < end ? (at | 63) + 1 : end;
-
-		const uint64_t mask = sdr_mask(at & 63, stop - at), word = at / 64, shift = from & 63;
-		const uint64_t mine = mask & ~__atomic_fetch_or(&slot->claim[word], mask, __ATOMIC_SEQ_CST);
-		const uint64_t chunks = sdr_chunks_of(s, word, mine, from) & ~sdr_window(s, slot->reserved, from);
-
-		if (chunks << shift)
-			__atomic_fetch_or(&slot->reserved[from / 64], chunks << shift, __ATOMIC_SEQ_CST);
-		if (shift && chunks >> (64 - shift))
-			__atomic_fetch_or(&slot->reserved[from / 64 + 1], chunks >> (64 - shift), __ATOMIC_SEQ_CST);
-		if (mine)
-			__atomic_fetch_or(&slot->done[word], mine, __ATOMIC_SEQ_CST);
-	}
-}
-
-/* Those of the chunks `from` + i of which all packets are done. */
-static uint64_t sdr_done(const struct sdr *s, const struct sdr_slot *slot, uint64_t from, uint64_t chunks,
-			 uint64_t length)
-{
-	uint64_t done = 0;
-
-	for (uint64_t left = chunks; left; left &= left - 1) {
-		const uint64_t chunk = from + (unsigned)__builtin_ctzll(left);
-
-		if (sdr_full(slot->done, chunk * s->per_chunk, sdr_chunk_end(s, chunk, length)))
-			done |= left & -left;
-	}
-	return done;
-}
-
-static int sdr_export_reserve(struct sp_ctx *c, uint64_t key, uint64_t from, uint64_t *chunks)
-{
-	const struct sdr *s = c->state;
-	struct sdr_slot *slot = sdr_export_slot(c, key);
-	uint64_t wanted = *chunks, left;
-	bool fixed = false;
-
-	*chunks = 0;
-	if (!slot)
-		return -ENOENT;
-
-	const uint64_t length = sdr_length(slot), all = sp_sdr_units(length, s->chunk_bytes);
-
-	if (from >= all || (all - from < 64 && wanted >> (all - from)))
-		return -ERANGE;
-	wanted &= ~sdr_window(s, slot->chunk, from);
-	left = wanted & ~sdr_window(s, slot->reserved, from);
-	/* Another length would be another last chunk. */
-	if (left && !sdr_extend_shared(slot, length, true, &fixed))
-		return -ERANGE;
-	if (fixed)
-		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | length);
-	while (left) { /* those in a row at once */
-		const unsigned i = (unsigned)__builtin_ctzll(left);
-		const uint64_t beyond = ~(left >> i);
-		const unsigned count = beyond ? (unsigned)__builtin_ctzll(beyond) : 64;
-
-		sdr_reserve_packets(s, slot, (from + i) * s->per_chunk, sdr_chunk_end(s, from + i + count - 1, length),
-				    from);
-		left &= ~sdr_mask(i, count);
-	}
-	*chunks = sdr_done(s, slot, from, wanted & sdr_window(s, slot->reserved, from), length);
-	return *chunks == wanted ? 0 : -EAGAIN;
-}
-
-static int sdr_export_supply(struct sp_ctx *c, uint64_t key, uint64_t from, uint64_t chunks)
-{
-	const struct sdr *s = c->state;
-	struct sdr_slot *slot = sdr_export_slot(c, key);
-	uint64_t reserved, runs, before;
-
-	if (!slot)
-		return -ENOENT;
-	reserved = sdr_window(s, slot->reserved, from);
-	if (!chunks || chunks & ~reserved)
-		return -EINVAL;
-	runs = chunks & ~(reserved << 1 | (from && sdr_bit(slot->reserved, from - 1)));
-	/* before the chunks' bits */
-	sp_dma_add64(c, s->area, SDR_CONNECTION(s, repaired),
-		     (unsigned)__builtin_popcountll(chunks) | (uint64_t)__builtin_popcountll(runs) << SP_SDR_RUNS_SHIFT,
-		     &before);
-	if (chunks << (from & 63))
-		sdr_publish(c, s, slot, from / 64, chunks << (from & 63));
-	if (from & 63 && chunks >> (64 - (from & 63)))
-		sdr_publish(c, s, slot, from / 64 + 1, chunks >> (64 - (from & 63)));
-	return 0;
-}
-
-const struct sp_export sdr_exports = {
-	.limits = sdr_export_limits,
-	.extent = sdr_export_extent,
-	.chunk = sdr_export_chunk,
-	.present = sdr_export_present,
-	.reserved = sdr_export_reserved,
-	.reserve = sdr_export_reserve,
-	.supply = sdr_export_supply,
-	.send = sdr_export_send,
-	.ready = sdr_export_ready,
-};

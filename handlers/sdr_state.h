@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * State of the sdr handler, shared by sdr.c (context, commands, report), sdr_receive.c (receives, and which one a
- * packet is for), sdr_place.c (packets into a message), sdr_send.c (messages into packets) and sdr_control.c (the
- * connection, clear-to-send, datagrams). Who may touch a field:
- * [fixed] written by attach() only; [home] the context's home worker only; [shared] any worker, by __atomic builtins;
- * [open] written by the home worker while the slot is free, read-only while the message is open.
+ * packet is for), sdr_place.c and sdr_shared.c (packets into a message), sdr_send.c (messages into packets) and
+ * sdr_control.c (the connection, clear-to-send, datagrams). Who may touch a field: [fixed] written by attach() only;
+ * [home] the context's home worker only; [shared] any worker, by __atomic builtins; [open] written by the home worker
+ * while the slot is free, read-only while the message is open.
  */
 #ifndef HANDLERS_SDR_STATE_H
 #define HANDLERS_SDR_STATE_H
@@ -64,6 +64,7 @@ struct sdr_slot {
 	uint64_t *reserved;  /* [fixed] a bit per chunk; words [shared]: who sets it is the one to set the other */
 	uint32_t index;	     /* [fixed] */
 	uint32_t generation; /* [open] */
+	uint64_t units;	     /* [home] packets of the message, as far as its length is known; with one worker */
 	/* [shared]: SDR_FIXED | length once that is known, before it the furthest end of a packet accepted. One word,
 	 * so that "may this packet still be accepted" and "may the length still become this" are decided in one order.
 	 */
@@ -100,6 +101,7 @@ struct sdr_newest {
 	uint32_t psn;	 /* 1 + PSN; 0: there is none */
 };
 
+#define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define SDR_NONE    UINT32_MAX
 
@@ -141,8 +143,10 @@ struct sdr {
 	/* [fixed], what every packet needs first */
 	uint32_t rkey, mtu;
 	struct sp_sdr_split split;
-	uint8_t id_shift; /* 32 - id bits */
+	uint8_t id_shift;  /* 32 - id bits */
+	uint8_t fragments; /* of the user's immediate, less 1; with user bits */
 	uint32_t offset_mask, slots;
+	uint32_t whole_packets;	 /* of M: max_bytes / mtu */
 	uint64_t max_bytes;	 /* M */
 	uint16_t *generation_of; /* QP index -> generation */
 	struct sdr_slot *slot;
@@ -150,6 +154,8 @@ struct sdr {
 	struct sp_sdr_layout layout;
 	uint32_t chunk_bytes, per_chunk; /* per_chunk: packets */
 	int8_t chunk_shift;		 /* per_chunk is 1 << chunk_shift; -1: no power of two */
+	uint64_t stream_region;		 /* bytes of a region from which on large packets go past the caches */
+	uint64_t chunk_firsts;		 /* of packets 0 to 63, those that begin a chunk; where chunk_shift is 0 to 6 */
 	bool implicit;			 /* credit */
 	bool queued;			 /* receives may be posted for slots in use: implicit credit, one worker */
 	bool send, receive;
@@ -273,6 +279,7 @@ static inline uint64_t sdr_length(const struct sdr_slot *slot)
 #pragma GCC visibility push(hidden) /* five files, one handler */
 /* sdr_receive.c */
 uint64_t sdr_classify(struct sp_ctx *c, struct sp_packet *p);
+bool sdr_classify_burst(struct sp_ctx *c, struct sp_packet *const *packet, unsigned n);
 uint32_t sdr_miss(struct sp_ctx *c, struct sp_packet *p);
 void sdr_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end end);
 int sdr_post(struct sp_ctx *c, const struct sp_command *command);
@@ -285,6 +292,8 @@ bool sdr_roll(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot); /* on to 
 /* sdr_place.c */
 uint32_t sdr_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *packet, unsigned n);
 int sdr_packets(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result);
+
+/* sdr_export.c */
 extern const struct sp_export sdr_exports;
 
 /* sdr_send.c */

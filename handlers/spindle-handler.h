@@ -100,11 +100,11 @@ struct sp_handler {
 	int (*attach)(struct sp_ctx *);                                /* 0 or -errno after sp_fail() */
 	void (*detach)(struct sp_ctx *);                               /* all messages, timers, issues are gone */
 	uint64_t (*classify)(struct sp_ctx *, struct sp_packet *);     /* message key, SP_NO_MESSAGE or SP_REJECT(); absent: none */
+	bool (*classify_burst)(struct sp_ctx *, struct sp_packet *const *, unsigned n); /* beside it: sets key; true: rejects are among them */
 	uint32_t (*miss)(struct sp_ctx *, struct sp_packet *);         /* SP_MESSAGES_SLOTS: verdict for a packet of no open message */
 	uint32_t (*header)(struct sp_ctx *, struct sp_message *, struct sp_packet *); /* SP_DONE, or the message is refused */
 	uint32_t (*payload)(struct sp_ctx *, struct sp_message *, struct sp_packet *);
-	/* Burst form, used instead where present: n >= 1 packets of one message. Sets packet[i]->verdict where it is not
-	 * SP_DONE and returns the OR of all verdicts (0: all done). */
+	/* Burst form, used instead where present: n >= 1 packets of one message. Sets verdicts that are not SP_DONE, returns the OR of all. */
 	uint32_t (*payload_burst)(struct sp_ctx *, struct sp_message *, struct sp_packet *const *packet, unsigned n);
 	void (*completion)(struct sp_ctx *, struct sp_message *, enum sp_end);
 	int (*command)(struct sp_ctx *, const struct sp_command *, struct sp_event *result); /* 0 or -errno; result is pre-filled */
@@ -180,7 +180,7 @@ uint64_t sp_send_mark(struct sp_ctx *);                   /* this worker's packe
 bool sp_send_settled(struct sp_ctx *, uint64_t mark);     /* ports need mem's bytes no more (issue() asks again: SP_ISSUE_MORE) */
 int sp_send_frame(struct sp_ctx *, uint16_t port, const void *frame, uint32_t len); /* copied */
 int sp_packet_send(struct sp_ctx *, struct sp_packet *);  /* the frame as it stands now, by the port it came by; verdict SP_SENT */
-int sp_packet_keep(struct sp_ctx *, struct sp_packet *);  /* frame bytes stay until sp_packet_release(buf) */
+int sp_packet_keep(struct sp_ctx *, struct sp_packet *);  /* frame bytes stay until sp_packet_release(buf); -ENOBUFS: 1024 of the context's do */
 void sp_packet_release(struct sp_ctx *, void *buf);
 uint16_t sp_checksum(const void *bytes, size_t len, uint32_t sum); /* Internet checksum (RFC 1071), network order; sum: carried in */
 void sp_issue_start(struct sp_ctx *, struct sp_issue *);  /* any worker: issue() is called on the home one while the pace allows */

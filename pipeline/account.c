@@ -42,6 +42,12 @@ int sp_account_memory(struct sp_account *a, uint64_t bytes)
 	return 0;
 }
 
+void sp_account_memory_force(struct sp_account *a, uint64_t bytes)
+{
+	if (a)
+		atomic_fetch_add(&a->memory, bytes);
+}
+
 void sp_account_memory_back(struct sp_account *a, uint64_t bytes)
 {
 	if (a)

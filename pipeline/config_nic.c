@@ -247,6 +247,29 @@ static int set_idle(struct sp_config_target *t)
 	return sp_config_refuse(t, "'%.40s' is none of sleep, yield, spin", t->key->value);
 }
 
+#define STALL_LEAST (10 * SP_MS) /* a machine that is busy keeps a thread waiting for as long */
+#define STALL_MOST  (3600 * SP_SEC)
+
+static int set_stall(struct sp_config_target *t)
+{
+	sp_time stall;
+
+	if (sp_parse_time(t->key->value, &stall) || stall < STALL_LEAST || stall > STALL_MOST)
+		return sp_config_refuse(t, "'%.40s' is no time between 10ms and 3600s", t->key->value);
+	t->nic->stall = stall;
+	return 0;
+}
+
+static int set_fault_capture(struct sp_config_target *t)
+{
+	const char *path = t->key->value;
+
+	if (*path != '/' || path[strlen(path) - 1] == '/')
+		return sp_config_refuse(t, "'%.60s' is no absolute path of a file", path);
+	t->nic->fault_capture = path;
+	return 0;
+}
+
 #define NIC_KEYS(X)                                                                                                    \
 	X("ip", set_ip)                                                                                                \
 	X("mac", set_mac)                                                                                              \
@@ -261,7 +284,9 @@ static int set_idle(struct sp_config_target *t)
 	X("plugin", sp_config_set_plugin)                                                                              \
 	X("name", set_name)                                                                                            \
 	X("memory-limit", set_memory_limit)                                                                            \
-	X("idle", set_idle)
+	X("idle", set_idle)                                                                                            \
+	X("stall", set_stall)                                                                                          \
+	X("fault-capture", set_fault_capture)
 
 /* What the server of attached applications is told. */
 #define SERVER_KEYS(X)                                                                                                 \

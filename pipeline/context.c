@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "context.h"
 #include "config.h"
+#include "copies.h"
 #include "dispatch.h"
 #include "grant.h"
 #include "handler.h"
 #include "host.h"
+#include "kept.h"
 #include "issue.h"
 #include "lend.h"
 #include "memory.h"
 #include "message.h"
+#include "metered.h"
 #include "path.h"
+#include "plugin.h"
+#include "recover.h"
 #include "registry.h"
 #include "settings.h"
+#include "share.h"
 #include "timer.h"
 #include "watched.h"
 
@@ -73,9 +79,11 @@ static struct sp_context *create(struct sp_nic *nic, const char *name, const str
 	snprintf(c->name, sizeof(c->name), "%s", name);
 	c->nic = nic;
 	c->handler = c->registered = h;
+	sp_code_find(h, &c->code);
 	c->reasons = sp_names_count(h->drops);
 	c->counters = sp_names_count(h->counters);
 	c->attaching = true;
+	c->copy = 1;
 	if (nic->watcher && sp_watched_create(c)) {
 		sp_handler_put(h);
 		free(c);
@@ -99,6 +107,7 @@ static int create_views(struct sp_context *c)
 		v->pub.worker = w;
 		v->pub.workers = c->nic->workers;
 		v->pub.home = c->home;
+		v->pub.version = c->registered->version;
 		v->pub.watch =
 			(c->watched ? SP_WATCH_TRACED : 0) | (c->nic->config.payload_less ? SP_WATCH_PAYLOAD_LESS : 0);
 		c->view[w] = v;
@@ -123,21 +132,42 @@ static int prepare(struct sp_context *c, const struct sp_context_config *config,
 	return 0;
 }
 
+/* A worker had to be taken out of a call of it: it is not called again. */
+static bool is_aborted(const struct sp_context *c)
+{
+	return atomic_load_explicit(&c->aborted, memory_order_relaxed);
+}
+
 struct attach {
 	struct sp_context *context;
 	struct sp_error *error;
 	int result;
 };
 
+/* The call alone: what does not come back is broken off, see recover.h. */
+static void call_attach(struct sp_worker *w, void *arg)
+{
+	struct attach *a = arg;
+	struct sp_view *v = a->context->view[w->index];
+
+	sp_doing_begin(w, v, SP_DOING_ATTACH, NULL, 0);
+	a->result = v->context->handler->attach(&v->pub);
+	sp_doing_end(w);
+}
+
 static int attach_one(struct sp_worker *w, struct sp_context *c, struct sp_error *error)
 {
 	struct sp_ctx *pub = &c->view[w->index]->pub;
-	int r = 0;
+	struct attach call = {.context = c};
+	int r;
 
 	c->error = error;
 	pub->now = w->now;
-	if (c->handler->attach)
-		r = c->handler->attach(pub);
+	if (c->handler->attach && sp_guard(w, call_attach, &call))
+		call.result =
+			sp_error_set(error, ETIMEDOUT, "", "handler %s: attach() did not come back, and was broken off",
+				     c->handler->name);
+	r = call.result;
 	c->error = NULL;
 	if (r > 0) /* neither 0 nor -errno */
 		r = -EINVAL;
@@ -264,11 +294,14 @@ static void destroy(struct sp_context *c)
 {
 	if (!c)
 		return;
+	/* What it kept it would have released itself; with a newer copy there, that may have it. */
+	if (is_aborted(c) && !c->newer)
+		sp_kept_release(c);
 	sp_rule_destroy(c->rule);
 	sp_paths_free(c);
 	sp_lending_end(c);
 	sp_messages_destroy(c);
-	if (c->area)
+	if (c->area && !c->apart)
 		sp_mem_put(&c->view[c->home]->pub, c->area); /* it goes with the events */
 	sp_events_destroy(c);
 	for (size_t i = 0; i < c->settings; i++) {
@@ -279,7 +312,7 @@ static void destroy(struct sp_context *c)
 	sp_grants_end(c);
 	if (c->companion)
 		destroy(c->companion);
-	if (!c->first)
+	if (!c->first && !c->apart)
 		sp_account_contexts(c->account, -1);
 	sp_watched_destroy(c);
 	sp_handler_put(c->registered);
@@ -371,6 +404,10 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 		r = sp_settings_generic(c, error);
 	if (r)
 		goto fail;
+	if (c->companion) { /* they share what the context has */
+		c->companion->budget = c->budget;
+		c->companion->weight = c->weight;
+	}
 	a = (struct attach){.context = c, .error = error};
 	c->area_made = area;
 	sp_worker_call(nic->worker[c->home], attach, &a);
@@ -427,6 +464,7 @@ static void purge(struct sp_worker *w, void *arg)
 	struct sp_context *c = arg;
 
 	sp_dispatch_forget(w, c);
+	sp_share_forget(w, c);
 	sp_touch_forget(w, c);
 	sp_timers_purge(&w->timers, c);
 	sp_work_purge(w, c);
@@ -454,23 +492,34 @@ static void detach(struct sp_worker *w, struct sp_context *c)
 	struct sp_ctx *pub = &c->view[w->index]->pub;
 
 	pub->now = w->now;
-	if (c->attached && c->handler->detach)
+	sp_doing_begin(w, c->view[w->index], SP_DOING_DETACH, NULL, 0);
+	if (c->attached && c->handler->detach && !is_aborted(c))
 		c->handler->detach(pub);
+	sp_doing_end(w);
 	c->attached = false;
 }
 
 /* On the home worker; the others have nothing of the context any more. */
-static void end(struct sp_worker *w, void *arg)
+static void end_guarded(struct sp_worker *w, void *arg)
 {
 	struct sp_context *c = arg;
 
-	if (c->attached)
+	if (c->attached && !is_aborted(c)) {
+		sp_doing_begin(w, c->view[w->index], SP_DOING_COMPLETION, NULL, 0);
 		sp_messages_end_all(c->view[w->index]);
+		sp_doing_end(w);
+	}
 	purge_both(w, c); /* completion() may have armed or started something again */
 	if (c->companion)
 		detach(w, c->companion);
 	detach(w, c);
 	purge_both(w, c);
+}
+
+static void end(struct sp_worker *w, void *arg)
+{
+	while (sp_guard(w, end_guarded, arg)) /* broken off: once more, without the calls */
+		;
 }
 
 static void remove_rule(struct sp_nic *nic, const struct sp_rule *rule)
@@ -500,9 +549,152 @@ void sp_context_remove(struct sp_context *c)
 	/* Every worker passes by here: then none holds a pointer that it looked up before. */
 	for (unsigned w = 0; w < nic->workers; w++)
 		sp_worker_call(nic->worker[w], purge_both, c);
+	sp_copies_end(c);
 	sp_worker_call(nic->worker[c->home], end, c);
 	sp_watched_gone(c);
 	sp_stats_remember(nic, c);
+	destroy(c);
+	sp_plugins_collect();
+}
+
+/* ---- one copy of a handler after another: copies.c says when ---- */
+
+/* What the context has but once stays where it is until the successor takes over. */
+static void inherit(struct sp_context *c, struct sp_context *old)
+{
+	c->id = old->id;
+	c->home = old->home;
+	c->home_only = old->home_only || (c->nic->workers > 1 && c->registered->flags & SP_HANDLER_HOME);
+	c->apart = true;
+	c->older = old;
+	c->copy = old->copy + 1;
+	memcpy(c->peer, old->peer, sizeof(c->peer));
+	c->peer_self = old->peer_self;
+	c->peer_set = old->peer_set;
+}
+
+int sp_context_succeed(struct sp_context *old, const struct sp_handler *h, struct sp_context **successor,
+		       struct sp_error *error)
+{
+	const struct sp_context_config config = {.name = old->name, .setting = old->setting, .settings = old->settings};
+	struct sp_context *c = NULL;
+	struct attach a;
+	int r = check_handler(h, error);
+
+	if (r)
+		return r;
+	sp_handler_hold(h);
+	c = create(old->nic, old->name, h, old->device);
+	if (!c)
+		return sp_error_set(error, ENOMEM, "", "no memory for context %s", old->name);
+	inherit(c, old);
+	r = prepare(c, &config, error);
+	if (!r)
+		r = sp_settings_check(c, error);
+	if (!r)
+		r = sp_settings_generic(c, error);
+	if (r) {
+		destroy(c);
+		return r;
+	}
+	c->rate = old->rate; /* somebody may have changed it meanwhile */
+	a = (struct attach){.context = c, .error = error};
+	sp_worker_call(c->nic->worker[c->home], attach, &a);
+	if (!a.result && (c->qp_count ? c->qp_count : old->qp_count != 0) != old->qp_count)
+		a.result = sp_error_set(error, EINVAL, "qp", "the copy before had %u QPs, this one wants one",
+					old->qp_count);
+	if (a.result) {
+		r = sp_grant_refused(c, a.result, error);
+		sp_context_discard(c);
+		return r;
+	}
+	*successor = c;
+	return 0;
+}
+
+void sp_context_discard(struct sp_context *c)
+{
+	for (unsigned w = 0; w < c->nic->workers; w++)
+		sp_worker_call(c->nic->worker[w], purge_both, c);
+	sp_worker_call(c->nic->worker[c->home], end, c);
+	sp_watched_gone(c);
+	destroy(c);
+}
+
+struct migrate {
+	struct sp_context *to, *from;
+	enum sp_migrate when;
+	int result;
+};
+
+static void call_migrate(struct sp_worker *w, void *arg)
+{
+	struct migrate *m = arg;
+	struct sp_view *v = m->to->view[w->index];
+
+	sp_doing_begin(w, v, SP_DOING_CONTROL, NULL, 0);
+	m->result = m->to->handler->migrate(&v->pub, &m->from->view[w->index]->pub, m->when);
+	sp_doing_end(w);
+}
+
+int sp_context_migrate(struct sp_worker *w, struct sp_context *to, struct sp_context *from, enum sp_migrate when,
+		       struct sp_error *error)
+{
+	struct migrate call = {.to = to, .from = from, .when = when};
+	int r;
+
+	if (!to->handler->migrate || is_aborted(to) || is_aborted(from))
+		return 0;
+	to->error = error;
+	to->view[w->index]->pub.now = from->view[w->index]->pub.now = w->now;
+	if (sp_guard(w, call_migrate, &call))
+		call.result =
+			sp_error_set(error, ETIMEDOUT, "",
+				     "handler %s: migrate() did not come back, and was broken off", to->handler->name);
+	r = call.result;
+	to->error = NULL;
+	if (r > 0)
+		r = -EINVAL;
+	if (r < 0 && error && !error->text[0])
+		sp_error_set(error, -r, "", "handler %s: migrate(): %s", to->handler->name, strerror(-r));
+	return r;
+}
+
+static void end_messages(struct sp_worker *w, void *arg)
+{
+	struct sp_context *c = arg;
+
+	if (is_aborted(c))
+		return;
+	sp_doing_begin(w, c->view[w->index], SP_DOING_COMPLETION, NULL, 0);
+	sp_messages_end_all(c->view[w->index]);
+	sp_doing_end(w);
+}
+
+/* On the home worker: what is open there ends, and the newest copy may take what is left. */
+static void bequeath(struct sp_worker *w, void *arg)
+{
+	struct sp_context *c = arg;
+
+	while (sp_guard(w, end_messages, c))
+		;
+	purge(w, c);
+	sp_context_migrate(w, sp_context_newest(c), c, SP_MIGRATE_DRAINED, NULL);
+}
+
+void sp_context_bequeath(struct sp_context *c)
+{
+	struct sp_nic *nic = c->nic;
+
+	for (unsigned w = 0; w < nic->workers; w++)
+		sp_worker_call(nic->worker[w], purge_both, c);
+	sp_worker_call(nic->worker[c->home], bequeath, c);
+	sp_worker_call(nic->worker[c->home], end, c);
+}
+
+void sp_context_bury(struct sp_context *c)
+{
+	sp_watched_gone(c);
 	destroy(c);
 }
 

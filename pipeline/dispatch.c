@@ -4,10 +4,11 @@
 #include "icrc.h"
 #include "local.h"
 #include "onlooker.h"
+#include "parser_plain.h"
 #include "turn.h"
 
 /* Whoever it is handed over to counts it as received. */
-static void hand_over(struct sp_worker *w, const struct sp_context *c, struct sp_packet *p)
+void sp_dispatch_hand_over(struct sp_worker *w, const struct sp_context *c, struct sp_packet *p)
 {
 	if (!sp_handover_give(w, c->home, p->port, p->buf)) {
 		sp_turn_drop(w, p, SP_DROP_HANDOVER_FULL);
@@ -20,17 +21,19 @@ static void hand_over(struct sp_worker *w, const struct sp_context *c, struct sp
 	p->buf = NULL;
 }
 
-static inline void add(struct sp_worker *w, struct sp_context *c, struct sp_packet *p)
+/* Returns the view that got it; NULL: another worker has. */
+static inline struct sp_view *add(struct sp_worker *w, struct sp_context *c, struct sp_packet *p)
 {
 	struct sp_view *v = c->view[w->index];
 
 	if (unlikely(c->home_only) && c->home != w->index) {
-		hand_over(w, c, p);
-		return;
+		sp_dispatch_hand_over(w, c, p);
+		return NULL;
 	}
 	if (!v->batched)
 		w->active[w->actives++] = v;
 	v->batch[v->batched++] = p;
+	return v;
 }
 
 /* Whichever port it came by: the weak host model. */
@@ -70,22 +73,28 @@ static inline bool icrc_right(const struct sp_packet *p)
 	const uint8_t *l3 = p->frame + p->l3;
 	const uint32_t pad = p->data[-11] >> 4 & 3; /* BTH byte 1 */
 	const uint32_t len = (uint32_t)(p->data - l3) + p->len + pad;
-	uint32_t there;
 
-	memcpy(&there, l3 + len, 4);
-	return rte_le_to_cpu_32(there) == sp_icrc(l3, (uint32_t)(p->l4 - p->l3), len);
+	return sp_icrc_right(l3, (uint32_t)(p->l4 - p->l3), len);
 }
 
+/* Where the packet before went: neighbours in a burst often are of one flow, and all that a match looks at is the QP
+ * number, the addresses and the port. */
+struct same {
+	uint64_t addresses;
+	uint32_t qp; /* no number of 24 bits: there was none */
+	uint32_t ports, hash;
+	uint16_t index;
+	struct sp_view *view;
+};
+
 /* RoCEv2: by QP number. Returns false when nobody has that QP (then the filters may still want it). */
-static bool match_qp(struct sp_worker *w, struct sp_packet *p)
+static bool match_qp(struct sp_worker *w, struct sp_packet *p, struct same *same)
 {
 	const struct sp_nic *nic = w->nic;
 	const struct sp_qp *qp;
+	struct sp_context *c;
 
-	if (!nic->icrc_off && likely(!w->handing) && unlikely(!icrc_right(p))) {
-		sp_turn_drop(w, p, SP_DROP_BAD_ICRC);
-		return true;
-	}
+	same->qp = UINT32_MAX;
 	qp = sp_qp_table_find(nic->qps, p->dest_qp);
 	if (unlikely(!qp))
 		return false;
@@ -93,13 +102,20 @@ static bool match_qp(struct sp_worker *w, struct sp_packet *p)
 		sp_turn_drop(w, p, SP_DROP_WRONG_DESTINATION);
 		return true;
 	}
-	if (unlikely(atomic_load_explicit(&qp->context->peer_set, memory_order_acquire) && !nic->any_source &&
-		     !is_peer(qp->context, p))) {
+	c = __atomic_load_n(&qp->context, __ATOMIC_ACQUIRE);
+	if (unlikely(atomic_load_explicit(&c->peer_set, memory_order_acquire) && !nic->any_source && !is_peer(c, p))) {
 		sp_turn_drop(w, p, SP_DROP_WRONG_SOURCE);
 		return true;
 	}
 	p->qp_index = qp->index;
-	add(w, qp->context, p);
+	same->view = add(w, c, p);
+	if (same->view && !(p->flags & SP_PKT_IPV6)) {
+		same->qp = p->dest_qp;
+		same->index = p->qp_index;
+		same->addresses = sp_addresses4(p->frame + p->l3);
+		same->ports = sp_native32(p->frame + p->l4);
+		same->hash = p->hash;
+	}
 	return true;
 }
 
@@ -134,11 +150,125 @@ static void match_rules(struct sp_worker *w, struct sp_packet *p, int parsed, ui
 		sp_turn_forward(w, p);
 }
 
+/* What the short way of the parser has not taken. */
+static void dispatch_other(struct sp_worker *w, struct sp_packet *p, bool check, struct same *same)
+{
+	struct rte_mbuf *m = p->buf;
+	uint16_t ethertype = 0;
+	int parsed;
+
+	if (unlikely(m->nb_segs > 1) && rte_pktmbuf_linearize(m)) {
+		sp_turn_drop(w, p, SP_DROP_NOT_LINEAR);
+		return;
+	}
+	parsed = sp_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, p, &ethertype);
+	if (parsed == SP_PARSED_ROCE) {
+		if (check && unlikely(!icrc_right(p))) {
+			sp_turn_drop(w, p, SP_DROP_BAD_ICRC);
+			return;
+		}
+		if (likely(match_qp(w, p, same)))
+			return;
+	}
+	if (unlikely(parsed < 0))
+		sp_turn_drop(w, p, (enum sp_drop)(-1 - parsed));
+	else
+		match_rules(w, p, parsed, ethertype);
+}
+
+/* Gives the buffers of a burst back: in one piece, when each of them is here still, nobody else's, in one segment of
+ * its own memory, and all are of one pool. */
+__attribute__((no_sanitize("thread"))) /* whoever counts down meanwhile was not alone: then it is not 1 here */
+static void
+give_back(const struct sp_packet *p, struct rte_mbuf **packet, unsigned n)
+{
+	/* refcnt 1, nb_segs 1, neither indirect nor external; data_off, port and other flags are whatever they are */
+	typedef uint64_t two __attribute__((vector_size(16)));
+	static_assert(offsetof(struct rte_mbuf, rearm_data) % 16 == 0 &&
+			      offsetof(struct rte_mbuf, refcnt) == offsetof(struct rte_mbuf, rearm_data) + 2 &&
+			      offsetof(struct rte_mbuf, nb_segs) == offsetof(struct rte_mbuf, rearm_data) + 4 &&
+			      offsetof(struct rte_mbuf, ol_flags) == offsetof(struct rte_mbuf, rearm_data) + 8,
+		      "one load of 16 bytes");
+	const two plain = {1ull << 16 | 1ull << 32, 0};
+	const two look = {0x0000FFFFFFFF0000ull, RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT};
+	struct rte_mempool *const pool = packet[0]->pool; /* nobody calls for none */
+	two odd = {0, 0};
+	uint64_t pools = 0;
+	unsigned i, left = 0;
+
+	for (i = 0; i < n; i++) {
+		const struct rte_mbuf *m = p[i].buf;
+
+		if (unlikely(!m)) /* sent, or handed over: no look at what is somebody else's */
+			break;
+		odd |= (*(const two *)&m->rearm_data ^ plain) & look;
+		pools |= (uintptr_t)m->pool ^ (uintptr_t)pool;
+	}
+	if (likely(i == n && !(odd[0] | odd[1] | pools))) {
+		rte_mempool_put_bulk(pool, (void **)packet, n);
+		return;
+	}
+	for (i = 0; i < n; i++)
+		if (p[i].buf)
+			packet[left++] = p[i].buf;
+	rte_pktmbuf_free_bulk(packet, left);
+}
+
+/* What it has taken; the ICRC is right. */
+static inline void dispatch_plain(struct sp_worker *w, struct sp_packet *p, struct same *same)
+{
+	const uint8_t *f = p->data - SP_PLAIN_DATA;
+
+	if (likely(p->dest_qp == same->qp) && likely(sp_addresses4(f + SP_PLAIN_IP) == same->addresses)) {
+		struct sp_view *v = same->view;
+
+		/* The source port may be another for each packet, for who spreads them over paths. */
+		p->hash = likely(sp_plain_ports(f) == same->ports) ? same->hash : sp_plain_hash(f);
+		p->qp_index = same->index;
+		v->batch[v->batched++] = p;
+		return;
+	}
+	p->hash = sp_plain_hash(f);
+	if (unlikely(!match_qp(w, p, same)))
+		match_rules(w, p, SP_PARSED_ROCE, SP_PLAIN_TYPE);
+}
+
+/* A burst whose ICRCs are to be checked: those of plain packets (a bit each) all at once, as the multiplications take
+ * long to give their results, but many can be under way. */
+static void dispatch_checked(struct sp_worker *w, struct sp_packet *p, unsigned n, uint32_t plain, struct same *same)
+{
+	const uint8_t *l3[SP_BURST];
+	uint32_t len[SP_BURST], right;
+	unsigned count = 0;
+
+	static_assert(SP_BURST <= 32, "a bit each");
+	for (uint32_t left = plain; left; left &= left - 1) {
+		const uint8_t *ip = p[__builtin_ctz(left)].frame + SP_PLAIN_IP;
+
+		l3[count] = ip;
+		len[count++] = sp_load_be16(ip + 2) - SP_ROCE_ICRC_LEN;
+	}
+	right = sp_icrc_right_plain(l3, len, count);
+	for (unsigned i = 0; i < n; i++) {
+		if (unlikely(!(plain >> i & 1))) {
+			dispatch_other(w, &p[i], true, same);
+			continue;
+		}
+		if (likely(right & 1))
+			dispatch_plain(w, &p[i], same);
+		else
+			sp_turn_drop(w, &p[i], SP_DROP_BAD_ICRC);
+		right >>= 1;
+	}
+}
+
 void sp_dispatch(struct sp_worker *w, uint16_t port, struct rte_mbuf **packet, unsigned n)
 {
+	const bool check = !w->nic->icrc_off && !w->handing;
+	struct same same = {.qp = UINT32_MAX};
 	struct sp_packet pk[SP_BURST];
 	uint64_t bytes = 0;
-	unsigned left = 0;
+	uint32_t plain = 0;
 
 	if (unlikely(w->observed) && sp_onlook_arrive(w, port, pk, packet, n)) {
 		for (unsigned i = 0; i < n; i++)
@@ -148,40 +278,33 @@ void sp_dispatch(struct sp_worker *w, uint16_t port, struct rte_mbuf **packet, u
 	for (unsigned i = 0; i < n; i++) {
 		struct rte_mbuf *m = packet[i];
 		struct sp_packet *p = &pk[i];
-		uint16_t ethertype = 0;
-		int parsed;
 
 		bytes += m->pkt_len;
 		p->buf = m;
 		p->port = port;
-		if (unlikely(m->nb_segs > 1) && rte_pktmbuf_linearize(m)) {
-			sp_turn_drop(w, p, SP_DROP_NOT_LINEAR);
-			continue;
+		if (likely(m->nb_segs == 1) && likely(sp_parse_plain(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, p))) {
+			plain |= 1u << i;
+			if (!check)
+				dispatch_plain(w, p, &same);
+		} else if (!check) {
+			dispatch_other(w, p, false, &same);
 		}
-		parsed = sp_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, p, &ethertype);
-		if (likely(parsed == SP_PARSED_ROCE) && likely(match_qp(w, p)))
-			continue;
-		if (unlikely(parsed < 0))
-			sp_turn_drop(w, p, (enum sp_drop)(-1 - parsed));
-		else
-			match_rules(w, p, parsed, ethertype);
 	}
+	if (check)
+		dispatch_checked(w, pk, n, plain, &same);
 	w->rx[port].packets += n;
 	w->rx[port].bytes += bytes;
 	sp_turns_run(w);
 	if (unlikely(w->observed))
 		sp_onlook_settle(w);
-	for (unsigned i = 0; i < n; i++)
-		if (likely(pk[i].buf != NULL))
-			packet[left++] = pk[i].buf;
-	rte_pktmbuf_free_bulk(packet, left);
+	give_back(pk, packet, n);
 }
 
-static void dispatch_again(struct sp_worker *w, struct sp_parked *again, unsigned n)
+void sp_dispatch_again(struct sp_worker *w, struct sp_parked *again, unsigned n)
 {
 	if (unlikely(w->observed) && sp_onlook_again(w, again, n)) {
 		for (unsigned i = 0; i < n; i++)
-			dispatch_again(w, &again[i], 1);
+			sp_dispatch_again(w, &again[i], 1);
 		return;
 	}
 	for (unsigned i = 0; i < n; i++) {
@@ -206,8 +329,23 @@ unsigned sp_dispatch_parked(struct sp_worker *w)
 
 	memcpy(again, w->parked, n * sizeof(*again));
 	w->parked_count = 0;
-	dispatch_again(w, again, n);
+	sp_dispatch_again(w, again, n);
 	return n;
+}
+
+void sp_dispatch_close(struct sp_worker *w, struct sp_parked *parked)
+{
+	w->drops[SP_DROP_CONTEXT_CLOSED]++;
+	if (unlikely(w->observed))
+		sp_onlook_forget(w, parked);
+	rte_pktmbuf_free(parked->packet.buf);
+}
+
+void sp_dispatch_give(struct sp_worker *w, const struct sp_context *from, const struct sp_context *to)
+{
+	for (unsigned i = 0; i < w->parked_count; i++)
+		if (w->parked[i].view->context == from)
+			w->parked[i].view = to->view[w->index];
 }
 
 void sp_dispatch_forget(struct sp_worker *w, const struct sp_context *c)
@@ -216,10 +354,7 @@ void sp_dispatch_forget(struct sp_worker *w, const struct sp_context *c)
 
 	for (unsigned i = 0; i < w->parked_count; i++) {
 		if (w->parked[i].view->context == c) {
-			w->drops[SP_DROP_CONTEXT_CLOSED]++;
-			if (unlikely(w->observed))
-				sp_onlook_forget(w, &w->parked[i]);
-			rte_pktmbuf_free(w->parked[i].packet.buf);
+			sp_dispatch_close(w, &w->parked[i]);
 			continue;
 		}
 		w->parked[kept++] = w->parked[i];

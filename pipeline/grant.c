@@ -21,7 +21,12 @@ struct sp_allocation {
 
 int sp_grant_charge(struct sp_context *c, uint64_t bytes)
 {
-	int r = sp_memory_charge(c->nic, c->account, bytes);
+	/* What a reload needs for a while beside what the application has is not its doing: none is refused for that.
+	 */
+	int r = sp_memory_charge(c->nic, c->apart ? NULL : c->account, bytes);
+
+	if (!r && c->apart)
+		sp_account_memory_force(c->account, bytes);
 
 	if (r && !sp_account_allows(c->account, bytes)) /* its limit, not the NIC's */
 		c->over = "memory";
@@ -149,6 +154,14 @@ int sp_qp_claim(struct sp_ctx *ctx, uint32_t count)
 
 	if (late(ctx, "sp_qp_claim") || !c->qp_first)
 		return sp_fail(ctx, EINVAL, "qp", "handler %s needs a qp", c->handler->name);
+	if (c->apart) { /* it gets those of the copy before it */
+		if (count == c->older->qp_count) {
+			c->qp_count = count;
+			return 0;
+		}
+		return sp_fail(ctx, EINVAL, "qp", "the copy before had %u QPs, this one wants %u", c->older->qp_count,
+			       count);
+	}
 	if (!count || count > SP_MAX_QPS || c->qp_first + count > 0xFFFFFF)
 		return sp_fail(ctx, EINVAL, "qp", "QPs %u + %u reach beyond the last QP number 0xFFFFFE", c->qp_first,
 			       count);
@@ -173,6 +186,10 @@ int sp_qp_control(struct sp_ctx *ctx, uint32_t *qp)
 
 	if (late(ctx, "sp_qp_control") || c->first) /* a companion has no QPs of its own */
 		return -EINVAL;
+	if (c->apart) {
+		*qp = c->older->qp_control;
+		return *qp ? 0 : sp_fail(ctx, EINVAL, "qp", "the copy before had no control QP, this one wants one");
+	}
 	if (!c->qp_control && sp_grant_qps(c, 1))
 		return sp_fail(ctx, EDQUOT, "qp", "too many QPs");
 	r = sp_qp_table_next(c->nic->qps, c->qp_first, c->qp_count, qp);
@@ -184,6 +201,7 @@ int sp_qp_control(struct sp_ctx *ctx, uint32_t *qp)
 int sp_messages_limit(struct sp_ctx *ctx, uint32_t limit, sp_time idle)
 {
 	struct sp_context *c = sp_view_of(ctx)->context;
+	uint32_t charged;
 	int r;
 
 	if (late(ctx, "sp_messages_limit"))
@@ -193,16 +211,18 @@ int sp_messages_limit(struct sp_ctx *ctx, uint32_t limit, sp_time idle)
 	if (!limit || limit > SP_MAX_MESSAGES)
 		return sp_fail(ctx, EINVAL, "", "handler %s asks for %u messages at once; 1 to %u are possible",
 			       c->handler->name, limit, SP_MAX_MESSAGES);
-	if (sp_account_messages(c->account, limit)) {
+	/* Of a copy beside another only what is beyond the other's, which it takes over. */
+	charged = !c->apart ? limit : limit > c->older->charged_messages ? limit - c->older->charged_messages : 0;
+	if (sp_account_messages(c->account, charged)) {
 		c->over = "messages";
 		return sp_fail(ctx, EDQUOT, "", "too many messages");
 	}
 	r = sp_messages_create(c, limit, c->idle ? c->idle : idle);
 	if (r) {
-		sp_account_messages(c->account, -(int64_t)limit);
+		sp_account_messages(c->account, -(int64_t)charged);
 		return sp_fail(ctx, -r, "", "no memory for %u messages, or memory-limit reached", limit);
 	}
-	c->charged_messages = limit;
+	c->charged_messages = charged;
 	return 0;
 }
 
@@ -216,6 +236,13 @@ const struct sp_mem *sp_host_area(struct sp_ctx *ctx, uint64_t bytes)
 
 	if (late(ctx, "sp_host_area") || c->first || c->area)
 		return NULL;
+	if (c->apart) { /* the host has it mapped, and goes on with it */
+		if (c->older->area && c->older->area->len == bytes)
+			return c->area = c->older->area;
+		sp_fail(ctx, EINVAL, "", "the copy before had an area of %" PRIu64 " bytes, this one wants %" PRIu64,
+			c->older->area ? c->older->area->len : 0, bytes);
+		return NULL;
+	}
 	if (c->owner && !c->area_made) {
 		c->area_wanted = bytes;
 		return NULL;

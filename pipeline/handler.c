@@ -2,6 +2,7 @@
 #include "handler.h"
 #include "config.h"
 #include "limits.h"
+#include "plugin.h"
 #include "registry.h"
 
 #include <pthread.h>
@@ -9,11 +10,15 @@
 #define MAX_HANDLERS 256
 #define MAX_MISFITS  8 /* linked in, of another ABI or size: remembered to say so */
 
+/* Several may have a name: the one that is found by it, one that is about to replace that, and those that have been
+ * replaced and are still in use. */
+enum standing { FOUND, COMING, REPLACED };
 struct known {
 	const struct sp_handler *handler;
-	const struct sp_plugin *plugin; /* that it came with, and its file; NULL: linked in */
+	const struct sp_object *object; /* that it came with, and its file; NULL: linked in */
 	const char *file;
 	unsigned users; /* who has taken it */
+	enum standing standing;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -37,9 +42,10 @@ static unsigned place(const char *name)
 
 static struct known *look_up(const char *name)
 {
-	const unsigned at = place(name);
-
-	return at < count && !strcmp(known[at].handler->name, name) ? &known[at] : NULL;
+	for (unsigned at = place(name); at < count && !strcmp(known[at].handler->name, name); at++)
+		if (known[at].standing == FOUND)
+			return &known[at];
+	return NULL;
 }
 
 static struct known *entry(const struct sp_handler *h)
@@ -50,12 +56,12 @@ static struct known *entry(const struct sp_handler *h)
 	return NULL;
 }
 
-static void insert(const struct sp_handler *h, const struct sp_plugin *plugin, const char *file)
+static void insert(const struct sp_handler *h, const struct sp_object *object, enum standing standing, const char *file)
 {
 	const unsigned at = place(h->name);
 
 	memmove(&known[at + 1], &known[at], (count - at) * sizeof(*known));
-	known[at] = (struct known){.handler = h, .plugin = plugin, .file = file};
+	known[at] = (struct known){.handler = h, .object = object, .file = file, .standing = standing};
 	count++;
 }
 
@@ -79,7 +85,7 @@ void sp_handler_register(const struct sp_handler *h)
 		if (misfits < MAX_MISFITS)
 			misfit[misfits++] = h;
 	} else if (count < MAX_HANDLERS && !look_up(h->name)) {
-		insert(h, NULL, NULL);
+		insert(h, NULL, FOUND, NULL);
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -130,9 +136,20 @@ int sp_handler_missing(const char *name, const char *key, struct sp_error *error
 	return sp_error_set(error, EINVAL, key, "%s", why.text);
 }
 
-static int check_name(const char *name, const char *file, struct sp_error *error)
+/* Who else has the name, or is about to. */
+static const struct known *taken_by(const char *name, const struct sp_object *object, bool instead)
 {
-	const struct known *other = look_up(name);
+	for (unsigned at = place(name); at < count && !strcmp(known[at].handler->name, name); at++)
+		if (known[at].standing != REPLACED &&
+		    !(instead && sp_object_plugin(known[at].object) == sp_object_plugin(object)))
+			return &known[at];
+	return NULL;
+}
+
+static int check_name(const char *name, const struct sp_object *object, bool instead, const char *file,
+		      struct sp_error *error)
+{
+	const struct known *other = taken_by(name, object, instead);
 	const size_t len = other && other->file ? strlen(other->file) : 0;
 
 	if (!other)
@@ -148,7 +165,8 @@ static int check_name(const char *name, const char *file, struct sp_error *error
 			    len > 80 ? "..." : "", len > 80 ? other->file + len - 80 : other->file);
 }
 
-int sp_handlers_add(const struct sp_noted *noted, struct sp_plugin *plugin, const char *file, struct sp_error *error)
+int sp_handlers_add(const struct sp_noted *noted, struct sp_object *object, bool instead, const char *file,
+		    struct sp_error *error)
 {
 	int r = 0;
 
@@ -168,31 +186,58 @@ int sp_handlers_add(const struct sp_noted *noted, struct sp_plugin *plugin, cons
 		return r;
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < noted->count && !r; i++)
-		r = check_name(noted->handler[i]->name, file, error);
+		r = check_name(noted->handler[i]->name, object, instead, file, error);
 	if (!r && noted->count > MAX_HANDLERS - count)
 		r = sp_error_set(error, ENOSPC, "", "there are %u handlers already, and at most %d", count,
 				 MAX_HANDLERS);
 	for (unsigned i = 0; i < noted->count && !r; i++)
-		insert(noted->handler[i], plugin, file);
+		insert(noted->handler[i], object, instead ? COMING : FOUND, file);
 	pthread_mutex_unlock(&lock);
 	return r;
 }
 
-int sp_handlers_remove(const struct sp_plugin *plugin)
+void sp_handlers_switch(const struct sp_object *from, const struct sp_object *to)
+{
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < count; i++)
+		if (known[i].object == to)
+			known[i].standing = FOUND;
+		else if (known[i].object == from)
+			known[i].standing = REPLACED;
+	pthread_mutex_unlock(&lock);
+}
+
+int sp_handlers_remove(const struct sp_object *object)
 {
 	unsigned kept = 0;
 	bool used = false;
 
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < count; i++)
-		used |= known[i].plugin == plugin && known[i].users;
+		used |= known[i].object == object && known[i].users;
 	for (unsigned i = 0; i < count && !used; i++)
-		if (known[i].plugin != plugin)
+		if (known[i].object != object)
 			known[kept++] = known[i];
 	if (!used)
 		count = kept;
 	pthread_mutex_unlock(&lock);
 	return used ? -EBUSY : 0;
+}
+
+unsigned sp_handlers_of(const struct sp_object *object, const struct sp_handler **handler, unsigned *n)
+{
+	unsigned users = 0;
+
+	*n = 0;
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < count; i++)
+		if (known[i].object == object) {
+			users += known[i].users;
+			if (*n < SP_NOTED)
+				handler[(*n)++] = known[i].handler;
+		}
+	pthread_mutex_unlock(&lock);
+	return users;
 }
 
 /* ---- looking up ---- */
@@ -203,7 +248,8 @@ const struct sp_handler *sp_handler_next(const struct sp_handler *after)
 	unsigned at = 0;
 
 	pthread_mutex_lock(&lock);
-	while (after && at < count && strcmp(known[at].handler->name, after->name) <= 0)
+	while (at < count &&
+	       ((after && strcmp(known[at].handler->name, after->name) <= 0) || known[at].standing != FOUND))
 		at++;
 	if (at < count)
 		h = known[at].handler;
@@ -231,6 +277,15 @@ const struct sp_handler *sp_handler_take(const char *name)
 	return h;
 }
 
+void sp_handler_hold(const struct sp_handler *h)
+{
+	pthread_mutex_lock(&lock);
+	struct known *k = entry(h);
+	if (k)
+		k->users++;
+	pthread_mutex_unlock(&lock);
+}
+
 void sp_handler_put(const struct sp_handler *h)
 {
 	if (!h)
@@ -249,6 +304,15 @@ const char *sp_handler_file(const struct sp_handler *h)
 	const char *file = k ? k->file : NULL;
 	pthread_mutex_unlock(&lock);
 	return file;
+}
+
+const struct sp_object *sp_handler_object(const struct sp_handler *h)
+{
+	pthread_mutex_lock(&lock);
+	const struct known *k = entry(h);
+	const struct sp_object *object = k ? k->object : NULL;
+	pthread_mutex_unlock(&lock);
+	return object;
 }
 
 /* ---- what a handler declares ---- */

@@ -10,11 +10,12 @@
 #include "../handlers/spindle-handler.h"
 
 struct sp_error;
-struct sp_plugin;
+struct sp_object; /* a loaded copy of a plug-in */
 
 /* Finds a handler, which stays, with its plug-in, until it is put again: once for each context that has it. NULL. */
 const struct sp_handler *sp_handler_take(const char *name);
-void sp_handler_put(const struct sp_handler *h); /* NULL is fine */
+void sp_handler_hold(const struct sp_handler *h); /* as taken, of one that is known */
+void sp_handler_put(const struct sp_handler *h);  /* NULL is fine */
 /* sp_handler_take() has found none: says so, or that what is linked in under that name is of another ABI or size.
  * -ENOENT, -EINVAL. */
 int sp_handler_missing(const char *name, const char *key, struct sp_error *error);
@@ -40,9 +41,16 @@ struct sp_noted {
 void sp_handlers_note(struct sp_noted *noted);
 bool sp_handlers_noting(void);
 /* All of them, or none and -EINVAL, -ENOSPC and words (without the file's name). file: for sp_handler_file; it must
- * outlive the plug-in. */
-int sp_handlers_add(const struct sp_noted *noted, struct sp_plugin *plugin, const char *file, struct sp_error *error);
+ * outlive the object. instead: the object's plug-in is loaded already, and names of its other copies are no reason to
+ * refuse; nobody finds the new ones before sp_handlers_switch(). */
+int sp_handlers_add(const struct sp_noted *noted, struct sp_object *object, bool instead, const char *file,
+		    struct sp_error *error);
+/* From here on names mean the handlers of to, and nobody finds those of from any more. */
+void sp_handlers_switch(const struct sp_object *from, const struct sp_object *to);
 /* All that came with it. -EBUSY: one of them is taken; then all stay. */
-int sp_handlers_remove(const struct sp_plugin *plugin);
+int sp_handlers_remove(const struct sp_object *object);
+/* Up to SP_NOTED of them; how many users they have together. */
+unsigned sp_handlers_of(const struct sp_object *object, const struct sp_handler **handler, unsigned *count);
+const struct sp_object *sp_handler_object(const struct sp_handler *h); /* NULL: linked in */
 
 #endif

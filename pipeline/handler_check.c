@@ -43,6 +43,8 @@ static int check_functions(const struct sp_handler *h, struct sp_error *error)
 		return wrong(h, error, "names an unknown kind of messages, %u", (unsigned)h->messages);
 	if (h->messages != SP_MESSAGES_NONE && !h->classify)
 		return wrong(h, error, "has messages but no classify()");
+	if (h->classify_burst && !h->classify)
+		return wrong(h, error, "has classify_burst() but no classify()");
 	if (h->miss && h->messages != SP_MESSAGES_SLOTS)
 		return wrong(h, error, "has miss(), which is for SP_MESSAGES_SLOTS alone");
 	/* Without classify() it may be a companion, whose messages are the first handler's. */

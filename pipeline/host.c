@@ -4,6 +4,9 @@
 #include "context.h"
 #include "grant.h"
 #include "memory.h"
+#include "metered.h"
+#include "share.h"
+#include "recover.h"
 #include "watched.h"
 
 #include <stdlib.h>
@@ -17,8 +20,10 @@ int sp_events_create(struct sp_context *c)
 	struct sp_event_queue *q;
 	int r;
 
-	if (c->first) { /* a companion speaks for its context: the host knows one queue */
-		c->events = c->first->events;
+	/* A companion speaks for its context, and a handler's next copy for the one before: the host knows one queue.
+	 */
+	if (c->first || c->apart) {
+		c->events = c->first ? c->first->events : c->older->events;
 		return 0;
 	}
 	if (c->owner)
@@ -79,7 +84,7 @@ void sp_events_destroy(struct sp_context *c)
 	struct sp_event_queue *q = c->events;
 
 	c->events = NULL;
-	if (!q || c->first)
+	if (!q || c->first || c->apart)
 		return;
 	atomic_store_explicit(&q->ended, true, memory_order_release);
 	__atomic_store_n(&((struct sp_attach_events *)q->memory.base)->closed, 1, __ATOMIC_RELEASE);
@@ -122,17 +127,54 @@ int sp_event_post(struct sp_ctx *ctx, const struct sp_event *e)
 
 /* ---- commands ---- */
 
-/* One command, copied from the application: everything in it is a claim. */
-static int execute(struct sp_worker *w, struct sp_context *c, const struct sp_command *cmd, struct sp_event *result)
+struct call {
+	struct sp_context *context;
+	const struct sp_command *command;
+	struct sp_event *result;
+};
+
+static void command(struct sp_worker *w, void *arg)
 {
+	const struct call *call = arg;
+	struct sp_view *v = call->context->view[w->index];
+	const uint64_t began = sp_metered_begin(v, SP_DOING_COMMAND);
+
+	call->result->status = v->context->handler->command(&v->pub, call->command, call->result);
+	sp_metered_end(v, began);
+}
+
+/* One command, copied from the application: everything in it is a claim. */
+static int execute_on(struct sp_worker *w, struct sp_context *c, const struct sp_command *cmd, struct sp_event *result)
+{
+	struct call call = {c, cmd, result};
 	struct sp_view *v = c->view[w->index];
 
 	*result = (struct sp_event){.context = c->id, .type = SP_EVENT_RESULT, .op = cmd->op, .cookie = cmd->cookie};
 	v->pub.now = w->now;
-	result->status = c->handler->command ? c->handler->command(&v->pub, cmd, result) : -EOPNOTSUPP;
+	if (sp_view_disabled(v))
+		return result->status = sp_view_until(v) == SP_NEVER ? -ESHUTDOWN : -EAGAIN;
+	result->status = -EOPNOTSUPP;
+	if (c->handler->command && sp_guard(w, command, &call))
+		result->status = -ESHUTDOWN;
 	/* What the first handler does not know may be the companion's. */
 	if (result->status == -EOPNOTSUPP && c->companion)
-		return execute(w, c->companion, cmd, result);
+		return execute_on(w, c->companion, cmd, result);
+	return result->status;
+}
+
+/* What the newest copy of the handler has not, an older one may still have. */
+static int execute(struct sp_worker *w, struct sp_context *c, const struct sp_command *cmd, struct sp_event *result)
+{
+	struct sp_context *older = c;
+	struct sp_event answer;
+
+	if (likely(execute_on(w, c, cmd, result) != -ENOENT))
+		return result->status;
+	while ((older = __atomic_load_n(&older->older, __ATOMIC_ACQUIRE)) != NULL)
+		if (execute_on(w, older, cmd, &answer) != -ENOENT) {
+			*result = answer;
+			break;
+		}
 	return result->status;
 }
 
@@ -143,17 +185,23 @@ unsigned sp_commands_run(struct sp_worker *w)
 	for (struct sp_device *d = __atomic_load_n(&w->nic->device, __ATOMIC_ACQUIRE); d;
 	     d = __atomic_load_n(&d->next, __ATOMIC_ACQUIRE)) {
 		struct sp_command cmd;
+		uint64_t spent = 0;
 
-		for (unsigned i = 0; i < SP_COMMANDS_PER_POLL && !sp_ring_take(&d->commands[w->index].reader, &cmd);
+		/* Of each application so many, or those that take a quantum: others' packets wait meanwhile. */
+		for (unsigned i = 0; i < SP_COMMANDS_PER_POLL && spent < sp_share_quantum(w) &&
+				     !sp_ring_take(&d->commands[w->index].reader, &cmd);
 		     i++, n++) {
 			struct sp_context *c = sp_context_by_id(w->nic, cmd.context);
 			struct sp_event result;
+			uint64_t before;
 
 			if (!c || c->owner != d->owner || c->home != w->index)
 				continue; /* closed meanwhile; the library refuses what never was */
+			before = c->view[w->index]->meter.cycles;
 			if ((execute(w, c, &cmd, &result) || cmd.flags & SP_CMD_REPLY) &&
 			    !post(c->view[w->index], &result))
 				sp_touch(c->view[w->index]);
+			spent += c->view[w->index]->meter.cycles - before;
 		}
 	}
 	return n;
@@ -167,12 +215,6 @@ bool sp_commands_waiting(const struct sp_worker *w)
 			return true;
 	return false;
 }
-
-struct call {
-	struct sp_context *context;
-	const struct sp_command *command;
-	struct sp_event *result;
-};
 
 static void run_call(struct sp_worker *w, void *arg)
 {

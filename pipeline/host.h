@@ -97,7 +97,8 @@ int sp_account_contexts(struct sp_account *a, int change);
 int sp_account_regions(struct sp_account *a, int change);
 int sp_account_qps(struct sp_account *a, int64_t change);
 int sp_account_messages(struct sp_account *a, int64_t change);
-int sp_account_memory(struct sp_account *a, uint64_t bytes); /* see sp_memory_charge */
+int sp_account_memory(struct sp_account *a, uint64_t bytes);	    /* see sp_memory_charge */
+void sp_account_memory_force(struct sp_account *a, uint64_t bytes); /* also beyond the limit */
 void sp_account_memory_back(struct sp_account *a, uint64_t bytes);
 bool sp_account_allows(struct sp_account *a, uint64_t bytes);
 

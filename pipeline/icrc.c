@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The CRC itself is ISA-L's. What is ours is that the fields which count as ones stay as they are in the packet: the
+ * Two ways: icrc_fold.c where the processor has carry-less multiplications of 512 bits, else (and for headers with
+ * options, and for what lies in several places) ISA-L's CRC, which finds out by itself what the processor has. There,
+ * what is ours is that the fields which count as ones stay as they are in the packet: the
  * headers are masked on their way into a small copy, and the CRC goes over the copy and then over the rest in place.
  * The copy is written in the pieces of 16 bytes that ISA-L reads: a load from the bytes of several stores would have to
  * wait until these have left the store buffer.
  */
 #include "icrc.h"
+#include "icrc_fold.h"
 
+#include <endian.h>
 #include <string.h>
 
 #include <isa-l/crc.h>
@@ -47,6 +51,23 @@ static const union {
 		   [4 + IP6_LEN + 6 ... 4 + IP6_LEN + 7] = 0xFF,
 		   [4 + IP6_LEN + 8 + 4] = 0xFF,
 	   }};
+
+static const struct sp_icrc_mask fold4 = {.ones = {[1] = 0xFF,
+						   [8] = 0xFF,
+						   [10 ... 11] = 0xFF,
+						   [IP4_LEN + 6 ... IP4_LEN + 7] = 0xFF,
+						   [IP4_LEN + 8 + 4] = 0xFF}};
+static const struct sp_icrc_mask fold6 = {.ones = {[0] = 0x0F,
+						   [1 ... 3] = 0xFF,
+						   [7] = 0xFF,
+						   [IP6_LEN + 6 ... IP6_LEN + 7] = 0xFF,
+						   [IP6_LEN + 8 + 4] = 0xFF}};
+static bool folds; /* written before main() */
+
+__attribute__((constructor)) static void find_out(void)
+{
+	folds = sp_icrc_fold_can();
+}
 
 static inline uint32_t crc(uint32_t before, const uint8_t *bytes, uint32_t len)
 {
@@ -112,7 +133,7 @@ static __attribute__((noinline)) uint32_t crc_general(const uint8_t *l3, uint32_
 	return crc_masked(c, l3 + l3_len, mask + ip_len, UDP_BTH_LEN);
 }
 
-uint32_t sp_icrc(const uint8_t *l3, uint32_t l3_len, uint32_t len)
+uint32_t sp_icrc_copied(const uint8_t *l3, uint32_t l3_len, uint32_t len)
 {
 	bool ip6 = l3[0] >> 4 == 6;
 	uint32_t c;
@@ -124,6 +145,46 @@ uint32_t sp_icrc(const uint8_t *l3, uint32_t l3_len, uint32_t len)
 	else
 		c = crc_general(l3, l3_len, ip6);
 	return crc(c, l3 + l3_len + UDP_BTH_LEN, len - l3_len - UDP_BTH_LEN);
+}
+
+/* NULL: the headers are not of the length that the masks are for. */
+static inline const struct sp_icrc_mask *mask_of(const uint8_t *l3, uint32_t l3_len)
+{
+	const bool ip6 = l3[0] >> 4 == 6;
+
+	if (__builtin_expect(l3_len == IP4_LEN && !ip6, 1))
+		return &fold4;
+	return l3_len == IP6_LEN && ip6 ? &fold6 : NULL;
+}
+
+uint32_t sp_icrc(const uint8_t *l3, uint32_t l3_len, uint32_t len)
+{
+	const struct sp_icrc_mask *mask = folds ? mask_of(l3, l3_len) : NULL;
+
+	return mask ? ~sp_icrc_fold(l3, len, mask) : sp_icrc_copied(l3, l3_len, len);
+}
+
+bool sp_icrc_right(const uint8_t *l3, uint32_t l3_len, uint32_t len)
+{
+	const struct sp_icrc_mask *mask = folds ? mask_of(l3, l3_len) : NULL;
+	uint32_t there, c;
+
+	if (__builtin_expect(mask != NULL, 1))
+		return sp_icrc_fold(l3, len + 4, mask) == SP_ICRC_AFTER_OWN;
+	c = sp_icrc_copied(l3, l3_len, len);
+	memcpy(&there, l3 + len, sizeof(there));
+	return le32toh(there) == c;
+}
+
+uint32_t sp_icrc_right_plain(const uint8_t *const *l3, const uint32_t *len, unsigned n)
+{
+	uint32_t right = 0;
+
+	if (__builtin_expect(folds, 1))
+		return sp_icrc_fold_right(l3, len, n, &fold4);
+	for (unsigned i = 0; i < n; i++)
+		right |= (uint32_t)sp_icrc_right(l3[i], IP4_LEN, len[i]) << i;
+	return right;
 }
 
 uint32_t sp_icrc_more(uint32_t before, const uint8_t *bytes, uint32_t len)

@@ -12,6 +12,12 @@
  * header, len: bytes from l3 to the end of the pad (without ICRC); at least l3_len + 20. The bytes are not changed.
  */
 uint32_t sp_icrc(const uint8_t *l3, uint32_t l3_len, uint32_t len);
+/* Is the ICRC that stands behind those len bytes theirs? */
+bool sp_icrc_right(const uint8_t *l3, uint32_t l3_len, uint32_t len);
+/* The same of up to 32 packets, of IPv4 without options: a bit for each that is right. */
+uint32_t sp_icrc_right_plain(const uint8_t *const *l3, const uint32_t *len, unsigned n);
+/* sp_icrc() the way that every processor can go. */
+uint32_t sp_icrc_copied(const uint8_t *l3, uint32_t l3_len, uint32_t len);
 /* The same of a packet whose bytes lie in several places: sp_icrc of the first ones, and this for those that follow. */
 uint32_t sp_icrc_more(uint32_t before, const uint8_t *bytes, uint32_t len);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "issue.h"
+#include "metered.h"
+#include "share.h"
+#include "recover.h"
 #include "watched.h"
 
 /* ---- issue: contexts take turns on their home worker, and a context's issues take turns ---- */
@@ -53,6 +56,7 @@ static void remove_first(struct sp_context *c)
 void sp_issue_start(struct sp_ctx *ctx, struct sp_issue *i)
 {
 	struct sp_view *v = sp_view_of(ctx);
+	struct sp_context *pacer;
 
 	if (!v->context->handler->issue) {
 		sp_watch_wrong(ctx, "started an issue, but has no issue()");
@@ -77,28 +81,47 @@ void sp_issue_start(struct sp_ctx *ctx, struct sp_issue *i)
 	i->wait = 0;
 	i->ctx = v;
 	/* Having had nothing to send gives no right to a burst; having been polled late does, see sp_pace_charge. */
-	if (!v->context->issuing && v->context->tx_next < v->owner->now)
-		v->context->tx_next = v->owner->now;
+	pacer = sp_context_newest(v->context);
+	if (!v->context->issuing && pacer->tx_next < v->owner->now)
+		pacer->tx_next = v->owner->now;
 	append(v->context, i);
 	context_in(v->owner, v->context);
+}
+
+static void forget_issues(struct sp_context *c)
+{
+	while (c->issues) {
+		struct sp_issue *i = c->issues->next;
+
+		remove_first(c);
+		i->active = 0;
+	}
 }
 
 /* Lets one context send what its pace allows. */
 static unsigned run_context(struct sp_worker *w, struct sp_context *c)
 {
+	const struct sp_context *pacer = sp_context_newest(c); /* all copies have one pace */
 	struct sp_view *v = c->view[w->index];
 	unsigned asked = 0;
 
 	v->pub.now = w->now;
-	while (c->issues && asked < SP_BURST && c->tx_next <= w->now) {
+	while (c->issues && asked < SP_BURST && pacer->tx_next <= w->now) {
 		struct sp_issue *i = c->issues->next;
 		/* A paced context goes packet by packet: only then does tx_next say when the next is due. */
-		unsigned budget = c->rate ? 1 : SP_BURST - asked;
-		uint64_t before = v->sent;
+		unsigned budget = pacer->rate ? 1 : SP_BURST - asked;
+		uint64_t before = v->sent, began;
 		int r;
 
+		if (sp_view_disabled(v)) { /* also by the call before */
+			if (sp_view_until(v) == SP_NEVER)
+				forget_issues(c);
+			break;
+		}
 		i->wait = 1;
+		began = sp_metered_begin(v, SP_DOING_ISSUE);
 		r = c->handler->issue(&v->pub, i, budget);
+		sp_metered_end(v, began);
 		asked += (unsigned)(v->sent - before);
 		if (r == SP_ISSUE_DONE || (r == SP_ISSUE_WAIT && i->wait)) {
 			remove_first(c);
@@ -114,9 +137,30 @@ static unsigned run_context(struct sp_worker *w, struct sp_context *c)
 	return asked;
 }
 
+static void run_all(struct sp_worker *w, void *arg)
+{
+	unsigned *asked = arg, turns = 0;
+	uint64_t spent = 0;
+
+	for (struct sp_context *last = w->issuing_tail;
+	     w->issuing && turns < SP_ISSUES_PER_POLL && spent < sp_share_quantum(w); turns++) {
+		struct sp_context *c = context_out(w);
+		struct sp_view *v = c->view[w->index];
+		const uint64_t before = v->meter.cycles;
+
+		if (likely(!sp_share_owes(w, v)))
+			*asked += run_context(w, c);
+		spent += v->meter.cycles - before;
+		if (c->issues)
+			context_in(w, c);
+		if (c == last)
+			break;
+	}
+}
+
 unsigned sp_issues_run(struct sp_worker *w)
 {
-	unsigned asked = 0, turns = 0;
+	unsigned asked = 0;
 
 	w->issue_stuck = false;
 	for (struct sp_context *c = w->elsewhere; c; c = c->elsewhere_next) {
@@ -132,15 +176,7 @@ unsigned sp_issues_run(struct sp_worker *w)
 			i = next;
 		}
 	}
-	for (struct sp_context *last = w->issuing_tail; w->issuing && turns < SP_ISSUES_PER_POLL; turns++) {
-		struct sp_context *c = context_out(w);
-
-		asked += run_context(w, c);
-		if (c->issues)
-			context_in(w, c);
-		if (c == last)
-			break;
-	}
+	sp_guard(w, run_all, &asked); /* where one is broken off, the others have their turn in the next round */
 	return asked;
 }
 
@@ -148,9 +184,12 @@ sp_time sp_issues_next(struct sp_worker *w)
 {
 	sp_time next = SP_NEVER;
 
-	for (struct sp_context *c = w->issuing; c; c = c->issuing_next)
-		if (c->tx_next < next)
-			next = c->tx_next;
+	for (struct sp_context *c = w->issuing; c; c = c->issuing_next) {
+		const sp_time until = sp_view_until(c->view[w->index]);
+		const sp_time at = RTE_MAX(sp_context_newest(c)->tx_next, until);
+
+		next = RTE_MIN(next, at);
+	}
 	return next;
 }
 
@@ -164,12 +203,7 @@ void sp_issues_purge(struct sp_worker *w, struct sp_context *c)
 			*at = c->elsewhere_next;
 			break;
 		}
-	while (c->issues) {
-		struct sp_issue *i = c->issues->next;
-
-		remove_first(c);
-		i->active = 0;
-	}
+	forget_issues(c);
 	w->issuing = w->issuing_tail = NULL;
 	while (first) {
 		struct sp_context *next = first->issuing_next;
@@ -197,7 +231,7 @@ void sp_pace_charge(struct sp_context *c, sp_time now, uint32_t bytes)
 int sp_pace(struct sp_ctx *ctx, uint64_t bits_per_second)
 {
 	struct sp_view *v = sp_view_of(ctx);
-	struct sp_context *c = v->context;
+	struct sp_context *c = sp_context_newest(v->context);
 
 	if (v->pub.worker != c->home)
 		return -EXDEV;
@@ -214,7 +248,28 @@ int sp_pace(struct sp_ctx *ctx, uint64_t bits_per_second)
 	return 0;
 }
 
-/* ---- deferred work: one slice of the oldest, then to the end of the queue ---- */
+/* ---- deferred work: contexts take turns, a slice each, and a context's works take turns ---- */
+
+static void working_in(struct sp_worker *w, struct sp_view *v)
+{
+	v->working_next = NULL;
+	if (w->working_tail)
+		w->working_tail->working_next = v;
+	else
+		w->working = v;
+	w->working_tail = v;
+}
+
+static void working_out(struct sp_worker *w, struct sp_view *v)
+{
+	struct sp_view **at = &w->working, *before = NULL;
+
+	for (; *at != v; at = &before->working_next)
+		before = *at;
+	*at = v->working_next;
+	if (w->working_tail == v)
+		w->working_tail = before;
+}
 
 void sp_work_start(struct sp_ctx *ctx, struct sp_work *work)
 {
@@ -230,46 +285,97 @@ void sp_work_start(struct sp_ctx *ctx, struct sp_work *work)
 	work->ctx = v;
 	work->worker = w->index;
 	work->next = NULL;
-	if (w->work_tail)
-		w->work_tail->next = work;
-	else
-		w->work_head = work;
-	w->work_tail = work;
+	if (v->work_head) {
+		v->work_tail->next = work;
+	} else {
+		v->work_head = work;
+		working_in(w, v);
+	}
+	v->work_tail = work;
+}
+
+static void forget_work(struct sp_worker *w, struct sp_view *v)
+{
+	if (!v->work_head)
+		return;
+	working_out(w, v);
+	for (; v->work_head; v->work_head = v->work_head->next)
+		v->work_head->active = 0;
+}
+
+/* Whose turn it is: of those that may go on the first, or the one that has had least of a worker that is short of time;
+ * nobody's while others' packets wait for what they have all had too much. The works of those that are disabled for
+ * good go. */
+static struct sp_view *next_working(struct sp_worker *w)
+{
+	struct sp_view *least = NULL, *v, *after;
+
+	for (v = w->working; v; v = after) {
+		after = v->working_next;
+		if (sp_view_disabled(v)) {
+			if (sp_view_until(v) == SP_NEVER)
+				forget_work(w, v);
+			continue;
+		}
+		if (sp_share_owes(w, v))
+			continue;
+		if (!least)
+			least = v;
+		else if (sp_share_before(w, v, least))
+			least = v;
+		if (!w->share)
+			break;
+	}
+	if (least)
+		sp_share_chosen(w, least);
+	return least;
+}
+
+static void work_once(struct sp_worker *w, void *arg)
+{
+	struct sp_work *work = arg;
+	struct sp_view *v = work->ctx;
+	const uint64_t began = sp_metered_begin(v, SP_DOING_WORK);
+	const bool more = v->context->handler->work(&v->pub, work);
+
+	(void)w;
+	sp_metered_end(v, began);
+	if (more)
+		sp_work_start(&v->pub, work);
 }
 
 unsigned sp_work_run(struct sp_worker *w)
 {
-	struct sp_work *work = w->work_head;
+	struct sp_work *work;
 	struct sp_view *v;
 
-	if (!work || w->now < w->work_at)
+	if (w->now < w->work_at || !(v = next_working(w)))
 		return 0;
 	w->work_at = w->now + w->nic->config.slice_time;
-	v = work->ctx;
-	w->work_head = work->next;
-	if (!w->work_head)
-		w->work_tail = NULL;
+	working_out(w, v);
+	work = v->work_head;
+	v->work_head = work->next;
 	work->active = 0;
+	if (v->work_head)
+		working_in(w, v);
 	v->pub.now = w->now;
-	if (v->context->handler->work(&v->pub, work))
-		sp_work_start(&v->pub, work);
+	sp_guard(w, work_once, work);
 	return 1;
+}
+
+sp_time sp_work_next(const struct sp_worker *w)
+{
+	sp_time next = SP_NEVER;
+
+	for (const struct sp_view *v = w->working; v && next > w->now; v = v->working_next) {
+		const sp_time until = sp_view_until(v);
+
+		next = RTE_MIN(next, until);
+	}
+	return RTE_MAX(next, w->work_at);
 }
 
 void sp_work_purge(struct sp_worker *w, const struct sp_context *c)
 {
-	struct sp_work **at = &w->work_head;
-
-	w->work_tail = NULL;
-	while (*at) {
-		struct sp_work *work = *at;
-
-		if (((struct sp_view *)work->ctx)->context == c) {
-			*at = work->next;
-			work->active = 0;
-		} else {
-			w->work_tail = work;
-			at = &work->next;
-		}
-	}
+	forget_work(w, c->view[w->index]);
 }

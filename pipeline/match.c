@@ -95,6 +95,17 @@ int sp_qp_table_next(struct sp_qp_table *t, uint32_t avoid, uint32_t count, uint
 	return -ENOSPC;
 }
 
+void sp_qp_table_give(struct sp_qp_table *t, const struct sp_context *from, struct sp_context *to)
+{
+	for (uint32_t p = 0; p < SP_QP_PAGES && t->claimed; p++) {
+		struct sp_qp_page *page = atomic_load_explicit(&t->page[p], memory_order_relaxed);
+
+		for (uint32_t i = 0; page && i < SP_QP_PAGE_SLOTS; i++)
+			if (page->qp[i].context == from)
+				__atomic_store_n(&page->qp[i].context, to, __ATOMIC_RELEASE);
+	}
+}
+
 void sp_qp_table_release(struct sp_qp_table *t, struct sp_context *context)
 {
 	for (uint32_t p = 0; p < SP_QP_PAGES && t->claimed; p++) {

@@ -16,9 +16,9 @@ struct rte_mbuf;
 
 /* One claimed QP number. index and context are written by control calls before qpn publishes them; read by workers. */
 struct sp_qp {
-	_Atomic uint32_t qpn; /* 0 = free slot */
-	uint16_t index;	      /* what struct sp_packet.qp_index gets */
-	struct sp_context *context;
+	_Atomic uint32_t qpn;	    /* 0 = free slot */
+	uint16_t index;		    /* what struct sp_packet.qp_index gets */
+	struct sp_context *context; /* sp_qp_table_give() changes it under workers' eyes */
 };
 
 /*
@@ -48,6 +48,8 @@ int sp_qp_table_claim(struct sp_qp_table *table, uint32_t first, uint32_t count,
 /* A number that nobody has and that is none of [avoid, avoid + count), for a control QP, to be claimed next: from
  * SP_QP_CONTROL_FIRST upward, so that one just released comes back last. -ENOSPC. */
 int sp_qp_table_next(struct sp_qp_table *table, uint32_t avoid, uint32_t count, uint32_t *qpn);
+/* All of a context's QPs are another's from here on; whoever looks finds either. */
+void sp_qp_table_give(struct sp_qp_table *table, const struct sp_context *from, struct sp_context *to);
 /* Unpublishes all of a context's QPs. Workers may still hold what they looked up: free after they have passed by. */
 void sp_qp_table_release(struct sp_qp_table *table, struct sp_context *context);
 /* Any thread, no lock: NULL if nobody has it, also for what is no 24-bit number. */
@@ -77,6 +79,7 @@ int sp_rule_create(const char *expression, struct sp_context *context, struct sp
 void sp_rule_destroy(struct sp_rule *rule); /* NULL is fine; no worker may use it any more */
 bool sp_rule_matches(const struct sp_rule *rule, struct rte_mbuf *packet); /* linear packets only; any thread */
 struct sp_context *sp_rule_context(const struct sp_rule *rule);
-bool sp_rule_compiled(const struct sp_rule *rule); /* runs as machine code */
+void sp_rule_give(struct sp_rule *rule, struct sp_context *context); /* [control] workers may be looking */
+bool sp_rule_compiled(const struct sp_rule *rule);		     /* runs as machine code */
 
 #endif

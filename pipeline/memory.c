@@ -444,6 +444,7 @@ void sp_mem_put(struct sp_ctx *ctx, const struct sp_mem *m)
 void sp_dma_fault(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t len)
 {
 	sp_view_of(ctx)->dma_faults++;
+	sp_wrong_note(sp_view_of(ctx), SP_WRONG_DMA, offset, len, m->len, m->id);
 	if (ctx->watch & SP_WATCH_TRACED)
 		sp_watch_wrong(ctx, "range %" PRIu64 " + %" PRIu64 " is outside region %u of %" PRIu64 " bytes", offset,
 			       len, m->id, m->len);

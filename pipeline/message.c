@@ -3,7 +3,10 @@
 #include "context.h"
 #include "dispatch.h"
 #include "grant.h"
+#include "recover.h"
 #include "watched.h"
+
+#include <sched.h>
 
 enum { FREE, NEW, HEADER, OPEN, ENDING };
 #define STATE(w)		((unsigned)((w)&7))
@@ -32,6 +35,7 @@ struct sp_messages_table {
 	uint64_t seed;
 	_Atomic uint32_t busy; /* HASHED: whoever may change buckets and free list; never waited for */
 	uint32_t free;	       /* under busy: index + 1 of the first free entry */
+	_Atomic bool closed;   /* HASHED: messages are opened in a newer copy; [shared] written under busy */
 	_Atomic uint32_t open;
 	_Atomic uint32_t started;	       /* those of them whose header has run */
 	_Atomic uint32_t dead[SP_MAX_WORKERS]; /* [worker] ended here, not yet given back: index + 1 */
@@ -146,6 +150,54 @@ void sp_messages_destroy(struct sp_context *c)
 	c->messages = NULL; /* its memory is the context's */
 }
 
+bool sp_messages_quiet(const struct sp_context *c)
+{
+	struct sp_messages_table *t = c->messages;
+
+	return !t || ((!t->bucket || atomic_load_explicit(&t->closed, memory_order_acquire)) && !sp_messages_open(c));
+}
+
+bool sp_message_is_here(struct sp_view *v, uint64_t key)
+{
+	struct sp_messages_table *t = v->context->messages;
+
+	if (!t->bucket)
+		return sp_message_is_open(&v->pub, key);
+	if (!atomic_load_explicit(&t->closed, memory_order_acquire))
+		return true;
+	for (unsigned i = 0; i < WAYS; i++) {
+		struct bucket *b = &t->bucket[mix(key ^ t->seed) & t->mask];
+		uint32_t at = atomic_load_explicit(&b->entry[i], memory_order_acquire);
+		struct sp_message_entry *e = &t->entry[at ? at - 1 : 0];
+		uint64_t w;
+
+		if (!at || __atomic_load_n(&e->pub.key, __ATOMIC_RELAXED) != key)
+			continue;
+		w = load(&e->word);
+		if (!(w & CLOSING) && (STATE(w) == HEADER || STATE(w) == OPEN))
+			return true;
+	}
+	return false;
+}
+
+void sp_messages_close(struct sp_context *c)
+{
+	struct sp_messages_table *t = c->messages;
+	uint32_t zero = 0;
+
+	if (!t || !t->bucket)
+		return;
+	/* A single worker inserts without busy, and is the only one to ask: it has seen closed, or it has not. */
+	while (c->nic->workers > 1 &&
+	       !atomic_compare_exchange_weak_explicit(&t->busy, &zero, 1, memory_order_acquire, memory_order_relaxed)) {
+		zero = 0;
+		sched_yield();
+	}
+	atomic_store_explicit(&t->closed, true, memory_order_release);
+	if (c->nic->workers > 1)
+		end_busy(t);
+}
+
 uint32_t sp_messages_started(const struct sp_context *c)
 {
 	return c->messages ? atomic_load_explicit(&c->messages->started, memory_order_relaxed) : 0;
@@ -245,7 +297,9 @@ static enum sp_enter insert_hashed(struct sp_view *v, struct sp_messages_table *
 		return SP_ENTER_BUSY;
 	drain_dead(t, v->pub.worker);
 	how = enter_hashed(v, t, b, key, entry);
-	if (how == SP_ENTER_MISS) {
+	if (how == SP_ENTER_MISS && unlikely(atomic_load_explicit(&t->closed, memory_order_relaxed))) {
+		how = SP_ENTER_NEWER;
+	} else if (how == SP_ENTER_MISS) {
 		for (unsigned i = 0; i < WAYS && way == WAYS; i++)
 			if (!atomic_load_explicit(&b->entry[i], memory_order_relaxed))
 				way = i;
@@ -284,8 +338,14 @@ enum sp_enter sp_message_enter(struct sp_view *v, uint64_t key, struct sp_messag
 		struct bucket *b = &t->bucket[mix(key ^ t->seed) & t->mask];
 
 		how = enter_hashed(v, t, b, key, entry);
-		if (how == SP_ENTER_MISS)
+		if (how == SP_ENTER_MISS && unlikely(atomic_load_explicit(&t->closed, memory_order_acquire))) {
+			/* Once more: what was opened just before it was closed is seen now. */
+			how = enter_hashed(v, t, b, key, entry);
+			if (how == SP_ENTER_MISS)
+				how = SP_ENTER_NEWER;
+		} else if (how == SP_ENTER_MISS) {
 			how = insert_hashed(v, t, b, key, entry);
+		}
 	}
 	if (how == SP_ENTER_HEADER) {
 		struct sp_message_entry *e = *entry;
@@ -309,6 +369,8 @@ static void finish(struct sp_view *v, struct sp_message_entry *e, uint64_t w)
 	struct sp_messages_table *t = c->messages;
 	const enum sp_end why = WHY(w);
 
+	const uint32_t doing = sp_doing_call(v->owner, SP_DOING_COMPLETION); /* within another one */
+
 	v->pub.now = v->owner->now;
 	if (w & STARTED)
 		atomic_fetch_sub_explicit(&t->started, 1, memory_order_relaxed);
@@ -323,6 +385,7 @@ static void finish(struct sp_view *v, struct sp_message_entry *e, uint64_t w)
 	}
 	if (c->handler->completion)
 		c->handler->completion(&v->pub, &e->pub, why);
+	sp_doing_call(v->owner, doing);
 	atomic_fetch_sub_explicit(&t->open, 1, memory_order_relaxed);
 	if (t->bucket) {
 		uint32_t at = (uint32_t)(e - t->entry) + 1;

@@ -17,6 +17,7 @@ enum sp_enter {
 	SP_ENTER_BUSY,	 /* another worker is in header(): park */
 	SP_ENTER_MISS,	 /* no such message (SLOTS) */
 	SP_ENTER_FULL,	 /* no room for a new one (HASHED) */
+	SP_ENTER_NEWER,	 /* no such message, and new ones are the newer copy's (HASHED) */
 };
 
 int sp_messages_create(struct sp_context *c, uint32_t limit, sp_time idle);
@@ -27,6 +28,13 @@ void sp_message_opened(struct sp_view *v, struct sp_message_entry *e);	/* HEADER
 void sp_message_refused(struct sp_view *v, struct sp_message_entry *e); /* HEADER -> FREE, outside */
 /* end: close it as well, for this reason. */
 void sp_message_leave(struct sp_view *v, struct sp_message_entry *e, bool end, enum sp_end why);
+/* Whether a packet with that key is this older copy's: its message is open there, or may still be opened. */
+bool sp_message_is_here(struct sp_view *v, uint64_t key);
+/* Nothing is open in it, and nothing will be by a packet. */
+bool sp_messages_quiet(const struct sp_context *c);
+/* HASHED: from here on none is opened in it: whoever finds none afterwards has seen all that ever were. A control
+ * thread, while workers go on; it waits for them, and never they for it. */
+void sp_messages_close(struct sp_context *c);
 /* No packet may be inside any message: ends all. Home worker. */
 void sp_messages_end_all(struct sp_view *v);
 /* Ends what has been idle for too long (part of the table at a time); returns when to look again. Home worker. */

@@ -26,12 +26,13 @@ struct sp_meter {
 	uint64_t packets;     /* in them; 0 where there were only turns without: timers, commands, ... */
 	uint64_t overruns;    /* packets, and turns without, that cost more than the budget */
 	uint32_t least, most; /* cycles of a packet (the mean of its turn), or of a turn without; 0: nothing measured */
-	uint32_t bucket[SP_METER_BUCKETS]; /* how many packets, or turns without */
+	uint64_t bucket[SP_METER_BUCKETS]; /* how many packets, or turns without; 32 bits would last for minutes */
 	/* ---- what follows from overruns ---- */
 	uint64_t debt;	   /* cycles; SP_OVERRUN_DROP: packets are dropped until it is paid, a budget each */
 	uint64_t disabled; /* how often */
-	sp_time until;	   /* disabled until then; 0: it is not */
-	sp_time pause;	   /* how long the last time */
+	sp_time until;	   /* disabled until then, SP_NEVER: for good; in the past: it is not. [shared] relaxed: who
+			      disables writes it to the views of all workers */
+	sp_time pause;	   /* how long the last time; in the home worker's view, the same */
 };
 
 enum sp_overrun { SP_OVERRUN_COUNT, SP_OVERRUN_DROP, SP_OVERRUN_DISABLE };
@@ -39,6 +40,21 @@ struct sp_budget {
 	uint64_t cycles; /* of a packet, or of a turn without; 0: no budget */
 	enum sp_overrun overrun;
 };
+
+/* Turns that are like the last one that was measured, see metered.h. [worker] */
+struct sp_alike {
+	uint32_t left;	 /* of them; 0: the next one is measured */
+	uint32_t each;	 /* cycles that a packet, or a turn without, is taken to cost */
+	uint32_t bucket; /* its */
+};
+
+/* For reports. Sums all but what follows from overruns as of now (until, pause: the later one's). */
+void sp_meter_add(struct sp_meter *sum, const struct sp_meter *one);
+/* Cycles that a share q of what is in the buckets did not exceed: the upper end of its bucket, never more than `most`.
+ * 0: nothing measured. */
+uint64_t sp_meter_quantile(const struct sp_meter *meter, double q);
+/* The most cycles that are still of this bucket; UINT64_MAX: the last. */
+uint64_t sp_meter_bound(unsigned bucket);
 
 /* What a worker is in, for whoever wonders why it does not come back. [worker] writes, relaxed. */
 enum sp_doing_what {
@@ -48,7 +64,16 @@ enum sp_doing_what {
 	SP_DOING_COMMAND,
 	SP_DOING_ISSUE,
 	SP_DOING_WORK,
-	SP_DOING_CONTROL /* attach, detach, migrate, report */
+	SP_DOING_CONTROL, /* migrate */
+	/* PACKETS, and in one of these calls; completion() also of what else ends messages */
+	SP_DOING_CLASSIFY,
+	SP_DOING_MISS,
+	SP_DOING_HEADER,
+	SP_DOING_COMPLETION,
+	/* CONTROL, the same */
+	SP_DOING_ATTACH,
+	SP_DOING_DETACH,
+	SP_DOING_REPORT
 };
 struct sp_doing {
 	struct sp_view *view;		 /* NULL: no handler's call */

@@ -16,12 +16,13 @@
 #include "context.h"
 #include "onlooker.h"
 #include "registry.h"
+#include "share.h"
 
 #define ROOM	(16u << 20) /* bytes of one capture's memory at the most */
 #define SLOTS	65536	    /* of a ring, at the most: more only makes the program late */
 #define LINE	64
 #define OFFER	64 /* frames that a queue hands to its port at once, at the most */
-#define RECORDS (SP_BURST + SP_PARKED)
+#define RECORDS (SP_BURST + SP_PARKED + SP_BACKLOG)
 
 /* One worker's ring. [worker], but head in the ring */
 struct lane {
@@ -195,7 +196,9 @@ void sp_mirror_match(struct sp_worker *w)
 static bool is_asked(const char *reason)
 {
 	return reason != sp_drop_names[SP_DROP_HEADER_BUSY] && reason != sp_drop_names[SP_DROP_MESSAGE_TABLE_FULL] &&
-	       reason != sp_drop_names[SP_DROP_NO_MESSAGE] && reason != sp_drop_names[SP_DROP_CONTEXT_CLOSED];
+	       reason != sp_drop_names[SP_DROP_NO_MESSAGE] && reason != sp_drop_names[SP_DROP_CONTEXT_CLOSED] &&
+	       reason != sp_drop_names[SP_DROP_OVER_BUDGET] && reason != sp_drop_names[SP_DROP_CONTEXT_DISABLED] &&
+	       reason != sp_drop_names[SP_DROP_BACKLOG_FULL];
 }
 
 static void set_fate(struct sp_record *r, const struct sp_packet *p, enum sp_capture_fate fate, const char *reason)
@@ -512,18 +515,25 @@ static void join(struct sp_worker *w, void *arg)
 	sp_onlook_renew(w);
 }
 
+static void unrecord(struct sp_parked *parked, void *arg)
+{
+	const struct change *change = arg;
+
+	if (parked->record) /* the next one in this place has another filter */
+		parked->record->wanted &= ~(1u << change->index);
+	if (change->last)
+		parked->record = NULL;
+}
+
 static void leave(struct sp_worker *w, void *arg)
 {
 	struct change *change = arg;
 	struct sp_mirrors *ms = w->mirrors;
 
 	ms->mirror[change->index] = NULL;
-	for (unsigned i = 0; i < w->parked_count; i++) {
-		if (w->parked[i].record) /* the next one in this place has another filter */
-			w->parked[i].record->wanted &= ~(1u << change->index);
-		if (change->last)
-			w->parked[i].record = NULL;
-	}
+	for (unsigned i = 0; i < w->parked_count; i++)
+		unrecord(&w->parked[i], change);
+	sp_share_each(w, unrecord, change);
 	if (change->last) {
 		change->part[w->index] = ms;
 		w->mirrors = NULL;

@@ -2,16 +2,21 @@
 #include "context.h"
 #include "handover.h"
 #include "host.h"
+#include "kept.h"
 #include "lend.h"
 #include "machine.h"
 #include "memory.h"
 #include "message.h"
+#include "metered.h"
 #include "port.h"
 #include "registry.h"
+#include "share.h"
+#include "warden.h"
 
 #include <stdlib.h>
 
 #include <rte_eal.h>
+#include <rte_rcu_qsbr.h>
 
 static const struct sp_nic_config defaults = {.mtu = 1500, .workers = 1, .seed = 1};
 
@@ -42,7 +47,17 @@ static int create_workers(struct sp_nic *nic)
 		seed_words(w->random, 4, nic->config.seed + i * 0x9E3779B97F4A7C15ull);
 		nic->worker[i] = w;
 	}
-	return 0;
+	sp_meters_set(nic, false);
+	return nic->config.cycles ? sp_share_create(nic) : 0;
+}
+
+/* Threads' numbers are workers' indexes. */
+static int create_readers(struct sp_nic *nic)
+{
+	const size_t bytes = rte_rcu_qsbr_get_memsize(nic->workers);
+
+	nic->readers = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN(bytes, RTE_CACHE_LINE_SIZE));
+	return !nic->readers || rte_rcu_qsbr_init(nic->readers, nic->workers) ? -ENOMEM : 0;
 }
 
 static int check_config(const struct sp_nic_config *c, struct sp_error *error)
@@ -114,6 +129,7 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 		memset(error, 0, sizeof(*error));
 	if (!sp_registry_pool())
 		return sp_error_set(error, EINVAL, "", "sp_eal_init has not been called");
+	sp_kept_register();
 	nic = calloc(1, sizeof(*nic));
 	if (!nic)
 		return sp_error_set(error, ENOMEM, "", "no memory for a NIC");
@@ -133,8 +149,8 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 		nic->workers = 0;
 		goto fail;
 	}
-	if (create_workers(nic) || sp_handover_create(nic) || sp_memory_create(nic) || sp_qp_table_create(&nic->qps) ||
-	    sp_notifier_create(nic)) {
+	if (create_workers(nic) || create_readers(nic) || sp_handover_create(nic) || sp_memory_create(nic) ||
+	    sp_qp_table_create(&nic->qps) || sp_notifier_create(nic)) {
 		r = sp_error_set(error, ENOMEM, "", "no memory for a NIC");
 		goto fail;
 	}
@@ -206,12 +222,15 @@ void sp_nic_destroy(struct sp_nic *nic)
 	if (nic->has_exception)
 		sp_port_close(&nic->exception);
 	sp_notifier_destroy(nic);
+	sp_warden_destroy(nic);
 	sp_stats_forget(nic);
+	sp_share_destroy(nic);
 	for (uint16_t w = 0; w < SP_MAX_WORKERS; w++)
 		free(nic->worker[w]);
 	for (unsigned i = 0; i < SP_MAX_PORTS; i++)
 		free((void *)(uintptr_t)nic->config.port[i].device);
 	free((void *)(uintptr_t)nic->config.exception.device);
+	free(nic->readers);
 	free(nic->watcher);
 	pthread_mutex_destroy(&nic->control);
 	free(nic);
@@ -230,7 +249,9 @@ int sp_nic_context_add(struct sp_nic *nic, const struct sp_context_config *confi
 	int r;
 
 	pthread_mutex_lock(&nic->control);
-	r = sp_context_add(nic, config, NULL, &c, error);
+	r = sp_warden_pass(nic, error);
+	if (!r)
+		r = sp_context_add(nic, config, NULL, &c, error);
 	if (!r && id)
 		*id = c->id;
 	pthread_mutex_unlock(&nic->control);
@@ -240,13 +261,15 @@ int sp_nic_context_add(struct sp_nic *nic, const struct sp_context_config *confi
 int sp_nic_context_remove(struct sp_nic *nic, uint32_t id)
 {
 	struct sp_context *c;
+	int r;
 
 	pthread_mutex_lock(&nic->control);
 	c = sp_context_by_id(nic, id);
-	if (c)
+	r = c ? sp_warden_pass(nic, NULL) : -ENOENT;
+	if (!r)
 		sp_context_remove(c);
 	pthread_mutex_unlock(&nic->control);
-	return c ? 0 : -ENOENT;
+	return r;
 }
 
 int sp_nic_context_find(struct sp_nic *nic, const char *name, uint32_t *id)

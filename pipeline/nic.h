@@ -113,6 +113,7 @@ struct sp_nic_config {
 	/* Somebody is told, on a thread of the NIC's that no packet waits for. fault is valid for the call. */
 	void (*fault)(void *arg, const struct sp_fault *fault);
 	void *fault_arg;
+	const char *fault_capture; /* a file for such packets, for whoever sets `fault`: the NIC itself writes none */
 };
 
 /* What a context is made of; settings: `qp`, `filter`, `companion`, `rate`, `message-timeout`, `weight`, `budget`,
@@ -133,7 +134,8 @@ void sp_nic_destroy(struct sp_nic *nic);
 
 int sp_nic_context_add(struct sp_nic *nic, const struct sp_context_config *config, uint32_t *id,
 		       struct sp_error *error);
-/* -ENOENT. Events and area of a context that a device has opened stay until that device closes it (sp_context_close);
+/* -ENOENT; -ETIMEDOUT: a worker has stopped in a handler's call, and the context stays (adding one says so, too).
+ * Events and area of a context that a device has opened stay until that device closes it (sp_context_close);
  * its calls say -ECONNRESET from now on, and it is woken if it sleeps. */
 int sp_nic_context_remove(struct sp_nic *nic, uint32_t id);
 int sp_nic_context_find(struct sp_nic *nic, const char *name, uint32_t *id); /* -ENOENT */
@@ -151,7 +153,10 @@ uint16_t sp_nic_workers(const struct sp_nic *nic);
 
 /* Threads for the workers, one each, in real time (sp_clock). -EALREADY; -EBUSY: handlers are watched (watch.h). */
 int sp_nic_start(struct sp_nic *nic);
-void sp_nic_stop(struct sp_nic *nic); /* applications and servers must be gone */
+void sp_nic_stop(struct sp_nic *nic); /* applications and servers must be gone; waits for calls that do not come back */
+/* Has a worker stopped in a handler's call? Then text says which worker, in which function, handler and context. Any
+ * thread, at any time between the start and the end of sp_nic_destroy. */
+bool sp_nic_stopped(struct sp_nic *nic, char *text, size_t room);
 
 /* The NIC as a device. driven: sp_progress polls all workers (for programs without worker threads). */
 int sp_nic_dev(struct sp_nic *nic, bool driven, struct sp_dev **dev);
@@ -161,7 +166,8 @@ struct sp_nic_totals {
 	uint64_t taken;		  /* by contexts, or answered by the NIC itself (ARP, ND, ICMP) */
 	uint64_t answered;	  /* those of `taken` that the NIC itself answered */
 	uint64_t forwarded, dropped;
-	uint64_t parked; /* not ended yet: they wait for a header handler on another worker */
+	uint64_t parked; /* not ended yet: they wait for a header handler on another worker, or for their context's turn
+			  */
 	uint64_t sent, sent_bytes;
 };
 /* Counters and reports are control calls. Each worker copies its own counters between two polls, one worker after the

@@ -16,11 +16,13 @@ enum sp_parsed {
 };
 
 /*
- * Fills p from a linear frame. Sets every field except key, qp_index, port, buf. Returns an sp_parsed, or -1 - reason
- * (enum sp_drop) for a malformed frame. *ethertype gets the type after the tags (host order).
- * The UDP checksum is not verified: RoCEv2 has the ICRC, and ports verify the others.
+ * Fills p from a linear frame. Sets every field except key, port, buf; qp_index to 0. Returns an sp_parsed, or -1 -
+ * reason (enum sp_drop) for a malformed frame. *ethertype gets the type after the tags (host order). The UDP checksum
+ * is not verified: RoCEv2 has the ICRC, and ports verify the others.
  */
 int sp_parse(uint8_t *frame, uint32_t frame_len, struct sp_packet *p, uint16_t *ethertype);
+/* The same without the short way of parser_plain.h, for who has tried that one already. */
+int sp_parse_layers(uint8_t *frame, uint32_t frame_len, struct sp_packet *p, uint16_t *ethertype);
 
 static inline const uint8_t *sp_packet_source(const struct sp_packet *p) /* 4 or 16 bytes; IP packets only */
 {

@@ -111,7 +111,7 @@ static int create(struct sp_view *v, const uint8_t ip[16], struct sp_path **path
 int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_path **path)
 {
 	struct sp_view *v = sp_view_of(ctx);
-	struct sp_context *c = v->context;
+	struct sp_context *c = sp_context_newest(v->context); /* whose packets are looked at */
 	struct sp_path *p = find(ctx, ip);
 	int r = 0;
 
@@ -278,6 +278,7 @@ int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 	struct sp_worker *w = v->owner;
 	const uint32_t l3_bytes = p->l3_len + 8u + 12u + s->ext_len + s->len + (-s->len & 3) + 4u;
 	const bool payload_less = v->context->nic->config.payload_less;
+	struct sp_context *pacer;
 	struct rte_mbuf *m = NULL;
 	uint64_t mac;
 	int r;
@@ -315,7 +316,8 @@ int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 		sp_onlook_sender(w, p->port, v->context->id);
 	v->sent++;
 	v->sent_bytes += 14 + l3_bytes;
-	if (v->context->rate && v->pub.worker == v->context->home && !(s->flags & SP_SEND_UNPACED))
-		sp_pace_charge(v->context, w->now, 14 + l3_bytes);
+	pacer = sp_context_newest(v->context);
+	if (pacer->rate && v->pub.worker == pacer->home && !(s->flags & SP_SEND_UNPACED))
+		sp_pace_charge(pacer, w->now, 14 + l3_bytes);
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plugin.h"
+#include "ebpf.h"
 #include "handler.h"
 #include "nic.h"
 #include "registry.h"
@@ -12,14 +13,24 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-struct sp_plugin {
-	struct sp_plugin *next;
+/* One load of the file. */
+struct sp_object {
+	struct sp_object *older;
+	struct sp_plugin *plugin;
 	char *file; /* as it was given */
 	char *copy;
 	dev_t dev;
 	ino_t ino;
-	void *object; /* dlopen()'s */
-	unsigned loads;
+	void *object;	      /* dlopen()'s */
+	struct sp_ebpf *ebpf; /* instead */
+	unsigned number;
+};
+
+struct sp_plugin {
+	struct sp_plugin *next;
+	struct sp_object *newest; /* NULL: it was unloaded by its name, and somebody still has its handle */
+	unsigned loads, named;	  /* named: those of them that nobody has a handle of */
+	unsigned serial;	  /* objects so far */
 };
 
 /* Held while constructors run, which is why handler.c has another. */
@@ -77,69 +88,129 @@ static int open_regular(const char *file, struct stat *st, struct sp_error *erro
 
 static struct sp_plugin *loaded(const char *file, const struct stat *st, int fd)
 {
-	for (struct sp_plugin *p = plugins; p; p = p->next)
-		if ((!strcmp(p->file, file) || (p->dev == st->st_dev && p->ino == st->st_ino)) &&
-		    sp_plugin_copy_same(p->copy, fd))
+	for (struct sp_plugin *p = plugins; p; p = p->next) {
+		const struct sp_object *o = p->newest;
+
+		if (o && (!strcmp(o->file, file) || (o->dev == st->st_dev && o->ino == st->st_ino)) &&
+		    sp_plugin_copy_same(o->copy, fd))
 			return p;
+	}
 	return NULL;
 }
 
 /* What dlerror() says, without the copy's name, which nobody knows. */
-static int refuse_object(const struct sp_plugin *p, struct sp_error *error)
+static int refuse_object(const struct sp_object *o, struct sp_error *error)
 {
 	const char *said = dlerror();
-	const size_t len = strlen(p->copy);
+	const size_t len = strlen(o->copy);
 
 	if (!said)
 		said = "dlopen fails";
-	if (!strncmp(said, p->copy, len) && said[len] == ':')
+	if (!strncmp(said, o->copy, len) && said[len] == ':')
 		said += len + 1 + strspn(said + len + 1, " ");
-	return refuse(error, p->file, EINVAL, "%s%s", said,
+	return refuse(error, o->file, EINVAL, "%s%s", said,
 		      strstr(said, "failed to map segment") ? " (is $TMPDIR, or /tmp, mounted noexec?)" : "");
 }
 
 /* Destructors run under the lock as constructors do, and must not come back here either. */
-static void object_close(const struct sp_plugin *p)
+static void object_close(const struct sp_object *o)
 {
 	struct sp_noted none = {.count = 0};
 
+	if (o->ebpf) {
+		sp_ebpf_close(o->ebpf);
+		return;
+	}
 	sp_handlers_note(&none);
-	within = p->file;
-	dlclose(p->object);
+	within = o->file;
+	dlclose(o->object);
 	within = NULL;
 	sp_handlers_note(NULL);
 }
 
-/* p has its copy. */
-static int object_open(struct sp_plugin *p, struct sp_error *error)
+/* Runs its constructors: the handlers that they register are noted. */
+static int object_dlopen(struct sp_object *o, struct sp_noted *noted, struct sp_error *error)
+{
+	if (!sp_plugin_copy_whole(o->copy))
+		return refuse(error, o->file, EINVAL, "is cut off: its headers name bytes behind its end");
+	sp_handlers_note(noted);
+	within = o->file;
+	o->object = dlopen(o->copy, RTLD_NOW | RTLD_LOCAL);
+	within = NULL;
+	sp_handlers_note(NULL);
+	return o->object ? 0 : refuse_object(o, error);
+}
+
+/* o has its copy. */
+static int object_open(struct sp_object *o, bool instead, struct sp_error *error)
 {
 	struct sp_noted noted = {.count = 0};
 	struct sp_error why = {.key = ""};
 	int r;
 
-	if (!sp_plugin_copy_whole(p->copy))
-		return refuse(error, p->file, EINVAL, "is cut off: its headers name bytes behind its end");
-	sp_handlers_note(&noted);
-	within = p->file;
-	p->object = dlopen(p->copy, RTLD_NOW | RTLD_LOCAL);
-	within = NULL;
-	sp_handlers_note(NULL);
-	if (!p->object)
-		return refuse_object(p, error);
-	r = sp_handlers_add(&noted, p, p->file, &why);
-	if (r) {
-		refuse(error, p->file, -r, "%s", why.text); /* it may name what goes now */
-		object_close(p);
+	if (sp_ebpf_is(o->copy)) {
+		r = sp_ebpf_open(o->copy, &o->ebpf, &noted, &why);
+		if (r)
+			refuse(error, o->file, -r, "%s", why.text);
+	} else {
+		r = object_dlopen(o, &noted, error);
 	}
+	if (r)
+		return r;
+	r = sp_handlers_add(&noted, o, instead, o->file, &why);
+	if (r) {
+		refuse(error, o->file, -r, "%s", why.text); /* it may name what goes now */
+		object_close(o);
+	}
+	return r;
+}
+
+static void object_free(struct sp_object *o)
+{
+	sp_plugin_copy_remove(o->copy);
+	free(o->file);
+	free(o);
+}
+
+/* From what fd reads. instead: p has another already, whose names it may have. */
+static int object_make(struct sp_plugin *p, int fd, const struct stat *st, const char *file, bool instead,
+		       struct sp_object **made, struct sp_error *error)
+{
+	static bool exits_seen; /* what is registered stays so */
+	struct sp_object *o = exits_seen || !atexit(exited) ? calloc(1, sizeof(*o)) : NULL;
+	const char *why, *slash = strrchr(file, '/');
+	int r;
+
+	exits_seen |= o != NULL;
+	if (!o)
+		return refuse(error, file, ENOMEM, "out of memory");
+	*o = (struct sp_object){
+		.plugin = p, .file = strdup(file), .dev = st->st_dev, .ino = st->st_ino, .number = p->serial + 1};
+	if (!o->file) {
+		r = refuse(error, file, ENOMEM, "out of memory");
+		goto fail;
+	}
+	r = sp_plugin_copy_make(fd, (size_t)st->st_size, slash ? slash + 1 : file, &o->copy, &why);
+	if (r == -EAGAIN)
+		refuse(error, file, EAGAIN, "changes while it is read: is it being built?");
+	else if (r)
+		refuse(error, file, -r, "%s: %s", why, strerror(-r));
+	if (!r)
+		r = object_open(o, instead, error);
+	if (r)
+		goto fail;
+	p->serial++;
+	*made = o;
+	return 0;
+fail:
+	object_free(o);
 	return r;
 }
 
 static int load(const char *file, struct sp_plugin **plugin, struct sp_error *error)
 {
-	static bool exits_seen; /* what is registered stays so */
 	struct sp_plugin *p;
 	struct stat st;
-	const char *why, *slash = strrchr(file, '/');
 	int fd = open_regular(file, &st, error), r;
 
 	if (fd < 0)
@@ -151,41 +222,22 @@ static int load(const char *file, struct sp_plugin **plugin, struct sp_error *er
 		*plugin = p;
 		return 0;
 	}
-	p = exits_seen || !atexit(exited) ? calloc(1, sizeof(*p)) : NULL;
-	exits_seen |= p != NULL;
-	if (p)
-		*p = (struct sp_plugin){.file = strdup(file), .dev = st.st_dev, .ino = st.st_ino, .loads = 1};
-	if (!p || !p->file) {
-		r = refuse(error, file, ENOMEM, "out of memory");
-		goto fail;
-	}
-	r = sp_plugin_copy_make(fd, (size_t)st.st_size, slash ? slash + 1 : file, &p->copy, &why);
-	if (r == -EAGAIN)
-		refuse(error, file, EAGAIN, "changes while it is read: is it being built?");
-	else if (r)
-		refuse(error, file, -r, "%s: %s", why, strerror(-r));
-	if (!r)
-		r = object_open(p, error);
-	if (r)
-		goto fail;
+	p = calloc(1, sizeof(*p));
+	r = p ? object_make(p, fd, &st, file, false, &p->newest, error) : refuse(error, file, ENOMEM, "out of memory");
 	close(fd);
+	if (r) {
+		free(p);
+		return r;
+	}
+	p->loads = 1;
 	p->next = plugins;
 	plugins = p;
 	*plugin = p;
 	return 0;
-fail:
-	close(fd);
-	if (p) {
-		sp_plugin_copy_remove(p->copy);
-		free(p->file);
-	}
-	free(p);
-	return r;
 }
 
-int sp_plugin_load(const char *file, struct sp_plugin **plugin, struct sp_error *error)
+static int enter(const char *file, struct sp_error *error)
 {
-	*plugin = NULL;
 	if (error)
 		*error = (struct sp_error){.key = ""};
 	if (!file || !*file)
@@ -193,9 +245,83 @@ int sp_plugin_load(const char *file, struct sp_plugin **plugin, struct sp_error 
 	if (sp_handlers_noting()) /* a constructor or a destructor: we are inside ourselves */
 		return refuse(error, file, EDEADLK, "a plug-in that is being loaded or unloaded cannot load another");
 	pthread_mutex_lock(&lock);
-	int r = load(file, plugin, error);
+	return 0;
+}
+
+int sp_plugin_load(const char *file, struct sp_plugin **plugin, struct sp_error *error)
+{
+	*plugin = NULL;
+	int r = enter(file, error);
+	if (r)
+		return r;
+	r = load(file, plugin, error);
 	pthread_mutex_unlock(&lock);
 	return r;
+}
+
+int sp_plugin_load_named(const char *file, struct sp_error *error)
+{
+	struct sp_plugin *p;
+	int r = enter(file, error);
+
+	if (r)
+		return r;
+	r = load(file, &p, error);
+	if (!r)
+		p->named++;
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+/* ---- going ---- */
+
+/* -EBUSY: one of its handlers is in use. */
+static int object_end(struct sp_object *o)
+{
+	int r = sp_handlers_remove(o);
+
+	if (r)
+		return r;
+	object_close(o);
+	object_free(o);
+	return 0;
+}
+
+static void collect(struct sp_plugin *p)
+{
+	struct sp_object *next;
+
+	for (struct sp_object **at = p->newest ? &p->newest->older : NULL; at && *at;) {
+		next = (*at)->older;
+		if (object_end(*at))
+			at = &(*at)->older;
+		else
+			*at = next;
+	}
+}
+
+/* All that is loaded of it. */
+static int end(struct sp_plugin *p)
+{
+	int r = 0;
+
+	if (!p->newest)
+		return 0;
+	collect(p);
+	r = p->newest->older ? -EBUSY : object_end(p->newest);
+	if (!r)
+		p->newest = NULL;
+	return r;
+}
+
+static void forget(struct sp_plugin *p)
+{
+	for (struct sp_plugin **at = &plugins; *at; at = &(*at)->next)
+		if (*at == p) {
+			*at = p->next;
+			break;
+		}
+	free(p);
 }
 
 int sp_plugin_unload(struct sp_plugin *plugin)
@@ -207,23 +333,117 @@ int sp_plugin_unload(struct sp_plugin *plugin)
 	if (sp_handlers_noting())
 		return -EDEADLK;
 	pthread_mutex_lock(&lock);
-	if (plugin->loads > 1) {
-		plugin->loads--;
-		goto out;
-	}
-	r = sp_handlers_remove(plugin);
-	if (r)
-		goto out;
-	for (struct sp_plugin **at = &plugins; *at; at = &(*at)->next)
-		if (*at == plugin) {
-			*at = plugin->next;
-			break;
-		}
-	object_close(plugin);
-	sp_plugin_copy_remove(plugin->copy);
-	free(plugin->file);
-	free(plugin);
-out:
+	if (plugin->loads == 1)
+		r = end(plugin);
+	if (!r && !--plugin->loads)
+		forget(plugin);
 	pthread_mutex_unlock(&lock);
 	return r;
+}
+
+int sp_plugin_drop(struct sp_plugin *plugin)
+{
+	if (sp_handlers_noting())
+		return -EDEADLK;
+	pthread_mutex_lock(&lock);
+	int r = end(plugin);
+	if (!r) {
+		plugin->loads -= plugin->named; /* the others' handles stay good for sp_plugin_unload() */
+		plugin->named = 0;
+		if (!plugin->loads)
+			forget(plugin);
+	}
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+/* ---- one in the place of another ---- */
+
+int sp_plugin_renew(struct sp_plugin *plugin, const char *file, struct sp_object **object, struct sp_error *error)
+{
+	struct stat st;
+	char *from;
+	int fd, r = enter(file ? file : plugin->newest ? plugin->newest->file : NULL, error);
+
+	*object = NULL;
+	if (r)
+		return r;
+	from = strdup(file ? file : plugin->newest->file);
+	fd = from ? open_regular(from, &st, error) : refuse(error, "plug-in", ENOMEM, "out of memory");
+	r = fd < 0 ? fd : object_make(plugin, fd, &st, from, true, object, error);
+	if (fd >= 0)
+		close(fd);
+	pthread_mutex_unlock(&lock);
+	free(from);
+	return r;
+}
+
+void sp_plugin_replace(struct sp_object *by)
+{
+	struct sp_plugin *p = by->plugin;
+
+	pthread_mutex_lock(&lock);
+	by->older = p->newest;
+	p->newest = by;
+	sp_handlers_switch(by->older, by);
+	pthread_mutex_unlock(&lock);
+}
+
+void sp_plugin_discard(struct sp_object *object)
+{
+	pthread_mutex_lock(&lock);
+	object_end(object);
+	pthread_mutex_unlock(&lock);
+}
+
+void sp_plugins_collect(void)
+{
+	if (sp_handlers_noting())
+		return;
+	pthread_mutex_lock(&lock);
+	for (struct sp_plugin *p = plugins; p; p = p->next)
+		collect(p);
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- looking ---- */
+
+const struct sp_plugin *sp_object_plugin(const struct sp_object *object)
+{
+	return object ? object->plugin : NULL;
+}
+
+struct sp_plugin *sp_plugin_find(const char *name)
+{
+	const struct sp_handler *h = sp_handler_take(name);
+	const struct sp_object *o = h ? sp_handler_object(h) : NULL;
+	struct sp_plugin *p = o ? o->plugin : NULL;
+
+	if (!h) {
+		pthread_mutex_lock(&lock);
+		for (p = plugins; p && !(p->newest && !strcmp(p->newest->file, name)); p = p->next)
+			;
+		pthread_mutex_unlock(&lock);
+	}
+	sp_handler_put(h);
+	return p;
+}
+
+void sp_objects_each(void (*fn)(void *arg, const struct sp_object_text *text), void *arg)
+{
+	const struct sp_handler *handler[SP_NOTED];
+
+	pthread_mutex_lock(&lock);
+	for (const struct sp_plugin *p = plugins; p; p = p->next)
+		for (const struct sp_object *o = p->newest; o; o = o->older) {
+			struct sp_object_text text = {.object = o,
+						      .file = o->file,
+						      .copy = o->number,
+						      .replaced = o != p->newest,
+						      .handler = handler};
+
+			text.users = sp_handlers_of(o, handler, &text.handlers);
+			fn(arg, &text);
+		}
+	pthread_mutex_unlock(&lock);
 }

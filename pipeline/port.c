@@ -194,7 +194,8 @@ static int setup_queues(struct sp_port *port, const char *device, uint16_t queue
 		room = RTE_MAX(room, port->below->framesz - (uint32_t)(TPACKET2_HDRLEN - sizeof(struct sockaddr_ll)));
 	if (room > UINT16_MAX - RTE_PKTMBUF_HEADROOM)
 		return sp_error_set(error, ENOTSUP, "port", "port %s: frames of %u bytes are too large", device, room);
-	port->pool = sp_registry_port_pool(port->ethdev, room, (uint32_t)queues * (descriptors_rx + descriptors_tx));
+	port->pool = sp_registry_port_pool(port->ethdev, room,
+					   (uint32_t)queues * (descriptors_rx + descriptors_tx + SP_BACKLOG));
 	if (!port->pool)
 		return sp_error_set(error, ENOMEM, "port",
 				    "port %s: no memory for packet buffers (EAL's -m is too small)", device);

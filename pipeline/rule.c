@@ -364,7 +364,12 @@ bool sp_rule_matches(const struct sp_rule *rule, struct rte_mbuf *m)
 
 struct sp_context *sp_rule_context(const struct sp_rule *rule)
 {
-	return rule->context;
+	return __atomic_load_n(&rule->context, __ATOMIC_ACQUIRE);
+}
+
+void sp_rule_give(struct sp_rule *rule, struct sp_context *context)
+{
+	__atomic_store_n(&rule->context, context, __ATOMIC_RELEASE);
 }
 
 bool sp_rule_compiled(const struct sp_rule *rule)

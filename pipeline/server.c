@@ -21,15 +21,21 @@
 #define SP_OBSERVERS	    64	/* connections that have not said HELLO */
 #define SP_ACCEPTS	    8	/* in one turn */
 #define SP_ACCEPT_PAUSE	    100 /* ms, when there is no descriptor left for a connection */
+#define SP_ENDING_PAUSE	    100 /* ms, when a worker that has stopped keeps sessions from ending */
 
 /* ---- connections ---------------------------------------------------------------------------------------------------
  */
-static void drop(struct sp_server *server, unsigned i)
+/* last: the server ends, too. */
+static void drop(struct sp_server *server, unsigned i, bool last)
 {
 	struct sp_session *s = &server->session[i];
 	sp_time *debt = &server->debt[s->uid % SP_DEBTS];
 	const sp_time called = server->nic->called;
 
+	/* Everything waits for the server: it waits for no worker that does not come back. */
+	s->ending = !last && !sp_session_free(server, s);
+	if (s->ending)
+		return;
 	sp_session_close(server, s);
 	sp_session_charge(server, s, server->nic->called - called);
 	if (s->ready > *debt)
@@ -51,7 +57,7 @@ static bool make_room(struct sp_server *server)
 	}
 	if (oldest == server->sessions)
 		return false;
-	drop(server, oldest);
+	drop(server, oldest, false);
 	return true;
 }
 
@@ -101,7 +107,7 @@ static void work(struct sp_server *server)
 	unsigned next = server->sessions;
 
 	for (unsigned i = 0; i < server->sessions; i++)
-		if (server->session[i].work &&
+		if (server->session[i].work && !server->session[i].ending &&
 		    (next == server->sessions || server->session[i].worked < server->session[next].worked))
 			next = i;
 	if (sp_memory_dying(server->nic, NULL) &&
@@ -109,14 +115,14 @@ static void work(struct sp_server *server)
 		server->buried = ++server->turn;
 		sp_memory_bury(server->nic, NULL); /* also of those who have gone */
 	} else if (next < server->sessions && !sp_session_work(server, &server->session[next])) {
-		drop(server, next);
+		drop(server, next, false);
 	}
 }
 
 static bool has_work(const struct sp_server *server)
 {
 	for (unsigned i = 0; i < server->sessions; i++)
-		if (server->session[i].work)
+		if (server->session[i].work && !server->session[i].ending)
 			return true;
 	return sp_memory_dying(server->nic, NULL);
 }
@@ -142,7 +148,10 @@ static void *serve(void *arg)
 		for (unsigned i = 0; i < sessions; i++) {
 			const struct sp_session *s = &server->session[i];
 
-			wait[2 + i] = (struct pollfd){s->fd, !s->work && has_turn(s, now) ? POLLIN : 0, 0};
+			wait[2 + i] =
+				(struct pollfd){s->ending ? -1 : s->fd, !s->work && has_turn(s, now) ? POLLIN : 0, 0};
+			if (s->ending && (most < 0 || most > SP_ENDING_PAUSE))
+				most = SP_ENDING_PAUSE;
 		}
 		if (poll(wait, 2 + sessions, most) < 0)
 			continue;
@@ -150,9 +159,11 @@ static void *serve(void *arg)
 			break;
 		/* From the end: where one goes, the last one takes its place, and has had its turn. */
 		for (unsigned i = sessions; i-- > 0;)
-			if (wait[2 + i].revents && /* out of turn that can only be its end */
-			    (!wait[2 + i].events || !sp_session_serve(server, &server->session[i])))
-				drop(server, i);
+			if (server->session[i].ending)
+				drop(server, i, false);
+			else if (wait[2 + i].revents && /* out of turn that can only be its end */
+				 (!wait[2 + i].events || !sp_session_serve(server, &server->session[i])))
+				drop(server, i, false);
 		full = false;
 		for (unsigned i = 0; i < SP_ACCEPTS && !full && wait[1].fd >= 0 && wait[1].revents; i++)
 			full = !take(server);
@@ -160,7 +171,7 @@ static void *serve(void *arg)
 	}
 	free(wait);
 	while (server->sessions)
-		drop(server, server->sessions - 1);
+		drop(server, server->sessions - 1, true);
 	sp_memory_defer(server->nic, false);
 	while (sp_memory_bury(server->nic, NULL))
 		;

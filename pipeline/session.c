@@ -7,6 +7,7 @@
 #include "session.h"
 #include "context.h"
 #include "registry.h"
+#include "warden.h"
 
 #include <fcntl.h>
 #include <linux/sockios.h>
@@ -27,6 +28,7 @@ struct parcel {
 struct operation {
 	int (*run)(struct sp_server *, struct sp_session *, struct parcel *);
 	bool application; /* only after HELLO */
+	bool workers;	  /* they have to do something for it */
 };
 
 #define LATER 1		 /* what an operation says that takes long: see struct sp_session */
@@ -58,6 +60,22 @@ int sp_session_open(struct sp_session *s, int fd)
 		return -errno;
 	*s = (struct sp_session){.fd = fd, .pid = (uint32_t)who.pid, .uid = who.uid};
 	return 0;
+}
+
+/* 0, or -ETIMEDOUT and words: a worker would have to come by, and does not. */
+static int pass(struct sp_server *server, struct sp_error *error)
+{
+	int rc;
+
+	pthread_mutex_lock(&server->nic->control);
+	rc = sp_warden_pass(server->nic, error);
+	pthread_mutex_unlock(&server->nic->control);
+	return rc;
+}
+
+bool sp_session_free(struct sp_server *server, const struct sp_session *s)
+{
+	return (!s->device && !s->mirror) || !pass(server, NULL);
 }
 
 void sp_session_close(struct sp_server *server, struct sp_session *s)
@@ -395,11 +413,25 @@ static int call(struct sp_server *server, struct sp_session *s, struct parcel *p
 	return rc > 0 ? -EINVAL : rc; /* a handler's slip: neither 0 nor -errno */
 }
 
+/* The text goes with the reply; it is freed. */
+static int hand_text(struct sp_server *server, struct sp_session *s, struct parcel *p, char *text)
+{
+	const size_t bytes = strlen(text);
+	const int rc = sp_shared_create(bytes, "spindle-report", true, &s->report);
+
+	if (!rc) {
+		memcpy(s->report.base, text, bytes);
+		server->reply.head.arg[0] = bytes;
+		hand_over(p, &s->report);
+	}
+	free(text);
+	return rc;
+}
+
 static int report(struct sp_server *server, struct sp_session *s, struct parcel *p)
 {
 	const struct sp_attach_request *r = &server->request.head;
 	char context[SP_REPORT_NAME] = "", *text = NULL;
-	size_t bytes;
 	int rc;
 
 	if (r->arg[0] > SP_REPORT_HANDLERS || r->bytes >= sizeof(context) || memchr(r->data, 0, r->bytes))
@@ -408,17 +440,27 @@ static int report(struct sp_server *server, struct sp_session *s, struct parcel 
 		return -EPERM;
 	memcpy(context, r->data, r->bytes);
 	rc = sp_nic_report_text(server->nic, r->arg[0] == SP_REPORT_HANDLERS, *context ? context : NULL, &text);
+	return rc ? rc : hand_text(server, s, p, text);
+}
+
+static int handler(struct sp_server *server, struct sp_session *s, struct parcel *p)
+{
+	const struct sp_attach_request *r = &server->request.head;
+	const char *string[2 + 2 * SP_ATTACH_SETTINGS];
+	struct sp_error error = {.key = ""};
+	char *text = NULL;
+	int rc;
+
+	if (!is_trusted(s))
+		return -EPERM;
+	if (r->arg[1] > 2 + 2 * SP_ATTACH_SETTINGS || !split((const char *)r->data, r->bytes, string, r->arg[1]))
+		return -EINVAL;
+	rc = sp_session_handler(server->nic, r->arg[0], string, r->arg[1], r->arg[2], &text, &error);
 	if (rc)
-		return rc;
-	bytes = strlen(text);
-	rc = sp_shared_create(bytes, "spindle-report", true, &s->report);
-	if (!rc) {
-		memcpy(s->report.base, text, bytes);
-		server->reply.head.arg[0] = bytes;
-		hand_over(p, &s->report);
-	}
-	free(text);
-	return rc;
+		return *error.text ? explain(server, rc, &error) : rc;
+	if (text) /* it has been done: with no memory to tell what, nothing is told */
+		hand_text(server, s, p, text);
+	return 0;
 }
 
 static int capture(struct sp_server *server, struct sp_session *s, struct parcel *p)
@@ -451,10 +493,15 @@ static int capture(struct sp_server *server, struct sp_session *s, struct parcel
 }
 
 static const struct operation operations[] = {
-	[SP_ATTACH_HELLO] = {hello, false},	   [SP_ATTACH_MR_ALLOC] = {mr_alloc, true},
-	[SP_ATTACH_MR_FREE] = {mr_free, true},	   [SP_ATTACH_OPEN] = {context_open, true},
-	[SP_ATTACH_CLOSE] = {context_close, true}, [SP_ATTACH_CALL] = {call, true},
-	[SP_ATTACH_REPORT] = {report, false},	   [SP_ATTACH_CAPTURE] = {capture, false},
+	[SP_ATTACH_HELLO] = {hello, false},
+	[SP_ATTACH_MR_ALLOC] = {mr_alloc, true},
+	[SP_ATTACH_MR_FREE] = {mr_free, true},
+	[SP_ATTACH_OPEN] = {context_open, true, true},
+	[SP_ATTACH_CLOSE] = {context_close, true, true},
+	[SP_ATTACH_CALL] = {call, true, true},
+	[SP_ATTACH_REPORT] = {report, false},
+	[SP_ATTACH_CAPTURE] = {capture, false, true},
+	[SP_ATTACH_HANDLER] = {handler, false, true},
 };
 
 /* ---- requests ------------------------------------------------------------------------------------------------------
@@ -475,8 +522,10 @@ static const struct operation *understand(const struct sp_server *server, const 
 static int run(struct sp_server *server, struct sp_session *s, const struct operation *o, struct parcel *p)
 {
 	const sp_time called = server->nic->called;
-	const int rc = o->run(server, s, p);
+	struct sp_error error = {.key = ""};
+	int rc = o->workers ? pass(server, &error) : 0;
 
+	rc = rc ? explain(server, rc, &error) : o->run(server, s, p);
 	sp_session_charge(server, s, server->nic->called - called);
 	return rc;
 }

@@ -52,6 +52,7 @@ struct sp_session {
 	void *request;		  /* MAKE: copy of the request, which is run again when the memory is there */
 	size_t request_bytes;
 	uint16_t op; /* FREE */
+	bool ending; /* it is over, but a worker has stopped that would have to let go of what it has */
 };
 
 /* Who is there? Takes fd on success. */
@@ -65,6 +66,11 @@ bool sp_session_work(struct sp_server *server, struct sp_session *s);
 void sp_session_charge(struct sp_server *server, struct sp_session *s, sp_time used);
 /* A reply without a request. */
 void sp_session_refuse(struct sp_server *server, struct sp_session *s, int status);
+/* Can it be closed without waiting for a worker that has stopped? */
+bool sp_session_free(struct sp_server *server, const struct sp_session *s);
+/* session_handler.c: SP_ATTACH_HANDLER. json: what there is to tell, which the caller frees, or NULL. */
+int sp_session_handler(struct sp_nic *nic, uint64_t op, const char *const *string, size_t strings, sp_time force,
+		       char **json, struct sp_error *error);
 /* Ends all that the program had. */
 void sp_session_close(struct sp_server *server, struct sp_session *s);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "snapshot.h"
 #include "lend.h"
+#include "share.h"
 
 #include <stdlib.h>
 
@@ -20,7 +21,8 @@ static void copy_worker(const struct sp_worker *w, struct sp_worker_counts *to)
 	to->refused = w->refused;
 	to->answered = w->answered;
 	to->forwarded = w->forwarded;
-	to->parked = w->parked_count;
+	to->parked = w->parked_count + sp_share_packets(w);
+	to->now = w->now;
 	to->polls = w->polls;
 	to->busy_polls = w->busy_polls;
 	to->ran = w->ran;
@@ -32,20 +34,31 @@ static void add_view(const struct sp_view *v, struct sp_context_counts *to)
 	const struct sp_context *c = v->context;
 
 	to->packets += v->packets;
+	to->run += v->packets - v->taken_over + v->handed;
 	to->bytes += v->bytes;
 	to->forwarded += v->forwarded;
 	to->dropped += v->dropped;
 	to->errors += v->errors;
+	to->ended += v->ended;
+	to->answered += v->answered;
 	to->sent += v->sent;
 	to->sent_bytes += v->sent_bytes;
 	to->lent += v->lender->lent;
 	to->dma_faults += v->dma_faults;
 	to->events_lost += v->events_lost;
 	to->kept += (uint64_t)v->kept;
+	to->kept_refused += v->kept_refused;
+	to->over_budget += v->over_budget;
+	to->backlog_full += v->backlog_full;
+	to->disabled += v->disabled;
 	for (unsigned i = 0; i < c->reasons; i++)
 		to->drops[i] += v->drops[i];
 	for (unsigned i = 0; i < c->counters; i++)
 		to->counters[i] += v->counters[i];
+	if (unlikely(v->wrong.what) && v->wrong.at >= to->wrong.at)
+		to->wrong = v->wrong;
+	to->cycles[v->owner->index] = v->meter.cycles;
+	sp_meter_add(&to->meter, &v->meter); /* a kilobyte, of which nothing is read where there were no turns */
 }
 
 /* On the worker: no allocation, nothing but copies. */
@@ -59,28 +72,48 @@ static void copy(struct sp_worker *w, void *arg)
 		add_view(s->snapshot->context[i].context->view[w->index], &s->snapshot->context[i]);
 }
 
-/* Room for all contexts that there are. */
-static int prepare(struct sp_nic *nic, struct sp_snapshot *s)
+/* A copy and its companion: how many entries and values they want, or, with room for them, where those are. */
+static void place(struct sp_snapshot *s, struct sp_context *copy, struct sp_context *newest, size_t *values)
 {
-	size_t values = 0, at = 0;
+	for (struct sp_context *c = copy; c; c = c->companion, newest = newest ? newest->companion : NULL) {
+		if (s->context) {
+			struct sp_context_counts *to = &s->context[s->contexts];
 
-	for (uint32_t i = 0; i < nic->context_next; i++)
-		for (const struct sp_context *c = nic->context[i]; c; c = c->companion) {
-			s->contexts++;
-			values += c->reasons + c->counters;
+			to->context = c;
+			to->newest = newest ? newest : c;
+			to->drops = s->value + *values;
+			to->counters = to->drops + c->reasons;
+			to->cycles = to->counters + c->counters;
 		}
+		s->contexts++;
+		*values += c->reasons + c->counters + c->nic->workers;
+	}
+}
+
+static size_t place_all(const struct sp_nic *nic, struct sp_snapshot *s)
+{
+	size_t values = 0;
+
+	s->contexts = 0;
+	for (uint32_t i = 0; i < nic->context_next; i++)
+		for (struct sp_context *copy = nic->context[i]; copy; copy = copy->older)
+			place(s, copy, nic->context[i], &values);
+	return values;
+}
+
+/* Room for all contexts that there are. */
+static int prepare(const struct sp_nic *nic, struct sp_snapshot *s)
+{
+	const size_t values = place_all(nic, s);
+
 	s->context = calloc(s->contexts + 1, sizeof(*s->context));
 	s->value = calloc(values + 1, sizeof(*s->value));
 	if (!s->context || !s->value)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < nic->context_next; i++)
-		for (struct sp_context *c = nic->context[i]; c; c = c->companion) {
-			struct sp_context_counts *to = &s->context[at++];
-
-			to->context = c;
-			to->drops = s->value + (values -= c->reasons);
-			to->counters = s->value + (values -= c->counters);
-		}
+	place_all(nic, s);
+	/* Fresh pages are the kernel's to give: the control thread waits for that (above, too), no worker. */
+	for (size_t i = 0; i < values; i += 512)
+		*(volatile uint64_t *)&s->value[i] = 0;
 	return 0;
 }
 
@@ -96,7 +129,9 @@ int sp_snapshot_take(struct sp_nic *nic, bool all, struct sp_snapshot *s)
 
 		do {
 			slice.end = RTE_MIN(slice.first + SP_SNAPSHOT_SLICE, s->contexts);
-			sp_worker_call(nic->worker[w], copy, &slice);
+			/* One that has stopped writes nothing: its counters are read as they stand. */
+			if (sp_worker_look(nic->worker[w], copy, &slice))
+				copy(nic->worker[w], &slice);
 			slice.first = slice.end;
 		} while (slice.first < s->contexts);
 	}

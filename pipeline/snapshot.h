@@ -10,27 +10,36 @@
 
 #include "worker.h"
 
-#define SP_SNAPSHOT_SLICE 64
+#define SP_SNAPSHOT_SLICE 16
 
 /* One worker. In it, the packets of all ports are exactly taken + answered + forwarded + the drops before
  * SP_DROP_FIRST_TX + refused + parked. */
 struct sp_worker_counts {
 	uint64_t drops[SP_DROP_COUNT];
 	uint64_t taken, refused, answered, forwarded, parked, polls, busy_polls;
-	sp_time ran, busy;
+	sp_time ran, busy, now;
 	struct sp_rx_count rx[SP_PORT_LOOP + 1], tx[SP_PORT_LOOP + 1]; /* the exception port's stay zero */
 };
 
-/* One context or companion, summed over the workers. */
+/* One copy of a context, or its companion, summed over the workers. */
 struct sp_context_counts {
 	struct sp_context *context; /* valid while nic->control is held */
+	struct sp_context *newest;  /* the copy that has taken over from it, or itself */
 	uint64_t packets, bytes, forwarded, dropped, errors, sent, sent_bytes, lent, dma_faults, events_lost, kept;
-	uint64_t *drops, *counters; /* one per name that its handler declares */
+	uint64_t run;		  /* packets that this very copy has taken; packets: those whose count it has */
+	uint64_t ended, answered; /* among packets */
+	uint64_t kept_refused;
+	uint64_t over_budget, disabled, backlog_full; /* drops by these names of the NIC's, among dropped */
+	uint64_t *drops, *counters;		      /* one per name that its handler declares */
+	uint64_t *cycles;			      /* one per worker: in this context's calls there */
+	struct sp_meter meter;
+	struct sp_wrong wrong; /* the latest */
 };
 
 struct sp_snapshot {
 	struct sp_worker_counts worker[SP_MAX_WORKERS];
-	struct sp_context_counts *context; /* in order of ids; a companion right behind its first */
+	/* In order of ids; of each the newest copy, its companion, then what still ends on older copies. */
+	struct sp_context_counts *context;
 	size_t contexts;
 	uint64_t *value; /* theirs */
 };

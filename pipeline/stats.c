@@ -17,11 +17,11 @@ void sp_nic_totals(struct sp_nic *nic, struct sp_nic_totals *t)
 
 /* ---- drops by name: the pipeline's, the contexts', and those of contexts that are gone; equal names add up ---- */
 
-static void add_drops(struct sp_drop_sums *s, const char *name, uint64_t n)
+void sp_stats_drop(struct sp_drop_sums *s, const char *name, uint64_t n, bool all)
 {
 	size_t i = 0;
 
-	if (!n)
+	if (!n && !all)
 		return;
 	while (i < s->count && strcmp(s->sum[i].name, name))
 		i++;
@@ -42,15 +42,15 @@ struct sp_drop_sums sp_stats_drops(const struct sp_nic *nic, const struct sp_sna
 
 	for (unsigned d = 0; d < SP_DROP_COUNT; d++)
 		for (uint16_t w = 0; w < nic->workers; w++)
-			add_drops(&s, sp_drop_names[d], snapshot->worker[w].drops[d]);
+			sp_stats_drop(&s, sp_drop_names[d], snapshot->worker[w].drops[d], false);
 	for (size_t i = 0; i < snapshot->contexts; i++) {
 		const struct sp_context_counts *c = &snapshot->context[i];
 
 		for (unsigned r = 0; r < c->context->reasons && !c->context->first; r++)
-			add_drops(&s, c->context->handler->drops[r], c->drops[r]);
+			sp_stats_drop(&s, c->context->handler->drops[r], c->drops[r], false);
 	}
 	for (const struct sp_gone *g = nic->gone; g; g = g->next)
-		add_drops(&s, g->name, g->count);
+		sp_stats_drop(&s, g->name, g->count, false);
 	return s;
 }
 
@@ -59,30 +59,33 @@ static uint64_t context_drops(const struct sp_context *c, unsigned reason)
 	return sp_context_sum(c, offsetof(struct sp_view, drops) + reason * sizeof(uint64_t));
 }
 
+void sp_stats_remember_drops(struct sp_nic *nic, const char *reason, uint64_t n)
+{
+	struct sp_gone *g = nic->gone;
+
+	while (g && strcmp(g->name, reason))
+		g = g->next;
+	if (!g && n) {
+		char *name = strdup(reason);
+
+		g = calloc(1, sizeof(*g));
+		if (!g || !name) { /* then it is in the total alone */
+			free(g);
+			free(name);
+			return;
+		}
+		g->name = name;
+		g->next = nic->gone;
+		nic->gone = g;
+	}
+	if (g)
+		g->count += n;
+}
+
 void sp_stats_remember(struct sp_nic *nic, const struct sp_context *c)
 {
-	for (unsigned r = 0; r < c->reasons; r++) {
-		uint64_t n = context_drops(c, r);
-		struct sp_gone *g = nic->gone;
-
-		while (g && strcmp(g->name, c->handler->drops[r]))
-			g = g->next;
-		if (!g && n) {
-			char *name = strdup(c->handler->drops[r]);
-
-			g = calloc(1, sizeof(*g));
-			if (!g || !name) { /* then it is in the total alone */
-				free(g);
-				free(name);
-				continue;
-			}
-			g->name = name;
-			g->next = nic->gone;
-			nic->gone = g;
-		}
-		if (g)
-			g->count += n;
-	}
+	for (unsigned r = 0; r < c->reasons; r++)
+		sp_stats_remember_drops(nic, c->handler->drops[r], context_drops(c, r));
 }
 
 void sp_stats_forget(struct sp_nic *nic)
@@ -153,7 +156,8 @@ uint64_t sp_nic_context_counter(struct sp_nic *nic, uint32_t id, const char *nam
 		if ((l.at = place(l.context, name)) != 0)
 			break;
 	for (uint16_t w = 0; l.at && w < nic->workers; w++)
-		sp_worker_call(nic->worker[w], look, &l);
+		if (sp_worker_look(nic->worker[w], look, &l)) /* it has stopped: as they stand */
+			look(nic->worker[w], &l);
 	pthread_mutex_unlock(&nic->control);
 	return l.sum;
 }

@@ -2,14 +2,15 @@
 /* The NIC's report: a snapshot, formatted by the caller's thread. */
 #include "context.h"
 #include "host.h"
-#include "message.h"
 #include "port.h"
 #include "report.h"
 #include "stats.h"
+#include "warden.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <rte_cycles.h>
 #include <rte_ethdev.h>
 
 static void report_nic(const struct sp_nic *nic, struct sp_report *r)
@@ -18,6 +19,8 @@ static void report_nic(const struct sp_nic *nic, struct sp_report *r)
 	if (nic->started)
 		sp_report_uint(r, "uptime_s", (sp_clock() - nic->started_at) / SP_SEC);
 	sp_report_uint(r, "memory_used", atomic_load_explicit(&nic->memory_used, memory_order_relaxed));
+	if (nic->worker[0]->metering && !nic->config.cycles)
+		sp_report_uint(r, "tsc_hz", rte_get_tsc_hz()); /* what cycles are of */
 }
 
 static void report_totals(const struct sp_nic *nic, const struct sp_snapshot *s, struct sp_report *r)
@@ -93,7 +96,29 @@ static void report_ports(const struct sp_nic *nic, const struct sp_snapshot *s, 
 	sp_report_close(r);
 }
 
-static void report_workers(const struct sp_nic *nic, const struct sp_snapshot *s, struct sp_report *r)
+/* Whose calls have had how much of a worker. */
+static void report_spent(const struct sp_snapshot *s, uint16_t worker, const struct sp_stats_name *names,
+			 struct sp_report *r)
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < s->contexts; i++)
+		all += s->context[i].cycles[worker];
+	sp_report_uint(r, "cycles", all);
+	sp_report_open(r, "contexts", false);
+	for (size_t i = 0, next; i < s->contexts; i = next) {
+		uint64_t cycles = 0;
+
+		for (next = i; next < s->contexts && (next == i || !*names[next].text); next++)
+			cycles += s->context[next].cycles[worker];
+		if (cycles)
+			sp_report_uint(r, names[i].text, cycles);
+	}
+	sp_report_close(r);
+}
+
+static void report_workers(const struct sp_nic *nic, const struct sp_snapshot *s, const struct sp_stats_name *names,
+			   struct sp_report *r)
 {
 	sp_report_open(r, "workers", true);
 	for (uint16_t i = 0; i < nic->workers; i++) {
@@ -111,6 +136,7 @@ static void report_workers(const struct sp_nic *nic, const struct sp_snapshot *s
 		sp_report_uint(r, "forwarded", w->forwarded);
 		sp_report_uint(r, "dropped", dropped);
 		sp_report_uint(r, "parked", w->parked);
+		sp_report_bool(r, "stopped", sp_warden_stopped(nic, i));
 		sp_report_uint(r, "polls", w->polls);
 		sp_report_uint(r, "busy_polls", w->busy_polls);
 		if (nic->started) {
@@ -118,22 +144,14 @@ static void report_workers(const struct sp_nic *nic, const struct sp_snapshot *s
 			sp_report_uint(r, "busy_us", w->busy / SP_US);
 			sp_report_uint(r, "busy_percent", w->ran ? w->busy * 100 / w->ran : 0);
 		}
+		if (nic->worker[i]->metering)
+			report_spent(s, i, names, r);
 		sp_report_close(r);
 	}
 	sp_report_close(r);
 }
 
 /* ---- applications ---- */
-
-static const struct sp_device *application(const struct sp_nic *nic, uint32_t owner)
-{
-	const struct sp_device *d = NULL;
-
-	if (owner)
-		for (d = nic->device; d && d->owner != owner;)
-			d = d->next;
-	return d;
-}
 
 static void report_applications(const struct sp_nic *nic, struct sp_report *r)
 {
@@ -161,162 +179,10 @@ static void report_applications(const struct sp_nic *nic, struct sp_report *r)
 	sp_report_close(r);
 }
 
-/* ---- contexts ---- */
-
-struct ask {
-	struct sp_context *context;
-	struct sp_report *report;
-};
-
-/* On the home worker, like any other call of the handler. */
-static void ask(struct sp_worker *w, void *arg)
-{
-	const struct ask *a = arg;
-
-	a->context->handler->report(&a->context->view[w->index]->pub, a->report);
-}
-
-static void report_handler(struct sp_context *c, struct sp_report *r)
-{
-	struct ask a = {.context = c, .report = sp_report_new()};
-
-	if (!a.report) {
-		sp_report_spoil(r);
-		return;
-	}
-	sp_worker_call(c->nic->worker[c->home], ask, &a);
-	if (!sp_report_adopt(r, a.report))
-		sp_report_string(r, "report", "the handler's own report is no good");
-}
-
-/* counts: of the context; those of its companion follow. */
-static void report_context(const struct sp_context_counts *counts, const char *name, bool handlers, struct sp_report *r)
-{
-	static const struct {
-		const char *name;
-		size_t at;
-	} field[] = {
-		{"packets", offsetof(struct sp_context_counts, packets)},
-		{"bytes", offsetof(struct sp_context_counts, bytes)},
-		{"forwarded", offsetof(struct sp_context_counts, forwarded)},
-		{"dropped", offsetof(struct sp_context_counts, dropped)},
-		{"errors", offsetof(struct sp_context_counts, errors)},
-		{"sent", offsetof(struct sp_context_counts, sent)},
-		{"sent_bytes", offsetof(struct sp_context_counts, sent_bytes)},
-		{"lent", offsetof(struct sp_context_counts, lent)},
-		{"dma_faults", offsetof(struct sp_context_counts, dma_faults)},
-		{"events_lost", offsetof(struct sp_context_counts, events_lost)},
-		{"kept", offsetof(struct sp_context_counts, kept)},
-	};
-	struct sp_context *c = counts->context;
-	const struct sp_device *d = c->first ? NULL : application(c->nic, c->owner);
-
-	sp_report_open(r, name, false);
-	sp_report_string(r, "handler", c->handler->name);
-	if (d) {
-		sp_report_open(r, "application", false);
-		sp_report_uint(r, "pid", d->pid);
-		sp_report_uint(r, "uid", d->uid);
-		sp_report_close(r);
-	}
-	for (size_t i = 0; i < sizeof(field) / sizeof(*field); i++)
-		sp_report_uint(r, field[i].name, *(const uint64_t *)((const uint8_t *)counts + field[i].at));
-	if (c->messages)
-		sp_report_uint(r, "open_messages", sp_messages_open(c));
-	sp_report_open(r, "counters", false);
-	for (unsigned i = 0; i < c->counters; i++)
-		sp_report_uint(r, c->handler->counters[i], counts->counters[i]);
-	sp_report_close(r);
-	sp_report_open(r, "drops", false);
-	for (unsigned i = 0; i < c->reasons; i++)
-		if (counts->drops[i])
-			sp_report_uint(r, c->handler->drops[i], counts->drops[i]);
-	sp_report_close(r);
-	if (handlers && c->handler->report)
-		report_handler(c, r);
-	if (c->companion)
-		report_context(counts + 1, "companion", handlers, r);
-	sp_report_close(r);
-}
-
-/* NAME, or NAME@PID of an application's. */
-static void name_context(const struct sp_context *c, char name[SP_REPORT_NAME])
-{
-	const struct sp_device *d = application(c->nic, c->owner);
-
-	if (d)
-		snprintf(name, SP_REPORT_NAME, "%s@%u", c->name, d->pid);
-	else
-		snprintf(name, SP_REPORT_NAME, "%s", c->name);
-}
-
-/* only: of that name, or NULL. Returns how many there were. */
-static size_t report_contexts(const struct sp_snapshot *s, bool handlers, const char *only, struct sp_report *r)
-{
-	size_t found = 0;
-
-	sp_report_open(r, "contexts", false);
-	for (size_t i = 0; i < s->contexts; i++) {
-		const struct sp_context *c = s->context[i].context;
-		char name[SP_REPORT_NAME];
-
-		if (c->first)
-			continue;
-		name_context(c, name);
-		if (only && strcmp(only, name) && strcmp(only, c->name))
-			continue;
-		/* An application may give several of its contexts one name; an object may not. */
-		while (strlen(name) + 8 < SP_REPORT_NAME && sp_report_has(r, name))
-			snprintf(name + strlen(name), SP_REPORT_NAME - strlen(name), "#%u", c->id & 0xFFFF);
-		report_context(&s->context[i], name, handlers, r);
-		found++;
-	}
-	sp_report_close(r);
-	return found;
-}
-
-/* The first name behind `after` among the contexts' handlers, which stay as long as their contexts; others may go. */
-static const struct sp_handler *handler_next(const struct sp_snapshot *s, const struct sp_handler *after)
-{
-	const struct sp_handler *next = NULL;
-
-	for (const struct sp_context_counts *c = s->context; c < s->context + s->contexts; c++) {
-		const struct sp_handler *h = c->context->registered;
-		if ((!after || strcmp(h->name, after->name) > 0) && (!next || strcmp(h->name, next->name) < 0))
-			next = h;
-	}
-	return next;
-}
-
-/* A handler over all its contexts. */
-static void report_handlers(const struct sp_snapshot *s, struct sp_report *r)
-{
-	sp_report_open(r, "handlers", false);
-	for (const struct sp_handler *h = handler_next(s, NULL); h; h = handler_next(s, h)) {
-		uint64_t contexts = 0, packets = 0, bytes = 0, dropped = 0, sent = 0;
-
-		for (const struct sp_context_counts *c = s->context; c < s->context + s->contexts; c++)
-			if (c->context->registered == h) {
-				contexts++;
-				packets += c->packets;
-				bytes += c->bytes;
-				dropped += c->dropped;
-				sent += c->sent;
-			}
-		sp_report_open(r, h->name, false);
-		sp_report_uint(r, "contexts", contexts);
-		sp_report_uint(r, "packets", packets);
-		sp_report_uint(r, "bytes", bytes);
-		sp_report_uint(r, "dropped", dropped);
-		sp_report_uint(r, "sent", sent);
-		sp_report_close(r);
-	}
-	sp_report_close(r);
-}
-
 /* context: only that one, or NULL. -ENOENT, -ENOMEM: the report is not whole. */
 static int report_all(struct sp_nic *nic, bool handlers, const char *context, struct sp_report *r)
 {
+	struct sp_stats_name *names = NULL;
 	struct sp_snapshot s;
 	int status = 0;
 
@@ -324,17 +190,25 @@ static int report_all(struct sp_nic *nic, bool handlers, const char *context, st
 	status = sp_snapshot_take(nic, true, &s);
 	if (status)
 		goto out;
+	names = sp_stats_names(&s);
+	if (!names) {
+		status = -ENOMEM;
+		goto free;
+	}
 	report_nic(nic, r);
 	if (!context) {
 		report_totals(nic, &s, r);
 		report_drops(nic, &s, r);
 		report_ports(nic, &s, r);
-		report_workers(nic, &s, r);
-		report_handlers(&s, r);
+		report_workers(nic, &s, names, r);
+		sp_stats_handlers(&s, r);
 		report_applications(nic, r);
+		sp_warden_report(nic, r);
 	}
-	if (!report_contexts(&s, handlers, context, r) && context)
+	if (!sp_stats_contexts(&s, names, handlers, context, r) && context)
 		status = -ENOENT;
+free:
+	free(names);
 	sp_snapshot_free(&s);
 out:
 	pthread_mutex_unlock(&nic->control);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "timer.h"
 #include "dispatch.h"
+#include "message.h"
+#include "metered.h"
+#include "share.h"
+#include "recover.h"
 #include "watched.h"
 
 /* A node's prev is its left sibling, or its parent if it is the first child; the root has none. */
@@ -84,8 +88,10 @@ void sp_timers_purge(struct sp_timer **root, const struct sp_context *context)
 	while (*root) {
 		struct sp_timer *t = *root;
 		sp_timers_remove(root, t);
-		if (((struct sp_view *)t->ctx)->context == context)
+		if (((struct sp_view *)t->ctx)->context == context) {
+			((struct sp_view *)t->ctx)->timers--;
 			continue;
+		}
 		t->next = keep;
 		keep = t;
 	}
@@ -96,19 +102,42 @@ void sp_timers_purge(struct sp_timer **root, const struct sp_context *context)
 	}
 }
 
-unsigned sp_timers_run(struct sp_worker *w)
+static void run(struct sp_worker *w, void *arg)
 {
+	uint64_t began, spent = 0;
 	unsigned n = 0;
 
-	while (w->timers && w->timers->at <= w->now && n < SP_TIMERS_PER_POLL) {
+	/* Packets do not wait for more than a quantum of timers, nor for less than one. */
+	while (w->timers && w->timers->at <= w->now && n < SP_TIMERS_PER_POLL && spent < sp_share_quantum(w)) {
 		struct sp_timer *t = w->timers;
 		struct sp_view *view = t->ctx;
+		const uint64_t before = view->meter.cycles;
 
 		sp_timers_remove(&w->timers, t);
-		view->pub.now = w->now;
-		view->context->handler->timer(&view->pub, t);
+		view->timers--;
 		n++;
+		if (sp_view_disabled(view)) { /* later; or never, then it need not be armed */
+			t->at = sp_view_until(view);
+			if (t->at != SP_NEVER) {
+				sp_timers_insert(&w->timers, t);
+				view->timers++;
+			}
+			continue;
+		}
+		view->pub.now = w->now;
+		began = sp_metered_begin(view, SP_DOING_TIMER);
+		view->context->handler->timer(&view->pub, t);
+		sp_metered_end(view, began);
+		spent += view->meter.cycles - before;
 	}
+	*(unsigned *)arg = n;
+}
+
+unsigned sp_timers_run(struct sp_worker *w)
+{
+	unsigned n = 1;
+
+	sp_guard(w, run, &n);
 	return n;
 }
 
@@ -121,15 +150,21 @@ int sp_timer_arm(struct sp_ctx *c, struct sp_timer *t, sp_time at)
 		sp_watch_wrong(c, "armed a timer, but has no timer()");
 		return -EINVAL;
 	}
+	/* What goes round for ever would hold a copy that nothing else is left of. */
+	if (unlikely(__atomic_load_n(&view->context->newer, __ATOMIC_ACQUIRE) != NULL) &&
+	    !sp_messages_open(view->context))
+		return -ESHUTDOWN;
 	if (t->armed) {
 		if (t->worker != w->index)
 			return -EXDEV;
 		sp_timers_remove(&w->timers, t);
+		((struct sp_view *)t->ctx)->timers--;
 	}
 	t->ctx = view;
 	t->worker = w->index;
 	t->at = at;
 	sp_timers_insert(&w->timers, t);
+	view->timers++;
 	return 0;
 }
 
@@ -142,5 +177,6 @@ int sp_timer_cancel(struct sp_ctx *c, struct sp_timer *t)
 	if (t->worker != view->owner->index)
 		return -EXDEV;
 	sp_timers_remove(&view->owner->timers, t);
+	((struct sp_view *)t->ctx)->timers--;
 	return 0;
 }

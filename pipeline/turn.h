@@ -17,6 +17,9 @@ static inline void sp_turn_drop(struct sp_worker *w, struct sp_packet *p, enum s
 		sp_onlook_fate(w, p, SP_CAPTURE_DROPPED, sp_drop_names[why]);
 }
 
+/* Packets that the context's handler does not see: of a context that is over its budget, or disabled. */
+void sp_turn_refuse(struct sp_view *v, struct sp_packet *const *p, unsigned n, enum sp_drop why);
+
 /* The normal way for what no context takes. */
 void sp_turn_forward(struct sp_worker *w, struct sp_packet *p);
 

@@ -348,6 +348,7 @@ int sp_watched_create(struct sp_context *c)
 	x->table.attach = h->attach ? attach : NULL;
 	x->table.detach = h->detach ? detach : NULL;
 	x->table.classify = h->classify ? classify : NULL;
+	x->table.classify_burst = NULL; /* one by one: each call is told of */
 	x->table.miss = h->miss ? miss : NULL;
 	x->table.header = header;
 	x->table.payload = h->payload ? payload : NULL;

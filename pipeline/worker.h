@@ -21,6 +21,7 @@
 #include "parser.h"
 #include "route.h"
 #include "station.h"
+#include "wrong.h"
 
 #define SP_CACHE_ALIGNED __attribute__((aligned(64)))
 
@@ -41,6 +42,13 @@ struct sp_message_entry {
 
 struct sp_messages_table;
 struct sp_handover;
+
+/* Executable segments of the shared object that a handler came from: none for one that is linked in. */
+#define SP_CODE_SEGMENTS 4
+struct sp_code {
+	uintptr_t start[SP_CODE_SEGMENTS], end[SP_CODE_SEGMENTS];
+	unsigned segments;
+};
 
 /* An execution context, shared by the workers. */
 struct sp_context {
@@ -96,13 +104,30 @@ struct sp_context {
 	bool heeded; /* somebody waits for its events: at the doorbell, or by watching */
 	struct sp_view *view[SP_MAX_WORKERS];
 	const struct sp_handler *registered; /* the handler as it is known by name */
-	struct sp_context *older;   /* the copy that this one has taken over from, while something is in flight there;
-				       [shared] atomic, freed after all workers have passed by */
-	struct sp_context *newer;   /* of an older copy: who has taken over; [shared] atomic */
-	uint32_t copy;		    /* 1, 2, ... of the context's copies */
-	uint32_t weight;	    /* share of a worker that is short of time; 1 to SP_MAX_WEIGHT */
+	struct sp_context *older; /* the copy that this one has taken over from, while something is in flight there;
+				     [shared] atomic, freed after all workers have passed by */
+	struct sp_context *newer; /* of an older copy: who has taken over; [shared] atomic */
+	uint32_t copy;		  /* 1, 2, ... of the context's copies */
+	bool apart;	  /* [control] what the context has but once (events, area, rule, QPs) is another copy's */
+	sp_time replaced; /* [control] when a newer copy took over */
+	sp_time force;	  /* [control] a superseded copy ends then, whatever it holds; 0: never */
+	uint64_t since;	  /* [control] rte_rcu_qsbr token of when it was superseded */
+	uint32_t weight;  /* share of a worker that is short of time; 1 to SP_MAX_WEIGHT */
 	struct sp_budget budget;    /* what a call may cost; [control] before attach() */
 	struct sp_watched *watched; /* NULL: the normal case */
+	struct sp_code code;	    /* where its handler's lies; [control] before attach(), then read-only */
+	_Atomic bool aborted;	    /* [shared] a worker has been taken out of a call of it: it is not called again */
+};
+
+/* What a view has had of its worker, and what of its waits. [worker] */
+struct sp_portion {
+	uint64_t cost;		 /* cycles of a packet, of late; 0: none has been measured */
+	uint64_t had;		 /* virtual time: cycles by weight, see share.c */
+	uint64_t seen;		 /* cycles measured that are in it */
+	uint64_t known;		 /* cost as it was then */
+	uint32_t period;	 /* of shortage that it is of */
+	uint16_t first, last;	 /* in the backlog, index + 1 */
+	uint16_t packets, place; /* there; in the list of who has some */
 };
 
 /* A context as one worker sees it; pub is what handlers get. */
@@ -116,17 +141,29 @@ struct sp_view {
 	uint64_t drops[SP_MAX_DROPS];
 	uint64_t counters[SP_MAX_COUNTERS];
 	uint64_t dma_faults, dma_traced, events_lost, sent, sent_bytes;
-	uint64_t errors;   /* verdicts that are none, sends that were not */
-	int64_t kept;	   /* packets that handlers hold; summed over workers */
-	uint64_t ended;	   /* verdicts SP_END; these are among `packets` */
-	uint64_t answered; /* verdicts SP_SENT; these too */
+	uint64_t errors;       /* verdicts that are none, sends that were not */
+	struct sp_wrong wrong; /* the last such thing; [worker] writes, a snapshot copies it */
+	int64_t kept;	       /* packets that handlers hold; summed over workers */
+	uint64_t ended;	       /* verdicts SP_END; these are among `packets` */
+	uint64_t answered;     /* verdicts SP_SENT; these too */
 	struct sp_meter meter;
-	uint64_t dropped; /* by handlers' reasons and errors of this context, all together */
-	bool touched;	  /* in the worker's list of those that have something new for the host */
+	struct sp_alike alike[2];	       /* turns with packets, and without */
+	uint64_t over_budget, disabled;	       /* drops by these two of the NIC's names; they are among `dropped` */
+	uint64_t kept_refused;		       /* beyond SP_MAX_KEPT */
+	uint64_t backlog_full;		       /* drops by this name of the NIC's; among `dropped`, too */
+	struct sp_work *work_head, *work_tail; /* deferred work; FIFO */
+	struct sp_view *working_next;	       /* in the worker's list of those that have some */
+	uint64_t dropped;		       /* by handlers' reasons and errors of this context, all together */
+	bool touched;			       /* in the worker's list of those that have something new for the host */
 	struct sp_view *touched_next;
 	/* the packets of the current burst that are this context's */
 	struct sp_packet *batch[SP_BURST + SP_PARKED];
 	unsigned batched;
+	struct sp_portion portion;
+	/* ---- copies.c: [worker], or a control thread while the worker stands still */
+	uint64_t handed,
+		taken_over; /* packets counted here whose count a newer copy has; of `packets`, an older one's */
+	uint32_t timers;    /* armed */
 } SP_CACHE_ALIGNED;
 
 /* A port of the NIC. */
@@ -183,11 +220,12 @@ struct sp_worker {
 	struct sp_doing doing;	    /* the same */
 	uint64_t (*cycles)(void *); /* instead of the TSC; see sp_nic_config.cycles */
 	bool metering;		    /* calls are measured */
+	struct sp_catch *catcher;   /* how it is taken out of a call, see recover.h; NULL: it is not */
 	sp_time ran, busy;	    /* of its thread: since it began, and of that in polls that did something */
 	struct sp_rx_count rx[SP_PORT_LOOP + 1];
 	struct sp_tx_queue tx[SP_PORT_LOOP + 1];   /* ports, exception port, loop */
 	struct sp_timer *timers;		   /* pairing heap */
-	struct sp_work *work_head, *work_tail;	   /* FIFO */
+	struct sp_view *working, *working_tail;	   /* who has deferred work here; FIFO */
 	sp_time work_at;			   /* not before, see slice_time */
 	struct sp_context *issuing, *issuing_tail; /* FIFO of contexts with issues whose home this is */
 	struct sp_context *elsewhere;		   /* contexts whose home this is, on a NIC with several workers */
@@ -203,9 +241,11 @@ struct sp_worker {
 	bool dead;				      /* ended messages wait for their tables */
 	bool observed;				      /* there are mirrors, or the NIC is watched: see onlooker.h */
 	struct sp_mirrors *mirrors;		      /* captures of what passes here; NULL: none, the normal case */
+	struct sp_share *share;			      /* NULL: nothing is measured, and each has all that it wants */
 	struct sp_view *touched;		      /* contexts with something new for the host in this poll */
 	struct sp_view *active[SP_BURST + SP_PARKED]; /* contexts with a batch in this burst */
-	unsigned actives;
+	unsigned actives, turn;			      /* turn: the next one in `active` */
+	uint64_t turns_end; /* what sums up to that when all of them have had their turn, see turn.c */
 	pthread_t thread;
 } SP_CACHE_ALIGNED;
 
@@ -256,8 +296,11 @@ struct sp_nic {
 	uint8_t own6[SP_MAX_ADDRESSES][16];
 	unsigned own4s, own6s;
 	struct sp_worker *worker[SP_MAX_WORKERS];
-	struct sp_warden *warden;   /* looks whether workers go round; of a NIC that is started */
-	struct sp_watcher *watcher; /* handlers are looked over their shoulders, see watch.h; NULL: the normal case */
+	struct rte_rcu_qsbr *readers; /* who reads contexts, QPs and rules: the workers' threads */
+	struct sp_stand *stand;	      /* workers stand still; NULL: the normal case; [control] */
+	_Atomic uint32_t copies;      /* superseded and not gone yet; [control] writes, anybody looks */
+	struct sp_warden *warden;     /* looks whether workers go round; of a NIC that is started */
+	struct sp_watcher *watcher;   /* handlers are looked over their shoulders, see watch.h; NULL: the normal case */
 };
 
 static inline struct sp_view *sp_view_of(struct sp_ctx *c)
@@ -265,10 +308,27 @@ static inline struct sp_view *sp_view_of(struct sp_ctx *c)
 	return (struct sp_view *)c; /* pub is the first member */
 }
 
+/* Which copy has taken over; c itself, when none has. */
+static inline struct sp_context *sp_context_newest(struct sp_context *c)
+{
+	struct sp_context *newer;
+
+	while (unlikely((newer = __atomic_load_n(&c->newer, __ATOMIC_ACQUIRE)) != NULL))
+		c = newer;
+	return c;
+}
+
 /* Runs fn(w, arg) on a worker between two of its polls and waits; where no threads run, at once. All that the worker
  * did before is done by then: the barrier that control calls need before they free something. nic->control must be
  * held. */
 void sp_worker_call(struct sp_worker *w, void (*fn)(struct sp_worker *, void *), void *arg);
+/* The same for who only looks: -ETIMEDOUT where the worker has stopped in a handler's call; then fn is not run. */
+int sp_worker_look(struct sp_worker *w, void (*fn)(struct sp_worker *, void *), void *arg);
+
+/* All workers stand still, between two of their polls, until sp_workers_go(); what sp_worker_call asks they do
+ * meanwhile. nic->control must be held. -ETIMEDOUT: one has not come round, and all go on. */
+int sp_workers_stand(struct sp_nic *nic);
+void sp_workers_go(struct sp_nic *nic);
 
 /* A deterministic generator per worker. */
 uint64_t sp_worker_random(struct sp_worker *w);

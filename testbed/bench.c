@@ -7,12 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#define SIDES (2 + BENCH_OTHERS)
+#include <rte_cycles.h>
 
-static const struct bench_case *const cases[] = {
-	&bench_sdr_64,
-	&bench_sdr_4096,
+#define SIDES  (2 + BENCH_OTHERS)
+#define PIECE  0.02 /* s, see pieces() */
+#define PIECES 20
+
+static const struct bench_case *const singles[] = {
 	&bench_latency_nic_polling,
 	&bench_latency_nic_sleeping,
 	&bench_latency_vhost_polling,
@@ -40,19 +43,72 @@ unsigned bench_cpus(void)
 	return sched_getaffinity(0, sizeof(set), &set) ? 1 : (unsigned)CPU_COUNT(&set);
 }
 
+int bench_two_cpus(char *why, unsigned room)
+{
+	if (bench_cpus() > 1)
+		return 0;
+	snprintf(why, room, "there is one processor, two are needed");
+	return BENCH_SKIPPED;
+}
+
+static cpu_set_t all; /* before the first of us was kept to one */
+
+void bench_pin(unsigned n)
+{
+	cpu_set_t one;
+
+	if (!CPU_COUNT(&all) && sched_getaffinity(0, sizeof(all), &all))
+		return;
+	CPU_ZERO(&one);
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &all) && !n--)
+			CPU_SET(i, &one);
+	if (CPU_COUNT(&one))
+		sched_setaffinity(0, sizeof(one), &one);
+}
+
+void bench_unpin(void)
+{
+	if (CPU_COUNT(&all))
+		sched_setaffinity(0, sizeof(all), &all);
+}
+
 const struct bench_case *bench_case(unsigned index)
 {
-	static const struct bench_case *const families[] = {bench_rvma, bench_puts, bench_ec};
-	const unsigned first = sizeof(cases) / sizeof(*cases);
+	static const struct bench_case *const families[] = {bench_receive, bench_workers, bench_send,	bench_engine,
+							    bench_table,   bench_virtual, bench_memory, bench_rvma,
+							    bench_puts,	   bench_ec,	  bench_bpf};
+	const unsigned count = sizeof(singles) / sizeof(*singles);
 
-	if (index < first)
-		return cases[index];
-	index -= first;
 	for (unsigned f = 0; f < sizeof(families) / sizeof(*families); f++)
 		for (const struct bench_case *c = families[f]; c->name; c++)
 			if (!index--)
 				return c;
-	return NULL;
+	return index < count ? singles[index] : NULL;
+}
+
+static double thread_ran(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+struct bench_clock bench_clock_begin(void)
+{
+	const double ran = thread_ran();
+
+	return (struct bench_clock){.cycles = rte_rdtsc(), .ran = ran};
+}
+
+uint64_t bench_clock_end(const struct bench_clock *c)
+{
+	const uint64_t wall = rte_rdtsc() - c->cycles,
+		       ran = (uint64_t)((thread_ran() - c->ran) * (double)rte_get_tsc_hz());
+
+	/* As long as nobody else had it, the TSC is the finer clock. */
+	return ran + wall / 200 < wall ? ran : wall;
 }
 
 static int by_value(const void *a, const void *b)
@@ -75,24 +131,38 @@ struct turns {
 	bench_run_t *run;
 	struct bench_side *side;
 	struct bench_result *slices; /* where to note them, or NULL */
+	bool optional;		     /* may be skipped; */
+	bool other;		     /* ... if it fails, too: iperf3 and the like, not ours to fail for */
+	uint64_t units, cycles;	     /* of the pieces of this one so far */
 	double value[BENCH_ROUNDS_MAX], tail[BENCH_ROUNDS_MAX];
 };
 
-static int take_turn(const struct bench_case *c, void *state, const struct bench_options *o, struct turns *t,
-		     unsigned round, char *why, unsigned room)
+static int take_piece(const struct bench_case *c, void *state, struct turns *t, double seconds, unsigned round,
+		      char *why, unsigned room)
 {
 	struct bench_turn turn = {0};
-	int r = bench_stopped() ? -EINTR : t->run(state, o->turn_seconds, &turn, why, room);
+	int r = bench_stopped() ? -EINTR : t->run(state, seconds, &turn, why, room);
 
 	if (r || !round) /* round 0 does not count */
 		return r;
-	t->value[round - 1] = c->unit ? turn.value : (double)turn.cycles / (double)turn.units;
+	t->units += turn.units;
+	t->cycles += turn.cycles;
+	t->value[round - 1] = c->unit ? turn.value : (double)t->cycles / (double)t->units;
 	t->tail[round - 1] = turn.tail;
 	if (t->slices) {
 		t->slices->slice = turn.slice;
 		t->slices->slice_max = turn.slice_max;
 	}
 	return 0;
+}
+
+/* Packets in this process begin at once: their turns are taken in pieces, so that the sides alternate faster than the
+ * machine's speed drifts. */
+static unsigned pieces(const struct bench_case *c, double seconds)
+{
+	const double n = seconds / PIECE;
+
+	return c->unit || n < 2 ? 1 : n > PIECES ? PIECES : (unsigned)n;
 }
 
 static void summarise(struct turns *t, unsigned n, bool less)
@@ -105,45 +175,78 @@ static void summarise(struct turns *t, unsigned n, bool less)
 	t->side->spread = (quantile(t->value, n, 0.75) - quantile(t->value, n, 0.25)) / t->side->value;
 }
 
+static void compare(const struct bench_case *c, struct bench_result *result, struct turns *turns, unsigned sides,
+		    unsigned rounds)
+{
+	const bool less = !c->unit || c->less;
+	double base;
+
+	for (unsigned k = 0; k < sides; k++)
+		if (!*turns[k].side->skipped)
+			summarise(&turns[k], rounds, less);
+	for (unsigned i = 0; i < BENCH_OTHERS && c->other[i].run; i++) {
+		const struct bench_side *now = bench_against(result), *s = &result->other[i];
+
+		if (*now->skipped ||
+		    (c->hardest && !*s->skipped && (less ? s->value < now->value : s->value > now->value)))
+			result->against = (int)i;
+	}
+	base = bench_against(result)->value;
+	for (unsigned k = 0; k < sides; k++) {
+		struct bench_side *s = turns[k].side;
+
+		if (!*s->skipped && c->run_baseline)
+			s->ratio = less ? base / s->value : s->value / base;
+	}
+}
+
+/* A turn of each side. */
+static int take_round(const struct bench_case *c, void *state, const struct bench_options *o, struct turns *turns,
+		      unsigned sides, unsigned round, char *why, unsigned room)
+{
+	const unsigned n = round ? pieces(c, o->turn_seconds) : 1;
+
+	for (unsigned k = 0; k < sides; k++)
+		turns[k].units = turns[k].cycles = 0;
+	for (unsigned i = 0; i < n * sides; i++) {
+		struct turns *t = &turns[i % sides];
+		int r = *t->side->skipped ? 0 : take_piece(c, state, t, o->turn_seconds / n, round, why, room);
+
+		if (r && r != -EINTR && (t->other || (t->optional && r == BENCH_SKIPPED))) {
+			snprintf(t->side->skipped, sizeof(t->side->skipped), "%s", *why ? why : strerror(-r));
+			r = 0;
+		}
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
 int bench_run(const struct bench_case *c, const struct bench_options *o, struct bench_result *result, char *why,
 	      unsigned room)
 {
-	struct turns turns[SIDES] = {{.run = c->run_baseline, .side = &result->baseline},
-				     {.run = c->run, .side = &result->mine, .slices = result}};
-	const bool less = !c->unit || c->less;
-	unsigned sides = 2;
+	struct turns turns[SIDES] = {{.run = c->run, .side = &result->mine, .slices = result}};
+	unsigned sides = 1, rounds = c->once ? 1 : o->rounds;
 	void *state = NULL;
 	int r;
 
 	if (o->rounds < 1 || o->rounds > BENCH_ROUNDS_MAX)
 		return -EINVAL;
-	*result = (struct bench_result){0};
+	*result = (struct bench_result){.against = -1};
+	if (c->run_baseline)
+		turns[sides++] = (struct turns){
+			.run = c->run_baseline, .side = &result->baseline, .optional = c->other[0].run != NULL};
 	for (unsigned i = 0; i < BENCH_OTHERS && c->other[i].run; i++)
-		turns[sides++] = (struct turns){.run = c->other[i].run, .side = &result->other[i]};
+		turns[sides++] = (struct turns){.run = c->other[i].run, .side = &result->other[i], .other = true};
 	r = c->open(o, &state, why, room);
 	if (r)
 		return r;
 	/* A turn of each that does not count warms caches and page tables; then they alternate, so that what the
 	 * machine does besides hits all alike. */
-	for (unsigned i = 0; i <= o->rounds && !r; i++)
-		for (unsigned k = 0; k < sides && !r; k++) {
-			if (*turns[k].side->skipped)
-				continue;
-			r = take_turn(c, state, o, &turns[k], i, why, room);
-			if (r && r != -EINTR && k >= 2) { /* iperf3 and the like: not ours to fail for */
-				snprintf(turns[k].side->skipped, sizeof(turns[k].side->skipped), "%s",
-					 *why ? why : strerror(-r));
-				r = 0;
-			}
-		}
+	for (unsigned i = c->once; i <= rounds && !r; i++)
+		r = take_round(c, state, o, turns, sides, i, why, room);
 	c->close(state);
-	for (unsigned k = 0; k < sides && !r; k++) {
-		struct bench_side *s = turns[k].side;
-
-		if (*s->skipped)
-			continue;
-		summarise(&turns[k], o->rounds, less);
-		s->ratio = less ? result->baseline.value / s->value : s->value / result->baseline.value;
-	}
+	if (!r)
+		compare(c, result, turns, sides, rounds);
 	return r;
 }

@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BENCH_ROUNDS_MAX  101
-#define BENCH_PACKETS_MAX 128
+#define BENCH_ROUNDS_MAX   101
+#define BENCH_PACKETS_MAX  128
+#define BENCH_MESSAGES_MAX 1024
 
 /* One turn: how much was done in how many TSC cycles. */
 struct bench_turn {
@@ -33,20 +34,28 @@ struct bench_options {
 	/* Of messages and chunks on a port: 0: the case's own, else powers of 2 up to BENCH_PACKETS_MAX; a message has
 	 * 2 or more, or the application cannot keep up. */
 	uint32_t message_packets, chunk_packets;
+	uint32_t messages;   /* of sdr at once, 0: the case's own; a power of 2, up to BENCH_MESSAGES_MAX */
+	double loss;	     /* in virtual time, of packets; negative: the case's own */
 	uint64_t file_bytes; /* a multiple of 64 KiB */
 };
 
 struct bench_case {
 	const char *name, *help;
-	const char *unit;     /* NULL: of packets on a port in this process (EAL runs), compared in cycles per packet */
-	bool less;	      /* less of unit is better */
-	unsigned threads;     /* that poll at once; 0: does not matter */
-	const char *baseline; /* what it is measured against, in words */
-	double required, goal; /* of the ratio; 0 = none */
+	const char *unit; /* NULL: of packets on a port in this process (EAL runs), compared in cycles per packet */
+	bool less;	  /* less of unit is better */
+	bool once;	  /* it is the same every time: one turn */
+	unsigned threads; /* that poll at once; 0: does not matter */
+	/* What it is measured against, in words; NULL: nothing, the value speaks for itself. Where it is skipped, the
+	 * first of the others that is not takes its place. */
+	const char *baseline;
+	bool hardest;			 /* the ratio is to the best of baseline and others */
+	double required, goal;		 /* of the ratio; 0: none */
+	double icrc_required, icrc_goal; /* the same with the ICRC checked; packets only */
+	enum { BENCH_EITHER, BENCH_UNCHECKED, BENCH_CHECKED } icrc; /* how it can be measured; packets only */
 	/* Makes what all sides need; *state is given to the others. 0, or -errno and words in why. */
 	int (*open)(const struct bench_options *options, void **state, char *why, unsigned room);
 	bench_run_t *run, *run_baseline;
-	struct { /* measured in the same rounds, too; may be skipped while case and baseline are not */
+	struct { /* measured in the same rounds, too; may be skipped while the case is not */
 		const char *name;
 		bench_run_t *run;
 	} other[BENCH_OTHERS];
@@ -65,6 +74,7 @@ struct bench_side {
 struct bench_result {
 	struct bench_side mine, baseline, other[BENCH_OTHERS];
 	double slice, slice_max; /* as after the last turn */
+	int against;		 /* what the ratio is to: -1: the baseline; else this other */
 };
 
 /* Runs one case. 0, BENCH_SKIPPED or -errno, and words in why. */
@@ -74,13 +84,46 @@ int bench_run(const struct bench_case *c, const struct bench_options *options, s
 /* All cases, NULL past the last. */
 const struct bench_case *bench_case(unsigned index);
 
+/* Of the result's ratio, by whether the ICRC was checked; 0: none. */
+static inline double bench_required(const struct bench_case *c, bool icrc)
+{
+	return icrc ? c->icrc_required : c->required;
+}
+static inline double bench_goal(const struct bench_case *c, bool icrc)
+{
+	return icrc ? c->icrc_goal : c->goal;
+}
+/* What the ratio is to, as it was measured; and in words, NULL: to nothing. */
+static inline const struct bench_side *bench_against(const struct bench_result *r)
+{
+	return r->against < 0 ? &r->baseline : &r->other[r->against];
+}
+static inline const char *bench_against_name(const struct bench_case *c, const struct bench_result *r)
+{
+	return !r || r->against < 0 ? c->baseline : c->other[r->against].name;
+}
+
+/* Cycles that this thread has had the processor since: what the kernel gave to others meanwhile is not in them. */
+struct bench_clock {
+	uint64_t cycles;
+	double ran; /* s */
+};
+struct bench_clock bench_clock_begin(void);
+uint64_t bench_clock_end(const struct bench_clock *clock);
+
 /* For a signal's handler: what runs ends soon, with -EINTR. */
 void bench_stop(int signal_number);
-int bench_stopped(void);   /* the signal, or 0 */
-unsigned bench_cpus(void); /* that this process may use */
+int bench_stopped(void);		      /* the signal, or 0 */
+unsigned bench_cpus(void);		      /* that this process may use */
+int bench_two_cpus(char *why, unsigned room); /* 0, or BENCH_SKIPPED and why */
+/* Keeps the calling thread to the n-th of them; restores: to all again. */
+void bench_pin(unsigned n);
+void bench_unpin(void);
 
-extern const struct bench_case bench_sdr_64, bench_sdr_4096, bench_latency_nic_polling, bench_latency_nic_sleeping,
-	bench_latency_vhost_polling, bench_latency_vhost_sleeping, bench_file_veth, bench_file_vhost;
-extern const struct bench_case bench_ec[], bench_rvma[], bench_puts[]; /* up to one without a name */
+extern const struct bench_case bench_latency_nic_polling, bench_latency_nic_sleeping, bench_latency_vhost_polling,
+	bench_latency_vhost_sleeping, bench_file_veth, bench_file_vhost;
+/* Up to one without a name. */
+extern const struct bench_case bench_receive[], bench_workers[], bench_send[], bench_engine[], bench_table[],
+	bench_virtual[], bench_memory[], bench_ec[], bench_rvma[], bench_puts[], bench_bpf[];
 
 #endif

@@ -105,7 +105,7 @@ int bench_child_start(const struct bench_house *h, const struct bench_start *sta
 
 	*c = (struct bench_child){.out = -1, .number = ++number};
 	snprintf(path, sizeof(path), "%s/errors.%u", h->dir, c->number);
-	given[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	given[0] = start->fed ? fcntl(start->in, F_DUPFD_CLOEXEC, 3) : open("/dev/null", O_RDONLY | O_CLOEXEC);
 	given[2] = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	if (pipe2(out, O_CLOEXEC))
 		error = -errno;

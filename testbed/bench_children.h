@@ -35,8 +35,10 @@ void bench_house_close(struct bench_house *house);
 struct bench_start {
 	const char *const *argv;
 	bool linked, both; /* both: standard error goes where standard output goes */
-	int link;	   /* linked: becomes the child's BENCH_LINK */
-	int space;	   /* 0 or 1; -1: ours */
+	bool fed;	   /* its standard input is `in`, else nothing */
+	int in;
+	int link;  /* linked: becomes the child's BENCH_LINK */
+	int space; /* 0 or 1; -1: ours */
 };
 int bench_child_start(const struct bench_house *house, const struct bench_start *start, struct bench_child *child,
 		      char *why, unsigned room);

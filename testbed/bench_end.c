@@ -17,6 +17,7 @@
 
 #include "../host-api/sdr.h"
 #include "bench_children.h"
+#include "bench_memory.h"
 
 #define WARM	 200	      /* round trips that do not count */
 #define LEAST	 500	      /* ... that do, whatever the time */
@@ -436,6 +437,8 @@ int bench_end(int argc, char **argv)
 {
 	int status;
 
+	if (argc == 2 && !strcmp(argv[0], "memory"))
+		return bench_memory_end(argv[1]);
 	if (argc != 5 || fcntl(BENCH_LINK, F_GETFD) < 0)
 		return fail("--end is not for use by hand");
 	if (!strcmp(argv[0], "tcp"))

@@ -7,7 +7,8 @@
 /* KIND ROLE WAIT SECONDS TARGET. KIND: nic (8-byte SDR messages, TARGET a NIC's name), unix (over BENCH_LINK itself),
  * udp (loopback); ROLE: ping or pong; WAIT: poll, yield (poll, and let others run between two looks) or sleep. Or tcp,
  * ROLE: send or recv, WAIT: the receiver's address, TARGET: the file. The first role prints "MEDIAN P99" (ns, half a
- * round trip), or seconds. Returns the exit status. */
+ * round trip), or seconds. Or memory WHAT, see bench_memory.h: prints bytes.
+ * Returns the exit status. */
 int bench_end(int argc, char **argv);
 
 #endif

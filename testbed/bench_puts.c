@@ -21,6 +21,7 @@
 #include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
 #include "bench_frame.h"
+#include "bench_wire.h"
 
 #define QP     0x100
 #define KEY    0x5EC2E7
@@ -255,7 +256,8 @@ static int run(void *state, double seconds, struct bench_turn *turn, char *why, 
 {
 	struct bench *b = state;
 	const uint64_t before = sp_nic_context_counter(b->nic, b->context, "puts");
-	const uint64_t begin = rte_rdtsc(), end = begin + (uint64_t)(seconds * (double)rte_get_tsc_hz());
+	const struct bench_clock clock = bench_clock_begin();
+	const uint64_t end = bench_turn_end(seconds);
 	uint64_t units = 0, puts;
 
 	do {
@@ -267,7 +269,7 @@ static int run(void *state, double seconds, struct bench_turn *turn, char *why, 
 		}
 	} while (rte_rdtsc() < end && !bench_stopped());
 	turn->units = units;
-	turn->cycles = rte_rdtsc() - begin;
+	turn->cycles = bench_clock_end(&clock);
 	puts = sp_nic_context_counter(b->nic, b->context, "puts") - before;
 	if (puts != units || b->place == UINT64_MAX) {
 		snprintf(why, room, "%llu puts sent, %llu placed: not what was to be measured",
@@ -280,7 +282,8 @@ static int run(void *state, double seconds, struct bench_turn *turn, char *why, 
 static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
 {
 	struct bench *b = state;
-	const uint64_t begin = rte_rdtsc(), end = begin + (uint64_t)(seconds * (double)rte_get_tsc_hz());
+	const struct bench_clock clock = bench_clock_begin();
+	const uint64_t end = bench_turn_end(seconds);
 	struct rte_mbuf *packet[SP_BURST];
 	uint64_t units = 0;
 
@@ -297,7 +300,7 @@ static int run_bare(void *state, double seconds, struct bench_turn *turn, char *
 		}
 	} while (rte_rdtsc() < end && !bench_stopped());
 	turn->units = units;
-	turn->cycles = rte_rdtsc() - begin;
+	turn->cycles = bench_clock_end(&clock);
 	return 0;
 }
 
@@ -314,6 +317,7 @@ SHAPES(OPEN)
 	{.name = "rvma-receive-" #bytes "-" #boxes,                                                                    \
 	 .help = "puts of " #bytes " bytes, a packet each, mailboxes: " #boxes,                                        \
 	 .baseline = "receive and free on the same port",                                                              \
+	 .icrc = BENCH_UNCHECKED,                                                                                      \
 	 .open = open_##bytes##_##boxes,                                                                               \
 	 .run = run,                                                                                                   \
 	 .run_baseline = run_bare,                                                                                     \

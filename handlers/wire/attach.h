@@ -39,6 +39,19 @@ enum sp_attach_op {
 			      descriptor of JSON text, which is there until the next request */
 	SP_ATTACH_CAPTURE, /* data: struct sp_capture_request (wire/capture.h). Reply: arg[0] bytes, descriptor of
 			      rings. The capture lasts as long as the connection. */
+	/* For the NIC's own user and root. arg[0] enum sp_handler_op, arg[1] strings, arg[2] force (ps); data: the
+	 * strings, each with its NUL. Reply: arg[0] bytes, descriptor of JSON text, or 0 and none. On failure, when
+	 * nothing has changed, data is a struct sp_attach_error. */
+	SP_ATTACH_HANDLER,
+};
+
+enum sp_handler_op {
+	SP_HANDLER_LOAD = 1, /* file, as an absolute path */
+	SP_HANDLER_UNLOAD,   /* a handler's name, or its plug-in's file */
+	SP_HANDLER_RELOAD,   /* the same, and perhaps another file */
+	SP_HANDLER_ATTACH,   /* name of the context, handler, key and value of each setting */
+	SP_HANDLER_DETACH,   /* name of the context */
+	SP_HANDLER_STATUS,   /* nothing */
 };
 /* Memory whose purpose has ended (region freed, context closed, connection ended by the application) reads as zeros
  * from then on, also the magic at its start; what is written there nobody sees. Of a NIC that stops regions stay as

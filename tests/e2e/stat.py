@@ -16,69 +16,15 @@ import struct
 import subprocess
 import sys
 import termios
-import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
-from net import HOST4, NIC4, Skip, Sniffer, World, config, ip, pk, rule, tshark, until  # noqa: E402
+from counted import Fake, NULL, adds_up, ask_echo, linked, quiet, sample, stat  # noqa: E402
+from net import NIC4, Skip, Sniffer, World, pk, rule, tshark, until  # noqa: E402
 from served import House, Process  # noqa: E402
 
-NULL = "[nic]\nport = net_null0\nip = 192.0.2.1/24\n"
-ECHO = "[context echo]\nhandler = reflect\nfilter = udp port 7777\n"
 TELEMETRY = "dpdk-telemetry.py"
-
-
-def stat(house, *arguments, status=0, **more):
-    """Its standard output as lines, and what it said on standard error."""
-    run = subprocess.run([net.SPINDLE, "stat", *arguments], env=house.environment(), capture_output=True, timeout=60, **more)
-    err = run.stderr.decode(errors="replace")
-    assert run.returncode == status, "exit status %d, not %d: %s" % (run.returncode, status, err[-2000:])
-    assert "Sanitizer" not in err and "runtime error" not in err, err[-3000:]
-    return run.stdout.decode().splitlines(), err
-
-
-def sample(house, *arguments):
-    lines, _ = stat(house, *arguments, "--json")
-    assert len(lines) == 1, lines
-    return json.loads(lines[0])
-
-
-def adds_up(o):
-    return o["packets"] == o["taken"] + o["forwarded"] + o["dropped"] + o["parked"]
-
-
-def linked(house, world, name, more="", context=ECHO, queues=1):
-    return house.nic(config(more=more) + context, "--name", name, eal=("--vdev", "net_af_packet0,iface=nic0,qpairs=%d" % queues),
-                     space=world.space)
-
-
-def sent_by_kernel():
-    """Packets and bytes that host0 has sent and received."""
-    stats = json.loads(ip("-j", "-s", "link", "show", "host0"))[0]["stats64"]
-    return [stats[way][what] for way in ("tx", "rx") for what in ("packets", "bytes")]
-
-
-def quiet(house, name):
-    """The kernel's counters and the NIC's, at a moment when nothing passes: neither changes over it."""
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        before, first = sent_by_kernel(), sample(house, name)
-        time.sleep(0.1)
-        second, after = sample(house, name), sent_by_kernel()
-        if before == after and all(first[k] == second[k] for k in ("packets", "bytes", "sent", "taken", "dropped")):
-            return after, second
-    raise AssertionError("the link does not come to rest")
-
-
-def ask_echo(count, size=100):
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        s.settimeout(20)
-        s.bind((HOST4, 0))
-        for i in range(count):
-            data = struct.pack(">I", i) * (size // 4)
-            s.sendto(data, (NIC4, 7777))
-            assert s.recv(65536) == data
 
 
 # ---- what it counts ------------------------------------------------------------------------------------------------------
@@ -186,6 +132,75 @@ def applications_are_told_apart_by_pid_and_shown_with_their_limits():
         assert [a["pid"] for a in sample(h, "apps")["applications"]] == [apps[1].pid]
 
 
+# ---- the order of contexts -------------------------------------------------------------------------------------------------
+
+def contexts(*rows):
+    """A report of these contexts: name, packets, bytes, dropped, [[most cycles, packets], ...], overruns."""
+    report = {"name": "x", "tsc_hz": 10 ** 9, "workers": [{"running_us": 10 ** 6, "contexts": {}}], "contexts": {}}
+    for name, packets, size, dropped, histogram, overruns in rows:
+        total = sum(most * n for most, n in histogram)
+        report["contexts"][name] = {
+            "handler": "h", "packets": packets, "bytes": size, "dropped": dropped, "condition": {"state": "enabled"},
+            "cycles": {"turns": packets, "packets": packets, "total": total, "overruns": overruns, "histogram": histogram,
+                       "max": max([most for most, n in histogram], default=0)}}
+        report["workers"][0]["contexts"][name] = total
+    return json.dumps(report).encode()
+
+
+# Each is the first in something else.
+FOUR = contexts(("delta", 40, 100, 3, [[63, 40]], 1),
+                ("alpha", 10, 900, 2, [[255, 9], [1023, 1]], 4),
+                ("gamma", 30, 300, 9, [[511, 1000]], 2),
+                ("beta", 20, 200, 1, [[127, 5]], 3))
+ORDERS = {"activity": "delta alpha gamma beta", "name": "alpha beta delta gamma", "packets": "delta gamma beta alpha",
+          "bytes": "alpha gamma beta delta", "dropped": "gamma delta alpha beta", "cycles": "gamma alpha beta delta",
+          "p99": "alpha gamma beta delta", "share": "gamma alpha delta beta", "overruns": "alpha beta gamma delta"}
+
+
+def order_of(lines):
+    """Names in the table of contexts."""
+    at = [i for i, line in enumerate(lines) if line.startswith("CONTEXT")]
+    assert len(at) == 1, lines
+    names = []
+    for line in lines[at[0] + 1:]:
+        if not line.strip() or line.startswith("..."):
+            break
+        names.append(line.split()[0])
+    return " ".join(names)
+
+
+@rule
+def contexts_are_sorted_by_what_is_asked_for():
+    with House() as h, Fake(h, FOUR) as path:
+        for field, order in ORDERS.items():
+            lines, _ = stat(h, path, "--sort", field)
+            assert order_of(lines) == order, (field, lines)
+            lines, _ = stat(h, path, "--sort", field, "--reverse", "--top", "3")
+            # what is equal stays as it is: of one sample, there is no activity yet
+            back = order if field == "activity" else " ".join(reversed(order.split()))
+            assert order_of(lines) == back.rsplit(" ", 1)[0], (field, lines)
+        lines, _ = stat(h, path, "--sort", "p99")
+        head = [line.split() for line in lines if line.startswith("CONTEXT")][0]
+        row = dict(zip(head, [line.split() for line in lines if line.startswith("alpha")][0]))
+        assert row["P99*"] == "1.02k" and row["CYCLES"] == "332" and row["MAX"] == "1.02k" and row["OVERRUNS"] == "4", row
+        assert row["SHARE"] == "0.0%" and row["STATE"] == "enabled", row
+
+
+@rule
+def what_contexts_are_called_and_cost_does_not_break_the_table():
+    odd = json.loads(FOUR)
+    for name, cycles in (("no-cycles", None), ("words", {"histogram": "x", "turns": "y"}), ("pairs", {"histogram": [1, [], [None], [3, 4, 5]]}),
+                         ("above", {"turns": 3, "total": 9, "max": 8, "histogram": [[7, 1], [None, 2]]})):
+        odd["contexts"][name] = {"handler": None, "cycles": cycles, "condition": 7}
+    odd["faults"] = [{"context": "a\u001bb", "handler": "h", "function": "payload", "worker": 0, "ago_ms": 1500, "lasted_ms": 1500,
+                      "stopped": True, "runs": True, "aborted": False}, 3, {}]
+    with House() as h, Fake(h, json.dumps(odd).encode()) as path:
+        for field in ORDERS:
+            lines, _ = stat(h, path, "--sort", field)
+            assert len(order_of(lines).split()) == 8, lines
+        assert any(line.split()[:4] == ["a?b", "h", "payload", "0"] and line.endswith("still there, runs") for line in lines), lines
+
+
 # ---- a terminal ----------------------------------------------------------------------------------------------------------
 
 class Terminal:
@@ -249,6 +264,80 @@ def on_a_terminal_the_table_is_live_until_ctrl_c():
                 assert b"PKT/S" in t.out and b"WORKER" in t.out and b"live" in t.out
 
 
+def tables(out):
+    """What has been drawn, as lines without what steers the terminal."""
+    text = re.sub(rb"\033\[\d*[A-I]|\033\[2?[KH]|\r", b"", out).decode()
+    return [table.split("\n") for table in text.split("\033[J")[:-1]]
+
+
+def keys_are_ours(terminal):
+    """Single keys, unseen; signals stay."""
+    local = termios.tcgetattr(terminal.near)[3]
+    assert local & termios.ISIG
+    return not local & (termios.ICANON | termios.ECHO)
+
+
+@rule
+def keys_sort_the_live_table_at_once():
+    with House() as h, Fake(h, FOUR) as path:
+        t = Terminal(h, 150, 40, path, "--interval", "600")
+        t.drawn(1)
+        assert order_of(tables(t.out)[-1]) == ORDERS["activity"]
+        backwards = False
+        for key, field in (("n", "name"), ("p", "packets"), ("b", "bytes"), ("r", "bytes"), ("d", "dropped"), ("c", "cycles"), ("9", "p99"),
+                           ("s", "share"), ("o", "overruns"), ("r", "overruns"), ("n", "name")):
+            count = t.out.count(b"\033[J")
+            os.write(t.near, b"\033[9;9~\033Ox" if key == "d" else b"")  # keys that are none
+            os.write(t.near, key.encode())
+            t.drawn(count + 1)
+            backwards ^= key == "r"
+            shown = tables(t.out)[-1]
+            assert order_of(shown).split() == (ORDERS[field].split()[::-1] if backwards else ORDERS[field].split()), (key, shown)
+            assert shown[0].startswith("by %s%s; keys:" % (field, ", the least first" if backwards else "")), shown[0]
+        os.write(t.near, b"q")
+        status, err = t.end()
+        assert (status, err) == (0, "") and not keys_are_ours(t)
+
+
+@rule
+def the_terminal_is_given_back_however_it_ends():
+    with House() as h, Fake(h, FOUR) as path:
+        for way in (b"q", b"\x03", signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, None):
+            with Fake(h, FOUR) as fake:
+                t = Terminal(h, 80, 24, fake, "--interval", "600")
+                t.drawn(1)
+                assert keys_are_ours(t)
+                if isinstance(way, bytes):
+                    os.write(t.near, way)
+                elif way:
+                    t.process.send_signal(way)
+                if way:
+                    assert t.end() == (0, "")
+            if not way:  # the NIC has gone
+                status, err = t.end()
+                assert status == 1 and "has gone" in err, err
+            assert not keys_are_ours(t), "the terminal stays raw after %r" % way
+
+
+@rule
+def a_stopped_table_leaves_the_terminal_to_the_shell():
+    with House() as h, Fake(h, FOUR) as path:
+        t = Terminal(h, 80, 24, path, "--interval", "600")
+        t.drawn(1)
+        for _ in range(2):
+            t.process.send_signal(signal.SIGTSTP)
+            until("it has stopped", lambda: os.waitid(os.P_PID, t.process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT))
+            assert not keys_are_ours(t)
+            t.process.send_signal(signal.SIGCONT)
+            until("it goes on", lambda: keys_are_ours(t))
+        count = t.out.count(b"\033[J")
+        os.write(t.near, b"n")
+        t.drawn(count + 1)
+        assert order_of(tables(t.out)[-1]) == ORDERS["name"]
+        os.write(t.near, b"q")
+        assert t.end() == (0, "")
+
+
 # ---- there is no NIC, or none any more -----------------------------------------------------------------------------------
 
 @rule
@@ -295,11 +384,13 @@ def a_context_that_is_not_there_is_an_error():
 @rule
 def wrong_usage_is_said_with_status_2():
     with House() as h:
-        for words in (["a", "b"], ["a", "--nic", "b"], ["a", "-n", "b"], ["--handlers"], ["--what"], ["--nic"], ["--once=1"]):
+        for words in (["--reverse", "--json"], ["--top", "3", "--openmetrics"], ["--sort", "name", "--listen", "1"], ["--json", "--openmetrics"],
+                      ["--listen", "1", "--count", "2"], ["--openmetrics", "--interval", "1"], ["a", "b"], ["a", "--nic", "b"], ["a", "-n", "b"], ["--handlers"], ["--what"], ["--nic"], ["--once=1"]):
             lines, err = stat(h, *words, status=2)
             assert lines == [] and "usage:" in err, (words, err)
         for option, value in (("--interval", "0"), ("--interval", "x"), ("--interval", "nan"), ("--count", "0"), ("--count", "1.5"),
-                              ("--context", "")):
+                              ("--context", ""), ("--sort", "colour"), ("--top", "0"), ("--listen", "x"), ("--listen", "65536"), ("--listen", "::1"),
+                              ("--listen", "localhost:1"), ("--listen", "[::1]"), ("--listen", ":1"), ("--listen", "")):
             lines, err = stat(h, option, value, status=2)
             assert lines == [] and err.startswith("spindle stat: %s must be " % option) and "usage:" not in err, (option, value, err)
         lines, err = stat(h, "--help")
@@ -307,49 +398,6 @@ def wrong_usage_is_said_with_status_2():
 
 
 # ---- a NIC that says rubbish ---------------------------------------------------------------------------------------------
-
-class Fake:
-    """A socket where each request for a report is answered with this text; bytes: how many it claims there are."""
-
-    def __init__(self, house, text, size=None, seals=0x2 | 0x4, fds=1, status=0):
-        self.path = house.path("fake")
-        if os.path.exists(self.path):
-            os.unlink(self.path)
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.bind(self.path)
-        self.socket.listen(8)
-        self.reply = struct.pack("=IHHiIQQQQ", 0x444E4953, 1, 7, status, 0, len(text) if size is None else size, 0, 0, 0)
-        self.fds = []
-        for _ in range(fds):
-            fd = os.memfd_create("fake", 2)  # MFD_ALLOW_SEALING
-            os.write(fd, text)
-            if seals:
-                fcntl.fcntl(fd, 1033, seals)  # F_ADD_SEALS
-            self.fds.append(fd)
-        threading.Thread(target=self.run, daemon=True).start()
-
-    def run(self):
-        try:
-            while True:
-                s, _ = self.socket.accept()
-                with s:
-                    while s.recv(65536):
-                        if self.fds:
-                            socket.send_fds(s, [self.reply], self.fds)
-                        else:
-                            s.send(self.reply)
-        except OSError:
-            pass
-
-    def __enter__(self):
-        return self.path
-
-    def __exit__(self, *_):
-        self.socket.shutdown(socket.SHUT_RDWR)
-        self.socket.close()
-        for fd in self.fds:
-            os.close(fd)
-
 
 @rule
 def rubbish_from_a_nic_is_an_error_and_harms_nothing():
@@ -397,9 +445,9 @@ def telemetry(house, name, *commands):
 
 
 def flat(value):
-    """As DPDK's telemetry writes it: names of letters, digits and _; no lists inside."""
+    """As DPDK's telemetry writes it: names of letters, digits and _; neither lists inside nor null."""
     return {re.sub("[^0-9A-Za-z]", "_", k): flat(v) if isinstance(v, dict) else v for k, v in value.items()
-            if not isinstance(v, list)}
+            if v is not None and not isinstance(v, list)}
 
 
 @rule

@@ -102,7 +102,7 @@ static struct sp_attach_queues *queues;
 static size_t queues_bytes;
 static uint32_t context[8], memory[8], contexts, memories, tail[WORKERS];
 static unsigned age;
-static uint64_t done[SP_ATTACH_CAPTURE + 1]; /* requests that got what they wanted */
+static uint64_t done[SP_ATTACH_HANDLER + 1]; /* requests that got what they wanted */
 
 static bool ask(struct sp_attach_exchange *x)
 {
@@ -159,6 +159,22 @@ static void connect_liar(void)
 	lie_context("echo\0reflect\0filter\0udp port 7", 31, 1);
 }
 
+/* Those that SP_ATTACH_HANDLER has made are the NIC's own: they stay when the liar goes, which is its user here. */
+static void remove_contexts(void)
+{
+	uint32_t id;
+
+	do {
+		id = 0;
+		pthread_mutex_lock(&nic->control);
+		for (uint32_t i = 0; i < nic->context_next && !id; i++)
+			if (nic->context[i] && !nic->context[i]->owner)
+				id = nic->context[i]->id;
+		pthread_mutex_unlock(&nic->control);
+		PROMISE(!id || !sp_nic_context_remove(nic, id));
+	} while (id);
+}
+
 static void disconnect_liar(void)
 {
 	const sp_time until = sp_clock() + 30 * SP_SEC;
@@ -168,6 +184,7 @@ static void disconnect_liar(void)
 	close(liar.fd);
 	liar.fd = -1;
 	munmap(queues, queues_bytes);
+	remove_contexts();
 	while (__atomic_load_n(&nic->memory_used, __ATOMIC_ACQUIRE) != quiet)
 		PROMISE(sp_clock() < until);
 }
@@ -187,7 +204,7 @@ static bool request(const uint8_t *data, size_t size, bool right)
 		size = size > sizeof(*r) ? size : sizeof(*r);
 		r->magic = SP_ATTACH_MAGIC;
 		r->version = SP_ATTACH_VERSION;
-		r->op = (uint16_t)(r->op % (SP_ATTACH_CAPTURE + 1));
+		r->op = (uint16_t)(r->op % (SP_ATTACH_HANDLER + 1));
 		r->reserved = 0;
 		r->bytes = (uint32_t)(size - sizeof(*r));
 		if (r->op == SP_ATTACH_MR_FREE && r->arg[1] & 1)
@@ -202,7 +219,7 @@ static bool request(const uint8_t *data, size_t size, bool right)
 	PROMISE(poll(&p, 1, 30000) == 1); /* a reply, or the end */
 	n = recv(liar.fd, liar.message, sizeof(liar.message), 0);
 	PROMISE(n <= 0 || n >= (ssize_t)sizeof(*reply));
-	if (n > 0 && !reply->status && reply->op <= SP_ATTACH_CAPTURE)
+	if (n > 0 && !reply->status && reply->op <= SP_ATTACH_HANDLER)
 		done[reply->op]++;
 	return n > 0 && reply->status != -EPROTO;
 }
@@ -341,6 +358,12 @@ int main(int argc, char **argv)
 	seed_request(SP_ATTACH_REPORT, SP_REPORT_HANDLERS, 0, NULL, 0);
 	seed_request(SP_ATTACH_REPORT, SP_REPORT_ALL, 0, "one", 3);
 	seed_request(SP_ATTACH_CAPTURE, 0, 0, &capture, sizeof(capture));
+	seed_request(SP_ATTACH_HANDLER, SP_HANDLER_STATUS, 0, NULL, 0);
+	seed_request(SP_ATTACH_HANDLER, SP_HANDLER_ATTACH, 4, "own\0reflect\0filter\0udp port 9", 30);
+	seed_request(SP_ATTACH_HANDLER, SP_HANDLER_DETACH, 1, "own", 4);
+	seed_request(SP_ATTACH_HANDLER, SP_HANDLER_RELOAD, 2, "reflect\0/dev/null", 18);
+	seed_request(SP_ATTACH_HANDLER, SP_HANDLER_UNLOAD, 1, "/dev/null", 10);
+	seed_request(SP_ATTACH_HANDLER, SP_HANDLER_LOAD, 1, "/dev/null", 10);
 	for (uint64_t k = 0; k < 4; k++)
 		seed_command(SP_CMD_POST, k == 3, k == 3 ? 0 : k, 64, 500, 0);
 	seed_command(SP_CMD_COMPLETE, 0, 0, 0, 0, 0);
@@ -363,7 +386,7 @@ int main(int argc, char **argv)
 		char lock[80];
 
 		/* The seeds must have come through, or the fuzzer looks at nothing. */
-		for (unsigned op = SP_ATTACH_MR_ALLOC; op <= SP_ATTACH_CAPTURE; op++)
+		for (unsigned op = SP_ATTACH_MR_ALLOC; op <= SP_ATTACH_HANDLER; op++)
 			PROMISE(done[op]);
 		disconnect_liar();
 		check();

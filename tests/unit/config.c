@@ -203,11 +203,15 @@ static void nic_section_becomes_the_configuration(void)
 				    "neighbour = 10.0.0.9 \t 02:00:00:00:00:09\n"
 				    "neighbour = 2001:db8::9 02:00:00:00:00:0a\n"
 				    "memory-limit = 2G\n"
+				    "stall = 250ms\n"
+				    "fault-capture = /tmp/faults.pcapng\n"
 				    "idle = spin\n");
 	struct sp_nic_config nic = {0};
 
 	CU_ASSERT_EQUAL_FATAL(sp_config_nic(c, &nic, &error), 0);
 	CU_ASSERT_STRING_EQUAL(nic.name, "left");
+	CU_ASSERT_EQUAL(nic.stall, 250 * SP_MS);
+	CU_ASSERT_STRING_EQUAL(nic.fault_capture, "/tmp/faults.pcapng");
 	CU_ASSERT_EQUAL_FATAL(nic.addresses, 4);
 	CU_ASSERT(!memcmp(nic.address[0].ip + 12, v4[0], 4) && nic.address[0].prefix == 16);
 	CU_ASSERT(!memcmp(nic.address[1].ip + 12, v4[1], 4) && nic.address[1].prefix == 24);
@@ -326,6 +330,11 @@ static void bad_values_are_refused(void)
 		"name = abcdefghijabcdefghijabcdefghij01",
 		"memory-limit = 0",
 		"idle = often",
+		"stall = 9ms",
+		"stall = soon",
+		"stall = 2h",
+		"fault-capture = faults.pcapng",
+		"fault-capture = /tmp/",
 	};
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		char text[300], key[40];

@@ -9,6 +9,8 @@
 #include "../../handlers/sdr.c"
 #include "../../handlers/sdr_receive.c"
 #include "../../handlers/sdr_place.c"
+#include "../../handlers/sdr_shared.c"
+#include "../../handlers/sdr_export.c"
 #include "../../handlers/sdr_send.c"
 #include "../../handlers/sdr_control.c"
 

@@ -290,6 +290,142 @@ static void bitmaps_say_exactly_what_arrived(void)
 	}
 }
 
+/* Past the caches or not (by the region's size, and where the receive begins), whole packets and a short one, in any
+ * order and with repeats, one worker or the form for several: every byte is where it belongs, and no other is touched.
+ */
+static void large_packets_arrive_whichever_way_they_are_written(void)
+{
+	enum { LARGE = 1024, PACKETS = 20 };
+	static struct packet burst[32];
+
+	for (unsigned round = 0; round < 64; round++) {
+		const char *const setting[] = {"mtu",
+					       "1024",
+					       "max-message-bytes",
+					       "64K",
+					       "chunk-bytes",
+					       round & 1 ? "1024" : "3072",
+					       "rkey",
+					       "0x12345678",
+					       "credit",
+					       "implicit",
+					       "max-messages",
+					       "4",
+					       "stream-from",
+					       round & 2 ? "1" : "1024M",
+					       NULL};
+		const uint64_t offset = round & 4 ? 64 : round & 8 ? 5 : 0;
+		const uint32_t length = PACKETS * LARGE - (round & 16 ? 0 : 1 + draw(LARGE - 1));
+		struct sp_packet *run[32];
+		unsigned bad = 0;
+
+		attach(&nic, setting, M_BYTES + 64, 1 + round / 32);
+		CU_ASSERT_EQUAL(post_to(&nic, 0, offset, M_BYTES), 0);
+		for (unsigned b = 0; b < 12; b++) {
+			for (unsigned i = 0; i < 32; i++) {
+				const uint32_t at = b < 6 ? draw(PACKETS) : (b * 32 + i) % PACKETS;
+				struct packet *k = &burst[i];
+
+				*k = *packet(0, at, at == PACKETS - 1 ? length - at * LARGE : LARGE);
+				k->va = at * LARGE;
+				k->flags = at == PACKETS - 1 ? SP_PKT_SE : 0;
+				run[i] = build(k);
+				for (uint32_t n = 0; n < k->len; n++)
+					k->bytes[20 + n] = (uint8_t)(n * 3 ^ n >> 8 ^ at * 7);
+				run[i]->key = nic.h->classify(&nic.c, run[i]);
+			}
+			nic.h->payload_burst(&nic.c, &nic.message[0].m, run, 32);
+		}
+		const uint8_t *to = nic.mem[BUFFER].base + offset;
+
+		for (uint32_t n = 0; n < length; n++)
+			bad += to[n] != (uint8_t)(n % LARGE * 3 ^ n % LARGE >> 8 ^ n / LARGE * 7);
+		CU_ASSERT_EQUAL(bad, 0);
+		CU_ASSERT(untouched(nic.mem[BUFFER].base, offset) &&
+			  untouched(to + length, M_BYTES + 64 - offset - length));
+		CU_ASSERT(line(&nic, 0)->state & SP_SDR_COMPLETE);
+		fake_detach(&nic);
+	}
+}
+
+/* Packets of all kinds, many of them with one field wrong, in runs and not: each has the key that it has alone. */
+static void a_burst_is_classified_as_its_packets_are(void)
+{
+	static struct packet burst[32];
+	unsigned rejected = 0, taken = 0, bad = 0;
+
+	for (unsigned round = 0; round < 3000; round++) {
+		const char *const credit = round & 1 ? "implicit" : "control";
+		const char *const setting[] = {"mtu",
+					       "128",
+					       "max-message-bytes",
+					       round & 2 ? "64K" : "65000",
+					       "chunk-bytes",
+					       "512",
+					       "rkey",
+					       "0x12345678",
+					       "max-messages",
+					       "5",
+					       "credit",
+					       credit,
+					       NULL};
+		struct sp_packet *run[32];
+		bool rejects = false;
+
+		if (round % 100 < 4) {
+			if (round)
+				fake_detach(&nic);
+			attach(&nic, setting, M_BYTES, 1);
+		}
+		const struct sdr *s = nic.c.state;
+
+		for (unsigned i = 0; i < 32; i++) {
+			struct packet *k = &burst[i];
+
+			*k = *packet(draw(8) ? 1 : draw(6), draw(515), draw(6) ? MTU : draw(140));
+			k->user = draw(16);
+			k->va = k->id * s->max_bytes + k->offset * MTU;
+			k->qp_index = draw(10) ? 0 : draw(4);
+			switch (draw(40)) {
+			case 0:
+				k->va += draw(2) ? 1 : 1ull << 40;
+				break;
+			case 1:
+				k->rkey++;
+				break;
+			case 2:
+				k->dma_len++;
+				break;
+			case 3:
+				k->opcode++;
+				break;
+			case 4:
+				k->id = 5 + draw(1000);
+				break;
+			}
+			run[i] = build(k);
+			if (draw(60) == 0)
+				run[i]->len = draw(20);
+			if (draw(60) == 0)
+				run[i]->qp_index = SP_QP_CONTROL;
+		}
+		const bool said = nic.h->classify_burst(&nic.c, run, 1 + round % 32);
+
+		for (unsigned i = 0; i < 1 + round % 32; i++) {
+			const uint64_t key = nic.h->classify(&nic.c, run[i]);
+
+			bad += run[i]->key != key;
+			rejects |= key > SP_REJECT(256) && key != SP_NO_MESSAGE;
+			rejected += key > SP_REJECT(256);
+			taken += key <= SP_REJECT(256);
+		}
+		bad += said != rejects;
+	}
+	fake_detach(&nic);
+	CU_ASSERT_EQUAL(bad, 0);
+	CU_ASSERT(taken > 5000 && rejected > 2000);
+}
+
 static void the_packets_of_one_chunk_can_be_asked_for(void)
 {
 	static const char *const setting[] = {"mtu",	"64",	    "max-message-bytes", "64K", "chunk-bytes",
@@ -745,6 +881,7 @@ SUITE("sdr_handler", TEST(each_bad_packet_is_dropped_by_name_and_touches_nothing
       TEST(a_packet_of_no_bytes_has_no_place_further_on), TEST(a_short_packet_or_se_fixes_the_length),
       TEST(what_contradicts_the_length_is_beyond_end), TEST(nothing_is_written_beyond_what_was_posted),
       TEST(a_duplicate_may_tell_the_length), TEST(bitmaps_say_exactly_what_arrived),
+      TEST(large_packets_arrive_whichever_way_they_are_written), TEST(a_burst_is_classified_as_its_packets_are),
       TEST(the_packets_of_one_chunk_can_be_asked_for), TEST(the_immediate_is_there_once_all_fragments_are),
       TEST(generations_have_their_own_qps), TEST(what_was_never_posted_is_not_posted_and_what_is_gone_is_late),
       TEST(packets_up_to_slots_times_generations_late_change_nothing), TEST(commands_are_not_believed),

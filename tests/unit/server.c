@@ -37,7 +37,7 @@ static void requests_that_are_none_end_the_connection_after_a_reply(void)
 			r.op = 0;
 			break;
 		case 5:
-			r.op = SP_ATTACH_CAPTURE + 1;
+			r.op = SP_ATTACH_HANDLER + 1;
 			break;
 		case 6:
 			r.op = UINT16_MAX;

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sdr, what a companion may ask and tell: spindle-export.h. */
+#include "sdr_place.h"
+
+static struct sdr_slot *sdr_export_slot(struct sp_ctx *c, uint64_t key)
+{
+	struct sdr *s = c->state;
+	struct sdr_slot *slot = (uint32_t)key < s->slots ? &s->slot[(uint32_t)key] : NULL;
+
+	return slot && __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == SDR_OPEN && sdr_key(slot) == key ? slot
+													   : NULL;
+}
+
+static void sdr_export_limits(struct sp_ctx *c, struct sp_message_limits *limits)
+{
+	const struct sdr *s = c->state;
+
+	*limits = (struct sp_message_limits){.messages = s->slots,
+					     .chunk_bytes = s->chunk_bytes,
+					     .bytes = s->max_bytes,
+					     .user_bits = s->split.user,
+					     .rolls = s->queued && s->generations == 1};
+}
+
+static int sdr_export_extent(struct sp_ctx *c, uint64_t key, struct sp_extent *e)
+{
+	const struct sdr_slot *slot = sdr_export_slot(c, key);
+	uint64_t extent, immediate;
+
+	if (!slot)
+		return -ENOENT;
+	extent = __atomic_load_n(&slot->extent, __ATOMIC_SEQ_CST);
+	immediate = __atomic_load_n(&slot->immediate, __ATOMIC_RELAXED);
+	*e = (struct sp_extent){.message = slot->message,
+				.mem = slot->mem,
+				.offset = slot->offset,
+				.bytes = extent & SDR_FIXED ? extent & ~SDR_FIXED : slot->posted,
+				.fixed = extent & SDR_FIXED,
+				.complete = __atomic_load_n(&slot->complete, __ATOMIC_SEQ_CST),
+				.immediate = (uint32_t)immediate,
+				.mask = (uint32_t)(immediate >> 32)};
+	return 0;
+}
+
+static uint64_t sdr_export_chunk(struct sp_ctx *c, const struct sp_packet *p)
+{
+	const struct sdr *s = c->state;
+
+	return sdr_chunk_of(s, sdr_packet_offset(s, p));
+}
+
+/* 64 bits from `chunk` on; none beyond the longest message. */
+static uint64_t sdr_window(const struct sdr *s, const uint64_t *words, uint64_t chunk)
+{
+	const uint64_t word = chunk / 64, shift = chunk & 63, count = (s->max_chunks + 63) / 64;
+	uint64_t bits;
+
+	if (word >= count)
+		return 0;
+	bits = __atomic_load_n(&words[word], __ATOMIC_SEQ_CST) >> shift;
+	if (shift && word + 1 < count)
+		bits |= __atomic_load_n(&words[word + 1], __ATOMIC_SEQ_CST) << (64 - shift);
+	return bits;
+}
+
+static uint64_t sdr_export_present(struct sp_ctx *c, uint64_t key, uint64_t chunk)
+{
+	const struct sdr_slot *slot = sdr_export_slot(c, key);
+
+	return slot ? sdr_window(c->state, slot->chunk, chunk) : 0;
+}
+
+static uint64_t sdr_export_reserved(struct sp_ctx *c, uint64_t key, uint64_t chunk)
+{
+	const struct sdr_slot *slot = sdr_export_slot(c, key);
+
+	return slot ? sdr_window(c->state, slot->reserved, chunk) : 0;
+}
+
+/* Chunks with packets among these of one word: bit i is chunk `from` + i. */
+static uint64_t sdr_chunks_of(const struct sdr *s, uint64_t word, uint64_t packets, uint64_t from)
+{
+	uint64_t chunks = 0;
+
+	while (packets) {
+		const uint64_t chunk = sdr_chunk_of(s, word * 64 + (unsigned)__builtin_ctzll(packets));
+		const uint64_t end = (chunk + 1) * s->per_chunk - word * 64;
+
+		chunks |= 1ull << (chunk - from);
+		packets &= end < 64 ? ~0ull << end : 0;
+	}
+	return chunks;
+}
+
+/*
+ * Takes packets [at, end) that have not come. Of a chunk of which there are none, whoever has the last packet publishes
+ * it. Of others, nobody can find one full before the packets taken are set in `done`, and who does then sees
+ * `reserved`. With all set in `done`, nobody writes there any more.
+ */
+static void sdr_reserve_packets(const struct sdr *s, struct sdr_slot *slot, uint64_t at, uint64_t end, uint64_t from)
+{
+	for (uint64_t stop; at < end; at = stop) {
+		stop = (at | 63) + 1 < end ? (at | 63) + 1 : end;
+
+		const uint64_t mask = sdr_mask(at & 63, stop - at), word = at / 64, shift = from & 63;
+		const uint64_t mine = mask & ~__atomic_fetch_or(&slot->claim[word], mask, __ATOMIC_SEQ_CST);
+		const uint64_t chunks = sdr_chunks_of(s, word, mine, from) & ~sdr_window(s, slot->reserved, from);
+
+		if (chunks << shift)
+			__atomic_fetch_or(&slot->reserved[from / 64], chunks << shift, __ATOMIC_SEQ_CST);
+		if (shift && chunks >> (64 - shift))
+			__atomic_fetch_or(&slot->reserved[from / 64 + 1], chunks >> (64 - shift), __ATOMIC_SEQ_CST);
+		if (mine)
+			__atomic_fetch_or(&slot->done[word], mine, __ATOMIC_SEQ_CST);
+	}
+}
+
+/* Those of the chunks `from` + i of which all packets are done. */
+static uint64_t sdr_done(const struct sdr *s, const struct sdr_slot *slot, uint64_t from, uint64_t chunks,
+			 uint64_t length)
+{
+	uint64_t done = 0;
+
+	for (uint64_t left = chunks; left; left &= left - 1) {
+		const uint64_t chunk = from + (unsigned)__builtin_ctzll(left);
+
+		if (sdr_full(slot->done, chunk * s->per_chunk, sdr_chunk_end(s, chunk, length)))
+			done |= left & -left;
+	}
+	return done;
+}
+
+static int sdr_export_reserve(struct sp_ctx *c, uint64_t key, uint64_t from, uint64_t *chunks)
+{
+	const struct sdr *s = c->state;
+	struct sdr_slot *slot = sdr_export_slot(c, key);
+	uint64_t wanted = *chunks, left;
+	bool fixed = false;
+
+	*chunks = 0;
+	if (!slot)
+		return -ENOENT;
+
+	const uint64_t length = sdr_length(slot), all = sp_sdr_units(length, s->chunk_bytes);
+
+	if (from >= all || (all - from < 64 && wanted >> (all - from)))
+		return -ERANGE;
+	wanted &= ~sdr_window(s, slot->chunk, from);
+	left = wanted & ~sdr_window(s, slot->reserved, from);
+	/* Another length would be another last chunk. */
+	if (left && !sdr_extend_shared(slot, length, true, &fixed))
+		return -ERANGE;
+	if (fixed)
+		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | length);
+	while (left) { /* those in a row at once */
+		const unsigned i = (unsigned)__builtin_ctzll(left);
+		const uint64_t beyond = ~(left >> i);
+		const unsigned count = beyond ? (unsigned)__builtin_ctzll(beyond) : 64;
+
+		sdr_reserve_packets(s, slot, (from + i) * s->per_chunk, sdr_chunk_end(s, from + i + count - 1, length),
+				    from);
+		left &= ~sdr_mask(i, count);
+	}
+	*chunks = sdr_done(s, slot, from, wanted & sdr_window(s, slot->reserved, from), length);
+	return *chunks == wanted ? 0 : -EAGAIN;
+}
+
+static int sdr_export_supply(struct sp_ctx *c, uint64_t key, uint64_t from, uint64_t chunks)
+{
+	const struct sdr *s = c->state;
+	struct sdr_slot *slot = sdr_export_slot(c, key);
+	uint64_t reserved, runs, before;
+
+	if (!slot)
+		return -ENOENT;
+	reserved = sdr_window(s, slot->reserved, from);
+	if (!chunks || chunks & ~reserved)
+		return -EINVAL;
+	runs = chunks & ~(reserved << 1 | (from && sdr_bit(slot->reserved, from - 1)));
+	/* before the chunks' bits */
+	sp_dma_add64(c, s->area, SDR_CONNECTION(s, repaired),
+		     (unsigned)__builtin_popcountll(chunks) | (uint64_t)__builtin_popcountll(runs) << SP_SDR_RUNS_SHIFT,
+		     &before);
+	if (chunks << (from & 63))
+		sdr_publish(c, s, slot, from / 64, chunks << (from & 63));
+	if (from & 63 && chunks >> (64 - (from & 63)))
+		sdr_publish(c, s, slot, from / 64 + 1, chunks >> (64 - (from & 63)));
+	return 0;
+}
+
+const struct sp_export sdr_exports = {
+	.limits = sdr_export_limits,
+	.extent = sdr_export_extent,
+	.chunk = sdr_export_chunk,
+	.present = sdr_export_present,
+	.reserved = sdr_export_reserved,
+	.reserve = sdr_export_reserve,
+	.supply = sdr_export_supply,
+	.send = sdr_export_send,
+	.ready = sdr_export_ready,
+};

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "copies.h"
+#include "context.h"
+#include "dispatch.h"
+#include "host.h"
+#include "kept.h"
+#include "lend.h"
+#include "message.h"
+#include "metered.h"
+#include "share.h"
+
+#include <stdio.h>
+
+#include <rte_rcu_qsbr.h>
+
+unsigned sp_copies_count(const struct sp_context *c)
+{
+	unsigned n = 1;
+
+	while ((c = c->older))
+		n++;
+	return n;
+}
+
+/* ---- counts ---- */
+
+/* What there is no name for in the newer copy. */
+struct move {
+	struct sp_context *from, *to;
+	uint64_t stray[SP_MAX_DROPS];
+};
+
+static void move(uint64_t *to, uint64_t *from)
+{
+	*to += *from;
+	*from = 0;
+}
+
+static void move_named(uint64_t *to, const char *const *to_name, unsigned to_names, uint64_t *from,
+		       const char *const *from_name, unsigned from_names, uint64_t *stray)
+{
+	for (unsigned i = 0; i < from_names; i++) {
+		unsigned k = 0;
+
+		while (k < to_names && strcmp(to_name[k], from_name[i]))
+			k++;
+		if (k < to_names)
+			move(&to[k], &from[i]);
+		else if (stray)
+			move(&stray[i], &from[i]);
+	}
+}
+
+static void move_meter(struct sp_view *to, struct sp_view *from)
+{
+	struct sp_meter *m = &from->meter, counts = *m;
+
+	if (!m->turns)
+		return;
+	counts.debt = counts.until = counts.pause = 0; /* what follows from overruns is the copy's own */
+	sp_meter_add(&to->meter, &counts);
+	to->portion.seen += m->cycles; /* nobody pays for it a second time */
+	from->portion.seen -= m->cycles;
+	*m = (struct sp_meter){.debt = m->debt, .until = m->until, .pause = m->pause};
+}
+
+static void move_counts(struct sp_view *to, struct sp_view *from, uint64_t stray[SP_MAX_DROPS])
+{
+	const struct sp_context *t = to->context, *f = from->context;
+
+	from->handed += from->packets - from->taken_over;
+	to->taken_over += from->packets;
+	from->taken_over = 0;
+	move(&to->packets, &from->packets);
+	move(&to->bytes, &from->bytes);
+	move(&to->forwarded, &from->forwarded);
+	move(&to->dma_faults, &from->dma_faults);
+	move(&to->dma_traced, &from->dma_traced);
+	move(&to->events_lost, &from->events_lost);
+	move(&to->sent, &from->sent);
+	move(&to->sent_bytes, &from->sent_bytes);
+	move(&to->errors, &from->errors);
+	move(&to->ended, &from->ended);
+	move(&to->answered, &from->answered);
+	move(&to->over_budget, &from->over_budget);
+	move(&to->backlog_full, &from->backlog_full);
+	move(&to->disabled, &from->disabled);
+	move(&to->kept_refused, &from->kept_refused);
+	move(&to->dropped, &from->dropped);
+	move_meter(to, from);
+	move_named(to->drops, t->registered->drops, t->reasons, from->drops, f->registered->drops, f->reasons, stray);
+	move_named(to->counters, t->registered->counters, t->counters, from->counters, f->registered->counters,
+		   f->counters, NULL);
+}
+
+/* Those that the newer copy has no name for are remembered by the NIC. */
+static void remember(struct sp_nic *nic, const struct move *m)
+{
+	for (unsigned i = 0; i < m->from->reasons; i++)
+		if (m->stray[i])
+			sp_stats_remember_drops(nic, m->from->registered->drops[i], m->stray[i]);
+}
+
+/* ---- taking over ---- */
+
+/* On the home worker: what only it writes is of one moment. */
+static void take_over(struct sp_worker *w, void *arg)
+{
+	struct sp_context *c = arg, *old = c->older;
+	struct sp_nic *nic = w->nic;
+
+	if (old->peer_set && !c->peer_set) {
+		memcpy(c->peer, old->peer, sizeof(c->peer));
+		c->peer_self = old->peer_self;
+		c->peer_set = true;
+	}
+	if (c->tx_next < old->tx_next)
+		c->tx_next = old->tx_next;
+	c->tx_rest = old->tx_rest;
+	c->qp_first = old->qp_first;
+	c->qp_count = old->qp_count;
+	c->qp_control = old->qp_control;
+	c->area = old->area;
+	c->rule = old->rule;
+	old->rule = NULL;
+	c->charged_qps += old->charged_qps;
+	c->charged_messages += old->charged_messages;
+	old->charged_qps = old->charged_messages = 0;
+	c->apart = false;
+	old->apart = true;
+	old->replaced = w->now;
+	/* From here on it is found: by the old one, by id, QPs and filter, in any order. */
+	__atomic_store_n(&old->newer, c, __ATOMIC_RELEASE);
+	__atomic_store_n(&nic->context[c->id & 0xFFFF], c, __ATOMIC_RELEASE);
+	sp_qp_table_give(nic->qps, old, c);
+	if (c->rule)
+		sp_rule_give(c->rule, c);
+}
+
+void sp_copy_publish(struct sp_context *c)
+{
+	struct sp_nic *nic = c->nic;
+
+	sp_worker_call(nic->worker[c->home], take_over, c);
+	sp_messages_close(c->older);
+	c->older->since = rte_rcu_qsbr_start(nic->readers);
+	atomic_fetch_add(&nic->copies, 1);
+}
+
+/* ---- what it holds ---- */
+
+struct look {
+	struct move move;
+	struct sp_copy_holds *holds;
+};
+
+static void look(struct sp_worker *w, void *arg)
+{
+	struct look *l = arg;
+	struct sp_context *c = l->move.from;
+	struct sp_view *v = c->view[w->index];
+	struct sp_copy_holds *h = l->holds;
+
+	if (l->move.to)
+		move_counts(l->move.to->view[w->index], v, l->move.stray);
+	h->packets += v->packets - v->taken_over + v->handed;
+	h->timers += v->timers;
+	for (const struct sp_work *work = v->work_head; work; work = work->next)
+		h->works++;
+	for (unsigned i = 0; i < w->parked_count; i++)
+		h->waiting += w->parked[i].view == v;
+	h->waiting += v->portion.packets;
+	h->kept += v->kept;
+	h->lent += v->lender->lent - __atomic_load_n(&v->lender->back, __ATOMIC_ACQUIRE);
+	if (c->home != w->index)
+		return;
+	h->now = w->now;
+	for (const struct sp_issue *i = c->issues; i; i = i->next == c->issues ? NULL : i->next)
+		h->issues++;
+	h->issues += __atomic_load_n(&c->issue_elsewhere, __ATOMIC_ACQUIRE) != NULL;
+}
+
+int sp_copy_look(struct sp_context *c, struct sp_copy_holds *holds)
+{
+	struct sp_context *newest = sp_context_newest(c);
+	struct look l = {.move = {.from = c, .to = newest == c ? NULL : newest}, .holds = holds};
+	int r = 0;
+
+	*holds = (struct sp_copy_holds){.packets = 0};
+	for (uint16_t w = 0; w < c->nic->workers; w++)
+		if (sp_worker_look(c->nic->worker[w], look, &l))
+			r = -ETIMEDOUT;
+	holds->messages = sp_messages_open(c);
+	remember(c->nic, &l.move);
+	return r;
+}
+
+const char *sp_copy_says(const struct sp_copy_holds *h, char *text, size_t room)
+{
+	const struct {
+		uint64_t n;
+		const char *what, *is;
+	} one[] = {{h->messages, "message", " open"},  {h->timers, "timer", " armed"},
+		   {h->issues, "issue", " under way"}, {h->works, "piece", " of work queued"},
+		   {h->waiting, "packet", " waiting"}, {h->kept > 0 ? (uint64_t)h->kept : 0, "packet", " kept"},
+		   {h->lent, "packet", " with a port"}};
+	size_t at = 0;
+
+	snprintf(text, room, "nothing");
+	for (unsigned i = 0; i < RTE_DIM(one); i++)
+		if (one[i].n && at < room)
+			at += (size_t)snprintf(text + at, room - at, "%s%" PRIu64 " %s%s%s", at ? ", " : "", one[i].n,
+					       one[i].what, one[i].n == 1 ? "" : "s", one[i].is);
+	return text;
+}
+
+/* ---- going ---- */
+
+/* What a newer copy that has taken it over by migrate() releases is counted there: kept packets hold no such copy. */
+static bool is_drained(const struct sp_context *c, const struct sp_copy_holds *h)
+{
+	return !h->messages && !h->timers && !h->issues && !h->works && !h->waiting && !h->lent &&
+	       (h->kept <= 0 || sp_context_newest((struct sp_context *)(uintptr_t)c)->registered->migrate);
+}
+
+/* The same, while all workers stand still: there may have been something new since each of them was asked. */
+static bool is_idle(struct sp_context *c)
+{
+	struct sp_copy_holds h = {.messages = sp_messages_open(c), .issues = c->issues || c->issue_elsewhere};
+
+	for (uint16_t w = 0; w < c->nic->workers; w++) {
+		const struct sp_view *v = c->view[w];
+
+		h.timers += v->timers;
+		h.works += v->work_head != NULL;
+		h.waiting += v->portion.packets;
+		h.kept += v->kept;
+		for (unsigned i = 0; i < c->nic->worker[w]->parked_count; i++)
+			h.waiting += c->nic->worker[w]->parked[i].view == v;
+	}
+	return is_drained(c, &h);
+}
+
+/* Workers stand still, or have nothing of the context any more. */
+static void end(struct sp_context *c)
+{
+	struct sp_context *newest = sp_context_newest(c);
+	struct move m = {.from = c, .to = newest};
+	/* What one has kept that is not called any more nobody else knows, unless migrate() took it over. */
+	const bool release = atomic_load_explicit(&c->aborted, memory_order_relaxed) && !newest->registered->migrate;
+	int64_t kept = 0;
+
+	sp_context_bequeath(c);
+	if (release)
+		sp_kept_release(c);
+	for (uint16_t w = 0; w < c->nic->workers; w++) {
+		move_counts(newest->view[w], c->view[w], m.stray);
+		if (release)
+			continue;
+		kept += c->view[w]->kept;
+		newest->view[w]->kept += c->view[w]->kept; /* somebody may release them yet */
+		c->view[w]->kept = 0;
+	}
+	if (kept)
+		sp_kept_give(c, newest);
+	remember(c->nic, &m);
+	__atomic_store_n(&c->newer->older, c->older, __ATOMIC_RELEASE);
+	if (c->older)
+		__atomic_store_n(&c->older->newer, c->newer, __ATOMIC_RELEASE);
+	if (!newest->older)
+		newest->home_only = newest->nic->workers > 1 && newest->registered->flags & SP_HANDLER_HOME;
+	atomic_fetch_sub(&c->nic->copies, 1);
+}
+
+/* Packets that wait for one that ends now are the next copy's: they have not been shown to anybody yet. */
+static void give(struct sp_worker *w, void *arg)
+{
+	struct sp_context *c = arg;
+
+	sp_dispatch_give(w, c, c->newer);
+	sp_share_give(w, c, c->newer);
+}
+
+bool sp_copy_collect(struct sp_context *c, struct sp_copy_holds *holds)
+{
+	struct sp_nic *nic = c->nic;
+	bool over, ended = false;
+
+	if (sp_copy_look(c, holds))
+		return false;
+	if (holds->lent)
+		sp_lent_reclaim(nic); /* it may only have to be asked for */
+	/* A worker may still have it in its hands, as what it had looked up before. */
+	if (!rte_rcu_qsbr_check(nic->readers, c->since, false))
+		return false;
+	over = atomic_load_explicit(&c->aborted, memory_order_relaxed) || (c->force && holds->now >= c->force);
+	if ((!over && !is_drained(c, holds)) || sp_workers_stand(nic))
+		return false;
+	if (over || is_idle(c)) {
+		for (uint16_t w = 0; over && w < nic->workers; w++)
+			sp_worker_call(nic->worker[w], give, c);
+		end(c);
+		ended = true;
+	}
+	sp_workers_go(nic);
+	if (ended)
+		sp_context_bury(c);
+	return ended;
+}
+
+void sp_copies_end(struct sp_context *c)
+{
+	while (c->older) {
+		struct sp_context *oldest = c->older;
+
+		while (oldest->older)
+			oldest = oldest->older;
+		end(oldest);
+		sp_context_bury(oldest);
+	}
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009), with 512 bits
+ * at a time. A CRC is the remainder of the message as a polynomial; whatever is congruent to the message has the same:
+ * 64 bytes are multiplied by x^512 mod P and added to the next 64. Zeros in front of a polynomial are nothing: so the
+ * message is filled up in front, and ends where a register ends. The bytes that are not there are masked in the load
+ * and never touched.
+ *
+ * What the packet begins with is changed on its way through the register: ones in the fields that count as ones, and
+ * the CRC's register after the 8 bytes of ones that the ICRC begins with, which goes onto the first 4 bytes. In memory
+ * nothing is written: a wide load over narrow stores would have to wait for these.
+ */
+#include "icrc_fold.h"
+
+#include <stddef.h>
+
+#ifdef __x86_64__
+#include <immintrin.h>
+
+#define FOLD	  __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,vpclmulqdq,pclmul,bmi2")))
+#define FOLD_IN	  FOLD __attribute__((always_inline)) static inline
+#define AFTER_8	  0xDEBB20E3u /* the register after 8 bytes of ones: one of these that are their own CRC */
+#define KEY(a, b) _mm512_set_epi64(b, a, b, a, b, a, b, a)
+
+static const struct sp_icrc_mask start = {
+	.ones = {AFTER_8 & 0xFF, AFTER_8 >> 8 & 0xFF, AFTER_8 >> 16 & 0xFF, AFTER_8 >> 24}};
+
+bool sp_icrc_fold_can(void)
+{
+	__builtin_cpu_init();
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+	       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+	       __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("pclmul") &&
+	       __builtin_cpu_supports("bmi2");
+}
+
+/* a times its keys, and b */
+FOLD_IN __m512i fold(__m512i a, __m512i key, __m512i b)
+{
+	return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(a, key, 0x00), _mm512_clmulepi64_epi128(a, key, 0x11),
+					 b, 0x96);
+}
+
+/* Bytes of the packet from `at` bytes after l3 on, as they count. at may be negative: mask's zeros go that far. */
+FOLD_IN __m512i changed(__m512i bytes, const struct sp_icrc_mask *mask, ptrdiff_t at)
+{
+	const ptrdiff_t from = (ptrdiff_t)offsetof(struct sp_icrc_mask, ones) + at;
+	const __m512i ones = _mm512_loadu_si512((const uint8_t *)mask + from);
+	const __m512i first = _mm512_loadu_si512((const uint8_t *)&start + from);
+
+	return _mm512_xor_si512(_mm512_or_si512(bytes, ones), first);
+}
+
+/* The message's len bytes, congruent in 128 bits. */
+FOLD_IN __m128i folded(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask *mask)
+{
+	const __m512i by1 = KEY(0x154442BD4, 0x1C6E41596), by2 = KEY(0x1E88EF372, 0x14A7FE880);
+	const __m512i by4 = KEY(0x11542778A, 0x1322D1430), zero = _mm512_setzero_si512();
+	/* lanes times x^384, x^256, x^128, and the last as it is */
+	const __m512i lanes =
+		_mm512_set_epi64(0, 0, 0xCCAA009E, 0x1751997D0, 0x15A546366, 0xF1DA05AA, 0x174359406, 0x3DB1ECDC);
+	const uint32_t missing = -len & 63, n = (len + missing) / 64;
+	const uint8_t *b = l3 - missing; /* for addressing: nothing before l3 is read */
+	uint32_t i = 1;
+	__m512i a, t;
+	__m256i h;
+
+	if (__builtin_expect(missing == 0, 1)) {
+		a = changed(_mm512_loadu_si512(b), mask, 0);
+	} else {
+		a = changed(_mm512_maskz_loadu_epi8(~0ull << missing, b), mask, -(ptrdiff_t)missing);
+		if (n > 1) {
+			a = fold(a, by1, changed(_mm512_loadu_si512(b + 64), mask, 64 - (ptrdiff_t)missing));
+			i = 2;
+		}
+	}
+	if (n - i >= 8) { /* four at a time: they do not wait for each other */
+		__m512i a0 = zero, a1 = zero, a2 = zero;
+
+		for (; (n - i) & 3; i++)
+			a = fold(a, by1, _mm512_loadu_si512(b + 64 * i));
+		for (; i < n; i += 4) {
+			const uint8_t *q = b + 64 * i;
+
+			a0 = fold(a0, by4, _mm512_loadu_si512(q));
+			a1 = fold(a1, by4, _mm512_loadu_si512(q + 64));
+			a2 = fold(a2, by4, _mm512_loadu_si512(q + 128));
+			a = fold(a, by4, _mm512_loadu_si512(q + 192));
+		}
+		a1 = fold(a0, by1, a1);
+		a = fold(a1, by2, fold(a2, by1, a));
+	} else {
+		for (; i < n; i++)
+			a = fold(a, by1, _mm512_loadu_si512(b + 64 * i));
+	}
+	t = _mm512_xor_si512(_mm512_clmulepi64_epi128(a, lanes, 0x00), _mm512_clmulepi64_epi128(a, lanes, 0x11));
+	t = _mm512_mask_mov_epi64(t, 0xC0, a);
+	h = _mm256_xor_si256(_mm512_castsi512_si256(t), _mm512_extracti64x4_epi64(t, 1));
+	return _mm_xor_si128(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
+}
+
+/* 128 bits to the CRC's register, which is the second of the four words: of four messages at once. */
+FOLD_IN __m512i reduced(__m512i x)
+{
+	const __m512i k34 = KEY(0x1751997D0, 0xCCAA009E), k5 = KEY(0x163CD6124, 0), low = _mm512_set1_epi64(0xFFFFFFFF);
+	const __m512i barrett = KEY(0x1DB710641, 0x1F7011641);
+	__m512i y = _mm512_clmulepi64_epi128(x, k34, 0x10); /* 128 to 96 bits, to 64 */
+
+	x = _mm512_xor_si512(_mm512_bsrli_epi128(x, 8), y);
+	y = _mm512_bsrli_epi128(x, 4);
+	x = _mm512_xor_si512(_mm512_clmulepi64_epi128(_mm512_and_si512(x, low), k5, 0x00), y);
+	y = _mm512_and_si512(_mm512_clmulepi64_epi128(_mm512_and_si512(x, low), barrett, 0x10), low);
+	return _mm512_xor_si512(x, _mm512_clmulepi64_epi128(y, barrett, 0x00));
+}
+
+FOLD uint32_t sp_icrc_fold(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask *mask)
+{
+	const __m512i x = reduced(_mm512_castsi128_si512(folded(l3, len, mask)));
+
+	return (uint32_t)_mm_extract_epi32(_mm512_castsi512_si128(x), 1);
+}
+
+/* Four by four: the reductions, a chain of multiplications each, are one. */
+FOLD uint32_t sp_icrc_fold_right(const uint8_t *const *l3, const uint32_t *len, unsigned n,
+				 const struct sp_icrc_mask *mask)
+{
+	const __m512i own = _mm512_set1_epi32((int)SP_ICRC_AFTER_OWN);
+	uint32_t right = 0;
+	unsigned i = 0;
+
+	for (; i + 4 <= n; i += 4) {
+		__m512i x = _mm512_castsi128_si512(folded(l3[i], len[i] + 4, mask));
+
+		x = _mm512_inserti64x2(x, folded(l3[i + 1], len[i + 1] + 4, mask), 1);
+		x = _mm512_inserti64x2(x, folded(l3[i + 2], len[i + 2] + 4, mask), 2);
+		x = _mm512_inserti64x2(x, folded(l3[i + 3], len[i + 3] + 4, mask), 3);
+		right |= _pext_u32(_mm512_cmpeq_epi32_mask(reduced(x), own), 0x2222) << i;
+	}
+	for (; i < n; i++)
+		right |= (uint32_t)(sp_icrc_fold(l3[i], len[i] + 4, mask) == SP_ICRC_AFTER_OWN) << i;
+	return right;
+}
+
+#else
+
+bool sp_icrc_fold_can(void)
+{
+	return false;
+}
+
+uint32_t sp_icrc_fold(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask *mask)
+{
+	(void)l3, (void)len, (void)mask;
+	__builtin_unreachable();
+}
+
+uint32_t sp_icrc_fold_right(const uint8_t *const *l3, const uint32_t *len, unsigned n, const struct sp_icrc_mask *mask)
+{
+	(void)l3, (void)len, (void)n, (void)mask;
+	__builtin_unreachable();
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The warden: a thread of a NIC that is started, which looks now and then whether the workers still go round. One that
+ * has not for config.stall, and is in a handler's call, has stopped: it runs (its thread's processor time grows) or it
+ * waits (for a lock, in a system call). One that only was not scheduled has not. The warden finds out what it is in,
+ * remembers and tells that, and takes it out of the call where that is safe, see recover.h.
+ */
+#ifndef PIPELINE_WARDEN_H
+#define PIPELINE_WARDEN_H
+
+#include "recover.h"
+
+#define SP_FAULTS     16 /* remembered */
+#define SP_STALL      SP_SEC
+#define SP_FAULT_TEXT 200
+
+struct sp_report;
+
+/* [control] Before the workers' threads, and once they run. -ENOMEM, -EAGAIN. A warden lives until its NIC goes, and
+ * what it remembers with it. */
+int sp_warden_create(struct sp_nic *nic);
+int sp_warden_start(struct sp_nic *nic);
+/* Older copies of handlers are not collected any more. nic->control must not be held, for that waits for it. */
+void sp_warden_settle(struct sp_nic *nic);
+void sp_warden_stop(struct sp_nic *nic); /* [control] the workers have ended */
+void sp_warden_destroy(struct sp_nic *nic);
+
+/* Has it stopped? Any thread. */
+bool sp_warden_stopped(const struct sp_nic *nic, uint16_t worker);
+/* What has stopped, in words: who is in what of which handler and context, and for how long. False: nothing. */
+bool sp_warden_says(struct sp_nic *nic, char text[SP_FAULT_TEXT]);
+/* [control] Before what all workers must do, which cannot be taken back: 0, or, where one has stopped, -ETIMEDOUT and
+ * words. It may wait for as long as finding that out takes. */
+int sp_warden_pass(struct sp_nic *nic, struct sp_error *error);
+/* The latest faults, as a list `faults`. */
+void sp_warden_report(struct sp_nic *nic, struct sp_report *r);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "wrong.h"
+#include "recover.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+void sp_wrong_note(struct sp_view *v, enum sp_wrong_what what, uint64_t a, uint64_t b, uint64_t c, uint32_t id)
+{
+	v->wrong = (struct sp_wrong){.at = v->owner->now,
+				     .a = a,
+				     .b = b,
+				     .c = c,
+				     .id = id,
+				     .what = (uint16_t)what,
+				     .doing = (uint16_t)__atomic_load_n(&v->owner->doing.what, __ATOMIC_RELAXED)};
+}
+
+bool sp_wrong_say(const struct sp_wrong *w, char *text, size_t room)
+{
+	const char *in = sp_doing_name(w->doing);
+
+	switch ((enum sp_wrong_what)w->what) {
+	case SP_WRONG_NOTHING:
+		return false;
+	case SP_WRONG_VERDICT:
+		snprintf(text, room, "%s() returned %" PRIu64 ", which is no verdict", in, w->a);
+		return true;
+	case SP_WRONG_ERROR:
+		snprintf(text, room, "%s() returned SP_ERROR", in);
+		return true;
+	case SP_WRONG_REASON:
+		snprintf(text, room, "%s() dropped for reason %" PRIu64 ", and declares %" PRIu64, in, w->a, w->b);
+		return true;
+	case SP_WRONG_SENT:
+		snprintf(text, room,
+			 "%s() said of a packet that it had sent it, or forwarded it, and the other is true", in);
+		return true;
+	case SP_WRONG_DMA:
+		snprintf(text, room,
+			 "%s() wanted %" PRIu64 " bytes at %" PRIu64 " of region %" PRIu32 ", which has %" PRIu64, in,
+			 w->b, w->a, w->id, w->c);
+		return true;
+	case SP_WRONG_KEPT:
+		snprintf(text, room, "%s() wanted to keep more than %" PRIu64 " packets", in, w->a);
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The NIC itself: packets of a repeated capture to a handler that does nothing, to simple ones, and through filters. */
+#include "bench.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../pipeline/icrc.h"
+#include "../pipeline/nic.h"
+#include "bench_frame.h"
+#include "bench_null.h"
+#include "bench_testpmd.h"
+#include "bench_wire.h"
+
+#define CAPTURE 1024 /* packets */
+#define PAYLOAD 64   /* bytes of what follows the UDP header, or the BTH */
+#define FLOWS	64   /* UDP source ports */
+#define PORT	7777 /* the destination's */
+#define RULES	32
+
+struct shape {
+	const char *handler;
+	bool roce;
+	unsigned rules; /* filters that each packet is held against; the last one takes it. 0: the handler has QP 256 */
+};
+
+struct bench {
+	struct shape shape;
+	struct bench_wire wire;
+	struct bench_testpmd testpmd;
+	uint32_t context[RULES];
+	unsigned contexts;
+};
+
+/* A UDP datagram in which a BTH is payload like any other, with a port that says so. */
+static uint32_t make_frame(void *arg, uint64_t number, uint8_t *f)
+{
+	const struct bench *b = arg;
+	uint32_t len;
+
+	if (number == CAPTURE)
+		return 0;
+	len = bench_frame(f, 0x64, 256, PAYLOAD + (b->shape.roce ? 4 : 0)); /* UD SEND Only */
+	if (b->shape.roce) {
+		sp_store_be32(f + BENCH_BTH + 8, (uint32_t)number);
+		sp_store_le32(f + len - 4, sp_icrc(f + BENCH_IP, 20, len - BENCH_IP - 4));
+		return len;
+	}
+	sp_store_be16(f + BENCH_IP + 20, (uint16_t)(20000 + number % FLOWS));
+	sp_store_be16(f + BENCH_IP + 22, PORT);
+	memset(f + BENCH_BTH, 0x5A, len - BENCH_BTH);
+	return len;
+}
+
+static void close_bench(void *state)
+{
+	struct bench *b = state;
+
+	for (unsigned i = 0; b->wire.nic && i < b->contexts; i++)
+		sp_nic_context_remove(b->wire.nic, b->context[i]);
+	bench_wire_close(&b->wire);
+	bench_testpmd_close(&b->testpmd);
+	free(b);
+}
+
+static int open_context(struct bench *b, unsigned i, char *why, unsigned room)
+{
+	const bool last = i + 1 >= b->shape.rules;
+	char name[16], filter[64];
+	const struct sp_setting qp[] = {{"qp", "256"}, {"qps", "1"}}, rule[] = {{"filter", filter}};
+	struct sp_context_config config = {.name = name,
+					   .handler = last ? b->shape.handler : BENCH_NULL,
+					   .setting = b->shape.rules ? rule : qp,
+					   .settings = b->shape.rules ? 1 : 2};
+	struct sp_error error = {0};
+	int r;
+
+	snprintf(name, sizeof(name), "bench%u", i);
+	snprintf(filter, sizeof(filter), "udp dst port %u", last ? PORT : 10000 + i);
+	r = sp_nic_context_add(b->wire.nic, &config, &b->context[i], &error);
+	if (r)
+		snprintf(why, room, "%s", error.text);
+	else
+		b->contexts++;
+	return r;
+}
+
+static int open_bench(const struct shape *shape, const struct bench_options *o, void **state, char *why, unsigned room)
+{
+	struct bench_wire_config config = {.icrc = o->icrc, .make = make_frame};
+	struct bench *b;
+	int r;
+
+	if (o->icrc && !shape->roce) {
+		snprintf(why, room, "these packets have no ICRC");
+		return BENCH_SKIPPED;
+	}
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return -ENOMEM;
+	bench_null_register();
+	b->shape = *shape;
+	config.arg = b;
+	r = bench_wire_open(&b->wire, &config, why, room);
+	for (unsigned i = 0; !r && i < (shape->rules ? shape->rules : 1); i++)
+		r = open_context(b, i, why, room);
+	if (r)
+		close_bench(b);
+	else
+		*state = b;
+	return r;
+}
+
+static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	struct bench *b = state;
+	const uint32_t last = b->context[b->contexts - 1];
+	const uint64_t before = sp_nic_context_counter(b->wire.nic, last, "packets");
+	uint64_t taken;
+	int r = bench_wire_turn(&b->wire, NULL, NULL, seconds, turn, why, room);
+
+	taken = sp_nic_context_counter(b->wire.nic, last, "packets") - before;
+	if (!r && taken != turn->units) {
+		snprintf(why, room, "of %llu packets %llu have come to the handler", (unsigned long long)turn->units,
+			 (unsigned long long)taken);
+		r = -EPROTO;
+	}
+	return r;
+}
+
+static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	return bench_wire_bare(&((struct bench *)state)->wire, NULL, NULL, seconds, turn, why, room);
+}
+
+static int run_swap(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	return bench_wire_swap(&((struct bench *)state)->wire, seconds, turn, why, room);
+}
+
+static int run_5tswap(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	struct bench *b = state;
+	char device[1300];
+
+	snprintf(device, sizeof(device), "net_pcap0,%s", b->wire.source);
+	return bench_testpmd_turn(&b->testpmd, "5tswap", device, 0, seconds, turn, why, room);
+}
+
+#define BARE "receive and free on the same port"
+#define OPEN(name, ...)                                                                                                \
+	static int open_##name(const struct bench_options *o, void **state, char *why, unsigned room)                  \
+	{                                                                                                              \
+		return open_bench(&(const struct shape){__VA_ARGS__}, o, state, why, room);                            \
+	}
+OPEN(null, .handler = BENCH_NULL, .roce = true)
+OPEN(rules_1, .handler = BENCH_NULL, .rules = 1)
+OPEN(rules_32, .handler = BENCH_NULL, .rules = RULES)
+OPEN(count, .handler = "count", .rules = 1)
+OPEN(reflect, .handler = "reflect", .rules = 1)
+
+#define CASE(text, symbol, how, words)                                                                                 \
+	{                                                                                                              \
+		.name = text, .help = words, .threads = 1, .icrc = how, .baseline = BARE, .open = open_##symbol,       \
+		.run = run, .run_baseline = run_bare, .close = close_bench                                             \
+	}
+
+const struct bench_case bench_engine[] = {
+	CASE("null", null, BENCH_EITHER, "packets of 64 bytes to a QP whose handler does nothing"),
+	CASE("filters-1", rules_1, BENCH_UNCHECKED,
+	     "datagrams of 64 bytes through one filter to a handler that does nothing"),
+	CASE("filters-32", rules_32, BENCH_UNCHECKED, "the same through 32 filters, of which the last one takes them"),
+	CASE("count", count, BENCH_UNCHECKED, "datagrams of 64 bytes of 64 flows, to the handler count"),
+	{.name = "reflect",
+	 .help = "datagrams of 64 bytes answered by the handler reflect",
+	 .threads = 1,
+	 .icrc = BENCH_UNCHECKED,
+	 .baseline = "dpdk-testpmd, 5tswap",
+	 .open = open_reflect,
+	 .run = run,
+	 .run_baseline = run_5tswap,
+	 .other = {{"swap addresses and ports, send, on the same port", run_swap}},
+	 .close = close_bench},
+	{.name = NULL},
+};

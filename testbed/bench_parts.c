@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The parts of receiving a packet of 64 bytes by sdr, checked.
+ *
+ * A loop takes bursts from the port and does with them what the NIC does, by the NIC's own functions, a step more in
+ * each of its forms: what a step adds is its part. The last form calls the handler as the NIC does, with messages
+ * posted and completed through a NIC that has this context, and whose port gives it nothing. Three parts are found
+ * elsewhere: copy is what copying the payload to its place adds to a bare loop; counters is what a NIC whose handler
+ * does nothing takes beyond the loop that only finds the context; application is the time of the commands that complete
+ * and post, less that of a round in which there are none. The whole is a NIC that does everything, measured by itself:
+ * that the sum of the parts comes near it is not built in.
+ *
+ * Forms take turns of a millisecond, each after one of the same form that does not count, so that a machine whose speed
+ * drifts is as fast for one as for the other; of each form's turns, the lower quartile counts.
+ */
+#include "bench_parts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+#include <rte_ethdev.h>
+
+#include "../pipeline/icrc.h"
+#include "../pipeline/message.h"
+#include "../pipeline/parser_plain.h"
+#include "../pipeline/worker.h"
+#include "bench_sdr.h"
+
+enum form { RECEIVE, PARSE, ICRC, MATCH, HANDLER, FORMS };
+enum { PART_RECEIVE, PART_PARSE, PART_ICRC, PART_MATCH, PART_HANDLER, PART_COPY, PART_COUNTERS, PART_APPLICATION };
+
+struct rig {
+	struct bench_sdr *loop;	 /* whose NIC gets nothing from its port */
+	struct bench_sdr *null;	 /* whose handler does nothing */
+	struct bench_sdr *whole; /* a NIC as any */
+	double aside;		 /* cycles spent on commands, in the last form */
+	unsigned wrong;		 /* packets that did not go where they should; only so is their way not optimised out */
+};
+
+static bool never(void *arg, uint16_t queue)
+{
+	(void)arg;
+	(void)queue;
+	return false;
+}
+
+/* ---- the steps ---- */
+
+/* The ICRCs of a burst, all at once. Returns how many are wrong. */
+static inline unsigned check(const struct sp_packet *p)
+{
+	const uint8_t *l3[SP_BURST];
+	uint32_t len[SP_BURST];
+
+	for (unsigned i = 0; i < SP_BURST; i++) {
+		l3[i] = p[i].frame + SP_PLAIN_IP;
+		len[i] = sp_load_be16(l3[i] + 2) - SP_ROCE_ICRC_LEN;
+	}
+	return SP_BURST - (unsigned)__builtin_popcount(sp_icrc_right_plain(l3, len, SP_BURST));
+}
+
+/* Where the packet before went; what dispatch.c keeps for itself, once more. */
+struct same {
+	uint64_t addresses;
+	uint32_t qp, ports, hash;
+	uint16_t index;
+	const struct sp_context *context;
+};
+
+static inline bool find(const struct sp_nic *nic, struct sp_packet *p, struct same *same)
+{
+	const uint8_t *f = p->frame;
+	const struct sp_qp *qp;
+	uint32_t ip;
+
+	if (p->dest_qp == same->qp && sp_addresses4(f + SP_PLAIN_IP) == same->addresses) {
+		p->hash = sp_plain_ports(f) == same->ports ? same->hash : sp_plain_hash(f);
+		p->qp_index = same->index;
+		return same->context != NULL;
+	}
+	qp = sp_qp_table_find(nic->qps, p->dest_qp);
+	memcpy(&ip, sp_packet_destination(p), 4);
+	if (!qp || ip != nic->own4[0] || atomic_load_explicit(&qp->context->peer_set, memory_order_acquire))
+		return false;
+	p->hash = sp_plain_hash(f);
+	p->qp_index = qp->index;
+	*same = (struct same){
+		sp_addresses4(f + SP_PLAIN_IP), p->dest_qp, sp_plain_ports(f), p->hash, qp->index, qp->context};
+	return true;
+}
+
+/* Packets of one message. */
+static unsigned hand_over(struct sp_view *v, struct sp_packet **p, unsigned n)
+{
+	const struct sp_handler *h = v->context->handler;
+	struct sp_message_entry *e;
+	enum sp_enter how = sp_message_enter(v, p[0]->key, &e);
+
+	if (how == SP_ENTER_MISS && h->miss(&v->pub, p[0]) == SP_AGAIN)
+		how = sp_message_enter(v, p[0]->key, &e);
+	if (how == SP_ENTER_HEADER) {
+		if (h->header && h->header(&v->pub, &e->pub, p[0]) != SP_DONE)
+			return n;
+		sp_message_opened(v, e);
+	} else if (how != SP_ENTER_OPEN) {
+		return n;
+	}
+	n = h->payload_burst(&v->pub, &e->pub, p, n) != 0;
+	sp_message_leave(v, e, false, SP_END_VERDICT);
+	return n;
+}
+
+static unsigned handle(struct rig *r, struct sp_packet *pk)
+{
+	struct bench_sdr *b = r->loop;
+	struct sp_view *v = b->wire.nic->context[b->context & (SP_MAX_CONTEXTS - 1)]->view[0];
+	struct sp_packet *p[SP_BURST];
+	unsigned wrong = 0, j;
+
+	v->pub.now = v->owner->now = bench_wire_now(&b->wire);
+	for (unsigned i = 0; i < SP_BURST; i++) {
+		p[i] = &pk[i];
+		pk[i].verdict = SP_DONE;
+		pk[i].key = v->context->handler->classify(&v->pub, p[i]);
+	}
+	for (unsigned i = 0; i < SP_BURST; i = j) {
+		for (j = i + 1; j < SP_BURST && pk[j].key == pk[i].key; j++)
+			;
+		wrong += hand_over(v, p + i, j - i);
+	}
+	return wrong;
+}
+
+static void commands(struct rig *r)
+{
+	const uint64_t begin = rte_rdtsc();
+
+	sp_nic_poll(r->loop->wire.nic, 0, bench_wire_now(&r->loop->wire));
+	bench_sdr_step(r->loop);
+	r->aside += (double)(rte_rdtsc() - begin);
+}
+
+/* Up to this step; cycles a packet. */
+static inline double go(struct rig *r, const enum form form, double seconds)
+{
+	struct bench_sdr *b = r->loop;
+	const struct bench_clock clock = bench_clock_begin();
+	const uint64_t end = bench_turn_end(seconds);
+	struct rte_mbuf *packet[SP_BURST];
+	struct sp_packet pk[SP_BURST];
+	struct same same = {.qp = UINT32_MAX};
+	uint64_t units = 0;
+	unsigned wrong = 0;
+
+	r->aside = 0;
+	do {
+		for (uint64_t left = b->wire.packets; left; left -= SP_BURST) {
+			if (rte_eth_rx_burst(b->wire.port, 0, packet, SP_BURST) != SP_BURST)
+				r->wrong++;
+			for (unsigned i = 0; i < SP_BURST && form >= PARSE; i++)
+				wrong += !sp_parse_plain(rte_pktmbuf_mtod(packet[i], uint8_t *), packet[i]->data_len,
+							 &pk[i]);
+			if (form >= ICRC)
+				wrong += check(pk);
+			same.qp = UINT32_MAX;
+			for (unsigned i = 0; i < SP_BURST && form >= MATCH; i++)
+				wrong += !find(b->wire.nic, &pk[i], &same);
+			if (form >= HANDLER)
+				wrong += handle(r, pk);
+			rte_mempool_put_bulk(packet[0]->pool, (void **)packet, SP_BURST); /* as the NIC does */
+			if (form >= HANDLER)
+				commands(r);
+		}
+		units += b->wire.packets;
+	} while (rte_rdtsc() < end && !bench_stopped());
+	r->wrong += wrong;
+	r->aside /= (double)units;
+	return (double)bench_clock_end(&clock) / (double)units;
+}
+
+/* A round of the NIC in which there is nothing to do, as often as there is one for each burst. */
+static double idle_round(struct rig *r, double seconds)
+{
+	const uint64_t end = bench_turn_end(seconds);
+	uint64_t rounds = 0;
+
+	r->aside = 0;
+	do {
+		commands(r);
+		rounds++;
+	} while (rte_rdtsc() < end && !bench_stopped());
+	return r->aside / (double)(rounds * SP_BURST);
+}
+
+/* ---- the rig ---- */
+
+static void close_rig(struct rig *r)
+{
+	bench_sdr_close(r->loop);
+	bench_sdr_close(r->null);
+	bench_sdr_close(r->whole);
+}
+
+/* As the case sdr-receive-64. */
+static int open_rig(struct rig *r, const struct bench_options *o, char *why, unsigned room)
+{
+	const struct bench_sdr_shape whole = {.mtu = 64, .packets = 32, .chunk = 1};
+	struct bench_sdr_shape loop = whole, null = whole;
+	int e;
+
+	*r = (struct rig){.wrong = 0};
+	loop.gate = never;
+	null.null = true;
+	e = bench_sdr_open(&loop, o, &r->loop, why, room);
+	if (!e)
+		e = bench_sdr_open(&null, o, &r->null, why, room);
+	if (!e)
+		e = bench_sdr_open(&whole, o, &r->whole, why, room);
+	return e;
+}
+
+/* ---- rounds ---- */
+
+#define SAMPLES 16384u /* of each figure at the most */
+
+enum { WHOLE = FORMS, NULL_WHOLE, BARE_COPY, ASIDE, IDLE, FIGURES };
+
+typedef int turn_t(struct bench_sdr *, double, struct bench_turn *, char *, unsigned);
+
+static int turn_of(turn_t *run, struct bench_sdr *b, double seconds, double *cycles, char *why, unsigned room)
+{
+	struct bench_turn turn = {0};
+	int r = run(b, 0, &turn, why, room); /* what the one before has left in caches is not this one's */
+
+	if (!r)
+		r = run(b, seconds, &turn, why, room);
+
+	*cycles = r ? 0 : (double)turn.cycles / (double)turn.units;
+	return r;
+}
+
+/* A turn of each, as short as can be. */
+static int once(struct rig *r, double *f, char *why, unsigned room)
+{
+	const double seconds = 0.001;
+	int e;
+
+	go(r, RECEIVE, 0); /* what the one before has left in caches is not this one's */
+	f[RECEIVE] = go(r, RECEIVE, seconds);
+	f[PARSE] = go(r, PARSE, seconds);
+	f[ICRC] = go(r, ICRC, seconds);
+	f[MATCH] = go(r, MATCH, seconds);
+	go(r, HANDLER, 0);
+	f[HANDLER] = go(r, HANDLER, seconds);
+	f[ASIDE] = r->aside;
+	f[IDLE] = idle_round(r, 20e-6);
+	e = turn_of(bench_sdr_copy, r->loop, seconds, &f[BARE_COPY], why, room);
+	if (!e)
+		e = turn_of(bench_sdr_null, r->null, seconds, &f[NULL_WHOLE], why, room);
+	if (!e)
+		e = turn_of(bench_sdr_run, r->whole, seconds, &f[WHOLE], why, room);
+	if (!e && (r->wrong || bench_sdr_wasted(r->loop))) {
+		snprintf(why, room, "%u packets did not go where they should", r->wrong);
+		e = -EPROTO;
+	}
+	return e ? e : bench_stopped() ? -EINTR : 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void take_apart(const double *f, double *part)
+{
+	part[PART_RECEIVE] = f[RECEIVE];
+	part[PART_PARSE] = f[PARSE] - f[RECEIVE];
+	part[PART_ICRC] = f[ICRC] - f[PARSE];
+	part[PART_MATCH] = f[MATCH] - f[ICRC];
+	part[PART_COPY] = f[BARE_COPY] - f[RECEIVE];
+	part[PART_HANDLER] = f[HANDLER] - f[ASIDE] - f[MATCH] - part[PART_COPY];
+	part[PART_COUNTERS] = f[NULL_WHOLE] - f[MATCH];
+	part[PART_APPLICATION] = f[ASIDE] - f[IDLE];
+}
+
+static const char *const words[BENCH_PARTS][2] = {
+	[PART_RECEIVE] = {"receive", "a burst from the port, and freed"},
+	[PART_PARSE] = {"parse", "headers, every length checked"},
+	[PART_ICRC] = {"ICRC", "computed and compared"},
+	[PART_MATCH] = {"match", "QP number, addresses"},
+	[PART_HANDLER] = {"handler", "sdr: classify, message, bitmap, what is told the host"},
+	[PART_COPY] = {"copy", "payload to its place"},
+	[PART_COUNTERS] = {"counters", "contexts' batches, counters, the round itself"},
+	[PART_APPLICATION] = {"application", "commands that complete and post"},
+};
+
+/* Fills `figure`; sample has room for SAMPLES of each. */
+static int measure(struct rig *rig, const struct bench_options *o, double *sample, double *figure, char *why,
+		   unsigned room)
+{
+	const uint64_t end = bench_turn_end(o->rounds * o->turn_seconds * FIGURES);
+	unsigned n = 0;
+	int r;
+
+	r = once(rig, figure, why, room); /* does not count */
+	do {
+		if (!r)
+			r = once(rig, figure, why, room);
+		for (unsigned k = 0; k < FIGURES && !r; k++)
+			sample[k * SAMPLES + n] = figure[k];
+	} while (!r && ++n < SAMPLES && (rte_rdtsc() < end || n < 3));
+	for (unsigned k = 0; k < FIGURES && !r; k++) {
+		qsort(sample + k * SAMPLES, n, sizeof(double), by_value);
+		figure[k] = sample[k * SAMPLES + n / 4];
+	}
+	return r;
+}
+
+int bench_parts_run(const struct bench_options *options, struct bench_parts *parts, char *why, unsigned room)
+{
+	double *sample = malloc(FIGURES * SAMPLES * sizeof(*sample)), figure[FIGURES] = {0}, part[BENCH_PARTS];
+	struct bench_options o = *options;
+	struct rig rig = {.wrong = 0};
+	int r = -ENOMEM;
+
+	o.icrc = true;
+	o.message_packets = o.chunk_packets = o.messages = 0;
+	if (sample)
+		r = open_rig(&rig, &o, why, room);
+	if (!r)
+		r = measure(&rig, &o, sample, figure, why, room);
+	close_rig(&rig);
+	free(sample);
+	if (r)
+		return r;
+	take_apart(figure, part);
+	parts->whole = figure[WHOLE];
+	parts->sum = 0;
+	for (unsigned k = 0; k < BENCH_PARTS; k++) {
+		parts->part[k].name = words[k][0];
+		parts->part[k].help = words[k][1];
+		parts->part[k].cycles = part[k];
+		parts->sum += part[k];
+	}
+	return 0;
+}

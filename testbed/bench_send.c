@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sdr send, to a port that throws away: as payload that the port reads where the application has it, or copied into the
+ * packet, beside testpmd's txonly and a bare loop that takes buffers, writes headers, and hands them to the same port.
+ * The NIC gives each packet its headers and its ICRC, which the others do not have.
+ */
+#include "bench.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_cycles.h>
+#include <rte_mbuf.h>
+
+#include "../handlers/wire/sdr.h"
+#include "../pipeline/limits.h"
+#include "../pipeline/nic.h"
+#include "bench_frame.h"
+#include "bench_testpmd.h"
+#include "bench_wire.h"
+
+#define SLOTS  64u
+#define MEMORY (8u << 20) /* that messages are sent from in turn */
+#define ROUND  64u	  /* polls, or bursts, between two looks at the clock */
+#define QP     0x100u
+
+struct shape {
+	uint32_t mtu, packets; /* of a message */
+};
+
+/* A NIC and its application. */
+struct sender {
+	struct sp_port_ops ops;
+	struct sp_nic *nic;
+	struct sp_dev *dev;
+	struct sp_mr *mr;
+	uint32_t context;
+	const uint8_t *area;
+	struct sp_sdr_layout layout;
+	uint64_t next; /* message to be sent */
+};
+
+struct bench {
+	struct shape shape;
+	struct sender lends, copies;
+	struct rte_mempool *pool; /* the bare loop's */
+	uint8_t head[BENCH_EXT];
+	struct bench_testpmd testpmd;
+	double ps_per_cycle;
+};
+
+static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
+{
+	(void)port;
+	(void)queue;
+	(void)packet;
+	(void)max;
+	(void)now;
+	return 0;
+}
+
+/* As net_null does it. */
+static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
+{
+	(void)port;
+	(void)queue;
+	(void)now;
+	for (unsigned i = 0; i < count; i++)
+		rte_pktmbuf_free(packet[i]);
+	return count;
+}
+
+static sp_time next(void *port, uint16_t queue, bool blocked)
+{
+	(void)port;
+	(void)queue;
+	(void)blocked;
+	return SP_NEVER;
+}
+
+/* ---- opening ---- */
+
+static void close_sender(struct sender *s)
+{
+	if (s->dev) {
+		sp_context_close(s->dev, s->context);
+		if (s->mr)
+			sp_mr_free(s->mr);
+		sp_dev_close(s->dev);
+	}
+	sp_nic_destroy(s->nic);
+}
+
+static void close_bench(void *state)
+{
+	struct bench *b = state;
+
+	close_sender(&b->lends);
+	close_sender(&b->copies);
+	rte_mempool_free(b->pool);
+	bench_testpmd_close(&b->testpmd);
+	free(b);
+}
+
+static int open_context(const struct bench *b, struct sender *s, struct sp_error *error)
+{
+	char mtu[16], bytes[24];
+	const struct sp_setting setting[] = {{"qp", "256"},	     {"mtu", mtu},
+					     {"chunk-bytes", mtu},   {"credit", "implicit"},
+					     {"max-messages", "64"}, {"max-message-bytes", bytes},
+					     {"queue", "64"},	     {"max-packet-life", "1ps"}};
+	struct sp_command connect = {.op = SP_SDR_CMD_CONNECT, .arg = {0, 0, QP, 0, 0, 0}};
+	uint8_t ip[16] = {[10] = 0xFF, [11] = 0xFF, [12] = 192, [14] = 2, [15] = 2};
+	uint64_t len;
+	void *area;
+	int r;
+
+	snprintf(mtu, sizeof(mtu), "%u", b->shape.mtu);
+	snprintf(bytes, sizeof(bytes), "%u", b->shape.mtu * b->shape.packets);
+	r = sp_context_open(s->dev, "bench", "sdr", setting, sizeof(setting) / sizeof(*setting), &s->context, error);
+	if (r)
+		return r;
+	r = sp_context_area(s->dev, s->context, &area, &len);
+	s->area = area;
+	s->layout = sp_sdr_layout(SLOTS, b->shape.packets, 1);
+	if (!r)
+		r = sp_mr_alloc(s->dev, MEMORY, &s->mr);
+	connect.context = s->context;
+	memcpy(connect.arg, ip, sizeof(ip));
+	return r ? r : sp_command_call(s->dev, &connect, NULL);
+}
+
+static int open_sender(const struct bench *b, struct sender *s, bool external, char *why, unsigned room)
+{
+	struct sp_nic_config config = {.addresses = 1,
+				       .neighbours = 1,
+				       .mtu = 9000,
+				       .ports = 1,
+				       .mac = {2, 0, 0, 0, 0, 1},
+				       .neighbour = {{.mac = {2, 0, 0, 0, 0, 2}}}};
+	struct sp_error error = {.text = "no connection"};
+	int r;
+
+	s->ops = (struct sp_port_ops){.receive = receive, .transmit = transmit, .next = next, .external = external};
+	memcpy(config.address[0].ip, "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\xC0\0\2\1", 16);
+	memcpy(config.neighbour[0].ip, "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\xC0\0\2\2", 16);
+	config.address[0].prefix = 24;
+	config.port[0].ops = &s->ops;
+	r = sp_nic_create(&config, &error, &s->nic);
+	if (!r)
+		r = sp_nic_dev(s->nic, false, &s->dev);
+	if (!r)
+		r = open_context(b, s, &error);
+	if (r)
+		snprintf(why, room, "%s", error.text);
+	return r;
+}
+
+static int open_bench(const struct shape *shape, const struct bench_options *o, void **state, char *why, unsigned room)
+{
+	static unsigned made;
+	struct bench *b;
+	char name[32];
+	int r;
+
+	if (!o->icrc) {
+		snprintf(why, room, "packets that are sent always have an ICRC");
+		return BENCH_SKIPPED;
+	}
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return -ENOMEM;
+	b->shape = *shape;
+	b->ps_per_cycle = 1e12 / (double)rte_get_tsc_hz();
+	snprintf(name, sizeof(name), "bench-send%u", made++);
+	b->pool = rte_pktmbuf_pool_create(name, 2047, 256, 0, RTE_PKTMBUF_HEADROOM + 8192, SOCKET_ID_ANY);
+	r = b->pool ? open_sender(b, &b->lends, true, why, room) : -ENOMEM;
+	if (!r)
+		r = open_sender(b, &b->copies, false, why, room);
+	bench_frame(b->head, 0x2B, QP, 0);
+	if (r)
+		close_bench(b);
+	else
+		*state = b;
+	return r;
+}
+
+/* ---- turns ---- */
+
+static int post(const struct bench *b, struct sender *s)
+{
+	const uint64_t bytes = (uint64_t)b->shape.mtu * b->shape.packets;
+	const uint64_t *released =
+		(const void *)(s->area + s->layout.send + s->next % SLOTS * sizeof(struct sp_sdr_send_status) +
+			       offsetof(struct sp_sdr_send_status, released));
+	const struct sp_command c = {.op = SP_SDR_CMD_SEND,
+				     .context = s->context,
+				     .cookie = s->next,
+				     .arg = {s->mr->id, s->next % (MEMORY / bytes) * bytes, bytes, (uint32_t)s->next}};
+
+	if (s->next >= SLOTS && __atomic_load_n(released, __ATOMIC_ACQUIRE) != s->next - SLOTS + 1)
+		return -EAGAIN;
+	return sp_command_post(s->dev, &c);
+}
+
+static int run_sender(struct bench *b, struct sender *s, double seconds, struct bench_turn *turn, char *why,
+		      unsigned room)
+{
+	struct sp_nic_totals before, after;
+	struct bench_clock clock;
+	uint64_t end;
+	int r = 0;
+
+	sp_nic_totals(s->nic, &before);
+	clock = bench_clock_begin();
+	end = bench_turn_end(seconds);
+	do {
+		for (unsigned i = 0; i < ROUND; i++) {
+			while (!(r = post(b, s)))
+				s->next++;
+			sp_nic_poll(s->nic, 0, (sp_time)((double)rte_rdtsc() * b->ps_per_cycle));
+		}
+	} while (r == -EAGAIN && rte_rdtsc() < end && !bench_stopped());
+	turn->cycles = bench_clock_end(&clock);
+	sp_nic_totals(s->nic, &after);
+	turn->units = after.sent - before.sent;
+	if (turn->units && !sp_nic_context_counter(s->nic, s->context, "send_errors") &&
+	    after.dropped == before.dropped)
+		return 0;
+	snprintf(why, room, "%llu packets have been sent, and some have not: %s", (unsigned long long)turn->units,
+		 strerror(-r));
+	return -EPROTO;
+}
+
+static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	struct bench *b = state;
+
+	return run_sender(b, &b->lends, seconds, turn, why, room);
+}
+
+static int run_copies(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	struct bench *b = state;
+
+	return run_sender(b, &b->copies, seconds, turn, why, room);
+}
+
+static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	struct bench *b = state;
+	const struct bench_clock clock = bench_clock_begin();
+	const uint64_t end = bench_turn_end(seconds);
+	const uint16_t len = (uint16_t)(BENCH_EXT + SP_SDR_HEADER + b->shape.mtu + 4);
+	struct rte_mbuf *packet[SP_BURST];
+	uint64_t units = 0;
+
+	do {
+		for (unsigned i = 0; i < ROUND; i++) {
+			if (rte_pktmbuf_alloc_bulk(b->pool, packet, SP_BURST)) {
+				snprintf(why, room, "no packet buffers");
+				return -ENOMEM;
+			}
+			for (unsigned k = 0; k < SP_BURST; k++) {
+				memcpy(rte_pktmbuf_mtod(packet[k], uint8_t *), b->head, sizeof(b->head));
+				packet[k]->data_len = len;
+				packet[k]->pkt_len = len;
+			}
+			transmit(NULL, 0, packet, SP_BURST, 0);
+		}
+		units += ROUND * SP_BURST;
+	} while (rte_rdtsc() < end && !bench_stopped());
+	turn->units = units;
+	turn->cycles = bench_clock_end(&clock);
+	return 0;
+}
+
+static int run_txonly(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	struct bench *b = state;
+
+	/* Its packets have the length of ours, or of what fits one of its buffers. */
+	return bench_testpmd_turn(&b->testpmd, "txonly", "net_null0", b->shape.mtu + SP_SDR_HEADER + 12 + 4, seconds,
+				  turn, why, room);
+}
+
+#define CASE(size)                                                                                                     \
+	{                                                                                                              \
+		.name = "sdr-send-" #size,                                                                             \
+		.help = #size "-byte packets to a port that throws them away, payload where the application has it",   \
+		.threads = 1, .icrc = BENCH_CHECKED, .baseline = "dpdk-testpmd, txonly", .open = open_##size,          \
+		.run = run, .run_baseline = run_txonly,                                                                \
+		.other = {{"headers into buffers, send, on the same port", run_bare}, {"payload copied", run_copies}}, \
+		.close = close_bench                                                                                   \
+	}
+#define OPEN(size, count)                                                                                              \
+	static int open_##size(const struct bench_options *o, void **state, char *why, unsigned room)                  \
+	{                                                                                                              \
+		return open_bench(&(const struct shape){.mtu = size, .packets = count}, o, state, why, room);          \
+	}
+OPEN(64, 32)
+OPEN(4096, 16)
+
+const struct bench_case bench_send[] = {CASE(64), CASE(4096), {.name = NULL}};

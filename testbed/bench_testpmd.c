@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "bench_testpmd.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+
+#include "bench.h"
+
+#define PATIENCE 30 /* seconds, for an answer */
+#define FRAME	 42 /* bytes of headers of what it sends itself */
+
+static int skip(struct bench_testpmd *t, const char *words, char *why, unsigned room)
+{
+	snprintf(t->skipped, sizeof(t->skipped), "%s", words);
+	snprintf(why, room, "%s", words);
+	return BENCH_SKIPPED;
+}
+
+static bool installed(const char *name)
+{
+	char dirs[1024], file[1200], *save;
+
+	snprintf(dirs, sizeof(dirs), "%s", getenv("PATH") ? getenv("PATH") : "");
+	for (char *d = strtok_r(dirs, ":", &save); d; d = strtok_r(NULL, ":", &save)) {
+		snprintf(file, sizeof(file), "%s/%s", d, name);
+		if (!access(file, X_OK))
+			return true;
+	}
+	return false;
+}
+
+/* The line that begins so, and the number behind it, unless NULL. */
+static int answer(struct bench_testpmd *t, const char *begin, double *number, char *why, unsigned room)
+{
+	char line[512];
+	int r;
+
+	do {
+		const char *at;
+
+		r = bench_child_line(&t->house, &t->child, PATIENCE, line, sizeof(line), why, room);
+		at = r ? NULL : strstr(line, begin);
+		if (at && number)
+			*number = strtod(at + strlen(begin), NULL);
+		if (at)
+			break;
+	} while (!r);
+	return r;
+}
+
+static int tell(struct bench_testpmd *t, const char *words)
+{
+	return send(t->tell, words, strlen(words), MSG_NOSIGNAL) == (ssize_t)strlen(words) ? 0 : -EPIPE;
+}
+
+static void lcores(char *text, size_t room)
+{
+	char set[512] = "";
+	cpu_set_t all;
+	size_t at = 0;
+
+	if (sched_getaffinity(0, sizeof(all), &all))
+		CPU_ZERO(&all);
+	for (int i = 0; i < CPU_SETSIZE && at + 8 < sizeof(set); i++)
+		if (CPU_ISSET(i, &all))
+			at += (size_t)snprintf(set + at, sizeof(set) - at, "%s%d", at ? "," : "", i);
+	/* The first one only waits for commands. */
+	snprintf(text, room, "0@(%s),1@(%s)", set, set);
+}
+
+static int start(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, char *why,
+		 unsigned room)
+{
+	char cores[1100], vdev[1300], forward[64], packets[64], prefix[64];
+	/* stdbuf: it would keep what it says until its buffer is full */
+	const char *argv[] = {"stdbuf",	   "-oL",	  "dpdk-testpmd",
+			      "--no-huge", "-m",	  "256",
+			      "--no-pci",  "--no-shconf", "--no-telemetry",
+			      prefix,	   "--lcores",	  cores,
+			      "--vdev",	   vdev,	  "--",
+			      "-i",	   forward,	  "--total-num-mbufs=8191",
+			      packets,	   NULL};
+	int in[2], r;
+
+	if (!installed("dpdk-testpmd"))
+		return skip(t, "dpdk-testpmd is not installed (Debian package dpdk-dev or dpdk)", why, room);
+	if (!installed("stdbuf"))
+		return skip(t, "stdbuf is not installed (Debian package coreutils)", why, room);
+	r = bench_house_open(&t->house, why, room);
+	if (r)
+		return r;
+	t->open = true;
+	t->tell = -1;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in))
+		return -errno;
+	t->tell = in[1];
+	lcores(cores, sizeof(cores));
+	snprintf(vdev, sizeof(vdev), "%s", device);
+	snprintf(forward, sizeof(forward), "--forward-mode=%s", mode);
+	snprintf(prefix, sizeof(prefix), "--file-prefix=spindle-bench-%d", (int)getpid());
+	if (bytes)
+		snprintf(packets, sizeof(packets), "--txpkts=%u", bytes + FRAME);
+	else
+		snprintf(packets, sizeof(packets), "--burst=32");
+	r = bench_child_start(&t->house,
+			      &(struct bench_start){.argv = argv, .fed = true, .in = in[0], .both = true, .space = -1},
+			      &t->child, why, room);
+	close(in[0]);
+	if (!r)
+		r = tell(t, "show port stats all\n");
+	if (!r)
+		r = answer(t, "Tx-pps:", NULL, why, room);
+	if (r && r != -EINTR) {
+		char words[160];
+
+		snprintf(words, sizeof(words), "dpdk-testpmd does not start: %.100s", *why ? why : strerror(-r));
+		return skip(t, words, why, room);
+	}
+	return r;
+}
+
+/* What it has forwarded so far, and the time that it has had a processor: its first thread only waits. */
+struct look {
+	double packets, ran;
+	uint64_t wall; /* cycles */
+};
+
+static int look(struct bench_testpmd *t, const char *which, struct look *l, char *why, unsigned room)
+{
+	struct timespec ran = {0};
+	clockid_t clock;
+	int r = tell(t, "show port stats all\n");
+
+	if (!r)
+		r = answer(t, which, &l->packets, why, room);
+	l->wall = rte_rdtsc();
+	if (!r && (clock_getcpuclockid(t->child.pid, &clock) || clock_gettime(clock, &ran)))
+		r = -ESRCH;
+	l->ran = (double)ran.tv_sec + 1e-9 * (double)ran.tv_nsec;
+	return r;
+}
+
+int bench_testpmd_turn(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, double seconds,
+		       struct bench_turn *turn, char *why, unsigned room)
+{
+	const char *which = strcmp(mode, "txonly") ? "RX-packets:" : "TX-packets:";
+	struct look before = {0}, after = {0};
+	uint64_t ran;
+	int r = 0;
+
+	if (*t->skipped) {
+		snprintf(why, room, "%s", t->skipped);
+		return BENCH_SKIPPED;
+	}
+	if (!t->open)
+		r = start(t, mode, device, bytes, why, room);
+	if (!r)
+		r = tell(t, "start\n");
+	if (!r)
+		r = look(t, which, &before, why, room);
+	if (!r) {
+		usleep((useconds_t)(seconds * 1e6));
+		r = look(t, which, &after, why, room);
+	}
+	if (!r)
+		r = tell(t, "stop\n");
+	if (!r)
+		r = answer(t, "Done.", NULL, why, room);
+	if (r)
+		return r;
+	ran = (uint64_t)((after.ran - before.ran) * (double)rte_get_tsc_hz());
+	turn->units = (uint64_t)(after.packets - before.packets);
+	turn->cycles = ran < after.wall - before.wall ? ran : after.wall - before.wall;
+	if (turn->units && turn->cycles)
+		return 0;
+	snprintf(why, room, "dpdk-testpmd has forwarded nothing");
+	return -EPROTO;
+}
+
+void bench_testpmd_close(struct bench_testpmd *t)
+{
+	if (!t->open)
+		return;
+	if (t->tell > 0)
+		close(t->tell);
+	bench_child_stop(&t->child);
+	bench_house_close(&t->house);
+	*t = (struct bench_testpmd){.open = false};
+}

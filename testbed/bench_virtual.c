@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Virtual time: how much of a network a core simulates in a second. Two NICs and the programs at both ends, one
+ * reliable SDR connection over a link of 400 Gbit/s and 25 ms that loses one packet of 10^5; every packet is made,
+ * sent, received and placed. Nothing to compare with: the value speaks for itself.
+ */
+#include "bench.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../pipeline/nic.h"
+#include "crossing.h"
+
+#define MTU	4096u
+#define CHUNK	(64u << 10)
+#define MESSAGE (16u << 20)
+
+enum what { PACKETS, BITS };
+
+struct bench {
+	enum what what;
+	struct sp_crossing *crossing;
+};
+
+/* What this thread has computed: the machine may be doing other things. */
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void close_bench(void *state)
+{
+	struct bench *b = state;
+
+	if (b->crossing)
+		sp_crossing_destroy(b->crossing);
+	free(b);
+}
+
+static int open_bench(enum what what, bool payload, const struct bench_options *o, void **state, char *why,
+		      unsigned room)
+{
+	const struct sp_link_direction link = {
+		.bandwidth = 400000000000, .queue = 256, .delay = 12500 * SP_US, .loss = o->loss < 0 ? 1e-5 : o->loss};
+	const struct sp_crossing_config config = {.link = {link, link},
+						  .message = MESSAGE,
+						  .chunk = CHUNK,
+						  .mtu = MTU,
+						  .reliable = {.scheme = SDR_SR_NACK,
+							       .rtt = 25 * SP_MS,
+							       .rto_quarters = 12,
+							       .reorder = 272 * 84 * SP_NS,
+							       .timeout = 3600 * SP_SEC},
+						  .payload_less = !payload,
+						  .grain = 16 * 84 * SP_NS, /* packets of time that go together */
+						  .seed = 1};
+	struct sp_error error = {.text = "no memory"};
+	struct bench *b = calloc(1, sizeof(*b));
+	int r = b ? sp_eal_init(0, NULL, &error) : -ENOMEM;
+
+	if (!r) {
+		b->what = what;
+		r = sp_crossing_create(&config, &error, &b->crossing);
+	}
+	if (r) {
+		snprintf(why, room, "%s", error.text);
+		if (b)
+			close_bench(b);
+		return r;
+	}
+	*state = b;
+	return 0;
+}
+
+static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	struct bench *b = state;
+	struct sp_crossing_counters before, after;
+	const double began = now();
+	double took;
+	sp_time crossed;
+	int r;
+
+	sp_crossing_count(b->crossing, &before);
+	do {
+		r = sp_crossing_send(b->crossing, &crossed);
+		took = now() - began;
+	} while (!r && took < seconds && !bench_stopped());
+	if (r) {
+		snprintf(why, room, "a message did not cross: %s", strerror(-r));
+		return r;
+	}
+	sp_crossing_count(b->crossing, &after);
+	turn->value = (b->what == PACKETS ? (double)(after.packets - before.packets) / 1e6
+					  : (double)(after.messages - before.messages) * MESSAGE * 8 / 1e9) /
+		      took;
+	return 0;
+}
+
+#define OPEN(name, what, payload)                                                                                      \
+	static int open_##name(const struct bench_options *o, void **state, char *why, unsigned room)                  \
+	{                                                                                                              \
+		return open_bench(what, payload, o, state, why, room);                                                 \
+	}
+OPEN(packets, PACKETS, false)
+OPEN(bits, BITS, false)
+OPEN(bits_carried, BITS, true)
+
+#define CASE(text, symbol, measure, words)                                                                             \
+	{                                                                                                              \
+		.name = text, .help = words, .unit = measure, .threads = 1, .open = open_##symbol, .run = run,         \
+		.close = close_bench                                                                                   \
+	}
+
+const struct bench_case bench_virtual[] = {
+	CASE("virtual-packets", packets, "Mpkt/s",
+	     "packets of 4 KiB simulated in a core's second, without their payload"),
+	CASE("virtual-bits", bits, "Gbit/s", "payload of the same"),
+	CASE("virtual-bits-carried", bits_carried, "Gbit/s",
+	     "payload simulated in a core's second, carried and compared"),
+	{.name = NULL},
+};

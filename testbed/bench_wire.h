@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What most cases of packets stand on: a capture made here, which a port net_pcap repeats without end (infinite_rx), a
+ * NIC on that port, and the bare loops on the same port that the NIC is compared with.
+ *
+ * With gates the NIC does not have the device itself, but a port of the case's own that asks the case before it takes
+ * a burst from the device: for cases of several threads, which must not run ahead of each other.
+ */
+#ifndef TESTBED_BENCH_WIRE_H
+#define TESTBED_BENCH_WIRE_H
+
+#include "../host-api/spindle.h"
+#include "../pipeline/limits.h"
+#include "bench.h"
+
+#define BENCH_QUEUES 2
+
+struct rte_mempool;
+struct rte_mbuf;
+
+struct bench_wire_config {
+	unsigned queues; /* 0: 1. Packet i of the capture comes by queue i mod queues; the NIC has as many workers */
+	bool icrc;
+	/* Frame number `index` of the capture; returns its length, 0: there are no more. */
+	uint32_t (*make)(void *arg, uint64_t index, uint8_t *frame);
+	/* NULL: no gates. Whether a burst may be taken from the queue now. */
+	bool (*gate)(void *arg, uint16_t queue);
+	void *arg;
+};
+
+struct bench_wire {
+	struct bench_wire_config config;
+	char file[BENCH_QUEUES][512], device[32], source[1200]; /* source: what rx_pcap and infinite_rx say of it */
+	bool made;
+	uint16_t port; /* the ethdev */
+	struct rte_mempool *pool;
+	struct sp_nic *nic;
+	struct sp_dev *dev;
+	uint64_t packets; /* in the capture: of each queue */
+	double ps_per_cycle;
+};
+
+/* 0, BENCH_SKIPPED or -errno, and words in why; then, too, bench_wire_close() is to be called. */
+int bench_wire_open(struct bench_wire *wire, const struct bench_wire_config *config, char *why, unsigned room);
+void bench_wire_close(struct bench_wire *wire);
+
+sp_time bench_wire_now(const struct bench_wire *wire);
+/* Cycles at which a turn of so many seconds that begins now ends. */
+uint64_t bench_turn_end(double seconds);
+/* A turn of the NIC, of whole captures; each burst is followed by step(arg), NULL: nothing. -EPROTO and why if a packet
+ * was not received, or was dropped. */
+int bench_wire_turn(struct bench_wire *wire, void (*step)(void *arg), void *arg, double seconds,
+		    struct bench_turn *turn, char *why, unsigned room);
+/* The same of a bare loop, which receives, does this with a burst, and frees; `each` NULL: nothing. */
+int bench_wire_bare(const struct bench_wire *wire, void (*each)(void *arg, struct rte_mbuf **packet), void *arg,
+		    double seconds, struct bench_turn *turn, char *why, unsigned room);
+/* A bare loop that swaps addresses and ports as testpmd's 5tswap does, and sends. */
+int bench_wire_swap(const struct bench_wire *wire, double seconds, struct bench_turn *turn, char *why, unsigned room);
+
+#endif

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A NIC whose handlers do wrong when packets tell them to (tests/unit/faulty): they do not come back, they wait for ever, their
+verdicts are none, they write outside their memory, they keep every packet. The NIC serves its other contexts, `spindle stat`
+names the culprit, the packet is in the capture, and SIGTERM ends it all the same. The plug-in's path is the last argument."""
+
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import net  # noqa: E402
+from net import HOST4, NIC4, World, config, rule, tshark, until  # noqa: E402
+from served import House, info  # noqa: E402
+
+FAULTY = os.path.abspath(sys.argv.pop())
+ECHO = "[context light]\nhandler = reflect\nfilter = udp port 7777\n"
+FOREVER = "sl"  # letters of faulty.c: sleeps, waits for a lock
+
+
+def culprit(name, port, more=""):
+    return "[context %s]\nhandler = faulty\nfilter = udp port %d\n%s\n" % (name, port, more)
+
+
+def start(house, world, text, queues=1, more=""):
+    text = config(more="plugin = %s\nstall = 300ms\nworkers = %d\n%s" % (FAULTY, queues, more)) + ECHO + text
+    return house.nic(text, "--name", "guarded", eal=("--vdev", "net_af_packet0,iface=nic0,qpairs=%d" % queues), space=world.space)
+
+
+def stat(house, timeout=20):
+    run = subprocess.run([net.SPINDLE, "stat", "guarded", "--json"], env=house.environment(), capture_output=True, timeout=timeout)
+    assert run.returncode == 0, run.stderr.decode()[-2000:]
+    return json.loads(run.stdout)
+
+
+def say(port, letter, key=1, source=0):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind((HOST4, source))
+        s.sendto(letter.encode() + bytes([key]) + b"told", (NIC4, port))
+
+
+def served(count=5, timeout=20):
+    """The light context answers."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.settimeout(timeout)
+        s.bind((HOST4, 0))
+        for i in range(count):
+            s.sendto(struct.pack(">I", i) * 8, (NIC4, 7777))
+            assert s.recv(65536) == struct.pack(">I", i) * 8
+
+
+def answers(sources):
+    """How many flows of so many are answered: a worker that has stopped leaves its own waiting."""
+    answered = 0
+    for source in range(20000, 20000 + sources):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.settimeout(0.3)
+            s.bind((HOST4, source))
+            s.sendto(b"who is there?", (NIC4, 7777))
+            try:
+                answered += s.recv(65536) == b"who is there?"
+            except TimeoutError:
+                pass
+    return answered
+
+
+def adds_up(o):
+    return o["packets"] == o["taken"] + o["forwarded"] + o["dropped"] + o["parked"]
+
+
+def end(nic, status=0):
+    nic.signal(signal.SIGTERM)
+    nic.end(status)
+
+
+# ---- what does not come back --------------------------------------------------------------------------------------------------
+
+@rule
+def what_spins_is_taken_out_named_and_kept_one_after_the_other():
+    calls = {"p": "payload", "h": "header", "c": "classify", "e": "completion", "t": "timer", "w": "work", "n": "payload"}
+    with World() as w, House() as h:
+        nic = start(h, w, "".join(culprit("bad-" + letter, 7600 + i) for i, letter in enumerate(calls)))
+        served()
+        for i, (letter, call) in enumerate(calls.items()):
+            say(7600 + i, letter)
+            until("it is taken out of %s()" % call, lambda: [f for f in stat(h)["faults"] if f["context"] == "bad-" + letter and
+                                                             f["aborted"]])
+            served()
+            fault = [f for f in stat(h)["faults"] if f["context"] == "bad-" + letter][-1]
+            assert fault["handler"] == "faulty" and fault["function"] == call, fault
+            assert fault["runs"] and not fault["stopped"] and fault["lasted_ms"] >= 300, fault
+            assert fault["frames"] == ([] if call in ("timer", "work") else [14 + 28 + 6]), fault
+            say(7600 + i, "g")
+            until("what comes for it is dropped", lambda: stat(h)["drops"].get("context-disabled", 0) > 0)
+        o = stat(h)
+        assert adds_up(o), o
+        for letter in calls:
+            assert o["contexts"]["bad-" + letter]["condition"]["state"] == "disabled", o
+        assert o["contexts"]["light"]["condition"]["state"] == "enabled", o
+        assert not any(x["stopped"] for x in o["workers"]), o["workers"]
+        path = os.path.join(os.path.dirname(nic.socket), "guarded-faults.pcapng")
+        assert os.stat(path).st_mode & 0o777 == 0o600
+        assert "faulty" in nic.stderr() and path in nic.stderr(), nic.stderr()
+        kept = tshark(path, "udp", "udp.dstport", "udp.payload", "frame.comment")
+        for i, (letter, call) in enumerate(calls.items()):
+            if call not in ("timer", "work"):
+                mine = [k for k in kept if k[0] == str(7600 + i)]
+                assert mine and mine[0][1].startswith(letter.encode().hex() + "01"), (letter, kept)
+                assert "%s() of handler faulty, context bad-%s" % (call, letter) in mine[0][2], mine
+        end(nic)
+
+
+@rule
+def who_waits_for_ever_is_named_while_he_waits():
+    for letter in FOREVER:
+        with World() as w, House() as h:
+            faults = h.path("kept.pcapng")
+            nic = start(h, w, culprit("waits", 7600), more="fault-capture = " + faults)
+            served()
+            say(7600, letter)
+            until("it is named", lambda: stat(h)["faults"])
+            o = stat(h)
+            fault = o["faults"][0]
+            assert (fault["context"], fault["handler"], fault["function"]) == ("waits", "faulty", "payload"), fault
+            assert fault["stopped"] and not fault["runs"] and not fault["aborted"], fault
+            assert o["workers"][0]["stopped"], o["workers"]
+            assert o["contexts"]["light"]["packets"] >= 5, o
+            until("the packet is kept", lambda: "kept.pcapng" in nic.stderr())
+            kept = tshark(faults, "udp.dstport == 7600", "udp.payload", "frame.comment")
+            assert len(kept) == 1 and kept[0][0].startswith(letter.encode().hex()) and "context waits" in kept[0][1], kept
+            table = subprocess.run([net.SPINDLE, "stat", "guarded"], env=h.environment(), capture_output=True, timeout=20)
+            assert b"waits" in table.stdout, table
+            begun = time.monotonic()
+            end(nic, 1)  # it does not wait for him
+            assert time.monotonic() - begun < 40
+            assert "context waits" in nic.stderr().splitlines()[-1] and "without waiting" in nic.stderr(), nic.stderr()
+            assert not [name for name in h.left() if name.startswith("sockets/") and not name.endswith(".pcapng")], h.left()
+
+
+@rule
+def the_other_worker_serves_on():
+    with World() as w, House() as h:
+        nic = start(h, w, culprit("waits", 7600), queues=2)
+        assert answers(16) == 16
+        say(7600, "l", source=21000)
+        until("it is named", lambda: stat(h)["faults"])
+        stuck = [i for i, x in enumerate(stat(h)["workers"]) if x["stopped"]]
+        assert stuck == [stat(h)["faults"][0]["worker"]], stat(h)
+        assert 0 < answers(16) < 16  # flows of the one that has stopped wait with it
+        end(nic, 1)
+
+
+@rule
+def applications_come_and_go_while_a_worker_has_stopped():
+    with World() as w, House() as h:
+        nic = start(h, w, culprit("waits", 7600))
+        first, second = h.app(nic, "hold"), h.app(nic, "hold")
+        info(first), info(second)
+        say(7600, "s")
+        until("it is named", lambda: stat(h)["faults"])
+        first.process.kill()
+        first.process.wait()
+        third = h.app(nic, "hold")  # would have to open a context
+        lines = third.end(status=1)
+        assert "payload() of handler faulty, context waits" in lines[0], lines
+        assert stat(h)["faults"][0]["stopped"]
+        end(nic, 1)
+
+
+# ---- what is wrong otherwise --------------------------------------------------------------------------------------------------
+
+@rule
+def what_is_wrong_is_counted_and_said_of_its_context():
+    with World() as w, House() as h:
+        nic = start(h, w, culprit("verdict", 7600) + culprit("outside", 7601) + culprit("keeps", 7602))
+        served()
+        for i in range(3):
+            say(7600, "v")
+            say(7601, "d")
+            until("both have been counted", lambda: stat(h)["contexts"]["verdict"]["errors"] == i + 1 and
+                  stat(h)["contexts"]["outside"]["dma_faults"] == i + 1)
+
+        def refused():
+            for _ in range(200):
+                say(7602, "k")
+            return stat(h)["contexts"]["keeps"]["last_fault"]
+        until("it has kept all that it may", refused)
+        c = stat(h)["contexts"]
+        assert c["verdict"]["errors"] == 3 and stat(h)["drops"]["handler-error"] == 3, c
+        assert c["verdict"]["last_fault"] == "payload() returned 99, which is no verdict", c["verdict"]
+        assert c["outside"]["dma_faults"] == 3 and c["outside"]["drops"] == {"out-of-place": 3}, c["outside"]
+        assert c["outside"]["last_fault"].startswith("payload() wanted 16 bytes at 4090 of region "), c["outside"]
+        assert c["outside"]["last_fault"].endswith(", which has 4096"), c["outside"]
+        assert c["keeps"]["kept"] == 1024, c["keeps"]
+        assert c["keeps"]["last_fault"] == "payload() wanted to keep more than 1024 packets", c["keeps"]
+        assert c["light"]["last_fault"] is None and c["light"]["errors"] == 0, c["light"]
+        assert stat(h)["faults"] == []
+        served()
+        end(nic)
+
+
+if __name__ == "__main__":
+    net.main()

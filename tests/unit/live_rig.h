@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The test's side of the plug-in that is reloaded (plugins/live.c): which loads there are, and every call. */
+#ifndef TESTS_LIVE_RIG_H
+#define TESTS_LIVE_RIG_H
+
+#include <jansson.h>
+
+#include "plugins/live.h"
+#include "rig.h"
+
+struct live_call {
+	unsigned load, worker;
+	char what;
+	uint32_t qp, serial;
+	uint64_t key;
+};
+#define LIVE_LOADS 65536
+static struct {
+	unsigned loads, unloads;
+	bool gone[LIVE_LOADS];
+	unsigned wrong; /* calls of a load that is gone, or with what is another's */
+	struct live_call call[65536];
+	unsigned calls;
+	void (*in_header)(void); /* header() calls it, once */
+} live;
+
+struct live_orders live_orders;
+
+unsigned live_loaded(void)
+{
+	return ++live.loads;
+}
+
+void live_unloaded(unsigned load)
+{
+	live.gone[load % LIVE_LOADS] = true;
+	live.unloads++;
+}
+
+void live_called(unsigned load, char what, unsigned worker, uint32_t qp, uint64_t key, uint32_t serial)
+{
+	live.wrong += !load || what == '!' || live.gone[load % LIVE_LOADS];
+	if (live.calls < RTE_DIM(live.call))
+		live.call[live.calls++] = (struct live_call){load, worker, what, qp, serial, key};
+	if (what == 'h' && live.in_header) {
+		void (*fn)(void) = live.in_header;
+
+		live.in_header = NULL;
+		fn();
+	}
+}
+
+/* "h1 p1 c2 ": what and load of the calls since the last time, of those kinds; NULL: all. */
+static inline const char *live_told(const char *kinds)
+{
+	static char text[4096];
+	size_t at = 0;
+
+	text[0] = 0;
+	for (unsigned i = 0; i < live.calls && at < sizeof(text); i++)
+		if (!kinds || strchr(kinds, live.call[i].what))
+			at += (size_t)snprintf(text + at, sizeof(text) - at, "%c%u ", live.call[i].what,
+					       live.call[i].load);
+	live.calls = 0;
+	return text;
+}
+
+static inline void live_clear(void)
+{
+	live_orders = (struct live_orders){.attach = 0};
+	memset(&live, 0, sizeof(live));
+}
+
+static inline const char *live_built(const char *kind)
+{
+	static char path[4][512];
+	static unsigned turn;
+
+	snprintf(path[turn % 4], sizeof(*path), PLUGINS "/live-%s.so", kind);
+	return path[turn++ % 4];
+}
+
+static inline void live_frame(struct frame *f, uint32_t qp, const struct live_words *w)
+{
+	rig_roce(f, FRAME_IP4, qp, w->serial, w, sizeof(*w));
+}
+
+static inline void live_feed_at(struct rig *r, uint32_t qp, uint16_t queue, sp_time at, const struct live_words *w)
+{
+	struct frame f;
+
+	live_frame(&f, qp, w);
+	rig_feed_bytes(&r->port, queue, at, f.bytes, f.len);
+}
+
+/* One packet of message key; verdict SP_DONE, SP_END ... */
+static inline void live_feed(struct rig *r, uint32_t qp, uint64_t key, uint32_t verdict)
+{
+	static uint32_t serial;
+
+	live_feed_at(r, qp, 0, 0, &(struct live_words){LIVE_MAGIC, ++serial, key, verdict, 0, 0});
+}
+
+static inline void live_act(struct rig *r, uint32_t qp, uint64_t key, uint32_t action, uint64_t arg)
+{
+	live_feed_at(r, qp, 0, 0, &(struct live_words){LIVE_MAGIC, 0, key, SP_DONE, action, arg});
+}
+
+/* A number of a copy in what a reload has told: context's index, copy's index (the oldest first). */
+static inline json_t *live_copy(json_t *told, size_t context, size_t copy)
+{
+	return json_array_get(json_object_get(json_array_get(json_object_get(told, "contexts"), context), "copies"),
+			      copy);
+}
+
+static inline uint64_t live_number(const json_t *object, const char *name)
+{
+	const json_t *n = json_object_get(object, name);
+
+	CU_ASSERT_PTR_NOT_NULL(n);
+	return (uint64_t)json_integer_value(n);
+}
+
+static inline int live_try(struct rig *r, const char *name, const char *file, sp_time force, json_t **told,
+			   struct sp_error *error)
+{
+	char *json = NULL;
+	int rc = sp_nic_handler_reload(r->nic, name, file, force, told ? &json : NULL, error);
+
+	if (told)
+		*told = json ? json_loads(json, 0, NULL) : NULL;
+	free(json);
+	return rc;
+}
+
+/* To be freed by json_decref(). */
+static inline json_t *live_reload(struct rig *r, const char *kind, sp_time force)
+{
+	struct sp_error error = {.key = ""};
+	json_t *told;
+	const int rc = live_try(r, "live", kind ? live_built(kind) : NULL, force, &told, &error);
+
+	if (rc)
+		printf("# %d: %s\n", rc, error.text);
+	CU_ASSERT_EQUAL_FATAL(rc, 0);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(told);
+	CU_ASSERT_EQUAL(live_number(told, "lost"), 0);
+	return told;
+}
+
+static inline void live_load(struct rig *r, const char *kind)
+{
+	struct sp_error error = {.key = ""};
+	const int rc = sp_nic_handler_load(r->nic, live_built(kind), NULL, &error);
+
+	if (rc)
+		printf("# %d: %s\n", rc, error.text);
+	CU_ASSERT_EQUAL_FATAL(rc, 0);
+}
+
+/* The last of it: nothing is mapped any more, and no call was wrong. */
+static inline void live_stop(struct rig *r)
+{
+	struct sp_error error = {.key = ""};
+	uint32_t id;
+
+	for (unsigned i = 0; i < 4; i++) {
+		char name[8];
+
+		snprintf(name, sizeof(name), "c%u", i);
+		if (!sp_nic_context_find(r->nic, name, &id))
+			CU_ASSERT_EQUAL(sp_nic_context_remove(r->nic, id), 0);
+	}
+	CU_ASSERT_EQUAL(sp_nic_handler_unload(r->nic, "live", &error), 0);
+	CU_ASSERT_EQUAL(live.unloads, live.loads);
+	CU_ASSERT_EQUAL(live.wrong, 0);
+	rig_stop(r);
+}
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What contexts cost is measured: turns, quantiles, and what a worker is in meanwhile. */
+#include "costly.h"
+
+/* ---- what is measured ---- */
+
+static void a_turn_is_all_packets_of_a_burst_and_their_mean_is_what_one_costs(void)
+{
+	const struct sp_meter *m;
+	uint32_t id;
+
+	start(1, true);
+	id = rig_context(&rig, "a", "costly", "qp=16");
+	for (unsigned i = 0; i < 8; i++)
+		feed(0, 16, (struct say){.cost = 10 * (i + 1)});
+	rig_settle(&rig, 1);
+	m = meter(id);
+	CU_ASSERT_EQUAL(m->turns, 1);
+	CU_ASSERT_EQUAL(m->packets, 8);
+	CU_ASSERT_EQUAL(m->cycles, 360);
+	CU_ASSERT_EQUAL(m->least, 45);
+	CU_ASSERT_EQUAL(m->most, 45);
+	CU_ASSERT_EQUAL(buckets(m), 8);
+	CU_ASSERT_EQUAL(sp_meter_quantile(m, 0.5), 45);
+	burst(16, 1, 7);
+	rig_settle(&rig, 2);
+	CU_ASSERT_EQUAL(m->turns, 2);
+	CU_ASSERT_EQUAL(m->least, 7);
+	CU_ASSERT_EQUAL(m->most, 45);
+	CU_ASSERT_EQUAL(m->overruns, 0);
+	finish();
+}
+
+static void n_contexts_take_n_and_one_looks_at_the_clock(void)
+{
+	static const char *const settings[] = {"qp=16", "qp=17", "qp=18"};
+	uint64_t turns[3];
+	uint32_t id[3];
+
+	start(1, true);
+	for (unsigned i = 0; i < 3; i++)
+		id[i] = rig_context(&rig, settings[i], "costly", settings[i]);
+	for (unsigned round = 1; round <= 2; round++) { /* until it is known what they cost, turns may be divided */
+		for (unsigned i = 0; i < 30; i++)
+			feed(0, 16 + i % 3, (struct say){.cost = 100 * (1 + i % 3)});
+		looks = 0;
+		for (unsigned i = 0; i < 3; i++)
+			turns[i] = meter(id[i])->turns;
+		rig_settle(&rig, round * SP_SEC);
+	}
+	CU_ASSERT_EQUAL(looks, 4);
+	for (unsigned i = 0; i < 3; i++) {
+		CU_ASSERT_EQUAL(meter(id[i])->turns, turns[i] + 1);
+		CU_ASSERT_EQUAL(meter(id[i])->cycles, 2000 * (i + 1));
+		CU_ASSERT_EQUAL(meter(id[i])->most, 100 * (i + 1));
+	}
+	finish();
+}
+
+static void timers_commands_issues_and_work_are_turns_without_packets(void)
+{
+	const struct sp_meter *m;
+	uint32_t id;
+
+	start(1, true);
+	id = rig_context(&rig, "a", "costly", "qp=16");
+	m = meter(id);
+	state(id)->timer_cost = 30;
+	state(id)->work_cost = 500;
+	state(id)->issue_cost = 7000;
+	CU_ASSERT_EQUAL(tell(id, 2, 5, 3, 2), 0);
+	rig_settle(&rig, 5);
+	CU_ASSERT_EQUAL(m->turns, 1 + 1 + 3 + 2);
+	CU_ASSERT_EQUAL(m->packets, 0);
+	CU_ASSERT_EQUAL(m->cycles, 2 + 30 + 3 * 500 + 2 * 7000);
+	CU_ASSERT_EQUAL(m->least, 2);
+	CU_ASSERT_EQUAL(m->most, 7000);
+	CU_ASSERT_EQUAL(buckets(m), 7);
+	finish();
+}
+
+static void without_a_clock_nothing_is_measured_and_no_budget_counts(void)
+{
+	uint32_t id;
+
+	start(1, false);
+	id = rig_context(&rig, "a", "costly", "qp=16;budget=1;overrun=disable");
+	burst(16, 40, 1000000);
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(tell(id, 1000000, 5, 3, 2), 0);
+	rig_settle(&rig, 5);
+	CU_ASSERT_EQUAL(meter(id)->turns, 0);
+	CU_ASSERT_EQUAL(buckets(meter(id)), 0);
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), 40);
+	CU_ASSERT_EQUAL(looks, 0);
+	finish();
+}
+
+static void workers_that_are_started_are_measured_by_the_tsc(void)
+{
+	struct sp_nic_totals t = {0};
+	uint32_t id;
+
+	start(1, false);
+	id = rig_context(&rig, "a", "costly", "qp=16");
+	burst(16, 500, 0);
+	CU_ASSERT_EQUAL(sp_nic_start(rig.nic), 0);
+	while (t.received < 500)
+		sp_nic_totals(rig.nic, &t);
+	sp_nic_stop(rig.nic);
+	CU_ASSERT_EQUAL(meter(id)->packets, 500);
+	CU_ASSERT_EQUAL(buckets(meter(id)), 500);
+	CU_ASSERT(meter(id)->turns >= 500 / SP_BURST && meter(id)->turns <= 500);
+	CU_ASSERT(meter(id)->cycles >= 500);
+	CU_ASSERT(meter(id)->least && meter(id)->least <= meter(id)->most);
+	burst(16, 5, 0); /* and when they are stopped no more */
+	rig_settle(&rig, sp_clock());
+	CU_ASSERT_EQUAL(meter(id)->packets, 500);
+	finish();
+}
+
+static void verdicts_that_end_and_answer_are_counted_apart(void)
+{
+	uint32_t id, plain;
+
+	start(1, true);
+	id = rig_context(&rig, "a", "spoken", "qp=16");
+	plain = rig_context(&rig, "b", "costly", "qp=17");
+	for (unsigned i = 0; i < 10; i++)
+		feed(0, 16, (struct say){.message = 1 + i / 5, .verdict = i % 5 == 4 ? SP_END : SP_DONE});
+	for (unsigned i = 0; i < 3; i++)
+		feed(0, 17, (struct say){.action = ANSWER, .verdict = SP_SENT});
+	burst(17, 4, 1);
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(view(id, 0)->ended, 2);
+	CU_ASSERT_EQUAL(view(id, 0)->answered, 0);
+	CU_ASSERT_EQUAL(view(id, 0)->packets, 10);
+	CU_ASSERT_EQUAL(view(plain, 0)->ended, 0);
+	CU_ASSERT_EQUAL(view(plain, 0)->answered, 3);
+	CU_ASSERT_EQUAL(view(plain, 0)->packets, 7);
+	CU_ASSERT_EQUAL(state(id)->completions, 2);
+	CU_ASSERT_EQUAL(meter(id)->cycles, 2000); /* completions belong to the turn */
+	finish();
+}
+
+static void what_a_worker_is_in_is_there_to_be_seen(void)
+{
+	const struct sp_worker *w;
+	uint32_t id, spoke;
+
+	start(1, false); /* also where nothing is measured */
+	w = rig.nic->worker[0];
+	id = rig_context(&rig, "a", "costly", "qp=16");
+	spoke = rig_context(&rig, "b", "spoken", "qp=17");
+	CU_ASSERT_PTR_NULL(w->doing.view);
+	for (unsigned n = 1; n <= 3; n++) {
+		burst(16, n, 0);
+		rig_settle(&rig, n);
+		CU_ASSERT_PTR_EQUAL(seen_view, view(id, 0));
+		CU_ASSERT_EQUAL(seen.what, SP_DOING_PACKETS);
+		CU_ASSERT_EQUAL(seen.packets, n);
+		CU_ASSERT_EQUAL(seen.at, n - 1);
+		CU_ASSERT_PTR_NULL(w->doing.view);
+	}
+	for (unsigned i = 0; i < 5; i++) /* the run of the second message begins at 3 */
+		feed(0, 17, (struct say){.message = 1 + (i >= 3)});
+	rig_settle(&rig, 4);
+	CU_ASSERT_PTR_EQUAL(seen_view, view(spoke, 0));
+	CU_ASSERT_EQUAL(seen.packets, 5);
+	CU_ASSERT_EQUAL(seen.at, 4);
+	CU_ASSERT_EQUAL(tell(id, 0, 5, 0, 0), 0);
+	CU_ASSERT_EQUAL(seen.what, SP_DOING_COMMAND);
+	rig_settle(&rig, 5);
+	CU_ASSERT_EQUAL(seen.what, SP_DOING_TIMER);
+	CU_ASSERT_EQUAL(seen.packets, 0);
+	tell(id, 0, 0, 1, 0);
+	rig_settle(&rig, 6);
+	CU_ASSERT_EQUAL(seen.what, SP_DOING_WORK);
+	tell(id, 0, 0, 0, 1);
+	rig_settle(&rig, 7);
+	CU_ASSERT_EQUAL(seen.what, SP_DOING_ISSUE);
+	CU_ASSERT_PTR_NULL(w->doing.view);
+	finish();
+}
+
+/* ---- quantiles ---- */
+
+static int order(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* A view without a NIC, each of whose turns is measured. */
+static const struct sp_view *lone(void)
+{
+	static struct sp_context c;
+	static struct sp_worker w = {.cycles = look};
+	static const struct sp_view v = {.context = &c, .owner = &w};
+
+	return &v;
+}
+
+static void buckets_follow_each_other_without_a_gap(void)
+{
+	struct sp_view v = *lone();
+
+	for (unsigned i = 0; i + 2 < SP_METER_BUCKETS; i++) {
+		const uint64_t end = sp_meter_bound(i), last = i ? sp_meter_bound(i - 1) : 0;
+
+		CU_ASSERT(!i || end > last);
+		CU_ASSERT(i < 5 || end - last <= (last + 1) / 4); /* 4 steps to each power of 2 */
+		sp_meter_note(&v, end, 1);
+		CU_ASSERT_EQUAL(v.meter.bucket[i], 1);
+		sp_meter_note(&v, end + 1, 1);
+		CU_ASSERT_EQUAL(v.meter.bucket[i + 1], 1);
+		memset(&v.meter, 0, sizeof(v.meter));
+	}
+	CU_ASSERT_EQUAL(sp_meter_bound(SP_METER_BUCKETS - 1), UINT64_MAX);
+	sp_meter_note(&v, UINT64_MAX, 1);
+	CU_ASSERT_EQUAL(v.meter.bucket[SP_METER_BUCKETS - 1], 1);
+	CU_ASSERT_EQUAL(v.meter.most, UINT32_MAX);
+	CU_ASSERT_EQUAL(sp_meter_quantile(&v.meter, 1), UINT32_MAX);
+	sp_meter_note(&v, 0, 1);
+	CU_ASSERT_EQUAL(v.meter.bucket[0], 1);
+}
+
+static void quantiles_are_those_of_a_sorted_list_but_for_the_bucket_s_width(void)
+{
+	static uint64_t list[4000];
+	const double q[] = {0, 0.001, 0.25, 0.5, 0.9, 0.99, 0.999, 1};
+	struct sp_view v[2] = {*lone(), *lone()};
+	struct sp_meter sum = {0};
+	uint64_t seed = 7, total = 0;
+
+	CU_ASSERT_EQUAL(sp_meter_quantile(&sum, 0.5), 0);
+	for (unsigned i = 0; i < 4000; i++) {
+		list[i] = 1 + rig_random(&seed) % (1u << (2 + rig_random(&seed) % 20));
+		total += list[i];
+		sp_meter_note(&v[i % 2], list[i], i % 3 ? 1 : 0);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		sp_meter_add(&sum, &v[i].meter);
+	qsort(list, 4000, sizeof(*list), order);
+	CU_ASSERT_EQUAL(sum.turns, 4000);
+	CU_ASSERT_EQUAL(sum.cycles, total);
+	CU_ASSERT_EQUAL(sum.least, list[0]);
+	CU_ASSERT_EQUAL(sum.most, list[3999]);
+	for (unsigned i = 0; i < sizeof(q) / sizeof(*q); i++) {
+		const uint64_t rank = (uint64_t)(q[i] * 4000 + 0.999999), right = list[rank ? rank - 1 : 0];
+		const uint64_t is = sp_meter_quantile(&sum, q[i]);
+
+		CU_ASSERT(is >= right);
+		CU_ASSERT(is <= right + right / 4);
+	}
+	CU_ASSERT_EQUAL(sp_meter_quantile(&sum, 1), list[3999]);
+	sp_meter_add(&sum, &(struct sp_meter){0}); /* which says nothing of the least */
+	CU_ASSERT_EQUAL(sum.least, list[0]);
+}
+
+static unsigned bucket_of_one(uint64_t cycles)
+{
+	unsigned i = 0;
+
+	while (sp_meter_bound(i) < cycles)
+		i++;
+	return i;
+}
+
+static void packets_weigh_as_many_as_they_are(void)
+{
+	struct sp_view v = *lone();
+
+	for (unsigned i = 0; i < 10; i++) /* half of them each: the quantile is the least that will do */
+		sp_meter_note(&v, i % 2 ? 3000 : 20, 1);
+	CU_ASSERT_EQUAL(sp_meter_quantile(&v.meter, 0.5), sp_meter_bound(bucket_of_one(20)));
+	CU_ASSERT_EQUAL(sp_meter_quantile(&v.meter, 0.51), 3000);
+	memset(&v.meter, 0, sizeof(v.meter));
+	sp_meter_note(&v, 32 * 100, 32);
+	sp_meter_note(&v, 100000, 1);
+	CU_ASSERT_EQUAL(buckets(&v.meter), 33);
+	CU_ASSERT(sp_meter_quantile(&v.meter, 0.9) < 125);
+	CU_ASSERT_EQUAL(sp_meter_quantile(&v.meter, 0.99), 100000);
+}
+
+static void short_turns_are_taken_to_be_like_the_last_one_that_was_measured(void)
+{
+	static struct sp_worker tsc; /* no clock of ours */
+	static const struct {
+		uint64_t cycles;
+		unsigned alike;
+	} turn[] = {{0, 15},   {100, 15}, {1023, 15}, {1024, 7},      {2048, 3},
+		    {4096, 1}, {8191, 1}, {8192, 0},  {UINT64_MAX, 0}};
+
+	for (unsigned i = 0; i < sizeof(turn) / sizeof(*turn); i++) {
+		struct sp_view v = *lone();
+		unsigned n = 0;
+
+		v.owner = &tsc;
+		CU_ASSERT(!sp_meter_alike(&v, 8));
+		sp_meter_note(&v, turn[i].cycles, 8);
+		CU_ASSERT(!sp_meter_alike(&v, 0)); /* which is of another kind */
+		while (sp_meter_alike(&v, 3))
+			n++;
+		CU_ASSERT_EQUAL(n, turn[i].alike);
+		CU_ASSERT_EQUAL(v.meter.turns, 1 + n);
+		CU_ASSERT_EQUAL(v.meter.packets, 8 + 3 * n);
+		CU_ASSERT_EQUAL(buckets(&v.meter), v.meter.packets);
+		CU_ASSERT(!n || v.meter.cycles - turn[i].cycles == 3 * n * RTE_MAX(turn[i].cycles / 8, 1u));
+	}
+	struct sp_view v = *lone();
+	struct sp_context c = {.budget.cycles = 1000};
+
+	v.owner = &tsc;
+	sp_meter_note(&v, 50, 0);
+	CU_ASSERT(!sp_meter_alike(&v, 1));
+	CU_ASSERT(sp_meter_alike(&v, 0));
+	CU_ASSERT_EQUAL(v.meter.cycles, 100);
+	CU_ASSERT_EQUAL(v.meter.packets, 0);
+	v = *lone();
+	v.context = &c; /* with a budget each is looked at */
+	v.owner = &tsc;
+	sp_meter_note(&v, 50, 1);
+	CU_ASSERT(!sp_meter_alike(&v, 1));
+	v = *lone(); /* and by a clock that the program gives */
+	sp_meter_note(&v, 50, 1);
+	CU_ASSERT(!sp_meter_alike(&v, 1));
+}
+
+SUITE("meter", TEST(a_turn_is_all_packets_of_a_burst_and_their_mean_is_what_one_costs),
+      TEST(n_contexts_take_n_and_one_looks_at_the_clock),
+      TEST(timers_commands_issues_and_work_are_turns_without_packets),
+      TEST(without_a_clock_nothing_is_measured_and_no_budget_counts),
+      TEST(workers_that_are_started_are_measured_by_the_tsc), TEST(verdicts_that_end_and_answer_are_counted_apart),
+      TEST(what_a_worker_is_in_is_there_to_be_seen), TEST(buckets_follow_each_other_without_a_gap),
+      TEST(quantiles_are_those_of_a_sorted_list_but_for_the_bucket_s_width), TEST(packets_weigh_as_many_as_they_are),
+      TEST(short_turns_are_taken_to_be_like_the_last_one_that_was_measured))

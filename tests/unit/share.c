@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Contexts share a worker by weight when it is short of time. All of it is measured by a clock that the handlers turn
+ * on: what a packet costs it says itself.
+ */
+#include "tenants.h"
+
+#include "../../pipeline/watch.h"
+
+/* A light tenant's packet waits for one call of a heavy one at the most, and for what a quantum's packets of others
+ * cost; however many heavy ones there are. Polls cost the rest. */
+#define BOUND(call) ((call) + (double)(SP_QUANTUM / SP_US) + 2)
+
+static double part(const struct tenant *t)
+{
+	uint64_t all = 0;
+
+	for (unsigned i = 0; i < town.tenants; i++)
+		all += town.tenant[i].had;
+	return (double)t->had / (double)all;
+}
+
+/* ---- shares ---- */
+
+static void equal_weights_get_equal_time_whatever_their_packets_cost(void)
+{
+	struct tenant *cheap, *dear;
+
+	tenants_begin();
+	cheap = tenant_add(1, 1, 0.5);
+	dear = tenant_add(1, 100, 50);
+	tenants_enter();
+	tenants_run(300000);
+	CU_ASSERT_DOUBLE_EQUAL(part(cheap), 0.5, 0.01);
+	CU_ASSERT_DOUBLE_EQUAL(part(dear), 0.5, 0.01);
+	tenants_end();
+}
+
+static void time_goes_by_weight(void)
+{
+	static const uint32_t weight[][3] = {{1, 3, 0}, {3, 1, 0}, {1, 2, 5}, {100, 1, 10}};
+
+	for (unsigned k = 0; k < sizeof(weight) / sizeof(*weight); k++) {
+		const double cost[] = {3, 40, 7};
+		double all = 0;
+
+		tenants_begin();
+		for (unsigned i = 0; i < 3 && weight[k][i]; i++) {
+			tenant_add(weight[k][i], cost[i], cost[i] / 2);
+			all += weight[k][i];
+		}
+		tenants_enter();
+		tenants_run(300000);
+		for (unsigned i = 0; i < town.tenants; i++)
+			CU_ASSERT_DOUBLE_EQUAL(part(&town.tenant[i]), weight[k][i] / all, 0.01);
+		tenants_end();
+	}
+}
+
+static void one_that_wants_less_gets_what_it_wants_and_the_others_the_rest(void)
+{
+	struct tenant *modest;
+
+	tenants_begin();
+	modest = tenant_add(1, 10, 100); /* a tenth, a third is due to it */
+	tenant_add(1, 30, 20);
+	tenant_add(1, 80, 60);
+	tenants_enter();
+	tenants_run(300000);
+	CU_ASSERT_DOUBLE_EQUAL(part(modest), 0.1, 0.005);
+	CU_ASSERT(modest->done + 3 >= modest->came);
+	CU_ASSERT_DOUBLE_EQUAL(part(modest + 1), 0.45, 0.01);
+	CU_ASSERT_DOUBLE_EQUAL(part(modest + 2), 0.45, 0.01);
+	tenants_end();
+}
+
+static void the_worker_rests_only_when_nothing_waits(void)
+{
+	struct tenant *dear;
+	uint64_t before, began;
+
+	tenants_begin();
+	dear = tenant_add(1, 50, 20);
+	tenant_add(1, 1, 900000); /* is there, and wants next to nothing */
+	tenants_enter();
+	tenants_run(50000);
+	before = dear->had;
+	began = town.ticks;
+	tenants_run(100000);
+	CU_ASSERT((double)(dear->had - before) > 0.99 * (double)(town.ticks - began));
+	CU_ASSERT(sp_share_packets(tenants_worker()) > 0);
+	CU_ASSERT_EQUAL(sp_nic_next_deadline(town.rig.nic, 0), tenants_worker()->now);
+	tenants_end();
+}
+
+static void who_wanted_nothing_has_saved_up_nothing(void)
+{
+	struct tenant *late, *first;
+	uint64_t before, began;
+
+	tenants_begin();
+	first = tenant_add(1, 10, 5);
+	tenant_add(1, 10, 5);
+	late = tenant_add(1, 10, 5);
+	late->from = 200000 * town.us;
+	tenants_enter();
+	tenants_run(200000);
+	before = first->had;
+	began = town.ticks;
+	tenants_run(3000);
+	CU_ASSERT_DOUBLE_EQUAL((double)(first->had - before) / (double)(town.ticks - began), 1 / 3.0, 0.03);
+	tenants_end();
+}
+
+/* ---- latency ---- */
+
+/* Of a light tenant, every packet's, beside so many heavy ones. */
+static double light_beside(unsigned heavy, double cost, bool share, double *p99)
+{
+	struct tenant *light;
+	double most;
+
+	tenants_begin();
+	light = tenant_add(1, 1, 97);
+	for (unsigned i = 0; i < heavy; i++)
+		tenant_add(1, cost, cost / 2 + i)->from = 1000 * town.us; /* then the light one is known as such */
+	tenants_enter();
+	if (!share)
+		sp_share_destroy(town.rig.nic);
+	tenants_run(heavy ? 400000 : 100000);
+	most = tenant_quantile(light, 1);
+	*p99 = tenant_quantile(light, 0.99);
+	if (share)
+		CU_ASSERT(light->done + 3 >= light->came);
+	tenants_end();
+	return most;
+}
+
+static void a_light_one_waits_for_one_call_of_a_heavy_one_at_the_most(void)
+{
+	double alone, p99, most = light_beside(0, 0, true, &alone);
+
+	CU_ASSERT(most <= 2);
+	most = light_beside(1, 100, true, &p99);
+	CU_ASSERT(most <= BOUND(100));
+	CU_ASSERT(p99 - alone <= BOUND(100));
+	CU_ASSERT(p99 - alone >= 50); /* it does wait: a call is not interrupted */
+	printf("# light alone: p99 %.1f us; beside one of 100 us a packet: p99 %.1f, most %.1f us\n", alone, p99, most);
+	light_beside(1, 100, false, &p99);
+	CU_ASSERT(p99 > 10 * BOUND(100)); /* else the test shows nothing */
+	printf("# without sharing: p99 %.1f us\n", p99);
+}
+
+static void however_many_heavy_ones_there_are(void)
+{
+	double p99;
+
+	CU_ASSERT(light_beside(3, 100, true, &p99) <= BOUND(100));
+	CU_ASSERT(light_beside(20, 100, true, &p99) <= BOUND(100));
+	CU_ASSERT(light_beside(20, 6, true, &p99) <= BOUND(6));
+}
+
+static void one_that_is_not_known_yet_is_tried_with_a_packet(void)
+{
+	struct tenant *light, *heavy;
+
+	tenants_begin();
+	light = tenant_add(1, 1, 31);
+	heavy = tenant_add(1, 500, 200);
+	heavy->burst = 32;
+	heavy->from = 5000 * town.us;
+	tenants_enter();
+	tenants_run(10000);
+	CU_ASSERT(heavy->done > 0);
+	CU_ASSERT(tenant_quantile(light, 1) <= BOUND(500));
+	tenants_end();
+}
+
+static void one_that_becomes_dear_is_found_out_and_pays(void)
+{
+	struct tenant *light, *heavy;
+
+	tenants_begin();
+	light = tenant_add(1, 2, 3);
+	heavy = tenant_add(1, 1, 20);
+	heavy->burst = 4;
+	tenants_enter();
+	tenants_run(20000);
+	heavy->cost *= 300;
+	tenants_run(5000); /* until what came before is through */
+	light->had = heavy->had = 0;
+	tenants_run(300000);
+	CU_ASSERT_DOUBLE_EQUAL(part(light), 0.5, 0.02);
+	tenants_end();
+}
+
+/* ---- what is not packets ---- */
+
+static void slices_of_work_are_charged(void)
+{
+	struct tenant *worker, *other;
+
+	tenants_begin();
+	worker = tenant_add(1, 10, 5);
+	worker->slices = 20;
+	worker->slice = 10 * town.us;
+	other = tenant_add(1, 10, 5);
+	tenants_enter();
+	tenants_run(300000);
+	CU_ASSERT(worker->sliced > 1000);
+	CU_ASSERT_DOUBLE_EQUAL(part(worker), 0.5, 0.02);
+	CU_ASSERT_DOUBLE_EQUAL(part(other), 0.5, 0.02);
+	tenants_end();
+}
+
+static void work_is_shared_whoever_has_more_of_it_or_longer_slices(void)
+{
+	struct tenant *many, *few;
+
+	tenants_begin();
+	many = tenant_add(1, 1, 0);
+	many->slices = 200;
+	many->slice = 10 * town.us;
+	few = tenant_add(3, 1, 0);
+	few->slices = 1;
+	few->slice = 30 * town.us;
+	tenants_enter();
+	tenants_run(100000);
+	CU_ASSERT_DOUBLE_EQUAL(part(many), 0.25, 0.01);
+	CU_ASSERT_DOUBLE_EQUAL(part(few), 0.75, 0.01);
+	tenants_end();
+}
+
+static void calls_of_issue_are_charged(void)
+{
+	struct tenant *sender, *other;
+
+	tenants_begin();
+	sender = tenant_add(1, 10, 0);
+	sender->issue = 200 * town.us;
+	other = tenant_add(1, 10, 5);
+	tenant_add(1, 10, 5);
+	tenants_enter();
+	tenants_run(300000);
+	CU_ASSERT(sender->issued > 100);
+	CU_ASSERT_DOUBLE_EQUAL(part(sender), 1 / 3.0, 0.02);
+	CU_ASSERT_DOUBLE_EQUAL(part(other), 1 / 3.0, 0.02);
+	tenants_end();
+}
+
+static void a_poll_does_not_make_all_calls_of_issue(void)
+{
+	struct tenant *light;
+
+	tenants_begin();
+	light = tenant_add(1, 1, 97);
+	for (unsigned i = 0; i < 8; i++)
+		tenant_add(1, 10, 0)->issue = 100 * town.us;
+	tenants_enter();
+	tenants_run(100000);
+	CU_ASSERT(tenant_quantile(light, 1) <= BOUND(100));
+	for (unsigned i = 1; i < town.tenants; i++) /* and they take turns */
+		CU_ASSERT(town.tenant[i].issued + 2 >= town.tenant[1].issued);
+	tenants_end();
+}
+
+/* ---- the backlog ---- */
+
+static uint64_t wrong;
+
+static void count_wrong(void)
+{
+	wrong += tenants_lost();
+}
+
+static void the_backlog_is_bounded_and_has_always_room_for_another_one(void)
+{
+	struct tenant *last;
+
+	tenants_begin();
+	for (unsigned i = 0; i < 12; i++)
+		tenant_add(1, 100, 5);
+	last = tenant_add(1, 15, 5000);
+	last->burst = 20; /* more than its part at once, but little on the whole */
+	last->from = 100000 * town.us;
+	tenants_enter();
+	wrong = 0;
+	town.look = count_wrong;
+	tenants_run(200000);
+	CU_ASSERT_EQUAL(wrong, 0);
+	CU_ASSERT(town.backlog_most > SP_BACKLOG / 2);
+	CU_ASSERT(town.backlog_most <= SP_BACKLOG);
+	CU_ASSERT(last->done > 100);
+	CU_ASSERT_EQUAL(tenant_view(last)->backlog_full, 0);
+	tenants_settle();
+	tenants_end();
+}
+
+static void one_context_has_no_more_than_its_part_of_the_backlog(void)
+{
+	unsigned most = 0;
+	struct tenant *dear;
+
+	tenants_begin();
+	dear = tenant_add(1, 100, 5);
+	tenant_add(1, 1, 97);
+	tenants_enter();
+	for (unsigned i = 0; i < 2000; i++) {
+		tenants_poll(UINT64_MAX);
+		if (tenant_view(dear)->portion.packets > most)
+			most = tenant_view(dear)->portion.packets;
+	}
+	CU_ASSERT(most >= SP_BACKLOG_CONTEXT - 1 && most <= SP_BACKLOG_CONTEXT); /* a poll ends with one served */
+	tenants_end();
+}
+
+static void what_finds_no_room_is_dropped_by_name_and_is_its_contexts(void)
+{
+	struct tenant *dear, *dearer, *light;
+	uint64_t full;
+
+	tenants_begin();
+	dear = tenant_add(1, 100, 5);
+	dearer = tenant_add(1, 200, 5);
+	light = tenant_add(1, 1, 97);
+	tenants_enter();
+	tenants_run(100000);
+	tenants_settle();
+	full = sp_nic_dropped(town.rig.nic, "backlog-full");
+	CU_ASSERT(tenant_view(dear)->backlog_full > 1000);
+	CU_ASSERT(tenant_view(dearer)->backlog_full > 1000);
+	CU_ASSERT_EQUAL(tenant_view(dear)->backlog_full, tenant_view(dear)->dropped);
+	CU_ASSERT_EQUAL(tenant_view(light)->backlog_full, 0);
+	CU_ASSERT_EQUAL(full, tenant_view(dear)->backlog_full + tenant_view(dearer)->backlog_full);
+	CU_ASSERT_EQUAL(dear->came, dear->done + tenant_view(dear)->backlog_full);
+	CU_ASSERT_EQUAL(light->came, light->done);
+	tenants_end();
+}
+
+static void a_context_that_goes_takes_what_waits_for_it(void)
+{
+	struct tenant *dear, *light;
+	struct sp_nic_totals t;
+	uint64_t waited;
+
+	tenants_begin();
+	dear = tenant_add(1, 100, 5);
+	light = tenant_add(1, 1, 97);
+	tenant_add(1, 80, 50);
+	tenants_enter();
+	tenants_run(20000);
+	waited = tenant_view(dear)->portion.packets;
+	CU_ASSERT(waited > 100);
+	dear->every = 0;
+	CU_ASSERT_EQUAL(sp_nic_context_remove(town.rig.nic, dear->id), 0);
+	CU_ASSERT_EQUAL(sp_nic_dropped(town.rig.nic, "context-closed"), waited);
+	CU_ASSERT_EQUAL(tenants_lost(), 0);
+	tenants_run(20000);
+	CU_ASSERT(light->done + 3 >= light->came);
+	sp_nic_totals(town.rig.nic, &t);
+	CU_ASSERT(t.parked > 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(town.rig.nic, town.tenant[2].id), 0);
+	town.tenant[2].every = 0;
+	tenants_end();
+}
+
+static void a_nic_that_ends_lets_go_of_what_waits(void)
+{
+	tenants_begin();
+	tenant_add(1, 100, 5);
+	tenant_add(1, 1, 97);
+	tenants_enter();
+	tenants_run(20000);
+	CU_ASSERT(sp_share_packets(tenants_worker()) > 100);
+	tenants_end(); /* counts packet buffers */
+}
+
+/* ---- where it does not apply ---- */
+
+static void a_context_without_others_leaves_what_it_cannot_do_at_the_port(void)
+{
+	struct tenant *dear;
+
+	tenants_begin();
+	dear = tenant_add(1, 100, 5);
+	tenants_enter();
+	tenants_run(100000);
+	CU_ASSERT_EQUAL(town.backlog_most, 0);
+	CU_ASSERT_EQUAL(tenant_view(dear)->dropped, 0);
+	CU_ASSERT(dear->missed > 1000);
+	tenants_end();
+}
+
+static void while_there_is_time_for_all_nothing_waits(void)
+{
+	tenants_begin();
+	tenant_add(1, 1, 10);
+	tenant_add(1, 2, 15);
+	tenant_add(1, 5, 40);
+	tenants_enter();
+	tenants_run(100000);
+	CU_ASSERT_EQUAL(town.backlog_most, 0);
+	tenants_end();
+}
+
+static void without_a_clock_nobody_waits(void)
+{
+	tenants_begin();
+	tenant_add(1, 100, 5);
+	tenant_add(1, 1, 97);
+	town.rig.config.cycles = NULL;
+	tenants_enter();
+	CU_ASSERT_PTR_NULL(tenants_worker()->share);
+	tenants_run(20000);
+	tenants_end();
+}
+
+/* ---- whoever looks on ---- */
+
+static struct {
+	unsigned arrived, matched, taken, full;
+} told;
+
+static void arrived(void *arg, const struct sp_packet *p, int parsed, sp_time now)
+{
+	(void)arg, (void)p, (void)parsed, (void)now;
+	told.arrived++;
+}
+
+static void matched(void *arg, const struct sp_packet *p, const char *context, const char *handler)
+{
+	(void)arg, (void)p, (void)context, (void)handler;
+	told.matched++;
+}
+
+static void fate(void *arg, const struct sp_packet *p, enum sp_capture_fate what, const char *reason)
+{
+	(void)arg, (void)p;
+	told.taken += what == SP_CAPTURE_TAKEN;
+	told.full += what == SP_CAPTURE_DROPPED && !strcmp(reason, "backlog-full");
+}
+
+static void a_watch_is_told_of_a_packet_that_waits_once(void)
+{
+	static const struct sp_watch watch = {.arrived = arrived, .matched = matched, .fate = fate};
+	struct sp_nic_totals t;
+
+	memset(&told, 0, sizeof(told));
+	tenants_begin();
+	tenant_add(1, 100, 5);
+	tenant_add(1, 1, 97);
+	tenants_enter();
+	while (sp_nic_context_remove(town.rig.nic, town.tenant[0].id) == 0)
+		sp_nic_context_remove(town.rig.nic, town.tenant[1].id);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_watch(town.rig.nic, &watch), 0);
+	for (unsigned i = 0; i < 2; i++)
+		town.tenant[i].id =
+			rig_context(&town.rig, i ? "b" : "a", "tenant", i ? "qp=65;index=1" : "qp=64;index=0");
+	tenants_run(20000);
+	CU_ASSERT(sp_share_packets(tenants_worker()) > 0);
+	tenants_settle();
+	sp_nic_totals(town.rig.nic, &t);
+	CU_ASSERT_EQUAL(told.arrived, t.received);
+	CU_ASSERT_EQUAL(told.matched, t.received);
+	CU_ASSERT_EQUAL(told.taken, t.taken);
+	CU_ASSERT(told.full > 100);
+	CU_ASSERT_EQUAL(told.full, t.dropped);
+	tenants_end();
+}
+
+SUITE("share", TEST(equal_weights_get_equal_time_whatever_their_packets_cost), TEST(time_goes_by_weight),
+      TEST(one_that_wants_less_gets_what_it_wants_and_the_others_the_rest),
+      TEST(the_worker_rests_only_when_nothing_waits), TEST(who_wanted_nothing_has_saved_up_nothing),
+      TEST(a_light_one_waits_for_one_call_of_a_heavy_one_at_the_most), TEST(however_many_heavy_ones_there_are),
+      TEST(one_that_is_not_known_yet_is_tried_with_a_packet), TEST(one_that_becomes_dear_is_found_out_and_pays),
+      TEST(slices_of_work_are_charged), TEST(work_is_shared_whoever_has_more_of_it_or_longer_slices),
+      TEST(calls_of_issue_are_charged), TEST(a_poll_does_not_make_all_calls_of_issue),
+      TEST(the_backlog_is_bounded_and_has_always_room_for_another_one),
+      TEST(one_context_has_no_more_than_its_part_of_the_backlog),
+      TEST(what_finds_no_room_is_dropped_by_name_and_is_its_contexts),
+      TEST(a_context_that_goes_takes_what_waits_for_it), TEST(a_nic_that_ends_lets_go_of_what_waits),
+      TEST(a_context_without_others_leaves_what_it_cannot_do_at_the_port),
+      TEST(while_there_is_time_for_all_nothing_waits), TEST(without_a_clock_nobody_waits),
+      TEST(a_watch_is_told_of_a_packet_that_waits_once))

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Handlers that do not come back, on workers that run: they are found out and named, taken out where their own code
+ * runs, and the NIC serves its other contexts. The handler (faulty.c) is a plug-in, and does what packets say.
+ */
+#include <jansson.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../pipeline/host.h"
+#include "rig.h"
+
+#define STALL	(200 * SP_MS)
+#define PATIENT 30 /* s, for what must come */
+#define BAD	16 /* QPs */
+#define GOOD	17
+#define WORKERS 2
+
+/* ---- a port: what is said goes to a queue, and comes from it in one burst ---- */
+
+static struct {
+	pthread_mutex_t lock;
+	struct rte_mbuf *packet[256];
+	unsigned count;
+} queue[WORKERS] = {{.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+static unsigned hear(void *port, uint16_t q, struct rte_mbuf **packet, unsigned max, sp_time now)
+{
+	unsigned n = 0;
+
+	(void)port, (void)now;
+	pthread_mutex_lock(&queue[q].lock);
+	for (; n < max && n < queue[q].count; n++)
+		packet[n] = queue[q].packet[n];
+	queue[q].count -= n;
+	memmove(queue[q].packet, queue[q].packet + n, queue[q].count * sizeof(*packet));
+	pthread_mutex_unlock(&queue[q].lock);
+	return n;
+}
+
+static unsigned swallow(void *port, uint16_t q, struct rte_mbuf **packet, unsigned count, sp_time now)
+{
+	(void)port, (void)q, (void)now;
+	rte_pktmbuf_free_bulk(packet, count);
+	return count;
+}
+
+static sp_time whenever(void *port, uint16_t q, bool blocked)
+{
+	(void)port, (void)q, (void)blocked;
+	return SP_NEVER;
+}
+
+static const struct sp_port_ops port_ops = {.receive = hear, .transmit = swallow, .next = whenever};
+
+/* A packet for each letter of `what`: to the context with that QP, of message `key`. The queue is locked. */
+static void put(unsigned q, uint32_t qp, const char *what, uint8_t key)
+{
+	for (; *what; what++) {
+		const uint8_t payload[8] = {(uint8_t)*what, key};
+		struct rte_mbuf *m = sp_packet_alloc();
+		struct frame f;
+
+		CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+		rig_roce(&f, FRAME_IP4, qp, 0, payload, sizeof(payload));
+		memcpy(rte_pktmbuf_append(m, (uint16_t)f.len), f.bytes, f.len);
+		queue[q].packet[queue[q].count++] = m;
+	}
+}
+
+static void say(unsigned q, uint32_t qp, const char *what, uint8_t key)
+{
+	pthread_mutex_lock(&queue[q].lock);
+	put(q, qp, what, key);
+	pthread_mutex_unlock(&queue[q].lock);
+}
+
+/* ---- one that does right, and one that is linked in, among the NIC's own code ---- */
+
+static const char *const good_counters[] = {"served", NULL};
+
+static uint32_t good_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+{
+	(void)m, (void)p;
+	c->counters[0]++;
+	return SP_DONE;
+}
+static const struct sp_handler good = {SP_HANDLER_HEAD, .name = "good", .doc = "counts", .counters = good_counters,
+				       .payload = good_payload};
+SP_HANDLER(good)
+
+static _Atomic bool spin_on;
+
+static uint32_t linked_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+{
+	(void)m, (void)p;
+	c->counters[0]++;
+	while (spin_on)
+		;
+	return SP_DONE;
+}
+static const struct sp_handler linked = {SP_HANDLER_HEAD, .name = "linked", .doc = "spins", .counters = good_counters,
+					 .payload = linked_payload};
+SP_HANDLER(linked)
+
+/* ---- what has been told ---- */
+
+static struct {
+	pthread_mutex_t lock;
+	unsigned count;
+	struct sp_fault fault[8]; /* strings and frames are copies */
+	char context[8][40], handler[8][40], function[8][40];
+	uint8_t frame[8][256];
+} told = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void on_fault(void *arg, const struct sp_fault *f)
+{
+	CU_ASSERT_PTR_EQUAL(arg, &told);
+	pthread_mutex_lock(&told.lock);
+	if (told.count < 8) {
+		const unsigned i = told.count;
+
+		told.fault[i] = *f;
+		snprintf(told.context[i], 40, "%s", f->context);
+		snprintf(told.handler[i], 40, "%s", f->handler);
+		snprintf(told.function[i], 40, "%s", f->function);
+		if (f->frames && f->frame_len[0] <= sizeof(told.frame[i]))
+			memcpy(told.frame[i], f->frame[0], f->frame_len[0]);
+	}
+	told.count++;
+	pthread_mutex_unlock(&told.lock);
+}
+
+static unsigned faults(void)
+{
+	pthread_mutex_lock(&told.lock);
+	const unsigned n = told.count;
+	pthread_mutex_unlock(&told.lock);
+	return n;
+}
+
+/* ---- helpers ---- */
+
+static struct rig rig;
+static struct sp_plugin *plugin;
+static uint32_t good_id, bad_id;
+
+#define UNTIL(what)                                                                                                    \
+	do {                                                                                                           \
+		const sp_time until_end = sp_clock() + PATIENT * SP_SEC;                                               \
+		const struct timespec until_pause = {.tv_nsec = 2000000};                                              \
+		while (!(what) && sp_clock() < until_end)                                                              \
+			nanosleep(&until_pause, NULL);                                                                 \
+		CU_ASSERT_FATAL(what);                                                                                 \
+	} while (0)
+
+static void start_with(unsigned workers, const char *handler, const char *settings)
+{
+	struct sp_error error = {0};
+	char text[128];
+
+	told.count = 0;
+	rig_prepare(&rig, (uint16_t)workers);
+	rig.config.port[0].ops = &port_ops;
+	rig.config.stall = STALL;
+	rig.config.fault = on_fault;
+	rig.config.fault_arg = &told;
+	if (!plugin && sp_plugin_load(FAULTY, &plugin, &error))
+		printf("# %s\n", error.text);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(plugin);
+	rig_create(&rig);
+	good_id = rig_context(&rig, "light", "good", "qp=17");
+	snprintf(text, sizeof(text), "qp=16%s%s", *settings ? ";" : "", settings);
+	bad_id = rig_context(&rig, "culprit", handler, text);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+}
+
+static void start(unsigned workers, const char *settings)
+{
+	start_with(workers, "faulty", settings);
+}
+
+static void serves(unsigned q)
+{
+	const uint64_t before = rig_counter(&rig, good_id, "served");
+
+	say(q, GOOD, "ggggg", 0);
+	UNTIL(rig_counter(&rig, good_id, "served") == before + 5);
+}
+
+static void adds_up(void)
+{
+	struct sp_nic_totals t;
+
+	sp_nic_totals(rig.nic, &t);
+	CU_ASSERT_EQUAL(t.received, t.taken + t.forwarded + t.dropped + t.parked);
+}
+
+static void end(void)
+{
+	adds_up();
+	sp_nic_stop(rig.nic);
+	rig_stop(&rig);
+}
+
+static bool is_fault(unsigned i, const char *function, bool runs, bool aborted)
+{
+	const struct sp_fault *f = &told.fault[i];
+
+	if (!strcmp(told.context[i], "culprit") && !strcmp(told.function[i], function) && f->runs == runs &&
+	    f->aborted == aborted && f->since >= STALL)
+		return true;
+	printf("# fault %u: %s() of %s, %s%s%s\n", i, told.function[i], told.handler[i], told.context[i],
+	       f->runs ? " runs" : " waits", f->aborted ? ", aborted" : "");
+	return false;
+}
+
+/* The last one told of; what has been told once may be told again, when it is taken out later. */
+static bool taken_out_of(const char *function)
+{
+	UNTIL(faults() && told.fault[faults() - 1].aborted);
+	return is_fault(faults() - 1, function, true, true) && !strcmp(told.handler[faults() - 1], "faulty");
+}
+
+static json_t *report(void)
+{
+	char *text = NULL;
+	json_t *r;
+
+	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(rig.nic, true, NULL, &text), 0);
+	r = json_loads(text, 0, NULL);
+	free(text);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(r);
+	return r;
+}
+
+/* ---- rules ---- */
+
+/* letter: what the packet says. frames: the fault comes with the packet. */
+static void is_taken_out(const char *letter, const char *function, bool frames)
+{
+	uint64_t dropped;
+
+	start(1, "in-detach=yes"); /* would it be called, there would be a second fault */
+	say(0, BAD, "g", 2);
+	UNTIL(rig_counter(&rig, bad_id, "served") == 1);
+	say(0, BAD, letter, 1);
+	CU_ASSERT(taken_out_of(function));
+	if (frames) {
+		CU_ASSERT_EQUAL_FATAL(told.fault[faults() - 1].frames, 1);
+		CU_ASSERT_EQUAL(told.frame[faults() - 1][42 + 12], (uint8_t)*letter);
+	} else {
+		CU_ASSERT_EQUAL(told.fault[faults() - 1].frames, 0);
+	}
+	serves(0);
+	dropped = sp_nic_dropped(rig.nic, "context-disabled");
+	say(0, BAD, "ggg", 2);
+	UNTIL(sp_nic_dropped(rig.nic, "context-disabled") == dropped + 3);
+	serves(0);
+	adds_up();
+	const unsigned before = faults();
+	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
+	CU_ASSERT_EQUAL(faults(), before);
+	serves(0);
+	end();
+}
+
+static void classify_is_taken_out(void)
+{
+	is_taken_out("c", "classify", true);
+}
+
+static void header_is_taken_out(void)
+{
+	is_taken_out("h", "header", true);
+}
+
+static void payload_is_taken_out(void)
+{
+	is_taken_out("p", "payload", true);
+}
+
+static void what_is_in_the_nics_code_most_of_the_time_is_taken_out(void)
+{
+	is_taken_out("n", "payload", true);
+}
+
+static void completion_is_taken_out(void)
+{
+	is_taken_out("e", "completion", true);
+}
+
+static void completion_within_payload_is_taken_out(void)
+{
+	is_taken_out("E", "completion", true);
+}
+
+static void timer_is_taken_out(void)
+{
+	is_taken_out("t", "timer", false);
+}
+
+static void work_is_taken_out(void)
+{
+	is_taken_out("w", "work", false);
+}
+
+static void command_is_taken_out_and_answered(void)
+{
+	const struct sp_command cmd = {.op = 1};
+	struct sp_event result;
+
+	start(1, "");
+	pthread_mutex_lock(&rig.nic->control);
+	CU_ASSERT_EQUAL(sp_command_run(sp_context_by_id(rig.nic, bad_id), &cmd, &result), -ESHUTDOWN);
+	CU_ASSERT_EQUAL(sp_command_run(sp_context_by_id(rig.nic, bad_id), &cmd, &result), -ESHUTDOWN);
+	pthread_mutex_unlock(&rig.nic->control);
+	CU_ASSERT(taken_out_of("command"));
+	serves(0);
+	end();
+}
+
+static void attach_is_taken_out_and_refused(void)
+{
+	struct sp_error error = {0};
+	uint32_t id;
+
+	start(1, "");
+	CU_ASSERT_EQUAL(rig_try_context(&rig, "second", "faulty", "qp=18;in-attach=yes", &id, &error), -ETIMEDOUT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "attach()"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "faulty"));
+	CU_ASSERT_EQUAL(sp_nic_context_find(rig.nic, "second", &id), -ENOENT);
+	serves(0);
+	say(0, BAD, "ggg", 1); /* the others of that handler go on */
+	UNTIL(rig_counter(&rig, bad_id, "served") == 3);
+	id = rig_context(&rig, "second", "faulty", "qp=18");
+	end();
+}
+
+static void detach_is_taken_out(void)
+{
+	start(1, "in-detach=yes");
+	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
+	CU_ASSERT(taken_out_of("detach"));
+	serves(0);
+	end();
+}
+
+static void report_is_taken_out(void)
+{
+	start(1, "in-report=yes");
+	json_decref(report());
+	CU_ASSERT(taken_out_of("report"));
+	json_decref(report());
+	CU_ASSERT_EQUAL(faults(), 1); /* it was not asked again */
+	serves(0);
+	end();
+}
+
+/* Of a burst what had come to its end stays; all else of the context is dropped by name, and nothing of others. */
+static void the_rest_of_the_burst_is_dropped_by_name(void)
+{
+	struct sp_nic_totals t;
+
+	start(1, "");
+	say(0, BAD, "g", 3);
+	UNTIL(rig_counter(&rig, bad_id, "served") == 1);
+	pthread_mutex_lock(&queue[0].lock); /* one burst */
+	put(0, BAD, "gg", 1);
+	put(0, BAD, "gpgg", 2);
+	put(0, BAD, "ggg", 3);
+	put(0, GOOD, "gggg", 0);
+	pthread_mutex_unlock(&queue[0].lock);
+	CU_ASSERT(taken_out_of("payload"));
+	/* A worker that is short of time gives each packet a turn of its own: then g before p has been served, too. */
+	CU_ASSERT(told.fault[0].frames >= 1);
+	CU_ASSERT_EQUAL(told.frame[0][42 + 12], 'p');
+	UNTIL(rig_counter(&rig, good_id, "served") == 4);
+	UNTIL(sp_nic_dropped(rig.nic, "context-disabled") + rig_view(&rig, bad_id, packets) == 10);
+	const uint64_t packets = rig_view(&rig, bad_id, packets);
+	CU_ASSERT(packets == 3 || packets == 4);
+	CU_ASSERT_EQUAL(rig_view(&rig, bad_id, disabled), 10 - packets);
+	CU_ASSERT_EQUAL(rig_view(&rig, bad_id, dropped), 10 - packets);
+	sp_nic_totals(rig.nic, &t);
+	CU_ASSERT_EQUAL(t.received, 14);
+	CU_ASSERT_EQUAL(t.taken, 4 + packets);
+	CU_ASSERT_EQUAL(t.dropped, 10 - packets);
+	end();
+}
+
+/* Nobody calls its detach(), which would have released them; end() looks whether buffers are missing. */
+static void what_it_kept_is_released_with_it(void)
+{
+	start(1, "");
+	say(0, BAD, "kkkkk", 1);
+	UNTIL(rig_view(&rig, bad_id, kept) == 5);
+	say(0, BAD, "p", 1);
+	CU_ASSERT(taken_out_of("payload"));
+	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
+	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), rig.in_use);
+	serves(0);
+	end();
+}
+
+static void who_waits_is_named_and_nobody_waits_for_him(void)
+{
+	struct sp_error error = {0};
+	char settings[64], text[256];
+	json_t *r, *fault;
+	uint32_t id;
+	int pipes[2];
+
+	CU_ASSERT_EQUAL_FATAL(pipe(pipes), 0);
+	snprintf(settings, sizeof(settings), "pipe=%d", pipes[0]);
+	start(1, settings);
+	CU_ASSERT(!sp_nic_stopped(rig.nic, text, sizeof(text)));
+	say(0, BAD, "W", 1);
+	UNTIL(faults());
+	CU_ASSERT(is_fault(0, "payload", false, false));
+	CU_ASSERT_EQUAL(told.fault[0].frames, 1);
+	CU_ASSERT_EQUAL(told.frame[0][42 + 12], 'W');
+	CU_ASSERT(sp_nic_stopped(rig.nic, text, sizeof(text)));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "payload() of handler faulty, context culprit"));
+	r = report();
+	fault = json_array_get(json_object_get(r, "faults"), 0);
+	CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(fault, "context")), "culprit");
+	CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(fault, "handler")), "faulty");
+	CU_ASSERT(json_is_true(json_object_get(fault, "stopped")));
+	CU_ASSERT(json_is_false(json_object_get(fault, "runs")));
+	CU_ASSERT(json_is_true(json_object_get(json_array_get(json_object_get(r, "workers"), 0), "stopped")));
+	json_decref(r);
+	CU_ASSERT_EQUAL(rig_try_context(&rig, "more", "good", "qp=18", &id, &error), -ETIMEDOUT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler faulty, context culprit"));
+	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), -ETIMEDOUT);
+	CU_ASSERT_EQUAL(rig_counter(&rig, good_id, "served"), 0);
+	CU_ASSERT_EQUAL_FATAL(write(pipes[1], "w", 1), 1);
+	serves(0);
+	UNTIL(!sp_nic_stopped(rig.nic, text, sizeof(text)));
+	CU_ASSERT_EQUAL(rig_view(&rig, bad_id, packets), 1); /* it was done with the packet: the signal ended nothing */
+	CU_ASSERT_EQUAL(faults(), 1);
+	r = report();
+	CU_ASSERT(json_is_false(json_object_get(json_array_get(json_object_get(r, "faults"), 0), "stopped")));
+	json_decref(r);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
+	end();
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+static void other_workers_go_on_meanwhile(void)
+{
+	char settings[64];
+	int pipes[2];
+
+	CU_ASSERT_EQUAL_FATAL(pipe(pipes), 0);
+	snprintf(settings, sizeof(settings), "pipe=%d", pipes[0]);
+	start(2, settings);
+	say(1, BAD, "W", 1);
+	UNTIL(faults());
+	CU_ASSERT(is_fault(0, "payload", false, false));
+	CU_ASSERT_EQUAL(told.fault[0].worker, 1);
+	serves(0);
+	CU_ASSERT_EQUAL_FATAL(write(pipes[1], "w", 1), 1);
+	serves(1);
+	end();
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+static void both_workers_are_taken_out_of_one_context(void)
+{
+	start(2, "");
+	say(0, BAD, "p", 1);
+	say(1, BAD, "p", 2);
+	UNTIL(faults() >= 2 && rig_view(&rig, bad_id, disabled) == 2);
+	serves(0);
+	serves(1);
+	say(0, BAD, "gg", 1);
+	say(1, BAD, "gg", 1);
+	UNTIL(sp_nic_dropped(rig.nic, "context-disabled") == 6);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
+	end();
+}
+
+static void what_is_linked_in_is_named_and_never_taken_out(void)
+{
+	start_with(1, "linked", "");
+	spin_on = true;
+	say(0, BAD, "gg", 1);
+	UNTIL(faults());
+	CU_ASSERT(is_fault(0, "payload", true, false));
+	CU_ASSERT_STRING_EQUAL(told.handler[0], "linked");
+	CU_ASSERT_EQUAL(told.fault[0].frames, 2);
+	const struct timespec pause = {.tv_nsec = 300000000};
+	nanosleep(&pause, NULL);
+	CU_ASSERT_EQUAL(faults(), 1);
+	spin_on = false;
+	serves(0);
+	CU_ASSERT_EQUAL(rig_view(&rig, bad_id, packets), 2);
+	end();
+}
+
+static void who_goes_round_has_not_stopped(void)
+{
+	start(2, "");
+	for (unsigned i = 0; i < 8; i++) {
+		const struct timespec pause = {.tv_nsec = 100000000};
+
+		nanosleep(&pause, NULL); /* in nobody's call */
+		say(i % 2, BAD, "gggg", 1);
+	}
+	UNTIL(rig_counter(&rig, bad_id, "served") == 32);
+	CU_ASSERT_EQUAL(faults(), 0);
+	end();
+}
+
+static void a_nic_can_be_started_again(void)
+{
+	start(1, "");
+	say(0, BAD, "p", 1);
+	CU_ASSERT(taken_out_of("payload"));
+	serves(0);
+	sp_nic_stop(rig.nic);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
+	bad_id = rig_context(&rig, "culprit", "faulty", "qp=16");
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	say(0, BAD, "p", 1);
+	UNTIL(faults() >= 2 && told.fault[faults() - 1].aborted);
+	serves(0);
+	end();
+}
+
+SUITE("warden", TEST(payload_is_taken_out), TEST(classify_is_taken_out), TEST(header_is_taken_out),
+      TEST(what_is_in_the_nics_code_most_of_the_time_is_taken_out), TEST(completion_is_taken_out),
+      TEST(completion_within_payload_is_taken_out), TEST(timer_is_taken_out), TEST(work_is_taken_out),
+      TEST(command_is_taken_out_and_answered), TEST(attach_is_taken_out_and_refused), TEST(detach_is_taken_out),
+      TEST(report_is_taken_out), TEST(the_rest_of_the_burst_is_dropped_by_name), TEST(what_it_kept_is_released_with_it),
+      TEST(who_waits_is_named_and_nobody_waits_for_him), TEST(other_workers_go_on_meanwhile),
+      TEST(both_workers_are_taken_out_of_one_context), TEST(what_is_linked_in_is_named_and_never_taken_out),
+      TEST(who_goes_round_has_not_stopped), TEST(a_nic_can_be_started_again))
