@@ -166,6 +166,7 @@ int sp_nic_handler_load(struct sp_nic *nic, const char *file, char **json, struc
 static int refuse_unload(struct sp_nic *nic, const struct sp_plugin *plugin, const char *name, struct sp_error *error)
 {
 	char text[sizeof(error->text)] = "", holds_text[96];
+	const size_t len = strlen(name);
 	struct sp_copy_holds holds;
 	size_t at = 0;
 
@@ -182,8 +183,9 @@ static int refuse_unload(struct sp_nic *nic, const struct sp_plugin *plugin, con
 						       ? "in use"
 						       : sp_copy_says(&holds, holds_text, sizeof(holds_text)));
 		}
-	return sp_error_set(error, EBUSY, "", "handler %.40s is held: %.200s", name,
-			    at ? text : "by another NIC of this process");
+	/* Of a file the end is what tells. */
+	return sp_error_set(error, EBUSY, "", "handler %s%s is held: %.180s", len > 40 ? "..." : "",
+			    len > 40 ? name + len - 40 : name, at ? text : "by another NIC of this process");
 }
 
 int sp_nic_handler_unload(struct sp_nic *nic, const char *name, struct sp_error *error)

@@ -184,13 +184,10 @@ static void compare(const struct bench_case *c, struct bench_result *result, str
 	for (unsigned k = 0; k < sides; k++)
 		if (!*turns[k].side->skipped)
 			summarise(&turns[k], rounds, less);
-	for (unsigned i = 0; i < BENCH_OTHERS && c->other[i].run; i++) {
-		const struct bench_side *now = bench_against(result), *s = &result->other[i];
-
-		if (*now->skipped ||
-		    (c->hardest && !*s->skipped && (less ? s->value < now->value : s->value > now->value)))
+	/* Where the baseline cannot be had here, the first of the others that can. */
+	for (unsigned i = 0; i < BENCH_OTHERS && c->other[i].run; i++)
+		if (*bench_against(result)->skipped)
 			result->against = (int)i;
-	}
 	base = bench_against(result)->value;
 	for (unsigned k = 0; k < sides; k++) {
 		struct bench_side *s = turns[k].side;

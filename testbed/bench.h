@@ -48,7 +48,6 @@ struct bench_case {
 	/* What it is measured against, in words; NULL: nothing, the value speaks for itself. Where it is skipped, the
 	 * first of the others that is not takes its place. */
 	const char *baseline;
-	bool hardest;			 /* the ratio is to the best of baseline and others */
 	double required, goal;		 /* of the ratio; 0: none */
 	double icrc_required, icrc_goal; /* the same with the ICRC checked; packets only */
 	enum { BENCH_EITHER, BENCH_UNCHECKED, BENCH_CHECKED } icrc; /* how it can be measured; packets only */

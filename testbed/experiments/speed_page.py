@@ -78,9 +78,11 @@ def required(all_):
 
 
 def packets(all_, *groups):
-    rows = [("case", "ICRC", "cycles", "Mpkt/s", "spread", "baseline", "cycles", "ratio", "beside")]
+    rows = [("case", "ICRC", "cycles", "Mpkt/s", "spread", "baseline", "cycles", "ratio", "beside (ratio)")]
     for c in cases(all_, *groups):
-        beside = ["%s: %s" % (o["name"], o["skipped"] or number(o["value"])) for o in c["others"]]
+        beside = [
+            "%s: %s" % (o["name"], o["skipped"] or "%s (%s)" % (number(o["value"]), number(o["value"] / c["value"], 2))) for o in c["others"]
+        ]
         rows.append(
             (
                 stem(c),

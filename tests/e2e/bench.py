@@ -201,8 +201,8 @@ def testpmd_is_a_baseline_where_it_is_installed():
             elif shutil.which("dpdk-testpmd"):
                 sane(case, "cycles/packet")
                 assert case["baseline_skipped"] is None and any("testpmd" in side for side in sides), case
-                if case["name"].startswith("sdr-receive"):  # the ratio is to the faster one
-                    assert all(case["baseline_value"] <= o["value"] for o in case["others"]), case
+                if case["name"].startswith("sdr-receive"):
+                    assert "rxonly" in case["baseline"], case
             else:
                 assert "not installed" in case["baseline_skipped"] and not any("testpmd" in side for side in sides), case
         b.nothing_left()

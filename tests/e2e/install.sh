@@ -221,6 +221,8 @@ our_march_comes_after_that_of_dpdk() {
 		    commands = json.load(f)
 		both = 0
 		for c in commands:
+		    if c["output"].startswith("tests/") and ("counted" in c["output"] or "test-counts" in c["output"]):
+		        continue # instructions are counted of one march, whatever the build's
 		    march = [w for w in shlex.split(c["command"]) if w.startswith("-march=")]
 		    assert march and march[-1] == "-march=" + cpu, "%s: %s" % (c["file"], march)
 		    both += "-march=corei7" in march
