@@ -28,6 +28,8 @@ const char *command_bad_option(int c, char **argv, const char **about);
  * status.
  */
 int command_bad_value(const char *command, const char *wants, const char *value);
+/* The NIC that an option names, or the default. */
+const char *command_nic_name(const char *nic);
 /* Why sp_attach() or sp_attach_connect() to this NIC (NULL: the default) has failed, status: -errno. */
 void command_nic_error(const char *nic, int status, char *text, size_t room);
 

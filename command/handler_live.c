@@ -196,13 +196,6 @@ static int arguments(struct asked *a, int argc, char **argv)
 
 /* ---- what the NIC says ---- */
 
-static const char *nic_name(const struct asked *a)
-{
-	const char *name = a->nic ? a->nic : getenv("SPINDLE_NIC");
-
-	return name && *name ? name : "spindle0";
-}
-
 static int refused(const struct asked *a, int status, const struct sp_error *error)
 {
 	const char *why = *error->text	      ? error->text
@@ -211,7 +204,7 @@ static int refused(const struct asked *a, int status, const struct sp_error *err
 			  : status == -EPROTO ? "what it says makes no sense: is it of another version?"
 					      : strerror(-status);
 
-	fprintf(stderr, "spindle handler: NIC %s: %s%s\n", nic_name(a), why,
+	fprintf(stderr, "spindle handler: NIC %s: %s%s\n", command_nic_name(a->nic), why,
 		status == -ENODEV || status == -EPROTO || a->word->op == SP_HANDLER_STATUS ? ""
 											   : " (nothing has changed)");
 	return 1;

@@ -8,9 +8,16 @@
 #include "../host-api/spindle.h"
 #include "command.h"
 
+const char *command_nic_name(const char *nic)
+{
+	const char *name = nic ? nic : getenv("SPINDLE_NIC");
+
+	return name && *name ? name : "spindle0";
+}
+
 void command_nic_error(const char *nic, int status, char *text, size_t room)
 {
-	const char *named = getenv("SPINDLE_NIC"), *name = nic ? nic : named && *named ? named : "spindle0";
+	const char *name = command_nic_name(nic);
 	const char *socket = name;
 	char path[128];
 

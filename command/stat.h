@@ -59,7 +59,6 @@ struct stat_asked {
 	const char *nic, *context; /* NULL: as sp_attach_connect says; all of the NIC */
 	bool handlers;		   /* also what they say of themselves */
 };
-const char *stat_nic_name(const struct stat_asked *a);
 /* One report, over a connection that is there. 0 or -errno. */
 int stat_ask(struct sp_attach_link *link, const struct stat_asked *a, struct stat_sample *sample);
 /* What -errno of stat_ask means. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reports of a NIC in another process. */
+#include "command.h"
 #include "stat.h"
 
 #include <errno.h>
@@ -7,13 +8,6 @@
 #include <string.h>
 
 #include "ask.h"
-
-const char *stat_nic_name(const struct stat_asked *a)
-{
-	const char *name = a->nic ? a->nic : getenv("SPINDLE_NIC");
-
-	return name && *name ? name : "spindle0";
-}
 
 int stat_ask(struct sp_attach_link *link, const struct stat_asked *a, struct stat_sample *sample)
 {
@@ -32,7 +26,7 @@ int stat_ask(struct sp_attach_link *link, const struct stat_asked *a, struct sta
 
 void stat_ask_words(const struct stat_asked *a, int status, char *words, size_t bytes)
 {
-	const char *nic = stat_nic_name(a);
+	const char *nic = command_nic_name(a->nic);
 
 	switch (a->context || status != -ENOENT ? status : 0) {
 	case -ENOENT:

@@ -282,7 +282,7 @@ int stat_serve(const struct stat_asked *a, const char *address)
 		fprintf(stderr, "spindle stat: --listen %s: the HTTP server does not start\n", address);
 		return 1;
 	}
-	printf("NIC %s: %s\n", stat_nic_name(a), words);
+	printf("NIC %s: %s\n", command_nic_name(a->nic), words);
 	fflush(stdout);
 	while (sigtimedwait(&signals, NULL, &second) < 0)
 		hurry(&s);

@@ -2,11 +2,9 @@
 #include "copies.h"
 #include "context.h"
 #include "dispatch.h"
-#include "host.h"
 #include "kept.h"
 #include "lend.h"
 #include "message.h"
-#include "metered.h"
 #include "share.h"
 
 #include <stdio.h>
@@ -88,6 +86,9 @@ static void move_counts(struct sp_view *to, struct sp_view *from, uint64_t stray
 	move(&to->kept_refused, &from->kept_refused);
 	move(&to->dropped, &from->dropped);
 	move_meter(to, from);
+	if (from->wrong.what && from->wrong.at >= to->wrong.at)
+		to->wrong = from->wrong;
+	from->wrong = (struct sp_wrong){.what = SP_WRONG_NOTHING};
 	move_named(to->drops, t->registered->drops, t->reasons, from->drops, f->registered->drops, f->reasons, stray);
 	move_named(to->counters, t->registered->counters, t->counters, from->counters, f->registered->counters,
 		   f->counters, NULL);

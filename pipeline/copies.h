@@ -23,7 +23,7 @@ struct sp_copy_holds {
 
 /* nic->control is held, here and below. The successor, which nobody has seen yet, is the context from now on. */
 void sp_copy_publish(struct sp_context *successor);
-/* Its counts so far become the newest copy's, so that nothing of the context is less than it was. */
+/* Its counts so far, and its last fault, become the newest copy's: nothing of the context is less than it was. */
 int sp_copy_look(struct sp_context *c,
 		 struct sp_copy_holds *holds); /* -ETIMEDOUT: a worker has stopped, and is left out */
 /* Words for what a copy holds, "3 messages open, 1 timer armed"; "nothing". */

@@ -369,6 +369,11 @@ static int bring(struct check *c, uint32_t to, const struct state *s)
 	return 0;
 }
 
+static int loops(struct check *c)
+{
+	return wrong(c, "jumps back: a loop; give it a constant number of rounds and #pragma unroll");
+}
+
 static int jump(struct check *c, const struct ebpf_insn *i)
 {
 	const unsigned op = BPF_OP(i->code);
@@ -383,7 +388,7 @@ static int jump(struct check *c, const struct ebpf_insn *i)
 	if (by_reg ? i->imm != 0 : i->src_reg != 0 || (always && (i->dst_reg || i->imm)))
 		return wrong(c, "has bits set that mean nothing");
 	if (i->off < 0)
-		return wrong(c, "jumps back: a loop; give it a constant number of rounds and #pragma unroll");
+		return loops(c);
 	if (to >= c->count)
 		return wrong(c, "jumps behind the program's end");
 	if (always)
@@ -444,6 +449,23 @@ static bool goes_on(const struct ebpf_insn *i)
 	return i->code != (BPF_JMP | BPF_JA) && i->code != (BPF_JMP | EBPF_EXIT);
 }
 
+/* The compiler may begin a loop at its end: then only what jumps back leads to its first instruction. */
+static int unreached(struct check *c)
+{
+	const uint32_t at = c->at;
+
+	for (c->at = at; c->at < c->count; c->at++) {
+		const struct ebpf_insn *i = &c->ins[c->at];
+		const unsigned op = BPF_OP(i->code);
+
+		if (BPF_CLASS(i->code) == BPF_JMP && op != EBPF_CALL && op != EBPF_EXIT &&
+		    (int64_t)c->at + 1 + i->off == at)
+			return loops(c);
+	}
+	c->at = at;
+	return wrong(c, "is never reached: are there two functions in the section?");
+}
+
 static int walk(struct check *c)
 {
 	const uint32_t end = c->count;
@@ -455,7 +477,7 @@ static int walk(struct check *c)
 		int r;
 
 		if (!before && !then)
-			return wrong(c, "is never reached: are there two functions in the section?");
+			return unreached(c);
 		if (then && before)
 			meet_state(c->now, then);
 		else if (then)

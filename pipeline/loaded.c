@@ -86,7 +86,6 @@ int sp_copies_told(struct sp_report *r, char **json)
 /* ---- load, unload ---- */
 
 struct tell {
-	struct sp_nic *nic;
 	struct sp_report *report;
 	const struct sp_plugin *only; /* NULL: all */
 };
@@ -115,7 +114,7 @@ static void tell_object(void *arg, const struct sp_object_text *o)
 
 static int tell_objects(struct sp_nic *nic, const struct sp_plugin *only, char **json)
 {
-	struct tell t = {.nic = nic, .report = sp_report_new(), .only = only};
+	struct tell t = {.report = sp_report_new(), .only = only};
 
 	*json = NULL;
 	if (!t.report)

@@ -239,7 +239,13 @@ static struct sp_context *load(struct sp_context *const *at)
 	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }
 
-/* What waits for older copies of the context's handler waits for this one, which asks them. */
+/* The newest copy's. Only what is pushed there stays in order: whatever waits for an older one has come before. */
+static struct sp_view *heir(const struct sp_worker *w, struct sp_view *v)
+{
+	return sp_context_newest(v->context)->view[w->index];
+}
+
+/* What waits for older copies of the context's handler waits for this one, the newest, which asks them. */
 static void gather(struct sp_worker *w, struct sp_view *v)
 {
 	for (struct sp_context *c = load(&v->context->older); c; c = load(&c->older))
@@ -267,8 +273,10 @@ static void choose(struct sp_worker *w, bool *now)
 
 			part = pass ? s->left : s->quantum * v->context->weight / weights;
 			cost = sp_share_cost(s, v) * v->batched;
-			/* Whoever waits gets ahead by a call, too. */
-			if (now[i] || v->portion.packets || cost > RTE_MIN(part, s->left) ||
+			/* Whoever waits gets ahead by a call, too. And for a copy that has been replaced in the
+			 * midst of the burst others may wait that came before. */
+			if (now[i] || unlikely(load(&v->context->newer) != NULL) || v->portion.packets ||
+			    cost > RTE_MIN(part, s->left) ||
 			    ahead(v->portion.had, s) > (int64_t)(by_weight(v, s->quantum) + dearest))
 				continue;
 			now[i] = true;
@@ -286,20 +294,24 @@ void sp_share_defer(struct sp_worker *w)
 		return;
 	begin(w);
 	for (unsigned i = 0; i < w->actives; i++) {
+		struct sp_view *v = heir(w, w->active[i]);
+
 		charge(s, w->active[i]);
-		if (unlikely(load(&w->active[i]->context->older) != NULL))
-			gather(w, w->active[i]);
+		if (unlikely(v != w->active[i]))
+			charge(s, v);
+		if (unlikely(load(&v->context->older) != NULL))
+			gather(w, v);
 	}
 	choose(w, now);
 	for (unsigned i = 0; i < w->actives; i++) {
-		struct sp_view *v = w->active[i];
+		struct sp_view *v = w->active[i], *to = heir(w, v);
 
 		if (now[i]) {
 			w->active[kept++] = v;
 			continue;
 		}
 		for (unsigned k = 0; k < v->batched; k++)
-			push(w, v, v->batch[k]);
+			push(w, to, v->batch[k]);
 		v->batched = 0;
 	}
 	w->actives = kept;
@@ -347,17 +359,13 @@ unsigned sp_share_run(struct sp_worker *w)
 	begin(w);
 	s->serving = true;
 	while (s->waiting) {
-		struct sp_view *v = next(s);
-		struct sp_context *newer = load(&v->context->newer);
+		struct sp_view *v = next(s), *to = heir(w, v);
 		uint64_t before, cycles;
 
-		if (unlikely(newer != NULL)) {
-			for (struct sp_context *c = newer; c; c = load(&c->newer))
-				newer = c;
-			charge(s, newer->view[w->index]);
-			gather(w, newer->view[w->index]);
-			inherit(s, newer->view[w->index], v);
-			continue;
+		if (unlikely(load(&to->context->older) != NULL)) {
+			charge(s, to);
+			gather(w, to);
+			v = to;
 		}
 		before = measured(v);
 		/* Where others wait, half a quantum at a time: they take turns within the poll. */

@@ -290,12 +290,15 @@ static void report_context(const struct sp_snapshot *s, const struct sp_context_
 	struct sp_context *c = counts->context;
 	const struct sp_device *d = application(c);
 	struct sum sum = {0};
+	const struct sp_wrong *last = &counts->wrong;
 	uint64_t open = 0;
 	char text[160];
 
 	for (size_t i = 0; i < count; i++)
 		if (counts[i].newest == c) {
 			add(&sum, &counts[i]);
+			if (counts[i].wrong.what && (!last->what || counts[i].wrong.at > last->at))
+				last = &counts[i].wrong;
 			open += counts[i].context->messages ? sp_messages_open(counts[i].context) : 0;
 		}
 	sp_report_open(r, name, false);
@@ -309,7 +312,7 @@ static void report_context(const struct sp_snapshot *s, const struct sp_context_
 	report_sum(&sum, c->nic->worker[0]->metering, r);
 	if (c->messages)
 		sp_report_uint(r, "open_messages", open);
-	sp_report_string(r, "last_fault", sp_wrong_say(&counts->wrong, text, sizeof(text)) ? text : NULL);
+	sp_report_string(r, "last_fault", sp_wrong_say(last, text, sizeof(text)) ? text : NULL);
 	if (!c->first) {
 		report_limits(c, r);
 		report_condition(s, c, &sum.all.meter, r);

@@ -465,7 +465,8 @@ bool sp_warden_stopped(const struct sp_nic *nic, uint16_t worker)
 	return nic->warden && atomic_load_explicit(&nic->warden->ward[worker].stopped, memory_order_acquire);
 }
 
-bool sp_warden_says(struct sp_nic *nic, char text[SP_FAULT_TEXT])
+/* What has stopped, in words: who is in what of which handler and context, and for how long. False: nothing. */
+static bool says(struct sp_nic *nic, char text[SP_FAULT_TEXT])
 {
 	struct sp_warden *warden = nic->warden;
 	uint64_t first;
@@ -500,7 +501,7 @@ bool sp_nic_stopped(struct sp_nic *nic, char *text, size_t room)
 {
 	char said[SP_FAULT_TEXT];
 
-	if (!sp_warden_says(nic, said))
+	if (!says(nic, said))
 		return false;
 	snprintf(text, room, "%s", said);
 	return true;
@@ -520,7 +521,7 @@ int sp_warden_pass(struct sp_nic *nic, struct sp_error *error)
 	for (uint16_t i = 0; nic->started && i < nic->workers; i++)
 		if (__atomic_load_n(&nic->worker[i]->doing.view, __ATOMIC_RELAXED) &&
 		    sp_worker_look(nic->worker[i], pass_by, NULL)) {
-			if (!sp_warden_says(nic, text))
+			if (!says(nic, text))
 				snprintf(text, sizeof(text), "worker %u did not come by", i);
 			return sp_error_set(error, ETIMEDOUT, "", "%s", text);
 		}

@@ -27,8 +27,6 @@ void sp_warden_destroy(struct sp_nic *nic);
 
 /* Has it stopped? Any thread. */
 bool sp_warden_stopped(const struct sp_nic *nic, uint16_t worker);
-/* What has stopped, in words: who is in what of which handler and context, and for how long. False: nothing. */
-bool sp_warden_says(struct sp_nic *nic, char text[SP_FAULT_TEXT]);
 /* [control] Before what all workers must do, which cannot be taken back: 0, or, where one has stopped, -ETIMEDOUT and
  * words. It may wait for as long as finding that out takes. */
 int sp_warden_pass(struct sp_nic *nic, struct sp_error *error);

@@ -142,7 +142,7 @@ struct sp_view {
 	uint64_t counters[SP_MAX_COUNTERS];
 	uint64_t dma_faults, dma_traced, events_lost, sent, sent_bytes;
 	uint64_t errors;       /* verdicts that are none, sends that were not */
-	struct sp_wrong wrong; /* the last such thing; [worker] writes, a snapshot copies it */
+	struct sp_wrong wrong; /* the last such thing; [worker] writes, copies.c moves, a snapshot copies it */
 	int64_t kept;	       /* packets that handlers hold; summed over workers */
 	uint64_t ended;	       /* verdicts SP_END; these are among `packets` */
 	uint64_t answered;     /* verdicts SP_SENT; these too */

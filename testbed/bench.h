@@ -48,8 +48,8 @@ struct bench_case {
 	/* What it is measured against, in words; NULL: nothing, the value speaks for itself. Where it is skipped, the
 	 * first of the others that is not takes its place. */
 	const char *baseline;
-	double required, goal;		 /* of the ratio; 0: none */
-	double icrc_required, icrc_goal; /* the same with the ICRC checked; packets only */
+	double required, goal;					    /* of the ratio; 0: none */
+	double icrc_required, icrc_goal;			    /* the same with the ICRC checked; packets only */
 	enum { BENCH_EITHER, BENCH_UNCHECKED, BENCH_CHECKED } icrc; /* how it can be measured; packets only */
 	/* Makes what all sides need; *state is given to the others. 0, or -errno and words in why. */
 	int (*open)(const struct bench_options *options, void **state, char *why, unsigned room);

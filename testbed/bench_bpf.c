@@ -22,6 +22,7 @@
 #include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
 #include "bench_null.h"
+#include "bench_port.h"
 
 #define ROUND 64u /* bursts between two looks at the clock */
 #define POOL  2047u
@@ -71,24 +72,7 @@ static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, un
 	return n;
 }
 
-static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
-{
-	(void)port;
-	(void)queue;
-	(void)now;
-	rte_pktmbuf_free_bulk(packet, count);
-	return count;
-}
-
-static sp_time next(void *port, uint16_t queue, bool blocked)
-{
-	(void)port;
-	(void)queue;
-	(void)blocked;
-	return 0;
-}
-
-static const struct sp_port_ops ops = {.receive = receive, .transmit = transmit, .next = next};
+static const struct sp_port_ops ops = {.receive = receive, .transmit = bench_port_discard, .next = bench_port_always};
 
 /* ---- where the handlers are ---- */
 

@@ -14,7 +14,7 @@
 
 #include "bench.h"
 
-#define PATIENCE 30 /* seconds, for an answer */
+#define PATIENCE 30 /* seconds, for an answer, and for the first packet of a turn */
 #define FRAME	 42 /* bytes of headers of what it sends itself */
 
 static int skip(struct bench_testpmd *t, const char *words, char *why, unsigned room)
@@ -148,6 +148,16 @@ static int look(struct bench_testpmd *t, const char *which, struct look *l, char
 	return r;
 }
 
+static bool moved(const struct look *before, const struct look *after)
+{
+	return after->packets > before->packets && after->ran > before->ran;
+}
+
+static bool late(const struct look *before, const struct look *after)
+{
+	return after->wall > before->wall + PATIENCE * rte_get_tsc_hz();
+}
+
 int bench_testpmd_turn(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, double seconds,
 		       struct bench_turn *turn, char *why, unsigned room)
 {
@@ -166,7 +176,8 @@ int bench_testpmd_turn(struct bench_testpmd *t, const char *mode, const char *de
 		r = tell(t, "start\n");
 	if (!r)
 		r = look(t, which, &before, why, room);
-	if (!r) {
+	/* A busy machine may not have given it a processor in that time: then the turn is longer. */
+	while (!r && !moved(&before, &after) && !late(&before, &after) && !bench_stopped()) {
 		usleep((useconds_t)(seconds * 1e6));
 		r = look(t, which, &after, why, room);
 	}

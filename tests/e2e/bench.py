@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """`spindle bench`: every case gives figures that fit together, or says why it cannot; and whatever happens to it, the
-processes, files and namespaces that it makes are gone. How fast anything is, is not tested."""
+processes, files and namespaces that it makes are gone. How fast anything is, is not tested.
+
+With sanitizers the rules that are called `measured` run: each case once, shortened, so that what is measured is what is tested."""
 
 import json
 import os
@@ -219,7 +221,7 @@ def the_cost_of_the_parts_is_measured():
 
 
 @rule
-def virtual_time_has_values_and_no_baseline():
+def virtual_time_is_measured_and_has_no_baseline():
     with Bench(*BRIEF, "--filter", "virtual", "--json") as b:
         cases = b.figures()
         assert {c["name"]: c["unit"] for c in cases} == VIRTUAL, cases
@@ -229,7 +231,7 @@ def virtual_time_has_values_and_no_baseline():
 
 
 @rule
-def memory_is_told_of_things_at_rest():
+def memory_is_measured_of_things_at_rest():
     with Bench("--filter", "memory-", "--json") as b:
         cases = {c["name"]: c for c in b.figures(rounds=9)}
         assert sorted(cases) == sorted(MEMORY), cases

@@ -100,4 +100,47 @@ static void copies_are_told_of_and_counted_once(void)
 	live_stop(&rig);
 }
 
-SUITE("stats_copies", TEST(copies_are_told_of_and_counted_once))
+static void check_fault(const char *want)
+{
+	json_t *r = report();
+	const char *got = json_string_value(json_object_get(context(r), "last_fault"));
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(got);
+	if (strcmp(got, want))
+		printf("# %s\n", got);
+	CU_ASSERT_STRING_EQUAL(got, want);
+	json_decref(r);
+}
+
+/* Of all copies the latest one, and when they have gone, too. */
+static void the_last_fault_outlives_its_copy(void)
+{
+	live_clear();
+	rig_start(&rig, 1);
+	live_load(&rig, "hashed");
+	rig_context(&rig, "c0", "live", "qp=5");
+	run(7, 97);
+	run(8, SP_DONE);
+	check_fault("payload() returned 97, which is no verdict");
+	json_decref(live_reload(&rig, NULL, 0));
+	check_fault("payload() returned 97, which is no verdict");
+	rig_settle(&rig, SP_US);
+	run(9, 98); /* the newer one's */
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 1);
+	check_fault("payload() returned 98, which is no verdict");
+	rig_settle(&rig, 2 * SP_US);
+	run(8, 99); /* the older one's; before and after it is looked at */
+	check_fault("payload() returned 99, which is no verdict");
+	sp_nic_handler_collect(rig.nic);
+	check_fault("payload() returned 99, which is no verdict");
+	run(8, 98);
+	rig_settle(&rig, 3 * SP_US);
+	run(9, 97); /* is later than what has not been looked at yet */
+	run(7, SP_END);
+	run(8, SP_END);
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 0);
+	check_fault("payload() returned 97, which is no verdict");
+	live_stop(&rig);
+}
+
+SUITE("stats_copies", TEST(copies_are_told_of_and_counted_once), TEST(the_last_fault_outlives_its_copy))
