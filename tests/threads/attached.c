@@ -724,7 +724,7 @@ static void a_server_that_stops_under_load_lets_everybody_know(void)
 		}
 		/* Until all are in the midst of it, or one has failed. */
 		for (unsigned k = 0; k < COUPLES; k++)
-			while (atomic_load_explicit(&couple[k].app[1].came, memory_order_relaxed) < 3 * k &&
+			while (atomic_load_explicit(&couple[k].app[1].came, memory_order_relaxed) < 3 * k + 1 &&
 			       !other_has_gone(&couple[k].app[0]))
 				usleep(100);
 		stop_servers();
