@@ -335,7 +335,9 @@ def erasure_codes_in_the_handler_are_measured_beside_isal_and_the_job_alone():
         for case in cases:
             sane(case, "GB/s")
             assert [o["name"] for o in case["others"]] == ["the job alone"] and case["others"][0]["value"] > 0, case
-            assert 0 < case["slice_us"]["median"] <= case["slice_us"]["max"], case
+            assert 0 <= case["slice_us"]["median"] <= case["slice_us"]["max"], case
+        # A slice that was interrupted each time has no time, which in so short turns may be most of a case's.
+        assert sum(case["slice_us"]["median"] > 0 for case in cases) > len(cases) / 2, cases
         b.nothing_left()
 
 
