@@ -670,7 +670,8 @@ static void a_chunk_is_nobodys_while_a_packet_of_it_is_being_written(void)
 	CU_ASSERT_EQUAL(reserve(x, key, 0), -EAGAIN);
 	CU_ASSERT_EQUAL(reserve(x, key, 0), -EAGAIN);
 	slot->done[0] |= 4;
-	sdr_check_chunk(&nic.c, nic.c.state, slot, 0); /* as whoever has written it does now */
+	sdr_check_chunk(&nic.c, nic.c.state, slot, 0);			  /* as whoever has written it does now */
+	sdr_check_chunks(&nic.c, nic.c.state, slot, 0, slot->done[0], 4); /* ... or, of several, all of a run */
 	CU_ASSERT_EQUAL(*bitmap(&nic, 0), 0);
 	CU_ASSERT_EQUAL(give(packet(0, 3, MTU)), SP_DONE); /* too late: it is the companion's */
 	CU_ASSERT_EQUAL(*bitmap(&nic, 0), 0);
