@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../pipeline/plugin.h"
 #include "pcapng.h"
 
 #define MOST_FAULTS 256		  /* in the file: a handler that is at fault all the time must not fill a disk */
@@ -129,7 +130,7 @@ static sp_time looked(struct run_leave *l, sp_time *since, char *text, size_t ro
 	const sp_time now = sp_clock();
 
 	pthread_mutex_lock(&l->lock);
-	if (!l->stopped && !sp_nic_stopped(l->nic, text, room))
+	if (!l->stopped && !sp_nic_stopped(l->nic, text, room) && !sp_plugin_stuck(text, room))
 		*since = now;
 	pthread_mutex_unlock(&l->lock);
 	return now - *since;
@@ -158,6 +159,10 @@ static void *watch(void *arg)
 	for (since = sp_clock(); !flag(l, &l->ended); nanosleep(&pause, NULL))
 		if (sp_clock() - since > DETACH)
 			leave(l, "a handler's detach() does not come back");
+	/* exit() runs the destructors of what is still loaded; normally it takes this thread along. */
+	for (since = sp_clock(); sp_clock() - since < DETACH; nanosleep(&pause, NULL))
+		;
+	leave(l, "a plug-in's destructor does not come back");
 	return NULL;
 }
 
@@ -188,8 +193,7 @@ void run_leave_end(struct run_leave *l)
 {
 	if (!l->started)
 		return;
+	pthread_detach(l->thread);
 	set(l, &l->ended);
-	pthread_join(l->thread, NULL);
-	pthread_mutex_destroy(&l->lock);
 	l->started = false;
 }

@@ -22,7 +22,8 @@ struct run_fault {
 void run_fault_set(struct run_fault *f, struct sp_nic_config *config, const char *socket);
 void run_fault_close(struct run_fault *f);
 
-/* Ends the process where a worker, or a handler's detach(), would keep it for ever. */
+/* Ends the process where a worker, a handler's detach(), or what a plug-in does when it is loaded or unloaded would
+ * keep it for ever. *l must stay: it looks on until the process has ended. */
 struct run_leave {
 	struct sp_nic *nic;
 	void (*abandon)(void *arg);
@@ -30,7 +31,7 @@ struct run_leave {
 	pthread_t thread;
 	bool started;
 	pthread_mutex_t lock; /* of what follows; the first thread writes */
-	bool stopped, ended;
+	bool stopped, ended;  /* `lock` is never destroyed */
 };
 /* abandon: what is to be done before _exit(). */
 void run_leave_start(struct run_leave *l, struct sp_nic *nic, void (*abandon)(void *arg), void *arg);

@@ -33,7 +33,7 @@ void stat_ask_words(const struct stat_asked *a, int status, char *words, size_t 
 		snprintf(words, bytes, "NIC %s has no context %s", nic, a->context);
 		break;
 	case -ENODEV:
-		snprintf(words, bytes, "NIC %s has gone", nic);
+		snprintf(words, bytes, "NIC %s has gone, or does not answer", nic);
 		break;
 	case -EPERM:
 		snprintf(words, bytes, "NIC %s: --handlers is for its own user and root: packets wait meanwhile", nic);

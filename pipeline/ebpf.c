@@ -77,6 +77,25 @@ static int load(struct sp_ebpf_program *p, struct sp_error *error)
 	return 0;
 }
 
+/* DPDK's verifier takes up to a second for each handler, twice, and whoever else asks the NIC for something waits
+ * meanwhile. */
+static int load_all(struct sp_ebpf *e, struct sp_noted *noted, struct sp_error *error)
+{
+	const sp_time end = sp_clock() + SP_EBPF_TIME;
+	int r = 0;
+
+	for (unsigned i = 0; !r && i < e->count; i++) {
+		if (sp_clock() > end)
+			return sp_error_set(error, ETIMEDOUT, "",
+					    "its %u handlers take more than %u s to check: they have too many "
+					    "branches; make several files of them",
+					    e->count, (unsigned)(SP_EBPF_TIME / SP_SEC));
+		r = load(&e->program[i], error);
+		noted->handler[noted->count++] = &e->program[i].handler;
+	}
+	return r;
+}
+
 int sp_ebpf_open(const char *file, struct sp_ebpf **ebpf, struct sp_noted *noted, struct sp_error *error)
 {
 	uint8_t *bytes;
@@ -86,10 +105,8 @@ int sp_ebpf_open(const char *file, struct sp_ebpf **ebpf, struct sp_noted *noted
 	*ebpf = NULL;
 	if (!r)
 		r = sp_ebpf_read(bytes, len, ebpf, error);
-	for (unsigned i = 0; !r && i < (*ebpf)->count; i++) {
-		r = load(&(*ebpf)->program[i], error);
-		noted->handler[noted->count++] = &(*ebpf)->program[i].handler;
-	}
+	if (!r)
+		r = load_all(*ebpf, noted, error);
 	if (r) {
 		sp_ebpf_close(*ebpf);
 		*ebpf = NULL;

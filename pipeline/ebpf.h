@@ -23,7 +23,8 @@ struct sp_noted;
 #define SP_EBPF_BYTES	 (1u << 20) /* of a file */
 #define SP_EBPF_SECTIONS 1024
 #define SP_EBPF_PROGRAMS 64
-#define SP_EBPF_INS	 4096 /* of a program: DPDK's jumps and our time are bounded, too */
+#define SP_EBPF_INS	 4096	       /* of a program: DPDK's jumps and our time are bounded, too */
+#define SP_EBPF_TIME	 (10 * SP_SEC) /* to check all of a file */
 #define SP_EBPF_STACK	 512
 #define SP_EBPF_NAMES	 63 /* of counters, of drop reasons: one more is the NIC's */
 

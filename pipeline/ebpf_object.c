@@ -265,16 +265,21 @@ static int relocate_one(const struct object *o, const struct symbols *s, const E
 static int relocate(const struct object *o, unsigned section, struct sp_ebpf_program *p)
 {
 	struct symbols symbols = {0};
+	uint64_t seen = 0;
 	int r = 0;
 
 	for (unsigned i = 0; i < o->sections && !r; i++) {
 		const Elf64_Shdr *s = &o->section[i];
-		const Elf64_Rel *rel = (const void *)(o->bytes + s->sh_offset);
+		const Elf64_Rel *rel;
 
 		if ((s->sh_type != SHT_REL && s->sh_type != SHT_RELA) || s->sh_info != section)
 			continue;
 		if (s->sh_type == SHT_RELA || s->sh_entsize != sizeof(*rel) || s->sh_offset % _Alignof(Elf64_Rel))
 			return wrong(o, "has relocations that clang does not make");
+		rel = (const void *)(o->bytes + s->sh_offset);
+		seen += s->sh_size / sizeof(*rel);
+		if (seen > p->count) /* sections may lie over each other: there would be no end to them */
+			return wrong(o, "has more relocations than instructions: is the file damaged?");
 		r = read_symbols(o, s->sh_link, &symbols);
 		for (uint64_t k = 0; k < s->sh_size / sizeof(*rel) && !r; k++)
 			r = relocate_one(o, &symbols, &rel[k], p);

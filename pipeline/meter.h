@@ -64,7 +64,7 @@ enum sp_doing_what {
 	SP_DOING_COMMAND,
 	SP_DOING_ISSUE,
 	SP_DOING_WORK,
-	SP_DOING_CONTROL, /* migrate */
+	SP_DOING_MIGRATE,
 	/* PACKETS, and in one of these calls; completion() also of what else ends messages */
 	SP_DOING_CLASSIFY,
 	SP_DOING_MISS,

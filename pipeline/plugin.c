@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define STUCK (5 * SP_SEC)
+
 /* One load of the file. */
 struct sp_object {
 	struct sp_object *older;
@@ -37,6 +39,39 @@ struct sp_plugin {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sp_plugin *plugins;	 /* under lock */
 static _Thread_local const char *within; /* the file whose constructors or destructors run */
+
+/* The same for other threads. */
+static struct {
+	pthread_mutex_t lock;
+	char file[128];
+	const char *what; /* NULL: nobody's */
+	sp_time since;
+} busy = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* what: of file runs from now on; NULL: no more. */
+static void enter_code(const char *file, const char *what)
+{
+	const size_t len = strlen(file);
+
+	within = what ? file : NULL;
+	pthread_mutex_lock(&busy.lock);
+	snprintf(busy.file, sizeof(busy.file), "%s%s", len > 100 ? "..." : "", len > 100 ? file + len - 100 : file);
+	busy.what = what;
+	busy.since = sp_clock();
+	pthread_mutex_unlock(&busy.lock);
+}
+
+bool sp_plugin_stuck(char *text, size_t room)
+{
+	pthread_mutex_lock(&busy.lock);
+	const sp_time lasted = busy.what ? sp_clock() - busy.since : 0;
+	const bool stuck = lasted > STUCK;
+
+	if (stuck)
+		snprintf(text, room, "%s of %s have run for %.1f s", busy.what, busy.file, (double)lasted / SP_SEC);
+	pthread_mutex_unlock(&busy.lock);
+	return stuck;
+}
 
 /* It must not end the process as if all were well. */
 static void exited(void)
@@ -75,7 +110,9 @@ static int open_regular(const char *file, struct stat *st, struct sp_error *erro
 		r = refuse(error, file, EISDIR, "is a directory");
 	else if (!r && !S_ISREG(st->st_mode))
 		r = refuse(error, file, EINVAL, "is no regular file");
-	else if (!r && !st->st_size)
+	if (!r && sp_plugin_copy_settle(fd, st) == -EAGAIN)
+		r = refuse(error, file, EAGAIN, "is being written: is it being built?");
+	if (!r && !st->st_size)
 		r = refuse(error, file, EINVAL, "is empty");
 	else if (!r && st->st_size > SP_PLUGIN_BYTES)
 		r = refuse(error, file, EFBIG, "has more than %u MiB", SP_PLUGIN_BYTES >> 20);
@@ -122,21 +159,23 @@ static void object_close(const struct sp_object *o)
 		return;
 	}
 	sp_handlers_note(&none);
-	within = o->file;
+	enter_code(o->file, "destructors");
 	dlclose(o->object);
-	within = NULL;
+	enter_code(o->file, NULL);
 	sp_handlers_note(NULL);
 }
 
 /* Runs its constructors: the handlers that they register are noted. */
 static int object_dlopen(struct sp_object *o, struct sp_noted *noted, struct sp_error *error)
 {
-	if (!sp_plugin_copy_whole(o->copy))
-		return refuse(error, o->file, EINVAL, "is cut off: its headers name bytes behind its end");
+	const char *wrong = sp_plugin_copy_wrong(o->copy);
+
+	if (wrong)
+		return refuse(error, o->file, EINVAL, "%s", wrong);
 	sp_handlers_note(noted);
-	within = o->file;
+	enter_code(o->file, "constructors");
 	o->object = dlopen(o->copy, RTLD_NOW | RTLD_LOCAL);
-	within = NULL;
+	enter_code(o->file, NULL);
 	sp_handlers_note(NULL);
 	return o->object ? 0 : refuse_object(o, error);
 }
@@ -190,7 +229,7 @@ static int object_make(struct sp_plugin *p, int fd, const struct stat *st, const
 		r = refuse(error, file, ENOMEM, "out of memory");
 		goto fail;
 	}
-	r = sp_plugin_copy_make(fd, (size_t)st->st_size, slash ? slash + 1 : file, &o->copy, &why);
+	r = sp_plugin_copy_make(fd, st, slash ? slash + 1 : file, &o->copy, &why);
 	if (r == -EAGAIN)
 		refuse(error, file, EAGAIN, "changes while it is read: is it being built?");
 	else if (r)

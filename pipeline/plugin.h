@@ -25,6 +25,9 @@ struct sp_handler;
 const struct sp_plugin *sp_object_plugin(const struct sp_object *object); /* NULL: of what is linked in */
 /* By a handler's name or by its file; NULL. It is there as long as nobody unloads it. */
 struct sp_plugin *sp_plugin_find(const char *name);
+/* Are a plug-in's constructors or destructors running, and for longer than anybody should wait? In words which. Any
+ * thread. */
+bool sp_plugin_stuck(char *text, size_t room);
 /* Loaded by name, for nobody who would unload it by its handle. */
 int sp_plugin_load_named(const char *file, struct sp_error *error);
 /* -EBUSY: handlers are in use. Else it is unloaded, however often it was loaded. */
@@ -49,16 +52,19 @@ void sp_objects_each(void (*fn)(void *arg, const struct sp_object_text *text), v
 /* ---- copies of files ---- */
 #define SP_PLUGIN_BYTES (256u << 20) /* of a file */
 
-/* Copies what fd reads, which is a regular file of size bytes; name: what the copy's name ends with. 0 and the copy's
- * absolute path, which the caller frees; or -errno. -EAGAIN: the file's size changed meanwhile; why: what could not be
- * done, for other errors. */
-int sp_plugin_copy_make(int fd, size_t size, const char *name, char **copy, const char **why);
+/* Waits a little until the regular file that fd reads stays as it is; st: how. -EAGAIN: it does not. */
+int sp_plugin_copy_settle(int fd, struct stat *st);
+/* Copies what fd reads, which is as st says; name: what the copy's name ends with. 0 and the copy's absolute path,
+ * which the caller frees; or -errno. -EAGAIN: the file has changed meanwhile; why: what could not be done, for other
+ * errors. */
+int sp_plugin_copy_make(int fd, const struct stat *st, const char *name, char **copy, const char **why);
 /* Also removes the directory with the last one. Frees copy; NULL is fine. */
 void sp_plugin_copy_remove(char *copy);
 /* Has the file that fd reads the copy's bytes? */
 bool sp_plugin_copy_same(const char *copy, int fd);
-/* dlopen() maps what the headers of a shared object name: where the file ends before that, using it ends the process.
- * True for what is no such file at all: dlopen() says what it is. */
-bool sp_plugin_copy_whole(const char *copy);
+/* dlopen() believes the headers of a shared object: where the file ends before what they name, or a linker has not
+ * written that yet, loading it ends the process. In words what is wrong; NULL: nothing, or it is no such file at all,
+ * and dlopen() says so. */
+const char *sp_plugin_copy_wrong(const char *copy);
 
 #endif

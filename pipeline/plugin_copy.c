@@ -5,15 +5,20 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
-#define PREFIX	   "spindle-plugins-"
-#define NAME_BYTES 100 /* of the file's own name, in the copy's */
-#define PIECE	   65536
+#define PREFIX	     "spindle-plugins-"
+#define NAME_BYTES   100 /* of the file's own name, in the copy's */
+#define PIECE	     65536
+#define SETTLED	     20 /* ms without a change */
+#define SETTLE_TRIES 25
 
 static char directory[PATH_MAX]; /* "": there is none */
 static int directory_fd = -1;	 /* holds a lock: while somebody has it, nobody else removes the directory */
@@ -146,7 +151,56 @@ static int copy_bytes(int from, int to, size_t size)
 	return r ? r : done < size ? -EAGAIN : 0;
 }
 
-int sp_plugin_copy_make(int fd, size_t size, const char *name, char **copy, const char **why)
+/* Has anybody got it open to write to it? Only the file's owner and root may ask, and not of all file systems; for
+ * others the time of its last change must do. Whoever opens it between the two calls would have SIGIO sent to us, which
+ * ends a process: SIGURG does not. */
+static bool is_written(int fd)
+{
+	if (fcntl(fd, F_SETSIG, SIGURG) || fcntl(fd, F_SETLEASE, F_RDLCK))
+		return errno == EAGAIN;
+	fcntl(fd, F_SETLEASE, F_UNLCK);
+	return false;
+}
+
+/* How long ago that was; of a time that is still to come nobody knows. */
+static int64_t age_of(const struct stat *st)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	const int64_t age =
+		(int64_t)(now.tv_sec - st->st_mtim.tv_sec) * 1000 + (now.tv_nsec - st->st_mtim.tv_nsec) / 1000000;
+	return age < 0 ? INT64_MAX : age;
+}
+
+/* Times have grains of some milliseconds: a change after this one must be seen. */
+int sp_plugin_copy_settle(int fd, struct stat *st)
+{
+	for (unsigned tries = 0; tries < SETTLE_TRIES; tries++) {
+		const struct timespec pause = {.tv_nsec = SETTLED * 1000000};
+
+		if (fstat(fd, st))
+			return -errno;
+		if (!is_written(fd) && age_of(st) >= SETTLED)
+			return 0;
+		nanosleep(&pause, NULL);
+	}
+	return -EAGAIN;
+}
+
+static int unchanged(int fd, const struct stat *st)
+{
+	struct stat now;
+
+	if (fstat(fd, &now))
+		return -errno;
+	return now.st_size == st->st_size && now.st_mtim.tv_sec == st->st_mtim.tv_sec &&
+			       now.st_mtim.tv_nsec == st->st_mtim.tv_nsec
+		       ? 0
+		       : -EAGAIN;
+}
+
+int sp_plugin_copy_make(int fd, const struct stat *st, const char *name, char **copy, const char **why)
 {
 	char path[PATH_MAX];
 	int r = directory_make();
@@ -163,7 +217,9 @@ int sp_plugin_copy_make(int fd, size_t size, const char *name, char **copy, cons
 	if (!r && to < 0)
 		r = -errno;
 	if (!r)
-		r = copy_bytes(fd, to, size);
+		r = copy_bytes(fd, to, (size_t)st->st_size);
+	if (!r)
+		r = unchanged(fd, st);
 	if (to >= 0 && close(to) && !r)
 		r = -errno;
 	if (!r) {
@@ -215,34 +271,93 @@ bool sp_plugin_copy_same(const char *copy, int fd)
 #if __SIZEOF_POINTER__ == 8
 typedef Elf64_Ehdr Header;
 typedef Elf64_Phdr Segment;
+typedef Elf64_Shdr Section;
+typedef Elf64_Dyn Dynamic;
 #else
 typedef Elf32_Ehdr Header;
 typedef Elf32_Phdr Segment;
+typedef Elf32_Shdr Section;
+typedef Elf32_Dyn Dynamic;
 #endif
 
-bool sp_plugin_copy_whole(const char *copy)
+static const char *const cut_off = "is cut off: its headers name bytes behind its end";
+static const char *const unwritten = "is not all written: what its headers name is not there";
+
+static bool read_at(int fd, uint64_t at, void *to, size_t len)
+{
+	return at <= INT64_MAX && pread(fd, to, len, (off_t)at) == (ssize_t)len;
+}
+
+static bool ends_behind(uint64_t offset, uint64_t bytes, uint64_t size)
+{
+	return offset > size || bytes > size - offset;
+}
+
+/* What dlopen() goes by without a look. */
+static const char *dynamic_wrong(int fd, const Segment *s)
+{
+	bool strings = false, symbols = false;
+	Dynamic d;
+
+	for (uint64_t at = 0; at + sizeof(d) <= s->p_filesz; at += sizeof(d)) {
+		if (!read_at(fd, s->p_offset + at, &d, sizeof(d)))
+			return cut_off;
+		if (d.d_tag == DT_NULL)
+			break;
+		strings |= d.d_tag == DT_STRTAB;
+		symbols |= d.d_tag == DT_SYMTAB;
+	}
+	return strings && symbols ? NULL : unwritten;
+}
+
+static const char *segments_wrong(int fd, const Header *h, uint64_t size)
+{
+	const char *wrong = NULL;
+	Segment s;
+
+	for (unsigned i = 0; i < h->e_phnum && !wrong; i++) {
+		if (ends_behind(h->e_phoff, (i + UINT64_C(1)) * sizeof(s), size) ||
+		    !read_at(fd, h->e_phoff + i * sizeof(s), &s, sizeof(s)))
+			return cut_off;
+		if ((s.p_type == PT_LOAD || s.p_type == PT_DYNAMIC) && ends_behind(s.p_offset, s.p_filesz, size))
+			return cut_off;
+		if (s.p_type == PT_DYNAMIC)
+			wrong = dynamic_wrong(fd, &s);
+	}
+	return wrong;
+}
+
+/* dlopen() does not need them, but they are what a linker writes last, behind all else. */
+static const char *sections_wrong(int fd, const Header *h, uint64_t size)
+{
+	Section s;
+
+	for (unsigned i = 1; i < h->e_shnum; i++) {
+		if (ends_behind(h->e_shoff, (i + UINT64_C(1)) * sizeof(s), size) ||
+		    !read_at(fd, h->e_shoff + i * sizeof(s), &s, sizeof(s)))
+			return cut_off;
+		if (s.sh_type == SHT_NULL)
+			return unwritten;
+		if (s.sh_type != SHT_NOBITS && ends_behind(s.sh_offset, s.sh_size, size))
+			return cut_off;
+	}
+	return NULL;
+}
+
+const char *sp_plugin_copy_wrong(const char *copy)
 {
 	int fd = open(copy, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	const char *wrong = NULL;
 	struct stat st;
-	Header header;
-	Segment segment;
-	bool whole = true;
+	Header h;
 
-	if (fd < 0 || fstat(fd, &st) || pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header) ||
-	    memcmp(header.e_ident, ELFMAG, SELFMAG) || header.e_phentsize != sizeof(segment))
-		goto out;
-	const uint64_t size = (uint64_t)st.st_size;
-	for (unsigned i = 0; i < header.e_phnum && whole; i++) {
-		const uint64_t at = header.e_phoff + i * sizeof(segment);
-		uint64_t end;
-
-		whole = header.e_phoff <= size &&
-			pread(fd, &segment, sizeof(segment), (off_t)at) == (ssize_t)sizeof(segment) &&
-			(segment.p_type != PT_LOAD ||
-			 (!__builtin_add_overflow(segment.p_offset, segment.p_filesz, &end) && end <= size));
+	if (fd >= 0 && !fstat(fd, &st) && read_at(fd, 0, &h, sizeof(h)) && !memcmp(h.e_ident, ELFMAG, SELFMAG) &&
+	    h.e_phentsize == sizeof(Segment)) {
+		wrong = segments_wrong(fd, &h, (uint64_t)st.st_size);
+		if (!wrong && h.e_shentsize == sizeof(Section))
+			wrong = sections_wrong(fd, &h, (uint64_t)st.st_size);
 	}
-out:
 	if (fd >= 0)
 		close(fd);
-	return whole;
+	return wrong;
 }

@@ -16,7 +16,7 @@ const char *sp_doing_name(uint32_t what)
 	static const char *const name[] = {
 		[SP_DOING_NOTHING] = "",	[SP_DOING_PACKETS] = "payload",	      [SP_DOING_TIMER] = "timer",
 		[SP_DOING_COMMAND] = "command", [SP_DOING_ISSUE] = "issue",	      [SP_DOING_WORK] = "work",
-		[SP_DOING_CONTROL] = "control", [SP_DOING_CLASSIFY] = "classify",     [SP_DOING_MISS] = "miss",
+		[SP_DOING_MIGRATE] = "migrate", [SP_DOING_CLASSIFY] = "classify",     [SP_DOING_MISS] = "miss",
 		[SP_DOING_HEADER] = "header",	[SP_DOING_COMPLETION] = "completion", [SP_DOING_ATTACH] = "attach",
 		[SP_DOING_DETACH] = "detach",	[SP_DOING_REPORT] = "report",
 	};
@@ -88,6 +88,34 @@ static uintptr_t interrupted(const ucontext_t *u)
 #endif
 }
 
+/* From here on instruction by instruction, each followed by SIGTRAP, or no longer. False: this processor cannot. */
+static bool step(ucontext_t *u, bool on)
+{
+#if defined(__x86_64__)
+	const greg_t trap = 1 << 8; /* TF of EFLAGS */
+
+	u->uc_mcontext.gregs[REG_EFL] =
+		on ? u->uc_mcontext.gregs[REG_EFL] | trap : u->uc_mcontext.gregs[REG_EFL] & ~trap;
+	return true;
+#else
+	(void)u, (void)on;
+	return false;
+#endif
+}
+
+/* Is what comes next a system call? */
+static bool is_system_call(uintptr_t at)
+{
+#if defined(__x86_64__)
+	const uint8_t *code = (const uint8_t *)at;
+
+	return (code[0] == 0x0F && (code[1] == 0x05 || code[1] == 0x34)) || (code[0] == 0xCD && code[1] == 0x80);
+#else
+	(void)at;
+	return true;
+#endif
+}
+
 /* Those of the call, the one that it is at first. */
 static void copy_frames(const struct sp_doing *d, struct sp_seen *s)
 {
@@ -119,51 +147,123 @@ static void copy_name(char *to, size_t room, const char *from)
 	to[n] = '\0';
 }
 
+/* Whose code is at `at`: one of a pair calls the other. NULL: neither's. */
+static const struct sp_context *whose(const struct sp_view *v, uintptr_t at)
+{
+	const struct sp_context *own = v->context, *other = own->first ? own->first : own->companion;
+
+	return holds(&own->code, at) ? own : other && holds(&other->code, at) ? other : NULL;
+}
+
+static bool is_linked(const struct sp_context *own)
+{
+	const struct sp_context *other = own->first ? own->first : own->companion;
+
+	return !own->code.segments && (!other || !other->code.segments);
+}
+
+static struct sp_view *call_of(const struct sp_worker *w)
+{
+	return w->catcher->polls == w->polls ? __atomic_load_n(&w->doing.view, __ATOMIC_RELAXED) : NULL;
+}
+
+/* in: whose code it is in. Returns whether that is to be left, by leave(). */
+static bool answer(struct sp_worker *w, struct sp_view *v, const struct sp_context *in)
+{
+	struct sp_catch *c = w->catcher;
+	const bool taken = in && c->marked;
+
+	c->left = 0;
+	c->seen->call = v != NULL;
+	c->seen->taken = taken;
+	if (in)
+		copy_name(c->seen->handler, sizeof(c->seen->handler), in->registered->name);
+	if (taken) {
+		c->culprit = v;
+		c->marked = 0;
+	}
+	/* From here on `seen` is the warden's. */
+	atomic_store_explicit(&c->answered, atomic_load_explicit(&c->asked, memory_order_relaxed),
+			      memory_order_release);
+	return taken;
+}
+
+static void on_trap(int number, siginfo_t *info, void *context);
+
+/* Has anybody else got SIGTRAP since, or does this thread not take it? Then a trap would be his, or the end. */
+static bool may_step(const ucontext_t *u)
+{
+	struct sigaction now;
+
+	return sigismember(&u->uc_sigmask, SIGTRAP) == 0 && !sigaction(SIGTRAP, NULL, &now) &&
+	       now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_trap;
+}
+
 /* On the worker's thread, wherever it is: within the handler's call its context cannot go, for that the worker would
  * have to come by. Nothing but copies, and at the end the jump. */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
 	struct sp_worker *w = mine;
 	struct sp_catch *c = w ? w->catcher : NULL;
-	struct sp_view *v = w ? __atomic_load_n(&w->doing.view, __ATOMIC_RELAXED) : NULL;
+	const struct sp_context *in = NULL;
+	struct sp_view *v;
 	const int before = errno;
-	uint32_t asked;
+	bool taken, goes_on;
 
 	(void)number;
 	(void)info;
 	if (!c)
 		return;
-	asked = atomic_load_explicit(&c->asked, memory_order_acquire);
-	if (asked == atomic_load_explicit(&c->answered, memory_order_relaxed))
+	if (atomic_load_explicit(&c->asked, memory_order_acquire) ==
+	    atomic_load_explicit(&c->answered, memory_order_relaxed))
 		return; /* an old one, or not the warden's */
-	struct sp_seen *s = c->seen;
-
-	s->call = v && c->polls == w->polls;
-	if (s->call) {
+	v = call_of(w);
+	if (v) {
 		const struct sp_context *own = v->context;
-		const uintptr_t at = interrupted(context);
-		const struct sp_context *in = own;
+		struct sp_seen *s = c->seen;
 
-		/* One of a pair calls the other: whose code is it? */
-		if (!holds(&in->code, at))
-			for (in = own->first ? own->first : own->companion; in && !holds(&in->code, at);)
-				in = NULL;
-		s->taken = in && c->marked;
+		in = whose(v, interrupted(context));
 		copy_name(s->context, sizeof(s->context), own->name);
-		copy_name(s->handler, sizeof(s->handler), (in ? in : own)->registered->name);
+		copy_name(s->handler, sizeof(s->handler), own->registered->name);
 		s->id = own->id;
 		s->what = w->doing.what;
+		s->linked = is_linked(own);
 		copy_frames(&w->doing, s);
 	}
-	const bool taken = s->call && s->taken;
-
-	if (taken) {
-		c->culprit = v;
-		c->marked = 0;
-	}
-	atomic_store_explicit(&c->answered, asked, memory_order_release); /* from here on s is the warden's */
+	goes_on = v && !in && c->steps && c->marked && !c->seen->linked && !is_system_call(interrupted(context)) &&
+		  may_step(context) && step(context, true);
+	if (goes_on)
+		c->left = c->steps;
+	taken = !goes_on && answer(w, v, in);
 	errno = before;
 	if (taken)
+		siglongjmp(c->mark, 1);
+}
+
+/* After each instruction, while `left` is not 0. */
+static void on_trap(int number, siginfo_t *info, void *context)
+{
+	struct sp_worker *w = mine;
+	struct sp_catch *c = w ? w->catcher : NULL;
+	const uintptr_t at = interrupted(context);
+	const struct sp_context *in;
+	struct sp_view *v;
+
+	if (info->si_code != TRAP_TRACE) { /* nobody's: as if we were not there */
+		signal(number, SIG_DFL);
+		raise(number);
+		return;
+	}
+	if (!c || !c->left) { /* the flag has been put by with others meanwhile, and got back */
+		step(context, false);
+		return;
+	}
+	v = call_of(w);
+	in = v ? whose(v, at) : NULL;
+	if (v && !in && --c->left && !is_system_call(at))
+		return;
+	step(context, false);
+	if (answer(w, v, in))
 		siglongjmp(c->mark, 1);
 }
 
@@ -173,9 +273,12 @@ int sp_recover_signal(int *number)
 	struct sigaction action = {.sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER}, there;
 	int r = 0;
 
-	action.sa_sigaction = on_signal;
 	sigemptyset(&action.sa_mask);
 	pthread_mutex_lock(&lock);
+	action.sa_sigaction = on_trap;
+	if (!sigaction(SIGTRAP, NULL, &there) && !(there.sa_flags & SA_SIGINFO) && there.sa_handler == SIG_DFL)
+		sigaction(SIGTRAP, &action, NULL);
+	action.sa_sigaction = on_signal;
 	for (int n = SIGRTMAX; n >= SIGRTMIN && !signal_number; n--)
 		if (!sigaction(n, NULL, &there) && !(there.sa_flags & SA_SIGINFO) && there.sa_handler == SIG_DFL &&
 		    !sigaction(n, &action, NULL))
@@ -198,6 +301,7 @@ void sp_recover_thread(struct sp_worker *w)
 	pthread_mutex_lock(&lock);
 	if (signal_number)
 		sigaddset(&set, signal_number);
+	sigaddset(&set, SIGTRAP);
 	pthread_mutex_unlock(&lock);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }

@@ -7,6 +7,7 @@
 #include "recover.h"
 #include "report.h"
 #include "stats.h"
+#include "warden.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,6 +294,7 @@ static void report_context(const struct sp_snapshot *s, const struct sp_context_
 	const struct sp_wrong *last = &counts->wrong;
 	uint64_t open = 0;
 	char text[160];
+	bool said;
 
 	for (size_t i = 0; i < count; i++)
 		if (counts[i].newest == c) {
@@ -312,7 +314,9 @@ static void report_context(const struct sp_snapshot *s, const struct sp_context_
 	report_sum(&sum, c->nic->worker[0]->metering, r);
 	if (c->messages)
 		sp_report_uint(r, "open_messages", open);
-	sp_report_string(r, "last_fault", sp_wrong_say(last, text, sizeof(text)) ? text : NULL);
+	said = sp_warden_last(c->nic, c->id, c->registered->name, last->what ? last->at : 0, text, sizeof(text)) ||
+	       sp_wrong_say(last, text, sizeof(text));
+	sp_report_string(r, "last_fault", said ? text : NULL);
 	if (!c->first) {
 		report_limits(c, r);
 		report_condition(s, c, &sum.all.meter, r);

@@ -13,8 +13,12 @@
 #define ANSWER	    (50 * SP_MS) /* for a thread that gets a signal: it may have to be scheduled first */
 #define AT_ONCE	    50		 /* tries to take it out before it is told, and the pause between two */
 #define BETWEEN	    (2 * SP_MS)
-#define TRIES	    5000 /* then it stays there: what it does is hardly ever its own code */
-#define STILL_WAITS 2	 /* looks in a row that find it waiting */
+#define OFTEN	    (SP_MS / 4) /* later: less than so much */
+#define FIRST_STEPS 4096u	/* then twice as many instructions with each question, up to */
+#define MOST_STEPS  (1u << 20)
+#define TRIES	    1000000 /* then it stays there: what it does is hardly ever its own code */
+#define AT_THE_END  (5 * SP_SEC)
+#define STILL_WAITS 2 /* looks in a row that find it waiting */
 
 /* What is remembered. */
 struct fault {
@@ -35,6 +39,7 @@ struct ward {
 	uint64_t cpu; /* ns of its thread then */
 	clockid_t clock;
 	unsigned waited, tries;
+	uint32_t steps;	      /* of the next question */
 	bool pending;	      /* a question has not been answered in time */
 	uint64_t fault;	      /* number of the one it is in; 0: none */
 	_Atomic bool stopped; /* [warden] writes; whoever wants something of the worker reads */
@@ -45,6 +50,7 @@ struct sp_warden {
 	sp_time stall;
 	int number; /* of the signal; 0: none */
 	bool running;
+	uint64_t random; /* [warden] */
 	pthread_t thread, collector;
 	bool collects;
 	pthread_mutex_t lock; /* of what follows */
@@ -74,10 +80,19 @@ static uint64_t cpu_of(const struct ward *a)
 	return clock_gettime(a->clock, &t) ? 0 : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* Who ends the NIC does not wait for as long as its user may. */
+static sp_time stall_of(const struct sp_warden *warden)
+{
+	const bool ends = atomic_load_explicit(&warden->nic->leaving, memory_order_relaxed) ||
+			  atomic_load_explicit(&warden->nic->stop, memory_order_relaxed);
+
+	return ends ? RTE_MIN(warden->stall, AT_THE_END) : warden->stall;
+}
+
 /* A quarter: it may have to share its processor. */
 static bool has_run(const struct sp_warden *warden, const struct ward *a)
 {
-	return (cpu_of(a) - a->cpu) * 1000 >= warden->stall / 4;
+	return (cpu_of(a) - a->cpu) * 1000 >= stall_of(warden) / 4;
 }
 
 /* As in proc(5): R runs or could; S, D wait; T, t are held by somebody who debugs. 0: not known. */
@@ -121,17 +136,38 @@ static enum answer ask(struct sp_warden *warden, unsigned i)
 		return NO_ANSWER;
 	/* A question that has not been answered stands: a signal for it is under way, or blocked. */
 	if (read_answer(a) != NO_ANSWER) {
-		a->catch.seen->call = a->catch.seen->taken = false;
+		a->catch.seen->call = a->catch.seen->taken = a->catch.seen->linked = false;
 		a->catch.seen->frames = 0;
 		a->catch.polls = a->polls;
+		a->catch.steps = a->steps;
 		atomic_fetch_add_explicit(&a->catch.asked, 1, memory_order_release);
 		pthread_kill(warden->nic->worker[i]->thread, warden->number);
 	}
-	for (sp_time waited = 0; waited < ANSWER && answer == NO_ANSWER; waited += SP_MS / 2) {
-		pause_for(SP_MS / 2);
+	for (sp_time waited = 0, pause; waited < ANSWER && answer == NO_ANSWER; waited += pause) {
+		pause = waited < SP_MS / 2 ? SP_MS / 20 : SP_MS / 2; /* most come at once */
+		pause_for(pause);
 		answer = read_answer(a);
 	}
 	a->pending = answer == NO_ANSWER;
+	if (answer == STAYS && a->catch.seen->linked)
+		a->tries = TRIES;
+	return answer;
+}
+
+/* It has stayed whenever it was asked: now often, for a tick, with pauses that what it does cannot keep step with; and
+ * it goes on step by step. */
+static enum answer ask_often(struct sp_warden *warden, unsigned i)
+{
+	const sp_time end = sp_clock() + TICK;
+	struct ward *a = &warden->ward[i];
+	enum answer answer = STAYS;
+
+	for (; answer == STAYS && a->tries < TRIES && sp_clock() < end; a->tries++) {
+		a->steps = a->steps ? RTE_MIN(a->steps * 2, MOST_STEPS) : FIRST_STEPS;
+		warden->random = warden->random * 6364136223846793005u + 1442695040888963407u; /* Knuth's */
+		pause_for((warden->random >> 33) % OFTEN);
+		answer = ask(warden, i);
+	}
 	return answer;
 }
 
@@ -206,7 +242,7 @@ static void over(struct sp_warden *warden, struct ward *a, sp_time now)
 		pthread_mutex_unlock(&warden->lock);
 	}
 	a->fault = 0;
-	a->tries = a->waited = 0;
+	a->tries = a->waited = a->steps = 0;
 	a->since = now;
 	a->cpu = cpu_of(a);
 }
@@ -219,6 +255,8 @@ static void stopped(struct sp_warden *warden, unsigned i, bool runs)
 
 	/* First of all: whoever waits for the worker with control held lets go of it. */
 	atomic_store_explicit(&a->stopped, true, memory_order_release);
+	/* The signal ends some waits (sleep, poll): then the handler is on its way back into its own code. */
+	a->steps = runs ? 0 : FIRST_STEPS;
 	answer = ask(warden, i);
 	for (; answer == STAYS && runs && a->tries < AT_ONCE; a->tries++) {
 		pause_for(BETWEEN);
@@ -257,10 +295,9 @@ static void again(struct sp_warden *warden, unsigned i, bool there)
 	if (answer == NO_ANSWER && there) {
 		/* A call that waits is not disturbed a second time: a signal ends some system calls. */
 		f.runs |= has_run(warden, a);
-		if (!f.runs || a->tries >= TRIES)
+		if (!f.runs)
 			return;
-		a->tries++;
-		answer = ask(warden, i);
+		answer = ask_often(warden, i);
 	}
 	if (answer != TAKEN)
 		return;
@@ -290,7 +327,7 @@ static void look(struct sp_warden *warden, unsigned i)
 		again(warden, i, true);
 		return;
 	}
-	if (now - a->since < warden->stall || !__atomic_load_n(&w->doing.view, __ATOMIC_RELAXED))
+	if (now - a->since < stall_of(warden) || !__atomic_load_n(&w->doing.view, __ATOMIC_RELAXED))
 		return;
 	if (has_run(warden, a)) {
 		stopped(warden, i, true);
@@ -526,6 +563,30 @@ int sp_warden_pass(struct sp_nic *nic, struct sp_error *error)
 			return sp_error_set(error, ETIMEDOUT, "", "%s", text);
 		}
 	return 0;
+}
+
+bool sp_warden_last(struct sp_nic *nic, uint32_t context, const char *handler, sp_time after, char *text, size_t room)
+{
+	struct sp_warden *warden = nic->warden;
+	bool found = false;
+	uint64_t first;
+
+	if (!warden)
+		return false;
+	pthread_mutex_lock(&warden->lock);
+	first = warden->faults > SP_FAULTS ? warden->faults - SP_FAULTS : 0;
+	for (uint64_t n = warden->faults; n > first && !found; n--) {
+		const struct fault *f = &warden->fault[n % SP_FAULTS];
+
+		found = f->from > after && f->id == context && !strcmp(f->handler, handler);
+		if (found)
+			snprintf(text, room, "%s() %s for %.1f s%s", sp_doing_name(f->what),
+				 f->to ? "did not come back" : "has not come back",
+				 (double)((f->to ? f->to : sp_clock()) - f->from) / SP_SEC,
+				 f->aborted ? ", and was taken out" : "");
+	}
+	pthread_mutex_unlock(&warden->lock);
+	return found;
 }
 
 static void report_fault(const struct fault *f, sp_time now, struct sp_report *r)

@@ -30,6 +30,10 @@ bool sp_warden_stopped(const struct sp_nic *nic, uint16_t worker);
 /* [control] Before what all workers must do, which cannot be taken back: 0, or, where one has stopped, -ETIMEDOUT and
  * words. It may wait for as long as finding that out takes. */
 int sp_warden_pass(struct sp_nic *nic, struct sp_error *error);
+/* The last fault, of those remembered, of that handler in that context, if it began after `after`: in words. False:
+ * none.
+ */
+bool sp_warden_last(struct sp_nic *nic, uint32_t context, const char *handler, sp_time after, char *text, size_t room);
 /* The latest faults, as a list `faults`. */
 void sp_warden_report(struct sp_nic *nic, struct sp_report *r);
 

@@ -245,7 +245,7 @@ def messages_hold(answers):
 
 @rule
 def of_hundreds_of_reloads_under_load_none_loses_a_packet():
-    times = (60 if net.sanitized() else 200) * LONG
+    times = (30 if net.sanitized() else 200) * LONG
     with running() as (h, nic):
         traffic = {name: Traffic(port) for name, port in EACH.items()}
         client, done, busy, told = Client(nic), 0, 0, {name: {} for name in EACH}
@@ -608,6 +608,39 @@ def the_nic_may_end_meanwhile():
             said = handler(h, "status", status=1)
             assert "lively" in said, said
             assert not [n for n in h.left() if n.startswith("sockets/")], h.left()
+
+
+@rule
+def a_plug_in_that_does_not_come_up_does_not_keep_the_nic_from_its_end():
+    with World() as w, House() as h:
+        nic = start(h, w, kind("v1"), LIVE_GATE=h.write("gate", ""))
+        client = begin(h, "load", kind("waits"))
+        until("it is being loaded", lambda: any("waits.so" in line for line in open("/proc/%d/maps" % nic.pid)))
+        exchange(NUMBERS)
+        nic.signal(signal.SIGTERM)
+        nic.end(1)
+        said = nic.stderr().splitlines()[-1]
+        assert re.search(r"constructors of \S*waits.so have run for [0-9.]+ s: ended without waiting", said), said
+        assert "it has gone" in finish(client, 1)
+        assert not [n for n in h.left() if n.startswith("sockets/")], h.left()
+
+
+@rule
+def a_file_that_is_being_written_is_not_loaded():
+    with running() as (h, nic):
+        load = exchange(NUMBERS)[1]
+        with open(kind("v2"), "rb") as f:
+            whole = f.read()
+        with open(h.file, "wb") as f:  # a linker makes room for all of it, and writes its end last
+            f.truncate(len(whole))
+            f.write(whole[:4096])
+            f.flush()
+            refused(h, "reload", "numbers", why="plugin.so: is being written")
+        refused(h, "reload", "numbers", why="plugin.so: is not all written")
+        assert exchange(NUMBERS)[1] == load
+        shutil.copyfile(kind("v2"), h.file)
+        asked(h, "reload", "numbers")
+        assert exchange(NUMBERS)[0] == 2
 
 
 @rule

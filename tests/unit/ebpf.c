@@ -500,6 +500,10 @@ static void what_is_wrong_with_a_file_is_said(void)
 	make();
 	((Elf64_Rel *)(void *)(made.bytes + object_section(&made, AT_REL)->sh_offset))->r_offset = 4096;
 	says("relocation outside");
+	make(); /* sections may lie over each other */
+	object_section(&made, AT_REL)->sh_offset = 0;
+	object_section(&made, AT_REL)->sh_size = sizeof(Elf64_Rel) * (COUNT(forwards) + 1);
+	says("more relocations than instructions");
 }
 
 /* ---- the child process ------------------------------------------------------------------------------ */

@@ -4,6 +4,7 @@
  * runs, and the NIC serves its other contexts. The handler (faulty.c) is a plug-in, and does what packets say.
  */
 #include <jansson.h>
+#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -88,6 +89,16 @@ static uint32_t good_payload(struct sp_ctx *c, struct sp_message *m, struct sp_p
 static const struct sp_handler good = {SP_HANDLER_HEAD, .name = "good", .doc = "counts", .counters = good_counters,
 				       .payload = good_payload};
 SP_HANDLER(good)
+
+/* The plug-in's letter N calls it. */
+void faulty_outside(void);
+void faulty_outside(void)
+{
+	const uint64_t end = rte_rdtsc() + rte_get_tsc_hz() / 100;
+
+	while (rte_rdtsc() < end)
+		;
+}
 
 static _Atomic bool spin_on;
 
@@ -234,6 +245,18 @@ static json_t *report(void)
 	return r;
 }
 
+static const json_t *last_fault(const json_t *r, const char *context)
+{
+	return json_object_get(json_object_get(json_object_get(r, "contexts"), context), "last_fault");
+}
+
+static bool last_fault_begins(const json_t *r, const char *context, const char *words)
+{
+	const char *text = json_string_value(last_fault(r, context));
+
+	return text && !strncmp(text, words, strlen(words));
+}
+
 /* ---- rules ---- */
 
 /* letter: what the packet says. frames: the fault comes with the packet. */
@@ -283,6 +306,46 @@ static void payload_is_taken_out(void)
 static void what_is_in_the_nics_code_most_of_the_time_is_taken_out(void)
 {
 	is_taken_out("n", "payload", true);
+}
+
+static void what_is_hardly_ever_in_its_own_code_is_taken_out_where_it_returns_to_that(void)
+{
+#if defined(__x86_64__)
+	is_taken_out("N", "payload", true);
+#endif
+}
+
+static volatile sig_atomic_t traps;
+
+static void on_trap(int number)
+{
+	(void)number;
+	traps = traps + 1;
+}
+
+static void who_wants_sigtrap_keeps_it(void)
+{
+	struct sigaction ours = {.sa_handler = on_trap}, before, after;
+
+	CU_ASSERT_EQUAL_FATAL(sigaction(SIGTRAP, &ours, &before), 0);
+	traps = 0;
+	is_taken_out("n", "payload", true);
+	CU_ASSERT_EQUAL(traps, 0);
+#if defined(__x86_64__)
+	start(1, "");
+	say(0, BAD, "N", 1);
+	UNTIL(faults());
+	const struct timespec pause = {.tv_nsec = 300000000};
+	nanosleep(&pause, NULL);
+	CU_ASSERT_EQUAL(traps, 0);
+	CU_ASSERT_EQUAL_FATAL(sigaction(SIGTRAP, &before, &after), 0);
+	CU_ASSERT(after.sa_handler == on_trap);
+	CU_ASSERT(taken_out_of("payload")); /* now */
+	serves(0);
+	end();
+#else
+	CU_ASSERT_EQUAL_FATAL(sigaction(SIGTRAP, &before, &after), 0);
+#endif
 }
 
 static void completion_is_taken_out(void)
@@ -428,6 +491,8 @@ static void who_waits_is_named_and_nobody_waits_for_him(void)
 	CU_ASSERT(json_is_true(json_object_get(fault, "stopped")));
 	CU_ASSERT(json_is_false(json_object_get(fault, "runs")));
 	CU_ASSERT(json_is_true(json_object_get(json_array_get(json_object_get(r, "workers"), 0), "stopped")));
+	CU_ASSERT(last_fault_begins(r, "culprit", "payload() has not come back for "));
+	CU_ASSERT(json_is_null(last_fault(r, "light")));
 	json_decref(r);
 	CU_ASSERT_EQUAL(rig_try_context(&rig, "more", "good", "qp=18", &id, &error), -ETIMEDOUT);
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler faulty, context culprit"));
@@ -440,6 +505,7 @@ static void who_waits_is_named_and_nobody_waits_for_him(void)
 	CU_ASSERT_EQUAL(faults(), 1);
 	r = report();
 	CU_ASSERT(json_is_false(json_object_get(json_array_get(json_object_get(r, "faults"), 0), "stopped")));
+	CU_ASSERT(last_fault_begins(r, "culprit", "payload() did not come back for "));
 	json_decref(r);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
 	end();
@@ -469,6 +535,8 @@ static void other_workers_go_on_meanwhile(void)
 
 static void both_workers_are_taken_out_of_one_context(void)
 {
+	json_t *r;
+
 	start(2, "");
 	say(0, BAD, "p", 1);
 	say(1, BAD, "p", 2);
@@ -478,6 +546,10 @@ static void both_workers_are_taken_out_of_one_context(void)
 	say(0, BAD, "gg", 1);
 	say(1, BAD, "gg", 1);
 	UNTIL(sp_nic_dropped(rig.nic, "context-disabled") == 6);
+	r = report();
+	CU_ASSERT_FATAL(last_fault_begins(r, "culprit", "payload() did not come back for "));
+	CU_ASSERT_PTR_NOT_NULL(strstr(json_string_value(last_fault(r, "culprit")), " s, and was taken out"));
+	json_decref(r);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
 	end();
 }
@@ -531,10 +603,12 @@ static void a_nic_can_be_started_again(void)
 }
 
 SUITE("warden", TEST(payload_is_taken_out), TEST(classify_is_taken_out), TEST(header_is_taken_out),
-      TEST(what_is_in_the_nics_code_most_of_the_time_is_taken_out), TEST(completion_is_taken_out),
-      TEST(completion_within_payload_is_taken_out), TEST(timer_is_taken_out), TEST(work_is_taken_out),
-      TEST(command_is_taken_out_and_answered), TEST(attach_is_taken_out_and_refused), TEST(detach_is_taken_out),
-      TEST(report_is_taken_out), TEST(the_rest_of_the_burst_is_dropped_by_name), TEST(what_it_kept_is_released_with_it),
-      TEST(who_waits_is_named_and_nobody_waits_for_him), TEST(other_workers_go_on_meanwhile),
-      TEST(both_workers_are_taken_out_of_one_context), TEST(what_is_linked_in_is_named_and_never_taken_out),
-      TEST(who_goes_round_has_not_stopped), TEST(a_nic_can_be_started_again))
+      TEST(what_is_in_the_nics_code_most_of_the_time_is_taken_out),
+      TEST(what_is_hardly_ever_in_its_own_code_is_taken_out_where_it_returns_to_that), TEST(who_wants_sigtrap_keeps_it),
+      TEST(completion_is_taken_out), TEST(completion_within_payload_is_taken_out), TEST(timer_is_taken_out),
+      TEST(work_is_taken_out), TEST(command_is_taken_out_and_answered), TEST(attach_is_taken_out_and_refused),
+      TEST(detach_is_taken_out), TEST(report_is_taken_out), TEST(the_rest_of_the_burst_is_dropped_by_name),
+      TEST(what_it_kept_is_released_with_it), TEST(who_waits_is_named_and_nobody_waits_for_him),
+      TEST(other_workers_go_on_meanwhile), TEST(both_workers_are_taken_out_of_one_context),
+      TEST(what_is_linked_in_is_named_and_never_taken_out), TEST(who_goes_round_has_not_stopped),
+      TEST(a_nic_can_be_started_again))

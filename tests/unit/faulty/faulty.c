@@ -33,6 +33,9 @@ struct state {
 
 static volatile int on = 1;
 
+/* Of the program that has loaded this: returns after a while. */
+void faulty_outside(void) __attribute__((weak));
+
 static void spin(void)
 {
 	while (on)
@@ -94,7 +97,16 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet
 		break;
 	case 'n': /* and is in the NIC's code nearly always; */
 		while (on)
-			sp_hash(c, p->frame, 1024);
+			sp_hash(c, p->frame, 64);
+		break;
+	case 'N': /* and is in others' so long each time that nobody ever sees it here; */
+		while (on && faulty_outside)
+			faulty_outside();
+		break;
+	case 'B': /* breaks off, as for a debugger; */
+#if defined(__x86_64__)
+		__asm__ volatile("int3");
+#endif
 		break;
 	case 'e': /* the message ends, and completion() does not come back; */
 		s->in_completion = 'p';
