@@ -130,7 +130,7 @@ static int sdr_configure(struct sp_ctx *c, struct sdr *s)
 	s->max_packets = sp_sdr_units(s->max_bytes, s->mtu);
 	s->stream_region = sp_param_uint(c, "stream-from");
 	if (!s->stream_region)
-		s->stream_region = sdr_stream_region();
+		s->stream_region = past_from();
 	s->whole_packets = (uint32_t)(s->max_bytes / s->mtu < UINT32_MAX ? s->max_bytes / s->mtu : UINT32_MAX);
 	s->max_chunks = sp_sdr_units(s->max_bytes, chunk);
 	s->datagrams = s->implicit ? 0 : (uint32_t)sp_param_uint(c, "control-slots");
@@ -145,6 +145,7 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 	const uint64_t words = (s->max_packets + 511) / 512 * 8, chunk_words = (s->max_chunks + 511) / 512 * 8;
 	const uint32_t qps = s->generations * s->channels, segments = (uint32_t)sp_param_uint(c, "segments");
 	uint64_t *claim, *done, *chunk, *reserved;
+	struct sdr_share *share;
 
 	s->posts = s->slots;
 	s->records = s->slots;
@@ -179,11 +180,14 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 	s->sends = sp_alloc(c, s->slots * sizeof(*s->sends));
 	s->segment = sp_alloc(c, segments * sizeof(*s->segment));
 	claim = sp_alloc(c, s->slots * words * 8);
-	done = c->workers > 1 ? sp_alloc(c, s->slots * words * 8) : claim;
 	chunk = sp_alloc(c, s->slots * chunk_words * 8);
+	done = c->workers == 1	   ? claim
+	       : s->per_chunk == 1 ? chunk /* as many of them */
+				   : sp_alloc(c, s->slots * words * 8);
+	share = c->workers > 1 ? sp_alloc(c, (uint64_t)s->slots * c->workers * sizeof(*share)) : NULL;
 	reserved = sp_alloc(c, s->slots * chunk_words * 8);
 	if (!s->generation_of || !s->psn || !s->slot || !s->quiet || !s->passed || !s->post || !s->record ||
-	    !s->sends || !s->segment || !claim || !done || !chunk || !reserved)
+	    !s->sends || !s->segment || !claim || !done || !chunk || !reserved || (c->workers > 1 && !share))
 		return sp_fail(c, ENOMEM, "max-messages", "no memory for %u messages of %llu bytes", s->slots,
 			       (unsigned long long)s->max_bytes);
 	for (uint32_t i = 0; i < s->slots; i++) {
@@ -192,6 +196,7 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 		s->slot[i].done = done + i * words;
 		s->slot[i].chunk = chunk + i * chunk_words;
 		s->slot[i].reserved = reserved + i * chunk_words;
+		s->slot[i].share = share ? share + (uint64_t)i * c->workers : NULL;
 	}
 	for (uint32_t i = 0; i < qps; i++) {
 		s->generation_of[i] = (uint16_t)(i / s->channels);
@@ -342,13 +347,17 @@ static void sdr_report(struct sp_ctx *c, struct sp_report *r)
 		if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == SDR_OPEN && slot->message == k) {
 			struct sdr_record now = {
 				.length = sdr_length(slot),
-				.packets = __atomic_load_n(&slot->packets, __ATOMIC_RELAXED),
-				.duplicates = __atomic_load_n(&slot->duplicates, __ATOMIC_RELAXED),
+				.packets = slot->packets,
+				.duplicates = slot->duplicates,
 				.immediate = __atomic_load_n(&slot->immediate, __ATOMIC_RELAXED),
 				.complete = __atomic_load_n(&slot->complete, __ATOMIC_RELAXED),
 				.late = __atomic_load_n(&record->late, __ATOMIC_RELAXED),
 			};
 
+			for (unsigned i = 0; slot->share && i < c->workers; i++) {
+				now.packets += __atomic_load_n(&slot->share[i].packets, __ATOMIC_RELAXED);
+				now.duplicates += __atomic_load_n(&slot->share[i].duplicates, __ATOMIC_RELAXED);
+			}
 			sdr_report_message(r, s, k, &now, slot->chunk, &room);
 		} else if (s->queued && record->message == k + 1 && record->finished) {
 			sdr_report_message(r, s, k, record,

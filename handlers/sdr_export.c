@@ -110,7 +110,7 @@ static void sdr_reserve_packets(const struct sdr *s, struct sdr_slot *slot, uint
 			__atomic_fetch_or(&slot->reserved[from / 64], chunks << shift, __ATOMIC_SEQ_CST);
 		if (shift && chunks >> (64 - shift))
 			__atomic_fetch_or(&slot->reserved[from / 64 + 1], chunks >> (64 - shift), __ATOMIC_SEQ_CST);
-		if (mine)
+		if (mine && slot->done != slot->chunk)
 			__atomic_fetch_or(&slot->done[word], mine, __ATOMIC_SEQ_CST);
 	}
 }
@@ -121,6 +121,8 @@ static uint64_t sdr_done(const struct sdr *s, const struct sdr_slot *slot, uint6
 {
 	uint64_t done = 0;
 
+	if (slot->done == slot->chunk) /* chunks of one packet: who has reserved one has taken that */
+		return chunks;
 	for (uint64_t left = chunks; left; left &= left - 1) {
 		const uint64_t chunk = from + (unsigned)__builtin_ctzll(left);
 
@@ -130,12 +132,59 @@ static uint64_t sdr_done(const struct sdr *s, const struct sdr_slot *slot, uint6
 	return done;
 }
 
+/* The same by the only worker: with no locked operation, which would wait for all that was written before. */
+static bool sdr_extend_alone(struct sdr_slot *slot, uint64_t end, bool *fixed)
+{
+	const uint64_t next = sdr_extend(slot->extent, slot->posted, end, true);
+
+	if (next == UINT64_MAX)
+		return false;
+	*fixed = next != slot->extent;
+	slot->extent = next;
+	return true;
+}
+
+static void sdr_reserve_alone(const struct sdr *s, struct sdr_slot *slot, uint64_t at, uint64_t end, uint64_t from)
+{
+	for (uint64_t stop; at < end; at = stop) {
+		stop = (at | 63) + 1 < end ? (at | 63) + 1 : end;
+
+		const uint64_t mask = sdr_mask(at & 63, stop - at), word = at / 64, shift = from & 63;
+		const uint64_t chunks = sdr_chunks_of(s, word, mask & ~slot->claim[word], from);
+
+		slot->claim[word] |= mask; /* and done: with one worker they are the same */
+		if (chunks << shift)
+			slot->reserved[from / 64] |= chunks << shift;
+		if (shift && chunks >> (64 - shift))
+			slot->reserved[from / 64 + 1] |= chunks >> (64 - shift);
+	}
+}
+
+static void sdr_publish_alone(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t word,
+			      uint64_t chunks)
+{
+	const unsigned count = (unsigned)__builtin_popcountll(chunks & ~slot->chunk[word]);
+
+	if (!count)
+		return;
+	slot->chunk[word] |= chunks;
+	slot->chunks += count;
+	c->counters[SDR_CHUNKS] += count;
+	sdr_tell(c, s, sdr_bitmap(s, slot, word), slot->chunk[word]);
+	if (slot->complete || slot->chunks * s->chunk_bytes < sdr_length(slot))
+		return;
+	slot->complete = 1;
+	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, state), SP_SDR_OPEN | SP_SDR_COMPLETE);
+	sdr_count_complete(c, s);
+}
+
 static int sdr_export_reserve(struct sp_ctx *c, uint64_t key, uint64_t from, uint64_t *chunks)
 {
 	const struct sdr *s = c->state;
 	struct sdr_slot *slot = sdr_export_slot(c, key);
 	uint64_t wanted = *chunks, left;
 	bool fixed = false;
+	int rc = 0;
 
 	*chunks = 0;
 	if (!slot)
@@ -148,8 +197,12 @@ static int sdr_export_reserve(struct sp_ctx *c, uint64_t key, uint64_t from, uin
 	wanted &= ~sdr_window(s, slot->chunk, from);
 	left = wanted & ~sdr_window(s, slot->reserved, from);
 	/* Another length would be another last chunk. */
-	if (left && !sdr_extend_shared(slot, length, true, &fixed))
-		return -ERANGE;
+	if (left && c->workers > 1)
+		rc = sdr_fix_length(slot, length, &fixed);
+	else if (left && !sdr_extend_alone(slot, length, &fixed))
+		rc = -ERANGE;
+	if (rc)
+		return rc;
 	if (fixed)
 		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | length);
 	while (left) { /* those in a row at once */
@@ -157,19 +210,36 @@ static int sdr_export_reserve(struct sp_ctx *c, uint64_t key, uint64_t from, uin
 		const uint64_t beyond = ~(left >> i);
 		const unsigned count = beyond ? (unsigned)__builtin_ctzll(beyond) : 64;
 
-		sdr_reserve_packets(s, slot, (from + i) * s->per_chunk, sdr_chunk_end(s, from + i + count - 1, length),
-				    from);
+		(c->workers > 1 ? sdr_reserve_packets : sdr_reserve_alone)(
+			s, slot, (from + i) * s->per_chunk, sdr_chunk_end(s, from + i + count - 1, length), from);
 		left &= ~sdr_mask(i, count);
 	}
 	*chunks = sdr_done(s, slot, from, wanted & sdr_window(s, slot->reserved, from), length);
 	return *chunks == wanted ? 0 : -EAGAIN;
 }
 
+/* Chunks and runs of them, for the application. Before the chunks' bits. */
+static void sdr_count_repaired(struct sp_ctx *c, const struct sdr *s, uint64_t chunks, uint64_t runs)
+{
+	const uint64_t more = (unsigned)__builtin_popcountll(chunks) | (uint64_t)__builtin_popcountll(runs)
+									       << SP_SDR_RUNS_SHIFT;
+	uint64_t before = 0;
+
+	if (c->workers > 1) {
+		sp_dma_add64(c, s->area, SDR_CONNECTION(s, repaired), more, &before);
+		return;
+	}
+	sp_dma_read(c, s->area, SDR_CONNECTION(s, repaired), &before, sizeof(before));
+	sdr_tell(c, s, SDR_CONNECTION(s, repaired), before + more);
+}
+
 static int sdr_export_supply(struct sp_ctx *c, uint64_t key, uint64_t from, uint64_t chunks)
 {
 	const struct sdr *s = c->state;
 	struct sdr_slot *slot = sdr_export_slot(c, key);
-	uint64_t reserved, runs, before;
+	void (*const publish)(struct sp_ctx *, const struct sdr *, struct sdr_slot *, uint64_t, uint64_t) =
+		c->workers > 1 ? sdr_publish : sdr_publish_alone;
+	uint64_t reserved, runs;
 
 	if (!slot)
 		return -ENOENT;
@@ -177,14 +247,11 @@ static int sdr_export_supply(struct sp_ctx *c, uint64_t key, uint64_t from, uint
 	if (!chunks || chunks & ~reserved)
 		return -EINVAL;
 	runs = chunks & ~(reserved << 1 | (from && sdr_bit(slot->reserved, from - 1)));
-	/* before the chunks' bits */
-	sp_dma_add64(c, s->area, SDR_CONNECTION(s, repaired),
-		     (unsigned)__builtin_popcountll(chunks) | (uint64_t)__builtin_popcountll(runs) << SP_SDR_RUNS_SHIFT,
-		     &before);
+	sdr_count_repaired(c, s, chunks, runs);
 	if (chunks << (from & 63))
-		sdr_publish(c, s, slot, from / 64, chunks << (from & 63));
+		publish(c, s, slot, from / 64, chunks << (from & 63));
 	if (from & 63 && chunks >> (64 - (from & 63)))
-		sdr_publish(c, s, slot, from / 64 + 1, chunks >> (64 - (from & 63)));
+		publish(c, s, slot, from / 64 + 1, chunks >> (64 - (from & 63)));
 	return 0;
 }
 

@@ -96,6 +96,23 @@ static inline uint64_t sdr_chunks_full(const struct sdr *s, uint64_t word, uint6
 	return found << ((word << (6 - shift)) & 63);
 }
 
+/* Word of the chunk bitmap in which a message of this length ends. */
+static inline uint64_t sdr_last_word(const struct sdr *s, uint64_t length)
+{
+	return (sp_sdr_units(length, s->chunk_bytes) - 1) / 64;
+}
+
+/* Several workers write these for each run of packets: lines that have to come from another core are asked for early.
+ */
+static inline void sdr_foresee(const struct sdr *s, const struct sdr_slot *slot, uint32_t index)
+{
+	const uint64_t word = sdr_chunk_of(s, index) / 64;
+
+	__builtin_prefetch(&slot->chunk[word], 1);
+	__builtin_prefetch(s->area->base + sdr_bitmap(s, slot, word), 1);
+	__builtin_prefetch(s->area->base + SDR_LINE(s, recv, slot->index, packets), 1);
+}
+
 static inline void sdr_count_complete(struct sp_ctx *c, const struct sdr *s)
 {
 	uint64_t before;
@@ -111,8 +128,9 @@ void sdr_place_shared(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *sl
 		      unsigned n, uint32_t *verdicts);
 /* Of the chunks in a word: all bytes of them are there. */
 void sdr_publish(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t word, uint64_t chunks);
-/* False: the packet contradicts. *fixed: this one has fixed the length. */
-bool sdr_extend_shared(struct sdr_slot *slot, uint64_t end, bool fixes, bool *fixed);
+/* The length is to be this, which is what is known of it: 0, *fixed: this call has fixed it; -ERANGE: it is another;
+ * -EAGAIN: a packet is about to say. */
+int sdr_fix_length(struct sdr_slot *slot, uint64_t length, bool *fixed);
 #pragma GCC visibility pop
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sdr, the way in: which message a packet is for; receives posted, opened, let go of. sdr_place.c has the rest. */
-#include "sdr_state.h"
+#include "sdr_place.h"
 
 /* ---- classify: everything that a packet says about itself must agree -----------------------------------------------
  */
@@ -101,6 +101,11 @@ bool sdr_classify_burst(struct sp_ctx *c, struct sp_packet *const *packet, unsig
 			i++;
 			continue;
 		}
+		if (unlikely(c->workers > 1)) { /* see sdr_foresee(); this one is needed first */
+			const struct sdr *s = c->state;
+
+			__builtin_prefetch(&s->slot[(uint32_t)key].claim[sdr_packet_offset(s, packet[i]) / 64], 1);
+		}
 		i += 1 + sdr_classify_alike(c->state, packet + i + 1, n - i - 1, key, packet[i]->qp_index);
 	}
 	return rejects;
@@ -197,6 +202,11 @@ static void sdr_fill(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, con
 	sdr_clear(slot->claim, sp_sdr_units(e->length, s->mtu));
 	if (slot->done != slot->claim)
 		sdr_clear(slot->done, sp_sdr_units(e->length, s->mtu));
+	if (slot->share) {
+		slot->watch = sdr_last_word(s, e->length);
+		for (unsigned i = 0; i < c->workers; i++)
+			slot->share[i] = (struct sdr_share){.packets = 0};
+	}
 	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, length), e->length);
 	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, packets), 0);
 	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, immediate), 0);

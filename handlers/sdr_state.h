@@ -49,27 +49,37 @@ enum sdr_counter {
 	SDR_DATAGRAMS_RECEIVED,
 };
 
-#define SDR_FIXED SP_SDR_LENGTH_FIXED
+#define SDR_FIXED  SP_SDR_LENGTH_FIXED
+#define SDR_FIXING (1ull << 62) /* in `extent`: somebody looks whether the length can be this */
 
 enum sdr_slot_state { SDR_FREE, SDR_OPEN };
+
+/* What one of several workers has counted of a message, on a line of its own: [shared] it writes, a report reads. */
+struct sdr_share {
+	uint64_t packets, duplicates;
+} __attribute__((aligned(64)));
 
 /* A receive slot and the message in it. */
 struct sdr_slot {
 	uint64_t message;	  /* [open] k */
 	const struct sp_mem *mem; /* [open] */
 	uint64_t offset, posted;  /* [open] where in mem, how many bytes */
-	uint64_t *claim;     /* [fixed] a bit per packet; words [shared]: who sets it may write the packet's bytes */
-	uint64_t *done;	     /* [fixed] the same, set once the bytes are there; with one worker it is `claim` */
-	uint64_t *chunk;     /* [fixed] a bit per chunk; words [shared]: who sets it publishes it to the host */
-	uint64_t *reserved;  /* [fixed] a bit per chunk; words [shared]: who sets it is the one to set the other */
-	uint32_t index;	     /* [fixed] */
-	uint32_t generation; /* [open] */
-	uint64_t units;	     /* [home] packets of the message, as far as its length is known; with one worker */
-	/* [shared]: SDR_FIXED | length once that is known, before it the furthest end of a packet accepted. One word,
-	 * so that "may this packet still be accepted" and "may the length still become this" are decided in one order.
-	 */
+	uint64_t *claim; /* [fixed] a bit per packet; words [shared]: who sets it may write the packet's bytes */
+	uint64_t *done;	 /* [fixed] the same, set once the bytes are there; with one worker it is `claim`, with several
+			    `chunk` where a chunk is one packet */
+	uint64_t *chunk; /* [fixed] a bit per chunk; words [shared]: set once it has been published to the host; for
+			    whoever sets it it counts */
+	uint64_t *reserved;	 /* [fixed] a bit per chunk; words [shared]: who sets it is the one to set the other */
+	uint32_t index;		 /* [fixed] */
+	uint32_t generation;	 /* [open] */
+	uint64_t units;		 /* [home] packets of the message, as far as its length is known; with one worker */
+	struct sdr_share *share; /* [fixed] one per worker, where there are several */
+	/* [shared]: SDR_FIXED | length once that is known. One word, so that "may this packet still be accepted" and
+	 * "may the length still become this" are decided in one order. Before it, with one worker: the furthest end of
+	 * a packet accepted; with several: 0, or SDR_FIXING | what one of them is about to fix. */
 	uint64_t extent __attribute__((aligned(64)));
-	uint64_t packets, duplicates, chunks; /* [shared] chunks: bits set in `chunk`, counted after publication */
+	uint64_t watch;			      /* [shared] with several workers: word of `chunk` that is not full */
+	uint64_t packets, duplicates, chunks; /* [home] with one worker; chunks: bits set in `chunk` */
 	uint64_t immediate;		      /* [shared] value, mask << 32 */
 	uint32_t complete;		      /* [shared] 1 once that was published */
 	uint32_t state;			      /* [shared] enum sdr_slot_state: home opens, the last one out frees */
@@ -269,6 +279,7 @@ static inline uint64_t sdr_key(const struct sdr_slot *slot)
 	return SP_SLOT_KEY(slot->index, slot->generation);
 }
 
+/* As far as it is known. */
 static inline uint64_t sdr_length(const struct sdr_slot *slot)
 {
 	uint64_t extent = __atomic_load_n(&slot->extent, __ATOMIC_SEQ_CST);

@@ -18,19 +18,27 @@ enum { FREE, NEW, HEADER, OPEN, ENDING };
 #define TAG(w)			((uint32_t)((w) >> 32))
 #define WORD(tag, state, count) ((uint64_t)(tag) << 32 | (uint64_t)(count) << 8 | (state))
 
-#define WAYS  15
-#define SWEEP 4096 /* entries one tick of the idle timeout looks at */
+#define WAYS 15
+#define LAST                                                                                                           \
+	(100 * SP_US) /* with several workers a message's `last` may be older than its last packet by this, or less */
+#define SWEEP 4096    /* entries one tick of the idle timeout looks at */
 
 struct bucket {
 	_Atomic uint32_t entry[WAYS]; /* index + 1; [shared] written under table->busy */
 	uint32_t pad;
 } SP_CACHE_ALIGNED;
 
+/* Where a worker is with a run of packets. */
+struct inside {
+	_Atomic uint32_t at; /* entry's index + 1, 0: nowhere; [worker] writes, whoever ends a message reads */
+} SP_CACHE_ALIGNED;
+
 struct sp_messages_table {
 	struct sp_message_entry *entry;
-	uint8_t *states;      /* message state of the handler, then of the companion, per entry */
-	size_t stride;	      /* bytes per entry in states */
-	uint32_t limit, mask; /* entries; buckets - 1 */
+	struct inside *inside; /* a worker each; NULL: there is one worker */
+	uint8_t *states;       /* message state of the handler, then of the companion, per entry */
+	size_t stride;	       /* bytes per entry in states */
+	uint32_t limit, mask;  /* entries; buckets - 1 */
 	struct bucket *bucket;
 	uint64_t seed;
 	_Atomic uint32_t busy; /* HASHED: whoever may change buckets and free list; never waited for */
@@ -39,8 +47,8 @@ struct sp_messages_table {
 	_Atomic uint32_t open;
 	_Atomic uint32_t started;	       /* those of them whose header has run */
 	_Atomic uint32_t dead[SP_MAX_WORKERS]; /* [worker] ended here, not yet given back: index + 1 */
-	sp_time idle;
-	uint32_t cursor; /* of the sweep for idle messages; [worker home] */
+	sp_time idle, last;		       /* last: see LAST */
+	uint32_t cursor;		       /* of the sweep for idle messages; [worker home] */
 };
 
 /* With one worker the locked forms would only cost. */
@@ -50,7 +58,7 @@ static inline bool swap(const struct sp_view *v, _Atomic uint64_t *word, uint64_
 		atomic_store_explicit(word, new, memory_order_relaxed);
 		return true;
 	}
-	return atomic_compare_exchange_weak_explicit(word, old, new, memory_order_acq_rel, memory_order_acquire);
+	return atomic_compare_exchange_weak_explicit(word, old, new, memory_order_seq_cst, memory_order_acquire);
 }
 
 static inline uint64_t load(const _Atomic uint64_t *word)
@@ -126,6 +134,12 @@ int sp_messages_create(struct sp_context *c, uint32_t limit, sp_time idle)
 	t->states = t->stride ? sp_grant_alloc(c, charged * limit, (t->stride - charged) * limit) : NULL;
 	if (!t->entry || (t->stride && !t->states))
 		return -ENOMEM;
+	if (c->nic->workers > 1) {
+		t->inside = sp_grant_alloc(c, sizeof(*t->inside) * c->nic->workers, 0);
+		if (!t->inside)
+			return -ENOMEM;
+		t->last = idle && idle / 16 < LAST ? idle / 16 : LAST;
+	}
 	for (uint32_t i = 0; i < limit; i++) {
 		t->entry[i].pub.state = t->states + i * t->stride;
 		t->entry[i].beside.state = t->states + i * t->stride + own;
@@ -234,9 +248,81 @@ static enum sp_enter enter_entry(struct sp_view *v, struct sp_message_entry *e, 
 	}
 }
 
+/* ---- several workers: who is inside ---- */
+
+/*
+ * Nearly all runs of packets enter a message that is open. Were they counted in its word, that would travel between the
+ * workers twice a run, and each way takes as long as a handler takes for several small packets. So a worker says on a
+ * line of its own where it is, and then looks at the word, which nobody writes meanwhile. (The word counts the others:
+ * who runs the header, and who holds a message between runs.) Whoever ends the message sets CLOSING, and then looks at
+ * all these lines. All four are sequentially consistent: either a worker sees CLOSING and does not enter, or it is
+ * seen, and sees CLOSING when it has left; then it looks in turn whether it was the last. That is decided by ENDING,
+ * which one of them sets. It looks at the lines once more then: what it has seen of them before may be about an earlier
+ * message in this entry, which other words of the same bits were about. From CLOSING on nobody enters, so what is found
+ * empty stays so.
+ */
+static bool anybody_inside(const struct sp_context *c, const struct sp_messages_table *t, uint32_t at)
+{
+	for (uint16_t i = 0; i < c->nic->workers; i++)
+		if (atomic_load_explicit(&t->inside[i].at, memory_order_seq_cst) == at)
+			return true;
+	return false;
+}
+
+static void finish(struct sp_view *v, struct sp_message_entry *e, uint64_t w);
+
+/* After CLOSING was set or somebody has left: the last one out finishes. */
+static __attribute__((noinline)) void end_when_left(struct sp_view *v, struct sp_message_entry *e)
+{
+	const struct sp_messages_table *t = v->context->messages;
+	const uint32_t at = (uint32_t)(e - t->entry) + 1;
+
+	for (;;) {
+		uint64_t w = atomic_load_explicit(&e->word, memory_order_seq_cst), ending = (w & ~7ull) | ENDING;
+
+		if (!(w & CLOSING) || COUNT(w) || STATE(w) == ENDING || STATE(w) == FREE ||
+		    anybody_inside(v->context, t, at))
+			return;
+		if (!atomic_compare_exchange_strong_explicit(&e->word, &w, ending, memory_order_seq_cst,
+							     memory_order_seq_cst))
+			continue;
+		if (!anybody_inside(v->context, t, at)) {
+			finish(v, e, ending);
+			return;
+		}
+		atomic_store_explicit(&e->word, w, memory_order_seq_cst); /* whoever is inside looks at it after this */
+	}
+}
+
+/* Where the message is not open, or this worker is inside another one already: no. */
+static inline bool enter_open(struct sp_view *v, struct sp_messages_table *t, struct sp_message_entry *e, uint32_t tag)
+{
+	struct inside *me = &t->inside[v->pub.worker];
+	uint64_t w = load(&e->word);
+
+	if (STATE(w) != OPEN || TAG(w) != tag || w & CLOSING || atomic_load_explicit(&me->at, memory_order_relaxed))
+		return false;
+	atomic_store_explicit(&me->at, (uint32_t)(e - t->entry) + 1, memory_order_seq_cst);
+	w = atomic_load_explicit(&e->word, memory_order_seq_cst);
+	if (likely(STATE(w) == OPEN && TAG(w) == tag && !(w & CLOSING)))
+		return true;
+	atomic_store_explicit(&me->at, 0, memory_order_seq_cst);
+	end_when_left(v, e); /* who wanted to may have seen us */
+	return false;
+}
+
+/* A run's: as enter_entry(), but mostly without writing to what others read. */
+static inline enum sp_enter enter_run(struct sp_view *v, struct sp_messages_table *t, struct sp_message_entry *e,
+				      uint32_t tag)
+{
+	return t->inside && likely(enter_open(v, t, e, tag)) ? SP_ENTER_OPEN : enter_entry(v, e, tag);
+}
+
+static void leave_counted(struct sp_view *v, struct sp_message_entry *e, bool end, enum sp_end why);
+
 /* The entry of a key in its bucket; the key is only certain once inside, when the entry cannot be given back. */
 static enum sp_enter enter_hashed(struct sp_view *v, struct sp_messages_table *t, struct bucket *b, uint64_t key,
-				  struct sp_message_entry **entry)
+				  bool run, struct sp_message_entry **entry)
 {
 	for (unsigned i = 0; i < WAYS; i++) {
 		uint32_t at = atomic_load_explicit(&b->entry[i], memory_order_acquire);
@@ -248,7 +334,7 @@ static enum sp_enter enter_hashed(struct sp_view *v, struct sp_messages_table *t
 		e = &t->entry[at - 1];
 		if (__atomic_load_n(&e->pub.key, __ATOMIC_RELAXED) != key)
 			continue;
-		how = enter_entry(v, e, TAG(load(&e->word)));
+		how = run ? enter_run(v, t, e, TAG(load(&e->word))) : enter_entry(v, e, TAG(load(&e->word)));
 		if (how == SP_ENTER_BUSY)
 			return how;
 		if (how == SP_ENTER_MISS)
@@ -257,7 +343,7 @@ static enum sp_enter enter_hashed(struct sp_view *v, struct sp_messages_table *t
 			*entry = e;
 			return how;
 		}
-		sp_message_leave(v, e, false, 0);
+		(run ? sp_message_leave : leave_counted)(v, e, false, 0);
 	}
 	return SP_ENTER_MISS;
 }
@@ -296,7 +382,7 @@ static enum sp_enter insert_hashed(struct sp_view *v, struct sp_messages_table *
 	if (!try_busy(v, t))
 		return SP_ENTER_BUSY;
 	drain_dead(t, v->pub.worker);
-	how = enter_hashed(v, t, b, key, entry);
+	how = enter_hashed(v, t, b, key, true, entry);
 	if (how == SP_ENTER_MISS && unlikely(atomic_load_explicit(&t->closed, memory_order_relaxed))) {
 		how = SP_ENTER_NEWER;
 	} else if (how == SP_ENTER_MISS) {
@@ -322,6 +408,12 @@ static enum sp_enter insert_hashed(struct sp_view *v, struct sp_messages_table *
 	return how;
 }
 
+/* Is a packet that comes now to be the message's last one? */
+static inline bool told_of(const struct sp_messages_table *t, const struct sp_message_entry *e, sp_time now)
+{
+	return !t->inside || now >= __atomic_load_n(&e->pub.last, __ATOMIC_RELAXED) + t->last;
+}
+
 enum sp_enter sp_message_enter(struct sp_view *v, uint64_t key, struct sp_message_entry **entry)
 {
 	struct sp_messages_table *t = v->context->messages;
@@ -333,14 +425,14 @@ enum sp_enter sp_message_enter(struct sp_view *v, uint64_t key, struct sp_messag
 		if (slot >= t->limit)
 			return SP_ENTER_MISS;
 		*entry = &t->entry[slot];
-		how = enter_entry(v, *entry, (uint32_t)(key >> 32));
+		how = enter_run(v, t, *entry, (uint32_t)(key >> 32));
 	} else {
 		struct bucket *b = &t->bucket[mix(key ^ t->seed) & t->mask];
 
-		how = enter_hashed(v, t, b, key, entry);
+		how = enter_hashed(v, t, b, key, true, entry);
 		if (how == SP_ENTER_MISS && unlikely(atomic_load_explicit(&t->closed, memory_order_acquire))) {
 			/* Once more: what was opened just before it was closed is seen now. */
-			how = enter_hashed(v, t, b, key, entry);
+			how = enter_hashed(v, t, b, key, true, entry);
 			if (how == SP_ENTER_MISS)
 				how = SP_ENTER_NEWER;
 		} else if (how == SP_ENTER_MISS) {
@@ -355,7 +447,7 @@ enum sp_enter sp_message_enter(struct sp_view *v, uint64_t key, struct sp_messag
 		e->pub.first = e->beside.first = v->owner->now;
 		__atomic_store_n(&e->pub.last, v->owner->now, __ATOMIC_RELAXED);
 		e->beside.last = v->owner->now;
-	} else if (how == SP_ENTER_OPEN) {
+	} else if (how == SP_ENTER_OPEN && told_of(t, *entry, v->owner->now)) {
 		__atomic_store_n(&(*entry)->pub.last, v->owner->now, __ATOMIC_RELAXED);
 	}
 	return how;
@@ -460,34 +552,58 @@ void sp_message_refused(struct sp_view *v, struct sp_message_entry *e)
 	v->owner->dead = true;
 }
 
-void sp_message_leave(struct sp_view *v, struct sp_message_entry *e, bool end, enum sp_end why)
+static void leave_counted(struct sp_view *v, struct sp_message_entry *e, bool end, enum sp_end why)
 {
+	const bool several = v->pub.workers > 1;
 	uint64_t w = load(&e->word), next;
 
 	do {
 		next = w - INSIDE;
 		if (end && !(w & CLOSING))
 			next |= CLOSING | (uint64_t)why << 4;
-		if (next & CLOSING && !COUNT(next))
+		if (next & CLOSING && !COUNT(next) && !several)
 			next = (next & ~(uint64_t)7) | ENDING;
 	} while (!swap(v, &e->word, &w, next));
 	if (STATE(next) == ENDING)
 		finish(v, e, next);
+	else if (several && next & CLOSING && !COUNT(next))
+		end_when_left(v, e);
+}
+
+void sp_message_leave(struct sp_view *v, struct sp_message_entry *e, bool end, enum sp_end why)
+{
+	struct sp_messages_table *t = v->context->messages;
+	uint64_t w;
+
+	if (!t->inside ||
+	    atomic_load_explicit(&t->inside[v->pub.worker].at, memory_order_relaxed) != (uint32_t)(e - t->entry) + 1) {
+		leave_counted(v, e, end, why);
+		return;
+	}
+	w = load(&e->word);
+	while (unlikely(end) && !(w & CLOSING) && !swap(v, &e->word, &w, w | CLOSING | (uint64_t)why << 4))
+		;
+	atomic_store_explicit(&t->inside[v->pub.worker].at, 0, memory_order_seq_cst);
+	if (unlikely(atomic_load_explicit(&e->word, memory_order_seq_cst) & CLOSING))
+		end_when_left(v, e);
 }
 
 static int close_entry(struct sp_view *v, struct sp_message_entry *e, uint32_t tag, enum sp_end why)
 {
+	const bool several = v->pub.workers > 1;
 	uint64_t w = load(&e->word), next;
 
 	do {
 		if (TAG(w) != tag || w & CLOSING || STATE(w) == FREE || STATE(w) == ENDING)
 			return -ENOENT;
 		next = w | CLOSING | (uint64_t)why << 4;
-		if (!COUNT(w))
+		if (!COUNT(w) && !several)
 			next = (next & ~(uint64_t)7) | ENDING;
 	} while (!swap(v, &e->word, &w, next));
 	if (STATE(next) == ENDING)
 		finish(v, e, next);
+	else if (several && !COUNT(next))
+		end_when_left(v, e);
 	return 0;
 }
 
@@ -589,7 +705,7 @@ struct sp_message *sp_message_hold(struct sp_ctx *ctx, uint64_t key)
 	if (!t || (!t->bucket && (uint32_t)key >= t->limit))
 		return NULL;
 	if (t->bucket) {
-		how = enter_hashed(v, t, &t->bucket[mix(key ^ t->seed) & t->mask], key, &e);
+		how = enter_hashed(v, t, &t->bucket[mix(key ^ t->seed) & t->mask], key, false, &e);
 	} else {
 		e = &t->entry[(uint32_t)key];
 		how = enter_slot(v, e, (uint32_t)(key >> 32));
@@ -604,10 +720,10 @@ void sp_message_release(struct sp_ctx *ctx, struct sp_message *m)
 	struct sp_view *v = sp_view_of(ctx);
 
 	if (v->context->first)
-		sp_message_leave(v->context->first->view[ctx->worker],
-				 (void *)((uint8_t *)m - offsetof(struct sp_message_entry, beside)), false, 0);
+		leave_counted(v->context->first->view[ctx->worker],
+			      (void *)((uint8_t *)m - offsetof(struct sp_message_entry, beside)), false, 0);
 	else
-		sp_message_leave(v, (struct sp_message_entry *)m, false, 0);
+		leave_counted(v, (struct sp_message_entry *)m, false, 0);
 }
 
 int sp_message_close(struct sp_ctx *ctx, uint64_t key)
@@ -653,7 +769,7 @@ sp_time sp_messages_sweep(struct sp_view *v)
 		sp_time last = __atomic_load_n(&e->pub.last, __ATOMIC_RELAXED);
 
 		t->cursor = t->cursor + 1 == t->limit ? 0 : t->cursor + 1;
-		if (STATE(w) == OPEN && last <= now && now - last >= t->idle)
+		if (STATE(w) == OPEN && last <= now && now - last >= t->idle + t->last)
 			close_entry(v, e, TAG(w), SP_END_TIMEOUT);
 	}
 	/* Four looks at every entry per idle time, whatever the number of entries. */

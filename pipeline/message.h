@@ -4,7 +4,8 @@
  *
  * word of an entry: NEW -> HEADER -> OPEN -> ENDING -> FREE by compare-and-swap, with a count of packets' runs inside.
  * A closed message (CLOSING bit) lets nobody in; whoever leaves last runs completion(). With one worker the same steps
- * are taken with plain loads and stores.
+ * are taken with plain loads and stores. With several, runs of packets in open messages are not counted: each worker
+ * says where it is, and whoever ends a message looks at what all of them say.
  */
 #ifndef PIPELINE_MESSAGE_H
 #define PIPELINE_MESSAGE_H

@@ -8,7 +8,8 @@
  *   application: armed = 1, then looks at events and area      worker: event or area, then looks at armed
  *   thread: asleep = 1, then looks for doorbells that are due  worker: due = 1, then looks at asleep
  * and the bell is disarmed before the byte is written: whoever arms it after that finds what there was to see, or the
- * byte. Atomic exchanges, not fences, order application and worker, so that ThreadSanitizer can follow.
+ * byte. The application's exchange and the worker's barrier order the two; what it then looks at are words that are
+ * released and acquired, so that ThreadSanitizer can follow.
  */
 #include "host.h"
 
@@ -18,6 +19,8 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <rte_atomic.h>
 
 /* One page, of which one byte at a time is used: pipes count against the user who makes them, the NIC's. An application
  * can have its end enlarged (F_SETPIPE_SZ), up to pipe-max-size, and as long as that user has not reached
@@ -150,16 +153,18 @@ void sp_doorbell_close(struct sp_nic *nic, struct sp_doorbell *door)
 	close(door->write);
 }
 
-/* Is anybody to be woken? What was written before this is seen by whoever arms the bell after it. */
+/* Is anybody to be woken? After a full barrier: what was written before that is seen by whoever arms the bell after
+ * this. Only read: a locked operation on the bell would take its line from one worker to the other in each round. */
 static bool due(struct sp_doorbell *door)
 {
-	return __atomic_fetch_add(&door->bell->armed, 0, __ATOMIC_SEQ_CST) && !atomic_exchange(&door->due, 1);
+	return __atomic_load_n(&door->bell->armed, __ATOMIC_SEQ_CST) && !atomic_exchange(&door->due, 1);
 }
 
 void sp_doorbells_ring(struct sp_worker *w)
 {
 	bool any = false;
 
+	rte_smp_mb();
 	while (w->touched) {
 		struct sp_view *v = w->touched;
 
@@ -173,6 +178,7 @@ void sp_doorbells_ring(struct sp_worker *w)
 
 void sp_doorbell_ring(struct sp_nic *nic, struct sp_doorbell *door)
 {
+	rte_smp_mb();
 	if (due(door))
 		wake(nic->notifier);
 }

@@ -20,6 +20,7 @@
 #define SOURCE_BYTES (1u << 18)
 #define LATE	     6u /* messages: how much later than its turn a packet may come */
 #define PATIENCE     (60 * SP_SEC)
+#define SETTLED	     (5 * SP_SEC) /* how long after all of its packets a message may not be what was sent: ample */
 
 struct setup {
 	uint32_t mtu, chunk, slots, generations, channels;
@@ -290,6 +291,7 @@ struct receive {
 	uint8_t *buffer, fill;
 	bool asked;
 	unsigned looks;
+	sp_time since; /* all of its packets have been delivered; 0: not yet */
 };
 
 static void fail(const char *what, uint64_t k)
@@ -323,8 +325,8 @@ static uint64_t look(const struct test *t, const struct receive *x)
 	return count;
 }
 
-/* Everything has been delivered: the bitmap says what, and the same of bytes, immediate and counts. */
-static bool is_exact(const struct test *t, const struct receive *x)
+/* Everything has been delivered: the bitmap says what, and the same of bytes, immediate and counts. NULL: it does. */
+static const char *differs(const struct test *t, const struct receive *x)
 {
 	const uint64_t packets = packets_of(t, x->k), per_chunk = t->s.chunk / t->s.mtu;
 	const bool ends = !is_lost(t, x->k, packets - 1); /* the packet that tells the length */
@@ -343,20 +345,25 @@ static bool is_exact(const struct test *t, const struct receive *x)
 	sdr_recv_status(x->handle, &status);
 	sdr_recv_bitmap_get(x->handle, &bitmap, &chunks);
 	sdr_recv_imm_get(x->handle, &immediate, &mask);
-	if (status.packets != came || (came && (status.length_known != ends || status.length != length)) ||
-	    chunks != (length ? (length + t->s.chunk - 1) / t->s.chunk : 1) || mask != expected ||
-	    immediate != ((uint32_t)x->k & mask))
-		return false;
+	if (status.packets != came)
+		return "not as many packets as were delivered";
+	if ((came && (status.length_known != ends || status.length != length)) ||
+	    chunks != (length ? (length + t->s.chunk - 1) / t->s.chunk : 1))
+		return "another length";
+	if (mask != expected || immediate != ((uint32_t)x->k & mask))
+		return "another immediate";
 	for (uint64_t i = 0; i < chunks; i++) {
 		bool full = came != 0;
 
 		for (uint64_t p = i * per_chunk; p < (i + 1) * per_chunk && p < known; p++)
 			full = full && p < packets && !is_lost(t, x->k, p);
 		if (sdr_recv_chunk(bitmap, i) != full)
-			return false;
+			return full ? "a chunk is there, and its bit is not" : "a chunk's bit is there, and it is not";
 		whole += full;
 	}
-	return status.complete == (whole == chunks);
+	if (status.complete != (whole == chunks))
+		return whole == chunks ? "all chunks, but not complete" : "complete without all chunks";
+	return NULL;
 }
 
 /* Every byte the source's or untouched, packet by packet. */
@@ -387,13 +394,17 @@ static void receive(struct test *t, struct receive *x, sp_time *progress, uint64
 		const bool delivered = at0 > x->k && at1 > x->k,
 			   early = mix(t->seed, x->k, 1ull << 41) % 100 < t->s.early;
 		const uint64_t seen = look(t, x);
+		const char *wrong = delivered ? differs(t, x) : NULL;
 
 		if (seen < x->seen)
 			fail("a chunk's bit has gone", x->k);
 		x->seen = seen;
-		if (delivered && is_exact(t, x)) {
+		x->since = delivered && !x->since ? sp_clock() : x->since;
+		if (delivered && !wrong) {
 			(*exact)++;
 			look(t, x);
+		} else if (wrong && sp_clock() - x->since > SETTLED) {
+			fail(wrong, x->k);
 		} else if (!(early && x->looks++ > mix(t->seed, x->k, 1ull << 42) % 200)) {
 			return;
 		}
@@ -449,6 +460,7 @@ static void receive_all(struct test *t, uint8_t *memory, struct sp_mr *mr, uint6
 			y->posted = mix(t->seed, posted, 1ull << 43) % 3 ? length_of(t, posted) : t->s.max_bytes;
 			y->asked = false;
 			y->seen = y->looks = 0;
+			y->since = 0;
 			rc = sdr_recv_post(t->qp, mr, (uint64_t)(y->buffer - memory), y->posted, &y->handle);
 			if (rc == -EAGAIN) {
 				y->handle = NULL;

@@ -231,7 +231,7 @@ static void bitmaps_say_exactly_what_arrived(void)
 	static const char *const chunk[] = {"128", "256", "384", "1024", "8192", "12800", "65536", "131072"};
 	static struct packet burst[32];
 
-	for (unsigned round = 0; round < 400; round++) {
+	for (unsigned round = 0; round < suite_times(400); round++) {
 		const char *const setting[] = {"mtu",	   "128",	   "max-message-bytes",
 					       "64K",	   "chunk-bytes",  chunk[round % 8],
 					       "rkey",	   "0x12345678",   "credit",

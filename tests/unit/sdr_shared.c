@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sdr, a message that several workers have packets of, at moments that two threads meet in once in a million runs. */
+#include "sdr_alone.h"
+
+static const char *const packets_are_chunks[] = {"mtu",	   "128",	  "queue",	  "64",	  "max-message-bytes",
+						 "64K",	   "chunk-bytes", "128",	  "rkey", "0x12345678",
+						 "credit", "implicit",	  "max-messages", "4",	  NULL};
+static const char *const wide_chunks[] = {"mtu",    "128",	   "queue",	   "64",   "max-message-bytes",
+					  "64K",    "chunk-bytes", "384",	   "rkey", "0x12345678",
+					  "credit", "implicit",	   "max-messages", "4",	   NULL};
+
+static struct sdr_slot *slot_of(uint32_t index)
+{
+	return &((struct sdr *)nic.c.state)->slot[index];
+}
+
+static void shuffle(uint32_t *order, uint32_t n, uint32_t seed)
+{
+	for (uint32_t i = 0; i < n; i++)
+		order[i] = i;
+	for (uint32_t i = n; i > 1; i--) {
+		const uint32_t j = (seed = seed * 1664525 + 1013904223) / 65536 % i, was = order[j];
+
+		order[j] = order[i - 1];
+		order[i - 1] = was;
+	}
+}
+
+/* A message is complete with its last packet, whichever that is, and once; whoever looks waits for one word of chunks
+ * at a time. Packets come twice; the last one of the message is a short one. */
+static void a_message_is_complete_with_its_last_packet_in_whatever_order(void)
+{
+	const char *const *const settings[] = {packets_are_chunks, implicit4, wide_chunks};
+	const uint32_t per[] = {1, 4, 3};
+
+	for (uint32_t run = 0; run < 90; run++) {
+		const uint32_t packets = (uint32_t[]){300, 256, 65, 64, 1}[run / 3 % 5], which = run % 3;
+		const uint32_t chunks = (packets + per[which] - 1) / per[which];
+		uint32_t order[512];
+		bool early = false;
+
+		attach(&nic, settings[which], M_BYTES, 2);
+		nic.c.worker = run & 1;
+		post_to(&nic, 0, 0, run & 2 ? M_BYTES : packets * MTU); /* the length is known, or it is not */
+		shuffle(order, packets, run);
+		if (run % 4 == 3) /* as they come most often */
+			for (uint32_t i = 0; i < packets; i++)
+				order[i] = i;
+		else if (run % 4 == 2) /* the end first, the first word last */
+			for (uint32_t i = 0; i < packets; i++)
+				order[i] = i ? (i + 63) % (packets - 1) : packets - 1;
+		for (uint32_t i = 0; i < packets; i++) {
+			const uint32_t len = order[i] + 1 == packets ? MTU / 2 : MTU;
+
+			early |= line(&nic, 0)->state != SP_SDR_OPEN;
+			CU_ASSERT_EQUAL(give(packet(0, order[i], len)), SP_DONE);
+			CU_ASSERT_EQUAL(give(packet(0, order[i], len)), SP_DONE);
+		}
+		CU_ASSERT(!early);
+		CU_ASSERT_EQUAL(line(&nic, 0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
+		CU_ASSERT_EQUAL(line(&nic, 0)->packets, packets);
+		CU_ASSERT_EQUAL(nic.counters[SDR_MESSAGES], 1);
+		CU_ASSERT_EQUAL(nic.counters[SDR_CHUNKS], chunks);
+		CU_ASSERT_EQUAL(nic.counters[SDR_PACKETS], packets);
+		CU_ASSERT_EQUAL(nic.counters[SDR_DUPLICATES], packets);
+		fake_detach(&nic);
+	}
+}
+
+/* Another worker is looking whether the length can be 6 packets. */
+static void nothing_follows_from_a_length_that_may_not_stay(void)
+{
+	attach(&nic, packets_are_chunks, M_BYTES, 2);
+	struct sdr_slot *slot = slot_of(0);
+
+	post_to(&nic, 0, 0, M_BYTES);
+	slot->extent = SDR_FIXING | 6 * MTU;
+	CU_ASSERT_EQUAL(give(packet(0, 7, MTU)), SP_DROP(SDR_BEYOND_END));
+	CU_ASSERT_EQUAL(slot->claim[0], 0); /* what was not accepted has not been taken */
+	CU_ASSERT_EQUAL(give(packet(0, 4, MTU / 2)), SP_DROP(SDR_BEYOND_END));
+
+	struct packet *last = packet(0, 5, MTU);
+
+	last->flags = SP_PKT_SE;
+	CU_ASSERT_EQUAL(give(last), SP_DONE); /* that worker has the same packet, and will place it */
+	CU_ASSERT_EQUAL(nic.counters[SDR_DUPLICATES], 1);
+	CU_ASSERT_EQUAL(nic.counters[SDR_PACKETS], 0);
+	for (uint32_t i = 0; i < 6; i++)
+		CU_ASSERT_EQUAL(give(packet(0, i, MTU)), SP_DONE);
+	CU_ASSERT_EQUAL(line(&nic, 0)->length, M_BYTES);
+	CU_ASSERT_EQUAL(line(&nic, 0)->state, SP_SDR_OPEN);
+	slot->extent = 0; /* it cannot */
+	CU_ASSERT_EQUAL(give(packet(0, 7, MTU)), SP_DONE);
+	CU_ASSERT_EQUAL(line(&nic, 0)->state, SP_SDR_OPEN);
+	fake_detach(&nic);
+}
+
+static void a_length_is_not_fixed_where_packets_beyond_have_been_taken(void)
+{
+	attach(&nic, packets_are_chunks, M_BYTES, 2);
+	struct sdr_slot *slot = slot_of(0);
+
+	post_to(&nic, 0, 0, M_BYTES);
+	give(packet(0, 3, MTU));
+	give(packet(0, 130, MTU));
+	CU_ASSERT_EQUAL(give(packet(0, 5, MTU / 2)), SP_DROP(SDR_BEYOND_END));
+	CU_ASSERT_EQUAL(give(packet(0, 130, MTU / 2)), SP_DROP(SDR_BEYOND_END)); /* that one was full */
+	CU_ASSERT_EQUAL(slot->extent, 0);
+	CU_ASSERT_EQUAL(line(&nic, 0)->length, M_BYTES);
+	CU_ASSERT_EQUAL(give(packet(0, 131, MTU / 2)), SP_DONE);
+	CU_ASSERT_EQUAL(line(&nic, 0)->length, SP_SDR_LENGTH_FIXED | (131 * MTU + MTU / 2));
+	CU_ASSERT_EQUAL(give(packet(0, 132, MTU)), SP_DROP(SDR_BEYOND_END));
+	fake_detach(&nic);
+}
+
+/* A reserved chunk is its companion's, and the others' packets are not: also where chunks are packets. */
+static void a_length_that_a_packet_is_about_to_tell_is_not_reserved_in(void)
+{
+	const struct sp_export *x = fake_handler->exports;
+	uint64_t chunks = 1;
+
+	attach(&nic, packets_are_chunks, M_BYTES, 2);
+	post_to(&nic, 0, 0, M_BYTES);
+	slot_of(0)->extent = SDR_FIXING | 6 * MTU;
+	CU_ASSERT_EQUAL(x->reserve(&nic.c, SP_SLOT_KEY(0, 0), 0, &chunks), -EAGAIN);
+	CU_ASSERT_EQUAL(chunks, 0);
+	slot_of(0)->extent = 0;
+	chunks = 1;
+	CU_ASSERT_EQUAL(x->reserve(&nic.c, SP_SLOT_KEY(0, 0), 0, &chunks), 0);
+	CU_ASSERT_EQUAL(chunks, 1);
+	fake_detach(&nic);
+}
+
+/* Of a fragment that two workers bring, the first one's stays; the host is told of what is new, and only of that. */
+static void fragments_that_another_worker_has_brought_stay(void)
+{
+	attach(&nic, packets_are_chunks, M_BYTES, 2);
+	struct sdr_slot *slot = slot_of(0);
+
+	post_to(&nic, 0, 0, M_BYTES);
+	slot->immediate = 0xFull << 32 | 0x5;
+	sdr_immediates_shared(&nic.c, nic.c.state, slot, 0xFFull << 32 | 0x37);
+	CU_ASSERT_EQUAL(slot->immediate, 0xFFull << 32 | 0x35);
+	CU_ASSERT_EQUAL(line(&nic, 0)->immediate, 0xF0ull << 32 | 0x30);
+	sdr_immediates_shared(&nic.c, nic.c.state, slot, 0xFFull << 32 | 0x37);
+	CU_ASSERT_EQUAL(line(&nic, 0)->immediate, 0xF0ull << 32 | 0x30);
+	fake_detach(&nic);
+}
+
+SUITE("sdr_shared", TEST(a_message_is_complete_with_its_last_packet_in_whatever_order),
+      TEST(nothing_follows_from_a_length_that_may_not_stay),
+      TEST(a_length_is_not_fixed_where_packets_beyond_have_been_taken),
+      TEST(a_length_that_a_packet_is_about_to_tell_is_not_reserved_in),
+      TEST(fragments_that_another_worker_has_brought_stay))
