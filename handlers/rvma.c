@@ -2,8 +2,9 @@
 /*
  * RVMA, remote virtual memory access (Grant et al.): puts name a mailbox, the receiver owns the memory. wire/rvma.h has
  * the packets and what the host program sees. This file is the context; windows are rvma_window.c, their buffers
- * rvma_bucket.c, what comes rvma_place.c, peers rvma_session.c, what goes rvma_send.c.
+ * rvma_bucket.c, what comes rvma_place.c and rvma_run.c, peers rvma_session.c, what goes rvma_send.c.
  */
+#include "past.h"
 #include "rvma_state.h"
 
 #include <stdlib.h>
@@ -63,6 +64,8 @@ static const struct sp_param rv_params[] = {
 	 "packets"},
 	{"ack-delay", SP_TIME, "5us", 0, 0, "how long an acknowledgement may wait for others"},
 	{"nack-rate", SP_UINT, "10000", 1, 1000000000, "NACKs a second at most"},
+	{"stream-from", SP_UINT, "0", 0, 0,
+	 "bytes of a memory region from which on large packets are written past the caches; 0: by the caches' sizes"},
 	{"session", SP_STRING, "control", 0, 0,
 	 "control: made by HELLO and WELCOME; implicit: the peer just sends (captures), all is of one session"},
 	{"mailbox", SP_STRING, "none", 0, 0, "makes a window, for the buffers that a replay posts: a number, or none"},
@@ -101,6 +104,9 @@ static int rv_configure(struct sp_ctx *c, struct rv *s)
 	s->blocks = (uint32_t)sp_param_uint(c, "window");
 	s->nack_rate = sp_param_uint(c, "nack-rate");
 	s->qp = (uint32_t)sp_param_uint(c, "qp");
+	s->stream_region = sp_param_uint(c, "stream-from");
+	if (!s->stream_region)
+		s->stream_region = past_from();
 	s->implicit = !strcmp(session, "implicit");
 	if (!s->implicit && strcmp(session, "control"))
 		return sp_fail(c, EINVAL, "session", "\"%s\" is neither control nor implicit", session);
@@ -256,6 +262,7 @@ static const struct sp_handler rv_handler = {
 	.attach = rv_attach,
 	.detach = rv_detach,
 	.classify = rv_classify,
+	.classify_burst = rv_classify_burst,
 	.header = rv_header,
 	.payload_burst = rv_payload,
 	.completion = rv_completion,

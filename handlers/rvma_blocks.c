@@ -12,16 +12,6 @@
 #define RV_ACK_LOOK   4096 /* blocks that one speaks of */
 #define RV_NACK_BURST 32   /* NACKs at once, after none for so long */
 
-static struct rv_block *rv_block_of(const struct rv *s, const struct rv_session *x, uint64_t number)
-{
-	return &x->block[number & (s->blocks - 1)];
-}
-
-static bool rv_block_is(const struct rv_block *b, uint64_t number)
-{
-	return b->number == number + 1;
-}
-
 static bool rv_block_complete(const struct rv_block *b)
 {
 	return b->units && b->have == UINT64_MAX >> (64 - b->units);
@@ -122,8 +112,14 @@ void rv_take(struct sp_ctx *c, struct rv_session *x, uint64_t transfer, uint32_t
 		return;
 	b->units = (uint8_t)rv_units(packet, packets);
 	b->have |= 1ull << (packet % SP_RVMA_BLOCK);
-	if (!rv_block_complete(b))
-		return;
+	if (rv_block_complete(b))
+		rv_taken(c, x);
+}
+
+void rv_taken(struct sp_ctx *c, struct rv_session *x)
+{
+	const struct rv *s = rv_of(c);
+
 	rv_advance(s, x);
 	if (!s->implicit && !x->ack_timer.armed && x->state == RV_SESSION_OPEN)
 		sp_timer_arm(c, &x->ack_timer, c->now + s->ack_delay);

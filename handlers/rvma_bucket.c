@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rvma, the bucket of a window: buffers posted, the head and what has come to it, retirement, what is kept of it. */
-#include "rvma_state.h"
+#include "rvma_copy.h"
 
 /* ---- descriptors ---------------------------------------------------------------------------------------------------
  */
@@ -271,6 +271,7 @@ void rv_bucket_hand_over(struct sp_ctx *c, struct rv_window *w)
 			break;
 		}
 
+		rv_copied(s);
 		w->retiring = b->next;
 		b->state = RV_COMPLETE;
 		if (b->notify) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rvma, gets: those that wait for their data, and the answers to the peers'. */
+#include "rvma_copy.h"
 #include "rvma_ops.h"
 
 void rv_get_start(struct rv *s, struct rv_op *op)
@@ -52,6 +53,7 @@ struct rv_op *rv_get_find(struct sp_ctx *c, struct rv_session *x, uint64_t get, 
 void rv_get_end(struct sp_ctx *c, struct rv_op *op, enum sp_rvma_status why)
 {
 	op->taken = false; /* its transfer ends by itself */
+	rv_copied(rv_of(c));
 	rv_op_end(c, op, why);
 }
 

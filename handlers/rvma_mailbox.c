@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rvma, what a put or get finds at a mailbox, whether it may, and what it changes there. */
-#include "rvma_state.h"
+#include "rvma_copy.h"
 
 /* ---- puts ----------------------------------------------------------------------------------------------------------
  */
@@ -109,32 +109,6 @@ enum sp_rvma_status rv_put_begin(struct sp_ctx *c, struct rv_transfer *t, uint64
 	return SP_RVMA_DELIVERED;
 }
 
-void rv_put_expect(struct sp_ctx *c, const uint64_t *mailbox, unsigned n)
-{
-	const struct rv *s = rv_of(c);
-	uint32_t at[RV_EXPECT];
-
-	for (unsigned i = 0; i < n; i++)
-		sp_rvma_table_prefetch(&s->table, mailbox[i]);
-	for (unsigned i = 0; i < n; i++) {
-		at[i] = sp_rvma_table_find(&s->table, mailbox[i]);
-		if (at[i] == UINT32_MAX)
-			continue;
-		__builtin_prefetch(&s->window[at[i]], 1);
-		__builtin_prefetch(&s->window[at[i]].limit_put, 1); /* its second line, */
-		__builtin_prefetch(&s->window[at[i]].held, 1);	    /* ... and the third */
-	}
-	for (unsigned i = 0; i < n; i++) {
-		const struct rv_window *w = at[i] == UINT32_MAX ? NULL : &s->window[at[i]];
-
-		if (!w || !w->posted.count)
-			continue;
-		__builtin_prefetch(&s->buffer[w->posted.first], 1);
-		if (w->counter < s->counters)
-			__builtin_prefetch(&s->count[w->counter], 1);
-	}
-}
-
 void rv_put_bytes(struct sp_ctx *c, struct rv_transfer *t, uint32_t bytes)
 {
 	struct rv *s = rv_of(c);
@@ -158,6 +132,7 @@ void rv_put_end(struct sp_ctx *c, struct rv_transfer *t, enum sp_rvma_status why
 
 	w->open--;
 	b->open--;
+	rv_copied(s);
 	RV_TELL(c, s, w, bytes, w->bytes);
 	if (why != SP_RVMA_DELIVERED) {
 		b->flags |= SP_RVMA_LOST;

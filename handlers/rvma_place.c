@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rvma, transfers on their way in: each packet says which bytes it is of which put (or get's data), takes effect once,
  * in any order, and the last one to come ends the transfer. */
-#include "rvma_state.h"
+#include "rvma_copy.h"
 
+#define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
-#define RV_MANY	    256 /* mailboxes, whose windows and buffers do not stay in the nearest cache */
 
 /* ---- what a packet says --------------------------------------------------------------------------------------------
  */
@@ -67,6 +67,26 @@ static uint32_t rv_read(struct sp_ctx *c, const struct sp_packet *p, struct rv_p
 	if (p->opcode == SP_RVMA_GET)
 		return q->bytes ? 1 + RV_BAD_LENGTH : 0;
 	return q->bytes == (q->packet + 1 < q->packets ? q->x->mtu : q->length - q->at) ? 0 : 1 + RV_BAD_LENGTH;
+}
+
+/* All of a put, or wrong: payload() will say. */
+static inline bool rv_is_single(const struct sp_packet *p)
+{
+	const struct sp_rvma_put *put = (const struct sp_rvma_put *)p->data;
+
+	return p->opcode == SP_RVMA_PUT && p->len >= sizeof(*put) &&
+	       sp_load_be64(put->length) == p->len - sizeof(*put) && !sp_load_be32(put->head.packet);
+}
+
+bool rv_classify_burst(struct sp_ctx *c, struct sp_packet *const *packet, unsigned n)
+{
+	bool rejects = false;
+
+	for (unsigned i = 0; i < n; i++) {
+		packet[i]->key = likely(rv_is_single(packet[i])) ? SP_NO_MESSAGE : rv_classify(c, packet[i]);
+		rejects |= packet[i]->key > SP_REJECT(256) && packet[i]->key != SP_NO_MESSAGE;
+	}
+	return rejects;
 }
 
 uint64_t rv_classify(struct sp_ctx *c, struct sp_packet *p)
@@ -167,7 +187,7 @@ static bool rv_is_put(const struct rv_transfer *t)
 /* Its bytes are where they belong, and count. */
 static uint32_t rv_place(struct sp_ctx *c, const struct rv_piece *q, struct rv_transfer *t)
 {
-	if (q->bytes && sp_dma_write(c, t->mem, t->at + q->at, q->payload, q->bytes))
+	if (q->bytes && rv_write(c, t->mem, t->at + q->at, q->payload, q->bytes))
 		return SP_ERROR;
 	t->received += q->bytes;
 	if (rv_is_put(t))
@@ -258,29 +278,20 @@ static uint32_t rv_packet(struct sp_ctx *c, struct sp_message *m, struct sp_pack
 	return verdict ? verdict : rv_place(c, &q, t);
 }
 
-/* With many mailboxes each put waits for memory several times over: those of a burst wait together. */
-static void rv_expect(struct sp_ctx *c, struct sp_packet *const *p, unsigned n)
-{
-	uint64_t mailbox[RV_EXPECT];
-	unsigned puts = 0;
-
-	for (unsigned i = 0; i < n; i++)
-		if (p[i]->opcode == SP_RVMA_PUT && p[i]->len >= sizeof(struct sp_rvma_put))
-			mailbox[puts++] = sp_load_be64(((const struct sp_rvma_put *)p[i]->data)->mailbox);
-	if (puts > 1)
-		rv_put_expect(c, mailbox, puts);
-}
-
 uint32_t rv_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *p, unsigned n)
 {
 	uint32_t all = 0;
+	unsigned i = 0;
 
-	for (unsigned i = 0; i < n; i++) {
-		if (!m && i % RV_EXPECT == 0 && rv_of(c)->table.count >= RV_MANY)
-			rv_expect(c, p + i, n - i < RV_EXPECT ? n - i : RV_EXPECT);
+	while (i < n) {
+		if (!m)
+			i += rv_run(c, p + i, n - i);
+		if (i == n)
+			break;
 		p[i]->verdict = rv_packet(c, m, p[i]);
-		all |= p[i]->verdict;
+		all |= p[i++]->verdict;
 	}
+	rv_copied(rv_of(c));
 	return all;
 }
 

@@ -2,9 +2,9 @@
 /*
  * State of the rvma handler, shared by its files: rvma.c (context, report), rvma_window.c (windows, commands),
  * rvma_bucket.c (their buffers, retirement), rvma_mailbox.c (what puts and gets find), rvma_place.c (transfers on their
- * way in), rvma_session.c, rvma_hello.c, rvma_blocks.c (peers: sessions, duplicates, acknowledgement), rvma_send.c,
- * rvma_issue.c, rvma_get.c (transfers on their way out). The handler runs on its context's home worker alone
- * (sp_handler.flags SP_HANDLER_HOME), so nothing here is shared between workers.
+ * way in), rvma_run.c (puts of one packet in a row), rvma_session.c, rvma_hello.c, rvma_blocks.c (peers: sessions,
+ * duplicates, acknowledgement), rvma_send.c, rvma_issue.c, rvma_get.c (transfers on their way out). The handler runs on
+ * its context's home worker alone (sp_handler.flags SP_HANDLER_HOME), so nothing here is shared between workers.
  */
 #ifndef HANDLERS_RVMA_STATE_H
 #define HANDLERS_RVMA_STATE_H
@@ -96,12 +96,14 @@ struct rv_window {
 	uint32_t open;		/* transfers in it, and gets that read its buffers */
 	bool used, closed, freeing;
 	bool handing; /* in the list of those that have more to hand over */
-	uint64_t limit_put, limit_rate;
-	sp_time rate_at; /* when the rate lets the next put in */
+	bool rated;   /* limit_rate is not 0 */
+	uint64_t limit_put;
 	uint64_t puts, bytes;
+	/* and others */
+	uint64_t limit_rate;
+	sp_time rate_at;   /* when the rate lets the next put in */
 	uint64_t epoch;	   /* of the head: buffers that have left it, less those rewound */
 	uint64_t notified; /* epochs below have been handed over; epoch - notified are RETIRING */
-	/* and others */
 	uint64_t mailbox, threshold;
 	uint64_t first_held;   /* epoch of held.first */
 	struct rv_queue held;  /* retiring and complete ones */
@@ -113,6 +115,7 @@ struct rv_window {
 	uint32_t turn; /* goes into the id; of the next one of this slot */
 } __attribute__((aligned(64)));
 static_assert(sizeof(struct rv_window) == 192, "three lines");
+static_assert(offsetof(struct rv_window, bytes) < 64, "what every put needs is in the first");
 
 /* ---- sessions -----------------------------------------------------------------------------------------------------
  */
@@ -136,6 +139,11 @@ enum rv_session_state {
 	RV_SESSION_OFFER, /* HELLO came, WELCOME went: nothing has come with our token */
 	RV_SESSION_OPEN,
 };
+
+static inline bool rv_block_is(const struct rv_block *b, uint64_t number)
+{
+	return b->number == number + 1;
+}
 
 /* What both ends know a session by. */
 struct rv_names {
@@ -214,8 +222,9 @@ struct rv {
 	uint32_t mtu, windows, buffers, counters, peers, ops, blocks, transfers;
 	uint32_t transfers_per_peer;
 	sp_time timeout, ack_delay;
-	uint64_t nack_rate; /* a second */
-	bool implicit;	    /* replay: tokens are not looked at, all is one session's */
+	uint64_t nack_rate;	/* a second */
+	bool implicit;		/* replay: tokens are not looked at, all is one session's */
+	uint64_t stream_region; /* bytes of a region from which on large packets go past the caches */
 	const struct sp_mem *area;
 	struct sp_rvma_layout layout;
 	uint32_t qp;
@@ -233,6 +242,8 @@ struct rv {
 	uint32_t handing;		     /* list of windows that have more to hand over, by next_handing */
 	struct sp_work work;		     /* does it */
 	uint32_t configured;		     /* window that the configuration made, or RV_NONE */
+
+	bool unfenced; /* what has been placed must not be told of before rv_copied() */
 
 	/* rvma_session.c */
 	struct rv_session *session;
@@ -256,6 +267,11 @@ struct rv {
 static inline struct rv *rv_of(struct sp_ctx *c)
 {
 	return c->state;
+}
+
+static inline struct rv_block *rv_block_of(const struct rv *s, const struct rv_session *x, uint64_t number)
+{
+	return &x->block[number & (s->blocks - 1)];
 }
 
 static inline uint32_t rv_line(const struct rv *s, const struct rv_window *w)
@@ -317,10 +333,13 @@ void rv_put_end(struct sp_ctx *c, struct rv_transfer *t, enum sp_rvma_status why
 enum sp_rvma_status rv_read_begin(struct sp_ctx *c, uint64_t mailbox, uint64_t key, uint32_t back, uint64_t offset,
 				  uint64_t length, uint32_t *window, uint32_t *buffer, uint64_t *at);
 void rv_read_end(struct sp_ctx *c, uint32_t window, uint32_t buffer);
-/* Puts to n mailboxes come next: what they need is brought into the cache, all of it at once. */
-#define RV_EXPECT 32u
-void rv_put_expect(struct sp_ctx *c, const uint64_t *mailbox, unsigned n); /* n: up to RV_EXPECT */
-bool rv_window_silent(struct sp_ctx *c, uint64_t mailbox);		   /* refusals of puts to it are not told */
+bool rv_window_silent(struct sp_ctx *c, uint64_t mailbox); /* refusals of puts to it are not told */
+
+/* ---- rvma_run.c ---------------------------------------------------------------------------------------------------
+ */
+#define RV_EXPECT 32u /* puts that are looked at at once */
+/* Of packets of no message, places those that begin it and are as most are. Returns how many. */
+unsigned rv_run(struct sp_ctx *c, struct sp_packet *const *packet, unsigned n);
 
 /* ---- rvma_bucket.c: the buffers of a window ------------------------------------------------------------------------
  */
@@ -348,6 +367,7 @@ void rv_bucket_read_end(struct sp_ctx *c, struct rv_buffer *b);
  */
 /* SP_NO_MESSAGE for transfers of one packet and for control packets, the message's key for others, SP_REJECT. */
 uint64_t rv_classify(struct sp_ctx *c, struct sp_packet *p);
+bool rv_classify_burst(struct sp_ctx *c, struct sp_packet *const *packet, unsigned n);
 uint32_t rv_header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p);
 uint32_t rv_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *p, unsigned n);
 void rv_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end end);
@@ -375,6 +395,8 @@ enum rv_look { RV_NEW, RV_HAVE, RV_IS_REFUSED, RV_TOO_FAR };
 enum rv_look rv_look(struct sp_ctx *c, struct rv_session *x, uint64_t transfer, uint32_t packet, uint64_t packets);
 /* It has taken effect. Not before it has: from here on it is acknowledged. packets: of the transfer. */
 void rv_take(struct sp_ctx *c, struct rv_session *x, uint64_t transfer, uint32_t packet, uint64_t packets);
+/* Blocks have become complete. */
+void rv_taken(struct sp_ctx *c, struct rv_session *x);
 /* All blocks of it that are not complete count as refused; NACK, unless `silent` or too many go: then they just do not
  * count as there, and later packets of it are dropped. */
 void rv_refuse(struct sp_ctx *c, struct rv_session *x, uint64_t transfer, uint64_t packets, enum sp_rvma_status why,

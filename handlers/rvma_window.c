@@ -123,6 +123,7 @@ static int rv_window_limit(struct rv_window *w, const uint64_t *arg)
 	w->limit_bytes = arg[2];
 	w->limit_put = arg[3];
 	w->limit_rate = arg[4];
+	w->rated = arg[4] != 0;
 	w->rate_at = 0;
 	return 0;
 }

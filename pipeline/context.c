@@ -3,6 +3,7 @@
 #include "config.h"
 #include "copies.h"
 #include "dispatch.h"
+#include "front.h"
 #include "grant.h"
 #include "handler.h"
 #include "host.h"
@@ -228,13 +229,29 @@ const char *sp_context_name_for(const struct sp_context *c, const struct sp_cont
 	return !c->owner || c->owner == other->owner ? other->name : "of another application";
 }
 
+/* Workers look for them when there is a rule. */
+static int make_fronts(struct sp_nic *nic)
+{
+	for (unsigned i = 0; i < nic->workers; i++) {
+		struct sp_worker *w = nic->worker[i];
+
+		if (w->front)
+			continue;
+		w->front = aligned_alloc(64, sizeof(*w->front));
+		if (!w->front)
+			return -ENOMEM;
+		memset(w->front, 0, sizeof(*w->front));
+	}
+	return 0;
+}
+
 /* From here on workers see it. */
 static int publish(struct sp_context *c, struct sp_error *error)
 {
 	struct sp_nic *nic = c->nic;
 	struct sp_context *other = NULL;
 	const char *filter = sp_setting(c, "filter");
-	const unsigned list = nic->rules;
+	const unsigned list = nic->rules & 1;
 	unsigned at = 0;
 	int r;
 
@@ -254,6 +271,9 @@ static int publish(struct sp_context *c, struct sp_error *error)
 			at++;
 		if (at == SP_MAX_RULES)
 			return sp_error_set(error, ENOSPC, "filter", "more than %d filters", SP_MAX_RULES);
+		r = make_fronts(nic);
+		if (r)
+			return sp_error_set(error, -r, "filter", "no memory");
 		r = sp_rule_create(filter, c, &c->rule, error);
 		if (r)
 			return r;
@@ -270,8 +290,10 @@ static int publish(struct sp_context *c, struct sp_error *error)
 		if (r)
 			return sp_error_set(error, -r, "qp", "control QP %u: %s", c->qp_control, strerror(-r));
 	}
-	if (c->rule)
+	if (c->rule) {
 		atomic_store_explicit(&nic->rule[list][at], c->rule, memory_order_release);
+		atomic_fetch_add_explicit(&nic->rules, 2, memory_order_release);
+	}
 	__atomic_store_n(&nic->context[c->id & 0xFFFF], c, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -524,7 +546,8 @@ static void end(struct sp_worker *w, void *arg)
 
 static void remove_rule(struct sp_nic *nic, const struct sp_rule *rule)
 {
-	const unsigned list = nic->rules;
+	const uint64_t rules = nic->rules;
+	const unsigned list = rules & 1;
 	unsigned n = 0;
 
 	if (!rule)
@@ -535,7 +558,7 @@ static void remove_rule(struct sp_nic *nic, const struct sp_rule *rule)
 			nic->rule[!list][n++] = nic->rule[list][i];
 	while (n < SP_MAX_RULES)
 		nic->rule[!list][n++] = NULL;
-	atomic_store_explicit(&nic->rules, !list, memory_order_release);
+	atomic_store_explicit(&nic->rules, (rules & ~1ull) + 2 + !list, memory_order_release);
 }
 
 void sp_context_remove(struct sp_context *c)
@@ -632,7 +655,7 @@ static void call_migrate(struct sp_worker *w, void *arg)
 	struct migrate *m = arg;
 	struct sp_view *v = m->to->view[w->index];
 
-	sp_doing_begin(w, v, SP_DOING_CONTROL, NULL, 0);
+	sp_doing_begin(w, v, SP_DOING_MIGRATE, NULL, 0);
 	m->result = m->to->handler->migrate(&v->pub, &m->from->view[w->index]->pub, m->when);
 	sp_doing_end(w);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "dispatch.h"
+#include "front.h"
 #include "handover.h"
 #include "icrc.h"
 #include "local.h"
@@ -129,14 +130,12 @@ static void answered(struct sp_worker *w, const struct sp_packet *p)
 /* The others: filters in order, then the NIC itself, then the normal way. */
 static void match_rules(struct sp_worker *w, struct sp_packet *p, int parsed, uint16_t ethertype)
 {
-	const unsigned list = atomic_load_explicit(&w->nic->rules, memory_order_acquire);
+	const uint64_t rules = atomic_load_explicit(&w->nic->rules, memory_order_acquire);
 
-	for (unsigned i = 0; i < SP_MAX_RULES; i++) {
-		const struct sp_rule *rule = atomic_load_explicit(&w->nic->rule[list][i], memory_order_acquire);
+	if (rules) { /* there has been one */
+		const struct sp_rule *rule = sp_front_match(w->front, w->nic->rule[rules & 1], rules >> 1, p->buf);
 
-		if (!rule)
-			break;
-		if (sp_rule_matches(rule, p->buf)) {
+		if (rule) {
 			p->qp_index = 0;
 			add(w, sp_rule_context(rule), p);
 			return;
@@ -161,7 +160,7 @@ static void dispatch_other(struct sp_worker *w, struct sp_packet *p, bool check,
 		sp_turn_drop(w, p, SP_DROP_NOT_LINEAR);
 		return;
 	}
-	parsed = sp_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, p, &ethertype);
+	parsed = sp_parse_layers(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, p, &ethertype);
 	if (parsed == SP_PARSED_ROCE) {
 		if (check && unlikely(!icrc_right(p))) {
 			sp_turn_drop(w, p, SP_DROP_BAD_ICRC);

@@ -12,6 +12,7 @@
 
 struct sp_context;
 struct sp_error;
+struct sp_front_reads;
 struct rte_mbuf;
 
 /* One claimed QP number. index and context are written by control calls before qpn publishes them; read by workers. */
@@ -80,6 +81,7 @@ void sp_rule_destroy(struct sp_rule *rule); /* NULL is fine; no worker may use i
 bool sp_rule_matches(const struct sp_rule *rule, struct rte_mbuf *packet); /* linear packets only; any thread */
 struct sp_context *sp_rule_context(const struct sp_rule *rule);
 void sp_rule_give(struct sp_rule *rule, struct sp_context *context); /* [control] workers may be looking */
-bool sp_rule_compiled(const struct sp_rule *rule);		     /* runs as machine code */
+const struct sp_front_reads *sp_rule_reads(const struct sp_rule *rule);
+bool sp_rule_compiled(const struct sp_rule *rule); /* runs as machine code */
 
 #endif

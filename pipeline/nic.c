@@ -225,8 +225,11 @@ void sp_nic_destroy(struct sp_nic *nic)
 	sp_warden_destroy(nic);
 	sp_stats_forget(nic);
 	sp_share_destroy(nic);
-	for (uint16_t w = 0; w < SP_MAX_WORKERS; w++)
+	for (uint16_t w = 0; w < SP_MAX_WORKERS; w++) {
+		if (nic->worker[w])
+			free(nic->worker[w]->front);
 		free(nic->worker[w]);
+	}
 	for (unsigned i = 0; i < SP_MAX_PORTS; i++)
 		free((void *)(uintptr_t)nic->config.port[i].device);
 	free((void *)(uintptr_t)nic->config.exception.device);

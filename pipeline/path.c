@@ -84,6 +84,8 @@ static int create(struct sp_view *v, const uint8_t ip[16], struct sp_path **path
 		memcpy(h, ip4, 12);
 		memcpy(h + 12, route.source + 12, 4);
 		memcpy(h + 16, ip + 12, 4);
+		for (unsigned i = 0; i < 20; i += 2)
+			p->sum += sp_load_be16(h + i);
 		p->l3_len = 20;
 	} else {
 		static const uint8_t ip6[8] = {0x60, 0, 0, 0, 0, 0, 17, 64};
@@ -186,13 +188,13 @@ static uint64_t next_mac(struct sp_worker *w, struct sp_path *p)
 static void fill_lengths(uint8_t *l3, const struct sp_path *p, uint32_t l3_bytes)
 {
 	uint8_t *udp = l3 + p->l3_len;
-	uint16_t sum;
 
 	if (p->l3_len == 20) {
-		l3[2] = (uint8_t)(l3_bytes >> 8);
-		l3[3] = (uint8_t)l3_bytes;
-		sum = sp_checksum(l3, 20, 0);
-		memcpy(l3 + 10, &sum, 2);
+		uint32_t sum = p->sum + l3_bytes; /* the template's length and checksum are 0 */
+
+		sum = (sum & 0xFFFF) + (sum >> 16);
+		sp_store_be16(l3 + 2, (uint16_t)l3_bytes);
+		sp_store_be16(l3 + 10, (uint16_t) ~(sum + (sum >> 16)));
 	} else {
 		l3[4] = (uint8_t)((l3_bytes - 40) >> 8);
 		l3[5] = (uint8_t)(l3_bytes - 40);

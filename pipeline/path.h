@@ -14,6 +14,7 @@ struct sp_path {
 	uint16_t udp_source;	   /* network order */
 	uint16_t port;		   /* SP_PORT_LOOP: to the NIC itself */
 	uint8_t l3_len, head_len;  /* IP header; Ethernet to UDP */
+	uint32_t sum;		   /* IPv4: of the template's header, in 16-bit words */
 	bool lends;		   /* the port's driver can do with payload where it lies */
 	uint8_t head[64];	   /* template up to the UDP header */
 };

@@ -26,6 +26,7 @@
 #include <rte_mbuf.h>
 
 #include "../host-api/spindle.h"
+#include "front.h"
 #include "match.h"
 
 #define SNAPLEN	     262144	/* what a program returns for a match; any number but 0 */
@@ -37,6 +38,7 @@ struct sp_rule {
 	struct bpf_program program;  /* libpcap's, for the interpreter */
 	struct rte_bpf *bpf;	     /* owns the machine code */
 	struct sp_context *context;
+	struct sp_front_reads reads;
 };
 
 /* ---- classic BPF to eBPF ---- */
@@ -335,6 +337,7 @@ int sp_rule_create(const char *expression, struct sp_context *context, struct sp
 			    "the expression asks for what is not in the packet (inbound, ifindex, ...)");
 	}
 	compile(r);
+	sp_front_reads(&r->program, &r->reads);
 	r->context = context;
 	*rule = r;
 	return 0;
@@ -370,6 +373,11 @@ struct sp_context *sp_rule_context(const struct sp_rule *rule)
 void sp_rule_give(struct sp_rule *rule, struct sp_context *context)
 {
 	__atomic_store_n(&rule->context, context, __ATOMIC_RELEASE);
+}
+
+const struct sp_front_reads *sp_rule_reads(const struct sp_rule *rule)
+{
+	return &rule->reads;
 }
 
 bool sp_rule_compiled(const struct sp_rule *rule)

@@ -31,8 +31,8 @@
 
 struct sp_view;
 
-/* One message. word (shared): bits 0-2 state, 3 closing, 4-6 why, 7 header has run, 8-31 runs of packets inside, 32-63
- * tag. See message.c. */
+/* One message. word (shared): bits 0-2 state, 3 closing, 4-6 why, 7 header has run, 8-31 how many are inside (with
+ * several workers, without most runs of packets), 32-63 tag. See message.c. */
 struct sp_message_entry {
 	struct sp_message pub;
 	_Atomic uint64_t word;
@@ -240,6 +240,7 @@ struct sp_worker {
 	bool issue_stuck;			      /* somebody wanted to send in this poll and could not */
 	bool dead;				      /* ended messages wait for their tables */
 	bool observed;				      /* there are mirrors, or the NIC is watched: see onlooker.h */
+	struct sp_front *front;			      /* of the filter rules: made with the first of them */
 	struct sp_mirrors *mirrors;		      /* captures of what passes here; NULL: none, the normal case */
 	struct sp_share *share;			      /* NULL: nothing is measured, and each has all that it wants */
 	struct sp_view *touched;		      /* contexts with something new for the host in this poll */
@@ -269,7 +270,9 @@ struct sp_nic {
 	bool has_exception;
 	struct sp_qp_table *qps;
 	struct sp_rule *_Atomic rule[2][SP_MAX_RULES]; /* in order; NULL past the last; [shared] */
-	_Atomic unsigned rules; /* which of the two holds: a rule goes by changing over to the other one */
+	/* The lowest bit: which of the two holds, as a rule goes by changing over to the other one; above it: how often
+	 * there was a change. [shared] */
+	_Atomic uint64_t rules;
 	struct sp_context *context[SP_MAX_CONTEXTS]; /* by id; [control], read under RCU */
 	uint32_t context_next;			     /* one past the highest index ever used */
 	uint16_t context_turn;			     /* goes into ids, so that an old id names nobody */

@@ -368,6 +368,7 @@ static struct bpf_insn random_insn(void)
 		break;
 	case 3:
 		i.code = BPF_LDX | BPF_MSH | BPF_B;
+		i.k = random32() % 2 ? i.k : 14;
 		break;
 	case 4:
 		i.code = random32() % 2 ? BPF_LD | BPF_IMM : BPF_LDX | BPF_IMM;
@@ -566,6 +567,191 @@ static void bad_expressions_are_refused_with_libpcaps_words(void)
 	CU_ASSERT_EQUAL(sp_rule_create(text, OWNER(0), &rule, &error), -EINVAL);
 }
 
+/* ---- what is kept of rules' answers ---- */
+
+/* However the other bytes and the length change, the program says the same. */
+static void programs_go_by_nothing_but_what_they_are_said_to_read(void)
+{
+	unsigned known = 0, wrong = 0, differ = 0;
+
+	for (unsigned n = 0; n < 20000; n++) {
+		struct bpf_insn insn[80];
+		struct bpf_program program = {.bf_insns = insn, .bf_len = random_program(insn)};
+		struct sp_front_reads reads;
+		unsigned half = random32() % 16;
+
+		sp_front_reads(&program, &reads);
+		for (unsigned pair = 0; pair < 4 && reads.known >> half & 1; pair++) {
+			const uint64_t bytes = reads.bytes[half];
+			const uint32_t reach = bytes ? 64 - (unsigned)__builtin_clzll(bytes) : 0;
+			const uint32_t least = reach > 15 ? reach : 15;
+			uint8_t one[128], other[128];
+
+			for (unsigned i = 0; i < sizeof(one); i++) {
+				one[i] = random32() % 3 ? (uint8_t)random32() : 0;
+				other[i] = i < 64 && bytes >> i & 1 ? one[i] : (uint8_t)random32();
+			}
+			one[14] = (uint8_t)((one[14] & 0xF0) | half);
+			other[14] = (uint8_t)(((bytes >> 14 & 1 ? one[14] : random32()) & 0xF0) | half);
+			const uint32_t len = least + random32() % (129 - least),
+				       more = least + random32() % (129 - least);
+			const uint32_t is = bpf_filter(insn, one, len, len);
+
+			known++;
+			differ += is != bpf_filter(insn, (uint8_t[128]){0}, len, len);
+			wrong += is != bpf_filter(insn, other, more, more);
+		}
+	}
+	printf("# %u pairs of frames for programs whose bytes are known, %u of them are not like an empty one\n", known,
+	       differ);
+	CU_ASSERT_EQUAL(wrong, 0);
+	CU_ASSERT_TRUE(known > 4000 && differ > 500);
+}
+
+static void ordinary_expressions_read_known_bytes(void)
+{
+	static const struct {
+		const char *expression;
+		bool known;
+	} rules[] = {{"udp port 53", true},	     {"host 192.0.2.1 and tcp", true},
+		     {"ip6 host 2001:db8::1", true}, {"arp", true},
+		     {"udp[8] = 3", true},	     {"vlan and udp port 53", false},
+		     {"len > 100", false},	     {"udp[30:2] = 3", false},
+		     {"ip6 protochain 17", false},   {"ether[70] = 1", false}};
+
+	for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++) {
+		struct sp_rule *rule = rule_new(rules[i].expression);
+
+		CU_ASSERT_EQUAL(sp_rule_reads(rule)->known >> 5 & 1, rules[i].known);
+		sp_rule_destroy(rule);
+	}
+
+	struct sp_rule *rule = rule_new("udp port 53");
+	/* type, length of the header, fragment, protocol, ports; IPv6: next header, ports */
+	const uint64_t four = 3ull << 12 | 1ull << 14 | 3ull << 20 | 1ull << 23 | 15ull << 34,
+		       six = 1ull << 20 | 15ull << 54;
+
+	CU_ASSERT_EQUAL(sp_rule_reads(rule)->bytes[5], four | six);
+	CU_ASSERT_EQUAL(sp_rule_reads(rule)->bytes[6], ((four & ~(15ull << 34)) | six | 15ull << 38));
+	sp_rule_destroy(rule);
+}
+
+/* Two ways lead to one instruction, which reads somewhere else on each. */
+static void where_two_ways_differ_nothing_is_known(void)
+{
+	struct bpf_insn insn[] = {
+		{.code = BPF_LD | BPF_ABS | BPF_B, .k = 12},
+		{.code = BPF_JMP | BPF_JEQ | BPF_K, .k = 0, .jt = 1},
+		{.code = BPF_LDX | BPF_IMM, .k = 4},
+		{.code = BPF_LD | BPF_IND | BPF_B, .k = 20},
+		{.code = BPF_RET | BPF_A},
+	};
+	const struct bpf_program program = {.bf_insns = insn, .bf_len = sizeof(insn) / sizeof(*insn)};
+	struct sp_front_reads reads;
+
+	sp_front_reads(&program, &reads);
+	CU_ASSERT_EQUAL(reads.known, 0);
+	insn[2].k = 0;
+	sp_front_reads(&program, &reads);
+	CU_ASSERT_EQUAL(reads.known, 0xFFFF);
+	CU_ASSERT_EQUAL(reads.bytes[5], 1ull << 12 | 1ull << 20);
+}
+
+static const char *const more_expressions[] = {
+	"udp src port 1000", "udp dst port 1001", "tcp[13] & 2 != 0",	  "ip[0] & 15 > 5",
+	"udp port 1000",     "ip6 and udp",	  "ip[6:2] & 0x1fff = 0", "ip proto 17 and src net 192.0.2.0/24",
+	"tcp port 1001",     "ether[14] = 0x45",  "udp[8] = 1",		  "vlan and udp port 1000",
+};
+#define MORE (sizeof(more_expressions) / sizeof(*more_expressions))
+
+/* A frame that some of these rules take: tags, IPv6, options and fragments among them. */
+static uint32_t random_frame(uint8_t *f)
+{
+	static const uint16_t ports[] = {53, 1000, 1001, 4791};
+	const unsigned kind = random32() % 8;
+	uint32_t at = 14, header = 20;
+
+	for (unsigned i = 0; i < 128; i++)
+		f[i] = random32() % 4 ? 0 : (uint8_t)random32();
+	memcpy(f + 12, (uint8_t[]){0x08, 0x00}, 2);
+	if (kind == 0) {
+		memcpy(f + 12, (uint8_t[]){0x81, 0x00, 0, 100, 0x08, 0x00}, 6);
+		at = 18;
+	}
+	if (kind == 1) {
+		memcpy(f + 12, (uint8_t[]){0x86, 0xDD, 0x60, 0, 0, 0, 0, 20, random32() % 2 ? 17 : 6, 64}, 10);
+		header = 40;
+	} else if (kind == 2) {
+		memcpy(f + 12, (uint8_t[]){0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1}, 10);
+	} else {
+		header = random32() % 4 ? 20 : 4 * (random32() % 16);
+		f[at] = (uint8_t)(0x40 | header / 4);
+		f[at + 6] = random32() % 4 ? 0x40 : 0;
+		f[at + 7] = random32() % 4 ? 0 : 1;
+		f[at + 9] = random32() % 3 ? 17 : 6;
+		memcpy(f + at + 12, (uint8_t[]){192, 0, 2, (uint8_t)(1 + random32() % 2), 192, 0, 2, 1}, 8);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		const uint16_t port = ports[random32() % 4];
+
+		f[at + header + 2 * i] = (uint8_t)(port >> 8);
+		f[at + header + 2 * i + 1] = (uint8_t)port;
+	}
+	return random32() % 4 ? 64 + random32() % 65 : random32() % 129;
+}
+
+/* Lists come and go under one front, which sees frames again and again that are alike in part. */
+static void front_says_what_the_rules_say_one_by_one(void)
+{
+	struct sp_rule *rule[EXPRESSIONS + MORE], *_Atomic list[SP_MAX_RULES];
+	struct sp_front *front = aligned_alloc(64, sizeof(*front));
+	unsigned wrong = 0, taken = 0, looked_up = 0, all = 0;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(front);
+	memset(front, 0, sizeof(*front));
+	for (size_t i = 0; i < EXPRESSIONS + MORE; i++)
+		rule[i] = rule_new(i < EXPRESSIONS ? expressions[i] : more_expressions[i - EXPRESSIONS]);
+	for (unsigned turn = 0; turn < 200; turn++) {
+		const unsigned rules = random32() % 10, first = random32() % 2 ? EXPRESSIONS : 0;
+		uint8_t base[16][128];
+		uint32_t base_len[16];
+
+		for (unsigned i = 0; i < SP_MAX_RULES; i++)
+			list[i] = i < rules ? rule[first + random32() % (EXPRESSIONS + MORE - first)] : NULL;
+		for (unsigned i = 0; i < 16; i++)
+			base_len[i] = random_frame(base[i]);
+		for (unsigned n = 0; n < 300; n++) {
+			const unsigned which = random32() % 16;
+			const uint32_t len = random32() % 4 ? base_len[which] : random32() % 129;
+			const uint32_t room = random32() % 4 ? 128 : len;
+			const struct sp_rule *expect = NULL;
+			uint8_t *bytes = malloc(room ? room : 1);
+			struct rte_mbuf m = {.buf_addr = bytes,
+					     .buf_len = (uint16_t)room,
+					     .data_len = (uint16_t)len,
+					     .pkt_len = len,
+					     .nb_segs = 1};
+
+			memcpy(bytes, base[which], room);
+			for (unsigned i = random32() % 4; i && room; i--)
+				bytes[random32() % room] = (uint8_t)random32();
+			for (unsigned i = 0; i < rules && !expect; i++)
+				expect = sp_rule_matches(list[i], &m) ? list[i] : NULL;
+			wrong += sp_front_match(front, list, turn, &m) != expect;
+			taken += expect != NULL;
+			looked_up += len > 14 && front->sight[bytes[14] & 15].rules >= 2;
+			all++;
+			free(bytes);
+		}
+	}
+	printf("# %u frames, %u taken by a rule, %u looked up\n", all, taken, looked_up);
+	CU_ASSERT_EQUAL(wrong, 0);
+	CU_ASSERT_TRUE(taken > all / 4 && looked_up > all / 4);
+	for (size_t i = 0; i < EXPRESSIONS + MORE; i++)
+		sp_rule_destroy(rule[i]);
+	free(front);
+}
+
 int main(void)
 {
 	const struct suite_test tests[] = {
@@ -583,6 +769,10 @@ int main(void)
 		TEST(offsets_that_wrap_do_not_match_and_do_not_crash),
 		TEST(large_rule_is_made_quickly_and_works),
 		TEST(bad_expressions_are_refused_with_libpcaps_words),
+		TEST(programs_go_by_nothing_but_what_they_are_said_to_read),
+		TEST(ordinary_expressions_read_known_bytes),
+		TEST(where_two_ways_differ_nothing_is_known),
+		TEST(front_says_what_the_rules_say_one_by_one),
 		CAPTURES_TEST(rules_agree_with_libpcap_on_every_captured_packet),
 	};
 	return suite_run("match", tests, sizeof(tests) / sizeof(*tests));

@@ -10,8 +10,10 @@
 #include "../../pipeline/watch.h"
 #include "rig.h"
 
-#define QP     0x40
-#define MTU    64u
+#define QP 0x40
+#ifndef MTU
+#define MTU 64u
+#endif
 #define MEMORY (1u << 20)
 #define NOTES  256u
 
@@ -36,7 +38,7 @@ static inline void begin_with(const char *settings)
 
 	rig_start(&rig, 1);
 	CU_ASSERT_EQUAL_FATAL(watcher ? sp_nic_watch(rig.nic, watcher) : 0, 0);
-	snprintf(all, sizeof(all), "qp=64;session=implicit;mtu=64;%s", settings);
+	snprintf(all, sizeof(all), "qp=64;session=implicit;mtu=%u;%s", MTU, settings);
 	context = rig_context(&rig, "c", "rvma", all);
 	memory = aligned_alloc(64, MEMORY);
 	note = aligned_alloc(64, NOTES * sizeof(*note));
