@@ -69,7 +69,8 @@ static int ec_configure(struct sp_ctx *c, struct ec *s)
 	if (s->limits.rolls)
 		return sp_fail(c, EINVAL, "generations", "ec needs 2 or more where credit is implicit");
 	s->decoder = sp_alloc(c, c->workers * sizeof(*s->decoder));
-	if (!s->decoder)
+	s->totals = sp_alloc(c, c->workers * sizeof(*s->totals));
+	if (!s->decoder || !s->totals)
 		return sp_fail(c, ENOMEM, "k", "no memory for the code");
 	for (unsigned w = 0; w < c->workers; w++) {
 		void *own = sp_alloc(c, bytes);
@@ -174,7 +175,9 @@ static int ec_command(struct sp_ctx *c, const struct sp_command *command, struct
 	case SP_CMD_QUERY:
 		if (command->arg[0] >= SP_EC_TOTALS)
 			return -EINVAL;
-		result->arg[0] = __atomic_load_n(&s->total[command->arg[0]], __ATOMIC_RELAXED);
+		result->arg[0] = 0;
+		for (unsigned w = 0; w < c->workers; w++)
+			result->arg[0] += __atomic_load_n(&s->totals[w].total[command->arg[0]], __ATOMIC_RELAXED);
 		return 0;
 	default:
 		return -EOPNOTSUPP;

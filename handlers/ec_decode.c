@@ -131,19 +131,21 @@ static void ec_queue(struct sp_ctx *c, struct ec_pair *pair)
 {
 	struct ec *s = c->state;
 	struct ec_decoder *d = &s->decoder[c->worker];
-	const uint32_t bit = 1u << c->worker;
+	const uint64_t bit = 1ull << c->worker;
 
-	if (__atomic_fetch_or(&pair->queued, bit, __ATOMIC_SEQ_CST) & bit)
+	if (ec_fetch_or(c, &pair->queued, bit) & bit)
 		return;
 	d->queue[(d->first + d->count++) % (s->limits.messages / 2)] = (uint32_t)(pair - s->pair);
 	sp_work_start(c, &d->work);
 }
 
 /* Nothing is wanted, or everything. */
-static void ec_want(const struct ec *s, struct ec_pair *pair, bool all)
+static void ec_want(const struct sp_ctx *c, struct ec_pair *pair, bool all)
 {
+	const struct ec *s = c->state;
+
 	for (uint64_t word = 0; word < s->wanted_words; word++)
-		__atomic_store_n(&pair->wanted[word], all ? UINT64_MAX : 0, __ATOMIC_SEQ_CST);
+		ec_store(c, &pair->wanted[word], all ? UINT64_MAX : 0);
 }
 
 /* Counted once a message. */
@@ -181,8 +183,8 @@ static void ec_look_at(struct sp_ctx *c, struct sp_ctx *first, const struct ec_b
 	sub = chunk / (parity ? b->code->m : b->code->k);
 	if (!ec_repairable(c, first, b, sub, missing))
 		return;
-	__atomic_store_n(&pair->key, b->key, __ATOMIC_SEQ_CST);
-	__atomic_fetch_or(&pair->wanted[sub / 64], 1ull << (sub % 64), __ATOMIC_SEQ_CST);
+	ec_store(c, &pair->key, b->key);
+	ec_fetch_or(c, &pair->wanted[sub / 64], 1ull << (sub % 64));
 	ec_queue(c, pair);
 }
 
@@ -212,8 +214,8 @@ void ec_look(struct sp_ctx *c, uint64_t key, uint64_t chunk)
 		ec_look_at(c, first, &b, parity, chunk);
 	else if (b.code || b.wrong) {
 		__atomic_store_n(&pair->look, 0, __ATOMIC_RELAXED);
-		__atomic_store_n(&pair->key, data, __ATOMIC_SEQ_CST);
-		ec_want(s, pair, true); /* the work looks which of them can be repaired */
+		ec_store(c, &pair->key, data);
+		ec_want(c, pair, true); /* the work looks which of them can be repaired */
 		ec_queue(c, pair);
 	}
 	sp_message_release(c, other);
@@ -221,11 +223,17 @@ void ec_look(struct sp_ctx *c, uint64_t key, uint64_t chunk)
 
 /* ---- repairing -----------------------------------------------------------------------------------------------------
  */
-static void ec_put_back(struct ec *s, struct ec_decoder *d)
+static void ec_put_back_one(struct sp_ctx *c, const struct ec_decoder *d, uint64_t sub)
+{
+	const struct ec *s = c->state;
+
+	ec_fetch_and(c, &s->pair[(uint32_t)d->key / 2].taken[sub / 64], ~(1ull << (sub % 64)));
+}
+
+static void ec_put_back(struct sp_ctx *c, struct ec_decoder *d)
 {
 	if (d->taken)
-		__atomic_fetch_and(&s->pair[(uint32_t)d->key / 2].taken[d->sub / 64], ~(1ull << (d->sub % 64)),
-				   __ATOMIC_SEQ_CST);
+		ec_put_back_one(c, d, d->sub);
 	d->taken = false;
 }
 
@@ -237,12 +245,12 @@ static bool ec_take_one(struct sp_ctx *c, struct sp_ctx *first, struct ec_decode
 	const uint64_t bit = 1ull << (d->sub % 64);
 
 	do {
-		if (__atomic_fetch_or(&pair->taken[d->sub / 64], bit, __ATOMIC_SEQ_CST) & bit)
+		if (ec_fetch_or(c, &pair->taken[d->sub / 64], bit) & bit)
 			return false;
 		d->taken = true;
 		if (ec_may(c, pair, b) && ec_repairable(c, first, b, d->sub, d->missing))
 			return true;
-		ec_put_back(c->state, d);
+		ec_put_back(c, d);
 		ec_both(c, first, d->key, b);
 	} while (ec_may(c, pair, b) && ec_repairable(c, first, b, d->sub, d->missing));
 	return false;
@@ -264,7 +272,7 @@ static bool ec_next(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d
 			if (!*looks)
 				return false;
 			/* Before looking: who wants it from now on wants it anew. */
-			__atomic_fetch_and(&pair->wanted[word], ~(bits & -bits), __ATOMIC_SEQ_CST);
+			ec_fetch_and(c, &pair->wanted[word], ~(bits & -bits));
 			d->sub = word * 64 + (unsigned)__builtin_ctzll(bits);
 			if (!ec_take_one(c, first, d, pair, b))
 				continue;
@@ -279,7 +287,7 @@ static bool ec_next(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d
 
 static void ec_let_go(struct sp_ctx *c, struct ec_decoder *d)
 {
-	ec_put_back(c->state, d);
+	ec_put_back(c, d);
 	if (d->parity)
 		sp_message_release(c, d->parity);
 	if (d->data)
@@ -292,8 +300,6 @@ static void ec_let_go(struct sp_ctx *c, struct ec_decoder *d)
 static bool ec_hold(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair,
 		    struct ec_both *b)
 {
-	const struct ec *s = c->state;
-
 	for (;;) {
 		d->key = __atomic_load_n(&pair->key, __ATOMIC_SEQ_CST);
 		d->data = sp_message_hold(c, d->key);
@@ -304,11 +310,11 @@ static bool ec_hold(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d
 		/* One of the two has ended, and what was wanted with it; or it is of the next message by now. */
 		if (__atomic_load_n(&pair->key, __ATOMIC_SEQ_CST) != d->key)
 			continue;
-		ec_want(s, pair, false);
+		ec_want(c, pair, false);
 		__atomic_store_n(&pair->look, 1, __ATOMIC_RELAXED);
 		if (__atomic_load_n(&pair->key, __ATOMIC_SEQ_CST) == d->key)
 			return false;
-		ec_want(s, pair, true);
+		ec_want(c, pair, true);
 	}
 }
 
@@ -351,11 +357,14 @@ static bool ec_begin(struct sp_ctx *c, struct ec_decoder *d, const struct ec_bot
 	const uint64_t at = d->sub * d->code->k, to = b->data.offset + at * bytes;
 	const uint64_t from = b->parity.offset + d->sub * d->code->m * bytes;
 	const uint64_t left = b->data.bytes - (at + data - 1) * bytes;
+	const bool more = left > bytes; /* there is another submessage */
 	const struct sp_ec_submessage sub = {.data = data,
 					     .bytes = bytes,
 					     .last = left < bytes ? (uint32_t)left : bytes,
 					     .cold = b->data.bytes >= SP_EC_LONG,
 					     .past = b->data.bytes >= SP_EC_LONG,
+					     .data_ahead = more ? (uint64_t)d->code->k * bytes : 0,
+					     .parity_ahead = more ? (uint64_t)d->code->m * bytes : 0,
 					     .chunk = d->chunk};
 	bool without = false;
 
@@ -381,21 +390,48 @@ struct ec_made {
 	bool computed;
 };
 
-static void ec_supply(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, const struct ec_both *b,
-		      unsigned data, struct ec_made *made)
+static void ec_supply(struct sp_ctx *c, struct sp_ctx *first, const struct ec_decoder *d, const struct ec_both *b,
+		      const struct ec_repaired *r, struct ec_made *made)
 {
 	const struct ec *s = c->state;
 	const uint32_t bytes = s->limits.chunk_bytes;
-	const uint64_t last = b->data.bytes - (d->sub * d->code->k + data - 1) * bytes;
+	const uint64_t last = b->data.bytes - (r->at + r->data - 1) * bytes;
 	uint64_t chunks = 0;
 
-	for (unsigned at = 0; at < data; at += 64)
-		if (d->reserved[at / 64] &&
-		    !s->first->supply(first, d->key, d->sub * d->code->k + at, d->reserved[at / 64]))
-			chunks += (unsigned)__builtin_popcountll(d->reserved[at / 64]);
+	for (unsigned at = 0; at < r->data; at += 64)
+		if (r->reserved[at / 64] && !s->first->supply(first, d->key, r->at + at, r->reserved[at / 64]))
+			chunks += (unsigned)__builtin_popcountll(r->reserved[at / 64]);
 	made->submessages += chunks != 0;
 	made->chunks += chunks;
-	made->bytes += chunks * bytes - (sp_ec_bit(d->reserved, data - 1) && last < bytes ? bytes - last : 0);
+	made->bytes += chunks * bytes - (sp_ec_bit(r->reserved, r->data - 1) && last < bytes ? bytes - last : 0);
+}
+
+/* Those repaired are handed over, and put back: several at once, as to wait until what was written past the caches is
+ * there takes as long for one. */
+static void ec_hand_over(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, const struct ec_both *b,
+			 struct ec_made *made)
+{
+	if (!d->repairs)
+		return;
+	sp_ec_job_settle(&d->job);
+	for (unsigned i = 0; i < d->repairs; i++) {
+		ec_supply(c, first, d, b, &d->repaired[i], made);
+		ec_put_back_one(c, d, d->repaired[i].sub);
+	}
+	d->repairs = 0;
+}
+
+/* The submessage at hand joins them: it stays taken. */
+static void ec_repaired(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, const struct ec_both *b,
+			unsigned data, struct ec_made *made)
+{
+	struct ec_repaired *r = &d->repaired[d->repairs++];
+
+	*r = (struct ec_repaired){.sub = d->sub, .at = d->sub * d->code->k, .data = data};
+	memcpy(r->reserved, d->reserved, sizeof(r->reserved));
+	d->taken = false;
+	if (d->repairs == EC_REPAIRED)
+		ec_hand_over(c, first, d, b, made);
 }
 
 /* Works on the submessage at hand, and no longer than `budget`. Returns what it took; unless d->taken still, it is done
@@ -414,7 +450,7 @@ static uint64_t ec_repair(struct sp_ctx *c, struct sp_ctx *first, struct ec_deco
 			ec_both(c, first, d->key, b); /* once a chunk is reserved, the length stays */
 		if (b->data.bytes != d->bytes) {      /* on another worker, the sender has contradicted itself */
 			ec_mismatch(c, &s->pair[(uint32_t)d->key / 2]);
-			ec_put_back(s, d);
+			ec_put_back(c, d);
 			return took;
 		}
 		d->running = ec_begin(c, d, b, data);
@@ -426,8 +462,7 @@ static uint64_t ec_repair(struct sp_ctx *c, struct sp_ctx *first, struct ec_deco
 		if (d->running)
 			return took;
 	}
-	ec_supply(c, first, d, b, data, made);
-	ec_put_back(s, d);
+	ec_repaired(c, first, d, b, data, made);
 	return took;
 }
 
@@ -445,14 +480,17 @@ static bool ec_repairs(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder
 
 	do {
 		if (b->data.complete)
-			ec_want(s, pair, false);
+			ec_want(c, pair, false);
 		more = d->taken || (!b->data.complete && ec_next(c, first, d, pair, b, &looks));
 		if (!more)
 			break;
 		took = ec_repair(c, first, d, b, left, &made);
 		left -= took < left ? took : left;
-		s->first->extent(first, d->key, &b->data);
+		if (!b->data.fixed)
+			s->first->extent(first, d->key, &b->data);
 	} while (!again && !d->taken && took <= left); /* the next one may be like it */
+	ec_hand_over(c, first, d, b, &made);
+	s->first->extent(first, d->key, &b->data);
 	if (made.computed)
 		ec_count(c, SP_EC_DECODE_SLICES, 1);
 	if (made.chunks) {
@@ -460,9 +498,12 @@ static bool ec_repairs(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder
 		ec_count(c, SP_EC_REPAIRED_CHUNKS, made.chunks);
 		ec_count(c, SP_EC_DECODED_BYTES, made.bytes);
 	}
-	if (!d->taken)
-		ec_let_go(c, d);
-	return more;
+	if (d->taken)
+		return true;
+	if (b->data.complete)
+		ec_want(c, pair, false);
+	ec_let_go(c, d);
+	return more && ec_wants(s, pair); /* a slice for nothing would end the message in it */
 }
 
 /* One slice of the queue's first pair. */
@@ -485,7 +526,7 @@ bool ec_decode(struct sp_ctx *c, struct ec_decoder *d)
 		return true;
 	d->first = (d->first + 1) % (s->limits.messages / 2);
 	d->count--;
-	__atomic_fetch_and(&pair->queued, ~(1u << c->worker), __ATOMIC_SEQ_CST);
+	ec_fetch_and(c, &pair->queued, ~(1ull << c->worker));
 	/* Something may be left, and whoever has wanted something meanwhile has found it queued. */
 	if (ec_wants(s, pair))
 		ec_queue(c, pair);

@@ -73,10 +73,13 @@ static bool ec_encode_begin(struct sp_ctx *c, struct ec *s, const struct ec_orde
 	const uint32_t bytes = s->limits.chunk_bytes;
 	const uint64_t at = s->encoded * o->code->k * bytes, to = o->to + s->encoded * o->code->m * bytes;
 	const uint64_t left = o->bytes - at - (uint64_t)(data - 1) * bytes;
+	const bool more = left > bytes; /* there is another submessage */
 	const struct sp_ec_submessage sub = {.data = data,
 					     .bytes = bytes,
 					     .last = left < bytes ? (uint32_t)left : bytes,
 					     .cold = o->bytes >= SP_EC_LONG,
+					     .past = o->bytes >= SP_EC_LONG,
+					     .data_ahead = more ? (uint64_t)o->code->k * bytes : 0,
 					     .chunk = s->chunk};
 
 	if (c->watch && sp_dma_traced(c, o->parity, to, o->parity->base + to, (uint64_t)rows * bytes))
@@ -130,6 +133,7 @@ bool ec_encode(struct sp_ctx *c)
 		return true;
 	ec_count(c, SP_EC_ENCODED, count);
 	ec_count(c, SP_EC_ENCODED_BYTES, bytes);
+	sp_ec_job_settle(&s->job);
 	sp_first(c, &first);
 	/* It fails once the connection has been ended. */
 	if (s->first->ready(first, o->message, bytes) || !chunks)

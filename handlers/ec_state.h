@@ -23,12 +23,24 @@ struct ec_pair {
 	uint64_t *wanted; /* words [shared] a bit per submessage: can be repaired, as far as was seen */
 	uint64_t *taken;  /* words [shared] a bit per submessage: a worker repairs it */
 	uint64_t key;	  /* [shared] the data's, from which something has been wanted */
-	uint32_t queued;  /* [shared] a bit per worker: it is in that one's queue */
+	uint64_t queued;  /* [shared] a bit per worker: it is in that one's queue */
 	uint32_t look;	  /* [shared] 1: what a packet changes may concern all submessages */
 	uint32_t wrong;	  /* [shared] 1: its parity contradicts; counted */
 	uint32_t used;	  /* [shared] 1: chunks of data have been reserved */
 	uint32_t code;	  /* [shared] which its parity is of, as far as was seen: for counting */
 };
+
+/* A worker's counts, which whoever is asked adds up: [own] writes, any worker reads. */
+struct ec_totals {
+	uint64_t total[SP_EC_TOTALS];
+} __attribute__((aligned(64)));
+
+/* A submessage that is repaired, and has yet to be handed over. */
+struct ec_repaired {
+	uint64_t sub, at, reserved[SP_EC_WORDS]; /* at: its first chunk */
+	unsigned data;
+};
+#define EC_REPAIRED 16 /* handed over together, at most */
 
 /* A worker's: repairs one submessage after the other. */
 struct ec_decoder {
@@ -39,8 +51,10 @@ struct ec_decoder {
 	uint64_t key, sub, bytes;	  /* of data; which submessage; bytes of data when it was chosen, */
 	const struct sp_ec_code *code;	  /* ... and the code */
 	uint64_t missing[SP_EC_WORDS], reserved[SP_EC_WORDS];
-	bool taken;   /* sub, which no other worker takes meanwhile */
-	bool running; /* job has been started */
+	struct ec_repaired repaired[EC_REPAIRED]; /* between slices there are none */
+	unsigned repairs;			  /* of them */
+	bool taken;				  /* sub, which no other worker takes meanwhile */
+	bool running;				  /* job has been started */
 	uint8_t *chunk[SP_EC_CHUNKS];
 	struct sp_ec_job job;
 };
@@ -60,7 +74,7 @@ struct ec {
 	uint64_t wanted_words;	      /* [fixed] */
 	struct ec_pair *pair;	      /* [fixed] */
 	struct ec_decoder *decoder;   /* [fixed] one per worker */
-	uint64_t total[SP_EC_TOTALS]; /* [shared] */
+	struct ec_totals *totals;     /* [fixed] one per worker */
 	struct ec_order *order;	      /* [home] ring with room for all that can be under way */
 	uint32_t order_first, orders; /* [home] */
 	uint64_t encoded;	      /* [home] submessages of the first order that are ready */
@@ -78,10 +92,42 @@ static inline uint32_t ec_immediate(const struct ec *s, uint64_t bytes)
 
 static inline void ec_count(struct sp_ctx *c, enum sp_ec_total which, uint64_t n)
 {
-	struct ec *s = c->state;
+	const struct ec *s = c->state;
+	uint64_t *total = &s->totals[c->worker].total[which];
 
 	c->counters[which] += n;
-	__atomic_fetch_add(&s->total[which], n, __ATOMIC_RELAXED);
+	__atomic_store_n(total, *total + n, __ATOMIC_RELAXED);
+}
+
+/* Words that workers share. With one worker the locked forms would only cost: they wait for all that was written. */
+static inline uint64_t ec_fetch_or(const struct sp_ctx *c, uint64_t *word, uint64_t bits)
+{
+	uint64_t was;
+
+	if (c->workers > 1)
+		return __atomic_fetch_or(word, bits, __ATOMIC_SEQ_CST);
+	was = __atomic_load_n(word, __ATOMIC_RELAXED);
+	__atomic_store_n(word, was | bits, __ATOMIC_RELAXED);
+	return was;
+}
+
+static inline uint64_t ec_fetch_and(const struct sp_ctx *c, uint64_t *word, uint64_t bits)
+{
+	uint64_t was;
+
+	if (c->workers > 1)
+		return __atomic_fetch_and(word, bits, __ATOMIC_SEQ_CST);
+	was = __atomic_load_n(word, __ATOMIC_RELAXED);
+	__atomic_store_n(word, was & bits, __ATOMIC_RELAXED);
+	return was;
+}
+
+static inline void ec_store(const struct sp_ctx *c, uint64_t *word, uint64_t value)
+{
+	if (c->workers > 1)
+		__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+	else
+		__atomic_store_n(word, value, __ATOMIC_RELAXED);
 }
 
 /* Both messages of a pair, from the inside of both. */

@@ -76,15 +76,15 @@ bool sp_ec_recoverable(const struct sp_ec_code *code, unsigned data, const uint6
 				missing[i / 64] & (data + parity - i < 64 ? (1ull << (data + parity - i)) - 1 : ~0ull));
 		return lost <= parity;
 	}
-	for (unsigned j = 0; j < data; j++) {
-		unsigned i;
+	for (unsigned word = 0; word * 64 < data; word++)
+		for (uint64_t bits = missing[word]; bits; bits &= bits - 1) {
+			const unsigned j = word * 64 + (unsigned)__builtin_ctzll(bits), i = j % parity;
 
-		if (!sp_ec_bit(missing, j))
-			continue;
-		i = j % parity;
-		if (sp_ec_bit(groups, i) || sp_ec_bit(missing, data + i))
-			return false;
-		groups[i / 64] |= 1ull << (i % 64);
-	}
+			if (j >= data)
+				break;
+			if (sp_ec_bit(groups, i) || sp_ec_bit(missing, data + i))
+				return false;
+			groups[i / 64] |= 1ull << (i % 64);
+		}
 	return true;
 }

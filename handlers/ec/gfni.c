@@ -21,8 +21,9 @@
  * 6.5; from a cache 15, 19, 22, 25. All of them go over the same `len` bytes of the rows, which should thus fit in a
  * cache.
  */
-#define STREAMS	     8
-#define STREAMS_MOST 12 /* rather than a short rest */
+#define STREAMS	      8
+#define STREAMS_WARM  16		/* from a cache */
+#define MOST(streams) ((streams)*3 / 2) /* rather than a short rest */
 
 /* ---- tables: [source][row], a matrix each ---- */
 
@@ -110,15 +111,20 @@ static inline uint64_t mask_of(size_t left)
 	return left < 64 ? (1ull << left) - 1 : ~0ull;
 }
 
-/* Two vectors at a time: more leave no registers for 12 rows, and are slower from memory with fewer. */
-#define WIDTH 128
+/* Two vectors at a time: more leave no registers for 12 rows, and are slower from memory with fewer. From a cache, as
+ * many as leave registers for the sources. */
+#define WIDTH	   128
+#define WIDE(rows) ((rows) <= 4 ? 4 : (rows) <= 6 ? 3 : 2)
 
 #define ROWS(rows)                                                                                                     \
 	TARGET static void combine_##rows(size_t len, unsigned count, const uint64_t *matrix, uint8_t *const *from,    \
-					  uint8_t *const *to, enum how how)                                            \
+					  uint8_t *const *to, enum how how, bool wide)                                 \
 	{                                                                                                              \
 		size_t at = 0;                                                                                         \
                                                                                                                        \
+		if (wide && how == SET)                                                                                \
+			for (; at + 64 * WIDE(rows) <= len; at += 64 * WIDE(rows))                                     \
+				strip(rows, WIDE(rows), ALL, count, matrix, from, to, at, SET);                        \
 		if (how == ADD)                                                                                        \
 			for (; at + WIDTH <= len; at += WIDTH)                                                         \
 				strip(rows, 2, ALL, count, matrix, from, to, at, ADD);                                 \
@@ -147,22 +153,20 @@ ROWS(12)
 static void combine(size_t len, unsigned sources, unsigned rows, const uint8_t *tables_, unsigned first, unsigned count,
 		    uint8_t *const *from, uint8_t *const *to, bool past, bool cold)
 {
-	typedef void combine_t(size_t, unsigned, const uint64_t *, uint8_t *const *, uint8_t *const *, enum how);
+	typedef void combine_t(size_t, unsigned, const uint64_t *, uint8_t *const *, uint8_t *const *, enum how, bool);
 	static combine_t *const of[] = {combine_1, combine_2, combine_3, combine_4,  combine_5,	 combine_6,
 					combine_7, combine_8, combine_9, combine_10, combine_11, combine_12};
 	const uint64_t *matrix = (const uint64_t *)(const void *)tables_;
+	const unsigned streams = cold ? STREAMS : STREAMS_WARM;
 
-	(void)cold; /* one way is the best of all */
 	/* What is added to later had better stay. */
-	past &= !first && count == sources && count <= STREAMS_MOST;
+	past &= !first && count == sources && count <= MOST(streams);
 	for (unsigned r = 0; r < rows; r++)
 		past &= (uintptr_t)to[r] % 64 == 0;
 	for (unsigned n; count; count -= n, first += n, from += n) {
-		n = count <= STREAMS_MOST ? count : STREAMS;
-		of[rows - 1](len, n, matrix + (size_t)first * rows, from, to, first ? ADD : past ? PAST : SET);
+		n = count <= MOST(streams) ? count : streams;
+		of[rows - 1](len, n, matrix + (size_t)first * rows, from, to, first ? ADD : past ? PAST : SET, !cold);
 	}
-	if (past)
-		_mm_sfence(); /* such writes keep no order otherwise */
 }
 
 /* ---- XOR ---- */
@@ -170,23 +174,23 @@ static void combine(size_t len, unsigned sources, unsigned rows, const uint8_t *
 INLINE void exclusive_strip(unsigned vectors, __mmask64 mask, unsigned sources, uint8_t *const *from, uint8_t *to,
 			    size_t at, bool past)
 {
-	__m512i sum[4];
+	__m512i sum[6];
 	unsigned s = 1;
 
-#pragma GCC unroll 4
+#pragma GCC unroll 6
 	for (unsigned v = 0; v < vectors; v++)
 		sum[v] = _mm512_maskz_loadu_epi8(mask, from[0] + at + 64 * v);
 	for (; s + 2 <= sources; s += 2)
-#pragma GCC unroll 4
+#pragma GCC unroll 6
 		for (unsigned v = 0; v < vectors; v++)
 			sum[v] = _mm512_ternarylogic_epi64(sum[v], _mm512_maskz_loadu_epi8(mask, from[s] + at + 64 * v),
 							   _mm512_maskz_loadu_epi8(mask, from[s + 1] + at + 64 * v),
 							   0x96);
 	if (s < sources)
-#pragma GCC unroll 4
+#pragma GCC unroll 6
 		for (unsigned v = 0; v < vectors; v++)
 			sum[v] = _mm512_xor_si512(sum[v], _mm512_maskz_loadu_epi8(mask, from[s] + at + 64 * v));
-#pragma GCC unroll 4
+#pragma GCC unroll 6
 	for (unsigned v = 0; v < vectors; v++)
 		if (past)
 			_mm512_stream_si512((void *)(to + at + 64 * v), sum[v]);
@@ -202,12 +206,13 @@ TARGET static void exclusive(size_t len, unsigned sources, uint8_t *const *from,
 	if (past)
 		for (; at + 256 <= len; at += 256)
 			exclusive_strip(4, ALL, sources, from, to, at, true);
+	/* Six at a time, which go on while the next are fetched from a cache nearby: 5 % faster than four or eight. */
+	for (; at + 384 <= len; at += 384)
+		exclusive_strip(6, ALL, sources, from, to, at, false);
 	for (; at + 256 <= len; at += 256)
 		exclusive_strip(4, ALL, sources, from, to, at, false);
 	for (; at < len; at += 64)
 		exclusive_strip(1, mask_of(len - at), sources, from, to, at, false);
-	if (past)
-		_mm_sfence();
 }
 
 static const struct sp_ec_kernel gfni = {.name = "gfni",

@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* What things take, in units of a byte multiplied and added. */
-#define READ	    2	/* a byte from memory that no cache has */
+#define READ	    2	/* a byte from memory that no cache has; */
+#define READ_NEAR   1	/* ... of a message that caches may hold */
 #define COEFFICIENT 400 /* one, and its tables */
 #define FACTOR	    50	/* of a weight */
 
@@ -35,7 +36,8 @@ static int begin(struct sp_ec_job *job, const struct sp_ec_code *code, const str
 	job->short_source = job->short_row = -1;
 	job->check = job->wrong = job->dry = false;
 	job->cold = sub->cold;
-	job->past = sub->past || sub->bytes >= SP_EC_PAST;
+	job->past = sub->past || (uint64_t)sub->data * sub->bytes >= SP_EC_PAST;
+	job->loose |= job->past;
 	job->weights = job->tabled = job->done = job->added = 0;
 	job->at = job->block = 0;
 	job->first[0] = 0;
@@ -47,11 +49,19 @@ static bool is_short(const struct sp_ec_submessage *sub, unsigned chunk)
 	return chunk == sub->data - 1 && sub->last < sub->bytes;
 }
 
-/* Fetches its beginning too, while there are other things to do: of short chunks, much of the time goes into that. */
-static void source_add(struct sp_ec_job *job, const struct sp_ec_submessage *sub, unsigned chunk)
+/* From memory, short chunks take as long to begin with as for the rest, since the processor looks ahead within a page
+ * only: fetches where one begins, or better the one after it, for which there is all the time. Anything but addresses
+ * of chunks is harmless: fetching never faults. */
+static void fetch(uintptr_t chunk, uint64_t ahead)
 {
 	for (uintptr_t i = 0; i < FETCH; i += 64)
-		__builtin_prefetch((const void *)((uintptr_t)sub->chunk[chunk] + i));
+		__builtin_prefetch((const void *)(chunk + ahead + i));
+}
+
+static void source_add(struct sp_ec_job *job, const struct sp_ec_submessage *sub, unsigned chunk)
+{
+	if (job->cold)
+		fetch((uintptr_t)sub->chunk[chunk], chunk < sub->data ? sub->data_ahead : sub->parity_ahead);
 	if (is_short(sub, chunk))
 		job->short_source = (int)job->sources;
 	job->matrix.source[job->sources].point =
@@ -65,8 +75,9 @@ static void row_add(struct sp_ec_job *job, const struct sp_ec_submessage *sub, u
 {
 	if (is_short(sub, chunk))
 		job->short_row = (int)job->rows;
-	job->matrix.row[job->rows].point = chunk < sub->data ? (uint8_t)chunk : sp_ec_parity_point(chunk - sub->data);
-	job->matrix.row[job->rows].weight = 0;
+	if (job->code->kind == SP_EC_MDS)
+		job->matrix.row[job->rows] =
+			(struct sp_ec_line){chunk < sub->data ? (uint8_t)chunk : sp_ec_parity_point(chunk - sub->data)};
 	job->row[job->rows++] = sub->chunk[chunk];
 	job->first[job->rows] = (uint16_t)job->sources;
 }
@@ -92,15 +103,24 @@ static void started(struct sp_ec_job *job, bool weighted)
 		job->tabled = job->rows;
 }
 
-/* The chunks of XOR group i but for one. */
+/* The chunks of XOR group i but for one. Of small ones this is much of all the work: no source_add() for each. */
 static void group_add(struct sp_ec_job *job, const struct sp_ec_submessage *sub, unsigned parity, unsigned i,
 		      unsigned except)
 {
-	for (unsigned j = i; j < sub->data; j += parity)
+	uint8_t **source = job->source + job->sources;
+	unsigned j = i;
+
+	for (; j < sub->data; j += parity)
 		if (j != except)
-			source_add(job, sub, j);
+			*source++ = sub->chunk[j];
+	if (sub->last < sub->bytes && j - parity == sub->data - 1 && sub->data - 1 != except)
+		job->short_source = (int)(source - 1 - job->source);
 	if (sub->data + i != except)
-		source_add(job, sub, sub->data + i);
+		*source++ = sub->chunk[sub->data + i];
+	if (job->cold)
+		for (uint8_t **s = job->source + job->sources; s < source; s++)
+			fetch((uintptr_t)*s, *s == sub->chunk[sub->data + i] ? sub->parity_ahead : sub->data_ahead);
+	job->sources = (unsigned)(source - job->source);
 }
 
 /* Rows are the parity chunks wanted, made of all data. */
@@ -146,33 +166,47 @@ int sp_ec_verify_start(struct sp_ec_job *job, const struct sp_ec_code *code, con
 	return 0;
 }
 
+/* A row for each data chunk that is missing, of what else its group has. */
+static void exclusive_decode(struct sp_ec_job *job, const struct sp_ec_submessage *sub, const uint64_t *missing)
+{
+	const unsigned parity = sp_ec_parity(job->code, sub->data);
+
+	for (unsigned word = 0; word * 64 < sub->data; word++)
+		for (uint64_t bits = missing[word]; bits; bits &= bits - 1) {
+			const unsigned j = word * 64 + (unsigned)__builtin_ctzll(bits);
+
+			if (j >= sub->data)
+				break;
+			group_add(job, sub, parity, j % parity, j);
+			row_add(job, sub, j);
+		}
+	started(job, false);
+}
+
 int sp_ec_decode_start(struct sp_ec_job *job, const struct sp_ec_code *code, const struct sp_ec_submessage *sub,
 		       const uint64_t missing[SP_EC_WORDS])
 {
 	const int err = begin(job, code, sub);
-	unsigned parity, used = 0;
+	unsigned used = 0;
 
 	if (err)
 		return err;
 	if (!sp_ec_recoverable(code, sub->data, missing))
 		return -ENODATA;
-	parity = sp_ec_parity(code, sub->data);
-	for (unsigned j = 0; j < sub->data; j++) {
-		if (!sp_ec_bit(missing, j)) {
-			if (code->kind == SP_EC_MDS)
-				source_add(job, sub, j);
-			continue;
-		}
-		if (code->kind == SP_EC_XOR)
-			group_add(job, sub, parity, j % parity, j);
-		row_add(job, sub, j);
+	if (code->kind == SP_EC_XOR) {
+		exclusive_decode(job, sub, missing);
+		return 0;
 	}
-	if (code->kind == SP_EC_MDS)
-		for (unsigned i = 0; used < job->rows; i++)
-			if (!sp_ec_bit(missing, sub->data + i)) {
-				source_add(job, sub, sub->data + i);
-				used++;
-			}
+	for (unsigned j = 0; j < sub->data; j++)
+		if (sp_ec_bit(missing, j))
+			row_add(job, sub, j);
+		else
+			source_add(job, sub, j);
+	for (unsigned i = 0; used < job->rows; i++)
+		if (!sp_ec_bit(missing, sub->data + i)) {
+			source_add(job, sub, sub->data + i);
+			used++;
+		}
 	started(job, true);
 	return 0;
 }
@@ -201,7 +235,7 @@ static unsigned group_rows(const struct sp_ec_job *job, unsigned row)
 /* Of a byte of one source for a group; reading is done by the first group, and by each group of XOR. */
 static uint64_t byte_cost(const struct sp_ec_job *job, unsigned row)
 {
-	return group_rows(job, row) + (!row || job->code->kind == SP_EC_XOR ? READ : 0);
+	return group_rows(job, row) + (!row || job->code->kind == SP_EC_XOR ? (job->cold ? READ : READ_NEAR) : 0);
 }
 
 /* What the short one has of the block at hand. */
@@ -338,11 +372,39 @@ static uint64_t advance(struct sp_ec_job *job, uint64_t budget, bool must)
 	return cost;
 }
 
+/* XOR that fits the budget need not be cut up: each row at once. Returns what it took; 0: it must be. */
+static uint64_t exclusive_whole(struct sp_ec_job *job, uint64_t budget)
+{
+	const uint64_t cost = (uint64_t)job->sources * job->bytes * byte_cost(job, 0);
+
+	if (cost > budget || job->at || job->done || job->added || job->check || job->short_source >= 0 ||
+	    job->short_row >= 0)
+		return 0;
+	for (unsigned r = 0; r < job->rows && !job->dry; r++)
+		job->code->kernel->exclusive(job->bytes, (unsigned)(job->first[r + 1] - job->first[r]),
+					     job->source + job->first[r], job->row[r], job->past);
+	job->at = job->bytes;
+	return cost;
+}
+
+void sp_ec_job_settle(struct sp_ec_job *job)
+{
+	if (!job->loose)
+		return;
+	job->loose = false;
+#if defined(__x86_64__)
+	__builtin_ia32_sfence(); /* a locked operation's fence waits for what was read, too */
+#else
+	__sync_synchronize();
+#endif
+}
+
 bool sp_ec_job_step(struct sp_ec_job *job, uint64_t budget)
 {
 	bool must = true;
 
-	job->spent = 0;
+	job->spent = job->rows && job->code->kind == SP_EC_XOR ? exclusive_whole(job, budget) : 0;
+	budget -= job->spent;
 	while (job->rows && job->at < job->bytes) {
 		const uint64_t cost = advance(job, budget, must);
 

@@ -19,10 +19,13 @@ struct sp_ec_submessage {
 	uint8_t **chunk; /* data chunks, then sp_ec_parity() parity chunks. Read when the job starts only. */
 	bool cold;	 /* of a message that caches do not hold: chunks come from memory */
 	bool past;	 /* nobody reads what is made before caches have lost it: better written past them */
+	/* Bytes from a chunk of data, and of parity, to where the submessage after it has the same one, whose beginning
+	 * is fetched meanwhile; 0: there is none. */
+	uint64_t data_ahead, parity_ahead;
 };
 
 /* The unit of work: a byte multiplied and added. How many take about 10 us, with data that no cache has. */
-#define SP_EC_SLICE 500000
+#define SP_EC_SLICE (1 << 19)
 #define SP_EC_ONE   10000 /* what a submessage takes besides its job: to find it, to take it and to hand it over */
 #define SP_EC_BLOCK 16384 /* bytes of a chunk at once, at most; */
 #define SP_EC_STRIP 4096  /* ... of many sources, for the rows to stay in a cache meanwhile (MDS: the kernel's), */
@@ -30,8 +33,8 @@ struct sp_ec_submessage {
 #define SP_EC_SOURCES                                                                                                  \
 	8 /* of a strip at once, at least, where there are more (MDS: the kernel's); up to half as many again: no      \
 	     strips */
-#define SP_EC_PAST 65536     /* chunks as long as this are always written past the caches, */
-#define SP_EC_LONG (4 << 20) /* ... and those of messages as long as this may be, unless they are read at once */
+#define SP_EC_PAST (2 << 20) /* what is made of so many bytes of data is always written past the caches, */
+#define SP_EC_LONG (4 << 20) /* ... and what is made of messages as long as this had better be */
 
 /* One thread at a time. 40 KiB; may be used for one submessage after the other. The fields are the job's. */
 struct sp_ec_job {
@@ -43,6 +46,7 @@ struct sp_ec_job {
 	uint32_t bytes, last;
 	int short_source, short_row; /* which of them is shorter than the others; -1: none */
 	bool check, wrong, cold, past;
+	bool loose;		  /* something was written past the caches since sp_ec_job_settle() */
 	bool together;		  /* all sources at once; if not, ... */
 	unsigned least, strip;	  /* ... so many at least, and bytes of them */
 	bool dry;		  /* see sp_ec_job_dry() */
@@ -88,6 +92,10 @@ static inline void sp_ec_job_dry(struct sp_ec_job *job)
 /* Works for about `budget`, such as SP_EC_SLICE, or UINT64_MAX to do all of it; whatever it is, a little gets done.
  * True: there is more to do. */
 bool sp_ec_job_step(struct sp_ec_job *job, uint64_t budget);
+
+/* What was written past the caches keeps no order: to be called before anybody is told of it, or may read it
+ * elsewhere. Once for several jobs is enough. */
+void sp_ec_job_settle(struct sp_ec_job *job);
 
 /* What the latest step took, which may be more than its budget. */
 static inline uint64_t sp_ec_job_spent(const struct sp_ec_job *job)

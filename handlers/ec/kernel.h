@@ -26,7 +26,8 @@ struct sp_ec_kernel {
 	/*
 	 * to[r] = the sum over s in [first, first + count) of coefficient[r][s] * from[s - first], added to what is
 	 * there unless first is 0. count >= 1, len >= SP_EC_KERNEL_BYTES. past: better written past the caches, which
-	 * saves fetching what is overwritten. cold: the sources come from memory.
+	 * saves fetching what is overwritten; such writes keep no order: the caller sees to that. cold: the sources
+	 * come from memory.
 	 */
 	void (*combine)(size_t len, unsigned sources, unsigned rows, const uint8_t *tables, unsigned first,
 			unsigned count, uint8_t *const *from, uint8_t *const *to, bool past, bool cold);

@@ -39,7 +39,7 @@ static void parity_is_what_an_independent_computation_says_by_each_kernel(void)
 /* ---- our kernel against ISA-L's ---- */
 
 /* Buffers of one allocation each, at any alignment, with some bytes before and after. */
-enum { SUMS_SOURCES = 41, SUMS_BYTES = 700, SUMS_ROOM = SUMS_BYTES / 64 * 64 + 320 };
+enum { SUMS_SOURCES = 41, SUMS_BYTES = 1400, SUMS_ROOM = SUMS_BYTES / 64 * 64 + 320 };
 
 static uint8_t sums_from[SUMS_SOURCES][SUMS_ROOM], sums_to[2][SP_EC_GROUP][SUMS_ROOM] __attribute__((aligned(64)));
 
@@ -429,6 +429,100 @@ static void damaged_parity_that_is_used_up_spreads_and_one_left_over_tells(void)
 	ec_code_free(c);
 }
 
+/* A kernel that counts what it XORs, in front of the best. */
+static unsigned calls;
+
+static void counted_exclusive(size_t len, unsigned sources, uint8_t *const *from, uint8_t *to, bool past)
+{
+	const struct sp_ec_kernel *best = ec_kernel(1) ? ec_kernel(1) : ec_kernel(0);
+
+	calls++;
+	work += (uint64_t)len * sources;
+	best->exclusive(len, sources, from, to, past);
+}
+
+static const struct sp_ec_kernel counted_xor = {
+	.sources = 8, .strip = 4096, .tables = counted_tables, .exclusive = counted_exclusive};
+
+/* A unit of work is a byte XORed, and what reading it takes. The last one's chunk may be short, and nothing whole then.
+ */
+static void xor_by_budget(struct ec_code *c, struct ec_area *a, uint64_t budget)
+{
+	const uint64_t missing[SP_EC_WORDS] = {0x0F}, all = (uint64_t)a->sub.data * a->sub.bytes;
+	const bool whole = a->sub.last == a->sub.bytes && budget == UINT64_MAX;
+	uint64_t spent = 0;
+	bool more = true;
+
+	for (unsigned j = 0; j < 4; j++)
+		ec_fill(a, j, 0x22);
+	CU_ASSERT_EQUAL_FATAL(sp_ec_decode_start(&c->job, &c->code, ec_sub(a), missing), 0);
+	for (calls = 0; more;) {
+		work = 0;
+		more = sp_ec_job_step(&c->job, budget);
+		spent += sp_ec_job_spent(&c->job);
+		CU_ASSERT_FATAL(work <= sp_ec_job_spent(&c->job) + a->sub.bytes); /* a row is added to */
+		CU_ASSERT_FATAL(sp_ec_job_spent(&c->job) <= budget || work <= 12 * (SP_EC_STRIP + SP_EC_REST));
+	}
+	CU_ASSERT(spent >= 2 * all);
+	CU_ASSERT(whole ? calls == 4 : calls >= 4);
+	CU_ASSERT(budget > 1 || calls > 4);
+	for (unsigned i = 0; i < a->sub.data + a->rows; i++)
+		CU_ASSERT_FATAL(ec_is_right(a, i));
+	CU_ASSERT(ec_guarded(a));
+}
+
+static void an_xor_that_fits_its_slice_is_not_cut_up_and_any_other_is(void)
+{
+	static const uint32_t lasts[] = {20000, 19999, 1};
+	static const uint64_t budgets[] = {0, 1, 60000, SP_EC_SLICE, UINT64_MAX};
+
+	for (unsigned l = 0; l < 3; l++) {
+		struct ec_code *c = ec_code_by(&counted_xor, SP_EC_XOR, 16, 4);
+		struct sp_random random;
+		struct ec_area a;
+
+		sp_random_seed(&random, 7, l);
+		ec_area_new(&a, SP_EC_XOR, 16, 4, 16, 20000, lasts[l], &random);
+		for (unsigned p = 16; p < 20; p++)
+			memcpy(a.chunk[p], a.right[p], a.sub.bytes);
+		for (unsigned b = 0; b < sizeof(budgets) / sizeof(*budgets); b++)
+			xor_by_budget(c, &a, budgets[b]);
+		/* for a NIC without payload: as much to do, but nothing is written */
+		ec_fill(&a, 0, 0x77);
+		CU_ASSERT_EQUAL_FATAL(sp_ec_decode_start(&c->job, &c->code, ec_sub(&a), (uint64_t[4]){1}), 0);
+		sp_ec_job_dry(&c->job);
+		calls = 0;
+		CU_ASSERT_FALSE(sp_ec_job_step(&c->job, UINT64_MAX));
+		CU_ASSERT(sp_ec_job_spent(&c->job) >= 4 * 20000);
+		CU_ASSERT_EQUAL(calls, 0);
+		CU_ASSERT(ec_is_filled(&a, 0, 0x77));
+		ec_area_free(&a);
+		ec_code_free(c);
+	}
+}
+
+static void what_went_past_the_caches_stays_loose_until_it_is_settled(void)
+{
+	struct ec_code *c = ec_code_new(SP_EC_XOR, 4, 2);
+	struct ec_area a;
+
+	ec_area_new(&a, SP_EC_XOR, 4, 2, 4, 4096, 4096, NULL);
+	for (unsigned past = 0; past < 2; past++) {
+		a.sub.past = past;
+		CU_ASSERT_EQUAL_FATAL(sp_ec_encode_start(&c->job, &c->code, ec_sub(&a)), 0);
+		ec_run(c, UINT64_MAX);
+		CU_ASSERT_EQUAL(c->job.loose, past);
+	}
+	a.sub.past = false; /* of a slice's submessages the last says nothing of those before */
+	CU_ASSERT_EQUAL_FATAL(sp_ec_encode_start(&c->job, &c->code, ec_sub(&a)), 0);
+	ec_run(c, UINT64_MAX);
+	CU_ASSERT_TRUE(c->job.loose);
+	sp_ec_job_settle(&c->job);
+	CU_ASSERT_FALSE(c->job.loose);
+	ec_area_free(&a);
+	ec_code_free(c);
+}
+
 static void nothing_missing_is_nothing_to_do(void)
 {
 	struct ec_code *c = ec_code_new(SP_EC_MDS, 4, 4);
@@ -457,4 +551,6 @@ SUITE("ec_code", TEST(parity_is_what_an_independent_computation_says_by_each_ker
       TEST(every_loss_of_a_shortened_code_is_repaired_or_refused),
       TEST(a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than_asked),
       TEST(nothing_beyond_a_chunk_is_even_read), TEST(a_change_of_any_byte_is_noticed_while_parity_is_left_over),
-      TEST(damaged_parity_that_is_used_up_spreads_and_one_left_over_tells), TEST(nothing_missing_is_nothing_to_do))
+      TEST(damaged_parity_that_is_used_up_spreads_and_one_left_over_tells),
+      TEST(an_xor_that_fits_its_slice_is_not_cut_up_and_any_other_is),
+      TEST(what_went_past_the_caches_stays_loose_until_it_is_settled), TEST(nothing_missing_is_nothing_to_do))
