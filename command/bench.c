@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +19,8 @@
 
 static const char usage[] =
 	"usage: spindle bench [--filter TEXT] [--rounds N] [--seconds S] [--quick] [--icrc on|off|both]\n"
-	"                     [--message-packets N] [--chunk-packets N] [--messages N] [--loss P] [--require] "
-	"[--json]\n"
+	"                     [--message-packets N] [--chunk-packets N] [--messages N] [--loss P]\n"
+	"                     [--require[=RATIO]] [--json]\n"
 	"       spindle bench --parts [--rounds N] [--seconds S] [--quick] [--json]\n"
 	"       spindle bench --list\n"
 	"  --list         print the cases, and what each is compared with\n"
@@ -28,11 +29,12 @@ static const char usage[] =
 	"  --seconds S    length of one turn (default 0.2)\n"
 	"  --quick        3 rounds of 0.05 s, and files of 8 MiB instead of 64\n"
 	"  --icrc on|off|both  check the packets' ICRC (default: both); for cases of packets only\n"
-	"  --message-packets N  packets of a message, a power of 2, 2 to 128 (each case's own); for sdr-receive only\n"
-	"  --chunk-packets N    packets of a chunk, a power of 2, 1 to 128 (1); for sdr-receive only\n"
-	"  --messages N         messages at once, a power of 2, up to 1024; for sdr-receive only\n"
+	"  --message-packets N  packets of a message, a power of 2, 2 to 1024 (each case's own); for sdr-receive and\n"
+	"                       sdr-workers only\n"
+	"  --chunk-packets N    packets of a chunk, a power of 2, 1 to 128 (1); for the same\n"
+	"  --messages N         messages at once, a power of 2, up to 1024; for the same\n"
 	"  --loss P             probability that a packet is lost; for virtual only\n"
-	"  --require      exit status 3 if a ratio is less than is required\n"
+	"  --require[=RATIO]  exit status 3 if a ratio is less than is required; RATIO: of every case\n"
 	"  --parts        what the parts of receiving a packet take, in cycles\n"
 	"  --json         print JSON\n";
 
@@ -79,10 +81,20 @@ static bool parse_seconds(const char *text, double *seconds)
 	return strspn(text, "0123456789.e+-") == strlen(text) && end != text && !*end && *seconds > 0 && *seconds <= 60;
 }
 
+/* More than 0, and a number. */
+static bool parse_ratio(const char *text, double *ratio)
+{
+	char *end;
+
+	*ratio = strtod(text, &end);
+	return strspn(text, "0123456789.e+-") == strlen(text) && end != text && !*end && *ratio > 0 && isfinite(*ratio);
+}
+
 /* Of a run. */
 struct tally {
 	json_t *list;
 	bool text;
+	const char *no_eal;		     /* why there is none, and so no packets in this process; or "" */
 	unsigned failed, ran, noisy, missed; /* cases; missed: what is required */
 };
 
@@ -90,21 +102,29 @@ static void run_case(const struct bench_case *c, struct bench_options *o, bool i
 {
 	struct bench_result r;
 	char why[256] = "";
+	bool failed;
 	int err;
 
 	o->icrc = icrc;
-	err = bench_run(c, o, &r, why, sizeof(why));
-	if (err && err != BENCH_SKIPPED) {
-		if (!bench_stopped())
-			fprintf(stderr, "spindle bench: %s: %s\n", c->name, *why ? why : strerror(-err));
-		t->failed++;
-		return;
+	if (!c->unit && *t->no_eal) {
+		snprintf(why, sizeof(why), "%s", t->no_eal);
+		err = -ENODEV;
+	} else {
+		err = bench_run(c, o, &r, why, sizeof(why));
 	}
+	if (err && bench_stopped())
+		return;
+	failed = err && err != BENCH_SKIPPED;
+	if (failed && !*why)
+		snprintf(why, sizeof(why), "%s", strerror(-err));
+	if (failed)
+		fprintf(stderr, "spindle bench: %s: %s\n", c->name, why);
+	t->failed += failed;
 	t->noisy += !err && bench_show_noisy(&r);
-	t->missed += !err && !bench_show_meets(c, icrc, &r);
-	if (t->text)
-		bench_show_text(c, icrc, err ? NULL : &r, why);
-	json_array_append_new(t->list, bench_show_json(c, icrc, err ? NULL : &r, why));
+	t->missed += !err && !bench_show_meets(c, o, &r);
+	if (t->text && !failed)
+		bench_show_text(c, o, err ? NULL : &r, why);
+	json_array_append_new(t->list, bench_show_json(c, o, err ? NULL : &r, failed, why));
 }
 
 /* One of the texts, with commas between; none is in every name. */
@@ -136,22 +156,17 @@ static bool huge_pages(void)
 	return free_pages * size >= 768ul << 10 && !geteuid();
 }
 
-/* EAL runs only where packets are measured in this process. */
-static int start_eal(const char *filter, bool *eal)
+/* EAL runs only where packets are measured in this process. Returns whether it does; false and words: it should. */
+static bool start_eal(const char *filter, struct sp_error *error)
 {
 	char *huge[] = {(char *)"--in-memory", (char *)"-m", (char *)"512"};
 	const int argc = huge_pages() ? (int)(sizeof(huge) / sizeof(*huge)) : 0;
-	struct sp_error error;
 
+	*error = (struct sp_error){.text = ""};
 	for (unsigned i = 0; bench_case(i); i++)
-		if (!bench_case(i)->unit && matches(bench_case(i)->name, filter)) {
-			*eal = !sp_eal_init(argc, huge, &error);
-			if (*eal)
-				return 0;
-			fprintf(stderr, "spindle bench: %s\n", error.text);
-			return 1;
-		}
-	return 0;
+		if (!bench_case(i)->unit && matches(bench_case(i)->name, filter))
+			return !sp_eal_init(argc, huge, error);
+	return false;
 }
 
 /* A signal lets what runs be cleared away; then it has the effect that it had before. */
@@ -174,8 +189,10 @@ static void release_signals(const struct sigaction *before)
 
 static void print_json(json_t *all)
 {
+	json_object_set_new(all, "complete", json_boolean(!bench_stopped()));
 	json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
 	puts("");
+	fflush(stdout); /* before a signal has its effect */
 	json_decref(all);
 }
 
@@ -184,6 +201,7 @@ struct wish {
 	const char *filter, *icrc;
 	bool json, require, parts;
 	bool eal; /* runs */
+	struct sp_error no_eal;
 };
 
 /* Whether a case is to be measured that way: asked for, or possible where both are. */
@@ -195,7 +213,7 @@ static bool wanted(const struct bench_case *c, const char *asked, const char *wa
 /* The exit status. */
 static int run_all(struct bench_options *o, const struct wish *w)
 {
-	struct tally t = {.list = json_array(), .text = !w->json};
+	struct tally t = {.list = json_array(), .text = !w->json, .no_eal = w->no_eal.text};
 	struct bench_noise noise;
 	struct bench_machine machine;
 
@@ -220,7 +238,7 @@ static int run_all(struct bench_options *o, const struct wish *w)
 	}
 	if (!bench_stopped() && t.ran)
 		bench_show_noise(w->json ? stderr : stdout, &noise, t.noisy);
-	if (w->json && !t.failed && !bench_stopped())
+	if (w->json) /* of what there is, whatever ended it */
 		print_json(bench_show_all(&machine, o, t.list, &noise));
 	json_decref(t.list);
 	if (w->require && t.missed && !t.failed)
@@ -233,28 +251,31 @@ static int measure_parts(struct bench_options *o, const struct wish *w)
 	struct bench_machine machine;
 	struct bench_noise noise;
 	char why[256] = "";
-	json_t *parts;
+	json_t *parts = NULL;
 
 	bench_show_machine(&machine, w->eal);
 	bench_noise_begin(&noise);
 	if (!w->json)
 		bench_show_header(&machine, o);
-	parts = bench_show_parts(o, !w->json, why, sizeof(why));
+	if (w->eal)
+		parts = bench_show_parts(o, !w->json, why, sizeof(why));
+	else
+		snprintf(why, sizeof(why), "%s", w->no_eal.text);
 	bench_noise_end(&noise);
-	if (!parts) {
-		if (!bench_stopped())
+	if (!bench_stopped()) {
+		if (!parts)
 			fprintf(stderr, "spindle bench: parts: %s\n", why);
-		return 1;
+		bench_show_noise(w->json ? stderr : stdout, &noise, 0);
 	}
-	bench_show_noise(w->json ? stderr : stdout, &noise, 0);
 	if (w->json) {
 		json_t *all = bench_show_all(&machine, o, NULL, &noise);
 
-		json_object_set(all, "parts", parts);
+		json_object_set_new(all, "parts", parts ? json_incref(parts) : json_null());
+		json_object_set_new(all, "failed", parts || bench_stopped() ? json_null() : json_string(why));
 		print_json(all);
 	}
 	json_decref(parts);
-	return 0;
+	return parts ? 0 : 1;
 }
 
 int command_bench(int argc, char **argv)
@@ -270,7 +291,7 @@ int command_bench(int argc, char **argv)
 						{"loss", required_argument, NULL, 'L'},
 						{"json", no_argument, NULL, 'j'},
 						{"list", no_argument, NULL, 'l'},
-						{"require", no_argument, NULL, 'R'},
+						{"require", optional_argument, NULL, 'R'},
 						{"parts", no_argument, NULL, 'p'},
 						{"help", no_argument, NULL, 'h'},
 						{0}};
@@ -311,11 +332,11 @@ int command_bench(int argc, char **argv)
 			break;
 		case 'm':
 			if (!parse_power(optarg, 2, BENCH_PACKETS_MAX, &o.message_packets))
-				return command_bad_value("bench", "--message-packets must be a power of 2, 2 to 128",
+				return command_bad_value("bench", "--message-packets must be a power of 2, 2 to 1024",
 							 optarg);
 			break;
 		case 'c':
-			if (!parse_power(optarg, 1, BENCH_PACKETS_MAX, &o.chunk_packets))
+			if (!parse_power(optarg, 1, BENCH_CHUNK_MAX, &o.chunk_packets))
 				return command_bad_value("bench", "--chunk-packets must be a power of 2, 1 to 128",
 							 optarg);
 			break;
@@ -336,6 +357,9 @@ int command_bench(int argc, char **argv)
 			break;
 		case 'R':
 			wish.require = true;
+			o.required = 0;
+			if (optarg && !parse_ratio(optarg, &o.required))
+				return command_bad_value("bench", "--require must be a ratio of more than 0", optarg);
 			break;
 		case 'p':
 			wish.parts = true;
@@ -353,9 +377,8 @@ int command_bench(int argc, char **argv)
 		return 0;
 	}
 	catch_signals(before);
-	status = start_eal(wish.parts ? "" : wish.filter, &wish.eal);
-	if (!status)
-		status = wish.parts ? measure_parts(&o, &wish) : run_all(&o, &wish);
+	wish.eal = start_eal(wish.parts ? "" : wish.filter, &wish.no_eal);
+	status = wish.parts ? measure_parts(&o, &wish) : run_all(&o, &wish);
 	release_signals(before);
 	return status;
 }

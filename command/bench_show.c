@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "bench_show.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,16 +26,25 @@ void bench_show_list(void)
 	}
 }
 
+/* As it was measured. */
+static const char *case_name(const struct bench_case *c, const struct bench_options *o, char *name, size_t room)
+{
+	snprintf(name, room, "%s%s", c->name, c->unit ? "" : o->icrc ? ", ICRC on" : ", ICRC off");
+	return name;
+}
+
 /* ---- text ---- */
 
-static void judgement_text(const struct bench_case *c, bool icrc, const struct bench_result *r)
+static void judgement_text(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r)
 {
-	if (bench_required(c, icrc) > 0)
-		printf("  required %.2f: %s", bench_required(c, icrc), bench_show_meets(c, icrc, r) ? "met" : "MISSED");
-	if (bench_goal(c, icrc) > 0)
-		printf("%s goal %.2f: %s", bench_required(c, icrc) > 0 ? ";" : " ", bench_goal(c, icrc),
-		       r->mine.ratio >= bench_goal(c, icrc) ? "reached" : "not reached");
-	if (bench_required(c, icrc) > 0 || bench_goal(c, icrc) > 0)
+	const double required = bench_required(c, o), goal = bench_goal(c, o);
+
+	if (required > 0)
+		printf("  required %g: %s", required, bench_show_meets(c, o, r) ? "met" : "MISSED");
+	if (goal > 0)
+		printf("%s goal %.2f: %s", required > 0 ? ";" : " ", goal,
+		       r->mine.ratio >= goal ? "reached" : "not reached");
+	if (required > 0 || goal > 0)
 		puts("");
 }
 
@@ -56,12 +66,12 @@ static void side_row(const char *name, const struct bench_side *s)
 		       (double)rte_get_tsc_hz() / s->value / 1e6);
 }
 
-static void packets_text(const struct bench_case *c, bool icrc, const struct bench_result *r)
+static void packets_text(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r)
 {
 	const double rate = (double)rte_get_tsc_hz() / r->mine.value;
 	char name[64];
 
-	snprintf(name, sizeof(name), "%s, ICRC %s", c->name, icrc ? "on" : "off");
+	case_name(c, o, name, sizeof(name));
 	printf("%-54s %8s %7s %8s %8s\n", name, "cycles", "ratio", "spread", "Mpkt/s");
 	side_row("Spindle", &r->mine);
 	side_row(c->baseline, &r->baseline);
@@ -71,7 +81,7 @@ static void packets_text(const struct bench_case *c, bool icrc, const struct ben
 		printf("  the ratio is to: %s\n", bench_against_name(c, r));
 	if (paper_threads(c, rate) > 0)
 		printf("  this core is worth %.1f of the paper's 16 threads\n", paper_threads(c, rate));
-	judgement_text(c, icrc, r);
+	judgement_text(c, o, r);
 }
 
 static void side_text(const char *name, const struct bench_side *s)
@@ -92,7 +102,7 @@ static void side_text(const char *name, const struct bench_side *s)
 	printf(" %8.1f%%\n", 100 * s->spread);
 }
 
-static void sides_text(const struct bench_case *c, bool icrc, const struct bench_result *r)
+static void sides_text(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r)
 {
 	printf("%-32s %10s %10s %8s %9s\n", c->name, c->unit, "99 %", "ratio", "spread");
 	side_text("Spindle", &r->mine);
@@ -103,7 +113,7 @@ static void sides_text(const struct bench_case *c, bool icrc, const struct bench
 	if (r->slice_max > 0)
 		printf("  slices of work, each the shortest of its repetitions: %.1f us, the longest %.1f us\n",
 		       r->slice, r->slice_max);
-	judgement_text(c, icrc, r);
+	judgement_text(c, o, r);
 }
 
 bool bench_show_noisy(const struct bench_result *r)
@@ -111,20 +121,22 @@ bool bench_show_noisy(const struct bench_result *r)
 	return r && (r->mine.spread > BENCH_NOISE_SPREAD || bench_against(r)->spread > BENCH_NOISE_SPREAD);
 }
 
-bool bench_show_meets(const struct bench_case *c, bool icrc, const struct bench_result *r)
+bool bench_show_meets(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r)
 {
-	return !r || !(bench_required(c, icrc) > 0) || *bench_against(r)->skipped ||
-	       r->mine.ratio >= bench_required(c, icrc);
+	return !r || !(bench_required(c, o) > 0) || *bench_against(r)->skipped || r->mine.ratio >= bench_required(c, o);
 }
 
-void bench_show_text(const struct bench_case *c, bool icrc, const struct bench_result *r, const char *why)
+void bench_show_text(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r,
+		     const char *why)
 {
+	char name[64];
+
 	if (!r)
-		printf("%s%s: skipped: %s\n", c->name, c->unit ? "" : icrc ? ", ICRC on" : ", ICRC off", why);
+		printf("%s: skipped: %s\n", case_name(c, o, name, sizeof(name)), why);
 	else if (c->unit)
-		sides_text(c, icrc, r);
+		sides_text(c, o, r);
 	else
-		packets_text(c, icrc, r);
+		packets_text(c, o, r);
 	if (r && c->threads > bench_cpus())
 		printf("  %u threads at work on %u processors: they wait for each other\n", c->threads, bench_cpus());
 	if (bench_show_noisy(r))
@@ -188,10 +200,18 @@ void bench_show_header(const struct bench_machine *m, const struct bench_options
 
 /* ---- JSON ---- */
 
-/* Where there is no figure, null. */
+/* Where there is no figure, null; JSON has nothing for what is none either (a spread of zeros). */
 static json_t *figure(const struct bench_side *s, double value)
 {
-	return s && !*s->skipped ? json_real(value) : json_null();
+	return s && !*s->skipped && isfinite(value) ? json_real(value) : json_null();
+}
+
+/* Of a child's last line, which may be anything: JSON has UTF-8 only. */
+static json_t *words(const char *text)
+{
+	json_t *j = json_string(text);
+
+	return j ? j : json_string("words that are no UTF-8");
 }
 
 static json_t *tail(const struct bench_side *s)
@@ -203,7 +223,7 @@ static json_t *other_json(const char *name, const struct bench_side *s)
 {
 	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "name", name, "value", figure(s, s ? s->value : 0), "p99",
 			 tail(s), "ratio", figure(s, s ? s->ratio : 0), "spread", figure(s, s ? s->spread : 0),
-			 "skipped", s && *s->skipped ? json_string(s->skipped) : json_null());
+			 "skipped", s && *s->skipped ? words(s->skipped) : json_null());
 }
 
 /* What the ratio is not to; what it is to may be one of the others, and the baseline one of these. */
@@ -230,40 +250,40 @@ static json_t *wanted(double ratio)
 	return ratio > 0 ? json_real(ratio) : json_null();
 }
 
-json_t *bench_show_json(const struct bench_case *c, bool icrc, const struct bench_result *r, const char *why)
+json_t *bench_show_json(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r,
+			bool failed, const char *why)
 {
 	const struct bench_side *m = r ? &r->mine : NULL, *b = r && c->baseline ? bench_against(r) : NULL;
-	const double required = bench_required(c, icrc);
+	const double required = bench_required(c, o);
 	const char *against = bench_against_name(c, r);
 	char name[64];
-	json_t *o;
+	json_t *j = json_pack("{s:s, s:o, s:o, s:s, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}",
+			      "name", case_name(c, o, name, sizeof(name)), "value", figure(m, m ? m->value : 0), "best",
+			      figure(m, m ? m->best : 0), "unit", c->unit ? c->unit : "cycles/packet", "baseline",
+			      against, "baseline_value", figure(b, b ? b->value : 0), "baseline_skipped",
+			      r && *r->baseline.skipped ? words(r->baseline.skipped) : json_null(), "ratio",
+			      figure(b, m ? m->ratio : 0), "spread", figure(m, m ? m->spread : 0), "baseline_spread",
+			      figure(b, b ? b->spread : 0), "required", wanted(required), "goal",
+			      wanted(bench_goal(c, o)), "meets",
+			      r && required > 0 && !*bench_against(r)->skipped ? json_boolean(bench_show_meets(c, o, r))
+									       : json_null(),
+			      "noisy", bench_show_noisy(r), "skipped", r || failed ? json_null() : words(why), "failed",
+			      failed ? words(why) : json_null());
 
-	snprintf(name, sizeof(name), "%s%s", c->name, c->unit ? "" : icrc ? ", ICRC on" : ", ICRC off");
-	o = json_pack("{s:s, s:o, s:o, s:s, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "name", name,
-		      "value", figure(m, m ? m->value : 0), "best", figure(m, m ? m->best : 0), "unit",
-		      c->unit ? c->unit : "cycles/packet", "baseline", against, "baseline_value",
-		      figure(b, b ? b->value : 0), "baseline_skipped",
-		      r && *r->baseline.skipped ? json_string(r->baseline.skipped) : json_null(), "ratio",
-		      figure(b, m ? m->ratio : 0), "spread", figure(m, m ? m->spread : 0), "baseline_spread",
-		      figure(b, b ? b->spread : 0), "required", wanted(required), "goal", wanted(bench_goal(c, icrc)),
-		      "meets",
-		      r && required > 0 && !*bench_against(r)->skipped ? json_boolean(bench_show_meets(c, icrc, r))
-								       : json_null(),
-		      "noisy", bench_show_noisy(r), "skipped", r ? json_null() : json_string(why));
-	json_object_set_new(o, "threads", json_integer(c->threads));
-	json_object_set_new(o, "oversubscribed", json_boolean(c->threads > bench_cpus()));
-	json_object_set_new(o, "others", others_json(c, r));
+	json_object_set_new(j, "threads", json_integer(c->threads));
+	json_object_set_new(j, "oversubscribed", json_boolean(c->threads > bench_cpus()));
+	json_object_set_new(j, "others", others_json(c, r));
 	if (!c->unit) {
 		const double rate = m ? (double)rte_get_tsc_hz() / m->value : 0;
 
-		json_object_set_new(o, "packets_per_second", figure(m, rate));
-		json_object_set_new(o, "paper_threads", wanted(m ? paper_threads(c, rate) : 0));
-		return o;
+		json_object_set_new(j, "packets_per_second", figure(m, rate));
+		json_object_set_new(j, "paper_threads", wanted(m ? paper_threads(c, rate) : 0));
+		return j;
 	}
-	json_object_set_new(o, "p99", tail(m));
-	json_object_set_new(o, "baseline_p99", tail(b));
-	json_object_set_new(o, "slice_us", slices_json(r));
-	return o;
+	json_object_set_new(j, "p99", tail(m));
+	json_object_set_new(j, "baseline_p99", tail(b));
+	json_object_set_new(j, "slice_us", slices_json(r));
+	return j;
 }
 
 json_t *bench_show_all(const struct bench_machine *m, const struct bench_options *o, json_t *cases,
@@ -283,9 +303,12 @@ json_t *bench_show_all(const struct bench_machine *m, const struct bench_options
 json_t *bench_show_parts(const struct bench_options *o, bool text, char *why, unsigned room)
 {
 	struct bench_parts p;
+	const int r = bench_parts_run(o, &p, why, room);
 	json_t *list;
 
-	if (bench_parts_run(o, &p, why, room))
+	if (r && !*why)
+		snprintf(why, room, "%s", strerror(-r));
+	if (r)
 		return NULL;
 	list = json_array();
 	if (text)
@@ -300,6 +323,10 @@ json_t *bench_show_parts(const struct bench_options *o, bool text, char *why, un
 	if (text)
 		printf("%-12s %8.1f %6.1f%%  of the whole, measured by itself: %.1f\n", "sum", p.sum,
 		       100 * p.sum / p.whole, p.whole);
-	return json_pack("{s:s, s:o, s:f, s:f}", "of", "sdr-receive-64, ICRC on", "parts", list, "sum", p.sum, "whole",
-			 p.whole);
+	if (fabs(p.sum / p.whole - 1) > BENCH_PARTS_OFF)
+		fprintf(text ? stdout : stderr,
+			"the parts do not add up to the whole within %.0f %%: do not rely on them\n",
+			100 * BENCH_PARTS_OFF);
+	return json_pack("{s:s, s:o, s:f, s:f, s:b}", "of", "sdr-receive-64, ICRC on", "parts", list, "sum", p.sum,
+			 "whole", p.whole, "adds_up", fabs(p.sum / p.whole - 1) <= BENCH_PARTS_OFF);
 }

@@ -11,13 +11,15 @@
 #include "../testbed/bench_noise.h"
 
 void bench_show_list(void);
-/* r NULL: the case was skipped, why says why. */
-void bench_show_text(const struct bench_case *c, bool icrc, const struct bench_result *r, const char *why);
-json_t *bench_show_json(const struct bench_case *c, bool icrc, const struct bench_result *r, const char *why);
+/* A case, measured as the options say, and what came of it. r NULL: nothing did, and why says why. */
+void bench_show_text(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r,
+		     const char *why);
+json_t *bench_show_json(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r,
+			bool failed, const char *why); /* failed: not merely skipped */
 /* More than one bench can tell from the other: its spread. */
 bool bench_show_noisy(const struct bench_result *r);
 /* Whether what is required is met; also where nothing is, or it was skipped. */
-bool bench_show_meets(const struct bench_case *c, bool icrc, const struct bench_result *r);
+bool bench_show_meets(const struct bench_case *c, const struct bench_options *o, const struct bench_result *r);
 
 /* The machine, and how it is to be measured. */
 struct bench_machine {
@@ -31,6 +33,8 @@ json_t *bench_show_all(const struct bench_machine *machine, const struct bench_o
 		       const struct bench_noise *noise);
 /* Measures, and shows as text too if wanted; NULL and words in why. */
 json_t *bench_show_parts(const struct bench_options *options, bool text, char *why, unsigned room);
+/* Parts that do not add up to the whole, within this share of it, are not to be believed: then there are words. */
+#define BENCH_PARTS_OFF 0.1
 /* In words, to the stream; nothing when it was quiet. */
 void bench_show_noise(FILE *to, const struct bench_noise *noise, unsigned noisy);
 

@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 #define BENCH_ROUNDS_MAX   101
-#define BENCH_PACKETS_MAX  128
+#define BENCH_PACKETS_MAX  1024
+#define BENCH_CHUNK_MAX	   128
 #define BENCH_MESSAGES_MAX 1024
 
 /* One turn: how much was done in how many TSC cycles. */
@@ -31,11 +32,12 @@ struct bench_options {
 	unsigned rounds; /* turns of each side */
 	double turn_seconds;
 	bool icrc;
-	/* Of messages and chunks on a port: 0: the case's own, else powers of 2 up to BENCH_PACKETS_MAX; a message has
-	 * 2 or more, or the application cannot keep up. */
+	/* Of messages and chunks on a port: 0: the case's own, else powers of 2 up to BENCH_PACKETS_MAX and
+	 * BENCH_CHUNK_MAX; a message has 2 or more, or the application cannot keep up. */
 	uint32_t message_packets, chunk_packets;
 	uint32_t messages;   /* of sdr at once, 0: the case's own; a power of 2, up to BENCH_MESSAGES_MAX */
 	double loss;	     /* in virtual time, of packets; negative: the case's own */
+	double required;     /* of every ratio, instead of what the cases require; 0: that */
 	uint64_t file_bytes; /* a multiple of 64 KiB */
 };
 
@@ -83,14 +85,14 @@ int bench_run(const struct bench_case *c, const struct bench_options *options, s
 /* All cases, NULL past the last. */
 const struct bench_case *bench_case(unsigned index);
 
-/* Of the result's ratio, by whether the ICRC was checked; 0: none. */
-static inline double bench_required(const struct bench_case *c, bool icrc)
+/* Of the result's ratio, when measured so; 0: none. */
+static inline double bench_required(const struct bench_case *c, const struct bench_options *o)
 {
-	return icrc ? c->icrc_required : c->required;
+	return c->baseline && o->required > 0 ? o->required : o->icrc ? c->icrc_required : c->required;
 }
-static inline double bench_goal(const struct bench_case *c, bool icrc)
+static inline double bench_goal(const struct bench_case *c, const struct bench_options *o)
 {
-	return icrc ? c->icrc_goal : c->goal;
+	return o->icrc ? c->icrc_goal : c->goal;
 }
 /* What the ratio is to, as it was measured; and in words, NULL: to nothing. */
 static inline const struct bench_side *bench_against(const struct bench_result *r)

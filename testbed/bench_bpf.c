@@ -24,8 +24,6 @@
 #include "bench_null.h"
 #include "bench_port.h"
 
-#define ROUND 64u /* bursts between two looks at the clock */
-#define POOL  2047u
 #define FRAME 98u /* of ping's echo requests */
 
 struct bench {
@@ -111,11 +109,9 @@ static void close_bpf(void *state)
 
 static int open_bpf(const char *handler, const struct bench_options *o, void **state, char *why, unsigned room)
 {
-	static unsigned made;
-	struct sp_nic_config config = {.addresses = 1, .mtu = 1500, .ports = 1};
 	struct sp_error error = {.text = "no memory"};
+	struct sp_nic_config config;
 	struct bench *b;
-	char name[32];
 	int r;
 
 	if (o->icrc) {
@@ -132,15 +128,11 @@ static int open_bpf(const char *handler, const struct bench_options *o, void **s
 		goto fail;
 	bench_null_register();
 	r = -ENOMEM;
-	snprintf(name, sizeof(name), "bench-bpf%u", made++);
-	b->pool = rte_pktmbuf_pool_create(name, POOL, 256, 0, FRAME + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
+	b->pool = bench_port_pool("bpf", FRAME);
 	if (!b->pool)
 		goto fail;
 	make_frame(b->frame);
-	memcpy(config.mac, b->frame, 6);
-	memcpy(config.address[0].ip, "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\x0A\0\0\2", 16);
-	config.address[0].prefix = 24;
-	config.port[0] = (struct sp_port_config){.ops = &ops, .ops_arg = b};
+	config = bench_port_nic(&ops, b);
 	r = sp_nic_create(&config, &error, &b->nic);
 	snprintf(why, room, "%s", error.text);
 	if (r)
@@ -163,13 +155,13 @@ static int measure(struct bench *b, uint32_t id, double seconds, struct bench_tu
 	struct bench_clock clock;
 	uint64_t before, end, taken;
 
-	poll(b, ROUND);
+	poll(b, BENCH_PORT_ROUND);
 	before = sp_nic_context_counter(b->nic, id, "packets");
 	b->received = 0;
 	clock = bench_clock_begin();
 	end = rte_rdtsc() + (uint64_t)(seconds * (double)rte_get_tsc_hz());
 	do {
-		poll(b, ROUND);
+		poll(b, BENCH_PORT_ROUND);
 	} while (rte_rdtsc() < end && !bench_stopped());
 	turn->units = b->received;
 	turn->cycles = bench_clock_end(&clock);

@@ -18,7 +18,6 @@
 #include "../host-api/spindle.h"
 #include "bench.h"
 
-#define NIC_SECONDS 30
 #define END_SECONDS 10 /* between asking a child to end and ending it */
 
 static const char *const name[2] = {"left", "right"};
@@ -239,7 +238,7 @@ int bench_nic_start(struct bench_house *h, unsigned which, const char *port, int
 	}
 	fclose(f);
 	r = bench_child_start(h, &(struct bench_start){.argv = argv, .space = space}, &h->nic[which], why, room);
-	return r ? r : bench_child_line(h, &h->nic[which], NIC_SECONDS, line, sizeof(line), why, room);
+	return r ? r : bench_child_line(h, &h->nic[which], BENCH_PATIENCE, line, sizeof(line), why, room);
 }
 
 void bench_nics_stop(struct bench_house *h)

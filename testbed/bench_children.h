@@ -9,8 +9,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define BENCH_LINK 3 /* the descriptor by which a child talks to its counterpart */
-#define BENCH_ARGS 16
+#define BENCH_LINK     3 /* the descriptor by which a child talks to its counterpart */
+#define BENCH_ARGS     16
+/* Seconds: for what never comes, of a child that is at work. A machine with much else to do must not reach it. */
+#define BENCH_PATIENCE 120
 
 struct bench_child {
 	pid_t pid;	 /* 0: none */

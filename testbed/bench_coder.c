@@ -15,6 +15,10 @@
 #include "../pipeline/handler.h"
 #include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
 #include "bench.h"
 #include "bench_frame.h"
 
@@ -27,7 +31,7 @@ static_assert(14 + 20 + 8 + 12 + SP_SDR_HEADER + MTU + 4 <= SP_PACKET_ROOM, "a p
 
 struct bench_coder {
 	struct bench_coder_shape shape;
-	const uint8_t *right;
+	const uint8_t *right, *memory;
 	uint64_t data, parity; /* bytes of a message */
 	struct sp_nic *nic;
 	struct sp_dev *dev;
@@ -43,6 +47,36 @@ struct bench_coder {
 	long switches;
 	uint32_t *taken; /* by each; 0: it was disturbed */
 };
+
+/* ---- caches ---- */
+
+bool bench_coder_cold(const struct bench_coder_shape *shape)
+{
+	return (uint64_t)shape->submessages * shape->k * shape->bytes >= SP_EC_LONG;
+}
+
+#ifdef __x86_64__
+__attribute__((target("clflushopt"))) static void flush_lines(const uint8_t *from, uint64_t bytes)
+{
+	for (uint64_t i = 0; i < bytes; i += 64)
+		__builtin_ia32_clflushopt((void *)(uintptr_t)(from + i));
+	__builtin_ia32_mfence();
+}
+
+void bench_coder_flush(const uint8_t *from, uint64_t bytes)
+{
+	unsigned a, b, c, d;
+
+	if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_CLFLUSHOPT)
+		flush_lines(from, bytes);
+}
+#else
+void bench_coder_flush(const uint8_t *from, uint64_t bytes)
+{
+	(void)from;
+	(void)bytes;
+}
+#endif
 
 /* ---- the handler, with a watch ---- */
 
@@ -73,6 +107,7 @@ static bool timed_work(struct sp_ctx *c, struct sp_work *w)
 	b->work.slices++;
 	if (took > b->suspect && switched(b)) {
 		b->work.disturbed++;
+		b->work.disturbed_cycles += took;
 		took = 0;
 	}
 	b->work.cycles += took;
@@ -99,8 +134,12 @@ static void note_parts(struct bench_coder *b)
 {
 	struct bench_work *w = &b->work;
 
-	if (!w->messages)
+	/* The first message has pages to find, and more to do: it counts unless the next is unlike it. */
+	if (!w->messages || (w->messages == 1 && b->part != w->parts)) {
+		memset(w->least, 0, w->parts * sizeof(*w->least));
 		w->parts = b->part;
+		w->messages = 0;
+	}
 	if (b->part != w->parts)
 		return;
 	for (unsigned i = 0; i < b->part; i++)
@@ -268,6 +307,7 @@ int bench_coder_open(const struct bench_coder_shape *shape, uint8_t *memory, con
 		return r;
 	b->shape = *shape;
 	b->right = right;
+	b->memory = memory;
 	b->data = (uint64_t)shape->submessages * shape->k * shape->bytes;
 	b->parity = (uint64_t)shape->submessages * shape->m * shape->bytes;
 	b->work.least = calloc(BENCH_SLICES_MAX, sizeof(*b->work.least));
@@ -364,6 +404,8 @@ int bench_coder_message(struct bench_coder *b)
 {
 	int r;
 
+	if (bench_coder_cold(&b->shape))
+		bench_coder_flush(b->memory, b->data + b->parity);
 	watched = b;
 	b->part = 0;
 	b->suspect = rte_get_tsc_hz() / 50000;

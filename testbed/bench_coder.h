@@ -19,12 +19,19 @@ struct bench_coder_shape {
 	unsigned submessages;
 };
 
+/* Of so many bytes of data, what they are and what is made of them comes from memory and goes there: before each
+ * message, all of it is put out of the caches (of a socket, they may hold any amount; where that cannot be done, what
+ * is used otherwise must suffice). */
+bool bench_coder_cold(const struct bench_coder_shape *shape);
+void bench_coder_flush(const uint8_t *from, uint64_t bytes);
+
 #define BENCH_SLICES_MAX (1u << 17) /* of a message */
 
 /* What the handler's work() took, of all messages so far, in TSC cycles. */
 struct bench_work {
 	uint64_t cycles, slices;
-	uint64_t disturbed; /* slices, during which the kernel gave the processor to others: not in `cycles` */
+	/* Slices during which the kernel gave the processor to others, and what they took: not in `cycles`. */
+	uint64_t disturbed, disturbed_cycles;
 	/* Of each slice of a message, the least that it took; messages that had another number of slices do not count.
 	 */
 	uint32_t *least;

@@ -19,13 +19,13 @@
 #include "bench_children.h"
 #include "bench_memory.h"
 
-#define WARM	 200	      /* round trips that do not count */
-#define LEAST	 500	      /* ... that do, whatever the time */
-#define SAMPLES	 (1u << 21)   /* ... at the most */
-#define WINDOW	 64	      /* receives posted ahead, so that clear-to-send is not what is waited for */
-#define STRIDE	 64	      /* a cache line for each message */
-#define PATIENCE (5 * SP_SEC) /* for one message */
-#define LAST	 (1ull << 63) /* in the last message */
+#define WARM	 200	       /* round trips that do not count */
+#define LEAST	 500	       /* ... that do, whatever the time */
+#define SAMPLES	 (1u << 21)    /* ... at the most */
+#define WINDOW	 64	       /* receives posted ahead, so that clear-to-send is not what is waited for */
+#define STRIDE	 64	       /* a cache line for each message */
+#define PATIENCE (30 * SP_SEC) /* for one message */
+#define LAST	 (1ull << 63)  /* in the last message */
 
 /* What carries a message of 8 bytes to the other end, and waits for one of its. 0 or -errno. */
 struct way {

@@ -118,7 +118,7 @@ static int run_spindle(void *state, double seconds, struct bench_turn *turn, cha
 	if (!r)
 		r = bench_child_start(&t->house, &start, &receiver, why, room);
 	while (!r) {
-		r = bench_child_line(&t->house, &receiver, 30, line, sizeof(line), why, room);
+		r = bench_child_line(&t->house, &receiver, BENCH_PATIENCE, line, sizeof(line), why, room);
 		if (!r && sscanf(line, "spindle recv: listening on %63s", host) == 1)
 			break;
 	}

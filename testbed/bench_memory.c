@@ -235,7 +235,7 @@ static int run_thing(struct bench *b, struct bench_turn *turn, char *why, unsign
 		return r;
 	r = bench_child_line(&b->house, &child, 120, line, sizeof(line), why, room);
 	if (!r)
-		r = bench_child_end(&b->house, &child, 30, why, room);
+		r = bench_child_end(&b->house, &child, BENCH_PATIENCE, why, room);
 	bench_child_stop(&child);
 	turn->value = r ? 0 : strtod(line, NULL);
 	return r;

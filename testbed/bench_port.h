@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the cases' own ports have in common: packets without end, and what is sent is nobody's. */
+/* What cases with a port of their own have in common: packets without end, what is sent is nobody's, the NIC that has
+ * the port, and the loop that it is compared with. */
 #ifndef TESTBED_BENCH_PORT_H
 #define TESTBED_BENCH_PORT_H
 
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_cycles.h>
 #include <rte_mbuf.h>
 
+#include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
+#include "bench_wire.h"
+
+#define BENCH_PORT_POOL	 2047u
+#define BENCH_PORT_ROUND 64u /* bursts between two looks at the clock */
 
 static inline unsigned bench_port_discard(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count,
 					  sp_time now)
@@ -22,6 +33,61 @@ static inline sp_time bench_port_always(void *port, uint16_t queue, bool blocked
 	(void)port;
 	(void)queue;
 	(void)blocked;
+	return 0;
+}
+
+/* Buffers for frames of so many bytes; `what` is the case's alone. NULL: no memory. */
+static inline struct rte_mempool *bench_port_pool(const char *what, unsigned bytes)
+{
+	static unsigned made;
+	char name[RTE_MEMPOOL_NAMESIZE];
+
+	snprintf(name, sizeof(name), "bench-%s%u", what, made++);
+	return rte_pktmbuf_pool_create(name, BENCH_PORT_POOL, 256, 0, (uint16_t)(bytes + RTE_PKTMBUF_HEADROOM),
+				       SOCKET_ID_ANY);
+}
+
+/* A NIC that gets what bench_frame() makes, by that port alone. */
+static inline struct sp_nic_config bench_port_nic(const struct sp_port_ops *ops, void *port)
+{
+	struct sp_nic_config config = {.addresses = 1,
+				       .mtu = 9000,
+				       .ports = 1,
+				       .icrc_off = true,
+				       .mac = {2, 0, 0, 0, 0, 1},
+				       .port = {{.ops = ops, .ops_arg = port}}};
+
+	memcpy(config.address[0].ip, "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\xC0\0\2\1", 16);
+	config.address[0].prefix = 24;
+	return config;
+}
+
+typedef unsigned bench_port_receive_t(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now);
+
+/* A turn of a loop that receives and frees: inlined, so that it calls nothing but what it is given. */
+static inline __attribute__((always_inline)) int bench_port_bare(bench_port_receive_t *receive, void *port,
+								 double seconds, struct bench_turn *turn, char *why,
+								 unsigned room)
+{
+	const struct bench_clock clock = bench_clock_begin();
+	const uint64_t end = bench_turn_end(seconds);
+	struct rte_mbuf *packet[SP_BURST];
+	uint64_t units = 0;
+
+	do {
+		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++) {
+			const unsigned n = receive(port, 0, packet, SP_BURST, 0);
+
+			if (!n) {
+				snprintf(why, room, "no packet buffers");
+				return -ENOMEM;
+			}
+			rte_pktmbuf_free_bulk(packet, n);
+			units += n;
+		}
+	} while (rte_rdtsc() < end && !bench_stopped());
+	turn->units = units;
+	turn->cycles = bench_clock_end(&clock);
 	return 0;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rvma receive: puts of one packet to one mailbox or to many in turn, from a port that makes them, beside a loop that
- * receives and frees on the same port. No capture could do: each packet is a put that has not come before, to a mailbox
- * of up to a million, so the port copies a frame, as net_pcap with infinite_rx does, and then writes number and mailbox
- * into it. Buffers are complete after PUTS puts; the case posts the next one long before, as an application would,
- * on the same core. Any packet that did not take effect means that something else was measured, and fails the case.
+ * rvma receive: puts of one packet to one mailbox or to many in turn, from a port that makes them, beside loops on the
+ * same port that receive, perhaps copy to where the puts go, and free. No capture could do: each packet is a put that
+ * has not come before, to a mailbox of up to a million, so the port copies a frame, as net_pcap with infinite_rx does,
+ * and then writes number and mailbox into it. Buffers are complete after PUTS puts; the case posts the next one long
+ * before, as an application would, on the same core. Any packet that did not take effect means that something else was
+ * measured, and fails the case.
  */
 #include "bench.h"
 
@@ -20,6 +21,7 @@
 #include "../handlers/wire/rvma.h"
 #include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
+#include "bench_copy.h"
 #include "bench_frame.h"
 #include "bench_port.h"
 #include "bench_wire.h"
@@ -27,13 +29,15 @@
 #define QP     0x100
 #define KEY    0x5EC2E7
 #define PUTS   64u  /* of a buffer */
-#define PLACES 256u /* buffers of different mailboxes share them */
+#define PLACES 256u /* buffers of different mailboxes share them; unless the case says how much memory there is */
 #define ROUND  64u  /* bursts between two looks at the clock */
 #define POOL   2047u
+#define HEAD   (BENCH_EXT + sizeof(struct sp_rvma_put))
 #define FRAME  (BENCH_EXT + sizeof(struct sp_rvma_put) + SP_RVMA_MTU_MAX + 4)
 
 struct shape {
 	uint32_t size, mailboxes;
+	uint64_t memory; /* bytes that the buffers take in turn; 0: of PLACES */
 };
 
 struct bench {
@@ -52,7 +56,8 @@ struct bench {
 	uint32_t context;
 	uint64_t *window; /* [mailboxes] ids */
 	uint8_t *count;	  /* [mailboxes] puts, modulo PUTS */
-	uint64_t place;
+	uint64_t place, places;
+	uint64_t bare_at; /* put that the bare loop copies */
 	double ps_per_cycle;
 };
 
@@ -104,7 +109,7 @@ static const struct sp_port_ops ops = {.receive = receive, .transmit = bench_por
 
 static struct sp_command make_post(struct bench *b, uint32_t index)
 {
-	const uint64_t bytes = (uint64_t)PUTS * b->shape.size, at = b->place++ % PLACES * bytes;
+	const uint64_t bytes = (uint64_t)PUTS * b->shape.size, at = b->place++ % b->places * bytes;
 
 	return (struct sp_command){.op = SP_CMD_POST,
 				   .context = b->context,
@@ -169,7 +174,7 @@ static int open_context(struct bench *b, char *why, unsigned room)
 		snprintf(why, room, "%s", error.text);
 		return r;
 	}
-	r = sp_mr_alloc(b->dev, (uint64_t)PLACES * PUTS * b->shape.size, &b->mr);
+	r = sp_mr_alloc(b->dev, b->places * PUTS * b->shape.size, &b->mr);
 	return r ? r : make_windows(b);
 }
 
@@ -209,6 +214,7 @@ static int open_puts(const struct shape *shape, const struct bench_options *o, v
 	if (!b)
 		return r;
 	b->shape = *shape;
+	b->places = shape->memory ? shape->memory / PUTS / shape->size : PLACES;
 	b->ps_per_cycle = 1e12 / (double)rte_get_tsc_hz();
 	b->window = calloc(shape->mailboxes, sizeof(*b->window));
 	b->count = calloc(shape->mailboxes, sizeof(*b->count));
@@ -263,9 +269,10 @@ static int run(void *state, double seconds, struct bench_turn *turn, char *why, 
 	return 0;
 }
 
-static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+/* A loop that receives, does this with a burst, and frees; `each` NULL: nothing. */
+static int bare(struct bench *b, void (*each)(struct bench *b, struct rte_mbuf **packet, unsigned n), double seconds,
+		struct bench_turn *turn, char *why, unsigned room)
 {
-	struct bench *b = state;
 	const struct bench_clock clock = bench_clock_begin();
 	const uint64_t end = bench_turn_end(seconds);
 	struct rte_mbuf *packet[SP_BURST];
@@ -279,6 +286,8 @@ static int run_bare(void *state, double seconds, struct bench_turn *turn, char *
 				snprintf(why, room, "no packet buffers");
 				return -ENOMEM;
 			}
+			if (each)
+				each(b, packet, n);
 			rte_pktmbuf_free_bulk(packet, n);
 			units += n;
 		}
@@ -286,6 +295,42 @@ static int run_bare(void *state, double seconds, struct bench_turn *turn, char *
 	turn->units = units;
 	turn->cycles = bench_clock_end(&clock);
 	return 0;
+}
+
+static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	return bare(state, NULL, seconds, turn, why, room);
+}
+
+static uint8_t *next_place(struct bench *b)
+{
+	return (uint8_t *)b->mr->addr + b->bare_at++ % (b->places * PUTS) * b->shape.size;
+}
+
+static void copy_burst(struct bench *b, struct rte_mbuf **packet, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		rte_memcpy(next_place(b), rte_pktmbuf_mtod_offset(packet[i], uint8_t *, HEAD), b->shape.size);
+}
+
+static void stream_burst(struct bench *b, struct rte_mbuf **packet, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		bench_stream(next_place(b), rte_pktmbuf_mtod_offset(packet[i], uint8_t *, HEAD), b->shape.size);
+	bench_stream_end();
+}
+
+/* The better of the two, half a turn each. */
+static int run_copy(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	struct bench_turn other = {0};
+	int r = bare(state, copy_burst, seconds / 2, turn, why, room);
+
+	if (!r)
+		r = bare(state, stream_burst, seconds / 2, &other, why, room);
+	if (!r && other.cycles * turn->units < turn->cycles * other.units)
+		*turn = other;
+	return r;
 }
 
 #define SHAPES(_) _(64, 1) _(64, 1000) _(64, 1000000) _(4096, 1) _(4096, 1000) _(4096, 1000000)
@@ -297,19 +342,44 @@ static int run_bare(void *state, double seconds, struct bench_turn *turn, char *
 	}
 SHAPES(OPEN)
 
+#define OPEN_PLACE(bytes, where)                                                                                       \
+	static int open_##where(const struct bench_options *o, void **state, char *why, unsigned room)                 \
+	{                                                                                                              \
+		return open_puts(&(const struct shape){.size = bytes, .mailboxes = 1, .memory = MEMORY_##where}, o,    \
+				 state, why, room);                                                                    \
+	}
+#define MEMORY_8M  (8u << 20)
+#define MEMORY_64M (64u << 20)
+OPEN_PLACE(4096, 8M)
+OPEN_PLACE(4096, 64M)
+
+#define BARE "receive and free on the same port"
 #define CASE(bytes, boxes)                                                                                             \
 	{.name = "rvma-receive-" #bytes "-" #boxes,                                                                    \
 	 .help = "puts of " #bytes " bytes, a packet each, mailboxes: " #boxes,                                        \
-	 .baseline = "receive and free on the same port",                                                              \
+	 .baseline = BARE,                                                                                             \
 	 .icrc = BENCH_UNCHECKED,                                                                                      \
 	 .open = open_##bytes##_##boxes,                                                                               \
 	 .run = run,                                                                                                   \
 	 .run_baseline = run_bare,                                                                                     \
 	 .close = close_puts},
 
+#define PLACE(bytes, where)                                                                                            \
+	{.name = "rvma-place-" #bytes "-" #where,                                                                      \
+	 .help = "puts of " #bytes " bytes, a packet each, one after the other into " #where "iB, one mailbox",        \
+	 .baseline = "receive, copy there (memcpy or streaming stores, the better), free",                             \
+	 .icrc = BENCH_UNCHECKED,                                                                                      \
+	 .open = open_##where,                                                                                         \
+	 .run = run,                                                                                                   \
+	 .run_baseline = run_copy,                                                                                     \
+	 .other = {{BARE, run_bare}},                                                                                  \
+	 .close = close_puts},
+
 /* clang-format off */
 const struct bench_case bench_puts[] = {
 	SHAPES(CASE)
+	PLACE(4096, 8M)
+	PLACE(4096, 64M)
 	{.name = NULL},
 };
 /* clang-format on */

@@ -11,6 +11,7 @@
 #include <rte_pause.h>
 
 #include "../pipeline/metered.h"
+#include "bench_copy.h"
 #include "bench_frame.h"
 #include "bench_sdr.h"
 
@@ -74,29 +75,16 @@ static void copy_burst(void *arg, struct rte_mbuf **packet)
 		rte_memcpy(place_of(b), rte_pktmbuf_mtod_offset(packet[i], uint8_t *, HEAD), b->shape.mtu);
 }
 
-typedef long long vector __attribute__((vector_size(64), aligned(64)));
-typedef long long unaligned __attribute__((vector_size(64), aligned(1)));
-
 static void stream_burst(void *arg, struct rte_mbuf **packet)
 {
 	struct bench_sdr *b = arg;
 
 	for (unsigned i = 0; i < SP_BURST; i++) {
 		const uint8_t *from = rte_pktmbuf_mtod_offset(packet[i], uint8_t *, HEAD);
-		uint8_t *to = place_of(b);
 
-		for (uint32_t at = 0; at < b->shape.mtu; at += 64)
-#if defined(__AVX512F__)
-			__builtin_ia32_movntdq512((vector *)(void *)(to + at),
-						  *(const unaligned *)(const void *)(from + at));
-#else
-			for (unsigned k = 0; k < 64; k += 8)
-				__builtin_ia32_movnti64(
-					(long long *)(void *)(to + at + k),
-					*(const long long __attribute__((aligned(1))) *)(const void *)(from + at + k));
-#endif
+		bench_stream(place_of(b), from, b->shape.mtu);
 	}
-	__builtin_ia32_sfence();
+	bench_stream_end();
 }
 
 /* The better of the two, half a turn each. */

@@ -29,11 +29,21 @@
 
 /* ---- the capture ---- */
 
-static uint32_t make_frame(void *arg, uint64_t number, uint8_t *f)
+/* Frame `at` of the capture comes by queue `at` mod workers. Which packet of the stream is it, when these get some in a
+ * row in turn? */
+static uint64_t dealt(const struct bench_sdr_shape *s, uint64_t at)
+{
+	const uint64_t workers = s->workers ? s->workers : 1, deal = s->deal ? s->deal : 1, nth = at / workers;
+
+	return (nth / deal * workers + at % workers) * deal + nth % deal;
+}
+
+static uint32_t make_frame(void *arg, uint64_t at, uint8_t *f)
 {
 	const struct sp_sdr_split split = {10, 18, 4};
 	const struct bench_sdr *b = arg;
 	const struct bench_sdr_shape *s = &b->shape;
+	const uint64_t number = dealt(s, at);
 	const uint64_t message = number / s->packets;
 	const uint32_t index = (uint32_t)(number % s->packets), slot = sp_sdr_slot(message, b->slots);
 	const uint32_t qp = QP + sp_sdr_generation(message, b->slots, b->generations);
@@ -77,6 +87,8 @@ static inline void step(void *arg)
 {
 	struct bench_sdr *b = arg;
 
+	if (b->shape.look && ++b->rounds & (b->shape.look - 1))
+		return;
 	while (b->completed < b->posted &&
 	       bench_sdr_line(b, b->completed, offsetof(struct sp_sdr_recv_status, message)) == b->completed + 1 &&
 	       bench_sdr_line(b, b->completed, offsetof(struct sp_sdr_recv_status, state)) & SP_SDR_COMPLETE)
@@ -165,6 +177,8 @@ int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_optio
 	b->shape.packets = o->message_packets ? o->message_packets : shape->packets;
 	b->shape.chunk = o->chunk_packets ? o->chunk_packets : shape->chunk;
 	b->slots = AHEAD / b->shape.packets > SLOTS ? AHEAD / b->shape.packets : SLOTS;
+	if (shape->slots && !o->message_packets)
+		b->slots = shape->slots;
 	if (o->messages)
 		b->slots = o->messages;
 	b->generations = CAPTURE / (b->slots * b->shape.packets);

@@ -9,6 +9,9 @@
 
 struct bench_sdr_shape {
 	uint32_t mtu, packets, chunk; /* packets of a message, of a chunk: powers of 2 */
+	uint32_t slots;		      /* messages at once, a power of 2; 0: as many as SLOTS and AHEAD want */
+	uint32_t deal;		      /* packets in a row that a worker gets, of several, a power of 2; 0: 1 */
+	unsigned look;	  /* rounds between two looks of the application, a power of 2; 0: it looks in each */
 	uint64_t memory;  /* bytes that messages are placed into in turn, a power of 2; 0: one place a slot */
 	unsigned workers; /* 0: 1 */
 	bool null;	  /* the packets go to a handler that does nothing (bench_null.h) */
@@ -26,9 +29,11 @@ struct bench_sdr {
 	uint32_t context;
 	const uint8_t *area;
 	struct sp_sdr_layout layout;
-	uint64_t completed, posted; /* next message to be completed, to be posted; the thread that steps */
-	uint64_t bare_at;	    /* packets that the bare loop has copied */
 	void *crew;
+	uint64_t bare_at; /* packets that the bare loop has copied */
+	/* The thread that steps: next message to be completed, to be posted; rounds. Others read what is above. */
+	uint64_t completed __attribute__((aligned(64))), posted;
+	uint32_t rounds;
 };
 
 /* A word of the status line of message k's slot. */

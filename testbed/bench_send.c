@@ -18,12 +18,12 @@
 #include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
 #include "bench_frame.h"
+#include "bench_port.h"
 #include "bench_testpmd.h"
 #include "bench_wire.h"
 
 #define SLOTS  64u
 #define MEMORY (8u << 20) /* that messages are sent from in turn */
-#define ROUND  64u	  /* polls, or bursts, between two looks at the clock */
 #define QP     0x100u
 
 struct shape {
@@ -134,20 +134,15 @@ static int open_context(const struct bench *b, struct sender *s, struct sp_error
 
 static int open_sender(const struct bench *b, struct sender *s, bool external, char *why, unsigned room)
 {
-	struct sp_nic_config config = {.addresses = 1,
-				       .neighbours = 1,
-				       .mtu = 9000,
-				       .ports = 1,
-				       .mac = {2, 0, 0, 0, 0, 1},
-				       .neighbour = {{.mac = {2, 0, 0, 0, 0, 2}}}};
+	struct sp_nic_config config = bench_port_nic(&s->ops, NULL);
 	struct sp_error error = {.text = "no connection"};
 	int r;
 
 	s->ops = (struct sp_port_ops){.receive = receive, .transmit = transmit, .next = next, .external = external};
-	memcpy(config.address[0].ip, "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\xC0\0\2\1", 16);
+	config.icrc_off = false;
+	config.neighbours = 1;
 	memcpy(config.neighbour[0].ip, "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\xC0\0\2\2", 16);
-	config.address[0].prefix = 24;
-	config.port[0].ops = &s->ops;
+	memcpy(config.neighbour[0].mac, "\2\0\0\0\0\2", 6);
 	r = sp_nic_create(&config, &error, &s->nic);
 	if (!r)
 		r = sp_nic_dev(s->nic, false, &s->dev);
@@ -160,9 +155,7 @@ static int open_sender(const struct bench *b, struct sender *s, bool external, c
 
 static int open_bench(const struct shape *shape, const struct bench_options *o, void **state, char *why, unsigned room)
 {
-	static unsigned made;
 	struct bench *b;
-	char name[32];
 	int r;
 
 	if (!o->icrc) {
@@ -174,8 +167,7 @@ static int open_bench(const struct shape *shape, const struct bench_options *o, 
 		return -ENOMEM;
 	b->shape = *shape;
 	b->ps_per_cycle = 1e12 / (double)rte_get_tsc_hz();
-	snprintf(name, sizeof(name), "bench-send%u", made++);
-	b->pool = rte_pktmbuf_pool_create(name, 2047, 256, 0, RTE_PKTMBUF_HEADROOM + 8192, SOCKET_ID_ANY);
+	b->pool = bench_port_pool("send", 8192);
 	r = b->pool ? open_sender(b, &b->lends, true, why, room) : -ENOMEM;
 	if (!r)
 		r = open_sender(b, &b->copies, false, why, room);
@@ -217,7 +209,7 @@ static int run_sender(struct bench *b, struct sender *s, double seconds, struct 
 	clock = bench_clock_begin();
 	end = bench_turn_end(seconds);
 	do {
-		for (unsigned i = 0; i < ROUND; i++) {
+		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++) {
 			while (!(r = post(b, s)))
 				s->next++;
 			sp_nic_poll(s->nic, 0, (sp_time)((double)rte_rdtsc() * b->ps_per_cycle));
@@ -258,7 +250,7 @@ static int run_bare(void *state, double seconds, struct bench_turn *turn, char *
 	uint64_t units = 0;
 
 	do {
-		for (unsigned i = 0; i < ROUND; i++) {
+		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++) {
 			if (rte_pktmbuf_alloc_bulk(b->pool, packet, SP_BURST)) {
 				snprintf(why, room, "no packet buffers");
 				return -ENOMEM;
@@ -270,7 +262,7 @@ static int run_bare(void *state, double seconds, struct bench_turn *turn, char *
 			}
 			transmit(NULL, 0, packet, SP_BURST, 0);
 		}
-		units += ROUND * SP_BURST;
+		units += BENCH_PORT_ROUND * SP_BURST;
 	} while (rte_rdtsc() < end && !bench_stopped());
 	turn->units = units;
 	turn->cycles = bench_clock_end(&clock);

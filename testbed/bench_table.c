@@ -25,8 +25,6 @@
 #define EACH  50000u /* QPs of a context, of which it can have 65535 */
 #define BYTES 64u
 #define FRAME (BENCH_EXT + BYTES + 4)
-#define POOL  2047u
-#define ROUND 64u /* bursts between two looks at the clock */
 
 struct bench {
 	uint32_t qps;
@@ -94,11 +92,9 @@ static int open_contexts(struct bench *b, struct sp_error *error)
 
 static int open_bench(uint32_t qps, const struct bench_options *o, void **state, char *why, unsigned room)
 {
-	static unsigned made;
-	struct sp_nic_config config = {.addresses = 1, .ports = 1, .icrc_off = true, .mac = {2, 0, 0, 0, 0, 1}};
 	struct sp_error error = {.text = "no memory"};
+	struct sp_nic_config config;
 	struct bench *b;
-	char name[32];
 	int r = -ENOMEM;
 
 	if (o->icrc) {
@@ -112,11 +108,8 @@ static int open_bench(uint32_t qps, const struct bench_options *o, void **state,
 	b->qps = qps;
 	b->ps_per_cycle = 1e12 / (double)rte_get_tsc_hz();
 	bench_frame(b->frame, 0x64, QP, BYTES + 4);
-	snprintf(name, sizeof(name), "bench-table%u", made++);
-	b->pool = rte_pktmbuf_pool_create(name, POOL, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
-	memcpy(config.address[0].ip, "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\xC0\0\2\1", 16);
-	config.address[0].prefix = 24;
-	config.port[0] = (struct sp_port_config){.ops = &ops, .ops_arg = b};
+	b->pool = bench_port_pool("table", RTE_MBUF_DEFAULT_DATAROOM);
+	config = bench_port_nic(&ops, b);
 	if (b->pool)
 		r = sp_nic_create(&config, &error, &b->nic);
 	if (!r)
@@ -141,9 +134,9 @@ static int run(void *state, double seconds, struct bench_turn *turn, char *why, 
 	sp_nic_totals(b->nic, &before);
 	clock = bench_clock_begin();
 	do {
-		for (unsigned i = 0; i < ROUND; i++)
+		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++)
 			sp_nic_poll(b->nic, 0, (sp_time)((double)rte_rdtsc() * b->ps_per_cycle));
-		units += ROUND * SP_BURST;
+		units += BENCH_PORT_ROUND * SP_BURST;
 	} while (rte_rdtsc() < end && !bench_stopped());
 	turn->cycles = bench_clock_end(&clock);
 	turn->units = units;
@@ -157,26 +150,7 @@ static int run(void *state, double seconds, struct bench_turn *turn, char *why, 
 
 static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
 {
-	const struct bench_clock clock = bench_clock_begin();
-	const uint64_t end = bench_turn_end(seconds);
-	struct rte_mbuf *packet[SP_BURST];
-	uint64_t units = 0;
-
-	do {
-		for (unsigned i = 0; i < ROUND; i++) {
-			const unsigned n = receive(state, 0, packet, SP_BURST, 0);
-
-			if (!n) {
-				snprintf(why, room, "no packet buffers");
-				return -ENOMEM;
-			}
-			rte_pktmbuf_free_bulk(packet, n);
-			units += n;
-		}
-	} while (rte_rdtsc() < end && !bench_stopped());
-	turn->units = units;
-	turn->cycles = bench_clock_end(&clock);
-	return 0;
+	return bench_port_bare(receive, state, seconds, turn, why, room);
 }
 
 #define CASE(count)                                                                                                    \

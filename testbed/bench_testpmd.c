@@ -14,12 +14,12 @@
 
 #include "bench.h"
 
-#define PATIENCE 30 /* seconds, for an answer, and for the first packet of a turn */
-#define FRAME	 42 /* bytes of headers of what it sends itself */
+#define FRAME 42 /* bytes of headers of what it sends itself */
 
 static int skip(struct bench_testpmd *t, const char *words, char *why, unsigned room)
 {
-	snprintf(t->skipped, sizeof(t->skipped), "%s", words);
+	if (words != t->skipped)
+		snprintf(t->skipped, sizeof(t->skipped), "%s", words);
 	snprintf(why, room, "%s", words);
 	return BENCH_SKIPPED;
 }
@@ -46,7 +46,7 @@ static int answer(struct bench_testpmd *t, const char *begin, double *number, ch
 	do {
 		const char *at;
 
-		r = bench_child_line(&t->house, &t->child, PATIENCE, line, sizeof(line), why, room);
+		r = bench_child_line(&t->house, &t->child, BENCH_PATIENCE, line, sizeof(line), why, room);
 		at = r ? NULL : strstr(line, begin);
 		if (at && number)
 			*number = strtod(at + strlen(begin), NULL);
@@ -155,21 +155,17 @@ static bool moved(const struct look *before, const struct look *after)
 
 static bool late(const struct look *before, const struct look *after)
 {
-	return after->wall > before->wall + PATIENCE * rte_get_tsc_hz();
+	return after->wall > before->wall + BENCH_PATIENCE * rte_get_tsc_hz();
 }
 
-int bench_testpmd_turn(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, double seconds,
-		       struct bench_turn *turn, char *why, unsigned room)
+static int take_turn(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, double seconds,
+		     struct bench_turn *turn, char *why, unsigned room)
 {
 	const char *which = strcmp(mode, "txonly") ? "RX-packets:" : "TX-packets:";
 	struct look before = {0}, after = {0};
 	uint64_t ran;
 	int r = 0;
 
-	if (*t->skipped) {
-		snprintf(why, room, "%s", t->skipped);
-		return BENCH_SKIPPED;
-	}
 	if (!t->open)
 		r = start(t, mode, device, bytes, why, room);
 	if (!r)
@@ -205,4 +201,21 @@ void bench_testpmd_close(struct bench_testpmd *t)
 	bench_child_stop(&t->child);
 	bench_house_close(&t->house);
 	*t = (struct bench_testpmd){.open = false};
+}
+
+int bench_testpmd_turn(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, double seconds,
+		       struct bench_turn *turn, char *why, unsigned room)
+{
+	char words[160];
+	int r;
+
+	if (*t->skipped)
+		return skip(t, t->skipped, why, room);
+	r = take_turn(t, mode, device, bytes, seconds, turn, why, room);
+	if (!r || r == -EINTR)
+		return r;
+	/* It is not ours: what it does wrong is no failure of what is measured beside it. */
+	snprintf(words, sizeof(words), "%s%.140s", *t->skipped ? "" : "dpdk-testpmd: ", *why ? why : strerror(-r));
+	bench_testpmd_close(t);
+	return skip(t, words, why, room);
 }

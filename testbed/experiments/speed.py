@@ -19,7 +19,7 @@ GROUPS = {
     "sdr": (PACKETS, "sdr-", ()),
     "engine": (PACKETS, "null,filters-,count,reflect,bpf-", ()),
     "table": (STEADY, "qps-", ()),
-    "rvma": (STEADY, "rvma-receive-", ()),
+    "rvma": (STEADY, "rvma-receive-,rvma-place-", ()),
     "rvma-latency": (STEADY, "rvma-latency-8,rvma-latency-4096", ()),
     "virtual": (STEADY, "virtual-", ()),
     "memory": (STEADY, "memory-", ()),
@@ -29,12 +29,18 @@ GROUPS = {
 SIZES = [2, 4, 8, 16, 32, 64, 128]
 CHUNKS = [1, 2, 4, 8, 16, 32, 64]
 MESSAGES = [64, 128, 256, 512, 1024]
+SHARED = [128, 256, 512, 1024]  # packets of a message of several workers'; at once as many messages as
+AT_ONCE = 2048  # packets are in the port
 QUICK_CODES = "ec-encode-4-2-64K,ec-decode-4-2-64K,ec-encode-32-8-64K,ec-decode-32-8-64K"
 LOSSES = ["0", "1e-5", "1e-4", "1e-3", "1e-2"]
 
 
 class Failed(Exception):
     """spindle said no; in its words."""
+
+
+class Skipped(Exception):
+    """... not here."""
 
 
 class Bench:
@@ -47,27 +53,49 @@ class Bench:
         command = [self.spindle, "bench", "--json", *files, "--rounds", str(rounds), "--seconds", str(seconds), *options]
         env = dict(os.environ, PATH=path) if path else None
         process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
-        if process.returncode:
+        # With status 1 cases have failed, which is in their JSON, and the others have not.
+        try:
+            got = json.loads(process.stdout) if process.returncode in (0, 1) else None
+        except ValueError:
+            got = None
+        if not got or not got["complete"]:
             raise Failed("%s: %s" % (" ".join(command[1:]), (process.stderr.splitlines() or ["no words"])[0]))
-        return json.loads(process.stdout)
+        return got
 
     def case(self, name, *options):
         """One case, of packets without ICRC; beside the port alone: testpmd is not looked for."""
         got = self.run(STEADY, "--filter", name, "--icrc", "off", *options, path="/nowhere")["cases"]
-        return next(c for c in got if c["name"].split(",")[0] == name)
+        case = next((c for c in got if c["name"].split(",")[0] == name), None)
+        if not case:
+            raise Failed("%s: there is no such case" % name)
+        if case["failed"]:
+            raise Failed("%s %s: %s" % (name, " ".join(options), case["failed"]))
+        if case["skipped"]:
+            raise Skipped(case["skipped"])
+        return case
 
 
-def growth(bench, progress):
-    """Points of the plots: case's results by what grows."""
+def growth(bench, progress, failed):
+    """Points of the plots: case's results by what grows. Those that cannot be had are missing, and said in `failed`."""
     points = {}
     for name, case, option, values in (
         ("message", "sdr-receive-4096", "--message-packets", SIZES),
         ("chunk", "sdr-receive-64", "--chunk-packets", CHUNKS),
         ("messages", "sdr-receive-64", "--messages", MESSAGES),
+        ("workers", "sdr-workers-64", "--message-packets", SHARED),
         ("loss", "virtual-bits-carried", "--loss", LOSSES),
     ):
-        more = {"chunk": ("--message-packets", "64"), "messages": ("--message-packets", "2")}.get(name, ())
-        points[name] = [dict(bench.case(case, option, str(value), *more), at=value) for value in values]
+        points[name] = []
+        for value in values:
+            more = {"chunk": ("--message-packets", "64"), "messages": ("--message-packets", "2")}.get(name, ())
+            if name == "workers":
+                more = ("--messages", str(AT_ONCE // value))
+            try:
+                points[name].append(dict(bench.case(case, option, str(value), *more), at=value))
+            except Skipped:
+                pass
+            except Failed as why:
+                failed.append(str(why))
         progress("growth: " + name)
     return points
 
@@ -95,19 +123,21 @@ def measure(spindle, quick, only, progress):
             got = bench.run(kind, "--filter", QUICK_CODES if quick and name == "codes" else which, *more)
             reports.append(got)
             cases += [dict(case, group=name) for case in got["cases"]]
+            failed += ["%s: %s" % (case["name"], case["failed"]) for case in got["cases"] if case["failed"]]
         except Failed as why:
             failed.append(str(why))
         progress(name)
     if not only or "parts" in only:
-        report = bench.run(STEADY, "--parts")
-        reports.append(report)
-        parts = report["parts"]
-        progress("parts")
-    if not only or "growth" in only:
         try:
-            points = growth(bench, progress)
+            report = bench.run(STEADY, "--parts")
+            reports.append(report)
+            parts = report["parts"]
+            failed += ["parts: " + report["failed"]] if report["failed"] else []
         except Failed as why:
             failed.append(str(why))
+        progress("parts")
+    if not only or "growth" in only:
+        points = growth(bench, progress, failed)
     if not reports:
         raise Failed(failed[0] if failed else "nothing was measured")
     machine = max(reports, key=lambda r: "huge" in r["pages"] and bool(r["tsc_hz"]))

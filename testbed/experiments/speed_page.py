@@ -20,12 +20,31 @@ def checked(case):
     return "on" if case["name"].endswith("ICRC on") else "off" if "ICRC" in case["name"] else "-"
 
 
+def why_not(case):
+    """Why there are no figures; None: there are."""
+    if case.get("failed"):
+        return "**failed**: " + case["failed"]
+    return "skipped: " + case["skipped"] if case["skipped"] else None
+
+
 def cases(all_, *groups):
-    return [c for c in all_["cases"] if c["group"] in groups and not c["skipped"]]
+    """Those with figures."""
+    return [c for c in all_["cases"] if c["group"] in groups and not why_not(c)]
 
 
-def find(all_, name):
-    return next((c for c in all_["cases"] if c["name"] == name and not c["skipped"]), None)
+def cell(text):
+    """Of somebody else's words: they end neither a cell nor a row."""
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def without(all_, columns, name, *groups):
+    """Rows of the cases that have no figures, for a table of so many columns."""
+    lost = [c for c in all_["cases"] if c["group"] in groups and why_not(c)]
+    return [(*name(c), cell(why_not(c)), *[""] * (columns - len(name(c)) - 1)) for c in lost]
+
+
+def named(case):
+    return stem(case), checked(case)
 
 
 def number(value, digits=1):
@@ -64,16 +83,25 @@ def machine(all_):
 def required(all_):
     rows = [("case", "ICRC", "ratio", "required", "", "goal", "to")]
     for c in all_["cases"]:
-        if not c["skipped"] and (c["required"] or c["goal"]) and c["group"] != "codes":
+        if (c["required"] or c["goal"]) and c["group"] != "codes":
             rows.append(
-                (stem(c), checked(c), number(c["ratio"], 2), number(c["required"], 2), verdict(c), number(c["goal"], 2), c["baseline"])
+                (
+                    stem(c),
+                    checked(c),
+                    number(c["ratio"], 2),
+                    number(c["required"], 2),
+                    cell(why_not(c) or verdict(c)),
+                    number(c["goal"], 2),
+                    c["baseline"],
+                )
             )
     codes = [c for c in cases(all_, "codes") if c["required"]]
     if codes:
         met = sum(bool(c["meets"]) for c in codes)
-        rows.append(
-            ("ec-*, %d cases" % len(codes), "-", "%.2f at least" % min(c["ratio"] for c in codes), "0.95", "%d met" % met, "1.2 / 2.0", codes[0]["baseline"])
-        )
+        least = "%.2f at least" % min(c["ratio"] for c in codes)
+        goals = " / ".join(number(goal) for goal in sorted({c["goal"] for c in codes if c["goal"]}))
+        bars = " / ".join(number(bar, 2) for bar in sorted({c["required"] for c in codes}))
+        rows.append(("ec-*, %d cases" % len(codes), "-", least, bars, "%d met" % met, goals, codes[0]["baseline"]))
     return table(rows)
 
 
@@ -81,7 +109,8 @@ def packets(all_, *groups):
     rows = [("case", "ICRC", "cycles", "Mpkt/s", "spread", "baseline", "cycles", "ratio", "beside (ratio)")]
     for c in cases(all_, *groups):
         beside = [
-            "%s: %s" % (o["name"], o["skipped"] or "%s (%s)" % (number(o["value"]), number(o["value"] / c["value"], 2))) for o in c["others"]
+            "%s: %s" % (o["name"], cell(o["skipped"] or "%s (%s)" % (number(o["value"]), number(o["value"] / c["value"], 2))))
+            for o in c["others"]
         ]
         rows.append(
             (
@@ -96,7 +125,7 @@ def packets(all_, *groups):
                 "; ".join(beside),
             )
         )
-    return table(rows)
+    return table(rows + without(all_, len(rows[0]), named, *groups))
 
 
 def threads(all_):
@@ -112,12 +141,13 @@ def codes(all_):
     """Rows: codes and sizes; columns: the four ways."""
     ways = [(way, where) for way in ("encode", "decode") for where in ("", "-warm")]
     found, rows = {}, [("code, chunk", *("%s%s" % (way, ", warm" if where else ", memory") for way, where in ways))]
-    for c in cases(all_, "codes"):
+    for c in all_["cases"]:
         match = re.fullmatch(r"ec-(encode|decode)-(.*?)(-warm)?", c["name"])
-        found[match.group(2), match.group(1), match.group(3) or ""] = c
+        if match and c["group"] == "codes":
+            found[match.group(2), match.group(1), match.group(3) or ""] = c
     for code in dict.fromkeys(key[0] for key in found):
         cells = [found.get((code, way, where)) for way, where in ways]
-        rows.append((code, *("-" if c is None else "%.1f GB/s, %.2f" % (c["value"], c["ratio"]) for c in cells)))
+        rows.append((code, *("-" if c is None else cell(why_not(c) or "%.1f GB/s, %.2f" % (c["value"], c["ratio"])) for c in cells)))
     return table(rows)
 
 
@@ -135,11 +165,12 @@ def others(all_):
                 number(c["ratio"], 2),
             )
         )
-    return table(rows)
+    return table(rows + without(all_, len(rows[0]), lambda c: (stem(c),), "rvma-latency", "processes", "virtual"))
 
 
 def memory(all_):
-    return table([("of", "bytes")] + [(stem(c), "%d" % c["value"]) for c in cases(all_, "memory")])
+    rows = [(stem(c), "%d" % c["value"]) for c in cases(all_, "memory")]
+    return table([("of", "bytes"), *rows, *without(all_, 2, lambda c: (stem(c),), "memory")])
 
 
 def parts(all_):
@@ -149,7 +180,7 @@ def parts(all_):
     rows = [("part", "cycles a packet", "share", "what")]
     rows += [(x["name"], number(x["cycles"]), percent(x["cycles"] / p["whole"]), x["help"]) for x in p["parts"]]
     rows.append(("sum", number(p["sum"]), percent(p["sum"] / p["whole"]), "of the whole, measured by itself: %.1f" % p["whole"]))
-    return table(rows)
+    return table(rows) + ("" if p.get("adds_up", True) else "\n\n**The parts do not add up to the whole within 10 %.**")
 
 
 TABLES = {
@@ -175,7 +206,7 @@ def row(case, **more):
 
 
 def ratios(all_):
-    got = [c for c in all_["cases"] if not c["skipped"] and c["required"] and c["group"] != "codes"]
+    got = [c for c in all_["cases"] if not why_not(c) and c["required"] and c["group"] != "codes"]
     panels = []
     for at in range(0, len(got), ABREAST):
         some = got[at : at + ABREAST]
@@ -213,7 +244,7 @@ def line(name, points, colour=MINE):
 
 
 def growth_panels(all_):
-    g, hz = all_["growth"], all_["machine"]["tsc_hz"]
+    g = all_["growth"]
     text = [("%dK" % (4 * c["at"]), c) for c in g["message"]]
     yield "message", g["message"], Panel(
         "message size: packets of 4 KiB",
@@ -226,16 +257,19 @@ def growth_panels(all_):
     for name, title, x in (
         ("chunk", "chunk size: packets of 64 bytes", "packets of a chunk"),
         ("messages", "messages in flight: 2 packets of 64 bytes each", "messages at once"),
+        ("workers", "workers on the same messages: packets of 64 bytes", "packets of a message"),
     ):
-        yield name, g[name], Panel(
+        shared = name == "workers"
+        points = g.get(name, [])
+        yield name, points, Panel(
             title,
             x,
-            "cycles a packet",
+            "cycles a packet" + (" of all workers together" if shared else ""),
             [
-                line("Spindle", [(str(c["at"]), c["value"]) for c in g[name]]),
-                line("port alone", [(str(c["at"]), c["baseline_value"]) for c in g[name]], THEIRS),
+                line("two workers" if shared else "Spindle", [(str(c["at"]), c["value"]) for c in points]),
+                line("one worker" if shared else "port alone", [(str(c["at"]), c["baseline_value"]) for c in points], THEIRS),
             ],
-            names=[str(c["at"]) for c in g[name]],
+            names=[str(c["at"]) for c in points],
             least=0,
         )
     qps = [dict(c, at=int(stem(c)[4:])) for c in cases(all_, "table")]
@@ -246,19 +280,6 @@ def growth_panels(all_):
             "cycles a packet",
             [line("Spindle", [(c["at"], c["value"]) for c in qps]), line("port alone", [(c["at"], c["baseline_value"]) for c in qps], THEIRS)],
             log="x",
-            least=0,
-        )
-    workers = [(stem(c)[12:], c) for c in cases(all_, "sdr") if c["name"].startswith("sdr-workers-") and checked(c) == "off"]
-    if workers and hz:
-        yield "workers", [dict(c, at=2) for _, c in workers], Panel(
-            "workers on one message",
-            "workers",
-            "million packets/s",
-            [
-                line("%s bytes" % n, [("1", hz / c["baseline_value"] / 1e6), ("2", 2 * hz / c["value"] / 1e6)], colour)
-                for (n, c), colour in zip(workers, (MINE, WANTED))
-            ],
-            names=["1", "2"],
             least=0,
         )
     yield "loss", g["loss"], Panel(
@@ -274,8 +295,9 @@ def growth_panels(all_):
 def growth(all_):
     panels, rows = [], []
     for name, points, panel in growth_panels(all_):
-        panels.append(panel)
-        rows += [row(c, grows=name, at=c["at"]) for c in points]
+        if points:  # gnuplot draws no empty one
+            panels.append(panel)
+            rows += [row(c, grows=name, at=c["at"]) for c in points]
     return Figure("growth", "How the cost of a packet grows", "", panels, rows, notes=notes(all_), across=3)
 
 
@@ -284,6 +306,8 @@ def codes_figure(all_):
     panels = []
     for way in ("encode", "decode"):
         mine = [c for c in got if way in c["name"]]
+        if not mine:
+            continue
         names = [c["name"].replace("ec-%s-" % way, "").replace("-64K", "") for c in mine]
         panels.append(
             Panel(
@@ -306,9 +330,13 @@ def notes(all_):
     return ["%s, %s" % (all_["machine"]["cpu"], all_["machine"]["dpdk"]), all_["date"]] + all_["noise"][:1]
 
 
+PLOTS = "ratios", "parts", "growth", "codes"
+
+
 def figures(all_):
+    """Those of PLOTS of which anything was measured."""
     made = []
-    if any(c["required"] and not c["skipped"] and c["group"] != "codes" for c in all_["cases"]):
+    if any(c["required"] and not why_not(c) and c["group"] != "codes" for c in all_["cases"]):
         made.append(ratios(all_))
     if all_["parts"]:
         made.append(parts_figure(all_))
@@ -316,7 +344,7 @@ def figures(all_):
         made.append(growth(all_))
     if cases(all_, "codes"):
         made.append(codes_figure(all_))
-    return made
+    return [figure for figure in made if figure.panels]
 
 
 # ---- the page --------------------------------------------------------------------------------------------------------
@@ -328,6 +356,7 @@ def rewrite(path, all_, made):
         text = f.read()
     folder = os.path.splitext(os.path.basename(path))[0]
     contents = {name: make(all_) for name, make in TABLES.items()}
+    contents.update({"plot " + name: "(not measured)" for name in PLOTS})  # rather than what was measured another time
     contents.update({"plot " + f.name: "![%s](%s/%s.svg)" % (f.title, folder, f.name) for f in made})
     for name, content in contents.items():
         begin, end = "<!-- begin: %s -->" % name, "<!-- end: %s -->" % name

@@ -26,13 +26,14 @@ RVMA_SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
 RVMA = ["rvma-%s-%d" % (kind, size) for kind in ("latency", "ordered", "adaptive") for size in RVMA_SIZES]
 ENGINE = ["null", "filters-1", "filters-32", "count", "reflect", "qps-1", "qps-1000", "qps-10000", "qps-100000"]
 PLACES = ["sdr-place-%d-%s" % (size, where) for size in (1024, 4096) for where in ("8M", "64M")]
-SDR = ["sdr-receive-64", "sdr-receive-4096", "sdr-chunk-64", "sdr-polled-64", "sdr-metered-64", *PLACES, "sdr-workers-64", "sdr-workers-4096",
+SDR = ["sdr-receive-64", "sdr-receive-4096", "sdr-chunk-64", "sdr-polled-64", "sdr-metered-64", *PLACES, "sdr-workers-64", "sdr-workers-64-mixed", "sdr-workers-4096",
        "sdr-send-64", "sdr-send-4096"]
 VIRTUAL = {"virtual-packets": "Mpkt/s", "virtual-bits": "Gbit/s", "virtual-bits-carried": "Gbit/s"}
 MEMORY = ["memory-qp", "memory-message", "memory-mailbox", "memory-nic"]
 TESTPMD = {"sdr-receive-64", "sdr-chunk-64", "sdr-send-64", "sdr-send-4096", "reflect"}  # are compared with it
 BRIEF = "--rounds", "1", "--seconds", "0.004"
-PUTS = ["rvma-receive-%d-%d" % (size, boxes) for size in (64, 4096) for boxes in (1, 1000, 1000000)]
+PUTS = ["rvma-receive-%d-%d" % (size, boxes) for size in (64, 4096) for boxes in (1, 1000, 1000000)] + [
+    "rvma-place-4096-8M", "rvma-place-4096-64M"]
 LATENCY = ["latency-nic-polling", "latency-nic-sleeping", "latency-vhost-polling", "latency-vhost-sleeping"]
 
 
@@ -78,7 +79,7 @@ class Bench:
                 pids.append(int(pid))
         return pids
 
-    def end(self, status=0, timeout=280):
+    def end(self, status=0, timeout=600):
         out, err = self.process.communicate(timeout=timeout)
         assert self.process.returncode == status, "exit status %d, not %d: %s" % (self.process.returncode, status, err[-2000:])
         assert "Sanitizer" not in err and "runtime error" not in err, err[-3000:]
@@ -107,7 +108,7 @@ def sane(case, unit):
     assert near(case["ratio"], case["baseline_value"] / case["value"] if less else case["value"] / case["baseline_value"]), case
     assert isinstance(case["noisy"], bool) and case["threads"] >= 0, case
     for name in ("required", "goal"):
-        assert case[name] is None or 0 < case[name] <= 2, case
+        assert case[name] is None or 0 < case[name], case
     assert case["meets"] == (None if case["required"] is None else case["ratio"] >= case["required"]), case
     for other in case.get("others", []):
         if other["skipped"]:
@@ -202,12 +203,31 @@ def testpmd_is_a_baseline_where_it_is_installed():
                 assert "no ICRC" in case["skipped"], case
             elif shutil.which("dpdk-testpmd"):
                 sane(case, "cycles/packet")
-                assert case["baseline_skipped"] is None and any("testpmd" in side for side in sides), case
+                if case["baseline_skipped"]:  # it could not run: not ours to fail for
+                    assert case["baseline_skipped"].startswith("dpdk-testpmd") and "not installed" not in case["baseline_skipped"], case
+                    continue
+                assert any("testpmd" in side for side in sides), case
                 if case["name"].startswith("sdr-receive"):
                     assert "rxonly" in case["baseline"], case
             else:
                 assert "not installed" in case["baseline_skipped"] and not any("testpmd" in side for side in sides), case
         b.nothing_left()
+
+
+@rule
+def a_testpmd_that_fails_is_told_and_what_is_next_is_compared_with():
+    path = programs("stdbuf", "env", "sh")
+    try:
+        with open(os.path.join(path, "dpdk-testpmd"), "w") as f:
+            f.write("#!/bin/sh\nread a\necho Tx-pps: 0\nread a\necho out of order\nexit 1\n")
+        os.chmod(f.name, 0o755)
+        with Bench(*BRIEF, "--filter", "sdr-receive-64", "--icrc", "off", "--json", path=path) as b:
+            case, = b.figures()
+            sane(case, "cycles/packet")
+            assert case["baseline_skipped"].startswith("dpdk-testpmd: ") and "testpmd" not in case["baseline"], case
+            b.nothing_left()
+    finally:
+        shutil.rmtree(path)
 
 
 @rule
@@ -217,6 +237,8 @@ def the_cost_of_the_parts_is_measured():
         cycles = {p["name"]: p["cycles"] for p in report["parts"]}
         assert list(cycles) == ["receive", "parse", "ICRC", "match", "handler", "copy", "counters", "application"], cycles
         assert near(report["sum"], sum(cycles.values())) and report["whole"] > 0 and cycles["receive"] > 0, report
+        off = abs(report["sum"] / report["whole"] - 1)  # near 0.1 the rounding of what is printed decides
+        assert report["adds_up"] == (off < 0.1) or near(off, 0.1), report
         b.nothing_left()
 
 
@@ -243,25 +265,29 @@ def memory_is_measured_of_things_at_rest():
 
 @rule
 def what_is_required_and_missed_is_a_status_of_its_own():
-    # Calling ISA-L for so little by way of a NIC cannot take as long as calling it.
-    os.environ["SPINDLE_EC_KERNEL"] = "isa-l"
-    try:
-        for wanted in ((), ("--require",)):
-            with Bench(*BRIEF, "--filter", "ec-encode-4-2-4K-warm", "--json", *wanted) as b:
-                case, = json.loads(b.end(3 if wanted else 0))["cases"]
-                assert case["meets"] is False and case["ratio"] < case["required"] == 0.95, case
-                b.nothing_left()
-    finally:
-        del os.environ["SPINDLE_EC_KERNEL"]
+    # Bars that any machine is below, or above: what is tested is not how fast anything is.
+    for bar, status in ((None, 0), ("1000", 3), ("0.000001", 0), ("1e-6", 0)):
+        with Bench(*BRIEF, "--filter", "null,virtual-packets", "--icrc", "off", "--json", *(["--require=" + bar] if bar else [])) as b:
+            cases = {c["name"]: c for c in json.loads(b.end(status))["cases"]}
+            case = cases["null, ICRC off"]
+            assert case["required"] == (float(bar) if bar else None), (bar, case)
+            assert case["meets"] == (None if bar is None else status == 0), (bar, case)
+            # What is compared with nothing has no ratio, and misses none.
+            assert cases["virtual-packets"]["required"] is None and cases["virtual-packets"]["meets"] is None, cases
+            b.nothing_left()
+    with Bench(*BRIEF, "--filter", "sdr-place-4096-8M", "--icrc", "off", "--require") as b:  # its own bar: met here, or not
+        out = b.process.communicate(timeout=600)[0]
+        assert "required 0.9: " in out and b.process.returncode == (3 if "MISSED" in out else 0), (b.process.returncode, out)
 
 
 @rule
 def numbers_that_cannot_be_are_refused():
-    for wrong in (("--messages", "3"), ("--messages", "2048"), ("--loss", "0.5"), ("--loss", "x"), ("--loss", "-1")):
-        with Bench(*wrong) as b:
-            b.process.wait(60)
-            said = b.process.stderr.read()
-            assert b.process.returncode == 2 and wrong[0] in said and wrong[1] in said, (wrong, said)
+    ratios = [("--require", ratio) for ratio in ("x", "-1", "0", "nan", "inf", "1e999", "0x1", "1,5", "")]
+    for option, value in [("--messages", "3"), ("--messages", "2048"), ("--loss", "0.5"), ("--loss", "x"), ("--loss", "-1"), *ratios]:
+        with Bench("%s=%s" % (option, value)) as b:
+            said = b.process.communicate(timeout=600)[1]
+            assert b.process.returncode == 2 and said.startswith("spindle bench: %s must " % option), (option, value, said)
+            assert said.splitlines()[0].endswith(", not " + value), (option, value, said)
     with Bench(*BRIEF, "--filter", "sdr-receive-64", "--icrc", "off", "--messages", "16", "--message-packets", "2", "--json") as b:
         case, = b.figures()
         assert case["skipped"] and "128 to 2048" in case["skipped"], case
@@ -293,9 +319,9 @@ def a_put_is_measured_beside_what_rdma_does_in_its_place():
     names = {"RDMA: write, once there: send", "RDMA: write, send behind it", "RDMA: last byte polled", "RDMA: buffer exchange"}
     with Bench("--rounds", "1", "--seconds", "0.01", "--filter", "rvma-", "--icrc", "off", "--json") as b:
         cases = b.figures()
-        assert sorted(c["name"] for c in cases) == sorted(RVMA + [name + ", ICRC off" for name in PUTS]), cases
+        assert sorted(c["name"] for c in cases) == sorted(RVMA + [name + ", ICRC off" for name in PUTS]), [c["name"] for c in cases]
         for case in cases:
-            if case["name"].startswith("rvma-receive"):
+            if case["name"].split(",")[0] in PUTS:
                 sane(case, "cycles/packet")
                 continue
             sane(case, "ns")
@@ -323,7 +349,8 @@ def files_are_measured_beside_tcp_and_iperf3():
         for case in cases.values():
             sane(case, "MB/s")
         other, = cases["file-veth"]["others"]
-        assert "iperf3" in other["name"] and bool(other["skipped"]) != bool(shutil.which("iperf3")), other
+        # Where it is installed it may still fail, as a datagram may not arrive: that is not ours to fail for.
+        assert "iperf3" in other["name"] and ("not installed" in (other["skipped"] or "")) != bool(shutil.which("iperf3")), other
         b.nothing_left()
 
 
@@ -335,9 +362,11 @@ def erasure_codes_in_the_handler_are_measured_beside_isal_and_the_job_alone():
         for case in cases:
             sane(case, "GB/s")
             assert [o["name"] for o in case["others"]] == ["the job alone"] and case["others"][0]["value"] > 0, case
-            assert 0 <= case["slice_us"]["median"] <= case["slice_us"]["max"], case
-        # A slice that was interrupted each time has no time, which in so short turns may be most of a case's.
-        assert sum(case["slice_us"]["median"] > 0 for case in cases) > len(cases) / 2, cases
+            # A slice that was interrupted each time has no time; where all of a case's were, there is none to tell.
+            slices = case["slice_us"]
+            assert slices is None or (0 <= slices["median"] <= slices["max"] and slices["max"] > 0), case
+        # The shortest are over before anybody would interrupt them, or so soon that it is not asked.
+        assert any(case["slice_us"] for case in cases), cases
         b.nothing_left()
 
 
@@ -346,7 +375,8 @@ def the_longest_slice_is_measured():
     with Bench("--rounds", "1", "--seconds", "0.002", "--filter", "ec-slices-encode-223-32", "--json") as b:
         case, = b.figures()
         assert case["baseline_value"] == 50 and case["required"] == 1, case
-        assert case["value"] == case["slice_us"]["max"] > case["slice_us"]["median"] > 0, case
+        # Some of its slices may have been interrupted each time, and so have no time; not all of them.
+        assert case["value"] == case["slice_us"]["max"] >= case["slice_us"]["median"] >= 0 and case["value"] > 0, case
         b.nothing_left()
 
 
@@ -409,17 +439,18 @@ def a_signal_ends_it_by_that_signal_and_clears_up():
         with Bench("--filter", name) as b:
             busy(b)
             b.process.send_signal(number)
-            b.end(-number, 60)
+            b.end(-number, 120)
             b.nothing_left()
 
 
 @rule
 def a_signal_while_packets_are_measured_clears_up_too():
-    with Bench("--filter", "sdr-receive-64", "--seconds", "0.5") as b:
+    with Bench("--filter", "sdr-receive-64", "--seconds", "60", "--json") as b:
         until("a capture is there", lambda: os.listdir(b.dir), 60)
         time.sleep(0.1)
         b.process.send_signal(signal.SIGINT)
-        b.end(-signal.SIGINT, 60)
+        report = json.loads(b.end(-signal.SIGINT, 120))  # of what there is
+        assert report["cases"] == [] and report["complete"] is False, report
         b.nothing_left()
 
 
@@ -432,16 +463,45 @@ def when_it_is_killed_its_processes_end():
             until("its processes end", lambda: not b.alive(), 60)
 
 
+def no_files():
+    """What it writes stays empty."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
 @rule
 def a_nic_that_does_not_start_is_said_and_counted():
-    def before():  # its files stay empty
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    with Bench("--quick", "--filter", "latency-nic-polling", before=before) as b:
-        b.process.wait(60)
+    with Bench("--quick", "--filter", "latency-nic-polling", before=no_files) as b:
+        said = b.process.communicate(timeout=600)[1]
         assert b.process.returncode == 1, b.process.returncode
-        said = b.process.stderr.read()
         assert said.startswith("spindle bench: latency-nic-polling: ") and len(said.splitlines()) == 1, said
+        b.nothing_left()
+
+
+@rule
+def a_case_that_fails_says_why_and_the_others_are_reported():
+    with Bench(*BRIEF, "--filter", "ec-encode-4-2-4K-warm,null,latency-nic-polling", "--icrc", "off", "--require=1000", "--json",
+               before=no_files) as b:
+        report = json.loads(b.end(1))
+        cases = {c["name"]: c for c in report["cases"]}
+        assert sorted(cases) == ["ec-encode-4-2-4K-warm", "latency-nic-polling", "null, ICRC off"], cases
+        for name in ("latency-nic-polling", "null, ICRC off"):
+            case = cases[name]
+            assert case["failed"] and case["skipped"] is None, case
+            assert all(case[key] is None for key in ("value", "best", "ratio", "spread", "baseline_value", "meets")), case
+        assert "left.ini" in cases["latency-nic-polling"]["failed"] and "net_pcap" in cases["null, ICRC off"]["failed"], cases
+        sane(cases["ec-encode-4-2-4K-warm"], "GB/s")
+        assert cases["ec-encode-4-2-4K-warm"]["failed"] is None and report["complete"] is True, report
+        b.nothing_left()
+
+
+@rule
+def json_is_json_whatever_went_wrong():
+    with Bench("--filter", "there-is-no-such-case", "--json") as b:
+        assert json.loads(b.end(1))["cases"] == []
+    with Bench("--parts", "--seconds", "0.003", "--json", before=no_files) as b:
+        report = json.loads(b.end(1))
+        assert report["parts"] is None and "net_pcap" in report["failed"], report
         b.nothing_left()
 
 

@@ -326,7 +326,7 @@ VALUES = {
 }
 
 
-@rule("a bad value of each option is told with the option's name, exit status 2")
+@rule("a bad value of each option is told with the option's name, exit status 2", plain=True)
 def bad_values(run):
     for option, values in VALUES.items():
         for value in values:
