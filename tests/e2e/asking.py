@@ -15,14 +15,14 @@ def ping(address, size, count=3, ident=0x5350):
     v6 = ":" in address
     family, protocol = (socket.AF_INET6, socket.IPPROTO_ICMPV6) if v6 else (socket.AF_INET, socket.IPPROTO_ICMP)
     with socket.socket(family, socket.SOCK_RAW, protocol) as s:
-        s.settimeout(30)
+        s.settimeout(60)
         for sequence in range(count):
             data = random.Random(size * 31 + sequence).randbytes(size)
             message = struct.pack(">BBHHH", 128 if v6 else 8, 0, 0, ident, sequence) + data
             if not v6:  # over IPv6 the kernel computes it, and verifies the answer's
                 message = message[:2] + struct.pack(">H", pk.checksum(message)) + message[4:]
             s.sendto(message, (address, 0))
-            end = time.monotonic() + 30
+            end = time.monotonic() + 60
             while True:
                 assert time.monotonic() < end, "no answer from %s to %d bytes" % (address, size)
                 try:
@@ -50,7 +50,7 @@ def neighbour(address, interface="host0"):
 
 def echo(family, address, sizes):
     with socket.socket(family, socket.SOCK_DGRAM) as s:
-        s.settimeout(30)
+        s.settimeout(60)
         s.connect((address, 7777))
         for size in sizes:
             data = random.Random(size).randbytes(size)

@@ -97,7 +97,7 @@ class Follower:
         self.directory, self.said, self.left_out = CLONE, "", []
         self.environment = {
             "HOME": HOME, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "TMPDIR": WORK,
-            "RUNTIME_DIRECTORY": WORK, "NINJA": ninja, "CFLAGS": "-O0 -Wno-error"}  # quicker, and all the same to the guide
+            "RUNTIME_DIRECTORY": WORK, "NINJA": ninja, "CFLAGS": "-O0 -g0 -Wno-error"}  # quicker, and all the same to the guide
 
     def shell(self, block):
         state = os.path.join(WORK, "state")

@@ -367,7 +367,7 @@ def a_peer_that_starts_anew_is_noticed_and_writes_nothing_into_old_buffers():
         new = p.app(p.near, "traffic", "seed=3", "peer=1", "qpn=0x6000")
         new.info = served.info(new)
         new.say(old.info)
-        until("the old end has noticed", lambda: At(old).restarted, 30)
+        until("the old end has noticed", lambda: At(old).restarted)
         before = At(old)
         time.sleep(0.5)
         now = At(old)  # nothing was wrong in what it looked at

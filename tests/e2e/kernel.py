@@ -172,8 +172,8 @@ class EchoServer:
 
 def tcp_echo(address, port, size):
     data = random.Random(port).randbytes(size)
-    with socket.create_connection((address, port), timeout=10) as s:
-        s.settimeout(20)
+    with socket.create_connection((address, port), timeout=60) as s:
+        s.settimeout(60)
         threading.Thread(target=lambda: (s.sendall(data), s.shutdown(socket.SHUT_WR)), daemon=True).start()
         got = b""
         while len(got) < size:

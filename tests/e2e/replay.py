@@ -100,11 +100,11 @@ def a_signal_ends_it_in_good_order():
         capture = pk.write_capture(w.path("in.pcap"), [(0, datagram(0)), (3600 * 10 ** 9, datagram(1))])
         there = w.space.do(lambda: net.Sniffer("nic0"))
         process = start(w, "--port", PORT, "-w", w.path("out.pcap"), "--json", capture)
-        there.wait(lambda f: f == datagram(0), 30)
+        there.wait(lambda f: f == datagram(0))
         there.send(datagram(7))
-        time.sleep(1)  # it is read meanwhile
+        time.sleep(2)  # it is read meanwhile
         process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=30)
+        out, errors = process.communicate(timeout=60)
         assert process.returncode == 1 and "after 1 packet\n" in errors, (process.returncode, errors)
         assert json.loads(out)["port"]["sent"] == 1, out
         assert [f for _, f in pk.read_capture(w.path("out.pcap"))] == [datagram(7)]

@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
 import served  # noqa: E402
-from net import Skip, World, config, rule, until  # noqa: E402
+from net import Skip, World, config, plain, rule, until  # noqa: E402
 from served import House, Process  # noqa: E402
 
 NULL = "[nic]\nport = net_null0\nip = 192.0.2.1/24\n"
@@ -463,6 +463,7 @@ def a_payload_that_differs_is_noticed():
 
 # ---- what it is told -----------------------------------------------------------------------------------------------------
 
+@plain
 @rule
 def bad_configurations_are_refused_with_file_and_line():
     with House() as h:

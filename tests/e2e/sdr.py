@@ -10,7 +10,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
-from net import HOST4, HOST6, NIC_MAC, Skip, World, config, ip, pk, rule  # noqa: E402
+from net import HOST4, HOST6, NIC_MAC, Skip, World, config, ip, pk, plain, rule  # noqa: E402
 
 HOST_MAC = "02:00:00:00:00:02"
 ENODATA = 61
@@ -115,6 +115,7 @@ def messages_cross_over_ipv6_with_one_worker():
     crosses(6, 1, 1)
 
 
+@plain
 @rule
 def messages_cross_over_ipv4_with_two_workers():
     crosses(4, 2, 4)
@@ -226,11 +227,13 @@ def decodes(family, mtu=1000):
     wire(family, check, mtu)
 
 
+@plain
 @rule
 def tshark_decodes_uc_write_only_with_immediate_over_ipv4():
     decodes(4)
 
 
+@plain
 @rule
 def tshark_decodes_uc_write_only_with_immediate_over_ipv6():
     decodes(6)
@@ -264,6 +267,7 @@ def payload_sent_from_where_it_lies_is_the_same_on_the_wire_over_ipv4():
     agrees_with_zlib(4, 1436)
 
 
+@plain
 @rule
 def payload_sent_from_where_it_lies_is_the_same_on_the_wire_over_ipv6():
     decodes(6, 1416)

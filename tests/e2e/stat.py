@@ -21,7 +21,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
 from counted import Fake, NULL, adds_up, ask_echo, linked, quiet, sample, stat  # noqa: E402
-from net import NIC4, Skip, Sniffer, World, pk, rule, tshark, until  # noqa: E402
+from net import NIC4, Skip, Sniffer, World, pk, plain, rule, tshark, until  # noqa: E402
 from served import House, Process  # noqa: E402
 
 TELEMETRY = "dpdk-telemetry.py"
@@ -381,6 +381,7 @@ def a_context_that_is_not_there_is_an_error():
         assert "has no context nothing" in stat(h, "bare", "--context", "nothing", status=1)[1]
 
 
+@plain
 @rule
 def wrong_usage_is_said_with_status_2():
     with House() as h:

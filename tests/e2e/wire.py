@@ -158,6 +158,7 @@ def passed(*arguments):
     with Pair() as p:
         wire = Wire(p, "--loss", "0.2", "--duplicate", "0.1", "--json", *arguments)
         send(p.near_end, 1000)
+        until("most have come", lambda: p.far_end.frames.qsize() >= 700)
         pause()
         report = wire.stop()["there"]
         frames = came(p.far_end)
@@ -200,6 +201,7 @@ def corruption_is_one_bit_and_the_kernel_sees_it():
                 return p.far.do(errors) - before
             until("the kernel has seen 50 wrong checksums", lambda: refused() >= 50)
         send(p.near_end, 50)
+        until("all have come", lambda: p.far_end.frames.qsize() >= 150)
         pause()
         report = wire.stop()["there"]
         assert report["corrupted"] == report["sent"] == 150, report

@@ -374,7 +374,7 @@ static unsigned seeds(unsigned few)
 	if (getenv("SPINDLE_LONG"))
 		return 50 * few;
 #ifdef __SANITIZE_ADDRESS__
-	return (few + 3) / 4;
+	return (few + 7) / 8;
 #else
 	return few;
 #endif

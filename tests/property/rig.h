@@ -417,7 +417,7 @@ static inline void rig_seeds(const char *rule, unsigned count, void (*one)(struc
 		count *= 20;
 #ifdef __SANITIZE_ADDRESS__
 	else
-		count = (count + 3) / 4; /* enough for who looks at addresses, not at values */
+		count = (count + 7) / 8; /* enough for who looks at addresses, not at values */
 #endif
 	for (unsigned i = 1; i <= count && bad < 3; i++) {
 		const uint64_t seed = only ? strtoull(only, NULL, 0) : i;

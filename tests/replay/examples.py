@@ -156,7 +156,7 @@ def main():
     t = Bench()
     del sys.argv[2]
 
-    @replay.rule("the examples' captures and expectations are what make.py makes")
+    @replay.rule("the examples' captures and expectations are what make.py makes", plain=True)
     def files():
         run = subprocess.run([sys.executable, "-B", os.path.join(EXAMPLES, "make.py"), "--check"], capture_output=True,
                                     text=True, timeout=120)

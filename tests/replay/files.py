@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 import packets as p
-from replay import NIC, Skip, equal, main, rule
+from replay import NIC, Skip, equal, main, rule, sanitized
 
 SDR = p.Sdr()
 DATA = bytes(i * 7 % 255 + 1 for i in range(5000))
@@ -35,7 +35,7 @@ def _(run):
         equal(other.dump, outputs[0].dump)
 
 
-@rule("a big-endian capture gives the same result")
+@rule("a big-endian capture gives the same result", plain=True)
 def _(run):
     path = run.path("big.pcap")
     with open(path, "wb") as f:
@@ -164,6 +164,8 @@ def _(run):
     captures = sorted(glob.glob(os.path.join(folder, "*.pcap")))
     if not captures:
         raise Skip("no captures in " + folder)
+    if sanitized(run.spindle):
+        captures = captures[::4]
     config = "[nic]\nip = 192.0.2.1/24\nip = 192.0.2.2/24\nip = 2001:db8::1/64\nip = 2001:db8::2/64\nmac = 02:00:00:00:00:01\n"
     for capture in captures:
         frames = p.read_capture(capture)
@@ -188,7 +190,7 @@ def config_error(run, config, line, *words):
         assert word in process.stderr, "%r is not in: %s" % (word, process.stderr)
 
 
-@rule("configuration errors name file, line and what is wrong")
+@rule("configuration errors name file, line and what is wrong", plain=True)
 def _(run):
     sdr = "[context a]\nhandler = sdr\nqp = 100\n"  # after four lines of [nic]
     config_error(run, NIC + "colour = blue\n", 5, "colour")
@@ -342,7 +344,7 @@ def _(run):
     equal(process.returncode, 0, process.stderr)
 
 
-@rule("without --json there is a table of the same numbers")
+@rule("without --json there is a table of the same numbers", plain=True)
 def _(run):
     run.replay(CONFIG, FRAMES, post={"sdr0": 2})
     process = run.command("replay", "-c", run.path("nic.ini"), "--post", "sdr0=2", run.path("in.pcap"))

@@ -240,6 +240,11 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     SPINDLE = os.path.abspath(sys.argv[1])
+    # Not where sanitizers look on: what they go through others do as well, and most of the time is Python's and tshark's.
+    with open(SPINDLE, "rb") as program:
+        if b"__asan_init" in program.read():
+            for test in (count_agrees_with_a_count_in_python, reflect_checksums_satisfy_tshark, local_answers_are_what_tshark_expects):
+                TESTS.remove(test)
     failed = 0
     print("1..%d" % len(TESTS))
     with tempfile.TemporaryDirectory() as WORK:

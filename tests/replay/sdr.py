@@ -11,7 +11,7 @@ import packets as p
 from replay import NIC, equal, main, rule
 
 with open(sys.argv[1], "rb") as program:  # a quarter is enough for a sanitizer: it does not look at values
-    SEEDS = int(os.environ.get("SPINDLE_SEEDS") or (300 if b"__asan_init" in program.read() else 800))
+    SEEDS = int(os.environ.get("SPINDLE_SEEDS") or (100 if b"__asan_init" in program.read() else 800))
 AT_ONCE = 100  # contexts in one run: starting the NIC costs more than the packets
 
 

@@ -62,11 +62,11 @@ def figures(run, *arguments):
 @rule("within 10 % of the model (and four standard errors) where chunks are lost independently and injection is shorter than the timeout")
 def the_model(run):
     for scheme in ("sr-rto", "sr-nack"):
-        for message, samples in (("128K", 600), ("2M", 150), ("32M", 40)):
+        for message, samples in (("128K", 400), ("2M", 100), ("32M", 20)):
             for drop in ("1e-3", "1e-2"):
                 arguments = ("--scheme", scheme, "--message", message, "--drop", drop)
                 got = sim(run, *arguments, "--payload-less", "--samples", str(samples))
-                want = sim(run, *arguments, "--model", "--samples", "20000")
+                want = sim(run, *arguments, "--model", "--samples", "10000")
                 bound = 0.1 * want["mean_s"] + 4 * math.hypot(got["mean_error_s"], want["mean_error_s"])
                 assert abs(got["mean_s"] - want["mean_s"]) < bound, (arguments, got["mean_s"], want["mean_s"], bound)
                 equal(got["spurious_retransmissions"], 0, arguments)
@@ -148,9 +148,9 @@ def seeds(run):
 @rule("payload-less everything but the comparison is the same, to the last digit")
 def payload_less(run):
     for what in (("--drop", "0.01"), ("--scheme", "ec-xor", "--drop", "0.03"), ("--drop-per", "packet", "--drop", "1e-3", "--jitter", "10us", "--duplicate", "0.01")):
-        arguments = ("--scheme", "sr-nack", "--message", "8M", "--samples", "6", *what)
+        arguments = ("--scheme", "sr-nack", "--message", "4M", "--samples", "4", *what)
         full, less = figures(run, *arguments), figures(run, *arguments, "--payload-less")
-        equal((full.pop("verified"), less.pop("verified")), (6 * (8 << 20), 0))
+        equal((full.pop("verified"), less.pop("verified")), (4 * (4 << 20), 0))
         equal((full.pop("payload_less"), less.pop("payload_less")), (False, True))
         equal(less, full, what)
 
@@ -174,12 +174,12 @@ def repaired(run):
 @rule("auto says what it has chosen, and parity is as much as that; what it sends to warm up is not counted")
 def chosen(run):
     for drop, coded in (("0.02", True), ("0", False)):
-        got = sim(run, "--scheme", "auto", "--message", "8M", "--drop", drop, "--samples", "16", "--warm-up", "80", "--payload-less",
+        got = sim(run, "--scheme", "auto", "--message", "2M", "--drop", drop, "--samples", "16", "--warm-up", "80", "--payload-less",
                   "--bandwidth", "10G", "--rtt", "2ms")
-        equal((got["warm_up"], got["packets"] - got["retransmitted_packets"]), (80, 16 * 2048))
+        equal((got["warm_up"], got["packets"] - got["retransmitted_packets"]), (80, 16 * 512))
         equal(sum(c["messages"] for c in got["chosen"]), 16)
         equal({c["scheme"] for c in got["chosen"]}, {"ec-mds" if coded else "sr-nack"})
-        parity = sum(c["messages"] * 2048 * c["ec"][1] / c["ec"][0] for c in got["chosen"] if "ec" in c)
+        parity = sum(c["messages"] * 512 * c["ec"][1] / c["ec"][0] for c in got["chosen"] if "ec" in c)
         equal(got["parity_packets"], parity)
     equal(sim(run, "--scheme", "auto", "--ec", "20,4", "--message", "1M", "--samples", "1", "--payload-less")["ec"], [20, 4])
 

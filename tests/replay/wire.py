@@ -12,7 +12,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 import packets
-from replay import Skip, equal, main, rule
+from replay import Skip, equal, main, rule, sanitized
 
 MTU, CHUNK, MESSAGE = 1024, 4096, 20480
 SHAPES = {"IPv4": ["--mtu", "1024"], "IPv6": ["--mtu", "1024", "--ipv6"], "4096 bytes": ["--mtu", "4096"],
@@ -55,7 +55,7 @@ def true(text):
 
 def all_shapes(function):
     def check(run):
-        for name, arguments in SHAPES.items():
+        for name, arguments in list(SHAPES.items())[:2 if sanitized(run.spindle) else None]:
             try:
                 function(run, arguments, int(arguments[1]))
             except AssertionError as error:
@@ -97,7 +97,7 @@ def _(run, arguments, mtu):
         equal(frame[above:].hex(), (piece + b"\0" * (-len(piece) % 4) + frame[-4:]).hex(), "payload, pad of zeros, ICRC")
 
 
-@rule("tshark finds nothing malformed, and no wrong checksum")
+@rule("tshark finds nothing malformed, and no wrong checksum", plain=True)
 @all_shapes
 def _(run, arguments, mtu):
     capture, _ = sent(run, *arguments)
@@ -106,7 +106,7 @@ def _(run, arguments, mtu):
     assert tshark(capture, "-Y", "infiniband.bth.opcode == 0x24"), "clear-to-send travels as UC SEND Only"
 
 
-@rule("the ICRC of every packet is what zlib computes over the masked packet")
+@rule("the ICRC of every packet is what zlib computes over the masked packet", plain=True)
 @all_shapes
 def _(run, arguments, mtu):
     capture, _ = sent(run, *arguments)

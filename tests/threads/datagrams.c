@@ -5,9 +5,10 @@
 
 static void flood(uint32_t slots)
 {
-	enum { COUNT = 10000 };
+	enum { MOST = 10000 };
+	const uint32_t count = suite_times(MOST);
 	struct sdr_qp_attr few = usual;
-	static uint8_t times[COUNT];
+	static uint8_t times[MOST];
 	const sp_time until = sp_clock() + PATIENCE;
 	uint32_t sent = 0, got = 0, len, number;
 
@@ -17,21 +18,21 @@ static void flood(uint32_t slots)
 	pair.wire[0].spread = true;
 	join();
 	while (sp_clock() < until) {
-		if (sent < COUNT && say(&a, sent, 8 + sent % 1000) == 0)
+		if (sent < count && say(&a, sent, 8 + sent % 1000) == 0)
 			sent++;
 		number = hear(&b, &len);
 		if (len != UINT32_MAX) {
 			got++;
-			CU_ASSERT_FATAL(number < COUNT && len == 8 + number % 1000);
+			CU_ASSERT_FATAL(number < count && len == 8 + number % 1000);
 			CU_ASSERT_EQUAL(times[number]++, 0);
-		} else if (sent == COUNT && counter(&a, "datagrams_sent") == COUNT &&
-			   counter(&b, "datagrams_received") + sp_nic_dropped(b.nic, "datagram-busy") == COUNT) {
+		} else if (sent == count && counter(&a, "datagrams_sent") == count &&
+			   counter(&b, "datagrams_received") + sp_nic_dropped(b.nic, "datagram-busy") == count) {
 			break;
 		}
 	}
 	for (hear(&b, &len); len != UINT32_MAX; hear(&b, &len))
 		got++;
-	CU_ASSERT_EQUAL(sent, COUNT);
+	CU_ASSERT_EQUAL(sent, count);
 	CU_ASSERT(got > 0);
 	CU_ASSERT_EQUAL(got + lost(&b), counter(&b, "datagrams_received"));
 	unmake();

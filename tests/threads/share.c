@@ -174,7 +174,7 @@ static void run(unsigned heavies, unsigned cost, bool share, unsigned ms)
 		CU_ASSERT_EQUAL(t.received, t.taken + t.forwarded + t.dropped + t.parked);
 	}
 	town.hush = true;
-	for (unsigned i = 0; i < 1000 && (!i || town.count || t.parked || t.received != t.taken + t.dropped); i++) {
+	for (unsigned i = 0; i < 6000 && (!i || town.count || t.parked || t.received != t.taken + t.dropped); i++) {
 		nanosleep(&pause, NULL);
 		sp_nic_totals(rig.nic, &t);
 	}

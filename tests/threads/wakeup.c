@@ -9,7 +9,7 @@
 #include "../../pipeline/host.h"
 #include "../unit/rig.h"
 
-#define ROUNDS 100000
+#define ROUNDS suite_times(100000)
 #define LONG   (60 * SP_SEC) /* a sleep that long has missed its wake-up */
 
 enum { CMD_STORE = SP_CMD_OWN, CMD_EVENT };

@@ -16,7 +16,7 @@
 
 /* How the NICs of the next ends_make() run. */
 static enum { VIRTUAL, THREADS, ATTACHED } mode;
-#define PATIENCE (30 * SP_SEC)
+#define PATIENCE (60 * SP_SEC)
 
 /* Virtual time has run as far as it should; with threads, what is to come may take its time. */
 #define WAIT_FOR(condition)                                                                                            \

@@ -323,7 +323,7 @@ static void missing_and_added_packets_are_told_and_what_follows_stays_in_step(vo
 
 static void long_captures_that_differ_everywhere_take_no_longer_than_long_captures(void)
 {
-	const unsigned long count = 100000; /* every one is other: the slowest way through */
+	const unsigned long count = suite_times(100000); /* every one is other: the slowest way through */
 	uint8_t *bytes = malloc(24 + count * 76), *p;
 	const uint32_t header[] = {0xA1B23C4Du, 0x00040002, 0, 0, 262144, 1};
 	struct sp_random r;

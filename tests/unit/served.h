@@ -18,7 +18,7 @@
 #include "pair.h"
 #include "suite.h"
 
-#define PATIENCE (30 * SP_SEC)
+#define PATIENCE (60 * SP_SEC)
 #define WAIT_FOR(condition)                                                                                            \
 	do {                                                                                                           \
 		const sp_time wait_until = sp_clock() + PATIENCE;                                                      \

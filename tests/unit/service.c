@@ -26,7 +26,7 @@ static void a_thousand_attaches_leave_nothing(void)
 
 	begin();
 	fds = entries("/proc/self/fd");
-	for (unsigned i = 0; i < 1000; i++) {
+	for (unsigned i = 0; i < suite_times(1000); i++) {
 		struct sp_event result;
 		struct sp_command query = {.op = SP_CMD_QUERY};
 		struct sp_dev *dev;
