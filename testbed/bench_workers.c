@@ -18,6 +18,7 @@
 #include <rte_lcore.h>
 
 #include "../pipeline/nic.h"
+#include "../pipeline/worker.h"
 #include "bench_sdr.h"
 
 #define PATIENCE 10 /* s, beyond a turn */
@@ -52,6 +53,9 @@ static inline bool gate(void *arg, uint16_t queue)
 		if (crew->queue[queue].taken + SP_BURST > crew->queue[queue].until)
 			return false;
 	}
+	/* The other one may lose its processor while it begins a message: then more than the NIC parks could come. */
+	if (b->wire.nic->worker[queue]->parked_count)
+		return false;
 	crew->queue[queue].taken += SP_BURST;
 	return true;
 }
