@@ -3,16 +3,19 @@
 """`spindle send` and `spindle recv` over a long and bad link between two real ports: three network namespaces, a NIC in each of
 the outer ones, and `spindle wire` in the middle."""
 
+import contextlib
 import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
-from hosts import MB, Hosts, ends_badly, kept, large, until_kept  # noqa: E402
+from hosts import FAR, MB, NEAR, Hosts, ends_badly, kept, large, until_kept  # noqa: E402
 from net import Skip, Space, ip, rule, sanitized, until  # noqa: E402
 from served import Process  # noqa: E402
 
@@ -41,6 +44,26 @@ class BadLink(Hosts):
                             space=self.middle)
         self.closing.append(self.wire.kill)
         assert json.loads(self.wire.line())["ready"], self.wire.stderr()
+
+    def chatter(self):
+        """A datagram each way every 5 ms, which nobody reads. A wire's bursts are counted in packets: where nothing else goes, a
+        connection's few attempts may all fall into one."""
+        ends, over = [], threading.Event()
+        for space, address in ((None, NEAR), (self.space, FAR)):
+            make = lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)  # noqa: E731
+            ends.append(space.do(make) if space else make())
+            ends[-1].bind((address, 0))
+        for one, other in (ends, reversed(ends)):
+            one.connect(other.getsockname())
+
+        def talk():
+            while not over.wait(0.005):
+                for s in ends:
+                    with contextlib.suppress(OSError):  # a full queue
+                        s.send(b"?")
+        thread = threading.Thread(target=talk, daemon=True)
+        thread.start()
+        self.closing += [lambda s=s: s.close() for s in ends] + [thread.join, over.set]  # the last of them first
 
     def cut(self):
         """Ends the wire. Its report: `there` is from far to near, `back` from near to far."""
@@ -150,6 +173,7 @@ def erasure_codes_repair_what_is_lost():
 def bursts_reordering_and_repeats_spoil_nothing():
     with BadLink("--loss", "0.02", "--burst", "20", "--reorder", "0.05", "--reorder-delay", "3ms", "--duplicate", "0.05", "--jitter",
                  "1ms", "--corrupt", "0.001", "--delay", "5ms", "--seed", "5") as h:
+        h.chatter()
         for scheme in ("sr-nack", "sr-rto"):
             told = across(h, 4 * MB, "--reliability", scheme, "--message", "256K")
             assert told["chunks_repeated"] > 0, told
