@@ -2,6 +2,9 @@
 /* sdr, the way out: segments of messages into packets, oldest message first. */
 #include "sdr_state.h"
 
+#define SDR_VOLLEY    32u /* packets at most that are made together: those of a budget */
+#define SDR_MIN(a, b) ((a) < (b) ? (a) : (b))
+
 /* ---- the list of messages that have segments, by age ----------------------------------------------------------------
  */
 static void sdr_list(struct sdr *s, uint32_t index)
@@ -319,52 +322,105 @@ int sdr_export_ready(struct sp_ctx *c, uint64_t k, uint64_t bytes)
 
 /* ---- packets -------------------------------------------------------------------------------------------------------
  */
+/* Packets that are made and handed to the NIC together. */
+struct sdr_volley {
+	struct sp_send send[SDR_VOLLEY];
+	struct sp_write_imm ext[SDR_VOLLEY];
+};
+
+static inline uint32_t sdr_next_channel(const struct sdr *s, uint32_t channel)
+{
+	return channel + 1 < s->channels ? channel + 1 : 0;
+}
+
+/* To the QP, `after` packets from now. One flow per QP: a channel stays on its worker and its way through the network.
+ */
+static inline void sdr_address(const struct sdr *s, struct sp_send *send, uint32_t qp, uint32_t after)
+{
+	send->dest_qp = s->peer_qp + qp;
+	send->psn = (s->psn[qp] + after) & SP_ROCE_PSN_MASK;
+	send->udp_source = (uint16_t)(SP_ROCE_UDP_SOURCE_MIN | ((s->peer_qp + qp) * 0x9E3779B1u) >> 18);
+}
+
+/* The segment's next packet, and `more` behind it, as many as it has. */
+static void sdr_make(const struct sdr *s, const struct sdr_send *t, const struct sdr_segment *g, uint32_t tag,
+		     struct sdr_volley *v, unsigned more)
+{
+	const uint32_t id = (uint32_t)(t - s->sends), mtu = s->mtu, fragments = s->fragments, user = s->split.user,
+		       ones = sp_sdr_ones(user), immediate = t->immediate;
+	const uint64_t at = g->at, last = at + (uint64_t)more * mtu, va = id * s->max_bytes + at;
+	const uint32_t len = at + g->left - last < mtu ? (uint32_t)(at + g->left - last) : mtu;
+	struct sp_send one = {.opcode = SP_UC_WRITE_ONLY_IMM, .ext_len = sizeof(v->ext[0]), .len = mtu, .mem = g->mem};
+	uint32_t packet = (uint32_t)(at / mtu), base = sp_sdr_imm(s->split, id, 0, 0);
+
+	sdr_address(s, &one, tag + s->channel, 0);
+	for (unsigned i = 0; i <= more; i++, packet++) {
+		struct sp_write_imm *ext = &v->ext[i];
+
+		v->send[i] = one;
+		v->send[i].psn = (one.psn + i) & SP_ROCE_PSN_MASK;
+		v->send[i].ext = ext;
+		v->send[i].offset = g->offset + (uint64_t)i * mtu;
+		/* No copy of what they have in common: loads of it all would wait for the stores that have made it. */
+		sp_store_be64(ext->reth.va, va + (uint64_t)i * mtu);
+		sp_store_be32(ext->reth.rkey, s->peer_rkey);
+		sp_store_be32(ext->reth.dma_len, mtu);
+		sp_store_be32(ext->immdt.imm, base | (uint32_t)((uint64_t)packet << user) |
+						      (immediate >> (packet & fragments) * user & ones));
+	}
+	v->send[more].len = len;
+	v->send[more].flags = last + len == t->length ? SP_PKT_SE : 0;
+	sp_store_be32(v->ext[more].reth.dma_len, len);
+	for (uint32_t i = 1, channel = s->channel, after = 0; s->channels > 1 && i <= more; i++) {
+		channel = sdr_next_channel(s, channel);
+		after += channel == s->channel;
+		sdr_address(s, &v->send[i], tag + channel, after);
+	}
+}
+
+/* n packets have been sent: numbers and channels of the next ones. */
+static void sdr_count_on(struct sdr *s, uint32_t tag, unsigned n)
+{
+	const unsigned step = s->channels > 1 ? 1 : n;
+
+	for (unsigned i = 0; i < n; i += step) {
+		uint32_t *psn = &s->psn[tag + s->channel];
+
+		*psn = (*psn + step) & SP_ROCE_PSN_MASK;
+		s->channel = sdr_next_channel(s, s->channel);
+	}
+}
+
 /* Sends from the message's first segment; how many packets, or -EAGAIN. */
 static int sdr_send_packets(struct sp_ctx *c, struct sdr *s, struct sdr_send *t, unsigned budget)
 {
 	struct sdr_segment *g = &s->segment[t->head];
-	const uint64_t k = t->message - 1;
-	const uint32_t id = sp_sdr_slot(k, s->slots),
-		       tag = sp_sdr_generation(k, s->slots, s->generations) * s->channels;
-	struct sp_write_imm ext;
+	const uint32_t tag = sp_sdr_generation(t->message - 1, s->slots, s->generations) * s->channels;
+	struct sdr_volley v;
 	unsigned sent = 0;
 
 	do {
-		const uint32_t len = g->left < s->mtu ? (uint32_t)g->left : s->mtu, qp = tag + s->channel;
-		const struct sp_send send = {
-			.dest_qp = s->peer_qp + qp,
-			.psn = s->psn[qp],
-			.opcode = SP_UC_WRITE_ONLY_IMM,
-			.flags = g->at + len == t->length ? SP_PKT_SE : 0,
-			/* One flow per QP: a channel stays on its worker and its way through the network. */
-			.udp_source = (uint16_t)(SP_ROCE_UDP_SOURCE_MIN | ((s->peer_qp + qp) * 0x9E3779B1u) >> 18),
-			.ext = &ext,
-			.ext_len = sizeof(ext),
-			.len = len,
-			.mem = g->mem,
-			.offset = g->offset,
-		};
+		const uint64_t left = sp_sdr_units(g->left, s->mtu), most = SDR_MIN(budget - sent, SDR_VOLLEY);
+		unsigned n = (unsigned)SDR_MIN(left, most);
+		uint64_t bytes;
 		int rc;
 
-		sp_store_be64(ext.reth.va, id * s->max_bytes + g->at);
-		sp_store_be32(ext.reth.rkey, s->peer_rkey);
-		sp_store_be32(ext.reth.dma_len, len);
-		sp_store_be32(ext.immdt.imm, sp_sdr_imm(s->split, id, g->at / s->mtu, t->immediate));
-		rc = sp_send_roce(c, s->path, &send);
+		sdr_make(s, t, g, tag, &v, n - 1);
+		rc = sp_send_roce_run(c, s->path, v.send, n);
 		if (rc == -EAGAIN)
 			return sent ? (int)sent : -EAGAIN;
 		/* Any other failure is a packet lost on the way: whoever needs it sends it again. */
-		if (rc)
-			c->counters[SDR_SEND_ERRORS]++;
-		s->psn[qp] = (s->psn[qp] + 1) & SP_ROCE_PSN_MASK;
-		s->channel = s->channel + 1 < s->channels ? s->channel + 1 : 0;
-		c->counters[SDR_PACKETS_SENT]++;
-		c->counters[SDR_BYTES_SENT] += len;
-		g->offset += len;
-		g->at += len;
-		g->left -= len;
+		c->counters[SDR_SEND_ERRORS] += rc < 0;
+		n = rc < 0 ? 1 : (unsigned)rc;
+		bytes = v.send[n - 1].offset + v.send[n - 1].len - g->offset;
+		sdr_count_on(s, tag, n);
+		c->counters[SDR_PACKETS_SENT] += n;
+		c->counters[SDR_BYTES_SENT] += bytes;
+		g->offset += bytes;
+		g->at += bytes;
+		g->left -= bytes;
 		t->reach = g->at > t->reach ? g->at : t->reach;
-		sent++;
+		sent += n;
 	} while (g->left && sent < budget);
 	return (int)sent;
 }

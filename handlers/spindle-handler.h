@@ -171,11 +171,11 @@ struct sp_send {
 	uint16_t udp_source;           /* entropy; 0: derived from the path */
 	const void *ext;               /* extension headers after the BTH, at most 64 bytes */
 	uint32_t ext_len, len;         /* len: payload bytes, taken from mem at offset, or from bytes when mem is NULL */
-	const struct sp_mem *mem;
-	uint64_t offset;
+	const struct sp_mem *mem; uint64_t offset;
 	const void *bytes;
 };
 int sp_send_roce(struct sp_ctx *, struct sp_path *, const struct sp_send *); /* large payload from mem is not always copied: */
+int sp_send_roce_run(struct sp_ctx *, struct sp_path *, const struct sp_send *, unsigned n); /* the same, and cheaper: how many of the first ones were sent; where none, why */
 uint64_t sp_send_mark(struct sp_ctx *);                   /* this worker's packets so far; sp_send_settled(), on the same worker: */
 bool sp_send_settled(struct sp_ctx *, uint64_t mark);     /* ports need mem's bytes no more (issue() asks again: SP_ISSUE_MORE) */
 int sp_send_frame(struct sp_ctx *, uint16_t port, const void *frame, uint32_t len); /* copied */

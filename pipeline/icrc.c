@@ -187,7 +187,29 @@ uint32_t sp_icrc_right_plain(const uint8_t *const *l3, const uint32_t *len, unsi
 	return right;
 }
 
-uint32_t sp_icrc_more(uint32_t before, const uint8_t *bytes, uint32_t len)
+void sp_icrc_run(const uint8_t *const *l3, uint32_t l3_len, const uint32_t *len, unsigned n, uint32_t *icrc)
 {
-	return crc(before, bytes, len);
+	const struct sp_icrc_mask *mask = folds && n ? mask_of(l3[0], l3_len) : NULL;
+
+	if (__builtin_expect(!mask, 0)) {
+		for (unsigned i = 0; i < n; i++)
+			icrc[i] = sp_icrc_copied(l3[i], l3_len, len[i]);
+		return;
+	}
+	sp_icrc_fold_run(l3, len, n, mask, icrc);
+	for (unsigned i = 0; i < n; i++)
+		icrc[i] = ~icrc[i];
+}
+
+uint32_t sp_icrc_pieces(const uint8_t *l3, uint32_t l3_len, uint32_t head, const uint8_t *payload, uint32_t len)
+{
+	static const uint8_t zeros[3];
+	const struct sp_icrc_mask *mask = folds && len % 64 == 0 ? mask_of(l3, l3_len) : NULL;
+	uint32_t c;
+
+	/* Whatever is no multiple of 64 bytes would have to be shifted through registers. */
+	if (__builtin_expect(mask != NULL, 1))
+		return ~sp_icrc_fold_pieces(l3, head, payload, len / 64, mask);
+	c = crc(sp_icrc(l3, l3_len, head), payload, len);
+	return crc(c, zeros, -len & 3);
 }

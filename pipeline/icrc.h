@@ -16,9 +16,12 @@ uint32_t sp_icrc(const uint8_t *l3, uint32_t l3_len, uint32_t len);
 bool sp_icrc_right(const uint8_t *l3, uint32_t l3_len, uint32_t len);
 /* The same of up to 32 packets, of IPv4 without options: a bit for each that is right. */
 uint32_t sp_icrc_right_plain(const uint8_t *const *l3, const uint32_t *len, unsigned n);
+/* sp_icrc() of each of up to 32 packets whose IP headers are of one version and length. */
+void sp_icrc_run(const uint8_t *const *l3, uint32_t l3_len, const uint32_t *len, unsigned n, uint32_t *icrc);
+/* sp_icrc() of a packet in pieces: `head` bytes from l3 on, at least l3_len + 20; then len bytes of payload; then pad,
+ * the 0 to 3 bytes of zeros that this takes. */
+uint32_t sp_icrc_pieces(const uint8_t *l3, uint32_t l3_len, uint32_t head, const uint8_t *payload, uint32_t len);
 /* sp_icrc() the way that every processor can go. */
 uint32_t sp_icrc_copied(const uint8_t *l3, uint32_t l3_len, uint32_t len);
-/* The same of a packet whose bytes lie in several places: sp_icrc of the first ones, and this for those that follow. */
-uint32_t sp_icrc_more(uint32_t before, const uint8_t *bytes, uint32_t len);
 
 #endif

@@ -21,6 +21,7 @@
 #define FOLD_IN	  FOLD __attribute__((always_inline)) static inline
 #define AFTER_8	  0xDEBB20E3u /* the register after 8 bytes of ones: one of these that are their own CRC */
 #define KEY(a, b) _mm512_set_epi64(b, a, b, a, b, a, b, a)
+#define BY1	  KEY(0x154442BD4, 0x1C6E41596) /* 64 bytes on */
 
 static const struct sp_icrc_mask start = {
 	.ones = {AFTER_8 & 0xFF, AFTER_8 >> 8 & 0xFF, AFTER_8 >> 16 & 0xFF, AFTER_8 >> 24}};
@@ -51,52 +52,67 @@ FOLD_IN __m512i changed(__m512i bytes, const struct sp_icrc_mask *mask, ptrdiff_
 	return _mm512_xor_si512(_mm512_or_si512(bytes, ones), first);
 }
 
-/* The message's len bytes, congruent in 128 bits. */
-FOLD_IN __m128i folded(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask *mask)
+/* a, with the next n times 64 bytes from b on. */
+FOLD_IN __m512i further(__m512i a, const uint8_t *b, uint32_t n)
 {
-	const __m512i by1 = KEY(0x154442BD4, 0x1C6E41596), by2 = KEY(0x1E88EF372, 0x14A7FE880);
-	const __m512i by4 = KEY(0x11542778A, 0x1322D1430), zero = _mm512_setzero_si512();
-	/* lanes times x^384, x^256, x^128, and the last as it is */
-	const __m512i lanes =
+	const __m512i by1 = BY1, by2 = KEY(0x1E88EF372, 0x14A7FE880), by4 = KEY(0x11542778A, 0x1322D1430);
+	__m512i a0 = _mm512_setzero_si512(), a1 = a0, a2 = a0;
+
+	if (n < 8) {
+		for (; n; n--, b += 64)
+			a = fold(a, by1, _mm512_loadu_si512(b));
+		return a;
+	}
+	for (; n & 3; n--, b += 64)
+		a = fold(a, by1, _mm512_loadu_si512(b));
+	for (; n; n -= 4, b += 256) { /* four at a time: they do not wait for each other */
+		a0 = fold(a0, by4, _mm512_loadu_si512(b));
+		a1 = fold(a1, by4, _mm512_loadu_si512(b + 64));
+		a2 = fold(a2, by4, _mm512_loadu_si512(b + 128));
+		a = fold(a, by4, _mm512_loadu_si512(b + 192));
+	}
+	a1 = fold(a0, by1, a1);
+	return fold(a1, by2, fold(a2, by1, a));
+}
+
+/* 512 bits, congruent in 128: lanes times x^384, x^256, x^128, and the last as it is. */
+FOLD_IN __m128i lanes(__m512i a)
+{
+	const __m512i by =
 		_mm512_set_epi64(0, 0, 0xCCAA009E, 0x1751997D0, 0x15A546366, 0xF1DA05AA, 0x174359406, 0x3DB1ECDC);
-	const uint32_t missing = -len & 63, n = (len + missing) / 64;
-	const uint8_t *b = l3 - missing; /* for addressing: nothing before l3 is read */
-	uint32_t i = 1;
-	__m512i a, t;
+	__m512i t = _mm512_xor_si512(_mm512_clmulepi64_epi128(a, by, 0x00), _mm512_clmulepi64_epi128(a, by, 0x11));
 	__m256i h;
 
-	if (__builtin_expect(missing == 0, 1)) {
-		a = changed(_mm512_loadu_si512(b), mask, 0);
-	} else {
-		a = changed(_mm512_maskz_loadu_epi8(~0ull << missing, b), mask, -(ptrdiff_t)missing);
-		if (n > 1) {
-			a = fold(a, by1, changed(_mm512_loadu_si512(b + 64), mask, 64 - (ptrdiff_t)missing));
-			i = 2;
-		}
-	}
-	if (n - i >= 8) { /* four at a time: they do not wait for each other */
-		__m512i a0 = zero, a1 = zero, a2 = zero;
-
-		for (; (n - i) & 3; i++)
-			a = fold(a, by1, _mm512_loadu_si512(b + 64 * i));
-		for (; i < n; i += 4) {
-			const uint8_t *q = b + 64 * i;
-
-			a0 = fold(a0, by4, _mm512_loadu_si512(q));
-			a1 = fold(a1, by4, _mm512_loadu_si512(q + 64));
-			a2 = fold(a2, by4, _mm512_loadu_si512(q + 128));
-			a = fold(a, by4, _mm512_loadu_si512(q + 192));
-		}
-		a1 = fold(a0, by1, a1);
-		a = fold(a1, by2, fold(a2, by1, a));
-	} else {
-		for (; i < n; i++)
-			a = fold(a, by1, _mm512_loadu_si512(b + 64 * i));
-	}
-	t = _mm512_xor_si512(_mm512_clmulepi64_epi128(a, lanes, 0x00), _mm512_clmulepi64_epi128(a, lanes, 0x11));
 	t = _mm512_mask_mov_epi64(t, 0xC0, a);
 	h = _mm256_xor_si256(_mm512_castsi512_si256(t), _mm512_extracti64x4_epi64(t, 1));
 	return _mm_xor_si128(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
+}
+
+/* The first one or two times 64 of len bytes that begin at l3; filled up in front, so that the rest, whose number goes
+ * to *n, are whole. */
+FOLD_IN __m512i first(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask *mask, uint32_t *n)
+{
+	const uint32_t missing = -len & 63;
+	const uint8_t *b = l3 - missing; /* for addressing: nothing before l3 is read */
+	__m512i a;
+
+	*n = (len + missing) / 64 - 1;
+	if (__builtin_expect(missing == 0, 1))
+		return changed(_mm512_loadu_si512(b), mask, 0);
+	a = changed(_mm512_maskz_loadu_epi8(~0ull << missing, b), mask, -(ptrdiff_t)missing);
+	if (!*n)
+		return a;
+	--*n;
+	return fold(a, BY1, changed(_mm512_loadu_si512(b + 64), mask, 64 - (ptrdiff_t)missing));
+}
+
+/* The message's len bytes, congruent in 128 bits. */
+FOLD_IN __m128i folded(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask *mask)
+{
+	uint32_t n;
+	const __m512i a = first(l3, len, mask, &n);
+
+	return lanes(further(a, l3 + len - 64 * n, n));
 }
 
 /* 128 bits to the CRC's register, which is the second of the four words: of four messages at once. */
@@ -120,7 +136,27 @@ FOLD uint32_t sp_icrc_fold(const uint8_t *l3, uint32_t len, const struct sp_icrc
 	return (uint32_t)_mm_extract_epi32(_mm512_castsi512_si128(x), 1);
 }
 
-/* Four by four: the reductions, a chain of multiplications each, are one. */
+FOLD uint32_t sp_icrc_fold_pieces(const uint8_t *l3, uint32_t head, const uint8_t *payload, uint32_t blocks,
+				  const struct sp_icrc_mask *mask)
+{
+	uint32_t n;
+	__m512i a = first(l3, head, mask, &n);
+
+	a = further(a, l3 + head - 64 * n, n);
+	a = reduced(_mm512_castsi128_si512(lanes(further(a, payload, blocks))));
+	return (uint32_t)_mm_extract_epi32(_mm512_castsi512_si128(a), 1);
+}
+
+/* Of four: the reductions, a chain of multiplications each, are one. */
+FOLD_IN __m512i four(const uint8_t *const *l3, const uint32_t *len, uint32_t more, const struct sp_icrc_mask *mask)
+{
+	__m512i x = _mm512_castsi128_si512(folded(l3[0], len[0] + more, mask));
+
+	x = _mm512_inserti64x2(x, folded(l3[1], len[1] + more, mask), 1);
+	x = _mm512_inserti64x2(x, folded(l3[2], len[2] + more, mask), 2);
+	return reduced(_mm512_inserti64x2(x, folded(l3[3], len[3] + more, mask), 3));
+}
+
 FOLD uint32_t sp_icrc_fold_right(const uint8_t *const *l3, const uint32_t *len, unsigned n,
 				 const struct sp_icrc_mask *mask)
 {
@@ -128,17 +164,25 @@ FOLD uint32_t sp_icrc_fold_right(const uint8_t *const *l3, const uint32_t *len, 
 	uint32_t right = 0;
 	unsigned i = 0;
 
-	for (; i + 4 <= n; i += 4) {
-		__m512i x = _mm512_castsi128_si512(folded(l3[i], len[i] + 4, mask));
-
-		x = _mm512_inserti64x2(x, folded(l3[i + 1], len[i + 1] + 4, mask), 1);
-		x = _mm512_inserti64x2(x, folded(l3[i + 2], len[i + 2] + 4, mask), 2);
-		x = _mm512_inserti64x2(x, folded(l3[i + 3], len[i + 3] + 4, mask), 3);
-		right |= _pext_u32(_mm512_cmpeq_epi32_mask(reduced(x), own), 0x2222) << i;
-	}
+	for (; i + 4 <= n; i += 4)
+		right |= _pext_u32(_mm512_cmpeq_epi32_mask(four(l3 + i, len + i, 4, mask), own), 0x2222) << i;
 	for (; i < n; i++)
 		right |= (uint32_t)(sp_icrc_fold(l3[i], len[i] + 4, mask) == SP_ICRC_AFTER_OWN) << i;
 	return right;
+}
+
+FOLD void sp_icrc_fold_run(const uint8_t *const *l3, const uint32_t *len, unsigned n, const struct sp_icrc_mask *mask,
+			   uint32_t *after)
+{
+	unsigned i = 0;
+
+	for (; i + 4 <= n; i += 4) {
+		const __m512i x = _mm512_maskz_compress_epi32(0x2222, four(l3 + i, len + i, 0, mask));
+
+		_mm_storeu_si128((__m128i *)(after + i), _mm512_castsi512_si128(x));
+	}
+	for (; i < n; i++)
+		after[i] = sp_icrc_fold(l3[i], len[i], mask);
 }
 
 #else
@@ -157,6 +201,20 @@ uint32_t sp_icrc_fold(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask
 uint32_t sp_icrc_fold_right(const uint8_t *const *l3, const uint32_t *len, unsigned n, const struct sp_icrc_mask *mask)
 {
 	(void)l3, (void)len, (void)n, (void)mask;
+	__builtin_unreachable();
+}
+
+uint32_t sp_icrc_fold_pieces(const uint8_t *l3, uint32_t head, const uint8_t *payload, uint32_t blocks,
+			     const struct sp_icrc_mask *mask)
+{
+	(void)l3, (void)head, (void)payload, (void)blocks, (void)mask;
+	__builtin_unreachable();
+}
+
+void sp_icrc_fold_run(const uint8_t *const *l3, const uint32_t *len, unsigned n, const struct sp_icrc_mask *mask,
+		      uint32_t *after)
+{
+	(void)l3, (void)len, (void)n, (void)mask, (void)after;
 	__builtin_unreachable();
 }
 

@@ -22,5 +22,11 @@ uint32_t sp_icrc_fold(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask
 #define SP_ICRC_AFTER_OWN 0xDEBB20E3u
 /* Of n packets of one mask, up to 32: those whose len bytes their own ICRC follows. */
 uint32_t sp_icrc_fold_right(const uint8_t *const *l3, const uint32_t *len, unsigned n, const struct sp_icrc_mask *mask);
+/* The register after each of n packets of one mask, up to 32. */
+void sp_icrc_fold_run(const uint8_t *const *l3, const uint32_t *len, unsigned n, const struct sp_icrc_mask *mask,
+		      uint32_t *after);
+/* The register after head bytes from l3 on, at least those with bits in the mask, and 64 times `blocks` of payload. */
+uint32_t sp_icrc_fold_pieces(const uint8_t *l3, uint32_t head, const uint8_t *payload, uint32_t blocks,
+			     const struct sp_icrc_mask *mask);
 
 #endif

@@ -12,6 +12,7 @@ struct loan {
 	struct rte_mbuf_ext_shared_info shared;
 	struct sp_lender *lender;
 	const struct sp_mem *mem;
+	struct sp_lent_region *region; /* whose reference it goes by; NULL: its own */
 	uint64_t number;
 };
 static_assert(sizeof(struct loan) <= SP_PIECE_PRIVATE, "fits");
@@ -39,7 +40,7 @@ static void come_back(void *addr, void *opaque)
 	const bool cut = l->cut;
 
 	(void)addr;
-	if (likely(!cut))
+	if ((!loan->region || !--loan->region->out) && likely(!cut))
 		sp_memory_unlend(loan->mem);
 	if (unlikely(loan->number != back)) {
 		o->returned[loan->number % SP_LENT / 64] |= 1ull << loan->number % 64;
@@ -54,29 +55,30 @@ static void come_back(void *addr, void *opaque)
 
 /* ---- lending ---- */
 
-struct rte_mbuf *sp_lend(struct sp_view *v, uint32_t head, const struct sp_mem *mem, uint64_t offset, uint32_t len,
-			 uint32_t tail)
+/* n references of the region, in one where there is a place for it; false: it cannot be lent. */
+static bool refer(struct sp_lender *o, const struct sp_mem *mem, unsigned n, struct sp_lent_region **region)
 {
-	struct sp_lender *o = v->lender;
-	struct rte_mbuf *m[3];
-	uint8_t *at = mem->base + offset;
-	struct loan *loan;
+	struct sp_lent_region *place = NULL;
+	unsigned taken = 0;
 
-	if (unlikely(o->lent - o->back == SP_LENT || rte_pktmbuf_alloc_bulk(sp_registry_pieces(), m, 3)))
-		return NULL;
-	if (unlikely(!sp_memory_lend(mem))) {
-		rte_pktmbuf_free_bulk(m, 3);
-		return NULL;
+	for (struct sp_lent_region *r = o->region; r < o->region + SP_LENT_REGIONS; r++) {
+		if (r->out && r->mem == mem) {
+			*region = r;
+			r->out += n;
+			return true;
+		}
+		place = r->out ? place : r;
 	}
-	loan = rte_mbuf_to_priv(m[1]);
-	loan->shared.free_cb = come_back;
-	loan->shared.fcb_opaque = loan;
-	rte_mbuf_ext_refcnt_set(&loan->shared, 1);
-	loan->lender = o;
-	loan->mem = mem;
-	loan->number = o->lent++;
-	/* Only a PCI device uses the second address, and then it is the virtual one (sp_port_map). */
-	rte_pktmbuf_attach_extbuf(m[1], at, (rte_iova_t)(uintptr_t)at, (uint16_t)len, &loan->shared);
+	*region = place;
+	while (taken < (place ? 1 : n) && sp_memory_lend(mem)) /* all of them, or not the first */
+		taken++;
+	if (place && taken)
+		*place = (struct sp_lent_region){.mem = mem, .out = n};
+	return taken;
+}
+
+static void chain(struct rte_mbuf *const m[3], uint32_t head, uint32_t len, uint32_t tail)
+{
 	m[0]->data_len = (uint16_t)head;
 	m[1]->data_len = (uint16_t)len;
 	m[2]->data_len = (uint16_t)tail;
@@ -84,7 +86,39 @@ struct rte_mbuf *sp_lend(struct sp_view *v, uint32_t head, const struct sp_mem *
 	m[0]->nb_segs = 3;
 	m[0]->next = m[1];
 	m[1]->next = m[2];
-	return m[0];
+}
+
+unsigned sp_lend(struct sp_view *v, uint32_t head, const struct sp_send *s, unsigned n, struct rte_mbuf **packet)
+{
+	struct sp_lender *o = v->lender;
+	struct sp_lent_region *region;
+	struct rte_mbuf *m[3 * SP_BURST];
+
+	n = (unsigned)RTE_MIN(n, SP_LENT - (o->lent - o->back));
+	if (unlikely(!n || rte_pktmbuf_alloc_bulk(sp_registry_pieces(), m, 3 * n)))
+		return 0;
+	if (unlikely(!refer(o, s->mem, n, &region))) {
+		rte_pktmbuf_free_bulk(m, 3 * n);
+		return 0;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		struct rte_mbuf *payload = m[3 * i + 1];
+		struct loan *loan = rte_mbuf_to_priv(payload);
+		uint8_t *at = s[i].mem->base + s[i].offset;
+
+		loan->shared.free_cb = come_back;
+		loan->shared.fcb_opaque = loan;
+		rte_mbuf_ext_refcnt_set(&loan->shared, 1);
+		loan->lender = o;
+		loan->mem = s[i].mem;
+		loan->region = region;
+		loan->number = o->lent++;
+		/* Only a PCI device uses the second address, and then it is the virtual one (sp_port_map). */
+		rte_pktmbuf_attach_extbuf(payload, at, (rte_iova_t)(uintptr_t)at, (uint16_t)s[i].len, &loan->shared);
+		chain(m + 3 * i, head + s[i].ext_len, s[i].len, (-s[i].len & 3) + 4);
+		packet[i] = m[3 * i];
+	}
+	return n;
 }
 
 /* ---- handlers' calls ---- */

@@ -9,6 +9,14 @@
 
 #include "worker.h"
 
+/* A region of which something is out. One reference of it stands for all of that: taking and giving back are locked
+ * operations. [worker] */
+struct sp_lent_region {
+	const struct sp_mem *mem;
+	uint32_t out; /* packets; 0: nobody's */
+};
+#define SP_LENT_REGIONS 4 /* of a lender; packets of further ones have a reference each */
+
 /* What a context has lent on one worker. A driver's queue is one worker's, and so are the calls by which it frees: all
  * fields are [worker]; `back` is read by control calls too. */
 struct sp_lender {
@@ -16,6 +24,7 @@ struct sp_lender {
 	uint64_t lent;			 /* packets so far */
 	uint64_t back;			 /* all packets below have come back; stored with release, and last */
 	uint64_t returned[SP_LENT / 64]; /* of those from there on, by number modulo SP_LENT: has come back */
+	struct sp_lent_region region[SP_LENT_REGIONS];
 };
 
 /* A context's lenders, one per worker. Outlives the context as long as something is out. [control] but for lender. */
@@ -35,11 +44,11 @@ void sp_lent_reclaim(struct sp_nic *nic);
 /* Workers and ports have stopped, regions go: what comes back after this finds nothing of the NIC. */
 void sp_lent_cut(struct sp_nic *nic);
 
-/* [worker] Three pieces, chained, with `head` bytes in the first, `len` bytes of mem in the second, and `tail` in the
- * third; the bytes of first and third are to be filled in. rte_pktmbuf_free() gives back what is lent. NULL: no piece
- * left, too much is out, or devices cannot read this region; then copy. */
-struct rte_mbuf *sp_lend(struct sp_view *v, uint32_t head, const struct sp_mem *mem, uint64_t offset, uint32_t len,
-			 uint32_t tail);
+/* [worker] Of up to SP_BURST packets, all with payload of one region, the first ones, how many: three pieces each,
+ * chained, with head + s[].ext_len bytes in the first, the payload in the second, and pad and ICRC in the third; the
+ * bytes of first and third are to be filled in. rte_pktmbuf_free() gives back what is lent. 0: no pieces left, too much
+ * is out, or devices cannot read this region; then copy. */
+unsigned sp_lend(struct sp_view *v, uint32_t head, const struct sp_send *s, unsigned n, struct rte_mbuf **packet);
 
 /* The pool of pieces is the registry's: bytes before and in a piece's room. */
 #define SP_PIECE_PRIVATE 64

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "path.h"
-#include "icrc.h"
-#include "issue.h"
-#include "lend.h"
-#include "loop.h"
-#include "onlooker.h"
 #include "port.h"
-#include "registry.h"
 #include "../handlers/wire/roce.h"
 
 #include <stdlib.h>
@@ -168,8 +162,7 @@ void sp_paths_free(struct sp_context *c)
 	c->paths = 0;
 }
 
-/* The next hop's MAC as a number; 0 while it is unknown, which is asked for. */
-static uint64_t next_mac(struct sp_worker *w, struct sp_path *p)
+uint64_t sp_path_mac(struct sp_worker *w, struct sp_path *p)
 {
 	uint64_t mac = atomic_load_explicit(&p->mac, memory_order_relaxed);
 
@@ -183,143 +176,4 @@ static uint64_t next_mac(struct sp_worker *w, struct sp_path *p)
 	atomic_store_explicit(&p->mac, mac, memory_order_relaxed);
 	atomic_store_explicit(&p->mac_until, w->now + ASK_AGAIN, memory_order_relaxed);
 	return mac;
-}
-
-static void fill_lengths(uint8_t *l3, const struct sp_path *p, uint32_t l3_bytes)
-{
-	uint8_t *udp = l3 + p->l3_len;
-
-	if (p->l3_len == 20) {
-		uint32_t sum = p->sum + l3_bytes; /* the template's length and checksum are 0 */
-
-		sum = (sum & 0xFFFF) + (sum >> 16);
-		sp_store_be16(l3 + 2, (uint16_t)l3_bytes);
-		sp_store_be16(l3 + 10, (uint16_t) ~(sum + (sum >> 16)));
-	} else {
-		l3[4] = (uint8_t)((l3_bytes - 40) >> 8);
-		l3[5] = (uint8_t)(l3_bytes - 40);
-	}
-	l3_bytes -= p->l3_len;
-	udp[4] = (uint8_t)(l3_bytes >> 8);
-	udp[5] = (uint8_t)l3_bytes;
-}
-
-/* Ethernet header to extension headers; returns what follows them. */
-static inline uint8_t *fill_headers(uint8_t *f, const struct sp_path *p, const struct sp_send *s, uint64_t mac,
-				    uint32_t l3_bytes)
-{
-	uint8_t *b = f + p->head_len;
-
-	memcpy(f, p->head, sizeof(p->head));
-	memcpy(f, &mac, 6);
-	fill_lengths(f + 14, p, l3_bytes);
-	if (s->udp_source) {
-		f[14 + p->l3_len] = (uint8_t)(s->udp_source >> 8);
-		f[15 + p->l3_len] = (uint8_t)s->udp_source;
-	}
-	b[0] = s->opcode;
-	b[1] = (uint8_t)((s->flags & SP_PKT_SE ? 0x80 : 0) | (-s->len & 3) << 4); /* SE, MigReq 0, pad count, TVer 0 */
-	sp_store_be16(b + 2, SP_ROCE_PKEY);
-	sp_store_be32(b + 4, s->dest_qp & 0xFFFFFF);
-	sp_store_be32(b + 8, s->psn & 0xFFFFFF); /* AckReq 0 */
-	b += 12;
-	if (s->ext_len)
-		memcpy(b, s->ext, s->ext_len);
-	return b + s->ext_len;
-}
-
-static struct rte_mbuf *copied(const struct sp_path *p, const struct sp_send *s, uint64_t mac, uint32_t l3_bytes,
-			       bool payload_less)
-{
-	const uint32_t pad = -s->len & 3;
-	struct rte_mbuf *m = sp_packet_alloc();
-	uint32_t crc;
-	uint8_t *f, *b;
-
-	if (unlikely(!m))
-		return NULL;
-	f = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)(14 + l3_bytes));
-	b = fill_headers(f, p, s, mac, l3_bytes);
-	if (unlikely(payload_less && s->len > SP_PAYLOAD_KEPT))
-		return m;
-	if (s->len)
-		memcpy(b, s->mem ? s->mem->base + s->offset : s->bytes, s->len);
-	memset(b + s->len, 0, pad);
-	if (unlikely(payload_less))
-		return m;
-	crc = rte_cpu_to_le_32(sp_icrc(f + 14, p->l3_len, l3_bytes - 4));
-	memcpy(b + s->len + pad, &crc, 4);
-	return m;
-}
-
-/* The payload stays where it is: whoever changes it before it is sent spoils the packet, which its ICRC tells. */
-static struct rte_mbuf *lent(struct sp_view *v, const struct sp_path *p, const struct sp_send *s, uint64_t mac,
-			     uint32_t l3_bytes)
-{
-	const uint32_t pad = -s->len & 3, head = p->head_len + 12u + s->ext_len;
-	struct rte_mbuf *m = sp_lend(v, head, s->mem, s->offset, s->len, pad + 4);
-	uint32_t crc;
-	uint8_t *f, *end;
-
-	if (unlikely(!m))
-		return NULL;
-	f = rte_pktmbuf_mtod(m, uint8_t *);
-	end = rte_pktmbuf_mtod(m->next->next, uint8_t *);
-	fill_headers(f, p, s, mac, l3_bytes);
-	memset(end, 0, pad);
-	crc = sp_icrc(f + 14, p->l3_len, head - 14);
-	crc = sp_icrc_more(crc, s->mem->base + s->offset, s->len);
-	crc = rte_cpu_to_le_32(sp_icrc_more(crc, end, pad));
-	memcpy(end + pad, &crc, 4);
-	return m;
-}
-
-int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
-{
-	struct sp_view *v = sp_view_of(ctx);
-	struct sp_worker *w = v->owner;
-	const uint32_t l3_bytes = p->l3_len + 8u + 12u + s->ext_len + s->len + (-s->len & 3) + 4u;
-	const bool payload_less = v->context->nic->config.payload_less;
-	struct sp_context *pacer;
-	struct rte_mbuf *m = NULL;
-	uint64_t mac;
-	int r;
-
-	if (unlikely(s->ext_len > SP_EXT_MAX || s->len > SP_PACKET_ROOM || l3_bytes > v->context->nic->config.mtu))
-		return -EMSGSIZE;
-	if (unlikely(s->mem && !sp_mem_holds(s->mem, s->offset, s->len))) {
-		sp_dma_fault(ctx, s->mem, s->offset, s->len);
-		return -EFAULT;
-	}
-	if (unlikely(!sp_transmit_room(w, p->port))) {
-		sp_transmit_flush(w);
-		if (!sp_transmit_room(w, p->port))
-			return -EAGAIN;
-	}
-	mac = next_mac(w, p);
-	if (unlikely(!mac && w->pending_count == SP_NEIGHBOUR_PENDING))
-		return -EAGAIN;
-	/* What waits for a neighbour may wait for long: copied, and the sender's buffer is his again. */
-	if (p->lends && s->mem && s->len >= SP_LEND_MIN && mac && !payload_less)
-		m = lent(v, p, s, mac, l3_bytes);
-	if (!m)
-		m = copied(p, s, mac, l3_bytes, payload_less);
-	if (unlikely(!m))
-		return -EAGAIN;
-	if (unlikely(!mac))
-		r = sp_transmit_later(w, p->port, p->next_hop, v->context->id, m);
-	else
-		r = likely(p->port != SP_PORT_LOOP) ? sp_transmit_packet(w, p->port, m) : sp_loop_send(w, m);
-	if (unlikely(r)) {
-		rte_pktmbuf_free(m);
-		return r;
-	}
-	if (unlikely(w->observed) && mac)
-		sp_onlook_sender(w, p->port, v->context->id);
-	v->sent++;
-	v->sent_bytes += 14 + l3_bytes;
-	pacer = sp_context_newest(v->context);
-	if (pacer->rate && v->pub.worker == pacer->home && !(s->flags & SP_SEND_UNPACED))
-		sp_pace_charge(pacer, w->now, 14 + l3_bytes);
-	return 0;
 }

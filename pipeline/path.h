@@ -19,6 +19,8 @@ struct sp_path {
 	uint8_t head[64];	   /* template up to the UDP header */
 };
 
+/* [worker] The next hop's MAC as a number; 0 while it is unknown, which is asked for. */
+uint64_t sp_path_mac(struct sp_worker *w, struct sp_path *p);
 /* Forgets a context's paths. */
 void sp_paths_free(struct sp_context *c);
 

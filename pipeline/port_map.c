@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that a port's device reads by itself: registered with EAL, and mapped for the device's side of the IOMMU. */
-#define ALLOW_EXPERIMENTAL_API /* rte_dev_dma_map, which has no other name */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* rte_dev_dma_map: experimental, and there is no other */
 #include "port.h"
 
 #include <stdlib.h>

@@ -87,6 +87,15 @@ int sp_transmit_packet(struct sp_worker *w, uint16_t port, struct rte_mbuf *m)
 	return 0;
 }
 
+void sp_transmit_run(struct sp_worker *w, uint16_t port, struct rte_mbuf *const *m, unsigned n)
+{
+	struct sp_tx_queue *q = &w->tx[port];
+
+	for (unsigned i = 0; i < n; i++)
+		q->packet[(q->head + q->count + i) % SP_TX_QUEUE] = m[i];
+	q->count += n;
+}
+
 int sp_transmit_frame(struct sp_worker *w, uint16_t port, const void *frame, uint32_t len)
 {
 	struct rte_mbuf *m;

@@ -342,6 +342,8 @@ uint64_t sp_worker_random(struct sp_worker *w);
 int sp_transmit_frame(struct sp_worker *w, uint16_t port, const void *frame, uint32_t len);
 /* Takes the packet on success. */
 int sp_transmit_packet(struct sp_worker *w, uint16_t port, struct rte_mbuf *m);
+/* Takes n packets: there is room for them (sp_transmit_room), on a port that there is, and nobody looks on. */
+void sp_transmit_run(struct sp_worker *w, uint16_t port, struct rte_mbuf *const *m, unsigned n);
 void sp_transmit_flush(struct sp_worker *w);
 void sp_transmit_reclaim(struct sp_worker *w); /* what drivers keep of what was sent */
 /* Keeps a frame of that context, complete but for its destination MAC, until its next hop has answered. Takes it on

@@ -2,7 +2,8 @@
 /*
  * sdr send, to a port that throws away: as payload that the port reads where the application has it, or copied into the
  * packet, beside testpmd's txonly and a bare loop that takes buffers, writes headers, and hands them to the same port.
- * The NIC gives each packet its headers and its ICRC, which the others do not have.
+ * The NIC gives each packet its headers and its ICRC, which the others do not have: to an ICRC belongs that all of the
+ * payload is read. So the loop also stands there with nothing but that.
  */
 #include "bench.h"
 
@@ -49,6 +50,7 @@ struct bench {
 	uint8_t head[BENCH_EXT];
 	struct bench_testpmd testpmd;
 	double ps_per_cycle;
+	uint64_t seen; /* of payloads, so that they are read */
 };
 
 static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
@@ -124,7 +126,7 @@ static int open_context(const struct bench *b, struct sender *s, struct sp_error
 		return r;
 	r = sp_context_area(s->dev, s->context, &area, &len);
 	s->area = area;
-	s->layout = sp_sdr_layout(SLOTS, b->shape.packets, 1);
+	s->layout = sp_sdr_layout(SLOTS, b->shape.packets, 1, 1);
 	if (!r)
 		r = sp_mr_alloc(s->dev, MEMORY, &s->mr);
 	connect.context = s->context;
@@ -240,14 +242,27 @@ static int run_copies(void *state, double seconds, struct bench_turn *turn, char
 	return run_sender(b, &b->copies, seconds, turn, why, room);
 }
 
-static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+/* All of a payload, and nothing done with it. */
+static uint64_t look_at(const uint8_t *bytes, uint32_t len)
 {
-	struct bench *b = state;
+	uint64_t sum = 0, word;
+
+	for (uint32_t i = 0; i + 8 <= len; i += 8) {
+		memcpy(&word, bytes + i, 8);
+		sum ^= word;
+	}
+	return sum;
+}
+
+/* reads: the payloads that the NIC would send, in turn. */
+static int run_loop(struct bench *b, bool reads, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
 	const struct bench_clock clock = bench_clock_begin();
 	const uint64_t end = bench_turn_end(seconds);
 	const uint16_t len = (uint16_t)(BENCH_EXT + SP_SDR_HEADER + b->shape.mtu + 4);
+	const uint8_t *memory = b->lends.mr->addr;
 	struct rte_mbuf *packet[SP_BURST];
-	uint64_t units = 0;
+	uint64_t units = 0, at = 0, seen = 0;
 
 	do {
 		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++) {
@@ -259,14 +274,29 @@ static int run_bare(void *state, double seconds, struct bench_turn *turn, char *
 				memcpy(rte_pktmbuf_mtod(packet[k], uint8_t *), b->head, sizeof(b->head));
 				packet[k]->data_len = len;
 				packet[k]->pkt_len = len;
+				if (!reads)
+					continue;
+				seen ^= look_at(memory + at, b->shape.mtu);
+				at = (at + b->shape.mtu) % MEMORY;
 			}
 			transmit(NULL, 0, packet, SP_BURST, 0);
 		}
 		units += BENCH_PORT_ROUND * SP_BURST;
 	} while (rte_rdtsc() < end && !bench_stopped());
+	b->seen ^= seen;
 	turn->units = units;
 	turn->cycles = bench_clock_end(&clock);
 	return 0;
+}
+
+static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	return run_loop(state, false, seconds, turn, why, room);
+}
+
+static int run_reading(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+{
+	return run_loop(state, true, seconds, turn, why, room);
 }
 
 static int run_txonly(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
@@ -284,7 +314,9 @@ static int run_txonly(void *state, double seconds, struct bench_turn *turn, char
 		.help = #size "-byte packets to a port that throws them away, payload where the application has it",   \
 		.threads = 1, .icrc = BENCH_CHECKED, .baseline = "dpdk-testpmd, txonly", .open = open_##size,          \
 		.run = run, .run_baseline = run_txonly,                                                                \
-		.other = {{"headers into buffers, send, on the same port", run_bare}, {"payload copied", run_copies}}, \
+		.other = {{"headers into buffers, send, on the same port", run_bare},                                  \
+			  {"the same, and each payload read once", run_reading},                                       \
+			  {"payload copied", run_copies}},                                                             \
 		.close = close_bench                                                                                   \
 	}
 #define OPEN(size, count)                                                                                              \

@@ -484,6 +484,7 @@ def interrupted(h, r, path, least=MB):
     return kept(h)
 
 
+@plain
 @rule
 def another_file_of_that_name_never_gets_the_beginning_of_the_first():
     with hosts() as h:

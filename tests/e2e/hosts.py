@@ -215,7 +215,8 @@ def kept(h, name="source.part"):
     """Bytes of a file that are stored, by the note at the end of its part (command/recv_file.c); None: there is no note."""
     with contextlib.suppress(FileNotFoundError):
         with open(h.path("in", name), "rb") as f:
-            note = f.read()[-352:]
+            f.seek(max(0, os.fstat(f.fileno()).st_size - 352))
+            note = f.read(352)
         if note[:8] == b"SPINPART":
             return struct.unpack("=Q", note[24:32])[0]
     return None

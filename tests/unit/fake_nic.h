@@ -346,6 +346,17 @@ int sp_send_roce(struct sp_ctx *c, struct sp_path *path, const struct sp_send *s
 	return 0;
 }
 
+int sp_send_roce_run(struct sp_ctx *c, struct sp_path *path, const struct sp_send *send, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		const int r = sp_send_roce(c, path, &send[i]);
+
+		if (r)
+			return i ? (int)i : r;
+	}
+	return (int)n;
+}
+
 /* Everything is copied. */
 uint64_t sp_send_mark(struct sp_ctx *c)
 {

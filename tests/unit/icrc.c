@@ -203,27 +203,64 @@ static void in_a_burst_the_wrong_ones_are_told(void)
 	CU_ASSERT(wrong > 1000);
 }
 
-/* Cut wherever it may be: anywhere behind the BTH, twice. */
+/* Runs of any number and lengths. */
+static void each_packet_of_a_run_has_its_own_icrc(void)
+{
+	uint64_t x = 0x9E3779B97F4A7C15u;
+	unsigned bad = 0;
+
+	for (unsigned round = 0; round < 3000; round++) {
+		const unsigned n = round % 33, l3_len = round % 7 == 3 ? 24 : round % 2 ? 40 : 20;
+		const uint8_t *l3[32];
+		uint8_t *packet[32];
+		uint32_t len[32], icrc[33] = {0};
+
+		icrc[n] = 0x600DF00D;
+		for (unsigned i = 0; i < n; i++) {
+			x ^= x << 13;
+			x ^= x >> 7;
+			x ^= x << 17;
+			len[i] = l3_len + 20 + (uint32_t)(x >> 8) % (x % 3 ? 300 : 1300);
+			packet[i] = malloc(len[i]);
+			l3[i] = packet[i];
+			for (uint32_t k = 0; k < len[i]; k++)
+				packet[i][k] = (uint8_t)(x >> k % 57 ^ k * 31);
+			packet[i][0] = l3_len == 40 ? 0x60 : 0x40 | l3_len / 4;
+		}
+		sp_icrc_run(l3, l3_len, len, n, icrc);
+		for (unsigned i = 0; i < n; i++) {
+			bad += icrc[i] != reference(packet[i], l3_len, len[i]);
+			free(packet[i]);
+		}
+		bad += icrc[n] != 0x600DF00D;
+	}
+	CU_ASSERT_EQUAL(bad, 0);
+}
+
+/* All lengths of what stands before the payload, and of it; each piece a malloc of its own. */
 static void a_packet_in_pieces_has_the_icrc_of_the_whole(void)
 {
 	unsigned bad = 0;
 
 	for (unsigned six = 0; six < 2; six++) {
 		const uint32_t l3_len = six ? 40 : 20, least = l3_len + 20;
-		uint8_t ip[40 + 20 + 300];
+		uint8_t ip[40 + 20 + 64 + 4100 + 3] = {0};
 
-		for (size_t i = 0; i < sizeof(ip); i++)
-			ip[i] = (uint8_t)(i * i >> 3 ^ i * 11);
-		ip[0] = six ? 0x6A : 0x45;
-		for (uint32_t len = least; len < least + 300; len += 29)
-			for (uint32_t one = least; one <= len; one++)
-				for (uint32_t two = one; two <= len; two++) {
-					uint32_t crc = sp_icrc(ip, l3_len, one);
+		for (uint32_t head = least; head <= least + 64; head += 4)
+			for (uint32_t len = 0; len <= 4100; len += head % 3 || len > 700 ? 61 + len / 64 % 4 : 1) {
+				uint8_t *first = malloc(head), *payload = malloc(len + !len);
 
-					crc = sp_icrc_more(crc, ip + one, two - one);
-					crc = sp_icrc_more(crc, ip + two, len - two);
-					bad += crc != reference(ip, l3_len, len);
-				}
+				for (uint32_t i = 0; i < head + len; i++)
+					ip[i] = (uint8_t)(i * i >> 3 ^ i * 11 ^ len);
+				memset(ip + head + len, 0, -len & 3);
+				ip[0] = six ? 0x6A : 0x45;
+				memcpy(first, ip, head);
+				memcpy(payload, ip + head, len);
+				bad += sp_icrc_pieces(first, l3_len, head, payload, len) !=
+				       reference(ip, l3_len, head + len + (-len & 3));
+				free(first);
+				free(payload);
+			}
 	}
 	CU_ASSERT_EQUAL(bad, 0);
 }
@@ -266,6 +303,7 @@ int main(void)
 		TEST(agrees_with_zlib_for_the_largest_packets),
 		TEST(takes_ip_headers_of_any_length),
 		TEST(in_a_burst_the_wrong_ones_are_told),
+		TEST(each_packet_of_a_run_has_its_own_icrc),
 		TEST(a_packet_in_pieces_has_the_icrc_of_the_whole),
 		TEST(only_the_variant_fields_do_not_count),
 	};

@@ -246,6 +246,107 @@ static void a_frame_lent_has_the_bytes_of_a_frame_copied(void)
 	free(frame);
 }
 
+/* Runs whose packets are lent, copied, too long, by turns. */
+static void runs_lent_have_the_bytes_of_runs_copied(void)
+{
+	enum { RUNS = 40, RUN = 45 };
+	struct frame_sent *frame = calloc(2 * RUNS * RUN, sizeof(*frame)), *f = frame;
+	static uint8_t ext[SP_EXT_MAX] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
+	unsigned differ = 0, pieces = 0, large = 0;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(frame);
+	for (unsigned side = 0; side < 2; side++) {
+		uint64_t seed = 11;
+		struct sp_mr *mr;
+		uint32_t id;
+
+		open_nic(side ? &lending : &copying);
+		id = rig_context(&rig, "s", "sender", "qp=5;peer=4");
+		mr = region(16384);
+		pier.keeps = true;
+		for (unsigned round = 0; round < RUNS; round++) {
+			struct sp_send s[RUN];
+
+			for (unsigned i = 0; i < RUN; i++) {
+				const uint64_t x = rig_random(&seed);
+
+				s[i] = (struct sp_send){.dest_qp = 16 + (x >> 8) % 2,
+							.psn = i,
+							.ext = ext,
+							.ext_len = 4 * (x >> 9) % 20,
+							.len = i && x % 4 ? s[i - 1].len
+									  : lengths[(x >> 20) % RTE_DIM(lengths)],
+							.offset = (x >> 32) % 8192};
+				large += side && s[i].len >= SP_LEND_MIN;
+			}
+			tell.run = s;
+			tell.runs = RUN;
+			CU_ASSERT_EQUAL(call(id, CMD_SEND_RUN, 0, mr->id), 0);
+			CU_ASSERT_EQUAL(tell.ran, RUN);
+			rig_poll(&rig, 1);
+			CU_ASSERT_EQUAL_FATAL(pier.helds, RUN);
+			for (unsigned i = 0; i < RUN; i++, f++) {
+				pier_look(pier.held[i]);
+				pieces += side && pier.last.pieces == 3;
+				f->len = pier.last.len;
+				memcpy(f->bytes, pier.last.bytes, f->len);
+			}
+			give_all_back();
+		}
+		CU_ASSERT_EQUAL(lender(id)->back, lender(id)->lent);
+		CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
+		close_nic();
+	}
+	for (unsigned i = 0; i < RUNS * RUN; i++)
+		differ += frame[i].len != frame[RUNS * RUN + i].len ||
+			  memcmp(frame[i].bytes, frame[RUNS * RUN + i].bytes, frame[i].len);
+	CU_ASSERT_EQUAL(differ, 0);
+	CU_ASSERT_EQUAL(pieces, large);
+	free(frame);
+}
+
+/* Of more regions than a lender has places for, and packets that come back in no order: each region is in use until its
+ * own are back, and no longer. */
+static void each_region_is_in_use_until_its_own_packets_are_back(void)
+{
+	enum { REGIONS = SP_LENT_REGIONS + 3, EACH = 5 };
+	struct sp_mr *mr[REGIONS];
+	unsigned left[REGIONS] = {0}, owner[REGIONS * EACH];
+	uint64_t seed = 23;
+	uint32_t id;
+
+	open_nic(&lending);
+	id = rig_context(&rig, "s", "sender", "qp=5;peer=4");
+	pier.keeps = true;
+	for (unsigned i = 0; i < REGIONS; i++)
+		mr[i] = region(8192);
+	for (unsigned i = 0; i < REGIONS * EACH; i++) {
+		struct sp_send s[EACH] = {{.dest_qp = 16, .len = 2048}, {.dest_qp = 16, .len = 1500}};
+		const unsigned of = i % REGIONS, n = 1 + i % 2;
+
+		tell.run = s;
+		tell.runs = n;
+		CU_ASSERT_EQUAL(call(id, CMD_SEND_RUN, 0, mr[of]->id), 0);
+		CU_ASSERT_EQUAL(tell.ran, (int)n);
+		rig_poll(&rig, 1);
+		owner[i] = of;
+		left[of] += n;
+	}
+	for (unsigned i = 0, k = 0; i < REGIONS * EACH; i++) /* to each packet its region */
+		for (unsigned n = 0; n < 1 + i % 2; n++)
+			pier.held[k++]->hash.usr = owner[i];
+	for (unsigned i = 0; i < REGIONS; i++)
+		CU_ASSERT_EQUAL(sp_mr_free(mr[i]), -EBUSY);
+	while (pier.helds) {
+		const unsigned at = (unsigned)(rig_random(&seed) % pier.helds), of = pier.held[at]->hash.usr;
+
+		give_back(at);
+		CU_ASSERT_EQUAL(sp_mr_free(mr[of]), --left[of] ? -EBUSY : 0);
+	}
+	CU_ASSERT_EQUAL(lender(id)->back, lender(id)->lent);
+	close_nic();
+}
+
 /* From bytes that are nobody's region there is nothing to wait for. */
 static void payload_that_lies_in_no_region_is_copied(void)
 {
@@ -683,7 +784,8 @@ static void a_nic_may_go_with_packets_in_its_queue(void)
 	close_nic();
 }
 
-SUITE("lend", TEST(a_frame_lent_has_the_bytes_of_a_frame_copied), TEST(payload_that_lies_in_no_region_is_copied),
+SUITE("lend", TEST(a_frame_lent_has_the_bytes_of_a_frame_copied), TEST(runs_lent_have_the_bytes_of_runs_copied),
+      TEST(each_region_is_in_use_until_its_own_packets_are_back), TEST(payload_that_lies_in_no_region_is_copied),
       TEST(a_packet_that_waits_for_a_neighbour_is_copied), TEST(bytes_changed_too_early_spoil_their_own_packet_only),
       TEST(filters_see_all_pieces_of_a_frame), TEST(what_is_beyond_the_bound_is_copied),
       TEST(without_pieces_left_packets_are_copied), TEST(packets_given_back_in_any_order_settle_when_all_are_back),

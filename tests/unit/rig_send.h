@@ -10,12 +10,15 @@ static struct {
 	unsigned paths;
 	int opened; /* result of the last sp_path_open */
 	const struct sp_send *send;
+	struct sp_send *run; /* CMD_SEND_RUN: this one and those behind it */
+	unsigned runs;
+	int ran; /* what became of them */
 	const void *frame;
 	uint32_t frame_len;
 	uint16_t qp_index[16];
 	unsigned indexes;
 } tell;
-enum { CMD_SEND = SP_CMD_OWN, CMD_SEND_MEM, CMD_PATH, CMD_UNPATH, CMD_FRAME };
+enum { CMD_SEND = SP_CMD_OWN, CMD_SEND_MEM, CMD_PATH, CMD_UNPATH, CMD_FRAME, CMD_SEND_RUN };
 
 static const struct sp_param sender_params[] = {
 	{"peer", SP_STRING, "", .help = "only packets from there"},
@@ -82,6 +85,18 @@ static int sender_command(struct sp_ctx *c, const struct sp_command *cmd, struct
 	case CMD_UNPATH:
 		sp_path_close(c, tell.path[cmd->arg[0]]);
 		return 0;
+	case CMD_SEND_RUN: { /* arg[1]: region of those that are not of `bytes`; 0: none */
+		const struct sp_mem *mem = cmd->arg[1] ? sp_mem_get(c, (uint32_t)cmd->arg[1]) : NULL;
+
+		if (cmd->arg[1] && !mem)
+			return -ENOENT;
+		for (unsigned i = 0; i < tell.runs; i++)
+			tell.run[i].mem = tell.run[i].bytes ? NULL : mem;
+		tell.ran = sp_send_roce_run(c, tell.path[cmd->arg[0]], tell.run, tell.runs);
+		if (mem)
+			sp_mem_put(c, mem);
+		return tell.ran < 0 ? tell.ran : 0;
+	}
 	case CMD_FRAME:
 		return sp_send_frame(c, (uint16_t)cmd->arg[0], tell.frame, tell.frame_len);
 	}

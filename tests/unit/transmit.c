@@ -362,6 +362,215 @@ static void a_port_that_takes_nothing_is_said_and_nothing_is_lost(void)
 	end();
 }
 
+/* ---- runs ---- */
+
+#define RUN 70
+
+static uint8_t run_ext[RUN][SP_EXT_MAX], run_bytes[1500];
+
+/* Neighbours alike more often than not. From bytes, or of a region of 2000. */
+static void any_run(struct sp_send *s, unsigned n, uint64_t *seed)
+{
+	static const uint32_t lens[] = {0, 1, 2, 63, 64, 64, 64, 65, 100, 1000, 1023};
+
+	for (unsigned i = 0; i < n; i++) {
+		const uint64_t x = rig_random(seed);
+
+		if (!i || x % 3 == 0)
+			s[i] = (struct sp_send){.dest_qp = (uint32_t)(16 + (x >> 8) % 2),
+						.opcode = (uint8_t)(0x2A + (x >> 9) % 2),
+						.flags = (x >> 10) % 4 ? 0 : SP_PKT_SE,
+						.udp_source = (uint16_t)((x >> 12) % 2 ? 0xC001 : 0),
+						.ext_len = (uint32_t)(x >> 13) % (SP_EXT_MAX / 4 + 1) * 4,
+						.len = lens[(x >> 20) % RTE_DIM(lens)],
+						.bytes = (x >> 30) % 3 ? NULL : run_bytes};
+		else
+			s[i] = s[i - 1];
+		switch (x >> 33 & 15) { /* one thing alone */
+		case 0:
+			s[i].dest_qp ^= 1;
+			break;
+		case 1:
+			s[i].opcode ^= 1;
+			break;
+		case 2:
+			s[i].flags ^= SP_PKT_SE;
+			break;
+		case 3:
+			s[i].udp_source ^= 0xC001;
+			break;
+		}
+		s[i].psn = (uint32_t)(x >> 40);
+		s[i].ext = run_ext[i];
+		s[i].offset = s[i].bytes ? 0 : (x >> 32) % 977;
+		for (unsigned k = 0; k < SP_EXT_MAX; k++)
+			run_ext[i][k] = (uint8_t)rig_random(seed);
+	}
+}
+
+static void the_packets_of_a_run_are_those_sent_one_by_one(void)
+{
+	static struct rig_sent first[RUN];
+
+	for (unsigned six = 0; six < 2; six++) {
+		const uint32_t id = sends_to(six ? "qp=5;peer=:" : "qp=5;peer=4");
+		const struct sp_view *v = sp_context_by_id(rig.nic, id)->view[0];
+		struct sp_send s[RUN];
+		uint64_t seed = 7 + six, bytes;
+		struct sp_mr *mr;
+		unsigned differ = 0, at = 0;
+
+		for (unsigned i = 0; i < sizeof(run_bytes); i++)
+			run_bytes[i] = (uint8_t)rig_random(&seed);
+		CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(rig.dev, 2000, &mr), 0);
+		for (unsigned i = 0; i < 2000; i++)
+			((uint8_t *)mr->addr)[i] = (uint8_t)rig_random(&seed);
+		tell.run = s;
+		for (unsigned round = 0; round < 100; round++) {
+			const unsigned n = 1 + round % RUN;
+
+			any_run(s, n, &seed);
+			tell.runs = n;
+			bytes = v->sent_bytes;
+			CU_ASSERT_EQUAL(call(id, CMD_SEND_RUN, 0, mr->id), 0);
+			CU_ASSERT_EQUAL_FATAL(tell.ran, (int)n);
+			bytes = v->sent_bytes - bytes;
+			rig_settle(&rig, ++at);
+			CU_ASSERT_EQUAL_FATAL(rig.port.sents, n);
+			for (unsigned i = 0; i < n; i++)
+				first[i] = rig.port.sent[i];
+			rig.port.sents = 0;
+			for (unsigned i = 0; i < n; i++) {
+				tell.send = &s[i];
+				CU_ASSERT_EQUAL(call(id, s[i].bytes ? CMD_SEND : CMD_SEND_MEM, 0, mr->id), 0);
+				bytes -= 14 + (six ? 40 : 20) + 8 + 12 + s[i].ext_len + (s[i].len + 3) / 4 * 4 + 4;
+			}
+			CU_ASSERT_EQUAL(bytes, 0);
+			rig_settle(&rig, ++at);
+			CU_ASSERT_EQUAL_FATAL(rig.port.sents, n);
+			for (unsigned i = 0; i < n; i++)
+				differ += first[i].len != rig.port.sent[i].len ||
+					  memcmp(first[i].bytes, rig.port.sent[i].bytes, first[i].len);
+			rig.port.sents = 0;
+		}
+		CU_ASSERT_EQUAL(differ, 0);
+		CU_ASSERT_EQUAL(v->sent % 2, 0);
+		CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
+		end();
+	}
+}
+
+/* Wherever the wrong one stands, and whatever is wrong with it: those before it go, and it is told when it is first. */
+static void a_run_ends_before_the_first_that_cannot_be_sent(void)
+{
+	const uint32_t id = sends_to("qp=5;peer=4");
+	struct sp_send s[RUN];
+	struct sp_mr *mr;
+	unsigned sent = 0, faults = 0;
+
+	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(rig.dev, 2000, &mr), 0);
+	for (unsigned wrong = 0; wrong < 4; wrong++)
+		for (unsigned at = 0; at < RUN; at += 1 + at % 4) {
+			for (unsigned i = 0; i < RUN; i++)
+				s[i] = (struct sp_send){.dest_qp = 16, .len = 64, .offset = i, .ext = run_ext[i]};
+			s[at].len = wrong == 0 ? 1500 - 20 - 8 - 12 - 4 + 1 : wrong == 1 ? UINT32_MAX - 20 : 64;
+			s[at].offset = wrong == 2 ? 2000 - 63 : wrong < 2 ? 0 : at;
+			s[at].ext_len = wrong == 3 ? SP_EXT_MAX + 4 : 0;
+			tell.run = s;
+			tell.runs = RUN;
+			CU_ASSERT_EQUAL(call(id, CMD_SEND_RUN, 0, mr->id), at ? 0 : wrong == 2 ? -EFAULT : -EMSGSIZE);
+			CU_ASSERT(tell.ran == (int)at || !at);
+			faults += !at && wrong == 2;
+			tell.run = s + at;
+			tell.runs = RUN - at;
+			CU_ASSERT_EQUAL(call(id, CMD_SEND_RUN, 0, mr->id), wrong == 2 ? -EFAULT : -EMSGSIZE);
+			faults += wrong == 2;
+			sent += at;
+			rig_settle(&rig, 1);
+			CU_ASSERT_EQUAL(rig.port.sents, at);
+			rig.port.sents = 0;
+		}
+	CU_ASSERT_EQUAL(rig_view(&rig, id, sent), sent);
+	CU_ASSERT_EQUAL(rig_view(&rig, id, dma_faults), faults);
+	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
+	end();
+}
+
+static void of_a_run_as_many_go_as_there_is_room_for(void)
+{
+	const uint32_t id = sends_to("qp=5;peer=4");
+	struct sp_send s[RUN];
+	unsigned sent = 0;
+
+	rig.port.closed = true;
+	for (; sent < SP_TX_QUEUE; sent += (unsigned)tell.ran) {
+		for (unsigned i = 0; i < RUN; i++)
+			s[i] = (struct sp_send){.dest_qp = 16, .psn = sent + i, .len = 64, .bytes = run_bytes};
+		tell.run = s;
+		tell.runs = RUN;
+		CU_ASSERT_EQUAL_FATAL(call(id, CMD_SEND_RUN, 0, 0), 0);
+		CU_ASSERT_EQUAL(tell.ran, RTE_MIN(RUN, SP_TX_QUEUE - (int)sent));
+	}
+	CU_ASSERT_EQUAL(call(id, CMD_SEND_RUN, 0, 0), -EAGAIN);
+	rig.port.closed = false;
+	rig_settle(&rig, 2);
+	CU_ASSERT_EQUAL_FATAL(rig.port.sents, SP_TX_QUEUE);
+	for (unsigned i = 0; i < SP_TX_QUEUE; i++)
+		CU_ASSERT_EQUAL(rig.port.sent[i].bytes[14 + 20 + 8 + 11], i & 0xFF);
+	end();
+}
+
+static void a_run_to_a_stranger_waits_as_far_as_there_is_room(void)
+{
+	const uint32_t id = sends_to_strangers("qp=5;peer=4");
+	struct sp_send s[RUN] = {0};
+
+	static_assert(RUN > SP_NEIGHBOUR_PENDING, "too many");
+	for (unsigned i = 0; i < RUN; i++)
+		s[i] = (struct sp_send){.dest_qp = 16, .bytes = run_bytes};
+	tell.run = s;
+	tell.runs = RUN;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND_RUN, 0, 0), 0);
+	CU_ASSERT_EQUAL(tell.ran, SP_NEIGHBOUR_PENDING);
+	CU_ASSERT_EQUAL(call(id, CMD_SEND_RUN, 0, 0), -EAGAIN);
+	end();
+}
+
+/* Of packets beside the pace too: what is charged is the same. */
+static void a_run_takes_as_much_of_the_pace_as_its_packets(void)
+{
+	const uint32_t id = sends_to("qp=5;peer=4");
+	struct sp_context *c = sp_context_by_id(rig.nic, id);
+	struct sp_send s[RUN];
+	uint64_t seed = 3;
+	sp_time began;
+
+	any_run(s, RUN, &seed);
+	for (unsigned i = 0; i < RUN; i++) {
+		s[i].bytes = run_bytes;
+		s[i].flags |= i % 5 ? 0 : SP_SEND_UNPACED;
+	}
+	CU_ASSERT_EQUAL(sp_pace(&c->view[0]->pub, 1234567890), 0);
+	began = c->tx_next;
+	tell.run = s;
+	tell.runs = RUN;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND_RUN, 0, 0), 0);
+	CU_ASSERT_EQUAL(tell.ran, RUN);
+	const sp_time took = c->tx_next - began;
+
+	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(sp_pace(&c->view[0]->pub, 1234567890), 0); /* forgets what is left of a division */
+	began = c->tx_next;
+	for (unsigned i = 0; i < RUN; i++) {
+		tell.send = &s[i];
+		CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
+	}
+	CU_ASSERT(took > 0);
+	CU_ASSERT_EQUAL(c->tx_next - began, took);
+	rig_settle(&rig, 2);
+	end();
+}
+
 static void checksums_are_those_of_rfc_1071(void)
 {
 	/* Its own example, section 3: 00 01 f2 03 f4 f5 f6 f7, sum ddf2. */
@@ -379,4 +588,7 @@ SUITE("transmit", TEST(a_frame_sent_has_the_fields_it_must_have), TEST(what_one_
       TEST(a_frame_of_the_handlers_own_is_sent_as_it_is), TEST(paths_go_somewhere_and_one_address_has_one),
       TEST(a_context_has_at_most_4096_paths_at_once), TEST(a_packet_for_an_unknown_neighbour_waits_for_the_answer),
       TEST(without_an_answer_the_packet_is_dropped_as_tx_no_neighbour), TEST(so_many_packets_may_wait_and_no_more),
-      TEST(a_port_that_takes_nothing_is_said_and_nothing_is_lost), TEST(checksums_are_those_of_rfc_1071))
+      TEST(a_port_that_takes_nothing_is_said_and_nothing_is_lost), TEST(the_packets_of_a_run_are_those_sent_one_by_one),
+      TEST(a_run_ends_before_the_first_that_cannot_be_sent), TEST(of_a_run_as_many_go_as_there_is_room_for),
+      TEST(a_run_to_a_stranger_waits_as_far_as_there_is_room), TEST(a_run_takes_as_much_of_the_pace_as_its_packets),
+      TEST(checksums_are_those_of_rfc_1071))
