@@ -233,8 +233,8 @@ static int sdr_attach(struct sp_ctx *c)
 	rc = sp_messages_limit(c, s->slots, 0);
 	if (rc)
 		return sp_fail(c, -rc, "max-messages", "no room for %u messages", s->slots);
-	s->layout =
-		sp_sdr_layout(s->slots, s->max_chunks, s->max_packets < s->per_chunk ? s->max_packets : s->per_chunk);
+	s->layout = sp_sdr_layout(s->slots, s->max_chunks,
+				  s->max_packets < s->per_chunk ? s->max_packets : s->per_chunk, c->workers);
 	if (s->datagrams)
 		sp_sdr_layout_datagrams(&s->layout, s->datagrams, s->datagram_bytes);
 	s->area = sp_host_area(c, s->layout.bytes);
@@ -243,6 +243,7 @@ static int sdr_attach(struct sp_ctx *c)
 
 	const struct sp_sdr_area header = {.magic = SP_SDR_AREA_MAGIC,
 					   .version = SP_SDR_AREA_VERSION,
+					   .workers = c->workers,
 					   .slots = s->slots,
 					   .generations = s->generations,
 					   .channels = s->channels,

@@ -110,7 +110,6 @@ static inline void sdr_foresee(const struct sdr *s, const struct sdr_slot *slot,
 
 	__builtin_prefetch(&slot->chunk[word], 1);
 	__builtin_prefetch(s->area->base + sdr_bitmap(s, slot, word), 1);
-	__builtin_prefetch(s->area->base + SDR_LINE(s, recv, slot->index, packets), 1);
 }
 
 static inline void sdr_count_complete(struct sp_ctx *c, const struct sdr *s)

@@ -204,8 +204,10 @@ static void sdr_fill(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, con
 		sdr_clear(slot->done, sp_sdr_units(e->length, s->mtu));
 	if (slot->share) {
 		slot->watch = sdr_last_word(s, e->length);
-		for (unsigned i = 0; i < c->workers; i++)
+		for (unsigned i = 0; i < c->workers; i++) {
 			slot->share[i] = (struct sdr_share){.packets = 0};
+			sdr_tell(c, s, sp_sdr_count(&s->layout, slot->index, i, c->workers), 0);
+		}
 	}
 	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, length), e->length);
 	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, packets), 0);

@@ -6,9 +6,9 @@
 /*
  * What is written by several workers travels between their cores, and each way takes as long as placing several small
  * packets. So a run of packets writes few words that others write: who has a packet (`claim`), that it is there
- * (`done`; where a chunk is a packet, `chunk` itself), the chunk's bit and the number of packets that the host reads.
- * They are asked for before they are needed (sdr_foresee()), and come while packets are copied. What else a run looks
- * at is hardly ever written: the length, and the word that the message waits for. What is counted for the report is
+ * (`done`; where a chunk is a packet, `chunk` itself), and the chunk's bit that the host reads. They are asked for
+ * before they are needed (sdr_foresee()), and come while packets are copied. What else a run looks at is hardly ever
+ * written: the length, and the word that the message waits for. What is counted, for the host and for the report, is
  * counted by each worker for itself.
  *
  * Three orders carry the argument, all by sequentially consistent accesses; in each, whichever comes second sees the
@@ -221,14 +221,23 @@ static inline void sdr_placed(struct sp_ctx *c, const struct sdr *s, struct sdr_
 				 news);
 }
 
-/* Copies packets in a row whose place is known to be there. */
+/* Copies packets in a row whose place is known to be there. in_order: each one's place is next to that of the packet
+ * before, and all have been claimed. */
 static inline __attribute__((always_inline)) void sdr_copy_run(const struct sdr *s, const struct sdr_slot *slot,
 							       struct sp_packet *const *packet, unsigned run,
-							       const uint32_t mtu, uint64_t news, bool streams)
+							       const uint32_t mtu, uint64_t news, bool in_order,
+							       bool streams)
 {
 	const uint32_t offset_mask = s->offset_mask, user = s->split.user;
 	uint8_t *const base = slot->mem->base + slot->offset;
 
+	if (likely(in_order)) {
+		uint8_t *to = base + (uint64_t)sdr_packet_offset(s, packet[0]) * mtu;
+
+		for (unsigned i = 0; i < run; i++, to += mtu)
+			sdr_copy(to, packet[i]->data + SP_SDR_HEADER, mtu, streams);
+		return;
+	}
 	for (unsigned i = 0; i < run; i++) {
 		const struct sp_packet *p = packet[i];
 		const uint32_t index =
@@ -282,7 +291,9 @@ static unsigned sdr_place_plain(struct sp_ctx *c, const struct sdr *s, struct sd
 	const uint32_t mtu = s->mtu, offset_mask = s->offset_mask, user = s->split.user;
 	const uint64_t first = sdr_packet_offset(s, packet[0]) & ~63ull, limit = sdr_limit(slot, sum->extent);
 	const uint64_t word = first / 64;
+	const uint32_t begin = sdr_packet_offset(s, packet[0]);
 	uint64_t bits = 0, news, extent;
+	uint32_t astray = 0;
 	unsigned run;
 
 	for (run = 0; run < n; run++) {
@@ -296,6 +307,7 @@ static unsigned sdr_place_plain(struct sp_ctx *c, const struct sdr *s, struct sd
 		    unlikely(bits & bit))
 			break;
 		bits |= bit;
+		astray |= index ^ (begin + run);
 	}
 	if (!run)
 		return 0;
@@ -311,9 +323,9 @@ static unsigned sdr_place_plain(struct sp_ctx *c, const struct sdr *s, struct sd
 	if (unlikely(!sum->direct))
 		news = sdr_write_run(c, s, slot, packet, run, news, sum);
 	else if (mtu == 64)
-		sdr_copy_run(s, slot, packet, run, 64, news, false);
+		sdr_copy_run(s, slot, packet, run, 64, news, !astray && news == bits, false);
 	else
-		sdr_copy_run(s, slot, packet, run, mtu, news, sum->streams);
+		sdr_copy_run(s, slot, packet, run, mtu, news, !astray && news == bits, sum->streams);
 	if (unlikely(!news))
 		return run;
 	sum->placed += (unsigned)__builtin_popcountll(news);
@@ -387,7 +399,6 @@ void sdr_place_shared(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *sl
 {
 	struct sdr_share *share = &slot->share[c->worker];
 	struct sdr_sum sum = {.extent = __atomic_load_n(&slot->extent, __ATOMIC_SEQ_CST)};
-	uint64_t ignored;
 
 	sdr_foresee(s, slot, sdr_packet_offset(s, packet[0]));
 	sum.direct = !c->watch && sp_mem_holds(slot->mem, slot->offset, slot->posted);
@@ -401,7 +412,7 @@ void sdr_place_shared(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *sl
 	}
 	if (sum.placed) {
 		__atomic_store_n(&share->packets, share->packets + sum.placed, __ATOMIC_RELAXED);
-		sp_dma_add64(c, s->area, SDR_LINE(s, recv, slot->index, packets), sum.placed, &ignored);
+		sdr_tell(c, s, sp_sdr_count(&s->layout, slot->index, c->worker, c->workers), share->packets);
 	}
 	if (sum.duplicates)
 		__atomic_store_n(&share->duplicates, share->duplicates + sum.duplicates, __ATOMIC_RELAXED);

@@ -54,10 +54,12 @@ enum sdr_counter {
 
 enum sdr_slot_state { SDR_FREE, SDR_OPEN };
 
-/* What one of several workers has counted of a message, on a line of its own: [shared] it writes, a report reads. */
+/* What one of several workers has counted of a message, on lines of its own (processors fetch them in pairs): [shared]
+ * it writes, a report reads. */
 struct sdr_share {
 	uint64_t packets, duplicates;
-} __attribute__((aligned(64)));
+	uint8_t apart[112];
+};
 
 /* A receive slot and the message in it. */
 struct sdr_slot {

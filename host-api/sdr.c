@@ -168,18 +168,19 @@ static int sdr_qp_map(struct sdr_qp *qp)
 
 	if (rc)
 		return rc;
-	qp->layout = sp_sdr_layout(i->max_messages, sp_sdr_units(i->max_message_bytes, i->chunk_bytes),
-				   packets < per_chunk ? packets : per_chunk);
-	if (!qp->implicit)
-		sp_sdr_layout_datagrams(&qp->layout, qp->control_slots, qp->control_bytes);
-	if (!addr || len < qp->layout.bytes)
+	if (!addr || len < sizeof(header))
 		return -EIO;
 	memcpy(&header, addr, sizeof(header));
-	if (header.magic != SP_SDR_AREA_MAGIC || header.version != SP_SDR_AREA_VERSION ||
+	qp->layout = sp_sdr_layout(i->max_messages, sp_sdr_units(i->max_message_bytes, i->chunk_bytes),
+				   packets < per_chunk ? packets : per_chunk, header.workers);
+	if (!qp->implicit)
+		sp_sdr_layout_datagrams(&qp->layout, qp->control_slots, qp->control_bytes);
+	if (len < qp->layout.bytes || header.magic != SP_SDR_AREA_MAGIC || header.version != SP_SDR_AREA_VERSION ||
 	    header.bytes != qp->layout.bytes || header.bitmap != qp->layout.bitmap ||
 	    header.datagrams != qp->layout.datagrams || !header.control_qp != qp->implicit)
 		return -EIO;
 	qp->area = addr;
+	qp->workers = header.workers;
 	qp->info.control_qpn = header.control_qp;
 	return 0;
 }

@@ -36,6 +36,7 @@ struct sdr_qp {
 	uint32_t id;
 	const uint8_t *area; /* the NIC writes it, and is not trusted to: all that is read from it is checked */
 	struct sp_sdr_layout layout;
+	uint32_t workers; /* of the NIC: each counts what it has placed */
 	struct sp_sdr_split split;
 	struct sdr_qp_info info;
 	struct sp_ec_shape code[SP_EC_CODES_MAX]; /* the first is info's */

@@ -120,9 +120,18 @@ int sdr_recv_imm_get(struct sdr_recv *recv, uint32_t *immediate, uint32_t *mask)
  * Without erasure codes nothing but packets completes one. */
 static uint64_t sdr_recv_packets(const struct sdr_recv *recv, bool complete, uint64_t length)
 {
-	const struct sdr_qp_info *i = &recv->qp->info;
+	const struct sdr_qp *qp = recv->qp;
+	const struct sdr_qp_info *i = &qp->info;
 
-	return complete && !i->ec_code ? sp_sdr_units(length, i->mtu) : SDR_RECV_LINE(recv, packets);
+	if (complete && !i->ec_code)
+		return sp_sdr_units(length, i->mtu);
+
+	uint64_t packets = SDR_RECV_LINE(recv, packets);
+
+	for (uint32_t w = 0; qp->workers > 1 && w < qp->workers; w++)
+		packets +=
+			sdr_area_read(qp, sp_sdr_count(&qp->layout, recv->message % i->max_messages, w, qp->workers));
+	return packets;
 }
 
 int sdr_recv_status(struct sdr_recv *recv, struct sdr_recv_status *status)

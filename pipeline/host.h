@@ -74,8 +74,11 @@ struct sp_device {
 	struct sp_opened *opened[SP_OPENED_LISTS]; /* by context id; its own thread alone */
 	struct sp_shared queues;		   /* struct sp_attach_queues and the command rings */
 	struct sp_doorbell door;
-	struct {
-		struct sp_ring writer, reader; /* the application's side (embedded only) and the worker's */
+	struct { /* the application's side (embedded only) and the worker's; apart: others write theirs meanwhile */
+		struct sp_ring writer;
+		uint8_t apart[112];
+		struct sp_ring reader;
+		uint8_t apart_too[112];
 	} commands[SP_MAX_WORKERS];
 };
 

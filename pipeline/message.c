@@ -28,10 +28,11 @@ struct bucket {
 	uint32_t pad;
 } SP_CACHE_ALIGNED;
 
-/* Where a worker is with a run of packets. */
+/* Where a worker is with a run of packets. Two lines: processors fetch them in pairs, the next worker's with it. */
 struct inside {
 	_Atomic uint32_t at; /* entry's index + 1, 0: nowhere; [worker] writes, whoever ends a message reads */
-} SP_CACHE_ALIGNED;
+	uint8_t apart[124];
+};
 
 struct sp_messages_table {
 	struct sp_message_entry *entry;

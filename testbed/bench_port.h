@@ -64,10 +64,13 @@ static inline struct sp_nic_config bench_port_nic(const struct sp_port_ops *ops,
 
 typedef unsigned bench_port_receive_t(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now);
 
-/* A turn of a loop that receives and frees: inlined, so that it calls nothing but what it is given. */
-static inline __attribute__((always_inline)) int bench_port_bare(bench_port_receive_t *receive, void *port,
-								 double seconds, struct bench_turn *turn, char *why,
-								 unsigned room)
+typedef void bench_port_each_t(void *port, struct rte_mbuf **packet, unsigned count);
+
+/* A turn of a loop that receives, does this with a burst (NULL: nothing), and frees: inlined, so that it calls nothing
+ * but what it is given. */
+static inline __attribute__((always_inline)) int bench_port_bare(bench_port_receive_t *receive, bench_port_each_t *each,
+								 void *port, double seconds, struct bench_turn *turn,
+								 char *why, unsigned room)
 {
 	const struct bench_clock clock = bench_clock_begin();
 	const uint64_t end = bench_turn_end(seconds);
@@ -82,6 +85,8 @@ static inline __attribute__((always_inline)) int bench_port_bare(bench_port_rece
 				snprintf(why, room, "no packet buffers");
 				return -ENOMEM;
 			}
+			if (each)
+				each(port, packet, n);
 			rte_pktmbuf_free_bulk(packet, n);
 			units += n;
 		}

@@ -30,8 +30,6 @@
 #define KEY    0x5EC2E7
 #define PUTS   64u  /* of a buffer */
 #define PLACES 256u /* buffers of different mailboxes share them; unless the case says how much memory there is */
-#define ROUND  64u  /* bursts between two looks at the clock */
-#define POOL   2047u
 #define HEAD   (BENCH_EXT + sizeof(struct sp_rvma_put))
 #define FRAME  (BENCH_EXT + sizeof(struct sp_rvma_put) + SP_RVMA_MTU_MAX + 4)
 
@@ -199,11 +197,9 @@ static void close_puts(void *state)
 
 static int open_puts(const struct shape *shape, const struct bench_options *o, void **state, char *why, unsigned room)
 {
-	static unsigned made;
-	struct sp_nic_config config = {.addresses = 1, .mtu = 9000, .ports = 1, .icrc_off = true};
+	struct sp_nic_config config;
 	struct sp_error error = {.text = "no memory"};
 	struct bench *b;
-	char name[32];
 	int r = -ENOMEM;
 
 	if (o->icrc) {
@@ -218,15 +214,11 @@ static int open_puts(const struct shape *shape, const struct bench_options *o, v
 	b->ps_per_cycle = 1e12 / (double)rte_get_tsc_hz();
 	b->window = calloc(shape->mailboxes, sizeof(*b->window));
 	b->count = calloc(shape->mailboxes, sizeof(*b->count));
-	snprintf(name, sizeof(name), "bench-puts%u", made++);
-	b->pool = rte_pktmbuf_pool_create(name, POOL, 256, 0, (uint16_t)(FRAME + RTE_PKTMBUF_HEADROOM), SOCKET_ID_ANY);
+	b->pool = bench_port_pool("puts", FRAME);
 	if (!b->window || !b->count || !b->pool)
 		goto fail;
 	make_frame(b);
-	memcpy(config.mac, b->frame, 6);
-	memcpy(config.address[0].ip, "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\xC0\0\2\1", 16);
-	config.address[0].prefix = 24;
-	config.port[0] = (struct sp_port_config){.ops = &ops, .ops_arg = b};
+	config = bench_port_nic(&ops, b);
 	r = sp_nic_create(&config, &error, &b->nic);
 	if (!r)
 		r = sp_nic_dev(b->nic, false, &b->dev);
@@ -251,7 +243,7 @@ static int run(void *state, double seconds, struct bench_turn *turn, char *why, 
 	uint64_t units = 0, puts;
 
 	do {
-		for (unsigned i = 0; i < ROUND; i++) {
+		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++) {
 			b->burst = 0;
 			sp_nic_poll(b->nic, 0, now(b));
 			units += b->burst;
@@ -269,37 +261,9 @@ static int run(void *state, double seconds, struct bench_turn *turn, char *why, 
 	return 0;
 }
 
-/* A loop that receives, does this with a burst, and frees; `each` NULL: nothing. */
-static int bare(struct bench *b, void (*each)(struct bench *b, struct rte_mbuf **packet, unsigned n), double seconds,
-		struct bench_turn *turn, char *why, unsigned room)
-{
-	const struct bench_clock clock = bench_clock_begin();
-	const uint64_t end = bench_turn_end(seconds);
-	struct rte_mbuf *packet[SP_BURST];
-	uint64_t units = 0;
-
-	do {
-		for (unsigned i = 0; i < ROUND; i++) {
-			const unsigned n = receive(b, 0, packet, SP_BURST, 0);
-
-			if (!n) {
-				snprintf(why, room, "no packet buffers");
-				return -ENOMEM;
-			}
-			if (each)
-				each(b, packet, n);
-			rte_pktmbuf_free_bulk(packet, n);
-			units += n;
-		}
-	} while (rte_rdtsc() < end && !bench_stopped());
-	turn->units = units;
-	turn->cycles = bench_clock_end(&clock);
-	return 0;
-}
-
 static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
 {
-	return bare(state, NULL, seconds, turn, why, room);
+	return bench_port_bare(receive, NULL, state, seconds, turn, why, room);
 }
 
 static uint8_t *next_place(struct bench *b)
@@ -307,14 +271,18 @@ static uint8_t *next_place(struct bench *b)
 	return (uint8_t *)b->mr->addr + b->bare_at++ % (b->places * PUTS) * b->shape.size;
 }
 
-static void copy_burst(struct bench *b, struct rte_mbuf **packet, unsigned n)
+static void copy_burst(void *state, struct rte_mbuf **packet, unsigned n)
 {
+	struct bench *b = state;
+
 	for (unsigned i = 0; i < n; i++)
 		rte_memcpy(next_place(b), rte_pktmbuf_mtod_offset(packet[i], uint8_t *, HEAD), b->shape.size);
 }
 
-static void stream_burst(struct bench *b, struct rte_mbuf **packet, unsigned n)
+static void stream_burst(void *state, struct rte_mbuf **packet, unsigned n)
 {
+	struct bench *b = state;
+
 	for (unsigned i = 0; i < n; i++)
 		bench_stream(next_place(b), rte_pktmbuf_mtod_offset(packet[i], uint8_t *, HEAD), b->shape.size);
 	bench_stream_end();
@@ -324,10 +292,10 @@ static void stream_burst(struct bench *b, struct rte_mbuf **packet, unsigned n)
 static int run_copy(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
 {
 	struct bench_turn other = {0};
-	int r = bare(state, copy_burst, seconds / 2, turn, why, room);
+	int r = bench_port_bare(receive, copy_burst, state, seconds / 2, turn, why, room);
 
 	if (!r)
-		r = bare(state, stream_burst, seconds / 2, &other, why, room);
+		r = bench_port_bare(receive, stream_burst, state, seconds / 2, &other, why, room);
 	if (!r && other.cycles * turn->units < turn->cycles * other.units)
 		*turn = other;
 	return r;

@@ -19,13 +19,15 @@
 #include "bench_frame.h"
 #include "bench_null.h"
 
-#define SLOTS	    16	 /* messages at once, at least: what comes while some are completed and posted */
-#define AHEAD	    128	 /* packets that these have, at least */
-#define GENERATIONS 4	 /* at most; fewer where messages are long: */
-#define CAPTURE	    2048 /* packets, which the port keeps in the NIC's buffers */
-#define QP	    0x100
-#define RKEY	    0x1234
-#define HEAD	    (BENCH_EXT + SP_SDR_HEADER)
+#define SLOTS	     16	   /* messages at once, at least: what comes while some are completed and posted */
+#define AHEAD	     128   /* packets that these have, at least */
+#define GENERATIONS  4	   /* at most; fewer where messages are long: */
+#define CAPTURE	     2048  /* packets, which the port keeps in the NIC's buffers, */
+#define STORED	     32768 /* ... or in memory, at most; of STORED_BYTES in all */
+#define STORED_BYTES (16u << 20)
+#define QP	     0x100
+#define RKEY	     0x1234
+#define HEAD	     (BENCH_EXT + SP_SDR_HEADER)
 
 /* ---- the capture ---- */
 
@@ -159,7 +161,8 @@ static int open_context(struct bench_sdr *b, char *why, unsigned room)
 	}
 	r = sp_context_area(b->wire.dev, b->context, &area, &len);
 	b->area = area;
-	b->layout = sp_sdr_layout(b->slots, sp_sdr_units(b->shape.packets, b->shape.chunk), b->shape.chunk);
+	b->layout = sp_sdr_layout(b->slots, sp_sdr_units(b->shape.packets, b->shape.chunk), b->shape.chunk,
+				  (uint32_t)b->wire.config.queues);
 	return r ? r : sp_mr_alloc(b->wire.dev, b->places * b->shape.mtu * b->shape.packets, &b->mr);
 }
 
@@ -168,6 +171,7 @@ int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_optio
 {
 	struct bench_wire_config config = {.queues = shape->workers, .icrc = o->icrc, .make = make_frame};
 	struct bench_sdr *b = aligned_alloc(64, RTE_ALIGN(sizeof(*b), 64));
+	uint32_t capture;
 	int r;
 
 	if (!b)
@@ -181,12 +185,16 @@ int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_optio
 		b->slots = shape->slots;
 	if (o->messages)
 		b->slots = o->messages;
-	b->generations = CAPTURE / (b->slots * b->shape.packets);
+	capture = CAPTURE;
+	for (uint32_t n = STORED; shape->stored && n > capture; n /= 2)
+		if ((uint64_t)n * shape->mtu <= STORED_BYTES)
+			capture = n;
+	b->generations = capture / (b->slots * b->shape.packets);
 	if (b->generations > GENERATIONS)
 		b->generations = GENERATIONS;
 	if (!b->generations || b->slots * b->shape.packets < AHEAD) {
 		snprintf(why, room, "%u messages of %u packets: all at once must have %u to %u", b->slots,
-			 b->shape.packets, AHEAD, CAPTURE);
+			 b->shape.packets, AHEAD, capture);
 		free(b);
 		return BENCH_SKIPPED;
 	}
@@ -196,6 +204,7 @@ int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_optio
 	b->crew = shape->crew;
 	config.arg = b;
 	config.gate = shape->gate;
+	config.stored = shape->stored;
 	r = bench_wire_open(&b->wire, &config, why, room);
 	if (!r)
 		r = open_context(b, why, room);

@@ -16,6 +16,7 @@ struct bench_sdr_shape {
 	unsigned workers; /* 0: 1 */
 	bool null;	  /* the packets go to a handler that does nothing (bench_null.h) */
 	bool (*gate)(void *bench, uint16_t queue); /* see bench_wire.h */
+	bool stored;				   /* ... */
 	void *crew;
 };
 

@@ -150,7 +150,7 @@ static int run(void *state, double seconds, struct bench_turn *turn, char *why, 
 
 static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
 {
-	return bench_port_bare(receive, state, seconds, turn, why, room);
+	return bench_port_bare(receive, NULL, state, seconds, turn, why, room);
 }
 
 #define CASE(count)                                                                                                    \

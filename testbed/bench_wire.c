@@ -16,6 +16,7 @@
 #include <rte_udp.h>
 
 #include "../pipeline/nic.h"
+#include "bench_port.h"
 
 #define GATED_POOL 8191 /* buffers of a device that the NIC does not have itself */
 
@@ -27,17 +28,16 @@ static int said(int error, const char *what, char *why, unsigned room)
 
 /* ---- the capture ---- */
 
-static int open_dump(struct bench_wire *w, unsigned queue, pcap_t *p, pcap_dumper_t **dump)
+static int open_dump(struct bench_wire *w, pcap_t *p, pcap_dumper_t **dump)
 {
 	const char *dir = getenv("TMPDIR");
 	FILE *f;
 	int fd;
 
-	snprintf(w->file[queue], sizeof(w->file[queue]), "%s/spindle-bench-XXXXXX",
-		 dir && strlen(dir) < 300 ? dir : "/tmp");
-	fd = mkstemp(w->file[queue]);
+	snprintf(w->file, sizeof(w->file), "%s/spindle-bench-XXXXXX", dir && strlen(dir) < 300 ? dir : "/tmp");
+	fd = mkstemp(w->file);
 	if (fd < 0) {
-		w->file[queue][0] = '\0';
+		w->file[0] = '\0';
 		return -errno;
 	}
 	f = fdopen(fd, "w");
@@ -48,48 +48,43 @@ static int open_dump(struct bench_wire *w, unsigned queue, pcap_t *p, pcap_dumpe
 static int make_capture(struct bench_wire *w)
 {
 	pcap_t *p = pcap_open_dead(DLT_EN10MB, 65535);
-	pcap_dumper_t *dump[BENCH_QUEUES] = {NULL};
+	pcap_dumper_t *dump = NULL;
 	uint8_t frame[SP_PACKET_ROOM];
 	struct pcap_pkthdr h = {.len = 0};
-	int r = p ? 0 : -ENOMEM;
+	int r = p ? open_dump(w, p, &dump) : -ENOMEM;
 
-	for (unsigned q = 0; q < w->config.queues && !r; q++)
-		r = open_dump(w, q, p, &dump[q]);
-	for (uint64_t i = 0; !r && (h.len = w->config.make(w->config.arg, i, frame)); i++) {
+	while (!r && (h.len = w->config.make(w->config.arg, w->packets, frame))) {
 		h.caplen = h.len;
-		pcap_dump((uint8_t *)dump[i % w->config.queues], &h, frame);
-		w->packets += i % w->config.queues == 0;
+		pcap_dump((uint8_t *)dump, &h, frame);
+		w->packets++;
 	}
-	for (unsigned q = 0; q < BENCH_QUEUES; q++)
-		if (dump[q]) {
-			r = pcap_dump_flush(dump[q]) ? -EIO : r;
-			pcap_dump_close(dump[q]);
-		}
+	if (dump) {
+		r = pcap_dump_flush(dump) ? -EIO : r;
+		pcap_dump_close(dump);
+	}
 	if (p)
 		pcap_close(p);
 	return r;
 }
 
-/* ---- the device ---- */
-
-/* net_pcap has its queues side by side: what one thread counts in its own is in one cache line with what another one
- * needs of the queue before. So threads get queues that are no neighbours. */
-#define APART 2
-
-static unsigned device_queues(const struct bench_wire *w)
+static int make_stores(struct bench_wire *w)
 {
-	return (w->config.queues - 1) * APART + 1;
+	int r = 0;
+
+	for (unsigned q = 0; q < w->config.queues && !r; q++)
+		r = bench_store_open(&w->store[q], w->config.make, w->config.arg, q, w->config.queues);
+	w->packets = w->store[0].count;
+	return r;
 }
+
+/* ---- the device ---- */
 
 static int make_device(struct bench_wire *w, char *why, unsigned room)
 {
 	static unsigned made;
-	char *at = w->source;
 	int r;
 
-	for (unsigned q = 0; q < device_queues(w); q++)
-		at += sprintf(at, "rx_pcap=%s,", w->file[q / APART]);
-	strcpy(at, "infinite_rx=1");
+	snprintf(w->source, sizeof(w->source), "rx_pcap=%s,infinite_rx=1", w->file);
 	snprintf(w->device, sizeof(w->device), "net_pcap_bench%u", made++);
 	r = rte_eal_hotplug_add("vdev", w->device, w->source);
 	if (r)
@@ -102,19 +97,17 @@ static int make_device(struct bench_wire *w, char *why, unsigned room)
 static int start_device(struct bench_wire *w, char *why, unsigned room)
 {
 	const struct rte_eth_conf conf = {0};
-	const uint16_t queues = (uint16_t)device_queues(w);
-	int r = rte_eth_dev_configure(w->port, queues, queues, &conf);
+	int r = rte_eth_dev_configure(w->port, 1, 1, &conf);
 
 	w->pool = rte_pktmbuf_pool_create(w->device, GATED_POOL, 256, 0,
 					  (uint16_t)(RTE_PKTMBUF_HEADROOM + RTE_ALIGN(SP_PACKET_ROOM / 2, 64)),
 					  SOCKET_ID_ANY);
 	if (!w->pool)
 		r = -ENOMEM;
-	for (uint16_t q = 0; q < queues && !r; q++) {
-		r = rte_eth_rx_queue_setup(w->port, q, 1024, SOCKET_ID_ANY, NULL, w->pool);
-		if (!r)
-			r = rte_eth_tx_queue_setup(w->port, q, 1024, SOCKET_ID_ANY, NULL);
-	}
+	if (!r)
+		r = rte_eth_rx_queue_setup(w->port, 0, 1024, SOCKET_ID_ANY, NULL, w->pool);
+	if (!r)
+		r = rte_eth_tx_queue_setup(w->port, 0, 1024, SOCKET_ID_ANY, NULL);
 	if (!r)
 		r = rte_eth_dev_start(w->port);
 	return r ? said(r, "the port does not start", why, room) : 0;
@@ -127,27 +120,13 @@ static unsigned gated_receive(void *port, uint16_t queue, struct rte_mbuf **pack
 	(void)now;
 	if (!w->config.gate(w->config.arg, queue))
 		return 0;
-	return rte_eth_rx_burst(w->port, (uint16_t)(queue * APART), packet, (uint16_t)RTE_MIN(max, (unsigned)SP_BURST));
-}
-
-static unsigned gated_transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
-{
-	const struct bench_wire *w = port;
-
-	(void)now;
-	return rte_eth_tx_burst(w->port, queue, packet, (uint16_t)count);
-}
-
-static sp_time gated_next(void *port, uint16_t queue, bool blocked)
-{
-	(void)port;
-	(void)queue;
-	(void)blocked;
-	return 0;
+	if (w->config.stored)
+		return max < SP_BURST ? 0 : bench_store_receive(&w->store[queue], packet);
+	return rte_eth_rx_burst(w->port, queue, packet, (uint16_t)RTE_MIN(max, (unsigned)SP_BURST));
 }
 
 static const struct sp_port_ops gated = {
-	.receive = gated_receive, .transmit = gated_transmit, .next = gated_next, .external = true};
+	.receive = gated_receive, .transmit = bench_port_discard, .next = bench_port_always, .external = true};
 
 /* ---- the NIC ---- */
 
@@ -186,6 +165,12 @@ int bench_wire_open(struct bench_wire *w, const struct bench_wire_config *config
 	*w = (struct bench_wire){.config = *config};
 	w->config.queues = config->queues ? config->queues : 1;
 	w->ps_per_cycle = 1e12 / (double)rte_get_tsc_hz();
+	if (config->stored) {
+		r = make_stores(w);
+		if (r)
+			return said(r, "the frames cannot be kept in memory", why, room);
+		return make_nic(w, why, room);
+	}
 	r = make_capture(w);
 	if (r)
 		return said(r, "a capture cannot be written to the temporary directory", why, room);
@@ -207,9 +192,10 @@ void bench_wire_close(struct bench_wire *w)
 		rte_eal_hotplug_remove("vdev", w->device);
 	}
 	rte_mempool_free(w->pool);
+	if (w->file[0])
+		unlink(w->file);
 	for (unsigned q = 0; q < BENCH_QUEUES; q++)
-		if (w->file[q][0])
-			unlink(w->file[q]);
+		bench_store_close(&w->store[q]);
 	*w = (struct bench_wire){.made = false};
 }
 

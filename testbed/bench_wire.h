@@ -4,7 +4,8 @@
  * NIC on that port, and the bare loops on the same port that the NIC is compared with.
  *
  * With gates the NIC does not have the device itself, but a port of the case's own that asks the case before it takes
- * a burst from the device: for cases of several threads, which must not run ahead of each other.
+ * a burst, from the device or from frames stored in memory: for cases of several threads, which must not run ahead of
+ * each other.
  */
 #ifndef TESTBED_BENCH_WIRE_H
 #define TESTBED_BENCH_WIRE_H
@@ -12,6 +13,7 @@
 #include "../host-api/spindle.h"
 #include "../pipeline/limits.h"
 #include "bench.h"
+#include "bench_store.h"
 
 #define BENCH_QUEUES 2
 
@@ -19,18 +21,21 @@ struct rte_mempool;
 struct rte_mbuf;
 
 struct bench_wire_config {
-	unsigned queues; /* 0: 1. Packet i of the capture comes by queue i mod queues; the NIC has as many workers */
+	unsigned queues; /* 0: 1. Packet i comes by queue i mod queues, the NIC has as many workers; several: if stored
+			  */
 	bool icrc;
 	/* Frame number `index` of the capture; returns its length, 0: there are no more. */
 	uint32_t (*make)(void *arg, uint64_t index, uint8_t *frame);
 	/* NULL: no gates. Whether a burst may be taken from the queue now. */
 	bool (*gate)(void *arg, uint16_t queue);
+	bool stored; /* needs a gate; no device: see bench_store.h */
 	void *arg;
 };
 
 struct bench_wire {
 	struct bench_wire_config config;
-	char file[BENCH_QUEUES][512], device[32], source[1200]; /* source: what rx_pcap and infinite_rx say of it */
+	char file[512], device[32], source[600]; /* source: what rx_pcap and infinite_rx say of it */
+	struct bench_store store[BENCH_QUEUES];
 	bool made;
 	uint16_t port; /* the ethdev */
 	struct rte_mempool *pool;

@@ -175,11 +175,11 @@ enum sp_sdr_command {
 /* ---- area shared with the host program: NIC writes, host reads. 64 bytes a line, host byte order -------------------
  */
 #define SP_SDR_AREA_MAGIC   0x41524453u
-#define SP_SDR_AREA_VERSION 2
+#define SP_SDR_AREA_VERSION 3
 
 struct sp_sdr_area {
 	uint32_t magic;
-	uint16_t version, reserved;
+	uint16_t version, workers;
 	uint32_t slots, generations, channels;
 	uint32_t control_qp;				/* 0: none, credit is implicit */
 	uint64_t bitmap, bitmap_stride, packets, bytes; /* offsets; bytes: of the whole area */
@@ -206,7 +206,7 @@ struct sp_sdr_recv_status {
 	uint64_t message;   /* k + 1 of the message that the fields below are about, 0: none */
 	uint64_t state;	    /* SP_SDR_OPEN, SP_SDR_COMPLETE */
 	uint64_t length;    /* as posted; with SP_SDR_LENGTH_FIXED as the sender has told */
-	uint64_t packets;   /* distinct packets that have come */
+	uint64_t packets;   /* distinct packets that have come; with several workers 0: see `counts` */
 	uint64_t immediate; /* user immediate, and above it the mask of its bits that have come */
 	uint64_t released;  /* k + 1 of the latest message of this slot that the NIC has let go of */
 	uint64_t reserved[2];
@@ -228,15 +228,17 @@ struct sp_sdr_datagram {
 static_assert(sizeof(struct sp_sdr_area) == 64 && sizeof(struct sp_sdr_connection) == 64, "one line");
 static_assert(sizeof(struct sp_sdr_recv_status) == 64 && sizeof(struct sp_sdr_send_status) == 64, "one line");
 
-/* header | connection | recv_status[S] | send_status[S] | S chunk bitmaps | packet bits of one chunk | datagrams.
- * Bitmaps: bit 0 of word 0 is chunk (packet) 0; a chunk's bit is set once all its bytes are in place. */
+/* header | connection | recv_status[S] | send_status[S] | S chunk bitmaps | packet bits of one chunk | counts |
+ * datagrams. Bitmaps: bit 0 of word 0 is chunk (packet) 0; a chunk's bit is set once all its bytes are in place.
+ * Counts, with several workers only: what each has placed of the packets of the message in a slot, in a line of its
+ * own. */
 struct sp_sdr_layout {
-	uint64_t connection, recv, send, bitmap, bitmap_stride, packets, bytes;
+	uint64_t connection, recv, send, bitmap, bitmap_stride, packets, counts, bytes;
 	uint64_t datagrams, datagram_stride; /* 0: none */
 };
 
-/* chunks: of a message of the maximum size; per_chunk: packets of a chunk. */
-static inline struct sp_sdr_layout sp_sdr_layout(uint32_t slots, uint64_t chunks, uint64_t per_chunk)
+/* chunks: of a message of the maximum size; per_chunk: packets of a chunk; workers: of the NIC. */
+static inline struct sp_sdr_layout sp_sdr_layout(uint32_t slots, uint64_t chunks, uint64_t per_chunk, uint32_t workers)
 {
 	struct sp_sdr_layout l = {.connection = sizeof(struct sp_sdr_area)};
 
@@ -245,8 +247,15 @@ static inline struct sp_sdr_layout sp_sdr_layout(uint32_t slots, uint64_t chunks
 	l.bitmap = l.send + (uint64_t)slots * sizeof(struct sp_sdr_send_status);
 	l.bitmap_stride = (chunks + 511) / 512 * 64;
 	l.packets = l.bitmap + slots * l.bitmap_stride;
-	l.bytes = l.packets + (per_chunk + 511) / 512 * 64;
+	l.counts = l.packets + (per_chunk + 511) / 512 * 64;
+	l.bytes = l.counts + (workers > 1 ? (uint64_t)slots * workers * 64 : 0);
 	return l;
+}
+
+/* Where worker's count of the message in a slot is. */
+static inline uint64_t sp_sdr_count(const struct sp_sdr_layout *l, uint32_t slot, uint32_t worker, uint32_t workers)
+{
+	return l->counts + ((uint64_t)slot * workers + worker) * 64;
 }
 
 static inline void sp_sdr_layout_datagrams(struct sp_sdr_layout *l, uint32_t slots, uint32_t bytes)

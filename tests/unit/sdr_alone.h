@@ -119,6 +119,19 @@ static inline const struct sp_sdr_recv_status *line(struct fake_nic *f, uint32_t
 	return (const void *)(f->mem[0].base + s->layout.recv + slot * 64);
 }
 
+/* Distinct packets of the message in a slot that have come. */
+static inline uint64_t came(struct fake_nic *f, uint32_t slot)
+{
+	const struct sdr *s = f->c.state;
+	uint64_t sum = line(f, slot)->packets, one;
+
+	for (uint32_t w = 0; f->c.workers > 1 && w < f->c.workers; w++) {
+		memcpy(&one, f->mem[0].base + sp_sdr_count(&s->layout, slot, w, f->c.workers), sizeof(one));
+		sum += one;
+	}
+	return sum;
+}
+
 static inline const uint64_t *bitmap(struct fake_nic *f, uint32_t slot)
 {
 	const struct sdr *s = f->c.state;

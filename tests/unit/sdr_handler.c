@@ -50,7 +50,7 @@ static void each_bad_packet_is_dropped_by_name_and_touches_nothing(void)
 	}
 	CU_ASSERT(untouched(nic.mem[BUFFER].base, 4 * M_BYTES));
 	for (uint32_t i = 0; i < 4; i++)
-		CU_ASSERT_EQUAL(line(&nic, i)->packets, 0);
+		CU_ASSERT_EQUAL(came(&nic, i), 0);
 	CU_ASSERT_EQUAL(nic.taken, 0);
 	fake_detach(&nic);
 }
@@ -78,7 +78,7 @@ static void bytes_land_where_the_offset_says_and_nowhere_else(void)
 	CU_ASSERT(untouched(b, 1000 + 5 * MTU));
 	CU_ASSERT(filled(b + 1000 + 5 * MTU, MTU, 5 * 7 + 1));
 	CU_ASSERT(untouched(b + 1000 + 6 * MTU, 4 * M_BYTES - 1000 - 6 * MTU));
-	CU_ASSERT_EQUAL(line(&nic, 0)->packets, 1);
+	CU_ASSERT_EQUAL(came(&nic, 0), 1);
 	CU_ASSERT_EQUAL(*bitmap(&nic, 0), 0);
 	/* chunk 1 is packets 4 to 7 */
 	give(packet(0, 4, MTU));
@@ -99,7 +99,7 @@ static void duplicates_are_counted_and_not_written(void)
 	k->fill = 0x55;
 	CU_ASSERT_EQUAL(give(k), SP_DONE);
 	CU_ASSERT(filled(nic.mem[BUFFER].base + 3 * MTU, MTU, 3 * 7 + 1));
-	CU_ASSERT_EQUAL(line(&nic, 0)->packets, 1);
+	CU_ASSERT_EQUAL(came(&nic, 0), 1);
 	CU_ASSERT_EQUAL(nic.counters[SDR_DUPLICATES], 1);
 	CU_ASSERT_PTR_NOT_NULL(strstr(report(&nic), "packets=1 duplicates=1 late=0 "));
 	fake_detach(&nic);
@@ -178,7 +178,7 @@ static void what_contradicts_the_length_is_beyond_end(void)
 	k->flags = SP_PKT_SE;
 	CU_ASSERT_EQUAL(give(k), SP_DROP(SDR_BEYOND_END));
 	CU_ASSERT_EQUAL(line(&nic, 0)->length, SP_SDR_LENGTH_FIXED | (10 * MTU + 5));
-	CU_ASSERT_EQUAL(line(&nic, 0)->packets, 2);
+	CU_ASSERT_EQUAL(came(&nic, 0), 2);
 	CU_ASSERT(untouched(nic.mem[BUFFER].base + 10 * MTU + 5, 1000));
 	fake_detach(&nic);
 }
@@ -209,7 +209,7 @@ static void a_duplicate_may_tell_the_length(void)
 		CU_ASSERT_EQUAL(give(k), SP_DONE);
 		CU_ASSERT_EQUAL(*bitmap(&nic, 0), 3);
 		CU_ASSERT_EQUAL(line(&nic, 0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
-		CU_ASSERT_EQUAL(line(&nic, 0)->packets, 6);
+		CU_ASSERT_EQUAL(came(&nic, 0), 6);
 		CU_ASSERT_EQUAL(nic.counters[SDR_DUPLICATES], 1);
 		fake_detach(&nic);
 	}
@@ -283,7 +283,7 @@ static void bitmaps_say_exactly_what_arrived(void)
 						  : !untouched(b, MTU))
 				CU_FAIL("bytes");
 		}
-		CU_ASSERT_EQUAL(line(&nic, 0)->packets, distinct);
+		CU_ASSERT_EQUAL(came(&nic, 0), distinct);
 		CU_ASSERT_EQUAL(nic.counters[SDR_DUPLICATES], gift - distinct);
 		CU_ASSERT_EQUAL(!!(line(&nic, 0)->state & SP_SDR_COMPLETE), all);
 		fake_detach(&nic);
@@ -535,7 +535,7 @@ static void packets_up_to_slots_times_generations_late_change_nothing(void)
 			CU_ASSERT_EQUAL(give(x), SP_DROP(SDR_LATE));
 		}
 		CU_ASSERT(filled(nic.mem[BUFFER].base + k % 4 * 256, MTU, (uint8_t)(k + 1)));
-		CU_ASSERT_EQUAL(line(&nic, k % 4)->packets, 1);
+		CU_ASSERT_EQUAL(came(&nic, k % 4), 1);
 		CU_ASSERT_EQUAL(*bitmap(&nic, k % 4), 0);
 		if (k >= 3)
 			CU_ASSERT_EQUAL(complete(&nic, k - 3), 0);
@@ -861,7 +861,7 @@ static void two_workers_at_once_lose_and_repeat_nothing(void)
 		for (uint32_t i = 0; i < 128; i++)
 			set += bitmap(&nic, 0)[i / 64] >> i % 64 & 1;
 		CU_ASSERT_EQUAL(set, chunks);
-		CU_ASSERT_EQUAL(line(&nic, 0)->packets, packets);
+		CU_ASSERT_EQUAL(came(&nic, 0), packets);
 		CU_ASSERT_EQUAL(line(&nic, 0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
 		CU_ASSERT_EQUAL(line(&nic, 0)->length, SP_SDR_LENGTH_FIXED | length);
 		CU_ASSERT_EQUAL(worker[0].view.counters[SDR_MESSAGES] + worker[1].view.counters[SDR_MESSAGES], 1);

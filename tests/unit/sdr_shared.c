@@ -58,7 +58,7 @@ static void a_message_is_complete_with_its_last_packet_in_whatever_order(void)
 		}
 		CU_ASSERT(!early);
 		CU_ASSERT_EQUAL(line(&nic, 0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
-		CU_ASSERT_EQUAL(line(&nic, 0)->packets, packets);
+		CU_ASSERT_EQUAL(came(&nic, 0), packets);
 		CU_ASSERT_EQUAL(nic.counters[SDR_MESSAGES], 1);
 		CU_ASSERT_EQUAL(nic.counters[SDR_CHUNKS], chunks);
 		CU_ASSERT_EQUAL(nic.counters[SDR_PACKETS], packets);

@@ -100,7 +100,7 @@ static void nothing_still_takes_one_packet_and_one_chunk(void)
 
 static void area_parts_are_aligned_and_do_not_overlap(void)
 {
-	const struct sp_sdr_layout l = sp_sdr_layout(7, 513, 65);
+	const struct sp_sdr_layout l = sp_sdr_layout(7, 513, 65, 1), of3 = sp_sdr_layout(7, 513, 65, 3);
 
 	CU_ASSERT_EQUAL(l.connection, 64);
 	CU_ASSERT_EQUAL(l.recv, 128);
@@ -109,6 +109,10 @@ static void area_parts_are_aligned_and_do_not_overlap(void)
 	CU_ASSERT_EQUAL(l.bitmap_stride, 128); /* 513 bits are 65 bytes */
 	CU_ASSERT_EQUAL(l.packets, l.bitmap + 7 * 128);
 	CU_ASSERT_EQUAL(l.bytes, l.packets + 64);
+	CU_ASSERT_EQUAL(of3.counts, l.packets + 64);
+	CU_ASSERT_EQUAL(sp_sdr_count(&of3, 0, 0, 3), of3.counts);
+	CU_ASSERT_EQUAL(sp_sdr_count(&of3, 6, 2, 3) + 64, of3.bytes);
+	CU_ASSERT_EQUAL(of3.bytes, of3.counts + 7 * 3 * 64);
 }
 
 SUITE("sdr_wire", TEST(default_split_has_the_documented_bit_positions), TEST(every_split_packs_and_unpacks),
