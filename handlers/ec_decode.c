@@ -17,7 +17,7 @@ static inline void ec_set(uint64_t *bitmap, unsigned i)
 }
 
 /* The lowest `count` bits of a word, at least 1. */
-static inline uint64_t ec_ones(unsigned count)
+static inline uint64_t ec_ones(uint64_t count)
 {
 	return count < 64 ? (1ull << count) - 1 : ~0ull;
 }
@@ -139,13 +139,13 @@ static void ec_queue(struct sp_ctx *c, struct ec_pair *pair)
 	sp_work_start(c, &d->work);
 }
 
-/* Nothing is wanted, or everything. */
-static void ec_want(const struct sp_ctx *c, struct ec_pair *pair, bool all)
+/* The first `count` submessages are wanted, and no others. */
+static void ec_want(const struct sp_ctx *c, struct ec_pair *pair, uint64_t count)
 {
 	const struct ec *s = c->state;
 
 	for (uint64_t word = 0; word < s->wanted_words; word++)
-		ec_store(c, &pair->wanted[word], all ? UINT64_MAX : 0);
+		ec_store(c, &pair->wanted[word], word * 64 < count ? ec_ones(count - word * 64) : 0);
 }
 
 /* Counted once a message. */
@@ -215,7 +215,8 @@ void ec_look(struct sp_ctx *c, uint64_t key, uint64_t chunk)
 	else if (b.code || b.wrong) {
 		__atomic_store_n(&pair->look, 0, __ATOMIC_RELAXED);
 		ec_store(c, &pair->key, data);
-		ec_want(c, pair, true); /* the work looks which of them can be repaired */
+		/* the work looks which of them can be repaired */
+		ec_want(c, pair, sp_ec_units(b.chunks, b.code ? b.code->k : s->least));
 		ec_queue(c, pair);
 	}
 	sp_message_release(c, other);
@@ -223,71 +224,187 @@ void ec_look(struct sp_ctx *c, uint64_t key, uint64_t chunk)
 
 /* ---- repairing -----------------------------------------------------------------------------------------------------
  */
-static void ec_put_back_one(struct sp_ctx *c, const struct ec_decoder *d, uint64_t sub)
+static void ec_put_back(struct sp_ctx *c, const struct ec_decoder *d, uint64_t word, uint64_t subs)
 {
 	const struct ec *s = c->state;
 
-	ec_fetch_and(c, &s->pair[(uint32_t)d->key / 2].taken[sub / 64], ~(1ull << (sub % 64)));
+	ec_fetch_and(c, &s->pair[(uint32_t)d->key / 2].taken[word], ~subs);
 }
 
-static void ec_put_back(struct sp_ctx *c, struct ec_decoder *d)
+/* The first `count` of those found. */
+static void ec_put_back_lost(struct sp_ctx *c, const struct ec_decoder *d, unsigned count)
 {
-	if (d->taken)
-		ec_put_back_one(c, d, d->sub);
-	d->taken = false;
+	uint64_t word = 0, subs = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		if (subs && word != d->lost[i].sub / 64) {
+			ec_put_back(c, d, word, subs);
+			subs = 0;
+		}
+		word = d->lost[i].sub / 64;
+		subs |= 1ull << (d->lost[i].sub % 64);
+	}
+	if (subs)
+		ec_put_back(c, d, word, subs);
 }
 
-/* Can it be repaired, and by this worker? Another one that has taken it makes all of it; or looks once more after
- * putting it back, at what has come meanwhile, for who has seen that has found it taken. */
-static bool ec_take_one(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair,
-			struct ec_both *b)
-{
-	const uint64_t bit = 1ull << (d->sub % 64);
+/* Chunks that a row of submessages has: one look for all of them. */
+struct ec_window {
+	uint64_t sub, data, parity; /* the first; from its first chunk on, bits of chunks that are there */
+};
 
-	do {
-		if (ec_fetch_or(c, &pair->taken[d->sub / 64], bit) & bit)
+static bool ec_narrow(const struct sp_ec_code *code)
+{
+	return code->k <= 64 && code->m <= 64;
+}
+
+static void ec_window(struct sp_ctx *c, struct sp_ctx *first, const struct ec_both *b, uint64_t sub,
+		      struct ec_window *w)
+{
+	const struct ec *s = c->state;
+	const uint64_t at = sub * b->code->m, room = b->parity.bytes / s->limits.chunk_bytes;
+
+	w->sub = sub;
+	w->data = s->first->present(first, b->key, sub * b->code->k);
+	w->parity = at < room ? s->first->present(first, ec_parity_key(b->key), at) & ec_ones(room - at) : 0;
+}
+
+static bool ec_alike(const struct ec_lost *a, const struct ec_lost *b)
+{
+	for (unsigned i = 0; i < SP_EC_WORDS; i++)
+		if (a->missing[i] != b->missing[i])
 			return false;
-		d->taken = true;
-		if (ec_may(c, pair, b) && ec_repairable(c, first, b, d->sub, d->missing))
-			return true;
-		ec_put_back(c, d);
-		ec_both(c, first, d->key, b);
-	} while (ec_may(c, pair, b) && ec_repairable(c, first, b, d->sub, d->missing));
-	return false;
+	return a->data == b->data;
 }
 
-/* The next submessage that is wanted, of b. False: none, or too many to look at in a slice. */
+/* As ec_repairable(), of what the window shows. `like`: one of the same code that can be repaired, or NULL. */
+static bool ec_repairable_in(const struct ec_both *b, const struct ec_window *w, uint64_t sub,
+			     const struct ec_lost *like, struct ec_lost *r)
+{
+	const unsigned data = ec_data(b->code, b->chunks, sub), rows = sp_ec_parity(b->code, data);
+	const unsigned i = (unsigned)(sub - w->sub);
+	uint64_t lost, parity;
+
+	if (!data)
+		return false;
+	lost = ec_ones(data) & ~(w->data >> i * b->code->k);
+	if (!lost)
+		return false;
+	parity = ec_ones(rows) & ~(w->parity >> i * b->code->m);
+	r->data = data;
+	r->missing[0] = lost | (data < 64 ? parity << data : 0);
+	r->missing[1] = data < 64 ? parity >> (64 - data) : parity;
+	r->missing[2] = r->missing[3] = 0;
+	r->reserved[0] = lost; /* as will turn out, mostly */
+	r->reserved[1] = r->reserved[2] = r->reserved[3] = 0;
+	r->ready = true;
+	return (like && ec_alike(r, like)) || sp_ec_recoverable(b->code, data, r->missing);
+}
+
+/* Chunks `chunks` of the window, which are missing in those found from number `from` on, are reserved at once: what
+ * that takes is mostly the call. Should it be any less simple, each is reserved by itself, when it is its turn. */
+static void ec_reserve_all(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, unsigned from,
+			   const struct ec_window *w, uint64_t chunks)
+{
+	struct ec *s = c->state;
+	uint64_t got = chunks;
+
+	__atomic_store_n(&s->pair[(uint32_t)d->key / 2].used, 1, __ATOMIC_RELAXED);
+	if (!s->first->reserve(first, d->key, w->sub * d->code->k, &got) && got == chunks)
+		return;
+	for (unsigned i = from; i < d->found; i++) {
+		d->lost[i].reserved[0] = 0;
+		d->lost[i].ready = false;
+	}
+}
+
+/* Submessages `subs` of a word, which this worker has taken: notes those that can be repaired, and puts back the
+ * others. What comes meanwhile finds them taken, so those are looked at once more. */
+static void ec_note(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair,
+		    const struct ec_both *b, uint64_t word, uint64_t subs)
+{
+	const bool may = ec_may(c, pair, b), narrow = may && ec_narrow(b->code);
+	struct ec_window w = {0};
+	struct ec_both now;
+	uint64_t others = 0, chunks = 0;
+	const unsigned from = d->found;
+
+	if (narrow)
+		ec_window(c, first, b, word * 64 + (unsigned)__builtin_ctzll(subs), &w);
+	for (uint64_t left = subs; left; left &= left - 1) {
+		struct ec_lost *r = &d->lost[d->found];
+
+		r->sub = word * 64 + (unsigned)__builtin_ctzll(left);
+		if (!may || !(narrow ? ec_repairable_in(b, &w, r->sub, d->found ? r - 1 : NULL, r)
+				     : ec_repairable(c, first, b, r->sub, r->missing))) {
+			others |= left & -left;
+			continue;
+		}
+		if (narrow) {
+			chunks |= r->reserved[0] << (r->sub - w.sub) * b->code->k;
+		} else {
+			r->data = ec_data(b->code, b->chunks, r->sub);
+			r->ready = false;
+			memset(r->reserved, 0, sizeof(r->reserved));
+		}
+		d->found++;
+	}
+	if (chunks)
+		ec_reserve_all(c, first, d, from, &w, chunks);
+	if (!others)
+		return;
+	ec_put_back(c, d, word, others);
+	if (c->workers == 1 || !ec_both(c, first, d->key, &now) || !ec_may(c, pair, &now))
+		return;
+	for (uint64_t missing[SP_EC_WORDS]; others; others &= others - 1)
+		if (ec_repairable(c, first, &now, word * 64 + (unsigned)__builtin_ctzll(others), missing))
+			ec_fetch_or(c, &pair->wanted[word], others & -others);
+}
+
+/* As many submessages as `left` lasts for, by a rough estimate: other workers may want some, too. */
+static unsigned ec_most(const struct ec *s, const struct ec_decoder *d, const struct sp_ec_code *code, uint64_t left)
+{
+	const unsigned room = EC_BATCH - d->found, width = code->k > code->m ? code->k : code->m;
+	const uint64_t cost = SP_EC_ONE + (uint64_t)code->k * s->limits.chunk_bytes * (code->kind == SP_EC_XOR ? 1 : 2);
+	unsigned most = width < 64 ? 64 / width : 1;
+
+	most = most < room ? most : room;
+	return left >= cost * most ? most : left > cost ? (unsigned)(left / cost) : 1;
+}
+
+/* The next submessages that are wanted, of b, and can be repaired. False: none, or too many to look at in a slice. */
 static bool ec_next(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair,
-		    struct ec_both *b, unsigned *looks)
+		    const struct ec_both *b, uint64_t left, unsigned *looks)
 {
 	const struct ec *s = c->state;
+	const struct sp_ec_code *code = b->code ? b->code : s->code;
+	const unsigned most = ec_most(s, d, code, left), before = d->found;
 	uint64_t word = d->sub / 64; /* mostly they come in order */
 
 	for (uint64_t words = s->wanted_words; words; words--, word = word + 1 < s->wanted_words ? word + 1 : 0)
-		for (;; --*looks) {
-			const uint64_t bits = __atomic_load_n(&pair->wanted[word], __ATOMIC_SEQ_CST);
+		for (uint64_t bits; (bits = __atomic_load_n(&pair->wanted[word], __ATOMIC_SEQ_CST));) {
+			const unsigned from = (unsigned)__builtin_ctzll(bits);
 
-			if (!bits)
-				break;
 			if (!*looks)
 				return false;
+			bits &= ec_ones(most) << from;
 			/* Before looking: who wants it from now on wants it anew. */
-			ec_fetch_and(c, &pair->wanted[word], ~(bits & -bits));
-			d->sub = word * 64 + (unsigned)__builtin_ctzll(bits);
-			if (!ec_take_one(c, first, d, pair, b))
-				continue;
-			--*looks;
-			d->bytes = b->data.bytes;
-			d->code = b->code;
-			memset(d->reserved, 0, sizeof(d->reserved));
-			return true;
+			ec_fetch_and(c, &pair->wanted[word], ~bits);
+			d->sub = word * 64 + from;
+			bits &= ~ec_fetch_or(c, &pair->taken[word], bits);
+			*looks -= *looks < most ? *looks : most;
+			if (bits)
+				ec_note(c, first, d, pair, b, word, bits);
+			if (d->found > before)
+				return true;
 		}
 	return false;
 }
 
 static void ec_let_go(struct sp_ctx *c, struct ec_decoder *d)
 {
-	ec_put_back(c, d);
+	ec_put_back_lost(c, d, d->found);
+	d->found = d->repaired = 0;
 	if (d->parity)
 		sp_message_release(c, d->parity);
 	if (d->data)
@@ -310,11 +427,11 @@ static bool ec_hold(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d
 		/* One of the two has ended, and what was wanted with it; or it is of the next message by now. */
 		if (__atomic_load_n(&pair->key, __ATOMIC_SEQ_CST) != d->key)
 			continue;
-		ec_want(c, pair, false);
+		ec_want(c, pair, 0);
 		__atomic_store_n(&pair->look, 1, __ATOMIC_RELAXED);
 		if (__atomic_load_n(&pair->key, __ATOMIC_SEQ_CST) == d->key)
 			return false;
-		ec_want(c, pair, true);
+		ec_want(c, pair, UINT64_MAX);
 	}
 }
 
@@ -327,35 +444,37 @@ static bool ec_wants(const struct ec *s, const struct ec_pair *pair)
 }
 
 /* Gives the chunks that are missing to nobody else. 0, or -EAGAIN: some are being written to. */
-static int ec_reserve(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, unsigned data)
+static int ec_reserve(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_lost *r)
 {
 	struct ec *s = c->state;
 	struct ec_pair *pair = &s->pair[(uint32_t)d->key / 2];
 	int waits = 0;
 
-	for (unsigned at = 0; at < data; at += 64) {
-		const uint64_t wanted = d->missing[at / 64] & ec_ones(data - at) & ~d->reserved[at / 64];
+	for (unsigned at = 0; at < r->data; at += 64) {
+		const uint64_t wanted = r->missing[at / 64] & ec_ones(r->data - at) & ~r->reserved[at / 64];
 		uint64_t got = wanted;
 
 		if (!wanted)
 			continue;
 		__atomic_store_n(&pair->used, 1, __ATOMIC_RELAXED);
-		if (s->first->reserve(first, d->key, d->sub * d->code->k + at, &got) == -EAGAIN)
+		if (s->first->reserve(first, d->key, r->sub * d->code->k + at, &got) == -EAGAIN)
 			waits = -EAGAIN;
 		else
-			d->missing[at / 64] &= ~(wanted & ~got); /* those are there by now */
-		d->reserved[at / 64] |= got;
+			r->missing[at / 64] &= ~(wanted & ~got); /* those are there by now */
+		r->reserved[at / 64] |= got;
 	}
+	r->ready = !waits;
 	return waits;
 }
 
 /* False: there is nothing to compute, for nothing is missing any more. */
-static bool ec_begin(struct sp_ctx *c, struct ec_decoder *d, const struct ec_both *b, unsigned data)
+static bool ec_begin(struct sp_ctx *c, struct ec_decoder *d, const struct ec_both *b, const struct ec_lost *r)
 {
 	const struct ec *s = c->state;
 	const uint32_t bytes = s->limits.chunk_bytes;
-	const uint64_t at = d->sub * d->code->k, to = b->data.offset + at * bytes;
-	const uint64_t from = b->parity.offset + d->sub * d->code->m * bytes;
+	const unsigned data = r->data;
+	const uint64_t at = r->sub * d->code->k, to = b->data.offset + at * bytes;
+	const uint64_t from = b->parity.offset + r->sub * d->code->m * bytes;
 	const uint64_t left = b->data.bytes - (at + data - 1) * bytes;
 	const bool more = left > bytes; /* there is another submessage */
 	const struct sp_ec_submessage sub = {.data = data,
@@ -370,17 +489,32 @@ static bool ec_begin(struct sp_ctx *c, struct ec_decoder *d, const struct ec_bot
 
 	for (unsigned j = 0; j < data; j++) {
 		d->chunk[j] = b->data.mem->base + to + (uint64_t)j * bytes;
-		if (c->watch && sp_ec_bit(d->missing, j))
+		if (c->watch && sp_ec_bit(r->missing, j))
 			without |= sp_dma_traced(c, b->data.mem, to + (uint64_t)j * bytes, d->chunk[j],
 						 j + 1 < data ? bytes : sub.last);
 	}
 	for (unsigned i = 0, rows = sp_ec_parity(d->code, data); i < rows; i++)
 		d->chunk[data + i] =
-			sp_ec_bit(d->missing, data + i) ? NULL : b->parity.mem->base + from + (uint64_t)i * bytes;
-	if (sp_ec_decode_start(&d->job, d->code, &sub, d->missing))
+			sp_ec_bit(r->missing, data + i) ? NULL : b->parity.mem->base + from + (uint64_t)i * bytes;
+	if (sp_ec_decode_start(&d->job, d->code, &sub, r->missing))
 		return false;
 	if (without)
 		sp_ec_job_dry(&d->job);
+	return true;
+}
+
+/* Has the job just made the same of the submessage before it? Of short chunks it takes long to find out what to do. */
+static bool ec_again(struct sp_ctx *c, struct ec_decoder *d, const struct ec_both *b, const struct ec_lost *r)
+{
+	const uint32_t bytes = c->watch ? 0 : ((const struct ec *)c->state)->limits.chunk_bytes;
+	const uint64_t end = (r->sub * d->code->k + r->data) * bytes;
+
+	if (!bytes || !d->repaired || !d->same || r->sub < r[-1].sub || !ec_alike(r, r - 1) || end > b->data.bytes)
+		return false;
+
+	const uint64_t on = r->sub - r[-1].sub;
+
+	sp_ec_job_again(&d->job, on * d->code->k * bytes, on * d->code->m * bytes);
 	return true;
 }
 
@@ -390,80 +524,115 @@ struct ec_made {
 	bool computed;
 };
 
-static void ec_supply(struct sp_ctx *c, struct sp_ctx *first, const struct ec_decoder *d, const struct ec_both *b,
-		      const struct ec_repaired *r, struct ec_made *made)
+/* Chunks `from` + i are in place. */
+static bool ec_supply(struct sp_ctx *c, struct sp_ctx *first, const struct ec_decoder *d, const struct ec_both *b,
+		      uint64_t from, uint64_t chunks, struct ec_made *made)
 {
 	const struct ec *s = c->state;
 	const uint32_t bytes = s->limits.chunk_bytes;
-	const uint64_t last = b->data.bytes - (r->at + r->data - 1) * bytes;
-	uint64_t chunks = 0;
+	const uint64_t chunk = (b->data.bytes - 1) / bytes, last = chunk - from,
+		       count = (unsigned)__builtin_popcountll(chunks);
+
+	if (!chunks || s->first->supply(first, d->key, from, chunks))
+		return false;
+	made->chunks += count;
+	made->bytes += count * bytes;
+	if (last < 64 && chunks >> last & 1)
+		made->bytes -= (chunk + 1) * bytes - b->data.bytes;
+	return true;
+}
+
+static bool ec_supply_wide(struct sp_ctx *c, struct sp_ctx *first, const struct ec_decoder *d, const struct ec_both *b,
+			   const struct ec_lost *r, struct ec_made *made)
+{
+	bool any = false;
 
 	for (unsigned at = 0; at < r->data; at += 64)
-		if (r->reserved[at / 64] && !s->first->supply(first, d->key, r->at + at, r->reserved[at / 64]))
-			chunks += (unsigned)__builtin_popcountll(r->reserved[at / 64]);
-	made->submessages += chunks != 0;
-	made->chunks += chunks;
-	made->bytes += chunks * bytes - (sp_ec_bit(r->reserved, r->data - 1) && last < bytes ? bytes - last : 0);
+		any |= ec_supply(c, first, d, b, r->sub * d->code->k + at, r->reserved[at / 64], made);
+	return any;
 }
 
 /* Those repaired are handed over, and put back: several at once, as to wait until what was written past the caches is
- * there takes as long for one. */
+ * there takes as long for one, and to tell of 64 chunks as long as of one. */
 static void ec_hand_over(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, const struct ec_both *b,
 			 struct ec_made *made)
 {
-	if (!d->repairs)
+	unsigned i = 0;
+
+	if (!d->repaired)
 		return;
 	sp_ec_job_settle(&d->job);
-	for (unsigned i = 0; i < d->repairs; i++) {
-		ec_supply(c, first, d, b, &d->repaired[i], made);
-		ec_put_back_one(c, d, d->repaired[i].sub);
+	while (i < d->repaired) {
+		const struct ec_lost *r = &d->lost[i++];
+		const uint64_t from = r->sub * d->code->k;
+		uint64_t chunks = r->reserved[0], subs = chunks != 0;
+
+		if (r->data > 64) {
+			made->submessages += ec_supply_wide(c, first, d, b, r, made);
+			continue;
+		}
+		for (; i < d->repaired && d->lost[i].sub > r->sub; i++) {
+			const uint64_t ahead = d->lost[i].sub * d->code->k - from;
+
+			if (ahead + d->lost[i].data > 64)
+				break;
+			chunks |= d->lost[i].reserved[0] << ahead;
+			subs += d->lost[i].reserved[0] != 0;
+		}
+		if (ec_supply(c, first, d, b, from, chunks, made))
+			made->submessages += subs;
 	}
-	d->repairs = 0;
+	ec_put_back_lost(c, d, d->repaired);
+	d->found -= d->repaired;
+	memmove(d->lost, d->lost + d->repaired, d->found * sizeof(*d->lost));
+	d->repaired = 0;
 }
 
-/* The submessage at hand joins them: it stays taken. */
-static void ec_repaired(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, const struct ec_both *b,
-			unsigned data, struct ec_made *made)
-{
-	struct ec_repaired *r = &d->repaired[d->repairs++];
-
-	*r = (struct ec_repaired){.sub = d->sub, .at = d->sub * d->code->k, .data = data};
-	memcpy(r->reserved, d->reserved, sizeof(r->reserved));
-	d->taken = false;
-	if (d->repairs == EC_REPAIRED)
-		ec_hand_over(c, first, d, b, made);
-}
-
-/* Works on the submessage at hand, and no longer than `budget`. Returns what it took; unless d->taken still, it is done
- * with. */
+/* Works on the first one found that is not repaired, and no longer than `budget`. Returns what it took. True in
+ * *waits: another worker still writes there. */
 static uint64_t ec_repair(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_both *b,
-			  uint64_t budget, struct ec_made *made)
+			  uint64_t budget, struct ec_made *made, bool *waits)
 {
 	struct ec *s = c->state;
-	const unsigned data = ec_data(d->code, b->chunks, d->sub);
+	struct ec_lost *r = &d->lost[d->repaired];
 	uint64_t took = SP_EC_ONE;
 
 	if (!d->running) {
-		if (ec_reserve(c, first, d, data))
+		*waits = !r->ready && ec_reserve(c, first, d, r);
+		if (*waits)
 			return took;
 		if (!b->data.fixed)
 			ec_both(c, first, d->key, b); /* once a chunk is reserved, the length stays */
 		if (b->data.bytes != d->bytes) {      /* on another worker, the sender has contradicted itself */
 			ec_mismatch(c, &s->pair[(uint32_t)d->key / 2]);
-			ec_put_back(c, d);
-			return took;
+			memset(r->reserved, 0, sizeof(r->reserved));
+			d->same = false;
+		} else {
+			d->running = d->same = ec_again(c, d, b, r) || ec_begin(c, d, b, r);
 		}
-		d->running = ec_begin(c, d, b, data);
 	}
 	if (d->running) {
 		made->computed = true;
 		d->running = sp_ec_job_step(&d->job, budget);
 		took += sp_ec_job_spent(&d->job);
-		if (d->running)
-			return took;
 	}
-	ec_repaired(c, first, d, b, data, made);
+	d->repaired += !d->running;
 	return took;
+}
+
+/* Is there something to be repaired? `left`: of the slice. */
+static bool ec_more(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair,
+		    struct ec_both *b, uint64_t left, unsigned *looks, struct ec_made *made)
+{
+	if (d->repaired < d->found)
+		return true;
+	if (b->data.complete)
+		return false;
+	if (d->found == EC_BATCH || (d->found && (b->data.bytes != d->bytes || b->code != d->code)))
+		ec_hand_over(c, first, d, b, made);
+	d->bytes = b->data.bytes;
+	d->code = b->code;
+	return ec_next(c, first, d, pair, b, left, looks);
 }
 
 /* Of the pair whose messages are held, what there is time for. False: there is no more for now. What is taken up again
@@ -472,23 +641,24 @@ static bool ec_repairs(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder
 		       struct ec_both *b)
 {
 	const struct ec *s = c->state;
-	const bool again = d->taken;
+	const bool again = d->found;
 	uint64_t left = SP_EC_SLICE, took;
 	unsigned looks = EC_LOOKS;
 	struct ec_made made = {0};
-	bool more;
+	bool more, waits = false;
 
 	do {
 		if (b->data.complete)
-			ec_want(c, pair, false);
-		more = d->taken || (!b->data.complete && ec_next(c, first, d, pair, b, &looks));
+			ec_want(c, pair, 0);
+		more = ec_more(c, first, d, pair, b, left, &looks, &made);
 		if (!more)
 			break;
-		took = ec_repair(c, first, d, b, left, &made);
+		took = ec_repair(c, first, d, b, left, &made, &waits);
 		left -= took < left ? took : left;
 		if (!b->data.fixed)
 			s->first->extent(first, d->key, &b->data);
-	} while (!again && !d->taken && took <= left); /* the next one may be like it */
+	} while (!waits && !d->running && took <= left && /* the next one may be like it */
+		 (!again || d->repaired < d->found));
 	ec_hand_over(c, first, d, b, &made);
 	s->first->extent(first, d->key, &b->data);
 	if (made.computed)
@@ -498,10 +668,10 @@ static bool ec_repairs(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder
 		ec_count(c, SP_EC_REPAIRED_CHUNKS, made.chunks);
 		ec_count(c, SP_EC_DECODED_BYTES, made.bytes);
 	}
-	if (d->taken)
+	if (d->found)
 		return true;
 	if (b->data.complete)
-		ec_want(c, pair, false);
+		ec_want(c, pair, 0);
 	ec_let_go(c, d);
 	return more && ec_wants(s, pair); /* a slice for nothing would end the message in it */
 }

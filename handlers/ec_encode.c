@@ -64,7 +64,18 @@ static void ec_order_done(struct sp_ctx *c, struct ec *s)
 	s->order_first = (s->order_first + 1) % (s->limits.messages / 2);
 	s->orders--;
 	s->encoded = 0;
-	s->encoding = false;
+	s->encoding = s->same = false;
+}
+
+/* As the job has just done for the submessage before: of short chunks it takes long to find out what to do. */
+static bool ec_encode_again(const struct sp_ctx *c, struct ec *s, const struct ec_order *o)
+{
+	const uint64_t bytes = s->limits.chunk_bytes, data = o->code->k * bytes;
+
+	if (c->watch || !s->same || (s->encoded + 1) * data > o->bytes)
+		return false;
+	sp_ec_job_again(&s->job, data, o->code->m * bytes);
+	return true;
 }
 
 /* Starts on the next submessage. False: the NIC does without payload, there is nothing to compute. */
@@ -96,7 +107,8 @@ static bool ec_encode_begin(struct sp_ctx *c, struct ec *s, const struct ec_orde
 static uint64_t ec_encode_one(struct sp_ctx *c, struct ec *s, const struct ec_order *o, unsigned data, uint64_t budget)
 {
 	if (!s->encoding)
-		s->encoding = ec_encode_begin(c, s, o, data, sp_ec_parity(o->code, data));
+		s->encoding = s->same =
+			ec_encode_again(c, s, o) || ec_encode_begin(c, s, o, data, sp_ec_parity(o->code, data));
 	if (!s->encoding)
 		return 0;
 	s->encoding = sp_ec_job_step(&s->job, budget);

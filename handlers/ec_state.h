@@ -35,12 +35,13 @@ struct ec_totals {
 	uint64_t total[SP_EC_TOTALS];
 } __attribute__((aligned(64)));
 
-/* A submessage that is repaired, and has yet to be handed over. */
-struct ec_repaired {
-	uint64_t sub, at, reserved[SP_EC_WORDS]; /* at: its first chunk */
+/* A submessage that is being repaired, or has yet to be handed over. */
+struct ec_lost {
+	uint64_t sub, missing[SP_EC_WORDS], reserved[SP_EC_WORDS];
 	unsigned data;
+	bool ready; /* all of what is missing has been reserved */
 };
-#define EC_REPAIRED 16 /* handed over together, at most */
+#define EC_BATCH 16 /* found, and handed over, together, at most */
 
 /* A worker's: repairs one submessage after the other. */
 struct ec_decoder {
@@ -48,13 +49,13 @@ struct ec_decoder {
 	uint32_t *queue;     /* of pairs, each once: a ring with room for all */
 	uint32_t first, count;
 	struct sp_message *data, *parity; /* held while submessages of theirs are being repaired */
-	uint64_t key, sub, bytes;	  /* of data; which submessage; bytes of data when it was chosen, */
-	const struct sp_ec_code *code;	  /* ... and the code */
-	uint64_t missing[SP_EC_WORDS], reserved[SP_EC_WORDS];
-	struct ec_repaired repaired[EC_REPAIRED]; /* between slices there are none */
-	unsigned repairs;			  /* of them */
-	bool taken;				  /* sub, which no other worker takes meanwhile */
-	bool running;				  /* job has been started */
+	uint64_t key, sub;		  /* of data; the last submessage that was looked at */
+	uint64_t bytes;			  /* of data when these were chosen, */
+	const struct sp_ec_code *code;	  /* ... and the code: */
+	struct ec_lost lost[EC_BATCH];	  /* which no other worker takes meanwhile */
+	unsigned found, repaired;	  /* of them; repaired: the first ones. Between slices there are none */
+	bool running;			  /* job has been started, for the first that is not repaired, */
+	bool same;			  /* ... or has been through with the one before it */
 	uint8_t *chunk[SP_EC_CHUNKS];
 	struct sp_ec_job job;
 };
@@ -78,7 +79,8 @@ struct ec {
 	struct ec_order *order;	      /* [home] ring with room for all that can be under way */
 	uint32_t order_first, orders; /* [home] */
 	uint64_t encoded;	      /* [home] submessages of the first order that are ready */
-	bool encoding;		      /* [home] a job has been started */
+	bool encoding;		      /* [home] a job has been started, */
+	bool same;		      /* [home] ... and been through with the submessage before, of the same order */
 	struct sp_work encode;	      /* [home] */
 	struct sp_ec_job job;	      /* [home] */
 	uint8_t *chunk[SP_EC_CHUNKS]; /* [home] */

@@ -160,6 +160,20 @@ static void sdr_reserve_alone(const struct sdr *s, struct sdr_slot *slot, uint64
 	}
 }
 
+/* Of chunks of one packet, whose bits are the same: all at once, wherever they are. */
+static void sdr_reserve_bits(struct sdr_slot *slot, uint64_t from, uint64_t chunks)
+{
+	const uint64_t word = from / 64, shift = from & 63, low = chunks << shift;
+	const uint64_t high = shift ? chunks >> (64 - shift) : 0;
+
+	slot->reserved[word] |= low & ~slot->claim[word];
+	slot->claim[word] |= low;
+	if (!high)
+		return;
+	slot->reserved[word + 1] |= high & ~slot->claim[word + 1];
+	slot->claim[word + 1] |= high;
+}
+
 static void sdr_publish_alone(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t word,
 			      uint64_t chunks)
 {
@@ -205,6 +219,10 @@ static int sdr_export_reserve(struct sp_ctx *c, uint64_t key, uint64_t from, uin
 		return rc;
 	if (fixed)
 		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | length);
+	if (left && c->workers == 1 && s->per_chunk == 1) {
+		sdr_reserve_bits(slot, from, left);
+		left = 0;
+	}
 	while (left) { /* those in a row at once */
 		const unsigned i = (unsigned)__builtin_ctzll(left);
 		const uint64_t beyond = ~(left >> i);

@@ -22,7 +22,7 @@
 #include "bench.h"
 #include "bench_frame.h"
 
-#define MTU   4096u
+#define MTU   ((uint32_t)BENCH_CODER_PAGE)
 #define SLOTS 2u /* a pair of messages */
 #define QP    0x100u
 #define RKEY  0x1234u
@@ -187,7 +187,7 @@ static bool next_packet(struct bench_coder *b, struct rte_mbuf *packet)
 		make_packet(b, b->message + parity, (uint32_t)index,
 			    (index + 1) * MTU == (parity ? b->parity : b->data),
 			    parity ? sp_ec_immediate((enum sp_ec_code_kind)s->kind, s->k, s->m, b->data) : 0,
-			    b->right + (size_t)(j + (parity ? s->k : 0)) * s->bytes + index % per_chunk * MTU, packet);
+			    b->right + (size_t)(j + (parity ? s->k : 0)) * MTU, packet);
 		return true;
 	}
 	return false;
@@ -290,7 +290,7 @@ static int open_context(struct bench_coder *b, struct sp_error *error)
 	if (r)
 		return r;
 	b->area = area;
-	b->layout = sp_sdr_layout(SLOTS, 0, 0);
+	b->layout = sp_sdr_layout(SLOTS, 0, 0, 1);
 	memcpy(connect.arg, peer, 16);
 	connect.context = b->context;
 	return b->shape.decode ? 0 : sp_command_call(b->dev, &connect, NULL);

@@ -40,10 +40,14 @@ struct bench_work {
 
 struct bench_coder;
 
+#define BENCH_CODER_PAGE 4096 /* and a packet's payload */
+
 /*
  * memory: the submessages' data chunks, one after the other, then as many parity chunks, at a multiple of 4 KiB; the
- * caller's, to outlive the coder. When decoding, chunks are sent as they are in `right`, which holds one submessage:
- * all are alike. 0, or -errno and words in why.
+ * caller's, to outlive the coder. When decoding, chunks are sent as they are in `right`, which holds a page of
+ * BENCH_CODER_PAGE bytes of each chunk of one submessage: all its pages, and all submessages, are alike. So what the
+ * port that is made up here reads stays small, as a real one would read nothing: it would put data out of the cache
+ * that the handler has just received, while what ISA-L is given stays there. 0, or -errno and words in why.
  */
 int bench_coder_open(const struct bench_coder_shape *shape, uint8_t *memory, const uint8_t *right,
 		     struct bench_coder **coder, char *why, unsigned room);

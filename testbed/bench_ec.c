@@ -5,7 +5,8 @@
  *
  * Submessages lie one after the other and are taken in turn: in much memory, which is put out of the caches before, or
  * as many as a cache nearby holds. Of the first, ISA-L makes the parity when the case is opened, with matrices
- * made and inverted here: what any side makes of it must be the same, or the case fails.
+ * made and inverted here: what any side makes of it must be the same, or the case fails. Each chunk repeats one page,
+ * for what the port reads to stay small (bench_coder.h).
  */
 #include "bench.h"
 
@@ -24,7 +25,7 @@
 
 #define DATA  (64u << 20)  /* bytes of all data chunks, for caches not to hold them */
 #define WARM  (256u << 10) /* ... and for one nearby to hold them with what is made of them; at least a submessage */
-#define PAGE  4096
+#define PAGE  BENCH_CODER_PAGE
 #define BATCH 64	 /* submessages between two looks at the clock, at most ... */
 #define LOOK  (4u << 20) /* ... and bytes of data */
 #define SLICE 50.0	 /* us, that one may take */
@@ -35,7 +36,7 @@ struct bench {
 	struct sp_ec_job job;
 	void *tables, *scratch; /* the code's, the job's */
 	uint8_t *memory;	/* data of all submessages, then parity */
-	uint8_t *right;		/* the first submessage's chunks */
+	uint8_t *right;		/* a page of each of a submessage's chunks, which repeat it */
 	unsigned next;
 	uint64_t missing[SP_EC_WORDS];
 	uint8_t *isal; /* tables */
@@ -180,29 +181,39 @@ static void close_bench(void *state)
 	free(b);
 }
 
+/* As often as wanted, a page of each chunk repeated. */
+static void spread(const uint8_t *pages, uint8_t *chunk, size_t chunks, uint32_t bytes)
+{
+	for (size_t i = 0; i < chunks; i++)
+		for (uint32_t at = 0; at < bytes; at += PAGE)
+			memcpy(chunk + i * bytes + at, pages + i * PAGE, PAGE);
+}
+
 /* One submessage, and what ISA-L makes of it, as often as wanted. */
 static int fill(struct bench *b)
 {
-	const size_t data = data_bytes(b), parity = parity_bytes(b);
+	const unsigned k = b->shape.k, m = b->shape.m;
+	const uint32_t bytes = b->shape.bytes;
 	const bool decode = b->shape.decode;
 	struct sp_random random;
 	uint8_t *chunk[SP_EC_CHUNKS];
 	int r;
 
 	sp_random_seed(&random, 1, 0);
-	for (size_t i = 0; i < data; i++)
+	for (size_t i = 0; i < (size_t)k * PAGE; i++)
 		b->right[i] = (uint8_t)sp_random_next(&random);
-	memcpy(b->memory, b->right, data);
 	b->shape.decode = false;
 	r = isal_open(b, false);
 	find(b, 0, chunk);
+	spread(b->right, chunk[0], k, bytes);
 	isal(b, chunk);
-	memcpy(b->right + data, chunk[b->shape.k], parity);
+	for (unsigned i = 0; i < m; i++)
+		memcpy(b->right + (size_t)(k + i) * PAGE, chunk[k + i], PAGE);
 	b->shape.decode = decode;
 	for (unsigned i = 0; i < b->shape.submessages; i++) {
 		find(b, i, chunk);
-		memcpy(chunk[0], b->right, data);
-		memcpy(chunk[b->shape.k], b->right + data, parity);
+		spread(b->right, chunk[0], k, bytes);
+		spread(b->right + (size_t)k * PAGE, chunk[k], m, bytes);
 	}
 	return r ? r : isal_open(b, decode);
 }
@@ -219,7 +230,7 @@ static int open_bench(const struct bench_coder_shape *shape, void **state, char 
 	b->tables = aligned_alloc(PAGE, code);
 	b->scratch = aligned_alloc(PAGE, code);
 	b->memory = aligned_alloc(PAGE, shape->submessages * (data_bytes(b) + parity_bytes(b)));
-	b->right = malloc(data_bytes(b) + parity_bytes(b));
+	b->right = malloc((size_t)(shape->k + shape->m) * PAGE);
 	b->isal = malloc((size_t)SP_EC_TABLE * shape->k * shape->m);
 	if (!b->tables || !b->scratch || !b->memory || !b->right || !b->isal)
 		goto fail;
@@ -257,11 +268,15 @@ static void forget(struct bench *b)
 
 static int check(const struct bench *b, char *why, unsigned room)
 {
+	const unsigned chunks = b->shape.k + (b->shape.decode ? 0 : b->shape.m);
 	uint8_t *chunk[SP_EC_CHUNKS];
+	bool wrong = false;
 
 	find(b, 0, chunk);
-	if (!memcmp(chunk[0], b->right, data_bytes(b)) &&
-	    (b->shape.decode || !memcmp(chunk[b->shape.k], b->right + data_bytes(b), parity_bytes(b))))
+	for (unsigned i = 0; i < chunks; i++)
+		for (uint32_t at = 0; at < b->shape.bytes; at += PAGE)
+			wrong |= memcmp(chunk[i] + at, b->right + (size_t)i * PAGE, PAGE) != 0;
+	if (!wrong)
 		return 0;
 	snprintf(why, room, "the chunks are not what ISA-L makes of them");
 	return -EPROTO;

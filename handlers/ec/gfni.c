@@ -218,6 +218,7 @@ TARGET static void exclusive(size_t len, unsigned sources, uint8_t *const *from,
 static const struct sp_ec_kernel gfni = {.name = "gfni",
 					 .sources = STREAMS,
 					 .strip = 4096,
+					 .coefficient = sizeof(uint64_t),
 					 .tables = tables,
 					 .combine = combine,
 					 .exclusive = exclusive};

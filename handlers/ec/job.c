@@ -28,129 +28,117 @@ static int begin(struct sp_ec_job *job, const struct sp_ec_code *code, const str
 	    sub->last > sub->bytes)
 		return -EINVAL;
 	job->code = code;
-	job->tables = job->memory;
 	job->rows = job->sources = 0;
-	job->group = code->kind == SP_EC_MDS ? sp_ec_group(sub->data) : 1;
 	job->bytes = sub->bytes;
 	job->last = sub->last;
-	job->short_source = job->short_row = -1;
 	job->check = job->wrong = job->dry = false;
 	job->cold = sub->cold;
 	job->past = sub->past || (uint64_t)sub->data * sub->bytes >= SP_EC_PAST;
 	job->loose |= job->past;
-	job->weights = job->tabled = job->done = job->added = 0;
+	job->data_ahead = sub->data_ahead;
+	job->parity_ahead = sub->parity_ahead;
+	job->done = job->added = 0;
 	job->at = job->block = 0;
-	job->first[0] = 0;
 	return 0;
-}
-
-static bool is_short(const struct sp_ec_submessage *sub, unsigned chunk)
-{
-	return chunk == sub->data - 1 && sub->last < sub->bytes;
 }
 
 /* From memory, short chunks take as long to begin with as for the rest, since the processor looks ahead within a page
  * only: fetches where one begins, or better the one after it, for which there is all the time. Anything but addresses
  * of chunks is harmless: fetching never faults. */
-static void fetch(uintptr_t chunk, uint64_t ahead)
+static void fetch(const struct sp_ec_job *job)
 {
-	for (uintptr_t i = 0; i < FETCH; i += 64)
-		__builtin_prefetch((const void *)(chunk + ahead + i));
+	const uint8_t data = (uint8_t)job->plan->aim.shape;
+
+	for (unsigned s = 0; s < job->sources; s++) {
+		const uint64_t ahead = job->plan->chunk[s] < data ? job->data_ahead : job->parity_ahead;
+
+		for (uintptr_t i = 0; i < FETCH; i += 64)
+			__builtin_prefetch((const void *)((uintptr_t)job->source[s] + ahead + i));
+	}
 }
 
-static void source_add(struct sp_ec_job *job, const struct sp_ec_submessage *sub, unsigned chunk)
+/* The lines of the plan's matrix. Their weights are not known yet where it is for decoding: `weighted`. */
+static void lines(struct sp_ec_job *job, bool weighted)
 {
-	if (job->cold)
-		fetch((uintptr_t)sub->chunk[chunk], chunk < sub->data ? sub->data_ahead : sub->parity_ahead);
-	if (is_short(sub, chunk))
-		job->short_source = (int)job->sources;
-	job->matrix.source[job->sources].point =
-		chunk < sub->data ? (uint8_t)chunk : sp_ec_parity_point(chunk - sub->data);
-	job->matrix.source[job->sources].weight = 0;
-	job->source[job->sources++] = sub->chunk[chunk];
+	const struct sp_ec_plan *plan = job->plan;
+	struct sp_ec_matrix *matrix = &job->matrix;
+	unsigned data = (uint8_t)plan->aim.shape;
+
+	matrix->rows = plan->rows;
+	matrix->sources = plan->sources;
+	for (unsigned i = 0; i < plan->sources + (unsigned)plan->rows; i++) {
+		const uint8_t chunk = plan->chunk[i];
+		const struct sp_ec_line line = {chunk < data ? chunk : sp_ec_parity_point(chunk - data), 0};
+
+		*(i < plan->sources ? &matrix->source[i] : &matrix->row[i - plan->sources]) = line;
+	}
+	job->tabled = 0;
+	job->weights = weighted ? 0 : plan->rows + plan->sources;
 }
 
-/* XOR: its sources have been added. */
-static void row_add(struct sp_ec_job *job, const struct sp_ec_submessage *sub, unsigned chunk)
+static void tables_choose(struct sp_ec_job *job, bool decode, bool all)
 {
-	if (is_short(sub, chunk))
-		job->short_row = (int)job->rows;
-	if (job->code->kind == SP_EC_MDS)
-		job->matrix.row[job->rows] =
-			(struct sp_ec_line){chunk < sub->data ? (uint8_t)chunk : sp_ec_parity_point(chunk - sub->data)};
-	job->row[job->rows++] = sub->chunk[chunk];
-	job->first[job->rows] = (uint16_t)job->sources;
+	struct sp_ec_plan *plan = job->plan;
+
+	job->weights = plan->rows + plan->sources;
+	job->tabled = plan->rows;
+	if (!decode && all) {
+		job->tables = job->code->tables;
+		return;
+	}
+	if (!job->check && sp_ec_plan_keeps(plan, job->code)) {
+		job->tables = (uint8_t *)plan->tables;
+	} else {
+		job->tables = job->memory;
+		plan->tabled &= job->memory_of == plan;
+		job->memory_of = plan;
+	}
+	if (!plan->tabled)
+		lines(job, decode);
 }
 
-static unsigned group_sources(const struct sp_ec_job *job, unsigned row)
+/* By that plan. `all`: of a whole submessage, in whole. */
+static void start(struct sp_ec_job *job, const struct sp_ec_submessage *sub, struct sp_ec_plan *plan, bool decode,
+		  bool all)
 {
-	return job->code->kind == SP_EC_XOR ? (unsigned)(job->first[row + 1] - job->first[row]) : job->sources;
-}
-
-static void started(struct sp_ec_job *job, bool weighted)
-{
+	const bool is_short = sub->last < sub->bytes;
 	const struct sp_ec_kernel *kernel = job->code->kind == SP_EC_MDS ? job->code->kernel : NULL;
 
-	job->matrix.rows = job->rows;
-	job->matrix.sources = job->sources;
-	job->together = kernel && job->cold && job->sources <= kernel->together &&
-			(job->sources <= STREAMS || job->bytes >= SP_EC_BLOCK);
-	job->least = kernel ? kernel->sources : SP_EC_SOURCES;
-	job->strip = kernel ? kernel->strip : SP_EC_STRIP;
-	if (job->code->kind == SP_EC_XOR || !weighted)
-		job->weights = job->rows + job->sources;
-	if (job->code->kind == SP_EC_XOR || job->tables != job->memory)
-		job->tabled = job->rows;
-}
-
-/* The chunks of XOR group i but for one. Of small ones this is much of all the work: no source_add() for each. */
-static void group_add(struct sp_ec_job *job, const struct sp_ec_submessage *sub, unsigned parity, unsigned i,
-		      unsigned except)
-{
-	uint8_t **source = job->source + job->sources;
-	unsigned j = i;
-
-	for (; j < sub->data; j += parity)
-		if (j != except)
-			*source++ = sub->chunk[j];
-	if (sub->last < sub->bytes && j - parity == sub->data - 1 && sub->data - 1 != except)
-		job->short_source = (int)(source - 1 - job->source);
-	if (sub->data + i != except)
-		*source++ = sub->chunk[sub->data + i];
+	job->plan = plan;
+	job->rows = plan->rows;
+	job->sources = plan->sources;
+	job->short_source = is_short ? plan->last_source : -1;
+	job->short_row = is_short ? plan->last_row : -1;
+	for (unsigned s = 0; s < job->sources; s++)
+		job->source[s] = sub->chunk[plan->chunk[s]];
+	for (unsigned r = 0; r < job->rows; r++)
+		job->row[r] = sub->chunk[plan->chunk[job->sources + r]];
 	if (job->cold)
-		for (uint8_t **s = job->source + job->sources; s < source; s++)
-			fetch((uintptr_t)*s, *s == sub->chunk[sub->data + i] ? sub->parity_ahead : sub->data_ahead);
-	job->sources = (unsigned)(source - job->source);
-}
-
-/* Rows are the parity chunks wanted, made of all data. */
-static void parity_start(struct sp_ec_job *job, const struct sp_ec_submessage *sub, const uint64_t *wanted)
-{
-	const unsigned parity = sp_ec_parity(job->code, sub->data);
-
-	if (job->code->kind == SP_EC_MDS)
-		for (unsigned j = 0; j < sub->data; j++)
-			source_add(job, sub, j);
-	for (unsigned i = 0; i < parity; i++) {
-		if (wanted && !sp_ec_bit(wanted, sub->data + i))
-			continue;
-		if (job->code->kind == SP_EC_XOR)
-			group_add(job, sub, parity, i, sub->data + i);
-		row_add(job, sub, sub->data + i);
+		fetch(job);
+	if (!kernel) {
+		job->group = 1;
+		job->together = false;
+		job->least = SP_EC_SOURCES;
+		job->strip = SP_EC_STRIP;
+		job->weights = job->rows + job->sources;
+		job->tabled = job->rows;
+		return;
 	}
-	started(job, false);
+	job->group = job->check ? 1 : sp_ec_group(sub->data);
+	job->together =
+		job->cold && job->sources <= kernel->together && (job->sources <= STREAMS || job->bytes >= SP_EC_BLOCK);
+	job->least = kernel->sources;
+	job->strip = kernel->strip;
+	tables_choose(job, decode, all);
 }
 
 int sp_ec_encode_start(struct sp_ec_job *job, const struct sp_ec_code *code, const struct sp_ec_submessage *sub)
 {
 	const int err = begin(job, code, sub);
 
-	if (err)
-		return err;
-	if (sub->data == code->k)
-		job->tables = code->tables;
-	parity_start(job, sub, NULL);
-	return 0;
+	if (!err)
+		start(job, sub, sp_ec_plan_parity(&job->plans, code, sub->data, NULL), false, sub->data == code->k);
+	return err;
 }
 
 int sp_ec_verify_start(struct sp_ec_job *job, const struct sp_ec_code *code, const struct sp_ec_submessage *sub,
@@ -160,55 +148,42 @@ int sp_ec_verify_start(struct sp_ec_job *job, const struct sp_ec_code *code, con
 
 	if (err)
 		return err;
-	job->check = true;
-	job->group = 1; /* there is room for one aside */
-	parity_start(job, sub, check);
+	job->check = true; /* a row at a time: there is room for one aside */
+	start(job, sub, sp_ec_plan_parity(&job->plans, code, sub->data, check), false, false);
 	return 0;
-}
-
-/* A row for each data chunk that is missing, of what else its group has. */
-static void exclusive_decode(struct sp_ec_job *job, const struct sp_ec_submessage *sub, const uint64_t *missing)
-{
-	const unsigned parity = sp_ec_parity(job->code, sub->data);
-
-	for (unsigned word = 0; word * 64 < sub->data; word++)
-		for (uint64_t bits = missing[word]; bits; bits &= bits - 1) {
-			const unsigned j = word * 64 + (unsigned)__builtin_ctzll(bits);
-
-			if (j >= sub->data)
-				break;
-			group_add(job, sub, parity, j % parity, j);
-			row_add(job, sub, j);
-		}
-	started(job, false);
 }
 
 int sp_ec_decode_start(struct sp_ec_job *job, const struct sp_ec_code *code, const struct sp_ec_submessage *sub,
 		       const uint64_t missing[SP_EC_WORDS])
 {
 	const int err = begin(job, code, sub);
-	unsigned used = 0;
+	struct sp_ec_plan *plan;
 
 	if (err)
 		return err;
-	if (!sp_ec_recoverable(code, sub->data, missing))
+	plan = sp_ec_plan_data(&job->plans, code, sub->data, missing);
+	if (!plan)
 		return -ENODATA;
-	if (code->kind == SP_EC_XOR) {
-		exclusive_decode(job, sub, missing);
-		return 0;
-	}
-	for (unsigned j = 0; j < sub->data; j++)
-		if (sp_ec_bit(missing, j))
-			row_add(job, sub, j);
-		else
-			source_add(job, sub, j);
-	for (unsigned i = 0; used < job->rows; i++)
-		if (!sp_ec_bit(missing, sub->data + i)) {
-			source_add(job, sub, sub->data + i);
-			used++;
-		}
-	started(job, true);
+	start(job, sub, plan, true, false);
 	return 0;
+}
+
+void sp_ec_job_again(struct sp_ec_job *job, uint64_t data, uint64_t parity)
+{
+	const uint8_t *chunk = job->plan->chunk;
+	const uint8_t chunks = (uint8_t)job->plan->aim.shape; /* of data */
+
+	for (unsigned s = 0; s < job->sources; s++)
+		job->source[s] += chunk[s] < chunks ? data : parity;
+	for (unsigned r = 0; r < job->rows; r++)
+		job->row[r] += chunk[job->sources + r] < chunks ? data : parity;
+	job->short_source = job->short_row = -1;
+	job->wrong = false;
+	job->loose |= job->past;
+	job->done = job->added = 0;
+	job->at = job->block = 0;
+	if (job->cold)
+		fetch(job);
 }
 
 /* ---- working ---- */
@@ -227,15 +202,24 @@ static void weigh(struct sp_ec_job *job)
 			sp_ec_weight(&job->code->field, matrix->row[i - job->sources].point, used, lost, job->rows);
 }
 
+static unsigned group_sources(const struct sp_ec_job *job, unsigned row)
+{
+	const uint8_t *first = job->plan->first;
+
+	return job->code->kind == SP_EC_XOR ? (unsigned)(first[row + 1] - first[row]) : job->sources;
+}
+
 static unsigned group_rows(const struct sp_ec_job *job, unsigned row)
 {
 	return job->rows - row < job->group ? job->rows - row : job->group;
 }
 
-/* Of a byte of one source for a group; reading is done by the first group, and by each group of XOR. */
+/* Of a byte of one source for a group; reading is done by the first group. XOR is done while the next bytes come. */
 static uint64_t byte_cost(const struct sp_ec_job *job, unsigned row)
 {
-	return group_rows(job, row) + (!row || job->code->kind == SP_EC_XOR ? (job->cold ? READ : READ_NEAR) : 0);
+	if (job->code->kind == SP_EC_XOR)
+		return job->cold ? READ + 1 : READ_NEAR;
+	return group_rows(job, row) + (row ? 0 : job->cold ? READ : READ_NEAR);
 }
 
 /* What the short one has of the block at hand. */
@@ -265,7 +249,7 @@ static void compute(struct sp_ec_job *job, unsigned row, unsigned count, unsigne
 {
 	const struct sp_ec_kernel *kernel = job->code->kernel;
 	const bool exclusive = job->code->kind == SP_EC_XOR;
-	const unsigned first = (exclusive ? job->first[row] : 0) + job->added, sources = group_sources(job, row);
+	const unsigned first = (exclusive ? job->plan->first[row] : 0) + job->added, sources = group_sources(job, row);
 	const bool past = job->past && take == sources && !job->check;
 	const uint32_t n = job->block, part = own(job);
 	uint8_t *from[SP_EC_CHUNKS + 1], *to[SP_EC_GROUP];
@@ -354,8 +338,9 @@ static uint64_t advance(struct sp_ec_job *job, uint64_t budget, bool must)
 		cost = (uint64_t)COEFFICIENT * count * job->sources;
 		if (cost > budget && !must)
 			return 0;
-		sp_ec_tables(job->code, &job->matrix, job->tabled, count, job->memory);
+		sp_ec_tables(job->code, &job->matrix, job->tabled, count, job->tables);
 		job->tabled += count;
+		job->plan->tabled = job->tabled == job->rows;
 		return cost;
 	}
 	if ((!job->done || job->code->kind == SP_EC_XOR) && !job->added)
@@ -376,13 +361,14 @@ static uint64_t advance(struct sp_ec_job *job, uint64_t budget, bool must)
 static uint64_t exclusive_whole(struct sp_ec_job *job, uint64_t budget)
 {
 	const uint64_t cost = (uint64_t)job->sources * job->bytes * byte_cost(job, 0);
+	const uint8_t *first = job->plan->first;
 
 	if (cost > budget || job->at || job->done || job->added || job->check || job->short_source >= 0 ||
 	    job->short_row >= 0)
 		return 0;
 	for (unsigned r = 0; r < job->rows && !job->dry; r++)
-		job->code->kernel->exclusive(job->bytes, (unsigned)(job->first[r + 1] - job->first[r]),
-					     job->source + job->first[r], job->row[r], job->past);
+		job->code->kernel->exclusive(job->bytes, (unsigned)(first[r + 1] - first[r]), job->source + first[r],
+					     job->row[r], job->past);
 	job->at = job->bytes;
 	return cost;
 }

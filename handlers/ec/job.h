@@ -10,7 +10,7 @@
 #ifndef EC_JOB_H
 #define EC_JOB_H
 
-#include "code.h"
+#include "plan.h"
 
 struct sp_ec_submessage {
 	unsigned data;	 /* chunks, 1 to k */
@@ -36,11 +36,13 @@ struct sp_ec_submessage {
 #define SP_EC_PAST (2 << 20) /* what is made of so many bytes of data is always written past the caches, */
 #define SP_EC_LONG (4 << 20) /* ... and what is made of messages as long as this had better be */
 
-/* One thread at a time. 40 KiB; may be used for one submessage after the other. The fields are the job's. */
+/* One thread at a time. 80 KiB; may be used for one submessage after the other. The fields are the job's. */
 struct sp_ec_job {
 	const struct sp_ec_code *code;
-	uint8_t *memory;       /* for tables */
-	const uint8_t *tables; /* memory, or the code's */
+	struct sp_ec_plan *plan;
+	uint8_t *memory;	      /* for tables that the plan has no room for, */
+	struct sp_ec_plan *memory_of; /* ... and whose those there are; NULL: nobody's */
+	uint8_t *tables;	      /* memory, the plan's, or the code's */
 	unsigned rows, sources;
 	unsigned group; /* rows made at once */
 	uint32_t bytes, last;
@@ -54,10 +56,11 @@ struct sp_ec_job {
 	unsigned weights, tabled; /* lines of the matrix, and its rows, that are ready */
 	uint32_t at, block;	  /* bytes that are done (XOR: of the row), and how many are being done */
 	unsigned done, added;	  /* rows of the latter, and sources of the group of rows at hand */
+	uint64_t data_ahead, parity_ahead;
 	uint8_t *source[SP_EC_CHUNKS];
 	uint8_t *row[SP_EC_CHUNKS];
-	uint16_t first[SP_EC_CHUNKS + 1]; /* XOR: row r has sources [first[r], first[r + 1]) */
 	struct sp_ec_matrix matrix;
+	struct sp_ec_plans plans;
 	uint8_t padded[SP_EC_BLOCK + SP_EC_REST]; /* of the short source */
 	uint8_t aside[SP_EC_BLOCK + SP_EC_REST];  /* of the short row, or of one that is checked */
 };
@@ -81,6 +84,10 @@ int sp_ec_decode_start(struct sp_ec_job *job, const struct sp_ec_code *code, con
 		       const uint64_t missing[SP_EC_WORDS]);
 int sp_ec_verify_start(struct sp_ec_job *job, const struct sp_ec_code *code, const struct sp_ec_submessage *sub,
 		       const uint64_t check[SP_EC_WORDS]);
+
+/* The same, by a job that is done, for the submessage that has its data chunks `data` bytes further on, and its parity
+ * chunks `parity` bytes; no chunk of either is short. */
+void sp_ec_job_again(struct sp_ec_job *job, uint64_t data, uint64_t parity);
 
 /* A job that was just started takes its steps, and as many, but no chunk is read or written: for NICs without payload.
  */

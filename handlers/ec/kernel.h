@@ -20,6 +20,7 @@ struct sp_ec_kernel {
 	/* How combine() had better be called: with all sources if they come from memory and are no more than
 	 * `together`; else with at least `sources` of them, and `strip` bytes. */
 	unsigned together, sources, strip;
+	unsigned coefficient; /* bytes of tables that one takes; 0: SP_EC_TABLE */
 	/* coefficient: [rows][sources]; tables: SP_EC_TABLE * rows * sources bytes, 8-byte aligned, for exactly this
 	 * many of both. rows <= SP_EC_GROUP, here and below. */
 	void (*tables)(unsigned sources, unsigned rows, const uint8_t *coefficient, uint8_t *tables);

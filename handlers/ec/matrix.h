@@ -9,10 +9,10 @@
  * of the missing data and R those of the parity chunks used, partial fractions of prod_E(z + y) / prod_R(z + x) give
  *     weight of the source at z = prod_E(z + y) / prod_R, not z(z + x),
  *     weight of the row at y    = prod_R(y + x) / prod_E, not y(y + y').
- * So nothing is inverted, nothing is worth a cache by loss pattern, and the missing chunks come out of one pass over
- * the others, without syndromes in between. 8 losses in (32,8) take 2.5 us, most of it for ISA-L's tables, before
- * 350 us of work on chunks of 64 KiB; 127 in (127,128) take 0.14 ms, in slices. (By elimination the 8 take 2 us and 32
- * of them 119 us, before the tables.)
+ * So nothing is inverted, and the missing chunks come out of one pass over the others, without syndromes in between.
+ * Of short chunks the tables are worth keeping all the same (plan.h). 8 losses in (32,8) take 2.5 us, most of it for
+ * ISA-L's tables, before 350 us of work on chunks of 64 KiB; 127 in (127,128) take 0.14 ms, in slices. (By elimination
+ * the 8 take 2 us and 32 of them 119 us, before the tables.)
  */
 #ifndef EC_MATRIX_H
 #define EC_MATRIX_H
