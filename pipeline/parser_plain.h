@@ -104,8 +104,6 @@ static inline void sp_plain_bth(const uint8_t *bth, struct sp_packet *p, uint32_
 {
 	typedef uint8_t bytes __attribute__((vector_size(16)));
 	typedef uint32_t words __attribute__((vector_size(16)));
-	/* Numbers turned round; where there is nothing to take, whatever: it is masked away. */
-	const bytes from = {7, 6, 5, 0, 11, 10, 9, 0, 0, 0, 0, 1, 0, 0, 0, 0};
 	const words keep = {SP_ROCE_QP_MASK, SP_ROCE_PSN_MASK, 0x00FF0000, 0},
 		    se = {0, 0, (uint32_t)SP_PKT_SE << 24, 0};
 	const words flags = {0, 0, (uint32_t)(SP_PKT_ROCE | SP_PKT_UDP) << 24, 0};
@@ -119,7 +117,8 @@ static inline void sp_plain_bth(const uint8_t *bth, struct sp_packet *p, uint32_
 	static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words of a vector are turned round");
 	static_assert(SP_BTH_SE >> 4 == SP_PKT_SE, "SE is moved by 4 bits");
 	memcpy(&b, bth, sizeof(b)); /* with the ICRC, there are that many */
-	w = (words)__builtin_shuffle(b, from);
+	/* Numbers turned round; where there is nothing to take, whatever: it is masked away. */
+	w = (words)__builtin_shufflevector(b, b, 7, 6, 5, 0, 11, 10, 9, 0, 0, 0, 0, 1, 0, 0, 0, 0);
 	w = (w & keep) | (w >> 4 & se) | flags;
 	w[3] = frame_len;
 	memcpy(&p->dest_qp, &w, sizeof(w));

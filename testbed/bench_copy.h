@@ -3,18 +3,15 @@
 #ifndef TESTBED_BENCH_COPY_H
 #define TESTBED_BENCH_COPY_H
 
+#include <immintrin.h>
 #include <stdint.h>
-
-typedef long long bench_line __attribute__((vector_size(64), aligned(64)));
-typedef long long bench_line_anywhere __attribute__((vector_size(64), aligned(1)));
 
 /* Whole lines, to the beginning of one. */
 static inline void bench_stream(uint8_t *to, const uint8_t *from, uint32_t len)
 {
 	for (uint32_t at = 0; at < len; at += 64)
 #if defined(__AVX512F__)
-		__builtin_ia32_movntdq512((bench_line *)(void *)(to + at),
-					  *(const bench_line_anywhere *)(const void *)(from + at));
+		_mm512_stream_si512((void *)(to + at), _mm512_loadu_si512(from + at));
 #else
 		for (unsigned k = 0; k < 64; k += 8)
 			__builtin_ia32_movnti64(

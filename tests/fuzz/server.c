@@ -185,7 +185,7 @@ static void disconnect_liar(void)
 	liar.fd = -1;
 	munmap(queues, queues_bytes);
 	remove_contexts();
-	while (__atomic_load_n(&nic->memory_used, __ATOMIC_ACQUIRE) != quiet)
+	while (atomic_load_explicit(&nic->memory_used, memory_order_acquire) != quiet)
 		PROMISE(sp_clock() < until);
 }
 

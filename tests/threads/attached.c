@@ -529,7 +529,7 @@ static void *reporting(void *arg)
 		struct sp_attach_exchange x = {.op = SP_ATTACH_REPORT,
 					       .arg = {all ? SP_REPORT_HANDLERS : SP_REPORT_ALL}};
 		char *text = NULL;
-		void *at;
+		void *at = NULL;
 
 		expect(t, !sp_attach_exchange(link, &x) && !sp_attach_map(x.fd[0], x.arg[0], false, &at));
 		expect(t, *(const char *)at == '{');

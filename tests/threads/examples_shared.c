@@ -72,7 +72,8 @@ static void both(void *(*run)(void *))
 {
 	pthread_t thread;
 
-	wrong = arrived = 0;
+	wrong = 0;
+	arrived = 0;
 	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run, &ctx[1]), 0);
 	run(&ctx[0]);
 	pthread_join(thread, NULL);

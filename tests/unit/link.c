@@ -651,7 +651,7 @@ static void a_long_fat_link_holds_nobody_back_and_is_exact(void)
 	CU_ASSERT(now < 100 * SP_MS && now > 99 * SP_MS);
 	now = 100 * SP_MS;
 	for (uint32_t k = 0, number; k < count; k++) {
-		struct rte_mbuf *m;
+		struct rte_mbuf *m = NULL;
 
 		now += k & 1 ? 20 * SP_NS : 192 * SP_NS;
 		if (next_at(link, 1) != now || sp_link_ops.receive(sp_link_port(link, 1), 0, &m, 1, now) != 1)

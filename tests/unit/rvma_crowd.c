@@ -168,7 +168,7 @@ static void puts_of_two_hundred_clients_are_delivered_once_each(void)
 	for (unsigned i = 0; i < BUFFERS; i++) {
 		const unsigned here = count_puts((const uint8_t *)to->addr + i * BUFFER, note[i].length, seen);
 
-		CU_ASSERT_EQUAL(note[i].address, (uintptr_t)to->addr + i * BUFFER);
+		CU_ASSERT_EQUAL((uintptr_t)note[i].address, (uintptr_t)to->addr + i * BUFFER);
 		CU_ASSERT_EQUAL(note[i].epoch, i);
 		CU_ASSERT_EQUAL(note[i].puts, here);
 		CU_ASSERT_EQUAL(note[i].flags, here < attr.threshold ? (uint64_t)RVMA_PARTIAL : 0);

@@ -103,7 +103,7 @@ static inline void begin(void)
 static inline void wait_alone(void)
 {
 	WAIT_FOR(!__atomic_load_n(&nic->device, __ATOMIC_ACQUIRE) &&
-		 !__atomic_load_n(&nic->memory_used, __ATOMIC_ACQUIRE));
+		 !atomic_load_explicit(&nic->memory_used, memory_order_acquire));
 }
 
 /* ---- a program that is connected, and whose requests are right ---- */

@@ -74,7 +74,7 @@ static void shared_memory_cannot_be_shrunk_grown_or_sealed(void)
 
 		CU_ASSERT_PTR_NOT_NULL_FATAL(s[i]);
 		CU_ASSERT_FATAL(s[i]->fd >= 0);
-		CU_ASSERT_EQUAL(lseek(s[i]->fd, 0, SEEK_END), s[i]->bytes);
+		CU_ASSERT_EQUAL((size_t)lseek(s[i]->fd, 0, SEEK_END), s[i]->bytes);
 		CU_ASSERT_EQUAL(s[i]->bytes % 4096, 0);
 		refuses_another_size_and_more_seals(s[i]->fd, s[i]->bytes);
 		again = reopened(s[i]->fd);
