@@ -125,24 +125,40 @@ static void ec_detach(struct sp_ctx *c)
 
 /* ---- packets -------------------------------------------------------------------------------------------------------
  */
-static uint32_t ec_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+/* Of a run, all of which has been placed by now: so to look once at each chunk that is full is enough. */
+static uint32_t ec_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *packet, unsigned n)
 {
 	const struct ec *s = c->state;
 	const uint32_t slot = (uint32_t)m->key;
 	const struct ec_pair *pair = &s->pair[slot / 2];
+	const bool used = !(slot & 1) && __atomic_load_n(&pair->used, __ATOMIC_RELAXED);
+	uint64_t news[EC_NEWS], before = UINT64_MAX;
+	unsigned count = 0;
 	struct sp_ctx *first;
-	uint64_t chunk;
 
 	sp_first(c, &first);
-	chunk = s->first->chunk(first, p);
 	if (slot & 1)
-		c->counters[EC_PARITY_PACKETS]++;
-	else if (__atomic_load_n(&pair->used, __ATOMIC_RELAXED) && s->first->reserved(first, m->key, chunk) & 1)
-		c->counters[EC_LATE_PACKETS]++;
-	/* A packet that tells the length changes which chunks its submessage has. */
-	if (__atomic_load_n(&pair->look, __ATOMIC_RELAXED) || p->flags & SP_PKT_SE ||
-	    s->first->present(first, m->key, chunk) & 1)
-		ec_look(c, m->key, chunk);
+		c->counters[EC_PARITY_PACKETS] += n;
+	for (unsigned i = 0; i < n; i++) {
+		const uint64_t chunk = s->first->chunk(first, packet[i]);
+
+		if (used && s->first->reserved(first, m->key, chunk) & 1)
+			c->counters[EC_LATE_PACKETS]++;
+		/* A packet that tells the length changes which chunks its submessage has. */
+		if (!(packet[i]->flags & SP_PKT_SE) &&
+		    (chunk == before || !(s->first->present(first, m->key, chunk) & 1))) {
+			before = chunk;
+			continue;
+		}
+		before = chunk;
+		news[count++] = chunk;
+		if (count == EC_NEWS) {
+			ec_look(c, m->key, news, count);
+			count = 0;
+		}
+	}
+	if (count || __atomic_load_n(&pair->look, __ATOMIC_RELAXED))
+		ec_look(c, m->key, news, count);
 	return SP_DONE;
 }
 
@@ -211,7 +227,7 @@ static const struct sp_handler ec_handler = {
 	.messages = SP_MESSAGES_NONE,
 	.attach = ec_attach,
 	.detach = ec_detach,
-	.payload = ec_payload,
+	.payload_burst = ec_payload,
 	.completion = ec_completion,
 	.command = ec_command,
 	.work = ec_work,

@@ -171,24 +171,27 @@ static bool ec_may(struct sp_ctx *c, struct ec_pair *pair, const struct ec_both 
 	return b->code;
 }
 
-/* At the submessage of that chunk, of data or of parity. */
-static void ec_look_at(struct sp_ctx *c, struct sp_ctx *first, const struct ec_both *b, bool parity, uint64_t chunk)
+/* At the submessages of those chunks, of data or of parity: all have come before, so once at each. */
+static void ec_look_at(struct sp_ctx *c, struct sp_ctx *first, const struct ec_both *b, bool parity,
+		       const uint64_t *chunk, unsigned count)
 {
 	struct ec *s = c->state;
 	struct ec_pair *pair = &s->pair[(uint32_t)b->key / 2];
-	uint64_t missing[SP_EC_WORDS], sub;
+	uint64_t missing[SP_EC_WORDS], sub, before = UINT64_MAX;
 
 	if (!ec_may(c, pair, b))
 		return;
-	sub = chunk / (parity ? b->code->m : b->code->k);
-	if (!ec_repairable(c, first, b, sub, missing))
-		return;
-	ec_store(c, &pair->key, b->key);
-	ec_fetch_or(c, &pair->wanted[sub / 64], 1ull << (sub % 64));
-	ec_queue(c, pair);
+	for (unsigned i = 0; i < count; i++, before = sub) {
+		sub = chunk[i] / (parity ? b->code->m : b->code->k);
+		if (sub == before || !ec_repairable(c, first, b, sub, missing))
+			continue;
+		ec_store(c, &pair->key, b->key);
+		ec_fetch_or(c, &pair->wanted[sub / 64], 1ull << (sub % 64));
+		ec_queue(c, pair);
+	}
 }
 
-void ec_look(struct sp_ctx *c, uint64_t key, uint64_t chunk)
+void ec_look(struct sp_ctx *c, uint64_t key, const uint64_t *chunk, unsigned count)
 {
 	struct ec *s = c->state;
 	const bool parity = key & 1;
@@ -211,7 +214,7 @@ void ec_look(struct sp_ctx *c, uint64_t key, uint64_t chunk)
 	if (!ec_both(c, first, data, &b))
 		;
 	else if (!all)
-		ec_look_at(c, first, &b, parity, chunk);
+		ec_look_at(c, first, &b, parity, chunk, count);
 	else if (b.code || b.wrong) {
 		__atomic_store_n(&pair->look, 0, __ATOMIC_RELAXED);
 		ec_store(c, &pair->key, data);

@@ -42,6 +42,7 @@ struct ec_lost {
 	bool ready; /* all of what is missing has been reserved */
 };
 #define EC_BATCH 16 /* found, and handed over, together, at most */
+#define EC_NEWS	 32 /* chunks of a run of packets that are looked at together, at most */
 
 /* A worker's: repairs one submessage after the other. */
 struct ec_decoder {
@@ -148,9 +149,10 @@ static inline uint64_t ec_parity_key(uint64_t data)
 
 #pragma GCC visibility push(hidden) /* three files, one handler */
 /* ec_decode.c */
-void ec_look(struct sp_ctx *c, uint64_t key, uint64_t chunk); /* what has come of message `key` may allow repairs */
-bool ec_decode(struct sp_ctx *c, struct ec_decoder *d);	      /* one slice */
-uint64_t ec_lacking(struct sp_ctx *c, uint64_t key);	      /* submessages that lack data */
+/* What has come of message `key` may allow repairs: chunks of it, or (none) what its packets say. */
+void ec_look(struct sp_ctx *c, uint64_t key, const uint64_t *chunk, unsigned count);
+bool ec_decode(struct sp_ctx *c, struct ec_decoder *d); /* one slice */
+uint64_t ec_lacking(struct sp_ctx *c, uint64_t key);	/* submessages that lack data */
 void ec_decode_detach(struct sp_ctx *c);
 
 /* ec_encode.c */

@@ -108,18 +108,24 @@ static void beside(struct sp_view *v, struct sp_message_entry *e, struct sp_pack
 
 	cv->pub.now = v->owner->now;
 	__atomic_store_n(&e->beside.last, v->owner->now, __ATOMIC_RELAXED);
-	for (unsigned i = 0; i < n; i++) {
-		uint32_t before = p[i]->verdict;
+	for (unsigned i = 0, j; i < n; i = j) {
+		const uint32_t before = p[i]->verdict;
 
+		j = i + 1;
 		if (before != SP_DONE && before != SP_END)
 			continue;
-		if (c->handler->payload)
+		if (c->handler->payload_burst) {
+			while (j < n && p[j]->verdict == before)
+				j++;
+			c->handler->payload_burst(&cv->pub, &e->beside, p + i, j - i);
+		} else if (c->handler->payload) {
 			c->handler->payload(&cv->pub, &e->beside, p[i]);
-		else if (c->handler->payload_burst)
-			c->handler->payload_burst(&cv->pub, &e->beside, &p[i], 1);
-		p[i]->verdict = before;
-		cv->packets++;
-		cv->bytes += p[i]->frame_len;
+		}
+		cv->packets += j - i;
+		for (unsigned k = i; k < j; k++) {
+			p[k]->verdict = before;
+			cv->bytes += p[k]->frame_len;
+		}
 	}
 }
 

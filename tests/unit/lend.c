@@ -15,6 +15,7 @@ static struct {
 	struct rte_mbuf *held[4096];
 	unsigned helds;
 	bool keeps, full;
+	unsigned most; /* that it takes at once; 0: all */
 	struct {
 		uint32_t len;
 		uint16_t pieces;
@@ -55,6 +56,8 @@ static unsigned pier_transmit(void *arg, uint16_t queue, struct rte_mbuf **packe
 	(void)now;
 	if (pier.full)
 		return 0;
+	if (pier.most && count > pier.most)
+		count = pier.most;
 	for (unsigned i = 0; i < count; i++) {
 		pier_look(packet[i]);
 		pier.sent++;
@@ -479,6 +482,169 @@ static void without_pieces_left_packets_are_copied(void)
 	close_nic();
 }
 
+/* ---- all of it at once ---- */
+
+enum { CROWD = SP_LENT_REGIONS + 3, CROWD_RUN = 45, CROWD_BYTES = 16384, WANTED = 4096 };
+
+/* What a packet that was accepted must be, in the order in which they were; and what is known of the regions. */
+static struct {
+	struct wanted {
+		uint32_t region, offset, len;
+	} wanted[WANTED];
+	unsigned accepted, arrived;
+	struct sp_mr *mr[CROWD];
+	unsigned out[CROWD];  /* packets accepted and not given back */
+	unsigned lent[CROWD]; /* of them, held by the port, and lent for sure */
+} crowd;
+
+static uint8_t crowd_byte(uint32_t region, uint64_t at)
+{
+	return (uint8_t)(region * 37 + at * 7 + (at >> 8));
+}
+
+/* What has come to the port since the last time: hash.usr gets whose it is. */
+static void crowd_arrive(unsigned *from)
+{
+	for (; *from < pier.helds; ++*from, crowd.arrived++) {
+		struct rte_mbuf *m = pier.held[*from];
+		const struct wanted *w = &crowd.wanted[crowd.arrived % WANTED];
+		const uint8_t *payload = pier.last.bytes + 14 + 20 + 8 + 12;
+		bool right = crowd.arrived < crowd.accepted;
+
+		pier_look(m);
+		right &= pier.last.len == 14 + 20 + 8 + 12 + (w->len + 3) / 4 * 4 + 4;
+		right &= payload[-9] == 16 + w->region; /* BTH: QP's and PSN's last byte */
+		right &= payload[-1] == (crowd.arrived & 0xFF);
+		for (uint32_t i = 0; right && i < w->len; i++)
+			right = payload[i] == crowd_byte(w->region, w->offset + i);
+		CU_ASSERT_FATAL(right);
+		CU_ASSERT(pier.last.len > 2000 || seal_is_right());
+		m->hash.usr = w->region;
+		crowd.lent[w->region] += m->nb_segs > 1;
+	}
+}
+
+static void crowd_return(unsigned at)
+{
+	const struct rte_mbuf *m = pier.held[at];
+
+	crowd.out[m->hash.usr]--;
+	crowd.lent[m->hash.usr] -= m->nb_segs > 1;
+	give_back(at);
+}
+
+static void crowd_send(uint32_t id, uint64_t *seed)
+{
+	const uint32_t region = (uint32_t)(rig_random(seed) % CROWD);
+	const unsigned n = 1 + (unsigned)(rig_random(seed) % CROWD_RUN);
+	const unsigned wrong = rig_random(seed) % 8 ? CROWD_RUN : (unsigned)(rig_random(seed) % CROWD_RUN);
+	struct sp_send s[CROWD_RUN];
+	int r;
+
+	if (!crowd.mr[region]) {
+		CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(rig.dev, CROWD_BYTES, &crowd.mr[region]), 0);
+		for (uint64_t i = 0; i < CROWD_BYTES; i++)
+			((uint8_t *)crowd.mr[region]->addr)[i] = crowd_byte(region, i);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		const uint64_t x = rig_random(seed);
+
+		s[i] = (struct sp_send){.dest_qp = 16 + region,
+					.psn = crowd.accepted + i,
+					.udp_source = (uint16_t)(0xC000 + x % 2),
+					.len = i && x % 8 ? s[i - 1].len : lengths[(x >> 20) % RTE_DIM(lengths)],
+					.offset = (x >> 32) % (CROWD_BYTES - 4096)};
+		if (i == wrong)
+			s[i].offset = CROWD_BYTES - s[i].len + 1;
+	}
+	tell.run = s;
+	tell.runs = n;
+	r = call(id, CMD_SEND_RUN, 0, crowd.mr[region]->id);
+	CU_ASSERT(r == 0 || r == -EAGAIN || (r == -EFAULT && !wrong));
+	CU_ASSERT(tell.ran <= (int)RTE_MIN(n, wrong));
+	for (int i = 0; i < tell.ran; i++, crowd.accepted++) {
+		crowd.wanted[crowd.accepted % WANTED] = (struct wanted){region, (uint32_t)s[i].offset, s[i].len};
+		crowd.out[region]++;
+	}
+}
+
+/* All but so many of a pool. */
+static unsigned take_all_but(struct rte_mempool *pool, struct rte_mbuf **taken, unsigned leave)
+{
+	const unsigned there = rte_mempool_avail_count(pool);
+	unsigned n = 0;
+
+	while (n + leave < there && (taken[n] = rte_pktmbuf_alloc(pool)))
+		n++;
+	return n;
+}
+
+/* Ports that are full in the middle of a run, pieces and buffers that run short there, packets that cannot be sent,
+ * more regions than a lender has places for, regions that go and come: each packet accepted is sent once, as it should
+ * be, in order, and a region is in use exactly as long as something of it is out. */
+static void runs_cut_short_anywhere_lose_nothing_and_give_back_once(void)
+{
+	static struct rte_mbuf *piece[SP_PIECES], *buffer[SP_PACKET_POOL];
+	unsigned pieces = 0, buffers = 0, seen = 0, freed = 0, refused = 0;
+	uint64_t seed = 41;
+	uint32_t id;
+
+	memset(&crowd, 0, sizeof(crowd));
+	open_nic(&lending);
+	id = rig_context(&rig, "s", "sender", "qp=5;peer=4");
+	pier.keeps = true;
+	for (unsigned round = 0; round < 1500; round++) {
+		const uint64_t x = rig_random(&seed);
+
+		if (x % 100 == 0 || x % 100 == 1) { /* ... or there is plenty again */
+			rte_pktmbuf_free_bulk(piece, pieces);
+			rte_pktmbuf_free_bulk(buffer, buffers);
+			pieces = buffers = 0;
+			if (x % 2)
+				pieces = take_all_but(sp_registry_pieces(), piece, (unsigned)(x >> 8) % 150);
+			if (x >> 20 & 1)
+				buffers = take_all_but(sp_registry_pool(), buffer, (unsigned)(x >> 24) % 80);
+		}
+		pier.full = (x >> 32) % 4 == 0;
+		pier.most = (x >> 34) % 2 ? 1 + (unsigned)(x >> 36) % 20 : 0;
+		crowd_send(id, &seed);
+		rig_poll(&rig, 1);
+		crowd_arrive(&seen);
+		/* Up to hundreds are out, now and then as many as may be. */
+		while (pier.helds > (x % 300 == 7 ? 0 : (x >> 40) % 3 ? SP_LENT + 100 : 20)) {
+			crowd_return((unsigned)(rig_random(&seed) % pier.helds));
+			seen--;
+		}
+		for (unsigned k = 0; k < CROWD; k++) {
+			int r;
+
+			if (!crowd.mr[k] || (x >> 44) % 4)
+				continue;
+			r = sp_mr_free(crowd.mr[k]);
+			CU_ASSERT(crowd.lent[k] ? r == -EBUSY : crowd.out[k] ? r == 0 || r == -EBUSY : r == 0);
+			freed += !r;
+			refused += r != 0;
+			crowd.mr[k] = r ? crowd.mr[k] : NULL;
+		}
+	}
+	pier.full = false;
+	pier.most = 0;
+	for (unsigned i = 0; i < 10; i++)
+		rig_poll(&rig, 1);
+	crowd_arrive(&seen);
+	CU_ASSERT_EQUAL(crowd.arrived, crowd.accepted);
+	CU_ASSERT_EQUAL(rig_view(&rig, id, sent), crowd.accepted);
+	CU_ASSERT(crowd.accepted > 10000 && freed > 100 && refused > 100 && pier.lent > 5000);
+	while (pier.helds)
+		crowd_return((unsigned)(rig_random(&seed) % pier.helds));
+	CU_ASSERT_EQUAL(lender(id)->back, lender(id)->lent);
+	for (unsigned k = 0; k < CROWD; k++)
+		CU_ASSERT(crowd.out[k] == 0 && (!crowd.mr[k] || sp_mr_free(crowd.mr[k]) == 0));
+	rte_pktmbuf_free_bulk(piece, pieces);
+	rte_pktmbuf_free_bulk(buffer, buffers);
+	close_nic();
+}
+
 /* ---- settling ---- */
 
 /* Several ports give back as they like: all up to the mark must be back, however many others are. */
@@ -715,6 +881,66 @@ static void memory_of_an_application_that_dies_stays_until_its_packets_are_back(
 	close_nic();
 }
 
+/* Some with the port, some still in the NIC's queue, of more regions than share a reference. */
+static void runs_of_an_application_that_dies_keep_each_its_region_and_no_other(void)
+{
+	enum { REGIONS = SP_LENT_REGIONS + 2, EACH = 20, BYTES = 65536 };
+	const uint64_t before = (open_nic(&lending), rig.nic->memory_used);
+	const struct sp_setting setting[] = {{"qp", "5"}, {"peer", "4"}};
+	struct sp_send s[EACH];
+	struct sp_device *device;
+	struct sp_mr *mr, *other;
+	struct sp_command c;
+	uint8_t same[2000];
+	unsigned wrong = 0;
+	uint32_t id;
+
+	CU_ASSERT_EQUAL_FATAL(sp_device_create(rig.nic, true, NULL, &device), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_context_open(&device->pub, "s", "sender", setting, 2, &id, NULL), 0);
+	pier.keeps = true;
+	for (unsigned k = 0; k < REGIONS; k++) {
+		CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&device->pub, BYTES, &mr), 0);
+		memset(mr->addr, 0x50 + (int)k, BYTES);
+		for (unsigned i = 0; i < EACH; i++)
+			s[i] = (struct sp_send){.dest_qp = 16 + k, .psn = i, .len = 2000, .offset = i * 2000};
+		tell.run = s;
+		tell.runs = EACH;
+		pier.full = k > 0;
+		pier.most = k ? 0 : EACH / 2; /* the port is full within the first region's run */
+		c = (struct sp_command){.op = CMD_SEND_RUN, .context = id, .arg = {0, mr->id}};
+		CU_ASSERT_EQUAL(sp_command_call(&device->pub, &c, NULL), 0);
+		CU_ASSERT_EQUAL(tell.ran, EACH);
+		polls(1);
+	}
+	CU_ASSERT_EQUAL(pier.helds, EACH / 2);
+	pier.full = true;
+	sp_dev_close(&device->pub);
+	CU_ASSERT_EQUAL(rig.nic->memory_used, before + (uint64_t)REGIONS * BYTES);
+	pier.full = false;
+	pier.most = 0;
+	polls(5);
+	CU_ASSERT_EQUAL_FATAL(pier.helds, REGIONS * EACH);
+	for (unsigned i = 0; i < pier.helds; i++) {
+		memset(same, 0x50 + (int)(i / EACH), sizeof(same));
+		pier_look(pier.held[i]);
+		wrong += pier.last.pieces != 3 || memcmp(pier.last.bytes + 14 + 20 + 8 + 12, same, sizeof(same)) ||
+			 pier.last.bytes[14 + 20 + 8 + 7] != 16 + i / EACH;
+	}
+	CU_ASSERT_EQUAL(wrong, 0);
+	for (unsigned left = REGIONS; left; left--) { /* the last region's first */
+		while (pier.helds > (left - 1) * EACH + 1)
+			give_back(pier.helds - 1);
+		other = region(4096); /* makes room first */
+		CU_ASSERT_EQUAL(rig.nic->memory_used, before + 4096 + (uint64_t)left * BYTES);
+		CU_ASSERT_EQUAL(sp_mr_free(other), 0);
+		give_back(pier.helds - 1);
+	}
+	other = region(4096);
+	CU_ASSERT_EQUAL(rig.nic->memory_used, before + 4096);
+	CU_ASSERT_EQUAL(sp_mr_free(other), 0);
+	close_nic();
+}
+
 static void a_connection_closed_by_the_application_says_so_at_once(void)
 {
 	const struct sp_command close = {.op = SP_CMD_CLOSE};
@@ -788,9 +1014,11 @@ SUITE("lend", TEST(a_frame_lent_has_the_bytes_of_a_frame_copied), TEST(runs_lent
       TEST(each_region_is_in_use_until_its_own_packets_are_back), TEST(payload_that_lies_in_no_region_is_copied),
       TEST(a_packet_that_waits_for_a_neighbour_is_copied), TEST(bytes_changed_too_early_spoil_their_own_packet_only),
       TEST(filters_see_all_pieces_of_a_frame), TEST(what_is_beyond_the_bound_is_copied),
-      TEST(without_pieces_left_packets_are_copied), TEST(packets_given_back_in_any_order_settle_when_all_are_back),
+      TEST(without_pieces_left_packets_are_copied), TEST(runs_cut_short_anywhere_lose_nothing_and_give_back_once),
+      TEST(packets_given_back_in_any_order_settle_when_all_are_back),
       TEST(a_buffer_is_the_applications_again_when_the_port_has_given_it_back),
       TEST(a_stream_goes_on_while_its_pieces_are_out), TEST(a_region_outlives_the_context_whose_packets_are_out),
       TEST(memory_of_an_application_that_dies_stays_until_its_packets_are_back),
+      TEST(runs_of_an_application_that_dies_keep_each_its_region_and_no_other),
       TEST(a_connection_closed_by_the_application_says_so_at_once),
       TEST(packets_given_back_after_the_nic_has_gone_do_no_harm), TEST(a_nic_may_go_with_packets_in_its_queue))

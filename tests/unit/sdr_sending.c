@@ -338,6 +338,65 @@ static void older_messages_go_first(void)
 	fake_detach(&nic);
 }
 
+/* Wherever the port becomes full within packets that were made together: the next ones go on at the one that was not
+ * taken, on its channel, and each QP's sequence numbers have neither gap nor repetition. */
+static void packets_go_on_where_the_port_became_full(void)
+{
+	static const char *const channels[] = {"1", "2", "3", "7"};
+	uint32_t seed = 5;
+
+	for (uint32_t run = 0; run < 40; run++) {
+		const uint32_t many = (uint32_t)(channels[run % 4][0] - '0');
+		const char *const setting[] = {MTU_SETTINGS,  "credit", "implicit", "max-messages",    "4",
+					       "generations", "2",	"channels", channels[run % 4], NULL};
+		const uint64_t size[] = {100 * MTU + 1 + run, 0, 33 * MTU, 200 * MTU - run};
+		uint32_t psn[32] = {0}, of = 0, k = 0, channel = 0, rounds = 0;
+		bool known[32] = {false};
+		uint64_t at = 0;
+
+		attach(&nic, setting, M_BYTES, 1);
+		CU_ASSERT_EQUAL(connect_to(&nic, 22, 11), 0);
+		for (uint64_t i = 0; i < M_BYTES; i++)
+			nic.mem[BUFFER].base[i] = (uint8_t)(i * 31 + i / 256);
+		for (uint64_t i = 0; i < 4; i++)
+			CU_ASSERT_EQUAL(send_one(i, i * 1000, size[i], 0x12345678), 0);
+		while (nic.issue && rounds++ < 10000) {
+			seed = seed * 1664525 + 1013904223;
+			nic.room = (int)(seed >> 16) % 40;
+			fake_issue(&nic, 1 + (seed >> 8) % 32, 1);
+		}
+		for (uint32_t i = 0; i < nic.sent_count; i++) {
+			const struct fake_sent *s = &nic.sent[i];
+			const uint32_t qp = s->send.dest_qp - 0x100,
+				       len = size[of] - at < MTU ? (uint32_t)(size[of] - at) : MTU;
+
+			CU_ASSERT_FATAL(of < 4 && qp < 32);
+			CU_ASSERT_EQUAL(qp % many, channel);
+			CU_ASSERT(!known[qp] || s->send.psn == ((psn[qp] + 1) & 0xFFFFFF));
+			CU_ASSERT_EQUAL(sp_load_be64(s->bytes), of * M_BYTES + at);
+			CU_ASSERT_EQUAL(s->send.len, len);
+			CU_ASSERT_EQUAL(sp_load_be32(s->bytes + 12), len);
+			CU_ASSERT_EQUAL(sp_load_be32(s->bytes + 16) >> 4, of << 18 | k);
+			CU_ASSERT_EQUAL(s->send.flags, at + len == size[of] ? SP_PKT_SE : 0);
+			CU_ASSERT_EQUAL(memcmp(s->bytes + 20, nic.mem[BUFFER].base + of * 1000 + at, len), 0);
+			known[qp] = true;
+			psn[qp] = s->send.psn;
+			channel = (channel + 1) % many;
+			at += len;
+			k++;
+			if (at == size[of]) {
+				of++;
+				at = k = 0;
+			}
+		}
+		CU_ASSERT_EQUAL(of, 4);
+		CU_ASSERT_EQUAL(nic.counters[SDR_PACKETS_SENT], nic.sent_count);
+		CU_ASSERT_EQUAL(nic.counters[SDR_MESSAGES_SENT], 4);
+		CU_ASSERT_EQUAL(nic.refs[BUFFER], 0);
+		fake_detach(&nic);
+	}
+}
+
 static void pieces_that_do_not_fit_are_refused(void)
 {
 	pair(M_BYTES);
@@ -392,5 +451,5 @@ SUITE("sdr_sending", TEST(packets_sent_are_as_the_wire_format_says),
       TEST(ended_beyond_what_was_granted_is_bad_control), TEST(a_slot_and_generation_rest_before_they_are_used_again),
       TEST(a_receive_cancelled_before_it_opened_keeps_its_number),
       TEST(a_message_without_credit_never_holds_up_an_older_one), TEST(older_messages_go_first),
-      TEST(a_stream_of_no_bytes_is_one_packet_as_often_as_asked_for), TEST(pieces_that_do_not_fit_are_refused),
-      TEST(segments_are_bounded_and_come_back))
+      TEST(a_stream_of_no_bytes_is_one_packet_as_often_as_asked_for), TEST(packets_go_on_where_the_port_became_full),
+      TEST(pieces_that_do_not_fit_are_refused), TEST(segments_are_bounded_and_come_back))

@@ -147,8 +147,69 @@ static void fragments_that_another_worker_has_brought_stay(void)
 	fake_detach(&nic);
 }
 
+/* Each worker counts in its own line, of the slot's message alone; a message begins with none, and nothing else of the
+ * area is where a count is. */
+static void each_workers_count_is_of_the_message_in_the_slot(void)
+{
+	static const char *const credited[] = {"mtu",	       "128",	      "queue", "64",   "max-message-bytes",
+					       "64K",	       "chunk-bytes", "128",   "rkey", "0x12345678",
+					       "max-messages", "4",	      NULL};
+
+	for (uint16_t workers = 1; workers <= 16; workers += 5) {
+		uint64_t counts[4] = {0};
+
+		attach(&nic, workers % 2 ? packets_are_chunks : credited, M_BYTES, workers);
+		const struct sdr *s = nic.c.state;
+		const struct sp_sdr_layout *l = &s->layout;
+		const struct sp_sdr_area *header = (const void *)nic.mem[0].base;
+		uint8_t *const area = nic.mem[0].base;
+
+		CU_ASSERT_EQUAL(header->workers, workers);
+		CU_ASSERT_EQUAL(nic.mem[0].len, l->bytes);
+		CU_ASSERT_EQUAL(l->datagrams ? l->datagrams - l->counts : l->bytes - l->counts,
+				workers > 1 ? 4u * workers * 64 : 0);
+		for (uint64_t k = 0; k < 12; k++) {
+			const uint32_t slot = (uint32_t)(k % 4);
+
+			CU_ASSERT_EQUAL(post_to(&nic, k, 0, M_BYTES), 0);
+			counts[slot] = 0;
+			CU_ASSERT_EQUAL(line(&nic, slot)->message, k + 1);
+			CU_ASSERT_EQUAL(came(&nic, slot), 0);
+			for (uint32_t i = 0; i < 100; i++) {
+				struct packet *p = packet(slot, i, MTU);
+
+				p->qp_index = (uint32_t)(k / 4 % s->generations * s->channels);
+				nic.c.worker = (uint16_t)(i * 7 % workers);
+				CU_ASSERT_EQUAL(give(p), SP_DONE);
+				counts[slot]++;
+				CU_ASSERT_EQUAL(came(&nic, slot), counts[slot]);
+			}
+			for (uint32_t other = 0; other < 4; other++)
+				CU_ASSERT_EQUAL(came(&nic, other), counts[other]);
+			for (uint32_t w = 0; workers > 1 && w < workers; w++) {
+				uint64_t own = 0, there;
+
+				for (uint32_t i = 0; i < 100; i++)
+					own += i * 7 % workers == w;
+				memcpy(&there, area + sp_sdr_count(l, slot, w, workers), sizeof(there));
+				CU_ASSERT_EQUAL(there, own);
+			}
+			CU_ASSERT_EQUAL(bitmap(&nic, slot)[0], ~0ull);
+			CU_ASSERT_EQUAL(bitmap(&nic, slot)[1], (1ull << 36) - 1);
+			CU_ASSERT_EQUAL(line(&nic, slot)->length, M_BYTES);
+			nic.c.worker = 0;
+			if (k % 4 == 3)
+				for (uint64_t i = k - 3; i <= k; i++)
+					CU_ASSERT_EQUAL(complete(&nic, i), 0);
+		}
+		for (uint64_t i = l->datagrams; l->datagrams && i < l->bytes; i++)
+			CU_ASSERT_EQUAL_FATAL(area[i], 0); /* there were none */
+		fake_detach(&nic);
+	}
+}
+
 SUITE("sdr_shared", TEST(a_message_is_complete_with_its_last_packet_in_whatever_order),
       TEST(nothing_follows_from_a_length_that_may_not_stay),
       TEST(a_length_is_not_fixed_where_packets_beyond_have_been_taken),
       TEST(a_length_that_a_packet_is_about_to_tell_is_not_reserved_in),
-      TEST(fragments_that_another_worker_has_brought_stay))
+      TEST(fragments_that_another_worker_has_brought_stay), TEST(each_workers_count_is_of_the_message_in_the_slot))

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The way out: what a frame sent must have, to whom, and what happens when neighbour or port holds it up. */
+#include "../../pipeline/mirror.h"
+#include "../../pipeline/shared.h"
 #include "rig_send.h"
 
 static uint32_t sends_to(const char *settings)
@@ -520,6 +522,93 @@ static void of_a_run_as_many_go_as_there_is_room_for(void)
 	end();
 }
 
+/* However few buffers there are when it begins: as many go, and nothing that was taken for the others is kept. */
+static void of_a_run_as_many_go_as_there_are_buffers_for(void)
+{
+	static struct rte_mbuf *taken[SP_PACKET_POOL];
+
+	for (unsigned leave = 0; leave <= RUN; leave += leave % 5 + 1) {
+		const uint32_t id = sends_to("qp=5;peer=4");
+		const unsigned there = rte_mempool_avail_count(sp_registry_pool());
+		struct sp_send s[RUN];
+		unsigned n = 0;
+
+		while (n + leave < there && (taken[n] = sp_packet_alloc()))
+			n++;
+		for (unsigned i = 0; i < RUN; i++)
+			s[i] = (struct sp_send){.dest_qp = 16, .psn = i, .len = 64, .bytes = run_bytes};
+		tell.run = s;
+		tell.runs = RUN;
+		rig.port.closed = true;
+		CU_ASSERT_EQUAL(call(id, CMD_SEND_RUN, 0, 0), leave ? 0 : -EAGAIN);
+		CU_ASSERT_EQUAL(tell.ran, leave ? (int)leave : -EAGAIN);
+		CU_ASSERT_EQUAL(rte_mempool_avail_count(sp_registry_pool()), 0);
+		rig.port.closed = false;
+		rig_settle(&rig, 1);
+		CU_ASSERT_EQUAL_FATAL(rig.port.sents, leave);
+		for (unsigned i = 0; i < leave; i++)
+			CU_ASSERT_EQUAL(rig.port.sent[i].bytes[14 + 20 + 8 + 11], i);
+		CU_ASSERT_EQUAL(rig_view(&rig, id, sent), leave);
+		rte_pktmbuf_free_bulk(taken, n);
+		end();
+	}
+}
+
+/* Of what has already been queued nobody knows whose it is; what comes after is told with its sender, and once. */
+static void a_capture_may_begin_and_end_while_runs_wait_for_the_port(void)
+{
+	const struct sp_capture_request all = {.snaplen = 128};
+	const uint32_t id = sends_to("qp=5;peer=4");
+	const struct sp_capture_memory *head;
+	const struct sp_capture_ring *ring;
+	struct sp_shared *memory;
+	struct sp_mirror *mirror;
+	struct sp_error error;
+	struct sp_send s[RUN];
+
+	tell.run = s;
+	tell.runs = RUN;
+	rig.port.closed = true;
+	for (unsigned part = 0; part < 3; part++) {
+		for (unsigned i = 0; i < RUN; i++)
+			s[i] = (struct sp_send){.dest_qp = 16, .psn = part * RUN + i, .len = 64, .bytes = run_bytes};
+		CU_ASSERT_EQUAL(call(id, CMD_SEND_RUN, 0, 0), 0);
+		CU_ASSERT_EQUAL(tell.ran, RUN);
+		if (part == 0)
+			CU_ASSERT_EQUAL_FATAL(sp_mirror_open(rig.nic, &all, &error, &mirror, &memory), 0);
+		if (part < 1)
+			continue;
+		rig.port.closed = part == 2;
+		rig_settle(&rig, 1);
+		if (part == 2)
+			break;
+		head = memory->base;
+		ring = (const void *)((const uint8_t *)head + head->first);
+		CU_ASSERT_EQUAL_FATAL(ring->tail, 2 * RUN);
+		for (unsigned i = 0; i < 2 * RUN; i++) {
+			const struct sp_capture_slot *slot =
+				(const void *)((const uint8_t *)(ring + 1) + (uint64_t)i * head->slot_bytes);
+
+			CU_ASSERT_STRING_EQUAL(slot->context, i < RUN ? "" : "s");
+			CU_ASSERT_EQUAL(slot->fate, SP_CAPTURE_SENT);
+			CU_ASSERT_EQUAL(slot->frame[14 + 20 + 8 + 11], i);
+		}
+		rig.port.closed = true;
+	}
+	sp_mirror_close(rig.nic, mirror); /* with a run that it has heard of, and one that it has not, in the queue */
+	for (unsigned i = 0; i < RUN; i++)
+		s[i].psn = 3 * RUN + i;
+	CU_ASSERT_EQUAL(call(id, CMD_SEND_RUN, 0, 0), 0);
+	rig.port.closed = false;
+	rig_settle(&rig, 2);
+	CU_ASSERT_EQUAL_FATAL(rig.port.sents, 4 * RUN);
+	for (unsigned i = 0; i < 4 * RUN; i++) {
+		CU_ASSERT_EQUAL(be16(rig.port.sent[i].bytes + 14 + 20 + 8 + 10), i);
+		CU_ASSERT_EQUAL(rig.port.sent[i].len, 14 + 20 + 8 + 12 + 64 + 4);
+	}
+	end();
+}
+
 static void a_run_to_a_stranger_waits_as_far_as_there_is_room(void)
 {
 	const uint32_t id = sends_to_strangers("qp=5;peer=4");
@@ -590,5 +679,7 @@ SUITE("transmit", TEST(a_frame_sent_has_the_fields_it_must_have), TEST(what_one_
       TEST(without_an_answer_the_packet_is_dropped_as_tx_no_neighbour), TEST(so_many_packets_may_wait_and_no_more),
       TEST(a_port_that_takes_nothing_is_said_and_nothing_is_lost), TEST(the_packets_of_a_run_are_those_sent_one_by_one),
       TEST(a_run_ends_before_the_first_that_cannot_be_sent), TEST(of_a_run_as_many_go_as_there_is_room_for),
+      TEST(of_a_run_as_many_go_as_there_are_buffers_for),
+      TEST(a_capture_may_begin_and_end_while_runs_wait_for_the_port),
       TEST(a_run_to_a_stranger_waits_as_far_as_there_is_room), TEST(a_run_takes_as_much_of_the_pace_as_its_packets),
       TEST(checksums_are_those_of_rfc_1071))
