@@ -308,6 +308,8 @@ static unsigned sdr_place_plain(struct sp_ctx *c, const struct sdr *s, struct sd
 			break;
 		bits |= bit;
 		astray |= index ^ (begin + run);
+		if (mtu == 64) /* its line is here when it is copied: locked operations wait for what was written */
+			__builtin_prefetch(slot->mem->base + slot->offset + (uint64_t)index * 64, 1);
 	}
 	if (!run)
 		return 0;

@@ -11,6 +11,7 @@ enum {
 	IP4_LEN = 20,
 	IP6_LEN = 40,
 	IP6_EXTENSIONS = 8, /* extension headers looked at; IPv6 itself has no bound */
+	IP6_HEADERS = UINT8_MAX - ETHERNET_LEN - VLAN_TAGS * VLAN_LEN, /* their bytes, and IPv6's own */
 	UDP_LEN = 8,
 	BTH_LEN = sizeof(struct sp_bth),
 
@@ -149,8 +150,9 @@ static int parse_ip6(struct sp_packet *p)
 		if (p->len < 8 || p->len < (p->data[1] + 1u) * 8)
 			return REJECT(BAD_IP_LENGTH);
 		uint32_t bytes = (p->data[1] + 1u) * 8;
-		/* Nobody sends such chains, and p->l4 has 8 bits: IP without a usable header above it. */
-		if (i == IP6_EXTENSIONS || p->data - p->frame + bytes > UINT8_MAX)
+		/* Nobody sends such chains, and p->l4 has 8 bits: IP without a usable header above it. The same with
+		 * tags as without. */
+		if (i == IP6_EXTENSIONS || p->data - p->frame - p->l3 + bytes > IP6_HEADERS)
 			break;
 		next = p->data[0];
 		advance(p, bytes);

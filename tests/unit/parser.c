@@ -404,15 +404,23 @@ static void ipv6_header_chains_are_bounded(void)
 		EXPECT(r.parsed, n <= 8 ? SP_PARSED_ROCE : SP_PARSED_IP, NULL, f.len);
 		CU_ASSERT_EQUAL(r.p.l4, n <= 8 ? l4 : 0);
 	}
-	/* l4 has 8 bits: 14 + 40 + 25 * 8 = 254 fits. */
-	for (unsigned units = 20; units <= 100; units++) {
-		uint32_t l4 = chain6(&f, 1, units);
-		struct result r = parse(f.bytes, f.len);
+	/* l4 has 8 bits: 22 + 40 + 24 * 8 = 254 fits. Without tags there would be room for more, and it ends there too.
+	 */
+	for (unsigned tags = 0; tags <= 2; tags++)
+		for (unsigned units = 20; units <= 100; units++) {
+			uint32_t l4 = chain6(&f, 1, units);
+			struct result r;
 
-		EXPECT(r.parsed, units <= 25 ? SP_PARSED_ROCE : SP_PARSED_IP, NULL, f.len);
-		CU_ASSERT_EQUAL(r.p.l4, units <= 25 ? l4 : 0);
-		CU_ASSERT_EQUAL(r.data, units <= 25 ? l4 + 20 : 54);
-	}
+			memmove(f.bytes + 12 + 4 * tags, f.bytes + 12, f.len - 12);
+			for (unsigned i = 0; i < tags; i++)
+				memcpy(f.bytes + 12 + 4 * i, "\x81\x00\x00\x01", 4);
+			f.len += 4 * tags;
+			l4 += 4 * tags;
+			r = parse(f.bytes, f.len);
+			EXPECT(r.parsed, units <= 24 ? SP_PARSED_ROCE : SP_PARSED_IP, NULL, f.len);
+			CU_ASSERT_EQUAL(r.p.l4, units <= 24 ? l4 : 0);
+			CU_ASSERT_EQUAL(r.data, units <= 24 ? l4 + 20 : 54 + 4 * tags);
+		}
 }
 
 static void other_ethertypes_are_left_alone(void)

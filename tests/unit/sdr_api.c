@@ -86,6 +86,42 @@ static void streams_fill_any_chunks_and_fill_gaps_later(void)
 	unmake();
 }
 
+/* What the library needs of the area's first line it has read when the queue pair was made, and the NIC reads nothing
+ * there: with several workers, where their counts are depends on it. */
+static void the_areas_first_line_is_read_once(void)
+{
+	struct sdr_qp_status status;
+	struct sdr_recv *r;
+	struct sdr_send *s;
+	uint64_t len;
+	void *area;
+
+	if (mode == ATTACHED) /* it is another process's to write there */
+		return;
+	make(&usual, &usual);
+	join();
+	sdr_qp_status(b.qp, &status);
+	CU_ASSERT_EQUAL_FATAL(sp_context_area(b.dev, status.id, &area, &len), 0);
+	memset(area, 0xFF, 64);
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, 0, 65536, &r), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_start(a.qp, 16 * MTU, 9, &s), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 4 * MTU, 5 * MTU, 4 * MTU), 0);
+	run(5 * SP_MS);
+	WAIT_FOR(packets_of(r) == 5);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 0, 4 * MTU, 0), 0);
+	run(5 * SP_MS);
+	WAIT_FOR(packets_of(r) == 9);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(s, a.mr, 9 * MTU, 7 * MTU, 9 * MTU), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_end(s), 0);
+	run(5 * SP_MS);
+	WAIT_FOR(sdr_recv_test(r) == 0);
+	CU_ASSERT_EQUAL(packets_of(r), 16);
+	CU_ASSERT_EQUAL(memcmp(a.bytes, b.bytes, 16 * MTU), 0);
+	CU_ASSERT_EQUAL(sdr_send_wait(s, mode == VIRTUAL ? 0 : PATIENCE), 0);
+	complete(r);
+	unmake();
+}
+
 static void a_receive_completed_early_takes_nothing_more(void)
 {
 	struct sdr_recv *r;
@@ -399,6 +435,7 @@ RULE(one_shots_arrive_in_order_of_posting)
 RULE(parity_repairs_what_was_not_sent)
 RULE(streams_fill_any_chunks_and_fill_gaps_later)
 RULE(a_receive_completed_early_takes_nothing_more)
+RULE(the_areas_first_line_is_read_once)
 RULE(handles_and_ranges_are_bounded)
 RULE(ends_that_do_not_fit_do_not_connect)
 RULE(impossible_queue_pairs_name_the_parameter)
@@ -410,8 +447,8 @@ RULE(the_first_call_after_the_end_of_the_context_says_so)
 
 SUITE("sdr_api", TESTS(one_shots_arrive_in_order_of_posting), TESTS(parity_repairs_what_was_not_sent),
       TESTS(streams_fill_any_chunks_and_fill_gaps_later), TESTS(a_receive_completed_early_takes_nothing_more),
-      TESTS(handles_and_ranges_are_bounded), TESTS(ends_that_do_not_fit_do_not_connect),
-      TESTS(impossible_queue_pairs_name_the_parameter), TESTS(queue_pairs_get_numbers_that_do_not_overlap),
-      TESTS(waiting_ends_with_the_event_or_the_timeout), TESTS(disconnecting_gives_the_buffers_back),
-      TESTS(calls_after_the_nic_has_ended_the_context_say_so),
+      TESTS(the_areas_first_line_is_read_once), TESTS(handles_and_ranges_are_bounded),
+      TESTS(ends_that_do_not_fit_do_not_connect), TESTS(impossible_queue_pairs_name_the_parameter),
+      TESTS(queue_pairs_get_numbers_that_do_not_overlap), TESTS(waiting_ends_with_the_event_or_the_timeout),
+      TESTS(disconnecting_gives_the_buffers_back), TESTS(calls_after_the_nic_has_ended_the_context_say_so),
       TESTS(the_first_call_after_the_end_of_the_context_says_so))
