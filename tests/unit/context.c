@@ -152,8 +152,11 @@ static uint32_t second_payload(struct sp_ctx *c, struct sp_message *m, struct sp
 	return SP_DROP(0); /* neither */
 }
 
+static unsigned bursts; /* calls of: */
+
 static uint32_t second_burst(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *p, unsigned n)
 {
+	bursts++;
 	for (unsigned i = 0; i < n; i++)
 		p[i]->verdict = second_payload(c, m, p[i]);
 	return SP_DROP(0);
@@ -490,6 +493,32 @@ static void a_companion_sees_the_messages_of_the_first_and_what_it_accepts(void)
 	}
 }
 
+static void a_companions_bursts_are_what_the_first_has_accepted_in_a_row(void)
+{
+	uint32_t id;
+
+	start();
+	bursts = 0;
+	id = rig_context(&rig, "a", "first", "qp=16;companion=second-burst");
+	say((struct rig_words){.key = 7, .serial = 1});
+	say((struct rig_words){.key = 7, .serial = 2});
+	say((struct rig_words){.key = 7, .serial = 3});
+	say((struct rig_words){.key = 7, .serial = 4, .verdict = SP_DROP(0)});
+	say((struct rig_words){.key = 7, .serial = 5});
+	say((struct rig_words){.key = 7, .serial = 6, .verdict = SP_END});
+	rig_settle(&rig, 1);
+	CU_ASSERT_STRING_EQUAL(letters(1), "ahpppppc");
+	CU_ASSERT_EQUAL(bursts, 3); /* the one that ends the message goes alone */
+	for (unsigned i = 0; i < rig_log.n; i++)
+		if (rig_log.call[i].companion && rig_log.call[i].what == 'p')
+			CU_ASSERT_NOT_EQUAL(rig_log.call[i].serial, 4);
+	/* What it answers for a run changes nothing either. */
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), 5);
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "probe-zero"), 1);
+	rig_check_totals(&rig);
+	end();
+}
+
 static void header_of_the_first_comes_first_and_its_completion_last(void)
 {
 	start();
@@ -627,6 +656,7 @@ SUITE("context", TEST(hashes_are_the_nics_own_and_every_byte_counts), TEST(wrong
       TEST(a_qp_is_free_again_once_its_context_has_gone), TEST(attachs_calls_are_attachs_alone),
       TEST(an_id_is_not_used_twice), TEST(there_is_room_for_4096_contexts), TEST(totals_stay_when_a_context_goes),
       TEST(a_companion_sees_the_messages_of_the_first_and_what_it_accepts),
+      TEST(a_companions_bursts_are_what_the_first_has_accepted_in_a_row),
       TEST(header_of_the_first_comes_first_and_its_completion_last),
       TEST(both_are_told_when_the_context_goes_and_detached_once),
       TEST(a_companion_that_fails_to_attach_takes_the_first_back),

@@ -440,6 +440,30 @@ static void many_submessages_are_looked_at_a_few_at_a_time(void)
 	end();
 }
 
+/* Of each two neighbours one is lost; then comes the parity of those alone, in runs of many packets. */
+static void each_submessage_that_a_run_of_packets_makes_repairable_is_repaired(void)
+{
+	const unsigned chunks = 200;
+	const uint32_t immediate = sp_ec_immediate(SP_EC_CODE_MDS, 1, 1, (uint64_t)chunks * MTU);
+
+	begin("qp=0x100;mtu=1024;chunk-bytes=1024;max-message-bytes=256K;rkey=7;companion=ec;max-messages=4;"
+	      "generations=2;"
+	      "k=1;m=1");
+	post(0, DATA);
+	post(1, DATA);
+	for (unsigned p = 0; p < chunks; p += 2)
+		packet(0, p, chunks - 1, area.right[p % K] + MTU, 0);
+	packet(0, chunks - 1, chunks - 1, area.right[(chunks - 1) % K] + MTU, 0);
+	settle();
+	CU_ASSERT_EQUAL(total(SP_EC_DECODED), 0);
+	for (unsigned p = 1; p < chunks - 1; p += 2)
+		packet(1, p, chunks - 1, area.right[p % K] + MTU, immediate);
+	settle();
+	CU_ASSERT_EQUAL(total(SP_EC_DECODED), chunks / 2 - 1);
+	CU_ASSERT_EQUAL(status(0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
+	end();
+}
+
 static void parity_first_twice_and_late_does_what_it_should(void)
 {
 	begin(RECEIVER);
@@ -787,6 +811,7 @@ SUITE("ec_handler", TEST(the_codes_of_a_connection_fit_its_room_and_can_be_told_
       TEST(a_message_ends_after_the_repair_that_it_is_in), TEST(a_context_may_end_while_it_repairs),
       TEST(what_has_not_begun_is_not_repaired_without_its_parity), TEST(workers_repair_one_message_together),
       TEST(what_two_workers_find_is_repaired_once), TEST(many_submessages_are_looked_at_a_few_at_a_time),
+      TEST(each_submessage_that_a_run_of_packets_makes_repairable_is_repaired),
       TEST(parity_first_twice_and_late_does_what_it_should), TEST(parity_repairs_its_own_message_only),
       TEST(the_packet_that_tells_the_length_may_come_last), TEST(a_message_of_which_nothing_came_is_made_of_parity),
       TEST(parity_of_another_code_or_length_repairs_nothing_and_is_counted),
