@@ -67,7 +67,10 @@ class Summary:
         elif plan == 0 and status == 0:
             self.skip(where, "", skipped)
         elif status not in (0, 1) or (status == 1 and not failed):
-            self.fail(where, "killed by signal %d" % -status if (status or 0) < 0 else "exit status %s" % status, details)
+            how = "killed by signal %d" % -status if (status or 0) < 0 else "exit status %s" % status
+            if status == -4:  # SIGILL
+                how += " (where sanitizers look on: undefined behaviour in the test's own code; gdb says where)"
+            self.fail(where, how, details)
         elif plan is not None and plan != told:
             self.fail(where, "told of %d tests, ran %d" % (plan, told), details)
         elif not told and not log.get("tap"):

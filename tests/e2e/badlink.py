@@ -146,7 +146,7 @@ def no_more_chunks_are_sent_again_than_packets_were_lost():
     """At a rate that the queues of most machines take."""
     for scheme in ("sr-nack", "sr-rto"):
         with BadLink(*ONE_PERCENT) as h:
-            told = across(h, 4 * MB, "--rate", "40M", "--reliability", scheme)
+            told = across(h, 2 * MB, "--rate", "40M", "--reliability", scheme)
             report = h.cut()
             fair(h, report)
             plausible(told, report)
@@ -158,7 +158,7 @@ def no_more_chunks_are_sent_again_than_packets_were_lost():
 def erasure_codes_repair_what_is_lost():
     for scheme in ("ec-mds", "ec-xor", "auto"):
         with BadLink(*ONE_PERCENT) as h:
-            told = across(h, 8 * MB, "--rate", "100M", "--reliability", scheme, "--message", "1M")
+            told = across(h, 4 * MB, "--rate", "100M", "--reliability", scheme, "--message", "1M")
             assert told["reliability"] == scheme, told
             if scheme != "auto": # which may do without
                 assert told["parity_chunks"] > 0 and told["chunks_repaired"] > 0, told
@@ -175,7 +175,7 @@ def bursts_reordering_and_repeats_spoil_nothing():
                  "1ms", "--corrupt", "0.001", "--delay", "5ms", "--seed", "5") as h:
         h.chatter()
         for scheme in ("sr-nack", "sr-rto"):
-            told = across(h, 4 * MB, "--reliability", scheme, "--message", "256K")
+            told = across(h, 2 * MB, "--reliability", scheme, "--message", "256K")
             assert told["chunks_repeated"] > 0, told
         report = h.cut()["back"]
         assert min(report[n] for n in ("lost", "reordered", "duplicated", "corrupted")) > 0, report
@@ -186,7 +186,7 @@ def nothing_is_sent_again_where_nothing_is_lost():
     """Over the same distance, with packets that come twice. (None overtakes another here: where processes share processors, one
     may do so by more than what is taken for loss.)"""
     with BadLink("--duplicate", "0.05", "--delay", "10ms") as h:
-        told = [across(h, 4 * MB, "--rate", "40M", "--reliability", scheme) for scheme in ("sr-nack", "sr-rto")]
+        told = [across(h, 2 * MB, "--rate", "40M", "--reliability", scheme) for scheme in ("sr-nack", "sr-rto")]
         report = h.cut()
         fair(h, report)
         assert report["back"]["duplicated"] > 0 and [t["chunks_repeated"] for t in told] == [0, 0], (told, report)

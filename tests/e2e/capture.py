@@ -189,7 +189,7 @@ def when_the_nic_is_killed_the_file_is_complete_up_to_there():
 def captures_come_and_go_under_traffic_and_every_echo_is_right():
     with World() as w, House() as h:
         nic = h.nic(config(more="workers = 2\n" + ECHO), eal=EAL2, space=w.space)
-        for i in range(3 if net.sanitized() else 8):
+        for i in range(3 if net.sanitized() else 4):
             capture = Capture(h, nic, *(("--context", "echo") if i % 2 else ()), "-s", str(60 + i))
             for size in range(1, 1400, 97):
                 need_answer(bytes([i]) * size)

@@ -137,6 +137,7 @@ def the_first_two_hundred_packets_lost_and_the_file_is_whole():
         assert h.arrived() == data
 
 
+@plain
 @rule
 def two_receivers_on_one_nic_at_once():
     with hosts() as h:
@@ -389,7 +390,7 @@ def a_file_that_is_too_large_while_it_is_written_is_told_to_both():
 def a_file_that_changes_meanwhile_is_told_to_both():
     with hosts() as h:
         r = h.recv()
-        for n, how in enumerate(("grows", "shrinks", "is written to"), 1):
+        for n, how in enumerate(("grows",) if sanitized() else ("grows", "shrinks", "is written to"), 1):
             path, _ = h.source(3 * MB)
             s = h.send(path, r, "--rate", "20M", "--message", "100K")
             under_way(h, r)
@@ -456,6 +457,7 @@ def whoever_is_killed_the_rest_of_a_file_is_all_that_is_sent_again():
         assert taken_up(h, r, path, data) == 0
 
 
+@plain
 @rule
 def a_nic_that_is_killed_does_not_cost_what_has_come():
     with Hosts() as h:
@@ -474,7 +476,7 @@ def a_nic_that_is_killed_does_not_cost_what_has_come():
         assert at == had >= 2 * MB, (at, had)
 
 
-def interrupted(h, r, path, least=MB):
+def interrupted(h, r, path, least=MB // 4):
     """A part of it that was left. How much it holds."""
     s = h.send(path, r, "--rate", "20M", "--message", "64K")
     until_kept(h, least)
@@ -546,7 +548,7 @@ def a_part_that_somebody_has_changed_is_not_taken_up():
     with hosts() as h:
         r = h.recv("--resume", "--json")
         path, data = h.source(3 * MB)
-        for change, foreign in [(at((0,), b"changed"), False), (at((MB - 5000,), b"x"), False), (at((-1, 2), b"x"), True),
+        for change, foreign in [(at((0,), b"changed"), False), (at((MB // 4 - 5000,), b"x"), False), (at((-1, 2), b"x"), True),
                                 (at((-352 + 24, 2), b"\xff" * 8), True), (at((-352, 2), b"SPINPARU"), True),
                                 (at((0, 2), b"x"), True), (lambda part: os.truncate(part, 2 * MB), True),
                                 (lambda part: os.truncate(part, 0), True),
@@ -570,7 +572,7 @@ def what_is_no_part_of_ours_is_left_alone():
         r = h.recv("--resume", "--json")
         path, data = h.source(MB)
         good = h.path("good")
-        interrupted(h, r, path, MB // 4)
+        interrupted(h, r, path)
         os.rename(h.path("in", "source.part"), good)
         with open(good, "rb") as f:
             content = f.read()

@@ -16,6 +16,7 @@ The guide's blocks are taken in their order. By the label behind the opening fen
     text                is not looked at
 """
 
+import filecmp
 import json
 import os
 import re
@@ -84,8 +85,8 @@ def may_unshare():
     return os.geteuid() == 0 and not subprocess.run(command, stderr=subprocess.DEVNULL).returncode
 
 
-# Compiles for the clone what the build that is tested has compiled already: whether all headers are there is looked up,
-# and the object is that one. (Precompiled headers and all else, what the guide's handlers are made of as well, by cc.)
+# Compiles for the clone what the build that is tested has compiled already: the object is that one, see made_of(). (All
+# else, what the guide's handlers are made of as well, by cc.)
 COMPILER = """#!/bin/sh
 object= last=
 if [ "$PWD" = "%(clone)s/build" ]; then
@@ -99,16 +100,23 @@ pipeline/lib*.o | handlers/lib*.o | host-api/lib*.o | testbed/lib*.o | spindle.p
 *) object= ;;
 esac
 [ -n "$object" ] || exec "%(cc)s" "$@"
-last=
-for word; do
-	shift
-	[ "$last" = -o ] && word=/dev/null
-	[ "$word" = -c ] && word=-E
-	last=$word
-	set -- "$@" "$word"
-done
-"%(cc)s" "$@" && cp "%(build)s/$object" "$object"
+cp "%(build)s/$object" "$object"
 """
+OBJECTS = re.compile(r"(pipeline|handlers|host-api|testbed)/lib\S*\.o|spindle\.p/\S*\.o")  # the same in Python
+
+
+def made_of():
+    """Of which files of the source these objects are made, as their compiler has told."""
+    process = subprocess.run(["ninja", "-C", BUILD, "-t", "deps"], stdout=subprocess.PIPE, text=True, check=True)
+    files, ours = set(), False
+    for line in process.stdout.splitlines():
+        if line[:1] != " ":
+            ours = bool(OBJECTS.fullmatch(line.partition(": #deps")[0]))
+        elif ours:
+            path = os.path.normpath(os.path.join(BUILD, line.strip()))
+            if path.startswith(SOURCE + "/") and not path.startswith(BUILD + "/") and os.path.exists(path):
+                files.add(os.path.relpath(path, SOURCE))
+    return files
 
 
 def tool(name, text):
@@ -205,6 +213,10 @@ def the_guide_is_followed_to_its_end():
     for block in todo:
         FOLLOWER.follow(block)
         if block.kind == "sh" and "handler new stamp" in block.text:
+            files = made_of()
+            assert {"pipeline/nic.c", "handlers/spindle-handler.h"} <= files, "%d files" % len(files)
+            for name in files:
+                assert filecmp.cmp(os.path.join(SOURCE, name), os.path.join(CLONE, name), shallow=False), name
             shutil.rmtree(CLONE)  # from here on there is what was installed and nothing else
             shutil.copytree(os.path.join(HOME, "stamp"), os.path.join(WORK, "untouched"))
 

@@ -333,7 +333,7 @@ static void seed_tamper(uint32_t at, uint32_t word)
 int main(int argc, char **argv)
 {
 #ifdef __SANITIZE_ADDRESS__
-	static char *fewer[] = {NULL, (char *)"20000", NULL};
+	static char *fewer[] = {NULL, (char *)"10000", NULL};
 #else
 	static char *fewer[] = {NULL, (char *)"4000", NULL}; /* most of what is to be found here, ASan finds */
 #endif

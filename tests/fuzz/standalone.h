@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A bounded stand-in for libFuzzer, so that builds without clang fuzz too (gcc -DFUZZ_STANDALONE, best under ASan):
- *   program [COUNT [SEED]]    COUNT mutations (default 200000) of the built-in inputs; the same SEED, the same bytes
+ *   program [COUNT [SEED]]    COUNT mutations (FUZZ_COUNT) of the built-in inputs; the same SEED, the same bytes
  *   program FILE...           runs these inputs (a crash that libFuzzer kept, a corpus)
  * Every input is a malloc of exactly its size, so that ASan sees a read one byte past its end.
  * The includer defines LLVMFuzzerTestOneInput and calls fuzz_standalone() from main().
@@ -15,8 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#define FUZZ_COUNT 100000 /* each takes several times as long */
+#else
 #define FUZZ_COUNT 200000
-#define FUZZ_MAX   4096 /* bytes of one input */
+#endif
+#define FUZZ_MAX 4096 /* bytes of one input */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -175,7 +175,7 @@ static void any(struct trial *t)
 
 static void any_code_repairs_any_losses_that_it_can(void)
 {
-	seeds(1, 500, any);
+	seeds(1, suite_times(500), any);
 }
 
 /* Codes that matter, and the largest: whatever m chunks are missing. */

@@ -497,7 +497,7 @@ static void seeds(uint64_t first, unsigned few, unsigned rounds)
 
 static void what_can_be_had_is_there_and_nothing_else(void)
 {
-	seeds(1, 400, 3);
+	seeds(1, suite_times(400), 3);
 }
 
 SUITE("ec_sdr", TEST(what_can_be_had_is_there_and_nothing_else))

@@ -36,7 +36,7 @@ static void bad_planet(struct net *n)
 
 static void every_message_comes_whole_over_a_network_that_loses_repeats_and_overtakes(void)
 {
-	over_seeds(400, bad_planet);
+	over_seeds(250, bad_planet);
 }
 
 static void only_reordered(struct net *n)
@@ -74,7 +74,7 @@ static void lossy_in_order(struct net *n)
 
 static void each_loss_is_answered_by_one_retransmission_and_no_more(void)
 {
-	over_seeds(300, lossy_in_order);
+	over_seeds(200, lossy_in_order);
 }
 
 /* Nothing is lost, but overtaken by far more than the window. */

@@ -179,7 +179,7 @@ static void death(struct planet *p)
 
 static void messages_to_the_dead_fail_in_time_and_new_connections_work(void)
 {
-	over_seeds(__func__, 240, death);
+	over_seeds(__func__, 120, death);
 }
 
 /* ---- messages that are given up by either end -----------------------------------------------------------------------
@@ -232,7 +232,7 @@ static void give_up(struct planet *p)
 
 static void both_ends_agree_on_what_either_has_given_up_and_go_on(void)
 {
-	over_seeds(__func__, 100, give_up);
+	over_seeds(__func__, 60, give_up);
 	printf("# %llu messages came, %llu were refused, %llu cancelled\n", U(ends[0]), U(ends[EREMOTEIO]),
 	       U(ends[ECANCELED]));
 	CU_ASSERT(getenv("SPINDLE_SEED") || (ends[0] && ends[EREMOTEIO] && ends[ECANCELED]));

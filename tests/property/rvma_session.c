@@ -25,7 +25,7 @@ static void bad_link(struct yard *y)
 
 static void every_put_is_delivered_exactly_once_over_a_bad_link(void)
 {
-	over_seeds(__func__, 60, bad_link);
+	over_seeds(__func__, 40, bad_link);
 }
 
 /* 4,000 puts at once need no more than the way there and back, HELLO's before it, and the wire's time. */
@@ -164,7 +164,7 @@ static void restart(struct yard *y)
 
 static void after_a_restart_puts_go_to_the_new_peer_and_none_of_before_does(void)
 {
-	over_seeds(__func__, 60, restart);
+	over_seeds(__func__, 40, restart);
 }
 
 static void goodbye(struct yard *y)
@@ -297,7 +297,7 @@ static void silent_window(struct yard *y)
 
 static void puts_to_a_silent_window_time_out_and_the_peer_is_not_gone(void)
 {
-	over_seeds(__func__, 10, silent_window);
+	over_seeds(__func__, 5, silent_window);
 }
 
 /* ---- many peers ----------------------------------------------------------------------------------------------------

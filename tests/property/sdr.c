@@ -30,7 +30,7 @@ static void lossy(struct rig *r)
 
 static void bitmaps_and_bytes_say_exactly_what_arrived_over_a_bad_network(void)
 {
-	rig_seeds(__func__, 1000, lossy);
+	rig_seeds(__func__, 500, lossy);
 }
 
 static void damaged(struct rig *r)
@@ -43,7 +43,7 @@ static void damaged(struct rig *r)
 
 static void damaged_packets_change_nothing_and_every_packet_ends_in_one_place(void)
 {
-	rig_seeds(__func__, 200, damaged);
+	rig_seeds(__func__, 100, damaged);
 }
 
 /* ---- 2: matching ---------------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ static void lossless(struct rig *r)
 
 static void the_kth_send_lands_in_the_kth_receive_and_all_completes_without_loss(void)
 {
-	rig_seeds(__func__, 200, lossless);
+	rig_seeds(__func__, 100, lossless);
 }
 
 static void slow_receiver(struct rig *r)
@@ -76,7 +76,7 @@ static void slow_receiver(struct rig *r)
 
 static void no_message_leaves_before_its_clear_to_send(void)
 {
-	rig_seeds(__func__, 300, slow_receiver);
+	rig_seeds(__func__, 150, slow_receiver);
 }
 
 static void deaf_sender(struct rig *r)
@@ -107,7 +107,7 @@ static void impatient(struct rig *r)
 
 static void receives_are_completed_early_at_any_moment(void)
 {
-	rig_seeds(__func__, 250, impatient);
+	rig_seeds(__func__, 125, impatient);
 }
 
 /* The receiver takes back what has not been sent yet, lap after lap, and posts on without regard to the sender. */
@@ -129,7 +129,7 @@ static void ahead(struct rig *r)
 
 static void a_receiver_may_run_ahead_of_the_sender_by_laps(void)
 {
-	rig_seeds(__func__, 200, ahead);
+	rig_seeds(__func__, 100, ahead);
 }
 
 /* ---- 3, 4: late packets --------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ static void late(struct rig *r)
 
 static void packets_up_to_SG_minus_1_messages_late_change_nothing(void)
 {
-	rig_seeds(__func__, 400, late);
+	rig_seeds(__func__, 200, late);
 }
 
 static void null_key(struct rig *r)
@@ -162,7 +162,7 @@ static void null_key(struct rig *r)
 
 static void nothing_is_written_after_sdr_recv_complete_has_said_0(void)
 {
-	rig_seeds(__func__, 200, null_key);
+	rig_seeds(__func__, 100, null_key);
 }
 
 /* ---- 5: streams, both ways, several QPs, ends in the middle -------------------------------------------------------
@@ -180,7 +180,7 @@ static void streams(struct rig *r)
 
 static void streams_go_in_any_order_with_repeats_in_both_directions_at_once(void)
 {
-	rig_seeds(__func__, 200, streams);
+	rig_seeds(__func__, 100, streams);
 }
 
 struct closing {
@@ -260,7 +260,7 @@ static void closing(struct rig *r)
 
 static void a_QP_that_ends_in_the_middle_frees_its_memory_and_disturbs_no_other(void)
 {
-	rig_seeds(__func__, 200, closing);
+	rig_seeds(__func__, 100, closing);
 }
 
 /* ---- 6: virtual time -----------------------------------------------------------------------------------------------

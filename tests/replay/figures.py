@@ -248,7 +248,7 @@ def picked(run):
 @rule("figures 15 and 16: bench's cases with the chunks and workers that are asked for")
 def measured(run):
     engine.TURNS, engine.processors = 1, lambda: [1, 2]
-    rows = read(drawn_figure(run, engine.figure16(lab.Lab(run.spindle, bench=("--quick",)))), "fig16")
+    rows = read(drawn_figure(run, engine.figure16(lab.Lab(run.spindle, bench=("--rounds", "1", "--seconds", "0.005")))), "fig16")
     equal([r["workers"] for r in rows], ["1", "2"])
     for r in rows:
         equal((r["packet_bytes"], r["message_packets"], r["chunk_packets"]), ("64", "64", "16"))

@@ -624,9 +624,9 @@ static const struct {
 #define SHAPES (sizeof(shapes) / sizeof(*shapes))
 
 #ifdef __SANITIZE_THREAD__
-#define FEWER(n) (((n) + 2) / 3) /* what is not ordered is told the first time */
+#define FEWER(n) (((n) + 5) / 6) /* what is not ordered is told the first time */
 #else
-#define FEWER(n) (n)
+#define FEWER(n) (((n) + 1) / 2)
 #endif
 
 static uint64_t much(uint64_t little)

@@ -144,7 +144,7 @@ static bool wait_for(unsigned e, uint64_t slot, size_t field, uint64_t at_least)
 static void messages_are_repaired_while_packets_come(void)
 {
 #ifdef __SANITIZE_THREAD__
-	const uint64_t few = 100; /* what is not ordered is told the first time */
+	const uint64_t few = 40; /* what is not ordered is told the first time */
 #else
 	const uint64_t few = 300;
 #endif

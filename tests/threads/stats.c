@@ -10,7 +10,7 @@
 #include "../unit/rig.h"
 
 #define WORKERS 2
-#define ROUNDS	150 /* reports of each kind, at the least */
+#define ROUNDS	suite_times(150) /* reports of each kind, at the least */
 
 /* ---- a port that makes packets, each queue for itself ---- */
 

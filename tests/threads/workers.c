@@ -10,7 +10,7 @@
 
 #define WORKERS 3
 #define KEYS	8
-#define SPAN	700 /* ms that a test goes on for */
+#define SPAN	400 /* ms that a test goes on for */
 
 /* ---- ports that make packets, each queue for itself ---- */
 

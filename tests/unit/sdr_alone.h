@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sdr handler alone with the stand-in for the pipeline: its source, and packets and commands made by hand. */
+/* The sdr handler alone with the stand-in for the pipeline (both are linked), and packets and commands made by hand. */
 #ifndef TESTS_SDR_ALONE_H
 #define TESTS_SDR_ALONE_H
 
+#include "../../handlers/sdr_state.h"
 #include "fake_nic.h"
-
-/* Included, not linked: the stand-in's calls must be the ones that they see. */
-#include "../../handlers/sdr.c"
-#include "../../handlers/sdr_receive.c"
-#include "../../handlers/sdr_place.c"
-#include "../../handlers/sdr_shared.c"
-#include "../../handlers/sdr_export.c"
-#include "../../handlers/sdr_send.c"
-#include "../../handlers/sdr_control.c"
-
 #include "suite.h"
 
 enum { BUFFER = 1 }; /* memory id of the buffer that tests post, see attach() */
@@ -164,6 +155,16 @@ static inline bool filled(const uint8_t *p, size_t n, uint8_t with)
 	return true;
 }
 
+static inline uint32_t draw(uint32_t below)
+{
+	static uint64_t rng = 1;
+
+	rng ^= rng << 13;
+	rng ^= rng >> 7;
+	rng ^= rng << 17;
+	return (uint32_t)(rng >> 33) % below;
+}
+
 static inline struct packet *of_message(uint64_t k, uint32_t slots, uint32_t generations, uint32_t p)
 {
 	struct packet *x = packet((uint32_t)(k % slots), p, MTU);
@@ -180,6 +181,16 @@ static inline int connect_to(struct fake_nic *f, uint64_t peer_nonce, uint64_t n
 				     .arg = {0, 0, 0x100 | 0xF00001ull << 32, peer_nonce, nonce, 0x12345678}};
 
 	return fake_command(f, &c, NULL);
+}
+
+/* What a companion asks for: one chunk. 0: it is reserved; 1: it has come. */
+static inline int reserve(const struct sp_export *x, uint64_t key, uint64_t chunk)
+{
+	uint64_t wanted = 1;
+	const int rc = x->reserve(&nic.c, key, chunk, &wanted);
+
+	CU_ASSERT(wanted == 0 || (wanted == 1 && rc == 0));
+	return rc ? rc : !wanted;
 }
 
 #endif

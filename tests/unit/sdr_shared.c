@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sdr, a message that several workers have packets of, at moments that two threads meet in once in a million runs. */
+#include "sdr_alone.c" /* some of what the sources keep to themselves is called here */
 #include "sdr_alone.h"
 
 static const char *const packets_are_chunks[] = {"mtu",	   "128",	  "queue",	  "64",	  "max-message-bytes",
@@ -131,6 +132,38 @@ static void a_length_that_a_packet_is_about_to_tell_is_not_reserved_in(void)
 	fake_detach(&nic);
 }
 
+/* A packet is being written: it has its place (claim), but is not there (done). */
+static void a_chunk_is_nobodys_while_a_packet_of_it_is_being_written(void)
+{
+	const struct sp_export *x = fake_handler->exports;
+	const uint64_t key = SP_SLOT_KEY(0, 0);
+
+	attach(&nic, implicit4, M_BYTES, 2);
+	struct sdr_slot *slot = slot_of(0);
+
+	post_to(&nic, 0, 0, M_BYTES);
+	for (uint32_t i = 0; i < 3; i++)
+		give(packet(0, i, MTU));
+	slot->done[0] &= ~4ull;
+	CU_ASSERT_EQUAL(reserve(x, key, 0), -EAGAIN);
+	CU_ASSERT_EQUAL(reserve(x, key, 0), -EAGAIN);
+	slot->done[0] |= 4;
+	sdr_check_chunk(&nic.c, nic.c.state, slot, 0);			  /* as whoever has written it does now */
+	sdr_check_chunks(&nic.c, nic.c.state, slot, 0, slot->done[0], 4); /* ... or, of several, all of a run */
+	CU_ASSERT_EQUAL(*bitmap(&nic, 0), 0);
+	CU_ASSERT_EQUAL(give(packet(0, 3, MTU)), SP_DONE); /* too late: it is the companion's */
+	CU_ASSERT_EQUAL(*bitmap(&nic, 0), 0);
+	CU_ASSERT_EQUAL(reserve(x, key, 0), 0);
+
+	for (uint32_t i = 4; i < 8; i++) /* all are there, but who brought the last has yet to say so */
+		give(packet(0, i, MTU));
+	slot->chunk[0] &= ~2ull;
+	CU_ASSERT_EQUAL(reserve(x, key, 1), -EAGAIN);
+	slot->chunk[0] |= 2;
+	CU_ASSERT_EQUAL(reserve(x, key, 1), 1);
+	fake_detach(&nic);
+}
+
 /* Of a fragment that two workers bring, the first one's stays; the host is told of what is new, and only of that. */
 static void fragments_that_another_worker_has_brought_stay(void)
 {
@@ -212,4 +245,5 @@ SUITE("sdr_shared", TEST(a_message_is_complete_with_its_last_packet_in_whatever_
       TEST(nothing_follows_from_a_length_that_may_not_stay),
       TEST(a_length_is_not_fixed_where_packets_beyond_have_been_taken),
       TEST(a_length_that_a_packet_is_about_to_tell_is_not_reserved_in),
+      TEST(a_chunk_is_nobodys_while_a_packet_of_it_is_being_written),
       TEST(fragments_that_another_worker_has_brought_stay), TEST(each_workers_count_is_of_the_message_in_the_slot))

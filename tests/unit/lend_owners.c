@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whose payload is that is sent from where it lies: nothing is anybody's again, nor gone, before the port has given it
+ * back, whoever goes first. */
+#include "../../host-api/sdr.h"
+#include "../../pipeline/host.h"
+
+#include "pier.h"
+
+static struct sdr_context *sdr;
+static struct sdr_qp *qp;
+
+static void open_sdr(struct sp_dev *dev, const struct sdr_qp_attr *more)
+{
+	struct sdr_qp_attr attr = {.mtu = 2048,
+				   .chunk_bytes = 2048,
+				   .max_message_bytes = 1 << 20,
+				   .max_messages = 4,
+				   .nonce = 5,
+				   .implicit_credit = true,
+				   .qpn = 0x100,
+				   .segments = more ? more->segments : 0};
+	struct sp_error error = {.text = ""};
+	struct sdr_qp_info peer;
+
+	CU_ASSERT_EQUAL_FATAL(sdr_context_create(dev, NULL, &sdr), 0);
+	CU_ASSERT_EQUAL_FATAL(sdr_qp_create(sdr, &attr, &qp, &error), 0);
+	sdr_qp_info_get(qp, &peer);
+	memcpy(peer.ip, rig_peer4, 16);
+	peer.nonce = 6;
+	CU_ASSERT_EQUAL_FATAL(sdr_qp_connect(qp, &peer), 0);
+}
+
+static void close_sdr(void)
+{
+	CU_ASSERT_EQUAL(sdr_qp_destroy(qp), 0);
+	CU_ASSERT_EQUAL(sdr_context_destroy(sdr), 0);
+}
+
+static void polls(unsigned n)
+{
+	while (n--)
+		rig_poll(&rig, 1);
+}
+
+static void a_buffer_is_the_applications_again_when_the_port_has_given_it_back(void)
+{
+	struct sdr_send *send[3];
+	struct sp_mr *mr;
+
+	open_nic(&lending);
+	open_sdr(rig.dev, NULL);
+	mr = region(65536);
+	pier.keeps = true;
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 5 * 2048, 0, &send[0]), 0);
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 20000, 2048, 0, &send[1]), 0);
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 30000, 100, 0, &send[2]), 0); /* copied */
+	polls(10);
+	CU_ASSERT_EQUAL_FATAL(pier.helds, 7);
+	for (unsigned back = 0; back < 7; back++) {
+		CU_ASSERT_EQUAL(sdr_send_poll(send[0]), -EAGAIN);
+		CU_ASSERT_EQUAL(sdr_send_poll(send[1]), -EAGAIN);
+		CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
+		if (back == 4)
+			break;
+		give_back(0);
+		polls(2);
+	}
+	give_back(0);
+	polls(2);
+	CU_ASSERT_EQUAL(sdr_send_poll(send[0]), 0);
+	CU_ASSERT_EQUAL(sdr_send_poll(send[1]), -EAGAIN);
+	give_back(0);
+	polls(2);
+	CU_ASSERT_EQUAL(sdr_send_poll(send[1]), 0);
+	CU_ASSERT_EQUAL(sdr_send_poll(send[2]), 0);
+	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
+	CU_ASSERT_EQUAL(rig.nic->worker[0]->issuing, NULL); /* nobody asks any more */
+	close_sdr();
+	close_nic();
+}
+
+static void a_stream_goes_on_while_its_pieces_are_out(void)
+{
+	struct sdr_send *send;
+	struct sp_mr *mr;
+	uint32_t id;
+
+	open_nic(&lending);
+	open_sdr(rig.dev, &(struct sdr_qp_attr){.segments = 3});
+	mr = region(65536);
+	pier.keeps = true;
+	CU_ASSERT_EQUAL_FATAL(sdr_send_stream_start(qp, 5 * 2048, 0, &send), 0);
+	for (unsigned i = 0; i < 3; i++)
+		CU_ASSERT_EQUAL(sdr_send_stream_continue(send, mr, i * 2048, 2048, i * 2048), 0);
+	polls(5);
+	CU_ASSERT_EQUAL(pier.sent, 3);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), -EAGAIN);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(send, mr, 0, 2048, 0), -EAGAIN); /* all segments are in use */
+	give_back(0);
+	polls(2);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(send, mr, 3 * 2048, 2048, 3 * 2048), 0);
+	polls(2);
+	CU_ASSERT_EQUAL(pier.sent, 4);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), -EAGAIN);
+	give_back(2); /* the last one first */
+	polls(2);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), -EAGAIN);
+	give_all_back();
+	polls(2);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(send, mr, 4 * 2048, 2048, 4 * 2048), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_continue(send, mr, 0, 2048, 0), 0);
+	CU_ASSERT_EQUAL(sdr_send_stream_end(send), 0);
+	polls(2);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), -EAGAIN);
+	give_back(0);
+	polls(2);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(rig.nic, "sdr-256", &id), 0);
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "messages_sent"), 0);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), -EAGAIN);
+	give_all_back();
+	polls(2);
+	CU_ASSERT_EQUAL(rig_counter(&rig, id, "messages_sent"), 1);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), 0);
+	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
+	close_sdr();
+	close_nic();
+}
+
+/* ---- whoever goes first ---- */
+
+static void a_region_outlives_the_context_whose_packets_are_out(void)
+{
+	const uint64_t before = (open_nic(&lending), rig.nic->memory_used);
+	struct sdr_send *send;
+	struct sp_mr *mr;
+	uint8_t copy[2048];
+
+	open_sdr(rig.dev, NULL);
+	mr = region(65536);
+	memcpy(copy, (uint8_t *)mr->addr + 2048, sizeof(copy));
+	pier.keeps = true;
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 3 * 2048, 0, &send), 0);
+	polls(5);
+	CU_ASSERT_EQUAL_FATAL(pier.helds, 3);
+	pier.full = true; /* ... and some wait in the NIC's own queue */
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 3 * 2048, 0, &send), 0);
+	polls(5);
+	CU_ASSERT_EQUAL(pier.helds, 3);
+	close_sdr();
+	CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
+	CU_ASSERT_PTR_NOT_NULL(rig.nic->lendings);
+	pier.full = false;
+	polls(5);
+	CU_ASSERT_EQUAL(pier.helds, 6);
+	pier_look(pier.held[1]);
+	CU_ASSERT(!memcmp(pier.last.bytes + 14 + 20 + 8 + 12 + 20, copy, 2048));
+	give_all_back();
+	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
+	CU_ASSERT_EQUAL(rig.nic->memory_used, before);
+	close_nic();
+}
+
+/* What the server does when an application's socket closes. */
+static void memory_of_an_application_that_dies_stays_until_its_packets_are_back(void)
+{
+	const uint64_t before = (open_nic(&lending), rig.nic->memory_used);
+	const struct sp_setting setting[] = {{"qp", "5"}, {"peer", "4"}};
+	const struct sp_send s = {.dest_qp = 16, .len = 2048, .offset = 63488};
+	struct sp_device *device;
+	struct sp_mr *mr, *other;
+	struct sp_command c;
+	uint8_t copy[2048];
+	uint32_t id;
+
+	CU_ASSERT_EQUAL_FATAL(sp_device_create(rig.nic, true, NULL, &device), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_context_open(&device->pub, "s", "sender", setting, 2, &id, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&device->pub, 65536, &mr), 0);
+	memset(mr->addr, 0x5A, 65536);
+	memset(copy, 0x5A, sizeof(copy));
+	pier.keeps = true;
+	tell.send = &s;
+	for (unsigned i = 0; i < 3; i++) {
+		c = (struct sp_command){.op = CMD_SEND_MEM, .context = id, .arg = {0, mr->id}};
+		CU_ASSERT_EQUAL(sp_command_call(&device->pub, &c, NULL), 0);
+	}
+	tell.send = NULL;
+	polls(1);
+	CU_ASSERT_EQUAL_FATAL(pier.helds, 3);
+	sp_dev_close(&device->pub);
+	CU_ASSERT_EQUAL(rig.nic->memory_used, before + 65536);
+	pier_look(pier.held[2]);
+	CU_ASSERT(!memcmp(pier.last.bytes + 14 + 20 + 8 + 12, copy, 2048));
+	give_all_back();
+	other = region(4096); /* makes room first */
+	CU_ASSERT_EQUAL(rig.nic->memory_used, before + 4096);
+	CU_ASSERT_EQUAL(sp_mr_free(other), 0);
+	close_nic();
+}
+
+/* Some with the port, some still in the NIC's queue, of more regions than share a reference. */
+static void runs_of_an_application_that_dies_keep_each_its_region_and_no_other(void)
+{
+	enum { REGIONS = SP_LENT_REGIONS + 2, EACH = 20, BYTES = 65536 };
+	const uint64_t before = (open_nic(&lending), rig.nic->memory_used);
+	const struct sp_setting setting[] = {{"qp", "5"}, {"peer", "4"}};
+	struct sp_send s[EACH];
+	struct sp_device *device;
+	struct sp_mr *mr, *other;
+	struct sp_command c;
+	uint8_t same[2000];
+	unsigned wrong = 0;
+	uint32_t id;
+
+	CU_ASSERT_EQUAL_FATAL(sp_device_create(rig.nic, true, NULL, &device), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_context_open(&device->pub, "s", "sender", setting, 2, &id, NULL), 0);
+	pier.keeps = true;
+	for (unsigned k = 0; k < REGIONS; k++) {
+		CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&device->pub, BYTES, &mr), 0);
+		memset(mr->addr, 0x50 + (int)k, BYTES);
+		for (unsigned i = 0; i < EACH; i++)
+			s[i] = (struct sp_send){.dest_qp = 16 + k, .psn = i, .len = 2000, .offset = i * 2000};
+		tell.run = s;
+		tell.runs = EACH;
+		pier.full = k > 0;
+		pier.most = k ? 0 : EACH / 2; /* the port is full within the first region's run */
+		c = (struct sp_command){.op = CMD_SEND_RUN, .context = id, .arg = {0, mr->id}};
+		CU_ASSERT_EQUAL(sp_command_call(&device->pub, &c, NULL), 0);
+		CU_ASSERT_EQUAL(tell.ran, EACH);
+		polls(1);
+	}
+	CU_ASSERT_EQUAL(pier.helds, EACH / 2);
+	pier.full = true;
+	sp_dev_close(&device->pub);
+	CU_ASSERT_EQUAL(rig.nic->memory_used, before + (uint64_t)REGIONS * BYTES);
+	pier.full = false;
+	pier.most = 0;
+	polls(5);
+	CU_ASSERT_EQUAL_FATAL(pier.helds, REGIONS * EACH);
+	for (unsigned i = 0; i < pier.helds; i++) {
+		memset(same, 0x50 + (int)(i / EACH), sizeof(same));
+		pier_look(pier.held[i]);
+		wrong += pier.last.pieces != 3 || memcmp(pier.last.bytes + 14 + 20 + 8 + 12, same, sizeof(same)) ||
+			 pier.last.bytes[14 + 20 + 8 + 7] != 16 + i / EACH;
+	}
+	CU_ASSERT_EQUAL(wrong, 0);
+	for (unsigned left = REGIONS; left; left--) { /* the last region's first */
+		while (pier.helds > (left - 1) * EACH + 1)
+			give_back(pier.helds - 1);
+		other = region(4096); /* makes room first */
+		CU_ASSERT_EQUAL(rig.nic->memory_used, before + 4096 + (uint64_t)left * BYTES);
+		CU_ASSERT_EQUAL(sp_mr_free(other), 0);
+		give_back(pier.helds - 1);
+	}
+	other = region(4096);
+	CU_ASSERT_EQUAL(rig.nic->memory_used, before + 4096);
+	CU_ASSERT_EQUAL(sp_mr_free(other), 0);
+	close_nic();
+}
+
+static void a_connection_closed_by_the_application_says_so_at_once(void)
+{
+	const struct sp_command close = {.op = SP_CMD_CLOSE};
+	struct sdr_send *send;
+	struct sp_command c;
+	struct sp_mr *mr;
+	uint32_t id;
+
+	open_nic(&lending);
+	open_sdr(rig.dev, NULL);
+	mr = region(65536);
+	pier.keeps = true;
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 3 * 2048, 0, &send), 0);
+	polls(5);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(rig.nic, "sdr-256", &id), 0);
+	c = close;
+	c.context = id;
+	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &c, NULL), 0);
+	CU_ASSERT_EQUAL(sdr_send_poll(send), 0); /* nobody waits for these any more */
+	CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY); /* but the port has them */
+	give_all_back();
+	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
+	close_sdr();
+	close_nic();
+}
+
+/* A PCI driver may keep what it was given when it is stopped; a later owner of the port, or the process's end, frees
+ * it. */
+static void packets_given_back_after_the_nic_has_gone_do_no_harm(void)
+{
+	struct sdr_send *send;
+	struct sp_mr *mr;
+
+	open_nic(&lending);
+	open_sdr(rig.dev, NULL);
+	mr = region(65536);
+	pier.keeps = true;
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 5 * 2048, 0, &send), 0);
+	polls(5);
+	CU_ASSERT_EQUAL_FATAL(pier.helds, 5);
+	close_sdr();
+	sp_dev_close(rig.dev);
+	sp_nic_destroy(rig.nic);
+	give_back(3);
+	give_all_back();
+	rig_port_free(&rig.port);
+	rig_port_free(&rig.exception);
+	rig_log_clear();
+	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pieces()), pieces_in_use);
+	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), rig.in_use);
+}
+
+static void a_nic_may_go_with_packets_in_its_queue(void)
+{
+	struct sdr_send *send;
+	struct sp_mr *mr;
+
+	open_nic(&lending);
+	open_sdr(rig.dev, NULL);
+	mr = region(65536);
+	pier.full = true;
+	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 5 * 2048, 0, &send), 0);
+	polls(5);
+	CU_ASSERT_EQUAL(pier.sent, 0);
+	close_sdr();
+	CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
+	close_nic();
+}
+
+SUITE("lend_owners", TEST(a_buffer_is_the_applications_again_when_the_port_has_given_it_back),
+      TEST(a_stream_goes_on_while_its_pieces_are_out), TEST(a_region_outlives_the_context_whose_packets_are_out),
+      TEST(memory_of_an_application_that_dies_stays_until_its_packets_are_back),
+      TEST(runs_of_an_application_that_dies_keep_each_its_region_and_no_other),
+      TEST(a_connection_closed_by_the_application_says_so_at_once),
+      TEST(packets_given_back_after_the_nic_has_gone_do_no_harm), TEST(a_nic_may_go_with_packets_in_its_queue))
