@@ -240,12 +240,14 @@ static void ec_put_back_lost(struct sp_ctx *c, const struct ec_decoder *d, unsig
 	uint64_t word = 0, subs = 0;
 
 	for (unsigned i = 0; i < count; i++) {
-		if (subs && word != d->lost[i].sub / 64) {
+		const struct ec_lost *r = &d->lost[i];
+
+		if (subs && word != r->sub / 64) {
 			ec_put_back(c, d, word, subs);
 			subs = 0;
 		}
-		word = d->lost[i].sub / 64;
-		subs |= 1ull << (d->lost[i].sub % 64);
+		word = r->sub / 64;
+		subs |= ec_ones(r->count) << (r->sub % 64);
 	}
 	if (subs)
 		ec_put_back(c, d, word, subs);
@@ -272,36 +274,77 @@ static void ec_window(struct sp_ctx *c, struct sp_ctx *first, const struct ec_bo
 	w->parity = at < room ? s->first->present(first, ec_parity_key(b->key), at) & ec_ones(room - at) : 0;
 }
 
-static bool ec_alike(const struct ec_lost *a, const struct ec_lost *b)
+/* How many of `n` submessages in a row, of which the first bits of a window are, have the same `width` bits? */
+static unsigned ec_run(uint64_t window, unsigned width, unsigned n)
 {
-	for (unsigned i = 0; i < SP_EC_WORDS; i++)
-		if (a->missing[i] != b->missing[i])
-			return false;
-	return a->data == b->data;
+	const uint64_t unlike = n > 1 ? (window ^ window >> width) & ec_ones((uint64_t)(n - 1) * width) : 0;
+
+	return unlike ? (unsigned)__builtin_ctzll(unlike) / width + 1 : n;
 }
 
-/* As ec_repairable(), of what the window shows. `like`: one of the same code that can be repaired, or NULL. */
-static bool ec_repairable_in(const struct ec_both *b, const struct ec_window *w, uint64_t sub,
-			     const struct ec_lost *like, struct ec_lost *r)
+/* As ec_repairable(), of what the window shows of the first of `n` in a row, and of those after it that are alike. In
+ * *count, how many that are, whether or not they can be repaired. */
+static bool ec_repairable_in(const struct ec *s, const struct ec_both *b, const struct ec_window *w, uint64_t sub,
+			     unsigned n, struct ec_lost *r, unsigned *count)
 {
-	const unsigned data = ec_data(b->code, b->chunks, sub), rows = sp_ec_parity(b->code, data);
+	const struct sp_ec_code *code = b->code;
+	const unsigned data = ec_data(code, b->chunks, sub), rows = sp_ec_parity(code, data);
 	const unsigned i = (unsigned)(sub - w->sub);
+	const uint64_t chunks = w->data >> i * code->k, parities = w->parity >> i * code->m;
+	const uint64_t whole = b->data.bytes / ((uint64_t)code->k * s->limits.chunk_bytes); /* without a short chunk */
 	uint64_t lost, parity;
 
-	if (!data)
-		return false;
-	lost = ec_ones(data) & ~(w->data >> i * b->code->k);
+	*count = 1;
+	if (sub + 1 < whole) {
+		n = whole - sub < n ? (unsigned)(whole - sub) : n;
+		n = ec_run(chunks, code->k, n);
+		*count = ec_run(parities, code->m, n);
+	}
+	lost = data ? ec_ones(data) & ~chunks : 0;
 	if (!lost)
 		return false;
-	parity = ec_ones(rows) & ~(w->parity >> i * b->code->m);
+	parity = ec_ones(rows) & ~parities;
+	r->sub = sub;
 	r->data = data;
+	r->count = *count;
 	r->missing[0] = lost | (data < 64 ? parity << data : 0);
 	r->missing[1] = data < 64 ? parity >> (64 - data) : parity;
 	r->missing[2] = r->missing[3] = 0;
 	r->reserved[0] = lost; /* as will turn out, mostly */
 	r->reserved[1] = r->reserved[2] = r->reserved[3] = 0;
 	r->ready = true;
-	return (like && ec_alike(r, like)) || sp_ec_recoverable(b->code, data, r->missing);
+	return sp_ec_recoverable(code, data, r->missing);
+}
+
+/* The chunks reserved of `count` submessages in a row, from the first one's first on. */
+static uint64_t ec_chunks(const struct ec_decoder *d, const struct ec_lost *r)
+{
+	uint64_t chunks = 0;
+
+	for (unsigned i = 0; i < r->count; i++)
+		chunks |= r->reserved[0] << i * d->code->k;
+	return chunks;
+}
+
+/* Those found from number `from` on become one each, of which nothing is reserved. */
+static void ec_split(struct ec_decoder *d, unsigned from)
+{
+	unsigned to = from;
+
+	for (unsigned i = from; i < d->found; i++)
+		to += d->lost[i].count;
+	for (unsigned i = d->found, at = to; i-- > from;) {
+		struct ec_lost one = d->lost[i];
+
+		one.count = 1;
+		one.reserved[0] = 0;
+		one.ready = false;
+		for (unsigned left = d->lost[i].count; left--;) {
+			one.sub = d->lost[i].sub + left;
+			d->lost[--at] = one; /* never before i, and i itself comes last */
+		}
+	}
+	d->found = to;
 }
 
 /* Chunks `chunks` of the window, which are missing in those found from number `from` on, are reserved at once: what
@@ -313,12 +356,62 @@ static void ec_reserve_all(struct sp_ctx *c, struct sp_ctx *first, struct ec_dec
 	uint64_t got = chunks;
 
 	__atomic_store_n(&s->pair[(uint32_t)d->key / 2].used, 1, __ATOMIC_RELAXED);
-	if (!s->first->reserve(first, d->key, w->sub * d->code->k, &got) && got == chunks)
-		return;
-	for (unsigned i = from; i < d->found; i++) {
-		d->lost[i].reserved[0] = 0;
-		d->lost[i].ready = false;
+	if (s->first->reserve(first, d->key, w->sub * d->code->k, &got) || got != chunks)
+		ec_split(d, from);
+}
+
+/* Of submessages `subs` of a word, those that can be repaired are noted. Returns the others. */
+static uint64_t ec_note_all(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, const struct ec_both *b,
+			    uint64_t word, uint64_t subs)
+{
+	struct ec_lost *r;
+	uint64_t others = 0;
+
+	for (; subs; subs &= subs - 1) {
+		r = &d->lost[d->found];
+		r->sub = word * 64 + (unsigned)__builtin_ctzll(subs);
+		if (!ec_repairable(c, first, b, r->sub, r->missing)) {
+			others |= subs & -subs;
+			continue;
+		}
+		r->data = ec_data(b->code, b->chunks, r->sub);
+		r->count = 1;
+		r->ready = false;
+		memset(r->reserved, 0, sizeof(r->reserved));
+		d->found++;
 	}
+	return others;
+}
+
+/* The same where one look shows the chunks of all. */
+static uint64_t ec_note_narrow(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, const struct ec_both *b,
+			       uint64_t word, uint64_t subs)
+{
+	const unsigned from = d->found;
+	uint64_t others = 0, chunks = 0;
+	struct ec_window w;
+	unsigned count;
+
+	ec_window(c, first, b, word * 64 + (unsigned)__builtin_ctzll(subs), &w);
+	while (subs) {
+		struct ec_lost *r = &d->lost[d->found];
+		const unsigned bit = (unsigned)__builtin_ctzll(subs);
+		const uint64_t beyond = ~(subs >> bit);
+		const bool can = ec_repairable_in(c->state, b, &w, word * 64 + bit,
+						  beyond ? (unsigned)__builtin_ctzll(beyond) : 64, r, &count);
+		const uint64_t these = ec_ones(count) << bit;
+
+		subs &= ~these;
+		if (!can) {
+			others |= these;
+			continue;
+		}
+		chunks |= ec_chunks(d, r) << (r->sub - w.sub) * b->code->k;
+		d->found++;
+	}
+	if (chunks)
+		ec_reserve_all(c, first, d, from, &w, chunks);
+	return others;
 }
 
 /* Submessages `subs` of a word, which this worker has taken: notes those that can be repaired, and puts back the
@@ -326,34 +419,11 @@ static void ec_reserve_all(struct sp_ctx *c, struct sp_ctx *first, struct ec_dec
 static void ec_note(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair,
 		    const struct ec_both *b, uint64_t word, uint64_t subs)
 {
-	const bool may = ec_may(c, pair, b), narrow = may && ec_narrow(b->code);
-	struct ec_window w = {0};
+	uint64_t others = subs;
 	struct ec_both now;
-	uint64_t others = 0, chunks = 0;
-	const unsigned from = d->found;
 
-	if (narrow)
-		ec_window(c, first, b, word * 64 + (unsigned)__builtin_ctzll(subs), &w);
-	for (uint64_t left = subs; left; left &= left - 1) {
-		struct ec_lost *r = &d->lost[d->found];
-
-		r->sub = word * 64 + (unsigned)__builtin_ctzll(left);
-		if (!may || !(narrow ? ec_repairable_in(b, &w, r->sub, d->found ? r - 1 : NULL, r)
-				     : ec_repairable(c, first, b, r->sub, r->missing))) {
-			others |= left & -left;
-			continue;
-		}
-		if (narrow) {
-			chunks |= r->reserved[0] << (r->sub - w.sub) * b->code->k;
-		} else {
-			r->data = ec_data(b->code, b->chunks, r->sub);
-			r->ready = false;
-			memset(r->reserved, 0, sizeof(r->reserved));
-		}
-		d->found++;
-	}
-	if (chunks)
-		ec_reserve_all(c, first, d, from, &w, chunks);
+	if (ec_may(c, pair, b))
+		others = (ec_narrow(b->code) ? ec_note_narrow : ec_note_all)(c, first, d, b, word, subs);
 	if (!others)
 		return;
 	ec_put_back(c, d, word, others);
@@ -364,10 +434,20 @@ static void ec_note(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d
 			ec_fetch_or(c, &pair->wanted[word], others & -others);
 }
 
+/* Submessages that are found. */
+static unsigned ec_found(const struct ec_decoder *d)
+{
+	unsigned all = 0;
+
+	for (unsigned i = 0; i < d->found; i++)
+		all += d->lost[i].count;
+	return all;
+}
+
 /* As many submessages as `left` lasts for, by a rough estimate: other workers may want some, too. */
 static unsigned ec_most(const struct ec *s, const struct ec_decoder *d, const struct sp_ec_code *code, uint64_t left)
 {
-	const unsigned room = EC_BATCH - d->found, width = code->k > code->m ? code->k : code->m;
+	const unsigned room = EC_BATCH - ec_found(d), width = code->k > code->m ? code->k : code->m;
 	const uint64_t cost = SP_EC_ONE + (uint64_t)code->k * s->limits.chunk_bytes * (code->kind == SP_EC_XOR ? 1 : 2);
 	unsigned most = width < 64 ? 64 / width : 1;
 
@@ -407,7 +487,7 @@ static bool ec_next(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d
 static void ec_let_go(struct sp_ctx *c, struct ec_decoder *d)
 {
 	ec_put_back_lost(c, d, d->found);
-	d->found = d->repaired = 0;
+	d->found = d->repaired = d->along = 0;
 	if (d->parity)
 		sp_message_release(c, d->parity);
 	if (d->data)
@@ -471,13 +551,14 @@ static int ec_reserve(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder 
 }
 
 /* False: there is nothing to compute, for nothing is missing any more. */
-static bool ec_begin(struct sp_ctx *c, struct ec_decoder *d, const struct ec_both *b, const struct ec_lost *r)
+static bool ec_begin(struct sp_ctx *c, struct ec_decoder *d, const struct ec_both *b, const struct ec_lost *r,
+		     uint64_t at_sub)
 {
 	const struct ec *s = c->state;
 	const uint32_t bytes = s->limits.chunk_bytes;
 	const unsigned data = r->data;
-	const uint64_t at = r->sub * d->code->k, to = b->data.offset + at * bytes;
-	const uint64_t from = b->parity.offset + r->sub * d->code->m * bytes;
+	const uint64_t at = at_sub * d->code->k, to = b->data.offset + at * bytes;
+	const uint64_t from = b->parity.offset + at_sub * d->code->m * bytes;
 	const uint64_t left = b->data.bytes - (at + data - 1) * bytes;
 	const bool more = left > bytes; /* there is another submessage */
 	const struct sp_ec_submessage sub = {.data = data,
@@ -506,19 +587,38 @@ static bool ec_begin(struct sp_ctx *c, struct ec_decoder *d, const struct ec_bot
 	return true;
 }
 
-/* Has the job just made the same of the submessage before it? Of short chunks it takes long to find out what to do. */
-static bool ec_again(struct sp_ctx *c, struct ec_decoder *d, const struct ec_both *b, const struct ec_lost *r)
+static bool ec_alike(const struct ec_lost *a, const struct ec_lost *b)
+{
+	for (unsigned i = 0; i < SP_EC_WORDS; i++)
+		if (a->missing[i] != b->missing[i])
+			return false;
+	return a->data == b->data;
+}
+
+/* Has the job just made the same of a submessage before `sub`? Of short chunks it takes long to find out what to do. */
+static bool ec_again(struct sp_ctx *c, struct ec_decoder *d, const struct ec_both *b, const struct ec_lost *r,
+		     uint64_t sub)
 {
 	const uint32_t bytes = c->watch ? 0 : ((const struct ec *)c->state)->limits.chunk_bytes;
-	const uint64_t end = (r->sub * d->code->k + r->data) * bytes;
+	const uint64_t end = (sub * d->code->k + r->data) * bytes, on = sub - d->at;
 
-	if (!bytes || !d->repaired || !d->same || r->sub < r[-1].sub || !ec_alike(r, r - 1) || end > b->data.bytes)
+	if (!bytes || !d->same || sub < d->at || end > b->data.bytes ||
+	    (!d->along && (!d->repaired || !ec_alike(r, r - 1))))
 		return false;
-
-	const uint64_t on = r->sub - r[-1].sub;
-
 	sp_ec_job_again(&d->job, on * d->code->k * bytes, on * d->code->m * bytes);
 	return true;
+}
+
+/* The job has been through with one of a row: those after it that there is time for. Returns what that took. */
+static uint64_t ec_repeat(struct sp_ctx *c, struct ec_decoder *d, const struct ec_lost *r, uint64_t budget)
+{
+	const uint64_t bytes = ((const struct ec *)c->state)->limits.chunk_bytes;
+
+	if (c->watch || !d->same || d->along == r->count)
+		return 0;
+	d->along += sp_ec_job_repeat(&d->job, d->code->k * bytes, d->code->m * bytes, r->count - d->along, budget);
+	d->at = r->sub + d->along - 1;
+	return sp_ec_job_spent(&d->job);
 }
 
 /* What a slice has made. */
@@ -560,32 +660,44 @@ static bool ec_supply_wide(struct sp_ctx *c, struct sp_ctx *first, const struct 
 static void ec_hand_over(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, const struct ec_both *b,
 			 struct ec_made *made)
 {
+	const bool part = d->along;
+	struct ec_lost rest;
 	unsigned i = 0;
 
+	if (part) { /* of a row: the others stay */
+		rest = d->lost[d->repaired];
+		d->lost[d->repaired++].count = d->along;
+		rest.sub += d->along;
+		rest.count -= d->along;
+		d->along = 0;
+	}
 	if (!d->repaired)
 		return;
 	sp_ec_job_settle(&d->job);
 	while (i < d->repaired) {
 		const struct ec_lost *r = &d->lost[i++];
 		const uint64_t from = r->sub * d->code->k;
-		uint64_t chunks = r->reserved[0], subs = chunks != 0;
+		uint64_t chunks, subs = r->reserved[0] ? r->count : 0;
 
 		if (r->data > 64) {
 			made->submessages += ec_supply_wide(c, first, d, b, r, made);
 			continue;
 		}
-		for (; i < d->repaired && d->lost[i].sub > r->sub; i++) {
-			const uint64_t ahead = d->lost[i].sub * d->code->k - from;
+		for (chunks = ec_chunks(d, r); i < d->repaired && d->lost[i].sub > r->sub; i++) {
+			const struct ec_lost *next = &d->lost[i];
+			const uint64_t ahead = next->sub * d->code->k - from;
 
-			if (ahead + d->lost[i].data > 64)
+			if (ahead + (next->count - 1) * d->code->k + next->data > 64)
 				break;
-			chunks |= d->lost[i].reserved[0] << ahead;
-			subs += d->lost[i].reserved[0] != 0;
+			chunks |= ec_chunks(d, next) << ahead;
+			subs += next->reserved[0] ? next->count : 0;
 		}
 		if (ec_supply(c, first, d, b, from, chunks, made))
 			made->submessages += subs;
 	}
 	ec_put_back_lost(c, d, d->repaired);
+	if (part)
+		d->lost[--d->repaired] = rest;
 	d->found -= d->repaired;
 	memmove(d->lost, d->lost + d->repaired, d->found * sizeof(*d->lost));
 	d->repaired = 0;
@@ -598,6 +710,7 @@ static uint64_t ec_repair(struct sp_ctx *c, struct sp_ctx *first, struct ec_deco
 {
 	struct ec *s = c->state;
 	struct ec_lost *r = &d->lost[d->repaired];
+	const uint64_t sub = r->sub + d->along;
 	uint64_t took = SP_EC_ONE;
 
 	if (!d->running) {
@@ -610,8 +723,10 @@ static uint64_t ec_repair(struct sp_ctx *c, struct sp_ctx *first, struct ec_deco
 			ec_mismatch(c, &s->pair[(uint32_t)d->key / 2]);
 			memset(r->reserved, 0, sizeof(r->reserved));
 			d->same = false;
+			d->along = r->count - 1;
 		} else {
-			d->running = d->same = ec_again(c, d, b, r) || ec_begin(c, d, b, r);
+			d->running = d->same = ec_again(c, d, b, r, sub) || ec_begin(c, d, b, r, sub);
+			d->at = sub;
 		}
 	}
 	if (d->running) {
@@ -619,7 +734,15 @@ static uint64_t ec_repair(struct sp_ctx *c, struct sp_ctx *first, struct ec_deco
 		d->running = sp_ec_job_step(&d->job, budget);
 		took += sp_ec_job_spent(&d->job);
 	}
-	d->repaired += !d->running;
+	if (d->running)
+		return took;
+	d->along++;
+	if (took < budget)
+		took += ec_repeat(c, d, r, budget - took);
+	if (d->along == r->count) {
+		d->repaired++;
+		d->along = 0;
+	}
 	return took;
 }
 
@@ -631,7 +754,7 @@ static bool ec_more(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d
 		return true;
 	if (b->data.complete)
 		return false;
-	if (d->found == EC_BATCH || (d->found && (b->data.bytes != d->bytes || b->code != d->code)))
+	if (ec_found(d) == EC_BATCH || (d->found && (b->data.bytes != d->bytes || b->code != d->code)))
 		ec_hand_over(c, first, d, b, made);
 	d->bytes = b->data.bytes;
 	d->code = b->code;

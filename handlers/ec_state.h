@@ -35,13 +35,13 @@ struct ec_totals {
 	uint64_t total[SP_EC_TOTALS];
 } __attribute__((aligned(64)));
 
-/* A submessage that is being repaired, or has yet to be handed over. */
+/* A submessage that is being repaired, or has yet to be handed over; or some in a row that are alike. */
 struct ec_lost {
-	uint64_t sub, missing[SP_EC_WORDS], reserved[SP_EC_WORDS];
-	unsigned data;
-	bool ready; /* all of what is missing has been reserved */
+	uint64_t sub, missing[SP_EC_WORDS], reserved[SP_EC_WORDS]; /* the first; its chunks, and each one's */
+	unsigned data, count; /* data chunks of each; how many: more than one only where those fit a word in all */
+	bool ready;	      /* all of what is missing has been reserved; before, there is one only */
 };
-#define EC_BATCH 16 /* found, and handed over, together, at most */
+#define EC_BATCH 16 /* submessages found, and handed over, together, at most */
 #define EC_NEWS	 32 /* chunks of a run of packets that are looked at together, at most */
 
 /* A worker's: repairs one submessage after the other. */
@@ -54,7 +54,9 @@ struct ec_decoder {
 	uint64_t bytes;			  /* of data when these were chosen, */
 	const struct sp_ec_code *code;	  /* ... and the code: */
 	struct ec_lost lost[EC_BATCH];	  /* which no other worker takes meanwhile */
-	unsigned found, repaired;	  /* of them; repaired: the first ones. Between slices there are none */
+	unsigned found, repaired;	  /* of them; repaired: the first ones, */
+	unsigned along;			  /* ... and as many submessages of the next. Between slices there are none */
+	uint64_t at;			  /* submessage that the job is for */
 	bool running;			  /* job has been started, for the first that is not repaired, */
 	bool same;			  /* ... or has been through with the one before it */
 	uint8_t *chunk[SP_EC_CHUNKS];

@@ -164,8 +164,12 @@ unsigned sp_issues_run(struct sp_worker *w)
 
 	w->issue_stuck = false;
 	for (struct sp_context *c = w->elsewhere; c; c = c->elsewhere_next) {
-		struct sp_issue *i = __atomic_exchange_n(&c->issue_elsewhere, NULL, __ATOMIC_ACQ_REL);
+		struct sp_issue *i = NULL;
 
+		/* Mostly there are none. A locked operation in each poll would wait for all that the poll has written,
+		 * and take the line from the workers that read what else is in it. */
+		if (unlikely(__atomic_load_n(&c->issue_elsewhere, __ATOMIC_RELAXED)))
+			i = __atomic_exchange_n(&c->issue_elsewhere, NULL, __ATOMIC_ACQ_REL);
 		while (i) {
 			struct sp_issue *next = i->away;
 

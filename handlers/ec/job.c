@@ -168,7 +168,7 @@ int sp_ec_decode_start(struct sp_ec_job *job, const struct sp_ec_code *code, con
 	return 0;
 }
 
-void sp_ec_job_again(struct sp_ec_job *job, uint64_t data, uint64_t parity)
+static void move_on(struct sp_ec_job *job, uint64_t data, uint64_t parity)
 {
 	const uint8_t *chunk = job->plan->chunk;
 	const uint8_t chunks = (uint8_t)job->plan->aim.shape; /* of data */
@@ -177,13 +177,18 @@ void sp_ec_job_again(struct sp_ec_job *job, uint64_t data, uint64_t parity)
 		job->source[s] += chunk[s] < chunks ? data : parity;
 	for (unsigned r = 0; r < job->rows; r++)
 		job->row[r] += chunk[job->sources + r] < chunks ? data : parity;
+	if (job->cold)
+		fetch(job);
+}
+
+void sp_ec_job_again(struct sp_ec_job *job, uint64_t data, uint64_t parity)
+{
 	job->short_source = job->short_row = -1;
 	job->wrong = false;
 	job->loose |= job->past;
 	job->done = job->added = 0;
 	job->at = job->block = 0;
-	if (job->cold)
-		fetch(job);
+	move_on(job, data, parity);
 }
 
 /* ---- working ---- */
@@ -357,18 +362,31 @@ static uint64_t advance(struct sp_ec_job *job, uint64_t budget, bool must)
 	return cost;
 }
 
-/* XOR that fits the budget need not be cut up: each row at once. Returns what it took; 0: it must be. */
+/* What XOR of a submessage that need not be cut up takes. */
+static uint64_t whole_cost(const struct sp_ec_job *job)
+{
+	return (uint64_t)job->sources * job->bytes * byte_cost(job, 0);
+}
+
+/* Each row at once. */
+static void whole(const struct sp_ec_job *job)
+{
+	const uint8_t *first = job->plan->first;
+
+	for (unsigned r = 0; r < job->rows && !job->dry; r++)
+		job->code->kernel->exclusive(job->bytes, (unsigned)(first[r + 1] - first[r]), job->source + first[r],
+					     job->row[r], job->past);
+}
+
+/* XOR that fits the budget need not be cut up. Returns what it took; 0: it must be. */
 static uint64_t exclusive_whole(struct sp_ec_job *job, uint64_t budget)
 {
-	const uint64_t cost = (uint64_t)job->sources * job->bytes * byte_cost(job, 0);
-	const uint8_t *first = job->plan->first;
+	const uint64_t cost = whole_cost(job);
 
 	if (cost > budget || job->at || job->done || job->added || job->check || job->short_source >= 0 ||
 	    job->short_row >= 0)
 		return 0;
-	for (unsigned r = 0; r < job->rows && !job->dry; r++)
-		job->code->kernel->exclusive(job->bytes, (unsigned)(first[r + 1] - first[r]), job->source + first[r],
-					     job->row[r], job->past);
+	whole(job);
 	job->at = job->bytes;
 	return cost;
 }
@@ -401,4 +419,21 @@ bool sp_ec_job_step(struct sp_ec_job *job, uint64_t budget)
 		must = false;
 	}
 	return false;
+}
+
+unsigned sp_ec_job_repeat(struct sp_ec_job *job, uint64_t data, uint64_t parity, unsigned count, uint64_t budget)
+{
+	const uint64_t cost = SP_EC_MORE + whole_cost(job);
+	unsigned done = 0;
+
+	job->spent = 0;
+	if (job->code->kind != SP_EC_XOR || job->check || !job->rows || job->short_source >= 0 || job->short_row >= 0)
+		return 0;
+	for (; done < count && cost <= budget; done++, budget -= cost) {
+		move_on(job, data, parity);
+		whole(job);
+		job->spent += cost;
+	}
+	job->loose |= done && job->past;
+	return done;
 }

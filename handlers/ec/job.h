@@ -26,7 +26,8 @@ struct sp_ec_submessage {
 
 /* The unit of work: a byte multiplied and added. How many take about 10 us, with data that no cache has. */
 #define SP_EC_SLICE (1 << 19)
-#define SP_EC_ONE   10000 /* what a submessage takes besides its job: to find it, to take it and to hand it over */
+#define SP_EC_ONE   10000 /* what a submessage takes besides its job: to find it, to take it and to hand it over; */
+#define SP_EC_MORE  1000  /* ... and one like it right after it */
 #define SP_EC_BLOCK 16384 /* bytes of a chunk at once, at most; */
 #define SP_EC_STRIP 4096  /* ... of many sources, for the rows to stay in a cache meanwhile (MDS: the kernel's), */
 #define SP_EC_REST  256	  /* ... and a rest of less goes with them */
@@ -45,9 +46,12 @@ struct sp_ec_job {
 	uint8_t *tables;	      /* memory, the plan's, or the code's */
 	unsigned rows, sources;
 	unsigned group; /* rows made at once */
-	uint32_t bytes, last;
+	uint32_t bytes;
 	int short_source, short_row; /* which of them is shorter than the others; -1: none */
 	bool check, wrong, cold, past;
+	/* Not beside `bytes`, as in a submessage: a caller has just written both of those, and one load of the two
+	 * would wait until they, and all that was written before, have reached the cache. */
+	uint32_t last;
 	bool loose;		  /* something was written past the caches since sp_ec_job_settle() */
 	bool together;		  /* all sources at once; if not, ... */
 	unsigned least, strip;	  /* ... so many at least, and bytes of them */
@@ -56,9 +60,10 @@ struct sp_ec_job {
 	unsigned weights, tabled; /* lines of the matrix, and its rows, that are ready */
 	uint32_t at, block;	  /* bytes that are done (XOR: of the row), and how many are being done */
 	unsigned done, added;	  /* rows of the latter, and sources of the group of rows at hand */
-	uint64_t data_ahead, parity_ahead;
+	uint64_t data_ahead;
 	uint8_t *source[SP_EC_CHUNKS];
 	uint8_t *row[SP_EC_CHUNKS];
+	uint64_t parity_ahead; /* nor these two beside one another */
 	struct sp_ec_matrix matrix;
 	struct sp_ec_plans plans;
 	uint8_t padded[SP_EC_BLOCK + SP_EC_REST]; /* of the short source */
@@ -88,6 +93,11 @@ int sp_ec_verify_start(struct sp_ec_job *job, const struct sp_ec_code *code, con
 /* The same, by a job that is done, for the submessage that has its data chunks `data` bytes further on, and its parity
  * chunks `parity` bytes; no chunk of either is short. */
 void sp_ec_job_again(struct sp_ec_job *job, uint64_t data, uint64_t parity);
+
+/* The same for up to `count` of them, one after the other, each as far from the one before, as long as each fits into
+ * what is left of `budget` in one piece. Returns how many were done; what they took is sp_ec_job_spent(), with
+ * SP_EC_MORE for each. */
+unsigned sp_ec_job_repeat(struct sp_ec_job *job, uint64_t data, uint64_t parity, unsigned count, uint64_t budget);
 
 /* A job that was just started takes its steps, and as many, but no chunk is read or written: for NICs without payload.
  */

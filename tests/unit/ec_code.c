@@ -664,6 +664,42 @@ static void the_same_again_is_made_of_the_submessage_further_on(void)
 			again_by(ec_kernel(i), n % 2 ? SP_EC_MDS : SP_EC_XOR, n / 2);
 }
 
+/* Five more after the first: as many as the budget lasts for, and no byte of the next one; then the others. */
+static void those_in_a_row_that_are_alike_are_made_as_far_as_the_budget_goes(void)
+{
+	enum { SUBS = 6, EACH = SP_EC_MORE + 4 * 4096 };
+	struct ec_code *c = ec_code_new(SP_EC_XOR, 4, 2);
+	uint8_t *memory = aligned_alloc(64, SUBS * 6 * 4096), *right = malloc(SUBS * 6 * 4096), *chunk[6];
+	const uint64_t missing[SP_EC_WORDS] = {0x03};
+	const struct sp_ec_submessage sub = {.data = 4, .bytes = 4096, .last = 4096, .chunk = chunk};
+
+	for (size_t i = 0; i < SUBS * 6 * 4096; i++)
+		memory[i] = (uint8_t)(i * i * 31 >> 5);
+	for (unsigned s = SUBS; s--;) {
+		for (unsigned i = 0; i < 6; i++)
+			chunk[i] = memory + (i < 4 ? s * 4 + i : SUBS * 4 + s * 2 + i - 4) * 4096;
+		CU_ASSERT_EQUAL_FATAL(sp_ec_encode_start(&c->job, &c->code, &sub), 0);
+		ec_run(c, UINT64_MAX);
+	}
+	memcpy(right, memory, SUBS * 6 * 4096);
+	for (unsigned s = 0; s < SUBS; s++)
+		memset(memory + s * 4 * 4096, 0xEE, 2 * 4096);
+	CU_ASSERT_EQUAL_FATAL(sp_ec_decode_start(&c->job, &c->code, &sub, missing), 0);
+	ec_run(c, UINT64_MAX);
+	CU_ASSERT_EQUAL(sp_ec_job_repeat(&c->job, 4 * 4096, 2 * 4096, 5, EACH - 1), 0);
+	CU_ASSERT_EQUAL(sp_ec_job_spent(&c->job), 0);
+	CU_ASSERT_EQUAL(sp_ec_job_repeat(&c->job, 4 * 4096, 2 * 4096, 5, 3 * EACH - 1), 2);
+	CU_ASSERT_EQUAL(sp_ec_job_spent(&c->job), 2 * EACH);
+	CU_ASSERT_EQUAL(memcmp(memory, right, 3 * 4 * 4096), 0);
+	for (unsigned s = 3; s < SUBS; s++)
+		CU_ASSERT_EQUAL(memory[s * 4 * 4096], 0xEE);
+	CU_ASSERT_EQUAL(sp_ec_job_repeat(&c->job, 4 * 4096, 2 * 4096, 3, UINT64_MAX), 3);
+	CU_ASSERT_EQUAL(memcmp(memory, right, SUBS * 6 * 4096), 0);
+	free(memory);
+	free(right);
+	ec_code_free(c);
+}
+
 static void what_went_past_the_caches_stays_loose_until_it_is_settled(void)
 {
 	struct ec_code *c = ec_code_new(SP_EC_XOR, 4, 2);
@@ -717,4 +753,5 @@ SUITE("ec_code", TEST(parity_is_what_an_independent_computation_says_by_each_ker
       TEST(damaged_parity_that_is_used_up_spreads_and_one_left_over_tells),
       TEST(an_xor_that_fits_its_slice_is_not_cut_up_and_any_other_is), TEST(a_plan_that_is_kept_serves_nothing_else),
       TEST(the_same_again_is_made_of_the_submessage_further_on),
+      TEST(those_in_a_row_that_are_alike_are_made_as_far_as_the_budget_goes),
       TEST(what_went_past_the_caches_stays_loose_until_it_is_settled), TEST(nothing_missing_is_nothing_to_do))
