@@ -273,70 +273,6 @@ static void each_submessage_that_a_run_of_packets_makes_repairable_is_repaired(v
 	end();
 }
 
-/* Submessages that all lack their chunks `lost` become repairable at once, by the packet that tells the length. */
-static void alike(enum sp_ec_kind kind, unsigned k, unsigned m, uint64_t lost, unsigned per_chunk, unsigned packets)
-{
-	static uint8_t data[DATA], parity[DATA], zeros[8 * MTU];
-	struct ec_code *code = ec_code_new(kind, k, m);
-	const uint32_t bytes = per_chunk * MTU, length = packets * MTU;
-	const unsigned chunks = (packets + per_chunk - 1) / per_chunk, subs = chunks / k, last = subs * m * per_chunk;
-	const uint32_t immediate = sp_ec_immediate(kind == SP_EC_MDS ? SP_EC_CODE_MDS : SP_EC_CODE_XOR, k, m, length);
-	uint8_t *chunk[16];
-	const struct sp_ec_submessage sub = {.data = k, .bytes = bytes, .last = bytes, .chunk = chunk};
-	char settings[200];
-
-	CU_ASSERT_FATAL(chunks == subs * k && chunks * bytes <= sizeof(data) && last * MTU <= sizeof(parity));
-	memset(data, 0, sizeof(data));
-	for (uint32_t i = 0; i < length; i++)
-		data[i] = (uint8_t)(i * i * 31 >> 7);
-	for (unsigned i = 0; i < subs; i++) {
-		for (unsigned j = 0; j < k + m; j++)
-			chunk[j] = j < k ? data + (i * k + j) * bytes : parity + (i * m + j - k) * bytes;
-		CU_ASSERT_EQUAL_FATAL(sp_ec_encode_start(&code->job, &code->code, &sub), 0);
-		ec_run(code, UINT64_MAX);
-	}
-	CU_ASSERT_NOT_EQUAL(memcmp(parity, zeros, bytes), 0);
-	snprintf(settings, sizeof(settings),
-		 "qp=0x100;mtu=1024;chunk-bytes=%u;max-message-bytes=256K;rkey=7;companion=ec;max-messages=4;"
-		 "generations=2;code=%s;k=%u;m=%u",
-		 bytes, kind == SP_EC_MDS ? "mds" : "xor", k, m);
-	begin(settings);
-	post(0, DATA);
-	post(1, DATA);
-	for (unsigned p = 0; p < last; p++)
-		packet(1, p, last - 1, parity + p * MTU, immediate);
-	for (unsigned p = 0; p < packets - 1; p++)
-		if (!(lost >> p / per_chunk % k & 1))
-			packet(0, p, packets - 1, data + p * MTU, 0);
-	settle();
-	CU_ASSERT_EQUAL(total(SP_EC_DECODED), 0);
-	packet(0, packets - 1, packets - 1, data + (packets - 1) * MTU, 0);
-	settle();
-	CU_ASSERT_EQUAL(total(SP_EC_DECODED), subs);
-	CU_ASSERT_EQUAL(total(SP_EC_REPAIRED_CHUNKS), subs * (unsigned)__builtin_popcountll(lost));
-	CU_ASSERT_EQUAL(status(0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
-	CU_ASSERT_EQUAL(memcmp(slot(0), data, length), 0);
-	for (unsigned i = length; i < DATA; i++)
-		CU_ASSERT_EQUAL_FATAL(slot(0)[i], 0xEE);
-	CU_ASSERT_EQUAL(call(SP_CMD_COMPLETE, 0, 0, 0, 0, 0, 0), 0);
-	CU_ASSERT_EQUAL(call(SP_CMD_COMPLETE, 1, 0, 0, 0, 0, 0), 0);
-	end();
-	ec_code_free(code);
-}
-
-/* The last chunk, of which the repair of another one is made, is half as long: behind it lie bytes of others. */
-static void the_last_submessage_with_a_short_chunk_is_none_of_those_that_are_alike(void)
-{
-	alike(SP_EC_XOR, 4, 2, 2, 2, 3 * 8 - 1);
-	alike(SP_EC_MDS, 4, 2, 2, 2, 3 * 8 - 1);
-}
-
-/* Of seven in a row, a slice has time for three or so. */
-static void those_that_are_alike_go_on_where_a_slice_has_ended(void)
-{
-	alike(SP_EC_MDS, 4, 3, 7, 8, 7 * 32);
-}
-
 static void parity_first_twice_and_late_does_what_it_should(void)
 {
 	begin(RECEIVER);
@@ -449,7 +385,5 @@ SUITE("ec_repair", TEST(the_packet_that_makes_it_possible_starts_the_repair_in_s
       TEST(what_has_not_begun_is_not_repaired_without_its_parity), TEST(workers_repair_one_message_together),
       TEST(what_two_workers_find_is_repaired_once), TEST(many_submessages_are_looked_at_a_few_at_a_time),
       TEST(each_submessage_that_a_run_of_packets_makes_repairable_is_repaired),
-      TEST(the_last_submessage_with_a_short_chunk_is_none_of_those_that_are_alike),
-      TEST(those_that_are_alike_go_on_where_a_slice_has_ended), TEST(parity_first_twice_and_late_does_what_it_should),
-      TEST(parity_repairs_its_own_message_only), TEST(the_packet_that_tells_the_length_may_come_last),
-      TEST(a_message_of_which_nothing_came_is_made_of_parity))
+      TEST(parity_first_twice_and_late_does_what_it_should), TEST(parity_repairs_its_own_message_only),
+      TEST(the_packet_that_tells_the_length_may_come_last), TEST(a_message_of_which_nothing_came_is_made_of_parity))
