@@ -571,12 +571,12 @@ static bool ec_begin(struct sp_ctx *c, struct ec_decoder *d, const struct ec_bot
 					     .chunk = d->chunk};
 	bool without = false;
 
-	for (unsigned j = 0; j < data; j++) {
+	for (unsigned j = 0; j < data; j++)
 		d->chunk[j] = b->data.mem->base + to + (uint64_t)j * bytes;
-		if (c->watch && sp_ec_bit(r->missing, j))
+	for (unsigned j = 0; c->watch && j < data; j++)
+		if (sp_ec_bit(r->missing, j))
 			without |= sp_dma_traced(c, b->data.mem, to + (uint64_t)j * bytes, d->chunk[j],
 						 j + 1 < data ? bytes : sub.last);
-	}
 	for (unsigned i = 0, rows = sp_ec_parity(d->code, data); i < rows; i++)
 		d->chunk[data + i] =
 			sp_ec_bit(r->missing, data + i) ? NULL : b->parity.mem->base + from + (uint64_t)i * bytes;

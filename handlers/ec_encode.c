@@ -115,12 +115,28 @@ static uint64_t ec_encode_one(struct sp_ctx *c, struct ec *s, const struct ec_or
 	return sp_ec_job_spent(&s->job);
 }
 
+/* The job has been through with one: those after it that are like it, and that there is time for. Returns what that
+ * took.
+ */
+static uint64_t ec_encode_more(const struct sp_ctx *c, struct ec *s, const struct ec_order *o, uint64_t budget,
+			       uint64_t *more)
+{
+	const uint64_t bytes = s->limits.chunk_bytes, data = o->code->k * bytes, whole = o->bytes / data;
+
+	*more = 0;
+	if (c->watch || !s->same || s->encoded >= whole)
+		return 0;
+	*more = sp_ec_job_repeat(&s->job, data, o->code->m * bytes,
+				 whole - s->encoded < UINT32_MAX ? (unsigned)(whole - s->encoded) : UINT32_MAX, budget);
+	return sp_ec_job_spent(&s->job);
+}
+
 /* One slice of the first order: as many submessages as there is time for. */
 bool ec_encode(struct sp_ctx *c)
 {
 	struct ec *s = c->state;
 	const struct ec_order *o = &s->order[s->order_first];
-	uint64_t left = SP_EC_SLICE, took, all = 0, count = 0, bytes = 0, chunks;
+	uint64_t left = SP_EC_SLICE, took, all = 0, count = 0, bytes = 0, chunks, more;
 	struct sp_ctx *first;
 
 	if (!s->orders)
@@ -139,6 +155,11 @@ bool ec_encode(struct sp_ctx *c)
 		chunks -= data;
 		s->encoded++;
 		count++;
+		left -= ec_encode_more(c, s, o, left, &more);
+		bytes += more * o->code->m * s->limits.chunk_bytes;
+		chunks -= more * o->code->k;
+		s->encoded += more;
+		count += more;
 	} while (chunks && took <= left); /* the next one may be like it */
 	ec_count(c, SP_EC_ENCODE_SLICES, all != 0);
 	if (!count)

@@ -76,12 +76,16 @@ bool sp_ec_recoverable(const struct sp_ec_code *code, unsigned data, const uint6
 				missing[i / 64] & (data + parity - i < 64 ? (1ull << (data + parity - i)) - 1 : ~0ull));
 		return lost <= parity;
 	}
-	for (unsigned word = 0; word * 64 < data; word++)
+	for (unsigned word = 0, first = 0; word * 64 < data; word++)
 		for (uint64_t bits = missing[word]; bits; bits &= bits - 1) {
-			const unsigned j = word * 64 + (unsigned)__builtin_ctzll(bits), i = j % parity;
+			const unsigned j = word * 64 + (unsigned)__builtin_ctzll(bits);
+			unsigned i;
 
 			if (j >= data)
 				break;
+			while (j - first >= parity) /* a division takes as long as many of these */
+				first += parity;
+			i = j - first;
 			if (sp_ec_bit(groups, i) || sp_ec_bit(missing, data + i))
 				return false;
 			groups[i / 64] |= 1ull << (i % 64);

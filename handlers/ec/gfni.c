@@ -171,6 +171,11 @@ static void combine(size_t len, unsigned sources, unsigned rows, const uint8_t *
 
 /* ---- XOR ---- */
 
+/* Lines of a row are asked for so many bytes before they are written, which otherwise waits for each, even where a
+ * cache nearby has them: 5 % faster with two sources. With more, that is hidden behind reading. */
+#define ASK	 1024
+#define ASK_MOST 2
+
 INLINE void exclusive_strip(unsigned vectors, __mmask64 mask, unsigned sources, uint8_t *const *from, uint8_t *to,
 			    size_t at, bool past)
 {
@@ -206,6 +211,12 @@ TARGET static void exclusive(size_t len, unsigned sources, uint8_t *const *from,
 	if (past)
 		for (; at + 256 <= len; at += 256)
 			exclusive_strip(4, ALL, sources, from, to, at, true);
+	for (; sources <= ASK_MOST && at + 256 <= len; at += 256) {
+#pragma GCC unroll 4
+		for (unsigned v = 0; v < 4; v++)
+			__builtin_prefetch(to + at + ASK + 64 * v, 1);
+		exclusive_strip(4, ALL, sources, from, to, at, false);
+	}
 	for (; at + 256 <= len; at += 256)
 		exclusive_strip(4, ALL, sources, from, to, at, false);
 	for (; at < len; at += 64)

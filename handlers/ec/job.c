@@ -362,18 +362,21 @@ static uint64_t advance(struct sp_ec_job *job, uint64_t budget, bool must)
 	return cost;
 }
 
-/* What XOR of a submessage that need not be cut up takes. */
+/* What a submessage that need not be cut up takes. */
 static uint64_t whole_cost(const struct sp_ec_job *job)
 {
 	return (uint64_t)job->sources * job->bytes * byte_cost(job, 0);
 }
 
-/* Each row at once. */
+/* XOR: each row at once. MDS: all rows. */
 static void whole(const struct sp_ec_job *job)
 {
 	const uint8_t *first = job->plan->first;
 
-	for (unsigned r = 0; r < job->rows && !job->dry; r++)
+	if (job->code->kind == SP_EC_MDS && !job->dry)
+		job->code->kernel->combine(job->bytes, job->sources, job->rows, job->tables, 0, job->sources,
+					   job->source, job->row, job->past, job->together);
+	for (unsigned r = 0; job->code->kind == SP_EC_XOR && r < job->rows && !job->dry; r++)
 		job->code->kernel->exclusive(job->bytes, (unsigned)(first[r + 1] - first[r]), job->source + first[r],
 					     job->row[r], job->past);
 }
@@ -421,13 +424,23 @@ bool sp_ec_job_step(struct sp_ec_job *job, uint64_t budget)
 	return false;
 }
 
+/* Can submessages like the one that is done be made in one piece each? */
+static bool repeatable(const struct sp_ec_job *job)
+{
+	if (job->check || !job->rows || job->short_source >= 0 || job->short_row >= 0)
+		return false;
+	return job->code->kind == SP_EC_XOR ||
+	       (job->rows <= job->group && job->bytes <= SP_EC_BLOCK &&
+		(job->together || (job->sources <= job->least + job->least / 2 && job->bytes <= job->strip)));
+}
+
 unsigned sp_ec_job_repeat(struct sp_ec_job *job, uint64_t data, uint64_t parity, unsigned count, uint64_t budget)
 {
 	const uint64_t cost = SP_EC_MORE + whole_cost(job);
 	unsigned done = 0;
 
 	job->spent = 0;
-	if (job->code->kind != SP_EC_XOR || job->check || !job->rows || job->short_source >= 0 || job->short_row >= 0)
+	if (!repeatable(job))
 		return 0;
 	for (; done < count && cost <= budget; done++, budget -= cost) {
 		move_on(job, data, parity);
