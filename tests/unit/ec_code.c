@@ -733,6 +733,12 @@ static void what_went_past_the_caches_stays_loose_until_it_is_settled(void)
 	CU_ASSERT_TRUE(c->job.loose);
 	sp_ec_job_settle(&c->job);
 	CU_ASSERT_FALSE(c->job.loose);
+	a.sub.past = true;
+	CU_ASSERT_EQUAL_FATAL(sp_ec_encode_start(&c->job, &c->code, ec_sub(&a)), 0);
+	ec_run(c, UINT64_MAX);
+	sp_ec_job_settle(&c->job);
+	CU_ASSERT_EQUAL(sp_ec_job_repeat(&c->job, 0, 0, 1, UINT64_MAX), 1); /* the same once more */
+	CU_ASSERT_TRUE(c->job.loose);
 	ec_area_free(&a);
 	ec_code_free(c);
 }
