@@ -166,7 +166,8 @@ def _(run):
         raise Skip("no captures in " + folder)
     if sanitized(run.spindle):
         captures = captures[::4]
-    config = "[nic]\nip = 192.0.2.1/24\nip = 192.0.2.2/24\nip = 2001:db8::1/64\nip = 2001:db8::2/64\nmac = 02:00:00:00:00:01\n"
+    addresses = "192.0.2.1/24", "192.0.2.2/24", "10.9.0.1/24", "10.9.0.2/24", "2001:db8::1/64", "2001:db8::2/64"
+    config = "[nic]\nmac = 02:00:00:00:00:01\n" + "".join("ip = %s\n" % address for address in addresses)
     for capture in captures:
         frames = p.read_capture(capture)
         result = run.replay(config, capture)
