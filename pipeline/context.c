@@ -10,6 +10,7 @@
 #include "kept.h"
 #include "issue.h"
 #include "lend.h"
+#include "match.h"
 #include "memory.h"
 #include "message.h"
 #include "metered.h"
@@ -21,6 +22,7 @@
 #include "share.h"
 #include "timer.h"
 #include "watched.h"
+#include "worker_call.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,10 +2,13 @@
 /* An application as the NIC sees it, and what a program that embeds the NIC calls; for an application in another
  * process the server makes the same calls on its behalf. */
 #include "context.h"
+#include "engine.h"
 #include "host.h"
 #include "lend.h"
 #include "memory.h"
+#include "worker_call.h"
 
+#include <rte_common.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 

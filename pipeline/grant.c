@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "grant.h"
 #include "context.h"
+#include "engine.h"
 #include "host.h"
+#include "match.h"
 #include "memory.h"
 #include "message.h"
 #include "registry.h"
 #include "watched.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 

@@ -7,7 +7,11 @@
 #ifndef PIPELINE_GRANT_H
 #define PIPELINE_GRANT_H
 
-#include "worker.h"
+#include <stddef.h>
+#include <stdint.h>
+
+struct sp_error;
+struct sp_context;
 
 /* Counts memory; notes when it is the application's limit that it would go beyond. Give back with sp_memory_credit. */
 int sp_grant_charge(struct sp_context *c, uint64_t bytes);

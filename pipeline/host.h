@@ -4,8 +4,12 @@
 #define PIPELINE_HOST_H
 
 #include "../handlers/wire/attach.h"
+#include "exec_context.h"
+#include "limits.h"
 #include "shared.h"
+#include "view.h"
 #include "worker.h"
+#include "../host-api/device.h"
 
 /* The words for -EMFILE. */
 #define SP_NO_DESCRIPTOR "the NIC's process has no file descriptor left (ulimit -n)"

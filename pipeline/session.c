@@ -6,9 +6,12 @@
  */
 #include "session.h"
 #include "context.h"
+#include "engine.h"
 #include "registry.h"
 #include "warden.h"
 
+#include <inttypes.h>
+#include <rte_common.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <stdlib.h>

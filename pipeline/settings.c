@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "settings.h"
 #include "config.h"
+#include "exec_context.h"
 #include "handler.h"
 #include "registry.h"
+#include "view.h"
 #include "watched.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 /* Execution contexts: what makes none, how they come and go, and the companion that works beside the first handler. */
 #include "../../handlers/spindle-export.h"
 #include "rig.h"
+#include "../../pipeline/match.h"
 
 #define QP 16
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the NIC's socket gives programs that attach: places, limits, wake-ups; and the ends of programs and NICs. */
+#include "../../pipeline/engine.h"
 #include "served.h"
 
 #include <fcntl.h>
