@@ -88,8 +88,9 @@ static int rv_time(struct sp_ctx *c, const char *name, sp_time most, const char 
 	return *to && *to <= most ? 0 : sp_fail(c, EINVAL, name, "not within 1ps and %s", text);
 }
 
-static int rv_configure(struct sp_ctx *c, struct rv *s)
+static int rv_configure(struct sp_ctx *c, uint64_t *area)
 {
+	struct rv *s = rv_of(c);
 	const char *session = sp_param_string(c, "session");
 
 	s->mtu = (uint32_t)sp_param_uint(c, "mtu");
@@ -103,7 +104,6 @@ static int rv_configure(struct sp_ctx *c, struct rv *s)
 	s->transfers_per_peer = (s->transfers + 1) / 2; /* one peer leaves room for others */
 	s->blocks = (uint32_t)sp_param_uint(c, "window");
 	s->nack_rate = sp_param_uint(c, "nack-rate");
-	s->qp = (uint32_t)sp_param_uint(c, "qp");
 	s->stream_region = sp_param_uint(c, "stream-from");
 	if (!s->stream_region)
 		s->stream_region = past_from();
@@ -117,6 +117,8 @@ static int rv_configure(struct sp_ctx *c, struct rv *s)
 		return -EINVAL;
 	if (s->implicit)
 		s->transfers_per_peer = s->transfers;
+	s->layout = sp_rvma_layout(s->windows, s->ops);
+	*area = s->layout.bytes;
 	return 0;
 }
 
@@ -156,11 +158,7 @@ static int rv_configure_window(struct sp_ctx *c, struct rv *s)
 
 static int rv_area(struct sp_ctx *c, struct rv *s)
 {
-	s->layout = sp_rvma_layout(s->windows, s->ops);
-	s->area = sp_host_area(c, s->layout.bytes);
-	if (!s->area)
-		return sp_fail(c, ENOMEM, "windows", "no memory for the status of %u windows, shared with the host",
-			       s->windows);
+	s->area = sp_host_area(c);
 
 	const struct sp_rvma_area header = {.magic = SP_RVMA_AREA_MAGIC,
 					    .version = SP_RVMA_AREA_VERSION,
@@ -180,10 +178,9 @@ static int rv_area(struct sp_ctx *c, struct rv *s)
 static int rv_attach(struct sp_ctx *c)
 {
 	struct rv *s = rv_of(c);
-	int rc = rv_configure(c, s);
+	int rc = sp_qp_claim(c, 1);
 
-	if (!rc)
-		rc = sp_qp_claim(c, 1);
+	s->qp = (uint32_t)sp_param_uint(c, "qp");
 	if (!rc)
 		rc = rv_area(c, s);
 	if (!rc)
@@ -259,6 +256,7 @@ static const struct sp_handler rv_handler = {
 	.msg_size = sizeof(struct rv_transfer),
 	.messages = SP_MESSAGES_HASHED,
 	.flags = SP_HANDLER_HOME,
+	.configure = rv_configure,
 	.attach = rv_attach,
 	.detach = rv_detach,
 	.classify = rv_classify,

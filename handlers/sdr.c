@@ -77,8 +77,9 @@ static const struct sp_param sdr_params[] = {
 
 /* ---- attach --------------------------------------------------------------------------------------------------------
  */
-static int sdr_configure(struct sp_ctx *c, struct sdr *s)
+static int sdr_configure(struct sp_ctx *c, uint64_t *area)
 {
+	struct sdr *s = c->state;
 	const char *credit = sp_param_string(c, "credit"), *split = sp_param_string(c, "split");
 	uint64_t chunk = sp_param_uint(c, "chunk-bytes");
 
@@ -136,6 +137,11 @@ static int sdr_configure(struct sp_ctx *c, struct sdr *s)
 	s->datagrams = s->implicit ? 0 : (uint32_t)sp_param_uint(c, "control-slots");
 	s->datagram_bytes = sp_sdr_datagram_bytes(s->mtu);
 	s->datagrams_ahead = SDR_DATAGRAMS_AHEAD;
+	s->layout = sp_sdr_layout(s->slots, s->max_chunks,
+				  s->max_packets < s->per_chunk ? s->max_packets : s->per_chunk, c->workers);
+	if (s->datagrams)
+		sp_sdr_layout_datagrams(&s->layout, s->datagrams, s->datagram_bytes);
+	*area = s->layout.bytes;
 	return 0;
 }
 
@@ -212,11 +218,8 @@ static int sdr_attach(struct sp_ctx *c)
 {
 	struct sdr *s = c->state;
 	uint32_t control = 0;
-	int rc = sdr_configure(c, s);
+	int rc = sdr_allocate(c, s);
 
-	if (rc)
-		return rc;
-	rc = sdr_allocate(c, s);
 	if (rc)
 		return rc;
 	rc = sp_qp_claim(c, s->generations * s->channels);
@@ -233,13 +236,7 @@ static int sdr_attach(struct sp_ctx *c)
 	rc = sp_messages_limit(c, s->slots, 0);
 	if (rc)
 		return sp_fail(c, -rc, "max-messages", "no room for %u messages", s->slots);
-	s->layout = sp_sdr_layout(s->slots, s->max_chunks,
-				  s->max_packets < s->per_chunk ? s->max_packets : s->per_chunk, c->workers);
-	if (s->datagrams)
-		sp_sdr_layout_datagrams(&s->layout, s->datagrams, s->datagram_bytes);
-	s->area = sp_host_area(c, s->layout.bytes);
-	if (!s->area)
-		return sp_fail(c, ENOMEM, "max-messages", "no memory for the bitmaps shared with the host");
+	s->area = sp_host_area(c);
 
 	const struct sp_sdr_area header = {.magic = SP_SDR_AREA_MAGIC,
 					   .version = SP_SDR_AREA_VERSION,
@@ -380,6 +377,7 @@ static const struct sp_handler sdr_handler = {
 	.counters = sdr_counters,
 	.ctx_size = sizeof(struct sdr),
 	.messages = SP_MESSAGES_SLOTS,
+	.configure = sdr_configure,
 	.attach = sdr_attach,
 	.detach = sdr_detach,
 	.classify = sdr_classify,

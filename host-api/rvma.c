@@ -31,7 +31,7 @@ static int rvma_mtu(struct rvma *r, const struct rvma_attr *attr, struct sp_erro
 
 static int rvma_context(struct rvma *r, const struct rvma_attr *attr, struct sp_error *error)
 {
-	const struct sp_numbered how = {"rvma", attr->name, attr->qpn, 1};
+	const struct sp_numbered how = {"rvma", attr->name, attr->qpn};
 	const struct {
 		const char *key;
 		uint64_t value;

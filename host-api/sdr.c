@@ -119,11 +119,9 @@ static int sdr_qp_open(struct sdr_qp *qp, const struct sdr_qp_attr *attr, struct
 {
 	const struct sdr_qp_info *i = &qp->info;
 	struct sp_settings s = {.count = 0};
-	struct sp_numbered how = {"sdr", attr->name, attr->qpn, 1};
+	const struct sp_numbered how = {"sdr", attr->name, attr->qpn};
 	char split[16];
 
-	while (how.step < i->generations * i->channels)
-		how.step *= 2;
 	snprintf(split, sizeof(split), "%u+%u+%u", qp->split.id, qp->split.offset, qp->split.user);
 	sp_settings_uint(&s, "rkey", i->rkey, "");
 	sp_settings_uint(&s, "mtu", i->mtu, "");

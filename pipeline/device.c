@@ -193,6 +193,16 @@ static int dev_context_close(struct sp_dev *dev, uint32_t id)
 	return r;
 }
 
+static int dev_context_qp(struct sp_dev *dev, uint32_t id, uint32_t *qpn)
+{
+	struct sp_event_queue *q;
+	int r = look_up(device_of(dev), id, &q);
+
+	if (!r)
+		*qpn = q->qp;
+	return r;
+}
+
 static int dev_context_area(struct sp_dev *dev, uint32_t id, void **addr, uint64_t *len)
 {
 	struct sp_event_queue *q;
@@ -409,6 +419,7 @@ static const struct sp_dev_ops embedded = {
 	.mr_free = dev_mr_free,
 	.context_open = dev_context_open,
 	.context_close = dev_context_close,
+	.context_qp = dev_context_qp,
 	.context_area = dev_context_area,
 	.address = dev_address,
 	.payload = dev_payload,

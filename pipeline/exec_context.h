@@ -38,6 +38,7 @@ struct sp_context {
 	unsigned reasons, counters;  /* names the handler declares */
 	uint32_t qp_first, qp_count; /* 0 = none */
 	uint32_t qp_control;	     /* 0 = none */
+	bool qp_any;		     /* [control] the NIC chooses qp_first when QPs are claimed */
 	sp_time idle;		     /* message-timeout of the configuration */
 	bool attached;
 	struct sp_rule *rule;
@@ -52,8 +53,6 @@ struct sp_context {
 	struct sp_path *path_free;
 	unsigned paths;
 	struct sp_mem *area;		  /* shared with the host, or NULL */
-	struct sp_backing *area_made;	  /* [control] what the area is to be made of; NULL: nothing yet */
-	uint64_t area_wanted;		  /* [control] what attach() has asked for in vain, since it was not made yet */
 	struct sp_allocation *allocation; /* sp_alloc's */
 	uint64_t rate;			  /* bit/s, 0 = no limit; [worker home] */
 	sp_time tx_next;		  /* when issue() may send again; [worker home] */

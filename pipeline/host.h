@@ -38,7 +38,7 @@ struct sp_doorbell {
 struct sp_event_queue {
 	struct sp_nic *nic;
 	struct sp_account *account;
-	uint32_t id, owner;
+	uint32_t id, owner, qp; /* qp: the context's first QP number, 0: none */
 	uint16_t home;
 	uint32_t holders;	 /* [control] */
 	_Atomic bool ended;	 /* [shared] the context is gone */

@@ -137,8 +137,9 @@ int sp_settings_generic(struct sp_context *c, struct sp_error *error)
 	const char *qp = sp_setting(c, "qp"), *rate = sp_setting(c, "rate"), *idle = sp_setting(c, "message-timeout");
 	uint64_t value = 0;
 
-	if (qp && (sp_parse_uint(qp, &value) || value < 2 || value >= 0xFFFFFF))
-		return sp_error_set(error, EINVAL, "qp", "qp = %s: not a QP number (2 to 0xFFFFFE)", qp);
+	c->qp_any = qp && !strcmp(qp, "any");
+	if (qp && !c->qp_any && (sp_parse_uint(qp, &value) || value < 2 || value >= 0xFFFFFF))
+		return sp_error_set(error, EINVAL, "qp", "qp = %s: neither a QP number (2 to 0xFFFFFE) nor any", qp);
 	c->qp_first = (uint32_t)value;
 	if (rate && sp_parse_rate(rate, &c->rate))
 		return sp_error_set(error, EINVAL, "rate", "rate = %s: not a rate such as 2.5G (bit/s)", rate);
@@ -168,7 +169,7 @@ uint64_t sp_param_uint(struct sp_ctx *ctx, const char *name)
 	const char *text;
 	uint64_t value = 0;
 
-	if (!strcmp(name, "qp")) /* every context's own */
+	if (!strcmp(name, "qp")) /* the context has it, whatever its handler declares */
 		return sp_view_of(ctx)->context->qp_first;
 	text = param_text(ctx, name, &param);
 	if (param && text)

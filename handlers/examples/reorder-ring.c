@@ -51,11 +51,11 @@ struct reorder_ring {
 	struct sp_timer timer;
 };
 
-static int attach(struct sp_ctx *c)
+static int configure(struct sp_ctx *c, uint64_t *area)
 {
 	struct reorder_ring *s = c->state;
 	const char *credit = sp_param_string(c, "credit");
-	const uint32_t cells = (uint32_t)sp_param_uint(c, "cells"), first = (uint32_t)sp_param_uint(c, "first");
+	const uint32_t cells = (uint32_t)sp_param_uint(c, "cells");
 
 	s->mask = cells - 1;
 	s->bytes = (uint32_t)sp_param_uint(c, "cell-bytes");
@@ -69,9 +69,18 @@ static int attach(struct sp_ctx *c)
 		return sp_fail(c, EINVAL, "credit", "host or implicit, not %s", credit);
 	if (s->patience < SP_US)
 		return sp_fail(c, EINVAL, "patience", "less than 1us");
+	*area = LINE + (uint64_t)cells * (8 + s->bytes);
+	return 0;
+}
+
+static int attach(struct sp_ctx *c)
+{
+	struct reorder_ring *s = c->state;
+	const uint32_t cells = s->mask + 1, first = (uint32_t)sp_param_uint(c, "first");
+
+	s->area = sp_host_area(c);
 	s->cell = sp_alloc(c, cells * sizeof(*s->cell));
-	s->area = sp_host_area(c, LINE + (uint64_t)cells * (8 + s->bytes));
-	if (!s->cell || !s->area)
+	if (!s->cell)
 		return sp_fail(c, ENOMEM, "cells", "no memory for %u cells of %u bytes", cells, s->bytes);
 	for (uint32_t n = first; n != first + cells; n++)
 		s->cell[n & s->mask] = WORD(n, EMPTY);
@@ -189,6 +198,7 @@ static const struct sp_handler reorder_ring = {
 	.drops = drops,
 	.counters = counters,
 	.ctx_size = sizeof(struct reorder_ring),
+	.configure = configure,
 	.attach = attach,
 	.payload = payload,
 	.command = command,

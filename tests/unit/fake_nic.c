@@ -108,9 +108,20 @@ uint32_t fake_mem(struct fake_nic *f, uint64_t len)
 	abort();
 }
 
-const struct sp_mem *sp_host_area(struct sp_ctx *c, uint64_t bytes)
+int fake_start(struct fake_nic *f)
 {
-	return &fake_of(c)->mem[fake_mem(fake_of(c), bytes)];
+	uint64_t bytes = 0;
+	int rc = f->h->configure ? f->h->configure(&f->c, &bytes) : 0;
+
+	if (rc)
+		return rc;
+	f->area = bytes ? &f->mem[fake_mem(f, bytes)] : NULL;
+	return f->h->attach(&f->c);
+}
+
+const struct sp_mem *sp_host_area(struct sp_ctx *c)
+{
+	return fake_of(c)->area;
 }
 
 const struct sp_mem *sp_mem_get(struct sp_ctx *c, uint32_t id)
@@ -383,7 +394,7 @@ int fake_attach(struct fake_nic *f, const char *const *setting)
 	f->c.now = SP_SEC;
 	f->sent = malloc(sizeof(*f->sent) * FAKE_SENT);
 	f->c.state = sp_alloc(&f->c, f->h->ctx_size);
-	return f->h->attach(&f->c);
+	return fake_start(f);
 }
 
 void fake_detach(struct fake_nic *f)

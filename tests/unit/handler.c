@@ -167,7 +167,7 @@ static void one_linked_in_for_another_abi_or_size_is_refused_by_name(void)
 	CU_ASSERT_PTR_NULL(sp_handler_find("linked-abi"));
 	CU_ASSERT_PTR_NULL(sp_handler_find("linked-size"));
 	CU_ASSERT_EQUAL(sp_handler_missing("linked-abi", "handler", &error), -EINVAL);
-	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler linked-abi was built for ABI 3, this NIC has 2"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler linked-abi was built for ABI 4, this NIC has 3"));
 	CU_ASSERT_STRING_EQUAL(error.key, "handler");
 	CU_ASSERT_EQUAL(sp_handler_missing("linked-size", "companion", &error), -EINVAL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler linked-size has a struct sp_handler of "));
