@@ -76,8 +76,9 @@ struct sp_param {
 	const char *name;
 	enum sp_param_type type;
 	const char *fallback; /* default, as it would be written in nic.ini; NULL: must be given */
-	uint64_t min, max;    /* SP_UINT and SP_RATE; max 0 = no limit */
+	uint64_t min, max;    /* SP_UINT, SP_RATE and SP_TIME; max 0 = no limit */
 	const char *help;
+	const char *const *choices; /* SP_STRING: the words it may be, up to NULL; sp_param_uint() gives the index */
 };
 
 /* Live in the handler's state, zeroed before first use; cookie is the handler's, the rest the NIC's. */

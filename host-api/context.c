@@ -68,7 +68,7 @@ int sp_context_numbered(struct sp_dev *dev, const struct sp_numbered *how, struc
 		sp_settings_text(settings, "qp", "any");
 	rc = sp_context_open(dev, how->name ? how->name : "", how->handler, settings->set, settings->count, id, error);
 	if (rc)
-		return rc;
+		return rc == -ERANGE ? -EINVAL : rc; /* an attribute beyond its bounds; error says which */
 	rc = sp_context_qp(dev, *id, qpn);
 	if (rc)
 		sp_context_close(dev, *id);

@@ -67,6 +67,7 @@ static void do_open(const char *rest)
 				       .peers = (uint32_t)n[3],
 				       .ops = (uint32_t)n[4],
 				       .timeout = n[5] * SP_MS,
+				       .qpn = (uint32_t)n[7],
 				       .family = n[6] == 4   ? 2
 						 : n[6] == 6 ? 10
 							     : 0};

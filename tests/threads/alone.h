@@ -51,9 +51,14 @@ const char *sp_param_string(struct sp_ctx *c, const char *name)
 uint64_t sp_param_uint(struct sp_ctx *c, const char *name)
 {
 	char *end;
-	uint64_t n = strtoull(text_of(name), &end, 0);
+	uint64_t n;
 
 	(void)c;
+	for (const struct sp_param *p = handler->params; p && p->name; p++)
+		for (n = 0; !strcmp(p->name, name) && p->choices && p->choices[n]; n++)
+			if (!strcmp(p->choices[n], text_of(name)))
+				return n;
+	n = strtoull(text_of(name), &end, 0);
 	switch (*end) {
 	case 'K':
 		return n << 10;

@@ -44,7 +44,13 @@ uint64_t sp_param_uint(struct sp_ctx *c, const char *name)
 		     {"us", SP_US}, {"ms", SP_MS}, {"s", SP_SEC},  {"yes", 1}, {"no", 0}};
 	const char *text = fake_setting(fake_of(c), name);
 	char *end;
-	uint64_t v = strtoull(text, &end, 0);
+	uint64_t v;
+
+	for (const struct sp_param *p = fake_of(c)->h->params; p && p->name; p++)
+		for (v = 0; !strcmp(p->name, name) && p->choices && p->choices[v]; v++)
+			if (!strcmp(p->choices[v], text))
+				return v;
+	v = strtoull(text, &end, 0);
 
 	if (end == text)
 		v = 1;
