@@ -172,11 +172,10 @@ int sp_grant_configure(struct sp_context *c, struct sp_device *device, struct sp
 	if (c->handler->configure)
 		r = c->handler->configure(pub, &bytes);
 	c->error = NULL;
+	if (r < 0 && error && !error->text[0])
+		sp_error_set(error, -r, "", "handler %s: %s", c->handler->name, strerror(-r));
 	if (r)
-		return r < 0 && !error->text[0]
-			       ? sp_error_set(error, -r, "", "handler %s: %s", c->handler->name, strerror(-r))
-		       : r < 0 ? r
-			       : -EINVAL;
+		return r < 0 ? r : -EINVAL; /* neither 0 nor -errno */
 	if (c->first && bytes)
 		return sp_error_set(error, EINVAL, "companion",
 				    "handler %s shares memory with the host: it cannot be a companion",

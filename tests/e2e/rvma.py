@@ -361,7 +361,8 @@ def a_receiver_that_is_killed_takes_its_windows_along_and_its_peers_are_told():
         assert i.op("put", 0, 1, 0, 0, 100) == -errno.ECONNRESET
         # Another one may have the address then, with mailboxes of its own.
         again = h.app(h.far_nic)
-        until("the number is free", lambda: again.open(0, 0, 0, 0, 0, 0, 0, 65536)[0] == 0)
+        qpn = int.from_bytes(bytes.fromhex(h.address[32:40]), "little")
+        until("the number is free", lambda: again.open(0, 0, 0, 0, 0, 0, 0, qpn)[0] == 0)
         w = again.window(2, threshold=1, type=OPS)
         assert again.post(w, 0, 1000, 0, 0) == 0
         assert i.op("put", 0, 1, 0, 0, 100) == -errno.ENOENT

@@ -275,7 +275,7 @@ static void wrong_settings_are_refused_and_named(void)
 		{"strict", "qp=16;must=3;companion=none-such", -ENOENT, "companion", "none-such"},
 		{"strict", "qp=16;must=3;fail=5", -EIO, "", "strict"},
 		{"sdr", "qp=16;credit=perhaps", -EINVAL, "credit", "not one of control, implicit"},
-		{"sdr", "qp=16;max-messages=1025", -ERANGE, "max-messages", "(1 to 1024)"},
+		{"sdr", "qp=16;max-messages=0", -ERANGE, "max-messages", "out of range (1 to "},
 		{"sdr", "qp=16;cts-interval=0s", -ERANGE, "cts-interval", "(1us to 3600s)"},
 		{"sdr", "qp=16;max-packet-life=9999s", -ERANGE, "max-packet-life", "(0s to 3600s)"},
 		{"sdr", "qp=16;chunk-bytes=1000", -EINVAL, "chunk-bytes", "multiple"},
