@@ -14,6 +14,7 @@
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
 
+#include "../pipeline/engine.h"
 #include "../pipeline/port.h"
 #include "interrupt.h"
 #include "port_eal.h"

@@ -12,6 +12,7 @@
 #include <rte_mbuf.h>
 
 #include "../pipeline/config.h"
+#include "../pipeline/engine.h"
 #include "../pipeline/machine.h"
 #include "../pipeline/port.h"
 #include "command.h"

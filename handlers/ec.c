@@ -17,9 +17,11 @@ static const char *const ec_counters[] = {
 	[EC_LATE_PACKETS] = "late_data_packets",     NULL,
 };
 
+static const char *const ec_kinds[] = {"mds", "xor", NULL};
+
 static const struct sp_param ec_params[] = {
-	{"code", SP_STRING, "mds", 0, 0,
-	 "mds: any m losses of k + m chunks are repaired; xor: one in each of m groups"},
+	{"code", SP_STRING, "mds", 0, 0, "mds: any m losses of k + m chunks are repaired; xor: one in each of m groups",
+	 ec_kinds},
 	{"k", SP_UINT, "32", 1, SP_EC_CHUNKS_MAX - 1, "chunks of data in a submessage; k + m is at most 255"},
 	{"m", SP_UINT, "8", 1, SP_EC_CHUNKS_MAX - 1, "chunks of parity for as many of data; xor: at most k"},
 	{NULL},
@@ -49,7 +51,7 @@ static int ec_codes_init(struct sp_ctx *c, struct ec *s, enum sp_ec_kind kind, u
 static int ec_configure(struct sp_ctx *c, struct ec *s)
 {
 	const char *name = sp_param_string(c, "code");
-	const enum sp_ec_kind kind = strcmp(name, "xor") ? SP_EC_MDS : SP_EC_XOR;
+	const enum sp_ec_kind kind = sp_param_uint(c, "code") ? SP_EC_XOR : SP_EC_MDS;
 	const unsigned k = (unsigned)sp_param_uint(c, "k"), m = (unsigned)sp_param_uint(c, "m");
 	const size_t bytes = sp_ec_code_bytes(kind, k, m);
 	struct sp_ctx *first = NULL;
@@ -57,8 +59,6 @@ static int ec_configure(struct sp_ctx *c, struct ec *s)
 	s->first = sp_first(c, &first);
 	if (!s->first || !s->first->reserve || !s->first->send)
 		return sp_fail(c, EINVAL, "companion", "ec goes with a handler that has chunks, such as sdr");
-	if (kind == SP_EC_MDS && strcmp(name, "mds"))
-		return sp_fail(c, EINVAL, "code", "\"%s\" is neither mds nor xor", name);
 	if (!bytes)
 		return sp_fail(c, EINVAL, "m", "there is no code %s of k = %u and m = %u: k + m is at most %u%s", name,
 			       k, m, SP_EC_CHUNKS_MAX, kind == SP_EC_XOR ? ", m at most k" : "");

@@ -48,6 +48,10 @@ static const char *const rv_counters[] = {
 	NULL,
 };
 
+static const char *const rv_sessions[] = {"control", "implicit", NULL};
+static const char *const rv_epochs[] = {"bytes", "ops", NULL};
+static const char *const rv_modes[] = {"steered", "managed", "region", NULL};
+
 static const struct sp_param rv_params[] = {
 	{"mtu", SP_UINT, "1024", SP_RVMA_MTU_MIN, SP_RVMA_MTU_MAX, "payload bytes of a packet"},
 	{"windows", SP_UINT, "1024", 1, SP_RVMA_WINDOWS_MAX, "mailboxes"},
@@ -59,21 +63,23 @@ static const struct sp_param rv_params[] = {
 	{"transfers", SP_UINT, "1024", 1, 1 << 20, "of several packets, on their way in at once"},
 	{"window", SP_UINT, "256", 1, 1 << 16,
 	 "blocks of 64 packets that a peer may send ahead of what is missing; a power of two"},
-	{"timeout", SP_TIME, "5s", 0, 0,
+	{"timeout", SP_TIME, "5s", 1, 3600 * SP_SEC,
 	 "without a packet of a transfer, of a silent peer; in all a transfer has twice that, and once more for 1024 "
 	 "packets"},
-	{"ack-delay", SP_TIME, "5us", 0, 0, "how long an acknowledgement may wait for others"},
+	{"ack-delay", SP_TIME, "5us", 1, SP_SEC, "how long an acknowledgement may wait for others"},
 	{"nack-rate", SP_UINT, "10000", 1, 1000000000, "NACKs a second at most"},
 	{"stream-from", SP_UINT, "0", 0, 0,
 	 "bytes of a memory region from which on large packets are written past the caches; 0: by the caches' sizes"},
 	{"session", SP_STRING, "control", 0, 0,
-	 "control: made by HELLO and WELCOME; implicit: the peer just sends (captures), all is of one session"},
+	 "control: made by HELLO and WELCOME; implicit: the peer just sends (captures), all is of one session",
+	 rv_sessions},
 	{"mailbox", SP_STRING, "none", 0, 0, "makes a window, for the buffers that a replay posts: a number, or none"},
 	{"key", SP_UINT, "0", 0, 0, "of that window: what puts and gets must carry"},
 	{"threshold", SP_UINT, "0", 0, 0, "... when a buffer is complete; 0: never"},
-	{"epoch", SP_STRING, "bytes", 0, 0, "... what the threshold counts: bytes, or ops"},
+	{"epoch", SP_STRING, "bytes", 0, 0, "... what the threshold counts: bytes, or ops", rv_epochs},
 	{"mode", SP_STRING, "steered", 0, 0,
-	 "... steered: puts name an offset; managed: one goes behind the other; region: steered, never complete"},
+	 "... steered: puts name an offset; managed: one goes behind the other; region: steered, never complete",
+	 rv_modes},
 	{"catch-all", SP_BOOL, "no", 0, 0, "... also gets the puts to mailboxes that are not there or have no buffer"},
 	{"readable", SP_BOOL, "no", 0, 0, "... completed buffers can be read by get"},
 	{"post-bytes", SP_UINT, "65536", 1, 1ull << 40, "... of a buffer that a replay posts"},
@@ -82,15 +88,9 @@ static const struct sp_param rv_params[] = {
 
 /* ---- attach --------------------------------------------------------------------------------------------------------
  */
-static int rv_time(struct sp_ctx *c, const char *name, sp_time most, const char *text, sp_time *to)
+static int rv_configure(struct sp_ctx *c, uint64_t *area)
 {
-	*to = sp_param_uint(c, name);
-	return *to && *to <= most ? 0 : sp_fail(c, EINVAL, name, "not within 1ps and %s", text);
-}
-
-static int rv_configure(struct sp_ctx *c, struct rv *s)
-{
-	const char *session = sp_param_string(c, "session");
+	struct rv *s = rv_of(c);
 
 	s->mtu = (uint32_t)sp_param_uint(c, "mtu");
 	s->windows = (uint32_t)sp_param_uint(c, "windows");
@@ -103,28 +103,26 @@ static int rv_configure(struct sp_ctx *c, struct rv *s)
 	s->transfers_per_peer = (s->transfers + 1) / 2; /* one peer leaves room for others */
 	s->blocks = (uint32_t)sp_param_uint(c, "window");
 	s->nack_rate = sp_param_uint(c, "nack-rate");
-	s->qp = (uint32_t)sp_param_uint(c, "qp");
 	s->stream_region = sp_param_uint(c, "stream-from");
 	if (!s->stream_region)
 		s->stream_region = past_from();
-	s->implicit = !strcmp(session, "implicit");
-	if (!s->implicit && strcmp(session, "control"))
-		return sp_fail(c, EINVAL, "session", "\"%s\" is neither control nor implicit", session);
+	s->implicit = sp_param_uint(c, "session") == 1;
+	s->timeout = sp_param_uint(c, "timeout");
+	s->ack_delay = sp_param_uint(c, "ack-delay");
 	if (s->blocks & (s->blocks - 1))
 		return sp_fail(c, EINVAL, "window", "%u is not a power of two", s->blocks);
-	if (rv_time(c, "timeout", 3600 * SP_SEC, "3600s", &s->timeout) ||
-	    rv_time(c, "ack-delay", SP_SEC, "1s", &s->ack_delay))
-		return -EINVAL;
 	if (s->implicit)
 		s->transfers_per_peer = s->transfers;
+	s->layout = sp_rvma_layout(s->windows, s->ops);
+	*area = s->layout.bytes;
 	return 0;
 }
 
 /* The window of the configuration's. */
 static int rv_configure_window(struct sp_ctx *c, struct rv *s)
 {
-	const char *mailbox = sp_param_string(c, "mailbox"), *epoch = sp_param_string(c, "epoch");
-	const char *mode = sp_param_string(c, "mode");
+	static const uint64_t modes[] = {0, SP_RVMA_MANAGED, SP_RVMA_REGION}; /* as rv_modes */
+	const char *mailbox = sp_param_string(c, "mailbox");
 	struct sp_command command = {.op = SP_RVMA_CMD_WINDOW};
 	struct sp_event result = {0};
 	char *end;
@@ -136,14 +134,9 @@ static int rv_configure_window(struct sp_ctx *c, struct rv *s)
 	command.arg[0] = strtoull(mailbox, &end, 0);
 	if (*mailbox < '0' || *mailbox > '9' || *end || errno)
 		return sp_fail(c, EINVAL, "mailbox", "\"%s\" is neither a 64-bit number nor none", mailbox);
-	if (strcmp(epoch, "bytes") && strcmp(epoch, "ops"))
-		return sp_fail(c, EINVAL, "epoch", "\"%s\" is neither bytes nor ops", epoch);
-	if (strcmp(mode, "steered") && strcmp(mode, "managed") && strcmp(mode, "region"))
-		return sp_fail(c, EINVAL, "mode", "\"%s\" is none of steered, managed, region", mode);
 	command.arg[1] = sp_param_uint(c, "key");
 	command.arg[2] = sp_param_uint(c, "threshold");
-	command.arg[3] = (strcmp(epoch, "ops") ? 0 : SP_RVMA_OPS) | (strcmp(mode, "managed") ? 0 : SP_RVMA_MANAGED) |
-			 (strcmp(mode, "region") ? 0 : SP_RVMA_REGION) |
+	command.arg[3] = (sp_param_uint(c, "epoch") ? SP_RVMA_OPS : 0) | modes[sp_param_uint(c, "mode")] |
 			 (sp_param_uint(c, "catch-all") ? SP_RVMA_CATCH_ALL : 0) |
 			 (sp_param_uint(c, "readable") ? SP_RVMA_READABLE : 0);
 	rc = rv_window_command(c, &command, &result);
@@ -156,11 +149,7 @@ static int rv_configure_window(struct sp_ctx *c, struct rv *s)
 
 static int rv_area(struct sp_ctx *c, struct rv *s)
 {
-	s->layout = sp_rvma_layout(s->windows, s->ops);
-	s->area = sp_host_area(c, s->layout.bytes);
-	if (!s->area)
-		return sp_fail(c, ENOMEM, "windows", "no memory for the status of %u windows, shared with the host",
-			       s->windows);
+	s->area = sp_host_area(c);
 
 	const struct sp_rvma_area header = {.magic = SP_RVMA_AREA_MAGIC,
 					    .version = SP_RVMA_AREA_VERSION,
@@ -180,10 +169,9 @@ static int rv_area(struct sp_ctx *c, struct rv *s)
 static int rv_attach(struct sp_ctx *c)
 {
 	struct rv *s = rv_of(c);
-	int rc = rv_configure(c, s);
+	int rc = sp_qp_claim(c, 1);
 
-	if (!rc)
-		rc = sp_qp_claim(c, 1);
+	s->qp = (uint32_t)sp_param_uint(c, "qp");
 	if (!rc)
 		rc = rv_area(c, s);
 	if (!rc)
@@ -259,6 +247,7 @@ static const struct sp_handler rv_handler = {
 	.msg_size = sizeof(struct rv_transfer),
 	.messages = SP_MESSAGES_HASHED,
 	.flags = SP_HANDLER_HOME,
+	.configure = rv_configure,
 	.attach = rv_attach,
 	.detach = rv_detach,
 	.classify = rv_classify,

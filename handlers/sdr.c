@@ -45,6 +45,8 @@ static const char *const sdr_counters[] = {
 	NULL,
 };
 
+static const char *const sdr_credits[] = {"control", "implicit", NULL};
+
 static const struct sp_param sdr_params[] = {
 	{"rkey", SP_UINT, "0", 0, UINT32_MAX, "key that packets must carry (implicit credit: those with payload)"},
 	{"mtu", SP_UINT, "1024", SP_SDR_MTU_MIN, SP_SDR_MTU_MAX, "payload bytes of a packet"},
@@ -56,9 +58,10 @@ static const struct sp_param sdr_params[] = {
 	 "QPs that a slot's messages take turns on, to tell late packets"},
 	{"channels", SP_UINT, "1", 1, SP_SDR_MAX_QPS, "QPs a generation, over which packets are spread"},
 	{"split", SP_STRING, SP_SDR_SPLIT_DEFAULT, 0, 0, "bits of the immediate: message id + packet offset + user"},
-	{"credit", SP_STRING, "control", 0, 0, "control: clear-to-send on a control QP; implicit: the peer just sends"},
-	{"cts-interval", SP_TIME, "1ms", 0, 0, "first interval at which a clear-to-send is repeated"},
-	{"max-packet-life", SP_TIME, "10ms", 0, 0,
+	{"credit", SP_STRING, "control", 0, 0, "control: clear-to-send on a control QP; implicit: the peer just sends",
+	 sdr_credits},
+	{"cts-interval", SP_TIME, "1ms", SP_US, 3600 * SP_SEC, "first interval at which a clear-to-send is repeated"},
+	{"max-packet-life", SP_TIME, "10ms", 0, 3600 * SP_SEC,
 	 "how long a slot and generation must be quiet before it is used again"},
 	{"send", SP_BOOL, "yes", 0, 0, "messages may be sent"},
 	{"receive", SP_BOOL, "yes", 0, 0, "receives may be posted"},
@@ -77,9 +80,10 @@ static const struct sp_param sdr_params[] = {
 
 /* ---- attach --------------------------------------------------------------------------------------------------------
  */
-static int sdr_configure(struct sp_ctx *c, struct sdr *s)
+static int sdr_configure(struct sp_ctx *c, uint64_t *area)
 {
-	const char *credit = sp_param_string(c, "credit"), *split = sp_param_string(c, "split");
+	struct sdr *s = c->state;
+	const char *split = sp_param_string(c, "split");
 	uint64_t chunk = sp_param_uint(c, "chunk-bytes");
 
 	s->rkey = (uint32_t)sp_param_uint(c, "rkey");
@@ -110,14 +114,8 @@ static int sdr_configure(struct sp_ctx *c, struct sdr *s)
 		return sp_fail(c, EINVAL, "channels", "generations * channels is more than %u", SP_SDR_MAX_QPS);
 	if ((uint64_t)s->slots * s->generations > SDR_MAX_TAGS)
 		return sp_fail(c, EINVAL, "generations", "max-messages * generations is more than %u", SDR_MAX_TAGS);
-	if (strcmp(credit, "control") && strcmp(credit, "implicit"))
-		return sp_fail(c, EINVAL, "credit", "\"%s\" is neither control nor implicit", credit);
-	if (s->cts_interval < SP_US || s->cts_interval > 3600 * SP_SEC)
-		return sp_fail(c, EINVAL, "cts-interval", "not within 1us and 3600s");
-	if (s->life > 3600 * SP_SEC)
-		return sp_fail(c, EINVAL, "max-packet-life", "more than 3600s");
 
-	s->implicit = !strcmp(credit, "implicit");
+	s->implicit = sp_param_uint(c, "credit") == 1;
 	s->queued = s->implicit && c->workers == 1;
 	s->chunk_bytes = (uint32_t)chunk;
 	s->per_chunk = (uint32_t)(chunk / s->mtu);
@@ -136,6 +134,11 @@ static int sdr_configure(struct sp_ctx *c, struct sdr *s)
 	s->datagrams = s->implicit ? 0 : (uint32_t)sp_param_uint(c, "control-slots");
 	s->datagram_bytes = sp_sdr_datagram_bytes(s->mtu);
 	s->datagrams_ahead = SDR_DATAGRAMS_AHEAD;
+	s->layout = sp_sdr_layout(s->slots, s->max_chunks,
+				  s->max_packets < s->per_chunk ? s->max_packets : s->per_chunk, c->workers);
+	if (s->datagrams)
+		sp_sdr_layout_datagrams(&s->layout, s->datagrams, s->datagram_bytes);
+	*area = s->layout.bytes;
 	return 0;
 }
 
@@ -212,11 +215,8 @@ static int sdr_attach(struct sp_ctx *c)
 {
 	struct sdr *s = c->state;
 	uint32_t control = 0;
-	int rc = sdr_configure(c, s);
+	int rc = sdr_allocate(c, s);
 
-	if (rc)
-		return rc;
-	rc = sdr_allocate(c, s);
 	if (rc)
 		return rc;
 	rc = sp_qp_claim(c, s->generations * s->channels);
@@ -233,13 +233,7 @@ static int sdr_attach(struct sp_ctx *c)
 	rc = sp_messages_limit(c, s->slots, 0);
 	if (rc)
 		return sp_fail(c, -rc, "max-messages", "no room for %u messages", s->slots);
-	s->layout = sp_sdr_layout(s->slots, s->max_chunks,
-				  s->max_packets < s->per_chunk ? s->max_packets : s->per_chunk, c->workers);
-	if (s->datagrams)
-		sp_sdr_layout_datagrams(&s->layout, s->datagrams, s->datagram_bytes);
-	s->area = sp_host_area(c, s->layout.bytes);
-	if (!s->area)
-		return sp_fail(c, ENOMEM, "max-messages", "no memory for the bitmaps shared with the host");
+	s->area = sp_host_area(c);
 
 	const struct sp_sdr_area header = {.magic = SP_SDR_AREA_MAGIC,
 					   .version = SP_SDR_AREA_VERSION,
@@ -380,6 +374,7 @@ static const struct sp_handler sdr_handler = {
 	.counters = sdr_counters,
 	.ctx_size = sizeof(struct sdr),
 	.messages = SP_MESSAGES_SLOTS,
+	.configure = sdr_configure,
 	.attach = sdr_attach,
 	.detach = sdr_detach,
 	.classify = sdr_classify,

@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "wire/host.h" /* sp_time, struct sp_command, struct sp_event */
-#define SP_ABI 2
+#define SP_ABI 3
 
 /* ---- packets ---------------------------------------------------------------------------------------------------- */
 enum { SP_PKT_ROCE = 1, SP_PKT_IPV6 = 2, SP_PKT_UDP = 4, SP_PKT_SE = 8 /* BTH solicited event */ };
@@ -76,8 +76,9 @@ struct sp_param {
 	const char *name;
 	enum sp_param_type type;
 	const char *fallback; /* default, as it would be written in nic.ini; NULL: must be given */
-	uint64_t min, max;    /* SP_UINT and SP_RATE; max 0 = no limit */
+	uint64_t min, max;    /* SP_UINT, SP_RATE and SP_TIME; max 0 = no limit */
 	const char *help;
+	const char *const *choices; /* SP_STRING: the words it may be, up to NULL; sp_param_uint() gives the index */
 };
 
 /* Live in the handler's state, zeroed before first use; cookie is the handler's, the rest the NIC's. */
@@ -97,7 +98,9 @@ struct sp_handler {
 	size_t ctx_size, msg_size;      /* bytes */
 	enum sp_messages messages;
 	uint32_t flags, version;        /* enum sp_handler_flags; version: of its state, the handler's own count, for migrate() */
-	int (*attach)(struct sp_ctx *);                                /* 0 or -errno after sp_fail() */
+	/* First, and alone: checks the parameters and reads them into the state. *area, 0 before: bytes of memory that the host maps too. */
+	int (*configure)(struct sp_ctx *, uint64_t *area);             /* 0 or -errno after sp_fail(); may run again, on a zeroed state */
+	int (*attach)(struct sp_ctx *);                                /* once; 0 or -errno after sp_fail() */
 	void (*detach)(struct sp_ctx *);                               /* all messages, timers, issues are gone */
 	uint64_t (*classify)(struct sp_ctx *, struct sp_packet *);     /* message key, SP_NO_MESSAGE or SP_REJECT(); absent: none */
 	bool (*classify_burst)(struct sp_ctx *, struct sp_packet *const *, unsigned n); /* beside it: sets key; true: rejects are among them */
@@ -123,15 +126,15 @@ void sp_handler_register(const struct sp_handler *);
 struct sp_mem { uint8_t *base; uint64_t len; uint32_t id, owner; }; /* a region of host memory */
 
 /* ---- calls: any time unless marked ------------------------------------------------------------------------------- */
-/* attach() only. Values were range-checked against the declaration. */
-uint64_t sp_param_uint(struct sp_ctx *, const char *name); /* also SP_BOOL 0/1, SP_TIME in ps, SP_RATE in bit/s; "qp": the context's first QP number, or 0 */
+/* configure() and attach() only; of these calls configure() may make the first three. Values were range-checked against the declaration. */
+uint64_t sp_param_uint(struct sp_ctx *, const char *name); /* also SP_BOOL 0/1, SP_TIME in ps, SP_RATE in bit/s; "qp": the context's first QP number, or 0; of `qp = any` after sp_qp_claim() */
 const char *sp_param_string(struct sp_ctx *, const char *name);
 int sp_fail(struct sp_ctx *, int err, const char *param, const char *format, ...) __attribute__((format(printf, 4, 5))); /* returns -err */
 void *sp_alloc(struct sp_ctx *, size_t bytes);          /* zeroed, 64-byte aligned, freed after detach(); NULL when over the limit */
-int sp_qp_claim(struct sp_ctx *, uint32_t count);       /* count QPs from the context's `qp`; -EINVAL, -EADDRINUSE */
+int sp_qp_claim(struct sp_ctx *, uint32_t count);       /* count QPs from the context's `qp`, or, for `qp = any`, in a row where the NIC has them free; -EINVAL, -EADDRINUSE */
 int sp_qp_control(struct sp_ctx *, uint32_t *qp);       /* a QP number of the NIC's choice, qp_index SP_QP_CONTROL */
 int sp_messages_limit(struct sp_ctx *, uint32_t count, sp_time idle); /* messages at once; idle timeout, 0 = none */
-const struct sp_mem *sp_host_area(struct sp_ctx *, uint64_t bytes);   /* zeroed memory that the host maps too; at most one */
+const struct sp_mem *sp_host_area(struct sp_ctx *);     /* the zeroed memory that configure() asked for; NULL: none */
 /* Messages */
 int sp_message_open(struct sp_ctx *, uint64_t key);     /* SLOTS, home worker: -EEXIST while the slot is in use */
 /* An open message stays open until sp_message_release(). NULL: there is none, or its header() has yet to run. */
@@ -146,6 +149,14 @@ bool sp_dma_traced(struct sp_ctx *, const struct sp_mem *, uint64_t offset, cons
 static inline bool sp_mem_holds(const struct sp_mem *m, uint64_t offset, uint64_t len)
 {
 	return offset <= m->len && len <= m->len - offset;
+}
+/* A checked pointer to [offset, offset + len) of a region, to write payload by one's own means. NULL: not within, or the NIC
+ * traces writes or leaves them out: sp_dma_write() then does what is right, and counts a fault. Valid as long as the caller's reference of the region. */
+static inline uint8_t *sp_dma_window(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uint64_t len)
+{
+	if (__builtin_expect(c->watch, 0) || __builtin_expect(!sp_mem_holds(m, offset, len), 0))
+		return NULL;
+	return m->base + offset;
 }
 static inline int sp_dma_write(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, const void *from, uint32_t len)
 {

@@ -21,7 +21,7 @@
 
 struct sp_attached_context {
 	struct sp_attached_context *next;
-	uint32_t id, home, turn; /* turn: the event ring to look at first */
+	uint32_t id, home, qp, turn; /* turn: the event ring to look at first */
 	struct sp_attach_events *events;
 	size_t events_bytes;
 	void *area; /* NULL: none */
@@ -118,7 +118,8 @@ static int sp_attached_map(struct sp_attached *a, const struct sp_attach_exchang
 
 	c->id = (uint32_t)x->arg[0];
 	c->home = (uint32_t)x->arg[3];
-	if (x->arg[3] >= workers || x->arg[1] < sizeof(head) || x->arg[2] > SIZE_MAX)
+	c->qp = (uint32_t)(x->arg[3] >> 32);
+	if (c->home >= workers || x->arg[1] < sizeof(head) || x->arg[2] > SIZE_MAX)
 		return -EPROTO;
 	rc = sp_attach_map(x->fd[0], x->arg[1], true, &at);
 	if (rc)
@@ -226,6 +227,16 @@ static struct sp_attached_context *sp_attached_context(struct sp_attached *a, ui
 	if (!*rc && __atomic_load_n(&c->events->closed, __ATOMIC_ACQUIRE))
 		*rc = -ECONNRESET;
 	return *rc ? NULL : c;
+}
+
+static int sp_attached_qp(struct sp_dev *dev, uint32_t id, uint32_t *qpn)
+{
+	int rc;
+	const struct sp_attached_context *c = sp_attached_context(sp_attached(dev), id, &rc);
+
+	if (c)
+		*qpn = c->qp;
+	return rc;
 }
 
 static int sp_attached_area(struct sp_dev *dev, uint32_t id, void **addr, uint64_t *len)
@@ -382,6 +393,7 @@ static const struct sp_dev_ops sp_attached_ops = {
 	.mr_free = sp_attached_mr_free,
 	.context_open = sp_attached_open,
 	.context_close = sp_attached_context_close,
+	.context_qp = sp_attached_qp,
 	.context_area = sp_attached_area,
 	.address = sp_attached_address,
 	.payload = sp_attached_payload,

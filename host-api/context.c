@@ -13,9 +13,6 @@
 
 #include "../handlers/wire/roce.h"
 
-#define SP_QPN_FIRST 0x10000u
-#define SP_QPN_TRIES 4096u
-
 /* ---- settings ------------------------------------------------------------------------------------------------------
  */
 void sp_settings_uint(struct sp_settings *s, const char *key, uint64_t value, const char *unit)
@@ -60,33 +57,21 @@ int sp_context_address(struct sp_dev *dev, int family, uint8_t ip[16])
 	return rc == -ENOENT ? -EADDRNOTAVAIL : rc;
 }
 
-static int sp_context_try(struct sp_dev *dev, const struct sp_numbered *how, const struct sp_settings *settings,
-			  uint32_t qpn, uint32_t *id, struct sp_error *error)
-{
-	struct sp_settings s;
-	char name[32];
-
-	memcpy(s.set, settings->set, settings->count * sizeof(*s.set));
-	s.count = settings->count;
-	sp_settings_uint(&s, "qp", qpn, "");
-	snprintf(name, sizeof(name), "%s-%u", how->handler, qpn);
-	return sp_context_open(dev, how->name ? how->name : name, how->handler, s.set, s.count, id, error);
-}
-
-int sp_context_numbered(struct sp_dev *dev, const struct sp_numbered *how, const struct sp_settings *settings,
-			uint32_t *qpn, uint32_t *id, struct sp_error *error)
+int sp_context_numbered(struct sp_dev *dev, const struct sp_numbered *how, struct sp_settings *settings, uint32_t *qpn,
+			uint32_t *id, struct sp_error *error)
 {
 	int rc;
 
-	*qpn = how->qpn ? how->qpn : SP_QPN_FIRST;
-	rc = sp_context_try(dev, how, settings, *qpn, id, error);
-	for (unsigned i = 1; !how->qpn && (rc == -EADDRINUSE || (rc == -EEXIST && !how->name)) && i < SP_QPN_TRIES;
-	     i++) {
-		if (!sp_roce_qp_valid(*qpn + 2 * how->step))
-			break;
-		*qpn += how->step;
-		rc = sp_context_try(dev, how, settings, *qpn, id, error);
-	}
+	if (how->qpn)
+		sp_settings_uint(settings, "qp", how->qpn, "");
+	else
+		sp_settings_text(settings, "qp", "any");
+	rc = sp_context_open(dev, how->name ? how->name : "", how->handler, settings->set, settings->count, id, error);
+	if (rc)
+		return rc == -ERANGE ? -EINVAL : rc; /* an attribute beyond its bounds; error says which */
+	rc = sp_context_qp(dev, *id, qpn);
+	if (rc)
+		sp_context_close(dev, *id);
 	return rc;
 }
 

@@ -16,9 +16,8 @@ struct sp_settings {
 /* How a context with QP numbers is to be called. */
 struct sp_numbered {
 	const char *handler;
-	const char *name; /* NULL: the handler's and the QP number */
-	uint32_t qpn;	  /* 0: the first that is free */
-	uint32_t step;	  /* how many it takes, as a power of two */
+	const char *name; /* NULL: the NIC says HANDLER-QPN */
+	uint32_t qpn;	  /* 0: the NIC chooses */
 };
 
 #pragma GCC visibility push(hidden)
@@ -29,9 +28,9 @@ int sp_refuse(struct sp_error *error, const char *key, const char *format, ...) 
 
 /* The NIC's address of that family (0: IPv4 if it has one); -EADDRNOTAVAIL. */
 int sp_context_address(struct sp_dev *dev, int family, uint8_t ip[16]);
-/* Opens it with the settings and a QP number, which *qpn becomes. */
-int sp_context_numbered(struct sp_dev *dev, const struct sp_numbered *how, const struct sp_settings *settings,
-			uint32_t *qpn, uint32_t *id, struct sp_error *error);
+/* Opens it with the settings and a QP number, which *qpn becomes. settings gets one more. */
+int sp_context_numbered(struct sp_dev *dev, const struct sp_numbered *how, struct sp_settings *settings, uint32_t *qpn,
+			uint32_t *id, struct sp_error *error);
 bool sp_ip_is_4(const uint8_t ip[16]); /* IPv4 mapped into IPv6 */
 
 /* -EINVAL: no region of this device. -EFAULT: the range is not within it. */

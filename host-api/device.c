@@ -75,12 +75,18 @@ int sp_context_open(struct sp_dev *dev, const char *name, const char *handler, c
 
 	error = error ? error : &ignored;
 	memset(error, 0, sizeof(*error));
-	return dev->ops->context_open(dev, name, handler, settings, count, id, error);
+	return dev->ops->context_open(dev, name ? name : "", handler, settings, count, id, error);
 }
 
 int sp_context_close(struct sp_dev *dev, uint32_t id)
 {
 	return dev->ops->context_close(dev, id);
+}
+
+int sp_context_qp(struct sp_dev *dev, uint32_t id, uint32_t *qpn)
+{
+	*qpn = 0;
+	return dev->ops->context_qp(dev, id, qpn);
 }
 
 int sp_context_area(struct sp_dev *dev, uint32_t id, void **addr, uint64_t *len)

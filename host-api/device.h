@@ -13,6 +13,7 @@ struct sp_dev_ops {
 	int (*context_open)(struct sp_dev *, const char *name, const char *handler, const struct sp_setting *, size_t,
 			    uint32_t *id, struct sp_error *);
 	int (*context_close)(struct sp_dev *, uint32_t id);
+	int (*context_qp)(struct sp_dev *, uint32_t id, uint32_t *qpn);
 	int (*context_area)(struct sp_dev *, uint32_t id, void **addr, uint64_t *len);
 	int (*address)(struct sp_dev *, int family, uint8_t ip[16]);
 	uint32_t (*payload)(struct sp_dev *, int family);

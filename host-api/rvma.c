@@ -19,9 +19,8 @@ static int rvma_mtu(struct rvma *r, const struct rvma_attr *attr, struct sp_erro
 
 	port = port > RVMA_HEAD_MORE ? port - RVMA_HEAD_MORE : 0;
 	r->mtu = attr->mtu ? attr->mtu : port < SP_ROCE_MTU_DEFAULT ? port : SP_ROCE_MTU_DEFAULT;
-	if (attr->mtu && (r->mtu < SP_RVMA_MTU_MIN || r->mtu > SP_RVMA_MTU_MAX))
-		return sp_refuse(error, "mtu", "%u is not within %u and %u", r->mtu, SP_RVMA_MTU_MIN, SP_RVMA_MTU_MAX);
-	if (r->mtu < SP_RVMA_MTU_MIN || r->mtu > port) {
+	/* One that no port could carry is refused by the NIC. */
+	if (port < SP_RVMA_MTU_MIN || (r->mtu > port && r->mtu <= SP_RVMA_MTU_MAX)) {
 		sp_refuse(error, "mtu", "%u does not fit into the port's packets, which hold %u",
 			  r->mtu > port ? r->mtu : SP_RVMA_MTU_MIN, port);
 		return -EMSGSIZE;
@@ -31,7 +30,7 @@ static int rvma_mtu(struct rvma *r, const struct rvma_attr *attr, struct sp_erro
 
 static int rvma_context(struct rvma *r, const struct rvma_attr *attr, struct sp_error *error)
 {
-	const struct sp_numbered how = {"rvma", attr->name, attr->qpn, 1};
+	const struct sp_numbered how = {"rvma", attr->name, attr->qpn};
 	const struct {
 		const char *key;
 		uint64_t value;

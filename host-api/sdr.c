@@ -54,6 +54,7 @@ static int sdr_ec_defaults(struct sdr_qp *qp, const struct sdr_ec *ec, struct sp
 		return 0;
 	if (ec->code != SDR_CODE_MDS && ec->code != SDR_CODE_XOR)
 		return sp_refuse(error, "code", "%d is no code", (int)ec->code);
+	/* What follows has a byte for each of them. */
 	if (k >= SP_EC_CHUNKS_MAX || m >= SP_EC_CHUNKS_MAX || k + m > SP_EC_CHUNKS_MAX)
 		return sp_refuse(error, "m", "k + m is at most %u, not %u + %u", SP_EC_CHUNKS_MAX, k, m);
 	i->ec_code = (uint8_t)ec->code;
@@ -63,7 +64,8 @@ static int sdr_ec_defaults(struct sdr_qp *qp, const struct sdr_ec *ec, struct sp
 	return 0;
 }
 
-/* Fills qp->info and qp->split from the attributes. What is left unchecked here the handler checks. */
+/* Fills qp->info and qp->split from the attributes. The NIC checks them: by the handler's table of parameters, and in
+ * its configure(). Here only what the defaults are computed from must not be wild. */
 static int sdr_qp_defaults(struct sdr_qp *qp, const struct sdr_qp_attr *attr, struct sp_error *error)
 {
 	struct sdr_qp_info *i = &qp->info;
@@ -75,27 +77,13 @@ static int sdr_qp_defaults(struct sdr_qp *qp, const struct sdr_qp_attr *attr, st
 	i->version = SDR_QP_INFO_VERSION;
 	i->channels = qp->context->channels;
 	i->mtu = attr->mtu ? attr->mtu : SP_ROCE_MTU_DEFAULT;
-	if (i->mtu < SP_SDR_MTU_MIN || i->mtu > SP_SDR_MTU_MAX)
-		return sp_refuse(error, "mtu", "%u is not within %u and %u", i->mtu, SP_SDR_MTU_MIN, SP_SDR_MTU_MAX);
 	reach = (uint64_t)i->mtu << qp->split.offset;
 	i->chunk_bytes = attr->chunk_bytes ? attr->chunk_bytes : 65536 / i->mtu * i->mtu;
-	if (i->chunk_bytes % i->mtu)
-		return sp_refuse(error, "chunk-bytes", "%u is not a multiple of mtu (%u)", i->chunk_bytes, i->mtu);
-	i->max_message_bytes = attr->max_message_bytes ? attr->max_message_bytes : 16u << 20;
-	if (i->max_message_bytes > reach) {
-		if (attr->max_message_bytes)
-			return sp_refuse(error, "max-message-bytes", "%" PRIu64 " is more than mtu * 2^%u",
-					 i->max_message_bytes, qp->split.offset);
-		i->max_message_bytes = reach;
-	}
+	i->max_message_bytes = attr->max_message_bytes ? attr->max_message_bytes
+			       : reach < 16u << 20     ? reach
+						       : 16u << 20;
 	i->max_messages = attr->max_messages ? attr->max_messages : qp->split.id < 6 ? 1u << qp->split.id : 64;
-	if (i->max_messages > SP_SDR_MAX_MESSAGES || i->max_messages > 1ull << qp->split.id)
-		return sp_refuse(error, "max-messages", "%u is more than %u id bits count, or than %u", i->max_messages,
-				 qp->split.id, SP_SDR_MAX_MESSAGES);
 	i->generations = attr->generations ? attr->generations : 4;
-	if (i->generations > SP_SDR_MAX_QPS || i->generations * i->channels > SP_SDR_MAX_QPS)
-		return sp_refuse(error, "generations", "%u generations of %u channels are more than %u QPs",
-				 i->generations, i->channels, SP_SDR_MAX_QPS);
 	i->nonce = attr->nonce;
 	while (!i->nonce)
 		if (getrandom(&i->nonce, sizeof(i->nonce), 0) < 0 && errno != EINTR)
@@ -119,11 +107,9 @@ static int sdr_qp_open(struct sdr_qp *qp, const struct sdr_qp_attr *attr, struct
 {
 	const struct sdr_qp_info *i = &qp->info;
 	struct sp_settings s = {.count = 0};
-	struct sp_numbered how = {"sdr", attr->name, attr->qpn, 1};
+	const struct sp_numbered how = {"sdr", attr->name, attr->qpn};
 	char split[16];
 
-	while (how.step < i->generations * i->channels)
-		how.step *= 2;
 	snprintf(split, sizeof(split), "%u+%u+%u", qp->split.id, qp->split.offset, qp->split.user);
 	sp_settings_uint(&s, "rkey", i->rkey, "");
 	sp_settings_uint(&s, "mtu", i->mtu, "");
@@ -206,16 +192,13 @@ int sdr_qp_create(struct sdr_context *context, const struct sdr_qp_attr *attr, s
 	rc = sp_context_address(qp->dev, attr->family, qp->info.ip);
 	if (rc)
 		goto fail;
-	rc = -ENOMEM;
-	qp->sends = calloc(qp->info.max_messages, sizeof(*qp->sends));
-	qp->recvs = calloc(qp->info.max_messages, sizeof(*qp->recvs));
-	if (!qp->sends || !qp->recvs)
-		goto fail;
-
-	rc = sdr_qp_open(qp, attr, error);
+	rc = sdr_qp_open(qp, attr, error); /* from here on the attributes are possible ones */
 	if (rc)
 		goto fail;
-	rc = sdr_qp_map(qp);
+	qp->sends = calloc(qp->info.max_messages, sizeof(*qp->sends));
+	qp->recvs = calloc(qp->info.max_messages, sizeof(*qp->recvs));
+	rc = qp->sends && qp->recvs ? 0 : -ENOMEM;
+	rc = rc ? rc : sdr_qp_map(qp);
 	rc = rc ? rc : sdr_control_open(qp);
 	if (rc)
 		goto close;

@@ -60,12 +60,14 @@ int sp_mr_reg(struct sp_dev *dev, void *addr, uint64_t len, struct sp_mr **mr);
 int sp_mr_free(struct sp_mr *mr);
 
 /* Opens an execution context with the handler of that name. error may be NULL. The id names it in commands and events.
- */
+ * name NULL or "": the handler's name and the first QP number, as in sdr-65536. */
 int sp_context_open(struct sp_dev *dev, const char *name, const char *handler, const struct sp_setting *settings,
 		    size_t count, uint32_t *id, struct sp_error *error);
 /* Ends it: messages are given up, memory is released (the area too); its id is not used again. One that the NIC has
  * ended by itself is closed all the same: until then its area can be read, and calls with its id say -ECONNRESET. */
 int sp_context_close(struct sp_dev *dev, uint32_t id);
+/* The first of the context's QP numbers: for `qp = any` the one that the NIC has chosen. 0: it has none. -ENOENT. */
+int sp_context_qp(struct sp_dev *dev, uint32_t id, uint32_t *qpn);
 /* The area that context and application share (sp_host_area in the handler); NULL, 0 where there is none. */
 int sp_context_area(struct sp_dev *dev, uint32_t id, void **addr, uint64_t *len);
 /* The NIC's own address (of several the first), IPv4 mapped into IPv6, for telling a peer; -ENOENT when it has none of

@@ -10,6 +10,7 @@
 #include "kept.h"
 #include "issue.h"
 #include "lend.h"
+#include "match.h"
 #include "memory.h"
 #include "message.h"
 #include "metered.h"
@@ -21,6 +22,7 @@
 #include "share.h"
 #include "timer.h"
 #include "watched.h"
+#include "worker_call.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,7 +131,7 @@ static int prepare(struct sp_context *c, const struct sp_context_config *config,
 	    (r = sp_events_create(c)) || sp_settings_copy(c, config->setting, config->settings))
 		return r == -EMFILE ? sp_error_set(error, EMFILE, "", SP_NO_DESCRIPTOR)
 				    : sp_error_set(error, ENOMEM, "",
-						   "no memory for context %s, or memory-limit reached", config->name);
+						   "no memory for context %s, or memory-limit reached", c->name);
 	return 0;
 }
 
@@ -255,11 +257,17 @@ static int publish(struct sp_context *c, struct sp_error *error)
 	unsigned at = 0;
 	int r;
 
-	if (!c->qp_count && c->qp_first) {
+	if (!c->qp_count && (c->qp_first || c->qp_any)) {
 		if (sp_grant_qps(c, 1))
 			return sp_grant_refused(c, -EDQUOT, error);
+		if (c->qp_any && sp_qp_table_row(nic->qps, 1, &c->qp_first))
+			return sp_error_set(error, ENOSPC, "qp", "the NIC has no free QP number");
 		c->qp_count = 1;
 	}
+	if (!c->name[0] && !c->qp_count)
+		return sp_error_set(error, EINVAL, "", "a context without a QP number needs a name");
+	if (!c->name[0])
+		snprintf(c->name, sizeof(c->name), "%s-%u", c->handler->name, c->qp_first);
 	if (!c->qp_count && !filter && !c->qp_control)
 		return sp_error_set(error, EINVAL, "", "context %s takes no packets: it needs a qp or a filter",
 				    c->name);
@@ -290,6 +298,7 @@ static int publish(struct sp_context *c, struct sp_error *error)
 		if (r)
 			return sp_error_set(error, -r, "qp", "control QP %u: %s", c->qp_control, strerror(-r));
 	}
+	c->events->qp = c->qp_first;
 	if (c->rule) {
 		atomic_store_explicit(&nic->rule[list][at], c->rule, memory_order_release);
 		atomic_fetch_add_explicit(&nic->rules, 2, memory_order_release);
@@ -349,11 +358,10 @@ static const char *config_value(const struct sp_context_config *config, const ch
 	return NULL;
 }
 
-/* area: what an area can be made of, base NULL: nothing; left alone when it has not been taken. wanted: bytes that
- * attach() has asked for in vain. */
-static int try_add(struct sp_nic *nic, const struct sp_context_config *config, struct sp_device *device,
-		   struct sp_backing *area, uint64_t *wanted, struct sp_context **context, struct sp_error *error)
+int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, struct sp_device *device,
+		   struct sp_context **context, struct sp_error *error)
 {
+	const char *name = config->name ? config->name : ""; /* then it is known as HANDLER-QP, see publish() */
 	const uint32_t owner = device ? device->owner : 0;
 	const struct sp_handler *h;
 	struct sp_context *c = NULL;
@@ -364,16 +372,15 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 
 	if (error)
 		memset(error, 0, sizeof(*error));
-	if (!config->name || !config->name[0] || strlen(config->name) >= sizeof(c->name))
-		return sp_error_set(error, EINVAL, "", "a context needs a name of at most %zu characters",
+	if (strlen(name) >= sizeof(c->name))
+		return sp_error_set(error, EINVAL, "", "a context's name has at most %zu characters",
 				    sizeof(c->name) - 1);
 	for (size_t i = 0; i < config->settings; i++)
 		if (!config->setting[i].key || !config->setting[i].value)
 			return sp_error_set(error, EINVAL, "", "setting %zu has no key or no value", i + 1);
 	for (uint32_t i = 0; i < nic->context_next; i++)
-		if (nic->context[i] && !owner && !nic->context[i]->owner &&
-		    !strcmp(nic->context[i]->name, config->name))
-			return sp_error_set(error, EEXIST, "", "there is a context %s already", config->name);
+		if (nic->context[i] && !owner && !nic->context[i]->owner && !strcmp(nic->context[i]->name, name))
+			return sp_error_set(error, EEXIST, "", "there is a context %s already", name);
 	if (free_id(nic, &id))
 		return sp_error_set(error, ENOSPC, "", "more than %d contexts", SP_MAX_CONTEXTS);
 	h = sp_handler_take(config->handler ? config->handler : "");
@@ -384,9 +391,9 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 		sp_handler_put(h);
 		return r;
 	}
-	c = create(nic, config->name, h, device);
+	c = create(nic, name, h, device);
 	if (!c)
-		return sp_error_set(error, ENOMEM, "", "no memory for context %s", config->name);
+		return sp_error_set(error, ENOMEM, "", "no memory for context %s", name);
 	c->id = id;
 	c->home = (uint16_t)((id & 0xFFFF) % nic->workers);
 	r = sp_account_contexts(c->account, 1);
@@ -405,9 +412,9 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 			r = sp_handler_missing(beside, "companion", error);
 			goto fail;
 		}
-		c->companion = create(nic, config->name, ch, device);
+		c->companion = create(nic, name, ch, device);
 		if (!c->companion) {
-			r = sp_error_set(error, ENOMEM, "", "no memory for context %s", config->name);
+			r = sp_error_set(error, ENOMEM, "", "no memory for context %s", name);
 			goto fail;
 		}
 		c->companion->first = c;
@@ -419,23 +426,24 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 	r = prepare(c, config, error);
 	if (!r && c->companion)
 		r = prepare(c->companion, config, error);
-	r = sp_grant_refused(c, r, error);
 	if (!r)
 		r = sp_settings_check(c, error);
 	if (!r)
 		r = sp_settings_generic(c, error);
-	if (r)
+	if (!r)
+		r = sp_grant_configure(c, device, error);
+	if (!r && c->companion)
+		r = sp_grant_configure(c->companion, NULL, error);
+	if (r) {
+		r = sp_grant_refused(c, r, error);
 		goto fail;
+	}
 	if (c->companion) { /* they share what the context has */
 		c->companion->budget = c->budget;
 		c->companion->weight = c->weight;
 	}
 	a = (struct attach){.context = c, .error = error};
-	c->area_made = area;
 	sp_worker_call(nic->worker[c->home], attach, &a);
-	*wanted = c->area_wanted;
-	if (!a.result && *wanted) /* it would do without, but need not */
-		a.result = -ENOMEM;
 	r = a.result ? sp_grant_refused(c, a.result, error) : publish(c, error);
 	if (r) {
 		sp_context_remove(c);
@@ -445,37 +453,6 @@ static int try_add(struct sp_nic *nic, const struct sp_context_config *config, s
 	return 0;
 fail:
 	destroy(c);
-	return r;
-}
-
-/* An application's area is there with all its pages, which takes a millisecond for some megabytes: too long for a
- * worker, whose packets would wait. So attach() first finds that there is none, and its size is known; it is made
- * here, or before this is called again by those who want to do so in their own time (device->ahead); and attach() runs
- * anew. */
-int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, struct sp_device *device,
-		   struct sp_context **context, struct sp_error *error)
-{
-	struct sp_backing area = {.base = NULL};
-	uint64_t wanted = 0, again;
-	int r;
-
-	if (device && device->made) {
-		area = *device->made;
-		device->made = NULL;
-	} else {
-		r = try_add(nic, config, device, NULL, &wanted, context, error);
-		if (!r || !wanted)
-			return r;
-		if (device->ahead) {
-			device->wanted = wanted;
-			return -EAGAIN;
-		}
-		if (sp_memory_back(nic, device->account, NULL, wanted, SP_BACKING_SHARED_READ, &area))
-			area.base = NULL; /* attach() finds out, and says so */
-	}
-	r = try_add(nic, config, device, &area, &again, context, error);
-	if (area.base)
-		sp_memory_unback(nic, &area);
 	return r;
 }
 
@@ -616,6 +593,8 @@ int sp_context_succeed(struct sp_context *old, const struct sp_handler *h, struc
 		r = sp_settings_check(c, error);
 	if (!r)
 		r = sp_settings_generic(c, error);
+	if (!r)
+		r = sp_grant_configure(c, NULL, error);
 	if (r) {
 		destroy(c);
 		return r;

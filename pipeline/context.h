@@ -3,7 +3,18 @@
 #ifndef PIPELINE_CONTEXT_H
 #define PIPELINE_CONTEXT_H
 
-#include "worker.h"
+#include "../handlers/spindle-handler.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sp_worker;
+struct sp_handler;
+struct sp_nic;
+struct sp_context_config;
+struct sp_device;
+struct sp_context;
+struct sp_error;
 
 /* device: that opens it, or NULL: the NIC's own. -EDQUOT: beyond a limit of the application's. */
 int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, struct sp_device *device,

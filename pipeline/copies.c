@@ -2,10 +2,13 @@
 #include "copies.h"
 #include "context.h"
 #include "dispatch.h"
+#include "engine.h"
 #include "kept.h"
 #include "lend.h"
+#include "match.h"
 #include "message.h"
 #include "share.h"
+#include "worker_call.h"
 
 #include <stdio.h>
 

@@ -11,7 +11,13 @@
 #ifndef PIPELINE_COPIES_H
 #define PIPELINE_COPIES_H
 
-#include "worker.h"
+#include "../handlers/spindle-handler.h"
+
+#include <pthread.h>
+#include <stdint.h>
+
+struct sp_error;
+struct sp_context;
 
 /* What a copy has run, and what it still holds. */
 struct sp_copy_holds {

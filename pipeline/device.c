@@ -2,10 +2,13 @@
 /* An application as the NIC sees it, and what a program that embeds the NIC calls; for an application in another
  * process the server makes the same calls on its behalf. */
 #include "context.h"
+#include "engine.h"
 #include "host.h"
 #include "lend.h"
 #include "memory.h"
+#include "worker_call.h"
 
+#include <rte_common.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -187,6 +190,16 @@ static int dev_context_close(struct sp_dev *dev, uint32_t id)
 	if (*at)
 		forget(at);
 	pthread_mutex_unlock(&d->nic->control);
+	return r;
+}
+
+static int dev_context_qp(struct sp_dev *dev, uint32_t id, uint32_t *qpn)
+{
+	struct sp_event_queue *q;
+	int r = look_up(device_of(dev), id, &q);
+
+	if (!r)
+		*qpn = q->qp;
 	return r;
 }
 
@@ -406,6 +419,7 @@ static const struct sp_dev_ops embedded = {
 	.mr_free = dev_mr_free,
 	.context_open = dev_context_open,
 	.context_close = dev_context_close,
+	.context_qp = dev_context_qp,
 	.context_area = dev_context_area,
 	.address = dev_address,
 	.payload = dev_payload,

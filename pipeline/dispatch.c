@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "dispatch.h"
+#include "exec_context.h"
 #include "front.h"
 #include "handover.h"
 #include "icrc.h"
 #include "local.h"
+#include "match.h"
 #include "onlooker.h"
 #include "parser_plain.h"
 #include "turn.h"
+#include "view.h"
+
+#include <rte_mbuf.h>
 
 /* Whoever it is handed over to counts it as received. */
 void sp_dispatch_hand_over(struct sp_worker *w, const struct sp_context *c, struct sp_packet *p)

@@ -3,7 +3,13 @@
 #ifndef PIPELINE_DISPATCH_H
 #define PIPELINE_DISPATCH_H
 
-#include "worker.h"
+#include <stdint.h>
+
+struct sp_context;
+struct sp_packet;
+struct sp_parked;
+struct sp_worker;
+struct rte_mbuf;
 
 /* Parses, matches and dispatches packets; every one of them ends in a context, the exception port or a drop, or is
  * parked. Takes them all. */

@@ -12,8 +12,9 @@
 #include <rte_byteorder.h>
 
 #include "../handlers/spindle-bpf.h"
+#include "exec_context.h"
 #include "nic.h"
-#include "worker.h"
+#include "view.h"
 
 /* A context's state. */
 struct bound {

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "grant.h"
 #include "context.h"
+#include "engine.h"
 #include "host.h"
+#include "match.h"
 #include "memory.h"
 #include "message.h"
 #include "registry.h"
 #include "watched.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -123,6 +126,83 @@ int sp_grant_qps(struct sp_context *c, uint32_t count)
 	return r;
 }
 
+/* The area that is there goes on with the newer version; the host has it mapped. */
+static int inherit_area(struct sp_context *c, uint64_t bytes, struct sp_error *error)
+{
+	const uint64_t before = c->older->area ? c->older->area->len : 0;
+
+	if (bytes && bytes != before)
+		return sp_error_set(error, EINVAL, "",
+				    "the copy before had an area of %" PRIu64 " bytes, this one wants %" PRIu64, before,
+				    bytes);
+	c->area = bytes ? c->older->area : NULL;
+	return 0;
+}
+
+/* Memory for the area: what the server has made ahead of the request, or made here. */
+static int back_area(struct sp_context *c, uint64_t bytes, struct sp_device *d, struct sp_backing *b)
+{
+	int r;
+
+	if (d && d->made && d->made->len == bytes) {
+		*b = *d->made;
+		d->made = NULL;
+		return 0;
+	}
+	if (d && d->ahead) {
+		d->wanted = bytes;
+		return -EAGAIN;
+	}
+	r = sp_memory_back(c->nic, c->account, NULL, bytes, d && d->owner ? SP_BACKING_SHARED_READ : SP_BACKING_PRIVATE,
+			   b);
+	if (r == -EDQUOT && !sp_account_allows(c->account, sp_shared_pages(bytes)))
+		c->over = "memory";
+	return r;
+}
+
+int sp_grant_configure(struct sp_context *c, struct sp_device *device, struct sp_error *error)
+{
+	struct sp_ctx *pub = &c->view[c->home]->pub;
+	struct sp_backing b;
+	struct sp_mem *mem;
+	uint64_t bytes = 0;
+	int r = 0;
+
+	c->error = error;
+	if (c->handler->configure)
+		r = c->handler->configure(pub, &bytes);
+	c->error = NULL;
+	if (r < 0 && error && !error->text[0])
+		sp_error_set(error, -r, "", "handler %s: %s", c->handler->name, strerror(-r));
+	if (r)
+		return r < 0 ? r : -EINVAL; /* neither 0 nor -errno */
+	if (c->first && bytes)
+		return sp_error_set(error, EINVAL, "companion",
+				    "handler %s shares memory with the host: it cannot be a companion",
+				    c->handler->name);
+	if (c->apart)
+		return inherit_area(c, bytes, error);
+	if (!bytes)
+		return 0;
+	r = back_area(c, bytes, device, &b);
+	if (!r) {
+		r = sp_memory_insert(c->nic, &b, c->owner, &mem);
+		if (r == -EDQUOT)
+			c->over = "regions";
+		if (r)
+			sp_memory_unback(c->nic, &b);
+	}
+	if (r)
+		return r == -EAGAIN ? r
+				    : sp_error_set(error, ENOMEM, "",
+						   "no memory for the %" PRIu64
+						   " bytes that handler %s shares with the host",
+						   bytes, c->handler->name);
+	c->area = c->events->area = mem;
+	sp_mem_get(pub, mem->id);
+	return 0;
+}
+
 /* ---- handlers' calls ---- */
 
 static bool late(struct sp_ctx *ctx, const char *function)
@@ -152,16 +232,19 @@ int sp_qp_claim(struct sp_ctx *ctx, uint32_t count)
 {
 	struct sp_context *c = sp_view_of(ctx)->context;
 
-	if (late(ctx, "sp_qp_claim") || !c->qp_first)
+	if (late(ctx, "sp_qp_claim") || (!c->qp_first && !c->qp_any))
 		return sp_fail(ctx, EINVAL, "qp", "handler %s needs a qp", c->handler->name);
 	if (c->apart) { /* it gets those of the copy before it */
 		if (count == c->older->qp_count) {
+			c->qp_first = c->older->qp_first;
 			c->qp_count = count;
 			return 0;
 		}
 		return sp_fail(ctx, EINVAL, "qp", "the copy before had %u QPs, this one wants %u", c->older->qp_count,
 			       count);
 	}
+	if (c->qp_any && count && sp_qp_table_row(c->nic->qps, count, &c->qp_first))
+		return sp_fail(ctx, ENOSPC, "qp", "the NIC has no %u free QP numbers in a row", count);
 	if (!count || count > SP_MAX_QPS || c->qp_first + count > 0xFFFFFF)
 		return sp_fail(ctx, EINVAL, "qp", "QPs %u + %u reach beyond the last QP number 0xFFFFFE", c->qp_first,
 			       count);
@@ -226,47 +309,7 @@ int sp_messages_limit(struct sp_ctx *ctx, uint32_t limit, sp_time idle)
 	return 0;
 }
 
-const struct sp_mem *sp_host_area(struct sp_ctx *ctx, uint64_t bytes)
+const struct sp_mem *sp_host_area(struct sp_ctx *ctx)
 {
-	struct sp_context *c = sp_view_of(ctx)->context;
-	const enum sp_backing_kind kind = c->owner ? SP_BACKING_SHARED_READ : SP_BACKING_PRIVATE;
-	struct sp_backing b;
-	struct sp_mem *mem;
-	int r;
-
-	if (late(ctx, "sp_host_area") || c->first || c->area)
-		return NULL;
-	if (c->apart) { /* the host has it mapped, and goes on with it */
-		if (c->older->area && c->older->area->len == bytes)
-			return c->area = c->older->area;
-		sp_fail(ctx, EINVAL, "", "the copy before had an area of %" PRIu64 " bytes, this one wants %" PRIu64,
-			c->older->area ? c->older->area->len : 0, bytes);
-		return NULL;
-	}
-	if (c->owner && !c->area_made) {
-		c->area_wanted = bytes;
-		return NULL;
-	}
-	if (c->owner && c->area_made->base && c->area_made->len == bytes) {
-		b = *c->area_made;
-		c->area_made->base = NULL;
-		r = 0;
-	} else {
-		r = sp_memory_back(c->nic, c->account, NULL, bytes, kind, &b);
-	}
-	if (r) {
-		if (r == -EDQUOT && !sp_account_allows(c->account, sp_shared_pages(bytes)))
-			c->over = "memory";
-		return NULL;
-	}
-	r = sp_memory_insert(c->nic, &b, c->owner, &mem);
-	if (r) {
-		sp_memory_unback(c->nic, &b);
-		if (r == -EDQUOT)
-			c->over = "regions";
-		return NULL;
-	}
-	c->area = c->events->area = mem;
-	sp_mem_get(ctx, mem->id);
-	return mem;
+	return late(ctx, "sp_host_area") ? NULL : sp_view_of(ctx)->context->area;
 }

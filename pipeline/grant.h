@@ -7,12 +7,20 @@
 #ifndef PIPELINE_GRANT_H
 #define PIPELINE_GRANT_H
 
-#include "worker.h"
+#include <stddef.h>
+#include <stdint.h>
+
+struct sp_error;
+struct sp_context;
+struct sp_device;
 
 /* Counts memory; notes when it is the application's limit that it would go beyond. Give back with sp_memory_credit. */
 int sp_grant_charge(struct sp_context *c, uint64_t bytes);
 /* Zeroed, 64-byte aligned memory, freed with the context; `more` bytes behind it, which count against nobody. NULL. */
 void *sp_grant_alloc(struct sp_context *c, size_t bytes, size_t more);
+/* The handler's configure(), and the area that it asks for. device: that opens the context, or NULL. -EAGAIN: the
+ * device wants to make device->wanted bytes in its own time, and to be asked again. */
+int sp_grant_configure(struct sp_context *c, struct sp_device *device, struct sp_error *error);
 int sp_grant_qps(struct sp_context *c, uint32_t count); /* -EDQUOT */
 /* Where a limit of the application's is why r is not 0, that and words; else r. A handler says what it could not get;
  * why, the NIC knows better. */

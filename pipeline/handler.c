@@ -337,7 +337,12 @@ int sp_param_parse(const struct sp_param *param, const char *text, uint64_t *val
 	case SP_BOOL:
 		return sp_parse_bool(text, value);
 	case SP_STRING:
-		return 0;
+		for (unsigned i = 0; param->choices && param->choices[i]; i++)
+			if (!strcmp(param->choices[i], text)) {
+				*value = i;
+				return 0;
+			}
+		return param->choices ? -EINVAL : 0;
 	case SP_TIME:
 		r = sp_parse_time(text, value);
 		break;

@@ -111,6 +111,8 @@ static int check_param(const struct sp_handler *h, const struct sp_param *p, str
 			r = wrong(h, error, "has a parameter '%s', which is a key of every context", p->name);
 	if (!r && (unsigned)p->type > SP_RATE)
 		r = wrong(h, error, "has a parameter '%s' of an unknown type, %u", p->name, (unsigned)p->type);
+	if (!r && p->choices && p->type != SP_STRING)
+		r = wrong(h, error, "has a parameter '%s' with choices, which is not SP_STRING", p->name);
 	if (!r && p->max && p->min > p->max)
 		r = wrong(h, error, "has a parameter '%s' from %llu up to %llu", p->name, (unsigned long long)p->min,
 			  (unsigned long long)p->max);
@@ -121,10 +123,11 @@ static int check_param(const struct sp_handler *h, const struct sp_param *p, str
 		return wrong(h, error, "has a parameter '%s' whose default '%.40s' is out of its range", p->name,
 			     p->fallback);
 	return r ? wrong(h, error, "has a parameter '%s' whose default '%.40s' is no %s", p->name, p->fallback,
-			 p->type == SP_UINT   ? "number"
-			 : p->type == SP_BOOL ? "yes or no"
-			 : p->type == SP_TIME ? "time"
-					      : "rate")
+			 p->type == SP_UINT	? "number"
+			 : p->type == SP_BOOL	? "yes or no"
+			 : p->type == SP_TIME	? "time"
+			 : p->type == SP_STRING ? "choice of its"
+						: "rate")
 		 : 0;
 }
 

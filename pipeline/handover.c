@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "handover.h"
 #include "dispatch.h"
+#include "engine.h"
+#include "worker.h"
 
+#include <rte_mbuf.h>
 #include <stdlib.h>
 
 /* An entry is the packet's address with the port in its low bits: buffers are aligned to cache lines. */

@@ -7,7 +7,12 @@
 #ifndef PIPELINE_HANDOVER_H
 #define PIPELINE_HANDOVER_H
 
-#include "worker.h"
+#include <stdint.h>
+#include <stdbool.h>
+
+struct sp_worker;
+struct rte_mbuf;
+struct sp_nic;
 
 /* Of a NIC with several workers: queues for all of them. -ENOMEM. */
 int sp_handover_create(struct sp_nic *nic);

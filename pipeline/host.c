@@ -8,6 +8,7 @@
 #include "share.h"
 #include "recover.h"
 #include "watched.h"
+#include "worker_call.h"
 
 #include <stdlib.h>
 

@@ -4,8 +4,12 @@
 #define PIPELINE_HOST_H
 
 #include "../handlers/wire/attach.h"
+#include "exec_context.h"
+#include "limits.h"
 #include "shared.h"
+#include "view.h"
 #include "worker.h"
+#include "../host-api/device.h"
 
 /* The words for -EMFILE. */
 #define SP_NO_DESCRIPTOR "the NIC's process has no file descriptor left (ulimit -n)"
@@ -34,7 +38,7 @@ struct sp_doorbell {
 struct sp_event_queue {
 	struct sp_nic *nic;
 	struct sp_account *account;
-	uint32_t id, owner;
+	uint32_t id, owner, qp; /* qp: the context's first QP number, 0: none */
 	uint16_t home;
 	uint32_t holders;	 /* [control] */
 	_Atomic bool ended;	 /* [shared] the context is gone */

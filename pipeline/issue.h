@@ -3,7 +3,10 @@
 #ifndef PIPELINE_ISSUE_H
 #define PIPELINE_ISSUE_H
 
-#include "worker.h"
+#include "../handlers/spindle-handler.h"
+
+struct sp_context;
+struct sp_worker;
 
 unsigned sp_issues_run(struct sp_worker *w); /* packets asked for */
 sp_time sp_issues_next(struct sp_worker *w); /* when a context may send again; SP_NEVER: nobody wants to */

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "kept.h"
+#include "engine.h"
+#include "exec_context.h"
+#include "port.h"
 #include "registry.h"
+
+#include <rte_mbuf.h>
 
 int sp_kept_offset = -1;
 

@@ -6,9 +6,10 @@
 #ifndef PIPELINE_KEPT_H
 #define PIPELINE_KEPT_H
 
+#include <rte_branch_prediction.h>
 #include <rte_mbuf_dyn.h>
 
-#include "worker.h"
+struct rte_mbuf;
 
 /* In every buffer; zero where it is nobody's. [worker] whoever keeps or releases writes, with the buffer his. */
 struct sp_kept {

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "lend.h"
+#include "engine.h"
+#include "exec_context.h"
 #include "memory.h"
 #include "port.h"
 #include "registry.h"
+#include "transmit.h"
+#include "view.h"
+#include "worker_call.h"
 
 #include <stdlib.h>
 

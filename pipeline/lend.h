@@ -7,7 +7,13 @@
 #ifndef PIPELINE_LEND_H
 #define PIPELINE_LEND_H
 
-#include "worker.h"
+#include "limits.h"
+
+#include <stdint.h>
+
+struct sp_view;
+struct sp_send;
+struct sp_context;
 
 /* A region of which something is out. One reference of it stands for all of that: taking and giving back are locked
  * operations. [worker] */

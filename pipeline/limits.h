@@ -3,6 +3,8 @@
 #ifndef PIPELINE_LIMITS_H
 #define PIPELINE_LIMITS_H
 
+#include "nic.h" /* SP_MAX_PORTS */
+
 #define SP_BURST	     32 /* packets a poll takes from one queue */
 #define SP_MAX_WORKERS	     16
 #define SP_REPORT_NAME	     96		/* bytes of a context's name in a report: NAME@PID#INDEX */
@@ -10,6 +12,7 @@
 #define SP_MAX_RULES	     64		/* filter expressions per NIC */
 #define SP_APPLICATION_RULES 8		/* of them, of one attached application */
 #define SP_MAX_QPS	     131072	/* claimed QP numbers per NIC */
+#define SP_QP_ANY_FIRST	     0x10000	/* numbers for `qp = any` are given out upward from here */
 #define SP_QP_CONTROL_FIRST  0xF00000	/* control QPs are given out upward from here */
 #define SP_MAX_DROPS	     64		/* drop reasons of one handler */
 #define SP_MAX_COUNTERS	     64		/* counters of one handler */
@@ -41,5 +44,11 @@
 #define SP_PAYLOAD_KEPT	     1088 /* bytes that payload-less NICs copy at once: the longest datagram and its header */
 #define SP_PACKET_POOL	     8191 /* packet buffers of the process (2^n - 1) */
 #define SP_PACKET_ROOM	     9600 /* bytes of frame that one buffer holds */
+
+/* Queues beside the ports': the exception port's is SP_MAX_PORTS, and the one to the NIC itself, which is also what
+ * struct sp_packet.port says of such packets. No port of a driver: nothing but loop.c sends there. */
+#define SP_PORT_LOOP (SP_MAX_PORTS + 1)
+
+#define SP_CACHE_ALIGNED __attribute__((aligned(64)))
 
 #endif

@@ -2,6 +2,8 @@
 /* What is loaded while the NIC runs: plug-ins come, tell what they hold, and go. */
 #include "context.h"
 #include "copies.h"
+#include "engine.h"
+#include "exec_context.h"
 #include "handler.h"
 #include "plugin.h"
 #include "registry.h"

@@ -17,6 +17,10 @@
 
 #include "../handlers/wire/roce.h"
 #include "local.h"
+#include "engine.h"
+#include "neighbour.h"
+#include "port.h"
+#include "transmit.h"
 #include "worker.h"
 
 enum {

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "loop.h"
 #include "dispatch.h"
+#include "worker.h"
+
+#include <rte_mbuf.h>
+#include <rte_common.h>
 
 int sp_loop_send(struct sp_worker *w, struct rte_mbuf *m)
 {

@@ -6,7 +6,8 @@
 #ifndef PIPELINE_LOOP_H
 #define PIPELINE_LOOP_H
 
-#include "worker.h"
+struct sp_worker;
+struct rte_mbuf;
 
 /* Takes the packet on success; -EAGAIN (counted tx-full). */
 int sp_loop_send(struct sp_worker *w, struct rte_mbuf *m);

@@ -13,6 +13,7 @@ int sp_qp_table_create(struct sp_qp_table **table)
 	struct sp_qp_table *t = calloc(1, sizeof(*t));
 	if (!t)
 		return -ENOMEM;
+	t->any_next = SP_QP_ANY_FIRST;
 	t->control_next = SP_QP_CONTROL_FIRST;
 	*table = t;
 	return 0;
@@ -78,6 +79,29 @@ int sp_qp_table_claim(struct sp_qp_table *t, uint32_t first, uint32_t count, uin
 	for (uint32_t i = 0; i < count; i++)
 		publish(t, first + i, (uint16_t)(index + i), context);
 	return 0;
+}
+
+int sp_qp_table_row(struct sp_qp_table *t, uint32_t count, uint32_t *first)
+{
+	const uint32_t end = SP_QP_CONTROL_FIRST; /* control QPs have the numbers from there on to themselves */
+	uint32_t at = t->any_next, free = 0;
+
+	if (!count || count > end - SP_QP_ANY_FIRST)
+		return -ENOSPC;
+	/* Once around, and as far again as a row that begins just before the start may reach. */
+	for (uint32_t i = 0; i < end - SP_QP_ANY_FIRST + count; i++, at++) {
+		if (at == end) {
+			at = SP_QP_ANY_FIRST;
+			free = 0;
+		}
+		free = sp_qp_table_find(t, at) ? 0 : free + 1;
+		if (free < count)
+			continue;
+		*first = at - count + 1;
+		t->any_next = at + 1 == end ? SP_QP_ANY_FIRST : at + 1;
+		return 0;
+	}
+	return -ENOSPC;
 }
 
 int sp_qp_table_next(struct sp_qp_table *t, uint32_t avoid, uint32_t count, uint32_t *qpn)

@@ -36,7 +36,7 @@ struct sp_qp_page {
 struct sp_qp_table {
 	struct sp_qp_page *_Atomic page[SP_QP_PAGES]; /* [shared] published with release */
 	uint32_t claimed;			      /* [control] */
-	uint32_t control_next;			      /* [control] where next looks first */
+	uint32_t any_next, control_next;	      /* [control] where row and next look first */
 };
 
 int sp_qp_table_create(struct sp_qp_table **table);
@@ -46,6 +46,9 @@ void sp_qp_table_destroy(struct sp_qp_table *table);
  * error. indexes start at index. A number that was released may be claimed again once every worker has passed by. */
 int sp_qp_table_claim(struct sp_qp_table *table, uint32_t first, uint32_t count, uint16_t index,
 		      struct sp_context *context, struct sp_context **other);
+/* Numbers in a row that nobody has: from SP_QP_ANY_FIRST upward, so that those just released come back last. -ENOSPC.
+ */
+int sp_qp_table_row(struct sp_qp_table *table, uint32_t count, uint32_t *first);
 /* A number that nobody has and that is none of [avoid, avoid + count), for a control QP, to be claimed next: from
  * SP_QP_CONTROL_FIRST upward, so that one just released comes back last. -ENOSPC. */
 int sp_qp_table_next(struct sp_qp_table *table, uint32_t avoid, uint32_t count, uint32_t *qpn);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "memory.h"
+#include "engine.h"
 #include "host.h"
 #include "port.h"
 #include "watched.h"

@@ -4,7 +4,11 @@
 #define PIPELINE_MEMORY_H
 
 #include "shared.h"
-#include "worker.h"
+
+#include <stdint.h>
+
+struct sp_mem;
+struct sp_nic;
 
 int sp_memory_create(struct sp_nic *nic);
 void sp_memory_destroy(struct sp_nic *nic);

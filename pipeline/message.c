@@ -2,10 +2,15 @@
 #include "message.h"
 #include "context.h"
 #include "dispatch.h"
+#include "engine.h"
+#include "exec_context.h"
 #include "grant.h"
 #include "recover.h"
+#include "view.h"
 #include "watched.h"
 
+#include <inttypes.h>
+#include <rte_common.h>
 #include <sched.h>
 
 enum { FREE, NEW, HEADER, OPEN, ENDING };

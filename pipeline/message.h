@@ -10,7 +10,20 @@
 #ifndef PIPELINE_MESSAGE_H
 #define PIPELINE_MESSAGE_H
 
-#include "worker.h"
+#include "../handlers/spindle-handler.h"
+
+struct sp_context;
+struct sp_view;
+struct sp_worker;
+
+/* One message. word (shared): bits 0-2 state, 3 closing, 4-6 why, 7 header has run, 8-31 how many are inside (with
+ * several workers, without most runs of packets), 32-63 tag. See message.c. */
+struct sp_message_entry {
+	struct sp_message pub;
+	_Atomic uint64_t word;
+	uint32_t next;		  /* HASHED: free list or a worker's list of ended ones, index + 1 */
+	struct sp_message beside; /* the same for the companion, with its own state */
+};
 
 enum sp_enter {
 	SP_ENTER_OPEN,	 /* inside: run payload, then sp_message_leave */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "exec_context.h"
 #include "metered.h"
 
 #include <rte_cycles.h>

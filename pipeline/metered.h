@@ -6,10 +6,13 @@
 #ifndef PIPELINE_METERED_H
 #define PIPELINE_METERED_H
 
+#include "../handlers/spindle-handler.h"
+#include "engine.h"
+#include "view.h"
+#include "worker.h"
+
 #include <rte_branch_prediction.h>
 #include <rte_cycles.h>
-
-#include "worker.h"
 
 /* How long a context is disabled after an overrun; twice as long after one that follows within two pauses of the last
  * one's end. */

@@ -14,9 +14,11 @@
 #include <rte_ether.h>
 
 #include "context.h"
+#include "match.h"
 #include "onlooker.h"
 #include "registry.h"
 #include "share.h"
+#include "worker_call.h"
 
 #define ROOM	(16u << 20) /* bytes of one capture's memory at the most */
 #define SLOTS	65536	    /* of a ring, at the most: more only makes the program late */

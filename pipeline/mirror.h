@@ -6,9 +6,15 @@
 #define PIPELINE_MIRROR_H
 
 #include "../handlers/wire/capture.h"
+#include "drop.h"
 #include "shared.h"
-#include "worker.h"
 
+struct sp_parked;
+struct sp_worker;
+struct sp_packet;
+struct rte_mbuf;
+struct sp_nic;
+struct sp_error;
 struct sp_mirror;
 struct sp_record; /* a received packet whose fate is not known yet */
 

@@ -7,14 +7,18 @@
  * and a MAC that belong together. Times are hints: a late store into an entry that has just changed hands makes it look
  * younger, never wrong. Two workers may insert one address at once; both see the other's copy afterwards and keep one.
  */
+#include "engine.h"
+#include "limits.h"
+#include "neighbour.h"
+#include "port.h"
+#include "transmit.h"
+#include "worker.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <rte_ip.h>
-
-#include "worker.h"
 
 _Static_assert((SP_NEIGHBOURS & (SP_NEIGHBOURS - 1)) == 0, "probing wraps with a mask");
 _Static_assert(SP_NEIGHBOURS >= 2 * SP_MAX_STATIC, "static entries leave room for others");

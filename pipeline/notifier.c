@@ -11,6 +11,7 @@
  * byte. The application's exchange and the worker's barrier order the two; what it then looks at are words that are
  * released and acquired, so that ThreadSanitizer can follow.
  */
+#include "engine.h"
 #include "host.h"
 
 #include <fcntl.h>

@@ -5,6 +5,7 @@
 #define PIPELINE_ONLOOKER_H
 
 #include "../handlers/wire/capture.h"
+#include "engine.h"
 #include "worker.h"
 
 /* After a change of either: between polls, or by the worker itself. */

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "path.h"
+#include "engine.h"
+#include "exec_context.h"
+#include "neighbour.h"
 #include "port.h"
 #include "../handlers/wire/roce.h"
+#include "route.h"
+#include "view.h"
+#include "worker.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,12 @@
 #ifndef PIPELINE_PATH_H
 #define PIPELINE_PATH_H
 
-#include "worker.h"
+#include "../handlers/spindle-handler.h"
+
+#include <stdint.h>
+
+struct sp_context;
+struct sp_worker;
 
 struct sp_path {
 	struct sp_path *next; /* of the list, or the free ones */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "port.h"
 #include "config.h"
+#include "engine.h"
 #include "kernel.h"
 #include "registry.h"
 
@@ -259,7 +260,7 @@ static int open_ethdev(struct sp_port *port, const char *text, uint16_t queues, 
 	const struct sp_vdev_wants wants = {
 		.mtu = port->nic->config.mtu,
 		.queues = queues,
-		.mac = port == &port->nic->exception ? port->nic->port[0].mac : NULL,
+		.mac = port == port->nic->exception ? port->nic->port[0].mac : NULL,
 	};
 	struct sp_vdev_spec spec;
 	const char *device = text;
@@ -433,8 +434,8 @@ int sp_ports_check(const struct sp_nic *nic, struct sp_error *error)
 	if (!shared)
 		return 0;
 	/* Behind the exception port is who may have the NIC's addresses: it gets what the NIC lets through. */
-	if (nic->has_exception && nic->exception.below && nic->exception.below->interface)
-		if_indextoname(nic->exception.below->interface, except);
+	if (nic->has_exception && nic->exception->below && nic->exception->below->interface)
+		if_indextoname(nic->exception->below->interface, except);
 	for (unsigned i = 0; i < nic->config.addresses; i++)
 		if (sp_kernel_owns(nic->config.address[i].ip, *except ? except : NULL, owner)) {
 			sp_format_ip(nic->config.address[i].ip, ip);

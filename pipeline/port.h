@@ -5,8 +5,24 @@
 
 #include <rte_ethdev.h>
 
+#include "limits.h"
 #include "vdev.h"
-#include "worker.h"
+
+struct sp_nic;
+
+/* A port of the NIC. */
+struct sp_port {
+	struct sp_nic *nic;
+	uint16_t index;
+	const struct sp_port_ops *ops; /* NULL: ethdev */
+	void *arg;
+	uint16_t ethdev;
+	uint8_t mac[6];		  /* what it sends from and answers as; read-only once the NIC exists */
+	struct rte_mempool *pool; /* an ethdev's receive buffers */
+	bool taken, started;
+	struct sp_vdev *vdev;	     /* made by the NIC, or NULL */
+	struct sp_port_below *below; /* what is known of the driver and the kernel; NULL: ops */
+};
 
 /* Finds or makes, configures and starts it; queues: pairs wanted. Errors are in words, key "port", "mtu" or "workers".
  * What it made is gone again on failure, and after sp_port_close. */

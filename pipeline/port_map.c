@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that a port's device reads by itself: registered with EAL, and mapped for the device's side of the IOMMU. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* rte_dev_dma_map: experimental, and there is no other */
+#include "engine.h"
 #include "port.h"
 
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static struct rte_device *mapped_device(const struct sp_port *port)
 /* The n-th port of the NIC, the exception port last; NULL past it. */
 static const struct sp_port *nth(const struct sp_nic *nic, unsigned n)
 {
-	return n < nic->ports ? &nic->port[n] : n == nic->ports && nic->has_exception ? &nic->exception : NULL;
+	return n < nic->ports ? &nic->port[n] : n == nic->ports && nic->has_exception ? nic->exception : NULL;
 }
 
 struct span {

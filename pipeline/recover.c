@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "recover.h"
+#include "exec_context.h"
 #include "metered.h"
 
 #include <link.h>

@@ -18,10 +18,14 @@
 #ifndef PIPELINE_RECOVER_H
 #define PIPELINE_RECOVER_H
 
+#include "worker.h"
+
+#include <stdint.h>
+#include <stdbool.h>
 #include <setjmp.h>
 #include <signal.h>
 
-#include "worker.h"
+struct sp_code;
 
 #define SP_FAULT_FRAMES 32
 #define SP_FAULT_BYTES	(SP_FAULT_FRAMES * 2048u) /* of all frames of a fault; the first one is always whole */

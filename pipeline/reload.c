@@ -2,12 +2,16 @@
 /* Handlers of a running NIC are replaced by what their file has become. */
 #include "context.h"
 #include "copies.h"
+#include "engine.h"
+#include "exec_context.h"
 #include "handler.h"
 #include "plugin.h"
+#include "port.h"
 #include "registry.h"
 #include "report.h"
 #include "stats.h"
 #include "warden.h"
+#include "worker_call.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdbool.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
+#include "limits.h"
 #include "registry.h"
-#include "worker.h"
+#include "route.h"
 
 enum { ANY_PORT = -1 };
 

@@ -5,6 +5,7 @@
  * out where they differ from those of the packet before, and ICRCs are computed four at a time over what has meanwhile
  * left the store buffer.
  */
+#include "exec_context.h"
 #include "icrc.h"
 #include "issue.h"
 #include "lend.h"
@@ -13,7 +14,11 @@
 #include "path.h"
 #include "registry.h"
 #include "../handlers/wire/roce.h"
+#include "transmit.h"
+#include "view.h"
 
+#include <rte_mbuf.h>
+#include <rte_branch_prediction.h>
 #include <rte_byteorder.h>
 
 #define HEAD	 80 /* bytes that are written at once: Ethernet to BTH, and more */

@@ -4,6 +4,7 @@
  * turn: nobody can make it wait, and nobody gets more of it than another. Who has used more than his share of the
  * workers' time waits for his next turn, so that no number of requests keeps packets waiting.
  */
+#include "engine.h"
 #include "session.h"
 #include "registry.h"
 

@@ -6,9 +6,12 @@
  */
 #include "session.h"
 #include "context.h"
+#include "engine.h"
 #include "registry.h"
 #include "warden.h"
 
+#include <inttypes.h>
+#include <rte_common.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <stdlib.h>
@@ -343,7 +346,7 @@ static int context_open(struct sp_server *server, struct sp_session *s, struct p
 	struct sp_shared *events, *area;
 	struct sp_error error;
 	uint64_t len = 0;
-	uint32_t id;
+	uint32_t id, qp;
 	void *at;
 	int rc, home;
 
@@ -366,7 +369,7 @@ static int context_open(struct sp_server *server, struct sp_session *s, struct p
 			return rc;
 		if (rc == -EMFILE)
 			return explain_memory(server, s, s->device->wanted, rc);
-		/* It is refused now, in the handler's words, or does without. */
+		/* What could not be made is refused now, in the words for contexts. */
 		rc = sp_context_open(&s->device->pub, string[0], string[1], setting, settings, &id, &error);
 	}
 	s->device->ahead = false;
@@ -375,7 +378,7 @@ static int context_open(struct sp_server *server, struct sp_session *s, struct p
 	events = sp_device_events(s->device, id);
 	area = sp_device_area(s->device, id);
 	home = sp_device_home(s->device, id);
-	if (!events || home < 0 ||
+	if (!events || home < 0 || sp_context_qp(&s->device->pub, id, &qp) ||
 	    sp_context_area(&s->device->pub, id, &at, &len)) { /* somebody has ended it already */
 		sp_context_close(&s->device->pub, id);
 		return -ECONNRESET;
@@ -383,7 +386,7 @@ static int context_open(struct sp_server *server, struct sp_session *s, struct p
 	reply->arg[0] = id;
 	reply->arg[1] = events->bytes;
 	reply->arg[2] = area ? len : 0;
-	reply->arg[3] = (uint64_t)home;
+	reply->arg[3] = (uint64_t)qp << 32 | (uint32_t)home;
 	hand_over(p, events);
 	if (area)
 		hand_over(p, area);

@@ -2,6 +2,7 @@
 /* What may be asked of the handlers of a running NIC, and of its own contexts. The server's thread does it: a plug-in's
  * constructors and attach() run while other requests wait, packets do not. */
 #include "context.h"
+#include "engine.h"
 #include "plugin.h"
 #include "registry.h"
 #include "session.h"

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "settings.h"
 #include "config.h"
+#include "exec_context.h"
 #include "handler.h"
 #include "registry.h"
+#include "view.h"
 #include "watched.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,17 +33,47 @@ static bool is_generic(const char *key)
 	return false;
 }
 
+/* A bound in the words of a configuration. */
+static const char *bound_text(const struct sp_param *param, uint64_t value, char *text, size_t room)
+{
+	static const struct {
+		sp_time unit;
+		const char *name;
+	} units[] = {{SP_SEC, "s"}, {SP_MS, "ms"}, {SP_US, "us"}, {SP_NS, "ns"}, {1, "ps"}};
+	unsigned i = 0;
+
+	while (param->type == SP_TIME && value % units[i].unit)
+		i++;
+	snprintf(text, room, "%" PRIu64 "%s", param->type == SP_TIME ? value / units[i].unit : value,
+		 param->type == SP_TIME ? units[i].name : "");
+	return text;
+}
+
+static int refuse_choice(const struct sp_param *param, const char *given, struct sp_error *error)
+{
+	char text[160] = "";
+
+	for (unsigned i = 0; param->choices[i]; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", i ? ", " : "", param->choices[i]);
+	return sp_error_set(error, EINVAL, param->name, "%s = %s: not one of %s", param->name, given, text);
+}
+
 static int check_value(const struct sp_param *param, const char *text, struct sp_error *error)
 {
+	char least[32], most[32];
+
 	uint64_t value;
 	int r = sp_param_parse(param, text, &value);
 
 	if (r == -ERANGE && param->max)
-		return sp_error_set(error, ERANGE, param->name, "%s = %s is out of range (%" PRIu64 " to %" PRIu64 ")",
-				    param->name, text, param->min, param->max);
+		return sp_error_set(error, ERANGE, param->name, "%s = %s is out of range (%s to %s)", param->name, text,
+				    bound_text(param, param->min, least, sizeof(least)),
+				    bound_text(param, param->max, most, sizeof(most)));
 	if (r == -ERANGE)
-		return sp_error_set(error, ERANGE, param->name, "%s = %s is out of range (at least %" PRIu64 ")",
-				    param->name, text, param->min);
+		return sp_error_set(error, ERANGE, param->name, "%s = %s is out of range (at least %s)", param->name,
+				    text, bound_text(param, param->min, least, sizeof(least)));
+	if (r && param->type == SP_STRING)
+		return refuse_choice(param, text, error);
 	if (r)
 		return sp_error_set(error, EINVAL, param->name, "%s = %s: not %s", param->name, text,
 				    param->type == SP_UINT   ? "a number"
@@ -134,8 +167,9 @@ int sp_settings_generic(struct sp_context *c, struct sp_error *error)
 	const char *qp = sp_setting(c, "qp"), *rate = sp_setting(c, "rate"), *idle = sp_setting(c, "message-timeout");
 	uint64_t value = 0;
 
-	if (qp && (sp_parse_uint(qp, &value) || value < 2 || value >= 0xFFFFFF))
-		return sp_error_set(error, EINVAL, "qp", "qp = %s: not a QP number (2 to 0xFFFFFE)", qp);
+	c->qp_any = qp && !strcmp(qp, "any");
+	if (qp && !c->qp_any && (sp_parse_uint(qp, &value) || value < 2 || value >= 0xFFFFFF))
+		return sp_error_set(error, EINVAL, "qp", "qp = %s: neither a QP number (2 to 0xFFFFFE) nor any", qp);
 	c->qp_first = (uint32_t)value;
 	if (rate && sp_parse_rate(rate, &c->rate))
 		return sp_error_set(error, EINVAL, "rate", "rate = %s: not a rate such as 2.5G (bit/s)", rate);
@@ -165,7 +199,7 @@ uint64_t sp_param_uint(struct sp_ctx *ctx, const char *name)
 	const char *text;
 	uint64_t value = 0;
 
-	if (!strcmp(name, "qp")) /* every context's own */
+	if (!strcmp(name, "qp")) /* the context has it, whatever its handler declares */
 		return sp_view_of(ctx)->context->qp_first;
 	text = param_text(ctx, name, &param);
 	if (param && text)

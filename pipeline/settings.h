@@ -3,7 +3,11 @@
 #ifndef PIPELINE_SETTINGS_H
 #define PIPELINE_SETTINGS_H
 
-#include "worker.h"
+#include <stddef.h>
+
+struct sp_error;
+struct sp_context;
+struct sp_setting;
 
 /* Own copies into c->setting; -ENOMEM. */
 int sp_settings_copy(struct sp_context *c, const struct sp_setting *from, size_t count);

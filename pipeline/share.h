@@ -14,9 +14,15 @@
 #ifndef PIPELINE_SHARE_H
 #define PIPELINE_SHARE_H
 
-#include <rte_branch_prediction.h>
-
+#include "../handlers/spindle-handler.h"
+#include "exec_context.h"
+#include "limits.h"
+#include "view.h"
 #include "worker.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <rte_branch_prediction.h>
 
 #define SP_QUANTUM    (20 * SP_US) /* a poll's, of the fresh packets, and once more of those that wait */
 #define SP_SHORT_FOR  64	   /* polls that nothing has waited in: the shortage is over, and forgotten */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "snapshot.h"
+#include "engine.h"
 #include "lend.h"
 #include "share.h"
+#include "worker_call.h"
 
+#include <rte_common.h>
 #include <stdlib.h>
 
 struct slice {

@@ -8,7 +8,13 @@
 #ifndef PIPELINE_SNAPSHOT_H
 #define PIPELINE_SNAPSHOT_H
 
+#include "../handlers/spindle-handler.h"
+#include "drop.h"
+#include "limits.h"
 #include "worker.h"
+#include "wrong.h"
+
+#include <stdint.h>
 
 #define SP_SNAPSHOT_SLICE 16
 

@@ -2,8 +2,19 @@
 /* What the counters say, added up over workers; contexts that have gone included. */
 #include "stats.h"
 #include "context.h"
+#include "engine.h"
+#include "exec_context.h"
+#include "view.h"
+#include "worker_call.h"
 
 #include <stdlib.h>
+
+/* A drop reason's sum. */
+struct sp_gone {
+	struct sp_gone *next;
+	const char *name;
+	uint64_t count;
+};
 
 void sp_nic_totals(struct sp_nic *nic, struct sp_nic_totals *t)
 {

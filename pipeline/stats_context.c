@@ -8,6 +8,7 @@
 #include "report.h"
 #include "stats.h"
 #include "warden.h"
+#include "worker_call.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The NIC's report: a snapshot, formatted by the caller's thread. */
 #include "context.h"
+#include "engine.h"
 #include "host.h"
 #include "port.h"
 #include "report.h"

@@ -5,12 +5,16 @@
  * writer does not know (numbers with a point, lists inside, names with other signs than letters, digits and _) is
  * brought into its form here; it cuts an answer at 16 KiB, so there is no command for all of the report at once.
  */
+#include "nic.h"
+#include <rte_common.h>
+#include <errno.h>
+#include <string.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <jansson.h>
 #include <stdlib.h>
 
 #include <rte_telemetry.h>
-
-#include "worker.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all here; held while a report is made */
 static struct sp_nic *served;

@@ -3,7 +3,9 @@
 #ifndef PIPELINE_TIMER_H
 #define PIPELINE_TIMER_H
 
-#include "worker.h"
+struct sp_worker;
+struct sp_context;
+struct sp_timer;
 
 void sp_timers_insert(struct sp_timer **root, struct sp_timer *t);
 void sp_timers_remove(struct sp_timer **root, struct sp_timer *t);

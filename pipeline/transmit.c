@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The way out: a bounded queue per worker and port in front of the driver. */
+#include "exec_context.h"
+#include "neighbour.h"
 #include "onlooker.h"
 #include "path.h"
 #include "port.h"
 #include "registry.h"
+#include "view.h"
 
 #include <rte_ip.h>
 
@@ -11,7 +14,7 @@
 static struct sp_port *port_of(struct sp_worker *w, uint16_t port)
 {
 	if (port == SP_MAX_PORTS)
-		return w->nic->has_exception ? &w->nic->exception : NULL;
+		return w->nic->has_exception ? w->nic->exception : NULL;
 	return port < w->nic->ports ? &w->nic->port[port] : NULL;
 }
 

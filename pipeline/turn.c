@@ -6,7 +6,10 @@
 #include "metered.h"
 #include "recover.h"
 #include "share.h"
+#include "transmit.h"
 #include "watched.h"
+
+#include <rte_mbuf.h>
 
 void sp_turn_forward(struct sp_worker *w, struct sp_packet *p)
 {

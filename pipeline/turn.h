@@ -5,7 +5,8 @@
 #define PIPELINE_TURN_H
 
 #include "onlooker.h"
-#include "worker.h"
+
+#include <rte_branch_prediction.h>
 
 /* Every context with packets (w->active) has its turn, in the order in which their first packets came. */
 void sp_turns_run(struct sp_worker *w);

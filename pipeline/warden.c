@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "warden.h"
+#include "engine.h"
+#include "exec_context.h"
 #include "registry.h"
+#include "view.h"
+#include "worker_call.h"
 
+#include <rte_common.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

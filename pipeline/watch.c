@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who watches, and telling them. */
 #include "watch.h"
+#include "exec_context.h"
 #include "onlooker.h"
 #include "parser.h"
+#include "view.h"
 #include "watched.h"
 
+#include <rte_mbuf.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,12 @@
 /* The functions of a watched context: the handler's own, with a look before and after. */
 #include "watched.h"
 #include "context.h"
+#include "exec_context.h"
 #include "grant.h"
 #include "message.h"
+#include "view.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include <rte_cycles.h>

@@ -6,8 +6,11 @@
 #ifndef PIPELINE_WATCHED_H
 #define PIPELINE_WATCHED_H
 
+#include "limits.h"
 #include "watch.h"
-#include "worker.h"
+
+struct sp_worker;
+struct sp_context;
 
 /* Bytes behind a watched context's memory that nobody may write; not charged to anybody. */
 #define SP_CANARY	256  /* of a message's state, and of a block of sp_alloc() */

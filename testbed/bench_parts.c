@@ -26,8 +26,13 @@
 #include <rte_memcpy.h>
 
 #include "../pipeline/icrc.h"
+#include "../pipeline/match.h"
 #include "../pipeline/message.h"
+#include "../pipeline/parser.h"
 #include "../pipeline/parser_plain.h"
+#include "../pipeline/engine.h"
+#include "../pipeline/exec_context.h"
+#include "../pipeline/view.h"
 #include "../pipeline/worker.h"
 #include "bench_sdr.h"
 

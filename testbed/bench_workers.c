@@ -19,6 +19,9 @@
 #include <rte_lcore.h>
 
 #include "../pipeline/nic.h"
+#include "../pipeline/engine.h"
+#include "../pipeline/exec_context.h"
+#include "../pipeline/view.h"
 #include "../pipeline/worker.h"
 #include "bench_sdr.h"
 

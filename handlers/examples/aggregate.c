@@ -44,7 +44,7 @@ struct message {
 	atomic_bool told;
 };
 
-static int attach(struct sp_ctx *c)
+static int configure(struct sp_ctx *c, uint64_t *area)
 {
 	struct aggregate *s = c->state;
 
@@ -52,9 +52,15 @@ static int attach(struct sp_ctx *c)
 	s->results = (uint32_t)sp_param_uint(c, "results");
 	if (s->segment % 4)
 		return sp_fail(c, EINVAL, "segment", "%u is not a whole number of 4-byte words", s->segment);
-	s->area = sp_host_area(c, s->results * sizeof(struct result));
-	if (!s->area)
-		return sp_fail(c, ENOMEM, "results", "no memory for %u results", s->results);
+	*area = s->results * sizeof(struct result);
+	return 0;
+}
+
+static int attach(struct sp_ctx *c)
+{
+	struct aggregate *s = c->state;
+
+	s->area = sp_host_area(c);
 	return sp_messages_limit(c, MESSAGES, sp_param_uint(c, "idle"));
 }
 
@@ -146,6 +152,7 @@ static const struct sp_handler aggregate = {
 	.ctx_size = sizeof(struct aggregate),
 	.msg_size = sizeof(struct message),
 	.messages = SP_MESSAGES_HASHED,
+	.configure = configure,
 	.attach = attach,
 	.classify = classify,
 	.payload = payload,

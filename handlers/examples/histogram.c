@@ -34,15 +34,22 @@ struct histogram {
 	sp_time interval;
 };
 
-static int attach(struct sp_ctx *c)
+static int configure(struct sp_ctx *c, uint64_t *area)
 {
 	struct histogram *s = c->state;
-	size_t bytes;
 
 	s->buckets = (uint32_t)sp_param_uint(c, "buckets");
 	s->width = (uint32_t)sp_param_uint(c, "width");
 	s->interval = sp_param_uint(c, "interval");
-	bytes = (s->buckets + 1) * sizeof(uint64_t);
+	*area = (s->buckets + 1) * sizeof(uint64_t);
+	return 0;
+}
+
+static int attach(struct sp_ctx *c)
+{
+	struct histogram *s = c->state;
+	const size_t bytes = (s->buckets + 1) * sizeof(uint64_t);
+
 	s->local = sp_alloc(c, c->workers * sizeof(*s->local));
 	if (!s->local)
 		return sp_fail(c, ENOMEM, "buckets", "no memory for %u workers", c->workers);
@@ -51,8 +58,8 @@ static int attach(struct sp_ctx *c)
 		if (!s->local[i].count)
 			return sp_fail(c, ENOMEM, "buckets", "no memory for %u buckets per worker", s->buckets);
 	}
-	s->area = sp_host_area(c, bytes);
-	return s->area ? 0 : sp_fail(c, ENOMEM, "buckets", "no memory for %u buckets", s->buckets);
+	s->area = sp_host_area(c);
+	return 0;
 }
 
 static uint32_t get32(const uint8_t *b)
@@ -108,6 +115,7 @@ static const struct sp_handler histogram = {
 	.drops = drops,
 	.counters = counters,
 	.ctx_size = sizeof(struct histogram),
+	.configure = configure,
 	.attach = attach,
 	.payload = payload,
 	.timer = timer,

@@ -47,16 +47,24 @@ struct message {
 	atomic_bool told;
 };
 
-static int attach(struct sp_ctx *c)
+static int configure(struct sp_ctx *c, uint64_t *area)
 {
 	struct host_copy *s = c->state;
 
 	s->slots = (uint32_t)sp_param_uint(c, "slots");
 	s->segment = (uint32_t)sp_param_uint(c, "segment");
 	s->slot_bytes = sizeof(struct head) + (uint64_t)SEGMENTS * s->segment;
+	*area = s->slots * s->slot_bytes;
+	return 0;
+}
+
+static int attach(struct sp_ctx *c)
+{
+	struct host_copy *s = c->state;
+
+	s->area = sp_host_area(c);
 	s->taken = sp_alloc(c, s->slots * sizeof(*s->taken));
-	s->area = sp_host_area(c, s->slots * s->slot_bytes);
-	if (!s->taken || !s->area)
+	if (!s->taken)
 		return sp_fail(c, ENOMEM, "slots", "no memory for %u messages", s->slots);
 	/* The NIC's limit is above ours: a message too many shall be dropped by our name. */
 	return sp_messages_limit(c, s->slots + c->workers, sp_param_uint(c, "idle"));
@@ -161,6 +169,7 @@ static const struct sp_handler host_copy = {
 	.ctx_size = sizeof(struct host_copy),
 	.msg_size = sizeof(struct message),
 	.messages = SP_MESSAGES_HASHED,
+	.configure = configure,
 	.attach = attach,
 	.classify = classify,
 	.header = header,

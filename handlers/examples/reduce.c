@@ -40,7 +40,7 @@ struct message {		/* a round */
 	_Atomic uint64_t claimed[RANKS];
 };
 
-static int attach(struct sp_ctx *c)
+static int configure(struct sp_ctx *c, uint64_t *area)
 {
 	struct reduce *s = c->state;
 
@@ -53,9 +53,15 @@ static int attach(struct sp_ctx *c)
 	if (s->segments > SEGMENTS)
 		return sp_fail(c, EINVAL, "elements", "a vector would take %u packets; %d are the most", s->segments,
 			       SEGMENTS);
-	s->area = sp_host_area(c, SLOTS * (8 + 2ull * s->bytes));
-	if (!s->area)
-		return sp_fail(c, ENOMEM, "elements", "no memory for sums of %u bytes", 2 * s->bytes);
+	*area = SLOTS * (8 + 2ull * s->bytes);
+	return 0;
+}
+
+static int attach(struct sp_ctx *c)
+{
+	struct reduce *s = c->state;
+
+	s->area = sp_host_area(c);
 	/* A little more than there are slots: header() is to refuse the others by name. */
 	return sp_messages_limit(c, SLOTS + c->workers, sp_param_uint(c, "idle"));
 }
@@ -148,6 +154,7 @@ static const struct sp_handler reduce = {
 	.ctx_size = sizeof(struct reduce),
 	.msg_size = sizeof(struct message),
 	.messages = SP_MESSAGES_HASHED,
+	.configure = configure,
 	.attach = attach,
 	.classify = classify,
 	.header = header,

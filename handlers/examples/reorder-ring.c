@@ -51,27 +51,31 @@ struct reorder_ring {
 	struct sp_timer timer;
 };
 
-static int attach(struct sp_ctx *c)
+static int configure(struct sp_ctx *c, uint64_t *area)
 {
 	struct reorder_ring *s = c->state;
-	const char *credit = sp_param_string(c, "credit");
-	const uint32_t cells = (uint32_t)sp_param_uint(c, "cells"), first = (uint32_t)sp_param_uint(c, "first");
+	const uint32_t cells = (uint32_t)sp_param_uint(c, "cells");
 
 	s->mask = cells - 1;
 	s->bytes = (uint32_t)sp_param_uint(c, "cell-bytes");
 	s->patience = sp_param_uint(c, "patience");
-	s->implicit = !strcmp(credit, "implicit");
+	s->implicit = sp_param_uint(c, "credit") == 1;
 	if (cells & s->mask) /* packet numbers wrap at 2^32, in the middle of no round */
 		return sp_fail(c, EINVAL, "cells", "not a power of two");
 	if (s->bytes % 8)
 		return sp_fail(c, EINVAL, "cell-bytes", "not a multiple of 8");
-	if (!s->implicit && strcmp(credit, "host"))
-		return sp_fail(c, EINVAL, "credit", "host or implicit, not %s", credit);
-	if (s->patience < SP_US)
-		return sp_fail(c, EINVAL, "patience", "less than 1us");
+	*area = LINE + (uint64_t)cells * (8 + s->bytes);
+	return 0;
+}
+
+static int attach(struct sp_ctx *c)
+{
+	struct reorder_ring *s = c->state;
+	const uint32_t cells = s->mask + 1, first = (uint32_t)sp_param_uint(c, "first");
+
+	s->area = sp_host_area(c);
 	s->cell = sp_alloc(c, cells * sizeof(*s->cell));
-	s->area = sp_host_area(c, LINE + (uint64_t)cells * (8 + s->bytes));
-	if (!s->cell || !s->area)
+	if (!s->cell)
 		return sp_fail(c, ENOMEM, "cells", "no memory for %u cells of %u bytes", cells, s->bytes);
 	for (uint32_t n = first; n != first + cells; n++)
 		s->cell[n & s->mask] = WORD(n, EMPTY);
@@ -172,12 +176,14 @@ static void timer(struct sp_ctx *c, struct sp_timer *t)
 	sp_timer_arm(c, t, c->now + s->patience);
 }
 
+static const char *const credits[] = {"host", "implicit", NULL};
+
 static const struct sp_param params[] = {
 	{"cells", SP_UINT, "1024", 2, 1 << 20, "packets that the ring holds; a power of two"},
 	{"cell-bytes", SP_UINT, "1472", 8, 9000, "longest payload; a multiple of 8"},
 	{"first", SP_UINT, "0", 0, UINT32_MAX, "sequence number of the first packet"},
-	{"patience", SP_TIME, "1ms", 0, 0, "how long the head waits for a packet that was overtaken"},
-	{"credit", SP_STRING, "host", 0, 0, "who makes room: host (CONSUMED), implicit (reading is at once)"},
+	{"patience", SP_TIME, "1ms", SP_US, 0, "how long the head waits for a packet that was overtaken"},
+	{"credit", SP_STRING, "host", 0, 0, "who makes room: host (CONSUMED), implicit (reading is at once)", credits},
 	{NULL},
 };
 
@@ -189,6 +195,7 @@ static const struct sp_handler reorder_ring = {
 	.drops = drops,
 	.counters = counters,
 	.ctx_size = sizeof(struct reorder_ring),
+	.configure = configure,
 	.attach = attach,
 	.payload = payload,
 	.command = command,

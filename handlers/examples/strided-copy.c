@@ -46,7 +46,7 @@ struct message {
 	_Atomic uint64_t claimed, placed; /* a bit per segment: somebody has it; it is in host memory */
 };
 
-static int attach(struct sp_ctx *c)
+static int configure(struct sp_ctx *c, uint64_t *area)
 {
 	struct strided_copy *s = c->state;
 	const uint64_t count = sp_param_uint(c, "count");
@@ -62,9 +62,17 @@ static int attach(struct sp_ctx *c)
 	if (s->bytes > (uint64_t)SEGMENTS * s->segment)
 		return sp_fail(c, EINVAL, "count", "a message would have more than %d packets", SEGMENTS);
 	s->all = ~0ull >> (SEGMENTS - 1 - (s->bytes - 1) / s->segment);
+	*area = s->slots * s->slot_bytes;
+	return 0;
+}
+
+static int attach(struct sp_ctx *c)
+{
+	struct strided_copy *s = c->state;
+
+	s->area = sp_host_area(c);
 	s->taken = sp_alloc(c, s->slots * sizeof(*s->taken));
-	s->area = sp_host_area(c, s->slots * s->slot_bytes);
-	if (!s->taken || !s->area)
+	if (!s->taken)
 		return sp_fail(c, ENOMEM, "slots", "no memory for %u vectors", s->slots);
 	/* The NIC's limit is above ours: a message too many shall be dropped by our name. */
 	return sp_messages_limit(c, s->slots + c->workers, sp_param_uint(c, "idle"));
@@ -164,6 +172,7 @@ static const struct sp_handler strided_copy = {
 	.ctx_size = sizeof(struct strided_copy),
 	.msg_size = sizeof(struct message),
 	.messages = SP_MESSAGES_HASHED,
+	.configure = configure,
 	.attach = attach,
 	.classify = classify,
 	.header = header,

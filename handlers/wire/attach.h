@@ -28,9 +28,9 @@ enum sp_attach_op {
 	SP_ATTACH_HELLO = 1,
 	SP_ATTACH_MR_ALLOC, /* arg[0] bytes. Reply: arg[0] id, descriptor */
 	SP_ATTACH_MR_FREE,  /* arg[0] id */
-	/* arg[0] settings; data: strings, each with its NUL: name, handler, then key and value of each setting. Reply:
+	/* arg[0] settings; data: strings, each with its NUL: name ("": the NIC's choice), handler, then key and value of each setting. Reply:
 	 * arg[0] id, arg[1] bytes of the events' memory, arg[2] bytes of the area (0: none), arg[3] the context's home
-	 * worker; descriptors: events, area (read-only) where there is one. On failure data is a struct
+	 * worker in the lower half, the first of its QP numbers in the upper one; descriptors: events, area (read-only) where there is one. On failure data is a struct
 	 * sp_attach_error. */
 	SP_ATTACH_OPEN,
 	SP_ATTACH_CLOSE,   /* arg[0] id */

@@ -67,6 +67,7 @@ static void do_open(const char *rest)
 				       .peers = (uint32_t)n[3],
 				       .ops = (uint32_t)n[4],
 				       .timeout = n[5] * SP_MS,
+				       .qpn = (uint32_t)n[7],
 				       .family = n[6] == 4   ? 2
 						 : n[6] == 6 ? 10
 							     : 0};
@@ -265,7 +266,7 @@ static const struct {
 	const char *name;
 	int numbers; /* -1: words */
 	void (*call)(const char *rest);
-} calls[] = {{"open", 7, do_open},	  {"peer", -1, do_peer},	{"init", 10, do_init},
+} calls[] = {{"open", 8, do_open},	  {"peer", -1, do_peer},	{"init", 10, do_init},
 	     {"post", 5, do_post},	  {"wait", 3, do_wait},		{"epoch", 1, do_epoch},
 	     {"status", 1, do_status},	  {"ptrs", 2, do_ptrs},		{"rewind", 2, do_rewind},
 	     {"put", 5, do_put},	  {"putat", 6, do_putat},	{"putfenced", 5, do_putfenced},

@@ -19,6 +19,7 @@
 #include "../../handlers/wire/roce.h"
 #include "../../handlers/wire/sdr.h"
 #include "../../host-api/attach.h"
+#include "../../pipeline/engine.h"
 #include "../../pipeline/host.h"
 #ifdef FUZZ_STANDALONE
 #include "standalone.h"

@@ -51,9 +51,14 @@ const char *sp_param_string(struct sp_ctx *c, const char *name)
 uint64_t sp_param_uint(struct sp_ctx *c, const char *name)
 {
 	char *end;
-	uint64_t n = strtoull(text_of(name), &end, 0);
+	uint64_t n;
 
 	(void)c;
+	for (const struct sp_param *p = handler->params; p && p->name; p++)
+		for (n = 0; !strcmp(p->name, name) && p->choices && p->choices[n]; n++)
+			if (!strcmp(p->choices[n], text_of(name)))
+				return n;
+	n = strtoull(text_of(name), &end, 0);
 	switch (*end) {
 	case 'K':
 		return n << 10;
@@ -106,10 +111,10 @@ int sp_messages_limit(struct sp_ctx *c, uint32_t n, sp_time idle)
 	return n ? 0 : -EINVAL;
 }
 
-const struct sp_mem *sp_host_area(struct sp_ctx *c, uint64_t bytes)
+const struct sp_mem *sp_host_area(struct sp_ctx *c)
 {
-	area = (struct sp_mem){.base = sp_alloc(c, bytes), .len = bytes};
-	return &area;
+	(void)c;
+	return area.base ? &area : NULL;
 }
 
 void sp_dma_fault(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uint64_t len)
@@ -211,6 +216,16 @@ static int attached(const char *name, va_list ap)
 	state = sp_alloc(NULL, handler->ctx_size);
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ctx[i] = (struct sp_ctx){.state = state, .counters = counted[i], .worker = i, .workers = WORKERS};
+	area = (struct sp_mem){0};
+	if (handler->configure) {
+		uint64_t bytes = 0;
+		const int rc = handler->configure(&ctx[0], &bytes);
+
+		if (rc)
+			return rc;
+		if (bytes)
+			area = (struct sp_mem){.base = sp_alloc(&ctx[0], bytes), .len = bytes};
+	}
 	return handler->attach(&ctx[0]);
 }
 

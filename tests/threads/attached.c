@@ -20,6 +20,7 @@
 #include "../../handlers/wire/capture.h"
 #include "../../host-api/attach.h"
 #include "../../host-api/sdr_private.h"
+#include "../../pipeline/engine.h"
 #include "../../pipeline/host.h"
 #include "../../pipeline/registry.h"
 #include "../unit/pair.h"

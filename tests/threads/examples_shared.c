@@ -327,10 +327,6 @@ static void what_cannot_be_is_refused_by_name(void)
 	CU_ASSERT_STRING_EQUAL(failure, "cells: not a power of two");
 	CU_ASSERT(refused("reorder-ring", "cell-bytes", "100", NULL));
 	CU_ASSERT_STRING_EQUAL(failure, "cell-bytes: not a multiple of 8");
-	CU_ASSERT(refused("reorder-ring", "credit", "later", NULL));
-	CU_ASSERT_STRING_EQUAL(failure, "credit: host or implicit, not later");
-	CU_ASSERT(refused("reorder-ring", "patience", "0", NULL));
-	CU_ASSERT_STRING_EQUAL(failure, "patience: less than 1us");
 	CU_ASSERT(refused("kv-cache", "entries", "3", NULL));
 	CU_ASSERT_STRING_EQUAL(failure, "entries: not a power of two");
 	CU_ASSERT(refused("heavy-hitters", "width", "1000", NULL));

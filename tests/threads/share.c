@@ -7,6 +7,7 @@
  */
 #include <time.h>
 
+#include "../../pipeline/worker_call.h"
 #include "../unit/rig.h"
 
 #include "../../pipeline/share.h"

@@ -16,11 +16,18 @@ enum { CMD_STORE = SP_CMD_OWN, CMD_EVENT };
 
 static struct rig rig;
 
+static int echo_configure(struct sp_ctx *c, uint64_t *area)
+{
+	(void)c;
+	*area = 4096;
+	return 0;
+}
+
 static int echo_attach(struct sp_ctx *c)
 {
 	const struct sp_mem **area = c->state;
 
-	*area = sp_host_area(c, 4096);
+	*area = sp_host_area(c);
 	return *area ? 0 : -ENOMEM;
 }
 
@@ -34,8 +41,9 @@ static int echo_command(struct sp_ctx *c, const struct sp_command *cmd, struct s
 	return sp_event_post(c, &(struct sp_event){.type = SP_EVENT_OWN, .arg = {cmd->arg[0]}});
 }
 
-static const struct sp_handler echo = {SP_HANDLER_HEAD, .name = "echo", .ctx_size = sizeof(struct sp_mem *),
-				       .attach = echo_attach, .command = echo_command};
+static const struct sp_handler echo = {
+	SP_HANDLER_HEAD,       .name = "echo",	       .ctx_size = sizeof(struct sp_mem *), .configure = echo_configure,
+	.attach = echo_attach, .command = echo_command};
 SP_HANDLER(echo)
 
 /* One application: its own device and context, used by its own thread. */

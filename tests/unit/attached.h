@@ -28,10 +28,18 @@ struct state {
 	uint64_t last; /* arg[0] of the last command */
 };
 
+static unsigned attaches; /* calls of attach() */
+
+static int configure(struct sp_ctx *c, uint64_t *area)
+{
+	*area = sp_param_uint(c, "area");
+	return 0;
+}
+
 static int attach(struct sp_ctx *c)
 {
 	struct state *s = c->state;
-	uint64_t area = sp_param_uint(c, "area"), alloc = sp_param_uint(c, "alloc");
+	uint64_t alloc = sp_param_uint(c, "alloc");
 	uint32_t control;
 	int r;
 
@@ -42,8 +50,8 @@ static int attach(struct sp_ctx *c)
 	r = sp_messages_limit(c, (uint32_t)sp_param_uint(c, "messages"), 0);
 	if (r)
 		return r;
-	if (area && !(s->area = sp_host_area(c, area)))
-		return sp_fail(c, ENOMEM, "area", "no area");
+	attaches++;
+	s->area = sp_host_area(c);
 	if (alloc && !sp_alloc(c, alloc))
 		return sp_fail(c, ENOMEM, "alloc", "no memory");
 	return sp_param_uint(c, "fail") ? sp_fail(c, EDOM, "fail", "as told") : 0;
@@ -103,6 +111,7 @@ static const struct sp_handler greedy = {SP_HANDLER_HEAD,
 					 .params = params,
 					 .ctx_size = sizeof(struct state),
 					 .messages = SP_MESSAGES_HASHED,
+					 .configure = configure,
 					 .attach = attach,
 					 .classify = classify,
 					 .command = command};

@@ -2,6 +2,7 @@
 /* Execution contexts: what makes none, how they come and go, and the companion that works beside the first handler. */
 #include "../../handlers/spindle-export.h"
 #include "rig.h"
+#include "../../pipeline/match.h"
 
 #define QP 16
 
@@ -70,7 +71,7 @@ static int answer(struct sp_ctx *c, const struct sp_command *cmd, struct sp_even
 	CU_ASSERT_EQUAL(sp_qp_control(c, &(uint32_t){0}), -EINVAL);
 	CU_ASSERT_EQUAL(sp_messages_limit(c, 1, 0), -EINVAL);
 	CU_ASSERT_PTR_NULL(sp_alloc(c, 1));
-	CU_ASSERT_PTR_NULL(sp_host_area(c, 1));
+	CU_ASSERT_PTR_NULL(sp_host_area(c));
 	result->arg[0] = c->now;
 	return 0;
 }
@@ -273,6 +274,12 @@ static void wrong_settings_are_refused_and_named(void)
 		{"strict", "must=3;filter=", -EINVAL, "filter", "empty"},
 		{"strict", "qp=16;must=3;companion=none-such", -ENOENT, "companion", "none-such"},
 		{"strict", "qp=16;must=3;fail=5", -EIO, "", "strict"},
+		{"sdr", "qp=16;credit=perhaps", -EINVAL, "credit", "not one of control, implicit"},
+		{"sdr", "qp=16;max-messages=0", -ERANGE, "max-messages", "out of range (1 to "},
+		{"sdr", "qp=16;cts-interval=0s", -ERANGE, "cts-interval", "(1us to 3600s)"},
+		{"sdr", "qp=16;max-packet-life=9999s", -ERANGE, "max-packet-life", "(0s to 3600s)"},
+		{"sdr", "qp=16;chunk-bytes=1000", -EINVAL, "chunk-bytes", "multiple"},
+		{"rvma", "qp=16;mailbox=1;mode=steady", -EINVAL, "mode", "not one of steered, managed, region"},
 		{"strict", "qp=900;must=3", -EADDRINUSE, "qp", "taken"},
 		{"strict", "qp=898;must=3;qps=4", -EADDRINUSE, "qp", "taken"},
 		{"strict", "qp=901;must=3;qps=2", -EADDRINUSE, "qp", "taken"},
@@ -327,8 +334,8 @@ static void a_name_is_short_and_used_once(void)
 	uint32_t id, other;
 
 	start();
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "", "strict", "qp=16;must=3", &id, &error), -EINVAL);
-	CU_ASSERT_EQUAL(rig_try_context(&rig, NULL, "strict", "qp=16;must=3", &id, &error), -EINVAL);
+	CU_ASSERT_EQUAL(rig_try_context(&rig, "", "strict", "filter=udp;must=3", &id, &error), -EINVAL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "needs a name"));
 	CU_ASSERT_EQUAL(rig_try_context(&rig, "0123456789012345678901234567890123456789", "strict", "qp=16;must=3", &id,
 					&error),
 			-EINVAL);
@@ -338,6 +345,39 @@ static void a_name_is_short_and_used_once(void)
 	CU_ASSERT_EQUAL(rig_try_context(&rig, "012345678901234567890123456789012345678", "strict", "qp=17;must=3",
 					&other, &error),
 			-EEXIST);
+	end();
+}
+
+static uint32_t qp_of(uint32_t id)
+{
+	uint32_t qp;
+
+	CU_ASSERT_EQUAL(sp_context_qp(rig.dev, id, &qp), 0);
+	return qp;
+}
+
+/* The NIC chooses numbers in a row, and a name by them; what was just released comes back last. */
+static void any_qp_is_chosen_by_the_nic(void)
+{
+	struct sp_error error;
+	uint32_t id[4], other, none;
+
+	start();
+	id[0] = rig_context(&rig, "", "strict", "qp=any;must=3");
+	CU_ASSERT_EQUAL(qp_of(id[0]), SP_QP_ANY_FIRST);
+	CU_ASSERT_EQUAL(sp_nic_context_find(rig.nic, "strict-65536", &other), 0);
+	CU_ASSERT_EQUAL(other, id[0]);
+	id[1] = rig_context(&rig, "named", "strict", "qp=any;must=3;qps=4");
+	CU_ASSERT_EQUAL(qp_of(id[1]), SP_QP_ANY_FIRST + 1);
+	rig_context(&rig, "", "strict", "qp=65543;must=3"); /* in the way of the next row */
+	id[2] = rig_context(&rig, "", "strict", "qp=any;must=3;qps=4");
+	CU_ASSERT_EQUAL(qp_of(id[2]), SP_QP_ANY_FIRST + 8);
+	CU_ASSERT_EQUAL(sp_context_close(rig.dev, id[0]), 0);
+	id[3] = rig_context(&rig, "", "strict", "qp=any;must=3");
+	CU_ASSERT_EQUAL(qp_of(id[3]), SP_QP_ANY_FIRST + 12);
+	CU_ASSERT_EQUAL(sp_context_qp(rig.dev, id[0], &none), -ENOENT);
+	CU_ASSERT_EQUAL(rig_try_context(&rig, "x", "strict", "qp=some;must=3", &id[0], &error), -EINVAL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "neither a QP number (2 to 0xFFFFFE) nor any"));
 	end();
 }
 
@@ -652,6 +692,7 @@ static void hashes_are_the_nics_own_and_every_byte_counts(void)
 
 SUITE("context", TEST(hashes_are_the_nics_own_and_every_byte_counts), TEST(wrong_settings_are_refused_and_named),
       TEST(settings_without_key_or_value_are_refused), TEST(a_name_is_short_and_used_once),
+      TEST(settings_without_key_or_value_are_refused), TEST(any_qp_is_chosen_by_the_nic),
       TEST(parameters_reach_attach_as_given_or_by_default), TEST(a_range_of_qps_ends_at_the_last_number),
       TEST(a_qp_is_free_again_once_its_context_has_gone), TEST(attachs_calls_are_attachs_alone),
       TEST(an_id_is_not_used_twice), TEST(there_is_room_for_4096_contexts), TEST(totals_stay_when_a_context_goes),

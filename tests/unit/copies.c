@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Handlers that are replaced while they are in use: who gets what, what is handed over, and that all counts stay. */
+#include "../../host-api/device.h"
 #include "../../pipeline/watch.h"
 
 #include "live_say.h"

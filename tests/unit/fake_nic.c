@@ -44,7 +44,13 @@ uint64_t sp_param_uint(struct sp_ctx *c, const char *name)
 		     {"us", SP_US}, {"ms", SP_MS}, {"s", SP_SEC},  {"yes", 1}, {"no", 0}};
 	const char *text = fake_setting(fake_of(c), name);
 	char *end;
-	uint64_t v = strtoull(text, &end, 0);
+	uint64_t v;
+
+	for (const struct sp_param *p = fake_of(c)->h->params; p && p->name; p++)
+		for (v = 0; !strcmp(p->name, name) && p->choices && p->choices[v]; v++)
+			if (!strcmp(p->choices[v], text))
+				return v;
+	v = strtoull(text, &end, 0);
 
 	if (end == text)
 		v = 1;
@@ -108,9 +114,20 @@ uint32_t fake_mem(struct fake_nic *f, uint64_t len)
 	abort();
 }
 
-const struct sp_mem *sp_host_area(struct sp_ctx *c, uint64_t bytes)
+int fake_start(struct fake_nic *f)
 {
-	return &fake_of(c)->mem[fake_mem(fake_of(c), bytes)];
+	uint64_t bytes = 0;
+	int rc = f->h->configure ? f->h->configure(&f->c, &bytes) : 0;
+
+	if (rc)
+		return rc;
+	f->area = bytes ? &f->mem[fake_mem(f, bytes)] : NULL;
+	return f->h->attach(&f->c);
+}
+
+const struct sp_mem *sp_host_area(struct sp_ctx *c)
+{
+	return fake_of(c)->area;
 }
 
 const struct sp_mem *sp_mem_get(struct sp_ctx *c, uint32_t id)
@@ -383,7 +400,7 @@ int fake_attach(struct fake_nic *f, const char *const *setting)
 	f->c.now = SP_SEC;
 	f->sent = malloc(sizeof(*f->sent) * FAKE_SENT);
 	f->c.state = sp_alloc(&f->c, f->h->ctx_size);
-	return f->h->attach(&f->c);
+	return fake_start(f);
 }
 
 void fake_detach(struct fake_nic *f)

@@ -25,6 +25,7 @@ struct fake_nic {
 	} error;
 	uint64_t counters[64], drops[64], taken, errors, rejected;
 	struct sp_mem mem[FAKE_MEMS]; /* [0] is the area */
+	const struct sp_mem *area;    /* shared with the host; NULL: none */
 	int refs[FAKE_MEMS];
 	void *alloc[64];
 	unsigned allocs;
@@ -53,6 +54,7 @@ struct sp_report {
 
 extern const struct sp_handler *fake_handler; /* the one that has registered itself */
 
+int fake_start(struct fake_nic *f); /* configure(), then attach() */
 int fake_attach(struct fake_nic *f, const char *const *setting);
 void fake_detach(struct fake_nic *f);
 

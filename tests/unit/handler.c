@@ -6,6 +6,7 @@
 #include "../../pipeline/nic.h"
 #include "suite.h"
 
+static const char *const words[] = {"a", "b", NULL};
 static const char *const twice[] = {"one", "two", "one", NULL}, *const spaced[] = {"has space", NULL},
 			 *const none[] = {"", NULL},
 			 *const lengthy[] = {"a234567890123456789012345678901234567890", NULL},
@@ -99,6 +100,9 @@ static void a_table_that_cannot_be_right_is_refused_in_words(void)
 		{{P, .params = PARAMS({"a", SP_UINT, "many"})}, "default 'many' is no number"},
 		{{P, .params = PARAMS({"a", SP_BOOL, "perhaps"})}, "default 'perhaps' is no yes or no"},
 		{{P, .params = PARAMS({"a", SP_TIME, "10"})}, "default '10' is no time"},
+		{{P, .params = PARAMS({"a", SP_STRING, "c", .choices = words})}, "default 'c' is no choice of its"},
+		{{P, .params = PARAMS({"a", SP_UINT, "1", .choices = words})}, "choices, which is not SP_STRING"},
+		{{P, .params = PARAMS({"a", SP_TIME, "1s", SP_MS, SP_US})}, "from 1000000000 up to 1000000"},
 		{{P, .params = PARAMS({"a", SP_RATE, "fast"})}, "default 'fast' is no rate"},
 	};
 	const struct sp_handler right[] = {
@@ -167,7 +171,7 @@ static void one_linked_in_for_another_abi_or_size_is_refused_by_name(void)
 	CU_ASSERT_PTR_NULL(sp_handler_find("linked-abi"));
 	CU_ASSERT_PTR_NULL(sp_handler_find("linked-size"));
 	CU_ASSERT_EQUAL(sp_handler_missing("linked-abi", "handler", &error), -EINVAL);
-	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler linked-abi was built for ABI 3, this NIC has 2"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler linked-abi was built for ABI 4, this NIC has 3"));
 	CU_ASSERT_STRING_EQUAL(error.key, "handler");
 	CU_ASSERT_EQUAL(sp_handler_missing("linked-size", "companion", &error), -EINVAL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler linked-size has a struct sp_handler of "));

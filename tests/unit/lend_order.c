@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packets whose payload is lent come back in whatever order, while runs are cut short anywhere: each region is in use
  * until its own are back and no longer, nothing is lost, and all is given back once. */
+#include "../../pipeline/transmit.h"
 #include "pier.h"
 
 /* Of more regions than a lender has places for, and packets that come back in no order: each region is in use until its

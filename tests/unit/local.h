@@ -7,6 +7,7 @@
 #include "../../pipeline/local.c"
 #include "suite.h"
 
+static struct sp_port ports[2];
 static struct sp_nic nic;
 static struct sp_worker worker = {.nic = &nic, .now = SP_SEC};
 static const uint8_t own_mac[6] = {2, 0, 0, 0, 0, 0xAA}, peer_mac[6] = {2, 0, 0, 0, 0, 0xBB},
@@ -38,6 +39,7 @@ static inline void begin(void)
 {
 	sp_neighbours_destroy(nic.neighbours);
 	memset(&nic, 0, sizeof(nic));
+	nic.port = ports;
 	memcpy(nic.port[0].mac, first_mac, 6);
 	memcpy(nic.port[1].mac, own_mac, 6); /* where the frames of these tests come from */
 	nic.ports = nic.config.ports = 2;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A NIC that talks to itself: contexts reach each other by its own addresses, as by a wire but without one. */
 #include "../../host-api/sdr.h"
+#include "../../pipeline/transmit.h"
 #include "../../testbed/world.h"
 #include "rig_send.h"
 

@@ -8,6 +8,7 @@
 
 /* ---- a NIC made by hand, and a port that remembers ---- */
 
+static struct sp_port ports[2];
 static struct sp_nic nic;
 static struct sp_worker worker = {.nic = &nic};
 static const uint8_t own_mac[6] = {2, 0, 0, 0, 0, 0xAA};
@@ -52,6 +53,7 @@ static void config_begin(void)
 {
 	sp_neighbours_destroy(nic.neighbours);
 	memset(&nic, 0, sizeof(nic));
+	nic.port = ports;
 	memcpy(nic.port[0].mac, own_mac, 6);
 	nic.ports = nic.config.ports = 1;
 	worker.now = 0;

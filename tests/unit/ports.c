@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A NIC with two ports: what goes where, what comes from where, and whose MAC it has. */
+#include "../../pipeline/port.h"
 #include "rig_send.h"
 #include "ips.h"
 

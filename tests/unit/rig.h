@@ -6,10 +6,14 @@
 #ifndef TESTS_RIG_H
 #define TESTS_RIG_H
 
+#include <rte_mbuf.h>
 #include <zlib.h>
 
 #include "../../pipeline/context.h"
 #include "../../pipeline/registry.h"
+#include "../../pipeline/engine.h"
+#include "../../pipeline/exec_context.h"
+#include "../../pipeline/view.h"
 #include "../../pipeline/worker.h"
 #include <rte_mempool.h>
 

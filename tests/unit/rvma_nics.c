@@ -189,6 +189,28 @@ static void memory_of_the_applications_own_may_begin_anywhere(void)
 	unmake();
 }
 
+static void attributes_out_of_bounds_are_named(void)
+{
+	static const struct {
+		struct rvma_attr attr;
+		const char *key;
+	} bad[] = {{{.mtu = 63}, "mtu"},
+		   {{.mtu = 4097}, "mtu"},
+		   {{.windows = UINT32_MAX}, "windows"},
+		   {{.peers = 4097}, "peers"},
+		   {{.timeout = 3601 * SP_SEC}, "timeout"},
+		   {{.ack_delay = 2 * SP_SEC}, "ack-delay"}};
+	struct sp_error error;
+	struct rvma *r;
+
+	make(NULL);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		CU_ASSERT_EQUAL(rvma_open(b.dev, &bad[i].attr, &r, &error), -EINVAL);
+		CU_ASSERT_STRING_EQUAL(error.key, bad[i].key);
+	}
+	unmake();
+}
+
 /* The one that waits has begun before anything is sent, and has no limit: only a wake-up ends it. */
 static void *put_later(void *arg)
 {
@@ -397,6 +419,7 @@ RULE(peers_of_a_closed_context_learn_that_it_is_gone)
 RULE(a_put_on_its_way_to_a_context_that_closes_ends)
 RULE(what_was_delivered_before_a_context_closes_is_told_as_delivered)
 RULE(calls_after_the_nic_has_ended_the_context_say_so)
+RULE(attributes_out_of_bounds_are_named)
 
 SUITE("rvma_nics", TESTS(a_buffer_is_handed_over_at_the_address_that_the_application_knows),
       TESTS(memory_is_the_nics_until_it_says_otherwise), TESTS(memory_of_the_applications_own_may_begin_anywhere),
@@ -404,4 +427,4 @@ SUITE("rvma_nics", TESTS(a_buffer_is_handed_over_at_the_address_that_the_applica
       TESTS(windows_report_what_has_come_in_shared_memory), TESTS(peers_of_a_closed_context_learn_that_it_is_gone),
       TESTS(a_put_on_its_way_to_a_context_that_closes_ends),
       TESTS(what_was_delivered_before_a_context_closes_is_told_as_delivered),
-      TESTS(calls_after_the_nic_has_ended_the_context_say_so))
+      TESTS(calls_after_the_nic_has_ended_the_context_say_so), TESTS(attributes_out_of_bounds_are_named))

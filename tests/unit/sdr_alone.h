@@ -30,7 +30,7 @@ static inline void attach(struct fake_nic *f, const char *const *setting, uint64
 		f->c.now = SP_SEC;
 		f->sent = malloc(sizeof(*f->sent) * FAKE_SENT);
 		f->c.state = sp_alloc(&f->c, f->h->ctx_size);
-		if (f->h->attach(&f->c))
+		if (fake_start(f))
 			abort();
 	}
 	if (fake_mem(f, buffer) != BUFFER)

@@ -212,9 +212,23 @@ static void impossible_queue_pairs_name_the_parameter(void)
 	bad.split = "1+2+3";
 	CU_ASSERT_EQUAL(sdr_qp_create(a.context, &bad, &qp, NULL), -EINVAL);
 	bad = usual;
-	bad.segments = UINT32_MAX; /* only the handler knows this limit */
-	CU_ASSERT(sdr_qp_create(a.context, &bad, &qp, &error) < 0);
+	bad.segments = UINT32_MAX;
+	CU_ASSERT_EQUAL(sdr_qp_create(a.context, &bad, &qp, &error), -EINVAL);
 	CU_ASSERT_STRING_EQUAL(error.key, "segments");
+	bad = usual;
+	for (unsigned i = 0; i < 3; i++) {
+		bad.mtu = (uint32_t[]){63, 4097, UINT32_MAX}[i];
+		CU_ASSERT_EQUAL(sdr_qp_create(a.context, &bad, &qp, &error), -EINVAL);
+		CU_ASSERT_STRING_EQUAL(error.key, "mtu");
+	}
+	bad = usual;
+	bad.max_message_bytes = 1ull << 40;
+	CU_ASSERT_EQUAL(sdr_qp_create(a.context, &bad, &qp, &error), -EINVAL);
+	CU_ASSERT_STRING_EQUAL(error.key, "max-message-bytes");
+	bad = usual;
+	bad.generations = UINT32_MAX;
+	CU_ASSERT_EQUAL(sdr_qp_create(a.context, &bad, &qp, &error), -EINVAL);
+	CU_ASSERT_STRING_EQUAL(error.key, "generations");
 	unmake();
 }
 

@@ -233,11 +233,7 @@ static void impossible_parameters_are_refused_by_name(void)
 		{"chunk-bytes", "chunk-bytes", "1000", NULL},
 		{"split", "split", "10+18+5", NULL},
 		{"max-message-bytes", "split", "20+8+4", NULL},
-		{"max-messages", "max-messages", "1025", NULL},
-		{"credit", "credit", "perhaps", NULL},
 		{"channels", "channels", "4096", NULL},
-		{"cts-interval", "cts-interval", "0s", NULL},
-		{"max-packet-life", "max-packet-life", "9999s", NULL},
 		{"max-message-bytes", "max-message-bytes", "512M", NULL},
 	};
 

@@ -6,6 +6,7 @@
 
 #include "../../handlers/wire/capture.h"
 #include "../../host-api/attach.h"
+#include "../../pipeline/engine.h"
 #include "../../pipeline/host.h"
 
 #include <dirent.h>

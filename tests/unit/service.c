@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the NIC's socket gives programs that attach: places, limits, wake-ups; and the ends of programs and NICs. */
+#include "../../pipeline/engine.h"
 #include "served.h"
 
 #include <fcntl.h>
@@ -53,6 +54,66 @@ static void a_thousand_attaches_leave_nothing(void)
 	}
 	WAIT_FOR(entries("/proc/self/fd") == fds);
 	WAIT_FOR(maps("memfd:spindle") == 0); /* the last goes after the account is empty */
+	stop();
+}
+
+static unsigned attaches, configures;
+
+static int configure(struct sp_ctx *c, uint64_t *area)
+{
+	CU_ASSERT_PTR_NULL(sp_host_area(c));
+	configures++;
+	*area = sp_param_uint(c, "area");
+	return 0;
+}
+
+static int attach(struct sp_ctx *c)
+{
+	const struct sp_mem *area = sp_host_area(c);
+
+	attaches++;
+	CU_ASSERT_PTR_NOT_NULL_FATAL(area);
+	CU_ASSERT_EQUAL(area->len, sp_param_uint(c, "area"));
+	return sp_qp_claim(c, 2);
+}
+
+static uint32_t take(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
+{
+	(void)c, (void)m, (void)p;
+	return SP_DONE;
+}
+
+static const struct sp_param area_params[] = {{"area", SP_UINT, NULL, .help = "bytes"}, {NULL}};
+static const struct sp_handler once = {SP_HANDLER_HEAD,	       .name = "once",	 .params = area_params,
+				       .configure = configure, .attach = attach, .payload = take};
+SP_HANDLER(once)
+
+/* The server makes a large area in slices between other requests; a small one at once. */
+static void attach_runs_once_however_large_the_area_is(void)
+{
+	static const char *const bytes[] = {"4096", "67108864"};
+
+	begin();
+	for (unsigned i = 0; i < 2; i++) {
+		const struct sp_setting setting[] = {{"qp", "any"}, {"area", bytes[i]}};
+		struct sp_dev *dev;
+		uint32_t id, qp;
+		uint64_t len;
+		void *area;
+
+		attaches = configures = 0;
+		CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+		CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, NULL, "once", setting, 2, &id, NULL), 0);
+		CU_ASSERT_EQUAL(attaches, 1);
+		CU_ASSERT(configures == 1 || configures == 2);
+		CU_ASSERT_EQUAL(sp_context_area(dev, id, &area, &len), 0);
+		CU_ASSERT_EQUAL(len, strtoull(bytes[i], NULL, 10));
+		CU_ASSERT_EQUAL(sp_context_qp(dev, id, &qp), 0);
+		CU_ASSERT_EQUAL(qp, 65536 + 2 * i);
+		CU_ASSERT_EQUAL(sp_context_qp(dev, id + 1, &qp), -ENOENT);
+		sp_dev_close(dev);
+		wait_alone();
+	}
 	stop();
 }
 
@@ -483,10 +544,10 @@ static void a_sleeper_wakes_for_an_event_and_for_nothing_of_others(void)
 	stop();
 }
 
-SUITE("service", TEST(a_thousand_attaches_leave_nothing), TEST(limits_are_per_application_and_say_what_is_reached),
-      TEST(regions_are_limited_and_given_back), TEST(only_so_many_applications_fit_and_observers_beside_them),
-      TEST(no_user_takes_the_places_of_others), TEST(who_leaves_has_nothing_there_and_asks_nothing_more),
-      TEST(every_call_says_so_when_the_nic_has_gone),
+SUITE("service", TEST(a_thousand_attaches_leave_nothing), TEST(attach_runs_once_however_large_the_area_is),
+      TEST(limits_are_per_application_and_say_what_is_reached), TEST(regions_are_limited_and_given_back),
+      TEST(only_so_many_applications_fit_and_observers_beside_them), TEST(no_user_takes_the_places_of_others),
+      TEST(who_leaves_has_nothing_there_and_asks_nothing_more), TEST(every_call_says_so_when_the_nic_has_gone),
       TEST(an_application_that_dies_takes_its_contexts_with_it_and_nothing_else),
       TEST(one_path_belongs_to_one_nic_and_what_a_dead_one_left_is_taken), TEST(users_may_what_mode_and_limits_say),
       TEST(a_sleeper_wakes_for_an_event_and_for_nothing_of_others))

@@ -10,6 +10,7 @@
 #include <rte_rcu_qsbr.h>
 
 #include "../../pipeline/copies.h"
+#include "../../pipeline/match.h"
 #include "../../pipeline/share.h"
 
 static struct rig rig;

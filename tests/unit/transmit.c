@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The way out: what a frame sent must have, to whom, and what happens when neighbour or port holds it up. */
 #include "../../pipeline/mirror.h"
+#include "../../pipeline/neighbour.h"
 #include "../../pipeline/shared.h"
 #include "rig_send.h"
 

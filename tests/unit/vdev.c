@@ -17,6 +17,7 @@
 #include "../../pipeline/config.h"
 #include "../../pipeline/kernel.h"
 #include "../../pipeline/port.h"
+#include "../../pipeline/transmit.h"
 
 static struct rig rig;
 static char dir[64];

@@ -323,7 +323,7 @@ static uint32_t faults(struct sp_ctx *c, struct sp_message *m, struct sp_packet 
 
 static int has_area(struct sp_ctx *c)
 {
-	area = (struct sp_mem *)(uintptr_t)sp_host_area(c, 4096);
+	area = (struct sp_mem *)(uintptr_t)sp_host_area(c);
 	return area ? 0 : -ENOMEM;
 }
 
@@ -333,6 +333,7 @@ static void ranges_outside_a_region_are_told(void)
 
 	watched_start();
 	does.attach = has_area;
+	does.area = 4096;
 	rig_context(&rig, "c", "wayward", "qp=0x10");
 	does.payload = faults;
 	function = "payload";

@@ -166,6 +166,7 @@ static struct does {
 	int (*command)(struct sp_ctx *, const struct sp_command *);
 	int (*issue)(struct sp_ctx *);
 	uint32_t beside; /* the companion's verdict */
+	uint64_t area;	 /* bytes */
 } does;
 
 struct wayward {
@@ -176,6 +177,13 @@ struct wayward {
 	uint8_t *block;
 };
 #define WAYWARD_MESSAGES 8
+
+static inline int wayward_configure(struct sp_ctx *c, uint64_t *area)
+{
+	(void)c;
+	*area = does.area;
+	return 0;
+}
 
 static inline int wayward_attach(struct sp_ctx *c)
 {
@@ -285,6 +293,7 @@ static inline uint32_t beside_payload(struct sp_ctx *c, struct sp_message *m, st
 						.msg_size = 8,                                                         \
 						.messages = kind,                                                      \
 						.attach = attach_fn,                                                   \
+						.configure = wayward_configure,                                        \
 						.detach = wayward_detach,                                              \
 						.classify = wayward_classify,                                          \
 						.miss = miss_fn,                                                       \

@@ -32,6 +32,13 @@ static bool is(const struct wrong *s, const char *deed)
 	return !strcmp(s->deed, deed);
 }
 
+static int configure(struct sp_ctx *c, uint64_t *area)
+{
+	(void)c;
+	*area = AREA;
+	return 0;
+}
+
 static int attach(struct sp_ctx *c)
 {
 	struct wrong *s = c->state;
@@ -40,9 +47,9 @@ static int attach(struct sp_ctx *c)
 	s->at = sp_param_uint(c, "at");
 	if (is(s, "silent-attach"))
 		return -EINVAL;
-	s->area = sp_host_area(c, AREA);
+	s->area = sp_host_area(c);
 	s->given = sp_alloc(c, 100);
-	if (!s->area || !s->given || sp_messages_limit(c, 16, 0))
+	if (!s->given || sp_messages_limit(c, 16, 0))
 		return sp_fail(c, ENOMEM, NULL, "no memory");
 	if (is(s, "attach-null"))
 		*(volatile int *)(uintptr_t)s->packets = 1;
@@ -197,8 +204,8 @@ static const struct sp_param params[] = {{"deed", SP_STRING, NULL, 0, 0, "what t
 #define COMMON                                                                                                         \
 	SP_HANDLER_HEAD, .doc = "does wrong on purpose", .params = params, .drops = drops,                             \
 			 .ctx_size = sizeof(struct wrong), .msg_size = sizeof(struct message),                         \
-			 .messages = SP_MESSAGES_HASHED, .attach = attach, .classify = classify, .payload = payload,   \
-			 .completion = completion, .detach = detach
+			 .messages = SP_MESSAGES_HASHED, .configure = configure, .attach = attach,                     \
+			 .classify = classify, .payload = payload, .completion = completion, .detach = detach
 
 static const struct sp_handler wrong = {COMMON, .name = "wrong", .issue = issue, .work = work, .timer = timer};
 static const struct sp_handler wrong_no_timer = {COMMON, .name = "wrong-no-timer"};

@@ -42,6 +42,13 @@ static void spin(void)
 		;
 }
 
+static int configure(struct sp_ctx *c, uint64_t *area)
+{
+	(void)c;
+	*area = 4096;
+	return 0;
+}
+
 static int attach(struct sp_ctx *c)
 {
 	struct state *s = c->state;
@@ -50,9 +57,7 @@ static int attach(struct sp_ctx *c)
 	s->pipe = (int)sp_param_uint(c, "pipe");
 	s->in_detach = sp_param_uint(c, "in-detach");
 	s->in_report = sp_param_uint(c, "in-report");
-	s->area = sp_host_area(c, 4096);
-	if (!s->area)
-		return -ENOMEM;
+	s->area = sp_host_area(c);
 	if (sp_param_uint(c, "in-attach"))
 		spin();
 	return sp_messages_limit(c, 64, 0);
@@ -198,6 +203,7 @@ static const struct sp_handler faulty = {
 	.counters = counters,
 	.ctx_size = sizeof(struct state),
 	.messages = SP_MESSAGES_HASHED,
+	.configure = configure,
 	.attach = attach,
 	.detach = detach,
 	.classify = classify,

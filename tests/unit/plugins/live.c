@@ -79,6 +79,13 @@ static void tell(struct sp_ctx *c, char what, uint64_t key, uint32_t serial)
 	live_called(load, what, c->worker, state_of(c)->qp, key, serial);
 }
 
+static int configure(struct sp_ctx *c, uint64_t *area)
+{
+	(void)c;
+	*area = live_orders.area;
+	return 0;
+}
+
 static int attach(struct sp_ctx *c)
 {
 	struct live *s = state_of(c);
@@ -93,7 +100,7 @@ static int attach(struct sp_ctx *c)
 		return -EINVAL;
 	if (live_orders.control && sp_qp_control(c, &qp))
 		return -EINVAL;
-	if (live_orders.area && !sp_host_area(c, live_orders.area))
+	if (live_orders.area && !sp_host_area(c))
 		return -EINVAL;
 	if (live_orders.arms) {
 		if (sp_timer_arm(c, &s->timer[JOBS - 1].timer, c->now + SP_MS))
@@ -294,6 +301,7 @@ static const struct sp_handler live = {SP_HANDLER_HEAD,
 				       .messages = MESSAGES,
 				       .flags = FLAGS,
 				       .version = STATE_VERSION,
+				       .configure = configure,
 				       .attach = attach,
 				       .detach = detach,
 #ifndef NO_MESSAGES

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "context.h"
+#include "engine.h"
+#include "exec_context.h"
 #include "handover.h"
 #include "host.h"
 #include "kept.h"
 #include "lend.h"
 #include "machine.h"
+#include "match.h"
 #include "memory.h"
 #include "message.h"
 #include "metered.h"
+#include "neighbour.h"
 #include "port.h"
 #include "registry.h"
 #include "share.h"
+#include "view.h"
 #include "warden.h"
+#include "worker.h"
 
 #include <stdlib.h>
 
@@ -134,6 +140,12 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 	if (!nic)
 		return sp_error_set(error, ENOMEM, "", "no memory for a NIC");
 	nic->config = *config;
+	nic->port = calloc(SP_MAX_PORTS + 1, sizeof(*nic->port));
+	if (!nic->port) {
+		free(nic);
+		return sp_error_set(error, ENOMEM, "", "no memory for a NIC");
+	}
+	nic->exception = &nic->port[SP_MAX_PORTS];
 	for (unsigned i = 0; i < SP_MAX_PORTS; i++)
 		nic->config.port[i].device = keep_string(i < config->ports ? config->port[i].device : NULL);
 	nic->config.exception.device = keep_string(config->exception.device);
@@ -167,7 +179,7 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 	}
 	set_macs(nic);
 	if (nic->config.exception.device || nic->config.exception.ops) {
-		r = sp_port_open(&nic->exception, &nic->config.exception, nic, nic->workers, error);
+		r = sp_port_open(nic->exception, &nic->config.exception, nic, nic->workers, error);
 		if (r)
 			goto fail;
 		nic->has_exception = true;
@@ -212,7 +224,7 @@ void sp_nic_destroy(struct sp_nic *nic)
 	for (unsigned i = 0; i < nic->ports; i++)
 		sp_port_stop(&nic->port[i]);
 	if (nic->has_exception)
-		sp_port_stop(&nic->exception);
+		sp_port_stop(nic->exception);
 	sp_lent_cut(nic);
 	sp_neighbours_destroy(nic->neighbours);
 	sp_qp_table_destroy(nic->qps);
@@ -220,7 +232,7 @@ void sp_nic_destroy(struct sp_nic *nic)
 	for (unsigned i = 0; i < nic->ports; i++)
 		sp_port_close(&nic->port[i]);
 	if (nic->has_exception)
-		sp_port_close(&nic->exception);
+		sp_port_close(nic->exception);
 	sp_notifier_destroy(nic);
 	sp_warden_destroy(nic);
 	sp_stats_forget(nic);
@@ -233,6 +245,7 @@ void sp_nic_destroy(struct sp_nic *nic)
 	for (unsigned i = 0; i < SP_MAX_PORTS; i++)
 		free((void *)(uintptr_t)nic->config.port[i].device);
 	free((void *)(uintptr_t)nic->config.exception.device);
+	free(nic->port);
 	free(nic->readers);
 	free(nic->watcher);
 	pthread_mutex_destroy(&nic->control);

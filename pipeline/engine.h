@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The inside of a NIC. Marks at the fields: see exec_context.h. */
+#ifndef PIPELINE_ENGINE_H
+#define PIPELINE_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "limits.h"
+#include "nic.h"
+#include "route.h"
+#include "station.h"
+
+struct sp_context;
+struct sp_worker;
+struct sp_port;
+struct sp_rule;
+struct sp_gone;
+
+struct sp_nic {
+	struct sp_nic_config config; /* strings copied */
+	uint16_t workers;
+	bool icrc_off, any_source;
+	struct sp_port *port; /* SP_MAX_PORTS of them, and the exception port */
+	unsigned ports;
+	struct sp_port *exception;
+	bool has_exception;
+	struct sp_qp_table *qps;
+	struct sp_rule *_Atomic rule[2][SP_MAX_RULES]; /* in order; NULL past the last; [shared] */
+	/* The lowest bit: which of the two holds, as a rule goes by changing over to the other one; above it: how often
+	 * there was a change. [shared] */
+	_Atomic uint64_t rules;
+	struct sp_context *context[SP_MAX_CONTEXTS]; /* by id; [control], read under RCU */
+	uint32_t context_next;			     /* one past the highest index ever used */
+	uint16_t context_turn;			     /* goes into ids, so that an old id names nobody */
+	struct sp_routes routes;		     /* read-only */
+	struct sp_neighbours *neighbours;
+	struct sp_stations stations; /* [shared] behind the exception port's traffic */
+	_Atomic bool looping;	     /* [shared] relaxed: a path to the NIC itself has been opened */
+	struct sp_memory *memory;
+	_Atomic uint64_t memory_used;
+	uint64_t hash_key[2];	  /* read-only, sp_hash's */
+	struct sp_gone *gone;	  /* drops of contexts that have been removed, by name; [control] */
+	struct sp_device *device; /* applications; changed on all workers' behalf by sp_worker_call */
+	uint32_t owner_next;	  /* [control] owner numbers given to applications so far */
+	struct sp_notifier *notifier;
+	struct sp_lending *lendings; /* of contexts that are gone, and something of theirs is still out; [control] */
+	struct sp_mirror *mirror[SP_MAX_MIRRORS]; /* [control]; workers have their own pointers, see mirror.h */
+	pthread_mutex_t control;		  /* one control call at a time */
+	_Atomic sp_time called; /* [shared] time that workers have spent on control calls, since the start */
+	_Atomic bool stop;
+	_Atomic bool leaving; /* [shared] the server ends: what applications have in memory is theirs */
+	bool started;
+	sp_time started_at;		 /* [control] sp_clock then */
+	uint32_t own4[SP_MAX_ADDRESSES]; /* the NIC's addresses, as they stand in a packet */
+	uint8_t own6[SP_MAX_ADDRESSES][16];
+	unsigned own4s, own6s;
+	struct sp_worker *worker[SP_MAX_WORKERS];
+	struct rte_rcu_qsbr *readers; /* who reads contexts, QPs and rules: the workers' threads */
+	struct sp_stand *stand;	      /* workers stand still; NULL: the normal case; [control] */
+	_Atomic uint32_t copies;      /* superseded and not gone yet; [control] writes, anybody looks */
+	struct sp_warden *warden;     /* looks whether workers go round; of a NIC that is started */
+	struct sp_watcher *watcher;   /* handlers are looked over their shoulders, see watch.h; NULL: the normal case */
+};
+
+#endif

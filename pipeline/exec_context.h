@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An execution context: a handler, its state and what it may use.
+ * Who may touch a field stands beside it: [control] one control thread while workers do not see it yet; [worker] only
+ * the worker that owns the structure; [shared] any worker, with atomics or read-only after publication. */
+#ifndef PIPELINE_EXEC_CONTEXT_H
+#define PIPELINE_EXEC_CONTEXT_H
+
+#include <rte_branch_prediction.h>
+#include <stdatomic.h>
+
+#include "../handlers/spindle-handler.h"
+#include "limits.h"
+#include "meter.h"
+
+struct sp_nic;
+struct sp_view;
+struct sp_messages_table;
+
+/* Executable segments of the shared object that a handler came from: none for one that is linked in. */
+#define SP_CODE_SEGMENTS 4
+struct sp_code {
+	uintptr_t start[SP_CODE_SEGMENTS], end[SP_CODE_SEGMENTS];
+	unsigned segments;
+};
+
+/* An execution context, shared by the workers. */
+struct sp_context {
+	char name[40];
+	uint32_t id;
+	const struct sp_handler *handler; /* its functions; of one that is watched a copy, see watched.h */
+	struct sp_nic *nic;
+	void *state;
+	uint64_t state_bytes; /* accounted to nic->memory_used */
+	struct sp_messages_table *messages;
+	struct sp_setting *setting; /* own copies, [control] */
+	size_t settings;
+	struct sp_error *error;	     /* where sp_fail writes while attaching */
+	unsigned reasons, counters;  /* names the handler declares */
+	uint32_t qp_first, qp_count; /* 0 = none */
+	uint32_t qp_control;	     /* 0 = none */
+	bool qp_any;		     /* [control] the NIC chooses qp_first when QPs are claimed */
+	sp_time idle;		     /* message-timeout of the configuration */
+	bool attached;
+	struct sp_rule *rule;
+	struct sp_context *companion; /* the handler beside this one, works on the same messages */
+	struct sp_context *first;     /* for a companion: the context it accompanies */
+	uint8_t peer[16];	      /* [shared] written before peer_set */
+	_Atomic bool peer_set;	      /* only packets from peer count */
+	bool peer_self; /* [shared] written before peer_set: the peer is this NIC, by the loop and no port */
+	bool attaching; /* [control] inside attach(): workers do not know the context yet */
+	bool home_only; /* packets go to the home worker; of a NIC with several */
+	struct sp_path *path[SP_PATH_HEADS]; /* lists; [worker home] */
+	struct sp_path *path_free;
+	unsigned paths;
+	struct sp_mem *area;		  /* shared with the host, or NULL */
+	struct sp_allocation *allocation; /* sp_alloc's */
+	uint64_t rate;			  /* bit/s, 0 = no limit; [worker home] */
+	sp_time tx_next;		  /* when issue() may send again; [worker home] */
+	uint64_t tx_rest;		  /* what the rate left of the last division, so that the long run is exact */
+	struct sp_issue *issues;	  /* circular list, last started; [worker home] */
+	struct sp_context *issuing_next;  /* in the home worker's list of contexts with issues */
+	bool issuing;
+	struct sp_issue *issue_elsewhere; /* started on another worker; [shared] atomic exchange */
+	struct sp_context *elsewhere_next;
+	struct sp_context *sweep_next; /* in the home worker's list of contexts with an idle timeout */
+	sp_time sweep_at;
+	struct sp_event_queue *events;		/* to the host */
+	uint32_t owner;				/* the application it belongs to; 0: the NIC's own and embedded ones */
+	struct sp_device *device;		/* that opened it, or NULL; only to be compared */
+	uint32_t charged_qps, charged_messages; /* to the account; [control] */
+	const char *over;			/* the limit that attach() has run into, NULL; [control] */
+	struct sp_account *account;		/* the application's; NULL: none */
+	struct sp_doorbell *door;		/* to be rung for it, or NULL */
+	struct sp_lending *lending;		/* outlives it, see lend.h */
+	uint16_t home;
+	bool heeded; /* somebody waits for its events: at the doorbell, or by watching */
+	struct sp_view *view[SP_MAX_WORKERS];
+	const struct sp_handler *registered; /* the handler as it is known by name */
+	struct sp_context *older; /* the copy that this one has taken over from, while something is in flight there;
+				     [shared] atomic, freed after all workers have passed by */
+	struct sp_context *newer; /* of an older copy: who has taken over; [shared] atomic */
+	uint32_t copy;		  /* 1, 2, ... of the context's copies */
+	bool apart;	  /* [control] what the context has but once (events, area, rule, QPs) is another copy's */
+	sp_time replaced; /* [control] when a newer copy took over */
+	sp_time force;	  /* [control] a superseded copy ends then, whatever it holds; 0: never */
+	uint64_t since;	  /* [control] rte_rcu_qsbr token of when it was superseded */
+	uint32_t weight;  /* share of a worker that is short of time; 1 to SP_MAX_WEIGHT */
+	struct sp_budget budget;    /* what a call may cost; [control] before attach() */
+	struct sp_watched *watched; /* NULL: the normal case */
+	struct sp_code code;	    /* where its handler's lies; [control] before attach(), then read-only */
+	_Atomic bool aborted;	    /* [shared] a worker has been taken out of a call of it: it is not called again */
+};
+
+/* Which copy has taken over; c itself, when none has. */
+static inline struct sp_context *sp_context_newest(struct sp_context *c)
+{
+	struct sp_context *newer;
+
+	while (unlikely((newer = __atomic_load_n(&c->newer, __ATOMIC_ACQUIRE)) != NULL))
+		c = newer;
+	return c;
+}
+
+#endif

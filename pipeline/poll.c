@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One round of a worker. */
+#include "dispatch.h"
+#include "engine.h"
+#include "exec_context.h"
+#include "handover.h"
+#include "host.h"
+#include "issue.h"
+#include "loop.h"
+#include "message.h"
+#include "metered.h"
+#include "neighbour.h"
+#include "port.h"
+#include "recover.h"
+#include "share.h"
+#include "timer.h"
+#include "transmit.h"
+#include "view.h"
+#include "worker.h"
+#include "worker_call.h"
+
+/* What comes from the exception port (a kernel, a VM) leaves by the first port: that is its normal way. Answers to who
+ * was heard by another port leave by that. */
+static unsigned from_exception(struct sp_worker *w)
+{
+	struct rte_mbuf *packet[SP_BURST];
+	unsigned n = sp_port_receive(w->nic->exception, w->index, packet, w->now);
+
+	for (unsigned i = 0; i < n; i++) {
+		const uint8_t *to = rte_pktmbuf_mtod(packet[i], const uint8_t *);
+		uint16_t port = 0;
+
+		if (w->nic->ports > 1 && packet[i]->data_len >= RTE_ETHER_ADDR_LEN)
+			port = sp_station_port(&w->nic->stations, to);
+		if (sp_transmit_packet(w, port, packet[i]))
+			rte_pktmbuf_free(packet[i]);
+	}
+	return n;
+}
+
+static void sweep(struct sp_worker *w, void *done)
+{
+	unsigned *n = done;
+
+	for (struct sp_context *c = w->sweeping; c; c = c->sweep_next)
+		if (w->now >= c->sweep_at) {
+			struct sp_view *v = c->view[w->index];
+
+			++*n;
+			if (sp_view_disabled(v)) {
+				c->sweep_at = sp_view_until(v);
+				continue;
+			}
+			/* completion(); what looking costs is ours */
+			sp_doing_begin(w, v, SP_DOING_COMPLETION, NULL, 0);
+			c->sweep_at = sp_messages_sweep(v);
+			sp_doing_end(w);
+		}
+}
+
+/* Before calls that take long: behind what waits there may be packets of others, which shall not. */
+static unsigned receive_more(struct sp_worker *w)
+{
+	struct sp_nic *nic = w->nic;
+	struct rte_mbuf *packet[SP_BURST];
+	unsigned done = 0, n, all;
+
+	for (unsigned i = 0; w->handed && i < SP_HANDOVER / SP_BURST && (n = sp_handover_receive(w)); i++)
+		done += n;
+	for (unsigned i = 0; w->tx[SP_PORT_LOOP].count && i < SP_TX_QUEUE / SP_BURST; i++)
+		done += sp_loop_receive(w);
+	for (uint16_t i = 0; i < nic->ports; i++)
+		for (all = 0; all < SP_BACKLOG; all += n, done += n) {
+			n = sp_port_receive(&nic->port[i], w->index, packet, w->now);
+			if (!n)
+				break;
+			sp_dispatch(w, i, packet, n);
+		}
+	return done;
+}
+
+unsigned sp_nic_poll(struct sp_nic *nic, uint16_t index, sp_time now)
+{
+	struct sp_worker *w = nic->worker[index];
+	struct rte_mbuf *packet[SP_BURST];
+	unsigned done = 0, n;
+
+	w->now = now;
+	if (unlikely(atomic_load_explicit(&w->call, memory_order_relaxed) != NULL))
+		sp_worker_answer(w);
+	if (unlikely(w->parked_count))
+		done += sp_dispatch_parked(w);
+	if (w->share)
+		sp_share_begin(w);
+	if (unlikely(w->handed != NULL))
+		done += sp_handover_receive(w);
+	if (unlikely(w->tx[SP_PORT_LOOP].count))
+		done += sp_loop_receive(w);
+	for (uint16_t i = 0; i < nic->ports; i++) {
+		n = sp_port_receive(&nic->port[i], index, packet, now);
+		if (n)
+			sp_dispatch(w, i, packet, n);
+		done += n;
+	}
+	if (unlikely(sp_share_packets(w) != 0)) {
+		done += receive_more(w);
+		done += sp_share_run(w);
+	}
+	if (w->timers && w->timers->at <= now)
+		done += sp_timers_run(w);
+	done += sp_commands_run(w);
+	if (w->working)
+		done += sp_work_run(w);
+	if (w->issuing || w->elsewhere)
+		done += sp_issues_run(w);
+	if (unlikely(w->pending_count))
+		sp_transmit_pending(w);
+	if (unlikely(w->sweeping != NULL))
+		sp_guard(w, sweep, &done);
+	if (unlikely(w->dead))
+		sp_messages_reclaim(w);
+	if (index == 0 && now >= sp_neighbours_deadline(nic->neighbours))
+		sp_neighbours_tick(w, now);
+	if (unlikely(nic->has_exception))
+		done += from_exception(w);
+	sp_transmit_flush(w);
+	if (unlikely(w->issue_stuck))
+		sp_transmit_reclaim(w);
+	if (unlikely(w->touched != NULL))
+		sp_doorbells_ring(w);
+	__atomic_store_n(&w->polls, w->polls + 1, __ATOMIC_RELAXED);
+	w->busy_polls += done != 0;
+	return done;
+}
+
+sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
+{
+	struct sp_worker *w = nic->worker[index];
+	sp_time next = SP_NEVER;
+
+	if (w->parked_count || sp_share_packets(w) || (w->working && sp_work_next(w) <= w->now) ||
+	    w->tx[SP_PORT_LOOP].count || sp_commands_waiting(w) || sp_handover_waits(w))
+		return w->now;
+	if (w->timers)
+		next = RTE_MIN(next, w->timers->at);
+	if (w->working)
+		next = RTE_MIN(next, sp_work_next(w));
+	for (struct sp_context *c = w->elsewhere; c; c = c->elsewhere_next)
+		if (__atomic_load_n(&c->issue_elsewhere, __ATOMIC_RELAXED))
+			return w->now;
+	for (struct sp_context *c = w->sweeping; c; c = c->sweep_next)
+		if (sp_messages_started(c)) /* those without a packet do not time out */
+			next = RTE_MIN(next, c->sweep_at);
+	for (uint16_t i = 0; i < nic->ports; i++)
+		if (nic->port[i].ops)
+			next = RTE_MIN(next, nic->port[i].ops->next(nic->port[i].arg, index, w->tx[i].count != 0));
+	if (nic->has_exception && nic->exception->ops)
+		next = RTE_MIN(next,
+			       nic->exception->ops->next(nic->exception->arg, index, w->tx[SP_MAX_PORTS].count != 0));
+	/* A full port says when it goes on, and most often it is what all wait for; unless there is another way out. */
+	if (w->issuing &&
+	    (!w->tx[0].count || nic->ports > 1 || atomic_load_explicit(&nic->looping, memory_order_relaxed))) {
+		/* A context that could not send in its last turn waits for the port or a neighbour, not for its pace.
+		 */
+		sp_time at = sp_issues_next(w);
+		/* With no room to wait for a neighbour it is seconds; the answer itself is a packet, and comes at once.
+		 */
+		sp_time stuck = w->now + (w->pending_count == SP_NEIGHBOUR_PENDING ? SP_MS : SP_US);
+
+		next = RTE_MIN(next, at > w->now || !w->issue_stuck ? at : stuck);
+	}
+	if (w->pending_count)
+		next = RTE_MIN(next, w->now + SP_MS);
+	if (index == 0)
+		next = RTE_MIN(next, sp_neighbours_deadline(nic->neighbours));
+	return next;
+}

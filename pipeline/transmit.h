@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The way out: every frame that leaves passes here. */
+#ifndef PIPELINE_TRANSMIT_H
+#define PIPELINE_TRANSMIT_H
+
+#include <stdint.h>
+
+struct rte_mbuf;
+struct sp_worker;
+
+/* Copies a frame (Ethernet header included) into the queue; -EAGAIN (counted tx-full), -EMSGSIZE, -ENODEV. */
+int sp_transmit_frame(struct sp_worker *w, uint16_t port, const void *frame, uint32_t len);
+/* Takes the packet on success. */
+int sp_transmit_packet(struct sp_worker *w, uint16_t port, struct rte_mbuf *m);
+/* Takes n packets: there is room for them (sp_transmit_room), on a port that there is, and nobody looks on. */
+void sp_transmit_run(struct sp_worker *w, uint16_t port, struct rte_mbuf *const *m, unsigned n);
+void sp_transmit_flush(struct sp_worker *w);
+void sp_transmit_reclaim(struct sp_worker *w); /* what drivers keep of what was sent */
+/* Keeps a frame of that context, complete but for its destination MAC, until its next hop has answered. Takes it on
+ * success; -EAGAIN. */
+int sp_transmit_later(struct sp_worker *w, uint16_t port, const uint8_t next_hop[16], uint32_t context,
+		      struct rte_mbuf *m);
+unsigned sp_transmit_room(const struct sp_worker *w, uint16_t port);
+void sp_transmit_pending(struct sp_worker *w); /* neighbours that have answered */
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The workers' threads, in real time. */
+#include "engine.h"
+#include "issue.h"
+#include "metered.h"
+#include "recover.h"
+#include "share.h"
+#include "warden.h"
+#include "worker.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include <rte_cycles.h>
+#include <rte_lcore.h>
+#include <rte_rcu_qsbr.h>
+
+struct clock {
+	uint64_t tsc0, mult; /* ps per cycle, 32.32 fixed point */
+	sp_time t0;
+};
+
+static sp_time clock_now(const struct clock *c)
+{
+	return c->t0 + (sp_time)(((unsigned __int128)(rte_rdtsc() - c->tsc0) * c->mult) >> 32);
+}
+
+/* Backs off when there is nothing to do, so that several workers share a core without starving each other. */
+static void idle(struct sp_worker *w, unsigned rounds)
+{
+	const struct timespec pause = {.tv_nsec = 50000};
+
+	if (w->nic->config.idle == SP_IDLE_SPIN || rounds < 64)
+		rte_pause();
+	/* Nobody sleeps through what is due: a sleep takes twice what it is asked for, and a pace would never be kept.
+	 */
+	else if (w->nic->config.idle == SP_IDLE_YIELD || rounds < 256 ||
+		 (!w->issue_stuck && sp_nic_next_deadline(w->nic, w->index) < w->now + 150 * SP_US))
+		sched_yield();
+	else
+		nanosleep(&pause, NULL);
+}
+
+static void *worker_main(void *arg)
+{
+	struct sp_worker *w = arg;
+	struct clock clock = {.tsc0 = rte_rdtsc(),
+			      .mult = (uint64_t)(((unsigned __int128)SP_SEC << 32) / rte_get_tsc_hz()),
+			      .t0 = sp_clock()};
+	unsigned rounds = 1;
+	sp_time last = clock.t0;
+	/* A DPDK lcore id gives the thread its own buffer cache; without one it only gets slower. */
+	bool registered = !rte_thread_register();
+
+	sp_recover_thread(w);
+	rte_rcu_qsbr_thread_register(w->nic->readers, w->index);
+	rte_rcu_qsbr_thread_online(w->nic->readers, w->index);
+	w->late = SP_MS; /* the kernel runs others meanwhile */
+	while (!atomic_load_explicit(&w->nic->stop, memory_order_acquire)) {
+		const sp_time now = clock_now(&clock);
+
+		/* What the last round took, when there was no pause after it: no second look at the clock. */
+		w->ran += now - last;
+		w->busy += rounds ? 0 : now - last;
+		last = now;
+		rte_rcu_qsbr_quiescent(w->nic->readers, w->index); /* it has nothing in its hands */
+		if (sp_nic_poll(w->nic, w->index, now))
+			rounds = 0;
+		else
+			idle(w, ++rounds);
+	}
+	rte_rcu_qsbr_thread_offline(w->nic->readers, w->index);
+	rte_rcu_qsbr_thread_unregister(w->nic->readers, w->index);
+	sp_recover_thread(NULL);
+	if (registered)
+		rte_thread_unregister();
+	return NULL;
+}
+
+static void join(struct sp_nic *nic, uint16_t workers)
+{
+	atomic_store(&nic->stop, true);
+	for (uint16_t w = 0; w < workers; w++)
+		pthread_join(nic->worker[w]->thread, NULL);
+	sp_warden_stop(nic);
+	sp_meters_set(nic, false);
+}
+
+int sp_nic_start(struct sp_nic *nic)
+{
+	uint16_t begun = 0;
+	int r = 0;
+
+	pthread_mutex_lock(&nic->control);
+	if (nic->started || nic->watcher) {
+		r = nic->started ? -EALREADY : -EBUSY;
+		pthread_mutex_unlock(&nic->control);
+		return r;
+	}
+	atomic_store(&nic->stop, false);
+	nic->started_at = sp_clock();
+	sp_meters_set(nic, true);
+	r = sp_share_create(nic);
+	if (!r)
+		r = sp_warden_create(nic);
+	while (!r && begun < nic->workers) {
+		r = -pthread_create(&nic->worker[begun]->thread, NULL, worker_main, nic->worker[begun]);
+		begun += !r;
+	}
+	if (!r)
+		r = sp_warden_start(nic);
+	nic->started = !r;
+	if (r) {
+		sp_warden_settle(nic);
+		join(nic, begun);
+	}
+	pthread_mutex_unlock(&nic->control);
+	return r;
+}
+
+void sp_nic_stop(struct sp_nic *nic)
+{
+	sp_warden_settle(nic);
+	pthread_mutex_lock(&nic->control);
+	if (nic->started) {
+		join(nic, nic->workers);
+		nic->started = false;
+	}
+	pthread_mutex_unlock(&nic->control);
+}
