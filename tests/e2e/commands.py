@@ -37,7 +37,7 @@ def an_interface_that_does_not_exist_is_refused():
 
 @rule
 def an_mtu_that_the_port_lacks_is_refused_naming_both():
-    refused(config(more="mtu = 4180"), "net_af_packet0", "4180", "1500")
+    refused(config(more="mtu = 4180"), "net_af_packet0", "4180", "framesz=2048")
 
 
 @rule
