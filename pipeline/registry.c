@@ -20,6 +20,8 @@
 #include <rte_log.h>
 #include <rte_mempool.h>
 
+#include "../handlers/isa/isa.h"
+
 #define MAX_ARGS 64
 #define CACHE	 256
 
@@ -276,8 +278,11 @@ static int init(int argc, char **argv, struct sp_error *error)
 int sp_eal_init(int argc, char **argv, struct sp_error *error)
 {
 	static bool tried;
-	int r = 0;
+	char why[256];
+	int r = sp_isa_check(why, sizeof(why));
 
+	if (r)
+		return sp_error_set(error, -r, "", "%s", why);
 	pthread_mutex_lock(&lock);
 	if (!ready) {
 		if (tried)
