@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <rte_cpuflags.h>
 #include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_version.h>
 
+#include "../handlers/isa/isa.h"
 #include "../testbed/bench_parts.h"
 
 void bench_show_list(void)
@@ -182,10 +182,8 @@ void bench_show_machine(struct bench_machine *m, bool eal)
 {
 	cpu_name(m->cpu, sizeof(m->cpu));
 	snprintf(m->pages, sizeof(m->pages), "%s", eal && rte_eal_has_hugepages() ? "huge pages" : "no huge pages");
-	snprintf(m->flags, sizeof(m->flags), "code for %s%s%s%s", SPINDLE_CPU,
-		 rte_cpu_get_flag_enabled(RTE_CPUFLAG_AVX512BW) == 1 ? ", AVX-512" : "",
-		 rte_cpu_get_flag_enabled(RTE_CPUFLAG_VPCLMULQDQ) == 1 ? ", VPCLMULQDQ" : "",
-		 rte_cpu_get_flag_enabled(RTE_CPUFLAG_GFNI) == 1 ? ", GFNI" : "");
+	snprintf(m->flags, sizeof(m->flags), "code for %s, kernels of level %s", SPINDLE_CPU,
+		 sp_isa_name(sp_isa_level()));
 }
 
 void bench_show_header(const struct bench_machine *m, const struct bench_options *o)
@@ -289,13 +287,13 @@ json_t *bench_show_json(const struct bench_case *c, const struct bench_options *
 json_t *bench_show_all(const struct bench_machine *m, const struct bench_options *o, json_t *cases,
 		       const struct bench_noise *n)
 {
-	return json_pack("{s:s, s:i, s:o, s:s, s:s, s:s, s:s, s:i, s:f, s:I, s:{s:f, s:f, s:f, s:b}, s:O?}", "cpu",
+	return json_pack("{s:s, s:i, s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:f, s:I, s:{s:f, s:f, s:f, s:b}, s:O?}", "cpu",
 			 m->cpu, "processors", (int)bench_cpus(), "tsc_hz",
 			 rte_get_tsc_hz() ? json_real((double)rte_get_tsc_hz()) : json_null(), "dpdk", rte_version(),
-			 "march", SPINDLE_CPU, "flags", m->flags, "pages", m->pages, "rounds", (int)o->rounds,
-			 "turn_seconds", o->turn_seconds, "file_bytes", (json_int_t)o->file_bytes, "noise", "load",
-			 n->load, "others", n->others, "stolen", n->stolen, "noisy", bench_noise_any(n), "cases",
-			 cases);
+			 "march", SPINDLE_CPU, "isa", sp_isa_name(sp_isa_level()), "flags", m->flags, "pages", m->pages,
+			 "rounds", (int)o->rounds, "turn_seconds", o->turn_seconds, "file_bytes",
+			 (json_int_t)o->file_bytes, "noise", "load", n->load, "others", n->others, "stolen", n->stolen,
+			 "noisy", bench_noise_any(n), "cases", cases);
 }
 
 /* ---- parts ---- */

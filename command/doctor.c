@@ -16,6 +16,7 @@
 #include <cpuid.h>
 #endif
 
+#include "../handlers/isa/isa.h"
 #include "../pipeline/config.h"
 #include "../pipeline/report.h"
 #include "command.h"
@@ -75,32 +76,22 @@ static bool cpuid_bit(uint32_t leaf, char reg, unsigned bit)
 
 static void check_cpu(struct doctor *d)
 {
-	const struct {
-		bool has;
-		const char *name, *use;
-	} feature[] = {
-		{__builtin_cpu_supports("avx2"), "AVX2", "bitmaps, copies and erasure codes are several times slower"},
-		{__builtin_cpu_supports("avx512f"), "AVX-512", "erasure codes run at half speed"},
-		{__builtin_cpu_supports("vpclmulqdq"), "VPCLMULQDQ", "ICRC of large packets is slower"},
-		{__builtin_cpu_supports("gfni"), "GFNI", "erasure codes use tables instead"},
-	};
-	char has[128] = "", lacks[400] = "";
+	static const char *const slower[] = {
+		[SP_ISA_AVX2] = "bitmaps, copies and erasure codes are several times slower",
+		[SP_ISA_AVX512] = "ICRC of large packets is slower, erasure codes run at half speed"};
+	const enum sp_isa_level best = sp_isa_best();
+	char lacks[160];
 
-	for (unsigned i = 0; i < sizeof(feature) / sizeof(*feature); i++) {
-		char *to = feature[i].has ? has : lacks;
-		size_t used = strlen(to), room = feature[i].has ? sizeof(has) : sizeof(lacks);
-		if (feature[i].has)
-			snprintf(to + used, room - used, "%s%s", used ? ", " : "", feature[i].name);
-		else
-			snprintf(to + used, room - used, "%s%s (%s)", used ? "; " : "", feature[i].name,
-				 feature[i].use);
-	}
-	if (*has)
-		doctor_say(d, FINE, "cpu", NULL, "has %s", has);
-	if (*lacks)
-		doctor_say(d, feature[0].has ? FINE : ATTENTION, "cpu",
-			   feature[0].has ? NULL : "in a virtual machine: pass the host's CPU through", "lacks %s",
-			   lacks);
+	doctor_say(d, FINE, "cpu", NULL, "kernels of level %s run; SPINDLE_ISA takes %s%s%s",
+		   sp_isa_name(sp_isa_level()), sp_isa_name(0), best > 0 ? ", " : "",
+		   best > 1 ? "avx2, avx512"
+		   : best   ? "avx2"
+			    : "");
+	if (best == SP_ISA_AVX512)
+		return;
+	sp_isa_lacks(best + 1, lacks, sizeof(lacks));
+	doctor_say(d, best ? FINE : ATTENTION, "cpu", best ? NULL : "in a virtual machine: pass the host's CPU through",
+		   "no level %s, for which it lacks %s: %s", sp_isa_name(best + 1), lacks, slower[best + 1]);
 }
 
 static void check_clock(struct doctor *d)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../handlers/isa/isa.h"
 #include "../pipeline/config.h"
 #include "command.h"
 #include "interrupt.h"
@@ -102,6 +103,12 @@ static int run(int argc, char **argv)
 		return 0;
 	}
 	const struct command *command = find(argv[1]);
+	char why[256];
+	int wrong = sp_isa_check(why, sizeof(why));
+	if (wrong) {
+		fprintf(stderr, "spindle: %s\n", why);
+		return wrong == -EINVAL ? 2 : 1;
+	}
 	return command ? command->run(argc - 1, argv + 1) : 2;
 }
 

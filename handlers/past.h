@@ -10,8 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 #ifdef __x86_64__
-#include <immintrin.h>
+#include <xmmintrin.h>
 #endif
+
+#include "isa/stream.h"
 
 #define PAST_LINE  64u
 #define PAST_LEAST 512u /* bytes of a packet; below, ordinary stores win */
@@ -38,18 +40,7 @@ static inline uint64_t past_from(void)
 /* Whole lines, to the beginning of one. */
 static inline void past_copy(uint8_t *to, const uint8_t *from, uint32_t len)
 {
-#ifdef __AVX512F__
-	for (uint32_t i = 0; i < len; i += 64)
-		_mm512_stream_si512((void *)(to + i), _mm512_loadu_si512(from + i));
-#elif defined(__AVX__)
-	for (uint32_t i = 0; i < len; i += 32)
-		_mm256_stream_si256((void *)(to + i), _mm256_loadu_si256((const void *)(from + i)));
-#elif defined(__x86_64__)
-	for (uint32_t i = 0; i < len; i += 16)
-		_mm_stream_si128((void *)(to + i), _mm_loadu_si128((const void *)(from + i)));
-#else
-	memcpy(to, from, len);
-#endif
+	sp_isa_stream(to, from, len);
 }
 
 /* Before it is told of. */

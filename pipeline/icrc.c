@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two ways: icrc_fold.c where the processor has carry-less multiplications of 512 bits, else (and for headers with
- * options, and for what lies in several places) ISA-L's CRC, which finds out by itself what the processor has. There,
- * what is ours is that the fields which count as ones stay as they are in the packet: the
- * headers are masked on their way into a small copy, and the CRC goes over the copy and then over the rest in place.
- * The copy is written in the pieces of 16 bytes that ISA-L reads: a load from the bytes of several stores would have to
- * wait until these have left the store buffer.
+ * Two ways: icrc_fold.c at the level avx512 (carry-less multiplications of 512 bits), else (and for headers with
+ * options, and for what lies in several places) ISA-L's CRC, by the function of the level. There, what is ours is that
+ * the fields which count as ones stay as they are in the packet: the headers are masked on their way into a small copy,
+ * and the CRC goes over the copy and then over the rest in place. The copy is written in the pieces of 16 bytes that
+ * ISA-L reads: a load from the bytes of several stores would have to wait until these have left the store buffer.
  */
 #include "icrc.h"
 #include "icrc_fold.h"
@@ -14,6 +13,8 @@
 #include <string.h>
 
 #include <isa-l/crc.h>
+
+#include "../handlers/isa/isa.h"
 
 enum {
 	IP4_LEN = 20,
@@ -62,16 +63,44 @@ static const struct sp_icrc_mask fold6 = {.ones = {[0] = 0x0F,
 						   [7] = 0xFF,
 						   [IP6_LEN + 6 ... IP6_LEN + 7] = 0xFF,
 						   [IP6_LEN + 8 + 4] = 0xFF}};
-static bool folds; /* written before main() */
+/* Both are written before main(). */
+static bool folds;
+static typeof(crc32_gzip_refl) *crc_bytes;
 
-__attribute__((constructor)) static void find_out(void)
+#ifdef __x86_64__
+/* ISA-L exports them, and has them in no header. */
+typeof(crc32_gzip_refl) crc32_gzip_refl_by8, crc32_gzip_refl_by8_02, crc32_gzip_refl_by16_10;
+
+static uint32_t crc_without_multiplications(uint32_t before, const unsigned char *bytes, uint64_t len)
 {
-	folds = sp_icrc_fold_can();
+	return crc32_gzip_refl_base(before, (uint8_t *)(uintptr_t)bytes, len);
+}
+
+static typeof(crc32_gzip_refl) *crc_of(enum sp_isa_level level)
+{
+	if (level == SP_ISA_BASELINE)
+		return __builtin_cpu_supports("pclmul") ? crc32_gzip_refl_by8 : crc_without_multiplications;
+	return level == SP_ISA_AVX2 ? crc32_gzip_refl_by8_02 : crc32_gzip_refl_by16_10;
+}
+#else
+static typeof(crc32_gzip_refl) *crc_of(enum sp_isa_level level)
+{
+	(void)level;
+	return crc32_gzip_refl;
+}
+#endif
+
+__attribute__((constructor)) static void choose(void)
+{
+	const enum sp_isa_level level = sp_isa_level();
+
+	folds = level == SP_ISA_AVX512;
+	crc_bytes = crc_of(level);
 }
 
 static inline uint32_t crc(uint32_t before, const uint8_t *bytes, uint32_t len)
 {
-	return len ? crc32_gzip_refl(before, bytes, len) : before;
+	return len ? crc_bytes(before, bytes, len) : before;
 }
 
 static inline piece load(const uint8_t *from)

@@ -21,7 +21,7 @@ void sp_icrc_run(const uint8_t *const *l3, uint32_t l3_len, const uint32_t *len,
 /* sp_icrc() of a packet in pieces: `head` bytes from l3 on, at least l3_len + 20; then len bytes of payload; then pad,
  * the 0 to 3 bytes of zeros that this takes. */
 uint32_t sp_icrc_pieces(const uint8_t *l3, uint32_t l3_len, uint32_t head, const uint8_t *payload, uint32_t len);
-/* sp_icrc() the way that every processor can go. */
+/* sp_icrc() without icrc_fold.c, as levels below avx512 compute it. */
 uint32_t sp_icrc_copied(const uint8_t *l3, uint32_t l3_len, uint32_t len);
 
 #endif

@@ -26,15 +26,6 @@
 static const struct sp_icrc_mask start = {
 	.ones = {AFTER_8 & 0xFF, AFTER_8 >> 8 & 0xFF, AFTER_8 >> 16 & 0xFF, AFTER_8 >> 24}};
 
-bool sp_icrc_fold_can(void)
-{
-	__builtin_cpu_init();
-	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-	       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-	       __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("pclmul") &&
-	       __builtin_cpu_supports("bmi2");
-}
-
 /* a times its keys, and b */
 FOLD_IN __m512i fold(__m512i a, __m512i key, __m512i b)
 {
@@ -186,11 +177,6 @@ FOLD void sp_icrc_fold_run(const uint8_t *const *l3, const uint32_t *len, unsign
 }
 
 #else
-
-bool sp_icrc_fold_can(void)
-{
-	return false;
-}
 
 uint32_t sp_icrc_fold(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask *mask)
 {

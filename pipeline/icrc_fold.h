@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ICRC by carry-less multiplications of 512 bits, over the packet where it lies; of processors that have them. */
+/* The ICRC by carry-less multiplications of 512 bits, over the packet where it lies: the level avx512. */
 #ifndef PIPELINE_ICRC_FOLD_H
 #define PIPELINE_ICRC_FOLD_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define SP_ICRC_FOLD_HEADERS 64 /* bytes: at least those of the longest headers in which something counts as ones */
@@ -13,8 +12,6 @@ struct sp_icrc_mask {
 	uint8_t before[64], ones[SP_ICRC_FOLD_HEADERS], behind[64];
 } __attribute__((aligned(64)));
 
-/* Can this processor (and what it runs under) do it? */
-bool sp_icrc_fold_can(void);
 /* The CRC's register after 8 bytes of ones and the packet's len from l3 on, mask's bits of them being ones. len: at
  * least that of all bytes that have bits in the mask. No other byte is read. */
 uint32_t sp_icrc_fold(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask *mask);

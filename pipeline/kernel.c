@@ -87,6 +87,19 @@ int sp_kernel_interface(const char *name, struct sp_kernel_interface *interface)
 	return known ? 0 : -ENODEV;
 }
 
+int sp_kernel_set_mtu(const char *name, uint32_t mtu)
+{
+	struct ifreq request = {.ifr_mtu = (int)mtu};
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), r;
+
+	if (s < 0)
+		return -errno;
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	r = ioctl(s, SIOCSIFMTU, &request) ? -errno : 0;
+	close(s);
+	return r;
+}
+
 const char *sp_kernel_interfaces(char *text, size_t room)
 {
 	struct if_nameindex *all = if_nameindex();

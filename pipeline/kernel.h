@@ -22,6 +22,7 @@ struct sp_kernel_interface {
 	bool up, ethernet, tap;
 };
 int sp_kernel_interface(const char *name, struct sp_kernel_interface *interface); /* -ENODEV */
+int sp_kernel_set_mtu(const char *name, uint32_t mtu);				  /* -errno; needs CAP_NET_ADMIN */
 /* "eth0 eth1 lo": those that there are. */
 const char *sp_kernel_interfaces(char *text, size_t room);
 /* Packets that the kernel had for a TUN/TAP interface's program, and no room. */

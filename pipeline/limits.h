@@ -44,6 +44,7 @@
 #define SP_PAYLOAD_KEPT	     1088 /* bytes that payload-less NICs copy at once: the longest datagram and its header */
 #define SP_PACKET_POOL	     8191 /* packet buffers of the process (2^n - 1) */
 #define SP_PACKET_ROOM	     9600 /* bytes of frame that one buffer holds */
+#define SP_JUMBO_ROOM	     8192 /* buffers of more bytes are jumbo: a port has no more of them than it needs */
 
 /* Queues beside the ports': the exception port's is SP_MAX_PORTS, and the one to the NIC itself, which is also what
  * struct sp_packet.port says of such packets. No port of a driver: nothing but loop.c sends there. */

@@ -7,6 +7,7 @@
 
 #include <linux/capability.h>
 #include <linux/if_packet.h>
+#include <linux/virtio_net.h>
 #include <net/if.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,7 +19,8 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 
-#define DESCRIPTORS 1024
+#define DESCRIPTORS	  1024
+#define JUMBO_DESCRIPTORS (DESCRIPTORS / 4) /* of jumbo frames: as many bytes as 1024 buffers of 2048 */
 
 /* What is known of an ethdev's driver beside the ethdev calls. [control] */
 struct sp_port_below {
@@ -115,11 +117,12 @@ static int check_sizes(const struct sp_port *port, const char *device, uint16_t 
 		return sp_error_set(error, ENOTSUP, "workers",
 				    "port %s has %u receive and %u transmit queues, %u workers need as many", device,
 				    info->max_rx_queues, info->max_tx_queues, queues);
-	/* before configuring: ethdev would print, and name no reason */
-	if (mtu > largest_mtu(info))
+	/* Checked before configuring: ethdev would print, and name no reason. net_af_packet names 1500, but carries
+	 * what its ring's slots hold. */
+	if (!port->below->framesz && mtu > largest_mtu(info))
 		return sp_error_set(error, ENOTSUP, "mtu", "port %s: MTU %u is beyond what it can do (at most %u)",
 				    device, mtu, largest_mtu(info));
-	if (!is(info, "net_af_packet"))
+	if (!port->below->framesz)
 		return 0;
 	if (port->below->framesz < needed)
 		return sp_error_set(
@@ -149,7 +152,11 @@ static int set_mtu(const struct sp_port *port, const char *device, const struct 
 	 * know. */
 	if (b->interface && b->mtu >= mtu && !b->tap)
 		return 0;
-	r = rte_eth_dev_set_mtu(port->ethdev, (uint16_t)mtu);
+	/* ethdev refuses more than net_af_packet names; the driver itself would make this call to the kernel, too. */
+	if (b->framesz && if_indextoname(b->interface, name))
+		r = sp_kernel_set_mtu(name, mtu);
+	else
+		r = rte_eth_dev_set_mtu(port->ethdev, (uint16_t)mtu);
 	if (!r)
 		return 0;
 	if (b->interface && b->mtu < mtu && if_indextoname(b->interface, name))
@@ -184,22 +191,26 @@ static int find_ethdev(struct sp_port *port, const char *device, struct sp_error
 
 static int setup_queues(struct sp_port *port, const char *device, uint16_t queues, struct sp_error *error)
 {
-	uint16_t descriptors_rx = DESCRIPTORS, descriptors_tx = DESCRIPTORS;
-	uint32_t room = SP_PORT_FRAME(port->nic->config.mtu);
+	/* virtio counts its own header to a frame. */
+	uint32_t room = SP_PORT_FRAME(port->nic->config.mtu) + sizeof(struct virtio_net_hdr_mrg_rxbuf);
+	uint16_t descriptors_rx, descriptors_tx;
 	int r;
 
-	r = rte_eth_dev_adjust_nb_rx_tx_desc(port->ethdev, &descriptors_rx, &descriptors_tx);
-	if (r && r != -ENOTSUP)
-		return sp_error_set(error, -r, "port", "port %s: descriptors: %s", device, strerror(-r));
 	if (port->below->framesz) /* net_af_packet wants room for all that its ring's slots hold */
 		room = RTE_MAX(room, port->below->framesz - (uint32_t)(TPACKET2_HDRLEN - sizeof(struct sockaddr_ll)));
 	if (room > UINT16_MAX - RTE_PKTMBUF_HEADROOM)
 		return sp_error_set(error, ENOTSUP, "port", "port %s: frames of %u bytes are too large", device, room);
+	descriptors_rx = descriptors_tx = room > SP_JUMBO_ROOM ? JUMBO_DESCRIPTORS : DESCRIPTORS;
+	r = rte_eth_dev_adjust_nb_rx_tx_desc(port->ethdev, &descriptors_rx, &descriptors_tx);
+	if (r && r != -ENOTSUP)
+		return sp_error_set(error, -r, "port", "port %s: descriptors: %s", device, strerror(-r));
 	port->pool = sp_registry_port_pool(port->ethdev, room,
 					   (uint32_t)queues * (descriptors_rx + descriptors_tx + SP_BACKLOG));
 	if (!port->pool)
 		return sp_error_set(error, ENOMEM, "port",
-				    "port %s: no memory for packet buffers (EAL's -m is too small)", device);
+				    "port %s: no memory for %u byte packet buffers of %u queues (give EAL more with "
+				    "-m, or take fewer workers or a smaller mtu)",
+				    device, room, queues);
 	for (uint16_t q = 0; q < queues; q++) {
 		r = rte_eth_rx_queue_setup(port->ethdev, q, descriptors_rx, SOCKET_ID_ANY, NULL, port->pool);
 		if (!r)
@@ -229,7 +240,7 @@ static int start(struct sp_port *port, const char *device, uint16_t queues, stru
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP);
 	}
-	conf.rxmode.mtu = port->nic->config.mtu;
+	conf.rxmode.mtu = RTE_MIN(port->nic->config.mtu, largest_mtu(&info));
 	if (port->below->external) /* headers, payload, ICRC */
 		conf.txmode.offloads |= info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	r = rte_eth_dev_configure(port->ethdev, queues, queues, &conf);

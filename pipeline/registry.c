@@ -20,6 +20,8 @@
 #include <rte_log.h>
 #include <rte_mempool.h>
 
+#include "../handlers/isa/isa.h"
+
 #define MAX_ARGS 64
 #define CACHE	 256
 
@@ -276,8 +278,11 @@ static int init(int argc, char **argv, struct sp_error *error)
 int sp_eal_init(int argc, char **argv, struct sp_error *error)
 {
 	static bool tried;
-	int r = 0;
+	char why[256];
+	int r = sp_isa_check(why, sizeof(why));
 
+	if (r)
+		return sp_error_set(error, -r, "", "%s", why);
 	pthread_mutex_lock(&lock);
 	if (!ready) {
 		if (tried)
@@ -333,7 +338,9 @@ struct rte_mempool *sp_registry_port_pool(uint16_t ethdev, uint32_t room, uint32
 
 	/* 2048 bytes fit two frames of 1500 into 4 KiB pages' worth of cache sets; larger frames get what they need. */
 	room = RTE_ALIGN(RTE_MAX(room, 2048u), 64u);
-	count = rte_align32pow2(count + 4 * CACHE) - 1;
+	count += 4 * CACHE;
+	if (room <= SP_JUMBO_ROOM) /* 2^n - 1 is what the pool's ring holds best; of large buffers the memory counts */
+		count = rte_align32pow2(count) - 1;
 	/* Never freed: somebody may still hold buffers of a pool that has become too small. */
 	snprintf(name, sizeof(name), "sp-%u-%u-%u", ethdev, room, count);
 	pthread_mutex_lock(&lock);

@@ -52,10 +52,6 @@ static int check_af_packet(const struct sp_vdev_spec *spec, const struct sp_vdev
 	uint32_t framesz, blocksz;
 	int r;
 
-	if (w->mtu > RTE_ETHER_MTU)
-		return sp_error_set(error, ENOTSUP, "mtu",
-				    "port af_packet:%s: MTU %u is beyond what DPDK's driver can do (at most %d)",
-				    spec->target, w->mtu, RTE_ETHER_MTU);
 	if (sp_vdev_arguments(spec, w, args, sizeof(args)))
 		return sp_error_set(error, E2BIG, "port", "af_packet: too many arguments");
 	framesz = sp_vdev_framesz(args);
@@ -83,8 +79,9 @@ static int check_tap(const char *name, uint32_t mtu, struct sp_error *error)
 
 	if (mtu > TAP_MTU)
 		return sp_error_set(error, ENOTSUP, "mtu",
-				    "port tap:%s: MTU %u is beyond what DPDK's driver can do (at most %d)", name, mtu,
-				    TAP_MTU);
+				    "port tap:%s: MTU %u is beyond what DPDK's driver can do (at most %d); a veth pair "
+				    "with af_packet: at one end carries more to this kernel",
+				    name, mtu, TAP_MTU);
 	if (access("/dev/net/tun", F_OK))
 		return sp_error_set(error, ENODEV, "port", "tap:%s needs /dev/net/tun: sudo modprobe tun", name);
 	if (!sp_kernel_capable(CAP_NET_ADMIN))

@@ -18,10 +18,10 @@
 #include <rte_mbuf.h>
 #include <rte_memcpy.h>
 
+#include "../handlers/past.h"
 #include "../handlers/wire/rvma.h"
 #include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
-#include "bench_copy.h"
 #include "bench_frame.h"
 #include "bench_port.h"
 #include "bench_wire.h"
@@ -284,8 +284,8 @@ static void stream_burst(void *state, struct rte_mbuf **packet, unsigned n)
 	struct bench *b = state;
 
 	for (unsigned i = 0; i < n; i++)
-		bench_stream(next_place(b), rte_pktmbuf_mtod_offset(packet[i], uint8_t *, HEAD), b->shape.size);
-	bench_stream_end();
+		past_copy(next_place(b), rte_pktmbuf_mtod_offset(packet[i], uint8_t *, HEAD), b->shape.size);
+	past_fence();
 }
 
 /* The better of the two, half a turn each. */

@@ -10,8 +10,8 @@
 #include <rte_memcpy.h>
 #include <rte_pause.h>
 
+#include "../handlers/past.h"
 #include "../pipeline/metered.h"
-#include "bench_copy.h"
 #include "bench_frame.h"
 #include "bench_sdr.h"
 
@@ -82,9 +82,9 @@ static void stream_burst(void *arg, struct rte_mbuf **packet)
 	for (unsigned i = 0; i < SP_BURST; i++) {
 		const uint8_t *from = rte_pktmbuf_mtod_offset(packet[i], uint8_t *, HEAD);
 
-		bench_stream(place_of(b), from, b->shape.mtu);
+		past_copy(place_of(b), from, b->shape.mtu);
 	}
-	bench_stream_end();
+	past_fence();
 }
 
 /* The better of the two, half a turn each. */

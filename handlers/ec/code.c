@@ -47,12 +47,7 @@ int sp_ec_code_init_by(struct sp_ec_code *code, const struct sp_ec_kernel *kerne
 
 int sp_ec_code_init(struct sp_ec_code *code, enum sp_ec_kind kind, unsigned k, unsigned m, void *memory)
 {
-	const char *wanted = secure_getenv("SPINDLE_EC_KERNEL");
-	const struct sp_ec_kernel *own = sp_ec_gfni();
-
-	if (!own || (wanted && !strcmp(wanted, sp_ec_isal.name)))
-		own = &sp_ec_isal;
-	return sp_ec_code_init_by(code, own, kind, k, m, memory);
+	return sp_ec_code_init_by(code, sp_ec_kernel(sp_isa_level()), kind, k, m, memory);
 }
 
 unsigned sp_ec_parity(const struct sp_ec_code *code, unsigned data)

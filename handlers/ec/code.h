@@ -36,8 +36,8 @@ struct sp_ec_code {
 /* Bytes of memory that sp_ec_code_init wants; 0: there is no such code, which are MDS with k, m >= 1 and k + m <= 255,
  * and of these XOR with m <= k. */
 size_t sp_ec_code_bytes(enum sp_ec_kind kind, unsigned k, unsigned m);
-/* memory: 64-byte aligned, the caller's, to outlive the code. -EINVAL. Takes 0.4 ms at worst. By the kernel for this
- * processor; by ISA-L's on any if the environment has SPINDLE_EC_KERNEL=isa-l. */
+/* memory: 64-byte aligned, the caller's, to outlive the code. -EINVAL. Takes 0.4 ms at worst. By the kernel of
+ * sp_isa_level(). */
 int sp_ec_code_init(struct sp_ec_code *code, enum sp_ec_kind kind, unsigned k, unsigned m, void *memory);
 /* The same by a kernel of the caller's choice. */
 int sp_ec_code_init_by(struct sp_ec_code *code, const struct sp_ec_kernel *kernel, enum sp_ec_kind kind, unsigned k,

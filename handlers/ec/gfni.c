@@ -4,11 +4,11 @@
  * 8x8 matrix of bits, and one instruction applies it to 64 bytes. (There is one that multiplies, but modulo another
  * polynomial.) All rows of a group are kept in registers while the sources pass by, a few vectors of each at a time.
  *
- * These functions are compiled for such processors, whatever the rest is compiled for: sp_ec_gfni() has a look first.
+ * These functions are compiled for such processors, whatever the rest is compiled for: sp_ec_kernel() has a look first.
  */
 #include "kernel.h"
 
-#if defined(__x86_64__)
+#ifdef __x86_64__
 #include <immintrin.h>
 #include <stdbool.h>
 
@@ -223,25 +223,11 @@ TARGET static void exclusive(size_t len, unsigned sources, uint8_t *const *from,
 		exclusive_strip(1, mask_of(len - at), sources, from, to, at, false);
 }
 
-static const struct sp_ec_kernel gfni = {.name = "gfni",
-					 .sources = STREAMS,
-					 .strip = 4096,
-					 .coefficient = sizeof(uint64_t),
-					 .tables = tables,
-					 .combine = combine,
-					 .exclusive = exclusive};
-
-const struct sp_ec_kernel *sp_ec_gfni(void)
-{
-	__builtin_cpu_init();
-	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("gfni")
-		       ? &gfni
-		       : NULL;
-}
-
-#else
-const struct sp_ec_kernel *sp_ec_gfni(void)
-{
-	return NULL;
-}
+const struct sp_ec_kernel sp_ec_avx512 = {.name = "gfni",
+					  .sources = STREAMS,
+					  .strip = 4096,
+					  .coefficient = sizeof(uint64_t),
+					  .tables = tables,
+					  .combine = combine,
+					  .exclusive = exclusive};
 #endif

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../isa/isa.h"
+
 #define SP_EC_GROUP	   12 /* rows made at once, at most: a multiple of the 6 that ISA-L makes */
 #define SP_EC_TABLE	   32 /* bytes of tables per coefficient, at most */
 #define SP_EC_KERNEL_BYTES 64 /* shortest buffer that combine() takes */
@@ -36,8 +38,9 @@ struct sp_ec_kernel {
 	void (*exclusive)(size_t len, unsigned sources, uint8_t *const *from, uint8_t *to, bool past);
 };
 
-extern const struct sp_ec_kernel sp_ec_isal; /* ISA-L's, for all processors */
-/* Our own, for processors with AVX-512 and GFNI; NULL: this is none. */
-const struct sp_ec_kernel *sp_ec_gfni(void);
+/* baseline and avx2 are ISA-L's, avx512 is our own. */
+extern const struct sp_ec_kernel sp_ec_baseline, sp_ec_avx2, sp_ec_avx512;
+/* That of a level; NULL: the processor lacks it. */
+const struct sp_ec_kernel *sp_ec_kernel(enum sp_isa_level level);
 
 #endif

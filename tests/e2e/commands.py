@@ -31,13 +31,22 @@ def a_port_that_does_not_exist_is_refused_by_name():
 
 
 @rule
+def a_program_that_embeds_a_nic_gets_a_level_that_is_not_there_as_an_error():
+    os.environ["SPINDLE_ISA"] = "mmx"
+    try:
+        refused(config(), "SPINDLE_ISA=mmx", "baseline, avx2 and avx512")
+    finally:
+        del os.environ["SPINDLE_ISA"]
+
+
+@rule
 def an_interface_that_does_not_exist_is_refused():
     refused(config(), "EAL", eal=("--vdev", "net_af_packet0,iface=nowhere0"))
 
 
 @rule
 def an_mtu_that_the_port_lacks_is_refused_naming_both():
-    refused(config(more="mtu = 4180"), "net_af_packet0", "4180", "1500")
+    refused(config(more="mtu = 4180"), "net_af_packet0", "4180", "framesz=2048")
 
 
 @rule

@@ -321,6 +321,16 @@ def a_larger_mtu_than_the_receivers_is_refused_by_name_on_both_sides():
 
 
 @rule
+def packets_carry_4096_bytes_where_the_link_has_an_mtu_of_9000():
+    for link in ("veth", "vhost"):
+        with Hosts(link=link, mtu=(9000, 9000)) as h:
+            path, data = h.source(2 * MB)
+            r = h.recv("--once", "--json")
+            h.send(path, r).end()
+            assert json.loads(r.end()[0])["mtu"] == 4096 and h.arrived() == data
+
+
+@rule
 def no_address_of_a_family_in_common_is_told():
     with Hosts() as h:
         path, data = h.source(1000)

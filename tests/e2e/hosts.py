@@ -124,6 +124,8 @@ class Hosts(House):
             port = "net_vhost0" if far else "net_virtio_user0"
             eal = ("--vdev", ("net_vhost0,iface=%s,queues=%d" if far else "net_virtio_user0,path=%s,queues=%d,queue_size=1024")
                    % (self.path("vhost"), self.workers))
+        elif max(self.mtu) > 1500:
+            port, eal = "af_packet:%s0" % name, ()
         else:
             port = "net_af_packet0"
             eal = ("--vdev", "net_af_packet0,iface=%s0%s" % (name, ",qpairs=%d" % self.workers if self.workers > 1 else ""))

@@ -15,7 +15,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
 from asking import ping  # noqa: E402
-from net import HOST4, HOST6, NIC4, NIC6, NIC_MAC, TAP4, World, config, ip, pk, rule, until  # noqa: E402
+from net import HOST4, HOST6, NIC4, NIC6, NIC_MAC, TAP4, TAP6, World, config, ip, pk, rule, until  # noqa: E402
 
 HOST_MAC = "02:00:00:00:00:02"
 PRIVATE = "/tmp/spindle-65534"  # what EAL keeps for the user that these tests become
@@ -66,7 +66,6 @@ def af_packet_leaves_the_interface_as_it_was():
 def af_packet_ports_that_cannot_be_are_refused_with_what_to_do():
     with World() as w:
         refused(w, "af_packet:nic1", "no interface nic1", "nic0")
-        refused(w, "af_packet:nic0", "MTU 1600", "1500", more="mtu = 1600")
         refused(w, "af_packet:nic0,framesz=1024,framecnt=64", "framesz=1024", "1588")
         w.space.do(lambda: ip("link", "set", "nic0", "down"))
         refused(w, "af_packet:nic0", "nic0 is down", "ip link set dev nic0 up")
@@ -208,6 +207,61 @@ def a_virtio_user_port_survives_its_peer():
         there = w.nic(config("virtio-user:" + path), eal=())
         here.kill()
         there.stop()  # exit status 0: no SIGPIPE
+
+
+# ---- an MTU of 9000 ------------------------------------------------------------------------------------------------------
+
+JUMBO = "mtu = 9000"
+
+
+@rule
+def af_packet_and_pcap_carry_frames_of_9000_bytes_both_ways():
+    for port, workers in (("af_packet:nic0", 1), ("af_packet:nic0", 2), ("pcap-iface:nic0", 1)):
+        with World(mtu=9000) as w:
+            nic = w.nic(config(port, more=JUMBO + "\nworkers = %d" % workers), eal=())
+            ping(NIC4, 8972)
+            ping(NIC6, 8952)
+            report = nic.stop()
+            assert report["answered"] >= 6 and report["ports"][0]["kernel_drops"] == 0, report
+
+
+@rule
+def af_packet_raises_the_interfaces_mtu():
+    with World(mtu=1500) as w:
+        w.nic(config("af_packet:nic0", more=JUMBO), eal=())
+        assert "mtu 9000" in flags(w, "nic0"), flags(w, "nic0")
+        ip("link", "set", "host0", "mtu", "9000")
+        ping(NIC4, 8972)
+
+
+@rule
+def vhost_and_virtio_user_carry_frames_of_9000_bytes_both_ways():
+    """The kernel pings from behind the exception port of one NIC, the other NIC answers."""
+    with World(mtu=9000) as w:
+        path = w.path("v.sock")
+        if len(path) > 100:
+            raise net.Skip("the path of the temporary directory is too long for a socket")
+        here = w.nic(config("vhost:" + path, more=JUMBO + "\nexception = af_packet:nic0", mac="02:00:00:00:00:03", ip4=TAP4, ip6=TAP6),
+                     eal=())
+        there = w.nic(config("virtio-user:" + path, more=JUMBO), eal=())
+        ping(NIC4, 8972)
+        ping(NIC6, 8952)
+        joined(w, here, there, lambda: None)
+        assert there.stop()["answered"] >= 6
+        here.stop()
+
+
+@rule
+def the_largest_mtu_of_a_configuration_works_between_vhost_and_virtio_user():
+    for workers in (1, 4):
+        with World(addresses=False) as w:
+            path = w.path("v.sock")
+            if len(path) > 100:
+                raise net.Skip("the path of the temporary directory is too long for a socket")
+            more = "mtu = 9500\nworkers = %d" % workers
+            here = w.nic(config("vhost:" + path, more=more, mac=HOST_MAC, ip4=HOST4, ip6=HOST6), eal=())
+            there = w.nic(config("virtio-user:" + path, more=more), eal=())
+            joined(w, here, there, lambda: None)
 
 
 # ---- addresses -----------------------------------------------------------------------------------------------------------

@@ -207,6 +207,24 @@ def exiting_plugins(run):
         equal(os.listdir(copies), [])
 
 
+@rule("SPINDLE_ISA chooses the level of the kernels; a level that is not there is told with those that are")
+def levels(run):
+    def with_level(level, *arguments):
+        return run.command(*arguments, env=dict(os.environ, SPINDLE_ISA=level))
+    best = json.loads(run.command("bench", "--filter", "no-such-case", "--json").stdout)["isa"]
+    for level in ("baseline", "avx2", "avx512"):
+        process = with_level(level, "doctor")
+        if process.returncode == 1 and process.stderr:
+            equal(process.stderr.split(";")[0], "spindle: SPINDLE_ISA=%s: this processor has the level %s" % (level, best))
+            equal(process.stdout, "")
+        else:
+            assert "cpu: kernels of level %s run" % level in process.stdout, process.stdout + process.stderr
+    process = with_level("mmx", "doctor")
+    equal((process.returncode, process.stdout, process.stderr),
+          (2, "", "spindle: SPINDLE_ISA=mmx: there is no such level; there are baseline, avx2 and avx512\n"))
+    equal(with_level("mmx", "--version").returncode, 0)
+
+
 @rule("doctor knows the handlers of the configuration's plug-ins")
 def doctor_loads(run):
     run.write("nic.ini", "[nic]\nip = 192.0.2.1\nplugin = %s\n[context mine]\nhandler = plugged\n" % plugin(run, "good"))

@@ -66,9 +66,9 @@ class Runner:
             f.write(data if isinstance(data, bytes) else data.encode())
         return self.path(name)
 
-    def command(self, *arguments, timeout=120):
+    def command(self, *arguments, timeout=120, env=None):
         process = subprocess.run([self.spindle, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                 timeout=timeout, errors="replace")
+                                 timeout=timeout, errors="replace", env=env)
         if process.returncode < 0 or "Sanitizer" in process.stderr:
             raise AssertionError("crashed (status %d): %s" % (process.returncode, process.stderr[-2000:]))
         return process

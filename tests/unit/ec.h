@@ -188,7 +188,7 @@ struct ec_code {
 /* Those that this processor has, NULL past the last. */
 static inline const struct sp_ec_kernel *ec_kernel(unsigned i)
 {
-	return i == 0 ? &sp_ec_isal : i == 1 ? sp_ec_gfni() : NULL;
+	return i < SP_ISA_LEVELS ? sp_ec_kernel(i) : NULL;
 }
 
 static inline struct ec_code *ec_code_by(const struct sp_ec_kernel *kernel, enum sp_ec_kind kind, unsigned k,
@@ -209,7 +209,7 @@ static inline struct ec_code *ec_code_by(const struct sp_ec_kernel *kernel, enum
 /* By ISA-L, where it does not matter. */
 static inline struct ec_code *ec_code_new(enum sp_ec_kind kind, unsigned k, unsigned m)
 {
-	return ec_code_by(&sp_ec_isal, kind, k, m);
+	return ec_code_by(&sp_ec_baseline, kind, k, m);
 }
 
 static inline void ec_code_free(struct ec_code *c)

@@ -465,7 +465,7 @@ static void what_a_port_lacks_is_said_before_it_is_made(void)
 	refused(-ENODEV, "there are: lo", "af_packet:nosuch0", NULL, 1, 0);
 	refused(-ENODEV, "no interface nosuch0", "pcap-iface:nosuch0", NULL, 1, 0);
 	refused(-ENODEV, "no interface nosuch0", "net_af_packet7", NULL, 1, 0); /* EAL's, that it did not make */
-	refused(-ENOTSUP, "MTU 1501", "af_packet:lo", NULL, 1, 1501);
+	refused(-EINVAL, "for an MTU of 9000", "af_packet:lo,framesz=8192", NULL, 1, 9000);
 	refused(-EINVAL, "at least 1588", "af_packet:lo,framesz=1024", NULL, 1, 1500);
 	refused(-EINVAL, "at least 1588", "af_packet:lo,framesz=3000", NULL, 1, 1500);
 	refused(-EINVAL, "framesz=0", "af_packet:lo,framesz=many", NULL, 1, 1500);
