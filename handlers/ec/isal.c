@@ -12,17 +12,20 @@
 #define TOGETHER 63
 
 #if defined(__AVX2__)
-#define ISAL(name) name##_avx2
-#define xor_isal   xor_gen_avx
-#define NAME	   "isa-l-avx2"
+#define encode	    ec_encode_data_avx2
+#define encode_more ec_encode_data_update_avx2
+#define xor_isal    xor_gen_avx
+#define NAME	    "isa-l-avx2"
 #elif defined(__x86_64__)
-#define ISAL(name) name##_sse
-#define xor_isal   xor_gen_sse
-#define NAME	   "isa-l-sse"
+#define encode	    ec_encode_data_sse
+#define encode_more ec_encode_data_update_sse
+#define xor_isal    xor_gen_sse
+#define NAME	    "isa-l-sse"
 #else
-#define ISAL(name) name
-#define xor_isal   xor_gen
-#define NAME	   "isa-l"
+#define encode	    ec_encode_data
+#define encode_more ec_encode_data_update
+#define xor_isal    xor_gen
+#define NAME	    "isa-l"
 #endif
 #define KERNEL_(level) sp_ec_##level
 #define KERNEL(level)  KERNEL_(level)
@@ -41,17 +44,15 @@ static void isal_combine(size_t len, unsigned sources, unsigned rows, const uint
 {
 	(void)past; /* ISA-L does as it likes */
 	if (cold && count == sources && count <= TOGETHER) {
-		ISAL(ec_encode_data)
-		((int)len, (int)sources, (int)rows, (uint8_t *)(uintptr_t)tables, (uint8_t **)(uintptr_t)from,
-		 (uint8_t **)(uintptr_t)to);
+		encode((int)len, (int)sources, (int)rows, (uint8_t *)(uintptr_t)tables, (uint8_t **)(uintptr_t)from,
+		       (uint8_t **)(uintptr_t)to);
 		return;
 	}
 	for (unsigned r = 0; r < rows && !first; r++)
 		memset(to[r], 0, len);
 	for (unsigned s = 0; s < count; s++)
-		ISAL(ec_encode_data_update)
-		((int)len, (int)sources, (int)rows, (int)(first + s), (uint8_t *)(uintptr_t)tables,
-		 (uint8_t *)(uintptr_t)from[s], (uint8_t **)(uintptr_t)to);
+		encode_more((int)len, (int)sources, (int)rows, (int)(first + s), (uint8_t *)(uintptr_t)tables,
+			    (uint8_t *)(uintptr_t)from[s], (uint8_t **)(uintptr_t)to);
 }
 
 typedef uint64_t vector __attribute__((vector_size(64), aligned(1), may_alias));
