@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rvma, the way out: what the sessions' senders want sent becomes packets; sessions take turns. */
+#include "ops.h"
+
+#define RV_TURN	  8    /* packets of a session, then it is another's turn */
+#define RV_FLIGHT 4096 /* packets of a session on their way, unless it has more blocks */
+
+/* ---- packets -------------------------------------------------------------------------------------------------------
+ */
+static int rv_send_poll(struct sp_ctx *c, struct rv_session *x, const struct sp_rel_poll *poll)
+{
+	struct sp_rvma_datagram head;
+	const struct sp_send send = {
+		.dest_qp = x->qp,
+		.psn = x->psn,
+		.opcode = SP_RVMA_POLL,
+		.flags = SP_SEND_UNPACED,
+		.ext = &head,
+		.ext_len = sizeof(head),
+		.bytes = poll,
+		.len = sizeof(*poll),
+	};
+
+	sp_store_be64(head.token, x->names.peer_token);
+	return sp_send_roce(c, x->path, &send);
+}
+
+static int rv_send_packet(struct sp_ctx *c, struct rv_session *x, struct rv_op *op, uint64_t packet)
+{
+	union {
+		struct sp_rvma_head head;
+		struct sp_rvma_put put;
+		struct sp_rvma_get get;
+		struct sp_rvma_data data;
+	} ext = {.get = {.back = {0}}};
+	const uint64_t at = packet * x->mtu, left = op->length - at;
+	struct sp_send send = {
+		.dest_qp = x->qp,
+		.psn = x->psn,
+		.opcode = SP_RVMA_PUT,
+		.ext = &ext,
+		.ext_len = sizeof(ext.put),
+		.len = left < x->mtu ? (uint32_t)left : x->mtu,
+		.mem = op->mem,
+		.offset = op->offset + at,
+	};
+	int rc;
+
+	sp_store_be64(ext.head.token, x->names.peer_token);
+	sp_store_be64(ext.head.transfer, op->transfer);
+	sp_store_be32(ext.head.packet, (uint32_t)packet);
+	ext.head.version = SP_RVMA_VERSION;
+	ext.head.flags = op->flags;
+	sp_store_be64(ext.put.length, op->length); /* at the same place in all */
+	if (op->kind == RV_OP_DATA) {
+		send.opcode = SP_RVMA_DATA;
+		send.ext_len = sizeof(ext.data);
+		sp_store_be64(ext.data.get, op->get);
+	} else {
+		sp_store_be64(ext.put.mailbox, op->mailbox);
+		sp_store_be64(ext.put.key, op->key);
+		sp_store_be64(ext.put.offset, op->at);
+	}
+	if (op->kind == RV_OP_GET) {
+		send.opcode = SP_RVMA_GET;
+		send.ext_len = sizeof(ext.get);
+		send.len = 0;
+		sp_store_be32(ext.get.back, op->back);
+	}
+	if (!send.len)
+		send.mem = NULL;
+	rc = sp_send_roce(c, x->path, &send);
+	op->mark = sp_send_mark(c);
+	return rc;
+}
+static_assert(offsetof(struct sp_rvma_put, length) == offsetof(struct sp_rvma_get, length) &&
+		      offsetof(struct sp_rvma_put, length) == offsetof(struct sp_rvma_data, length) &&
+		      offsetof(struct sp_rvma_put, offset) == offsetof(struct sp_rvma_get, offset),
+	      "rv_send_packet() fills them in alike");
+
+/* At most so many packets; `idle`: there is no more to send now. */
+static unsigned rv_send_some(struct sp_ctx *c, struct rv_session *x, unsigned budget, bool *idle)
+{
+	const struct rv *s = rv_of(c);
+	struct sp_rel_next next;
+	unsigned sent = 0;
+
+	*idle = false;
+	while (sent < budget) {
+		struct rv_op *op;
+		int rc = 0;
+
+		next.what = SP_REL_NOTHING;
+		rv_start(c, x);
+		if (x->sends)
+			sp_rel_next(&x->sender, c->now, &next);
+		rv_send_acked(c, x); /* a block's time may be over */
+		if (!x->sends || next.what == SP_REL_NOTHING) {
+			*idle = true;
+			break;
+		}
+		op = next.what != SP_REL_ASK ? x->block_op[next.message & (s->blocks - 1)] : NULL;
+		if (next.what == SP_REL_ASK)
+			rc = rv_send_poll(c, x, &next.poll);
+		else if (op)
+			rc = rv_send_packet(c, x, op, (next.message - op->transfer) * SP_RVMA_BLOCK + next.unit);
+		else
+			continue; /* it has just ended */
+		if (rc == -EAGAIN)
+			break;
+		/* Any other failure is a packet lost on the way. */
+		x->psn = (x->psn + 1) & SP_ROCE_PSN_MASK;
+		if (op)
+			c->counters[next.what == SP_REL_UNIT ? RV_PACKETS_SENT : RV_RETRANSMITS]++;
+		sp_rel_sent(&x->sender, &next, 0, c->now);
+		sent++;
+	}
+	return sent;
+}
+
+static void rv_wait(struct sp_ctx *c, struct rv_session *x)
+{
+	sp_time at;
+
+	if (!x->sends)
+		return;
+	at = sp_rel_deadline(&x->sender);
+	at = at < x->get_at ? at : x->get_at;
+	if (at == SP_NEVER)
+		sp_timer_cancel(c, &x->timer);
+	else
+		sp_timer_arm(c, &x->timer, at > c->now ? at : c->now + SP_US);
+}
+
+int rv_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
+{
+	struct rv *s = rv_of(c);
+
+	(void)issue;
+	rv_settle(c, s, false);
+	while (s->active) {
+		struct rv_session *x = s->active;
+		const unsigned turn = budget < RV_TURN ? budget : RV_TURN;
+		unsigned sent;
+		bool idle;
+
+		if (!budget)
+			return SP_ISSUE_MORE;
+		sent = rv_send_some(c, x, turn, &idle);
+		budget -= sent;
+		if (s->active != x) /* its session has ended */
+			continue;
+		if (!idle && sent < turn)
+			return SP_ISSUE_MORE;
+		s->active = x->next_active;
+		x->next_active = NULL;
+		x->active = false;
+		if (idle)
+			rv_wait(c, x);
+		else
+			rv_send_more(c, x);
+	}
+	rv_settle(c, s, false);
+	return s->ended ? SP_ISSUE_MORE : SP_ISSUE_DONE;
+}
+
+void rv_send_forget(struct sp_ctx *c, struct rv_session *x)
+{
+	struct rv *s = rv_of(c);
+
+	for (struct rv_session **at = &s->active; x->active && *at; at = &(*at)->next_active)
+		if (*at == x) {
+			*at = x->next_active;
+			break;
+		}
+	x->active = x->sends = false;
+	x->next_active = NULL;
+	x->get_at = SP_NEVER;
+	s->active_last = s->active;
+	while (s->active_last && s->active_last->next_active)
+		s->active_last = s->active_last->next_active;
+}
+
+static struct sp_rel_config rv_sender_config(const struct rv *s)
+{
+	uint32_t flight = RV_FLIGHT;
+
+	while (flight > s->blocks && flight / SP_RVMA_BLOCK > s->blocks)
+		flight /= 2;
+	return (struct sp_rel_config){
+		.scheme = SP_REL_NACK,
+		.timeout = s->timeout,
+		.messages = s->blocks,
+		.units = SP_RVMA_BLOCK,
+		.in_flight = flight < s->blocks ? s->blocks : flight,
+	};
+}
+
+size_t rv_sender_bytes(const struct rv *s)
+{
+	const struct sp_rel_config config = rv_sender_config(s);
+
+	return sp_rel_sender_bytes(&config);
+}
+
+static void rv_sender_begin(const struct rv *s, struct rv_session *x)
+{
+	struct sp_rel_config config = rv_sender_config(s);
+
+	config.rtt = x->rtt;
+	memset(x->sender_memory, 0, sp_rel_sender_bytes(&config));
+	sp_rel_sender_init(&x->sender, &config, x->sender_memory);
+	x->settled = 0;
+	x->sends = true;
+}
+
+void rv_send_more(struct sp_ctx *c, struct rv_session *x)
+{
+	struct rv *s = rv_of(c);
+
+	if (s->implicit || x->state == RV_SESSION_FREE)
+		return;
+	if (x->state != RV_SESSION_OPEN) {
+		if (x->first_op)
+			rv_hello_begin(c, x);
+		return;
+	}
+	if (x->get_at <= c->now)
+		rv_gets_expire(c, x);
+	if (!x->sends && !x->first_op)
+		return;
+	if (!x->sends)
+		rv_sender_begin(s, x);
+	if (x->active)
+		return;
+	x->active = true;
+	x->next_active = NULL;
+	*(s->active ? &s->active_last->next_active : &s->active) = x;
+	s->active_last = x;
+	sp_issue_start(c, &s->issue);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rvma, puts of one packet in a row, as most are: new, of one session, to open mailboxes that have a buffer on the
+ * NIC's own counters with room for them. What they have in common is looked at once, and once per run the host is told
+ * and blocks are counted as there. A put that is anything else ends the run, and is place.c's, which looks at all
+ * of it anew: nothing is refused here.
+ */
+#include "copy.h"
+
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define RV_MANY	    256 /* mailboxes, whose windows and buffers do not stay in the nearest cache */
+
+struct rv_run {
+	struct rv_session *x;
+	uint64_t token;
+	bool taken; /* blocks of its */
+	/* of the latest put; line RV_NONE: of none */
+	uint32_t line;
+	bool managed;
+	struct rv_window *w;
+	struct rv_buffer *b;
+	uint64_t key, room, most; /* room: bytes of the buffer; most: that a put may have */
+	uint8_t *base;
+	uint64_t region;	     /* bytes */
+	uint64_t *bytes, *ops;	     /* that have come to the buffer, */
+	uint64_t end_bytes, end_ops; /* ... and with so many it is complete */
+	/* since rv_run_tell() */
+	uint64_t puts, placed;
+	unsigned told; /* windows */
+	uint32_t tell[RV_EXPECT];
+};
+
+/* ---- what the run has in common ------------------------------------------------------------------------------------
+ */
+static bool rv_run_window(struct sp_ctx *c, struct rv_run *r, uint32_t line)
+{
+	struct rv *s = rv_of(c);
+	struct rv_window *w = line == RV_NONE ? NULL : &s->window[line];
+	struct rv_buffer *b;
+
+	r->line = RV_NONE;
+	if (!w || w->closed || !w->posted.count || w->rated)
+		return false;
+	b = &s->buffer[w->posted.first];
+	if (!sp_mem_holds(b->mem, b->offset, b->length))
+		return false;
+	r->end_bytes = r->end_ops = UINT64_MAX;
+	if (w->flags & SP_RVMA_REGION) {
+		r->bytes = &b->bytes;
+		r->ops = &b->ops;
+	} else if (w->counter < s->counters) {
+		r->bytes = &s->count[w->counter].bytes;
+		r->ops = &s->count[w->counter].ops;
+		*(w->flags & SP_RVMA_OPS ? &r->end_ops : &r->end_bytes) = b->threshold ? b->threshold : UINT64_MAX;
+	} else { /* in host memory */
+		return false;
+	}
+	r->line = line;
+	r->managed = w->flags & SP_RVMA_MANAGED;
+	r->w = w;
+	r->b = b;
+	r->key = w->key;
+	r->room = b->length;
+	r->most = w->limit_put ? w->limit_put : UINT64_MAX;
+	r->base = b->mem->base + b->offset;
+	r->region = b->mem->len;
+	return true;
+}
+
+/* What has been placed is told of. */
+static void rv_run_tell(struct sp_ctx *c, struct rv_run *r)
+{
+	struct rv *s = rv_of(c);
+
+	rv_copied(s);
+	for (unsigned i = 0; i < r->told; i++) {
+		const struct rv_window *w = &s->window[r->tell[i]];
+
+		RV_TELL(c, s, w, bytes, w->bytes);
+		RV_TELL(c, s, w, puts, w->puts);
+	}
+	c->counters[RV_PACKETS] += r->puts;
+	c->counters[RV_PUTS] += r->puts;
+	c->counters[RV_BYTES] += r->placed;
+	r->puts = r->placed = 0;
+	r->told = 0;
+	r->line = RV_NONE;
+}
+
+static void rv_run_settle(struct sp_ctx *c, struct rv_run *r)
+{
+	rv_run_tell(c, r);
+	if (r->taken)
+		rv_taken(c, r->x);
+	r->taken = false;
+	r->x = NULL;
+}
+
+/* Puts of another session follow. */
+static bool rv_run_session(struct sp_ctx *c, struct rv_run *r, const struct sp_rvma_head *h)
+{
+	if (h->version != SP_RVMA_VERSION)
+		return false;
+	rv_run_settle(c, r); /* a token may end the session that the peer had before */
+	r->x = rv_session_find(c, h->token);
+	memcpy(&r->token, h->token, sizeof(r->token));
+	return r->x;
+}
+
+/* ---- puts ----------------------------------------------------------------------------------------------------------
+ */
+/* One; or not, and nothing has changed. */
+static inline bool rv_run_put(struct sp_ctx *c, struct rv_run *r, const struct sp_packet *p, uint32_t line)
+{
+	struct rv *s = rv_of(c);
+	const struct sp_rvma_put *put = (const struct sp_rvma_put *)p->data;
+	const uint32_t bytes = p->len - (uint32_t)sizeof(*put);
+	const uint64_t number = sp_load_be64(put->head.transfer);
+	uint64_t offset = sp_load_be64(put->offset), token;
+	struct rv_block *block;
+
+	memcpy(&token, put->head.token, sizeof(token));
+	if (unlikely(!r->x || token != r->token) && !rv_run_session(c, r, &put->head))
+		return false;
+	/* A packet that is all of a put of some bytes. */
+	if (unlikely(put->head.version != SP_RVMA_VERSION) || unlikely(put->head.flags & SP_RVMA_FENCE) ||
+	    unlikely(sp_load_be32(put->head.packet)) || unlikely(sp_load_be64(put->length) != bytes) ||
+	    unlikely(bytes - 1 >= r->x->mtu))
+		return false;
+	/* Nothing is known of its block, which is within what was offered. */
+	block = rv_block_of(s, r->x, number);
+	if (unlikely(number - r->x->base >= s->blocks) || unlikely(number >= SP_RVMA_BLOCKS) ||
+	    unlikely(rv_block_is(block, number)))
+		return false;
+	if (unlikely(line != r->line || line == RV_NONE) && !rv_run_window(c, r, line))
+		return false;
+	if (unlikely(sp_load_be64(put->key) != r->key))
+		return false;
+	if (r->managed) {
+		if (unlikely(offset != SP_RVMA_APPEND))
+			return false;
+		offset = r->b->tail;
+	} else if (offset == SP_RVMA_APPEND) {
+		offset = 0;
+	}
+	if (unlikely(offset > r->room) || unlikely(bytes > r->room - offset) || unlikely(bytes > r->most))
+		return false;
+
+	/* room is the buffer's, and that lies within its region: see rv_run_window() */
+	rv_copy(s, r->region, r->base + offset, p->data + sizeof(*put), bytes);
+	if (r->managed)
+		r->b->tail = offset + bytes;
+	r->b->mailbox = sp_load_be64(put->mailbox);
+	*block = (struct rv_block){.number = number + 1, .transfer = number, .have = 1, .units = 1, .seen = true};
+	r->taken = true;
+	r->x->end = number < r->x->end ? r->x->end : number + 1;
+	r->w->puts++;
+	r->w->bytes += bytes;
+	*r->ops += 1;
+	*r->bytes += bytes;
+	if (!r->told || r->tell[r->told - 1] != line)
+		r->tell[r->told++] = line;
+	r->puts++;
+	r->placed += bytes;
+	return true;
+}
+
+/* Their windows, by line; what they need is brought into the cache where there are many, all of it at once. */
+static void rv_run_expect(const struct rv *s, struct sp_packet *const *packet, unsigned n, uint32_t *line)
+{
+	const bool many = s->table.count >= RV_MANY;
+	uint64_t mailbox[RV_EXPECT];
+
+	for (unsigned i = 0; i < n; i++) {
+		mailbox[i] = sp_load_be64(((const struct sp_rvma_put *)packet[i]->data)->mailbox);
+		if (many)
+			sp_rvma_table_prefetch(&s->table, mailbox[i]);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		const struct rv_window *w;
+
+		if (i && mailbox[i] == mailbox[i - 1]) {
+			line[i] = line[i - 1];
+			continue;
+		}
+		line[i] = sp_rvma_table_find(&s->table, mailbox[i]);
+		if (!many || line[i] == RV_NONE)
+			continue;
+		w = &s->window[line[i]];
+		__builtin_prefetch(w, 1);
+		__builtin_prefetch(s->area->base + s->layout.window + line[i] * sizeof(struct sp_rvma_window_status),
+				   1);
+	}
+	for (unsigned i = 0; i < n && many; i++) {
+		const struct rv_window *w = line[i] == RV_NONE ? NULL : &s->window[line[i]];
+
+		if (!w || !w->posted.count)
+			continue;
+		__builtin_prefetch(&s->buffer[w->posted.first], 1);
+		if (w->counter < s->counters)
+			__builtin_prefetch(&s->count[w->counter], 1);
+	}
+}
+
+/* How many of them are whole headers of puts. */
+static inline unsigned rv_run_puts(struct sp_packet *const *packet, unsigned n)
+{
+	unsigned i = 0;
+
+	while (i < n && i < RV_EXPECT && packet[i]->opcode == SP_RVMA_PUT &&
+	       packet[i]->len > sizeof(struct sp_rvma_put))
+		i++;
+	return i;
+}
+
+unsigned rv_run(struct sp_ctx *c, struct sp_packet *const *packet, unsigned n)
+{
+	struct rv_run r = {.line = RV_NONE};
+	uint32_t line[RV_EXPECT];
+	unsigned i;
+
+	if (unlikely(c->watch))
+		return 0;
+	n = rv_run_puts(packet, n);
+	rv_run_expect(rv_of(c), packet, n, line);
+	for (i = 0; i < n && rv_run_put(c, &r, packet[i], line[i]); i++) {
+		struct rv_window *w = r.w;
+
+		if (unlikely(*r.bytes >= r.end_bytes) || unlikely(*r.ops >= r.end_ops)) {
+			rv_run_tell(c, &r);
+			rv_bucket_retire(c, w, 0);
+		}
+	}
+	rv_run_settle(c, &r);
+	return i;
+}

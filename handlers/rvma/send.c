@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rvma, the way out: operations become transfers, and transfers blocks, as far as the session's window lets them;
+ * issue.c makes packets of these. An operation ends when all its blocks are done, or one is refused; the host
+ * hears of it when ports have let go of its memory, too.
+ */
+#include "ops.h"
+
+#define RV_SILENT 6 /* polls that nobody has answered, in a row */
+
+/* ---- attach and detach ---------------------------------------------------------------------------------------------
+ */
+int rv_ops_attach(struct sp_ctx *c)
+{
+	struct rv *s = rv_of(c);
+	uint32_t buckets = 1;
+
+	while (buckets < s->ops)
+		buckets *= 2;
+	s->op = sp_alloc(c, 2ull * s->ops * sizeof(*s->op));
+	s->get = sp_alloc(c, buckets * sizeof(*s->get));
+	if (!s->op || !s->get)
+		return sp_fail(c, ENOMEM, "ops", "no memory for %u operations", s->ops);
+	s->get_mask = buckets - 1;
+	for (uint32_t i = 0; i < s->ops; i++)
+		s->op[s->ops + i].next = i + 1 < s->ops ? &s->op[s->ops + i + 1] : NULL;
+	s->serve_free = s->ops ? &s->op[s->ops] : NULL;
+	return 0;
+}
+
+/* ---- operations ----------------------------------------------------------------------------------------------------
+ */
+void rv_op_append(struct rv_session *x, struct rv_op *op)
+{
+	op->next = NULL;
+	op->previous = x->last_op;
+	*(x->last_op ? &x->last_op->next : &x->first_op) = op;
+	x->last_op = op;
+	if (!x->sending)
+		x->sending = op;
+}
+
+/* Its memory is its owner's again. */
+static void rv_op_free(struct sp_ctx *c, struct rv_op *op)
+{
+	struct rv *s = rv_of(c);
+	const enum rv_op_kind kind = op->kind;
+	uint64_t line;
+
+	op->kind = RV_OP_NONE;
+	if (kind == RV_OP_DATA) {
+		op->next = s->serve_free;
+		s->serve_free = op;
+		c->counters[RV_GETS_SERVED] += !op->status;
+		rv_read_end(c, op->window, op->buffer);
+		return;
+	}
+	if (op->mem)
+		sp_mem_put(c, op->mem);
+	line = s->layout.op + (uint64_t)(op - s->op) * sizeof(struct sp_rvma_op_status);
+	sp_dma_store64(c, s->area, line + offsetof(struct sp_rvma_op_status, status), op->status);
+	sp_dma_store64(c, s->area, line + offsetof(struct sp_rvma_op_status, number), op->number);
+	c->counters[op->status ? RV_OPS_FAILED : kind == RV_OP_PUT ? RV_PUTS_SENT : RV_GETS_DONE]++;
+}
+
+void rv_settle(struct sp_ctx *c, struct rv *s, bool all)
+{
+	while (s->ended && (all || sp_send_settled(c, s->ended->mark))) {
+		struct rv_op *op = s->ended;
+
+		s->ended = op->next;
+		rv_op_free(c, op);
+	}
+}
+
+void rv_op_end(struct sp_ctx *c, struct rv_op *op, enum sp_rvma_status why)
+{
+	struct rv *s = rv_of(c);
+	struct rv_session *x = op->session;
+	uint64_t k;
+
+	if (!x)
+		return;
+	if (op->kind == RV_OP_GET && op->packets)
+		rv_get_stop(c, op);
+	for (k = op->transfer < x->sender.begin ? x->sender.begin : op->transfer; k < op->transfer + op->started; k++) {
+		if (x->block_op[k & (s->blocks - 1)] != op)
+			continue;
+		x->block_op[k & (s->blocks - 1)] = NULL;
+		if (why >= SP_RVMA_NO_MAILBOX && why <= SP_RVMA_GIVEN_UP)
+			sp_rel_refuse(&x->sender, k, (uint8_t)why); /* the peer knows: it need not be told */
+		sp_rel_release(&x->sender, k);
+	}
+	x->serving -= op->kind == RV_OP_DATA;
+	if (x->sending == op)
+		x->sending = op->next;
+	*(op->previous ? &op->previous->next : &x->first_op) = op->next;
+	*(op->next ? &op->next->previous : &x->last_op) = op->previous;
+	op->session = NULL;
+	op->status = (uint8_t)why;
+	op->next = NULL;
+	if (!s->ended && sp_send_settled(c, op->mark)) {
+		rv_op_free(c, op);
+		return;
+	}
+	*(s->ended ? &s->ended_last->next : &s->ended) = op;
+	s->ended_last = op;
+	sp_issue_start(c, &s->issue);
+}
+
+void rv_send_fail(struct sp_ctx *c, struct rv_session *x, enum sp_rvma_status why)
+{
+	while (x->first_op)
+		rv_op_end(c, x->first_op, why);
+}
+
+void rv_ops_detach(struct sp_ctx *c)
+{
+	struct rv *s = rv_of(c);
+
+	for (uint32_t i = 0; i < s->peers; i++)
+		rv_send_fail(c, &s->session[i], SP_RVMA_CANCELLED);
+	rv_settle(c, s, true); /* what ports still have of these, the NIC holds */
+}
+
+/* Memory of the application's, with a reference. No bytes need none. */
+static int rv_memory(struct sp_ctx *c, const struct sp_command *command, const struct sp_mem **mem)
+{
+	*mem = NULL;
+	if (!command->arg[2])
+		return 0;
+	*mem = sp_mem_get(c, (uint32_t)command->arg[0]);
+	if (!*mem)
+		return -EFAULT;
+	if (sp_mem_holds(*mem, command->arg[1], command->arg[2]))
+		return 0;
+	sp_mem_put(c, *mem);
+	return -EFAULT;
+}
+
+int rv_put(struct sp_ctx *c, const struct sp_command *command)
+{
+	struct rv *s = rv_of(c);
+	const bool get = command->op == SP_RVMA_CMD_GET;
+	const uint32_t slot = (uint32_t)command->cookie;
+	const uint64_t number = command->cookie >> 32;
+	struct rv_session *x = rv_peer_get(s, (uint32_t)(command->arg[0] >> 32));
+	const struct sp_mem *mem;
+	int rc;
+
+	if (slot >= s->ops || !number || (!get && command->flags & ~(SP_CMD_REPLY | SP_RVMA_CMD_FENCE)))
+		return -EINVAL;
+	if (!x) /* it had to make room */
+		return -ENOENT;
+	if (s->op[slot].kind != RV_OP_NONE)
+		return -EAGAIN;
+	rc = rv_memory(c, command, &mem);
+	if (rc)
+		return rc;
+	s->op[slot] = (struct rv_op){
+		.kind = get ? RV_OP_GET : RV_OP_PUT,
+		.session = x,
+		.mem = mem,
+		.offset = command->arg[1],
+		.length = command->arg[2],
+		.mailbox = command->arg[3],
+		.key = command->arg[4],
+		.at = command->arg[5],
+		.number = number,
+		.back = get ? (uint32_t)command->flags >> SP_RVMA_CMD_BACK_SHIFT : 0,
+		.flags = !get && command->flags & SP_RVMA_CMD_FENCE ? SP_RVMA_FENCE : 0,
+	};
+	rv_op_append(x, &s->op[slot]);
+	rv_send_more(c, x);
+	return 0;
+}
+
+/* ---- blocks --------------------------------------------------------------------------------------------------------
+ */
+/* It is its turn: it gets a number. */
+static void rv_number(struct sp_ctx *c, struct rv_session *x, struct rv_op *op)
+{
+	const uint64_t packets = op->kind == RV_OP_GET ? 1 : sp_rvma_packets(op->length, x->mtu);
+
+	if (packets > SP_RVMA_PACKETS_MAX) {
+		rv_op_end(c, op, SP_RVMA_TOO_LARGE);
+		return;
+	}
+	op->packets = packets;
+	op->blocks = (uint32_t)((packets - 1) / SP_RVMA_BLOCK + 1);
+	op->transfer = x->sender.end;
+	if (op->blocks > SP_RVMA_BLOCKS - op->transfer) { /* no numbers are left: the next one begins anew */
+		op->packets = 0;
+		rv_bye(c, x);
+		rv_session_end(c, x, SP_RVMA_PEER_GONE);
+		return;
+	}
+	if (op->kind == RV_OP_GET)
+		rv_get_start(rv_of(c), op);
+	if (op->kind != RV_OP_DATA)
+		return;
+	op->until = c->now + rv_time_of(rv_of(c), packets); /* a peer that takes it slowly holds its buffer */
+	if (op->until < x->get_at)
+		x->get_at = op->until;
+}
+
+/* Begins blocks while there is room for them. */
+void rv_start(struct sp_ctx *c, struct rv_session *x)
+{
+	const struct rv *s = rv_of(c);
+	struct rv_op *op;
+	uint64_t k;
+
+	while ((op = x->sending) != NULL) {
+		if (!op->packets)
+			rv_number(c, x, op);
+		if (x->sending != op)
+			continue;
+		for (; op->started < op->blocks; op->started++) {
+			const uint64_t left = op->packets - (uint64_t)op->started * SP_RVMA_BLOCK;
+
+			if (x->sender.end - x->sender.begin >= x->names.window ||
+			    sp_rel_start(&x->sender, left < SP_RVMA_BLOCK ? (uint32_t)left : SP_RVMA_BLOCK, c->now, &k))
+				return;
+			x->block_op[k & (s->blocks - 1)] = op;
+		}
+		x->sending = op->next;
+	}
+}
+
+static void rv_block_done(struct sp_ctx *c, struct rv_session *x, uint64_t number, struct rv_op *op)
+{
+	x->block_op[number & (rv_of(c)->blocks - 1)] = NULL;
+	sp_rel_release(&x->sender, number);
+	if (++op->done < op->blocks)
+		return;
+	if (op->kind != RV_OP_GET) {
+		rv_op_end(c, op, SP_RVMA_DELIVERED);
+		return;
+	}
+	op->waits = true;
+	op->until = c->now + rv_of(c)->timeout;
+	if (op->until < x->get_at)
+		x->get_at = op->until;
+}
+
+static enum sp_rvma_status rv_reason(uint8_t reason)
+{
+	return reason >= SP_RVMA_NO_MAILBOX && reason <= SP_RVMA_GIVEN_UP ? (enum sp_rvma_status)reason
+									  : SP_RVMA_GIVEN_UP;
+}
+
+/* Whose time is over: is that the peer's doing? */
+bool rv_is_silent(struct sp_ctx *c, const struct rv_session *x)
+{
+	const sp_time timeout = rv_of(c)->timeout, since = c->now - x->heard;
+
+	/* Who was asked nothing, for there is nothing on its way but what it owes to a get, need not answer. */
+	return x->sender.silent && (since >= timeout / 2 || (since >= timeout / 8 && x->sender.silent >= RV_SILENT));
+}
+
+void rv_send_acked(struct sp_ctx *c, struct rv_session *x)
+{
+	const struct rv *s = rv_of(c);
+	const struct sp_rel_counters *n = &x->sender.counters;
+	uint64_t left = x->sends ? n->done + n->failed + n->refused - x->settled : 0; /* to be found, at the most */
+
+	for (uint64_t k = x->sender.begin; left && k < x->sender.end; k++) {
+		struct rv_op *op = x->block_op[k & (s->blocks - 1)];
+		const enum sp_rel_state state = op ? sp_rel_state(&x->sender, k) : SP_REL_FREE;
+
+		left -= state != SP_REL_FREE && state != SP_REL_OPEN;
+		switch (state) {
+		case SP_REL_DONE:
+			rv_block_done(c, x, k, op);
+			break;
+		case SP_REL_REFUSED:
+			rv_op_end(c, op, rv_reason(sp_rel_reason(&x->sender, k)));
+			break;
+		case SP_REL_FAILED:
+			if (rv_is_silent(c, x)) {
+				rv_session_end(c, x, SP_RVMA_PEER_GONE);
+				return;
+			}
+			rv_op_end(c, op, SP_RVMA_TIMEOUT);
+			break;
+		case SP_REL_FREE:
+		case SP_REL_OPEN:
+			break;
+		}
+	}
+	if (x->sends)
+		x->settled = n->done + n->failed + n->refused;
+}
+
+/* The transfer that one of the blocks on their way is of. */
+static struct rv_op *rv_op_find(const struct rv *s, const struct rv_session *x, uint64_t transfer)
+{
+	for (uint64_t k = transfer > x->sender.begin ? transfer : x->sender.begin; k < x->sender.end; k++) {
+		struct rv_op *op = x->block_op[k & (s->blocks - 1)];
+
+		if (op)
+			return op->transfer == transfer ? op : NULL;
+	}
+	return NULL;
+}
+
+void rv_send_nacked(struct sp_ctx *c, struct rv_session *x, uint64_t transfer, enum sp_rvma_status why)
+{
+	struct rv_op *op = x->sends ? rv_op_find(rv_of(c), x, transfer) : NULL;
+
+	if (!op)
+		return;
+	rv_op_end(c, op, why);
+	rv_send_more(c, x);
+}
+
+int rv_send_ack(struct sp_ctx *c, struct rv_session *x, const void *datagram, size_t len)
+{
+	if (!x->sends || sp_rel_ack(&x->sender, datagram, len, c->now))
+		return -EINVAL;
+	rv_send_acked(c, x);
+	rv_send_more(c, x);
+	return 0;
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rvma, peers and their sessions: who is known, by which token, and how a session ends. */
+#include "state.h"
+
+#define RV_LOOK	       64 /* sessions looked at for one that can make room, for a HELLO; that a report shows */
+#define RV_OFFER_STAYS (10 * SP_MS) /* an unconfirmed one makes no room before */
+#define RV_INDEX       0xFFFFull    /* of a token */
+static_assert(SP_RVMA_PEERS_MAX <= RV_INDEX, "tokens name them");
+
+/* ---- who is known --------------------------------------------------------------------------------------------------
+ */
+static uint32_t *rv_head(struct sp_ctx *c, const uint8_t ip[16], uint32_t qp)
+{
+	const struct rv *s = rv_of(c);
+	uint8_t bytes[20];
+
+	memcpy(bytes, ip, 16);
+	memcpy(bytes + 16, &qp, 4);
+	return &s->same[sp_hash(c, bytes, sizeof(bytes)) & s->same_mask];
+}
+
+struct rv_session *rv_session_of(struct sp_ctx *c, const uint8_t ip[16], uint32_t qp)
+{
+	struct rv *s = rv_of(c);
+
+	for (uint32_t i = *rv_head(c, ip, qp); i != RV_NONE; i = s->session[i].chain)
+		if (s->session[i].qp == qp && !memcmp(s->session[i].ip, ip, 16))
+			return &s->session[i];
+	return NULL;
+}
+
+uint64_t rv_token(struct sp_ctx *c, const struct rv_session *x)
+{
+	uint64_t token;
+
+	do
+		token = (sp_random(c) & ~RV_INDEX) | x->index;
+	while (token == x->index || token == x->names.token || token == x->candidate.token);
+	return token;
+}
+
+/* What nobody would miss: offers that were not taken up, peers that were silent for long, peers that are gone. */
+static bool rv_makes_room(const struct sp_ctx *c, const struct rv *s, const struct rv_session *x)
+{
+	const bool offer = x->state == RV_SESSION_OFFER;
+
+	if (x->first_op || x->transfers)
+		return false;
+	if ((offer || x->candidate.token) && c->now - x->offered < RV_OFFER_STAYS)
+		return false;
+	if (x->named)
+		return x->gone && (offer || x->state == RV_SESSION_IDLE);
+	return offer || (x->state == RV_SESSION_OPEN && c->now - x->heard >= s->timeout);
+}
+
+static bool rv_make_room(struct sp_ctx *c, uint32_t look)
+{
+	struct rv *s = rv_of(c);
+
+	for (uint32_t i = 0; i < look && i < s->peers; i++) {
+		struct rv_session *x = &s->session[s->hand];
+
+		s->hand = s->hand + 1 < s->peers ? s->hand + 1 : 0;
+		if (!rv_makes_room(c, s, x))
+			continue;
+		if (x->state == RV_SESSION_OPEN)
+			rv_bye(c, x);
+		x->named = 0;
+		x->candidate.token = 0;
+		rv_session_end(c, x, SP_RVMA_PEER_GONE);
+		return true;
+	}
+	return false;
+}
+
+int rv_session_new(struct sp_ctx *c, const uint8_t ip[16], uint32_t qp, struct rv_session **session)
+{
+	struct rv *s = rv_of(c);
+	uint32_t *head = rv_head(c, ip, qp);
+	struct rv_session *x;
+	struct sp_path *path;
+	int rc;
+
+	if (s->session_free == RV_NONE && !rv_make_room(c, RV_LOOK))
+		return -ENOSPC;
+	rc = sp_path_open(c, ip, false, &path);
+	if (rc)
+		return rc;
+	x = &s->session[s->session_free];
+	s->session_free = x->chain;
+	x->state = RV_SESSION_IDLE;
+	memcpy(x->ip, ip, 16);
+	x->qp = qp;
+	x->path = path;
+	x->gone = false;
+	x->rtt = 0;
+	x->chain = *head;
+	*head = x->index;
+	*session = x;
+	return 0;
+}
+
+/* ---- attach and detach ---------------------------------------------------------------------------------------------
+ */
+int rv_sessions_attach(struct sp_ctx *c)
+{
+	struct rv *s = rv_of(c);
+	const size_t sender = rv_sender_bytes(s);
+	uint32_t heads = 1;
+	struct rv_block *block;
+	struct rv_op **block_op;
+	uint8_t *senders;
+
+	if (!sender) /* a power of two is wanted */
+		return -EINVAL;
+	while (heads < s->peers)
+		heads *= 2;
+	s->session = sp_alloc(c, s->peers * sizeof(*s->session));
+	s->same = sp_alloc(c, heads * sizeof(*s->same));
+	block = sp_alloc(c, (size_t)s->peers * s->blocks * sizeof(*block));
+	block_op = sp_alloc(c, (size_t)s->peers * s->blocks * sizeof(*block_op));
+	senders = s->implicit ? NULL : sp_alloc(c, s->peers * sender);
+	if (!s->session || !s->same || !block || !block_op || (!senders && !s->implicit))
+		return sp_fail(c, ENOMEM, "peers", "no memory for %u sessions with a window of %u blocks", s->peers,
+			       s->blocks);
+	s->same_mask = heads - 1;
+	memset(s->same, 0xFF, heads * sizeof(*s->same)); /* RV_NONE */
+	for (uint32_t i = 0; i < s->peers; i++) {
+		struct rv_session *x = &s->session[i];
+
+		x->index = i;
+		x->turn = 1;
+		x->block = block + (size_t)i * s->blocks;
+		x->block_op = block_op + (size_t)i * s->blocks;
+		x->sender_memory = senders ? senders + i * sender : NULL;
+		x->timer.cookie = 2ull * i;
+		x->ack_timer.cookie = 2ull * i + 1;
+		x->get_at = SP_NEVER;
+		x->chain = i + 1 < s->peers ? i + 1 : RV_NONE;
+	}
+	if (s->implicit) {
+		s->session[0].state = RV_SESSION_OPEN;
+		s->session[0].mtu = s->mtu;
+		s->session_free = RV_NONE;
+	}
+	return 0;
+}
+
+void rv_sessions_detach(struct sp_ctx *c)
+{
+	struct rv *s = rv_of(c);
+
+	for (uint32_t i = 0; i < s->peers; i++)
+		rv_bye(c, &s->session[i]);
+}
+
+/* ---- names for the application -------------------------------------------------------------------------------------
+ */
+int rv_peer(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result)
+{
+	struct rv *s = rv_of(c);
+	struct rv_session *x;
+	uint8_t ip[16];
+	int rc;
+
+	if (s->implicit)
+		return -EOPNOTSUPP;
+	if (command->arg[2] > SP_ROCE_QP_MASK || !sp_roce_qp_valid((uint32_t)command->arg[2]))
+		return -EINVAL;
+	memcpy(ip, command->arg, sizeof(ip));
+	x = rv_session_of(c, ip, (uint32_t)command->arg[2]);
+	if (!x) {
+		if (s->session_free == RV_NONE)
+			rv_make_room(c, s->peers);
+		rc = rv_session_new(c, ip, (uint32_t)command->arg[2], &x);
+		if (rc)
+			return rc;
+	}
+	if (!x->named) {
+		s->naming = s->naming % RV_INDEX + 1;
+		x->named = s->naming;
+	}
+	x->gone = false;
+	result->arg[0] = (uint64_t)x->named << 16 | x->index;
+	return 0;
+}
+
+struct rv_session *rv_peer_get(struct rv *s, uint32_t peer)
+{
+	const uint32_t index = peer & RV_INDEX;
+
+	return index < s->peers && s->session[index].named && s->session[index].named == peer >> 16 ? &s->session[index]
+												    : NULL;
+}
+
+/* ---- tokens --------------------------------------------------------------------------------------------------------
+ */
+/* All that belongs to the session, but not what it is the session with. */
+static void rv_session_clear(struct sp_ctx *c, struct rv_session *x, enum sp_rvma_status why)
+{
+	struct rv *s = rv_of(c);
+
+	x->state = RV_SESSION_IDLE; /* nothing more is told to the peer */
+	x->turn++;
+	rv_send_fail(c, x, why);
+	rv_send_forget(c, x);
+	for (struct rv_transfer *t = x->transfers, *next; t; t = next) {
+		next = t->next;
+		rv_transfer_end(c, t, SP_RVMA_GIVEN_UP);
+	}
+	sp_timer_cancel(c, &x->timer);
+	sp_timer_cancel(c, &x->ack_timer);
+	if (x->end)
+		memset(x->block, 0, s->blocks * sizeof(*x->block));
+	x->names = x->candidate = (struct rv_names){.token = 0};
+	x->receiver = (struct sp_rel_receiver){.poll = 0};
+	x->base = x->end = x->ordered = 0;
+	x->hello_began = 0;
+}
+
+void rv_session_end(struct sp_ctx *c, struct rv_session *x, enum sp_rvma_status why)
+{
+	struct rv *s = rv_of(c);
+	const struct rv_names next = x->candidate;
+	uint32_t *at = rv_head(c, x->ip, x->qp);
+
+	if (x->state == RV_SESSION_FREE || s->implicit)
+		return;
+	rv_session_clear(c, x, why);
+	x->gone = true;
+	if (next.token) { /* the peer has begun anew, and its packets may be under way */
+		x->names = next;
+		x->state = RV_SESSION_OFFER;
+		return;
+	}
+	if (x->named)
+		return;
+	while (*at != x->index)
+		at = &s->session[*at].chain;
+	*at = x->chain;
+	sp_path_close(c, x->path);
+	x->path = NULL;
+	x->state = RV_SESSION_FREE;
+	x->chain = s->session_free;
+	s->session_free = x->index;
+}
+
+void rv_session_open(struct sp_ctx *c, struct rv_session *x)
+{
+	x->state = RV_SESSION_OPEN;
+	x->mtu = x->names.mtu;
+	x->heard = c->now;
+	x->hello_began = 0;
+	x->gone = false;
+	sp_timer_cancel(c, &x->timer);
+	c->counters[RV_SESSIONS]++;
+	rv_send_more(c, x);
+}
+
+/* The peer has begun anew, and proves by this packet that the offer has reached it. */
+static void rv_session_replace(struct sp_ctx *c, struct rv_session *x)
+{
+	const struct rv_names names = x->candidate;
+
+	rv_session_clear(c, x, SP_RVMA_PEER_GONE);
+	x->names = names;
+	c->counters[RV_RESTARTS]++;
+	rv_session_open(c, x);
+}
+
+struct rv_session *rv_session_find(struct sp_ctx *c, const uint8_t token[8])
+{
+	struct rv *s = rv_of(c);
+	const uint64_t named = sp_load_be64(token);
+	struct rv_session *x = &s->session[named & RV_INDEX];
+
+	if (s->implicit)
+		return &s->session[0];
+	if ((named & RV_INDEX) >= s->peers || named <= RV_INDEX)
+		return NULL;
+	if (x->candidate.token == named)
+		rv_session_replace(c, x);
+	if (x->names.token != named || x->state < RV_SESSION_OFFER)
+		return NULL;
+	x->heard = c->now;
+	if (x->state == RV_SESSION_OFFER)
+		rv_session_open(c, x);
+	return x;
+}
+
+void rv_session_timer(struct sp_ctx *c, struct sp_timer *timer)
+{
+	struct rv_session *x = &rv_of(c)->session[timer->cookie / 2];
+
+	if (timer->cookie & 1)
+		rv_ack_timer(c, x);
+	else if (x->hello_began)
+		rv_hello_timer(c, x);
+	else
+		rv_send_more(c, x);
+}
+
+void rv_sessions_report(struct sp_ctx *c, struct sp_report *r)
+{
+	static const char *const states[] = {[RV_SESSION_IDLE] = "idle",
+					     [RV_SESSION_HELLO] = "hello",
+					     [RV_SESSION_OFFER] = "offered",
+					     [RV_SESSION_OPEN] = "open"};
+	const struct rv *s = rv_of(c);
+	unsigned told = 0;
+
+	for (uint32_t i = 0; i < s->peers && told < RV_LOOK; i++) {
+		const struct rv_session *x = &s->session[i];
+
+		if (x->state == RV_SESSION_FREE)
+			continue;
+		told++;
+		sp_report_open(r, NULL, false);
+		sp_report_string(r, "state", states[x->state]);
+		sp_report_uint(r, "qp", x->qp);
+		sp_report_uint(r, "mtu", x->mtu);
+		sp_report_uint(r, "blocks_in", x->base);
+		sp_report_uint(r, "transfers_in", x->open);
+		sp_report_uint(r, "blocks_out", x->sends ? x->sender.begin : 0);
+		sp_report_uint(r, "blocks_under_way", x->sends ? x->sender.end - x->sender.begin : 0);
+		sp_report_uint(r, "round_trip", x->sends ? x->sender.rtt.smoothed : x->rtt);
+		sp_report_close(r);
+	}
+}

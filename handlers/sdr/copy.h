@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sdr, how a packet's bytes come to where they belong. Small packets come often: theirs is a copy without a call. Large
+ * ones into a large region go past the caches, where they would push out what is there, and would first be read from
+ * memory only to be overwritten; whoever is told of them needs a fence before that.
+ */
+#ifndef HANDLERS_SDR_COPY_H
+#define HANDLERS_SDR_COPY_H
+
+#include "../stream_copy.h"
+#include "state.h"
+
+/* Does a receive at `to`, in packets of mtu bytes, go past the caches? */
+static inline bool sdr_streams(const struct sdr *s, const struct sp_mem *mem, const uint8_t *to)
+{
+	return mem->len >= s->stream_region && s->mtu >= PAST_LEAST && s->mtu % PAST_LINE == 0 &&
+	       (uintptr_t)to % PAST_LINE == 0;
+}
+
+/* streams: as sdr_streams() says, but the packet may be a short one. */
+static inline void sdr_copy(uint8_t *to, const uint8_t *from, uint32_t len, bool streams)
+{
+	typedef uint64_t half __attribute__((vector_size(32), aligned(1), may_alias));
+
+	if (len == 2 * sizeof(half)) { /* both under way at once */
+		const half a = *(const half *)from, b = *(const half *)(from + sizeof(half));
+
+		*(half *)to = a;
+		*(half *)(to + sizeof(half)) = b;
+	} else if (streams && len % PAST_LINE == 0) {
+		past_copy(to, from, len);
+	} else {
+		memcpy(to, from, len);
+	}
+}
+
+/* Before what was streamed is told of. */
+static inline void sdr_copied(bool streams)
+{
+	if (streams)
+		past_fence();
+}
+
+/* At `at` of the slot's receive, which may turn out not to be there: -EFAULT. */
+static inline int sdr_write(struct sp_ctx *c, const struct sdr_slot *slot, uint64_t at, const uint8_t *from,
+			    uint32_t len, bool streams)
+{
+	if (unlikely(!streams) || c->watch || !sp_mem_holds(slot->mem, slot->offset + at, len))
+		return sp_dma_write(c, slot->mem, slot->offset + at, from, len);
+	sdr_copy(slot->mem->base + slot->offset + at, from, len, true);
+	return 0;
+}
+
+#endif
