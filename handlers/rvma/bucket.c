@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rvma, the bucket of a window: buffers posted, the head and what has come to it, retirement, what is kept of it. */
+/*
+ * rvma, the buffers of a window: posting, the head and what has been placed in it, retirement, hand-over, what is held.
+ */
+#include "bucket.h"
 #include "copy.h"
 
-/* ---- descriptors ---------------------------------------------------------------------------------------------------
- */
 static uint32_t rv_index(const struct rv *s, const struct rv_buffer *b)
 {
 	return (uint32_t)(b - s->buffer);
@@ -55,14 +56,14 @@ static struct rv_buffer *rv_queue_pop(struct rv *s, struct rv_queue *q)
 	return b;
 }
 
-/* ---- counters ------------------------------------------------------------------------------------------------------
- */
 /* A head's counts are on the NIC, where there are so many counters; in the area otherwise (section IV-B of the paper).
  */
 static bool rv_spilled(const struct rv *s, const struct rv_window *w)
 {
 	return w->counter >= s->counters;
 }
+
+/* ---- counters ---- */
 
 static uint64_t rv_spill(const struct rv *s, const struct rv_window *w)
 {
@@ -132,8 +133,6 @@ struct sp_rvma_count rv_bucket_count(struct sp_ctx *c, struct rv_window *w, stru
 	return n;
 }
 
-/* ---- posting -------------------------------------------------------------------------------------------------------
- */
 static int rv_post_memory(struct sp_ctx *c, struct rv_buffer *b, const struct sp_command *command)
 {
 	const uint32_t id = (uint32_t)command->arg[0], notify = (uint32_t)(command->arg[0] >> 32);
@@ -153,6 +152,8 @@ static int rv_post_memory(struct sp_ctx *c, struct rv_buffer *b, const struct sp
 		return -EINVAL;
 	return 0;
 }
+
+/* ---- posting ---- */
 
 static bool rv_post_allowed(const struct rv_window *w, uint64_t length)
 {
@@ -191,16 +192,16 @@ int rv_bucket_post(struct sp_ctx *c, struct rv_window *w, const struct sp_comman
 	rv_queue_push(s, &w->posted, b);
 	if (w->posted.count == 1)
 		rv_head_begin(c, w);
-	RV_TELL(c, s, w, posted, w->posted.count);
+	RV_PUBLISH(c, s, w, posted, w->posted.count);
 	return 0;
 }
 
-/* ---- retirement ----------------------------------------------------------------------------------------------------
- */
 uint64_t rv_bucket_length(const struct rv_window *w, const struct rv_buffer *b)
 {
 	return w->flags & SP_RVMA_MANAGED ? b->tail : b->bytes;
 }
+
+/* ---- retirement ---- */
 
 static void rv_notify(struct sp_ctx *c, const struct rv_window *w, const struct rv_buffer *b, uint64_t epoch)
 {
@@ -213,6 +214,18 @@ static void rv_notify(struct sp_ctx *c, const struct rv_window *w, const struct 
 
 	sp_dma_write(c, b->notify, b->notify_offset + behind, (const uint8_t *)&n + behind, sizeof(n) - behind);
 	sp_dma_store64(c, b->notify, b->notify_offset + offsetof(struct sp_rvma_notification, address), b->address);
+}
+
+void rv_window_publish(struct sp_ctx *c, const struct rv_window *w)
+{
+	const struct rv *s = rv_of(c);
+
+	RV_PUBLISH(c, s, w, posted, w->posted.count);
+	RV_PUBLISH(c, s, w, puts, w->puts);
+	RV_PUBLISH(c, s, w, bytes, w->bytes);
+	RV_PUBLISH(c, s, w, held, w->notified - w->first_held);
+	RV_PUBLISH(c, s, w, closed, w->closed);
+	RV_PUBLISH(c, s, w, epoch, w->notified);
 }
 
 /* Of the first one held. */
@@ -290,8 +303,8 @@ void rv_bucket_hand_over(struct sp_ctx *c, struct rv_window *w)
 	}
 	if (w->notified == before)
 		return;
-	RV_TELL(c, s, w, held, w->notified - w->first_held);
-	RV_TELL(c, s, w, epoch, w->notified);
+	RV_PUBLISH(c, s, w, held, w->notified - w->first_held);
+	RV_PUBLISH(c, s, w, epoch, w->notified);
 }
 
 void rv_bucket_retire(struct sp_ctx *c, struct rv_window *w, uint8_t flags)
@@ -312,12 +325,10 @@ void rv_bucket_retire(struct sp_ctx *c, struct rv_window *w, uint8_t flags)
 	sp_rvma_table_add(&s->held, RV_EPOCH(rv_line(s, w), w->epoch), rv_index(s, b));
 	w->epoch++;
 	rv_head_begin(c, w);
-	RV_TELL(c, s, w, posted, w->posted.count);
+	RV_PUBLISH(c, s, w, posted, w->posted.count);
 	rv_bucket_hand_over(c, w);
 }
 
-/* ---- what is kept --------------------------------------------------------------------------------------------------
- */
 struct rv_buffer *rv_bucket_held(struct rv *s, const struct rv_window *w, uint64_t epoch)
 {
 	if (epoch < w->first_held || epoch >= w->notified)
@@ -327,6 +338,8 @@ struct rv_buffer *rv_bucket_held(struct rv *s, const struct rv_window *w, uint64
 
 	return at == UINT32_MAX ? NULL : &s->buffer[at];
 }
+
+/* ---- held buffers ---- */
 
 int rv_bucket_release(struct sp_ctx *c, struct rv_window *w, uint64_t epoch)
 {
@@ -340,7 +353,7 @@ int rv_bucket_release(struct sp_ctx *c, struct rv_window *w, uint64_t epoch)
 			rc = -EINPROGRESS;
 		else
 			rv_forget_first(c, w);
-	RV_TELL(c, s, w, held, w->notified - w->first_held);
+	RV_PUBLISH(c, s, w, held, w->notified - w->first_held);
 	return rc;
 }
 
@@ -368,7 +381,7 @@ void rv_bucket_rewind(struct sp_ctx *c, struct rv_window *w, uint64_t epoch)
 		head->flags = 0;
 		head->mailbox = w->mailbox;
 	}
-	rv_window_tell(c, w);
+	rv_window_publish(c, w);
 }
 
 bool rv_bucket_empty(struct sp_ctx *c, struct rv_window *w)

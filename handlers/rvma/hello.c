@@ -1,31 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rvma, control packets; among them those by which sessions begin and end. */
-#include "state.h"
+/* rvma, HELLO and WELCOME: both ends exchange tokens and parameters before the first transfer. */
+#include "hello.h"
+#include "answer.h"
+#include "session.h"
 
-#define RV_HELLO_FIRST	   SP_MS /* until HELLO is repeated, then twice that */
+#define RV_HELLO_FIRST	   SP_MS /* HELLO is repeated after this, then after twice that */
 #define RV_HELLO_MOST	   (200 * SP_MS)
-#define RV_CANDIDATE_STAYS (10 * SP_MS) /* one that is newer makes no room: a HELLO may come late */
+#define RV_CANDIDATE_STAYS (10 * SP_MS) /* a candidate is not replaced before: a HELLO may arrive late */
 
-void rv_tell(struct sp_ctx *c, struct rv_session *x, uint8_t opcode, const void *head, uint32_t head_len,
-	     const void *bytes, uint32_t len)
-{
-	const struct sp_send send = {
-		.dest_qp = x->qp,
-		.psn = x->psn,
-		.opcode = opcode,
-		.flags = SP_SEND_UNPACED,
-		.ext = head,
-		.ext_len = head_len,
-		.bytes = bytes,
-		.len = len,
-	};
-
-	if (x->path && !sp_send_roce(c, x->path, &send))
-		x->psn = (x->psn + 1) & SP_ROCE_PSN_MASK;
-}
-
-/* ---- HELLO and WELCOME ---------------------------------------------------------------------------------------------
- */
 static void rv_send_hello(struct sp_ctx *c, struct rv_session *x, const struct rv_names *names, uint64_t echo)
 {
 	const struct rv *s = rv_of(c);
@@ -37,7 +19,7 @@ static void rv_send_hello(struct sp_ctx *c, struct rv_session *x, const struct r
 	sp_store_be64(hello.token, names->token);
 	sp_store_be64(hello.nonce, names->nonce);
 	sp_store_be64(hello.echo, echo);
-	rv_tell(c, x, echo ? SP_RVMA_WELCOME : SP_RVMA_HELLO, &hello, sizeof(hello), NULL, 0);
+	rv_send_control(c, x, echo ? SP_RVMA_WELCOME : SP_RVMA_HELLO, &hello, sizeof(hello), NULL, 0);
 }
 
 static void rv_names_new(struct sp_ctx *c, const struct rv_session *x, struct rv_names *names)
@@ -149,7 +131,7 @@ static void rv_source(const struct sp_packet *p, uint8_t ip[16])
 	memcpy(ip + 12, l3 + 12, 4);
 }
 
-static uint32_t rv_hello(struct sp_ctx *c, struct sp_packet *p)
+uint32_t rv_hello(struct sp_ctx *c, struct sp_packet *p)
 {
 	const struct sp_rvma_hello *hello = (const void *)p->data;
 	const struct rv_names *names;
@@ -178,69 +160,4 @@ static uint32_t rv_hello(struct sp_ctx *c, struct sp_packet *p)
 		return SP_DROP(RV_NO_SESSION);
 	rv_send_hello(c, x, names, names->peer_nonce);
 	return SP_DONE;
-}
-
-/* ---- the others ----------------------------------------------------------------------------------------------------
- */
-void rv_bye(struct sp_ctx *c, struct rv_session *x)
-{
-	struct sp_rvma_bye bye;
-
-	if (!x->names.peer_token)
-		return;
-	if (x->end) /* what has come is delivered, and the peer shall not take it for lost */
-		rv_ack_timer(c, x);
-	sp_store_be64(bye.token, x->names.peer_token);
-	sp_store_be64(bye.nonce, x->names.nonce);
-	rv_tell(c, x, SP_RVMA_BYE, &bye, sizeof(bye), NULL, 0);
-}
-
-static uint32_t rv_take_bye(struct sp_ctx *c, struct rv_session *x, const struct sp_packet *p)
-{
-	const struct sp_rvma_bye *bye = (const void *)p->data;
-
-	if (p->len < sizeof(*bye))
-		return SP_DROP(RV_SHORT_HEADER);
-	if (rv_of(c)->implicit || sp_load_be64(bye->nonce) != x->names.peer_nonce)
-		return SP_DROP(RV_BAD_CONTROL);
-	rv_session_end(c, x, SP_RVMA_PEER_GONE);
-	return SP_DONE;
-}
-
-static uint32_t rv_take_nack(struct sp_ctx *c, struct rv_session *x, const struct sp_packet *p)
-{
-	const struct sp_rvma_nack *nack = (const void *)p->data;
-
-	if (p->len < sizeof(*nack))
-		return SP_DROP(RV_SHORT_HEADER);
-	if (nack->reason < SP_RVMA_NO_MAILBOX || nack->reason > SP_RVMA_GIVEN_UP)
-		return SP_DROP(RV_BAD_CONTROL);
-	rv_send_nacked(c, x, sp_load_be64(nack->transfer), nack->reason);
-	return SP_DONE;
-}
-
-uint32_t rv_control(struct sp_ctx *c, struct sp_packet *p)
-{
-	const uint32_t head = sizeof(struct sp_rvma_datagram);
-	struct rv_session *x;
-
-	if (p->opcode == SP_RVMA_HELLO || p->opcode == SP_RVMA_WELCOME)
-		return rv_hello(c, p);
-	if (p->len < head)
-		return SP_DROP(RV_SHORT_HEADER);
-	x = rv_session_find(c, p->data);
-	if (!x)
-		return SP_DROP(RV_BAD_TOKEN);
-	switch (p->opcode) {
-	case SP_RVMA_POLL:
-		return rv_poll(c, x, p->data + head, p->len - head);
-	case SP_RVMA_ACK:
-		return rv_send_ack(c, x, p->data + head, p->len - head) ? SP_DROP(RV_BAD_CONTROL) : SP_DONE;
-	case SP_RVMA_NACK:
-		return rv_take_nack(c, x, p);
-	case SP_RVMA_BYE:
-		return rv_take_bye(c, x, p);
-	default:
-		return SP_DROP(RV_BAD_OPCODE);
-	}
 }

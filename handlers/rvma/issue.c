@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rvma, the way out: what the sessions' senders want sent becomes packets; sessions take turns. */
-#include "ops.h"
+/* rvma, packets of operations. Sessions with something to send take turns. */
+#include "issue.h"
+#include "op.h"
+#include "send.h"
 
-#define RV_TURN	  8    /* packets of a session, then it is another's turn */
-#define RV_FLIGHT 4096 /* packets of a session on their way, unless it has more blocks */
+#define RV_BURST 8 /* packets of a session in a row */
 
-/* ---- packets -------------------------------------------------------------------------------------------------------
- */
 static int rv_send_poll(struct sp_ctx *c, struct rv_session *x, const struct sp_rel_poll *poll)
 {
 	struct sp_rvma_datagram head;
@@ -73,6 +72,7 @@ static int rv_send_packet(struct sp_ctx *c, struct rv_session *x, struct rv_op *
 	op->mark = sp_send_mark(c);
 	return rc;
 }
+
 static_assert(offsetof(struct sp_rvma_put, length) == offsetof(struct sp_rvma_get, length) &&
 		      offsetof(struct sp_rvma_put, length) == offsetof(struct sp_rvma_data, length) &&
 		      offsetof(struct sp_rvma_put, offset) == offsetof(struct sp_rvma_get, offset),
@@ -91,10 +91,10 @@ static unsigned rv_send_some(struct sp_ctx *c, struct rv_session *x, unsigned bu
 		int rc = 0;
 
 		next.what = SP_REL_NOTHING;
-		rv_start(c, x);
+		rv_start_blocks(c, x);
 		if (x->sends)
 			sp_rel_next(&x->sender, c->now, &next);
-		rv_send_acked(c, x); /* a block's time may be over */
+		rv_collect(c, x); /* a block's time may be over */
 		if (!x->sends || next.what == SP_REL_NOTHING) {
 			*idle = true;
 			break;
@@ -137,20 +137,20 @@ int rv_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 	struct rv *s = rv_of(c);
 
 	(void)issue;
-	rv_settle(c, s, false);
+	rv_ops_settle(c, s, false);
 	while (s->active) {
 		struct rv_session *x = s->active;
-		const unsigned turn = budget < RV_TURN ? budget : RV_TURN;
+		const unsigned most = budget < RV_BURST ? budget : RV_BURST;
 		unsigned sent;
 		bool idle;
 
 		if (!budget)
 			return SP_ISSUE_MORE;
-		sent = rv_send_some(c, x, turn, &idle);
+		sent = rv_send_some(c, x, most, &idle);
 		budget -= sent;
 		if (s->active != x) /* its session has ended */
 			continue;
-		if (!idle && sent < turn)
+		if (!idle && sent < most)
 			return SP_ISSUE_MORE;
 		s->active = x->next_active;
 		x->next_active = NULL;
@@ -160,82 +160,6 @@ int rv_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 		else
 			rv_send_more(c, x);
 	}
-	rv_settle(c, s, false);
+	rv_ops_settle(c, s, false);
 	return s->ended ? SP_ISSUE_MORE : SP_ISSUE_DONE;
-}
-
-void rv_send_forget(struct sp_ctx *c, struct rv_session *x)
-{
-	struct rv *s = rv_of(c);
-
-	for (struct rv_session **at = &s->active; x->active && *at; at = &(*at)->next_active)
-		if (*at == x) {
-			*at = x->next_active;
-			break;
-		}
-	x->active = x->sends = false;
-	x->next_active = NULL;
-	x->get_at = SP_NEVER;
-	s->active_last = s->active;
-	while (s->active_last && s->active_last->next_active)
-		s->active_last = s->active_last->next_active;
-}
-
-static struct sp_rel_config rv_sender_config(const struct rv *s)
-{
-	uint32_t flight = RV_FLIGHT;
-
-	while (flight > s->blocks && flight / SP_RVMA_BLOCK > s->blocks)
-		flight /= 2;
-	return (struct sp_rel_config){
-		.scheme = SP_REL_NACK,
-		.timeout = s->timeout,
-		.messages = s->blocks,
-		.units = SP_RVMA_BLOCK,
-		.in_flight = flight < s->blocks ? s->blocks : flight,
-	};
-}
-
-size_t rv_sender_bytes(const struct rv *s)
-{
-	const struct sp_rel_config config = rv_sender_config(s);
-
-	return sp_rel_sender_bytes(&config);
-}
-
-static void rv_sender_begin(const struct rv *s, struct rv_session *x)
-{
-	struct sp_rel_config config = rv_sender_config(s);
-
-	config.rtt = x->rtt;
-	memset(x->sender_memory, 0, sp_rel_sender_bytes(&config));
-	sp_rel_sender_init(&x->sender, &config, x->sender_memory);
-	x->settled = 0;
-	x->sends = true;
-}
-
-void rv_send_more(struct sp_ctx *c, struct rv_session *x)
-{
-	struct rv *s = rv_of(c);
-
-	if (s->implicit || x->state == RV_SESSION_FREE)
-		return;
-	if (x->state != RV_SESSION_OPEN) {
-		if (x->first_op)
-			rv_hello_begin(c, x);
-		return;
-	}
-	if (x->get_at <= c->now)
-		rv_gets_expire(c, x);
-	if (!x->sends && !x->first_op)
-		return;
-	if (!x->sends)
-		rv_sender_begin(s, x);
-	if (x->active)
-		return;
-	x->active = true;
-	x->next_active = NULL;
-	*(s->active ? &s->active_last->next_active : &s->active) = x;
-	s->active_last = x;
-	sp_issue_start(c, &s->issue);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rvma, what a put or get finds at a mailbox, whether it may, and what it changes there. */
+/* rvma, what a put or get finds at a mailbox, whether it is allowed, and what it changes there. */
+#include "mailbox.h"
+#include "bucket.h"
 #include "copy.h"
 
-/* ---- puts ----------------------------------------------------------------------------------------------------------
- */
+/* ---- puts ---- */
+
 static struct rv_window *rv_catch_all(struct rv *s)
 {
 	return s->catch_all == RV_NONE ? NULL : &s->window[s->catch_all];
@@ -89,7 +91,7 @@ enum sp_rvma_status rv_put_begin(struct sp_ctx *c, struct rv_transfer *t, uint64
 	if (why != SP_RVMA_DELIVERED) {
 		c->counters[RV_BAD_KEYS] += why == SP_RVMA_BAD_KEY;
 		if (w)
-			RV_TELL(c, s, w, refused, ++w->refused);
+			RV_PUBLISH(c, s, w, refused, ++w->refused);
 		return why;
 	}
 
@@ -133,7 +135,7 @@ void rv_put_end(struct sp_ctx *c, struct rv_transfer *t, enum sp_rvma_status why
 	w->open--;
 	b->open--;
 	rv_copied(s);
-	RV_TELL(c, s, w, bytes, w->bytes);
+	RV_PUBLISH(c, s, w, bytes, w->bytes);
 	if (why != SP_RVMA_DELIVERED) {
 		b->flags |= SP_RVMA_LOST;
 	} else {
@@ -141,7 +143,7 @@ void rv_put_end(struct sp_ctx *c, struct rv_transfer *t, enum sp_rvma_status why
 
 		c->counters[RV_PUTS]++;
 		w->puts++;
-		RV_TELL(c, s, w, puts, w->puts);
+		RV_PUBLISH(c, s, w, puts, w->puts);
 		b->mailbox = t->mailbox;
 		if (b->state == RV_POSTED && w->flags & SP_RVMA_OPS && b->threshold && n.ops >= b->threshold)
 			rv_bucket_retire(c, w, 0);
@@ -158,8 +160,8 @@ bool rv_window_silent(struct sp_ctx *c, uint64_t mailbox)
 	return w && w->flags & SP_RVMA_SILENT;
 }
 
-/* ---- gets ----------------------------------------------------------------------------------------------------------
- */
+/* ---- gets ---- */
+
 enum sp_rvma_status rv_read_begin(struct sp_ctx *c, uint64_t mailbox, uint64_t key, uint32_t back, uint64_t offset,
 				  uint64_t length, uint32_t *window, uint32_t *buffer, uint64_t *at)
 {

@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rvma, transfers on their way in: each packet says which bytes it is of which put (or get's data), takes effect once,
- * in any order, and the last one to come ends the transfer. */
+/*
+ * rvma, transfers that arrive. Each packet names its transfer and its bytes in it. Packets take effect once, in any
+ * order. The last one to arrive ends the transfer.
+ */
+#include "place.h"
+#include "answer.h"
+#include "blocks.h"
+#include "control.h"
 #include "copy.h"
+#include "get.h"
+#include "mailbox.h"
+#include "run.h"
+#include "session.h"
+#include "transfer.h"
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* ---- what a packet says --------------------------------------------------------------------------------------------
- */
 struct rv_piece {
 	struct rv_session *x;
 	const uint8_t *headers, *payload;
@@ -78,6 +87,19 @@ static inline bool rv_is_single(const struct sp_packet *p)
 	       sp_load_be64(put->length) == p->len - sizeof(*put) && !sp_load_be32(put->head.packet);
 }
 
+uint64_t rv_classify(struct sp_ctx *c, struct sp_packet *p)
+{
+	struct rv_piece q;
+	uint32_t wrong;
+
+	if (rv_is_control(p))
+		return SP_NO_MESSAGE;
+	wrong = rv_read(c, p, &q);
+	if (unlikely(wrong))
+		return SP_REJECT(wrong - 1);
+	return q.packets == 1 ? SP_NO_MESSAGE : rv_message_key(q.x, q.transfer);
+}
+
 bool rv_classify_burst(struct sp_ctx *c, struct sp_packet *const *packet, unsigned n)
 {
 	bool rejects = false;
@@ -89,21 +111,8 @@ bool rv_classify_burst(struct sp_ctx *c, struct sp_packet *const *packet, unsign
 	return rejects;
 }
 
-uint64_t rv_classify(struct sp_ctx *c, struct sp_packet *p)
-{
-	struct rv_piece q;
-	uint32_t wrong;
+/* ---- the first packet of a transfer ---- */
 
-	if (p->opcode >= SP_RVMA_POLL && p->opcode <= SP_RVMA_BYE)
-		return SP_NO_MESSAGE;
-	wrong = rv_read(c, p, &q);
-	if (unlikely(wrong))
-		return SP_REJECT(wrong - 1);
-	return q.packets == 1 ? SP_NO_MESSAGE : rv_message_key(q.x, q.transfer);
-}
-
-/* ---- the first packet of a transfer --------------------------------------------------------------------------------
- */
 /* Whether it may take effect: 0, or a verdict. */
 static uint32_t rv_new(struct sp_ctx *c, const struct rv_piece *q)
 {
@@ -167,23 +176,12 @@ uint32_t rv_header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 		return verdict;
 	t->key = m->key;
 	t->until = c->now + rv_time_of(rv_of(c), q.packets);
-	t->next = q.x->transfers;
-	t->back = &q.x->transfers;
-	if (t->next)
-		t->next->back = &t->next;
-	q.x->transfers = t;
-	q.x->open++;
+	rv_transfer_add(t);
 	return SP_DONE;
 }
 
-/* Otherwise it brings the data of a get, which may have ended. */
-static bool rv_is_put(const struct rv_transfer *t)
-{
-	return t->window != RV_NONE;
-}
+/* ---- every packet ---- */
 
-/* ---- every packet --------------------------------------------------------------------------------------------------
- */
 /* Its bytes are where they belong, and count. */
 static uint32_t rv_place(struct sp_ctx *c, const struct rv_piece *q, struct rv_transfer *t)
 {
@@ -261,7 +259,7 @@ static uint32_t rv_packet(struct sp_ctx *c, struct sp_message *m, struct sp_pack
 	struct rv_piece q;
 	uint32_t verdict;
 
-	if (p->opcode >= SP_RVMA_POLL && p->opcode <= SP_RVMA_BYE)
+	if (rv_is_control(p))
 		return rv_control(c, p);
 	verdict = rv_read(c, p, &q);
 	if (unlikely(verdict))
@@ -295,25 +293,6 @@ uint32_t rv_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *co
 	return all;
 }
 
-/* ---- the end -------------------------------------------------------------------------------------------------------
- */
-void rv_transfer_end(struct sp_ctx *c, struct rv_transfer *t, enum sp_rvma_status why)
-{
-	struct rv_op *get = t->get;
-
-	if (t->ended)
-		return;
-	t->ended = (uint8_t)why;
-	rv_refuse(c, t->session, t->number, sp_rvma_packets(t->length, t->session->mtu), why,
-		  rv_is_put(t) && rv_window_silent(c, t->mailbox));
-	t->get = NULL;
-	if (rv_is_put(t))
-		rv_put_end(c, t, why);
-	else if (get)
-		rv_get_end(c, get, why);
-	sp_message_close(c, t->key);
-}
-
 void rv_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end end)
 {
 	struct rv_transfer *t = m->state;
@@ -321,16 +300,12 @@ void rv_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end end)
 
 	if (!t->session) /* its header() has refused it */
 		return;
-	*t->back = t->next;
-	if (t->next)
-		t->next->back = t->back;
-	t->session->open--;
+	rv_transfer_remove(t);
 	if (t->ended || end == SP_END_DETACH)
 		return;
 	if (t->received != t->length) {
 		why = SP_RVMA_GIVEN_UP;
-		rv_refuse(c, t->session, t->number, sp_rvma_packets(t->length, t->session->mtu), why,
-			  rv_is_put(t) && rv_window_silent(c, t->mailbox));
+		rv_transfer_refuse(c, t, why);
 	}
 	if (rv_is_put(t))
 		rv_put_end(c, t, why);

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rvma, puts of one packet in a row, as most are: new, of one session, to open mailboxes that have a buffer on the
- * NIC's own counters with room for them. What they have in common is looked at once, and once per run the host is told
- * and blocks are counted as there. A put that is anything else ends the run, and is place.c's, which looks at all
- * of it anew: nothing is refused here.
+ * rvma, puts of one packet in a row, as most are. All of a run are new, of one session, and go to open mailboxes that
+ * have a counter on the NIC and a buffer with room. What they have in common is checked once. Once per run the status
+ * area is written and blocks are counted. The first put that is different ends the run. place.c handles it and checks
+ * all of it again, so nothing is refused here.
  */
+#include "run.h"
+#include "blocks.h"
+#include "bucket.h"
 #include "copy.h"
+#include "session.h"
 
 #define unlikely(x) __builtin_expect(!!(x), 0)
-#define RV_MANY	    256 /* mailboxes, whose windows and buffers do not stay in the nearest cache */
+#define RV_MANY	    256 /* mailboxes; with more, windows and buffers do not stay in the nearest cache */
 
 struct rv_run {
 	struct rv_session *x;
@@ -24,14 +28,12 @@ struct rv_run {
 	uint64_t region;	     /* bytes */
 	uint64_t *bytes, *ops;	     /* that have come to the buffer, */
 	uint64_t end_bytes, end_ops; /* ... and with so many it is complete */
-	/* since rv_run_tell() */
+	/* since rv_run_publish() */
 	uint64_t puts, placed;
 	unsigned told; /* windows */
 	uint32_t tell[RV_EXPECT];
 };
 
-/* ---- what the run has in common ------------------------------------------------------------------------------------
- */
 static bool rv_run_window(struct sp_ctx *c, struct rv_run *r, uint32_t line)
 {
 	struct rv *s = rv_of(c);
@@ -68,7 +70,7 @@ static bool rv_run_window(struct sp_ctx *c, struct rv_run *r, uint32_t line)
 }
 
 /* What has been placed is told of. */
-static void rv_run_tell(struct sp_ctx *c, struct rv_run *r)
+static void rv_run_publish(struct sp_ctx *c, struct rv_run *r)
 {
 	struct rv *s = rv_of(c);
 
@@ -76,8 +78,8 @@ static void rv_run_tell(struct sp_ctx *c, struct rv_run *r)
 	for (unsigned i = 0; i < r->told; i++) {
 		const struct rv_window *w = &s->window[r->tell[i]];
 
-		RV_TELL(c, s, w, bytes, w->bytes);
-		RV_TELL(c, s, w, puts, w->puts);
+		RV_PUBLISH(c, s, w, bytes, w->bytes);
+		RV_PUBLISH(c, s, w, puts, w->puts);
 	}
 	c->counters[RV_PACKETS] += r->puts;
 	c->counters[RV_PUTS] += r->puts;
@@ -89,7 +91,7 @@ static void rv_run_tell(struct sp_ctx *c, struct rv_run *r)
 
 static void rv_run_settle(struct sp_ctx *c, struct rv_run *r)
 {
-	rv_run_tell(c, r);
+	rv_run_publish(c, r);
 	if (r->taken)
 		rv_taken(c, r->x);
 	r->taken = false;
@@ -107,8 +109,6 @@ static bool rv_run_session(struct sp_ctx *c, struct rv_run *r, const struct sp_r
 	return r->x;
 }
 
-/* ---- puts ----------------------------------------------------------------------------------------------------------
- */
 /* One; or not, and nothing has changed. */
 static inline bool rv_run_put(struct sp_ctx *c, struct rv_run *r, const struct sp_packet *p, uint32_t line)
 {
@@ -227,7 +227,7 @@ unsigned rv_run(struct sp_ctx *c, struct sp_packet *const *packet, unsigned n)
 		struct rv_window *w = r.w;
 
 		if (unlikely(*r.bytes >= r.end_bytes) || unlikely(*r.ops >= r.end_ops)) {
-			rv_run_tell(c, &r);
+			rv_run_publish(c, &r);
 			rv_bucket_retire(c, w, 0);
 		}
 	}

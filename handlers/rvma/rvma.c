@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RVMA, remote virtual memory access (Grant et al.): puts name a mailbox, the receiver owns the memory. wire/rvma.h has
- * the packets and what the host program sees. This file is the context; windows are window.c, their buffers
- * bucket.c, what comes place.c and run.c, peers session.c, what goes send.c.
+ * RVMA, remote virtual memory access (Grant et al.): a put names a mailbox, and the receiver owns the memory.
+ * wire/rvma.h has the packets and what the host program sees. This file has parameters, attach and report; state.h
+ * lists the others.
  */
 #include "../stream_copy.h"
-#include "state.h"
+#include "answer.h"
+#include "bucket.h"
+#include "hello.h"
+#include "issue.h"
+#include "op.h"
+#include "place.h"
+#include "send.h"
+#include "session.h"
+#include "window.h"
 
 #include <stdlib.h>
 
@@ -80,8 +88,7 @@ static const struct sp_param rv_params[] = {
 	{NULL},
 };
 
-/* ---- attach --------------------------------------------------------------------------------------------------------
- */
+/* ---- attach ---- */
 static int rv_time(struct sp_ctx *c, const char *name, sp_time most, const char *text, sp_time *to)
 {
 	*to = sp_param_uint(c, name);
@@ -204,8 +211,19 @@ static void rv_detach(struct sp_ctx *c)
 	rv_windows_detach(c);
 }
 
-/* ---- commands ------------------------------------------------------------------------------------------------------
- */
+static void rv_timer(struct sp_ctx *c, struct sp_timer *timer)
+{
+	struct rv_session *x = &rv_of(c)->session[timer->cookie / 2];
+
+	if (timer->cookie & 1)
+		rv_send_ack(c, x, NULL);
+	else if (x->hello_began)
+		rv_hello_timer(c, x);
+	else
+		rv_send_more(c, x);
+}
+
+/* ---- commands ---- */
 static int rv_command(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result)
 {
 	switch (command->op) {
@@ -213,7 +231,7 @@ static int rv_command(struct sp_ctx *c, const struct sp_command *command, struct
 		return rv_peer(c, command, result);
 	case SP_RVMA_CMD_PUT:
 	case SP_RVMA_CMD_GET:
-		return rv_put(c, command);
+		return rv_post(c, command);
 	case SP_CMD_POST:
 	case SP_RVMA_CMD_WINDOW ... SP_RVMA_CMD_REWIND:
 		return rv_window_command(c, command, result);
@@ -222,8 +240,7 @@ static int rv_command(struct sp_ctx *c, const struct sp_command *command, struct
 	}
 }
 
-/* ---- report --------------------------------------------------------------------------------------------------------
- */
+/* ---- report ---- */
 static void rv_report(struct sp_ctx *c, struct sp_report *r)
 {
 	static const char *const names[] = {
@@ -269,7 +286,7 @@ static const struct sp_handler rv_handler = {
 	.command = rv_command,
 	.issue = rv_issue,
 	.work = rv_bucket_work,
-	.timer = rv_session_timer,
+	.timer = rv_timer,
 	.report = rv_report,
 };
 SP_HANDLER(rv_handler)

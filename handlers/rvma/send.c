@@ -1,127 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rvma, the way out: operations become transfers, and transfers blocks, as far as the session's window lets them;
- * issue.c makes packets of these. An operation ends when all its blocks are done, or one is refused; the host
- * hears of it when ports have let go of its memory, too.
+ * rvma, blocks of operations. Operations become transfers, and transfers become blocks, as far as the session's window
+ * has room. issue.c makes packets of the blocks.
  */
-#include "ops.h"
+#include "send.h"
+#include "hello.h"
+#include "op.h"
+#include "sender.h"
+#include "session.h"
 
-#define RV_SILENT 6 /* polls that nobody has answered, in a row */
+#define RV_SILENT 6 /* unanswered polls in a row */
 
-/* ---- attach and detach ---------------------------------------------------------------------------------------------
- */
-int rv_ops_attach(struct sp_ctx *c)
+/* Whose time is over: is that the peer's doing? */
+static bool rv_is_silent(struct sp_ctx *c, const struct rv_session *x)
 {
-	struct rv *s = rv_of(c);
-	uint32_t buckets = 1;
+	const sp_time timeout = rv_of(c)->timeout, since = c->now - x->heard_at;
 
-	while (buckets < s->ops)
-		buckets *= 2;
-	s->op = sp_alloc(c, 2ull * s->ops * sizeof(*s->op));
-	s->get = sp_alloc(c, buckets * sizeof(*s->get));
-	if (!s->op || !s->get)
-		return sp_fail(c, ENOMEM, "ops", "no memory for %u operations", s->ops);
-	s->get_mask = buckets - 1;
-	for (uint32_t i = 0; i < s->ops; i++)
-		s->op[s->ops + i].next = i + 1 < s->ops ? &s->op[s->ops + i + 1] : NULL;
-	s->serve_free = s->ops ? &s->op[s->ops] : NULL;
-	return 0;
+	/* Who was asked nothing, for there is nothing on its way but what it owes to a get, need not answer. */
+	return x->sender.silent && (since >= timeout / 2 || (since >= timeout / 8 && x->sender.silent >= RV_SILENT));
 }
 
-/* ---- operations ----------------------------------------------------------------------------------------------------
- */
-void rv_op_append(struct rv_session *x, struct rv_op *op)
+static void rv_gets_expire(struct sp_ctx *c, struct rv_session *x)
 {
-	op->next = NULL;
-	op->previous = x->last_op;
-	*(x->last_op ? &x->last_op->next : &x->first_op) = op;
-	x->last_op = op;
-	if (!x->sending)
-		x->sending = op;
-}
-
-/* Its memory is its owner's again. */
-static void rv_op_free(struct sp_ctx *c, struct rv_op *op)
-{
-	struct rv *s = rv_of(c);
-	const enum rv_op_kind kind = op->kind;
-	uint64_t line;
-
-	op->kind = RV_OP_NONE;
-	if (kind == RV_OP_DATA) {
-		op->next = s->serve_free;
-		s->serve_free = op;
-		c->counters[RV_GETS_SERVED] += !op->status;
-		rv_read_end(c, op->window, op->buffer);
-		return;
-	}
-	if (op->mem)
-		sp_mem_put(c, op->mem);
-	line = s->layout.op + (uint64_t)(op - s->op) * sizeof(struct sp_rvma_op_status);
-	sp_dma_store64(c, s->area, line + offsetof(struct sp_rvma_op_status, status), op->status);
-	sp_dma_store64(c, s->area, line + offsetof(struct sp_rvma_op_status, number), op->number);
-	c->counters[op->status ? RV_OPS_FAILED : kind == RV_OP_PUT ? RV_PUTS_SENT : RV_GETS_DONE]++;
-}
-
-void rv_settle(struct sp_ctx *c, struct rv *s, bool all)
-{
-	while (s->ended && (all || sp_send_settled(c, s->ended->mark))) {
-		struct rv_op *op = s->ended;
-
-		s->ended = op->next;
-		rv_op_free(c, op);
-	}
-}
-
-void rv_op_end(struct sp_ctx *c, struct rv_op *op, enum sp_rvma_status why)
-{
-	struct rv *s = rv_of(c);
-	struct rv_session *x = op->session;
-	uint64_t k;
-
-	if (!x)
-		return;
-	if (op->kind == RV_OP_GET && op->packets)
-		rv_get_stop(c, op);
-	for (k = op->transfer < x->sender.begin ? x->sender.begin : op->transfer; k < op->transfer + op->started; k++) {
-		if (x->block_op[k & (s->blocks - 1)] != op)
+	x->get_at = SP_NEVER;
+	for (struct rv_op *op = x->first_op, *next; op; op = next) {
+		next = op->next;
+		if (op->kind == RV_OP_DATA ? !op->packets : !op->waits || op->taken)
 			continue;
-		x->block_op[k & (s->blocks - 1)] = NULL;
-		if (why >= SP_RVMA_NO_MAILBOX && why <= SP_RVMA_GIVEN_UP)
-			sp_rel_refuse(&x->sender, k, (uint8_t)why); /* the peer knows: it need not be told */
-		sp_rel_release(&x->sender, k);
+		if (op->until <= c->now)
+			rv_op_end(c, op, rv_is_silent(c, x) ? SP_RVMA_PEER_GONE : SP_RVMA_TIMEOUT);
+		else if (op->until < x->get_at)
+			x->get_at = op->until;
 	}
-	x->serving -= op->kind == RV_OP_DATA;
-	if (x->sending == op)
-		x->sending = op->next;
-	*(op->previous ? &op->previous->next : &x->first_op) = op->next;
-	*(op->next ? &op->next->previous : &x->last_op) = op->previous;
-	op->session = NULL;
-	op->status = (uint8_t)why;
-	op->next = NULL;
-	if (!s->ended && sp_send_settled(c, op->mark)) {
-		rv_op_free(c, op);
+}
+
+void rv_send_more(struct sp_ctx *c, struct rv_session *x)
+{
+	if (rv_of(c)->implicit || x->state == RV_SESSION_FREE)
+		return;
+	if (x->state != RV_SESSION_OPEN) {
+		if (x->first_op)
+			rv_hello_begin(c, x);
 		return;
 	}
-	*(s->ended ? &s->ended_last->next : &s->ended) = op;
-	s->ended_last = op;
-	sp_issue_start(c, &s->issue);
+	if (x->get_at <= c->now)
+		rv_gets_expire(c, x);
+	rv_sender_wake(c, x);
 }
 
-void rv_send_fail(struct sp_ctx *c, struct rv_session *x, enum sp_rvma_status why)
-{
-	while (x->first_op)
-		rv_op_end(c, x->first_op, why);
-}
-
-void rv_ops_detach(struct sp_ctx *c)
-{
-	struct rv *s = rv_of(c);
-
-	for (uint32_t i = 0; i < s->peers; i++)
-		rv_send_fail(c, &s->session[i], SP_RVMA_CANCELLED);
-	rv_settle(c, s, true); /* what ports still have of these, the NIC holds */
-}
+/* ---- puts and gets of the host ---- */
 
 /* Memory of the application's, with a reference. No bytes need none. */
 static int rv_memory(struct sp_ctx *c, const struct sp_command *command, const struct sp_mem **mem)
@@ -138,7 +65,7 @@ static int rv_memory(struct sp_ctx *c, const struct sp_command *command, const s
 	return -EFAULT;
 }
 
-int rv_put(struct sp_ctx *c, const struct sp_command *command)
+int rv_post(struct sp_ctx *c, const struct sp_command *command)
 {
 	struct rv *s = rv_of(c);
 	const bool get = command->op == SP_RVMA_CMD_GET;
@@ -170,13 +97,13 @@ int rv_put(struct sp_ctx *c, const struct sp_command *command)
 		.back = get ? (uint32_t)command->flags >> SP_RVMA_CMD_BACK_SHIFT : 0,
 		.flags = !get && command->flags & SP_RVMA_CMD_FENCE ? SP_RVMA_FENCE : 0,
 	};
-	rv_op_append(x, &s->op[slot]);
+	rv_op_append(&s->op[slot]);
 	rv_send_more(c, x);
 	return 0;
 }
 
-/* ---- blocks --------------------------------------------------------------------------------------------------------
- */
+/* ---- starting blocks ---- */
+
 /* It is its turn: it gets a number. */
 static void rv_number(struct sp_ctx *c, struct rv_session *x, struct rv_op *op)
 {
@@ -205,7 +132,7 @@ static void rv_number(struct sp_ctx *c, struct rv_session *x, struct rv_op *op)
 }
 
 /* Begins blocks while there is room for them. */
-void rv_start(struct sp_ctx *c, struct rv_session *x)
+void rv_start_blocks(struct sp_ctx *c, struct rv_session *x)
 {
 	const struct rv *s = rv_of(c);
 	struct rv_op *op;
@@ -227,6 +154,8 @@ void rv_start(struct sp_ctx *c, struct rv_session *x)
 		x->sending = op->next;
 	}
 }
+
+/* ---- blocks that have ended ---- */
 
 static void rv_block_done(struct sp_ctx *c, struct rv_session *x, uint64_t number, struct rv_op *op)
 {
@@ -250,16 +179,7 @@ static enum sp_rvma_status rv_reason(uint8_t reason)
 									  : SP_RVMA_GIVEN_UP;
 }
 
-/* Whose time is over: is that the peer's doing? */
-bool rv_is_silent(struct sp_ctx *c, const struct rv_session *x)
-{
-	const sp_time timeout = rv_of(c)->timeout, since = c->now - x->heard;
-
-	/* Who was asked nothing, for there is nothing on its way but what it owes to a get, need not answer. */
-	return x->sender.silent && (since >= timeout / 2 || (since >= timeout / 8 && x->sender.silent >= RV_SILENT));
-}
-
-void rv_send_acked(struct sp_ctx *c, struct rv_session *x)
+void rv_collect(struct sp_ctx *c, struct rv_session *x)
 {
 	const struct rv *s = rv_of(c);
 	const struct sp_rel_counters *n = &x->sender.counters;
@@ -305,7 +225,7 @@ static struct rv_op *rv_op_find(const struct rv *s, const struct rv_session *x, 
 	return NULL;
 }
 
-void rv_send_nacked(struct sp_ctx *c, struct rv_session *x, uint64_t transfer, enum sp_rvma_status why)
+void rv_nacked(struct sp_ctx *c, struct rv_session *x, uint64_t transfer, enum sp_rvma_status why)
 {
 	struct rv_op *op = x->sends ? rv_op_find(rv_of(c), x, transfer) : NULL;
 
@@ -315,11 +235,11 @@ void rv_send_nacked(struct sp_ctx *c, struct rv_session *x, uint64_t transfer, e
 	rv_send_more(c, x);
 }
 
-int rv_send_ack(struct sp_ctx *c, struct rv_session *x, const void *datagram, size_t len)
+int rv_acked(struct sp_ctx *c, struct rv_session *x, const void *datagram, size_t len)
 {
 	if (!x->sends || sp_rel_ack(&x->sender, datagram, len, c->now))
 		return -EINVAL;
-	rv_send_acked(c, x);
+	rv_collect(c, x);
 	rv_send_more(c, x);
 	return 0;
 }

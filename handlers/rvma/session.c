@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rvma, peers and their sessions: who is known, by which token, and how a session ends. */
-#include "state.h"
+/* rvma, peers and their sessions: which peers are known, by which token, and how a session ends. */
+#include "session.h"
+#include "answer.h"
+#include "op.h"
+#include "sender.h"
+#include "transfer.h"
 
-#define RV_LOOK	       64 /* sessions looked at for one that can make room, for a HELLO; that a report shows */
-#define RV_OFFER_STAYS (10 * SP_MS) /* an unconfirmed one makes no room before */
-#define RV_INDEX       0xFFFFull    /* of a token */
-static_assert(SP_RVMA_PEERS_MAX <= RV_INDEX, "tokens name them");
+#define RV_LOOK	       64	    /* sessions that HELLO looks at to reuse one; sessions that a report shows */
+#define RV_OFFER_STAYS (10 * SP_MS) /* an OFFER is not reused before */
+#define RV_INDEX       0xFFFFull    /* bits of a token that are the session's index */
+static_assert(SP_RVMA_PEERS_MAX <= RV_INDEX, "tokens have room for the index");
 
-/* ---- who is known --------------------------------------------------------------------------------------------------
- */
+/* ---- the end of a session ---- */
+
 static uint32_t *rv_head(struct sp_ctx *c, const uint8_t ip[16], uint32_t qp)
 {
 	const struct rv *s = rv_of(c);
@@ -18,6 +22,71 @@ static uint32_t *rv_head(struct sp_ctx *c, const uint8_t ip[16], uint32_t qp)
 	memcpy(bytes + 16, &qp, 4);
 	return &s->same[sp_hash(c, bytes, sizeof(bytes)) & s->same_mask];
 }
+
+/* All that belongs to the session, but not what it is the session with. */
+static void rv_session_clear(struct sp_ctx *c, struct rv_session *x, enum sp_rvma_status why)
+{
+	struct rv *s = rv_of(c);
+
+	x->state = RV_SESSION_IDLE; /* nothing more is told to the peer */
+	x->generation++;
+	rv_ops_end(c, x, why);
+	rv_sender_forget(c, x);
+	for (struct rv_transfer *t = x->transfers, *next; t; t = next) {
+		next = t->next;
+		rv_transfer_stop(c, t, SP_RVMA_GIVEN_UP); /* their gets have ended with the operations */
+	}
+	sp_timer_cancel(c, &x->timer);
+	sp_timer_cancel(c, &x->ack_timer);
+	if (x->end)
+		memset(x->block, 0, s->blocks * sizeof(*x->block));
+	x->names = x->candidate = (struct rv_names){.token = 0};
+	x->receiver = (struct sp_rel_receiver){.poll = 0};
+	x->base = x->end = x->ordered = 0;
+	x->hello_began = 0;
+}
+
+void rv_session_end(struct sp_ctx *c, struct rv_session *x, enum sp_rvma_status why)
+{
+	struct rv *s = rv_of(c);
+	const struct rv_names next = x->candidate;
+	uint32_t *at = rv_head(c, x->ip, x->qp);
+
+	if (x->state == RV_SESSION_FREE || s->implicit)
+		return;
+	rv_session_clear(c, x, why);
+	x->gone = true;
+	if (next.token) { /* the peer has begun anew, and its packets may be under way */
+		x->names = next;
+		x->state = RV_SESSION_OFFER;
+		return;
+	}
+	if (x->named)
+		return;
+	while (*at != x->index)
+		at = &s->session[*at].chain;
+	*at = x->chain;
+	sp_path_close(c, x->path);
+	x->path = NULL;
+	x->state = RV_SESSION_FREE;
+	x->chain = s->session_free;
+	s->session_free = x->index;
+}
+
+void rv_bye(struct sp_ctx *c, struct rv_session *x)
+{
+	struct sp_rvma_bye bye;
+
+	if (!x->names.peer_token)
+		return;
+	if (x->end) /* what has come is delivered, and the peer shall not take it for lost */
+		rv_send_ack(c, x, NULL);
+	sp_store_be64(bye.token, x->names.peer_token);
+	sp_store_be64(bye.nonce, x->names.nonce);
+	rv_send_control(c, x, SP_RVMA_BYE, &bye, sizeof(bye), NULL, 0);
+}
+
+/* ---- peers ---- */
 
 struct rv_session *rv_session_of(struct sp_ctx *c, const uint8_t ip[16], uint32_t qp)
 {
@@ -50,7 +119,7 @@ static bool rv_makes_room(const struct sp_ctx *c, const struct rv *s, const stru
 		return false;
 	if (x->named)
 		return x->gone && (offer || x->state == RV_SESSION_IDLE);
-	return offer || (x->state == RV_SESSION_OPEN && c->now - x->heard >= s->timeout);
+	return offer || (x->state == RV_SESSION_OPEN && c->now - x->heard_at >= s->timeout);
 }
 
 static bool rv_make_room(struct sp_ctx *c, uint32_t look)
@@ -100,62 +169,6 @@ int rv_session_new(struct sp_ctx *c, const uint8_t ip[16], uint32_t qp, struct r
 	return 0;
 }
 
-/* ---- attach and detach ---------------------------------------------------------------------------------------------
- */
-int rv_sessions_attach(struct sp_ctx *c)
-{
-	struct rv *s = rv_of(c);
-	const size_t sender = rv_sender_bytes(s);
-	uint32_t heads = 1;
-	struct rv_block *block;
-	struct rv_op **block_op;
-	uint8_t *senders;
-
-	if (!sender) /* a power of two is wanted */
-		return -EINVAL;
-	while (heads < s->peers)
-		heads *= 2;
-	s->session = sp_alloc(c, s->peers * sizeof(*s->session));
-	s->same = sp_alloc(c, heads * sizeof(*s->same));
-	block = sp_alloc(c, (size_t)s->peers * s->blocks * sizeof(*block));
-	block_op = sp_alloc(c, (size_t)s->peers * s->blocks * sizeof(*block_op));
-	senders = s->implicit ? NULL : sp_alloc(c, s->peers * sender);
-	if (!s->session || !s->same || !block || !block_op || (!senders && !s->implicit))
-		return sp_fail(c, ENOMEM, "peers", "no memory for %u sessions with a window of %u blocks", s->peers,
-			       s->blocks);
-	s->same_mask = heads - 1;
-	memset(s->same, 0xFF, heads * sizeof(*s->same)); /* RV_NONE */
-	for (uint32_t i = 0; i < s->peers; i++) {
-		struct rv_session *x = &s->session[i];
-
-		x->index = i;
-		x->turn = 1;
-		x->block = block + (size_t)i * s->blocks;
-		x->block_op = block_op + (size_t)i * s->blocks;
-		x->sender_memory = senders ? senders + i * sender : NULL;
-		x->timer.cookie = 2ull * i;
-		x->ack_timer.cookie = 2ull * i + 1;
-		x->get_at = SP_NEVER;
-		x->chain = i + 1 < s->peers ? i + 1 : RV_NONE;
-	}
-	if (s->implicit) {
-		s->session[0].state = RV_SESSION_OPEN;
-		s->session[0].mtu = s->mtu;
-		s->session_free = RV_NONE;
-	}
-	return 0;
-}
-
-void rv_sessions_detach(struct sp_ctx *c)
-{
-	struct rv *s = rv_of(c);
-
-	for (uint32_t i = 0; i < s->peers; i++)
-		rv_bye(c, &s->session[i]);
-}
-
-/* ---- names for the application -------------------------------------------------------------------------------------
- */
 int rv_peer(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result)
 {
 	struct rv *s = rv_of(c);
@@ -193,68 +206,72 @@ struct rv_session *rv_peer_get(struct rv *s, uint32_t peer)
 												    : NULL;
 }
 
-/* ---- tokens --------------------------------------------------------------------------------------------------------
- */
-/* All that belongs to the session, but not what it is the session with. */
-static void rv_session_clear(struct sp_ctx *c, struct rv_session *x, enum sp_rvma_status why)
+/* ---- attach and detach ---- */
+
+int rv_sessions_attach(struct sp_ctx *c)
+{
+	struct rv *s = rv_of(c);
+	const size_t sender = rv_sender_bytes(s);
+	uint32_t heads = 1;
+	struct rv_block *block;
+	struct rv_op **block_op;
+	uint8_t *senders;
+
+	if (!sender) /* a power of two is wanted */
+		return -EINVAL;
+	while (heads < s->peers)
+		heads *= 2;
+	s->session = sp_alloc(c, s->peers * sizeof(*s->session));
+	s->same = sp_alloc(c, heads * sizeof(*s->same));
+	block = sp_alloc(c, (size_t)s->peers * s->blocks * sizeof(*block));
+	block_op = sp_alloc(c, (size_t)s->peers * s->blocks * sizeof(*block_op));
+	senders = s->implicit ? NULL : sp_alloc(c, s->peers * sender);
+	if (!s->session || !s->same || !block || !block_op || (!senders && !s->implicit))
+		return sp_fail(c, ENOMEM, "peers", "no memory for %u sessions with a window of %u blocks", s->peers,
+			       s->blocks);
+	s->same_mask = heads - 1;
+	memset(s->same, 0xFF, heads * sizeof(*s->same)); /* RV_NONE */
+	for (uint32_t i = 0; i < s->peers; i++) {
+		struct rv_session *x = &s->session[i];
+
+		x->index = i;
+		x->generation = 1;
+		x->block = block + (size_t)i * s->blocks;
+		x->block_op = block_op + (size_t)i * s->blocks;
+		x->sender_memory = senders ? senders + i * sender : NULL;
+		x->timer.cookie = 2ull * i;
+		x->ack_timer.cookie = 2ull * i + 1;
+		x->get_at = SP_NEVER;
+		x->chain = i + 1 < s->peers ? i + 1 : RV_NONE;
+	}
+	if (s->implicit) {
+		s->session[0].state = RV_SESSION_OPEN;
+		s->session[0].mtu = s->mtu;
+		s->session_free = RV_NONE;
+	}
+	return 0;
+}
+
+void rv_sessions_detach(struct sp_ctx *c)
 {
 	struct rv *s = rv_of(c);
 
-	x->state = RV_SESSION_IDLE; /* nothing more is told to the peer */
-	x->turn++;
-	rv_send_fail(c, x, why);
-	rv_send_forget(c, x);
-	for (struct rv_transfer *t = x->transfers, *next; t; t = next) {
-		next = t->next;
-		rv_transfer_end(c, t, SP_RVMA_GIVEN_UP);
-	}
-	sp_timer_cancel(c, &x->timer);
-	sp_timer_cancel(c, &x->ack_timer);
-	if (x->end)
-		memset(x->block, 0, s->blocks * sizeof(*x->block));
-	x->names = x->candidate = (struct rv_names){.token = 0};
-	x->receiver = (struct sp_rel_receiver){.poll = 0};
-	x->base = x->end = x->ordered = 0;
-	x->hello_began = 0;
+	for (uint32_t i = 0; i < s->peers; i++)
+		rv_bye(c, &s->session[i]);
 }
 
-void rv_session_end(struct sp_ctx *c, struct rv_session *x, enum sp_rvma_status why)
-{
-	struct rv *s = rv_of(c);
-	const struct rv_names next = x->candidate;
-	uint32_t *at = rv_head(c, x->ip, x->qp);
-
-	if (x->state == RV_SESSION_FREE || s->implicit)
-		return;
-	rv_session_clear(c, x, why);
-	x->gone = true;
-	if (next.token) { /* the peer has begun anew, and its packets may be under way */
-		x->names = next;
-		x->state = RV_SESSION_OFFER;
-		return;
-	}
-	if (x->named)
-		return;
-	while (*at != x->index)
-		at = &s->session[*at].chain;
-	*at = x->chain;
-	sp_path_close(c, x->path);
-	x->path = NULL;
-	x->state = RV_SESSION_FREE;
-	x->chain = s->session_free;
-	s->session_free = x->index;
-}
+/* ---- tokens ---- */
 
 void rv_session_open(struct sp_ctx *c, struct rv_session *x)
 {
 	x->state = RV_SESSION_OPEN;
 	x->mtu = x->names.mtu;
-	x->heard = c->now;
+	x->heard_at = c->now;
 	x->hello_began = 0;
 	x->gone = false;
 	sp_timer_cancel(c, &x->timer);
 	c->counters[RV_SESSIONS]++;
-	rv_send_more(c, x);
+	rv_sender_wake(c, x);
 }
 
 /* The peer has begun anew, and proves by this packet that the offer has reached it. */
@@ -282,23 +299,13 @@ struct rv_session *rv_session_find(struct sp_ctx *c, const uint8_t token[8])
 		rv_session_replace(c, x);
 	if (x->names.token != named || x->state < RV_SESSION_OFFER)
 		return NULL;
-	x->heard = c->now;
+	x->heard_at = c->now;
 	if (x->state == RV_SESSION_OFFER)
 		rv_session_open(c, x);
 	return x;
 }
 
-void rv_session_timer(struct sp_ctx *c, struct sp_timer *timer)
-{
-	struct rv_session *x = &rv_of(c)->session[timer->cookie / 2];
-
-	if (timer->cookie & 1)
-		rv_ack_timer(c, x);
-	else if (x->hello_began)
-		rv_hello_timer(c, x);
-	else
-		rv_send_more(c, x);
-}
+/* ---- report ---- */
 
 void rv_sessions_report(struct sp_ctx *c, struct sp_report *r)
 {

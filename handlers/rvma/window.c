@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rvma, windows: mailboxes, what a put or get finds there and whether it may, the host's commands. */
-#include "state.h"
+/* rvma, windows: mailboxes, and the commands of the host on them. */
+#include "window.h"
+#include "bucket.h"
+#include "get.h"
+#include "transfer.h"
 
 #define RV_WINDOW_FLAGS                                                                                                \
 	(SP_RVMA_OPS | SP_RVMA_MANAGED | SP_RVMA_CATCH_ALL | SP_RVMA_SILENT | SP_RVMA_READABLE | SP_RVMA_FORGET |      \
 	 SP_RVMA_REGION)
 
-/* ---- memory --------------------------------------------------------------------------------------------------------
- */
 int rv_windows_attach(struct sp_ctx *c)
 {
 	struct rv *s = rv_of(c);
@@ -48,22 +49,6 @@ void rv_windows_detach(struct sp_ctx *c)
 	}
 }
 
-/* ---- the line in the area ------------------------------------------------------------------------------------------
- */
-void rv_window_tell(struct sp_ctx *c, const struct rv_window *w)
-{
-	const struct rv *s = rv_of(c);
-
-	RV_TELL(c, s, w, posted, w->posted.count);
-	RV_TELL(c, s, w, puts, w->puts);
-	RV_TELL(c, s, w, bytes, w->bytes);
-	RV_TELL(c, s, w, held, w->notified - w->first_held);
-	RV_TELL(c, s, w, closed, w->closed);
-	RV_TELL(c, s, w, epoch, w->notified);
-}
-
-/* ---- commands ------------------------------------------------------------------------------------------------------
- */
 static struct rv_window *rv_window_find(struct rv *s, uint64_t id)
 {
 	const uint32_t at = id ? (uint32_t)id : s->configured;
@@ -72,7 +57,7 @@ static struct rv_window *rv_window_find(struct rv *s, uint64_t id)
 	if (at >= s->windows)
 		return NULL;
 	w = &s->window[at];
-	return w->used && (!id || w->turn == id >> 32) ? w : NULL;
+	return w->used && (!id || w->generation == id >> 32) ? w : NULL;
 }
 
 static int rv_window_open(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result)
@@ -81,7 +66,7 @@ static int rv_window_open(struct sp_ctx *c, const struct sp_command *command, st
 	const uint64_t mailbox = command->arg[0], flags = command->arg[3];
 	const uint32_t at = s->window_free != RV_NONE ? s->window_free : s->window_fresh;
 	struct rv_window *w = &s->window[at];
-	uint32_t turn;
+	uint32_t generation;
 
 	if (flags & ~(uint64_t)RV_WINDOW_FLAGS)
 		return -EINVAL;
@@ -96,12 +81,12 @@ static int rv_window_open(struct sp_ctx *c, const struct sp_command *command, st
 		s->window_fresh++;
 	else
 		s->window_free = w->posted.first;
-	turn = w->turn + 1;
+	generation = w->generation + 1;
 	*w = (struct rv_window){.mailbox = mailbox,
 				.key = command->arg[1],
 				.threshold = command->arg[2],
 				.flags = (uint32_t)flags,
-				.turn = turn ? turn : 1,
+				.generation = generation ? generation : 1,
 				.used = true,
 				.counter = RV_NONE,
 				.retiring = RV_NONE,
@@ -110,10 +95,10 @@ static int rv_window_open(struct sp_ctx *c, const struct sp_command *command, st
 	sp_rvma_table_add(&s->table, mailbox, at);
 	if (flags & SP_RVMA_CATCH_ALL)
 		s->catch_all = at;
-	result->arg[0] = SP_RVMA_WINDOW(at, w->turn);
-	rv_window_tell(c, w);
-	RV_TELL(c, s, w, refused, 0);
-	RV_TELL(c, s, w, id, result->arg[0]);
+	result->arg[0] = SP_RVMA_WINDOW(at, w->generation);
+	rv_window_publish(c, w);
+	RV_PUBLISH(c, s, w, refused, 0);
+	RV_PUBLISH(c, s, w, id, result->arg[0]);
 	return 0;
 }
 
@@ -145,7 +130,7 @@ static int rv_window_close(struct sp_ctx *c, struct rv_window *w)
 	w->closed = true;
 	for (uint32_t n = 0; w->posted.count && n < RV_SLICE; n++)
 		rv_bucket_retire(c, w, SP_RVMA_PARTIAL | SP_RVMA_ENDED);
-	rv_window_tell(c, w);
+	rv_window_publish(c, w);
 	return w->posted.count ? -EINPROGRESS : 0;
 }
 
@@ -159,7 +144,7 @@ static void rv_window_end_puts(struct sp_ctx *c, const struct rv_window *w, enum
 		for (struct rv_transfer *t = s->session[i].transfers, *next; t; t = next) {
 			next = t->next;
 			if (t->window == at)
-				rv_transfer_end(c, t, why);
+				rv_transfer_stop(c, t, why);
 		}
 }
 
@@ -178,7 +163,7 @@ static int rv_window_free(struct sp_ctx *c, struct rv_window *w)
 	}
 	if (w->open || w->handing || !rv_bucket_empty(c, w))
 		return -EAGAIN;
-	RV_TELL(c, s, w, id, 0);
+	RV_PUBLISH(c, s, w, id, 0);
 	s->configured = s->configured == at ? RV_NONE : s->configured;
 	w->used = false;
 	w->posted.first = s->window_free;
@@ -247,8 +232,6 @@ int rv_window_command(struct sp_ctx *c, const struct sp_command *command, struct
 	}
 }
 
-/* ---- report --------------------------------------------------------------------------------------------------------
- */
 /* Packets wait for a report: it tells of so many windows, and completed buffers of all of them, at most. */
 #define RV_REPORTED  256u
 #define RV_LOOKED_AT 65536u
