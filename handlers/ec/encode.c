@@ -1,18 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ec, the way out: parity made submessage by submessage in the application's scratch, and sent as it gets ready. */
+#include "../mem_range.h"
 #include "state.h"
-
-/* A range of the application's, with a reference. */
-static int ec_range(struct sp_ctx *c, uint64_t id, uint64_t offset, uint64_t bytes, const struct sp_mem **mem)
-{
-	*mem = id <= UINT32_MAX ? sp_mem_get(c, (uint32_t)id) : NULL;
-	if (!*mem)
-		return -EFAULT;
-	if (sp_mem_holds(*mem, offset, bytes))
-		return 0;
-	sp_mem_put(c, *mem);
-	return -EFAULT;
-}
 
 int ec_parity(struct sp_ctx *c, const struct sp_command *command)
 {
@@ -36,10 +25,10 @@ int ec_parity(struct sp_ctx *c, const struct sp_command *command)
 		return s->first->send(first, k, 0, 0, 0, immediate);
 	if (s->orders == pairs) /* of a connection that has ended: the next slice lets go of them */
 		return -EAGAIN;
-	rc = ec_range(c, command->arg[0], command->arg[1], bytes, &order.data);
+	rc = mem_range_get(c, command->arg[0], command->arg[1], bytes, &order.data);
 	if (rc)
 		return rc;
-	rc = ec_range(c, command->arg[3], command->arg[4], parity, &order.parity);
+	rc = mem_range_get(c, command->arg[3], command->arg[4], parity, &order.parity);
 	if (rc)
 		goto put_data;
 	rc = s->first->send(first, k, command->arg[3], order.to, parity, immediate);

@@ -4,6 +4,7 @@
  * order. The last one to arrive ends the transfer.
  */
 #include "place.h"
+#include "../branch.h"
 #include "answer.h"
 #include "blocks.h"
 #include "control.h"
@@ -13,9 +14,6 @@
 #include "run.h"
 #include "session.h"
 #include "transfer.h"
-
-#define likely(x)   __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
 
 struct rv_piece {
 	struct rv_session *x;

@@ -6,13 +6,13 @@
  * all of it again, so nothing is refused here.
  */
 #include "run.h"
+#include "../branch.h"
 #include "blocks.h"
 #include "bucket.h"
 #include "copy.h"
 #include "session.h"
 
-#define unlikely(x) __builtin_expect(!!(x), 0)
-#define RV_MANY	    256 /* mailboxes; with more, windows and buffers do not stay in the nearest cache */
+#define RV_MANY 256 /* mailboxes; with more, windows and buffers do not stay in the nearest cache */
 
 struct rv_run {
 	struct rv_session *x;

@@ -4,6 +4,7 @@
  * has room. issue.c makes packets of the blocks.
  */
 #include "send.h"
+#include "../mem_range.h"
 #include "hello.h"
 #include "op.h"
 #include "sender.h"
@@ -50,21 +51,6 @@ void rv_send_more(struct sp_ctx *c, struct rv_session *x)
 
 /* ---- puts and gets of the host ---- */
 
-/* Memory of the application's, with a reference. No bytes need none. */
-static int rv_memory(struct sp_ctx *c, const struct sp_command *command, const struct sp_mem **mem)
-{
-	*mem = NULL;
-	if (!command->arg[2])
-		return 0;
-	*mem = sp_mem_get(c, (uint32_t)command->arg[0]);
-	if (!*mem)
-		return -EFAULT;
-	if (sp_mem_holds(*mem, command->arg[1], command->arg[2]))
-		return 0;
-	sp_mem_put(c, *mem);
-	return -EFAULT;
-}
-
 int rv_post(struct sp_ctx *c, const struct sp_command *command)
 {
 	struct rv *s = rv_of(c);
@@ -72,7 +58,7 @@ int rv_post(struct sp_ctx *c, const struct sp_command *command)
 	const uint32_t slot = (uint32_t)command->cookie;
 	const uint64_t number = command->cookie >> 32;
 	struct rv_session *x = rv_peer_get(s, (uint32_t)(command->arg[0] >> 32));
-	const struct sp_mem *mem;
+	const struct sp_mem *mem = NULL;
 	int rc;
 
 	if (slot >= s->ops || !number || (!get && command->flags & ~(SP_CMD_REPLY | SP_RVMA_CMD_FENCE)))
@@ -81,7 +67,7 @@ int rv_post(struct sp_ctx *c, const struct sp_command *command)
 		return -ENOENT;
 	if (s->op[slot].kind != RV_OP_NONE)
 		return -EAGAIN;
-	rc = rv_memory(c, command, &mem);
+	rc = command->arg[2] ? mem_range_get(c, (uint32_t)command->arg[0], command->arg[1], command->arg[2], &mem) : 0;
 	if (rc)
 		return rc;
 	s->op[slot] = (struct rv_op){

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sdr, what a companion may ask and tell: spindle-export.h. */
-#include "place.h"
+#include "export.h"
+#include "chunks.h"
+#include "place_workers.h"
+#include "send.h"
 
 static struct sdr_slot *sdr_export_slot(struct sp_ctx *c, uint64_t key)
 {
@@ -103,7 +106,7 @@ static void sdr_reserve_packets(const struct sdr *s, struct sdr_slot *slot, uint
 		stop = (at | 63) + 1 < end ? (at | 63) + 1 : end;
 
 		const uint64_t mask = sdr_mask(at & 63, stop - at), word = at / 64, shift = from & 63;
-		const uint64_t mine = mask & ~__atomic_fetch_or(&slot->claim[word], mask, __ATOMIC_SEQ_CST);
+		const uint64_t mine = mask & ~__atomic_fetch_or(&slot->taken[word], mask, __ATOMIC_SEQ_CST);
 		const uint64_t chunks = sdr_chunks_of(s, word, mine, from) & ~sdr_window(s, slot->reserved, from);
 
 		if (chunks << shift)
@@ -150,9 +153,9 @@ static void sdr_reserve_alone(const struct sdr *s, struct sdr_slot *slot, uint64
 		stop = (at | 63) + 1 < end ? (at | 63) + 1 : end;
 
 		const uint64_t mask = sdr_mask(at & 63, stop - at), word = at / 64, shift = from & 63;
-		const uint64_t chunks = sdr_chunks_of(s, word, mask & ~slot->claim[word], from);
+		const uint64_t chunks = sdr_chunks_of(s, word, mask & ~slot->taken[word], from);
 
-		slot->claim[word] |= mask; /* and done: with one worker they are the same */
+		slot->taken[word] |= mask; /* and done: with one worker they are the same */
 		if (chunks << shift)
 			slot->reserved[from / 64] |= chunks << shift;
 		if (shift && chunks >> (64 - shift))
@@ -166,16 +169,16 @@ static void sdr_reserve_bits(struct sdr_slot *slot, uint64_t from, uint64_t chun
 	const uint64_t word = from / 64, shift = from & 63, low = chunks << shift;
 	const uint64_t high = shift ? chunks >> (64 - shift) : 0;
 
-	slot->reserved[word] |= low & ~slot->claim[word];
-	slot->claim[word] |= low;
+	slot->reserved[word] |= low & ~slot->taken[word];
+	slot->taken[word] |= low;
 	if (!high)
 		return;
-	slot->reserved[word + 1] |= high & ~slot->claim[word + 1];
-	slot->claim[word + 1] |= high;
+	slot->reserved[word + 1] |= high & ~slot->taken[word + 1];
+	slot->taken[word + 1] |= high;
 }
 
-static void sdr_publish_alone(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t word,
-			      uint64_t chunks)
+static void sdr_publish_chunks_alone(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t word,
+				     uint64_t chunks)
 {
 	const unsigned count = (unsigned)__builtin_popcountll(chunks & ~slot->chunk[word]);
 
@@ -184,11 +187,11 @@ static void sdr_publish_alone(struct sp_ctx *c, const struct sdr *s, struct sdr_
 	slot->chunk[word] |= chunks;
 	slot->chunks += count;
 	c->counters[SDR_CHUNKS] += count;
-	sdr_tell(c, s, sdr_bitmap(s, slot, word), slot->chunk[word]);
+	sdr_publish(c, s, sdr_bitmap(s, slot, word), slot->chunk[word]);
 	if (slot->complete || slot->chunks * s->chunk_bytes < sdr_length(slot))
 		return;
 	slot->complete = 1;
-	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, state), SP_SDR_OPEN | SP_SDR_COMPLETE);
+	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, state), SP_SDR_OPEN | SP_SDR_COMPLETE);
 	sdr_count_complete(c, s);
 }
 
@@ -218,7 +221,7 @@ static int sdr_export_reserve(struct sp_ctx *c, uint64_t key, uint64_t from, uin
 	if (rc)
 		return rc;
 	if (fixed)
-		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | length);
+		sdr_publish(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | length);
 	if (left && c->workers == 1 && s->per_chunk == 1) {
 		sdr_reserve_bits(slot, from, left);
 		left = 0;
@@ -248,7 +251,7 @@ static void sdr_count_repaired(struct sp_ctx *c, const struct sdr *s, uint64_t c
 		return;
 	}
 	sp_dma_read(c, s->area, SDR_CONNECTION(s, repaired), &before, sizeof(before));
-	sdr_tell(c, s, SDR_CONNECTION(s, repaired), before + more);
+	sdr_publish(c, s, SDR_CONNECTION(s, repaired), before + more);
 }
 
 static int sdr_export_supply(struct sp_ctx *c, uint64_t key, uint64_t from, uint64_t chunks)
@@ -256,7 +259,7 @@ static int sdr_export_supply(struct sp_ctx *c, uint64_t key, uint64_t from, uint
 	const struct sdr *s = c->state;
 	struct sdr_slot *slot = sdr_export_slot(c, key);
 	void (*const publish)(struct sp_ctx *, const struct sdr *, struct sdr_slot *, uint64_t, uint64_t) =
-		c->workers > 1 ? sdr_publish : sdr_publish_alone;
+		c->workers > 1 ? sdr_publish_chunks : sdr_publish_chunks_alone;
 	uint64_t reserved, runs;
 
 	if (!slot)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sdr, packets into a message by the only worker: buffer, packet bitmap, chunk bitmap, length, user immediate. */
-#include "copy.h"
 #include "place.h"
+#include "chunks.h"
+#include "control.h"
+#include "copy.h"
+#include "place_workers.h"
+#include "receive.h"
 
-/* ---- one worker: no atomics, words written once per run of packets --------------------------------------------------
- */
+/* ---- one worker: no atomics, words written once per run of packets ---- */
 /* Packets of one message in a row. */
 struct sdr_run {
 	uint64_t word, bits;   /* word of the packet bitmap; bits is ahead of memory */
@@ -29,7 +32,7 @@ static inline void sdr_run_publish(struct sp_ctx *c, const struct sdr *s, struct
 	if (r->hword == UINT64_MAX)
 		return;
 	slot->chunk[r->hword] = r->hbits;
-	sdr_tell(c, s, sdr_bitmap(s, slot, r->hword), r->hbits);
+	sdr_publish(c, s, sdr_bitmap(s, slot, r->hword), r->hbits);
 }
 
 static inline void sdr_run_full(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, struct sdr_run *r,
@@ -56,7 +59,7 @@ static __attribute__((noinline)) void sdr_run_wide(struct sp_ctx *c, const struc
 		const uint64_t chunk = sdr_chunk_of(s, r->word * 64 + (unsigned)__builtin_ctzll(news));
 		const uint64_t end = sdr_chunk_end(s, chunk, r->length), after = end - r->word * 64;
 
-		if (sdr_full(slot->claim, chunk * s->per_chunk, end))
+		if (sdr_full(slot->taken, chunk * s->per_chunk, end))
 			sdr_run_full(c, s, slot, r, chunk / 64, 1ull << (chunk & 63));
 		news &= after < 64 ? ~0ull << after : 0;
 	}
@@ -69,7 +72,7 @@ static inline void sdr_run_settle(struct sp_ctx *c, const struct sdr *s, struct 
 
 	if (r->word == UINT64_MAX)
 		return;
-	slot->claim[r->word] = r->bits;
+	slot->taken[r->word] = r->bits;
 	if (unlikely(shift > 6)) /* -1, too */
 		sdr_run_wide(c, s, slot, r);
 	else
@@ -83,7 +86,7 @@ static inline void sdr_run_select(struct sp_ctx *c, const struct sdr *s, struct 
 {
 	sdr_run_settle(c, s, slot, r);
 	r->word = word;
-	r->bits = slot->claim[word];
+	r->bits = slot->taken[word];
 }
 
 static inline bool sdr_run_completes(const struct sdr *s, const struct sdr_slot *slot, const struct sdr_run *r)
@@ -243,15 +246,15 @@ static unsigned sdr_place_alone(struct sp_ctx *c, const struct sdr *s, struct sd
 	slot->chunks += r.chunks;
 	slot->complete |= completed;
 	if (r.fixed)
-		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | r.length);
+		sdr_publish(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | r.length);
 	if (r.immediate != slot->immediate) {
 		slot->immediate = r.immediate;
-		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, immediate), r.immediate);
+		sdr_publish(c, s, SDR_LINE(s, recv, slot->index, immediate), r.immediate);
 	}
 	if (r.placed)
-		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, packets), slot->packets);
+		sdr_publish(c, s, SDR_LINE(s, recv, slot->index, packets), slot->packets);
 	if (completed) {
-		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, state), SP_SDR_OPEN | SP_SDR_COMPLETE);
+		sdr_publish(c, s, SDR_LINE(s, recv, slot->index, state), SP_SDR_OPEN | SP_SDR_COMPLETE);
 		sdr_count_complete(c, s);
 	}
 	c->counters[SDR_PACKETS] += r.placed;
@@ -295,10 +298,10 @@ uint32_t sdr_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *c
 
 	struct sdr_slot *slot = &s->slot[(uint32_t)m->key];
 
-	if (unlikely(__atomic_load_n(&s->heard, __ATOMIC_RELAXED) <= slot->message))
-		sdr_hear(c, s, slot->message);
+	if (unlikely(__atomic_load_n(&s->highest_seen, __ATOMIC_RELAXED) <= slot->message))
+		sdr_message_seen(c, s, slot->message);
 	if (c->workers > 1) {
-		sdr_place_shared(c, s, slot, packet, n, &verdicts);
+		sdr_place_workers(c, s, slot, packet, n, &verdicts);
 		return verdicts;
 	}
 	for (unsigned done = 0; done < n;) {
@@ -333,7 +336,7 @@ int sdr_packets(struct sp_ctx *c, const struct sp_command *command, struct sp_ev
 
 		if (shift && count > 64 - shift)
 			bits |= __atomic_load_n(&slot->done[at / 64 + 1], __ATOMIC_RELAXED) << (64 - shift);
-		sdr_tell(c, s, s->layout.packets + (at - first) / 8, bits & sdr_mask(0, count));
+		sdr_publish(c, s, s->layout.packets + (at - first) / 8, bits & sdr_mask(0, count));
 	}
 	result->arg[0] = end - first;
 	return 0;

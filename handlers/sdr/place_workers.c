@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sdr, packets into a message by several workers: as place.c, with one locked operation for a run's packets. */
+#include "place_workers.h"
+#include "chunks.h"
 #include "copy.h"
-#include "place.h"
 
 /*
  * What is written by several workers travels between their cores, and each way takes as long as placing several small
  * packets. So a run of packets writes few words that others write: who has a packet (`claim`), that it is there
  * (`done`; where a chunk is a packet, `chunk` itself), and the chunk's bit that the host reads. They are asked for
- * before they are needed (sdr_foresee()), and come while packets are copied. What else a run looks at is hardly ever
+ * before they are needed (sdr_prefetch()), and come while packets are copied. What else a run looks at is hardly ever
  * written: the length, and the word that the message waits for. What is counted, for the host and for the report, is
  * counted by each worker for itself.
  *
@@ -67,13 +68,13 @@ static void sdr_await(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *sl
 		}
 		if (word != last)
 			from = word;
-		__atomic_store_n(&slot->watch, word, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&slot->awaited, word, __ATOMIC_SEQ_CST);
 		if (sdr_length(slot) == length && !sdr_word_full(s, slot, word, length))
 			return;
 	}
 }
 
-void sdr_publish(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t word, uint64_t chunks)
+void sdr_publish_chunks(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t word, uint64_t chunks)
 {
 	uint64_t news;
 
@@ -82,7 +83,7 @@ void sdr_publish(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, u
 	sp_dma_or64(c, s->area, sdr_bitmap(s, slot, word), chunks);
 	news = chunks & ~__atomic_fetch_or(&slot->chunk[word], chunks, __ATOMIC_SEQ_CST);
 	c->counters[SDR_CHUNKS] += (unsigned)__builtin_popcountll(news);
-	if (__atomic_load_n(&slot->watch, __ATOMIC_SEQ_CST) == word) {
+	if (__atomic_load_n(&slot->awaited, __ATOMIC_SEQ_CST) == word) {
 		const uint64_t length = sdr_length(slot);
 
 		if (sdr_word_full(s, slot, word, length))
@@ -94,11 +95,10 @@ static void sdr_check_chunk(struct sp_ctx *c, const struct sdr *s, struct sdr_sl
 {
 	if (sdr_full(slot->done, chunk * s->per_chunk, sdr_chunk_end(s, chunk, sdr_length(slot))) &&
 	    !sdr_bit(slot->reserved, chunk))
-		sdr_publish(c, s, slot, chunk / 64, 1ull << (chunk & 63));
+		sdr_publish_chunks(c, s, slot, chunk / 64, 1ull << (chunk & 63));
 }
 
-/* ---- length ---------------------------------------------------------------------------------------------------------
- */
+/* ---- length ---- */
 static bool sdr_any(const uint64_t *words, uint64_t first, uint64_t end)
 {
 	for (uint64_t stop; first < end; first = stop) {
@@ -132,7 +132,7 @@ static enum sdr_fix sdr_fix(const struct sdr *s, struct sdr_slot *slot, uint64_t
 	if (!extent && __atomic_compare_exchange_n(&slot->extent, &extent, SDR_FIXING | end, false, __ATOMIC_SEQ_CST,
 						   __ATOMIC_SEQ_CST)) {
 		/* From the first whose end as a full packet is beyond; with a short one, that is its own place. */
-		const bool beyond = sdr_any(slot->claim, end / s->mtu, sp_sdr_units(slot->posted, s->mtu));
+		const bool beyond = sdr_any(slot->taken, end / s->mtu, sp_sdr_units(slot->posted, s->mtu));
 
 		__atomic_store_n(&slot->extent, beyond ? 0 : SDR_FIXED | end, __ATOMIC_SEQ_CST);
 		return beyond ? SDR_CONTRADICTS : SDR_FIXES;
@@ -158,8 +158,7 @@ int sdr_fix_length(struct sdr_slot *slot, uint64_t length, bool *fixed)
 	return extent & SDR_FIXED ? -ERANGE : -EAGAIN;
 }
 
-/* ---- packets --------------------------------------------------------------------------------------------------------
- */
+/* ---- packets ---- */
 /* What a run of packets has come to, and what it began with. */
 struct sdr_sum {
 	uint64_t placed, bytes, duplicates;
@@ -170,7 +169,7 @@ struct sdr_sum {
 };
 
 /* Fragments that a run has brought: those that nobody else has brought meanwhile count. */
-static void sdr_immediates_shared(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t brought)
+static void sdr_publish_immediates(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t brought)
 {
 	uint64_t old = __atomic_load_n(&slot->immediate, __ATOMIC_RELAXED), next;
 
@@ -196,8 +195,8 @@ static void sdr_check_chunks(struct sp_ctx *c, const struct sdr *s, struct sdr_s
 		const uint64_t full = sdr_chunks_full(s, word, done, news, units);
 
 		if (full)
-			sdr_publish(c, s, slot, word >> shift,
-				    full & ~__atomic_load_n(&slot->reserved[word >> shift], __ATOMIC_SEQ_CST));
+			sdr_publish_chunks(c, s, slot, word >> shift,
+					   full & ~__atomic_load_n(&slot->reserved[word >> shift], __ATOMIC_SEQ_CST));
 		return;
 	}
 	while (news) {
@@ -215,7 +214,7 @@ static inline void sdr_placed(struct sp_ctx *c, const struct sdr *s, struct sdr_
 {
 	sdr_copied(streams);
 	if (s->per_chunk == 1) /* claimed by us: so the chunk is nobody else's, and nobody has reserved it */
-		sdr_publish(c, s, slot, word, news);
+		sdr_publish_chunks(c, s, slot, word, news);
 	else
 		sdr_check_chunks(c, s, slot, word, news | __atomic_fetch_or(&slot->done[word], news, __ATOMIC_SEQ_CST),
 				 news);
@@ -280,11 +279,11 @@ static void sdr_bring(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *sl
 		if (news >> (index & 63) & 1)
 			brought = sdr_immediate(s, brought, index, imm);
 	}
-	sdr_immediates_shared(c, s, slot, brought);
+	sdr_publish_immediates(c, s, slot, brought);
 }
 
 /* Packets in a row that are as most are: full, of one word of the bitmap, and none says where the message ends. Each
- * word that workers share is touched once for all of them. Returns how many; 0: the first is none such. */
+ * word that workers stats is touched once for all of them. Returns how many; 0: the first is none such. */
 static unsigned sdr_place_plain(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot,
 				struct sp_packet *const *packet, unsigned n, struct sdr_sum *sum)
 {
@@ -313,12 +312,12 @@ static unsigned sdr_place_plain(struct sp_ctx *c, const struct sdr *s, struct sd
 	}
 	if (!run)
 		return 0;
-	news = bits & ~__atomic_fetch_or(&slot->claim[word], bits, __ATOMIC_SEQ_CST);
+	news = bits & ~__atomic_fetch_or(&slot->taken[word], bits, __ATOMIC_SEQ_CST);
 	extent = __atomic_load_n(&slot->extent, __ATOMIC_SEQ_CST);
 	if (unlikely(extent != sum->extent)) { /* those before the end are as good as ever: once more, one by one */
 		sum->extent = extent;
 		if (news)
-			__atomic_fetch_and(&slot->claim[word], ~news, __ATOMIC_SEQ_CST);
+			__atomic_fetch_and(&slot->taken[word], ~news, __ATOMIC_SEQ_CST);
 		return 0;
 	}
 	sum->duplicates += (unsigned)__builtin_popcountll(bits & ~news);
@@ -367,12 +366,12 @@ static void sdr_place_one(struct sp_ctx *c, const struct sdr *s, struct sdr_slot
 		return;
 	}
 	if (fix == SDR_FIXES)
-		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | end);
-	before = __atomic_fetch_or(&slot->claim[index / 64], bit, __ATOMIC_SEQ_CST);
+		sdr_publish(c, s, SDR_LINE(s, recv, slot->index, length), SDR_FIXED | end);
+	before = __atomic_fetch_or(&slot->taken[index / 64], bit, __ATOMIC_SEQ_CST);
 	sum->extent = __atomic_load_n(&slot->extent, __ATOMIC_SEQ_CST);
 	if (end > sdr_limit(slot, sum->extent)) {
 		if (!(before & bit))
-			__atomic_fetch_and(&slot->claim[index / 64], ~bit, __ATOMIC_SEQ_CST);
+			__atomic_fetch_and(&slot->taken[index / 64], ~bit, __ATOMIC_SEQ_CST);
 		sdr_beyond(p, sum);
 		return;
 	}
@@ -386,7 +385,7 @@ static void sdr_place_one(struct sp_ctx *c, const struct sdr *s, struct sdr_slot
 		sum->placed++;
 		sum->bytes += len;
 		if (s->split.user)
-			sdr_immediates_shared(c, s, slot, sdr_immediate(s, 0, index, imm));
+			sdr_publish_immediates(c, s, slot, sdr_immediate(s, 0, index, imm));
 		sdr_placed(c, s, slot, index / 64, bit, sum->streams);
 	}
 	if (fix == SDR_FIXES) { /* the packets may all have been there before */
@@ -396,13 +395,13 @@ static void sdr_place_one(struct sp_ctx *c, const struct sdr *s, struct sdr_slot
 	}
 }
 
-void sdr_place_shared(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, struct sp_packet *const *packet,
-		      unsigned n, uint32_t *verdicts)
+void sdr_place_workers(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, struct sp_packet *const *packet,
+		       unsigned n, uint32_t *verdicts)
 {
-	struct sdr_share *share = &slot->share[c->worker];
+	struct sdr_worker_stats *stats = &slot->stats[c->worker];
 	struct sdr_sum sum = {.extent = __atomic_load_n(&slot->extent, __ATOMIC_SEQ_CST)};
 
-	sdr_foresee(s, slot, sdr_packet_offset(s, packet[0]));
+	sdr_prefetch(s, slot, sdr_packet_offset(s, packet[0]));
 	sum.direct = !c->watch && sp_mem_holds(slot->mem, slot->offset, slot->posted);
 	sum.streams = !c->watch && sdr_streams(s, slot->mem, slot->mem->base + slot->offset);
 	for (unsigned i = 0; i < n;) {
@@ -413,11 +412,11 @@ void sdr_place_shared(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *sl
 		i += plain ? plain : 1;
 	}
 	if (sum.placed) {
-		__atomic_store_n(&share->packets, share->packets + sum.placed, __ATOMIC_RELAXED);
-		sdr_tell(c, s, sp_sdr_count(&s->layout, slot->index, c->worker, c->workers), share->packets);
+		__atomic_store_n(&stats->packets, stats->packets + sum.placed, __ATOMIC_RELAXED);
+		sdr_publish(c, s, sp_sdr_count(&s->layout, slot->index, c->worker, c->workers), stats->packets);
 	}
 	if (sum.duplicates)
-		__atomic_store_n(&share->duplicates, share->duplicates + sum.duplicates, __ATOMIC_RELAXED);
+		__atomic_store_n(&stats->duplicates, stats->duplicates + sum.duplicates, __ATOMIC_RELAXED);
 	c->counters[SDR_PACKETS] += sum.placed;
 	c->counters[SDR_BYTES] += sum.bytes;
 	c->counters[SDR_DUPLICATES] += sum.duplicates;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sdr, the way in: which message a packet is for; receives posted, opened, let go of. place.c has the rest. */
-#include "place.h"
+#include "receive.h"
+#include "../mem_range.h"
+#include "chunks.h"
+#include "connection.h"
 
-/* ---- classify: everything that a packet says about itself must agree -----------------------------------------------
- */
+/* ---- classify: everything that a packet says about itself must agree ---- */
 static __attribute__((cold, noinline)) uint64_t sdr_reject(const struct sdr *s, const struct sp_packet *p)
 {
 	if (p->opcode != SP_UC_WRITE_ONLY_IMM)
@@ -101,28 +103,28 @@ bool sdr_classify_burst(struct sp_ctx *c, struct sp_packet *const *packet, unsig
 			i++;
 			continue;
 		}
-		if (unlikely(c->workers > 1)) { /* see sdr_foresee(); this one is needed first */
+		if (unlikely(c->workers > 1)) { /* see sdr_prefetch(); this one is needed first */
 			const struct sdr *s = c->state;
 
-			__builtin_prefetch(&s->slot[(uint32_t)key].claim[sdr_packet_offset(s, packet[i]) / 64], 1);
+			__builtin_prefetch(&s->slot[(uint32_t)key].taken[sdr_packet_offset(s, packet[i]) / 64], 1);
 		}
 		i += 1 + sdr_classify_alike(c->state, packet + i + 1, n - i - 1, key, packet[i]->qp_index);
 	}
 	return rejects;
 }
 
-/* ---- what is heard of the sender -----------------------------------------------------------------------------------
- */
+/* ---- what is seen of the sender ---- */
 /*
  * A packet of message k has come. The peer has as many slots as we, so it has ended those S and more before k; their
  * last packets may still be under way: only from now on can their slots and generations be quiet.
  */
-void sdr_hear(struct sp_ctx *c, struct sdr *s, uint64_t k)
+void sdr_message_seen(struct sp_ctx *c, struct sdr *s, uint64_t k)
 {
-	const uint64_t heard = __atomic_load_n(&s->heard, __ATOMIC_RELAXED), lap = (uint64_t)s->slots * s->generations;
-	uint64_t i = heard > s->slots ? heard - s->slots : 0;
+	const uint64_t seen = __atomic_load_n(&s->highest_seen, __ATOMIC_RELAXED),
+		       lap = (uint64_t)s->slots * s->generations;
+	uint64_t i = seen > s->slots ? seen - s->slots : 0;
 
-	if (heard > k)
+	if (seen > k)
 		return;
 	if (k > lap + s->slots && i < k - lap - s->slots)
 		i = k - lap - s->slots;
@@ -130,11 +132,10 @@ void sdr_hear(struct sp_ctx *c, struct sdr *s, uint64_t k)
 		sdr_raise(&s->quiet[sp_sdr_slot(i, s->slots) * s->generations +
 				    sp_sdr_generation(i, s->slots, s->generations)],
 			  c->now | 1);
-	sdr_raise(&s->heard, k + 1); /* after the times: a release, sdr_has_ended() acquires */
+	sdr_raise(&s->highest_seen, k + 1); /* after the times: a release, sdr_has_ended() acquires */
 }
 
-/* ---- opening receives ----------------------------------------------------------------------------------------------
- */
+/* ---- opening receives ---- */
 /* The slot has seen message k begin (or be skipped). */
 static void sdr_count_opened(struct sdr *s, struct sdr_slot *slot, uint64_t k)
 {
@@ -163,7 +164,7 @@ static struct sdr_post *sdr_next(struct sp_ctx *c, struct sdr *s, struct sdr_slo
 		sdr_raise(&s->quiet[slot->index * s->generations + k / s->slots % s->generations], c->now | 1);
 		__atomic_store_n(&s->passed[slot->index * s->generations + k / s->slots % s->generations], 1,
 				 __ATOMIC_RELAXED);
-		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, released), k + 1);
+		sdr_publish(c, s, SDR_LINE(s, recv, slot->index, released), k + 1);
 	}
 }
 
@@ -178,7 +179,7 @@ static void sdr_skip(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, str
 	sp_mem_put(c, e->mem);
 	*e = (struct sdr_post){.message = 0};
 	c->counters[SDR_RELEASED]++;
-	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, released), k + 1);
+	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, released), k + 1);
 }
 
 static void sdr_clear(uint64_t *words, uint64_t bits)
@@ -199,21 +200,21 @@ static void sdr_fill(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, con
 	slot->complete = 0;
 	slot->units = sp_sdr_units(e->length, s->mtu);
 	sdr_clear(slot->reserved, sp_sdr_units(e->length, s->chunk_bytes));
-	sdr_clear(slot->claim, sp_sdr_units(e->length, s->mtu));
-	if (slot->done != slot->claim)
+	sdr_clear(slot->taken, sp_sdr_units(e->length, s->mtu));
+	if (slot->done != slot->taken)
 		sdr_clear(slot->done, sp_sdr_units(e->length, s->mtu));
-	if (slot->share) {
-		slot->watch = sdr_last_word(s, e->length);
+	if (slot->stats) {
+		slot->awaited = sdr_last_word(s, e->length);
 		for (unsigned i = 0; i < c->workers; i++) {
-			slot->share[i] = (struct sdr_share){.packets = 0};
-			sdr_tell(c, s, sp_sdr_count(&s->layout, slot->index, i, c->workers), 0);
+			slot->stats[i] = (struct sdr_worker_stats){.packets = 0};
+			sdr_publish(c, s, sp_sdr_count(&s->layout, slot->index, i, c->workers), 0);
 		}
 	}
-	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, length), e->length);
-	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, packets), 0);
-	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, immediate), 0);
-	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, state), SP_SDR_OPEN);
-	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, message), e->message);
+	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, length), e->length);
+	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, packets), 0);
+	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, immediate), 0);
+	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, state), SP_SDR_OPEN);
+	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, message), e->message);
 }
 
 static int sdr_open(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, struct sdr_post *e)
@@ -225,7 +226,7 @@ static int sdr_open(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, stru
 	rc = sp_message_open(c, sdr_key(slot)); /* from here on packets may come in, on any worker */
 	if (rc) {
 		__atomic_store_n(&slot->state, SDR_FREE, __ATOMIC_RELEASE);
-		sdr_tell(c, s, SDR_LINE(s, recv, slot->index, message), 0);
+		sdr_publish(c, s, SDR_LINE(s, recv, slot->index, message), 0);
 		return rc;
 	}
 	sdr_count_opened(s, slot, e->message - 1);
@@ -240,9 +241,9 @@ static int sdr_open(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, stru
  */
 static bool sdr_has_ended(const struct sdr *s, uint64_t k)
 {
-	const uint64_t heard = __atomic_load_n(&s->heard, __ATOMIC_ACQUIRE);
+	const uint64_t seen = __atomic_load_n(&s->highest_seen, __ATOMIC_ACQUIRE);
 
-	return heard > k + (s->generations > 1 ? s->slots : 0) || __atomic_load_n(&s->peer_ended, __ATOMIC_ACQUIRE) > k;
+	return seen > k + (s->generations > 1 ? s->slots : 0) || __atomic_load_n(&s->peer_ended, __ATOMIC_ACQUIRE) > k;
 }
 
 /*
@@ -283,13 +284,12 @@ void sdr_open_due(struct sp_ctx *c)
 		__atomic_store_n(&s->next_open, s->next_open + 1, __ATOMIC_RELAXED);
 	}
 	if (s->next_open != before) {
-		sdr_tell(c, s, SDR_CONNECTION(s, granted), s->next_open);
-		sdr_grant(c);
+		sdr_publish(c, s, SDR_CONNECTION(s, granted), s->next_open);
+		sdr_cts_start(c);
 	}
 }
 
-/* ---- the end of a message ------------------------------------------------------------------------------------------
- */
+/* ---- the end of a message ---- */
 /* No packet is inside any more: remembers what the report shows, gives the buffer back, wipes what the host has seen.
  */
 static void sdr_finish(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot)
@@ -327,10 +327,10 @@ void sdr_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end end)
 	 */
 	sdr_raise(&s->quiet[slot->index * s->generations + slot->generation], c->now | 1);
 	sdr_finish(c, s, slot);
-	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, message), 0);
+	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, message), 0);
 	__atomic_store_n(&slot->state, SDR_FREE, __ATOMIC_RELEASE);
 	/* Last: once the host sees it, it may post the slot's next receive. */
-	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, released), k + 1);
+	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, released), k + 1);
 }
 
 /* One generation, implicit credit: nothing tells the next message's packets from this one's, so a complete message
@@ -348,15 +348,14 @@ bool sdr_roll(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot)
 	const uint64_t k = slot->message;
 
 	sdr_finish(c, s, slot);
-	sdr_tell(c, s, SDR_LINE(s, recv, slot->index, released), k + 1);
+	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, released), k + 1);
 	sdr_fill(c, s, slot, e);
 	sdr_count_opened(s, slot, e->message - 1);
 	e->message = 0;
 	return true;
 }
 
-/* ---- a packet of no open message -----------------------------------------------------------------------------------
- */
+/* ---- a packet of no open message ---- */
 /*
  * Implicit credit: nobody says when a slot moves on, so packets do. One of a generation that is not the open message's
  * is either of the slot's next message with that generation (`turn`, counted within the slot, and k), or late, of the
@@ -437,13 +436,12 @@ uint32_t sdr_miss(struct sp_ctx *c, struct sp_packet *p)
 	/* Of message k, or of one a lap or more before it? One that has been open has had to wait for those to end. */
 	if (s->implicit || (s->generations > 1 &&
 			    !__atomic_load_n(&s->passed[slot->index * s->generations + generation], __ATOMIC_RELAXED)))
-		sdr_hear(c, s, k);
+		sdr_message_seen(c, s, k);
 	c->counters[SDR_LATE_PACKETS]++;
 	return SP_DROP(SDR_LATE);
 }
 
-/* ---- commands ------------------------------------------------------------------------------------------------------
- */
+/* ---- commands ---- */
 int sdr_post(struct sp_ctx *c, const struct sp_command *command)
 {
 	struct sdr *s = c->state;
@@ -458,13 +456,8 @@ int sdr_post(struct sp_ctx *c, const struct sp_command *command)
 		return -EINVAL;
 	if (e->message || (!s->queued && __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != SDR_FREE))
 		return -EAGAIN;
-	mem = sp_mem_get(c, (uint32_t)command->arg[0]);
-	if (!mem)
+	if (mem_range_get(c, command->arg[0], offset, length, &mem))
 		return -EFAULT;
-	if (!sp_mem_holds(mem, offset, length)) {
-		sp_mem_put(c, mem);
-		return -EFAULT;
-	}
 	*e = (struct sdr_post){.message = k + 1, .mem = mem, .offset = offset, .length = length};
 	s->next_post++;
 	if (!s->queued)

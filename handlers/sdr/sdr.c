@@ -4,7 +4,13 @@
  * the chunks that are there. wire/sdr.h has the packets and what the host program sees. This file is the context; the
  * way in is receive.c, the way out send.c, what is beside both control.c.
  */
+#include "connection.h"
 #include "copy.h"
+#include "datagram.h"
+#include "export.h"
+#include "place.h"
+#include "receive.h"
+#include "send.h"
 
 #include <stdlib.h>
 
@@ -75,8 +81,7 @@ static const struct sp_param sdr_params[] = {
 #define SDR_HISTORY_BYTES (64ull << 20) /* for the bitmaps of finished messages */
 #define SDR_REPORT_CHUNKS (1u << 20)	/* whose bits one report tells: packets wait for it */
 
-/* ---- attach --------------------------------------------------------------------------------------------------------
- */
+/* ---- attach ---- */
 static int sdr_configure(struct sp_ctx *c, struct sdr *s)
 {
 	const char *credit = sp_param_string(c, "credit"), *split = sp_param_string(c, "split");
@@ -144,8 +149,8 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 {
 	const uint64_t words = (s->max_packets + 511) / 512 * 8, chunk_words = (s->max_chunks + 511) / 512 * 8;
 	const uint32_t qps = s->generations * s->channels, segments = (uint32_t)sp_param_uint(c, "segments");
-	uint64_t *claim, *done, *chunk, *reserved;
-	struct sdr_share *share;
+	uint64_t *taken, *done, *chunk, *reserved;
+	struct sdr_worker_stats *stats;
 
 	s->posts = s->slots;
 	s->records = s->slots;
@@ -179,24 +184,24 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 	s->record = sp_alloc(c, s->records * sizeof(*s->record));
 	s->sends = sp_alloc(c, s->slots * sizeof(*s->sends));
 	s->segment = sp_alloc(c, segments * sizeof(*s->segment));
-	claim = sp_alloc(c, s->slots * words * 8);
+	taken = sp_alloc(c, s->slots * words * 8);
 	chunk = sp_alloc(c, s->slots * chunk_words * 8);
-	done = c->workers == 1	   ? claim
+	done = c->workers == 1	   ? taken
 	       : s->per_chunk == 1 ? chunk /* as many of them */
 				   : sp_alloc(c, s->slots * words * 8);
-	share = c->workers > 1 ? sp_alloc(c, (uint64_t)s->slots * c->workers * sizeof(*share)) : NULL;
+	stats = c->workers > 1 ? sp_alloc(c, (uint64_t)s->slots * c->workers * sizeof(*stats)) : NULL;
 	reserved = sp_alloc(c, s->slots * chunk_words * 8);
 	if (!s->generation_of || !s->psn || !s->slot || !s->quiet || !s->passed || !s->post || !s->record ||
-	    !s->sends || !s->segment || !claim || !done || !chunk || !reserved || (c->workers > 1 && !share))
+	    !s->sends || !s->segment || !taken || !done || !chunk || !reserved || (c->workers > 1 && !stats))
 		return sp_fail(c, ENOMEM, "max-messages", "no memory for %u messages of %llu bytes", s->slots,
 			       (unsigned long long)s->max_bytes);
 	for (uint32_t i = 0; i < s->slots; i++) {
 		s->slot[i].index = i;
-		s->slot[i].claim = claim + i * words;
+		s->slot[i].taken = taken + i * words;
 		s->slot[i].done = done + i * words;
 		s->slot[i].chunk = chunk + i * chunk_words;
 		s->slot[i].reserved = reserved + i * chunk_words;
-		s->slot[i].share = share ? share + (uint64_t)i * c->workers : NULL;
+		s->slot[i].stats = stats ? stats + (uint64_t)i * c->workers : NULL;
 	}
 	for (uint32_t i = 0; i < qps; i++) {
 		s->generation_of[i] = (uint16_t)(i / s->channels);
@@ -267,8 +272,7 @@ static void sdr_detach(struct sp_ctx *c)
 	sdr_drop_datagrams(c, c->state);
 }
 
-/* ---- commands, timers ----------------------------------------------------------------------------------------------
- */
+/* ---- commands, timers ---- */
 static int sdr_command(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result)
 {
 	switch (command->op) {
@@ -295,8 +299,7 @@ static void sdr_timer(struct sp_ctx *c, struct sp_timer *timer)
 		sdr_cts_timer(c);
 }
 
-/* ---- report --------------------------------------------------------------------------------------------------------
- */
+/* ---- report ---- */
 static void sdr_report_message(struct sp_report *r, const struct sdr *s, uint64_t k, const struct sdr_record *f,
 			       const uint64_t *chunk, uint64_t *room)
 {
@@ -355,9 +358,9 @@ static void sdr_report(struct sp_ctx *c, struct sp_report *r)
 				.late = __atomic_load_n(&record->late, __ATOMIC_RELAXED),
 			};
 
-			for (unsigned i = 0; slot->share && i < c->workers; i++) {
-				now.packets += __atomic_load_n(&slot->share[i].packets, __ATOMIC_RELAXED);
-				now.duplicates += __atomic_load_n(&slot->share[i].duplicates, __ATOMIC_RELAXED);
+			for (unsigned i = 0; slot->stats && i < c->workers; i++) {
+				now.packets += __atomic_load_n(&slot->stats[i].packets, __ATOMIC_RELAXED);
+				now.duplicates += __atomic_load_n(&slot->stats[i].duplicates, __ATOMIC_RELAXED);
 			}
 			sdr_report_message(r, s, k, &now, slot->chunk, &room);
 		} else if (s->queued && record->message == k + 1 && record->finished) {

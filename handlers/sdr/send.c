@@ -1,39 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sdr, the way out: segments of messages into packets, oldest message first. */
-#include "state.h"
+/* sdr, messages become packets: segment by segment, oldest message first. */
+#include "send.h"
+#include "../mem_range.h"
+#include "connection.h"
+#include "datagram.h"
+#include "queue.h"
 
-#define SDR_VOLLEY    32u /* packets at most that are made together: those of a budget */
+#define SDR_BATCH     32u /* packets at most that are made together: those of a budget */
 #define SDR_MIN(a, b) ((a) < (b) ? (a) : (b))
-
-/* ---- the list of messages that have segments, by age ----------------------------------------------------------------
- */
-static void sdr_list(struct sdr *s, uint32_t index)
-{
-	struct sdr_send *t = &s->sends[index];
-	uint32_t after = s->last;
-
-	if (t->listed)
-		return;
-	/* New messages go to the end. One that had been sent and has segments again is most likely the oldest. */
-	if (s->first != SDR_NONE && t->message < s->sends[s->first].message)
-		after = SDR_NONE;
-	while (after != SDR_NONE && s->sends[after].message > t->message)
-		after = s->sends[after].previous;
-	t->previous = after;
-	t->next = after == SDR_NONE ? s->first : s->sends[after].next;
-	*(after == SDR_NONE ? &s->first : &s->sends[after].next) = index;
-	*(t->next == SDR_NONE ? &s->last : &s->sends[t->next].previous) = index;
-	t->listed = true;
-}
-
-static void sdr_unlist(struct sdr *s, struct sdr_send *t)
-{
-	if (!t->listed) /* what it has to send is not ready yet */
-		return;
-	*(t->previous == SDR_NONE ? &s->first : &s->sends[t->previous].next) = t->next;
-	*(t->next == SDR_NONE ? &s->last : &s->sends[t->next].previous) = t->previous;
-	t->listed = false;
-}
 
 static void sdr_release(struct sp_ctx *c, struct sdr *s, struct sdr_send *t)
 {
@@ -42,7 +16,7 @@ static void sdr_release(struct sp_ctx *c, struct sdr *s, struct sdr_send *t)
 	t->message = 0;
 	while (s->ended < s->next_send && s->sends[s->ended % s->slots].message != s->ended + 1)
 		__atomic_store_n(&s->ended, s->ended + 1, __ATOMIC_RELAXED);
-	sdr_tell(c, s, SDR_LINE(s, send, (uint64_t)(t - s->sends), released), message);
+	sdr_publish(c, s, SDR_LINE(s, send, (uint64_t)(t - s->sends), released), message);
 	c->counters[SDR_MESSAGES_SENT] += s->connected;
 	if (s->first != SDR_NONE && s->sends[s->first].behind)
 		sp_issue_start(c, &s->issue); /* it may have waited for this one */
@@ -55,7 +29,7 @@ static uint32_t sdr_take(struct sdr *s, struct sdr_send *t)
 
 	t->head = s->segment[index].next;
 	if (t->head == SDR_NONE)
-		sdr_unlist(s, t);
+		sdr_queue_remove(s, t);
 	return index;
 }
 
@@ -70,8 +44,8 @@ static void sdr_segment_done(struct sp_ctx *c, struct sdr *s, uint32_t index)
 	g->mem = NULL;
 	g->next = s->segment_free;
 	s->segment_free = index;
-	sdr_tell(c, s, SDR_CONNECTION(s, segments), ++s->segments_done);
-	sdr_tell(c, s, SDR_LINE(s, send, g->send, segments), ++t->segments);
+	sdr_publish(c, s, SDR_CONNECTION(s, segments), ++s->segments_done);
+	sdr_publish(c, s, SDR_LINE(s, send, g->send, segments), ++t->segments);
 	if (t->ended && t->head == SDR_NONE && !t->sent)
 		sdr_release(c, s, t);
 }
@@ -100,8 +74,8 @@ static void sdr_settle(struct sp_ctx *c, struct sdr *s, bool all)
 	}
 }
 
-/* ---- commands ------------------------------------------------------------------------------------------------------
- */
+/* ---- commands ---- */
+
 static int sdr_start(struct sp_ctx *c, struct sdr *s, uint64_t k, uint64_t length, uint32_t immediate)
 {
 	const uint32_t index = sp_sdr_slot(k, s->slots);
@@ -114,8 +88,8 @@ static int sdr_start(struct sp_ctx *c, struct sdr *s, uint64_t k, uint64_t lengt
 	*t = (struct sdr_send){
 		.message = k + 1, .length = length, .immediate = immediate, .head = SDR_NONE, .tail = SDR_NONE};
 	s->next_send++;
-	sdr_tell(c, s, SDR_LINE(s, send, index, segments), 0);
-	sdr_tell(c, s, SDR_LINE(s, send, index, message), k + 1);
+	sdr_publish(c, s, SDR_LINE(s, send, index, segments), 0);
+	sdr_publish(c, s, SDR_LINE(s, send, index, message), k + 1);
 	return 0;
 }
 
@@ -125,23 +99,6 @@ static struct sdr_send *sdr_stream(struct sdr *s, uint64_t k)
 	struct sdr_send *t = &s->sends[k % s->slots];
 
 	return k < s->next_send && t->message == k + 1 && !t->ended ? t : NULL;
-}
-
-/* Memory to send from, with a reference. No bytes need none. */
-int sdr_source(struct sp_ctx *c, const struct sp_command *command, const struct sp_mem **mem)
-{
-	*mem = NULL;
-	if (!command->arg[2])
-		return 0;
-	if (command->arg[0] > UINT32_MAX)
-		return -EFAULT;
-	*mem = sp_mem_get(c, (uint32_t)command->arg[0]);
-	if (!*mem)
-		return -EFAULT;
-	if (sp_mem_holds(*mem, command->arg[1], command->arg[2]))
-		return 0;
-	sp_mem_put(c, *mem);
-	return -EFAULT;
 }
 
 /* ready: how many of the bytes may be sent already. */
@@ -166,7 +123,7 @@ static void sdr_append(struct sp_ctx *c, struct sdr *s, struct sdr_send *t, cons
 	t->tail = index;
 	if (!ready && command->arg[2])
 		return;
-	sdr_list(s, (uint32_t)(t - s->sends));
+	sdr_queue_add(s, (uint32_t)(t - s->sends));
 	sp_issue_start(c, &s->issue);
 }
 
@@ -179,7 +136,7 @@ static int sdr_send_one(struct sp_ctx *c, struct sdr *s, const struct sp_command
 
 	if (s->segment_free == SDR_NONE)
 		return -EAGAIN;
-	rc = sdr_source(c, command, &mem);
+	rc = mem_range_source(c, command, &mem);
 	if (rc)
 		return rc;
 	rc = sdr_start(c, s, k, command->arg[2], (uint32_t)command->arg[3]);
@@ -207,7 +164,7 @@ static int sdr_continue(struct sp_ctx *c, struct sdr *s, const struct sp_command
 		return -EINVAL;
 	if (s->segment_free == SDR_NONE)
 		return -EAGAIN;
-	rc = sdr_source(c, command, &mem);
+	rc = mem_range_source(c, command, &mem);
 	if (rc)
 		return rc;
 	sdr_append(c, s, t, mem, command, at, bytes);
@@ -223,7 +180,7 @@ static int sdr_close(struct sp_ctx *c, struct sdr *s)
 	sp_timer_cancel(c, &s->timer[SDR_TIMER_CTS]);
 	sdr_settle(c, s, true); /* who writes there now spoils packets that nobody waits for */
 	sdr_drop_datagrams(c, s);
-	sdr_tell(c, s, SDR_CONNECTION(s, datagrams_sent), s->datagrams_sent);
+	sdr_publish(c, s, SDR_CONNECTION(s, datagrams_sent), s->datagrams_sent);
 	for (uint32_t i = 0; i < s->slots; i++) {
 		struct sdr_send *t = &s->sends[i];
 
@@ -283,8 +240,8 @@ void sdr_send_detach(struct sp_ctx *c)
 			sp_mem_put(c, s->segment[g].mem);
 }
 
-/* ---- for a companion -----------------------------------------------------------------------------------------------
- */
+/* ---- for a companion ---- */
+
 int sdr_export_send(struct sp_ctx *c, uint64_t k, uint64_t mem, uint64_t offset, uint64_t bytes, uint32_t immediate)
 {
 	const struct sp_command command = {.cookie = k, .arg = {mem, offset, bytes, immediate}};
@@ -315,17 +272,17 @@ int sdr_export_ready(struct sp_ctx *c, uint64_t k, uint64_t bytes)
 		return -EINVAL;
 	g->more -= bytes;
 	g->left += bytes;
-	sdr_list(s, index);
+	sdr_queue_add(s, index);
 	sp_issue_start(c, &s->issue);
 	return 0;
 }
 
-/* ---- packets -------------------------------------------------------------------------------------------------------
- */
+/* ---- packets ---- */
+
 /* Packets that are made and handed to the NIC together. */
-struct sdr_volley {
-	struct sp_send send[SDR_VOLLEY];
-	struct sp_write_imm ext[SDR_VOLLEY];
+struct sdr_batch {
+	struct sp_send send[SDR_BATCH];
+	struct sp_write_imm ext[SDR_BATCH];
 };
 
 static inline uint32_t sdr_next_channel(const struct sdr *s, uint32_t channel)
@@ -344,23 +301,23 @@ static inline void sdr_address(const struct sdr *s, struct sp_send *send, uint32
 
 /* The segment's next packet, and `more` behind it, as many as it has. */
 static void sdr_make(const struct sdr *s, const struct sdr_send *t, const struct sdr_segment *g, uint32_t tag,
-		     struct sdr_volley *v, unsigned more)
+		     struct sdr_batch *b, unsigned more)
 {
 	const uint32_t id = (uint32_t)(t - s->sends), mtu = s->mtu, fragments = s->fragments, user = s->split.user,
 		       ones = sp_sdr_ones(user), immediate = t->immediate;
 	const uint64_t at = g->at, last = at + (uint64_t)more * mtu, va = id * s->max_bytes + at;
 	const uint32_t len = at + g->left - last < mtu ? (uint32_t)(at + g->left - last) : mtu;
-	struct sp_send one = {.opcode = SP_UC_WRITE_ONLY_IMM, .ext_len = sizeof(v->ext[0]), .len = mtu, .mem = g->mem};
+	struct sp_send one = {.opcode = SP_UC_WRITE_ONLY_IMM, .ext_len = sizeof(b->ext[0]), .len = mtu, .mem = g->mem};
 	uint32_t packet = (uint32_t)(at / mtu), base = sp_sdr_imm(s->split, id, 0, 0);
 
 	sdr_address(s, &one, tag + s->channel, 0);
 	for (unsigned i = 0; i <= more; i++, packet++) {
-		struct sp_write_imm *ext = &v->ext[i];
+		struct sp_write_imm *ext = &b->ext[i];
 
-		v->send[i] = one;
-		v->send[i].psn = (one.psn + i) & SP_ROCE_PSN_MASK;
-		v->send[i].ext = ext;
-		v->send[i].offset = g->offset + (uint64_t)i * mtu;
+		b->send[i] = one;
+		b->send[i].psn = (one.psn + i) & SP_ROCE_PSN_MASK;
+		b->send[i].ext = ext;
+		b->send[i].offset = g->offset + (uint64_t)i * mtu;
 		/* No copy of what they have in common: loads of it all would wait for the stores that have made it. */
 		sp_store_be64(ext->reth.va, va + (uint64_t)i * mtu);
 		sp_store_be32(ext->reth.rkey, s->peer_rkey);
@@ -368,13 +325,13 @@ static void sdr_make(const struct sdr *s, const struct sdr_send *t, const struct
 		sp_store_be32(ext->immdt.imm, base | (uint32_t)((uint64_t)packet << user) |
 						      (immediate >> (packet & fragments) * user & ones));
 	}
-	v->send[more].len = len;
-	v->send[more].flags = last + len == t->length ? SP_PKT_SE : 0;
-	sp_store_be32(v->ext[more].reth.dma_len, len);
+	b->send[more].len = len;
+	b->send[more].flags = last + len == t->length ? SP_PKT_SE : 0;
+	sp_store_be32(b->ext[more].reth.dma_len, len);
 	for (uint32_t i = 1, channel = s->channel, after = 0; s->channels > 1 && i <= more; i++) {
 		channel = sdr_next_channel(s, channel);
 		after += channel == s->channel;
-		sdr_address(s, &v->send[i], tag + channel, after);
+		sdr_address(s, &b->send[i], tag + channel, after);
 	}
 }
 
@@ -396,23 +353,23 @@ static int sdr_send_packets(struct sp_ctx *c, struct sdr *s, struct sdr_send *t,
 {
 	struct sdr_segment *g = &s->segment[t->head];
 	const uint32_t tag = sp_sdr_generation(t->message - 1, s->slots, s->generations) * s->channels;
-	struct sdr_volley v;
+	struct sdr_batch b;
 	unsigned sent = 0;
 
 	do {
-		const uint64_t left = sp_sdr_units(g->left, s->mtu), most = SDR_MIN(budget - sent, SDR_VOLLEY);
+		const uint64_t left = sp_sdr_units(g->left, s->mtu), most = SDR_MIN(budget - sent, SDR_BATCH);
 		unsigned n = (unsigned)SDR_MIN(left, most);
 		uint64_t bytes;
 		int rc;
 
-		sdr_make(s, t, g, tag, &v, n - 1);
-		rc = sp_send_roce_run(c, s->path, v.send, n);
+		sdr_make(s, t, g, tag, &b, n - 1);
+		rc = sp_send_roce_run(c, s->path, b.send, n);
 		if (rc == -EAGAIN)
 			return sent ? (int)sent : -EAGAIN;
 		/* Any other failure is a packet lost on the way: whoever needs it sends it again. */
 		c->counters[SDR_SEND_ERRORS] += rc < 0;
 		n = rc < 0 ? 1 : (unsigned)rc;
-		bytes = v.send[n - 1].offset + v.send[n - 1].len - g->offset;
+		bytes = b.send[n - 1].offset + b.send[n - 1].len - g->offset;
 		sdr_count_on(s, tag, n);
 		c->counters[SDR_PACKETS_SENT] += n;
 		c->counters[SDR_BYTES_SENT] += bytes;
@@ -425,29 +382,6 @@ static int sdr_send_packets(struct sp_ctx *c, struct sdr *s, struct sdr_send *t,
 	return (int)sent;
 }
 
-/* The message that goes next, the oldest; or SDR_NONE. */
-static uint32_t sdr_next_send(const struct sdr *s)
-{
-	uint32_t index = s->first;
-
-	while (index != SDR_NONE && s->sends[index].behind) {
-		const uint64_t before = s->sends[index].message - 1;
-		const struct sdr_send *t = &s->sends[(before - 1) % s->slots];
-
-		if (t->message != before || t->reach >= t->length)
-			break;
-		index = s->sends[index].next;
-	}
-	return index;
-}
-
-bool sdr_data_waits(const struct sdr *s)
-{
-	const uint32_t index = sdr_next_send(s);
-
-	return index != SDR_NONE && s->sends[index].message <= __atomic_load_n(&s->may_send, __ATOMIC_RELAXED);
-}
-
 /* Oldest message first, so that what is sent again never waits for messages that have no clear-to-send yet. */
 int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 {
@@ -457,13 +391,13 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 
 	(void)issue;
 	sdr_settle(c, s, false);
-	if (may_send != s->told_may_send)
-		sdr_tell(c, s, SDR_CONNECTION(s, may_send), s->told_may_send = may_send);
+	if (may_send != s->published_may_send)
+		sdr_publish(c, s, SDR_CONNECTION(s, may_send), s->published_may_send = may_send);
 	/* Said when all that was granted has ended, or when a message waits for clear-to-send, even beside others that
 	 * go on: what it waits for may be that we say so. */
 	if (__atomic_exchange_n(&s->answer, 0, __ATOMIC_RELAXED) && s->connected &&
 	    (s->ended == may_send || s->next_send > may_send)) {
-		if (!budget || sdr_tell_peer(c, s, SP_SDR_ENDED, s->ended) == -EAGAIN) {
+		if (!budget || sdr_send_count(c, s, SP_SDR_ENDED, s->ended) == -EAGAIN) {
 			__atomic_store_n(&s->answer, 1, __ATOMIC_RELAXED);
 			return SP_ISSUE_MORE;
 		}
@@ -472,7 +406,7 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 	if (s->datagrams_waiting)
 		budget -= sdr_send_datagrams(c, s, budget);
 	while (s->first != SDR_NONE && s->connected) {
-		const uint32_t index = sdr_next_send(s);
+		const uint32_t index = sdr_queue_next(s);
 		struct sdr_send *t = index != SDR_NONE ? &s->sends[index] : NULL;
 		int sent;
 
@@ -490,7 +424,7 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 					     ? s->datagrams_ahead + (unsigned)sent
 					     : SDR_DATAGRAMS_AHEAD;
 		if (!s->segment[t->head].left && s->segment[t->head].more)
-			sdr_unlist(s, t); /* until there is more */
+			sdr_queue_remove(s, t); /* until there is more */
 		else if (!s->segment[t->head].left)
 			sdr_segment_sent(c, s, t);
 	}

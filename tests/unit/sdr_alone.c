@@ -7,4 +7,7 @@
 #include "../../handlers/sdr/place_workers.c"
 #include "../../handlers/sdr/export.c"
 #include "../../handlers/sdr/send.c"
+#include "../../handlers/sdr/queue.c"
+#include "../../handlers/sdr/connection.c"
+#include "../../handlers/sdr/datagram.c"
 #include "../../handlers/sdr/control.c"
