@@ -4,7 +4,9 @@
  * them (arXiv 2505.05366, section 4). wire/ec.h has the layout and what the host program says. This file is the context
  * and what packets tell; repair is decode.c, parity encode.c, the codes are in ec/.
  */
-#include "state.h"
+#include "decode.h"
+#include "encode.h"
+#include "find.h"
 
 static_assert((int)SP_EC_CODE_MDS == (int)SP_EC_MDS && (int)SP_EC_CODE_XOR == (int)SP_EC_XOR, "the same codes");
 
@@ -27,8 +29,7 @@ static const struct sp_param ec_params[] = {
 
 enum ec_work { EC_DECODE, EC_ENCODE };
 
-/* ---- attach --------------------------------------------------------------------------------------------------------
- */
+/* ---- attach ---- */
 static int ec_codes_init(struct sp_ctx *c, struct ec *s, enum sp_ec_kind kind, uint8_t k, uint8_t m)
 {
 	struct sp_ec_shape shape[SP_EC_CODES_MAX];
@@ -123,8 +124,7 @@ static void ec_detach(struct sp_ctx *c)
 	ec_encode_detach(c);
 }
 
-/* ---- packets -------------------------------------------------------------------------------------------------------
- */
+/* ---- packets ---- */
 /* Of a run, all of which has been placed by now: so to look once at each chunk that is full is enough. */
 static uint32_t ec_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *packet, unsigned n)
 {
@@ -175,12 +175,11 @@ static void ec_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end en
 		ec_count(c, SP_EC_FAILED, ec_lacking(c, m->key));
 	__atomic_store_n(&pair->used, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&pair->look, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&pair->wrong, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&pair->mismatch, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&pair->code, 0, __ATOMIC_RELAXED);
 }
 
-/* ---- commands, work, report ----------------------------------------------------------------------------------------
- */
+/* ---- commands, work, report ---- */
 static int ec_command(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result)
 {
 	const struct ec *s = c->state;

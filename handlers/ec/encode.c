@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ec, the way out: parity made submessage by submessage in the application's scratch, and sent as it gets ready. */
+#include "encode.h"
 #include "../mem_range.h"
-#include "state.h"
 
 int ec_parity(struct sp_ctx *c, const struct sp_command *command)
 {

@@ -2,7 +2,7 @@
 /*
  * State of the ec handler, shared by ec.c (context, packets, report), decode.c (repair) and encode.c (parity).
  * Who may touch a field: [fixed] written by attach() only; [home] the context's home worker only; [own] the worker
- * whose it is; [shared] any worker, by __atomic builtins.
+ * whose it is; [any] any worker, by __atomic builtins.
  */
 #ifndef HANDLERS_EC_STATE_H
 #define HANDLERS_EC_STATE_H
@@ -20,14 +20,14 @@ enum ec_counter {
 
 /* Slots 2i and 2i + 1: what there is to do for the messages in them. */
 struct ec_pair {
-	uint64_t *wanted; /* words [shared] a bit per submessage: can be repaired, as far as was seen */
-	uint64_t *taken;  /* words [shared] a bit per submessage: a worker repairs it */
-	uint64_t key;	  /* [shared] the data's, from which something has been wanted */
-	uint64_t queued;  /* [shared] a bit per worker: it is in that one's queue */
-	uint32_t look;	  /* [shared] 1: what a packet changes may concern all submessages */
-	uint32_t wrong;	  /* [shared] 1: its parity contradicts; counted */
-	uint32_t used;	  /* [shared] 1: chunks of data have been reserved */
-	uint32_t code;	  /* [shared] which its parity is of, as far as was seen: for counting */
+	uint64_t *wanted;  /* words [any] a bit per submessage: can be repaired, as far as was seen */
+	uint64_t *taken;   /* words [any] a bit per submessage: a worker repairs it */
+	uint64_t key;	   /* [any] the data's, from which something has been wanted */
+	uint64_t queued;   /* [any] a bit per worker: it is in that one's queue */
+	uint32_t look;	   /* [any] 1: what a packet changes may concern all submessages */
+	uint32_t mismatch; /* [any] 1: its parity contradicts; counted */
+	uint32_t used;	   /* [any] 1: chunks of data have been reserved */
+	uint32_t code;	   /* [any] which its parity is of, as far as was seen: for counting */
 };
 
 /* A worker's counts, which whoever is asked adds up: [own] writes, any worker reads. */
@@ -141,26 +141,12 @@ struct ec_both {
 	uint64_t key;		       /* data's; parity's is the next slot's */
 	uint64_t chunks;	       /* of data */
 	const struct sp_ec_code *code; /* that parity is of; NULL: that is not known yet, or it is of none of ours */
-	bool wrong;		       /* ... of none of ours */
+	bool mismatch;		       /* ... of none of ours */
 };
 
 static inline uint64_t ec_parity_key(uint64_t data)
 {
 	return data | 1;
 }
-
-#pragma GCC visibility push(hidden) /* three files, one handler */
-/* decode.c */
-/* What has come of message `key` may allow repairs: chunks of it, or (none) what its packets say. */
-void ec_look(struct sp_ctx *c, uint64_t key, const uint64_t *chunk, unsigned count);
-bool ec_decode(struct sp_ctx *c, struct ec_decoder *d); /* one slice */
-uint64_t ec_lacking(struct sp_ctx *c, uint64_t key);	/* submessages that lack data */
-void ec_decode_detach(struct sp_ctx *c);
-
-/* encode.c */
-int ec_parity(struct sp_ctx *c, const struct sp_command *command);
-bool ec_encode(struct sp_ctx *c); /* one slice */
-void ec_encode_detach(struct sp_ctx *c);
-#pragma GCC visibility pop
 
 #endif
