@@ -87,7 +87,7 @@ void rv_send_ack(struct sp_ctx *c, struct rv_session *x, const struct sp_rel_ask
 		const struct rv_block *b = rv_block_of(s, x, k);
 
 		if (k - m.from_message == RV_ACK_LOOK) {
-			sp_rel_ack_stop(&m, k, 0); /* the next one will be asked for from here on */
+			sp_rel_ack_stop(&m, k, 0); /* the peer will ask for more from here on */
 			break;
 		}
 		if (!rv_block_is(b, k) || !b->seen)

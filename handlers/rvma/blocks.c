@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rvma, which blocks of a session have arrived: so that each packet takes effect once.
+ * rvma, which blocks of a session have arrived, so that each packet takes effect once.
  *
- * `base` moves on over complete blocks, and to where the sender says that it has given up what is below. It does not
- * move on over refused blocks: `base` tells the sender that all blocks below are complete.
+ * `base` moves on over complete blocks, and to where the sender says that it has given up all below. It does not move
+ * on over refused blocks, because `base` tells the sender that all blocks below are complete.
  */
 #include "blocks.h"
 
-/* Complete, or what the sender has been told to give up: not so a number that it never used for that, and may have
- * given to another transfer, of which nothing has come yet. */
+/* True: the block is complete, or the sender was told to give it up. A number without a packet is not settled: the
+ * sender may have left it unused, and may give it to another transfer. */
 static bool rv_block_settled(const struct rv *s, const struct rv_session *x, uint64_t number)
 {
 	const struct rv_block *b = rv_block_of(s, x, number);
@@ -16,7 +16,7 @@ static bool rv_block_settled(const struct rv *s, const struct rv_session *x, uin
 	return rv_block_is(b, number) && b->seen && (b->refused || rv_block_complete(b));
 }
 
-/* As a message: there may be many of them. */
+/* True: the transfer is a message of the NIC. A transfer of one packet never is. */
 static bool rv_is_open(struct sp_ctx *c, const struct rv_session *x, uint64_t transfer)
 {
 	struct sp_message *m = sp_message_hold(c, rv_message_key(x, transfer));
@@ -26,7 +26,8 @@ static bool rv_is_open(struct sp_ctx *c, const struct rv_session *x, uint64_t tr
 	return m;
 }
 
-/* A transfer of which something has come, or was refused, is either open, or over: then what comes of it is late. */
+/* DELIVERED, or why a packet of this transfer is late. If something of a transfer has arrived or was refused, then the
+ * transfer is either open, or has ended and its packets are late. */
 static enum sp_rvma_status rv_over(struct sp_ctx *c, const struct rv_session *x, uint64_t transfer)
 {
 	const struct rv *s = rv_of(c);
@@ -40,14 +41,14 @@ static enum sp_rvma_status rv_over(struct sp_ctx *c, const struct rv_session *x,
 	return transfer >= x->base && first->refused ? first->refused : SP_RVMA_GIVEN_UP;
 }
 
-/* A replay begins anywhere, and nobody is told what is missing. */
+/* A replay may begin at any number, and nobody repeats what is missing: follow the numbers. */
 static void rv_slide(const struct rv *s, struct rv_session *x, uint64_t number)
 {
 	if (s->implicit && number < SP_RVMA_BLOCKS && number >= x->base + s->blocks)
 		x->base = number - s->blocks + 1;
 }
 
-/* Packets of the block that this one is in. */
+/* Packets of the block that this packet is in. */
 static uint32_t rv_units(uint32_t packet, uint64_t packets)
 {
 	const uint64_t left = packets - (packet & ~(SP_RVMA_BLOCK - 1));
@@ -75,7 +76,7 @@ enum rv_look rv_look(struct sp_ctx *c, struct rv_session *x, uint64_t transfer, 
 		*b = (struct rv_block){
 			.number = number + 1, .transfer = transfer, .refused = (uint8_t)over, .silent = over};
 	} else if (b->transfer != transfer || (b->units && b->units != rv_units(packet, packets))) {
-		return RV_IS_REFUSED; /* it is another one's, or its length was another one */
+		return RV_IS_REFUSED; /* the block belongs to another transfer, or to one of another length */
 	}
 	b->seen = true;
 	x->end = number < x->end ? x->end : number + 1;

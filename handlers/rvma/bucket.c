@@ -56,14 +56,13 @@ static struct rv_buffer *rv_queue_pop(struct rv *s, struct rv_queue *q)
 	return b;
 }
 
-/* A head's counts are on the NIC, where there are so many counters; in the area otherwise (section IV-B of the paper).
- */
+/* ---- counters ---- */
+/* The counts of a head are on the NIC as long as counters are free there, otherwise in the area (section IV-B of the
+ * paper). */
 static bool rv_spilled(const struct rv *s, const struct rv_window *w)
 {
 	return w->counter >= s->counters;
 }
-
-/* ---- counters ---- */
 
 static uint64_t rv_spill(const struct rv *s, const struct rv_window *w)
 {
@@ -91,7 +90,7 @@ static void rv_counter_zero(struct sp_ctx *c, struct rv_window *w)
 	sp_dma_store64(c, s->area, rv_spill(s, w) + offsetof(struct sp_rvma_count, ops), 0);
 }
 
-/* posted.first, if any, is the head from now on. */
+/* Makes posted.first the head, if there is one. */
 static void rv_head_begin(struct sp_ctx *c, struct rv_window *w)
 {
 	struct rv *s = rv_of(c);
@@ -111,7 +110,7 @@ static void rv_head_begin(struct sp_ctx *c, struct rv_window *w)
 	rv_counter_zero(c, w);
 }
 
-/* What is read back from the area decides on thresholds alone; where a put goes never does. */
+/* A count that is read back from the area decides about thresholds only, never about where a put goes. */
 struct sp_rvma_count rv_bucket_count(struct sp_ctx *c, struct rv_window *w, struct rv_buffer *b, uint64_t bytes,
 				     uint64_t ops)
 {
@@ -133,6 +132,7 @@ struct sp_rvma_count rv_bucket_count(struct sp_ctx *c, struct rv_window *w, stru
 	return n;
 }
 
+/* ---- posting ---- */
 static int rv_post_memory(struct sp_ctx *c, struct rv_buffer *b, const struct sp_command *command)
 {
 	const uint32_t id = (uint32_t)command->arg[0], notify = (uint32_t)(command->arg[0] >> 32);
@@ -153,8 +153,6 @@ static int rv_post_memory(struct sp_ctx *c, struct rv_buffer *b, const struct sp
 	return 0;
 }
 
-/* ---- posting ---- */
-
 static bool rv_post_allowed(const struct rv_window *w, uint64_t length)
 {
 	if (w->flags & SP_RVMA_REGION && w->posted.count)
@@ -173,7 +171,7 @@ int rv_bucket_post(struct sp_ctx *c, struct rv_window *w, const struct sp_comman
 	if (w->closed)
 		return -ESHUTDOWN;
 	if (command->arg[0] >> 32 && !command->cookie)
-		return -EINVAL; /* nobody would see it */
+		return -EINVAL; /* nobody would see the notification */
 	if (!rv_post_allowed(w, command->arg[2]))
 		return -EDQUOT;
 	b = rv_buffer_take(s);
@@ -196,12 +194,11 @@ int rv_bucket_post(struct sp_ctx *c, struct rv_window *w, const struct sp_comman
 	return 0;
 }
 
+/* ---- retirement ---- */
 uint64_t rv_bucket_length(const struct rv_window *w, const struct rv_buffer *b)
 {
 	return w->flags & SP_RVMA_MANAGED ? b->tail : b->bytes;
 }
-
-/* ---- retirement ---- */
 
 static void rv_notify(struct sp_ctx *c, const struct rv_window *w, const struct rv_buffer *b, uint64_t epoch)
 {
@@ -228,7 +225,7 @@ void rv_window_publish(struct sp_ctx *c, const struct rv_window *w)
 	RV_PUBLISH(c, s, w, epoch, w->notified);
 }
 
-/* Of the first one held. */
+/* Forgets the first held buffer. */
 static void rv_forget(struct sp_ctx *c, struct rv_buffer *b, const struct rv_window *w, uint64_t epoch)
 {
 	struct rv *s = rv_of(c);
@@ -279,7 +276,7 @@ void rv_bucket_hand_over(struct sp_ctx *c, struct rv_window *w)
 	while (w->notified < w->epoch && !w->freeing && !s->buffer[w->retiring].open) {
 		struct rv_buffer *b = &s->buffer[w->retiring];
 
-		if (w->notified - before == RV_HANDED) { /* of any number that one put has held up */
+		if (w->notified - before == RV_HANDED) { /* one put can have held up any number of buffers */
 			rv_hand_over_later(c, w);
 			break;
 		}
@@ -329,6 +326,7 @@ void rv_bucket_retire(struct sp_ctx *c, struct rv_window *w, uint8_t flags)
 	rv_bucket_hand_over(c, w);
 }
 
+/* ---- held buffers ---- */
 struct rv_buffer *rv_bucket_held(struct rv *s, const struct rv_window *w, uint64_t epoch)
 {
 	if (epoch < w->first_held || epoch >= w->notified)
@@ -338,8 +336,6 @@ struct rv_buffer *rv_bucket_held(struct rv *s, const struct rv_window *w, uint64
 
 	return at == UINT32_MAX ? NULL : &s->buffer[at];
 }
-
-/* ---- held buffers ---- */
 
 int rv_bucket_release(struct sp_ctx *c, struct rv_window *w, uint64_t epoch)
 {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rvma, control packets that arrive. */
 #include "control.h"
 #include "answer.h"
 #include "blocks.h"

@@ -25,7 +25,7 @@ struct rv_op *rv_get_find(struct sp_ctx *c, struct rv_session *x, uint64_t get, 
 
 void rv_get_end(struct sp_ctx *c, struct rv_op *op, enum sp_rvma_status why)
 {
-	op->taken = false; /* its transfer ends by itself */
+	op->taken = false; /* so that rv_op_end() does not stop the transfer */
 	rv_copied(rv_of(c));
 	rv_op_end(c, op, why);
 }
@@ -47,7 +47,7 @@ enum sp_rvma_status rv_serve(struct sp_ctx *c, struct rv_session *x, uint64_t ge
 	struct rv *s = rv_of(c);
 	struct rv_op *op = s->serve_free;
 
-	if (!op || s->implicit || x->serving >= (s->ops + 1) / 2) /* one peer leaves room for others */
+	if (!op || s->implicit || x->serving >= (s->ops + 1) / 2) /* one peer must not use up all answers */
 		return SP_RVMA_NO_ROOM;
 	s->serve_free = op->next;
 	*op = (struct rv_op){.kind = RV_OP_DATA,
@@ -74,6 +74,6 @@ void rv_serves_end(struct sp_ctx *c, uint32_t window)
 		if (op->kind != RV_OP_DATA || op->window != window || !x)
 			continue;
 		rv_op_end(c, op, SP_RVMA_CANCELLED);
-		rv_send_more(c, x); /* the peer is told */
+		rv_send_more(c, x); /* so that the peer learns of it */
 	}
 }

@@ -44,7 +44,8 @@ void rv_hello_begin(struct sp_ctx *c, struct rv_session *x)
 {
 	if (x->hello_began)
 		return;
-	if (x->state == RV_SESSION_OFFER && x->candidate.token) { /* who asked last is more likely the one that lives */
+	if (x->state == RV_SESSION_OFFER &&
+	    x->candidate.token) { /* the peer that asked last is more likely to be alive */
 		x->names = x->candidate;
 		x->candidate = (struct rv_names){.token = 0};
 	}
@@ -72,8 +73,8 @@ void rv_hello_timer(struct sp_ctx *c, struct rv_session *x)
 	sp_timer_arm(c, &x->timer, c->now + x->hello_wait < until ? c->now + x->hello_wait : until);
 }
 
-/* What the peer shall know us by: as it knows us already, or as it will once it has taken up the offer. NULL: it is
- * too soon for another. */
+/* Returns the names to send to the peer: those that it knows already, or those that it will use once it accepts the
+ * offer. NULL: it is too soon for another offer. */
 static const struct rv_names *rv_offer(struct sp_ctx *c, struct rv_session *x, const struct sp_rvma_hello *hello)
 {
 	const struct rv *s = rv_of(c);
@@ -91,8 +92,8 @@ static const struct rv_names *rv_offer(struct sp_ctx *c, struct rv_session *x, c
 		return &x->names;
 	if (x->candidate.token && x->candidate.peer_nonce == nonce)
 		return &x->candidate;
-	/* We have asked, too: what it answers is what it is now. Were it to know us by two names, its packets of one
-	 * session would end the other, and ours would be taken for repeats. */
+	/* We have sent HELLO too. The peer's answer to that is the session. With two pairs of names, its packets of one
+	 * session would end the other, and ours would count as repeats. */
 	if (x->state == RV_SESSION_OFFER && x->hello_began)
 		return NULL;
 	if (x->candidate.token && c->now - x->offered < RV_CANDIDATE_STAYS)
@@ -109,7 +110,8 @@ static uint32_t rv_welcome(struct sp_ctx *c, struct rv_session *x, const struct 
 
 	if (!x || !echo || echo != x->names.nonce)
 		return SP_DROP(RV_BAD_CONTROL);
-	if (x->state == RV_SESSION_OPEN) /* a repeat, or another's: the one that it is open with will be missed then */
+	if (x->state ==
+	    RV_SESSION_OPEN) /* repeated, or from another session: then the peer's next packets will show it */
 		return x->names.peer_nonce == sp_load_be64(hello->nonce) ? SP_DONE : SP_DROP(RV_BAD_CONTROL);
 	rv_names_take(rv_of(c), &x->names, hello);
 	if (x->hello_began)

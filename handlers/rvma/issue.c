@@ -78,7 +78,7 @@ static_assert(offsetof(struct sp_rvma_put, length) == offsetof(struct sp_rvma_ge
 		      offsetof(struct sp_rvma_put, offset) == offsetof(struct sp_rvma_get, offset),
 	      "rv_send_packet() fills them in alike");
 
-/* At most so many packets; `idle`: there is no more to send now. */
+/* Sends at most `budget` packets. *idle: there is nothing more to send now. */
 static unsigned rv_send_some(struct sp_ctx *c, struct rv_session *x, unsigned budget, bool *idle)
 {
 	const struct rv *s = rv_of(c);
@@ -94,7 +94,7 @@ static unsigned rv_send_some(struct sp_ctx *c, struct rv_session *x, unsigned bu
 		rv_start_blocks(c, x);
 		if (x->sends)
 			sp_rel_next(&x->sender, c->now, &next);
-		rv_collect(c, x); /* a block's time may be over */
+		rv_collect(c, x); /* a block may have timed out */
 		if (!x->sends || next.what == SP_REL_NOTHING) {
 			*idle = true;
 			break;
@@ -105,10 +105,10 @@ static unsigned rv_send_some(struct sp_ctx *c, struct rv_session *x, unsigned bu
 		else if (op)
 			rc = rv_send_packet(c, x, op, (next.message - op->transfer) * SP_RVMA_BLOCK + next.unit);
 		else
-			continue; /* it has just ended */
+			continue; /* its operation has just ended */
 		if (rc == -EAGAIN)
 			break;
-		/* Any other failure is a packet lost on the way. */
+		/* Any other failure counts as a packet lost in the network. */
 		x->psn = (x->psn + 1) & SP_ROCE_PSN_MASK;
 		if (op)
 			c->counters[next.what == SP_REL_UNIT ? RV_PACKETS_SENT : RV_RETRANSMITS]++;
@@ -148,7 +148,7 @@ int rv_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 			return SP_ISSUE_MORE;
 		sent = rv_send_some(c, x, most, &idle);
 		budget -= sent;
-		if (s->active != x) /* its session has ended */
+		if (s->active != x) /* the session has ended */
 			continue;
 		if (!idle && sent < most)
 			return SP_ISSUE_MORE;

@@ -5,22 +5,21 @@
 #include "copy.h"
 
 /* ---- puts ---- */
-
 static struct rv_window *rv_catch_all(struct rv *s)
 {
 	return s->catch_all == RV_NONE ? NULL : &s->window[s->catch_all];
 }
 
-/* Compared as a whole, and before it is known whether there is such a mailbox: the time that it takes tells nothing. */
-static uint64_t rv_key_wrong(const struct rv *s, const struct rv_window *w, uint64_t key)
+/* Compares whole keys, also when the mailbox does not exist: the time that it takes gives nothing away. */
+static uint64_t rv_key_differs(const struct rv *s, const struct rv_window *w, uint64_t key)
 {
-	uint64_t wrong = key ^ (w ? w : s->window)->key;
+	uint64_t differs = key ^ (w ? w : s->window)->key;
 
-	__asm__ volatile("" : "+r"(wrong)); /* computed here, whatever follows from it */
-	return wrong;
+	__asm__ volatile("" : "+r"(differs)); /* computed here, not later where it is used */
+	return differs;
 }
 
-/* Of a put that the window's head would take: from where on. */
+/* Would the head take a put of this length? Sets *offset to where it goes. */
 static enum sp_rvma_status rv_fits(const struct rv_window *w, const struct rv_buffer *b, uint64_t length,
 				   uint64_t *offset)
 {
@@ -38,7 +37,7 @@ static enum sp_rvma_status rv_fits(const struct rv_window *w, const struct rv_bu
 	return SP_RVMA_DELIVERED;
 }
 
-/* A bucket of tokens, one put deep: the next one comes in when the last one's bytes are paid for. */
+/* A token bucket, one put deep: the next put is admitted when the bytes of the last one are paid for. */
 static bool rv_rate_allows(struct sp_ctx *c, struct rv_window *w, uint64_t length)
 {
 	const unsigned __int128 pause = (unsigned __int128)length * SP_SEC;
@@ -58,18 +57,18 @@ static enum sp_rvma_status rv_admit(struct sp_ctx *c, struct rv_window *named, s
 {
 	struct rv *s = rv_of(c);
 	struct rv_window *catch_all = rv_catch_all(s), *w = named ? named : catch_all;
-	const uint64_t wrong = rv_key_wrong(s, w, key);
+	const uint64_t differs = rv_key_differs(s, w, key);
 	enum sp_rvma_status why;
 
 	*in = w;
 	if (!w)
 		return SP_RVMA_NO_MAILBOX;
-	if (wrong)
+	if (differs)
 		return SP_RVMA_BAD_KEY;
 	if (w->closed)
 		return SP_RVMA_CLOSED;
 	if (!w->posted.count && catch_all)
-		w = catch_all; /* which has no buffer either, if it is closed */
+		w = catch_all; /* has no buffer either if it is closed */
 	if (!w->posted.count)
 		return SP_RVMA_NO_BUFFER;
 	*in = w;
@@ -161,19 +160,18 @@ bool rv_window_silent(struct sp_ctx *c, uint64_t mailbox)
 }
 
 /* ---- gets ---- */
-
 enum sp_rvma_status rv_read_begin(struct sp_ctx *c, uint64_t mailbox, uint64_t key, uint32_t back, uint64_t offset,
 				  uint64_t length, uint32_t *window, uint32_t *buffer, uint64_t *at)
 {
 	struct rv *s = rv_of(c);
 	const uint32_t line = sp_rvma_table_find(&s->table, mailbox);
 	struct rv_window *w = line == UINT32_MAX ? NULL : &s->window[line];
-	const uint64_t wrong = rv_key_wrong(s, w, key);
+	const uint64_t differs = rv_key_differs(s, w, key);
 	struct rv_buffer *b = NULL;
 
 	if (!w)
 		return SP_RVMA_NO_MAILBOX;
-	if (wrong) {
+	if (differs) {
 		c->counters[RV_BAD_KEYS]++;
 		return SP_RVMA_BAD_KEY;
 	}

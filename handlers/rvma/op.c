@@ -59,7 +59,7 @@ struct rv_op *rv_get_of(const struct rv *s, const struct rv_session *x, uint64_t
 	return op;
 }
 
-/* Data that are coming for it are of no use any more. */
+/* The get ends: data that are still arriving for it are refused. */
 static void rv_get_stop(struct sp_ctx *c, struct rv_op *op)
 {
 	struct rv_op **at = rv_get_bucket(rv_of(c), op->session, op->transfer);
@@ -79,7 +79,7 @@ static void rv_get_stop(struct sp_ctx *c, struct rv_op *op)
 		}
 }
 
-/* Its memory is its owner's again. */
+/* Frees the operation: the host can use its memory again. */
 static void rv_op_free(struct sp_ctx *c, struct rv_op *op)
 {
 	struct rv *s = rv_of(c);
@@ -127,7 +127,7 @@ void rv_op_end(struct sp_ctx *c, struct rv_op *op, enum sp_rvma_status why)
 			continue;
 		x->block_op[k & (s->blocks - 1)] = NULL;
 		if (why >= SP_RVMA_NO_MAILBOX && why <= SP_RVMA_GIVEN_UP)
-			sp_rel_refuse(&x->sender, k, (uint8_t)why); /* the peer knows: it need not be told */
+			sp_rel_refuse(&x->sender, k, (uint8_t)why); /* the peer knows already */
 		sp_rel_release(&x->sender, k);
 	}
 	x->serving -= op->kind == RV_OP_DATA;
@@ -159,5 +159,5 @@ void rv_ops_detach(struct sp_ctx *c)
 
 	for (uint32_t i = 0; i < s->peers; i++)
 		rv_ops_end(c, &s->session[i], SP_RVMA_CANCELLED);
-	rv_ops_settle(c, s, true); /* what ports still have of these, the NIC holds */
+	rv_ops_settle(c, s, true); /* the NIC holds what ports still use */
 }

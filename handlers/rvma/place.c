@@ -19,7 +19,7 @@ struct rv_piece {
 	struct rv_session *x;
 	const uint8_t *headers, *payload;
 	uint64_t transfer, length, packets;
-	uint64_t at; /* of its bytes in the transfer */
+	uint64_t at; /* offset of its bytes in the transfer */
 	uint32_t packet, bytes;
 	bool fence;
 };
@@ -44,7 +44,7 @@ static_assert(offsetof(struct sp_rvma_put, length) == RV_LENGTH_AT &&
 		      offsetof(struct sp_rvma_data, length) == RV_LENGTH_AT,
 	      "in the same place");
 
-/* 0, or 1 + the reason to drop it. */
+/* Returns 0, or 1 + the reason to drop the packet. */
 static uint32_t rv_read(struct sp_ctx *c, const struct sp_packet *p, struct rv_piece *q)
 {
 	const struct sp_rvma_head *h = (const struct sp_rvma_head *)p->data;
@@ -76,7 +76,7 @@ static uint32_t rv_read(struct sp_ctx *c, const struct sp_packet *p, struct rv_p
 	return q->bytes == (q->packet + 1 < q->packets ? q->x->mtu : q->length - q->at) ? 0 : 1 + RV_BAD_LENGTH;
 }
 
-/* All of a put, or wrong: payload() will say. */
+/* True: the packet is all of a put, or payload() will refuse it. */
 static inline bool rv_is_single(const struct sp_packet *p)
 {
 	const struct sp_rvma_put *put = (const struct sp_rvma_put *)p->data;
@@ -88,13 +88,13 @@ static inline bool rv_is_single(const struct sp_packet *p)
 uint64_t rv_classify(struct sp_ctx *c, struct sp_packet *p)
 {
 	struct rv_piece q;
-	uint32_t wrong;
+	uint32_t bad;
 
 	if (rv_is_control(p))
 		return SP_NO_MESSAGE;
-	wrong = rv_read(c, p, &q);
-	if (unlikely(wrong))
-		return SP_REJECT(wrong - 1);
+	bad = rv_read(c, p, &q);
+	if (unlikely(bad))
+		return SP_REJECT(bad - 1);
 	return q.packets == 1 ? SP_NO_MESSAGE : rv_message_key(q.x, q.transfer);
 }
 
@@ -110,8 +110,7 @@ bool rv_classify_burst(struct sp_ctx *c, struct sp_packet *const *packet, unsign
 }
 
 /* ---- the first packet of a transfer ---- */
-
-/* Whether it may take effect: 0, or a verdict. */
+/* Returns 0 if the packet may take effect, or a verdict. */
 static uint32_t rv_new(struct sp_ctx *c, const struct rv_piece *q)
 {
 	switch (rv_look(c, q->x, q->transfer, q->packet, q->packets)) {
@@ -133,7 +132,7 @@ static uint32_t rv_refuse_piece(struct sp_ctx *c, const struct rv_piece *q, enum
 	return SP_DROP(RV_REFUSED);
 }
 
-/* 0, or a verdict; *t is filled in. */
+/* Returns 0 with *t filled in, or a verdict. */
 static uint32_t rv_begin(struct sp_ctx *c, const struct sp_packet *p, const struct rv_piece *q, struct rv_transfer *t)
 {
 	uint32_t verdict = rv_new(c, q);
@@ -163,7 +162,7 @@ uint32_t rv_header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	struct rv_transfer *t = m->state;
 	struct rv_piece q;
-	uint32_t verdict = rv_read(c, p, &q); /* anew: the session may have ended since classify() */
+	uint32_t verdict = rv_read(c, p, &q); /* again: the session may have ended since classify() */
 
 	if (verdict)
 		return SP_DROP(verdict - 1);
@@ -179,8 +178,7 @@ uint32_t rv_header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 }
 
 /* ---- every packet ---- */
-
-/* Its bytes are where they belong, and count. */
+/* Copies the packet's bytes to their place, and counts them. */
 static uint32_t rv_place(struct sp_ctx *c, const struct rv_piece *q, struct rv_transfer *t)
 {
 	if (q->bytes && rv_write(c, t->mem, t->at + q->at, q->payload, q->bytes))
@@ -192,23 +190,23 @@ static uint32_t rv_place(struct sp_ctx *c, const struct rv_piece *q, struct rv_t
 	return t->received == t->length ? SP_END : SP_DONE;
 }
 
-/* All packets of a transfer agree on what it is. */
+/* True: the packet describes its transfer as the first one did. */
 static bool rv_agrees(struct sp_ctx *c, const struct sp_packet *p, const struct rv_piece *q,
 		      const struct rv_transfer *t)
 {
 	const struct sp_rvma_put *put = (const struct sp_rvma_put *)q->headers;
-	uint64_t wrong;
+	uint64_t bad;
 
 	if (q->x != t->session || q->length != t->length || (p->opcode == SP_RVMA_PUT) != rv_is_put(t))
 		return false;
 	if (!rv_is_put(t))
 		return true;
-	wrong = sp_load_be64(put->key) ^ t->secret;
-	c->counters[RV_BAD_KEYS] += wrong != 0;
-	return !(wrong | (sp_load_be64(put->mailbox) ^ t->mailbox));
+	bad = sp_load_be64(put->key) ^ t->secret;
+	c->counters[RV_BAD_KEYS] += bad != 0;
+	return !(bad | (sp_load_be64(put->mailbox) ^ t->mailbox));
 }
 
-/* A get asks: what it reads goes out as a transfer of ours. */
+/* A get arrives. The answer goes out as a transfer of ours. */
 static uint32_t rv_get(struct sp_ctx *c, const struct rv_piece *q)
 {
 	const struct sp_rvma_get *get = (const struct sp_rvma_get *)q->headers;
@@ -233,7 +231,7 @@ static uint32_t rv_get(struct sp_ctx *c, const struct rv_piece *q)
 	return SP_DONE;
 }
 
-/* A transfer of one packet is over at once. */
+/* A transfer of one packet ends at once. */
 static uint32_t rv_single(struct sp_ctx *c, const struct sp_packet *p, const struct rv_piece *q)
 {
 	struct rv_transfer t;
@@ -296,7 +294,7 @@ void rv_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end end)
 	struct rv_transfer *t = m->state;
 	enum sp_rvma_status why = SP_RVMA_DELIVERED;
 
-	if (!t->session) /* its header() has refused it */
+	if (!t->session) /* header() has refused it */
 		return;
 	rv_transfer_remove(t);
 	if (t->ended || end == SP_END_DETACH)

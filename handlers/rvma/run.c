@@ -17,21 +17,21 @@
 struct rv_run {
 	struct rv_session *x;
 	uint64_t token;
-	bool taken; /* blocks of its */
-	/* of the latest put; line RV_NONE: of none */
+	bool taken; /* the run has completed blocks */
+	/* the latest put; line RV_NONE: there is none */
 	uint32_t line;
 	bool managed;
 	struct rv_window *w;
 	struct rv_buffer *b;
-	uint64_t key, room, most; /* room: bytes of the buffer; most: that a put may have */
+	uint64_t key, room, most; /* room: bytes of the buffer; most: bytes of a put */
 	uint8_t *base;
-	uint64_t region;	     /* bytes */
-	uint64_t *bytes, *ops;	     /* that have come to the buffer, */
-	uint64_t end_bytes, end_ops; /* ... and with so many it is complete */
+	uint64_t region;	     /* its bytes */
+	uint64_t *bytes, *ops;	     /* placed in the buffer so far, */
+	uint64_t end_bytes, end_ops; /* ... and the counts that complete it */
 	/* since rv_run_publish() */
 	uint64_t puts, placed;
-	unsigned told; /* windows */
-	uint32_t tell[RV_EXPECT];
+	unsigned changes; /* windows to publish */
+	uint32_t changed[RV_EXPECT];
 };
 
 static bool rv_run_window(struct sp_ctx *c, struct rv_run *r, uint32_t line)
@@ -54,7 +54,7 @@ static bool rv_run_window(struct sp_ctx *c, struct rv_run *r, uint32_t line)
 		r->bytes = &s->count[w->counter].bytes;
 		r->ops = &s->count[w->counter].ops;
 		*(w->flags & SP_RVMA_OPS ? &r->end_ops : &r->end_bytes) = b->threshold ? b->threshold : UINT64_MAX;
-	} else { /* in host memory */
+	} else { /* counted in host memory */
 		return false;
 	}
 	r->line = line;
@@ -69,14 +69,14 @@ static bool rv_run_window(struct sp_ctx *c, struct rv_run *r, uint32_t line)
 	return true;
 }
 
-/* What has been placed is told of. */
+/* Publishes what has been placed. */
 static void rv_run_publish(struct sp_ctx *c, struct rv_run *r)
 {
 	struct rv *s = rv_of(c);
 
 	rv_copied(s);
-	for (unsigned i = 0; i < r->told; i++) {
-		const struct rv_window *w = &s->window[r->tell[i]];
+	for (unsigned i = 0; i < r->changes; i++) {
+		const struct rv_window *w = &s->window[r->changed[i]];
 
 		RV_PUBLISH(c, s, w, bytes, w->bytes);
 		RV_PUBLISH(c, s, w, puts, w->puts);
@@ -85,7 +85,7 @@ static void rv_run_publish(struct sp_ctx *c, struct rv_run *r)
 	c->counters[RV_PUTS] += r->puts;
 	c->counters[RV_BYTES] += r->placed;
 	r->puts = r->placed = 0;
-	r->told = 0;
+	r->changes = 0;
 	r->line = RV_NONE;
 }
 
@@ -98,18 +98,18 @@ static void rv_run_settle(struct sp_ctx *c, struct rv_run *r)
 	r->x = NULL;
 }
 
-/* Puts of another session follow. */
+/* Goes on with puts of another session. */
 static bool rv_run_session(struct sp_ctx *c, struct rv_run *r, const struct sp_rvma_head *h)
 {
 	if (h->version != SP_RVMA_VERSION)
 		return false;
-	rv_run_settle(c, r); /* a token may end the session that the peer had before */
+	rv_run_settle(c, r); /* the token may end the peer's session before */
 	r->x = rv_session_find(c, h->token);
 	memcpy(&r->token, h->token, sizeof(r->token));
 	return r->x;
 }
 
-/* One; or not, and nothing has changed. */
+/* Places a put. False: it is not a plain one, and nothing has changed. */
 static inline bool rv_run_put(struct sp_ctx *c, struct rv_run *r, const struct sp_packet *p, uint32_t line)
 {
 	struct rv *s = rv_of(c);
@@ -122,12 +122,12 @@ static inline bool rv_run_put(struct sp_ctx *c, struct rv_run *r, const struct s
 	memcpy(&token, put->head.token, sizeof(token));
 	if (unlikely(!r->x || token != r->token) && !rv_run_session(c, r, &put->head))
 		return false;
-	/* A packet that is all of a put of some bytes. */
+	/* A packet that is all of a put, with payload. */
 	if (unlikely(put->head.version != SP_RVMA_VERSION) || unlikely(put->head.flags & SP_RVMA_FENCE) ||
 	    unlikely(sp_load_be32(put->head.packet)) || unlikely(sp_load_be64(put->length) != bytes) ||
 	    unlikely(bytes - 1 >= r->x->mtu))
 		return false;
-	/* Nothing is known of its block, which is within what was offered. */
+	/* Its block is new, and within the window that we offered. */
 	block = rv_block_of(s, r->x, number);
 	if (unlikely(number - r->x->base >= s->blocks) || unlikely(number >= SP_RVMA_BLOCKS) ||
 	    unlikely(rv_block_is(block, number)))
@@ -146,7 +146,7 @@ static inline bool rv_run_put(struct sp_ctx *c, struct rv_run *r, const struct s
 	if (unlikely(offset > r->room) || unlikely(bytes > r->room - offset) || unlikely(bytes > r->most))
 		return false;
 
-	/* room is the buffer's, and that lies within its region: see rv_run_window() */
+	/* within `room`, and the buffer lies within its region: see rv_run_window() */
 	rv_copy(s, r->region, r->base + offset, p->data + sizeof(*put), bytes);
 	if (r->managed)
 		r->b->tail = offset + bytes;
@@ -158,14 +158,14 @@ static inline bool rv_run_put(struct sp_ctx *c, struct rv_run *r, const struct s
 	r->w->bytes += bytes;
 	*r->ops += 1;
 	*r->bytes += bytes;
-	if (!r->told || r->tell[r->told - 1] != line)
-		r->tell[r->told++] = line;
+	if (!r->changes || r->changed[r->changes - 1] != line)
+		r->changed[r->changes++] = line;
 	r->puts++;
 	r->placed += bytes;
 	return true;
 }
 
-/* Their windows, by line; what they need is brought into the cache where there are many, all of it at once. */
+/* Looks up the windows of these puts, as line numbers. With many mailboxes, prefetches all that the puts need. */
 static void rv_run_expect(const struct rv *s, struct sp_packet *const *packet, unsigned n, uint32_t *line)
 {
 	const bool many = s->table.count >= RV_MANY;
@@ -202,7 +202,7 @@ static void rv_run_expect(const struct rv *s, struct sp_packet *const *packet, u
 	}
 }
 
-/* How many of them are whole headers of puts. */
+/* Returns how many packets have a complete header of a put. */
 static inline unsigned rv_run_puts(struct sp_packet *const *packet, unsigned n)
 {
 	unsigned i = 0;

@@ -107,7 +107,7 @@ static int rv_configure(struct sp_ctx *c, struct rv *s)
 	s->peers = (uint32_t)sp_param_uint(c, "peers");
 	s->ops = (uint32_t)sp_param_uint(c, "ops");
 	s->transfers = (uint32_t)sp_param_uint(c, "transfers");
-	s->transfers_per_peer = (s->transfers + 1) / 2; /* one peer leaves room for others */
+	s->transfers_per_peer = (s->transfers + 1) / 2; /* one peer must not use up all transfers */
 	s->blocks = (uint32_t)sp_param_uint(c, "window");
 	s->nack_rate = sp_param_uint(c, "nack-rate");
 	s->qp = (uint32_t)sp_param_uint(c, "qp");
@@ -127,7 +127,7 @@ static int rv_configure(struct sp_ctx *c, struct rv *s)
 	return 0;
 }
 
-/* The window of the configuration's. */
+/* Makes the window that the configuration asks for. */
 static int rv_configure_window(struct sp_ctx *c, struct rv *s)
 {
 	const char *mailbox = sp_param_string(c, "mailbox"), *epoch = sp_param_string(c, "epoch");

@@ -12,12 +12,12 @@
 
 #define RV_SILENT 6 /* unanswered polls in a row */
 
-/* Whose time is over: is that the peer's doing? */
+/* A block has timed out: has the peer been silent? */
 static bool rv_is_silent(struct sp_ctx *c, const struct rv_session *x)
 {
 	const sp_time timeout = rv_of(c)->timeout, since = c->now - x->heard_at;
 
-	/* Who was asked nothing, for there is nothing on its way but what it owes to a get, need not answer. */
+	/* A peer that was asked nothing need not answer: it may owe us nothing but the data of a get. */
 	return x->sender.silent && (since >= timeout / 2 || (since >= timeout / 8 && x->sender.silent >= RV_SILENT));
 }
 
@@ -50,7 +50,6 @@ void rv_send_more(struct sp_ctx *c, struct rv_session *x)
 }
 
 /* ---- puts and gets of the host ---- */
-
 int rv_post(struct sp_ctx *c, const struct sp_command *command)
 {
 	struct rv *s = rv_of(c);
@@ -63,7 +62,7 @@ int rv_post(struct sp_ctx *c, const struct sp_command *command)
 
 	if (slot >= s->ops || !number || (!get && command->flags & ~(SP_CMD_REPLY | SP_RVMA_CMD_FENCE)))
 		return -EINVAL;
-	if (!x) /* it had to make room */
+	if (!x) /* its slot was reused */
 		return -ENOENT;
 	if (s->op[slot].kind != RV_OP_NONE)
 		return -EAGAIN;
@@ -89,8 +88,7 @@ int rv_post(struct sp_ctx *c, const struct sp_command *command)
 }
 
 /* ---- starting blocks ---- */
-
-/* It is its turn: it gets a number. */
+/* The operation is next: it gets a transfer number. */
 static void rv_number(struct sp_ctx *c, struct rv_session *x, struct rv_op *op)
 {
 	const uint64_t packets = op->kind == RV_OP_GET ? 1 : sp_rvma_packets(op->length, x->mtu);
@@ -102,7 +100,7 @@ static void rv_number(struct sp_ctx *c, struct rv_session *x, struct rv_op *op)
 	op->packets = packets;
 	op->blocks = (uint32_t)((packets - 1) / SP_RVMA_BLOCK + 1);
 	op->transfer = x->sender.end;
-	if (op->blocks > SP_RVMA_BLOCKS - op->transfer) { /* no numbers are left: the next one begins anew */
+	if (op->blocks > SP_RVMA_BLOCKS - op->transfer) { /* no numbers are left: a new session begins at 0 */
 		op->packets = 0;
 		rv_bye(c, x);
 		rv_session_end(c, x, SP_RVMA_PEER_GONE);
@@ -112,12 +110,11 @@ static void rv_number(struct sp_ctx *c, struct rv_session *x, struct rv_op *op)
 		rv_get_start(rv_of(c), op);
 	if (op->kind != RV_OP_DATA)
 		return;
-	op->until = c->now + rv_time_of(rv_of(c), packets); /* a peer that takes it slowly holds its buffer */
+	op->until = c->now + rv_time_of(rv_of(c), packets); /* limited, because the answer holds a buffer */
 	if (op->until < x->get_at)
 		x->get_at = op->until;
 }
 
-/* Begins blocks while there is room for them. */
 void rv_start_blocks(struct sp_ctx *c, struct rv_session *x)
 {
 	const struct rv *s = rv_of(c);
@@ -142,7 +139,6 @@ void rv_start_blocks(struct sp_ctx *c, struct rv_session *x)
 }
 
 /* ---- blocks that have ended ---- */
-
 static void rv_block_done(struct sp_ctx *c, struct rv_session *x, uint64_t number, struct rv_op *op)
 {
 	x->block_op[number & (rv_of(c)->blocks - 1)] = NULL;
@@ -169,7 +165,7 @@ void rv_collect(struct sp_ctx *c, struct rv_session *x)
 {
 	const struct rv *s = rv_of(c);
 	const struct sp_rel_counters *n = &x->sender.counters;
-	uint64_t left = x->sends ? n->done + n->failed + n->refused - x->settled : 0; /* to be found, at the most */
+	uint64_t left = x->sends ? n->done + n->failed + n->refused - x->settled : 0; /* to find, at most */
 
 	for (uint64_t k = x->sender.begin; left && k < x->sender.end; k++) {
 		struct rv_op *op = x->block_op[k & (s->blocks - 1)];
@@ -199,7 +195,7 @@ void rv_collect(struct sp_ctx *c, struct rv_session *x)
 		x->settled = n->done + n->failed + n->refused;
 }
 
-/* The transfer that one of the blocks on their way is of. */
+/* Returns the operation of a transfer that has blocks in flight, or NULL. */
 static struct rv_op *rv_op_find(const struct rv *s, const struct rv_session *x, uint64_t transfer)
 {
 	for (uint64_t k = transfer > x->sender.begin ? transfer : x->sender.begin; k < x->sender.end; k++) {

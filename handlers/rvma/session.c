@@ -12,7 +12,6 @@
 static_assert(SP_RVMA_PEERS_MAX <= RV_INDEX, "tokens have room for the index");
 
 /* ---- the end of a session ---- */
-
 static uint32_t *rv_head(struct sp_ctx *c, const uint8_t ip[16], uint32_t qp)
 {
 	const struct rv *s = rv_of(c);
@@ -23,12 +22,12 @@ static uint32_t *rv_head(struct sp_ctx *c, const uint8_t ip[16], uint32_t qp)
 	return &s->same[sp_hash(c, bytes, sizeof(bytes)) & s->same_mask];
 }
 
-/* All that belongs to the session, but not what it is the session with. */
+/* Clears all state of the session. Which peer it is with, stays. */
 static void rv_session_clear(struct sp_ctx *c, struct rv_session *x, enum sp_rvma_status why)
 {
 	struct rv *s = rv_of(c);
 
-	x->state = RV_SESSION_IDLE; /* nothing more is told to the peer */
+	x->state = RV_SESSION_IDLE; /* so that no packet goes to the peer */
 	x->generation++;
 	rv_ops_end(c, x, why);
 	rv_sender_forget(c, x);
@@ -56,7 +55,7 @@ void rv_session_end(struct sp_ctx *c, struct rv_session *x, enum sp_rvma_status 
 		return;
 	rv_session_clear(c, x, why);
 	x->gone = true;
-	if (next.token) { /* the peer has begun anew, and its packets may be under way */
+	if (next.token) { /* the peer has restarted, and its packets may be in flight */
 		x->names = next;
 		x->state = RV_SESSION_OFFER;
 		return;
@@ -79,7 +78,7 @@ void rv_bye(struct sp_ctx *c, struct rv_session *x)
 
 	if (!x->names.peer_token)
 		return;
-	if (x->end) /* what has come is delivered, and the peer shall not take it for lost */
+	if (x->end) /* so that the peer does not take delivered blocks for lost */
 		rv_send_ack(c, x, NULL);
 	sp_store_be64(bye.token, x->names.peer_token);
 	sp_store_be64(bye.nonce, x->names.nonce);
@@ -87,7 +86,6 @@ void rv_bye(struct sp_ctx *c, struct rv_session *x)
 }
 
 /* ---- peers ---- */
-
 struct rv_session *rv_session_of(struct sp_ctx *c, const uint8_t ip[16], uint32_t qp)
 {
 	struct rv *s = rv_of(c);
@@ -108,7 +106,8 @@ uint64_t rv_token(struct sp_ctx *c, const struct rv_session *x)
 	return token;
 }
 
-/* What nobody would miss: offers that were not taken up, peers that were silent for long, peers that are gone. */
+/* True: the slot can be reused. Nobody uses an offer that was not accepted, a peer that was silent for long, or a peer
+ * that is gone. */
 static bool rv_makes_room(const struct sp_ctx *c, const struct rv *s, const struct rv_session *x)
 {
 	const bool offer = x->state == RV_SESSION_OFFER;
@@ -207,7 +206,6 @@ struct rv_session *rv_peer_get(struct rv *s, uint32_t peer)
 }
 
 /* ---- attach and detach ---- */
-
 int rv_sessions_attach(struct sp_ctx *c)
 {
 	struct rv *s = rv_of(c);
@@ -217,7 +215,7 @@ int rv_sessions_attach(struct sp_ctx *c)
 	struct rv_op **block_op;
 	uint8_t *senders;
 
-	if (!sender) /* a power of two is wanted */
+	if (!sender) /* rv.blocks is not a power of two */
 		return -EINVAL;
 	while (heads < s->peers)
 		heads *= 2;
@@ -261,7 +259,6 @@ void rv_sessions_detach(struct sp_ctx *c)
 }
 
 /* ---- tokens ---- */
-
 void rv_session_open(struct sp_ctx *c, struct rv_session *x)
 {
 	x->state = RV_SESSION_OPEN;
@@ -274,7 +271,7 @@ void rv_session_open(struct sp_ctx *c, struct rv_session *x)
 	rv_sender_wake(c, x);
 }
 
-/* The peer has begun anew, and proves by this packet that the offer has reached it. */
+/* The peer has restarted. This packet proves that it has accepted our offer. */
 static void rv_session_replace(struct sp_ctx *c, struct rv_session *x)
 {
 	const struct rv_names names = x->candidate;
@@ -306,7 +303,6 @@ struct rv_session *rv_session_find(struct sp_ctx *c, const uint8_t token[8])
 }
 
 /* ---- report ---- */
-
 void rv_sessions_report(struct sp_ctx *c, struct sp_report *r)
 {
 	static const char *const states[] = {[RV_SESSION_IDLE] = "idle",
@@ -314,14 +310,14 @@ void rv_sessions_report(struct sp_ctx *c, struct sp_report *r)
 					     [RV_SESSION_OFFER] = "offered",
 					     [RV_SESSION_OPEN] = "open"};
 	const struct rv *s = rv_of(c);
-	unsigned told = 0;
+	unsigned shown = 0;
 
-	for (uint32_t i = 0; i < s->peers && told < RV_LOOK; i++) {
+	for (uint32_t i = 0; i < s->peers && shown < RV_LOOK; i++) {
 		const struct rv_session *x = &s->session[i];
 
 		if (x->state == RV_SESSION_FREE)
 			continue;
-		told++;
+		shown++;
 		sp_report_open(r, NULL, false);
 		sp_report_string(r, "state", states[x->state]);
 		sp_report_uint(r, "qp", x->qp);

@@ -9,11 +9,11 @@
 struct sp_rvma_line {
 	uint64_t mailbox[LINE];
 	uint32_t value[LINE]; /* + 1; 0: the entry is free */
-	uint32_t passed;      /* entries that are further on as this line, their own or on their way, was full */
+	uint32_t passed;      /* entries placed further on because this line, theirs or one on their way, was full */
 };
 static_assert(sizeof(struct sp_rvma_line) == 64, "one cache line");
 
-/* Twice the room, in a power of two: 26 to 52 bytes an entry. */
+/* Twice the lines that are needed, as a power of two: 26 to 52 bytes per entry. */
 static uint64_t lines(uint32_t entries)
 {
 	uint64_t n = 1;
@@ -33,7 +33,7 @@ void sp_rvma_table_init(struct sp_rvma_table *t, uint32_t entries, uint64_t seed
 	*t = (struct sp_rvma_table){.line = memory, .mask = lines(entries) - 1, .seed = seed, .limit = entries};
 }
 
-/* Keyed, so that nobody chooses mailboxes that share a line; one to one, after splitmix64. */
+/* A keyed one-to-one hash (after splitmix64), so that nobody can choose mailboxes that share a line. */
 static uint64_t home(const struct sp_rvma_table *t, uint64_t mailbox)
 {
 	uint64_t x = mailbox ^ t->seed;
@@ -51,7 +51,8 @@ static int entry(const struct sp_rvma_line *l, uint64_t mailbox)
 	return -1;
 }
 
-/* The line that has it; NULL. *touched: lines looked at. The table is half empty at most: the walk ends. */
+/* Returns the line that has the mailbox, or NULL. *touched: lines looked at. The walk ends, as at least half of the
+ * table is empty. */
 static struct sp_rvma_line *walk(const struct sp_rvma_table *t, uint64_t mailbox, int *at, unsigned *touched)
 {
 	uint64_t i = home(t, mailbox);
@@ -110,7 +111,7 @@ int sp_rvma_table_add(struct sp_rvma_table *t, uint64_t mailbox, uint32_t value)
 	}
 }
 
-/* Those further on stay there: a line is found by way of `passed` of the lines before it, full or not. */
+/* Entries further on stay where they are: the `passed` counts of the lines before lead to them. */
 int sp_rvma_table_remove(struct sp_rvma_table *t, uint64_t mailbox)
 {
 	unsigned touched;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rvma, transfers that are arriving. */
 #include "transfer.h"
 #include "answer.h"
 #include "mailbox.h"

@@ -134,7 +134,7 @@ static int rv_window_close(struct sp_ctx *c, struct rv_window *w)
 	return w->posted.count ? -EINPROGRESS : 0;
 }
 
-/* Puts on their way into the window end, for this reason. */
+/* Ends puts that are arriving in the window, for this reason. */
 static void rv_window_end_puts(struct sp_ctx *c, const struct rv_window *w, enum sp_rvma_status why)
 {
 	struct rv *s = rv_of(c);
@@ -191,10 +191,12 @@ static int rv_window_rewind(struct sp_ctx *c, struct rv_window *w, uint64_t epoc
 
 	if (rc)
 		return rc;
-	rv_window_end_puts(c, w, SP_RVMA_REWOUND); /* what waited for them is handed over, then forgotten */
+	rv_window_end_puts(
+		c, w,
+		SP_RVMA_REWOUND); /* this hands over buffers that waited for these puts; the rewind forgets them */
 	if (w->notified != w->epoch)
 		return -EINPROGRESS;
-	/* The latest ones go first: what is left is a window that was rewound by less. */
+	/* The latest epochs go first: if it stops half way, the window is rewound by less. */
 	rv_bucket_rewind(c, w, w->epoch - epoch <= RV_SLICE ? epoch : w->epoch - RV_SLICE);
 	return w->epoch == epoch + 1 ? 0 : -EINPROGRESS;
 }
@@ -232,7 +234,7 @@ int rv_window_command(struct sp_ctx *c, const struct sp_command *command, struct
 	}
 }
 
-/* Packets wait for a report: it tells of so many windows, and completed buffers of all of them, at most. */
+/* A report holds packets up, so it shows a limited number of windows, and of completed buffers in all. */
 #define RV_REPORTED  256u
 #define RV_LOOKED_AT 65536u
 
@@ -284,14 +286,14 @@ static void rv_report_window(const struct rv *s, const struct rv_window *w, stru
 void rv_windows_report(struct sp_ctx *c, struct sp_report *r)
 {
 	const struct rv *s = rv_of(c);
-	uint32_t room = RV_REPORTED, told = 0;
+	uint32_t room = RV_REPORTED, shown = 0;
 
 	sp_report_uint(r, "mailboxes", s->table.count);
 	sp_report_uint(r, "counters_free", s->counters_free);
 	sp_report_open(r, "windows", true);
-	for (uint32_t i = 0; i < s->window_fresh && i < RV_LOOKED_AT && told < RV_REPORTED; i++)
+	for (uint32_t i = 0; i < s->window_fresh && i < RV_LOOKED_AT && shown < RV_REPORTED; i++)
 		if (s->window[i].used) {
-			told++;
+			shown++;
 			rv_report_window(s, &s->window[i], r, &room);
 		}
 	sp_report_close(r);

@@ -2,7 +2,6 @@
 /* sdr, the connection, clear-to-send to the peer, and control packets that are sent. */
 #include "connection.h"
 
-/* Called on whichever worker the packet came by. */
 void sdr_flag(struct sp_ctx *c, struct sdr *s, uint64_t flag)
 {
 	if (__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & flag)
@@ -35,7 +34,7 @@ int sdr_connect(struct sp_ctx *c, const struct sp_command *command)
 	if (s->implicit)
 		s->may_send = UINT64_MAX;
 	sdr_flag(c, s, SP_SDR_CONNECTED);
-	__atomic_store_n(&s->connected, 1, __ATOMIC_RELEASE); /* control packets count from here on */
+	__atomic_store_n(&s->connected, 1, __ATOMIC_RELEASE); /* control packets are valid from here on */
 	if (s->next_open)
 		sdr_cts_start(c);
 	sp_issue_start(c, &s->issue);
@@ -43,19 +42,17 @@ int sdr_connect(struct sp_ctx *c, const struct sp_command *command)
 }
 
 /* ---- clear-to-send ---- */
-
 void sdr_cts_start(struct sp_ctx *c)
 {
 	struct sdr *s = c->state;
 
 	if (s->implicit || !s->connected)
 		return;
-	/* By timer, although due now: many receives posted together make one packet. */
+	/* By timer, although it is due now: then many receives that are posted together make one packet. */
 	s->cts_wait = s->cts_interval;
 	sp_timer_arm(c, &s->timer[SDR_TIMER_CTS], c->now);
 }
 
-/* Home worker. `head` begins the packet of `len` bytes in all. 0 or what sp_send_roce says. */
 int sdr_send_control(struct sp_ctx *c, struct sdr *s, struct sp_sdr_control *head, enum sp_sdr_control_type type,
 		     uint32_t len, uint8_t flags)
 {
@@ -93,7 +90,8 @@ void sdr_cts_timer(struct sp_ctx *c)
 {
 	struct sdr *s = c->state;
 
-	/* A packet of the last message granted has come, or the peer has said that it has ended it: it knows. */
+	/* The peer knows what is granted: a packet of the last message has arrived, or the peer has said that it has
+	 * ended that. */
 	if (!s->connected || __atomic_load_n(&s->highest_seen, __ATOMIC_RELAXED) >= s->next_open ||
 	    __atomic_load_n(&s->peer_ended, __ATOMIC_RELAXED) >= s->next_open)
 		return;

@@ -4,7 +4,8 @@
 #include "connection.h"
 #include "datagram.h"
 
-/* The peer has ended the messages below count. The last packets of those that nothing was seen of may be under way. */
+/* The peer has ended the messages below `count`. The last packets of messages of which we have seen none may be in
+ * flight. */
 static uint32_t sdr_peer_ended(struct sp_ctx *c, struct sdr *s, uint64_t count)
 {
 	const uint64_t seen = __atomic_load_n(&s->highest_seen, __ATOMIC_RELAXED),
@@ -41,7 +42,8 @@ uint32_t sdr_control(struct sp_ctx *c, struct sp_packet *p)
 	if (sp_load_be64(head->to) != s->nonce)
 		return SP_DROP(SDR_BAD_NONCE);
 	if (sp_load_be64(head->from) != s->peer_nonce) {
-		/* It knows us, and is not who we know: the peer has started anew and holds our messages no longer. */
+		/* The sender knows our nonce, but has another one than our peer: the peer has restarted and no longer
+		 * holds our messages. */
 		c->counters[SDR_PEER_RESTARTS]++;
 		sdr_flag(c, s, SP_SDR_PEER_RESTARTED);
 		return SP_DROP(SDR_BAD_NONCE);
@@ -62,10 +64,10 @@ uint32_t sdr_control(struct sp_ctx *c, struct sp_packet *p)
 	sdr_flag(c, s, SP_SDR_PEER_SEEN);
 	if (count > before) {
 		sdr_raise(&s->may_send, count);
-		sp_issue_start(c, &s->issue); /* tells the host too */
+		sp_issue_start(c, &s->issue); /* publishes may_send too */
 	} else if (__atomic_load_n(&s->ended, __ATOMIC_RELAXED)) {
-		/* It repeats itself: it may be waiting to hear of what is lost. sdr_issue() knows whether we wait too.
-		 */
+		/* The peer repeats itself: it may be waiting to learn of lost messages. sdr_issue() knows whether we
+		 * wait too. */
 		__atomic_store_n(&s->answer, 1, __ATOMIC_RELAXED);
 		sp_issue_start(c, &s->issue);
 	}

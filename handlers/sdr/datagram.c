@@ -6,8 +6,7 @@
 #include "queue.h"
 
 /* ---- sending ---- */
-
-/* Copied, however long: a slot that is read for as long as a port likes would have to be waited for. */
+/* Always copies the datagram. A port that read it in place could hold the slot for as long as it likes. */
 static int sdr_send_datagram(struct sp_ctx *c, struct sdr *s, const struct sdr_datagram *d)
 {
 	struct {
@@ -32,10 +31,8 @@ static void sdr_datagram_done(struct sp_ctx *c, struct sdr *s)
 	s->datagrams_sent++;
 }
 
-/*
- * They go before data, at once and whatever its pace: mostly they are what the peer's next packets depend on. So that
- * who sends nothing else does not keep data from going, those that find data waiting are no more than packets of data.
- */
+/* Datagrams go before data, without pacing: the peer's next packets mostly depend on them. So that a stream of
+ * datagrams does not stop data, waiting data lets no more datagrams pass than it has packets. */
 unsigned sdr_send_datagrams(struct sp_ctx *c, struct sdr *s, unsigned budget)
 {
 	const uint64_t before = s->datagrams_sent;
@@ -50,7 +47,7 @@ unsigned sdr_send_datagrams(struct sp_ctx *c, struct sdr *s, unsigned budget)
 		rc = sdr_send_datagram(c, s, &s->datagram[s->datagram_first]);
 		if (rc == -EAGAIN)
 			break;
-		/* Any other failure is one lost on the way. */
+		/* Any other failure counts as a datagram lost in the network. */
 		c->counters[rc ? SDR_SEND_ERRORS : SDR_DATAGRAMS_SENT]++;
 		s->datagrams_ahead -= waits;
 		sdr_datagram_done(c, s);
@@ -93,8 +90,8 @@ int sdr_datagram(struct sp_ctx *c, const struct sp_command *command)
 }
 
 /* ---- receiving ---- */
-
-/* Into the next slot, where the oldest is. Workers that come to the same slot, all slots apart, do not wait. */
+/* Writes into the next slot, which has the oldest datagram. Two workers meet in a slot only when `datagrams` others
+ * arrived between theirs; then one of them drops its datagram instead of waiting. */
 uint32_t sdr_take_datagram(struct sp_ctx *c, struct sdr *s, const uint8_t *bytes, uint32_t len)
 {
 	uint64_t n, number, before, at;
@@ -111,14 +108,14 @@ uint32_t sdr_take_datagram(struct sp_ctx *c, struct sdr *s, const uint8_t *bytes
 	while (!__atomic_compare_exchange_n(&s->datagram_slot[n % s->datagrams], &before, number - 1, true,
 					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
 	sdr_publish(c, s, at + offsetof(struct sp_sdr_datagram, number), number - 1);
-#ifndef __SANITIZE_THREAD__			 /* which knows no fences, and runs where stores keep their order */
-	__atomic_thread_fence(__ATOMIC_RELEASE); /* whoever sees one of the bytes sees that they change */
+#ifndef __SANITIZE_THREAD__			 /* it knows no fences; it runs on x86, where stores keep their order */
+	__atomic_thread_fence(__ATOMIC_RELEASE); /* a reader that sees one of the bytes also sees the odd number */
 #endif
 	sp_dma_write(c, s->area, at + sizeof(struct sp_sdr_datagram), bytes, len);
 	sdr_publish(c, s, at + offsetof(struct sp_sdr_datagram, length), len);
 	sdr_publish(c, s, at + offsetof(struct sp_sdr_datagram, number), number);
 	__atomic_store_n(&s->datagram_slot[n % s->datagrams], number, __ATOMIC_RELEASE);
-	sp_dma_add64(c, s->area, SDR_CONNECTION(s, datagrams), 1, &before); /* last: then it is there */
+	sp_dma_add64(c, s->area, SDR_CONNECTION(s, datagrams), 1, &before); /* last, when the datagram is there */
 	c->counters[SDR_DATAGRAMS_RECEIVED]++;
 	return SP_DONE;
 }

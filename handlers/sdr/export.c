@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sdr, what a companion may ask and tell: spindle-export.h. */
+/* sdr, what a companion may call: see spindle-export.h. */
 #include "export.h"
 #include "chunks.h"
 #include "place_workers.h"
@@ -52,7 +52,7 @@ static uint64_t sdr_export_chunk(struct sp_ctx *c, const struct sp_packet *p)
 	return sdr_chunk_of(s, sdr_packet_offset(s, p));
 }
 
-/* 64 bits from `chunk` on; none beyond the longest message. */
+/* Returns 64 bits from `chunk` on. Bits beyond the longest message are 0. */
 static uint64_t sdr_window(const struct sdr *s, const uint64_t *words, uint64_t chunk)
 {
 	const uint64_t word = chunk / 64, shift = chunk & 63, count = (s->max_chunks + 63) / 64;
@@ -80,7 +80,7 @@ static uint64_t sdr_export_reserved(struct sp_ctx *c, uint64_t key, uint64_t chu
 	return slot ? sdr_window(c->state, slot->reserved, chunk) : 0;
 }
 
-/* Chunks with packets among these of one word: bit i is chunk `from` + i. */
+/* Returns the chunks of these packets of a word. Bit i is chunk `from` + i. */
 static uint64_t sdr_chunks_of(const struct sdr *s, uint64_t word, uint64_t packets, uint64_t from)
 {
 	uint64_t chunks = 0;
@@ -95,11 +95,10 @@ static uint64_t sdr_chunks_of(const struct sdr *s, uint64_t word, uint64_t packe
 	return chunks;
 }
 
-/*
- * Takes packets [at, end) that have not come. Of a chunk of which there are none, whoever has the last packet publishes
- * it. Of others, nobody can find one full before the packets taken are set in `done`, and who does then sees
- * `reserved`. With all set in `done`, nobody writes there any more.
- */
+/* Takes those of the packets [at, end) that have not arrived, and reserves their chunks. If all packets of a chunk have
+ * arrived already, the worker that placed the last one publishes it. Otherwise nobody can find the chunk full before
+ * the taken packets are set in `done`, and whoever finds it full after that sees `reserved`. When all bits of a chunk
+ * are set in `done`, nobody writes to it any more. */
 static void sdr_reserve_packets(const struct sdr *s, struct sdr_slot *slot, uint64_t at, uint64_t end, uint64_t from)
 {
 	for (uint64_t stop; at < end; at = stop) {
@@ -118,13 +117,13 @@ static void sdr_reserve_packets(const struct sdr *s, struct sdr_slot *slot, uint
 	}
 }
 
-/* Those of the chunks `from` + i of which all packets are done. */
+/* Returns those of the chunks `from` + i of which all packets are done. */
 static uint64_t sdr_done(const struct sdr *s, const struct sdr_slot *slot, uint64_t from, uint64_t chunks,
 			 uint64_t length)
 {
 	uint64_t done = 0;
 
-	if (slot->done == slot->chunk) /* chunks of one packet: who has reserved one has taken that */
+	if (slot->done == slot->chunk) /* chunks of one packet: a reserved chunk is a taken packet */
 		return chunks;
 	for (uint64_t left = chunks; left; left &= left - 1) {
 		const uint64_t chunk = from + (unsigned)__builtin_ctzll(left);
@@ -135,7 +134,7 @@ static uint64_t sdr_done(const struct sdr *s, const struct sdr_slot *slot, uint6
 	return done;
 }
 
-/* The same by the only worker: with no locked operation, which would wait for all that was written before. */
+/* The same for a single worker, without locked operations: these wait for all stores before them. */
 static bool sdr_extend_alone(struct sdr_slot *slot, uint64_t end, bool *fixed)
 {
 	const uint64_t next = sdr_extend(slot->extent, slot->posted, end, true);
@@ -155,7 +154,7 @@ static void sdr_reserve_alone(const struct sdr *s, struct sdr_slot *slot, uint64
 		const uint64_t mask = sdr_mask(at & 63, stop - at), word = at / 64, shift = from & 63;
 		const uint64_t chunks = sdr_chunks_of(s, word, mask & ~slot->taken[word], from);
 
-		slot->taken[word] |= mask; /* and done: with one worker they are the same */
+		slot->taken[word] |= mask; /* this is `done` too: with one worker they are the same */
 		if (chunks << shift)
 			slot->reserved[from / 64] |= chunks << shift;
 		if (shift && chunks >> (64 - shift))
@@ -163,7 +162,7 @@ static void sdr_reserve_alone(const struct sdr *s, struct sdr_slot *slot, uint64
 	}
 }
 
-/* Of chunks of one packet, whose bits are the same: all at once, wherever they are. */
+/* For chunks of one packet: packet bits are chunk bits, so all are reserved at once. */
 static void sdr_reserve_bits(struct sdr_slot *slot, uint64_t from, uint64_t chunks)
 {
 	const uint64_t word = from / 64, shift = from & 63, low = chunks << shift;
@@ -213,7 +212,7 @@ static int sdr_export_reserve(struct sp_ctx *c, uint64_t key, uint64_t from, uin
 		return -ERANGE;
 	wanted &= ~sdr_window(s, slot->chunk, from);
 	left = wanted & ~sdr_window(s, slot->reserved, from);
-	/* Another length would be another last chunk. */
+	/* Fixes the length: with another one, another chunk would be the last. */
 	if (left && c->workers > 1)
 		rc = sdr_fix_length(slot, length, &fixed);
 	else if (left && !sdr_extend_alone(slot, length, &fixed))
@@ -226,7 +225,7 @@ static int sdr_export_reserve(struct sp_ctx *c, uint64_t key, uint64_t from, uin
 		sdr_reserve_bits(slot, from, left);
 		left = 0;
 	}
-	while (left) { /* those in a row at once */
+	while (left) { /* chunks in a row at once */
 		const unsigned i = (unsigned)__builtin_ctzll(left);
 		const uint64_t beyond = ~(left >> i);
 		const unsigned count = beyond ? (unsigned)__builtin_ctzll(beyond) : 64;
@@ -239,7 +238,7 @@ static int sdr_export_reserve(struct sp_ctx *c, uint64_t key, uint64_t from, uin
 	return *chunks == wanted ? 0 : -EAGAIN;
 }
 
-/* Chunks and runs of them, for the application. Before the chunks' bits. */
+/* Counts repaired chunks, and runs of them, for the application. Before their bits are published. */
 static void sdr_count_repaired(struct sp_ctx *c, const struct sdr *s, uint64_t chunks, uint64_t runs)
 {
 	const uint64_t more = (unsigned)__builtin_popcountll(chunks) | (uint64_t)__builtin_popcountll(runs)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sdr, packets into a message by the only worker: buffer, packet bitmap, chunk bitmap, length, user immediate. */
+/* sdr, packets into messages. This file has what a single worker does: buffer, packet bitmap, chunk bitmap, length,
+ * user immediate. */
 #include "place.h"
 #include "chunks.h"
 #include "control.h"
@@ -8,21 +9,21 @@
 #include "receive.h"
 
 /* ---- one worker: no atomics, words written once per run of packets ---- */
-/* Packets of one message in a row. */
+/* A run of packets of one message. */
 struct sdr_run {
-	uint64_t word, bits;   /* word of the packet bitmap; bits is ahead of memory */
-	uint64_t news;	       /* of those bits, the ones whose chunks are to be looked at */
-	uint64_t hword, hbits; /* word of the chunk bitmap, ahead of memory */
-	uint64_t extent;       /* as the slot's */
+	uint64_t word, bits;   /* a word of the packet bitmap; bits: its value, not stored yet */
+	uint64_t news;	       /* new bits, whose chunks are to be checked */
+	uint64_t hword, hbits; /* a word of the chunk bitmap; hbits: its value, not stored yet */
+	uint64_t extent;       /* as in the slot */
 	uint64_t length;       /* of the message, as far as it is known */
-	uint64_t immediate;    /* as the slot's */
+	uint64_t immediate;    /* as in the slot */
 	uint64_t placed, bytes, duplicates;
-	uint64_t chunks; /* that have become full */
-	bool direct;	 /* all of the receive lies within its region, and nobody wants to hear of each write */
-	bool streams;	 /* past the caches */
-	bool fixed;	 /* the length became known */
-	bool rolls;	 /* what follows the last packet of the message is the next one's */
-	bool completed;	 /* with rolls: it was that one */
+	uint64_t chunks; /* chunks that have become full */
+	bool direct;	 /* all of the receive lies within its region, and no write is traced */
+	bool streams;	 /* payload goes past the caches */
+	bool fixed;	 /* this run has fixed the length */
+	bool rolls;	 /* packets after the last one of the message belong to the next message */
+	bool completed;	 /* with `rolls`: the message is complete */
 	uint32_t verdicts;
 };
 
@@ -49,7 +50,7 @@ static inline void sdr_run_full(struct sp_ctx *c, const struct sdr *s, struct sd
 	r->hbits |= full;
 }
 
-/* Chunks that do not lie within words: each by itself. */
+/* Chunks that do not lie within words, one by one. */
 static __attribute__((noinline)) void sdr_run_wide(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot,
 						   struct sdr_run *r)
 {
@@ -65,7 +66,7 @@ static __attribute__((noinline)) void sdr_run_wide(struct sp_ctx *c, const struc
 	}
 }
 
-/* The word goes to memory, and the chunks of its new packets are looked at. */
+/* Stores the word, and checks the chunks of its new packets. */
 static inline void sdr_run_settle(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, struct sdr_run *r)
 {
 	const unsigned shift = (unsigned)s->chunk_shift;
@@ -73,7 +74,7 @@ static inline void sdr_run_settle(struct sp_ctx *c, const struct sdr *s, struct 
 	if (r->word == UINT64_MAX)
 		return;
 	slot->taken[r->word] = r->bits;
-	if (unlikely(shift > 6)) /* -1, too */
+	if (unlikely(shift > 6)) /* or -1 */
 		sdr_run_wide(c, s, slot, r);
 	else
 		sdr_run_full(c, s, slot, r, r->word >> shift,
@@ -96,7 +97,7 @@ static inline bool sdr_run_completes(const struct sdr *s, const struct sdr_slot 
 	return !slot->complete && chunks && chunks * s->chunk_bytes >= r->length;
 }
 
-/* One packet, whatever it is. */
+/* Any packet. */
 static __attribute__((noinline)) void sdr_run_packet(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot,
 						     struct sdr_run *r, struct sp_packet *p)
 {
@@ -106,14 +107,14 @@ static __attribute__((noinline)) void sdr_run_packet(struct sp_ctx *c, const str
 	const uint64_t extent = sdr_extend(r->extent, slot->posted, end, len != s->mtu || p->flags & SP_PKT_SE);
 	const bool fixes = extent != r->extent && extent & SDR_FIXED;
 
-	/* A packet of no bytes has its place in a message of no bytes only. */
+	/* A packet without bytes is valid only in a message without bytes. */
 	if (extent == UINT64_MAX || (!len && index)) {
 		p->verdict = SP_DROP(SDR_BEYOND_END);
 		r->verdicts |= p->verdict;
 		return;
 	}
 	r->extent = extent;
-	if (fixes) { /* another chunk is the last one now, and it is this packet's */
+	if (fixes) { /* the message ends in another chunk now, in that of this packet */
 		r->length = end;
 		r->fixed = true;
 		slot->units = sp_sdr_units(end, s->mtu);
@@ -143,11 +144,9 @@ static __attribute__((noinline)) void sdr_run_packet(struct sp_ctx *c, const str
 	}
 }
 
-/*
- * Those that begin the run and are as most are: full packets, new, within the length, of the current word. Everything
- * it needs is in registers: the copies change nothing of it, which the compiler cannot know of memory. Returns how
- * many.
- */
+/* Places the packets at the beginning of the run that are plain: full, new, within the length, of the current word.
+ * Returns how many. All that it needs is in registers. The copies change none of it, but the compiler cannot know that
+ * of memory. */
 static inline __attribute__((always_inline)) unsigned sdr_run_plain(const struct sdr *s, const struct sdr_slot *slot,
 								    struct sdr_run *r, struct sp_packet *const *packet,
 								    unsigned n, const uint32_t mtu,
@@ -166,7 +165,7 @@ static inline __attribute__((always_inline)) unsigned sdr_run_plain(const struct
 		const uint32_t index = imm >> user & offset_mask;
 		const uint64_t end = (uint64_t)index * mtu + mtu, bit = 1ull << (index & 63);
 
-		/* length is at most what was posted, and that lies within the region: see sdr_run_begin() */
+		/* length is at most the bytes posted, and these lie within the region: see sdr_run_begin() */
 		if (unlikely(p->len != mtu + SP_SDR_HEADER) || unlikely(p->flags & SP_PKT_SE) ||
 		    unlikely(index - first >= 64) || unlikely(end > length) || unlikely(bits & bit))
 			break;
@@ -204,7 +203,7 @@ static inline void sdr_run_begin(const struct sp_ctx *c, const struct sdr *s, co
 	r->streams = !c->watch && sdr_streams(s, slot->mem, slot->mem->base + slot->offset);
 }
 
-/* Returns how many packets were dealt with: all, or up to the one that completed the message when the slot rolls over.
+/* Returns how many packets were handled: all, or those up to the one that completed the message if the slot rolls over.
  */
 static unsigned sdr_place_alone(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot,
 				struct sp_packet *const *packet, unsigned n, uint32_t *verdicts)
@@ -236,7 +235,7 @@ static unsigned sdr_place_alone(struct sp_ctx *c, const struct sdr *s, struct sd
 			sdr_run_packet(c, s, slot, &r, packet[i++]);
 	}
 
-	/* Once per run, and in this order: a host that sees the message complete sees all the rest. */
+	/* Once per run, and in this order: a host that sees the message complete sees everything else. */
 	sdr_run_settle(c, s, slot, &r);
 	completed = sdr_run_completes(s, slot, &r);
 	sdr_run_publish(c, s, slot, &r);
@@ -265,7 +264,7 @@ static unsigned sdr_place_alone(struct sp_ctx *c, const struct sdr *s, struct sd
 	return i;
 }
 
-/* What has been accepted, for sdr_miss() to tell a slot's next message from an old one by. */
+/* Remembers accepted packets. sdr_miss() needs them to tell the next message of a slot from an old one. */
 static void sdr_remember(struct sdr *s, const struct sdr_slot *slot, struct sp_packet *const *packet, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -313,7 +312,7 @@ uint32_t sdr_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *c
 	return verdicts;
 }
 
-/* The packet bits of one chunk, from bit 0 on, into the area. */
+/* Copies the packet bits of one chunk to the area, from bit 0 on. */
 int sdr_packets(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result)
 {
 	struct sdr *s = c->state;

@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sdr, packets into a message by several workers: as place.c, with one locked operation for a run's packets. */
+/* sdr, packets into a message by several workers: as place.c, with one locked operation for the packets of a run. */
 #include "place_workers.h"
 #include "chunks.h"
 #include "copy.h"
 
 /*
- * What is written by several workers travels between their cores, and each way takes as long as placing several small
- * packets. So a run of packets writes few words that others write: who has a packet (`claim`), that it is there
- * (`done`; where a chunk is a packet, `chunk` itself), and the chunk's bit that the host reads. They are asked for
- * before they are needed (sdr_prefetch()), and come while packets are copied. What else a run looks at is hardly ever
- * written: the length, and the word that the message waits for. What is counted, for the host and for the report, is
- * counted by each worker for itself.
+ * Words that several workers write travel between their cores, and each transfer takes as long as placing several small
+ * packets. So a run writes few such words: `taken` (which packets have a worker), `done` (which are in place; where a
+ * chunk is one packet, `chunk` itself) and the word of the chunk bitmap that the host reads. sdr_prefetch() asks for
+ * them early, so that they arrive while packets are copied. The other words that a run reads are hardly ever written:
+ * the length, and which word the message waits for. Each worker counts for itself.
  *
- * Three orders carry the argument, all by sequentially consistent accesses; in each, whichever comes second sees the
- * first:
- *  - A worker sets its packet's bit in `done`, then looks at the chunk's other bits and at the length; one that fixes
- *    the length sets it, then looks at the last chunk's bits. So a chunk is found full by somebody. If by two, both
- *    publish it, and the bit in `chunk`, set after that, decides for whom it counts.
- *  - A worker sets a bit in `chunk`, then looks at whether its word is the one that the message waits for (`watch`);
- *    whoever makes another word that one, because the former is full, looks at that word afterwards, and at the length,
- *    which may have been fixed meanwhile. So it always waits for a word that is not full, or somebody is about to look
- *    at it: when all are full, somebody finds that, and `complete` decides who tells.
- *  - A worker takes its packet's bit in `claim`, then looks at the length, and gives the bit back if it is beyond; one
- *    that fixes the length says so in `extent`, then looks at what has been taken beyond, and takes its word back if
- *    there is any. So no two packets stay that contradict each other. Until it has looked, others reckon with the
- *    length as posted: nothing is published, and nothing complete, by a length that does not stay.
- * Bytes are visible with their chunk's bit: every copy comes before its bit in `done`, whoever publishes has read those
- * bits (or they are its own), and publication is a release. A chunk's bit in `chunk` comes after that for the host: who
- * finds all of them tells that the message is complete after the host has been told of each.
+ * Three orders carry the argument. All accesses in them are sequentially consistent: of two workers, the second one
+ * sees what the first one wrote.
+ *  - Chunks. A worker that placed a packet writes its bit in `done`, then reads the chunk's other bits and the length.
+ *    A worker that fixes the length writes the length, then reads the bits of the last chunk. So at least one of them
+ *    sees the full chunk. If two do, both publish it. After that both set its bit in `chunk`, and the first to set it
+ *    counts the chunk.
+ *  - Completion. A worker that published a chunk writes its bit in `chunk`, then reads `awaited`. A worker that finds
+ *    the awaited word full writes another word's number to `awaited`, then reads that word again, and the length, which
+ *    may have been fixed meanwhile. So either the awaited word is not full, or a worker is about to check it. When all
+ *    words are full, a worker finds that, and `complete` decides which one publishes it.
+ *  - Length. A worker that takes a packet writes its bit in `taken`, then reads the length, and clears the bit again if
+ *    the packet is beyond. A worker that fixes the length writes it to `extent` as SDR_FIXING, then reads which packets
+ *    beyond it are taken, and withdraws it if there are any. So two packets that contradict each other cannot both
+ *    stay. Until that check is done, others go by the length as posted: nothing is published, and no message is
+ * complete, by a length that is withdrawn later.
+ *
+ * Payload is visible to a host that sees its chunk's bit. Each copy comes before the packet's bit in `done`; the worker
+ * that publishes has read those bits (or they are its own); and publishing is a release. The bit in `chunk` is set
+ * after that: a worker that finds all of `chunk` full publishes the message as complete after each chunk was published.
  */
 static void sdr_complete_now(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot)
 {
@@ -37,7 +39,7 @@ static void sdr_complete_now(struct sp_ctx *c, const struct sdr *s, struct sdr_s
 	sdr_count_complete(c, s);
 }
 
-/* Have all chunks been published that a word of the bitmap has of a message of this length? */
+/* True: all chunks that this word of the bitmap has of a message of this length are published. */
 static inline bool sdr_word_full(const struct sdr *s, const struct sdr_slot *slot, uint64_t word, uint64_t length)
 {
 	const uint64_t bits = __atomic_load_n(&slot->chunk[word], __ATOMIC_SEQ_CST);
@@ -51,8 +53,9 @@ static inline bool sdr_word_full(const struct sdr *s, const struct sdr_slot *slo
 	return (bits & mask) == mask;
 }
 
-/* Is the message complete, and if not, which word does it wait for? Those before `from` are full. The last one comes
- * first: as packets mostly come in order, nobody need look at any other one, or say that it waits for that, before. */
+/* Publishes the message as complete, or finds a word for it to wait for. Words before `from` are full. It tries the
+ * last word first: packets mostly arrive in order, so while that word is not full no other one is read, and `awaited`
+ * stays. */
 static void sdr_await(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t from)
 {
 	for (;;) {
@@ -109,20 +112,20 @@ static bool sdr_any(const uint64_t *words, uint64_t first, uint64_t end)
 	return false;
 }
 
-/* What no packet may reach beyond. */
+/* The end that no packet may exceed. */
 static inline uint64_t sdr_limit(const struct sdr_slot *slot, uint64_t extent)
 {
 	return extent ? extent & ~(SDR_FIXED | SDR_FIXING) : slot->posted;
 }
 
 enum sdr_fix {
-	SDR_KNOWN,     /* the length was this already */
-	SDR_FIXES,     /* now it is */
+	SDR_KNOWN,     /* it was the length already */
+	SDR_FIXES,     /* now it is the length */
 	SDR_DUPLICATE, /* another worker has the same packet and is about to fix the length */
 	SDR_CONTRADICTS,
 };
 
-/* A packet says that the message ends where it does, at `end`. */
+/* A packet says that the message ends at `end`. */
 static enum sdr_fix sdr_fix(const struct sdr *s, struct sdr_slot *slot, uint64_t end)
 {
 	uint64_t extent = __atomic_load_n(&slot->extent, __ATOMIC_SEQ_CST);
@@ -131,7 +134,7 @@ static enum sdr_fix sdr_fix(const struct sdr *s, struct sdr_slot *slot, uint64_t
 		return SDR_CONTRADICTS;
 	if (!extent && __atomic_compare_exchange_n(&slot->extent, &extent, SDR_FIXING | end, false, __ATOMIC_SEQ_CST,
 						   __ATOMIC_SEQ_CST)) {
-		/* From the first whose end as a full packet is beyond; with a short one, that is its own place. */
+		/* Full packets that would end beyond; or, if this packet is short, its own place. */
 		const bool beyond = sdr_any(slot->taken, end / s->mtu, sp_sdr_units(slot->posted, s->mtu));
 
 		__atomic_store_n(&slot->extent, beyond ? 0 : SDR_FIXED | end, __ATOMIC_SEQ_CST);
@@ -146,7 +149,7 @@ int sdr_fix_length(struct sdr_slot *slot, uint64_t length, bool *fixed)
 {
 	uint64_t extent = 0;
 
-	/* Nothing can have been taken beyond what was posted. */
+	/* No packet can have been taken beyond the bytes posted. */
 	if (length == slot->posted && __atomic_compare_exchange_n(&slot->extent, &extent, SDR_FIXED | length, false,
 								  __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
 		*fixed = true;
@@ -159,16 +162,16 @@ int sdr_fix_length(struct sdr_slot *slot, uint64_t length, bool *fixed)
 }
 
 /* ---- packets ---- */
-/* What a run of packets has come to, and what it began with. */
+/* Sums of a run, and what it began with. */
 struct sdr_sum {
 	uint64_t placed, bytes, duplicates;
-	uint64_t extent; /* as last seen */
+	uint64_t extent; /* as last read */
 	uint32_t verdicts;
-	bool direct; /* all of the receive lies within its region, and nobody wants to hear of each write */
+	bool direct; /* all of the receive lies within its region, and no write is traced */
 	bool streams;
 };
 
-/* Fragments that a run has brought: those that nobody else has brought meanwhile count. */
+/* Publishes fragments of the immediate that the run has brought, unless another worker was first. */
 static void sdr_publish_immediates(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t brought)
 {
 	uint64_t old = __atomic_load_n(&slot->immediate, __ATOMIC_RELAXED), next;
@@ -183,14 +186,14 @@ static void sdr_publish_immediates(struct sp_ctx *c, const struct sdr *s, struct
 	sp_dma_or64(c, s->area, SDR_LINE(s, recv, slot->index, immediate), next & ~old);
 }
 
-/* Of packets whose bits have just been set in a word of `done`, which is now `done`. */
+/* Checks the chunks of packets whose bits have just been set in a word of `done`. done: its new value. */
 static void sdr_check_chunks(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t word, uint64_t done,
 			     uint64_t news)
 {
 	const unsigned shift = (unsigned)s->chunk_shift;
 
 	if (shift <= 6) {
-		const uint64_t length = sdr_length(slot); /* after the bits: see above */
+		const uint64_t length = sdr_length(slot); /* read after the bits were set: see above */
 		const uint64_t units = (word + 1) * 64 * s->mtu <= length ? UINT64_MAX : sp_sdr_units(length, s->mtu);
 		const uint64_t full = sdr_chunks_full(s, word, done, news, units);
 
@@ -208,20 +211,20 @@ static void sdr_check_chunks(struct sp_ctx *c, const struct sdr *s, struct sdr_s
 	}
 }
 
-/* Packets of a word that this worker has claimed are there. */
+/* Packets of a word that this worker has taken are in place. */
 static inline void sdr_placed(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, uint64_t word,
 			      uint64_t news, bool streams)
 {
 	sdr_copied(streams);
-	if (s->per_chunk == 1) /* claimed by us: so the chunk is nobody else's, and nobody has reserved it */
+	if (s->per_chunk == 1) /* we took the packet, so nobody else has the chunk or has reserved it */
 		sdr_publish_chunks(c, s, slot, word, news);
 	else
 		sdr_check_chunks(c, s, slot, word, news | __atomic_fetch_or(&slot->done[word], news, __ATOMIC_SEQ_CST),
 				 news);
 }
 
-/* Copies packets in a row whose place is known to be there. in_order: each one's place is next to that of the packet
- * before, and all have been claimed. */
+/* Copies packets of a run to places that are known to exist. in_order: all are taken, and each goes right behind the
+ * one before. */
 static inline __attribute__((always_inline)) void sdr_copy_run(const struct sdr *s, const struct sdr_slot *slot,
 							       struct sp_packet *const *packet, unsigned run,
 							       const uint32_t mtu, uint64_t news, bool in_order,
@@ -247,7 +250,7 @@ static inline __attribute__((always_inline)) void sdr_copy_run(const struct sdr 
 	}
 }
 
-/* The same where each write is to be looked at. Returns which are there. */
+/* The same with a check of each write. Returns the bits of packets that are in place. */
 static uint64_t sdr_write_run(struct sp_ctx *c, const struct sdr *s, const struct sdr_slot *slot,
 			      struct sp_packet *const *packet, unsigned run, uint64_t news, struct sdr_sum *sum)
 {
@@ -266,7 +269,7 @@ static uint64_t sdr_write_run(struct sp_ctx *c, const struct sdr *s, const struc
 	return news;
 }
 
-/* The fragments of the user's immediate that those of a run carry whose bits are in `news`. */
+/* Publishes the fragments of the user's immediate that those packets carry whose bits are in `news`. */
 static void sdr_bring(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, struct sp_packet *const *packet,
 		      unsigned run, uint64_t news)
 {
@@ -282,8 +285,9 @@ static void sdr_bring(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *sl
 	sdr_publish_immediates(c, s, slot, brought);
 }
 
-/* Packets in a row that are as most are: full, of one word of the bitmap, and none says where the message ends. Each
- * word that workers stats is touched once for all of them. Returns how many; 0: the first is none such. */
+/* Places the packets at the beginning that are plain: full, of one word of the bitmap, and none says where the message
+ * ends. Each word that workers share is accessed once for all of them. Returns how many; 0: the first one is not plain.
+ */
 static unsigned sdr_place_plain(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot,
 				struct sp_packet *const *packet, unsigned n, struct sdr_sum *sum)
 {
@@ -307,14 +311,14 @@ static unsigned sdr_place_plain(struct sp_ctx *c, const struct sdr *s, struct sd
 			break;
 		bits |= bit;
 		astray |= index ^ (begin + run);
-		if (mtu == 64) /* its line is here when it is copied: locked operations wait for what was written */
+		if (mtu == 64) /* fetches the line before it is copied: locked operations wait for earlier stores */
 			__builtin_prefetch(slot->mem->base + slot->offset + (uint64_t)index * 64, 1);
 	}
 	if (!run)
 		return 0;
 	news = bits & ~__atomic_fetch_or(&slot->taken[word], bits, __ATOMIC_SEQ_CST);
 	extent = __atomic_load_n(&slot->extent, __ATOMIC_SEQ_CST);
-	if (unlikely(extent != sum->extent)) { /* those before the end are as good as ever: once more, one by one */
+	if (unlikely(extent != sum->extent)) { /* packets before the end may still be valid: go on one by one */
 		sum->extent = extent;
 		if (news)
 			__atomic_fetch_and(&slot->taken[word], ~news, __ATOMIC_SEQ_CST);
@@ -343,7 +347,7 @@ static void sdr_beyond(struct sp_packet *p, struct sdr_sum *sum)
 	sum->verdicts |= p->verdict;
 }
 
-/* One packet, whatever it is. */
+/* Any packet. */
 static void sdr_place_one(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *slot, struct sp_packet *p,
 			  struct sdr_sum *sum)
 {
@@ -388,7 +392,7 @@ static void sdr_place_one(struct sp_ctx *c, const struct sdr *s, struct sdr_slot
 			sdr_publish_immediates(c, s, slot, sdr_immediate(s, 0, index, imm));
 		sdr_placed(c, s, slot, index / 64, bit, sum->streams);
 	}
-	if (fix == SDR_FIXES) { /* the packets may all have been there before */
+	if (fix == SDR_FIXES) { /* all packets of the last chunk may have arrived before */
 		if (s->per_chunk > 1)
 			sdr_check_chunk(c, s, slot, sdr_chunk_of(s, index));
 		sdr_await(c, s, slot, 0);

@@ -9,7 +9,7 @@ void sdr_queue_add(struct sdr *s, uint32_t index)
 
 	if (t->listed)
 		return;
-	/* New messages go to the end. One that had been sent and has segments again is most likely the oldest. */
+	/* New messages go to the end. A message that was sent and has segments again is mostly the oldest. */
 	if (s->first != SDR_NONE && t->message < s->sends[s->first].message)
 		after = SDR_NONE;
 	while (after != SDR_NONE && s->sends[after].message > t->message)
@@ -23,7 +23,7 @@ void sdr_queue_add(struct sdr *s, uint32_t index)
 
 void sdr_queue_remove(struct sdr *s, struct sdr_send *t)
 {
-	if (!t->listed) /* what it has to send is not ready yet */
+	if (!t->listed) /* a companion has not made its bytes yet */
 		return;
 	*(t->previous == SDR_NONE ? &s->first : &s->sends[t->previous].next) = t->next;
 	*(t->next == SDR_NONE ? &s->last : &s->sends[t->next].previous) = t->previous;

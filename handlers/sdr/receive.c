@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sdr, the way in: which message a packet is for; receives posted, opened, let go of. place.c has the rest. */
+/* sdr, receives: posted, opened, ended; and which message a packet is for. place.c does the rest. */
 #include "receive.h"
 #include "../mem_range.h"
 #include "chunks.h"
@@ -17,8 +17,8 @@ static __attribute__((cold, noinline)) uint64_t sdr_reject(const struct sdr *s, 
 	const uint32_t imm = sp_load_be32(h->immdt.imm), len = p->len - SP_SDR_HEADER;
 	const uint64_t id = sp_sdr_imm_id(s->split, imm), at = (uint64_t)sp_sdr_imm_packet(s->split, imm) * s->mtu;
 
-	/* RDMA leaves the key unchecked where there are no bytes. A peer with clear-to-send is of our kind, and its key
-	 * tells its packets of no bytes from those of an earlier connection under the same QP numbers. */
+	/* RDMA leaves the key unchecked where there are no bytes. A peer with clear-to-send is one of ours: its key
+	 * tells packets without bytes from those of an earlier connection with the same QP numbers. */
 	if ((len || !s->implicit) && sp_load_be32(h->reth.rkey) != s->rkey)
 		return SP_REJECT(SDR_BAD_RKEY);
 	if (id >= s->slots)
@@ -46,7 +46,7 @@ uint64_t sdr_classify(struct sp_ctx *c, struct sp_packet *p)
 	const uint64_t id = (uint64_t)imm >> s->id_shift;
 	const uint64_t at = (uint64_t)(imm >> s->split.user & s->offset_mask) * s->mtu;
 
-	/* One test for all: what was wrong is found out where it no longer matters how long that takes. */
+	/* One test for all errors. sdr_reject() finds out which one it was: there time no longer matters. */
 	if (unlikely((id >= s->slots) | (sp_load_be32(h->reth.dma_len) ^ len) | (len > s->mtu) |
 		     (sp_load_be64(h->reth.va) ^ (id * s->max_bytes + at)) | (at + len > s->max_bytes) |
 		     ((sp_load_be32(h->reth.rkey) != s->rkey) & ((len != 0) | !s->implicit))))
@@ -54,11 +54,9 @@ uint64_t sdr_classify(struct sp_ctx *c, struct sp_packet *p)
 	return SP_SLOT_KEY(id, s->generation_of[p->qp_index]);
 }
 
-/*
- * Those that begin the burst and are as the one before it: of its QP and its message. `key` is what that one has. What
- * the message has in common is computed once; the rest is a branch each, which always goes the same way and costs less
- * than an OR of all. Returns how many; the next one may be as good.
- */
+/* Classifies the packets at the beginning that are like the one before them: of its QP and message. `key` is its key.
+ * What depends on the message is computed once. Each other check is a branch that always goes the same way, which costs
+ * less than an OR of all. Returns how many. */
 static inline unsigned sdr_classify_alike(const struct sdr *s, struct sp_packet *const *packet, unsigned n,
 					  uint64_t key, uint32_t qp_index)
 {
@@ -90,7 +88,6 @@ static inline unsigned sdr_classify_alike(const struct sdr *s, struct sp_packet 
 	return i;
 }
 
-/* The same for the packets of a burst. */
 bool sdr_classify_burst(struct sp_ctx *c, struct sp_packet *const *packet, unsigned n)
 {
 	bool rejects = false;
@@ -103,7 +100,7 @@ bool sdr_classify_burst(struct sp_ctx *c, struct sp_packet *const *packet, unsig
 			i++;
 			continue;
 		}
-		if (unlikely(c->workers > 1)) { /* see sdr_prefetch(); this one is needed first */
+		if (unlikely(c->workers > 1)) { /* see sdr_prefetch(); this word is needed first */
 			const struct sdr *s = c->state;
 
 			__builtin_prefetch(&s->slot[(uint32_t)key].taken[sdr_packet_offset(s, packet[i]) / 64], 1);
@@ -114,10 +111,8 @@ bool sdr_classify_burst(struct sp_ctx *c, struct sp_packet *const *packet, unsig
 }
 
 /* ---- what is seen of the sender ---- */
-/*
- * A packet of message k has come. The peer has as many slots as we, so it has ended those S and more before k; their
- * last packets may still be under way: only from now on can their slots and generations be quiet.
- */
+/* A packet of message k has arrived. The peer has as many slots as we, so it has ended messages k - S and older. Their
+ * last packets may still be in flight: their slots and generations can be quiet only from now on. */
 void sdr_message_seen(struct sp_ctx *c, struct sdr *s, uint64_t k)
 {
 	const uint64_t seen = __atomic_load_n(&s->highest_seen, __ATOMIC_RELAXED),
@@ -132,11 +127,11 @@ void sdr_message_seen(struct sp_ctx *c, struct sdr *s, uint64_t k)
 		sdr_raise(&s->quiet[sp_sdr_slot(i, s->slots) * s->generations +
 				    sp_sdr_generation(i, s->slots, s->generations)],
 			  c->now | 1);
-	sdr_raise(&s->highest_seen, k + 1); /* after the times: a release, sdr_has_ended() acquires */
+	sdr_raise(&s->highest_seen, k + 1); /* a release, after the times; sdr_has_ended() acquires */
 }
 
 /* ---- opening receives ---- */
-/* The slot has seen message k begin (or be skipped). */
+/* Message k of the slot begins, or is skipped. */
 static void sdr_count_opened(struct sdr *s, struct sdr_slot *slot, uint64_t k)
 {
 	struct sdr_record *r = &s->record[k % s->records];
@@ -147,7 +142,7 @@ static void sdr_count_opened(struct sdr *s, struct sdr_slot *slot, uint64_t k)
 	__atomic_store_n(&slot->opened, slot->opened + 1, __ATOMIC_RELAXED);
 }
 
-/* The receive that the slot turns to next, or NULL. Steps over cancelled ones. */
+/* Returns the slot's next receive, or NULL. Steps over cancelled ones. */
 static struct sdr_post *sdr_next(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot)
 {
 	for (;;) {
@@ -160,7 +155,7 @@ static struct sdr_post *sdr_next(struct sp_ctx *c, struct sdr *s, struct sdr_slo
 			return e;
 		e->message = 0;
 		sdr_count_opened(s, slot, k);
-		/* Granted all the same, with those after it: its packets may come from now on. */
+		/* It counts as granted, like those after it: its packets may arrive from now on. */
 		sdr_raise(&s->quiet[slot->index * s->generations + k / s->slots % s->generations], c->now | 1);
 		__atomic_store_n(&s->passed[slot->index * s->generations + k / s->slots % s->generations], 1,
 				 __ATOMIC_RELAXED);
@@ -168,7 +163,7 @@ static struct sdr_post *sdr_next(struct sp_ctx *c, struct sdr *s, struct sdr_slo
 	}
 }
 
-/* The slot's next receive gets nothing: its message's turn is over. Its buffer is given back as it is. */
+/* Skips the slot's next receive: its message has passed. Gives its buffer back untouched. */
 static void sdr_skip(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, struct sdr_post *e)
 {
 	const uint64_t k = e->message - 1;
@@ -187,7 +182,8 @@ static void sdr_clear(uint64_t *words, uint64_t bits)
 	memset(words, 0, (bits + 63) / 64 * 8);
 }
 
-/* Puts a receive into its slot. Nobody else looks at the slot: it is free, or rolls over on the only worker. */
+/* Puts a receive into its slot. Nobody else accesses the slot: it is free, or there is one worker and the slot rolls
+ * over. */
 static void sdr_fill(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, const struct sdr_post *e)
 {
 	slot->message = e->message - 1;
@@ -234,11 +230,8 @@ static int sdr_open(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, stru
 	return 0;
 }
 
-/*
- * Has the message that had this one's slot and generation before, `k`, ended at the sender? A packet of message k + S
- * says so: its sender has as many slots as we. With one generation, one of k or later has to do. Or the peer has said
- * it.
- */
+/* Has the sender ended message k, the last one with this slot and generation? A packet of message k + S proves it: the
+ * sender has as many slots as we. With one generation, a packet of k or later has to do. Or the peer has said so. */
 static bool sdr_has_ended(const struct sdr *s, uint64_t k)
 {
 	const uint64_t seen = __atomic_load_n(&s->highest_seen, __ATOMIC_ACQUIRE);
@@ -246,10 +239,8 @@ static bool sdr_has_ended(const struct sdr *s, uint64_t k)
 	return seen > k + (s->generations > 1 ? s->slots : 0) || __atomic_load_n(&s->peer_ended, __ATOMIC_ACQUIRE) > k;
 }
 
-/*
- * Opens receives in the order in which they were posted. With clear-to-send, a slot and generation that packets of an
- * earlier message may still be under way to must have been quiet for max-packet-life: until then nothing is granted.
- */
+/* Opens receives in the order of posting. With clear-to-send, packets of an earlier message with the same slot and
+ * generation may still be in flight. So both must have been quiet for max-packet-life before more is granted. */
 void sdr_open_due(struct sp_ctx *c)
 {
 	struct sdr *s = c->state;
@@ -267,7 +258,7 @@ void sdr_open_due(struct sp_ctx *c)
 				sp_timer_arm(c, &s->timer[SDR_TIMER_OPEN], c->now + s->cts_interval);
 				break;
 			}
-			/* Looked at last: whoever says that the message has ended sets the time first. */
+			/* Read last: a worker that records the end of a message has written the time before. */
 			const sp_time quiet =
 				__atomic_load_n(&s->quiet[slot->index * s->generations + tag], __ATOMIC_RELAXED);
 
@@ -275,7 +266,7 @@ void sdr_open_due(struct sp_ctx *c)
 				sp_timer_arm(c, &s->timer[SDR_TIMER_OPEN], quiet + s->life);
 				break;
 			}
-			/* -EEXIST: the worker that closes the message before has not quite left it. */
+			/* -EEXIST: the worker that closes the message before has not left it yet. */
 			if (sdr_open(c, s, slot, e)) {
 				sp_timer_arm(c, &s->timer[SDR_TIMER_OPEN], c->now + SP_US);
 				break;
@@ -290,8 +281,7 @@ void sdr_open_due(struct sp_ctx *c)
 }
 
 /* ---- the end of a message ---- */
-/* No packet is inside any more: remembers what the report shows, gives the buffer back, wipes what the host has seen.
- */
+/* No packet is inside any more. Stores what the report shows, gives the buffer back, clears the host's bitmap. */
 static void sdr_finish(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot)
 {
 	const uint64_t k = slot->message, chunks = sp_sdr_units(slot->posted, s->chunk_bytes);
@@ -323,18 +313,17 @@ void sdr_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end end)
 	const uint64_t k = slot->message;
 
 	(void)end;
-	/* From now, not from the last packet: what the sender repeats before it learns that we have let go counts too.
-	 */
+	/* From now, not from the last packet: the sender repeats packets until it learns that the message is closed. */
 	sdr_raise(&s->quiet[slot->index * s->generations + slot->generation], c->now | 1);
 	sdr_finish(c, s, slot);
 	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, message), 0);
 	__atomic_store_n(&slot->state, SDR_FREE, __ATOMIC_RELEASE);
-	/* Last: once the host sees it, it may post the slot's next receive. */
+	/* Last: a host that sees it may post the slot's next receive. */
 	sdr_publish(c, s, SDR_LINE(s, recv, slot->index, released), k + 1);
 }
 
-/* One generation, implicit credit: nothing tells the next message's packets from this one's, so a complete message
- * makes room for the next at once, inside the open message of the pipeline (its key stays the same). */
+/* One generation, implicit credit: packets of the next message look like those of this one. So a complete message makes
+ * room for the next at once, inside the open message of the pipeline (its key stays the same). */
 bool sdr_roll(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot)
 {
 	struct sdr_post *e;
@@ -357,21 +346,21 @@ bool sdr_roll(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot)
 
 /* ---- a packet of no open message ---- */
 /*
- * Implicit credit: nobody says when a slot moves on, so packets do. One of a generation that is not the open message's
- * is either of the slot's next message with that generation (`turn`, counted within the slot, and k), or late, of the
- * message before it with that generation: slots * generations messages older. With S slots, G generations and H the
- * highest message accepted:
- *  - k <= H: the other would be S * G or more late, which is not guaranteed to be told.
- *  - k > H + S: late, because a sender has no more than S messages in flight. (So S messages lost whole in a row lose
- *    the count.)
- *  - between: the other would be S * (G - 1) to S * G - 1 late. The PSN decides, which RoCE senders count up by one per
- *    packet of a QP. Newer than all accepted on that QP, it is the next message's; but not if the newest is of the old
- *    message and this packet just as many further on in that as its PSN is. The PSN only breaks this tie between two
- *    readings and is never by itself a reason to drop: it means late only where PSNs have been seen to count, from a
- *    message to a higher one, and none is asked any more once they have not (they are all 0, or start anew with each
- *    message).
- *  - where the PSN says nothing the packet moves the slot on; with two generations, where the next is also the one
- *    before, only if the open message is complete.
+ * Implicit credit: nobody says when a slot moves on, so the packets decide. A packet whose generation is not that of
+ * the open message is either of the next message of the slot with that generation (`turn`, counted within the slot, and
+ * k), or it is late: of the message before with that generation, slots * generations messages older. With S slots, G
+ * generations and H the highest message accepted:
+ *  - k <= H: as a late packet it would be S * G or more behind, and detecting that is not guaranteed.
+ *  - k > H + S: it is late, because a sender has no more than S messages in flight. (So after S messages in a row that
+ *    are lost whole, the count is lost.)
+ *  - between: as a late packet it would be S * (G - 1) to S * G - 1 behind. The PSN decides: RoCE senders count it up
+ *    by one per packet of a QP. If it is newer than all accepted on that QP, the packet is of the next message, unless
+ *    the newest accepted packet is of the old message, and this packet is as many packets behind it in the message as
+ *    in PSNs. The PSN only decides between these two readings. It is never by itself a reason to drop: it means late
+ *    only where PSNs were seen to count up from one message to a higher one, and it no longer counts once they did not
+ *    (they are all 0, or start again with each message).
+ *  - where the PSN says nothing, the packet moves the slot on. With two generations the next message's generation is
+ *    also that of the message before; then only if the open message is complete.
  */
 static bool sdr_moves_on(const struct sdr *s, const struct sdr_slot *slot, const struct sp_packet *p, uint64_t turn)
 {
@@ -398,8 +387,8 @@ static bool sdr_moves_on(const struct sdr *s, const struct sdr_slot *slot, const
 	return s->generations > 2 || slot->state != SDR_OPEN || slot->complete;
 }
 
-/* Ends the slot's message, skips those up to that turn (fewer than there are generations), opens the one whose turn it
- * is. False: it was cancelled. */
+/* Ends the slot's message, skips the receives before `turn` (fewer than generations), and opens that one. False: it was
+ * cancelled. */
 static bool sdr_move_on(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, uint64_t turn)
 {
 	struct sdr_post *e;
@@ -433,7 +422,7 @@ uint32_t sdr_miss(struct sp_ctx *c, struct sp_packet *p)
 	if (__atomic_load_n(&r->message, __ATOMIC_RELAXED) == k + 1)
 		__atomic_fetch_add(&r->late, 1, __ATOMIC_RELAXED);
 	sdr_raise(&s->quiet[slot->index * s->generations + generation], c->now | 1);
-	/* Of message k, or of one a lap or more before it? One that has been open has had to wait for those to end. */
+	/* Of message k, or of one a lap or more before? A message that was open has waited for those to end. */
 	if (s->implicit || (s->generations > 1 &&
 			    !__atomic_load_n(&s->passed[slot->index * s->generations + generation], __ATOMIC_RELAXED)))
 		sdr_message_seen(c, s, k);
@@ -465,7 +454,7 @@ int sdr_post(struct sp_ctx *c, const struct sp_command *command)
 	else if (slot->state == SDR_OPEN)
 		sdr_roll(c, s, slot);
 	else if (sdr_next(c, s, slot) == e)
-		sdr_open(c, s, slot, e); /* should that fail, the first packet opens it (sdr_miss) */
+		sdr_open(c, s, slot, e); /* if that fails, the first packet opens it (sdr_miss) */
 	return 0;
 }
 
@@ -482,7 +471,7 @@ int sdr_complete(struct sp_ctx *c, const struct sp_command *command)
 		return sp_message_close(c, sdr_key(slot));
 	if (e->message != k + 1 || e->cancelled)
 		return -ENOENT;
-	/* Not open yet. Its turn passes when it comes: the peer's k-th message is for it and nobody else. */
+	/* Not open yet. It stays until its turn: only the peer's k-th message is for it. */
 	sp_mem_put(c, e->mem);
 	e->mem = NULL;
 	e->cancelled = true;

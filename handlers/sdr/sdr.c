@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Software-defined RDMA (arXiv 2505.05366): unreliable messages placed packet by packet, in any order, with a bitmap of
- * the chunks that are there. wire/sdr.h has the packets and what the host program sees. This file is the context; the
- * way in is receive.c, the way out send.c, what is beside both control.c.
- */
+/* Software-defined RDMA (arXiv 2505.05366): unreliable messages, placed packet by packet in any order, with a bitmap of
+ * the chunks that are in place. wire/sdr.h has the packets and what the host program sees. This file has parameters,
+ * attach and report; state.h lists the others. */
 #include "connection.h"
 #include "copy.h"
 #include "datagram.h"
@@ -79,7 +77,7 @@ static const struct sp_param sdr_params[] = {
 };
 #define SDR_MAX_TAGS	  (1u << 24)
 #define SDR_HISTORY_BYTES (64ull << 20) /* for the bitmaps of finished messages */
-#define SDR_REPORT_CHUNKS (1u << 20)	/* whose bits one report tells: packets wait for it */
+#define SDR_REPORT_CHUNKS (1u << 20)	/* a report holds packets up: it shows so many chunk bits at most */
 
 /* ---- attach ---- */
 static int sdr_configure(struct sp_ctx *c, struct sdr *s)
@@ -144,7 +142,7 @@ static int sdr_configure(struct sp_ctx *c, struct sdr *s)
 	return 0;
 }
 
-/* No product here can overflow: slots * packets of a message is at most 2^32 by the split, the rest is smaller. */
+/* No product here overflows: slots * packets of a message is at most 2^32 by the split, the rest is smaller. */
 static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 {
 	const uint64_t words = (s->max_packets + 511) / 512 * 8, chunk_words = (s->max_chunks + 511) / 512 * 8;
@@ -187,7 +185,7 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 	taken = sp_alloc(c, s->slots * words * 8);
 	chunk = sp_alloc(c, s->slots * chunk_words * 8);
 	done = c->workers == 1	   ? taken
-	       : s->per_chunk == 1 ? chunk /* as many of them */
+	       : s->per_chunk == 1 ? chunk /* as many bits */
 				   : sp_alloc(c, s->slots * words * 8);
 	stats = c->workers > 1 ? sp_alloc(c, (uint64_t)s->slots * c->workers * sizeof(*stats)) : NULL;
 	reserved = sp_alloc(c, s->slots * chunk_words * 8);
@@ -331,7 +329,8 @@ static void sdr_report_message(struct sp_report *r, const struct sdr *s, uint64_
 	free(digits);
 }
 
-/* Messages posted and not yet let go of; in replay, where nobody takes them, the finished ones too. In order of k. */
+/* Shows messages posted and not yet released, in order of k. In replay, where nobody releases them, also finished ones.
+ */
 static void sdr_report(struct sp_ctx *c, struct sp_report *r)
 {
 	const struct sdr *s = c->state;

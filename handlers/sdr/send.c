@@ -6,7 +6,7 @@
 #include "datagram.h"
 #include "queue.h"
 
-#define SDR_BATCH     32u /* packets at most that are made together: those of a budget */
+#define SDR_BATCH     32u /* packets that are made together, at most: those of a budget */
 #define SDR_MIN(a, b) ((a) < (b) ? (a) : (b))
 
 static void sdr_release(struct sp_ctx *c, struct sdr *s, struct sdr_send *t)
@@ -19,10 +19,10 @@ static void sdr_release(struct sp_ctx *c, struct sdr *s, struct sdr_send *t)
 	sdr_publish(c, s, SDR_LINE(s, send, (uint64_t)(t - s->sends), released), message);
 	c->counters[SDR_MESSAGES_SENT] += s->connected;
 	if (s->first != SDR_NONE && s->sends[s->first].behind)
-		sp_issue_start(c, &s->issue); /* it may have waited for this one */
+		sp_issue_start(c, &s->issue); /* it may have waited for this message */
 }
 
-/* Takes a message's first segment out. */
+/* Removes the message's first segment. */
 static uint32_t sdr_take(struct sdr *s, struct sdr_send *t)
 {
 	const uint32_t index = t->head;
@@ -33,7 +33,7 @@ static uint32_t sdr_take(struct sdr *s, struct sdr_send *t)
 	return index;
 }
 
-/* A segment's bytes are the application's again. */
+/* Gives the bytes of a segment back to the application. */
 static void sdr_segment_done(struct sp_ctx *c, struct sdr *s, uint32_t index)
 {
 	struct sdr_segment *g = &s->segment[index];
@@ -50,7 +50,7 @@ static void sdr_segment_done(struct sp_ctx *c, struct sdr *s, uint32_t index)
 		sdr_release(c, s, t);
 }
 
-/* A message's first segment has been sent. */
+/* All of a message's first segment has been sent. */
 static void sdr_segment_sent(struct sp_ctx *c, struct sdr *s, struct sdr_send *t)
 {
 	const uint32_t index = sdr_take(s, t);
@@ -62,7 +62,7 @@ static void sdr_segment_sent(struct sp_ctx *c, struct sdr *s, struct sdr_send *t
 	t->sent++;
 }
 
-/* Those that ports have given back; or all. */
+/* Ends segments that ports have given back; or all. */
 static void sdr_settle(struct sp_ctx *c, struct sdr *s, bool all)
 {
 	while (s->first_sent != SDR_NONE && (all || sp_send_settled(c, s->segment[s->first_sent].mark))) {
@@ -75,7 +75,6 @@ static void sdr_settle(struct sp_ctx *c, struct sdr *s, bool all)
 }
 
 /* ---- commands ---- */
-
 static int sdr_start(struct sp_ctx *c, struct sdr *s, uint64_t k, uint64_t length, uint32_t immediate)
 {
 	const uint32_t index = sp_sdr_slot(k, s->slots);
@@ -93,7 +92,7 @@ static int sdr_start(struct sp_ctx *c, struct sdr *s, uint64_t k, uint64_t lengt
 	return 0;
 }
 
-/* The message k, as long as pieces may be added to it. */
+/* Message k, if pieces may be added to it; or NULL. */
 static struct sdr_send *sdr_stream(struct sdr *s, uint64_t k)
 {
 	struct sdr_send *t = &s->sends[k % s->slots];
@@ -101,7 +100,7 @@ static struct sdr_send *sdr_stream(struct sdr *s, uint64_t k)
 	return k < s->next_send && t->message == k + 1 && !t->ended ? t : NULL;
 }
 
-/* ready: how many of the bytes may be sent already. */
+/* ready: bytes that may be sent already. */
 static void sdr_append(struct sp_ctx *c, struct sdr *s, struct sdr_send *t, const struct sp_mem *mem,
 		       const struct sp_command *command, uint64_t at, uint64_t ready)
 {
@@ -171,14 +170,14 @@ static int sdr_continue(struct sp_ctx *c, struct sdr *s, const struct sp_command
 	return 0;
 }
 
-/* Ends the connection: what was to be sent is let go, and buffers are the application's again. */
+/* Ends the connection: drops what was to be sent, and gives buffers back to the application. */
 static int sdr_close(struct sp_ctx *c, struct sdr *s)
 {
 	if (!s->connected)
 		return -ENOTCONN;
 	__atomic_store_n(&s->connected, 0, __ATOMIC_RELEASE);
 	sp_timer_cancel(c, &s->timer[SDR_TIMER_CTS]);
-	sdr_settle(c, s, true); /* who writes there now spoils packets that nobody waits for */
+	sdr_settle(c, s, true); /* if the application writes to them now, it spoils packets that nobody waits for */
 	sdr_drop_datagrams(c, s);
 	sdr_publish(c, s, SDR_CONNECTION(s, datagrams_sent), s->datagrams_sent);
 	for (uint32_t i = 0; i < s->slots; i++) {
@@ -234,14 +233,13 @@ void sdr_send_detach(struct sp_ctx *c)
 			for (uint32_t g = s->sends[i].head; g != SDR_NONE; g = s->segment[g].next)
 				if (s->segment[g].mem)
 					sp_mem_put(c, s->segment[g].mem);
-	/* What ports still have of these, the NIC holds. */
+	/* The NIC holds what ports still use. */
 	for (uint32_t g = s->sends && s->segment ? s->first_sent : SDR_NONE; g != SDR_NONE; g = s->segment[g].next)
 		if (s->segment[g].mem)
 			sp_mem_put(c, s->segment[g].mem);
 }
 
 /* ---- for a companion ---- */
-
 int sdr_export_send(struct sp_ctx *c, uint64_t k, uint64_t mem, uint64_t offset, uint64_t bytes, uint32_t immediate)
 {
 	const struct sp_command command = {.cookie = k, .arg = {mem, offset, bytes, immediate}};
@@ -258,7 +256,7 @@ int sdr_export_send(struct sp_ctx *c, uint64_t k, uint64_t mem, uint64_t offset,
 	return rc;
 }
 
-/* A message that is sent so has this one segment, its first, until all of it has been sent. */
+/* Such a message has one segment, its first, until all of it was sent. */
 int sdr_export_ready(struct sp_ctx *c, uint64_t k, uint64_t bytes)
 {
 	struct sdr *s = c->state;
@@ -278,8 +276,7 @@ int sdr_export_ready(struct sp_ctx *c, uint64_t k, uint64_t bytes)
 }
 
 /* ---- packets ---- */
-
-/* Packets that are made and handed to the NIC together. */
+/* Packets that are handed to the NIC together. */
 struct sdr_batch {
 	struct sp_send send[SDR_BATCH];
 	struct sp_write_imm ext[SDR_BATCH];
@@ -290,7 +287,7 @@ static inline uint32_t sdr_next_channel(const struct sdr *s, uint32_t channel)
 	return channel + 1 < s->channels ? channel + 1 : 0;
 }
 
-/* To the QP, `after` packets from now. One flow per QP: a channel stays on its worker and its way through the network.
+/* Addresses a packet to the QP, `after` packets from now. One flow per QP: a channel stays on its worker and its path.
  */
 static inline void sdr_address(const struct sdr *s, struct sp_send *send, uint32_t qp, uint32_t after)
 {
@@ -299,7 +296,7 @@ static inline void sdr_address(const struct sdr *s, struct sp_send *send, uint32
 	send->udp_source = (uint16_t)(SP_ROCE_UDP_SOURCE_MIN | ((s->peer_qp + qp) * 0x9E3779B1u) >> 18);
 }
 
-/* The segment's next packet, and `more` behind it, as many as it has. */
+/* Makes the segment's next packet, and `more` after it. The segment has as many. */
 static void sdr_make(const struct sdr *s, const struct sdr_send *t, const struct sdr_segment *g, uint32_t tag,
 		     struct sdr_batch *b, unsigned more)
 {
@@ -318,7 +315,7 @@ static void sdr_make(const struct sdr *s, const struct sdr_send *t, const struct
 		b->send[i].psn = (one.psn + i) & SP_ROCE_PSN_MASK;
 		b->send[i].ext = ext;
 		b->send[i].offset = g->offset + (uint64_t)i * mtu;
-		/* No copy of what they have in common: loads of it all would wait for the stores that have made it. */
+		/* Field by field: a copy of a common header would wait for the stores that made it. */
 		sp_store_be64(ext->reth.va, va + (uint64_t)i * mtu);
 		sp_store_be32(ext->reth.rkey, s->peer_rkey);
 		sp_store_be32(ext->reth.dma_len, mtu);
@@ -335,7 +332,7 @@ static void sdr_make(const struct sdr *s, const struct sdr_send *t, const struct
 	}
 }
 
-/* n packets have been sent: numbers and channels of the next ones. */
+/* n packets were sent: moves PSNs and channel on. */
 static void sdr_count_on(struct sdr *s, uint32_t tag, unsigned n)
 {
 	const unsigned step = s->channels > 1 ? 1 : n;
@@ -348,7 +345,7 @@ static void sdr_count_on(struct sdr *s, uint32_t tag, unsigned n)
 	}
 }
 
-/* Sends from the message's first segment; how many packets, or -EAGAIN. */
+/* Sends from the message's first segment. Returns how many packets, or -EAGAIN. */
 static int sdr_send_packets(struct sp_ctx *c, struct sdr *s, struct sdr_send *t, unsigned budget)
 {
 	struct sdr_segment *g = &s->segment[t->head];
@@ -366,7 +363,7 @@ static int sdr_send_packets(struct sp_ctx *c, struct sdr *s, struct sdr_send *t,
 		rc = sp_send_roce_run(c, s->path, b.send, n);
 		if (rc == -EAGAIN)
 			return sent ? (int)sent : -EAGAIN;
-		/* Any other failure is a packet lost on the way: whoever needs it sends it again. */
+		/* Any other failure counts as a packet lost in the network. */
 		c->counters[SDR_SEND_ERRORS] += rc < 0;
 		n = rc < 0 ? 1 : (unsigned)rc;
 		bytes = b.send[n - 1].offset + b.send[n - 1].len - g->offset;
@@ -382,7 +379,7 @@ static int sdr_send_packets(struct sp_ctx *c, struct sdr *s, struct sdr_send *t,
 	return (int)sent;
 }
 
-/* Oldest message first, so that what is sent again never waits for messages that have no clear-to-send yet. */
+/* The oldest message goes first, so that repeated data never waits for messages without clear-to-send. */
 int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 {
 	struct sdr *s = c->state;
@@ -393,8 +390,8 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 	sdr_settle(c, s, false);
 	if (may_send != s->published_may_send)
 		sdr_publish(c, s, SDR_CONNECTION(s, may_send), s->published_may_send = may_send);
-	/* Said when all that was granted has ended, or when a message waits for clear-to-send, even beside others that
-	 * go on: what it waits for may be that we say so. */
+	/* ENDED is sent when all that was granted has ended, or when a message waits for clear-to-send, even while
+	 * others are being sent: the peer may be waiting for it before it grants more. */
 	if (__atomic_exchange_n(&s->answer, 0, __ATOMIC_RELAXED) && s->connected &&
 	    (s->ended == may_send || s->next_send > may_send)) {
 		if (!budget || sdr_send_count(c, s, SP_SDR_ENDED, s->ended) == -EAGAIN) {
@@ -424,7 +421,7 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 					     ? s->datagrams_ahead + (unsigned)sent
 					     : SDR_DATAGRAMS_AHEAD;
 		if (!s->segment[t->head].left && s->segment[t->head].more)
-			sdr_queue_remove(s, t); /* until there is more */
+			sdr_queue_remove(s, t); /* until the companion has made more */
 		else if (!s->segment[t->head].left)
 			sdr_segment_sent(c, s, t);
 	}
