@@ -22,7 +22,7 @@ static void ec_let_go(struct sp_ctx *c, struct ec_decoder *d)
 	d->running = false;
 }
 
-/* Holds the pair's messages. False: there are none now. */
+/* Holds both messages of the pair. False: one has ended. */
 static bool ec_hold(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair,
 		    struct ec_both *b)
 {
@@ -33,7 +33,7 @@ static bool ec_hold(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d
 		if (d->parity && ec_both(c, first, d->key, b))
 			return true;
 		ec_let_go(c, d);
-		/* One of the two has ended, and what was wanted with it; or it is of the next message by now. */
+		/* One has ended, so nothing is wanted of them; unless the pair is by now about the next messages. */
 		if (__atomic_load_n(&pair->key, __ATOMIC_SEQ_CST) != d->key)
 			continue;
 		ec_want(c, pair, 0);
@@ -44,7 +44,7 @@ static bool ec_hold(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d
 	}
 }
 
-/* Gives the chunks that are missing to nobody else. 0, or -EAGAIN: some are being written to. */
+/* Reserves the missing chunks for this worker. Returns 0, or -EAGAIN: other workers are writing to some of them. */
 static int ec_reserve(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_lost *r)
 {
 	struct ec *s = c->state;
@@ -61,14 +61,14 @@ static int ec_reserve(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder 
 		if (s->first->reserve(first, d->key, r->sub * d->code->k + at, &got) == -EAGAIN)
 			waits = -EAGAIN;
 		else
-			r->missing[at / 64] &= ~(wanted & ~got); /* those are there by now */
+			r->missing[at / 64] &= ~(wanted & ~got); /* the others have arrived meanwhile */
 		r->reserved[at / 64] |= got;
 	}
 	r->ready = !waits;
 	return waits;
 }
 
-/* False: there is nothing to compute, for nothing is missing any more. */
+/* Starts the job for a submessage. False: nothing is missing any more. */
 static bool ec_begin(struct sp_ctx *c, struct ec_decoder *d, const struct ec_both *b, const struct ec_lost *r,
 		     uint64_t at_sub)
 {
@@ -78,7 +78,7 @@ static bool ec_begin(struct sp_ctx *c, struct ec_decoder *d, const struct ec_bot
 	const uint64_t at = at_sub * d->code->k, to = b->data.offset + at * bytes;
 	const uint64_t from = b->parity.offset + at_sub * d->code->m * bytes;
 	const uint64_t left = b->data.bytes - (at + data - 1) * bytes;
-	const bool more = left > bytes; /* there is another submessage */
+	const bool more = left > bytes; /* another submessage follows */
 	const struct sp_ec_submessage sub = {.data = data,
 					     .bytes = bytes,
 					     .last = left < bytes ? (uint32_t)left : bytes,
@@ -113,7 +113,8 @@ static bool ec_alike(const struct ec_lost *a, const struct ec_lost *b)
 	return a->data == b->data;
 }
 
-/* Has the job just made the same of a submessage before `sub`? Of short chunks it takes long to find out what to do. */
+/* Repeats the job for this submessage, if it did the same for one before. Otherwise returns false. With short chunks,
+ * finding out what to do takes long. */
 static bool ec_again(struct sp_ctx *c, struct ec_decoder *d, const struct ec_both *b, const struct ec_lost *r,
 		     uint64_t sub)
 {
@@ -127,7 +128,7 @@ static bool ec_again(struct sp_ctx *c, struct ec_decoder *d, const struct ec_bot
 	return true;
 }
 
-/* The job has been through with one of a row: those after it that there is time for. Returns what that took. */
+/* Repeats the job for more submessages of the same row, as many as there is time for. Returns what that took. */
 static uint64_t ec_repeat(struct sp_ctx *c, struct ec_decoder *d, const struct ec_lost *r, uint64_t budget)
 {
 	const uint64_t bytes = ((const struct ec *)c->state)->limits.chunk_bytes;
@@ -139,13 +140,13 @@ static uint64_t ec_repeat(struct sp_ctx *c, struct ec_decoder *d, const struct e
 	return sp_ec_job_spent(&d->job);
 }
 
-/* What a slice has made. */
+/* What a slice has repaired. */
 struct ec_made {
 	uint64_t submessages, chunks, bytes;
 	bool computed;
 };
 
-/* Chunks `from` + i are in place. */
+/* Hands over chunks `from` + i, which are in place. */
 static bool ec_supply(struct sp_ctx *c, struct sp_ctx *first, const struct ec_decoder *d, const struct ec_both *b,
 		      uint64_t from, uint64_t chunks, struct ec_made *made)
 {
@@ -173,8 +174,8 @@ static bool ec_supply_wide(struct sp_ctx *c, struct sp_ctx *first, const struct 
 	return any;
 }
 
-/* Those repaired are handed over, and put back: several at once, as to wait until what was written past the caches is
- * there takes as long for one, and to tell of 64 chunks as long as of one. */
+/* Hands over what is repaired, several submessages at once: the fence after stores past the caches takes as long for
+ * one, and publishing 64 chunks takes as long as publishing one. */
 static void ec_hand_over(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, const struct ec_both *b,
 			 struct ec_made *made)
 {
@@ -182,7 +183,7 @@ static void ec_hand_over(struct sp_ctx *c, struct sp_ctx *first, struct ec_decod
 	struct ec_lost rest;
 	unsigned i = 0;
 
-	if (part) { /* of a row: the others stay */
+	if (part) { /* part of a row: the others stay */
 		rest = d->lost[d->repaired];
 		d->lost[d->repaired++].count = d->along;
 		rest.sub += d->along;
@@ -221,8 +222,8 @@ static void ec_hand_over(struct sp_ctx *c, struct sp_ctx *first, struct ec_decod
 	d->repaired = 0;
 }
 
-/* Works on the first one found that is not repaired, and no longer than `budget`. Returns what it took. True in
- * *waits: another worker still writes there. */
+/* Works on the first entry that is not repaired, for `budget` at most. Returns what it took. *waits: another worker
+ * still writes there. */
 static uint64_t ec_repair(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_both *b,
 			  uint64_t budget, struct ec_made *made, bool *waits)
 {
@@ -236,8 +237,8 @@ static uint64_t ec_repair(struct sp_ctx *c, struct sp_ctx *first, struct ec_deco
 		if (*waits)
 			return took;
 		if (!b->data.fixed)
-			ec_both(c, first, d->key, b); /* once a chunk is reserved, the length stays */
-		if (b->data.bytes != d->bytes) {      /* on another worker, the sender has contradicted itself */
+			ec_both(c, first, d->key, b); /* the length is fixed once a chunk is reserved */
+		if (b->data.bytes != d->bytes) {      /* the sender contradicts itself, on another worker */
 			ec_mismatch(c, &s->pair[(uint32_t)d->key / 2]);
 			memset(r->reserved, 0, sizeof(r->reserved));
 			d->same = false;
@@ -264,7 +265,7 @@ static uint64_t ec_repair(struct sp_ctx *c, struct sp_ctx *first, struct ec_deco
 	return took;
 }
 
-/* Is there something to be repaired? `left`: of the slice. */
+/* True: there is something to repair. left: of the slice. */
 static bool ec_more(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair,
 		    struct ec_both *b, uint64_t left, unsigned *looks, struct ec_made *made)
 {
@@ -279,8 +280,8 @@ static bool ec_more(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d
 	return ec_next(c, first, d, pair, b, left, looks);
 }
 
-/* Of the pair whose messages are held, what there is time for. False: there is no more for now. What is taken up again
- * is all: some time the messages must be let go of. */
+/* Repairs, for one slice, submessages of the pair whose messages are held. False: nothing is left for now. A slice that
+ * begins with entries left over does only those: now and then the messages must be released. */
 static bool ec_repairs(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair,
 		       struct ec_both *b)
 {
@@ -301,7 +302,7 @@ static bool ec_repairs(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder
 		left -= took < left ? took : left;
 		if (!b->data.fixed)
 			s->first->extent(first, d->key, &b->data);
-	} while (!waits && !d->running && took <= left && /* the next one may be like it */
+	} while (!waits && !d->running && took <= left && /* the next one may take as long */
 		 (!again || d->repaired < d->found));
 	ec_hand_over(c, first, d, b, &made);
 	s->first->extent(first, d->key, &b->data);
@@ -320,7 +321,7 @@ static bool ec_repairs(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder
 	return more && ec_wants(s, pair); /* a slice for nothing would end the message in it */
 }
 
-/* One slice of the queue's first pair. */
+/* One slice for the first pair in the queue. */
 bool ec_decode(struct sp_ctx *c, struct ec_decoder *d)
 {
 	struct ec *s = c->state;
@@ -333,7 +334,7 @@ bool ec_decode(struct sp_ctx *c, struct ec_decoder *d)
 		return false;
 	sp_first(c, &first);
 	if (d->data)
-		ec_both(c, first, d->key, &b); /* both are held: they are what they were */
+		ec_both(c, first, d->key, &b); /* both are still held, so they are a pair */
 	else
 		held = ec_hold(c, first, d, pair, &b);
 	if (held && ec_repairs(c, first, d, pair, &b))
@@ -341,13 +342,13 @@ bool ec_decode(struct sp_ctx *c, struct ec_decoder *d)
 	d->first = (d->first + 1) % (s->limits.messages / 2);
 	d->count--;
 	ec_fetch_and(c, &pair->queued, ~(1ull << c->worker));
-	/* Something may be left, and whoever has wanted something meanwhile has found it queued. */
+	/* Something may be left, or another worker wanted something while the pair was queued. */
 	if (ec_wants(s, pair))
 		ec_queue(c, pair);
 	return d->count;
 }
 
-/* Workers have left, and messages may wait to end until they are released. */
+/* Workers have left. Messages that we hold can end now. */
 void ec_decode_detach(struct sp_ctx *c)
 {
 	struct ec *s = c->state;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Erasure coding in the NIC, beside sdr: makes and sends the parity of messages, and repairs in place what was lost of
- * them (arXiv 2505.05366, section 4). wire/ec.h has the layout and what the host program says. This file is the context
- * and what packets tell; repair is decode.c, parity encode.c, the codes are in ec/.
- */
+/* Erasure coding in the NIC, a companion of sdr: makes and sends the parity of messages, and repairs lost chunks in
+ * place (arXiv 2505.05366, section 4). wire/ec.h has the layout and what the host program says. This file has
+ * parameters, packets and report. find.c finds what can be repaired, decode.c repairs it, encode.c makes parity; job,
+ * plan, code, matrix and kernel do the arithmetic. */
 #include "decode.h"
 #include "encode.h"
 #include "find.h"
@@ -125,7 +124,7 @@ static void ec_detach(struct sp_ctx *c)
 }
 
 /* ---- packets ---- */
-/* Of a run, all of which has been placed by now: so to look once at each chunk that is full is enough. */
+/* All packets of the run have been placed before, so one look at each full chunk is enough. */
 static uint32_t ec_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *packet, unsigned n)
 {
 	const struct ec *s = c->state;
@@ -144,7 +143,7 @@ static uint32_t ec_payload(struct sp_ctx *c, struct sp_message *m, struct sp_pac
 
 		if (used && s->first->reserved(first, m->key, chunk) & 1)
 			c->counters[EC_LATE_PACKETS]++;
-		/* A packet that tells the length changes which chunks its submessage has. */
+		/* A packet that fixes the length changes which chunks its submessage has. */
 		if (!(packet[i]->flags & SP_PKT_SE) &&
 		    (chunk == before || !(s->first->present(first, m->key, chunk) & 1))) {
 			before = chunk;
@@ -162,8 +161,8 @@ static uint32_t ec_payload(struct sp_ctx *c, struct sp_message *m, struct sp_pac
 	return SP_DONE;
 }
 
-/* The pair is about the data: it ends with it. Its parity may end before or after. What is still wanted does no harm:
- * it is looked at once more. */
+/* A pair ends with its data message; its parity message may end before or after. Submessages that are still wanted do
+ * no harm: a later look finds nothing to do. */
 static void ec_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end end)
 {
 	struct ec *s = c->state;

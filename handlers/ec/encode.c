@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ec, the way out: parity made submessage by submessage in the application's scratch, and sent as it gets ready. */
+/* ec, parity: made submessage by submessage in the application's scratch memory, and sent as it becomes ready. */
 #include "encode.h"
 #include "../mem_range.h"
 
@@ -23,7 +23,7 @@ int ec_parity(struct sp_ctx *c, const struct sp_command *command)
 
 	if (!bytes)
 		return s->first->send(first, k, 0, 0, 0, immediate);
-	if (s->orders == pairs) /* of a connection that has ended: the next slice lets go of them */
+	if (s->orders == pairs) /* orders of a connection that has ended: the next slice frees them */
 		return -EAGAIN;
 	rc = mem_range_get(c, command->arg[0], command->arg[1], bytes, &order.data);
 	if (rc)
@@ -56,7 +56,8 @@ static void ec_order_done(struct sp_ctx *c, struct ec *s)
 	s->encoding = s->same = false;
 }
 
-/* As the job has just done for the submessage before: of short chunks it takes long to find out what to do. */
+/* Repeats the job for the next submessage, if it is like the one before. Otherwise returns false. With short chunks,
+ * finding out what to do takes long. */
 static bool ec_encode_again(const struct sp_ctx *c, struct ec *s, const struct ec_order *o)
 {
 	const uint64_t bytes = s->limits.chunk_bytes, data = o->code->k * bytes;
@@ -67,13 +68,13 @@ static bool ec_encode_again(const struct sp_ctx *c, struct ec *s, const struct e
 	return true;
 }
 
-/* Starts on the next submessage. False: the NIC does without payload, there is nothing to compute. */
+/* Starts the job for the next submessage. False: the NIC has no payload, so there is nothing to compute. */
 static bool ec_encode_begin(struct sp_ctx *c, struct ec *s, const struct ec_order *o, unsigned data, unsigned rows)
 {
 	const uint32_t bytes = s->limits.chunk_bytes;
 	const uint64_t at = s->encoded * o->code->k * bytes, to = o->to + s->encoded * o->code->m * bytes;
 	const uint64_t left = o->bytes - at - (uint64_t)(data - 1) * bytes;
-	const bool more = left > bytes; /* there is another submessage */
+	const bool more = left > bytes; /* another submessage follows */
 	const struct sp_ec_submessage sub = {.data = data,
 					     .bytes = bytes,
 					     .last = left < bytes ? (uint32_t)left : bytes,
@@ -91,8 +92,8 @@ static bool ec_encode_begin(struct sp_ctx *c, struct ec *s, const struct ec_orde
 	return sp_ec_encode_start(&s->job, o->code, &sub) == 0;
 }
 
-/* Works on the submessage at hand, and no longer than `budget`. Returns what it took; unless s->encoding still, it is
- * ready. */
+/* Works on the current submessage, for `budget` at most. Returns what it took. It is ready unless s->encoding is still
+ * set. */
 static uint64_t ec_encode_one(struct sp_ctx *c, struct ec *s, const struct ec_order *o, unsigned data, uint64_t budget)
 {
 	if (!s->encoding)
@@ -104,9 +105,7 @@ static uint64_t ec_encode_one(struct sp_ctx *c, struct ec *s, const struct ec_or
 	return sp_ec_job_spent(&s->job);
 }
 
-/* The job has been through with one: those after it that are like it, and that there is time for. Returns what that
- * took.
- */
+/* Repeats the job for more submessages, as many as are like it and there is time for. Returns what that took. */
 static uint64_t ec_encode_more(const struct sp_ctx *c, struct ec *s, const struct ec_order *o, uint64_t budget,
 			       uint64_t *more)
 {
@@ -149,7 +148,7 @@ bool ec_encode(struct sp_ctx *c)
 		chunks -= more * o->code->k;
 		s->encoded += more;
 		count += more;
-	} while (chunks && took <= left); /* the next one may be like it */
+	} while (chunks && took <= left); /* the next one may take as long */
 	ec_count(c, SP_EC_ENCODE_SLICES, all != 0);
 	if (!count)
 		return true;
@@ -157,7 +156,7 @@ bool ec_encode(struct sp_ctx *c)
 	ec_count(c, SP_EC_ENCODED_BYTES, bytes);
 	sp_ec_job_settle(&s->job);
 	sp_first(c, &first);
-	/* It fails once the connection has been ended. */
+	/* This fails once the connection has ended. */
 	if (s->first->ready(first, o->message, bytes) || !chunks)
 		ec_order_done(c, s);
 	return s->orders;

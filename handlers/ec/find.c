@@ -12,8 +12,9 @@ static inline void ec_set(uint64_t *bitmap, unsigned i)
 	bitmap[i / 64] |= 1ull << (i % 64);
 }
 
-/* Which code the parity is of: as far as it has come, its immediate must fit one of them alone, and the data be as long
- * as we think. Nothing more is to be learnt where it fits none, but that the data are shorter than posted. */
+/* Finds the code of the parity. What has arrived of its immediate must fit exactly one of our codes, and the data must
+ * have the length that we assume. If it fits none, then either the data are shorter than posted, or the parity is not
+ * ours. */
 static void ec_recognise(const struct ec *s, struct ec_both *b)
 {
 	uint32_t possible =
@@ -29,7 +30,6 @@ static void ec_recognise(const struct ec *s, struct ec_both *b)
 		b->code = &s->code[__builtin_ctz(possible)];
 }
 
-/* False: these are not a pair; or one of no data. */
 bool ec_both(struct sp_ctx *c, struct sp_ctx *first, uint64_t key, struct ec_both *b)
 {
 	const struct ec *s = c->state;
@@ -51,7 +51,7 @@ static unsigned ec_data(const struct sp_ec_code *code, uint64_t chunks, uint64_t
 	return at >= chunks ? 0 : chunks - at < code->k ? (unsigned)(chunks - at) : code->k;
 }
 
-/* The submessage's data chunks that are missing; how many. */
+/* Sets `missing` to the missing data chunks of the submessage. Returns how many. */
 static unsigned ec_missing_data(struct sp_ctx *c, struct sp_ctx *first, const struct sp_ec_code *code, uint64_t key,
 				uint64_t chunks, uint64_t sub, uint64_t missing[SP_EC_WORDS])
 {
@@ -67,7 +67,7 @@ static unsigned ec_missing_data(struct sp_ctx *c, struct sp_ctx *first, const st
 	return count;
 }
 
-/* Adds those of its parity, which count only as far as there is room for them in the receiver's scratch. */
+/* Adds the missing chunks of its parity. Parity beyond the receiver's scratch counts as missing. */
 static void ec_missing_parity(struct sp_ctx *c, struct sp_ctx *first, const struct ec_both *b, uint64_t sub,
 			      uint64_t missing[SP_EC_WORDS])
 {
@@ -84,7 +84,7 @@ static void ec_missing_parity(struct sp_ctx *c, struct sp_ctx *first, const stru
 	}
 }
 
-/* Can the submessage's data be had, and are some missing? The code is known. */
+/* True: the submessage lacks data and can be repaired. The code is known. */
 static bool ec_repairable(struct sp_ctx *c, struct sp_ctx *first, const struct ec_both *b, uint64_t sub,
 			  uint64_t missing[SP_EC_WORDS])
 {
@@ -127,7 +127,6 @@ void ec_queue(struct sp_ctx *c, struct ec_pair *pair)
 	sp_work_start(c, &d->work);
 }
 
-/* The first `count` submessages are wanted, and no others. */
 void ec_want(const struct sp_ctx *c, struct ec_pair *pair, uint64_t count)
 {
 	const struct ec *s = c->state;
@@ -144,14 +143,13 @@ bool ec_wants(const struct ec *s, const struct ec_pair *pair)
 	return false;
 }
 
-/* Counted once a message. */
 void ec_mismatch(struct sp_ctx *c, struct ec_pair *pair)
 {
 	if (!__atomic_exchange_n(&pair->mismatch, 1, __ATOMIC_RELAXED))
 		ec_count(c, SP_EC_MISMATCHES, 1);
 }
 
-/* May what is lost be repaired? Otherwise not at all, or not until more is known. */
+/* True: the code is known, so lost chunks may be repaired. Otherwise never, or not before more is known. */
 static bool ec_may(struct sp_ctx *c, struct ec_pair *pair, const struct ec_both *b)
 {
 	const struct ec *s = c->state;
@@ -167,7 +165,8 @@ static bool ec_may(struct sp_ctx *c, struct ec_pair *pair, const struct ec_both 
 	return b->code;
 }
 
-/* At the submessages of those chunks, of data or of parity: all have come before, so once at each. */
+/* Looks at the submessages of these chunks of data or parity. All chunks have arrived before, so each is looked at
+ * once. */
 static void ec_look_at(struct sp_ctx *c, struct sp_ctx *first, const struct ec_both *b, bool parity,
 		       const uint64_t *chunk, unsigned count)
 {
@@ -199,10 +198,10 @@ void ec_look(struct sp_ctx *c, uint64_t key, const uint64_t *chunk, unsigned cou
 	struct sp_ctx *first;
 
 	sp_first(c, &first);
-	/* Mostly all data come before any parity: then there is nothing to hold. */
+	/* Mostly all data arrive before any parity: then there is no other message to hold. */
 	other = sp_message_hold(c, key ^ 1);
 	if (!other) {
-		/* Should another worker be about to open it: its packets will look. */
+		/* another worker may be about to open it: then its packets look */
 		if (parity)
 			__atomic_store_n(&pair->look, 1, __ATOMIC_RELAXED);
 		return;
@@ -214,7 +213,7 @@ void ec_look(struct sp_ctx *c, uint64_t key, const uint64_t *chunk, unsigned cou
 	else if (b.code || b.mismatch) {
 		__atomic_store_n(&pair->look, 0, __ATOMIC_RELAXED);
 		ec_store(c, &pair->key, data);
-		/* the work looks which of them can be repaired */
+		/* the work finds out which of them can be repaired */
 		ec_want(c, pair, sp_ec_units(b.chunks, b.code ? b.code->k : s->least));
 		ec_queue(c, pair);
 	}
@@ -230,7 +229,6 @@ static void ec_put_back(struct sp_ctx *c, const struct ec_decoder *d, uint64_t w
 	ec_fetch_and(c, &s->pair[(uint32_t)d->key / 2].taken[word], ~subs);
 }
 
-/* The first `count` of those found. */
 void ec_put_back_lost(struct sp_ctx *c, const struct ec_decoder *d, unsigned count)
 {
 	uint64_t word = 0, subs = 0;
@@ -249,9 +247,9 @@ void ec_put_back_lost(struct sp_ctx *c, const struct ec_decoder *d, unsigned cou
 		ec_put_back(c, d, word, subs);
 }
 
-/* Chunks that a row of submessages has: one look for all of them. */
+/* Chunks of a row of submessages, read with one call. */
 struct ec_window {
-	uint64_t sub, data, parity; /* the first; from its first chunk on, bits of chunks that are there */
+	uint64_t sub, data, parity; /* the first submessage; bits of its chunks and those behind that have arrived */
 };
 
 static bool ec_narrow(const struct sp_ec_code *code)
@@ -270,7 +268,7 @@ static void ec_window(struct sp_ctx *c, struct sp_ctx *first, const struct ec_bo
 	w->parity = at < room ? s->first->present(first, ec_parity_key(b->key), at) & ec_ones(room - at) : 0;
 }
 
-/* How many of `n` submessages in a row, of which the first bits of a window are, have the same `width` bits? */
+/* Returns how many of the `n` submessages in a window have the same `width` bits as the first one. */
 static unsigned ec_run(uint64_t window, unsigned width, unsigned n)
 {
 	const uint64_t unlike = n > 1 ? (window ^ window >> width) & ec_ones((uint64_t)(n - 1) * width) : 0;
@@ -278,8 +276,8 @@ static unsigned ec_run(uint64_t window, unsigned width, unsigned n)
 	return unlike ? (unsigned)__builtin_ctzll(unlike) / width + 1 : n;
 }
 
-/* As ec_repairable(), of what the window shows of the first of `n` in a row, and of those after it that are alike. In
- * *count, how many that are, whether or not they can be repaired. */
+/* As ec_repairable(), for the first of `n` submessages in the window and those after it that lack the same. *count: how
+ * many these are, whether or not they can be repaired. */
 static bool ec_repairable_in(const struct ec *s, const struct ec_both *b, const struct ec_window *w, uint64_t sub,
 			     unsigned n, struct ec_lost *r, unsigned *count)
 {
@@ -287,7 +285,8 @@ static bool ec_repairable_in(const struct ec *s, const struct ec_both *b, const 
 	const unsigned data = ec_data(code, b->chunks, sub), rows = sp_ec_parity(code, data);
 	const unsigned i = (unsigned)(sub - w->sub);
 	const uint64_t chunks = w->data >> i * code->k, parities = w->parity >> i * code->m;
-	const uint64_t whole = b->data.bytes / ((uint64_t)code->k * s->limits.chunk_bytes); /* without a short chunk */
+	const uint64_t whole =
+		b->data.bytes / ((uint64_t)code->k * s->limits.chunk_bytes); /* submessages without a short chunk */
 	uint64_t lost, parity;
 
 	*count = 1;
@@ -306,13 +305,13 @@ static bool ec_repairable_in(const struct ec *s, const struct ec_both *b, const 
 	r->missing[0] = lost | (data < 64 ? parity << data : 0);
 	r->missing[1] = data < 64 ? parity >> (64 - data) : parity;
 	r->missing[2] = r->missing[3] = 0;
-	r->reserved[0] = lost; /* as will turn out, mostly */
+	r->reserved[0] = lost; /* mostly that is what is reserved */
 	r->reserved[1] = r->reserved[2] = r->reserved[3] = 0;
 	r->ready = true;
 	return sp_ec_recoverable(code, data, r->missing);
 }
 
-/* Those found from number `from` on become one each, of which nothing is reserved. */
+/* Splits the entries from number `from` on into one per submessage, with nothing reserved. */
 static void ec_split(struct ec_decoder *d, unsigned from)
 {
 	unsigned to = from;
@@ -327,14 +326,14 @@ static void ec_split(struct ec_decoder *d, unsigned from)
 		one.ready = false;
 		for (unsigned left = d->lost[i].count; left--;) {
 			one.sub = d->lost[i].sub + left;
-			d->lost[--at] = one; /* never before i, and i itself comes last */
+			d->lost[--at] = one; /* never before i; entry i itself is written last */
 		}
 	}
 	d->found = to;
 }
 
-/* Chunks `chunks` of the window, which are missing in those found from number `from` on, are reserved at once: what
- * that takes is mostly the call. Should it be any less simple, each is reserved by itself, when it is its turn. */
+/* Reserves at once the missing chunks of all entries from number `from` on: the call takes most of the time. If that
+ * does not get all of them, each entry reserves its own when it is next. */
 static void ec_reserve_all(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, unsigned from,
 			   const struct ec_window *w, uint64_t chunks)
 {
@@ -346,7 +345,7 @@ static void ec_reserve_all(struct sp_ctx *c, struct sp_ctx *first, struct ec_dec
 		ec_split(d, from);
 }
 
-/* Of submessages `subs` of a word, those that can be repaired are noted. Returns the others. */
+/* Notes those submessages of a word that can be repaired. Returns the others. */
 static uint64_t ec_note_all(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, const struct ec_both *b,
 			    uint64_t word, uint64_t subs)
 {
@@ -369,7 +368,7 @@ static uint64_t ec_note_all(struct sp_ctx *c, struct sp_ctx *first, struct ec_de
 	return others;
 }
 
-/* The same where one look shows the chunks of all. */
+/* The same, where a window shows the chunks of all. */
 static uint64_t ec_note_narrow(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, const struct ec_both *b,
 			       uint64_t word, uint64_t subs)
 {
@@ -400,8 +399,8 @@ static uint64_t ec_note_narrow(struct sp_ctx *c, struct sp_ctx *first, struct ec
 	return others;
 }
 
-/* Submessages `subs` of a word, which this worker has taken: notes those that can be repaired, and puts back the
- * others. What comes meanwhile finds them taken, so those are looked at once more. */
+/* This worker has taken the submessages `subs` of a word. Notes those that can be repaired, and gives back the others.
+ * A chunk that arrived meanwhile found them taken, so the others are looked at once more. */
 static void ec_note(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair,
 		    const struct ec_both *b, uint64_t word, uint64_t subs)
 {
@@ -420,7 +419,7 @@ static void ec_note(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d
 			ec_fetch_or(c, &pair->wanted[word], others & -others);
 }
 
-/* As many submessages as `left` lasts for, by a rough estimate: other workers may want some, too. */
+/* Estimates for how many submessages `left` lasts: other workers may want some, too. */
 static unsigned ec_most(const struct ec *s, const struct ec_decoder *d, const struct sp_ec_code *code, uint64_t left)
 {
 	const unsigned room = EC_BATCH - ec_found(d), width = code->k > code->m ? code->k : code->m;
@@ -431,14 +430,13 @@ static unsigned ec_most(const struct ec *s, const struct ec_decoder *d, const st
 	return left >= cost * most ? most : left > cost ? (unsigned)(left / cost) : 1;
 }
 
-/* The next submessages that are wanted, of b, and can be repaired. False: none, or too many to look at in a slice. */
 bool ec_next(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struct ec_pair *pair,
 	     const struct ec_both *b, uint64_t left, unsigned *looks)
 {
 	const struct ec *s = c->state;
 	const struct sp_ec_code *code = b->code ? b->code : s->code;
 	const unsigned most = ec_most(s, d, code, left), before = d->found;
-	uint64_t word = d->sub / 64; /* mostly they come in order */
+	uint64_t word = d->sub / 64; /* mostly they become wanted in order */
 
 	for (uint64_t words = s->wanted_words; words; words--, word = word + 1 < s->wanted_words ? word + 1 : 0)
 		for (uint64_t bits; (bits = __atomic_load_n(&pair->wanted[word], __ATOMIC_SEQ_CST));) {
@@ -447,7 +445,7 @@ bool ec_next(struct sp_ctx *c, struct sp_ctx *first, struct ec_decoder *d, struc
 			if (!*looks)
 				return false;
 			bits &= ec_ones(most) << from;
-			/* Before looking: who wants it from now on wants it anew. */
+			/* Cleared before looking: a worker that wants it from now on sets it again. */
 			ec_fetch_and(c, &pair->wanted[word], ~bits);
 			d->sub = word * 64 + from;
 			bits &= ~ec_fetch_or(c, &pair->taken[word], bits);
