@@ -214,7 +214,7 @@ static bool full(const struct sp_rel_sender *s)
 	return s->out.count + s->lost.count >= s->config.in_flight;
 }
 
-/* When the unit counts as sent. What else is to be sent of its message may wait for room, as units do. */
+/* When the unit counts as sent: not before its parity (hold), unless that waits for room that only units can make. */
 static sp_time left_at(const struct sp_rel_sender *s, const struct sp_rel_flight *f)
 {
 	const sp_time hold = is_open(s, f->message) ? message_of(s, f->message)->hold : 0;
