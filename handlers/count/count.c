@@ -2,10 +2,10 @@
 /*
  * count: packets, bytes, first and last time of every flow.
  *
- * A flow is a message here: header() gives it a record, payload() counts in it, completion() frees it once the flow has
- * been idle for long enough. The message key is a hash of addresses, protocol and ports. Two flows may share a key, so
- * the record holds the addresses themselves: a packet that finds another flow's record is counted as a collision, and
- * never as that flow's.
+ * A flow is a message here: header() gives it a record, payload() counts in the record, completion() frees it once the
+ * flow was idle for long enough. The message key is a hash of addresses, protocol and ports. Two flows may have the
+ * same key, so the record has the addresses themselves. A packet that finds another flow's record is counted as a
+ * collision, and never as a packet of that flow.
  */
 #include <arpa/inet.h>
 #include <stdatomic.h>
@@ -16,7 +16,7 @@ enum { OPENED, FORGOTTEN, UNTRACKED, COLLISIONS };
 static const char *const counters[] = {"opened", "forgotten", "untracked", "collisions", NULL};
 
 /* ---- state ------------------------------------------------------------------------------------------------------ */
-/* What makes two packets the same flow. Only UDP and TCP have ports; what is not IP has only its type. */
+/* What identifies a flow. Only UDP and TCP have ports. A packet without IP has only its type. */
 struct tuple {
 	uint8_t source[16], destination[16]; /* IPv4: the first four bytes */
 	uint16_t ethertype, source_port, destination_port;
@@ -25,17 +25,17 @@ struct tuple {
 static_assert(sizeof(struct tuple) == 40, "compared as bytes, so without padding");
 enum { WORDS = sizeof(struct tuple) / sizeof(uint64_t) };
 
-/* serial counts a record's states, round and round: free, claimed, live. Who claims it writes it; a reader that meets
- * the same live serial before and after has read one flow. */
-enum { FREE, CLAIMED, LIVE, STATES = 4 };
+/* `serial` counts the states of a record, in turn: free, taken, live. The worker that takes it writes it. A reader that
+ * finds the same live serial before and after has read one flow. */
+enum { FREE, TAKEN, LIVE, STATES = 4 };
 struct flow {
 	_Atomic uint32_t serial;
-	_Atomic uint64_t tuple[WORDS];	 /* written while claimed; report() may read it then, in vain */
-	_Atomic uint64_t packets, bytes; /* any worker adds */
-	_Atomic sp_time first, last;	 /* any worker moves them apart */
+	_Atomic uint64_t tuple[WORDS];	 /* written while taken; report() may read it then, in vain */
+	_Atomic uint64_t packets, bytes; /* any worker adds to them */
+	_Atomic sp_time first, last;	 /* any worker widens them */
 } __attribute__((aligned(64)));
 
-struct line { /* of a report: a flow at one moment */
+struct line { /* For the report: a flow at one moment. */
 	struct tuple tuple;
 	uint64_t packets, bytes;
 	sp_time first, last;
@@ -46,7 +46,7 @@ struct total { /* each worker writes its own, the home worker reads all */
 } __attribute__((aligned(64)));
 
 struct count {
-	struct flow *flow; /* mask + 1 records, at least two for each that may be live */
+	struct flow *flow; /* mask + 1 records, at least two for each live flow */
 	uint32_t mask, limit;
 	_Atomic uint32_t live;
 	struct total *total;
@@ -55,7 +55,7 @@ struct count {
 };
 
 struct message {
-	struct flow *flow; /* NULL: there was no record left */
+	struct flow *flow; /* NULL: no record was free */
 };
 
 static int attach(struct sp_ctx *c)
@@ -73,7 +73,7 @@ static int attach(struct sp_ctx *c)
 	s->total = sp_alloc(c, c->workers * sizeof(*s->total));
 	if (!s->flow || !s->top || !s->total)
 		return sp_fail(c, ENOMEM, "flows", "no memory for %u flows", s->limit);
-	/* The NIC's limit is a little above ours: a flow too many shall reach payload() and be counted there. */
+	/* The NIC's limit is a little above ours: a flow beyond ours must reach payload() to be counted there. */
 	return sp_messages_limit(c, s->limit + 64, sp_param_uint(c, "idle"));
 }
 
@@ -83,7 +83,7 @@ static uint16_t get16(const uint8_t *b)
 	return (uint16_t)(b[0] << 8 | b[1]);
 }
 
-/* The protocol above IPv6's extension headers, which lie between the fixed header and `end`. */
+/* The protocol after IPv6's extension headers, which lie between the fixed header and `end`. */
 static uint8_t ipv6_protocol(const uint8_t *ip, const uint8_t *end)
 {
 	uint8_t next = ip[6];
@@ -99,23 +99,23 @@ static void tuple_of(const struct sp_packet *p, struct tuple *t)
 	bool ports = p->flags & SP_PKT_UDP, fragment = false;
 
 	memset(t, 0, sizeof(*t));
-	t->ethertype = get16(ip - 2); /* what stands before l3, behind any VLAN tags */
+	t->ethertype = get16(ip - 2); /* before l3, after any VLAN tags */
 	if (t->ethertype == 0x0800) {
 		memcpy(t->source, ip + 12, 4);
 		memcpy(t->destination, ip + 16, 4);
 		t->protocol = ip[9];
-		fragment = get16(ip + 6) & 0x3FFF; /* a later one, or more follow */
+		fragment = get16(ip + 6) & 0x3FFF; /* a later fragment, or more follow */
 	} else if (t->ethertype == 0x86DD) {
 		memcpy(t->source, ip + 8, 16);
 		memcpy(t->destination, ip + 24, 16);
 		t->protocol = ipv6_protocol(ip, above);
 		fragment = t->protocol == IPPROTO_FRAGMENT;
 		if (fragment && p->len >= 8)
-			t->protocol = p->data[0]; /* whose fragments they are, as in IPv4 */
+			t->protocol = p->data[0]; /* of the fragments, as in IPv4 */
 	} else if (t->ethertype < 0x600) {
-		t->ethertype = 0; /* a length, IEEE 802.3 */
+		t->ethertype = 0; /* a length, as in IEEE 802.3 */
 	}
-	/* Fragments have no ports, also the first: all of a datagram's are one flow. */
+	/* Fragments have no ports, not even the first one: all fragments of a datagram are one flow. */
 	ports |= t->protocol == IPPROTO_TCP && !fragment && p->len >= 4;
 	if (ports) {
 		t->source_port = get16(above);
@@ -134,14 +134,15 @@ static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 /* ---- the life of a flow ----------------------------------------------------------------------------------------- */
 static void add(const struct sp_ctx *c, _Atomic uint64_t *to, uint64_t n)
 {
-	if (c->workers == 1) /* nobody else writes: no need to lock the bus */
+	if (c->workers == 1) /* nobody else writes: no locked operation is needed */
 		atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + n, memory_order_relaxed);
 	else
 		atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
 
-/* A free record, from `at` on. At least half of them are free while the limit is kept: the search is short and ends. */
-static struct flow *claim(struct count *s, uint64_t at)
+/* Takes a free record, from `at` on. At least half of them are free within the limit, so the search is short, and it
+ * ends. */
+static struct flow *take(struct count *s, uint64_t at)
 {
 	if (atomic_fetch_add(&s->live, 1) >= s->limit) {
 		atomic_fetch_sub(&s->live, 1);
@@ -150,7 +151,7 @@ static struct flow *claim(struct count *s, uint64_t at)
 	for (;; at++) {
 		struct flow *f = &s->flow[at & s->mask];
 		uint32_t serial = atomic_load(&f->serial);
-		if (serial % STATES == FREE && atomic_compare_exchange_strong(&f->serial, &serial, serial + CLAIMED))
+		if (serial % STATES == FREE && atomic_compare_exchange_strong(&f->serial, &serial, serial + TAKEN))
 			return f;
 	}
 }
@@ -177,7 +178,7 @@ static struct tuple read_tuple(const struct flow *f)
 
 static uint32_t header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	struct flow *f = claim(c->state, m->key);
+	struct flow *f = take(c->state, m->key);
 	struct tuple t;
 
 	if (!f)
@@ -188,7 +189,7 @@ static uint32_t header(struct sp_ctx *c, struct sp_message *m, struct sp_packet 
 	atomic_store(&f->bytes, 0);
 	atomic_store(&f->first, c->now);
 	atomic_store(&f->last, c->now);
-	atomic_fetch_add(&f->serial, LIVE - CLAIMED);
+	atomic_fetch_add(&f->serial, LIVE - TAKEN);
 	((struct message *)m->state)->flow = f;
 	c->counters[OPENED]++;
 	return SP_DONE;
@@ -216,7 +217,7 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet
 	}
 	add(c, &f->packets, 1);
 	add(c, &f->bytes, p->frame_len);
-	/* Workers read the clock on their own: the packet that opened the flow need not have the earliest time. */
+	/* Each worker reads the clock itself: the packet that opened the flow need not have the earliest time. */
 	for (seen = f->last; seen < c->now && !atomic_compare_exchange_weak(&f->last, &seen, c->now);)
 		;
 	for (seen = f->first; seen > c->now && !atomic_compare_exchange_weak(&f->first, &seen, c->now);)
@@ -266,19 +267,20 @@ static int command(struct sp_ctx *c, const struct sp_command *command, struct sp
 	return -EINVAL;
 }
 
-/* One flow as it stands; false: the record is not in use, or stopped being this flow's while it was read. */
+/* Copies a flow. False: the record is not in use, or another flow got it meanwhile. */
 static bool snapshot(struct flow *f, struct line *l)
 {
 	uint32_t serial = f->serial;
 
-	if (serial % STATES != LIVE) /* most of them: no look at the rest */
+	if (serial % STATES != LIVE) /* most records: no need to look at the rest */
 		return false;
 	*l = (struct line){read_tuple(f), f->packets, f->bytes, f->first, f->last};
-	/* A write that writes nothing: what was read above stays above. */
+	/* A locked addition of 0: the loads above cannot move behind it. */
 	return atomic_fetch_add(&f->serial, 0) == serial;
 }
 
-/* More packets first; flows with as many stand in the order of their addresses, so that equal runs read equal. */
+/* More packets come first. Flows with as many are in order of their addresses, so that equal runs give equal reports.
+ */
 static bool before(const struct line *a, const struct line *b)
 {
 	if (a->packets != b->packets)
@@ -286,7 +288,7 @@ static bool before(const struct line *a, const struct line *b)
 	return memcmp(&a->tuple, &b->tuple, sizeof(a->tuple)) < 0;
 }
 
-/* top is a heap whose root is the hindmost: puts the line `at` where it belongs. */
+/* top is a heap, with the last line of the report at its root. Moves the line `at` to its place. */
 static void sink(struct line *top, uint32_t n, uint32_t at)
 {
 	const struct line l = top[at];
@@ -301,7 +303,7 @@ static void sink(struct line *top, uint32_t n, uint32_t at)
 	top[at] = l;
 }
 
-/* The foremost flows, sorted, into s->top; returns how many. Packets wait meanwhile, so not by insertion. */
+/* Sorts the flows with most packets into s->top. Returns how many. Packets wait meanwhile, so no insertion sort. */
 static uint32_t sort(struct count *s)
 {
 	struct line l, *top = s->top;

@@ -2,12 +2,12 @@
 /*
  * reflect: answers UDP datagrams with themselves.
  *
- * MAC addresses, IP addresses and ports change places, the TTL or hop limit starts anew, the checksums are computed
- * anew; VLAN tags, payload and whatever follows the datagram stay. A UDP checksum of 0 over IPv4 ("none") stays 0.
+ * Swaps MAC addresses, IP addresses and ports, sets a fresh TTL or hop limit, and recomputes the checksums. VLAN tags,
+ * payload and bytes after the datagram stay. A UDP checksum of 0 over IPv4 ("none") stays 0.
  *
  * An answer with a fresh TTL can travel for ever between two echo services. So a datagram whose source port is 7 (the
- * echo service) or the port answered here is the drop `reflect-loop`; and two NICs that reflect every port must not
- * face each other.
+ * echo service), or the port answered here, is the drop `reflect-loop`. Two NICs that reflect every port must not face
+ * each other.
  */
 #include "../spindle-handler.h"
 
@@ -47,7 +47,7 @@ static void swap(uint8_t *a, uint8_t *b, size_t len)
 	memcpy(b, t, len);
 }
 
-/* Neither a group nor this host's own name for itself: somebody to whom an answer can go. */
+/* True: an answer can go to this address. It is neither a group nor a loopback or unspecified address. */
 static bool unicast(const uint8_t *ip, bool v6)
 {
 	static const uint8_t loopback[16] = {[15] = 1};
@@ -57,10 +57,8 @@ static bool unicast(const uint8_t *ip, bool v6)
 	return ip[0] != 0 && ip[0] != 127 && ip[0] < 224;
 }
 
-/*
- * The Internet checksum of pseudo-header and datagram. The pseudo-header is laid over the end of the IP header, where
- * its addresses already stand: header bytes that the caller writes again afterwards.
- */
+/* The Internet checksum of pseudo-header and datagram. It writes the pseudo-header over the end of the IP header, where
+ * the addresses already are. The caller writes those header bytes again afterwards. */
 static uint16_t checksum(const struct sp_packet *p, bool v6, uint32_t udp_len)
 {
 	uint8_t *ip = p->frame + p->l3;
@@ -73,7 +71,7 @@ static uint16_t checksum(const struct sp_packet *p, bool v6, uint32_t udp_len)
 	return sp_checksum(pseudo, (size_t)(p->frame + p->l4 - pseudo) + udp_len, 0);
 }
 
-/* Whether to answer: SP_DONE, or the verdict. */
+/* Returns SP_DONE if the packet is to be answered, or the verdict. */
 static uint32_t check(const struct reflect *s, const struct sp_packet *p)
 {
 	const bool v6 = p->flags & SP_PKT_IPV6;
@@ -92,7 +90,8 @@ static uint32_t check(const struct reflect *s, const struct sp_packet *p)
 		return SP_DROP(NOT_UNICAST);
 	if (get16(udp) == ECHO_PORT || get16(udp) == s->port || !memcmp(from, to, v6 ? 16 : 4))
 		return SP_DROP(REFLECT_LOOP);
-	/* A source route would take the answer elsewhere, and the checksum's destination would not be the header's. */
+	/* A source route would take the answer elsewhere, and the checksum's destination would not be that of the
+	 * header. */
 	if (udp - ip != (v6 ? 40 : 20))
 		return SP_DROP(IP_OPTIONS);
 	return SP_DONE;
@@ -123,7 +122,7 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *none, struct sp_pac
 		memset(udp + 6, 0, 2);
 		sum = checksum(p, v6, udp_len);
 		if (!sum)
-			sum = 0xFFFF; /* 0 would say that there is none */
+			sum = 0xFFFF; /* 0 would mean: no checksum */
 		memcpy(udp + 6, &sum, 2);
 	}
 	if (v6) {
