@@ -18,7 +18,7 @@
 #include <rte_mbuf.h>
 #include <rte_memcpy.h>
 
-#include "../handlers/past.h"
+#include "../handlers/stream_copy.h"
 #include "../handlers/wire/rvma.h"
 #include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
@@ -284,7 +284,7 @@ static void stream_burst(void *state, struct rte_mbuf **packet, unsigned n)
 	struct bench *b = state;
 
 	for (unsigned i = 0; i < n; i++)
-		past_copy(next_place(b), rte_pktmbuf_mtod_offset(packet[i], uint8_t *, HEAD), b->shape.size);
+		sp_stream_copy(next_place(b), rte_pktmbuf_mtod_offset(packet[i], uint8_t *, HEAD), b->shape.size);
 	past_fence();
 }
 

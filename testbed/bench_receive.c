@@ -10,7 +10,7 @@
 #include <rte_memcpy.h>
 #include <rte_pause.h>
 
-#include "../handlers/past.h"
+#include "../handlers/stream_copy.h"
 #include "../pipeline/metered.h"
 #include "bench_frame.h"
 #include "bench_sdr.h"
@@ -82,7 +82,7 @@ static void stream_burst(void *arg, struct rte_mbuf **packet)
 	for (unsigned i = 0; i < SP_BURST; i++) {
 		const uint8_t *from = rte_pktmbuf_mtod_offset(packet[i], uint8_t *, HEAD);
 
-		past_copy(place_of(b), from, b->shape.mtu);
+		sp_stream_copy(place_of(b), from, b->shape.mtu);
 	}
 	past_fence();
 }

@@ -2,9 +2,9 @@
 /*
  * responder: answers ICMP echo requests (RFC 792) with their replies, as responder.c does, in eBPF.
  *
- * MAC and IPv4 addresses change places, the TTL starts anew, type 8 becomes 0; checksums are mended for what changed,
- * so one that was wrong stays wrong (RFC 1624). What is no echo request, a fragment, or has a group or nobody as an end
- * is a drop with its reason; `limit` bounds the data that are answered, against amplification.
+ * Swaps MAC and IPv4 addresses, sets a fresh TTL, turns type 8 into 0. Checksums are updated for what changed, so a
+ * wrong one stays wrong (RFC 1624). Other packets are drops with their reasons: no echo request, a fragment, or a group
+ * or unspecified address at either end. `limit` bounds the data that are answered, against amplification.
  */
 #include "spindle-bpf.h"
 

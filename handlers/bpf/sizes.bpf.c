@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sizes: how long packets are, and how far apart, in powers of two, as sizes.c does, in eBPF. `forward` sends them on
- * the normal way afterwards, so that it can stand before anything.
+ * sizes: histograms of packet lengths and of the gaps between packets, in powers of two, as sizes.c does, in eBPF.
+ * `forward` sends the packets on the normal way, so that it can stand before anything.
  *
  * Words of state: 0 to 15, packets of up to 2^n - 1 bytes; 16 + n, gaps since the packet before of up to 2^n - 1
- * nanoseconds; 64, when the latest packet came (ps, and one more: 0 is none).
+ * nanoseconds; 64, time of the latest packet (ps + 1; 0: none).
  */
 #include "spindle-bpf.h"
 
@@ -14,7 +14,7 @@ SP_BPF_DOC(sizes, "histograms of packets' lengths and of the gaps between them")
 enum { FORWARD };
 SP_BPF_PARAMETERS(sizes) = {{"forward", "0", "1: packets go on the normal way"}};
 
-/* Bits that v needs: loops there are none, so by halves. */
+/* Bits that v needs. By halves, as there are no loops. */
 static inline __attribute__((always_inline)) uint32_t bits(uint64_t v)
 {
 	uint32_t n = 0, more;

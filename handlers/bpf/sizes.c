@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sizes: how long packets are, and how far apart, in powers of two. The same as sizes.bpf.c in C: what is to be seen is
- * what differs. `forward` sends them on the normal way afterwards, so that it can stand before anything.
+ * sizes: histograms of packet lengths and of the gaps between packets, in powers of two. The same as sizes.bpf.c, in C,
+ * to compare. `forward` sends the packets on the normal way, so that it can stand before anything.
  *
  * Words of state: 0 to 15, packets of up to 2^n - 1 bytes; 16 + n, gaps since the packet before of up to 2^n - 1
- * nanoseconds; 64, when the latest packet came (ps, and one more: 0 is none). The report shows those that are not 0,
- * and the host asks for one by SP_CMD_QUERY.
+ * nanoseconds; 64, time of the latest packet (ps + 1; 0: none). The report shows those that are not 0, and the host
+ * reads one by SP_CMD_QUERY.
  */
 #include <spindle-handler.h>
 
@@ -13,7 +13,7 @@ enum { LENGTHS = 0, GAPS = 16, LATEST = 64, WORDS };
 
 struct sizes {
 	uint64_t forward;
-	uint64_t word[WORDS]; /* all workers, atomic where there are several */
+	uint64_t word[WORDS]; /* of all workers; atomic where there are several */
 };
 
 static int attach(struct sp_ctx *c)

@@ -10,7 +10,7 @@ size_t sp_ec_code_bytes(enum sp_ec_kind kind, unsigned k, unsigned m)
 	if (!k || !m || k > SP_EC_CHUNKS || m > SP_EC_CHUNKS - k)
 		return 0;
 	if (kind == SP_EC_XOR)
-		return m <= k ? 64 : 0; /* it needs none; but 0 says no */
+		return m <= k ? 64 : 0; /* XOR needs no tables, but 0 means that there is no such code */
 	return kind == SP_EC_MDS ? (size_t)k * m * SP_EC_TABLE : 0;
 }
 
@@ -52,7 +52,7 @@ int sp_ec_code_init(struct sp_ec_code *code, enum sp_ec_kind kind, unsigned k, u
 
 unsigned sp_ec_parity(const struct sp_ec_code *code, unsigned data)
 {
-	if (data >= code->k) /* mostly */
+	if (data >= code->k) /* the common case */
 		return data == code->k ? code->m : 0;
 	return (data * code->m + code->k - 1) / code->k;
 }
@@ -60,12 +60,12 @@ unsigned sp_ec_parity(const struct sp_ec_code *code, unsigned data)
 bool sp_ec_recoverable(const struct sp_ec_code *code, unsigned data, const uint64_t missing[SP_EC_WORDS])
 {
 	const unsigned parity = sp_ec_parity(code, data);
-	uint64_t groups[SP_EC_WORDS] = {0}; /* that have lost data */
+	uint64_t groups[SP_EC_WORDS] = {0}; /* groups that have lost data */
 	unsigned lost = 0;
 
 	if (!parity)
 		return false;
-	if (code->kind == SP_EC_MDS) { /* missing data <= parity that is there */
+	if (code->kind == SP_EC_MDS) { /* as many parity chunks are present as data chunks are missing */
 		for (unsigned i = 0; i < data + parity; i += 64)
 			lost += (unsigned)__builtin_popcountll(
 				missing[i / 64] & (data + parity - i < 64 ? (1ull << (data + parity - i)) - 1 : ~0ull));
@@ -78,7 +78,7 @@ bool sp_ec_recoverable(const struct sp_ec_code *code, unsigned data, const uint6
 
 			if (j >= data)
 				break;
-			while (j - first >= parity) /* a division takes as long as many of these */
+			while (j - first >= parity) /* a division takes as long as many of these steps */
 				first += parity;
 			i = j - first;
 			if (sp_ec_bit(groups, i) || sp_ec_bit(missing, data + i))

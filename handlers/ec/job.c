@@ -4,16 +4,16 @@
 #include <errno.h>
 #include <string.h>
 
-/* What things take, in units of a byte multiplied and added. */
-#define READ	    2	/* a byte from memory that no cache has; */
+/* Costs, in units of a byte multiplied and added. */
+#define READ	    2	/* a byte from memory, in no cache */
 #define READ_NEAR   1	/* ... of a message that caches may hold */
-#define COEFFICIENT 400 /* one, and its tables */
-#define FACTOR	    50	/* of a weight */
+#define COEFFICIENT 400 /* a coefficient and its tables */
+#define FACTOR	    50	/* a factor of a weight */
 
 #define FETCH 256 /* bytes of a source */
 
-#define STREAMS 15   /* sources together; more are worth it only where chunks are long */
-#define SHORT	1024 /* of each, at least */
+#define STREAMS 15   /* sources combined together; with more only long chunks gain */
+#define SHORT	1024 /* ... at least so many bytes of each */
 
 void sp_ec_job_init(struct sp_ec_job *job, void *memory)
 {
@@ -42,9 +42,9 @@ static int begin(struct sp_ec_job *job, const struct sp_ec_code *code, const str
 	return 0;
 }
 
-/* From memory, short chunks take as long to begin with as for the rest, since the processor looks ahead within a page
- * only: fetches where one begins, or better the one after it, for which there is all the time. Anything but addresses
- * of chunks is harmless: fetching never faults. */
+/* With short chunks from memory, the beginning of each takes as long as the rest, because the processor prefetches
+ * within a page only. So this prefetches where a chunk begins, or better where the chunk after it begins: there is time
+ * for that. A prefetch never faults, whatever the address. */
 static void fetch(const struct sp_ec_job *job)
 {
 	const uint8_t data = (uint8_t)job->plan->aim.shape;
@@ -57,7 +57,7 @@ static void fetch(const struct sp_ec_job *job)
 	}
 }
 
-/* The lines of the plan's matrix. Their weights are not known yet where it is for decoding: `weighted`. */
+/* Sets the lines of the plan's matrix. For decoding their weights are not known yet: `weighted` is false. */
 static void lines(struct sp_ec_job *job, bool weighted)
 {
 	const struct sp_ec_plan *plan = job->plan;
@@ -97,7 +97,7 @@ static void tables_choose(struct sp_ec_job *job, bool decode, bool all)
 		lines(job, decode);
 }
 
-/* By that plan. `all`: of a whole submessage, in whole. */
+/* Starts the job with this plan. all: the submessage is complete and made in one piece. */
 static void start(struct sp_ec_job *job, const struct sp_ec_submessage *sub, struct sp_ec_plan *plan, bool decode,
 		  bool all)
 {
@@ -148,7 +148,7 @@ int sp_ec_verify_start(struct sp_ec_job *job, const struct sp_ec_code *code, con
 
 	if (err)
 		return err;
-	job->check = true; /* a row at a time: there is room for one aside */
+	job->check = true; /* one row at a time: `aside` has room for one */
 	start(job, sub, sp_ec_plan_parity(&job->plans, code, sub->data, check), false, false);
 	return 0;
 }
@@ -192,7 +192,7 @@ void sp_ec_job_again(struct sp_ec_job *job, uint64_t data, uint64_t parity)
 }
 
 /* ---- working ---- */
-/* Decoding: the weight of the next line of the matrix. The parity chunks used are its last sources. */
+/* Decoding: computes the weight of the next line of the matrix. The parity chunks used are its last sources. */
 static void weigh(struct sp_ec_job *job)
 {
 	struct sp_ec_matrix *matrix = &job->matrix;
@@ -219,7 +219,7 @@ static unsigned group_rows(const struct sp_ec_job *job, unsigned row)
 	return job->rows - row < job->group ? job->rows - row : job->group;
 }
 
-/* Of a byte of one source for a group; reading is done by the first group. XOR is done while the next bytes come. */
+/* Cost of one byte of one source for a group of rows. The first group pays for reading. XOR overlaps with reading. */
 static uint64_t byte_cost(const struct sp_ec_job *job, unsigned row)
 {
 	if (job->code->kind == SP_EC_XOR)
@@ -227,7 +227,7 @@ static uint64_t byte_cost(const struct sp_ec_job *job, unsigned row)
 	return group_rows(job, row) + (row ? 0 : job->cold ? READ : READ_NEAR);
 }
 
-/* What the short one has of the block at hand. */
+/* Bytes of the short source in the current block. */
 static uint32_t own(const struct sp_ec_job *job)
 {
 	if (job->at >= job->last)
@@ -235,7 +235,7 @@ static uint32_t own(const struct sp_ec_job *job)
 	return job->last - job->at < job->block ? job->last - job->at : job->block;
 }
 
-/* Source s of all, where the block at hand begins. */
+/* Where the current block begins in source s. */
 static uint8_t *source_at(struct sp_ec_job *job, unsigned s)
 {
 	const uint32_t n = job->block, part = own(job);
@@ -249,7 +249,7 @@ static uint8_t *source_at(struct sp_ec_job *job, unsigned s)
 	return job->padded;
 }
 
-/* `count` rows of the block at hand, of `take` more sources. */
+/* Makes `count` rows of the current block from `take` more sources. */
 static void compute(struct sp_ec_job *job, unsigned row, unsigned count, unsigned take)
 {
 	const struct sp_ec_kernel *kernel = job->code->kernel;
@@ -282,7 +282,7 @@ static void compute(struct sp_ec_job *job, unsigned row, unsigned count, unsigne
 		memcpy(job->row[job->short_row] + job->at, job->aside, part);
 }
 
-/* The same, and on to the next: of XOR, the row's next block, for its sources are read by it alone. */
+/* The same, and moves on. XOR goes on to the row's next block, as no other row reads its sources. */
 static void make(struct sp_ec_job *job, unsigned row, unsigned count, unsigned take)
 {
 	if (!job->dry)
@@ -304,7 +304,7 @@ static void make(struct sp_ec_job *job, unsigned row, unsigned count, unsigned t
 	}
 }
 
-/* Of few sources, as many bytes as `budget` lets a group of rows take at once. */
+/* With few sources: as many bytes as `budget` allows a group of rows at once. */
 static uint32_t block_choose(const struct sp_ec_job *job, uint64_t budget)
 {
 	const uint32_t left = job->bytes - job->at;
@@ -312,7 +312,7 @@ static uint32_t block_choose(const struct sp_ec_job *job, uint64_t budget)
 	const uint32_t least = job->together ? SHORT : job->strip;
 	uint64_t n = least;
 
-	if (left < least + SP_EC_REST) /* to divide takes longer than much else here */
+	if (left < least + SP_EC_REST) /* divisions take longer than most of this function */
 		return left;
 	if (job->together || sources <= job->least + job->least / 2) {
 		n = budget / (byte_cost(job, job->done) * sources) / 64 * 64;
@@ -321,7 +321,8 @@ static uint32_t block_choose(const struct sp_ec_job *job, uint64_t budget)
 	return left < n + SP_EC_REST ? left : (uint32_t)n;
 }
 
-/* Does the next bit of work if `budget` allows, or must be. Returns what it took; 0: it would take more. */
+/* Does the next piece of work if `budget` allows it, or if it must be done. Returns its cost; 0: it would exceed the
+ * budget. */
 static uint64_t advance(struct sp_ec_job *job, uint64_t budget, bool must)
 {
 	unsigned count, left, take;
@@ -362,13 +363,13 @@ static uint64_t advance(struct sp_ec_job *job, uint64_t budget, bool must)
 	return cost;
 }
 
-/* What a submessage that need not be cut up takes. */
+/* Cost of a submessage that is made in one piece. */
 static uint64_t whole_cost(const struct sp_ec_job *job)
 {
 	return (uint64_t)job->sources * job->bytes * byte_cost(job, 0);
 }
 
-/* XOR: each row at once. MDS: all rows. */
+/* XOR: one row after the other. MDS: all rows. */
 static void whole(const struct sp_ec_job *job)
 {
 	const uint8_t *first = job->plan->first;
@@ -381,7 +382,7 @@ static void whole(const struct sp_ec_job *job)
 					     job->row[r], job->past);
 }
 
-/* XOR that fits the budget need not be cut up. Returns what it took; 0: it must be. */
+/* XOR in one piece if that fits the budget. Returns its cost; 0: it does not fit. */
 static uint64_t exclusive_whole(struct sp_ec_job *job, uint64_t budget)
 {
 	const uint64_t cost = whole_cost(job);
@@ -400,7 +401,7 @@ void sp_ec_job_settle(struct sp_ec_job *job)
 		return;
 	job->loose = false;
 #if defined(__x86_64__)
-	__builtin_ia32_sfence(); /* a locked operation's fence waits for what was read, too */
+	__builtin_ia32_sfence(); /* the fence of a locked operation waits for loads, too */
 #else
 	__sync_synchronize();
 #endif
@@ -424,7 +425,7 @@ bool sp_ec_job_step(struct sp_ec_job *job, uint64_t budget)
 	return false;
 }
 
-/* Can submessages like the one that is done be made in one piece each? */
+/* True: more submessages like this one can each be made in one piece. */
 static bool repeatable(const struct sp_ec_job *job)
 {
 	if (job->check || !job->rows || job->short_source >= 0 || job->short_row >= 0)

@@ -17,8 +17,8 @@ static uint64_t shape_of(const struct sp_ec_code *code, unsigned data)
 	return (uint64_t)code->kind << 32 | code->k << 16 | code->m << 8 | data; /* 1 to 255 each */
 }
 
-/* Word by word: those of an aim have just been written so, and a wider load would wait until they, and all that was
- * written before, have reached the cache. */
+/* Word by word: the words of an aim have just been written one by one. A wider load would wait until these stores, and
+ * all before them, are in the cache. */
 static bool is_for(const struct sp_ec_plan *plan, const struct sp_ec_aim *aim, unsigned chunks)
 {
 	if (plan->aim.shape != aim->shape || plan->aim.kernel != aim->kernel)
@@ -48,7 +48,7 @@ static void source_add(struct sp_ec_plan *plan, unsigned chunk, unsigned data)
 	plan->chunk[plan->sources++] = (uint8_t)chunk;
 }
 
-/* The chunks of group `i` but for one. */
+/* Adds all chunks of group `i` but one. */
 static void group_add(struct sp_ec_plan *plan, unsigned data, unsigned parity, unsigned i, unsigned except)
 {
 	for (unsigned j = i; j < data; j += parity)
@@ -114,7 +114,7 @@ struct sp_ec_plan *sp_ec_plan_parity(struct sp_ec_plans *plans, const struct sp_
 	return find(plans, code, data, parity, &aim);
 }
 
-/* MDS: as many parity chunks as data chunks are lost. */
+/* MDS: uses as many parity chunks as data chunks are lost. */
 static bool use(struct sp_ec_aim *aim, unsigned data, unsigned parity, unsigned lost, const uint64_t *missing)
 {
 	for (unsigned i = data; lost; i++) {

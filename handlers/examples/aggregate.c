@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * aggregate: sums the 32-bit words of every message, after PsPIN's aggregate (Di Girolamo et al., ISCA'21).
+ * aggregate: sums the 32-bit words of each message, after PsPIN's aggregate (Di Girolamo et al., ISCA'21).
  *
- * Messages are SLMP's, the Simple Large Message Protocol of FPsPIN: behind the UDP header 12 bytes, big endian: flags
- * (16 bits, bit 0: last packet), 16 bits unused, message number (32), offset of the payload in the message (32). All
- * packets but the last carry `segment` bytes, in any order. Words are big endian; the last one of a message is filled
- * up with zero bytes. The host gets a ring of results in memory that it shares with the NIC (struct result).
+ * Messages use SLMP, the Simple Large Message Protocol of FPsPIN: 12 bytes after the UDP header, big endian: flags (16
+ * bits, bit 0: last packet), 16 bits unused, message number (32), offset of the payload in the message (32). All
+ * packets but the last carry `segment` bytes, in any order. Words are big endian; the last one of a message is padded
+ * with zero bytes. The host gets a ring of results in memory that it shares with the NIC (struct result).
  *
- * A packet that comes twice is summed once: a bit per segment sees to it. A message whose sum has been told stays known
- * until `idle` has gone by without a packet of it, so a late repeat does not start it anew. One that is not whole by
- * then is forgotten, and has no result.
+ * A packet that arrives twice is summed once: there is a bit per segment. A message whose sum was published is
+ * remembered until `idle` has passed without a packet of it, so a late repeat does not start it again. A message that
+ * is incomplete by then is forgotten, without a result.
  */
 #include <stdatomic.h>
 
@@ -22,8 +22,8 @@ static const char *const counters[] = {"complete", NULL};
 
 enum { SLMP = 12, LAST = 1, MESSAGES = 1024 /* at once */, SEGMENTS = 64 /* of a message, at most: bits of a word */ };
 
-/* What the host reads. Results count from 1; result n lies in line (n - 1) % results, and its serial is n, written
- * last. A host that finds another serial than it looked for was too slow. */
+/* What the host reads. Results count from 1. Result n is in line (n - 1) % results, and its serial is n, written last.
+ * A host that finds another serial was too slow. */
 struct result {
 	uint64_t serial;
 	uint32_t source_port, message;
@@ -38,8 +38,8 @@ struct aggregate {
 };
 
 struct message {
-	_Atomic uint64_t claimed, summed; /* a bit per segment: somebody has it; it is in the sum */
-	_Atomic uint64_t all;		  /* the bits of the whole message; 0 until its last packet has come */
+	_Atomic uint64_t claimed, summed; /* a bit per segment: a worker has it; it is in the sum */
+	_Atomic uint64_t all;		  /* the bits of the whole message; 0 until its last packet has arrived */
 	_Atomic uint64_t sum, bytes;
 	atomic_bool told;
 };
@@ -69,7 +69,7 @@ static uint32_t get32(const uint8_t *b)
 	return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-/* A message is what one address and port sends under one number. */
+/* A message is identified by sender's address, port and message number. */
 static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 {
 	const bool v6 = p->flags & SP_PKT_IPV6;
@@ -94,8 +94,8 @@ static uint64_t sum_of(const uint8_t *data, uint32_t len)
 	return sum + get32(rest);
 }
 
-/* Called once per message, for the packet that made it whole: any packet of it, so port and number are at hand. */
-static void tell(struct sp_ctx *c, const struct message *m, const struct sp_packet *p)
+/* Called once per message, with the packet that completed it. */
+static void publish(struct sp_ctx *c, const struct message *m, const struct sp_packet *p)
 {
 	struct aggregate *s = c->state;
 	const uint64_t serial = atomic_fetch_add(&s->serial, 1) + 1,
@@ -105,13 +105,13 @@ static void tell(struct sp_ctx *c, const struct message *m, const struct sp_pack
 				 .bytes = m->bytes,
 				 .sum = m->sum};
 
-	sp_dma_store64(c, s->area, line, 0); /* no longer the older result's */
+	sp_dma_store64(c, s->area, line, 0); /* invalidates the older result */
 	sp_dma_write(c, s->area, line + sizeof(r.serial), &r.source_port, sizeof(r) - sizeof(r.serial));
 	sp_dma_store64(c, s->area, line, serial);
 	c->counters[COMPLETE]++;
 }
 
-/* Any worker. Packets that contradict each other, say by an end before others, spoil their own message only. */
+/* Any worker. Packets that contradict each other, as by an end before others, spoil only their own message. */
 static uint32_t payload(struct sp_ctx *c, struct sp_message *message, struct sp_packet *p)
 {
 	const struct aggregate *s = c->state;
@@ -129,9 +129,9 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *message, struct sp_
 	atomic_fetch_add(&m->bytes, len);
 	if (last)
 		atomic_fetch_or(&m->all, ~0ull >> (SEGMENTS - 1 - index));
-	summed = atomic_fetch_or(&m->summed, bit) | bit; /* after the sum and `all`: whoever comes last sees both */
+	summed = atomic_fetch_or(&m->summed, bit) | bit; /* after the sum and `all`: the last worker sees both */
 	if (summed == m->all && !atomic_exchange(&m->told, true))
-		tell(c, m, p);
+		publish(c, m, p);
 	return SP_DONE;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * filtering: passes on the packets whose key is in a table and drops the others, after PsPIN's filtering (Di Girolamo
- * et al., ISCA'21).
+ * filtering: forwards packets whose key is in a table and drops the others, after PsPIN's filtering (Di Girolamo et
+ * al., ISCA'21).
  *
- * The key is the 32-bit word, big endian, behind the UDP header and the 12 bytes of SLMP's header. Keys are given by
- * the parameter `keys`, and come and go by the host's commands. What passes goes the normal way, as if no handler had
- * seen it. Each packet is judged alone: what is lost is lost, and what comes twice passes twice.
+ * The key is the big-endian 32-bit word after the UDP header and SLMP's header of 12 bytes. The parameter `keys` lists
+ * keys, and commands of the host add and remove them. Forwarded packets go the normal way, as without a handler. Each
+ * packet is judged alone: lost packets stay lost, and repeated ones pass twice.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -18,13 +18,13 @@ static const char *const drops[] = {"malformed", "filtered", NULL};
 enum { SLMP = 12 };
 enum { FILTERING_ADD = SP_CMD_OWN, FILTERING_REMOVE }; /* arg[0]: key */
 
-/* Entries of the table: the key in the lower half. One that was removed keeps its place, or searches would end there;
- * so `table` is how many different keys there may ever be. */
+/* Entries of the table: the key in the lower half. A removed key keeps its entry, or searches would end there. So
+ * `table` is how many different keys there may ever be. */
 #define PRESENT (1ull << 32)
 #define REMOVED (2ull << 32)
 
 struct filtering {
-	_Atomic uint64_t *entry;    /* mask + 1, at least half of them 0; the home worker alone writes, all read */
+	_Atomic uint64_t *entry;    /* mask + 1, at least half of them 0; the home worker writes, all read */
 	uint32_t mask, used, limit; /* used: entries that are not 0 */
 };
 
@@ -33,7 +33,7 @@ static _Atomic uint64_t *find(const struct filtering *s, uint32_t key)
 {
 	uint32_t at = (key * 2654435769u) ^ key >> 15; /* Knuth: neighbours go far apart */
 
-	for (;; at++) { /* ends: there are empty ones */
+	for (;; at++) { /* ends, as there are empty entries */
 		const uint64_t e = s->entry[at & s->mask];
 		if (!e || (uint32_t)e == key)
 			return &s->entry[at & s->mask];
@@ -86,7 +86,7 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *none, struct sp_pac
 	return SP_FORWARD;
 }
 
-/* What the host says is as little to be trusted as a packet. */
+/* Commands of the host are checked like packets. */
 static int command(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result)
 {
 	struct filtering *s = c->state;

@@ -3,12 +3,12 @@
  * heavy-hitters: finds the flows with most packets, in memory that does not grow with the number of flows.
  *
  * A Count-Min sketch (Cormode and Muthukrishnan, J. Algorithms 55, 2005): DEPTH rows of `width` counters. A packet adds
- * to one counter of each row, chosen by a hash of its flow; the least of them is the estimate. It is never less than
- * the truth, and more by at most e * packets / width, but for once in e^DEPTH flows. Beside it stands a table of the
- * flows with the highest estimates, which the report lists. A flow is a pair of IP addresses and, for UDP, of ports.
+ * to one counter of each row, chosen by a hash of its flow. The smallest of them is the estimate. It is never too
+ * small, and too large by at most e * packets / width, except for one flow in e^DEPTH. A table holds the flows with the
+ * highest estimates for the report. A flow is a pair of IP addresses and, for UDP, of ports.
  *
  * Any worker adds, by atomic additions. The table has a lock that nobody waits for: a worker that finds it taken goes
- * on, and a flow that belongs there comes again soon.
+ * on, as a heavy flow will come again soon.
  */
 #include <arpa/inet.h>
 #include <stdatomic.h>
@@ -20,7 +20,7 @@ static const char *const counters[] = {"table-busy", NULL};
 
 enum { DEPTH = 4, TOP = 16, ROW_BITS = 15 /* of a hash, for each row */ };
 
-struct flow {				     /* bytes, so that there is no padding to be hashed */
+struct flow {				     /* bytes only, so that no padding is hashed */
 	uint8_t source[16], destination[16]; /* IPv4 is mapped: ::ffff:192.0.2.1 */
 	uint8_t ports[4];
 };
@@ -36,7 +36,7 @@ struct heavy_hitters {
 	_Atomic uint64_t least; /* no flow up to this estimate enters the table */
 	atomic_flag locked;
 	uint32_t lines;	       /* under the lock */
-	struct line line[TOP]; /* under the lock; the heaviest first */
+	struct line line[TOP]; /* under the lock; the heaviest one first */
 };
 
 static int attach(struct sp_ctx *c)
@@ -54,7 +54,7 @@ static int attach(struct sp_ctx *c)
 /* False: not IP. */
 static bool flow_of(const struct sp_packet *p, struct flow *f)
 {
-	const uint8_t *ip = p->frame + p->l3, *type = ip - 2; /* behind any VLAN tags */
+	const uint8_t *ip = p->frame + p->l3, *type = ip - 2; /* after any VLAN tags */
 
 	*f = (struct flow){0};
 	if (type[0] == 0x08 && type[1] == 0x00) {
@@ -73,7 +73,7 @@ static bool flow_of(const struct sp_packet *p, struct flow *f)
 	return true;
 }
 
-/* The flow's estimate, after adding n packets. Each row takes other bits of the hash. */
+/* Adds n packets, and returns the flow's estimate. Each row uses other bits of the hash. */
 static uint64_t add(const struct heavy_hitters *s, uint64_t hash, uint64_t n)
 {
 	uint64_t least = UINT64_MAX;
@@ -85,8 +85,8 @@ static uint64_t add(const struct heavy_hitters *s, uint64_t hash, uint64_t n)
 	return least;
 }
 
-/* Under the lock: the flow's own line, or a free one, or the last one; then up, past all that are lighter. That two
- * flows have one hash of 63 bits is left to chance, which nobody outside can help. */
+/* Under the lock: takes the flow's own line, a free one, or the last one, and moves it up past all lighter ones. Two
+ * flows with the same hash of 63 bits are left to chance, which nobody outside can help. */
 static void enter(struct heavy_hitters *s, const struct line *new)
 {
 	uint32_t at = 0;
@@ -98,7 +98,7 @@ static void enter(struct heavy_hitters *s, const struct line *new)
 	else if (at == s->lines)
 		s->lines++;
 	if (s->line[at].estimate >= new->estimate)
-		return; /* another worker was quicker */
+		return; /* another worker was faster */
 	for (; at && s->line[at - 1].estimate < new->estimate; at--)
 		s->line[at] = s->line[at - 1];
 	s->line[at] = *new;
@@ -132,7 +132,7 @@ static void report(struct sp_ctx *c, struct sp_report *r)
 	struct heavy_hitters *s = c->state;
 	char text[INET6_ADDRSTRLEN];
 
-	while (atomic_flag_test_and_set(&s->locked)) /* for some hundred nanoseconds; packets never wait so */
+	while (atomic_flag_test_and_set(&s->locked)) /* for some hundred nanoseconds; packets never wait like this */
 		;
 	sp_report_open(r, "flows", true);
 	for (const struct line *l = s->line; l < s->line + s->lines; l++) {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * histogram: how often each value occurs among the 32-bit words that packets carry, after PsPIN's histogram (Di
- * Girolamo et al., ISCA'21).
+ * histogram: how often each value occurs among the 32-bit words in packets, after PsPIN's histogram (Di Girolamo et
+ * al., ISCA'21).
  *
- * Every worker counts in buckets of its own, which costs no atomics, and adds them to those in host memory when its
- * timer fires: PsPIN's clusters do the same with their local memory. So the host's buckets, 64 bits each in the host's
- * byte order, are up to `interval` late. A value v counts in bucket v / width, or in the one behind the last of
- * `buckets` when it is beyond them.
+ * Each worker counts in buckets of its own, without atomics, and adds them to those in host memory when its timer
+ * fires. PsPIN's clusters do the same with their local memory. So the host's buckets, 64 bits each in the host's byte
+ * order, are up to `interval` late. A value v counts in bucket v / width, or in an extra last bucket if it is beyond.
  *
- * Words are big endian and follow the UDP header and the 12 bytes of SLMP's header, which is not looked at: no state is
- * kept per message. A packet that is lost is missing, one that comes twice counts twice; where that matters, aggregate
- * shows how to tell them apart. Bytes behind the last whole word are not counted.
+ * Words are big endian and follow the UDP header and SLMP's header of 12 bytes, which is not read: there is no state
+ * per message. A lost packet is missing, and a repeated one counts twice; aggregate shows how to avoid that. Bytes
+ * after the last whole word are not counted.
  */
 #include <spindle-handler.h>
 
@@ -21,9 +20,9 @@ static const char *const counters[] = {"words", NULL};
 
 enum { SLMP = 12 };
 
-struct local { /* one worker's, which alone reads and writes it */
+struct local { /* of one worker, which alone accesses it */
 	struct sp_timer timer;
-	uint64_t *count; /* buckets + 1, not yet in host memory */
+	uint64_t *count; /* buckets + 1, not in host memory yet */
 	bool armed;
 } __attribute__((aligned(64)));
 
@@ -85,7 +84,7 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *none, struct sp_pac
 	return SP_DONE;
 }
 
-/* On the worker that armed it: what it has counted goes to the host. The next packet arms it again. */
+/* On the worker that armed it: adds its counts to the host's. The next packet arms it again. */
 static void timer(struct sp_ctx *c, struct sp_timer *t)
 {
 	struct histogram *s = c->state;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host-copy: puts the packets of a message straight to their places in host memory, and tells when all are there.
+ * host-copy: places the packets of a message in host memory, and reports when all are there.
  *
- * What sPIN is for at its simplest (Hoefler et al., SC'17; "host copy" among PsPIN's handlers, Di Girolamo et al.,
- * ISCA'21): no packet waits for another, and each byte is copied once, from the wire to where it is wanted.
+ * The simplest use of sPIN (Hoefler et al., SC'17; "host copy" among PsPIN's handlers, Di Girolamo et al., ISCA'21): no
+ * packet waits for another, and each byte is copied once, from the wire to its place.
  *
- * Messages are SLMP's, the Simple Large Message Protocol of FPsPIN: behind the UDP header 12 bytes, big endian: flags
- * (16 bits, bit 0: last packet), 16 bits unused, message number (32), offset of the payload in the message (32). All
- * packets but the last carry `segment` bytes; they come in any order, and one that comes twice changes nothing.
+ * Messages use SLMP, the Simple Large Message Protocol of FPsPIN: 12 bytes after the UDP header, big endian: flags (16
+ * bits, bit 0: last packet), 16 bits unused, message number (32), offset of the payload in the message (32). All
+ * packets but the last carry `segment` bytes. They arrive in any order, and repeats change nothing.
  *
  * Host memory: `slots` times a struct head and room for a message. When a message is complete, its slot's head says so
- * after all of its data; so does an event. It keeps its slot until `idle` has passed without a packet: for so long late
- * repeats are not taken for a new message, and the data is the application's. One that is not complete by then is given
- * up.
+ * after all of its data, and so does an event. It has its slot until `idle` has passed without a packet: until then
+ * late repeats do not count as a new message, and the data is the application's. A message that is incomplete by then
+ * is given up.
  */
 #include <stdatomic.h>
 
@@ -26,7 +26,7 @@ static const char *const counters[] = {"complete", "given-up", NULL};
 enum { SLMP = 12, LAST = 1, SEGMENTS = 64 /* of a message, at most: bits of a word */ };
 
 struct head {		   /* what the host reads */
-	uint64_t complete; /* messages that were complete in this slot: one more when all of the next is there */
+	uint64_t complete; /* complete messages of this slot so far, written after their data */
 	uint32_t message, source_port;
 	uint64_t bytes;
 };
@@ -41,8 +41,8 @@ struct host_copy {
 
 struct message {
 	uint32_t slot;			  /* by header() */
-	_Atomic uint64_t claimed, placed; /* a bit per segment: somebody has it; it is in host memory */
-	_Atomic uint64_t all;		  /* the bits of the whole message; 0 until its last packet has come */
+	_Atomic uint64_t claimed, placed; /* a bit per segment: a worker has it; it is in host memory */
+	_Atomic uint64_t all;		  /* the bits of the whole message; 0 until its last packet has arrived */
 	_Atomic uint64_t bytes;
 	atomic_bool told;
 };
@@ -66,7 +66,7 @@ static int attach(struct sp_ctx *c)
 	s->taken = sp_alloc(c, s->slots * sizeof(*s->taken));
 	if (!s->taken)
 		return sp_fail(c, ENOMEM, "slots", "no memory for %u messages", s->slots);
-	/* The NIC's limit is above ours: a message too many shall be dropped by our name. */
+	/* The NIC's limit is above ours, so that a message beyond ours is dropped under our name. */
 	return sp_messages_limit(c, s->slots + c->workers, sp_param_uint(c, "idle"));
 }
 
@@ -75,7 +75,7 @@ static uint32_t get32(const uint8_t *b)
 	return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-/* A message is what one address and port sends under one number. */
+/* A message is identified by sender's address, port and message number. */
 static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 {
 	const bool v6 = p->flags & SP_PKT_IPV6;
@@ -89,7 +89,7 @@ static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 	return sp_hash(c, who, sizeof(who));
 }
 
-/* Other messages' headers may run on other workers: each slot is one's who finds it free. */
+/* Headers of other messages may run on other workers: the first to find a slot free has it. */
 static uint32_t header(struct sp_ctx *c, struct sp_message *message, struct sp_packet *p)
 {
 	struct host_copy *s = c->state;
@@ -105,8 +105,8 @@ static uint32_t header(struct sp_ctx *c, struct sp_message *message, struct sp_p
 	return SP_DROP(NO_SLOT);
 }
 
-/* Once per message, by the worker that finds all of it there. */
-static void tell(struct sp_ctx *c, struct message *m)
+/* Once per message, by the worker that completes it. */
+static void publish(struct sp_ctx *c, struct message *m)
 {
 	const struct host_copy *s = c->state;
 	const uint64_t head = m->slot * s->slot_bytes, bytes = m->bytes;
@@ -114,11 +114,11 @@ static void tell(struct sp_ctx *c, struct message *m)
 
 	sp_dma_write(c, s->area, head + offsetof(struct head, bytes), &bytes, sizeof(bytes));
 	sp_dma_add64(c, s->area, head, 1, NULL);
-	sp_event_post(c, &event); /* a hint: where the queue is full the head still says it */
+	sp_event_post(c, &event); /* a hint: if the queue is full, the head still says it */
 	c->counters[COMPLETE]++;
 }
 
-/* Any worker. Packets that contradict each other, say by an end before others, spoil their own message only. */
+/* Any worker. Packets that contradict each other, as by an end before others, spoil only their own message. */
 static uint32_t payload(struct sp_ctx *c, struct sp_message *message, struct sp_packet *p)
 {
 	const struct host_copy *s = c->state;
@@ -136,9 +136,9 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *message, struct sp_
 	atomic_fetch_add(&m->bytes, len);
 	if (last)
 		atomic_fetch_or(&m->all, ~0ull >> (SEGMENTS - 1 - index));
-	placed = atomic_fetch_or(&m->placed, bit) | bit; /* after data and `all`: whoever comes last sees both */
+	placed = atomic_fetch_or(&m->placed, bit) | bit; /* after data and `all`: the last worker sees both */
 	if (placed == m->all && !atomic_exchange(&m->told, true))
-		tell(c, m);
+		publish(c, m);
 	return SP_DONE;
 }
 
@@ -147,7 +147,7 @@ static void completion(struct sp_ctx *c, struct sp_message *message, enum sp_end
 	struct host_copy *s = c->state;
 	const struct message *m = message->state;
 
-	(void)end; /* it has been silent for `idle`, or the context goes */
+	(void)end; /* silent for `idle`, or the context ends */
 	c->counters[GIVEN_UP] += !m->told;
 	s->taken[m->slot] = false;
 }

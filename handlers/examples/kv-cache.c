@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kv-cache: a key-value cache that the NIC answers from, by memcached's text protocol over UDP. After NetCache (Jin et
- * al., SOSP'17); for sPIN, Hoefler et al., SC'17.
+ * kv-cache: a key-value cache that answers from the NIC, with memcached's text protocol over UDP. After NetCache (Jin
+ * et al., SOSP'17); for sPIN, Hoefler et al., SC'17.
  *
  * A request is one datagram: request id, sequence number 0, number of datagrams 1, reserved (16 bits each, big endian),
  * then `get KEY`, `set KEY FLAGS EXPTIME LENGTH` and its data, or `delete KEY`, each line ended by CR LF (memcached's
- * doc/protocol.txt). Whatever is not exactly one such request goes the normal way: there may be somebody who knows it.
- * Answers go to whoever is named as a request's source: the context's filter should say who may ask.
+ * doc/protocol.txt). Anything else goes the normal way: a server there may know it. Answers go to the source that the
+ * request names: the context's filter should say who may ask.
  *
- * Each key has one place in the table, and may share it with others: the latest one to be stored stays. Keys are told
- * apart by hashes of 63 bits; that two are the same is left to chance, which nobody outside can help. EXPTIME is a
- * number of seconds of the NIC's time; there are no dates here.
+ * Each key has one place in the table, which it may share with others: the one stored last stays. Keys are compared by
+ * hashes of 63 bits; equal ones are left to chance, which nobody outside can help. EXPTIME is a number of seconds of
+ * the NIC's time; there are no dates here.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,12 +23,12 @@ enum { HITS, MISSES, SETS, EVICTED };
 static const char *const counters[] = {"hits", "misses", "sets", "evicted", NULL};
 
 enum { UDP = 8, FRAME = 8, MAX_KEY = 250, MAX_VALUE = 1024, MAX_LINE = MAX_KEY + 64 };
-enum { MONTH = 60 * 60 * 24 * 30 /* seconds: a longer EXPTIME is a date */ };
+enum { MONTH = 60 * 60 * 24 * 30 /* seconds: a longer EXPTIME would be a date */ };
 
 struct entry {
 	atomic_flag locked;
 	uint64_t hash;	 /* of the key. This and all below: under the lock */
-	sp_time expires; /* 0: there is nothing here */
+	sp_time expires; /* 0: the entry is empty */
 	uint32_t flags, len;
 	uint8_t value[MAX_VALUE];
 };
@@ -40,7 +40,7 @@ struct kv_cache {
 
 struct request {
 	enum { GET, SET, DELETE } what;
-	char key[MAX_KEY + 2]; /* one more than is allowed, so that it shows */
+	char key[MAX_KEY + 2]; /* one more than allowed, so that an excess shows */
 	unsigned long flags, len;
 	long seconds;
 	const uint8_t *value;
@@ -58,7 +58,7 @@ static int attach(struct sp_ctx *c)
 	return s->entry ? 0 : sp_fail(c, ENOMEM, "entries", "no memory for %u entries", (unsigned)entries);
 }
 
-/* False: not exactly one request that is known here. sscanf() gets a copy of the line, which ends in 0. */
+/* False: not exactly one known request. sscanf() gets a copy of the line, which ends in 0. */
 static bool parse(const struct sp_packet *p, struct request *r)
 {
 	const uint8_t *text = p->data + FRAME, *end = p->data + p->len, *eol;
@@ -91,7 +91,7 @@ static void put16(uint8_t *b, uint32_t n)
 	b[1] = (uint8_t)n;
 }
 
-/* The request's headers, turned round, and the text. */
+/* Makes the answer: the request's headers, reversed, and the text. */
 static uint32_t answer(struct sp_ctx *c, const struct sp_packet *p, const void *text, uint32_t len)
 {
 	const bool v6 = p->flags & SP_PKT_IPV6;
@@ -107,7 +107,7 @@ static uint32_t answer(struct sp_ctx *c, const struct sp_packet *p, const void *
 	memcpy(ip + source + address, p->frame + p->l3 + source, address);
 	memcpy(udp, p->frame + p->l4 + 2, 2);
 	memcpy(udp + 2, p->frame + p->l4, 2);
-	put16(udp + UDP + 6, 0); /* what is reserved */
+	put16(udp + UDP + 6, 0); /* reserved */
 	memcpy(udp + UDP + FRAME, text, len);
 
 	ip[v6 ? 7 : 8] = 64; /* hops */
@@ -117,7 +117,7 @@ static uint32_t answer(struct sp_ctx *c, const struct sp_packet *p, const void *
 		sum = sp_checksum(ip, 20, 0);
 		memcpy(ip + 10, &sum, 2);
 	}
-	/* The addresses stand before the datagram; the rest of the pseudo-header is carried in. 0 would say: none. */
+	/* The addresses are before the datagram; the rest of the pseudo-header is carried in. 0 would mean: none. */
 	put16(udp + 4, udp_len);
 	put16(udp + 6, 0);
 	put16(pseudo + 2, udp_len);
@@ -127,7 +127,7 @@ static uint32_t answer(struct sp_ctx *c, const struct sp_packet *p, const void *
 	return sp_send_frame(c, p->port, frame, p->l4 + udp_len) ? SP_DROP(NOT_SENT) : SP_DONE;
 }
 
-/* Under the entry's lock: what the request asks for; returns the length of the answer. */
+/* Under the entry's lock: does what the request asks. Returns the length of the answer. */
 static uint32_t serve(struct sp_ctx *c, struct entry *e, uint64_t hash, const struct request *r, char *text)
 {
 	const bool live = e->expires > c->now, found = live && e->hash == hash;
@@ -170,13 +170,14 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *none, struct sp_pac
 	uint32_t len;
 
 	(void)none;
-	/* With options in the IP header the answer's would have to be others; and groups neither ask nor answer. */
+	/* With options in the IP header, the answer would need others. Groups neither ask nor answer. */
 	if (!parse(p, &r) || p->l4 - p->l3 != (v6 ? 40 : 20) || (p->frame[0] | p->frame[6]) & 1 ||
 	    (v6 ? ip[8] == 0xFF || ip[24] == 0xFF : ip[12] >= 224 || ip[16] >= 224))
 		return SP_FORWARD;
 	hash = sp_hash(c, r.key, strlen(r.key));
 	e = &s->entry[hash & s->mask];
-	/* Another worker has it for some hundred nanoseconds. No packet waits for long: its client asks again. */
+	/* Another worker has the lock, for some hundred nanoseconds. The packet waits shortly at most: the client asks
+	 * again. */
 	for (unsigned tries = 0; atomic_flag_test_and_set(&e->locked); tries++)
 		if (tries == 1000)
 			return SP_DROP(BUSY);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ping-pong: sends whole messages back to where they came from, after sPIN's ping-pong (Hoefler et al., SC'17).
+ * ping-pong: sends whole messages back to their sender, after sPIN's ping-pong (Hoefler et al., SC'17).
  *
- * Messages are SLMP's, the Simple Large Message Protocol of FPsPIN: behind the UDP header 12 bytes, big endian: flags
- * (16 bits, bit 0: last packet), 16 bits unused, message number (32), offset of the payload in the message (32). All
- * packets but the last carry `segment` bytes; they come in any order, are kept until all are there, and go back in the
- * order of their offsets. One that comes twice goes back once. A message that is not whole after `idle` without a
+ * Messages use SLMP, the Simple Large Message Protocol of FPsPIN: 12 bytes after the UDP header, big endian: flags (16
+ * bits, bit 0: last packet), 16 bits unused, message number (32), offset of the payload in the message (32). All
+ * packets but the last carry `segment` bytes. They arrive in any order, are held until all are there, and go back in
+ * the order of their offsets. A repeated packet goes back once. A message that is incomplete after `idle` without a
  * packet is given up.
  *
- * Only MAC addresses, IP addresses and ports change places. Internet checksums do not depend on the order of what they
- * sum up, so they stay right; and one that was wrong stays wrong for the sender to see.
+ * Only MAC addresses, IP addresses and ports are swapped. Internet checksums do not depend on the order of the summed
+ * words, so they stay right, and a wrong one stays wrong for the sender to see.
  */
 #include <stdatomic.h>
 
@@ -27,9 +27,9 @@ struct ping_pong {
 };
 
 struct message {
-	_Atomic uint64_t claimed, there; /* a bit per segment: somebody has it; it is in `kept` */
-	_Atomic uint64_t all;		 /* the bits of a whole message; 0 until its last packet has come */
-	struct sp_packet kept[SEGMENTS]; /* each written by whoever sets its bit in `claimed` */
+	_Atomic uint64_t claimed, there; /* a bit per segment: a worker has it; it is in `held` */
+	_Atomic uint64_t all;		 /* the bits of a whole message; 0 until its last packet has arrived */
+	struct sp_packet held[SEGMENTS]; /* each written by the worker that set its bit in `claimed` */
 };
 
 static int attach(struct sp_ctx *c)
@@ -45,7 +45,7 @@ static uint32_t get32(const uint8_t *b)
 	return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-/* A message is what one address and port sends under one number. */
+/* A message is identified by sender's address, port and message number. */
 static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 {
 	const bool v6 = p->flags & SP_PKT_IPV6;
@@ -54,8 +54,7 @@ static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 
 	if (!(p->flags & SP_PKT_UDP) || p->len < SLMP)
 		return SP_REJECT(MALFORMED);
-	/* Options may be a source route, groups do not send; and another ping-pong would answer the answer, for ever.
-	 */
+	/* Options may be a source route, groups do not send, and another ping-pong would answer the answer for ever. */
 	if (udp - ip != (v6 ? 40 : 20) || (p->frame[0] | p->frame[6]) & 1 || !memcmp(udp, udp + 2, 2))
 		return SP_REJECT(UNANSWERABLE);
 	memcpy(who, ip + (v6 ? 8 : 12), v6 ? 16 : 4);
@@ -73,7 +72,7 @@ static void swap(uint8_t *a, uint8_t *b, size_t len)
 	}
 }
 
-/* Any worker. Packets that contradict each other, say by an end before others, never make a message whole. */
+/* Any worker. Packets that contradict each other, as by an end before others, never complete a message. */
 static uint32_t payload(struct sp_ctx *c, struct sp_message *message, struct sp_packet *p)
 {
 	const struct ping_pong *s = c->state;
@@ -88,23 +87,23 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *message, struct sp_
 	if (atomic_fetch_or(&m->claimed, bit) & bit)
 		return SP_DROP(REPEATED);
 	if (sp_packet_keep(c, p)) {
-		atomic_fetch_and(&m->claimed, ~bit); /* let it come again */
+		atomic_fetch_and(&m->claimed, ~bit); /* the sender may repeat it */
 		return SP_DROP(NO_ROOM);
 	}
-	m->kept[index] = *p;
+	m->held[index] = *p;
 	if (last)
 		atomic_fetch_or(&m->all, ~0ull >> (SEGMENTS - 1 - index));
-	there = atomic_fetch_or(&m->there, bit) | bit; /* after `all`: whoever comes last sees both */
+	there = atomic_fetch_or(&m->there, bit) | bit; /* after `all`: the last worker sees both */
 	return there == m->all ? SP_END : SP_DONE;
 }
 
-/* Nobody else is in the message now. Packets are the NIC's: each that was kept is released, whatever the end. */
+/* Nobody else is in the message now. The NIC owns the packets: each held one is released, however the message ends. */
 static void completion(struct sp_ctx *c, struct sp_message *message, enum sp_end end)
 {
 	struct message *m = message->state;
 	const bool whole = end == SP_END_VERDICT;
 
-	for (struct sp_packet *p = m->kept; p < m->kept + SEGMENTS; p++) {
+	for (struct sp_packet *p = m->held; p < m->held + SEGMENTS; p++) {
 		const bool v6 = p->flags & SP_PKT_IPV6;
 
 		if (!p->buf)

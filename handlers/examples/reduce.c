@@ -3,16 +3,16 @@
  * reduce: adds up the vectors of N senders element by element: the reduce step of an allreduce, in the network, after
  * PsPIN's reduce (Di Girolamo et al., ISCA'21).
  *
- * The vectors of one round come as SLMP packets: behind the UDP header 12 bytes, big endian: flags (16 bits, not used
+ * The vectors of a round arrive as SLMP packets: 12 bytes after the UDP header, big endian: flags (16 bits, not used
  * here), the sender's rank (16), the round (32), offset of the payload in the vector (32). A vector has `elements`
  * 32-bit words, big endian, `segment` bytes to a packet. Round r adds up in slot r % 2 of the memory shared with the
- * host: a word that says which round's sum it is, plus 1 (0: not there yet), then the sum in words of 64 bits. Two are
- * enough: no one begins round r + 2 of an allreduce before they have the sum of round r + 1.
+ * host: a word with the round of the sum plus 1 (0: not complete yet), then the sum in words of 64 bits. Two slots are
+ * enough: nobody begins round r + 2 of an allreduce before having the sum of round r + 1.
  *
- * A packet that comes twice is added once: a bit per rank and segment sees to it. Rounds only go forward: a packet of a
- * round that is over, or older than the one its slot had last, is dropped. A round that is not whole after `idle`
- * without a packet is given up; the senders take a new number for another try. Who may send may spoil a sum: the
- * context's filter says who that is.
+ * A packet that arrives twice is added once: there is a bit per rank and segment. Rounds only go forward: a packet of a
+ * round that has ended, or that is older than the latest one in its slot, is dropped. A round that is incomplete after
+ * `idle` without a packet is given up; the senders use a new number to try again. Any sender can spoil a sum: the
+ * context's filter says who may send.
  */
 #include <stdatomic.h>
 
@@ -62,7 +62,7 @@ static int attach(struct sp_ctx *c)
 	struct reduce *s = c->state;
 
 	s->area = sp_host_area(c);
-	/* A little more than there are slots: header() is to refuse the others by name. */
+	/* A little above the number of slots, so that header() can refuse the others by name. */
 	return sp_messages_limit(c, SLOTS + c->workers, sp_param_uint(c, "idle"));
 }
 
@@ -76,7 +76,7 @@ static uint64_t slot_at(const struct reduce *s, uint32_t round)
 	return round % SLOTS * (8 + 2ull * s->bytes);
 }
 
-/* A round is a message, whoever sends: the sender's address does not matter, its rank does. */
+/* A round is a message, whoever sends: the sender's rank counts, not its address. */
 static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 {
 	const struct reduce *s = c->state;
@@ -91,7 +91,7 @@ static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 	return get32(p->data + 4);
 }
 
-/* Takes the slot and empties it. Two rounds may want the same one at the same time, on two workers. */
+/* Takes the slot and clears it. Two rounds may want the same one at the same time, on two workers. */
 static uint32_t header(struct sp_ctx *c, struct sp_message *message, struct sp_packet *p)
 {
 	struct reduce *s = c->state;
@@ -119,12 +119,12 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *message, struct sp_
 
 	if (atomic_fetch_or(&m->claimed[rank], bit) & bit)
 		return SP_DROP(REPEATED);
-	for (uint32_t i = 0; i < p->len - SLMP; i += 4) /* other ranks' packets may be at it on other workers */
+	for (uint32_t i = 0; i < p->len - SLMP; i += 4) /* other workers may be adding other ranks' packets */
 		sp_dma_add64(c, s->area, sum + 2ull * i, get32(p->data + SLMP + i), NULL);
 	return atomic_fetch_add(&m->added, 1) + 1 == s->ranks * s->segments ? SP_END : SP_DONE;
 }
 
-/* Nobody else is in the round now: what they added is there. */
+/* Nobody else is in the round now: all additions are visible. */
 static void completion(struct sp_ctx *c, struct sp_message *message, enum sp_end end)
 {
 	struct reduce *s = c->state;

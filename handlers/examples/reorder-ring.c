@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reorder-ring: numbered packets, in any order, become a ring in host memory that is read in order.
+ * reorder-ring: numbered packets that arrive in any order become a ring in host memory that is read in order.
  *
  * After the out-of-order ring buffer among sPIN's and PsPIN's handlers (Hoefler et al., SC'17; Di Girolamo et al.,
- * ISCA'21). A context has one ring, for the one stream of packets that its filter picks.
+ * ISCA'21). A context has one ring, for the one stream of packets that its filter selects.
  *
- * Packets are SLMP's, the Simple Large Message Protocol of FPsPIN: behind the UDP header 12 bytes, big endian, of which
- * bytes 4 to 7 are the message number. Here each packet is a message, and its number the sequence number: from `first`
+ * Packets use SLMP, the Simple Large Message Protocol of FPsPIN: 12 bytes after the UDP header, big endian, with the
+ * message number in bytes 4 to 7. Here each packet is a message, and its number is the sequence number: from `first`
  * on, one more for each, and 0 after 2^32 - 1.
  *
- * Host memory: at 0 the head, in a line of 64 bytes for itself: it begins at `first`, and one is added for each packet
+ * Host memory: at 0 the head, in a line of 64 bytes of its own. It begins at `first`, and one is added for each packet
  * that can be read. From 64 on the cells, that of packet n at n % cells: 8 bytes (n << 32 | length; LOST: it never
- * came) and cell-bytes of data. The application reads up to the head and then says, by the command CONSUMED, how far it
- * has come: that is the sender's room. With credit = implicit nobody has to: cells are free once readable.
+ * arrived) and cell-bytes of data. The application reads up to the head, and then says by the command CONSUMED how far
+ * it has read: that is the sender's room. With credit = implicit it need not: cells are free once readable.
  *
- * What comes twice, too late, or too far ahead is dropped by name. A packet that others have overtaken and that does
- * not come within one to two times `patience` is given up, so that the stream goes on. At the end of a stream nothing
- * is given up: that a packet is missing is known only by a later one.
+ * Packets that arrive twice, too late, or too far ahead are dropped by name. A packet that others have overtaken, and
+ * that does not arrive within one to two times `patience`, is given up so that the stream goes on. At the end of a
+ * stream nothing is given up: only a later packet shows that one is missing.
  */
 #include <stdatomic.h>
 
@@ -27,15 +27,13 @@ static const char *const drops[] = {"malformed", "late", "repeated", "beyond-win
 enum { PLACED, GAVE_UP };
 static const char *const counters[] = {"placed", "lost", NULL};
 
-enum { SLMP = 12, LINE = 64, CONSUMED = SP_CMD_OWN /* arg[0]: number of the next packet to be read */ };
+enum { SLMP = 12, LINE = 64, CONSUMED = SP_CMD_OWN /* arg[0]: number of the next packet to read */ };
 #define LOST UINT32_MAX
 
-/*
- * Per cell one word says whose turn it is: packet number << 2 | one of these. EMPTY -> BUSY: the packet's worker (or,
- * for LOST, the timer). BUSY -> FULL: the same. FULL -> EMPTY for the packet one round later: whoever makes it room. So
- * a packet that is late, repeated or a round ahead finds a word that is not its own, and nobody waits (after Vyukov's
- * bounded queue).
- */
+/* One word per cell says who may use it: packet number << 2, with one of these. EMPTY to BUSY: the packet's worker (or,
+ * for LOST, the timer). BUSY to FULL: the same. FULL to EMPTY, for the packet one round later: whoever makes room. So a
+ * packet that is late, repeated or a round ahead finds a word that is not its own, and nobody waits (after Vyukov's
+ * bounded queue). */
 enum { EMPTY, BUSY, FULL };
 #define WORD(n, state) ((uint64_t)(n) << 2 | (state))
 
@@ -45,8 +43,9 @@ struct reorder_ring {
 	uint32_t mask, bytes; /* mask: cells - 1 */
 	bool implicit;	      /* cells are free once readable */
 	_Atomic uint32_t head;
-	uint32_t tail;	/* the next packet to be read [home worker] */
-	uint64_t stuck; /* the head at the timer's last look, if others were beyond it; else no number [home worker] */
+	uint32_t tail;	/* the next packet to read [home worker] */
+	uint64_t stuck; /* the head when the timer last looked, if later packets had arrived; else no number [home
+			   worker] */
 	sp_time patience;
 	struct sp_timer timer;
 };
@@ -60,7 +59,7 @@ static int configure(struct sp_ctx *c, uint64_t *area)
 	s->bytes = (uint32_t)sp_param_uint(c, "cell-bytes");
 	s->patience = sp_param_uint(c, "patience");
 	s->implicit = sp_param_uint(c, "credit") == 1;
-	if (cells & s->mask) /* packet numbers wrap at 2^32, in the middle of no round */
+	if (cells & s->mask) /* packet numbers wrap at 2^32, which must end a round */
 		return sp_fail(c, EINVAL, "cells", "not a power of two");
 	if (s->bytes % 8)
 		return sp_fail(c, EINVAL, "cell-bytes", "not a multiple of 8");
@@ -90,15 +89,15 @@ static void make_room(struct reorder_ring *s, uint32_t n)
 	s->cell[n & s->mask] = WORD(n + s->mask + 1, EMPTY);
 }
 
-/* Moves the head over all that is there. Any worker may find it so; each packet is stepped over by one of them. The
- * host's head is added to: what a slower worker adds late never takes it back. */
+/* Moves the head over all packets that have arrived. Any worker may do so; only one steps over each packet. The host's
+ * head is added to, so a slower worker that adds late never moves it back. */
 static void advance(struct sp_ctx *c, struct reorder_ring *s)
 {
 	uint32_t head = s->head;
 
 	while (s->cell[head & s->mask] == WORD(head, FULL)) {
 		if (!atomic_compare_exchange_strong(&s->head, &head, head + 1))
-			continue; /* another did: go on from where it is now */
+			continue; /* another worker did it: go on from there */
 		if (s->implicit)
 			make_room(s, head);
 		sp_dma_add64(c, s->area, 0, 1, NULL);
@@ -106,7 +105,7 @@ static void advance(struct sp_ctx *c, struct reorder_ring *s)
 	}
 }
 
-/* SP_DONE, or why not: the packet is not the one that its cell waits for. */
+/* Returns SP_DONE, or why not: the packet is not the one that its cell waits for. */
 static uint32_t place(struct sp_ctx *c, struct reorder_ring *s, uint32_t n, const uint8_t *data, uint32_t len)
 {
 	_Atomic uint64_t *cell = &s->cell[n & s->mask];
@@ -142,7 +141,7 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *none, struct sp_pac
 	return verdict;
 }
 
-/* The application has read: room for the sender. */
+/* The application has read: the sender has room. */
 static int command(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result)
 {
 	struct reorder_ring *s = c->state;
@@ -158,7 +157,7 @@ static int command(struct sp_ctx *c, const struct sp_command *command, struct sp
 	return 0;
 }
 
-/* A head that stands from one look to the next, while others are beyond it, has lost its packet. */
+/* If the head has not moved since the last look, and later packets have arrived, its packet is lost. */
 static void timer(struct sp_ctx *c, struct sp_timer *t)
 {
 	struct reorder_ring *s = c->state;
@@ -169,7 +168,7 @@ static void timer(struct sp_ctx *c, struct sp_timer *t)
 		next++;
 	if (next != end && s->stuck == head) {
 		for (uint32_t n = head; n != next; n++)
-			place(c, s, n, NULL, LOST); /* unless it has just come */
+			place(c, s, n, NULL, LOST); /* unless it has just arrived */
 		advance(c, s);
 	}
 	s->stuck = next != end ? head : UINT64_MAX;

@@ -3,18 +3,17 @@
  * strided-copy: scatters the blocks of a message over host memory as MPI's vector datatype says.
  *
  * sPIN's example of datatypes done by the NIC (Hoefler et al., SC'17, "MPI datatypes"; "strided copy" among PsPIN's
- * handlers, Di Girolamo et al., ISCA'21). The sender packs `count` blocks of block-bytes without gaps; here they lie
- * `stride` bytes apart, say as the columns of a matrix, and no processor has to unpack them. A packet may begin and end
- * in the middle of a block.
+ * handlers, Di Girolamo et al., ISCA'21). The sender packs `count` blocks of block-bytes without gaps. Here they are
+ * placed `stride` bytes apart, as the columns of a matrix, and no processor has to unpack them. A packet may begin and
+ * end in the middle of a block.
  *
- * Messages are SLMP's, the Simple Large Message Protocol of FPsPIN: behind the UDP header 12 bytes, big endian: flags
- * (16 bits, bit 0: last packet), 16 bits unused, message number (32), offset of the payload in the message (32). All
- * packets carry `segment` bytes, the last one the rest; they come in any order, and one that comes twice changes
- * nothing.
+ * Messages use SLMP, the Simple Large Message Protocol of FPsPIN: 12 bytes after the UDP header, big endian: flags (16
+ * bits, bit 0: last packet), 16 bits unused, message number (32), offset of the payload in the message (32). All
+ * packets but the last carry `segment` bytes. They arrive in any order, and repeats change nothing.
  *
- * Host memory: `slots` times a struct head and a vector, of which the bytes between the blocks are never written. A
- * message keeps its slot until `idle` has passed without a packet: when complete, so that the application may use it
- * and late repeats are not taken for a new message; otherwise it is given up then.
+ * Host memory: `slots` times a struct head and a vector; bytes between the blocks are never written. A message has its
+ * slot until `idle` has passed without a packet: if it is complete, so that the application can use it and late repeats
+ * do not count as a new message; otherwise it is given up then.
  */
 #include <stdatomic.h>
 
@@ -28,7 +27,7 @@ static const char *const counters[] = {"complete", "given-up", NULL};
 enum { SLMP = 12, LAST = 1, SEGMENTS = 64 /* of a message, at most: bits of a word */ };
 
 struct head {		   /* what the host reads */
-	uint64_t complete; /* vectors that were complete in this slot: one more after the last byte of the next */
+	uint64_t complete; /* complete vectors of this slot so far, written after their data */
 	uint32_t message, source_port;
 };
 static_assert(sizeof(struct head) == 16, "the host reads it");
@@ -43,7 +42,7 @@ struct strided_copy {
 
 struct message {
 	uint32_t slot;			  /* by header() */
-	_Atomic uint64_t claimed, placed; /* a bit per segment: somebody has it; it is in host memory */
+	_Atomic uint64_t claimed, placed; /* a bit per segment: a worker has it; it is in host memory */
 };
 
 static int configure(struct sp_ctx *c, uint64_t *area)
@@ -74,7 +73,7 @@ static int attach(struct sp_ctx *c)
 	s->taken = sp_alloc(c, s->slots * sizeof(*s->taken));
 	if (!s->taken)
 		return sp_fail(c, ENOMEM, "slots", "no memory for %u vectors", s->slots);
-	/* The NIC's limit is above ours: a message too many shall be dropped by our name. */
+	/* The NIC's limit is above ours, so that a message beyond ours is dropped under our name. */
 	return sp_messages_limit(c, s->slots + c->workers, sp_param_uint(c, "idle"));
 }
 
@@ -83,7 +82,7 @@ static uint32_t get32(const uint8_t *b)
 	return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-/* A message is what one address and port sends under one number. */
+/* A message is identified by sender's address, port and message number. */
 static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 {
 	const bool v6 = p->flags & SP_PKT_IPV6;
@@ -97,7 +96,7 @@ static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 	return sp_hash(c, who, sizeof(who));
 }
 
-/* Other messages' headers may run on other workers: each slot is one's who finds it free. */
+/* Headers of other messages may run on other workers: the first to find a slot free has it. */
 static uint32_t header(struct sp_ctx *c, struct sp_message *message, struct sp_packet *p)
 {
 	struct strided_copy *s = c->state;
@@ -122,7 +121,7 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *message, struct sp_
 	const uint64_t left = offset < s->bytes ? s->bytes - offset : 0;
 	uint64_t bit;
 
-	/* A message is as long as the datatype: there is one right length for each packet, and one last packet. */
+	/* A message is as long as the datatype: each packet has one right length, and there is one last packet. */
 	if (!left || offset % s->segment || len != (left < s->segment ? left : s->segment) ||
 	    (p->data[1] & LAST) != (left <= s->segment))
 		return SP_DROP(MALFORMED);
@@ -147,7 +146,7 @@ static void completion(struct sp_ctx *c, struct sp_message *message, enum sp_end
 	struct strided_copy *s = c->state;
 	const struct message *m = message->state;
 
-	(void)end; /* it has been silent for `idle`, or the context goes */
+	(void)end; /* silent for `idle`, or the context ends */
 	c->counters[GIVEN_UP] += m->placed != s->all;
 	s->taken[m->slot] = false;
 }

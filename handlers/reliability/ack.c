@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an ACK tells the sender. First all of it is checked, then all of it counts. */
+/* ACKs that arrive. All of an ACK is checked before any of it counts. */
 #include <errno.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ static int head_parse(struct ack *a, const void *datagram, size_t len)
 	return 0;
 }
 
-/* The entry at `at`; moves on. */
+/* Parses the entry at `at`, and moves on. */
 static bool entry_parse(const struct ack *a, size_t *at, struct entry *e)
 {
 	struct sp_rel_entry raw;
@@ -73,15 +73,15 @@ static struct sp_rel_message *message_of(const struct sp_rel_sender *s, uint64_t
 	return &s->message[number & (s->config.messages - 1)];
 }
 
-/* Does the entry speak of units only that were sent? */
+/* True: the entry speaks only of units that were sent. */
 static bool entry_possible(const struct sp_rel_sender *s, const struct entry *e)
 {
 	const struct sp_rel_message *m = message_of(s, e->message);
 	uint32_t last = e->bytes;
 
-	if (e->message >= s->end) /* its receive may be given up before we begin */
+	if (e->message >= s->end) /* the receiver may give it up before we start it */
 		return e->refuses && !e->below && !e->bytes;
-	if (e->message < s->begin || m->state == SP_REL_FREE) /* of no more interest, and not known any more */
+	if (e->message < s->begin || m->state == SP_REL_FREE) /* it has ended */
 		return true;
 	if (e->below > m->next || e->first < e->below || e->first > m->units)
 		return false;
@@ -109,9 +109,9 @@ static int possible(const struct sp_rel_sender *s, const struct ack *a)
 	return 0;
 }
 
-/* Sent again, and here already when a poll was answered that had left before: it had not been lost. But a peer's
- * program may look late, and what came meanwhile is in its answer, too. So another poll must have left between the two,
- * and the answer have come sooner after that one than any ever did. */
+/* A unit that was sent again, and that had arrived when a poll before that was answered, was not lost. But the peer's
+ * program may look late, and then its answer contains what arrived meanwhile. So this also wants another poll sent
+ * between the two, and an answer that came sooner after that poll than any before. */
 static void judge(struct sp_rel_sender *s, const struct sp_rel_message *m, uint32_t unit, const struct ack *a)
 {
 	const uint32_t since = (sp_rel_era(s->polls + 1) - m->era[unit]) / 2; /* polls */
@@ -162,7 +162,7 @@ static void prove(struct sp_rel_sender *s, const struct ack *a)
 {
 	const sp_time sent = s->poll_sent[a->poll % SP_REL_POLLS];
 
-	/* More of the latest answer. */
+	/* A further part of the latest answer. */
 	if (a->asked && a->poll == s->answered && a->from_message == s->evidence.limit_message &&
 	    a->from_unit == s->evidence.limit_unit) {
 		s->evidence.limit_message = a->to_message;
@@ -177,7 +177,8 @@ static void prove(struct sp_rel_sender *s, const struct ack *a)
 			s->silent = 0;
 			if (a->came >= sent)
 				sp_rtt_sample(&s->rtt, a->came - sent);
-		} else { /* what was asked meanwhile waits there too, and is as late as it was asked early */
+		} else { /* what was polled meanwhile waits there too, and its answer is as late as it was polled early
+			  */
 			s->timed = s->polls + 1;
 		}
 	}

@@ -3,12 +3,10 @@
 
 #include <math.h>
 
-/*
- * Found by comparing with codes of up to 192 and 64 chunks, for messages of 128 KiB to 512 MiB in 64 KiB chunks, 10 to
- * 400 Gbit/s, 0.1 to 100 ms and losses of 1e-6 to 5e-2: the best of these is within 20 % of the best of all, and nearly
- * everywhere within 5 %, whether coding takes time or not. Longer codes bear a bit more loss with less parity, and take
- * longer to decode.
- */
+/* Found by comparing with codes of up to 192 and 64 chunks, for messages of 128 KiB to 512 MiB in 64 KiB chunks, 10 to
+ * 400 Gbit/s, 0.1 to 100 ms and loss rates of 1e-6 to 5e-2: the best of these is within 20 % of the best of all, and
+ * nearly everywhere within 5 %, whether coding takes time or not. Longer codes need a bit less parity for the same
+ * losses, and take longer to decode. */
 const struct sp_choice sp_choice_candidate[SP_CHOICE_CANDIDATES] = {
 	{SP_CHOICE_SR_NACK, 0, 0},  {SP_CHOICE_SR_RTO, 0, 0},	{SP_CHOICE_EC_XOR, 32, 8}, {SP_CHOICE_EC_XOR, 16, 8},
 	{SP_CHOICE_EC_MDS, 32, 2},  {SP_CHOICE_EC_MDS, 32, 4},	{SP_CHOICE_EC_MDS, 32, 8}, {SP_CHOICE_EC_MDS, 16, 4},
@@ -21,7 +19,7 @@ static double packets_of(const struct sp_choice_size *size)
 	return size->mtu && size->chunk > size->mtu ? ceil((double)size->chunk / size->mtu) : 1;
 }
 
-/* Not so for what is not a number. */
+/* False for what is not a number. */
 static bool near(double a, double b)
 {
 	return fabs(a - b) <= SP_CHOICE_MOVED * fmax(fabs(a), fabs(b));
@@ -58,14 +56,14 @@ void sp_chooser_init(struct sp_chooser *c, const struct sp_choice *candidate, un
 		c->candidate[c->candidates] = candidate[c->candidates];
 }
 
-/* Of the data, what is sent besides. */
+/* What is sent besides the data, as part of them. */
 static double parity_of(struct sp_choice c)
 {
 	return c.k ? (double)c.m / c.k : 0;
 }
 
-/* Of those that are nearly as good as the best, the one with the least parity; or the one in use, if it is good enough
- * and has not much more of it. */
+/* Among those nearly as good as the best one, the one with the least parity; or the one in use, if it is good enough
+ * and has not much more parity. */
 static unsigned pick(const struct sp_chooser *c, const double *worst, double least)
 {
 	unsigned cheap = c->candidates, kept = c->candidates;

@@ -3,16 +3,16 @@
 
 #include <math.h>
 
-#define ROUNDS	   64	 /* losses of one chunk in a row that are looked at */
+#define ROUNDS	   64	 /* losses of a chunk in a row that are considered */
 #define LOST_MOST  0.75	 /* of a chunk */
-#define NEGLIGIBLE 1e-5	 /* probability that any chunk suffers so many losses */
-#define ODDS_LEAST 1e-12 /* of a fallback */
+#define NEGLIGIBLE 1e-5	 /* probability that any chunk is lost so often in a row */
+#define ODDS_LEAST 1e-12 /* probability of a fallback */
 
 /* ---- what can be ---- */
 
 static double between(double least, double value, double most)
 {
-	return value >= least ? fmin(value, most) : least; /* the least of what is not a number */
+	return value >= least ? fmin(value, most) : least; /* what is not a number counts as `least` */
 }
 
 static double coding(double rate)
@@ -43,14 +43,13 @@ double sp_hazard_lost(double rate, double packets)
 	return -expm1(-between(0, rate, 1e9) * between(0, packets, 1e18));
 }
 
-/*
- * Losses as by a chain of two states (Gilbert): after a chunk that arrived the next is lost with probability
- * p (1 - correlation), after a lost one with that and correlation. Sums what goes beyond `most`, not what does not: one
- * minus the rest would be 0 where it is small.
- */
+/* Losses follow a chain of two states (Gilbert): a chunk after an arrived one is lost with probability p (1 -
+ * correlation), after a lost one with that + correlation. It sums the cases beyond `most`, as one minus the others
+ * would be 0 where the result is small. */
 double sp_duration_more_lost(unsigned n, unsigned most, double p, double correlation)
 {
-	double after[256] = {0}, lost[256] = {0}, beyond = 0; /* probability of i losses; the last arrived, was lost */
+	double after[256] = {0}, lost[256] = {0},
+	       beyond = 0; /* probability of i losses if the last chunk arrived, or was lost */
 	double first, again;
 
 	p = between(0, p, 1);
@@ -61,7 +60,7 @@ double sp_duration_more_lost(unsigned n, unsigned most, double p, double correla
 		return 0;
 	if (most > 255)
 		most = 255;
-	after[0] = 1; /* and the first of all is lost with p */
+	after[0] = 1; /* the first chunk is lost with p */
 	for (unsigned i = 0; i < n; i++) {
 		const unsigned top = i < most ? i : most;
 		const double begin = i ? first : p;
@@ -97,7 +96,7 @@ double sp_duration_fails(struct sp_choice choice, unsigned data, double p, doubl
 	rows = parity_of(c, data);
 	if (c.scheme == SP_CHOICE_EC_MDS)
 		return sp_duration_more_lost(data + rows, rows, p, correlation);
-	apart = pow(between(0, correlation, 1), rows); /* of a group's chunks, which are so many apart */
+	apart = pow(between(0, correlation, 1), rows); /* of chunks of a group, which are `rows` apart */
 	larger = data % rows;
 	recovered =
 		(rows - larger) * log1p(-between(0, sp_duration_more_lost(data / rows + 1, 1, p, apart), 1 - 1e-12));
@@ -110,17 +109,15 @@ double sp_duration_fails(struct sp_choice choice, unsigned data, double p, doubl
 /* ---- selective repeat ---- */
 
 struct repeat {
-	double chunks;		/* and parts of one */
-	double inject, round;	/* of a chunk; from its leaving to its leaving again */
+	double chunks;		/* and a fraction */
+	double inject, round;	/* of a chunk; from sending it to sending it again */
 	double log[ROUNDS + 1]; /* of the probability that a chunk is not lost r + 1 times in a row */
 	unsigned rounds;
 };
 
-/*
- * That nothing is later than `round` rounds and x: chunk b, counted from the last, has had time for r losses if
- * x >= (r + 1 - round) rounds - b injections. Logarithm. Of chunks, half of one more is taken than (their time) /
- * inject: the step that their number makes lies in the middle of the line that takes its place.
- */
+/* Logarithm of the probability that nothing is later than `round` rounds and x. Chunk b, counted from the last, has had
+ * time for r losses if x >= (r + 1 - round) rounds - b injections. The number of chunks is a step function of time; the
+ * line that replaces it goes through the middle of its steps, so half a chunk is added to (their time) / inject. */
 static double in_time(const struct repeat *s, unsigned round, double x)
 {
 	double sum = 0;
@@ -136,7 +133,7 @@ static double in_time(const struct repeat *s, unsigned round, double x)
 	return sum;
 }
 
-/* The integral of 1 - exp(g) over width, g going from a to b in a line. */
+/* The integral of 1 - exp(g) over `width`, where g goes from a to b in a line. */
 static double late_over(double width, double a, double b)
 {
 	if (fabs(b - a) < 1e-6)
@@ -144,8 +141,8 @@ static double late_over(double width, double a, double b)
 	return width * (1 - (exp(b) - exp(a)) / (b - a));
 }
 
-/* How much later than without losses selective repeat of so many chunks ends: the mean. Between the rounds, and where
- * the message's first chunk gets another round, the logarithm of the distribution is a line. */
+/* Mean delay of selective repeat of so many chunks, compared with no losses. Between rounds, and where the message's
+ * first chunk gets another round, the logarithm of the distribution is linear. */
 static double repeat_late(double chunks, double inject, double rto, double p, double correlation)
 {
 	struct repeat s = {.chunks = fmax(chunks, 1), .inject = inject, .round = rto + inject};
@@ -154,7 +151,7 @@ static double repeat_late(double chunks, double inject, double rto, double p, do
 	double late = 0, power = p;
 
 	for (; s.rounds < ROUNDS && power * s.chunks > NEGLIGIBLE; power *= p)
-		s.log[s.rounds++] = (1 - correlation) * log1p(-power); /* a burst's chunks share their fate */
+		s.log[s.rounds++] = (1 - correlation) * log1p(-power); /* the chunks of a burst are lost together */
 	for (unsigned round = 0; round < s.rounds; round++) {
 		const double middle = in_time(&s, round, kink);
 
@@ -171,7 +168,7 @@ struct plan {
 	struct sp_choice choice;
 	double bytes, chunk, packets; /* packets: of a chunk */
 	double chunks;
-	double inject, parity_inject; /* s, of a chunk; parity chunks are never short */
+	double inject, parity_inject; /* s per chunk; parity chunks are never short */
 	double submessages;
 	unsigned last; /* data chunks of the last submessage */
 	double parity; /* chunks */
@@ -214,7 +211,7 @@ static double rows_time(double bytes, double rows, double rate)
 	return bytes * fmax(rows, SP_CHOICE_ROWS) / rate;
 }
 
-/* What encoding adds: it goes on beside sending, which waits for it where it is slower. */
+/* Time that encoding adds. It overlaps with sending, which waits where encoding is slower. */
 static double encoding(const struct plan *p)
 {
 	const unsigned rows = p->choice.scheme == SP_CHOICE_EC_MDS ? p->choice.m : 1;
@@ -222,7 +219,7 @@ static double encoding(const struct plan *p)
 	return fmax(rows_time(p->bytes, rows, p->path.encode) - (p->least - p->path.rtt), 0);
 }
 
-/* What decoding adds: of the last submessage, or of all, while parity still comes. */
+/* Time that decoding adds: of the last submessage, or of all while parity still arrives. */
 static double decoding(const struct plan *p, double lost, double correlation)
 {
 	const double none = (1 - lost) * pow(1 - lost * (1 - correlation), p->choice.k - 1);
@@ -233,8 +230,8 @@ static double decoding(const struct plan *p, double lost, double correlation)
 	return fmax(one, p->submessages * one - p->parity * p->parity_inject);
 }
 
-/* Failed submessages, of which data and parity count as neighbours, and what they make later. Their number is nearly
- * Poisson's: one alone, or about as many as are expected besides. */
+/* Time that failed submessages add, whose data and parity count as neighbours. Their number is nearly Poisson: one
+ * alone, or as many as are expected besides. */
 static double falling_back(const struct plan *p, double lost, double correlation)
 {
 	const double fails = sp_duration_fails(p->choice, p->choice.k, lost, correlation);

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define BY_CHANCE -9.0 /* logarithm of a probability: less cannot be */
+#define BY_CHANCE -9.0 /* logarithm of the smallest probability that still counts as chance */
 #define LOST_MOST 0.95
-#define TENTH	  1.28 /* standard deviations: a tenth of a normal distribution is beyond */
+#define TENTH	  1.28 /* standard deviations: 1/10 of a normal distribution is beyond */
 
 void sp_loss_init(struct sp_loss *l)
 {
@@ -29,7 +29,8 @@ static struct sp_loss_share sum_of(const struct sp_loss *l, unsigned count)
 	return sum;
 }
 
-/* The latest events are so close that what was before them is another path's: by chance a matter of 1 in 3000. */
+/* Events before the latest ones belong to another path if the latest ones are so close that chance would do it once in
+ * 3000 cases. */
 static void forget_rarer(struct sp_loss *l)
 {
 	static const struct {
@@ -48,7 +49,7 @@ static void forget_rarer(struct sp_loss *l)
 	}
 }
 
-/* That the next loss takes so long, given how long the latest ones took, can it still be by chance? */
+/* True: the next loss takes longer than chance explains, given how long the latest ones took. */
 static bool overdue(const struct sp_loss *l)
 {
 	const struct sp_loss_share all = sum_of(l, l->count);
@@ -83,7 +84,7 @@ void sp_loss_add(struct sp_loss *l, uint64_t chunks, uint64_t packets, uint64_t 
 		l->count = 0;
 }
 
-/* Of a Gamma distribution of this shape, by Wilson and Hilferty; z as for a normal one. */
+/* A quantile of a Gamma distribution of this shape, by Wilson and Hilferty; z as for a normal distribution. */
 static double quantile(double shape, double z)
 {
 	return shape * pow(fmax(1 - 1 / (9 * shape) + z / (3 * sqrt(shape)), 0), 3);
@@ -103,7 +104,7 @@ void sp_loss_known(const struct sp_loss *l, struct sp_loss_known *known)
 		double z = TENTH;
 
 		known->correlation = fmax((again - lost) / (1 - lost), 0);
-		/* Runs come as by Poisson only where losses are rare; and they differ in length. */
+		/* Runs are Poisson distributed only where losses are rare; and their lengths differ. */
 		z *= (1 - lost) * sqrt(1 + known->correlation);
 		known->lost[0] = fmin(quantile(events, -z) * run / chunks, lost);
 		known->lost[1] = lost;

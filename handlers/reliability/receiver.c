@@ -70,7 +70,7 @@ static uint32_t all_below(const uint64_t *bitmap, uint32_t units)
 	return unit < units ? unit : units;
 }
 
-/* One past the highest that has come. */
+/* One past the highest bit that is set. */
 static uint32_t some_below(const uint64_t *bitmap, uint32_t units)
 {
 	for (uint32_t i = (units + 63) / 64; i-- > 0;) {
@@ -94,7 +94,7 @@ static uint8_t eight(const uint64_t *bitmap, uint32_t first, uint32_t end)
 	return byte;
 }
 
-/* Of what begins here, nothing is said. */
+/* The ACK ends before this unit: it says nothing of what comes from here on. */
 static bool cut(struct sp_rel_ack_maker *m, uint64_t message, uint32_t unit)
 {
 	m->cut = true;

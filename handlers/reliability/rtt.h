@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Round-trip time, estimated as TCP does (RFC 6298, section 2); samples are exact here, since answers name what they
- * answer. No clock: times are arguments. */
+/* The round-trip time, estimated as in TCP (RFC 6298, section 2). Samples are exact, since an answer names the poll
+ * that it answers. No clock: times are arguments. */
 #ifndef RELIABILITY_RTT_H
 #define RELIABILITY_RTT_H
 
@@ -8,16 +8,16 @@
 
 #include "../wire/host.h"
 
-/* Nothing is nearer. A peer that answers before it was asked would else have us ask all the time. */
+/* The least value. Otherwise a peer that answers before it was asked would make us ask all the time. */
 #define SP_RTT_LEAST SP_US
 
 struct sp_rtt {
 	sp_time smoothed, variation;
-	sp_time least, latest; /* of the samples; 0: there is none yet */
+	sp_time least, latest; /* of the samples; 0: none yet */
 	bool measured;
 };
 
-/* guess: what is believed until the first sample. */
+/* guess: used until the first sample. */
 static inline void sp_rtt_init(struct sp_rtt *r, sp_time guess)
 {
 	guess = guess > SP_RTT_LEAST ? guess : SP_RTT_LEAST;
@@ -46,7 +46,8 @@ static inline void sp_rtt_sample(struct sp_rtt *r, sp_time sample)
 /* After this long an answer is late. */
 static inline sp_time sp_rtt_late(const struct sp_rtt *r)
 {
-	const sp_time least = r->smoothed / 4; /* a variation of nothing does not make the next answer punctual */
+	const sp_time least =
+		r->smoothed / 4; /* if samples did not vary, the next answer may still be a little later */
 
 	return r->smoothed + (4 * r->variation > least ? 4 * r->variation : least);
 }

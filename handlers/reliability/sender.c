@@ -6,10 +6,10 @@
 
 #include "bytes.h"
 
-#define ASKED	       3      /* polls that could prove everything: should some be lost, or come a moment too early */
-#define SILENT_MOST    40     /* doublings of the time between polls that nobody answers, */
-#define SILENT_TELLS   5      /* ... and after so many, nobody need be told what was given up */
-#define SILENT_LONGEST SP_SEC /* ... and how much longer it gets by that at most */
+#define ASKED	       3 /* polls that could prove everything: more than one, as they may be lost or sent a moment too early */
+#define SILENT_MOST    40     /* doublings of the time between polls that nobody answers, at most */
+#define SILENT_TELLS   5      /* ... after so many, the peer need not be told what was given up */
+#define SILENT_LONGEST SP_SEC /* ... the longest such time */
 
 static const uint8_t magic[4] = {SP_REL_MAGIC >> 24 & 0xFF, SP_REL_MAGIC >> 16 & 0xFF, SP_REL_MAGIC >> 8 & 0xFF,
 				 SP_REL_MAGIC & 0xFF};
@@ -136,7 +136,7 @@ void sp_rel_hold(struct sp_rel_sender *s, uint64_t number, sp_time left)
 		s->left = left;
 }
 
-/* All have the same time, so they are over in order. */
+/* All messages have the same timeout, so they expire in order. */
 static void expire(struct sp_rel_sender *s, sp_time now)
 {
 	for (s->open = s->open < s->begin ? s->begin : s->open; s->open < s->end; s->open++) {
@@ -173,7 +173,7 @@ static bool has(const struct sp_rel_message *m, uint32_t unit)
 	return m->have[unit / 64] >> (unit % 64) & 1;
 }
 
-/* Nothing is wanted of it any more. */
+/* True: nothing more is to be done for it. */
 static bool settled(const struct sp_rel_sender *s, const struct sp_rel_flight *f)
 {
 	return !is_open(s, f->message) || has(message_of(s, f->message), f->unit);
@@ -190,7 +190,8 @@ static sp_time rto(const struct sp_rel_sender *s)
 	return s->rtt.smoothed / 4 * s->config.rto_quarters;
 }
 
-/* A poll shows that a unit is lost when it left so much later: never one that left at the same time, and after it. */
+/* A poll proves a unit lost if it was sent this much later. At least 1: of two sent at the same time, the unit may have
+ * been the later one. */
 static sp_time window(const struct sp_rel_sender *s)
 {
 	const sp_time most = s->rtt.smoothed;
@@ -213,7 +214,7 @@ static bool full(const struct sp_rel_sender *s)
 	return s->out.count + s->lost.count >= s->config.in_flight;
 }
 
-/* When the unit counts as having left. What else is to be sent of its message may wait for units that do not fit. */
+/* When the unit counts as sent: not before its parity (hold), unless that waits for room that only units can make. */
 static sp_time left_at(const struct sp_rel_sender *s, const struct sp_rel_flight *f)
 {
 	const sp_time hold = is_open(s, f->message) ? message_of(s, f->message)->hold : 0;
@@ -221,7 +222,7 @@ static sp_time left_at(const struct sp_rel_sender *s, const struct sp_rel_flight
 	return f->left > hold || (hold == SP_NEVER && full(s)) ? f->left : hold;
 }
 
-/* When the evidence makes a unit lost; SP_NEVER: it does not. */
+/* When the evidence makes the unit lost; SP_NEVER: it does not. */
 static sp_time lost_at(const struct sp_rel_sender *s, const struct sp_rel_flight *f)
 {
 	if (later(left_at(s, f), window(s)) > s->evidence.time || !covered(&s->evidence, f))
@@ -229,7 +230,7 @@ static sp_time lost_at(const struct sp_rel_sender *s, const struct sp_rel_flight
 	return s->config.scheme == SP_REL_RTO ? later(left_at(s, f), rto(s)) : 0;
 }
 
-/* Those in front left first: if these are not decided, none is. */
+/* Units in front were sent first: once one is undecided, all after it are. */
 static void settle(struct sp_rel_sender *s, sp_time now)
 {
 	while (s->out.count) {
@@ -255,7 +256,7 @@ static bool more_fresh(const struct sp_rel_sender *s)
 	return s->fresh < s->end && !full(s);
 }
 
-/* How long an answer may take, the longer the more of them are missing. */
+/* How long an answer may take: longer the more answers are missing. */
 static sp_time patience(const struct sp_rel_sender *s)
 {
 	const sp_time late = sp_rtt_late(&s->rtt), most = later(late, SILENT_LONGEST);
@@ -263,26 +264,26 @@ static sp_time patience(const struct sp_rel_sender *s)
 	return late > most >> s->silent ? most : late << s->silent;
 }
 
-/* Have as many polls left since `all` as shall? To somebody who answers. */
+/* True: enough polls were sent since `all`, to a peer that answers. */
 static bool asked_enough(const struct sp_rel_sender *s, sp_time all)
 {
 	return s->silent || (s->polls >= ASKED && s->poll_sent[(s->polls - ASKED + 1) % SP_REL_POLLS] >= all);
 }
 
-/* When to ask next; SP_NEVER: there is nothing to ask. late: since the latest poll is not answered. */
+/* When to poll next; SP_NEVER: there is nothing to ask. late: the latest poll was not answered in time. */
 static sp_time poll_due(const struct sp_rel_sender *s, bool *late)
 {
 	const sp_time sent = s->polls ? s->poll_sent[s->polls % SP_REL_POLLS] : 0;
-	const sp_time often = s->rtt.smoothed / s->config.polls + 1; /* but between two units, what is there to ask? */
+	const sp_time often = s->rtt.smoothed / s->config.polls + 1; /* more often than units are sent is useless */
 	const sp_time regular = s->polls ? later(sent, often > s->unit_time ? often : s->unit_time) : 0;
 	const sp_time overdue = later(sent, patience(s));
-	const sp_time all = later(s->left, window(s)); /* a poll then proves everything */
+	const sp_time all = later(s->left, window(s)); /* from then on, a poll proves everything */
 
 	*late = false;
 	if (!s->out.count && (s->answered >= s->tells || s->silent > SILENT_TELLS))
 		return SP_NEVER;
 	if (s->polls > s->answered && asked_enough(s, all) && (s->out.count || s->polls >= s->tells)) {
-		*late = true; /* nobody answers: not so fast */
+		*late = true; /* nobody answers: poll less often */
 		return overdue;
 	}
 	if (!s->out.count || !s->polls || s->out.count > s->config.in_flight / 2)
@@ -290,7 +291,7 @@ static sp_time poll_due(const struct sp_rel_sender *s, bool *late)
 	if (all > sent) {
 		const sp_time first = later(left_at(s, head(s, &s->out)), window(s));
 		const sp_time due = regular > first ? regular : first;
-		/* Not after each unit that goes again: answers to polls of long ago are not understood any more. */
+		/* Not after each unit that is sent again: answers to polls of long ago can no longer be used. */
 		const sp_time soon = s->polls ? later(sent, s->rtt.smoothed / (SP_REL_POLLS / 2)) : 0;
 		const sp_time end = all > soon ? all : soon;
 
@@ -298,7 +299,7 @@ static sp_time poll_due(const struct sp_rel_sender *s, bool *late)
 	}
 	if (s->polls > s->answered)
 		return regular;
-	/* Answered, and the first one still undecided: the answer was cut, or it is only a matter of time. */
+	/* Answered, but the first unit is still undecided: the answer was cut, or time alone will decide. */
 	return covered(&s->evidence, head(s, &s->out)) ? SP_NEVER : regular;
 }
 
@@ -310,8 +311,8 @@ static uint64_t sent_below(const struct sp_rel_sender *s)
 	return fresh + (fresh < s->end && message_of(s, fresh)->next);
 }
 
-/* Where the answer shall begin: with the first that is not acknowledged, for those that were sent again are further
- * back in the order of sending; or, where the latest answer did not get so far, with what is to be decided next. */
+/* Where the answer shall begin: at the first unit that is not acknowledged, as units sent again are further back in the
+ * order of sending. If the latest answer did not get so far, at the unit to be decided next. */
 static struct sp_rel_flight ask_from(const struct sp_rel_sender *s)
 {
 	const struct sp_rel_evidence *e = &s->evidence;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What a running NIC tells a program that captures (SP_ATTACH_CAPTURE): a memory with one ring of fixed slots per
- * worker; the worker writes, the program reads. A full ring loses packets and counts them; it never makes the NIC wait.
+/* What a running NIC sends to a program that captures (SP_ATTACH_CAPTURE): a memory with one ring of fixed slots per
+ * worker. The worker writes, the program reads. A full ring loses packets and counts them. It never makes the NIC wait.
  */
 #ifndef SPINDLE_WIRE_CAPTURE_H
 #define SPINDLE_WIRE_CAPTURE_H
@@ -11,11 +10,11 @@
 
 #define SP_CAPTURE_MAGIC 0x50414353u /* "SCAP" */
 
-enum { SP_CAPTURE_DROPS = 1 /* only what is dropped */ };
+enum { SP_CAPTURE_DROPS = 1 /* dropped packets only */ };
 struct sp_capture_request {
 	uint32_t flags;
-	uint32_t snaplen;  /* bytes of a frame to keep; 0: what the NIC's MTU allows */
-	char context[40];  /* only what this context has taken, dropped, forwarded or sent; "": all */
+	uint32_t snaplen;  /* bytes of a frame to capture; 0: as many as the NIC's MTU allows */
+	char context[40];  /* only packets that this context took, dropped, forwarded or sent; "": all */
 	char filter[1024]; /* tcpdump expression; "": all */
 };
 
@@ -31,7 +30,7 @@ enum {
 	SP_CAPTURE_EXCEPTION = 4, /* the exception port; below it the NIC's other ports */
 	SP_CAPTURE_LOOP = 5,	  /* from the NIC to itself, by no port */
 	SP_CAPTURE_PORTS = 6,
-	SP_CAPTURE_NO_VERDICT = 0xFFFF, /* no handler was asked */
+	SP_CAPTURE_NO_VERDICT = 0xFFFF, /* no handler was called */
 };
 
 /* A slot: this, then the frame's first bytes. */
@@ -42,17 +41,17 @@ struct sp_capture_slot {
 	uint8_t fate;		   /* enum sp_capture_fate */
 	uint8_t outgoing;
 	uint16_t worker;
-	uint16_t verdict; /* what the handler returned: its kind, SP_DONE ...; or SP_CAPTURE_NO_VERDICT */
-	char context[40]; /* "" where none was found */
-	char reason[40];  /* of what was dropped */
+	uint16_t verdict; /* of the handler: its kind, SP_DONE ...; or SP_CAPTURE_NO_VERDICT */
+	char context[40]; /* "": none */
+	char reason[40];  /* of a drop */
 	uint8_t frame[];
 };
 
-/* head and tail count slots, and only grow; slot i is at ring + sizeof(ring) + (i % slots) * slot_bytes. The NIC never
- * reads back what it writes here, and only compares head. */
+/* head and tail count slots, and only grow. Slot i is at ring + sizeof(ring) + (i % slots) * slot_bytes. The NIC never
+ * reads back what it writes here. It only compares `head`. */
 struct sp_capture_ring {
 	uint64_t tail;			 /* the NIC writes it, after the slot */
-	uint64_t lost[SP_CAPTURE_PORTS]; /* packets for which there was no slot, by port; the NIC writes it */
+	uint64_t lost[SP_CAPTURE_PORTS]; /* packets for which no slot was free, by port; the NIC writes it */
 	uint8_t pad0[8];
 	uint64_t head; /* the program writes it, after it has read the slot */
 	uint8_t pad1[56];
@@ -63,9 +62,9 @@ struct sp_capture_memory {
 	uint32_t magic, workers;
 	uint32_t slots, slot_bytes; /* per ring; slots is a power of two */
 	uint64_t first, stride;	    /* of the rings, from the start of the memory */
-	uint32_t snaplen;	    /* bytes of a frame that a slot takes */
+	uint32_t snaplen;	    /* bytes of a frame that fit a slot */
 	uint8_t pad[28];
-	char port[SP_CAPTURE_PORTS][64]; /* names; "": there is none */
+	char port[SP_CAPTURE_PORTS][64]; /* names; "": no such port */
 };
 static_assert(sizeof(struct sp_capture_slot) == 104 && sizeof(struct sp_capture_ring) == 128 &&
 		      sizeof(struct sp_capture_memory) == 64 + SP_CAPTURE_PORTS * 64,

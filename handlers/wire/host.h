@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What crosses the boundary between a host program and the NIC: commands one way, events the other.
- * Both are one cache line. The NIC copies a command once, then validates the copy; it never reads an event back.
- */
+/* What crosses the boundary between a host program and the NIC: commands to the NIC, events to the host. Both are one
+ * cache line. The NIC copies a command once, then validates the copy. It never reads an event back. */
 #ifndef SPINDLE_WIRE_HOST_H
 #define SPINDLE_WIRE_HOST_H
 
@@ -21,7 +19,7 @@ typedef uint64_t sp_time;
 /* Operations that mean the same for every handler; a handler's own start at SP_CMD_OWN (see its wire header). */
 enum sp_command_op {
 	SP_CMD_POST = 1,     /* give the NIC a buffer: arg[0] memory id, arg[1] offset, arg[2] length in bytes */
-	SP_CMD_COMPLETE = 2, /* take buffer or message `cookie` back, whether or not all of it has come */
+	SP_CMD_COMPLETE = 2, /* take buffer or message `cookie` back, complete or not */
 	SP_CMD_CLOSE = 3,    /* end the connection or window */
 	SP_CMD_QUERY = 4,    /* ask for a number: arg[0] which */
 	SP_CMD_OWN = 0x100,
@@ -39,14 +37,14 @@ struct sp_command {
 /* Event types below SP_EVENT_OWN mean the same for every handler. */
 enum sp_event_type {
 	SP_EVENT_RESULT = 1, /* outcome of the command with this cookie */
-	SP_EVENT_CLOSED = 2, /* the context is gone (NIC or peer ended it); status says why */
+	SP_EVENT_CLOSED = 2, /* the context has ended, by NIC or peer; status says why */
 	SP_EVENT_OWN = 0x100,
 };
 
 struct sp_event {
 	uint32_t context;
 	uint16_t type;
-	uint16_t op;	/* of the command, for SP_EVENT_RESULT */
+	uint16_t op;	/* of the command, in SP_EVENT_RESULT */
 	int32_t status; /* 0 or -errno */
 	uint32_t reserved;
 	uint64_t cookie;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A queue of 64-byte entries between one writer and one reader, in memory that both map. Neither trusts the other: the
- * size is each side's own, indexes read from the other side are only compared, entries are copied out before use.
- */
+/* A queue of 64-byte entries between one writer and one reader, in memory that both map. Neither trusts the other: each
+ * side uses its own size, only compares indexes that it reads from the other, and copies entries before use. */
 #ifndef SPINDLE_WIRE_RING_H
 #define SPINDLE_WIRE_RING_H
 
@@ -15,14 +13,14 @@ struct sp_ring_entry {
 };
 
 struct sp_ring_shared {
-	uint32_t head; /* next to read; the reader writes it */
+	uint32_t head; /* next entry to read; the reader writes it */
 	uint8_t pad0[60];
-	uint32_t tail; /* next to write; the writer writes it */
+	uint32_t tail; /* next entry to write; the writer writes it */
 	uint8_t pad1[60];
 	struct sp_ring_entry entry[];
 } __attribute__((aligned(64)));
 
-/* One side's view; at is the own index, never read back from shared memory. */
+/* The view of one side. at: its own index, never read back from shared memory. */
 struct sp_ring {
 	struct sp_ring_shared *shared;
 	uint32_t mask; /* entries - 1 */
@@ -33,7 +31,7 @@ struct sp_ring {
 
 static inline int sp_ring_put(struct sp_ring *r, const void *entry)
 {
-	/* A reader that lies about its index only loses its own entries. */
+	/* A reader with a wrong index loses only its own entries. */
 	uint32_t head = __atomic_load_n(&r->shared->head, __ATOMIC_ACQUIRE);
 
 	if (r->at - head > r->mask)

@@ -2,8 +2,8 @@
 /*
  * RoCEv2 on the wire (InfiniBand Architecture Specification 1.4, volume 1, chapter 9 and annex A17):
  *   Ethernet | IPv4 or IPv6 | UDP, destination port 4791 | BTH | extension headers | payload | pad | ICRC
- * All numbers are big-endian but the ICRC, which is little-endian. The structs consist of bytes alone, so that they lie
- * at any address and no field is read in the wrong order by mistake: go through sp_load_be*() and sp_store_be*().
+ * All numbers are big-endian but the ICRC, which is little-endian. The structs consist of bytes, so they may lie at any
+ * address, and no field is read in the wrong byte order by mistake: use sp_load_be*() and sp_store_be*().
  */
 #ifndef SPINDLE_WIRE_ROCE_H
 #define SPINDLE_WIRE_ROCE_H
@@ -21,10 +21,10 @@
 #define SP_ROCE_MTU_MAX	       4096u
 #define SP_ROCE_QP_MASK	       0xFFFFFFu
 #define SP_ROCE_PSN_MASK       0xFFFFFFu
-#define SP_ROCE_QP_SMI	       0u	 /* subnet management: not on RoCE */
+#define SP_ROCE_QP_SMI	       0u	 /* subnet management: not used by RoCE */
 #define SP_ROCE_QP_GSI	       1u	 /* general services (connection manager) */
 #define SP_ROCE_QP_MULTICAST   0xFFFFFFu /* destination of multicasts */
-#define SP_ROCE_UDP_SOURCE_MIN 0xC000u	 /* source ports are entropy: 14 bits of it */
+#define SP_ROCE_UDP_SOURCE_MIN 0xC000u	 /* source ports carry 14 bits of entropy */
 
 /* ---- unaligned big-endian access ------------------------------------------------------------------------------ */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -64,7 +64,7 @@ static inline void sp_store_be24(void *to, uint32_t v)
 	b[2] = (uint8_t)v;
 }
 
-/* The ICRC's order. */
+/* In the byte order of the ICRC. */
 static inline uint32_t sp_load_le32(const void *from)
 {
 	return __builtin_bswap32(sp_load_be32(from));
@@ -80,7 +80,7 @@ struct sp_bth {
 	uint8_t opcode; /* enum sp_roce_opcode */
 	uint8_t flags;	/* SP_BTH_* */
 	uint8_t pkey[2];
-	uint8_t resv8a;	    /* FECN, BECN, reserved: ones in the ICRC */
+	uint8_t resv8a;	    /* FECN, BECN, reserved: all ones for the ICRC */
 	uint8_t dest_qp[3]; /* destination QP */
 	uint8_t ack_req;    /* SP_BTH_ACK_REQ, rest reserved */
 	uint8_t psn[3];	    /* packet sequence number */
@@ -90,7 +90,7 @@ static_assert(offsetof(struct sp_bth, dest_qp) == 5 && offsetof(struct sp_bth, p
 
 enum sp_bth_flags {
 	SP_BTH_SE = 0x80,	/* solicited event */
-	SP_BTH_MIGRATED = 0x40, /* path migration: no meaning on RoCE, some NICs set it */
+	SP_BTH_MIGRATED = 0x40, /* path migration: without meaning on RoCE, some NICs set it */
 	SP_BTH_PAD_MASK = 0x30, /* bytes of pad that make the payload a multiple of 4 */
 	SP_BTH_PAD_SHIFT = 4,
 	SP_BTH_TVER_MASK = 0x0F, /* transport version: 0 */
@@ -104,13 +104,14 @@ static inline uint32_t sp_roce_pad(uint32_t payload_len)
 	return -payload_len & 3;
 }
 
-/* QP numbers that no context can have: management's, and the multicast destination. qp: 24 bits or more. */
+/* False for QP numbers that no context can have: those of management, and the multicast destination. qp: 24 bits or
+ * more. */
 static inline bool sp_roce_qp_valid(uint32_t qp)
 {
 	return qp > SP_ROCE_QP_GSI && qp < SP_ROCE_QP_MULTICAST;
 }
 
-/* Top three bits: transport; 0xC0-0xFF are the manufacturer's. */
+/* The top three bits are the transport. 0xC0-0xFF are manufacturer-specific. */
 enum sp_roce_opcode {
 	SP_RC_SEND_FIRST = 0x00,
 	SP_RC_SEND_MIDDLE = 0x01,

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * RVMA, remote virtual memory access (Grant, Levenhagen, Dosanjh, Widener): what is on the wire, and what NIC and host
- * program share. A put names a 64-bit mailbox and never an address; the receiver's NIC knows which buffer that is now.
+ * program share. A put names a 64-bit mailbox and never an address. The receiver's NIC knows the mailbox's current
+ * buffer.
  *
  * On the wire all is RoCEv2 with opcodes of BTH's manufacturer range: BTH, one of the headers below, payload, pad,
- * ICRC. Delivery is exactly once and in any order: two contexts have a *session* (HELLO, WELCOME; made when the first
- * put goes, no address is exchanged), in which transfers (puts, gets, the data of gets) are cut into *blocks* of 64
- * packets. Blocks are numbered from 0 in each direction: they are the messages of wire/reliability.h, packets its
- * units. A transfer has the number of its first block: packet i of it is unit i % 64 of block `transfer` + i / 64, and
- * carries bytes [i * mtu, (i + 1) * mtu) of it. So every packet says all that is needed to place it.
+ * ICRC. Delivery is exactly once and in any order. Two contexts have a *session* (HELLO, WELCOME), made at the first
+ * put; they exchange no address. In it, transfers (puts, gets, the data of gets) are cut into *blocks* of 64 packets.
+ * Blocks are numbered from 0 in each direction: they are the messages of wire/reliability.h, and packets are its units.
+ * A transfer has the number of its first block: packet i of it is unit i % 64 of block `transfer` + i / 64, and carries
+ * its bytes [i * mtu, (i + 1) * mtu). So each packet says all that is needed to place it.
  *
- * A transfer that the receiver refuses is refused whole: by NACK at once, and by the answers to polls, with a reason.
+ * The receiver refuses a transfer as a whole, with a reason: by NACK at once, and in the answers to polls.
  */
 #ifndef SPINDLE_WIRE_RVMA_H
 #define SPINDLE_WIRE_RVMA_H
@@ -26,35 +27,36 @@
 #define SP_RVMA_MTU_MIN	    64u
 #define SP_RVMA_MTU_MAX	    4096u
 #define SP_RVMA_BLOCK	    64u		 /* packets */
-#define SP_RVMA_BLOCKS	    (1ull << 40) /* numbers are below */
+#define SP_RVMA_BLOCKS	    (1ull << 40) /* block numbers are below */
 #define SP_RVMA_PACKETS_MAX (1ull << 32) /* of one transfer */
 #define SP_RVMA_PEERS_MAX   4096u
 #define SP_RVMA_WINDOWS_MAX (1u << 22)
 #define SP_RVMA_BUFFERS_MAX (1u << 23)
-#define SP_RVMA_APPEND	    UINT64_MAX /* offset of a put that names none: behind what has come so far */
+#define SP_RVMA_APPEND	    UINT64_MAX /* offset of a put without one: after all bytes so far */
 
 /* ---- packets ------------------------------------------------------------------------------------------------------
  */
 enum sp_rvma_opcode {
 	SP_RVMA_PUT = 0xC0,	/* struct sp_rvma_put, payload */
 	SP_RVMA_GET = 0xC1,	/* struct sp_rvma_get: a transfer of one packet */
-	SP_RVMA_DATA = 0xC2,	/* struct sp_rvma_data, payload: what a get has read */
+	SP_RVMA_DATA = 0xC2,	/* struct sp_rvma_data, payload: the data of a get */
 	SP_RVMA_POLL = 0xC3,	/* struct sp_rvma_datagram, struct sp_rel_poll */
 	SP_RVMA_ACK = 0xC4,	/* struct sp_rvma_datagram, struct sp_rel_ack and its entries */
 	SP_RVMA_NACK = 0xC5,	/* struct sp_rvma_nack */
 	SP_RVMA_HELLO = 0xC6,	/* struct sp_rvma_hello */
-	SP_RVMA_WELCOME = 0xC7, /* the same: the answer */
+	SP_RVMA_WELCOME = 0xC7, /* struct sp_rvma_hello: the answer */
 	SP_RVMA_BYE = 0xC8,	/* struct sp_rvma_bye: the sender's context has ended */
 };
 
 enum sp_rvma_flags {
-	SP_RVMA_FENCE = 1, /* counts only when all earlier blocks of the session are there; until then it is dropped */
+	SP_RVMA_FENCE =
+		1, /* takes effect only when all earlier blocks of the session have arrived; until then it is dropped */
 };
 
-/* Begins PUT, GET and DATA. token: the receiver's name for the session, as it told by HELLO or WELCOME. */
+/* Begins PUT, GET and DATA. token: the receiver's, from its HELLO or WELCOME. */
 struct sp_rvma_head {
 	uint8_t token[8];
-	uint8_t transfer[8]; /* its number, below SP_RVMA_BLOCKS */
+	uint8_t transfer[8]; /* number of the transfer, below SP_RVMA_BLOCKS */
 	uint8_t packet[4];   /* of the transfer, from 0 */
 	uint8_t version, flags;
 	uint8_t zero[2];
@@ -66,11 +68,11 @@ struct sp_rvma_put {
 	uint8_t length[8]; /* of the whole put */
 	uint8_t mailbox[8];
 	uint8_t key[8];
-	uint8_t offset[8]; /* of the put in the mailbox's head buffer; SP_RVMA_APPEND */
+	uint8_t offset[8]; /* in the mailbox's head buffer; or SP_RVMA_APPEND */
 };
 static_assert(sizeof(struct sp_rvma_put) == 56, "on the wire");
 
-/* Asks for bytes [offset, offset + length) of a completed buffer: the latest, or the one that is `back` epochs before.
+/* Asks for bytes [offset, offset + length) of a completed buffer: the latest one, or the one `back` epochs before it.
  */
 struct sp_rvma_get {
 	struct sp_rvma_head head;
@@ -86,7 +88,7 @@ static_assert(sizeof(struct sp_rvma_get) == 64, "on the wire");
 struct sp_rvma_data {
 	struct sp_rvma_head head;
 	uint8_t length[8]; /* of all data */
-	uint8_t get[8];	   /* the get's transfer number */
+	uint8_t get[8];	   /* transfer number of the get */
 };
 static_assert(sizeof(struct sp_rvma_data) == 40, "on the wire");
 
@@ -97,124 +99,123 @@ struct sp_rvma_datagram {
 struct sp_rvma_nack {
 	uint8_t token[8];
 	uint8_t transfer[8];
-	uint8_t blocks[4]; /* of it that the receiver could have seen */
+	uint8_t blocks[4]; /* of the transfer, within the receiver's window */
 	uint8_t reason;	   /* enum sp_rvma_status */
 	uint8_t zero[3];
 };
 static_assert(sizeof(struct sp_rvma_nack) == 24, "on the wire");
 
-/* HELLO is repeated until WELCOME comes. A HELLO from a known peer with another nonce makes a new session, which takes
- * the old one's place when the first packet with the new token comes: then the peer has restarted. */
+/* HELLO is repeated until WELCOME arrives. A HELLO from a known peer with another nonce means that the peer has
+ * restarted. It makes a new session, which replaces the old one when the first packet with the new token arrives. */
 struct sp_rvma_hello {
 	uint8_t version;
 	uint8_t zero[3];
 	uint8_t qp[4];	   /* of the context that sends it */
-	uint8_t mtu[4];	   /* payload bytes that it takes; the lower one of both counts */
-	uint8_t window[4]; /* blocks after the lowest that is incomplete that it takes */
-	uint8_t token[8];  /* what packets to it shall carry */
-	uint8_t nonce[8];  /* names this end's session, never 0 */
-	uint8_t echo[8];   /* WELCOME: the nonce of the HELLO; HELLO: 0 */
+	uint8_t mtu[4];	   /* payload bytes that it accepts; the smaller one of both is used */
+	uint8_t window[4]; /* blocks that it accepts, from the first incomplete one on */
+	uint8_t token[8];  /* packets to this end carry it */
+	uint8_t nonce[8];  /* of this end's session, never 0 */
+	uint8_t echo[8];   /* WELCOME: nonce of the HELLO; HELLO: 0 */
 };
 static_assert(sizeof(struct sp_rvma_hello) == 40, "on the wire");
 
 struct sp_rvma_bye {
 	uint8_t token[8];
-	uint8_t nonce[8]; /* the sender's */
+	uint8_t nonce[8]; /* of the sender */
 };
 
-/* What became of a transfer. Those from NO_MAILBOX to GIVEN_UP are the receiver's and go over the wire. */
+/* How a transfer ended. The receiver decides on NO_MAILBOX to GIVEN_UP, and sends them. */
 enum sp_rvma_status {
-	SP_RVMA_DELIVERED = 0, /* all bytes are in the buffer and counted; a get: have come */
+	SP_RVMA_DELIVERED = 0, /* all bytes are in the buffer and counted; a get: all have arrived */
 	SP_RVMA_NO_MAILBOX = 1,
-	SP_RVMA_NO_BUFFER = 2, /* posted, and there is no catch-all */
+	SP_RVMA_NO_BUFFER = 2, /* no buffer is posted, and there is no catch-all */
 	SP_RVMA_BAD_KEY = 3,
 	SP_RVMA_CLOSED = 4,
-	SP_RVMA_TOO_LARGE = 5,	  /* for what the head buffer has left, or for the window's limit on puts */
-	SP_RVMA_BAD_RANGE = 6,	  /* offset + length is beyond 2^64 or, a get's, beyond the buffer's length */
-	SP_RVMA_WRONG_MODE = 7,	  /* an offset for a managed window */
-	SP_RVMA_RATE = 8,	  /* more than the window takes */
-	SP_RVMA_NOT_COMPLETE = 9, /* a get: no such epoch has been completed, or it was released */
+	SP_RVMA_TOO_LARGE = 5,	  /* exceeds the rest of the head buffer, or the window's limit on puts */
+	SP_RVMA_BAD_RANGE = 6,	  /* offset + length is beyond 2^64 or, for a get, beyond the buffer */
+	SP_RVMA_WRONG_MODE = 7,	  /* an offset in a put to a managed window */
+	SP_RVMA_RATE = 8,	  /* exceeds the window's rate */
+	SP_RVMA_NOT_COMPLETE = 9, /* a get: no such epoch is completed, or it was released */
 	SP_RVMA_NOT_READABLE = 10,
-	SP_RVMA_NO_ROOM = 11,  /* for another transfer at the receiver */
-	SP_RVMA_REWOUND = 12,  /* the buffer that it went to was rewound */
+	SP_RVMA_NO_ROOM = 11,  /* the receiver has no room for another transfer */
+	SP_RVMA_REWOUND = 12,  /* its buffer was rewound */
 	SP_RVMA_GIVEN_UP = 13, /* packets of it were missing for too long */
-	/* the initiator's own */
-	SP_RVMA_PEER_GONE = 32, /* it did not answer, or has said so, or is another one now */
-	SP_RVMA_TIMEOUT = 33,	/* the peer answers but says nothing of it (a window without NACKs) */
-	SP_RVMA_FAULT = 34,	/* memory is gone; a get: more data than asked for */
-	SP_RVMA_CANCELLED = 35, /* the context ends */
+	/* decided by the initiator */
+	SP_RVMA_PEER_GONE = 32, /* the peer did not answer, has ended the session, or has restarted */
+	SP_RVMA_TIMEOUT = 33,	/* the peer answers, but not about this transfer (a window without NACKs) */
+	SP_RVMA_FAULT = 34,	/* the memory has gone; a get: more data than asked for */
+	SP_RVMA_CANCELLED = 35, /* the context has ended */
 };
 
 /* ---- commands -----------------------------------------------------------------------------------------------------
  */
 enum sp_rvma_window_flags {
-	SP_RVMA_OPS = 1,       /* the threshold counts operations, otherwise bytes */
-	SP_RVMA_MANAGED = 2,   /* the receiver places puts one behind the other, otherwise they name an offset */
-	SP_RVMA_CATCH_ALL = 4, /* gets the puts to mailboxes that are not there, with its key, and to those that have no
-				  buffer, with theirs; one per context */
+	SP_RVMA_OPS = 1,       /* the threshold counts operations; otherwise bytes */
+	SP_RVMA_MANAGED = 2,   /* each put is placed after the last one; otherwise puts name an offset */
+	SP_RVMA_CATCH_ALL = 4, /* takes puts to mailboxes that do not exist, with its own key, and puts to those without
+				  a buffer, with their key; one per context */
 	SP_RVMA_SILENT = 8,    /* no NACKs */
-	SP_RVMA_READABLE = 16, /* completed buffers may be read by get */
+	SP_RVMA_READABLE = 16, /* gets may read completed buffers */
 	SP_RVMA_FORGET = 32,   /* completed buffers are released at once: no rewind, no get */
-	SP_RVMA_REGION = 64,   /* RDMA's registered memory: one buffer that puts with an offset go to, never counted and
-				  never completed; read by get at any time if READABLE */
+	SP_RVMA_REGION = 64, /* like RDMA's registered memory: one buffer for puts with an offset, never counted, never
+				completed; if READABLE, gets read it at any time */
 };
 
-/* Windows are named by an id that the NIC gives: the number of its line in the area, and a turn from 1 on, which tells
- * it from earlier ones of that line (0 is the window that the configuration made). Results of commands that fail:
- * -ENOENT no such window (any more). */
+/* The NIC names windows by an id: the number of the line in the area, and a generation from 1 on, by which windows of
+ * the same line differ (id 0 is the window of the configuration). Commands fail with -ENOENT if there is no such window
+ * (any more). */
 #define SP_RVMA_WINDOW(line, turn) ((uint64_t)(turn) << 32 | (uint32_t)(line))
 enum sp_rvma_command {
 	/* SP_CMD_POST: arg[0] memory | notification's memory << 32 (id 0: none), [1] offset, [2] length, [3] offset of
-	 * the notification (64-byte aligned), [4] threshold, 0: the window's, [5] window; cookie: the address to be
-	 * written there, not 0. -ESHUTDOWN: closed. -EDQUOT: the window's limit. -ENOBUFS: no buffer descriptor is
-	 * left. -EFAULT: not within a region. -EINVAL. */
+	 * the notification (64-byte aligned), [4] threshold, 0: the window's, [5] window; cookie: address that the
+	 * notification will have, not 0. -ESHUTDOWN: closed. -EDQUOT: the window's limit. -ENOBUFS: no buffer
+	 * descriptor is left. -EFAULT: not within a region. -EINVAL. */
 	SP_RVMA_CMD_WINDOW = SP_CMD_OWN, /* arg[0] mailbox, [1] key, [2] threshold (0: never), [3] flags; result arg[0]:
-					    id. -EEXIST: the mailbox has one. -ENOSPC */
+					    id. -EEXIST: the mailbox has a window. -ENOSPC */
 	SP_RVMA_CMD_LIMIT, /* arg[0] window, [1] buffers, [2] bytes posted at once, [3] bytes of a put, [4] bytes/s of
-			      puts taken: a put comes in when those before it are paid for; 0: no limit */
-	SP_RVMA_CMD_INC_EPOCH, /* arg[0] window: the head is handed over as it is. -ENODATA: there is none */
-	SP_RVMA_CMD_CLOSE,     /* arg[0] window: puts are refused, buffers handed over, in order. -ESHUTDOWN: it is.
-				  -EINPROGRESS: there are more buffers, again */
-	SP_RVMA_CMD_FREE,      /* arg[0] window: closes and forgets it; buffers that were not notified will not be.
-				  -EAGAIN: puts or gets are still open in it (they are told to end), or there are more
-				  buffers, again later */
-	SP_RVMA_CMD_EPOCH,     /* arg[0] window, [1] epoch: result arg[0..4] = address, length, flags, mailbox, epoch.
-				  -ENODATA: not completed, or released */
-	SP_RVMA_CMD_RELEASE,   /* arg[0] window, [1] epoch: it and all before are forgotten. -EAGAIN: a get reads one.
-				  -EINPROGRESS: there are more, again. -ENODATA */
-	SP_RVMA_CMD_REWIND,    /* arg[0] window, [1] epoch: it is the latest completed one again; result as EPOCH. Later
-				  epochs are forgotten, the head buffer is empty again. -ENODATA. -EINPROGRESS:
-				  there are more, again */
-	SP_RVMA_CMD_PEER,      /* arg[0..1] address as in memory, [2] QP: result arg[0] = peer id. No packet goes */
-	SP_RVMA_CMD_PUT, /* arg[0] memory | peer << 32, [1] offset, [2] length, [3] mailbox, [4] key, [5] offset in
-			    the mailbox's buffer or SP_RVMA_APPEND; cookie: operation. flags: see below. -EAGAIN:
-			    no room for another. -EINVAL, -EFAULT, -EMSGSIZE */
+			      puts: a put is admitted when those before it are paid for; 0: no limit */
+	SP_RVMA_CMD_INC_EPOCH, /* arg[0] window: hands the head over as it is. -ENODATA: there is none */
+	SP_RVMA_CMD_CLOSE,     /* arg[0] window: refuses puts, hands over buffers in order. -ESHUTDOWN: it is closed.
+				  -EINPROGRESS: more buffers are left, call again */
+	SP_RVMA_CMD_FREE,  /* arg[0] window: closes and removes it, without notifying of more buffers. -EAGAIN: puts or
+			      gets are still open (they end now), or more buffers are left: call again later */
+	SP_RVMA_CMD_EPOCH, /* arg[0] window, [1] epoch: result arg[0..4] = address, length, flags, mailbox, epoch.
+			      -ENODATA: not completed, or released */
+	SP_RVMA_CMD_RELEASE, /* arg[0] window, [1] epoch: releases it and all before. -EAGAIN: a get reads one.
+				-EINPROGRESS: more are left, call again. -ENODATA */
+	SP_RVMA_CMD_REWIND, /* arg[0] window, [1] epoch: makes it the latest completed one again; result as EPOCH. Later
+			       epochs are discarded, and the head buffer is emptied. -ENODATA. -EINPROGRESS: more are
+			       left, call again */
+	SP_RVMA_CMD_PEER,   /* arg[0..1] address as in memory, [2] QP: result arg[0] = peer id. Sends no packet */
+	SP_RVMA_CMD_PUT, /* arg[0] memory | peer << 32, [1] offset, [2] length, [3] mailbox, [4] key, [5] offset in the
+			    mailbox's buffer or SP_RVMA_APPEND; cookie: operation. flags: see below. -EAGAIN: the slot
+			    is in use. -EINVAL, -EFAULT, -EMSGSIZE */
 	SP_RVMA_CMD_GET, /* arg[0] memory | peer << 32, [1] offset, [2] length, [3] mailbox, [4] key, [5] offset in
 			    the completed buffer; cookie: operation; flags: epochs back */
 };
 #define SP_RVMA_CMD_FENCE      0x10u /* flags of PUT */
-#define SP_RVMA_CMD_BACK_SHIFT 4     /* flags of GET: epochs back above it */
+#define SP_RVMA_CMD_BACK_SHIFT 4     /* flags of GET: epochs back, shifted by this */
 
-/* An operation is one of `ops` slots: cookie = slot | number << 32, number from 1. When it has ended the NIC writes its
- * line in the area; until then its memory is the NIC's. */
+/* An operation is one of `ops` slots: cookie = slot | number << 32, number from 1. When it has ended, the NIC writes
+ * its line in the area. Until then the NIC uses its memory. */
 #define SP_RVMA_OP(slot, number) ((uint64_t)(number) << 32 | (uint32_t)(slot))
 
 /* ---- what NIC and host share --------------------------------------------------------------------------------------
  */
-/* A buffer's notification ("completion pointer"), in the application's memory, 64-byte aligned: written once the buffer
- * is the application's, the address last. The application clears it before it posts. */
+/* The notification of a buffer ("completion pointer"), in the application's memory, 64-byte aligned. It is written when
+ * the buffer is handed over, its address last. The application clears it before it posts the buffer. */
 enum sp_rvma_notice {
-	SP_RVMA_PARTIAL = 1, /* handed over before its threshold: inc_epoch or close */
-	SP_RVMA_LOST = 2,    /* a put in it was given up: part of its bytes is there */
+	SP_RVMA_PARTIAL = 1, /* handed over before its threshold, by inc_epoch or close */
+	SP_RVMA_LOST = 2,    /* a put into it was given up: some of its bytes are there */
 	SP_RVMA_ENDED = 4,   /* the window was closed */
 };
 struct sp_rvma_notification {
-	uint64_t address; /* of the buffer, as it was posted; not 0 */
-	uint64_t length;  /* bytes received; managed: up to where puts were placed */
+	uint64_t address; /* of the buffer, as posted; not 0 */
+	uint64_t length;  /* bytes received; managed: end of the last put */
 	uint64_t epoch;	  /* from 0 */
 	uint64_t flags;	  /* enum sp_rvma_notice */
-	uint64_t mailbox; /* that the latest put named: a catch-all's puts name others */
-	uint64_t puts;	  /* that have come whole */
+	uint64_t mailbox; /* of the latest put: puts that the catch-all took name others */
+	uint64_t puts;	  /* complete puts */
 	uint64_t reserved[2];
 };
 static_assert(sizeof(struct sp_rvma_notification) == 64, "one line");
@@ -232,15 +233,15 @@ struct sp_rvma_area {
 	uint32_t mtu, zero;
 };
 struct sp_rvma_window_status {
-	uint64_t id;	 /* of the window that this is about */
-	uint64_t epoch;	 /* buffers completed so far, less those rewound: what the next one to complete has */
-	uint64_t posted; /* buffers that are the NIC's: the head, and those behind it */
-	uint64_t held;	 /* completed and not released */
-	uint64_t closed; /* 1: it is */
+	uint64_t id;	 /* of the window that the line is about */
+	uint64_t epoch;	 /* buffers completed so far, less rewound ones: the epoch of the next one to complete */
+	uint64_t posted; /* buffers that the NIC owns: the head and those after it */
+	uint64_t held;	 /* completed, and not released */
+	uint64_t closed; /* 1: closed */
 	uint64_t puts, bytes, refused;
 };
 struct sp_rvma_op_status {
-	uint64_t number; /* of the latest operation of this slot that has ended */
+	uint64_t number; /* of the latest operation of this slot that ended */
 	uint64_t status; /* enum sp_rvma_status */
 };
 struct sp_rvma_count {
@@ -262,7 +263,7 @@ static inline struct sp_rvma_layout sp_rvma_layout(uint32_t windows, uint32_t op
 	return l;
 }
 
-/* Packets of a transfer: one of no bytes has one. */
+/* Packets of a transfer. A transfer of no bytes has one. */
 static inline uint64_t sp_rvma_packets(uint64_t length, uint32_t mtu)
 {
 	return length <= mtu ? 1 : (length - 1) / mtu + 1;

@@ -2,19 +2,19 @@
 /*
  * SDR (software-defined RDMA, arXiv 2505.05366): what is on the wire, and what NIC and host program share.
  *
- * Every packet of a message is one UC RDMA WRITE Only with Immediate: BTH, RETH, ImmDt, payload. The immediate is the
- * transport, from its most significant bit: message id, packet offset, user bits (10 + 18 + 4 by default).
+ * Each packet of a message is one UC RDMA WRITE Only with Immediate: BTH, RETH, ImmDt, payload. The immediate is the
+ * transport. From its most significant bit it has message id, packet offset and user bits (10 + 18 + 4 by default).
  *
  *   31            22 21                                4 3      0
  *  +----------------+-----------------------------------+--------+
  *  |   message id   |  packet offset within the message |  user  |
  *  +----------------+-----------------------------------+--------+
  *
- * The k-th message sent lands in the k-th receive posted (k from 0, 64 bits, never on the wire). With S slots and
- * G generations it has id k mod S, and goes to QP base + g * C + c, g = (k div S) mod G, c any of C channels. RETH's
- * address is id * M + offset * mtu (M: maximum message bytes), its length the payload's without padding. SE is set on
- * the packet that ends the message. The user's 32-bit immediate travels in fragments: with u user bits, packet p
- * carries bits [f * u, f * u + u), f = p mod (32 / u). A message of no bytes is one packet of no bytes.
+ * The k-th message sent is placed in the k-th receive posted (k from 0, 64 bits, never on the wire). With S slots and G
+ * generations it has id k mod S, and its QP is base + g * C + c, with g = (k div S) mod G, and c any of C channels.
+ * RETH's address is id * M + offset * mtu (M: maximum message bytes), its length is the payload's without padding. SE
+ * is set on the packet that ends the message. The user's 32-bit immediate travels in fragments: with u user bits,
+ * packet p carries bits [f * u, f * u + u), f = p mod (32 / u). A message of no bytes is one packet of no bytes.
  */
 #ifndef SPINDLE_WIRE_SDR_H
 #define SPINDLE_WIRE_SDR_H
@@ -35,7 +35,7 @@
 #define SP_SDR_SPLIT_DEFAULT "10+18+4"
 #define SP_SDR_SEGMENTS_MAX  (1u << 20)
 #define SP_SDR_DATAGRAM_MAX  1024u /* bytes */
-#define SP_SDR_DATAGRAM_MIN  64u   /* ... that fit whatever the mtu is */
+#define SP_SDR_DATAGRAM_MIN  64u   /* ... that fit any mtu */
 #define SP_SDR_DATAGRAMS_MAX 4096u /* slots for them */
 
 /* ---- the immediate ----------------------------------------------------------------------------------------------- */
@@ -83,7 +83,7 @@ static inline uint32_t sp_sdr_imm_packet(struct sp_sdr_split s, uint32_t imm)
 	return imm >> s.user & sp_sdr_ones(s.offset);
 }
 
-/* Where in the user's immediate the fragment of a packet lies: its lowest bit. Only with user bits. */
+/* Lowest bit of a packet's fragment in the user's immediate. Only with user bits. */
 static inline unsigned sp_sdr_fragment_shift(struct sp_sdr_split s, uint64_t packet)
 {
 	return (unsigned)(packet & (32u / s.user - 1)) * s.user;
@@ -108,7 +108,7 @@ static inline uint32_t sp_sdr_generation(uint64_t message, uint32_t slots, uint3
 	return (uint32_t)(message / slots % generations);
 }
 
-/* Packets, or chunks, of `unit` bytes that `bytes` take: at least one. */
+/* Packets, or chunks, of `unit` bytes in `bytes`: at least one. */
 static inline uint64_t sp_sdr_units(uint64_t bytes, uint64_t unit)
 {
 	return bytes ? (bytes - 1) / unit + 1 : 1;
@@ -121,31 +121,31 @@ static inline uint64_t sp_sdr_units(uint64_t bytes, uint64_t unit)
 
 enum sp_sdr_control_type {
 	SP_SDR_CTS = 1,	     /* struct sp_sdr_cts */
-	SP_SDR_ENDED = 2,    /* struct sp_sdr_cts too: the sender's answer to a clear-to-send that it knew already */
-	SP_SDR_DATAGRAM = 3, /* the head, then the application's bytes: those of `length` that are beyond the head */
-};			     /* ends that do not know a type drop it: bad-control */
+	SP_SDR_ENDED = 2,    /* struct sp_sdr_cts: the sender's answer to a clear-to-send that it knew already */
+	SP_SDR_DATAGRAM = 3, /* the head, then the application's bytes: those of `length` after the head */
+};			     /* an end drops types that it does not know: bad-control */
 
 struct sp_sdr_control {
 	uint8_t magic[4];
 	uint8_t version, type;
-	uint8_t length[2]; /* bytes of the whole, this header included; what is beyond is ignored */
-	uint8_t to[8];	   /* nonce of the end that this is for: tells packets for a predecessor of the same numbers */
-	uint8_t from[8];   /* nonce of the end that sent it: tells a peer that has started anew */
+	uint8_t length[2]; /* bytes of the whole, including this header; what follows is ignored */
+	uint8_t to[8]; /* nonce of the receiving end: packets for an earlier connection of the same QP numbers differ */
+	uint8_t from[8]; /* nonce of the sending end: a peer that has restarted differs */
 };
 
-/* Clear-to-send: messages [0, count) may be sent. Idempotent; the largest count that came is the one that holds. */
+/* Clear-to-send: messages [0, count) may be sent. Idempotent: the largest count that arrived is valid. */
 struct sp_sdr_cts {
 	struct sp_sdr_control head;
 	uint8_t count[8];
 };
 static_assert(sizeof(struct sp_sdr_control) == 24 && sizeof(struct sp_sdr_cts) == 32, "on the wire");
-/* ENDED: no packet of the messages [0, count) leaves any more. A receiver that ended S * G messages without having
- * heard of them needs to know that before it opens the slots and generations again: they may not have been sent yet. */
-#define SP_SDR_CTS_AHEAD (1ull << 32) /* no peer opens this many messages that we have not sent */
+/* ENDED: no more packets of the messages [0, count) will be sent. A receiver that ended S * G messages of which it saw
+ * no packet needs this before it opens their slots and generations again: the messages may not have been sent yet. */
+#define SP_SDR_CTS_AHEAD (1ull << 32) /* no peer grants so many messages beyond those we have sent */
 
-/* Datagrams need neither receive nor clear-to-send; the network may lose, repeat and reorder them. How many bytes one
- * may have: its packet is no larger than one of `mtu` bytes of payload (but for an mtu below 68). The receiver's latest
- * are kept in the area, each new one in the place of the oldest. */
+/* Datagrams need neither receive nor clear-to-send. The network may lose, repeat and reorder them. Their size is
+ * limited so that a packet is no larger than one with `mtu` bytes of payload (unless mtu < 68). The receiver holds the
+ * latest ones in the area, each new one in the place of the oldest. */
 static inline uint32_t sp_sdr_datagram_bytes(uint32_t mtu)
 {
 	const uint32_t room = mtu + SP_SDR_HEADER - (uint32_t)sizeof(struct sp_sdr_control);
@@ -158,18 +158,20 @@ static inline uint32_t sp_sdr_datagram_bytes(uint32_t mtu)
 /* ---- commands; cookie is the message number k except where noted --------------------------------------------------
  */
 enum sp_sdr_command {
-	/* SP_CMD_POST: arg[0..2] = memory, offset, length. k must be the next. -EAGAIN: its slot is in use.
+	/*
+	 * SP_CMD_POST: arg[0..2] = memory, offset, length. k must be the next. -EAGAIN: its slot is in use.
 	 * SP_CMD_COMPLETE: -ENOENT when k is not held (or no longer).
-	 * SP_CMD_CLOSE: ends the connection: nothing more is sent, what was to be sent is let go. */
+	 * SP_CMD_CLOSE: ends the connection: nothing more is sent, and what waited to be sent is dropped.
+	 */
 	SP_SDR_CMD_CONNECT = SP_CMD_OWN, /* arg[0..1] peer's address as in memory, [2] its QP | control QP << 32,
 					    [3] its nonce, [4] our nonce, [5] its rkey */
 	SP_SDR_CMD_SEND,     /* one-shot: arg[0..2] memory, offset, length, [3] immediate. k must be the next */
 	SP_SDR_CMD_START,    /* stream: arg[2] length of the message, [3] immediate. k must be the next */
 	SP_SDR_CMD_CONTINUE, /* arg[0..2] memory, offset, length, [3] offset within the message */
-	SP_SDR_CMD_END,	     /* no more segments: the slot is free when those handed in have left */
-	SP_SDR_CMD_PACKETS,  /* arg[0] chunk: its packet bits go to the area's `packets`; result arg[0] = packets */
-	SP_SDR_CMD_DATAGRAM, /* arg[0..2] memory, offset, length; the memory is read until `datagrams_sent` counts it.
-				-EAGAIN: as many as there are slots wait. -EOPNOTSUPP: implicit credit */
+	SP_SDR_CMD_END,	     /* no more segments: the slot is free when those posted are sent */
+	SP_SDR_CMD_PACKETS,  /* arg[0] chunk: copies its packet bits to the area's `packets`; result arg[0] = packets */
+	SP_SDR_CMD_DATAGRAM, /* arg[0..2] memory, offset, length; the memory is in use until `datagrams_sent` counts it.
+				-EAGAIN: as many as slots are waiting. -EOPNOTSUPP: implicit credit */
 };
 
 /* ---- area shared with the host program: NIC writes, host reads. 64 bytes a line, host byte order -------------------
@@ -181,9 +183,9 @@ struct sp_sdr_area {
 	uint32_t magic;
 	uint16_t version, workers;
 	uint32_t slots, generations, channels;
-	uint32_t control_qp;				/* 0: none, credit is implicit */
+	uint32_t control_qp;				/* 0: none, with implicit credit */
 	uint64_t bitmap, bitmap_stride, packets, bytes; /* offsets; bytes: of the whole area */
-	uint64_t datagrams;				/* offset of their slots; 0: none */
+	uint64_t datagrams;				/* offset of the datagram slots; 0: none */
 };
 
 enum { SP_SDR_CONNECTED = 1, SP_SDR_PEER_SEEN = 2, SP_SDR_PEER_RESTARTED = 4, SP_SDR_CLOSED = 8 };
@@ -191,12 +193,12 @@ struct sp_sdr_connection {
 	uint64_t flags;
 	uint64_t may_send;	 /* clear-to-send from the peer: messages below this number */
 	uint64_t granted;	 /* clear-to-send for the peer */
-	uint64_t segments;	 /* segments handed to the port since the QP was made */
-	uint64_t datagrams_sent; /* the host's datagrams that were handed to the port or let go, in order */
-	uint64_t datagrams;	 /* datagrams of the peer's put into slots */
-	uint64_t completed;	 /* messages that have become complete */
-	uint64_t repaired;	 /* chunks that a companion has supplied, modulo 2^SP_SDR_RUNS_SHIFT, and above them
-				    in how many runs of neighbours */
+	uint64_t segments;	 /* segments sent since the QP was made */
+	uint64_t datagrams_sent; /* the host's datagrams that were sent or dropped, in order */
+	uint64_t datagrams;	 /* the peer's datagrams put into slots */
+	uint64_t completed;	 /* complete messages */
+	uint64_t repaired; /* chunks that a companion has supplied, modulo 2^SP_SDR_RUNS_SHIFT; above them in how many
+			      runs of neighbours */
 };
 #define SP_SDR_RUNS_SHIFT 40
 
@@ -205,33 +207,32 @@ enum { SP_SDR_OPEN = 1, SP_SDR_COMPLETE = 2 };
 struct sp_sdr_recv_status {
 	uint64_t message;   /* k + 1 of the message that the fields below are about, 0: none */
 	uint64_t state;	    /* SP_SDR_OPEN, SP_SDR_COMPLETE */
-	uint64_t length;    /* as posted; with SP_SDR_LENGTH_FIXED as the sender has told */
-	uint64_t packets;   /* distinct packets that have come; with several workers 0: see `counts` */
-	uint64_t immediate; /* user immediate, and above it the mask of its bits that have come */
-	uint64_t released;  /* k + 1 of the latest message of this slot that the NIC has let go of */
+	uint64_t length;    /* as posted; with SP_SDR_LENGTH_FIXED: as the sender has said */
+	uint64_t packets;   /* distinct packets that have arrived; with several workers 0: see `counts` */
+	uint64_t immediate; /* user immediate; above it the mask of its bits that have arrived */
+	uint64_t released;  /* k + 1 of the latest message of this slot that the NIC has released */
 	uint64_t reserved[2];
 };
 
 struct sp_sdr_send_status {
 	uint64_t message;  /* k + 1 of the message in the slot */
-	uint64_t segments; /* segments of it that were handed to the port */
+	uint64_t segments; /* segments of it that were sent */
 	uint64_t released; /* k + 1 of the latest message of this slot that is sent and ended */
 	uint64_t reserved[5];
 };
 
-/* A slot for a datagram; its bytes follow. Datagram n is in slot n mod slots, until another is. Who reads looks at
- * `number` before and after: it must be the same, and even. */
+/* A slot for a datagram; its bytes follow. Datagram n is in slot n mod slots until another one replaces it. A reader
+ * reads `number` before and after the bytes: both must be the same, and even. */
 struct sp_sdr_datagram {
-	uint64_t number; /* 2 * n + 1 while datagram n is being written, 2 * n + 2 when it is there; 0: none yet */
+	uint64_t number; /* 2 * n + 1 while datagram n is being written, 2 * n + 2 when it is complete; 0: none yet */
 	uint64_t length; /* bytes */
 };
 static_assert(sizeof(struct sp_sdr_area) == 64 && sizeof(struct sp_sdr_connection) == 64, "one line");
 static_assert(sizeof(struct sp_sdr_recv_status) == 64 && sizeof(struct sp_sdr_send_status) == 64, "one line");
 
 /* header | connection | recv_status[S] | send_status[S] | S chunk bitmaps | packet bits of one chunk | counts |
- * datagrams. Bitmaps: bit 0 of word 0 is chunk (packet) 0; a chunk's bit is set once all its bytes are in place.
- * Counts, with several workers only: what each has placed of the packets of the message in a slot, in a line of its
- * own. */
+ * datagrams. Bitmaps: bit 0 of word 0 is chunk (packet) 0. A chunk's bit is set once all its bytes are in place.
+ * Counts, with several workers only: packets of the message in a slot that each has placed, a line each. */
 struct sp_sdr_layout {
 	uint64_t connection, recv, send, bitmap, bitmap_stride, packets, counts, bytes;
 	uint64_t datagrams, datagram_stride; /* 0: none */
@@ -252,7 +253,7 @@ static inline struct sp_sdr_layout sp_sdr_layout(uint32_t slots, uint64_t chunks
 	return l;
 }
 
-/* Where worker's count of the message in a slot is. */
+/* Offset of that worker's count of the message in a slot. */
 static inline uint64_t sp_sdr_count(const struct sp_sdr_layout *l, uint32_t slot, uint32_t worker, uint32_t workers)
 {
 	return l->counts + ((uint64_t)slot * workers + worker) * 64;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The handler `count`, alone: what no capture can bring about. The calls of the NIC are stand-ins. */
-#include "../../handlers/count.c"
+#include "../../handlers/count/count.c"
 
 #include <pthread.h>
 

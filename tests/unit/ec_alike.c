@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Repairs by the ec handler where submessages in a row lack the same chunks: they are found, reserved, computed and
  * handed over as one, unless something is less simple. */
-#include "../../handlers/ec_state.h"
+#include "../../handlers/ec/state.h"
 #include "ec_beside.h"
 
 /* Stands for a worker that still writes to some chunks of those that are to be reserved together. */

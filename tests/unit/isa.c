@@ -3,7 +3,7 @@
 #include "suite.h"
 
 #include "../../handlers/isa/isa.h"
-#include "../../handlers/past.h"
+#include "../../handlers/stream_copy.h"
 
 #define ROOM 4096
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "../../handlers/rvma_table.h"
+#include "../../handlers/rvma/table.h"
 #include "suite.h"
 
 #define NOTHING UINT32_MAX

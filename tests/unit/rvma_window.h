@@ -6,7 +6,7 @@
 #ifndef TESTS_RVMA_WINDOW_H
 #define TESTS_RVMA_WINDOW_H
 
-#include "../../handlers/rvma_state.h"
+#include "../../handlers/rvma/bucket.h"
 #include "../../pipeline/watch.h"
 #include "rig.h"
 

@@ -3,7 +3,7 @@
 #ifndef TESTS_SDR_ALONE_H
 #define TESTS_SDR_ALONE_H
 
-#include "../../handlers/sdr_state.h"
+#include "../../handlers/sdr/state.h"
 #include "fake_nic.h"
 #include "suite.h"
 

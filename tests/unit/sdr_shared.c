@@ -77,7 +77,7 @@ static void nothing_follows_from_a_length_that_may_not_stay(void)
 	post_to(&nic, 0, 0, M_BYTES);
 	slot->extent = SDR_FIXING | 6 * MTU;
 	CU_ASSERT_EQUAL(give(packet(0, 7, MTU)), SP_DROP(SDR_BEYOND_END));
-	CU_ASSERT_EQUAL(slot->claim[0], 0); /* what was not accepted has not been taken */
+	CU_ASSERT_EQUAL(slot->taken[0], 0); /* what was not accepted has not been taken */
 	CU_ASSERT_EQUAL(give(packet(0, 4, MTU / 2)), SP_DROP(SDR_BEYOND_END));
 
 	struct packet *last = packet(0, 5, MTU);
@@ -172,10 +172,10 @@ static void fragments_that_another_worker_has_brought_stay(void)
 
 	post_to(&nic, 0, 0, M_BYTES);
 	slot->immediate = 0xFull << 32 | 0x5;
-	sdr_immediates_shared(&nic.c, nic.c.state, slot, 0xFFull << 32 | 0x37);
+	sdr_publish_immediates(&nic.c, nic.c.state, slot, 0xFFull << 32 | 0x37);
 	CU_ASSERT_EQUAL(slot->immediate, 0xFFull << 32 | 0x35);
 	CU_ASSERT_EQUAL(line(&nic, 0)->immediate, 0xF0ull << 32 | 0x30);
-	sdr_immediates_shared(&nic.c, nic.c.state, slot, 0xFFull << 32 | 0x37);
+	sdr_publish_immediates(&nic.c, nic.c.state, slot, 0xFFull << 32 | 0x37);
 	CU_ASSERT_EQUAL(line(&nic, 0)->immediate, 0xF0ull << 32 | 0x30);
 	fake_detach(&nic);
 }
