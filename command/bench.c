@@ -295,7 +295,7 @@ int command_bench(int argc, char **argv)
 						{"parts", no_argument, NULL, 'p'},
 						{"help", no_argument, NULL, 'h'},
 						{0}};
-	struct bench_options o = {.rounds = 9, .turn_seconds = 0.2, .loss = -1, .file_bytes = 64 << 20};
+	struct bench_options o = {.rounds = 9, .round_seconds = 0.2, .loss = -1, .file_bytes = 64 << 20};
 	struct wish wish = {.filter = "", .icrc = "both"};
 	struct sigaction before[SIGNALS];
 	bool list = false;
@@ -316,13 +316,13 @@ int command_bench(int argc, char **argv)
 				return command_bad_value("bench", "--rounds must be 1 to 101", optarg);
 			break;
 		case 's':
-			if (!parse_seconds(optarg, &o.turn_seconds))
+			if (!parse_seconds(optarg, &o.round_seconds))
 				return command_bad_value("bench", "--seconds must be more than 0 and at most 60",
 							 optarg);
 			break;
 		case 'q':
 			o.rounds = 3;
-			o.turn_seconds = 0.05;
+			o.round_seconds = 0.05;
 			o.file_bytes = 8 << 20;
 			break;
 		case 'i':

@@ -194,7 +194,7 @@ void bench_show_header(const struct bench_machine *m, const struct bench_options
 	if (rte_get_tsc_hz())
 		printf(", TSC %.0f MHz", (double)rte_get_tsc_hz() / 1e6);
 	printf(", %s, %s, %s; %u rounds of %.2f s, medians\n", rte_version(), m->flags, m->pages, o->rounds,
-	       o->turn_seconds);
+	       o->round_seconds);
 	fflush(stdout);
 }
 
@@ -293,7 +293,7 @@ json_t *bench_show_all(const struct bench_machine *m, const struct bench_options
 			 m->cpu, "processors", (int)bench_cpus(), "tsc_hz",
 			 rte_get_tsc_hz() ? json_real((double)rte_get_tsc_hz()) : json_null(), "dpdk", rte_version(),
 			 "march", SPINDLE_CPU, "flags", m->flags, "pages", m->pages, "rounds", (int)o->rounds,
-			 "turn_seconds", o->turn_seconds, "file_bytes", (json_int_t)o->file_bytes, "noise", "load",
+			 "turn_seconds", o->round_seconds, "file_bytes", (json_int_t)o->file_bytes, "noise", "load",
 			 n->load, "others", n->others, "stolen", n->stolen, "noisy", bench_noise_any(n), "cases",
 			 cases);
 }

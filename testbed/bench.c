@@ -127,7 +127,7 @@ static double quantile(const double *sorted, unsigned n, double q)
 }
 
 /* One side's turns. */
-struct turns {
+struct rounds {
 	bench_run_t *run;
 	struct bench_side *side;
 	struct bench_result *slices; /* where to note them, or NULL */
@@ -137,21 +137,21 @@ struct turns {
 	double value[BENCH_ROUNDS_MAX], tail[BENCH_ROUNDS_MAX];
 };
 
-static int take_piece(const struct bench_case *c, void *state, struct turns *t, double seconds, unsigned round,
+static int take_piece(const struct bench_case *c, void *state, struct rounds *t, double seconds, unsigned round,
 		      char *why, unsigned room)
 {
-	struct bench_turn turn = {0};
-	int r = bench_stopped() ? -EINTR : t->run(state, seconds, &turn, why, room);
+	struct bench_round done = {0};
+	int r = bench_stopped() ? -EINTR : t->run(state, seconds, &done, why, room);
 
 	if (r || !round) /* round 0 does not count */
 		return r;
-	t->units += turn.units;
-	t->cycles += turn.cycles;
-	t->value[round - 1] = c->unit ? turn.value : (double)t->cycles / (double)t->units;
-	t->tail[round - 1] = turn.tail;
+	t->units += done.units;
+	t->cycles += done.cycles;
+	t->value[round - 1] = c->unit ? done.value : (double)t->cycles / (double)t->units;
+	t->tail[round - 1] = done.tail;
 	if (t->slices) {
-		t->slices->slice = turn.slice;
-		t->slices->slice_max = turn.slice_max;
+		t->slices->slice = done.slice;
+		t->slices->slice_max = done.slice_max;
 	}
 	return 0;
 }
@@ -165,7 +165,7 @@ static unsigned pieces(const struct bench_case *c, double seconds)
 	return c->unit || n < 2 ? 1 : n > PIECES ? PIECES : (unsigned)n;
 }
 
-static void summarise(struct turns *t, unsigned n, bool less)
+static void summarise(struct rounds *t, unsigned n, bool less)
 {
 	qsort(t->value, n, sizeof(double), by_value);
 	qsort(t->tail, n, sizeof(double), by_value);
@@ -175,22 +175,22 @@ static void summarise(struct turns *t, unsigned n, bool less)
 	t->side->spread = (quantile(t->value, n, 0.75) - quantile(t->value, n, 0.25)) / t->side->value;
 }
 
-static void compare(const struct bench_case *c, struct bench_result *result, struct turns *turns, unsigned sides,
+static void compare(const struct bench_case *c, struct bench_result *result, struct rounds *side, unsigned sides,
 		    unsigned rounds)
 {
 	const bool less = !c->unit || c->less;
 	double base;
 
 	for (unsigned k = 0; k < sides; k++)
-		if (!*turns[k].side->skipped)
-			summarise(&turns[k], rounds, less);
+		if (!*side[k].side->skipped)
+			summarise(&side[k], rounds, less);
 	/* Where the baseline cannot be had here, the first of the others that can. */
 	for (unsigned i = 0; i < BENCH_OTHERS && c->other[i].run; i++)
 		if (*bench_against(result)->skipped)
 			result->against = (int)i;
 	base = bench_against(result)->value;
 	for (unsigned k = 0; k < sides; k++) {
-		struct bench_side *s = turns[k].side;
+		struct bench_side *s = side[k].side;
 
 		if (!*s->skipped && c->run_baseline)
 			s->ratio = less ? base / s->value : s->value / base;
@@ -198,16 +198,16 @@ static void compare(const struct bench_case *c, struct bench_result *result, str
 }
 
 /* A turn of each side. */
-static int take_round(const struct bench_case *c, void *state, const struct bench_options *o, struct turns *turns,
+static int take_round(const struct bench_case *c, void *state, const struct bench_options *o, struct rounds *side,
 		      unsigned sides, unsigned round, char *why, unsigned room)
 {
-	const unsigned n = round ? pieces(c, o->turn_seconds) : 1;
+	const unsigned n = round ? pieces(c, o->round_seconds) : 1;
 
 	for (unsigned k = 0; k < sides; k++)
-		turns[k].units = turns[k].cycles = 0;
+		side[k].units = side[k].cycles = 0;
 	for (unsigned i = 0; i < n * sides; i++) {
-		struct turns *t = &turns[i % sides];
-		int r = *t->side->skipped ? 0 : take_piece(c, state, t, o->turn_seconds / n, round, why, room);
+		struct rounds *t = &side[i % sides];
+		int r = *t->side->skipped ? 0 : take_piece(c, state, t, o->round_seconds / n, round, why, room);
 
 		if (r && r != -EINTR && (t->other || (t->optional && r == BENCH_SKIPPED))) {
 			snprintf(t->side->skipped, sizeof(t->side->skipped), "%s", *why ? why : strerror(-r));
@@ -222,7 +222,7 @@ static int take_round(const struct bench_case *c, void *state, const struct benc
 int bench_run(const struct bench_case *c, const struct bench_options *o, struct bench_result *result, char *why,
 	      unsigned room)
 {
-	struct turns turns[SIDES] = {{.run = c->run, .side = &result->mine, .slices = result}};
+	struct rounds side[SIDES] = {{.run = c->run, .side = &result->mine, .slices = result}};
 	unsigned sides = 1, rounds = c->once ? 1 : o->rounds;
 	void *state = NULL;
 	int r;
@@ -231,19 +231,19 @@ int bench_run(const struct bench_case *c, const struct bench_options *o, struct 
 		return -EINVAL;
 	*result = (struct bench_result){.against = -1};
 	if (c->run_baseline)
-		turns[sides++] = (struct turns){
+		side[sides++] = (struct rounds){
 			.run = c->run_baseline, .side = &result->baseline, .optional = c->other[0].run != NULL};
 	for (unsigned i = 0; i < BENCH_OTHERS && c->other[i].run; i++)
-		turns[sides++] = (struct turns){.run = c->other[i].run, .side = &result->other[i], .other = true};
+		side[sides++] = (struct rounds){.run = c->other[i].run, .side = &result->other[i], .other = true};
 	r = c->open(o, &state, why, room);
 	if (r)
 		return r;
 	/* A turn of each that does not count warms caches and page tables; then they alternate, so that what the
 	 * machine does besides hits all alike. */
 	for (unsigned i = c->once; i <= rounds && !r; i++)
-		r = take_round(c, state, o, turns, sides, i, why, room);
+		r = take_round(c, state, o, side, sides, i, why, room);
 	c->close(state);
 	if (!r)
-		compare(c, result, turns, sides, rounds);
+		compare(c, result, side, sides, rounds);
 	return r;
 }

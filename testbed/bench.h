@@ -11,8 +11,8 @@
 #define BENCH_CHUNK_MAX	   128
 #define BENCH_MESSAGES_MAX 1024
 
-/* One turn: how much was done in how many TSC cycles. */
-struct bench_turn {
+/* One round: how much was done in how many TSC cycles. */
+struct bench_round {
 	uint64_t units; /* packets */
 	uint64_t cycles;
 	/* Cases with a unit of their own give these instead, in that unit; tail: 99 of 100 are below, where there is
@@ -23,14 +23,14 @@ struct bench_turn {
 	double slice, slice_max;
 };
 
-typedef int bench_run_t(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room);
+typedef int bench_run_t(void *state, double seconds, struct bench_round *round, char *why, unsigned room);
 
 #define BENCH_SKIPPED 1 /* instead of -errno: cannot be done here, words in why */
 #define BENCH_OTHERS  3
 
 struct bench_options {
-	unsigned rounds; /* turns of each side */
-	double turn_seconds;
+	unsigned rounds; /* rounds of each side */
+	double round_seconds;
 	bool icrc;
 	/* Of messages and chunks on a port: 0: the case's own, else powers of 2 up to BENCH_PACKETS_MAX and
 	 * BENCH_CHUNK_MAX; a message has 2 or more, or the application cannot keep up. */
@@ -45,7 +45,7 @@ struct bench_case {
 	const char *name, *help;
 	const char *unit; /* NULL: of packets on a port in this process (EAL runs), compared in cycles per packet */
 	bool less;	  /* less of unit is better */
-	bool once;	  /* it is the same every time: one turn */
+	bool once;	  /* it is the same every time: one round */
 	unsigned threads; /* that poll at once; 0: does not matter */
 	/* What it is measured against, in words; NULL: nothing, the value speaks for itself. Where it is skipped, the
 	 * first of the others that is not takes its place. */
@@ -63,18 +63,18 @@ struct bench_case {
 	void (*close)(void *state);
 };
 
-/* Medians over the turns. */
+/* Medians over the rounds. */
 struct bench_side {
 	double value, tail; /* cycles per packet, or in the case's unit */
 	double ratio;	    /* to the baseline, 1 = as good, more is better */
 	double spread;	    /* (upper - lower quartile) / median */
-	double best;	    /* turn's value */
+	double best;	    /* round's value */
 	char skipped[160];  /* why there are no figures, or "" */
 };
 
 struct bench_result {
 	struct bench_side mine, baseline, other[BENCH_OTHERS];
-	double slice, slice_max; /* as after the last turn */
+	double slice, slice_max; /* as after the last round */
 	int against;		 /* what the ratio is to: -1: the baseline; else this other */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What eBPF costs: a handler of handlers/bpf, its twin in C and a handler that does nothing take turns on the same
- * port, which makes packets of one kind and discards what is sent. A turn loads its handler and lets it go again, which
- * is not in the time: the twins have the same name.
+ * port, which makes packets of one kind and discards what is sent. A round loads its handler and lets it go again,
+ * which is not in the time: the twins have the same name.
  */
 #include "bench.h"
 
@@ -150,21 +150,21 @@ static void poll(struct bench *b, unsigned bursts)
 		sp_nic_poll(b->nic, 0, (sp_time)((double)rte_rdtsc() * b->ps_per_cycle));
 }
 
-static int measure(struct bench *b, uint32_t id, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int measure(struct bench *b, uint32_t id, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench_clock clock;
 	uint64_t before, end, taken;
 
-	poll(b, BENCH_PORT_ROUND);
+	poll(b, BENCH_PORT_BURSTS);
 	before = sp_nic_context_counter(b->nic, id, "packets");
 	b->received = 0;
 	clock = bench_clock_begin();
 	end = rte_rdtsc() + (uint64_t)(seconds * (double)rte_get_tsc_hz());
 	do {
-		poll(b, BENCH_PORT_ROUND);
+		poll(b, BENCH_PORT_BURSTS);
 	} while (rte_rdtsc() < end && !bench_stopped());
-	turn->units = b->received;
-	turn->cycles = bench_clock_end(&clock);
+	round->units = b->received;
+	round->cycles = bench_clock_end(&clock);
 	taken = sp_nic_context_counter(b->nic, id, "packets") - before;
 	if (taken == b->received)
 		return 0;
@@ -174,7 +174,7 @@ static int measure(struct bench *b, uint32_t id, double seconds, struct bench_tu
 }
 
 /* suffix: of the handler's file; NULL: the one that does nothing. */
-static int run_one(struct bench *b, const char *suffix, double seconds, struct bench_turn *turn, char *why,
+static int run_one(struct bench *b, const char *suffix, double seconds, struct bench_round *round, char *why,
 		   unsigned room)
 {
 	const struct sp_setting setting[] = {{"filter", "icmp"}};
@@ -194,26 +194,26 @@ static int run_one(struct bench *b, const char *suffix, double seconds, struct b
 	if (r) {
 		snprintf(why, room, "%s", error.text);
 	} else {
-		r = measure(b, id, seconds, turn, why, room);
+		r = measure(b, id, seconds, round, why, room);
 		sp_nic_context_remove(b->nic, id);
 	}
 	sp_plugin_unload(plugin);
 	return r;
 }
 
-static int run_ebpf(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_ebpf(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return run_one(state, ".bpf.o", seconds, turn, why, room);
+	return run_one(state, ".bpf.o", seconds, round, why, room);
 }
 
-static int run_c(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_c(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return run_one(state, ".so", seconds, turn, why, room);
+	return run_one(state, ".so", seconds, round, why, room);
 }
 
-static int run_null(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_null(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return run_one(state, NULL, seconds, turn, why, room);
+	return run_one(state, NULL, seconds, round, why, room);
 }
 
 #define OPEN(id)                                                                                                       \

@@ -321,21 +321,21 @@ static inline double measure(struct bench *b, void (*make)(struct bench *, uint8
 }
 
 /* The better of ISA-L's two ways. */
-static int run_isal(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_isal(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench *b = state;
 	double other = 0;
 
-	turn->value = measure(b, isal, seconds / 2);
+	round->value = measure(b, isal, seconds / 2);
 	if (b->shape.kind == SP_EC_MDS)
 		other = measure(b, isal_update, seconds / 2);
-	turn->value = other > turn->value ? other : turn->value;
+	round->value = other > round->value ? other : round->value;
 	return check(b, why, room);
 }
 
-static int run_job(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_job(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	turn->value = measure(state, job, seconds);
+	round->value = measure(state, job, seconds);
 	return check(state, why, room);
 }
 
@@ -347,7 +347,7 @@ static int by_cycles(const void *a, const void *b)
 }
 
 /* The slices of a message, each the shortest of all messages so far. */
-static void slices(struct bench *b, struct bench_turn *turn)
+static void slices(struct bench *b, struct bench_round *round)
 {
 	const struct bench_work *w = bench_coder_work(b->coder);
 	const double us = 1e6 / (double)rte_get_tsc_hz();
@@ -357,13 +357,13 @@ static void slices(struct bench *b, struct bench_turn *turn)
 		return;
 	memcpy(sorted, w->least, w->parts * sizeof(*sorted));
 	qsort(sorted, w->parts, sizeof(*sorted), by_cycles);
-	turn->slice = us * sorted[w->parts / 2];
-	turn->slice_max = us * sorted[w->parts - 1];
+	round->slice = us * sorted[w->parts / 2];
+	round->slice_max = us * sorted[w->parts - 1];
 	free(sorted);
 }
 
 /* GB/s of data while the handler works: what the NIC does with packets and commands is not counted. */
-static int run_handler(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_handler(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench *b = state;
 	struct bench_work *w = bench_coder_work(b->coder);
@@ -381,32 +381,32 @@ static int run_handler(void *state, double seconds, struct bench_turn *turn, cha
 		snprintf(why, room, "the NIC has not made what was lost or wanted: %s", strerror(-r));
 		return r;
 	}
-	turn->value = (double)(messages * b->shape.submessages * data_bytes(b)) / 1e9 * (double)rte_get_tsc_hz();
+	round->value = (double)(messages * b->shape.submessages * data_bytes(b)) / 1e9 * (double)rte_get_tsc_hz();
 	/* Should all have been disturbed, that is what there is. */
 	if (w->slices > w->disturbed)
-		turn->value *= (double)(w->slices - w->disturbed) / (double)w->slices / (double)w->cycles;
+		round->value *= (double)(w->slices - w->disturbed) / (double)w->slices / (double)w->cycles;
 	else
-		turn->value /= (double)w->disturbed_cycles;
-	slices(b, turn);
+		round->value /= (double)w->disturbed_cycles;
+	slices(b, round);
 	return check(b, why, room);
 }
 
 /* Here slices are what counts. */
-static int run_slices(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_slices(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	const int r = run_handler(state, seconds, turn, why, room);
+	const int r = run_handler(state, seconds, round, why, room);
 
-	turn->value = turn->slice_max;
+	round->value = round->slice_max;
 	return r;
 }
 
-static int run_allowed(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_allowed(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	(void)state;
 	(void)seconds;
 	(void)why;
 	(void)room;
-	turn->value = SLICE;
+	round->value = SLICE;
 	return 0;
 }
 

@@ -113,40 +113,40 @@ static int open_bench(const struct shape *shape, const struct bench_options *o, 
 	return r;
 }
 
-static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench *b = state;
 	const uint32_t last = b->context[b->contexts - 1];
 	const uint64_t before = sp_nic_context_counter(b->wire.nic, last, "packets");
 	uint64_t taken;
-	int r = bench_wire_turn(&b->wire, NULL, NULL, seconds, turn, why, room);
+	int r = bench_wire_round(&b->wire, NULL, NULL, seconds, round, why, room);
 
 	taken = sp_nic_context_counter(b->wire.nic, last, "packets") - before;
-	if (!r && taken != turn->units) {
-		snprintf(why, room, "of %llu packets %llu have come to the handler", (unsigned long long)turn->units,
+	if (!r && taken != round->units) {
+		snprintf(why, room, "of %llu packets %llu have come to the handler", (unsigned long long)round->units,
 			 (unsigned long long)taken);
 		r = -EPROTO;
 	}
 	return r;
 }
 
-static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_bare(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return bench_wire_bare(&((struct bench *)state)->wire, NULL, NULL, seconds, turn, why, room);
+	return bench_wire_bare(&((struct bench *)state)->wire, NULL, NULL, seconds, round, why, room);
 }
 
-static int run_swap(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_swap(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return bench_wire_swap(&((struct bench *)state)->wire, seconds, turn, why, room);
+	return bench_wire_swap(&((struct bench *)state)->wire, seconds, round, why, room);
 }
 
-static int run_5tswap(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_5tswap(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench *b = state;
 	char device[1300];
 
 	snprintf(device, sizeof(device), "net_pcap0,%s", b->wire.source);
-	return bench_testpmd_turn(&b->testpmd, "5tswap", device, 0, seconds, turn, why, room);
+	return bench_testpmd_round(&b->testpmd, "5tswap", device, 0, seconds, round, why, room);
 }
 
 #define BARE "receive and free on the same port"

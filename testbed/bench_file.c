@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A file by `spindle send` and `recv`, through two NICs; beside TCP (file to socket to file, as simply as can be) and
- * the bare UDP stream of iperf3 over the same link. The NICs run only in their own turns: the kernel would hand them a
+ * the bare UDP stream of iperf3 over the same link. The NICs run only in their own rounds: the kernel would hand them a
  * copy of all that TCP sends. send and recv compute a SHA-256 each, TCP does not.
  */
 #include "bench.h"
@@ -100,7 +100,7 @@ static int start_nics(struct transfer *t, char *why, unsigned room)
 	return r ? r : bench_nic_start(&t->house, 1, port[1], t->veth ? 1 : -1, why, room);
 }
 
-static int run_spindle(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_spindle(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct transfer *t = state;
 	char host[64], listen[64], line[1024];
@@ -137,15 +137,15 @@ static int run_spindle(void *state, double seconds, struct bench_turn *turn, cha
 	if (r)
 		return r;
 	said = json_loads(line, 0, NULL);
-	turn->value = json_number_value(json_object_get(said, "rate")) / 8e6;
+	round->value = json_number_value(json_object_get(said, "rate")) / 8e6;
 	json_decref(said);
-	if (turn->value > 0)
+	if (round->value > 0)
 		return 0;
 	snprintf(why, room, "no rate: %s", line);
 	return -EPROTO;
 }
 
-static int run_tcp(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_tcp(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct transfer *t = state;
 	const char *address = receiver_address(t);
@@ -178,7 +178,7 @@ static int run_tcp(void *state, double seconds, struct bench_turn *turn, char *w
 	bench_child_stop(&sender);
 	bench_child_stop(&receiver);
 	if (!r)
-		turn->value = (double)t->bytes / took / 1e6;
+		round->value = (double)t->bytes / took / 1e6;
 	return r;
 }
 
@@ -194,7 +194,7 @@ static double received_rate(const json_t *all)
 	       (1 - json_number_value(json_object_get(sum, "lost_percent")) / 100);
 }
 
-static int run_iperf3(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_iperf3(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct transfer *t = state;
 	const char *address = receiver_address(t);
@@ -233,9 +233,9 @@ static int run_iperf3(void *state, double seconds, struct bench_turn *turn, char
 	}
 	bench_child_stop(&c);
 	bench_child_stop(&s);
-	turn->value = received_rate(all) / 8e6;
+	round->value = received_rate(all) / 8e6;
 	json_decref(all);
-	if (!r && turn->value <= 0) {
+	if (!r && round->value <= 0) {
 		snprintf(why, room, "iperf3 has said no rate");
 		r = -EPROTO;
 	}

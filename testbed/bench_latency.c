@@ -3,7 +3,7 @@
  * From application to application and back: two processes pass a message of 8 bytes to and fro, attached to one NIC, or
  * to two that a vhost-user link joins; beside the same over a Unix socket and over UDP.
  *
- * NICs and processes are new for every turn, so that no NIC polls while something else is measured, and so that what
+ * NICs and processes are new for every round, so that no NIC polls while something else is measured, and so that what
  * a start happens to decide (placement in caches, in memory) does not decide the whole figure.
  */
 #include "bench.h"
@@ -51,7 +51,7 @@ static int open_latency(const struct shape *shape, void **state, char *why, unsi
 }
 
 static int pair(struct latency *l, const char *kind, const char *wait, const char *far, double seconds,
-		struct bench_turn *turn, char *why, unsigned room)
+		struct bench_round *round, char *why, unsigned room)
 {
 	char text[32], line[128];
 	const char *const one[] = {"spindle", "bench", "--end", kind, "pong", wait, text, far, NULL};
@@ -73,7 +73,7 @@ static int pair(struct latency *l, const char *kind, const char *wait, const cha
 	close(link[1]);
 	if (!r)
 		r = bench_child_line(&l->house, &ping, seconds + 60, line, sizeof(line), why, room);
-	if (!r && sscanf(line, "%lf %lf", &turn->value, &turn->tail) != 2) {
+	if (!r && sscanf(line, "%lf %lf", &round->value, &round->tail) != 2) {
 		snprintf(why, room, "no figures: %s", line);
 		r = -EPROTO;
 	}
@@ -86,7 +86,7 @@ static int pair(struct latency *l, const char *kind, const char *wait, const cha
 	return r;
 }
 
-static int run_nics(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_nics(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct latency *l = state;
 	const bool two = l->shape.two;
@@ -103,7 +103,7 @@ static int run_nics(void *state, double seconds, struct bench_turn *turn, char *
 			 l->shape.sleep			? "sleep"
 			 : bench_cpus() < (two ? 4 : 3) ? "yield"
 							: "poll",
-			 two ? "right" : "left", seconds, turn, why, room);
+			 two ? "right" : "left", seconds, round, why, room);
 	bench_nics_stop(&l->house);
 	return r;
 }
@@ -113,14 +113,14 @@ static const char *socket_wait(const struct latency *l)
 	return l->shape.sleep ? "sleep" : bench_cpus() < 2 ? "yield" : "poll";
 }
 
-static int run_unix(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_unix(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return pair(state, "unix", socket_wait(state), "", seconds, turn, why, room);
+	return pair(state, "unix", socket_wait(state), "", seconds, round, why, room);
 }
 
-static int run_udp(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_udp(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return pair(state, "udp", socket_wait(state), "", seconds, turn, why, room);
+	return pair(state, "udp", socket_wait(state), "", seconds, round, why, room);
 }
 
 #define CASE(symbol, text, about, both, asleep, polling)                                                               \

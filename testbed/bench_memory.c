@@ -2,7 +2,7 @@
 /*
  * Bytes that are resident: of an idle QP, a message in flight, a mailbox, each what so many more of them add to a
  * process of its own, divided by how many; and of a NIC at rest, all of `spindle run`. A figure is the same every time,
- * so there is one turn.
+ * so there is one round.
  */
 #include "bench.h"
 
@@ -224,7 +224,7 @@ static int open_bench(const char *what, void **state, char *why, unsigned room)
 	return 0;
 }
 
-static int run_thing(struct bench *b, struct bench_turn *turn, char *why, unsigned room)
+static int run_thing(struct bench *b, struct bench_round *round, char *why, unsigned room)
 {
 	const char *const argv[] = {"spindle", "bench", "--end", "memory", b->what, NULL};
 	struct bench_child child;
@@ -237,20 +237,20 @@ static int run_thing(struct bench *b, struct bench_turn *turn, char *why, unsign
 	if (!r)
 		r = bench_child_end(&b->house, &child, BENCH_PATIENCE, why, room);
 	bench_child_stop(&child);
-	turn->value = r ? 0 : strtod(line, NULL);
+	round->value = r ? 0 : strtod(line, NULL);
 	return r;
 }
 
-static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench *b = state;
 	int r;
 
 	(void)seconds;
 	if (b->what)
-		return run_thing(b, turn, why, room);
+		return run_thing(b, round, why, room);
 	r = bench_nic_start(&b->house, 0, "null:", -1, why, room);
-	turn->value = r ? 0 : (double)resident(b->house.nic[0].pid);
+	round->value = r ? 0 : (double)resident(b->house.nic[0].pid);
 	bench_nics_stop(&b->house);
 	return r;
 }

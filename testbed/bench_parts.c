@@ -12,7 +12,7 @@
  * whole is a NIC that does everything, measured by itself: that the sum of the parts comes near it is not built in.
  *
  * Forms take turns of a millisecond, each after one of the same form that does not count, so that a machine whose speed
- * drifts is as fast for one as for the other; of each form's turns, the lower quartile counts.
+ * drifts is as fast for one as for the other; of each form's rounds, the lower quartile counts.
  */
 #include "bench_parts.h"
 
@@ -160,7 +160,7 @@ static inline __attribute__((always_inline)) double go(struct rig *r, const enum
 {
 	struct bench_sdr *b = r->loop;
 	const struct bench_clock clock = bench_clock_begin();
-	const uint64_t end = bench_turn_end(seconds);
+	const uint64_t end = bench_round_end(seconds);
 	struct rte_mbuf *packet[SP_BURST];
 	struct sp_packet pk[SP_BURST], *batch[SP_BURST];
 	struct same same = {.qp = UINT32_MAX};
@@ -247,21 +247,21 @@ static int open_rig(struct rig *r, const struct bench_options *o, char *why, uns
 
 enum { WHOLE = FORMS, NULL_WHOLE, ASIDE, IDLE, FIGURES };
 
-typedef int turn_t(struct bench_sdr *, double, struct bench_turn *, char *, unsigned);
+typedef int round_t(struct bench_sdr *, double, struct bench_round *, char *, unsigned);
 
-static int turn_of(turn_t *run, struct bench_sdr *b, double seconds, double *cycles, char *why, unsigned room)
+static int cost_of(round_t *run, struct bench_sdr *b, double seconds, double *cycles, char *why, unsigned room)
 {
-	struct bench_turn turn = {0};
-	int r = run(b, 0, &turn, why, room); /* what the one before has left in caches is not this one's */
+	struct bench_round round = {0};
+	int r = run(b, 0, &round, why, room); /* what the one before has left in caches is not this one's */
 
 	if (!r)
-		r = run(b, seconds, &turn, why, room);
+		r = run(b, seconds, &round, why, room);
 
-	*cycles = r ? 0 : (double)turn.cycles / (double)turn.units;
+	*cycles = r ? 0 : (double)round.cycles / (double)round.units;
 	return r;
 }
 
-/* A turn of each, as short as can be. */
+/* A round of each, as short as can be. */
 static int once(struct rig *r, double *f, char *why, unsigned room)
 {
 	const double seconds = 0.001;
@@ -273,9 +273,9 @@ static int once(struct rig *r, double *f, char *why, unsigned room)
 	}
 	f[ASIDE] = r->aside[HANDLER];
 	f[IDLE] = r->aside[ROUND];
-	e = turn_of(bench_sdr_null, r->null, seconds, &f[NULL_WHOLE], why, room);
+	e = cost_of(bench_sdr_null, r->null, seconds, &f[NULL_WHOLE], why, room);
 	if (!e)
-		e = turn_of(bench_sdr_run, r->whole, seconds, &f[WHOLE], why, room);
+		e = cost_of(bench_sdr_run, r->whole, seconds, &f[WHOLE], why, room);
 	if (!e && (r->wrong || bench_sdr_wasted(r->loop))) {
 		snprintf(why, room, "%u packets did not go where they should", r->wrong);
 		e = -EPROTO;
@@ -317,7 +317,7 @@ static const char *const words[BENCH_PARTS][2] = {
 static int measure(struct rig *rig, const struct bench_options *o, double *sample, double *figure, char *why,
 		   unsigned room)
 {
-	const uint64_t end = bench_turn_end(o->rounds * o->turn_seconds * FIGURES);
+	const uint64_t end = bench_round_end(o->rounds * o->round_seconds * FIGURES);
 	unsigned n = 0;
 	int r;
 

@@ -15,8 +15,8 @@
 #include "../pipeline/nic.h"
 #include "bench_wire.h"
 
-#define BENCH_PORT_POOL	 2047u
-#define BENCH_PORT_ROUND 64u /* bursts between two looks at the clock */
+#define BENCH_PORT_POOL	  2047u
+#define BENCH_PORT_BURSTS 64u /* bursts between two looks at the clock */
 
 static inline unsigned bench_port_discard(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count,
 					  sp_time now)
@@ -66,19 +66,19 @@ typedef unsigned bench_port_receive_t(void *port, uint16_t queue, struct rte_mbu
 
 typedef void bench_port_each_t(void *port, struct rte_mbuf **packet, unsigned count);
 
-/* A turn of a loop that receives, does this with a burst (NULL: nothing), and frees: inlined, so that it calls nothing
+/* A round of a loop that receives, does this with a burst (NULL: nothing), and frees: inlined, so that it calls nothing
  * but what it is given. */
 static inline __attribute__((always_inline)) int bench_port_bare(bench_port_receive_t *receive, bench_port_each_t *each,
-								 void *port, double seconds, struct bench_turn *turn,
+								 void *port, double seconds, struct bench_round *round,
 								 char *why, unsigned room)
 {
 	const struct bench_clock clock = bench_clock_begin();
-	const uint64_t end = bench_turn_end(seconds);
+	const uint64_t end = bench_round_end(seconds);
 	struct rte_mbuf *packet[SP_BURST];
 	uint64_t units = 0;
 
 	do {
-		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++) {
+		for (unsigned i = 0; i < BENCH_PORT_BURSTS; i++) {
 			const unsigned n = receive(port, 0, packet, SP_BURST, 0);
 
 			if (!n) {
@@ -91,8 +91,8 @@ static inline __attribute__((always_inline)) int bench_port_bare(bench_port_rece
 			units += n;
 		}
 	} while (rte_rdtsc() < end && !bench_stopped());
-	turn->units = units;
-	turn->cycles = bench_clock_end(&clock);
+	round->units = units;
+	round->cycles = bench_clock_end(&clock);
 	return 0;
 }
 

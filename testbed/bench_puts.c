@@ -234,24 +234,24 @@ fail:
 	return r;
 }
 
-static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench *b = state;
 	const uint64_t before = sp_nic_context_counter(b->nic, b->context, "puts");
 	const struct bench_clock clock = bench_clock_begin();
-	const uint64_t end = bench_turn_end(seconds);
+	const uint64_t end = bench_round_end(seconds);
 	uint64_t units = 0, puts;
 
 	do {
-		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++) {
+		for (unsigned i = 0; i < BENCH_PORT_BURSTS; i++) {
 			b->burst = 0;
 			sp_nic_poll(b->nic, 0, now(b));
 			units += b->burst;
 			step(b);
 		}
 	} while (rte_rdtsc() < end && !bench_stopped());
-	turn->units = units;
-	turn->cycles = bench_clock_end(&clock);
+	round->units = units;
+	round->cycles = bench_clock_end(&clock);
 	puts = sp_nic_context_counter(b->nic, b->context, "puts") - before;
 	if (puts != units || b->place == UINT64_MAX) {
 		snprintf(why, room, "%llu puts sent, %llu placed: not what was to be measured",
@@ -261,9 +261,9 @@ static int run(void *state, double seconds, struct bench_turn *turn, char *why, 
 	return 0;
 }
 
-static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_bare(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return bench_port_bare(receive, NULL, state, seconds, turn, why, room);
+	return bench_port_bare(receive, NULL, state, seconds, round, why, room);
 }
 
 static uint8_t *next_place(struct bench *b)
@@ -288,16 +288,16 @@ static void stream_burst(void *state, struct rte_mbuf **packet, unsigned n)
 	bench_stream_end();
 }
 
-/* The better of the two, half a turn each. */
-static int run_copy(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+/* The better of the two, half a round each. */
+static int run_copy(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	struct bench_turn other = {0};
-	int r = bench_port_bare(receive, copy_burst, state, seconds / 2, turn, why, room);
+	struct bench_round other = {0};
+	int r = bench_port_bare(receive, copy_burst, state, seconds / 2, round, why, room);
 
 	if (!r)
 		r = bench_port_bare(receive, stream_burst, state, seconds / 2, &other, why, room);
-	if (!r && other.cycles * turn->units < turn->cycles * other.units)
-		*turn = other;
+	if (!r && other.cycles * round->units < round->cycles * other.units)
+		*round = other;
 	return r;
 }
 

@@ -23,37 +23,37 @@ static void close_case(void *state)
 	bench_sdr_close(state);
 }
 
-static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return bench_sdr_run(state, seconds, turn, why, room);
+	return bench_sdr_run(state, seconds, round, why, room);
 }
 
 /* As a NIC that has been started: what calls take is measured all the time. */
-static int run_metered(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_metered(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench_sdr *b = state;
 	int r;
 
 	sp_meters_set(b->wire.nic, true);
-	r = run(b, seconds, turn, why, room);
+	r = run(b, seconds, round, why, room);
 	sp_meters_set(b->wire.nic, false);
 	return r;
 }
 
-static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_bare(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench_sdr *b = state;
 
-	return bench_wire_bare(&b->wire, NULL, NULL, seconds, turn, why, room);
+	return bench_wire_bare(&b->wire, NULL, NULL, seconds, round, why, room);
 }
 
-static int run_rxonly(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_rxonly(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench_sdr *b = state;
 	char device[1300];
 
 	snprintf(device, sizeof(device), "net_pcap0,%s", b->wire.source);
-	return bench_testpmd_turn(&b->testpmd, "rxonly", device, 0, seconds, turn, why, room);
+	return bench_testpmd_round(&b->testpmd, "rxonly", device, 0, seconds, round, why, room);
 }
 
 /* ---- payload to its place, by a bare loop: the same addresses in the same order ---- */
@@ -87,23 +87,23 @@ static void stream_burst(void *arg, struct rte_mbuf **packet)
 	bench_stream_end();
 }
 
-/* The better of the two, half a turn each. */
-static int run_copy(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+/* The better of the two, half a round each. */
+static int run_copy(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench_sdr *b = state;
-	struct bench_turn other = {0};
-	int r = bench_wire_bare(&b->wire, copy_burst, b, seconds / 2, turn, why, room);
+	struct bench_round other = {0};
+	int r = bench_wire_bare(&b->wire, copy_burst, b, seconds / 2, round, why, room);
 
 	if (!r)
 		r = bench_wire_bare(&b->wire, stream_burst, b, seconds / 2, &other, why, room);
-	if (!r && other.cycles * turn->units < turn->cycles * other.units)
-		*turn = other;
+	if (!r && other.cycles * round->units < round->cycles * other.units)
+		*round = other;
 	return r;
 }
 
-int bench_sdr_copy(struct bench_sdr *b, double seconds, struct bench_turn *turn, char *why, unsigned room)
+int bench_sdr_copy(struct bench_sdr *b, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return run_copy(b, seconds, turn, why, room);
+	return run_copy(b, seconds, round, why, room);
 }
 
 /* ---- an application that polls, on another core ---- */
@@ -143,7 +143,7 @@ static void *look(void *arg)
 	return NULL;
 }
 
-static int run_polled(struct bench_sdr *b, unsigned pause, double seconds, struct bench_turn *turn, char *why,
+static int run_polled(struct bench_sdr *b, unsigned pause, double seconds, struct bench_round *round, char *why,
 		      unsigned room)
 {
 	struct poller p = {.bench = b, .pause = pause};
@@ -154,21 +154,21 @@ static int run_polled(struct bench_sdr *b, unsigned pause, double seconds, struc
 	while (!atomic_load_explicit(&p.begun, memory_order_acquire))
 		sched_yield();
 	bench_pin(0);
-	r = run(b, seconds, turn, why, room);
+	r = run(b, seconds, round, why, room);
 	bench_unpin();
 	atomic_store(&p.stop, true);
 	pthread_join(p.thread, NULL);
 	return r;
 }
 
-static int run_tight(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_tight(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return run_polled(state, 0, seconds, turn, why, room);
+	return run_polled(state, 0, seconds, round, why, room);
 }
 
-static int run_paused(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_paused(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return run_polled(state, PAUSE, seconds, turn, why, room);
+	return run_polled(state, PAUSE, seconds, round, why, room);
 }
 
 /* ---- the cases ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A message by RVMA beside the same message by RDMA, from the call that sends it to the receiving program that knows of
- * it (volley.h): two NICs in this process joined by a ring port, which one thread polls, and the programs between; or
+ * it (batch.h): two NICs in this process joined by a ring port, which one thread polls, and the programs between; or
  * in virtual time over a link that keeps order, and over one that does not.
  */
 #include "bench.h"
@@ -15,11 +15,11 @@
 
 #include "../pipeline/nic.h"
 #include "quantile.h"
-#include "volley.h"
+#include "batch.h"
 
 #define SAMPLES 65536u
-#define LEAST	5u    /* messages of a turn, however long they take */
-#define PACKETS 5000u /* of a turn in virtual time, at about ... */
+#define LEAST	5u    /* messages of a round, however long they take */
+#define PACKETS 5000u /* of a round in virtual time, at about ... */
 #define FEW	20u   /* ... but so many messages at least, and */
 #define MANY	500u  /* ... at most */
 #define MTU	4096u
@@ -34,7 +34,7 @@ static const struct sp_link_direction link_of[] = {
 struct bench {
 	enum kind kind;
 	uint32_t size;
-	uint64_t turns[SP_VOLLEY_WAYS];
+	uint64_t rounds[SP_BATCH_WAYS];
 	double ps_per_cycle;
 	struct sp_nic *nic[2];
 	struct sp_dev *dev[2];
@@ -81,7 +81,7 @@ static int open_rvma(enum kind kind, uint32_t size, void **state, char *why, uns
 	b->ps_per_cycle = r ? 0 : 1e12 / (double)rte_get_tsc_hz();
 	snprintf(cable, sizeof(cable), "ring:bench%u", cables++);
 	for (unsigned i = 0; i < 2 && !r && kind == RING; i++) {
-		sp_volley_nic(config, i);
+		sp_batch_nic(config, i);
 		config->port[0].device = cable;
 		r = sp_nic_create(config, &error, &b->nic[i]);
 		if (!r)
@@ -100,7 +100,7 @@ fail:
 	return r;
 }
 
-/* ---- turns ---- */
+/* ---- rounds ---- */
 
 /* Virtual time has no noise to be left out, and times have two heights where something may have to be sent again. */
 static double mean(const struct bench *b)
@@ -117,35 +117,35 @@ static sp_time now(const struct bench *b)
 	return (sp_time)((double)rte_rdtsc() * b->ps_per_cycle);
 }
 
-static int play(struct bench *b, const struct sp_volley_config *config, double seconds, uint64_t *torn)
+static int play(struct bench *b, const struct sp_batch_config *config, double seconds, uint64_t *torn)
 {
 	const uint64_t end = rte_rdtsc() + (uint64_t)(seconds * (double)rte_get_tsc_hz());
-	struct sp_volley *v;
-	int r = sp_volley_create(b->dev, config, &v);
+	struct sp_batch *v;
+	int r = sp_batch_create(b->dev, config, &v);
 
 	if (r)
 		return r;
 	for (unsigned i = 0; !r && !bench_stopped() && (b->samples < LEAST || rte_rdtsc() < end); i ^= 1) {
 		sp_nic_poll(b->nic[i], 0, now(b));
-		r = sp_volley_step(v, now(b));
+		r = sp_batch_step(v, now(b));
 	}
-	*torn = sp_volley_torn(v);
-	sp_volley_destroy(v);
+	*torn = sp_batch_torn(v);
+	sp_batch_destroy(v);
 	return r;
 }
 
-static int simulate(struct bench *b, struct sp_volley_config *config, uint64_t *torn)
+static int simulate(struct bench *b, struct sp_batch_config *config, uint64_t *torn)
 {
 	const uint32_t packets = (b->size - 1) / MTU + 1;
 
 	config->messages = PACKETS / packets < FEW ? FEW : PACKETS / packets > MANY ? MANY : PACKETS / packets;
-	return sp_volley_simulate(config, &link_of[b->kind], ++b->turns[config->way], torn);
+	return sp_batch_simulate(config, &link_of[b->kind], ++b->rounds[config->way], torn);
 }
 
-static int run(struct bench *b, enum sp_volley_way way, double seconds, struct bench_turn *turn, char *why,
+static int run(struct bench *b, enum sp_batch_way way, double seconds, struct bench_round *round, char *why,
 	       unsigned room)
 {
-	struct sp_volley_config config = {
+	struct sp_batch_config config = {
 		.way = way, .size = b->size, .mtu = MTU, .messages = UINT64_MAX / 2, .ended = note, .ended_arg = b};
 	uint64_t torn = 0;
 	int r;
@@ -158,7 +158,7 @@ static int run(struct bench *b, enum sp_volley_way way, double seconds, struct b
 		snprintf(why, room, "a message was not passed: %s", strerror(-r));
 		return r;
 	}
-	if (torn && way != SP_VOLLEY_LAST_BYTE) {
+	if (torn && way != SP_BATCH_LAST_BYTE) {
 		snprintf(why, room, "%llu messages were announced before they were there", (unsigned long long)torn);
 		return -EBADMSG;
 	}
@@ -167,21 +167,21 @@ static int run(struct bench *b, enum sp_volley_way way, double seconds, struct b
 			 (unsigned long long)torn, b->samples);
 		return BENCH_SKIPPED;
 	}
-	turn->value = b->kind == RING ? sp_quantile(b->sample, b->samples, 500) : mean(b);
-	turn->tail = b->samples < 100 ? 0 : sp_quantile(b->sample, b->samples, 990);
+	round->value = b->kind == RING ? sp_quantile(b->sample, b->samples, 500) : mean(b);
+	round->tail = b->samples < 100 ? 0 : sp_quantile(b->sample, b->samples, 990);
 	return 0;
 }
 
 #define SIDE(name, way)                                                                                                \
-	static int run_##name(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)          \
+	static int run_##name(void *state, double seconds, struct bench_round *round, char *why, unsigned room)        \
 	{                                                                                                              \
-		return run(state, way, seconds, turn, why, room);                                                      \
+		return run(state, way, seconds, round, why, room);                                                     \
 	}
-SIDE(put, SP_VOLLEY_PUT)
-SIDE(behind, SP_VOLLEY_BEHIND)
-SIDE(afterwards, SP_VOLLEY_AFTERWARDS)
-SIDE(last_byte, SP_VOLLEY_LAST_BYTE)
-SIDE(exchange, SP_VOLLEY_EXCHANGE)
+SIDE(put, SP_BATCH_PUT)
+SIDE(behind, SP_BATCH_BEHIND)
+SIDE(afterwards, SP_BATCH_AFTERWARDS)
+SIDE(last_byte, SP_BATCH_LAST_BYTE)
+SIDE(exchange, SP_BATCH_EXCHANGE)
 
 /* ---- cases ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The capture spans slots x generations messages, so that when it starts again its first message is the next one in
- * order; the application completes and re-posts every receive, on the same core. A turn ends where the capture ends,
+ * order; the application completes and re-posts every receive, on the same core. A round ends where the capture ends,
  * for all sides: so the NIC always finds the stream where it left it. Any duplicate, late or dropped packet means that
  * something else was measured, and fails the case.
  */
@@ -220,7 +220,7 @@ int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_optio
 	return r;
 }
 
-/* ---- turns ---- */
+/* ---- rounds ---- */
 
 uint64_t bench_sdr_wasted(struct bench_sdr *b)
 {
@@ -237,14 +237,14 @@ static int all_fresh(struct bench_sdr *b, char *why, unsigned room)
 	return -EPROTO;
 }
 
-int bench_sdr_run(struct bench_sdr *b, double seconds, struct bench_turn *turn, char *why, unsigned room)
+int bench_sdr_run(struct bench_sdr *b, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	const int r = bench_wire_turn(&b->wire, step, b, seconds, turn, why, room);
+	const int r = bench_wire_round(&b->wire, step, b, seconds, round, why, room);
 
 	return r ? r : all_fresh(b, why, room);
 }
 
-int bench_sdr_null(struct bench_sdr *b, double seconds, struct bench_turn *turn, char *why, unsigned room)
+int bench_sdr_null(struct bench_sdr *b, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return bench_wire_turn(&b->wire, NULL, NULL, seconds, turn, why, room);
+	return bench_wire_round(&b->wire, NULL, NULL, seconds, round, why, room);
 }

@@ -52,10 +52,10 @@ void bench_sdr_close(struct bench_sdr *bench); /* NULL is fine */
 void bench_sdr_step(struct bench_sdr *bench);
 /* Packets that were none of a fresh message, since the start. */
 uint64_t bench_sdr_wasted(struct bench_sdr *bench);
-/* A turn of the NIC; of one whose handler does nothing. */
-int bench_sdr_run(struct bench_sdr *bench, double seconds, struct bench_turn *turn, char *why, unsigned room);
-int bench_sdr_null(struct bench_sdr *bench, double seconds, struct bench_turn *turn, char *why, unsigned room);
+/* A round of the NIC; of one whose handler does nothing. */
+int bench_sdr_run(struct bench_sdr *bench, double seconds, struct bench_round *round, char *why, unsigned room);
+int bench_sdr_null(struct bench_sdr *bench, double seconds, struct bench_round *round, char *why, unsigned room);
 /* bench_receive.c: of the bare loop that copies. */
-int bench_sdr_copy(struct bench_sdr *bench, double seconds, struct bench_turn *turn, char *why, unsigned room);
+int bench_sdr_copy(struct bench_sdr *bench, double seconds, struct bench_round *round, char *why, unsigned room);
 
 #endif

@@ -181,7 +181,7 @@ static int open_bench(const struct shape *shape, const struct bench_options *o, 
 	return r;
 }
 
-/* ---- turns ---- */
+/* ---- rounds ---- */
 
 static int post(const struct bench *b, struct sender *s)
 {
@@ -199,7 +199,7 @@ static int post(const struct bench *b, struct sender *s)
 	return sp_command_post(s->dev, &c);
 }
 
-static int run_sender(struct bench *b, struct sender *s, double seconds, struct bench_turn *turn, char *why,
+static int run_sender(struct bench *b, struct sender *s, double seconds, struct bench_round *round, char *why,
 		      unsigned room)
 {
 	struct sp_nic_totals before, after;
@@ -209,37 +209,37 @@ static int run_sender(struct bench *b, struct sender *s, double seconds, struct 
 
 	sp_nic_totals(s->nic, &before);
 	clock = bench_clock_begin();
-	end = bench_turn_end(seconds);
+	end = bench_round_end(seconds);
 	do {
-		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++) {
+		for (unsigned i = 0; i < BENCH_PORT_BURSTS; i++) {
 			while (!(r = post(b, s)))
 				s->next++;
 			sp_nic_poll(s->nic, 0, (sp_time)((double)rte_rdtsc() * b->ps_per_cycle));
 		}
 	} while (r == -EAGAIN && rte_rdtsc() < end && !bench_stopped());
-	turn->cycles = bench_clock_end(&clock);
+	round->cycles = bench_clock_end(&clock);
 	sp_nic_totals(s->nic, &after);
-	turn->units = after.sent - before.sent;
-	if (turn->units && !sp_nic_context_counter(s->nic, s->context, "send_errors") &&
+	round->units = after.sent - before.sent;
+	if (round->units && !sp_nic_context_counter(s->nic, s->context, "send_errors") &&
 	    after.dropped == before.dropped)
 		return 0;
-	snprintf(why, room, "%llu packets have been sent, and some have not: %s", (unsigned long long)turn->units,
+	snprintf(why, room, "%llu packets have been sent, and some have not: %s", (unsigned long long)round->units,
 		 strerror(-r));
 	return -EPROTO;
 }
 
-static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench *b = state;
 
-	return run_sender(b, &b->lends, seconds, turn, why, room);
+	return run_sender(b, &b->lends, seconds, round, why, room);
 }
 
-static int run_copies(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_copies(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench *b = state;
 
-	return run_sender(b, &b->copies, seconds, turn, why, room);
+	return run_sender(b, &b->copies, seconds, round, why, room);
 }
 
 /* All of a payload, and nothing done with it. */
@@ -255,17 +255,17 @@ static uint64_t look_at(const uint8_t *bytes, uint32_t len)
 }
 
 /* reads: the payloads that the NIC would send, in turn. */
-static int run_loop(struct bench *b, bool reads, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_loop(struct bench *b, bool reads, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	const struct bench_clock clock = bench_clock_begin();
-	const uint64_t end = bench_turn_end(seconds);
+	const uint64_t end = bench_round_end(seconds);
 	const uint16_t len = (uint16_t)(BENCH_EXT + SP_SDR_HEADER + b->shape.mtu + 4);
 	const uint8_t *memory = b->lends.mr->addr;
 	struct rte_mbuf *packet[SP_BURST];
 	uint64_t units = 0, at = 0, seen = 0;
 
 	do {
-		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++) {
+		for (unsigned i = 0; i < BENCH_PORT_BURSTS; i++) {
 			if (rte_pktmbuf_alloc_bulk(b->pool, packet, SP_BURST)) {
 				snprintf(why, room, "no packet buffers");
 				return -ENOMEM;
@@ -281,31 +281,31 @@ static int run_loop(struct bench *b, bool reads, double seconds, struct bench_tu
 			}
 			transmit(NULL, 0, packet, SP_BURST, 0);
 		}
-		units += BENCH_PORT_ROUND * SP_BURST;
+		units += BENCH_PORT_BURSTS * SP_BURST;
 	} while (rte_rdtsc() < end && !bench_stopped());
 	b->seen ^= seen;
-	turn->units = units;
-	turn->cycles = bench_clock_end(&clock);
+	round->units = units;
+	round->cycles = bench_clock_end(&clock);
 	return 0;
 }
 
-static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_bare(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return run_loop(state, false, seconds, turn, why, room);
+	return run_loop(state, false, seconds, round, why, room);
 }
 
-static int run_reading(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_reading(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return run_loop(state, true, seconds, turn, why, room);
+	return run_loop(state, true, seconds, round, why, room);
 }
 
-static int run_txonly(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_txonly(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench *b = state;
 
 	/* Its packets have the length of ours, or of what fits one of its buffers. */
-	return bench_testpmd_turn(&b->testpmd, "txonly", "net_null0", b->shape.mtu + SP_SDR_HEADER + 12 + 4, seconds,
-				  turn, why, room);
+	return bench_testpmd_round(&b->testpmd, "txonly", "net_null0", b->shape.mtu + SP_SDR_HEADER + 12 + 4, seconds,
+				   round, why, room);
 }
 
 #define CASE(size)                                                                                                     \

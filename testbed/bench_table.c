@@ -123,10 +123,10 @@ static int open_bench(uint32_t qps, const struct bench_options *o, void **state,
 	return r;
 }
 
-static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench *b = state;
-	const uint64_t end = bench_turn_end(seconds);
+	const uint64_t end = bench_round_end(seconds);
 	struct sp_nic_totals before, after;
 	struct bench_clock clock;
 	uint64_t units = 0;
@@ -134,12 +134,12 @@ static int run(void *state, double seconds, struct bench_turn *turn, char *why, 
 	sp_nic_totals(b->nic, &before);
 	clock = bench_clock_begin();
 	do {
-		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++)
+		for (unsigned i = 0; i < BENCH_PORT_BURSTS; i++)
 			sp_nic_poll(b->nic, 0, (sp_time)((double)rte_rdtsc() * b->ps_per_cycle));
-		units += BENCH_PORT_ROUND * SP_BURST;
+		units += BENCH_PORT_BURSTS * SP_BURST;
 	} while (rte_rdtsc() < end && !bench_stopped());
-	turn->cycles = bench_clock_end(&clock);
-	turn->units = units;
+	round->cycles = bench_clock_end(&clock);
+	round->units = units;
 	sp_nic_totals(b->nic, &after);
 	if (after.taken - before.taken == units)
 		return 0;
@@ -148,9 +148,9 @@ static int run(void *state, double seconds, struct bench_turn *turn, char *why, 
 	return -EPROTO;
 }
 
-static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_bare(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return bench_port_bare(receive, NULL, state, seconds, turn, why, room);
+	return bench_port_bare(receive, NULL, state, seconds, round, why, room);
 }
 
 #define CASE(count)                                                                                                    \

@@ -158,8 +158,8 @@ static bool late(const struct look *before, const struct look *after)
 	return after->wall > before->wall + BENCH_PATIENCE * rte_get_tsc_hz();
 }
 
-static int take_turn(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, double seconds,
-		     struct bench_turn *turn, char *why, unsigned room)
+static int run_round(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, double seconds,
+		     struct bench_round *round, char *why, unsigned room)
 {
 	const char *which = strcmp(mode, "txonly") ? "RX-packets:" : "TX-packets:";
 	struct look before = {0}, after = {0};
@@ -172,7 +172,7 @@ static int take_turn(struct bench_testpmd *t, const char *mode, const char *devi
 		r = tell(t, "start\n");
 	if (!r)
 		r = look(t, which, &before, why, room);
-	/* A busy machine may not have given it a processor in that time: then the turn is longer. */
+	/* A busy machine may not have given it a processor in that time: then the round is longer. */
 	while (!r && !moved(&before, &after) && !late(&before, &after) && !bench_stopped()) {
 		usleep((useconds_t)(seconds * 1e6));
 		r = look(t, which, &after, why, room);
@@ -184,9 +184,9 @@ static int take_turn(struct bench_testpmd *t, const char *mode, const char *devi
 	if (r)
 		return r;
 	ran = (uint64_t)((after.ran - before.ran) * (double)rte_get_tsc_hz());
-	turn->units = (uint64_t)(after.packets - before.packets);
-	turn->cycles = ran < after.wall - before.wall ? ran : after.wall - before.wall;
-	if (turn->units && turn->cycles)
+	round->units = (uint64_t)(after.packets - before.packets);
+	round->cycles = ran < after.wall - before.wall ? ran : after.wall - before.wall;
+	if (round->units && round->cycles)
 		return 0;
 	snprintf(why, room, "dpdk-testpmd has forwarded nothing");
 	return -EPROTO;
@@ -203,15 +203,15 @@ void bench_testpmd_close(struct bench_testpmd *t)
 	*t = (struct bench_testpmd){.open = false};
 }
 
-int bench_testpmd_turn(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, double seconds,
-		       struct bench_turn *turn, char *why, unsigned room)
+int bench_testpmd_round(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, double seconds,
+			struct bench_round *round, char *why, unsigned room)
 {
 	char words[160];
 	int r;
 
 	if (*t->skipped)
 		return skip(t, t->skipped, why, room);
-	r = take_turn(t, mode, device, bytes, seconds, turn, why, room);
+	r = run_round(t, mode, device, bytes, seconds, round, why, room);
 	if (!r || r == -EINTR)
 		return r;
 	/* It is not ours: what it does wrong is no failure of what is measured beside it. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* DPDK's own test program as a baseline: a process of its own, with a port of the same kind, which forwards in its
- * turns and waits between them. Its rate is what it says itself (`show port stats`). */
+ * rounds and waits between them. Its rate is what it says itself (`show port stats`). */
 #ifndef TESTBED_BENCH_TESTPMD_H
 #define TESTBED_BENCH_TESTPMD_H
 
 #include "bench_children.h"
 
-struct bench_turn;
+struct bench_round;
 
 struct bench_testpmd {
 	struct bench_house house;
@@ -16,11 +16,11 @@ struct bench_testpmd {
 	char skipped[160]; /* why it cannot be had, or "" */
 };
 
-/* A turn; the first one starts it. mode: as in --forward-mode; device: of a vdev, with arguments; bytes: of packets
+/* A round; the first one starts it. mode: as in --forward-mode; device: of a vdev, with arguments; bytes: of packets
  * that it sends itself (txonly), else 0. BENCH_SKIPPED: it is not installed, or does not start. A zeroed one is closed.
  */
-int bench_testpmd_turn(struct bench_testpmd *testpmd, const char *mode, const char *device, unsigned bytes,
-		       double seconds, struct bench_turn *turn, char *why, unsigned room);
+int bench_testpmd_round(struct bench_testpmd *testpmd, const char *mode, const char *device, unsigned bytes,
+			double seconds, struct bench_round *round, char *why, unsigned room);
 void bench_testpmd_close(struct bench_testpmd *testpmd);
 
 #endif

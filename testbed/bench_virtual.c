@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "../pipeline/nic.h"
-#include "crossing.h"
+#include "transfer.h"
 
 #define MTU	4096u
 #define CHUNK	(64u << 10)
@@ -23,7 +23,7 @@ enum what { PACKETS, BITS };
 
 struct bench {
 	enum what what;
-	struct sp_crossing *crossing;
+	struct sp_transfer *transfer;
 };
 
 /* What this thread has computed: the machine may be doing other things. */
@@ -39,8 +39,8 @@ static void close_bench(void *state)
 {
 	struct bench *b = state;
 
-	if (b->crossing)
-		sp_crossing_destroy(b->crossing);
+	if (b->transfer)
+		sp_transfer_destroy(b->transfer);
 	free(b);
 }
 
@@ -49,7 +49,7 @@ static int open_bench(enum what what, bool payload, const struct bench_options *
 {
 	const struct sp_link_direction link = {
 		.bandwidth = 400000000000, .queue = 256, .delay = 12500 * SP_US, .loss = o->loss < 0 ? 1e-5 : o->loss};
-	const struct sp_crossing_config config = {.link = {link, link},
+	const struct sp_transfer_config config = {.link = {link, link},
 						  .message = MESSAGE,
 						  .chunk = CHUNK,
 						  .mtu = MTU,
@@ -67,7 +67,7 @@ static int open_bench(enum what what, bool payload, const struct bench_options *
 
 	if (!r) {
 		b->what = what;
-		r = sp_crossing_create(&config, &error, &b->crossing);
+		r = sp_transfer_create(&config, &error, &b->transfer);
 	}
 	if (r) {
 		snprintf(why, room, "%s", error.text);
@@ -79,28 +79,28 @@ static int open_bench(enum what what, bool payload, const struct bench_options *
 	return 0;
 }
 
-static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench *b = state;
-	struct sp_crossing_counters before, after;
+	struct sp_transfer_counters before, after;
 	const double began = now();
 	double took;
 	sp_time crossed;
 	int r;
 
-	sp_crossing_count(b->crossing, &before);
+	sp_transfer_count(b->transfer, &before);
 	do {
-		r = sp_crossing_send(b->crossing, &crossed);
+		r = sp_transfer_send(b->transfer, &crossed);
 		took = now() - began;
 	} while (!r && took < seconds && !bench_stopped());
 	if (r) {
 		snprintf(why, room, "a message did not cross: %s", strerror(-r));
 		return r;
 	}
-	sp_crossing_count(b->crossing, &after);
-	turn->value = (b->what == PACKETS ? (double)(after.packets - before.packets) / 1e6
-					  : (double)(after.messages - before.messages) * MESSAGE * 8 / 1e9) /
-		      took;
+	sp_transfer_count(b->transfer, &after);
+	round->value = (b->what == PACKETS ? (double)(after.packets - before.packets) / 1e6
+					   : (double)(after.messages - before.messages) * MESSAGE * 8 / 1e9) /
+		       took;
 	return 0;
 }
 

@@ -199,22 +199,22 @@ void bench_wire_close(struct bench_wire *w)
 	*w = (struct bench_wire){.made = false};
 }
 
-/* ---- turns ---- */
+/* ---- rounds ---- */
 
 sp_time bench_wire_now(const struct bench_wire *w)
 {
 	return (sp_time)((double)rte_rdtsc() * w->ps_per_cycle);
 }
 
-uint64_t bench_turn_end(double seconds)
+uint64_t bench_round_end(double seconds)
 {
 	return rte_rdtsc() + (uint64_t)(seconds * (double)rte_get_tsc_hz());
 }
 
-int bench_wire_turn(struct bench_wire *w, void (*step)(void *), void *arg, double seconds, struct bench_turn *turn,
-		    char *why, unsigned room)
+int bench_wire_round(struct bench_wire *w, void (*step)(void *), void *arg, double seconds, struct bench_round *round,
+		     char *why, unsigned room)
 {
-	const uint64_t end = bench_turn_end(seconds);
+	const uint64_t end = bench_round_end(seconds);
 	struct sp_nic_totals before, after;
 	struct bench_clock clock;
 	uint64_t units = 0;
@@ -230,8 +230,8 @@ int bench_wire_turn(struct bench_wire *w, void (*step)(void *), void *arg, doubl
 		}
 		units += w->packets;
 	} while (rte_rdtsc() < end && !bench_stopped());
-	turn->units = units;
-	turn->cycles = bench_clock_end(&clock);
+	round->units = units;
+	round->cycles = bench_clock_end(&clock);
 	sp_nic_totals(w->nic, &after);
 	if (after.received - before.received == units && after.dropped == before.dropped)
 		return 0;
@@ -242,10 +242,10 @@ int bench_wire_turn(struct bench_wire *w, void (*step)(void *), void *arg, doubl
 }
 
 static inline int bare(const struct bench_wire *w, void (*each)(void *, struct rte_mbuf **), bool send, void *arg,
-		       double seconds, struct bench_turn *turn, char *why, unsigned room)
+		       double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	const struct bench_clock clock = bench_clock_begin();
-	const uint64_t end = bench_turn_end(seconds);
+	const uint64_t end = bench_round_end(seconds);
 	struct rte_mbuf *packet[SP_BURST];
 	uint64_t units = 0;
 
@@ -267,15 +267,15 @@ static inline int bare(const struct bench_wire *w, void (*each)(void *, struct r
 		}
 		units += w->packets;
 	} while (rte_rdtsc() < end && !bench_stopped());
-	turn->units = units;
-	turn->cycles = bench_clock_end(&clock);
+	round->units = units;
+	round->cycles = bench_clock_end(&clock);
 	return 0;
 }
 
 int bench_wire_bare(const struct bench_wire *w, void (*each)(void *, struct rte_mbuf **), void *arg, double seconds,
-		    struct bench_turn *turn, char *why, unsigned room)
+		    struct bench_round *round, char *why, unsigned room)
 {
-	return bare(w, each, false, arg, seconds, turn, why, room);
+	return bare(w, each, false, arg, seconds, round, why, room);
 }
 
 static void swap_burst(void *arg, struct rte_mbuf **packet)
@@ -298,7 +298,7 @@ static void swap_burst(void *arg, struct rte_mbuf **packet)
 	}
 }
 
-int bench_wire_swap(const struct bench_wire *w, double seconds, struct bench_turn *turn, char *why, unsigned room)
+int bench_wire_swap(const struct bench_wire *w, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return bare(w, swap_burst, true, NULL, seconds, turn, why, room);
+	return bare(w, swap_burst, true, NULL, seconds, round, why, room);
 }

@@ -50,16 +50,16 @@ int bench_wire_open(struct bench_wire *wire, const struct bench_wire_config *con
 void bench_wire_close(struct bench_wire *wire);
 
 sp_time bench_wire_now(const struct bench_wire *wire);
-/* Cycles at which a turn of so many seconds that begins now ends. */
-uint64_t bench_turn_end(double seconds);
-/* A turn of the NIC, of whole captures; each burst is followed by step(arg), NULL: nothing. -EPROTO and why if a packet
- * was not received, or was dropped. */
-int bench_wire_turn(struct bench_wire *wire, void (*step)(void *arg), void *arg, double seconds,
-		    struct bench_turn *turn, char *why, unsigned room);
+/* Cycles at which a round of so many seconds that begins now ends. */
+uint64_t bench_round_end(double seconds);
+/* A round of the NIC, of whole captures; each burst is followed by step(arg), NULL: nothing. -EPROTO and why if a
+ * packet was not received, or was dropped. */
+int bench_wire_round(struct bench_wire *wire, void (*step)(void *arg), void *arg, double seconds,
+		     struct bench_round *round, char *why, unsigned room);
 /* The same of a bare loop, which receives, does this with a burst, and frees; `each` NULL: nothing. */
 int bench_wire_bare(const struct bench_wire *wire, void (*each)(void *arg, struct rte_mbuf **packet), void *arg,
-		    double seconds, struct bench_turn *turn, char *why, unsigned room);
+		    double seconds, struct bench_round *round, char *why, unsigned room);
 /* A bare loop that swaps addresses and ports as testpmd's 5tswap does, and sends. */
-int bench_wire_swap(const struct bench_wire *wire, double seconds, struct bench_turn *turn, char *why, unsigned room);
+int bench_wire_swap(const struct bench_wire *wire, double seconds, struct bench_round *round, char *why, unsigned room);
 
 #endif

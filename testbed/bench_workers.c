@@ -22,7 +22,7 @@
 #include "../pipeline/worker.h"
 #include "bench_sdr.h"
 
-#define PATIENCE 10  /* s, beyond a turn */
+#define PATIENCE 10  /* s, beyond a round */
 #define APART	 128 /* bytes: processors fetch lines in pairs */
 
 /* A worker of a NIC whose packets come by a queue each. Neither takes a burst of a message that has yet to be opened:
@@ -36,7 +36,7 @@ struct crew {
 	} __attribute__((aligned(APART))) queue[BENCH_QUEUES]; /* [worker] its own */
 	_Atomic uint64_t open __attribute__((aligned(APART))); /* messages that are or were open; [worker 0] */
 	_Atomic uint64_t goal
-		__attribute__((aligned(APART))); /* packets of each queue to be taken in this turn; [worker 0] */
+		__attribute__((aligned(APART))); /* packets of each queue to be taken in this round; [worker 0] */
 	_Atomic bool over;			 /* ... and no more; [worker 0] */
 	_Atomic bool ready;			 /* [worker 1] */
 	uint64_t cycles;			 /* [worker 1] until it has ended: what it took */
@@ -112,7 +112,7 @@ static void *second(void *arg)
 }
 
 /* Cycles of both workers. */
-static int run_two(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_two(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct crew *crew = state;
 	struct bench_sdr *b = crew->two;
@@ -134,7 +134,7 @@ static int run_two(void *state, double seconds, struct bench_turn *turn, char *w
 		sched_yield();
 	bench_pin(0);
 	clock = bench_clock_begin();
-	end = bench_turn_end(seconds);
+	end = bench_round_end(seconds);
 	patience = end + PATIENCE * rte_get_tsc_hz();
 	while (crew->queue[0].taken < goal || !atomic_load_explicit(&crew->over, memory_order_relaxed)) {
 		/* One capture ahead, so that nobody waits for the word. */
@@ -158,31 +158,31 @@ static int run_two(void *state, double seconds, struct bench_turn *turn, char *w
 		bench_sdr_step(b);
 		publish(crew);
 	}
-	turn->cycles = bench_clock_end(&clock);
+	round->cycles = bench_clock_end(&clock);
 	pthread_join(other, NULL);
-	turn->cycles += crew->cycles;
+	round->cycles += crew->cycles;
 	bench_unpin();
-	turn->units = BENCH_QUEUES * (goal - from);
+	round->units = BENCH_QUEUES * (goal - from);
 	sp_nic_totals(b->wire.nic, &after);
-	if (after.received - before.received != turn->units || after.dropped || bench_sdr_wasted(b)) {
+	if (after.received - before.received != round->units || after.dropped || bench_sdr_wasted(b)) {
 		snprintf(why, room, "%llu packets taken, %llu received, %llu dropped: not what was to be measured",
-			 (unsigned long long)turn->units, (unsigned long long)(after.received - before.received),
+			 (unsigned long long)round->units, (unsigned long long)(after.received - before.received),
 			 (unsigned long long)after.dropped);
 		return -EPROTO;
 	}
 	return 0;
 }
 
-static int run_one(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_one(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
-	return bench_sdr_run(((struct crew *)state)->one, seconds, turn, why, room);
+	return bench_sdr_run(((struct crew *)state)->one, seconds, round, why, room);
 }
 
 /* What the other one of two that share nothing does. */
 struct lone {
 	struct crew *crew;
 	double seconds;
-	struct bench_turn turn;
+	struct bench_round round;
 	char why[160];
 	int result;
 };
@@ -194,13 +194,13 @@ static void *lone(void *arg)
 
 	bench_pin(1);
 	atomic_store(&l->crew->ready, true);
-	l->result = bench_sdr_run(l->crew->apart, l->seconds, &l->turn, l->why, sizeof(l->why));
+	l->result = bench_sdr_run(l->crew->apart, l->seconds, &l->round, l->why, sizeof(l->why));
 	if (registered)
 		rte_thread_unregister();
 	return NULL;
 }
 
-static int run_apart(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_apart(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct crew *crew = state;
 	struct lone l = {.crew = crew, .seconds = seconds};
@@ -214,13 +214,13 @@ static int run_apart(void *state, double seconds, struct bench_turn *turn, char 
 	while (!atomic_load(&crew->ready))
 		sched_yield();
 	bench_pin(0);
-	r = bench_sdr_run(crew->one, seconds, turn, why, room);
+	r = bench_sdr_run(crew->one, seconds, round, why, room);
 	pthread_join(other, NULL);
 	bench_unpin();
 	if (!r && l.result)
 		snprintf(why, room, "%s", l.why);
-	turn->units += l.turn.units;
-	turn->cycles += l.turn.cycles;
+	round->units += l.round.units;
+	round->cycles += l.round.cycles;
 	return r ? r : l.result;
 }
 

@@ -8,7 +8,7 @@
 #include <rte_mbuf.h>
 
 #include "../pipeline/limits.h"
-#include "flights.h"
+#include "in_flight.h"
 #include "flow.h"
 #include "frames.h"
 #include "shortage.h"
@@ -21,10 +21,10 @@ struct direction {
 	uint32_t queue;
 	sp_time *leaving; /* ring: when the packets waiting for the wire will have left it */
 	uint32_t leaving_first, leaving_count;
-	struct sp_flights flights[SP_MAX_WORKERS];
+	struct sp_in_flight packets[SP_MAX_WORKERS];
 	uint16_t queues;
 	struct sp_frames frames;
-	uint64_t memory; /* that flights and frames may still take */
+	uint64_t memory; /* that packets in flight may still take */
 	uint32_t kept;	 /* bytes of each frame, of longer ones than `whole` */
 	uint32_t whole;
 	bool payload_less;
@@ -63,7 +63,7 @@ static int direction_init(struct direction *d, const struct sp_link_config *conf
 	d->leaving = calloc(d->queue, sizeof(*d->leaving));
 	err = d->leaving ? sp_frames_init(&d->frames) : -ENOMEM;
 	for (uint16_t q = 0; !err && q < d->queues; q++)
-		err = sp_flights_init(&d->flights[q]);
+		err = sp_in_flight_init(&d->packets[q]);
 	return err;
 }
 
@@ -116,7 +116,7 @@ void sp_link_destroy(struct sp_link *link)
 		struct direction *d = &link->direction[e];
 
 		for (uint16_t q = 0; q < d->queues; q++)
-			sp_flights_free(&d->flights[q]);
+			sp_in_flight_free(&d->packets[q]);
 		sp_frames_free(&d->frames);
 		free(d->leaving);
 	}
@@ -156,9 +156,9 @@ static void packet_fly(struct direction *d, const struct rte_mbuf *m, uint16_t q
 	}
 	if (copy->corrupted && len)
 		frame[copy->bit / 8] ^= (uint8_t)(1u << copy->bit % 8);
-	sp_flights_put(
-		&d->flights[queue],
-		(struct sp_flight){.arrival = copy->arrival, .in_turn = fate->in_turn, .packet = frame, .len = len});
+	sp_in_flight_put(&d->packets[queue],
+			 (struct sp_in_flight_packet){
+				 .arrival = copy->arrival, .in_turn = fate->in_turn, .packet = frame, .len = len});
 	d->in_flight++;
 }
 
@@ -227,7 +227,7 @@ static unsigned link_transmit(void *port, uint16_t queue, struct rte_mbuf **pack
 
 		/* For two copies: whether there is room must not depend on the packet's fate. */
 		d->full = !sp_frames_ready(&d->frames, kept_of(d, rte_pktmbuf_pkt_len(packet[sent])), &d->memory) ||
-			  !sp_flights_ready(&d->flights[to], 2, &d->memory);
+			  !sp_in_flight_reserve(&d->packets[to], 2, &d->memory);
 		if (d->full) {
 			d->counters.held++;
 			break;
@@ -238,7 +238,7 @@ static unsigned link_transmit(void *port, uint16_t queue, struct rte_mbuf **pack
 }
 
 /* What has arrived, as a packet; NULL: there is no buffer, and it still lies where it lay. */
-static struct rte_mbuf *packet_land(struct direction *d, const struct sp_flight *f)
+static struct rte_mbuf *packet_land(struct direction *d, const struct sp_in_flight_packet *f)
 {
 	struct rte_mbuf *m = sp_packet_alloc();
 
@@ -252,12 +252,12 @@ static struct rte_mbuf *packet_land(struct direction *d, const struct sp_flight 
 static unsigned link_receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
 {
 	struct direction *d = ((struct end *)port)->in;
-	const struct sp_flight *first;
+	const struct sp_in_flight_packet *first;
 	unsigned n = 0;
 
 	if (queue >= d->queues)
 		return 0;
-	while (n < max && (first = sp_flights_first(&d->flights[queue])) && first->arrival <= now) {
+	while (n < max && (first = sp_in_flight_first(&d->packets[queue])) && first->arrival <= now) {
 		packet[n] = packet_land(d, first);
 		if (!packet[n]) {
 			sp_shortage_begin(&d->shortage[queue], now);
@@ -266,7 +266,7 @@ static unsigned link_receive(void *port, uint16_t queue, struct rte_mbuf **packe
 		}
 		sp_shortage_end(&d->shortage[queue]);
 		d->counters.bytes += first->len;
-		sp_flights_take(&d->flights[queue]);
+		sp_in_flight_take(&d->packets[queue]);
 		n++;
 	}
 	d->counters.delivered += n;
@@ -279,7 +279,7 @@ static unsigned link_receive(void *port, uint16_t queue, struct rte_mbuf **packe
 /* When there is something to receive next; what has arrived and found no buffer is tried again. */
 static sp_time receive_next(const struct direction *d, uint16_t queue)
 {
-	const struct sp_flight *first = sp_flights_first(&d->flights[queue]);
+	const struct sp_in_flight_packet *first = sp_in_flight_first(&d->packets[queue]);
 
 	if (!first)
 		return SP_NEVER;

@@ -7,12 +7,12 @@
 #ifndef TESTBED_SWEEP_H
 #define TESTBED_SWEEP_H
 
-#include "crossing.h"
+#include "transfer.h"
 
 #define SP_SWEEP_SAMPLES_MAX 10000000u
 
 struct sp_sweep {
-	struct sp_crossing_config crossing;
+	struct sp_transfer_config transfer;
 	uint32_t nodes;	    /* 0: a sample is a message; else a ring's allreduce (ring.h) over links like this one, each
 			       with a connection like this one */
 	uint32_t samples;   /* 1 to SP_SWEEP_SAMPLES_MAX; 8 bytes of memory each */
@@ -29,11 +29,11 @@ struct sp_sweep_outcome {
 	double mean, deviation, p50, p99, p999;
 	double lossless; /* of a sample over the same way when nothing is lost, repeated, reordered, late or corrupted
 			  */
-	struct sp_crossing_counters count;
+	struct sp_transfer_counters count;
 };
 
 /* To be called before EAL is started in this process: it forks. 0; -ECANCELED: progress() said so; -ECHILD: a process
- * has died; else as struct sp_crossing's calls say, with error in words. No process is left. */
+ * has died; else as struct sp_transfer's calls say, with error in words. No process is left. */
 int sp_sweep_run(const struct sp_sweep *sweep, struct sp_sweep_outcome *outcome, struct sp_error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "volley.h"
+#include "batch.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,8 +34,8 @@ struct end {
 	struct box box[BOXES];
 };
 
-struct sp_volley {
-	struct sp_volley_config config;
+struct sp_batch {
+	struct sp_batch_config config;
 	struct end end[2];
 	struct rvma_op *op[2];	 /* the first: that the message is in; NULL: has ended */
 	struct sp_mr *exchanged; /* that the receiver has registered for it */
@@ -74,15 +74,15 @@ static int box_open(struct end *e, unsigned which, const struct rvma_window_attr
 	return r ? r : box_post(b);
 }
 
-static uint64_t desk_offset(const struct sp_volley *v)
+static uint64_t desk_offset(const struct sp_batch *v)
 {
 	return (v->config.size + 63) / 64 * 64;
 }
 
-static int end_open(struct sp_volley *v, unsigned which)
+static int end_open(struct sp_batch *v, unsigned which)
 {
 	const struct rvma_attr attr = {.mtu = v->config.mtu, .windows = 8, .buffers = 64, .ops = 8, .ack_delay = 1};
-	const bool put = v->config.way == SP_VOLLEY_PUT;
+	const bool put = v->config.way == SP_BATCH_PUT;
 	const struct rvma_window_attr desk = {.key = key, .threshold = 1, .type = RVMA_EPOCH_OPS, .forget = true},
 				      box = {.key = key,
 					     .threshold = put ? v->config.size : 0,
@@ -100,7 +100,7 @@ static int end_open(struct sp_volley *v, unsigned which)
 		return r;
 	e->bytes = e->mr->addr;
 	r = box_open(e, DESK, &desk, desk_offset(v), 64);
-	return r || !which || v->config.way == SP_VOLLEY_EXCHANGE ? r : box_open(e, BOX, &box, 0, v->config.size);
+	return r || !which || v->config.way == SP_BATCH_EXCHANGE ? r : box_open(e, BOX, &box, 0, v->config.size);
 }
 
 static int end_connect(struct end *e, struct end *other)
@@ -111,7 +111,7 @@ static int end_connect(struct end *e, struct end *other)
 	return r ? r : rvma_peer_open(e->rvma, &address, &e->peer);
 }
 
-void sp_volley_destroy(struct sp_volley *v)
+void sp_batch_destroy(struct sp_batch *v)
 {
 	if (!v)
 		return;
@@ -129,12 +129,12 @@ void sp_volley_destroy(struct sp_volley *v)
 	free(v);
 }
 
-int sp_volley_create(struct sp_dev *const dev[2], const struct sp_volley_config *config, struct sp_volley **volley)
+int sp_batch_create(struct sp_dev *const dev[2], const struct sp_batch_config *config, struct sp_batch **batch)
 {
-	struct sp_volley *v;
+	struct sp_batch *v;
 	int r = 0;
 
-	if (config->size < 8 || config->size > LARGEST || (unsigned)config->way >= SP_VOLLEY_WAYS)
+	if (config->size < 8 || config->size > LARGEST || (unsigned)config->way >= SP_BATCH_WAYS)
 		return -EINVAL;
 	v = calloc(1, sizeof(*v));
 	if (!v)
@@ -150,26 +150,26 @@ int sp_volley_create(struct sp_dev *const dev[2], const struct sp_volley_config 
 	if (!r)
 		r = end_connect(&v->end[1], &v->end[0]);
 	if (r)
-		sp_volley_destroy(v);
+		sp_batch_destroy(v);
 	else
-		*volley = v;
+		*batch = v;
 	return r;
 }
 
-uint64_t sp_volley_torn(const struct sp_volley *v)
+uint64_t sp_batch_torn(const struct sp_batch *v)
 {
 	return v->torn;
 }
 
 /* ---- a message ---- */
 
-static uint8_t stamp(const struct sp_volley *v)
+static uint8_t stamp(const struct sp_batch *v)
 {
 	return (uint8_t)(v->number % 255 + 1);
 }
 
 /* Each packet of it says which message it is of. */
-static void mark(struct sp_volley *v)
+static void mark(struct sp_batch *v)
 {
 	uint8_t *bytes = v->end[0].bytes;
 
@@ -178,7 +178,7 @@ static void mark(struct sp_volley *v)
 	bytes[v->config.size - 1] = stamp(v);
 }
 
-static bool whole(const struct sp_volley *v)
+static bool whole(const struct sp_batch *v)
 {
 	const uint8_t *bytes = v->end[1].bytes;
 
@@ -189,7 +189,7 @@ static bool whole(const struct sp_volley *v)
 }
 
 /* To the other's desk. */
-static int tell(struct sp_volley *v, unsigned from, uint32_t bytes, bool fenced, struct rvma_op **op)
+static int tell(struct sp_batch *v, unsigned from, uint32_t bytes, bool fenced, struct rvma_op **op)
 {
 	struct end *e = &v->end[from];
 
@@ -197,32 +197,32 @@ static int tell(struct sp_volley *v, unsigned from, uint32_t bytes, bool fenced,
 						     op);
 }
 
-static int begin(struct sp_volley *v, sp_time now)
+static int begin(struct sp_batch *v, sp_time now)
 {
 	struct end *e = &v->end[0];
 	int r;
 
 	v->asked = v->told = false;
-	if (v->config.way == SP_VOLLEY_EXCHANGE) {
+	if (v->config.way == SP_BATCH_EXCHANGE) {
 		v->began = now;
 		return tell(v, 0, 16, false, &v->op[0]);
 	}
 	mark(v);
 	v->began = now;
 	r = rvma_put_at(e->peer, mailbox[BOX], key, e->mr, 0, v->config.size, 0, &v->op[0]);
-	if (!r && v->config.way == SP_VOLLEY_BEHIND)
+	if (!r && v->config.way == SP_BATCH_BEHIND)
 		r = tell(v, 0, 1, true, &v->op[1]);
 	return r;
 }
 
 /* Where the sender may write after an exchange: another mailbox for each. */
-static uint64_t granted(const struct sp_volley *v)
+static uint64_t granted(const struct sp_batch *v)
 {
 	return mailbox[BOX] | (v->number + 1) << 32;
 }
 
 /* Memory for what the sender will write, and its answer. */
-static int grant(struct sp_volley *v)
+static int grant(struct sp_batch *v)
 {
 	const struct rvma_window_attr attr = {.key = key, .mode = RVMA_REGION};
 	struct end *e = &v->end[1];
@@ -241,17 +241,17 @@ static int grant(struct sp_volley *v)
 }
 
 /* 1: the one who is to know it knows. */
-static int fly(struct sp_volley *v)
+static int fly(struct sp_batch *v)
 {
 	const struct end *from = &v->end[0], *to = &v->end[1];
 	int r = 0;
 
 	switch (v->config.way) {
-	case SP_VOLLEY_PUT:
+	case SP_BATCH_PUT:
 		return box_noted(&to->box[BOX]);
-	case SP_VOLLEY_LAST_BYTE:
+	case SP_BATCH_LAST_BYTE:
 		return __atomic_load_n(&to->bytes[v->config.size - 1], __ATOMIC_ACQUIRE) == stamp(v);
-	case SP_VOLLEY_AFTERWARDS:
+	case SP_BATCH_AFTERWARDS:
 		if (!v->told) {
 			r = rvma_op_test(v->op[0]);
 			if (r)
@@ -261,7 +261,7 @@ static int fly(struct sp_volley *v)
 			return tell(v, 0, 1, false, &v->op[1]);
 		}
 		return box_noted(&to->box[DESK]);
-	case SP_VOLLEY_EXCHANGE:
+	case SP_BATCH_EXCHANGE:
 		if (!v->asked && box_noted(&to->box[DESK])) {
 			v->asked = true;
 			r = grant(v);
@@ -273,19 +273,19 @@ static int fly(struct sp_volley *v)
 }
 
 /* It has ended: what was used is made ready again, where that does not wait for anything. */
-static int landed(struct sp_volley *v)
+static int landed(struct sp_batch *v)
 {
 	struct end *to = &v->end[1];
 	int r = 0;
 
 	switch (v->config.way) {
-	case SP_VOLLEY_PUT:
+	case SP_BATCH_PUT:
 		v->torn += !whole(v);
 		return box_post(&to->box[BOX]);
-	case SP_VOLLEY_LAST_BYTE:
+	case SP_BATCH_LAST_BYTE:
 		v->torn += !whole(v);
 		return 0;
-	case SP_VOLLEY_EXCHANGE:
+	case SP_BATCH_EXCHANGE:
 		r = box_post(&v->end[0].box[DESK]);
 		break;
 	default:
@@ -295,7 +295,7 @@ static int landed(struct sp_volley *v)
 }
 
 /* 1: nothing of it is left. */
-static int settle(struct sp_volley *v)
+static int settle(struct sp_batch *v)
 {
 	int r = 0;
 
@@ -316,7 +316,7 @@ static int settle(struct sp_volley *v)
 	return 1;
 }
 
-int sp_volley_step(struct sp_volley *v, sp_time now)
+int sp_batch_step(struct sp_batch *v, sp_time now)
 {
 	int r = 0;
 
@@ -347,7 +347,7 @@ int sp_volley_step(struct sp_volley *v, sp_time now)
 
 /* ---- virtual time ---- */
 
-void sp_volley_nic(struct sp_nic_config *config, unsigned which)
+void sp_batch_nic(struct sp_nic_config *config, unsigned which)
 {
 	*config = (struct sp_nic_config){.addresses = 1, .neighbours = 1, .mtu = 9000, .ports = 1, .seed = 1 + which};
 	for (unsigned i = 0; i < 2; i++) {
@@ -363,7 +363,7 @@ void sp_volley_nic(struct sp_nic_config *config, unsigned which)
 }
 
 struct simulation {
-	struct sp_volley *volley;
+	struct sp_batch *batch;
 	int result;
 };
 
@@ -373,10 +373,10 @@ static void step(void *arg, sp_time now)
 	int state;
 
 	do {
-		state = s->volley->state;
+		state = s->batch->state;
 		if (!s->result)
-			s->result = sp_volley_step(s->volley, now);
-	} while (!s->result && (int)s->volley->state != state);
+			s->result = sp_batch_step(s->batch, now);
+	} while (!s->result && (int)s->batch->state != state);
 }
 
 static sp_time never(void *arg)
@@ -390,11 +390,11 @@ static bool over(void *arg)
 	return ((struct simulation *)arg)->result;
 }
 
-int sp_volley_simulate(const struct sp_volley_config *config, const struct sp_link_direction *link, uint64_t seed,
-		       uint64_t *torn)
+int sp_batch_simulate(const struct sp_batch_config *config, const struct sp_link_direction *link, uint64_t seed,
+		      uint64_t *torn)
 {
 	const struct sp_link_config wires = {.direction = {*link, *link}, .seed = seed};
-	struct simulation s = {.volley = NULL};
+	struct simulation s = {.batch = NULL};
 	const struct sp_world_host host = {step, never, &s};
 	struct sp_nic *nic[2] = {NULL, NULL};
 	struct sp_dev *dev[2] = {NULL, NULL};
@@ -409,7 +409,7 @@ int sp_volley_simulate(const struct sp_volley_config *config, const struct sp_li
 	if (!r)
 		r = sp_world_create(&world);
 	for (unsigned i = 0; i < 2 && !r; i++) {
-		sp_volley_nic(nc, i);
+		sp_batch_nic(nc, i);
 		nc->port[0] = (struct sp_port_config){.ops = &sp_link_ops, .ops_arg = sp_link_port(wire, i)};
 		r = sp_nic_create(nc, &error, &nic[i]);
 		if (!r)
@@ -418,16 +418,16 @@ int sp_volley_simulate(const struct sp_volley_config *config, const struct sp_li
 			r = sp_world_add_nic(world, nic[i]);
 	}
 	if (!r)
-		r = sp_volley_create(dev, config, &s.volley);
+		r = sp_batch_create(dev, config, &s.batch);
 	if (!r)
 		r = sp_world_add_host(world, &host);
 	if (!r)
 		r = sp_world_run(world, SP_NEVER, over, &s);
 	if (r >= 0)
 		r = s.result == 1 ? 0 : s.result ? s.result : -ETIMEDOUT;
-	if (torn && s.volley)
-		*torn = sp_volley_torn(s.volley);
-	sp_volley_destroy(s.volley);
+	if (torn && s.batch)
+		*torn = sp_batch_torn(s.batch);
+	sp_batch_destroy(s.batch);
 	for (unsigned i = 0; i < 2; i++)
 		if (dev[i])
 			sp_dev_close(dev[i]);

@@ -5,13 +5,13 @@
  *
  * A message's time is its sender's: from the first packet injected to the last acknowledgement received.
  */
-#ifndef TESTBED_CROSSING_H
-#define TESTBED_CROSSING_H
+#ifndef TESTBED_TRANSFER_H
+#define TESTBED_TRANSFER_H
 
 #include "../host-api/reliable.h"
 #include "link.h"
 
-struct sp_crossing_config {
+struct sp_transfer_config {
 	struct sp_link_direction link[2]; /* 0: data's way, 1: back */
 	uint64_t message;		  /* bytes, 1 to mtu * 2^18 */
 	uint32_t chunk, mtu;		  /* bytes, as in struct sdr_qp_attr */
@@ -28,7 +28,7 @@ struct sp_crossing_config {
 	uint64_t seed;
 };
 
-struct sp_crossing_counters {
+struct sp_transfer_counters {
 	uint64_t messages, packets;   /* packets: of data, those sent again among them */
 	uint64_t retransmitted;	      /* packets of chunks sent again */
 	uint64_t spurious;	      /* of these, known to have been needless */
@@ -41,20 +41,20 @@ struct sp_crossing_counters {
 	uint64_t held, oversized;     /* of the link, see struct sp_link_counters: not 0, and the times are not right */
 };
 
-struct sp_crossing;
+struct sp_transfer;
 
 /* EAL must be there (sp_eal_init). error says what is wrong. -EINVAL, -ENOMEM, and what the calls say that it makes.
  * One thread for all calls. */
-int sp_crossing_create(const struct sp_crossing_config *config, struct sp_error *error, struct sp_crossing **crossing);
+int sp_transfer_create(const struct sp_transfer_config *config, struct sp_error *error, struct sp_transfer **transfer);
 /* The next message. 0; -ETIMEDOUT: it was not acknowledged in time (config.reliable.timeout); -EBADMSG: it arrived with
  * other bytes than were sent; -ELOOP: time stands still. After an error but the first, only destroy. */
-int sp_crossing_send(struct sp_crossing *crossing, sp_time *took);
+int sp_transfer_send(struct sp_transfer *transfer, sp_time *took);
 /* From now on the way is another: of config.link, but for the queues, and of chunk_drop, which must have been more than
  * 0 before if it is now. -EINVAL. */
-int sp_crossing_change(struct sp_crossing *crossing, const struct sp_link_direction link[2], double chunk_drop);
-void sp_crossing_count(const struct sp_crossing *crossing, struct sp_crossing_counters *counters);
+int sp_transfer_change(struct sp_transfer *transfer, const struct sp_link_direction link[2], double chunk_drop);
+void sp_transfer_count(const struct sp_transfer *transfer, struct sp_transfer_counters *counters);
 /* Adds n to sum, or with `sign` -1 takes it off. */
-void sp_crossing_add(struct sp_crossing_counters *sum, const struct sp_crossing_counters *n, int sign);
-void sp_crossing_destroy(struct sp_crossing *crossing);
+void sp_transfer_add(struct sp_transfer_counters *sum, const struct sp_transfer_counters *n, int sign);
+void sp_transfer_destroy(struct sp_transfer *transfer);
 
 #endif

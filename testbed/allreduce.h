@@ -10,28 +10,28 @@
  * time. There the one before has ended its round when it is acknowledged; here its message is there half a round trip
  * sooner, so that lost chunks hold up the next node a little less. Adding up takes no time.
  */
-#ifndef TESTBED_RING_H
-#define TESTBED_RING_H
+#ifndef TESTBED_ALLREDUCE_H
+#define TESTBED_ALLREDUCE_H
 
-#include "crossing.h"
+#include "transfer.h"
 
-#define SP_RING_NODES_MAX 16u
+#define SP_ALLREDUCE_NODES_MAX 16u
 
-struct sp_ring_config {
-	struct sp_crossing_config way; /* from each node to the next; message: bytes of a segment */
-	uint32_t nodes;		       /* 2 to SP_RING_NODES_MAX */
+struct sp_allreduce_config {
+	struct sp_transfer_config way; /* from each node to the next; message: bytes of a segment */
+	uint32_t nodes;		       /* 2 to SP_ALLREDUCE_NODES_MAX */
 };
 
-struct sp_ring;
+struct sp_allreduce;
 
-/* As sp_crossing_create says. */
-int sp_ring_create(const struct sp_ring_config *config, struct sp_error *error, struct sp_ring **ring);
+/* As sp_transfer_create says. */
+int sp_allreduce_create(const struct sp_allreduce_config *config, struct sp_error *error, struct sp_allreduce **ring);
 /* The next allreduce, which all nodes begin together with other numbers than before. took: until all messages are
- * acknowledged, and so everyone has the sum. 0; -EBADMSG: somebody has another sum; else as sp_crossing_send. After an
+ * acknowledged, and so everyone has the sum. 0; -EBADMSG: somebody has another sum; else as sp_transfer_send. After an
  * error, only destroy. */
-int sp_ring_reduce(struct sp_ring *ring, sp_time *took);
+int sp_allreduce_run(struct sp_allreduce *ring, sp_time *took);
 /* Of all connections together; messages: segments. verified: bytes of results. */
-void sp_ring_count(const struct sp_ring *ring, struct sp_crossing_counters *counters);
-void sp_ring_destroy(struct sp_ring *ring);
+void sp_allreduce_count(const struct sp_allreduce *ring, struct sp_transfer_counters *counters);
+void sp_allreduce_destroy(struct sp_allreduce *ring);
 
 #endif

@@ -6,49 +6,49 @@
  * that, nothing where nothing is late. (A heap of everything costs 20 cache misses a packet with millions on the way.)
  * Packets are pointers, owned by the caller. Threads: none of its own, one owner.
  */
-#ifndef TESTBED_FLIGHTS_H
-#define TESTBED_FLIGHTS_H
+#ifndef TESTBED_IN_FLIGHT_H
+#define TESTBED_IN_FLIGHT_H
 
 #include <stdbool.h>
 
 #include "../handlers/wire/host.h"
 
-struct sp_flight {
+struct sp_in_flight_packet {
 	sp_time arrival;
 	sp_time in_turn; /* not earlier than that of any put in before, not later than arrival */
 	void *packet;
 	uint32_t len;	   /* the caller's */
-	uint64_t sequence; /* sp_flights_put()'s */
+	uint64_t sequence; /* sp_in_flight_put()'s */
 };
 
-struct sp_flights {
-	struct sp_flight *ring; /* 2^n */
+struct sp_in_flight {
+	struct sp_in_flight_packet *ring; /* 2^n */
 	uint32_t room, first, waiting;
-	struct sp_flight *heap;
+	struct sp_in_flight_packet *heap;
 	uint32_t heap_room, heaped;
 	uint32_t late; /* of all */
 	uint64_t sequence;
 };
 
-int sp_flights_init(struct sp_flights *flights);  /* room for a few; -ENOMEM */
-void sp_flights_free(struct sp_flights *flights); /* not what the packets point to; zeroed: nothing */
+int sp_in_flight_init(struct sp_in_flight *f);	/* room for a few; -ENOMEM */
+void sp_in_flight_free(struct sp_in_flight *f); /* not what the packets point to; zeroed: nothing */
 
 /* Makes room for `more` flights, 1 to 8; memory that it takes goes from *left, bytes. False: *left or the machine has
  * too little, and nothing has happened. */
-bool sp_flights_ready(struct sp_flights *flights, uint32_t more, uint64_t *left);
+bool sp_in_flight_reserve(struct sp_in_flight *f, uint32_t more, uint64_t *left);
 
-/* There is room, sp_flights_ready() has said so. */
-void sp_flights_put(struct sp_flights *flights, struct sp_flight flight);
+/* There is room, sp_in_flight_reserve() has said so. */
+void sp_in_flight_put(struct sp_in_flight *f, struct sp_in_flight_packet p);
 
 /* The earliest, NULL: none. Valid until the next put or take. */
-const struct sp_flight *sp_flights_first(const struct sp_flights *flights);
+const struct sp_in_flight_packet *sp_in_flight_first(const struct sp_in_flight *f);
 
-/* Removes what sp_flights_first() shows; there is one. */
-struct sp_flight sp_flights_take(struct sp_flights *flights);
+/* Removes what sp_in_flight_first() shows; there is one. */
+struct sp_in_flight_packet sp_in_flight_take(struct sp_in_flight *f);
 
-static inline uint32_t sp_flights_count(const struct sp_flights *flights)
+static inline uint32_t sp_in_flight_count(const struct sp_in_flight *f)
 {
-	return flights->waiting + flights->heaped;
+	return f->waiting + f->heaped;
 }
 
 #endif
