@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "../testbed/bench.h"
+#include "../testbed/bench_cases.h"
 #include "../testbed/bench_noise.h"
 
 void bench_show_list(void);

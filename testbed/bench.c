@@ -15,15 +15,6 @@
 #define PIECE  0.02 /* s, see pieces() */
 #define PIECES 20
 
-static const struct bench_case *const singles[] = {
-	&bench_latency_nic_polling,
-	&bench_latency_nic_sleeping,
-	&bench_latency_vhost_polling,
-	&bench_latency_vhost_sleeping,
-	&bench_file_veth,
-	&bench_file_vhost,
-};
-
 static volatile sig_atomic_t stopped;
 
 void bench_stop(int signal_number)
@@ -73,20 +64,6 @@ void bench_unpin(void)
 		sched_setaffinity(0, sizeof(all), &all);
 }
 
-const struct bench_case *bench_case(unsigned index)
-{
-	static const struct bench_case *const families[] = {bench_receive, bench_workers, bench_send,	bench_engine,
-							    bench_table,   bench_virtual, bench_memory, bench_rvma,
-							    bench_puts,	   bench_ec,	  bench_bpf};
-	const unsigned count = sizeof(singles) / sizeof(*singles);
-
-	for (unsigned f = 0; f < sizeof(families) / sizeof(*families); f++)
-		for (const struct bench_case *c = families[f]; c->name; c++)
-			if (!index--)
-				return c;
-	return index < count ? singles[index] : NULL;
-}
-
 static double thread_ran(void)
 {
 	struct timespec t;
@@ -109,6 +86,11 @@ uint64_t bench_clock_end(const struct bench_clock *c)
 
 	/* As long as nobody else had it, the TSC is the finer clock. */
 	return ran + wall / 200 < wall ? ran : wall;
+}
+
+uint64_t bench_round_end(double seconds)
+{
+	return rte_rdtsc() + (uint64_t)(seconds * (double)rte_get_tsc_hz());
 }
 
 static int by_value(const void *a, const void *b)

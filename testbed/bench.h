@@ -82,9 +82,6 @@ struct bench_result {
 int bench_run(const struct bench_case *c, const struct bench_options *options, struct bench_result *result, char *why,
 	      unsigned room);
 
-/* All cases, NULL past the last. */
-const struct bench_case *bench_case(unsigned index);
-
 /* Of the result's ratio, when measured so; 0: none. */
 static inline double bench_required(const struct bench_case *c, const struct bench_options *o)
 {
@@ -111,6 +108,8 @@ struct bench_clock {
 };
 struct bench_clock bench_clock_begin(void);
 uint64_t bench_clock_end(const struct bench_clock *clock);
+/* The TSC at which a round of `seconds` ends that begins now. */
+uint64_t bench_round_end(double seconds);
 
 /* For a signal's handler: what runs ends soon, with -EINTR. */
 void bench_stop(int signal_number);
@@ -120,11 +119,5 @@ int bench_two_cpus(char *why, unsigned room); /* 0, or BENCH_SKIPPED and why */
 /* Keeps the calling thread to the n-th of them; restores: to all again. */
 void bench_pin(unsigned n);
 void bench_unpin(void);
-
-extern const struct bench_case bench_latency_nic_polling, bench_latency_nic_sleeping, bench_latency_vhost_polling,
-	bench_latency_vhost_sleeping, bench_file_veth, bench_file_vhost;
-/* Up to one without a name. */
-extern const struct bench_case bench_receive[], bench_workers[], bench_send[], bench_engine[], bench_table[],
-	bench_virtual[], bench_memory[], bench_ec[], bench_rvma[], bench_puts[], bench_bpf[];
 
 #endif

@@ -252,26 +252,28 @@ static int open_vhost(const struct bench_options *o, void **state, char *why, un
 	return open_transfer(o, false, state, why, room);
 }
 
-const struct bench_case bench_file_veth = {
-	.name = "file-veth",
-	.help = "a file by send and recv between two network namespaces joined by veth (af_packet ports)",
-	.unit = "MB/s",
-	.threads = 4,
-	.baseline = "TCP over the same veth",
-	.open = open_veth,
-	.run = run_spindle,
-	.run_baseline = run_tcp,
-	.other = {{"iperf3 -u over the same veth", run_iperf3}},
-	.close = close_transfer,
-};
-const struct bench_case bench_file_vhost = {
-	.name = "file-vhost",
-	.help = "a file by send and recv through two NICs joined by vhost-user",
-	.unit = "MB/s",
-	.threads = 4,
-	.baseline = "TCP loopback",
-	.open = open_vhost,
-	.run = run_spindle,
-	.run_baseline = run_tcp,
-	.close = close_transfer,
-};
+const struct bench_case bench_file[] = {
+	{
+		.name = "file-veth",
+		.help = "a file by send and recv between two network namespaces joined by veth (af_packet ports)",
+		.unit = "MB/s",
+		.threads = 4,
+		.baseline = "TCP over the same veth",
+		.open = open_veth,
+		.run = run_spindle,
+		.run_baseline = run_tcp,
+		.other = {{"iperf3 -u over the same veth", run_iperf3}},
+		.close = close_transfer,
+	},
+	{
+		.name = "file-vhost",
+		.help = "a file by send and recv through two NICs joined by vhost-user",
+		.unit = "MB/s",
+		.threads = 4,
+		.baseline = "TCP loopback",
+		.open = open_vhost,
+		.run = run_spindle,
+		.run_baseline = run_tcp,
+		.close = close_transfer,
+	},
+	{.name = NULL}};

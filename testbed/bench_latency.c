@@ -123,31 +123,30 @@ static int run_udp(void *state, double seconds, struct bench_round *round, char 
 	return pair(state, "udp", socket_wait(state), "", seconds, round, why, room);
 }
 
-#define CASE(symbol, text, about, both, asleep, polling)                                                               \
-	static int open_##symbol(const struct bench_options *o, void **state, char *why, unsigned room)                \
+#define OPEN(name, both, asleep)                                                                                       \
+	static int open_##name(const struct bench_options *o, void **state, char *why, unsigned room)                  \
 	{                                                                                                              \
 		(void)o;                                                                                               \
 		return open_latency(&(const struct shape){.two = both, .sleep = asleep}, state, why, room);            \
-	}                                                                                                              \
-	const struct bench_case bench_##symbol = {                                                                     \
-		.name = text,                                                                                          \
-		.help = about,                                                                                         \
-		.unit = "ns",                                                                                          \
-		.less = true,                                                                                          \
-		.threads = polling,                                                                                    \
-		.baseline = "Unix socket (SOCK_SEQPACKET)",                                                            \
-		.open = open_##symbol,                                                                                 \
-		.run = run_nics,                                                                                       \
-		.run_baseline = run_unix,                                                                              \
-		.other = {{"UDP loopback", run_udp}},                                                                  \
-		.close = close_latency,                                                                                \
+	}
+OPEN(nic_polling, false, false)
+OPEN(nic_sleeping, false, true)
+OPEN(vhost_polling, true, false)
+OPEN(vhost_sleeping, true, true)
+
+#define LATENCY(text, open_case, polling, about)                                                                       \
+	{                                                                                                              \
+		.name = "latency-" text, .help = about, .unit = "ns", .less = true, .threads = polling,                \
+		.baseline = "Unix socket (SOCK_SEQPACKET)", .open = open_case, .run = run_nics,                        \
+		.run_baseline = run_unix, .other = {{"UDP loopback", run_udp}}, .close = close_latency                 \
 	}
 
-CASE(latency_nic_polling, "latency-nic-polling", "8 bytes between two programs on one NIC, half a round trip; polling",
-     false, false, 3);
-CASE(latency_nic_sleeping, "latency-nic-sleeping", "the same; the programs sleep until something comes", false, true,
-     1);
-CASE(latency_vhost_polling, "latency-vhost-polling",
-     "8 bytes between two programs on two NICs joined by vhost-user, half a round trip; polling", true, false, 4);
-CASE(latency_vhost_sleeping, "latency-vhost-sleeping", "the same; the programs sleep until something comes", true, true,
-     2);
+const struct bench_case bench_latency[] = {
+	LATENCY("nic-polling", open_nic_polling, 3,
+		"8 bytes between two programs on one NIC, half a round trip; polling"),
+	LATENCY("nic-sleeping", open_nic_sleeping, 1, "the same; the programs sleep until something comes"),
+	LATENCY("vhost-polling", open_vhost_polling, 4,
+		"8 bytes between two programs on two NICs joined by vhost-user, half a round trip; polling"),
+	LATENCY("vhost-sleeping", open_vhost_sleeping, 2, "the same; the programs sleep until something comes"),
+	{.name = NULL},
+};

@@ -13,7 +13,7 @@
 
 #include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
-#include "bench_wire.h"
+#include "bench.h"
 
 #define BENCH_PORT_POOL	  2047u
 #define BENCH_PORT_BURSTS 64u /* bursts between two looks at the clock */

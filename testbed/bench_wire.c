@@ -206,11 +206,6 @@ sp_time bench_wire_now(const struct bench_wire *w)
 	return (sp_time)((double)rte_rdtsc() * w->ps_per_cycle);
 }
 
-uint64_t bench_round_end(double seconds)
-{
-	return rte_rdtsc() + (uint64_t)(seconds * (double)rte_get_tsc_hz());
-}
-
 int bench_wire_round(struct bench_wire *w, void (*step)(void *), void *arg, double seconds, struct bench_round *round,
 		     char *why, unsigned room)
 {

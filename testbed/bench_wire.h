@@ -50,8 +50,6 @@ int bench_wire_open(struct bench_wire *wire, const struct bench_wire_config *con
 void bench_wire_close(struct bench_wire *wire);
 
 sp_time bench_wire_now(const struct bench_wire *wire);
-/* Cycles at which a round of so many seconds that begins now ends. */
-uint64_t bench_round_end(double seconds);
 /* A round of the NIC, of whole captures; each burst is followed by step(arg), NULL: nothing. -EPROTO and why if a
  * packet was not received, or was dropped. */
 int bench_wire_round(struct bench_wire *wire, void (*step)(void *arg), void *arg, double seconds,

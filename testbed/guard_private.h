@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The inside of the guard, in files: guard.c (the watch, and what is said), guard_limit.c (calls that do not return),
+/* The inside of the guard, in files: guard.c (the watch, and what is said), guard_run.c (calls that do not return),
  * guard_crash.c (signals and exit()). */
 #ifndef TESTBED_GUARD_PRIVATE_H
 #define TESTBED_GUARD_PRIVATE_H
@@ -69,9 +69,6 @@ static inline const struct sp_guard_level *sp_guard_innermost(const struct sp_gu
 /* ---- guard.c ---- */
 void sp_guard_describe(const struct sp_guard_level *l, char *text, size_t room);
 void sp_guard_complain(struct sp_guard *g, const char *text);
-
-/* ---- guard_limit.c ---- */
-void sp_guard_limit_set(struct sp_guard *g, uint64_t ms); /* 0: as by default */
 
 /* ---- guard_crash.c ---- */
 int sp_guard_crashes_take(struct sp_guard *g); /* -ENOMEM */

@@ -14,7 +14,7 @@
 #include <valgrind/callgrind.h>
 
 #include "../../pipeline/nic.h"
-#include "../../testbed/bench.h"
+#include "../../testbed/bench_cases.h"
 #include "timers.h"
 
 #define RUNS 2
@@ -69,14 +69,14 @@ static const struct bench_case *find(const char *name)
 
 static int count(const struct row *row, const struct bench_case *c, void *state, char *why, unsigned room)
 {
-	struct bench_turn turn = {0};
+	struct bench_round round = {0};
 	double units = 0;
-	int r = c->run(state, 0, &turn, why, room);
+	int r = c->run(state, 0, &round, why, room);
 
 	CALLGRIND_ZERO_STATS;
 	for (unsigned i = 0; i < RUNS && !r; i++) {
-		r = c->run(state, 0, &turn, why, room);
-		units += row->kib ? row->kib : (double)turn.units * (row->all ? row->all : 1);
+		r = c->run(state, 0, &round, why, room);
+		units += row->kib ? row->kib : (double)round.units * (row->all ? row->all : 1);
 	}
 	CALLGRIND_DUMP_STATS_AT(row->label);
 	if (!r)

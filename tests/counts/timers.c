@@ -130,7 +130,7 @@ static int open_timers(const struct bench_options *o, void **state, char *why, u
 	return r;
 }
 
-static int run_timers(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_timers(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench *b = state;
 	const uint64_t before = fired;
@@ -138,8 +138,8 @@ static int run_timers(void *state, double seconds, struct bench_turn *turn, char
 	(void)seconds;
 	for (unsigned i = 0; i < POLLS; i++)
 		sp_nic_poll(b->nic, 0, b->now += STEP);
-	turn->units = fired - before;
-	if (turn->units)
+	round->units = fired - before;
+	if (round->units)
 		return 0;
 	snprintf(why, room, "no timer has fired");
 	return -EPROTO;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <link.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <ucontext.h>
@@ -54,7 +55,7 @@ static int note_range(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-void sp_guard_limit_set(struct sp_guard *g, uint64_t ms)
+static void limit_set(struct sp_guard *g, uint64_t ms)
 {
 	if (!ms)
 		ms = LIMIT_MS;
@@ -215,4 +216,45 @@ int sp_guard_run(struct sp_guard *g, int (*fn)(void *arg), void *arg)
 	if (r == -ETIMEDOUT && !g->depth && g->left < SP_GUARD_LEVELS)
 		say_left(g);
 	return r;
+}
+
+/* ---- making one ---- */
+
+int sp_guard_create(const struct sp_guard_config *config, struct sp_guard **guard)
+{
+	struct sp_guard *g;
+	int r;
+
+	if (sp_guard_here)
+		return -EBUSY;
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return -ENOMEM;
+	g->config = *config;
+	g->thread = gettid();
+	limit_set(g, config->limit_ms);
+	r = sp_guard_crashes_take(g);
+	if (r) {
+		free(g);
+		return r;
+	}
+	sp_guard_here = *guard = g;
+	return 0;
+}
+
+void sp_guard_destroy(struct sp_guard *g)
+{
+	char text[80];
+
+	if (!g)
+		return;
+	if (g->complaints > SP_GUARD_SAID) {
+		snprintf(text, sizeof(text), "and %llu complaints more",
+			 (unsigned long long)(g->complaints - SP_GUARD_SAID));
+		g->config.say(g->config.arg, text);
+	}
+	sp_guard_crashes_give(g);
+	sp_guard_here = NULL;
+	sp_arrivals_free(&g->arrivals);
+	free(g);
 }
