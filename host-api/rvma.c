@@ -151,6 +151,20 @@ int rvma_address_get(struct rvma *r, struct rvma_address *address)
 
 /* ---- what the NIC says ---------------------------------------------------------------------------------------------
  */
+/* A command that the NIC did not take: it begins nothing, so that no line will tell of it. */
+static void rvma_op_refused(struct rvma *r, const struct sp_event *result)
+{
+	const uint32_t slot = (uint32_t)result->cookie;
+	struct rvma_op *op = slot < r->ops ? &r->op[slot] : NULL;
+
+	if ((result->op != SP_RVMA_CMD_PUT && result->op != SP_RVMA_CMD_GET) || !op || !op->busy ||
+	    op->number != result->cookie >> 32)
+		return;
+	/* It counts operations as we do: there is room for all of ours. */
+	op->failed = result->status == -EAGAIN ? -EIO : result->status;
+	op->peer->gone |= op->failed == -ENOENT;
+}
+
 int rvma_check(struct rvma *r)
 {
 	struct sp_event e;

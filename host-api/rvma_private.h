@@ -57,7 +57,6 @@ int rvma_check(struct rvma *r);
 int rvma_call(struct rvma *r, uint16_t op, const uint64_t *arg, unsigned args, struct sp_event *result);
 /* Asks the NIC for the peer's id, also after it was gone. */
 int rvma_peer_find(struct rvma_peer *peer);
-void rvma_op_refused(struct rvma *r, const struct sp_event *result);
 #pragma GCC visibility pop
 
 #endif

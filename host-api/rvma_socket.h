@@ -102,8 +102,6 @@ int rvma_socket_connect_wait(struct rvma_socket *socket, const struct rvma_socke
 			     struct rvma_stream **stream);
 /* The oldest that has connected to us. from may be NULL. */
 int rvma_socket_accept(struct rvma_socket *socket, struct rvma_stream **stream, struct rvma_socket_address *from);
-int rvma_socket_accept_wait(struct rvma_socket *socket, struct rvma_stream **stream, struct rvma_socket_address *from,
-			    sp_time timeout);
 /* One of the accepted or connecting streams that has something new, each once per news: it can be read on, sent to
  * again after -EAGAIN, has connected or failed. Read it until -EAGAIN. -EAGAIN: none has. */
 int rvma_socket_ready(struct rvma_socket *socket, struct rvma_stream **stream);
@@ -118,12 +116,9 @@ int rvma_stream_room(struct rvma_stream *stream);
  * -ENOTCONN: not yet. -ECONNRESET: the peer is gone, or has closed it. -ETIMEDOUT: the peer has no room for too long.
  */
 int rvma_stream_send(struct rvma_stream *stream, const void *bytes, size_t len);
-/* All of them: 0, or the error, or -EAGAIN: some may have gone. */
-int rvma_stream_send_wait(struct rvma_stream *stream, const void *bytes, size_t len, sp_time timeout);
 /* What has come, in order, at the most `room`: bytes; 0: the peer has shut down, all is read. -ECONNRESET,
  * -ETIMEDOUT. */
 int rvma_stream_recv(struct rvma_stream *stream, void *bytes, size_t room);
-int rvma_stream_recv_wait(struct rvma_stream *stream, void *bytes, size_t room, sp_time timeout);
 /* No more bytes will go: the peer reads the end behind those that have. It can still send to us. */
 int rvma_stream_shutdown(struct rvma_stream *stream);
 /* The same, and nothing more is read: the handle is gone. What was sent arrives all the same, while there is progress;

@@ -11,37 +11,10 @@
 
 #include <string.h>
 
-/* ---- cells ---------------------------------------------------------------------------------------------------------
- */
-struct rvma_cell *rvma_cell_take(struct rvma_socket *s, const struct rvma_heard *r)
-{
-	struct rvma_cell *c = s->cell_free;
-
-	if (!c)
-		return NULL;
-	s->cell_free = c->next;
-	s->cells_free--;
-	c->next = NULL;
-	c->from = r->from;
-	c->sequence = r->sequence;
-	c->length = r->length;
-	c->read = 0;
-	c->end = r->type == SP_RVMA_RECORD_END;
-	memcpy(c->bytes, r->bytes, r->length);
-	return c;
-}
-
-void rvma_cell_free(struct rvma_socket *s, struct rvma_cell *c)
-{
-	c->next = s->cell_free;
-	s->cell_free = c;
-	s->cells_free++;
-}
-
 /* ---- records -------------------------------------------------------------------------------------------------------
  */
 /* Whether there is a record at the beginning of those bytes. It may say what it likes of itself. */
-static bool rvma_record_read(const struct rvma_socket *s, const uint8_t *at, uint32_t left, struct rvma_heard *r)
+static bool rvma_record_read(const struct rvma_socket *s, const uint8_t *at, uint32_t left, struct rvma_record *r)
 {
 	static const uint8_t zero[6];
 	struct sp_rvma_record h;
@@ -49,15 +22,15 @@ static bool rvma_record_read(const struct rvma_socket *s, const uint8_t *at, uin
 	if (left < sizeof(h))
 		return false;
 	memcpy(&h, at, sizeof(h));
-	*r = (struct rvma_heard){.type = h.type,
-				 .length = sp_load_be16(h.length),
-				 .record = sp_load_be16(h.record),
-				 .sequence = sp_load_be32(h.sequence),
-				 .limit = sp_load_be32(h.limit),
-				 .stream = sp_load_be64(h.stream),
-				 .source = sp_load_be64(h.source),
-				 .from = {.address = {.qpn = sp_load_be32(h.qpn)}, .port = sp_load_be16(h.port)},
-				 .bytes = at + sizeof(h)};
+	*r = (struct rvma_record){.type = h.type,
+				  .length = sp_load_be16(h.length),
+				  .record = sp_load_be16(h.record),
+				  .sequence = sp_load_be32(h.sequence),
+				  .limit = sp_load_be32(h.limit),
+				  .stream = sp_load_be64(h.stream),
+				  .source = sp_load_be64(h.source),
+				  .from = {.address = {.qpn = sp_load_be32(h.qpn)}, .port = sp_load_be16(h.port)},
+				  .bytes = at + sizeof(h)};
 	memcpy(r->from.address.ip, h.ip, sizeof(h.ip));
 	if (h.version != SP_RVMA_RECORD_VERSION || memcmp(h.zero, zero, sizeof(h.zero)) ||
 	    memcmp(h.zero2, zero, sizeof(h.zero2)) || memcmp(h.zero3, zero, sizeof(h.zero3)))
@@ -68,7 +41,7 @@ static bool rvma_record_read(const struct rvma_socket *s, const uint8_t *at, uin
 	       (!r->length || r->type == SP_RVMA_RECORD_DATAGRAM || r->type == SP_RVMA_RECORD_DATA);
 }
 
-static bool rvma_datagram_heard(struct rvma_socket *s, const struct rvma_heard *r)
+static bool rvma_datagram_received(struct rvma_socket *s, const struct rvma_record *r)
 {
 	struct rvma_cell *c;
 
@@ -79,11 +52,7 @@ static bool rvma_datagram_heard(struct rvma_socket *s, const struct rvma_heard *
 	c = s->datagrams < s->datagrams_most ? rvma_cell_take(s, r) : NULL;
 	if (!c)
 		return false;
-	if (s->datagram)
-		s->datagram_last->next = c;
-	else
-		s->datagram = c;
-	s->datagram_last = c;
+	STAILQ_INSERT_TAIL(&s->datagram, c, link);
 	s->datagrams++;
 	return true;
 }
@@ -95,7 +64,7 @@ static bool rvma_bucket_read(struct rvma_socket *s, const uint8_t *bytes, uint32
 	bool lost = false;
 
 	while (s->at < length) {
-		struct rvma_heard r;
+		struct rvma_record r;
 
 		if (!rvma_record_read(s, bytes + s->at, length - s->at, &r)) {
 			s->status.strays += !lost;
@@ -104,8 +73,8 @@ static bool rvma_bucket_read(struct rvma_socket *s, const uint8_t *bytes, uint32
 			continue;
 		}
 		if (r.type != SP_RVMA_RECORD_DATAGRAM)
-			rvma_stream_heard(s, &r);
-		else if (!rvma_datagram_heard(s, &r))
+			rvma_stream_received(s, &r);
+		else if (!rvma_datagram_received(s, &r))
 			return false;
 		lost = false;
 		s->status.received++;

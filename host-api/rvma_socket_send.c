@@ -13,16 +13,6 @@
 
 /* ---- slots ---------------------------------------------------------------------------------------------------------
  */
-static void rvma_list_add(struct rvma_list *l, struct rvma_slot *slot)
-{
-	slot->next = NULL;
-	if (l->first)
-		l->last->next = slot;
-	else
-		l->first = slot;
-	l->last = slot;
-}
-
 /* One in eight is kept for what is not data. */
 static uint32_t rvma_slots_for_data(const struct rvma_socket *s)
 {
@@ -45,11 +35,11 @@ uint32_t rvma_slots_left(const struct rvma_socket *s, const struct rvma_stream *
 
 struct rvma_slot *rvma_slot_take(struct rvma_socket *s, struct rvma_stream *st, bool spare)
 {
-	struct rvma_slot *slot = s->slot_free;
+	struct rvma_slot *slot = STAILQ_FIRST(&s->slots);
 
 	if (!(spare ? s->slots_free : rvma_slots_for_data(s)))
 		return NULL;
-	s->slot_free = slot->next;
+	STAILQ_REMOVE_HEAD(&s->slots, link);
 	s->slots_free--;
 	*slot = (struct rvma_slot){.stream = st, .offset = slot->offset, .pause = RVMA_PAUSE};
 	if (st) {
@@ -68,8 +58,7 @@ static void rvma_slot_free(struct rvma_socket *s, struct rvma_slot *slot)
 	}
 	if (slot->route)
 		slot->route->users--;
-	slot->next = s->slot_free;
-	s->slot_free = slot;
+	STAILQ_INSERT_HEAD(&s->slots, slot, link);
 	s->slots_free++;
 }
 
@@ -87,13 +76,13 @@ static void rvma_slot_ended(struct rvma_socket *s, struct rvma_slot *slot, int r
 
 	rvma_slot_free(s, slot);
 	if (st)
-		rvma_stream_sent(st, type, rc);
+		s->sent(st, type, rc);
 	else if (rc && type == SP_RVMA_RECORD_DATAGRAM)
 		s->status.failed++;
 }
 
 /* Of a stream that has failed: nobody wants to hear of it any more but that. */
-static bool rvma_slot_moot(const struct rvma_slot *slot)
+static bool rvma_slot_obsolete(const struct rvma_slot *slot)
 {
 	return slot->stream && slot->stream->error && slot->type != SP_RVMA_RECORD_RESET;
 }
@@ -107,7 +96,7 @@ static void rvma_slot_wait(struct rvma_socket *s, struct rvma_slot *slot, sp_tim
 {
 	slot->op = NULL;
 	slot->retry = s->now + pause;
-	rvma_list_add(&s->waiting, slot);
+	STAILQ_INSERT_TAIL(&s->waiting, slot, link);
 }
 
 /* Refused by the receiver. */
@@ -117,7 +106,7 @@ static void rvma_slot_again(struct rvma_socket *s, struct rvma_slot *slot)
 
 	if (!slot->until)
 		slot->until = s->now + s->attr.timeout;
-	if (s->now >= slot->until || s->closing || rvma_slot_moot(slot)) {
+	if (s->now >= slot->until || s->closing || rvma_slot_obsolete(slot)) {
 		rvma_slot_ended(s, slot, -ETIMEDOUT);
 		return;
 	}
@@ -137,7 +126,7 @@ static void rvma_slot_put(struct rvma_socket *s, struct rvma_slot *slot)
 	rc = rvma_put(slot->peer, slot->mailbox, s->attr.key, s->mr, slot->offset, slot->size, &slot->op);
 
 	if (!rc) {
-		rvma_list_add(&s->flying, slot);
+		STAILQ_INSERT_TAIL(&s->in_flight, slot, link);
 	} else if (rc == -EAGAIN) { /* the context or the queue to the NIC is full */
 		slot->stalled = true;
 		rvma_slot_wait(s, slot, 0);
@@ -148,7 +137,7 @@ static void rvma_slot_put(struct rvma_socket *s, struct rvma_slot *slot)
 	}
 }
 
-void rvma_slot_send(struct rvma_socket *s, struct rvma_slot *slot, const struct rvma_heard *r)
+void rvma_slot_send(struct rvma_socket *s, struct rvma_slot *slot, const struct rvma_record *r)
 {
 	struct sp_rvma_record h = {.type = r->type, .version = SP_RVMA_RECORD_VERSION};
 	uint8_t *at = (uint8_t *)s->mr->addr + slot->offset;
@@ -169,17 +158,18 @@ void rvma_slot_send(struct rvma_socket *s, struct rvma_slot *slot, const struct 
 	rvma_slot_put(s, slot);
 }
 
-static void rvma_flying_progress(struct rvma_socket *s)
+static void rvma_in_flight_progress(struct rvma_socket *s)
 {
-	struct rvma_slot *slot = s->flying.first, *next;
+	struct rvma_slots all = STAILQ_HEAD_INITIALIZER(all);
+	struct rvma_slot *slot;
 
-	s->flying = (struct rvma_list){NULL};
-	for (; slot; slot = next) {
+	STAILQ_CONCAT(&all, &s->in_flight);
+	while ((slot = STAILQ_FIRST(&all))) {
 		const int rc = rvma_op_test(slot->op);
 
-		next = slot->next;
+		STAILQ_REMOVE_HEAD(&all, link);
 		if (rc == -EAGAIN) {
-			rvma_list_add(&s->flying, slot);
+			STAILQ_INSERT_TAIL(&s->in_flight, slot, link);
 			continue;
 		}
 		s->status.sent += !rc;
@@ -192,47 +182,51 @@ static void rvma_flying_progress(struct rvma_socket *s)
 
 static void rvma_waiting_progress(struct rvma_socket *s)
 {
-	struct rvma_slot *slot = s->waiting.first, *next;
+	struct rvma_slots all = STAILQ_HEAD_INITIALIZER(all);
+	struct rvma_slot *slot;
 	bool full = false;
 
-	s->waiting = (struct rvma_list){NULL};
-	for (; slot; slot = next) {
-		next = slot->next;
-		if (rvma_slot_moot(slot)) {
+	STAILQ_CONCAT(&all, &s->waiting);
+	while ((slot = STAILQ_FIRST(&all))) {
+		STAILQ_REMOVE_HEAD(&all, link);
+		if (rvma_slot_obsolete(slot)) {
 			rvma_slot_ended(s, slot, -ECANCELED);
 		} else if (slot->retry <= s->now && !full) {
 			rvma_slot_put(s, slot);
-			full = s->waiting.last == slot && slot->stalled;
+			full = slot->stalled && s->waiting.stqh_last == &STAILQ_NEXT(slot, link);
 		} else {
 			slot->stalled = slot->retry <= s->now;
-			rvma_list_add(&s->waiting, slot);
+			STAILQ_INSERT_TAIL(&s->waiting, slot, link);
 		}
 	}
 }
 
 void rvma_send_progress(struct rvma_socket *s)
 {
-	rvma_flying_progress(s);
+	rvma_in_flight_progress(s);
 	rvma_waiting_progress(s);
 }
 
 void rvma_send_drop(struct rvma_socket *s)
 {
-	while (s->waiting.first) {
-		struct rvma_slot *slot = s->waiting.first;
+	struct rvma_slot *slot;
 
-		s->waiting.first = slot->next;
+	while ((slot = STAILQ_FIRST(&s->waiting))) {
+		STAILQ_REMOVE_HEAD(&s->waiting, link);
 		rvma_slot_ended(s, slot, -ECANCELED);
 	}
 }
 
 sp_time rvma_send_deadline(const struct rvma_socket *s)
 {
+	const struct rvma_slot *slot;
 	sp_time next = SP_NEVER;
 
-	for (const struct rvma_slot *slot = s->waiting.first; slot; slot = slot->next) {
+	STAILQ_FOREACH(slot, &s->waiting, link)
+	{
 		/* The end of an operation makes room for another, and wakes us; there may be none of ours. */
-		const sp_time retry = slot->stalled ? s->now + (s->flying.first ? SP_MS : 10 * SP_US) : slot->retry;
+		const sp_time retry =
+			slot->stalled ? s->now + (STAILQ_EMPTY(&s->in_flight) ? 10 * SP_US : SP_MS) : slot->retry;
 
 		next = retry < next ? retry : next;
 	}
@@ -289,7 +283,7 @@ void rvma_slot_route(struct rvma_slot *slot, struct rvma_route *route, uint16_t 
 
 int rvma_socket_sendto(struct rvma_socket *s, const void *bytes, size_t len, const struct rvma_socket_address *to)
 {
-	const struct rvma_heard r = {.type = SP_RVMA_RECORD_DATAGRAM, .length = (uint16_t)len};
+	const struct rvma_record r = {.type = SP_RVMA_RECORD_DATAGRAM, .length = (uint16_t)len};
 	struct rvma_route *route;
 	struct rvma_slot *slot;
 	int rc = s->error;
@@ -314,7 +308,7 @@ int rvma_socket_sendto(struct rvma_socket *s, const void *bytes, size_t len, con
 
 int rvma_socket_recvfrom(struct rvma_socket *s, void *bytes, size_t room, struct rvma_socket_address *from)
 {
-	struct rvma_cell *c = s->datagram;
+	struct rvma_cell *c = STAILQ_FIRST(&s->datagram);
 	int length;
 
 	if (!c)
@@ -324,7 +318,7 @@ int rvma_socket_recvfrom(struct rvma_socket *s, void *bytes, size_t room, struct
 		memcpy(bytes, c->bytes, c->length < room ? c->length : room);
 	if (from)
 		*from = c->from;
-	s->datagram = c->next;
+	STAILQ_REMOVE_HEAD(&s->datagram, link);
 	s->datagrams--;
 	rvma_cell_free(s, c);
 	return length;

@@ -185,6 +185,31 @@ static int sdr_qp_map(struct sdr_qp *qp)
 	return 0;
 }
 
+/* The NIC reads what is sent from memory of the QP's own; what has come is in the context's area. */
+static int sdr_control_open(struct sdr_qp *qp)
+{
+	const uint64_t stride = (qp->control_bytes + 63) / 64 * 64;
+	int rc;
+
+	if (!qp->info.control_qpn)
+		return 0;
+	qp->control_seen = calloc(qp->control_slots, sizeof(*qp->control_seen));
+	if (!qp->control_seen)
+		return -ENOMEM;
+	rc = sp_mr_alloc(qp->dev, qp->control_slots * stride, &qp->control);
+	if (rc)
+		free(qp->control_seen);
+	return rc;
+}
+
+/* Once the NIC has let go of the context. */
+static void sdr_control_close(struct sdr_qp *qp)
+{
+	if (qp->control)
+		sp_mr_free(qp->control); /* if not now, with the device */
+	free(qp->control_seen);
+}
+
 int sdr_qp_create(struct sdr_context *context, const struct sdr_qp_attr *attr, struct sdr_qp **out,
 		  struct sp_error *error)
 {

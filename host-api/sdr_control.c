@@ -2,37 +2,11 @@
 /* SDR for applications: datagrams on the control QP. */
 #include "sdr_private.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define SDR_CONTROL_TRIES 4 /* at a slot that is written anew while it is read */
 
 static_assert(SDR_CONTROL_BYTES == SP_SDR_DATAGRAM_MAX, "the same");
-
-/* The NIC reads what is sent from memory of the QP's own; what has come is in the context's area. */
-int sdr_control_open(struct sdr_qp *qp)
-{
-	const uint64_t stride = (qp->control_bytes + 63) / 64 * 64;
-	int rc;
-
-	if (!qp->info.control_qpn)
-		return 0;
-	qp->control_seen = calloc(qp->control_slots, sizeof(*qp->control_seen));
-	if (!qp->control_seen)
-		return -ENOMEM;
-	rc = sp_mr_alloc(qp->dev, qp->control_slots * stride, &qp->control);
-	if (rc)
-		free(qp->control_seen);
-	return rc;
-}
-
-/* Once the NIC has let go of the context. */
-void sdr_control_close(struct sdr_qp *qp)
-{
-	if (qp->control)
-		sp_mr_free(qp->control); /* if not now, with the device */
-	free(qp->control_seen);
-}
 
 static uint64_t sdr_control_word(const struct sdr_qp *qp, size_t field)
 {

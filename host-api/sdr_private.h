@@ -82,8 +82,6 @@ static inline uint64_t sdr_area_read(const struct sdr_qp *qp, uint64_t offset)
 #pragma GCC visibility push(hidden)
 /* What the NIC has said since the last call; 0 or the QP's sticky error. */
 int sdr_qp_check(struct sdr_qp *qp);
-int sdr_control_open(struct sdr_qp *qp); /* QP's area is mapped */
-void sdr_control_close(struct sdr_qp *qp);
 #pragma GCC visibility pop
 
 #endif

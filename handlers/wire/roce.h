@@ -55,15 +55,6 @@ static inline uint32_t sp_load_be24(const void *from)
 	return (uint32_t)b[0] << 16 | (uint32_t)b[1] << 8 | b[2];
 }
 
-static inline void sp_store_be24(void *to, uint32_t v)
-{
-	uint8_t *b = (uint8_t *)to;
-
-	b[0] = (uint8_t)(v >> 16);
-	b[1] = (uint8_t)(v >> 8);
-	b[2] = (uint8_t)v;
-}
-
 /* The ICRC's order. */
 static inline uint32_t sp_load_le32(const void *from)
 {
@@ -98,11 +89,6 @@ enum sp_bth_flags {
 	SP_BTH_FECN = 0x80,	 /* in resv8a */
 	SP_BTH_BECN = 0x40,	 /* in resv8a */
 };
-
-static inline uint32_t sp_roce_pad(uint32_t payload_len)
-{
-	return -payload_len & 3;
-}
 
 /* QP numbers that no context can have: management's, and the multicast destination. qp: 24 bits or more. */
 static inline bool sp_roce_qp_valid(uint32_t qp)
