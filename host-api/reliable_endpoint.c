@@ -6,11 +6,11 @@
 #include <string.h>
 
 #define SDR_RELIABLE_QUEUE     262144u /* bytes with the NIC */
-#define SDR_RELIABLE_IN_FLIGHT 65536u  /* units, if not said otherwise */
+#define SDR_RELIABLE_IN_FLIGHT 65536u  /* units, by default */
 #define SDR_RELIABLE_MESSAGES  (1u << 20)
-#define SDR_RELIABLE_LISTEN    256u /* datagrams in a call: a peer that never stops does not keep us in it */
-/* Of a packet on the wire beyond its payload: preamble and delimiter 8, Ethernet 14, UDP 8, BTH 12, RETH 16, ImmDt 4,
- * ICRC 4, FCS 4, gap 12; and IP. */
+#define SDR_RELIABLE_LISTEN    256u /* datagrams per call, so that a peer that never stops does not block us */
+/* Bytes of a packet on the wire beyond its payload: preamble and delimiter 8, Ethernet 14, UDP 8, BTH 12, RETH 16,
+ * ImmDt 4, ICRC 4, FCS 4, gap 12; and IP. */
 #define SDR_PACKET_EXTRA       82u
 #define SDR_IPV4	       20u
 #define SDR_IPV6	       40u
@@ -45,7 +45,7 @@ static bool sdr_reliable_is_ipv4(const struct sdr_qp_info *info)
 	return !memcmp(info->ip, mapped, sizeof(mapped));
 }
 
-/* The sending core's share of the attributes. */
+/* The part of the attributes that the sending core needs. */
 static struct sp_rel_config sdr_reliable_config(const struct sdr_reliable *r, const struct sdr_reliable_attr *attr,
 						const struct sdr_qp_info *info)
 {
@@ -54,7 +54,7 @@ static struct sp_rel_config sdr_reliable_config(const struct sdr_reliable *r, co
 		.rtt = attr->rtt,
 		.rto_quarters = attr->rto_quarters,
 		.reorder = attr->reorder,
-		.timeout = SP_NEVER, /* looked after here: it runs while there is no clear-to-send, too */
+		.timeout = SP_NEVER, /* reliable.c enforces it: it also runs while there is no clear-to-send */
 		.polls = attr->polls,
 		.rate = attr->rate_bps,
 		.messages = sdr_reliable_power(r->slots, SDR_RELIABLE_MESSAGES),
@@ -102,7 +102,7 @@ int sdr_reliable_open(struct sdr_qp *qp, const struct sdr_reliable_attr *attr, s
 	r->qp = qp;
 	r->chunk_bytes = info.chunk_bytes;
 	r->mtu = info.mtu;
-	r->slots = info.max_messages; /* pairs: half as many */
+	r->slots = info.max_messages; /* with pairs sdr_ec_open halves it */
 	r->datagram_bytes = status.control_bytes;
 	r->queue = queue > 2 ? (uint32_t)queue : 2;
 	r->packet_bits = 8 * (SDR_PACKET_EXTRA + (sdr_reliable_is_ipv4(&info) ? SDR_IPV4 : SDR_IPV6));
@@ -176,9 +176,8 @@ void sdr_reliable_op_status(const struct sdr_reliable_op *op, struct sdr_reliabl
 }
 
 /* ---- progress ---- */
-/* One answer for all questions that have come at once: to the latest, which covers the others. False: there may be
- * more.
- */
+/* Reads datagrams. All requests that have arrived get one answer, to the latest, which covers the others. False: there
+ * may be more datagrams. */
 static bool sdr_reliable_listen(struct sdr_reliable *r)
 {
 	uint8_t bytes[SDR_CONTROL_BYTES];

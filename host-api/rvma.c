@@ -8,7 +8,7 @@
 
 static_assert(sizeof(struct rvma_address) == 32, "exchanged between machines");
 
-/* What a put has that sp_dev_payload() does not know of: its header takes the place of RETH and ImmDt. */
+/* sp_dev_payload() counts RETH and ImmDt; the header of a put is longer by this. */
 #define RVMA_HEAD_MORE (sizeof(struct sp_rvma_put) - 20)
 
 /* ---- opening -------------------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ static int rvma_context(struct rvma *r, const struct rvma_attr *attr, struct sp_
 	return sp_context_numbered(r->dev, &how, &s, &r->address.qpn, &r->id, error);
 }
 
-/* The area that the NIC offers must be the one that we have asked for. */
+/* The area that the NIC offers must have the layout that was asked for. */
 static int rvma_map(struct rvma *r)
 {
 	const struct sp_rvma_layout l = sp_rvma_layout(r->windows, r->ops);
@@ -101,7 +101,7 @@ int rvma_open(struct sp_dev *dev, const struct rvma_attr *attr, struct rvma **rv
 	if (rc)
 		goto fail;
 	rc = rvma_map(r);
-	r->op = rc ? NULL : calloc(r->ops, sizeof(*r->op)); /* the NIC has found their number bearable */
+	r->op = rc ? NULL : calloc(r->ops, sizeof(*r->op)); /* the NIC has accepted this number */
 	if (!r->op) {
 		rc = rc ? rc : -ENOMEM;
 		goto close;
@@ -140,7 +140,7 @@ int rvma_close(struct rvma *r)
 	}
 	free(r->op);
 	free(r);
-	return rc == -ENODEV || rc == -ENOENT ? 0 : rc; /* a NIC that has gone has let go of it too */
+	return rc == -ENODEV || rc == -ENOENT ? 0 : rc; /* a NIC that is gone has released it, too */
 }
 
 int rvma_address_get(struct rvma *r, struct rvma_address *address)
@@ -151,7 +151,7 @@ int rvma_address_get(struct rvma *r, struct rvma_address *address)
 
 /* ---- what the NIC says ---------------------------------------------------------------------------------------------
  */
-/* A command that the NIC did not take: it begins nothing, so that no line will tell of it. */
+/* The NIC has refused a command: the operation has not begun, no status line will report its end. */
 static void rvma_op_refused(struct rvma *r, const struct sp_event *result)
 {
 	const uint32_t slot = (uint32_t)result->cookie;
@@ -160,7 +160,7 @@ static void rvma_op_refused(struct rvma *r, const struct sp_event *result)
 	if ((result->op != SP_RVMA_CMD_PUT && result->op != SP_RVMA_CMD_GET) || !op || !op->busy ||
 	    op->number != result->cookie >> 32)
 		return;
-	/* It counts operations as we do: there is room for all of ours. */
+	/* The NIC counts operations as the library does, so it has room for all. */
 	op->failed = result->status == -EAGAIN ? -EIO : result->status;
 	op->peer->gone |= op->failed == -ENOENT;
 }

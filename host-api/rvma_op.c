@@ -4,7 +4,7 @@
 
 /* ---- beginning -----------------------------------------------------------------------------------------------------
  */
-/* To the peer as the NIC knows it now. */
+/* Uses the id that the NIC has for the peer now. */
 static int rvma_op_post(struct rvma_op *op, struct rvma_peer *peer, struct sp_command *command)
 {
 	int rc = peer->gone ? rvma_peer_find(peer) : 0;
@@ -61,7 +61,7 @@ int rvma_put_at(struct rvma_peer *peer, uint64_t mailbox, uint64_t key, struct s
 {
 	struct sp_command command = {.op = SP_RVMA_CMD_PUT, .arg = {[3] = mailbox, key, at}};
 
-	if (at == SP_RVMA_APPEND) /* is no offset on the wire */
+	if (at == SP_RVMA_APPEND) /* has another meaning on the wire */
 		return -EINVAL;
 	return rvma_op_begin(peer, &command, mr, offset, size, op);
 }
@@ -165,7 +165,7 @@ int rvma_op_test(struct rvma_op *op)
 		rc = error;
 	else if (rc == -ECONNRESET)
 		op->peer->gone = true;
-	else if (op->failed == -ENOENT) { /* nothing of it was sent: the peer's name had to make room for another's */
+	else if (op->failed == -ENOENT) { /* nothing was sent: the NIC had dropped the peer for another one */
 		struct sp_command again = op->command;
 
 		rc = rvma_op_post(op, op->peer, &again);
@@ -190,5 +190,6 @@ int rvma_op_wait(struct rvma_op *op, sp_time timeout)
 
 	if (!op->busy)
 		return rc;
-	return rc == -ETIMEDOUT ? -EAGAIN : rvma_op_test(op); /* the wait has failed: the operation tells why */
+	return rc == -ETIMEDOUT ? -EAGAIN
+				: rvma_op_test(op); /* the wait has failed: the operation's own result tells why */
 }

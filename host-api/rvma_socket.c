@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sockets over RVMA: random numbers and cells, which all other parts use. */
+/* Sockets over RVMA: random numbers, and cells. */
 #include "rvma_socket_private.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RVMA_PORT_FIRST 49152u /* of those that the library gives */
+#define RVMA_PORT_FIRST 49152u /* the first that the library chooses */
 #define RVMA_HOUR	(3600 * SP_SEC)
 
 /* ---- opening -------------------------------------------------------------------------------------------------------
@@ -91,8 +91,8 @@ static int rvma_socket_memory(struct rvma_socket *s)
 	return 0;
 }
 
-/* Puts that are larger than a record are none of ours. A buffer that has reached its threshold leaves the bucket at
- * once, so the head always has room for one more record. */
+/* The window refuses puts larger than a record. A buffer that has reached its threshold leaves the bucket at once, so
+ * the head buffer always has room for one more record. */
 static int rvma_socket_mailbox(struct rvma_socket *s)
 {
 	const uint32_t largest = RVMA_RECORD_BYTES(s->attr.record);
@@ -164,7 +164,7 @@ fail:
 
 /* ---- closing -------------------------------------------------------------------------------------------------------
  */
-/* Not before nothing of ours is the NIC's any more. */
+/* Memory is freed once the NIC uses none of it. */
 int rvma_socket_close(struct rvma_socket *s)
 {
 	int rc = 0;
@@ -216,7 +216,7 @@ int rvma_socket_progress(struct rvma_socket *s, sp_time now)
 	if (!rc && !s->closing) {
 		rvma_send_progress(s);
 		rc = rvma_bucket_post(s);
-		if (rc == -ENOBUFS || rc == -EAGAIN) /* the context has none now */
+		if (rc == -ENOBUFS || rc == -EAGAIN) /* the context has no free buffer now */
 			rc = 0;
 		rc = rc ? rc : rvma_bucket_take(s);
 		rvma_streams_progress(s);

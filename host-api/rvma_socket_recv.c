@@ -2,10 +2,10 @@
 /*
  * Sockets over RVMA: the bucket, and what is in it.
  *
- * Which buffers the application gets: those that have reached their threshold, which leaves room for one more record in
- * each; and, as the paper has it for streams (RVMA_Win_inc_epoch), the one that is not full, as soon as puts have come
- * and no buffer is there. So under load a buffer carries hundreds of records for one posting, and alone a record is not
- * kept waiting. The alternative, a buffer per record (a threshold of 1), needs a posting for each of them.
+ * The application gets the buffers that have reached their threshold, which leaves room for one more record in each. If
+ * there is none but puts have arrived, it asks for the one that is not full (RVMA_Win_inc_epoch, as the paper does for
+ * streams). So under load one buffer carries hundreds of records, and a single record does not wait. A buffer per
+ * record (a threshold of 1) would need a posting for each.
  */
 #include "rvma_socket_private.h"
 
@@ -13,7 +13,7 @@
 
 /* ---- records -------------------------------------------------------------------------------------------------------
  */
-/* Whether there is a record at the beginning of those bytes. It may say what it likes of itself. */
+/* Reads the record at the beginning of these bytes. False: there is none. Its content is untrusted. */
 static bool rvma_record_read(const struct rvma_socket *s, const uint8_t *at, uint32_t left, struct rvma_record *r)
 {
 	static const uint8_t zero[6];
@@ -57,8 +57,8 @@ static bool rvma_datagram_received(struct rvma_socket *s, const struct rvma_reco
 	return true;
 }
 
-/* The records of a buffer, from s->at on. false: a datagram finds no cell. What is no record is passed over: somebody
- * has put it there who is none of us. */
+/* Handles the records of a buffer, from s->at on. False: a datagram finds no cell. Bytes that are no record are
+ * skipped: an application that does not follow the protocol has put them there. */
 static bool rvma_bucket_read(struct rvma_socket *s, const uint8_t *bytes, uint32_t length)
 {
 	bool lost = false;
@@ -110,7 +110,7 @@ int rvma_bucket_post(struct rvma_socket *s)
 	return 0;
 }
 
-/* 1: the oldest buffer was there and is read; 0: it is not, or not to its end. */
+/* 1: the oldest buffer was complete and is read; 0: it is not complete, or not read to its end. */
 static int rvma_bucket_next(struct rvma_socket *s)
 {
 	struct rvma_notification *n = rvma_bucket_notice(s, s->taken);
@@ -124,7 +124,7 @@ static int rvma_bucket_next(struct rvma_socket *s)
 		s->blocked = true;
 		return 0;
 	}
-	/* Nothing of it shall be taken for a record again, should a later put leave a hole there. */
+	/* A later put may leave a hole there: its bytes must not be read as a record again. */
 	memset(bytes, 0, length);
 	s->puts += n->puts;
 	memset(n, 0, sizeof(*n));
@@ -147,7 +147,7 @@ int rvma_bucket_take(struct rvma_socket *s)
 				return rc == -ENOBUFS || rc == -EAGAIN ? 0 : rc;
 		}
 		rc = rvma_win_status(s->window, &status);
-		/* Asked for once: it may take its time, if a put in it is open. */
+		/* Asked for once: it takes a while if a put into it is open. */
 		if (rc || s->blocked || asked || status.puts == s->puts || s->asked == s->taken + 1)
 			return rc;
 		asked = true;

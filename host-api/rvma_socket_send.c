@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sockets over RVMA: records on their way. One that the receiver's NIC has refused for want of a buffer is put again,
- * after a pause that doubles each time. Refused it never was anywhere, so sending it again does not repeat it; of one
- * that ended otherwise nobody knows that, and it is not sent again.
+ * Sockets over RVMA: records on their way out, and datagrams. A record that the receiver's NIC has refused is
+ * retransmitted after a pause that doubles each time. A refused record was never delivered, so it cannot arrive twice.
+ * After any other failure that is not certain, so the record is not retransmitted.
  */
 #include "rvma_socket_private.h"
 
@@ -13,7 +13,7 @@
 
 /* ---- slots ---------------------------------------------------------------------------------------------------------
  */
-/* One in eight is kept for what is not data. */
+/* One slot in eight is reserved for records without data. */
 static uint32_t rvma_slots_for_data(const struct rvma_socket *s)
 {
 	const uint32_t spare = s->attr.sending / 8;
@@ -21,8 +21,8 @@ static uint32_t rvma_slots_for_data(const struct rvma_socket *s)
 	return s->slots_free > spare ? s->slots_free - spare : 0;
 }
 
-/* No stream takes more than half of what the others have left: who does not take what we send cannot stop us. Nor does
- * one go on while records of it are refused: they would only come in the wrong order. */
+/* No stream takes more than half of the slots that the others have left: a peer that reads nothing cannot block the
+ * socket. Nor does a stream go on while its records are refused: later ones would only arrive in the wrong order. */
 uint32_t rvma_slots_left(const struct rvma_socket *s, const struct rvma_stream *st, uint32_t most)
 {
 	const uint32_t left = rvma_slots_for_data(s);
@@ -81,7 +81,7 @@ static void rvma_slot_ended(struct rvma_socket *s, struct rvma_slot *slot, int r
 		s->status.failed++;
 }
 
-/* Of a stream that has failed: nobody wants to hear of it any more but that. */
+/* A stream that has failed sends nothing more but the reset. */
 static bool rvma_slot_obsolete(const struct rvma_slot *slot)
 {
 	return slot->stream && slot->stream->error && slot->type != SP_RVMA_RECORD_RESET;
@@ -99,7 +99,7 @@ static void rvma_slot_wait(struct rvma_socket *s, struct rvma_slot *slot, sp_tim
 	STAILQ_INSERT_TAIL(&s->waiting, slot, link);
 }
 
-/* Refused by the receiver. */
+/* The receiver has refused it. */
 static void rvma_slot_again(struct rvma_socket *s, struct rvma_slot *slot)
 {
 	struct rvma_stream *st = slot->stream;
@@ -224,7 +224,8 @@ sp_time rvma_send_deadline(const struct rvma_socket *s)
 
 	STAILQ_FOREACH(slot, &s->waiting, link)
 	{
-		/* The end of an operation makes room for another, and wakes us; there may be none of ours. */
+		/* The end of an operation makes room for another and wakes us, but perhaps none of ours is in
+		 * flight. */
 		const sp_time retry =
 			slot->stalled ? s->now + (STAILQ_EMPTY(&s->in_flight) ? 10 * SP_US : SP_MS) : slot->retry;
 
@@ -295,7 +296,7 @@ int rvma_socket_sendto(struct rvma_socket *s, const void *bytes, size_t len, con
 	rc = rc ? rc : rvma_route_find(s, &to->address, &route);
 	if (rc)
 		return rc;
-	/* As for streams: nobody who takes nothing gets all slots. */
+	/* As for streams: a peer that reads nothing does not get all slots. */
 	slot = route->users < 1 + rvma_slots_for_data(s) / 2 ? rvma_slot_take(s, NULL, false) : NULL;
 	if (!slot)
 		return -EAGAIN;

@@ -4,7 +4,7 @@
 
 struct rvma_waits {
 	struct rvma_socket *socket;
-	sp_time due; /* of the socket, when the wait began */
+	sp_time due; /* deadline of the socket when the wait began */
 	struct rvma_stream *stream;
 	void *bytes;
 	size_t len;
@@ -12,7 +12,7 @@ struct rvma_waits {
 	const struct rvma_socket_address *to;
 };
 
-/* As sp_wait_until, but with the socket's deadlines, and -EAGAIN for a time-out. */
+/* As sp_wait_until, but with the socket's deadlines; -EAGAIN: time-out. */
 static int rvma_socket_until(struct rvma_waits *w, int (*poll)(void *arg), sp_time timeout)
 {
 	const sp_time start = sp_clock(), until = timeout < SP_NEVER - start ? start + timeout : SP_NEVER;
@@ -35,8 +35,8 @@ static int rvma_socket_until(struct rvma_waits *w, int (*poll)(void *arg), sp_ti
 	}
 }
 
-/* Each: what there is is looked at before what the progress says, which may be that the NIC has gone. -EALREADY: not
- * yet, and the socket has something to do earlier than was known. */
+/* An event counts before an error of progress (the NIC may be gone). -EALREADY: nothing yet, but the socket's deadline
+ * is earlier now. */
 static int rvma_wait_rc(const struct rvma_waits *w, int progress, int rc)
 {
 	if (rc != -EAGAIN)

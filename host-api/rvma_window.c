@@ -28,7 +28,7 @@ static int rvma_window_call(struct rvma_window *w, uint16_t op)
 	return rvma_call(w->rvma, op, &w->id, 1, NULL);
 }
 
-/* What the NIC does a slice at a time. */
+/* The NIC does it in slices. */
 static int rvma_call_to_end(struct rvma *r, uint16_t op, const uint64_t *arg, unsigned args, struct sp_event *result)
 {
 	int rc;
@@ -118,7 +118,7 @@ int rvma_post_buffer(struct rvma_window *window, const struct rvma_buffer *buffe
 		rc = sp_mr_check(r->dev, notify, buffer->notify_offset, sizeof(struct rvma_notification));
 	if (rc)
 		return rc;
-	/* Regions of the application's own making may begin anywhere. */
+	/* Regions of the application's own memory may begin at any address. */
 	if (notify && ((uintptr_t)notify->addr + buffer->notify_offset) % sizeof(struct rvma_notification))
 		return -EINVAL;
 	command.cookie = (uintptr_t)mr->addr + buffer->offset;
@@ -183,7 +183,7 @@ int rvma_win_get_buf_ptrs(struct rvma_window *window, struct rvma_completed *com
 	unsigned n = 0;
 	int rc = 0;
 
-	/* Both were read one after the other: another buffer may have been completed between them. */
+	/* The two were read one after the other: another buffer may have completed between the reads. */
 	while (first && !(rc = rvma_epoch_call(window, SP_RVMA_CMD_EPOCH, first - 1, &one)))
 		first--;
 	if (rc && rc != -ENODATA)

@@ -63,7 +63,7 @@ static int sdr_ec_defaults(struct sdr_qp *qp, const struct sdr_ec *ec, struct sp
 	return 0;
 }
 
-/* Fills qp->info and qp->split from the attributes. What is left unchecked here the handler checks. */
+/* Fills qp->info and qp->split from the attributes. The handler checks the rest. */
 static int sdr_qp_defaults(struct sdr_qp *qp, const struct sdr_qp_attr *attr, struct sp_error *error)
 {
 	struct sdr_qp_info *i = &qp->info;
@@ -100,7 +100,7 @@ static int sdr_qp_defaults(struct sdr_qp *qp, const struct sdr_qp_attr *attr, st
 	while (!i->nonce)
 		if (getrandom(&i->nonce, sizeof(i->nonce), 0) < 0 && errno != EINTR)
 			return -errno;
-	/* A key of the connection's own keeps out what a predecessor with the same QP numbers left in the network. */
+	/* A key per connection keeps out packets of an earlier connection with the same QP numbers. */
 	i->rkey = attr->rkey ? attr->rkey : (uint32_t)sdr_mix(i->nonce);
 	i->split[0] = qp->split.id;
 	i->split[1] = qp->split.offset;
@@ -156,7 +156,7 @@ static int sdr_qp_open(struct sdr_qp *qp, const struct sdr_qp_attr *attr, struct
 	return sp_context_numbered(qp->dev, &how, &s, &qp->info.qpn, &qp->id, error);
 }
 
-/* The area that the NIC offers must be the one that we have asked for. */
+/* The area that the NIC offers must have the layout that was asked for. */
 static int sdr_qp_map(struct sdr_qp *qp)
 {
 	const struct sdr_qp_info *i = &qp->info;
@@ -185,7 +185,7 @@ static int sdr_qp_map(struct sdr_qp *qp)
 	return 0;
 }
 
-/* The NIC reads what is sent from memory of the QP's own; what has come is in the context's area. */
+/* The NIC reads outgoing datagrams from memory of the QP; received ones are in the context's area. */
 static int sdr_control_open(struct sdr_qp *qp)
 {
 	const uint64_t stride = (qp->control_bytes + 63) / 64 * 64;
@@ -202,11 +202,11 @@ static int sdr_control_open(struct sdr_qp *qp)
 	return rc;
 }
 
-/* Once the NIC has let go of the context. */
+/* Called once the NIC has released the context. */
 static void sdr_control_close(struct sdr_qp *qp)
 {
 	if (qp->control)
-		sp_mr_free(qp->control); /* if not now, with the device */
+		sp_mr_free(qp->control); /* if not now, it is freed with the device */
 	free(qp->control_seen);
 }
 
@@ -268,13 +268,13 @@ int sdr_qp_destroy(struct sdr_qp *qp)
 	qp->context->qps--;
 	sdr_control_close(qp);
 	if (qp->parity_out)
-		sp_mr_free(qp->parity_out); /* if not now, with the device */
+		sp_mr_free(qp->parity_out); /* if not now, it is freed with the device */
 	if (qp->parity_in)
 		sp_mr_free(qp->parity_in);
 	free(qp->sends);
 	free(qp->recvs);
 	free(qp);
-	return rc == -ENODEV || rc == -ENOENT ? 0 : rc; /* a NIC that has gone has let go of it too */
+	return rc == -ENODEV || rc == -ENOENT ? 0 : rc; /* a NIC that is gone has released it, too */
 }
 
 /* ---- connection ----------------------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ int sdr_qp_disconnect(struct sdr_qp *qp)
 {
 	const struct sp_command command = {.op = SP_CMD_CLOSE, .flags = SP_CMD_REPLY, .context = qp->id};
 
-	if (sdr_qp_check(qp) == -ECONNRESET) /* with any other error there is still something to let go of */
+	if (sdr_qp_check(qp) == -ECONNRESET) /* after any other error there is still something to release */
 		return qp->error;
 	if (!qp->connected)
 		return -ENOTCONN;
@@ -382,8 +382,8 @@ int sdr_qp_check(struct sdr_qp *qp)
 {
 	struct sp_event e;
 
-	/* Commands are checked before they are handed over: one that failed all the same means that the two sides no
-	 * longer agree on the numbers of messages, and nothing later can work. */
+	/* The library checks commands before it posts them. If one fails all the same, the two sides disagree on the
+	 * numbers of messages, and no later call can work. */
 	for (int i = 0; i < 64 && !qp->error; i++) {
 		const int rc = sp_event_take(qp->dev, qp->id, &e);
 

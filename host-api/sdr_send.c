@@ -2,7 +2,7 @@
 /* SDR for applications: sending. */
 #include "sdr_private.h"
 
-/* Room for another message: its handle, or NULL. */
+/* A free handle for another message, or NULL. */
 static struct sdr_send *sdr_send_free(struct sdr_qp *qp)
 {
 	struct sdr_send *s = &qp->sends[qp->next_send % qp->info.max_messages];
@@ -21,7 +21,7 @@ static int sdr_send_ready(struct sdr_qp *qp)
 	return qp->connected ? 0 : -ENOTCONN;
 }
 
-/* The NIC's segments are counted here, so that it never has to refuse one. */
+/* The library counts the NIC's segments, so that the NIC never refuses one. */
 static bool sdr_send_full(const struct sdr_qp *qp)
 {
 	const uint64_t done = sdr_area_read(qp, qp->layout.connection + offsetof(struct sp_sdr_connection, segments));
