@@ -10,9 +10,9 @@
 
 #include "transfer_private.h"
 
-#define WINDOW (SP_TRANSFER_MESSAGES / 2) /* receives posted: that of the next round is cleared in time */
+#define WINDOW (SP_TRANSFER_MESSAGES / 2) /* receives posted in advance, so that the next round is cleared in time */
 
-enum { NEXT, BEFORE }; /* ports, links' ends and connections of a node: towards whom */
+enum { NEXT, BEFORE }; /* the two directions of a node: indexes of its ports, link ends and connections */
 
 struct node {
 	struct sp_allreduce *ring;
@@ -20,10 +20,10 @@ struct node {
 	struct sp_dev *dev;
 	struct sdr_context *context;
 	struct sp_transfer_end end[2]; /* to the next, from the one before */
-	uint8_t *bytes;		       /* the buffer; then WINDOW segments, received to be added */
+	uint8_t *bytes;		       /* the buffer, then WINDOW segments that are received and added */
 	struct sp_mr *mr;
-	struct sdr_reliable_op *send, *recv[WINDOW]; /* recv: of round r is r mod WINDOW */
-	uint32_t sent, received, posted;	     /* rounds of this allreduce */
+	struct sdr_reliable_op *send, *recv[WINDOW]; /* recv: round r is at r mod WINDOW */
+	uint32_t sent, received, posted;	     /* rounds done of this allreduce */
 };
 
 struct sp_allreduce {
@@ -32,17 +32,17 @@ struct sp_allreduce {
 	uint32_t nodes, rounds;
 	uint64_t segment, room;			      /* bytes */
 	struct sp_link *link[SP_ALLREDUCE_NODES_MAX]; /* from node i to the next */
-	struct sp_loser loser[SP_ALLREDUCE_NODES_MAX][2];
+	struct sp_chunk_loss chunk_loss[SP_ALLREDUCE_NODES_MAX][2];
 	struct node node[SP_ALLREDUCE_NODES_MAX];
 	struct sp_random numbers;
-	uint8_t *sum; /* what everyone shall have; NULL payload-less */
+	uint8_t *sum; /* the expected result; NULL payload-less */
 	bool running;
 	int error; /* of a host program */
 	uint64_t reduced, verified;
 };
 
 /* ---- making it ---- */
-/* Of the link behind node i; its end NEXT is the node's. */
+/* Addresses on the link behind node i; its end NEXT is the node's. */
 static void address(uint32_t i, unsigned end, uint8_t ip[16], uint8_t mac[6])
 {
 	memcpy(ip, (uint8_t[16]){[10] = 0xFF, 0xFF, 198, 18, (uint8_t)i, (uint8_t)(end + 1)}, 16);
@@ -114,7 +114,7 @@ static int node_make(struct node *n, struct sp_error *error)
 	return rc ? sp_transfer_failed(error, rc, "a connection") : 0;
 }
 
-/* Each QP is at its link's address, whatever the NIC's first one is. */
+/* Each QP uses the address of its link, not the NIC's first one. */
 static int join(struct sp_allreduce *r, uint32_t link)
 {
 	struct sdr_qp *qp[2] = {r->node[link].end[NEXT].qp, r->node[(link + 1) % r->nodes].end[BEFORE].qp};
@@ -132,7 +132,7 @@ static int join(struct sp_allreduce *r, uint32_t link)
 }
 
 /* ---- a node's program ---- */
-/* Of what a node sends in a round, which is what it received in the round before. */
+/* Offset of the segment that a node sends in a round: the one that it received in the round before. */
 static uint64_t place(const struct node *n, uint32_t round)
 {
 	return (n->index + 2 * n->ring->nodes - round) % n->ring->nodes * n->ring->segment;
@@ -152,7 +152,7 @@ static int post(struct node *n)
 	return rc;
 }
 
-/* The round's message has come. */
+/* The message of the round has arrived. */
 static int take(struct node *n)
 {
 	const struct sp_allreduce *r = n->ring;
@@ -243,7 +243,7 @@ int sp_allreduce_create(const struct sp_allreduce_config *config, struct sp_erro
 	if (!rc && !config->way.payload_less)
 		rc = sp_transfer_memory(r->nodes * r->segment, &r->sum);
 	for (uint32_t i = 0; i < r->nodes && !rc; i++)
-		rc = sp_transfer_link(&config->way, config->way.seed * SP_ALLREDUCE_NODES_MAX + i, 16, r->loser[i],
+		rc = sp_transfer_link(&config->way, config->way.seed * SP_ALLREDUCE_NODES_MAX + i, 16, r->chunk_loss[i],
 				      &r->link[i]);
 	for (uint32_t i = 0; i < r->nodes && !rc; i++) {
 		r->node[i].ring = r;
@@ -311,7 +311,7 @@ static void fill(struct sp_allreduce *r)
 		}
 }
 
-/* Everyone has been told that the first receives are posted. */
+/* The first receives are posted everywhere, and the senders know it. */
 static bool cleared(void *arg)
 {
 	const struct sp_allreduce *r = arg;
@@ -337,7 +337,7 @@ static bool done(void *arg)
 	return r->error || all;
 }
 
-/* Parity has left that may not have been needed. */
+/* Parity that was not needed has left. */
 static bool drained(void *arg)
 {
 	const struct sp_allreduce *r = arg;

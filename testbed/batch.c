@@ -12,13 +12,14 @@
 
 #define MTU	 4096
 #define LARGEST	 (1u << 24)
-#define WARM	 2 /* messages that do not count: the first one opens the session */
+#define WARM	 2 /* messages that are not measured: the first one opens the session */
 #define PATIENCE (10 * SP_SEC)
 
-enum { BOX, DESK, BOXES }; /* where messages go; and where requests, answers and sends go, of 64 bytes at the most */
+/* The mailboxes: for messages; for requests, answers and sends of at most 64 bytes. */
+enum { DATA, CONTROL, BOXES };
 static const uint64_t mailbox[BOXES] = {0x11FF0011, 0x11FF0031}, key = 0x5EC2E7;
 
-/* A mailbox, its one buffer and its notification. */
+/* A mailbox with its one buffer and notification. */
 struct box {
 	struct rvma_window *window;
 	struct rvma_buffer buffer;
@@ -29,7 +30,8 @@ struct end {
 	struct sp_dev *dev;
 	struct rvma *rvma;
 	struct rvma_peer *peer;
-	struct sp_mr *mr, *notes; /* mr: the message, 64 bytes received at the desk, 64 to be sent to the other's */
+	/* The message, 64 bytes received in CONTROL, 64 bytes to be sent to the other\'s CONTROL. */
+	struct sp_mr *mr, *notes;
 	uint8_t *bytes;
 	struct box box[BOXES];
 };
@@ -37,11 +39,11 @@ struct end {
 struct sp_batch {
 	struct sp_batch_config config;
 	struct end end[2];
-	struct rvma_op *op[2];	 /* the first: that the message is in; NULL: has ended */
-	struct sp_mr *exchanged; /* that the receiver has registered for it */
+	struct rvma_op *op[2];	 /* the first: carries the message; NULL: ended */
+	struct sp_mr *exchanged; /* registered by the receiver for an exchange */
 	struct box region;
-	enum { BEGIN, FLYING, SETTLING } state;
-	bool asked, told; /* EXCHANGE: the request has come; AFTERWARDS: the send is under way */
+	enum { BEGIN, IN_FLIGHT, CLEANING } state;
+	bool asked, told; /* EXCHANGE: the request has arrived; AFTERWARDS: the send is in flight */
 	uint64_t number, torn;
 	sp_time began;
 };
@@ -74,33 +76,33 @@ static int box_open(struct end *e, unsigned which, const struct rvma_window_attr
 	return r ? r : box_post(b);
 }
 
-static uint64_t desk_offset(const struct sp_batch *v)
+static uint64_t control_offset(const struct sp_batch *b)
 {
-	return (v->config.size + 63) / 64 * 64;
+	return (b->config.size + 63) / 64 * 64;
 }
 
-static int end_open(struct sp_batch *v, unsigned which)
+static int end_open(struct sp_batch *b, unsigned which)
 {
-	const struct rvma_attr attr = {.mtu = v->config.mtu, .windows = 8, .buffers = 64, .ops = 8, .ack_delay = 1};
-	const bool put = v->config.way == SP_BATCH_PUT;
-	const struct rvma_window_attr desk = {.key = key, .threshold = 1, .type = RVMA_EPOCH_OPS, .forget = true},
+	const struct rvma_attr attr = {.mtu = b->config.mtu, .windows = 8, .buffers = 64, .ops = 8, .ack_delay = 1};
+	const bool put = b->config.way == SP_BATCH_PUT;
+	const struct rvma_window_attr control = {.key = key, .threshold = 1, .type = RVMA_EPOCH_OPS, .forget = true},
 				      box = {.key = key,
-					     .threshold = put ? v->config.size : 0,
+					     .threshold = put ? b->config.size : 0,
 					     .mode = put ? RVMA_STEERED : RVMA_REGION,
 					     .forget = put};
-	struct end *e = &v->end[which];
+	struct end *e = &b->end[which];
 	struct sp_error error;
 	int r = rvma_open(e->dev, &attr, &e->rvma, &error);
 
 	if (!r)
-		r = sp_mr_alloc(e->dev, desk_offset(v) + 128, &e->mr);
+		r = sp_mr_alloc(e->dev, control_offset(b) + 128, &e->mr);
 	if (!r)
 		r = sp_mr_alloc(e->dev, BOXES * sizeof(struct rvma_notification), &e->notes);
 	if (r)
 		return r;
 	e->bytes = e->mr->addr;
-	r = box_open(e, DESK, &desk, desk_offset(v), 64);
-	return r || !which || v->config.way == SP_BATCH_EXCHANGE ? r : box_open(e, BOX, &box, 0, v->config.size);
+	r = box_open(e, CONTROL, &control, control_offset(b), 64);
+	return r || !which || b->config.way == SP_BATCH_EXCHANGE ? r : box_open(e, DATA, &box, 0, b->config.size);
 }
 
 static int end_connect(struct end *e, struct end *other)
@@ -111,12 +113,12 @@ static int end_connect(struct end *e, struct end *other)
 	return r ? r : rvma_peer_open(e->rvma, &address, &e->peer);
 }
 
-void sp_batch_destroy(struct sp_batch *v)
+void sp_batch_destroy(struct sp_batch *b)
 {
-	if (!v)
+	if (!b)
 		return;
 	for (unsigned i = 0; i < 2; i++) {
-		struct end *e = &v->end[i];
+		struct end *e = &b->end[i];
 
 		rvma_close(e->rvma);
 		if (e->mr)
@@ -124,223 +126,223 @@ void sp_batch_destroy(struct sp_batch *v)
 		if (e->notes)
 			sp_mr_free(e->notes);
 	}
-	if (v->exchanged)
-		sp_mr_free(v->exchanged);
-	free(v);
+	if (b->exchanged)
+		sp_mr_free(b->exchanged);
+	free(b);
 }
 
 int sp_batch_create(struct sp_dev *const dev[2], const struct sp_batch_config *config, struct sp_batch **batch)
 {
-	struct sp_batch *v;
+	struct sp_batch *b;
 	int r = 0;
 
 	if (config->size < 8 || config->size > LARGEST || (unsigned)config->way >= SP_BATCH_WAYS)
 		return -EINVAL;
-	v = calloc(1, sizeof(*v));
-	if (!v)
+	b = calloc(1, sizeof(*b));
+	if (!b)
 		return -ENOMEM;
-	v->config = *config;
-	v->config.mtu = config->mtu ? config->mtu : MTU;
+	b->config = *config;
+	b->config.mtu = config->mtu ? config->mtu : MTU;
 	for (unsigned i = 0; i < 2 && !r; i++) {
-		v->end[i].dev = dev[i];
-		r = end_open(v, i);
+		b->end[i].dev = dev[i];
+		r = end_open(b, i);
 	}
 	if (!r)
-		r = end_connect(&v->end[0], &v->end[1]);
+		r = end_connect(&b->end[0], &b->end[1]);
 	if (!r)
-		r = end_connect(&v->end[1], &v->end[0]);
+		r = end_connect(&b->end[1], &b->end[0]);
 	if (r)
-		sp_batch_destroy(v);
+		sp_batch_destroy(b);
 	else
-		*batch = v;
+		*batch = b;
 	return r;
 }
 
-uint64_t sp_batch_torn(const struct sp_batch *v)
+uint64_t sp_batch_torn(const struct sp_batch *b)
 {
-	return v->torn;
+	return b->torn;
 }
 
 /* ---- a message ---- */
 
-static uint8_t stamp(const struct sp_batch *v)
+static uint8_t stamp(const struct sp_batch *b)
 {
-	return (uint8_t)(v->number % 255 + 1);
+	return (uint8_t)(b->number % 255 + 1);
 }
 
-/* Each packet of it says which message it is of. */
-static void mark(struct sp_batch *v)
+/* Each packet of a message carries the message's number. */
+static void stamp_packets(struct sp_batch *b)
 {
-	uint8_t *bytes = v->end[0].bytes;
+	uint8_t *bytes = b->end[0].bytes;
 
-	for (uint32_t at = 0; at < v->config.size; at += v->config.mtu)
-		bytes[at] = stamp(v);
-	bytes[v->config.size - 1] = stamp(v);
+	for (uint32_t at = 0; at < b->config.size; at += b->config.mtu)
+		bytes[at] = stamp(b);
+	bytes[b->config.size - 1] = stamp(b);
 }
 
-static bool whole(const struct sp_batch *v)
+static bool whole(const struct sp_batch *b)
 {
-	const uint8_t *bytes = v->end[1].bytes;
+	const uint8_t *bytes = b->end[1].bytes;
 
-	for (uint32_t at = 0; at < v->config.size; at += v->config.mtu)
-		if (bytes[at] != stamp(v))
+	for (uint32_t at = 0; at < b->config.size; at += b->config.mtu)
+		if (bytes[at] != stamp(b))
 			return false;
-	return bytes[v->config.size - 1] == stamp(v);
+	return bytes[b->config.size - 1] == stamp(b);
 }
 
-/* To the other's desk. */
-static int tell(struct sp_batch *v, unsigned from, uint32_t bytes, bool fenced, struct rvma_op **op)
+/* Sends to the other's CONTROL mailbox. */
+static int send_control(struct sp_batch *b, unsigned from, uint32_t bytes, bool fenced, struct rvma_op **op)
 {
-	struct end *e = &v->end[from];
+	struct end *e = &b->end[from];
 
-	return (fenced ? rvma_put_fenced : rvma_put)(e->peer, mailbox[DESK], key, e->mr, desk_offset(v) + 64, bytes,
-						     op);
+	return (fenced ? rvma_put_fenced : rvma_put)(e->peer, mailbox[CONTROL], key, e->mr, control_offset(b) + 64,
+						     bytes, op);
 }
 
-static int begin(struct sp_batch *v, sp_time now)
+static int begin(struct sp_batch *b, sp_time now)
 {
-	struct end *e = &v->end[0];
+	struct end *e = &b->end[0];
 	int r;
 
-	v->asked = v->told = false;
-	if (v->config.way == SP_BATCH_EXCHANGE) {
-		v->began = now;
-		return tell(v, 0, 16, false, &v->op[0]);
+	b->asked = b->told = false;
+	if (b->config.way == SP_BATCH_EXCHANGE) {
+		b->began = now;
+		return send_control(b, 0, 16, false, &b->op[0]);
 	}
-	mark(v);
-	v->began = now;
-	r = rvma_put_at(e->peer, mailbox[BOX], key, e->mr, 0, v->config.size, 0, &v->op[0]);
-	if (!r && v->config.way == SP_BATCH_BEHIND)
-		r = tell(v, 0, 1, true, &v->op[1]);
+	stamp_packets(b);
+	b->began = now;
+	r = rvma_put_at(e->peer, mailbox[DATA], key, e->mr, 0, b->config.size, 0, &b->op[0]);
+	if (!r && b->config.way == SP_BATCH_BEHIND)
+		r = send_control(b, 0, 1, true, &b->op[1]);
 	return r;
 }
 
-/* Where the sender may write after an exchange: another mailbox for each. */
-static uint64_t granted(const struct sp_batch *v)
+/* The mailbox that an exchange grants: another one each time. */
+static uint64_t granted_mailbox(const struct sp_batch *b)
 {
-	return mailbox[BOX] | (v->number + 1) << 32;
+	return mailbox[DATA] | (b->number + 1) << 32;
 }
 
-/* Memory for what the sender will write, and its answer. */
-static int grant(struct sp_batch *v)
+/* Registers memory for the sender and answers the request. */
+static int answer_request(struct sp_batch *b)
 {
 	const struct rvma_window_attr attr = {.key = key, .mode = RVMA_REGION};
-	struct end *e = &v->end[1];
-	uint64_t *answer = (uint64_t *)(void *)(e->bytes + desk_offset(v) + 64);
-	int r = sp_mr_alloc(e->dev, v->config.size, &v->exchanged);
+	struct end *e = &b->end[1];
+	uint64_t *answer = (uint64_t *)(void *)(e->bytes + control_offset(b) + 64);
+	int r = sp_mr_alloc(e->dev, b->config.size, &b->exchanged);
 
 	if (!r)
-		r = rvma_init_window(e->rvma, granted(v), &attr, &v->region.window);
+		r = rvma_init_window(e->rvma, granted_mailbox(b), &attr, &b->region.window);
 	if (r)
 		return r;
-	v->region.buffer = (struct rvma_buffer){.mr = v->exchanged, .size = v->config.size};
-	answer[0] = granted(v);
+	b->region.buffer = (struct rvma_buffer){.mr = b->exchanged, .size = b->config.size};
+	answer[0] = granted_mailbox(b);
 	answer[1] = key;
-	r = box_post(&v->region);
-	return r ? r : tell(v, 1, 16, false, &v->op[1]);
+	r = box_post(&b->region);
+	return r ? r : send_control(b, 1, 16, false, &b->op[1]);
 }
 
-/* 1: the one who is to know it knows. */
-static int fly(struct sp_batch *v)
+/* 1: the receiver knows that the message is there (EXCHANGE: the sender has the answer). */
+static int poll_message(struct sp_batch *b)
 {
-	const struct end *from = &v->end[0], *to = &v->end[1];
+	const struct end *from = &b->end[0], *to = &b->end[1];
 	int r = 0;
 
-	switch (v->config.way) {
+	switch (b->config.way) {
 	case SP_BATCH_PUT:
-		return box_noted(&to->box[BOX]);
+		return box_noted(&to->box[DATA]);
 	case SP_BATCH_LAST_BYTE:
-		return __atomic_load_n(&to->bytes[v->config.size - 1], __ATOMIC_ACQUIRE) == stamp(v);
+		return __atomic_load_n(&to->bytes[b->config.size - 1], __ATOMIC_ACQUIRE) == stamp(b);
 	case SP_BATCH_AFTERWARDS:
-		if (!v->told) {
-			r = rvma_op_test(v->op[0]);
+		if (!b->told) {
+			r = rvma_op_test(b->op[0]);
 			if (r)
 				return r == -EAGAIN ? 0 : r;
-			v->op[0] = NULL;
-			v->told = true;
-			return tell(v, 0, 1, false, &v->op[1]);
+			b->op[0] = NULL;
+			b->told = true;
+			return send_control(b, 0, 1, false, &b->op[1]);
 		}
-		return box_noted(&to->box[DESK]);
+		return box_noted(&to->box[CONTROL]);
 	case SP_BATCH_EXCHANGE:
-		if (!v->asked && box_noted(&to->box[DESK])) {
-			v->asked = true;
-			r = grant(v);
+		if (!b->asked && box_noted(&to->box[CONTROL])) {
+			b->asked = true;
+			r = answer_request(b);
 		}
-		return r ? r : box_noted(&from->box[DESK]);
+		return r ? r : box_noted(&from->box[CONTROL]);
 	default:
-		return box_noted(&to->box[DESK]);
+		return box_noted(&to->box[CONTROL]);
 	}
 }
 
-/* It has ended: what was used is made ready again, where that does not wait for anything. */
-static int landed(struct sp_batch *v)
+/* The message has ended: prepares what can be reused at once. */
+static int message_ended(struct sp_batch *b)
 {
-	struct end *to = &v->end[1];
+	struct end *to = &b->end[1];
 	int r = 0;
 
-	switch (v->config.way) {
+	switch (b->config.way) {
 	case SP_BATCH_PUT:
-		v->torn += !whole(v);
-		return box_post(&to->box[BOX]);
+		b->torn += !whole(b);
+		return box_post(&to->box[DATA]);
 	case SP_BATCH_LAST_BYTE:
-		v->torn += !whole(v);
+		b->torn += !whole(b);
 		return 0;
 	case SP_BATCH_EXCHANGE:
-		r = box_post(&v->end[0].box[DESK]);
+		r = box_post(&b->end[0].box[CONTROL]);
 		break;
 	default:
-		v->torn += !whole(v);
+		b->torn += !whole(b);
 	}
-	return r ? r : box_post(&to->box[DESK]);
+	return r ? r : box_post(&to->box[CONTROL]);
 }
 
-/* 1: nothing of it is left. */
-static int settle(struct sp_batch *v)
+/* 1: everything of the message has ended. */
+static int clean_up(struct sp_batch *b)
 {
 	int r = 0;
 
 	for (unsigned i = 0; i < 2; i++) {
-		r = v->op[i] ? rvma_op_test(v->op[i]) : 0;
+		r = b->op[i] ? rvma_op_test(b->op[i]) : 0;
 		if (r)
 			return r == -EAGAIN ? 0 : r;
-		v->op[i] = NULL;
+		b->op[i] = NULL;
 	}
-	if (v->exchanged) {
-		r = rvma_free_win(v->region.window);
+	if (b->exchanged) {
+		r = rvma_free_win(b->region.window);
 		if (!r)
-			r = sp_mr_free(v->exchanged);
+			r = sp_mr_free(b->exchanged);
 		if (r)
 			return r;
-		v->exchanged = NULL;
+		b->exchanged = NULL;
 	}
 	return 1;
 }
 
-int sp_batch_step(struct sp_batch *v, sp_time now)
+int sp_batch_step(struct sp_batch *b, sp_time now)
 {
 	int r = 0;
 
-	switch (v->state) {
+	switch (b->state) {
 	case BEGIN:
-		if (v->number == v->config.messages + WARM)
+		if (b->number == b->config.messages + WARM)
 			return 1;
-		r = begin(v, now);
-		v->state = FLYING;
+		r = begin(b, now);
+		b->state = IN_FLIGHT;
 		return r;
-	case FLYING:
-		r = fly(v);
+	case IN_FLIGHT:
+		r = poll_message(b);
 		if (r < 1)
-			return r ? r : now - v->began > PATIENCE ? -ETIMEDOUT : 0;
-		if (v->number >= WARM && v->config.ended)
-			v->config.ended(v->config.ended_arg, now - v->began);
-		v->state = SETTLING;
-		return landed(v);
+			return r ? r : now - b->began > PATIENCE ? -ETIMEDOUT : 0;
+		if (b->number >= WARM && b->config.ended)
+			b->config.ended(b->config.ended_arg, now - b->began);
+		b->state = CLEANING;
+		return message_ended(b);
 	default:
-		r = settle(v);
+		r = clean_up(b);
 		if (r < 1)
-			return r ? r : now - v->began > PATIENCE ? -ETIMEDOUT : 0;
-		v->number++;
-		v->state = BEGIN;
+			return r ? r : now - b->began > PATIENCE ? -ETIMEDOUT : 0;
+		b->number++;
+		b->state = BEGIN;
 		return 0;
 	}
 }

@@ -79,7 +79,7 @@ static bool heap_double(struct sp_in_flight *f, uint64_t *left)
 	return true;
 }
 
-/* The heap has room for all that is late, so moving there needs none. */
+/* The heap has room for all late packets, so moving one there needs no memory. */
 bool sp_in_flight_reserve(struct sp_in_flight *f, uint32_t more, uint64_t *left)
 {
 	return (f->waiting + more <= f->room || ring_double(f, left)) &&
@@ -111,8 +111,8 @@ static struct sp_in_flight_packet heap_pop(struct sp_in_flight *f)
 	return first;
 }
 
-/* Late ones at the head of the ring go to the heap while something behind them, or they, may be the earliest. Then the
- * earliest is at the head of the one or the other: nothing in the ring arrives before its turn. */
+/* Moves late packets at the head of the ring to the heap, until the earliest packet is at the head of the ring or of
+ * the heap. It is, because no packet in the ring arrives before its in_turn. */
 static void settle(struct sp_in_flight *f)
 {
 	while (f->waiting) {
@@ -134,7 +134,7 @@ void sp_in_flight_put(struct sp_in_flight *f, struct sp_in_flight_packet p)
 	settle(f);
 }
 
-/* Whether the ring has the earliest. Its head is late only where settle() left it, behind the heap's. */
+/* Whether the ring has the earliest packet. A late packet stays at its head only while the heap has an earlier one. */
 static bool ring_is_first(const struct sp_in_flight *f)
 {
 	return f->waiting && (!f->heaped || before(ring_at(f, 0), &f->heap[0]));

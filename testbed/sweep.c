@@ -17,16 +17,16 @@
 #include "allreduce.h"
 
 #define PROCESSES 256
-#define BATCHES	  16u	/* at least, where there are so many samples: there may be so many processors */
+#define BATCHES	  16u	/* at least, if there are enough samples, for up to as many processors */
 #define BATCH	  64u	/* samples at most */
 #define LOOK	  50000 /* us between looks at the processes */
-#define PATIENCE  40	/* looks until one that shall stop, and is in the middle of a message, is killed */
+#define PATIENCE  40	/* looks before a process that is to stop, but is in the middle of a message, is killed */
 
-/* What the processes share. Job 0 is the sample without losses, job i + 1 batch i. */
+/* Memory that the processes share. Job 0 is the sample without losses, job i + 1 is batch i. */
 struct board {
-	uint32_t next; /* job; by atomic addition */
-	uint32_t done; /* samples; by atomic addition */
-	int error;     /* the first: by compare-and-swap; its text is whose it was */
+	uint32_t next; /* next job; by atomic addition */
+	uint32_t done; /* samples done; by atomic addition */
+	int error;     /* the first error, by compare-and-swap; the text belongs to it */
 	struct sp_error text;
 	double lossless;
 	struct sp_transfer_counters *count; /* of each batch */
@@ -40,7 +40,7 @@ static uint32_t batch_of(uint32_t samples)
 	return batch < BATCH ? batch : BATCH;
 }
 
-/* Everything that happens to packets, taken away. */
+/* Removes all impairments. */
 static void make_lossless(struct sp_transfer_config *c)
 {
 	c->chunk_drop = 0;
@@ -59,10 +59,10 @@ static int fail(struct board *b, int rc, const struct sp_error *error)
 	return rc;
 }
 
-/* What takes the time that is asked for: a message across, or an allreduce. */
+/* What is measured: a message, or an allreduce. */
 struct job {
 	struct sp_transfer *transfer;
-	struct sp_allreduce *ring; /* if it is that */
+	struct sp_allreduce *ring; /* NULL: messages */
 };
 
 static int job_make(struct job *j, const struct sp_transfer_config *config, uint32_t nodes, struct sp_error *error)
@@ -167,12 +167,12 @@ static pid_t start(const struct sp_sweep *s, struct board *b)
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	signal(SIGINT, SIG_IGN); /* of the terminal: the parent decides */
+	signal(SIGINT, SIG_IGN); /* from the terminal: the parent decides */
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGHUP, SIG_IGN);
 	if (getppid() == parent)
 		work(s, b);
-	exit(0); /* what EAL has made goes */
+	exit(0); /* also ends EAL */
 }
 
 static void reap(struct board *b, pid_t *pid, uint32_t n, uint32_t *alive)
@@ -194,7 +194,7 @@ static void reap(struct board *b, pid_t *pid, uint32_t n, uint32_t *alive)
 	}
 }
 
-/* Until all have ended. */
+/* Waits until all processes have ended. */
 static void watch(const struct sp_sweep *s, struct board *b, pid_t *pid, uint32_t n)
 {
 	uint32_t alive = 0;
@@ -250,7 +250,7 @@ int sp_sweep_run(const struct sp_sweep *s, struct sp_sweep_outcome *outcome, str
 		return -ENOMEM;
 	b->count = (struct sp_transfer_counters *)(b + 1);
 	b->time = (double *)(b->count + s->samples);
-	fflush(NULL); /* what is buffered is printed once */
+	fflush(NULL); /* so that buffered output is not printed twice */
 	for (uint32_t i = 0; i < n; i++) {
 		pid[i] = start(s, b);
 		if (pid[i] < 0)

@@ -14,9 +14,11 @@
 #include "../handlers/wire/roce.h"
 #include "transfer_private.h"
 
-#define SHIFTS	  512u /* places where the message begins in what is sent: one that stayed from the last is noticed */
+#define SHIFTS                                                                                                         \
+	512u /* different offsets of the message in the sent buffer: bytes left over from the message before are       \
+		noticed */
 #define SHIFT	  8u
-#define CHANNELS  4u  /* for each worker, if there are several, for flows do not fall evenly ... */
+#define CHANNELS  4u  /* per worker, if there are several: flows do not spread evenly, so use more ... */
 #define ROCE	  42u /* bytes before BTH: Ethernet, IPv4, UDP */
 #define IMMEDIATE (ROCE + 12u + 16u)
 
@@ -33,15 +35,15 @@ struct sp_transfer {
 	uint64_t room[2];
 	struct sp_mr *mr[2];
 	struct sdr_reliable_op *send, *recv;
-	struct sp_loser loser[2];
-	int error; /* of progress */
+	struct sp_chunk_loss chunk_loss[2];
+	int error; /* of sdr_reliable_progress */
 	uint64_t messages, verified;
 };
 
 /* ---- loss of whole chunks ---- */
 static bool lose(void *arg, const uint8_t *frame, uint32_t len)
 {
-	struct sp_loser *l = arg;
+	struct sp_chunk_loss *l = arg;
 	uint32_t imm, id, index;
 
 	if (len < IMMEDIATE + 4 || frame[ROCE] != SP_UC_WRITE_ONLY_IMM)
@@ -57,16 +59,16 @@ static bool lose(void *arg, const uint8_t *frame, uint32_t len)
 	return l->lost;
 }
 
-static void loser_change(struct sp_loser *l, double chunk_drop)
+static void chunk_loss_change(struct sp_chunk_loss *l, double chunk_drop)
 {
 	l->chunk = chunk_drop;
 	l->packet = -expm1(log1p(-chunk_drop) / l->per_chunk);
 }
 
-static void loser_init(const struct sp_transfer_config *c, uint64_t seed, unsigned stream, struct sp_loser *l)
+static void chunk_loss_init(const struct sp_transfer_config *c, uint64_t seed, unsigned stream, struct sp_chunk_loss *l)
 {
-	*l = (struct sp_loser){.per_chunk = c->chunk / c->mtu};
-	loser_change(l, c->chunk_drop);
+	*l = (struct sp_chunk_loss){.per_chunk = c->chunk / c->mtu};
+	chunk_loss_change(l, c->chunk_drop);
 	sp_random_seed(&l->random, seed, stream);
 	sp_sdr_split_parse(SP_SDR_SPLIT_DEFAULT, &l->split);
 }
@@ -87,8 +89,8 @@ int sp_transfer_check(const struct sp_transfer_config *c, struct sp_error *error
 	return 0;
 }
 
-int sp_transfer_link(const struct sp_transfer_config *c, uint64_t seed, unsigned stream, struct sp_loser loser[2],
-		     struct sp_link **link)
+int sp_transfer_link(const struct sp_transfer_config *c, uint64_t seed, unsigned stream,
+		     struct sp_chunk_loss chunk_loss[2], struct sp_link **link)
 {
 	struct sp_link_config config = {.direction = {c->link[0], c->link[1]},
 					.queues = {c->workers, c->workers},
@@ -97,9 +99,9 @@ int sp_transfer_link(const struct sp_transfer_config *c, uint64_t seed, unsigned
 					.memory = 1ull << 36};
 
 	for (unsigned e = 0; e < 2 && c->chunk_drop > 0; e++) {
-		loser_init(c, seed, stream + e, &loser[e]);
+		chunk_loss_init(c, seed, stream + e, &chunk_loss[e]);
 		config.lose[e] = lose;
-		config.lose_arg[e] = &loser[e];
+		config.lose_arg[e] = &chunk_loss[e];
 	}
 	return sp_link_create(&config, link);
 }
@@ -169,14 +171,14 @@ static int memory_make(struct sp_transfer *c, unsigned e, struct sp_error *error
 	return rc ? sp_transfer_failed(error, rc, "memory for the message") : 0;
 }
 
-/* Of a message: as the QP says, but before it is there. */
+/* Parity of a message, as the QP will say once it exists. */
 static uint64_t parity_bytes(const struct sp_transfer_config *c)
 {
 	return c->ec.code == SDR_CODE_NONE ? 0 : sp_ec_parity_bytes(c->ec.k, c->ec.m, c->message, c->chunk);
 }
 
-/* ... and one more: were a chunk's packets a multiple of them, the last ones of all chunks would go to one worker, and
- * with these all repairs. */
+/* ... and one more: if the packets per chunk were a multiple of the channels, the last packets of all chunks would go
+ * to one worker, and with them all repairs. */
 struct sdr_context_attr sp_transfer_channels(const struct sp_transfer_config *c)
 {
 	return (struct sdr_context_attr){.channels = c->workers > 1 ? CHANNELS * c->workers + 1 : 1};
@@ -258,7 +260,7 @@ static bool sent(void *arg)
 	return sdr_reliable_poll(c->send) != -EAGAIN;
 }
 
-/* The receiver has it, too; and parity has left, which may not have been needed. */
+/* The receiver has the message, too, and parity that was not needed has left. */
 static bool drained(void *arg)
 {
 	const struct sp_transfer *c = arg;
@@ -282,7 +284,7 @@ int sp_transfer_create(const struct sp_transfer_config *config, struct sp_error 
 	c->config = *config;
 	rc = sp_world_create(&c->world);
 	rc = rc ? sp_transfer_failed(error, rc, "virtual time")
-		: sp_transfer_link(config, config->seed, 16, c->loser, &c->link);
+		: sp_transfer_link(config, config->seed, 16, c->chunk_loss, &c->link);
 	rc = rc ? sp_transfer_failed(error, rc, "the link") : 0;
 	for (unsigned e = 0; e < 2; e++)
 		rc = rc ? rc : nic_make(c, e, error);
@@ -343,7 +345,7 @@ int sp_transfer_change(struct sp_transfer *c, const struct sp_link_direction lin
 	for (unsigned e = 0; e < 2 && !rc; e++)
 		rc = sp_link_change(c->link, e, &link[e]);
 	for (unsigned e = 0; e < 2 && !rc && c->config.chunk_drop > 0; e++)
-		loser_change(&c->loser[e], chunk_drop);
+		chunk_loss_change(&c->chunk_loss[e], chunk_drop);
 	return rc;
 }
 

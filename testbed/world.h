@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Virtual time for any number of NICs and host programs: the event loop that says "now". Links need no mention here,
- * their arrivals are their NICs' deadlines. Everything runs in the order in which it was added, on the caller's thread.
+ * Virtual time for any number of NICs and host programs: the event loop that gives `now`. It need not know links: their
+ * arrivals are deadlines of the NICs. Everything runs in the order in which it was added, on the caller's thread.
  */
 #ifndef TESTBED_WORLD_H
 #define TESTBED_WORLD_H
 
 #include "../pipeline/nic.h"
 
-/* Time that stands still: after this many polls without effect, or this many in all, the run is called off. */
+/* Time stands still: after this many polls without effect, or this many in all, the run ends with an error. */
 #define SP_WORLD_IDLE_POLLS 1000000u
 #define SP_WORLD_BUSY_POLLS 1000000000u
 
-/* A host program. step: do what can be done at `now`; it is called when its time has come and whenever a NIC has done
- * something. next: when it wants to be called at the latest, SP_NEVER if only after a NIC has done something. */
+/* A host program. step: does what can be done at `now`. It is called at its time and whenever a NIC has done something.
+ * next: when it must be called at the latest; SP_NEVER: only after a NIC has done something. */
 struct sp_world_host {
 	void (*step)(void *arg, sp_time now);
 	sp_time (*next)(void *arg);

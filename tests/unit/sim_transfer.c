@@ -60,7 +60,7 @@ static void a_message_that_nobody_acknowledges_fails_at_its_timeout(void)
 		(struct sp_transfer_config){.message = 65536, .chunk_drop = 1, .reliable = {.timeout = 3 * SP_SEC}});
 	sp_time took = 0;
 
-	c->loser[0].packet = c->loser[1].packet = 0; /* what the two tell each other comes through */
+	c->chunk_loss[0].packet = c->chunk_loss[1].packet = 0; /* what the two tell each other comes through */
 	CU_ASSERT_EQUAL(sp_transfer_send(c, &took), -ETIMEDOUT);
 	CU_ASSERT(took >= 3 * SP_SEC && took < 3 * SP_SEC + SP_MS);
 	sp_transfer_destroy(c);
@@ -73,7 +73,7 @@ static void each_chunk_is_lost_whole_and_every_sending_of_it_anew(void)
 	struct sp_link_counters link;
 	sp_time took;
 
-	c->loser[0].packet = c->loser[1].packet = 0;
+	c->chunk_loss[0].packet = c->chunk_loss[1].packet = 0;
 	CU_ASSERT_EQUAL(sp_transfer_send(c, &took), 0);
 	sp_transfer_count(c, &n);
 	sp_link_count(c->link, 0, &link);
