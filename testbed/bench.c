@@ -42,7 +42,7 @@ int bench_two_cpus(char *why, unsigned room)
 	return BENCH_SKIPPED;
 }
 
-static cpu_set_t all; /* before the first of us was kept to one */
+static cpu_set_t all; /* before the first bench_pin */
 
 void bench_pin(unsigned n)
 {
@@ -84,7 +84,7 @@ uint64_t bench_clock_end(const struct bench_clock *c)
 	const uint64_t wall = rte_rdtsc() - c->cycles,
 		       ran = (uint64_t)((thread_ran() - c->ran) * (double)rte_get_tsc_hz());
 
-	/* As long as nobody else had it, the TSC is the finer clock. */
+	/* While the thread kept its processor, the TSC is the finer clock. */
 	return ran + wall / 200 < wall ? ran : wall;
 }
 
@@ -108,14 +108,14 @@ static double quantile(const double *sorted, unsigned n, double q)
 	return low + 1 < n ? sorted[low] + (at - low) * (sorted[low + 1] - sorted[low]) : sorted[low];
 }
 
-/* One side's turns. */
+/* The rounds of one side. */
 struct rounds {
 	bench_run_t *run;
 	struct bench_side *side;
-	struct bench_result *slices; /* where to note them, or NULL */
-	bool optional;		     /* may be skipped; */
-	bool other;		     /* ... if it fails, too: iperf3 and the like, not ours to fail for */
-	uint64_t units, cycles;	     /* of the pieces of this one so far */
+	struct bench_result *slices; /* where to store the slices, or NULL */
+	bool optional;		     /* may be skipped */
+	bool other;		     /* ... also if it fails: iperf3 and the like are not ours */
+	uint64_t units, cycles;	     /* of the pieces of this round so far */
 	double value[BENCH_ROUNDS_MAX], tail[BENCH_ROUNDS_MAX];
 };
 
@@ -138,8 +138,8 @@ static int take_piece(const struct bench_case *c, void *state, struct rounds *t,
 	return 0;
 }
 
-/* Packets in this process begin at once: their turns are taken in pieces, so that the sides alternate faster than the
- * machine's speed drifts. */
+/* Cases with packets in this process start at once: their rounds are cut into pieces, so that the sides alternate
+ * faster than the machine's speed drifts. */
 static unsigned pieces(const struct bench_case *c, double seconds)
 {
 	const double n = seconds / PIECE;
@@ -166,7 +166,7 @@ static void compare(const struct bench_case *c, struct bench_result *result, str
 	for (unsigned k = 0; k < sides; k++)
 		if (!*side[k].side->skipped)
 			summarise(&side[k], rounds, less);
-	/* Where the baseline cannot be had here, the first of the others that can. */
+	/* If the baseline is skipped, the first of the others that is not. */
 	for (unsigned i = 0; i < BENCH_OTHERS && c->other[i].run; i++)
 		if (*bench_against(result)->skipped)
 			result->against = (int)i;
@@ -179,7 +179,7 @@ static void compare(const struct bench_case *c, struct bench_result *result, str
 	}
 }
 
-/* A turn of each side. */
+/* A round of each side. */
 static int take_round(const struct bench_case *c, void *state, const struct bench_options *o, struct rounds *side,
 		      unsigned sides, unsigned round, char *why, unsigned room)
 {
@@ -220,8 +220,8 @@ int bench_run(const struct bench_case *c, const struct bench_options *o, struct 
 	r = c->open(o, &state, why, room);
 	if (r)
 		return r;
-	/* A turn of each that does not count warms caches and page tables; then they alternate, so that what the
-	 * machine does besides hits all alike. */
+	/* A first round of each is not counted: it warms caches and page tables. Then the sides alternate, so that
+	 * other load of the machine hits all alike. */
 	for (unsigned i = c->once; i <= rounds && !r; i++)
 		r = take_round(c, state, o, side, sides, i, why, room);
 	c->close(state);

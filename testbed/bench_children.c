@@ -18,7 +18,7 @@
 #include "../host-api/spindle.h"
 #include "bench.h"
 
-#define END_SECONDS 10 /* between asking a child to end and ending it */
+#define END_SECONDS 10 /* between SIGTERM and SIGKILL for a child */
 
 static const char *const name[2] = {"left", "right"};
 
@@ -30,7 +30,7 @@ static int said(int error, const char *what, char *why, unsigned room)
 
 /* ---- children ---- */
 
-/* The last line that it wrote to standard error. */
+/* The last line of its standard error. */
 static void last_words(const struct bench_house *h, const struct bench_child *c, char *why, unsigned room)
 {
 	char path[128], line[256];
@@ -70,16 +70,16 @@ static char **environment(const struct bench_house *h)
 	return list;
 }
 
-/* In the child: nothing but system calls, as other threads of ours may have held any lock. */
+/* In the child: only system calls, because other threads of the parent may have held any lock. */
 static void __attribute__((noreturn))
 become(const struct bench_house *h, char *const *argv, char **env, const int *fd, int space, pid_t parent)
 {
 	if (space >= 0 && ((h->user >= 0 && setns(h->user, CLONE_NEWUSER)) || setns(h->net[space], CLONE_NEWNET)))
 		_exit(126);
-	prctl(PR_SET_PDEATHSIG, SIGTERM); /* after setns, which takes it back */
+	prctl(PR_SET_PDEATHSIG, SIGTERM); /* after setns, which resets it */
 	if (getppid() != parent)
 		_exit(126);
-	setpgid(0, 0); /* ^C is for us, who end them in order */
+	setpgid(0, 0); /* ^C is for the parent, which ends the children in order */
 	if (dup2(fd[0], 0) < 0 || dup2(fd[1], 1) < 0 || dup2(fd[2], 2) < 0)
 		_exit(126);
 	if (fd[3] < 0)
@@ -110,7 +110,7 @@ int bench_child_start(const struct bench_house *h, const struct bench_start *sta
 		error = -errno;
 	given[1] = out[1];
 	given[3] = start->linked ? start->link : -1;
-	/* High numbers: dup2() onto 0 to 3 must not hit one that is still needed. */
+	/* High numbers: dup2() onto 0 to 3 must not overwrite one that is still needed. */
 	for (unsigned i = 0; i < 4 && !error; i++) {
 		fd[i] = fcntl(given[i == 2 && start->both ? 1 : i], F_DUPFD_CLOEXEC, 16);
 		if (fd[i] < 0 && (i < 3 || start->linked))
@@ -145,7 +145,7 @@ int bench_child_line(const struct bench_house *h, struct bench_child *c, double 
 	const sp_time until = sp_clock() + (sp_time)(seconds * 1e12);
 	size_t n = 0;
 
-	for (;;) { /* a byte at a time: what follows stays in the pipe */
+	for (;;) { /* a byte at a time: the rest stays in the pipe */
 		struct pollfd p = {.fd = c->out, .events = POLLIN};
 		const sp_time now = sp_clock();
 
@@ -258,7 +258,7 @@ static void write_map(const char *file, const char *text)
 	close(fd);
 }
 
-/* A process that does nothing but keep a namespace. */
+/* A process that only holds a namespace. */
 static int hold_space(struct bench_house *h, unsigned i, bool own_user, char *why, unsigned room)
 {
 	const pid_t parent = getpid();
@@ -272,7 +272,7 @@ static int hold_space(struct bench_house *h, unsigned i, bool own_user, char *wh
 		return said(-errno, "pipe", why, room);
 	h->holder[i] = fork();
 	if (!h->holder[i]) {
-		signal(SIGINT, SIG_IGN); /* not ours to react to */
+		signal(SIGINT, SIG_IGN); /* for the parent */
 		signal(SIGTERM, SIG_DFL);
 		close(tell[0]);
 		if (h->user >= 0 && setns(h->user, CLONE_NEWUSER))

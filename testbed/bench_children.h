@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Processes of a measurement: NICs, their applications, what they are compared with. They live in a house: a temporary
- * directory, perhaps two network namespaces, all gone when it is closed. If this process dies, so do they. */
+/* Processes of a measurement: NICs, their applications, and what they are compared with. They live in a house: a
+ * temporary directory, and perhaps two network namespaces. Closing it removes everything. If this process dies, they
+ * die, too. */
 #ifndef TESTBED_BENCH_CHILDREN_H
 #define TESTBED_BENCH_CHILDREN_H
 
@@ -9,31 +10,31 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define BENCH_LINK     3 /* the descriptor by which a child talks to its counterpart */
+#define BENCH_LINK     3 /* the descriptor that connects a child with its counterpart */
 #define BENCH_ARGS     16
-/* Seconds: for what never comes, of a child that is at work. A machine with much else to do must not reach it. */
+/* Seconds to wait for a working child. A busy machine must not reach it. */
 #define BENCH_PATIENCE 120
 
 struct bench_child {
 	pid_t pid;	 /* 0: none */
-	int out;	 /* what it prints */
+	int out;	 /* its standard output */
 	unsigned number; /* its standard error is in the file errors.NUMBER */
 };
 
 struct bench_house {
 	char dir[80];
-	pid_t holder[2];  /* of the namespaces; 0: none */
-	int user, net[2]; /* descriptors of theirs; -1: none */
+	pid_t holder[2];  /* processes that hold the namespaces; 0: none */
+	int user, net[2]; /* descriptors of the namespaces; -1: none */
 	struct bench_child nic[2];
 };
 
-/* All return 0, or -errno and words in why. -EINTR: bench_stopped(). */
+/* All return 0, or -errno with the reason in why. -EINTR: bench_stopped(). */
 int bench_house_open(struct bench_house *house, char *why, unsigned room);
-/* Two network namespaces joined by a veth link: left0 with 198.51.100.1, right0 with .2. -EPERM: not here. */
+/* Two network namespaces joined by a veth link: left0 with 198.51.100.1, right0 with .2. -EPERM: not permitted here. */
 int bench_house_spaces(struct bench_house *house, char *why, unsigned room);
 void bench_house_close(struct bench_house *house);
 
-/* How to start one: "spindle" is this program itself, everything else is looked for in $PATH. */
+/* How to start one: "spindle" is this program, others are searched in $PATH. */
 struct bench_start {
 	const char *const *argv;
 	bool linked, both; /* both: standard error goes where standard output goes */

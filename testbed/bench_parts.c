@@ -35,11 +35,11 @@ enum form { RECEIVE, PARSE, ICRC, MATCH, COPY, ROUND, HANDLER, FORMS };
 enum { PART_RECEIVE, PART_PARSE, PART_ICRC, PART_MATCH, PART_HANDLER, PART_COPY, PART_COUNTERS, PART_APPLICATION };
 
 struct rig {
-	struct bench_sdr *loop;	 /* whose NIC gets nothing from its port */
+	struct bench_sdr *loop;	 /* whose port gives it no packets */
 	struct bench_sdr *null;	 /* whose handler does nothing */
-	struct bench_sdr *whole; /* a NIC as any */
-	double aside[FORMS];	 /* cycles a packet of the rounds of the NIC of `loop` */
-	unsigned wrong;		 /* packets that did not go where they should; only so is their way not optimised out */
+	struct bench_sdr *whole; /* a normal NIC */
+	double aside[FORMS];	 /* cycles a packet of polls of `loop`'s NIC */
+	unsigned wrong;		 /* packets that went wrong; also keeps the compiler from removing the steps */
 };
 
 static bool never(void *arg, uint16_t queue)
@@ -51,7 +51,7 @@ static bool never(void *arg, uint16_t queue)
 
 /* ---- the steps ---- */
 
-/* The ICRCs of a burst, all at once. Returns how many are wrong. */
+/* Checks the ICRCs of a burst at once. Returns how many are wrong. */
 static inline unsigned check(const struct sp_packet *p)
 {
 	const uint8_t *l3[SP_BURST];
@@ -64,7 +64,7 @@ static inline unsigned check(const struct sp_packet *p)
 	return SP_BURST - (unsigned)__builtin_popcount(sp_icrc_right_plain(l3, len, SP_BURST));
 }
 
-/* Where the packet before went; what dispatch.c keeps for itself, once more. */
+/* Where the packet before went, as dispatch.c remembers it. */
 struct same {
 	uint64_t addresses;
 	uint32_t qp, ports, hash;
@@ -133,7 +133,7 @@ static unsigned handle(struct rig *r, struct sp_packet *const *p)
 	return wrong;
 }
 
-/* To where the message before may have been: what it does to caches is the same. */
+/* To a place where the message before could have been: same effect on caches. */
 static inline void copy(struct bench_sdr *b, struct sp_packet *const *p)
 {
 	const uint64_t packets = b->places * b->shape.packets;
@@ -145,7 +145,7 @@ static inline void copy(struct bench_sdr *b, struct sp_packet *const *p)
 	}
 }
 
-/* Returns the cycles that it took. */
+/* Returns its cycles. */
 static inline uint64_t round_of(struct bench_sdr *b)
 {
 	const uint64_t begin = rte_rdtsc();
@@ -155,7 +155,7 @@ static inline uint64_t round_of(struct bench_sdr *b)
 	return rte_rdtsc() - begin;
 }
 
-/* Up to this step; cycles a packet. */
+/* All steps up to this one; cycles a packet. */
 static inline __attribute__((always_inline)) double go(struct rig *r, const enum form form, double seconds)
 {
 	struct bench_sdr *b = r->loop;
@@ -182,7 +182,7 @@ static inline __attribute__((always_inline)) double go(struct rig *r, const enum
 				batch[i] = &pk[i];
 			}
 			if (form >= MATCH)
-				rte_compiler_barrier(); /* the batch is somebody else's to read */
+				rte_compiler_barrier(); /* another worker could read the batch */
 			if (form == COPY)
 				copy(b, batch);
 			if (form == HANDLER)
@@ -243,7 +243,7 @@ static int open_rig(struct rig *r, const struct bench_options *o, char *why, uns
 
 /* ---- rounds ---- */
 
-#define SAMPLES 16384u /* of each figure at the most */
+#define SAMPLES 16384u /* of each figure, at most */
 
 enum { WHOLE = FORMS, NULL_WHOLE, ASIDE, IDLE, FIGURES };
 
@@ -252,7 +252,7 @@ typedef int round_t(struct bench_sdr *, double, struct bench_round *, char *, un
 static int cost_of(round_t *run, struct bench_sdr *b, double seconds, double *cycles, char *why, unsigned room)
 {
 	struct bench_round round = {0};
-	int r = run(b, 0, &round, why, room); /* what the one before has left in caches is not this one's */
+	int r = run(b, 0, &round, why, room); /* warms the caches again */
 
 	if (!r)
 		r = run(b, seconds, &round, why, room);
@@ -261,14 +261,14 @@ static int cost_of(round_t *run, struct bench_sdr *b, double seconds, double *cy
 	return r;
 }
 
-/* A round of each, as short as can be. */
+/* A round of each, as short as possible. */
 static int once(struct rig *r, double *f, char *why, unsigned room)
 {
 	const double seconds = 0.001;
 	int e;
 
 	for (unsigned k = 0; k < FORMS; k++) {
-		form[k](r, 0); /* what the one before has left in caches is not this one's */
+		form[k](r, 0); /* warms the caches again */
 		f[k] = form[k](r, seconds);
 	}
 	f[ASIDE] = r->aside[HANDLER];
@@ -321,7 +321,7 @@ static int measure(struct rig *rig, const struct bench_options *o, double *sampl
 	unsigned n = 0;
 	int r;
 
-	r = once(rig, figure, why, room); /* does not count */
+	r = once(rig, figure, why, room); /* not counted */
 	do {
 		if (!r)
 			r = once(rig, figure, why, room);

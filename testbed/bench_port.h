@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What cases with a port of their own have in common: packets without end, what is sent is nobody's, the NIC that has
- * the port, and the loop that it is compared with. */
+/* For cases with a port of their own: a port with endless packets that drops what is sent, the NIC on it, and the loop
+ * to compare with. */
 #ifndef TESTBED_BENCH_PORT_H
 #define TESTBED_BENCH_PORT_H
 
@@ -36,7 +36,7 @@ static inline sp_time bench_port_always(void *port, uint16_t queue, bool blocked
 	return 0;
 }
 
-/* Buffers for frames of so many bytes; `what` is the case's alone. NULL: no memory. */
+/* Buffers for frames of that size; `what` is unique to the case. NULL: no memory. */
 static inline struct rte_mempool *bench_port_pool(const char *what, unsigned bytes)
 {
 	static unsigned made;
@@ -47,7 +47,7 @@ static inline struct rte_mempool *bench_port_pool(const char *what, unsigned byt
 				       SOCKET_ID_ANY);
 }
 
-/* A NIC that gets what bench_frame() makes, by that port alone. */
+/* A NIC on this port alone that receives frames of bench_frame(). */
 static inline struct sp_nic_config bench_port_nic(const struct sp_port_ops *ops, void *port)
 {
 	struct sp_nic_config config = {.addresses = 1,
@@ -66,8 +66,8 @@ typedef unsigned bench_port_receive_t(void *port, uint16_t queue, struct rte_mbu
 
 typedef void bench_port_each_t(void *port, struct rte_mbuf **packet, unsigned count);
 
-/* A round of a loop that receives, does this with a burst (NULL: nothing), and frees: inlined, so that it calls nothing
- * but what it is given. */
+/* A round of a loop that receives, calls `each` for a burst (NULL: nothing), and frees. Inlined, so that nothing else
+ * is called. */
 static inline __attribute__((always_inline)) int bench_port_bare(bench_port_receive_t *receive, bench_port_each_t *each,
 								 void *port, double seconds, struct bench_round *round,
 								 char *why, unsigned room)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sdr receive by one worker, beside testpmd, and loops that receive, perhaps copy, and free on the same port. */
+/* sdr receive with one worker, beside testpmd, and beside loops that receive, perhaps copy, and free on the same
+ * port. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -15,7 +16,7 @@
 #include "bench_frame.h"
 #include "bench_sdr.h"
 
-#define PAUSE 64 /* a polling application's, between two looks: instructions `pause` */
+#define PAUSE 64 /* `pause` instructions between two looks of a polling application */
 #define HEAD  (BENCH_EXT + SP_SDR_HEADER)
 
 static void close_case(void *state)
@@ -28,7 +29,7 @@ static int run(void *state, double seconds, struct bench_round *round, char *why
 	return bench_sdr_run(state, seconds, round, why, room);
 }
 
-/* As a NIC that has been started: what calls take is measured all the time. */
+/* As on a NIC that was started: cycles of calls are measured all the time. */
 static int run_metered(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench_sdr *b = state;
@@ -111,13 +112,13 @@ int bench_sdr_copy(struct bench_sdr *b, double seconds, struct bench_round *roun
 struct poller {
 	struct bench_sdr *bench;
 	unsigned pause;
-	_Atomic bool begun; /* [poller] */
-	_Atomic bool stop;  /* [measuring thread] */
+	_Atomic bool begun; /* written by the poller */
+	_Atomic bool stop;  /* written by the measuring thread */
 	pthread_t thread;
 };
 
-/* It looks at the bitmap of the message that comes until all of it is there, then goes on to the next: what is released
- * meanwhile it has missed. It only reads; completing and posting stays where it is in the other cases. */
+/* Polls the bitmap of the arriving message until it is complete, then of the next. It only reads; completing and
+ * posting happen as in the other cases. */
 static void *look(void *arg)
 {
 	struct poller *p = arg;

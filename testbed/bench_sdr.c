@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The capture spans slots x generations messages, so that when it starts again its first message is the next one in
- * order; the application completes and re-posts every receive, on the same core. A round ends where the capture ends,
- * for all sides: so the NIC always finds the stream where it left it. Any duplicate, late or dropped packet means that
- * something else was measured, and fails the case.
+ * The capture contains slots x generations messages, so that when it repeats, its first message is the next one in
+ * order. The application completes and re-posts every receive, on the same core. A round ends at the end of the
+ * capture, for all sides, so the NIC finds the stream where it left it. A duplicate, late or dropped packet would mean
+ * that something else was measured, so it fails the case.
  */
 #include "bench_sdr.h"
 
@@ -19,11 +19,11 @@
 #include "bench_frame.h"
 #include "bench_null.h"
 
-#define SLOTS	     16	   /* messages at once, at least: what comes while some are completed and posted */
-#define AHEAD	     128   /* packets that these have, at least */
-#define GENERATIONS  4	   /* at most; fewer where messages are long: */
-#define CAPTURE	     2048  /* packets, which the port keeps in the NIC's buffers, */
-#define STORED	     32768 /* ... or in memory, at most; of STORED_BYTES in all */
+#define SLOTS	     16	   /* messages posted, at least: more arrive while some are completed and posted */
+#define AHEAD	     128   /* packets of these, at least */
+#define GENERATIONS  4	   /* at most; fewer if messages are long: */
+#define CAPTURE	     2048  /* packets, which the port keeps in buffers of the NIC, */
+#define STORED	     32768 /* ... or in memory, at most; STORED_BYTES in all */
 #define STORED_BYTES (16u << 20)
 #define QP	     0x100
 #define RKEY	     0x1234
@@ -31,8 +31,8 @@
 
 /* ---- the capture ---- */
 
-/* Frame `at` of the capture comes by queue `at` mod workers. Which packet of the stream is it, when these get some in a
- * row in turn? */
+/* Frame `at` of the capture arrives on queue `at` mod workers. Returns its number in the stream, when each worker gets
+ * some packets in a row. */
 static uint64_t dealt(const struct bench_sdr_shape *s, uint64_t at)
 {
 	const uint64_t workers = s->workers ? s->workers : 1, deal = s->deal ? s->deal : 1, nth = at / workers;
@@ -84,7 +84,7 @@ static void command(struct bench_sdr *b, uint16_t op, uint64_t k)
 		sp_nic_poll(b->wire.nic, 0, bench_wire_now(&b->wire));
 }
 
-/* Completes what is complete, posts again what has been let go. */
+/* Completes complete receives and posts released ones again. */
 static inline void step(void *arg)
 {
 	struct bench_sdr *b = arg;
@@ -208,7 +208,7 @@ int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_optio
 	r = bench_wire_open(&b->wire, &config, why, room);
 	if (!r)
 		r = open_context(b, why, room);
-	while (!r && !shape->null && b->posted < b->slots) { /* at once: the port has packets at the first poll */
+	while (!r && !shape->null && b->posted < b->slots) { /* now: the port has packets at the first poll */
 		const struct sp_command c = make_command(b, SP_CMD_POST, b->posted++);
 
 		r = sp_command_call(b->wire.dev, &c, NULL);

@@ -14,7 +14,7 @@
 
 #include "bench.h"
 
-#define FRAME 42 /* bytes of headers of what it sends itself */
+#define FRAME 42 /* bytes of headers of its own packets */
 
 static int skip(struct bench_testpmd *t, const char *words, char *why, unsigned room)
 {
@@ -37,7 +37,7 @@ static bool installed(const char *name)
 	return false;
 }
 
-/* The line that begins so, and the number behind it, unless NULL. */
+/* Waits for the line that begins so, and reads the number after it unless NULL. */
 static int answer(struct bench_testpmd *t, const char *begin, double *number, char *why, unsigned room)
 {
 	char line[512];
@@ -72,7 +72,7 @@ static void lcores(char *text, size_t room)
 	for (int i = 0; i < CPU_SETSIZE && at + 8 < sizeof(set); i++)
 		if (CPU_ISSET(i, &all))
 			at += (size_t)snprintf(set + at, sizeof(set) - at, "%s%d", at ? "," : "", i);
-	/* The first one only waits for commands. */
+	/* The first core only waits for commands. */
 	snprintf(text, room, "0@(%s),1@(%s)", set, set);
 }
 
@@ -80,7 +80,7 @@ static int start(struct bench_testpmd *t, const char *mode, const char *device, 
 		 unsigned room)
 {
 	char cores[1100], vdev[1300], forward[64], packets[64], prefix[64];
-	/* stdbuf: it would keep what it says until its buffer is full */
+	/* stdbuf: otherwise its output waits until its buffer is full */
 	const char *argv[] = {"stdbuf",	   "-oL",	  "dpdk-testpmd",
 			      "--no-huge", "-m",	  "256",
 			      "--no-pci",  "--no-shconf", "--no-telemetry",
@@ -127,7 +127,7 @@ static int start(struct bench_testpmd *t, const char *mode, const char *device, 
 	return r;
 }
 
-/* What it has forwarded so far, and the time that it has had a processor: its first thread only waits. */
+/* Packets forwarded so far, and its processor time: its first thread only waits. */
 struct look {
 	double packets, ran;
 	uint64_t wall; /* cycles */
@@ -172,7 +172,7 @@ static int run_round(struct bench_testpmd *t, const char *mode, const char *devi
 		r = tell(t, "start\n");
 	if (!r)
 		r = look(t, which, &before, why, room);
-	/* A busy machine may not have given it a processor in that time: then the round is longer. */
+	/* On a busy machine it may not have had a processor in that time: then the round is longer. */
 	while (!r && !moved(&before, &after) && !late(&before, &after) && !bench_stopped()) {
 		usleep((useconds_t)(seconds * 1e6));
 		r = look(t, which, &after, why, room);
@@ -214,7 +214,7 @@ int bench_testpmd_round(struct bench_testpmd *t, const char *mode, const char *d
 	r = run_round(t, mode, device, bytes, seconds, round, why, room);
 	if (!r || r == -EINTR)
 		return r;
-	/* It is not ours: what it does wrong is no failure of what is measured beside it. */
+	/* It is not our program: its failure does not fail the case. */
 	snprintf(words, sizeof(words), "%s%.140s", *t->skipped ? "" : "dpdk-testpmd: ", *why ? why : strerror(-r));
 	bench_testpmd_close(t);
 	return skip(t, words, why, room);

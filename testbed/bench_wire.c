@@ -18,7 +18,7 @@
 #include "../pipeline/nic.h"
 #include "bench_port.h"
 
-#define GATED_POOL 8191 /* buffers of a device that the NIC does not have itself */
+#define GATED_POOL 8191 /* buffers of a device that the NIC does not use directly */
 
 static int said(int error, const char *what, char *why, unsigned room)
 {
@@ -93,7 +93,7 @@ static int make_device(struct bench_wire *w, char *why, unsigned room)
 	return rte_eth_dev_get_port_by_name(w->device, &w->port);
 }
 
-/* Of a device that is ours alone. */
+/* A device that the NIC does not use directly. */
 static int start_device(struct bench_wire *w, char *why, unsigned room)
 {
 	const struct rte_eth_conf conf = {0};
@@ -186,8 +186,7 @@ void bench_wire_close(struct bench_wire *w)
 		sp_dev_close(w->dev);
 	sp_nic_destroy(w->nic);
 	if (w->made) {
-		if (w->config.gate &&
-		    rte_eth_dev_stop(w->port)) /* cannot fail: it has been started, or there is no such */
+		if (w->config.gate && rte_eth_dev_stop(w->port)) /* cannot fail: it was started, or does not exist */
 			w->made = false;
 		rte_eal_hotplug_remove("vdev", w->device);
 	}
@@ -219,7 +218,7 @@ int bench_wire_round(struct bench_wire *w, void (*step)(void *), void *arg, doub
 	do {
 		for (uint64_t left = w->packets; left;) {
 			sp_nic_poll(w->nic, 0, bench_wire_now(w));
-			left -= SP_BURST; /* infinite_rx always has a full burst; the totals below check it */
+			left -= SP_BURST; /* infinite_rx always gives a full burst; the totals below check it */
 			if (step)
 				step(arg);
 		}

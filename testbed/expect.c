@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all comparisons use: differences are counted, and the first few are said. */
+/* Differences are counted, and the first few are reported. */
 #include "expect_private.h"
 
 #include <stdarg.h>

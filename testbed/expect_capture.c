@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Captures, packet by packet: which packet of the one belongs to which of the other. */
+/* Comparison of captures: finds for each packet of one capture the matching packet of the other. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 #include "fields.h"
 #include "records.h"
 
-#define WINDOW 64 /* packets that are looked at to find the way back into step */
-#define STEADY 3  /* that many equal packets in a row are in step */
+#define WINDOW 64 /* packets of each capture that are looked at to align them again */
+#define STEADY 3  /* this many equal packets in a row: the captures are aligned */
 
-/* What a step costs that leaves the straight way. Leaving out one packet on both sides is dearer than to take one for
- * the other that has changed, if they look like each other at all. */
+/* Cost of each step that is not a pair of equal packets. To skip one packet on both sides costs more than to pair two
+ * similar ones. */
 enum { COST_SKIP = 2, COST_SIMILAR = 2, COST_FLOW = 3, COST_HALF = 4, COST_OTHER = 5, COST_LEFT = 1 };
 
 /* The first PSN of each QP. Open addressing; key 0 is none. */
@@ -39,7 +39,7 @@ struct comparison {
 	struct sp_expect_rules rules;
 	struct sp_differences differences;
 	struct sp_error *error;
-	uint16_t cost[WINDOW + 1][WINDOW + 1]; /* of the way from there to the end of the windows */
+	uint16_t cost[WINDOW + 1][WINDOW + 1]; /* of the best path from there to the end of the windows */
 	uint8_t pair[WINDOW][WINDOW];
 };
 
@@ -99,7 +99,7 @@ static int psn_count(struct qps *q, struct sp_expect_packet *p)
 	return 0;
 }
 
-/* 1: a packet more in the window; 0: there is none. */
+/* Reads one more packet into the window: 1; 0: none left. */
 static int side_read(struct comparison *c, struct side *s)
 {
 	struct sp_expect_packet *p = &s->ring[(s->first + s->count) % WINDOW];
@@ -226,11 +226,11 @@ static unsigned pair_cost(struct sp_expect_packet *a, struct sp_expect_packet *b
 	}
 	if (sp_expect_flow(a) == sp_expect_flow(b))
 		return COST_FLOW;
-	return differ <= 20 ? COST_HALF : COST_OTHER; /* an IPv6 address, and a checksum for it */
+	return differ <= 20 ? COST_HALF : COST_OTHER; /* differs in an IPv6 address and a checksum that covers it */
 }
 
-/* The cheapest way through both windows, from their ends to their beginnings. Where a file goes on behind its window, a
- * rest of the other is not yet lost, and costs little. */
+/* Dynamic programming from the end of both windows: the cheapest path from each pair of packets. Where a file goes on
+ * beyond its window, the rest of the other window is not lost yet, and costs little. */
 static void find_way(struct comparison *c)
 {
 	const unsigned n = c->expected.count, m = c->found.count;
@@ -252,8 +252,8 @@ static void find_way(struct comparison *c)
 		}
 }
 
-/* The first packets are not the same: goes on to where they are again. Of a way that ends with a window and not with
- * the file only the first half is gone: what comes behind may show a better one. */
+/* The first packets differ: goes on to where they are equal again. If the path ends with a window and not with the
+ * file, only its first half is taken: later packets may give a better one. */
 static void realign(struct comparison *c)
 {
 	const unsigned n = c->expected.count, m = c->found.count;

@@ -23,21 +23,21 @@ struct sp_world_host {
 struct sp_world;
 
 int sp_world_create(struct sp_world **world);			  /* time 0; -ENOMEM */
-void sp_world_destroy(struct sp_world *world);			  /* neither NICs nor hosts are touched */
+void sp_world_destroy(struct sp_world *world);			  /* frees neither NICs nor hosts */
 int sp_world_add_nic(struct sp_world *world, struct sp_nic *nic); /* -ENOMEM */
 int sp_world_add_host(struct sp_world *world, const struct sp_world_host *host);
-/* Time goes on in steps that end at multiples of `grain` (ps; 0 or 1: it is exact): what is due within a step happens
- * at its end, or where a run ends within it, together: late by less than a grain, and in fewer polls. Before
- * sp_world_run. */
+/* Time advances in steps that end at multiples of `grain` (ps; 0 or 1: exact). What is due within a step happens
+ * together at its end, or at the end of the run if that is earlier: late by less than a grain, but with fewer polls.
+ * Call it before sp_world_run. */
 void sp_world_set_grain(struct sp_world *world, sp_time grain);
 sp_time sp_world_now(const struct sp_world *world);
-/* When something happens next; SP_NEVER. */
+/* The time of the next event; SP_NEVER. */
 sp_time sp_world_next(struct sp_world *world);
 
 /*
- * Runs everything due up to and including `until` (SP_NEVER: until nothing is left to do), or until done(arg) holds; it
- * is asked each time nothing more happens at the time reached. done may be NULL.
- * 0: `until` is reached, or nothing will ever happen again (then the time stays); 1: done; -ELOOP: time stands still.
+ * Runs everything due up to and including `until` (SP_NEVER: until nothing is left to do), or until done(arg) is true;
+ * done is asked each time nothing more happens at the present time. It may be NULL. 0: `until` is reached, or there
+ * will be no further event (then the time stays); 1: done; -ELOOP: time stands still.
  */
 int sp_world_run(struct sp_world *world, sp_time until, bool (*done)(void *arg), void *arg);
 
