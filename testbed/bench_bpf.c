@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What eBPF costs: a handler of handlers/bpf, its twin in C and a handler that does nothing take turns on the same
- * port, which makes packets of one kind and discards what is sent. A round loads its handler and lets it go again,
- * which is not in the time: the twins have the same name.
+ * The cost of eBPF: a handler of handlers/bpf, its twin in C and a handler that does nothing alternate on the same
+ * port, which makes packets of one kind and drops what is sent. A round loads its handler and unloads it, because the
+ * twins have the same name; that time is not measured.
  */
 #include "bench.h"
 
@@ -24,10 +24,10 @@
 #include "bench_null.h"
 #include "bench_port.h"
 
-#define FRAME 98u /* of ping's echo requests */
+#define FRAME 98u /* bytes of ping's echo requests */
 
 struct bench {
-	const char *handler; /* whose two kinds are in dir */
+	const char *handler; /* both forms of it are in dir */
 	char dir[PATH_MAX];
 	struct rte_mempool *pool;
 	uint8_t frame[FRAME];
@@ -74,7 +74,7 @@ static const struct sp_port_ops ops = {.receive = receive, .transmit = bench_por
 
 /* ---- where the handlers are ---- */
 
-/* Beside the NIC's library: ../handlers/bpf of where it was built, spindle/bpf of where it is installed. */
+/* In ../handlers/bpf beside the NIC's library if it was built there, in spindle/bpf if it is installed. */
 static int find(struct bench *b, char *why, unsigned room)
 {
 	static const char *const places[] = {"../handlers/bpf", "spindle/bpf"};
@@ -173,7 +173,7 @@ static int measure(struct bench *b, uint32_t id, double seconds, struct bench_ro
 	return -EPROTO;
 }
 
-/* suffix: of the handler's file; NULL: the one that does nothing. */
+/* suffix: of the handler's file; NULL: the handler that does nothing. */
 static int run_one(struct bench *b, const char *suffix, double seconds, struct bench_round *round, char *why,
 		   unsigned room)
 {

@@ -37,25 +37,26 @@ void bench_house_close(struct bench_house *house);
 /* How to start one: "spindle" is this program, others are searched in $PATH. */
 struct bench_start {
 	const char *const *argv;
-	bool linked, both; /* both: standard error goes where standard output goes */
-	bool fed;	   /* its standard input is `in`, else nothing */
+	bool linked, both; /* both: standard error goes to the same place as standard output */
+	bool fed;	   /* its standard input is `in`; otherwise empty */
 	int in;
 	int link;  /* linked: becomes the child's BENCH_LINK */
-	int space; /* 0 or 1; -1: ours */
+	int space; /* namespace 0 or 1; -1: that of this process */
 };
 int bench_child_start(const struct bench_house *house, const struct bench_start *start, struct bench_child *child,
 		      char *why, unsigned room);
-/* The next line that it prints, without its end; why says what it said on standard error when there is none. */
+/* Reads the next line of its output, without newline. If there is none, why has the last line of its standard error. */
 int bench_child_line(const struct bench_house *house, struct bench_child *child, double seconds, char *line,
 		     size_t line_room, char *why, unsigned room);
-/* Waits for its end: 0 if it left with status 0. */
+/* Waits for its end; 0: exit status 0. */
 int bench_child_end(const struct bench_house *house, struct bench_child *child, double seconds, char *why,
 		    unsigned room);
-void bench_child_stop(struct bench_child *child); /* however it stands */
+void bench_child_stop(struct bench_child *child); /* ends it in any state */
 
-/* `spindle run` with port `port`, as left (which = 0, 192.0.2.1) or right (1, 192.0.2.2); up when this returns. */
+/* Starts `spindle run` with port `port`, as left (which = 0, 192.0.2.1) or right (1, 192.0.2.2); it is up when this
+ * returns. */
 int bench_nic_start(struct bench_house *house, unsigned which, const char *port, int space, char *why, unsigned room);
-/* Both, where they run; the last one started first. */
+/* Stops those that run, the last one started first. */
 void bench_nics_stop(struct bench_house *house);
 
 #endif

@@ -3,10 +3,10 @@
  * Erasure codes: the handler ec in a NIC, beside calls of ISA-L on the same chunks, with tables made beforehand, and
  * beside the handler's jobs alone.
  *
- * Submessages lie one after the other and are taken in turn: in much memory, which is put out of the caches before, or
- * as many as a cache nearby holds. Of the first, ISA-L makes the parity when the case is opened, with matrices
- * made and inverted here: what any side makes of it must be the same, or the case fails. Each chunk repeats one page,
- * for what the port reads to stay small (bench_coder.h).
+ * Submessages lie one after the other and are coded in that order: in memory larger than all caches and flushed before,
+ * or few enough for a near cache. ISA-L makes the parity of the first submessage when the case opens, with matrices
+ * made and inverted here. Every side must produce the same bytes, or the case fails. Each chunk repeats one page, so
+ * that the port reads little memory (bench_coder.h).
  */
 #include "bench.h"
 
@@ -23,20 +23,20 @@
 #include "bench_coder.h"
 #include "random.h"
 
-#define DATA  (64u << 20)  /* bytes of all data chunks, for caches not to hold them */
-#define WARM  (256u << 10) /* ... and for one nearby to hold them with what is made of them; at least a submessage */
+#define DATA  (64u << 20)  /* bytes of all data chunks: more than caches hold */
+#define WARM  (256u << 10) /* ... and few enough for a near cache with the parity; at least a submessage */
 #define PAGE  BENCH_CODER_PAGE
 #define BATCH 64	 /* submessages between two looks at the clock, at most ... */
 #define LOOK  (4u << 20) /* ... and bytes of data */
-#define SLICE 50.0	 /* us, that one may take */
+#define SLICE 50.0	 /* us allowed for a slice */
 
 struct bench {
 	struct bench_coder_shape shape;
 	struct sp_ec_code code;
 	struct sp_ec_job job;
-	void *tables, *scratch; /* the code's, the job's */
+	void *tables, *scratch; /* tables of the code, scratch memory of the job */
 	uint8_t *memory;	/* data of all submessages, then parity */
-	uint8_t *right;		/* a page of each of a submessage's chunks, which repeat it */
+	uint8_t *right;		/* a page of each chunk of a submessage, which repeats it */
 	unsigned next;
 	uint64_t missing[SP_EC_WORDS];
 	uint8_t *isal; /* tables */
@@ -68,8 +68,8 @@ static void find(const struct bench *b, unsigned i, uint8_t **chunk)
 
 /* ---- ISA-L ---- */
 
-/* The rows of parity, as handlers/ec/matrix.h documents them; with the data chunks [0, m) missing, those that make
- * them of the other data and all parity chunks: rows of the inverse of what is there. */
+/* The rows of parity, as in handlers/ec/matrix.h. For decoding, with the data chunks [0, m) missing: the rows that make
+ * these from the other data and all parity, from the inverse matrix of the chunks present. */
 static int isal_open(struct bench *b, bool decode)
 {
 	static uint8_t parity[SP_EC_CHUNKS * SP_EC_CHUNKS], there[sizeof(parity)], inverse[sizeof(parity)];
@@ -95,7 +95,7 @@ static unsigned lost(const struct bench *b)
 
 static void isal_exclusive(const struct bench_coder_shape *s, uint8_t **chunk)
 {
-	for (unsigned i = 0; i < s->m; i++) { /* the last of a group is made */
+	for (unsigned i = 0; i < s->m; i++) { /* the last of a group is repaired */
 		void *group[SP_EC_CHUNKS + 1];
 		unsigned n = 0;
 
@@ -108,7 +108,7 @@ static void isal_exclusive(const struct bench_coder_shape *s, uint8_t **chunk)
 	}
 }
 
-/* All at once. */
+/* All sources at once. */
 static void isal(struct bench *b, uint8_t **chunk)
 {
 	const struct bench_coder_shape *s = &b->shape;
@@ -121,7 +121,7 @@ static void isal(struct bench *b, uint8_t **chunk)
 		ec_encode_data((int)s->bytes, (int)s->k, (int)s->m, b->isal, chunk, chunk + s->k);
 }
 
-/* One source after the other, as they might come. */
+/* One source after the other, as they would arrive. */
 static void isal_update(struct bench *b, uint8_t **chunk)
 {
 	const struct bench_coder_shape *s = &b->shape;
@@ -157,7 +157,7 @@ static void job(struct bench *b, uint8_t **chunk)
 	sp_ec_job_settle(&b->job);
 }
 
-/* What this thread has computed: the machine may be doing other things. */
+/* Processor time of this thread: the machine may have other load. */
 static double now(void)
 {
 	struct timespec t;
@@ -181,7 +181,7 @@ static void close_bench(void *state)
 	free(b);
 }
 
-/* As often as wanted, a page of each chunk repeated. */
+/* Repeats a page of each chunk. */
 static void spread(const uint8_t *pages, uint8_t *chunk, size_t chunks, uint32_t bytes)
 {
 	for (size_t i = 0; i < chunks; i++)
@@ -189,7 +189,7 @@ static void spread(const uint8_t *pages, uint8_t *chunk, size_t chunks, uint32_t
 			memcpy(chunk + i * bytes + at, pages + i * PAGE, PAGE);
 }
 
-/* One submessage, and what ISA-L makes of it, as often as wanted. */
+/* Fills all submessages, with the parity that ISA-L makes. */
 static int fill(struct bench *b)
 {
 	const unsigned k = b->shape.k, m = b->shape.m;
@@ -254,7 +254,7 @@ fail:
 	return r;
 }
 
-/* Forgets what is to be made of the first submessage. */
+/* Clears the chunks of the first submessage that are to be made. */
 static void forget(struct bench *b)
 {
 	uint8_t *chunk[SP_EC_CHUNKS];
@@ -293,7 +293,7 @@ static void next_from_memory(const struct bench *b, unsigned count)
 	}
 }
 
-/* One submessage after the other: GB/s of data. */
+/* Codes one submessage after the other: GB/s of data. */
 static inline double measure(struct bench *b, void (*make)(struct bench *, uint8_t **), double seconds)
 {
 	const size_t data = data_bytes(b);
@@ -362,7 +362,7 @@ static void slices(struct bench *b, struct bench_round *round)
 	free(sorted);
 }
 
-/* GB/s of data while the handler works: what the NIC does with packets and commands is not counted. */
+/* GB/s of data while the handler works, without the NIC's time for packets and commands. */
 static int run_handler(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	struct bench *b = state;
@@ -382,7 +382,7 @@ static int run_handler(void *state, double seconds, struct bench_round *round, c
 		return r;
 	}
 	round->value = (double)(messages * b->shape.submessages * data_bytes(b)) / 1e9 * (double)rte_get_tsc_hz();
-	/* Should all have been disturbed, that is what there is. */
+	/* If all were interrupted, uses the interrupted ones. */
 	if (w->slices > w->disturbed)
 		round->value *= (double)(w->slices - w->disturbed) / (double)w->slices / (double)w->cycles;
 	else
@@ -391,7 +391,7 @@ static int run_handler(void *state, double seconds, struct bench_round *round, c
 	return check(b, why, room);
 }
 
-/* Here slices are what counts. */
+/* The value is the longest slice. */
 static int run_slices(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	const int r = run_handler(state, seconds, round, why, room);
@@ -430,7 +430,7 @@ static int run_allowed(void *state, double seconds, struct bench_round *round, c
 	X(xor, "xor-", 32, 8, 4)                                                                                       \
 	X(xor, "xor-", 32, 8, 64)
 
-/* Long ones, where slices are the longest. */
+/* Cases with long chunks, where slices are longest. */
 #define SLICES(X)                                                                                                      \
 	X(mds, , 32, 8, 1024)                                                                                          \
 	X(mds, , 127, 128, 64)                                                                                         \

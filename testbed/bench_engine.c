@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The NIC itself: packets of a repeated capture to a handler that does nothing, to simple ones, and through filters. */
+/* The NIC itself: packets of a repeated capture to a handler that does nothing, to simple handlers, and through
+ * filters. */
 #include "bench.h"
 
 #include <errno.h>
@@ -15,15 +16,15 @@
 #include "bench_wire.h"
 
 #define CAPTURE 1024 /* packets */
-#define PAYLOAD 64   /* bytes of what follows the UDP header, or the BTH */
+#define PAYLOAD 64   /* bytes after the UDP header, or after the BTH */
 #define FLOWS	64   /* UDP source ports */
-#define PORT	7777 /* the destination's */
+#define PORT	7777 /* destination port */
 #define RULES	32
 
 struct shape {
 	const char *handler;
 	bool roce;
-	unsigned rules; /* filters that each packet is held against; the last one takes it. 0: the handler has QP 256 */
+	unsigned rules; /* filters that each packet is compared with; the last one matches. 0: the handler has QP 256 */
 };
 
 struct bench {
@@ -34,7 +35,7 @@ struct bench {
 	unsigned contexts;
 };
 
-/* A UDP datagram in which a BTH is payload like any other, with a port that says so. */
+/* A UDP datagram; without RoCE the BTH is ordinary payload, and another destination port says so. */
 static uint32_t make_frame(void *arg, uint64_t number, uint8_t *f)
 {
 	const struct bench *b = arg;

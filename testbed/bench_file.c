@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A file by `spindle send` and `recv`, through two NICs; beside TCP (file to socket to file, as simply as can be) and
- * the bare UDP stream of iperf3 over the same link. The NICs run only in their own rounds: the kernel would hand them a
- * copy of all that TCP sends. send and recv compute a SHA-256 each, TCP does not.
+ * A file by `spindle send` and `recv` through two NICs, beside TCP (file to socket to file) and the UDP stream of
+ * iperf3 over the same link. The NICs run only in their own rounds: otherwise the kernel would hand them a copy of all
+ * TCP packets. send and recv compute a SHA-256 each, TCP does not.
  */
 #include "bench.h"
 
@@ -43,7 +43,7 @@ static int make_file(const struct transfer *t)
 	if (!f)
 		return -errno;
 	while (left) {
-		for (unsigned i = 0; i < 8192; i++) { /* xorshift: nothing in the way may compress it */
+		for (unsigned i = 0; i < 8192; i++) { /* xorshift: data that cannot be compressed */
 			x ^= x << 13;
 			x ^= x >> 7;
 			block[i] = x ^= x << 17;
@@ -182,7 +182,7 @@ static int run_tcp(void *state, double seconds, struct bench_round *round, char 
 	return r;
 }
 
-/* What the receiver got, in bits per second. */
+/* Bits per second at the receiver. */
 static double received_rate(const json_t *all)
 {
 	const json_t *end = json_object_get(all, "end"), *sum = json_object_get(end, "sum_received");
@@ -212,7 +212,7 @@ static int run_iperf3(void *state, double seconds, struct bench_round *round, ch
 	(void)seconds;
 	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)t->bytes);
 	r = bench_child_start(&t->house, &start, &s, why, room);
-	while (!r) { /* a rule of dashes, then "Server listening on ..." */
+	while (!r) { /* a line of dashes, then "Server listening on ..." */
 		r = bench_child_line(&t->house, &s, 10, line, sizeof(line), why, room);
 		if (r == -EPIPE && bench_child_end(&t->house, &s, 10, why, room) == -ENOENT) {
 			snprintf(why, room, "iperf3 is not installed (Debian package iperf3)");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From application to application and back: two processes pass a message of 8 bytes to and fro, attached to one NIC, or
+ * From application to application and back: two processes send a message of 8 bytes to and fro, attached to one NIC, or
  * to two that a vhost-user link joins; beside the same over a Unix socket and over UDP.
  *
- * NICs and processes are new for every round, so that no NIC polls while something else is measured, and so that what
- * a start happens to decide (placement in caches, in memory) does not decide the whole figure.
+ * NICs and processes start anew for every round. So no NIC polls while another side is measured, and the random
+ * placement of one start (in caches, in memory) does not decide the result.
  */
 #include "bench.h"
 

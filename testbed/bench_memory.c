@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bytes that are resident: of an idle QP, a message in flight, a mailbox, each what so many more of them add to a
- * process of its own, divided by how many; and of a NIC at rest, all of `spindle run`. A figure is the same every time,
- * so there is one round.
+ * Resident memory of an idle QP, a message in flight and a mailbox: what many more of them add to a process, divided by
+ * their number; and of an idle NIC, all of `spindle run`. The results hardly vary, so there is one round.
  */
 #include "bench.h"
 
@@ -65,12 +64,12 @@ static int connect_qp(struct small *s, unsigned number, unsigned messages, uint3
 	return sp_context_open(s->dev, name, "sdr", setting, sizeof(setting) / sizeof(*setting), id, &error);
 }
 
-/* Bytes of QPS contexts of one QP each. */
+/* Bytes of QPS contexts with one QP each. */
 static int weigh_qps(struct small *s, double *bytes)
 {
 	uint32_t id;
 	uint64_t before;
-	int r = connect_qp(s, 0, FEW, &id); /* what the first one brings is the NIC's */
+	int r = connect_qp(s, 0, FEW, &id); /* the first one also allocates memory of the NIC */
 
 	before = resident(getpid());
 	for (unsigned i = 1; i <= QPS && !r; i++)
@@ -79,7 +78,7 @@ static int weigh_qps(struct small *s, double *bytes)
 	return r;
 }
 
-/* A QP with so many receives posted, all open. */
+/* A QP with that many receives posted, all open. */
 static int weigh_posted(struct small *s, unsigned number, unsigned messages, const struct sp_mr *mr, uint64_t *bytes)
 {
 	const uint64_t before = resident(getpid());
@@ -176,7 +175,7 @@ int bench_memory_end(const char *what)
 
 	memcpy(config.address[0].ip, "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\xC0\0\2\1", 16);
 	config.address[0].prefix = 24;
-	config.memory_limit = 4ull << 30; /* not what is to be found out */
+	config.memory_limit = 4ull << 30; /* the limit is not measured */
 	if (!r)
 		r = sp_nic_create(&config, &error, &s.nic);
 	if (!r)
@@ -199,7 +198,7 @@ int bench_memory_end(const char *what)
 
 struct bench {
 	struct bench_house house;
-	const char *what; /* NULL: a NIC at rest */
+	const char *what; /* NULL: an idle NIC */
 };
 
 static void close_bench(void *state)

@@ -30,7 +30,7 @@ static const struct sp_handler null_handler = {
 	.ctx_size = 8,	 .attach = attach,   .payload_burst = payload_burst,
 };
 
-/* By hand, not by SP_HANDLER: only a measurement has it among the handlers. */
+/* Not by SP_HANDLER: only benchmarks need it among the handlers. */
 void bench_null_register(void)
 {
 	static bool known;

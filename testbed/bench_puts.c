@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rvma receive: puts of one packet to one mailbox or to many in turn, from a port that makes them, beside loops on the
- * same port that receive, perhaps copy to where the puts go, and free. No capture could do: each packet is a put that
- * has not come before, to a mailbox of up to a million, so the port copies a frame, as net_pcap with infinite_rx does,
- * and then writes number and mailbox into it. Buffers are complete after PUTS puts; the case posts the next one long
- * before, as an application would, on the same core. Any packet that did not take effect means that something else was
- * measured, and fails the case.
+ * rvma receive: puts of one packet to one mailbox, or to many in rotation, from a port that makes them, beside loops on
+ * the same port that receive, perhaps copy to the same buffers, and free. A capture would be too small: each packet is
+ * a new put, to one of up to a million mailboxes. So the port copies a frame, as net_pcap with infinite_rx does, and
+ * then writes number and mailbox into it. Buffers complete after PUTS puts; the case posts the next one long before, as
+ * an application would, on the same core. A packet without effect means that something else was measured, and fails the
+ * case.
  */
 #include "bench.h"
 
@@ -28,14 +28,14 @@
 
 #define QP     0x100
 #define KEY    0x5EC2E7
-#define PUTS   64u  /* of a buffer */
-#define PLACES 256u /* buffers of different mailboxes share them; unless the case says how much memory there is */
+#define PUTS   64u  /* per buffer */
+#define PLACES 256u /* places of buffers, which mailboxes share, by default */
 #define HEAD   (BENCH_EXT + sizeof(struct sp_rvma_put))
 #define FRAME  (BENCH_EXT + sizeof(struct sp_rvma_put) + SP_RVMA_MTU_MAX + 4)
 
 struct shape {
 	uint32_t size, mailboxes;
-	uint64_t memory; /* bytes that the buffers take in turn; 0: of PLACES */
+	uint64_t memory; /* bytes of buffers in rotation; 0: of PLACES */
 };
 
 struct bench {
@@ -44,7 +44,7 @@ struct bench {
 	uint8_t frame[FRAME];
 	uint32_t len;
 	uint64_t number; /* of the next put */
-	/* mailboxes of the puts of the latest burst */
+	/* mailboxes of the puts of the last burst */
 	uint32_t to[SP_BURST];
 	unsigned burst;
 
@@ -55,7 +55,7 @@ struct bench {
 	uint64_t *window; /* [mailboxes] ids */
 	uint8_t *count;	  /* [mailboxes] puts, modulo PUTS */
 	uint64_t place, places;
-	uint64_t bare_at; /* put that the bare loop copies */
+	uint64_t bare_at; /* next put that the bare loop copies */
 	double ps_per_cycle;
 };
 
@@ -63,7 +63,7 @@ struct bench {
 
 static uint64_t mailbox_of(uint32_t index)
 {
-	return (index + 1) * 0x9E3779B97F4A7C15; /* odd: no two are alike */
+	return (index + 1) * 0x9E3779B97F4A7C15; /* an odd factor: all results differ */
 }
 
 static void make_frame(struct bench *b)
@@ -126,10 +126,10 @@ static inline void step(struct bench *b)
 		uint8_t *count = &b->count[b->to[i]];
 
 		*count = (uint8_t)((*count + 1) % PUTS);
-		if (*count == PUTS / 2) { /* half of the head is used: the next buffer */
+		if (*count == PUTS / 2) { /* half of the head buffer is used: post the next */
 			const struct sp_command c = make_post(b, b->to[i]);
 
-			/* There is always room: a poll takes more commands than a burst makes. */
+			/* There is always room: a poll takes more commands than a burst produces. */
 			if (sp_command_post(b->dev, &c))
 				b->place = UINT64_MAX;
 		}

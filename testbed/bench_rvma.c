@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A message by RVMA beside the same message by RDMA, from the call that sends it to the receiving program that knows of
- * it (batch.h): two NICs in this process joined by a ring port, which one thread polls, and the programs between; or
- * in virtual time over a link that keeps order, and over one that does not.
+ * A message by RVMA beside the same message by RDMA, from the send call until the receiving program knows of it
+ * (batch.h): two NICs in this process joined by a ring port, polled by one thread that also runs the programs; or in
+ * virtual time over a link that keeps order, and over one that does not.
  */
 #include "bench.h"
 
@@ -18,13 +18,14 @@
 #include "batch.h"
 
 #define SAMPLES 65536u
-#define LEAST	5u    /* messages of a round, however long they take */
-#define PACKETS 5000u /* of a round in virtual time, at about ... */
-#define FEW	20u   /* ... but so many messages at least, and */
+#define LEAST	5u    /* messages of a round, at least */
+#define PACKETS 5000u /* packets of a round in virtual time, about */
+#define FEW	20u   /* ... but at least so many messages, */
 #define MANY	500u  /* ... at most */
 #define MTU	4096u
 
-/* Virtual: a link of 100 Gbit/s and 1 us; on one that does not keep order each packet may take up to 1 us more. */
+/* In virtual time: a link of 100 Gbit/s and 1 us. ADAPTIVE does not keep order: each packet may take up to 1 us
+ * more. */
 enum kind { RING, ORDERED, ADAPTIVE };
 static const struct sp_link_direction link_of[] = {
 	[ORDERED] = {.bandwidth = 100000000000, .delay = SP_US, .queue = 4096},
@@ -102,7 +103,7 @@ fail:
 
 /* ---- rounds ---- */
 
-/* Virtual time has no noise to be left out, and times have two heights where something may have to be sent again. */
+/* Virtual time has no noise, and with retransmissions the times have two peaks: the mean, not the median. */
 static double mean(const struct bench *b)
 {
 	double sum = 0;

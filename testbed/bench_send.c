@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sdr send, to a port that throws away: as payload that the port reads where the application has it, or copied into the
- * packet, beside testpmd's txonly and a bare loop that takes buffers, writes headers, and hands them to the same port.
- * The NIC gives each packet its headers and its ICRC, which the others do not have: to an ICRC belongs that all of the
- * payload is read. So the loop also stands there with nothing but that.
+ * sdr send to a port that drops everything: with payload that the port reads from the application's memory, or copied
+ * into the packet, beside testpmd's txonly and a bare loop that takes buffers, writes headers, and sends to the same
+ * port. The NIC also writes an ICRC, for which it must read all of the payload, and the others do not. So there is also
+ * a loop that only reads the payload.
  */
 #include "bench.h"
 
@@ -24,7 +24,7 @@
 #include "bench_wire.h"
 
 #define SLOTS  64u
-#define MEMORY (8u << 20) /* that messages are sent from in turn */
+#define MEMORY (8u << 20) /* bytes that messages are sent from, in rotation */
 #define QP     0x100u
 
 struct shape {
@@ -40,17 +40,17 @@ struct sender {
 	uint32_t context;
 	const uint8_t *area;
 	struct sp_sdr_layout layout;
-	uint64_t next; /* message to be sent */
+	uint64_t next; /* number of the next message */
 };
 
 struct bench {
 	struct shape shape;
 	struct sender lends, copies;
-	struct rte_mempool *pool; /* the bare loop's */
+	struct rte_mempool *pool; /* for the bare loop */
 	uint8_t head[BENCH_EXT];
 	struct bench_testpmd testpmd;
 	double ps_per_cycle;
-	uint64_t seen; /* of payloads, so that they are read */
+	uint64_t seen; /* sum over payloads, so that the compiler keeps the reads */
 };
 
 static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
@@ -63,7 +63,7 @@ static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, un
 	return 0;
 }
 
-/* As net_null does it. */
+/* As net_null does. */
 static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
 	(void)port;
@@ -242,7 +242,7 @@ static int run_copies(void *state, double seconds, struct bench_round *round, ch
 	return run_sender(b, &b->copies, seconds, round, why, room);
 }
 
-/* All of a payload, and nothing done with it. */
+/* Reads a whole payload. */
 static uint64_t look_at(const uint8_t *bytes, uint32_t len)
 {
 	uint64_t sum = 0, word;
@@ -254,7 +254,7 @@ static uint64_t look_at(const uint8_t *bytes, uint32_t len)
 	return sum;
 }
 
-/* reads: the payloads that the NIC would send, in turn. */
+/* reads: reads the payloads that the NIC would send. */
 static int run_loop(struct bench *b, bool reads, double seconds, struct bench_round *round, char *why, unsigned room)
 {
 	const struct bench_clock clock = bench_clock_begin();
@@ -303,7 +303,7 @@ static int run_txonly(void *state, double seconds, struct bench_round *round, ch
 {
 	struct bench *b = state;
 
-	/* Its packets have the length of ours, or of what fits one of its buffers. */
+	/* Packets as long as ours, or as fits one buffer of testpmd. */
 	return bench_testpmd_round(&b->testpmd, "txonly", "net_null0", b->shape.mtu + SP_SDR_HEADER + 12 + 4, seconds,
 				   round, why, room);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finding a packet's context: packets to one QP, or to 100,000 in no order. No capture could hold so many, so the port
- * is the case's own: it copies a frame, as net_pcap with infinite_rx does, and writes the QP number into it.
+ * Finding a packet's context: packets to one QP, or to 100,000 in random order. A capture would be too small, so the
+ * case has a port of its own: it copies a frame, as net_pcap with infinite_rx does, and writes the QP number into it.
  */
 #include "bench.h"
 
@@ -22,7 +22,7 @@
 #include "bench_wire.h"
 
 #define QP    0x100u
-#define EACH  50000u /* QPs of a context, of which it can have 65535 */
+#define EACH  50000u /* QPs per context, at most 65535 */
 #define BYTES 64u
 #define FRAME (BENCH_EXT + BYTES + 4)
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Virtual time: how much of a network a core simulates in a second. Two NICs and the programs at both ends, one
- * reliable SDR connection over a link of 400 Gbit/s and 25 ms that loses one packet of 10^5; every packet is made,
- * sent, received and placed. Nothing to compare with: the value speaks for itself.
+ * Virtual time: how much of a network one core simulates per second. Two NICs and the programs at both ends, one
+ * reliable SDR connection over a link of 400 Gbit/s and 25 ms that loses one packet of 10^5. Every packet is made,
+ * sent, received and placed. There is no baseline.
  */
 #include "bench.h"
 
@@ -26,7 +26,7 @@ struct bench {
 	struct sp_transfer *transfer;
 };
 
-/* What this thread has computed: the machine may be doing other things. */
+/* Processor time of this thread: the machine may have other load. */
 static double now(void)
 {
 	struct timespec t;
@@ -59,7 +59,7 @@ static int open_bench(enum what what, bool payload, const struct bench_options *
 							       .reorder = 272 * 84 * SP_NS,
 							       .timeout = 3600 * SP_SEC},
 						  .payload_less = !payload,
-						  .grain = 16 * 84 * SP_NS, /* packets of time that go together */
+						  .grain = 16 * 84 * SP_NS, /* the time of 16 packets is one step */
 						  .seed = 1};
 	struct sp_error error = {.text = "no memory"};
 	struct bench *b = calloc(1, sizeof(*b));
