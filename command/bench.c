@@ -101,30 +101,30 @@ struct tally {
 static void run_case(const struct bench_case *c, struct bench_options *o, bool icrc, struct tally *t)
 {
 	struct bench_result r;
-	char why[256] = "";
+	struct bench_why why = {""};
 	bool failed;
 	int err;
 
 	o->icrc = icrc;
 	if (!c->unit && *t->no_eal) {
-		snprintf(why, sizeof(why), "%s", t->no_eal);
+		snprintf(why.text, sizeof(why.text), "%s", t->no_eal);
 		err = -ENODEV;
 	} else {
-		err = bench_run(c, o, &r, why, sizeof(why));
+		err = bench_run(c, o, &r, &why);
 	}
 	if (err && bench_stopped())
 		return;
 	failed = err && err != BENCH_SKIPPED;
-	if (failed && !*why)
-		snprintf(why, sizeof(why), "%s", strerror(-err));
+	if (failed && !*why.text)
+		snprintf(why.text, sizeof(why.text), "%s", strerror(-err));
 	if (failed)
-		fprintf(stderr, "spindle bench: %s: %s\n", c->name, why);
+		fprintf(stderr, "spindle bench: %s: %s\n", c->name, why.text);
 	t->failed += failed;
 	t->noisy += !err && bench_show_noisy(&r);
 	t->missed += !err && !bench_show_meets(c, o, &r);
 	if (t->text && !failed)
-		bench_show_text(c, o, err ? NULL : &r, why);
-	json_array_append_new(t->list, bench_show_json(c, o, err ? NULL : &r, failed, why));
+		bench_show_text(c, o, err ? NULL : &r, why.text);
+	json_array_append_new(t->list, bench_show_json(c, o, err ? NULL : &r, failed, why.text));
 }
 
 /* One of the texts, with commas between; none is in every name. */
@@ -250,7 +250,7 @@ static int measure_parts(struct bench_options *o, const struct wish *w)
 {
 	struct bench_machine machine;
 	struct bench_noise noise;
-	char why[256] = "";
+	struct bench_why why = {""};
 	json_t *parts = NULL;
 
 	bench_show_machine(&machine, w->eal);
@@ -258,20 +258,20 @@ static int measure_parts(struct bench_options *o, const struct wish *w)
 	if (!w->json)
 		bench_show_header(&machine, o);
 	if (w->eal)
-		parts = bench_show_parts(o, !w->json, why, sizeof(why));
+		parts = bench_show_parts(o, !w->json, &why);
 	else
-		snprintf(why, sizeof(why), "%s", w->no_eal.text);
+		snprintf(why.text, sizeof(why.text), "%s", w->no_eal.text);
 	bench_noise_end(&noise);
 	if (!bench_stopped()) {
 		if (!parts)
-			fprintf(stderr, "spindle bench: parts: %s\n", why);
+			fprintf(stderr, "spindle bench: parts: %s\n", why.text);
 		bench_show_noise(w->json ? stderr : stdout, &noise, 0);
 	}
 	if (w->json) {
 		json_t *all = bench_show_all(&machine, o, NULL, &noise);
 
 		json_object_set_new(all, "parts", parts ? json_incref(parts) : json_null());
-		json_object_set_new(all, "failed", parts || bench_stopped() ? json_null() : json_string(why));
+		json_object_set_new(all, "failed", parts || bench_stopped() ? json_null() : json_string(why.text));
 		print_json(all);
 	}
 	json_decref(parts);

@@ -300,14 +300,14 @@ json_t *bench_show_all(const struct bench_machine *m, const struct bench_options
 
 /* ---- parts ---- */
 
-json_t *bench_show_parts(const struct bench_options *o, bool text, char *why, unsigned room)
+json_t *bench_show_parts(const struct bench_options *o, bool text, struct bench_why *why)
 {
 	struct bench_parts p;
-	const int r = bench_parts_run(o, &p, why, room);
+	const int r = bench_parts_run(o, &p, why);
 	json_t *list;
 
-	if (r && !*why)
-		snprintf(why, room, "%s", strerror(-r));
+	if (r && !*why->text)
+		snprintf(why->text, sizeof(why->text), "%s", strerror(-r));
 	if (r)
 		return NULL;
 	list = json_array();

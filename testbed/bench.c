@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,16 @@
 #define SIDES  (2 + BENCH_OTHERS)
 #define PIECE  0.02 /* s, see pieces() */
 #define PIECES 20
+
+int bench_fail(struct bench_why *why, int error, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(why->text, sizeof(why->text), format, ap);
+	va_end(ap);
+	return error;
+}
 
 static volatile sig_atomic_t stopped;
 
@@ -34,12 +45,11 @@ unsigned bench_cpus(void)
 	return sched_getaffinity(0, sizeof(set), &set) ? 1 : (unsigned)CPU_COUNT(&set);
 }
 
-int bench_two_cpus(char *why, unsigned room)
+int bench_two_cpus(struct bench_why *why)
 {
 	if (bench_cpus() > 1)
 		return 0;
-	snprintf(why, room, "there is one processor, two are needed");
-	return BENCH_SKIPPED;
+	return bench_fail(why, BENCH_SKIPPED, "there is one processor, two are needed");
 }
 
 static cpu_set_t all; /* before the first bench_pin */
@@ -120,10 +130,10 @@ struct rounds {
 };
 
 static int take_piece(const struct bench_case *c, void *state, struct rounds *t, double seconds, unsigned round,
-		      char *why, unsigned room)
+		      struct bench_why *why)
 {
 	struct bench_round done = {0};
-	int r = bench_stopped() ? -EINTR : t->run(state, seconds, &done, why, room);
+	int r = bench_stopped() ? -EINTR : t->run(state, seconds, &done, why);
 
 	if (r || !round) /* round 0 does not count */
 		return r;
@@ -181,7 +191,7 @@ static void compare(const struct bench_case *c, struct bench_result *result, str
 
 /* A round of each side. */
 static int take_round(const struct bench_case *c, void *state, const struct bench_options *o, struct rounds *side,
-		      unsigned sides, unsigned round, char *why, unsigned room)
+		      unsigned sides, unsigned round, struct bench_why *why)
 {
 	const unsigned n = round ? pieces(c, o->round_seconds) : 1;
 
@@ -189,10 +199,11 @@ static int take_round(const struct bench_case *c, void *state, const struct benc
 		side[k].units = side[k].cycles = 0;
 	for (unsigned i = 0; i < n * sides; i++) {
 		struct rounds *t = &side[i % sides];
-		int r = *t->side->skipped ? 0 : take_piece(c, state, t, o->round_seconds / n, round, why, room);
+		int r = *t->side->skipped ? 0 : take_piece(c, state, t, o->round_seconds / n, round, why);
 
 		if (r && r != -EINTR && (t->other || (t->optional && r == BENCH_SKIPPED))) {
-			snprintf(t->side->skipped, sizeof(t->side->skipped), "%s", *why ? why : strerror(-r));
+			snprintf(t->side->skipped, sizeof(t->side->skipped), "%s",
+				 *why->text ? why->text : strerror(-r));
 			r = 0;
 		}
 		if (r)
@@ -201,8 +212,8 @@ static int take_round(const struct bench_case *c, void *state, const struct benc
 	return 0;
 }
 
-int bench_run(const struct bench_case *c, const struct bench_options *o, struct bench_result *result, char *why,
-	      unsigned room)
+int bench_run(const struct bench_case *c, const struct bench_options *o, struct bench_result *result,
+	      struct bench_why *why)
 {
 	struct rounds side[SIDES] = {{.run = c->run, .side = &result->mine, .slices = result}};
 	unsigned sides = 1, rounds = c->once ? 1 : o->rounds;
@@ -217,13 +228,13 @@ int bench_run(const struct bench_case *c, const struct bench_options *o, struct 
 			.run = c->run_baseline, .side = &result->baseline, .optional = c->other[0].run != NULL};
 	for (unsigned i = 0; i < BENCH_OTHERS && c->other[i].run; i++)
 		side[sides++] = (struct rounds){.run = c->other[i].run, .side = &result->other[i], .other = true};
-	r = c->open(o, &state, why, room);
+	r = c->open(o, &state, why);
 	if (r)
 		return r;
 	/* A first round of each is not counted: it warms caches and page tables. Then the sides alternate, so that
 	 * other load of the machine hits all alike. */
 	for (unsigned i = c->once; i <= rounds && !r; i++)
-		r = take_round(c, state, o, side, sides, i, why, room);
+		r = take_round(c, state, o, side, sides, i, why);
 	c->close(state);
 	if (!r)
 		compare(c, result, side, sides, rounds);

@@ -23,7 +23,14 @@ struct bench_round {
 	double slice, slice_max;
 };
 
-typedef int bench_run_t(void *state, double seconds, struct bench_round *round, char *why, unsigned room);
+/* The reason of an error or a skip; "": none given. */
+struct bench_why {
+	char text[256];
+};
+/* Sets the text and returns error. */
+int bench_fail(struct bench_why *why, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+typedef int bench_run_t(void *state, double seconds, struct bench_round *round, struct bench_why *why);
 
 #define BENCH_SKIPPED 1 /* returned instead of -errno: not possible here, reason in why */
 #define BENCH_OTHERS  3
@@ -58,7 +65,7 @@ struct bench_case {
 		BENCH_CHECKED
 	} icrc; /* whether it is measured with and without ICRC check; packets only */
 	/* Prepares all sides; *state is passed to the others. 0, or -errno with the reason in why. */
-	int (*open)(const struct bench_options *options, void **state, char *why, unsigned room);
+	int (*open)(const struct bench_options *options, void **state, struct bench_why *why);
 	bench_run_t *run, *run_baseline;
 	struct { /* measured in the same rounds; may be skipped while the case is not */
 		const char *name;
@@ -73,7 +80,7 @@ struct bench_side {
 	double ratio;	    /* to the baseline: 1 is equal, more is better */
 	double spread;	    /* (upper - lower quartile) / median */
 	double best;	    /* of a single round */
-	char skipped[160];  /* the reason, or "" */
+	char skipped[256];  /* the reason, or "" */
 };
 
 struct bench_result {
@@ -83,8 +90,8 @@ struct bench_result {
 };
 
 /* Runs one case. 0, BENCH_SKIPPED or -errno with the reason in why. */
-int bench_run(const struct bench_case *c, const struct bench_options *options, struct bench_result *result, char *why,
-	      unsigned room);
+int bench_run(const struct bench_case *c, const struct bench_options *options, struct bench_result *result,
+	      struct bench_why *why);
 
 /* The ratio required for these options; 0: none. */
 static inline double bench_required(const struct bench_case *c, const struct bench_options *o)
@@ -117,9 +124,9 @@ uint64_t bench_round_end(double seconds);
 
 /* For signal handlers: the running case ends soon, with -EINTR. */
 void bench_stop(int signal_number);
-int bench_stopped(void);		      /* the signal number, or 0 */
-unsigned bench_cpus(void);		      /* available to this process */
-int bench_two_cpus(char *why, unsigned room); /* 0, or BENCH_SKIPPED with the reason */
+int bench_stopped(void);		   /* the signal number, or 0 */
+unsigned bench_cpus(void);		   /* available to this process */
+int bench_two_cpus(struct bench_why *why); /* 0, or BENCH_SKIPPED with the reason */
 /* Pins the calling thread to the n-th available CPU; unpin: to all again. */
 void bench_pin(unsigned n);
 void bench_unpin(void);

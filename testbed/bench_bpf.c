@@ -75,7 +75,7 @@ static const struct sp_port_ops ops = {.receive = receive, .transmit = bench_por
 /* ---- where the handlers are ---- */
 
 /* In ../handlers/bpf beside the NIC's library if it was built there, in spindle/bpf if it is installed. */
-static int find(struct bench *b, char *why, unsigned room)
+static int find(struct bench *b, struct bench_why *why)
 {
 	static const char *const places[] = {"../handlers/bpf", "spindle/bpf"};
 	char file[PATH_MAX + 64];
@@ -92,8 +92,8 @@ static int find(struct bench *b, char *why, unsigned room)
 		if (!access(file, R_OK))
 			return 0;
 	}
-	snprintf(why, room, "there is no %s.bpf.o: clang was not installed when this was built", b->handler);
-	return BENCH_SKIPPED;
+	return bench_fail(why, BENCH_SKIPPED, "there is no %s.bpf.o: clang was not installed when this was built",
+			  b->handler);
 }
 
 /* ---- the case ---- */
@@ -107,23 +107,21 @@ static void close_bpf(void *state)
 	free(b);
 }
 
-static int open_bpf(const char *handler, const struct bench_options *o, void **state, char *why, unsigned room)
+static int open_bpf(const char *handler, const struct bench_options *o, void **state, struct bench_why *why)
 {
 	struct sp_error error = {.text = "no memory"};
 	struct sp_nic_config config;
 	struct bench *b;
 	int r;
 
-	if (o->icrc) {
-		snprintf(why, room, "these packets have no ICRC");
-		return BENCH_SKIPPED;
-	}
+	if (o->icrc)
+		return bench_fail(why, BENCH_SKIPPED, "these packets have no ICRC");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return -ENOMEM;
 	b->handler = handler;
 	b->ps_per_cycle = 1e12 / (double)rte_get_tsc_hz();
-	r = find(b, why, room);
+	r = find(b, why);
 	if (r)
 		goto fail;
 	bench_null_register();
@@ -134,7 +132,7 @@ static int open_bpf(const char *handler, const struct bench_options *o, void **s
 	make_frame(b->frame);
 	config = bench_port_nic(&ops, b);
 	r = sp_nic_create(&config, &error, &b->nic);
-	snprintf(why, room, "%s", error.text);
+	snprintf(why->text, sizeof(why->text), "%s", error.text);
 	if (r)
 		goto fail;
 	*state = b;
@@ -150,7 +148,7 @@ static void poll(struct bench *b, unsigned bursts)
 		sp_nic_poll(b->nic, 0, (sp_time)((double)rte_rdtsc() * b->ps_per_cycle));
 }
 
-static int measure(struct bench *b, uint32_t id, double seconds, struct bench_round *round, char *why, unsigned room)
+static int measure(struct bench *b, uint32_t id, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench_clock clock;
 	uint64_t before, end, taken;
@@ -168,14 +166,13 @@ static int measure(struct bench *b, uint32_t id, double seconds, struct bench_ro
 	taken = sp_nic_context_counter(b->nic, id, "packets") - before;
 	if (taken == b->received)
 		return 0;
-	snprintf(why, room, "%llu packets came, %llu were taken: not what was to be measured",
-		 (unsigned long long)b->received, (unsigned long long)taken);
-	return -EPROTO;
+	return bench_fail(why, -EPROTO, "%llu packets came, %llu were taken: not what was to be measured",
+			  (unsigned long long)b->received, (unsigned long long)taken);
 }
 
 /* suffix: of the handler's file; NULL: the handler that does nothing. */
-static int run_one(struct bench *b, const char *suffix, double seconds, struct bench_round *round, char *why,
-		   unsigned room)
+static int run_one(struct bench *b, const char *suffix, double seconds, struct bench_round *round,
+		   struct bench_why *why)
 {
 	const struct sp_setting setting[] = {{"filter", "icmp"}};
 	const struct sp_context_config config = {
@@ -192,34 +189,34 @@ static int run_one(struct bench *b, const char *suffix, double seconds, struct b
 	if (!r)
 		r = sp_nic_context_add(b->nic, &config, &id, &error);
 	if (r) {
-		snprintf(why, room, "%s", error.text);
+		snprintf(why->text, sizeof(why->text), "%s", error.text);
 	} else {
-		r = measure(b, id, seconds, round, why, room);
+		r = measure(b, id, seconds, round, why);
 		sp_nic_context_remove(b->nic, id);
 	}
 	sp_plugin_unload(plugin);
 	return r;
 }
 
-static int run_ebpf(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_ebpf(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_one(state, ".bpf.o", seconds, round, why, room);
+	return run_one(state, ".bpf.o", seconds, round, why);
 }
 
-static int run_c(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_c(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_one(state, ".so", seconds, round, why, room);
+	return run_one(state, ".so", seconds, round, why);
 }
 
-static int run_null(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_null(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_one(state, NULL, seconds, round, why, room);
+	return run_one(state, NULL, seconds, round, why);
 }
 
 #define OPEN(id)                                                                                                       \
-	static int open_##id(const struct bench_options *o, void **state, char *why, unsigned room)                    \
+	static int open_##id(const struct bench_options *o, void **state, struct bench_why *why)                       \
 	{                                                                                                              \
-		return open_bpf(#id, o, state, why, room);                                                             \
+		return open_bpf(#id, o, state, why);                                                                   \
 	}
 OPEN(responder)
 OPEN(sizes)

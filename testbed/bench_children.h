@@ -21,6 +21,8 @@ struct bench_child {
 	unsigned number; /* its standard error is in the file errors.NUMBER */
 };
 
+struct bench_why;
+
 struct bench_house {
 	char dir[80];
 	pid_t holder[2];  /* processes that hold the namespaces; 0: none */
@@ -29,9 +31,9 @@ struct bench_house {
 };
 
 /* All return 0, or -errno with the reason in why. -EINTR: bench_stopped(). */
-int bench_house_open(struct bench_house *house, char *why, unsigned room);
+int bench_house_open(struct bench_house *house, struct bench_why *why);
 /* Two network namespaces joined by a veth link: left0 with 198.51.100.1, right0 with .2. -EPERM: not permitted here. */
-int bench_house_spaces(struct bench_house *house, char *why, unsigned room);
+int bench_house_spaces(struct bench_house *house, struct bench_why *why);
 void bench_house_close(struct bench_house *house);
 
 /* How to start one: "spindle" is this program, others are searched in $PATH. */
@@ -44,18 +46,17 @@ struct bench_start {
 	int space; /* namespace 0 or 1; -1: that of this process */
 };
 int bench_child_start(const struct bench_house *house, const struct bench_start *start, struct bench_child *child,
-		      char *why, unsigned room);
+		      struct bench_why *why);
 /* Reads the next line of its output, without newline. If there is none, why has the last line of its standard error. */
 int bench_child_line(const struct bench_house *house, struct bench_child *child, double seconds, char *line,
-		     size_t line_room, char *why, unsigned room);
+		     size_t line_room, struct bench_why *why);
 /* Waits for its end; 0: exit status 0. */
-int bench_child_end(const struct bench_house *house, struct bench_child *child, double seconds, char *why,
-		    unsigned room);
+int bench_child_end(const struct bench_house *house, struct bench_child *child, double seconds, struct bench_why *why);
 void bench_child_stop(struct bench_child *child); /* ends it in any state */
 
 /* Starts `spindle run` with port `port`, as left (which = 0, 192.0.2.1) or right (1, 192.0.2.2); it is up when this
  * returns. */
-int bench_nic_start(struct bench_house *house, unsigned which, const char *port, int space, char *why, unsigned room);
+int bench_nic_start(struct bench_house *house, unsigned which, const char *port, int space, struct bench_why *why);
 /* Stops those that run, the last one started first. */
 void bench_nics_stop(struct bench_house *house);
 

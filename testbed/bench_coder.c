@@ -297,7 +297,7 @@ static int open_context(struct bench_coder *b, struct sp_error *error)
 }
 
 int bench_coder_open(const struct bench_coder_shape *shape, uint8_t *memory, const uint8_t *right,
-		     struct bench_coder **coder, char *why, unsigned room)
+		     struct bench_coder **coder, struct bench_why *why)
 {
 	struct bench_coder *b = calloc(1, sizeof(*b));
 	struct sp_error error = {0};
@@ -322,7 +322,7 @@ int bench_coder_open(const struct bench_coder_shape *shape, uint8_t *memory, con
 	*coder = b;
 	return 0;
 fail:
-	snprintf(why, room, "%s", *error.text ? error.text : strerror(-r));
+	snprintf(why->text, sizeof(why->text), "%s", *error.text ? error.text : strerror(-r));
 	bench_coder_close(b);
 	return r;
 }

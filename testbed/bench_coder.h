@@ -24,6 +24,8 @@ struct bench_coder_shape {
 bool bench_coder_cold(const struct bench_coder_shape *shape);
 void bench_coder_flush(const uint8_t *from, uint64_t bytes);
 
+struct bench_why;
+
 #define BENCH_SLICES_MAX (1u << 17) /* of a message */
 
 /* TSC cycles of the handler's work(), of all messages so far. */
@@ -48,7 +50,7 @@ struct bench_coder;
  * just received, and ISA-L's data would stay there. 0, or -errno with the reason in why.
  */
 int bench_coder_open(const struct bench_coder_shape *shape, uint8_t *memory, const uint8_t *right,
-		     struct bench_coder **coder, char *why, unsigned room);
+		     struct bench_coder **coder, struct bench_why *why);
 void bench_coder_close(struct bench_coder *coder); /* NULL is fine */
 
 /* One message of all submessages. -errno: it has failed, or bench_stopped(). */

@@ -218,7 +218,7 @@ static int fill(struct bench *b)
 	return r ? r : isal_open(b, decode);
 }
 
-static int open_bench(const struct bench_coder_shape *shape, void **state, char *why, unsigned room)
+static int open_bench(const struct bench_coder_shape *shape, void **state, struct bench_why *why)
 {
 	const size_t code = RTE_ALIGN_CEIL(sp_ec_code_bytes(shape->kind, shape->k, shape->m), PAGE);
 	struct bench *b = calloc(1, sizeof(*b));
@@ -241,7 +241,7 @@ static int open_bench(const struct bench_coder_shape *shape, void **state, char 
 	r = r ? r : fill(b);
 	if (r)
 		goto fail;
-	r = bench_coder_open(&b->shape, b->memory, b->right, &b->coder, why, room);
+	r = bench_coder_open(&b->shape, b->memory, b->right, &b->coder, why);
 	if (r) {
 		close_bench(b);
 		return r;
@@ -249,7 +249,7 @@ static int open_bench(const struct bench_coder_shape *shape, void **state, char 
 	*state = b;
 	return 0;
 fail:
-	snprintf(why, room, "%s", strerror(-r));
+	snprintf(why->text, sizeof(why->text), "%s", strerror(-r));
 	close_bench(b);
 	return r;
 }
@@ -266,7 +266,7 @@ static void forget(struct bench *b)
 		memset(chunk[b->shape.k], 0, parity_bytes(b));
 }
 
-static int check(const struct bench *b, char *why, unsigned room)
+static int check(const struct bench *b, struct bench_why *why)
 {
 	const unsigned chunks = b->shape.k + (b->shape.decode ? 0 : b->shape.m);
 	uint8_t *chunk[SP_EC_CHUNKS];
@@ -278,8 +278,7 @@ static int check(const struct bench *b, char *why, unsigned room)
 			wrong |= memcmp(chunk[i] + at, b->right + (size_t)i * PAGE, PAGE) != 0;
 	if (!wrong)
 		return 0;
-	snprintf(why, room, "the chunks are not what ISA-L makes of them");
-	return -EPROTO;
+	return bench_fail(why, -EPROTO, "the chunks are not what ISA-L makes of them");
 }
 
 static void next_from_memory(const struct bench *b, unsigned count)
@@ -321,7 +320,7 @@ static inline double measure(struct bench *b, void (*make)(struct bench *, uint8
 }
 
 /* The better of ISA-L's two ways. */
-static int run_isal(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_isal(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 	double other = 0;
@@ -330,13 +329,13 @@ static int run_isal(void *state, double seconds, struct bench_round *round, char
 	if (b->shape.kind == SP_EC_MDS)
 		other = measure(b, isal_update, seconds / 2);
 	round->value = other > round->value ? other : round->value;
-	return check(b, why, room);
+	return check(b, why);
 }
 
-static int run_job(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_job(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	round->value = measure(state, job, seconds);
-	return check(state, why, room);
+	return check(state, why);
 }
 
 static int by_cycles(const void *a, const void *b)
@@ -363,7 +362,7 @@ static void slices(struct bench *b, struct bench_round *round)
 }
 
 /* GB/s of data while the handler works, without the NIC's time for packets and commands. */
-static int run_handler(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_handler(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 	struct bench_work *w = bench_coder_work(b->coder);
@@ -377,10 +376,8 @@ static int run_handler(void *state, double seconds, struct bench_round *round, c
 		r = bench_coder_message(b->coder);
 		messages++;
 	} while (!r && now() - began < seconds);
-	if (r) {
-		snprintf(why, room, "the NIC has not made what was lost or wanted: %s", strerror(-r));
-		return r;
-	}
+	if (r)
+		return bench_fail(why, r, "the NIC has not made what was lost or wanted: %s", strerror(-r));
 	round->value = (double)(messages * b->shape.submessages * data_bytes(b)) / 1e9 * (double)rte_get_tsc_hz();
 	/* If all were interrupted, uses the interrupted ones. */
 	if (w->slices > w->disturbed)
@@ -388,24 +385,23 @@ static int run_handler(void *state, double seconds, struct bench_round *round, c
 	else
 		round->value /= (double)w->disturbed_cycles;
 	slices(b, round);
-	return check(b, why, room);
+	return check(b, why);
 }
 
 /* The value is the longest slice. */
-static int run_slices(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_slices(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	const int r = run_handler(state, seconds, round, why, room);
+	const int r = run_handler(state, seconds, round, why);
 
 	round->value = round->slice_max;
 	return r;
 }
 
-static int run_allowed(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_allowed(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	(void)state;
 	(void)seconds;
 	(void)why;
-	(void)room;
 	round->value = SLICE;
 	return 0;
 }
@@ -441,8 +437,8 @@ static int run_allowed(void *state, double seconds, struct bench_round *round, c
 #define KIND_xor SP_EC_XOR
 
 #define OPEN(name, code, k_, m_, kib, decode_, count)                                                                  \
-	static int open_##name##_##code##_##k_##_##m_##_##kib(const struct bench_options *o, void **state, char *why,  \
-							      unsigned room)                                           \
+	static int open_##name##_##code##_##k_##_##m_##_##kib(const struct bench_options *o, void **state,             \
+							      struct bench_why *why)                                   \
 	{                                                                                                              \
 		const struct bench_coder_shape shape = {                                                               \
 			.kind = KIND_##code,                                                                           \
@@ -454,7 +450,7 @@ static int run_allowed(void *state, double seconds, struct bench_round *round, c
 		};                                                                                                     \
                                                                                                                        \
 		(void)o;                                                                                               \
-		return open_bench(&shape, state, why, room);                                                           \
+		return open_bench(&shape, state, why);                                                                 \
 	}
 #define WARM_OF(bytes) (WARM / (bytes) ? WARM / (bytes) : 1)
 #define OPEN_ALL(code, prefix, k, m, kib)                                                                              \

@@ -55,7 +55,7 @@ static int make_file(const struct transfer *t)
 	return (fclose(f) || left) ? -EIO : 0;
 }
 
-static int open_transfer(const struct bench_options *o, bool veth, void **state, char *why, unsigned room)
+static int open_transfer(const struct bench_options *o, bool veth, void **state, struct bench_why *why)
 {
 	struct transfer *t = calloc(1, sizeof(*t));
 	int r;
@@ -64,9 +64,9 @@ static int open_transfer(const struct bench_options *o, bool veth, void **state,
 		return -ENOMEM;
 	t->veth = veth;
 	t->bytes = o->file_bytes;
-	r = bench_house_open(&t->house, why, room);
+	r = bench_house_open(&t->house, why);
 	if (!r && veth) {
-		r = bench_house_spaces(&t->house, why, room);
+		r = bench_house_spaces(&t->house, why);
 		if (r == -EPERM)
 			r = BENCH_SKIPPED;
 	}
@@ -75,7 +75,7 @@ static int open_transfer(const struct bench_options *o, bool veth, void **state,
 	if (!r) {
 		r = make_file(t);
 		if (r)
-			snprintf(why, room, "%s: %s", t->file, strerror(-r));
+			snprintf(why->text, sizeof(why->text), "%s: %s", t->file, strerror(-r));
 	}
 	if (r)
 		close_transfer(t);
@@ -89,18 +89,18 @@ static const char *receiver_address(const struct transfer *t)
 	return t->veth ? "198.51.100.1" : "127.0.0.1";
 }
 
-static int start_nics(struct transfer *t, char *why, unsigned room)
+static int start_nics(struct transfer *t, struct bench_why *why)
 {
 	char port[2][128];
 	int r;
 
 	snprintf(port[0], sizeof(port[0]), t->veth ? "af_packet:left0" : "vhost:%s/wire", t->house.dir);
 	snprintf(port[1], sizeof(port[1]), t->veth ? "af_packet:right0" : "virtio-user:%s/wire", t->house.dir);
-	r = bench_nic_start(&t->house, 0, port[0], t->veth ? 0 : -1, why, room);
-	return r ? r : bench_nic_start(&t->house, 1, port[1], t->veth ? 1 : -1, why, room);
+	r = bench_nic_start(&t->house, 0, port[0], t->veth ? 0 : -1, why);
+	return r ? r : bench_nic_start(&t->house, 1, port[1], t->veth ? 1 : -1, why);
 }
 
-static int run_spindle(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_spindle(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct transfer *t = state;
 	char host[64], listen[64], line[1024];
@@ -114,23 +114,23 @@ static int run_spindle(void *state, double seconds, struct bench_round *round, c
 
 	(void)seconds;
 	snprintf(listen, sizeof(listen), "%s:0", receiver_address(t));
-	r = start_nics(t, why, room);
+	r = start_nics(t, why);
 	if (!r)
-		r = bench_child_start(&t->house, &start, &receiver, why, room);
+		r = bench_child_start(&t->house, &start, &receiver, why);
 	while (!r) {
-		r = bench_child_line(&t->house, &receiver, BENCH_PATIENCE, line, sizeof(line), why, room);
+		r = bench_child_line(&t->house, &receiver, BENCH_PATIENCE, line, sizeof(line), why);
 		if (!r && sscanf(line, "spindle recv: listening on %63s", host) == 1)
 			break;
 	}
 	start = (struct bench_start){.argv = send, .space = t->veth ? 1 : -1};
 	if (!r)
-		r = bench_child_start(&t->house, &start, &sender, why, room);
+		r = bench_child_start(&t->house, &start, &sender, why);
 	if (!r)
-		r = bench_child_line(&t->house, &sender, SECONDS, line, sizeof(line), why, room);
+		r = bench_child_line(&t->house, &sender, SECONDS, line, sizeof(line), why);
 	if (!r)
-		r = bench_child_end(&t->house, &sender, 10, why, room);
+		r = bench_child_end(&t->house, &sender, 10, why);
 	if (!r)
-		r = bench_child_end(&t->house, &receiver, 10, why, room);
+		r = bench_child_end(&t->house, &receiver, 10, why);
 	bench_child_stop(&sender);
 	bench_child_stop(&receiver);
 	bench_nics_stop(&t->house);
@@ -141,11 +141,10 @@ static int run_spindle(void *state, double seconds, struct bench_round *round, c
 	json_decref(said);
 	if (round->value > 0)
 		return 0;
-	snprintf(why, room, "no rate: %s", line);
-	return -EPROTO;
+	return bench_fail(why, -EPROTO, "no rate: %s", line);
 }
 
-static int run_tcp(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_tcp(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct transfer *t = state;
 	const char *address = receiver_address(t);
@@ -161,20 +160,20 @@ static int run_tcp(void *state, double seconds, struct bench_round *round, char 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link))
 		return -errno;
 	start.link = link[0];
-	r = bench_child_start(&t->house, &start, &receiver, why, room);
+	r = bench_child_start(&t->house, &start, &receiver, why);
 	start = (struct bench_start){.argv = send, .linked = true, .link = link[1], .space = t->veth ? 1 : -1};
 	if (!r)
-		r = bench_child_start(&t->house, &start, &sender, why, room);
+		r = bench_child_start(&t->house, &start, &sender, why);
 	close(link[0]);
 	close(link[1]);
 	if (!r)
-		r = bench_child_line(&t->house, &sender, SECONDS, line, sizeof(line), why, room);
+		r = bench_child_line(&t->house, &sender, SECONDS, line, sizeof(line), why);
 	if (!r && (sscanf(line, "%lf", &took) != 1 || took <= 0))
 		r = -EPROTO;
 	if (!r)
-		r = bench_child_end(&t->house, &sender, 10, why, room);
+		r = bench_child_end(&t->house, &sender, 10, why);
 	if (!r)
-		r = bench_child_end(&t->house, &receiver, 10, why, room);
+		r = bench_child_end(&t->house, &receiver, 10, why);
 	bench_child_stop(&sender);
 	bench_child_stop(&receiver);
 	if (!r)
@@ -194,7 +193,7 @@ static double received_rate(const json_t *all)
 	       (1 - json_number_value(json_object_get(sum, "lost_percent")) / 100);
 }
 
-static int run_iperf3(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_iperf3(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct transfer *t = state;
 	const char *address = receiver_address(t);
@@ -211,45 +210,41 @@ static int run_iperf3(void *state, double seconds, struct bench_round *round, ch
 
 	(void)seconds;
 	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)t->bytes);
-	r = bench_child_start(&t->house, &start, &s, why, room);
+	r = bench_child_start(&t->house, &start, &s, why);
 	while (!r) { /* a line of dashes, then "Server listening on ..." */
-		r = bench_child_line(&t->house, &s, 10, line, sizeof(line), why, room);
-		if (r == -EPIPE && bench_child_end(&t->house, &s, 10, why, room) == -ENOENT) {
-			snprintf(why, room, "iperf3 is not installed (Debian package iperf3)");
-			return BENCH_SKIPPED;
-		}
+		r = bench_child_line(&t->house, &s, 10, line, sizeof(line), why);
+		if (r == -EPIPE && bench_child_end(&t->house, &s, 10, why) == -ENOENT)
+			return bench_fail(why, BENCH_SKIPPED, "iperf3 is not installed (Debian package iperf3)");
 		if (!r && !strncmp(line, "Server listening", 16))
 			break;
 	}
 	start = (struct bench_start){.argv = client, .space = t->veth ? 1 : -1};
 	if (!r)
-		r = bench_child_start(&t->house, &start, &c, why, room);
+		r = bench_child_start(&t->house, &start, &c, why);
 	if (!r) {
 		f = fdopen(dup(c.out), "r");
 		all = f ? json_loadf(f, 0, NULL) : NULL; /* ends with the process, which -n bounds */
 		if (f)
 			fclose(f);
-		r = bench_child_end(&t->house, &c, 10, why, room);
+		r = bench_child_end(&t->house, &c, 10, why);
 	}
 	bench_child_stop(&c);
 	bench_child_stop(&s);
 	round->value = received_rate(all) / 8e6;
 	json_decref(all);
-	if (!r && round->value <= 0) {
-		snprintf(why, room, "iperf3 has said no rate");
-		r = -EPROTO;
-	}
+	if (!r && round->value <= 0)
+		r = bench_fail(why, -EPROTO, "iperf3 has said no rate");
 	return r;
 }
 
-static int open_veth(const struct bench_options *o, void **state, char *why, unsigned room)
+static int open_veth(const struct bench_options *o, void **state, struct bench_why *why)
 {
-	return open_transfer(o, true, state, why, room);
+	return open_transfer(o, true, state, why);
 }
 
-static int open_vhost(const struct bench_options *o, void **state, char *why, unsigned room)
+static int open_vhost(const struct bench_options *o, void **state, struct bench_why *why)
 {
-	return open_transfer(o, false, state, why, room);
+	return open_transfer(o, false, state, why);
 }
 
 const struct bench_case bench_file[] = {

@@ -34,7 +34,7 @@ static void close_latency(void *state)
 	free(l);
 }
 
-static int open_latency(const struct shape *shape, void **state, char *why, unsigned room)
+static int open_latency(const struct shape *shape, void **state, struct bench_why *why)
 {
 	struct latency *l = calloc(1, sizeof(*l));
 	int r;
@@ -42,7 +42,7 @@ static int open_latency(const struct shape *shape, void **state, char *why, unsi
 	if (!l)
 		return -ENOMEM;
 	l->shape = *shape;
-	r = bench_house_open(&l->house, why, room);
+	r = bench_house_open(&l->house, why);
 	if (r)
 		free(l);
 	else
@@ -51,7 +51,7 @@ static int open_latency(const struct shape *shape, void **state, char *why, unsi
 }
 
 static int pair(struct latency *l, const char *kind, const char *wait, const char *far, double seconds,
-		struct bench_round *round, char *why, unsigned room)
+		struct bench_round *round, struct bench_why *why)
 {
 	char text[32], line[128];
 	const char *const one[] = {"spindle", "bench", "--end", kind, "pong", wait, text, far, NULL};
@@ -64,29 +64,27 @@ static int pair(struct latency *l, const char *kind, const char *wait, const cha
 		return -errno;
 	snprintf(text, sizeof(text), "%g", seconds);
 	start.link = link[0];
-	r = bench_child_start(&l->house, &start, &pong, why, room);
+	r = bench_child_start(&l->house, &start, &pong, why);
 	start.argv = other;
 	start.link = link[1];
 	if (!r)
-		r = bench_child_start(&l->house, &start, &ping, why, room);
+		r = bench_child_start(&l->house, &start, &ping, why);
 	close(link[0]);
 	close(link[1]);
 	if (!r)
-		r = bench_child_line(&l->house, &ping, seconds + 60, line, sizeof(line), why, room);
-	if (!r && sscanf(line, "%lf %lf", &round->value, &round->tail) != 2) {
-		snprintf(why, room, "no figures: %s", line);
-		r = -EPROTO;
-	}
+		r = bench_child_line(&l->house, &ping, seconds + 60, line, sizeof(line), why);
+	if (!r && sscanf(line, "%lf %lf", &round->value, &round->tail) != 2)
+		r = bench_fail(why, -EPROTO, "no figures: %s", line);
 	if (!r)
-		r = bench_child_end(&l->house, &ping, 10, why, room);
+		r = bench_child_end(&l->house, &ping, 10, why);
 	if (!r)
-		r = bench_child_end(&l->house, &pong, 10, why, room);
+		r = bench_child_end(&l->house, &pong, 10, why);
 	bench_child_stop(&ping);
 	bench_child_stop(&pong);
 	return r;
 }
 
-static int run_nics(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_nics(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct latency *l = state;
 	const bool two = l->shape.two;
@@ -95,15 +93,15 @@ static int run_nics(void *state, double seconds, struct bench_round *round, char
 
 	snprintf(port[0], sizeof(port[0]), "vhost:%s/wire", l->house.dir);
 	snprintf(port[1], sizeof(port[1]), "virtio-user:%s/wire", l->house.dir);
-	r = bench_nic_start(&l->house, 0, two ? port[0] : "null:", -1, why, room);
+	r = bench_nic_start(&l->house, 0, two ? port[0] : "null:", -1, why);
 	if (!r && two)
-		r = bench_nic_start(&l->house, 1, port[1], -1, why, room);
+		r = bench_nic_start(&l->house, 1, port[1], -1, why);
 	if (!r)
 		r = pair(l, "nic",
 			 l->shape.sleep			? "sleep"
 			 : bench_cpus() < (two ? 4 : 3) ? "yield"
 							: "poll",
-			 two ? "right" : "left", seconds, round, why, room);
+			 two ? "right" : "left", seconds, round, why);
 	bench_nics_stop(&l->house);
 	return r;
 }
@@ -113,21 +111,21 @@ static const char *socket_wait(const struct latency *l)
 	return l->shape.sleep ? "sleep" : bench_cpus() < 2 ? "yield" : "poll";
 }
 
-static int run_unix(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_unix(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return pair(state, "unix", socket_wait(state), "", seconds, round, why, room);
+	return pair(state, "unix", socket_wait(state), "", seconds, round, why);
 }
 
-static int run_udp(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_udp(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return pair(state, "udp", socket_wait(state), "", seconds, round, why, room);
+	return pair(state, "udp", socket_wait(state), "", seconds, round, why);
 }
 
 #define OPEN(name, both, asleep)                                                                                       \
-	static int open_##name(const struct bench_options *o, void **state, char *why, unsigned room)                  \
+	static int open_##name(const struct bench_options *o, void **state, struct bench_why *why)                     \
 	{                                                                                                              \
 		(void)o;                                                                                               \
-		return open_latency(&(const struct shape){.two = both, .sleep = asleep}, state, why, room);            \
+		return open_latency(&(const struct shape){.two = both, .sleep = asleep}, state, why);                  \
 	}
 OPEN(nic_polling, false, false)
 OPEN(nic_sleeping, false, true)

@@ -209,10 +209,10 @@ static void close_bench(void *state)
 	free(b);
 }
 
-static int open_bench(const char *what, void **state, char *why, unsigned room)
+static int open_bench(const char *what, void **state, struct bench_why *why)
 {
 	struct bench *b = calloc(1, sizeof(*b));
-	int r = b ? bench_house_open(&b->house, why, room) : -ENOMEM;
+	int r = b ? bench_house_open(&b->house, why) : -ENOMEM;
 
 	if (r) {
 		free(b);
@@ -223,42 +223,42 @@ static int open_bench(const char *what, void **state, char *why, unsigned room)
 	return 0;
 }
 
-static int run_thing(struct bench *b, struct bench_round *round, char *why, unsigned room)
+static int run_thing(struct bench *b, struct bench_round *round, struct bench_why *why)
 {
 	const char *const argv[] = {"spindle", "bench", "--end", "memory", b->what, NULL};
 	struct bench_child child;
 	char line[128];
-	int r = bench_child_start(&b->house, &(struct bench_start){.argv = argv, .space = -1}, &child, why, room);
+	int r = bench_child_start(&b->house, &(struct bench_start){.argv = argv, .space = -1}, &child, why);
 
 	if (r)
 		return r;
-	r = bench_child_line(&b->house, &child, 120, line, sizeof(line), why, room);
+	r = bench_child_line(&b->house, &child, 120, line, sizeof(line), why);
 	if (!r)
-		r = bench_child_end(&b->house, &child, BENCH_PATIENCE, why, room);
+		r = bench_child_end(&b->house, &child, BENCH_PATIENCE, why);
 	bench_child_stop(&child);
 	round->value = r ? 0 : strtod(line, NULL);
 	return r;
 }
 
-static int run(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 	int r;
 
 	(void)seconds;
 	if (b->what)
-		return run_thing(b, round, why, room);
-	r = bench_nic_start(&b->house, 0, "null:", -1, why, room);
+		return run_thing(b, round, why);
+	r = bench_nic_start(&b->house, 0, "null:", -1, why);
 	round->value = r ? 0 : (double)resident(b->house.nic[0].pid);
 	bench_nics_stop(&b->house);
 	return r;
 }
 
 #define OPEN(name, what)                                                                                               \
-	static int open_##name(const struct bench_options *o, void **state, char *why, unsigned room)                  \
+	static int open_##name(const struct bench_options *o, void **state, struct bench_why *why)                     \
 	{                                                                                                              \
 		(void)o;                                                                                               \
-		return open_bench(what, state, why, room);                                                             \
+		return open_bench(what, state, why);                                                                   \
 	}
 OPEN(qp, "qp")
 OPEN(message, "message")

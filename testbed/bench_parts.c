@@ -224,7 +224,7 @@ static void close_rig(struct rig *r)
 }
 
 /* As the case sdr-receive-64. */
-static int open_rig(struct rig *r, const struct bench_options *o, char *why, unsigned room)
+static int open_rig(struct rig *r, const struct bench_options *o, struct bench_why *why)
 {
 	const struct bench_sdr_shape whole = {.mtu = 64, .packets = 32, .chunk = 1};
 	struct bench_sdr_shape loop = whole, null = whole;
@@ -233,11 +233,11 @@ static int open_rig(struct rig *r, const struct bench_options *o, char *why, uns
 	*r = (struct rig){.wrong = 0};
 	loop.gate = never;
 	null.null = true;
-	e = bench_sdr_open(&loop, o, &r->loop, why, room);
+	e = bench_sdr_open(&loop, o, &r->loop, why);
 	if (!e)
-		e = bench_sdr_open(&null, o, &r->null, why, room);
+		e = bench_sdr_open(&null, o, &r->null, why);
 	if (!e)
-		e = bench_sdr_open(&whole, o, &r->whole, why, room);
+		e = bench_sdr_open(&whole, o, &r->whole, why);
 	return e;
 }
 
@@ -247,22 +247,22 @@ static int open_rig(struct rig *r, const struct bench_options *o, char *why, uns
 
 enum { WHOLE = FORMS, NULL_WHOLE, ASIDE, IDLE, FIGURES };
 
-typedef int round_t(struct bench_sdr *, double, struct bench_round *, char *, unsigned);
+typedef int round_t(struct bench_sdr *, double, struct bench_round *, struct bench_why *);
 
-static int cost_of(round_t *run, struct bench_sdr *b, double seconds, double *cycles, char *why, unsigned room)
+static int cost_of(round_t *run, struct bench_sdr *b, double seconds, double *cycles, struct bench_why *why)
 {
 	struct bench_round round = {0};
-	int r = run(b, 0, &round, why, room); /* warms the caches again */
+	int r = run(b, 0, &round, why); /* warms the caches again */
 
 	if (!r)
-		r = run(b, seconds, &round, why, room);
+		r = run(b, seconds, &round, why);
 
 	*cycles = r ? 0 : (double)round.cycles / (double)round.units;
 	return r;
 }
 
 /* A round of each, as short as possible. */
-static int once(struct rig *r, double *f, char *why, unsigned room)
+static int once(struct rig *r, double *f, struct bench_why *why)
 {
 	const double seconds = 0.001;
 	int e;
@@ -273,13 +273,11 @@ static int once(struct rig *r, double *f, char *why, unsigned room)
 	}
 	f[ASIDE] = r->aside[HANDLER];
 	f[IDLE] = r->aside[ROUND];
-	e = cost_of(bench_sdr_null, r->null, seconds, &f[NULL_WHOLE], why, room);
+	e = cost_of(bench_sdr_null, r->null, seconds, &f[NULL_WHOLE], why);
 	if (!e)
-		e = cost_of(bench_sdr_run, r->whole, seconds, &f[WHOLE], why, room);
-	if (!e && (r->wrong || bench_sdr_wasted(r->loop))) {
-		snprintf(why, room, "%u packets did not go where they should", r->wrong);
-		e = -EPROTO;
-	}
+		e = cost_of(bench_sdr_run, r->whole, seconds, &f[WHOLE], why);
+	if (!e && (r->wrong || bench_sdr_wasted(r->loop)))
+		e = bench_fail(why, -EPROTO, "%u packets did not go where they should", r->wrong);
 	return e ? e : bench_stopped() ? -EINTR : 0;
 }
 
@@ -314,17 +312,17 @@ static const char *const words[BENCH_PARTS][2] = {
 };
 
 /* Fills `figure`; sample has room for SAMPLES of each. */
-static int measure(struct rig *rig, const struct bench_options *o, double *sample, double *figure, char *why,
-		   unsigned room)
+static int measure(struct rig *rig, const struct bench_options *o, double *sample, double *figure,
+		   struct bench_why *why)
 {
 	const uint64_t end = bench_round_end(o->rounds * o->round_seconds * FIGURES);
 	unsigned n = 0;
 	int r;
 
-	r = once(rig, figure, why, room); /* not counted */
+	r = once(rig, figure, why); /* not counted */
 	do {
 		if (!r)
-			r = once(rig, figure, why, room);
+			r = once(rig, figure, why);
 		for (unsigned k = 0; k < FIGURES && !r; k++)
 			sample[k * SAMPLES + n] = figure[k];
 	} while (!r && ++n < SAMPLES && (rte_rdtsc() < end || n < 3));
@@ -335,7 +333,7 @@ static int measure(struct rig *rig, const struct bench_options *o, double *sampl
 	return r;
 }
 
-int bench_parts_run(const struct bench_options *options, struct bench_parts *parts, char *why, unsigned room)
+int bench_parts_run(const struct bench_options *options, struct bench_parts *parts, struct bench_why *why)
 {
 	double *sample = malloc(FIGURES * SAMPLES * sizeof(*sample)), figure[FIGURES] = {0}, part[BENCH_PARTS];
 	struct bench_options o = *options;
@@ -345,9 +343,9 @@ int bench_parts_run(const struct bench_options *options, struct bench_parts *par
 	o.icrc = true;
 	o.message_packets = o.chunk_packets = o.messages = 0;
 	if (sample)
-		r = open_rig(&rig, &o, why, room);
+		r = open_rig(&rig, &o, why);
 	if (!r)
-		r = measure(&rig, &o, sample, figure, why, room);
+		r = measure(&rig, &o, sample, figure, why);
 	close_rig(&rig);
 	free(sample);
 	if (r)

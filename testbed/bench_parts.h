@@ -18,6 +18,6 @@ struct bench_parts {
 
 /* 64-byte packets of SDR messages, ICRC checked, in chunks of one packet: cycles a packet. 0 or -errno with the reason
  * in why. */
-int bench_parts_run(const struct bench_options *options, struct bench_parts *parts, char *why, unsigned room);
+int bench_parts_run(const struct bench_options *options, struct bench_parts *parts, struct bench_why *why);
 
 #endif

@@ -70,7 +70,7 @@ typedef void bench_port_each_t(void *port, struct rte_mbuf **packet, unsigned co
  * is called. */
 static inline __attribute__((always_inline)) int bench_port_bare(bench_port_receive_t *receive, bench_port_each_t *each,
 								 void *port, double seconds, struct bench_round *round,
-								 char *why, unsigned room)
+								 struct bench_why *why)
 {
 	const struct bench_clock clock = bench_clock_begin();
 	const uint64_t end = bench_round_end(seconds);
@@ -81,10 +81,8 @@ static inline __attribute__((always_inline)) int bench_port_bare(bench_port_rece
 		for (unsigned i = 0; i < BENCH_PORT_BURSTS; i++) {
 			const unsigned n = receive(port, 0, packet, SP_BURST, 0);
 
-			if (!n) {
-				snprintf(why, room, "no packet buffers");
-				return -ENOMEM;
-			}
+			if (!n)
+				return bench_fail(why, -ENOMEM, "no packet buffers");
 			if (each)
 				each(port, packet, n);
 			rte_pktmbuf_free_bulk(packet, n);

@@ -157,7 +157,7 @@ static int make_windows(struct bench *b)
 	return bench_stopped() ? -EINTR : r;
 }
 
-static int open_context(struct bench *b, char *why, unsigned room)
+static int open_context(struct bench *b, struct bench_why *why)
 {
 	char windows[16], buffers[16];
 	const struct sp_setting setting[] = {{"qp", "256"},	   {"mtu", "4096"},	 {"session", "implicit"},
@@ -168,10 +168,8 @@ static int open_context(struct bench *b, char *why, unsigned room)
 	snprintf(windows, sizeof(windows), "%u", b->shape.mailboxes);
 	snprintf(buffers, sizeof(buffers), "%u", 2 * b->shape.mailboxes);
 	r = sp_context_open(b->dev, "bench", "rvma", setting, sizeof(setting) / sizeof(*setting), &b->context, &error);
-	if (r) {
-		snprintf(why, room, "%s", error.text);
-		return r;
-	}
+	if (r)
+		return bench_fail(why, r, "%s", error.text);
 	r = sp_mr_alloc(b->dev, b->places * PUTS * b->shape.size, &b->mr);
 	return r ? r : make_windows(b);
 }
@@ -195,17 +193,15 @@ static void close_puts(void *state)
 	free(b);
 }
 
-static int open_puts(const struct shape *shape, const struct bench_options *o, void **state, char *why, unsigned room)
+static int open_puts(const struct shape *shape, const struct bench_options *o, void **state, struct bench_why *why)
 {
 	struct sp_nic_config config;
 	struct sp_error error = {.text = "no memory"};
 	struct bench *b;
 	int r = -ENOMEM;
 
-	if (o->icrc) {
-		snprintf(why, room, "the port changes each packet as it makes it, and not its ICRC");
-		return BENCH_SKIPPED;
-	}
+	if (o->icrc)
+		return bench_fail(why, BENCH_SKIPPED, "the port changes each packet as it makes it, and not its ICRC");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return r;
@@ -222,9 +218,9 @@ static int open_puts(const struct shape *shape, const struct bench_options *o, v
 	r = sp_nic_create(&config, &error, &b->nic);
 	if (!r)
 		r = sp_nic_dev(b->nic, false, &b->dev);
-	snprintf(why, room, "%s", error.text);
+	snprintf(why->text, sizeof(why->text), "%s", error.text);
 	if (!r)
-		r = open_context(b, why, room);
+		r = open_context(b, why);
 	if (r)
 		goto fail;
 	*state = b;
@@ -234,7 +230,7 @@ fail:
 	return r;
 }
 
-static int run(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 	const uint64_t before = sp_nic_context_counter(b->nic, b->context, "puts");
@@ -253,17 +249,15 @@ static int run(void *state, double seconds, struct bench_round *round, char *why
 	round->units = units;
 	round->cycles = bench_clock_end(&clock);
 	puts = sp_nic_context_counter(b->nic, b->context, "puts") - before;
-	if (puts != units || b->place == UINT64_MAX) {
-		snprintf(why, room, "%llu puts sent, %llu placed: not what was to be measured",
-			 (unsigned long long)units, (unsigned long long)puts);
-		return -EPROTO;
-	}
+	if (puts != units || b->place == UINT64_MAX)
+		return bench_fail(why, -EPROTO, "%llu puts sent, %llu placed: not what was to be measured",
+				  (unsigned long long)units, (unsigned long long)puts);
 	return 0;
 }
 
-static int run_bare(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_bare(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return bench_port_bare(receive, NULL, state, seconds, round, why, room);
+	return bench_port_bare(receive, NULL, state, seconds, round, why);
 }
 
 static uint8_t *next_place(struct bench *b)
@@ -289,13 +283,13 @@ static void stream_burst(void *state, struct rte_mbuf **packet, unsigned n)
 }
 
 /* The better of the two, half a round each. */
-static int run_copy(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_copy(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench_round other = {0};
-	int r = bench_port_bare(receive, copy_burst, state, seconds / 2, round, why, room);
+	int r = bench_port_bare(receive, copy_burst, state, seconds / 2, round, why);
 
 	if (!r)
-		r = bench_port_bare(receive, stream_burst, state, seconds / 2, &other, why, room);
+		r = bench_port_bare(receive, stream_burst, state, seconds / 2, &other, why);
 	if (!r && other.cycles * round->units < round->cycles * other.units)
 		*round = other;
 	return r;
@@ -304,17 +298,17 @@ static int run_copy(void *state, double seconds, struct bench_round *round, char
 #define SHAPES(_) _(64, 1) _(64, 1000) _(64, 1000000) _(4096, 1) _(4096, 1000) _(4096, 1000000)
 
 #define OPEN(bytes, boxes)                                                                                             \
-	static int open_##bytes##_##boxes(const struct bench_options *o, void **state, char *why, unsigned room)       \
+	static int open_##bytes##_##boxes(const struct bench_options *o, void **state, struct bench_why *why)          \
 	{                                                                                                              \
-		return open_puts(&(const struct shape){.size = bytes, .mailboxes = boxes}, o, state, why, room);       \
+		return open_puts(&(const struct shape){.size = bytes, .mailboxes = boxes}, o, state, why);             \
 	}
 SHAPES(OPEN)
 
 #define OPEN_PLACE(bytes, where)                                                                                       \
-	static int open_##where(const struct bench_options *o, void **state, char *why, unsigned room)                 \
+	static int open_##where(const struct bench_options *o, void **state, struct bench_why *why)                    \
 	{                                                                                                              \
 		return open_puts(&(const struct shape){.size = bytes, .mailboxes = 1, .memory = MEMORY_##where}, o,    \
-				 state, why, room);                                                                    \
+				 state, why);                                                                          \
 	}
 #define MEMORY_8M  (8u << 20)
 #define MEMORY_64M (64u << 20)

@@ -24,37 +24,37 @@ static void close_case(void *state)
 	bench_sdr_close(state);
 }
 
-static int run(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return bench_sdr_run(state, seconds, round, why, room);
+	return bench_sdr_run(state, seconds, round, why);
 }
 
 /* As on a NIC that was started: cycles of calls are measured all the time. */
-static int run_metered(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_metered(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench_sdr *b = state;
 	int r;
 
 	sp_meters_set(b->wire.nic, true);
-	r = run(b, seconds, round, why, room);
+	r = run(b, seconds, round, why);
 	sp_meters_set(b->wire.nic, false);
 	return r;
 }
 
-static int run_bare(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_bare(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench_sdr *b = state;
 
-	return bench_wire_bare(&b->wire, NULL, NULL, seconds, round, why, room);
+	return bench_wire_bare(&b->wire, NULL, NULL, seconds, round, why);
 }
 
-static int run_rxonly(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_rxonly(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench_sdr *b = state;
 	char device[1300];
 
 	snprintf(device, sizeof(device), "net_pcap0,%s", b->wire.source);
-	return bench_testpmd_round(&b->testpmd, "rxonly", device, 0, seconds, round, why, room);
+	return bench_testpmd_round(&b->testpmd, "rxonly", device, 0, seconds, round, why);
 }
 
 /* ---- payload to its place, by a bare loop: the same addresses in the same order ---- */
@@ -89,22 +89,22 @@ static void stream_burst(void *arg, struct rte_mbuf **packet)
 }
 
 /* The better of the two, half a round each. */
-static int run_copy(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_copy(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench_sdr *b = state;
 	struct bench_round other = {0};
-	int r = bench_wire_bare(&b->wire, copy_burst, b, seconds / 2, round, why, room);
+	int r = bench_wire_bare(&b->wire, copy_burst, b, seconds / 2, round, why);
 
 	if (!r)
-		r = bench_wire_bare(&b->wire, stream_burst, b, seconds / 2, &other, why, room);
+		r = bench_wire_bare(&b->wire, stream_burst, b, seconds / 2, &other, why);
 	if (!r && other.cycles * round->units < round->cycles * other.units)
 		*round = other;
 	return r;
 }
 
-int bench_sdr_copy(struct bench_sdr *b, double seconds, struct bench_round *round, char *why, unsigned room)
+int bench_sdr_copy(struct bench_sdr *b, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_copy(b, seconds, round, why, room);
+	return run_copy(b, seconds, round, why);
 }
 
 /* ---- an application that polls, on another core ---- */
@@ -144,8 +144,8 @@ static void *look(void *arg)
 	return NULL;
 }
 
-static int run_polled(struct bench_sdr *b, unsigned pause, double seconds, struct bench_round *round, char *why,
-		      unsigned room)
+static int run_polled(struct bench_sdr *b, unsigned pause, double seconds, struct bench_round *round,
+		      struct bench_why *why)
 {
 	struct poller p = {.bench = b, .pause = pause};
 	int r = -pthread_create(&p.thread, NULL, look, &p);
@@ -155,45 +155,45 @@ static int run_polled(struct bench_sdr *b, unsigned pause, double seconds, struc
 	while (!atomic_load_explicit(&p.begun, memory_order_acquire))
 		sched_yield();
 	bench_pin(0);
-	r = run(b, seconds, round, why, room);
+	r = run(b, seconds, round, why);
 	bench_unpin();
 	atomic_store(&p.stop, true);
 	pthread_join(p.thread, NULL);
 	return r;
 }
 
-static int run_tight(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_tight(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_polled(state, 0, seconds, round, why, room);
+	return run_polled(state, 0, seconds, round, why);
 }
 
-static int run_paused(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_paused(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_polled(state, PAUSE, seconds, round, why, room);
+	return run_polled(state, PAUSE, seconds, round, why);
 }
 
 /* ---- the cases ---- */
 
 #define OPEN(name, open, ...)                                                                                          \
-	static int open_##name(const struct bench_options *o, void **state, char *why, unsigned room)                  \
+	static int open_##name(const struct bench_options *o, void **state, struct bench_why *why)                     \
 	{                                                                                                              \
 		static const struct bench_sdr_shape shape = {__VA_ARGS__};                                             \
                                                                                                                        \
-		return open(&shape, o, state, why, room);                                                              \
+		return open(&shape, o, state, why);                                                                    \
 	}
 
-static int open_alone(const struct bench_sdr_shape *shape, const struct bench_options *o, void **state, char *why,
-		      unsigned room)
+static int open_alone(const struct bench_sdr_shape *shape, const struct bench_options *o, void **state,
+		      struct bench_why *why)
 {
-	return bench_sdr_open(shape, o, (struct bench_sdr **)state, why, room);
+	return bench_sdr_open(shape, o, (struct bench_sdr **)state, why);
 }
 
-static int open_polled(const struct bench_sdr_shape *shape, const struct bench_options *o, void **state, char *why,
-		       unsigned room)
+static int open_polled(const struct bench_sdr_shape *shape, const struct bench_options *o, void **state,
+		       struct bench_why *why)
 {
-	const int r = bench_two_cpus(why, room);
+	const int r = bench_two_cpus(why);
 
-	return r ? r : open_alone(shape, o, state, why, room);
+	return r ? r : open_alone(shape, o, state, why);
 }
 
 OPEN(64, open_alone, .mtu = 64, .packets = 32, .chunk = 1)

@@ -64,7 +64,7 @@ static void close_rvma(void *state)
 	free(b);
 }
 
-static int open_rvma(enum kind kind, uint32_t size, void **state, char *why, unsigned room)
+static int open_rvma(enum kind kind, uint32_t size, void **state, struct bench_why *why)
 {
 	static unsigned cables;
 	struct bench *b = calloc(1, sizeof(*b));
@@ -94,7 +94,7 @@ static int open_rvma(enum kind kind, uint32_t size, void **state, char *why, uns
 	*state = b;
 	return 0;
 fail:
-	snprintf(why, room, "%s", error.text);
+	snprintf(why->text, sizeof(why->text), "%s", error.text);
 	free(config);
 	if (b)
 		close_rvma(b);
@@ -143,8 +143,7 @@ static int simulate(struct bench *b, struct sp_batch_config *config, uint64_t *t
 	return sp_batch_simulate(config, &link_of[b->kind], ++b->rounds[config->way], torn);
 }
 
-static int run(struct bench *b, enum sp_batch_way way, double seconds, struct bench_round *round, char *why,
-	       unsigned room)
+static int run(struct bench *b, enum sp_batch_way way, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct sp_batch_config config = {
 		.way = way, .size = b->size, .mtu = MTU, .messages = UINT64_MAX / 2, .ended = note, .ended_arg = b};
@@ -155,28 +154,23 @@ static int run(struct bench *b, enum sp_batch_way way, double seconds, struct be
 	r = b->kind == RING ? play(b, &config, seconds, &torn) : simulate(b, &config, &torn);
 	if (bench_stopped())
 		return -EINTR;
-	if (r) {
-		snprintf(why, room, "a message was not passed: %s", strerror(-r));
-		return r;
-	}
-	if (torn && way != SP_BATCH_LAST_BYTE) {
-		snprintf(why, room, "%llu messages were announced before they were there", (unsigned long long)torn);
-		return -EBADMSG;
-	}
-	if (torn) {
-		snprintf(why, room, "in %llu of %u messages the last byte was there before others",
-			 (unsigned long long)torn, b->samples);
-		return BENCH_SKIPPED;
-	}
+	if (r)
+		return bench_fail(why, r, "a message was not passed: %s", strerror(-r));
+	if (torn && way != SP_BATCH_LAST_BYTE)
+		return bench_fail(why, -EBADMSG, "%llu messages were announced before they were there",
+				  (unsigned long long)torn);
+	if (torn)
+		return bench_fail(why, BENCH_SKIPPED, "in %llu of %u messages the last byte was there before others",
+				  (unsigned long long)torn, b->samples);
 	round->value = b->kind == RING ? sp_quantile(b->sample, b->samples, 500) : mean(b);
 	round->tail = b->samples < 100 ? 0 : sp_quantile(b->sample, b->samples, 990);
 	return 0;
 }
 
 #define SIDE(name, way)                                                                                                \
-	static int run_##name(void *state, double seconds, struct bench_round *round, char *why, unsigned room)        \
+	static int run_##name(void *state, double seconds, struct bench_round *round, struct bench_why *why)           \
 	{                                                                                                              \
-		return run(state, way, seconds, round, why, room);                                                     \
+		return run(state, way, seconds, round, why);                                                           \
 	}
 SIDE(put, SP_BATCH_PUT)
 SIDE(behind, SP_BATCH_BEHIND)
@@ -189,10 +183,10 @@ SIDE(exchange, SP_BATCH_EXCHANGE)
 #define SIZES(_, kind) _(kind, 8) _(kind, 64) _(kind, 512) _(kind, 4096) _(kind, 32768) _(kind, 262144) _(kind, 1048576)
 
 #define OPEN(kind, bytes)                                                                                              \
-	static int open_##kind##_##bytes(const struct bench_options *o, void **state, char *why, unsigned room)        \
+	static int open_##kind##_##bytes(const struct bench_options *o, void **state, struct bench_why *why)           \
 	{                                                                                                              \
 		(void)o;                                                                                               \
-		return open_rvma(kind, bytes, state, why, room);                                                       \
+		return open_rvma(kind, bytes, state, why);                                                             \
 	}
 SIZES(OPEN, RING)
 SIZES(OPEN, ORDERED)

@@ -129,7 +129,7 @@ static int open_null(struct bench_sdr *b, const char *qps, struct sp_error *erro
 	return sp_context_open(b->wire.dev, "bench", BENCH_NULL, setting, 2, &b->context, error);
 }
 
-static int open_context(struct bench_sdr *b, char *why, unsigned room)
+static int open_context(struct bench_sdr *b, struct bench_why *why)
 {
 	char mtu[16], chunk[24], bytes[24], generations[16], slots[16];
 	const struct sp_setting setting[] = {{"qp", "256"},
@@ -155,10 +155,8 @@ static int open_context(struct bench_sdr *b, char *why, unsigned room)
 	else
 		r = sp_context_open(b->wire.dev, "bench", "sdr", setting, sizeof(setting) / sizeof(*setting),
 				    &b->context, &error);
-	if (r || b->shape.null) {
-		snprintf(why, room, "%s", r ? error.text : "");
-		return r;
-	}
+	if (r || b->shape.null)
+		return bench_fail(why, r, "%s", r ? error.text : "");
 	r = sp_context_area(b->wire.dev, b->context, &area, &len);
 	b->area = area;
 	b->layout = sp_sdr_layout(b->slots, sp_sdr_units(b->shape.packets, b->shape.chunk), b->shape.chunk,
@@ -167,7 +165,7 @@ static int open_context(struct bench_sdr *b, char *why, unsigned room)
 }
 
 int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_options *o, struct bench_sdr **bench,
-		   char *why, unsigned room)
+		   struct bench_why *why)
 {
 	struct bench_wire_config config = {.queues = shape->workers, .icrc = o->icrc, .make = make_frame};
 	struct bench_sdr *b = aligned_alloc(64, RTE_ALIGN(sizeof(*b), 64));
@@ -193,8 +191,8 @@ int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_optio
 	if (b->generations > GENERATIONS)
 		b->generations = GENERATIONS;
 	if (!b->generations || b->slots * b->shape.packets < AHEAD) {
-		snprintf(why, room, "%u messages of %u packets: all at once must have %u to %u", b->slots,
-			 b->shape.packets, AHEAD, capture);
+		snprintf(why->text, sizeof(why->text), "%u messages of %u packets: all at once must have %u to %u",
+			 b->slots, b->shape.packets, AHEAD, capture);
 		free(b);
 		return BENCH_SKIPPED;
 	}
@@ -205,9 +203,9 @@ int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_optio
 	config.arg = b;
 	config.gate = shape->gate;
 	config.stored = shape->stored;
-	r = bench_wire_open(&b->wire, &config, why, room);
+	r = bench_wire_open(&b->wire, &config, why);
 	if (!r)
-		r = open_context(b, why, room);
+		r = open_context(b, why);
 	while (!r && !shape->null && b->posted < b->slots) { /* now: the port has packets at the first poll */
 		const struct sp_command c = make_command(b, SP_CMD_POST, b->posted++);
 
@@ -227,24 +225,23 @@ uint64_t bench_sdr_wasted(struct bench_sdr *b)
 	return sp_nic_context_counter(b->wire.nic, b->context, "duplicates");
 }
 
-static int all_fresh(struct bench_sdr *b, char *why, unsigned room)
+static int all_fresh(struct bench_sdr *b, struct bench_why *why)
 {
 	const uint64_t duplicates = bench_sdr_wasted(b);
 
 	if (!duplicates)
 		return 0;
-	snprintf(why, room, "%llu duplicates: not what was to be measured", (unsigned long long)duplicates);
-	return -EPROTO;
+	return bench_fail(why, -EPROTO, "%llu duplicates: not what was to be measured", (unsigned long long)duplicates);
 }
 
-int bench_sdr_run(struct bench_sdr *b, double seconds, struct bench_round *round, char *why, unsigned room)
+int bench_sdr_run(struct bench_sdr *b, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	const int r = bench_wire_round(&b->wire, step, b, seconds, round, why, room);
+	const int r = bench_wire_round(&b->wire, step, b, seconds, round, why);
 
-	return r ? r : all_fresh(b, why, room);
+	return r ? r : all_fresh(b, why);
 }
 
-int bench_sdr_null(struct bench_sdr *b, double seconds, struct bench_round *round, char *why, unsigned room)
+int bench_sdr_null(struct bench_sdr *b, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return bench_wire_round(&b->wire, NULL, NULL, seconds, round, why, room);
+	return bench_wire_round(&b->wire, NULL, NULL, seconds, round, why);
 }

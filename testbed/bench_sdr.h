@@ -48,16 +48,16 @@ static inline uint64_t bench_sdr_line(const struct bench_sdr *b, uint64_t k, siz
 
 /* 0, BENCH_SKIPPED or -errno with the reason in why. */
 int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_options *options, struct bench_sdr **bench,
-		   char *why, unsigned room);
+		   struct bench_why *why);
 void bench_sdr_close(struct bench_sdr *bench); /* NULL is fine */
 /* The application after a burst: completes complete receives and posts released ones again. */
 void bench_sdr_step(struct bench_sdr *bench);
 /* Packets so far that did not belong to a new message. */
 uint64_t bench_sdr_wasted(struct bench_sdr *bench);
 /* A round of the NIC; null: of one whose handler does nothing. */
-int bench_sdr_run(struct bench_sdr *bench, double seconds, struct bench_round *round, char *why, unsigned room);
-int bench_sdr_null(struct bench_sdr *bench, double seconds, struct bench_round *round, char *why, unsigned room);
+int bench_sdr_run(struct bench_sdr *bench, double seconds, struct bench_round *round, struct bench_why *why);
+int bench_sdr_null(struct bench_sdr *bench, double seconds, struct bench_round *round, struct bench_why *why);
 /* In bench_receive.c: a round of the bare loop that copies. */
-int bench_sdr_copy(struct bench_sdr *bench, double seconds, struct bench_round *round, char *why, unsigned room);
+int bench_sdr_copy(struct bench_sdr *bench, double seconds, struct bench_round *round, struct bench_why *why);
 
 #endif

@@ -134,7 +134,7 @@ static int open_context(const struct bench *b, struct sender *s, struct sp_error
 	return r ? r : sp_command_call(s->dev, &connect, NULL);
 }
 
-static int open_sender(const struct bench *b, struct sender *s, bool external, char *why, unsigned room)
+static int open_sender(const struct bench *b, struct sender *s, bool external, struct bench_why *why)
 {
 	struct sp_nic_config config = bench_port_nic(&s->ops, NULL);
 	struct sp_error error = {.text = "no connection"};
@@ -150,29 +150,25 @@ static int open_sender(const struct bench *b, struct sender *s, bool external, c
 		r = sp_nic_dev(s->nic, false, &s->dev);
 	if (!r)
 		r = open_context(b, s, &error);
-	if (r)
-		snprintf(why, room, "%s", error.text);
-	return r;
+	return r ? bench_fail(why, r, "%s", error.text) : 0;
 }
 
-static int open_bench(const struct shape *shape, const struct bench_options *o, void **state, char *why, unsigned room)
+static int open_bench(const struct shape *shape, const struct bench_options *o, void **state, struct bench_why *why)
 {
 	struct bench *b;
 	int r;
 
-	if (!o->icrc) {
-		snprintf(why, room, "packets that are sent always have an ICRC");
-		return BENCH_SKIPPED;
-	}
+	if (!o->icrc)
+		return bench_fail(why, BENCH_SKIPPED, "packets that are sent always have an ICRC");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return -ENOMEM;
 	b->shape = *shape;
 	b->ps_per_cycle = 1e12 / (double)rte_get_tsc_hz();
 	b->pool = bench_port_pool("send", 8192);
-	r = b->pool ? open_sender(b, &b->lends, true, why, room) : -ENOMEM;
+	r = b->pool ? open_sender(b, &b->lends, true, why) : -ENOMEM;
 	if (!r)
-		r = open_sender(b, &b->copies, false, why, room);
+		r = open_sender(b, &b->copies, false, why);
 	bench_frame(b->head, 0x2B, QP, 0);
 	if (r)
 		close_bench(b);
@@ -199,8 +195,8 @@ static int post(const struct bench *b, struct sender *s)
 	return sp_command_post(s->dev, &c);
 }
 
-static int run_sender(struct bench *b, struct sender *s, double seconds, struct bench_round *round, char *why,
-		      unsigned room)
+static int run_sender(struct bench *b, struct sender *s, double seconds, struct bench_round *round,
+		      struct bench_why *why)
 {
 	struct sp_nic_totals before, after;
 	struct bench_clock clock;
@@ -223,23 +219,22 @@ static int run_sender(struct bench *b, struct sender *s, double seconds, struct 
 	if (round->units && !sp_nic_context_counter(s->nic, s->context, "send_errors") &&
 	    after.dropped == before.dropped)
 		return 0;
-	snprintf(why, room, "%llu packets have been sent, and some have not: %s", (unsigned long long)round->units,
-		 strerror(-r));
-	return -EPROTO;
+	return bench_fail(why, -EPROTO, "%llu packets have been sent, and some have not: %s",
+			  (unsigned long long)round->units, strerror(-r));
 }
 
-static int run(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 
-	return run_sender(b, &b->lends, seconds, round, why, room);
+	return run_sender(b, &b->lends, seconds, round, why);
 }
 
-static int run_copies(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_copies(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 
-	return run_sender(b, &b->copies, seconds, round, why, room);
+	return run_sender(b, &b->copies, seconds, round, why);
 }
 
 /* Reads a whole payload. */
@@ -255,7 +250,7 @@ static uint64_t look_at(const uint8_t *bytes, uint32_t len)
 }
 
 /* reads: reads the payloads that the NIC would send. */
-static int run_loop(struct bench *b, bool reads, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_loop(struct bench *b, bool reads, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	const struct bench_clock clock = bench_clock_begin();
 	const uint64_t end = bench_round_end(seconds);
@@ -266,10 +261,8 @@ static int run_loop(struct bench *b, bool reads, double seconds, struct bench_ro
 
 	do {
 		for (unsigned i = 0; i < BENCH_PORT_BURSTS; i++) {
-			if (rte_pktmbuf_alloc_bulk(b->pool, packet, SP_BURST)) {
-				snprintf(why, room, "no packet buffers");
-				return -ENOMEM;
-			}
+			if (rte_pktmbuf_alloc_bulk(b->pool, packet, SP_BURST))
+				return bench_fail(why, -ENOMEM, "no packet buffers");
 			for (unsigned k = 0; k < SP_BURST; k++) {
 				memcpy(rte_pktmbuf_mtod(packet[k], uint8_t *), b->head, sizeof(b->head));
 				packet[k]->data_len = len;
@@ -289,23 +282,23 @@ static int run_loop(struct bench *b, bool reads, double seconds, struct bench_ro
 	return 0;
 }
 
-static int run_bare(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_bare(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_loop(state, false, seconds, round, why, room);
+	return run_loop(state, false, seconds, round, why);
 }
 
-static int run_reading(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_reading(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_loop(state, true, seconds, round, why, room);
+	return run_loop(state, true, seconds, round, why);
 }
 
-static int run_txonly(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_txonly(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 
 	/* Packets as long as ours, or as fits one buffer of testpmd. */
 	return bench_testpmd_round(&b->testpmd, "txonly", "net_null0", b->shape.mtu + SP_SDR_HEADER + 12 + 4, seconds,
-				   round, why, room);
+				   round, why);
 }
 
 #define CASE(size)                                                                                                     \
@@ -320,9 +313,9 @@ static int run_txonly(void *state, double seconds, struct bench_round *round, ch
 		.close = close_bench                                                                                   \
 	}
 #define OPEN(size, count)                                                                                              \
-	static int open_##size(const struct bench_options *o, void **state, char *why, unsigned room)                  \
+	static int open_##size(const struct bench_options *o, void **state, struct bench_why *why)                     \
 	{                                                                                                              \
-		return open_bench(&(const struct shape){.mtu = size, .packets = count}, o, state, why, room);          \
+		return open_bench(&(const struct shape){.mtu = size, .packets = count}, o, state, why);                \
 	}
 OPEN(64, 32)
 OPEN(4096, 16)

@@ -90,17 +90,15 @@ static int open_contexts(struct bench *b, struct sp_error *error)
 	return r;
 }
 
-static int open_bench(uint32_t qps, const struct bench_options *o, void **state, char *why, unsigned room)
+static int open_bench(uint32_t qps, const struct bench_options *o, void **state, struct bench_why *why)
 {
 	struct sp_error error = {.text = "no memory"};
 	struct sp_nic_config config;
 	struct bench *b;
 	int r = -ENOMEM;
 
-	if (o->icrc) {
-		snprintf(why, room, "the port changes each packet as it makes it, and not its ICRC");
-		return BENCH_SKIPPED;
-	}
+	if (o->icrc)
+		return bench_fail(why, BENCH_SKIPPED, "the port changes each packet as it makes it, and not its ICRC");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return r;
@@ -115,7 +113,7 @@ static int open_bench(uint32_t qps, const struct bench_options *o, void **state,
 	if (!r)
 		r = open_contexts(b, &error);
 	if (r) {
-		snprintf(why, room, "%s", error.text);
+		snprintf(why->text, sizeof(why->text), "%s", error.text);
 		close_bench(b);
 	} else {
 		*state = b;
@@ -123,7 +121,7 @@ static int open_bench(uint32_t qps, const struct bench_options *o, void **state,
 	return r;
 }
 
-static int run(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 	const uint64_t end = bench_round_end(seconds);
@@ -143,14 +141,13 @@ static int run(void *state, double seconds, struct bench_round *round, char *why
 	sp_nic_totals(b->nic, &after);
 	if (after.taken - before.taken == units)
 		return 0;
-	snprintf(why, room, "of %llu packets %llu have come to a handler", (unsigned long long)units,
-		 (unsigned long long)(after.taken - before.taken));
-	return -EPROTO;
+	return bench_fail(why, -EPROTO, "of %llu packets %llu have come to a handler", (unsigned long long)units,
+			  (unsigned long long)(after.taken - before.taken));
 }
 
-static int run_bare(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_bare(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return bench_port_bare(receive, NULL, state, seconds, round, why, room);
+	return bench_port_bare(receive, NULL, state, seconds, round, why);
 }
 
 #define CASE(count)                                                                                                    \
@@ -161,9 +158,9 @@ static int run_bare(void *state, double seconds, struct bench_round *round, char
 		.open = open_##count, .run = run, .run_baseline = run_bare, .close = close_bench                       \
 	}
 #define OPEN(count)                                                                                                    \
-	static int open_##count(const struct bench_options *o, void **state, char *why, unsigned room)                 \
+	static int open_##count(const struct bench_options *o, void **state, struct bench_why *why)                    \
 	{                                                                                                              \
-		return open_bench(count, o, state, why, room);                                                         \
+		return open_bench(count, o, state, why);                                                               \
 	}
 OPEN(1)
 OPEN(1000)

@@ -13,14 +13,14 @@ struct bench_testpmd {
 	struct bench_child child;
 	int tell; /* its standard input */
 	bool open;
-	char skipped[160]; /* the reason, or "" */
+	char skipped[256]; /* the reason, or "" */
 };
 
 /* A round; the first one starts the program. mode: as in --forward-mode; device: a vdev with arguments; bytes: of
  * packets that it sends itself (txonly), else 0. BENCH_SKIPPED: not installed, or does not start. A zeroed struct is
  * closed. */
 int bench_testpmd_round(struct bench_testpmd *testpmd, const char *mode, const char *device, unsigned bytes,
-			double seconds, struct bench_round *round, char *why, unsigned room);
+			double seconds, struct bench_round *round, struct bench_why *why);
 void bench_testpmd_close(struct bench_testpmd *testpmd);
 
 #endif

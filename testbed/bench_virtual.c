@@ -44,8 +44,7 @@ static void close_bench(void *state)
 	free(b);
 }
 
-static int open_bench(enum what what, bool payload, const struct bench_options *o, void **state, char *why,
-		      unsigned room)
+static int open_bench(enum what what, bool payload, const struct bench_options *o, void **state, struct bench_why *why)
 {
 	const struct sp_link_direction link = {
 		.bandwidth = 400000000000, .queue = 256, .delay = 12500 * SP_US, .loss = o->loss < 0 ? 1e-5 : o->loss};
@@ -70,7 +69,7 @@ static int open_bench(enum what what, bool payload, const struct bench_options *
 		r = sp_transfer_create(&config, &error, &b->transfer);
 	}
 	if (r) {
-		snprintf(why, room, "%s", error.text);
+		snprintf(why->text, sizeof(why->text), "%s", error.text);
 		if (b)
 			close_bench(b);
 		return r;
@@ -79,7 +78,7 @@ static int open_bench(enum what what, bool payload, const struct bench_options *
 	return 0;
 }
 
-static int run(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 	struct sp_transfer_counters before, after;
@@ -93,10 +92,8 @@ static int run(void *state, double seconds, struct bench_round *round, char *why
 		r = sp_transfer_send(b->transfer, &crossed);
 		took = now() - began;
 	} while (!r && took < seconds && !bench_stopped());
-	if (r) {
-		snprintf(why, room, "a message did not cross: %s", strerror(-r));
-		return r;
-	}
+	if (r)
+		return bench_fail(why, r, "a message did not cross: %s", strerror(-r));
 	sp_transfer_count(b->transfer, &after);
 	round->value = (b->what == PACKETS ? (double)(after.packets - before.packets) / 1e6
 					   : (double)(after.messages - before.messages) * MESSAGE * 8 / 1e9) /
@@ -105,9 +102,9 @@ static int run(void *state, double seconds, struct bench_round *round, char *why
 }
 
 #define OPEN(name, what, payload)                                                                                      \
-	static int open_##name(const struct bench_options *o, void **state, char *why, unsigned room)                  \
+	static int open_##name(const struct bench_options *o, void **state, struct bench_why *why)                     \
 	{                                                                                                              \
-		return open_bench(what, payload, o, state, why, room);                                                 \
+		return open_bench(what, payload, o, state, why);                                                       \
 	}
 OPEN(packets, PACKETS, false)
 OPEN(bits, BITS, false)

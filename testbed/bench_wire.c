@@ -20,10 +20,9 @@
 
 #define GATED_POOL 8191 /* buffers of a device that the NIC does not use directly */
 
-static int said(int error, const char *what, char *why, unsigned room)
+static int said(int error, const char *what, struct bench_why *why)
 {
-	snprintf(why, room, "%s: %s", what, strerror(-error));
-	return error;
+	return bench_fail(why, error, "%s: %s", what, strerror(-error));
 }
 
 /* ---- the capture ---- */
@@ -79,7 +78,7 @@ static int make_stores(struct bench_wire *w)
 
 /* ---- the device ---- */
 
-static int make_device(struct bench_wire *w, char *why, unsigned room)
+static int make_device(struct bench_wire *w, struct bench_why *why)
 {
 	static unsigned made;
 	int r;
@@ -88,13 +87,13 @@ static int make_device(struct bench_wire *w, char *why, unsigned room)
 	snprintf(w->device, sizeof(w->device), "net_pcap_bench%u", made++);
 	r = rte_eal_hotplug_add("vdev", w->device, w->source);
 	if (r)
-		return said(r, "DPDK's net_pcap does not start", why, room);
+		return said(r, "DPDK's net_pcap does not start", why);
 	w->made = true;
 	return rte_eth_dev_get_port_by_name(w->device, &w->port);
 }
 
 /* A device that the NIC does not use directly. */
-static int start_device(struct bench_wire *w, char *why, unsigned room)
+static int start_device(struct bench_wire *w, struct bench_why *why)
 {
 	const struct rte_eth_conf conf = {0};
 	int r = rte_eth_dev_configure(w->port, 1, 1, &conf);
@@ -110,7 +109,7 @@ static int start_device(struct bench_wire *w, char *why, unsigned room)
 		r = rte_eth_tx_queue_setup(w->port, 0, 1024, SOCKET_ID_ANY, NULL);
 	if (!r)
 		r = rte_eth_dev_start(w->port);
-	return r ? said(r, "the port does not start", why, room) : 0;
+	return r ? said(r, "the port does not start", why) : 0;
 }
 
 static unsigned gated_receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
@@ -130,7 +129,7 @@ static const struct sp_port_ops gated = {
 
 /* ---- the NIC ---- */
 
-static int make_nic(struct bench_wire *w, char *why, unsigned room)
+static int make_nic(struct bench_wire *w, struct bench_why *why)
 {
 	struct sp_nic_config config = {.addresses = 1,
 				       .neighbours = 1,
@@ -153,12 +152,10 @@ static int make_nic(struct bench_wire *w, char *why, unsigned room)
 	r = sp_nic_create(&config, &error, &w->nic);
 	if (!r)
 		r = sp_nic_dev(w->nic, false, &w->dev);
-	if (r)
-		snprintf(why, room, "%s", error.text);
-	return r;
+	return r ? bench_fail(why, r, "%s", error.text) : 0;
 }
 
-int bench_wire_open(struct bench_wire *w, const struct bench_wire_config *config, char *why, unsigned room)
+int bench_wire_open(struct bench_wire *w, const struct bench_wire_config *config, struct bench_why *why)
 {
 	int r;
 
@@ -168,16 +165,16 @@ int bench_wire_open(struct bench_wire *w, const struct bench_wire_config *config
 	if (config->stored) {
 		r = make_stores(w);
 		if (r)
-			return said(r, "the frames cannot be kept in memory", why, room);
-		return make_nic(w, why, room);
+			return said(r, "the frames cannot be kept in memory", why);
+		return make_nic(w, why);
 	}
 	r = make_capture(w);
 	if (r)
-		return said(r, "a capture cannot be written to the temporary directory", why, room);
-	r = make_device(w, why, room);
+		return said(r, "a capture cannot be written to the temporary directory", why);
+	r = make_device(w, why);
 	if (!r && config->gate)
-		r = start_device(w, why, room);
-	return r ? r : make_nic(w, why, room);
+		r = start_device(w, why);
+	return r ? r : make_nic(w, why);
 }
 
 void bench_wire_close(struct bench_wire *w)
@@ -206,7 +203,7 @@ sp_time bench_wire_now(const struct bench_wire *w)
 }
 
 int bench_wire_round(struct bench_wire *w, void (*step)(void *), void *arg, double seconds, struct bench_round *round,
-		     char *why, unsigned room)
+		     struct bench_why *why)
 {
 	const uint64_t end = bench_round_end(seconds);
 	struct sp_nic_totals before, after;
@@ -229,14 +226,13 @@ int bench_wire_round(struct bench_wire *w, void (*step)(void *), void *arg, doub
 	sp_nic_totals(w->nic, &after);
 	if (after.received - before.received == units && after.dropped == before.dropped)
 		return 0;
-	snprintf(why, room, "%llu packets polled, %llu received, %llu dropped: not what was to be measured",
-		 (unsigned long long)units, (unsigned long long)(after.received - before.received),
-		 (unsigned long long)(after.dropped - before.dropped));
-	return -EPROTO;
+	return bench_fail(why, -EPROTO, "%llu packets polled, %llu received, %llu dropped: not what was to be measured",
+			  (unsigned long long)units, (unsigned long long)(after.received - before.received),
+			  (unsigned long long)(after.dropped - before.dropped));
 }
 
 static inline int bare(const struct bench_wire *w, void (*each)(void *, struct rte_mbuf **), bool send, void *arg,
-		       double seconds, struct bench_round *round, char *why, unsigned room)
+		       double seconds, struct bench_round *round, struct bench_why *why)
 {
 	const struct bench_clock clock = bench_clock_begin();
 	const uint64_t end = bench_round_end(seconds);
@@ -249,7 +245,7 @@ static inline int bare(const struct bench_wire *w, void (*each)(void *, struct r
 			unsigned gone = 0;
 
 			if (n != SP_BURST) {
-				snprintf(why, room, "the port gave %u packets, not %u", n, SP_BURST);
+				snprintf(why->text, sizeof(why->text), "the port gave %u packets, not %u", n, SP_BURST);
 				rte_pktmbuf_free_bulk(packet, n);
 				return -EIO;
 			}
@@ -267,9 +263,9 @@ static inline int bare(const struct bench_wire *w, void (*each)(void *, struct r
 }
 
 int bench_wire_bare(const struct bench_wire *w, void (*each)(void *, struct rte_mbuf **), void *arg, double seconds,
-		    struct bench_round *round, char *why, unsigned room)
+		    struct bench_round *round, struct bench_why *why)
 {
-	return bare(w, each, false, arg, seconds, round, why, room);
+	return bare(w, each, false, arg, seconds, round, why);
 }
 
 static void swap_burst(void *arg, struct rte_mbuf **packet)
@@ -292,7 +288,7 @@ static void swap_burst(void *arg, struct rte_mbuf **packet)
 	}
 }
 
-int bench_wire_swap(const struct bench_wire *w, double seconds, struct bench_round *round, char *why, unsigned room)
+int bench_wire_swap(const struct bench_wire *w, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return bare(w, swap_burst, true, NULL, seconds, round, why, room);
+	return bare(w, swap_burst, true, NULL, seconds, round, why);
 }

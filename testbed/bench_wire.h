@@ -44,18 +44,18 @@ struct bench_wire {
 };
 
 /* 0, BENCH_SKIPPED or -errno with the reason in why; call bench_wire_close() after an error, too. */
-int bench_wire_open(struct bench_wire *wire, const struct bench_wire_config *config, char *why, unsigned room);
+int bench_wire_open(struct bench_wire *wire, const struct bench_wire_config *config, struct bench_why *why);
 void bench_wire_close(struct bench_wire *wire);
 
 sp_time bench_wire_now(const struct bench_wire *wire);
 /* A round of the NIC, of whole captures; step(arg) follows each burst, NULL: nothing. -EPROTO and why: a packet was not
  * received, or was dropped. */
 int bench_wire_round(struct bench_wire *wire, void (*step)(void *arg), void *arg, double seconds,
-		     struct bench_round *round, char *why, unsigned room);
+		     struct bench_round *round, struct bench_why *why);
 /* A round of a bare loop, which receives, calls `each` for a burst (NULL: nothing), and frees. */
 int bench_wire_bare(const struct bench_wire *wire, void (*each)(void *arg, struct rte_mbuf **packet), void *arg,
-		    double seconds, struct bench_round *round, char *why, unsigned room);
+		    double seconds, struct bench_round *round, struct bench_why *why);
 /* A bare loop that swaps addresses and ports as testpmd's 5tswap does, and sends. */
-int bench_wire_swap(const struct bench_wire *wire, double seconds, struct bench_round *round, char *why, unsigned room);
+int bench_wire_swap(const struct bench_wire *wire, double seconds, struct bench_round *round, struct bench_why *why);
 
 #endif

@@ -113,7 +113,7 @@ static void *second(void *arg)
 }
 
 /* Cycles of both workers. */
-static int run_two(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_two(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct crew *crew = state;
 	struct bench_sdr *b = crew->two;
@@ -165,18 +165,17 @@ static int run_two(void *state, double seconds, struct bench_round *round, char 
 	bench_unpin();
 	round->units = BENCH_QUEUES * (goal - from);
 	sp_nic_totals(b->wire.nic, &after);
-	if (after.received - before.received != round->units || after.dropped || bench_sdr_wasted(b)) {
-		snprintf(why, room, "%llu packets taken, %llu received, %llu dropped: not what was to be measured",
-			 (unsigned long long)round->units, (unsigned long long)(after.received - before.received),
-			 (unsigned long long)after.dropped);
-		return -EPROTO;
-	}
+	if (after.received - before.received != round->units || after.dropped || bench_sdr_wasted(b))
+		return bench_fail(
+			why, -EPROTO, "%llu packets taken, %llu received, %llu dropped: not what was to be measured",
+			(unsigned long long)round->units, (unsigned long long)(after.received - before.received),
+			(unsigned long long)after.dropped);
 	return 0;
 }
 
-static int run_one(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_one(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return bench_sdr_run(((struct crew *)state)->one, seconds, round, why, room);
+	return bench_sdr_run(((struct crew *)state)->one, seconds, round, why);
 }
 
 /* The second of two that share nothing. */
@@ -184,7 +183,7 @@ struct lone {
 	struct crew *crew;
 	double seconds;
 	struct bench_round round;
-	char why[160];
+	struct bench_why why;
 	int result;
 };
 
@@ -195,13 +194,13 @@ static void *lone(void *arg)
 
 	bench_pin(1);
 	atomic_store(&l->crew->ready, true);
-	l->result = bench_sdr_run(l->crew->apart, l->seconds, &l->round, l->why, sizeof(l->why));
+	l->result = bench_sdr_run(l->crew->apart, l->seconds, &l->round, &l->why);
 	if (registered)
 		rte_thread_unregister();
 	return NULL;
 }
 
-static int run_apart(void *state, double seconds, struct bench_round *round, char *why, unsigned room)
+static int run_apart(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct crew *crew = state;
 	struct lone l = {.crew = crew, .seconds = seconds};
@@ -215,11 +214,11 @@ static int run_apart(void *state, double seconds, struct bench_round *round, cha
 	while (!atomic_load(&crew->ready))
 		sched_yield();
 	bench_pin(0);
-	r = bench_sdr_run(crew->one, seconds, round, why, room);
+	r = bench_sdr_run(crew->one, seconds, round, why);
 	pthread_join(other, NULL);
 	bench_unpin();
 	if (!r && l.result)
-		snprintf(why, room, "%s", l.why);
+		snprintf(why->text, sizeof(why->text), "%s", l.why.text);
 	round->units += l.round.units;
 	round->cycles += l.round.cycles;
 	return r ? r : l.result;
@@ -236,12 +235,12 @@ static void close_crew(void *state)
 	free(crew);
 }
 
-static int open_crew(const struct bench_sdr_shape *shape, const struct bench_options *o, void **state, char *why,
-		     unsigned room)
+static int open_crew(const struct bench_sdr_shape *shape, const struct bench_options *o, void **state,
+		     struct bench_why *why)
 {
 	struct bench_sdr_shape one = *shape, two = *shape;
 	struct crew *crew;
-	int r = bench_two_cpus(why, room);
+	int r = bench_two_cpus(why);
 
 	if (r)
 		return r;
@@ -253,12 +252,12 @@ static int open_crew(const struct bench_sdr_shape *shape, const struct bench_opt
 	one.gate = always;
 	two.gate = gate;
 	two.workers = 2;
-	r = bench_sdr_open(&one, o, &crew->one, why, room);
+	r = bench_sdr_open(&one, o, &crew->one, why);
 	if (!r)
-		r = bench_sdr_open(&one, o, &crew->apart, why, room);
+		r = bench_sdr_open(&one, o, &crew->apart, why);
 	if (!r) {
 		two.crew = crew;
-		r = bench_sdr_open(&two, o, &crew->two, why, room);
+		r = bench_sdr_open(&two, o, &crew->two, why);
 	}
 	if (!r)
 		publish(crew);
@@ -270,12 +269,12 @@ static int open_crew(const struct bench_sdr_shape *shape, const struct bench_opt
 }
 
 #define OPEN(name, size, length, chunks, each)                                                                         \
-	static int open_##name(const struct bench_options *o, void **state, char *why, unsigned room)                  \
+	static int open_##name(const struct bench_options *o, void **state, struct bench_why *why)                     \
 	{                                                                                                              \
 		static const struct bench_sdr_shape shape = {                                                          \
 			.mtu = size, .packets = length, .chunk = chunks, .slots = 4, .deal = each, .look = 8};         \
                                                                                                                        \
-		return open_crew(&shape, o, state, why, room);                                                         \
+		return open_crew(&shape, o, state, why);                                                               \
 	}
 OPEN(64, 64, 4096, 1, SP_BURST)
 OPEN(mixed, 64, 4096, 1, 1)
