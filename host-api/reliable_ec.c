@@ -42,8 +42,7 @@ int sdr_ec_open(struct sdr_reliable *r, enum sdr_reliable_scheme scheme)
 	return rc;
 }
 
-/* ---- sending -------------------------------------------------------------------------------------------------------
- */
+/* ---- sending ---- */
 int sdr_ec_may_send(const struct sdr_reliable *r, uint64_t len)
 {
 	if (r->qp->no_send)
@@ -164,8 +163,7 @@ void sdr_ec_sent_again(struct sdr_reliable *r, struct sdr_reliable_op *op, uint3
 	op->latest = unit;
 }
 
-/* ---- receiving -----------------------------------------------------------------------------------------------------
- */
+/* ---- receiving ---- */
 int sdr_ec_post(struct sdr_reliable *r)
 {
 	struct sdr_reliable_ec *ec = &r->ec;

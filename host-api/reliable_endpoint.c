@@ -58,8 +58,7 @@ static struct sp_rel_config sdr_reliable_config(const struct sdr_reliable *r, co
 		.polls = attr->polls,
 		.rate = attr->rate_bps,
 		.messages = sdr_reliable_power(r->slots, SDR_RELIABLE_MESSAGES),
-		.units = sdr_reliable_units(r, info->max_message_bytes),
-	};
+		.units = sdr_reliable_units(r, info->max_message_bytes)};
 
 	c.in_flight = attr->in_flight ? attr->in_flight
 				      : sdr_reliable_power((uint64_t)c.messages * c.units, SDR_RELIABLE_IN_FLIGHT);
@@ -160,13 +159,11 @@ void sdr_reliable_op_status(const struct sdr_reliable_op *op, struct sdr_reliabl
 {
 	const struct sdr_reliable *r = op->reliable;
 
-	*status = (struct sdr_reliable_op_status){
-		.message = op->message,
-		.length = op->length,
-		.units = sdr_reliable_units(r, op->length),
-		.immediate = op->immediate,
-		.mask = op->mask,
-	};
+	*status = (struct sdr_reliable_op_status){.message = op->message,
+						  .length = op->length,
+						  .units = sdr_reliable_units(r, op->length),
+						  .immediate = op->immediate,
+						  .mask = op->mask};
 	if (op->phase >= SDR_OP_ENDING)
 		status->done = op->result ? 0 : status->units;
 	else if (op->sends)
@@ -242,29 +239,27 @@ void sdr_reliable_status(const struct sdr_reliable *r, struct sdr_reliable_statu
 
 	sdr_qp_status(r->qp, &qp);
 
-	*status = (struct sdr_reliable_status){
-		.units = c->units,
-		.retransmitted = c->retransmitted,
-		.spurious = c->spurious,
-		.polls = c->polls,
-		.polls_late = c->polls_late,
-		.acks = c->acks,
-		.acks_stale = c->acks_stale,
-		.answers = r->answers,
-		.refused = r->refused,
-		.coded = r->ec.coded,
-		.parity = r->ec.units,
-		.repaired = qp.repaired,
-		.fallbacks = r->ec.fallbacks,
-		.sent = r->send.good,
-		.sent_failed = r->send.bad,
-		.received = r->recv.good,
-		.received_failed = r->recv.bad,
-		.sending = r->send.live.count + r->send.ending.count,
-		.receiving = r->recv.live.count + r->recv.ending.count,
-		.rtt = r->sender.rtt.smoothed,
-		.rtt_variation = r->sender.rtt.variation,
-		.rtt_least = r->sender.rtt.least,
-	};
+	*status = (struct sdr_reliable_status){.units = c->units,
+					       .retransmitted = c->retransmitted,
+					       .spurious = c->spurious,
+					       .polls = c->polls,
+					       .polls_late = c->polls_late,
+					       .acks = c->acks,
+					       .acks_stale = c->acks_stale,
+					       .answers = r->answers,
+					       .refused = r->refused,
+					       .coded = r->ec.coded,
+					       .parity = r->ec.units,
+					       .repaired = qp.repaired,
+					       .fallbacks = r->ec.fallbacks,
+					       .sent = r->send.good,
+					       .sent_failed = r->send.bad,
+					       .received = r->recv.good,
+					       .received_failed = r->recv.bad,
+					       .sending = r->send.live.count + r->send.ending.count,
+					       .receiving = r->recv.live.count + r->recv.ending.count,
+					       .rtt = r->sender.rtt.smoothed,
+					       .rtt_variation = r->sender.rtt.variation,
+					       .rtt_least = r->sender.rtt.least};
 	memcpy(status->coded_of, r->ec.coded_of, sizeof(status->coded_of));
 }

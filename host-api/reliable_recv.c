@@ -35,8 +35,7 @@ uint32_t sdr_reliable_recv_done(const struct sdr_reliable_op *op, const uint64_t
 	return done;
 }
 
-/* ---- which messages have come --------------------------------------------------------------------------------------
- */
+/* ---- which messages have come ---- */
 static void sdr_recv_forward(struct sdr_reliable *r)
 {
 	const uint64_t begin = r->receiver.begin;
@@ -121,8 +120,7 @@ static void sdr_recv_find(struct sdr_reliable *r, uint64_t completed)
 	r->recv.seen = completed;
 }
 
-/* ---- acknowledgements ----------------------------------------------------------------------------------------------
- */
+/* ---- acknowledgements ---- */
 /* Adds the bitmap of one message. Units beyond the sender's length are not acknowledged: no bit of theirs is ever set.
  * Nor is a partial last unit before the length is known: the message may have more bytes than were posted. */
 static bool sdr_recv_tell_one(struct sdr_reliable *r, struct sp_rel_ack_maker *maker, uint64_t k, bool asked)

@@ -48,8 +48,7 @@ uint32_t sdr_reliable_send_done(const struct sdr_reliable_op *op)
 	return op->phase == SDR_OP_OPEN ? s->message[op->message & (s->config.messages - 1)].acked : 0;
 }
 
-/* ---- the life of a message -----------------------------------------------------------------------------------------
- */
+/* ---- the life of a message ---- */
 /* The core uses SDR's numbers: every message is started there, even one that ended before it was cleared. False: the
  * NIC does not take it now. */
 static bool sdr_send_to_core(struct sdr_reliable *r)
@@ -110,8 +109,7 @@ static void sdr_send_find(struct sdr_reliable *r)
 	}
 }
 
-/* ---- what goes next ------------------------------------------------------------------------------------------------
- */
+/* ---- what goes next ---- */
 /* Hands a unit to the NIC. */
 static int sdr_send_unit(struct sdr_reliable *r, const struct sp_rel_next *next, uint64_t *bits)
 {

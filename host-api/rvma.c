@@ -11,8 +11,7 @@ static_assert(sizeof(struct rvma_address) == 32, "exchanged between machines");
 /* sp_dev_payload() counts RETH and ImmDt; the header of a put is longer by this. */
 #define RVMA_HEAD_MORE (sizeof(struct sp_rvma_put) - 20)
 
-/* ---- opening -------------------------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 static int rvma_mtu(struct rvma *r, const struct rvma_attr *attr, struct sp_error *error)
 {
 	uint32_t port = sp_dev_payload(r->dev, sp_ip_is_4(r->address.ip) ? AF_INET : AF_INET6);
@@ -149,8 +148,7 @@ int rvma_address_get(struct rvma *r, struct rvma_address *address)
 	return rvma_check(r);
 }
 
-/* ---- what the NIC says ---------------------------------------------------------------------------------------------
- */
+/* ---- what the NIC says ---- */
 /* The NIC has refused a command: the operation has not begun, no status line will report its end. */
 static void rvma_op_refused(struct rvma *r, const struct sp_event *result)
 {
@@ -196,8 +194,7 @@ int rvma_call(struct rvma *r, uint16_t op, const uint64_t *arg, unsigned args, s
 	return rc;
 }
 
-/* ---- peers ---------------------------------------------------------------------------------------------------------
- */
+/* ---- peers ---- */
 int rvma_peer_find(struct rvma_peer *peer)
 {
 	uint64_t arg[3] = {[2] = peer->address.qpn};

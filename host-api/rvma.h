@@ -32,8 +32,7 @@ struct rvma_window; /* a mailbox */
 struct rvma_peer;   /* another struct rvma, anywhere */
 struct rvma_op;	    /* a put or get in flight: valid until rvma_op_test returns anything but -EAGAIN */
 
-/* ---- contexts ------------------------------------------------------------------------------------------------------
- */
+/* ---- contexts ---- */
 /* Zero is the default for every field. */
 struct rvma_attr {
 	uint32_t mtu;	    /* payload bytes of a packet, 64 to 4096; default 1024, or what the port takes */
@@ -68,8 +67,7 @@ int rvma_address_get(struct rvma *rvma, struct rvma_address *address);
 int rvma_peer_open(struct rvma *rvma, const struct rvma_address *address, struct rvma_peer **peer);
 int rvma_peer_close(struct rvma_peer *peer); /* -EBUSY: operations are in flight */
 
-/* ---- windows: the receiver's side ----------------------------------------------------------------------------------
- */
+/* ---- windows: the receiver's side ---- */
 enum rvma_epoch_type { RVMA_EPOCH_BYTES, RVMA_EPOCH_OPS };
 enum rvma_mode {
 	RVMA_STEERED, /* puts name an offset in the head buffer (default 0) */
@@ -166,8 +164,7 @@ int rvma_wait(struct rvma *rvma, const volatile struct rvma_notification *notifi
 	      sp_time timeout);
 bool rvma_wait_monitors(void); /* whether RVMA_WAIT_MONITOR does more than poll on this CPU */
 
-/* ---- operations: the initiator's side ------------------------------------------------------------------------------
- */
+/* ---- operations: the initiator's side ---- */
 /* RVMA_Put: size bytes at offset of mr to the mailbox, at `at` of its head buffer (UINT64_MAX: -EINVAL). The bytes must
  * not change until the operation has ended. mr may be NULL for no bytes. -EAGAIN: too many operations are in flight. To
  * a peer that was gone: -ENOSPC, -EHOSTUNREACH as rvma_peer_open. */

@@ -2,8 +2,7 @@
 /* RVMA for applications: puts and gets. */
 #include "rvma_private.h"
 
-/* ---- beginning -----------------------------------------------------------------------------------------------------
- */
+/* ---- beginning ---- */
 /* Uses the id that the NIC has for the peer now. */
 static int rvma_op_post(struct rvma_op *op, struct rvma_peer *peer, struct sp_command *command)
 {
@@ -95,8 +94,7 @@ int rvma_get(struct rvma_peer *peer, uint64_t mailbox, uint64_t key, unsigned ba
 	return rvma_op_begin(peer, &command, mr, offset, size, op);
 }
 
-/* ---- ending --------------------------------------------------------------------------------------------------------
- */
+/* ---- ending ---- */
 static const struct {
 	int error;
 	const char *reason;

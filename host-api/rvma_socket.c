@@ -28,8 +28,7 @@ uint64_t rvma_random(struct rvma_socket *s)
 	return z ^ z >> 31;
 }
 
-/* ---- cells ---------------------------------------------------------------------------------------------------------
- */
+/* ---- cells ---- */
 struct rvma_cell *rvma_cell_take(struct rvma_socket *s, const struct rvma_record *r)
 {
 	struct rvma_cell *c = STAILQ_FIRST(&s->cells);

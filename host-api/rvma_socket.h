@@ -83,8 +83,7 @@ sp_time rvma_socket_deadline(const struct rvma_socket *socket);
  * named ..._wait: ps, SP_NEVER: no limit; then -EAGAIN. */
 int rvma_socket_wait(struct rvma_socket *socket, sp_time timeout);
 
-/* ---- datagrams -----------------------------------------------------------------------------------------------------
- */
+/* ---- datagrams ---- */
 /* Copies the bytes and sends them to a socket that accepts datagrams. The datagram arrives once or not at all, in any
  * order: a refused one is retransmitted until `timeout`. -EMSGSIZE: more than `record`. -EAGAIN: too many are in
  * flight. Otherwise as rvma_peer_open. */
@@ -97,8 +96,7 @@ int rvma_socket_recvfrom(struct rvma_socket *socket, void *bytes, size_t room, s
 int rvma_socket_recvfrom_wait(struct rvma_socket *socket, void *bytes, size_t room, struct rvma_socket_address *from,
 			      sp_time timeout);
 
-/* ---- streams -------------------------------------------------------------------------------------------------------
- */
+/* ---- streams ---- */
 /* Begins a connection. The stream can send once rvma_stream_connected returns 0. -EMFILE: `streams` are open. Otherwise
  * as rvma_peer_open. */
 int rvma_socket_connect(struct rvma_socket *socket, const struct rvma_socket_address *to, struct rvma_stream **stream);
@@ -131,8 +129,7 @@ int rvma_stream_shutdown(struct rvma_stream *stream);
  * from now on are answered by a reset. */
 void rvma_stream_close(struct rvma_stream *stream);
 
-/* ---- numbers -------------------------------------------------------------------------------------------------------
- */
+/* ---- numbers ---- */
 struct rvma_socket_status {
 	uint64_t sent, received;	    /* records, of all kinds */
 	uint64_t again;			    /* records refused and retransmitted */

@@ -8,8 +8,7 @@
 #define RVMA_PORT_FIRST 49152u /* the first that the library chooses */
 #define RVMA_HOUR	(3600 * SP_SEC)
 
-/* ---- opening -------------------------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 static int rvma_socket_check(struct rvma_socket_attr *a, uint32_t most, struct sp_error *error)
 {
 	const struct {
@@ -162,8 +161,7 @@ fail:
 	return rc;
 }
 
-/* ---- closing -------------------------------------------------------------------------------------------------------
- */
+/* ---- closing ---- */
 /* Memory is freed once the NIC uses none of it. */
 int rvma_socket_close(struct rvma_socket *s)
 {
@@ -206,8 +204,7 @@ void rvma_socket_status(const struct rvma_socket *s, struct rvma_socket_status *
 	status->sending = s->attr.sending - s->slots_free;
 }
 
-/* ---- progress ------------------------------------------------------------------------------------------------------
- */
+/* ---- progress ---- */
 int rvma_socket_progress(struct rvma_socket *s, sp_time now)
 {
 	int rc = s->error ? s->error : rvma_check(s->rvma);

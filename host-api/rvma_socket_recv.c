@@ -11,8 +11,7 @@
 
 #include <string.h>
 
-/* ---- records -------------------------------------------------------------------------------------------------------
- */
+/* ---- records ---- */
 /* Reads the record at the beginning of these bytes. False: there is none. Its content is untrusted. */
 static bool rvma_record_read(const struct rvma_socket *s, const uint8_t *at, uint32_t left, struct rvma_record *r)
 {
@@ -83,8 +82,7 @@ static bool rvma_bucket_read(struct rvma_socket *s, const uint8_t *bytes, uint32
 	return true;
 }
 
-/* ---- buffers -------------------------------------------------------------------------------------------------------
- */
+/* ---- buffers ---- */
 static struct rvma_notification *rvma_bucket_notice(const struct rvma_socket *s, uint64_t k)
 {
 	return (struct rvma_notification *)(void *)((uint8_t *)s->mr->addr + s->notices +

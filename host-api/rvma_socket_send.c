@@ -11,8 +11,7 @@
 #define RVMA_PAUSE	(50 * SP_US)
 #define RVMA_PAUSE_MOST (20 * SP_MS)
 
-/* ---- slots ---------------------------------------------------------------------------------------------------------
- */
+/* ---- slots ---- */
 /* One slot in eight is reserved for records without data. */
 static uint32_t rvma_slots_for_data(const struct rvma_socket *s)
 {
@@ -67,8 +66,7 @@ uint8_t *rvma_slot_bytes(const struct rvma_socket *s, const struct rvma_slot *sl
 	return (uint8_t *)s->mr->addr + slot->offset + RVMA_HEAD;
 }
 
-/* ---- sending -------------------------------------------------------------------------------------------------------
- */
+/* ---- sending ---- */
 static void rvma_slot_ended(struct rvma_socket *s, struct rvma_slot *slot, int rc)
 {
 	struct rvma_stream *st = slot->stream;
@@ -234,8 +232,7 @@ sp_time rvma_send_deadline(const struct rvma_socket *s)
 	return next;
 }
 
-/* ---- datagrams -----------------------------------------------------------------------------------------------------
- */
+/* ---- datagrams ---- */
 static uint32_t rvma_address_hash(const struct rvma_address *a)
 {
 	uint64_t h = a->qpn, word;

@@ -7,8 +7,7 @@
 #include <x86intrin.h>
 #endif
 
-/* ---- monitored waits -----------------------------------------------------------------------------------------------
- */
+/* ---- monitored waits ---- */
 #define RVMA_MONITOR_CYCLES 100000u /* at most, before the clock and the NIC are looked at again */
 
 static bool rvma_there(const volatile struct rvma_notification *n)
@@ -60,8 +59,7 @@ bool rvma_wait_monitors(void)
 	return rvma_monitor_of_cpu();
 }
 
-/* ---- waiting -------------------------------------------------------------------------------------------------------
- */
+/* ---- waiting ---- */
 struct rvma_waiter {
 	struct rvma *rvma;
 	const volatile struct rvma_notification *notification;

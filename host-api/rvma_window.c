@@ -10,8 +10,7 @@ static_assert(sizeof(struct rvma_notification) == sizeof(struct sp_rvma_notifica
 		      (int)RVMA_ENDED == SP_RVMA_ENDED,
 	      "the NIC writes it");
 
-/* ---- making and ending ---------------------------------------------------------------------------------------------
- */
+/* ---- making and ending ---- */
 static int rvma_window_flags(const struct rvma_window_attr *attr, uint64_t *flags)
 {
 	*flags = (attr->type == RVMA_EPOCH_OPS ? SP_RVMA_OPS : 0) | (attr->mode == RVMA_MANAGED ? SP_RVMA_MANAGED : 0) |
@@ -104,8 +103,7 @@ int rvma_free_win(struct rvma_window *window)
 	return rc;
 }
 
-/* ---- buffers and epochs --------------------------------------------------------------------------------------------
- */
+/* ---- buffers and epochs ---- */
 int rvma_post_buffer(struct rvma_window *window, const struct rvma_buffer *buffer)
 {
 	struct rvma *r = window->rvma;
@@ -151,15 +149,13 @@ int rvma_win_get_epoch(struct rvma_window *window, uint64_t *epoch)
 
 int rvma_win_status(struct rvma_window *window, struct rvma_window_status *status)
 {
-	*status = (struct rvma_window_status){
-		.epoch = RVMA_WINDOW(window, epoch),
-		.posted = RVMA_WINDOW(window, posted),
-		.held = RVMA_WINDOW(window, held),
-		.puts = RVMA_WINDOW(window, puts),
-		.bytes = RVMA_WINDOW(window, bytes),
-		.refused = RVMA_WINDOW(window, refused),
-		.closed = RVMA_WINDOW(window, closed),
-	};
+	*status = (struct rvma_window_status){.epoch = RVMA_WINDOW(window, epoch),
+					      .posted = RVMA_WINDOW(window, posted),
+					      .held = RVMA_WINDOW(window, held),
+					      .puts = RVMA_WINDOW(window, puts),
+					      .bytes = RVMA_WINDOW(window, bytes),
+					      .refused = RVMA_WINDOW(window, refused),
+					      .closed = RVMA_WINDOW(window, closed)};
 	return rvma_check(window->rvma);
 }
 

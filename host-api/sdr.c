@@ -36,8 +36,7 @@ int sdr_context_destroy(struct sdr_context *context)
 	return 0;
 }
 
-/* ---- QP: made of defaults, settings, the NIC's context -------------------------------------------------------------
- */
+/* ---- QP: made of defaults, settings, the NIC's context ---- */
 static uint64_t sdr_mix(uint64_t x) /* splitmix64's output function */
 {
 	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
@@ -277,8 +276,7 @@ int sdr_qp_destroy(struct sdr_qp *qp)
 	return rc == -ENODEV || rc == -ENOENT ? 0 : rc; /* a NIC that is gone has released it, too */
 }
 
-/* ---- connection ----------------------------------------------------------------------------------------------------
- */
+/* ---- connection ---- */
 int sdr_qp_info_get(struct sdr_qp *qp, struct sdr_qp_info *info)
 {
 	*info = qp->info;
@@ -320,8 +318,7 @@ int sdr_qp_connect(struct sdr_qp *qp, const struct sdr_qp_info *peer)
 		.op = SP_SDR_CMD_CONNECT,
 		.flags = SP_CMD_REPLY,
 		.context = qp->id,
-		.arg = {[2] = peer->qpn | (uint64_t)peer->control_qpn << 32, peer->nonce, qp->info.nonce, peer->rkey},
-	};
+		.arg = {[2] = peer->qpn | (uint64_t)peer->control_qpn << 32, peer->nonce, qp->info.nonce, peer->rkey}};
 	int rc = sdr_qp_check(qp);
 
 	if (rc)
@@ -373,8 +370,7 @@ int sdr_qp_status(struct sdr_qp *qp, struct sdr_qp_status *status)
 		.queued = qp->segments_issued - sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, segments)),
 		.error = qp->error,
 		.control_bytes = qp->control ? qp->control_bytes : 0,
-		.control_lost = qp->control_lost,
-	};
+		.control_lost = qp->control_lost};
 	return 0;
 }
 
@@ -400,8 +396,7 @@ int sdr_qp_check(struct sdr_qp *qp)
 	return qp->error;
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 int sdr_mr_alloc(struct sdr_context *context, uint64_t len, struct sp_mr **mr)
 {
 	return sp_mr_alloc(context->dev, len, mr);

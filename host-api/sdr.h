@@ -38,8 +38,7 @@ struct sdr_qp;
 struct sdr_send; /* a message being sent: valid until sdr_send_poll returns 0 */
 struct sdr_recv; /* a posted receive: valid until sdr_recv_complete returns 0 */
 
-/* ---- contexts and QPs ----------------------------------------------------------------------------------------------
- */
+/* ---- contexts and QPs ---- */
 struct sdr_context_attr {
 	uint32_t channels; /* QPs per generation that a sender spreads its packets over; 0: 1 */
 };
@@ -135,14 +134,12 @@ struct sdr_qp_status {
 };
 int sdr_qp_status(struct sdr_qp *qp, struct sdr_qp_status *status);
 
-/* ---- memory --------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 int sdr_mr_alloc(struct sdr_context *context, uint64_t len, struct sp_mr **mr);		  /* see sp_mr_alloc */
 int sdr_mr_reg(struct sdr_context *context, void *addr, uint64_t len, struct sp_mr **mr); /* see sp_mr_reg */
 int sdr_mr_dereg(struct sp_mr *mr);							  /* -EBUSY while in use */
 
-/* ---- sending -------------------------------------------------------------------------------------------------------
- */
+/* ---- sending ---- */
 /* One-shot: len bytes (0 is fine) at offset of mr, with the user's immediate. -EAGAIN: max_messages are in flight, or
  * no room for another segment. -ENOTCONN before sdr_qp_connect. */
 int sdr_send_post(struct sdr_qp *qp, struct sp_mr *mr, uint64_t offset, uint64_t len, uint32_t immediate,
@@ -181,8 +178,7 @@ int sdr_send_parity(struct sdr_qp *qp, struct sp_mr *mr, uint64_t offset, uint64
 int sdr_send_parity_of(struct sdr_qp *qp, unsigned which, struct sp_mr *mr, uint64_t offset, uint64_t len,
 		       struct sp_mr *scratch, uint64_t scratch_offset, struct sdr_send **send);
 
-/* ---- receiving -----------------------------------------------------------------------------------------------------
- */
+/* ---- receiving ---- */
 /* len bytes (0 to max_message_bytes) at offset of mr for the next message. -EAGAIN: max_messages are posted. */
 int sdr_recv_post(struct sdr_qp *qp, struct sp_mr *mr, uint64_t offset, uint64_t len, struct sdr_recv **recv);
 /* The live bitmap: bit i of word i/64 is set when all bytes of chunk i are in place, and never cleared. chunks: their
@@ -219,8 +215,7 @@ int sdr_recv_test(struct sdr_recv *recv); /* 0: complete, -EAGAIN: not (yet) */
  * not write to the buffer. */
 int sdr_recv_complete(struct sdr_recv *recv);
 
-/* ---- datagrams: small messages beside the others, for what the two ends have to tell each other ---------------------
- */
+/* ---- datagrams: small messages between the two libraries ---- */
 #define SDR_CONTROL_BYTES 1024u /* maximum length; where mtu is below 1028: mtu - 4, but never less than 64 */
 
 /* Copies len bytes (0 is fine) and sends them to the peer. Needs no receive and no clear-to-send, and works for any
@@ -234,9 +229,8 @@ int sdr_control_send(struct sdr_qp *qp, const void *bytes, uint32_t len);
  * implicit. When control_slots are full, a new datagram overwrites the oldest. Works after sdr_qp_disconnect, too. */
 int sdr_control_recv(struct sdr_qp *qp, void *bytes, uint32_t room);
 
-/* ---- the same, waiting, for programs in real time: drive the NIC (sp_progress, sp_clock) until done or timeout (ps;
- * SP_NEVER: for ever; -ETIMEDOUT) ------------------------------------------------------------------------------------
- */
+/* ---- calls that wait, in real time ----
+ * They drive the NIC (sp_progress, sp_clock) until done or timeout (ps; SP_NEVER: no limit): then -ETIMEDOUT. */
 int sdr_send_wait(struct sdr_send *send, sp_time timeout); /* until sdr_send_poll says 0 */
 enum sdr_wait { SDR_WAIT_ALL /* complete */, SDR_WAIT_ANY /* more chunks than *seen; updates *seen */ };
 int sdr_recv_wait(struct sdr_recv *recv, enum sdr_wait what, uint64_t *seen, sp_time timeout);

@@ -34,8 +34,7 @@ int sdr_control_send(struct sdr_qp *qp, const void *bytes, uint32_t len)
 		.op = SP_SDR_CMD_DATAGRAM,
 		.context = qp->id,
 		.cookie = qp->control_issued,
-		.arg = {qp->control->id, qp->control_issued % qp->control_slots * stride, len},
-	};
+		.arg = {qp->control->id, qp->control_issued % qp->control_slots * stride, len}};
 
 	if (len)
 		memcpy((uint8_t *)qp->control->addr + command.arg[1], bytes, len);

@@ -141,14 +141,12 @@ int sdr_recv_status(struct sdr_recv *recv, struct sdr_recv_status *status)
 	bool known;
 	const uint64_t length = sdr_recv_length(recv, &known);
 
-	*status = (struct sdr_recv_status){
-		.message = recv->message,
-		.open = open,
-		.complete = complete,
-		.length_known = known,
-		.length = length,
-		.packets = open ? sdr_recv_packets(recv, complete, length) : 0,
-	};
+	*status = (struct sdr_recv_status){.message = recv->message,
+					   .open = open,
+					   .complete = complete,
+					   .length_known = known,
+					   .length = length,
+					   .packets = open ? sdr_recv_packets(recv, complete, length) : 0};
 	return sdr_qp_check(recv->qp);
 }
 
@@ -183,8 +181,7 @@ int sdr_recv_complete(struct sdr_recv *recv)
 	return -EAGAIN;
 }
 
-/* ---- waiting -------------------------------------------------------------------------------------------------------
- */
+/* ---- waiting ---- */
 struct sdr_recv_waiter {
 	struct sdr_recv *recv;
 	uint64_t *seen; /* NULL: all chunks */

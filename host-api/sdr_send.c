@@ -93,8 +93,7 @@ int sdr_send_parity_of(struct sdr_qp *qp, unsigned which, struct sp_mr *mr, uint
 	const uint64_t parity = which < qp->codes ? sdr_ec_parity_bytes_of(qp, which, len) : 0;
 	struct sp_command command = {
 		.op = SP_EC_CMD_PARITY,
-		.arg = {mr ? mr->id : 0, offset, len, scratch ? scratch->id : 0, scratch_offset, which},
-	};
+		.arg = {mr ? mr->id : 0, offset, len, scratch ? scratch->id : 0, scratch_offset, which}};
 	struct sdr_send *s;
 	int rc = sdr_send_ready(qp);
 

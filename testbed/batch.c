@@ -49,7 +49,6 @@ struct sp_batch {
 };
 
 /* ---- mailboxes ---- */
-
 static int box_post(struct box *b)
 {
 	if (b->note)
@@ -164,7 +163,6 @@ uint64_t sp_batch_torn(const struct sp_batch *b)
 }
 
 /* ---- a message ---- */
-
 static uint8_t stamp(const struct sp_batch *b)
 {
 	return (uint8_t)(b->number % 255 + 1);
@@ -348,7 +346,6 @@ int sp_batch_step(struct sp_batch *b, sp_time now)
 }
 
 /* ---- virtual time ---- */
-
 void sp_batch_nic(struct sp_nic_config *config, unsigned which)
 {
 	*config = (struct sp_nic_config){.addresses = 1, .neighbours = 1, .mtu = 9000, .ports = 1, .seed = 1 + which};

@@ -37,7 +37,6 @@ struct bench {
 };
 
 /* ---- the port ---- */
-
 static void make_frame(uint8_t *f)
 {
 	static const uint8_t head[] = {2, 0,  0,    0, 0, 1,  2, 0, 0, 0,  0, 2, 8,  0, 0x45, 0, 0, 84, 0, 1, 0x40,
@@ -73,7 +72,6 @@ static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, un
 static const struct sp_port_ops ops = {.receive = receive, .transmit = bench_port_discard, .next = bench_port_always};
 
 /* ---- where the handlers are ---- */
-
 /* In ../handlers/bpf beside the NIC's library if it was built there, in spindle/bpf if it is installed. */
 static int find(struct bench *b, struct bench_why *why)
 {
@@ -97,7 +95,6 @@ static int find(struct bench *b, struct bench_why *why)
 }
 
 /* ---- the case ---- */
-
 static void close_bpf(void *state)
 {
 	struct bench *b = state;

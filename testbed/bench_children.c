@@ -28,7 +28,6 @@ static int said(int error, const char *what, struct bench_why *why)
 }
 
 /* ---- children ---- */
-
 /* The last line of its standard error. */
 static void last_words(const struct bench_house *h, const struct bench_child *c, struct bench_why *why)
 {
@@ -219,7 +218,6 @@ void bench_child_stop(struct bench_child *c)
 }
 
 /* ---- NICs ---- */
-
 int bench_nic_start(struct bench_house *h, unsigned which, const char *port, int space, struct bench_why *why)
 {
 	char file[128], line[512];
@@ -247,7 +245,6 @@ void bench_nics_stop(struct bench_house *h)
 }
 
 /* ---- namespaces ---- */
-
 static void write_map(const char *file, const char *text)
 {
 	int fd = open(file, O_WRONLY | O_CLOEXEC);
@@ -346,7 +343,6 @@ int bench_house_spaces(struct bench_house *h, struct bench_why *why)
 }
 
 /* ---- the house ---- */
-
 int bench_house_open(struct bench_house *h, struct bench_why *why)
 {
 	const char *tmp = getenv("TMPDIR");

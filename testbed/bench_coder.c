@@ -49,7 +49,6 @@ struct bench_coder {
 };
 
 /* ---- caches ---- */
-
 bool bench_coder_cold(const struct bench_coder_shape *shape)
 {
 	return (uint64_t)shape->submessages * shape->k * shape->bytes >= SP_EC_LONG;
@@ -79,7 +78,6 @@ void bench_coder_flush(const uint8_t *from, uint64_t bytes)
 #endif
 
 /* ---- the handler, with a watch ---- */
-
 static struct sp_handler timed; /* the handler ec with another work() */
 static const struct sp_handler *ec;
 static struct bench_coder *watched;
@@ -149,7 +147,6 @@ static void note_parts(struct bench_coder *b)
 }
 
 /* ---- the port ---- */
-
 /* Packet `index` of a message of the pair; `last` is its last. */
 static void make_packet(const struct bench_coder *b, uint64_t message, uint32_t index, bool last, uint32_t immediate,
 			const uint8_t *bytes, struct rte_mbuf *packet)
@@ -232,7 +229,6 @@ static sp_time next(void *arg, uint16_t queue, bool blocked)
 static const struct sp_port_ops port = {.receive = receive, .transmit = transmit, .next = next, .external = true};
 
 /* ---- the NIC ---- */
-
 static const uint8_t own[16] = {[10] = 0xFF, 0xFF, 192, 0, 2, 1}, peer[16] = {[10] = 0xFF, 0xFF, 192, 0, 2, 2};
 
 static int call(struct bench_coder *b, uint16_t op, uint64_t cookie, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3,
@@ -349,7 +345,6 @@ struct bench_work *bench_coder_work(struct bench_coder *b)
 }
 
 /* ---- a message ---- */
-
 /* Polls until a word of the area is `value`, or has the bits `value`. */
 static int until(struct bench_coder *b, uint64_t line, size_t field, uint64_t value, bool bits)
 {

@@ -67,7 +67,6 @@ static void find(const struct bench *b, unsigned i, uint8_t **chunk)
 }
 
 /* ---- ISA-L ---- */
-
 /* The rows of parity, as in handlers/ec/matrix.h. For decoding, with the data chunks [0, m) missing: the rows that make
  * these from the other data and all parity, from the inverse matrix of the chunks present. */
 static int isal_open(struct bench *b, bool decode)
@@ -135,7 +134,6 @@ static void isal_update(struct bench *b, uint8_t **chunk)
 }
 
 /* ---- the job ---- */
-
 static void job(struct bench *b, uint8_t **chunk)
 {
 	const bool cold = bench_coder_cold(&b->shape);
@@ -167,7 +165,6 @@ static double now(void)
 }
 
 /* ---- the case ---- */
-
 static void close_bench(void *state)
 {
 	struct bench *b = state;
@@ -407,7 +404,6 @@ static int run_allowed(void *state, double seconds, struct bench_round *round, s
 }
 
 /* ---- the cases: code, k, m, KiB of a chunk ---- */
-
 #define CODES(X)                                                                                                       \
 	X(mds, , 4, 2, 4)                                                                                              \
 	X(mds, , 4, 2, 64)                                                                                             \

@@ -75,7 +75,6 @@ static inline int pause_poll(const struct way *w, unsigned *looks, uint64_t begi
 }
 
 /* ---- sockets ---- */
-
 static int socket_put(struct way *w, uint64_t value)
 {
 	return send(w->fd, &value, sizeof(value), MSG_NOSIGNAL) == sizeof(value) ? 0 : -errno;
@@ -136,7 +135,6 @@ static void socket_close(struct way *w)
 }
 
 /* ---- NICs ---- */
-
 static uint64_t *cell(const struct way *w, uint64_t i)
 {
 	return (uint64_t *)(void *)((uint8_t *)w->mr->addr + i * STRIDE);
@@ -278,7 +276,6 @@ static void nic_close(struct way *w)
 }
 
 /* ---- ping-pong ---- */
-
 static int by_value(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -363,7 +360,6 @@ static int latency(const char *kind, const char *role, const char *wait, const c
 }
 
 /* ---- a file by TCP ---- */
-
 static bool write_all(int fd, const char *data, size_t len)
 {
 	while (len) {

@@ -39,7 +39,6 @@ static uint64_t resident(pid_t pid)
 }
 
 /* ---- in the process ---- */
-
 struct small {
 	struct sp_nic *nic;
 	struct sp_dev *dev;
@@ -195,7 +194,6 @@ int bench_memory_end(const char *what)
 }
 
 /* ---- the cases ---- */
-
 struct bench {
 	struct bench_house house;
 	const char *what; /* NULL: an idle NIC */

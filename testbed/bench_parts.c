@@ -50,7 +50,6 @@ static bool never(void *arg, uint16_t queue)
 }
 
 /* ---- the steps ---- */
-
 /* Checks the ICRCs of a burst at once. Returns how many are wrong. */
 static inline unsigned check(const struct sp_packet *p)
 {
@@ -215,7 +214,6 @@ static double (*const form[FORMS])(struct rig *, double) = {go_RECEIVE, go_PARSE
 							    go_COPY,	go_ROUND, go_HANDLER};
 
 /* ---- the rig ---- */
-
 static void close_rig(struct rig *r)
 {
 	bench_sdr_close(r->loop);
@@ -242,7 +240,6 @@ static int open_rig(struct rig *r, const struct bench_options *o, struct bench_w
 }
 
 /* ---- rounds ---- */
-
 #define SAMPLES 16384u /* of each figure, at most */
 
 enum { WHOLE = FORMS, NULL_WHOLE, ASIDE, IDLE, FIGURES };

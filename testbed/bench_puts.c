@@ -60,7 +60,6 @@ struct bench {
 };
 
 /* ---- the port ---- */
-
 static uint64_t mailbox_of(uint32_t index)
 {
 	return (index + 1) * 0x9E3779B97F4A7C15; /* an odd factor: all results differ */
@@ -104,7 +103,6 @@ static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, un
 static const struct sp_port_ops ops = {.receive = receive, .transmit = bench_port_discard, .next = bench_port_always};
 
 /* ---- the application ---- */
-
 static struct sp_command make_post(struct bench *b, uint32_t index)
 {
 	const uint64_t bytes = (uint64_t)PUTS * b->shape.size, at = b->place++ % b->places * bytes;
@@ -175,7 +173,6 @@ static int open_context(struct bench *b, struct bench_why *why)
 }
 
 /* ---- the case ---- */
-
 static void close_puts(void *state)
 {
 	struct bench *b = state;

@@ -58,7 +58,6 @@ static int run_rxonly(void *state, double seconds, struct bench_round *round, st
 }
 
 /* ---- payload to its place, by a bare loop: the same addresses in the same order ---- */
-
 static inline uint8_t *place_of(struct bench_sdr *b)
 {
 	const uint64_t packets = b->places * b->shape.packets;
@@ -108,7 +107,6 @@ int bench_sdr_copy(struct bench_sdr *b, double seconds, struct bench_round *roun
 }
 
 /* ---- an application that polls, on another core ---- */
-
 struct poller {
 	struct bench_sdr *bench;
 	unsigned pause;
@@ -173,7 +171,6 @@ static int run_paused(void *state, double seconds, struct bench_round *round, st
 }
 
 /* ---- the cases ---- */
-
 #define OPEN(name, open, ...)                                                                                          \
 	static int open_##name(const struct bench_options *o, void **state, struct bench_why *why)                     \
 	{                                                                                                              \
@@ -208,64 +205,31 @@ OPEN(4096_64M, open_alone, .mtu = 4096, .packets = 64, .chunk = 16, .memory = 64
 #define RXONLY "dpdk-testpmd, rxonly"
 #define BARE   "receive and free on the same port"
 
-#define PLACE(size, where, least)                                                                                      \
+#define RECEIVE(text, about, open_case, polling, mine, against, base, ...)                                             \
 	{                                                                                                              \
-		.name = "sdr-place-" #size "-" #where,                                                                 \
-		.help = #size "-byte packets, placed one after the other into " #where "iB", .threads = 1,             \
-		.baseline = "receive, copy there (memcpy or streaming stores, the better), free", .required = least,   \
-		.open = open_##size##_##where, .run = run, .run_baseline = run_copy, .other = {{BARE, run_bare}},      \
-		.close = close_case                                                                                    \
+		.name = text, .help = about, .threads = polling, .baseline = against, .open = open_case, .run = mine,  \
+		.run_baseline = base, .close = close_case, __VA_ARGS__                                                 \
 	}
+#define PLACE(size, where, least)                                                                                      \
+	RECEIVE("sdr-place-" #size "-" #where, #size "-byte packets, placed one after the other into " #where "iB",    \
+		open_##size##_##where, 1, run, "receive, copy there (memcpy or streaming stores, the better), free",   \
+		run_copy, .required = least, .other = {{BARE, run_bare}})
+
 const struct bench_case bench_receive[] = {
-	{.name = "sdr-receive-64",
-	 .help = "64-byte packets, one-packet chunks, 2 KiB messages",
-	 .threads = 1,
-	 .baseline = RXONLY,
-	 .required = 0.42,
-	 .goal = 0.60,
-	 .icrc_required = 0.32,
-	 .icrc_goal = 0.48,
-	 .open = open_64,
-	 .run = run,
-	 .run_baseline = run_rxonly,
-	 .other = {{BARE, run_bare}},
-	 .close = close_case},
-	{.name = "sdr-receive-4096",
-	 .help = "4 KiB packets, one-packet chunks, 64 KiB messages",
-	 .threads = 1,
-	 .baseline = BARE,
-	 .open = open_4096,
-	 .run = run,
-	 .run_baseline = run_bare,
-	 .close = close_case},
-	{.name = "sdr-chunk-64",
-	 .help = "64-byte packets, 64-packet chunks, 4 KiB messages",
-	 .threads = 1,
-	 .baseline = RXONLY,
-	 .open = open_chunk,
-	 .run = run,
-	 .run_baseline = run_rxonly,
-	 .other = {{BARE, run_bare}},
-	 .close = close_case},
-	{.name = "sdr-polled-64",
-	 .help = "as sdr-receive-64, while an application polls the bitmap on another core without a pause",
-	 .threads = 2,
-	 .baseline = "the same without it",
-	 .open = open_watched,
-	 .run = run_tight,
-	 .run_baseline = run,
-	 .other = {{"with 64 pauses between looks", run_paused}},
-	 .close = close_case},
-	{.name = "sdr-metered-64",
-	 .help = "as sdr-receive-64, while what calls of handlers take is measured, as in a NIC that has been started",
-	 .threads = 1,
-	 .baseline = "the same without it",
-	 .required = 0.98,
-	 .icrc_required = 0.98,
-	 .open = open_64,
-	 .run = run_metered,
-	 .run_baseline = run,
-	 .close = close_case},
+	RECEIVE("sdr-receive-64", "64-byte packets, one-packet chunks, 2 KiB messages", open_64, 1, run, RXONLY,
+		run_rxonly, .required = 0.42, .goal = 0.60, .icrc_required = 0.32, .icrc_goal = 0.48,
+		.other = {{BARE, run_bare}}),
+	RECEIVE("sdr-receive-4096", "4 KiB packets, one-packet chunks, 64 KiB messages", open_4096, 1, run, BARE,
+		run_bare, ),
+	RECEIVE("sdr-chunk-64", "64-byte packets, 64-packet chunks, 4 KiB messages", open_chunk, 1, run, RXONLY,
+		run_rxonly, .other = {{BARE, run_bare}}),
+	RECEIVE("sdr-polled-64",
+		"as sdr-receive-64, while an application polls the bitmap on another core without a pause",
+		open_watched, 2, run_tight, "the same without it", run,
+		.other = {{"with 64 pauses between looks", run_paused}}),
+	RECEIVE("sdr-metered-64",
+		"as sdr-receive-64, while what calls of handlers take is measured, as in a NIC that has been started",
+		open_64, 1, run_metered, "the same without it", run, .required = 0.98, .icrc_required = 0.98),
 	PLACE(1024, 8M, 0.75),
 	PLACE(1024, 64M, 0.75),
 	PLACE(4096, 8M, 0.90),

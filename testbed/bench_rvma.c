@@ -102,7 +102,6 @@ fail:
 }
 
 /* ---- rounds ---- */
-
 /* Virtual time has no noise, and with retransmissions the times have two peaks: the mean, not the median. */
 static double mean(const struct bench *b)
 {
@@ -179,7 +178,6 @@ SIDE(last_byte, SP_BATCH_LAST_BYTE)
 SIDE(exchange, SP_BATCH_EXCHANGE)
 
 /* ---- cases ---- */
-
 #define SIZES(_, kind) _(kind, 8) _(kind, 64) _(kind, 512) _(kind, 4096) _(kind, 32768) _(kind, 262144) _(kind, 1048576)
 
 #define OPEN(kind, bytes)                                                                                              \

@@ -30,7 +30,6 @@
 #define HEAD	     (BENCH_EXT + SP_SDR_HEADER)
 
 /* ---- the capture ---- */
-
 /* Frame `at` of the capture arrives on queue `at` mod workers. Returns its number in the stream, when each worker gets
  * some packets in a row. */
 static uint64_t dealt(const struct bench_sdr_shape *s, uint64_t at)
@@ -67,7 +66,6 @@ static uint32_t make_frame(void *arg, uint64_t at, uint8_t *f)
 }
 
 /* ---- the application ---- */
-
 static struct sp_command make_command(const struct bench_sdr *b, uint16_t op, uint64_t k)
 {
 	const uint64_t bytes = (uint64_t)b->shape.mtu * b->shape.packets;
@@ -106,7 +104,6 @@ void bench_sdr_step(struct bench_sdr *b)
 }
 
 /* ---- opening ---- */
-
 void bench_sdr_close(struct bench_sdr *b)
 {
 	if (!b)
@@ -219,7 +216,6 @@ int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_optio
 }
 
 /* ---- rounds ---- */
-
 uint64_t bench_sdr_wasted(struct bench_sdr *b)
 {
 	return sp_nic_context_counter(b->wire.nic, b->context, "duplicates");

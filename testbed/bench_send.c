@@ -83,7 +83,6 @@ static sp_time next(void *port, uint16_t queue, bool blocked)
 }
 
 /* ---- opening ---- */
-
 static void close_sender(struct sender *s)
 {
 	if (s->dev) {
@@ -178,7 +177,6 @@ static int open_bench(const struct shape *shape, const struct bench_options *o, 
 }
 
 /* ---- rounds ---- */
-
 static int post(const struct bench *b, struct sender *s)
 {
 	const uint64_t bytes = (uint64_t)b->shape.mtu * b->shape.packets;

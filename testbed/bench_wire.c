@@ -26,7 +26,6 @@ static int said(int error, const char *what, struct bench_why *why)
 }
 
 /* ---- the capture ---- */
-
 static int open_dump(struct bench_wire *w, pcap_t *p, pcap_dumper_t **dump)
 {
 	const char *dir = getenv("TMPDIR");
@@ -77,7 +76,6 @@ static int make_stores(struct bench_wire *w)
 }
 
 /* ---- the device ---- */
-
 static int make_device(struct bench_wire *w, struct bench_why *why)
 {
 	static unsigned made;
@@ -128,7 +126,6 @@ static const struct sp_port_ops gated = {
 	.receive = gated_receive, .transmit = bench_port_discard, .next = bench_port_always, .external = true};
 
 /* ---- the NIC ---- */
-
 static int make_nic(struct bench_wire *w, struct bench_why *why)
 {
 	struct sp_nic_config config = {.addresses = 1,
@@ -196,7 +193,6 @@ void bench_wire_close(struct bench_wire *w)
 }
 
 /* ---- rounds ---- */
-
 sp_time bench_wire_now(const struct bench_wire *w)
 {
 	return (sp_time)((double)rte_rdtsc() * w->ps_per_cycle);

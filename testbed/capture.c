@@ -275,12 +275,10 @@ static unsigned capture_transmit(void *port, uint16_t queue, struct rte_mbuf **p
 		if (w && !w->status) {
 			const uint32_t len = rte_pktmbuf_pkt_len(packet[i]);
 			const uint64_t ns = w->start + now / SP_NS;
-			const struct pcap_pkthdr header = {
-				.ts = {.tv_sec = (time_t)(ns / 1000000000u),
-				       .tv_usec = (suseconds_t)(ns % 1000000000u)},
-				.caplen = len,
-				.len = len,
-			};
+			const struct pcap_pkthdr header = {.ts = {.tv_sec = (time_t)(ns / 1000000000u),
+								  .tv_usec = (suseconds_t)(ns % 1000000000u)},
+							   .caplen = len,
+							   .len = len};
 			const uint8_t *bytes =
 				len <= sizeof(w->frame) ? rte_pktmbuf_read(packet[i], 0, len, w->frame) : NULL;
 

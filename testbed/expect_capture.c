@@ -43,8 +43,7 @@ struct comparison {
 	uint8_t pair[WINDOW][WINDOW];
 };
 
-/* ---- reading ------------------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 static struct qp *qp_slot(const struct qps *q, uint64_t key)
 {
 	size_t i = (key ^ key >> 32) & (q->room - 1);
@@ -165,8 +164,7 @@ static void side_close(struct side *s)
 	sp_records_close(s->records);
 }
 
-/* ---- comparing ----------------------------------------------------------------------------------------------------
- */
+/* ---- comparing ---- */
 static void describe(const struct comparison *c, const struct sp_expect_packet *p, char *text, size_t room)
 {
 	char frame[256];

@@ -14,8 +14,7 @@
 #define FILE_MAX (64u << 20) /* bytes of an expectation file */
 #define GOES_ON	 "..."	     /* last element of an expected list that may be longer */
 
-/* ---- reading ------------------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 /*
  * Integers above 2^63 - 1, which jansson refuses, become reals: the report writes its large ones so. Other integers
  * stay (JSON_DECODE_INT_AS_REAL would round all above 2^53). The caller frees the result; NULL: no memory.
@@ -119,8 +118,7 @@ static char *read_file(const char *name, size_t *len, struct sp_error *error)
 	return text;
 }
 
-/* ---- comparing ----------------------------------------------------------------------------------------------------
- */
+/* ---- comparing ---- */
 static bool goes_on(const json_t *list)
 {
 	const size_t n = json_array_size(list);

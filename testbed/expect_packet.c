@@ -11,8 +11,7 @@
 
 #define SHOWN 8 /* bytes shown of a payload, from the first different one */
 
-/* ---- tolerances ---------------------------------------------------------------------------------------------------
- */
+/* ---- tolerances ---- */
 static int field_id(const char *name)
 {
 	for (int i = 0; sp_field_names[i]; i++)
@@ -145,8 +144,7 @@ int sp_expect_rules(struct sp_expect_rules *rules, const struct sp_tolerance *t,
 	return 0;
 }
 
-/* ---- hashes -------------------------------------------------------------------------------------------------------
- */
+/* ---- hashes ---- */
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
 	hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
@@ -225,8 +223,7 @@ uint64_t sp_expect_flow(struct sp_expect_packet *p)
 	return hash;
 }
 
-/* ---- which fields differ ------------------------------------------------------------------------------------------
- */
+/* ---- which fields differ ---- */
 struct difference {
 	const struct sp_field *expected, *found; /* NULL: there is none */
 };
@@ -328,8 +325,7 @@ static void forgive(const struct sp_expect_rules *rules, const struct sp_expect_
 	l->count = kept;
 }
 
-/* ---- words --------------------------------------------------------------------------------------------------------
- */
+/* ---- words ---- */
 static void hex(const uint8_t *bytes, uint32_t len, char *text)
 {
 	for (uint32_t i = 0; i < len && i < SHOWN; i++)

@@ -162,7 +162,7 @@ static void tcp(struct reading *r)
 		take(r, F_TCP_OPTIONS, header - 20);
 }
 
-/* ---- RoCEv2: which extension headers follow the BTH, by opcode, in their order (IBTA 1.4, table 35) ------------- */
+/* ---- RoCEv2: which extension headers follow the BTH, by opcode, in their order (IBTA 1.4, table 35) ---- */
 enum { DETH = 1, RETH = 2, ATOMIC = 4, AETH = 8, ATOMICACK = 16, IMM = 32, INVALIDATE = 64 };
 
 static unsigned extensions(uint8_t opcode)

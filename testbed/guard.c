@@ -24,7 +24,6 @@ void sp_guard_let(void)
 }
 
 /* ---- words ---- */
-
 void sp_guard_describe(const struct sp_guard_level *l, char *text, size_t room)
 {
 	int n = snprintf(text, room, "context %s, handler %s, %s, ", l->context, l->handler,
@@ -53,7 +52,6 @@ void sp_guard_complain(struct sp_guard *g, const char *text)
 }
 
 /* ---- the watch ---- */
-
 static void fill(struct sp_guard *g, struct sp_guard_level *l, const struct sp_watched_call *call)
 {
 	l->context = call->context;

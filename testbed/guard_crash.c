@@ -14,7 +14,6 @@
 static const int crashes[SP_GUARD_CRASHES] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
 /* ---- words in a signal handler ---- */
-
 char *sp_guard_put(char *to, const char *end, const char *text)
 {
 	while (*text && to < end)
@@ -75,7 +74,6 @@ void sp_guard_say_at_once(struct sp_guard *g, const char *text, size_t len)
 }
 
 /* ---- a crash ---- */
-
 /* An address near the stack pointer: the stack has overflowed. */
 static bool near_stack(const ucontext_t *at, uintptr_t address)
 {

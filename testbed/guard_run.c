@@ -217,7 +217,6 @@ int sp_guard_run(struct sp_guard *g, int (*fn)(void *arg), void *arg)
 }
 
 /* ---- making one ---- */
-
 int sp_guard_create(const struct sp_guard_config *config, struct sp_guard **guard)
 {
 	struct sp_guard *g;

@@ -11,7 +11,6 @@
 #include "random.h"
 
 /* ---- probabilities ---- */
-
 double sp_model_chunk_drop(double packet_drop, uint64_t packets)
 {
 	return -expm1((double)packets * log1p(-packet_drop));
@@ -81,7 +80,6 @@ double sp_model_fallback(const struct sp_model *model)
 }
 
 /* ---- the message ---- */
-
 static bool positive(double value)
 {
 	return value > 0 && isfinite(value);
@@ -144,7 +142,6 @@ int model_plan(const struct sp_model *model, struct model_plan *p)
 }
 
 /* ---- samples ---- */
-
 /* More than 0, at most 1. */
 static double uniform(struct sp_random *r)
 {

@@ -54,7 +54,6 @@ struct sp_trace {
 };
 
 /* ---- the queue ---- */
-
 static void write_out(struct sp_trace *t, json_t *o)
 {
 	if (t->json) {
@@ -111,7 +110,6 @@ static void push_loose(struct sp_trace *t)
 }
 
 /* ---- the watch ---- */
-
 /* At the beginning of each callback: stdio and malloc take locks. */
 static void begin(struct sp_trace *t)
 {

@@ -120,7 +120,6 @@ json_t *sp_trace_call(json_t *o, const struct sp_watched_call *call, const char 
 }
 
 /* ---- results ---- */
-
 /* The handler's name of a drop reason; NULL: it has no such reason. */
 static const char *reason_name(const char *handler, uint64_t reason)
 {
@@ -198,7 +197,6 @@ void sp_trace_result(json_t *c, const struct sp_watched_call *call, uint64_t res
 }
 
 /* ---- what it did ---- */
-
 void sp_trace_wrote(json_t *record, const struct sp_mem *mem, uint64_t offset, bool atomic, uint64_t len)
 {
 	json_t *o = json_object();
