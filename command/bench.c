@@ -101,30 +101,30 @@ struct tally {
 static void run_case(const struct bench_case *c, struct bench_options *o, bool icrc, struct tally *t)
 {
 	struct bench_result r;
-	char why[256] = "";
+	struct bench_why why = {""};
 	bool failed;
 	int err;
 
 	o->icrc = icrc;
 	if (!c->unit && *t->no_eal) {
-		snprintf(why, sizeof(why), "%s", t->no_eal);
+		snprintf(why.text, sizeof(why.text), "%s", t->no_eal);
 		err = -ENODEV;
 	} else {
-		err = bench_run(c, o, &r, why, sizeof(why));
+		err = bench_run(c, o, &r, &why);
 	}
 	if (err && bench_stopped())
 		return;
 	failed = err && err != BENCH_SKIPPED;
-	if (failed && !*why)
-		snprintf(why, sizeof(why), "%s", strerror(-err));
+	if (failed && !*why.text)
+		snprintf(why.text, sizeof(why.text), "%s", strerror(-err));
 	if (failed)
-		fprintf(stderr, "spindle bench: %s: %s\n", c->name, why);
+		fprintf(stderr, "spindle bench: %s: %s\n", c->name, why.text);
 	t->failed += failed;
 	t->noisy += !err && bench_show_noisy(&r);
 	t->missed += !err && !bench_show_meets(c, o, &r);
 	if (t->text && !failed)
-		bench_show_text(c, o, err ? NULL : &r, why);
-	json_array_append_new(t->list, bench_show_json(c, o, err ? NULL : &r, failed, why));
+		bench_show_text(c, o, err ? NULL : &r, why.text);
+	json_array_append_new(t->list, bench_show_json(c, o, err ? NULL : &r, failed, why.text));
 }
 
 /* One of the texts, with commas between; none is in every name. */
@@ -250,7 +250,7 @@ static int measure_parts(struct bench_options *o, const struct wish *w)
 {
 	struct bench_machine machine;
 	struct bench_noise noise;
-	char why[256] = "";
+	struct bench_why why = {""};
 	json_t *parts = NULL;
 
 	bench_show_machine(&machine, w->eal);
@@ -258,20 +258,20 @@ static int measure_parts(struct bench_options *o, const struct wish *w)
 	if (!w->json)
 		bench_show_header(&machine, o);
 	if (w->eal)
-		parts = bench_show_parts(o, !w->json, why, sizeof(why));
+		parts = bench_show_parts(o, !w->json, &why);
 	else
-		snprintf(why, sizeof(why), "%s", w->no_eal.text);
+		snprintf(why.text, sizeof(why.text), "%s", w->no_eal.text);
 	bench_noise_end(&noise);
 	if (!bench_stopped()) {
 		if (!parts)
-			fprintf(stderr, "spindle bench: parts: %s\n", why);
+			fprintf(stderr, "spindle bench: parts: %s\n", why.text);
 		bench_show_noise(w->json ? stderr : stdout, &noise, 0);
 	}
 	if (w->json) {
 		json_t *all = bench_show_all(&machine, o, NULL, &noise);
 
 		json_object_set_new(all, "parts", parts ? json_incref(parts) : json_null());
-		json_object_set_new(all, "failed", parts || bench_stopped() ? json_null() : json_string(why));
+		json_object_set_new(all, "failed", parts || bench_stopped() ? json_null() : json_string(why.text));
 		print_json(all);
 	}
 	json_decref(parts);
@@ -295,7 +295,7 @@ int command_bench(int argc, char **argv)
 						{"parts", no_argument, NULL, 'p'},
 						{"help", no_argument, NULL, 'h'},
 						{0}};
-	struct bench_options o = {.rounds = 9, .turn_seconds = 0.2, .loss = -1, .file_bytes = 64 << 20};
+	struct bench_options o = {.rounds = 9, .round_seconds = 0.2, .loss = -1, .file_bytes = 64 << 20};
 	struct wish wish = {.filter = "", .icrc = "both"};
 	struct sigaction before[SIGNALS];
 	bool list = false;
@@ -316,13 +316,13 @@ int command_bench(int argc, char **argv)
 				return command_bad_value("bench", "--rounds must be 1 to 101", optarg);
 			break;
 		case 's':
-			if (!parse_seconds(optarg, &o.turn_seconds))
+			if (!parse_seconds(optarg, &o.round_seconds))
 				return command_bad_value("bench", "--seconds must be more than 0 and at most 60",
 							 optarg);
 			break;
 		case 'q':
 			o.rounds = 3;
-			o.turn_seconds = 0.05;
+			o.round_seconds = 0.05;
 			o.file_bytes = 8 << 20;
 			break;
 		case 'i':

@@ -192,7 +192,7 @@ void bench_show_header(const struct bench_machine *m, const struct bench_options
 	if (rte_get_tsc_hz())
 		printf(", TSC %.0f MHz", (double)rte_get_tsc_hz() / 1e6);
 	printf(", %s, %s, %s; %u rounds of %.2f s, medians\n", rte_version(), m->flags, m->pages, o->rounds,
-	       o->turn_seconds);
+	       o->round_seconds);
 	fflush(stdout);
 }
 
@@ -291,21 +291,21 @@ json_t *bench_show_all(const struct bench_machine *m, const struct bench_options
 			 m->cpu, "processors", (int)bench_cpus(), "tsc_hz",
 			 rte_get_tsc_hz() ? json_real((double)rte_get_tsc_hz()) : json_null(), "dpdk", rte_version(),
 			 "march", SPINDLE_CPU, "isa", sp_isa_name(sp_isa_level()), "flags", m->flags, "pages", m->pages,
-			 "rounds", (int)o->rounds, "turn_seconds", o->turn_seconds, "file_bytes",
+			 "rounds", (int)o->rounds, "turn_seconds", o->round_seconds, "file_bytes",
 			 (json_int_t)o->file_bytes, "noise", "load", n->load, "others", n->others, "stolen", n->stolen,
 			 "noisy", bench_noise_any(n), "cases", cases);
 }
 
 /* ---- parts ---- */
 
-json_t *bench_show_parts(const struct bench_options *o, bool text, char *why, unsigned room)
+json_t *bench_show_parts(const struct bench_options *o, bool text, struct bench_why *why)
 {
 	struct bench_parts p;
-	const int r = bench_parts_run(o, &p, why, room);
+	const int r = bench_parts_run(o, &p, why);
 	json_t *list;
 
-	if (r && !*why)
-		snprintf(why, room, "%s", strerror(-r));
+	if (r && !*why->text)
+		snprintf(why->text, sizeof(why->text), "%s", strerror(-r));
 	if (r)
 		return NULL;
 	list = json_array();

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "../testbed/bench.h"
+#include "../testbed/bench_cases.h"
 #include "../testbed/bench_noise.h"
 
 void bench_show_list(void);
@@ -32,7 +32,7 @@ void bench_show_header(const struct bench_machine *machine, const struct bench_o
 json_t *bench_show_all(const struct bench_machine *machine, const struct bench_options *options, json_t *cases,
 		       const struct bench_noise *noise);
 /* Measures, and shows as text too if wanted; NULL and words in why. */
-json_t *bench_show_parts(const struct bench_options *options, bool text, char *why, unsigned room);
+json_t *bench_show_parts(const struct bench_options *options, bool text, struct bench_why *why);
 /* Parts that do not add up to the whole, within this share of it, are not to be believed: then there are words. */
 #define BENCH_PARTS_OFF 0.1
 /* In words, to the stream; nothing when it was quiet. */

@@ -12,7 +12,7 @@
 #include "../handlers/wire/ec.h"
 #include "../pipeline/config.h"
 #include "../pipeline/limits.h"
-#include "../testbed/ring.h"
+#include "../testbed/allreduce.h"
 #include "sim.h"
 
 #define FARTHEST      3e6 /* km; the round trip is 20 s */
@@ -240,7 +240,7 @@ static const char *take(struct sim *s, int option, const char *value)
 			return "--drop must be 0 or more and less than 1";
 		break;
 	case NODES:
-		if (sp_parse_uint(value, &s->nodes) || s->nodes < 2 || s->nodes > SP_RING_NODES_MAX)
+		if (sp_parse_uint(value, &s->nodes) || s->nodes < 2 || s->nodes > SP_ALLREDUCE_NODES_MAX)
 			return "--nodes must be 2 to 16";
 		break;
 	case TIMES:

@@ -75,11 +75,11 @@ static struct sdr_reliable_attr host(const struct sim *s)
 	};
 }
 
-static void describe(const struct sim *s, struct sp_crossing_config *c)
+static void describe(const struct sim *s, struct sp_transfer_config *c)
 {
 	const sp_time packet = packet_time(s);
 
-	*c = (struct sp_crossing_config){.message = sim_message(s),
+	*c = (struct sp_transfer_config){.message = sim_message(s),
 					 .chunk = (uint32_t)s->model.chunk,
 					 .mtu = (uint32_t)s->mtu,
 					 .chunk_drop = s->packet ? 0 : s->model.drop,
@@ -158,7 +158,7 @@ int sim_packets(const struct sim *asked)
 		return rc;
 	rc = find(asked, &found);
 	rc = rc ? rc : interrupt_note();
-	describe(s, &sweep.crossing);
+	describe(s, &sweep.transfer);
 	rc = rc ? rc : sp_sweep_run(&sweep, &o, &error);
 	if (bar.on)
 		fprintf(stderr, "\r\033[K");

@@ -112,12 +112,12 @@ static json_int_t workers(const struct sim *s)
 }
 
 /* Of a message, on average; s of one worker. */
-static double repair_time(const struct sp_crossing_counters *n)
+static double repair_time(const struct sp_transfer_counters *n)
 {
 	return (double)n->repairing / (double)SP_SEC / (double)n->messages;
 }
 
-static struct chosen chosen_of(const struct sim *s, const struct sp_crossing_counters *n)
+static struct chosen chosen_of(const struct sim *s, const struct sp_transfer_counters *n)
 {
 	struct chosen chosen = {.messages = n->messages};
 	struct sp_ec_shape code[SP_EC_CODES_MAX];
@@ -132,7 +132,7 @@ static struct chosen chosen_of(const struct sim *s, const struct sp_crossing_cou
 
 void sim_show_packets_json(const struct sim *s, const struct sp_sweep_outcome *o, double wall)
 {
-	const struct sp_crossing_counters *n = &o->count;
+	const struct sp_transfer_counters *n = &o->count;
 	const struct times t = packets_times(o);
 	json_t *all = json_of(s, &t);
 
@@ -161,7 +161,7 @@ void sim_show_packets_json(const struct sim *s, const struct sp_sweep_outcome *o
 
 void sim_show_packets_text(const struct sim *s, const struct sp_sweep_outcome *o, double wall)
 {
-	const struct sp_crossing_counters *n = &o->count;
+	const struct sp_transfer_counters *n = &o->count;
 	const struct times t = packets_times(o);
 
 	if (s->nodes)

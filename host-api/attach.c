@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A NIC in another process. Control calls are requests over its socket, one at a time (wire/attach.h); commands and
- * events go through rings in memory that it shares. What it says is checked before it serves as a size or an index.
- * Once the connection has ended, for whatever reason, the device is dead: every call says -ENODEV.
+ * events go through rings in shared memory. What the NIC writes is checked before it is used as a size or an index.
+ * Once the connection has ended for any reason, the device is dead: every call returns -ENODEV.
  */
 #include "attach.h"
 
@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #define SP_ATTACH_WORKERS 64u	     /* more than any NIC has */
-#define SP_ATTACH_ENTRIES (1u << 16) /* of a ring, at the most */
-#define SP_ATTACH_LOOK	  1024u	     /* every so many results "nothing there" the connection is looked at */
+#define SP_ATTACH_ENTRIES (1u << 16) /* of a ring, at most */
+#define SP_ATTACH_LOOK	  1024u	     /* after so many empty looks for events the connection is checked */
 
 struct sp_attached_context {
 	struct sp_attached_context *next;
@@ -36,7 +36,7 @@ struct sp_attached {
 	struct sp_attach_welcome welcome;
 	struct sp_attach_queues *queues;
 	struct sp_attached_context *context[256]; /* by the low bits of their ids */
-	uint32_t nothing;			  /* results "nothing there" since the last look */
+	uint32_t nothing;			  /* empty looks for events since the last check */
 	sp_time looked;
 	struct sp_ring commands[SP_ATTACH_WORKERS];
 };
@@ -55,7 +55,7 @@ static struct sp_attached_context **sp_attached_find(struct sp_attached *a, uint
 	return at;
 }
 
-/* The program only polls: now and then it must learn that nobody is there. */
+/* An application that only polls must notice now and then that the NIC is gone. */
 static int sp_attached_look(struct sp_attached *a)
 {
 	if (!a->link.dead && ++a->nothing % SP_ATTACH_LOOK == 0)
@@ -108,7 +108,7 @@ static void sp_attached_unmap(struct sp_attached_context *c)
 	free(c);
 }
 
-/* From what OPEN says: rings and area. */
+/* Maps what the reply to OPEN names: rings and area. */
 static int sp_attached_map(struct sp_attached *a, const struct sp_attach_exchange *x, struct sp_attached_context *c)
 {
 	const uint32_t workers = a->welcome.workers;
@@ -206,7 +206,7 @@ static int sp_attached_context_close(struct sp_dev *dev, uint32_t id)
 	return rc;
 }
 
-/* Memory that the NIC has given back reads as zeros: no event, and no end of them. */
+/* Memory that the NIC has given back reads as zeros: no event, without end. */
 static bool sp_attached_lives(const struct sp_attached_context *c)
 {
 	return __atomic_load_n(&c->events->magic, __ATOMIC_ACQUIRE) == SP_ATTACH_MAGIC;
@@ -218,7 +218,7 @@ static int sp_attached_gone(struct sp_attached *a)
 	return a->link.dead ? -ENODEV : -ECONNRESET;
 }
 
-/* The context, or NULL and why there is none. */
+/* The context; NULL: an error, in *rc. */
 static struct sp_attached_context *sp_attached_context(struct sp_attached *a, uint32_t id, int *rc)
 {
 	struct sp_attached_context *c = *sp_attached_find(a, id);
@@ -295,7 +295,7 @@ static int sp_attached_take(struct sp_dev *dev, uint32_t id, struct sp_event *ev
 		const uint32_t w = (c->turn + i) % a->welcome.workers;
 
 		if (!sp_ring_take(&c->ring[w], event)) {
-			if (!sp_attached_lives(c)) /* then there was nothing to take */
+			if (!sp_attached_lives(c)) /* the empty ring meant nothing */
 				return sp_attached_gone(a);
 			c->turn = w + 1;
 			return 1;
@@ -367,7 +367,7 @@ static void sp_attached_close(struct sp_dev *dev)
 {
 	struct sp_attached *a = sp_attached(dev);
 
-	/* The end of the connection is the end of all that it had. */
+	/* The NIC ends all contexts and regions of a connection with it. */
 	if (a->link.fd >= 0)
 		close(a->link.fd);
 	for (unsigned i = 0; i < 256; i++)
@@ -415,7 +415,7 @@ void sp_attach_leave(struct sp_dev *dev)
 	shutdown(sp_attached(dev)->link.fd, SHUT_RDWR);
 }
 
-/* What the NIC's welcome brings: the queues, and what wakes up. */
+/* Takes over what the NIC's first reply brings: the queues and the wake-up descriptors. */
 static int sp_attached_welcome(struct sp_attached *a, struct sp_attach_exchange *x)
 {
 	struct sp_attach_queues head;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests to a NIC in another process and its replies (wire/attach.h): for sp_attach, and for the command, which asks
- * for reports and captures. One thread at a time. */
+/* Requests to a NIC in another process, and replies (wire/attach.h): for sp_attach, and for commands that ask for
+ * reports and captures. One thread at a time. */
 #ifndef HOST_API_ATTACH_H
 #define HOST_API_ATTACH_H
 
@@ -19,23 +19,24 @@ struct sp_attach_exchange {
 	uint64_t arg[4]; /* in: of the request; out: of the reply */
 	const void *data;
 	uint32_t bytes;
-	struct sp_error *error;		     /* where words of the NIC's go; may be NULL */
-	const struct sp_attach_reply *reply; /* out: as it came, until the next one; NULL: none */
-	int fd[SP_ATTACH_FDS];		     /* out: its descriptors; what is missing is -1 */
+	struct sp_error *error;		     /* for the NIC's error text; may be NULL */
+	const struct sp_attach_reply *reply; /* out: the reply, valid until the next exchange; NULL: none */
+	int fd[SP_ATTACH_FDS];		     /* out: its descriptors; -1: none */
 };
 
 /* nic: as for sp_attach. -ENOENT, -ECONNREFUSED, -EACCES, -EINVAL, -ENAMETOOLONG ... On failure link->fd is -1. */
 int sp_attach_connect(struct sp_attach_link *link, const char *nic);
-/* The reply's status, or: -ENODEV, the connection has ended or there was no reply for 30 s; -EPROTO, it makes no sense,
- * which is the end of the connection too. Descriptors come only with success; close them by sp_attach_release. */
+/* Returns the status of the reply. -ENODEV: the connection has ended, or there was no reply for 30 s. -EPROTO: the
+ * reply is invalid; this also ends the connection. Descriptors come only with success; close them with
+ * sp_attach_release. */
 int sp_attach_exchange(struct sp_attach_link *link, struct sp_attach_exchange *x);
 void sp_attach_release(struct sp_attach_exchange *x);
-/* Looks whether the NIC is still there, without waiting: link->dead. */
+/* Checks without waiting whether the NIC is still there, and sets link->dead. */
 void sp_attach_look(struct sp_attach_link *link);
-/* Ends the connection, and with it all that the program has there, without waiting for the NIC: calls say -ENODEV from
- * now on. Of a device that is not attached: nothing. */
+/* Ends the connection without waiting for the NIC, and with it all contexts and regions: further calls return -ENODEV.
+ * No effect on a device that is not attached. */
 void sp_attach_leave(struct sp_dev *dev);
-/* Maps what the NIC shares, after a look at whether all of it is there and stays. -EPROTO. */
+/* Maps memory that the NIC shares. -EPROTO: it is too short or not sealed. */
 int sp_attach_map(int fd, uint64_t bytes, bool writable, void **at);
 
 #endif

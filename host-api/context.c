@@ -84,7 +84,7 @@ int sp_mr_check(const struct sp_dev *dev, const struct sp_mr *mr, uint64_t offse
 
 /* ---- waiting -------------------------------------------------------------------------------------------------------
  */
-/* Nothing to be armed: the NIC does what is due in sp_progress(), or somebody else drives it. */
+/* There is nothing to arm: the NIC works in sp_progress(), or another thread drives it. */
 static void sp_pause(struct sp_dev *dev, sp_time now)
 {
 	sp_time pause = sp_next_deadline(dev);
@@ -95,7 +95,7 @@ static void sp_pause(struct sp_dev *dev, sp_time now)
 		nanosleep(&(struct timespec){.tv_nsec = (long)(pause / SP_NS)}, NULL);
 }
 
-/* Armed, and nothing there: sleeps until the NIC wakes us, `until`, or something is due here. 0 or -errno. */
+/* Armed and no event: sleeps until the NIC wakes us, until `until`, or until work is due here. 0 or -errno. */
 static int sp_sleep(struct sp_dev *dev, sp_time until)
 {
 	const sp_time now = sp_clock(), next = sp_next_deadline(dev);
@@ -122,7 +122,7 @@ int sp_wait_until(struct sp_dev *dev, int (*poll)(void *arg), void *arg, sp_time
 			return rc;
 		if (now >= until)
 			return -ETIMEDOUT;
-		if (idle < 64) { /* answers mostly come soon; longer waits should cost no processor */
+		if (idle < 64) { /* answers usually come soon; longer waits must not use the processor */
 			sched_yield();
 			continue;
 		}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the calls of sdr.h and rvma.h share: contexts that have a QP number, and waiting for what the NIC does. */
+/* What sdr.h's and rvma.h's calls share: contexts with QP numbers, and waiting for the NIC. */
 #ifndef HOST_API_CONTEXT_H
 #define HOST_API_CONTEXT_H
 
 #include "spindle.h"
 
-/* Settings of a context to be opened. A key twice is refused by the NIC. */
+/* Settings of a context. The NIC refuses a key that is given twice. */
 #define SP_SETTINGS_MAX 24
 struct sp_settings {
 	struct sp_setting set[SP_SETTINGS_MAX];
@@ -13,7 +13,7 @@ struct sp_settings {
 	size_t count;
 };
 
-/* How a context with QP numbers is to be called. */
+/* How to open a context with QP numbers. */
 struct sp_numbered {
 	const char *handler;
 	const char *name; /* NULL: the NIC says HANDLER-QPN */
@@ -22,7 +22,7 @@ struct sp_numbered {
 
 #pragma GCC visibility push(hidden)
 void sp_settings_uint(struct sp_settings *s, const char *key, uint64_t value, const char *unit);
-void sp_settings_text(struct sp_settings *s, const char *key, const char *value); /* must stay */
+void sp_settings_text(struct sp_settings *s, const char *key, const char *value); /* value must stay valid */
 /* -EINVAL, with key and text. */
 int sp_refuse(struct sp_error *error, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -36,7 +36,7 @@ bool sp_ip_is_4(const uint8_t ip[16]); /* IPv4 mapped into IPv6 */
 /* -EINVAL: no region of this device. -EFAULT: the range is not within it. */
 int sp_mr_check(const struct sp_dev *dev, const struct sp_mr *mr, uint64_t offset, uint64_t len);
 
-/* Calls poll(arg) and drives the NIC, in real time, until poll returns something else than -EAGAIN; -ETIMEDOUT. */
+/* Calls poll(arg) and drives the NIC in real time until poll returns anything but -EAGAIN; -ETIMEDOUT. */
 int sp_wait_until(struct sp_dev *dev, int (*poll)(void *arg), void *arg, sp_time timeout);
 #pragma GCC visibility pop
 

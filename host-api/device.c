@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls of spindle.h, handed on to whoever stands behind the device. */
+/* The calls of spindle.h: each calls the device's implementation. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -133,7 +133,7 @@ sp_time sp_next_deadline(struct sp_dev *dev)
 	return dev->ops->next_deadline(dev);
 }
 
-/* Picoseconds wrap after 213 days: counted from the start of the process, not of the machine. */
+/* Picoseconds wrap after 213 days, so they count from the start of the process, not of the machine. */
 static struct timespec origin;
 
 __attribute__((constructor)) static void set_origin(void)
@@ -156,7 +156,7 @@ void sp_bell_arm(struct sp_bell *bell, int fd)
 
 	while (read(fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
 		;
-	/* An exchange, not a store: what the NIC did before it last looked at the bell is seen from here on. */
+	/* An exchange, not a store: it makes visible all that the NIC did before its last look at the bell. */
 	__atomic_exchange_n(&bell->armed, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -181,7 +181,7 @@ int sp_dev_wait(struct sp_dev *dev, sp_time timeout)
 	n = ppoll(&p, 1, timeout == SP_NEVER ? NULL : &t, NULL);
 	r = n < 0 ? -errno : 0;
 	if (n >= 0) {
-		r = sp_progress(dev, sp_clock()); /* an attached NIC may have gone */
+		r = sp_progress(dev, sp_clock()); /* an attached NIC may be gone */
 		if (!r && !n)
 			r = -ETIMEDOUT;
 	}

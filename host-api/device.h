@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What stands behind a struct sp_dev. Two implementations: the embedded NIC (pipeline/device.c) and the attached one.
- */
+/* The inside of a struct sp_dev. There are two implementations: the embedded NIC (pipeline/device.c) and the attached
+ * one. */
 #ifndef HOST_API_DEVICE_H
 #define HOST_API_DEVICE_H
 
@@ -29,7 +29,7 @@ struct sp_dev_ops {
 
 struct sp_region {
 	struct sp_mr mr;
-	struct sp_region *next, **back; /* back: what points here */
+	struct sp_region *next, **back; /* back: the pointer that points here */
 };
 
 struct sp_dev {
@@ -38,8 +38,8 @@ struct sp_dev {
 };
 
 struct sp_bell;
-/* What arming is for both: empties the wake-up pipe, of which fd is the (non-blocking) read end, then sets the bell to
- * be armed, before anything that the caller reads after it. */
+/* Arming, for both implementations: empties the wake-up pipe (fd: its non-blocking read end), then arms the bell,
+ * before anything that the caller reads afterwards. */
 void sp_bell_arm(struct sp_bell *bell, int fd);
 
 #endif

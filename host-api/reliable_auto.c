@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The scheme that picks itself: each message goes with parity of one of the QP's codes or without, whichever is
- * expected to take the least time (handlers/reliability/choice.h). What there is to know of the path is learnt from
- * sending: the round trip by the core, losses from what went again and from how much the peer says it has repaired, the
- * bandwidth from how fast the NIC takes units while it has some.
+ * The scheme `auto`: sends each message with parity of one of the QP's codes or without, whichever it expects to take
+ * the least time (handlers/reliability/choice.h). It learns the path from sending: the round trip from the core, losses
+ * from retransmissions and from the peer's count of repairs, the bandwidth from how fast the NIC takes units while it
+ * has some.
  */
 #include "reliable_private.h"
 #include "sdr_private.h"
 
-#define SDR_AUTO_BANDWIDTH 400e9 /* bit/s, until some was measured: much, for then parity costs little */
-#define SDR_AUTO_FADES	   0.2	 /* part that a slower sample counts: its end may have been noticed late */
+#define SDR_AUTO_BANDWIDTH 400e9 /* bit/s, until one was measured: high, because parity costs little then */
+#define SDR_AUTO_FADES	   0.2	 /* weight of a slower sample: its end may have been noticed late */
 
 void sdr_auto_open(struct sdr_reliable *r, const struct sdr_reliable_attr *attr)
 {
@@ -20,7 +20,7 @@ void sdr_auto_open(struct sdr_reliable *r, const struct sdr_reliable_attr *attr)
 	unsigned count = 1;
 
 	static_assert(SDR_EC_CODES < SP_CHOICE_CANDIDATES && SDR_EC_CODES == SP_EC_CODES_MAX, "room for all");
-	/* Those of the least parity first, which is taken where times are the same. */
+	/* Codes with the least parity first: they win where times are equal. */
 	for (unsigned i = qp->codes; i--;) {
 		const struct sp_ec_shape *code = &qp->code[i];
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reliable messages over SDR with erasure coding: the core's message j is SDR's messages 2j, the data, and 2j + 1, the
- * parity, or nothing where the sender does without. The NIC repairs what it can, and to both ends that has come like
- * anything else. So what there is to do here is not to take for lost what may still be repaired: the core learns that
- * data are on their way until parity has left, and the peer is not told that a unit is missing while the NIC repairs
- * it. What is missing after that goes again as always.
+ * Reliable messages over SDR with erasure coding: the core's message j is the SDR messages 2j, the data, and 2j + 1,
+ * the parity, which is empty where the sender sends none. The NIC repairs what it can, and repaired chunks count as
+ * arrived at both ends. This file makes sure that nothing counts as lost that may still be repaired: for the core, data
+ * are in flight until their parity has left, and the peer is not told that a unit is missing while the NIC repairs it.
+ * What is missing after that is retransmitted as usual.
  */
 #include <stdlib.h>
 
 #include "reliable_private.h"
 #include "sdr_private.h"
 
-/* For a repair that is possible and has not been made. Afterwards units are missing like any others: the NIC may be
- * waiting for a length that nobody will tell. */
+/* How long a possible repair may take. After that, its units count as missing: the NIC may be waiting for a length that
+ * it will never learn. */
 #define SDR_EC_PATIENCE (2 * SP_MS)
 
 int sdr_ec_open(struct sdr_reliable *r, enum sdr_reliable_scheme scheme)
@@ -34,7 +34,7 @@ int sdr_ec_open(struct sdr_reliable *r, enum sdr_reliable_scheme scheme)
 	r->slots = info->max_messages / 2;
 	bytes = sdr_ec_parity_bytes(qp, info->max_message_bytes);
 	ec->stride = bytes < info->max_message_bytes ? bytes : info->max_message_bytes;
-	/* The QP's, for packets may come and go until it is destroyed. */
+	/* They belong to the QP: packets may be in flight until it is destroyed. */
 	if (ec->codes && !qp->no_send && !qp->parity_out)
 		rc = sdr_mr_alloc(qp->context, r->slots * ec->stride, &qp->parity_out);
 	if (!rc && !qp->no_recv && !qp->parity_in)
@@ -42,8 +42,7 @@ int sdr_ec_open(struct sdr_reliable *r, enum sdr_reliable_scheme scheme)
 	return rc;
 }
 
-/* ---- sending -------------------------------------------------------------------------------------------------------
- */
+/* ---- sending ---- */
 int sdr_ec_may_send(const struct sdr_reliable *r, uint64_t len)
 {
 	if (r->qp->no_send)
@@ -55,7 +54,7 @@ int sdr_ec_may_send(const struct sdr_reliable *r, uint64_t len)
 	return r->send.next - r->ec.left < r->slots ? 0 : -EAGAIN;
 }
 
-/* Once for each message. */
+/* Decided once for each message. */
 static bool sdr_ec_wants_parity(struct sdr_reliable *r, struct sdr_reliable_op *op)
 {
 	if (!op->judged) {
@@ -89,14 +88,14 @@ bool sdr_ec_start(struct sdr_reliable *r, struct sdr_reliable_op *op)
 	if (!sdr_ec_begun(r) ||
 	    (!op->send && sdr_send_stream_start(r->qp, op->skipped ? 0 : op->length, op->immediate, &op->send)))
 		return false;
-	r->ec.broken |= sdr_send_message(op->send) != 2 * op->message; /* somebody else has sent */
+	r->ec.broken |= sdr_send_message(op->send) != 2 * op->message; /* another caller has sent */
 	if (op->skipped && !op->ended)
 		op->ended = sdr_send_stream_end(op->send) == 0;
 	return op->ended || !op->skipped;
 }
 
-/* May the NIC have it? It sends parity behind the data, which must not be left without room there. And it never lets go
- * of what is not cleared to be sent. */
+/* Whether the NIC may have it. The NIC sends parity behind the data, which must leave room for it there. And it never
+ * releases parity that is not cleared for sending. */
 static bool sdr_ec_has_room(const struct sdr_reliable *r, const struct sdr_reliable_op *op)
 {
 	const struct sp_rel_message *m = &r->sender.message[op->message & (r->sender.config.messages - 1)];
@@ -105,7 +104,7 @@ static bool sdr_ec_has_room(const struct sdr_reliable *r, const struct sdr_relia
 	       (2 * (r->ec.under_way + 1) <= r->qp->segments || m->next == m->units);
 }
 
-/* The parity of a message that has been started; none if it is over already. */
+/* Begins the parity of a message; an empty one if the message has ended already. */
 static bool sdr_ec_begin(struct sdr_reliable *r, struct sdr_reliable_op *op)
 {
 	int rc = -EINVAL;
@@ -115,7 +114,7 @@ static bool sdr_ec_begin(struct sdr_reliable *r, struct sdr_reliable_op *op)
 			return false;
 		rc = sdr_ec_send_parity(r, op);
 	}
-	/* Its memory may not be right, which the data are about to tell. */
+	/* The message's memory may be bad; its data will tell. */
 	if (!op->parity_send && rc != -EAGAIN)
 		rc = sdr_send_stream_start(r->qp, 0, 0, &op->parity_send);
 	if (!op->parity_send || (!op->coded && sdr_send_stream_end(op->parity_send)))
@@ -164,8 +163,7 @@ void sdr_ec_sent_again(struct sdr_reliable *r, struct sdr_reliable_op *op, uint3
 	op->latest = unit;
 }
 
-/* ---- receiving -----------------------------------------------------------------------------------------------------
- */
+/* ---- receiving ---- */
 int sdr_ec_post(struct sdr_reliable *r)
 {
 	struct sdr_reliable_ec *ec = &r->ec;
@@ -198,7 +196,7 @@ static bool sdr_ec_has(const uint64_t *bitmap, uint64_t chunk)
 	return bitmap && sdr_recv_chunk(bitmap, chunk);
 }
 
-/* Parity as far as it has come, and its code; NULL: none, or of what code it is cannot be told yet. */
+/* The bitmap of the parity received so far, and its code; NULL: none, or the code is not known yet. */
 static const uint64_t *sdr_ec_parity(const struct sdr_reliable_op *op, uint64_t *chunks,
 				     const struct sp_ec_shape **code)
 {
@@ -220,8 +218,8 @@ static const uint64_t *sdr_ec_parity(const struct sdr_reliable_op *op, uint64_t 
 	return bitmap;
 }
 
-/* Can what is missing of chunks [at, end) of data be made from parity from `row` on? *come: adds those that are there.
- */
+/* Whether the missing chunks of data [at, end) can be repaired with the parity from `row` on. Adds the chunks that have
+ * arrived to *come. */
 static bool sdr_ec_repairable(bool xor, const struct sp_ec_shape *code, const uint64_t *data, uint64_t at, uint64_t end,
 			      const uint64_t *parity, uint64_t row, uint64_t *come)
 {
@@ -267,7 +265,7 @@ uint32_t sdr_ec_mending(struct sdr_reliable *r, struct sdr_reliable_op *op, cons
 	}
 	if (first == UINT64_MAX)
 		return UINT32_MAX;
-	if (come != op->come || !op->waits) { /* it goes on */
+	if (come != op->come || !op->waits) { /* repairs make progress */
 		op->come = come;
 		op->waits = true;
 		op->since = r->now;

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of the sdr_reliable_ calls: reliable.c (both directions), reliable_send.c, reliable_recv.c. */
+/*
+ * Inside of the sdr_reliable_ calls. A file uses only those above it in this list:
+ *   reliable.c           operations and their lists
+ *   reliable_auto.c      the scheme `auto`
+ *   reliable_ec.c        erasure coding
+ *   reliable_recv.c, reliable_send.c
+ *   reliable_endpoint.c  opening, closing, progress
+ */
 #ifndef HOST_API_RELIABLE_PRIVATE_H
 #define HOST_API_RELIABLE_PRIVATE_H
 
@@ -12,9 +19,9 @@
 
 enum sdr_reliable_phase {
 	SDR_OP_FREE,
-	SDR_OP_WAITS,  /* send: for clear-to-send; the core does not know it yet */
+	SDR_OP_WAITS,  /* send: for clear-to-send; the core (handlers/reliability/) does not know it yet */
 	SDR_OP_OPEN,   /* send: the core has it. Receive: posted */
-	SDR_OP_ENDING, /* decided; the NIC has the buffer still */
+	SDR_OP_ENDING, /* the result is known; the NIC still has the buffer */
 	SDR_OP_OVER,
 };
 
@@ -27,19 +34,19 @@ struct sdr_reliable_op {
 	uint64_t message, offset, length;
 	uint32_t immediate, mask;
 	struct sp_mr *mr;
-	sp_time deadline; /* once timed */
+	sp_time deadline; /* valid once timed */
 	struct sdr_send *send;
 	struct sdr_recv *recv;
 	/* with erasure coding */
 	struct sdr_send *parity_send;
 	struct sdr_recv *parity_recv;
-	bool skipped;	      /* send: over before its turn came, for which it is kept */
-	bool judged, plain;   /* send: it is decided that it goes with parity, or without */
-	unsigned code;	      /* ... of this one of the QP's */
-	bool coded;	      /* it has gone with it */
-	uint32_t again, runs; /* units that went again, and in how many runs of neighbours */
-	uint32_t latest;      /* of these */
-	bool waits;	      /* receive: for repairs, of which there were `come` units at `since` */
+	bool skipped;	      /* send: ended before its turn; its place in the order is kept */
+	bool judged, plain;   /* send: whether it gets parity is decided; plain: without */
+	unsigned code;	      /* index of the QP's code */
+	bool coded;	      /* it was sent with parity */
+	uint32_t again, runs; /* units retransmitted, and in how many runs of neighbours */
+	uint32_t latest;      /* the last one retransmitted */
+	bool waits;	      /* receive: waits for repairs; at `since` there were `come` units */
 	uint64_t come;
 	sp_time since;
 	struct sdr_reliable_op *before, *after; /* in its list */
@@ -50,44 +57,43 @@ struct sdr_reliable_list {
 	uint32_t count;
 };
 
-/* What is sent, or what is received. Nothing here is looked at without a reason: with a thousand messages in flight a
- * call costs as much as with one. */
+/* One direction. No call walks all operations: with a thousand messages in flight it costs as much as with one. */
 struct sdr_reliable_side {
 	struct sdr_reliable_op *op;	       /* message k at k % slots */
-	uint64_t next;			       /* message */
-	struct sdr_reliable_list live, ending; /* live: WAITS or OPEN, in ascending order, which is that of deadlines */
+	uint64_t next;			       /* number of the next message */
+	struct sdr_reliable_list live, ending; /* live: WAITS or OPEN, by number and so by deadline */
 	sp_time timeout;
-	bool untimed;	    /* the last of the live ones have no deadline yet */
-	bool cancelled;	    /* some are */
-	uint64_t seen;	    /* of what the core (send) or the NIC (receive) counts as over: looked for */
+	bool untimed;	    /* the last live operations have no deadline yet */
+	bool cancelled;	    /* some operations are cancelled */
+	uint64_t seen;	    /* how many the core (send) or the NIC (receive) has ended, as last looked up */
 	uint64_t good, bad; /* messages over */
 };
 
-/* How `auto` chooses. */
+/* State of `auto`. */
 struct sdr_auto {
 	struct sp_chooser chooser;
 	struct sp_loss loss;
 	double fixed, measured; /* bandwidth, bit/s; 0: not known */
 	double coding;
-	sp_time since;			    /* units have been with the NIC, */
-	uint64_t bytes;			    /* ... of so many bytes in all; 0: there are none */
-	uint32_t repaired, repaired_runs;   /* of the peer's, what has been counted already */
-	uint8_t code[SP_CHOICE_CANDIDATES]; /* of the QP's, that each of the chooser's candidates is */
+	sp_time since;			    /* since when units have been with the NIC without a pause */
+	uint64_t bytes;			    /* bytes of these; 0: no units are with the NIC */
+	uint32_t repaired, repaired_runs;   /* of the peer, as counted last */
+	uint8_t code[SP_CHOICE_CANDIDATES]; /* the QP's code of each candidate of the chooser */
 };
 
-/* Erasure coding; all zeros without. */
+/* Erasure coding; all zero without. */
 struct sdr_reliable_ec {
-	bool pairs;			  /* messages are two of SDR's, for the QP has erasure coding */
-	bool codes;			  /* the scheme sends parity, of some messages at least */
-	bool chooses;			  /* ... of which, it finds out: `auto` */
-	bool broken;			  /* somebody else has sent on the QP */
-	uint64_t stride;		  /* bytes of scratch for one message, and of parity at most */
-	uint64_t may_send;		  /* of SDR's messages */
-	uint64_t begun;			  /* parity of all messages below is with the NIC, if they have any */
-	uint64_t left;			  /* parity of all messages below has left */
+	bool pairs;			  /* each message is two SDR messages, because the QP has erasure coding */
+	bool codes;			  /* the scheme sends parity for some messages at least */
+	bool chooses;			  /* `auto` decides for which */
+	bool broken;			  /* another caller has sent on the QP */
+	uint64_t stride;		  /* bytes of scratch memory per message, the most that its parity takes */
+	uint64_t may_send;		  /* SDR messages cleared for sending */
+	uint64_t begun;			  /* the NIC has the parity, if any, of all messages below */
+	uint64_t left;			  /* the parity of all messages below has left */
 	uint32_t under_way;		  /* parity messages with the NIC */
 	uint64_t posted;		  /* receives for parity */
-	uint64_t repaired, repaired_runs; /* units received, in so many runs of neighbours */
+	uint64_t repaired, repaired_runs; /* units received from repairs, and in how many runs of neighbours */
 	uint64_t units, coded, fallbacks;
 	uint64_t coded_of[SDR_EC_CODES]; /* of `coded`, by code */
 };
@@ -95,26 +101,26 @@ struct sdr_reliable_ec {
 struct sdr_reliable {
 	struct sdr_qp *qp;
 	uint64_t chunk_bytes;
-	uint32_t slots, mtu, datagram_bytes, queue; /* queue: units with the NIC */
-	uint64_t packet_bits;			    /* beyond a packet's payload */
-	sp_time now, wake, heard;		    /* heard: latest word of the peer's */
-	sp_time quiet;				    /* to be waited for by sdr_reliable_close */
+	uint32_t slots, mtu, datagram_bytes, queue; /* queue: units that may be with the NIC */
+	uint64_t packet_bits;			    /* of a packet beyond its payload */
+	sp_time now, wake, heard;		    /* heard: when the peer last requested an acknowledgement */
+	sp_time quiet;				    /* how long sdr_reliable_close waits for silence */
 	bool lingers;
-	bool abandoned; /* the peer has started anew: everything ends */
+	bool abandoned; /* the peer has restarted: everything ends */
 	int error;
 
 	struct sdr_reliable_side send, recv;
-	uint64_t send_start; /* next one for the core */
+	uint64_t send_start; /* the message that the core gets next */
 	struct sp_rel_sender sender;
 	void *sender_memory;
-	bool blocked; /* by the NIC, which will have room again; abandoned: for ever */
-	bool refusal; /* the NIC would not take something: to be looked into at once */
+	bool blocked; /* by the NIC until it has room again; for ever if abandoned */
+	bool refusal; /* the NIC has refused a unit: check its status at once */
 
 	struct sp_rel_receiver receiver;
-	uint64_t base;		 /* all messages below are complete, or given up by their sender */
+	uint64_t base;		 /* all messages below are complete, or abandoned by their sender */
 	uint32_t *come;		 /* units of complete messages [base, base + slots), by k % slots; 0: not complete */
-	bool tell;		 /* some more are complete or refused: */
-	uint64_t news, news_end; /* ... within these */
+	bool tell;		 /* the peer must hear of messages that are complete or refused */
+	uint64_t news, news_end; /* their numbers are within [news, news_end) */
 	bool asked;
 	struct sp_rel_asked question;
 
@@ -130,7 +136,7 @@ static inline uint32_t sdr_reliable_units(const struct sdr_reliable *r, uint64_t
 }
 
 #pragma GCC visibility push(hidden)
-int sdr_reliable_fail(struct sdr_reliable *r, int error); /* ends all operations; returns error */
+int sdr_reliable_fail(struct sdr_reliable *r, int error); /* Ends all operations; returns error. */
 static inline struct sdr_reliable_op *sdr_reliable_op_of(const struct sdr_reliable *r,
 							 const struct sdr_reliable_side *side, uint64_t k)
 {
@@ -140,9 +146,10 @@ static inline struct sdr_reliable_op *sdr_reliable_op_of(const struct sdr_reliab
 int sdr_reliable_ready(const struct sdr_reliable *r, const struct sdr_reliable_side *side);
 struct sdr_reliable_op *sdr_reliable_begin(struct sdr_reliable *r, struct sdr_reliable_side *side,
 					   const struct sdr_reliable_op *op);
-void sdr_reliable_decide(struct sdr_reliable_side *side, struct sdr_reliable_op *op, int result); /* live: ending */
-void sdr_reliable_over(struct sdr_reliable_side *side, struct sdr_reliable_op *op);		  /* ending: over */
-/* Starts the clocks of new operations, gives up those whose time is over or that were cancelled. */
+void sdr_reliable_decide(struct sdr_reliable_side *side, struct sdr_reliable_op *op,
+			 int result);						    /* moves it from live to ending */
+void sdr_reliable_over(struct sdr_reliable_side *side, struct sdr_reliable_op *op); /* from ending to over */
+/* Sets the deadlines of new operations. Ends those that are past theirs or cancelled. */
 void sdr_reliable_expire(struct sdr_reliable *r, struct sdr_reliable_side *side,
 			 void (*give_up)(struct sdr_reliable *r, struct sdr_reliable_op *op, int error));
 static inline sp_time sdr_reliable_side_deadline(const struct sdr_reliable_side *side)
@@ -155,32 +162,32 @@ sp_time sdr_reliable_send_deadline(const struct sdr_reliable *r);
 uint32_t sdr_reliable_send_done(const struct sdr_reliable_op *op); /* units */
 
 void sdr_reliable_recv_progress(struct sdr_reliable *r, const struct sdr_qp_status *status);
-/* Units. bitmap: where it is, of a receive that is open. */
+/* Units. *bitmap: of an open receive, its bitmap. */
 uint32_t sdr_reliable_recv_done(const struct sdr_reliable_op *op, const uint64_t **bitmap);
 
 /* ---- erasure coding: reliable_ec.c; all but the first only with pairs ---- */
-int sdr_ec_open(struct sdr_reliable *r, enum sdr_reliable_scheme scheme); /* sets slots, too */
+int sdr_ec_open(struct sdr_reliable *r, enum sdr_reliable_scheme scheme); /* also sets slots */
 int sdr_ec_may_send(const struct sdr_reliable *r, uint64_t len);
-/* SDR's message for the core's next one's data. False: not now. */
+/* Begins the SDR message for the data of the message that the core gets next. False: not now. */
 bool sdr_ec_start(struct sdr_reliable *r, struct sdr_reliable_op *op);
-/* Hands over parity, but none that is not cleared to be sent: the NIC would not let go of it. True: of all messages. */
+/* Hands parity to the NIC, but only what is cleared for sending: the NIC would keep the rest. True: of all messages. */
 bool sdr_ec_begun(struct sdr_reliable *r);
-/* Looks which parity has left. False: none since the last call. */
+/* Finds out which parity has left. False: none since the last call. */
 bool sdr_ec_left(struct sdr_reliable *r);
 void sdr_ec_sent_again(struct sdr_reliable *r, struct sdr_reliable_op *op, uint32_t unit);
-int sdr_ec_post(struct sdr_reliable *r); /* parity's receives; 0: for all */
+int sdr_ec_post(struct sdr_reliable *r); /* posts receives for parity; 0: for all */
 /* Takes both buffers back. False: not yet. */
 bool sdr_ec_recv_over(struct sdr_reliable *r, struct sdr_reliable_op *op);
-/* The first unit from `from` on that is missing in the open receive and is about to be repaired; UINT32_MAX: none. */
+/* The first unit from `from` on that is missing and is about to be repaired; UINT32_MAX: none. */
 uint32_t sdr_ec_mending(struct sdr_reliable *r, struct sdr_reliable_op *op, const uint64_t *data, uint64_t chunks,
 			uint64_t from);
 
 /* ---- `auto`: reliable_auto.c ---- */
 void sdr_auto_open(struct sdr_reliable *r, const struct sdr_reliable_attr *attr);
-/* Shall the next message have parity? Then of *code of the QP's. */
+/* Whether the next message gets parity, and with which of the QP's codes. */
 bool sdr_auto_wants_parity(struct sdr_reliable *r, uint64_t length, unsigned *code);
 void sdr_auto_arrived(struct sdr_reliable *r, const struct sdr_reliable_op *op);
-void sdr_auto_sending(struct sdr_reliable *r, uint64_t queued); /* units, before more are handed over */
+void sdr_auto_sending(struct sdr_reliable *r, uint64_t queued); /* units with the NIC, before more are handed over */
 void sdr_auto_sent(struct sdr_reliable *r, uint64_t bytes);	/* handed over */
 #pragma GCC visibility pop
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reliable messages over SDR: receiving, and telling the sender what has come. */
+/* Reliable messages over SDR: receiving, and acknowledging. */
 #include "reliable_private.h"
 
-#define SDR_RELIABLE_ANSWERS 8 /* datagrams to one question: bits of 60000 units */
+#define SDR_RELIABLE_ANSWERS 8 /* datagrams per answer: bits of 60000 units */
 
 int sdr_reliable_recv(struct sdr_reliable *r, struct sp_mr *mr, uint64_t offset, uint64_t len,
 		      struct sdr_reliable_op **out)
@@ -16,7 +16,7 @@ int sdr_reliable_recv(struct sdr_reliable *r, struct sp_mr *mr, uint64_t offset,
 		return rc;
 	*out = sdr_reliable_begin(r, &r->recv, &op);
 	if (r->ec.pairs)
-		sdr_ec_post(r); /* what does not go now goes with some progress */
+		sdr_ec_post(r); /* what is not posted now is posted with later progress */
 	return 0;
 }
 
@@ -35,8 +35,7 @@ uint32_t sdr_reliable_recv_done(const struct sdr_reliable_op *op, const uint64_t
 	return done;
 }
 
-/* ---- which messages have come --------------------------------------------------------------------------------------
- */
+/* ---- which messages have come ---- */
 static void sdr_recv_forward(struct sdr_reliable *r)
 {
 	const uint64_t begin = r->receiver.begin;
@@ -50,7 +49,8 @@ static void sdr_recv_forward(struct sdr_reliable *r)
 		r->come[r->base++ % r->slots] = 0;
 }
 
-/* Message k has come: its sender, who has as many slots as we, is done with those so far before it. */
+/* Message k has arrived. Its sender has as many slots as we have, so it is done with the message that had this slot
+ * before. */
 static void sdr_recv_heard(struct sdr_reliable *r, uint64_t k)
 {
 	if (k < r->base + r->slots)
@@ -60,7 +60,7 @@ static void sdr_recv_heard(struct sdr_reliable *r, uint64_t k)
 	sdr_recv_forward(r);
 }
 
-/* The sender is to hear of message k. */
+/* The sender must hear of message k. */
 static void sdr_recv_news(struct sdr_reliable *r, uint64_t k)
 {
 	r->news = r->tell && r->news < k ? r->news : k;
@@ -86,7 +86,7 @@ static void sdr_recv_refuse(struct sdr_reliable *r, struct sdr_reliable_op *op, 
 	sdr_reliable_decide(&r->recv, op, error);
 }
 
-/* Is it over? */
+/* Whether it has ended. */
 static bool sdr_recv_look(struct sdr_reliable *r, struct sdr_reliable_op *op)
 {
 	struct sdr_recv_status status;
@@ -96,7 +96,7 @@ static bool sdr_recv_look(struct sdr_reliable *r, struct sdr_reliable_op *op)
 		return false;
 	if (status.length_known)
 		sdr_recv_whole(r, op, &status);
-	else /* all that was posted is there, and the end has not come with it */
+	else /* all that was posted has arrived, but not the end of the message */
 		sdr_recv_refuse(r, op, -EMSGSIZE);
 	return true;
 }
@@ -107,8 +107,8 @@ static void sdr_recv_give_up(struct sdr_reliable *r, struct sdr_reliable_op *op,
 		sdr_recv_refuse(r, op, error);
 }
 
-/* The NIC has counted so many more as complete. It may count one that was given up here meanwhile, or later one that is
- * found now: in the end each that is found makes one look for it, which is all that is needed. */
+/* The NIC has completed more receives: find them. The NIC may count one that was abandoned here, or one that is found
+ * only later. Each look finds all that are complete, so the exact number does not matter. */
 static void sdr_recv_find(struct sdr_reliable *r, uint64_t completed)
 {
 	struct sdr_reliable_op *after;
@@ -120,10 +120,9 @@ static void sdr_recv_find(struct sdr_reliable *r, uint64_t completed)
 	r->recv.seen = completed;
 }
 
-/* ---- acknowledgements ----------------------------------------------------------------------------------------------
- */
-/* Units beyond the sender's own are not claimed: no bit of theirs is ever set, whatever was posted. Nor is a last one
- * that is not whole before its end is known: there may be more of it than was posted. */
+/* ---- acknowledgements ---- */
+/* Adds the bitmap of one message. Units beyond the sender's length are not acknowledged: no bit of theirs is ever set.
+ * Nor is a partial last unit before the length is known: the message may have more bytes than were posted. */
 static bool sdr_recv_tell_one(struct sdr_reliable *r, struct sp_rel_ack_maker *maker, uint64_t k, bool asked)
 {
 	struct sdr_reliable_op *op = sdr_reliable_op_of(r, &r->recv, k);
@@ -152,7 +151,7 @@ static bool sdr_recv_tell_one(struct sdr_reliable *r, struct sp_rel_ack_maker *m
 	return sp_rel_ack_stop(maker, k, mending);
 }
 
-/* In as many datagrams as it takes, within reason: what is not told is asked for again. */
+/* Sends up to SDR_RELIABLE_ANSWERS datagrams. The sender asks again for the rest. */
 static void sdr_recv_tell(struct sdr_reliable *r, const struct sp_rel_asked *asked)
 {
 	uint8_t bytes[SDR_CONTROL_BYTES];
@@ -172,7 +171,7 @@ static void sdr_recv_tell(struct sdr_reliable *r, const struct sp_rel_asked *ask
 		while (k < end && sdr_recv_tell_one(r, &maker, k, asked))
 			k++;
 		len = sp_rel_ack_end(&maker);
-		/* One that does not go is one that was lost. */
+		/* One that cannot be sent counts as lost. */
 		if (sdr_control_send(r->qp, bytes, (uint32_t)len))
 			return;
 		r->answers++;

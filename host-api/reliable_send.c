@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reliable messages over SDR: sending. The core says which unit goes next; here are SDR's streams, and what the core
- * must not be wrong about: when a unit has left. So messages are the core's only once they are cleared to be sent, and
- * it asks the peer only when the NIC has sent all units that it was given: a question overtakes none of them.
+ * Reliable messages over SDR: sending. The core decides which unit goes next. This file runs SDR's streams, and makes
+ * sure that the core knows when a unit has left: a message reaches the core only once it is cleared for sending, and
+ * the core requests an acknowledgement only when the NIC has sent all units handed to it. So a request never overtakes
+ * a unit.
  */
 #include "reliable_private.h"
 
@@ -28,13 +29,13 @@ int sdr_reliable_send(struct sdr_reliable *r, struct sp_mr *mr, uint64_t offset,
 		return -EINVAL;
 	if (len && (offset > mr->len || len > mr->len - offset))
 		return -EFAULT;
-	if (r->ec.pairs) /* the NIC hears of it once it is cleared to be sent */
+	if (r->ec.pairs) /* the NIC gets it once it is cleared for sending */
 		rc = rc ? rc : sdr_ec_may_send(r, len);
 	else
 		rc = rc ? rc : sdr_send_stream_start(r->qp, len, immediate, &op.send);
 	if (rc)
 		return rc;
-	if (op.send && sdr_send_message(op.send) != r->send.next) /* somebody else has sent on this QP */
+	if (op.send && sdr_send_message(op.send) != r->send.next) /* another caller has sent on this QP */
 		return sdr_reliable_fail(r, -EINVAL);
 	*out = sdr_reliable_begin(r, &r->send, &op);
 	return 0;
@@ -47,9 +48,8 @@ uint32_t sdr_reliable_send_done(const struct sdr_reliable_op *op)
 	return op->phase == SDR_OP_OPEN ? s->message[op->message & (s->config.messages - 1)].acked : 0;
 }
 
-/* ---- the life of a message -----------------------------------------------------------------------------------------
- */
-/* The core's numbers are SDR's: each message is started there, one that is over before it was cleared, too. False: the
+/* ---- the life of a message ---- */
+/* The core uses SDR's numbers: every message is started there, even one that ended before it was cleared. False: the
  * NIC does not take it now. */
 static bool sdr_send_to_core(struct sdr_reliable *r)
 {
@@ -58,7 +58,7 @@ static bool sdr_send_to_core(struct sdr_reliable *r)
 
 	if (r->ec.pairs && !sdr_ec_start(r, op))
 		return false;
-	/* It has room: whose place this one has here is over, and so are all before. */
+	/* It has room: the operation that had this place here has ended, and so have all before. */
 	sp_rel_start(&r->sender, sdr_reliable_units(r, op->length), r->now, &number);
 	if (op->phase == SDR_OP_WAITS)
 		op->phase = SDR_OP_OPEN;
@@ -70,8 +70,8 @@ static bool sdr_send_to_core(struct sdr_reliable *r)
 
 static void sdr_send_decide(struct sdr_reliable *r, struct sdr_reliable_op *op, int result)
 {
-	/* Cancelled while it waits: those before it wait too, and must have their numbers first. Of pairs nothing is
-	 * with the NIC yet, and their numbers come when it is their turn. */
+	/* Cancelled while it waits: those before it wait too, and must get their numbers first. With pairs the NIC has
+	 * none of them yet, and each gets its number in its turn. */
 	while (!r->ec.pairs && r->send_start <= op->message)
 		sdr_send_to_core(r);
 	if (op->message < r->send_start)
@@ -79,7 +79,7 @@ static void sdr_send_decide(struct sdr_reliable *r, struct sdr_reliable_op *op, 
 	sdr_reliable_decide(&r->send, op, result);
 }
 
-/* Until the NIC has given the buffer back. */
+/* Ends once the NIC has returned the buffer. */
 static void sdr_send_end(struct sdr_reliable *r, struct sdr_reliable_op *op)
 {
 	if (op->send && !op->ended)
@@ -90,7 +90,7 @@ static void sdr_send_end(struct sdr_reliable *r, struct sdr_reliable_op *op)
 		sdr_reliable_over(&r->send, op);
 }
 
-/* The core has said of so many more that they are over. */
+/* The core has ended more messages: find them. */
 static void sdr_send_find(struct sdr_reliable *r)
 {
 	const uint64_t over = r->sender.counters.done + r->sender.counters.refused;
@@ -109,9 +109,8 @@ static void sdr_send_find(struct sdr_reliable *r)
 	}
 }
 
-/* ---- what goes next ------------------------------------------------------------------------------------------------
- */
-/* A unit into the NIC's hands. */
+/* ---- what goes next ---- */
+/* Hands a unit to the NIC. */
 static int sdr_send_unit(struct sdr_reliable *r, const struct sp_rel_next *next, uint64_t *bits)
 {
 	struct sdr_reliable_op *op = sdr_send_op(r, next->message);
@@ -145,7 +144,7 @@ static void sdr_send_pump(struct sdr_reliable *r, uint64_t queued)
 			rc = sdr_send_unit(r, &next, &bits);
 		if (rc == -EAGAIN)
 			return;
-		if (rc) { /* the message's memory, or the QP: that tells its status */
+		if (rc) { /* bad memory, or the QP has failed: its status tells */
 			r->refusal = true;
 			if (next.what == SP_REL_ASK)
 				return;
@@ -159,7 +158,7 @@ static void sdr_send_pump(struct sdr_reliable *r, uint64_t queued)
 	}
 }
 
-/* The next one, or over already: then no more than its number is needed. */
+/* Whether the next message may be sent. One that has ended needs only its number. */
 static bool sdr_send_cleared(const struct sdr_reliable *r, uint64_t may_send)
 {
 	if (!r->ec.pairs)
@@ -173,7 +172,7 @@ void sdr_reliable_send_progress(struct sdr_reliable *r, const struct sdr_qp_stat
 	struct sdr_reliable_op *after;
 	uint64_t queued;
 
-	/* Parity that is with the NIC must not be taken for data. */
+	/* Parity that is with the NIC must not count as data. */
 	while (r->ec.pairs && sdr_ec_left(r))
 		sdr_qp_status(r->qp, &now);
 	queued = now.queued - r->ec.under_way;
@@ -190,7 +189,7 @@ void sdr_reliable_send_progress(struct sdr_reliable *r, const struct sdr_qp_stat
 	if (r->ec.pairs)
 		sdr_ec_begun(r);
 	if (r->abandoned)
-		r->blocked = true; /* there is nobody to send to */
+		r->blocked = true; /* there is no peer to send to */
 	else
 		sdr_send_pump(r, queued);
 }

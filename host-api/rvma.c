@@ -8,11 +8,10 @@
 
 static_assert(sizeof(struct rvma_address) == 32, "exchanged between machines");
 
-/* What a put has that sp_dev_payload() does not know of: its header takes the place of RETH and ImmDt. */
+/* sp_dev_payload() counts RETH and ImmDt; the header of a put is longer by this. */
 #define RVMA_HEAD_MORE (sizeof(struct sp_rvma_put) - 20)
 
-/* ---- opening -------------------------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 static int rvma_mtu(struct rvma *r, const struct rvma_attr *attr, struct sp_error *error)
 {
 	uint32_t port = sp_dev_payload(r->dev, sp_ip_is_4(r->address.ip) ? AF_INET : AF_INET6);
@@ -51,7 +50,7 @@ static int rvma_context(struct rvma *r, const struct rvma_attr *attr, struct sp_
 	return sp_context_numbered(r->dev, &how, &s, &r->address.qpn, &r->id, error);
 }
 
-/* The area that the NIC offers must be the one that we have asked for. */
+/* The area that the NIC offers must have the layout that was asked for. */
 static int rvma_map(struct rvma *r)
 {
 	const struct sp_rvma_layout l = sp_rvma_layout(r->windows, r->ops);
@@ -100,7 +99,7 @@ int rvma_open(struct sp_dev *dev, const struct rvma_attr *attr, struct rvma **rv
 	if (rc)
 		goto fail;
 	rc = rvma_map(r);
-	r->op = rc ? NULL : calloc(r->ops, sizeof(*r->op)); /* the NIC has found their number bearable */
+	r->op = rc ? NULL : calloc(r->ops, sizeof(*r->op)); /* the NIC has accepted this number */
 	if (!r->op) {
 		rc = rc ? rc : -ENOMEM;
 		goto close;
@@ -139,7 +138,7 @@ int rvma_close(struct rvma *r)
 	}
 	free(r->op);
 	free(r);
-	return rc == -ENODEV || rc == -ENOENT ? 0 : rc; /* a NIC that has gone has let go of it too */
+	return rc == -ENODEV || rc == -ENOENT ? 0 : rc; /* a NIC that is gone has released it, too */
 }
 
 int rvma_address_get(struct rvma *r, struct rvma_address *address)
@@ -148,8 +147,21 @@ int rvma_address_get(struct rvma *r, struct rvma_address *address)
 	return rvma_check(r);
 }
 
-/* ---- what the NIC says ---------------------------------------------------------------------------------------------
- */
+/* ---- what the NIC says ---- */
+/* The NIC has refused a command: the operation has not begun, no status line will report its end. */
+static void rvma_op_refused(struct rvma *r, const struct sp_event *result)
+{
+	const uint32_t slot = (uint32_t)result->cookie;
+	struct rvma_op *op = slot < r->ops ? &r->op[slot] : NULL;
+
+	if ((result->op != SP_RVMA_CMD_PUT && result->op != SP_RVMA_CMD_GET) || !op || !op->busy ||
+	    op->number != result->cookie >> 32)
+		return;
+	/* The NIC counts operations as the library does, so it has room for all. */
+	op->failed = result->status == -EAGAIN ? -EIO : result->status;
+	op->peer->gone |= op->failed == -ENOENT;
+}
+
 int rvma_check(struct rvma *r)
 {
 	struct sp_event e;
@@ -181,8 +193,7 @@ int rvma_call(struct rvma *r, uint16_t op, const uint64_t *arg, unsigned args, s
 	return rc;
 }
 
-/* ---- peers ---------------------------------------------------------------------------------------------------------
- */
+/* ---- peers ---- */
 int rvma_peer_find(struct rvma_peer *peer)
 {
 	uint64_t arg[3] = {[2] = peer->address.qpn};

@@ -2,9 +2,8 @@
 /* RVMA for applications: puts and gets. */
 #include "rvma_private.h"
 
-/* ---- beginning -----------------------------------------------------------------------------------------------------
- */
-/* To the peer as the NIC knows it now. */
+/* ---- beginning ---- */
+/* Uses the id that the NIC has for the peer now. */
 static int rvma_op_post(struct rvma_op *op, struct rvma_peer *peer, struct sp_command *command)
 {
 	int rc = peer->gone ? rvma_peer_find(peer) : 0;
@@ -61,7 +60,7 @@ int rvma_put_at(struct rvma_peer *peer, uint64_t mailbox, uint64_t key, struct s
 {
 	struct sp_command command = {.op = SP_RVMA_CMD_PUT, .arg = {[3] = mailbox, key, at}};
 
-	if (at == SP_RVMA_APPEND) /* is no offset on the wire */
+	if (at == SP_RVMA_APPEND) /* has another meaning on the wire */
 		return -EINVAL;
 	return rvma_op_begin(peer, &command, mr, offset, size, op);
 }
@@ -95,8 +94,7 @@ int rvma_get(struct rvma_peer *peer, uint64_t mailbox, uint64_t key, unsigned ba
 	return rvma_op_begin(peer, &command, mr, offset, size, op);
 }
 
-/* ---- ending --------------------------------------------------------------------------------------------------------
- */
+/* ---- ending ---- */
 static const struct {
 	int error;
 	const char *reason;
@@ -140,20 +138,6 @@ const char *rvma_op_reason(int error)
 	return "unknown error";
 }
 
-/* A command that the NIC did not take: it begins nothing, so that no line will tell of it. */
-void rvma_op_refused(struct rvma *r, const struct sp_event *result)
-{
-	const uint32_t slot = (uint32_t)result->cookie;
-	struct rvma_op *op = slot < r->ops ? &r->op[slot] : NULL;
-
-	if ((result->op != SP_RVMA_CMD_PUT && result->op != SP_RVMA_CMD_GET) || !op || !op->busy ||
-	    op->number != result->cookie >> 32)
-		return;
-	/* It counts operations as we do: there is room for all of ours. */
-	op->failed = result->status == -EAGAIN ? -EIO : result->status;
-	op->peer->gone |= op->failed == -ENOENT;
-}
-
 static int rvma_op_state(const struct rvma_op *op)
 {
 	const struct rvma *r = op->rvma;
@@ -179,7 +163,7 @@ int rvma_op_test(struct rvma_op *op)
 		rc = error;
 	else if (rc == -ECONNRESET)
 		op->peer->gone = true;
-	else if (op->failed == -ENOENT) { /* nothing of it was sent: the peer's name had to make room for another's */
+	else if (op->failed == -ENOENT) { /* nothing was sent: the NIC had dropped the peer for another one */
 		struct sp_command again = op->command;
 
 		rc = rvma_op_post(op, op->peer, &again);
@@ -204,5 +188,6 @@ int rvma_op_wait(struct rvma_op *op, sp_time timeout)
 
 	if (!op->busy)
 		return rc;
-	return rc == -ETIMEDOUT ? -EAGAIN : rvma_op_test(op); /* the wait has failed: the operation tells why */
+	return rc == -ETIMEDOUT ? -EAGAIN
+				: rvma_op_test(op); /* the wait has failed: the operation's own result tells why */
 }

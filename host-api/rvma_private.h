@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of the rvma_ calls: rvma.c (contexts, peers), rvma_window.c, rvma_op.c (puts and gets), rvma_wait.c. */
+/* Inside of the rvma_ calls: rvma.c (contexts, peers). rvma_window.c, rvma_op.c (puts and gets) and rvma_wait.c
+ * use it. */
 #ifndef HOST_API_RVMA_PRIVATE_H
 #define HOST_API_RVMA_PRIVATE_H
 
@@ -13,8 +14,8 @@
 struct rvma_op {
 	struct rvma *rvma;
 	struct rvma_peer *peer;
-	uint32_t slot, number; /* of the operation: the NIC's line says when that one has ended */
-	int failed;	       /* -errno: the NIC did not take it */
+	uint32_t slot, number; /* number of the operation: the NIC's status line has it once the operation has ended */
+	int failed;	       /* -errno: the NIC has refused the command */
 	struct sp_command command;
 	bool busy;
 	struct rvma_op *next; /* free */
@@ -24,20 +25,20 @@ struct rvma_peer {
 	struct rvma *rvma;
 	struct rvma_peer *next;
 	struct rvma_address address;
-	uint32_t id, users, ops; /* users: opened and not closed; ops: on their way */
-	bool gone;		 /* or had to make room: the NIC has forgotten the id, and is to be asked anew */
+	uint32_t id, users, ops; /* users: opened and not closed; ops: in flight */
+	bool gone;		 /* the NIC has forgotten the id: ask it again */
 };
 
 struct rvma_window {
 	struct rvma *rvma;
-	struct rvma_window *next, **back; /* back: what points here */
+	struct rvma_window *next, **back; /* back: the pointer that points here */
 	uint64_t id;
 };
 
 struct rvma {
 	struct sp_dev *dev;
 	uint32_t id, windows, ops, mtu;
-	const uint8_t *area; /* the NIC writes it, and is not trusted to: all that is read from it is checked */
+	const uint8_t *area; /* the NIC writes it and is not trusted: the library checks all that it reads there */
 	struct sp_rvma_layout layout;
 	struct rvma_address address;
 	int error; /* sticky */
@@ -52,12 +53,11 @@ static inline uint64_t rvma_area_read(const struct rvma *r, uint64_t offset)
 }
 
 #pragma GCC visibility push(hidden)
-/* What the NIC has said since the last call; 0 or the context's sticky error. */
+/* Handles events of the NIC. Returns 0 or the context's sticky error. */
 int rvma_check(struct rvma *r);
 int rvma_call(struct rvma *r, uint16_t op, const uint64_t *arg, unsigned args, struct sp_event *result);
-/* Asks the NIC for the peer's id, also after it was gone. */
+/* Asks the NIC for the peer's id. */
 int rvma_peer_find(struct rvma_peer *peer);
-void rvma_op_refused(struct rvma *r, const struct sp_event *result);
 #pragma GCC visibility pop
 
 #endif

@@ -2,46 +2,18 @@
 /*
  * Sockets over RVMA: the bucket, and what is in it.
  *
- * Which buffers the application gets: those that have reached their threshold, which leaves room for one more record in
- * each; and, as the paper has it for streams (RVMA_Win_inc_epoch), the one that is not full, as soon as puts have come
- * and no buffer is there. So under load a buffer carries hundreds of records for one posting, and alone a record is not
- * kept waiting. The alternative, a buffer per record (a threshold of 1), needs a posting for each of them.
+ * The application gets the buffers that have reached their threshold, which leaves room for one more record in each. If
+ * there is none but puts have arrived, it asks for the one that is not full (RVMA_Win_inc_epoch, as the paper does for
+ * streams). So under load one buffer carries hundreds of records, and a single record does not wait. A buffer per
+ * record (a threshold of 1) would need a posting for each.
  */
 #include "rvma_socket_private.h"
 
 #include <string.h>
 
-/* ---- cells ---------------------------------------------------------------------------------------------------------
- */
-struct rvma_cell *rvma_cell_take(struct rvma_socket *s, const struct rvma_heard *r)
-{
-	struct rvma_cell *c = s->cell_free;
-
-	if (!c)
-		return NULL;
-	s->cell_free = c->next;
-	s->cells_free--;
-	c->next = NULL;
-	c->from = r->from;
-	c->sequence = r->sequence;
-	c->length = r->length;
-	c->read = 0;
-	c->end = r->type == SP_RVMA_RECORD_END;
-	memcpy(c->bytes, r->bytes, r->length);
-	return c;
-}
-
-void rvma_cell_free(struct rvma_socket *s, struct rvma_cell *c)
-{
-	c->next = s->cell_free;
-	s->cell_free = c;
-	s->cells_free++;
-}
-
-/* ---- records -------------------------------------------------------------------------------------------------------
- */
-/* Whether there is a record at the beginning of those bytes. It may say what it likes of itself. */
-static bool rvma_record_read(const struct rvma_socket *s, const uint8_t *at, uint32_t left, struct rvma_heard *r)
+/* ---- records ---- */
+/* Reads the record at the beginning of these bytes. False: there is none. Its content is untrusted. */
+static bool rvma_record_read(const struct rvma_socket *s, const uint8_t *at, uint32_t left, struct rvma_record *r)
 {
 	static const uint8_t zero[6];
 	struct sp_rvma_record h;
@@ -49,15 +21,15 @@ static bool rvma_record_read(const struct rvma_socket *s, const uint8_t *at, uin
 	if (left < sizeof(h))
 		return false;
 	memcpy(&h, at, sizeof(h));
-	*r = (struct rvma_heard){.type = h.type,
-				 .length = sp_load_be16(h.length),
-				 .record = sp_load_be16(h.record),
-				 .sequence = sp_load_be32(h.sequence),
-				 .limit = sp_load_be32(h.limit),
-				 .stream = sp_load_be64(h.stream),
-				 .source = sp_load_be64(h.source),
-				 .from = {.address = {.qpn = sp_load_be32(h.qpn)}, .port = sp_load_be16(h.port)},
-				 .bytes = at + sizeof(h)};
+	*r = (struct rvma_record){.type = h.type,
+				  .length = sp_load_be16(h.length),
+				  .record = sp_load_be16(h.record),
+				  .sequence = sp_load_be32(h.sequence),
+				  .limit = sp_load_be32(h.limit),
+				  .stream = sp_load_be64(h.stream),
+				  .source = sp_load_be64(h.source),
+				  .from = {.address = {.qpn = sp_load_be32(h.qpn)}, .port = sp_load_be16(h.port)},
+				  .bytes = at + sizeof(h)};
 	memcpy(r->from.address.ip, h.ip, sizeof(h.ip));
 	if (h.version != SP_RVMA_RECORD_VERSION || memcmp(h.zero, zero, sizeof(h.zero)) ||
 	    memcmp(h.zero2, zero, sizeof(h.zero2)) || memcmp(h.zero3, zero, sizeof(h.zero3)))
@@ -68,7 +40,7 @@ static bool rvma_record_read(const struct rvma_socket *s, const uint8_t *at, uin
 	       (!r->length || r->type == SP_RVMA_RECORD_DATAGRAM || r->type == SP_RVMA_RECORD_DATA);
 }
 
-static bool rvma_datagram_heard(struct rvma_socket *s, const struct rvma_heard *r)
+static bool rvma_datagram_received(struct rvma_socket *s, const struct rvma_record *r)
 {
 	struct rvma_cell *c;
 
@@ -79,23 +51,19 @@ static bool rvma_datagram_heard(struct rvma_socket *s, const struct rvma_heard *
 	c = s->datagrams < s->datagrams_most ? rvma_cell_take(s, r) : NULL;
 	if (!c)
 		return false;
-	if (s->datagram)
-		s->datagram_last->next = c;
-	else
-		s->datagram = c;
-	s->datagram_last = c;
+	STAILQ_INSERT_TAIL(&s->datagram, c, link);
 	s->datagrams++;
 	return true;
 }
 
-/* The records of a buffer, from s->at on. false: a datagram finds no cell. What is no record is passed over: somebody
- * has put it there who is none of us. */
+/* Handles the records of a buffer, from s->at on. False: a datagram finds no cell. Bytes that are no record are
+ * skipped: an application that does not follow the protocol has put them there. */
 static bool rvma_bucket_read(struct rvma_socket *s, const uint8_t *bytes, uint32_t length)
 {
 	bool lost = false;
 
 	while (s->at < length) {
-		struct rvma_heard r;
+		struct rvma_record r;
 
 		if (!rvma_record_read(s, bytes + s->at, length - s->at, &r)) {
 			s->status.strays += !lost;
@@ -104,8 +72,8 @@ static bool rvma_bucket_read(struct rvma_socket *s, const uint8_t *bytes, uint32
 			continue;
 		}
 		if (r.type != SP_RVMA_RECORD_DATAGRAM)
-			rvma_stream_heard(s, &r);
-		else if (!rvma_datagram_heard(s, &r))
+			rvma_stream_received(s, &r);
+		else if (!rvma_datagram_received(s, &r))
 			return false;
 		lost = false;
 		s->status.received++;
@@ -114,8 +82,7 @@ static bool rvma_bucket_read(struct rvma_socket *s, const uint8_t *bytes, uint32
 	return true;
 }
 
-/* ---- buffers -------------------------------------------------------------------------------------------------------
- */
+/* ---- buffers ---- */
 static struct rvma_notification *rvma_bucket_notice(const struct rvma_socket *s, uint64_t k)
 {
 	return (struct rvma_notification *)(void *)((uint8_t *)s->mr->addr + s->notices +
@@ -141,7 +108,7 @@ int rvma_bucket_post(struct rvma_socket *s)
 	return 0;
 }
 
-/* 1: the oldest buffer was there and is read; 0: it is not, or not to its end. */
+/* 1: the oldest buffer was complete and is read; 0: it is not complete, or not read to its end. */
 static int rvma_bucket_next(struct rvma_socket *s)
 {
 	struct rvma_notification *n = rvma_bucket_notice(s, s->taken);
@@ -155,7 +122,7 @@ static int rvma_bucket_next(struct rvma_socket *s)
 		s->blocked = true;
 		return 0;
 	}
-	/* Nothing of it shall be taken for a record again, should a later put leave a hole there. */
+	/* A later put may leave a hole there: its bytes must not be read as a record again. */
 	memset(bytes, 0, length);
 	s->puts += n->puts;
 	memset(n, 0, sizeof(*n));
@@ -178,7 +145,7 @@ int rvma_bucket_take(struct rvma_socket *s)
 				return rc == -ENOBUFS || rc == -EAGAIN ? 0 : rc;
 		}
 		rc = rvma_win_status(s->window, &status);
-		/* Asked for once: it may take its time, if a put in it is open. */
+		/* Asked for once: it takes a while if a put into it is open. */
 		if (rc || s->blocked || asked || status.puts == s->puts || s->asked == s->taken + 1)
 			return rc;
 		asked = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sockets over RVMA: records on their way. One that the receiver's NIC has refused for want of a buffer is put again,
- * after a pause that doubles each time. Refused it never was anywhere, so sending it again does not repeat it; of one
- * that ended otherwise nobody knows that, and it is not sent again.
+ * Sockets over RVMA: records on their way out, and datagrams. A record that the receiver's NIC has refused is
+ * retransmitted after a pause that doubles each time. A refused record was never delivered, so it cannot arrive twice.
+ * After any other failure that is not certain, so the record is not retransmitted.
  */
 #include "rvma_socket_private.h"
 
@@ -11,19 +11,8 @@
 #define RVMA_PAUSE	(50 * SP_US)
 #define RVMA_PAUSE_MOST (20 * SP_MS)
 
-/* ---- slots ---------------------------------------------------------------------------------------------------------
- */
-static void rvma_list_add(struct rvma_list *l, struct rvma_slot *slot)
-{
-	slot->next = NULL;
-	if (l->first)
-		l->last->next = slot;
-	else
-		l->first = slot;
-	l->last = slot;
-}
-
-/* One in eight is kept for what is not data. */
+/* ---- slots ---- */
+/* One slot in eight is reserved for records without data. */
 static uint32_t rvma_slots_for_data(const struct rvma_socket *s)
 {
 	const uint32_t spare = s->attr.sending / 8;
@@ -31,8 +20,8 @@ static uint32_t rvma_slots_for_data(const struct rvma_socket *s)
 	return s->slots_free > spare ? s->slots_free - spare : 0;
 }
 
-/* No stream takes more than half of what the others have left: who does not take what we send cannot stop us. Nor does
- * one go on while records of it are refused: they would only come in the wrong order. */
+/* No stream takes more than half of the slots that the others have left: a peer that reads nothing cannot block the
+ * socket. Nor does a stream go on while its records are refused: later ones would only arrive in the wrong order. */
 uint32_t rvma_slots_left(const struct rvma_socket *s, const struct rvma_stream *st, uint32_t most)
 {
 	const uint32_t left = rvma_slots_for_data(s);
@@ -45,11 +34,11 @@ uint32_t rvma_slots_left(const struct rvma_socket *s, const struct rvma_stream *
 
 struct rvma_slot *rvma_slot_take(struct rvma_socket *s, struct rvma_stream *st, bool spare)
 {
-	struct rvma_slot *slot = s->slot_free;
+	struct rvma_slot *slot = STAILQ_FIRST(&s->slots);
 
 	if (!(spare ? s->slots_free : rvma_slots_for_data(s)))
 		return NULL;
-	s->slot_free = slot->next;
+	STAILQ_REMOVE_HEAD(&s->slots, link);
 	s->slots_free--;
 	*slot = (struct rvma_slot){.stream = st, .offset = slot->offset, .pause = RVMA_PAUSE};
 	if (st) {
@@ -68,8 +57,7 @@ static void rvma_slot_free(struct rvma_socket *s, struct rvma_slot *slot)
 	}
 	if (slot->route)
 		slot->route->users--;
-	slot->next = s->slot_free;
-	s->slot_free = slot;
+	STAILQ_INSERT_HEAD(&s->slots, slot, link);
 	s->slots_free++;
 }
 
@@ -78,8 +66,7 @@ uint8_t *rvma_slot_bytes(const struct rvma_socket *s, const struct rvma_slot *sl
 	return (uint8_t *)s->mr->addr + slot->offset + RVMA_HEAD;
 }
 
-/* ---- sending -------------------------------------------------------------------------------------------------------
- */
+/* ---- sending ---- */
 static void rvma_slot_ended(struct rvma_socket *s, struct rvma_slot *slot, int rc)
 {
 	struct rvma_stream *st = slot->stream;
@@ -87,13 +74,13 @@ static void rvma_slot_ended(struct rvma_socket *s, struct rvma_slot *slot, int r
 
 	rvma_slot_free(s, slot);
 	if (st)
-		rvma_stream_sent(st, type, rc);
+		s->sent(st, type, rc);
 	else if (rc && type == SP_RVMA_RECORD_DATAGRAM)
 		s->status.failed++;
 }
 
-/* Of a stream that has failed: nobody wants to hear of it any more but that. */
-static bool rvma_slot_moot(const struct rvma_slot *slot)
+/* A stream that has failed sends nothing more but the reset. */
+static bool rvma_slot_obsolete(const struct rvma_slot *slot)
 {
 	return slot->stream && slot->stream->error && slot->type != SP_RVMA_RECORD_RESET;
 }
@@ -107,17 +94,17 @@ static void rvma_slot_wait(struct rvma_socket *s, struct rvma_slot *slot, sp_tim
 {
 	slot->op = NULL;
 	slot->retry = s->now + pause;
-	rvma_list_add(&s->waiting, slot);
+	STAILQ_INSERT_TAIL(&s->waiting, slot, link);
 }
 
-/* Refused by the receiver. */
+/* The receiver has refused it. */
 static void rvma_slot_again(struct rvma_socket *s, struct rvma_slot *slot)
 {
 	struct rvma_stream *st = slot->stream;
 
 	if (!slot->until)
 		slot->until = s->now + s->attr.timeout;
-	if (s->now >= slot->until || s->closing || rvma_slot_moot(slot)) {
+	if (s->now >= slot->until || s->closing || rvma_slot_obsolete(slot)) {
 		rvma_slot_ended(s, slot, -ETIMEDOUT);
 		return;
 	}
@@ -137,7 +124,7 @@ static void rvma_slot_put(struct rvma_socket *s, struct rvma_slot *slot)
 	rc = rvma_put(slot->peer, slot->mailbox, s->attr.key, s->mr, slot->offset, slot->size, &slot->op);
 
 	if (!rc) {
-		rvma_list_add(&s->flying, slot);
+		STAILQ_INSERT_TAIL(&s->in_flight, slot, link);
 	} else if (rc == -EAGAIN) { /* the context or the queue to the NIC is full */
 		slot->stalled = true;
 		rvma_slot_wait(s, slot, 0);
@@ -148,7 +135,7 @@ static void rvma_slot_put(struct rvma_socket *s, struct rvma_slot *slot)
 	}
 }
 
-void rvma_slot_send(struct rvma_socket *s, struct rvma_slot *slot, const struct rvma_heard *r)
+void rvma_slot_send(struct rvma_socket *s, struct rvma_slot *slot, const struct rvma_record *r)
 {
 	struct sp_rvma_record h = {.type = r->type, .version = SP_RVMA_RECORD_VERSION};
 	uint8_t *at = (uint8_t *)s->mr->addr + slot->offset;
@@ -169,17 +156,18 @@ void rvma_slot_send(struct rvma_socket *s, struct rvma_slot *slot, const struct 
 	rvma_slot_put(s, slot);
 }
 
-static void rvma_flying_progress(struct rvma_socket *s)
+static void rvma_in_flight_progress(struct rvma_socket *s)
 {
-	struct rvma_slot *slot = s->flying.first, *next;
+	struct rvma_slots all = STAILQ_HEAD_INITIALIZER(all);
+	struct rvma_slot *slot;
 
-	s->flying = (struct rvma_list){NULL};
-	for (; slot; slot = next) {
+	STAILQ_CONCAT(&all, &s->in_flight);
+	while ((slot = STAILQ_FIRST(&all))) {
 		const int rc = rvma_op_test(slot->op);
 
-		next = slot->next;
+		STAILQ_REMOVE_HEAD(&all, link);
 		if (rc == -EAGAIN) {
-			rvma_list_add(&s->flying, slot);
+			STAILQ_INSERT_TAIL(&s->in_flight, slot, link);
 			continue;
 		}
 		s->status.sent += !rc;
@@ -192,55 +180,59 @@ static void rvma_flying_progress(struct rvma_socket *s)
 
 static void rvma_waiting_progress(struct rvma_socket *s)
 {
-	struct rvma_slot *slot = s->waiting.first, *next;
+	struct rvma_slots all = STAILQ_HEAD_INITIALIZER(all);
+	struct rvma_slot *slot;
 	bool full = false;
 
-	s->waiting = (struct rvma_list){NULL};
-	for (; slot; slot = next) {
-		next = slot->next;
-		if (rvma_slot_moot(slot)) {
+	STAILQ_CONCAT(&all, &s->waiting);
+	while ((slot = STAILQ_FIRST(&all))) {
+		STAILQ_REMOVE_HEAD(&all, link);
+		if (rvma_slot_obsolete(slot)) {
 			rvma_slot_ended(s, slot, -ECANCELED);
 		} else if (slot->retry <= s->now && !full) {
 			rvma_slot_put(s, slot);
-			full = s->waiting.last == slot && slot->stalled;
+			full = slot->stalled && s->waiting.stqh_last == &STAILQ_NEXT(slot, link);
 		} else {
 			slot->stalled = slot->retry <= s->now;
-			rvma_list_add(&s->waiting, slot);
+			STAILQ_INSERT_TAIL(&s->waiting, slot, link);
 		}
 	}
 }
 
 void rvma_send_progress(struct rvma_socket *s)
 {
-	rvma_flying_progress(s);
+	rvma_in_flight_progress(s);
 	rvma_waiting_progress(s);
 }
 
 void rvma_send_drop(struct rvma_socket *s)
 {
-	while (s->waiting.first) {
-		struct rvma_slot *slot = s->waiting.first;
+	struct rvma_slot *slot;
 
-		s->waiting.first = slot->next;
+	while ((slot = STAILQ_FIRST(&s->waiting))) {
+		STAILQ_REMOVE_HEAD(&s->waiting, link);
 		rvma_slot_ended(s, slot, -ECANCELED);
 	}
 }
 
 sp_time rvma_send_deadline(const struct rvma_socket *s)
 {
+	const struct rvma_slot *slot;
 	sp_time next = SP_NEVER;
 
-	for (const struct rvma_slot *slot = s->waiting.first; slot; slot = slot->next) {
-		/* The end of an operation makes room for another, and wakes us; there may be none of ours. */
-		const sp_time retry = slot->stalled ? s->now + (s->flying.first ? SP_MS : 10 * SP_US) : slot->retry;
+	STAILQ_FOREACH(slot, &s->waiting, link)
+	{
+		/* The end of an operation makes room for another and wakes us, but perhaps none of ours is in
+		 * flight. */
+		const sp_time retry =
+			slot->stalled ? s->now + (STAILQ_EMPTY(&s->in_flight) ? 10 * SP_US : SP_MS) : slot->retry;
 
 		next = retry < next ? retry : next;
 	}
 	return next;
 }
 
-/* ---- datagrams -----------------------------------------------------------------------------------------------------
- */
+/* ---- datagrams ---- */
 static uint32_t rvma_address_hash(const struct rvma_address *a)
 {
 	uint64_t h = a->qpn, word;
@@ -289,7 +281,7 @@ void rvma_slot_route(struct rvma_slot *slot, struct rvma_route *route, uint16_t 
 
 int rvma_socket_sendto(struct rvma_socket *s, const void *bytes, size_t len, const struct rvma_socket_address *to)
 {
-	const struct rvma_heard r = {.type = SP_RVMA_RECORD_DATAGRAM, .length = (uint16_t)len};
+	const struct rvma_record r = {.type = SP_RVMA_RECORD_DATAGRAM, .length = (uint16_t)len};
 	struct rvma_route *route;
 	struct rvma_slot *slot;
 	int rc = s->error;
@@ -301,7 +293,7 @@ int rvma_socket_sendto(struct rvma_socket *s, const void *bytes, size_t len, con
 	rc = rc ? rc : rvma_route_find(s, &to->address, &route);
 	if (rc)
 		return rc;
-	/* As for streams: nobody who takes nothing gets all slots. */
+	/* As for streams: a peer that reads nothing does not get all slots. */
 	slot = route->users < 1 + rvma_slots_for_data(s) / 2 ? rvma_slot_take(s, NULL, false) : NULL;
 	if (!slot)
 		return -EAGAIN;
@@ -314,7 +306,7 @@ int rvma_socket_sendto(struct rvma_socket *s, const void *bytes, size_t len, con
 
 int rvma_socket_recvfrom(struct rvma_socket *s, void *bytes, size_t room, struct rvma_socket_address *from)
 {
-	struct rvma_cell *c = s->datagram;
+	struct rvma_cell *c = STAILQ_FIRST(&s->datagram);
 	int length;
 
 	if (!c)
@@ -324,7 +316,7 @@ int rvma_socket_recvfrom(struct rvma_socket *s, void *bytes, size_t room, struct
 		memcpy(bytes, c->bytes, c->length < room ? c->length : room);
 	if (from)
 		*from = c->from;
-	s->datagram = c->next;
+	STAILQ_REMOVE_HEAD(&s->datagram, link);
 	s->datagrams--;
 	rvma_cell_free(s, c);
 	return length;

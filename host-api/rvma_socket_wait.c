@@ -4,15 +4,15 @@
 
 struct rvma_waits {
 	struct rvma_socket *socket;
-	sp_time due; /* of the socket, when the wait began */
-	struct rvma_stream *stream, **out;
+	sp_time due; /* deadline of the socket when the wait began */
+	struct rvma_stream *stream;
 	void *bytes;
-	size_t len, sent;
+	size_t len;
 	struct rvma_socket_address *from;
 	const struct rvma_socket_address *to;
 };
 
-/* As sp_wait_until, but with the socket's deadlines, and -EAGAIN for a time-out. */
+/* As sp_wait_until, but with the socket's deadlines; -EAGAIN: time-out. */
 static int rvma_socket_until(struct rvma_waits *w, int (*poll)(void *arg), sp_time timeout)
 {
 	const sp_time start = sp_clock(), until = timeout < SP_NEVER - start ? start + timeout : SP_NEVER;
@@ -35,8 +35,8 @@ static int rvma_socket_until(struct rvma_waits *w, int (*poll)(void *arg), sp_ti
 	}
 }
 
-/* Each: what there is is looked at before what the progress says, which may be that the NIC has gone. -EALREADY: not
- * yet, and the socket has something to do earlier than was known. */
+/* An event counts before an error of progress (the NIC may be gone). -EALREADY: nothing yet, but the socket's deadline
+ * is earlier now. */
 static int rvma_wait_rc(const struct rvma_waits *w, int progress, int rc)
 {
 	if (rc != -EAGAIN)
@@ -55,26 +55,13 @@ static int rvma_wait_rc(const struct rvma_waits *w, int progress, int rc)
 
 static int rvma_socket_anything(const struct rvma_socket *s)
 {
-	return s->datagram || s->backlog || s->ready ? 0 : -EAGAIN;
-}
-
-static int rvma_stream_send_rest(struct rvma_waits *w)
-{
-	const int n = rvma_stream_send(w->stream, (const uint8_t *)w->bytes + w->sent, w->len - w->sent);
-
-	if (n < 0)
-		return n;
-	w->sent += (size_t)n;
-	return w->sent == w->len ? 0 : -EAGAIN;
+	return STAILQ_EMPTY(&s->datagram) && STAILQ_EMPTY(&s->backlog) && STAILQ_EMPTY(&s->ready) ? -EAGAIN : 0;
 }
 
 RVMA_WAIT(rvma_wait_anything, rvma_socket_anything(w->socket))
 RVMA_WAIT(rvma_wait_sendto, rvma_socket_sendto(w->socket, w->bytes, w->len, w->to))
 RVMA_WAIT(rvma_wait_recvfrom, rvma_socket_recvfrom(w->socket, w->bytes, w->len, w->from))
-RVMA_WAIT(rvma_wait_accept, rvma_socket_accept(w->socket, w->out, w->from))
 RVMA_WAIT(rvma_wait_connected, rvma_stream_connected(w->stream))
-RVMA_WAIT(rvma_wait_send, rvma_stream_send_rest(w))
-RVMA_WAIT(rvma_wait_recv, rvma_stream_recv(w->stream, w->bytes, w->len))
 
 static int rvma_close_poll(void *arg)
 {
@@ -133,26 +120,4 @@ int rvma_socket_connect_wait(struct rvma_socket *s, const struct rvma_socket_add
 	else
 		*stream = w.stream;
 	return rc;
-}
-
-int rvma_socket_accept_wait(struct rvma_socket *s, struct rvma_stream **stream, struct rvma_socket_address *from,
-			    sp_time timeout)
-{
-	struct rvma_waits w = {.socket = s, .out = stream, .from = from};
-
-	return rvma_socket_until(&w, rvma_wait_accept, timeout);
-}
-
-int rvma_stream_send_wait(struct rvma_stream *st, const void *bytes, size_t len, sp_time timeout)
-{
-	struct rvma_waits w = {.socket = st->socket, .stream = st, .bytes = (void *)(uintptr_t)bytes, .len = len};
-
-	return rvma_socket_until(&w, rvma_wait_send, timeout);
-}
-
-int rvma_stream_recv_wait(struct rvma_stream *st, void *bytes, size_t room, sp_time timeout)
-{
-	struct rvma_waits w = {.socket = st->socket, .stream = st, .bytes = bytes, .len = room};
-
-	return rvma_socket_until(&w, rvma_wait_recv, timeout);
 }

@@ -7,9 +7,8 @@
 #include <x86intrin.h>
 #endif
 
-/* ---- monitored waits -----------------------------------------------------------------------------------------------
- */
-#define RVMA_MONITOR_CYCLES 100000u /* at the most: the clock and the NIC are looked at in between */
+/* ---- monitored waits ---- */
+#define RVMA_MONITOR_CYCLES 100000u /* at most, before the clock and the NIC are looked at again */
 
 static bool rvma_there(const volatile struct rvma_notification *n)
 {
@@ -20,7 +19,7 @@ static bool rvma_there(const volatile struct rvma_notification *n)
 __attribute__((target("waitpkg"))) static void rvma_umwait(const volatile struct rvma_notification *n)
 {
 	_umonitor((void *)(uintptr_t)n);
-	if (!rvma_there(n)) /* it has not come between the last look and the monitor */
+	if (!rvma_there(n)) /* nothing was written between the last look and the monitor */
 		_umwait(1, __rdtsc() + RVMA_MONITOR_CYCLES);
 }
 
@@ -28,7 +27,7 @@ __attribute__((target("mwaitx"))) static void rvma_mwaitx(const volatile struct 
 {
 	_mm_monitorx((void *)(uintptr_t)n, 0, 0);
 	if (!rvma_there(n))
-		_mm_mwaitx(2, 0xF0, RVMA_MONITOR_CYCLES); /* with that time limit; C0, which is left at once */
+		_mm_mwaitx(2, 0xF0, RVMA_MONITOR_CYCLES); /* with this time limit; C0, the state that ends fastest */
 }
 #endif
 
@@ -41,7 +40,7 @@ static void rvma_pause(void)
 
 typedef void (*rvma_monitor)(const volatile struct rvma_notification *n);
 
-/* What this CPU has; NULL: nothing. */
+/* The instruction of this CPU; NULL: none. */
 static rvma_monitor rvma_monitor_of_cpu(void)
 {
 #ifdef __x86_64__
@@ -60,8 +59,7 @@ bool rvma_wait_monitors(void)
 	return rvma_monitor_of_cpu();
 }
 
-/* ---- waiting -------------------------------------------------------------------------------------------------------
- */
+/* ---- waiting ---- */
 struct rvma_waiter {
 	struct rvma *rvma;
 	const volatile struct rvma_notification *notification;
@@ -75,7 +73,7 @@ static int rvma_wait_look(void *waiter)
 	return rc ? rc : rvma_there(w->notification) ? 0 : -EAGAIN;
 }
 
-/* The NIC, if it is ours to drive, is driven each time round; the rest is looked at now and then. */
+/* Drives an embedded NIC in each round; looks at the rest now and then. */
 static int rvma_wait_spin(struct rvma *r, const volatile struct rvma_notification *n, rvma_monitor monitor,
 			  sp_time timeout)
 {
@@ -93,7 +91,7 @@ static int rvma_wait_spin(struct rvma *r, const volatile struct rvma_notificatio
 			return 0;
 		rc = rc ? rc : rvma_check(r);
 		if (rc)
-			return rvma_there(n) ? 0 : rc; /* written before the end was told */
+			return rvma_there(n) ? 0 : rc; /* written before the NIC ended */
 		if (now >= until)
 			return -ETIMEDOUT;
 	}

@@ -10,8 +10,7 @@ static_assert(sizeof(struct rvma_notification) == sizeof(struct sp_rvma_notifica
 		      (int)RVMA_ENDED == SP_RVMA_ENDED,
 	      "the NIC writes it");
 
-/* ---- making and ending ---------------------------------------------------------------------------------------------
- */
+/* ---- making and ending ---- */
 static int rvma_window_flags(const struct rvma_window_attr *attr, uint64_t *flags)
 {
 	*flags = (attr->type == RVMA_EPOCH_OPS ? SP_RVMA_OPS : 0) | (attr->mode == RVMA_MANAGED ? SP_RVMA_MANAGED : 0) |
@@ -28,7 +27,7 @@ static int rvma_window_call(struct rvma_window *w, uint16_t op)
 	return rvma_call(w->rvma, op, &w->id, 1, NULL);
 }
 
-/* What the NIC does a slice at a time. */
+/* The NIC does it in slices. */
 static int rvma_call_to_end(struct rvma *r, uint16_t op, const uint64_t *arg, unsigned args, struct sp_event *result)
 {
 	int rc;
@@ -104,8 +103,7 @@ int rvma_free_win(struct rvma_window *window)
 	return rc;
 }
 
-/* ---- buffers and epochs --------------------------------------------------------------------------------------------
- */
+/* ---- buffers and epochs ---- */
 int rvma_post_buffer(struct rvma_window *window, const struct rvma_buffer *buffer)
 {
 	struct rvma *r = window->rvma;
@@ -118,7 +116,7 @@ int rvma_post_buffer(struct rvma_window *window, const struct rvma_buffer *buffe
 		rc = sp_mr_check(r->dev, notify, buffer->notify_offset, sizeof(struct rvma_notification));
 	if (rc)
 		return rc;
-	/* Regions of the application's own making may begin anywhere. */
+	/* Regions of the application's own memory may begin at any address. */
 	if (notify && ((uintptr_t)notify->addr + buffer->notify_offset) % sizeof(struct rvma_notification))
 		return -EINVAL;
 	command.cookie = (uintptr_t)mr->addr + buffer->offset;
@@ -151,15 +149,13 @@ int rvma_win_get_epoch(struct rvma_window *window, uint64_t *epoch)
 
 int rvma_win_status(struct rvma_window *window, struct rvma_window_status *status)
 {
-	*status = (struct rvma_window_status){
-		.epoch = RVMA_WINDOW(window, epoch),
-		.posted = RVMA_WINDOW(window, posted),
-		.held = RVMA_WINDOW(window, held),
-		.puts = RVMA_WINDOW(window, puts),
-		.bytes = RVMA_WINDOW(window, bytes),
-		.refused = RVMA_WINDOW(window, refused),
-		.closed = RVMA_WINDOW(window, closed),
-	};
+	*status = (struct rvma_window_status){.epoch = RVMA_WINDOW(window, epoch),
+					      .posted = RVMA_WINDOW(window, posted),
+					      .held = RVMA_WINDOW(window, held),
+					      .puts = RVMA_WINDOW(window, puts),
+					      .bytes = RVMA_WINDOW(window, bytes),
+					      .refused = RVMA_WINDOW(window, refused),
+					      .closed = RVMA_WINDOW(window, closed)};
 	return rvma_check(window->rvma);
 }
 
@@ -183,7 +179,7 @@ int rvma_win_get_buf_ptrs(struct rvma_window *window, struct rvma_completed *com
 	unsigned n = 0;
 	int rc = 0;
 
-	/* Both were read one after the other: another buffer may have been completed between them. */
+	/* The two were read one after the other: another buffer may have completed between the reads. */
 	while (first && !(rc = rvma_epoch_call(window, SP_RVMA_CMD_EPOCH, first - 1, &one)))
 		first--;
 	if (rc && rc != -ENODATA)

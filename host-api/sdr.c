@@ -36,8 +36,7 @@ int sdr_context_destroy(struct sdr_context *context)
 	return 0;
 }
 
-/* ---- QP: made of defaults, settings, the NIC's context -------------------------------------------------------------
- */
+/* ---- QP: made of defaults, settings, the NIC's context ---- */
 static uint64_t sdr_mix(uint64_t x) /* splitmix64's output function */
 {
 	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
@@ -88,7 +87,7 @@ static int sdr_qp_defaults(struct sdr_qp *qp, const struct sdr_qp_attr *attr, st
 	while (!i->nonce)
 		if (getrandom(&i->nonce, sizeof(i->nonce), 0) < 0 && errno != EINTR)
 			return -errno;
-	/* A key of the connection's own keeps out what a predecessor with the same QP numbers left in the network. */
+	/* A key per connection keeps out packets of an earlier connection with the same QP numbers. */
 	i->rkey = attr->rkey ? attr->rkey : (uint32_t)sdr_mix(i->nonce);
 	i->split[0] = qp->split.id;
 	i->split[1] = qp->split.offset;
@@ -142,7 +141,7 @@ static int sdr_qp_open(struct sdr_qp *qp, const struct sdr_qp_attr *attr, struct
 	return sp_context_numbered(qp->dev, &how, &s, &qp->info.qpn, &qp->id, error);
 }
 
-/* The area that the NIC offers must be the one that we have asked for. */
+/* The area that the NIC offers must have the layout that was asked for. */
 static int sdr_qp_map(struct sdr_qp *qp)
 {
 	const struct sdr_qp_info *i = &qp->info;
@@ -169,6 +168,31 @@ static int sdr_qp_map(struct sdr_qp *qp)
 	qp->workers = header.workers;
 	qp->info.control_qpn = header.control_qp;
 	return 0;
+}
+
+/* The NIC reads outgoing datagrams from memory of the QP; received ones are in the context's area. */
+static int sdr_control_open(struct sdr_qp *qp)
+{
+	const uint64_t stride = (qp->control_bytes + 63) / 64 * 64;
+	int rc;
+
+	if (!qp->info.control_qpn)
+		return 0;
+	qp->control_seen = calloc(qp->control_slots, sizeof(*qp->control_seen));
+	if (!qp->control_seen)
+		return -ENOMEM;
+	rc = sp_mr_alloc(qp->dev, qp->control_slots * stride, &qp->control);
+	if (rc)
+		free(qp->control_seen);
+	return rc;
+}
+
+/* Called once the NIC has released the context. */
+static void sdr_control_close(struct sdr_qp *qp)
+{
+	if (qp->control)
+		sp_mr_free(qp->control); /* if not now, it is freed with the device */
+	free(qp->control_seen);
 }
 
 int sdr_qp_create(struct sdr_context *context, const struct sdr_qp_attr *attr, struct sdr_qp **out,
@@ -226,17 +250,16 @@ int sdr_qp_destroy(struct sdr_qp *qp)
 	qp->context->qps--;
 	sdr_control_close(qp);
 	if (qp->parity_out)
-		sp_mr_free(qp->parity_out); /* if not now, with the device */
+		sp_mr_free(qp->parity_out); /* if not now, it is freed with the device */
 	if (qp->parity_in)
 		sp_mr_free(qp->parity_in);
 	free(qp->sends);
 	free(qp->recvs);
 	free(qp);
-	return rc == -ENODEV || rc == -ENOENT ? 0 : rc; /* a NIC that has gone has let go of it too */
+	return rc == -ENODEV || rc == -ENOENT ? 0 : rc; /* a NIC that is gone has released it, too */
 }
 
-/* ---- connection ----------------------------------------------------------------------------------------------------
- */
+/* ---- connection ---- */
 int sdr_qp_info_get(struct sdr_qp *qp, struct sdr_qp_info *info)
 {
 	*info = qp->info;
@@ -278,8 +301,7 @@ int sdr_qp_connect(struct sdr_qp *qp, const struct sdr_qp_info *peer)
 		.op = SP_SDR_CMD_CONNECT,
 		.flags = SP_CMD_REPLY,
 		.context = qp->id,
-		.arg = {[2] = peer->qpn | (uint64_t)peer->control_qpn << 32, peer->nonce, qp->info.nonce, peer->rkey},
-	};
+		.arg = {[2] = peer->qpn | (uint64_t)peer->control_qpn << 32, peer->nonce, qp->info.nonce, peer->rkey}};
 	int rc = sdr_qp_check(qp);
 
 	if (rc)
@@ -302,7 +324,7 @@ int sdr_qp_disconnect(struct sdr_qp *qp)
 {
 	const struct sp_command command = {.op = SP_CMD_CLOSE, .flags = SP_CMD_REPLY, .context = qp->id};
 
-	if (sdr_qp_check(qp) == -ECONNRESET) /* with any other error there is still something to let go of */
+	if (sdr_qp_check(qp) == -ECONNRESET) /* after any other error there is still something to release */
 		return qp->error;
 	if (!qp->connected)
 		return -ENOTCONN;
@@ -331,8 +353,7 @@ int sdr_qp_status(struct sdr_qp *qp, struct sdr_qp_status *status)
 		.queued = qp->segments_issued - sdr_area_read(qp, at + offsetof(struct sp_sdr_connection, segments)),
 		.error = qp->error,
 		.control_bytes = qp->control ? qp->control_bytes : 0,
-		.control_lost = qp->control_lost,
-	};
+		.control_lost = qp->control_lost};
 	return 0;
 }
 
@@ -340,8 +361,8 @@ int sdr_qp_check(struct sdr_qp *qp)
 {
 	struct sp_event e;
 
-	/* Commands are checked before they are handed over: one that failed all the same means that the two sides no
-	 * longer agree on the numbers of messages, and nothing later can work. */
+	/* The library checks commands before it posts them. If one fails all the same, the two sides disagree on the
+	 * numbers of messages, and no later call can work. */
 	for (int i = 0; i < 64 && !qp->error; i++) {
 		const int rc = sp_event_take(qp->dev, qp->id, &e);
 
@@ -358,8 +379,7 @@ int sdr_qp_check(struct sdr_qp *qp)
 	return qp->error;
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 int sdr_mr_alloc(struct sdr_context *context, uint64_t len, struct sp_mr **mr)
 {
 	return sp_mr_alloc(context->dev, len, mr);

@@ -2,37 +2,11 @@
 /* SDR for applications: datagrams on the control QP. */
 #include "sdr_private.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#define SDR_CONTROL_TRIES 4 /* at a slot that is written anew while it is read */
+#define SDR_CONTROL_TRIES 4 /* to read a slot that is written at the same time */
 
 static_assert(SDR_CONTROL_BYTES == SP_SDR_DATAGRAM_MAX, "the same");
-
-/* The NIC reads what is sent from memory of the QP's own; what has come is in the context's area. */
-int sdr_control_open(struct sdr_qp *qp)
-{
-	const uint64_t stride = (qp->control_bytes + 63) / 64 * 64;
-	int rc;
-
-	if (!qp->info.control_qpn)
-		return 0;
-	qp->control_seen = calloc(qp->control_slots, sizeof(*qp->control_seen));
-	if (!qp->control_seen)
-		return -ENOMEM;
-	rc = sp_mr_alloc(qp->dev, qp->control_slots * stride, &qp->control);
-	if (rc)
-		free(qp->control_seen);
-	return rc;
-}
-
-/* Once the NIC has let go of the context. */
-void sdr_control_close(struct sdr_qp *qp)
-{
-	if (qp->control)
-		sp_mr_free(qp->control); /* if not now, with the device */
-	free(qp->control_seen);
-}
 
 static uint64_t sdr_control_word(const struct sdr_qp *qp, size_t field)
 {
@@ -60,8 +34,7 @@ int sdr_control_send(struct sdr_qp *qp, const void *bytes, uint32_t len)
 		.op = SP_SDR_CMD_DATAGRAM,
 		.context = qp->id,
 		.cookie = qp->control_issued,
-		.arg = {qp->control->id, qp->control_issued % qp->control_slots * stride, len},
-	};
+		.arg = {qp->control->id, qp->control_issued % qp->control_slots * stride, len}};
 
 	if (len)
 		memcpy((uint8_t *)qp->control->addr + command.arg[1], bytes, len);
@@ -70,8 +43,8 @@ int sdr_control_send(struct sdr_qp *qp, const void *bytes, uint32_t len)
 	return rc;
 }
 
-/* Bytes that may change meanwhile, which the look at `number` that comes after (acquire) finds out; and which
- * ThreadSanitizer would take for a mistake. */
+/* The bytes may change during the copy. The read of `number` afterwards (acquire) detects that. ThreadSanitizer would
+ * report a race. */
 __attribute__((no_sanitize("thread"), noinline)) static void sdr_control_copy(uint8_t *to, const uint8_t *from,
 									      uint64_t len)
 {
@@ -84,7 +57,7 @@ __attribute__((no_sanitize("thread"), noinline)) static void sdr_control_copy(ui
 		*to = __atomic_load_n(from, __ATOMIC_ACQUIRE);
 }
 
-/* What is in a slot: its length, -EAGAIN when there is nothing new, -EMSGSIZE. */
+/* Reads a slot. Returns its length, -EAGAIN: nothing new, or -EMSGSIZE. */
 static int sdr_control_take(struct sdr_qp *qp, uint32_t slot, void *bytes, uint32_t room)
 {
 	const uint64_t at = qp->layout.datagrams + slot * qp->layout.datagram_stride;
@@ -100,7 +73,7 @@ static int sdr_control_take(struct sdr_qp *qp, uint32_t slot, void *bytes, uint3
 			sdr_control_copy(bytes, qp->area + at + sizeof(struct sp_sdr_datagram), length);
 		if (sdr_area_read(qp, at + offsetof(struct sp_sdr_datagram, number)) != number)
 			continue;
-		if (length > qp->control_bytes) /* no NIC of ours */
+		if (length > qp->control_bytes) /* cannot be, but the NIC is not trusted */
 			return -EIO;
 		if (length > room)
 			return -EMSGSIZE;
@@ -124,7 +97,8 @@ int sdr_control_recv(struct sdr_qp *qp, void *bytes, uint32_t room)
 	come = sdr_control_word(qp, offsetof(struct sp_sdr_connection, datagrams));
 	if (come == qp->control_looked)
 		return -EAGAIN;
-	/* Mostly the next slot has the next; where it was lapped, the oldest is elsewhere, and gaps are possible. */
+	/* Usually the next datagram is in the next slot. If the NIC has overwritten it, the oldest one is elsewhere,
+	 * and there may be gaps. */
 	if (come > qp->control_slots && qp->control_next < come - qp->control_slots)
 		qp->control_next = come - qp->control_slots;
 	for (uint32_t i = 0; i < qp->control_slots; i++) {
@@ -134,7 +108,7 @@ int sdr_control_recv(struct sdr_qp *qp, void *bytes, uint32_t room)
 		if (taken != -EAGAIN)
 			return taken;
 	}
-	/* All that had come by then was taken, or has made room. Who comes is counted when his slot can be read. */
+	/* All datagrams received by then were taken or overwritten. */
 	qp->control_looked = come;
 	lost = come > qp->control_taken ? come - qp->control_taken : 0;
 	qp->control_lost = lost > qp->control_lost ? lost : qp->control_lost;

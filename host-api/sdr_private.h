@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of the sdr_ calls: sdr.c (contexts, QPs, connections), sdr_send.c, sdr_recv.c, sdr_control.c. */
+/* Inside of the sdr_ calls: sdr.c (contexts, QPs, connections). sdr_send.c, sdr_recv.c and sdr_control.c use it. */
 #ifndef HOST_API_SDR_PRIVATE_H
 #define HOST_API_SDR_PRIVATE_H
 
@@ -34,12 +34,12 @@ struct sdr_qp {
 	struct sdr_context *context;
 	struct sp_dev *dev;
 	uint32_t id;
-	const uint8_t *area; /* the NIC writes it, and is not trusted to: all that is read from it is checked */
+	const uint8_t *area; /* the NIC writes it and is not trusted: the library checks all that it reads there */
 	struct sp_sdr_layout layout;
-	uint32_t workers; /* of the NIC: each counts what it has placed */
+	uint32_t workers; /* of the NIC: each has its own packet counters */
 	struct sp_sdr_split split;
 	struct sdr_qp_info info;
-	struct sp_ec_shape code[SP_EC_CODES_MAX]; /* the first is info's */
+	struct sp_ec_shape code[SP_EC_CODES_MAX]; /* the first is the one in info */
 	unsigned codes;				  /* 0: no erasure coding */
 	uint32_t segments;
 	uint64_t segments_issued, rate_bps;
@@ -49,16 +49,16 @@ struct sdr_qp {
 	struct sdr_send *sends; /* max_messages each */
 	struct sdr_recv *recvs;
 
-	struct sp_mr *parity_out, *parity_in; /* scratch of reliable_ec.c; NULL: none */
+	struct sp_mr *parity_out, *parity_in; /* scratch memory of reliable_ec.c; NULL: none */
 
 	/* datagrams; control and control_seen are NULL where there are none */
 	uint32_t control_slots, control_bytes;
 	struct sp_mr *control;	 /* slots for sending */
-	uint64_t *control_seen;	 /* per slot of the area: `number` of the latest taken */
+	uint64_t *control_seen;	 /* per slot of the area: `number` of the datagram taken last */
 	uint64_t control_issued; /* handed to the NIC */
-	uint64_t control_next;	 /* the one that is next, if none was lost */
+	uint64_t control_next;	 /* number of the next datagram, if none is lost */
 	uint64_t control_taken, control_lost;
-	uint64_t control_looked; /* as many had come when all slots were last found empty */
+	uint64_t control_looked; /* datagrams received when all slots were last found empty */
 };
 
 #define SDR_AREA_LINE(qp, kind, index, field)                                                                          \
@@ -80,10 +80,8 @@ static inline uint64_t sdr_area_read(const struct sdr_qp *qp, uint64_t offset)
 }
 
 #pragma GCC visibility push(hidden)
-/* What the NIC has said since the last call; 0 or the QP's sticky error. */
+/* Handles events of the NIC. Returns 0 or the QP's sticky error. */
 int sdr_qp_check(struct sdr_qp *qp);
-int sdr_control_open(struct sdr_qp *qp); /* QP's area is mapped */
-void sdr_control_close(struct sdr_qp *qp);
 #pragma GCC visibility pop
 
 #endif

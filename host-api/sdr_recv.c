@@ -22,7 +22,7 @@ static bool sdr_recv_whole(const struct sdr_recv *recv)
 	return sdr_recv_open(recv) && SDR_RECV_LINE(recv, state) & SP_SDR_COMPLETE;
 }
 
-/* As posted until the NIC says otherwise, and never more than that. */
+/* The posted length until the NIC announces another one, and never more than that. */
 static uint64_t sdr_recv_length(const struct sdr_recv *recv, bool *known)
 {
 	const uint64_t length = sdr_recv_open(recv) ? SDR_RECV_LINE(recv, length) : 0;
@@ -103,7 +103,8 @@ int sdr_recv_packets_get(struct sdr_recv *recv, uint64_t chunk, uint64_t *words,
 int sdr_recv_imm_get(struct sdr_recv *recv, uint32_t *immediate, uint32_t *mask)
 {
 	const int rc = sdr_qp_check(recv->qp);
-	const bool complete = sdr_recv_whole(recv); /* before the immediate: it is there when this says so */
+	const bool complete =
+		sdr_recv_whole(recv); /* before the immediate: it has arrived when the receive is complete */
 	const uint64_t both = sdr_recv_open(recv) ? SDR_RECV_LINE(recv, immediate) : 0;
 
 	*immediate = (uint32_t)both;
@@ -116,8 +117,8 @@ int sdr_recv_imm_get(struct sdr_recv *recv, uint32_t *immediate, uint32_t *mask)
 	return complete || !recv->qp->split.user ? -ENODATA : -EAGAIN;
 }
 
-/* Workers count what they have placed at the end of a burst, and by then another may have found the message complete.
- * Without erasure codes nothing but packets completes one. */
+/* Workers update their packet counters at the end of a burst. By then another worker may have found the message
+ * complete. Without erasure coding only packets complete a message, so the number is known. */
 static uint64_t sdr_recv_packets(const struct sdr_recv *recv, bool complete, uint64_t length)
 {
 	const struct sdr_qp *qp = recv->qp;
@@ -140,14 +141,12 @@ int sdr_recv_status(struct sdr_recv *recv, struct sdr_recv_status *status)
 	bool known;
 	const uint64_t length = sdr_recv_length(recv, &known);
 
-	*status = (struct sdr_recv_status){
-		.message = recv->message,
-		.open = open,
-		.complete = complete,
-		.length_known = known,
-		.length = length,
-		.packets = open ? sdr_recv_packets(recv, complete, length) : 0,
-	};
+	*status = (struct sdr_recv_status){.message = recv->message,
+					   .open = open,
+					   .complete = complete,
+					   .length_known = known,
+					   .length = length,
+					   .packets = open ? sdr_recv_packets(recv, complete, length) : 0};
 	return sdr_qp_check(recv->qp);
 }
 
@@ -182,8 +181,7 @@ int sdr_recv_complete(struct sdr_recv *recv)
 	return -EAGAIN;
 }
 
-/* ---- waiting -------------------------------------------------------------------------------------------------------
- */
+/* ---- waiting ---- */
 struct sdr_recv_waiter {
 	struct sdr_recv *recv;
 	uint64_t *seen; /* NULL: all chunks */

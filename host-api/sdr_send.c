@@ -2,7 +2,7 @@
 /* SDR for applications: sending. */
 #include "sdr_private.h"
 
-/* Room for another message: its handle, or NULL. */
+/* A free handle for another message, or NULL. */
 static struct sdr_send *sdr_send_free(struct sdr_qp *qp)
 {
 	struct sdr_send *s = &qp->sends[qp->next_send % qp->info.max_messages];
@@ -21,7 +21,7 @@ static int sdr_send_ready(struct sdr_qp *qp)
 	return qp->connected ? 0 : -ENOTCONN;
 }
 
-/* The NIC's segments are counted here, so that it never has to refuse one. */
+/* The library counts the NIC's segments, so that the NIC never refuses one. */
 static bool sdr_send_full(const struct sdr_qp *qp)
 {
 	const uint64_t done = sdr_area_read(qp, qp->layout.connection + offsetof(struct sp_sdr_connection, segments));
@@ -93,8 +93,7 @@ int sdr_send_parity_of(struct sdr_qp *qp, unsigned which, struct sp_mr *mr, uint
 	const uint64_t parity = which < qp->codes ? sdr_ec_parity_bytes_of(qp, which, len) : 0;
 	struct sp_command command = {
 		.op = SP_EC_CMD_PARITY,
-		.arg = {mr ? mr->id : 0, offset, len, scratch ? scratch->id : 0, scratch_offset, which},
-	};
+		.arg = {mr ? mr->id : 0, offset, len, scratch ? scratch->id : 0, scratch_offset, which}};
 	struct sdr_send *s;
 	int rc = sdr_send_ready(qp);
 

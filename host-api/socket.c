@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the sockets of NICs are. */
+/* The paths of NICs' sockets. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static int sp_socket_join(const char *directory, const char *nic, char *path, si
 		       : 0;
 }
 
-/* Anybody can make a directory in /tmp: what is not ours there could be a trap. */
+/* Any user can make a directory in /tmp: one that is not ours could be a trap. */
 static int sp_socket_private(char *directory, size_t room)
 {
 	struct stat st;
@@ -64,7 +64,7 @@ int sp_socket_path(const char *nic, bool mine, char *path, size_t room)
 	rc = rc ? rc : sp_socket_join(directory, nic, path, room);
 	if (mine || (!rc && !stat(path, &st)))
 		return rc;
-	/* Not one of ours: root's, where there is such a one. */
+	/* Without one of ours, root's if it exists. */
 	if (!sp_socket_join(SP_SOCKET_SYSTEM, nic, path, room) && !stat(path, &st))
 		return 0;
 	return rc ? rc : sp_socket_join(directory, nic, path, room);

@@ -25,7 +25,7 @@ struct sp_mr {
 	struct sp_dev *dev;
 	void *addr;
 	uint64_t len; /* bytes */
-	uint32_t id;  /* what commands name it by */
+	uint32_t id;  /* used in commands */
 };
 
 /* One `key = value` of a context; keys and values as in nic.ini. */
@@ -33,74 +33,76 @@ struct sp_setting {
 	const char *key, *value;
 };
 
-/* What was wrong: `key` is the setting concerned or "". */
+/* What was wrong: `key` is the setting, or "". */
 struct sp_error {
 	char key[40];
 	char text[256];
 };
 
-/* The NIC that runs in another process (spindle run). nic: its name, or the path of its socket when there is a '/' in
- * it; NULL: $SPINDLE_NIC, or "spindle0". -ENOENT or -ECONNREFUSED: it does not run. -EACCES: its socket is not for us.
- * -EPROTO: it speaks another version. -EUSERS: it has as many applications as it takes. -ENODEV: it went away, or said
- * nothing for 30 s. Every call waits that long for an answer at the most. Close with sp_dev_close. A child
- * after fork() must not use the device. */
+/* Attaches to a NIC that runs in another process (spindle run). nic: its name, or the path of its socket if it has a
+ * '/'; NULL: $SPINDLE_NIC, or "spindle0". -ENOENT or -ECONNREFUSED: it does not run. -EACCES: no permission for its
+ * socket. -EPROTO: it has another protocol version. -EUSERS: it has no room for another application. -ENODEV: it has
+ * ended, or did not answer for 30 s. Every call waits that long at most. Close with sp_dev_close. A child after fork()
+ * must not use the device. */
 int sp_attach(const char *nic, struct sp_dev **dev);
-/* Where the socket of a NIC of that name is, or would be made: $SPINDLE_SOCKETS, else /run/spindle for root and
- * $XDG_RUNTIME_DIR/spindle (/tmp/spindle-UID where that is not set) for others. mine: of a NIC that we would run
- * ourselves, otherwise also one of root's that is there. -EINVAL: no name for a NIC (1 to 31 letters, digits, _ . -),
- * -ENAMETOOLONG, -EPERM: the directory in /tmp is somebody else's. */
+/* Writes the path of the socket of a NIC: in $SPINDLE_SOCKETS, else /run/spindle for root and $XDG_RUNTIME_DIR/spindle
+ * (/tmp/spindle-UID if that is not set) for others. mine: the path for a NIC that the caller runs; otherwise also that
+ * of root's NIC, if it exists. -EINVAL: not a name for a NIC (1 to 31 letters, digits, _ . -), -ENAMETOOLONG, -EPERM:
+ * the directory in /tmp belongs to another user. */
 int sp_socket_path(const char *nic, bool mine, char *path, size_t room);
 
-/* Memory of the NIC's making, page aligned and zeroed. -ENOMEM, -EDQUOT (limit), -EINVAL (len 0). Free with sp_mr_free.
- */
+/* Memory that the NIC makes, page aligned and zeroed. -ENOMEM, -EDQUOT (limit), -EINVAL (len 0). Free with
+ * sp_mr_free. */
 int sp_mr_alloc(struct sp_dev *dev, uint64_t len, struct sp_mr **mr);
-/* Memory of the application's own; only with an embedded NIC (-EOPNOTSUPP otherwise). It must outlive the region. */
+/* Registers memory of the application; only with an embedded NIC (otherwise -EOPNOTSUPP). It must outlive the
+ * region. */
 int sp_mr_reg(struct sp_dev *dev, void *addr, uint64_t len, struct sp_mr **mr);
-/* -EBUSY while a posted buffer or a send uses it. Not after sp_dev_close, which frees what is left. */
+/* -EBUSY while a posted buffer or a send uses it. Not to be called after sp_dev_close, which frees what is left. */
 int sp_mr_free(struct sp_mr *mr);
 
-/* Opens an execution context with the handler of that name. error may be NULL. The id names it in commands and events.
- * name NULL or "": the handler's name and the first QP number, as in sdr-65536. */
+/* Opens an execution context with the named handler. error may be NULL. Commands and events carry the id. name NULL or
+ * "": the handler's name and the first QP number, as in sdr-65536. */
 int sp_context_open(struct sp_dev *dev, const char *name, const char *handler, const struct sp_setting *settings,
 		    size_t count, uint32_t *id, struct sp_error *error);
-/* Ends it: messages are given up, memory is released (the area too); its id is not used again. One that the NIC has
- * ended by itself is closed all the same: until then its area can be read, and calls with its id say -ECONNRESET. */
+/* Closes it: abandons its messages and releases its memory, the area too. Ids are not used again. A context that the
+ * NIC has ended must be closed, too: until then its area can be read, and calls with its id return -ECONNRESET. */
 int sp_context_close(struct sp_dev *dev, uint32_t id);
 /* The first of the context's QP numbers: for `qp = any` the one that the NIC has chosen. 0: it has none. -ENOENT. */
 int sp_context_qp(struct sp_dev *dev, uint32_t id, uint32_t *qpn);
 /* The area that context and application share (sp_host_area in the handler); NULL, 0 where there is none. */
 int sp_context_area(struct sp_dev *dev, uint32_t id, void **addr, uint64_t *len);
-/* The NIC's own address (of several the first), IPv4 mapped into IPv6, for telling a peer; -ENOENT when it has none of
- * that family. */
+/* The first address of the NIC of that family, IPv4 mapped into IPv6; -ENOENT: none. */
 int sp_dev_address(struct sp_dev *dev, int family, uint8_t ip[16]);
-/* Bytes of one packet's RoCEv2 payload that the port's MTU leaves for that family (AF_INET, AF_INET6). */
+/* Bytes of RoCEv2 payload per packet with the port's MTU, for that family (AF_INET, AF_INET6). */
 uint32_t sp_dev_payload(struct sp_dev *dev, int family);
 
-/* Hands a command over; -EAGAIN while the queue is full. The outcome arrives as an event. */
+/* Posts a command; -EAGAIN while the queue is full. Its result arrives as an event. */
 int sp_command_post(struct sp_dev *dev, const struct sp_command *command);
-/* The same, and waits for the outcome (a round trip inside the machine): control work, not data. Returns its status. */
+/* Posts a command and waits for its result (a round trip inside the machine): for control, not for data. Returns the
+ * status. */
 int sp_command_call(struct sp_dev *dev, const struct sp_command *command, struct sp_event *result);
-/* Takes the oldest event of context id: 1, or 0 when there is none. -ECONNRESET: the NIC has ended the context. */
+/* Takes the oldest event of context id: 1; 0: none. -ECONNRESET: the NIC has ended the context. */
 int sp_event_take(struct sp_dev *dev, uint32_t id, struct sp_event *event);
 
-/* Lets an embedded NIC without workers of its own do what is due (-ENODEV: the NIC has gone). */
+/* An embedded NIC without workers does what is due (-ENODEV: the NIC is gone). */
 int sp_progress(struct sp_dev *dev, sp_time now);
-/* When sp_progress has something to do at the latest; SP_NEVER: only once something happens. */
+/* When sp_progress has work at the latest; SP_NEVER: only after an event. */
 sp_time sp_next_deadline(struct sp_dev *dev);
-/* Real time in the NIC's terms, for callers that have no time of their own. */
+/* The real time, for callers without a clock of their own. */
 sp_time sp_clock(void);
 
-/* Sleeping instead of polling: arm, look once more at what is waited for (events, bitmaps, status), then sleep until
- * the descriptor is readable. One wake-up per arming, when the NIC has posted an event to one of the device's contexts
- * or changed an area of theirs, or is gone; it may come for nothing. -ENODEV: the NIC has gone. -EOPNOTSUPP: the NIC
- * has no threads of its own (it does what is due in sp_progress). */
+/* To sleep instead of polling: arm, look once more at what is waited for (events, bitmaps, status), then sleep until
+ * the descriptor is readable. There is one wake-up per arming: when the NIC has posted an event to one of the device's
+ * contexts, has changed an area of one, or is gone. A wake-up may be spurious. -ENODEV: the NIC is gone. -EOPNOTSUPP:
+ * the NIC has no threads (sp_progress does its work). */
 int sp_dev_arm(struct sp_dev *dev);
-/* The descriptor: for poll, epoll and the like, to be neither read, written nor closed; sp_dev_arm empties it. */
+/* The descriptor, for poll and epoll. Do not read, write or close it; sp_dev_arm empties it. */
 int sp_dev_fd(struct sp_dev *dev);
-/* Sleeps on it, for at most `timeout` ps (SP_NEVER: no limit): 0 or -ETIMEDOUT, -ENODEV, -EINTR (a signal). */
+/* Sleeps until it is readable, at most `timeout` ps (SP_NEVER: no limit): 0, -ETIMEDOUT, -ENODEV or -EINTR (a
+ * signal). */
 int sp_dev_wait(struct sp_dev *dev, sp_time timeout);
-/* The contexts opened through the device end with it, then its regions are released: every struct sp_mr that was not
- * freed before is invalid from here on. A region that another device's context still uses stays until the NIC goes. */
+/* Closes all contexts of the device, then releases its regions: every struct sp_mr becomes invalid. A region that a
+ * context of another device still uses stays until the NIC ends. */
 void sp_dev_close(struct sp_dev *dev);
 
 #ifdef __cplusplus

@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 
-/* Few are on their way at once (bursts, and what waits for a header), so that looking through them is quick. */
+/* Few packets are in the NIC at once (bursts, and those that wait for a header), so a linear search is fast. */
 uint64_t sp_arrivals_add(struct sp_arrivals *a, const struct sp_packet *p)
 {
 	const struct sp_arrival new = {.p = p, .buf = p->buf, .number = ++a->total};
 
-	/* A buffer that comes again is no longer the old packet's, whatever became of that one; a place that is used
-	 * again belonged to one that waits elsewhere. */
+	/* If a buffer arrives again, its old packet is gone. If a struct sp_packet is reused, the packet that had it
+	 * waits elsewhere. */
 	for (unsigned i = 0; i < a->count;) {
 		if (a->live[i].p == p)
 			a->live[i].p = NULL;
@@ -22,7 +22,7 @@ uint64_t sp_arrivals_add(struct sp_arrivals *a, const struct sp_packet *p)
 		unsigned room = a->room ? 2 * a->room : 64;
 		struct sp_arrival *live = reallocarray(a->live, room, sizeof(*live));
 
-		if (!live) /* it stays unknown */
+		if (!live) /* the packet stays unknown */
 			return new.number;
 		a->live = live;
 		a->room = room;
@@ -31,7 +31,7 @@ uint64_t sp_arrivals_add(struct sp_arrivals *a, const struct sp_packet *p)
 	return new.number;
 }
 
-/* A packet that has been sent has no buffer any more; it has not moved since. */
+/* A sent packet has no buffer any more, but its struct has not moved. */
 uint64_t sp_arrivals_find(const struct sp_arrivals *a, const struct sp_packet *p)
 {
 	for (unsigned i = 0; i < a->count; i++)

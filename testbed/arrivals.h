@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers for the packets of a watched NIC, from 1, in the order in which they arrive; for those who watch (watch.h). A
- * packet is known by its buffer while it is on its way, also where the NIC copies struct sp_packet to let it wait.
+ * Numbers the packets of a watched NIC from 1 in the order in which they arrive, for users of watch.h. A packet in the
+ * NIC is known by its buffer, even if the NIC copies struct sp_packet to let the packet wait.
  */
 #ifndef TESTBED_ARRIVALS_H
 #define TESTBED_ARRIVALS_H
@@ -14,7 +14,7 @@ struct sp_arrival {
 	uint64_t number;
 };
 
-struct sp_arrivals { /* zero: none yet */
+struct sp_arrivals { /* zeroed: empty */
 	struct sp_arrival *live;
 	unsigned count, room;
 	uint64_t total;

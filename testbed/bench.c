@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +16,15 @@
 #define PIECE  0.02 /* s, see pieces() */
 #define PIECES 20
 
-static const struct bench_case *const singles[] = {
-	&bench_latency_nic_polling,
-	&bench_latency_nic_sleeping,
-	&bench_latency_vhost_polling,
-	&bench_latency_vhost_sleeping,
-	&bench_file_veth,
-	&bench_file_vhost,
-};
+int bench_fail(struct bench_why *why, int error, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(why->text, sizeof(why->text), format, ap);
+	va_end(ap);
+	return error;
+}
 
 static volatile sig_atomic_t stopped;
 
@@ -43,15 +45,14 @@ unsigned bench_cpus(void)
 	return sched_getaffinity(0, sizeof(set), &set) ? 1 : (unsigned)CPU_COUNT(&set);
 }
 
-int bench_two_cpus(char *why, unsigned room)
+int bench_two_cpus(struct bench_why *why)
 {
 	if (bench_cpus() > 1)
 		return 0;
-	snprintf(why, room, "there is one processor, two are needed");
-	return BENCH_SKIPPED;
+	return bench_fail(why, BENCH_SKIPPED, "there is one processor, two are needed");
 }
 
-static cpu_set_t all; /* before the first of us was kept to one */
+static cpu_set_t all; /* before the first bench_pin */
 
 void bench_pin(unsigned n)
 {
@@ -71,20 +72,6 @@ void bench_unpin(void)
 {
 	if (CPU_COUNT(&all))
 		sched_setaffinity(0, sizeof(all), &all);
-}
-
-const struct bench_case *bench_case(unsigned index)
-{
-	static const struct bench_case *const families[] = {bench_receive, bench_workers, bench_send,	bench_engine,
-							    bench_table,   bench_virtual, bench_memory, bench_rvma,
-							    bench_puts,	   bench_ec,	  bench_bpf};
-	const unsigned count = sizeof(singles) / sizeof(*singles);
-
-	for (unsigned f = 0; f < sizeof(families) / sizeof(*families); f++)
-		for (const struct bench_case *c = families[f]; c->name; c++)
-			if (!index--)
-				return c;
-	return index < count ? singles[index] : NULL;
 }
 
 static double thread_ran(void)
@@ -107,8 +94,13 @@ uint64_t bench_clock_end(const struct bench_clock *c)
 	const uint64_t wall = rte_rdtsc() - c->cycles,
 		       ran = (uint64_t)((thread_ran() - c->ran) * (double)rte_get_tsc_hz());
 
-	/* As long as nobody else had it, the TSC is the finer clock. */
+	/* While the thread kept its processor, the TSC is the finer clock. */
 	return ran + wall / 200 < wall ? ran : wall;
+}
+
+uint64_t bench_round_end(double seconds)
+{
+	return rte_rdtsc() + (uint64_t)(seconds * (double)rte_get_tsc_hz());
 }
 
 static int by_value(const void *a, const void *b)
@@ -126,38 +118,38 @@ static double quantile(const double *sorted, unsigned n, double q)
 	return low + 1 < n ? sorted[low] + (at - low) * (sorted[low + 1] - sorted[low]) : sorted[low];
 }
 
-/* One side's turns. */
-struct turns {
+/* The rounds of one side. */
+struct rounds {
 	bench_run_t *run;
 	struct bench_side *side;
-	struct bench_result *slices; /* where to note them, or NULL */
-	bool optional;		     /* may be skipped; */
-	bool other;		     /* ... if it fails, too: iperf3 and the like, not ours to fail for */
-	uint64_t units, cycles;	     /* of the pieces of this one so far */
+	struct bench_result *slices; /* where to store the slices, or NULL */
+	bool optional;		     /* may be skipped */
+	bool other;		     /* ... also if it fails: iperf3 and the like are not ours */
+	uint64_t units, cycles;	     /* of the pieces of this round so far */
 	double value[BENCH_ROUNDS_MAX], tail[BENCH_ROUNDS_MAX];
 };
 
-static int take_piece(const struct bench_case *c, void *state, struct turns *t, double seconds, unsigned round,
-		      char *why, unsigned room)
+static int take_piece(const struct bench_case *c, void *state, struct rounds *t, double seconds, unsigned round,
+		      struct bench_why *why)
 {
-	struct bench_turn turn = {0};
-	int r = bench_stopped() ? -EINTR : t->run(state, seconds, &turn, why, room);
+	struct bench_round done = {0};
+	int r = bench_stopped() ? -EINTR : t->run(state, seconds, &done, why);
 
 	if (r || !round) /* round 0 does not count */
 		return r;
-	t->units += turn.units;
-	t->cycles += turn.cycles;
-	t->value[round - 1] = c->unit ? turn.value : (double)t->cycles / (double)t->units;
-	t->tail[round - 1] = turn.tail;
+	t->units += done.units;
+	t->cycles += done.cycles;
+	t->value[round - 1] = c->unit ? done.value : (double)t->cycles / (double)t->units;
+	t->tail[round - 1] = done.tail;
 	if (t->slices) {
-		t->slices->slice = turn.slice;
-		t->slices->slice_max = turn.slice_max;
+		t->slices->slice = done.slice;
+		t->slices->slice_max = done.slice_max;
 	}
 	return 0;
 }
 
-/* Packets in this process begin at once: their turns are taken in pieces, so that the sides alternate faster than the
- * machine's speed drifts. */
+/* Cases with packets in this process start at once: their rounds are cut into pieces, so that the sides alternate
+ * faster than the machine's speed drifts. */
 static unsigned pieces(const struct bench_case *c, double seconds)
 {
 	const double n = seconds / PIECE;
@@ -165,7 +157,7 @@ static unsigned pieces(const struct bench_case *c, double seconds)
 	return c->unit || n < 2 ? 1 : n > PIECES ? PIECES : (unsigned)n;
 }
 
-static void summarise(struct turns *t, unsigned n, bool less)
+static void summarise(struct rounds *t, unsigned n, bool less)
 {
 	qsort(t->value, n, sizeof(double), by_value);
 	qsort(t->tail, n, sizeof(double), by_value);
@@ -175,42 +167,43 @@ static void summarise(struct turns *t, unsigned n, bool less)
 	t->side->spread = (quantile(t->value, n, 0.75) - quantile(t->value, n, 0.25)) / t->side->value;
 }
 
-static void compare(const struct bench_case *c, struct bench_result *result, struct turns *turns, unsigned sides,
+static void compare(const struct bench_case *c, struct bench_result *result, struct rounds *side, unsigned sides,
 		    unsigned rounds)
 {
 	const bool less = !c->unit || c->less;
 	double base;
 
 	for (unsigned k = 0; k < sides; k++)
-		if (!*turns[k].side->skipped)
-			summarise(&turns[k], rounds, less);
-	/* Where the baseline cannot be had here, the first of the others that can. */
+		if (!*side[k].side->skipped)
+			summarise(&side[k], rounds, less);
+	/* If the baseline is skipped, the first of the others that is not. */
 	for (unsigned i = 0; i < BENCH_OTHERS && c->other[i].run; i++)
 		if (*bench_against(result)->skipped)
 			result->against = (int)i;
 	base = bench_against(result)->value;
 	for (unsigned k = 0; k < sides; k++) {
-		struct bench_side *s = turns[k].side;
+		struct bench_side *s = side[k].side;
 
 		if (!*s->skipped && c->run_baseline)
 			s->ratio = less ? base / s->value : s->value / base;
 	}
 }
 
-/* A turn of each side. */
-static int take_round(const struct bench_case *c, void *state, const struct bench_options *o, struct turns *turns,
-		      unsigned sides, unsigned round, char *why, unsigned room)
+/* A round of each side. */
+static int take_round(const struct bench_case *c, void *state, const struct bench_options *o, struct rounds *side,
+		      unsigned sides, unsigned round, struct bench_why *why)
 {
-	const unsigned n = round ? pieces(c, o->turn_seconds) : 1;
+	const unsigned n = round ? pieces(c, o->round_seconds) : 1;
 
 	for (unsigned k = 0; k < sides; k++)
-		turns[k].units = turns[k].cycles = 0;
+		side[k].units = side[k].cycles = 0;
 	for (unsigned i = 0; i < n * sides; i++) {
-		struct turns *t = &turns[i % sides];
-		int r = *t->side->skipped ? 0 : take_piece(c, state, t, o->turn_seconds / n, round, why, room);
+		struct rounds *t = &side[i % sides];
+		int r = *t->side->skipped ? 0 : take_piece(c, state, t, o->round_seconds / n, round, why);
 
 		if (r && r != -EINTR && (t->other || (t->optional && r == BENCH_SKIPPED))) {
-			snprintf(t->side->skipped, sizeof(t->side->skipped), "%s", *why ? why : strerror(-r));
+			snprintf(t->side->skipped, sizeof(t->side->skipped), "%s",
+				 *why->text ? why->text : strerror(-r));
 			r = 0;
 		}
 		if (r)
@@ -219,10 +212,10 @@ static int take_round(const struct bench_case *c, void *state, const struct benc
 	return 0;
 }
 
-int bench_run(const struct bench_case *c, const struct bench_options *o, struct bench_result *result, char *why,
-	      unsigned room)
+int bench_run(const struct bench_case *c, const struct bench_options *o, struct bench_result *result,
+	      struct bench_why *why)
 {
-	struct turns turns[SIDES] = {{.run = c->run, .side = &result->mine, .slices = result}};
+	struct rounds side[SIDES] = {{.run = c->run, .side = &result->mine, .slices = result}};
 	unsigned sides = 1, rounds = c->once ? 1 : o->rounds;
 	void *state = NULL;
 	int r;
@@ -231,19 +224,19 @@ int bench_run(const struct bench_case *c, const struct bench_options *o, struct 
 		return -EINVAL;
 	*result = (struct bench_result){.against = -1};
 	if (c->run_baseline)
-		turns[sides++] = (struct turns){
+		side[sides++] = (struct rounds){
 			.run = c->run_baseline, .side = &result->baseline, .optional = c->other[0].run != NULL};
 	for (unsigned i = 0; i < BENCH_OTHERS && c->other[i].run; i++)
-		turns[sides++] = (struct turns){.run = c->other[i].run, .side = &result->other[i], .other = true};
-	r = c->open(o, &state, why, room);
+		side[sides++] = (struct rounds){.run = c->other[i].run, .side = &result->other[i], .other = true};
+	r = c->open(o, &state, why);
 	if (r)
 		return r;
-	/* A turn of each that does not count warms caches and page tables; then they alternate, so that what the
-	 * machine does besides hits all alike. */
+	/* A first round of each is not counted: it warms caches and page tables. Then the sides alternate, so that
+	 * other load of the machine hits all alike. */
 	for (unsigned i = c->once; i <= rounds && !r; i++)
-		r = take_round(c, state, o, turns, sides, i, why, room);
+		r = take_round(c, state, o, side, sides, i, why);
 	c->close(state);
 	if (!r)
-		compare(c, result, turns, sides, rounds);
+		compare(c, result, side, sides, rounds);
 	return r;
 }

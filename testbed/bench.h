@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Measuring: a case and its baseline take turns, several times; what counts is the ratio of their medians. */
+/* Measuring: a case and its baseline alternate, several rounds each; the result is the ratio of their medians. */
 #ifndef TESTBED_BENCH_H
 #define TESTBED_BENCH_H
 
@@ -11,81 +11,89 @@
 #define BENCH_CHUNK_MAX	   128
 #define BENCH_MESSAGES_MAX 1024
 
-/* One turn: how much was done in how many TSC cycles. */
-struct bench_turn {
+/* One round: work done, and the TSC cycles for it. */
+struct bench_round {
 	uint64_t units; /* packets */
 	uint64_t cycles;
-	/* Cases with a unit of their own give these instead, in that unit; tail: 99 of 100 are below, where there is
+	/* Cases with a unit of their own set these instead, in that unit. tail: the 99th percentile, if there is
 	 * one. */
 	double value, tail;
-	/* us, of the case's slices of work, of each the shortest of all repetitions so far: the median, the longest; 0:
-	 * it has none */
+	/* us: the median and the longest of the case's slices of work, of each the shortest of all repetitions so far;
+	 * 0: none */
 	double slice, slice_max;
 };
 
-typedef int bench_run_t(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room);
+/* The reason of an error or a skip; "": none given. */
+struct bench_why {
+	char text[256];
+};
+/* Sets the text and returns error. */
+int bench_fail(struct bench_why *why, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-#define BENCH_SKIPPED 1 /* instead of -errno: cannot be done here, words in why */
+typedef int bench_run_t(void *state, double seconds, struct bench_round *round, struct bench_why *why);
+
+#define BENCH_SKIPPED 1 /* returned instead of -errno: not possible here, reason in why */
 #define BENCH_OTHERS  3
 
 struct bench_options {
-	unsigned rounds; /* turns of each side */
-	double turn_seconds;
+	unsigned rounds; /* rounds of each side */
+	double round_seconds;
 	bool icrc;
-	/* Of messages and chunks on a port: 0: the case's own, else powers of 2 up to BENCH_PACKETS_MAX and
-	 * BENCH_CHUNK_MAX; a message has 2 or more, or the application cannot keep up. */
+	/* Of messages and chunks on a port. 0: the case's own; else powers of 2 up to BENCH_PACKETS_MAX and
+	 * BENCH_CHUNK_MAX. A message has at least 2 packets, otherwise the application cannot keep up. */
 	uint32_t message_packets, chunk_packets;
-	uint32_t messages;   /* of sdr at once, 0: the case's own; a power of 2, up to BENCH_MESSAGES_MAX */
-	double loss;	     /* in virtual time, of packets; negative: the case's own */
-	double required;     /* of every ratio, instead of what the cases require; 0: that */
+	uint32_t messages;   /* of sdr in flight, 0: the case's own; a power of 2, up to BENCH_MESSAGES_MAX */
+	double loss;	     /* of packets, in virtual time; negative: the case's own */
+	double required;     /* replaces the required ratio of all cases; 0: does not */
 	uint64_t file_bytes; /* a multiple of 64 KiB */
 };
 
 struct bench_case {
 	const char *name, *help;
-	const char *unit; /* NULL: of packets on a port in this process (EAL runs), compared in cycles per packet */
-	bool less;	  /* less of unit is better */
-	bool once;	  /* it is the same every time: one turn */
-	unsigned threads; /* that poll at once; 0: does not matter */
-	/* What it is measured against, in words; NULL: nothing, the value speaks for itself. Where it is skipped, the
-	 * first of the others that is not takes its place. */
+	const char *unit; /* NULL: packets on a port in this process (EAL runs), compared in cycles per packet */
+	bool less;	  /* smaller values are better */
+	bool once;	  /* always the same result: one round */
+	unsigned threads; /* threads that poll at once; 0: any */
+	/* Name of the baseline; NULL: none, the value stands alone. If it is skipped, the first of the others that is
+	 * not replaces it. */
 	const char *baseline;
-	double required, goal;					    /* of the ratio; 0: none */
-	double icrc_required, icrc_goal;			    /* the same with the ICRC checked; packets only */
-	enum { BENCH_EITHER, BENCH_UNCHECKED, BENCH_CHECKED } icrc; /* how it can be measured; packets only */
-	/* Makes what all sides need; *state is given to the others. 0, or -errno and words in why. */
-	int (*open)(const struct bench_options *options, void **state, char *why, unsigned room);
+	double required, goal;		 /* of the ratio; 0: none */
+	double icrc_required, icrc_goal; /* with the ICRC checked; packets only */
+	enum {
+		BENCH_EITHER,
+		BENCH_UNCHECKED,
+		BENCH_CHECKED
+	} icrc; /* whether it is measured with and without ICRC check; packets only */
+	/* Prepares all sides; *state is passed to the others. 0, or -errno with the reason in why. */
+	int (*open)(const struct bench_options *options, void **state, struct bench_why *why);
 	bench_run_t *run, *run_baseline;
-	struct { /* measured in the same rounds, too; may be skipped while the case is not */
+	struct { /* measured in the same rounds; may be skipped while the case is not */
 		const char *name;
 		bench_run_t *run;
 	} other[BENCH_OTHERS];
 	void (*close)(void *state);
 };
 
-/* Medians over the turns. */
+/* Medians over the rounds. */
 struct bench_side {
 	double value, tail; /* cycles per packet, or in the case's unit */
-	double ratio;	    /* to the baseline, 1 = as good, more is better */
+	double ratio;	    /* to the baseline: 1 is equal, more is better */
 	double spread;	    /* (upper - lower quartile) / median */
-	double best;	    /* turn's value */
-	char skipped[160];  /* why there are no figures, or "" */
+	double best;	    /* of a single round */
+	char skipped[256];  /* the reason, or "" */
 };
 
 struct bench_result {
 	struct bench_side mine, baseline, other[BENCH_OTHERS];
-	double slice, slice_max; /* as after the last turn */
-	int against;		 /* what the ratio is to: -1: the baseline; else this other */
+	double slice, slice_max; /* after the last round */
+	int against;		 /* what the ratio refers to: -1: the baseline; else this other */
 };
 
-/* Runs one case. 0, BENCH_SKIPPED or -errno, and words in why. */
-int bench_run(const struct bench_case *c, const struct bench_options *options, struct bench_result *result, char *why,
-	      unsigned room);
+/* Runs one case. 0, BENCH_SKIPPED or -errno with the reason in why. */
+int bench_run(const struct bench_case *c, const struct bench_options *options, struct bench_result *result,
+	      struct bench_why *why);
 
-/* All cases, NULL past the last. */
-const struct bench_case *bench_case(unsigned index);
-
-/* Of the result's ratio, when measured so; 0: none. */
+/* The ratio required for these options; 0: none. */
 static inline double bench_required(const struct bench_case *c, const struct bench_options *o)
 {
 	return c->baseline && o->required > 0 ? o->required : o->icrc ? c->icrc_required : c->required;
@@ -94,7 +102,7 @@ static inline double bench_goal(const struct bench_case *c, const struct bench_o
 {
 	return o->icrc ? c->icrc_goal : c->goal;
 }
-/* What the ratio is to, as it was measured; and in words, NULL: to nothing. */
+/* The side that the ratio refers to, and its name; NULL: none. */
 static inline const struct bench_side *bench_against(const struct bench_result *r)
 {
 	return r->against < 0 ? &r->baseline : &r->other[r->against];
@@ -104,27 +112,23 @@ static inline const char *bench_against_name(const struct bench_case *c, const s
 	return !r || r->against < 0 ? c->baseline : c->other[r->against].name;
 }
 
-/* Cycles that this thread has had the processor since: what the kernel gave to others meanwhile is not in them. */
+/* Counts cycles while this thread has the processor: time that the kernel gives to others is excluded. */
 struct bench_clock {
 	uint64_t cycles;
 	double ran; /* s */
 };
 struct bench_clock bench_clock_begin(void);
 uint64_t bench_clock_end(const struct bench_clock *clock);
+/* The TSC value at which a round of `seconds` that begins now ends. */
+uint64_t bench_round_end(double seconds);
 
-/* For a signal's handler: what runs ends soon, with -EINTR. */
+/* For signal handlers: the running case ends soon, with -EINTR. */
 void bench_stop(int signal_number);
-int bench_stopped(void);		      /* the signal, or 0 */
-unsigned bench_cpus(void);		      /* that this process may use */
-int bench_two_cpus(char *why, unsigned room); /* 0, or BENCH_SKIPPED and why */
-/* Keeps the calling thread to the n-th of them; restores: to all again. */
+int bench_stopped(void);		   /* the signal number, or 0 */
+unsigned bench_cpus(void);		   /* available to this process */
+int bench_two_cpus(struct bench_why *why); /* 0, or BENCH_SKIPPED with the reason */
+/* Pins the calling thread to the n-th available CPU; unpin: to all again. */
 void bench_pin(unsigned n);
 void bench_unpin(void);
-
-extern const struct bench_case bench_latency_nic_polling, bench_latency_nic_sleeping, bench_latency_vhost_polling,
-	bench_latency_vhost_sleeping, bench_file_veth, bench_file_vhost;
-/* Up to one without a name. */
-extern const struct bench_case bench_receive[], bench_workers[], bench_send[], bench_engine[], bench_table[],
-	bench_virtual[], bench_memory[], bench_ec[], bench_rvma[], bench_puts[], bench_bpf[];
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What eBPF costs: a handler of handlers/bpf, its twin in C and a handler that does nothing take turns on the same
- * port, which makes packets of one kind and discards what is sent. A turn loads its handler and lets it go again, which
- * is not in the time: the twins have the same name.
+ * The cost of eBPF: a handler of handlers/bpf, its twin in C and a handler that does nothing alternate on the same
+ * port, which makes packets of one kind and drops what is sent. A round loads its handler and unloads it, because the
+ * twins have the same name; that time is not measured.
  */
 #include "bench.h"
 
@@ -24,10 +24,10 @@
 #include "bench_null.h"
 #include "bench_port.h"
 
-#define FRAME 98u /* of ping's echo requests */
+#define FRAME 98u /* bytes of ping's echo requests */
 
 struct bench {
-	const char *handler; /* whose two kinds are in dir */
+	const char *handler; /* both forms of it are in dir */
 	char dir[PATH_MAX];
 	struct rte_mempool *pool;
 	uint8_t frame[FRAME];
@@ -37,7 +37,6 @@ struct bench {
 };
 
 /* ---- the port ---- */
-
 static void make_frame(uint8_t *f)
 {
 	static const uint8_t head[] = {2, 0,  0,    0, 0, 1,  2, 0, 0, 0,  0, 2, 8,  0, 0x45, 0, 0, 84, 0, 1, 0x40,
@@ -73,9 +72,8 @@ static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, un
 static const struct sp_port_ops ops = {.receive = receive, .transmit = bench_port_discard, .next = bench_port_always};
 
 /* ---- where the handlers are ---- */
-
-/* Beside the NIC's library: ../handlers/bpf of where it was built, spindle/bpf of where it is installed. */
-static int find(struct bench *b, char *why, unsigned room)
+/* In ../handlers/bpf beside the NIC's library if it was built there, in spindle/bpf if it is installed. */
+static int find(struct bench *b, struct bench_why *why)
 {
 	static const char *const places[] = {"../handlers/bpf", "spindle/bpf"};
 	char file[PATH_MAX + 64];
@@ -92,12 +90,11 @@ static int find(struct bench *b, char *why, unsigned room)
 		if (!access(file, R_OK))
 			return 0;
 	}
-	snprintf(why, room, "there is no %s.bpf.o: clang was not installed when this was built", b->handler);
-	return BENCH_SKIPPED;
+	return bench_fail(why, BENCH_SKIPPED, "there is no %s.bpf.o: clang was not installed when this was built",
+			  b->handler);
 }
 
 /* ---- the case ---- */
-
 static void close_bpf(void *state)
 {
 	struct bench *b = state;
@@ -107,23 +104,21 @@ static void close_bpf(void *state)
 	free(b);
 }
 
-static int open_bpf(const char *handler, const struct bench_options *o, void **state, char *why, unsigned room)
+static int open_bpf(const char *handler, const struct bench_options *o, void **state, struct bench_why *why)
 {
 	struct sp_error error = {.text = "no memory"};
 	struct sp_nic_config config;
 	struct bench *b;
 	int r;
 
-	if (o->icrc) {
-		snprintf(why, room, "these packets have no ICRC");
-		return BENCH_SKIPPED;
-	}
+	if (o->icrc)
+		return bench_fail(why, BENCH_SKIPPED, "these packets have no ICRC");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return -ENOMEM;
 	b->handler = handler;
 	b->ps_per_cycle = 1e12 / (double)rte_get_tsc_hz();
-	r = find(b, why, room);
+	r = find(b, why);
 	if (r)
 		goto fail;
 	bench_null_register();
@@ -134,7 +129,7 @@ static int open_bpf(const char *handler, const struct bench_options *o, void **s
 	make_frame(b->frame);
 	config = bench_port_nic(&ops, b);
 	r = sp_nic_create(&config, &error, &b->nic);
-	snprintf(why, room, "%s", error.text);
+	snprintf(why->text, sizeof(why->text), "%s", error.text);
 	if (r)
 		goto fail;
 	*state = b;
@@ -150,32 +145,31 @@ static void poll(struct bench *b, unsigned bursts)
 		sp_nic_poll(b->nic, 0, (sp_time)((double)rte_rdtsc() * b->ps_per_cycle));
 }
 
-static int measure(struct bench *b, uint32_t id, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int measure(struct bench *b, uint32_t id, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench_clock clock;
 	uint64_t before, end, taken;
 
-	poll(b, BENCH_PORT_ROUND);
+	poll(b, BENCH_PORT_BURSTS);
 	before = sp_nic_context_counter(b->nic, id, "packets");
 	b->received = 0;
 	clock = bench_clock_begin();
 	end = rte_rdtsc() + (uint64_t)(seconds * (double)rte_get_tsc_hz());
 	do {
-		poll(b, BENCH_PORT_ROUND);
+		poll(b, BENCH_PORT_BURSTS);
 	} while (rte_rdtsc() < end && !bench_stopped());
-	turn->units = b->received;
-	turn->cycles = bench_clock_end(&clock);
+	round->units = b->received;
+	round->cycles = bench_clock_end(&clock);
 	taken = sp_nic_context_counter(b->nic, id, "packets") - before;
 	if (taken == b->received)
 		return 0;
-	snprintf(why, room, "%llu packets came, %llu were taken: not what was to be measured",
-		 (unsigned long long)b->received, (unsigned long long)taken);
-	return -EPROTO;
+	return bench_fail(why, -EPROTO, "%llu packets came, %llu were taken: not what was to be measured",
+			  (unsigned long long)b->received, (unsigned long long)taken);
 }
 
-/* suffix: of the handler's file; NULL: the one that does nothing. */
-static int run_one(struct bench *b, const char *suffix, double seconds, struct bench_turn *turn, char *why,
-		   unsigned room)
+/* suffix: of the handler's file; NULL: the handler that does nothing. */
+static int run_one(struct bench *b, const char *suffix, double seconds, struct bench_round *round,
+		   struct bench_why *why)
 {
 	const struct sp_setting setting[] = {{"filter", "icmp"}};
 	const struct sp_context_config config = {
@@ -192,34 +186,34 @@ static int run_one(struct bench *b, const char *suffix, double seconds, struct b
 	if (!r)
 		r = sp_nic_context_add(b->nic, &config, &id, &error);
 	if (r) {
-		snprintf(why, room, "%s", error.text);
+		snprintf(why->text, sizeof(why->text), "%s", error.text);
 	} else {
-		r = measure(b, id, seconds, turn, why, room);
+		r = measure(b, id, seconds, round, why);
 		sp_nic_context_remove(b->nic, id);
 	}
 	sp_plugin_unload(plugin);
 	return r;
 }
 
-static int run_ebpf(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_ebpf(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_one(state, ".bpf.o", seconds, turn, why, room);
+	return run_one(state, ".bpf.o", seconds, round, why);
 }
 
-static int run_c(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_c(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_one(state, ".so", seconds, turn, why, room);
+	return run_one(state, ".so", seconds, round, why);
 }
 
-static int run_null(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_null(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_one(state, NULL, seconds, turn, why, room);
+	return run_one(state, NULL, seconds, round, why);
 }
 
 #define OPEN(id)                                                                                                       \
-	static int open_##id(const struct bench_options *o, void **state, char *why, unsigned room)                    \
+	static int open_##id(const struct bench_options *o, void **state, struct bench_why *why)                       \
 	{                                                                                                              \
-		return open_bpf(#id, o, state, why, room);                                                             \
+		return open_bpf(#id, o, state, why);                                                                   \
 	}
 OPEN(responder)
 OPEN(sizes)

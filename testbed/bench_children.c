@@ -18,20 +18,18 @@
 #include "../host-api/spindle.h"
 #include "bench.h"
 
-#define END_SECONDS 10 /* between asking a child to end and ending it */
+#define END_SECONDS 10 /* between SIGTERM and SIGKILL for a child */
 
 static const char *const name[2] = {"left", "right"};
 
-static int said(int error, const char *what, char *why, unsigned room)
+static int said(int error, const char *what, struct bench_why *why)
 {
-	snprintf(why, room, "%s: %s", what, strerror(-error));
-	return error;
+	return bench_fail(why, error, "%s: %s", what, strerror(-error));
 }
 
 /* ---- children ---- */
-
-/* The last line that it wrote to standard error. */
-static void last_words(const struct bench_house *h, const struct bench_child *c, char *why, unsigned room)
+/* The last line of its standard error. */
+static void last_words(const struct bench_house *h, const struct bench_child *c, struct bench_why *why)
 {
 	char path[128], line[256];
 	FILE *f;
@@ -41,7 +39,7 @@ static void last_words(const struct bench_house *h, const struct bench_child *c,
 	while (f && fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = '\0';
 		if (*line)
-			snprintf(why, room, "%s", line);
+			snprintf(why->text, sizeof(why->text), "%s", line);
 	}
 	if (f)
 		fclose(f);
@@ -70,16 +68,16 @@ static char **environment(const struct bench_house *h)
 	return list;
 }
 
-/* In the child: nothing but system calls, as other threads of ours may have held any lock. */
+/* In the child: only system calls, because other threads of the parent may have held any lock. */
 static void __attribute__((noreturn))
 become(const struct bench_house *h, char *const *argv, char **env, const int *fd, int space, pid_t parent)
 {
 	if (space >= 0 && ((h->user >= 0 && setns(h->user, CLONE_NEWUSER)) || setns(h->net[space], CLONE_NEWNET)))
 		_exit(126);
-	prctl(PR_SET_PDEATHSIG, SIGTERM); /* after setns, which takes it back */
+	prctl(PR_SET_PDEATHSIG, SIGTERM); /* after setns, which resets it */
 	if (getppid() != parent)
 		_exit(126);
-	setpgid(0, 0); /* ^C is for us, who end them in order */
+	setpgid(0, 0); /* ^C is for the parent, which ends the children in order */
 	if (dup2(fd[0], 0) < 0 || dup2(fd[1], 1) < 0 || dup2(fd[2], 2) < 0)
 		_exit(126);
 	if (fd[3] < 0)
@@ -94,8 +92,8 @@ become(const struct bench_house *h, char *const *argv, char **env, const int *fd
 	_exit(127);
 }
 
-int bench_child_start(const struct bench_house *h, const struct bench_start *start, struct bench_child *c, char *why,
-		      unsigned room)
+int bench_child_start(const struct bench_house *h, const struct bench_start *start, struct bench_child *c,
+		      struct bench_why *why)
 {
 	static unsigned number;
 	const pid_t parent = getpid();
@@ -110,7 +108,7 @@ int bench_child_start(const struct bench_house *h, const struct bench_start *sta
 		error = -errno;
 	given[1] = out[1];
 	given[3] = start->linked ? start->link : -1;
-	/* High numbers: dup2() onto 0 to 3 must not hit one that is still needed. */
+	/* High numbers: dup2() onto 0 to 3 must not overwrite one that is still needed. */
 	for (unsigned i = 0; i < 4 && !error; i++) {
 		fd[i] = fcntl(given[i == 2 && start->both ? 1 : i], F_DUPFD_CLOEXEC, 16);
 		if (fd[i] < 0 && (i < 3 || start->linked))
@@ -136,31 +134,31 @@ int bench_child_start(const struct bench_house *h, const struct bench_start *sta
 	c->pid = 0;
 	if (out[0] >= 0)
 		close(out[0]);
-	return said(error, "a child process", why, room);
+	return said(error, "a child process", why);
 }
 
 int bench_child_line(const struct bench_house *h, struct bench_child *c, double seconds, char *line, size_t line_room,
-		     char *why, unsigned room)
+		     struct bench_why *why)
 {
 	const sp_time until = sp_clock() + (sp_time)(seconds * 1e12);
 	size_t n = 0;
 
-	for (;;) { /* a byte at a time: what follows stays in the pipe */
+	for (;;) { /* a byte at a time: the rest stays in the pipe */
 		struct pollfd p = {.fd = c->out, .events = POLLIN};
 		const sp_time now = sp_clock();
 
 		if (bench_stopped())
 			return -EINTR;
 		if (now >= until) {
-			snprintf(why, room, "a child says nothing for %.0f s", seconds);
-			last_words(h, c, why, room);
+			snprintf(why->text, sizeof(why->text), "a child says nothing for %.0f s", seconds);
+			last_words(h, c, why);
 			return -ETIMEDOUT;
 		}
 		if (poll(&p, 1, (int)((until - now) / 1000000000) + 1) <= 0)
 			continue;
 		if (read(c->out, line + n, 1) != 1) {
-			snprintf(why, room, "a child has ended too soon");
-			last_words(h, c, why, room);
+			snprintf(why->text, sizeof(why->text), "a child has ended too soon");
+			last_words(h, c, why);
 			return -EPIPE;
 		}
 		if (line[n] == '\n')
@@ -183,12 +181,12 @@ static int ended(pid_t pid, double seconds, bool stoppable, int *status)
 	return r != 0;
 }
 
-int bench_child_end(const struct bench_house *h, struct bench_child *c, double seconds, char *why, unsigned room)
+int bench_child_end(const struct bench_house *h, struct bench_child *c, double seconds, struct bench_why *why)
 {
 	int status = 0;
 
 	if (!ended(c->pid, seconds, true, &status)) {
-		snprintf(why, room, "a child does not end");
+		snprintf(why->text, sizeof(why->text), "a child does not end");
 		bench_child_stop(c);
 		return bench_stopped() ? -EINTR : -ETIMEDOUT;
 	}
@@ -197,10 +195,10 @@ int bench_child_end(const struct bench_house *h, struct bench_child *c, double s
 	if (WIFEXITED(status) && !WEXITSTATUS(status))
 		return 0;
 	if (WIFSIGNALED(status))
-		snprintf(why, room, "a child was ended by signal %d", WTERMSIG(status));
+		snprintf(why->text, sizeof(why->text), "a child was ended by signal %d", WTERMSIG(status));
 	else
-		snprintf(why, room, "a child ended with status %d", WEXITSTATUS(status));
-	last_words(h, c, why, room);
+		snprintf(why->text, sizeof(why->text), "a child ended with status %d", WEXITSTATUS(status));
+	last_words(h, c, why);
 	return WIFEXITED(status) && WEXITSTATUS(status) == 127 ? -ENOENT : -ECHILD;
 }
 
@@ -220,8 +218,7 @@ void bench_child_stop(struct bench_child *c)
 }
 
 /* ---- NICs ---- */
-
-int bench_nic_start(struct bench_house *h, unsigned which, const char *port, int space, char *why, unsigned room)
+int bench_nic_start(struct bench_house *h, unsigned which, const char *port, int space, struct bench_why *why)
 {
 	char file[128], line[512];
 	const char *const argv[] = {"spindle", "run", "-c", file, NULL};
@@ -234,11 +231,11 @@ int bench_nic_start(struct bench_house *h, unsigned which, const char *port, int
 	    fflush(f)) {
 		if (f)
 			fclose(f);
-		return said(errno ? -errno : -EIO, file, why, room);
+		return said(errno ? -errno : -EIO, file, why);
 	}
 	fclose(f);
-	r = bench_child_start(h, &(struct bench_start){.argv = argv, .space = space}, &h->nic[which], why, room);
-	return r ? r : bench_child_line(h, &h->nic[which], BENCH_PATIENCE, line, sizeof(line), why, room);
+	r = bench_child_start(h, &(struct bench_start){.argv = argv, .space = space}, &h->nic[which], why);
+	return r ? r : bench_child_line(h, &h->nic[which], BENCH_PATIENCE, line, sizeof(line), why);
 }
 
 void bench_nics_stop(struct bench_house *h)
@@ -248,7 +245,6 @@ void bench_nics_stop(struct bench_house *h)
 }
 
 /* ---- namespaces ---- */
-
 static void write_map(const char *file, const char *text)
 {
 	int fd = open(file, O_WRONLY | O_CLOEXEC);
@@ -258,8 +254,8 @@ static void write_map(const char *file, const char *text)
 	close(fd);
 }
 
-/* A process that does nothing but keep a namespace. */
-static int hold_space(struct bench_house *h, unsigned i, bool own_user, char *why, unsigned room)
+/* A process that only holds a namespace. */
+static int hold_space(struct bench_house *h, unsigned i, bool own_user, struct bench_why *why)
 {
 	const pid_t parent = getpid();
 	char path[64], uid[32], gid[32];
@@ -269,10 +265,10 @@ static int hold_space(struct bench_house *h, unsigned i, bool own_user, char *wh
 	snprintf(uid, sizeof(uid), "0 %u 1", geteuid());
 	snprintf(gid, sizeof(gid), "0 %u 1", getegid());
 	if (pipe2(tell, O_CLOEXEC))
-		return said(-errno, "pipe", why, room);
+		return said(-errno, "pipe", why);
 	h->holder[i] = fork();
 	if (!h->holder[i]) {
-		signal(SIGINT, SIG_IGN); /* not ours to react to */
+		signal(SIGINT, SIG_IGN); /* for the parent */
 		signal(SIGTERM, SIG_DFL);
 		close(tell[0]);
 		if (h->user >= 0 && setns(h->user, CLONE_NEWUSER))
@@ -295,20 +291,19 @@ static int hold_space(struct bench_house *h, unsigned i, bool own_user, char *wh
 	if (h->holder[i] < 0 || read(tell[0], &ok, 1) != 1)
 		ok = 0;
 	close(tell[0]);
-	if (!ok) {
-		snprintf(why, room, "no network namespace can be made here (root, or user namespaces, are needed)");
-		return -EPERM;
-	}
+	if (!ok)
+		return bench_fail(why, -EPERM,
+				  "no network namespace can be made here (root, or user namespaces, are needed)");
 	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)h->holder[i]);
 	h->net[i] = open(path, O_RDONLY | O_CLOEXEC);
 	if (own_user) {
 		snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)h->holder[i]);
 		h->user = open(path, O_RDONLY | O_CLOEXEC);
 	}
-	return h->net[i] < 0 || (own_user && h->user < 0) ? said(-errno, path, why, room) : 0;
+	return h->net[i] < 0 || (own_user && h->user < 0) ? said(-errno, path, why) : 0;
 }
 
-static int ip(struct bench_house *h, int space, const char *words, char *why, unsigned room)
+static int ip(struct bench_house *h, int space, const char *words, struct bench_why *why)
 {
 	const char *argv[BENCH_ARGS] = {"ip"};
 	struct bench_child c;
@@ -319,37 +314,36 @@ static int ip(struct bench_house *h, int space, const char *words, char *why, un
 	snprintf(text, sizeof(text), "%s", words);
 	for (w = strtok_r(text, " ", &save); w && n + 1 < BENCH_ARGS; w = strtok_r(NULL, " ", &save))
 		argv[n++] = w;
-	r = bench_child_start(h, &(struct bench_start){.argv = argv, .space = space}, &c, why, room);
+	r = bench_child_start(h, &(struct bench_start){.argv = argv, .space = space}, &c, why);
 	if (!r)
-		r = bench_child_end(h, &c, 10, why, room);
+		r = bench_child_end(h, &c, 10, why);
 	if (r == -ENOENT)
-		snprintf(why, room, "ip is not installed (Debian package iproute2)");
+		bench_fail(why, r, "ip is not installed (Debian package iproute2)");
 	return r && r != -EINTR ? -EPERM : r;
 }
 
-int bench_house_spaces(struct bench_house *h, char *why, unsigned room)
+int bench_house_spaces(struct bench_house *h, struct bench_why *why)
 {
 	char link[128];
-	int r = hold_space(h, 0, geteuid() != 0, why, room);
+	int r = hold_space(h, 0, geteuid() != 0, why);
 
 	if (!r)
-		r = hold_space(h, 1, false, why, room);
+		r = hold_space(h, 1, false, why);
 	snprintf(link, sizeof(link), "link add left0 type veth peer name right0 netns %d", (int)h->holder[1]);
 	if (!r)
-		r = ip(h, 0, link, why, room);
+		r = ip(h, 0, link, why);
 	for (int i = 0; i < 2 && !r; i++) {
 		snprintf(link, sizeof(link), "link set %s0 addrgenmode none up", name[i]);
-		r = ip(h, i, link, why, room);
+		r = ip(h, i, link, why);
 		snprintf(link, sizeof(link), "addr add 198.51.100.%d/24 dev %s0", i + 1, name[i]);
 		if (!r)
-			r = ip(h, i, link, why, room);
+			r = ip(h, i, link, why);
 	}
 	return r;
 }
 
 /* ---- the house ---- */
-
-int bench_house_open(struct bench_house *h, char *why, unsigned room)
+int bench_house_open(struct bench_house *h, struct bench_why *why)
 {
 	const char *tmp = getenv("TMPDIR");
 
@@ -359,7 +353,7 @@ int bench_house_open(struct bench_house *h, char *why, unsigned room)
 	if (mkdtemp(h->dir))
 		return 0;
 	h->dir[0] = '\0';
-	return said(-errno, "no temporary directory", why, room);
+	return said(-errno, "no temporary directory", why);
 }
 
 static int drop(const char *path, const struct stat *st, int kind, struct FTW *at)

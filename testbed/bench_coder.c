@@ -27,7 +27,7 @@
 #define QP    0x100u
 #define RKEY  0x1234u
 static_assert(14 + 20 + 8 + 12 + SP_SDR_HEADER + MTU + 4 <= SP_PACKET_ROOM, "a packet holds one");
-#define LONG (20 * SP_SEC) /* a message that takes more has got stuck */
+#define LONG (20 * SP_SEC) /* a message that takes longer has failed */
 
 struct bench_coder {
 	struct bench_coder_shape shape;
@@ -39,17 +39,16 @@ struct bench_coder {
 	uint32_t context;
 	const uint8_t *area;
 	struct sp_sdr_layout layout;
-	uint64_t message;	 /* data's; the next */
-	uint64_t feed, feed_end; /* packets of both messages, as numbered by next_packet() */
+	uint64_t message;	 /* number of the next data message */
+	uint64_t feed, feed_end; /* packets of both messages, numbered as for next_packet() */
 	struct bench_work work;
 	unsigned part;	  /* slices of this message so far */
-	uint64_t suspect; /* cycles of a slice that may have been disturbed */
+	uint64_t suspect; /* a slice of at least this many cycles may have been interrupted */
 	long switches;
-	uint32_t *taken; /* by each; 0: it was disturbed */
+	uint32_t *taken; /* cycles of each slice; 0: it was interrupted */
 };
 
 /* ---- caches ---- */
-
 bool bench_coder_cold(const struct bench_coder_shape *shape)
 {
 	return (uint64_t)shape->submessages * shape->k * shape->bytes >= SP_EC_LONG;
@@ -79,13 +78,12 @@ void bench_coder_flush(const uint8_t *from, uint64_t bytes)
 #endif
 
 /* ---- the handler, with a watch ---- */
-
-static struct sp_handler timed; /* ec, but for its work() */
+static struct sp_handler timed; /* the handler ec with another work() */
 static const struct sp_handler *ec;
 static struct bench_coder *watched;
 
-/* Has the kernel given the processor to others since the last time? To ask costs more than many a slice, and makes the
- * next one slower: only the long ones are worth it. */
+/* Whether the kernel has given the processor to others since the last call. Asking costs more than many slices, and
+ * slows down the next one, so only long slices ask. */
 static bool switched(struct bench_coder *b)
 {
 	const long before = b->switches;
@@ -102,7 +100,7 @@ static bool timed_work(struct sp_ctx *c, struct sp_work *w)
 	uint64_t took = rte_rdtsc();
 	const bool more = ec->work(c, w);
 
-	rte_rmb(); /* what is on its way is part of it */
+	rte_rmb(); /* loads and stores in flight belong to it */
 	took = rte_rdtsc() - took;
 	b->work.slices++;
 	if (took > b->suspect && switched(b)) {
@@ -134,7 +132,7 @@ static void note_parts(struct bench_coder *b)
 {
 	struct bench_work *w = &b->work;
 
-	/* The first message has pages to find, and more to do: it counts unless the next is unlike it. */
+	/* The first message has page faults and more work: it counts only if the next has as many slices. */
 	if (!w->messages || (w->messages == 1 && b->part != w->parts)) {
 		memset(w->least, 0, w->parts * sizeof(*w->least));
 		w->parts = b->part;
@@ -149,8 +147,7 @@ static void note_parts(struct bench_coder *b)
 }
 
 /* ---- the port ---- */
-
-/* Packet `index` of one of the pair, `last` its last. */
+/* Packet `index` of a message of the pair; `last` is its last. */
 static void make_packet(const struct bench_coder *b, uint64_t message, uint32_t index, bool last, uint32_t immediate,
 			const uint8_t *bytes, struct rte_mbuf *packet)
 {
@@ -170,7 +167,7 @@ static void make_packet(const struct bench_coder *b, uint64_t message, uint32_t 
 	memcpy(reth + SP_SDR_HEADER, bytes, MTU); /* the ICRC is not checked */
 }
 
-/* All packets of the data but those of the first m chunks of a submessage, then those of the parity. */
+/* All packets of the data but those of the first m chunks of each submessage, then those of the parity. */
 static bool next_packet(struct bench_coder *b, struct rte_mbuf *packet)
 {
 	const struct bench_coder_shape *s = &b->shape;
@@ -232,7 +229,6 @@ static sp_time next(void *arg, uint16_t queue, bool blocked)
 static const struct sp_port_ops port = {.receive = receive, .transmit = transmit, .next = next, .external = true};
 
 /* ---- the NIC ---- */
-
 static const uint8_t own[16] = {[10] = 0xFF, 0xFF, 192, 0, 2, 1}, peer[16] = {[10] = 0xFF, 0xFF, 192, 0, 2, 2};
 
 static int call(struct bench_coder *b, uint16_t op, uint64_t cookie, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3,
@@ -297,7 +293,7 @@ static int open_context(struct bench_coder *b, struct sp_error *error)
 }
 
 int bench_coder_open(const struct bench_coder_shape *shape, uint8_t *memory, const uint8_t *right,
-		     struct bench_coder **coder, char *why, unsigned room)
+		     struct bench_coder **coder, struct bench_why *why)
 {
 	struct bench_coder *b = calloc(1, sizeof(*b));
 	struct sp_error error = {0};
@@ -322,7 +318,7 @@ int bench_coder_open(const struct bench_coder_shape *shape, uint8_t *memory, con
 	*coder = b;
 	return 0;
 fail:
-	snprintf(why, room, "%s", *error.text ? error.text : strerror(-r));
+	snprintf(why->text, sizeof(why->text), "%s", *error.text ? error.text : strerror(-r));
 	bench_coder_close(b);
 	return r;
 }
@@ -349,7 +345,6 @@ struct bench_work *bench_coder_work(struct bench_coder *b)
 }
 
 /* ---- a message ---- */
-
 /* Polls until a word of the area is `value`, or has the bits `value`. */
 static int until(struct bench_coder *b, uint64_t line, size_t field, uint64_t value, bool bits)
 {
@@ -373,7 +368,7 @@ static int until(struct bench_coder *b, uint64_t line, size_t field, uint64_t va
 static int encode(struct bench_coder *b)
 {
 	const uint64_t k = b->message;
-	int r = call(b, SP_SDR_CMD_SEND, k, b->mr->id, 0, 0, 0, 0); /* parity alone is wanted */
+	int r = call(b, SP_SDR_CMD_SEND, k, b->mr->id, 0, 0, 0, 0); /* only parity is wanted */
 
 	r = r ? r : call(b, SP_EC_CMD_PARITY, k + 1, b->mr->id, 0, b->data, b->mr->id, b->data);
 	return r ? r : until(b, b->layout.send + 64, offsetof(struct sp_sdr_send_status, released), k + 2, false);
@@ -385,7 +380,7 @@ static int decode(struct bench_coder *b)
 	int r = call(b, SP_CMD_POST, k, b->mr->id, 0, b->data, 0, 0);
 
 	r = r ? r : call(b, SP_CMD_POST, k + 1, b->mr->id, b->data, b->parity, 0, 0);
-	for (unsigned i = 0; i < 2 && !r; i++) /* before that they are open to nobody */
+	for (unsigned i = 0; i < 2 && !r; i++) /* before that they are not open */
 		r = until(b, line + i * 64, offsetof(struct sp_sdr_recv_status, message), k + i + 1, false);
 	if (r)
 		return r;

@@ -3,10 +3,10 @@
  * Erasure codes: the handler ec in a NIC, beside calls of ISA-L on the same chunks, with tables made beforehand, and
  * beside the handler's jobs alone.
  *
- * Submessages lie one after the other and are taken in turn: in much memory, which is put out of the caches before, or
- * as many as a cache nearby holds. Of the first, ISA-L makes the parity when the case is opened, with matrices
- * made and inverted here: what any side makes of it must be the same, or the case fails. Each chunk repeats one page,
- * for what the port reads to stay small (bench_coder.h).
+ * Submessages lie one after the other and are coded in that order: in memory larger than all caches and flushed before,
+ * or few enough for a near cache. ISA-L makes the parity of the first submessage when the case opens, with matrices
+ * made and inverted here. Every side must produce the same bytes, or the case fails. Each chunk repeats one page, so
+ * that the port reads little memory (bench_coder.h).
  */
 #include "bench.h"
 
@@ -23,20 +23,20 @@
 #include "bench_coder.h"
 #include "random.h"
 
-#define DATA  (64u << 20)  /* bytes of all data chunks, for caches not to hold them */
-#define WARM  (256u << 10) /* ... and for one nearby to hold them with what is made of them; at least a submessage */
+#define DATA  (64u << 20)  /* bytes of all data chunks: more than caches hold */
+#define WARM  (256u << 10) /* ... and few enough for a near cache with the parity; at least a submessage */
 #define PAGE  BENCH_CODER_PAGE
 #define BATCH 64	 /* submessages between two looks at the clock, at most ... */
 #define LOOK  (4u << 20) /* ... and bytes of data */
-#define SLICE 50.0	 /* us, that one may take */
+#define SLICE 50.0	 /* us allowed for a slice */
 
 struct bench {
 	struct bench_coder_shape shape;
 	struct sp_ec_code code;
 	struct sp_ec_job job;
-	void *tables, *scratch; /* the code's, the job's */
+	void *tables, *scratch; /* tables of the code, scratch memory of the job */
 	uint8_t *memory;	/* data of all submessages, then parity */
-	uint8_t *right;		/* a page of each of a submessage's chunks, which repeat it */
+	uint8_t *right;		/* a page of each chunk of a submessage, which repeats it */
 	unsigned next;
 	uint64_t missing[SP_EC_WORDS];
 	uint8_t *isal; /* tables */
@@ -67,9 +67,8 @@ static void find(const struct bench *b, unsigned i, uint8_t **chunk)
 }
 
 /* ---- ISA-L ---- */
-
-/* The rows of parity, as handlers/ec/matrix.h documents them; with the data chunks [0, m) missing, those that make
- * them of the other data and all parity chunks: rows of the inverse of what is there. */
+/* The rows of parity, as in handlers/ec/matrix.h. For decoding, with the data chunks [0, m) missing: the rows that make
+ * these from the other data and all parity, from the inverse matrix of the chunks present. */
 static int isal_open(struct bench *b, bool decode)
 {
 	static uint8_t parity[SP_EC_CHUNKS * SP_EC_CHUNKS], there[sizeof(parity)], inverse[sizeof(parity)];
@@ -95,7 +94,7 @@ static unsigned lost(const struct bench *b)
 
 static void isal_exclusive(const struct bench_coder_shape *s, uint8_t **chunk)
 {
-	for (unsigned i = 0; i < s->m; i++) { /* the last of a group is made */
+	for (unsigned i = 0; i < s->m; i++) { /* the last of a group is repaired */
 		void *group[SP_EC_CHUNKS + 1];
 		unsigned n = 0;
 
@@ -108,7 +107,7 @@ static void isal_exclusive(const struct bench_coder_shape *s, uint8_t **chunk)
 	}
 }
 
-/* All at once. */
+/* All sources at once. */
 static void isal(struct bench *b, uint8_t **chunk)
 {
 	const struct bench_coder_shape *s = &b->shape;
@@ -121,7 +120,7 @@ static void isal(struct bench *b, uint8_t **chunk)
 		ec_encode_data((int)s->bytes, (int)s->k, (int)s->m, b->isal, chunk, chunk + s->k);
 }
 
-/* One source after the other, as they might come. */
+/* One source after the other, as they would arrive. */
 static void isal_update(struct bench *b, uint8_t **chunk)
 {
 	const struct bench_coder_shape *s = &b->shape;
@@ -135,7 +134,6 @@ static void isal_update(struct bench *b, uint8_t **chunk)
 }
 
 /* ---- the job ---- */
-
 static void job(struct bench *b, uint8_t **chunk)
 {
 	const bool cold = bench_coder_cold(&b->shape);
@@ -157,7 +155,7 @@ static void job(struct bench *b, uint8_t **chunk)
 	sp_ec_job_settle(&b->job);
 }
 
-/* What this thread has computed: the machine may be doing other things. */
+/* Processor time of this thread: the machine may have other load. */
 static double now(void)
 {
 	struct timespec t;
@@ -167,7 +165,6 @@ static double now(void)
 }
 
 /* ---- the case ---- */
-
 static void close_bench(void *state)
 {
 	struct bench *b = state;
@@ -181,7 +178,7 @@ static void close_bench(void *state)
 	free(b);
 }
 
-/* As often as wanted, a page of each chunk repeated. */
+/* Repeats a page of each chunk. */
 static void spread(const uint8_t *pages, uint8_t *chunk, size_t chunks, uint32_t bytes)
 {
 	for (size_t i = 0; i < chunks; i++)
@@ -189,7 +186,7 @@ static void spread(const uint8_t *pages, uint8_t *chunk, size_t chunks, uint32_t
 			memcpy(chunk + i * bytes + at, pages + i * PAGE, PAGE);
 }
 
-/* One submessage, and what ISA-L makes of it, as often as wanted. */
+/* Fills all submessages, with the parity that ISA-L makes. */
 static int fill(struct bench *b)
 {
 	const unsigned k = b->shape.k, m = b->shape.m;
@@ -218,7 +215,7 @@ static int fill(struct bench *b)
 	return r ? r : isal_open(b, decode);
 }
 
-static int open_bench(const struct bench_coder_shape *shape, void **state, char *why, unsigned room)
+static int open_bench(const struct bench_coder_shape *shape, void **state, struct bench_why *why)
 {
 	const size_t code = RTE_ALIGN_CEIL(sp_ec_code_bytes(shape->kind, shape->k, shape->m), PAGE);
 	struct bench *b = calloc(1, sizeof(*b));
@@ -241,7 +238,7 @@ static int open_bench(const struct bench_coder_shape *shape, void **state, char 
 	r = r ? r : fill(b);
 	if (r)
 		goto fail;
-	r = bench_coder_open(&b->shape, b->memory, b->right, &b->coder, why, room);
+	r = bench_coder_open(&b->shape, b->memory, b->right, &b->coder, why);
 	if (r) {
 		close_bench(b);
 		return r;
@@ -249,12 +246,12 @@ static int open_bench(const struct bench_coder_shape *shape, void **state, char 
 	*state = b;
 	return 0;
 fail:
-	snprintf(why, room, "%s", strerror(-r));
+	snprintf(why->text, sizeof(why->text), "%s", strerror(-r));
 	close_bench(b);
 	return r;
 }
 
-/* Forgets what is to be made of the first submessage. */
+/* Clears the chunks of the first submessage that are to be made. */
 static void forget(struct bench *b)
 {
 	uint8_t *chunk[SP_EC_CHUNKS];
@@ -266,7 +263,7 @@ static void forget(struct bench *b)
 		memset(chunk[b->shape.k], 0, parity_bytes(b));
 }
 
-static int check(const struct bench *b, char *why, unsigned room)
+static int check(const struct bench *b, struct bench_why *why)
 {
 	const unsigned chunks = b->shape.k + (b->shape.decode ? 0 : b->shape.m);
 	uint8_t *chunk[SP_EC_CHUNKS];
@@ -278,8 +275,7 @@ static int check(const struct bench *b, char *why, unsigned room)
 			wrong |= memcmp(chunk[i] + at, b->right + (size_t)i * PAGE, PAGE) != 0;
 	if (!wrong)
 		return 0;
-	snprintf(why, room, "the chunks are not what ISA-L makes of them");
-	return -EPROTO;
+	return bench_fail(why, -EPROTO, "the chunks are not what ISA-L makes of them");
 }
 
 static void next_from_memory(const struct bench *b, unsigned count)
@@ -293,7 +289,7 @@ static void next_from_memory(const struct bench *b, unsigned count)
 	}
 }
 
-/* One submessage after the other: GB/s of data. */
+/* Codes one submessage after the other: GB/s of data. */
 static inline double measure(struct bench *b, void (*make)(struct bench *, uint8_t **), double seconds)
 {
 	const size_t data = data_bytes(b);
@@ -321,22 +317,22 @@ static inline double measure(struct bench *b, void (*make)(struct bench *, uint8
 }
 
 /* The better of ISA-L's two ways. */
-static int run_isal(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_isal(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 	double other = 0;
 
-	turn->value = measure(b, isal, seconds / 2);
+	round->value = measure(b, isal, seconds / 2);
 	if (b->shape.kind == SP_EC_MDS)
 		other = measure(b, isal_update, seconds / 2);
-	turn->value = other > turn->value ? other : turn->value;
-	return check(b, why, room);
+	round->value = other > round->value ? other : round->value;
+	return check(b, why);
 }
 
-static int run_job(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_job(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	turn->value = measure(state, job, seconds);
-	return check(state, why, room);
+	round->value = measure(state, job, seconds);
+	return check(state, why);
 }
 
 static int by_cycles(const void *a, const void *b)
@@ -347,7 +343,7 @@ static int by_cycles(const void *a, const void *b)
 }
 
 /* The slices of a message, each the shortest of all messages so far. */
-static void slices(struct bench *b, struct bench_turn *turn)
+static void slices(struct bench *b, struct bench_round *round)
 {
 	const struct bench_work *w = bench_coder_work(b->coder);
 	const double us = 1e6 / (double)rte_get_tsc_hz();
@@ -357,13 +353,13 @@ static void slices(struct bench *b, struct bench_turn *turn)
 		return;
 	memcpy(sorted, w->least, w->parts * sizeof(*sorted));
 	qsort(sorted, w->parts, sizeof(*sorted), by_cycles);
-	turn->slice = us * sorted[w->parts / 2];
-	turn->slice_max = us * sorted[w->parts - 1];
+	round->slice = us * sorted[w->parts / 2];
+	round->slice_max = us * sorted[w->parts - 1];
 	free(sorted);
 }
 
-/* GB/s of data while the handler works: what the NIC does with packets and commands is not counted. */
-static int run_handler(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+/* GB/s of data while the handler works, without the NIC's time for packets and commands. */
+static int run_handler(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 	struct bench_work *w = bench_coder_work(b->coder);
@@ -377,41 +373,37 @@ static int run_handler(void *state, double seconds, struct bench_turn *turn, cha
 		r = bench_coder_message(b->coder);
 		messages++;
 	} while (!r && now() - began < seconds);
-	if (r) {
-		snprintf(why, room, "the NIC has not made what was lost or wanted: %s", strerror(-r));
-		return r;
-	}
-	turn->value = (double)(messages * b->shape.submessages * data_bytes(b)) / 1e9 * (double)rte_get_tsc_hz();
-	/* Should all have been disturbed, that is what there is. */
+	if (r)
+		return bench_fail(why, r, "the NIC has not made what was lost or wanted: %s", strerror(-r));
+	round->value = (double)(messages * b->shape.submessages * data_bytes(b)) / 1e9 * (double)rte_get_tsc_hz();
+	/* If all were interrupted, uses the interrupted ones. */
 	if (w->slices > w->disturbed)
-		turn->value *= (double)(w->slices - w->disturbed) / (double)w->slices / (double)w->cycles;
+		round->value *= (double)(w->slices - w->disturbed) / (double)w->slices / (double)w->cycles;
 	else
-		turn->value /= (double)w->disturbed_cycles;
-	slices(b, turn);
-	return check(b, why, room);
+		round->value /= (double)w->disturbed_cycles;
+	slices(b, round);
+	return check(b, why);
 }
 
-/* Here slices are what counts. */
-static int run_slices(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+/* The value is the longest slice. */
+static int run_slices(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	const int r = run_handler(state, seconds, turn, why, room);
+	const int r = run_handler(state, seconds, round, why);
 
-	turn->value = turn->slice_max;
+	round->value = round->slice_max;
 	return r;
 }
 
-static int run_allowed(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_allowed(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	(void)state;
 	(void)seconds;
 	(void)why;
-	(void)room;
-	turn->value = SLICE;
+	round->value = SLICE;
 	return 0;
 }
 
 /* ---- the cases: code, k, m, KiB of a chunk ---- */
-
 #define CODES(X)                                                                                                       \
 	X(mds, , 4, 2, 4)                                                                                              \
 	X(mds, , 4, 2, 64)                                                                                             \
@@ -430,7 +422,7 @@ static int run_allowed(void *state, double seconds, struct bench_turn *turn, cha
 	X(xor, "xor-", 32, 8, 4)                                                                                       \
 	X(xor, "xor-", 32, 8, 64)
 
-/* Long ones, where slices are the longest. */
+/* Cases with long chunks, where slices are longest. */
 #define SLICES(X)                                                                                                      \
 	X(mds, , 32, 8, 1024)                                                                                          \
 	X(mds, , 127, 128, 64)                                                                                         \
@@ -441,8 +433,8 @@ static int run_allowed(void *state, double seconds, struct bench_turn *turn, cha
 #define KIND_xor SP_EC_XOR
 
 #define OPEN(name, code, k_, m_, kib, decode_, count)                                                                  \
-	static int open_##name##_##code##_##k_##_##m_##_##kib(const struct bench_options *o, void **state, char *why,  \
-							      unsigned room)                                           \
+	static int open_##name##_##code##_##k_##_##m_##_##kib(const struct bench_options *o, void **state,             \
+							      struct bench_why *why)                                   \
 	{                                                                                                              \
 		const struct bench_coder_shape shape = {                                                               \
 			.kind = KIND_##code,                                                                           \
@@ -454,7 +446,7 @@ static int run_allowed(void *state, double seconds, struct bench_turn *turn, cha
 		};                                                                                                     \
                                                                                                                        \
 		(void)o;                                                                                               \
-		return open_bench(&shape, state, why, room);                                                           \
+		return open_bench(&shape, state, why);                                                                 \
 	}
 #define WARM_OF(bytes) (WARM / (bytes) ? WARM / (bytes) : 1)
 #define OPEN_ALL(code, prefix, k, m, kib)                                                                              \

@@ -19,15 +19,15 @@
 #include "bench_children.h"
 #include "bench_memory.h"
 
-#define WARM	 200	       /* round trips that do not count */
-#define LEAST	 500	       /* ... that do, whatever the time */
-#define SAMPLES	 (1u << 21)    /* ... at the most */
-#define WINDOW	 64	       /* receives posted ahead, so that clear-to-send is not what is waited for */
+#define WARM	 200	       /* round trips that are not measured */
+#define LEAST	 500	       /* ... that are, at least */
+#define SAMPLES	 (1u << 21)    /* ... at most */
+#define WINDOW	 64	       /* receives posted in advance, so that no message waits for clear-to-send */
 #define STRIDE	 64	       /* a cache line for each message */
 #define PATIENCE (30 * SP_SEC) /* for one message */
-#define LAST	 (1ull << 63)  /* in the last message */
+#define LAST	 (1ull << 63)  /* flag of the last message */
 
-/* What carries a message of 8 bytes to the other end, and waits for one of its. 0 or -errno. */
+/* A way to send a message of 8 bytes to the other end and to wait for its answer. 0 or -errno. */
 struct way {
 	int (*open)(struct way *w, const char *target);
 	int (*put)(struct way *w, uint64_t value);
@@ -39,7 +39,7 @@ struct way {
 	struct sp_dev *dev;
 	struct sdr_context *context;
 	struct sdr_qp *qp;
-	struct sp_mr *mr; /* WINDOW lines to receive into, then WINDOW to send from */
+	struct sp_mr *mr; /* WINDOW lines to receive into, then WINDOW lines to send from */
 	struct sdr_recv *recv[WINDOW];
 	struct sdr_send *send[WINDOW];
 	uint64_t posted, received, completed, sent, reaped;
@@ -64,7 +64,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Between two looks. Every now and then: has it been too long? */
+/* Between two looks. Checks now and then for a time-out. */
 static inline int pause_poll(const struct way *w, unsigned *looks, uint64_t begin)
 {
 	if (w->yield)
@@ -75,7 +75,6 @@ static inline int pause_poll(const struct way *w, unsigned *looks, uint64_t begi
 }
 
 /* ---- sockets ---- */
-
 static int socket_put(struct way *w, uint64_t value)
 {
 	return send(w->fd, &value, sizeof(value), MSG_NOSIGNAL) == sizeof(value) ? 0 : -errno;
@@ -136,7 +135,6 @@ static void socket_close(struct way *w)
 }
 
 /* ---- NICs ---- */
-
 static uint64_t *cell(const struct way *w, uint64_t i)
 {
 	return (uint64_t *)(void *)((uint8_t *)w->mr->addr + i * STRIDE);
@@ -151,7 +149,7 @@ static int nic_post(struct way *w)
 	return r;
 }
 
-/* What need not be done before the answer: buffers taken back and posted anew. */
+/* Work that the answer need not wait for: takes buffers back and posts them again. */
 static int nic_tidy(struct way *w)
 {
 	int r = 0;
@@ -176,8 +174,7 @@ static int nic_tidy(struct way *w)
 
 static int nic_open(struct way *w, const char *target)
 {
-	/* Many messages before a slot and its generation come up again: the quiet time that this takes is not waited
-	 * for. */
+	/* So many messages that the quiet time of a slot and generation has passed before they are used again. */
 	const struct sdr_qp_attr attr = {
 		.mtu = 64, .chunk_bytes = 64, .max_message_bytes = 64, .max_messages = 1024, .generations = 16};
 	struct sp_error error = {.text = ""};
@@ -240,7 +237,7 @@ static int nic_get(struct way *w, uint64_t *value)
 	struct sdr_recv *recv;
 	int r = 0;
 
-	while (!r && w->received == w->posted) { /* all are used up: taking back lags behind */
+	while (!r && w->received == w->posted) { /* no receive is left: taking buffers back is late */
 		r = nic_tidy(w);
 		if (!r)
 			r = pause_poll(w, &looks, begin);
@@ -279,7 +276,6 @@ static void nic_close(struct way *w)
 }
 
 /* ---- ping-pong ---- */
-
 static int by_value(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -328,7 +324,8 @@ static int pong(struct way *w)
 	return r;
 }
 
-/* The other end has all that it wants: an answer may be under way until then, and would go with the QP. */
+/* Waits until the other end has everything: until then an answer may be in flight, and destroying the QP would
+ * drop it. */
 static void part(void)
 {
 	char byte;
@@ -363,7 +360,6 @@ static int latency(const char *kind, const char *role, const char *wait, const c
 }
 
 /* ---- a file by TCP ---- */
-
 static bool write_all(int fd, const char *data, size_t len)
 {
 	while (len) {
@@ -377,7 +373,7 @@ static bool write_all(int fd, const char *data, size_t len)
 	return true;
 }
 
-/* Until the end of `from`; -1: an error. */
+/* Copies until the end of `from`; -1: an error. */
 static int64_t pour(int from, int to)
 {
 	static char block[256 * 1024];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One end of a measurement between processes: a program of its own, which the measuring process starts as
- * `spindle bench --end KIND ...` with its counterpart at descriptor BENCH_LINK. For no other use. */
+/* One end of a measurement between processes: a program that the measuring process starts as `spindle bench --end KIND
+ * ...`, connected with its counterpart by descriptor BENCH_LINK. Not for other use. */
 #ifndef TESTBED_BENCH_END_H
 #define TESTBED_BENCH_END_H
 

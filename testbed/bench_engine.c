@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The NIC itself: packets of a repeated capture to a handler that does nothing, to simple ones, and through filters. */
+/* The NIC itself: packets of a repeated capture to a handler that does nothing, to simple handlers, and through
+ * filters. */
 #include "bench.h"
 
 #include <errno.h>
@@ -15,15 +16,15 @@
 #include "bench_wire.h"
 
 #define CAPTURE 1024 /* packets */
-#define PAYLOAD 64   /* bytes of what follows the UDP header, or the BTH */
+#define PAYLOAD 64   /* bytes after the UDP header, or after the BTH */
 #define FLOWS	64   /* UDP source ports */
-#define PORT	7777 /* the destination's */
+#define PORT	7777 /* destination port */
 #define RULES	32
 
 struct shape {
 	const char *handler;
 	bool roce;
-	unsigned rules; /* filters that each packet is held against; the last one takes it. 0: the handler has QP 256 */
+	unsigned rules; /* filters that each packet is compared with; the last one matches. 0: the handler has QP 256 */
 };
 
 struct bench {
@@ -34,7 +35,7 @@ struct bench {
 	unsigned contexts;
 };
 
-/* A UDP datagram in which a BTH is payload like any other, with a port that says so. */
+/* A UDP datagram; without RoCE the BTH is ordinary payload, and another destination port says so. */
 static uint32_t make_frame(void *arg, uint64_t number, uint8_t *f)
 {
 	const struct bench *b = arg;
@@ -65,7 +66,7 @@ static void close_bench(void *state)
 	free(b);
 }
 
-static int open_context(struct bench *b, unsigned i, char *why, unsigned room)
+static int open_context(struct bench *b, unsigned i, struct bench_why *why)
 {
 	const bool last = i + 1 >= b->shape.rules;
 	char name[16], filter[64];
@@ -81,31 +82,29 @@ static int open_context(struct bench *b, unsigned i, char *why, unsigned room)
 	snprintf(filter, sizeof(filter), "udp dst port %u", last ? PORT : 10000 + i);
 	r = sp_nic_context_add(b->wire.nic, &config, &b->context[i], &error);
 	if (r)
-		snprintf(why, room, "%s", error.text);
+		snprintf(why->text, sizeof(why->text), "%s", error.text);
 	else
 		b->contexts++;
 	return r;
 }
 
-static int open_bench(const struct shape *shape, const struct bench_options *o, void **state, char *why, unsigned room)
+static int open_bench(const struct shape *shape, const struct bench_options *o, void **state, struct bench_why *why)
 {
 	struct bench_wire_config config = {.icrc = o->icrc, .make = make_frame};
 	struct bench *b;
 	int r;
 
-	if (o->icrc && !shape->roce) {
-		snprintf(why, room, "these packets have no ICRC");
-		return BENCH_SKIPPED;
-	}
+	if (o->icrc && !shape->roce)
+		return bench_fail(why, BENCH_SKIPPED, "these packets have no ICRC");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return -ENOMEM;
 	bench_null_register();
 	b->shape = *shape;
 	config.arg = b;
-	r = bench_wire_open(&b->wire, &config, why, room);
+	r = bench_wire_open(&b->wire, &config, why);
 	for (unsigned i = 0; !r && i < (shape->rules ? shape->rules : 1); i++)
-		r = open_context(b, i, why, room);
+		r = open_context(b, i, why);
 	if (r)
 		close_bench(b);
 	else
@@ -113,47 +112,45 @@ static int open_bench(const struct shape *shape, const struct bench_options *o, 
 	return r;
 }
 
-static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 	const uint32_t last = b->context[b->contexts - 1];
 	const uint64_t before = sp_nic_context_counter(b->wire.nic, last, "packets");
 	uint64_t taken;
-	int r = bench_wire_turn(&b->wire, NULL, NULL, seconds, turn, why, room);
+	int r = bench_wire_round(&b->wire, NULL, NULL, seconds, round, why);
 
 	taken = sp_nic_context_counter(b->wire.nic, last, "packets") - before;
-	if (!r && taken != turn->units) {
-		snprintf(why, room, "of %llu packets %llu have come to the handler", (unsigned long long)turn->units,
-			 (unsigned long long)taken);
-		r = -EPROTO;
-	}
+	if (!r && taken != round->units)
+		r = bench_fail(why, -EPROTO, "of %llu packets %llu have come to the handler",
+			       (unsigned long long)round->units, (unsigned long long)taken);
 	return r;
 }
 
-static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_bare(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return bench_wire_bare(&((struct bench *)state)->wire, NULL, NULL, seconds, turn, why, room);
+	return bench_wire_bare(&((struct bench *)state)->wire, NULL, NULL, seconds, round, why);
 }
 
-static int run_swap(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_swap(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return bench_wire_swap(&((struct bench *)state)->wire, seconds, turn, why, room);
+	return bench_wire_swap(&((struct bench *)state)->wire, seconds, round, why);
 }
 
-static int run_5tswap(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_5tswap(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 	char device[1300];
 
 	snprintf(device, sizeof(device), "net_pcap0,%s", b->wire.source);
-	return bench_testpmd_turn(&b->testpmd, "5tswap", device, 0, seconds, turn, why, room);
+	return bench_testpmd_round(&b->testpmd, "5tswap", device, 0, seconds, round, why);
 }
 
 #define BARE "receive and free on the same port"
 #define OPEN(name, ...)                                                                                                \
-	static int open_##name(const struct bench_options *o, void **state, char *why, unsigned room)                  \
+	static int open_##name(const struct bench_options *o, void **state, struct bench_why *why)                     \
 	{                                                                                                              \
-		return open_bench(&(const struct shape){__VA_ARGS__}, o, state, why, room);                            \
+		return open_bench(&(const struct shape){__VA_ARGS__}, o, state, why);                                  \
 	}
 OPEN(null, .handler = BENCH_NULL, .roce = true)
 OPEN(rules_1, .handler = BENCH_NULL, .rules = 1)

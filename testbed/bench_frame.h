@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The front of RoCEv2 frames that the cases' ports bring: from 192.0.2.2 to 192.0.2.1, 02:00:00:00:00:01. */
+/* Headers of RoCEv2 frames that the cases' ports receive: from 192.0.2.2 to 192.0.2.1, 02:00:00:00:00:01. */
 #ifndef TESTBED_BENCH_FRAME_H
 #define TESTBED_BENCH_FRAME_H
 
@@ -7,11 +7,11 @@
 
 #include "../handlers/wire/roce.h"
 
-#define BENCH_IP  14		      /* where IPv4 begins, */
+#define BENCH_IP  14		      /* offset of IPv4, */
 #define BENCH_BTH (BENCH_IP + 20 + 8) /* ... BTH, */
-#define BENCH_EXT (BENCH_BTH + 12)    /* ... and what follows it */
+#define BENCH_EXT (BENCH_BTH + 12)    /* ... and of what follows BTH */
 
-/* Ethernet, IPv4, UDP and BTH, before `rest` bytes with the ICRC. Returns the frame's length. */
+/* Writes Ethernet, IPv4, UDP and BTH, to be followed by `rest` bytes including the ICRC. Returns the frame's length. */
 static inline uint32_t bench_frame(uint8_t *f, uint8_t opcode, uint32_t qp, uint32_t rest)
 {
 	static const uint8_t head[] = {2, 0, 0, 0,    0, 1,  2,	 0, 0, 0,   0, 2, 8, 0,	  0x45, 0, 0,

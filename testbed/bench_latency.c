@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From application to application and back: two processes pass a message of 8 bytes to and fro, attached to one NIC, or
+ * From application to application and back: two processes send a message of 8 bytes to and fro, attached to one NIC, or
  * to two that a vhost-user link joins; beside the same over a Unix socket and over UDP.
  *
- * NICs and processes are new for every turn, so that no NIC polls while something else is measured, and so that what
- * a start happens to decide (placement in caches, in memory) does not decide the whole figure.
+ * NICs and processes start anew for every round. So no NIC polls while another side is measured, and the random
+ * placement of one start (in caches, in memory) does not decide the result.
  */
 #include "bench.h"
 
@@ -34,7 +34,7 @@ static void close_latency(void *state)
 	free(l);
 }
 
-static int open_latency(const struct shape *shape, void **state, char *why, unsigned room)
+static int open_latency(const struct shape *shape, void **state, struct bench_why *why)
 {
 	struct latency *l = calloc(1, sizeof(*l));
 	int r;
@@ -42,7 +42,7 @@ static int open_latency(const struct shape *shape, void **state, char *why, unsi
 	if (!l)
 		return -ENOMEM;
 	l->shape = *shape;
-	r = bench_house_open(&l->house, why, room);
+	r = bench_house_open(&l->house, why);
 	if (r)
 		free(l);
 	else
@@ -51,7 +51,7 @@ static int open_latency(const struct shape *shape, void **state, char *why, unsi
 }
 
 static int pair(struct latency *l, const char *kind, const char *wait, const char *far, double seconds,
-		struct bench_turn *turn, char *why, unsigned room)
+		struct bench_round *round, struct bench_why *why)
 {
 	char text[32], line[128];
 	const char *const one[] = {"spindle", "bench", "--end", kind, "pong", wait, text, far, NULL};
@@ -64,29 +64,27 @@ static int pair(struct latency *l, const char *kind, const char *wait, const cha
 		return -errno;
 	snprintf(text, sizeof(text), "%g", seconds);
 	start.link = link[0];
-	r = bench_child_start(&l->house, &start, &pong, why, room);
+	r = bench_child_start(&l->house, &start, &pong, why);
 	start.argv = other;
 	start.link = link[1];
 	if (!r)
-		r = bench_child_start(&l->house, &start, &ping, why, room);
+		r = bench_child_start(&l->house, &start, &ping, why);
 	close(link[0]);
 	close(link[1]);
 	if (!r)
-		r = bench_child_line(&l->house, &ping, seconds + 60, line, sizeof(line), why, room);
-	if (!r && sscanf(line, "%lf %lf", &turn->value, &turn->tail) != 2) {
-		snprintf(why, room, "no figures: %s", line);
-		r = -EPROTO;
-	}
+		r = bench_child_line(&l->house, &ping, seconds + 60, line, sizeof(line), why);
+	if (!r && sscanf(line, "%lf %lf", &round->value, &round->tail) != 2)
+		r = bench_fail(why, -EPROTO, "no figures: %s", line);
 	if (!r)
-		r = bench_child_end(&l->house, &ping, 10, why, room);
+		r = bench_child_end(&l->house, &ping, 10, why);
 	if (!r)
-		r = bench_child_end(&l->house, &pong, 10, why, room);
+		r = bench_child_end(&l->house, &pong, 10, why);
 	bench_child_stop(&ping);
 	bench_child_stop(&pong);
 	return r;
 }
 
-static int run_nics(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_nics(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct latency *l = state;
 	const bool two = l->shape.two;
@@ -95,15 +93,15 @@ static int run_nics(void *state, double seconds, struct bench_turn *turn, char *
 
 	snprintf(port[0], sizeof(port[0]), "vhost:%s/wire", l->house.dir);
 	snprintf(port[1], sizeof(port[1]), "virtio-user:%s/wire", l->house.dir);
-	r = bench_nic_start(&l->house, 0, two ? port[0] : "null:", -1, why, room);
+	r = bench_nic_start(&l->house, 0, two ? port[0] : "null:", -1, why);
 	if (!r && two)
-		r = bench_nic_start(&l->house, 1, port[1], -1, why, room);
+		r = bench_nic_start(&l->house, 1, port[1], -1, why);
 	if (!r)
 		r = pair(l, "nic",
 			 l->shape.sleep			? "sleep"
 			 : bench_cpus() < (two ? 4 : 3) ? "yield"
 							: "poll",
-			 two ? "right" : "left", seconds, turn, why, room);
+			 two ? "right" : "left", seconds, round, why);
 	bench_nics_stop(&l->house);
 	return r;
 }
@@ -113,41 +111,40 @@ static const char *socket_wait(const struct latency *l)
 	return l->shape.sleep ? "sleep" : bench_cpus() < 2 ? "yield" : "poll";
 }
 
-static int run_unix(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_unix(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return pair(state, "unix", socket_wait(state), "", seconds, turn, why, room);
+	return pair(state, "unix", socket_wait(state), "", seconds, round, why);
 }
 
-static int run_udp(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_udp(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return pair(state, "udp", socket_wait(state), "", seconds, turn, why, room);
+	return pair(state, "udp", socket_wait(state), "", seconds, round, why);
 }
 
-#define CASE(symbol, text, about, both, asleep, polling)                                                               \
-	static int open_##symbol(const struct bench_options *o, void **state, char *why, unsigned room)                \
+#define OPEN(name, both, asleep)                                                                                       \
+	static int open_##name(const struct bench_options *o, void **state, struct bench_why *why)                     \
 	{                                                                                                              \
 		(void)o;                                                                                               \
-		return open_latency(&(const struct shape){.two = both, .sleep = asleep}, state, why, room);            \
-	}                                                                                                              \
-	const struct bench_case bench_##symbol = {                                                                     \
-		.name = text,                                                                                          \
-		.help = about,                                                                                         \
-		.unit = "ns",                                                                                          \
-		.less = true,                                                                                          \
-		.threads = polling,                                                                                    \
-		.baseline = "Unix socket (SOCK_SEQPACKET)",                                                            \
-		.open = open_##symbol,                                                                                 \
-		.run = run_nics,                                                                                       \
-		.run_baseline = run_unix,                                                                              \
-		.other = {{"UDP loopback", run_udp}},                                                                  \
-		.close = close_latency,                                                                                \
+		return open_latency(&(const struct shape){.two = both, .sleep = asleep}, state, why);                  \
+	}
+OPEN(nic_polling, false, false)
+OPEN(nic_sleeping, false, true)
+OPEN(vhost_polling, true, false)
+OPEN(vhost_sleeping, true, true)
+
+#define LATENCY(text, open_case, polling, about)                                                                       \
+	{                                                                                                              \
+		.name = "latency-" text, .help = about, .unit = "ns", .less = true, .threads = polling,                \
+		.baseline = "Unix socket (SOCK_SEQPACKET)", .open = open_case, .run = run_nics,                        \
+		.run_baseline = run_unix, .other = {{"UDP loopback", run_udp}}, .close = close_latency                 \
 	}
 
-CASE(latency_nic_polling, "latency-nic-polling", "8 bytes between two programs on one NIC, half a round trip; polling",
-     false, false, 3);
-CASE(latency_nic_sleeping, "latency-nic-sleeping", "the same; the programs sleep until something comes", false, true,
-     1);
-CASE(latency_vhost_polling, "latency-vhost-polling",
-     "8 bytes between two programs on two NICs joined by vhost-user, half a round trip; polling", true, false, 4);
-CASE(latency_vhost_sleeping, "latency-vhost-sleeping", "the same; the programs sleep until something comes", true, true,
-     2);
+const struct bench_case bench_latency[] = {
+	LATENCY("nic-polling", open_nic_polling, 3,
+		"8 bytes between two programs on one NIC, half a round trip; polling"),
+	LATENCY("nic-sleeping", open_nic_sleeping, 1, "the same; the programs sleep until something comes"),
+	LATENCY("vhost-polling", open_vhost_polling, 4,
+		"8 bytes between two programs on two NICs joined by vhost-user, half a round trip; polling"),
+	LATENCY("vhost-sleeping", open_vhost_sleeping, 2, "the same; the programs sleep until something comes"),
+	{.name = NULL},
+};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bytes that are resident: of an idle QP, a message in flight, a mailbox, each what so many more of them add to a
- * process of its own, divided by how many; and of a NIC at rest, all of `spindle run`. A figure is the same every time,
- * so there is one turn.
+ * Resident memory of an idle QP, a message in flight and a mailbox: what many more of them add to a process, divided by
+ * their number; and of an idle NIC, all of `spindle run`. The results hardly vary, so there is one round.
  */
 #include "bench.h"
 
@@ -40,7 +39,6 @@ static uint64_t resident(pid_t pid)
 }
 
 /* ---- in the process ---- */
-
 struct small {
 	struct sp_nic *nic;
 	struct sp_dev *dev;
@@ -65,12 +63,12 @@ static int connect_qp(struct small *s, unsigned number, unsigned messages, uint3
 	return sp_context_open(s->dev, name, "sdr", setting, sizeof(setting) / sizeof(*setting), id, &error);
 }
 
-/* Bytes of QPS contexts of one QP each. */
+/* Bytes of QPS contexts with one QP each. */
 static int weigh_qps(struct small *s, double *bytes)
 {
 	uint32_t id;
 	uint64_t before;
-	int r = connect_qp(s, 0, FEW, &id); /* what the first one brings is the NIC's */
+	int r = connect_qp(s, 0, FEW, &id); /* the first one also allocates memory of the NIC */
 
 	before = resident(getpid());
 	for (unsigned i = 1; i <= QPS && !r; i++)
@@ -79,7 +77,7 @@ static int weigh_qps(struct small *s, double *bytes)
 	return r;
 }
 
-/* A QP with so many receives posted, all open. */
+/* A QP with that many receives posted, all open. */
 static int weigh_posted(struct small *s, unsigned number, unsigned messages, const struct sp_mr *mr, uint64_t *bytes)
 {
 	const uint64_t before = resident(getpid());
@@ -176,7 +174,7 @@ int bench_memory_end(const char *what)
 
 	memcpy(config.address[0].ip, "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\xC0\0\2\1", 16);
 	config.address[0].prefix = 24;
-	config.memory_limit = 4ull << 30; /* not what is to be found out */
+	config.memory_limit = 4ull << 30; /* the limit is not measured */
 	if (!r)
 		r = sp_nic_create(&config, &error, &s.nic);
 	if (!r)
@@ -196,10 +194,9 @@ int bench_memory_end(const char *what)
 }
 
 /* ---- the cases ---- */
-
 struct bench {
 	struct bench_house house;
-	const char *what; /* NULL: a NIC at rest */
+	const char *what; /* NULL: an idle NIC */
 };
 
 static void close_bench(void *state)
@@ -210,10 +207,10 @@ static void close_bench(void *state)
 	free(b);
 }
 
-static int open_bench(const char *what, void **state, char *why, unsigned room)
+static int open_bench(const char *what, void **state, struct bench_why *why)
 {
 	struct bench *b = calloc(1, sizeof(*b));
-	int r = b ? bench_house_open(&b->house, why, room) : -ENOMEM;
+	int r = b ? bench_house_open(&b->house, why) : -ENOMEM;
 
 	if (r) {
 		free(b);
@@ -224,42 +221,42 @@ static int open_bench(const char *what, void **state, char *why, unsigned room)
 	return 0;
 }
 
-static int run_thing(struct bench *b, struct bench_turn *turn, char *why, unsigned room)
+static int run_thing(struct bench *b, struct bench_round *round, struct bench_why *why)
 {
 	const char *const argv[] = {"spindle", "bench", "--end", "memory", b->what, NULL};
 	struct bench_child child;
 	char line[128];
-	int r = bench_child_start(&b->house, &(struct bench_start){.argv = argv, .space = -1}, &child, why, room);
+	int r = bench_child_start(&b->house, &(struct bench_start){.argv = argv, .space = -1}, &child, why);
 
 	if (r)
 		return r;
-	r = bench_child_line(&b->house, &child, 120, line, sizeof(line), why, room);
+	r = bench_child_line(&b->house, &child, 120, line, sizeof(line), why);
 	if (!r)
-		r = bench_child_end(&b->house, &child, BENCH_PATIENCE, why, room);
+		r = bench_child_end(&b->house, &child, BENCH_PATIENCE, why);
 	bench_child_stop(&child);
-	turn->value = r ? 0 : strtod(line, NULL);
+	round->value = r ? 0 : strtod(line, NULL);
 	return r;
 }
 
-static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 	int r;
 
 	(void)seconds;
 	if (b->what)
-		return run_thing(b, turn, why, room);
-	r = bench_nic_start(&b->house, 0, "null:", -1, why, room);
-	turn->value = r ? 0 : (double)resident(b->house.nic[0].pid);
+		return run_thing(b, round, why);
+	r = bench_nic_start(&b->house, 0, "null:", -1, why);
+	round->value = r ? 0 : (double)resident(b->house.nic[0].pid);
 	bench_nics_stop(&b->house);
 	return r;
 }
 
 #define OPEN(name, what)                                                                                               \
-	static int open_##name(const struct bench_options *o, void **state, char *why, unsigned room)                  \
+	static int open_##name(const struct bench_options *o, void **state, struct bench_why *why)                     \
 	{                                                                                                              \
 		(void)o;                                                                                               \
-		return open_bench(what, state, why, room);                                                             \
+		return open_bench(what, state, why);                                                                   \
 	}
 OPEN(qp, "qp")
 OPEN(message, "message")

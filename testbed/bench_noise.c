@@ -16,7 +16,7 @@ static double own_time(int who)
 	       1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-/* Without /proc/stat, everything is quiet. */
+/* Without /proc/stat, reports no noise. */
 static void look(struct bench_noise *n)
 {
 	double user = 0, nice = 0, system = 0, idle = 0, wait = 0, irq = 0, soft = 0, steal = 0;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What else the machine did while something was measured. */
+/* Other load of the machine during a measurement. */
 #ifndef TESTBED_BENCH_NOISE_H
 #define TESTBED_BENCH_NOISE_H
 
 #include <stdbool.h>
 
-/* Above these, figures say little. */
-#define BENCH_NOISE_SPREAD 0.15 /* of a side: quartiles' distance over the median */
-#define BENCH_NOISE_LOAD   0.75 /* load average of a minute when it began, for each processor */
-#define BENCH_NOISE_OTHERS 0.05 /* share of a processor's time that others took, on average over all of them */
-#define BENCH_NOISE_STEAL  0.02 /* share that the hypervisor gave to others */
+/* Above these limits, results are unreliable. */
+#define BENCH_NOISE_SPREAD 0.15 /* of a side: interquartile range over median */
+#define BENCH_NOISE_LOAD   0.75 /* load average of the last minute at the beginning, per processor */
+#define BENCH_NOISE_OTHERS 0.05 /* share of processor time used by other processes, over all processors */
+#define BENCH_NOISE_STEAL  0.02 /* share of processor time that the hypervisor gave to others */
 
 struct bench_noise {
-	double load;	       /* when it began: the measurement itself is load */
-	double others, stolen; /* shares of all processors' time since */
+	double load;	       /* at the beginning: the measurement itself is load */
+	double others, stolen; /* shares of all processors' time since the beginning */
 	/* ---- as of the beginning ---- */
 	double busy, steal, all, own; /* s, of all processors; own: this process and its children that have ended */
 };

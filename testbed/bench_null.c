@@ -27,10 +27,9 @@ static const struct sp_param params[] = {
 
 static const struct sp_handler null_handler = {
 	SP_HANDLER_HEAD, .name = BENCH_NULL, .doc = "takes packets and does nothing", .params = params,
-	.ctx_size = 8,	 .attach = attach,   .payload_burst = payload_burst,
-};
+	.ctx_size = 8,	 .attach = attach,   .payload_burst = payload_burst};
 
-/* By hand, not by SP_HANDLER: only a measurement has it among the handlers. */
+/* Not by SP_HANDLER: only benchmarks need it among the handlers. */
 void bench_null_register(void)
 {
 	static bool known;

@@ -12,7 +12,7 @@
  * whole is a NIC that does everything, measured by itself: that the sum of the parts comes near it is not built in.
  *
  * Forms take turns of a millisecond, each after one of the same form that does not count, so that a machine whose speed
- * drifts is as fast for one as for the other; of each form's turns, the lower quartile counts.
+ * drifts is as fast for one as for the other; of each form's rounds, the lower quartile counts.
  */
 #include "bench_parts.h"
 
@@ -40,11 +40,11 @@ enum form { RECEIVE, PARSE, ICRC, MATCH, COPY, ROUND, HANDLER, FORMS };
 enum { PART_RECEIVE, PART_PARSE, PART_ICRC, PART_MATCH, PART_HANDLER, PART_COPY, PART_COUNTERS, PART_APPLICATION };
 
 struct rig {
-	struct bench_sdr *loop;	 /* whose NIC gets nothing from its port */
+	struct bench_sdr *loop;	 /* whose port gives it no packets */
 	struct bench_sdr *null;	 /* whose handler does nothing */
-	struct bench_sdr *whole; /* a NIC as any */
-	double aside[FORMS];	 /* cycles a packet of the rounds of the NIC of `loop` */
-	unsigned wrong;		 /* packets that did not go where they should; only so is their way not optimised out */
+	struct bench_sdr *whole; /* a normal NIC */
+	double aside[FORMS];	 /* cycles a packet of polls of `loop`'s NIC */
+	unsigned wrong;		 /* packets that went wrong; also keeps the compiler from removing the steps */
 };
 
 static bool never(void *arg, uint16_t queue)
@@ -55,8 +55,7 @@ static bool never(void *arg, uint16_t queue)
 }
 
 /* ---- the steps ---- */
-
-/* The ICRCs of a burst, all at once. Returns how many are wrong. */
+/* Checks the ICRCs of a burst at once. Returns how many are wrong. */
 static inline unsigned check(const struct sp_packet *p)
 {
 	const uint8_t *l3[SP_BURST];
@@ -69,7 +68,7 @@ static inline unsigned check(const struct sp_packet *p)
 	return SP_BURST - (unsigned)__builtin_popcount(sp_icrc_right_plain(l3, len, SP_BURST));
 }
 
-/* Where the packet before went; what dispatch.c keeps for itself, once more. */
+/* Where the packet before went, as dispatch.c remembers it. */
 struct same {
 	uint64_t addresses;
 	uint32_t qp, ports, hash;
@@ -138,7 +137,7 @@ static unsigned handle(struct rig *r, struct sp_packet *const *p)
 	return wrong;
 }
 
-/* To where the message before may have been: what it does to caches is the same. */
+/* To a place where the message before could have been: same effect on caches. */
 static inline void copy(struct bench_sdr *b, struct sp_packet *const *p)
 {
 	const uint64_t packets = b->places * b->shape.packets;
@@ -150,7 +149,7 @@ static inline void copy(struct bench_sdr *b, struct sp_packet *const *p)
 	}
 }
 
-/* Returns the cycles that it took. */
+/* Returns its cycles. */
 static inline uint64_t round_of(struct bench_sdr *b)
 {
 	const uint64_t begin = rte_rdtsc();
@@ -160,12 +159,12 @@ static inline uint64_t round_of(struct bench_sdr *b)
 	return rte_rdtsc() - begin;
 }
 
-/* Up to this step; cycles a packet. */
+/* All steps up to this one; cycles a packet. */
 static inline __attribute__((always_inline)) double go(struct rig *r, const enum form form, double seconds)
 {
 	struct bench_sdr *b = r->loop;
 	const struct bench_clock clock = bench_clock_begin();
-	const uint64_t end = bench_turn_end(seconds);
+	const uint64_t end = bench_round_end(seconds);
 	struct rte_mbuf *packet[SP_BURST];
 	struct sp_packet pk[SP_BURST], *batch[SP_BURST];
 	struct same same = {.qp = UINT32_MAX};
@@ -187,7 +186,7 @@ static inline __attribute__((always_inline)) double go(struct rig *r, const enum
 				batch[i] = &pk[i];
 			}
 			if (form >= MATCH)
-				rte_compiler_barrier(); /* the batch is somebody else's to read */
+				rte_compiler_barrier(); /* another worker could read the batch */
 			if (form == COPY)
 				copy(b, batch);
 			if (form == HANDLER)
@@ -220,7 +219,6 @@ static double (*const form[FORMS])(struct rig *, double) = {go_RECEIVE, go_PARSE
 							    go_COPY,	go_ROUND, go_HANDLER};
 
 /* ---- the rig ---- */
-
 static void close_rig(struct rig *r)
 {
 	bench_sdr_close(r->loop);
@@ -229,7 +227,7 @@ static void close_rig(struct rig *r)
 }
 
 /* As the case sdr-receive-64. */
-static int open_rig(struct rig *r, const struct bench_options *o, char *why, unsigned room)
+static int open_rig(struct rig *r, const struct bench_options *o, struct bench_why *why)
 {
 	const struct bench_sdr_shape whole = {.mtu = 64, .packets = 32, .chunk = 1};
 	struct bench_sdr_shape loop = whole, null = whole;
@@ -238,53 +236,50 @@ static int open_rig(struct rig *r, const struct bench_options *o, char *why, uns
 	*r = (struct rig){.wrong = 0};
 	loop.gate = never;
 	null.null = true;
-	e = bench_sdr_open(&loop, o, &r->loop, why, room);
+	e = bench_sdr_open(&loop, o, &r->loop, why);
 	if (!e)
-		e = bench_sdr_open(&null, o, &r->null, why, room);
+		e = bench_sdr_open(&null, o, &r->null, why);
 	if (!e)
-		e = bench_sdr_open(&whole, o, &r->whole, why, room);
+		e = bench_sdr_open(&whole, o, &r->whole, why);
 	return e;
 }
 
 /* ---- rounds ---- */
-
-#define SAMPLES 16384u /* of each figure at the most */
+#define SAMPLES 16384u /* of each figure, at most */
 
 enum { WHOLE = FORMS, NULL_WHOLE, ASIDE, IDLE, FIGURES };
 
-typedef int turn_t(struct bench_sdr *, double, struct bench_turn *, char *, unsigned);
+typedef int round_t(struct bench_sdr *, double, struct bench_round *, struct bench_why *);
 
-static int turn_of(turn_t *run, struct bench_sdr *b, double seconds, double *cycles, char *why, unsigned room)
+static int cost_of(round_t *run, struct bench_sdr *b, double seconds, double *cycles, struct bench_why *why)
 {
-	struct bench_turn turn = {0};
-	int r = run(b, 0, &turn, why, room); /* what the one before has left in caches is not this one's */
+	struct bench_round round = {0};
+	int r = run(b, 0, &round, why); /* warms the caches again */
 
 	if (!r)
-		r = run(b, seconds, &turn, why, room);
+		r = run(b, seconds, &round, why);
 
-	*cycles = r ? 0 : (double)turn.cycles / (double)turn.units;
+	*cycles = r ? 0 : (double)round.cycles / (double)round.units;
 	return r;
 }
 
-/* A turn of each, as short as can be. */
-static int once(struct rig *r, double *f, char *why, unsigned room)
+/* A round of each, as short as possible. */
+static int once(struct rig *r, double *f, struct bench_why *why)
 {
 	const double seconds = 0.001;
 	int e;
 
 	for (unsigned k = 0; k < FORMS; k++) {
-		form[k](r, 0); /* what the one before has left in caches is not this one's */
+		form[k](r, 0); /* warms the caches again */
 		f[k] = form[k](r, seconds);
 	}
 	f[ASIDE] = r->aside[HANDLER];
 	f[IDLE] = r->aside[ROUND];
-	e = turn_of(bench_sdr_null, r->null, seconds, &f[NULL_WHOLE], why, room);
+	e = cost_of(bench_sdr_null, r->null, seconds, &f[NULL_WHOLE], why);
 	if (!e)
-		e = turn_of(bench_sdr_run, r->whole, seconds, &f[WHOLE], why, room);
-	if (!e && (r->wrong || bench_sdr_wasted(r->loop))) {
-		snprintf(why, room, "%u packets did not go where they should", r->wrong);
-		e = -EPROTO;
-	}
+		e = cost_of(bench_sdr_run, r->whole, seconds, &f[WHOLE], why);
+	if (!e && (r->wrong || bench_sdr_wasted(r->loop)))
+		e = bench_fail(why, -EPROTO, "%u packets did not go where they should", r->wrong);
 	return e ? e : bench_stopped() ? -EINTR : 0;
 }
 
@@ -319,17 +314,17 @@ static const char *const words[BENCH_PARTS][2] = {
 };
 
 /* Fills `figure`; sample has room for SAMPLES of each. */
-static int measure(struct rig *rig, const struct bench_options *o, double *sample, double *figure, char *why,
-		   unsigned room)
+static int measure(struct rig *rig, const struct bench_options *o, double *sample, double *figure,
+		   struct bench_why *why)
 {
-	const uint64_t end = bench_turn_end(o->rounds * o->turn_seconds * FIGURES);
+	const uint64_t end = bench_round_end(o->rounds * o->round_seconds * FIGURES);
 	unsigned n = 0;
 	int r;
 
-	r = once(rig, figure, why, room); /* does not count */
+	r = once(rig, figure, why); /* not counted */
 	do {
 		if (!r)
-			r = once(rig, figure, why, room);
+			r = once(rig, figure, why);
 		for (unsigned k = 0; k < FIGURES && !r; k++)
 			sample[k * SAMPLES + n] = figure[k];
 	} while (!r && ++n < SAMPLES && (rte_rdtsc() < end || n < 3));
@@ -340,7 +335,7 @@ static int measure(struct rig *rig, const struct bench_options *o, double *sampl
 	return r;
 }
 
-int bench_parts_run(const struct bench_options *options, struct bench_parts *parts, char *why, unsigned room)
+int bench_parts_run(const struct bench_options *options, struct bench_parts *parts, struct bench_why *why)
 {
 	double *sample = malloc(FIGURES * SAMPLES * sizeof(*sample)), figure[FIGURES] = {0}, part[BENCH_PARTS];
 	struct bench_options o = *options;
@@ -350,9 +345,9 @@ int bench_parts_run(const struct bench_options *options, struct bench_parts *par
 	o.icrc = true;
 	o.message_packets = o.chunk_packets = o.messages = 0;
 	if (sample)
-		r = open_rig(&rig, &o, why, room);
+		r = open_rig(&rig, &o, why);
 	if (!r)
-		r = measure(&rig, &o, sample, figure, why, room);
+		r = measure(&rig, &o, sample, figure, why);
 	close_rig(&rig);
 	free(sample);
 	if (r)

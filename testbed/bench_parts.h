@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a received packet's way takes, part by part. */
+/* The cost of receiving a packet, part by part. */
 #ifndef TESTBED_BENCH_PARTS_H
 #define TESTBED_BENCH_PARTS_H
 
@@ -13,11 +13,11 @@ struct bench_parts {
 		double cycles;
 	} part[BENCH_PARTS];
 	double sum;   /* of the parts */
-	double whole; /* of a NIC that does all of it, measured by itself */
+	double whole; /* of a NIC that does all of it, measured separately */
 };
 
-/* Of 64-byte packets of SDR messages, checked, in chunks of one: cycles a packet. 0 or -errno and
- * words in why. */
-int bench_parts_run(const struct bench_options *options, struct bench_parts *parts, char *why, unsigned room);
+/* 64-byte packets of SDR messages, ICRC checked, in chunks of one packet: cycles a packet. 0 or -errno with the reason
+ * in why. */
+int bench_parts_run(const struct bench_options *options, struct bench_parts *parts, struct bench_why *why);
 
 #endif

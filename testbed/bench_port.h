@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What cases with a port of their own have in common: packets without end, what is sent is nobody's, the NIC that has
- * the port, and the loop that it is compared with. */
+/* For cases with a port of their own: a port with endless packets that drops what is sent, the NIC on it, and the loop
+ * to compare with. */
 #ifndef TESTBED_BENCH_PORT_H
 #define TESTBED_BENCH_PORT_H
 
@@ -13,10 +13,10 @@
 
 #include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
-#include "bench_wire.h"
+#include "bench.h"
 
-#define BENCH_PORT_POOL	 2047u
-#define BENCH_PORT_ROUND 64u /* bursts between two looks at the clock */
+#define BENCH_PORT_POOL	  2047u
+#define BENCH_PORT_BURSTS 64u /* bursts between two looks at the clock */
 
 static inline unsigned bench_port_discard(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count,
 					  sp_time now)
@@ -36,7 +36,7 @@ static inline sp_time bench_port_always(void *port, uint16_t queue, bool blocked
 	return 0;
 }
 
-/* Buffers for frames of so many bytes; `what` is the case's alone. NULL: no memory. */
+/* Buffers for frames of that size; `what` is unique to the case. NULL: no memory. */
 static inline struct rte_mempool *bench_port_pool(const char *what, unsigned bytes)
 {
 	static unsigned made;
@@ -47,7 +47,7 @@ static inline struct rte_mempool *bench_port_pool(const char *what, unsigned byt
 				       SOCKET_ID_ANY);
 }
 
-/* A NIC that gets what bench_frame() makes, by that port alone. */
+/* A NIC on this port alone that receives frames of bench_frame(). */
 static inline struct sp_nic_config bench_port_nic(const struct sp_port_ops *ops, void *port)
 {
 	struct sp_nic_config config = {.addresses = 1,
@@ -66,33 +66,31 @@ typedef unsigned bench_port_receive_t(void *port, uint16_t queue, struct rte_mbu
 
 typedef void bench_port_each_t(void *port, struct rte_mbuf **packet, unsigned count);
 
-/* A turn of a loop that receives, does this with a burst (NULL: nothing), and frees: inlined, so that it calls nothing
- * but what it is given. */
+/* A round of a loop that receives, calls `each` for a burst (NULL: nothing), and frees. Inlined, so that nothing else
+ * is called. */
 static inline __attribute__((always_inline)) int bench_port_bare(bench_port_receive_t *receive, bench_port_each_t *each,
-								 void *port, double seconds, struct bench_turn *turn,
-								 char *why, unsigned room)
+								 void *port, double seconds, struct bench_round *round,
+								 struct bench_why *why)
 {
 	const struct bench_clock clock = bench_clock_begin();
-	const uint64_t end = bench_turn_end(seconds);
+	const uint64_t end = bench_round_end(seconds);
 	struct rte_mbuf *packet[SP_BURST];
 	uint64_t units = 0;
 
 	do {
-		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++) {
+		for (unsigned i = 0; i < BENCH_PORT_BURSTS; i++) {
 			const unsigned n = receive(port, 0, packet, SP_BURST, 0);
 
-			if (!n) {
-				snprintf(why, room, "no packet buffers");
-				return -ENOMEM;
-			}
+			if (!n)
+				return bench_fail(why, -ENOMEM, "no packet buffers");
 			if (each)
 				each(port, packet, n);
 			rte_pktmbuf_free_bulk(packet, n);
 			units += n;
 		}
 	} while (rte_rdtsc() < end && !bench_stopped());
-	turn->units = units;
-	turn->cycles = bench_clock_end(&clock);
+	round->units = units;
+	round->cycles = bench_clock_end(&clock);
 	return 0;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rvma receive: puts of one packet to one mailbox or to many in turn, from a port that makes them, beside loops on the
- * same port that receive, perhaps copy to where the puts go, and free. No capture could do: each packet is a put that
- * has not come before, to a mailbox of up to a million, so the port copies a frame, as net_pcap with infinite_rx does,
- * and then writes number and mailbox into it. Buffers are complete after PUTS puts; the case posts the next one long
- * before, as an application would, on the same core. Any packet that did not take effect means that something else was
- * measured, and fails the case.
+ * rvma receive: puts of one packet to one mailbox, or to many in rotation, from a port that makes them, beside loops on
+ * the same port that receive, perhaps copy to the same buffers, and free. A capture would be too small: each packet is
+ * a new put, to one of up to a million mailboxes. So the port copies a frame, as net_pcap with infinite_rx does, and
+ * then writes number and mailbox into it. Buffers complete after PUTS puts; the case posts the next one long before, as
+ * an application would, on the same core. A packet without effect means that something else was measured, and fails the
+ * case.
  */
 #include "bench.h"
 
@@ -28,14 +28,14 @@
 
 #define QP     0x100
 #define KEY    0x5EC2E7
-#define PUTS   64u  /* of a buffer */
-#define PLACES 256u /* buffers of different mailboxes share them; unless the case says how much memory there is */
+#define PUTS   64u  /* per buffer */
+#define PLACES 256u /* places of buffers, which mailboxes share, by default */
 #define HEAD   (BENCH_EXT + sizeof(struct sp_rvma_put))
 #define FRAME  (BENCH_EXT + sizeof(struct sp_rvma_put) + SP_RVMA_MTU_MAX + 4)
 
 struct shape {
 	uint32_t size, mailboxes;
-	uint64_t memory; /* bytes that the buffers take in turn; 0: of PLACES */
+	uint64_t memory; /* bytes of buffers in rotation; 0: of PLACES */
 };
 
 struct bench {
@@ -44,7 +44,7 @@ struct bench {
 	uint8_t frame[FRAME];
 	uint32_t len;
 	uint64_t number; /* of the next put */
-	/* mailboxes of the puts of the latest burst */
+	/* mailboxes of the puts of the last burst */
 	uint32_t to[SP_BURST];
 	unsigned burst;
 
@@ -55,15 +55,14 @@ struct bench {
 	uint64_t *window; /* [mailboxes] ids */
 	uint8_t *count;	  /* [mailboxes] puts, modulo PUTS */
 	uint64_t place, places;
-	uint64_t bare_at; /* put that the bare loop copies */
+	uint64_t bare_at; /* next put that the bare loop copies */
 	double ps_per_cycle;
 };
 
 /* ---- the port ---- */
-
 static uint64_t mailbox_of(uint32_t index)
 {
-	return (index + 1) * 0x9E3779B97F4A7C15; /* odd: no two are alike */
+	return (index + 1) * 0x9E3779B97F4A7C15; /* an odd factor: all results differ */
 }
 
 static void make_frame(struct bench *b)
@@ -104,7 +103,6 @@ static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, un
 static const struct sp_port_ops ops = {.receive = receive, .transmit = bench_port_discard, .next = bench_port_always};
 
 /* ---- the application ---- */
-
 static struct sp_command make_post(struct bench *b, uint32_t index)
 {
 	const uint64_t bytes = (uint64_t)PUTS * b->shape.size, at = b->place++ % b->places * bytes;
@@ -126,10 +124,10 @@ static inline void step(struct bench *b)
 		uint8_t *count = &b->count[b->to[i]];
 
 		*count = (uint8_t)((*count + 1) % PUTS);
-		if (*count == PUTS / 2) { /* half of the head is used: the next buffer */
+		if (*count == PUTS / 2) { /* half of the head buffer is used: post the next */
 			const struct sp_command c = make_post(b, b->to[i]);
 
-			/* There is always room: a poll takes more commands than a burst makes. */
+			/* There is always room: a poll takes more commands than a burst produces. */
 			if (sp_command_post(b->dev, &c))
 				b->place = UINT64_MAX;
 		}
@@ -157,7 +155,7 @@ static int make_windows(struct bench *b)
 	return bench_stopped() ? -EINTR : r;
 }
 
-static int open_context(struct bench *b, char *why, unsigned room)
+static int open_context(struct bench *b, struct bench_why *why)
 {
 	char windows[16], buffers[16];
 	const struct sp_setting setting[] = {{"qp", "256"},	   {"mtu", "4096"},	 {"session", "implicit"},
@@ -168,16 +166,13 @@ static int open_context(struct bench *b, char *why, unsigned room)
 	snprintf(windows, sizeof(windows), "%u", b->shape.mailboxes);
 	snprintf(buffers, sizeof(buffers), "%u", 2 * b->shape.mailboxes);
 	r = sp_context_open(b->dev, "bench", "rvma", setting, sizeof(setting) / sizeof(*setting), &b->context, &error);
-	if (r) {
-		snprintf(why, room, "%s", error.text);
-		return r;
-	}
+	if (r)
+		return bench_fail(why, r, "%s", error.text);
 	r = sp_mr_alloc(b->dev, b->places * PUTS * b->shape.size, &b->mr);
 	return r ? r : make_windows(b);
 }
 
 /* ---- the case ---- */
-
 static void close_puts(void *state)
 {
 	struct bench *b = state;
@@ -195,17 +190,15 @@ static void close_puts(void *state)
 	free(b);
 }
 
-static int open_puts(const struct shape *shape, const struct bench_options *o, void **state, char *why, unsigned room)
+static int open_puts(const struct shape *shape, const struct bench_options *o, void **state, struct bench_why *why)
 {
 	struct sp_nic_config config;
 	struct sp_error error = {.text = "no memory"};
 	struct bench *b;
 	int r = -ENOMEM;
 
-	if (o->icrc) {
-		snprintf(why, room, "the port changes each packet as it makes it, and not its ICRC");
-		return BENCH_SKIPPED;
-	}
+	if (o->icrc)
+		return bench_fail(why, BENCH_SKIPPED, "the port changes each packet as it makes it, and not its ICRC");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return r;
@@ -222,9 +215,9 @@ static int open_puts(const struct shape *shape, const struct bench_options *o, v
 	r = sp_nic_create(&config, &error, &b->nic);
 	if (!r)
 		r = sp_nic_dev(b->nic, false, &b->dev);
-	snprintf(why, room, "%s", error.text);
+	snprintf(why->text, sizeof(why->text), "%s", error.text);
 	if (!r)
-		r = open_context(b, why, room);
+		r = open_context(b, why);
 	if (r)
 		goto fail;
 	*state = b;
@@ -234,36 +227,34 @@ fail:
 	return r;
 }
 
-static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 	const uint64_t before = sp_nic_context_counter(b->nic, b->context, "puts");
 	const struct bench_clock clock = bench_clock_begin();
-	const uint64_t end = bench_turn_end(seconds);
+	const uint64_t end = bench_round_end(seconds);
 	uint64_t units = 0, puts;
 
 	do {
-		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++) {
+		for (unsigned i = 0; i < BENCH_PORT_BURSTS; i++) {
 			b->burst = 0;
 			sp_nic_poll(b->nic, 0, now(b));
 			units += b->burst;
 			step(b);
 		}
 	} while (rte_rdtsc() < end && !bench_stopped());
-	turn->units = units;
-	turn->cycles = bench_clock_end(&clock);
+	round->units = units;
+	round->cycles = bench_clock_end(&clock);
 	puts = sp_nic_context_counter(b->nic, b->context, "puts") - before;
-	if (puts != units || b->place == UINT64_MAX) {
-		snprintf(why, room, "%llu puts sent, %llu placed: not what was to be measured",
-			 (unsigned long long)units, (unsigned long long)puts);
-		return -EPROTO;
-	}
+	if (puts != units || b->place == UINT64_MAX)
+		return bench_fail(why, -EPROTO, "%llu puts sent, %llu placed: not what was to be measured",
+				  (unsigned long long)units, (unsigned long long)puts);
 	return 0;
 }
 
-static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_bare(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return bench_port_bare(receive, NULL, state, seconds, turn, why, room);
+	return bench_port_bare(receive, NULL, state, seconds, round, why);
 }
 
 static uint8_t *next_place(struct bench *b)
@@ -288,33 +279,33 @@ static void stream_burst(void *state, struct rte_mbuf **packet, unsigned n)
 	past_fence();
 }
 
-/* The better of the two, half a turn each. */
-static int run_copy(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+/* The better of the two, half a round each. */
+static int run_copy(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	struct bench_turn other = {0};
-	int r = bench_port_bare(receive, copy_burst, state, seconds / 2, turn, why, room);
+	struct bench_round other = {0};
+	int r = bench_port_bare(receive, copy_burst, state, seconds / 2, round, why);
 
 	if (!r)
-		r = bench_port_bare(receive, stream_burst, state, seconds / 2, &other, why, room);
-	if (!r && other.cycles * turn->units < turn->cycles * other.units)
-		*turn = other;
+		r = bench_port_bare(receive, stream_burst, state, seconds / 2, &other, why);
+	if (!r && other.cycles * round->units < round->cycles * other.units)
+		*round = other;
 	return r;
 }
 
 #define SHAPES(_) _(64, 1) _(64, 1000) _(64, 1000000) _(4096, 1) _(4096, 1000) _(4096, 1000000)
 
 #define OPEN(bytes, boxes)                                                                                             \
-	static int open_##bytes##_##boxes(const struct bench_options *o, void **state, char *why, unsigned room)       \
+	static int open_##bytes##_##boxes(const struct bench_options *o, void **state, struct bench_why *why)          \
 	{                                                                                                              \
-		return open_puts(&(const struct shape){.size = bytes, .mailboxes = boxes}, o, state, why, room);       \
+		return open_puts(&(const struct shape){.size = bytes, .mailboxes = boxes}, o, state, why);             \
 	}
 SHAPES(OPEN)
 
 #define OPEN_PLACE(bytes, where)                                                                                       \
-	static int open_##where(const struct bench_options *o, void **state, char *why, unsigned room)                 \
+	static int open_##where(const struct bench_options *o, void **state, struct bench_why *why)                    \
 	{                                                                                                              \
 		return open_puts(&(const struct shape){.size = bytes, .mailboxes = 1, .memory = MEMORY_##where}, o,    \
-				 state, why, room);                                                                    \
+				 state, why);                                                                          \
 	}
 #define MEMORY_8M  (8u << 20)
 #define MEMORY_64M (64u << 20)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sdr receive by one worker, beside testpmd, and loops that receive, perhaps copy, and free on the same port. */
+/* sdr receive with one worker, beside testpmd, and beside loops that receive, perhaps copy, and free on the same
+ * port. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -15,7 +16,7 @@
 #include "bench_frame.h"
 #include "bench_sdr.h"
 
-#define PAUSE 64 /* a polling application's, between two looks: instructions `pause` */
+#define PAUSE 64 /* `pause` instructions between two looks of a polling application */
 #define HEAD  (BENCH_EXT + SP_SDR_HEADER)
 
 static void close_case(void *state)
@@ -23,41 +24,40 @@ static void close_case(void *state)
 	bench_sdr_close(state);
 }
 
-static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return bench_sdr_run(state, seconds, turn, why, room);
+	return bench_sdr_run(state, seconds, round, why);
 }
 
-/* As a NIC that has been started: what calls take is measured all the time. */
-static int run_metered(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+/* As on a NIC that was started: cycles of calls are measured all the time. */
+static int run_metered(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench_sdr *b = state;
 	int r;
 
 	sp_meters_set(b->wire.nic, true);
-	r = run(b, seconds, turn, why, room);
+	r = run(b, seconds, round, why);
 	sp_meters_set(b->wire.nic, false);
 	return r;
 }
 
-static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_bare(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench_sdr *b = state;
 
-	return bench_wire_bare(&b->wire, NULL, NULL, seconds, turn, why, room);
+	return bench_wire_bare(&b->wire, NULL, NULL, seconds, round, why);
 }
 
-static int run_rxonly(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_rxonly(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench_sdr *b = state;
 	char device[1300];
 
 	snprintf(device, sizeof(device), "net_pcap0,%s", b->wire.source);
-	return bench_testpmd_turn(&b->testpmd, "rxonly", device, 0, seconds, turn, why, room);
+	return bench_testpmd_round(&b->testpmd, "rxonly", device, 0, seconds, round, why);
 }
 
 /* ---- payload to its place, by a bare loop: the same addresses in the same order ---- */
-
 static inline uint8_t *place_of(struct bench_sdr *b)
 {
 	const uint64_t packets = b->places * b->shape.packets;
@@ -87,37 +87,36 @@ static void stream_burst(void *arg, struct rte_mbuf **packet)
 	past_fence();
 }
 
-/* The better of the two, half a turn each. */
-static int run_copy(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+/* The better of the two, half a round each. */
+static int run_copy(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench_sdr *b = state;
-	struct bench_turn other = {0};
-	int r = bench_wire_bare(&b->wire, copy_burst, b, seconds / 2, turn, why, room);
+	struct bench_round other = {0};
+	int r = bench_wire_bare(&b->wire, copy_burst, b, seconds / 2, round, why);
 
 	if (!r)
-		r = bench_wire_bare(&b->wire, stream_burst, b, seconds / 2, &other, why, room);
-	if (!r && other.cycles * turn->units < turn->cycles * other.units)
-		*turn = other;
+		r = bench_wire_bare(&b->wire, stream_burst, b, seconds / 2, &other, why);
+	if (!r && other.cycles * round->units < round->cycles * other.units)
+		*round = other;
 	return r;
 }
 
-int bench_sdr_copy(struct bench_sdr *b, double seconds, struct bench_turn *turn, char *why, unsigned room)
+int bench_sdr_copy(struct bench_sdr *b, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_copy(b, seconds, turn, why, room);
+	return run_copy(b, seconds, round, why);
 }
 
 /* ---- an application that polls, on another core ---- */
-
 struct poller {
 	struct bench_sdr *bench;
 	unsigned pause;
-	_Atomic bool begun; /* [poller] */
-	_Atomic bool stop;  /* [measuring thread] */
+	_Atomic bool begun; /* written by the poller */
+	_Atomic bool stop;  /* written by the measuring thread */
 	pthread_t thread;
 };
 
-/* It looks at the bitmap of the message that comes until all of it is there, then goes on to the next: what is released
- * meanwhile it has missed. It only reads; completing and posting stays where it is in the other cases. */
+/* Polls the bitmap of the arriving message until it is complete, then of the next. It only reads; completing and
+ * posting happen as in the other cases. */
 static void *look(void *arg)
 {
 	struct poller *p = arg;
@@ -143,8 +142,8 @@ static void *look(void *arg)
 	return NULL;
 }
 
-static int run_polled(struct bench_sdr *b, unsigned pause, double seconds, struct bench_turn *turn, char *why,
-		      unsigned room)
+static int run_polled(struct bench_sdr *b, unsigned pause, double seconds, struct bench_round *round,
+		      struct bench_why *why)
 {
 	struct poller p = {.bench = b, .pause = pause};
 	int r = -pthread_create(&p.thread, NULL, look, &p);
@@ -154,45 +153,44 @@ static int run_polled(struct bench_sdr *b, unsigned pause, double seconds, struc
 	while (!atomic_load_explicit(&p.begun, memory_order_acquire))
 		sched_yield();
 	bench_pin(0);
-	r = run(b, seconds, turn, why, room);
+	r = run(b, seconds, round, why);
 	bench_unpin();
 	atomic_store(&p.stop, true);
 	pthread_join(p.thread, NULL);
 	return r;
 }
 
-static int run_tight(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_tight(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_polled(state, 0, seconds, turn, why, room);
+	return run_polled(state, 0, seconds, round, why);
 }
 
-static int run_paused(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_paused(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_polled(state, PAUSE, seconds, turn, why, room);
+	return run_polled(state, PAUSE, seconds, round, why);
 }
 
 /* ---- the cases ---- */
-
 #define OPEN(name, open, ...)                                                                                          \
-	static int open_##name(const struct bench_options *o, void **state, char *why, unsigned room)                  \
+	static int open_##name(const struct bench_options *o, void **state, struct bench_why *why)                     \
 	{                                                                                                              \
 		static const struct bench_sdr_shape shape = {__VA_ARGS__};                                             \
                                                                                                                        \
-		return open(&shape, o, state, why, room);                                                              \
+		return open(&shape, o, state, why);                                                                    \
 	}
 
-static int open_alone(const struct bench_sdr_shape *shape, const struct bench_options *o, void **state, char *why,
-		      unsigned room)
+static int open_alone(const struct bench_sdr_shape *shape, const struct bench_options *o, void **state,
+		      struct bench_why *why)
 {
-	return bench_sdr_open(shape, o, (struct bench_sdr **)state, why, room);
+	return bench_sdr_open(shape, o, (struct bench_sdr **)state, why);
 }
 
-static int open_polled(const struct bench_sdr_shape *shape, const struct bench_options *o, void **state, char *why,
-		       unsigned room)
+static int open_polled(const struct bench_sdr_shape *shape, const struct bench_options *o, void **state,
+		       struct bench_why *why)
 {
-	const int r = bench_two_cpus(why, room);
+	const int r = bench_two_cpus(why);
 
-	return r ? r : open_alone(shape, o, state, why, room);
+	return r ? r : open_alone(shape, o, state, why);
 }
 
 OPEN(64, open_alone, .mtu = 64, .packets = 32, .chunk = 1)
@@ -207,64 +205,31 @@ OPEN(4096_64M, open_alone, .mtu = 4096, .packets = 64, .chunk = 16, .memory = 64
 #define RXONLY "dpdk-testpmd, rxonly"
 #define BARE   "receive and free on the same port"
 
-#define PLACE(size, where, least)                                                                                      \
+#define RECEIVE(text, about, open_case, polling, mine, against, base, ...)                                             \
 	{                                                                                                              \
-		.name = "sdr-place-" #size "-" #where,                                                                 \
-		.help = #size "-byte packets, placed one after the other into " #where "iB", .threads = 1,             \
-		.baseline = "receive, copy there (memcpy or streaming stores, the better), free", .required = least,   \
-		.open = open_##size##_##where, .run = run, .run_baseline = run_copy, .other = {{BARE, run_bare}},      \
-		.close = close_case                                                                                    \
+		.name = text, .help = about, .threads = polling, .baseline = against, .open = open_case, .run = mine,  \
+		.run_baseline = base, .close = close_case, __VA_ARGS__                                                 \
 	}
+#define PLACE(size, where, least)                                                                                      \
+	RECEIVE("sdr-place-" #size "-" #where, #size "-byte packets, placed one after the other into " #where "iB",    \
+		open_##size##_##where, 1, run, "receive, copy there (memcpy or streaming stores, the better), free",   \
+		run_copy, .required = least, .other = {{BARE, run_bare}})
+
 const struct bench_case bench_receive[] = {
-	{.name = "sdr-receive-64",
-	 .help = "64-byte packets, one-packet chunks, 2 KiB messages",
-	 .threads = 1,
-	 .baseline = RXONLY,
-	 .required = 0.42,
-	 .goal = 0.60,
-	 .icrc_required = 0.32,
-	 .icrc_goal = 0.48,
-	 .open = open_64,
-	 .run = run,
-	 .run_baseline = run_rxonly,
-	 .other = {{BARE, run_bare}},
-	 .close = close_case},
-	{.name = "sdr-receive-4096",
-	 .help = "4 KiB packets, one-packet chunks, 64 KiB messages",
-	 .threads = 1,
-	 .baseline = BARE,
-	 .open = open_4096,
-	 .run = run,
-	 .run_baseline = run_bare,
-	 .close = close_case},
-	{.name = "sdr-chunk-64",
-	 .help = "64-byte packets, 64-packet chunks, 4 KiB messages",
-	 .threads = 1,
-	 .baseline = RXONLY,
-	 .open = open_chunk,
-	 .run = run,
-	 .run_baseline = run_rxonly,
-	 .other = {{BARE, run_bare}},
-	 .close = close_case},
-	{.name = "sdr-polled-64",
-	 .help = "as sdr-receive-64, while an application polls the bitmap on another core without a pause",
-	 .threads = 2,
-	 .baseline = "the same without it",
-	 .open = open_watched,
-	 .run = run_tight,
-	 .run_baseline = run,
-	 .other = {{"with 64 pauses between looks", run_paused}},
-	 .close = close_case},
-	{.name = "sdr-metered-64",
-	 .help = "as sdr-receive-64, while what calls of handlers take is measured, as in a NIC that has been started",
-	 .threads = 1,
-	 .baseline = "the same without it",
-	 .required = 0.98,
-	 .icrc_required = 0.98,
-	 .open = open_64,
-	 .run = run_metered,
-	 .run_baseline = run,
-	 .close = close_case},
+	RECEIVE("sdr-receive-64", "64-byte packets, one-packet chunks, 2 KiB messages", open_64, 1, run, RXONLY,
+		run_rxonly, .required = 0.42, .goal = 0.60, .icrc_required = 0.32, .icrc_goal = 0.48,
+		.other = {{BARE, run_bare}}),
+	RECEIVE("sdr-receive-4096", "4 KiB packets, one-packet chunks, 64 KiB messages", open_4096, 1, run, BARE,
+		run_bare, ),
+	RECEIVE("sdr-chunk-64", "64-byte packets, 64-packet chunks, 4 KiB messages", open_chunk, 1, run, RXONLY,
+		run_rxonly, .other = {{BARE, run_bare}}),
+	RECEIVE("sdr-polled-64",
+		"as sdr-receive-64, while an application polls the bitmap on another core without a pause",
+		open_watched, 2, run_tight, "the same without it", run,
+		.other = {{"with 64 pauses between looks", run_paused}}),
+	RECEIVE("sdr-metered-64",
+		"as sdr-receive-64, while what calls of handlers take is measured, as in a NIC that has been started",
+		open_64, 1, run_metered, "the same without it", run, .required = 0.98, .icrc_required = 0.98),
 	PLACE(1024, 8M, 0.75),
 	PLACE(1024, 64M, 0.75),
 	PLACE(4096, 8M, 0.90),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A message by RVMA beside the same message by RDMA, from the call that sends it to the receiving program that knows of
- * it (volley.h): two NICs in this process joined by a ring port, which one thread polls, and the programs between; or
- * in virtual time over a link that keeps order, and over one that does not.
+ * A message by RVMA beside the same message by RDMA, from the send call until the receiving program knows of it
+ * (batch.h): two NICs in this process joined by a ring port, polled by one thread that also runs the programs; or in
+ * virtual time over a link that keeps order, and over one that does not.
  */
 #include "bench.h"
 
@@ -15,16 +15,17 @@
 
 #include "../pipeline/nic.h"
 #include "quantile.h"
-#include "volley.h"
+#include "batch.h"
 
 #define SAMPLES 65536u
-#define LEAST	5u    /* messages of a turn, however long they take */
-#define PACKETS 5000u /* of a turn in virtual time, at about ... */
-#define FEW	20u   /* ... but so many messages at least, and */
+#define LEAST	5u    /* messages of a round, at least */
+#define PACKETS 5000u /* packets of a round in virtual time, about */
+#define FEW	20u   /* ... but at least so many messages, */
 #define MANY	500u  /* ... at most */
 #define MTU	4096u
 
-/* Virtual: a link of 100 Gbit/s and 1 us; on one that does not keep order each packet may take up to 1 us more. */
+/* In virtual time: a link of 100 Gbit/s and 1 us. ADAPTIVE does not keep order: each packet may take up to 1 us
+ * more. */
 enum kind { RING, ORDERED, ADAPTIVE };
 static const struct sp_link_direction link_of[] = {
 	[ORDERED] = {.bandwidth = 100000000000, .delay = SP_US, .queue = 4096},
@@ -34,7 +35,7 @@ static const struct sp_link_direction link_of[] = {
 struct bench {
 	enum kind kind;
 	uint32_t size;
-	uint64_t turns[SP_VOLLEY_WAYS];
+	uint64_t rounds[SP_BATCH_WAYS];
 	double ps_per_cycle;
 	struct sp_nic *nic[2];
 	struct sp_dev *dev[2];
@@ -63,7 +64,7 @@ static void close_rvma(void *state)
 	free(b);
 }
 
-static int open_rvma(enum kind kind, uint32_t size, void **state, char *why, unsigned room)
+static int open_rvma(enum kind kind, uint32_t size, void **state, struct bench_why *why)
 {
 	static unsigned cables;
 	struct bench *b = calloc(1, sizeof(*b));
@@ -81,7 +82,7 @@ static int open_rvma(enum kind kind, uint32_t size, void **state, char *why, uns
 	b->ps_per_cycle = r ? 0 : 1e12 / (double)rte_get_tsc_hz();
 	snprintf(cable, sizeof(cable), "ring:bench%u", cables++);
 	for (unsigned i = 0; i < 2 && !r && kind == RING; i++) {
-		sp_volley_nic(config, i);
+		sp_batch_nic(config, i);
 		config->port[0].device = cable;
 		r = sp_nic_create(config, &error, &b->nic[i]);
 		if (!r)
@@ -93,16 +94,15 @@ static int open_rvma(enum kind kind, uint32_t size, void **state, char *why, uns
 	*state = b;
 	return 0;
 fail:
-	snprintf(why, room, "%s", error.text);
+	snprintf(why->text, sizeof(why->text), "%s", error.text);
 	free(config);
 	if (b)
 		close_rvma(b);
 	return r;
 }
 
-/* ---- turns ---- */
-
-/* Virtual time has no noise to be left out, and times have two heights where something may have to be sent again. */
+/* ---- rounds ---- */
+/* Virtual time has no noise, and with retransmissions the times have two peaks: the mean, not the median. */
 static double mean(const struct bench *b)
 {
 	double sum = 0;
@@ -117,35 +117,34 @@ static sp_time now(const struct bench *b)
 	return (sp_time)((double)rte_rdtsc() * b->ps_per_cycle);
 }
 
-static int play(struct bench *b, const struct sp_volley_config *config, double seconds, uint64_t *torn)
+static int play(struct bench *b, const struct sp_batch_config *config, double seconds, uint64_t *torn)
 {
 	const uint64_t end = rte_rdtsc() + (uint64_t)(seconds * (double)rte_get_tsc_hz());
-	struct sp_volley *v;
-	int r = sp_volley_create(b->dev, config, &v);
+	struct sp_batch *v;
+	int r = sp_batch_create(b->dev, config, &v);
 
 	if (r)
 		return r;
 	for (unsigned i = 0; !r && !bench_stopped() && (b->samples < LEAST || rte_rdtsc() < end); i ^= 1) {
 		sp_nic_poll(b->nic[i], 0, now(b));
-		r = sp_volley_step(v, now(b));
+		r = sp_batch_step(v, now(b));
 	}
-	*torn = sp_volley_torn(v);
-	sp_volley_destroy(v);
+	*torn = sp_batch_torn(v);
+	sp_batch_destroy(v);
 	return r;
 }
 
-static int simulate(struct bench *b, struct sp_volley_config *config, uint64_t *torn)
+static int simulate(struct bench *b, struct sp_batch_config *config, uint64_t *torn)
 {
 	const uint32_t packets = (b->size - 1) / MTU + 1;
 
 	config->messages = PACKETS / packets < FEW ? FEW : PACKETS / packets > MANY ? MANY : PACKETS / packets;
-	return sp_volley_simulate(config, &link_of[b->kind], ++b->turns[config->way], torn);
+	return sp_batch_simulate(config, &link_of[b->kind], ++b->rounds[config->way], torn);
 }
 
-static int run(struct bench *b, enum sp_volley_way way, double seconds, struct bench_turn *turn, char *why,
-	       unsigned room)
+static int run(struct bench *b, enum sp_batch_way way, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	struct sp_volley_config config = {
+	struct sp_batch_config config = {
 		.way = way, .size = b->size, .mtu = MTU, .messages = UINT64_MAX / 2, .ended = note, .ended_arg = b};
 	uint64_t torn = 0;
 	int r;
@@ -154,44 +153,38 @@ static int run(struct bench *b, enum sp_volley_way way, double seconds, struct b
 	r = b->kind == RING ? play(b, &config, seconds, &torn) : simulate(b, &config, &torn);
 	if (bench_stopped())
 		return -EINTR;
-	if (r) {
-		snprintf(why, room, "a message was not passed: %s", strerror(-r));
-		return r;
-	}
-	if (torn && way != SP_VOLLEY_LAST_BYTE) {
-		snprintf(why, room, "%llu messages were announced before they were there", (unsigned long long)torn);
-		return -EBADMSG;
-	}
-	if (torn) {
-		snprintf(why, room, "in %llu of %u messages the last byte was there before others",
-			 (unsigned long long)torn, b->samples);
-		return BENCH_SKIPPED;
-	}
-	turn->value = b->kind == RING ? sp_quantile(b->sample, b->samples, 500) : mean(b);
-	turn->tail = b->samples < 100 ? 0 : sp_quantile(b->sample, b->samples, 990);
+	if (r)
+		return bench_fail(why, r, "a message was not passed: %s", strerror(-r));
+	if (torn && way != SP_BATCH_LAST_BYTE)
+		return bench_fail(why, -EBADMSG, "%llu messages were announced before they were there",
+				  (unsigned long long)torn);
+	if (torn)
+		return bench_fail(why, BENCH_SKIPPED, "in %llu of %u messages the last byte was there before others",
+				  (unsigned long long)torn, b->samples);
+	round->value = b->kind == RING ? sp_quantile(b->sample, b->samples, 500) : mean(b);
+	round->tail = b->samples < 100 ? 0 : sp_quantile(b->sample, b->samples, 990);
 	return 0;
 }
 
 #define SIDE(name, way)                                                                                                \
-	static int run_##name(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)          \
+	static int run_##name(void *state, double seconds, struct bench_round *round, struct bench_why *why)           \
 	{                                                                                                              \
-		return run(state, way, seconds, turn, why, room);                                                      \
+		return run(state, way, seconds, round, why);                                                           \
 	}
-SIDE(put, SP_VOLLEY_PUT)
-SIDE(behind, SP_VOLLEY_BEHIND)
-SIDE(afterwards, SP_VOLLEY_AFTERWARDS)
-SIDE(last_byte, SP_VOLLEY_LAST_BYTE)
-SIDE(exchange, SP_VOLLEY_EXCHANGE)
+SIDE(put, SP_BATCH_PUT)
+SIDE(behind, SP_BATCH_BEHIND)
+SIDE(afterwards, SP_BATCH_AFTERWARDS)
+SIDE(last_byte, SP_BATCH_LAST_BYTE)
+SIDE(exchange, SP_BATCH_EXCHANGE)
 
 /* ---- cases ---- */
-
 #define SIZES(_, kind) _(kind, 8) _(kind, 64) _(kind, 512) _(kind, 4096) _(kind, 32768) _(kind, 262144) _(kind, 1048576)
 
 #define OPEN(kind, bytes)                                                                                              \
-	static int open_##kind##_##bytes(const struct bench_options *o, void **state, char *why, unsigned room)        \
+	static int open_##kind##_##bytes(const struct bench_options *o, void **state, struct bench_why *why)           \
 	{                                                                                                              \
 		(void)o;                                                                                               \
-		return open_rvma(kind, bytes, state, why, room);                                                       \
+		return open_rvma(kind, bytes, state, why);                                                             \
 	}
 SIZES(OPEN, RING)
 SIZES(OPEN, ORDERED)

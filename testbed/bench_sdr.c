@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The capture spans slots x generations messages, so that when it starts again its first message is the next one in
- * order; the application completes and re-posts every receive, on the same core. A turn ends where the capture ends,
- * for all sides: so the NIC always finds the stream where it left it. Any duplicate, late or dropped packet means that
- * something else was measured, and fails the case.
+ * The capture contains slots x generations messages, so that when it repeats, its first message is the next one in
+ * order. The application completes and re-posts every receive, on the same core. A round ends at the end of the
+ * capture, for all sides, so the NIC finds the stream where it left it. A duplicate, late or dropped packet would mean
+ * that something else was measured, so it fails the case.
  */
 #include "bench_sdr.h"
 
@@ -19,20 +19,19 @@
 #include "bench_frame.h"
 #include "bench_null.h"
 
-#define SLOTS	     16	   /* messages at once, at least: what comes while some are completed and posted */
-#define AHEAD	     128   /* packets that these have, at least */
-#define GENERATIONS  4	   /* at most; fewer where messages are long: */
-#define CAPTURE	     2048  /* packets, which the port keeps in the NIC's buffers, */
-#define STORED	     32768 /* ... or in memory, at most; of STORED_BYTES in all */
+#define SLOTS	     16	   /* messages posted, at least: more arrive while some are completed and posted */
+#define AHEAD	     128   /* packets of these, at least */
+#define GENERATIONS  4	   /* at most; fewer if messages are long: */
+#define CAPTURE	     2048  /* packets, which the port keeps in buffers of the NIC, */
+#define STORED	     32768 /* ... or in memory, at most; STORED_BYTES in all */
 #define STORED_BYTES (16u << 20)
 #define QP	     0x100
 #define RKEY	     0x1234
 #define HEAD	     (BENCH_EXT + SP_SDR_HEADER)
 
 /* ---- the capture ---- */
-
-/* Frame `at` of the capture comes by queue `at` mod workers. Which packet of the stream is it, when these get some in a
- * row in turn? */
+/* Frame `at` of the capture arrives on queue `at` mod workers. Returns its number in the stream, when each worker gets
+ * some packets in a row. */
 static uint64_t dealt(const struct bench_sdr_shape *s, uint64_t at)
 {
 	const uint64_t workers = s->workers ? s->workers : 1, deal = s->deal ? s->deal : 1, nth = at / workers;
@@ -67,7 +66,6 @@ static uint32_t make_frame(void *arg, uint64_t at, uint8_t *f)
 }
 
 /* ---- the application ---- */
-
 static struct sp_command make_command(const struct bench_sdr *b, uint16_t op, uint64_t k)
 {
 	const uint64_t bytes = (uint64_t)b->shape.mtu * b->shape.packets;
@@ -84,7 +82,7 @@ static void command(struct bench_sdr *b, uint16_t op, uint64_t k)
 		sp_nic_poll(b->wire.nic, 0, bench_wire_now(&b->wire));
 }
 
-/* Completes what is complete, posts again what has been let go. */
+/* Completes complete receives and posts released ones again. */
 static inline void step(void *arg)
 {
 	struct bench_sdr *b = arg;
@@ -106,7 +104,6 @@ void bench_sdr_step(struct bench_sdr *b)
 }
 
 /* ---- opening ---- */
-
 void bench_sdr_close(struct bench_sdr *b)
 {
 	if (!b)
@@ -129,7 +126,7 @@ static int open_null(struct bench_sdr *b, const char *qps, struct sp_error *erro
 	return sp_context_open(b->wire.dev, "bench", BENCH_NULL, setting, 2, &b->context, error);
 }
 
-static int open_context(struct bench_sdr *b, char *why, unsigned room)
+static int open_context(struct bench_sdr *b, struct bench_why *why)
 {
 	char mtu[16], chunk[24], bytes[24], generations[16], slots[16];
 	const struct sp_setting setting[] = {{"qp", "256"},
@@ -155,10 +152,8 @@ static int open_context(struct bench_sdr *b, char *why, unsigned room)
 	else
 		r = sp_context_open(b->wire.dev, "bench", "sdr", setting, sizeof(setting) / sizeof(*setting),
 				    &b->context, &error);
-	if (r || b->shape.null) {
-		snprintf(why, room, "%s", r ? error.text : "");
-		return r;
-	}
+	if (r || b->shape.null)
+		return bench_fail(why, r, "%s", r ? error.text : "");
 	r = sp_context_area(b->wire.dev, b->context, &area, &len);
 	b->area = area;
 	b->layout = sp_sdr_layout(b->slots, sp_sdr_units(b->shape.packets, b->shape.chunk), b->shape.chunk,
@@ -167,7 +162,7 @@ static int open_context(struct bench_sdr *b, char *why, unsigned room)
 }
 
 int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_options *o, struct bench_sdr **bench,
-		   char *why, unsigned room)
+		   struct bench_why *why)
 {
 	struct bench_wire_config config = {.queues = shape->workers, .icrc = o->icrc, .make = make_frame};
 	struct bench_sdr *b = aligned_alloc(64, RTE_ALIGN(sizeof(*b), 64));
@@ -193,8 +188,8 @@ int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_optio
 	if (b->generations > GENERATIONS)
 		b->generations = GENERATIONS;
 	if (!b->generations || b->slots * b->shape.packets < AHEAD) {
-		snprintf(why, room, "%u messages of %u packets: all at once must have %u to %u", b->slots,
-			 b->shape.packets, AHEAD, capture);
+		snprintf(why->text, sizeof(why->text), "%u messages of %u packets: all at once must have %u to %u",
+			 b->slots, b->shape.packets, AHEAD, capture);
 		free(b);
 		return BENCH_SKIPPED;
 	}
@@ -205,10 +200,10 @@ int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_optio
 	config.arg = b;
 	config.gate = shape->gate;
 	config.stored = shape->stored;
-	r = bench_wire_open(&b->wire, &config, why, room);
+	r = bench_wire_open(&b->wire, &config, why);
 	if (!r)
-		r = open_context(b, why, room);
-	while (!r && !shape->null && b->posted < b->slots) { /* at once: the port has packets at the first poll */
+		r = open_context(b, why);
+	while (!r && !shape->null && b->posted < b->slots) { /* now: the port has packets at the first poll */
 		const struct sp_command c = make_command(b, SP_CMD_POST, b->posted++);
 
 		r = sp_command_call(b->wire.dev, &c, NULL);
@@ -220,31 +215,29 @@ int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_optio
 	return r;
 }
 
-/* ---- turns ---- */
-
+/* ---- rounds ---- */
 uint64_t bench_sdr_wasted(struct bench_sdr *b)
 {
 	return sp_nic_context_counter(b->wire.nic, b->context, "duplicates");
 }
 
-static int all_fresh(struct bench_sdr *b, char *why, unsigned room)
+static int all_fresh(struct bench_sdr *b, struct bench_why *why)
 {
 	const uint64_t duplicates = bench_sdr_wasted(b);
 
 	if (!duplicates)
 		return 0;
-	snprintf(why, room, "%llu duplicates: not what was to be measured", (unsigned long long)duplicates);
-	return -EPROTO;
+	return bench_fail(why, -EPROTO, "%llu duplicates: not what was to be measured", (unsigned long long)duplicates);
 }
 
-int bench_sdr_run(struct bench_sdr *b, double seconds, struct bench_turn *turn, char *why, unsigned room)
+int bench_sdr_run(struct bench_sdr *b, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	const int r = bench_wire_turn(&b->wire, step, b, seconds, turn, why, room);
+	const int r = bench_wire_round(&b->wire, step, b, seconds, round, why);
 
-	return r ? r : all_fresh(b, why, room);
+	return r ? r : all_fresh(b, why);
 }
 
-int bench_sdr_null(struct bench_sdr *b, double seconds, struct bench_turn *turn, char *why, unsigned room)
+int bench_sdr_null(struct bench_sdr *b, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return bench_wire_turn(&b->wire, NULL, NULL, seconds, turn, why, room);
+	return bench_wire_round(&b->wire, NULL, NULL, seconds, round, why);
 }

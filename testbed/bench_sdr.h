@@ -9,21 +9,22 @@
 
 struct bench_sdr_shape {
 	uint32_t mtu, packets, chunk; /* packets of a message, of a chunk: powers of 2 */
-	uint32_t slots;		      /* messages at once, a power of 2; 0: as many as SLOTS and AHEAD want */
-	uint32_t deal;		      /* packets in a row that a worker gets, of several, a power of 2; 0: 1 */
-	unsigned look;	  /* rounds between two looks of the application, a power of 2; 0: it looks in each */
-	uint64_t memory;  /* bytes that messages are placed into in turn, a power of 2; 0: one place a slot */
-	unsigned workers; /* 0: 1 */
-	bool null;	  /* the packets go to a handler that does nothing (bench_null.h) */
+	uint32_t slots;		      /* messages posted, a power of 2; 0: from SLOTS and AHEAD */
+	uint32_t deal;		      /* packets in a row for each of several workers, a power of 2; 0: 1 */
+	unsigned look;		      /* rounds between two looks of the application, a power of 2; 0: each */
+	uint64_t memory; /* bytes that messages are placed into one after the other, a power of 2; 0: one place per slot
+			  */
+	unsigned workers;			   /* 0: 1 */
+	bool null;				   /* the packets go to a handler that does nothing (bench_null.h) */
 	bool (*gate)(void *bench, uint16_t queue); /* see bench_wire.h */
-	bool stored;				   /* ... */
+	bool stored;				   /* see bench_wire.h */
 	void *crew;
 };
 
 struct bench_sdr {
 	struct bench_sdr_shape shape;
 	uint32_t slots, generations; /* powers of 2 */
-	uint64_t places;	     /* the same: of messages in memory */
+	uint64_t places;	     /* a power of 2: of messages in memory */
 	struct bench_wire wire;
 	struct bench_testpmd testpmd;
 	struct sp_mr *mr;
@@ -31,8 +32,9 @@ struct bench_sdr {
 	const uint8_t *area;
 	struct sp_sdr_layout layout;
 	void *crew;
-	uint64_t bare_at; /* packets that the bare loop has copied */
-	/* The thread that steps: next message to be completed, to be posted; rounds. Others read what is above. */
+	uint64_t bare_at; /* packets copied by the bare loop */
+	/* Written by the stepping thread: the next message to complete and to post; rounds. Other threads read what is
+	 * above. */
 	uint64_t completed __attribute__((aligned(64))), posted;
 	uint32_t rounds;
 };
@@ -44,18 +46,18 @@ static inline uint64_t bench_sdr_line(const struct bench_sdr *b, uint64_t k, siz
 			       __ATOMIC_ACQUIRE);
 }
 
-/* 0, BENCH_SKIPPED or -errno, and words in why. */
+/* 0, BENCH_SKIPPED or -errno with the reason in why. */
 int bench_sdr_open(const struct bench_sdr_shape *shape, const struct bench_options *options, struct bench_sdr **bench,
-		   char *why, unsigned room);
+		   struct bench_why *why);
 void bench_sdr_close(struct bench_sdr *bench); /* NULL is fine */
-/* What its application does after a burst: completes what is complete, posts again what has been let go. */
+/* The application after a burst: completes complete receives and posts released ones again. */
 void bench_sdr_step(struct bench_sdr *bench);
-/* Packets that were none of a fresh message, since the start. */
+/* Packets so far that did not belong to a new message. */
 uint64_t bench_sdr_wasted(struct bench_sdr *bench);
-/* A turn of the NIC; of one whose handler does nothing. */
-int bench_sdr_run(struct bench_sdr *bench, double seconds, struct bench_turn *turn, char *why, unsigned room);
-int bench_sdr_null(struct bench_sdr *bench, double seconds, struct bench_turn *turn, char *why, unsigned room);
-/* bench_receive.c: of the bare loop that copies. */
-int bench_sdr_copy(struct bench_sdr *bench, double seconds, struct bench_turn *turn, char *why, unsigned room);
+/* A round of the NIC; null: of one whose handler does nothing. */
+int bench_sdr_run(struct bench_sdr *bench, double seconds, struct bench_round *round, struct bench_why *why);
+int bench_sdr_null(struct bench_sdr *bench, double seconds, struct bench_round *round, struct bench_why *why);
+/* In bench_receive.c: a round of the bare loop that copies. */
+int bench_sdr_copy(struct bench_sdr *bench, double seconds, struct bench_round *round, struct bench_why *why);
 
 #endif

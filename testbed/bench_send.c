@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sdr send, to a port that throws away: as payload that the port reads where the application has it, or copied into the
- * packet, beside testpmd's txonly and a bare loop that takes buffers, writes headers, and hands them to the same port.
- * The NIC gives each packet its headers and its ICRC, which the others do not have: to an ICRC belongs that all of the
- * payload is read. So the loop also stands there with nothing but that.
+ * sdr send to a port that drops everything: with payload that the port reads from the application's memory, or copied
+ * into the packet, beside testpmd's txonly and a bare loop that takes buffers, writes headers, and sends to the same
+ * port. The NIC also writes an ICRC, for which it must read all of the payload, and the others do not. So there is also
+ * a loop that only reads the payload.
  */
 #include "bench.h"
 
@@ -24,7 +24,7 @@
 #include "bench_wire.h"
 
 #define SLOTS  64u
-#define MEMORY (8u << 20) /* that messages are sent from in turn */
+#define MEMORY (8u << 20) /* bytes that messages are sent from, in rotation */
 #define QP     0x100u
 
 struct shape {
@@ -40,17 +40,17 @@ struct sender {
 	uint32_t context;
 	const uint8_t *area;
 	struct sp_sdr_layout layout;
-	uint64_t next; /* message to be sent */
+	uint64_t next; /* number of the next message */
 };
 
 struct bench {
 	struct shape shape;
 	struct sender lends, copies;
-	struct rte_mempool *pool; /* the bare loop's */
+	struct rte_mempool *pool; /* for the bare loop */
 	uint8_t head[BENCH_EXT];
 	struct bench_testpmd testpmd;
 	double ps_per_cycle;
-	uint64_t seen; /* of payloads, so that they are read */
+	uint64_t seen; /* sum over payloads, so that the compiler keeps the reads */
 };
 
 static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
@@ -63,7 +63,7 @@ static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, un
 	return 0;
 }
 
-/* As net_null does it. */
+/* As net_null does. */
 static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
 	(void)port;
@@ -83,7 +83,6 @@ static sp_time next(void *port, uint16_t queue, bool blocked)
 }
 
 /* ---- opening ---- */
-
 static void close_sender(struct sender *s)
 {
 	if (s->dev) {
@@ -134,7 +133,7 @@ static int open_context(const struct bench *b, struct sender *s, struct sp_error
 	return r ? r : sp_command_call(s->dev, &connect, NULL);
 }
 
-static int open_sender(const struct bench *b, struct sender *s, bool external, char *why, unsigned room)
+static int open_sender(const struct bench *b, struct sender *s, bool external, struct bench_why *why)
 {
 	struct sp_nic_config config = bench_port_nic(&s->ops, NULL);
 	struct sp_error error = {.text = "no connection"};
@@ -150,29 +149,25 @@ static int open_sender(const struct bench *b, struct sender *s, bool external, c
 		r = sp_nic_dev(s->nic, false, &s->dev);
 	if (!r)
 		r = open_context(b, s, &error);
-	if (r)
-		snprintf(why, room, "%s", error.text);
-	return r;
+	return r ? bench_fail(why, r, "%s", error.text) : 0;
 }
 
-static int open_bench(const struct shape *shape, const struct bench_options *o, void **state, char *why, unsigned room)
+static int open_bench(const struct shape *shape, const struct bench_options *o, void **state, struct bench_why *why)
 {
 	struct bench *b;
 	int r;
 
-	if (!o->icrc) {
-		snprintf(why, room, "packets that are sent always have an ICRC");
-		return BENCH_SKIPPED;
-	}
+	if (!o->icrc)
+		return bench_fail(why, BENCH_SKIPPED, "packets that are sent always have an ICRC");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return -ENOMEM;
 	b->shape = *shape;
 	b->ps_per_cycle = 1e12 / (double)rte_get_tsc_hz();
 	b->pool = bench_port_pool("send", 8192);
-	r = b->pool ? open_sender(b, &b->lends, true, why, room) : -ENOMEM;
+	r = b->pool ? open_sender(b, &b->lends, true, why) : -ENOMEM;
 	if (!r)
-		r = open_sender(b, &b->copies, false, why, room);
+		r = open_sender(b, &b->copies, false, why);
 	bench_frame(b->head, 0x2B, QP, 0);
 	if (r)
 		close_bench(b);
@@ -181,8 +176,7 @@ static int open_bench(const struct shape *shape, const struct bench_options *o, 
 	return r;
 }
 
-/* ---- turns ---- */
-
+/* ---- rounds ---- */
 static int post(const struct bench *b, struct sender *s)
 {
 	const uint64_t bytes = (uint64_t)b->shape.mtu * b->shape.packets;
@@ -199,8 +193,8 @@ static int post(const struct bench *b, struct sender *s)
 	return sp_command_post(s->dev, &c);
 }
 
-static int run_sender(struct bench *b, struct sender *s, double seconds, struct bench_turn *turn, char *why,
-		      unsigned room)
+static int run_sender(struct bench *b, struct sender *s, double seconds, struct bench_round *round,
+		      struct bench_why *why)
 {
 	struct sp_nic_totals before, after;
 	struct bench_clock clock;
@@ -209,40 +203,39 @@ static int run_sender(struct bench *b, struct sender *s, double seconds, struct 
 
 	sp_nic_totals(s->nic, &before);
 	clock = bench_clock_begin();
-	end = bench_turn_end(seconds);
+	end = bench_round_end(seconds);
 	do {
-		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++) {
+		for (unsigned i = 0; i < BENCH_PORT_BURSTS; i++) {
 			while (!(r = post(b, s)))
 				s->next++;
 			sp_nic_poll(s->nic, 0, (sp_time)((double)rte_rdtsc() * b->ps_per_cycle));
 		}
 	} while (r == -EAGAIN && rte_rdtsc() < end && !bench_stopped());
-	turn->cycles = bench_clock_end(&clock);
+	round->cycles = bench_clock_end(&clock);
 	sp_nic_totals(s->nic, &after);
-	turn->units = after.sent - before.sent;
-	if (turn->units && !sp_nic_context_counter(s->nic, s->context, "send_errors") &&
+	round->units = after.sent - before.sent;
+	if (round->units && !sp_nic_context_counter(s->nic, s->context, "send_errors") &&
 	    after.dropped == before.dropped)
 		return 0;
-	snprintf(why, room, "%llu packets have been sent, and some have not: %s", (unsigned long long)turn->units,
-		 strerror(-r));
-	return -EPROTO;
+	return bench_fail(why, -EPROTO, "%llu packets have been sent, and some have not: %s",
+			  (unsigned long long)round->units, strerror(-r));
 }
 
-static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 
-	return run_sender(b, &b->lends, seconds, turn, why, room);
+	return run_sender(b, &b->lends, seconds, round, why);
 }
 
-static int run_copies(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_copies(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 
-	return run_sender(b, &b->copies, seconds, turn, why, room);
+	return run_sender(b, &b->copies, seconds, round, why);
 }
 
-/* All of a payload, and nothing done with it. */
+/* Reads a whole payload. */
 static uint64_t look_at(const uint8_t *bytes, uint32_t len)
 {
 	uint64_t sum = 0, word;
@@ -254,22 +247,20 @@ static uint64_t look_at(const uint8_t *bytes, uint32_t len)
 	return sum;
 }
 
-/* reads: the payloads that the NIC would send, in turn. */
-static int run_loop(struct bench *b, bool reads, double seconds, struct bench_turn *turn, char *why, unsigned room)
+/* reads: reads the payloads that the NIC would send. */
+static int run_loop(struct bench *b, bool reads, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	const struct bench_clock clock = bench_clock_begin();
-	const uint64_t end = bench_turn_end(seconds);
+	const uint64_t end = bench_round_end(seconds);
 	const uint16_t len = (uint16_t)(BENCH_EXT + SP_SDR_HEADER + b->shape.mtu + 4);
 	const uint8_t *memory = b->lends.mr->addr;
 	struct rte_mbuf *packet[SP_BURST];
 	uint64_t units = 0, at = 0, seen = 0;
 
 	do {
-		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++) {
-			if (rte_pktmbuf_alloc_bulk(b->pool, packet, SP_BURST)) {
-				snprintf(why, room, "no packet buffers");
-				return -ENOMEM;
-			}
+		for (unsigned i = 0; i < BENCH_PORT_BURSTS; i++) {
+			if (rte_pktmbuf_alloc_bulk(b->pool, packet, SP_BURST))
+				return bench_fail(why, -ENOMEM, "no packet buffers");
 			for (unsigned k = 0; k < SP_BURST; k++) {
 				memcpy(rte_pktmbuf_mtod(packet[k], uint8_t *), b->head, sizeof(b->head));
 				packet[k]->data_len = len;
@@ -281,31 +272,31 @@ static int run_loop(struct bench *b, bool reads, double seconds, struct bench_tu
 			}
 			transmit(NULL, 0, packet, SP_BURST, 0);
 		}
-		units += BENCH_PORT_ROUND * SP_BURST;
+		units += BENCH_PORT_BURSTS * SP_BURST;
 	} while (rte_rdtsc() < end && !bench_stopped());
 	b->seen ^= seen;
-	turn->units = units;
-	turn->cycles = bench_clock_end(&clock);
+	round->units = units;
+	round->cycles = bench_clock_end(&clock);
 	return 0;
 }
 
-static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_bare(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_loop(state, false, seconds, turn, why, room);
+	return run_loop(state, false, seconds, round, why);
 }
 
-static int run_reading(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_reading(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return run_loop(state, true, seconds, turn, why, room);
+	return run_loop(state, true, seconds, round, why);
 }
 
-static int run_txonly(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_txonly(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 
-	/* Its packets have the length of ours, or of what fits one of its buffers. */
-	return bench_testpmd_turn(&b->testpmd, "txonly", "net_null0", b->shape.mtu + SP_SDR_HEADER + 12 + 4, seconds,
-				  turn, why, room);
+	/* Packets as long as ours, or as fits one buffer of testpmd. */
+	return bench_testpmd_round(&b->testpmd, "txonly", "net_null0", b->shape.mtu + SP_SDR_HEADER + 12 + 4, seconds,
+				   round, why);
 }
 
 #define CASE(size)                                                                                                     \
@@ -320,9 +311,9 @@ static int run_txonly(void *state, double seconds, struct bench_turn *turn, char
 		.close = close_bench                                                                                   \
 	}
 #define OPEN(size, count)                                                                                              \
-	static int open_##size(const struct bench_options *o, void **state, char *why, unsigned room)                  \
+	static int open_##size(const struct bench_options *o, void **state, struct bench_why *why)                     \
 	{                                                                                                              \
-		return open_bench(&(const struct shape){.mtu = size, .packets = count}, o, state, why, room);          \
+		return open_bench(&(const struct shape){.mtu = size, .packets = count}, o, state, why);                \
 	}
 OPEN(64, 32)
 OPEN(4096, 16)

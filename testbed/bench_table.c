@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finding a packet's context: packets to one QP, or to 100,000 in no order. No capture could hold so many, so the port
- * is the case's own: it copies a frame, as net_pcap with infinite_rx does, and writes the QP number into it.
+ * Finding a packet's context: packets to one QP, or to 100,000 in random order. A capture would be too small, so the
+ * case has a port of its own: it copies a frame, as net_pcap with infinite_rx does, and writes the QP number into it.
  */
 #include "bench.h"
 
@@ -22,7 +22,7 @@
 #include "bench_wire.h"
 
 #define QP    0x100u
-#define EACH  50000u /* QPs of a context, of which it can have 65535 */
+#define EACH  50000u /* QPs per context, at most 65535 */
 #define BYTES 64u
 #define FRAME (BENCH_EXT + BYTES + 4)
 
@@ -90,17 +90,15 @@ static int open_contexts(struct bench *b, struct sp_error *error)
 	return r;
 }
 
-static int open_bench(uint32_t qps, const struct bench_options *o, void **state, char *why, unsigned room)
+static int open_bench(uint32_t qps, const struct bench_options *o, void **state, struct bench_why *why)
 {
 	struct sp_error error = {.text = "no memory"};
 	struct sp_nic_config config;
 	struct bench *b;
 	int r = -ENOMEM;
 
-	if (o->icrc) {
-		snprintf(why, room, "the port changes each packet as it makes it, and not its ICRC");
-		return BENCH_SKIPPED;
-	}
+	if (o->icrc)
+		return bench_fail(why, BENCH_SKIPPED, "the port changes each packet as it makes it, and not its ICRC");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return r;
@@ -115,7 +113,7 @@ static int open_bench(uint32_t qps, const struct bench_options *o, void **state,
 	if (!r)
 		r = open_contexts(b, &error);
 	if (r) {
-		snprintf(why, room, "%s", error.text);
+		snprintf(why->text, sizeof(why->text), "%s", error.text);
 		close_bench(b);
 	} else {
 		*state = b;
@@ -123,10 +121,10 @@ static int open_bench(uint32_t qps, const struct bench_options *o, void **state,
 	return r;
 }
 
-static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
-	const uint64_t end = bench_turn_end(seconds);
+	const uint64_t end = bench_round_end(seconds);
 	struct sp_nic_totals before, after;
 	struct bench_clock clock;
 	uint64_t units = 0;
@@ -134,23 +132,22 @@ static int run(void *state, double seconds, struct bench_turn *turn, char *why, 
 	sp_nic_totals(b->nic, &before);
 	clock = bench_clock_begin();
 	do {
-		for (unsigned i = 0; i < BENCH_PORT_ROUND; i++)
+		for (unsigned i = 0; i < BENCH_PORT_BURSTS; i++)
 			sp_nic_poll(b->nic, 0, (sp_time)((double)rte_rdtsc() * b->ps_per_cycle));
-		units += BENCH_PORT_ROUND * SP_BURST;
+		units += BENCH_PORT_BURSTS * SP_BURST;
 	} while (rte_rdtsc() < end && !bench_stopped());
-	turn->cycles = bench_clock_end(&clock);
-	turn->units = units;
+	round->cycles = bench_clock_end(&clock);
+	round->units = units;
 	sp_nic_totals(b->nic, &after);
 	if (after.taken - before.taken == units)
 		return 0;
-	snprintf(why, room, "of %llu packets %llu have come to a handler", (unsigned long long)units,
-		 (unsigned long long)(after.taken - before.taken));
-	return -EPROTO;
+	return bench_fail(why, -EPROTO, "of %llu packets %llu have come to a handler", (unsigned long long)units,
+			  (unsigned long long)(after.taken - before.taken));
 }
 
-static int run_bare(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_bare(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return bench_port_bare(receive, NULL, state, seconds, turn, why, room);
+	return bench_port_bare(receive, NULL, state, seconds, round, why);
 }
 
 #define CASE(count)                                                                                                    \
@@ -161,9 +158,9 @@ static int run_bare(void *state, double seconds, struct bench_turn *turn, char *
 		.open = open_##count, .run = run, .run_baseline = run_bare, .close = close_bench                       \
 	}
 #define OPEN(count)                                                                                                    \
-	static int open_##count(const struct bench_options *o, void **state, char *why, unsigned room)                 \
+	static int open_##count(const struct bench_options *o, void **state, struct bench_why *why)                    \
 	{                                                                                                              \
-		return open_bench(count, o, state, why, room);                                                         \
+		return open_bench(count, o, state, why);                                                               \
 	}
 OPEN(1)
 OPEN(1000)

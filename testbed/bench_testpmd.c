@@ -14,14 +14,13 @@
 
 #include "bench.h"
 
-#define FRAME 42 /* bytes of headers of what it sends itself */
+#define FRAME 42 /* bytes of headers of its own packets */
 
-static int skip(struct bench_testpmd *t, const char *words, char *why, unsigned room)
+static int skip(struct bench_testpmd *t, const char *words, struct bench_why *why)
 {
 	if (words != t->skipped)
 		snprintf(t->skipped, sizeof(t->skipped), "%s", words);
-	snprintf(why, room, "%s", words);
-	return BENCH_SKIPPED;
+	return bench_fail(why, BENCH_SKIPPED, "%s", words);
 }
 
 static bool installed(const char *name)
@@ -37,8 +36,8 @@ static bool installed(const char *name)
 	return false;
 }
 
-/* The line that begins so, and the number behind it, unless NULL. */
-static int answer(struct bench_testpmd *t, const char *begin, double *number, char *why, unsigned room)
+/* Waits for the line that begins so, and reads the number after it unless NULL. */
+static int answer(struct bench_testpmd *t, const char *begin, double *number, struct bench_why *why)
 {
 	char line[512];
 	int r;
@@ -46,7 +45,7 @@ static int answer(struct bench_testpmd *t, const char *begin, double *number, ch
 	do {
 		const char *at;
 
-		r = bench_child_line(&t->house, &t->child, BENCH_PATIENCE, line, sizeof(line), why, room);
+		r = bench_child_line(&t->house, &t->child, BENCH_PATIENCE, line, sizeof(line), why);
 		at = r ? NULL : strstr(line, begin);
 		if (at && number)
 			*number = strtod(at + strlen(begin), NULL);
@@ -72,15 +71,14 @@ static void lcores(char *text, size_t room)
 	for (int i = 0; i < CPU_SETSIZE && at + 8 < sizeof(set); i++)
 		if (CPU_ISSET(i, &all))
 			at += (size_t)snprintf(set + at, sizeof(set) - at, "%s%d", at ? "," : "", i);
-	/* The first one only waits for commands. */
+	/* The first core only waits for commands. */
 	snprintf(text, room, "0@(%s),1@(%s)", set, set);
 }
 
-static int start(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, char *why,
-		 unsigned room)
+static int start(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, struct bench_why *why)
 {
 	char cores[1100], vdev[1300], forward[64], packets[64], prefix[64];
-	/* stdbuf: it would keep what it says until its buffer is full */
+	/* stdbuf: otherwise its output waits until its buffer is full */
 	const char *argv[] = {"stdbuf",	   "-oL",	  "dpdk-testpmd",
 			      "--no-huge", "-m",	  "256",
 			      "--no-pci",  "--no-shconf", "--no-telemetry",
@@ -91,10 +89,10 @@ static int start(struct bench_testpmd *t, const char *mode, const char *device, 
 	int in[2], r;
 
 	if (!installed("dpdk-testpmd"))
-		return skip(t, "dpdk-testpmd is not installed (Debian package dpdk-dev or dpdk)", why, room);
+		return skip(t, "dpdk-testpmd is not installed (Debian package dpdk-dev or dpdk)", why);
 	if (!installed("stdbuf"))
-		return skip(t, "stdbuf is not installed (Debian package coreutils)", why, room);
-	r = bench_house_open(&t->house, why, room);
+		return skip(t, "stdbuf is not installed (Debian package coreutils)", why);
+	r = bench_house_open(&t->house, why);
 	if (r)
 		return r;
 	t->open = true;
@@ -112,35 +110,36 @@ static int start(struct bench_testpmd *t, const char *mode, const char *device, 
 		snprintf(packets, sizeof(packets), "--burst=32");
 	r = bench_child_start(&t->house,
 			      &(struct bench_start){.argv = argv, .fed = true, .in = in[0], .both = true, .space = -1},
-			      &t->child, why, room);
+			      &t->child, why);
 	close(in[0]);
 	if (!r)
 		r = tell(t, "show port stats all\n");
 	if (!r)
-		r = answer(t, "Tx-pps:", NULL, why, room);
+		r = answer(t, "Tx-pps:", NULL, why);
 	if (r && r != -EINTR) {
-		char words[160];
+		char words[256];
 
-		snprintf(words, sizeof(words), "dpdk-testpmd does not start: %.100s", *why ? why : strerror(-r));
-		return skip(t, words, why, room);
+		snprintf(words, sizeof(words), "dpdk-testpmd does not start: %.200s",
+			 *why->text ? why->text : strerror(-r));
+		return skip(t, words, why);
 	}
 	return r;
 }
 
-/* What it has forwarded so far, and the time that it has had a processor: its first thread only waits. */
+/* Packets forwarded so far, and its processor time: its first thread only waits. */
 struct look {
 	double packets, ran;
 	uint64_t wall; /* cycles */
 };
 
-static int look(struct bench_testpmd *t, const char *which, struct look *l, char *why, unsigned room)
+static int look(struct bench_testpmd *t, const char *which, struct look *l, struct bench_why *why)
 {
 	struct timespec ran = {0};
 	clockid_t clock;
 	int r = tell(t, "show port stats all\n");
 
 	if (!r)
-		r = answer(t, which, &l->packets, why, room);
+		r = answer(t, which, &l->packets, why);
 	l->wall = rte_rdtsc();
 	if (!r && (clock_getcpuclockid(t->child.pid, &clock) || clock_gettime(clock, &ran)))
 		r = -ESRCH;
@@ -158,8 +157,8 @@ static bool late(const struct look *before, const struct look *after)
 	return after->wall > before->wall + BENCH_PATIENCE * rte_get_tsc_hz();
 }
 
-static int take_turn(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, double seconds,
-		     struct bench_turn *turn, char *why, unsigned room)
+static int run_round(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, double seconds,
+		     struct bench_round *round, struct bench_why *why)
 {
 	const char *which = strcmp(mode, "txonly") ? "RX-packets:" : "TX-packets:";
 	struct look before = {0}, after = {0};
@@ -167,29 +166,28 @@ static int take_turn(struct bench_testpmd *t, const char *mode, const char *devi
 	int r = 0;
 
 	if (!t->open)
-		r = start(t, mode, device, bytes, why, room);
+		r = start(t, mode, device, bytes, why);
 	if (!r)
 		r = tell(t, "start\n");
 	if (!r)
-		r = look(t, which, &before, why, room);
-	/* A busy machine may not have given it a processor in that time: then the turn is longer. */
+		r = look(t, which, &before, why);
+	/* On a busy machine it may not have had a processor in that time: then the round is longer. */
 	while (!r && !moved(&before, &after) && !late(&before, &after) && !bench_stopped()) {
 		usleep((useconds_t)(seconds * 1e6));
-		r = look(t, which, &after, why, room);
+		r = look(t, which, &after, why);
 	}
 	if (!r)
 		r = tell(t, "stop\n");
 	if (!r)
-		r = answer(t, "Done.", NULL, why, room);
+		r = answer(t, "Done.", NULL, why);
 	if (r)
 		return r;
 	ran = (uint64_t)((after.ran - before.ran) * (double)rte_get_tsc_hz());
-	turn->units = (uint64_t)(after.packets - before.packets);
-	turn->cycles = ran < after.wall - before.wall ? ran : after.wall - before.wall;
-	if (turn->units && turn->cycles)
+	round->units = (uint64_t)(after.packets - before.packets);
+	round->cycles = ran < after.wall - before.wall ? ran : after.wall - before.wall;
+	if (round->units && round->cycles)
 		return 0;
-	snprintf(why, room, "dpdk-testpmd has forwarded nothing");
-	return -EPROTO;
+	return bench_fail(why, -EPROTO, "dpdk-testpmd has forwarded nothing");
 }
 
 void bench_testpmd_close(struct bench_testpmd *t)
@@ -203,19 +201,20 @@ void bench_testpmd_close(struct bench_testpmd *t)
 	*t = (struct bench_testpmd){.open = false};
 }
 
-int bench_testpmd_turn(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, double seconds,
-		       struct bench_turn *turn, char *why, unsigned room)
+int bench_testpmd_round(struct bench_testpmd *t, const char *mode, const char *device, unsigned bytes, double seconds,
+			struct bench_round *round, struct bench_why *why)
 {
-	char words[160];
+	char words[256];
 	int r;
 
 	if (*t->skipped)
-		return skip(t, t->skipped, why, room);
-	r = take_turn(t, mode, device, bytes, seconds, turn, why, room);
+		return skip(t, t->skipped, why);
+	r = run_round(t, mode, device, bytes, seconds, round, why);
 	if (!r || r == -EINTR)
 		return r;
-	/* It is not ours: what it does wrong is no failure of what is measured beside it. */
-	snprintf(words, sizeof(words), "%s%.140s", *t->skipped ? "" : "dpdk-testpmd: ", *why ? why : strerror(-r));
+	/* It is not our program: its failure does not fail the case. */
+	snprintf(words, sizeof(words), "%s%.200s",
+		 *t->skipped ? "" : "dpdk-testpmd: ", *why->text ? why->text : strerror(-r));
 	bench_testpmd_close(t);
-	return skip(t, words, why, room);
+	return skip(t, words, why);
 }

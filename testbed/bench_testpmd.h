@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* DPDK's own test program as a baseline: a process of its own, with a port of the same kind, which forwards in its
- * turns and waits between them. Its rate is what it says itself (`show port stats`). */
+/* DPDK's test program as a baseline: a process of its own, with a port of the same kind, which forwards in its rounds
+ * and waits between them. It reports its rate itself (`show port stats`). */
 #ifndef TESTBED_BENCH_TESTPMD_H
 #define TESTBED_BENCH_TESTPMD_H
 
 #include "bench_children.h"
 
-struct bench_turn;
+struct bench_round;
 
 struct bench_testpmd {
 	struct bench_house house;
 	struct bench_child child;
-	int tell; /* to its standard input */
+	int tell; /* its standard input */
 	bool open;
-	char skipped[160]; /* why it cannot be had, or "" */
+	char skipped[256]; /* the reason, or "" */
 };
 
-/* A turn; the first one starts it. mode: as in --forward-mode; device: of a vdev, with arguments; bytes: of packets
- * that it sends itself (txonly), else 0. BENCH_SKIPPED: it is not installed, or does not start. A zeroed one is closed.
- */
-int bench_testpmd_turn(struct bench_testpmd *testpmd, const char *mode, const char *device, unsigned bytes,
-		       double seconds, struct bench_turn *turn, char *why, unsigned room);
+/* A round; the first one starts the program. mode: as in --forward-mode; device: a vdev with arguments; bytes: of
+ * packets that it sends itself (txonly), else 0. BENCH_SKIPPED: not installed, or does not start. A zeroed struct is
+ * closed. */
+int bench_testpmd_round(struct bench_testpmd *testpmd, const char *mode, const char *device, unsigned bytes,
+			double seconds, struct bench_round *round, struct bench_why *why);
 void bench_testpmd_close(struct bench_testpmd *testpmd);
 
 #endif

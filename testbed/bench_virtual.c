@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Virtual time: how much of a network a core simulates in a second. Two NICs and the programs at both ends, one
- * reliable SDR connection over a link of 400 Gbit/s and 25 ms that loses one packet of 10^5; every packet is made,
- * sent, received and placed. Nothing to compare with: the value speaks for itself.
+ * Virtual time: how much of a network one core simulates per second. Two NICs and the programs at both ends, one
+ * reliable SDR connection over a link of 400 Gbit/s and 25 ms that loses one packet of 10^5. Every packet is made,
+ * sent, received and placed. There is no baseline.
  */
 #include "bench.h"
 
@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "../pipeline/nic.h"
-#include "crossing.h"
+#include "transfer.h"
 
 #define MTU	4096u
 #define CHUNK	(64u << 10)
@@ -23,10 +23,10 @@ enum what { PACKETS, BITS };
 
 struct bench {
 	enum what what;
-	struct sp_crossing *crossing;
+	struct sp_transfer *transfer;
 };
 
-/* What this thread has computed: the machine may be doing other things. */
+/* Processor time of this thread: the machine may have other load. */
 static double now(void)
 {
 	struct timespec t;
@@ -39,17 +39,16 @@ static void close_bench(void *state)
 {
 	struct bench *b = state;
 
-	if (b->crossing)
-		sp_crossing_destroy(b->crossing);
+	if (b->transfer)
+		sp_transfer_destroy(b->transfer);
 	free(b);
 }
 
-static int open_bench(enum what what, bool payload, const struct bench_options *o, void **state, char *why,
-		      unsigned room)
+static int open_bench(enum what what, bool payload, const struct bench_options *o, void **state, struct bench_why *why)
 {
 	const struct sp_link_direction link = {
 		.bandwidth = 400000000000, .queue = 256, .delay = 12500 * SP_US, .loss = o->loss < 0 ? 1e-5 : o->loss};
-	const struct sp_crossing_config config = {.link = {link, link},
+	const struct sp_transfer_config config = {.link = {link, link},
 						  .message = MESSAGE,
 						  .chunk = CHUNK,
 						  .mtu = MTU,
@@ -59,7 +58,7 @@ static int open_bench(enum what what, bool payload, const struct bench_options *
 							       .reorder = 272 * 84 * SP_NS,
 							       .timeout = 3600 * SP_SEC},
 						  .payload_less = !payload,
-						  .grain = 16 * 84 * SP_NS, /* packets of time that go together */
+						  .grain = 16 * 84 * SP_NS, /* the time of 16 packets is one step */
 						  .seed = 1};
 	struct sp_error error = {.text = "no memory"};
 	struct bench *b = calloc(1, sizeof(*b));
@@ -67,10 +66,10 @@ static int open_bench(enum what what, bool payload, const struct bench_options *
 
 	if (!r) {
 		b->what = what;
-		r = sp_crossing_create(&config, &error, &b->crossing);
+		r = sp_transfer_create(&config, &error, &b->transfer);
 	}
 	if (r) {
-		snprintf(why, room, "%s", error.text);
+		snprintf(why->text, sizeof(why->text), "%s", error.text);
 		if (b)
 			close_bench(b);
 		return r;
@@ -79,35 +78,33 @@ static int open_bench(enum what what, bool payload, const struct bench_options *
 	return 0;
 }
 
-static int run(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
-	struct sp_crossing_counters before, after;
+	struct sp_transfer_counters before, after;
 	const double began = now();
 	double took;
 	sp_time crossed;
 	int r;
 
-	sp_crossing_count(b->crossing, &before);
+	sp_transfer_count(b->transfer, &before);
 	do {
-		r = sp_crossing_send(b->crossing, &crossed);
+		r = sp_transfer_send(b->transfer, &crossed);
 		took = now() - began;
 	} while (!r && took < seconds && !bench_stopped());
-	if (r) {
-		snprintf(why, room, "a message did not cross: %s", strerror(-r));
-		return r;
-	}
-	sp_crossing_count(b->crossing, &after);
-	turn->value = (b->what == PACKETS ? (double)(after.packets - before.packets) / 1e6
-					  : (double)(after.messages - before.messages) * MESSAGE * 8 / 1e9) /
-		      took;
+	if (r)
+		return bench_fail(why, r, "a message did not cross: %s", strerror(-r));
+	sp_transfer_count(b->transfer, &after);
+	round->value = (b->what == PACKETS ? (double)(after.packets - before.packets) / 1e6
+					   : (double)(after.messages - before.messages) * MESSAGE * 8 / 1e9) /
+		       took;
 	return 0;
 }
 
 #define OPEN(name, what, payload)                                                                                      \
-	static int open_##name(const struct bench_options *o, void **state, char *why, unsigned room)                  \
+	static int open_##name(const struct bench_options *o, void **state, struct bench_why *why)                     \
 	{                                                                                                              \
-		return open_bench(what, payload, o, state, why, room);                                                 \
+		return open_bench(what, payload, o, state, why);                                                       \
 	}
 OPEN(packets, PACKETS, false)
 OPEN(bits, BITS, false)

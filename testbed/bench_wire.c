@@ -18,16 +18,14 @@
 #include "../pipeline/nic.h"
 #include "bench_port.h"
 
-#define GATED_POOL 8191 /* buffers of a device that the NIC does not have itself */
+#define GATED_POOL 8191 /* buffers of a device that the NIC does not use directly */
 
-static int said(int error, const char *what, char *why, unsigned room)
+static int said(int error, const char *what, struct bench_why *why)
 {
-	snprintf(why, room, "%s: %s", what, strerror(-error));
-	return error;
+	return bench_fail(why, error, "%s: %s", what, strerror(-error));
 }
 
 /* ---- the capture ---- */
-
 static int open_dump(struct bench_wire *w, pcap_t *p, pcap_dumper_t **dump)
 {
 	const char *dir = getenv("TMPDIR");
@@ -78,8 +76,7 @@ static int make_stores(struct bench_wire *w)
 }
 
 /* ---- the device ---- */
-
-static int make_device(struct bench_wire *w, char *why, unsigned room)
+static int make_device(struct bench_wire *w, struct bench_why *why)
 {
 	static unsigned made;
 	int r;
@@ -88,13 +85,13 @@ static int make_device(struct bench_wire *w, char *why, unsigned room)
 	snprintf(w->device, sizeof(w->device), "net_pcap_bench%u", made++);
 	r = rte_eal_hotplug_add("vdev", w->device, w->source);
 	if (r)
-		return said(r, "DPDK's net_pcap does not start", why, room);
+		return said(r, "DPDK's net_pcap does not start", why);
 	w->made = true;
 	return rte_eth_dev_get_port_by_name(w->device, &w->port);
 }
 
-/* Of a device that is ours alone. */
-static int start_device(struct bench_wire *w, char *why, unsigned room)
+/* A device that the NIC does not use directly. */
+static int start_device(struct bench_wire *w, struct bench_why *why)
 {
 	const struct rte_eth_conf conf = {0};
 	int r = rte_eth_dev_configure(w->port, 1, 1, &conf);
@@ -110,7 +107,7 @@ static int start_device(struct bench_wire *w, char *why, unsigned room)
 		r = rte_eth_tx_queue_setup(w->port, 0, 1024, SOCKET_ID_ANY, NULL);
 	if (!r)
 		r = rte_eth_dev_start(w->port);
-	return r ? said(r, "the port does not start", why, room) : 0;
+	return r ? said(r, "the port does not start", why) : 0;
 }
 
 static unsigned gated_receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
@@ -129,8 +126,7 @@ static const struct sp_port_ops gated = {
 	.receive = gated_receive, .transmit = bench_port_discard, .next = bench_port_always, .external = true};
 
 /* ---- the NIC ---- */
-
-static int make_nic(struct bench_wire *w, char *why, unsigned room)
+static int make_nic(struct bench_wire *w, struct bench_why *why)
 {
 	struct sp_nic_config config = {.addresses = 1,
 				       .neighbours = 1,
@@ -153,12 +149,10 @@ static int make_nic(struct bench_wire *w, char *why, unsigned room)
 	r = sp_nic_create(&config, &error, &w->nic);
 	if (!r)
 		r = sp_nic_dev(w->nic, false, &w->dev);
-	if (r)
-		snprintf(why, room, "%s", error.text);
-	return r;
+	return r ? bench_fail(why, r, "%s", error.text) : 0;
 }
 
-int bench_wire_open(struct bench_wire *w, const struct bench_wire_config *config, char *why, unsigned room)
+int bench_wire_open(struct bench_wire *w, const struct bench_wire_config *config, struct bench_why *why)
 {
 	int r;
 
@@ -168,16 +162,16 @@ int bench_wire_open(struct bench_wire *w, const struct bench_wire_config *config
 	if (config->stored) {
 		r = make_stores(w);
 		if (r)
-			return said(r, "the frames cannot be kept in memory", why, room);
-		return make_nic(w, why, room);
+			return said(r, "the frames cannot be kept in memory", why);
+		return make_nic(w, why);
 	}
 	r = make_capture(w);
 	if (r)
-		return said(r, "a capture cannot be written to the temporary directory", why, room);
-	r = make_device(w, why, room);
+		return said(r, "a capture cannot be written to the temporary directory", why);
+	r = make_device(w, why);
 	if (!r && config->gate)
-		r = start_device(w, why, room);
-	return r ? r : make_nic(w, why, room);
+		r = start_device(w, why);
+	return r ? r : make_nic(w, why);
 }
 
 void bench_wire_close(struct bench_wire *w)
@@ -186,8 +180,7 @@ void bench_wire_close(struct bench_wire *w)
 		sp_dev_close(w->dev);
 	sp_nic_destroy(w->nic);
 	if (w->made) {
-		if (w->config.gate &&
-		    rte_eth_dev_stop(w->port)) /* cannot fail: it has been started, or there is no such */
+		if (w->config.gate && rte_eth_dev_stop(w->port)) /* cannot fail: it was started, or does not exist */
 			w->made = false;
 		rte_eal_hotplug_remove("vdev", w->device);
 	}
@@ -199,22 +192,16 @@ void bench_wire_close(struct bench_wire *w)
 	*w = (struct bench_wire){.made = false};
 }
 
-/* ---- turns ---- */
-
+/* ---- rounds ---- */
 sp_time bench_wire_now(const struct bench_wire *w)
 {
 	return (sp_time)((double)rte_rdtsc() * w->ps_per_cycle);
 }
 
-uint64_t bench_turn_end(double seconds)
+int bench_wire_round(struct bench_wire *w, void (*step)(void *), void *arg, double seconds, struct bench_round *round,
+		     struct bench_why *why)
 {
-	return rte_rdtsc() + (uint64_t)(seconds * (double)rte_get_tsc_hz());
-}
-
-int bench_wire_turn(struct bench_wire *w, void (*step)(void *), void *arg, double seconds, struct bench_turn *turn,
-		    char *why, unsigned room)
-{
-	const uint64_t end = bench_turn_end(seconds);
+	const uint64_t end = bench_round_end(seconds);
 	struct sp_nic_totals before, after;
 	struct bench_clock clock;
 	uint64_t units = 0;
@@ -224,28 +211,27 @@ int bench_wire_turn(struct bench_wire *w, void (*step)(void *), void *arg, doubl
 	do {
 		for (uint64_t left = w->packets; left;) {
 			sp_nic_poll(w->nic, 0, bench_wire_now(w));
-			left -= SP_BURST; /* infinite_rx always has a full burst; the totals below check it */
+			left -= SP_BURST; /* infinite_rx always gives a full burst; the totals below check it */
 			if (step)
 				step(arg);
 		}
 		units += w->packets;
 	} while (rte_rdtsc() < end && !bench_stopped());
-	turn->units = units;
-	turn->cycles = bench_clock_end(&clock);
+	round->units = units;
+	round->cycles = bench_clock_end(&clock);
 	sp_nic_totals(w->nic, &after);
 	if (after.received - before.received == units && after.dropped == before.dropped)
 		return 0;
-	snprintf(why, room, "%llu packets polled, %llu received, %llu dropped: not what was to be measured",
-		 (unsigned long long)units, (unsigned long long)(after.received - before.received),
-		 (unsigned long long)(after.dropped - before.dropped));
-	return -EPROTO;
+	return bench_fail(why, -EPROTO, "%llu packets polled, %llu received, %llu dropped: not what was to be measured",
+			  (unsigned long long)units, (unsigned long long)(after.received - before.received),
+			  (unsigned long long)(after.dropped - before.dropped));
 }
 
 static inline int bare(const struct bench_wire *w, void (*each)(void *, struct rte_mbuf **), bool send, void *arg,
-		       double seconds, struct bench_turn *turn, char *why, unsigned room)
+		       double seconds, struct bench_round *round, struct bench_why *why)
 {
 	const struct bench_clock clock = bench_clock_begin();
-	const uint64_t end = bench_turn_end(seconds);
+	const uint64_t end = bench_round_end(seconds);
 	struct rte_mbuf *packet[SP_BURST];
 	uint64_t units = 0;
 
@@ -255,7 +241,7 @@ static inline int bare(const struct bench_wire *w, void (*each)(void *, struct r
 			unsigned gone = 0;
 
 			if (n != SP_BURST) {
-				snprintf(why, room, "the port gave %u packets, not %u", n, SP_BURST);
+				snprintf(why->text, sizeof(why->text), "the port gave %u packets, not %u", n, SP_BURST);
 				rte_pktmbuf_free_bulk(packet, n);
 				return -EIO;
 			}
@@ -267,15 +253,15 @@ static inline int bare(const struct bench_wire *w, void (*each)(void *, struct r
 		}
 		units += w->packets;
 	} while (rte_rdtsc() < end && !bench_stopped());
-	turn->units = units;
-	turn->cycles = bench_clock_end(&clock);
+	round->units = units;
+	round->cycles = bench_clock_end(&clock);
 	return 0;
 }
 
 int bench_wire_bare(const struct bench_wire *w, void (*each)(void *, struct rte_mbuf **), void *arg, double seconds,
-		    struct bench_turn *turn, char *why, unsigned room)
+		    struct bench_round *round, struct bench_why *why)
 {
-	return bare(w, each, false, arg, seconds, turn, why, room);
+	return bare(w, each, false, arg, seconds, round, why);
 }
 
 static void swap_burst(void *arg, struct rte_mbuf **packet)
@@ -298,7 +284,7 @@ static void swap_burst(void *arg, struct rte_mbuf **packet)
 	}
 }
 
-int bench_wire_swap(const struct bench_wire *w, double seconds, struct bench_turn *turn, char *why, unsigned room)
+int bench_wire_swap(const struct bench_wire *w, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return bare(w, swap_burst, true, NULL, seconds, turn, why, room);
+	return bare(w, swap_burst, true, NULL, seconds, round, why);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What most cases of packets stand on: a capture made here, which a port net_pcap repeats without end (infinite_rx), a
- * NIC on that port, and the bare loops on the same port that the NIC is compared with.
+ * The base of most packet cases: a capture made here, which a net_pcap port repeats without end (infinite_rx), a NIC on
+ * that port, and bare loops on the same port to compare with.
  *
- * With gates the NIC does not have the device itself, but a port of the case's own that asks the case before it takes
- * a burst, from the device or from frames stored in memory: for cases of several threads, which must not run ahead of
- * each other.
+ * With gates the NIC uses a port of the case instead, which asks the case before it takes a burst from the device, or
+ * from frames stored in memory: for cases with several threads that must stay in step.
  */
 #ifndef TESTBED_BENCH_WIRE_H
 #define TESTBED_BENCH_WIRE_H
@@ -21,12 +20,11 @@ struct rte_mempool;
 struct rte_mbuf;
 
 struct bench_wire_config {
-	unsigned queues; /* 0: 1. Packet i comes by queue i mod queues, the NIC has as many workers; several: if stored
-			  */
+	unsigned queues; /* 0: 1. Packet i arrives on queue i mod queues, one worker each; several need `stored` */
 	bool icrc;
-	/* Frame number `index` of the capture; returns its length, 0: there are no more. */
+	/* Makes frame number `index` of the capture; returns its length, 0: no more. */
 	uint32_t (*make)(void *arg, uint64_t index, uint8_t *frame);
-	/* NULL: no gates. Whether a burst may be taken from the queue now. */
+	/* Whether a burst may be taken from the queue now. NULL: no gates. */
 	bool (*gate)(void *arg, uint16_t queue);
 	bool stored; /* needs a gate; no device: see bench_store.h */
 	void *arg;
@@ -34,32 +32,30 @@ struct bench_wire_config {
 
 struct bench_wire {
 	struct bench_wire_config config;
-	char file[512], device[32], source[600]; /* source: what rx_pcap and infinite_rx say of it */
+	char file[512], device[32], source[600]; /* source: the device's arguments with rx_pcap and infinite_rx */
 	struct bench_store store[BENCH_QUEUES];
 	bool made;
 	uint16_t port; /* the ethdev */
 	struct rte_mempool *pool;
 	struct sp_nic *nic;
 	struct sp_dev *dev;
-	uint64_t packets; /* in the capture: of each queue */
+	uint64_t packets; /* in the capture, per queue */
 	double ps_per_cycle;
 };
 
-/* 0, BENCH_SKIPPED or -errno, and words in why; then, too, bench_wire_close() is to be called. */
-int bench_wire_open(struct bench_wire *wire, const struct bench_wire_config *config, char *why, unsigned room);
+/* 0, BENCH_SKIPPED or -errno with the reason in why; call bench_wire_close() after an error, too. */
+int bench_wire_open(struct bench_wire *wire, const struct bench_wire_config *config, struct bench_why *why);
 void bench_wire_close(struct bench_wire *wire);
 
 sp_time bench_wire_now(const struct bench_wire *wire);
-/* Cycles at which a turn of so many seconds that begins now ends. */
-uint64_t bench_turn_end(double seconds);
-/* A turn of the NIC, of whole captures; each burst is followed by step(arg), NULL: nothing. -EPROTO and why if a packet
- * was not received, or was dropped. */
-int bench_wire_turn(struct bench_wire *wire, void (*step)(void *arg), void *arg, double seconds,
-		    struct bench_turn *turn, char *why, unsigned room);
-/* The same of a bare loop, which receives, does this with a burst, and frees; `each` NULL: nothing. */
+/* A round of the NIC, of whole captures; step(arg) follows each burst, NULL: nothing. -EPROTO and why: a packet was not
+ * received, or was dropped. */
+int bench_wire_round(struct bench_wire *wire, void (*step)(void *arg), void *arg, double seconds,
+		     struct bench_round *round, struct bench_why *why);
+/* A round of a bare loop, which receives, calls `each` for a burst (NULL: nothing), and frees. */
 int bench_wire_bare(const struct bench_wire *wire, void (*each)(void *arg, struct rte_mbuf **packet), void *arg,
-		    double seconds, struct bench_turn *turn, char *why, unsigned room);
+		    double seconds, struct bench_round *round, struct bench_why *why);
 /* A bare loop that swaps addresses and ports as testpmd's 5tswap does, and sends. */
-int bench_wire_swap(const struct bench_wire *wire, double seconds, struct bench_turn *turn, char *why, unsigned room);
+int bench_wire_swap(const struct bench_wire *wire, double seconds, struct bench_round *round, struct bench_why *why);
 
 #endif

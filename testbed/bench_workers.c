@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sdr receive by two workers, between whose queues each message's packets are shared, beside one worker, and beside two
- * that share nothing: each with messages, and a NIC, of its own. Bursts in turn is how a sender's channels and a NIC's
- * queues leave them where each channel is sent in bursts; each second packet to each (mixed) is as fine as it gets: our
- * sender with two channels does that. The messages are long, since one of the two workers also runs the application,
- * which is work per message; so frames come from memory, for all sides alike.
+ * sdr receive with two workers that share each message's packets, beside one worker, and beside two that share nothing:
+ * each with messages and a NIC of its own. Bursts in alternation are what a sender's channels and a NIC's queues give
+ * if each channel sends in bursts. Single packets in alternation (mixed) are the finest mix: our sender with two
+ * channels does that. Messages are long, because one of the two workers also runs the application, whose work is per
+ * message. So frames come from memory, for all sides alike.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -25,24 +25,24 @@
 #include "../pipeline/worker.h"
 #include "bench_sdr.h"
 
-#define PATIENCE 10  /* s, beyond a turn */
-#define APART	 128 /* bytes: processors fetch lines in pairs */
+#define PATIENCE 10  /* s, beyond a round */
+#define APART	 128 /* bytes: processors fetch cache lines in pairs */
 
-/* A worker of a NIC whose packets come by a queue each. Neither takes a burst of a message that has yet to be opened:
- * the other one may not have had its packets of the message before in that slot. */
+/* Workers of a NIC with a queue each. Neither takes a burst of a message that is not open yet: the other may still have
+ * packets of the message before in that slot. */
 struct crew {
-	struct bench_sdr *one, *two; /* by one worker; by two */
-	struct bench_sdr *apart;     /* the other one's, of two that share nothing; [worker 1] while it runs */
+	struct bench_sdr *one, *two; /* with one worker; with two */
+	struct bench_sdr *apart;     /* the second of two that share nothing; [worker 1] while it runs */
 	struct {
-		uint64_t taken; /* packets that it has taken from its queue */
+		uint64_t taken; /* packets taken from its queue */
 		uint64_t until; /* packets that it may take, as of the last look at `open` */
 	} __attribute__((aligned(APART))) queue[BENCH_QUEUES]; /* [worker] its own */
-	_Atomic uint64_t open __attribute__((aligned(APART))); /* messages that are or were open; [worker 0] */
+	_Atomic uint64_t open __attribute__((aligned(APART))); /* messages opened so far; [worker 0] */
 	_Atomic uint64_t goal
-		__attribute__((aligned(APART))); /* packets of each queue to be taken in this turn; [worker 0] */
-	_Atomic bool over;			 /* ... and no more; [worker 0] */
+		__attribute__((aligned(APART))); /* packets of each queue to take in this round; [worker 0] */
+	_Atomic bool over;			 /* ... is final; [worker 0] */
 	_Atomic bool ready;			 /* [worker 1] */
-	uint64_t cycles;			 /* [worker 1] until it has ended: what it took */
+	uint64_t cycles;			 /* [worker 1] until it has ended: its cycles */
 };
 
 static inline bool gate(void *arg, uint16_t queue)
@@ -59,7 +59,8 @@ static inline bool gate(void *arg, uint16_t queue)
 		if (crew->queue[queue].taken + SP_BURST > crew->queue[queue].until)
 			return false;
 	}
-	/* The other one may lose its processor while it begins a message: then more than the NIC parks could come. */
+	/* The other one may lose its processor while it begins a message: then more packets could arrive than the NIC
+	 * parks. */
 	if (b->wire.nic->worker[queue]->parked_count)
 		return false;
 	crew->queue[queue].taken += SP_BURST;
@@ -85,8 +86,8 @@ static void publish(struct crew *crew)
 		atomic_store_explicit(&crew->open, open, memory_order_release);
 }
 
-/* A worker's round. One that has waited for long lets others run, who may be what it waits for. */
-static inline void turn_round(struct bench_sdr *b, uint16_t worker, unsigned *idle)
+/* One round of a worker. After a long wait it yields, perhaps to the one it waits for. */
+static inline void worker_round(struct bench_sdr *b, uint16_t worker, unsigned *idle)
 {
 	if (sp_nic_poll(b->wire.nic, worker, bench_wire_now(&b->wire)))
 		*idle = 0;
@@ -107,7 +108,7 @@ static void *second(void *arg)
 	clock = bench_clock_begin();
 	while (!atomic_load_explicit(&crew->over, memory_order_acquire) ||
 	       crew->queue[1].taken < atomic_load_explicit(&crew->goal, memory_order_acquire))
-		turn_round(b, 1, &idle);
+		worker_round(b, 1, &idle);
 	crew->cycles = bench_clock_end(&clock);
 	if (registered)
 		rte_thread_unregister();
@@ -115,7 +116,7 @@ static void *second(void *arg)
 }
 
 /* Cycles of both workers. */
-static int run_two(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_two(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct crew *crew = state;
 	struct bench_sdr *b = crew->two;
@@ -137,10 +138,10 @@ static int run_two(void *state, double seconds, struct bench_turn *turn, char *w
 		sched_yield();
 	bench_pin(0);
 	clock = bench_clock_begin();
-	end = bench_turn_end(seconds);
+	end = bench_round_end(seconds);
 	patience = end + PATIENCE * rte_get_tsc_hz();
 	while (crew->queue[0].taken < goal || !atomic_load_explicit(&crew->over, memory_order_relaxed)) {
-		/* One capture ahead, so that nobody waits for the word. */
+		/* One capture ahead, so that no worker waits. */
 		if (crew->queue[0].taken + b->wire.packets >= goal &&
 		    !atomic_load_explicit(&crew->over, memory_order_relaxed)) {
 			if (goal > from && (rte_rdtsc() >= end || bench_stopped()))
@@ -148,45 +149,44 @@ static int run_two(void *state, double seconds, struct bench_turn *turn, char *w
 			else
 				atomic_store_explicit(&crew->goal, goal += b->wire.packets, memory_order_release);
 		}
-		turn_round(b, 0, &idle);
+		worker_round(b, 0, &idle);
 		bench_sdr_step(b);
 		publish(crew);
-		if (idle && rte_rdtsc() > patience) { /* messages do not become complete */
+		if (idle && rte_rdtsc() > patience) { /* messages do not complete */
 			atomic_store(&crew->goal, goal = 0);
 			atomic_store(&crew->over, true);
 		}
 	}
 	while (b->completed * (b->shape.packets / BENCH_QUEUES) < goal && rte_rdtsc() < end + rte_get_tsc_hz()) {
-		turn_round(b, 0, &idle); /* what the other one still has */
+		worker_round(b, 0, &idle); /* packets that the other one still has */
 		bench_sdr_step(b);
 		publish(crew);
 	}
-	turn->cycles = bench_clock_end(&clock);
+	round->cycles = bench_clock_end(&clock);
 	pthread_join(other, NULL);
-	turn->cycles += crew->cycles;
+	round->cycles += crew->cycles;
 	bench_unpin();
-	turn->units = BENCH_QUEUES * (goal - from);
+	round->units = BENCH_QUEUES * (goal - from);
 	sp_nic_totals(b->wire.nic, &after);
-	if (after.received - before.received != turn->units || after.dropped || bench_sdr_wasted(b)) {
-		snprintf(why, room, "%llu packets taken, %llu received, %llu dropped: not what was to be measured",
-			 (unsigned long long)turn->units, (unsigned long long)(after.received - before.received),
-			 (unsigned long long)after.dropped);
-		return -EPROTO;
-	}
+	if (after.received - before.received != round->units || after.dropped || bench_sdr_wasted(b))
+		return bench_fail(
+			why, -EPROTO, "%llu packets taken, %llu received, %llu dropped: not what was to be measured",
+			(unsigned long long)round->units, (unsigned long long)(after.received - before.received),
+			(unsigned long long)after.dropped);
 	return 0;
 }
 
-static int run_one(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_one(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
-	return bench_sdr_run(((struct crew *)state)->one, seconds, turn, why, room);
+	return bench_sdr_run(((struct crew *)state)->one, seconds, round, why);
 }
 
-/* What the other one of two that share nothing does. */
+/* The second of two that share nothing. */
 struct lone {
 	struct crew *crew;
 	double seconds;
-	struct bench_turn turn;
-	char why[160];
+	struct bench_round round;
+	struct bench_why why;
 	int result;
 };
 
@@ -197,13 +197,13 @@ static void *lone(void *arg)
 
 	bench_pin(1);
 	atomic_store(&l->crew->ready, true);
-	l->result = bench_sdr_run(l->crew->apart, l->seconds, &l->turn, l->why, sizeof(l->why));
+	l->result = bench_sdr_run(l->crew->apart, l->seconds, &l->round, &l->why);
 	if (registered)
 		rte_thread_unregister();
 	return NULL;
 }
 
-static int run_apart(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_apart(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct crew *crew = state;
 	struct lone l = {.crew = crew, .seconds = seconds};
@@ -217,13 +217,13 @@ static int run_apart(void *state, double seconds, struct bench_turn *turn, char 
 	while (!atomic_load(&crew->ready))
 		sched_yield();
 	bench_pin(0);
-	r = bench_sdr_run(crew->one, seconds, turn, why, room);
+	r = bench_sdr_run(crew->one, seconds, round, why);
 	pthread_join(other, NULL);
 	bench_unpin();
 	if (!r && l.result)
-		snprintf(why, room, "%s", l.why);
-	turn->units += l.turn.units;
-	turn->cycles += l.turn.cycles;
+		snprintf(why->text, sizeof(why->text), "%s", l.why.text);
+	round->units += l.round.units;
+	round->cycles += l.round.cycles;
 	return r ? r : l.result;
 }
 
@@ -238,12 +238,12 @@ static void close_crew(void *state)
 	free(crew);
 }
 
-static int open_crew(const struct bench_sdr_shape *shape, const struct bench_options *o, void **state, char *why,
-		     unsigned room)
+static int open_crew(const struct bench_sdr_shape *shape, const struct bench_options *o, void **state,
+		     struct bench_why *why)
 {
 	struct bench_sdr_shape one = *shape, two = *shape;
 	struct crew *crew;
-	int r = bench_two_cpus(why, room);
+	int r = bench_two_cpus(why);
 
 	if (r)
 		return r;
@@ -255,12 +255,12 @@ static int open_crew(const struct bench_sdr_shape *shape, const struct bench_opt
 	one.gate = always;
 	two.gate = gate;
 	two.workers = 2;
-	r = bench_sdr_open(&one, o, &crew->one, why, room);
+	r = bench_sdr_open(&one, o, &crew->one, why);
 	if (!r)
-		r = bench_sdr_open(&one, o, &crew->apart, why, room);
+		r = bench_sdr_open(&one, o, &crew->apart, why);
 	if (!r) {
 		two.crew = crew;
-		r = bench_sdr_open(&two, o, &crew->two, why, room);
+		r = bench_sdr_open(&two, o, &crew->two, why);
 	}
 	if (!r)
 		publish(crew);
@@ -272,12 +272,12 @@ static int open_crew(const struct bench_sdr_shape *shape, const struct bench_opt
 }
 
 #define OPEN(name, size, length, chunks, each)                                                                         \
-	static int open_##name(const struct bench_options *o, void **state, char *why, unsigned room)                  \
+	static int open_##name(const struct bench_options *o, void **state, struct bench_why *why)                     \
 	{                                                                                                              \
 		static const struct bench_sdr_shape shape = {                                                          \
 			.mtu = size, .packets = length, .chunk = chunks, .slots = 4, .deal = each, .look = 8};         \
                                                                                                                        \
-		return open_crew(&shape, o, state, why, room);                                                         \
+		return open_crew(&shape, o, state, why);                                                               \
 	}
 OPEN(64, 64, 4096, 1, SP_BURST)
 OPEN(mixed, 64, 4096, 1, 1)

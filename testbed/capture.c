@@ -20,18 +20,19 @@
 struct sp_capture {
 	struct sp_records *records;
 	uint16_t queues;
-	/* The next packet: whichever queue it is for, nothing behind it is handed out before, so nothing piles up. */
+	/* The next packet of the file. It is handed out before any later one, whatever its queue, so that packets do
+	 * not pile up. */
 	const uint8_t *bytes; /* NULL: the capture has ended */
 	uint32_t len;
 	uint16_t queue;
 	sp_time at;
 	__int128 start; /* ns */
-	uint64_t read;	/* packets read from the file, all passes together */
+	uint64_t read;	/* packets read from the file in all passes */
 	struct sp_capture_pace pace;
-	__int128 pass;	    /* ps: when this one began */
-	sp_time gap;	    /* between two passes; known after the first */
+	__int128 pass;	    /* ps: start of this pass */
+	sp_time gap;	    /* between passes; known after the first */
 	uint64_t first;	    /* packets read in the first */
-	uint64_t remainder; /* of the last step at a rate */
+	uint64_t remainder; /* remainder of the last step at a given rate */
 	int status;
 	struct sp_error error;
 	struct sp_capture_counters counters;
@@ -66,7 +67,7 @@ static void capture_end(struct sp_capture *c, const struct sp_error *error)
 	c->error = *error;
 }
 
-/* Opens the file again once a pass is over. False: there is no further one. */
+/* Opens the file again after a pass. False: there is no further pass. */
 static bool capture_again(struct sp_capture *c)
 {
 	struct sp_error error = {.key = ""};
@@ -80,7 +81,7 @@ static bool capture_again(struct sp_capture *c)
 	}
 	if (c->counters.passes >= c->pace.passes || !c->first)
 		return false;
-	if (sp_records_open(sp_records_file(c->records), &again, &error)) { /* it has been changed meanwhile */
+	if (sp_records_open(sp_records_file(c->records), &again, &error)) { /* it was changed meanwhile */
 		capture_end(c, &error);
 		return false;
 	}
@@ -91,7 +92,7 @@ static bool capture_again(struct sp_capture *c)
 	return true;
 }
 
-/* When the next packet is due, in picoseconds; c->len is still that of the one before. */
+/* When the next packet is due, in picoseconds; c->len is still the length of the one before. */
 static __int128 capture_due(struct sp_capture *c, __int128 ns)
 {
 	const uint64_t rate = c->pace.bits ? c->pace.bits : c->pace.packets;
@@ -107,7 +108,7 @@ static __int128 capture_due(struct sp_capture *c, __int128 ns)
 	return (__int128)c->at + numerator / rate;
 }
 
-/* The next record that a buffer holds. Others are passed over here, so that they do not stop the rest. */
+/* The next record that fits into a buffer. Larger ones are skipped, so that they do not stop the rest. */
 static bool record_next(struct sp_capture *c, struct sp_record *record)
 {
 	struct sp_error error = {.key = ""};
@@ -241,7 +242,7 @@ static unsigned capture_receive(void *port, uint16_t queue, struct rte_mbuf **pa
 
 		if (!m) {
 			sp_shortage_begin(&c->shortage, now);
-			break; /* the packet stays; buffers come back as the NIC goes on */
+			break; /* the packet stays until the NIC returns buffers */
 		}
 		sp_shortage_end(&c->shortage);
 		to = rte_pktmbuf_append(m, (uint16_t)c->len);
@@ -274,12 +275,10 @@ static unsigned capture_transmit(void *port, uint16_t queue, struct rte_mbuf **p
 		if (w && !w->status) {
 			const uint32_t len = rte_pktmbuf_pkt_len(packet[i]);
 			const uint64_t ns = w->start + now / SP_NS;
-			const struct pcap_pkthdr header = {
-				.ts = {.tv_sec = (time_t)(ns / 1000000000u),
-				       .tv_usec = (suseconds_t)(ns % 1000000000u)},
-				.caplen = len,
-				.len = len,
-			};
+			const struct pcap_pkthdr header = {.ts = {.tv_sec = (time_t)(ns / 1000000000u),
+								  .tv_usec = (suseconds_t)(ns % 1000000000u)},
+							   .caplen = len,
+							   .len = len};
 			const uint8_t *bytes =
 				len <= sizeof(w->frame) ? rte_pktmbuf_read(packet[i], 0, len, w->frame) : NULL;
 
@@ -291,7 +290,7 @@ static unsigned capture_transmit(void *port, uint16_t queue, struct rte_mbuf **p
 		}
 		rte_pktmbuf_free(packet[i]);
 	}
-	return count; /* a port never refuses for want of disk: the failure is told at the end */
+	return count; /* a port never refuses packets because the disk is full: the error is reported at the end */
 }
 
 static sp_time capture_next(void *port, uint16_t queue, bool transmit_blocked)
@@ -326,8 +325,8 @@ int sp_capture_create(const char *file, uint64_t start, struct sp_capture_writer
 		err = fail(error, -errno, file, strerror(errno));
 		goto unwind;
 	}
-	w->dumper = pcap_dump_fopen(
-		w->pcap, w->stream); /* not pcap_dump_open: it would take "-" for stdout, where the JSON goes */
+	w->dumper =
+		pcap_dump_fopen(w->pcap, w->stream); /* not pcap_dump_open: for it "-" is stdout, where the JSON goes */
 	if (!w->dumper) {
 		err = fail(error, -EIO, file, pcap_geterr(w->pcap));
 		fclose(w->stream);
@@ -357,7 +356,7 @@ int sp_capture_finish(struct sp_capture_writer *writer, struct sp_error *error)
 	errno = 0;
 	if (fflush(writer->stream) || ferror(writer->stream))
 		writer_fail(writer, errno);
-	pcap_dump_close(writer->dumper); /* tells no error, but nothing is left to write */
+	pcap_dump_close(writer->dumper); /* returns no error, but nothing is left to write */
 	pcap_close(writer->pcap);
 	err = writer->status;
 	if (err) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Captures as a port: what a file holds arrives at its own time stamps, what the NIC sends is written to another file.
- * Reads pcap and pcapng, in microseconds and nanoseconds; Ethernet. Writes pcap in nanoseconds.
- * Time: picoseconds since the first packet. Threads: one thread polls all queues of the port.
- * A capture may be read several times over, and at a rate instead of its time stamps (struct sp_capture_pace).
+ * Captures as a port: the packets of a file arrive at their time stamps; packets that the NIC sends are written to
+ * another file. Reads pcap and pcapng, in microseconds and nanoseconds; Ethernet. Writes pcap in nanoseconds. Time:
+ * picoseconds since the first packet. Threads: one polls all queues of the port. A capture can be read several times in
+ * a row, and at a rate instead of its time stamps (struct sp_capture_pace).
  */
 #ifndef TESTBED_CAPTURE_H
 #define TESTBED_CAPTURE_H
@@ -17,51 +17,51 @@ struct sp_capture_writer;
 
 struct sp_capture_counters {
 	uint64_t packets, bytes; /* handed out */
-	uint64_t passes;	 /* begun */
-	uint64_t backwards;	 /* time stamp before the previous packet's; handed out at the previous packet's time */
-	uint64_t snapped;	 /* shorter in the capture than it was on the wire; handed out as it stands */
-	uint64_t oversized;	 /* larger than a packet buffer; not handed out, and an error */
+	uint64_t passes;	 /* passes begun */
+	uint64_t backwards; /* packets with an earlier time stamp than the one before; handed out at that one's time */
+	uint64_t snapped;   /* packets cut short in the capture; handed out as they are */
+	uint64_t oversized; /* packets larger than a packet buffer; skipped, and an error */
 };
 
 /*
- * Opens a capture and reads its first packet. queues: the workers of the NIC it feeds; flows are spread over them.
- * -errno when the file cannot be opened, -EINVAL when it is empty, no capture, or not of Ethernet; error says which.
+ * Opens a capture and reads its first packet. queues: workers of the NIC; flows are spread over them. -errno: the file
+ * cannot be opened. -EINVAL: it is empty, no capture, or not Ethernet. error has the text.
  */
 int sp_capture_open(const char *file, uint16_t queues, struct sp_capture **capture, struct sp_error *error);
 void sp_capture_close(struct sp_capture *capture);
 
-/* How the packets are spread over time. Zeroed: once, at their time stamps. */
+/* When packets are handed out. Zeroed: once, at their time stamps. */
 struct sp_capture_pace {
-	/* How often the file is gone through. The first packet of a pass follows the last one of the pass before at the
-	 * first pass's mean gap, its duration by its packets less one; 1 us where there is one packet, or no duration.
-	 */
+	/* How often the file is read. The gap between two passes is the mean gap of the first pass: its duration
+	 * divided by its packets less one; 1 us if it has one packet or no duration. */
 	uint64_t passes; /* 0: 1 */
-	/* One of the two replaces the time stamps. Fractions of a picosecond are carried over: exact in the long run.
-	 */
-	uint64_t bits;	  /* bit/s: each packet follows the one before as on a wire of that rate, see link.h */
+	/* One of these two replaces the time stamps. Fractions of a picosecond are carried over, so the rate is
+	 * exact. */
+	uint64_t bits;	  /* bit/s: packets follow each other as on a wire of that rate, see link.h */
 	uint64_t packets; /* 1/s */
 };
 #define SP_CAPTURE_MAX_RATE 1000000000000000ull /* of either */
-/* Before anything is handed out. -EINVAL and error: several passes over what is no regular file, a rate too high. */
+/* To be called before the first packet is handed out. -EINVAL and error: several passes of a file that is not regular,
+ * or too high a rate. */
 int sp_capture_pace(struct sp_capture *capture, const struct sp_capture_pace *pace, struct sp_error *error);
 
 void sp_capture_count(const struct sp_capture *capture, struct sp_capture_counters *counters);
-/* Nothing is left to hand out. */
+/* Whether all packets were handed out. */
 bool sp_capture_ended(const struct sp_capture *capture);
-/* How the reading went: 0, or -EINVAL and what was wrong: cut off, damaged, oversized packets. What came before a cut
- * has been handed out. */
+/* Whether reading went well: 0, or -EINVAL and error: cut off, damaged, oversized packets. Packets before the cut were
+ * handed out. */
 int sp_capture_status(const struct sp_capture *capture, struct sp_error *error);
 /* Time stamp of the first packet, nanoseconds since 1970; 0 when there is none. */
 uint64_t sp_capture_start(const struct sp_capture *capture);
 
 /* start: what time 0 is written as, nanoseconds since 1970. An existing file is overwritten. -errno and error. */
 int sp_capture_create(const char *file, uint64_t start, struct sp_capture_writer **writer, struct sp_error *error);
-/* What has been written so far becomes a whole capture; for signal handlers too. */
+/* Makes the file a complete capture of all packets so far; may be called in signal handlers. */
 void sp_capture_flush(struct sp_capture_writer *writer);
 /* Flushes and closes; 0, or -errno and error if anything could not be written. */
 int sp_capture_finish(struct sp_capture_writer *writer, struct sp_error *error);
 
-/* For struct sp_port_config: either may be NULL (nothing arrives; what is sent goes nowhere). */
+/* For struct sp_port_config. Either may be NULL: no packets arrive; packets sent are dropped. */
 struct sp_capture_port {
 	struct sp_capture *in;
 	struct sp_capture_writer *out;

@@ -11,18 +11,17 @@
 
 #include "expect_private.h"
 
-#define FILE_MAX (64u << 20) /* bytes of an expectation */
-#define GOES_ON	 "..."	     /* the last element of a list that may be longer */
+#define FILE_MAX (64u << 20) /* bytes of an expectation file */
+#define GOES_ON	 "..."	     /* last element of an expected list that may be longer */
 
-/* ---- reading ------------------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 /*
- * Integers above 2^63 - 1, which jansson refuses, become reals: that is how the report writes its large ones. The rest
- * stays as it is (JSON_DECODE_INT_AS_REAL would blur all above 2^53). Caller frees; NULL: no memory.
+ * Integers above 2^63 - 1, which jansson refuses, become reals: the report writes its large ones so. Other integers
+ * stay (JSON_DECODE_INT_AS_REAL would round all above 2^53). The caller frees the result; NULL: no memory.
  */
 static char *large_as_real(const char *text, size_t len, size_t *new_len)
 {
-	char *copy = malloc(len + len / 9 + 4), *to = copy; /* 19 digits and more get two characters */
+	char *copy = malloc(len + len / 9 + 4), *to = copy; /* numbers of 19 digits and more grow by two characters */
 	bool string = false;
 
 	for (size_t i = 0; copy && i < len;) {
@@ -119,8 +118,7 @@ static char *read_file(const char *name, size_t *len, struct sp_error *error)
 	return text;
 }
 
-/* ---- comparing ----------------------------------------------------------------------------------------------------
- */
+/* ---- comparing ---- */
 static bool goes_on(const json_t *list)
 {
 	const size_t n = json_array_size(list);
@@ -129,7 +127,7 @@ static bool goes_on(const json_t *list)
 	return last && json_is_string(last) && !strcmp(json_string_value(last), GOES_ON);
 }
 
-/* Is there anything in it that could be otherwise? */
+/* Whether the value expects anything. */
 static bool expects(const json_t *value)
 {
 	const char *name;
@@ -172,7 +170,7 @@ static bool numbers_equal(const json_t *a, const json_t *b)
 		return json_integer_value(a) == json_integer_value(b);
 	if (json_is_real(a) && json_is_real(b))
 		return json_real_value(a) == json_real_value(b);
-	value = json_real_value(real); /* exact: the integer is not made a double, which may not hold it */
+	value = json_real_value(real); /* exact: not converted to a double */
 	return value >= -0x1p63 && value < 0x1p63 && value == floor(value) &&
 	       (json_int_t)value == json_integer_value(integer);
 }
@@ -182,7 +180,7 @@ struct path {
 	size_t len;
 };
 
-/* Goes one step down; returns what to set len to afterwards. */
+/* Appends one step to the path; returns the length to restore afterwards. */
 static size_t path_add(struct path *p, const char *name, size_t index)
 {
 	const size_t before = p->len;
@@ -190,7 +188,7 @@ static size_t path_add(struct path *p, const char *name, size_t index)
 		     : snprintf(p->text + p->len, sizeof(p->text) - p->len, "[%zu]", index);
 
 	p->len += (size_t)(n > 0 ? n : 0);
-	if (p->len >= sizeof(p->text)) /* very deep: the words end, the comparison does not */
+	if (p->len >= sizeof(p->text)) /* very deep: the text ends, the comparison goes on */
 		p->len = sizeof(p->text) - 1;
 	return before;
 }
@@ -233,7 +231,7 @@ static void compare_list(const json_t *expected, const json_t *found, struct pat
 	}
 }
 
-/* No deeper than jansson reads (2048). */
+/* Recursion is bounded: jansson reads at most 2048 levels. */
 static void compare(const json_t *expected, const json_t *found, struct path *p, struct sp_differences *d)
 {
 	char a[200], b[200];

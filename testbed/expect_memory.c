@@ -8,12 +8,12 @@
 #include "expect_private.h"
 
 #define BLOCK 65536
-#define GAP   8	 /* equal bytes that part two differences */
-#define SHOWN 16 /* bytes of a difference */
+#define GAP   8	 /* equal bytes that separate two differences */
+#define SHOWN 16 /* bytes shown of a difference */
 
 /* A difference that may go on. */
 struct run {
-	uint64_t at, end; /* end is behind its last byte that differs; at == end: there is none */
+	uint64_t at, end; /* end: after its last different byte; at == end: no difference */
 	uint8_t expected[SHOWN], found[SHOWN];
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two packets, field by field; and what need not be the same. */
+/* Comparison of two packets, field by field, and the differences to ignore. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +9,9 @@
 #include "expect_private.h"
 #include "fields.h"
 
-#define SHOWN 8 /* bytes of a payload, from the first that differs */
+#define SHOWN 8 /* bytes shown of a payload, from the first different one */
 
-/* ---- tolerances ---------------------------------------------------------------------------------------------------
- */
+/* ---- tolerances ---- */
 static int field_id(const char *name)
 {
 	for (int i = 0; sp_field_names[i]; i++)
@@ -74,7 +73,7 @@ int sp_tolerance_parse(const char *text, struct sp_tolerance *t, struct sp_error
 	free(copy);
 	if (err == -ENOMEM && error)
 		snprintf(error->text, sizeof(error->text), "%s", strerror(ENOMEM));
-	if (err) { /* the list may have been moved: what was in it is still at its beginning */
+	if (err) { /* the list may have been moved: its content is the same */
 		t->time = before.time;
 		t->psn_start = before.psn_start;
 		t->fields = before.fields;
@@ -93,7 +92,7 @@ static bool begins(const char *name, const char *with)
 	return !strncmp(name, with, strlen(with));
 }
 
-/* Is field `id` part of what checksum `sum` is made of? */
+/* Whether field `id` is covered by checksum `sum`. */
 static bool covers(unsigned sum, unsigned id)
 {
 	const char *name = sp_field_names[id];
@@ -112,7 +111,7 @@ static bool covers(unsigned sum, unsigned id)
 		return id == F_PAYLOAD || (begins(name, "icmp.") && id != sum);
 	case F_ICMP6_CHECKSUM:
 		return pseudo6 || id == F_PAYLOAD || (begins(name, "icmpv6.") && id != sum);
-	case F_ICRC: /* what routers change is taken as ones (IBTA annex A17.3.3) */
+	case F_ICRC: /* fields that routers change count as ones (IBTA annex A17.3.3) */
 		return id == F_PAYLOAD || (begins(name, "infiniband.") && id != sum && id != F_IB_RESERVED) ||
 		       (begins(name, "udp.") && id != F_UDP_CHECKSUM) ||
 		       (begins(name, "ip.") && id != F_IP_DSFIELD && id != F_IP_TTL && id != F_IP_CHECKSUM) ||
@@ -145,8 +144,7 @@ int sp_expect_rules(struct sp_expect_rules *rules, const struct sp_tolerance *t,
 	return 0;
 }
 
-/* ---- hashes -------------------------------------------------------------------------------------------------------
- */
+/* ---- hashes ---- */
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
 	hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
@@ -225,8 +223,7 @@ uint64_t sp_expect_flow(struct sp_expect_packet *p)
 	return hash;
 }
 
-/* ---- which fields differ ------------------------------------------------------------------------------------------
- */
+/* ---- which fields differ ---- */
 struct difference {
 	const struct sp_field *expected, *found; /* NULL: there is none */
 };
@@ -248,8 +245,8 @@ static bool equal(const struct sp_field *a, const uint8_t *x, const struct sp_fi
 	return a->bits ? sp_field_value(a, x) == sp_field_value(b, y) : !memcmp(x + a->at, y + b->at, a->len);
 }
 
-/* Frames of one length: what lies where in the one, taken for the other too. So a field that decides what follows it (a
- * type, a protocol) is the only one that differs if nothing else does. */
+/* Frames of equal length: fields by place, taken from the expected frame. So if only a field differs that decides what
+ * follows it (a type, a protocol), it is the only difference. */
 static void by_place(const struct sp_expect_packet *e, const struct sp_expect_packet *f, const struct sp_field *field,
 		     unsigned n, struct list *l)
 {
@@ -265,7 +262,7 @@ static unsigned position(const struct sp_field *field, unsigned from, unsigned n
 	return from;
 }
 
-/* Field with field of the same name, in order: those that the one has and the other has not are named, too. */
+/* Fields by name, in order. Reports fields that only one frame has, too. */
 static void by_name(const struct sp_expect_packet *e, const struct sp_expect_packet *f, const struct sp_field *x,
 		    unsigned n, const struct sp_field *y, unsigned m, struct list *l)
 {
@@ -281,7 +278,7 @@ static void by_name(const struct sp_expect_packet *e, const struct sp_expect_pac
 			k++;
 			continue;
 		}
-		/* What follows is the same, only read otherwise: why, has been said. */
+		/* The same bytes, only parsed differently: the reason was reported before. */
 		if (e->len - x[i].at == f->len - y[k].at &&
 		    !memcmp(e->bytes + x[i].at, f->bytes + y[k].at, e->len - x[i].at))
 			return;
@@ -304,11 +301,11 @@ static void by_name(const struct sp_expect_packet *e, const struct sp_expect_pac
 		add(l, NULL, &y[k++]);
 }
 
-/* Takes out what is tolerated, and the checksums that differ for that reason. */
+/* Removes ignored differences, and those of checksums that follow from them. */
 static void forgive(const struct sp_expect_rules *rules, const struct sp_expect_packet *e,
 		    const struct sp_expect_packet *f, struct list *l)
 {
-	bool differs[FIELD_IDS] = {false}; /* and may, so that a checksum may, too */
+	bool differs[FIELD_IDS] = {false}; /* it differs and may, so a checksum may differ, too */
 	unsigned kept = 0;
 
 	for (unsigned i = 0; i < l->count; i++) {
@@ -328,8 +325,7 @@ static void forgive(const struct sp_expect_rules *rules, const struct sp_expect_
 	l->count = kept;
 }
 
-/* ---- words --------------------------------------------------------------------------------------------------------
- */
+/* ---- words ---- */
 static void hex(const uint8_t *bytes, uint32_t len, char *text)
 {
 	for (uint32_t i = 0; i < len && i < SHOWN; i++)
@@ -418,7 +414,7 @@ void sp_expect_pair(const struct sp_expect_rules *rules, const struct sp_expect_
 	by_name(expected, found, x, n, y, m, &names);
 	if (expected->len == found->len) {
 		by_place(expected, found, x, n, &places);
-		/* A PSN may be the same number, and yet not as far from its QP's first one. */
+		/* PSNs may be equal, but not their distances from the QP's first PSN. */
 		if (expected->psn != found->psn && expected->psn >= 0 && found->psn >= 0) {
 			const unsigned at = position(x, 0, n, F_BTH_PSN);
 

@@ -7,7 +7,7 @@
 #include "fields.h"
 #include "fields_table.h"
 
-#define TAGS	   2 /* VLAN tags, as the NIC takes them; further ones are payload */
+#define TAGS	   2 /* VLAN tags that the NIC accepts; further ones are payload */
 #define EXTENSIONS 4 /* of IPv6, and options of neighbour discovery; further ones are payload */
 
 #define AS_NAME(id, name, form, unit) name,
@@ -17,7 +17,7 @@ static const struct {
 	uint8_t form, unit;
 } kind[] = {FIELDS(AS_FORM)};
 
-/* Where the reading is: `at` goes forward, `end` comes nearer as headers tell their length. */
+/* The parser: `at` advances, `end` shrinks when a header gives a length. */
 struct reading {
 	const uint8_t *frame;
 	uint32_t at, end;
@@ -32,7 +32,7 @@ static uint32_t left(const struct reading *r)
 
 static void put(struct reading *r, enum field_id id, uint32_t at, uint32_t len, unsigned shift, unsigned bits)
 {
-	/* The count: at most 66 follow from the limits above (VLAN twice, IPv6 with four extensions, UDP, RoCEv2). */
+	/* At most 66 fields follow from the limits above (VLAN twice, IPv6 with four extensions, UDP, RoCEv2). */
 	if (!len || r->count >= SP_FIELDS)
 		return;
 	r->field[r->count++] = (struct sp_field){.name = sp_field_names[id],
@@ -51,7 +51,7 @@ static void take(struct reading *r, enum field_id id, uint32_t len)
 	r->at += len;
 }
 
-/* Some bits of the next `len` bytes; the last of them goes on. */
+/* Some bits of the next `len` bytes; the last field of these advances. */
 static void bits(struct reading *r, enum field_id id, uint32_t len, unsigned shift, unsigned count)
 {
 	put(r, id, r->at, len, shift, count);
@@ -59,7 +59,7 @@ static void bits(struct reading *r, enum field_id id, uint32_t len, unsigned shi
 		r->at += len;
 }
 
-/* What a header says its packet's bytes are; those behind it belong to nobody. */
+/* The end of the packet by a header's length; bytes after it are padding. */
 static void shorten(struct reading *r, uint64_t end)
 {
 	if (end >= r->at && end < r->end)
@@ -162,7 +162,7 @@ static void tcp(struct reading *r)
 		take(r, F_TCP_OPTIONS, header - 20);
 }
 
-/* ---- RoCEv2: which extension headers follow the BTH, by opcode, in their order (IBTA 1.4, table 35) ------------- */
+/* ---- RoCEv2: which extension headers follow the BTH, by opcode, in their order (IBTA 1.4, table 35) ---- */
 enum { DETH = 1, RETH = 2, ATOMIC = 4, AETH = 8, ATOMICACK = 16, IMM = 32, INVALIDATE = 64 };
 
 static unsigned extensions(uint8_t opcode)
@@ -281,7 +281,7 @@ static void udp(struct reading *r, bool whole)
 		roce(r);
 }
 
-/* whole: this is no fragment. */
+/* whole: not a fragment. */
 static void transport(struct reading *r, uint8_t protocol, bool ip6, bool whole)
 {
 	if (protocol == IPPROTO_UDP)

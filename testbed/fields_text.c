@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fields and frames in words. */
+/* Fields and frames as text. */
 #include <arpa/inet.h>
 #include <stdio.h>
 
@@ -93,7 +93,7 @@ static const char *opcode_name(uint64_t opcode)
 	return SP_ROCE_TRANSPORT(opcode) != SP_ROCE_RD && opcode < 0x80 ? name[opcode & 31] : NULL;
 }
 
-/* The part about what IP carries; true: payload's length is worth saying. */
+/* The part after the IP addresses. True: show the payload's length. */
 static void transport_text(const struct sp_field *field, unsigned count, const uint8_t *frame, char *text, size_t room)
 {
 	static const char *const service[] = {"RC", "UC", "RD", "UD"};
@@ -162,7 +162,7 @@ void sp_frame_text(const uint8_t *frame, uint32_t len, char *text, size_t room)
 	} else {
 		from = find(field, count, F_ETH_SRC);
 		to = find(field, count, F_ETH_DST);
-		for (unsigned i = (unsigned)(from - field); i < count; i++) { /* the last of the types */
+		for (unsigned i = (unsigned)(from - field); i < count; i++) { /* the last type is the innermost one */
 			type = &field[i];
 			if (type->id == F_ETH_TYPE || type->id == F_VLAN_TYPE || type->id == F_AD_TYPE)
 				snprintf(what, sizeof(what), "type 0x%04llx",

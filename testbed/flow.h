@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which queue a frame goes to, as a port with RSS decides it: all packets of a flow to the same one. The flow is
+ * The queue of a frame, as RSS of a port chooses it: all packets of a flow get the same one. A flow is given by
  * addresses, protocol and, for unfragmented UDP and TCP, the ports; RoCEv2's UDP source port carries the entropy.
- * What is not IP goes by its MAC addresses. Toeplitz (what hardware uses) would be slower and say no more here.
+ * Frames other than IP go by their MAC addresses. Toeplitz, which hardware uses, would be slower without benefit here.
  */
 #ifndef TESTBED_FLOW_H
 #define TESTBED_FLOW_H
@@ -57,7 +57,7 @@ static inline uint32_t sp_flow_hash(const uint8_t *frame, uint32_t len)
 	return sp_flow_mix(0xCBF29CE484222325u, key, used);
 }
 
-/* The queue of a flow among `queues`: the high bits decide, so that any count of queues is served evenly. */
+/* The queue of a flow among `queues`: by the high bits, so that any number of queues is used evenly. */
 static inline uint16_t sp_flow_queue(const uint8_t *frame, uint32_t len, uint16_t queues)
 {
 	return queues <= 1 ? 0 : (uint16_t)((uint64_t)sp_flow_hash(frame, len) * queues >> 32);

@@ -7,7 +7,7 @@
 
 #define LINE 64u
 
-/* At the beginning of its memory, and that at a multiple of its size: a frame's address tells its block. */
+/* At the beginning of memory that is aligned to its size: a frame's address gives its block. */
 struct sp_frames_block {
 	struct sp_frames_block *next_free, *next;
 	uint32_t used, frames;
@@ -90,7 +90,7 @@ void sp_frames_drop(struct sp_frames *f, uint8_t *bytes)
 		return;
 	b->used = LINE;
 	if (b == f->current)
-		return; /* filled from its beginning: still in the cache */
+		return; /* refill from the beginning, which is still in the cache */
 	b->next_free = f->free;
 	f->free = b;
 }

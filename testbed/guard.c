@@ -24,7 +24,6 @@ void sp_guard_let(void)
 }
 
 /* ---- words ---- */
-
 void sp_guard_describe(const struct sp_guard_level *l, char *text, size_t room)
 {
 	int n = snprintf(text, room, "context %s, handler %s, %s, ", l->context, l->handler,
@@ -53,7 +52,6 @@ void sp_guard_complain(struct sp_guard *g, const char *text)
 }
 
 /* ---- the watch ---- */
-
 static void fill(struct sp_guard *g, struct sp_guard_level *l, const struct sp_watched_call *call)
 {
 	l->context = call->context;
@@ -143,45 +141,4 @@ int sp_guard_add(struct sp_guard *g, struct sp_nic *nic)
 uint64_t sp_guard_complaints(const struct sp_guard *g)
 {
 	return g->complaints;
-}
-
-/* ---- making one ---- */
-
-int sp_guard_create(const struct sp_guard_config *config, struct sp_guard **guard)
-{
-	struct sp_guard *g;
-	int r;
-
-	if (sp_guard_here)
-		return -EBUSY;
-	g = calloc(1, sizeof(*g));
-	if (!g)
-		return -ENOMEM;
-	g->config = *config;
-	g->thread = gettid();
-	sp_guard_limit_set(g, config->limit_ms);
-	r = sp_guard_crashes_take(g);
-	if (r) {
-		free(g);
-		return r;
-	}
-	sp_guard_here = *guard = g;
-	return 0;
-}
-
-void sp_guard_destroy(struct sp_guard *g)
-{
-	char text[80];
-
-	if (!g)
-		return;
-	if (g->complaints > SP_GUARD_SAID) {
-		snprintf(text, sizeof(text), "and %llu complaints more",
-			 (unsigned long long)(g->complaints - SP_GUARD_SAID));
-		g->config.say(g->config.arg, text);
-	}
-	sp_guard_crashes_give(g);
-	sp_guard_here = NULL;
-	sp_arrivals_free(&g->arrivals);
-	free(g);
 }

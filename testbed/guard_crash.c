@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Signals by which a crash shows, and exit(): who was it? */
+/* Crashes of handlers, and exit() called by one. */
 #include "guard_private.h"
 
 #include <errno.h>
@@ -14,7 +14,6 @@
 static const int crashes[SP_GUARD_CRASHES] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
 /* ---- words in a signal handler ---- */
-
 char *sp_guard_put(char *to, const char *end, const char *text)
 {
 	while (*text && to < end)
@@ -75,8 +74,7 @@ void sp_guard_say_at_once(struct sp_guard *g, const char *text, size_t len)
 }
 
 /* ---- a crash ---- */
-
-/* What lies just there is on the stack, unless there is no more of it. */
+/* An address near the stack pointer: the stack has overflowed. */
 static bool near_stack(const ucontext_t *at, uintptr_t address)
 {
 #if defined(__x86_64__)
@@ -112,7 +110,7 @@ static void say_crash(struct sp_guard *g, int sig, const siginfo_t *info, const 
 	sp_guard_say_at_once(g, text, (size_t)(to - text));
 }
 
-/* A handler must not end the process as if all were well. */
+/* A handler must not end the process with success. */
 static void exited(void)
 {
 	struct sp_guard *g = sp_guard_here;
@@ -136,19 +134,20 @@ static void crashed(int sig, siginfo_t *info, void *at)
 		;
 	sigaction(sig, g ? &g->old[i] : &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
 	if (g)
-		g->running = 0; /* who comes next takes the time that it needs: a sanitizer's report */
+		g->running = 0; /* the next handler of the signal may take its time: a sanitizer's report */
 	if (g && g->depth && !sp_guard_held && gettid() == g->thread)
 		say_crash(g, sig, info, at);
-	/* The instruction faults again, for whose signal this was before; what was only sent must be sent again. */
+	/* A fault occurs again when the instruction is repeated, and then reaches the previous handler. A signal that
+	 * was sent must be sent again. */
 	if (info->si_code <= 0)
 		raise(sig);
 }
 
-/* A stack of its own: a handler that calls itself without end has none left. */
+/* A stack of its own: after endless recursion the normal one is full. */
 int sp_guard_crashes_take(struct sp_guard *g)
 {
 	struct sigaction action = {.sa_sigaction = crashed, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-	static bool exits_seen; /* what is registered stays so */
+	static bool exits_seen; /* atexit() cannot be undone */
 
 	if (!exits_seen && atexit(exited))
 		return -ENOMEM;

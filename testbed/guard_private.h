@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The inside of the guard, in files: guard.c (the watch, and what is said), guard_limit.c (calls that do not return),
- * guard_crash.c (signals and exit()). */
+/* The inside of the guard. guard.c: the watch, and reports. guard_crash.c: signals and exit(). guard_run.c: creation,
+ * and calls that do not return. */
 #ifndef TESTBED_GUARD_PRIVATE_H
 #define TESTBED_GUARD_PRIVATE_H
 
@@ -11,21 +11,21 @@
 #include "guard.h"
 
 #define SP_GUARD_LEVELS	 8  /* calls within calls: closing a message from payload() calls completion() */
-#define SP_GUARD_RANGES	 16 /* of code that holds locks which everybody needs */
+#define SP_GUARD_RANGES	 16 /* of code that may hold locks of the C library */
 #define SP_GUARD_CRASHES 5  /* kinds */
 
-/* A call under way. Everything is copied: the NIC's stack is gone when a call has been left. */
+/* A call in progress. All is copied: once a call is aborted, the NIC's stack is invalid. */
 struct sp_guard_level {
 	const char *context, *handler;
 	enum sp_called function;
 	sp_time now;
 	uint64_t packet, last_packet; /* its first and last packet; 0: none */
-	uint64_t after;		      /* the packet that a handler saw last */
+	uint64_t after;		      /* the last packet that any handler saw before */
 	const uint8_t *frame;	      /* of the first packet */
 	uint32_t frame_len;
-	uint64_t sequence; /* no other call has this number */
-	/* the timer's */
-	uint64_t seen, cpu, ticks; /* sequence at some tick, and when that was */
+	uint64_t sequence; /* unique number of the call */
+	/* for the timer */
+	uint64_t seen, cpu, ticks; /* sequence at an earlier tick, and its processor time and tick */
 };
 
 struct sp_guard {
@@ -39,12 +39,12 @@ struct sp_guard {
 	pid_t thread;
 	uint64_t limit, tick; /* ns */
 	uint64_t ticks;
-	uint64_t cpu, counted; /* the timer's: processor time and sequence at the last tick */
-	/* And the moment since which there is neither packet nor time passing, and what calls have used since. */
+	uint64_t cpu, counted; /* for the timer: processor time and sequence at the last tick */
+	/* Processor time used by calls since virtual time or the number of packets last changed. */
 	uint64_t arrivals_seen, still_cpu;
 	sp_time still;
 	sigjmp_buf out;
-	unsigned left; /* the level that took too long */
+	unsigned left; /* the level that was aborted */
 	enum { SPINS, SLEEPS, STANDS_STILL } how;
 	struct sigaction old[SP_GUARD_CRASHES];
 	stack_t stack, old_stack;
@@ -54,9 +54,9 @@ struct sp_guard {
 	unsigned ranges;
 };
 
-/* Signal handlers have no argument to find them by. */
+/* Signal handlers have no argument. */
 extern struct sp_guard *volatile sp_guard_here; /* NULL: none */
-extern volatile sig_atomic_t sp_guard_held;	/* callbacks of watches under way */
+extern volatile sig_atomic_t sp_guard_held;	/* callbacks of watches in progress */
 
 /* The innermost call; depth is not 0. */
 static inline const struct sp_guard_level *sp_guard_innermost(const struct sp_guard *g)
@@ -70,16 +70,14 @@ static inline const struct sp_guard_level *sp_guard_innermost(const struct sp_gu
 void sp_guard_describe(const struct sp_guard_level *l, char *text, size_t room);
 void sp_guard_complain(struct sp_guard *g, const char *text);
 
-/* ---- guard_limit.c ---- */
-void sp_guard_limit_set(struct sp_guard *g, uint64_t ms); /* 0: as by default */
-
 /* ---- guard_crash.c ---- */
 int sp_guard_crashes_take(struct sp_guard *g); /* -ENOMEM */
 void sp_guard_crashes_give(struct sp_guard *g);
-/* In signal handlers: text from `to` on, at most up to `end`; returns where it ends. */
+/* For signal handlers: writes text at `to`, at most up to `end`; returns the new end. */
 char *sp_guard_put(char *to, const char *end, const char *text);
 char *sp_guard_put_number(char *to, const char *end, uint64_t n, unsigned base);
-char *sp_guard_put_call(char *to, const char *end, const struct sp_guard *g); /* the innermost call's, ending in ": " */
-void sp_guard_say_at_once(struct sp_guard *g, const char *text, size_t len);  /* the last words of the process */
+char *sp_guard_put_call(char *to, const char *end,
+			const struct sp_guard *g); /* describes the innermost call, ending in ": " */
+void sp_guard_say_at_once(struct sp_guard *g, const char *text, size_t len); /* the last output of the process */
 
 #endif

@@ -70,13 +70,14 @@ void sp_impairment_change(struct sp_impairment *i, const struct sp_link_directio
 	i->bad &= config->burst_begin > 0;
 }
 
-/* 0 to most, each with the same probability. */
+/* 0 to most, all equally likely. */
 static uint64_t uniform(struct sp_random *r, uint64_t most)
 {
 	return (uint64_t)((unsigned __int128)sp_random_next(r) * ((unsigned __int128)most + 1) >> 64);
 }
 
-/* How long the wire is taken; fractions of a picosecond are carried over to the next packet of a busy period. */
+/* How long the packet takes on the wire. A fraction of a picosecond is carried over to the next packet of a busy
+ * period. */
 static sp_time time_on_wire(struct sp_impairment *i, uint32_t len, bool idle)
 {
 	const uint64_t bandwidth = i->config.bandwidth;
@@ -85,13 +86,13 @@ static sp_time time_on_wire(struct sp_impairment *i, uint32_t len, bool idle)
 	if (!bandwidth)
 		return 0;
 	bits = 8ull * ((len < SP_LINK_MIN_FRAME ? SP_LINK_MIN_FRAME : len) + SP_LINK_OVERHEAD);
-	numerator = bits * SP_SEC + (idle ? 0 : i->remainder); /* below 2^63 for all that the header allows */
+	numerator = bits * SP_SEC + (idle ? 0 : i->remainder); /* below 2^63 for all values that the header allows */
 	i->remainder = numerator % bandwidth;
 	return numerator / bandwidth;
 }
 
-/* What came with bursts, corruption and jitter draws from a generator of its own: configurations without them keep the
- * outcome they always had. It stands still while all are off; nobody can see that. */
+/* Bursts, corruption and jitter were added later and draw from a second generator, so that configurations without them
+ * keep their results. That generator stands still while all three are off. */
 static void impair_more(struct sp_impairment *i, uint32_t len, struct sp_fate *f)
 {
 	const struct sp_link_direction *c = &i->config;

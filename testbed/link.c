@@ -8,7 +8,7 @@
 #include <rte_mbuf.h>
 
 #include "../pipeline/limits.h"
-#include "flights.h"
+#include "in_flight.h"
 #include "flow.h"
 #include "frames.h"
 #include "shortage.h"
@@ -21,19 +21,19 @@ struct direction {
 	uint32_t queue;
 	sp_time *leaving; /* ring: when the packets waiting for the wire will have left it */
 	uint32_t leaving_first, leaving_count;
-	struct sp_flights flights[SP_MAX_WORKERS];
+	struct sp_in_flight packets[SP_MAX_WORKERS];
 	uint16_t queues;
 	struct sp_frames frames;
-	uint64_t memory; /* that flights and frames may still take */
-	uint32_t kept;	 /* bytes of each frame, of longer ones than `whole` */
+	uint64_t memory; /* that packets in flight may still take */
+	uint32_t kept;	 /* head: bytes kept of frames longer than `whole` */
 	uint32_t whole;
 	bool payload_less;
-	bool full; /* the last packet offered was held back */
+	bool full; /* the last packet offered was refused */
 	bool (*lose)(void *arg, const uint8_t *frame, uint32_t len);
 	void *lose_arg;
 	uint64_t in_flight;
 	struct sp_link_counters counters;
-	struct sp_shortage shortage[SP_MAX_WORKERS]; /* of buffers for what has arrived */
+	struct sp_shortage shortage[SP_MAX_WORKERS]; /* of buffers for packets that have arrived */
 };
 
 struct end {
@@ -63,7 +63,7 @@ static int direction_init(struct direction *d, const struct sp_link_config *conf
 	d->leaving = calloc(d->queue, sizeof(*d->leaving));
 	err = d->leaving ? sp_frames_init(&d->frames) : -ENOMEM;
 	for (uint16_t q = 0; !err && q < d->queues; q++)
-		err = sp_flights_init(&d->flights[q]);
+		err = sp_in_flight_init(&d->packets[q]);
 	return err;
 }
 
@@ -116,7 +116,7 @@ void sp_link_destroy(struct sp_link *link)
 		struct direction *d = &link->direction[e];
 
 		for (uint16_t q = 0; q < d->queues; q++)
-			sp_flights_free(&d->flights[q]);
+			sp_in_flight_free(&d->packets[q]);
 		sp_frames_free(&d->frames);
 		free(d->leaving);
 	}
@@ -133,18 +133,18 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* Bytes of a frame that are carried. */
+/* Bytes of a frame that the link carries. */
 static uint32_t kept_of(const struct direction *d, uint32_t len)
 {
 	return len <= d->whole ? len : d->kept;
 }
 
 /*
- * A copy of the packet sets out: what is kept of its bytes. Handing over the sender's buffer is no faster, for a buffer
- * that was in flight is in no cache, and the buffers are the process's: flights in them would bound the link.
+ * Sends a copy of the packet, or of its head. Passing the sender's buffer on would be no faster: a buffer that was in
+ * flight is in no cache. And buffers are the process's: packets in flight would use them up.
  */
-static void packet_fly(struct direction *d, const struct rte_mbuf *m, uint16_t queue, const struct sp_fate *fate,
-		       const struct sp_copy *copy)
+static void packet_depart(struct direction *d, const struct rte_mbuf *m, uint16_t queue, const struct sp_fate *fate,
+			  const struct sp_copy *copy)
 {
 	const uint32_t len = rte_pktmbuf_pkt_len(m);
 	uint32_t left = kept_of(d, len);
@@ -156,9 +156,9 @@ static void packet_fly(struct direction *d, const struct rte_mbuf *m, uint16_t q
 	}
 	if (copy->corrupted && len)
 		frame[copy->bit / 8] ^= (uint8_t)(1u << copy->bit % 8);
-	sp_flights_put(
-		&d->flights[queue],
-		(struct sp_flight){.arrival = copy->arrival, .in_turn = fate->in_turn, .packet = frame, .len = len});
+	sp_in_flight_put(&d->packets[queue],
+			 (struct sp_in_flight_packet){
+				 .arrival = copy->arrival, .in_turn = fate->in_turn, .packet = frame, .len = len});
 	d->in_flight++;
 }
 
@@ -194,7 +194,7 @@ static void packet_send(struct direction *d, struct rte_mbuf *m, uint16_t queue,
 		if (copy->corrupted && d->payload_less)
 			d->counters.lost++;
 		else
-			packet_fly(d, m, queue, &fate, copy);
+			packet_depart(d, m, queue, &fate, copy);
 	}
 	rte_pktmbuf_free(m);
 }
@@ -209,7 +209,7 @@ static void wire_drain(struct direction *d, sp_time now)
 
 static uint16_t queue_of(const struct direction *d, const struct rte_mbuf *m)
 {
-	uint8_t room[SP_LINK_HEAD]; /* addresses and ports lie within it */
+	uint8_t room[SP_LINK_HEAD]; /* has room for addresses and ports */
 	const uint32_t len = smaller(rte_pktmbuf_pkt_len(m), sizeof(room));
 
 	return d->queues == 1 ? 0 : sp_flow_queue(rte_pktmbuf_read(m, 0, len, room), len, d->queues);
@@ -225,9 +225,9 @@ static unsigned link_transmit(void *port, uint16_t queue, struct rte_mbuf **pack
 	for (d->full = false; sent < count && d->leaving_count < d->queue; sent++) {
 		const uint16_t to = queue_of(d, packet[sent]);
 
-		/* For two copies: whether there is room must not depend on the packet's fate. */
+		/* Room for two copies: whether there is room must not depend on the packet's fate. */
 		d->full = !sp_frames_ready(&d->frames, kept_of(d, rte_pktmbuf_pkt_len(packet[sent])), &d->memory) ||
-			  !sp_flights_ready(&d->flights[to], 2, &d->memory);
+			  !sp_in_flight_reserve(&d->packets[to], 2, &d->memory);
 		if (d->full) {
 			d->counters.held++;
 			break;
@@ -237,8 +237,8 @@ static unsigned link_transmit(void *port, uint16_t queue, struct rte_mbuf **pack
 	return sent;
 }
 
-/* What has arrived, as a packet; NULL: there is no buffer, and it still lies where it lay. */
-static struct rte_mbuf *packet_land(struct direction *d, const struct sp_flight *f)
+/* Delivers the packet in a buffer; NULL: there is no buffer, the packet stays where it is. */
+static struct rte_mbuf *packet_deliver(struct direction *d, const struct sp_in_flight_packet *f)
 {
 	struct rte_mbuf *m = sp_packet_alloc();
 
@@ -252,13 +252,13 @@ static struct rte_mbuf *packet_land(struct direction *d, const struct sp_flight 
 static unsigned link_receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
 {
 	struct direction *d = ((struct end *)port)->in;
-	const struct sp_flight *first;
+	const struct sp_in_flight_packet *first;
 	unsigned n = 0;
 
 	if (queue >= d->queues)
 		return 0;
-	while (n < max && (first = sp_flights_first(&d->flights[queue])) && first->arrival <= now) {
-		packet[n] = packet_land(d, first);
+	while (n < max && (first = sp_in_flight_first(&d->packets[queue])) && first->arrival <= now) {
+		packet[n] = packet_deliver(d, first);
 		if (!packet[n]) {
 			sp_shortage_begin(&d->shortage[queue], now);
 			d->counters.waited++;
@@ -266,7 +266,7 @@ static unsigned link_receive(void *port, uint16_t queue, struct rte_mbuf **packe
 		}
 		sp_shortage_end(&d->shortage[queue]);
 		d->counters.bytes += first->len;
-		sp_flights_take(&d->flights[queue]);
+		sp_in_flight_take(&d->packets[queue]);
 		n++;
 	}
 	d->counters.delivered += n;
@@ -276,10 +276,10 @@ static unsigned link_receive(void *port, uint16_t queue, struct rte_mbuf **packe
 	return n;
 }
 
-/* When there is something to receive next; what has arrived and found no buffer is tried again. */
+/* When there is something to receive next. A packet that has arrived and found no buffer is tried again. */
 static sp_time receive_next(const struct direction *d, uint16_t queue)
 {
-	const struct sp_flight *first = sp_flights_first(&d->flights[queue]);
+	const struct sp_in_flight_packet *first = sp_in_flight_first(&d->packets[queue]);
 
 	if (!first)
 		return SP_NEVER;
@@ -305,7 +305,7 @@ static sp_time link_next(void *port, uint16_t queue, bool transmit_blocked)
 
 	if (transmit_blocked) {
 		const struct direction *d = e->out;
-		sp_time room = 0; /* there is room already */
+		sp_time room = 0; /* there is room now */
 
 		if (d->leaving_count == d->queue)
 			room = d->leaving[d->leaving_first];

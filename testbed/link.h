@@ -21,51 +21,50 @@
 
 #define SP_LINK_HEAD   128u	    /* bytes kept of a payload-less frame, if not said otherwise */
 #define SP_LINK_WHOLE  1280u	    /* payload-less, frames up to this are kept whole: all that carries control */
-#define SP_LINK_MEMORY (2ull << 30) /* for what is in flight in one direction, if not said otherwise */
+#define SP_LINK_MEMORY (2ull << 30) /* memory for packets in flight in one direction, by default */
 
 struct sp_link_config {
 	struct sp_link_direction direction[2]; /* [e]: what end e sends */
 	uint16_t queues[2];		       /* receive queues of the port at end e = its NIC's workers; 0: 1 */
 	uint64_t seed;
-	uint64_t memory;   /* bytes per direction, up to 2^44, see sp_link_create; 0: SP_LINK_MEMORY */
+	uint64_t memory;   /* bytes per direction, at most 2^44, see sp_link_create; 0: SP_LINK_MEMORY */
 	bool payload_less; /* see above */
 	uint32_t head;	   /* bytes kept then, SP_LINK_MIN_FRAME to 9600; 0: SP_LINK_HEAD */
-	/* [e]: says of each packet that end e sends whether it is lost, besides those that the impairments lose. frame:
-	 * its first bytes, SP_LINK_HEAD or all; len: of the whole packet. NULL: none is. */
+	/* [e]: decides for each packet that end e sends whether it is lost, besides the losses of the impairments.
+	 * frame: its first bytes, SP_LINK_HEAD or all; len: of the whole packet. NULL: loses none. */
 	bool (*lose[2])(void *arg, const uint8_t *frame, uint32_t len);
 	void *lose_arg[2];
 };
 
 struct sp_link_counters {
-	uint64_t offered; /* taken from the sender: delivered + lost - duplicated once nothing is in flight */
+	uint64_t offered; /* accepted from the sender: delivered + lost - duplicated once nothing is in flight */
 	uint64_t lost, duplicated, reordered;
-	uint64_t corrupted; /* packets, repeats included; payload-less these are among the lost */
+	uint64_t corrupted; /* packets, repeats included; payload-less: counted as lost, too */
 	uint64_t delivered; /* packets handed to the receiver, repeats included */
 	uint64_t bytes;	    /* bytes of frames delivered */
-	uint64_t oversized; /* among the lost: larger than any packet buffer; the run is not what was asked for */
-	uint64_t held;	    /* times that the sender was held back although the queue had room: memory was at its end,
-			       the run is not exact from then on */
-	uint64_t waited;    /* times that something had arrived and the process had no packet buffer for it: it is
-			       received later than it arrived, nor is this exact */
+	uint64_t oversized; /* among the lost: larger than any packet buffer. Not 0: the results are wrong */
+	uint64_t held; /* times that the sender was blocked although the queue had room, because memory was used up: the
+			  results are not exact from then on */
+	uint64_t waited; /* times that a packet had arrived and the process had no packet buffer for it: it is received
+			    later than it arrived, so the results are not exact */
 };
 
 struct sp_link;
 
 /*
- * -EINVAL: what sp_link_check() refuses, or another value beyond its bound; -ENOMEM.
- * What is in flight lies in memory of the link's own, which grows with it, never shrinks, and goes with the link. At
- * its bound the sender is held back until something arrives. On arrival a packet needs one of the process's packet
- * buffers.
+ * -EINVAL: sp_link_check() refuses a direction, or another value is out of bounds; -ENOMEM. Packets in flight take
+ * memory of the link, which grows as needed and is freed with the link. At its bound the sender is blocked until a
+ * packet arrives. On arrival a packet needs one of the process's packet buffers.
  */
 int sp_link_create(const struct sp_link_config *config, struct sp_link **link);
-void sp_link_destroy(struct sp_link *link); /* frees what is in flight */
+void sp_link_destroy(struct sp_link *link); /* frees the packets in flight */
 
-/* For struct sp_port_config: ops and ops_arg of the port at end 0 or 1. */
+/* For struct sp_port_config: ops, and ops_arg of the port at end 0 or 1. */
 extern const struct sp_port_ops sp_link_ops;
 void *sp_link_port(struct sp_link *link, unsigned end);
 
-/* Of direction e, which is what end e sends: another wire and network from the next packet on, but the same queue.
- * -EINVAL: sp_link_check(). */
+/* Changes what end `direction` sends from the next packet on: another wire and network, but the same queue. -EINVAL:
+ * sp_link_check(). */
 int sp_link_change(struct sp_link *link, unsigned direction, const struct sp_link_direction *config);
 void sp_link_count(const struct sp_link *link, unsigned direction, struct sp_link_counters *counters);
 /* Packets sent and not yet received. */

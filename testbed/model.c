@@ -11,13 +11,13 @@
 #include "random.h"
 
 /* ---- probabilities ---- */
-
 double sp_model_chunk_drop(double packet_drop, uint64_t packets)
 {
 	return -expm1((double)packets * log1p(-packet_drop));
 }
 
-/* More than `most` of n are lost. The tail is summed itself: one minus the rest would be 0 where it is small. */
+/* Probability that more than `most` of n are lost. Sums the tail itself: 1 minus the rest would round to 0 where it is
+ * small. */
 static double more_lost(unsigned n, int most, double p)
 {
 	double sum = 0;
@@ -35,7 +35,7 @@ static double more_lost(unsigned n, int most, double p)
 	return fmin(sum, 1);
 }
 
-/* ... of n chunks of which one is lost with probability odd, the others with p. */
+/* The same where one of n chunks is lost with probability odd, the others with p. */
 static double more_lost_odd(unsigned n, int most, double p, double odd)
 {
 	return (1 - odd) * more_lost(n - 1, most, p) + odd * more_lost(n - 1, most - 1, p);
@@ -80,7 +80,6 @@ double sp_model_fallback(const struct sp_model *model)
 }
 
 /* ---- the message ---- */
-
 static bool positive(double value)
 {
 	return value > 0 && isfinite(value);
@@ -143,29 +142,28 @@ int model_plan(const struct sp_model *model, struct model_plan *p)
 }
 
 /* ---- samples ---- */
-
 /* More than 0, at most 1. */
 static double uniform(struct sp_random *r)
 {
 	return (double)((sp_random_next(r) >> 11) + 1) * 0x1p-53;
 }
 
-/* How often something of probability p happens before it does not, by inversion. */
+/* How many times in a row something of probability p happens, by inversion. */
 static double times_in_row(struct sp_random *r, double p)
 {
 	return p > 0 ? floor(log(uniform(r)) / log(p)) : 0;
 }
 
-/* How many things in a row are spared by something of probability p; HUGE_VAL: all. */
+/* How many in a row are not hit by something of probability p; HUGE_VAL: all. */
 static double spared(struct sp_random *r, double p)
 {
 	return p > 0 ? floor(log(uniform(r)) / log1p(-p)) : HUGE_VAL;
 }
 
 /*
- * How much later than without losses selective repeat of n chunks ends. Of two chunks with as many losses the later one
- * ends later; so, from the last chunk backwards, only a chunk with more losses than all behind it can matter, and the
- * next such one is drawn at once: r losses or more have probability p^r. Exact, at the cost of a few numbers.
+ * How much longer selective repeat of n chunks takes than without losses. Of two chunks with equally many losses the
+ * later one ends later. So, from the last chunk backwards, only a chunk with more losses than all later ones matters,
+ * and the next such chunk is drawn directly: r losses or more have probability p^r. Exact, with a few random numbers.
  */
 static double repeat(struct sp_random *r, const struct model_plan *p, uint64_t n, int last)
 {
@@ -192,7 +190,7 @@ static uint64_t failed_submessages(struct sp_random *r, const struct model_plan 
 	return failed;
 }
 
-/* What comes on top of the plan's base. */
+/* The time beyond the plan's base. */
 static double sample(struct sp_random *r, const struct model_plan *p, uint64_t *fallbacks)
 {
 	uint64_t failed, n;
@@ -224,7 +222,7 @@ int sp_model_run(const struct sp_model *model, uint32_t samples, uint64_t seed, 
 	if (!extra)
 		return -ENOMEM;
 	sp_random_seed(&r, seed, 0);
-	for (uint32_t i = 0; i < samples; i++) { /* Welford: no sum of squares that cancel */
+	for (uint32_t i = 0; i < samples; i++) { /* Welford's method: no cancellation of large sums */
 		double before = mean;
 
 		extra[i] = sample(&r, &p, &o.fallbacks);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The model's distribution itself: chunks are independent, so the probability that all arrive in time is a product. */
+/* The distribution of the model itself: chunks are independent, so the probability that all arrive in time is a
+ * product. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,8 +9,8 @@
 
 #define NEGLIGIBLE 1e-18
 
-/* That selective repeat of n chunks ends at most `late` after what it takes without losses. A chunk that has time for r
- * losses is in time with probability 1 - p^(r + 1); the chunks with the same r are taken together. */
+/* Probability that selective repeat of n chunks ends at most `late` after its time without losses. A chunk that has
+ * time for r losses is in time with probability 1 - p^(r + 1); chunks with the same r are handled together. */
 static double repeat_below(const struct model_plan *p, uint64_t n, int last, double late)
 {
 	double inject_last = last ? p->inject_last : p->inject, drop_last = last ? p->drop_last : p->drop;
@@ -18,7 +19,7 @@ static double repeat_below(const struct model_plan *p, uint64_t n, int last, dou
 	if (late < 0)
 		return 0;
 	log_sum = log1p(-pow(drop_last, floor(late / (p->rto + inject_last)) + 1));
-	spare = late + inject_last; /* of the chunk before the last; each earlier one has an injection more */
+	spare = late + inject_last; /* of the chunk before the last; each earlier one has one injection more */
 	for (losses = floor(spare / round); done < (double)(n - 1); losses++) {
 		double until = fmin(ceil(((losses + 1) * round - spare) / p->inject), (double)(n - 1));
 		double lost = pow(p->drop, losses + 1);
@@ -40,7 +41,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The mean of the same: what is not below, integrated from step to step. */
+/* The mean: the complementary probability, integrated from step to step. */
 static int repeat_mean(const struct model_plan *p, uint64_t n, int last, double *mean)
 {
 	double inject_last = last ? p->inject_last : p->inject, drop = fmax(p->drop, last ? p->drop_last : 0);
@@ -65,7 +66,7 @@ static int repeat_mean(const struct model_plan *p, uint64_t n, int last, double 
 	}
 	qsort(step, steps, sizeof(*step), by_value);
 	for (size_t i = 1; i < steps; i++)
-		if (step[i] > step[i - 1]) /* in the middle, where no rounding can put it beyond a step */
+		if (step[i] > step[i - 1]) /* in the middle, so that rounding cannot move it beyond a step */
 			*mean += (step[i] - step[i - 1]) *
 				 (1 - repeat_below(p, n, last, step[i - 1] + (step[i] - step[i - 1]) / 2));
 	free(step);

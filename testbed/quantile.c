@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "quantile.h"
 
-/* The value that would be at this place in order (Hoare's selection; equal values, of which there are many, split). */
+/* The value at this place in sorted order (Hoare's selection; equal values, of which there are many, are split). */
 static double select_place(double *v, uint64_t n, uint64_t place)
 {
 	uint64_t from = 0, to = n - 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The testbed's random numbers: xoshiro256** (Blackman, Vigna 2018), seeded through splitmix64 so that neighbouring
- * seeds give unrelated streams. Own code, not the C library's: the same seed must give the same run on every machine.
+ * seeds give unrelated streams. Not the C library's: the same seed must give the same run on every machine.
  */
 #ifndef TESTBED_RANDOM_H
 #define TESTBED_RANDOM_H

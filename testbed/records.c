@@ -9,7 +9,7 @@
 
 #include "records.h"
 
-#define MICROSECONDS 0xA1B2C3D4u /* the first four bytes of such a pcap file, in either order */
+#define MICROSECONDS 0xA1B2C3D4u /* the first four bytes of such a pcap file, in either byte order */
 
 struct sp_records {
 	char *file;
@@ -27,7 +27,7 @@ static int fail(struct sp_error *error, int err, const char *file, const char *w
 	return err;
 }
 
-/* Before libpcap reads it; a pipe has to be taken as it is. */
+/* Looked at before libpcap reads the file; not possible for a pipe. */
 static bool is_coarse(FILE *stream)
 {
 	uint32_t magic = 0;
@@ -99,7 +99,7 @@ unwind:
 	return err;
 }
 
-/* libpcap's words, as they differ between its two formats, for what is one thing: the file stops inside a packet. */
+/* libpcap has different texts in its two formats for a file that ends inside a packet: make them one. */
 static const char *read_error(const char *text)
 {
 	return strstr(text, "truncated") || strstr(text, "only got") ? "cut off in the middle of a packet" : text;
@@ -121,7 +121,7 @@ int sp_records_next(struct sp_records *records, struct sp_record *record, struct
 	records->count++;
 	record->len = header->caplen;
 	record->wire = header->len;
-	record->ns = (__int128)header->ts.tv_sec * 1000000000 + header->ts.tv_usec; /* nanoseconds, as asked for */
+	record->ns = (__int128)header->ts.tv_sec * 1000000000 + header->ts.tv_usec; /* nanoseconds, as requested */
 	return 1;
 }
 

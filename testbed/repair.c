@@ -10,7 +10,7 @@
 #define MEMORY (256ull << 20) /* bytes: more than caches hold */
 #define LONG   (SP_SEC / 10)
 
-/* Of this thread alone: others that are on the core meanwhile do not count. */
+/* Of this thread alone: time of others on the same core does not count. */
 static sp_time work_time(void)
 {
 	struct timespec t;
@@ -36,7 +36,7 @@ static uint64_t measure(struct sp_ec_job *job, const struct sp_ec_code *code, ui
 			at[i] = bytes + (done % places * all + i) * chunk;
 		if (sp_ec_decode_start(job, code, &sub, missing))
 			return 0;
-		do { /* as many submessages in a slice as it has room for, like the handler */
+		do { /* as many submessages per slice as the handler takes */
 			if (more || took > left) {
 				steps++;
 				left = SP_EC_SLICE;

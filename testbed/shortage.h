@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For ports that need a packet buffer when there is none: when to try again. Nobody tells when buffers come back, but
- * what brings them back happens at a time of its own, so virtual time has to go on meanwhile. Zeroed: no shortage.
+ * For ports that need a packet buffer when there is none: when to try again. A port is not told when buffers are
+ * returned, but that happens at some later time, so virtual time has to go on. Zeroed: no shortage.
  */
 #ifndef TESTBED_SHORTAGE_H
 #define TESTBED_SHORTAGE_H
 
 #include "../pipeline/nic.h"
 
-/* Longer than anything is on its way (a link's delays are at most 1000 s each). If nothing has come back by then,
- * nothing will: then time stands still, and a world says so instead of going on for ever. */
+/* Longer than any packet is in flight (delays of a link are at most 1000 s each). If no buffer has been returned by
+ * then, none will be: time stands still, and the world reports that instead of running for ever. */
 #define SP_SHORTAGE_MAX (3600 * SP_SEC)
 
 struct sp_shortage {
 	bool on;
-	sp_time since, last; /* first and last attempt in vain */
+	sp_time since, last; /* of the first and the last failed attempt */
 };
 
 static inline void sp_shortage_begin(struct sp_shortage *s, sp_time now)
@@ -30,8 +30,7 @@ static inline void sp_shortage_end(struct sp_shortage *s)
 	s->on = false;
 }
 
-/* A microsecond after the last attempt; after more than a millisecond in vain, a thousandth of the time it has lasted.
- */
+/* A microsecond after the last attempt; once the shortage has lasted a millisecond, a thousandth of its duration. */
 static inline sp_time sp_shortage_next(const struct sp_shortage *s)
 {
 	const sp_time lasted = s->last - s->since;

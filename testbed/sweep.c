@@ -14,22 +14,22 @@
 #include <unistd.h>
 
 #include "quantile.h"
-#include "ring.h"
+#include "allreduce.h"
 
 #define PROCESSES 256
-#define BATCHES	  16u	/* at least, where there are so many samples: there may be so many processors */
+#define BATCHES	  16u	/* at least, if there are enough samples, for up to as many processors */
 #define BATCH	  64u	/* samples at most */
 #define LOOK	  50000 /* us between looks at the processes */
-#define PATIENCE  40	/* looks until one that shall stop, and is in the middle of a message, is killed */
+#define PATIENCE  40	/* looks before a process that is to stop, but is in the middle of a message, is killed */
 
-/* What the processes share. Job 0 is the sample without losses, job i + 1 batch i. */
+/* Memory that the processes share. Job 0 is the sample without losses, job i + 1 is batch i. */
 struct board {
-	uint32_t next; /* job; by atomic addition */
-	uint32_t done; /* samples; by atomic addition */
-	int error;     /* the first: by compare-and-swap; its text is whose it was */
+	uint32_t next; /* next job; by atomic addition */
+	uint32_t done; /* samples done; by atomic addition */
+	int error;     /* the first error, by compare-and-swap; the text belongs to it */
 	struct sp_error text;
 	double lossless;
-	struct sp_crossing_counters *count; /* of each batch */
+	struct sp_transfer_counters *count; /* of each batch */
 	double *time;			    /* of each sample, seconds */
 };
 
@@ -40,8 +40,8 @@ static uint32_t batch_of(uint32_t samples)
 	return batch < BATCH ? batch : BATCH;
 }
 
-/* Everything that happens to packets, taken away. */
-static void make_lossless(struct sp_crossing_config *c)
+/* Removes all impairments. */
+static void make_lossless(struct sp_transfer_config *c)
 {
 	c->chunk_drop = 0;
 	for (unsigned e = 0; e < 2; e++)
@@ -59,44 +59,44 @@ static int fail(struct board *b, int rc, const struct sp_error *error)
 	return rc;
 }
 
-/* What takes the time that is asked for: a message across, or an allreduce. */
+/* What is measured: a message, or an allreduce. */
 struct job {
-	struct sp_crossing *crossing;
-	struct sp_ring *ring; /* if it is that */
+	struct sp_transfer *transfer;
+	struct sp_allreduce *ring; /* NULL: messages */
 };
 
-static int job_make(struct job *j, const struct sp_crossing_config *config, uint32_t nodes, struct sp_error *error)
+static int job_make(struct job *j, const struct sp_transfer_config *config, uint32_t nodes, struct sp_error *error)
 {
 	*j = (struct job){NULL};
 	if (nodes)
-		return sp_ring_create(&(struct sp_ring_config){*config, nodes}, error, &j->ring);
-	return sp_crossing_create(config, error, &j->crossing);
+		return sp_allreduce_create(&(struct sp_allreduce_config){*config, nodes}, error, &j->ring);
+	return sp_transfer_create(config, error, &j->transfer);
 }
 
 static int job_do(struct job *j, sp_time *took)
 {
-	return j->ring ? sp_ring_reduce(j->ring, took) : sp_crossing_send(j->crossing, took);
+	return j->ring ? sp_allreduce_run(j->ring, took) : sp_transfer_send(j->transfer, took);
 }
 
-static void job_count(struct job *j, struct sp_crossing_counters *count)
+static void job_count(struct job *j, struct sp_transfer_counters *count)
 {
 	if (j->ring)
-		sp_ring_count(j->ring, count);
+		sp_allreduce_count(j->ring, count);
 	else
-		sp_crossing_count(j->crossing, count);
+		sp_transfer_count(j->transfer, count);
 }
 
 static void job_end(struct job *j)
 {
-	sp_ring_destroy(j->ring);
-	sp_crossing_destroy(j->crossing);
+	sp_allreduce_destroy(j->ring);
+	sp_transfer_destroy(j->transfer);
 }
 
-static int batch_run(const struct sp_sweep *s, struct board *b, const struct sp_crossing_config *config,
-		     uint32_t samples, double *time, struct sp_crossing_counters *count)
+static int batch_run(const struct sp_sweep *s, struct board *b, const struct sp_transfer_config *config,
+		     uint32_t samples, double *time, struct sp_transfer_counters *count)
 {
 	struct sp_error error = {.key = ""};
-	struct sp_crossing_counters before = {0};
+	struct sp_transfer_counters before = {0};
 	sp_time took = 0;
 	struct job job;
 	int rc = job_make(&job, config, s->nodes, &error);
@@ -118,7 +118,7 @@ static int batch_run(const struct sp_sweep *s, struct board *b, const struct sp_
 		fail(b, rc, &error);
 	}
 	job_count(&job, count);
-	sp_crossing_add(count, &before, -1);
+	sp_transfer_add(count, &before, -1);
 	job_end(&job);
 	return rc;
 }
@@ -132,12 +132,12 @@ static int work(const struct sp_sweep *s, struct board *b)
 	if (rc)
 		return fail(b, rc, &error);
 	for (uint32_t job; !rc && (job = __atomic_fetch_add(&b->next, 1, __ATOMIC_RELAXED)) < jobs;) {
-		struct sp_crossing_config config = s->crossing;
-		struct sp_crossing_counters ignored;
+		struct sp_transfer_config config = s->transfer;
+		struct sp_transfer_counters ignored;
 		struct sp_random x;
 		const uint32_t first = (job - 1) * batch;
 
-		sp_random_seed(&x, s->crossing.seed, job);
+		sp_random_seed(&x, s->transfer.seed, job);
 		config.seed = sp_random_next(&x) >> 2;
 		if (job) {
 			rc = batch_run(s, b, &config, s->samples - first < batch ? s->samples - first : batch,
@@ -167,12 +167,12 @@ static pid_t start(const struct sp_sweep *s, struct board *b)
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	signal(SIGINT, SIG_IGN); /* of the terminal: the parent decides */
+	signal(SIGINT, SIG_IGN); /* from the terminal: the parent decides */
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGHUP, SIG_IGN);
 	if (getppid() == parent)
 		work(s, b);
-	exit(0); /* what EAL has made goes */
+	exit(0); /* also ends EAL */
 }
 
 static void reap(struct board *b, pid_t *pid, uint32_t n, uint32_t *alive)
@@ -194,7 +194,7 @@ static void reap(struct board *b, pid_t *pid, uint32_t n, uint32_t *alive)
 	}
 }
 
-/* Until all have ended. */
+/* Waits until all processes have ended. */
 static void watch(const struct sp_sweep *s, struct board *b, pid_t *pid, uint32_t n)
 {
 	uint32_t alive = 0;
@@ -223,7 +223,7 @@ static void conclude(struct board *b, uint32_t samples, struct sp_sweep_outcome 
 
 	*o = (struct sp_sweep_outcome){.lossless = b->lossless};
 	for (uint32_t i = 0; i * batch < samples; i++)
-		sp_crossing_add(&o->count, &b->count[i], 1);
+		sp_transfer_add(&o->count, &b->count[i], 1);
 	for (uint32_t i = 0; i < samples; i++)
 		o->mean += b->time[i] / samples;
 	for (uint32_t i = 0; i < samples; i++)
@@ -237,7 +237,7 @@ static void conclude(struct board *b, uint32_t samples, struct sp_sweep_outcome 
 int sp_sweep_run(const struct sp_sweep *s, struct sp_sweep_outcome *outcome, struct sp_error *error)
 {
 	const uint32_t n = s->processes && s->processes < PROCESSES ? s->processes : processors();
-	const size_t counts = s->samples * sizeof(struct sp_crossing_counters), times = s->samples * sizeof(double);
+	const size_t counts = s->samples * sizeof(struct sp_transfer_counters), times = s->samples * sizeof(double);
 	pid_t pid[PROCESSES] = {0};
 	struct board *b;
 	int rc;
@@ -248,9 +248,9 @@ int sp_sweep_run(const struct sp_sweep *s, struct sp_sweep_outcome *outcome, str
 	b = mmap(NULL, sizeof(*b) + counts + times, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (b == MAP_FAILED)
 		return -ENOMEM;
-	b->count = (struct sp_crossing_counters *)(b + 1);
+	b->count = (struct sp_transfer_counters *)(b + 1);
 	b->time = (double *)(b->count + s->samples);
-	fflush(NULL); /* what is buffered is printed once */
+	fflush(NULL); /* so that buffered output is not printed twice */
 	for (uint32_t i = 0; i < n; i++) {
 		pid[i] = start(s, b);
 		if (pid[i] < 0)

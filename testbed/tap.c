@@ -10,7 +10,7 @@ static unsigned tap_receive(void *arg, uint16_t queue, struct rte_mbuf **packet,
 	return t->ops->receive(t->port, queue, packet, max, now);
 }
 
-/* One at a time: a packet that was taken may be gone, and one that was not must not be in the capture. */
+/* One packet at a time: a packet that was sent may be gone, and one that was not sent must not be in the capture. */
 static unsigned tap_transmit(void *arg, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
 	struct sp_tap *t = arg;
@@ -22,7 +22,7 @@ static unsigned tap_transmit(void *arg, uint16_t queue, struct rte_mbuf **packet
 
 		if (!copy) {
 			sp_shortage_begin(&t->shortage, now);
-			break; /* later: a capture with holes would say that it was never sent */
+			break; /* later: a capture with holes would be wrong */
 		}
 		sp_shortage_end(&t->shortage);
 		if (!t->ops->transmit(t->port, queue, &packet[n], 1, now)) {
@@ -38,7 +38,7 @@ static sp_time tap_next(void *arg, uint16_t queue, bool transmit_blocked)
 {
 	struct sp_tap *t = arg;
 
-	const bool waits = transmit_blocked && t->shortage.on; /* for a buffer; the port behind has not been asked */
+	const bool waits = transmit_blocked && t->shortage.on; /* waits for a buffer; the port behind was not asked */
 	const sp_time next = t->ops->next(t->port, queue, transmit_blocked && !waits);
 	const sp_time again = waits ? sp_shortage_next(&t->shortage) : SP_NEVER;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Paragraphs wait in a queue until what they tell of is over: packets of a burst arrive together, their handlers run by
- * context and message, and the completion of a message follows the fate of the packet that ended it. They are written
- * in the order of arrival, at the latest when the queue is full.
+ * A paragraph per packet waits in a queue until all its events have happened: packets of a burst arrive together, their
+ * handlers run by context and message, and a message's completion comes after the fate of its last packet. Paragraphs
+ * are written in the order of arrival, at the latest when the queue is full.
  */
 #include "trace.h"
 
@@ -17,7 +17,7 @@
 #include "trace_json.h"
 
 #define QUEUE  4096 /* paragraphs */
-#define LEVELS 16   /* calls within calls that are told of */
+#define LEVELS 16   /* calls within calls that are recorded */
 #define CALLED 256  /* packets of one call */
 
 struct paragraph {
@@ -30,10 +30,10 @@ struct level { /* a call under way */
 	const char *function;
 	uint64_t number; /* of the paragraph's packet; 0: outside of packets */
 	json_t *paragraph;
-	json_t *record[CALLED]; /* for each of its packets; the first is also the call's */
+	json_t *record[CALLED]; /* one for each of its packets; the first is also the call's */
 	uint64_t packet[CALLED];
 	unsigned records;
-	uint64_t spent; /* the trace's, when the call began */
+	uint64_t spent; /* of the trace when the call began */
 };
 
 struct sp_trace {
@@ -44,17 +44,16 @@ struct sp_trace {
 	struct paragraph queue[QUEUE];
 	unsigned count;
 	struct level level[LEVELS];
-	unsigned depth;	     /* calls under way, also those beyond LEVELS */
-	bool working;	     /* handlers have run since packets arrived: what arrives now is another burst */
-	json_t *loose;	     /* list of what the NIC has sent by itself, or NULL */
-	sp_time now;	     /* latest time heard of */
-	uint64_t spent;	     /* cycles in here, which are not the handlers' */
-	uint64_t since;	     /* TSC when the callback at hand began */
-	uint64_t ended, key; /* the packet that a message's latest payload() ended with, and the message's key */
+	unsigned depth;	     /* calls in progress, also those beyond LEVELS */
+	bool working;	     /* handlers have run since the last packet arrived: the next one begins another burst */
+	json_t *loose;	     /* list of packets that the NIC sent on its own, or NULL */
+	sp_time now;	     /* latest time seen */
+	uint64_t spent;	     /* cycles spent in the trace, which are not the handlers' */
+	uint64_t since;	     /* TSC at the beginning of the current callback */
+	uint64_t ended, key; /* the packet that the message's latest payload() ended with, and the message's key */
 };
 
 /* ---- the queue ---- */
-
 static void write_out(struct sp_trace *t, json_t *o)
 {
 	if (t->json) {
@@ -68,7 +67,7 @@ static void write_out(struct sp_trace *t, json_t *o)
 	json_decref(o);
 }
 
-/* From the head on, those that are done; or so many whatever they are. */
+/* Writes paragraphs that are done, from the head on; at least `at_least` of them even if not done. */
 static void flush(struct sp_trace *t, unsigned at_least)
 {
 	unsigned n = 0;
@@ -96,7 +95,7 @@ static void push(struct sp_trace *t, json_t *o, uint64_t number, bool done)
 	t->queue[t->count++] = (struct paragraph){.o = o, .number = number, .done = done};
 }
 
-/* What the NIC has sent and no packet is known for. */
+/* A paragraph of packets that the NIC sent on its own. */
 static void push_loose(struct sp_trace *t)
 {
 	json_t *o;
@@ -111,8 +110,7 @@ static void push_loose(struct sp_trace *t)
 }
 
 /* ---- the watch ---- */
-
-/* Around each callback: stdio and malloc have locks. */
+/* At the beginning of each callback: stdio and malloc take locks. */
 static void begin(struct sp_trace *t)
 {
 	sp_guard_hold();
@@ -176,7 +174,7 @@ static void fate(void *arg, const struct sp_packet *p, enum sp_capture_fate fate
 	end(t);
 }
 
-/* Where a call without packets belongs: to the call that it is made within, or to the packet that ended its message. */
+/* The packet that a call without packets belongs to: that of the enclosing call, or the one that ended its message. */
 static uint64_t cause(const struct sp_trace *t, const struct sp_watched_call *call)
 {
 	if (t->depth)
@@ -286,7 +284,7 @@ static void leave(void *arg, const struct sp_watched_call *call)
 	end(t);
 }
 
-/* The call at hand; of one with several packets, the packet that the bytes are in. */
+/* The record of the current call; of a call with several packets, that of the packet which contains the bytes. */
 static json_t *record_of(struct sp_trace *t, const struct sp_watched_call *call, const void *from)
 {
 	struct level *l;

@@ -11,7 +11,7 @@ static void set_integer(json_t *o, const char *name, uint64_t value)
 	json_object_set_new(o, name, json_integer((json_int_t)value));
 }
 
-/* 64 bits do not go through every reader's numbers. */
+/* Not every JSON reader keeps 64-bit numbers. */
 static void set_hex(json_t *o, const char *name, uint64_t value)
 {
 	json_object_set_new(o, name, json_sprintf("0x%" PRIx64, value));
@@ -120,8 +120,7 @@ json_t *sp_trace_call(json_t *o, const struct sp_watched_call *call, const char 
 }
 
 /* ---- results ---- */
-
-/* The handler's own name of a drop reason; NULL: it has no such reason. */
+/* The handler's name of a drop reason; NULL: it has no such reason. */
 static const char *reason_name(const char *handler, uint64_t reason)
 {
 	const struct sp_handler *h = sp_handler_find(handler);
@@ -147,7 +146,7 @@ static void set_verdict(json_t *c, const char *handler, uint32_t verdict)
 	} else if (verdict < sizeof(name) / sizeof(*name) && verdict != SP_DROP_KIND) {
 		set_string(c, "verdict", name[verdict]);
 	} else {
-		set_integer(c, "verdict", verdict); /* none that there is */
+		set_integer(c, "verdict", verdict); /* not a valid verdict */
 	}
 }
 
@@ -198,7 +197,6 @@ void sp_trace_result(json_t *c, const struct sp_watched_call *call, uint64_t res
 }
 
 /* ---- what it did ---- */
-
 void sp_trace_wrote(json_t *record, const struct sp_mem *mem, uint64_t offset, bool atomic, uint64_t len)
 {
 	json_t *o = json_object();

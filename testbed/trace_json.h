@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A trace's paragraphs as JSON objects, as spindle-replay(1) describes them. Text is made from these, so that both say
- * the same. */
+/* Paragraphs of a trace as JSON objects, as documented in spindle-replay(1). The text is made from these, so both have
+ * the same content. */
 #ifndef TESTBED_TRACE_JSON_H
 #define TESTBED_TRACE_JSON_H
 
@@ -16,15 +16,15 @@ void sp_trace_matched(json_t *paragraph, const struct sp_packet *p, const char *
 void sp_trace_fate(json_t *paragraph, enum sp_capture_fate fate, const char *reason);
 /* Appends a call, and returns it (borrowed). */
 json_t *sp_trace_call(json_t *paragraph, const struct sp_watched_call *call, const char *within);
-/* What it returned: result stands for call->result, of one packet of several. */
+/* The result of a call: `result` replaces call->result for one packet of several. */
 void sp_trace_result(json_t *record, const struct sp_watched_call *call, uint64_t result);
-/* Appends to a list of the record, a call's or a paragraph's. */
+/* Appends to a list of the record of a call or a paragraph. */
 void sp_trace_wrote(json_t *record, const struct sp_mem *mem, uint64_t offset, bool atomic, uint64_t len);
-json_t *sp_trace_sent(uint16_t port, const void *frame, uint32_t len); /* new */
-void sp_trace_append(json_t *record, const char *list, json_t *value); /* takes value */
+json_t *sp_trace_sent(uint16_t port, const void *frame, uint32_t len); /* a new object */
+void sp_trace_append(json_t *record, const char *list, json_t *value); /* takes the reference to value */
 void sp_trace_posted(json_t *record, const struct sp_event *event);
 
-/* trace_text.c: for people. */
+/* trace_text.c */
 void sp_trace_text(FILE *out, json_t *paragraph);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A paragraph of a trace for people: a line that begins at the margin, then one for each thing that happened. */
+/* A paragraph of a trace as text: a line at the margin, then an indented line per event. */
 #include "trace_json.h"
 
 #include <string.h>
 
-#define COLUMN 64 /* where cycles stand */
+#define COLUMN 64 /* column of the cycles */
 
 static const char *string(const json_t *o, const char *name)
 {
@@ -50,7 +50,7 @@ static void print_list(FILE *out, json_t *record)
 		fprintf(out, "  wrong       %s\n", json_string_value(o));
 }
 
-/* What a call came to, in words. */
+/* The result of a call as text. */
 static void result_text(const json_t *c, char *text, size_t room)
 {
 	const json_t *verdict = json_object_get(c, "verdict"), *message = json_object_get(c, "message");

@@ -10,8 +10,8 @@ struct sp_world {
 	size_t nics;
 	struct sp_world_host *host;
 	size_t hosts;
-	uint64_t idle, polls; /* at this time: polls without effect since one had some, and all */
-	uint32_t turn;	      /* which of a NIC's workers comes first at this time: none is always the last */
+	uint64_t idle, polls; /* at this time: polls since the last one with an effect, and all polls */
+	uint32_t turn;	      /* rotates which worker of a NIC comes first, so that none is always the last */
 };
 
 int sp_world_create(struct sp_world **world)
@@ -85,7 +85,7 @@ sp_time sp_world_next(struct sp_world *world)
 	return next;
 }
 
-/* Polls the workers that have something due, or all of them. */
+/* Polls the workers that have something due, or all. */
 static unsigned poll_nics(struct sp_world *w, bool all)
 {
 	unsigned done = 0;
@@ -108,10 +108,10 @@ static unsigned poll_nics(struct sp_world *w, bool all)
 	return done;
 }
 
-/* Everything that happens at the present time, also what follows from it without delay. */
+/* Everything that happens at the present time, also its effects without delay. */
 static int settle(struct sp_world *w)
 {
-	bool all = true; /* whoever was at the NICs before this run may have left commands */
+	bool all = true; /* commands may have been posted before this run */
 	unsigned done;
 
 	w->idle = w->polls = 0;
@@ -122,8 +122,8 @@ static int settle(struct sp_world *w)
 		if (done || hosts_next(w) <= w->now) {
 			for (size_t i = 0; i < w->hosts; i++)
 				w->host[i].step(w->host[i].arg, w->now);
-			all = w->hosts != 0; /* a NIC learns of commands by being polled, they are no deadline */
-			w->idle++;	     /* a host without end counts as well, also where there is no NIC */
+			all = w->hosts != 0; /* a NIC finds commands only when polled: they are no deadline */
+			w->idle++;	     /* counts hosts, too: one may never end, and there may be no NIC */
 			w->polls++;
 		}
 		if (w->idle > SP_WORLD_IDLE_POLLS || w->polls > SP_WORLD_BUSY_POLLS)

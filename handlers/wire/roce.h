@@ -55,16 +55,7 @@ static inline uint32_t sp_load_be24(const void *from)
 	return (uint32_t)b[0] << 16 | (uint32_t)b[1] << 8 | b[2];
 }
 
-static inline void sp_store_be24(void *to, uint32_t v)
-{
-	uint8_t *b = (uint8_t *)to;
-
-	b[0] = (uint8_t)(v >> 16);
-	b[1] = (uint8_t)(v >> 8);
-	b[2] = (uint8_t)v;
-}
-
-/* In the byte order of the ICRC. */
+/* In the ICRC's byte order. */
 static inline uint32_t sp_load_le32(const void *from)
 {
 	return __builtin_bswap32(sp_load_be32(from));
@@ -99,13 +90,7 @@ enum sp_bth_flags {
 	SP_BTH_BECN = 0x40,	 /* in resv8a */
 };
 
-static inline uint32_t sp_roce_pad(uint32_t payload_len)
-{
-	return -payload_len & 3;
-}
-
-/* False for QP numbers that no context can have: those of management, and the multicast destination. qp: 24 bits or
- * more. */
+/* False for QP numbers that no context can have: management's, and the multicast destination. qp: 24 bits or more. */
 static inline bool sp_roce_qp_valid(uint32_t qp)
 {
 	return qp > SP_ROCE_QP_GSI && qp < SP_ROCE_QP_MULTICAST;

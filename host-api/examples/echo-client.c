@@ -74,8 +74,8 @@ static int put_out(const char *bytes, size_t len)
 	return 0;
 }
 
-/* Until there may be something new on the stream, or on standard input if that is asked for: then it is 1. Armed before
- * the last look, so that nothing is slept through. */
+/* Waits until there may be an event on the stream, or standard input is readable if `input`: then it returns 1. It arms
+ * before the last look, so that no event is missed. */
 static int wait_for(struct client *c, bool input)
 {
 	struct pollfd p[2] = {{.fd = sp_dev_fd(c->dev), .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
@@ -84,7 +84,7 @@ static int wait_for(struct client *c, bool input)
 	int n = sp_dev_arm(c->dev);
 
 	n = n ? n : rvma_socket_progress(c->socket, sp_clock());
-	if (n || !rvma_socket_ready(c->socket, &st)) /* there is no other stream than ours */
+	if (n || !rvma_socket_ready(c->socket, &st)) /* there is only one stream */
 		return n;
 	now = sp_clock();
 	due = rvma_socket_deadline(c->socket);
@@ -95,7 +95,7 @@ static int wait_for(struct client *c, bool input)
 	return n > 0 && input && p[1].revents;
 }
 
-/* Reads on only when all that was read has been taken: `held` bytes from `at` on wait for that. */
+/* Reads on only when everything read was sent: `held` bytes from `at` on wait for that. */
 static int stream(struct client *c)
 {
 	char out[16384], in[16384];
@@ -112,7 +112,7 @@ static int stream(struct client *c)
 		while ((n = rvma_stream_recv(st, in, sizeof(in))) > 0)
 			if (put_out(in, (size_t)n))
 				return 1;
-		if (n != -EAGAIN) /* 0: all has come back */
+		if (n != -EAGAIN) /* 0: everything has come back */
 			break;
 		n = wait_for(c, more && at == held);
 		if (n < 0)

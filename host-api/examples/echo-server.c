@@ -64,7 +64,7 @@ static int begin(struct server *s, const char *nic, unsigned port)
 	return 0;
 }
 
-/* One that cannot go back now is lost, as datagrams may be: its client takes none, and others wait. */
+/* A datagram that cannot be sent back now is lost: its client does not take it, and others wait. */
 static void datagrams(struct server *s)
 {
 	struct rvma_socket_address from;
@@ -76,7 +76,8 @@ static void datagrams(struct server *s)
 			s->datagrams++;
 }
 
-/* As much as the client takes back now; rvma_socket_ready names it again when it takes more, or has sent more. */
+/* Sends back as much as the client takes now. rvma_socket_ready returns the stream again when it takes more, or has
+ * sent more. */
 static void echo(struct server *s, struct rvma_stream *stream)
 {
 	char bytes[16384];
@@ -93,7 +94,7 @@ static void echo(struct server *s, struct rvma_stream *stream)
 			break;
 		s->bytes += (unsigned)n;
 	}
-	if (n != -EAGAIN) /* its end, or it has failed */
+	if (n != -EAGAIN) /* the stream has ended or failed */
 		rvma_stream_close(stream);
 }
 
@@ -134,7 +135,7 @@ int main(int argc, char **argv)
 		       s.streams, s.bytes, s.datagrams, status.buffers, (unsigned long long)status.memory,
 		       (unsigned long long)status.received, (unsigned long long)status.posted - status.buffers,
 		       (unsigned long long)status.resets);
-		/* What is on its way to a client that is gone ends by the context's timeout. */
+		/* Records in flight to a client that is gone end by the context's timeout. */
 		rvma_socket_close_wait(s.socket, 30 * SP_SEC);
 	}
 	if (s.rvma)

@@ -42,7 +42,7 @@ static int post(struct rvma_window *window, struct sp_mr *mr, unsigned i)
 
 static int listen_at(struct sp_dev *dev, struct rvma *rvma, uint64_t mailbox)
 {
-	/* One put completes a buffer, and the next one goes to the other, while this one is read. */
+	/* One put completes a buffer. The next put goes to the other one, while this one is read. */
 	const struct rvma_window_attr attr = {.type = RVMA_EPOCH_OPS, .threshold = 1, .forget = true};
 	struct rvma_address address;
 	struct rvma_window *window;

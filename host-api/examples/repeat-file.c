@@ -23,13 +23,13 @@
 #define MESSAGE (1u << 20) /* bytes; of the file's last message, what is left */
 #define WINDOW	8	   /* messages in flight */
 #define CHUNK	8192u
-#define RATE	200000000u /* bit/s: nothing here finds out what the path carries */
+#define RATE	200000000u /* bit/s: the scheme does not measure the path */
 #define PAUSE	(20 * SP_MS)
 #define TIMEOUT (60 * SP_SEC) /* for a message */
 
 struct hello {
 	struct sdr_qp_info info;
-	uint64_t bytes; /* of the file, big-endian; the receiver's is not looked at */
+	uint64_t bytes; /* of the file, big-endian; ignored from the receiver */
 };
 
 struct transfer {
@@ -168,7 +168,8 @@ static int finish(struct transfer *t)
 	return 0;
 }
 
-/* Until all messages are over. The receiver goes on answering until the sender, who has read its "saved", hangs up. */
+/* Runs until all messages have ended. The receiver goes on answering until the sender has read its "saved" and hangs
+ * up. */
 static int run(struct transfer *t)
 {
 	bool said = false;
@@ -182,7 +183,7 @@ static int run(struct transfer *t)
 			rc = begin(t);
 		if (rc == 1)
 			return 1;
-		/* Armed first, so that nothing of what happens from now on is slept through. */
+		/* Arm first, so that no event is missed. */
 		rc = sp_dev_arm(t->dev);
 		rc = rc ? rc : repeat_progress(t->repeat, sp_clock());
 		if (rc)
@@ -202,7 +203,7 @@ static int run(struct transfer *t)
 		}
 		now = sp_clock();
 		due = t->begun < messages(t) && t->begun < t->over + WINDOW ? now : repeat_deadline(t->repeat);
-		due = due < now + 50 * SP_MS ? due : now + 50 * SP_MS; /* for the peer's hanging up */
+		due = due < now + 50 * SP_MS ? due : now + 50 * SP_MS; /* to notice that the peer hangs up */
 		rc = due > now ? sp_dev_wait(t->dev, due - now) : 0;
 		if (rc && rc != -ETIMEDOUT && rc != -EINTR)
 			return fail("the NIC", rc);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A message goes through rounds. In each, what is missing is sent (PIECES); once it has left, there is a pause
- * (WAITING) and then the question, with the number of the round; the answer begins the next round.
+ * A message goes through rounds. Each round sends what is missing (PIECES). When that has left, there is a pause
+ * (WAITING), and then the sender asks, with the number of the round. The answer begins the next round.
  *
- * A datagram may be lost: the question is asked again. It may be repeated, overtaken, or late from an earlier round or
- * message: the answer names message and round, and counts once and only for these. Answering changes nothing at the
- * receiver, so no question can do harm. What does not look like an answer is thrown away.
+ * Datagrams may be lost: the sender asks again. They may be repeated, overtaken, or late from an earlier round or
+ * message: an answer names message and round, and counts once and only for these. Answering changes nothing at the
+ * receiver. Anything that is not a valid answer is dropped.
  */
 #include "repeat.h"
 
@@ -15,15 +15,16 @@
 
 #define MAGIC	  0x52505431u /* "RPT1" */
 #define HEAD	  24u	      /* bytes of a datagram before its bitmap */
-#define WAIT_MOST 64u	      /* an answer is waited for at most so many pauses */
+#define WAIT_MOST 64u	      /* the longest wait for an answer, in pauses */
 
-/* ASK: what has come? SOME: the chunks in the bitmap. WHOLE: all. GONE: the receive is over, and was not complete. */
+/* ASK: what has arrived? SOME: the chunks in the bitmap. WHOLE: all. GONE: the receive has ended and was not
+ * complete. */
 enum word { ASK = 1, SOME, WHOLE, GONE };
 
-struct datagram { /* big-endian, but the bitmap: chunk i is bit i % 8 of byte i / 8 */
+struct datagram { /* big-endian; in the bitmap, chunk i is bit i % 8 of byte i / 8 */
 	uint32_t magic, word;
 	uint64_t message;
-	uint32_t round, chunks; /* chunks: that the bitmap has bits for */
+	uint32_t round, chunks; /* chunks: bits in the bitmap */
 	uint64_t bitmap[(SDR_CONTROL_BYTES - HEAD) / 8];
 };
 _Static_assert(sizeof(struct datagram) == SDR_CONTROL_BYTES, "on the wire");
@@ -39,7 +40,7 @@ struct repeat_op {
 	struct sp_mr *mr;
 	struct sdr_send *send;
 	struct sdr_recv *recv;
-	uint32_t chunks, next, round;		       /* next: the first chunk that this round has not looked at */
+	uint32_t chunks, next, round;		       /* next: the first chunk that this round has not handled */
 	sp_time wait;				       /* for the answer */
 	bool ended;				       /* sdr_send_stream_end has been called */
 	uint64_t have[(SDR_CONTROL_BYTES - HEAD) / 8]; /* by the latest answer */
@@ -161,7 +162,7 @@ static void pieces(struct repeat_op *op)
 		if (op->have[op->next / 64] >> (op->next % 64) & 1)
 			continue;
 		rc = sdr_send_stream_continue(op->send, op->mr, op->offset + at, len, at);
-		if (rc == -EAGAIN) /* goes on when the NIC has sent some */
+		if (rc == -EAGAIN) /* continues when the NIC has sent some */
 			return;
 		if (rc) {
 			end(op, rc);
@@ -184,7 +185,7 @@ static void ask(struct repeat_op *op)
 				   .message = htobe64(op->message),
 				   .round = htobe32(op->round)};
 
-	(void)sdr_control_send(op->r->qp, &d, HEAD); /* one that does not go is one that is lost */
+	(void)sdr_control_send(op->r->qp, &d, HEAD); /* one that cannot be sent counts as lost */
 	op->due = op->r->now + op->wait;
 	if (op->wait < WAIT_MOST * op->r->pause)
 		op->wait *= 2;
@@ -213,7 +214,8 @@ static void send_step(struct repeat_op *op, uint64_t may_send)
 {
 	if ((op->phase == PIECES || op->phase == WAITING) && op->r->now >= op->until)
 		end(op, -ETIMEDOUT);
-	/* Pieces of messages that the peer has not cleared would fill the queue that earlier ones need to go again. */
+	/* Pieces of messages that are not cleared would fill the queue that earlier messages need for
+	 * retransmissions. */
 	if (op->phase == PIECES && op->message < may_send)
 		pieces(op);
 	if (op->phase == WAITING && op->r->now >= op->due)
@@ -239,7 +241,7 @@ static void answer(struct repeat *r, struct datagram *d)
 		d->word = htobe32(WHOLE);
 	else if (op->message != k || op->phase != POSTED)
 		d->word = htobe32(GONE);
-	else { /* before it is open, the bitmap is an earlier message's */
+	else { /* before it is open, the bitmap belongs to an earlier message */
 		if (sdr_recv_status(op->recv, &status) || !status.open ||
 		    sdr_recv_bitmap_get(op->recv, &bitmap, &chunks) || !chunks)
 			return;
@@ -261,7 +263,7 @@ static void recv_step(struct repeat_op *op)
 		op->len = status.length;
 		op->r->whole[op->message % op->r->info.max_messages] = op->message + 1;
 		end(op, 0);
-	} else if (status.complete) { /* all that was posted is there, and the end was not in it */
+	} else if (status.complete) { /* all that was posted has arrived, but not the end */
 		end(op, -EMSGSIZE);
 	} else if (op->r->now >= op->until) {
 		end(op, -ETIMEDOUT);
@@ -275,7 +277,7 @@ int repeat_poll(struct repeat_op *op, uint64_t *len)
 
 	if (!rc && op->phase != ENDING)
 		return -EAGAIN;
-	/* The NIC must have let go of the buffer. */
+	/* The NIC must have released the buffer. */
 	if (!rc)
 		rc = op->recv ? sdr_recv_complete(op->recv) : op->ended ? sdr_send_poll(op->send) : -EAGAIN;
 	if (rc == -EAGAIN)
@@ -294,7 +296,7 @@ int repeat_progress(struct repeat *r, sp_time now)
 
 	r->now = now;
 	sdr_qp_status(r->qp, &status);
-	if (status.error || status.peer_restarted) /* the new peer knows nothing of our messages */
+	if (status.error || status.peer_restarted) /* the peer has lost this connection */
 		r->error = status.error ? status.error : -ECONNABORTED;
 	if (r->error)
 		return r->error;

@@ -14,7 +14,7 @@
 #include <valgrind/callgrind.h>
 
 #include "../../pipeline/nic.h"
-#include "../../testbed/bench.h"
+#include "../../testbed/bench_cases.h"
 #include "timers.h"
 
 #define RUNS 2
@@ -67,16 +67,16 @@ static const struct bench_case *find(const char *name)
 	return name ? NULL : &counts_timers;
 }
 
-static int count(const struct row *row, const struct bench_case *c, void *state, char *why, unsigned room)
+static int count(const struct row *row, const struct bench_case *c, void *state, struct bench_why *why)
 {
-	struct bench_turn turn = {0};
+	struct bench_round round = {0};
 	double units = 0;
-	int r = c->run(state, 0, &turn, why, room);
+	int r = c->run(state, 0, &round, why);
 
 	CALLGRIND_ZERO_STATS;
 	for (unsigned i = 0; i < RUNS && !r; i++) {
-		r = c->run(state, 0, &turn, why, room);
-		units += row->kib ? row->kib : (double)turn.units * (row->all ? row->all : 1);
+		r = c->run(state, 0, &round, why);
+		units += row->kib ? row->kib : (double)round.units * (row->all ? row->all : 1);
 	}
 	CALLGRIND_DUMP_STATS_AT(row->label);
 	if (!r)
@@ -88,18 +88,18 @@ static int run(const struct row *row)
 {
 	const struct bench_options o = {.rounds = 1, .icrc = row->icrc, .loss = -1};
 	const struct bench_case *c = find(row->name);
-	char why[256] = "no such case";
+	struct bench_why why = {"no such case"};
 	void *state = NULL;
-	int r = c ? c->open(&o, &state, why, sizeof(why)) : -1;
+	int r = c ? c->open(&o, &state, &why) : -1;
 
 	if (!r) {
-		r = count(row, c, state, why, sizeof(why));
+		r = count(row, c, state, &why);
 		c->close(state);
 	}
 	if (r == BENCH_SKIPPED)
-		printf("%s skipped %s\n", row->label, why);
+		printf("%s skipped %s\n", row->label, why.text);
 	else if (r)
-		fprintf(stderr, "counts: %s: %s\n", row->label, why);
+		fprintf(stderr, "counts: %s: %s\n", row->label, why.text);
 	fflush(stdout);
 	return r != 0 && r != BENCH_SKIPPED;
 }

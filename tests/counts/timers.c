@@ -102,7 +102,7 @@ static void close_timers(void *state)
 	free(b);
 }
 
-static int open_timers(const struct bench_options *o, void **state, char *why, unsigned room)
+static int open_timers(const struct bench_options *o, void **state, struct bench_why *why)
 {
 	const struct sp_setting setting[] = {{"qp", "256"}};
 	const struct sp_context_config context = {
@@ -122,7 +122,7 @@ static int open_timers(const struct bench_options *o, void **state, char *why, u
 	if (!r)
 		r = sp_nic_context_add(b->nic, &context, &b->context, &error);
 	if (r) {
-		snprintf(why, room, "%s", error.text);
+		snprintf(why->text, sizeof(why->text), "%s", error.text);
 		close_timers(b);
 	} else {
 		*state = b;
@@ -130,7 +130,7 @@ static int open_timers(const struct bench_options *o, void **state, char *why, u
 	return r;
 }
 
-static int run_timers(void *state, double seconds, struct bench_turn *turn, char *why, unsigned room)
+static int run_timers(void *state, double seconds, struct bench_round *round, struct bench_why *why)
 {
 	struct bench *b = state;
 	const uint64_t before = fired;
@@ -138,11 +138,10 @@ static int run_timers(void *state, double seconds, struct bench_turn *turn, char
 	(void)seconds;
 	for (unsigned i = 0; i < POLLS; i++)
 		sp_nic_poll(b->nic, 0, b->now += STEP);
-	turn->units = fired - before;
-	if (turn->units)
+	round->units = fired - before;
+	if (round->units)
 		return 0;
-	snprintf(why, room, "no timer has fired");
-	return -EPROTO;
+	return bench_fail(why, -EPROTO, "no timer has fired");
 }
 
 const struct bench_case counts_timers = {

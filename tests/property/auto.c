@@ -2,7 +2,7 @@
 /* The scheme that picks itself, packet by packet in virtual time: beside schemes that are fixed, and on a way that
  * becomes another. Chunks of four packets, and messages that take about as long as a round trip. */
 #include "../../handlers/wire/ec.h"
-#include "../../testbed/crossing.h"
+#include "../../testbed/transfer.h"
 #include "../unit/suite.h"
 
 #define CHUNK	     16384u
@@ -32,9 +32,9 @@ static const struct scheme fixed[] = {{"sr-rto", SDR_SR_RTO, {SDR_CODE_NONE}},
 				      {"ec-xor 32,8", SDR_EC_XOR, {SDR_CODE_XOR, 32, 8}}};
 static const struct scheme automatic = {"auto", SDR_AUTO, {SDR_CODE_MDS, K, M}};
 
-static struct sp_crossing *open_way(const struct scheme *s, uint64_t message, double drop, uint64_t seed)
+static struct sp_transfer *open_way(const struct scheme *s, uint64_t message, double drop, uint64_t seed)
 {
-	const struct sp_crossing_config config = {
+	const struct sp_transfer_config config = {
 		.link = {far[0], far[1]},
 		.message = message,
 		.chunk = CHUNK,
@@ -45,23 +45,23 @@ static struct sp_crossing *open_way(const struct scheme *s, uint64_t message, do
 		.payload_less = true,
 		.grain = 50 * SP_US / 10,
 		.seed = seed};
-	struct sp_crossing *c = NULL;
+	struct sp_transfer *c = NULL;
 	struct sp_error error;
 
 	CU_ASSERT_EQUAL_FATAL(sp_eal_init(0, NULL, &error), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_crossing_create(&config, &error, &c), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_transfer_create(&config, &error, &c), 0);
 	return c;
 }
 
 /* Mean of so many messages' times, s. */
-static double send(struct sp_crossing *c, unsigned messages)
+static double send(struct sp_transfer *c, unsigned messages)
 {
 	double sum = 0;
 
 	for (unsigned i = 0; i < messages; i++) {
 		sp_time took = 0;
 
-		CU_ASSERT_EQUAL_FATAL(sp_crossing_send(c, &took), 0);
+		CU_ASSERT_EQUAL_FATAL(sp_transfer_send(c, &took), 0);
 		sum += (double)took / (double)SP_SEC;
 	}
 	return sum / messages;
@@ -74,10 +74,10 @@ static double best_of_fixed(uint64_t message, double drop, const char **best)
 	double least = 0;
 
 	for (unsigned i = 0; i < COUNT(fixed); i++) {
-		struct sp_crossing *c = open_way(&fixed[i], message, drop, 7);
+		struct sp_transfer *c = open_way(&fixed[i], message, drop, 7);
 		const double mean = send(c, MESSAGES);
 
-		sp_crossing_destroy(c);
+		sp_transfer_destroy(c);
 		if (!i || mean < least) {
 			least = mean;
 			*best = fixed[i].name;
@@ -93,7 +93,7 @@ static void after_warm_up_it_is_within_10_percent_of_the_best_and_30_before(void
 
 	for (unsigned s = 0; s < COUNT(sizes); s++)
 		for (unsigned d = 0; d < COUNT(drops); d++) {
-			struct sp_crossing *c = open_way(&automatic, sizes[s], drops[d], 8);
+			struct sp_transfer *c = open_way(&automatic, sizes[s], drops[d], 8);
 			const double learning = send(c, WARM_UP), learnt = send(c, MESSAGES);
 			const char *name = "";
 			const double best = best_of_fixed(sizes[s], drops[d], &name);
@@ -102,7 +102,7 @@ static void after_warm_up_it_is_within_10_percent_of_the_best_and_30_before(void
 			       (unsigned long long)sizes[s], drops[d], learnt / best, name, learning / best);
 			CU_ASSERT(learnt <= 1.1 * best);
 			CU_ASSERT(learning <= 1.3 * best);
-			sp_crossing_destroy(c);
+			sp_transfer_destroy(c);
 		}
 }
 
@@ -114,17 +114,17 @@ struct chosen {
 	uint64_t others; /* chunks sent again */
 };
 
-static struct chosen chosen_for(struct sp_crossing *c, unsigned messages)
+static struct chosen chosen_for(struct sp_transfer *c, unsigned messages)
 {
 	struct sp_ec_shape code[SP_EC_CODES_MAX];
 	const unsigned codes = sp_ec_codes(SP_EC_CODE_MDS, K, M, 4, code);
-	struct sp_crossing_counters n = {0}, before;
+	struct sp_transfer_counters n = {0}, before;
 	struct chosen chosen = {0};
 
-	sp_crossing_count(c, &before);
+	sp_transfer_count(c, &before);
 	send(c, messages);
-	sp_crossing_count(c, &n);
-	sp_crossing_add(&n, &before, -1);
+	sp_transfer_count(c, &n);
+	sp_transfer_add(&n, &before, -1);
 	for (unsigned i = 0; i < codes; i++) {
 		chosen.coded += (unsigned)n.coded[i];
 		chosen.parity += (double)n.coded[i] * code[i].m / code[i].k / messages;
@@ -142,12 +142,12 @@ static void show(const char *way, struct chosen c)
 /* 1e-6, 1e-2, 1e-6, 1e-2: 512 chunks in a message, so that five of them are lost, or none for a long time. */
 static void it_changes_its_mind_when_losses_come_and_go(void)
 {
-	struct sp_crossing *c = open_way(&automatic, LONG, 1e-6, 3);
+	struct sp_transfer *c = open_way(&automatic, LONG, 1e-6, 3);
 
 	for (unsigned turn = 0; turn < 4; turn++) {
 		struct chosen chosen;
 
-		CU_ASSERT_EQUAL_FATAL(sp_crossing_change(c, far, turn % 2 ? 1e-2 : 1e-6), 0);
+		CU_ASSERT_EQUAL_FATAL(sp_transfer_change(c, far, turn % 2 ? 1e-2 : 1e-6), 0);
 		send(c, WARM_UP);
 		chosen = chosen_for(c, MESSAGES);
 		show(turn % 2 ? "1e-2" : "1e-6", chosen);
@@ -156,43 +156,43 @@ static void it_changes_its_mind_when_losses_come_and_go(void)
 		else
 			CU_ASSERT(chosen.parity < 0.035)
 	}
-	sp_crossing_destroy(c);
+	sp_transfer_destroy(c);
 }
 
 /* At the same loss a round trip is worth much, or nothing beside the time that parity takes. */
 static void it_changes_its_mind_when_bandwidth_and_round_trip_do(void)
 {
-	struct sp_crossing *c = open_way(&automatic, LONG, 1e-3, 5);
+	struct sp_transfer *c = open_way(&automatic, LONG, 1e-3, 5);
 
 	for (unsigned turn = 0; turn < 4; turn++) {
 		struct chosen chosen;
 
-		CU_ASSERT_EQUAL_FATAL(sp_crossing_change(c, turn % 2 ? near : far, 1e-3), 0);
+		CU_ASSERT_EQUAL_FATAL(sp_transfer_change(c, turn % 2 ? near : far, 1e-3), 0);
 		send(c, WARM_UP);
 		chosen = chosen_for(c, MESSAGES);
 		show(turn % 2 ? "near" : "far", chosen);
 		CU_ASSERT(turn % 2 ? chosen.coded <= 3 : chosen.coded == MESSAGES);
 	}
-	sp_crossing_destroy(c);
+	sp_transfer_destroy(c);
 }
 
 /* Where nothing changes it stays with what it has: within a message or two of the same parity. */
 static void it_does_not_go_to_and_fro(void)
 {
-	struct sp_crossing *c = open_way(&automatic, LONG, 3e-3, 9);
-	struct sp_crossing_counters n = {0}, before;
+	struct sp_transfer *c = open_way(&automatic, LONG, 3e-3, 9);
+	struct sp_transfer_counters n = {0}, before;
 	unsigned used = 0;
 
 	send(c, WARM_UP);
-	sp_crossing_count(c, &before);
+	sp_transfer_count(c, &before);
 	send(c, 3 * MESSAGES);
-	sp_crossing_count(c, &n);
-	sp_crossing_add(&n, &before, -1);
+	sp_transfer_count(c, &n);
+	sp_transfer_add(&n, &before, -1);
 	for (unsigned i = 0; i < SDR_EC_CODES; i++)
 		used += n.coded[i] != 0;
 	printf("# %u codes for %u messages\n", used, 3 * MESSAGES);
 	CU_ASSERT(used <= 2);
-	sp_crossing_destroy(c);
+	sp_transfer_destroy(c);
 }
 
 SUITE("auto", TEST(after_warm_up_it_is_within_10_percent_of_the_best_and_30_before),

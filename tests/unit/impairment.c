@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <math.h>
 
-#include "../../testbed/flights.h"
+#include "../../testbed/in_flight.h"
 #include "../../testbed/impairment.h"
 #include "suite.h"
 
@@ -234,51 +234,52 @@ static void a_distance_takes_as_long_as_in_the_sdr_paper(void)
 }
 
 /* Held against the plainest way to do it: look at all. */
-static void flights_are_taken_earliest_first_however_late_they_are(void)
+static void packets_in_flight_are_taken_earliest_first_however_late_they_are(void)
 {
 	struct {
 		sp_time arrival;
 		bool out;
 	} all[3000];
 	struct sp_random r;
-	struct sp_flights f;
+	struct sp_in_flight f;
 	uint64_t left = 1 << 20;
 	uint32_t put = 0, taken = 0;
 	sp_time turn = 0;
 
 	sp_random_seed(&r, 11, 0);
-	CU_ASSERT_EQUAL_FATAL(sp_flights_init(&f), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_in_flight_init(&f), 0);
 	while (taken < 3000) {
 		if (put < 3000 && sp_random_next(&r) % 100 < (put < 2000 ? 60 : 45)) {
 			const sp_time late = sp_random_next(&r) % 4 ? 0 : sp_random_next(&r) % 200;
 
-			CU_ASSERT_FATAL(sp_flights_ready(&f, 1, &left));
+			CU_ASSERT_FATAL(sp_in_flight_reserve(&f, 1, &left));
 			turn += sp_random_next(&r) % 3;
 			all[put].out = false;
 			all[put].arrival = turn + late;
-			sp_flights_put(&f, (struct sp_flight){.arrival = turn + late, .in_turn = turn, .len = put});
+			sp_in_flight_put(
+				&f, (struct sp_in_flight_packet){.arrival = turn + late, .in_turn = turn, .len = put});
 			put++;
 		} else if (put > taken) {
-			const uint32_t first = sp_flights_first(&f)->len;
+			const uint32_t first = sp_in_flight_first(&f)->len;
 			uint32_t best = UINT32_MAX;
 
 			for (uint32_t k = 0; k < put; k++)
 				if (!all[k].out && (best == UINT32_MAX || all[k].arrival < all[best].arrival))
 					best = k;
-			CU_ASSERT_EQUAL_FATAL(sp_flights_take(&f).len, best);
+			CU_ASSERT_EQUAL_FATAL(sp_in_flight_take(&f).len, best);
 			CU_ASSERT_EQUAL_FATAL(first, best);
 			all[best].out = true;
 			taken++;
-			CU_ASSERT_EQUAL(sp_flights_count(&f), put - taken);
+			CU_ASSERT_EQUAL(sp_in_flight_count(&f), put - taken);
 		}
 	}
-	CU_ASSERT_PTR_NULL(sp_flights_first(&f));
+	CU_ASSERT_PTR_NULL(sp_in_flight_first(&f));
 	CU_ASSERT(left < 1 << 20);
 	left = 0;
-	while (sp_flights_ready(&f, 1, &left) && put < 1 << 20)
-		sp_flights_put(&f, (struct sp_flight){.arrival = turn, .in_turn = turn, .len = put++});
+	while (sp_in_flight_reserve(&f, 1, &left) && put < 1 << 20)
+		sp_in_flight_put(&f, (struct sp_in_flight_packet){.arrival = turn, .in_turn = turn, .len = put++});
 	CU_ASSERT(put < 1 << 20);
-	sp_flights_free(&f);
+	sp_in_flight_free(&f);
 }
 
 SUITE("impairment", TEST(each_impairment_is_as_likely_as_asked_for_and_independent_of_the_others),
@@ -288,4 +289,5 @@ SUITE("impairment", TEST(each_impairment_is_as_likely_as_asked_for_and_independe
       TEST(bursts_are_geometric_with_the_mean_length_and_loss_asked_for),
       TEST(in_the_bad_state_its_own_loss_holds_and_in_the_good_state_the_other),
       TEST(short_runs_meet_bursts_as_often_as_long_ones), TEST(bursts_that_cannot_be_are_refused_and_nothing_is_set),
-      TEST(a_distance_takes_as_long_as_in_the_sdr_paper), TEST(flights_are_taken_earliest_first_however_late_they_are))
+      TEST(a_distance_takes_as_long_as_in_the_sdr_paper),
+      TEST(packets_in_flight_are_taken_earliest_first_however_late_they_are))

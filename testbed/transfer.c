@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "crossing.h"
+#include "transfer.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,16 +12,18 @@
 #include "../handlers/ec/job.h"
 #include "../handlers/wire/ec.h"
 #include "../handlers/wire/roce.h"
-#include "crossing_private.h"
+#include "transfer_private.h"
 
-#define SHIFTS	  512u /* places where the message begins in what is sent: one that stayed from the last is noticed */
+#define SHIFTS                                                                                                         \
+	512u /* different offsets of the message in the sent buffer: bytes left over from the message before are       \
+		noticed */
 #define SHIFT	  8u
-#define CHANNELS  4u  /* for each worker, if there are several, for flows do not fall evenly ... */
+#define CHANNELS  4u  /* per worker, if there are several: flows do not spread evenly, so use more ... */
 #define ROCE	  42u /* bytes before BTH: Ethernet, IPv4, UDP */
 #define IMMEDIATE (ROCE + 12u + 16u)
 
-struct sp_crossing {
-	struct sp_crossing_config config;
+struct sp_transfer {
+	struct sp_transfer_config config;
 	struct sp_world *world;
 	struct sp_link *link;
 	struct sp_nic *nic[2];
@@ -33,15 +35,15 @@ struct sp_crossing {
 	uint64_t room[2];
 	struct sp_mr *mr[2];
 	struct sdr_reliable_op *send, *recv;
-	struct sp_loser loser[2];
-	int error; /* of progress */
+	struct sp_chunk_loss chunk_loss[2];
+	int error; /* of sdr_reliable_progress */
 	uint64_t messages, verified;
 };
 
 /* ---- loss of whole chunks ---- */
 static bool lose(void *arg, const uint8_t *frame, uint32_t len)
 {
-	struct sp_loser *l = arg;
+	struct sp_chunk_loss *l = arg;
 	uint32_t imm, id, index;
 
 	if (len < IMMEDIATE + 4 || frame[ROCE] != SP_UC_WRITE_ONLY_IMM)
@@ -57,38 +59,38 @@ static bool lose(void *arg, const uint8_t *frame, uint32_t len)
 	return l->lost;
 }
 
-static void loser_change(struct sp_loser *l, double chunk_drop)
+static void chunk_loss_change(struct sp_chunk_loss *l, double chunk_drop)
 {
 	l->chunk = chunk_drop;
 	l->packet = -expm1(log1p(-chunk_drop) / l->per_chunk);
 }
 
-static void loser_init(const struct sp_crossing_config *c, uint64_t seed, unsigned stream, struct sp_loser *l)
+static void chunk_loss_init(const struct sp_transfer_config *c, uint64_t seed, unsigned stream, struct sp_chunk_loss *l)
 {
-	*l = (struct sp_loser){.per_chunk = c->chunk / c->mtu};
-	loser_change(l, c->chunk_drop);
+	*l = (struct sp_chunk_loss){.per_chunk = c->chunk / c->mtu};
+	chunk_loss_change(l, c->chunk_drop);
 	sp_random_seed(&l->random, seed, stream);
 	sp_sdr_split_parse(SP_SDR_SPLIT_DEFAULT, &l->split);
 }
 
 /* ---- making it ---- */
-int sp_crossing_failed(struct sp_error *error, int rc, const char *what)
+int sp_transfer_failed(struct sp_error *error, int rc, const char *what)
 {
 	if (!*error->text)
 		snprintf(error->text, sizeof(error->text), "%s: %s", what, strerror(-rc));
 	return rc;
 }
 
-int sp_crossing_check(const struct sp_crossing_config *c, struct sp_error *error)
+int sp_transfer_check(const struct sp_transfer_config *c, struct sp_error *error)
 {
 	if (!c->message || c->message > (uint64_t)c->mtu << 18 || !c->mtu || !c->chunk || c->chunk % c->mtu ||
 	    !(c->chunk_drop >= 0 && c->chunk_drop <= 1))
-		return sp_crossing_failed(error, -EINVAL, "the message");
+		return sp_transfer_failed(error, -EINVAL, "the message");
 	return 0;
 }
 
-int sp_crossing_link(const struct sp_crossing_config *c, uint64_t seed, unsigned stream, struct sp_loser loser[2],
-		     struct sp_link **link)
+int sp_transfer_link(const struct sp_transfer_config *c, uint64_t seed, unsigned stream,
+		     struct sp_chunk_loss chunk_loss[2], struct sp_link **link)
 {
 	struct sp_link_config config = {.direction = {c->link[0], c->link[1]},
 					.queues = {c->workers, c->workers},
@@ -97,28 +99,28 @@ int sp_crossing_link(const struct sp_crossing_config *c, uint64_t seed, unsigned
 					.memory = 1ull << 36};
 
 	for (unsigned e = 0; e < 2 && c->chunk_drop > 0; e++) {
-		loser_init(c, seed, stream + e, &loser[e]);
+		chunk_loss_init(c, seed, stream + e, &chunk_loss[e]);
 		config.lose[e] = lose;
-		config.lose_arg[e] = &loser[e];
+		config.lose_arg[e] = &chunk_loss[e];
 	}
 	return sp_link_create(&config, link);
 }
 
-sp_time sp_crossing_slice(const struct sp_crossing_config *c)
+sp_time sp_transfer_slice(const struct sp_transfer_config *c)
 {
 	return c->repair_bps ? (sp_time)(8.0 * SP_EC_SLICE / (double)c->repair_bps * (double)SP_SEC) : 0;
 }
 
-static int nic_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
+static int nic_make(struct sp_transfer *c, unsigned e, struct sp_error *error)
 {
 	struct sp_nic_config config = {.addresses = 1,
-				       .mtu = SP_CROSSING_LAYER3,
+				       .mtu = SP_TRANSFER_LAYER3,
 				       .workers = c->config.workers,
 				       .seed = c->config.seed * 2 + e + 1,
 				       .neighbours = 1,
 				       .ports = 1,
 				       .payload_less = c->config.payload_less,
-				       .slice_time = e ? sp_crossing_slice(&c->config) : 0,
+				       .slice_time = e ? sp_transfer_slice(&c->config) : 0,
 				       .memory_limit = UINT64_MAX,
 				       .port = {{.ops = &sp_link_ops, .ops_arg = sp_link_port(c->link, e)}}};
 	int rc;
@@ -131,16 +133,16 @@ static int nic_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
 		memcpy(i ? config.neighbour[0].mac : config.mac, mac, 6);
 	}
 	config.address[0].prefix = 24;
-	snprintf(config.name, sizeof(config.name), "crossing%u", e);
+	snprintf(config.name, sizeof(config.name), "transfer%u", e);
 	rc = sp_nic_create(&config, error, &c->nic[e]);
 	if (!rc)
 		rc = sp_nic_dev(c->nic[e], false, &c->dev[e]);
 	if (!rc)
 		rc = sp_world_add_nic(c->world, c->nic[e]);
-	return rc ? sp_crossing_failed(error, rc, "the NIC") : 0;
+	return rc ? sp_transfer_failed(error, rc, "the NIC") : 0;
 }
 
-int sp_crossing_memory(uint64_t room, uint8_t **bytes)
+int sp_transfer_memory(uint64_t room, uint8_t **bytes)
 {
 	void *at = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -150,15 +152,15 @@ int sp_crossing_memory(uint64_t room, uint8_t **bytes)
 	return 0;
 }
 
-static int memory_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
+static int memory_make(struct sp_transfer *c, unsigned e, struct sp_error *error)
 {
 	struct sp_random x;
 	int rc;
 
 	c->room[e] = c->config.message + SHIFTS * SHIFT;
-	rc = sp_crossing_memory(c->room[e], &c->bytes[e]);
+	rc = sp_transfer_memory(c->room[e], &c->bytes[e]);
 	if (rc)
-		return sp_crossing_failed(error, rc, "memory for the message");
+		return sp_transfer_failed(error, rc, "memory for the message");
 	sp_random_seed(&x, c->config.seed, 32 + e);
 	for (uint64_t i = 0; !e && !c->config.payload_less && i < c->room[e] / 8 * 8; i += 8) {
 		const uint64_t v = sp_random_next(&x);
@@ -166,23 +168,23 @@ static int memory_make(struct sp_crossing *c, unsigned e, struct sp_error *error
 		memcpy(c->bytes[e] + i, &v, 8);
 	}
 	rc = sdr_mr_reg(c->context[e], c->bytes[e], c->room[e], &c->mr[e]);
-	return rc ? sp_crossing_failed(error, rc, "memory for the message") : 0;
+	return rc ? sp_transfer_failed(error, rc, "memory for the message") : 0;
 }
 
-/* Of a message: as the QP says, but before it is there. */
-static uint64_t parity_bytes(const struct sp_crossing_config *c)
+/* Parity of a message, as the QP will say once it exists. */
+static uint64_t parity_bytes(const struct sp_transfer_config *c)
 {
 	return c->ec.code == SDR_CODE_NONE ? 0 : sp_ec_parity_bytes(c->ec.k, c->ec.m, c->message, c->chunk);
 }
 
-/* ... and one more: were a chunk's packets a multiple of them, the last ones of all chunks would go to one worker, and
- * with these all repairs. */
-struct sdr_context_attr sp_crossing_channels(const struct sp_crossing_config *c)
+/* ... and one more: if the packets per chunk were a multiple of the channels, the last packets of all chunks would go
+ * to one worker, and with them all repairs. */
+struct sdr_context_attr sp_transfer_channels(const struct sp_transfer_config *c)
 {
 	return (struct sdr_context_attr){.channels = c->workers > 1 ? CHANNELS * c->workers + 1 : 1};
 }
 
-struct sdr_qp_attr sp_crossing_qp(const struct sp_crossing_config *c, uint64_t nonce)
+struct sdr_qp_attr sp_transfer_qp(const struct sp_transfer_config *c, uint64_t nonce)
 {
 	const sp_time way = c->link[0].delay + c->link[1].delay;
 	const uint64_t data = (c->message + c->mtu - 1) / c->mtu * c->mtu, parity = parity_bytes(c);
@@ -190,7 +192,7 @@ struct sdr_qp_attr sp_crossing_qp(const struct sp_crossing_config *c, uint64_t n
 	return (struct sdr_qp_attr){.mtu = c->mtu,
 				    .chunk_bytes = c->chunk,
 				    .max_message_bytes = parity > data ? parity : data,
-				    .max_messages = SP_CROSSING_MESSAGES,
+				    .max_messages = SP_TRANSFER_MESSAGES,
 				    .ec = c->ec,
 				    .nonce = nonce,
 				    .cts_interval = way + SP_MS,
@@ -198,19 +200,19 @@ struct sdr_qp_attr sp_crossing_qp(const struct sp_crossing_config *c, uint64_t n
 				    .family = AF_INET};
 }
 
-static int end_make(struct sp_crossing *c, unsigned e, struct sp_error *error)
+static int end_make(struct sp_transfer *c, unsigned e, struct sp_error *error)
 {
-	const struct sdr_qp_attr attr = sp_crossing_qp(&c->config, c->config.seed * 2 + e + 1);
-	const struct sdr_context_attr channels = sp_crossing_channels(&c->config);
+	const struct sdr_qp_attr attr = sp_transfer_qp(&c->config, c->config.seed * 2 + e + 1);
+	const struct sdr_context_attr channels = sp_transfer_channels(&c->config);
 	int rc = sdr_context_create(c->dev[e], &channels, &c->context[e]);
 
 	rc = rc ? rc : memory_make(c, e, error);
 	rc = rc ? rc : sdr_qp_create(c->context[e], &attr, &c->qp[e], error);
 	rc = rc ? rc : sdr_reliable_open(c->qp[e], &c->config.reliable, &c->reliable[e]);
-	return rc ? sp_crossing_failed(error, rc, "the connection") : 0;
+	return rc ? sp_transfer_failed(error, rc, "the connection") : 0;
 }
 
-static int connect_ends(struct sp_crossing *c, struct sp_error *error)
+static int connect_ends(struct sp_transfer *c, struct sp_error *error)
 {
 	struct sdr_qp_info info[2];
 	int rc = 0;
@@ -219,13 +221,13 @@ static int connect_ends(struct sp_crossing *c, struct sp_error *error)
 		sdr_qp_info_get(c->qp[e], &info[e]);
 	for (unsigned e = 0; e < 2 && !rc; e++)
 		rc = sdr_qp_connect(c->qp[e], &info[!e]);
-	return rc ? sp_crossing_failed(error, rc, "the connection") : 0;
+	return rc ? sp_transfer_failed(error, rc, "the connection") : 0;
 }
 
 /* ---- the host programs ---- */
 static void step(void *arg, sp_time now)
 {
-	struct sp_crossing *c = arg;
+	struct sp_transfer *c = arg;
 
 	for (unsigned e = 0; e < 2; e++) {
 		const int rc = sdr_reliable_progress(c->reliable[e], now);
@@ -236,7 +238,7 @@ static void step(void *arg, sp_time now)
 
 static sp_time next(void *arg)
 {
-	const struct sp_crossing *c = arg;
+	const struct sp_transfer *c = arg;
 	const sp_time a = sdr_reliable_deadline(c->reliable[0]), b = sdr_reliable_deadline(c->reliable[1]);
 
 	return a < b ? a : b;
@@ -244,7 +246,7 @@ static sp_time next(void *arg)
 
 static bool cleared(void *arg)
 {
-	const struct sp_crossing *c = arg;
+	const struct sp_transfer *c = arg;
 	struct sdr_qp_status status;
 
 	sdr_qp_status(c->qp[0], &status);
@@ -253,37 +255,37 @@ static bool cleared(void *arg)
 
 static bool sent(void *arg)
 {
-	const struct sp_crossing *c = arg;
+	const struct sp_transfer *c = arg;
 
 	return sdr_reliable_poll(c->send) != -EAGAIN;
 }
 
-/* The receiver has it, too; and parity has left, which may not have been needed. */
+/* The receiver has the message, too, and parity that was not needed has left. */
 static bool drained(void *arg)
 {
-	const struct sp_crossing *c = arg;
+	const struct sp_transfer *c = arg;
 	struct sdr_qp_status status;
 
 	return sdr_reliable_poll(c->recv) != -EAGAIN && (sdr_qp_status(c->qp[0], &status) || !status.queued);
 }
 
-int sp_crossing_create(const struct sp_crossing_config *config, struct sp_error *error, struct sp_crossing **crossing)
+int sp_transfer_create(const struct sp_transfer_config *config, struct sp_error *error, struct sp_transfer **transfer)
 {
-	struct sp_crossing *c;
+	struct sp_transfer *c;
 	int rc;
 
 	*error = (struct sp_error){.key = ""};
-	rc = sp_crossing_check(config, error);
+	rc = sp_transfer_check(config, error);
 	if (rc)
 		return rc;
 	c = calloc(1, sizeof(*c));
 	if (!c)
-		return sp_crossing_failed(error, -ENOMEM, "the message");
+		return sp_transfer_failed(error, -ENOMEM, "the message");
 	c->config = *config;
 	rc = sp_world_create(&c->world);
-	rc = rc ? sp_crossing_failed(error, rc, "virtual time")
-		: sp_crossing_link(config, config->seed, 16, c->loser, &c->link);
-	rc = rc ? sp_crossing_failed(error, rc, "the link") : 0;
+	rc = rc ? sp_transfer_failed(error, rc, "virtual time")
+		: sp_transfer_link(config, config->seed, 16, c->chunk_loss, &c->link);
+	rc = rc ? sp_transfer_failed(error, rc, "the link") : 0;
 	for (unsigned e = 0; e < 2; e++)
 		rc = rc ? rc : nic_make(c, e, error);
 	for (unsigned e = 0; e < 2; e++)
@@ -294,14 +296,14 @@ int sp_crossing_create(const struct sp_crossing_config *config, struct sp_error 
 		rc = sp_world_add_host(c->world, &(struct sp_world_host){.step = step, .next = next, .arg = c});
 	}
 	if (rc) {
-		sp_crossing_destroy(c);
+		sp_transfer_destroy(c);
 		return rc;
 	}
-	*crossing = c;
+	*transfer = c;
 	return 0;
 }
 
-void sp_crossing_destroy(struct sp_crossing *c)
+void sp_transfer_destroy(struct sp_transfer *c)
 {
 	if (!c)
 		return;
@@ -324,30 +326,30 @@ void sp_crossing_destroy(struct sp_crossing *c)
 	free(c);
 }
 
-int sp_crossing_run(struct sp_world *world, const int *error, bool (*done)(void *arg), void *arg)
+int sp_transfer_run(struct sp_world *world, const int *error, bool (*done)(void *arg), void *arg)
 {
 	const int rc = sp_world_run(world, SP_NEVER - 1, done, arg);
 
 	return *error ? *error : rc == 1 ? 0 : rc ? rc : -ELOOP;
 }
 
-static int run(struct sp_crossing *c, bool (*done)(void *arg))
+static int run(struct sp_transfer *c, bool (*done)(void *arg))
 {
-	return sp_crossing_run(c->world, &c->error, done, c);
+	return sp_transfer_run(c->world, &c->error, done, c);
 }
 
-int sp_crossing_change(struct sp_crossing *c, const struct sp_link_direction link[2], double chunk_drop)
+int sp_transfer_change(struct sp_transfer *c, const struct sp_link_direction link[2], double chunk_drop)
 {
 	int rc = chunk_drop >= 0 && chunk_drop <= 1 && (!(chunk_drop > 0) || c->config.chunk_drop > 0) ? 0 : -EINVAL;
 
 	for (unsigned e = 0; e < 2 && !rc; e++)
 		rc = sp_link_change(c->link, e, &link[e]);
 	for (unsigned e = 0; e < 2 && !rc && c->config.chunk_drop > 0; e++)
-		loser_change(&c->loser[e], chunk_drop);
+		chunk_loss_change(&c->chunk_loss[e], chunk_drop);
 	return rc;
 }
 
-static int compare(struct sp_crossing *c, const uint8_t *from)
+static int compare(struct sp_transfer *c, const uint8_t *from)
 {
 	if (c->config.payload_less)
 		return 0;
@@ -357,7 +359,7 @@ static int compare(struct sp_crossing *c, const uint8_t *from)
 	return 0;
 }
 
-int sp_crossing_send(struct sp_crossing *c, sp_time *took)
+int sp_transfer_send(struct sp_transfer *c, sp_time *took)
 {
 	const uint64_t from = c->messages % SHIFTS * SHIFT;
 	sp_time begin;
@@ -385,9 +387,9 @@ int sp_crossing_send(struct sp_crossing *c, sp_time *took)
 	return rc ? rc : compare(c, c->bytes[0] + from);
 }
 
-void sp_crossing_tally(const struct sp_crossing_config *c, const struct sp_crossing_end *from,
-		       const struct sp_crossing_end *to, const struct sp_link *link, uint64_t messages,
-		       struct sp_crossing_counters *n)
+void sp_transfer_tally(const struct sp_transfer_config *c, const struct sp_transfer_end *from,
+		       const struct sp_transfer_end *to, const struct sp_link *link, uint64_t messages,
+		       struct sp_transfer_counters *n)
 {
 	const uint64_t per_chunk = c->chunk / c->mtu, once = messages * ((c->message + c->mtu - 1) / c->mtu);
 	struct sdr_reliable_status status, peer;
@@ -407,7 +409,7 @@ void sp_crossing_tally(const struct sp_crossing_config *c, const struct sp_cross
 	n->retransmitted += packets > once ? packets - once : 0;
 	n->parity += status.parity * per_chunk;
 	n->repaired += peer.repaired;
-	n->repairing += sp_nic_context_counter(to->nic, there.id, "decode_slices") * sp_crossing_slice(c);
+	n->repairing += sp_nic_context_counter(to->nic, there.id, "decode_slices") * sp_transfer_slice(c);
 	n->fallbacks += status.fallbacks;
 	for (unsigned i = 0; i < SDR_EC_CODES; i++)
 		n->coded[i] += status.coded_of[i];
@@ -416,7 +418,7 @@ void sp_crossing_tally(const struct sp_crossing_config *c, const struct sp_cross
 	n->oversized += way[0].oversized + way[1].oversized;
 }
 
-void sp_crossing_add(struct sp_crossing_counters *sum, const struct sp_crossing_counters *n, int sign)
+void sp_transfer_add(struct sp_transfer_counters *sum, const struct sp_transfer_counters *n, int sign)
 {
 	uint64_t *to = (uint64_t *)sum;
 	const uint64_t *from = (const uint64_t *)n;
@@ -427,12 +429,12 @@ void sp_crossing_add(struct sp_crossing_counters *sum, const struct sp_crossing_
 		to[i] += (uint64_t)sign * from[i];
 }
 
-void sp_crossing_count(const struct sp_crossing *c, struct sp_crossing_counters *n)
+void sp_transfer_count(const struct sp_transfer *c, struct sp_transfer_counters *n)
 {
-	struct sp_crossing_end end[2];
+	struct sp_transfer_end end[2];
 
 	for (unsigned e = 0; e < 2; e++)
-		end[e] = (struct sp_crossing_end){c->nic[e], c->qp[e], c->reliable[e]};
-	*n = (struct sp_crossing_counters){.verified = c->verified};
-	sp_crossing_tally(&c->config, &end[0], &end[1], c->link, c->messages, n);
+		end[e] = (struct sp_transfer_end){c->nic[e], c->qp[e], c->reliable[e]};
+	*n = (struct sp_transfer_counters){.verified = c->verified};
+	sp_transfer_tally(&c->config, &end[0], &end[1], c->link, c->messages, n);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "flights.h"
+#include "in_flight.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,43 +7,43 @@
 
 #define FIRST_ROOM 64u
 
-static bool before(const struct sp_flight *a, const struct sp_flight *b)
+static bool before(const struct sp_in_flight_packet *a, const struct sp_in_flight_packet *b)
 {
 	return a->arrival != b->arrival ? a->arrival < b->arrival : a->sequence < b->sequence;
 }
 
-static bool is_late(const struct sp_flight *f)
+static bool is_late(const struct sp_in_flight_packet *f)
 {
 	return f->arrival != f->in_turn;
 }
 
-int sp_flights_init(struct sp_flights *f)
+int sp_in_flight_init(struct sp_in_flight *f)
 {
-	*f = (struct sp_flights){.room = FIRST_ROOM, .heap_room = FIRST_ROOM};
+	*f = (struct sp_in_flight){.room = FIRST_ROOM, .heap_room = FIRST_ROOM};
 	f->ring = malloc(FIRST_ROOM * sizeof(*f->ring));
 	f->heap = malloc(FIRST_ROOM * sizeof(*f->heap));
 	if (f->ring && f->heap)
 		return 0;
-	sp_flights_free(f);
+	sp_in_flight_free(f);
 	return -ENOMEM;
 }
 
-void sp_flights_free(struct sp_flights *f)
+void sp_in_flight_free(struct sp_in_flight *f)
 {
 	free(f->ring);
 	free(f->heap);
-	*f = (struct sp_flights){0};
+	*f = (struct sp_in_flight){0};
 }
 
-static struct sp_flight *ring_at(const struct sp_flights *f, uint32_t i)
+static struct sp_in_flight_packet *ring_at(const struct sp_in_flight *f, uint32_t i)
 {
 	return &f->ring[(f->first + i) & (f->room - 1)];
 }
 
-static bool ring_double(struct sp_flights *f, uint64_t *left)
+static bool ring_double(struct sp_in_flight *f, uint64_t *left)
 {
 	const uint64_t cost = (uint64_t)f->room * sizeof(*f->ring);
-	struct sp_flight *ring;
+	struct sp_in_flight_packet *ring;
 	uint32_t straight = f->room - f->first;
 
 	if (cost > *left || f->room > UINT32_MAX / 4)
@@ -63,10 +63,10 @@ static bool ring_double(struct sp_flights *f, uint64_t *left)
 	return true;
 }
 
-static bool heap_double(struct sp_flights *f, uint64_t *left)
+static bool heap_double(struct sp_in_flight *f, uint64_t *left)
 {
 	const uint64_t cost = (uint64_t)f->heap_room * sizeof(*f->heap);
-	struct sp_flight *heap;
+	struct sp_in_flight_packet *heap;
 
 	if (cost > *left || f->heap_room > UINT32_MAX / 4)
 		return false;
@@ -79,14 +79,14 @@ static bool heap_double(struct sp_flights *f, uint64_t *left)
 	return true;
 }
 
-/* The heap has room for all that is late, so moving there needs none. */
-bool sp_flights_ready(struct sp_flights *f, uint32_t more, uint64_t *left)
+/* The heap has room for all late packets, so moving one there needs no memory. */
+bool sp_in_flight_reserve(struct sp_in_flight *f, uint32_t more, uint64_t *left)
 {
 	return (f->waiting + more <= f->room || ring_double(f, left)) &&
 	       (f->late + more <= f->heap_room || heap_double(f, left));
 }
 
-static void heap_push(struct sp_flights *f, const struct sp_flight *new)
+static void heap_push(struct sp_in_flight *f, const struct sp_in_flight_packet *new)
 {
 	uint32_t i = f->heaped++;
 
@@ -95,9 +95,9 @@ static void heap_push(struct sp_flights *f, const struct sp_flight *new)
 	f->heap[i] = *new;
 }
 
-static struct sp_flight heap_pop(struct sp_flights *f)
+static struct sp_in_flight_packet heap_pop(struct sp_in_flight *f)
 {
-	const struct sp_flight first = f->heap[0], last = f->heap[--f->heaped];
+	const struct sp_in_flight_packet first = f->heap[0], last = f->heap[--f->heaped];
 	uint32_t i = 0;
 
 	for (uint32_t child; (child = 2 * i + 1) < f->heaped; i = child) {
@@ -111,12 +111,12 @@ static struct sp_flight heap_pop(struct sp_flights *f)
 	return first;
 }
 
-/* Late ones at the head of the ring go to the heap while something behind them, or they, may be the earliest. Then the
- * earliest is at the head of the one or the other: nothing in the ring arrives before its turn. */
-static void settle(struct sp_flights *f)
+/* Moves late packets at the head of the ring to the heap, until the earliest packet is at the head of the ring or of
+ * the heap. It is, because no packet in the ring arrives before its in_turn. */
+static void settle(struct sp_in_flight *f)
 {
 	while (f->waiting) {
-		const struct sp_flight *head = ring_at(f, 0);
+		const struct sp_in_flight_packet *head = ring_at(f, 0);
 
 		if (!is_late(head) || (f->heaped && f->heap[0].arrival < head->in_turn))
 			return;
@@ -126,28 +126,28 @@ static void settle(struct sp_flights *f)
 	}
 }
 
-void sp_flights_put(struct sp_flights *f, struct sp_flight flight)
+void sp_in_flight_put(struct sp_in_flight *f, struct sp_in_flight_packet p)
 {
-	flight.sequence = f->sequence++;
-	*ring_at(f, f->waiting++) = flight;
-	f->late += is_late(&flight);
+	p.sequence = f->sequence++;
+	*ring_at(f, f->waiting++) = p;
+	f->late += is_late(&p);
 	settle(f);
 }
 
-/* Whether the ring has the earliest. Its head is late only where settle() left it, behind the heap's. */
-static bool ring_is_first(const struct sp_flights *f)
+/* Whether the ring has the earliest packet. A late packet stays at its head only while the heap has an earlier one. */
+static bool ring_is_first(const struct sp_in_flight *f)
 {
 	return f->waiting && (!f->heaped || before(ring_at(f, 0), &f->heap[0]));
 }
 
-const struct sp_flight *sp_flights_first(const struct sp_flights *f)
+const struct sp_in_flight_packet *sp_in_flight_first(const struct sp_in_flight *f)
 {
 	return ring_is_first(f) ? ring_at(f, 0) : f->heaped ? &f->heap[0] : NULL;
 }
 
-struct sp_flight sp_flights_take(struct sp_flights *f)
+struct sp_in_flight_packet sp_in_flight_take(struct sp_in_flight *f)
 {
-	struct sp_flight taken;
+	struct sp_in_flight_packet taken;
 
 	if (ring_is_first(f)) {
 		taken = *ring_at(f, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ring.h"
+#include "allreduce.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,41 +8,41 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "crossing_private.h"
+#include "transfer_private.h"
 
-#define WINDOW (SP_CROSSING_MESSAGES / 2) /* receives posted: that of the next round is cleared in time */
+#define WINDOW (SP_TRANSFER_MESSAGES / 2) /* receives posted in advance, so that the next round is cleared in time */
 
-enum { NEXT, BEFORE }; /* ports, links' ends and connections of a node: towards whom */
+enum { NEXT, BEFORE }; /* the two directions of a node: indexes of its ports, link ends and connections */
 
 struct node {
-	struct sp_ring *ring;
+	struct sp_allreduce *ring;
 	uint32_t index;
 	struct sp_dev *dev;
 	struct sdr_context *context;
-	struct sp_crossing_end end[2]; /* to the next, from the one before */
-	uint8_t *bytes;		       /* the buffer; then WINDOW segments, received to be added */
+	struct sp_transfer_end end[2]; /* to the next, from the one before */
+	uint8_t *bytes;		       /* the buffer, then WINDOW segments that are received and added */
 	struct sp_mr *mr;
-	struct sdr_reliable_op *send, *recv[WINDOW]; /* recv: of round r is r mod WINDOW */
-	uint32_t sent, received, posted;	     /* rounds of this allreduce */
+	struct sdr_reliable_op *send, *recv[WINDOW]; /* recv: round r is at r mod WINDOW */
+	uint32_t sent, received, posted;	     /* rounds done of this allreduce */
 };
 
-struct sp_ring {
-	struct sp_ring_config config;
+struct sp_allreduce {
+	struct sp_allreduce_config config;
 	struct sp_world *world;
 	uint32_t nodes, rounds;
-	uint64_t segment, room;			 /* bytes */
-	struct sp_link *link[SP_RING_NODES_MAX]; /* from node i to the next */
-	struct sp_loser loser[SP_RING_NODES_MAX][2];
-	struct node node[SP_RING_NODES_MAX];
+	uint64_t segment, room;			      /* bytes */
+	struct sp_link *link[SP_ALLREDUCE_NODES_MAX]; /* from node i to the next */
+	struct sp_chunk_loss chunk_loss[SP_ALLREDUCE_NODES_MAX][2];
+	struct node node[SP_ALLREDUCE_NODES_MAX];
 	struct sp_random numbers;
-	uint8_t *sum; /* what everyone shall have; NULL payload-less */
+	uint8_t *sum; /* the expected result; NULL payload-less */
 	bool running;
 	int error; /* of a host program */
 	uint64_t reduced, verified;
 };
 
 /* ---- making it ---- */
-/* Of the link behind node i; its end NEXT is the node's. */
+/* Addresses on the link behind node i; its end NEXT is the node's. */
 static void address(uint32_t i, unsigned end, uint8_t ip[16], uint8_t mac[6])
 {
 	memcpy(ip, (uint8_t[16]){[10] = 0xFF, 0xFF, 198, 18, (uint8_t)i, (uint8_t)(end + 1)}, 16);
@@ -56,15 +56,15 @@ static uint32_t link_of(const struct node *n, unsigned towards)
 
 static int nic_make(struct node *n, struct sp_error *error)
 {
-	const struct sp_crossing_config *way = &n->ring->config.way;
+	const struct sp_transfer_config *way = &n->ring->config.way;
 	struct sp_nic_config config = {.addresses = 2,
-				       .mtu = SP_CROSSING_LAYER3,
+				       .mtu = SP_TRANSFER_LAYER3,
 				       .workers = way->workers,
-				       .seed = way->seed * SP_RING_NODES_MAX + n->index + 1,
+				       .seed = way->seed * SP_ALLREDUCE_NODES_MAX + n->index + 1,
 				       .neighbours = 2,
 				       .ports = 2,
 				       .payload_less = way->payload_less,
-				       .slice_time = sp_crossing_slice(way),
+				       .slice_time = sp_transfer_slice(way),
 				       .memory_limit = UINT64_MAX};
 	struct sp_nic *nic;
 	int rc;
@@ -93,29 +93,29 @@ static int nic_make(struct node *n, struct sp_error *error)
 
 static int node_make(struct node *n, struct sp_error *error)
 {
-	const struct sp_crossing_config *way = &n->ring->config.way;
-	const struct sdr_context_attr channels = sp_crossing_channels(way);
+	const struct sp_transfer_config *way = &n->ring->config.way;
+	const struct sdr_context_attr channels = sp_transfer_channels(way);
 	int rc = nic_make(n, error);
 
 	if (rc)
-		return sp_crossing_failed(error, rc, "a NIC");
-	rc = sp_crossing_memory(n->ring->room, &n->bytes);
+		return sp_transfer_failed(error, rc, "a NIC");
+	rc = sp_transfer_memory(n->ring->room, &n->bytes);
 	rc = rc ? rc : sdr_context_create(n->dev, &channels, &n->context);
 	rc = rc ? rc : sdr_mr_reg(n->context, n->bytes, n->ring->room, &n->mr);
 	if (rc)
-		return sp_crossing_failed(error, rc, "memory for the buffer");
+		return sp_transfer_failed(error, rc, "memory for the buffer");
 	for (unsigned towards = NEXT; towards <= BEFORE && !rc; towards++) {
-		const uint64_t nonce = (way->seed * SP_RING_NODES_MAX + n->index) * 2 + towards + 1;
-		const struct sdr_qp_attr attr = sp_crossing_qp(way, nonce);
+		const uint64_t nonce = (way->seed * SP_ALLREDUCE_NODES_MAX + n->index) * 2 + towards + 1;
+		const struct sdr_qp_attr attr = sp_transfer_qp(way, nonce);
 
 		rc = sdr_qp_create(n->context, &attr, &n->end[towards].qp, error);
 		rc = rc ? rc : sdr_reliable_open(n->end[towards].qp, &way->reliable, &n->end[towards].reliable);
 	}
-	return rc ? sp_crossing_failed(error, rc, "a connection") : 0;
+	return rc ? sp_transfer_failed(error, rc, "a connection") : 0;
 }
 
-/* Each QP is at its link's address, whatever the NIC's first one is. */
-static int join(struct sp_ring *r, uint32_t link)
+/* Each QP uses the address of its link, not the NIC's first one. */
+static int join(struct sp_allreduce *r, uint32_t link)
 {
 	struct sdr_qp *qp[2] = {r->node[link].end[NEXT].qp, r->node[(link + 1) % r->nodes].end[BEFORE].qp};
 	int rc = 0;
@@ -132,7 +132,7 @@ static int join(struct sp_ring *r, uint32_t link)
 }
 
 /* ---- a node's program ---- */
-/* Of what a node sends in a round, which is what it received in the round before. */
+/* Offset of the segment that a node sends in a round: the one that it received in the round before. */
 static uint64_t place(const struct node *n, uint32_t round)
 {
 	return (n->index + 2 * n->ring->nodes - round) % n->ring->nodes * n->ring->segment;
@@ -140,7 +140,7 @@ static uint64_t place(const struct node *n, uint32_t round)
 
 static int post(struct node *n)
 {
-	const struct sp_ring *r = n->ring;
+	const struct sp_allreduce *r = n->ring;
 	int rc = 0;
 
 	for (; n->posted < r->rounds && n->posted < n->received + WINDOW && !rc; n->posted += !rc) {
@@ -152,10 +152,10 @@ static int post(struct node *n)
 	return rc;
 }
 
-/* The round's message has come. */
+/* The message of the round has arrived. */
 static int take(struct node *n)
 {
-	const struct sp_ring *r = n->ring;
+	const struct sp_allreduce *r = n->ring;
 	const uint32_t w = n->received % WINDOW;
 	const uint8_t *from = n->bytes + (r->nodes + w) * r->segment;
 	uint8_t *to = n->bytes + place(n, n->received + 1);
@@ -176,7 +176,7 @@ static bool over(const struct sdr_reliable_op *op)
 
 static int go_on(struct node *n)
 {
-	const struct sp_ring *r = n->ring;
+	const struct sp_allreduce *r = n->ring;
 	int rc = 0;
 
 	while (!rc && over(n->recv[n->received % WINDOW]))
@@ -194,7 +194,7 @@ static int go_on(struct node *n)
 
 static void step(void *arg, sp_time now)
 {
-	struct sp_ring *r = arg;
+	struct sp_allreduce *r = arg;
 
 	for (uint32_t i = 0; i < r->nodes && !r->error; i++) {
 		for (unsigned e = 0; e < 2 && !r->error; e++)
@@ -206,7 +206,7 @@ static void step(void *arg, sp_time now)
 
 static sp_time next(void *arg)
 {
-	const struct sp_ring *r = arg;
+	const struct sp_allreduce *r = arg;
 	sp_time earliest = SP_NEVER;
 
 	for (uint32_t i = 0; i < r->nodes; i++)
@@ -219,20 +219,20 @@ static sp_time next(void *arg)
 }
 
 /* ---- the ring ---- */
-int sp_ring_create(const struct sp_ring_config *config, struct sp_error *error, struct sp_ring **ring)
+int sp_allreduce_create(const struct sp_allreduce_config *config, struct sp_error *error, struct sp_allreduce **ring)
 {
-	struct sp_ring *r;
+	struct sp_allreduce *r;
 	int rc;
 
 	*error = (struct sp_error){.key = ""};
-	if (config->nodes < 2 || config->nodes > SP_RING_NODES_MAX)
-		return sp_crossing_failed(error, -EINVAL, "the nodes");
-	rc = sp_crossing_check(&config->way, error);
+	if (config->nodes < 2 || config->nodes > SP_ALLREDUCE_NODES_MAX)
+		return sp_transfer_failed(error, -EINVAL, "the nodes");
+	rc = sp_transfer_check(&config->way, error);
 	if (rc)
 		return rc;
 	r = calloc(1, sizeof(*r));
 	if (!r)
-		return sp_crossing_failed(error, -ENOMEM, "the ring");
+		return sp_transfer_failed(error, -ENOMEM, "the ring");
 	r->config = *config;
 	r->nodes = config->nodes;
 	r->rounds = 2 * (r->nodes - 1);
@@ -241,9 +241,9 @@ int sp_ring_create(const struct sp_ring_config *config, struct sp_error *error, 
 	sp_random_seed(&r->numbers, config->way.seed, 8);
 	rc = sp_world_create(&r->world);
 	if (!rc && !config->way.payload_less)
-		rc = sp_crossing_memory(r->nodes * r->segment, &r->sum);
+		rc = sp_transfer_memory(r->nodes * r->segment, &r->sum);
 	for (uint32_t i = 0; i < r->nodes && !rc; i++)
-		rc = sp_crossing_link(&config->way, config->way.seed * SP_RING_NODES_MAX + i, 16, r->loser[i],
+		rc = sp_transfer_link(&config->way, config->way.seed * SP_ALLREDUCE_NODES_MAX + i, 16, r->chunk_loss[i],
 				      &r->link[i]);
 	for (uint32_t i = 0; i < r->nodes && !rc; i++) {
 		r->node[i].ring = r;
@@ -257,14 +257,14 @@ int sp_ring_create(const struct sp_ring_config *config, struct sp_error *error, 
 		rc = sp_world_add_host(r->world, &(struct sp_world_host){.step = step, .next = next, .arg = r});
 	}
 	if (rc) {
-		sp_ring_destroy(r);
-		return sp_crossing_failed(error, rc, "the ring");
+		sp_allreduce_destroy(r);
+		return sp_transfer_failed(error, rc, "the ring");
 	}
 	*ring = r;
 	return 0;
 }
 
-void sp_ring_destroy(struct sp_ring *r)
+void sp_allreduce_destroy(struct sp_allreduce *r)
 {
 	if (!r)
 		return;
@@ -295,7 +295,7 @@ void sp_ring_destroy(struct sp_ring *r)
 }
 
 /* ---- an allreduce ---- */
-static void fill(struct sp_ring *r)
+static void fill(struct sp_allreduce *r)
 {
 	const uint64_t bytes = r->nodes * r->segment;
 
@@ -311,10 +311,10 @@ static void fill(struct sp_ring *r)
 		}
 }
 
-/* Everyone has been told that the first receives are posted. */
+/* The first receives are posted everywhere, and the senders know it. */
 static bool cleared(void *arg)
 {
-	const struct sp_ring *r = arg;
+	const struct sp_allreduce *r = arg;
 	const uint64_t window = r->rounds < WINDOW ? r->rounds : WINDOW, messages = r->reduced * r->rounds + window;
 	bool all = true;
 
@@ -329,7 +329,7 @@ static bool cleared(void *arg)
 
 static bool done(void *arg)
 {
-	const struct sp_ring *r = arg;
+	const struct sp_allreduce *r = arg;
 	bool all = true;
 
 	for (uint32_t i = 0; i < r->nodes; i++)
@@ -337,10 +337,10 @@ static bool done(void *arg)
 	return r->error || all;
 }
 
-/* Parity has left that may not have been needed. */
+/* Parity that was not needed has left. */
 static bool drained(void *arg)
 {
-	const struct sp_ring *r = arg;
+	const struct sp_allreduce *r = arg;
 	bool all = true;
 
 	for (uint32_t i = 0; i < r->nodes; i++) {
@@ -351,7 +351,7 @@ static bool drained(void *arg)
 	return r->error || all;
 }
 
-static int compare(struct sp_ring *r)
+static int compare(struct sp_allreduce *r)
 {
 	const uint64_t bytes = r->nodes * r->segment;
 
@@ -363,7 +363,7 @@ static int compare(struct sp_ring *r)
 	return 0;
 }
 
-int sp_ring_reduce(struct sp_ring *r, sp_time *took)
+int sp_allreduce_run(struct sp_allreduce *r, sp_time *took)
 {
 	sp_time begin;
 	int rc = 0;
@@ -376,23 +376,23 @@ int sp_ring_reduce(struct sp_ring *r, sp_time *took)
 		n->sent = n->received = n->posted = 0;
 		rc = post(n);
 	}
-	rc = rc ? rc : sp_crossing_run(r->world, &r->error, cleared, r);
+	rc = rc ? rc : sp_transfer_run(r->world, &r->error, cleared, r);
 	begin = sp_world_now(r->world);
 	r->running = true;
 	for (uint32_t i = 0; i < r->nodes && !rc; i++)
 		rc = go_on(&r->node[i]);
-	rc = rc ? rc : sp_crossing_run(r->world, &r->error, done, r);
+	rc = rc ? rc : sp_transfer_run(r->world, &r->error, done, r);
 	*took = sp_world_now(r->world) - begin;
 	r->running = false;
 	r->reduced++;
-	rc = rc ? rc : sp_crossing_run(r->world, &r->error, drained, r);
+	rc = rc ? rc : sp_transfer_run(r->world, &r->error, drained, r);
 	return rc ? rc : compare(r);
 }
 
-void sp_ring_count(const struct sp_ring *r, struct sp_crossing_counters *n)
+void sp_allreduce_count(const struct sp_allreduce *r, struct sp_transfer_counters *n)
 {
-	*n = (struct sp_crossing_counters){.verified = r->verified};
+	*n = (struct sp_transfer_counters){.verified = r->verified};
 	for (uint32_t i = 0; i < r->nodes; i++)
-		sp_crossing_tally(&r->config.way, &r->node[i].end[NEXT], &r->node[(i + 1) % r->nodes].end[BEFORE],
+		sp_transfer_tally(&r->config.way, &r->node[i].end[NEXT], &r->node[(i + 1) % r->nodes].end[BEFORE],
 				  r->link[i], r->reduced * r->rounds, n);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A message across a simulated way, from the inside: what a simulation must notice cannot be brought about from
  * outside. */
-#include "../../testbed/crossing.c"
+#include "../../testbed/transfer.c"
 #include "suite.h"
 
-static struct sp_crossing *crossing_of(struct sp_crossing_config config)
+static struct sp_transfer *transfer_of(struct sp_transfer_config config)
 {
-	struct sp_crossing *c = NULL;
+	struct sp_transfer *c = NULL;
 	struct sp_error error;
 
 	config.link[0].delay = config.link[1].delay = SP_MS;
@@ -15,7 +15,7 @@ static struct sp_crossing *crossing_of(struct sp_crossing_config config)
 	config.chunk = 8192;
 	config.seed = 3;
 	CU_ASSERT_EQUAL_FATAL(sp_eal_init(0, NULL, &error), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_crossing_create(&config, &error, &c), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_transfer_create(&config, &error, &c), 0);
 	return c;
 }
 
@@ -23,7 +23,7 @@ static uint64_t spoilt; /* byte of the message */
 
 static void spoil(void *arg, sp_time now)
 {
-	struct sp_crossing *c = arg;
+	struct sp_transfer *c = arg;
 
 	(void)now;
 	c->bytes[1][spoilt] = (uint8_t)~c->bytes[0][spoilt];
@@ -40,54 +40,54 @@ static void a_byte_that_arrives_otherwise_than_it_was_sent_is_noticed(void)
 	const uint64_t message = 100001;
 
 	for (spoilt = 0; spoilt < message; spoilt += spoilt ? message - 2 : 1) { /* first, second and last byte */
-		struct sp_crossing *c = crossing_of((struct sp_crossing_config){.message = message});
-		struct sp_crossing_counters n;
+		struct sp_transfer *c = transfer_of((struct sp_transfer_config){.message = message});
+		struct sp_transfer_counters n;
 		sp_time took;
 
 		CU_ASSERT_EQUAL_FATAL(
 			sp_world_add_host(c->world, &(struct sp_world_host){.step = spoil, .next = never, .arg = c}),
 			0);
-		CU_ASSERT_EQUAL(sp_crossing_send(c, &took), -EBADMSG);
-		sp_crossing_count(c, &n);
+		CU_ASSERT_EQUAL(sp_transfer_send(c, &took), -EBADMSG);
+		sp_transfer_count(c, &n);
 		CU_ASSERT_EQUAL(n.verified, 0);
-		sp_crossing_destroy(c);
+		sp_transfer_destroy(c);
 	}
 }
 
 static void a_message_that_nobody_acknowledges_fails_at_its_timeout(void)
 {
-	struct sp_crossing *c = crossing_of(
-		(struct sp_crossing_config){.message = 65536, .chunk_drop = 1, .reliable = {.timeout = 3 * SP_SEC}});
+	struct sp_transfer *c = transfer_of(
+		(struct sp_transfer_config){.message = 65536, .chunk_drop = 1, .reliable = {.timeout = 3 * SP_SEC}});
 	sp_time took = 0;
 
-	c->loser[0].packet = c->loser[1].packet = 0; /* what the two tell each other comes through */
-	CU_ASSERT_EQUAL(sp_crossing_send(c, &took), -ETIMEDOUT);
+	c->chunk_loss[0].packet = c->chunk_loss[1].packet = 0; /* what the two tell each other comes through */
+	CU_ASSERT_EQUAL(sp_transfer_send(c, &took), -ETIMEDOUT);
 	CU_ASSERT(took >= 3 * SP_SEC && took < 3 * SP_SEC + SP_MS);
-	sp_crossing_destroy(c);
+	sp_transfer_destroy(c);
 }
 
 static void each_chunk_is_lost_whole_and_every_sending_of_it_anew(void)
 {
-	struct sp_crossing *c = crossing_of((struct sp_crossing_config){.message = 800 * 8192, .chunk_drop = 0.25});
-	struct sp_crossing_counters n;
+	struct sp_transfer *c = transfer_of((struct sp_transfer_config){.message = 800 * 8192, .chunk_drop = 0.25});
+	struct sp_transfer_counters n;
 	struct sp_link_counters link;
 	sp_time took;
 
-	c->loser[0].packet = c->loser[1].packet = 0;
-	CU_ASSERT_EQUAL(sp_crossing_send(c, &took), 0);
-	sp_crossing_count(c, &n);
+	c->chunk_loss[0].packet = c->chunk_loss[1].packet = 0;
+	CU_ASSERT_EQUAL(sp_transfer_send(c, &took), 0);
+	sp_transfer_count(c, &n);
 	sp_link_count(c->link, 0, &link);
 	CU_ASSERT_EQUAL(n.packets, 6400 + n.retransmitted);
 	CU_ASSERT_EQUAL(link.lost, n.retransmitted); /* as many sendings are lost as go again, with all their packets */
 	CU_ASSERT_EQUAL(link.lost % 8, 0);
 	CU_ASSERT(link.lost > 8 * 180 && link.lost < 8 * 360); /* 800 / 3 = 267, standard deviation 19 */
 	CU_ASSERT_EQUAL(n.verified, 800 * 8192);
-	sp_crossing_destroy(c);
+	sp_transfer_destroy(c);
 }
 
 static void what_cannot_be_is_refused(void)
 {
-	const struct sp_crossing_config wrong[] = {
+	const struct sp_transfer_config wrong[] = {
 		{.message = 0, .chunk = 1024, .mtu = 1024},
 		{.message = 1, .chunk = 1024, .mtu = 0},
 		{.message = 1, .chunk = 0, .mtu = 1024},
@@ -98,16 +98,16 @@ static void what_cannot_be_is_refused(void)
 		{.message = 1, .chunk = 1024, .mtu = 1024, .link = {{.loss = 2}}},
 		{.message = 1, .chunk = 1024, .mtu = 32},
 	};
-	struct sp_crossing *c = NULL;
+	struct sp_transfer *c = NULL;
 	struct sp_error error;
 
 	CU_ASSERT_EQUAL_FATAL(sp_eal_init(0, NULL, &error), 0);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-		CU_ASSERT_EQUAL(sp_crossing_create(&wrong[i], &error, &c), -EINVAL);
+		CU_ASSERT_EQUAL(sp_transfer_create(&wrong[i], &error, &c), -EINVAL);
 		CU_ASSERT(*error.text);
 	}
 }
 
-SUITE("crossing", TEST(a_byte_that_arrives_otherwise_than_it_was_sent_is_noticed),
+SUITE("sim_transfer", TEST(a_byte_that_arrives_otherwise_than_it_was_sent_is_noticed),
       TEST(a_message_that_nobody_acknowledges_fails_at_its_timeout),
       TEST(each_chunk_is_lost_whole_and_every_sending_of_it_anew), TEST(what_cannot_be_is_refused))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A message by RVMA and by RDMA's ways, in virtual time: what each takes is what its packets take, and a receiver is
  * told of bytes that are there. */
-#include "../../testbed/volley.h"
+#include "../../testbed/batch.h"
 #include "suite.h"
 
 #define GAUGE  100 /* messages */
@@ -27,15 +27,15 @@ static void note(void *arg, sp_time time)
 }
 
 /* Messages whose announcement was wrong. */
-static uint64_t play(enum sp_volley_way way, uint32_t size, unsigned messages, const struct sp_link_direction *link,
+static uint64_t play(enum sp_batch_way way, uint32_t size, unsigned messages, const struct sp_link_direction *link,
 		     uint64_t seed)
 {
-	const struct sp_volley_config config = {.way = way, .size = size, .messages = messages, .ended = note};
+	const struct sp_batch_config config = {.way = way, .size = size, .messages = messages, .ended = note};
 	uint64_t torn = 0;
 	int r;
 
 	count = 0;
-	r = sp_volley_simulate(&config, link, seed, &torn);
+	r = sp_batch_simulate(&config, link, seed, &torn);
 	CU_ASSERT_EQUAL_FATAL(r, 0);
 	CU_ASSERT_EQUAL_FATAL(count, messages);
 	return torn;
@@ -55,7 +55,7 @@ static void a_put_is_told_when_its_last_packet_has_come(void)
 {
 	EACH_SIZE(i)
 	{
-		CU_ASSERT_EQUAL(play(SP_VOLLEY_PUT, sizes[i], 3, &ordered, 1), 0);
+		CU_ASSERT_EQUAL(play(SP_BATCH_PUT, sizes[i], 3, &ordered, 1), 0);
 		for (unsigned k = 0; k < 3; k++)
 			CU_ASSERT_EQUAL(times[k], wire(sizes[i]) + SP_US);
 	}
@@ -65,7 +65,7 @@ static void polling_the_last_byte_takes_as_long_as_a_put(void)
 {
 	EACH_SIZE(i)
 	{
-		CU_ASSERT_EQUAL(play(SP_VOLLEY_LAST_BYTE, sizes[i], 3, &ordered, 1), 0);
+		CU_ASSERT_EQUAL(play(SP_BATCH_LAST_BYTE, sizes[i], 3, &ordered, 1), 0);
 		CU_ASSERT_EQUAL(times[0], wire(sizes[i]) + SP_US);
 	}
 }
@@ -74,7 +74,7 @@ static void a_send_behind_a_write_takes_a_packet_more_where_order_is_kept(void)
 {
 	EACH_SIZE(i)
 	{
-		CU_ASSERT_EQUAL(play(SP_VOLLEY_BEHIND, sizes[i], 3, &ordered, 1), 0);
+		CU_ASSERT_EQUAL(play(SP_BATCH_BEHIND, sizes[i], 3, &ordered, 1), 0);
 		CU_ASSERT_EQUAL(times[0], wire(sizes[i]) + wire(1) + SP_US);
 	}
 }
@@ -86,7 +86,7 @@ static void a_send_after_the_acknowledgement_takes_a_round_trip_more(void)
 	{
 		const sp_time least = wire(sizes[i]) + wire(1) + 3 * SP_US;
 
-		CU_ASSERT_EQUAL(play(SP_VOLLEY_AFTERWARDS, sizes[i], 3, &ordered, 1), 0);
+		CU_ASSERT_EQUAL(play(SP_BATCH_AFTERWARDS, sizes[i], 3, &ordered, 1), 0);
 		for (unsigned k = 0; k < 3; k++) {
 			CU_ASSERT(times[k] > least + 64 * 8 * BIT);
 			CU_ASSERT(times[k] < least + 192 * 8 * BIT);
@@ -96,17 +96,17 @@ static void a_send_after_the_acknowledgement_takes_a_round_trip_more(void)
 
 static void an_exchange_takes_a_round_trip_before_the_first_write(void)
 {
-	CU_ASSERT_EQUAL(play(SP_VOLLEY_EXCHANGE, 65536, 3, &ordered, 1), 0);
+	CU_ASSERT_EQUAL(play(SP_BATCH_EXCHANGE, 65536, 3, &ordered, 1), 0);
 	for (unsigned k = 0; k < 3; k++)
 		CU_ASSERT_EQUAL(times[k], 2 * (wire(16) + SP_US));
 }
 
 static void where_packets_overtake_a_put_still_takes_one_way_and_a_fence_three(void)
 {
-	CU_ASSERT_EQUAL(play(SP_VOLLEY_PUT, 8, GAUGE, &adaptive, 1), 0);
+	CU_ASSERT_EQUAL(play(SP_BATCH_PUT, 8, GAUGE, &adaptive, 1), 0);
 	for (unsigned k = 0; k < GAUGE; k++)
 		CU_ASSERT(times[k] >= wire(8) + SP_US && times[k] <= wire(8) + 2 * SP_US);
-	CU_ASSERT_EQUAL(play(SP_VOLLEY_AFTERWARDS, 8, GAUGE, &adaptive, 1), 0);
+	CU_ASSERT_EQUAL(play(SP_BATCH_AFTERWARDS, 8, GAUGE, &adaptive, 1), 0);
 	for (unsigned k = 0; k < GAUGE; k++)
 		CU_ASSERT(times[k] > wire(8) + 3 * SP_US && times[k] < wire(8) + 6 * SP_US + SP_US / 10);
 }
@@ -120,10 +120,10 @@ static void only_the_last_byte_is_told_before_the_others_are_there(void)
 	for (unsigned i = 0; i < 2; i++) {
 		const struct sp_link_direction *link = i ? &bad : &adaptive;
 
-		CU_ASSERT_EQUAL(play(SP_VOLLEY_PUT, 65536, GAUGE, link, 1), 0);
-		CU_ASSERT_EQUAL(play(SP_VOLLEY_BEHIND, 65536, GAUGE, link, 1), 0);
-		CU_ASSERT_EQUAL(play(SP_VOLLEY_AFTERWARDS, 65536, GAUGE, link, 1), 0);
-		CU_ASSERT(play(SP_VOLLEY_LAST_BYTE, 65536, GAUGE, link, 1) > 0);
+		CU_ASSERT_EQUAL(play(SP_BATCH_PUT, 65536, GAUGE, link, 1), 0);
+		CU_ASSERT_EQUAL(play(SP_BATCH_BEHIND, 65536, GAUGE, link, 1), 0);
+		CU_ASSERT_EQUAL(play(SP_BATCH_AFTERWARDS, 65536, GAUGE, link, 1), 0);
+		CU_ASSERT(play(SP_BATCH_LAST_BYTE, 65536, GAUGE, link, 1) > 0);
 	}
 }
 
@@ -131,15 +131,15 @@ static void the_same_seed_gives_the_same_times(void)
 {
 	sp_time first[GAUGE];
 
-	play(SP_VOLLEY_PUT, 32768, GAUGE, &adaptive, 5);
+	play(SP_BATCH_PUT, 32768, GAUGE, &adaptive, 5);
 	memcpy(first, times, sizeof(first));
-	play(SP_VOLLEY_PUT, 32768, GAUGE, &adaptive, 5);
+	play(SP_BATCH_PUT, 32768, GAUGE, &adaptive, 5);
 	CU_ASSERT_EQUAL(memcmp(first, times, sizeof(first)), 0);
-	play(SP_VOLLEY_PUT, 32768, GAUGE, &adaptive, 6);
+	play(SP_BATCH_PUT, 32768, GAUGE, &adaptive, 6);
 	CU_ASSERT_NOT_EQUAL(memcmp(first, times, sizeof(first)), 0);
 }
 
-SUITE("volley", TEST(a_put_is_told_when_its_last_packet_has_come), TEST(polling_the_last_byte_takes_as_long_as_a_put),
+SUITE("batch", TEST(a_put_is_told_when_its_last_packet_has_come), TEST(polling_the_last_byte_takes_as_long_as_a_put),
       TEST(a_send_behind_a_write_takes_a_packet_more_where_order_is_kept),
       TEST(a_send_after_the_acknowledgement_takes_a_round_trip_more),
       TEST(an_exchange_takes_a_round_trip_before_the_first_write),

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A call that does not return. A handler's call costs the guard a few stores; a timer looks every few milliseconds
- * whether the call at hand is still the one that it saw last. Arming a timer for each call was turned down, being two
- * system calls for each.
+ * Running under guard: calls that do not return. For each call of a handler the guard does a few stores. A timer checks
+ * every few milliseconds whether the call is still the same. A timer per call would cost two system calls each.
  */
 #include "guard_private.h"
 
 #include <errno.h>
 #include <link.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <ucontext.h>
@@ -22,7 +22,7 @@
 
 #define LIMIT_MS 2000
 #define ASLEEP	 10 /* times the limit, for a call that uses no processor time */
-#define INSIDE	 10 /* times the limit, for a call that is always found in the C library */
+#define INSIDE	 10 /* times the limit, for a call that is always inside the C library */
 #define STILL	 10 /* times the limit, for calls at one moment of virtual time between two packets */
 #define TICK_MAX 20000000ull
 #define TICK_MIN 2000000ull
@@ -35,7 +35,7 @@ static uint64_t processor_time(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Code that may hold the locks of malloc, stdio and the loader: it is let finish what it does. */
+/* Code that may hold the locks of malloc, stdio and the loader: it is allowed to finish. */
 static int note_range(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	static const char *const name[] = {"/libc.so", "/ld-linux", "/libasan.so", "/libubsan.so", "/libtsan.so"};
@@ -54,7 +54,7 @@ static int note_range(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-void sp_guard_limit_set(struct sp_guard *g, uint64_t ms)
+static void limit_set(struct sp_guard *g, uint64_t ms)
 {
 	if (!ms)
 		ms = LIMIT_MS;
@@ -78,7 +78,7 @@ static bool may_hold_locks(const struct sp_guard *g, const ucontext_t *at)
 	return false;
 }
 
-/* Nothing that takes a lock can be trusted any more, not even to tell. */
+/* No function that takes a lock can be used any more, not even for the report. */
 static void __attribute__((noreturn)) end_at_once(struct sp_guard *g)
 {
 	char text[512] = "", *end = text + sizeof(text) - 1, *to = sp_guard_put_call(text, end, g);
@@ -91,8 +91,7 @@ static void __attribute__((noreturn)) end_at_once(struct sp_guard *g)
 }
 
 /*
- * Time without processor time is counted in ticks and not read from a clock: none come while a debugger has stopped the
- * process.
+ * Sleep is counted in ticks, not by a clock: there are no ticks while a debugger has stopped the process.
  */
 static void tick(int sig, siginfo_t *info, void *at)
 {
@@ -108,7 +107,7 @@ static void tick(int sig, siginfo_t *info, void *at)
 		return;
 	cpu = processor_time();
 	errno = saved;
-	/* Between calls that follow each other, the NIC's time is theirs; without any, it is somebody else's. */
+	/* Between calls in a row, the NIC's time counts as theirs; with no call since the last tick, it does not. */
 	if (g->depth || g->sequence != g->counted)
 		g->still_cpu += cpu - g->cpu;
 	g->counted = g->sequence;
@@ -137,7 +136,7 @@ static void tick(int sig, siginfo_t *info, void *at)
 	asleep = used < g->limit && (g->ticks - g->level[0].ticks) * g->tick >= ASLEEP * g->limit;
 	if (!still && !asleep && (used < g->limit || (inside && used < INSIDE * g->limit)))
 		return;
-	/* The innermost one that has been there for long: it is the one that does not return. */
+	/* The innermost call that has lasted long: that one does not return. */
 	for (i = depth - 1; i && cpu - g->level[i].cpu < g->limit / 2 &&
 			    (g->ticks - g->level[i].ticks) * g->tick < ASLEEP / 2 * g->limit;
 	     i--)
@@ -215,4 +214,44 @@ int sp_guard_run(struct sp_guard *g, int (*fn)(void *arg), void *arg)
 	if (r == -ETIMEDOUT && !g->depth && g->left < SP_GUARD_LEVELS)
 		say_left(g);
 	return r;
+}
+
+/* ---- making one ---- */
+int sp_guard_create(const struct sp_guard_config *config, struct sp_guard **guard)
+{
+	struct sp_guard *g;
+	int r;
+
+	if (sp_guard_here)
+		return -EBUSY;
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return -ENOMEM;
+	g->config = *config;
+	g->thread = gettid();
+	limit_set(g, config->limit_ms);
+	r = sp_guard_crashes_take(g);
+	if (r) {
+		free(g);
+		return r;
+	}
+	sp_guard_here = *guard = g;
+	return 0;
+}
+
+void sp_guard_destroy(struct sp_guard *g)
+{
+	char text[80];
+
+	if (!g)
+		return;
+	if (g->complaints > SP_GUARD_SAID) {
+		snprintf(text, sizeof(text), "and %llu complaints more",
+			 (unsigned long long)(g->complaints - SP_GUARD_SAID));
+		g->config.say(g->config.arg, text);
+	}
+	sp_guard_crashes_give(g);
+	sp_guard_here = NULL;
+	sp_arrivals_free(&g->arrivals);
+	free(g);
 }
