@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "new.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../pipeline/nic.h"
+#include "../command.h"
+
+#define PLACEHOLDER "@NAME@"
+#define MAX_NAME    31
+
+static const char usage[] =
+	"usage: spindle handler new NAME [DIR]\n"
+	"\n"
+	"Writes a project for a handler of your own into DIR (./NAME without it), which must be empty or new: one C "
+	"file\n"
+	"that does something real, a meson file that finds the installed Spindle, a NIC, a capture with the result "
+	"that\n"
+	"is expected of it, and a test. NAME: a small letter, then up to 30 small letters, digits and -.\n"
+	"Exit status: 0 done, 1 failed (then nothing was written), 2 wrong usage.\n";
+
+static int misuse(const char *what, const char *about)
+{
+	fprintf(stderr, "spindle handler: %s%s\n%s", what, about, usage);
+	return 2;
+}
+
+static int fail(const char *what, int err)
+{
+	fprintf(stderr, "spindle handler: %s: %s\n", what, strerror(err));
+	return 1;
+}
+
+/* ---- the name ----------------------------------------------------------------------------------- */
+static bool is_name(const char *name)
+{
+	size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-");
+
+	return name[0] >= 'a' && name[0] <= 'z' && !name[len] && len <= MAX_NAME;
+}
+
+/* The shared object's target has the handler's name, and these are meson's own. */
+static bool is_mesons(const char *name)
+{
+	static const char *const taken[] = {"all",   "benchmark", "clean",	 "coverage", "dist",	 "distcheck",
+					    "phony", "install",	  "reconfigure", "test",     "uninstall"};
+	static const char *const prefix[] = {"meson-", "clean-", "coverage-", "scan-build"};
+
+	for (size_t i = 0; i < sizeof(taken) / sizeof(*taken); i++)
+		if (!strcmp(name, taken[i]))
+			return true;
+	for (size_t i = 0; i < sizeof(prefix) / sizeof(*prefix); i++)
+		if (!strncmp(name, prefix[i], strlen(prefix[i])))
+			return true;
+	return false;
+}
+
+/* ---- the files ---------------------------------------------------------------------------------- */
+static void place_of(const struct template_file *t, const char *name, char *place, size_t room)
+{
+	if (strcmp(t->name, "handler.c"))
+		snprintf(place, room, "%s", t->name);
+	else
+		snprintf(place, room, "%s.c", name);
+}
+
+/* The text with the name put in. */
+static void write_text(FILE *f, const struct template_file *t, const char *name)
+{
+	const char *at = (const char *)t->bytes, *end = at + t->len, *next;
+
+	while (t->placeholders && (next = memmem(at, (size_t)(end - at), PLACEHOLDER, strlen(PLACEHOLDER)))) {
+		fwrite(at, 1, (size_t)(next - at), f);
+		fputs(name, f);
+		at = next + strlen(PLACEHOLDER);
+	}
+	fwrite(at, 1, (size_t)(end - at), f);
+}
+
+/* 0 or -errno; a file that could not be written whole is gone again. */
+static int write_file(int folder, const struct template_file *t, const char *name, const char *place)
+{
+	int fd = openat(folder, place, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, t->mode);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+	bool bad;
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	if (!f) {
+		err = errno;
+		close(fd);
+	} else {
+		errno = 0;
+		write_text(f, t, name);
+		bad = fflush(f) || ferror(f);
+		err = bad ? (errno ? errno : EIO) : 0;
+		if (fclose(f) && !err)
+			err = errno;
+	}
+	if (err)
+		unlinkat(folder, place, 0);
+	return -err;
+}
+
+/* All or nothing. */
+static int write_files(int folder, const char *name, const char *directory)
+{
+	const struct template_file *t = template_files;
+	char place[MAX_NAME + 8], what[4096];
+	int err = 0;
+
+	for (; t->name && !err; t++) {
+		place_of(t, name, place, sizeof(place));
+		err = write_file(folder, t, name, place);
+	}
+	if (!err)
+		return 0;
+	snprintf(what, sizeof(what), "%s/%s", directory, place);
+	for (t--; t-- > template_files;) {
+		place_of(t, name, place, sizeof(place));
+		unlinkat(folder, place, 0);
+	}
+	return fail(what, -err);
+}
+
+/* 1 and said: there is something in it, or nobody knows. */
+static int check_empty(int folder, const char *directory)
+{
+	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* fdopendir() takes it */
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+	int n = 0;
+
+	if (!d) {
+		int err = errno;
+
+		if (fd >= 0)
+			close(fd);
+		return fail(directory, err);
+	}
+	while ((e = readdir(d)))
+		n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+	closedir(d);
+	return n ? fail(directory, ENOTEMPTY) : 0;
+}
+
+static int write_project(const char *name, const char *directory)
+{
+	bool made = !mkdir(directory, 0777);
+	int folder, status;
+
+	if (!made && errno != EEXIST)
+		return fail(directory, errno);
+	folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	status = folder < 0 ? fail(directory, errno) : made ? 0 : check_empty(folder, directory);
+	if (!status)
+		status = write_files(folder, name, directory);
+	if (folder >= 0)
+		close(folder);
+	if (status && made)
+		rmdir(directory);
+	return status;
+}
+
+/* ---- the command -------------------------------------------------------------------------------- */
+/* As a shell wants to read it. */
+static void print_quoted(const char *path)
+{
+	bool plain = !path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+,:@")];
+
+	if (plain && *path != '-') {
+		printf("%s", path);
+		return;
+	}
+	printf("%s'", *path == '-' ? "./" : "");
+	for (; *path; path++)
+		printf(*path == '\'' ? "'\\''" : "%c", *path);
+	putchar('\'');
+}
+
+static void print_made(const char *name, const char *directory)
+{
+	char place[MAX_NAME + 8];
+
+	printf("%s: a handler that answers STAMP probes, to begin with, and its test:\n ", name);
+	for (const struct template_file *t = template_files; t->name; t++) {
+		place_of(t, name, place, sizeof(place));
+		printf(" %s", place);
+	}
+	printf("\n\nBuild it and test it:\n  cd ");
+	print_quoted(directory);
+	printf("\n  meson setup build\n  meson test -C build --print-errorlogs\n");
+}
+
+int handler_new(int argc, char **argv)
+{
+	static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {0}};
+	const char *about, *name, *directory;
+	int c, status;
+
+	optind = 0; /* argv is not main()'s own */
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+		if (c != 'h') {
+			const char *what = command_bad_option(c, argv, &about);
+
+			return misuse(what, about);
+		}
+		fputs(usage, stdout);
+		return 0;
+	}
+	if (argc - optind < 1)
+		return misuse("a name is missing after new", "");
+	if (argc - optind > 2)
+		return misuse("extra argument ", argv[optind + 2]);
+	name = argv[optind];
+	directory = argc - optind == 2 ? argv[optind + 1] : name;
+	if (!is_name(name))
+		return command_bad_value("handler",
+					 "NAME must be a small letter and up to 30 small letters, digits and -", name);
+	if (is_mesons(name))
+		return command_bad_value("handler", "NAME must be none of meson's own targets", name);
+	if (sp_handler_find(name)) {
+		fprintf(stderr, "spindle handler: there is a handler '%s' already\n", name);
+		return 1;
+	}
+	status = write_project(name, directory);
+	if (!status)
+		print_made(name, directory);
+	return status;
+}

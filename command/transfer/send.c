@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* spindle send: one file to a host where spindle recv listens. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <netdb.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../pipeline/config.h"
+#include "../command.h"
+#include "transfer.h"
+
+#define MESSAGE	   (4ull << 20)
+#define CHUNK	   16384ull
+#define RATE_LEAST 100000ull
+#define UNIT_RATE  32 /* a chunk is to take no more than a quarter of a second: 1/32 of the rate, in bytes */
+
+static const char usage[] =
+	"usage: spindle send FILE HOST[:PORT] [OPTIONS]\n"
+	"\n"
+	"Sends FILE to the host where `spindle recv` listens (TCP port " TALK_PORT
+	"), through a NIC that `spindle run` runs.\n"
+	"What is lost on the way is sent again. Nothing limits the rate but --rate.\n"
+	"  -n, --nic NAME       the NIC, or the path of its socket (default: $SPINDLE_NIC, spindle0)\n"
+	"      --mtu N          payload bytes of a packet, 100 to 4096 (the most that both ports carry)\n"
+	"      --reliability S  scheme: sr-nack repeats what an answer shows to be missing, sr-rto what a time-out\n"
+	"                       does; ec-mds, ec-xor: the NICs repair from parity; auto: as the path suggests "
+	"(sr-nack)\n"
+	"      --message BYTES  of a message, the unit of buffers; the receiver may take less (4M)\n"
+	"      --chunk BYTES    what is sent again at the least, rounded down to packets (16K)\n"
+	"      --rate R         at most R bit/s (no limit)\n"
+	"      --family 4|6     over IPv4 or IPv6 (what both NICs have, IPv4 first)\n"
+	"      --timeout S      give up a receiver that does not get on for S seconds (60)\n"
+	"      --json           the outcome as JSON\n"
+	"Exit status: 0 if the receiver has saved the file and its SHA-256 is the same, 1 if not.\n";
+
+struct sender {
+	const char *file, *nic, *scheme;
+	char host[256], port[16];
+	uint64_t mtu, message, chunk, rate, family, timeout;
+	bool json;
+};
+
+static int misuse(const char *what, const char *value)
+{
+	fprintf(stderr, "spindle send: %s%s\n%s", what, value, usage);
+	return 2;
+}
+
+/* 0, or the exit status + 1. */
+static int arguments(struct sender *s, int argc, char **argv)
+{
+	enum { MTU = 256, MESSAGE_BYTES, CHUNK_BYTES, RATE, FAMILY, SCHEME, TIMEOUT, JSON };
+	static const struct option options[] = {{"nic", required_argument, NULL, 'n'},
+						{"mtu", required_argument, NULL, MTU},
+						{"message", required_argument, NULL, MESSAGE_BYTES},
+						{"chunk", required_argument, NULL, CHUNK_BYTES},
+						{"rate", required_argument, NULL, RATE},
+						{"family", required_argument, NULL, FAMILY},
+						{"reliability", required_argument, NULL, SCHEME},
+						{"timeout", required_argument, NULL, TIMEOUT},
+						{"json", no_argument, NULL, JSON},
+						{"help", no_argument, NULL, 'h'},
+						{0}};
+	const char *about, *what;
+	int option;
+
+	*s = (struct sender){.scheme = "sr-nack", .message = MESSAGE, .chunk = CHUNK, .timeout = TRANSFER_STALL};
+	optind = 0; /* GNU: start anew */
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":hn:", options, NULL)) != -1) {
+		const char *wants = NULL;
+
+		switch (option) {
+		case 'n':
+			s->nic = optarg;
+			break;
+		case MTU:
+			if (sp_parse_uint(optarg, &s->mtu) || s->mtu < TRANSFER_MTU_LEAST || s->mtu > 4096)
+				wants = "--mtu must be 100 to 4096";
+			break;
+		case MESSAGE_BYTES:
+			if (sp_parse_uint(optarg, &s->message) || !s->message || s->message > TALK_MESSAGE)
+				wants = "--message must be 1 to 1G";
+			break;
+		case CHUNK_BYTES:
+			if (sp_parse_uint(optarg, &s->chunk) || !s->chunk || s->chunk > TALK_MESSAGE)
+				wants = "--chunk must be 1 to 1G";
+			break;
+		case RATE:
+			if (sp_parse_rate(optarg, &s->rate) || s->rate < RATE_LEAST)
+				wants = "--rate must be 100k or more";
+			break;
+		case FAMILY:
+			if (sp_parse_uint(optarg, &s->family) || (s->family != 4 && s->family != 6))
+				wants = "--family must be 4 or 6";
+			break;
+		case SCHEME:
+			s->scheme = optarg;
+			if (sdr_reliable_scheme(optarg) < 0)
+				wants = "--reliability must be sr-nack, sr-rto, ec-mds, ec-xor or auto";
+			break;
+		case TIMEOUT:
+			if (sp_parse_uint(optarg, &s->timeout) || !s->timeout || s->timeout > TRANSFER_STALL_MOST)
+				wants = "--timeout must be 1 to 86400";
+			break;
+		case JSON:
+			s->json = true;
+			break;
+		case 'h':
+			fputs(usage, stdout);
+			return 1;
+		default:
+			what = command_bad_option(option, argv, &about); /* before about is read */
+			return misuse(what, about) + 1;
+		}
+		if (wants)
+			return command_bad_value("send", wants, optarg) + 1;
+	}
+	if (argc - optind != 2)
+		return misuse(argc - optind > 2 ? "one file to one host, not also " : "a FILE and a HOST are needed",
+			      argc - optind > 2 ? argv[optind + 2] : "") +
+		       1;
+	s->file = argv[optind];
+	if (talk_split(argv[optind + 1], false, s->host, s->port))
+		return misuse("no HOST or HOST:PORT: ", argv[optind + 1]) + 1;
+	return 0;
+}
+
+static int file_open(struct transfer *t, const char *path, int *fd, struct stat *st)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO does not keep it waiting */
+	if (*fd < 0 || fstat(*fd, st))
+		return transfer_fail(t, "%s: %s", path, strerror(errno));
+	if (!S_ISREG(st->st_mode))
+		return transfer_fail(t, "%s: not a file", path);
+	t->size = (uint64_t)st->st_size;
+	snprintf(t->name, sizeof(t->name), "%s", name);
+	return 0;
+}
+
+/* ---- calling ---- */
+static int try_address(struct transfer *t, const struct addrinfo *a, sp_time until)
+{
+	int error = 0, fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	socklen_t len = sizeof(error);
+
+	if (fd < 0)
+		return transfer_fail(t, "%s", strerror(errno));
+	if (connect(fd, a->ai_addr, a->ai_addrlen) && errno != EINPROGRESS)
+		error = errno;
+	while (!error && sp_clock() < until && !transfer_stopped() && transfer_poll(&p, 1, until - sp_clock()) <= 0)
+		;
+	if (!error && !p.revents)
+		error = transfer_stopped() ? EINTR : ETIMEDOUT;
+	if (!error)
+		getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
+	if (!error)
+		return fd;
+	close(fd);
+	return transfer_fail(t, "%s", error == EINTR ? "interrupted" : strerror(error));
+}
+
+static int call(struct transfer *t, const struct sender *s)
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+	struct addrinfo *list;
+	char peer[300];
+	int fd = -1, rc = getaddrinfo(s->host, s->port, &hints, &list);
+
+	if (rc)
+		return transfer_fail(t, "%s", rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+	transfer_signals();
+	for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
+		*t->error = 0; /* the last one's is told */
+		fd = try_address(t, a, sp_clock() + TALK_SILENCE);
+	}
+	freeaddrinfo(list);
+	if (fd < 0)
+		return -1;
+	*t->error = 0;
+	snprintf(peer, sizeof(peer), strchr(s->host, ':') ? "[%s]:%s" : "%s:%s", s->host, s->port);
+	t->talk = talk_new(fd, peer);
+	return t->talk ? 0 : transfer_fail(t, "out of memory");
+}
+
+static int introduce(struct transfer *t, const struct sender *s)
+{
+	struct talk_hello hello = {
+		.size = t->size, .message = s->message, .chunk = s->chunk, .mtu = s->mtu, .family = s->family};
+
+	if (s->rate && hello.chunk > s->rate / UNIT_RATE)
+		hello.chunk = s->rate / UNIT_RATE;
+	while (!hello.session)
+		if (getrandom(&hello.session, sizeof(hello.session), 0) < 0 && errno != EINTR)
+			return transfer_fail(t, "random numbers: %s", strerror(errno));
+	t->session = hello.session;
+	snprintf(hello.name, sizeof(hello.name), "%s", t->name);
+	snprintf(hello.scheme, sizeof(hello.scheme), "%s", t->scheme);
+	transfer_payload(t, hello.payload);
+	for (unsigned i = 0; i < 2; i++)
+		if (hello.payload[i] && s->mtu > hello.payload[i])
+			hello.payload[i] = 0; /* not over this one */
+	if (!hello.payload[0] && !hello.payload[1]) {
+		transfer_payload(t, hello.payload);
+		return transfer_fail(t, "mtu: %llu is more than our NIC's port carries (IPv4 %llu, IPv6 %llu)",
+				     (unsigned long long)s->mtu, (unsigned long long)hello.payload[0],
+				     (unsigned long long)hello.payload[1]);
+	}
+	return transfer_tell(t, talk_hello_line(&hello));
+}
+
+/* The receiver has made its end: ours must be the same. What it says is checked like anything from outside. */
+static int accept_offer(struct transfer *t, const struct sender *s, const json_t *line)
+{
+	struct sdr_qp_info peer;
+	uint64_t session, family;
+	int rc;
+
+	if (talk_bytes(line, "session", &session, sizeof(session), sizeof(session), NULL) || session != t->session)
+		return transfer_fail(t, "protocol error: another session");
+	if (talk_bytes(line, "offer", &peer, sizeof(peer), sizeof(peer), NULL) ||
+	    talk_uint(line, "family", 4, 6, &family) || family == 5 ||
+	    talk_uint(line, "message", 1, s->message, &t->message) ||
+	    talk_uint(line, "window", 1, TALK_WINDOW, &t->window))
+		return transfer_fail(t, "protocol error: no offer");
+	if (peer.magic != SDR_QP_INFO_MAGIC || peer.version != SDR_QP_INFO_VERSION)
+		return transfer_fail(t, "the two ends do not fit: they differ in %s",
+				     peer.magic != SDR_QP_INFO_MAGIC ? "magic" : "version");
+	if ((s->mtu && peer.mtu != s->mtu) || (s->family && family != s->family))
+		return transfer_fail(t, "the two ends do not fit: they differ in %s",
+				     s->mtu && peer.mtu != s->mtu ? "mtu" : "family");
+	t->mtu = peer.mtu;
+	t->chunk = peer.chunk_bytes;
+	t->family = family == 6 ? AF_INET6 : AF_INET;
+	transfer_cut(t, 0);
+	if (!t->mtu || !t->chunk || t->chunk % t->mtu || t->window > (t->messages ? t->messages : 1))
+		return transfer_fail(t, "protocol error: an offer that cannot be");
+	rc = transfer_open(t, true, s->rate);
+	return rc ? rc : transfer_connect(t, line, "offer");
+}
+
+/* What the receiver says that it has already counts if our file begins so: then only the rest is sent. */
+static int resume(struct transfer *t, const json_t *line, int fd)
+{
+	uint8_t digest[TRANSFER_DIGEST] = {0};
+	uint64_t kept;
+	bool same = true;
+	int rc;
+
+	if (talk_uint(line, "kept", 0, t->size, &kept) ||
+	    (kept && talk_bytes(line, "digest", digest, sizeof(digest), sizeof(digest), NULL)))
+		return transfer_fail(t, "protocol error: no offer");
+	rc = transfer_digest_begin(t);
+	if (!rc && kept)
+		rc = transfer_check(t, fd, kept, digest, &same);
+	if (!rc && !same)
+		rc = transfer_digest_begin(t);
+	transfer_cut(t, same ? kept : 0);
+	return rc;
+}
+
+static int connect_line(struct transfer *t)
+{
+	struct sdr_qp_info info;
+
+	sdr_qp_info_get(t->qp, &info);
+	return transfer_tell(
+		t, json_pack("{s:o, s:I}", "connect", talk_hex(&info, sizeof(info)), "from", (json_int_t)t->from));
+}
+
+static int send_file(struct transfer *t, const struct sender *s, int fd, const struct stat *opened)
+{
+	json_t *line = NULL;
+	int rc = introduce(t, s);
+
+	if (!rc)
+		rc = transfer_await(t, t->stall, &line);
+	if (!rc) {
+		rc = accept_offer(t, s, line);
+		rc = rc ? rc : resume(t, line, fd);
+		rc = rc ? rc : connect_line(t);
+		json_decref(line);
+	}
+	if (!rc)
+		rc = transfer_await(t, t->stall, &line);
+	if (!rc) {
+		if (!json_is_true(json_object_get(line, "ready")))
+			rc = transfer_fail(t, "protocol error: not ready");
+		json_decref(line);
+	}
+	t->started = sp_clock();
+	if (!rc)
+		rc = transfer_out(t, fd, opened);
+	return rc ? rc : transfer_summary(t, s->json);
+}
+
+int command_send(int argc, char **argv)
+{
+	struct transfer t = {.bar = isatty(STDERR_FILENO)};
+	const char *about = "";
+	struct sender s;
+	struct stat opened;
+	int fd = -1, rc, status = arguments(&s, argc, argv);
+
+	if (status)
+		return status - 1;
+	t.nic = s.nic;
+	t.stall = s.timeout * SP_SEC;
+	snprintf(t.scheme, sizeof(t.scheme), "%s", s.scheme);
+	rc = file_open(&t, s.file, &fd, &opened);
+	if (!rc)
+		rc = transfer_attach(&t);
+	if (!rc) {
+		about = s.host; /* whatever goes wrong from here on */
+		rc = call(&t, &s);
+	}
+	if (!rc)
+		rc = send_file(&t, &s, fd, &opened);
+	transfer_close(&t);
+	if (rc)
+		fprintf(stderr, "spindle send: %s%s%s\n", about, *about ? ": " : "", t.error);
+	if (fd >= 0)
+		close(fd);
+	return rc ? 1 : 0;
+}
