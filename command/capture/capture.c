@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle capture: what passes a running NIC, with what became of it, as pcapng. */
-#include "../command.h"
-
+/* spindle capture: records the packets of a running NIC, and what became of them, as pcapng. */
 #include <errno.h>
-#include <getopt.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,26 +10,15 @@
 #include <unistd.h>
 
 #include "../../host-api/attach.h"
+#include "../command.h"
+#include "../nic_error.h"
 #include "rings.h"
 
-#define PAUSE 2	   /* ms between two looks at the rings: what waits in them must not get many */
-#define BUSY  1024 /* packets of one look that call for the next without a pause */
-
-static const char usage[] =
-	"usage: spindle capture [-n NAME] [--context CONTEXT] [--drops] [-s SNAPLEN] [-c COUNT] [--seconds N]\n"
-	"                       [FILTER] -w FILE|-\n"
-	"  -n, --nic NAME     the NIC, or the path of its socket (default: $SPINDLE_NIC, or spindle0)\n"
-	"  --context CONTEXT  only what this context has taken, dropped, forwarded or sent\n"
-	"  --drops            only what is dropped\n"
-	"  -s SNAPLEN         bytes of each frame to keep (default: as many as the NIC's MTU allows)\n"
-	"  -c COUNT           end after that many packets\n"
-	"  --seconds N        end after that time\n"
-	"  FILTER             a tcpdump expression (see pcap-filter(7))\n"
-	"  -w FILE            write pcapng to FILE; -: to standard output, as for '| tshark -r -'\n"
-	"Exit status: 0 ended in order, 1 no such NIC, it refused or has gone, or FILE fails, 2 wrong usage.\n";
+#define PAUSE 2	   /* ms between two looks at the rings: they must not overflow */
+#define BUSY  1024 /* after a look with so many packets, the next look comes without a pause */
 
 struct capture {
-	const char *nic, *file;
+	const char *nic, *file, *context;
 	struct sp_capture_request request;
 	uint64_t count; /* 0: no limit */
 	double seconds; /* 0: no limit */
@@ -47,7 +34,7 @@ static void interrupt(int number)
 	interrupted = 1;
 }
 
-/* The second signal ends the program whatever it is in: a reader that does not read may hold it in write(). */
+/* The second signal ends the program at once: a reader that does not read may block write(). */
 static void catch_signals(void)
 {
 	const struct sigaction end = {.sa_handler = interrupt, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
@@ -55,13 +42,6 @@ static void catch_signals(void)
 	sigaction(SIGINT, &end, NULL);
 	sigaction(SIGTERM, &end, NULL);
 	signal(SIGPIPE, SIG_IGN);
-}
-
-static int misuse(const char *what, const char *about)
-{
-	fprintf(stderr, "spindle capture: %s%s\n", what, about);
-	fputs(usage, stderr);
-	return 2;
 }
 
 static int fail(const struct capture *c, const char *what)
@@ -72,7 +52,7 @@ static int fail(const struct capture *c, const char *what)
 
 /* ---- capturing ---- */
 
-/* Until there is something to do, or somebody has gone. False: who reads our output has. */
+/* Sleeps, but not if the NIC or the reader of our output goes. False: the reader has gone. */
 static bool pause_for(const struct capture *c, int ms)
 {
 	struct pollfd wait[2] = {{.fd = c->link.fd, .events = POLLIN}, {.fd = fileno(c->rings.to)}};
@@ -106,7 +86,7 @@ static bool open_output(struct capture *c)
 		c->rings.to = fopen(c->file, "wbe");
 		return c->rings.to;
 	}
-	/* Not stdout itself: a reader that has read enough is no error. */
+	/* Not stdout itself: it is no error if the reader has read enough. */
 	fd = dup(STDOUT_FILENO);
 	c->rings.to = fd < 0 ? NULL : fdopen(fd, "wb");
 	if (!c->rings.to && fd >= 0)
@@ -130,7 +110,7 @@ static int write_all(struct capture *c)
 	if (r == -EPIPE)
 		return 0;
 	if (r == -EPROTO) {
-		fprintf(stderr, "spindle capture: the NIC's memory makes no sense\n");
+		fprintf(stderr, "spindle capture: the NIC's rings are corrupt\n");
 		return 1;
 	}
 	if (r)
@@ -148,7 +128,7 @@ static const char *ask_error(int r)
 {
 	switch (r) {
 	case -EPERM:
-		return "only its own user and root may see everybody's packets";
+		return "only the NIC's own user and root may see all packets";
 	case -EPROTO:
 		return "another version of spindle";
 	case -ENODEV:
@@ -158,7 +138,7 @@ static const char *ask_error(int r)
 	}
 }
 
-/* Asks for the capture, and maps its rings. */
+/* Requests the capture, and maps its rings. */
 static int ask(struct capture *c)
 {
 	struct sp_error error = {0};
@@ -185,12 +165,12 @@ static int ask(struct capture *c)
 
 static int capture(struct capture *c)
 {
-	const char *named = getenv("SPINDLE_NIC"), *wanted = c->nic;
+	const char *wanted = c->nic;
 	char why[400];
 	int r = sp_attach_connect(&c->link, wanted);
 	int status;
 
-	c->nic = wanted ? wanted : named && *named ? named : "spindle0"; /* for what we say */
+	c->nic = command_nic_name(wanted); /* for messages */
 	if (r) {
 		command_nic_error(wanted, r, why, sizeof(why));
 		fprintf(stderr, "spindle capture: %s\n", why);
@@ -208,24 +188,34 @@ static int capture(struct capture *c)
 
 /* ---- arguments ---- */
 
-static bool parse_number(const char *text, uint64_t max, uint64_t *value)
-{
-	char *end;
+static const struct usage usage = {
+	.command = "capture",
+	.forms = "spindle capture [-n NAME] [--context CONTEXT] [--drops] [-s SNAPLEN] [-c COUNT] [--seconds N]\n"
+		 "                [FILTER] -w FILE|-",
+	.about = "Records the packets that a running NIC receives and sends, and what becomes of them. FILTER is a "
+		 "tcpdump "
+		 "expression (see pcap-filter(7)).",
+	.end = "Exit status: 0 ended in order, 1 no such NIC, it refused or has gone, or FILE fails, 2 wrong usage.",
+	.arguments = INT_MAX,
+};
 
-	errno = 0;
-	*value = strtoull(text, &end, 10);
-	return *text >= '0' && *text <= '9' && !*end && !errno && *value >= 1 && *value <= max;
-}
+#define AT(field) OPTION_AT(struct capture, field)
 
-static bool parse_seconds(const char *text, double *seconds)
-{
-	char *end;
+static const struct option_row rows[] = {
+	{"context", 0, OPTION_STRING, "CONTEXT", "only what this context has taken, dropped, forwarded or sent",
+	 AT(context), .least = 1, .most = sizeof(((struct capture *)0)->request.context) - 1,
+	 .wants = "a context's name"},
+	{"drops", 0, OPTION_FLAG, NULL, "only dropped packets", AT(request.flags), .least = SP_CAPTURE_DROPS},
+	{NULL, 's', OPTION_NUMBER, "SNAPLEN", "bytes of each frame to keep (as many as the NIC's MTU allows)",
+	 AT(request.snaplen), .least = 1, .most = 65535},
+	{NULL, 'c', OPTION_NUMBER, "COUNT", "end after that many packets", AT(count), .least = 1},
+	{"seconds", 0, OPTION_REAL, "N", "end after that time", AT(seconds), .high = 1e6, .open = OPTION_ABOVE},
+	{NULL, 'w', OPTION_STRING, "FILE", "write pcapng to FILE; -: to standard output, as for '| tshark -r -'",
+	 AT(file)},
+	{0},
+};
 
-	*seconds = strtod(text, &end);
-	return strspn(text, "0123456789.") == strlen(text) && end != text && !*end && *seconds > 0 && *seconds <= 1e6;
-}
-
-/* The words left over, as tcpdump takes them. */
+/* Joins the remaining arguments, as tcpdump does. */
 static bool join_filter(struct capture *c, char **word)
 {
 	size_t used = 0;
@@ -241,63 +231,23 @@ static bool join_filter(struct capture *c, char **word)
 	return true;
 }
 
-/* 0; 1: usage was asked for; 2: wrong, and said so. */
-static int parse(struct capture *c, int argc, char **argv)
+static int arguments(struct capture *c, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"nic", required_argument, NULL, 'n'}, {"context", required_argument, NULL, 'x'},
-		{"drops", no_argument, NULL, 'd'},     {"seconds", required_argument, NULL, 't'},
-		{"help", no_argument, NULL, 'h'},      {0}};
-	const char *about, *what;
-	uint64_t value;
-	int opt;
+	struct options o = {&usage, {{NULL, nic_rows, &c->nic, NULL}, {NULL, rows, c, NULL}}};
+	const int status = options_parse(&o, argc, argv);
 
-	optind = 0; /* argv is not main()'s own */
-	opterr = 0;
-	while ((opt = getopt_long(argc, argv, ":hn:s:c:w:", options, NULL)) != -1)
-		switch (opt) {
-		case 'n':
-			c->nic = optarg;
-			break;
-		case 'x':
-			if (!*optarg || strlen(optarg) >= sizeof(c->request.context))
-				return command_bad_value("capture", "--context must be a context's name", optarg);
-			strcpy(c->request.context, optarg);
-			break;
-		case 'd':
-			c->request.flags |= SP_CAPTURE_DROPS;
-			break;
-		case 's':
-			if (!parse_number(optarg, 65535, &value))
-				return command_bad_value("capture", "-s must be 1 to 65535", optarg);
-			c->request.snaplen = (uint32_t)value;
-			break;
-		case 'c':
-			if (!parse_number(optarg, UINT64_MAX, &c->count))
-				return command_bad_value("capture", "-c must be 1 or more", optarg);
-			break;
-		case 't':
-			if (!parse_seconds(optarg, &c->seconds))
-				return command_bad_value("capture", "--seconds must be more than 0 and at most 1000000",
-							 optarg);
-			break;
-		case 'w':
-			c->file = optarg;
-			break;
-		case 'h':
-			return 1;
-		default:
-			what = command_bad_option(opt, argv, &about);
-			return misuse(what, about);
-		}
-	if (!join_filter(c, argv + optind))
-		return misuse("the filter is longer than 1023 bytes", "");
+	if (status != OPTIONS_GO_ON)
+		return status;
+	if (c->context)
+		strcpy(c->request.context, c->context);
+	if (!join_filter(c, o.argument))
+		return options_misuse(&usage, "the filter is longer than 1023 bytes");
 	if (!c->file)
-		return misuse("-w FILE is missing", "");
+		return options_misuse(&usage, "-w FILE is missing");
 	if (!strcmp(c->file, "-") && isatty(STDOUT_FILENO))
-		return misuse("standard output is a terminal, and pcapng is nothing to read: -w FILE, or | tshark -r -",
-			      "");
-	return 0;
+		return options_misuse(&usage,
+				      "standard output is a terminal, and pcapng is binary: -w FILE, or | tshark -r -");
+	return OPTIONS_GO_ON;
 }
 
 int command_capture(int argc, char **argv)
@@ -306,10 +256,6 @@ int command_capture(int argc, char **argv)
 	int status;
 
 	memset(&c, 0, sizeof(c));
-	status = parse(&c, argc, argv);
-	if (status == 1) {
-		fputs(usage, stdout);
-		return 0;
-	}
-	return status ? status : capture(&c);
+	status = arguments(&c, argc, argv);
+	return status == OPTIONS_GO_ON ? capture(&c) : status;
 }

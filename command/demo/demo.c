@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * spindle demo: a file goes over a long link that loses packets, from NIC to NIC, once for each scheme that is asked
- * for: all in virtual time, with the same seed. What became of each chunk, and when, is recorded, then shown.
+ * spindle demo: sends a file from NIC to NIC over a long link that loses packets, once per scheme, in virtual time and
+ * with the same seed. Records what became of each chunk, and when, then shows it.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,56 +13,37 @@
 #include <rte_common.h>
 
 #include "../../handlers/wire/ec.h"
-#include "../../pipeline/config.h"
 #include "../../pipeline/limits.h"
 #include "../command.h"
-#include "record.h"
+#include "../ec_option.h"
 #include "../link_options.h"
 #include "../output.h"
+#include "film.h"
+#include "lane.h"
+#include "outcome.h"
+#include "picture.h"
 
 #define MAX_FILE     (1ull << 30)
 #define LEAST_MTU    100	  /* of schemes: sdr_reliable_open */
-#define MANY_PACKETS 1500	  /* more than that, and they are larger by default */
+#define MANY_PACKETS 1500	  /* a file of more packets gets a larger MTU by default */
 #define KILOMETRES   3750	  /* by default */
 #define LOSS	     0.02	  /* by default */
-#define LEAVES_IN    (10 * SP_MS) /* the file, at the default bandwidth */
-#define MOST_OPTIONS 32
-#define OPTION_LINK  512 /* and the number in link_options */
+#define LEAVES_IN    (10 * SP_MS) /* time to send the file at the default bandwidth */
+#define AT(field)    OPTION_AT(struct demo_options, field)
 
-static const char usage[] =
-	"usage: spindle demo [FILE] [OPTIONS]\n"
-	"\n"
-	"Sends FILE (default: this program itself) between two NICs over a long link that loses packets, once by each "
-	"scheme,\n"
-	"and shows what became of it.\n"
-	"  --scheme S,...  up to 4 of sr-rto, sr-nack (what is lost is sent again), ec-mds, ec-xor (and repaired by "
-	"parity),\n"
-	"                  none (and stays missing); default sr-rto,ec-mds\n"
-	"  --ec K,M        so many chunks of parity for so many of the file (32,8)\n"
-	"  --picture FILE  write what became of each chunk, and when, as SVG\n"
-	"  --mtu N         payload bytes of a packet, 64 to 4096 (1024 to 4096, by the file's size)\n"
-	"  --chunk N       bytes of a chunk, a multiple of mtu (mtu)\n"
-	"  --message N     bytes of a message (the file)\n"
-	"  --ipv6          over IPv6\n"
-	"  --fast          do not slow virtual time down to watch\n"
-	"  -w FILE         write a capture of what both NICs send; with one scheme\n"
-	"  --json          the outcome as JSON, nothing else; implies --fast\n"
-	"The link, both ways: --loss P (0.02), --burst N, --duplicate P, --reorder P, --reorder-delay T, --corrupt P,\n"
-	"  --jitter T, --delay T or --distance KM (3750km), --bandwidth R (by the file's size), --seed N (1)\n"
-	"Exit status: 0 if all that arrived is the same as in FILE, and with none some chunks may be missing.\n";
+/* ---- options ---- */
 
-int demo_fail(const char *what, int err)
-{
-	fprintf(stderr, "spindle demo: %s: %s\n", what, strerror(-err));
-	return 1;
-}
-
-/* ---- arguments ---- */
-static int misuse(const char *what, const char *value)
-{
-	fprintf(stderr, "spindle demo: %s%s\n%s", what, value, usage);
-	return 2;
-}
+static const struct usage usage = {
+	.command = "demo",
+	.forms = "spindle demo [FILE] [OPTIONS]",
+	.about = "Sends FILE (default: this program itself) between two NICs over a long link that loses packets, once "
+		 "with "
+		 "each scheme, and shows what became of each chunk.",
+	.end = "Defaults of the link: --loss 0.02, --distance 3750, a bandwidth that fits the file's size.\n"
+	       "Exit status: 0 if all that arrived is the same as in FILE; with scheme none some chunks may be "
+	       "missing.",
+	.arguments = 1,
+};
 
 static const struct demo_scheme schemes[] = {
 	{"none", -1, SDR_CODE_NONE},
@@ -73,8 +53,10 @@ static const struct demo_scheme schemes[] = {
 	{"ec-xor", SDR_EC_XOR, SDR_CODE_XOR},
 };
 
-static bool take_schemes(struct demo_options *o, const char *text)
+static int take_schemes(void *to, const char *text)
 {
+	struct demo_options *o = to;
+
 	for (o->lanes = 0; o->lanes < DEMO_LANES;) {
 		const size_t len = strcspn(text, ",");
 		size_t i = 0;
@@ -82,137 +64,77 @@ static bool take_schemes(struct demo_options *o, const char *text)
 		while (i < RTE_DIM(schemes) && (strlen(schemes[i].name) != len || memcmp(schemes[i].name, text, len)))
 			i++;
 		if (i == RTE_DIM(schemes))
-			return false;
+			return -EINVAL;
 		o->scheme[o->lanes++] = schemes[i];
 		text += len;
 		if (!*text++)
-			return true;
+			return 0;
 	}
-	return false;
+	return -EINVAL;
 }
 
-static bool take_code(struct demo_options *o, const char *text)
+static int take_code(void *to, const char *text)
 {
-	unsigned k, m;
-	char more;
+	struct demo_options *o = to;
 
-	if (strspn(text, "0123456789,") != strlen(text) || sscanf(text, "%3u,%3u%c", &k, &m, &more) != 2)
-		return false;
-	o->k = k;
-	o->m = m;
-	return k && m && m <= k && k + m <= SP_EC_CHUNKS_MAX;
+	return ec_option_take(text, SP_EC_CHUNKS_MAX, &o->k, &o->m);
 }
 
-static bool take_bytes(const char *text, uint64_t least, uint64_t most, uint64_t *value)
+static const struct option_row rows[] = {
+	{"scheme", 0, OPTION_CALL, "S,...",
+	 "up to 4 of sr-rto, sr-nack (send lost chunks again), ec-mds, ec-xor (also repair them by parity), none "
+	 "(leave "
+	 "them missing); default sr-rto,ec-mds",
+	 .take = take_schemes, .wants = "1 to 4 of none, sr-rto, sr-nack, ec-mds, ec-xor"},
+	{"ec", 0, OPTION_CALL, "K,M", "M chunks of parity for K chunks of the file (32,8)", .take = take_code,
+	 .wants = "K,M with 1 <= M <= K and K + M <= 255"},
+	{"picture", 0, OPTION_STRING, "FILE", "write what became of each chunk, and when, as SVG", AT(picture)},
+	{"mtu", 0, OPTION_NUMBER, "N", "payload bytes of a packet, 64 to 4096 (1024 to 4096, by the file's size)",
+	 AT(mtu), .least = 64, .most = 4096},
+	{"chunk", 0, OPTION_SIZE, "N", "bytes of a chunk, a multiple of --mtu (--mtu)", AT(chunk), .least = 1,
+	 .most = 1u << 30},
+	{"message", 0, OPTION_SIZE, "N", "bytes of a message (the file)", AT(message), .least = 1, .most = 1u << 30},
+	{"ipv6", 0, OPTION_FLAG, NULL, "over IPv6", AT(ipv6)},
+	{"fast", 0, OPTION_FLAG, NULL, "do not slow virtual time down to watch", AT(fast)},
+	{NULL, 'w', OPTION_STRING, "FILE", "write a capture of what both NICs send; needs a single scheme",
+	 AT(capture)},
+	{"json", 0, OPTION_FLAG, NULL, "print the outcome as JSON, and nothing else; implies --fast", AT(json)},
+	{0},
+};
+
+static int arguments(struct demo_options *d, int argc, char **argv)
 {
-	return !sp_parse_uint(text, value) && *value >= least && *value <= most;
-}
+	struct link_options link = {.way = LINK_BOTH, .config = &d->link};
+	struct options o = {
+		&usage,
+		{{NULL, rows, d, NULL}, {"The link, in both directions:", link_rows, &link, link_options_taken}}};
+	const char *wrong;
+	int status;
 
-enum { SCHEME = 256, CODE, PICTURE, MTU, CHUNK, MESSAGE, JSON, FAST, IPV6 };
-
-/* NULL, or what the option wants instead. */
-static const char *take(struct demo_options *o, int option, const char *value)
-{
-	if (option >= OPTION_LINK)
-		return link_option_take(&link_options[option - OPTION_LINK], value, &o->link)
-			       ? NULL
-			       : link_options[option - OPTION_LINK].wants;
-	switch (option) {
-	case SCHEME:
-		return take_schemes(o, value) ? NULL
-					      : "--scheme must be 1 to 4 of none, sr-rto, sr-nack, ec-mds, ec-xor";
-	case CODE:
-		return take_code(o, value) ? NULL : "--ec must be K,M with 1 <= M <= K and K + M <= 255";
-	case MTU:
-		return take_bytes(value, 64, 4096, &o->mtu) ? NULL : "--mtu must be 64 to 4096";
-	case CHUNK:
-		return take_bytes(value, 1, 1u << 30, &o->chunk) ? NULL : "--chunk must be 1 to 1G";
-	case MESSAGE:
-		return take_bytes(value, 1, 1u << 30, &o->message) ? NULL : "--message must be 1 to 1G";
-	case JSON:
-		o->json = o->fast = true;
-		break;
-	case FAST:
-		o->fast = true;
-		break;
-	case IPV6:
-		o->ipv6 = true;
-		break;
-	case PICTURE:
-		o->picture = value;
-		break;
-	default:
-		o->capture = value;
-	}
-	return NULL;
-}
-
-static size_t options_make(struct option *options)
-{
-	static const struct option own[] = {{"scheme", required_argument, NULL, SCHEME},
-					    {"ec", required_argument, NULL, CODE},
-					    {"picture", required_argument, NULL, PICTURE},
-					    {"mtu", required_argument, NULL, MTU},
-					    {"chunk", required_argument, NULL, CHUNK},
-					    {"message", required_argument, NULL, MESSAGE},
-					    {"json", no_argument, NULL, JSON},
-					    {"fast", no_argument, NULL, FAST},
-					    {"ipv6", no_argument, NULL, IPV6},
-					    {"help", no_argument, NULL, 'h'}};
-	size_t n = 0;
-
-	for (; n < RTE_DIM(own); n++)
-		options[n] = own[n];
-	for (int i = 0; link_options[i].name && n < MOST_OPTIONS - 1; i++)
-		options[n++] = (struct option){link_options[i].name, required_argument, NULL, OPTION_LINK + i};
-	return n;
-}
-
-/* 0, or the exit status + 1. */
-static int arguments(struct demo_options *o, int argc, char **argv)
-{
-	struct option options[MOST_OPTIONS] = {0};
-	const char *about, *what, *wrong;
-	int option;
-
-	*o = (struct demo_options){.file = "/proc/self/exe", .k = 32, .m = 8, .link = {.seed = LINK_SEED}};
-	take_schemes(o, "sr-rto,ec-mds");
+	*d = (struct demo_options){.file = "/proc/self/exe", .k = 32, .m = 8, .link = {.seed = LINK_SEED}};
+	take_schemes(d, "sr-rto,ec-mds");
 	for (unsigned e = 0; e < 2; e++)
-		o->link.direction[e] = (struct sp_link_direction){
+		d->link.direction[e] = (struct sp_link_direction){
 			.loss = LOSS, .delay = sp_link_distance(KILOMETRES), .queue = DEMO_LINK_QUEUE};
-	options_make(options);
-	optind = 0; /* GNU: start anew */
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":hw:", options, NULL)) != -1) {
-		if (option == 'h') {
-			fputs(usage, stdout);
-			return 1;
-		}
-		if (option == '?' || option == ':') {
-			what = command_bad_option(option, argv, &about);
-			return misuse(what, about) + 1;
-		}
-		wrong = take(o, option, optarg);
-		if (wrong)
-			return command_bad_value("demo", wrong, optarg) + 1;
-	}
-	if (argc - optind > 1)
-		return misuse("one file at a time, not also ", argv[optind + 1]) + 1;
-	if (optind < argc)
-		o->file = argv[optind];
-	wrong = link_options_end(&o->link);
-	if (!wrong && o->capture && o->lanes > 1)
-		wrong = "-w is for one --scheme";
-	return wrong ? misuse(wrong, "") + 1 : 0;
+	status = options_parse(&o, argc, argv);
+	if (status != OPTIONS_GO_ON)
+		return status;
+	d->fast |= d->json;
+	if (o.arguments)
+		d->file = o.argument[0];
+	wrong = link_options_end(&d->link);
+	if (!wrong && d->capture && d->lanes > 1)
+		wrong = "-w needs one --scheme";
+	return wrong ? options_misuse(&usage, "%s", wrong) : OPTIONS_GO_ON;
 }
 
-/* ---- what is to be sent ---- */
+/* ---- the file and its messages ---- */
 static int file_open(struct demo *d, int *fd)
 {
 	const char *const written[] = {d->o.capture, d->o.picture};
 	struct stat st;
 
-	*fd = open(d->o.file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO does not keep it waiting */
+	*fd = open(d->o.file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block */
 	if (*fd < 0 || fstat(*fd, &st))
 		return demo_fail(d->o.file, -errno);
 	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > MAX_FILE) {
@@ -247,22 +169,6 @@ static int file_read(struct demo *d, int fd)
 	return 0;
 }
 
-/* On the wire: a packet beyond its payload. */
-static uint64_t packet_extra(const struct demo *d)
-{
-	return 14 + (d->o.ipv6 ? 40 : 20) + 8 + 12 + 16 + 4 + 4 + SP_LINK_OVERHEAD;
-}
-
-static sp_time bytes_time(const struct demo *d, uint64_t bytes)
-{
-	return (sp_time)((double)bytes * 8 / (double)d->o.link.direction->bandwidth * (double)SP_SEC);
-}
-
-sp_time demo_wire_time(const struct demo *d, uint64_t packets)
-{
-	return bytes_time(d, packets * (d->o.mtu + packet_extra(d)));
-}
-
 /* The least of 1, 2, 4, 10, 20, ... Mbit/s, up to 400 Gbit/s, at which the file leaves soon enough. */
 static uint64_t bandwidth_for(uint64_t bytes)
 {
@@ -275,8 +181,8 @@ static uint64_t bandwidth_for(uint64_t bytes)
 				return ten * steps[i];
 }
 
-/* What was not asked for, by the size of the file. */
-static void choose(struct demo *d)
+/* Sets the defaults that depend on the file's size. */
+static void choose_defaults(struct demo *d)
 {
 	struct demo_options *o = &d->o;
 
@@ -306,12 +212,12 @@ static int plan(struct demo *d)
 {
 	const struct demo_options *o = &d->o;
 
-	choose(d);
+	choose_defaults(d);
 	if (o->chunk % o->mtu)
-		return misuse("--chunk must be a multiple of --mtu", "");
+		return options_misuse(&usage, "--chunk must be a multiple of --mtu");
 	for (unsigned i = 0; i < o->lanes; i++)
 		if (o->scheme[i].scheme >= 0 && o->mtu < LEAST_MTU)
-			return misuse("--mtu must be at least 100 but for --scheme none", "");
+			return options_misuse(&usage, "--mtu must be at least 100, except with --scheme none");
 	d->messages = demo_units(d->size, o->message);
 	if (o->message > o->mtu << 18 || d->messages > DEMO_MESSAGES) {
 		fprintf(stderr, "spindle demo: at most %u messages, each of at most %llu bytes with this --mtu\n",
@@ -332,8 +238,8 @@ static int plan(struct demo *d)
 		d->chunks += m->chunks;
 		d->packets += demo_units(m->len, o->mtu);
 	}
-	d->lossless = bytes_time(d, d->size + d->packets * packet_extra(d)) + o->link.direction[0].delay +
-		      o->link.direction[1].delay;
+	d->lossless =
+		demo_payload_time(d, d->packets, d->size) + o->link.direction[0].delay + o->link.direction[1].delay;
 	return 0;
 }
 
@@ -386,8 +292,8 @@ int command_demo(int argc, char **argv)
 	struct sp_error error = {.key = ""};
 	int fd = -1, status = arguments(&d.o, argc, argv);
 
-	if (status)
-		return status - 1;
+	if (status != OPTIONS_GO_ON)
+		return status;
 	status = file_open(&d, &fd);
 	if (!status)
 		status = plan(&d);
@@ -405,7 +311,7 @@ int command_demo(int argc, char **argv)
 		print_plan(&d);
 	if (!status)
 		status = run(&d);
-	if (d.capture && sp_capture_finish(d.capture, &error)) { /* after the NICs, whose last packets are in it */
+	if (d.capture && sp_capture_finish(d.capture, &error)) { /* after the NICs: it holds their last packets */
 		fprintf(stderr, "spindle demo: %s\n", error.text);
 		status = 1;
 	}

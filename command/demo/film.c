@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was recorded, as it went: the chunks of all lanes side by side while they come, slowed down; or lines of text.
- */
+#include "film.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "record.h"
 
 #define SHOW_TIME  6.0	/* seconds that the longest lane is stretched to */
 #define FRAME_TIME 0.04 /* seconds between two pictures */
@@ -33,7 +31,7 @@ static enum demo_kind chunk_kind(const struct demo_chunk *c, sp_time now)
 	return c->sent <= now ? DEMO_SENT : DEMO_NOTHING;
 }
 
-/* Of some chunks together: what is missing first, then what is special. */
+/* One sign for several chunks: what is missing comes first, then repairs and repeats. */
 static enum demo_kind cell_kind(const struct demo_lane *l, uint64_t first, uint64_t end, sp_time now)
 {
 	uint64_t count[DEMO_KINDS] = {0};
@@ -62,7 +60,7 @@ static bool measure(const struct demo *d, struct view *v)
 		return false;
 	}
 	if (v->drawn && (size.ws_col != v->width || size.ws_row != v->height)) {
-		printf("\033[2J\033[H"); /* the terminal has wrapped the old picture: nobody knows where it starts */
+		printf("\033[2J\033[H"); /* the terminal has wrapped the old picture: its first line is unknown */
 		v->drawn = 0;
 	}
 	v->width = size.ws_col;
@@ -75,7 +73,7 @@ static bool measure(const struct demo *d, struct view *v)
 	return true;
 }
 
-/* A line of words, cut to the lane's width. */
+/* A line of text, cut to the lane's width. */
 static void column_text(const struct view *v, unsigned lane, const char *text)
 {
 	printf("%s%-*.*s", lane ? "  " : "", (int)v->columns, (int)v->columns, text);
@@ -167,7 +165,7 @@ static void draw(const struct demo *d, struct view *v, sp_time now)
 	fflush(stdout);
 }
 
-/* ---- elsewhere ---- */
+/* ---- not on a terminal ---- */
 static void line(const struct demo *d, sp_time now)
 {
 	char text[160];

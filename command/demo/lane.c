@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two machines, a link, and the programs on them: one sends the file, the other takes what arrives. */
+#include "lane.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "../../pipeline/limits.h"
-#include "record.h"
+#include "../../testbed/tap.h"
+#include "../../testbed/world.h"
+#include "watch.h"
 
-#define LIMIT (100000 * SP_SEC) /* of virtual time: a transfer that takes longer does not end */
+#define LIMIT (100000 * SP_SEC) /* of virtual time: a transfer that takes longer hangs */
 
 /* One machine: a NIC and the program on it. */
 struct side {
@@ -21,14 +24,14 @@ struct side {
 	uint32_t id; /* of the NIC's execution context */
 };
 
-/* What the programs know of a message. */
+/* The programs' view of a message. */
 struct transfer {
 	struct sdr_reliable_op *out, *in;
 	struct sdr_send *send;
 	struct sdr_recv *recv;
 	bool sent, ended, snapped;
 	sp_time sent_at, progress_at;
-	uint64_t packets; /* that had come when the receiver last looked */
+	uint64_t packets; /* that had arrived when the receiver last looked */
 };
 
 struct lane {
@@ -41,14 +44,14 @@ struct lane {
 	struct demo_watch watch;
 	struct sp_world *world;
 	struct transfer *transfer;
-	sp_time patience; /* unreliable: a message of which nothing has come for so long has ended ... */
-	sp_time drain;	  /* ... counted from when the last packet can have left the sender's queues */
-	uint64_t open;	  /* transfers that are not over */
-	int failure;	  /* what a call in the middle of it all has said */
+	sp_time patience; /* unreliable: a message ends if nothing of it arrives for so long ... */
+	sp_time drain;	  /* ... after the last packet can have left the sender's queues */
+	uint64_t open;	  /* transfers that have not ended */
+	int failure;	  /* -errno of the first call that failed */
 	const char *failed;
 };
 
-static bool went(struct lane *x, int err, const char *what)
+static bool succeeded(struct lane *x, int err, const char *what)
 {
 	if (err && err != -EAGAIN && !x->failure) {
 		x->failure = err;
@@ -64,7 +67,7 @@ static const uint8_t addresses[2][2][16] = {
 };
 static const uint8_t mac[2][6] = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}};
 
-/* What is between the NIC and the link: the capture, and at the sender the watch. */
+/* The ports between the NIC and the link: a tap for the capture, and the sender's watch. */
 static struct sp_port_config port_make(struct lane *x, unsigned e)
 {
 	struct sp_port_config port = {.ops = &sp_link_ops, .ops_arg = sp_link_port(x->link, e)};
@@ -123,7 +126,7 @@ static int program_make(struct lane *x, unsigned e, struct sp_error *error)
 	const bool coded = x->l->scheme->code != SDR_CODE_NONE;
 	const uint64_t nonce = o->link.seed * 2 + e + 1;
 	const sp_time packet = demo_wire_time(x->d, 1), trip = 2 * way(x) + 4 * packet;
-	/* All may be in flight: a power of two. */
+	/* Room for all chunks in flight: a power of two. */
 	const uint32_t units = x->d->chunks > 64 ? 1u << (64 - __builtin_clzll(x->d->chunks - 1)) : 64;
 	const struct sdr_qp_attr attr = {
 		.mtu = (uint32_t)o->mtu,
@@ -173,7 +176,7 @@ static int machines_connect(struct lane *x)
 	return err;
 }
 
-/* ---- nothing is sent again ---- */
+/* ---- unreliable: nothing is sent again ---- */
 static sp_time give_up_at(const struct lane *x, const struct transfer *t)
 {
 	const sp_time left = t->sent_at + x->drain;
@@ -183,7 +186,7 @@ static sp_time give_up_at(const struct lane *x, const struct transfer *t)
 	return (left > t->progress_at ? left : t->progress_at) + x->patience;
 }
 
-/* Which chunks are there: the NIC wipes its bitmap once the buffer is given back. */
+/* Reads the bitmap while the NIC still has it: it is cleared with sdr_recv_complete(). */
 static void raw_look(struct lane *x, uint64_t k, sp_time now)
 {
 	struct transfer *t = &x->transfer[k];
@@ -191,13 +194,13 @@ static void raw_look(struct lane *x, uint64_t k, sp_time now)
 	const uint64_t *bitmap;
 	uint64_t chunks;
 
-	if (!went(x, sdr_recv_status(t->recv, &status), "sdr_recv_status"))
+	if (!succeeded(x, sdr_recv_status(t->recv, &status), "sdr_recv_status"))
 		return;
 	if (status.packets != t->packets) {
 		t->packets = status.packets;
 		t->progress_at = now;
 	}
-	if (status.open && went(x, sdr_recv_bitmap_get(t->recv, &bitmap, &chunks), "sdr_recv_bitmap_get"))
+	if (status.open && succeeded(x, sdr_recv_bitmap_get(t->recv, &bitmap, &chunks), "sdr_recv_bitmap_get"))
 		demo_watch_chunks(&x->watch, &x->d->message[k], bitmap, now);
 	t->snapped = status.complete || give_up_at(x, t) <= now;
 }
@@ -206,20 +209,20 @@ static void raw_step(struct lane *x, uint64_t k, sp_time now)
 {
 	struct transfer *t = &x->transfer[k];
 
-	if (!t->sent && went(x, sdr_send_poll(t->send), "sdr_send_poll")) {
+	if (!t->sent && succeeded(x, sdr_send_poll(t->send), "sdr_send_poll")) {
 		t->sent = true;
 		t->sent_at = now;
 	}
 	if (!t->snapped)
 		raw_look(x, k, now);
-	if (t->snapped && t->sent && went(x, sdr_recv_complete(t->recv), "sdr_recv_complete")) {
+	if (t->snapped && t->sent && succeeded(x, sdr_recv_complete(t->recv), "sdr_recv_complete")) {
 		t->ended = true;
 		x->l->time = now - x->watch.begin;
 		x->open--;
 	}
 }
 
-/* ---- what is lost is sent again, or repaired ---- */
+/* ---- reliable: lost chunks are sent again, or repaired ---- */
 static void reliable_step(struct lane *x, uint64_t k, sp_time now)
 {
 	struct transfer *t = &x->transfer[k];
@@ -237,11 +240,11 @@ static void reliable_end(struct lane *x, uint64_t k, sp_time now)
 
 	if (in == 0)
 		demo_watch_chunks(&x->watch, &x->d->message[k], NULL, now);
-	if (!t->sent && went(x, out, "sending")) {
+	if (!t->sent && succeeded(x, out, "sending")) {
 		t->sent = true;
 		x->l->time = now - x->watch.begin;
 	}
-	if (t->sent && went(x, in, "receiving")) {
+	if (t->sent && succeeded(x, in, "receiving")) {
 		t->ended = true;
 		x->open--;
 	}
@@ -254,7 +257,7 @@ static void step(void *arg, sp_time now)
 	for (uint64_t k = 0; x->reliable && x->open && k < x->d->messages; k++)
 		reliable_step(x, k, now);
 	for (unsigned e = 0; x->reliable && e < 2; e++)
-		went(x, sdr_reliable_progress(x->side[e].reliable, now), "sdr_reliable_progress");
+		succeeded(x, sdr_reliable_progress(x->side[e].reliable, now), "sdr_reliable_progress");
 	for (uint64_t k = 0; x->open && !x->failure && k < x->d->messages; k++) {
 		if (x->transfer[k].ended)
 			continue;
@@ -264,7 +267,7 @@ static void step(void *arg, sp_time now)
 			raw_step(x, k, now);
 	}
 	if (x->watch.failed)
-		went(x, -ENOMEM, "memory");
+		succeeded(x, -ENOMEM, "memory");
 }
 
 static sp_time next(void *arg)
@@ -292,7 +295,7 @@ static bool cleared(void *arg)
 	struct lane *x = arg;
 	struct sdr_qp_status status;
 
-	return x->failure || !went(x, sdr_qp_status(x->side[0].qp, &status), "sdr_qp_status") || status.may_send;
+	return x->failure || !succeeded(x, sdr_qp_status(x->side[0].qp, &status), "sdr_qp_status") || status.may_send;
 }
 
 static bool finished(void *arg)
@@ -307,7 +310,7 @@ static void run_until(struct lane *x, bool (*done)(void *arg), const char *what)
 	const int rc = x->failure ? 1 : sp_world_run(x->world, LIMIT, done, x);
 
 	if (rc != 1)
-		went(x, rc ? rc : -ETIMEDOUT, rc ? "virtual time stands still" : what);
+		succeeded(x, rc ? rc : -ETIMEDOUT, rc ? "virtual time stands still" : what);
 }
 
 static void post(struct lane *x, bool out)
@@ -325,12 +328,12 @@ static void post(struct lane *x, bool out)
 		else
 			err = out ? sdr_send_post(s->qp, s->mr, m->offset, m->len, (uint32_t)k, &t->send)
 				  : sdr_recv_post(s->qp, s->mr, m->offset, m->len, &t->recv);
-		went(x, err == -EAGAIN ? -ENOBUFS : err, out ? "posting a send" : "posting a receive");
+		succeeded(x, err == -EAGAIN ? -ENOBUFS : err, out ? "posting a send" : "posting a receive");
 	}
 }
 
-/* Chunks that the bitmap has must be the source's. In the others each packet's place holds the source's bytes or
- * nothing. */
+/* Chunks in the bitmap must equal the source. In other chunks, the place of each packet holds the source's bytes or
+ * zeros. */
 static void verify(struct lane *x, const struct demo_message *m)
 {
 	const uint8_t *source = x->d->source, *got = x->side[1].mr->addr;
@@ -402,7 +405,7 @@ static void close_all(struct lane *x)
 		sp_nic_destroy(s->nic);
 	}
 	sp_world_destroy(x->world);
-	sp_link_destroy(x->link); /* after the NICs: what they were to send is theirs */
+	sp_link_destroy(x->link); /* after the NICs: they still hold packets of it */
 	free(x->transfer);
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The outcome, compared with the source: a table, or JSON. */
+#include "outcome.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "record.h"
 
 static uint64_t missing(const struct demo *d, const struct demo_lane *l)
 {
@@ -17,7 +16,7 @@ static bool wrong(const struct demo_lane *l)
 	return l->differing || l->stray;
 }
 
-/* Chunks that came in a certain way. */
+/* Chunks that arrived in that way. */
 static uint64_t came(const struct demo *d, const struct demo_lane *l, enum demo_kind how)
 {
 	uint64_t n = 0;

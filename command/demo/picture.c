@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What became of each chunk, and when: to the right goes time, downwards the file. In text, and as SVG. */
+#include "picture.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-
-#include "record.h"
 
 #define TEXT_WIDTH 72 /* columns for time, at most */
 #define TEXT_ROWS  8
@@ -18,7 +17,7 @@
 #define GAP	   50 /* below each lane, with its axis and the title of the next */
 #define TICKS	   10 /* about so many */
 
-/* What happened first and foremost in each cell: enum demo_kind. */
+/* The most important event in each cell: enum demo_kind. */
 struct raster {
 	unsigned columns, rows;
 	uint8_t *cell;
@@ -112,7 +111,7 @@ static const struct {
 	[DEMO_REPAIRED] = {"repaired", "#1098ad"},
 };
 
-/* All cells of a kind are one path; what is rare is drawn larger. */
+/* All cells of a kind are one path; rare kinds are drawn larger. */
 static void svg_marks(FILE *f, const struct raster *r, unsigned kind)
 {
 	fprintf(f, "<path stroke=\"%s\" stroke-width=\"%d\" d=\"", paint[kind].colour, kind > DEMO_CAME ? 2 : 1);

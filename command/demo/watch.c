@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the sender's NIC gives to the link, packet by packet, and whether the link loses it. */
-#include "record.h"
+#include "watch.h"
 
 #include <stdlib.h>
 
@@ -63,7 +62,7 @@ static void parity_sent(struct demo_watch *w, const struct demo_message *m, uint
 	note(w, DEMO_PARITY, m->first_chunk + (beside < m->chunks ? beside : m->chunks - 1), now);
 }
 
-/* Every message has a slot of its own: its number. With erasure coding each second one is parity. */
+/* The slot of a message is its number. With erasure coding every second slot is parity. */
 static void packet_sent(struct demo_watch *w, uint32_t immediate, bool lost, sp_time now)
 {
 	struct sp_sdr_split split = {.id = 0};
@@ -87,7 +86,7 @@ static void packet_sent(struct demo_watch *w, uint32_t immediate, bool lost, sp_
 		data_sent(w, &w->d->message[slot], index, lost, now);
 }
 
-/* False: this packet is no piece of a message. */
+/* False: the packet carries no data. */
 static bool immediate_of(const struct rte_mbuf *m, uint32_t *immediate)
 {
 	uint8_t room[SP_LINK_HEAD];
@@ -109,7 +108,8 @@ static unsigned watch_receive(void *arg, uint16_t queue, struct rte_mbuf **packe
 	return w->ops->receive(w->port, queue, packet, max, now);
 }
 
-/* One at a time: the link counts what it has lost. A packet that it corrupts is one that the receiver drops. */
+/* Sends one packet at a time: the link's counters then tell whether it lost the packet. The receiver drops a packet
+ * that the link corrupts. */
 static unsigned watch_transmit(void *arg, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
 	struct demo_watch *w = arg;
@@ -139,7 +139,7 @@ static sp_time watch_next(void *arg, uint16_t queue, bool transmit_blocked)
 
 const struct sp_port_ops demo_watch_ops = {.receive = watch_receive, .transmit = watch_transmit, .next = watch_next};
 
-/* ---- what has come ---- */
+/* ---- what has arrived ---- */
 static void chunk_came(struct demo_watch *w, const struct demo_message *m, uint64_t i, sp_time now)
 {
 	const uint64_t end = (i + 1) * w->d->o.chunk < m->len ? (i + 1) * w->d->o.chunk : m->len;

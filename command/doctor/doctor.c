@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle doctor: looks at what a NIC would need of this machine. It changes nothing. */
+/* spindle doctor: checks what a NIC needs of this machine. It changes nothing. */
 #include <dirent.h>
-#include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <net/if.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,51 +15,12 @@
 #include <cpuid.h>
 #endif
 
-#include "../../pipeline/config.h"
+#include "../../pipeline/nic.h"
 #include "../../pipeline/report.h"
 #include "../command.h"
+#include "../options.h"
 #include "finding.h"
-
-void doctor_say(struct doctor *d, enum finding finding, const char *item, const char *advice, const char *format, ...)
-{
-	static const char *const words[] = {[FINE] = "fine", [ATTENTION] = "attention", [PROBLEM] = "problem"};
-	char text[512];
-	va_list list;
-
-	va_start(list, format);
-	vsnprintf(text, sizeof(text), format, list);
-	va_end(list);
-	d->count[finding]++;
-	if (d->report) {
-		sp_report_open(d->report, NULL, false);
-		sp_report_string(d->report, "item", item);
-		sp_report_string(d->report, "finding", words[finding]);
-		sp_report_string(d->report, "text", text);
-		sp_report_string(d->report, "advice", advice);
-		sp_report_close(d->report);
-		return;
-	}
-	printf("%-9s  %s: %s\n", words[finding], item, text);
-	if (advice)
-		printf("           -> %s\n", advice);
-}
-
-const char *doctor_file(char *line, int room, const char *format, ...)
-{
-	char path[512];
-	va_list list;
-
-	va_start(list, format);
-	vsnprintf(path, sizeof(path), format, list);
-	va_end(list);
-	FILE *f = fopen(path, "re");
-	if (!f || !fgets(line, room, f))
-		*line = 0;
-	if (f)
-		fclose(f);
-	line[strcspn(line, "\n")] = 0;
-	return line;
-}
+#include "port.h"
 
 /* ---- the processor ------------------------------------------------------------------------------ */
 #if defined(__x86_64__)
@@ -299,31 +259,24 @@ static void (*const checks[])(struct doctor *) = {
 	check_rights, check_iommu, check_interfaces, doctor_dpdk,     doctor_config,
 };
 
-static int usage(FILE *to)
-{
-	fprintf(to, "usage: spindle doctor [-c nic.ini] [--json] [-- EAL ARGUMENTS]\n\n"
-		    "Says what of this machine is fine for a NIC, what needs attention, what is a problem, and what to "
-		    "do.\n"
-		    "It changes nothing. With -c also: the configuration, its ports (as the EAL arguments make them), "
-		    "clashes\n"
-		    "with the kernel's addresses. Example: spindle doctor -c nic.ini -- "
-		    "--vdev=net_af_packet0,iface=eth1\n\n"
-		    "Exit status: 0 no problem, 1 a problem, 2 wrong usage.\n");
-	return to == stdout ? 0 : 2;
-}
+static const struct usage usage = {
+	.command = "doctor",
+	.forms = "spindle doctor [-c nic.ini] [--json] [-- EAL ARGUMENTS]",
+	.about = "Checks whether this machine is fine for a NIC, and says what to do about problems. It changes "
+		 "nothing. With "
+		 "-c it also checks the configuration, its ports (as the EAL arguments make them) and clashes with the "
+		 "kernel's addresses. Example: spindle doctor -c nic.ini -- --vdev=net_af_packet0,iface=eth1",
+	.end = "Exit status: 0 no problem, 1 a problem, 2 wrong usage.",
+	.eal = INT_MAX,
+};
 
-static int misuse(const char *what, const char *about)
-{
-	fprintf(stderr, "spindle doctor: %s%s\n", what, about);
-	return usage(stderr);
-}
+#define AT(field) OPTION_AT(struct doctor, field)
 
-static int bad_option(int c, char **argv)
-{
-	const char *about, *what = command_bad_option(c, argv, &about);
-
-	return misuse(what, about);
-}
+static const struct option_row rows[] = {
+	{"config", 'c', OPTION_STRING, "FILE", "the configuration of a NIC", AT(config_file)},
+	{"json", 0, OPTION_FLAG, NULL, "print JSON", AT(json)},
+	{0},
+};
 
 static int finish(struct doctor *d)
 {
@@ -350,29 +303,15 @@ static int finish(struct doctor *d)
 
 int command_doctor(int argc, char **argv)
 {
-	static const struct option options[] = {{"config", required_argument, NULL, 'c'},
-						{"json", no_argument, NULL, 'j'},
-						{"help", no_argument, NULL, 'h'},
-						{0}};
 	struct doctor d = {0};
-	bool json = false;
-	int c;
+	struct options o = {&usage, {{NULL, rows, &d, NULL}}};
+	const int status = options_parse(&o, argc, argv);
 
-	optind = 0; /* argv is not main()'s own */
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, "+:c:h", options, NULL)) != -1) {
-		if (c == 'c')
-			d.config_file = optarg;
-		else if (c == 'j')
-			json = true;
-		else
-			return c == 'h' ? usage(stdout) : bad_option(c, argv);
-	}
-	if (optind < argc && strcmp(argv[optind - 1], "--"))
-		return misuse("extra argument ", argv[optind]);
-	d.eal_argc = argc - optind;
-	d.eal_argv = argv + optind;
-	if (json) {
+	if (status != OPTIONS_GO_ON)
+		return status;
+	d.eal_argc = o.eals;
+	d.eal_argv = o.eal;
+	if (d.json) {
 		d.report = sp_report_new();
 		sp_report_open(d.report, "checks", true);
 		if (!d.report)

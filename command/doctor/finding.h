@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Findings of `spindle doctor`, and the checks that need DPDK or nic.ini (doctor_port.c). */
-#ifndef COMMAND_DOCTOR_H
-#define COMMAND_DOCTOR_H
+/* The findings of `spindle doctor`. */
+#ifndef COMMAND_DOCTOR_FINDING_H
+#define COMMAND_DOCTOR_FINDING_H
 
 #include <stdbool.h>
 
@@ -11,9 +11,9 @@ enum finding { FINE, ATTENTION /* works, but less well or not for everything */,
 
 struct doctor {
 	const char *config_file; /* of -c, or NULL */
-	int eal_argc;		 /* what stood behind "--" */
+	int eal_argc;		 /* the arguments behind "--" */
 	char **eal_argv;
-	bool eal_runs;
+	bool json, eal_runs;
 	struct sp_report *report; /* NULL: findings are printed */
 	unsigned count[3];	  /* by enum finding */
 };
@@ -21,10 +21,7 @@ struct doctor {
 /* One finding. advice: what to do about it, NULL when it is fine. */
 void doctor_say(struct doctor *d, enum finding finding, const char *item, const char *advice, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
-/* First line of a small file, without its end; "" when there is none. */
+/* The first line of a small file, without its newline; "" if there is none. */
 const char *doctor_file(char *line, int room, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-void doctor_dpdk(struct doctor *d);
-void doctor_config(struct doctor *d);
 
 #endif

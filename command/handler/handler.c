@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle handler list | show NAME: what the handlers declare about themselves; and the way to new, load, ... */
-#include <getopt.h>
+/* spindle handler list | show NAME: what handlers declare about themselves. Calls new.c and live.c for the rest. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include "../../pipeline/config.h"
 #include "../../pipeline/report.h"
 #include "../command.h"
+#include "../options.h"
 #include "live.h"
 #include "new.h"
 
@@ -23,31 +23,19 @@ static const char *const messages_help[] = {[SP_MESSAGES_NONE] = "none: packets 
 					    [SP_MESSAGES_SLOTS] =
 						    "slots: the handler opens messages, for what is posted"};
 
-static int usage(FILE *to)
-{
-	fprintf(to, "usage: spindle handler list [--plugin FILE]... [--json]\n"
-		    "       spindle handler show NAME [--plugin FILE]... [--json]\n"
-		    "       spindle handler new NAME [DIR]\n"
-		    "       spindle handler load|unload|reload|attach|detach|status ...\n\n"
-		    "Lists the handlers of this program, or shows one: its parameters (keys of a [context] section of\n"
-		    "nic.ini), its counters and its reasons for dropping packets. --plugin: also those of that shared\n"
-		    "object, which is loaded (its constructors run). new: writes a project for one, see handler new "
-		    "--help.\nThe last line is for a running NIC: see handler load --help.\n");
-	return to == stdout ? 0 : 2;
-}
-
-static int misuse(const char *what, const char *about)
-{
-	fprintf(stderr, "spindle handler: %s%s\n", what, about);
-	return usage(stderr);
-}
-
-static int bad_option(int c, char **argv)
-{
-	const char *about, *what = command_bad_option(c, argv, &about);
-
-	return misuse(what, about);
-}
+static const struct usage usage = {
+	.command = "handler",
+	.forms = "spindle handler list [--plugin FILE]... [--json]\n"
+		 "spindle handler show NAME [--plugin FILE]... [--json]\n"
+		 "spindle handler new NAME [DIR]\n"
+		 "spindle handler load|unload|reload|attach|detach|status ...",
+	.about = "Lists the handlers of this program, or shows one: its parameters (keys of a [context] section of "
+		 "nic.ini), "
+		 "its counters and its reasons for dropping packets. new: writes a project for a handler, see handler "
+		 "new "
+		 "--help. The last line is for a running NIC: see handler load --help.",
+	.arguments = 2,
+};
 
 static const char *or_empty(const char *text)
 {
@@ -142,7 +130,6 @@ static int print(struct sp_report *r)
 	return 0;
 }
 
-/* ---- the command -------------------------------------------------------------------------------- */
 static void list_line(const struct sp_handler *h)
 {
 	const char *file = sp_handler_file(h);
@@ -184,16 +171,39 @@ static int unknown(const char *name)
 	return 1;
 }
 
-/* What the options ask for; handlers' names and files are valid while the plug-ins are loaded. */
+/* ---- the command -------------------------------------------------------------------------------- */
+struct asked {
+	bool json;
+	const char *file[MAX_PLUGINS];
+	unsigned files;
+};
+
+static int take_plugin(void *to, const char *text)
+{
+	struct asked *a = to;
+
+	if (a->files == MAX_PLUGINS)
+		return options_misuse(&usage, "too many plug-ins: %s", text);
+	a->file[a->files++] = text;
+	return 0;
+}
+
+static const struct option_row rows[] = {
+	{"plugin", 0, OPTION_CALL, "FILE",
+	 "include the handlers of that shared object, which is loaded (its constructors run)", .take = take_plugin},
+	{"json", 0, OPTION_FLAG, NULL, "print JSON", OPTION_AT(struct asked, json)},
+	{0},
+};
+
+/* Handlers' names and files are valid while their plug-ins are loaded. */
 static int answer(int argc, char **argv, bool json)
 {
 	if (!strcmp(argv[0], "list"))
-		return argc > 1 ? misuse("extra argument ", argv[1]) : list(json);
+		return argc > 1 ? options_misuse(&usage, "extra argument %s", argv[1]) : list(json);
 	if (strcmp(argv[0], "show"))
-		return misuse("neither list nor show: ", argv[0]);
-	if (argc != 2)
-		return misuse(argc < 2 ? "a handler's name is missing after show" : "extra argument ",
-			      argc < 2 ? "" : argv[2]);
+		return options_misuse(&usage, "neither list nor show: %s", argv[0]);
+	if (argc < 2)
+		return options_misuse(&usage, "a handler's name is missing after show");
 	const struct sp_handler *h = sp_handler_find(argv[1]);
 	if (!h)
 		return unknown(argv[1]);
@@ -208,43 +218,28 @@ static int answer(int argc, char **argv, bool json)
 
 int command_handler(int argc, char **argv)
 {
-	static const struct option options[] = {{"plugin", required_argument, NULL, 'p'},
-						{"json", no_argument, NULL, 'j'},
-						{"help", no_argument, NULL, 'h'},
-						{0}};
 	struct sp_plugin *plugin[MAX_PLUGINS];
 	struct sp_error error = {.key = ""};
-	const char *file[MAX_PLUGINS];
-	unsigned files = 0, plugins = 0;
-	int c, status = 0;
-	bool json = false;
+	struct asked a = {.files = 0};
+	struct options o = {&usage, {{NULL, rows, &a, NULL}}};
+	unsigned plugins = 0;
+	int status;
 
 	if (argc > 1 && !strcmp(argv[1], "new"))
 		return handler_new(argc - 1, argv + 1);
 	if (argc > 1 && handler_live_is(argv[1]))
 		return handler_live(argc - 1, argv + 1);
-	optind = 0; /* argv is not main()'s own */
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-		if (c == 'j')
-			json = true;
-		else if (c == 'p' && files == MAX_PLUGINS)
-			return misuse("too many plug-ins: ", optarg);
-		else if (c == 'p')
-			file[files++] = optarg;
-		else
-			return c == 'h' ? usage(stdout) : bad_option(c, argv);
-	}
-	argv += optind;
-	argc -= optind;
-	if (!argc)
-		return misuse("what? list, show, new, load, unload, reload, attach, detach or status", "");
-	for (; plugins < files && !status; plugins++)
-		status = sp_plugin_load(file[plugins], &plugin[plugins], &error);
+	status = options_parse(&o, argc, argv);
+	if (status != OPTIONS_GO_ON)
+		return status;
+	if (!o.arguments)
+		return options_misuse(&usage, "what? list, show, new, load, unload, reload, attach, detach or status");
+	for (status = 0; plugins < a.files && !status; plugins++)
+		status = sp_plugin_load(a.file[plugins], &plugin[plugins], &error);
 	if (status)
 		fprintf(stderr, "spindle handler: %s\n", error.text);
-	status = status ? 1 : answer(argc, argv, json);
+	status = status ? 1 : answer(o.arguments, o.argument, a.json);
 	while (plugins--)
-		sp_plugin_unload(plugin[plugins]); /* NULL: that could not be loaded */
+		sp_plugin_unload(plugin[plugins]); /* NULL for one that could not be loaded */
 	return status;
 }

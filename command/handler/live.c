@@ -2,48 +2,46 @@
 #include "live.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "../../pipeline/config.h"
 #include "../ask.h"
-#include "../command.h"
+#include "../nic_error.h"
 
-static const char usage[] =
-	"usage: spindle handler load FILE\n"
-	"       spindle handler unload NAME|FILE\n"
-	"       spindle handler reload NAME|FILE [NEW-FILE] [--wait] [--force TIME]\n"
-	"       spindle handler attach CONTEXT HANDLER [KEY=VALUE]...\n"
-	"       spindle handler detach CONTEXT\n"
-	"       spindle handler status\n"
-	"\n"
-	"Handlers and contexts of a running NIC; for its own user and root. NAME: of a handler; FILE: a plug-in's.\n"
-	"  load         a plug-in, for contexts that come\n"
-	"  unload       one that nothing holds; otherwise it says what does\n"
-	"  reload       what the file is now (or NEW-FILE) takes over in all contexts of the plug-in's handlers; what "
-	"is\n"
-	"               in flight ends on the copy that began it, and no packet is lost; if the new one is refused, "
-	"the\n"
-	"               old one goes on\n"
-	"  attach       makes a context of the NIC's own, as a [context] section does\n"
-	"  detach       ends one: its messages end, too\n"
-	"  status       plug-ins, the contexts that have their handlers, and what their copies hold\n"
-	"  -n, --nic NAME  the NIC (default: $SPINDLE_NIC, or spindle0); with a '/' in it, the path of its socket\n"
-	"  --wait       until nothing is left on older copies\n"
-	"  --force TIME what is in flight has so long to end (10ms, 5s); then its messages are ended\n"
-	"  --json       what the NIC says, as JSON\n"
-	"Exit status: 0 done, 1 refused or failed, and nothing has changed, 2 wrong usage.\n";
+static const struct usage usage = {
+	.command = "handler",
+	.forms = "spindle handler load FILE\n"
+		 "spindle handler unload NAME|FILE\n"
+		 "spindle handler reload NAME|FILE [NEW-FILE] [--wait] [--force TIME]\n"
+		 "spindle handler attach CONTEXT HANDLER [KEY=VALUE]...\n"
+		 "spindle handler detach CONTEXT\n"
+		 "spindle handler status",
+	.about = "Handlers and contexts of a running NIC; for its own user and root. NAME is a handler, FILE a "
+		 "plug-in.\n"
+		 "load: a plug-in, for contexts to come.\n"
+		 "unload: a plug-in that nothing holds; otherwise it says what does.\n"
+		 "reload: the file as it is now (or NEW-FILE) takes over in all contexts of the plug-in's handlers. "
+		 "Messages in "
+		 "flight end on the copy that began them, and no packet is lost. If the new file is refused, the old "
+		 "one goes "
+		 "on.\n"
+		 "attach: makes a context of the NIC's own, as a [context] section does.\n"
+		 "detach: ends one, with its messages.\n"
+		 "status: plug-ins, the contexts that have their handlers, and what their copies hold.",
+	.end = "Exit status: 0 done, 1 refused or failed, and nothing has changed, 2 wrong usage.",
+	.arguments = INT_MAX,
+};
 
 static const struct word {
 	const char *name;
 	enum sp_handler_op op;
 	int least, most; /* arguments */
-	bool first_file; /* the first one is a file, else it may be */
+	bool first_file; /* the first argument is a file; otherwise it may be a handler */
 } words[] = {
 	{"load", SP_HANDLER_LOAD, 1, 1, true},	    {"unload", SP_HANDLER_UNLOAD, 1, 1, false},
 	{"reload", SP_HANDLER_RELOAD, 1, 2, false}, {"attach", SP_HANDLER_ATTACH, 2, 2 + SP_ATTACH_SETTINGS, false},
@@ -72,19 +70,13 @@ bool handler_live_is(const char *name)
 	return find(name);
 }
 
-static int misuse(const char *what, const char *about)
-{
-	fprintf(stderr, "spindle handler: %s%s\n%s", what, about, usage);
-	return 2;
-}
-
 static int fail(const char *what, const char *about)
 {
 	fprintf(stderr, "spindle handler: %s%s\n", what, about);
 	return 1;
 }
 
-/* ---- what is asked for ---- */
+/* ---- the request ---- */
 
 static bool add(struct asked *a, const char *text, size_t len)
 {
@@ -97,7 +89,7 @@ static bool add(struct asked *a, const char *text, size_t len)
 	return true;
 }
 
-/* The NIC has another working directory. loaded: it has the file already, which need not be there any more. */
+/* Sends an absolute path: the NIC has another working directory. loaded: the file may have been deleted since. */
 static int add_file(struct asked *a, const char *file, bool loaded)
 {
 	char *path = realpath(file, NULL);
@@ -121,7 +113,7 @@ static int add_setting(struct asked *a, const char *text)
 	const char *sign = strchr(text, '=');
 
 	if (!sign || sign == text)
-		return misuse("a setting is KEY=VALUE, not ", text);
+		return options_misuse(&usage, "a setting is KEY=VALUE, not %s", text);
 	if (!add(a, text, (size_t)(sign - text)) || !add(a, sign + 1, strlen(sign + 1)))
 		return fail("the settings are too long: ", text);
 	return 0;
@@ -146,62 +138,41 @@ static int add_words(struct asked *a, int argc, char **argv)
 	return status;
 }
 
-/* 0, or the exit status + 1. */
+#define AT(field) OPTION_AT(struct asked, field)
+
+static const struct option_row rows[] = {
+	{"wait", 0, OPTION_FLAG, NULL, "reload: wait until nothing is left on older copies", AT(wait)},
+	{"force", 0, OPTION_TIME, "TIME", "reload: end messages that are still in flight after that time (10ms, 5s)",
+	 AT(force), .least = 1, .wants = "a time such as 10ms or 5s"},
+	{"json", 0, OPTION_FLAG, NULL, "print the NIC's answer as JSON", AT(json)},
+	{0},
+};
+
 static int arguments(struct asked *a, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"nic", required_argument, NULL, 'n'}, {"force", required_argument, NULL, 'f'},
-		{"wait", no_argument, NULL, 'w'},      {"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},      {0}};
-	const char *about, *what;
-	int option, status;
+	struct options o = {&usage, {{NULL, nic_rows, &a->nic, NULL}, {NULL, rows, a, NULL}}};
+	int status = options_parse(&o, argc, argv);
 
-	optind = 0; /* argv is not main()'s own */
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":hn:", options, NULL)) != -1)
-		switch (option) {
-		case 'n':
-			a->nic = optarg;
-			break;
-		case 'f':
-			if (sp_parse_time(optarg, &a->force) || !a->force)
-				return command_bad_value("handler", "--force must be a time such as 10ms or 5s",
-							 optarg) +
-				       1;
-			break;
-		case 'w':
-			a->wait = true;
-			break;
-		case 'j':
-			a->json = true;
-			break;
-		case 'h':
-			fputs(usage, stdout);
-			return 1;
-		default:
-			what = command_bad_option(option, argv, &about);
-			return misuse(what, about) + 1;
-		}
-	argc -= optind;
-	argv += optind;
+	if (status != OPTIONS_GO_ON)
+		return status;
 	if ((a->force || a->wait) && a->word->op != SP_HANDLER_RELOAD)
-		return misuse("--force and --wait are for reload, not for ", a->word->name) + 1;
-	if (argc < a->word->least)
-		return misuse("something is missing after ", a->word->name) + 1;
-	if (argc > a->word->most)
-		return misuse("extra argument ", argv[a->word->most]) + 1;
-	status = add_words(a, argc, argv);
-	return status ? status + 1 : 0;
+		return options_misuse(&usage, "--force and --wait are for reload, not for %s", a->word->name);
+	if (o.arguments < a->word->least)
+		return options_misuse(&usage, "something is missing after %s", a->word->name);
+	if (o.arguments > a->word->most)
+		return options_misuse(&usage, "extra argument %s", o.argument[a->word->most]);
+	status = add_words(a, o.arguments, o.argument);
+	return status ? status : OPTIONS_GO_ON;
 }
 
-/* ---- what the NIC says ---- */
+/* ---- the answer ---- */
 
 static int refused(const struct asked *a, int status, const struct sp_error *error)
 {
 	const char *why = *error->text	      ? error->text
-			  : status == -EPERM  ? "handlers and contexts are for its own user and root"
+			  : status == -EPERM  ? "only its own user and root may change handlers and contexts"
 			  : status == -ENODEV ? "it has gone, or does not answer"
-			  : status == -EPROTO ? "what it says makes no sense: is it of another version?"
+			  : status == -EPROTO ? "its answer is malformed: is it another version?"
 					      : strerror(-status);
 
 	fprintf(stderr, "spindle handler: NIC %s: %s%s\n", command_nic_name(a->nic), why,
@@ -299,7 +270,7 @@ static void tell(const struct asked *a, const json_t *said)
 
 /* ---- waiting for older copies ---- */
 
-/* Of the contexts that the reload told of: do any of them still have an older copy? */
+/* Whether a context that was reloaded still has an older copy. */
 static bool drains(const json_t *reloaded, const json_t *now)
 {
 	const json_t *context, *other;
@@ -341,7 +312,7 @@ static int wait_for(struct sp_attach_link *link, const struct asked *a, json_t *
 
 int handler_live(int argc, char **argv)
 {
-	static struct sp_attach_link link; /* they are large */
+	static struct sp_attach_link link; /* large */
 	static struct asked a;
 	struct sp_error error = {.key = ""};
 	json_t *said;
@@ -350,8 +321,8 @@ int handler_live(int argc, char **argv)
 
 	a = (struct asked){.word = find(argv[0])};
 	status = arguments(&a, argc, argv);
-	if (status)
-		return status - 1;
+	if (status != OPTIONS_GO_ON)
+		return status;
 	status = sp_attach_connect(&link, a.nic);
 	if (status) {
 		command_nic_error(a.nic, status, why, sizeof(why));

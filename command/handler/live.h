@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle handler, of a running NIC: load, unload, reload, attach, detach, status. */
+/* spindle handler load, unload, reload, attach, detach, status: handlers of a running NIC. */
 #ifndef COMMAND_HANDLER_LIVE_H
 #define COMMAND_HANDLER_LIVE_H
 

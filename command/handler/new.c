@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,26 +11,22 @@
 #include <unistd.h>
 
 #include "../../pipeline/nic.h"
-#include "../command.h"
+#include "../options.h"
 
 #define PLACEHOLDER "@NAME@"
 #define MAX_NAME    31
 
-static const char usage[] =
-	"usage: spindle handler new NAME [DIR]\n"
-	"\n"
-	"Writes a project for a handler of your own into DIR (./NAME without it), which must be empty or new: one C "
-	"file\n"
-	"that does something real, a meson file that finds the installed Spindle, a NIC, a capture with the result "
-	"that\n"
-	"is expected of it, and a test. NAME: a small letter, then up to 30 small letters, digits and -.\n"
-	"Exit status: 0 done, 1 failed (then nothing was written), 2 wrong usage.\n";
-
-static int misuse(const char *what, const char *about)
-{
-	fprintf(stderr, "spindle handler: %s%s\n%s", what, about, usage);
-	return 2;
-}
+static const struct usage usage = {
+	.command = "handler",
+	.forms = "spindle handler new NAME [DIR]",
+	.about = "Writes a project for a new handler into DIR (./NAME by default), which must be empty or new: one C "
+		 "file "
+		 "that does something real, a meson file that finds the installed Spindle, a NIC, a capture with its "
+		 "expected "
+		 "result, and a test. NAME: a small letter, then up to 30 small letters, digits and -.",
+	.end = "Exit status: 0 done, 1 failed (then nothing was written), 2 wrong usage.",
+	.arguments = 2,
+};
 
 static int fail(const char *what, int err)
 {
@@ -47,7 +42,7 @@ static bool is_name(const char *name)
 	return name[0] >= 'a' && name[0] <= 'z' && !name[len] && len <= MAX_NAME;
 }
 
-/* The shared object's target has the handler's name, and these are meson's own. */
+/* The meson target of the shared object has the handler's name; meson reserves these names. */
 static bool is_mesons(const char *name)
 {
 	static const char *const taken[] = {"all",   "benchmark", "clean",	 "coverage", "dist",	 "distcheck",
@@ -72,7 +67,7 @@ static void place_of(const struct template_file *t, const char *name, char *plac
 		snprintf(place, room, "%s.c", name);
 }
 
-/* The text with the name put in. */
+/* Replaces the placeholders by the handler's name. */
 static void write_text(FILE *f, const struct template_file *t, const char *name)
 {
 	const char *at = (const char *)t->bytes, *end = at + t->len, *next;
@@ -85,7 +80,7 @@ static void write_text(FILE *f, const struct template_file *t, const char *name)
 	fwrite(at, 1, (size_t)(end - at), f);
 }
 
-/* 0 or -errno; a file that could not be written whole is gone again. */
+/* 0 or -errno; removes a file that could not be written completely. */
 static int write_file(int folder, const struct template_file *t, const char *name, const char *place)
 {
 	int fd = openat(folder, place, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, t->mode);
@@ -132,10 +127,10 @@ static int write_files(int folder, const char *name, const char *directory)
 	return fail(what, -err);
 }
 
-/* 1 and said: there is something in it, or nobody knows. */
+/* 0, or 1 after a message: the directory is not empty, or cannot be read. */
 static int check_empty(int folder, const char *directory)
 {
-	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* fdopendir() takes it */
+	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* fdopendir() takes the descriptor */
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
 	int n = 0;
@@ -172,7 +167,7 @@ static int write_project(const char *name, const char *directory)
 }
 
 /* ---- the command -------------------------------------------------------------------------------- */
-/* As a shell wants to read it. */
+/* Quoted for a shell. */
 static void print_quoted(const char *path)
 {
 	bool plain = !path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+,:@")];
@@ -203,32 +198,22 @@ static void print_made(const char *name, const char *directory)
 
 int handler_new(int argc, char **argv)
 {
-	static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {0}};
-	const char *about, *name, *directory;
-	int c, status;
+	static const struct option_row none[] = {{0}};
+	struct options o = {&usage, {{NULL, none, NULL, NULL}}};
+	const char *name, *directory;
+	int status = options_parse(&o, argc, argv);
 
-	optind = 0; /* argv is not main()'s own */
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-		if (c != 'h') {
-			const char *what = command_bad_option(c, argv, &about);
-
-			return misuse(what, about);
-		}
-		fputs(usage, stdout);
-		return 0;
-	}
-	if (argc - optind < 1)
-		return misuse("a name is missing after new", "");
-	if (argc - optind > 2)
-		return misuse("extra argument ", argv[optind + 2]);
-	name = argv[optind];
-	directory = argc - optind == 2 ? argv[optind + 1] : name;
+	if (status != OPTIONS_GO_ON)
+		return status;
+	if (!o.arguments)
+		return options_misuse(&usage, "a name is missing after new");
+	name = o.argument[0];
+	directory = o.arguments == 2 ? o.argument[1] : name;
 	if (!is_name(name))
-		return command_bad_value("handler",
-					 "NAME must be a small letter and up to 30 small letters, digits and -", name);
+		return options_bad_value(&usage, "NAME", "a small letter and up to 30 small letters, digits and -",
+					 name);
 	if (is_mesons(name))
-		return command_bad_value("handler", "NAME must be none of meson's own targets", name);
+		return options_bad_value(&usage, "NAME", "none of meson's own targets", name);
 	if (sp_handler_find(name)) {
 		fprintf(stderr, "spindle handler: there is a handler '%s' already\n", name);
 		return 1;

@@ -1,163 +1,102 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is asked for: one row of a table per option. */
-#include <getopt.h>
+#include "arguments.h"
+
+#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "../command.h"
 #include "../link_options.h"
-#include "state.h"
 
-#define MOST_OPTIONS 64
+#define REORDER	  (100 * SP_US) /* default of --reorder-delay */
+#define LONGEST	  (3600 * SP_SEC)
+#define AT(field) OPTION_AT(struct replay, field)
 
-static const char usage[] =
-	"usage: spindle replay -c nic.ini [OPTIONS] IN.pcap\n"
-	"       spindle replay --port DEVICE [--wait T] [OPTIONS] IN.pcap\n"
-	"\n"
-	"Runs a capture (pcap or pcapng, Ethernet) through a NIC in virtual time, each packet at its own time stamp;\n"
-	"or sends it by a real port in real time.\n"
-	"\n"
-	"The NIC:\n"
-	"  -c FILE                configuration of the NIC and its contexts\n"
-	"  --plugin FILE          load handlers from a shared object first (may repeat)\n"
-	"  --post CONTEXT=COUNT   post COUNT receives of the maximum size first, one after the other in a zeroed "
-	"buffer\n"
-	"  --call-limit T         processor time that one call of a handler may take (2s)\n"
-	"What comes to it:\n"
-	"  --loop N               go through the capture N times\n"
-	"  --rate R               at R bit/s, or N packets a second (1Mpps), instead of the time stamps\n"
-	"  --loss P, --duplicate P, --reorder P, --corrupt P\n"
-	"                         probability that a packet is lost, arrives twice, arrives late, has a bit inverted\n"
-	"  --burst LENGTH         losses come in bursts of LENGTH packets on average\n"
-	"  --reorder-delay T      how late (100us)\n"
-	"  --delay T, --bandwidth R\n"
-	"                         of the link, one way; bit/s\n"
-	"  --distance KM          instead of --delay: 300,000 km take a second\n"
-	"  --jitter T             up to so much more delay, for each packet anew: packets overtake each other\n"
-	"  --seed N               the same seed loses the same packets (1)\n"
-	"A real port instead:\n"
-	"  --port DEVICE          as in nic.ini: af_packet:eth1\n"
-	"  --wait T               for what still comes after the last packet (100ms)\n"
-	"What is shown:\n"
-	"  -w FILE                write what the NIC sent, or what came by the port (pcap, nanoseconds)\n"
-	"  --dump CONTEXT=FILE    write that context's buffer (--post), or the area that it shares with the host\n"
-	"  --trace[=FILE]         what became of each packet, and each handler's call; with --json one object a line\n"
-	"  --json                 the whole report, as JSON\n"
-	"What is expected:\n"
-	"  --expect FILE          a capture of what -w would write\n"
-	"  --tolerate LIST        what may differ from it: time, time=T, psn-start, or names of fields\n"
-	"  --expect-json FILE     what the report must say; it may say more\n"
-	"  --expect-memory CONTEXT=FILE\n"
-	"                         what --dump would write\n"
-	"Exit status: 0 as expected, 1 something is wrong (a capture cut off is replayed up to the cut), 2 wrong "
-	"usage, "
-	"3 not as\n"
-	"expected.\n";
+enum { NIC = 1, PORT = 2 }; /* modes of options */
 
-static int misuse(const char *what, const char *about)
+static const struct usage usage = {
+	.command = "replay",
+	.forms = "spindle replay -c nic.ini [OPTIONS] IN.pcap\n"
+		 "spindle replay --port DEVICE [--wait T] [OPTIONS] IN.pcap",
+	.about = "Runs a capture (pcap or pcapng, Ethernet) through a NIC in virtual time, each packet at its own time "
+		 "stamp; "
+		 "or sends it by a real port in real time.",
+	.end = "Exit status: 0 as expected, 1 an error (a truncated capture is replayed up to the cut), 2 wrong usage, "
+	       "3 not "
+	       "as expected.",
+	.arguments = 1,
+};
+
+/* ---- values ---- */
+
+/* The buffer of the context that CONTEXT=... names; NULL: this is no such text, or there are too many contexts. */
+static struct replay_buffer *buffer_of(struct replay *r, const char *text, const char **value)
 {
-	const int synopsis = (int)(strstr(usage, "\n\n") - usage);
+	const char *equals = strchr(text, '=');
+	const size_t len = equals ? (size_t)(equals - text) : 0;
 
-	fprintf(stderr, "spindle replay: %s%s\n%.*s\n'spindle help replay' tells more.\n", what, about, synopsis,
-		usage);
-	return 2;
-}
-
-static int bad(const char *wants, const char *value)
-{
-	return command_bad_value("replay", wants, value);
-}
-
-/* ---- values; 0, or the exit status when it has been said what is wrong ---- */
-
-static struct replay_buffer *buffer_of(struct replay *r, const char *context, size_t len)
-{
+	if (!len)
+		return NULL;
+	*value = equals + 1;
 	for (unsigned i = 0; i < r->buffers; i++)
-		if (r->buffer[i].len == len && !memcmp(r->buffer[i].context, context, len))
+		if (r->buffer[i].len == len && !memcmp(r->buffer[i].context, text, len))
 			return &r->buffer[i];
 	if (r->buffers == REPLAY_BUFFERS)
 		return NULL;
-	r->buffer[r->buffers] = (struct replay_buffer){.context = context, .len = len, .fd = -1};
+	r->buffer[r->buffers] = (struct replay_buffer){.context = text, .len = len, .fd = -1};
 	return &r->buffer[r->buffers++];
 }
 
-static int take_post(struct replay *r, const char *text)
+static int take_post(void *to, const char *text)
 {
-	const char *equals = strchr(text, '=');
-	struct replay_buffer *b;
+	const char *value;
+	struct replay_buffer *b = buffer_of(to, text, &value);
 	uint64_t count;
 
-	if (!equals || equals == text || sp_parse_uint(equals + 1, &count) || !count)
-		return bad("--post takes CONTEXT=COUNT", text);
-	b = buffer_of(r, text, (size_t)(equals - text));
-	if (!b || b->count)
-		return misuse(b ? "--post was given twice: " : "too many --post: ", text);
+	if (!b || sp_parse_uint(value, &count) || !count)
+		return -EINVAL;
+	if (b->count)
+		return options_misuse(&usage, "--post was given twice: %s", text);
 	b->count = count;
 	return 0;
 }
 
-/* CONTEXT=FILE into one of the two fields. */
-static int take_file(struct replay *r, const char *text, size_t field, const char *wants, const char *option)
+static int take_file(struct replay *r, const char *text, size_t field, const char *option)
 {
-	const char *equals = strchr(text, '=');
-	struct replay_buffer *b;
-	const char **to;
-	char what[64];
+	const char *value, **file;
+	struct replay_buffer *b = buffer_of(r, text, &value);
 
-	if (!equals || equals == text || !equals[1])
-		return bad(wants, text);
-	b = buffer_of(r, text, (size_t)(equals - text));
-	to = b ? (const char **)((char *)b + field) : NULL;
-	if (!to || *to) {
-		snprintf(what, sizeof(what), b ? "%s was given twice: " : "too many %s: ", option);
-		return misuse(what, text);
-	}
-	*to = equals + 1;
+	if (!b || !*value)
+		return -EINVAL;
+	file = (const char **)((char *)b + field);
+	if (*file)
+		return options_misuse(&usage, "%s was given twice: %s", option, text);
+	*file = value;
 	return 0;
 }
 
-static int take_dump(struct replay *r, const char *text)
+static int take_dump(void *to, const char *text)
 {
-	return take_file(r, text, offsetof(struct replay_buffer, dump), "--dump takes CONTEXT=FILE", "--dump");
+	return take_file(to, text, offsetof(struct replay_buffer, dump), "--dump");
 }
 
-static int take_expect_memory(struct replay *r, const char *text)
+static int take_expect_memory(void *to, const char *text)
 {
-	return take_file(r, text, offsetof(struct replay_buffer, expect), "--expect-memory takes CONTEXT=FILE",
-			 "--expect-memory");
+	return take_file(to, text, offsetof(struct replay_buffer, expect), "--expect-memory");
 }
 
-static int take_plugin(struct replay *r, const char *text)
+static int take_plugin(void *to, const char *text)
 {
+	struct replay *r = to;
+
 	if (r->plugins == REPLAY_PLUGINS)
-		return misuse("too many --plugin: ", text);
+		return options_misuse(&usage, "too many --plugin: %s", text);
 	r->plugin_file[r->plugins++] = text;
 	return 0;
 }
 
-static int take_call_limit(struct replay *r, const char *text)
+static int take_rate(void *to, const char *text)
 {
-	sp_time limit;
-
-	if (sp_parse_time(text, &limit) || limit < SP_MS || limit > 3600 * SP_SEC)
-		return bad("--call-limit must be 1ms to 3600s", text);
-	r->call_limit_ms = limit / SP_MS;
-	return 0;
-}
-
-static int take_wait(struct replay *r, const char *text)
-{
-	return sp_parse_time(text, &r->wait) || r->wait > 3600 * SP_SEC ? bad("--wait must be 0 to 3600s", text) : 0;
-}
-
-static int take_loop(struct replay *r, const char *text)
-{
-	return sp_parse_uint(text, &r->pace.passes) || !r->pace.passes ? bad("--loop must be 1 or more", text) : 0;
-}
-
-static int take_rate(struct replay *r, const char *text)
-{
+	struct replay *r = to;
 	const size_t len = strlen(text);
 	const bool packets = len > 3 && !strcmp(text + len - 3, "pps");
 	char number[32] = "";
@@ -166,14 +105,15 @@ static int take_rate(struct replay *r, const char *text)
 	if (len < sizeof(number))
 		snprintf(number, sizeof(number), "%.*s", (int)(packets ? len - 3 : len), text);
 	if (sp_parse_rate(number, &rate) || !rate || rate > SP_CAPTURE_MAX_RATE)
-		return bad("--rate must be bits per second (10G) or packets per second (1Mpps), 1 to 1000T", text);
+		return -EINVAL;
 	r->pace.bits = packets ? 0 : rate;
 	r->pace.packets = packets ? rate : 0;
 	return 0;
 }
 
-static int take_tolerate(struct replay *r, const char *text)
+static int take_tolerate(void *to, const char *text)
 {
+	struct replay *r = to;
 	struct sp_error error = {.key = ""};
 
 	r->tolerated = true;
@@ -183,146 +123,112 @@ static int take_tolerate(struct replay *r, const char *text)
 	return 2;
 }
 
-static int take_trace(struct replay *r, const char *text)
+static int take_trace(void *to, const char *text)
 {
+	struct replay *r = to;
+
 	r->trace_asked = true;
 	r->trace_file = text && strcmp(text, "-") ? text : NULL;
 	return 0;
 }
 
-static int take_json(struct replay *r, const char *text)
-{
-	(void)text;
-	r->json = true;
-	return 0;
-}
-
 /* ---- the options ---- */
 
-static const struct choice {
-	const char *name;
-	int letter;				    /* or 0 */
-	int argument;				    /* getopt's */
-	int (*take)(struct replay *, const char *); /* or NULL: */
-	size_t text;				    /* where a string goes */
-	enum { ANY, NIC_ONLY, PORT_ONLY } use;
-} choices[] = {
-	{"config", 'c', required_argument, NULL, offsetof(struct replay, config_file), NIC_ONLY},
-	{"plugin", 0, required_argument, take_plugin, 0, NIC_ONLY},
-	{"post", 0, required_argument, take_post, 0, NIC_ONLY},
-	{"call-limit", 0, required_argument, take_call_limit, 0, NIC_ONLY},
-	{"loop", 0, required_argument, take_loop, 0, ANY},
-	{"rate", 0, required_argument, take_rate, 0, ANY},
-	{"port", 0, required_argument, NULL, offsetof(struct replay, device), ANY},
-	{"wait", 0, required_argument, take_wait, 0, PORT_ONLY},
-	{"write", 'w', required_argument, NULL, offsetof(struct replay, sent_file), ANY},
-	{"dump", 0, required_argument, take_dump, 0, NIC_ONLY},
-	{"trace", 0, optional_argument, take_trace, 0, NIC_ONLY},
-	{"json", 0, no_argument, take_json, 0, ANY},
-	{"expect", 0, required_argument, NULL, offsetof(struct replay, expect_file), ANY},
-	{"tolerate", 0, required_argument, take_tolerate, 0, ANY},
-	{"expect-json", 0, required_argument, NULL, offsetof(struct replay, expect_json), ANY},
-	{"expect-memory", 0, required_argument, take_expect_memory, 0, NIC_ONLY},
-};
-#define CHOICES (sizeof(choices) / sizeof(*choices))
-#define FIRST	256 /* getopt's number of the first row; then come the link's */
-_Static_assert(CHOICES + 1 < MOST_OPTIONS, "room for the link's and the end");
-
-struct seen {
-	const char *nic, *port; /* one that asks for the one, or the other */
+static const struct option_row nic_rows[] = {
+	{"config", 'c', OPTION_STRING, "FILE", "configuration of the NIC and its contexts", AT(config_file),
+	 .modes = NIC},
+	{"plugin", 0, OPTION_CALL, "FILE", "load handlers from a shared object first (may repeat)", .take = take_plugin,
+	 .modes = NIC},
+	{"post", 0, OPTION_CALL, "CONTEXT=COUNT",
+	 "post COUNT receives of the maximum size first, one after the other in a zeroed buffer", .take = take_post,
+	 .wants = "CONTEXT=COUNT", .modes = NIC},
+	{"call-limit", 0, OPTION_TIME, "T", "processor time that one call of a handler may take (2s)", AT(call_limit),
+	 .least = SP_MS, .most = LONGEST, .modes = NIC},
+	{0},
 };
 
-static int take(struct replay *r, int row, const char *value, struct seen *seen)
-{
-	if (row >= (int)CHOICES) {
-		const struct link_option *o = &link_options[row - (int)CHOICES];
+static const struct option_row capture_rows[] = {
+	{"loop", 0, OPTION_NUMBER, "N", "go through the capture N times", AT(pace.passes), .least = 1},
+	{"rate", 0, OPTION_CALL, "R", "at R bit/s, or N packets per second (1Mpps), instead of the time stamps",
+	 .take = take_rate, .wants = "bits per second (10G) or packets per second (1Mpps), 1 to 1000T"},
+	{0},
+};
 
-		r->linked = true;
-		seen->nic = o->name;
-		return link_option_take(o, value, &r->link_config) ? 0 : bad(o->wants, value);
-	}
-	if (choices[row].use == NIC_ONLY)
-		seen->nic = choices[row].name;
-	if (choices[row].use == PORT_ONLY)
-		seen->port = choices[row].name;
-	if (choices[row].take)
-		return choices[row].take(r, value);
-	*(const char **)((char *)r + choices[row].text) = value;
-	return 0;
-}
+static const struct option_row port_rows[] = {
+	{"port", 0, OPTION_STRING, "DEVICE", "as in nic.ini: af_packet:eth1", AT(device)},
+	{"wait", 0, OPTION_TIME, "T", "wait so long for packets after the last one was sent (100ms)", AT(wait),
+	 .most = LONGEST, .modes = PORT},
+	{0},
+};
 
-static int row_of(int option)
-{
-	if (option >= FIRST)
-		return option - FIRST;
-	for (size_t i = 0; i < CHOICES; i++)
-		if (choices[i].letter == option)
-			return (int)i;
-	return -1;
-}
+static const struct option_row output_rows[] = {
+	{"write", 'w', OPTION_STRING, "FILE", "write what the NIC sent, or the port received (pcap, nanoseconds)",
+	 AT(sent_file)},
+	{"dump", 0, OPTION_CALL, "CONTEXT=FILE",
+	 "write that context's buffer (--post), or the area that it shares with the host", .take = take_dump,
+	 .wants = "CONTEXT=FILE", .modes = NIC},
+	{"trace", 0, OPTION_CALL, "[=FILE]",
+	 "what became of each packet, and each call of a handler; with --json one object a line", .take = take_trace,
+	 .modes = NIC},
+	{"json", 0, OPTION_FLAG, NULL, "the whole report, as JSON", AT(json)},
+	{0},
+};
 
-/* What does not go together; 0 or the exit status. */
-static int check(struct replay *r, const struct seen *seen)
+static const struct option_row expect_rows[] = {
+	{"expect", 0, OPTION_STRING, "FILE", "a capture: what -w must write", AT(expect_file)},
+	{"tolerate", 0, OPTION_CALL, "LIST", "what may differ from it: time, time=T, psn-start, or names of fields",
+	 .take = take_tolerate},
+	{"expect-json", 0, OPTION_STRING, "FILE", "what the report must contain; it may contain more", AT(expect_json)},
+	{"expect-memory", 0, OPTION_CALL, "CONTEXT=FILE", "what --dump must write", .take = take_expect_memory,
+	 .wants = "CONTEXT=FILE", .modes = NIC},
+	{0},
+};
+
+/* Rejects options that exclude each other. */
+static int check(struct replay *r, const struct options *o, const struct link_options *link)
 {
+	const struct option_row *foreign =
+		r->device && link->given ? link->given : options_foreign(o, r->device ? PORT : NIC);
 	const char *wrong = link_options_end(&r->link_config);
-	char text[128];
 
 	if (wrong)
-		return misuse(wrong, "");
-	if (r->device && seen->nic) {
-		snprintf(text, sizeof(text),
-			 "--%s is the NIC's, and with --port there is none but the real one: ", seen->nic);
-		return misuse(text, r->device);
-	}
-	if (!r->device && seen->port) {
-		snprintf(text, sizeof(text), "--%s goes with --port only", seen->port);
-		return misuse(text, "");
-	}
+		return options_misuse(&usage, "%s", wrong);
+	if (r->device && foreign)
+		return options_misuse(&usage, "%s is for the simulated NIC, and --port %s uses a real one",
+				      option_name(foreign), r->device);
+	if (foreign)
+		return options_misuse(&usage, "%s needs --port", option_name(foreign));
 	if (!r->device && !r->config_file)
-		return misuse("a configuration is needed: -c nic.ini", "");
+		return options_misuse(&usage, "a configuration is needed: -c nic.ini");
 	if (r->tolerated && !r->expect_file)
-		return misuse("--tolerate goes with --expect only", "");
-	return 0;
+		return options_misuse(&usage, "--tolerate needs --expect");
+	if (!o->arguments)
+		return options_misuse(&usage, "a capture is needed");
+	return OPTIONS_GO_ON;
 }
 
 int replay_arguments(struct replay *r, int argc, char **argv)
 {
-	struct option options[MOST_OPTIONS] = {0};
-	struct seen seen = {NULL, NULL};
-	const char *about, *what;
-	int option, n = 0, wrong = 0;
+	struct link_options link = {.way = LINK_BOTH, .config = &r->link_config};
+	struct options o = {&usage,
+			    {{"The NIC:", nic_rows, r, NULL},
+			     {"The packets:", capture_rows, r, NULL},
+			     {"A link in front of the NIC:", link_rows, &link, link_options_taken},
+			     {"A real port instead:", port_rows, r, NULL},
+			     {"Output:", output_rows, r, NULL},
+			     {"Expected results:", expect_rows, r, NULL}}};
+	int status;
 
-	for (size_t i = 0; i < CHOICES; i++)
-		options[n] = (struct option){choices[i].name, choices[i].argument, NULL, FIRST + n}, n++;
-	for (const struct link_option *o = link_options; o->name && n < MOST_OPTIONS - 2; o++)
-		options[n] = (struct option){o->name, required_argument, NULL, FIRST + n}, n++;
-	options[n] = (struct option){"help", no_argument, NULL, 'h'};
 	r->link_config.seed = LINK_SEED;
 	for (unsigned e = 0; e < 2; e++)
-		r->link_config.direction[e].reorder_delay = REPLAY_REORDER;
-	r->wait = REPLAY_WAIT;
-
-	optind = 0; /* GNU: start anew; argv[0] is the subcommand */
-	opterr = 0;
-	while (!wrong && (option = getopt_long(argc, argv, ":c:w:h", options, NULL)) != -1) {
-		if (option == 'h') {
-			fputs(usage, stdout);
-			return 1;
-		}
-		if (option == '?' || option == ':') {
-			what = command_bad_option(option, argv, &about);
-			wrong = misuse(what, about);
-		} else {
-			wrong = take(r, row_of(option), optarg, &seen);
-		}
-	}
-	if (!wrong)
-		wrong = check(r, &seen);
-	if (!wrong && argc - optind != 1)
-		wrong = misuse(optind < argc ? "one capture at a time, not also " : "a capture is needed",
-			       optind < argc ? argv[optind + 1] : "");
-	if (wrong)
-		return wrong + 1;
-	r->capture_file = argv[optind];
-	return 0;
+		r->link_config.direction[e].reorder_delay = REORDER;
+	r->wait = 100 * SP_MS;
+	status = options_parse(&o, argc, argv);
+	if (status == OPTIONS_GO_ON)
+		status = check(r, &o, &link);
+	if (status != OPTIONS_GO_ON)
+		return status;
+	r->linked = link.given;
+	r->capture_file = o.argument[0];
+	return OPTIONS_GO_ON;
 }

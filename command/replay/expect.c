@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Is it what was expected? What differs goes to standard error, each thing with the option that expects it. */
+#include "expect.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include "state.h"
 
 struct expectation {
 	struct replay *r;
@@ -26,7 +25,7 @@ static void say_nothing(void *arg, const char *text)
 	(void)text;
 }
 
-/* What came of a comparison: differences, or -errno and why there was none. */
+/* The result of a comparison: the number of differences, or -errno and the reason. */
 static void outcome(const struct expectation *e, int64_t n, const struct sp_error *error)
 {
 	char text[64];
@@ -40,7 +39,7 @@ static void outcome(const struct expectation *e, int64_t n, const struct sp_erro
 	}
 }
 
-/* As far as it can be known without a result: whether it can be read, and is what it should be. */
+/* The check before the run: can the file be read, and is it of the right kind? */
 static int check(struct expectation e, int64_t result, const struct sp_error *error)
 {
 	if (result >= 0)
@@ -49,12 +48,12 @@ static int check(struct expectation e, int64_t result, const struct sp_error *er
 	return (int)result;
 }
 
-/* An expectation is read now and again at the end: of a pipe nothing would be left then, and a device may never end. */
+/* An expectation is read twice, now and at the end: a pipe would be empty then, and a device may never end. */
 static int check_kind(struct replay *r, const char *option, const char *file)
 {
 	struct stat st;
 
-	if (!file || stat(file, &st) || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) /* others say what those are */
+	if (!file || stat(file, &st) || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) /* opening it reports these */
 		return 0;
 	replay_complain(r, "%s: %s: no regular file: it can be read only once", option, file);
 	return -EINVAL;
@@ -114,7 +113,7 @@ void replay_expect_rest(struct replay *r)
 	if (r->expect_file) {
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", r->recording);
 		tolerance.start = sp_capture_start(r->port.in);
-		if (r->device && !tolerance.time) /* real time is never twice the same */
+		if (r->device && !tolerance.time) /* real time differs each time */
 			tolerance.time = SP_NEVER;
 		outcome(&e,
 			sp_expect_capture(r->expect_file, r->sent_file ? r->sent_file : path, &tolerance, &to, &error),

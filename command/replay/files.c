@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The files that a replay reads and writes. */
+#include "files.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,9 +8,8 @@
 #include <sys/stat.h>
 
 #include "../output.h"
-#include "state.h"
 
-/* ---- what must not be overwritten ---- */
+/* ---- files that must not be overwritten ---- */
 
 struct named {
 	const char *file, *option;
@@ -71,7 +71,7 @@ bool replay_outputs_collide(struct replay *r)
 }
 
 /* ---- capture and recording ---- */
-/* What --expect alone wants to see needs no name. */
+/* --expect without -w compares with a recording that has no name. */
 static const char *recording_open(struct replay *r, char *path, size_t room)
 {
 	if (r->sent_file || !r->expect_file)

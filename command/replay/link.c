@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A link in front of the NIC: the capture's packets are sent at one end, at their time stamps; the NIC is at the other.
- */
+#include "link.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include <rte_mbuf.h>
-
-#include "state.h"
 
 static void feed(void *arg, sp_time now)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Host memory that a replay looks at: receives posted beforehand, and what contexts share with the host. */
+#include "memory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,8 +8,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "state.h"
 
 /* ---- receives, or the area ---- */
 static int buffer_post(struct replay *r, const struct replay_buffer *b, uint64_t each)
@@ -22,7 +21,7 @@ static int buffer_post(struct replay *r, const struct replay_buffer *b, uint64_t
 		if (err) {
 			char why[160] = "";
 
-			/* Workers take packets at the same time: then nothing queues behind a message in progress. */
+			/* With several workers nothing queues behind a message in progress. */
 			if (err == -EAGAIN && sp_nic_workers(r->nic) > 1)
 				snprintf(why, sizeof(why),
 					 " (with workers = %u at most max-messages receives can be posted; "
@@ -113,7 +112,7 @@ static bool write_all(int fd, const uint8_t *bytes, uint64_t len, off_t at)
 	return true;
 }
 
-/* What was never written stays a hole: gigabytes of receives with little in them take little disk. */
+/* Pages that were never written stay holes: gigabytes of almost empty receives take little disk space. */
 static bool write_sparse(int out, const struct replay_buffer *b)
 {
 	struct stat st;

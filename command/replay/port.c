@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A capture sent by a real port, in real time, and what comes back. The NIC is there for its port alone, which it opens
- * and checks as always; its packet path would drop what is malformed or of nobody's QP, and a test wants to see that
- * too. So the port is driven here, by the capture's clock.
- */
+#include "port.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,11 +14,13 @@
 #include "../../pipeline/port.h"
 #include "../interrupt.h"
 #include "../port_eal.h"
-#include "state.h"
+#include "expect.h"
+#include "files.h"
+#include "show.h"
 
-#define PRECISE	 (200 * SP_US) /* so long before a packet is due, nobody sleeps any more */
-#define PAUSE	 50000	       /* ns; what comes meanwhile gets its time stamp that much late */
-#define PATIENCE (2 * SP_SEC)  /* for a driver that takes nothing */
+#define PRECISE	 (200 * SP_US) /* closer than this to the next packet, it spins instead of sleeping */
+#define PAUSE	 50000	       /* ns; packets that arrive meanwhile get late time stamps */
+#define PATIENCE (2 * SP_SEC)  /* with a driver that takes nothing */
 #define MTU	 1500
 
 /* The capture's next packet, and when it is due. */
@@ -40,7 +39,7 @@ static void record(struct replay *r, sp_time now)
 		r->real.received_bytes += rte_pktmbuf_pkt_len(packet[i]);
 	}
 	if (n)
-		sp_capture_ops.transmit(&r->port, 0, packet, n, now); /* frees them, written or not */
+		sp_capture_ops.transmit(&r->port, 0, packet, n, now); /* frees the packets, even on error */
 }
 
 static void drop(struct outgoing *o)

@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle replay: a capture runs through a NIC in virtual time, each packet at its own time stamp. */
+/* spindle replay: runs a capture through a NIC in virtual time, each packet at its own time stamp. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "../command.h"
-#include "state.h"
+#include "../options.h"
+#include "arguments.h"
+#include "expect.h"
+#include "files.h"
+#include "link.h"
+#include "memory.h"
+#include "port.h"
+#include "show.h"
 
-#define AFTERMATH SP_SEC /* time after the last packet in which what was put off may still be done */
-
-void replay_complain(struct replay *r, const char *format, ...)
-{
-	va_list ap;
-
-	fflush(stdout); /* the report before what is wrong with it, also when both go to one place */
-	fputs("spindle replay: ", stderr);
-	va_start(ap, format);
-	vfprintf(stderr, format, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	r->status = 1;
-}
+#define AFTERMATH SP_SEC /* time after the last packet for deferred work */
+#define DIFFERS	  3	 /* exit status: not as expected */
 
 /* ---- the configuration ---- */
 static const struct sp_config_key *key_of(const struct sp_config_section *section, const char *name)
@@ -34,7 +28,7 @@ static const struct sp_config_key *key_of(const struct sp_config_section *sectio
 	return NULL;
 }
 
-/* Where a handler waits for credit from a peer (a parameter of that name), a capture has none to ask: it was given. */
+/* A handler with a parameter "credit" would wait for credit from its peer. A capture has no peer: credit is given. */
 static int credit_is_implicit(struct sp_config *config)
 {
 	for (size_t i = 0; i < config->sections; i++) {
@@ -54,7 +48,7 @@ static int credit_is_implicit(struct sp_config *config)
 		if (!key)
 			return -ENOMEM;
 		section->key = key;
-		key += section->keys++; /* from here on sp_config_free() takes care of it */
+		key += section->keys++; /* from here on sp_config_free() frees it */
 		*key = (struct sp_config_key){
 			.name = strdup("credit"), .value = strdup("implicit"), .line = section->line};
 		if (!key->name || !key->value)
@@ -72,7 +66,7 @@ static int plugins_load(struct replay *r, struct sp_error *error)
 	return err ? err : sp_config_plugins(r->config, error);
 }
 
-/* What needs neither EAL nor a NIC, so that what is wrong with it is said at once. */
+/* Everything that needs neither EAL nor a NIC comes first: its errors are printed at once. */
 static int configure(struct replay *r)
 {
 	struct sp_error error = {.key = ""};
@@ -91,13 +85,13 @@ static int configure(struct replay *r)
 	return err;
 }
 
-/* ---- handlers are watched ---- */
+/* ---- the guard: handlers that crash or hang ---- */
 static void say_wrong(void *arg, const char *text)
 {
 	replay_complain(arg, "%s", text);
 }
 
-/* In a signal handler: what has been traced and sent so far shows where it was. */
+/* Runs in a signal handler: trace and recording show how far the run came. */
 static void flush_files(void *arg)
 {
 	struct replay *r = arg;
@@ -111,7 +105,7 @@ static void flush_files(void *arg)
 static int guard_open(struct replay *r)
 {
 	const struct sp_guard_config config = {
-		.limit_ms = r->call_limit_ms,
+		.limit_ms = r->call_limit / SP_MS,
 		.say = say_wrong,
 		.crash = flush_files,
 		.arg = r,
@@ -126,12 +120,12 @@ static int guard_open(struct replay *r)
 	return err;
 }
 
-/* Whatever may call a handler. fn says what is wrong, and returns nothing but 0 or -EIO. */
+/* Runs fn, which may call a handler. fn prints its errors, and returns 0 or -EIO. */
 static int guarded(struct replay *r, int (*fn)(void *arg))
 {
 	int err = sp_guard_run(r->guard, fn, r);
 
-	if (err == -ETIMEDOUT) { /* said */
+	if (err == -ETIMEDOUT) { /* the guard has printed a message */
 		r->hung = true;
 		r->status = 1;
 	} else if (err && err != -EIO) {
@@ -141,7 +135,7 @@ static int guarded(struct replay *r, int (*fn)(void *arg))
 }
 
 /* ---- the NIC ---- */
-/* Ports named in the file belong to the real NIC. An exception port is one that takes everything. */
+/* The ports in the file belong to the real NIC: the capture replaces them. An exception port takes everything. */
 static int ports_set(struct replay *r)
 {
 	struct sp_nic_config *nic = r->nic_config;
@@ -149,7 +143,7 @@ static int ports_set(struct replay *r)
 	memset(nic->port, 0, sizeof(nic->port));
 	nic->ports = 1;
 	nic->port[0] = (struct sp_port_config){.ops = &sp_capture_ops, .ops_arg = &r->port};
-	for (unsigned i = 0; i < nic->addresses; i++) /* a capture is one port's */
+	for (unsigned i = 0; i < nic->addresses; i++) /* a capture has one port */
 		nic->address[i].port = 0;
 	nic->gateway6_port = 0;
 	if (nic->exception.device)
@@ -198,7 +192,7 @@ static int nic_open(struct replay *r)
 		replay_complain(r, "%s", error.text);
 		return err;
 	}
-	/* With a link it is the link that spreads flows over the workers' queues. */
+	/* With a link, the link spreads flows over the workers' queues. */
 	err = replay_files_open(r, r->linked ? 1 : r->nic_config->workers);
 	if (!err)
 		err = ports_set(r);
@@ -244,7 +238,7 @@ static int play(void *arg)
 	return 0;
 }
 
-/* While they are still watched: what they have kept, and do at the end. */
+/* Under the guard: handlers may still run when contexts end. */
 static int contexts_remove(void *arg)
 {
 	struct replay *r = arg;
@@ -295,12 +289,12 @@ static void finish(struct replay *r)
 	struct sp_error error = {.key = ""};
 	bool whole = r->report != NULL;
 
-	if (r->guard && !r->hung) /* of a run that ended early: they may hang, too */
+	if (r->guard && !r->hung) /* after an early end: this may hang, too */
 		guarded(r, contexts_remove);
 	replay_trace_close(r);
 	if (!r->hung)
 		nic_close(r);
-	/* after the NIC, whose last packets are in it */
+	/* after the NIC: it holds the NIC's last packets */
 	if (r->port.out && sp_capture_finish(r->port.out, &error)) {
 		replay_complain(r, "%s", error.text);
 		whole = false;
@@ -310,7 +304,7 @@ static void finish(struct replay *r)
 	if (r->recording >= 0)
 		close(r->recording);
 	if (r->hung)
-		return; /* its handler's code, the capture that its port reads: all of it may be in use */
+		return; /* the handler may still use all of this */
 	sp_capture_close(r->port.in);
 	sp_config_free(r->config);
 	for (unsigned i = 0; i < r->plugins; i++)
@@ -322,14 +316,14 @@ static void finish(struct replay *r)
 
 int command_replay(int argc, char **argv)
 {
-	static struct replay r; /* what a handler that does not return leaves behind stays reachable */
-	int over;
+	static struct replay r; /* static: a handler that hangs may still use it */
+	int status;
 
 	r = (struct replay){.recording = -1};
-	over = replay_arguments(&r, argc, argv);
-	if (over) {
+	status = replay_arguments(&r, argc, argv);
+	if (status != OPTIONS_GO_ON) {
 		sp_tolerance_free(&r.tolerance);
-		return over - 1;
+		return status;
 	}
 	if (replay_outputs_collide(&r))
 		;
@@ -338,5 +332,5 @@ int command_replay(int argc, char **argv)
 	else if (!nic_open(&r))
 		run(&r);
 	finish(&r);
-	return r.status ? r.status : r.differs ? REPLAY_DIFFERS : 0;
+	return r.status ? r.status : r.differs ? DIFFERS : 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The report of a replay, for people and as JSON. */
+#include "show.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -7,9 +8,8 @@
 #include <string.h>
 
 #include "../../pipeline/report.h"
-#include "state.h"
 
-/* ---- what is in it ---- */
+/* ---- JSON ---- */
 static void add_capture(const struct replay *r, struct sp_report *report)
 {
 	struct sp_capture_counters in;
@@ -24,7 +24,7 @@ static void add_capture(const struct replay *r, struct sp_report *report)
 	sp_report_close(report);
 }
 
-/* The direction towards the NIC: what it sends meets nobody. */
+/* Only the direction towards the NIC: nobody receives the other one. */
 static void add_link(const struct replay *r, struct sp_report *report)
 {
 	struct sp_link_counters c;
@@ -64,7 +64,7 @@ void replay_report_make(struct replay *r)
 	struct sp_report *report = sp_report_new();
 
 	if (!report)
-		return; /* said when it is to be printed */
+		return; /* replay_report_print() reports it */
 	if (r->device)
 		add_port(r, report);
 	else
@@ -75,7 +75,7 @@ void replay_report_make(struct replay *r)
 	r->report = sp_report_finish(report);
 }
 
-/* ---- for people ---- */
+/* ---- text ---- */
 static void print_value(const json_t *value)
 {
 	if (json_is_string(value))
@@ -143,8 +143,7 @@ static void print_tree(json_t *object, int indent)
 	}
 }
 
-/* ---- out with it ---- */
-/* On one line, where each line is an object. */
+/* In one line, as each line of the trace is an object. */
 static void print_line(const json_t *tree)
 {
 	char *line = json_dumps(tree, JSON_COMPACT | JSON_REAL_PRECISION(17));

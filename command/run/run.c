@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * spindle run: a NIC in a process of its own, for the applications that attach to it. Threads: the workers, the server,
- * the notifier, EAL's own, one that waits for signals, and the first, which starts all that, sleeps, and takes it down.
+ * spindle run: a NIC in a process of its own, for applications that attach to it. Threads: the workers, the server, the
+ * notifier, EAL's own, one that waits for signals, and the first, which starts the others, sleeps, and stops them.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <stdarg.h>
@@ -20,25 +19,16 @@
 #include "../../pipeline/config.h"
 #include "../command.h"
 #include "../interrupt.h"
+#include "../options.h"
 #include "notify.h"
 #include "../output.h"
 #include "fault.h"
 
-static const char usage[] = "usage: spindle run -c FILE [OPTIONS] [-- EAL ARGUMENTS]\n"
-			    "\n"
-			    "Runs the NIC that FILE describes, for the programs that attach to it, until SIGINT or "
-			    "SIGTERM; a second one ends\n"
-			    "it at once. One line on standard output says that it is ready.\n"
-			    "  -c FILE      the configuration (see spindle-nic.ini(5))\n"
-			    "  --name NAME  of the NIC: programs attach by it (default: name of [nic], or spindle0)\n"
-			    "  -v           say what it runs on: memory, ports, drivers\n"
-			    "Exit status: 0 stopped by a signal, 1 failed, 2 wrong usage.\n";
-
-#define EAL_ARGUMENTS 48 /* of the user; some are added */
+#define EAL_ARGUMENTS 48 /* the user's; the command adds some */
 #define READY_BYTES   1024
 
 struct run {
-	const char *file;
+	const char *file, *name;
 	bool verbose;
 	char **eal;
 	int eal_count;
@@ -59,54 +49,39 @@ static int fail(const char *text)
 	return 1;
 }
 
-static int misuse(const char *what, const char *about)
-{
-	fprintf(stderr, "spindle run: %s%s\n%s", what, about, usage);
-	return 2;
-}
+/* ---- the arguments ---- */
+static const struct usage usage = {
+	.command = "run",
+	.forms = "spindle run -c FILE [OPTIONS] [-- EAL ARGUMENTS]",
+	.about = "Runs the NIC that FILE describes, for programs that attach to it, until SIGINT or SIGTERM; a second "
+		 "signal "
+		 "ends it at once. One line on standard output says that it is ready.",
+	.end = "Exit status: 0 stopped by a signal, 1 failed, 2 wrong usage.",
+	.eal = EAL_ARGUMENTS,
+};
 
-/* ---- what is asked for ---- */
-/* 0, or the exit status + 1. */
+#define AT(field) OPTION_AT(struct run, field)
+
+static const struct option_row rows[] = {
+	{NULL, 'c', OPTION_STRING, "FILE", "the configuration (see spindle-nic.ini(5))", AT(file)},
+	{"name", 0, OPTION_STRING, "NAME", "of the NIC: programs attach by it (name of [nic], or spindle0)", AT(name),
+	 .least = 1, .most = sizeof(((struct sp_nic_config *)0)->name) - 1, .wants = "1 to 31 letters, digits, _ . -"},
+	{NULL, 'v', OPTION_FLAG, NULL, "print what it runs on: memory, ports, drivers", AT(verbose)},
+	{0},
+};
+
 static int arguments(struct run *r, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"name", required_argument, NULL, 'n'}, {"help", no_argument, NULL, 'h'}, {0}};
-	const char *about, *what;
-	int option;
+	struct options o = {&usage, {{NULL, rows, r, NULL}}};
+	const int status = options_parse(&o, argc, argv);
 
-	optind = 0; /* argv is not main()'s own */
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+:c:hv", options, NULL)) != -1)
-		switch (option) {
-		case 'c':
-			r->file = optarg;
-			break;
-		case 'n':
-			if (!*optarg || strlen(optarg) >= sizeof(r->nic_config.name))
-				return command_bad_value("run", "--name must be 1 to 31 letters, digits, _ . -",
-							 optarg) +
-				       1;
-			snprintf(r->nic_config.name, sizeof(r->nic_config.name), "%s", optarg);
-			break;
-		case 'v':
-			r->verbose = true;
-			break;
-		case 'h':
-			fputs(usage, stdout);
-			return 1;
-		default:
-			what = command_bad_option(option, argv, &about);
-			return misuse(what, about) + 1;
-		}
+	if (status != OPTIONS_GO_ON)
+		return status;
 	if (!r->file)
-		return misuse("which NIC? -c FILE is missing", "") + 1;
-	if (optind < argc && strcmp(argv[optind - 1], "--"))
-		return misuse("EAL arguments stand behind --, nothing else does: ", argv[optind]) + 1;
-	r->eal = argv + optind;
-	r->eal_count = argc - optind;
-	if (r->eal_count > EAL_ARGUMENTS)
-		return misuse("too many EAL arguments", "") + 1;
-	return 0;
+		return options_misuse(&usage, "which NIC? -c FILE is missing");
+	r->eal = o.eal;
+	r->eal_count = o.eals;
+	return OPTIONS_GO_ON;
 }
 
 static int missing(const struct run *r, const char *what)
@@ -126,10 +101,9 @@ static int missing(const struct run *r, const char *what)
 /* The file, the NIC's name, and where its socket will be. */
 static int configuration(struct run *r)
 {
-	char name[sizeof(r->nic_config.name)], text[128];
+	char text[128];
 	struct sp_error error = {.key = ""};
 
-	memcpy(name, r->nic_config.name, sizeof(name));
 	if (sp_config_read(r->file, &r->config, &error) || sp_config_nic(r->config, &r->nic_config, &error) ||
 	    sp_config_server(r->config, &r->server_config, &error))
 		return fail(error.text);
@@ -137,13 +111,11 @@ static int configuration(struct run *r)
 		return missing(r, "port = DEVICE: nothing would come in");
 	if (!r->nic_config.addresses)
 		return missing(r, "ip = ADDRESS: nobody could send to it");
-	if (*name)
-		memcpy(r->nic_config.name, name, sizeof(name));
-	else if (!*r->nic_config.name)
-		snprintf(r->nic_config.name, sizeof(r->nic_config.name), "spindle0");
+	if (r->name || !*r->nic_config.name)
+		snprintf(r->nic_config.name, sizeof(r->nic_config.name), "%s", r->name ? r->name : "spindle0");
 	int result = sp_socket_path(r->nic_config.name, true, r->path, sizeof(r->path));
 	if (result == -EINVAL) {
-		snprintf(text, sizeof(text), "'%s' is no name for a NIC: 1 to 31 letters, digits, _ . -",
+		snprintf(text, sizeof(text), "'%s' is no name for a NIC: it has 1 to 31 letters, digits, _ . -",
 			 r->nic_config.name);
 		return fail(text);
 	}
@@ -158,7 +130,7 @@ static int configuration(struct run *r)
 }
 
 /* ---- up ---- */
-/* What [nic] names: for its own contexts, and for those that applications open. */
+/* The plug-ins of [nic]: for its own contexts, and for those of applications. */
 static int load_plugins(const struct run *r)
 {
 	struct sp_error error = {.key = ""};
@@ -188,7 +160,7 @@ static int start_eal(const struct run *r)
 	return sp_eal_init(count, eal, &error) ? fail(error.text) : 0;
 }
 
-/* An application costs some descriptors. */
+/* Each application needs several descriptors. */
 static void raise_descriptors(void)
 {
 	struct rlimit limit;
@@ -224,7 +196,7 @@ static int start_nic(struct run *r)
 	struct sp_error error = {.key = ""};
 	char text[512];
 
-	/* Nobody outside shall know how flows are spread over tables. */
+	/* Outsiders must not know how flows are spread over tables. */
 	if (getrandom(&r->nic_config.secret, sizeof(r->nic_config.secret), 0) < 0)
 		return fail("no random numbers");
 	run_fault_set(&r->fault, &r->nic_config, r->path);
@@ -237,10 +209,10 @@ static int start_nic(struct run *r)
 		snprintf(text, sizeof(text), "the workers do not start: %s", strerror(-result));
 		return fail(text);
 	}
-	if (sp_telemetry_serve(r->nic)) /* the NIC does without */
+	if (sp_telemetry_serve(r->nic)) /* the NIC runs without it */
 		fprintf(stderr, "spindle run: no telemetry of our own: only DPDK's\n");
 	r->server_config.path = r->path;
-	r->server_config.claimed = true; /* by ourselves, before there was anything else */
+	r->server_config.claimed = true; /* command_run() has taken it */
 	result = sp_server_start(r->nic, &r->server_config, &error, &r->server);
 	return result ? fail(*error.text ? error.text : strerror(-result)) : 0;
 }
@@ -278,13 +250,13 @@ static int say_ready(const struct run *r)
 }
 
 /* ---- down ---- */
-/* What a second signal leaves to nobody: the next NIC of this name would not mind them, but they look like a NIC. */
+/* After a second signal: removes socket and lock, which would look like a running NIC. */
 static void abandon(void *arg)
 {
 	struct run *r = arg;
 	struct stat st;
 
-	if (r->claim.fd < 0) /* they are gone, or another NIC's by now */
+	if (r->claim.fd < 0) /* they are gone, or belong to another NIC by now */
 		return;
 	if (!lstat(r->path, &st) && S_ISSOCK(st.st_mode))
 		unlink(r->path);
@@ -310,14 +282,14 @@ static void stop(struct run *r)
 
 int command_run(int argc, char **argv)
 {
-	static struct run r; /* a second signal may come as late as in exit() */
+	static struct run r; /* static: a second signal may come in exit() */
 	char text[512];
 	int status;
 
 	r = (struct run){.claim.fd = -1};
 	status = arguments(&r, argc, argv);
-	if (status)
-		return status - 1;
+	if (status != OPTIONS_GO_ON)
+		return status;
 	status = configuration(&r);
 	if (!status && sp_claim_take(&r.claim, r.path, !r.server_config.path, text, sizeof(text))) {
 		fprintf(stderr, "spindle run: NIC %s: %s\n", r.nic_config.name, text);
@@ -326,7 +298,7 @@ int command_run(int argc, char **argv)
 	if (!status && interrupt_start(abandon, &r))
 		status = fail("no thread for signals");
 	if (!status) {
-		int out = output_redirect(STDERR_FILENO); /* which is for the ready line */
+		int out = output_redirect(STDERR_FILENO); /* standard output is for the ready line */
 
 		raise_descriptors();
 		status = load_plugins(&r);

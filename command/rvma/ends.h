@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of `spindle rvma`: rvma.c (options, what the verbs share), rvma_listen.c, rvma_put.c (put and get). */
-#ifndef COMMAND_RVMA_COMMAND_H
-#define COMMAND_RVMA_COMMAND_H
+/* What spindle rvma was asked for, and what listen, put and get share. */
+#ifndef COMMAND_RVMA_ENDS_H
+#define COMMAND_RVMA_ENDS_H
 
 #include <stdint.h>
 #include <stdio.h>
@@ -20,10 +20,10 @@ struct rvma_asked {
 	/* put, get */
 	struct rvma_address peer;
 	uint64_t at, piece, back;
-	bool has_at, has_size, has_threshold;
+	bool has_at;
 };
 
-/* A context on the NIC that was asked for. Everything is closed by rvma_command_close, however far it came. */
+/* A context on the NIC. rvma_command_close() closes whatever has been opened. */
 struct rvma_ends {
 	const struct rvma_asked *asked;
 	struct sp_dev *dev;
@@ -33,19 +33,14 @@ struct rvma_ends {
 	int fd; /* of the file; -1 */
 };
 
-/* Says what is wrong; -1. */
+/* Prints a message; -1. */
 int rvma_command_fail(const struct rvma_asked *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same of a call to the NIC. */
+/* The same for -errno of a call to the NIC. */
 int rvma_command_nic(const struct rvma_asked *a, const char *what, int rc);
-/* The file, the NIC, a context on it. attr: 0 for the defaults. 0 or -1. */
+/* Opens the file, the NIC and a context on it. 0 or -1. */
 int rvma_command_open(struct rvma_ends *e, const struct rvma_asked *a, const struct rvma_attr *attr, int flags);
 void rvma_command_close(struct rvma_ends *e);
 int rvma_command_write(const struct rvma_asked *a, int fd, const void *bytes, uint64_t len);
 const char *rvma_command_ip(const uint8_t ip[16], char text[64]);
-
-/* 0 or -1. */
-int rvma_listen(const struct rvma_asked *a);
-int rvma_put_file(const struct rvma_asked *a);
-int rvma_get_file(const struct rvma_asked *a);
 
 #endif

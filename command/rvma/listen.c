@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle rvma listen: a mailbox, and what comes into it. */
+#include "listen.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -7,7 +8,6 @@
 #include <string.h>
 
 #include "../interrupt.h"
-#include "ends.h"
 
 #define NOTICE sizeof(struct rvma_notification)
 #define LOOK   (100 * SP_MS) /* how long a signal may go unnoticed */

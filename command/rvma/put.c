@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle rvma put and get: to and from a mailbox. */
+#include "put.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,7 +10,6 @@
 #include <unistd.h>
 
 #include "../interrupt.h"
-#include "ends.h"
 
 #define LOOK (100 * SP_MS) /* how long a signal may go unnoticed */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* spindle sim, packet by packet. */
-#include "asked.h"
+#include "packets.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,9 +14,10 @@
 
 #include "../../testbed/repair.h"
 #include "../interrupt.h"
+#include "show.h"
 
 #define PACKET_EXTRA  114u  /* bytes of the wire that a packet takes beyond its payload: IPv4 to ICRC, Ethernet, gap */
-#define GRAIN	      16u   /* packets of time that go together, so long as it is little ... */
+#define GRAIN	      16u   /* so many packets are simulated together, if they take at most a LITTLE-th ... */
 #define LITTLE	      8192  /* ... of the round trip */
 #define FRAME	      0.2   /* s between two pictures */
 #define IN_FLIGHT     65536 /* units, see struct sdr_reliable_attr */
@@ -48,8 +49,7 @@ static uint32_t queue(const struct sim *s)
 	return fit < 2 * GRAIN ? 2 * GRAIN : (uint32_t)fit;
 }
 
-/* Of the units of a message twice as many, should the path hold them: a window would be what is measured, else. 0: the
- * default, which covers them. */
+/* Twice the units of a message, so that no window limits what is measured. 0: the default, which is enough. */
 static uint32_t in_flight(const struct sim *s)
 {
 	const uint64_t units = (sim_message(s) + s->model.chunk - 1) / s->model.chunk;
@@ -57,7 +57,7 @@ static uint32_t in_flight(const struct sim *s)
 	return units > IN_FLIGHT / 2 ? (uint32_t)smaller(rte_align64pow2(2 * units), IN_FLIGHT_MAX) : 0;
 }
 
-/* A host that knows its path: the round trip to begin with, and by how much packets may overtake each other. */
+/* The host knows the path: the first round-trip time, and by how much packets may overtake each other. */
 static struct sdr_reliable_attr host(const struct sim *s)
 {
 	const double inject = (double)sim_message(s) * 8 / (double)s->bandwidth;
@@ -128,8 +128,8 @@ static bool progress(void *arg, uint32_t done)
 	return interrupt_came();
 }
 
-/* What it is asked for, with what is measured. 0, or -ENOMEM. */
-static int find(const struct sim *asked, struct sim *s)
+/* Copies what is asked for and adds what is measured. 0, or -ENOMEM. */
+static int measure(const struct sim *asked, struct sim *s)
 {
 	const struct sdr_ec ec = {.code = sim_schemes[asked->scheme].code, .k = asked->model.k, .m = asked->model.m};
 
@@ -151,12 +151,12 @@ int sim_packets(const struct sim *asked)
 				 .progress = progress,
 				 .arg = &bar};
 	struct sp_sweep_outcome o;
-	struct sp_error error = {.key = ""}; /* nothing else starts, if interrupts cannot */
+	struct sp_error error = {.key = ""};
 	int rc = sim_times_open(asked, &sweep.times);
 
 	if (rc)
 		return rc;
-	rc = find(asked, &found);
+	rc = measure(asked, &found);
 	rc = rc ? rc : interrupt_note();
 	describe(s, &sweep.crossing);
 	rc = rc ? rc : sp_sweep_run(&sweep, &o, &error);

@@ -1,16 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "asked.h"
+#include "show.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <jansson.h>
 
 #include "../../handlers/wire/ec.h"
 #include "../chosen.h"
 
-/* What the model and packets both say; s. */
+int sim_times_open(const struct sim *s, double **times)
+{
+	FILE *f;
+
+	*times = NULL;
+	if (!s->times)
+		return 0;
+	f = fopen(s->times, "w"); /* an error is found before the simulation, which takes long */
+	*times = f ? malloc(s->samples * sizeof(**times)) : NULL;
+	if (!*times)
+		fprintf(stderr, "spindle sim: --times %s: %s\n", s->times, strerror(errno));
+	if (f)
+		fclose(f);
+	return *times ? 0 : 1;
+}
+
+int sim_times_write(const struct sim *s, double *times)
+{
+	FILE *f = times ? fopen(s->times, "w") : NULL;
+	bool bad = times && !f;
+
+	for (uint64_t i = 0; f && i < s->samples; i++)
+		fprintf(f, "%.17g\n", times[i]);
+	if (f) {
+		bad = ferror(f);
+		bad |= fclose(f);
+	}
+	if (bad)
+		fprintf(stderr, "spindle sim: --times %s: cannot be written\n", s->times);
+	free(times);
+	return bad;
+}
+
+/* What the model and packets both give; seconds. */
 struct times {
 	double mean, deviation, p50, p99, p999, lossless;
 };
@@ -111,7 +147,7 @@ static json_int_t workers(const struct sim *s)
 	return s->repair_workers ? (json_int_t)s->repair_workers : 1;
 }
 
-/* Of a message, on average; s of one worker. */
+/* Seconds of one worker per message, on average. */
 static double repair_time(const struct sp_crossing_counters *n)
 {
 	return (double)n->repairing / (double)SP_SEC / (double)n->messages;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reports of a NIC in another process. */
-#include "../command.h"
-#include "view.h"
+#include "ask.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../ask.h"
+#include "../nic_error.h"
 
 int stat_ask(struct sp_attach_link *link, const struct stat_asked *a, struct stat_sample *sample)
 {
@@ -36,10 +35,11 @@ void stat_ask_words(const struct stat_asked *a, int status, char *words, size_t 
 		snprintf(words, bytes, "NIC %s has gone, or does not answer", nic);
 		break;
 	case -EPERM:
-		snprintf(words, bytes, "NIC %s: --handlers is for its own user and root: packets wait meanwhile", nic);
+		snprintf(words, bytes, "NIC %s: only its own user and root may use --handlers: packets wait meanwhile",
+			 nic);
 		break;
 	case -EPROTO:
-		snprintf(words, bytes, "NIC %s says what makes no sense: is it of another version?", nic);
+		snprintf(words, bytes, "NIC %s sent a malformed report: is it another version?", nic);
 		break;
 	default:
 		snprintf(words, bytes, "NIC %s: %s", nic, strerror(-status));

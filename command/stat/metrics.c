@@ -4,7 +4,7 @@
  * it goes family by family over the subjects (the NIC, its ports, workers, contexts, ...), each of which has its
  * labels. What the NIC does not say has no sample.
  */
-#include "view.h"
+#include "metrics.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The terminal that spindle stat is shown on, and its keys. */
-#include "view.h"
+#include "screen.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -9,11 +8,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-const struct stat_order_word stat_order[STAT_ORDERS] = {
-	[STAT_ACTIVITY] = {"activity", 'a'}, [STAT_NAME] = {"name", 'n'},	[STAT_PACKETS] = {"packets", 'p'},
-	[STAT_BYTES] = {"bytes", 'b'},	     [STAT_DROPPED] = {"dropped", 'd'}, [STAT_CYCLES] = {"cycles", 'c'},
-	[STAT_P99] = {"p99", '9'},	     [STAT_SHARE] = {"share", 's'},	[STAT_OVERRUNS] = {"overruns", 'o'},
-};
+#include "show.h"
 
 /* ---- what is shown ---- */
 
@@ -24,14 +19,14 @@ static void measure(struct stat_view *v)
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col || !size.ws_row)
 		size = (struct winsize){.ws_col = 80, .ws_row = 24};
 	if (v->drawn && (size.ws_col != v->width || size.ws_row != v->height)) {
-		printf("\033[2J\033[H"); /* the terminal has wrapped the old table: nobody knows where it starts */
+		printf("\033[2J\033[H"); /* the terminal has wrapped the old table: its first line is unknown */
 		v->drawn = 0;
 	}
 	v->width = size.ws_col;
 	v->height = size.ws_row;
 }
 
-/* In the place of the one before, as many lines as the terminal has. */
+/* Replaces the previous table, with as many lines as the terminal has. */
 static void draw(struct stat_view *v, const char *text)
 {
 	const unsigned room = v->height > 2 ? v->height - 1 : 1;
@@ -55,15 +50,15 @@ static void draw(struct stat_view *v, const char *text)
 	v->drawn = lines;
 }
 
-/* In one line: what the keys do. */
+/* One line: what the keys do. */
 static void explain(const struct stat_view *v, FILE *to)
 {
 	char line[200];
-	int at = snprintf(line, sizeof(line), "by %s%s; keys:", stat_order[v->order].name,
+	int at = snprintf(line, sizeof(line), "by %s%s; keys:", stat_order_names[v->order],
 			  v->backwards ? ", the least first" : "");
 
 	for (unsigned i = 0; i < STAT_ORDERS; i++)
-		at += snprintf(line + at, sizeof(line) - (size_t)at, " %c %s", stat_order[i].key, stat_order[i].name);
+		at += snprintf(line + at, sizeof(line) - (size_t)at, " %c %s", stat_order_keys[i], stat_order_names[i]);
 	snprintf(line + at, sizeof(line) - (size_t)at, ", r reverse, q quit");
 	fprintf(to, "%.*s\n", (int)v->width, line);
 }
@@ -96,13 +91,13 @@ void stat_draw(struct stat_view *v, const struct stat_sample *now, const struct 
 
 /* ---- keys ---- */
 
-static struct termios found; /* as the terminal was */
+static struct termios found; /* the terminal's former settings */
 
 void stat_keys_begin(struct stat_view *v)
 {
 	struct termios raw;
 
-	/* who changes the terminal from the background is stopped */
+	/* a background process that changes the terminal is stopped */
 	if (v->keys || tcgetpgrp(STDIN_FILENO) != getpgrp() || tcgetattr(STDIN_FILENO, &found))
 		return;
 	raw = found;
@@ -128,14 +123,14 @@ static bool press(struct stat_view *v, char key, bool *quit)
 		return true;
 	}
 	for (unsigned i = 0; i < STAT_ORDERS; i++)
-		if (key == stat_order[i].key) {
+		if (key == stat_order_keys[i]) {
 			v->order = (enum stat_order)i;
 			return true;
 		}
 	return false;
 }
 
-/* Esc, or Esc [ parameters letter: one key with a long name, none of ours. */
+/* Esc, or Esc [ parameters letter: one key that sends several bytes. It has no meaning here. */
 static bool in_sequence(struct stat_view *v, unsigned char c)
 {
 	if (c == 033)
@@ -158,7 +153,7 @@ bool stat_keys(struct stat_view *v, bool *quit)
 	while (v->keys && poll(&wait, 1, 0) > 0) {
 		const ssize_t n = read(STDIN_FILENO, key, sizeof(key));
 
-		if (n <= 0) { /* the terminal has gone; its signal ends the command, or nobody wants to */
+		if (n <= 0) { /* the terminal has gone: its signal ends the command, unless nohup ignores it */
 			v->keys = false;
 			break;
 		}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A NIC's OpenMetrics text over HTTP, by libmicrohttpd: what of HTTP a scraper may say is the library's business, with
- * one thread, a bound on connections, their memory and their patience. Every scrape attaches to the NIC and leaves it
- * again: none of its places is held meanwhile, and a NIC that has been started again is the one that answers.
+ * libmicrohttpd handles all of HTTP, in one thread, with bounds on connections, their memory and their time. Every
+ * scrape attaches to the NIC and detaches again: it holds no place of the NIC in between, and a restarted NIC answers
+ * the next.
  */
-#include "view.h"
+#include "serve.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -14,17 +14,18 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "../command.h"
+#include "../../pipeline/config.h"
+#include "../nic_error.h"
+#include "metrics.h"
 
 #define CONNECTIONS	  32u
 #define CONNECTION_MEMORY (32u << 10)
 #define PATIENCE	  10u /* seconds that a connection may be idle, and that a request with its answer may take */
 
-/* A connection. The library's thread writes, under lock; who waits for signals reads, and hangs up. */
+/* A connection. The library's thread writes, under lock; the thread that waits for signals reads and hangs up. */
 struct place {
 	int fd;	      /* 0: nobody's */
 	time_t since; /* of the request that is under way, or is waited for */
@@ -185,51 +186,49 @@ static void hurry(struct server *s)
 
 /* ---- the server ---- */
 
-/* [ADDR:]PORT, ADDR without names: 127.0.0.1, [::1], 0.0.0.0. False: it is none. */
-static bool parse(const char *text, struct sockaddr_storage *to, socklen_t *bytes)
+int stat_serve_parse(const char *text, struct stat_address *address)
 {
 	static const struct addrinfo numbers = {.ai_socktype = SOCK_STREAM,
 						.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
 	const char *colon = strrchr(text, ':'), *port = colon ? colon + 1 : text;
 	char host[64] = "127.0.0.1";
 	struct addrinfo *found;
-	unsigned long number;
-	char *end;
+	uint64_t number;
 
-	number = strtoul(port, &end, 10);
-	if (*port < '0' || *port > '9' || *end || number > 65535)
-		return false;
+	if (sp_parse_uint(port, &number) || number > 65535)
+		return -EINVAL;
 	if (colon) {
 		const bool bracket = text[0] == '[' && colon > text + 1 && colon[-1] == ']';
 		const size_t len = (size_t)(colon - text) - (bracket ? 2 : 0);
 
-		/* an IPv6 address whose last part is taken for the port is nobody's wish */
+		/* an IPv6 address without brackets: its last part would be taken for the port */
 		if (!len || len >= sizeof(host) || (!bracket && memchr(text, ':', len)))
-			return false;
+			return -EINVAL;
 		memcpy(host, text + bracket, len);
 		host[len] = 0;
 	}
 	if (getaddrinfo(host, port, &numbers, &found))
-		return false;
-	memcpy(to, found->ai_addr, found->ai_addrlen);
-	*bytes = found->ai_addrlen;
+		return -EINVAL;
+	address->text = text;
+	memcpy(&address->at, found->ai_addr, found->ai_addrlen);
+	address->bytes = found->ai_addrlen;
 	freeaddrinfo(found);
-	return true;
+	return 0;
 }
 
 /* A socket that listens, and its address in words; -errno. */
-static int open_socket(const struct sockaddr_storage *at, socklen_t bytes, char *words, size_t room)
+static int open_socket(const struct stat_address *address, char *words, size_t room)
 {
 	struct sockaddr_storage bound;
 	socklen_t len = sizeof(bound);
 	char host[64], port[8];
 	const int on = 1;
-	int fd = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), status;
+	int fd = socket(address->at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), status;
 
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (bind(fd, (const struct sockaddr *)at, bytes) || listen(fd, CONNECTIONS) ||
+	if (bind(fd, (const struct sockaddr *)&address->at, address->bytes) || listen(fd, CONNECTIONS) ||
 	    getsockname(fd, (struct sockaddr *)&bound, &len)) {
 		status = -errno;
 		close(fd);
@@ -244,20 +243,16 @@ static int open_socket(const struct sockaddr_storage *at, socklen_t bytes, char 
 	return fd;
 }
 
-int stat_serve(const struct stat_asked *a, const char *address)
+int stat_serve(const struct stat_asked *a, const struct stat_address *address)
 {
 	static struct server s; /* it is large */
 	struct MHD_Daemon *daemon;
-	struct sockaddr_storage at;
-	socklen_t bytes;
 	char words[120];
 	const struct timespec second = {.tv_sec = 1};
 	sigset_t signals;
 	int fd;
 
-	if (!parse(address, &at, &bytes))
-		return command_bad_value("stat", "--listen must be PORT, ADDRESS:PORT or [ADDRESS]:PORT", address);
-	/* No thread is to take them but this one, which waits for them. */
+	/* Only this thread takes signals: it waits for them. */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
@@ -267,9 +262,9 @@ int stat_serve(const struct stat_asked *a, const char *address)
 	s.asked = a;
 	pthread_mutex_init(&s.lock, NULL);
 	atomic_store(&s.asking, -1);
-	fd = open_socket(&at, bytes, words, sizeof(words));
+	fd = open_socket(address, words, sizeof(words));
 	if (fd < 0) {
-		fprintf(stderr, "spindle stat: --listen %s: %s\n", address, strerror(-fd));
+		fprintf(stderr, "spindle stat: --listen %s: %s\n", address->text, strerror(-fd));
 		return 1;
 	}
 	daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, request, &s, MHD_OPTION_LISTEN_SOCKET,
@@ -279,7 +274,7 @@ int stat_serve(const struct stat_asked *a, const char *address)
 				  MHD_OPTION_END);
 	if (!daemon) {
 		close(fd);
-		fprintf(stderr, "spindle stat: --listen %s: the HTTP server does not start\n", address);
+		fprintf(stderr, "spindle stat: --listen %s: the HTTP server does not start\n", address->text);
 		return 1;
 	}
 	printf("NIC %s: %s\n", command_nic_name(a->nic), words);

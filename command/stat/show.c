@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables of a NIC's report. */
-#include "view.h"
-#include "table.h"
+#include "show.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+#include "table.h"
 
 /* ---- what there is to see ---- */
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle stat: what a running NIC counts, once or again and again. */
+/* spindle stat: the counters of a running NIC, once or repeatedly. */
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,37 +10,30 @@
 #include <unistd.h>
 
 #include "../command.h"
-#include "view.h"
+#include "../nic_error.h"
+#include "metrics.h"
+#include "screen.h"
+#include "serve.h"
 
-static const char usage[] =
-	"usage: spindle stat [NAME] [OPTIONS]\n"
-	"\n"
-	"Shows what the running NIC of that name (default: $SPINDLE_NIC, or spindle0) counts: ports, workers, drops,\n"
-	"contexts, handlers, applications. On a terminal the table is live, until q or Ctrl-C, and keys sort it;\n"
-	"elsewhere it is printed once.\n"
-	"  -n, --nic NAME  the same as NAME; with a '/' in it, the path of the NIC's socket\n"
-	"  --context C     only context C (NAME, or NAME@PID of an application), and all that it counts\n"
-	"  --interval S    seconds between two samples, 0.05 to 3600 (default 1)\n"
-	"  --count N       samples, then end\n"
-	"  --once          one sample: --count 1\n"
-	"  --sort FIELD    contexts and handlers by name, packets, bytes, dropped, cycles (a packet), p99 (of them),\n"
-	"                  share (of a worker), overruns, or activity (the default: packets and those sent)\n"
-	"  --reverse       the least first\n"
-	"  --top N         only the first N of them\n"
-	"  --json          one JSON object a line and sample, as the NIC gives it\n"
-	"  --handlers      with --json: also what handlers say of their own state (packets wait meanwhile)\n"
-	"  --openmetrics   one sample as OpenMetrics text\n"
-	"  --listen [ADDR:]PORT  serves that text by HTTP at /metrics, of the moment each time (ADDR: default "
-	"127.0.0.1)\n"
-	"Exit status: 0 done, 1 there is no such NIC or context, or it has gone, 2 wrong usage.\n";
+static const struct usage usage = {
+	.command = "stat",
+	.forms = "spindle stat [NAME] [OPTIONS]",
+	.about = "Shows the counters of the running NIC NAME (default: $SPINDLE_NIC, or spindle0): ports, workers, "
+		 "drops, "
+		 "contexts, handlers, applications. On a terminal the table is live, until q or Ctrl-C, and keys sort "
+		 "it; "
+		 "elsewhere it is printed once.",
+	.end = "Exit status: 0 done, 1 there is no such NIC or context, or it has gone, 2 wrong usage.",
+	.arguments = 1,
+};
 
-struct options {
-	struct stat_asked asked;
+struct asked {
+	struct stat_asked nic;
 	struct stat_view view; /* order, backwards, top */
 	double interval;
 	uint64_t count; /* 0: for ever */
-	bool json, metrics, sorted, again;
-	const char *listen;
+	bool json, metrics;
+	struct stat_address listen; /* text NULL: no */
 };
 
 static volatile sig_atomic_t interrupted, suspended;
@@ -54,148 +46,80 @@ static void interrupt(int signal)
 		interrupted = 1;
 }
 
-static int misuse(const char *what, const char *about)
+/* ---- options ---- */
+
+#define AT(field) OPTION_AT(struct asked, field)
+
+static int take_listen(void *to, const char *text)
 {
-	fprintf(stderr, "spindle stat: %s%s\n%s", what, about, usage);
-	return 2;
+	struct asked *a = to;
+
+	return stat_serve_parse(text, &a->listen);
 }
 
-static bool number(const char *text, double min, double max, double *value)
-{
-	char *end;
+static const struct option_row rows[] = {
+	{"context", 0, OPTION_STRING, "C",
+	 "only context C (NAME, or NAME@PID of an application), with all its counters", AT(nic.context), .least = 1,
+	 .most = UINT64_MAX, .wants = "a context's name"},
+	{"interval", 0, OPTION_REAL, "S", "seconds between two samples, 0.05 to 3600 (1)", AT(interval), .low = 0.05,
+	 .high = 3600},
+	{"count", 0, OPTION_NUMBER, "N", "end after N samples", AT(count), .least = 1, .most = 1000000000},
+	{"once", 0, OPTION_FLAG, NULL, "one sample: --count 1", AT(count), .least = 1},
+	{"sort", 0, OPTION_WORD, "FIELD",
+	 "sort contexts and handlers by name, packets, bytes, dropped, cycles (per packet), p99 (of cycles), share (of "
+	 "a "
+	 "worker), overruns, or activity (packets received and sent: the default)",
+	 AT(view.order), .words = stat_order_names},
+	{"reverse", 0, OPTION_FLAG, NULL, "the smallest first", AT(view.backwards)},
+	{"top", 0, OPTION_NUMBER, "N", "only the first N of them", AT(view.top), .least = 1, .most = 1000000000},
+	{"json", 0, OPTION_FLAG, NULL, "print the NIC's JSON, one object a line and sample", AT(json)},
+	{"handlers", 0, OPTION_FLAG, NULL,
+	 "with --json: also what handlers report of their state (packets wait meanwhile)", AT(nic.handlers)},
+	{"openmetrics", 0, OPTION_FLAG, NULL, "one sample as OpenMetrics text", AT(metrics)},
+	{"listen", 0, OPTION_CALL, "[ADDR:]PORT",
+	 "serve that text, always current, by HTTP at /metrics (ADDR: default 127.0.0.1)", .take = take_listen,
+	 .wants = "PORT, ADDRESS:PORT or [ADDRESS]:PORT"},
+	{0},
+};
 
-	errno = 0;
-	*value = strtod(text, &end);
-	return *text >= '0' && *text <= '9' && !*end && !errno && *value >= min && *value <= max;
+/* Rejects options that exclude each other. */
+static int check(struct asked *a, const struct options *o)
+{
+	const bool listen = a->listen.text, again = options_has(o, "interval");
+
+	if (a->nic.handlers && !a->json)
+		return options_misuse(&usage, "there is no table for --handlers: it needs --json");
+	if (a->json + a->metrics + listen > 1)
+		return options_misuse(&usage, "only one of --json, --openmetrics and --listen");
+	if ((options_has(o, "sort") || a->view.backwards || a->view.top) && (a->json || a->metrics || listen))
+		return options_misuse(&usage, "--sort, --reverse and --top are for tables");
+	if ((again || a->count) && (a->metrics || listen))
+		return options_misuse(&usage, "--interval, --count and --once are for tables and --json");
+	if (!a->count && !again && (a->json || !isatty(STDOUT_FILENO)))
+		a->count = 1;
+	return OPTIONS_GO_ON;
 }
 
-static bool whole(const char *text, uint64_t *value)
+static int arguments(struct asked *a, int argc, char **argv)
 {
-	double n;
+	struct options o = {&usage, {{NULL, nic_rows, &a->nic.nic, NULL}, {NULL, rows, a, NULL}}};
+	const int status = options_parse(&o, argc, argv);
 
-	if (!number(text, 1, 1e9, &n) || n != (double)(uint64_t)n)
-		return false;
-	*value = (uint64_t)n;
-	return true;
+	if (status != OPTIONS_GO_ON)
+		return status;
+	if (o.arguments && a->nic.nic)
+		return options_misuse(&usage, "only one NIC: %s", o.argument[0]);
+	if (o.arguments)
+		a->nic.nic = o.argument[0];
+	a->view.context = a->nic.context;
+	return check(a, &o);
 }
 
-static bool order(const char *text, enum stat_order *value)
-{
-	for (unsigned i = 0; i < STAT_ORDERS; i++)
-		if (!strcmp(text, stat_order[i].name)) {
-			*value = (enum stat_order)i;
-			return true;
-		}
-	return false;
-}
-
-/* What does not go together. 0, or the exit status + 1. */
-static int check(struct options *o)
-{
-	if (o->asked.handlers && !o->json)
-		return misuse("what handlers say of themselves has no table: --handlers is for --json", "") + 1;
-	if (o->json + o->metrics + !!o->listen > 1)
-		return misuse("one way at a time: --json, --openmetrics or --listen", "") + 1;
-	if (o->sorted && (o->json || o->metrics || o->listen))
-		return misuse("--sort, --reverse and --top are for tables", "") + 1;
-	if ((o->again || o->count) && (o->metrics || o->listen))
-		return misuse("--interval, --count and --once are for tables and --json", "") + 1;
-	if (!o->count && !o->again && (o->json || !isatty(STDOUT_FILENO)))
-		o->count = 1;
-	return 0;
-}
-
-/* 0, or the exit status + 1. */
-static int arguments(struct options *o, int argc, char **argv)
-{
-	static const struct option options[] = {
-		{"nic", required_argument, NULL, 'n'},	    {"context", required_argument, NULL, 'c'},
-		{"interval", required_argument, NULL, 'i'}, {"count", required_argument, NULL, 'k'},
-		{"once", no_argument, NULL, 'o'},	    {"sort", required_argument, NULL, 's'},
-		{"reverse", no_argument, NULL, 'b'},	    {"top", required_argument, NULL, 't'},
-		{"json", no_argument, NULL, 'j'},	    {"handlers", no_argument, NULL, 'r'},
-		{"openmetrics", no_argument, NULL, 'm'},    {"listen", required_argument, NULL, 'l'},
-		{"help", no_argument, NULL, 'h'},	    {0}};
-	const char *about, *what;
-	uint64_t n;
-	int option;
-
-	optind = 0; /* argv is not main()'s own */
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":hn:", options, NULL)) != -1)
-		switch (option) {
-		case 'n':
-			o->asked.nic = optarg;
-			break;
-		case 'c':
-			if (!*optarg)
-				return command_bad_value("stat", "--context must be a context's name", "''") + 1;
-			o->asked.context = optarg;
-			o->view.context = true;
-			break;
-		case 'i':
-			if (!number(optarg, 0.05, 3600, &o->interval))
-				return command_bad_value("stat", "--interval must be 0.05 to 3600", optarg) + 1;
-			o->again = true;
-			break;
-		case 'k':
-			if (!whole(optarg, &o->count))
-				return command_bad_value("stat", "--count must be 1 to 1000000000", optarg) + 1;
-			break;
-		case 'o':
-			o->count = 1;
-			break;
-		case 's':
-			if (!order(optarg, &o->view.order))
-				return command_bad_value("stat",
-							 "--sort must be name, packets, bytes, dropped, cycles, p99, "
-							 "share, overruns or activity",
-							 optarg) +
-				       1;
-			o->sorted = true;
-			break;
-		case 'b':
-			o->sorted = o->view.backwards = true;
-			break;
-		case 't':
-			if (!whole(optarg, &n))
-				return command_bad_value("stat", "--top must be 1 to 1000000000", optarg) + 1;
-			o->view.top = n;
-			o->sorted = true;
-			break;
-		case 'j':
-			o->json = true;
-			break;
-		case 'r':
-			o->asked.handlers = true;
-			break;
-		case 'm':
-			o->metrics = true;
-			break;
-		case 'l':
-			o->listen = optarg;
-			break;
-		case 'h':
-			fputs(usage, stdout);
-			return 1;
-		default:
-			what = command_bad_option(option, argv, &about);
-			return misuse(what, about) + 1;
-		}
-	if (optind < argc && o->asked.nic)
-		return misuse("one NIC at a time: ", argv[optind]) + 1;
-	if (optind < argc)
-		o->asked.nic = argv[optind++];
-	if (optind < argc)
-		return misuse("one NIC at a time: ", argv[optind]) + 1;
-	return check(o);
-}
-
-static int fail_ask(const struct options *o, int status)
+static int fail_ask(const struct asked *a, int status)
 {
 	char words[400];
 
-	stat_ask_words(&o->asked, status, words, sizeof(words));
+	stat_ask_words(&a->nic, status, words, sizeof(words));
 	fprintf(stderr, "spindle stat: %s\n", words);
 	return 1;
 }
@@ -203,13 +127,13 @@ static int fail_ask(const struct options *o, int status)
 /* ---- one sample after the other ---- */
 
 struct watch {
-	const struct options *options;
+	const struct asked *asked;
 	struct sp_attach_link *link;
 	struct stat_view view;
 	struct stat_sample now, before;
 };
 
-/* Ctrl-Z: the terminal is the shell's until it goes on. */
+/* Ctrl-Z: gives the terminal back to the shell until the command continues. */
 static void suspend(struct watch *w)
 {
 	suspended = 0;
@@ -218,7 +142,7 @@ static void suspend(struct watch *w)
 	w->view.drawn = 0;
 }
 
-/* Sleeps until there is something to do: the next sample, a key, a signal, the end of the NIC. */
+/* Sleeps until the next sample, a key, a signal, or the end of the NIC. */
 static void sleep_until(struct watch *w, sp_time until)
 {
 	const sp_time now = sp_clock();
@@ -230,7 +154,7 @@ static void sleep_until(struct watch *w, sp_time until)
 	if (now < until)
 		rest = (struct timespec){.tv_sec = (time_t)((until - now) / SP_SEC),
 					 .tv_nsec = (long)((until - now) % SP_SEC / SP_NS)};
-	/* so that no signal comes between the look at what it sets and the sleep */
+	/* no signal may come between the test of what it sets and the sleep */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &found);
 	if (!interrupted && !suspended && ppoll(wait, 2, &rest, &found) > 0 && wait[0].revents)
@@ -238,7 +162,7 @@ static void sleep_until(struct watch *w, sp_time until)
 	sigprocmask(SIG_SETMASK, &found, NULL);
 }
 
-/* Until it is time for the next. False: enough, by signal, by key, or because the NIC has gone (*status). */
+/* Waits for the next sample. False: a signal or a key ends the command, or the NIC has gone (*status). */
 static bool pause_until(struct watch *w, sp_time until, int *status)
 {
 	bool quit = false;
@@ -265,7 +189,7 @@ static void print_json(const struct stat_sample *sample)
 {
 	struct timespec now;
 
-	/* for those who make rates of it */
+	/* a reader computes rates from it */
 	clock_gettime(CLOCK_REALTIME, &now);
 	json_object_set_new(sample->report, "time_ms",
 			    json_integer((json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000));
@@ -276,28 +200,28 @@ static void print_json(const struct stat_sample *sample)
 
 static void show(struct watch *w)
 {
-	if (w->options->json)
+	if (w->asked->json)
 		print_json(&w->now);
-	else if (w->options->metrics)
+	else if (w->asked->metrics)
 		stat_metrics(w->now.report, stdout);
 	else
 		stat_draw(&w->view, &w->now, &w->before);
 }
 
-static int watch(struct sp_attach_link *link, const struct options *o)
+static int watch(struct sp_attach_link *link, const struct asked *a)
 {
-	struct watch w = {.options = o, .link = link, .view = o->view};
-	const sp_time interval = (sp_time)(o->interval * (double)SP_SEC);
+	struct watch w = {.asked = a, .link = link, .view = a->view};
+	const sp_time interval = (sp_time)(a->interval * (double)SP_SEC);
 	sp_time next = sp_clock();
 	int status = 0;
 
-	w.view.live = isatty(STDOUT_FILENO) && o->count != 1 && !o->json && !o->metrics;
+	w.view.live = isatty(STDOUT_FILENO) && a->count != 1 && !a->json && !a->metrics;
 	if (w.view.live)
 		stat_keys_begin(&w.view);
 	for (uint64_t n = 0; !interrupted && !ferror(stdout);) {
 		struct stat_sample sample;
 
-		status = stat_ask(link, &o->asked, &sample);
+		status = stat_ask(link, &a->nic, &sample);
 		if (status)
 			break;
 		json_decref(w.before.report);
@@ -305,18 +229,18 @@ static int watch(struct sp_attach_link *link, const struct options *o)
 		w.now = sample;
 		show(&w);
 		next += interval;
-		if (++n == o->count || o->metrics || !pause_until(&w, next, &status))
+		if (++n == a->count || a->metrics || !pause_until(&w, next, &status))
 			break;
-		if (sp_clock() > next + interval) /* the process was stopped: no catching up */
+		if (sp_clock() > next + interval) /* the process was stopped: skip what was missed */
 			next = sp_clock();
 	}
 	stat_keys_end(&w.view);
 	json_decref(w.now.report);
 	json_decref(w.before.report);
-	return status ? fail_ask(o, status) : 0;
+	return status ? fail_ask(a, status) : 0;
 }
 
-/* Without SA_RESTART: they end what is being waited for. What is ignored (nohup) stays so. */
+/* Without SA_RESTART: signals end waits. Ignored ones (nohup) stay ignored. */
 static void catch_signals(void)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
@@ -330,23 +254,23 @@ static void catch_signals(void)
 
 int command_stat(int argc, char **argv)
 {
-	static struct sp_attach_link link; /* it is large */
-	struct options o = {.interval = 1};
+	static struct sp_attach_link link; /* large */
+	struct asked a = {.interval = 1};
 	char why[400];
-	int status = arguments(&o, argc, argv);
+	int status = arguments(&a, argc, argv);
 
-	if (status)
-		return status - 1;
-	if (o.listen)
-		return stat_serve(&o.asked, o.listen);
-	status = sp_attach_connect(&link, o.asked.nic);
+	if (status != OPTIONS_GO_ON)
+		return status;
+	if (a.listen.text)
+		return stat_serve(&a.nic, &a.listen);
+	status = sp_attach_connect(&link, a.nic.nic);
 	if (status) {
-		command_nic_error(o.asked.nic, status, why, sizeof(why));
+		command_nic_error(a.nic.nic, status, why, sizeof(why));
 		fprintf(stderr, "spindle stat: %s\n", why);
 		return 1;
 	}
 	catch_signals();
-	status = watch(&link, &o);
+	status = watch(&link, &a);
 	close(link.fd);
 	return status;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The SHA-256 of what is transferred, and of what the receiver has kept of an earlier attempt. */
-#include "transfer.h"
+#include "digest.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "show.h"
 
 int transfer_digest_begin(struct transfer *t)
 {

@@ -6,7 +6,7 @@
 
 #include <poll.h>
 
-#include "talk.h"
+#include "words.h"
 
 #define DOOR_CALLERS 16
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "talk.h"
+#include "words.h"
 
 #define PARTS	   100	/* names tried */
 #define NOTE_ALIGN 4096 /* within one page, so that it is written whole or not at all */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The receiver's side of one transfer. A message is written to its place once all of it has come, and digested when it
- * is its turn; its buffer then takes another one.
- */
+/* A message is written to the file when it is complete, and digested in order; then its buffer is posted again. */
+#include "in.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "file.h"
-#include "transfer.h"
+#include "digest.h"
+#include "show.h"
+#include "words.h"
 
 enum in_state { IN_FREE, IN_POSTED, IN_COMPLETE };
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sender's side of one transfer: messages are read into registered memory in order, and sent; their buffers take
- * others when the receiver has them. */
+/* Messages are read into registered memory in order, and sent. A buffer is used again when the receiver has its
+ * message. */
+#include "out.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "transfer.h"
+#include "digest.h"
+#include "show.h"
+#include "words.h"
 
 enum out_state { OUT_FREE, OUT_READING, OUT_READY, OUT_SENT };
 

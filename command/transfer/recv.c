@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* spindle recv: listens for senders, and takes one file after the other. */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,34 +11,25 @@
 #include "../command.h"
 #include "door.h"
 #include "file.h"
+#include "digest.h"
+#include "in.h"
+#include "show.h"
 #include "transfer.h"
+#include "words.h"
+#include "../nic_error.h"
 
 #define MEMORY	      (64ull << 20)
-#define MEMORY_LEAST  65536ull
 #define MTU_MOST      4096u
+#define AT(field)     OPTION_AT(struct receiver, field)
 #define MESSAGE_REACH 18 /* bits of the packet's place in a message */
 
-static const char usage[] =
-	"usage: spindle recv [OPTIONS]\n"
-	"\n"
-	"Receives files that `spindle send` sends, through a NIC that `spindle run` runs. TCP is used for agreement "
-	"only;\n"
-	"anybody who reaches its port may send.\n"
-	"  -n, --nic NAME            the NIC, or the path of its socket (default: $SPINDLE_NIC, spindle0)\n"
-	"  -l, --listen [ADDR:]PORT  where to listen (TCP port " TALK_PORT " of all addresses; port 0: any)\n"
-	"  -o FILE|DIR               what to call the file, or where to put it (the current directory). Only FILE may "
-	"be\n"
-	"                            there already\n"
-	"      --once                one file, then end; the exit status tells whether it came\n"
-	"      --count N             N files\n"
-	"      --resume              keep what has come of a file that does not come to its end, and take the rest "
-	"when "
-	"it\n"
-	"                            is sent again\n"
-	"      --memory BYTES        for what is outstanding (64M)\n"
-	"      --timeout S           give up a sender that does not get on for S seconds (60)\n"
-	"      --json                a line of JSON for every file\n"
-	"Exit status: 0 if all files came, as many as were wanted; 1 if not.\n";
+static const struct usage usage = {
+	.command = "recv",
+	.forms = "spindle recv [OPTIONS]",
+	.about = "Receives files that `spindle send` sends, through a NIC that `spindle run` runs. TCP carries the "
+		 "negotiation only; anybody who reaches its port may send.",
+	.end = "Exit status: 0 if all files came, as many as were wanted; 1 if not.",
+};
 
 struct receiver {
 	const char *nic, *target;
@@ -49,82 +39,39 @@ struct receiver {
 	struct door door;
 };
 
-static int misuse(const char *what, const char *value)
+static int take_listen(void *to, const char *text)
 {
-	fprintf(stderr, "spindle recv: %s%s\n%s", what, value, usage);
-	return 2;
+	struct receiver *r = to;
+
+	return talk_split(text, true, r->host, r->port) ? -EINVAL : 0;
 }
 
-/* 0, or the exit status + 1. */
+static const struct option_row rows[] = {
+	{"listen", 'l', OPTION_CALL, "[ADDR:]PORT",
+	 "listen there (default: TCP port " TALK_PORT " of all addresses; port 0: any)", .take = take_listen,
+	 .wants = "PORT or ADDR:PORT"},
+	{"output", 'o', OPTION_STRING, "FILE|DIR",
+	 "the file's name, or its directory (default: the current directory). Only FILE is overwritten if it exists",
+	 AT(target), .least = 1, .most = UINT64_MAX, .wants = "a file or a directory"},
+	{"once", 0, OPTION_FLAG, NULL, "end after one file; the exit status says whether it came", AT(count),
+	 .least = 1},
+	{"count", 0, OPTION_NUMBER, "N", "end after N files", AT(count), .least = 1},
+	{"resume", 0, OPTION_FLAG, NULL,
+	 "keep what came of an incomplete file, and receive the rest when it is sent again", AT(resume)},
+	{"memory", 0, OPTION_SIZE, "BYTES", "for outstanding messages (64M)", AT(memory), .least = 65536,
+	 .most = TALK_WINDOW * TALK_MESSAGE},
+	{"timeout", 0, OPTION_NUMBER, "S", "give up if a sender makes no progress for S seconds (60)", AT(timeout),
+	 .least = 1, .most = TRANSFER_STALL_MOST},
+	{"json", 0, OPTION_FLAG, NULL, "print a line of JSON for each file", AT(json)},
+	{0},
+};
+
 static int arguments(struct receiver *r, int argc, char **argv)
 {
-	enum { ONCE = 256, COUNT, RESUME, MEMORY_LIMIT, TIMEOUT, JSON };
-	static const struct option options[] = {{"nic", required_argument, NULL, 'n'},
-						{"listen", required_argument, NULL, 'l'},
-						{"output", required_argument, NULL, 'o'},
-						{"once", no_argument, NULL, ONCE},
-						{"count", required_argument, NULL, COUNT},
-						{"resume", no_argument, NULL, RESUME},
-						{"memory", required_argument, NULL, MEMORY_LIMIT},
-						{"timeout", required_argument, NULL, TIMEOUT},
-						{"json", no_argument, NULL, JSON},
-						{"help", no_argument, NULL, 'h'},
-						{0}};
-	const char *about, *what;
-	int option;
+	struct options o = {&usage, {{NULL, nic_rows, &r->nic, NULL}, {NULL, rows, r, NULL}}};
 
 	*r = (struct receiver){.memory = MEMORY, .timeout = TRANSFER_STALL, .port = TALK_PORT};
-	optind = 0; /* GNU: start anew */
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":hn:l:o:", options, NULL)) != -1) {
-		const char *wants = NULL;
-
-		switch (option) {
-		case 'n':
-			r->nic = optarg;
-			break;
-		case 'l':
-			if (talk_split(optarg, true, r->host, r->port))
-				wants = "--listen must be PORT or ADDR:PORT";
-			break;
-		case 'o':
-			r->target = optarg;
-			if (!*optarg)
-				wants = "-o must be a file or a directory";
-			break;
-		case ONCE:
-			r->count = 1;
-			break;
-		case COUNT:
-			if (sp_parse_uint(optarg, &r->count) || !r->count)
-				wants = "--count must be 1 or more";
-			break;
-		case RESUME:
-			r->resume = true;
-			break;
-		case MEMORY_LIMIT:
-			if (sp_parse_uint(optarg, &r->memory) || r->memory < MEMORY_LEAST ||
-			    r->memory > TALK_WINDOW * TALK_MESSAGE)
-				wants = "--memory must be 64K to 64G";
-			break;
-		case TIMEOUT:
-			if (sp_parse_uint(optarg, &r->timeout) || !r->timeout || r->timeout > TRANSFER_STALL_MOST)
-				wants = "--timeout must be 1 to 86400";
-			break;
-		case JSON:
-			r->json = true;
-			break;
-		case 'h':
-			fputs(usage, stdout);
-			return 1;
-		default:
-			what = command_bad_option(option, argv, &about); /* before about is read */
-			return misuse(what, about) + 1;
-		}
-		if (wants)
-			return command_bad_value("recv", wants, optarg) + 1;
-	}
-	return optind < argc ? misuse("what is this for: ", argv[optind]) + 1 : 0;
+	return options_parse(&o, argc, argv);
 }
 
 /* What both ends will work with, from what the sender wants and what we have. */
@@ -271,6 +218,7 @@ static void serve(struct receiver *r, struct talk *talk, const struct talk_hello
 	r->door.busy = true;
 	r->failed = receive(r, &t, hello) || r->failed;
 	transfer_close(&t);
+	transfer_bar_end(&t);
 	r->door.busy = false;
 	if (*t.error)
 		fprintf(stderr, "spindle recv: %s: %s\n", peer, t.error);
@@ -298,8 +246,8 @@ int command_recv(int argc, char **argv)
 	uint64_t n = 0;
 	int rc, status = arguments(&r, argc, argv);
 
-	if (status)
-		return status - 1;
+	if (status != OPTIONS_GO_ON)
+		return status;
 	if (recv_file_check(r.target, text)) {
 		fprintf(stderr, "spindle recv: %s\n", text);
 		return 1;

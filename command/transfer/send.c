@@ -2,7 +2,6 @@
 /* spindle send: one file to a host where spindle recv listens. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <netdb.h>
 #include <string.h>
 #include <sys/random.h>
@@ -12,31 +11,26 @@
 
 #include "../../pipeline/config.h"
 #include "../command.h"
+#include "../nic_error.h"
+#include "digest.h"
+#include "out.h"
+#include "show.h"
 #include "transfer.h"
+#include "words.h"
 
-#define MESSAGE	   (4ull << 20)
-#define CHUNK	   16384ull
-#define RATE_LEAST 100000ull
-#define UNIT_RATE  32 /* a chunk is to take no more than a quarter of a second: 1/32 of the rate, in bytes */
+#define MESSAGE	  (4ull << 20)
+#define CHUNK	  16384ull
+#define UNIT_RATE 32 /* a chunk takes at most a quarter of a second: 1/32 of the rate, in bytes */
+#define AT(field) OPTION_AT(struct sender, field)
 
-static const char usage[] =
-	"usage: spindle send FILE HOST[:PORT] [OPTIONS]\n"
-	"\n"
-	"Sends FILE to the host where `spindle recv` listens (TCP port " TALK_PORT
-	"), through a NIC that `spindle run` runs.\n"
-	"What is lost on the way is sent again. Nothing limits the rate but --rate.\n"
-	"  -n, --nic NAME       the NIC, or the path of its socket (default: $SPINDLE_NIC, spindle0)\n"
-	"      --mtu N          payload bytes of a packet, 100 to 4096 (the most that both ports carry)\n"
-	"      --reliability S  scheme: sr-nack repeats what an answer shows to be missing, sr-rto what a time-out\n"
-	"                       does; ec-mds, ec-xor: the NICs repair from parity; auto: as the path suggests "
-	"(sr-nack)\n"
-	"      --message BYTES  of a message, the unit of buffers; the receiver may take less (4M)\n"
-	"      --chunk BYTES    what is sent again at the least, rounded down to packets (16K)\n"
-	"      --rate R         at most R bit/s (no limit)\n"
-	"      --family 4|6     over IPv4 or IPv6 (what both NICs have, IPv4 first)\n"
-	"      --timeout S      give up a receiver that does not get on for S seconds (60)\n"
-	"      --json           the outcome as JSON\n"
-	"Exit status: 0 if the receiver has saved the file and its SHA-256 is the same, 1 if not.\n";
+static const struct usage usage = {
+	.command = "send",
+	.forms = "spindle send FILE HOST[:PORT] [OPTIONS]",
+	.about = "Sends FILE to the host where `spindle recv` listens (TCP port " TALK_PORT
+		 "), through a NIC that `spindle run` runs. Lost packets are sent again. Only --rate limits the rate.",
+	.end = "Exit status: 0 if the receiver has saved the file and its SHA-256 is the same, 1 if not.",
+	.arguments = 2,
+};
 
 struct sender {
 	const char *file, *nic, *scheme;
@@ -45,90 +39,57 @@ struct sender {
 	bool json;
 };
 
-static int misuse(const char *what, const char *value)
+static int take_family(void *to, const char *text)
 {
-	fprintf(stderr, "spindle send: %s%s\n%s", what, value, usage);
-	return 2;
+	struct sender *s = to;
+
+	return sp_parse_uint(text, &s->family) || (s->family != 4 && s->family != 6) ? -EINVAL : 0;
 }
 
-/* 0, or the exit status + 1. */
+static int take_scheme(void *to, const char *text)
+{
+	struct sender *s = to;
+
+	s->scheme = text;
+	return sdr_reliable_scheme(text) < 0 ? -EINVAL : 0;
+}
+
+static const struct option_row rows[] = {
+	{"mtu", 0, OPTION_NUMBER, "N", "payload bytes of a packet, 100 to 4096 (the most that both ports carry)",
+	 AT(mtu), .least = TRANSFER_MTU_LEAST, .most = 4096},
+	{"reliability", 0, OPTION_CALL, "SCHEME",
+	 "sr-nack: repeat what an acknowledgement shows to be missing; sr-rto: repeat after a timeout; ec-mds, ec-xor: "
+	 "the "
+	 "NICs repair from parity; auto: chosen by the path (sr-nack)",
+	 .take = take_scheme, .wants = "sr-nack, sr-rto, ec-mds, ec-xor or auto"},
+	{"message", 0, OPTION_SIZE, "BYTES", "of a message, the unit of buffers; the receiver may choose fewer (4M)",
+	 AT(message), .least = 1, .most = TALK_MESSAGE},
+	{"chunk", 0, OPTION_SIZE, "BYTES", "the unit of repeats, rounded down to packets (16K)", AT(chunk), .least = 1,
+	 .most = TALK_MESSAGE},
+	{"rate", 0, OPTION_RATE, "R", "at most R bit/s (no limit)", AT(rate), .least = 100000},
+	{"family", 0, OPTION_CALL, "4|6", "over IPv4 or IPv6 (what both NICs have, IPv4 first)", .take = take_family,
+	 .wants = "4 or 6"},
+	{"timeout", 0, OPTION_NUMBER, "S", "give up if the receiver makes no progress for S seconds (60)", AT(timeout),
+	 .least = 1, .most = TRANSFER_STALL_MOST},
+	{"json", 0, OPTION_FLAG, NULL, "print the outcome as JSON", AT(json)},
+	{0},
+};
+
 static int arguments(struct sender *s, int argc, char **argv)
 {
-	enum { MTU = 256, MESSAGE_BYTES, CHUNK_BYTES, RATE, FAMILY, SCHEME, TIMEOUT, JSON };
-	static const struct option options[] = {{"nic", required_argument, NULL, 'n'},
-						{"mtu", required_argument, NULL, MTU},
-						{"message", required_argument, NULL, MESSAGE_BYTES},
-						{"chunk", required_argument, NULL, CHUNK_BYTES},
-						{"rate", required_argument, NULL, RATE},
-						{"family", required_argument, NULL, FAMILY},
-						{"reliability", required_argument, NULL, SCHEME},
-						{"timeout", required_argument, NULL, TIMEOUT},
-						{"json", no_argument, NULL, JSON},
-						{"help", no_argument, NULL, 'h'},
-						{0}};
-	const char *about, *what;
-	int option;
+	struct options o = {&usage, {{NULL, nic_rows, &s->nic, NULL}, {NULL, rows, s, NULL}}};
+	int status;
 
 	*s = (struct sender){.scheme = "sr-nack", .message = MESSAGE, .chunk = CHUNK, .timeout = TRANSFER_STALL};
-	optind = 0; /* GNU: start anew */
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":hn:", options, NULL)) != -1) {
-		const char *wants = NULL;
-
-		switch (option) {
-		case 'n':
-			s->nic = optarg;
-			break;
-		case MTU:
-			if (sp_parse_uint(optarg, &s->mtu) || s->mtu < TRANSFER_MTU_LEAST || s->mtu > 4096)
-				wants = "--mtu must be 100 to 4096";
-			break;
-		case MESSAGE_BYTES:
-			if (sp_parse_uint(optarg, &s->message) || !s->message || s->message > TALK_MESSAGE)
-				wants = "--message must be 1 to 1G";
-			break;
-		case CHUNK_BYTES:
-			if (sp_parse_uint(optarg, &s->chunk) || !s->chunk || s->chunk > TALK_MESSAGE)
-				wants = "--chunk must be 1 to 1G";
-			break;
-		case RATE:
-			if (sp_parse_rate(optarg, &s->rate) || s->rate < RATE_LEAST)
-				wants = "--rate must be 100k or more";
-			break;
-		case FAMILY:
-			if (sp_parse_uint(optarg, &s->family) || (s->family != 4 && s->family != 6))
-				wants = "--family must be 4 or 6";
-			break;
-		case SCHEME:
-			s->scheme = optarg;
-			if (sdr_reliable_scheme(optarg) < 0)
-				wants = "--reliability must be sr-nack, sr-rto, ec-mds, ec-xor or auto";
-			break;
-		case TIMEOUT:
-			if (sp_parse_uint(optarg, &s->timeout) || !s->timeout || s->timeout > TRANSFER_STALL_MOST)
-				wants = "--timeout must be 1 to 86400";
-			break;
-		case JSON:
-			s->json = true;
-			break;
-		case 'h':
-			fputs(usage, stdout);
-			return 1;
-		default:
-			what = command_bad_option(option, argv, &about); /* before about is read */
-			return misuse(what, about) + 1;
-		}
-		if (wants)
-			return command_bad_value("send", wants, optarg) + 1;
-	}
-	if (argc - optind != 2)
-		return misuse(argc - optind > 2 ? "one file to one host, not also " : "a FILE and a HOST are needed",
-			      argc - optind > 2 ? argv[optind + 2] : "") +
-		       1;
-	s->file = argv[optind];
-	if (talk_split(argv[optind + 1], false, s->host, s->port))
-		return misuse("no HOST or HOST:PORT: ", argv[optind + 1]) + 1;
-	return 0;
+	status = options_parse(&o, argc, argv);
+	if (status != OPTIONS_GO_ON)
+		return status;
+	if (o.arguments < 2)
+		return options_misuse(&usage, "a FILE and a HOST are needed");
+	s->file = o.argument[0];
+	if (talk_split(o.argument[1], false, s->host, s->port))
+		return options_misuse(&usage, "no HOST or HOST:PORT: %s", o.argument[1]);
+	return OPTIONS_GO_ON;
 }
 
 static int file_open(struct transfer *t, const char *path, int *fd, struct stat *st)
@@ -310,8 +271,8 @@ int command_send(int argc, char **argv)
 	struct stat opened;
 	int fd = -1, rc, status = arguments(&s, argc, argv);
 
-	if (status)
-		return status - 1;
+	if (status != OPTIONS_GO_ON)
+		return status;
 	t.nic = s.nic;
 	t.stall = s.timeout * SP_SEC;
 	snprintf(t.scheme, sizeof(t.scheme), "%s", s.scheme);
@@ -325,6 +286,7 @@ int command_send(int argc, char **argv)
 	if (!rc)
 		rc = send_file(&t, &s, fd, &opened);
 	transfer_close(&t);
+	transfer_bar_end(&t);
 	if (rc)
 		fprintf(stderr, "spindle send: %s%s%s\n", about, *about ? ": " : "", t.error);
 	if (fd >= 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How far a file transfer is, on a terminal; and what it came to. */
+#include "show.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "transfer.h"
+#include "words.h"
 
 #define FRAME (SP_SEC / 10) /* between two pictures */
 

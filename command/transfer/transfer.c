@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both ends of a file transfer do alike: the NIC, the peer, waiting for both. */
 #include "transfer.h"
 #include "../../handlers/wire/ec.h"
 #include "../../host-api/attach.h"
-#include "../command.h"
+#include "../nic_error.h"
+#include "words.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -100,7 +100,7 @@ void transfer_payload(struct transfer *t, uint64_t payload[2])
 		payload[i] = sp_dev_address(t->dev, family[i], ip) ? 0 : sp_dev_payload(t->dev, family[i]);
 }
 
-/* What the scheme needs of the QP: messages come in pairs, and the parity of a short one is longer than itself. */
+/* With erasure codes, messages come in pairs, and the parity of a short message is longer than the message. */
 static void open_code(struct transfer *t, enum sdr_reliable_scheme scheme, struct sdr_qp_attr *attr)
 {
 	uint64_t parity;
@@ -122,7 +122,7 @@ int transfer_open(struct transfer *t, bool sends, uint64_t rate)
 		.chunk_bytes = t->chunk,
 		.max_message_bytes = t->message,
 		.max_messages = (uint32_t)t->window,
-		/* Chunks leave at the rate; each of them in the time that it has, not in a burst, and surely within. */
+		/* The library paces chunks at `rate`. The NIC paces the packets of a chunk a little faster. */
 		.rate_bps = rate + rate / 4,
 		.no_send = !sends,
 		.no_recv = sends,
@@ -131,7 +131,7 @@ int transfer_open(struct transfer *t, bool sends, uint64_t rate)
 	const struct sdr_reliable_attr reliable = {
 		.scheme = (enum sdr_reliable_scheme)sdr_reliable_scheme(t->scheme),
 		.rtt = talk_round_trip(t->talk),
-		.timeout = SP_NEVER, /* of a message; whether the transfer gets on is looked after here */
+		.timeout = SP_NEVER, /* of a message; this file watches the progress of the transfer */
 		.rate_bps = rate,
 	};
 	struct sp_error error = {.key = ""};
@@ -155,10 +155,9 @@ int transfer_open(struct transfer *t, bool sends, uint64_t rate)
 	rc = sdr_mr_alloc(t->context, t->window * t->stride, &t->mr);
 	if (rc) {
 		t->mr = NULL;
-		return rc == -EDQUOT || rc == -ENOMEM
-			       ? transfer_fail(t, "%llu bytes of memory are more than the NIC gives us",
-					       (unsigned long long)(t->window * t->stride))
-			       : transfer_nic_fail(t, "memory", rc);
+		return rc == -EDQUOT || rc == -ENOMEM ? transfer_fail(t, "the NIC refuses %llu bytes of memory",
+								      (unsigned long long)(t->window * t->stride))
+						      : transfer_nic_fail(t, "memory", rc);
 	}
 	return 0;
 }
@@ -190,7 +189,7 @@ int transfer_tell(struct transfer *t, json_t *line)
 {
 	const int rc = talk_say(t->talk, line);
 
-	return rc ? transfer_fail(t, rc == -ENOBUFS ? "it does not read what we say" : "out of memory") : 0;
+	return rc ? transfer_fail(t, rc == -ENOBUFS ? "it does not read our lines" : "out of memory") : 0;
 }
 
 int transfer_listen(struct transfer *t, json_t **line)
@@ -299,7 +298,7 @@ int transfer_sleep(struct transfer *t, sp_time until)
 
 	if (rc && rc != -EOPNOTSUPP)
 		return transfer_nic_fail(t, "waiting for the NIC", rc);
-	if (!rc && !t->armed && !t->pausing) { /* look once more, now that we shall be woken */
+	if (!rc && !t->armed && !t->pausing) { /* look once more: from now on the NIC wakes us */
 		t->armed = true;
 		return 0;
 	}
@@ -332,7 +331,7 @@ void transfer_close(struct transfer *t)
 		talk_say(t->talk, json_pack("{s:s}", "error", t->error));
 	if (t->talk)
 		talk_pump(t->talk, sp_clock());
-	if (t->dev && transfer_stopped()) /* a NIC that hangs must not keep us */
+	if (t->dev && transfer_stopped()) /* a NIC that hangs must not block us */
 		sp_attach_leave(t->dev);
 	sdr_reliable_close(t->reliable, 0);
 	if (t->qp)
@@ -352,5 +351,4 @@ void transfer_close(struct transfer *t)
 	t->dev = NULL;
 	t->talk = NULL;
 	t->sha = NULL;
-	transfer_bar_end(t);
 }

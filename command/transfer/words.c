@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is said in a file transfer, checked word by word. Nothing here does I/O. */
+#include "words.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "talk.h"
 
 int talk_uint(const json_t *line, const char *key, uint64_t least, uint64_t most, uint64_t *value)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The loop of spindle wire: what comes by a port is given to the link at the time it was read, and what the link has
- * due is sent. In virtual time a full link holds its sender back; nobody can hold a real sender back, so what does not
- * fit is dropped, as by a switch.
+ * Packets from a port go to the link at the time they were read; packets that leave the link are sent by the other
+ * port. In virtual time a full link blocks its sender. Nothing can block a real sender: packets that do not fit are
+ * dropped, as by a switch.
  */
-#include "state.h"
+#include "loop.h"
 
 #include <time.h>
 
@@ -14,11 +14,11 @@
 #include "../../pipeline/port.h"
 #include "../interrupt.h"
 
-#define PRECISE	 (200 * SP_US) /* so long before a packet is due, nobody sleeps any more */
-#define PAUSE	 50000	       /* ns; what comes meanwhile waits that long in the port */
-#define PATIENCE (100 * SP_MS) /* for a driver that takes nothing */
+#define PRECISE	 (200 * SP_US) /* closer than this to the next packet, it spins instead of sleeping */
+#define PAUSE	 50000	       /* ns; packets that arrive meanwhile wait in the port */
+#define PATIENCE (100 * SP_MS) /* with a driver that takes nothing */
 
-_Static_assert(WIRE_BURST >= SP_BURST, "room for what a port gives at once");
+_Static_assert(WIRE_BURST >= SP_BURST, "room for one burst of a port");
 
 static void give_up(struct rte_mbuf **packet, unsigned n)
 {
@@ -26,7 +26,7 @@ static void give_up(struct rte_mbuf **packet, unsigned n)
 		rte_pktmbuf_free_bulk(packet, n);
 }
 
-/* A port gives frames larger than its MTU where the kernel has put segments together: they fit through no other. */
+/* Drops frames larger than the MTU. They come from a port whose kernel has merged segments (GRO). */
 static unsigned keep_fitting(struct wire_way *y, struct rte_mbuf **packet, unsigned n, uint32_t most)
 {
 	unsigned kept = 0;
@@ -46,7 +46,7 @@ static unsigned keep_fitting(struct wire_way *y, struct rte_mbuf **packet, unsig
 	return kept;
 }
 
-/* From the port into the link. Returns whether something came. */
+/* From the port into the link. Returns whether packets came. */
 static bool take(struct wire *w, unsigned e, sp_time now)
 {
 	struct wire_way *y = &w->way[e];
@@ -68,7 +68,7 @@ static bool take(struct wire *w, unsigned e, sp_time now)
 	return true;
 }
 
-/* What has arrived by now, one by one: each has a time of its own. */
+/* Collects the packets that have arrived by now, one by one, as each has its own due time. */
 static void collect(struct wire_way *y, sp_time now)
 {
 	y->first = y->count = 0;
@@ -97,8 +97,8 @@ static void count_sent(struct wire_way *y, unsigned n, const uint32_t *len, sp_t
 	y->refusing = false;
 }
 
-/* From the link to the port. Returns whether something went. A driver that takes nothing for long loses what waits, and
- * from then on what comes, until it takes something again: its peer has gone, and the link is not to fill up for it. */
+/* From the link to the port. Returns whether it made progress. If a driver takes nothing for PATIENCE, its peer has
+ * gone: waiting packets are dropped, and so are later ones until the driver takes packets again. */
 static bool give(struct wire_way *y, sp_time start, sp_time now)
 {
 	uint32_t len[WIRE_BURST];

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What spindle wire says: that it is ready, and what became of the packets. */
-#include "state.h"
+#include "show.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,17 +9,18 @@
 #include <unistd.h>
 
 #include "../../pipeline/port.h"
+#include "loop.h"
 
 #define ROWS 16
 
 struct row {
 	const char *name; /* in JSON */
-	const char *text; /* for people */
+	const char *text; /* in text */
 	uint64_t value;
-	bool unknown; /* the port does not tell */
+	bool unknown; /* the port does not count it */
 };
 
-/* Everything that is counted of one direction, in the order of a packet's way. */
+/* All counters of one direction, in the order in which a packet meets them. */
 static unsigned rows(const struct wire *w, unsigned e, struct row row[ROWS])
 {
 	const struct wire_way *y = &w->way[e];
@@ -62,7 +62,7 @@ int wire_show_ready(const struct wire *w)
 		line = o ? json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
 		json_decref(o);
 		if (!line)
-			return -ENOMEM; /* or a name that is not UTF-8: JSON has no room for it */
+			return -ENOMEM; /* or a name that is not UTF-8, which JSON cannot hold */
 		puts(line);
 		free(line);
 	} else {
@@ -134,13 +134,13 @@ void wire_show_report(const struct wire *w)
 		if (y->oversized)
 			fprintf(stderr,
 				"spindle wire: %" PRIu64
-				" from %s were larger than the MTU of %u allows: not sent (--mtu, "
+				" packets from %s were larger than the MTU of %u: not sent (--mtu, "
 				"or ethtool -K INTERFACE tso off gso off gro off)\n",
 				y->oversized, w->device[e], w->mtu);
 		if (y->memory_dropped)
 			fprintf(stderr,
 				"spindle wire: %" PRIu64
-				" from %s found no memory: more was under way than it can hold\n",
+				" packets from %s were dropped: no memory for more in flight\n",
 				y->memory_dropped, w->device[e]);
 	}
 }

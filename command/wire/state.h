@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * spindle wire: two real ports, and between them, in real time, a link that does to packets what the testbed's does in
- * virtual time. It is the same link: here the clock on the wall drives it. One thread.
- */
-#ifndef COMMAND_WIRE_H
-#define COMMAND_WIRE_H
+/* What spindle wire was asked for, and what it holds while it runs. */
+#ifndef COMMAND_WIRE_STATE_H
+#define COMMAND_WIRE_STATE_H
 
 #include "../../pipeline/nic.h"
 #include "../../testbed/link.h"
@@ -13,26 +10,26 @@
 
 struct sp_port;
 
-/* One direction: what came by one port, and how it left by the other. */
+/* One direction, from one port to the other. */
 struct wire_way {
 	struct sp_port *from, *to;
-	void *in, *out; /* the link's ends on the sides of `from` and `to` */
+	void *in, *out; /* the link's ends at `from` and at `to` */
 
-	/* What has arrived, and the driver has not taken yet. */
+	/* Packets that have arrived, and that the driver has not taken yet. */
 	struct rte_mbuf *packet[WIRE_BURST];
 	sp_time due[WIRE_BURST];
 	unsigned first, count;
-	bool refusing; /* the driver took nothing, since: */
+	bool refusing; /* the driver takes nothing, since: */
 	sp_time refused_since;
 
 	/* received + duplicated = oversized + queue_dropped + memory_dropped + lost + refused + sent + in flight */
 	uint64_t received, received_bytes;
-	uint64_t oversized;	 /* larger than the MTU allows: not sent */
-	uint64_t queue_dropped;	 /* the queue before the wire was full */
-	uint64_t memory_dropped; /* the memory for what is in flight was full */
-	uint64_t refused;	 /* the port took nothing for so long */
+	uint64_t oversized;	 /* larger than the MTU: not sent */
+	uint64_t queue_dropped;	 /* the queue in front of the link was full */
+	uint64_t memory_dropped; /* the memory for packets in flight was full */
+	uint64_t refused;	 /* the port took nothing for too long */
 	uint64_t sent, sent_bytes;
-	double late_sum; /* ps, of all sent: when the driver took it, after it was due */
+	double late_sum; /* ps, of all sent: from due time to when the driver took it */
 	sp_time late_most;
 };
 
@@ -45,16 +42,10 @@ struct wire {
 	char **eal;
 	int eal_count;
 
-	struct sp_nic *nic; /* for its two ports alone */
+	struct sp_nic *nic; /* for its two ports only */
 	struct sp_link *link;
 	struct wire_way way[2]; /* [e]: from port e */
 	sp_time ran;		/* how long */
 };
-
-void wire_run(struct wire *w);				   /* until its time is over or a signal has come */
-uint64_t wire_in_flight(const struct wire *w, unsigned e); /* packets that have not been sent yet */
-
-int wire_show_ready(const struct wire *w);   /* -errno: standard output fails */
-void wire_show_report(const struct wire *w); /* to standard output; what was not as asked for, to standard error */
 
 #endif
