@@ -2,12 +2,26 @@
 #include "output.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The directory of a file that is not there yet, and where its name starts. */
+int command_fail(const char *command, const char *format, ...)
+{
+	va_list ap;
+
+	fflush(stdout);
+	fprintf(stderr, "spindle %s: ", command);
+	va_start(ap, format);
+	vfprintf(stderr, format, ap);
+	va_end(ap);
+	putc('\n', stderr);
+	return 1;
+}
+
+/* The directory of a file that does not exist yet, and the start of its name. */
 static bool folder_of(const char *path, struct stat *folder, const char **name)
 {
 	const char *slash = strrchr(path, '/');

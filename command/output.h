@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a subcommand writes to. */
+/* The output of subcommands: messages and files. */
 #ifndef COMMAND_OUTPUT_H
 #define COMMAND_OUTPUT_H
 
 #include <stdbool.h>
 
-/* Writing to `output` would destroy `other`: both are one regular file, or would be once one of them exists. FIFOs and
- * devices are nobody's. */
+/* Prints "spindle COMMAND: TEXT" as a line to standard error, behind what standard output still holds. Returns 1. */
+int command_fail(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Whether writing to `output` would destroy `other`: both are one regular file, or would be once it exists. Not for
+ * FIFOs and devices. */
 bool output_destroys(const char *output, const char *other);
 
-/* Puts `to` in the place of standard output, and returns a descriptor of what was there before: for commands whose
- * standard output is for lines that scripts wait for, while EAL and drivers, which print, start. Back with that one. */
+/* Replaces standard output by `to`, and returns a descriptor of the former one, to restore it. For commands whose
+ * standard output is for lines that scripts wait for: EAL and drivers print when they start. */
 int output_redirect(int to);
 
 #endif

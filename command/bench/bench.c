@@ -12,6 +12,7 @@
 #include "../command.h"
 #include "../options.h"
 #include "show.h"
+#include "../output.h"
 
 #define AT(field) OPTION_AT(struct asked, field)
 
@@ -46,7 +47,7 @@ static void run_case(const struct bench_case *c, struct bench_options *o, bool i
 	if (failed && !*why)
 		snprintf(why, sizeof(why), "%s", strerror(-err));
 	if (failed)
-		fprintf(stderr, "spindle bench: %s: %s\n", c->name, why);
+		command_fail("bench", "%s: %s", c->name, why);
 	t->failed += failed;
 	t->noisy += !err && bench_show_noisy(&r);
 	t->missed += !err && !bench_show_meets(c, o, &r);
@@ -165,7 +166,7 @@ static int run_all(const struct asked *a)
 	}
 	bench_noise_end(&noise);
 	if (!t.ran && !bench_stopped()) {
-		fprintf(stderr, "spindle bench: no case matches %s\n", a->filter);
+		command_fail("bench", "no case matches %s", a->filter);
 		t.failed++;
 	}
 	if (!bench_stopped() && t.ran)
@@ -174,7 +175,7 @@ static int run_all(const struct asked *a)
 		print_json(bench_show_all(&machine, &o, t.list, &noise));
 	json_decref(t.list);
 	if (a->require && t.missed && !t.failed)
-		fprintf(stderr, "spindle bench: %u required ratios are missed\n", t.missed);
+		command_fail("bench", "%u required ratios are missed", t.missed);
 	return t.failed ? 1 : a->require && t.missed ? 3 : 0;
 }
 
@@ -197,7 +198,7 @@ static int measure_parts(const struct asked *a)
 	bench_noise_end(&noise);
 	if (!bench_stopped()) {
 		if (!parts)
-			fprintf(stderr, "spindle bench: parts: %s\n", why);
+			command_fail("bench", "parts: %s", why);
 		bench_show_noise(a->json ? stderr : stdout, &noise, 0);
 	}
 	if (a->json) {

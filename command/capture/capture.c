@@ -13,6 +13,7 @@
 #include "../command.h"
 #include "../nic_error.h"
 #include "rings.h"
+#include "../output.h"
 
 #define PAUSE 2	   /* ms between two looks at the rings: they must not overflow */
 #define BUSY  1024 /* after a look with so many packets, the next look comes without a pause */
@@ -46,8 +47,7 @@ static void catch_signals(void)
 
 static int fail(const struct capture *c, const char *what)
 {
-	fprintf(stderr, "spindle capture: %s: %s\n", c->file, what);
-	return 1;
+	return command_fail("capture", "%s: %s", c->file, what);
 }
 
 /* ---- capturing ---- */
@@ -100,25 +100,21 @@ static int write_all(struct capture *c)
 
 	if (!open_output(c))
 		return fail(c, strerror(errno));
-	fprintf(stderr, "spindle capture: capturing on %s\n", c->nic);
+	command_fail("capture", "capturing on %s", c->nic);
 	r = run(c);
 	errno = 0;
 	if (fclose(c->rings.to) && !r)
 		r = errno ? -errno : -EIO;
-	fprintf(stderr, "spindle capture: %llu packets captured, %llu lost\n", (unsigned long long)c->rings.written,
-		(unsigned long long)capture_rings_lost(&c->rings));
+	command_fail("capture", "%llu packets captured, %llu lost", (unsigned long long)c->rings.written,
+		     (unsigned long long)capture_rings_lost(&c->rings));
 	if (r == -EPIPE)
 		return 0;
-	if (r == -EPROTO) {
-		fprintf(stderr, "spindle capture: the NIC's rings are corrupt\n");
-		return 1;
-	}
+	if (r == -EPROTO)
+		return command_fail("capture", "the NIC's rings are corrupt");
 	if (r)
 		return fail(c, strerror(-r));
-	if (c->link.dead) {
-		fprintf(stderr, "spindle capture: the NIC has gone\n");
-		return 1;
-	}
+	if (c->link.dead)
+		return command_fail("capture", "the NIC has gone");
 	return 0;
 }
 
@@ -147,19 +143,15 @@ static int ask(struct capture *c)
 	void *memory = NULL;
 	int r = sp_attach_exchange(&c->link, &x);
 
-	if (r) {
-		fprintf(stderr, "spindle capture: NIC %s: %s%s%s\n", c->nic, error.key, error.key[0] ? ": " : "",
-			error.text[0] ? error.text : ask_error(r));
-		return 1;
-	}
+	if (r)
+		return command_fail("capture", "NIC %s: %s%s%s", c->nic, error.key, error.key[0] ? ": " : "",
+				    error.text[0] ? error.text : ask_error(r));
 	c->rings.bytes = x.arg[0];
 	r = sp_attach_map(x.fd[0], c->rings.bytes, true, &memory);
 	sp_attach_release(&x);
 	c->rings.memory = memory;
-	if (r || !capture_rings_sound(&c->rings)) {
-		fprintf(stderr, "spindle capture: NIC %s: %s\n", c->nic, ask_error(r ? r : -EPROTO));
-		return 1;
-	}
+	if (r || !capture_rings_sound(&c->rings))
+		return command_fail("capture", "NIC %s: %s", c->nic, ask_error(r ? r : -EPROTO));
 	return 0;
 }
 
@@ -173,8 +165,7 @@ static int capture(struct capture *c)
 	c->nic = command_nic_name(wanted); /* for messages */
 	if (r) {
 		command_nic_error(wanted, r, why, sizeof(why));
-		fprintf(stderr, "spindle capture: %s\n", why);
-		return 1;
+		return command_fail("capture", "%s", why);
 	}
 	catch_signals();
 	status = ask(c);

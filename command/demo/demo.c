@@ -137,17 +137,13 @@ static int file_open(struct demo *d, int *fd)
 	*fd = open(d->o.file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block */
 	if (*fd < 0 || fstat(*fd, &st))
 		return demo_fail(d->o.file, -errno);
-	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > MAX_FILE) {
-		fprintf(stderr, "spindle demo: %s: %s\n", d->o.file,
-			S_ISREG(st.st_mode) ? "larger than 1 GiB, and the demo holds it twice in memory"
-					    : "not a file");
-		return 1;
-	}
+	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > MAX_FILE)
+		return command_fail("demo", "%s: %s", d->o.file,
+				    S_ISREG(st.st_mode) ? "larger than 1 GiB, and the demo holds it twice in memory"
+							: "not a file");
 	for (unsigned i = 0; i < RTE_DIM(written); i++)
-		if (written[i] && output_destroys(written[i], d->o.file)) {
-			fprintf(stderr, "spindle demo: %s: that is the file to send\n", written[i]);
-			return 1;
-		}
+		if (written[i] && output_destroys(written[i], d->o.file))
+			return command_fail("demo", "%s: that is the file to send", written[i]);
 	d->size = (uint64_t)st.st_size;
 	return 0;
 }
@@ -219,11 +215,9 @@ static int plan(struct demo *d)
 		if (o->scheme[i].scheme >= 0 && o->mtu < LEAST_MTU)
 			return options_misuse(&usage, "--mtu must be at least 100, except with --scheme none");
 	d->messages = demo_units(d->size, o->message);
-	if (o->message > o->mtu << 18 || d->messages > DEMO_MESSAGES) {
-		fprintf(stderr, "spindle demo: at most %u messages, each of at most %llu bytes with this --mtu\n",
-			DEMO_MESSAGES, (unsigned long long)o->mtu << 18);
-		return 1;
-	}
+	if (o->message > o->mtu << 18 || d->messages > DEMO_MESSAGES)
+		return command_fail("demo", "at most %u messages, each of at most %llu bytes with this --mtu",
+				    DEMO_MESSAGES, (unsigned long long)o->mtu << 18);
 	d->message = calloc(d->messages, sizeof(*d->message));
 	if (!d->message)
 		return demo_fail("memory", -ENOMEM);
@@ -300,11 +294,11 @@ int command_demo(int argc, char **argv)
 	if (!status)
 		status = file_read(&d, fd);
 	if (!status && sp_eal_init(0, NULL, &error)) {
-		fprintf(stderr, "spindle demo: %s\n", error.text);
+		command_fail("demo", "%s", error.text);
 		status = 1;
 	}
 	if (!status && d.o.capture && sp_capture_create(d.o.capture, 0, &d.capture, &error)) {
-		fprintf(stderr, "spindle demo: %s\n", error.text);
+		command_fail("demo", "%s", error.text);
 		status = 1;
 	}
 	if (!status && !d.o.json)
@@ -312,7 +306,7 @@ int command_demo(int argc, char **argv)
 	if (!status)
 		status = run(&d);
 	if (d.capture && sp_capture_finish(d.capture, &error)) { /* after the NICs: it holds their last packets */
-		fprintf(stderr, "spindle demo: %s\n", error.text);
+		command_fail("demo", "%s", error.text);
 		status = 1;
 	}
 	for (unsigned i = 0; i < DEMO_LANES; i++)

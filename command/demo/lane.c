@@ -10,6 +10,7 @@
 #include "../../testbed/tap.h"
 #include "../../testbed/world.h"
 #include "watch.h"
+#include "../output.h"
 
 #define LIMIT (100000 * SP_SEC) /* of virtual time: a transfer that takes longer hangs */
 
@@ -441,11 +442,11 @@ int demo_lane_run(const struct demo *d, struct demo_lane *l)
 	x.drain = demo_wire_time(d, SP_TX_QUEUE + DEMO_LINK_QUEUE);
 	err = open_all(&x, &error);
 	if (err && *error.text)
-		fprintf(stderr, "spindle demo: %s: %s%s%s\n", l->title, error.key, *error.key ? ": " : "", error.text);
+		command_fail("demo", "%s: %s%s%s", l->title, error.key, *error.key ? ": " : "", error.text);
 	else if (err)
-		fprintf(stderr, "spindle demo: %s: %s\n", l->title, strerror(-err));
+		command_fail("demo", "%s: %s", l->title, strerror(-err));
 	else if (transfer(&x))
-		fprintf(stderr, "spindle demo: %s: %s: %s\n", l->title, x.failed, strerror(-x.failure));
+		command_fail("demo", "%s: %s: %s", l->title, x.failed, strerror(-x.failure));
 	err = err ? err : x.failure;
 	close_all(&x);
 	return err ? 1 : 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "record.h"
+#include "../output.h"
 
 #include <string.h>
 
 int demo_fail(const char *what, int err)
 {
-	fprintf(stderr, "spindle demo: %s: %s\n", what, strerror(-err));
-	return 1;
+	return command_fail("demo", "%s: %s", what, strerror(-err));
 }
 
 sp_time demo_payload_time(const struct demo *d, uint64_t packets, uint64_t payload)

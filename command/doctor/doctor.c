@@ -21,6 +21,7 @@
 #include "../options.h"
 #include "finding.h"
 #include "port.h"
+#include "../output.h"
 
 /* ---- the processor ------------------------------------------------------------------------------ */
 #if defined(__x86_64__)
@@ -292,10 +293,8 @@ static int finish(struct doctor *d)
 	sp_report_uint(d->report, "attention", d->count[ATTENTION]);
 	sp_report_uint(d->report, "problem", d->count[PROBLEM]);
 	char *text = sp_report_finish(d->report);
-	if (!text) {
-		fprintf(stderr, "spindle doctor: no memory for the report\n");
-		return 1;
-	}
+	if (!text)
+		return command_fail("doctor", "no memory for the report");
 	puts(text);
 	free(text);
 	return status;

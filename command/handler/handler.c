@@ -11,6 +11,7 @@
 #include "../options.h"
 #include "live.h"
 #include "new.h"
+#include "../output.h"
 
 #define MAX_PLUGINS 64
 
@@ -121,10 +122,8 @@ static int print(struct sp_report *r)
 {
 	char *text = sp_report_finish(r);
 
-	if (!text) {
-		fprintf(stderr, "spindle handler: no memory for the report\n");
-		return 1;
-	}
+	if (!text)
+		return command_fail("handler", "no memory for the report");
 	puts(text);
 	free(text);
 	return 0;
@@ -237,7 +236,7 @@ int command_handler(int argc, char **argv)
 	for (status = 0; plugins < a.files && !status; plugins++)
 		status = sp_plugin_load(a.file[plugins], &plugin[plugins], &error);
 	if (status)
-		fprintf(stderr, "spindle handler: %s\n", error.text);
+		command_fail("handler", "%s", error.text);
 	status = status ? 1 : answer(o.arguments, o.argument, a.json);
 	while (plugins--)
 		sp_plugin_unload(plugin[plugins]); /* NULL for one that could not be loaded */

@@ -12,6 +12,7 @@
 
 #include "../ask.h"
 #include "../nic_error.h"
+#include "../output.h"
 
 static const struct usage usage = {
 	.command = "handler",
@@ -72,8 +73,7 @@ bool handler_live_is(const char *name)
 
 static int fail(const char *what, const char *about)
 {
-	fprintf(stderr, "spindle handler: %s%s\n", what, about);
-	return 1;
+	return command_fail("handler", "%s%s", what, about);
 }
 
 /* ---- the request ---- */
@@ -98,10 +98,8 @@ static int add_file(struct asked *a, const char *file, bool loaded)
 	if (!path && loaded && *file == '/')
 		path = strdup(file);
 
-	if (!path) {
-		fprintf(stderr, "spindle handler: %s: %s\n", file, strerror(errno));
-		return 1;
-	}
+	if (!path)
+		return command_fail("handler", "%s: %s", file, strerror(errno));
 	if (!add(a, path, strlen(path)))
 		status = fail("the path is too long: ", file);
 	free(path);
@@ -175,10 +173,10 @@ static int refused(const struct asked *a, int status, const struct sp_error *err
 			  : status == -EPROTO ? "its answer is malformed: is it another version?"
 					      : strerror(-status);
 
-	fprintf(stderr, "spindle handler: NIC %s: %s%s\n", command_nic_name(a->nic), why,
-		status == -ENODEV || status == -EPROTO || a->word->op == SP_HANDLER_STATUS ? ""
-											   : " (nothing has changed)");
-	return 1;
+	return command_fail("handler", "NIC %s: %s%s", command_nic_name(a->nic), why,
+			    status == -ENODEV || status == -EPROTO || a->word->op == SP_HANDLER_STATUS
+				    ? ""
+				    : " (nothing has changed)");
 }
 
 static const char *text_of(const json_t *object, const char *key)

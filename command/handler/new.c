@@ -12,6 +12,7 @@
 
 #include "../../pipeline/nic.h"
 #include "../options.h"
+#include "../output.h"
 
 #define PLACEHOLDER "@NAME@"
 #define MAX_NAME    31
@@ -30,8 +31,7 @@ static const struct usage usage = {
 
 static int fail(const char *what, int err)
 {
-	fprintf(stderr, "spindle handler: %s: %s\n", what, strerror(err));
-	return 1;
+	return command_fail("handler", "%s: %s", what, strerror(err));
 }
 
 /* ---- the name ----------------------------------------------------------------------------------- */
@@ -214,10 +214,8 @@ int handler_new(int argc, char **argv)
 					 name);
 	if (is_mesons(name))
 		return options_bad_value(&usage, "NAME", "none of meson's own targets", name);
-	if (sp_handler_find(name)) {
-		fprintf(stderr, "spindle handler: there is a handler '%s' already\n", name);
-		return 1;
-	}
+	if (sp_handler_find(name))
+		return command_fail("handler", "there is a handler '%s' already", name);
 	status = write_project(name, directory);
 	if (!status)
 		print_made(name, directory);

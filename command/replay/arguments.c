@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../link_options.h"
+#include "../output.h"
 
 #define REORDER	  (100 * SP_US) /* default of --reorder-delay */
 #define LONGEST	  (3600 * SP_SEC)
@@ -119,7 +120,7 @@ static int take_tolerate(void *to, const char *text)
 	r->tolerated = true;
 	if (!sp_tolerance_parse(text, &r->tolerance, &error))
 		return 0;
-	fprintf(stderr, "spindle replay: --tolerate: %s\n", error.text);
+	command_fail("replay", "--tolerate: %s", error.text);
 	return 2;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "expect.h"
+#include "../output.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@ static void say(void *arg, const char *text)
 	const struct expectation *e = arg;
 
 	fflush(stdout);
-	fprintf(stderr, "spindle replay: %s %s: %s\n", e->option, e->file, text);
+	command_fail("replay", "%s %s: %s", e->option, e->file, text);
 }
 
 static void say_nothing(void *arg, const char *text)

@@ -9,6 +9,7 @@
 
 #include "../../pipeline/plugin.h"
 #include "../pcapng.h"
+#include "../output.h"
 
 #define MOST_FAULTS 256		  /* in the file: a handler that is at fault all the time must not fill a disk */
 #define MOST_BYTES  (16u << 20)	  /* of frames in it */
@@ -92,7 +93,7 @@ static void on_fault(void *arg, const struct sp_fault *fault)
 		 fault->worker, fault->function, fault->handler, fault->context, (unsigned)(fault->since / SP_MS),
 		 fault->runs ? "runs" : "waits", fault->aborted ? ": taken out, the context is disabled" : "");
 	keep(arg, fault, text, where, sizeof(where));
-	fprintf(stderr, "spindle run: %s%s\n", text, where);
+	command_fail("run", "%s%s", text, where);
 }
 
 void run_fault_set(struct run_fault *f, struct sp_nic_config *config, const char *socket)
@@ -119,7 +120,7 @@ void run_fault_close(struct run_fault *f)
 
 static void leave(struct run_leave *l, const char *why)
 {
-	fprintf(stderr, "spindle run: %s: ended without waiting for it\n", why);
+	command_fail("run", "%s: ended without waiting for it", why);
 	l->abandon(l->arg);
 	_exit(1);
 }

@@ -45,8 +45,7 @@ struct run {
 
 static int fail(const char *text)
 {
-	fprintf(stderr, "spindle run: %s\n", text);
-	return 1;
+	return command_fail("run", "%s", text);
 }
 
 /* ---- the arguments ---- */
@@ -177,8 +176,8 @@ static void say_ground(void)
 	char name[RTE_ETH_NAME_MAX_LEN], mtu[32];
 	uint16_t port;
 
-	fprintf(stderr, "spindle run: memory %s; EAL's files in %s\n",
-		rte_eal_has_hugepages() ? "of huge pages" : "without huge pages", rte_eal_get_runtime_dir());
+	command_fail("run", "memory %s; EAL's files in %s",
+		     rte_eal_has_hugepages() ? "of huge pages" : "without huge pages", rte_eal_get_runtime_dir());
 	RTE_ETH_FOREACH_DEV(port)
 	{
 		if (rte_eth_dev_get_name_by_port(port, name) || rte_eth_dev_info_get(port, &info))
@@ -186,8 +185,8 @@ static void say_ground(void)
 		snprintf(mtu, sizeof(mtu), ", MTU %u", info.max_mtu);
 		if (!info.max_mtu || info.max_mtu == UINT16_MAX) /* ethdev's own, where a driver names none */
 			*mtu = 0;
-		fprintf(stderr, "spindle run: port %s: driver %s, at most %u receive and %u transmit queues%s\n", name,
-			info.driver_name, info.max_rx_queues, info.max_tx_queues, mtu);
+		command_fail("run", "port %s: driver %s, at most %u receive and %u transmit queues%s", name,
+			     info.driver_name, info.max_rx_queues, info.max_tx_queues, mtu);
 	}
 }
 
@@ -210,7 +209,7 @@ static int start_nic(struct run *r)
 		return fail(text);
 	}
 	if (sp_telemetry_serve(r->nic)) /* the NIC runs without it */
-		fprintf(stderr, "spindle run: no telemetry of our own: only DPDK's\n");
+		command_fail("run", "no telemetry of our own: only DPDK's");
 	r->server_config.path = r->path;
 	r->server_config.claimed = true; /* command_run() has taken it */
 	result = sp_server_start(r->nic, &r->server_config, &error, &r->server);
@@ -292,7 +291,7 @@ int command_run(int argc, char **argv)
 		return status;
 	status = configuration(&r);
 	if (!status && sp_claim_take(&r.claim, r.path, !r.server_config.path, text, sizeof(text))) {
-		fprintf(stderr, "spindle run: NIC %s: %s\n", r.nic_config.name, text);
+		command_fail("run", "NIC %s: %s", r.nic_config.name, text);
 		status = 1;
 	}
 	if (!status && interrupt_start(abandon, &r))

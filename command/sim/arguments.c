@@ -13,6 +13,7 @@
 #include "../../testbed/ring.h"
 #include "../ec_option.h"
 #include "../options.h"
+#include "../output.h"
 
 #define FARTHEST      3e6 /* km; the round trip is 20 s */
 #define KM_A_SECOND   300000.0
@@ -158,10 +159,9 @@ static int check_packets(struct sim *s, const struct options *o)
 		return options_misuse(&usage, "%s", wrong);
 	if (sim_message(s) <= s->mtu << 18)
 		return OPTIONS_GO_ON;
-	fprintf(stderr,
-		"spindle sim: --message%s must be at most --mtu * 2^18 without --model: %" PRIu64
-		" is more than %" PRIu64 "\n",
-		s->nodes ? " / --nodes" : "", sim_message(s), s->mtu << 18);
+	command_fail("sim",
+		     "--message%s must be at most --mtu * 2^18 without --model: %" PRIu64 " is more than %" PRIu64,
+		     s->nodes ? " / --nodes" : "", sim_message(s), s->mtu << 18);
 	return 2;
 }
 
@@ -181,14 +181,13 @@ static int check(struct sim *s, const struct options *o)
 	if (status != OPTIONS_GO_ON)
 		return status;
 	if (s->model.chunk % s->mtu) {
-		fprintf(stderr,
-			"spindle sim: --chunk must be a multiple of --mtu: %" PRIu64 " is not one of %" PRIu64 "\n",
-			s->model.chunk, s->mtu);
+		command_fail("sim", "--chunk must be a multiple of --mtu: %" PRIu64 " is not one of %" PRIu64,
+			     s->model.chunk, s->mtu);
 		return 2;
 	}
 	if (sim_chunk_drop(s) > SP_MODEL_DROP_MAX) {
-		fprintf(stderr, "spindle sim: --drop must leave a chunk's probability of a loss at most %g, not %.6g\n",
-			SP_MODEL_DROP_MAX, sim_chunk_drop(s));
+		command_fail("sim", "--drop must leave a chunk's probability of a loss at most %g, not %.6g",
+			     SP_MODEL_DROP_MAX, sim_chunk_drop(s));
 		return 2;
 	}
 	return OPTIONS_GO_ON;

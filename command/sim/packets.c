@@ -15,6 +15,7 @@
 #include "../../testbed/repair.h"
 #include "../interrupt.h"
 #include "show.h"
+#include "../output.h"
 
 #define PACKET_EXTRA  114u  /* bytes of the wire that a packet takes beyond its payload: IPv4 to ICRC, Ethernet, gap */
 #define GRAIN	      16u   /* so many packets are simulated together, if they take at most a LITTLE-th ... */
@@ -168,11 +169,9 @@ int sim_packets(const struct sim *asked)
 		fputs("spindle sim: interrupted\n", stderr);
 		return 1;
 	}
-	if (rc) {
-		fprintf(stderr, "spindle sim: %s%s%s\n", error.key, *error.key ? ": " : "",
-			*error.text ? error.text : strerror(-rc));
-		return 1;
-	}
+	if (rc)
+		return command_fail("sim", "%s%s%s", error.key, *error.key ? ": " : "",
+				    *error.text ? error.text : strerror(-rc));
 	if (o.count.oversized || o.count.held)
 		fputs("spindle sim: the link ran out of memory for what is in flight: times are too long\n", stderr);
 	if (sim_times_write(s, sweep.times))

@@ -12,6 +12,7 @@
 
 #include "../../handlers/wire/ec.h"
 #include "../chosen.h"
+#include "../output.h"
 
 int sim_times_open(const struct sim *s, double **times)
 {
@@ -23,7 +24,7 @@ int sim_times_open(const struct sim *s, double **times)
 	f = fopen(s->times, "w"); /* an error is found before the simulation, which takes long */
 	*times = f ? malloc(s->samples * sizeof(**times)) : NULL;
 	if (!*times)
-		fprintf(stderr, "spindle sim: --times %s: %s\n", s->times, strerror(errno));
+		command_fail("sim", "--times %s: %s", s->times, strerror(errno));
 	if (f)
 		fclose(f);
 	return *times ? 0 : 1;
@@ -41,7 +42,7 @@ int sim_times_write(const struct sim *s, double *times)
 		bad |= fclose(f);
 	}
 	if (bad)
-		fprintf(stderr, "spindle sim: --times %s: cannot be written\n", s->times);
+		command_fail("sim", "--times %s: cannot be written", s->times);
 	free(times);
 	return bad;
 }

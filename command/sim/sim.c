@@ -11,6 +11,7 @@
 #include "arguments.h"
 #include "packets.h"
 #include "show.h"
+#include "../output.h"
 
 static int model(const struct sim *s)
 {
@@ -25,14 +26,12 @@ static int model(const struct sim *s)
 	if (err)
 		free(times);
 	if (err == -ERANGE) {
-		fprintf(stderr, "spindle sim: --message must have at most %u submessages of --ec data chunks\n",
-			SP_MODEL_SUBMESSAGES_MAX);
+		command_fail("sim", "--message must have at most %u submessages of --ec data chunks",
+			     SP_MODEL_SUBMESSAGES_MAX);
 		return 2;
 	}
-	if (err) {
-		fprintf(stderr, "spindle sim: %" PRIu64 " samples: %s\n", s->samples, strerror(-err));
-		return 1;
-	}
+	if (err)
+		return command_fail("sim", "%" PRIu64 " samples: %s", s->samples, strerror(-err));
 	if (sim_times_write(s, times))
 		return 1;
 	if (s->json)

@@ -20,6 +20,7 @@
 #include "../../pipeline/config.h"
 #include "../nic_error.h"
 #include "metrics.h"
+#include "../output.h"
 
 #define CONNECTIONS	  32u
 #define CONNECTION_MEMORY (32u << 10)
@@ -263,10 +264,8 @@ int stat_serve(const struct stat_asked *a, const struct stat_address *address)
 	pthread_mutex_init(&s.lock, NULL);
 	atomic_store(&s.asking, -1);
 	fd = open_socket(address, words, sizeof(words));
-	if (fd < 0) {
-		fprintf(stderr, "spindle stat: --listen %s: %s\n", address->text, strerror(-fd));
-		return 1;
-	}
+	if (fd < 0)
+		return command_fail("stat", "--listen %s: %s", address->text, strerror(-fd));
 	daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, request, &s, MHD_OPTION_LISTEN_SOCKET,
 				  fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 				  (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT, PATIENCE,
@@ -274,8 +273,7 @@ int stat_serve(const struct stat_asked *a, const struct stat_address *address)
 				  MHD_OPTION_END);
 	if (!daemon) {
 		close(fd);
-		fprintf(stderr, "spindle stat: --listen %s: the HTTP server does not start\n", address->text);
-		return 1;
+		return command_fail("stat", "--listen %s: the HTTP server does not start", address->text);
 	}
 	printf("NIC %s: %s\n", command_nic_name(a->nic), words);
 	fflush(stdout);

@@ -14,6 +14,7 @@
 #include "metrics.h"
 #include "screen.h"
 #include "serve.h"
+#include "../output.h"
 
 static const struct usage usage = {
 	.command = "stat",
@@ -120,8 +121,7 @@ static int fail_ask(const struct asked *a, int status)
 	char words[400];
 
 	stat_ask_words(&a->nic, status, words, sizeof(words));
-	fprintf(stderr, "spindle stat: %s\n", words);
-	return 1;
+	return command_fail("stat", "%s", words);
 }
 
 /* ---- one sample after the other ---- */
@@ -266,8 +266,7 @@ int command_stat(int argc, char **argv)
 	status = sp_attach_connect(&link, a.nic.nic);
 	if (status) {
 		command_nic_error(a.nic.nic, status, why, sizeof(why));
-		fprintf(stderr, "spindle stat: %s\n", why);
-		return 1;
+		return command_fail("stat", "%s", why);
 	}
 	catch_signals();
 	status = watch(&link, &a);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "door.h"
+#include "../output.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -183,7 +184,7 @@ struct talk *door_take(struct door *d, struct talk_hello *hello)
 			return t;
 		}
 		door_answer(d, i, what);
-		fprintf(stderr, "spindle recv: %s: refused: %s\n", t->peer, what);
+		command_fail("recv", "%s: refused: %s", t->peer, what);
 	}
 	return NULL;
 }

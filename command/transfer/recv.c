@@ -17,6 +17,7 @@
 #include "transfer.h"
 #include "words.h"
 #include "../nic_error.h"
+#include "../output.h"
 
 #define MEMORY	      (64ull << 20)
 #define MTU_MOST      4096u
@@ -221,9 +222,9 @@ static void serve(struct receiver *r, struct talk *talk, const struct talk_hello
 	transfer_bar_end(&t);
 	r->door.busy = false;
 	if (*t.error)
-		fprintf(stderr, "spindle recv: %s: %s\n", peer, t.error);
+		command_fail("recv", "%s: %s", peer, t.error);
 	if (t.kept)
-		fprintf(stderr, "spindle recv: %llu bytes are kept\n", (unsigned long long)t.kept);
+		command_fail("recv", "%llu bytes are kept", (unsigned long long)t.kept);
 }
 
 /* A NIC that is not there is told now, not to the first sender. */
@@ -234,7 +235,7 @@ static int check_nic(const struct receiver *r)
 
 	transfer_close(&t);
 	if (rc)
-		fprintf(stderr, "spindle recv: %s\n", t.error);
+		command_fail("recv", "%s", t.error);
 	return rc;
 }
 
@@ -248,22 +249,20 @@ int command_recv(int argc, char **argv)
 
 	if (status != OPTIONS_GO_ON)
 		return status;
-	if (recv_file_check(r.target, text)) {
-		fprintf(stderr, "spindle recv: %s\n", text);
-		return 1;
-	}
+	if (recv_file_check(r.target, text))
+		return command_fail("recv", "%s", text);
 	if (check_nic(&r))
 		return 1;
 	rc = door_open(&r.door, r.host, r.port, &why);
 	if (rc) {
-		fprintf(stderr, "spindle recv: --listen %s%sport %s: %s\n", r.host, *r.host ? ", " : "", r.port,
-			why ? why : strerror(-rc));
+		command_fail("recv", "--listen %s%sport %s: %s", r.host, *r.host ? ", " : "", r.port,
+			     why ? why : strerror(-rc));
 		door_close(&r.door);
 		return 1;
 	}
 	transfer_signals();
 	signal(SIGXFSZ, SIG_IGN); /* writing says it too: a limit is told like a full disk */
-	fprintf(stderr, "spindle recv: listening on %s\n", r.door.where);
+	command_fail("recv", "listening on %s", r.door.where);
 	while ((!r.count || n < r.count) && !transfer_stopped()) {
 		struct pollfd fds[32];
 		struct talk_hello hello;

@@ -17,6 +17,7 @@
 #include "show.h"
 #include "transfer.h"
 #include "words.h"
+#include "../output.h"
 
 #define MESSAGE	  (4ull << 20)
 #define CHUNK	  16384ull
@@ -288,7 +289,7 @@ int command_send(int argc, char **argv)
 	transfer_close(&t);
 	transfer_bar_end(&t);
 	if (rc)
-		fprintf(stderr, "spindle send: %s%s%s\n", about, *about ? ": " : "", t.error);
+		command_fail("send", "%s%s%s", about, *about ? ": " : "", t.error);
 	if (fd >= 0)
 		close(fd);
 	return rc ? 1 : 0;

@@ -10,6 +10,7 @@
 
 #include "../../pipeline/port.h"
 #include "loop.h"
+#include "../output.h"
 
 #define ROWS 16
 
@@ -132,15 +133,12 @@ void wire_show_report(const struct wire *w)
 		const struct wire_way *y = &w->way[e];
 
 		if (y->oversized)
-			fprintf(stderr,
-				"spindle wire: %" PRIu64
-				" packets from %s were larger than the MTU of %u: not sent (--mtu, "
-				"or ethtool -K INTERFACE tso off gso off gro off)\n",
-				y->oversized, w->device[e], w->mtu);
+			command_fail("wire",
+				     "%" PRIu64 " packets from %s were larger than the MTU of %u: not sent (--mtu, "
+				     "or ethtool -K INTERFACE tso off gso off gro off)",
+				     y->oversized, w->device[e], w->mtu);
 		if (y->memory_dropped)
-			fprintf(stderr,
-				"spindle wire: %" PRIu64
-				" packets from %s were dropped: no memory for more in flight\n",
-				y->memory_dropped, w->device[e]);
+			command_fail("wire", "%" PRIu64 " packets from %s were dropped: no memory for more in flight",
+				     y->memory_dropped, w->device[e]);
 	}
 }

@@ -40,8 +40,7 @@ static const struct usage usage = {
 
 static int fail(const char *text)
 {
-	fprintf(stderr, "spindle wire: %s\n", text);
-	return 1;
+	return command_fail("wire", "%s", text);
 }
 
 /* ---- arguments ---- */
@@ -78,7 +77,7 @@ static int ports_check(const struct wire *w)
 
 	for (unsigned e = 0; e < 2; e++)
 		if (sp_vdev_parse(w->device[e], &spec[e], &error)) {
-			fprintf(stderr, "spindle wire: %s\n", error.text);
+			command_fail("wire", "%s", error.text);
 			return 2;
 		}
 	if (!*spec[0].target || strcmp(spec[0].target, spec[1].target))

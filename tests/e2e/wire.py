@@ -240,7 +240,7 @@ def frames_that_no_port_could_send_are_counted():
         assert number(p.far_end.wait(lambda f: f[12:14] == KIND.to_bytes(2, "big"))) == 300
         report = wire.stop()["there"]
         assert (report["received"], report["oversized"], report["sent"]) == (4, 2, 2), report
-        assert "2 from af_packet:nic0 were larger than the MTU of 1500" in wire.errors, wire.errors
+        assert "2 packets from af_packet:nic0 were larger than the MTU of 1500" in wire.errors, wire.errors
 
 
 @rule
