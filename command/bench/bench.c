@@ -126,7 +126,7 @@ static void print_json(json_t *all)
 	json_decref(all);
 }
 
-/* What is asked for. */
+/* What the options ask for. */
 struct asked {
 	struct bench_options options;
 	const char *filter;

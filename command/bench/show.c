@@ -26,7 +26,7 @@ void bench_show_list(void)
 	}
 }
 
-/* As it was measured. */
+/* The options of the measurement. */
 static const char *case_name(const struct bench_case *c, const struct bench_options *o, char *name, size_t room)
 {
 	snprintf(name, room, "%s%s", c->name, c->unit ? "" : o->icrc ? ", ICRC on" : ", ICRC off");
@@ -200,13 +200,13 @@ void bench_show_header(const struct bench_machine *m, const struct bench_options
 
 /* ---- JSON ---- */
 
-/* Where there is no figure, null; JSON has nothing for what is none either (a spread of zeros). */
+/* null if there is no figure, or none that JSON can hold (the spread of zeros). */
 static json_t *figure(const struct bench_side *s, double value)
 {
 	return s && !*s->skipped && isfinite(value) ? json_real(value) : json_null();
 }
 
-/* Of a child's last line, which may be anything: JSON has UTF-8 only. */
+/* For a child's last line, which may be no UTF-8: JSON needs UTF-8. */
 static json_t *words(const char *text)
 {
 	json_t *j = json_string(text);
@@ -226,7 +226,7 @@ static json_t *other_json(const char *name, const struct bench_side *s)
 			 "skipped", s && *s->skipped ? words(s->skipped) : json_null());
 }
 
-/* What the ratio is not to; what it is to may be one of the others, and the baseline one of these. */
+/* The other measurements. If one of them replaces the baseline in the ratio, the baseline is among these. */
 static json_t *others_json(const struct bench_case *c, const struct bench_result *r)
 {
 	json_t *list = json_array();
@@ -244,7 +244,7 @@ static json_t *slices_json(const struct bench_result *r)
 	return r && r->slice_max > 0 ? json_pack("{s:f, s:f}", "median", r->slice, "max", r->slice_max) : json_null();
 }
 
-/* null where none is asked for. */
+/* null if no ratio is required. */
 static json_t *wanted(double ratio)
 {
 	return ratio > 0 ? json_real(ratio) : json_null();

@@ -61,13 +61,13 @@ static const char *verdict_name(uint16_t verdict)
 	return verdict < sizeof(names) / sizeof(*names) ? names[verdict] : "unknown";
 }
 
-/* The verdict that a fate goes without saying. */
+/* The verdict that each fate implies. */
 static uint16_t usual_verdict(uint8_t fate)
 {
 	return fate == SP_CAPTURE_TAKEN ? SP_DONE : fate == SP_CAPTURE_FORWARDED ? SP_FORWARD : SP_DROP_KIND;
 }
 
-/* Names are applications': nothing in them steers the terminal that shows them, and comments are UTF-8. */
+/* Names come from applications: removes control characters and what is not UTF-8. */
 static void clean(char *name, size_t room)
 {
 	for (size_t i = 0; i < room && name[i]; i++)
@@ -124,7 +124,7 @@ int capture_rings_begin(struct capture_rings *c)
 
 	for (unsigned i = 0; i < SP_CAPTURE_PORTS; i++)
 		c->interface[i] = -1;
-	/* The others only if something comes by them. */
+	/* The other ports are written with their first packet. */
 	for (unsigned i = 0; !r && i < SP_CAPTURE_EXCEPTION; i++)
 		if (c->shape.port[i][0])
 			r = need_interface(c, i);
@@ -134,7 +134,7 @@ int capture_rings_begin(struct capture_rings *c)
 static int write_slot(struct capture_rings *c, const struct sp_capture_slot *slot)
 {
 	const uint32_t room = c->shape.slot_bytes - (uint32_t)sizeof(*slot);
-	struct sp_capture_slot s; /* without the frame; it may change under us */
+	struct sp_capture_slot s; /* without the frame; a copy, as the NIC may change the original */
 	char text[200];
 	struct pcapng_packet packet;
 	unsigned port;
@@ -189,8 +189,8 @@ int capture_rings_finish(struct capture_rings *c)
 	return r;
 }
 
-/* What is in the rings now, by time: each ring is in order, the rings among themselves need not be. How many; -errno.
- */
+/* Collects what is in the rings now, sorted by time: each ring is in order, but two rings are not. The number, or
+ * -errno. */
 int capture_rings_look(struct capture_rings *c, uint64_t limit)
 {
 	const unsigned workers = c->shape.workers;

@@ -205,7 +205,7 @@ static void check_iommu(struct doctor *d)
 }
 
 /* ---- network interfaces of the kernel ----------------------------------------------------------- */
-/* Around a packet's payload: IP, UDP 8, BTH 12, RETH 16, immediate 4, ICRC 4. */
+/* Bytes around the payload: IP, UDP 8, BTH 12, RETH 16, immediate 4, ICRC 4. */
 #define OVERHEAD4 (20 + 8 + 12 + 16 + 4 + 4)
 #define OVERHEAD6 (40 + 8 + 12 + 16 + 4 + 4)
 

@@ -10,7 +10,7 @@ struct sp_report;
 enum finding { FINE, ATTENTION /* works, but less well or not for everything */, PROBLEM /* will not work */ };
 
 struct doctor {
-	const char *config_file; /* of -c, or NULL */
+	const char *config_file; /* the file of -c, or NULL */
 	int eal_argc;		 /* the arguments behind "--" */
 	char **eal_argv;
 	bool json, eal_runs;
@@ -18,7 +18,7 @@ struct doctor {
 	unsigned count[3];	  /* by enum finding */
 };
 
-/* One finding. advice: what to do about it, NULL when it is fine. */
+/* Reports one finding. advice: what to do about it; NULL if it is fine. */
 void doctor_say(struct doctor *d, enum finding finding, const char *item, const char *advice, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
 /* The first line of a small file, without its newline; "" if there is none. */

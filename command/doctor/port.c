@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle doctor: DPDK and its drivers, a configuration and the ports that it names. */
+/* DPDK and its drivers; the configuration and its ports. */
 #include <dirent.h>
 #include <net/if.h>
 #include <rte_build_config.h>
@@ -31,7 +31,7 @@ static unsigned drivers(char *names, size_t room)
 		char name[32];
 		int end = 0;
 		if (sscanf(e->d_name, "librte_net_%31[a-z0-9_].so%n", name, &end) != 1 || !end || e->d_name[end])
-			continue; /* the links by version name the same drivers */
+			continue; /* links with a version name the same drivers */
 		static const char *const told[] = {"af_packet", "af_xdp", "pcap",  "tap",
 						   "null",	"memif",  "vhost", "virtio"};
 		count++;
@@ -46,7 +46,7 @@ static unsigned drivers(char *names, size_t room)
 	return count;
 }
 
-/* EAL writes its usage to stdout when it dislikes an argument; ours may be JSON. */
+/* EAL prints its usage to stdout if an argument is wrong; our output may be JSON. */
 static int quiet_eal_init(struct doctor *d, struct sp_error *error)
 {
 	fflush(stdout);
@@ -62,7 +62,7 @@ static int quiet_eal_init(struct doctor *d, struct sp_error *error)
 	return result;
 }
 
-/* EAL goes on without a device that it could not make. name: as behind --vdev or -a, without its arguments. */
+/* EAL continues without a device that it could not create. name: the value of --vdev or -a, without its arguments. */
 static bool device_made(const char *name, bool vdev)
 {
 	uint16_t id;
@@ -71,7 +71,7 @@ static bool device_made(const char *name, bool vdev)
 		return true;
 	if (vdev)
 		return false;
-	/* -a 0:0.0 is how one says "no PCI device"; the domain may be left out, one device may have several ports */
+	/* -a 0:0.0 means "no PCI device". The domain is optional; one device may have several ports. */
 	if (!strcmp(name, "0:0.0") || !strcmp(name, "00:00.0") || !strcmp(name, "0000:00:00.0"))
 		return true;
 	if (!strncmp(name, "pci:", 4))
@@ -126,7 +126,7 @@ void doctor_dpdk(struct doctor *d)
 	doctor_say(d, FINE, "dpdk", NULL, "%s runs", rte_version());
 	check_devices(d);
 	unsigned count = drivers(names, sizeof(names));
-	/* a driver that can be probed shows that EAL does load what lies there */
+	/* a driver that can be probed shows that EAL loads drivers from there */
 	int result = rte_eal_hotplug_add("vdev", probe, "");
 	if (!result)
 		rte_eal_hotplug_remove("vdev", probe);
@@ -197,7 +197,7 @@ static void offload_names(uint64_t set, const char *(*name)(uint64_t), char *tex
 		snprintf(text, room, "none");
 }
 
-/* A port that the NIC would make itself. */
+/* A port that the NIC itself would create. */
 static void check_vdev(struct doctor *d, const char *item, const struct sp_vdev_spec *spec, unsigned workers,
 		       uint32_t mtu)
 {

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-bool handler_live_is(const char *word); /* one of those? */
+bool handler_live_is(const char *word); /* is it one of these words? */
 /* argv[0]: that word. Returns the exit status. */
 int handler_live(int argc, char **argv);
 

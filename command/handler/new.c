@@ -106,7 +106,7 @@ static int write_file(int folder, const struct template_file *t, const char *nam
 	return -err;
 }
 
-/* All or nothing. */
+/* Writes all files, or none. */
 static int write_files(int folder, const char *name, const char *directory)
 {
 	const struct template_file *t = template_files;

@@ -20,7 +20,7 @@ static void feed(void *arg, sp_time now)
 		if (!l->held && !sp_capture_ops.receive(&r->port, 0, &l->held, 1, now))
 			return;
 		if (!sp_link_ops.transmit(end, 0, &l->held, 1, now))
-			return; /* the wire is busy: like any sender, it waits */
+			return; /* the link is busy: the sender waits */
 		l->held = NULL;
 	}
 }
@@ -45,7 +45,7 @@ int replay_link_open(struct replay *r, uint16_t workers, struct sp_port_config *
 		return err;
 	}
 	*port = (struct sp_port_config){.ops = &sp_link_ops, .ops_arg = sp_link_port(r->link.link, 1)};
-	if (r->port.out) { /* what it sends, when it sends it, whatever becomes of it */
+	if (r->port.out) { /* records what the NIC sends before the link can lose it */
 		r->link.tap = (struct sp_tap){.ops = port->ops, .port = port->ops_arg, .out = r->port.out};
 		*port = (struct sp_port_config){.ops = &sp_tap_ops, .ops_arg = &r->link.tap};
 	}

@@ -120,7 +120,7 @@ static bool write_sparse(int out, const struct replay_buffer *b)
 
 	if (fstat(out, &st))
 		return false;
-	if (!S_ISREG(st.st_mode) || b->fd < 0) { /* a pipe or a device, or an area: in one piece */
+	if (!S_ISREG(st.st_mode) || b->fd < 0) { /* a pipe, a device or an area is written in one piece */
 		for (uint64_t at = 0; at < b->bytes;) {
 			ssize_t n = write(out, (const uint8_t *)b->base + at,
 					  b->bytes - at < (1u << 30) ? b->bytes - at : 1u << 30);

@@ -48,7 +48,7 @@ static void drop(struct outgoing *o)
 	o->packet = NULL;
 }
 
-/* Returns whether something was done. */
+/* Returns whether it made progress. */
 static bool send_next(struct replay *r, struct outgoing *o, sp_time now)
 {
 	struct replay_port *p = &r->real;

@@ -11,16 +11,16 @@
 #include "../pcapng.h"
 #include "../output.h"
 
-#define MOST_FAULTS 256		  /* in the file: a handler that is at fault all the time must not fill a disk */
-#define MOST_BYTES  (16u << 20)	  /* of frames in it */
-#define PATIENCE    (2 * SP_SEC)  /* with a worker that has stopped, when the NIC is to end */
-#define DETACH	    (30 * SP_SEC) /* for contexts to go, once no worker runs: large tables take their time */
+#define MOST_FAULTS 256		  /* at most so many faults in the file: a faulty handler must not fill a disk */
+#define MOST_BYTES  (16u << 20)	  /* at most so many bytes of frames in it */
+#define PATIENCE    (2 * SP_SEC)  /* with a stopped worker, at the end of the NIC */
+#define DETACH	    (30 * SP_SEC) /* for removing contexts after the workers have ended: large tables take time */
 
-/* ---- what has happened ---- */
+/* ---- faults ---- */
 
 static FILE *open_file(struct run_fault *f)
 {
-	/* Nobody else's business, what others send; nor shall a link lead us elsewhere. */
+	/* Only for this user, as it holds others' packets; a symbolic link must not redirect it. */
 	int fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "wb");
 
@@ -57,7 +57,7 @@ static int write_frames(struct run_fault *f, const struct sp_fault *fault, const
 	return fflush(f->file) ? -errno : 0;
 }
 
-/* What becomes of the frames, for the line that is said. */
+/* What becomes of the frames, for the message. */
 static void keep(struct run_fault *f, const struct sp_fault *fault, const char *text, char *where, size_t room)
 {
 	int result;
@@ -125,7 +125,7 @@ static void leave(struct run_leave *l, const char *why)
 	_exit(1);
 }
 
-/* For how long it has been waited for without need; the NIC must not go meanwhile. */
+/* How long the NIC's end has been delayed by a call that does not return. The NIC must exist meanwhile. */
 static sp_time looked(struct run_leave *l, sp_time *since, char *text, size_t room)
 {
 	const sp_time now = sp_clock();
@@ -160,7 +160,7 @@ static void *watch(void *arg)
 	for (since = sp_clock(); !flag(l, &l->ended); nanosleep(&pause, NULL))
 		if (sp_clock() - since > DETACH)
 			leave(l, "a handler's detach() does not come back");
-	/* exit() runs the destructors of what is still loaded; normally it takes this thread along. */
+	/* exit() runs destructors of plug-ins that are still loaded; normally exit() ends this thread. */
 	for (since = sp_clock(); sp_clock() - since < DETACH; nanosleep(&pause, NULL))
 		;
 	leave(l, "a plug-in's destructor does not come back");

@@ -16,12 +16,12 @@ void notify(const char *state)
 	if (!path || (*path != '/' && *path != '@') || strlen(path) >= sizeof(to.sun_path))
 		return;
 	memcpy(to.sun_path, path, strlen(path));
-	if (*path == '@') /* an abstract one */
+	if (*path == '@') /* an abstract socket */
 		to.sun_path[0] = 0;
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
-	/* The manager may be slow, but it has a long timeout, and nobody would gain from our not waiting. */
+	/* This may block if the manager is slow. It has a long timeout, so waiting does no harm. */
 	(void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&to,
 		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path)));
 	close(fd);

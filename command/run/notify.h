@@ -2,9 +2,8 @@
 #ifndef COMMAND_NOTIFY_H
 #define COMMAND_NOTIFY_H
 
-/* Tells the service manager: "READY=1", "STOPPING=1", lines of "STATUS=...". Without one ($NOTIFY_SOCKET) nothing
- * happens. This is sd_notify(3)'s protocol, one datagram; ten lines are less than a library that every machine needs.
- */
+/* Sends the service manager "READY=1", "STOPPING=1" or lines of "STATUS=..."; without a manager ($NOTIFY_SOCKET) it
+ * does nothing. This is the protocol of sd_notify(3), one datagram, without a dependency on libsystemd. */
 void notify(const char *state);
 
 #endif

@@ -15,7 +15,7 @@ int rvma_command_fail(const struct rvma_asked *a, const char *format, ...)
 {
 	va_list args;
 
-	fflush(stdout); /* lines stay in order */
+	fflush(stdout); /* keeps the lines of both streams in order */
 	fprintf(stderr, "spindle rvma %s: ", a->verb);
 	va_start(args, format);
 	vfprintf(stderr, format, args);

@@ -8,14 +8,14 @@
 
 #include "../../host-api/rvma.h"
 
-#define RVMA_SIZE_MOST (1ull << 30) /* of a buffer, and of a put */
+#define RVMA_SIZE_MOST (1ull << 30) /* of a buffer or a put */
 
 struct rvma_asked {
 	const char *verb, *nic, *file; /* file: put's, or -o; NULL: none; "-": standard output or input */
 	uint64_t mailbox, key, size, timeout;
 	bool json;
 	/* listen */
-	uint64_t buffers, threshold, count, qpn; /* count, 0: no end */
+	uint64_t buffers, threshold, count, qpn; /* count 0: no end */
 	bool ops, bytes, managed, catch_all, readable;
 	/* put, get */
 	struct rvma_address peer;

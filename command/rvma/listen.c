@@ -10,15 +10,15 @@
 #include "../interrupt.h"
 
 #define NOTICE sizeof(struct rvma_notification)
-#define LOOK   (100 * SP_MS) /* how long a signal may go unnoticed */
+#define LOOK   (100 * SP_MS) /* a signal is noticed after this time at the latest */
 
 struct listener {
 	struct rvma_ends ends;
 	struct rvma_window *window;
-	FILE *say;		/* lines; standard output, unless that is for the data */
-	uint64_t stride;	/* of buffers in the region; the notifications are behind them */
-	uint64_t posted, taken; /* buffers; k is in place k % buffers */
-	uint64_t posted_anew;	/* completed ones whose places have been posted again */
+	FILE *say;		/* for messages: standard output, unless that is for the data */
+	uint64_t stride;	/* distance of buffers in the region; the notifications follow them */
+	uint64_t posted, taken; /* buffers; buffer k is in place k % buffers */
+	uint64_t posted_anew;	/* completed buffers whose places have been posted again */
 };
 
 static volatile struct rvma_notification *notice(const struct listener *l, uint64_t k)
@@ -70,7 +70,7 @@ static int begin(struct listener *l)
 	return rc;
 }
 
-/* ---- saying ---- */
+/* ---- messages ---- */
 static int say(struct listener *l, json_t *line, const char *text)
 {
 	char *packed = line ? json_dumps(line, JSON_COMPACT) : NULL;
@@ -110,7 +110,7 @@ static int say_epoch(struct listener *l, const struct rvma_notification *n)
 }
 
 /* ---- buffers ---- */
-/* The oldest, which is there. What the NIC tells of it is not believed where it is outside the buffer. */
+/* Takes the oldest buffer, which is complete. Lengths from the NIC that exceed the buffer are refused. */
 static int take(struct listener *l)
 {
 	const struct rvma_asked *a = l->ends.asked;
@@ -122,13 +122,13 @@ static int take(struct listener *l)
 	l->taken++;
 	if (n.length > a->size)
 		n.length = a->size;
-	if (!n.length && !n.puts && n.flags & RVMA_ENDED) /* nothing had come into it when we stopped */
+	if (!n.length && !n.puts && n.flags & RVMA_ENDED) /* it was empty when we stopped */
 		return 0;
 	rc = l->ends.fd >= 0 ? rvma_command_write(a, l->ends.fd, bytes, n.length) : 0;
 	return rc ? rc : say_epoch(l, &n);
 }
 
-/* Places of buffers that nobody can ask for any more. */
+/* Posts the places of buffers that no get can read any more. */
 static int repost(struct listener *l)
 {
 	const struct rvma_asked *a = l->ends.asked;
@@ -137,7 +137,7 @@ static int repost(struct listener *l)
 	while (l->posted_anew + kept < l->taken) {
 		const int rc = a->readable ? rvma_win_release(l->window, l->posted_anew) : 0;
 
-		if (rc == -EAGAIN) /* a get still reads it: with the next one */
+		if (rc == -EAGAIN) /* a get still reads it: try again with the next buffer */
 			return 0;
 		if (rc)
 			return rvma_command_nic(a, "release", rc);
@@ -162,13 +162,13 @@ static int serve(struct listener *l)
 	}
 	if (rc || (a->count && l->taken == a->count))
 		return rc;
-	/* Stopped: what is in the buffer that is not full yet has come all the same. */
+	/* After a signal: also takes the data in the buffer that is not complete. */
 	rc = rvma_close_win(l->window);
 	if (rc)
 		return rvma_command_nic(a, "mailbox", rc);
 	for (rc = 0; !rc && l->taken < l->posted; rc = take(l)) {
 		rc = rvma_wait(l->ends.rvma, notice(l, l->taken), RVMA_WAIT_SLEEP, SP_SEC);
-		if (rc == -ETIMEDOUT) /* puts are open in it */
+		if (rc == -ETIMEDOUT) /* puts to it are in progress */
 			return 0;
 		if (rc)
 			return rvma_command_nic(a, "waiting", rc);

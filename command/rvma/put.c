@@ -11,7 +11,7 @@
 
 #include "../interrupt.h"
 
-#define LOOK (100 * SP_MS) /* how long a signal may go unnoticed */
+#define LOOK (100 * SP_MS) /* a signal is noticed after this time at the latest */
 
 static int open_small(struct rvma_ends *e, const struct rvma_asked *a, int flags)
 {
@@ -39,7 +39,7 @@ static int open_peer(struct rvma_ends *e, uint64_t room)
 	return rc ? rvma_command_nic(e->asked, "peer", rc) : 0;
 }
 
-/* What became of it; -EINTR: a signal. The NIC ends every operation in time. */
+/* Waits for an operation; -EINTR: a signal. The NIC ends every operation by its timeout. */
 static int settle(struct rvma_op *op)
 {
 	int rc = -EAGAIN;
@@ -56,7 +56,7 @@ static int wait_a_little(void)
 }
 
 /* ---- put ---- */
-/* Up to `room` bytes of the file: how many, or -1. */
+/* Reads up to `room` bytes of the file. The number, or -1. */
 static int64_t read_piece(const struct rvma_ends *e, uint64_t room)
 {
 	uint64_t have = 0;
@@ -75,7 +75,7 @@ static int64_t read_piece(const struct rvma_ends *e, uint64_t room)
 	return (int64_t)have;
 }
 
-/* One put, again while the receiver has just no room for it. */
+/* One put; repeats it while the receiver has no room. */
 static int put_piece(const struct rvma_ends *e, uint64_t size, uint64_t at)
 {
 	const struct rvma_asked *a = e->asked;
@@ -96,7 +96,7 @@ static int put_piece(const struct rvma_ends *e, uint64_t size, uint64_t at)
 	return !rc ? 0 : rc == -EINTR ? rvma_command_fail(a, "interrupted") : refused(a, rc);
 }
 
-/* What one put shall carry. */
+/* Bytes of one put. */
 static int piece_size(const struct rvma_ends *e, uint64_t *size)
 {
 	const struct rvma_asked *a = e->asked;
@@ -121,7 +121,7 @@ static int put_all(struct rvma_ends *e)
 	int64_t n;
 	int rc = piece_size(e, &size);
 
-	rc = rc ? rc : open_peer(e, size + 1); /* one more, to see that there is no more */
+	rc = rc ? rc : open_peer(e, size + 1); /* one byte more, to find the end of the file */
 	started = sp_clock();
 	do {
 		n = rc ? 0 : read_piece(e, a->piece ? size : size + 1);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A NIC's report as OpenMetrics text (openmetrics.io, version 1.0.0). All samples of a family must stand together, so
- * it goes family by family over the subjects (the NIC, its ports, workers, contexts, ...), each of which has its
- * labels. What the NIC does not say has no sample.
- */
+/* OpenMetrics 1.0.0 (openmetrics.io). All samples of a family must stand together: the loops go over families, then
+ * over subjects (the NIC, its ports, workers, contexts, ...). Each subject has its labels. A value that is not in the
+ * report has no sample. */
 #include "metrics.h"
 
 #include <inttypes.h>
@@ -23,18 +21,18 @@ struct list {
 
 enum kind { COUNTER, GAUGE };
 
-/* A number of every subject. */
+/* A number of each subject. */
 struct family {
-	const char *name, *unit;  /* unit: NULL: none; the name ends in it */
-	const char *object, *key; /* where it is in the subject's report; object: NULL: right there */
+	const char *name, *unit;  /* or NULL; the name ends with it */
+	const char *object, *key; /* where it is in the subject's report; object NULL: at the top */
 	enum kind kind;
-	bool micro; /* of the report's microseconds, seconds */
+	bool micro; /* the report has microseconds; the sample, seconds */
 	const char *help;
 };
 
 /* ---- text ---- */
 
-/* Names may be an application's: the label ends where it shall. */
+/* Quotes the value: it may come from an application. */
 static void label(FILE *to, const char *name, const char *value)
 {
 	fprintf(to, "%s=\"", name);
@@ -58,7 +56,7 @@ static void head(FILE *to, const char *name, const char *type, const char *unit,
 
 static uint64_t integer(const json_t *v)
 {
-	const double x = json_real_value(v); /* reals are what is above INT64_MAX */
+	const double x = json_real_value(v); /* the report has numbers above INT64_MAX as reals */
 
 	if (!json_is_real(v))
 		return (uint64_t)json_integer_value(v);
@@ -93,7 +91,7 @@ static void put(FILE *to, const struct family *f, const struct list *l)
 	}
 }
 
-/* A yes or no, as a gauge: alerts want a number. yes: the word that is 1, NULL: true is. */
+/* A yes or no as a gauge, as alerts need a number. yes: the word that becomes 1; NULL: true becomes 1. */
 static void put_state(FILE *to, const struct family *f, const char *yes, const struct list *l)
 {
 	bool begun = false;
@@ -118,7 +116,7 @@ static void put_all(FILE *to, const struct family *f, size_t count, const struct
 		put(to, &f[i], l);
 }
 
-/* One more label: the keys of the object (f->object). */
+/* One sample per key of f->object; the key becomes a label. */
 static void put_keyed(FILE *to, const struct family *f, const char *name, const struct list *l)
 {
 	bool begun = false;
@@ -149,11 +147,11 @@ static void put_keyed(FILE *to, const struct family *f, const char *name, const 
 
 /* ---- cycles a packet ---- */
 
-/* Bounds are 2^n - 1: the NIC's own buckets, four to each power of 2, end there too. */
+/* Bounds are 2^n - 1. The NIC has four buckets per power of 2; some end at these bounds. */
 #define LEAST_POWER 4
 #define MOST_POWER  28
 
-/* As Go writes a float, in which the format wants its bounds: 4095.0, 1.048575e+06. */
+/* The format wants bounds as Go prints a float: 4095.0, 1.048575e+06. */
 static void bound(FILE *to, uint64_t n)
 {
 	char digits[24];
@@ -211,7 +209,7 @@ static void put_histogram(FILE *to, const struct list *l)
 
 /* ---- subjects ---- */
 
-/* NULL after a spoilt one: nothing is written there. */
+/* Adds a subject and opens the stream for its labels. NULL: no memory. */
 static FILE *begin(struct list *l, const char *nic, const json_t *report, size_t *bytes)
 {
 	struct subject *more = realloc(l->subject, (l->count + 1) * sizeof(*more));
@@ -232,7 +230,7 @@ static FILE *begin(struct list *l, const char *nic, const json_t *report, size_t
 	return to;
 }
 
-/* The subject that begin() has begun has its labels. */
+/* The labels of the subject that begin() has added are complete. */
 static void end(struct list *l, FILE *to)
 {
 	if (fclose(to) || !l->subject[l->count].labels) {
@@ -259,7 +257,7 @@ static void list_nic(struct list *l, const char *nic, const json_t *report)
 		end(l, to);
 }
 
-/* Ports and workers: by their numbers, and those of a device by its name. */
+/* Ports and workers are labelled by number, and by device if they have one. */
 static void list_members(struct list *l, const char *nic, const json_t *array, const char *name)
 {
 	for (size_t i = 0; i < json_array_size(array); i++) {
@@ -307,7 +305,7 @@ static void list_contexts(struct list *l, const char *nic, const json_t *context
 	json_object_foreach((json_t *)(uintptr_t)contexts, name, one) list_context(l, nic, name, one, "context");
 }
 
-/* A process that has attached several times is several applications, whose numbers add up: labels must differ. */
+/* A process that has attached several times has several entries; this adds their numbers, as labels must differ. */
 static json_t *by_process(const json_t *applications)
 {
 	json_t *all = json_object();

@@ -24,25 +24,25 @@
 
 #define CONNECTIONS	  32u
 #define CONNECTION_MEMORY (32u << 10)
-#define PATIENCE	  10u /* seconds that a connection may be idle, and that a request with its answer may take */
+#define PATIENCE	  10u /* seconds: limit for an idle connection, and for a request with its answer */
 
 /* A connection. The library's thread writes, under lock; the thread that waits for signals reads and hangs up. */
 struct place {
-	int fd;	      /* 0: nobody's */
-	time_t since; /* of the request that is under way, or is waited for */
+	int fd;	      /* 0: free */
+	time_t since; /* when the current request began, or the wait for it */
 };
 
 struct server {
 	const struct stat_asked *asked;
-	pthread_mutex_t lock; /* of place */
+	pthread_mutex_t lock; /* protects place */
 	struct place place[CONNECTIONS];
-	struct sp_attach_link link; /* the library's one thread uses it */
-	_Atomic int asking; /* its descriptor while the NIC is being asked, or -1: who ends the server ends that */
+	struct sp_attach_link link; /* used by the library's thread only */
+	_Atomic int asking; /* the descriptor of a request to the NIC, or -1; the end of the server shuts it down */
 };
 
 /* ---- answers ---- */
 
-/* Takes text, which may be NULL: then there is no memory, and the connection ends. */
+/* Takes over text. NULL: no memory, and the connection ends. */
 static enum MHD_Result reply(struct MHD_Connection *c, unsigned status, const char *type, char *text, size_t bytes)
 {
 	struct MHD_Response *r = text ? MHD_create_response_from_buffer(bytes, text, MHD_RESPMEM_MUST_FREE) : NULL;
@@ -107,7 +107,7 @@ static enum MHD_Result scrape(struct server *s, struct MHD_Connection *c)
 	return say(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "there is no memory for it");
 }
 
-/* A request: called once when its head is there, then for its body, in the end without one. */
+/* Called when the head of a request is complete, then for each part of its body, then at its end. */
 static enum MHD_Result request(void *arg, struct MHD_Connection *c, const char *url, const char *method,
 			       const char *version, const char *body, size_t *bytes, void **state)
 {
@@ -118,7 +118,7 @@ static enum MHD_Result request(void *arg, struct MHD_Connection *c, const char *
 		*state = &begun;
 		return MHD_YES;
 	}
-	if (*bytes) { /* nobody wants it */
+	if (*bytes) { /* the body is ignored */
 		*bytes = 0;
 		return MHD_YES;
 	}
@@ -129,7 +129,7 @@ static enum MHD_Result request(void *arg, struct MHD_Connection *c, const char *
 	return scrape(arg, c);
 }
 
-/* ---- patience ---- */
+/* ---- time limits ---- */
 
 static time_t seconds(void)
 {
@@ -139,7 +139,7 @@ static time_t seconds(void)
 	return t.tv_sec;
 }
 
-/* Called before the descriptor is closed: until then it is nobody else's. */
+/* Called before the descriptor is closed, so its number is not reused yet. */
 static void changed(void *arg, struct MHD_Connection *c, void **mine, enum MHD_ConnectionNotificationCode what)
 {
 	struct server *s = arg;
@@ -159,7 +159,7 @@ static void changed(void *arg, struct MHD_Connection *c, void **mine, enum MHD_C
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* The next request of a connection has its own time. */
+/* The next request of a connection has a new time limit. */
 static void answered(void *arg, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode how)
 {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -173,7 +173,7 @@ static void answered(void *arg, struct MHD_Connection *c, void **state, enum MHD
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* The library hangs up who says nothing; who says a byte now and then would have his place for ever. */
+/* The library closes idle connections. A peer that sends a byte now and then would keep its place for ever. */
 static void hurry(struct server *s)
 {
 	const time_t now = seconds();
@@ -217,7 +217,7 @@ int stat_serve_parse(const char *text, struct stat_address *address)
 	return 0;
 }
 
-/* A socket that listens, and its address in words; -errno. */
+/* A listening socket, and its address as text; or -errno. */
 static int open_socket(const struct stat_address *address, char *words, size_t room)
 {
 	struct sockaddr_storage bound;
@@ -246,7 +246,7 @@ static int open_socket(const struct stat_address *address, char *words, size_t r
 
 int stat_serve(const struct stat_asked *a, const struct stat_address *address)
 {
-	static struct server s; /* it is large */
+	static struct server s; /* large */
 	struct MHD_Daemon *daemon;
 	char words[120];
 	const struct timespec second = {.tv_sec = 1};
@@ -280,7 +280,7 @@ int stat_serve(const struct stat_asked *a, const struct stat_address *address)
 	while (sigtimedwait(&signals, NULL, &second) < 0)
 		hurry(&s);
 	fd = atomic_load(&s.asking);
-	if (fd >= 0) /* a NIC that hangs: the answer is that it has gone */
+	if (fd >= 0) /* a NIC that hangs: ends the request */
 		shutdown(fd, SHUT_RDWR);
 	MHD_stop_daemon(daemon);
 	return 0;

@@ -6,7 +6,7 @@
 
 #include "table.h"
 
-/* ---- what there is to see ---- */
+/* ---- the parts of a report ---- */
 
 struct shown {
 	const struct stat_view *view;
@@ -33,7 +33,7 @@ static void finish(const struct shown *s, struct table *t)
 	}
 }
 
-/* What came since the sample before; of what was counted anew, all. */
+/* The increase since the previous sample. If the counter has restarted, its value. */
 static uint64_t more(const json_t *now, const json_t *before, const char *key)
 {
 	const uint64_t n = stat_value(now, key), b = stat_value(before, key);
@@ -41,7 +41,7 @@ static uint64_t more(const json_t *now, const json_t *before, const char *key)
 	return n >= b ? n - b : n;
 }
 
-/* Cycles of the TSC that a worker has run meanwhile; 0: not known. */
+/* TSC cycles that a worker has run since the previous sample; 0: unknown. */
 static double ran(const struct shown *s, const json_t *now, const json_t *before)
 {
 	return (double)more(now, before, "running_us") * (double)stat_value(s->now, "tsc_hz") / 1e6;
@@ -103,7 +103,7 @@ static void show_ports(const struct shown *s)
 	finish(s, &t);
 }
 
-/* Whose calls have had the most of it since the sample before. */
+/* The context that used most of the worker's time since the previous sample. */
 static void busiest(const struct shown *s, const json_t *now, const json_t *before, char cell[CELL])
 {
 	const double elapsed = ran(s, now, before);
@@ -153,7 +153,7 @@ static void show_workers(const struct shown *s)
 	finish(s, &t);
 }
 
-/* Workers that a handler's call has held up; the latest comes first. */
+/* Workers that were stopped by a handler's call; the latest comes first. */
 static void show_faults(const struct shown *s)
 {
 	static const struct column columns[] = {{"STOPPED IN", 0, 0}, {"HANDLER", 4, 0}, {"CALL", 1, 0},
@@ -204,7 +204,7 @@ static void show_drops(const struct shown *s)
 	finish(s, &t);
 }
 
-/* Has, and may have. */
+/* What it has, and its limit. */
 static void share(char cell[CELL], uint64_t has, uint64_t limit)
 {
 	char most[CELL];
@@ -237,11 +237,11 @@ static void show_applications(const struct shown *s)
 	finish(s, &t);
 }
 
-/* ---- what calls cost ---- */
+/* ---- the cost of calls ---- */
 
-/* Since the sample before, but for `most`, which is the most there ever was. */
+/* Since the previous sample, except `most`, which is the maximum of all time. */
 struct cost {
-	uint64_t calls; /* packets, and turns without */
+	uint64_t calls; /* packets, and turns without packets */
 	double mean, share;
 	uint64_t p99, most;
 };
@@ -251,7 +251,7 @@ static uint64_t second(const json_t *pair)
 	return (uint64_t)json_integer_value(json_array_get(pair, 1));
 }
 
-/* list: [[most cycles, how many], ...] with the most rising, null above all. Of a bucket, how many there were. */
+/* The count of a bucket in list: [[most cycles, count], ...] in rising order; null is the last bound. */
 static uint64_t bucket(const json_t *list, const json_t *bound, size_t *from)
 {
 	for (; *from < json_array_size(list); (*from)++) {
@@ -272,7 +272,7 @@ static void look_at_cost(const json_t *now, const json_t *before, struct cost *c
 	uint64_t sum = 0;
 
 	*cost = (struct cost){.most = stat_value(cycles, "max")};
-	if (stat_value(cycles, "turns") < stat_value(earlier, "turns")) /* another context of that name */
+	if (stat_value(cycles, "turns") < stat_value(earlier, "turns")) /* a new context of that name */
 		earlier = NULL;
 	old = json_object_get(earlier, "histogram");
 	for (size_t i = 0, from = 0; i < json_array_size(list); i++) {
@@ -292,7 +292,7 @@ static void look_at_cost(const json_t *now, const json_t *before, struct cost *c
 	}
 }
 
-/* Of one worker's time, as top(1) counts: two workers' whole time is 2. */
+/* In units of one worker's time, as in top(1): all the time of two workers is 2. */
 static double share_of_worker(const struct shown *s, const char *context)
 {
 	const json_t *list = json_object_get(s->now, "workers");
@@ -311,20 +311,20 @@ static double share_of_worker(const struct shown *s, const char *context)
 	return sum;
 }
 
-/* From that column on. */
+/* Fills columns from `at` on. */
 static void show_cost(struct row *r, unsigned at, const struct cost *c)
 {
 	if (c->calls) {
 		stat_scaled(r->cell[at], c->mean < 9.95 ? c->mean : (double)(uint64_t)(c->mean + 0.5));
 		stat_scaled(r->cell[at + 1], (double)c->p99);
 	} else {
-		strcpy(r->cell[at], "-"); /* nothing of it since the sample before */
+		strcpy(r->cell[at], "-"); /* no calls since the previous sample */
 		strcpy(r->cell[at + 1], "-");
 	}
 	stat_scaled(r->cell[at + 2], (double)c->most);
 }
 
-/* By what there was since the sample before, or, without one, in all. */
+/* The sort key: the increase since the previous sample, or without one the total. */
 static double weight(const struct shown *s, const json_t *now, const json_t *before, const struct cost *c)
 {
 	switch (s->view->order) {
@@ -343,12 +343,12 @@ static double weight(const struct shown *s, const json_t *now, const json_t *bef
 	case STAT_OVERRUNS:
 		return (double)more(json_object_get(now, "cycles"), json_object_get(before, "cycles"), "overruns");
 	default:
-		/* of one sample alone they stay in the order in which they came */
+		/* without a previous sample they keep their order */
 		return before ? (double)(more(now, before, "packets") + more(now, before, "sent")) : 0;
 	}
 }
 
-/* column: of each order, where it is shown; 0: it is not. */
+/* column: the column of each sort order; 0: none. */
 static void sort_by(const struct shown *s, struct table *t, const unsigned char column[STAT_ORDERS])
 {
 	t->top = s->view->top;
@@ -357,7 +357,7 @@ static void sort_by(const struct shown *s, struct table *t, const unsigned char 
 	t->marked = column[s->view->order];
 }
 
-/* In words: enabled, or since when not; and copies that are not done. */
+/* As text: enabled, or disabled since when; and copies that still drain. */
 static void condition(const json_t *context, char cell[CELL])
 {
 	const json_t *c = json_object_get(context, "condition"), *until = json_object_get(c, "enabled_in_us");
@@ -451,7 +451,7 @@ static void show_handlers(const struct shown *s)
 
 /* ---- one context ---- */
 
-/* All numbers and words of one context; path: of the object that they are in. */
+/* Prints all values of one context; path: of the object that holds them. */
 static void add_numbers(struct table *t, const json_t *now, const json_t *before, const char *path)
 {
 	const char *key;

@@ -11,7 +11,7 @@ uint64_t stat_value(const json_t *object, const char *key)
 {
 	const json_t *v = json_object_get(object, key);
 
-	const double x = json_real_value(v); /* reals are what is above INT64_MAX */
+	const double x = json_real_value(v); /* the report has numbers above INT64_MAX as reals */
 
 	if (!json_is_real(v))
 		return (uint64_t)json_integer_value(v);
@@ -106,7 +106,7 @@ void stat_print(struct table *t, FILE *to, unsigned width)
 		gone[c] = t->column[c].rate && t->seconds <= 0;
 		sum += gone[c] ? 0 : wide[c] + 2;
 	}
-	sum -= 2; /* between them */
+	sum -= 2; /* the gap */
 	while (sum > width) {
 		unsigned least = 0;
 
@@ -118,7 +118,7 @@ void stat_print(struct table *t, FILE *to, unsigned width)
 		gone[least] = true;
 		sum -= wide[least] + 2;
 	}
-	if (sum > width) /* the name is what gives way */
+	if (sum > width) /* the first column gets narrower */
 		wide[0] = wide[0] > sum - width + 4 ? wide[0] - (sum - width) : 4;
 	for (size_t r = 0; r <= t->rows; r++) {
 		char line[COLUMNS * (CELL + 2) + 1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables for terminals. What does not fit the width goes column by column, the least important first. */
+/* Tables for terminals. If a table is too wide, columns are left out, the least important first. */
 #ifndef COMMAND_STAT_TABLE_H
 #define COMMAND_STAT_TABLE_H
 
@@ -13,41 +13,41 @@
 
 struct column {
 	const char *head;
-	unsigned rank; /* the highest goes first; 0 stays */
-	bool rate;     /* needs a sample before this one */
-	bool text;     /* to the left, as the first column */
+	unsigned rank; /* the column with the highest rank is left out first; 0: never */
+	bool rate;     /* needs a previous sample */
+	bool text;     /* left-aligned, as the first column */
 };
 
 struct row {
 	char cell[COLUMNS][CELL];
-	double weight; /* rows are sorted by it, the largest first; equal ones stay as they are */
+	double weight; /* rows are sorted by it, the largest first; equal rows keep their order */
 	size_t at;
 };
 
 struct table {
 	const struct column *column;
 	unsigned columns;
-	unsigned marked; /* the column that rows are sorted by; 0: not to be seen */
+	unsigned marked; /* the column that rows are sorted by; 0: none is shown */
 	struct row *row;
 	size_t rows;
-	size_t top;	/* rows that are shown; 0: all */
-	bool exact;	/* all digits */
+	size_t top;	/* rows to show; 0: all */
+	bool exact;	/* print all digits */
 	bool by_name;	/* rows are sorted by their first cell, not by weight */
 	bool backwards; /* the smallest first */
-	double seconds; /* since the sample before; 0: there is none */
+	double seconds; /* since the previous sample; 0: there is none */
 };
 
 /* ---- numbers ---- */
 
-/* Of an object in a report; 0: there is none. */
+/* A number of an object in a report; 0 if it is missing. */
 uint64_t stat_value(const json_t *object, const char *key);
 void stat_scaled(char cell[CELL], double x);
 void stat_count(const struct table *t, char cell[CELL], uint64_t n);
-/* Per second; what was counted anew (its context is another one of that name) has no rate yet. */
+/* Per second; 0 if the counter has restarted (with a new context of that name). */
 double stat_rate(const struct table *t, uint64_t now, uint64_t before);
-/* Names are applications': nothing in them steers the terminal. */
+/* Replaces control characters: names come from applications. */
 void stat_name(char cell[CELL], const char *text);
-void stat_text(char cell[CELL], const char *text); /* the same, with blanks */
+void stat_text(char cell[CELL], const char *text); /* the same, but blanks stay */
 
 /* ---- rows ---- */
 

@@ -40,7 +40,7 @@ int transfer_digest_so_far(struct transfer *t, uint8_t digest[TRANSFER_DIGEST])
 	return fine ? 0 : transfer_fail(t, "SHA-256 failed");
 }
 
-/* While it reads, nothing but signs of life is due. */
+/* Work between two slices. The peer may only send "alive" meanwhile. */
 static int check_meanwhile(struct transfer *t, uint64_t at, sp_time *told)
 {
 	json_t *line;
@@ -73,7 +73,7 @@ int transfer_check(struct transfer *t, int fd, uint64_t bytes, const uint8_t dig
 		const uint64_t left = bytes - at;
 		const ssize_t n = pread(fd, buffer, left < TRANSFER_SLICE ? left : TRANSFER_SLICE, (off_t)at);
 
-		if (!n) /* so much shorter than it was: that is not the same */
+		if (!n) /* the file has become shorter: not the same */
 			break;
 		if (n < 0 && errno != EINTR)
 			rc = transfer_fail(t, "reading the file: %s", strerror(errno));

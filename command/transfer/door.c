@@ -52,7 +52,7 @@ int door_open(struct door *d, const char *host, const char *port, const char **w
 	*why = rc && rc != EAI_SYSTEM ? gai_strerror(rc) : NULL;
 	if (rc)
 		return rc == EAI_SYSTEM ? -errno : -EINVAL;
-	/* Any address: IPv6's takes IPv4 too, where there is IPv6. */
+	/* Any address: an IPv6 socket accepts IPv4, too. */
 	rc = -EADDRNOTAVAIL;
 	for (int six = 1; six >= 0 && d->fd < 0; six--)
 		for (const struct addrinfo *a = list; a && d->fd < 0; a = a->ai_next)
@@ -105,12 +105,12 @@ static void door_answer(struct door *d, unsigned i, const char *text)
 
 	talk_say(t, json_pack("{s:s}", "error", text));
 	talk_pump(t, sp_clock());
-	shutdown(t->fd, SHUT_WR); /* the caller hangs up, or is dismissed in time */
+	shutdown(t->fd, SHUT_WR); /* the caller closes, or its deadline comes */
 	t->in_used = 0;
 	d->caller[i].answered = true;
 }
 
-/* A line, or more than a line may be. */
+/* A line, or more bytes than a line may have. */
 static bool door_said(const struct talk *t)
 {
 	return t->in_used == sizeof(t->in) || memchr(t->in, '\n', t->in_used);
@@ -151,7 +151,7 @@ void door_step(void *door)
 		if (!t)
 			continue;
 		talk_pump(t, now);
-		t->said = now; /* nobody at the door is told that we are alive */
+		t->said = now; /* callers get no "alive" here */
 		if (d->caller[i].answered)
 			t->in_used = 0;
 		if (now > d->caller[i].until || (t->ended && !door_said(t)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where senders call: the listening socket, and callers that have not said yet what they want. A few at a time, each
- * with a deadline; a caller too many takes the place of the one that has waited longest. */
+/* The listening socket, and callers that have not sent their first line yet. Their number is bounded, and each has a
+ * deadline; a further caller replaces the one that has waited longest. */
 #ifndef COMMAND_RECV_DOOR_H
 #define COMMAND_RECV_DOOR_H
 
@@ -13,7 +13,7 @@
 struct door {
 	int fd;
 	char where[80]; /* address and port */
-	bool busy;	/* callers are told so, and go */
+	bool busy;	/* callers get an error, and are closed */
 	struct {
 		struct talk *talk;
 		sp_time until;
@@ -21,14 +21,14 @@ struct door {
 	} caller[DOOR_CALLERS];
 };
 
-/* 0, or -errno with why (static text, or NULL: that errno's). */
+/* 0, or -errno and why (a static text, or NULL: strerror() of the errno). */
 int door_open(struct door *d, const char *host, const char *port, const char **why);
 void door_close(struct door *d);
-/* What to poll for; how many. */
+/* Fills in what to poll for; returns how many. */
 nfds_t door_fds(void *door, struct pollfd *fds);
-/* Lets callers in and listens to them. */
+/* Accepts callers and reads their lines. */
 void door_step(void *door);
-/* Takes the first caller that has said what it wants: its talk and the hello; NULL: none has. */
+/* Takes the first caller that has sent its first line: its talk and the line; NULL: there is none. */
 struct talk *door_take(struct door *d, struct talk_hello *hello);
 
 #endif

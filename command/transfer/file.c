@@ -12,17 +12,17 @@
 
 #include "words.h"
 
-#define PARTS	   100	/* names tried */
-#define NOTE_ALIGN 4096 /* within one page, so that it is written whole or not at all */
+#define PARTS	   100	/* names to try */
+#define NOTE_ALIGN 4096 /* it lies within one page: it is written completely or not at all */
 #define NOTE_MAGIC "SPINPART"
 
-struct note { /* behind the last byte of the file, aligned: the file's last bytes, in the byte order of this machine */
+struct note { /* aligned, behind the data: the last bytes of the part, in the byte order of this machine */
 	char magic[8];
 	uint32_t version, zero;
 	uint64_t size, stored;
 	uint8_t digest[32]; /* SHA-256 of the first `stored` bytes */
 	char name[256];
-	uint8_t sum[32]; /* SHA-256 of what is before it here */
+	uint8_t sum[32]; /* SHA-256 of the fields above */
 };
 #define NOTE_VERSION 1
 
@@ -33,7 +33,7 @@ static int fail(char why[300], const char *what, const char *name, int error)
 	return -1;
 }
 
-/* Where it shall be, and under which name. */
+/* Finds directory and name of the file. */
 static int place(struct recv_file *f, const char *target, const char *name, char why[300])
 {
 	const char *slash = target ? strrchr(target, '/') : NULL;
@@ -69,7 +69,7 @@ static int vacant(const struct recv_file *f, char why[300])
 		return 0;
 	if (!f->replace)
 		return fail(why, "", f->name, EEXIST);
-	/* What is no file (a device, say) must not be replaced by one. */
+	/* Only a regular file may be replaced, not a device. */
 	if (!S_ISREG(st.st_mode)) {
 		snprintf(why, 300, "%.200s is there and is no regular file", f->name);
 		return -1;
@@ -110,7 +110,7 @@ int recv_file_note(struct recv_file *f, uint64_t stored, const uint8_t digest[32
 	return 0;
 }
 
-/* Is it a part of ours of that file, complete with its note? Anybody may have put it there. */
+/* Whether it is a part of that file with a valid note. Anybody may have put it there. */
 static bool note_read(const struct recv_file *f, const struct stat *st, struct note *n)
 {
 	uint8_t sum[32];
@@ -122,7 +122,7 @@ static bool note_read(const struct recv_file *f, const struct stat *st, struct n
 	       note_at(n->size) == (uint64_t)st->st_size - sizeof(*n) && !strncmp(n->name, f->name, sizeof(n->name));
 }
 
-/* Takes up f->part if it is one that can be resumed, and that nobody is writing. */
+/* Opens f->part if it can be resumed and nobody is writing it. */
 static bool adopt(struct recv_file *f)
 {
 	struct stat st, there;
@@ -131,12 +131,12 @@ static bool adopt(struct recv_file *f)
 	f->fd = openat(f->dir, f->part, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (f->fd < 0)
 		return false;
-	/* Who had it locked may have given it its name since: then this is another file's. */
+	/* The process that had the lock may have renamed it: then this is another file. */
 	if (!flock(f->fd, LOCK_EX | LOCK_NB) && !fstat(f->fd, &st) && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
 	    st.st_uid == geteuid() && !fstatat(f->dir, f->part, &there, AT_SYMLINK_NOFOLLOW) &&
 	    there.st_ino == st.st_ino && there.st_dev == st.st_dev && note_read(f, &st, &n)) {
 		f->stored = n.stored;
-		f->stale = n.size != f->size; /* the sender's file has changed since */
+		f->stale = n.size != f->size; /* the sender's file has changed since then */
 		f->kept = f->stale ? 0 : n.stored;
 		memcpy(f->digest, n.digest, sizeof(f->digest));
 		return true;
@@ -158,7 +158,7 @@ static int make(struct recv_file *f, char why[300])
 			return 0;
 		f->fd = openat(f->dir, f->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 		if (f->fd >= 0) {
-			/* Without a note nobody takes it up; but who looks at it just now may have it locked. */
+			/* Without a note nobody resumes it; but a process that inspects it may hold the lock. */
 			if (!f->resume || !flock(f->fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
 				return 0;
 			unlinkat(f->dir, f->part, 0);
@@ -173,7 +173,7 @@ static int make(struct recv_file *f, char why[300])
 	return fail(why, "", f->part, errno);
 }
 
-/* Room for all of it now, so that a full disk is told at the beginning. */
+/* Allocates all of it now: a full disk is an error at the beginning. */
 static int reserve(const struct recv_file *f, char why[300])
 {
 	int rc;
@@ -181,7 +181,8 @@ static int reserve(const struct recv_file *f, char why[300])
 	do
 		rc = f->size ? fallocate(f->fd, 0, 0, (off_t)f->size) : 0;
 	while (rc && errno == EINTR);
-	if (!rc || errno == EOPNOTSUPP || errno == ENOSYS) /* file systems that cannot tell will in time */
+	if (!rc || errno == EOPNOTSUPP ||
+	    errno == ENOSYS) /* file systems that cannot allocate report a full disk later */
 		return 0;
 	return fail(why, "writing ", f->name, errno);
 }
@@ -229,14 +230,14 @@ int recv_file_open(struct recv_file *f, const char *target, const char *name, ui
 
 int recv_file_keep(struct recv_file *f, char why[300])
 {
-	int rc = f->resume ? ftruncate(f->fd, (off_t)f->size) : 0; /* the note goes */
+	int rc = f->resume ? ftruncate(f->fd, (off_t)f->size) : 0; /* removes the note */
 
 	rc = close(f->fd) ? -1 : rc;
 	f->fd = -1;
 	if (!rc && f->replace)
 		rc = renameat(f->dir, f->part, f->dir, f->name);
 	else if (!rc) {
-		/* Somebody else's of that name stays. Where the file system cannot rename so, links say the same. */
+		/* Keeps an existing file of that name. File systems without RENAME_NOREPLACE: link() does the same. */
 		rc = renameat2(f->dir, f->part, f->dir, f->name, RENAME_NOREPLACE);
 		if (rc && (errno == EINVAL || errno == ENOSYS)) {
 			rc = linkat(f->dir, f->part, f->dir, f->name, 0);

@@ -28,7 +28,7 @@ struct in {
 	uint64_t stored; /* bytes from the file's beginning: written and digested */
 	bool digest_known;
 	uint8_t digest[TRANSFER_DIGEST]; /* the sender's */
-	sp_time news;			 /* when more had come, or been written */
+	sp_time news;			 /* of the last progress: data came, or was written */
 	struct in_slot slot[TALK_WINDOW];
 };
 
@@ -87,8 +87,8 @@ static int in_watch(struct in *in, struct in_slot *s, sp_time now, bool *did)
 	return 0;
 }
 
-/* ---- what is there ---- */
-/* So much more of the file from its beginning can be kept, whatever happens to the rest. */
+/* ---- data ---- */
+/* Notes that the file is stored and digested up to here: a later attempt can keep these bytes. */
 static int in_stored(struct in *in, uint64_t bytes)
 {
 	uint8_t digest[TRANSFER_DIGEST];
@@ -102,7 +102,7 @@ static int in_stored(struct in *in, uint64_t bytes)
 	return recv_file_note(in->file, in->stored, digest, why) ? transfer_fail(in->t, "%s", why) : 0;
 }
 
-/* A slice of what is complete: to its place in the file, into the digest when it is its turn. */
+/* Writes a slice of a complete message, and digests it if it is next. */
 static int in_store(struct in *in, struct in_slot *s)
 {
 	struct transfer *t = in->t;
@@ -117,7 +117,7 @@ static int in_store(struct in *in, struct in_slot *s)
 			return transfer_fail(t, "writing the file: %s", strerror(errno));
 		s->written += n > 0 ? (uint64_t)n : 0;
 	}
-	if (s->message == in->next_digest && s->digested < s->written) { /* what is digested is also written */
+	if (s->message == in->next_digest && s->digested < s->written) { /* all that is digested has been written */
 		const uint64_t ready = s->written - s->digested, some = ready < TRANSFER_SLICE ? ready : TRANSFER_SLICE;
 
 		rc = transfer_digest(t, in_bytes(in, s) + s->digested, some);
@@ -132,7 +132,7 @@ static int in_store(struct in *in, struct in_slot *s)
 	return 0;
 }
 
-/* ---- what is said ---- */
+/* ---- lines of the sender ---- */
 static int in_heard(struct in *in, const json_t *line)
 {
 	struct transfer *t = in->t;
@@ -148,7 +148,7 @@ static int in_heard(struct in *in, const json_t *line)
 	return 0;
 }
 
-/* One look at everything. */
+/* One round of all work. */
 static int in_round(struct in *in, bool *did)
 {
 	struct transfer *t = in->t;
@@ -179,7 +179,7 @@ static int in_round(struct in *in, bool *did)
 	turn = turn ? turn : oldest;
 	if (!rc && turn) {
 		rc = in_store(in, turn);
-		in->news = now; /* we get on, whatever the sender does */
+		in->news = now; /* writing is progress, too */
 		*did = true;
 	}
 	if (!rc)

@@ -25,15 +25,15 @@ struct out {
 	struct transfer *t;
 	int fd;
 	uint64_t next_read; /* the message being read, or to be read next */
-	uint64_t completed; /* messages that the receiver has: all below */
-	bool full;	    /* the library could not take something: it does not say when it can */
-	sp_time news;	    /* when more was across, or read */
-	uint64_t answers;   /* of the receiver's, and messages that it has cleared to be sent */
-	sp_time answered;   /* when that was more than before, or nothing was waited for */
+	uint64_t completed; /* the receiver has all messages below */
+	bool full;	    /* the library refused a message: it does not tell when it has room */
+	sp_time news;	    /* of the last progress: data was acknowledged, or read */
+	uint64_t answers;   /* acknowledgements, and messages that the receiver has cleared to send */
+	sp_time answered;   /* of the last answer, or when none was due */
 	struct out_slot slot[TALK_WINDOW];
 };
 
-/* A slice of the file, digested as it comes. */
+/* Reads and digests a slice of the file. */
 static int out_read(struct out *o, struct out_slot *s)
 {
 	struct transfer *t = o->t;
@@ -67,7 +67,7 @@ static int out_send(struct out *o, struct out_slot *s)
 	return 0;
 }
 
-/* One slice of reading, at the most: acknowledgements are not to wait long. */
+/* Reads one slice at most: acknowledgements must not wait. */
 static int out_fill(struct out *o, sp_time now, bool *did)
 {
 	struct transfer *t = o->t;
@@ -116,7 +116,8 @@ static int out_watch(struct out *o, struct out_slot *s, sp_time now, bool *did)
 	return 0;
 }
 
-/* Is an answer of the receiver's due? Not while all that it has cleared to be sent is across: it may be slow. */
+/* Whether an acknowledgement is due. It is not if all cleared messages have been acknowledged: the receiver may be
+ * slow. */
 static bool out_waits(const struct out *o, const struct sdr_qp_status *qp)
 {
 	bool out = false;
@@ -128,7 +129,7 @@ static bool out_waits(const struct out *o, const struct sdr_qp_status *qp)
 	return out;
 }
 
-/* A path that is cut, a NIC that has gone: they say nothing, while the receiver's program says that it is alive. */
+/* Detects a broken path or a NIC that has gone, while the receiver's program still sends "alive". */
 static int out_silence(struct out *o, sp_time now)
 {
 	struct transfer *t = o->t;
@@ -150,7 +151,7 @@ static int out_silence(struct out *o, sp_time now)
 	return 0;
 }
 
-/* One look at everything. */
+/* One round of all work. */
 static int out_round(struct out *o, bool *did)
 {
 	struct transfer *t = o->t;
@@ -172,7 +173,7 @@ static int out_round(struct out *o, bool *did)
 	return rc ? rc : out_silence(o, now);
 }
 
-/* Is what was read still what the file is? */
+/* Whether the file has not changed since it was opened. */
 static int out_unchanged(struct out *o, const struct stat *before)
 {
 	struct stat now;
@@ -185,7 +186,7 @@ static int out_unchanged(struct out *o, const struct stat *before)
 	return 0;
 }
 
-/* Digests are compared; only then has the file arrived. */
+/* Compares the digests: then the file has arrived. */
 static int out_finish(struct out *o)
 {
 	struct transfer *t = o->t;
@@ -200,7 +201,7 @@ static int out_finish(struct out *o)
 						(json_int_t)t->repeated, "needless", (json_int_t)t->needless, "parity",
 						(json_int_t)t->parity, "rtt", (json_int_t)(t->rtt / SP_NS)));
 	if (!rc)
-		rc = transfer_await(t, SP_NEVER, &line); /* its disk may be slow */
+		rc = transfer_await(t, SP_NEVER, &line); /* the receiver's disk may be slow */
 	if (rc)
 		return rc;
 	rc = talk_bytes(line, "saved", theirs, sizeof(theirs), sizeof(theirs), NULL);

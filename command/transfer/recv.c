@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle recv: listens for senders, and takes one file after the other. */
+/* spindle recv: listens for senders, and receives one file after the other. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static int arguments(struct receiver *r, int argc, char **argv)
 	return options_parse(&o, argc, argv);
 }
 
-/* What both ends will work with, from what the sender wants and what we have. */
+/* Chooses the parameters, from the sender's first line and our NIC. */
 static int agree(struct transfer *t, const struct talk_hello *h, uint64_t memory)
 {
 	static const int families[2] = {AF_INET, AF_INET6};
@@ -109,7 +109,7 @@ static int agree(struct transfer *t, const struct talk_hello *h, uint64_t memory
 	t->size = h->size;
 	t->session = h->session;
 	t->message = h->message < mtu << MESSAGE_REACH ? h->message : mtu << MESSAGE_REACH;
-	if (t->message > memory / 4) /* several at once, or each waits for the one before */
+	if (t->message > memory / 4) /* several messages at once: otherwise each would wait for the previous one */
 		t->message = memory / 4;
 	if (t->message > t->size)
 		t->message = t->size ? t->size : 1;
@@ -121,7 +121,7 @@ static int agree(struct transfer *t, const struct talk_hello *h, uint64_t memory
 	return 0;
 }
 
-/* Where the sender begins: behind what is kept, or at the beginning if its file is another one. */
+/* The sender begins behind the kept bytes, or at 0 if its file differs. */
 static int begin_at(struct transfer *t, struct recv_file *file, const json_t *line)
 {
 	char why[300];
@@ -160,7 +160,7 @@ static int answer(struct transfer *t, struct recv_file *file)
 	return rc ? rc : transfer_tell(t, json_pack("{s:b}", "ready", 1));
 }
 
-/* What is kept of a former attempt must still be what was written then. */
+/* Checks that the kept bytes of an earlier attempt have not changed. */
 static int check_kept(struct transfer *t, struct recv_file *file)
 {
 	char why[300];
@@ -174,7 +174,7 @@ static int check_kept(struct transfer *t, struct recv_file *file)
 	return recv_file_restart(file, why) ? transfer_fail(t, "%s", why) : transfer_digest_begin(t);
 }
 
-/* One file. */
+/* Receives one file. */
 static int receive(struct receiver *r, struct transfer *t, const struct talk_hello *hello)
 {
 	struct recv_file file;
@@ -227,7 +227,7 @@ static void serve(struct receiver *r, struct talk *talk, const struct talk_hello
 		command_fail("recv", "%llu bytes are kept", (unsigned long long)t.kept);
 }
 
-/* A NIC that is not there is told now, not to the first sender. */
+/* Reports a missing NIC at the start, not at the first transfer. */
 static int check_nic(const struct receiver *r)
 {
 	struct transfer t = {.nic = r->nic};
@@ -261,7 +261,7 @@ int command_recv(int argc, char **argv)
 		return 1;
 	}
 	transfer_signals();
-	signal(SIGXFSZ, SIG_IGN); /* writing says it too: a limit is told like a full disk */
+	signal(SIGXFSZ, SIG_IGN); /* write() then fails: the limit is reported like a full disk */
 	command_fail("recv", "listening on %s", r.door.where);
 	while ((!r.count || n < r.count) && !transfer_stopped()) {
 		struct pollfd fds[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle send: one file to a host where spindle recv listens. */
+/* spindle send: sends one file to a host where spindle recv listens. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -97,7 +97,7 @@ static int file_open(struct transfer *t, const char *path, int *fd, struct stat 
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
-	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO does not keep it waiting */
+	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block */
 	if (*fd < 0 || fstat(*fd, st))
 		return transfer_fail(t, "%s: %s", path, strerror(errno));
 	if (!S_ISREG(st->st_mode))
@@ -107,7 +107,7 @@ static int file_open(struct transfer *t, const char *path, int *fd, struct stat 
 	return 0;
 }
 
-/* ---- calling ---- */
+/* ---- the connection ---- */
 static int try_address(struct transfer *t, const struct addrinfo *a, sp_time until)
 {
 	int error = 0, fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -141,7 +141,7 @@ static int call(struct transfer *t, const struct sender *s)
 		return transfer_fail(t, "%s", rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
 	transfer_signals();
 	for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
-		*t->error = 0; /* the last one's is told */
+		*t->error = 0; /* the last error is reported */
 		fd = try_address(t, a, sp_clock() + TALK_SILENCE);
 	}
 	freeaddrinfo(list);
@@ -169,7 +169,7 @@ static int introduce(struct transfer *t, const struct sender *s)
 	transfer_payload(t, hello.payload);
 	for (unsigned i = 0; i < 2; i++)
 		if (hello.payload[i] && s->mtu > hello.payload[i])
-			hello.payload[i] = 0; /* not over this one */
+			hello.payload[i] = 0; /* not with this family */
 	if (!hello.payload[0] && !hello.payload[1]) {
 		transfer_payload(t, hello.payload);
 		return transfer_fail(t, "mtu: %llu is more than our NIC's port carries (IPv4 %llu, IPv6 %llu)",
@@ -179,7 +179,7 @@ static int introduce(struct transfer *t, const struct sender *s)
 	return transfer_tell(t, talk_hello_line(&hello));
 }
 
-/* The receiver has made its end: ours must be the same. What it says is checked like anything from outside. */
+/* The receiver has opened its QP: ours must match. Its line is checked like any input from outside. */
 static int accept_offer(struct transfer *t, const struct sender *s, const json_t *line)
 {
 	struct sdr_qp_info peer;
@@ -209,7 +209,7 @@ static int accept_offer(struct transfer *t, const struct sender *s, const json_t
 	return rc ? rc : transfer_connect(t, line, "offer");
 }
 
-/* What the receiver says that it has already counts if our file begins so: then only the rest is sent. */
+/* If our file begins with the bytes that the receiver has kept, only the rest is sent. */
 static int resume(struct transfer *t, const json_t *line, int fd)
 {
 	uint8_t digest[TRANSFER_DIGEST] = {0};
@@ -281,7 +281,7 @@ int command_send(int argc, char **argv)
 	if (!rc)
 		rc = transfer_attach(&t);
 	if (!rc) {
-		about = s.host; /* whatever goes wrong from here on */
+		about = s.host; /* errors from here on name the host */
 		rc = call(&t, &s);
 	}
 	if (!rc)

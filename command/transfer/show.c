@@ -44,7 +44,7 @@ void transfer_progress(struct transfer *t)
 	talk_clean(name);
 	if (!t->started)
 		snprintf(more, sizeof(more), "reading what is kept");
-	else if (t->rtt) /* the sender */
+	else if (t->rtt) /* at the sender */
 		snprintf(more, sizeof(more), "%s  %llu repeated  %.3g ms", rate, (unsigned long long)t->repeated,
 			 seconds(t->rtt) * 1000);
 	else
@@ -77,7 +77,7 @@ int transfer_summary(struct transfer *t, bool json)
 		snprintf(digest + 2 * i, 3, "%02x", t->digest[i]);
 	rate_text(bits, rate);
 	if (json) {
-		/* A name that is not UTF-8 cannot be in JSON: it is given as it came over, in hexadecimal. */
+		/* JSON cannot hold a name that is not UTF-8: it is printed in hexadecimal. */
 		json_t *text = json_string(t->name);
 		json_t *o = json_pack(
 			"{s:o, s:s, s:I, s:I, s:f, s:I, s:s, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:s, s:s}", "file",

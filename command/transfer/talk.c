@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The TCP side of a file transfer: lines of JSON in both directions, without waiting. */
+/* Lines of JSON over TCP, in both directions, without blocking. */
 #include "talk.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ struct talk *talk_new(int fd, const char *peer)
 		close(fd);
 		return NULL;
 	}
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* short lines that somebody waits for */
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* short lines that the peer waits for */
 	t->fd = fd;
 	t->ended = false;
 	t->heard = t->said = sp_clock();
@@ -43,7 +43,7 @@ void talk_part(struct talk *t)
 
 	if (!t)
 		return;
-	/* Closing with something unread would make the kernel forget what we have said, and reset the connection. */
+	/* close() with unread data would make the kernel discard our lines and reset the connection. */
 	for (bool shut = false; !t->ended && sp_clock() < until;) {
 		struct pollfd p = {.fd = t->fd, .events = (short)(t->out_used ? POLLIN | POLLOUT : POLLIN)};
 
@@ -86,7 +86,7 @@ void talk_pump(struct talk *t, sp_time now)
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			break;
 		if (n < 0) {
-			t->out_used = 0; /* but what the peer has said before can still be read */
+			t->out_used = 0; /* lines that the peer has sent before can still be read */
 			break;
 		}
 		t->out_used -= (size_t)n;

@@ -12,14 +12,14 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* The paper's split. */
+/* The code of the SDR paper. */
 #define CODE_K 32u
 #define CODE_M 8u
-#define AUTO_M 16u /* the most that auto can choose */
+#define AUTO_M 16u /* of auto's largest code */
 
 /* ---- stopping ---- */
 static volatile sig_atomic_t stopped;
-static sigset_t outside; /* the signals blocked outside of waits */
+static sigset_t outside; /* the signal mask during waits */
 
 static void stop(int number)
 {
@@ -48,7 +48,7 @@ bool transfer_stopped(void)
 {
 	sigset_t pending;
 
-	/* A busy transfer may never wait. */
+	/* A busy transfer may never wait, so it looks for pending signals. */
 	return stopped ||
 	       (!sigpending(&pending) && (sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
 					  sigismember(&pending, SIGHUP) == 1));

@@ -110,7 +110,7 @@ int talk_hello_get(const json_t *line, struct talk_hello *hello, const char **wh
 
 bool talk_name_fine(const char *name)
 {
-	/* A leading dot also keeps strangers from planting configuration files where they count. */
+	/* No leading dot: strangers must not plant configuration files. */
 	return *name && *name != '.' && !strchr(name, '/') && strlen(name) <= 255;
 }
 
@@ -148,6 +148,6 @@ void talk_clean(char *text)
 	for (uint8_t *c = (uint8_t *)text; *c; c++)
 		if (*c < 0x20 || *c == 0x7F)
 			*c = '?';
-		else if (c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0) /* the other controls, in UTF-8 */
+		else if (c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0) /* the C1 control characters, in UTF-8 */
 			c[0] = c[1] = '?';
 }
