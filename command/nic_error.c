@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../host-api/spindle.h"
+#include "output.h"
 
 const struct option_row nic_rows[] = {
 	{"nic", 'n', OPTION_STRING, "NAME", "the NIC, or the path of its socket (default: $SPINDLE_NIC, or spindle0)",
@@ -55,4 +56,12 @@ void command_nic_error(const char *nic, int status, char *text, size_t room)
 		snprintf(text, room, "NIC %s: %s: %s", name, socket, strerror(-status));
 		break;
 	}
+}
+
+int command_nic_fail(const char *command, const char *nic, int status)
+{
+	char text[400];
+
+	command_nic_error(nic, status, text, sizeof(text));
+	return command_fail(command, "%s", text);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "output.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +22,27 @@ int command_fail(const char *command, const char *format, ...)
 	va_end(ap);
 	putc('\n', stderr);
 	return 1;
+}
+
+int output_json(json_t *object, size_t flags)
+{
+	char *text = object ? json_dumps(object, flags | JSON_PRESERVE_ORDER) : NULL;
+	const int err = text ? 0 : -ENOMEM;
+
+	if (text)
+		puts(text);
+	free(text);
+	json_decref(object);
+	return err;
+}
+
+void output_terminal(int fd, unsigned *columns, unsigned *rows)
+{
+	struct winsize size = {0};
+	const bool known = !ioctl(fd, TIOCGWINSZ, &size) && size.ws_col && size.ws_row;
+
+	*columns = known ? size.ws_col : 80;
+	*rows = known ? size.ws_row : 24;
 }
 
 /* The directory of a file that does not exist yet, and the start of its name. */

@@ -100,13 +100,13 @@ static int write_all(struct capture *c)
 
 	if (!open_output(c))
 		return fail(c, strerror(errno));
-	command_fail("capture", "capturing on %s", c->nic);
+	fprintf(stderr, "spindle capture: capturing on %s\n", c->nic);
 	r = run(c);
 	errno = 0;
 	if (fclose(c->rings.to) && !r)
 		r = errno ? -errno : -EIO;
-	command_fail("capture", "%llu packets captured, %llu lost", (unsigned long long)c->rings.written,
-		     (unsigned long long)capture_rings_lost(&c->rings));
+	fprintf(stderr, "spindle capture: %llu packets captured, %llu lost\n", (unsigned long long)c->rings.written,
+		(unsigned long long)capture_rings_lost(&c->rings));
 	if (r == -EPIPE)
 		return 0;
 	if (r == -EPROTO)
@@ -158,15 +158,12 @@ static int ask(struct capture *c)
 static int capture(struct capture *c)
 {
 	const char *wanted = c->nic;
-	char why[400];
 	int r = sp_attach_connect(&c->link, wanted);
 	int status;
 
 	c->nic = command_nic_name(wanted); /* for messages */
-	if (r) {
-		command_nic_error(wanted, r, why, sizeof(why));
-		return command_fail("capture", "%s", why);
-	}
+	if (r)
+		return command_nic_fail("capture", wanted, r);
 	catch_signals();
 	status = ask(c);
 	if (!status)

@@ -3,9 +3,10 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "../output.h"
 
 #define SHOW_TIME  6.0	/* seconds that the longest lane is stretched to */
 #define FRAME_TIME 0.04 /* seconds between two pictures */
@@ -49,24 +50,23 @@ static enum demo_kind cell_kind(const struct demo_lane *l, uint64_t first, uint6
 /* The terminal as it is now. False: too small for a picture. */
 static bool measure(const struct demo *d, struct view *v)
 {
-	struct winsize size = {0};
 	const unsigned lanes = d->o.lanes;
+	unsigned width, height;
 	uint64_t wanted;
 
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col || !size.ws_row)
-		size = (struct winsize){.ws_col = 80, .ws_row = 24};
-	if (size.ws_col < MIN_WIDTH || size.ws_col < lanes * 10 || size.ws_row < MIN_HEIGHT) {
+	output_terminal(STDOUT_FILENO, &width, &height);
+	if (width < MIN_WIDTH || width < lanes * 10 || height < MIN_HEIGHT) {
 		v->drawn = 0; /* what is on the screen stays */
 		return false;
 	}
-	if (v->drawn && (size.ws_col != v->width || size.ws_row != v->height)) {
+	if (v->drawn && (width != v->width || height != v->height)) {
 		printf("\033[2J\033[H"); /* the terminal has wrapped the old picture: its first line is unknown */
 		v->drawn = 0;
 	}
-	v->width = size.ws_col;
-	v->height = size.ws_row;
-	v->columns = ((size.ws_col > 240 ? 240 : size.ws_col) - 2 * (lanes - 1)) / lanes;
-	v->rows = size.ws_row > 30 ? 24 : size.ws_row - 6u;
+	v->width = width;
+	v->height = height;
+	v->columns = ((width > 240 ? 240 : width) - 2 * (lanes - 1)) / lanes;
+	v->rows = height > 30 ? 24 : height - 6u;
 	wanted = demo_units(d->chunks, v->columns);
 	if (v->rows > wanted)
 		v->rows = (unsigned)wanted;

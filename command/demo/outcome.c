@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../output.h"
+
 static uint64_t missing(const struct demo *d, const struct demo_lane *l)
 {
 	return d->chunks - l->good - l->differing;
@@ -178,19 +180,10 @@ static int print_json(const struct demo *d)
 		(json_int_t)d->o.link.seed, "mtu", (json_int_t)d->o.mtu, "chunk_bytes", (json_int_t)d->o.chunk,
 		"bandwidth", (json_int_t)w->bandwidth, "rtt_s", (double)(2 * w->delay) / (double)SP_SEC, "lossless_s",
 		(double)d->lossless / (double)SP_SEC, "ec", (json_int_t)d->o.k, (json_int_t)d->o.m, "lanes", lanes);
-	char *text = NULL;
 
 	for (unsigned i = 0; i < d->o.lanes; i++)
 		json_array_append_new(lanes, lane_json(d, &d->lane[i]));
-	if (root)
-		text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-	if (text)
-		puts(text);
-	json_decref(root);
-	if (!text)
-		return demo_fail("JSON", -ENOMEM);
-	free(text);
-	return 0;
+	return output_json(root, JSON_INDENT(2)) ? demo_fail("JSON", -ENOMEM) : 0;
 }
 
 int demo_outcome(const struct demo *d)

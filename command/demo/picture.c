@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "../output.h"
 
 #define TEXT_WIDTH 72 /* columns for time, at most */
 #define TEXT_ROWS  8
@@ -78,14 +79,14 @@ static void row_print(const struct raster *r, unsigned row, bool colour)
 void demo_timeline(const struct demo *d)
 {
 	const bool terminal = isatty(STDOUT_FILENO);
-	struct winsize size = {.ws_col = 80};
+	unsigned width = 80, height;
 	struct raster r;
 
-	if (terminal && (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col))
-		size.ws_col = 80;
-	if (size.ws_col < 40) /* no room for a picture */
+	if (terminal)
+		output_terminal(STDOUT_FILENO, &width, &height);
+	if (width < 40) /* no room for a picture */
 		return;
-	if (raster_make(&r, size.ws_col - 8u < TEXT_WIDTH ? size.ws_col - 8u : TEXT_WIDTH, TEXT_ROWS))
+	if (raster_make(&r, width - 8u < TEXT_WIDTH ? width - 8u : TEXT_WIDTH, TEXT_ROWS))
 		return;
 	printf("\nThe file's chunks downwards, time to the right from 0 to %.3f ms:\n"
 	       "· sent  : parity sent  × lost  o resent  █ came  ▓ resent, came  ▒ repaired\n",

@@ -314,7 +314,6 @@ int handler_live(int argc, char **argv)
 	static struct asked a;
 	struct sp_error error = {.key = ""};
 	json_t *said;
-	char why[400];
 	int status;
 
 	a = (struct asked){.word = find(argv[0])};
@@ -322,10 +321,8 @@ int handler_live(int argc, char **argv)
 	if (status != OPTIONS_GO_ON)
 		return status;
 	status = sp_attach_connect(&link, a.nic);
-	if (status) {
-		command_nic_error(a.nic, status, why, sizeof(why));
-		return fail(why, "");
-	}
+	if (status)
+		return command_nic_fail("handler", a.nic, status);
 	struct sp_attach_exchange x = {.op = SP_ATTACH_HANDLER,
 				       .arg = {(uint64_t)a.word->op, a.strings, a.force},
 				       .data = a.data,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../../pipeline/report.h"
+#include "../output.h"
 
 /* ---- JSON ---- */
 static void add_capture(const struct replay *r, struct sp_report *report)
@@ -143,16 +144,6 @@ static void print_tree(json_t *object, int indent)
 	}
 }
 
-/* In one line, as each line of the trace is an object. */
-static void print_line(const json_t *tree)
-{
-	char *line = json_dumps(tree, JSON_COMPACT | JSON_REAL_PRECISION(17));
-
-	if (line)
-		puts(line);
-	free(line);
-}
-
 void replay_report_print(struct replay *r)
 {
 	const bool line = r->json && r->trace_asked && !r->trace_file;
@@ -163,7 +154,8 @@ void replay_report_print(struct replay *r)
 	if (!r->report || ((!r->json || line) && !tree))
 		replay_complain(r, "the report could not be made: out of memory, or a handler reports out of order");
 	else if (line)
-		print_line(tree);
+		output_json(json_incref(tree),
+			    JSON_COMPACT | JSON_REAL_PRECISION(17)); /* like the lines of the trace */
 	else if (r->json)
 		puts(r->report);
 	else

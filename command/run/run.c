@@ -43,10 +43,7 @@ struct run {
 	struct run_leave leave;
 };
 
-static int fail(const char *text)
-{
-	return command_fail("run", "%s", text);
-}
+#define fail(...) command_fail("run", __VA_ARGS__)
 
 /* ---- the arguments ---- */
 static const struct usage usage = {
@@ -85,27 +82,20 @@ static int arguments(struct run *r, int argc, char **argv)
 
 static int missing(const struct run *r, const char *what)
 {
-	char text[512];
-
 	for (size_t i = 0; i < r->config->sections; i++)
-		if (!strcmp(r->config->section[i].kind, "nic")) {
-			snprintf(text, sizeof(text), "%s:%u: [nic] has no %s", r->file, r->config->section[i].line,
-				 what);
-			return fail(text);
-		}
-	snprintf(text, sizeof(text), "%s: there is no [nic] with a %s", r->file, what);
-	return fail(text);
+		if (!strcmp(r->config->section[i].kind, "nic"))
+			return fail("%s:%u: [nic] has no %s", r->file, r->config->section[i].line, what);
+	return fail("%s: there is no [nic] with a %s", r->file, what);
 }
 
 /* The file, the NIC's name, and where its socket will be. */
 static int configuration(struct run *r)
 {
-	char text[128];
 	struct sp_error error = {.key = ""};
 
 	if (sp_config_read(r->file, &r->config, &error) || sp_config_nic(r->config, &r->nic_config, &error) ||
 	    sp_config_server(r->config, &r->server_config, &error))
-		return fail(error.text);
+		return fail("%s", error.text);
 	if (!r->nic_config.ports)
 		return missing(r, "port = DEVICE: nothing would come in");
 	if (!r->nic_config.addresses)
@@ -113,18 +103,13 @@ static int configuration(struct run *r)
 	if (r->name || !*r->nic_config.name)
 		snprintf(r->nic_config.name, sizeof(r->nic_config.name), "%s", r->name ? r->name : "spindle0");
 	int result = sp_socket_path(r->nic_config.name, true, r->path, sizeof(r->path));
-	if (result == -EINVAL) {
-		snprintf(text, sizeof(text), "'%s' is no name for a NIC: it has 1 to 31 letters, digits, _ . -",
-			 r->nic_config.name);
-		return fail(text);
-	}
+	if (result == -EINVAL)
+		return fail("'%s' is no name for a NIC: it has 1 to 31 letters, digits, _ . -", r->nic_config.name);
 	if (r->server_config.path)
 		snprintf(r->path, sizeof(r->path), "%s", r->server_config.path);
-	else if (result) {
-		snprintf(text, sizeof(text), "no path for the socket of %s: %s (socket = PATH in [nic] names one)",
-			 r->nic_config.name, strerror(-result));
-		return fail(text);
-	}
+	else if (result)
+		return fail("no path for the socket of %s: %s (socket = PATH in [nic] names one)", r->nic_config.name,
+			    strerror(-result));
 	return 0;
 }
 
@@ -134,7 +119,7 @@ static int load_plugins(const struct run *r)
 {
 	struct sp_error error = {.key = ""};
 
-	return sp_config_plugins(r->config, &error) ? fail(error.text) : 0;
+	return sp_config_plugins(r->config, &error) ? fail("%s", error.text) : 0;
 }
 
 static int start_eal(const struct run *r)
@@ -156,7 +141,7 @@ static int start_eal(const struct run *r)
 		eal[count++] = (char *)"--telemetry";
 	for (int i = 0; i < r->eal_count; i++)
 		eal[count++] = r->eal[i];
-	return sp_eal_init(count, eal, &error) ? fail(error.text) : 0;
+	return sp_eal_init(count, eal, &error) ? fail("%s", error.text) : 0;
 }
 
 /* Each application needs several descriptors. */
@@ -176,8 +161,8 @@ static void say_ground(void)
 	char name[RTE_ETH_NAME_MAX_LEN], mtu[32];
 	uint16_t port;
 
-	command_fail("run", "memory %s; EAL's files in %s",
-		     rte_eal_has_hugepages() ? "of huge pages" : "without huge pages", rte_eal_get_runtime_dir());
+	fprintf(stderr, "spindle run: memory %s; EAL\'s files in %s\n",
+		rte_eal_has_hugepages() ? "of huge pages" : "without huge pages", rte_eal_get_runtime_dir());
 	RTE_ETH_FOREACH_DEV(port)
 	{
 		if (rte_eth_dev_get_name_by_port(port, name) || rte_eth_dev_info_get(port, &info))
@@ -185,35 +170,32 @@ static void say_ground(void)
 		snprintf(mtu, sizeof(mtu), ", MTU %u", info.max_mtu);
 		if (!info.max_mtu || info.max_mtu == UINT16_MAX) /* ethdev's own, where a driver names none */
 			*mtu = 0;
-		command_fail("run", "port %s: driver %s, at most %u receive and %u transmit queues%s", name,
-			     info.driver_name, info.max_rx_queues, info.max_tx_queues, mtu);
+		fprintf(stderr, "spindle run: port %s: driver %s, at most %u receive and %u transmit queues%s\n", name,
+			info.driver_name, info.max_rx_queues, info.max_tx_queues, mtu);
 	}
 }
 
 static int start_nic(struct run *r)
 {
 	struct sp_error error = {.key = ""};
-	char text[512];
 
 	/* Outsiders must not know how flows are spread over tables. */
 	if (getrandom(&r->nic_config.secret, sizeof(r->nic_config.secret), 0) < 0)
 		return fail("no random numbers");
 	run_fault_set(&r->fault, &r->nic_config, r->path);
 	if (sp_nic_create(&r->nic_config, &error, &r->nic) || sp_config_contexts(r->config, r->nic, &error))
-		return fail(error.text);
+		return fail("%s", error.text);
 	if (r->verbose)
 		say_ground();
 	int result = sp_nic_start(r->nic);
-	if (result) {
-		snprintf(text, sizeof(text), "the workers do not start: %s", strerror(-result));
-		return fail(text);
-	}
+	if (result)
+		return fail("the workers do not start: %s", strerror(-result));
 	if (sp_telemetry_serve(r->nic)) /* the NIC runs without it */
-		command_fail("run", "no telemetry of our own: only DPDK's");
+		fail("no telemetry of our own: only DPDK's");
 	r->server_config.path = r->path;
 	r->server_config.claimed = true; /* command_run() has taken it */
 	result = sp_server_start(r->nic, &r->server_config, &error, &r->server);
-	return result ? fail(*error.text ? error.text : strerror(-result)) : 0;
+	return result ? fail("%s", *error.text ? error.text : strerror(-result)) : 0;
 }
 
 static size_t __attribute__((format(printf, 3, 4))) add(char *line, size_t used, const char *format, ...)
@@ -291,7 +273,7 @@ int command_run(int argc, char **argv)
 		return status;
 	status = configuration(&r);
 	if (!status && sp_claim_take(&r.claim, r.path, !r.server_config.path, text, sizeof(text))) {
-		command_fail("run", "NIC %s: %s", r.nic_config.name, text);
+		fail("NIC %s: %s", r.nic_config.name, text);
 		status = 1;
 	}
 	if (!status && interrupt_start(abandon, &r))

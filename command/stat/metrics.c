@@ -19,15 +19,14 @@ struct list {
 	bool spoilt; /* no memory */
 };
 
-enum kind { COUNTER, GAUGE };
-
 /* A number of each subject. */
 struct family {
-	const char *name, *unit;  /* or NULL; the name ends with it */
-	const char *object, *key; /* where it is in the subject's report; object NULL: at the top */
-	enum kind kind;
+	const char *name, *key, *help;
+	const char *unit;   /* or NULL; the name ends with it */
+	const char *object; /* of the subject's report, that has the key; NULL: the report itself */
+	const char *yes;    /* the value is a word: this one is 1, others are 0 */
+	enum { COUNTER, GAUGE, STATE /* a gauge: true or `yes` is 1 */ } kind;
 	bool micro; /* the report has microseconds; the sample, seconds */
-	const char *help;
 };
 
 /* ---- text ---- */
@@ -74,6 +73,12 @@ static void sample(FILE *to, const struct family *f, const char *labels, const j
 		fprintf(to, "%" PRIu64 "\n", n);
 }
 
+/* Whether the report has a value for the family, of the right type. */
+static bool has_value(const struct family *f, const json_t *v)
+{
+	return f->kind != STATE ? json_is_number(v) : f->yes ? json_is_string(v) : json_is_boolean(v);
+}
+
 static void put(FILE *to, const struct family *f, const struct list *l)
 {
 	bool begun = false;
@@ -82,31 +87,16 @@ static void put(FILE *to, const struct family *f, const struct list *l)
 		const json_t *in = f->object ? json_object_get(s->report, f->object) : s->report;
 		const json_t *v = json_object_get(in, f->key);
 
-		if (!json_is_number(v))
+		if (!has_value(f, v))
 			continue;
 		if (!begun)
 			head(to, f->name, f->kind == COUNTER ? "counter" : "gauge", f->unit, f->help);
 		begun = true;
-		sample(to, f, s->labels, v);
-	}
-}
-
-/* A yes or no as a gauge, as alerts need a number. yes: the word that becomes 1; NULL: true becomes 1. */
-static void put_state(FILE *to, const struct family *f, const char *yes, const struct list *l)
-{
-	bool begun = false;
-
-	for (const struct subject *s = l->subject; s < l->subject + l->count; s++) {
-		const json_t *in = f->object ? json_object_get(s->report, f->object) : s->report;
-		const json_t *v = json_object_get(in, f->key);
-
-		if (yes ? !json_is_string(v) : !json_is_boolean(v))
-			continue;
-		if (!begun)
-			head(to, f->name, "gauge", f->unit, f->help);
-		begun = true;
-		fprintf(to, "%s{%s} %d\n", f->name, s->labels,
-			yes ? !strcmp(json_string_value(v), yes) : json_is_true(v));
+		if (f->kind == STATE)
+			fprintf(to, "%s{%s} %d\n", f->name, s->labels,
+				f->yes ? !strcmp(json_string_value(v), f->yes) : json_is_true(v));
+		else
+			sample(to, f, s->labels, v);
 	}
 }
 
@@ -349,132 +339,101 @@ static void list_applications(struct list *l, const char *nic, const json_t *app
 /* ---- families ---- */
 
 static const struct family of_nic[] = {
-	{"spindle_uptime_seconds", "seconds", NULL, "uptime_s", GAUGE, false, "Since the workers started."},
-	{"spindle_tsc_hertz", "hertz", NULL, "tsc_hz", GAUGE, false,
-	 "Cycles a second, of all that is counted in cycles."},
-	{"spindle_memory_bytes", "bytes", NULL, "memory_used", GAUGE, false, "Of regions and contexts."},
-	{"spindle_received_packets", NULL, NULL, "packets", COUNTER, false,
-	 "Packets received: taken, forwarded, dropped or parked."},
-	{"spindle_received_bytes", "bytes", NULL, "bytes", COUNTER, false, "Bytes of frames received."},
-	{"spindle_sent_packets", NULL, NULL, "sent", COUNTER, false, "Packets sent by the ports."},
-	{"spindle_sent_bytes", "bytes", NULL, "sent_bytes", COUNTER, false, "Bytes of frames sent."},
-	{"spindle_taken_packets", NULL, NULL, "taken", COUNTER, false,
-	 "Packets that contexts took, or that the NIC itself answered."},
-	{"spindle_answered_packets", NULL, NULL, "answered", COUNTER, false,
-	 "Packets that the NIC itself answered (ARP, ND, ICMP)."},
-	{"spindle_forwarded_packets", NULL, NULL, "forwarded", COUNTER, false,
-	 "Packets that went to the exception port."},
-	{"spindle_dropped_packets", NULL, NULL, "dropped", COUNTER, false, "Packets received and dropped."},
-	{"spindle_parked_packets", NULL, NULL, "parked", GAUGE, false, "Packets received that have not ended yet."},
+	{"spindle_uptime_seconds", "uptime_s", "Since the workers started.", .unit = "seconds", .kind = GAUGE},
+	{"spindle_tsc_hertz", "tsc_hz", "TSC cycles per second: the unit of all cycle counters.", .unit = "hertz",
+	 .kind = GAUGE},
+	{"spindle_memory_bytes", "memory_used", "Of regions and contexts.", .unit = "bytes", .kind = GAUGE},
+	{"spindle_received_packets", "packets", "Packets received: taken, forwarded, dropped or parked."},
+	{"spindle_received_bytes", "bytes", "Bytes of frames received.", .unit = "bytes"},
+	{"spindle_sent_packets", "sent", "Packets sent by the ports."},
+	{"spindle_sent_bytes", "sent_bytes", "Bytes of frames sent.", .unit = "bytes"},
+	{"spindle_taken_packets", "taken", "Packets that contexts took, or that the NIC itself answered."},
+	{"spindle_answered_packets", "answered", "Packets that the NIC itself answered (ARP, ND, ICMP)."},
+	{"spindle_forwarded_packets", "forwarded", "Packets that went to the exception port."},
+	{"spindle_dropped_packets", "dropped", "Packets received and dropped."},
+	{"spindle_parked_packets", "parked", "Packets received that have not ended yet.", .kind = GAUGE},
 };
-static const struct family drops = {"spindle_drops",
-				    NULL,
-				    "drops",
-				    NULL,
-				    COUNTER,
-				    false,
-				    "Packets dropped, by reason; those whose reason begins with tx- were to be sent."};
+static const struct family drops = {"spindle_drops", NULL, "Packets dropped, by reason; tx-...: packets to send.",
+				    .object = "drops"};
 
 static const struct family of_ports[] = {
-	{"spindle_port_received_packets", NULL, NULL, "packets", COUNTER, false, "Packets received."},
-	{"spindle_port_received_bytes", "bytes", NULL, "bytes", COUNTER, false, "Bytes of frames received."},
-	{"spindle_port_sent_packets", NULL, NULL, "sent", COUNTER, false, "Packets sent."},
-	{"spindle_port_sent_bytes", "bytes", NULL, "sent_bytes", COUNTER, false, "Bytes of frames sent."},
-	{"spindle_port_missed_packets", NULL, NULL, "missed", COUNTER, false, "Packets that the port had no room for."},
-	{"spindle_port_no_buffers", NULL, NULL, "no_buffers", COUNTER, false,
-	 "Times that there was no buffer to receive into."},
-	{"spindle_port_kernel_drops", NULL, NULL, "kernel_drops", COUNTER, false,
-	 "Packets that the kernel dropped before the port."},
-	{"spindle_port_receive_errors", NULL, NULL, "receive_errors", COUNTER, false, "Packets received wrongly."},
-	{"spindle_port_transmit_errors", NULL, NULL, "transmit_errors", COUNTER, false,
-	 "Packets that could not be sent."},
+	{"spindle_port_received_packets", "packets", "Packets received."},
+	{"spindle_port_received_bytes", "bytes", "Bytes of frames received.", .unit = "bytes"},
+	{"spindle_port_sent_packets", "sent", "Packets sent."},
+	{"spindle_port_sent_bytes", "sent_bytes", "Bytes of frames sent.", .unit = "bytes"},
+	{"spindle_port_missed_packets", "missed", "Packets that the port dropped for lack of room."},
+	{"spindle_port_no_buffers", "no_buffers", "Times that the port had no buffer to receive into."},
+	{"spindle_port_kernel_drops", "kernel_drops", "Packets that the kernel dropped before the port."},
+	{"spindle_port_receive_errors", "receive_errors", "Packets received with errors."},
+	{"spindle_port_transmit_errors", "transmit_errors", "Packets that could not be sent."},
 };
 
 static const struct family of_workers[] = {
-	{"spindle_worker_packets", NULL, NULL, "packets", COUNTER, false, "Packets received."},
-	{"spindle_worker_taken_packets", NULL, NULL, "taken", COUNTER, false, "Of them, taken or answered."},
-	{"spindle_worker_answered_packets", NULL, NULL, "answered", COUNTER, false,
-	 "Of them, answered by the NIC itself."},
-	{"spindle_worker_forwarded_packets", NULL, NULL, "forwarded", COUNTER, false,
-	 "Of them, to the exception port."},
-	{"spindle_worker_dropped_packets", NULL, NULL, "dropped", COUNTER, false, "Of them, dropped."},
-	{"spindle_worker_parked_packets", NULL, NULL, "parked", GAUGE, false, "Of them, not ended yet."},
-	{"spindle_worker_polls", NULL, NULL, "polls", COUNTER, false, "Rounds."},
-	{"spindle_worker_busy_polls", NULL, NULL, "busy_polls", COUNTER, false, "Rounds with something to do."},
-	{"spindle_worker_running_seconds", "seconds", NULL, "running_us", COUNTER, true,
-	 "For how long its thread has run."},
-	{"spindle_worker_busy_seconds", "seconds", NULL, "busy_us", COUNTER, true,
-	 "Of that, in rounds with something to do."},
-	{"spindle_worker_handler_cycles", "cycles", NULL, "cycles", COUNTER, false, "Spent in contexts' calls."},
+	{"spindle_worker_packets", "packets", "Packets received."},
+	{"spindle_worker_taken_packets", "taken", "Of them, taken or answered."},
+	{"spindle_worker_answered_packets", "answered", "Of them, answered by the NIC itself."},
+	{"spindle_worker_forwarded_packets", "forwarded", "Of them, to the exception port."},
+	{"spindle_worker_dropped_packets", "dropped", "Of them, dropped."},
+	{"spindle_worker_parked_packets", "parked", "Of them, not ended yet.", .kind = GAUGE},
+	{"spindle_worker_polls", "polls", "Rounds."},
+	{"spindle_worker_busy_polls", "busy_polls", "Rounds with something to do."},
+	{"spindle_worker_running_seconds", "running_us", "Time that its thread has run.", .unit = "seconds",
+	 .micro = true},
+	{"spindle_worker_busy_seconds", "busy_us", "Of that, in rounds with something to do.", .unit = "seconds",
+	 .micro = true},
+	{"spindle_worker_handler_cycles", "cycles", "Spent in contexts' calls.", .unit = "cycles"},
+	{"spindle_worker_stopped", "stopped", "1 while a handler's call does not return.", .kind = STATE},
 };
-static const struct family stopped = {"spindle_worker_stopped",
-				      NULL,
-				      NULL,
-				      "stopped",
-				      GAUGE,
-				      false,
-				      "1 while it does not come back from a handler's call."};
-static const struct family spent = {"spindle_worker_context_cycles", "cycles", "contexts", NULL, COUNTER, false,
-				    "Spent in this context's calls."};
+static const struct family spent = {"spindle_worker_context_cycles", NULL, "Spent in this context's calls.",
+				    .unit = "cycles", .object = "contexts"};
 
 static const struct family of_contexts[] = {
-	{"spindle_context_packets", NULL, NULL, "packets", COUNTER, false, "Packets taken."},
-	{"spindle_context_bytes", "bytes", NULL, "bytes", COUNTER, false, "Bytes of their frames."},
-	{"spindle_context_dropped_packets", NULL, NULL, "dropped", COUNTER, false,
-	 "Packets dropped, for whatever reason."},
-	{"spindle_context_sent_packets", NULL, NULL, "sent", COUNTER, false, "Packets sent."},
-	{"spindle_context_sent_bytes", "bytes", NULL, "sent_bytes", COUNTER, false, "Bytes of frames sent."},
-	{"spindle_context_lent_packets", NULL, NULL, "lent", COUNTER, false,
-	 "Packets sent whose payload was not copied."},
-	{"spindle_context_errors", NULL, NULL, "errors", COUNTER, false,
-	 "Verdicts that are none, sends that were not."},
-	{"spindle_context_dma_faults", NULL, NULL, "dma_faults", COUNTER, false,
-	 "Accesses outside the context's memory, refused."},
-	{"spindle_context_events_lost", NULL, NULL, "events_lost", COUNTER, false,
-	 "Events that the host left no room for."},
-	{"spindle_context_kept_packets", NULL, NULL, "kept", GAUGE, false, "Packets that the handler holds."},
-	{"spindle_context_kept_refused", NULL, NULL, "kept_refused", COUNTER, false,
-	 "Packets that it was not given to hold."},
-	{"spindle_context_open_messages", NULL, NULL, "open_messages", GAUGE, false, "Messages open."},
-	{"spindle_context_turns", NULL, "cycles", "turns", COUNTER, false,
-	 "Turns: packets of one burst, a timer, a command, ..."},
-	{"spindle_context_overruns", NULL, "cycles", "overruns", COUNTER, false,
-	 "Packets, and turns without, that cost more than the budget."},
-	{"spindle_context_cycles_min", NULL, "cycles", "min", GAUGE, false, "The least cycles a packet."},
-	{"spindle_context_cycles_max", NULL, "cycles", "max", GAUGE, false, "The most cycles a packet."},
-	{"spindle_context_weight", NULL, "limits", "weight", GAUGE, false, "Share of a worker that is short of time."},
-	{"spindle_context_budget_cycles", "cycles", "limits", "budget", GAUGE, false, "What a packet may cost."},
-	{"spindle_context_disabled", NULL, "condition", "disabled", COUNTER, false, "How often it was disabled."},
-	{"spindle_context_copy", NULL, "condition", "copy", GAUGE, false, "Number of the handler's copy that runs."},
-	{"spindle_context_draining_copies", NULL, "condition", "draining", GAUGE, false,
-	 "Older copies with something in flight."},
+	{"spindle_context_packets", "packets", "Packets taken."},
+	{"spindle_context_bytes", "bytes", "Bytes of their frames.", .unit = "bytes"},
+	{"spindle_context_dropped_packets", "dropped", "Packets dropped, for whatever reason."},
+	{"spindle_context_sent_packets", "sent", "Packets sent."},
+	{"spindle_context_sent_bytes", "sent_bytes", "Bytes of frames sent.", .unit = "bytes"},
+	{"spindle_context_lent_packets", "lent", "Packets sent whose payload was not copied."},
+	{"spindle_context_errors", "errors", "Invalid verdicts and failed sends."},
+	{"spindle_context_dma_faults", "dma_faults", "Accesses outside the context's memory, refused."},
+	{"spindle_context_events_lost", "events_lost", "Events that the host left no room for."},
+	{"spindle_context_kept_packets", "kept", "Packets that the handler holds.", .kind = GAUGE},
+	{"spindle_context_kept_refused", "kept_refused", "Packets that it asked to hold and did not get."},
+	{"spindle_context_open_messages", "open_messages", "Messages open.", .kind = GAUGE},
+	{"spindle_context_turns", "turns", "Turns: packets of one burst, a timer, a command, ...", .object = "cycles"},
+	{"spindle_context_overruns", "overruns", "Packets, and turns without, that cost more than the budget.",
+	 .object = "cycles"},
+	{"spindle_context_cycles_min", "min", "Fewest cycles per packet.", .object = "cycles", .kind = GAUGE},
+	{"spindle_context_cycles_max", "max", "Most cycles per packet.", .object = "cycles", .kind = GAUGE},
+	{"spindle_context_weight", "weight", "Share of a worker that is short of time.", .object = "limits",
+	 .kind = GAUGE},
+	{"spindle_context_budget_cycles", "budget", "Limit of cycles per packet.", .unit = "cycles", .object = "limits",
+	 .kind = GAUGE},
+	{"spindle_context_disabled", "disabled", "How often it was disabled.", .object = "condition"},
+	{"spindle_context_copy", "copy", "Number of the handler's copy that runs.", .object = "condition",
+	 .kind = GAUGE},
+	{"spindle_context_draining_copies", "draining", "Older copies with something in flight.", .object = "condition",
+	 .kind = GAUGE},
+	{"spindle_context_enabled", "state", "1, or 0 while it is disabled.", .object = "condition", .kind = STATE,
+	 .yes = "enabled"},
 };
-static const struct family enabled = {"spindle_context_enabled",      NULL, "condition", "state", GAUGE, false,
-				      "1, or 0 while it is disabled."};
-static const struct family verdicts = {"spindle_context_verdicts",
-				       NULL,
-				       "verdicts",
-				       NULL,
-				       COUNTER,
-				       false,
-				       "Packets by what was said of them; errors are also among the dropped ones."};
-static const struct family context_drops = {"spindle_context_drops",	  NULL, "drops", NULL, COUNTER, false,
-					    "Packets dropped, by reason."};
-static const struct family counters = {"spindle_context_counters", NULL, "counters", NULL, COUNTER, false,
-				       "What the handler counts."};
+static const struct family verdicts = {"spindle_context_verdicts", NULL,
+				       "Packets by verdict; errors are also counted as dropped.", .object = "verdicts"};
+static const struct family context_drops = {"spindle_context_drops", NULL, "Packets dropped, by reason.",
+					    .object = "drops"};
+static const struct family counters = {"spindle_context_counters", NULL, "Counters of the handler.",
+				       .object = "counters"};
 
 static const struct family of_applications[] = {
-	{"spindle_application_memory_bytes", "bytes", NULL, "memory", GAUGE, false, "Memory that it has."},
-	{"spindle_application_memory_limit_bytes", "bytes", NULL, "memory_limit", GAUGE, false,
-	 "Memory that it may have."},
-	{"spindle_application_contexts", NULL, NULL, "contexts", GAUGE, false, "Contexts that it has."},
-	{"spindle_application_contexts_limit", NULL, NULL, "contexts_limit", GAUGE, false,
-	 "Contexts that it may have."},
-	{"spindle_application_qps", NULL, NULL, "qps", GAUGE, false, "QPs that it has."},
-	{"spindle_application_qps_limit", NULL, NULL, "qps_limit", GAUGE, false, "QPs that it may have."},
-	{"spindle_application_messages", NULL, NULL, "messages", GAUGE, false, "Messages that it has open."},
-	{"spindle_application_messages_limit", NULL, NULL, "messages_limit", GAUGE, false,
-	 "Messages that it may have open."},
+	{"spindle_application_memory_bytes", "memory", "Memory that it has.", .unit = "bytes", .kind = GAUGE},
+	{"spindle_application_memory_limit_bytes", "memory_limit", "Memory that it may have.", .unit = "bytes",
+	 .kind = GAUGE},
+	{"spindle_application_contexts", "contexts", "Contexts that it has.", .kind = GAUGE},
+	{"spindle_application_contexts_limit", "contexts_limit", "Contexts that it may have.", .kind = GAUGE},
+	{"spindle_application_qps", "qps", "QPs that it has.", .kind = GAUGE},
+	{"spindle_application_qps_limit", "qps_limit", "QPs that it may have.", .kind = GAUGE},
+	{"spindle_application_messages", "messages", "Messages that it has open.", .kind = GAUGE},
+	{"spindle_application_messages_limit", "messages_limit", "Messages that it may have open.", .kind = GAUGE},
 };
 
 bool stat_metrics(const json_t *report, FILE *to)
@@ -497,10 +456,8 @@ bool stat_metrics(const json_t *report, FILE *to)
 		put_keyed(to, &drops, "reason", &self);
 		put_all(to, ALL(of_ports), &ports);
 		put_all(to, ALL(of_workers), &workers);
-		put_state(to, &stopped, NULL, &workers);
 		put_keyed(to, &spent, "context", &workers);
 		put_all(to, ALL(of_contexts), &contexts);
-		put_state(to, &enabled, "enabled", &contexts);
 		put_keyed(to, &verdicts, "verdict", &contexts);
 		put_keyed(to, &context_drops, "reason", &contexts);
 		put_keyed(to, &counters, "counter", &contexts);

@@ -4,26 +4,25 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include "../output.h"
 #include "show.h"
 
 /* ---- what is shown ---- */
 
 static void measure(struct stat_view *v)
 {
-	struct winsize size = {0};
+	unsigned width, height;
 
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col || !size.ws_row)
-		size = (struct winsize){.ws_col = 80, .ws_row = 24};
-	if (v->drawn && (size.ws_col != v->width || size.ws_row != v->height)) {
+	output_terminal(STDOUT_FILENO, &width, &height);
+	if (v->drawn && (width != v->width || height != v->height)) {
 		printf("\033[2J\033[H"); /* the terminal has wrapped the old table: its first line is unknown */
 		v->drawn = 0;
 	}
-	v->width = size.ws_col;
-	v->height = size.ws_row;
+	v->width = width;
+	v->height = height;
 }
 
 /* Replaces the previous table, with as many lines as the terminal has. */

@@ -256,7 +256,6 @@ int command_stat(int argc, char **argv)
 {
 	static struct sp_attach_link link; /* large */
 	struct asked a = {.interval = 1};
-	char why[400];
 	int status = arguments(&a, argc, argv);
 
 	if (status != OPTIONS_GO_ON)
@@ -264,10 +263,8 @@ int command_stat(int argc, char **argv)
 	if (a.listen.text)
 		return stat_serve(&a.nic, &a.listen);
 	status = sp_attach_connect(&link, a.nic.nic);
-	if (status) {
-		command_nic_error(a.nic.nic, status, why, sizeof(why));
-		return command_fail("stat", "%s", why);
-	}
+	if (status)
+		return command_nic_fail("stat", a.nic.nic, status);
 	catch_signals();
 	status = watch(&link, &a);
 	close(link.fd);

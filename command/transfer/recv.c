@@ -262,7 +262,7 @@ int command_recv(int argc, char **argv)
 	}
 	transfer_signals();
 	signal(SIGXFSZ, SIG_IGN); /* write() then fails: the limit is reported like a full disk */
-	command_fail("recv", "listening on %s", r.door.where);
+	fprintf(stderr, "spindle recv: listening on %s\n", r.door.where);
 	while ((!r.count || n < r.count) && !transfer_stopped()) {
 		struct pollfd fds[32];
 		struct talk_hello hello;

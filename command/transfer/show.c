@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../output.h"
 #include "words.h"
 
 #define FRAME (SP_SEC / 10) /* between two pictures */
@@ -30,13 +30,13 @@ static void rate_text(double bits, char text[32])
 void transfer_progress(struct transfer *t)
 {
 	const sp_time now = sp_clock();
-	struct winsize size = {0};
 	char name[256], rate[32], more[100], line[512];
-	int part, width;
+	unsigned width, height;
+	int part;
 
 	if (!t->bar || (t->drawn && now - t->drawn_at < FRAME))
 		return;
-	width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
+	output_terminal(STDERR_FILENO, &width, &height);
 	part = t->size ? (int)((double)t->done / (double)t->size * 1000) : 1000;
 	part = part < 1000 ? part : 1000;
 	rate_text(now > t->started ? (double)(t->done - t->from) * 8 / seconds(now - t->started) : 0, rate);
@@ -51,7 +51,7 @@ void transfer_progress(struct transfer *t)
 		snprintf(more, sizeof(more), "%s", rate);
 	snprintf(line, sizeof(line), "%.40s  [%.*s%*s] %5.1f %%  %s", name, part / 50,
 		 "====================", 20 - part / 50, "", part / 10.0, more);
-	fprintf(stderr, "\r\033[K%.*s", width - 1, line);
+	fprintf(stderr, "\r\033[K%.*s", (int)width - 1, line);
 	fflush(stderr);
 	t->drawn = true;
 	t->drawn_at = now;
@@ -90,14 +90,8 @@ int transfer_summary(struct transfer *t, bool json)
 			(json_int_t)t->message, "ip", t->family == AF_INET6 ? "6" : "4", "sha256", digest);
 		if (o && t->chosen.codes)
 			json_object_set_new(o, "chosen", chosen_json(&t->chosen));
-
-		char *line = o ? json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6)) : NULL;
-
-		json_decref(o);
-		if (!line)
+		if (output_json(o, JSON_COMPACT | JSON_REAL_PRECISION(6)))
 			return transfer_fail(t, "out of memory");
-		puts(line);
-		free(line);
 	} else {
 		if (t->from)
 			snprintf(resumed, sizeof(resumed), ", resumed at %llu", (unsigned long long)t->from);

@@ -53,22 +53,13 @@ static unsigned rows(const struct wire *w, unsigned e, struct row row[ROWS])
 
 int wire_show_ready(const struct wire *w)
 {
-	json_t *o;
-	char *line;
-
 	errno = 0;
-	if (w->json) {
-		o = json_pack("{s:b, s:[s, s], s:i}", "ready", 1, "ports", w->device[0], w->device[1], "pid",
-			      (int)getpid());
-		line = o ? json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
-		json_decref(o);
-		if (!line)
-			return -ENOMEM; /* or a name that is not UTF-8, which JSON cannot hold */
-		puts(line);
-		free(line);
-	} else {
+	if (!w->json)
 		printf("ready: %s <-> %s; pid %d\n", w->device[0], w->device[1], (int)getpid());
-	}
+	else if (output_json(json_pack("{s:b, s:[s, s], s:i}", "ready", 1, "ports", w->device[0], w->device[1], "pid",
+				       (int)getpid()),
+			     JSON_COMPACT))
+		return -ENOMEM; /* or a name that is not UTF-8, which JSON cannot hold */
 	return fflush(stdout) || ferror(stdout) ? errno ? -errno : -EIO : 0;
 }
 
@@ -88,14 +79,9 @@ static void print_json(const struct wire *w)
 {
 	json_t *o = json_pack("{s:f, s:I, s:o, s:o}", "seconds", (double)w->ran / (double)SP_SEC, "seed",
 			      (json_int_t)w->config.seed, "there", way_json(w, 0), "back", way_json(w, 1));
-	char *line = o ? json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
 
-	json_decref(o);
-	if (line)
-		puts(line);
-	else
-		fputs("spindle wire: no memory for the report\n", stderr);
-	free(line);
+	if (output_json(o, JSON_COMPACT | JSON_REAL_PRECISION(9)))
+		command_fail("wire", "no memory for the report");
 }
 
 static void print_value(const struct row *r)
