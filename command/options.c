@@ -63,76 +63,68 @@ int options_bad_value(const struct usage *u, const char *name, const char *wants
 	return 2;
 }
 
-struct scale {
+static const struct scale {
 	const char *unit;
 	uint64_t scale;
+} scales[][6] = {
+	[OPTION_NUMBER] = {{"", 1}},
+	[OPTION_SIZE] = {{"T", 1ull << 40}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"", 1}},
+	[OPTION_TIME] = {{"s", SP_SEC}, {"ms", SP_MS}, {"us", SP_US}, {"ns", SP_NS}, {"ps", 1}},
+	[OPTION_RATE] = {{"T", 1000000000000}, {"G", 1000000000}, {"M", 1000000}, {"k", 1000}, {"", 1}},
 };
 
 /* The value in the largest unit that divides it. */
-static void show_scaled(char *text, size_t room, const struct scale *scale, uint64_t value)
-{
-	while (value % scale->scale)
-		scale++;
-	snprintf(text, room, "%" PRIu64 "%s", value / scale->scale, value ? scale->unit : "");
-}
-
 static void show_integer(char *text, size_t room, enum option_kind kind, uint64_t value)
 {
-	static const struct scale sizes[] = {
-		{"T", 1ull << 40}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"", 1}};
-	static const struct scale times[] = {{"s", SP_SEC}, {"ms", SP_MS}, {"us", SP_US}, {"ns", SP_NS}, {"ps", 1}};
-	static const struct scale rates[] = {
-		{"T", 1000000000000}, {"G", 1000000000}, {"M", 1000000}, {"k", 1000}, {"", 1}};
-	static const struct scale plain[] = {{"", 1}};
+	const struct scale *s = scales[kind];
 
-	show_scaled(text, room,
-		    kind == OPTION_SIZE	  ? sizes
-		    : kind == OPTION_TIME ? times
-		    : kind == OPTION_RATE ? rates
-					  : plain,
-		    value);
+	while (value % s->scale)
+		s++;
+	snprintf(text, room, "%" PRIu64 "%s", value / s->scale, value ? s->unit : "");
 }
 
 static void show_words(char *text, size_t room, const char *const *words)
 {
 	size_t used = 0;
 
-	for (; *words && used < room; words++)
-		used += (size_t)snprintf(text + used, room - used, "%s%s",
-					 !used	    ? ""
-					 : words[1] ? ", "
-						    : " or ",
-					 *words);
+	for (unsigned i = 0; words[i] && used < room; i++) {
+		const char *gap = !i ? "" : words[i + 1] ? ", " : " or ";
+
+		used += (size_t)snprintf(text + used, room - used, "%s%s", gap, words[i]);
+	}
+}
+
+static void show_real(char *text, size_t room, const struct option_row *row)
+{
+	const double high = row->kind == OPTION_PROBABILITY ? 1 : row->high;
+	char most[32] = "";
+
+	if (row->open == OPTION_ABOVE) {
+		if (high > 0)
+			snprintf(most, sizeof(most), " and at most %.12g", high);
+		snprintf(text, room, "more than %.12g%s%s", row->low, most, HAS(row->unit));
+	} else {
+		snprintf(text, room, row->open ? "%.12g or more and less than %.12g%s" : "%.12g to %.12g%s", row->low,
+			 high, HAS(row->unit));
+	}
 }
 
 /* What the value of an option must be. */
 static void show_wants(char *text, size_t room, const struct option_row *row)
 {
-	char least[32], most[32];
-	const char *unit = HAS(row->unit);
+	char least[32], most[32] = "more";
 
 	if (row->wants) {
 		snprintf(text, room, "%s", row->wants);
 	} else if (row->kind == OPTION_WORD) {
 		show_words(text, room, row->words);
-	} else if (row->kind == OPTION_PROBABILITY) {
-		snprintf(text, room, "0 to 1");
-	} else if (row->kind == OPTION_REAL) {
-		snprintf(least, sizeof(least), "%.12g", row->low);
-		snprintf(most, sizeof(most), "%.12g", row->high);
-		if (!row->open)
-			snprintf(text, room, "%s to %s%s", least, most, unit);
-		else if (row->open & OPTION_BELOW)
-			snprintf(text, room, "%s or more and less than %s%s", least, most, unit);
-		else
-			snprintf(text, room, "more than %s%s%s%s", least, row->high > 0 ? " and at most " : "",
-				 row->high > 0 ? most : "", unit);
+	} else if (row->kind == OPTION_REAL || row->kind == OPTION_PROBABILITY) {
+		show_real(text, room, row);
 	} else {
 		show_integer(least, sizeof(least), row->kind, row->least);
-		show_integer(most, sizeof(most), row->kind, row->most);
-		if (!row->most)
-			snprintf(most, sizeof(most), "more");
-		snprintf(text, room, "%s %s %s%s", least, row->most ? "to" : "or", most, unit);
+		if (row->most)
+			show_integer(most, sizeof(most), row->kind, row->most);
+		snprintf(text, room, "%s %s %s%s", least, row->most ? "to" : "or", most, HAS(row->unit));
 	}
 }
 

@@ -12,7 +12,7 @@
 
 enum option_kind {
 	OPTION_FLAG,	    /* no value: stores `least`, or 1 if `least` is 0 */
-	OPTION_STRING,	    /* const char *; least and most bound its length */
+	OPTION_STRING,	    /* const char *; least and most bound its length, and `wants` is set */
 	OPTION_NUMBER,	    /* integer, also 0x1F or 64K */
 	OPTION_SIZE,	    /* the same; messages show its bounds as 64K or 1G */
 	OPTION_TIME,	    /* picoseconds, from 10ms */
@@ -20,7 +20,7 @@ enum option_kind {
 	OPTION_REAL,	    /* double, from `low` to `high` */
 	OPTION_PROBABILITY, /* double, from 0 to 1 */
 	OPTION_WORD,	    /* one of `words`: stores its index */
-	OPTION_CALL,	    /* take() stores the value */
+	OPTION_CALL,	    /* take() stores the value; `wants` is set if it returns -EINVAL */
 };
 
 #define OPTION_ABOVE 1 /* the value must be more than `low` */
@@ -43,9 +43,9 @@ struct option_row {
 	const char *suffix;	  /* a real number may end with it: "km" */
 	const char *wants;	  /* what the value must be, if kind and bounds do not say it */
 	const char *const *words; /* up to a NULL */
-	int (*take)(void *to,
-		    const char *value); /* 0; -EINVAL: not what it wants; or the exit status, after a message */
-	unsigned modes;			/* bits of the modes that have this option (see options_foreign); 0: all */
+	/* For OPTION_CALL. 0; -EINVAL: the value is not what the option wants; or the exit status, after a message. */
+	int (*take)(void *to, const char *value);
+	unsigned modes; /* bits of the modes that have this option (see options_foreign); 0: all */
 };
 
 /* Rows up to one with neither name nor letter, and the struct that they fill. */

@@ -21,7 +21,8 @@ static const struct usage usage = {
 	.about = "Runs a capture (pcap or pcapng, Ethernet) through a NIC in virtual time, each packet at its own time "
 		 "stamp; "
 		 "or sends it by a real port in real time.",
-	.end = "Exit status: 0 as expected, 1 an error (a truncated capture is replayed up to the cut), 2 wrong usage, "
+	.end = "By default --reorder-delay is 100us.\n"
+	       "Exit status: 0 as expected, 1 an error (a truncated capture is replayed up to the cut), 2 wrong usage, "
 	       "3 not "
 	       "as expected.",
 	.arguments = 1,

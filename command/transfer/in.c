@@ -185,7 +185,7 @@ static int in_round(struct in *in, bool *did)
 	if (!rc)
 		rc = in_post(in, did);
 	if (!rc && now > in->news && now - in->news > t->stall)
-		rc = transfer_fail(t, "it does not get on for %u s", (unsigned)(t->stall / SP_SEC));
+		rc = transfer_fail(t, "it makes no progress for %u s", (unsigned)(t->stall / SP_SEC));
 	return rc;
 }
 

@@ -147,7 +147,7 @@ static int out_silence(struct out *o, sp_time now)
 	if (now > o->answered && now - o->answered > limit)
 		return transfer_fail(t, "no answer comes from its NIC for %u s", (unsigned)(limit / SP_SEC));
 	if (now > o->news && now - o->news > t->stall)
-		return transfer_fail(t, "it does not get on for %u s", (unsigned)(t->stall / SP_SEC));
+		return transfer_fail(t, "it makes no progress for %u s", (unsigned)(t->stall / SP_SEC));
 	return 0;
 }
 

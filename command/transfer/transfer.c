@@ -244,7 +244,7 @@ int transfer_await(struct transfer *t, sp_time patience, json_t **line)
 		if (rc)
 			return rc < 0 ? -1 : 0;
 		if (sp_clock() - start >= patience)
-			return transfer_fail(t, "it does not get on for %u s", (unsigned)(patience / SP_SEC));
+			return transfer_fail(t, "it makes no progress for %u s", (unsigned)(patience / SP_SEC));
 		if (transfer_look(t) || transfer_sleep(t, sp_clock() + SP_SEC))
 			return -1;
 	}
