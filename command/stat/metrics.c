@@ -53,18 +53,9 @@ static void head(FILE *to, const char *name, const char *type, const char *unit,
 	fprintf(to, "# HELP %s %s\n", name, help);
 }
 
-static uint64_t integer(const json_t *v)
-{
-	const double x = json_real_value(v); /* the report has numbers above INT64_MAX as reals */
-
-	if (!json_is_real(v))
-		return (uint64_t)json_integer_value(v);
-	return x >= 0 && x < 0x1p64 ? (uint64_t)x : 0;
-}
-
 static void sample(FILE *to, const struct family *f, const char *labels, const json_t *v)
 {
-	const uint64_t n = integer(v);
+	const uint64_t n = stat_integer(v);
 
 	fprintf(to, "%s%s{%s} ", f->name, f->kind == COUNTER ? "_total" : "", labels);
 	if (f->micro)
@@ -181,9 +172,9 @@ static void put_histogram(FILE *to, const struct list *l)
 			for (; at < json_array_size(list); at++) {
 				const json_t *pair = json_array_get(list, at), *end = json_array_get(pair, 0);
 
-				if (most != UINT64_MAX && (!json_is_integer(end) || integer(end) > most))
+				if (most != UINT64_MAX && (!json_is_integer(end) || stat_integer(end) > most))
 					break;
-				sum += integer(json_array_get(pair, 1));
+				sum += stat_integer(json_array_get(pair, 1));
 			}
 			fprintf(to, "%s_bucket{%s,le=\"", name, s->labels);
 			if (most == UINT64_MAX)
@@ -193,7 +184,7 @@ static void put_histogram(FILE *to, const struct list *l)
 			fprintf(to, "\"} %" PRIu64 "\n", sum);
 		}
 		fprintf(to, "%s_count{%s} %" PRIu64 "\n", name, s->labels, sum);
-		fprintf(to, "%s_sum{%s} %" PRIu64 "\n", name, s->labels, integer(json_object_get(cycles, "total")));
+		fprintf(to, "%s_sum{%s} %" PRIu64 "\n", name, s->labels, stat_value(cycles, "total"));
 	}
 }
 
@@ -281,7 +272,7 @@ static void list_context(struct list *l, const char *nic, const char *name, cons
 	label(to, "handler", json_string_value(json_object_get(context, "handler")));
 	fprintf(to, ",role=\"%s\"", role);
 	if (json_is_integer(pid))
-		fprintf(to, ",pid=\"%" PRIu64 "\"", integer(pid));
+		fprintf(to, ",pid=\"%" PRIu64 "\"", stat_integer(pid));
 	end(l, to);
 	if (json_is_object(companion))
 		list_context(l, nic, name, companion, "companion");
@@ -305,7 +296,7 @@ static json_t *by_process(const json_t *applications)
 		char pid[24];
 		const char *key;
 
-		snprintf(pid, sizeof(pid), "%" PRIu64, integer(json_object_get(one, "pid")));
+		snprintf(pid, sizeof(pid), "%" PRIu64, stat_value(one, "pid"));
 		sum = json_object_get(all, pid);
 		if (!sum) {
 			json_object_set_new(all, pid, json_copy(one));
@@ -331,7 +322,7 @@ static void list_applications(struct list *l, const char *nic, const json_t *app
 
 		if (!to)
 			return;
-		fprintf(to, ",pid=\"%s\",uid=\"%" PRIu64 "\"", pid, integer(json_object_get(one, "uid")));
+		fprintf(to, ",pid=\"%s\",uid=\"%" PRIu64 "\"", pid, stat_value(one, "uid"));
 		end(l, to);
 	}
 }

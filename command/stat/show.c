@@ -33,6 +33,16 @@ static void finish(const struct shown *s, struct table *t)
 	}
 }
 
+/* Fills column `at` and, with the rate, the one behind it. */
+static void count_and_rate(const struct table *t, struct row *r, unsigned at, const json_t *now, const json_t *before,
+			   const char *key)
+{
+	const uint64_t n = stat_value(now, key);
+
+	stat_count(t, r->cell[at], n);
+	stat_scaled(r->cell[at + 1], stat_rate(t, n, stat_value(before, key)));
+}
+
 /* The increase since the previous sample. If the counter has restarted, its value. */
 static uint64_t more(const json_t *now, const json_t *before, const char *key)
 {
@@ -58,14 +68,12 @@ static void show_nic(const struct shown *s)
 	if (!r)
 		return;
 	stat_name(r->cell[0], json_string_value(json_object_get(s->now, "name")));
-	stat_count(&t, r->cell[1], stat_value(s->now, "packets"));
-	stat_scaled(r->cell[2], stat_rate(&t, stat_value(s->now, "packets"), stat_value(s->before, "packets")));
+	count_and_rate(&t, r, 1, s->now, s->before, "packets");
 	stat_scaled(r->cell[3], 8 * stat_rate(&t, stat_value(s->now, "bytes"), stat_value(s->before, "bytes")));
 	stat_count(&t, r->cell[4], stat_value(s->now, "taken"));
 	stat_count(&t, r->cell[5], stat_value(s->now, "forwarded"));
 	stat_count(&t, r->cell[6], stat_value(s->now, "dropped"));
-	stat_count(&t, r->cell[7], stat_value(s->now, "sent"));
-	stat_scaled(r->cell[8], stat_rate(&t, stat_value(s->now, "sent"), stat_value(s->before, "sent")));
+	count_and_rate(&t, r, 7, s->now, s->before, "sent");
 	stat_scaled(r->cell[9],
 		    8 * stat_rate(&t, stat_value(s->now, "sent_bytes"), stat_value(s->before, "sent_bytes")));
 	stat_print(&t, s->to, s->width);
@@ -90,11 +98,9 @@ static void show_ports(const struct shown *s)
 		stat_name(r->cell[0], device);
 		if (!device)
 			snprintf(r->cell[0], CELL, "%zu", i);
-		stat_count(&t, r->cell[1], stat_value(now, "packets"));
-		stat_scaled(r->cell[2], stat_rate(&t, stat_value(now, "packets"), stat_value(before, "packets")));
+		count_and_rate(&t, r, 1, now, before, "packets");
 		stat_scaled(r->cell[3], 8 * stat_rate(&t, stat_value(now, "bytes"), stat_value(before, "bytes")));
-		stat_count(&t, r->cell[4], stat_value(now, "sent"));
-		stat_scaled(r->cell[5], stat_rate(&t, stat_value(now, "sent"), stat_value(before, "sent")));
+		count_and_rate(&t, r, 4, now, before, "sent");
 		stat_scaled(r->cell[6],
 			    8 * stat_rate(&t, stat_value(now, "sent_bytes"), stat_value(before, "sent_bytes")));
 		stat_count(&t, r->cell[7], stat_value(now, "missed") + stat_value(now, "no_buffers"));
@@ -144,8 +150,7 @@ static void show_workers(const struct shown *s)
 			break;
 		snprintf(r->cell[0], CELL, "%zu", i);
 		snprintf(r->cell[1], CELL, "%.0f%%", us ? (double)busy * 100 / (double)us : 0);
-		stat_count(&t, r->cell[2], stat_value(now, "packets"));
-		stat_scaled(r->cell[3], stat_rate(&t, stat_value(now, "packets"), stat_value(before, "packets")));
+		count_and_rate(&t, r, 2, now, before, "packets");
 		stat_count(&t, r->cell[4], stat_value(now, "dropped"));
 		stat_scaled(r->cell[5], stat_rate(&t, stat_value(now, "polls"), stat_value(before, "polls")));
 		busiest(s, now, before, r->cell[6]);
@@ -399,12 +404,10 @@ static void show_contexts(const struct shown *s)
 		r->weight = weight(s, now, before, &cost);
 		stat_name(r->cell[0], key);
 		stat_name(r->cell[1], json_string_value(json_object_get(now, "handler")));
-		stat_count(&t, r->cell[2], stat_value(now, "packets"));
-		stat_scaled(r->cell[3], stat_rate(&t, stat_value(now, "packets"), stat_value(before, "packets")));
+		count_and_rate(&t, r, 2, now, before, "packets");
 		stat_scaled(r->cell[4], 8 * stat_rate(&t, stat_value(now, "bytes"), stat_value(before, "bytes")));
 		stat_count(&t, r->cell[5], stat_value(now, "dropped"));
-		stat_count(&t, r->cell[6], stat_value(now, "sent"));
-		stat_scaled(r->cell[7], stat_rate(&t, stat_value(now, "sent"), stat_value(before, "sent")));
+		count_and_rate(&t, r, 6, now, before, "sent");
 		stat_count(&t, r->cell[8], stat_value(now, "open_messages"));
 		show_cost(r, 9, &cost);
 		snprintf(r->cell[12], CELL, "%.1f%%", cost.share * 100);
@@ -439,8 +442,7 @@ static void show_handlers(const struct shown *s)
 		r->weight = weight(s, now, before, &cost);
 		stat_name(r->cell[0], key);
 		stat_count(&t, r->cell[1], stat_value(now, "contexts"));
-		stat_count(&t, r->cell[2], stat_value(now, "packets"));
-		stat_scaled(r->cell[3], stat_rate(&t, stat_value(now, "packets"), stat_value(before, "packets")));
+		count_and_rate(&t, r, 2, now, before, "packets");
 		stat_count(&t, r->cell[4], stat_value(now, "dropped"));
 		stat_count(&t, r->cell[5], stat_value(now, "sent"));
 		show_cost(r, 6, &cost);
@@ -475,8 +477,7 @@ static void add_numbers(struct table *t, const json_t *now, const json_t *before
 			stat_text(r->cell[1], json_string_value(v));
 			continue;
 		}
-		stat_count(t, r->cell[1], stat_value(now, key));
-		stat_scaled(r->cell[2], stat_rate(t, stat_value(now, key), stat_value(before, key)));
+		count_and_rate(t, r, 1, now, before, key);
 	}
 }
 

@@ -7,17 +7,6 @@
 
 /* ---- numbers ---- */
 
-uint64_t stat_value(const json_t *object, const char *key)
-{
-	const json_t *v = json_object_get(object, key);
-
-	const double x = json_real_value(v); /* the report has numbers above INT64_MAX as reals */
-
-	if (!json_is_real(v))
-		return (uint64_t)json_integer_value(v);
-	return x >= 0 && x < 0x1p64 ? (uint64_t)x : 0;
-}
-
 void stat_scaled(char cell[CELL], double x)
 {
 	static const char unit[] = " kMGTPE";

@@ -39,8 +39,6 @@ struct table {
 
 /* ---- numbers ---- */
 
-/* A number of an object in a report; 0 if it is missing. */
-uint64_t stat_value(const json_t *object, const char *key);
 void stat_scaled(char cell[CELL], double x);
 void stat_count(const struct table *t, char cell[CELL], uint64_t n);
 /* Per second; 0 if the counter has restarted (with a new context of that name). */

@@ -16,6 +16,10 @@ struct stat_sample {
 	sp_time at;
 };
 
+/* A number of the report; 0 if it is missing. */
+uint64_t stat_integer(const json_t *number);
+uint64_t stat_value(const json_t *object, const char *key);
+
 /* What contexts are sorted by: the largest increase since the previous sample comes first. ACTIVITY: packets received
  * and sent. */
 enum stat_order {

@@ -4,6 +4,7 @@
 
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -125,6 +126,19 @@ def wrong_values(run):
     for arguments, words in VALUES:
         process = run.command(*arguments)
         equal((process.returncode, process.stderr, process.stdout), (2, "spindle %s: %s\n" % (arguments[0], words), ""), arguments)
+
+
+@rule("--help names every option with its value's name: without the value, or with one too many, it is wrong usage")
+def options_of_help(run):
+    for command in COMMANDS:
+        text = run.command(command, "--help").stdout
+        options = re.findall(r"^ {2}(?:-\w, | {4})(--[a-z0-9-]+)( [^ \n]|\[=)?", text, re.M)
+        assert ("--help", "") in options, text
+        for name, value in options:
+            words = "a value is missing after " + name if value else "this option takes no value: %s=1" % name
+            if value != "[=":
+                process = run.command(command, name if value else name + "=1")
+                equal((process.returncode, process.stderr.splitlines()[0]), (2, "spindle %s: %s" % (command, words)))
 
 
 @rule("help is help of itself too")
