@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define TEXT_BYTES (256u << 20) /* more is not believed */
+#define TEXT_BYTES (256u << 20) /* a longer text is refused */
 
 int ask_json(struct sp_attach_link *link, struct sp_attach_exchange *x, json_t **object)
 {
@@ -26,7 +26,7 @@ int ask_json(struct sp_attach_link *link, struct sp_attach_exchange *x, json_t *
 	if (!json_is_object(*object)) {
 		json_decref(*object);
 		*object = NULL;
-		/* Of a NIC that stops it reads as zeros, perhaps from the middle of our reading on. */
+		/* If the NIC stops while we read, the rest of the text reads as zeros. */
 		sp_attach_look(link);
 		status = link->dead || !*(const char *)text ? -ENODEV : -EPROTO;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asking a running NIC for what it tells as JSON. */
+/* Requests to a running NIC that are answered in JSON. */
 #ifndef COMMAND_ASK_H
 #define COMMAND_ASK_H
 
@@ -7,8 +7,8 @@
 
 #include "../host-api/attach.h"
 
-/* One request (see wire/attach.h) and the text that comes with its reply, as an object; NULL: there came none. 0 or
- * -errno; -EPROTO: what came is no JSON object. */
+/* Sends one request (see wire/attach.h). *object: the text of the reply, NULL if it has none. 0 or -errno; -EPROTO: the
+ * text is no JSON object. */
 int ask_json(struct sp_attach_link *link, struct sp_attach_exchange *x, json_t **object);
 
 #endif

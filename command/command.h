@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The subcommands of `spindle`. Each gets its own name as argv[0], prints its usage to stdout and returns 0 on --help
- * (that is what `spindle help X` calls), and returns the exit status: 0 done, 1 failed, 2 wrong usage.
+ * The subcommands of `spindle`. argv[0] is the name of the subcommand. On --help, which `spindle help X` gives, it
+ * prints its usage to stdout and returns 0. It returns the exit status: 0 done, 1 failed, 2 wrong usage.
  */
 #ifndef COMMAND_COMMAND_H
 #define COMMAND_COMMAND_H
-
-#include <stddef.h>
 
 int command_demo(int argc, char **argv);
 int command_replay(int argc, char **argv);
@@ -21,16 +19,5 @@ int command_capture(int argc, char **argv);
 int command_sim(int argc, char **argv);
 int command_wire(int argc, char **argv);
 int command_rvma(int argc, char **argv);
-
-/* What was wrong when getopt_long() returned '?' or ':' (c), in words; *about: with which argument. */
-const char *command_bad_option(int c, char **argv, const char **about);
-/* Says of a subcommand that an option's value is not what the option wants (it and its bounds); returns the exit
- * status.
- */
-int command_bad_value(const char *command, const char *wants, const char *value);
-/* The NIC that an option names, or the default. */
-const char *command_nic_name(const char *nic);
-/* Why sp_attach() or sp_attach_connect() to this NIC (NULL: the default) has failed, status: -errno. */
-void command_nic_error(const char *nic, int status, char *text, size_t room);
 
 #endif

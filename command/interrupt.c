@@ -16,8 +16,7 @@ static struct {
 	sem_t first;
 } interrupt;
 
-/* A thread, not a handler: it runs wherever the command is, also in a driver that does not come back, and may call what
- * it likes. */
+/* A thread, not a signal handler: it runs even if the command hangs in a driver, and may call any function. */
 static void *wait_signals(void *arg)
 {
 	int number;
@@ -93,12 +92,12 @@ bool interrupt_came(void)
 	return !sem_getvalue(&interrupt.first, &count) && count > 0;
 }
 
-/* A handler: nothing but system calls. */
+/* A signal handler: only system calls. */
 static void clean(int number)
 {
 	rmdir(rte_eal_get_runtime_dir());
 	signal(number, SIG_DFL);
-	raise(number); /* comes once this has returned */
+	raise(number); /* it is delivered when this function has returned */
 }
 
 void interrupt_clean(void)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spindle SUBCOMMAND: finds the subcommand and hands over. */
+/* spindle SUBCOMMAND: finds the subcommand and calls it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <rte_version.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,16 +24,16 @@ static const struct command {
 	{"demo", command_demo, "send a file between two NICs over a lossy link and watch it arrive"},
 	{"replay", command_replay, "run a capture through a NIC in virtual time"},
 	{"send", command_send, "send a file to another host, through a running NIC"},
-	{"recv", command_recv, "receive files that send sends"},
-	{"rvma", command_rvma, "mailboxes from the shell: listen at one, put to it, get from it"},
-	{"handler", command_handler, "list the handlers, show one with its parameters, begin a new one"},
-	{"doctor", command_doctor, "say what of this machine is fine, and what to do about what is not"},
-	{"run", command_run, "run a NIC for the programs that attach to it"},
-	{"capture", command_capture, "what passes a running NIC, and what becomes of it, as pcapng"},
-	{"stat", command_stat, "show what a running NIC counts"},
+	{"recv", command_recv, "receive files from send"},
+	{"rvma", command_rvma, "RVMA mailboxes from the shell: listen, put, get"},
+	{"handler", command_handler, "list handlers, show one with its parameters, begin a new one"},
+	{"doctor", command_doctor, "check this machine, and say what to do about problems"},
+	{"run", command_run, "run a NIC for programs that attach to it"},
+	{"capture", command_capture, "record the packets of a running NIC, and what becomes of them, as pcapng"},
+	{"stat", command_stat, "show the counters of a running NIC"},
 	{"wire", command_wire, "join two ports by a link that delays, loses, reorders and corrupts"},
-	{"sim", command_sim, "how long messages take over a long link that loses packets, by the SDR paper's model"},
-	{"bench", command_bench, "measure packets, latency, files and codes, each beside what it competes with"},
+	{"sim", command_sim, "simulate how long messages take over a long link that loses packets"},
+	{"bench", command_bench, "measure packets, latency, files and codes, each beside a baseline"},
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
@@ -82,7 +81,7 @@ static int help(int argc, char **argv)
 	return command ? command->run(2, arguments) : 2;
 }
 
-/* A closed descriptor 0, 1 or 2 would go to the next file that is opened, and what is printed into that. */
+/* If descriptor 0, 1 or 2 is closed, the next open() would get it, and output would go to that file. */
 static void hold_descriptors(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
@@ -110,27 +109,6 @@ static int run(int argc, char **argv)
 		return wrong == -EINVAL ? 2 : 1;
 	}
 	return command ? command->run(argc - 1, argv + 1) : 2;
-}
-
-const char *command_bad_option(int c, char **argv, const char **about)
-{
-	static char letter[3] = "-";
-
-	*about = argv[optind - 1];
-	if (c == ':')
-		return "a value is missing after ";
-	if (optopt && !strncmp(*about, "--", 2) && strchr(*about, '='))
-		return "this option takes no value: ";
-	letter[1] = (char)optopt;
-	if (optopt) /* of letters, several may be in one argument */
-		*about = letter;
-	return "unknown option ";
-}
-
-int command_bad_value(const char *command, const char *wants, const char *value)
-{
-	fprintf(stderr, "spindle %s: %s, not %s\n", command, wants, value);
-	return 2;
 }
 
 int main(int argc, char **argv)

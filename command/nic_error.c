@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all subcommands say of a NIC that they cannot attach to. */
+#include "nic_error.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../host-api/spindle.h"
-#include "command.h"
+#include "output.h"
+
+const struct option_row nic_rows[] = {
+	{"nic", 'n', OPTION_STRING, "NAME", "the NIC, or the path of its socket (default: $SPINDLE_NIC, or spindle0)",
+	 0, sizeof(const char *)},
+	{0},
+};
 
 const char *command_nic_name(const char *nic)
 {
@@ -34,13 +41,13 @@ void command_nic_error(const char *nic, int status, char *text, size_t room)
 			 name, socket, strerror(-status));
 		break;
 	case -EINVAL:
-		snprintf(text, room, "'%s' is no name for a NIC: 1 to 31 letters, digits, _ . -", name);
+		snprintf(text, room, "'%s' is no name for a NIC: it has 1 to 31 letters, digits, _ . -", name);
 		break;
 	case -EUSERS:
-		snprintf(text, room, "NIC %s has as many applications as it takes", name);
+		snprintf(text, room, "NIC %s has as many applications as it allows", name);
 		break;
 	case -EPROTO:
-		snprintf(text, room, "NIC %s: what answers at %s is of another version, or no NIC", name, socket);
+		snprintf(text, room, "NIC %s: the program at %s has another version, or is no NIC", name, socket);
 		break;
 	case -ENODEV:
 		snprintf(text, room, "NIC %s does not answer (%s)", name, socket);
@@ -49,4 +56,12 @@ void command_nic_error(const char *nic, int status, char *text, size_t room)
 		snprintf(text, room, "NIC %s: %s: %s", name, socket, strerror(-status));
 		break;
 	}
+}
+
+int command_nic_fail(const char *command, const char *nic, int status)
+{
+	char text[400];
+
+	command_nic_error(nic, status, text, sizeof(text));
+	return command_fail(command, "%s", text);
 }

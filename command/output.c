@@ -1,13 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "output.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The directory of a file that is not there yet, and where its name starts. */
+int command_fail(const char *command, const char *format, ...)
+{
+	va_list ap;
+
+	fflush(stdout);
+	fprintf(stderr, "spindle %s: ", command);
+	va_start(ap, format);
+	vfprintf(stderr, format, ap);
+	va_end(ap);
+	putc('\n', stderr);
+	return 1;
+}
+
+int output_json(json_t *object, size_t flags)
+{
+	char *text = object ? json_dumps(object, flags | JSON_PRESERVE_ORDER) : NULL;
+	const int err = text ? 0 : -ENOMEM;
+
+	if (text)
+		puts(text);
+	free(text);
+	json_decref(object);
+	return err;
+}
+
+void output_terminal(int fd, unsigned *columns, unsigned *rows)
+{
+	struct winsize size = {0};
+	const bool known = !ioctl(fd, TIOCGWINSZ, &size) && size.ws_col && size.ws_row;
+
+	*columns = known ? size.ws_col : 80;
+	*rows = known ? size.ws_row : 24;
+}
+
+/* The directory of a file that does not exist yet, and the start of its name. */
 static bool folder_of(const char *path, struct stat *folder, const char **name)
 {
 	const char *slash = strrchr(path, '/');

@@ -11,7 +11,7 @@ enum {
 	STATISTICS = 5,
 	PACKET = 6,
 	ETHERNET = 1, /* LINKTYPE_ETHERNET */
-	/* options; each kind of block has its own numbers from 2 on */
+	/* options; from 2 on, each kind of block has its own numbers */
 	OPTION_END = 0,
 	OPTION_COMMENT = 1,
 	SECTION_APPLICATION = 4,
@@ -28,7 +28,7 @@ enum {
 	STATISTICS_LOST = 5,
 };
 
-/* Fixed fields and options of a block, made before its length is known. */
+/* Fixed fields and options of a block. They are built first, as the block begins with its length. */
 struct part {
 	uint8_t bytes[768];
 	uint32_t len;
@@ -55,7 +55,7 @@ static void add64(struct part *p, uint64_t value)
 	add(p, &value, sizeof(value));
 }
 
-/* Times are written upper half first, whatever the byte order. */
+/* The upper half of a time comes first, in either byte order. */
 static void add_time(struct part *p, uint64_t time)
 {
 	add32(p, (uint32_t)(time >> 32));
@@ -101,7 +101,7 @@ int pcapng_begin(FILE *to, const char *application)
 	add32(&fields, BYTE_ORDER_MARK);
 	add16(&fields, 1); /* version 1.0 */
 	add16(&fields, 0);
-	add64(&fields, UINT64_MAX); /* length of the section: not known */
+	add64(&fields, UINT64_MAX); /* length of the section: unknown */
 	option_text(&options, SECTION_APPLICATION, application);
 	add32(&options, OPTION_END);
 	return write_block(to, SECTION, &fields, "", 0, &options);

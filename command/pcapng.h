@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes pcapng (draft-ietf-opsawg-pcapng) with a comment for each packet, which libpcap cannot, nor the library of
- * DPDK 22.11. Ethernet, nanoseconds, native byte order. All calls return 0 or -errno of the stream. */
+/* Writes pcapng (draft-ietf-opsawg-pcapng) with a comment per packet; libpcap and DPDK 22.11 cannot do that. Ethernet,
+ * nanoseconds, native byte order. All calls return 0 or -errno of the stream. */
 #ifndef COMMAND_PCAPNG_H
 #define COMMAND_PCAPNG_H
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 struct pcapng_packet {
-	uint32_t interface; /* number of it, from 0 in the order of pcapng_interface() */
+	uint32_t interface; /* its number, from 0 in the order of pcapng_interface() */
 	uint64_t time;	    /* ns since the epoch */
 	uint32_t captured, length;
 	const void *frame;
@@ -23,7 +23,7 @@ int pcapng_begin(FILE *to, const char *application);
 /* snaplen 0: no limit. */
 int pcapng_interface(FILE *to, const char *name, uint32_t snaplen);
 int pcapng_packet(FILE *to, const struct pcapng_packet *packet);
-/* received: with those that were lost on the way to the file. */
+/* received: includes packets that were lost on the way to the file. */
 int pcapng_statistics(FILE *to, uint32_t interface, uint64_t start, uint64_t end, uint64_t received, uint64_t lost);
 
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""embed.py OUT.c FILE...: the files of a new handler's project as C, for command/handler_new.c.
+"""embed.py OUT.c FILE...: the files of a new handler's project as C, for command/handler/new.c.
 
 A name that ends in .in is that of a text with placeholders; without it, it is the file's name in the project.
 """
@@ -10,7 +10,7 @@ import sys
 
 
 def main(out, *files):
-    text = ['#include "handler_new.h"\n', "const struct template_file template_files[] = {"]
+    text = ['#include "handler/new.h"\n', "const struct template_file template_files[] = {"]
     for path in files:
         name = os.path.basename(path)
         with open(path, "rb") as f:

@@ -214,7 +214,7 @@ def under_way(house, r):
 
 
 def kept(h, name="source.part"):
-    """Bytes of a file that are stored, by the note at the end of its part (command/recv_file.c); None: there is no note."""
+    """Bytes of a file that are stored, by the note at the end of its part (command/transfer/file.c); None: there is no note."""
     with contextlib.suppress(FileNotFoundError):
         with open(h.path("in", name), "rb") as f:
             f.seek(max(0, os.fstat(f.fileno()).st_size - 352))

@@ -240,7 +240,7 @@ def frames_that_no_port_could_send_are_counted():
         assert number(p.far_end.wait(lambda f: f[12:14] == KIND.to_bytes(2, "big"))) == 300
         report = wire.stop()["there"]
         assert (report["received"], report["oversized"], report["sent"]) == (4, 2, 2), report
-        assert "2 from af_packet:nic0 were larger than the MTU of 1500" in wire.errors, wire.errors
+        assert "2 packets from af_packet:nic0 were larger than the MTU of 1500" in wire.errors, wire.errors
 
 
 @rule
@@ -271,7 +271,7 @@ def what_cannot_be_is_named():
                 ((*PORTS, "--for", "0"), 2, "--for must be 1ms to 86400s, not 0"),
                 *[((*PORTS, option, value), 2, "%s must be %s, not %s" % (option, bounds, value)) for option, bounds, values in [
                     ("--delay", "0 to 10s", ("-1ms", "11s")), ("--distance", "0 to 3000000 (km)", ("-1", "nan")),
-                    ("--bandwidth", "1000 to 100000G", ("0", "-1")), ("--loss", "0 to 1", ("-0.1", "nan")),
+                    ("--bandwidth", "1k to 100T", ("0", "-1")), ("--loss", "0 to 1", ("-0.1", "nan")),
                     ("--burst", "1 to 1000000 packets", ("0", "-3")), ("--duplicate", "0 to 1", ("-1",)),
                     ("--reorder", "0 to 1", ("-1",)), ("--reorder-delay", "0 to 10s", ("-1us",)),
                     ("--jitter", "0 to 10s", ("-1us", "11s")), ("--corrupt", "0 to 1", ("-1", "1.01")),

@@ -4,6 +4,7 @@
 
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -72,12 +73,12 @@ VALUES = [
     (("recv", "-l", "host:99999"), "--listen must be PORT or ADDR:PORT, not host:99999"),
     (("demo", "--loss", "1.1"), "--loss must be 0 to 1, not 1.1"),
     (("demo", "--mtu", "63"), "--mtu must be 64 to 4096, not 63"),
-    (("demo", "--bandwidth", "999"), "--bandwidth must be 1000 to 100000G, not 999"),
+    (("demo", "--bandwidth", "999"), "--bandwidth must be 1k to 100T, not 999"),
     (("demo", "--delay", "11s"), "--delay must be 0 to 10s, not 11s"),
     (("replay", "--burst", "0.9"), "--burst must be 1 to 1000000 packets, not 0.9"),
     (("replay", "--distance", "4e6"), "--distance must be 0 to 3000000 (km), not 4e6"),
     (("replay", "--jitter", "-1"), "--jitter must be 0 to 10s, not -1"),
-    (("replay", "--post", "sdr"), "--post takes CONTEXT=COUNT, not sdr"),
+    (("replay", "--post", "sdr"), "--post must be CONTEXT=COUNT, not sdr"),
     (("handler", "new", "Mine"), "NAME must be a small letter and up to 30 small letters, digits and -, not Mine"),
     (("handler", "new", "../mine"), "NAME must be a small letter and up to 30 small letters, digits and -, not ../mine"),
     (("handler", "new", "", "there"), "NAME must be a small letter and up to 30 small letters, digits and -, not "),
@@ -125,6 +126,19 @@ def wrong_values(run):
     for arguments, words in VALUES:
         process = run.command(*arguments)
         equal((process.returncode, process.stderr, process.stdout), (2, "spindle %s: %s\n" % (arguments[0], words), ""), arguments)
+
+
+@rule("--help names every option with its value's name: without the value, or with one too many, it is wrong usage")
+def options_of_help(run):
+    for command in COMMANDS:
+        text = run.command(command, "--help").stdout
+        options = re.findall(r"^ {2}(?:-\w, | {4})(--[a-z0-9-]+)( [^ \n]|\[=)?", text, re.M)
+        assert ("--help", "") in options, text
+        for name, value in options:
+            words = "a value is missing after " + name if value else "this option takes no value: %s=1" % name
+            if value != "[=":
+                process = run.command(command, name if value else name + "=1")
+                equal((process.returncode, process.stderr.splitlines()[0]), (2, "spindle %s: %s" % (command, words)))
 
 
 @rule("help is help of itself too")

@@ -21,7 +21,7 @@ MISUSE = [
     (("--model", "--ec", "32,8"), "only ec-mds, ec-xor and auto have --ec"),
     (("--model", "--beta", "1"), "only ec-mds, ec-xor and auto have --beta"),
 ]
-VALUES = [("--bandwidth", "1000 to 100000G", ("0", "999", "-1", "nan", "100001G", "")),
+VALUES = [("--bandwidth", "1k to 100T", ("0", "999", "-1", "nan", "100001G", "")),
           ("--distance", "0.001 to 3000000 (km)", ("0", "-1", "nan", "inf", "3e6x", "3000001km", "1 km", "0x10")),
           ("--rtt", "1ps to 20s", ("0", "0s", "-1s", "21s", "25")),
           ("--message", "1 to 1024T", ("0", "-1", "1025T", "1.5M", "nan")),

@@ -17,7 +17,7 @@ from replay import equal, main, rule  # noqa: E402
 WIRE = 14 + 20 + 8 + 12 + 16 + 4 + 4 + 24  # Ethernet, IPv4, UDP, BTH, RETH, ImmDt, ICRC; preamble, FCS and gap
 RTT = 0.025
 MISUSE = [
-    (("allreduce", "--model"), "allreduce is of packets alone: it has no --model"),
+    (("allreduce", "--model"), "allreduce is simulated by packets only: it has no --model"),
     (("sdr", "--nodes", "4"), "only allreduce has --nodes"),
     (("allreduce", "sdr"), "extra argument sdr"),
     (("allreduce", "--message", "2049M", "--nodes", "2"),

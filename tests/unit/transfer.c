@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 /* Included, not linked: they are part of the command. */
-#include "../../command/transfer_talk.c"
-#include "../../command/transfer_words.c"
+#include "../../command/transfer/talk.c"
+#include "../../command/transfer/words.c"
 
 #include "suite.h"
 

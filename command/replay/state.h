@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What spindle replay was asked for, and what it holds while it runs. */
+#ifndef COMMAND_REPLAY_STATE_H
+#define COMMAND_REPLAY_STATE_H
+
+#include "../../pipeline/config.h"
+#include "../../testbed/capture.h"
+#include "../../testbed/expect.h"
+#include "../../testbed/guard.h"
+#include "../../testbed/link.h"
+#include "../../testbed/tap.h"
+#include "../../testbed/trace.h"
+#include "../../testbed/world.h"
+
+#define REPLAY_BUFFERS 256 /* contexts named by --post, --dump, --expect-memory */
+#define REPLAY_PLUGINS 64
+
+/* The memory of one context: a buffer with posted receives (a memfd: the kernel knows which pages were written), or the
+ * area that the context shares with the host. */
+struct replay_buffer {
+	const char *context; /* its name: len bytes of an argument */
+	size_t len;
+	uint64_t count, bytes;	   /* count 0: the area */
+	const char *dump, *expect; /* files, or NULL */
+	int fd;
+	void *base;
+	uint32_t id; /* of the context */
+	struct sp_mr *mr;
+};
+
+/* The link in front of the NIC. Its far end sends the capture and discards what arrives. */
+struct replay_link {
+	struct sp_link *link;
+	struct sp_tap tap;     /* between NIC and link, for the recording */
+	struct rte_mbuf *held; /* the packet that waits for room on the wire */
+};
+
+/* What a real port sent and received. */
+struct replay_port {
+	uint64_t sent, sent_bytes, received, received_bytes;
+	uint64_t oversized;   /* larger than the port's MTU; not sent */
+	uint64_t refused;     /* by the driver */
+	uint64_t late;	      /* packets sent more than REPLAY_LATE after their time */
+	sp_time latest, span; /* span: from the first packet to the last */
+	bool interrupted;
+};
+#define REPLAY_LATE (100 * SP_US)
+
+struct replay {
+	/* the options */
+	const char *config_file, *capture_file, *sent_file, *trace_file, *device;
+	const char *expect_file, *expect_json;
+	const char *plugin_file[REPLAY_PLUGINS];
+	unsigned plugins;
+	bool json, trace_asked, linked, tolerated;
+	struct sp_tolerance tolerance;
+	struct sp_capture_pace pace;
+	struct sp_link_config link_config;
+	sp_time call_limit; /* 0: the default */
+	sp_time wait;
+	struct replay_buffer buffer[REPLAY_BUFFERS];
+	unsigned buffers;
+
+	struct sp_plugin *plugin[REPLAY_PLUGINS];
+	struct sp_config *config;
+	struct sp_nic_config *nic_config;
+	struct sp_nic *nic;
+	struct sp_dev *dev;
+	struct sp_world *world;
+	struct sp_capture_port port, sink;
+	struct replay_link link;
+	struct replay_port real;
+	int recording; /* descriptor of the recording for --expect without -w, or -1 */
+	struct sp_guard *guard;
+	bool hung; /* a handler does not return: nothing of the NIC may be used from here on */
+	FILE *trace_out;
+	struct sp_trace *trace;
+	char *report;
+	bool differs;
+	int status;
+};
+
+/* Prints a message; the exit status becomes 1. */
+void __attribute__((format(printf, 2, 3))) replay_complain(struct replay *r, const char *format, ...);
+static inline const char *replay_s(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+#endif
