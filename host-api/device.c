@@ -4,8 +4,8 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "../handlers/wire/attach.h"
 #include "device.h"
@@ -148,7 +148,7 @@ void sp_bell_arm(struct sp_bell *bell, int fd)
 {
 	char bytes[64];
 
-	while (read(fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
+	while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes))
 		;
 	/* An exchange, not a store: what the NIC did before it last looked at the bell is seen from here on. */
 	__atomic_exchange_n(&bell->armed, 1, __ATOMIC_SEQ_CST);

@@ -37,8 +37,7 @@ struct sp_dev {
 };
 
 struct sp_bell;
-/* What arming is for both: empties the wake-up pipe, of which fd is the (non-blocking) read end, then sets the bell to
- * be armed, before anything that the caller reads after it. */
+/* Arming, for both: empties the wake-up socket fd, then arms the bell, before anything that the caller reads next. */
 void sp_bell_arm(struct sp_bell *bell, int fd);
 
 #endif

@@ -23,6 +23,7 @@ struct parcel {
 	unsigned fds;
 	struct sp_shared *shared[SP_ATTACH_FDS]; /* to be closed on this side once they are over there */
 	unsigned shareds;
+	struct sp_doorbell *door; /* the same with its descriptor for the application */
 };
 
 struct operation {
@@ -221,7 +222,9 @@ static int hello(struct sp_server *server, struct sp_session *s, struct parcel *
 	w->has6 = !dev->ops->address(dev, AF_INET6, w->ip6);
 	memcpy(w->name, server->nic->config.name, sizeof(w->name));
 	hand_over(p, &s->device->queues);
-	p->fd[p->fds++] = s->device->door.read; /* stays open here, so that writing to it never finds nobody */
+	p->fd[p->fds++] = s->device->door.application;
+	p->fd[p->fds++] = s->device->door.ring;
+	p->door = &s->device->door;
 	return 0;
 }
 
@@ -541,6 +544,8 @@ static bool answer(struct sp_server *server, struct sp_session *s, int status, c
 	sent = send_reply(server, s, p);
 	for (unsigned i = 0; i < p->shareds; i++)
 		sp_shared_close(p->shared[i]);
+	if (p->door)
+		sp_doorbell_given(p->door);
 	return sent && status != -EPROTO;
 }
 

@@ -271,7 +271,7 @@ unsigned sp_nic_poll(struct sp_nic *nic, uint16_t index, sp_time now)
 	sp_transmit_flush(w);
 	if (unlikely(w->issue_stuck))
 		sp_transmit_reclaim(w);
-	if (unlikely(w->touched != NULL))
+	if (unlikely(!SLIST_EMPTY(&w->touched)))
 		sp_doorbells_ring(w);
 	__atomic_store_n(&w->polls, w->polls + 1, __ATOMIC_RELAXED);
 	w->busy_polls += done != 0;

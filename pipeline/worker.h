@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include <rte_mbuf.h>
 
@@ -154,8 +155,8 @@ struct sp_view {
 	struct sp_work *work_head, *work_tail; /* deferred work; FIFO */
 	struct sp_view *working_next;	       /* in the worker's list of those that have some */
 	uint64_t dropped;		       /* by handlers' reasons and errors of this context, all together */
-	bool touched;			       /* in the worker's list of those that have something new for the host */
-	struct sp_view *touched_next;
+	bool touched;			       /* on the worker's list of views with something new for the host */
+	SLIST_ENTRY(sp_view) touched_next;
 	/* the packets of the current burst that are this context's */
 	struct sp_packet *batch[SP_BURST + SP_PARKED];
 	unsigned batched;
@@ -237,13 +238,17 @@ struct sp_worker {
 	unsigned pending_count;
 	struct sp_context *sweeping;		      /* contexts with an idle timeout whose home this is */
 	struct sp_call *_Atomic call;		      /* what a control thread wants done here between two polls */
+	struct sp_command_queue *_Atomic woken;	      /* [shared] applications that are to be active again: a stack */
+	LIST_HEAD(, sp_command_queue) queues;	      /* commands of active applications */
+	uint64_t park_at;			      /* the poll that looks for quiet ones among them */
+	uint64_t walked;			      /* queues looked at so far, in all polls */
 	bool issue_stuck;			      /* somebody wanted to send in this poll and could not */
 	bool dead;				      /* ended messages wait for their tables */
 	bool observed;				      /* there are mirrors, or the NIC is watched: see onlooker.h */
 	struct sp_front *front;			      /* of the filter rules: made with the first of them */
 	struct sp_mirrors *mirrors;		      /* captures of what passes here; NULL: none, the normal case */
 	struct sp_share *share;			      /* NULL: nothing is measured, and each has all that it wants */
-	struct sp_view *touched;		      /* contexts with something new for the host in this poll */
+	SLIST_HEAD(, sp_view) touched;		      /* views with something new for the host in this poll */
 	struct sp_view *active[SP_BURST + SP_PARKED]; /* contexts with a batch in this burst */
 	unsigned actives, turn;			      /* turn: the next one in `active` */
 	uint64_t turns_end; /* what sums up to that when all of them have had their turn, see turn.c */
@@ -284,7 +289,8 @@ struct sp_nic {
 	_Atomic uint64_t memory_used;
 	uint64_t hash_key[2];	  /* read-only, sp_hash's */
 	struct sp_gone *gone;	  /* drops of contexts that have been removed, by name; [control] */
-	struct sp_device *device; /* applications; changed on all workers' behalf by sp_worker_call */
+	struct sp_device *device; /* applications; [control] */
+	uint64_t park_after;	  /* polls without a command after which a worker parks an application; read-only */
 	uint32_t owner_next;	  /* [control] owner numbers given to applications so far */
 	struct sp_notifier *notifier;
 	struct sp_lending *lendings; /* of contexts that are gone, and something of theirs is still out; [control] */

@@ -20,12 +20,12 @@ static void *mapped(const struct sp_shared *shared, int prot)
 
 static struct sp_ring_shared *command_ring(void *queues)
 {
-	return sp_attach_ring(queues, sizeof(struct sp_attach_queues), SP_COMMANDS, 0);
+	return sp_attach_commands(sp_attach_page(queues, SP_COMMANDS, 0));
 }
 
 static struct sp_ring_shared *event_ring(void *events)
 {
-	return sp_attach_ring(events, sizeof(struct sp_attach_events), SP_EVENTS, 0);
+	return sp_attach_ring(events, SP_EVENTS, 0);
 }
 
 /* ---- memory that both sides have ---- */
