@@ -431,11 +431,16 @@ static int create_queues(struct sp_device *d)
 	}
 	for (uint32_t w = 0; w < workers; w++) {
 		struct sp_attach_queues *page = sp_attach_page(d->queues.base, SP_COMMANDS, w);
-		const struct sp_ring ring = {.shared = sp_attach_commands(page), .mask = SP_COMMANDS - 1};
+		struct sp_command_queue *q = &d->commands[w];
 
-		*page = (struct sp_attach_queues){.magic = SP_ATTACH_MAGIC, .workers = workers, .entries = SP_COMMANDS};
-		d->commands[w] = (struct sp_command_queue){
-			.writer = ring, .reader = ring, .page = page, .device = d, .worker = d->nic->worker[w]};
+		page->magic = SP_ATTACH_MAGIC;
+		page->workers = workers;
+		page->entries = SP_COMMANDS;
+		q->writer.shared = q->reader.shared = sp_attach_commands(page);
+		q->writer.mask = q->reader.mask = SP_COMMANDS - 1;
+		q->page = page;
+		q->device = d;
+		q->worker = d->nic->worker[w];
 	}
 	d->door.bell = bell_of(d);
 	return 0;
