@@ -161,7 +161,7 @@ int rv_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 			rv_send_more(c, x);
 	}
 	rv_settle(c, s, false);
-	return s->ended ? SP_ISSUE_MORE : SP_ISSUE_DONE;
+	return s->ended ? SP_ISSUE_WAIT : SP_ISSUE_DONE; /* for ports, which start it */
 }
 
 void rv_send_forget(struct sp_ctx *c, struct rv_session *x)

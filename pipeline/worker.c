@@ -269,7 +269,7 @@ unsigned sp_nic_poll(struct sp_nic *nic, uint16_t index, sp_time now)
 	if (unlikely(nic->has_exception))
 		done += from_exception(w);
 	sp_transmit_flush(w);
-	if (unlikely(w->issue_stuck))
+	if (unlikely(w->issue_stuck || w->awaited))
 		sp_transmit_reclaim(w);
 	if (unlikely(!SLIST_EMPTY(&w->touched)))
 		sp_doorbells_ring(w);
@@ -314,6 +314,8 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
 
 		next = RTE_MIN(next, at > w->now || !w->issue_stuck ? at : stuck);
 	}
+	if (w->awaited) /* a driver says nothing by itself */
+		next = RTE_MIN(next, w->now + SP_US);
 	if (w->pending_count)
 		next = RTE_MIN(next, w->now + SP_MS);
 	if (index == 0)
@@ -343,7 +345,7 @@ static void idle(struct sp_worker *w, unsigned rounds)
 	/* Nobody sleeps through what is due: a sleep takes twice what it is asked for, and a pace would never be kept.
 	 */
 	else if (w->nic->config.idle == SP_IDLE_YIELD || rounds < 256 ||
-		 (!w->issue_stuck && sp_nic_next_deadline(w->nic, w->index) < w->now + 150 * SP_US))
+		 (!w->issue_stuck && !w->awaited && sp_nic_next_deadline(w->nic, w->index) < w->now + 150 * SP_US))
 		sched_yield();
 	else
 		nanosleep(&pause, NULL);

@@ -243,6 +243,7 @@ struct sp_worker {
 	uint64_t park_at;			      /* the poll that looks for quiet ones among them */
 	uint64_t walked;			      /* queues looked at so far, in all polls */
 	bool issue_stuck;			      /* somebody wanted to send in this poll and could not */
+	uint32_t awaited;			      /* issues that wait for what ports have of them, see lend.h */
 	bool dead;				      /* ended messages wait for their tables */
 	bool observed;				      /* there are mirrors, or the NIC is watched: see onlooker.h */
 	struct sp_front *front;			      /* of the filter rules: made with the first of them */
