@@ -157,6 +157,77 @@ static void sleeping_is_for_nics_that_do_not_need_to_be_driven(void)
 	rig_stop(&rig);
 }
 
-SUITE("bell", TEST(an_application_is_woken_once_when_it_has_asked_and_not_else),
+/* ---- parking, in virtual time ---- */
+
+/* Applications that the worker has looked at in one poll. */
+static uint64_t walked(sp_time now)
+{
+	const uint64_t before = rig.nic->worker[0]->walked;
+
+	rig_poll(&rig, now);
+	return rig.nic->worker[0]->walked - before;
+}
+
+static int post(struct sp_device *d, uint32_t id, uint64_t arg)
+{
+	struct sp_command cmd = {.op = CMD_NOTE, .context = id, .arg = {arg}};
+
+	return sp_command_post(&d->pub, &cmd);
+}
+
+static void a_worker_walks_active_applications_only(void)
+{
+	enum { ALL = 20, QUIET = 8 };
+	struct sp_device *d[ALL];
+	uint32_t id[ALL];
+	sp_time now = 1;
+
+	rig_start(&rig, 1);
+	rig.nic->park_after = QUIET;
+	for (unsigned i = 0; i < ALL; i++) {
+		char settings[16];
+
+		snprintf(settings, sizeof(settings), "qp=%u", 16 + i);
+		d[i] = attached(0, 0, 0, 0);
+		id[i] = opened(d[i], settings);
+	}
+	CU_ASSERT_EQUAL(walked(now), ALL + 1); /* the test's own device, too */
+	for (unsigned round = 1; round <= ALL; round++) {
+		for (unsigned i = 0; i < 2 * QUIET + 1; i++)
+			rig_poll(&rig, ++now);
+		CU_ASSERT_EQUAL(walked(++now), 0);
+		CU_ASSERT_NOT_EQUAL(sp_nic_next_deadline(rig.nic, 0), now);
+		for (unsigned i = 0; i < round; i++) {
+			CU_ASSERT_EQUAL(d[i]->commands[0].page->parked, 1);
+			CU_ASSERT_EQUAL(post(d[i], id[i], now), 0);
+			CU_ASSERT_EQUAL(d[i]->commands[0].page->parked, 0);
+			CU_ASSERT_EQUAL(post(d[i], id[i], now + round), 0); /* no one needs to be told again */
+		}
+		CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 0), now); /* it is due at once */
+		CU_ASSERT_EQUAL(walked(now), round);
+		for (unsigned i = 0; i < ALL; i++)
+			CU_ASSERT(i < round ? state_of(id[i])->last == now + round : state_of(id[i])->last < now);
+	}
+	/* One that posts now and then stays active, and alone. */
+	for (unsigned i = 0; i < 10 * QUIET; i++) {
+		if (i % QUIET == 0)
+			CU_ASSERT_EQUAL(post(d[5], id[5], i), 0);
+		rig_poll(&rig, ++now);
+	}
+	CU_ASSERT_EQUAL(walked(++now), 1);
+	/* A call wakes, since it comes after what was posted before. */
+	CU_ASSERT_EQUAL(post(d[6], id[6], 1), 0);
+	CU_ASSERT_EQUAL(call(d[6], id[6], CMD_NOTE, 2), 0);
+	CU_ASSERT_EQUAL(state_of(id[6])->last, 2);
+	/* They go parked, active, and about to be. */
+	CU_ASSERT_EQUAL(post(d[7], id[7], 1), 0);
+	for (unsigned i = 0; i < ALL; i++)
+		sp_dev_close(&d[i]->pub);
+	CU_ASSERT_EQUAL(walked(++now), 0);
+	rig_stop(&rig);
+}
+
+SUITE("bell", TEST(a_worker_walks_active_applications_only),
+      TEST(an_application_is_woken_once_when_it_has_asked_and_not_else),
       TEST(an_application_that_does_not_read_its_wake_ups_holds_up_nobody),
       TEST(sleeping_is_for_nics_that_do_not_need_to_be_driven))

@@ -486,10 +486,52 @@ static void a_sleeper_wakes_for_an_event_and_for_nothing_of_others(void)
 	stop();
 }
 
-SUITE("service", TEST(a_thousand_attaches_leave_nothing), TEST(limits_are_per_application_and_say_what_is_reached),
-      TEST(regions_are_limited_and_given_back), TEST(only_so_many_applications_fit_and_observers_beside_them),
-      TEST(no_user_takes_the_places_of_others), TEST(who_leaves_has_nothing_there_and_asks_nothing_more),
-      TEST(every_call_says_so_when_the_nic_has_gone),
+static bool is_parked(void)
+{
+	const struct sp_device *d = __atomic_load_n(&nic->device, __ATOMIC_ACQUIRE);
+
+	for (unsigned w = 0; w < nic->workers; w++)
+		if (atomic_load(&d->commands[w].state) != SP_QUEUE_PARKED)
+			return false;
+	return true;
+}
+
+static void a_parked_application_is_woken_by_its_next_post(void)
+{
+	struct sp_command query = {.op = SP_CMD_QUERY, .flags = SP_CMD_REPLY};
+	struct sp_event event;
+	struct sp_dev *dev;
+	uint32_t id;
+
+	begin();
+	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "sdr", one_qp, 2, &id, NULL), 0);
+	query.context = id;
+	__atomic_store_n(&nic->park_after, 16, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < 100; i++) {
+		query.cookie = i;
+		if (i) /* the first is parked after the default number of polls */
+			WAIT_FOR(is_parked());
+		CU_ASSERT_EQUAL_FATAL(sp_command_post(dev, &query), 0);
+		event.cookie = UINT64_MAX;
+		WAIT_FOR(event.cookie == i || sp_event_take(dev, id, &event) == 1);
+		CU_ASSERT_EQUAL(event.cookie, i);
+		if (i % 2) { /* a call comes after what was posted before */
+			WAIT_FOR(is_parked());
+			CU_ASSERT_EQUAL(sp_command_post(dev, &query), 0);
+			sp_command_call(dev, &query, NULL);
+			CU_ASSERT_EQUAL(sp_event_take(dev, id, &event), 1);
+		}
+	}
+	sp_dev_close(dev);
+	wait_alone();
+	stop();
+}
+
+SUITE("service", TEST(a_parked_application_is_woken_by_its_next_post), TEST(a_thousand_attaches_leave_nothing),
+      TEST(limits_are_per_application_and_say_what_is_reached), TEST(regions_are_limited_and_given_back),
+      TEST(only_so_many_applications_fit_and_observers_beside_them), TEST(no_user_takes_the_places_of_others),
+      TEST(who_leaves_has_nothing_there_and_asks_nothing_more), TEST(every_call_says_so_when_the_nic_has_gone),
       TEST(an_application_that_dies_takes_its_contexts_with_it_and_nothing_else),
       TEST(one_path_belongs_to_one_nic_and_what_a_dead_one_left_is_taken), TEST(users_may_what_mode_and_limits_say),
       TEST(a_sleeper_wakes_for_an_event_and_for_nothing_of_others))
