@@ -249,7 +249,7 @@ static __attribute__((noinline)) void park_quiet(struct sp_worker *w)
 {
 	struct sp_command_queue *q, *next;
 
-	w->park_at = w->polls + w->nic->park_after;
+	w->park_at = w->polls + atomic_load_explicit(&w->nic->park_after, memory_order_relaxed);
 	for (q = LIST_FIRST(&w->queues); q; q = next) {
 		next = LIST_NEXT(q, active);
 		if (!q->used)

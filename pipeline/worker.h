@@ -288,11 +288,11 @@ struct sp_nic {
 	_Atomic bool looping;	     /* [shared] relaxed: a path to the NIC itself has been opened */
 	struct sp_memory *memory;
 	_Atomic uint64_t memory_used;
-	uint64_t hash_key[2];	  /* read-only, sp_hash's */
-	struct sp_gone *gone;	  /* drops of contexts that have been removed, by name; [control] */
-	struct sp_device *device; /* applications; [control] */
-	uint64_t park_after;	  /* polls without a command after which a worker parks an application; read-only */
-	uint32_t owner_next;	  /* [control] owner numbers given to applications so far */
+	uint64_t hash_key[2];	     /* read-only, sp_hash's */
+	struct sp_gone *gone;	     /* drops of contexts that have been removed, by name; [control] */
+	struct sp_device *device;    /* applications; [control] */
+	_Atomic uint64_t park_after; /* [shared] relaxed: an application is parked after so many polls without a post */
+	uint32_t owner_next;	     /* [control] owner numbers given to applications so far */
 	struct sp_notifier *notifier;
 	struct sp_lending *lendings; /* of contexts that are gone, and something of theirs is still out; [control] */
 	struct sp_mirror *mirror[SP_MAX_MIRRORS]; /* [control]; workers have their own pointers, see mirror.h */

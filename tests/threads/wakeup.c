@@ -188,6 +188,7 @@ static void no_post_is_lost_while_its_application_is_parked(void)
 	const uint64_t rounds = getenv("SPINDLE_LONG") ? 100000000 : suite_times(4000000) / 4;
 	struct sp_setting setting[] = {{"qp", "16"}};
 	struct sp_command cmd = {.op = CMD_STORE};
+	const uint64_t longest = suite_times(4) == 4 ? 4096 : 65536; /* ThreadSanitizer's polls take longer, too */
 	uint64_t done = 0, parked = 0, seed = 7, len;
 	const uint32_t *flag;
 	struct sp_dev *dev;
@@ -202,7 +203,7 @@ static void no_post_is_lost_while_its_application_is_parked(void)
 	CU_ASSERT_EQUAL_FATAL(sp_context_area(dev, cmd.context, &area, &len), 0);
 	flag = &((struct sp_device *)dev)->commands[0].page->parked;
 	for (; done < rounds; done++) {
-		uint64_t pause = rig_random(&seed) % 4096, spins = 0;
+		uint64_t pause = rig_random(&seed) % longest, spins = 0;
 		sp_time began = 0;
 
 		while (pause--)

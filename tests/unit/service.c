@@ -507,7 +507,7 @@ static void a_parked_application_is_woken_by_its_next_post(void)
 	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "sdr", one_qp, 2, &id, NULL), 0);
 	query.context = id;
-	__atomic_store_n(&nic->park_after, 16, __ATOMIC_RELAXED);
+	nic->park_after = 16;
 	for (unsigned i = 0; i < 100; i++) {
 		query.cookie = i;
 		if (i) /* the first is parked after the default number of polls */
