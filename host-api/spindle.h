@@ -74,7 +74,8 @@ int sp_dev_address(struct sp_dev *dev, int family, uint8_t ip[16]);
 /* Bytes of one packet's RoCEv2 payload that the port's MTU leaves for that family (AF_INET, AF_INET6). */
 uint32_t sp_dev_payload(struct sp_dev *dev, int family);
 
-/* Hands a command over; -EAGAIN while the queue is full. The outcome arrives as an event. */
+/* Hands a command over; -EAGAIN while the queue is full. The outcome arrives as an event. No system call, but for the
+ * first command after a pause that made a NIC in another process park the application. */
 int sp_command_post(struct sp_dev *dev, const struct sp_command *command);
 /* The same, and waits for the outcome (a round trip inside the machine): control work, not data. Returns its status. */
 int sp_command_call(struct sp_dev *dev, const struct sp_command *command, struct sp_event *result);

@@ -35,23 +35,6 @@ struct operation {
 #define LATER 1		 /* what an operation says that takes long: see struct sp_session */
 #define SMALL (1u << 20) /* bytes of memory that are made and freed at once */
 
-#define SHARE	4	     /* of the time: a quarter */
-#define LONGEST (1 * SP_SEC) /* that anybody has to wait for his turn */
-
-void sp_session_charge(struct sp_server *server, struct sp_session *s, sp_time used)
-{
-	const sp_time now = sp_clock();
-	unsigned sharing = 1;
-
-	if (!used)
-		return;
-	for (unsigned i = 0; i < server->sessions; i++)
-		sharing += &server->session[i] != s && server->session[i].ready > now;
-	s->ready = (s->ready > now ? s->ready : now) + SHARE * sharing * used;
-	if (s->ready > now + SP_CREDIT + LONGEST)
-		s->ready = now + SP_CREDIT + LONGEST;
-}
-
 int sp_session_open(struct sp_session *s, int fd)
 {
 	struct ucred who;
@@ -577,7 +560,7 @@ bool sp_session_work(struct sp_server *server, struct sp_session *s)
 	s->worked = ++server->turn;
 	rc = makes ? sp_memory_more(&s->making) : sp_memory_bury(server->nic, s->device->account);
 	/* It is the server's time, not the workers': who works alone may have all of it. */
-	sp_session_charge(server, s, (sp_clock() - began) / SHARE);
+	sp_session_charge(server, s, (sp_clock() - began) / SP_SESSIONS_PART);
 	if (rc > 0)
 		return true;
 	s->work = SP_WORK_NONE;
