@@ -188,7 +188,7 @@ struct sp_send {
 int sp_send_roce(struct sp_ctx *, struct sp_path *, const struct sp_send *); /* large payload from mem is not always copied: */
 int sp_send_roce_run(struct sp_ctx *, struct sp_path *, const struct sp_send *, unsigned n); /* the same, and cheaper: how many of the first ones were sent; where none, why */
 uint64_t sp_send_mark(struct sp_ctx *);                   /* this worker's packets so far; sp_send_settled(), on the same worker: */
-bool sp_send_settled(struct sp_ctx *, uint64_t mark);     /* ports need mem's bytes no more (issue() asks again: SP_ISSUE_MORE) */
+bool sp_send_settled(struct sp_ctx *, uint64_t mark);     /* ports are done with mem's bytes; if not, an issue() WAITs for them */
 int sp_send_frame(struct sp_ctx *, uint16_t port, const void *frame, uint32_t len); /* copied */
 int sp_packet_send(struct sp_ctx *, struct sp_packet *);  /* the frame as it stands now, by the port it came by; verdict SP_SENT */
 int sp_packet_keep(struct sp_ctx *, struct sp_packet *);  /* frame bytes stay until sp_packet_release(buf); -ENOBUFS: 1024 of the context's do */

@@ -7,10 +7,10 @@
 #include "attach.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,7 +21,8 @@
 
 struct sp_attached_context {
 	struct sp_attached_context *next;
-	uint32_t id, home, qp, turn; /* turn: the event ring to look at first */
+	uint32_t id, home, qp;
+	struct sp_attach_reader turn;
 	struct sp_attach_events *events;
 	size_t events_bytes;
 	void *area; /* NULL: none */
@@ -32,12 +33,13 @@ struct sp_attached_context {
 struct sp_attached {
 	struct sp_dev pub;
 	struct sp_attach_link link;
-	int pipe, epoll;
+	int wake, post, epoll; /* the socket that wake-ups come by; the eventfd that tells the NIC of a post */
 	struct sp_attach_welcome welcome;
 	struct sp_attach_queues *queues;
 	struct sp_attached_context *context[256]; /* by the low bits of their ids */
 	uint32_t nothing;			  /* empty looks for events since the last check */
 	sp_time looked;
+	uint32_t entries; /* of a ring of commands */
 	struct sp_ring commands[SP_ATTACH_WORKERS];
 };
 
@@ -129,11 +131,10 @@ static int sp_attached_map(struct sp_attached *a, const struct sp_attach_exchang
 	memcpy(&head, c->events, sizeof(head));
 	if (head.magic != SP_ATTACH_MAGIC || head.workers != workers || !head.entries ||
 	    head.entries > SP_ATTACH_ENTRIES || head.entries & (head.entries - 1) ||
-	    sp_attach_bytes(sizeof(head), workers, head.entries) > c->events_bytes)
+	    sp_attach_events_bytes(workers, head.entries) > c->events_bytes)
 		return -EPROTO;
 	for (uint32_t i = 0; i < workers; i++)
-		c->ring[i] = (struct sp_ring){.shared = sp_attach_ring(at, sizeof(head), head.entries, i),
-					      .mask = head.entries - 1};
+		c->ring[i] = (struct sp_ring){.shared = sp_attach_ring(at, head.entries, i), .mask = head.entries - 1};
 	if (x->arg[2]) {
 		rc = sp_attach_map(x->fd[1], x->arg[2], false, &c->area);
 		c->area_bytes = rc ? 0 : x->arg[2];
@@ -261,10 +262,14 @@ static int sp_attached_post(struct sp_dev *dev, const struct sp_command *command
 
 	if (!c)
 		return rc;
-	if (!sp_ring_put(&a->commands[c->home], command))
-		return 0;
-	rc = sp_attached_look(a);
-	return rc ? rc : -EAGAIN;
+	rc = sp_attach_post(sp_attach_page(a->queues, a->entries, c->home), &a->commands[c->home], command);
+	if (rc < 0) {
+		rc = sp_attached_look(a);
+		return rc ? rc : -EAGAIN;
+	}
+	if (rc)
+		eventfd_write(a->post, 1);
+	return 0;
 }
 
 static int sp_attached_call(struct sp_dev *dev, const struct sp_command *command, struct sp_event *result)
@@ -291,17 +296,10 @@ static int sp_attached_take(struct sp_dev *dev, uint32_t id, struct sp_event *ev
 
 	if (!c)
 		return rc;
-	for (uint32_t i = 0; i < a->welcome.workers; i++) {
-		const uint32_t w = (c->turn + i) % a->welcome.workers;
-
-		if (!sp_ring_take(&c->ring[w], event)) {
-			if (!sp_attached_lives(c)) /* the empty ring meant nothing */
-				return sp_attached_gone(a);
-			c->turn = w + 1;
-			return 1;
-		}
-	}
-	return sp_attached_look(a);
+	rc = sp_attach_take(c->events, &c->turn, c->ring, a->welcome.workers, event);
+	if (!sp_attached_lives(c)) /* then there was nothing to take */
+		return sp_attached_gone(a);
+	return rc ? sp_attached_look(a) : 1;
 }
 
 /* ---- time and sleep ------------------------------------------------------------------------------------------------
@@ -330,7 +328,7 @@ static int sp_attached_arm(struct sp_dev *dev)
 	sp_attach_look(&a->link);
 	if (a->link.dead)
 		return -ENODEV;
-	sp_bell_arm(&a->queues->bell, a->pipe);
+	sp_bell_arm(&a->queues->bell, a->wake);
 	return 0;
 }
 
@@ -381,8 +379,10 @@ static void sp_attached_close(struct sp_dev *dev)
 		munmap(r->mr.addr, r->mr.len);
 	if (a->queues)
 		munmap(a->queues, a->welcome.queues_bytes);
-	if (a->pipe >= 0)
-		close(a->pipe);
+	if (a->wake >= 0)
+		close(a->wake);
+	if (a->post >= 0)
+		close(a->post);
 	if (a->epoll >= 0)
 		close(a->epoll);
 	free(a);
@@ -435,14 +435,16 @@ static int sp_attached_welcome(struct sp_attached *a, struct sp_attach_exchange 
 	memcpy(&head, at, sizeof(head));
 	if (head.magic != SP_ATTACH_MAGIC || head.workers != a->welcome.workers || !head.entries ||
 	    head.entries > SP_ATTACH_ENTRIES || head.entries & (head.entries - 1) ||
-	    sp_attach_bytes(sizeof(head), head.workers, head.entries) > a->welcome.queues_bytes)
+	    head.workers * sp_attach_stride(head.entries) > a->welcome.queues_bytes)
 		return -EPROTO;
+	a->entries = head.entries;
 	for (uint32_t i = 0; i < head.workers; i++)
-		a->commands[i] = (struct sp_ring){.shared = sp_attach_ring(at, sizeof(head), head.entries, i),
+		a->commands[i] = (struct sp_ring){.shared = sp_attach_commands(sp_attach_page(at, head.entries, i)),
 						  .mask = head.entries - 1};
-	a->pipe = x->fd[1];
-	x->fd[1] = -1;
-	return fcntl(a->pipe, F_SETFL, O_NONBLOCK) ? -errno : 0;
+	a->wake = x->fd[1];
+	a->post = x->fd[2];
+	x->fd[1] = x->fd[2] = -1;
+	return a->wake < 0 || a->post < 0 ? -EPROTO : 0;
 }
 
 static int sp_attached_watch(struct sp_attached *a)
@@ -450,7 +452,7 @@ static int sp_attached_watch(struct sp_attached *a)
 	struct epoll_event event = {.events = EPOLLIN};
 
 	a->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (a->epoll < 0 || epoll_ctl(a->epoll, EPOLL_CTL_ADD, a->pipe, &event))
+	if (a->epoll < 0 || epoll_ctl(a->epoll, EPOLL_CTL_ADD, a->wake, &event))
 		return -errno;
 	event.events = EPOLLIN | EPOLLRDHUP;
 	return epoll_ctl(a->epoll, EPOLL_CTL_ADD, a->link.fd, &event) ? -errno : 0;
@@ -465,7 +467,7 @@ int sp_attach(const char *nic, struct sp_dev **dev)
 	if (!a)
 		return -ENOMEM;
 	a->pub.ops = &sp_attached_ops;
-	a->pipe = a->epoll = -1;
+	a->wake = a->post = a->epoll = -1;
 	rc = sp_attach_connect(&a->link, nic);
 	if (!rc) {
 		rc = sp_attach_exchange(&a->link, &x);

@@ -4,8 +4,8 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "../handlers/wire/attach.h"
 #include "device.h"
@@ -154,7 +154,7 @@ void sp_bell_arm(struct sp_bell *bell, int fd)
 {
 	char bytes[64];
 
-	while (read(fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
+	while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes))
 		;
 	/* An exchange, not a store: it makes visible all that the NIC did before its last look at the bell. */
 	__atomic_exchange_n(&bell->armed, 1, __ATOMIC_SEQ_CST);

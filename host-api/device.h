@@ -38,8 +38,7 @@ struct sp_dev {
 };
 
 struct sp_bell;
-/* Arming, for both implementations: empties the wake-up pipe (fd: its non-blocking read end), then arms the bell,
- * before anything that the caller reads afterwards. */
+/* Arming, for both: empties the wake-up socket fd, then arms the bell, before anything that the caller reads next. */
 void sp_bell_arm(struct sp_bell *bell, int fd);
 
 #endif

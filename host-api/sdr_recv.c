@@ -152,11 +152,12 @@ int sdr_recv_status(struct sdr_recv *recv, struct sdr_recv_status *status)
 
 int sdr_recv_test(struct sdr_recv *recv)
 {
-	const int rc = sdr_qp_check(recv->qp);
+	int rc;
 
-	if (rc)
-		return rc;
-	return sdr_recv_whole(recv) ? 0 : -EAGAIN;
+	if (!recv->qp->error && sdr_recv_whole(recv)) /* its own line says so: no event is looked at */
+		return 0;
+	rc = sdr_qp_check(recv->qp);
+	return rc ? rc : -EAGAIN;
 }
 
 int sdr_recv_complete(struct sdr_recv *recv)

@@ -76,7 +76,8 @@ int sp_dev_address(struct sp_dev *dev, int family, uint8_t ip[16]);
 /* Bytes of RoCEv2 payload per packet with the port's MTU, for that family (AF_INET, AF_INET6). */
 uint32_t sp_dev_payload(struct sp_dev *dev, int family);
 
-/* Posts a command; -EAGAIN while the queue is full. Its result arrives as an event. */
+/* Hands a command over; -EAGAIN while the queue is full. The outcome arrives as an event. No system call, but for the
+ * first command after a pause that made a NIC in another process park the application. */
 int sp_command_post(struct sp_dev *dev, const struct sp_command *command);
 /* Posts a command and waits for its result (a round trip inside the machine): for control, not for data. Returns the
  * status. */

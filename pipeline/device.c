@@ -265,8 +265,15 @@ static int dev_command_post(struct sp_dev *dev, const struct sp_command *cmd)
 	struct sp_device *d = device_of(dev);
 	struct sp_event_queue *q;
 	int r = look_up(d, cmd->context, &q);
+	struct sp_command_queue *to;
 
-	return r ? r : sp_ring_put(&d->commands[q->home].writer, cmd);
+	if (r)
+		return r;
+	to = &d->commands[q->home];
+	r = sp_attach_post(to->page, &to->writer, cmd);
+	if (r > 0) /* parked: in this process that takes no system call */
+		sp_commands_wake(to);
+	return r < 0 ? r : 0;
 }
 
 static int dev_command_call(struct sp_dev *dev, const struct sp_command *cmd, struct sp_event *result)
@@ -281,8 +288,10 @@ static int dev_command_call(struct sp_dev *dev, const struct sp_command *cmd, st
 				    .status = *find_opened(d, cmd->context) ? -ECONNRESET : -ENOENT};
 	pthread_mutex_lock(&d->nic->control);
 	c = own_context(d, cmd->context);
-	if (c)
+	if (c) {
+		sp_commands_wake(&d->commands[c->home]); /* what was posted before comes first, also when parked */
 		sp_command_run(c, cmd, result);
+	}
 	pthread_mutex_unlock(&d->nic->control);
 	return result->status;
 }
@@ -293,17 +302,7 @@ static int dev_event_take(struct sp_dev *dev, uint32_t id, struct sp_event *even
 	struct sp_event_queue *q;
 	int r = look_up(d, id, &q);
 
-	if (r)
-		return r;
-	for (unsigned i = 0; i < d->nic->workers; i++) {
-		unsigned w = (q->next + i) % d->nic->workers;
-
-		if (!sp_ring_take(&q->reader[w], event)) {
-			q->next = w + 1;
-			return 1;
-		}
-	}
-	return 0;
+	return r ? r : !sp_attach_take(q->memory.base, &q->turn, q->reader, d->nic->workers, event);
 }
 
 static int dev_progress(struct sp_dev *dev, sp_time now)
@@ -343,7 +342,7 @@ static int open_door(struct sp_device *d)
 	if (d->door_open)
 		return 0;
 	pthread_mutex_lock(&d->nic->control);
-	r = sp_doorbell_open(d->nic, &d->door);
+	r = sp_doorbell_open(d->nic, &d->door, false);
 	pthread_mutex_unlock(&d->nic->control);
 	d->door_open = !r;
 	return r;
@@ -353,7 +352,7 @@ static int dev_fd(struct sp_dev *dev)
 {
 	int r = open_door(device_of(dev));
 
-	return r ? r : device_of(dev)->door.read;
+	return r ? r : device_of(dev)->door.application;
 }
 
 static int dev_arm(struct sp_dev *dev)
@@ -361,17 +360,11 @@ static int dev_arm(struct sp_dev *dev)
 	int r = open_door(device_of(dev));
 
 	if (!r)
-		sp_bell_arm(bell_of(device_of(dev)), device_of(dev)->door.read);
+		sp_bell_arm(bell_of(device_of(dev)), device_of(dev)->door.application);
 	return r;
 }
 
 /* ---- the device itself ---- */
-
-static void pass_by(struct sp_worker *w, void *arg)
-{
-	(void)w;
-	(void)arg;
-}
 
 static void destroy(struct sp_device *d)
 {
@@ -399,8 +392,10 @@ static void dev_close(struct sp_dev *dev)
 			__atomic_store_n(at, d->next, __ATOMIC_RELEASE);
 			break;
 		}
+	if (d->door_open)
+		sp_doorbell_mute(nic, &d->door);
 	for (unsigned w = 0; w < nic->workers; w++)
-		sp_worker_call(nic->worker[w], pass_by, NULL);
+		sp_worker_call(nic->worker[w], sp_commands_forget, &d->commands[w]);
 	if (d->pub.regions) /* a port may have sent what it holds of them, and not said so yet */
 		sp_lent_reclaim(nic);
 	for (struct sp_region *r = d->pub.regions; r; r = r->next)
@@ -436,12 +431,9 @@ static const struct sp_dev_ops embedded = {
 static int create_queues(struct sp_device *d)
 {
 	const uint32_t workers = d->nic->workers;
-	size_t bytes = sp_attach_bytes(sizeof(struct sp_attach_queues), workers, SP_COMMANDS);
-	struct sp_attach_queues *queues;
+	const size_t bytes = sp_shared_pages(workers * sp_attach_stride(SP_COMMANDS));
 	int r;
 
-	if (d->account)
-		bytes = sp_shared_pages(bytes);
 	r = sp_memory_charge(d->nic, d->account, bytes);
 	if (r)
 		return r;
@@ -451,13 +443,18 @@ static int create_queues(struct sp_device *d)
 		sp_memory_credit(d->nic, d->account, bytes);
 		return r;
 	}
-	queues = d->queues.base;
-	*queues = (struct sp_attach_queues){.magic = SP_ATTACH_MAGIC, .workers = workers, .entries = SP_COMMANDS};
 	for (uint32_t w = 0; w < workers; w++) {
-		struct sp_ring_shared *ring = sp_attach_ring(queues, sizeof(*queues), SP_COMMANDS, w);
+		struct sp_attach_queues *page = sp_attach_page(d->queues.base, SP_COMMANDS, w);
+		struct sp_command_queue *q = &d->commands[w];
 
-		d->commands[w].writer = d->commands[w].reader =
-			(struct sp_ring){.shared = ring, .mask = SP_COMMANDS - 1};
+		page->magic = SP_ATTACH_MAGIC;
+		page->workers = workers;
+		page->entries = SP_COMMANDS;
+		q->writer.shared = q->reader.shared = sp_attach_commands(page);
+		q->writer.mask = q->reader.mask = SP_COMMANDS - 1;
+		q->page = page;
+		q->device = d;
+		q->worker = d->nic->worker[w];
 	}
 	d->door.bell = bell_of(d);
 	return 0;
@@ -479,7 +476,7 @@ int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *
 		goto fail;
 	pthread_mutex_lock(&nic->control);
 	if (attached) {
-		r = sp_doorbell_open(nic, &d->door);
+		r = sp_doorbell_open(nic, &d->door, true);
 		d->door_open = !r;
 		if (!++nic->owner_next)
 			nic->owner_next = 1;
@@ -488,6 +485,8 @@ int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *
 	if (!r) {
 		d->next = nic->device;
 		__atomic_store_n(&nic->device, d, __ATOMIC_RELEASE);
+		for (unsigned w = 0; w < nic->workers; w++)
+			sp_commands_wake(&d->commands[w]);
 	}
 	pthread_mutex_unlock(&nic->control);
 	if (r)

@@ -41,7 +41,8 @@ struct sp_nic {
 	_Atomic uint64_t memory_used;
 	uint64_t hash_key[2];	  /* read-only, sp_hash's */
 	struct sp_gone *gone;	  /* drops of contexts that have been removed, by name; [control] */
-	struct sp_device *device; /* applications; changed on all workers' behalf by sp_worker_call */
+	struct sp_device *device; /* applications; [control] */
+	_Atomic uint64_t park_after; /* [shared] relaxed: an application is parked after so many polls without a post */
 	uint32_t owner_next;	  /* [control] owner numbers given to applications so far */
 	struct sp_notifier *notifier;
 	struct sp_lending *lendings; /* of contexts that are gone, and something of theirs is still out; [control] */

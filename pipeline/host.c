@@ -16,7 +16,7 @@
 
 int sp_events_create(struct sp_context *c)
 {
-	size_t bytes = sp_attach_bytes(sizeof(struct sp_attach_events), c->nic->workers, SP_EVENTS);
+	size_t bytes = sp_attach_events_bytes(c->nic->workers, SP_EVENTS);
 	struct sp_attach_events *head;
 	struct sp_event_queue *q;
 	int r;
@@ -51,7 +51,7 @@ int sp_events_create(struct sp_context *c)
 	head = q->memory.base;
 	*head = (struct sp_attach_events){.magic = SP_ATTACH_MAGIC, .workers = c->nic->workers, .entries = SP_EVENTS};
 	for (unsigned w = 0; w < c->nic->workers; w++) {
-		struct sp_ring_shared *ring = sp_attach_ring(head, sizeof(*head), SP_EVENTS, w);
+		struct sp_ring_shared *ring = sp_attach_ring(head, SP_EVENTS, w);
 
 		q->reader[w] = q->writer[w].ring = (struct sp_ring){.shared = ring, .mask = SP_EVENTS - 1};
 	}
@@ -96,11 +96,16 @@ void sp_events_destroy(struct sp_context *c)
 
 static int post(struct sp_view *v, struct sp_event *e)
 {
+	struct sp_event_queue *q = v->context->events;
+
 	e->context = v->context->id;
-	if (!sp_ring_put(&v->context->events->writer[v->pub.worker].ring, e))
-		return 0;
-	v->events_lost++;
-	return -EAGAIN;
+	if (sp_ring_put(&q->writer[v->pub.worker].ring, e)) {
+		v->events_lost++;
+		return -EAGAIN;
+	}
+	__atomic_fetch_or(&((struct sp_attach_events *)q->memory.base)->waiting, 1ull << v->pub.worker,
+			  __ATOMIC_ACQ_REL);
+	return 0;
 }
 
 /* Who is watched has no doorbell, and is therefore never touched: each event of his comes here. */
@@ -179,41 +184,117 @@ static int execute(struct sp_worker *w, struct sp_context *c, const struct sp_co
 	return result->status;
 }
 
-unsigned sp_commands_run(struct sp_worker *w)
+/* Commands of one application: so many, or those that take a quantum. Packets of others wait meanwhile. */
+static unsigned run_queue(struct sp_worker *w, struct sp_command_queue *q)
 {
+	struct sp_command cmd;
+	uint64_t spent = 0;
 	unsigned n = 0;
 
-	for (struct sp_device *d = __atomic_load_n(&w->nic->device, __ATOMIC_ACQUIRE); d;
-	     d = __atomic_load_n(&d->next, __ATOMIC_ACQUIRE)) {
-		struct sp_command cmd;
-		uint64_t spent = 0;
+	for (; n < SP_COMMANDS_PER_POLL && spent < sp_share_quantum(w) && !sp_ring_take(&q->reader, &cmd); n++) {
+		struct sp_context *c = sp_context_by_id(w->nic, cmd.context);
+		struct sp_event result;
+		uint64_t before;
 
-		/* Of each application so many, or those that take a quantum: others' packets wait meanwhile. */
-		for (unsigned i = 0; i < SP_COMMANDS_PER_POLL && spent < sp_share_quantum(w) &&
-				     !sp_ring_take(&d->commands[w->index].reader, &cmd);
-		     i++, n++) {
-			struct sp_context *c = sp_context_by_id(w->nic, cmd.context);
-			struct sp_event result;
-			uint64_t before;
+		if (!c || c->owner != q->device->owner || c->home != w->index)
+			continue; /* closed meanwhile; the library refuses what never was */
+		before = c->view[w->index]->meter.cycles;
+		if ((execute(w, c, &cmd, &result) || cmd.flags & SP_CMD_REPLY) && !post(c->view[w->index], &result))
+			sp_touch(c->view[w->index]);
+		spent += c->view[w->index]->meter.cycles - before;
+	}
+	q->used = true;
+	return n;
+}
 
-			if (!c || c->owner != d->owner || c->home != w->index)
-				continue; /* closed meanwhile; the library refuses what never was */
-			before = c->view[w->index]->meter.cycles;
-			if ((execute(w, c, &cmd, &result) || cmd.flags & SP_CMD_REPLY) &&
-			    !post(c->view[w->index], &result))
-				sp_touch(c->view[w->index]);
-			spent += c->view[w->index]->meter.cycles - before;
-		}
+void sp_commands_wake(struct sp_command_queue *q)
+{
+	uint32_t parked = SP_QUEUE_PARKED;
+
+	if (!atomic_compare_exchange_strong(&q->state, &parked, SP_QUEUE_WOKEN))
+		return;
+	q->woken = atomic_load_explicit(&q->worker->woken, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&q->worker->woken, &q->woken, q, memory_order_release,
+						      memory_order_relaxed))
+		;
+}
+
+static void take_woken(struct sp_worker *w)
+{
+	struct sp_command_queue *q = atomic_exchange_explicit(&w->woken, NULL, memory_order_acquire), *next;
+
+	for (; q; q = next) {
+		next = q->woken;
+		q->used = true;
+		atomic_store_explicit(&q->state, SP_QUEUE_ACTIVE, memory_order_relaxed);
+		__atomic_store_n(&q->page->parked, 0,
+				 __ATOMIC_RELAXED); /* it may have been woken by another worker's page */
+		LIST_INSERT_HEAD(&w->queues, q, active);
+	}
+}
+
+static void park(struct sp_command_queue *q)
+{
+	uint32_t parked = SP_QUEUE_PARKED;
+
+	/* Before the application sees that it is parked, and wakes the queue. */
+	atomic_store_explicit(&q->state, SP_QUEUE_PARKED, memory_order_release);
+	__atomic_exchange_n(&q->page->parked, 1, __ATOMIC_ACQ_REL);
+	if (!sp_ring_empty(&q->reader) && atomic_compare_exchange_strong(&q->state, &parked, SP_QUEUE_ACTIVE))
+		__atomic_store_n(&q->page->parked, 0, __ATOMIC_RELAXED); /* posted meanwhile: it stays */
+	else
+		LIST_REMOVE(q, active); /* or it is on the stack already */
+}
+
+static __attribute__((noinline)) void park_quiet(struct sp_worker *w)
+{
+	struct sp_command_queue *q, *next;
+
+	w->park_at = w->polls + atomic_load_explicit(&w->nic->park_after, memory_order_relaxed);
+	for (q = LIST_FIRST(&w->queues); q; q = next) {
+		next = LIST_NEXT(q, active);
+		if (!q->used)
+			park(q);
+		q->used = false;
+	}
+}
+
+void sp_commands_forget(struct sp_worker *w, void *queue)
+{
+	struct sp_command_queue *q = queue;
+
+	take_woken(w);
+	if (atomic_load_explicit(&q->state, memory_order_relaxed) == SP_QUEUE_ACTIVE)
+		LIST_REMOVE(q, active);
+}
+
+unsigned sp_commands_run(struct sp_worker *w)
+{
+	struct sp_command_queue *q;
+	unsigned n = 0;
+
+	if (unlikely(atomic_load_explicit(&w->woken, memory_order_relaxed) != NULL))
+		take_woken(w);
+	if (unlikely(w->polls >= w->park_at))
+		park_quiet(w);
+	LIST_FOREACH(q, &w->queues, active)
+	{
+		w->walked++;
+		if (!sp_ring_empty(&q->reader))
+			n += run_queue(w, q);
 	}
 	return n;
 }
 
 bool sp_commands_waiting(const struct sp_worker *w)
 {
-	for (struct sp_device *d = __atomic_load_n(&w->nic->device, __ATOMIC_ACQUIRE); d;
-	     d = __atomic_load_n(&d->next, __ATOMIC_ACQUIRE))
-		if (!sp_ring_empty(&d->commands[w->index].reader))
-			return true;
+	const struct sp_command_queue *q;
+
+	if (atomic_load_explicit(&w->woken, memory_order_relaxed))
+		return true;
+	LIST_FOREACH(q, &w->queues, active)
+	if (!sp_ring_empty(&q->reader))
+		return true;
 	return false;
 }
 

@@ -25,12 +25,14 @@ struct sp_account {
 	uint64_t messages;
 };
 
-/* Sleepers of one application. Workers touch it, the notifier writes to the pipe. */
+/* How an application and the notifier wake each other. */
 struct sp_doorbell {
 	struct sp_bell *bell;	  /* shared with the application; set before workers see the doorbell */
-	_Atomic uint32_t due;	  /* [shared] a worker wants it rung */
-	int read, write;	  /* the wake-up pipe; write is non-blocking, and nobody else's open file */
-	struct sp_doorbell *next; /* the notifier's list, under its lock */
+	_Atomic uint32_t due;	  /* [shared] it is on the notifier's stack of doorbells to ring */
+	struct sp_doorbell *next; /* there */
+	int fd;			  /* the NIC's end of a socketpair: it only sends */
+	int application;	  /* the application's end; -1: another process has it */
+	int ring; /* eventfd that a parked application writes to; -1: embedded. The NIC never reads it. */
 };
 
 /* What a context and the host share: events, and the area. Held by the context and by the devices that have opened it:
@@ -40,11 +42,11 @@ struct sp_event_queue {
 	struct sp_account *account;
 	uint32_t id, owner, qp; /* qp: the context's first QP number, 0: none */
 	uint16_t home;
-	uint32_t holders;	 /* [control] */
-	_Atomic bool ended;	 /* [shared] the context is gone */
-	struct sp_shared memory; /* struct sp_attach_events, then a ring per worker, so that each has one writer */
-	struct sp_mem *area;	 /* or NULL; removed with the queue */
-	unsigned next;		 /* where the application looks first; its own, like reader (embedded only) */
+	uint32_t holders;	      /* [control] */
+	_Atomic bool ended;	      /* [shared] the context is gone */
+	struct sp_shared memory;      /* struct sp_attach_events, then a ring per worker, so that each has one writer */
+	struct sp_mem *area;	      /* or NULL; removed with the queue */
+	struct sp_attach_reader turn; /* the application's own, like reader (embedded only) */
 	struct sp_ring reader[SP_MAX_WORKERS];
 	struct {
 		struct sp_ring ring;
@@ -58,6 +60,28 @@ struct sp_opened {
 	bool foreign; /* one of the NIC's own, not opened by the application: it need not be closed */
 };
 #define SP_OPENED_LISTS 64 /* of an application; a power of two */
+
+/*
+ * Commands of one application for one worker. state:
+ *   ACTIVE  on the worker's list; the worker alone leaves this state
+ *   PARKED  on no list; whoever changes it to WOKEN by compare-and-swap puts it on the worker's stack
+ *   WOKEN   on the worker's stack, or about to be; the worker alone leaves this state
+ * How the application knows that it is parked, and why no command is missed: struct sp_attach_queues.
+ */
+enum { SP_QUEUE_PARKED, SP_QUEUE_ACTIVE, SP_QUEUE_WOKEN };
+struct sp_command_queue {
+	struct sp_ring writer; /* the application's side (embedded only) */
+	uint8_t apart[112];    /* the application writes above while the worker writes below */
+	struct sp_ring reader; /* [worker], as the rest but state */
+	struct sp_attach_queues *page;
+	struct sp_device *device;
+	struct sp_worker *worker;
+	LIST_ENTRY(sp_command_queue) active;
+	struct sp_command_queue *woken; /* the next one on the stack */
+	_Atomic uint32_t state;		/* [shared] */
+	bool used;			/* there was a command since the last look for quiet applications */
+	uint8_t apart_too[48];
+};
 
 /* An application. Its operations (pub.ops) are the embedded ones; for one in another process the server calls them on
  * its behalf, and commands and events go through memory that is shared. */
@@ -76,14 +100,9 @@ struct sp_device {
 	bool door_open; /* its own thread alone; embedded: from the first sp_dev_arm or sp_dev_fd on */
 	struct sp_device *next;
 	struct sp_opened *opened[SP_OPENED_LISTS]; /* by context id; its own thread alone */
-	struct sp_shared queues;		   /* struct sp_attach_queues and the command rings */
+	struct sp_shared queues;		   /* a doorbell page per worker, with its ring of commands */
 	struct sp_doorbell door;
-	struct { /* the application's side (embedded only) and the worker's; apart: others write theirs meanwhile */
-		struct sp_ring writer;
-		uint8_t apart[112];
-		struct sp_ring reader;
-		uint8_t apart_too[112];
-	} commands[SP_MAX_WORKERS];
+	struct sp_command_queue commands[SP_MAX_WORKERS];
 };
 
 /* Not attached: embedded, limits ignored. Otherwise the NIC's next owner number is taken, and memory is shared; limits
@@ -119,12 +138,19 @@ void sp_events_release(struct sp_event_queue *q);
 int sp_command_run(struct sp_context *c, const struct sp_command *command, struct sp_event *result);
 unsigned sp_commands_run(struct sp_worker *w);
 bool sp_commands_waiting(const struct sp_worker *w);
+/* Any thread: a parked queue becomes active with the worker's next poll. No system call. */
+void sp_commands_wake(struct sp_command_queue *q);
+/* On the queue's worker: it forgets the queue. Nobody wakes the queue any more. */
+void sp_commands_forget(struct sp_worker *w, void *queue);
 
 /* ---- waking up: notifier.c ---- */
 int sp_notifier_create(struct sp_nic *nic); /* its thread starts with the first doorbell */
 void sp_notifier_destroy(struct sp_nic *nic);
-/* Makes its pipe; door->bell is there already. -EMFILE, -ENOMEM, -EAGAIN. */
-int sp_doorbell_open(struct sp_nic *nic, struct sp_doorbell *door);
+/* Makes its descriptors; door->bell is there already. attached: also the one by which a parked application tells the
+ * NIC that it has posted. -EMFILE, -ENOMEM, -EAGAIN. */
+int sp_doorbell_open(struct sp_nic *nic, struct sp_doorbell *door, bool attached);
+void sp_doorbell_given(struct sp_doorbell *door);		     /* another process has the application's end now */
+void sp_doorbell_mute(struct sp_nic *nic, struct sp_doorbell *door); /* the notifier wakes its queues no more */
 void sp_doorbell_close(struct sp_nic *nic, struct sp_doorbell *door); /* no worker can touch it any more */
 /* At the end of a poll: rings for the contexts that were touched in it (w->touched). No system call, except to wake the
  * notifier when it sleeps and somebody is to be woken. */
@@ -138,8 +164,7 @@ static inline void sp_touch(struct sp_view *v)
 {
 	if (v->context->door && !v->touched) {
 		v->touched = true;
-		v->touched_next = v->owner->touched;
-		v->owner->touched = v;
+		SLIST_INSERT_HEAD(&v->owner->touched, v, touched_next);
 	}
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "issue.h"
+#include "lend.h"
 #include "metered.h"
 #include "share.h"
 #include "recover.h"
@@ -119,11 +120,12 @@ static unsigned run_context(struct sp_worker *w, struct sp_context *c)
 			break;
 		}
 		i->wait = 1;
+		v->lender->asked = 0;
 		began = sp_metered_begin(v, SP_DOING_ISSUE);
 		r = c->handler->issue(&v->pub, i, budget);
 		sp_metered_end(v, began);
 		asked += (unsigned)(v->sent - before);
-		if (r == SP_ISSUE_DONE || (r == SP_ISSUE_WAIT && i->wait)) {
+		if (r == SP_ISSUE_DONE || (r == SP_ISSUE_WAIT && i->wait && sp_lent_await(v, i))) {
 			remove_first(c);
 			i->active = 0;
 			continue;
@@ -207,6 +209,7 @@ void sp_issues_purge(struct sp_worker *w, struct sp_context *c)
 			*at = c->elsewhere_next;
 			break;
 		}
+	sp_lent_forget(c->view[w->index]);
 	forget_issues(c);
 	w->issuing = w->issuing_tail = NULL;
 	while (first) {

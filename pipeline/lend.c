@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "worker.h"
 #include "lend.h"
 #include "engine.h"
 #include "exec_context.h"
@@ -53,9 +54,38 @@ static void come_back(void *addr, void *opaque)
 	}
 	for (back++; unlikely(o->returned[back % SP_LENT / 64] & 1ull << back % 64); back++)
 		o->returned[back % SP_LENT / 64] &= ~(1ull << back % 64);
+	if (unlikely(o->waiter != NULL) && back >= o->until) {
+		struct sp_view *v = o->waiter->ctx;
+		struct sp_issue *i = o->waiter;
+
+		sp_lent_forget(v);
+		sp_issue_start(&v->pub, i);
+	}
 	__atomic_store_n(&o->back, back, __ATOMIC_RELEASE); /* not ours any more, unless it is cut */
 	if (unlikely(cut) && !is_out(l))
 		free(l);
+}
+
+bool sp_lent_await(struct sp_view *v, struct sp_issue *i)
+{
+	struct sp_lender *o = v->lender;
+
+	if (!o->asked || o->waiter == i)
+		return true;
+	if (o->waiter)
+		return false;
+	o->waiter = i;
+	o->until = o->asked;
+	v->owner->awaited++;
+	return true;
+}
+
+void sp_lent_forget(struct sp_view *v)
+{
+	if (!v->lender || !v->lender->waiter)
+		return;
+	v->lender->waiter = NULL;
+	v->owner->awaited--;
 }
 
 /* ---- lending ---- */
@@ -135,7 +165,12 @@ uint64_t sp_send_mark(struct sp_ctx *ctx)
 
 bool sp_send_settled(struct sp_ctx *ctx, uint64_t mark)
 {
-	return sp_view_of(ctx)->lender->back >= mark;
+	struct sp_lender *o = sp_view_of(ctx)->lender;
+
+	if (o->back >= mark)
+		return true;
+	o->asked = mark;
+	return false;
 }
 
 /* ---- control ---- */

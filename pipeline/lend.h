@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Payload that goes to a port's driver as it lies in a region, without a copy. Such a frame has three pieces: the
- * headers, the payload in its place, the ICRC. Until the driver frees it, the region is in use, and whoever has sent it
- * must not call the payload's bytes free again: handlers ask sp_send_settled().
+ * headers, the payload in its place, the ICRC. Until the driver frees it, the region is in use, and the handler that
+ * has sent it must not call the payload's bytes free again: sp_send_settled() says so. An issue that waits for that is
+ * not called in vain: the last packet that comes back starts it.
  */
 #ifndef PIPELINE_LEND_H
 #define PIPELINE_LEND_H
@@ -31,6 +32,9 @@ struct sp_lender {
 	uint64_t back;			 /* all packets below have come back; stored with release, and last */
 	uint64_t returned[SP_LENT / 64]; /* of those from there on, by number modulo SP_LENT: has come back */
 	struct sp_lent_region region[SP_LENT_REGIONS];
+	uint64_t asked; /* the mark that sp_send_settled() has last found out in this call of issue(); 0: none */
+	struct sp_issue *waiter; /* to be started once all packets below `until` are back; NULL: none */
+	uint64_t until;
 };
 
 /* A context's lenders, one per worker. Outlives the context as long as something is out. [control] but for lender. */
@@ -55,6 +59,11 @@ void sp_lent_cut(struct sp_nic *nic);
  * bytes of first and third are to be filled in. rte_pktmbuf_free() gives back what is lent. 0: no pieces left, too much
  * is out, or devices cannot read this region; then copy. */
 unsigned sp_lend(struct sp_view *v, uint32_t head, const struct sp_send *s, unsigned n, struct rte_mbuf **packet);
+
+/* An issue() has returned SP_ISSUE_WAIT: if it waits for packets, they start it. False: another issue of the context
+ * does already, and this one has to ask again. */
+bool sp_lent_await(struct sp_view *v, struct sp_issue *i);
+void sp_lent_forget(struct sp_view *v); /* the waiter: its context is going */
 
 /* The pool of pieces is the registry's: bytes before and in a piece's room. */
 #define SP_PIECE_PRIVATE 64

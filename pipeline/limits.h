@@ -29,7 +29,8 @@
 #define SP_REGIONS	     512 /* of one attached application, areas among them: each is a mapping of the NIC's */
 #define SP_KEPT_PLACES	     4u	 /* for applications of root and the NIC's own user; of few places a quarter */
 #define SP_COMMANDS_PER_POLL 32
-#define SP_ISSUES_PER_POLL   8 /* calls of issue() in one poll */
+#define SP_QUIET_POLLS	     16384 /* an application that posts nothing for so many is parked; at most twice as many */
+#define SP_ISSUES_PER_POLL   8	   /* calls of issue() in one poll */
 #define SP_TIMERS_PER_POLL   64
 #define SP_MAX_COPIES	     8 /* of one context's handler, in flight at once */
 #define SP_MAX_WEIGHT	     1000

@@ -154,6 +154,7 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 	nic->config.seed = config->seed ? config->seed : defaults.seed;
 	nic->config.memory_limit = config->memory_limit ? config->memory_limit : sp_machine_memory() / 2;
 	nic->icrc_off = config->icrc_off || config->payload_less;
+	nic->park_after = SP_QUIET_POLLS;
 	nic->any_source = config->any_source;
 	pthread_mutex_init(&nic->control, NULL);
 	r = check_config(&nic->config, error);

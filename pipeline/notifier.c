@@ -1,40 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waking applications that sleep. A worker that has something new for one that has armed its bell marks the doorbell as
- * due; this thread writes to the pipes of those that are. Only when the thread sleeps does a worker make a system call,
- * to wake it (a futex).
+ * One thread wakes applications that sleep, and learns from parked applications that they have posted.
  *
- * Nothing is lost, because each side first says, then looks, all of it in one order that everybody sees:
- *   application: armed = 1, then looks at events and area      worker: event or area, then looks at armed
- *   thread: asleep = 1, then looks for doorbells that are due  worker: due = 1, then looks at asleep
- * and the bell is disarmed before the byte is written: whoever arms it after that finds what there was to see, or the
- * byte. The application's exchange and the worker's barrier order the two; what it then looks at are words that are
- * released and acquired, so that ThreadSanitizer can follow.
+ * A worker that has news for an application with an armed bell pushes the doorbell on a stack. The thread takes the
+ * stack and sends a byte for each doorbell. A worker makes a system call only to wake the thread.
+ *
+ * Nothing is lost. Each side writes first, then reads, and all sides see one order of these steps:
+ *   application: armed = 1, then reads events and area      worker: event or area, then reads armed
+ *   thread: asleep = 1, then reads the stack                worker: pushes, then reads asleep
+ * The thread clears armed before it sends. An application that arms after that finds the news, or the byte. The
+ * application's exchange and the worker's barrier order the first line; events and area are released and acquired, so
+ * that ThreadSanitizer can follow.
+ *
+ * Nothing that an application does makes the thread wait. It sends with MSG_DONTWAIT to a socket of its own, whose
+ * flags and buffer the application cannot change, and which receives nothing. It never reads the eventfd: an edge of
+ * the epoll is all that it needs, so neither the eventfd's value nor its flags matter.
  */
 #include "engine.h"
 #include "host.h"
 
-#include <fcntl.h>
-#include <linux/futex.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rte_atomic.h>
 
-/* One page, of which one byte at a time is used: pipes count against the user who makes them, the NIC's. An application
- * can have its end enlarged (F_SETPIPE_SZ), up to pipe-max-size, and as long as that user has not reached
- * pipe-user-pages-soft; once he has, new pipes are a page or two, which is all that a doorbell needs. So that takes
- * memory of the kernel's (1 MiB per application at most, by default 64 MiB per user), and nothing else. */
-#define PIPE_BYTES 4096
+#define RINGS 32 /* posts of parked applications taken at once */
 
 struct sp_notifier {
-	pthread_mutex_t lock; /* of the list; held while it is gone through */
-	struct sp_doorbell *doors;
-	_Atomic uint32_t asleep; /* [shared] 1: the thread sleeps, or is about to; what it waits on */
+	/* While posts of parked applications are taken from the epoll: no doorbell goes meanwhile. Never over a send.
+	 */
+	pthread_mutex_t lock;
+	struct sp_doorbell *_Atomic due;     /* [shared] stack */
+	struct sp_doorbell *_Atomic sending; /* [shared] the doorbell in the thread's hands */
+	_Atomic uint32_t asleep;	     /* [shared] 1: the thread sleeps, or is about to */
 	_Atomic bool stop;
-	bool running; /* [control] */
+	bool running;	 /* [control] and below: while it is true */
+	int epoll, wake; /* wake: eventfd, for workers; in the epoll, as the applications' are */
 	pthread_t thread;
 };
 
@@ -50,7 +56,7 @@ int sp_notifier_create(struct sp_nic *nic)
 static void wake(struct sp_notifier *n)
 {
 	if (atomic_load(&n->asleep) && atomic_exchange(&n->asleep, 0))
-		syscall(SYS_futex, &n->asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+		eventfd_write(n->wake, 1);
 }
 
 void sp_notifier_destroy(struct sp_nic *nic)
@@ -61,32 +67,49 @@ void sp_notifier_destroy(struct sp_nic *nic)
 		return;
 	if (n->running) {
 		atomic_store(&n->stop, true);
-		wake(n);
+		eventfd_write(n->wake, 1);
 		pthread_join(n->thread, NULL);
+		close(n->wake);
+		close(n->epoll);
 	}
 	pthread_mutex_destroy(&n->lock);
 	free(n);
 	nic->notifier = NULL;
 }
 
-/* Returns how many there were. */
-static unsigned ring_due(struct sp_notifier *n)
+static void send_due(struct sp_notifier *n)
 {
-	unsigned rung = 0;
+	struct sp_doorbell *door = atomic_exchange(&n->due, NULL), *next;
 
-	pthread_mutex_lock(&n->lock);
-	for (struct sp_doorbell *door = n->doors; door; door = door->next) {
-		ssize_t ignored; /* full, or closed over there: nobody sleeps who would not wake */
-
-		if (!atomic_load(&door->due) || !atomic_exchange(&door->due, 0))
-			continue;
+	for (; door; door = next) {
+		next = door->next;
+		atomic_store(&n->sending, door); /* before `due` is cleared: see sp_doorbell_close() */
+		atomic_store(&door->due, 0);
 		__atomic_store_n(&door->bell->armed, 0, __ATOMIC_SEQ_CST);
-		ignored = write(door->write, "", 1);
-		(void)ignored;
-		rung++;
+		/* Full, or closed over there: no one sleeps who would not wake. */
+		(void)!send(door->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	}
+	atomic_store(&n->sending, NULL);
+}
+
+/* Sleeps until a worker or a parked application wakes it, and makes those applications active. */
+static void take_posts(struct sp_notifier *n)
+{
+	struct epoll_event post[RINGS];
+	struct pollfd p = {.fd = n->epoll, .events = POLLIN};
+	int posts;
+
+	poll(&p, 1, -1);
+	pthread_mutex_lock(&n->lock);
+	posts = epoll_wait(n->epoll, post, RINGS, 0);
+	for (int i = 0; i < posts; i++) {
+		struct sp_doorbell *door = post[i].data.ptr;
+		struct sp_device *d = door ? container_of(door, struct sp_device, door) : NULL;
+
+		for (unsigned w = 0; d && w < d->nic->workers; w++)
+			sp_commands_wake(&d->commands[w]);
 	}
 	pthread_mutex_unlock(&n->lock);
-	return rung;
 }
 
 static void *notifier_main(void *arg)
@@ -94,102 +117,134 @@ static void *notifier_main(void *arg)
 	struct sp_notifier *n = arg;
 
 	while (!atomic_load(&n->stop)) {
-		if (ring_due(n))
-			continue;
+		send_due(n);
 		atomic_store(&n->asleep, 1);
-		if (ring_due(n) || atomic_load(&n->stop))
-			atomic_store(&n->asleep, 0);
-		else
-			syscall(SYS_futex, &n->asleep, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+		if (!atomic_load(&n->due) && !atomic_load(&n->stop))
+			take_posts(n);
+		atomic_store(&n->asleep, 0);
 	}
 	return NULL;
 }
 
-/* Signals are for the program's own threads; a pipe that nobody reads any more is an error, not SIGPIPE. */
+/* Each write is an edge, as nobody reads the eventfd. */
+static int watch(struct sp_notifier *n, int fd, struct sp_doorbell *door)
+{
+	struct epoll_event edge = {.events = EPOLLIN | EPOLLET, .data.ptr = door};
+
+	return epoll_ctl(n->epoll, EPOLL_CTL_ADD, fd, &edge) ? -errno : 0;
+}
+
+/* Signals are for the program's own threads. */
 static int start_thread(struct sp_notifier *n)
 {
 	sigset_t all, before;
 	int r;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&n->thread, NULL, notifier_main, n);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	n->epoll = epoll_create1(EPOLL_CLOEXEC);
+	n->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r = n->epoll < 0 || n->wake < 0 ? -errno : watch(n, n->wake, NULL);
+	if (!r) {
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		r = -pthread_create(&n->thread, NULL, notifier_main, n);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+	}
 	n->running = !r;
-	return -r;
+	if (r && n->epoll >= 0)
+		close(n->epoll);
+	if (r && n->wake >= 0)
+		close(n->wake);
+	return r;
 }
 
-int sp_doorbell_open(struct sp_nic *nic, struct sp_doorbell *door)
+int sp_doorbell_open(struct sp_nic *nic, struct sp_doorbell *door, bool attached)
 {
 	struct sp_notifier *n = nic->notifier;
+	const int small = 1; /* the kernel's least: some five bytes wait, and one is enough */
 	int ends[2], r;
 
 	r = n->running ? 0 : start_thread(n);
 	if (r)
 		return r;
-	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends))
 		return -errno;
-	fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES);
-	door->read = ends[0];
-	door->write = ends[1];
-	pthread_mutex_lock(&n->lock);
-	door->next = n->doors;
-	n->doors = door;
-	pthread_mutex_unlock(&n->lock);
-	return 0;
+	setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+	shutdown(ends[0], SHUT_RD); /* the application sends nothing, descriptors neither */
+	door->fd = ends[0];
+	door->application = ends[1];
+	door->ring = attached ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+	if (!attached)
+		return 0;
+	r = door->ring < 0 ? -errno : watch(n, door->ring, door);
+	if (r)
+		sp_doorbell_close(nic, door);
+	return r;
+}
+
+void sp_doorbell_given(struct sp_doorbell *door)
+{
+	close(door->application);
+	door->application = -1;
+}
+
+void sp_doorbell_mute(struct sp_nic *nic, struct sp_doorbell *door)
+{
+	if (door->ring < 0)
+		return;
+	pthread_mutex_lock(&nic->notifier->lock);
+	epoll_ctl(nic->notifier->epoll, EPOLL_CTL_DEL, door->ring, NULL);
+	pthread_mutex_unlock(&nic->notifier->lock);
 }
 
 void sp_doorbell_close(struct sp_nic *nic, struct sp_doorbell *door)
 {
-	struct sp_notifier *n = nic->notifier;
+	const struct timespec pause = {.tv_nsec = 10000};
 
-	pthread_mutex_lock(&n->lock);
-	for (struct sp_doorbell **at = &n->doors; *at; at = &(*at)->next)
-		if (*at == door) {
-			*at = door->next;
-			break;
-		}
-	pthread_mutex_unlock(&n->lock);
-	close(door->read);
-	close(door->write);
+	/* No one pushes it any more, and the thread lets go of it soon: a send does not wait. */
+	while (atomic_load(&door->due) || atomic_load(&nic->notifier->sending) == door)
+		nanosleep(&pause, NULL);
+	close(door->fd);
+	if (door->application >= 0)
+		close(door->application);
+	if (door->ring >= 0)
+		close(door->ring);
 }
 
-/* Is anybody to be woken? After a full barrier: what was written before that is seen by whoever arms the bell after
- * this. Only read: a locked operation on the bell would take its line from one worker to the other in each round. */
-static bool due(struct sp_doorbell *door)
+/* Is the application to be woken? After a full barrier: an application that arms the bell after this sees what was
+ * written before. Only read: a locked operation on the bell would take its line from worker to worker in each poll. */
+static void ring(struct sp_notifier *n, struct sp_doorbell *door)
 {
-	return __atomic_load_n(&door->bell->armed, __ATOMIC_SEQ_CST) && !atomic_exchange(&door->due, 1);
+	if (!__atomic_load_n(&door->bell->armed, __ATOMIC_SEQ_CST) || atomic_exchange(&door->due, 1))
+		return;
+	door->next = atomic_load_explicit(&n->due, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&n->due, &door->next, door))
+		;
+	wake(n);
 }
 
 void sp_doorbells_ring(struct sp_worker *w)
 {
-	bool any = false;
+	struct sp_view *v;
 
 	rte_smp_mb();
-	while (w->touched) {
-		struct sp_view *v = w->touched;
-
-		w->touched = v->touched_next;
+	while ((v = SLIST_FIRST(&w->touched))) {
+		SLIST_REMOVE_HEAD(&w->touched, touched_next);
 		v->touched = false;
-		any |= due(v->context->door);
+		ring(w->nic->notifier, v->context->door);
 	}
-	if (any)
-		wake(w->nic->notifier);
 }
 
 void sp_doorbell_ring(struct sp_nic *nic, struct sp_doorbell *door)
 {
 	rte_smp_mb();
-	if (due(door))
-		wake(nic->notifier);
+	ring(nic->notifier, door);
 }
 
 void sp_touch_forget(struct sp_worker *w, const struct sp_context *c)
 {
-	for (struct sp_view **at = &w->touched; *at; at = &(*at)->touched_next)
-		if ((*at)->context == c) {
-			(*at)->touched = false;
-			*at = (*at)->touched_next;
-			return;
-		}
+	struct sp_view *v = c->view[w->index];
+
+	if (v->touched)
+		SLIST_REMOVE(&w->touched, v, sp_view, touched_next);
+	v->touched = false;
 }

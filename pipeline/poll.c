@@ -124,9 +124,9 @@ unsigned sp_nic_poll(struct sp_nic *nic, uint16_t index, sp_time now)
 	if (unlikely(nic->has_exception))
 		done += from_exception(w);
 	sp_transmit_flush(w);
-	if (unlikely(w->issue_stuck))
+	if (unlikely(w->issue_stuck || w->awaited))
 		sp_transmit_reclaim(w);
-	if (unlikely(w->touched != NULL))
+	if (unlikely(!SLIST_EMPTY(&w->touched)))
 		sp_doorbells_ring(w);
 	__atomic_store_n(&w->polls, w->polls + 1, __ATOMIC_RELAXED);
 	w->busy_polls += done != 0;
@@ -169,6 +169,8 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
 
 		next = RTE_MIN(next, at > w->now || !w->issue_stuck ? at : stuck);
 	}
+	if (w->awaited) /* a driver says nothing by itself */
+		next = RTE_MIN(next, w->now + SP_US);
 	if (w->pending_count)
 		next = RTE_MIN(next, w->now + SP_MS);
 	if (index == 0)

@@ -19,10 +19,11 @@
 
 #define SP_APPLICATIONS	    64 /* by default */
 #define SP_APPLICATIONS_MAX 4096
-#define SP_OBSERVERS	    64	/* connections that have not said HELLO */
-#define SP_ACCEPTS	    8	/* in one turn */
-#define SP_ACCEPT_PAUSE	    100 /* ms, when there is no descriptor left for a connection */
-#define SP_ENDING_PAUSE	    100 /* ms, when a worker that has stopped keeps sessions from ending */
+#define SP_OBSERVERS	    64		 /* connections that have not said HELLO */
+#define SP_ACCEPTS	    8		 /* in one turn */
+#define SP_ACCEPT_PAUSE	    100		 /* ms, when there is no descriptor left for a connection */
+#define SP_ENDING_PAUSE	    100		 /* ms, when a worker that has stopped keeps sessions from ending */
+#define LONGEST		    (1 * SP_SEC) /* that anybody has to wait for his turn */
 
 /* ---- connections ---------------------------------------------------------------------------------------------------
  */
@@ -83,6 +84,20 @@ static bool take(struct sp_server *server)
 	}
 	server->session[server->sessions++] = s;
 	return true;
+}
+
+void sp_session_charge(struct sp_server *server, struct sp_session *s, sp_time used)
+{
+	const sp_time now = sp_clock();
+	unsigned sharing = 1;
+
+	if (!used)
+		return;
+	for (unsigned i = 0; i < server->sessions; i++)
+		sharing += &server->session[i] != s && server->session[i].ready > now;
+	s->ready = (s->ready > now ? s->ready : now) + SP_SESSIONS_PART * sharing * used;
+	if (s->ready > now + SP_CREDIT + LONGEST)
+		s->ready = now + SP_CREDIT + LONGEST;
 }
 
 static bool has_turn(const struct sp_session *s, sp_time now)

@@ -26,6 +26,7 @@ struct parcel {
 	unsigned fds;
 	struct sp_shared *shared[SP_ATTACH_FDS]; /* to be closed on this side once they are over there */
 	unsigned shareds;
+	struct sp_doorbell *door; /* the same with its descriptor for the application */
 };
 
 struct operation {
@@ -36,23 +37,6 @@ struct operation {
 
 #define LATER 1		 /* what an operation says that takes long: see struct sp_session */
 #define SMALL (1u << 20) /* bytes of memory that are made and freed at once */
-
-#define SHARE	4	     /* of the time: a quarter */
-#define LONGEST (1 * SP_SEC) /* that anybody has to wait for his turn */
-
-void sp_session_charge(struct sp_server *server, struct sp_session *s, sp_time used)
-{
-	const sp_time now = sp_clock();
-	unsigned sharing = 1;
-
-	if (!used)
-		return;
-	for (unsigned i = 0; i < server->sessions; i++)
-		sharing += &server->session[i] != s && server->session[i].ready > now;
-	s->ready = (s->ready > now ? s->ready : now) + SHARE * sharing * used;
-	if (s->ready > now + SP_CREDIT + LONGEST)
-		s->ready = now + SP_CREDIT + LONGEST;
-}
 
 int sp_session_open(struct sp_session *s, int fd)
 {
@@ -224,7 +208,9 @@ static int hello(struct sp_server *server, struct sp_session *s, struct parcel *
 	w->has6 = !dev->ops->address(dev, AF_INET6, w->ip6);
 	memcpy(w->name, server->nic->config.name, sizeof(w->name));
 	hand_over(p, &s->device->queues);
-	p->fd[p->fds++] = s->device->door.read; /* stays open here, so that writing to it never finds nobody */
+	p->fd[p->fds++] = s->device->door.application;
+	p->fd[p->fds++] = s->device->door.ring;
+	p->door = &s->device->door;
 	return 0;
 }
 
@@ -544,6 +530,8 @@ static bool answer(struct sp_server *server, struct sp_session *s, int status, c
 	sent = send_reply(server, s, p);
 	for (unsigned i = 0; i < p->shareds; i++)
 		sp_shared_close(p->shared[i]);
+	if (p->door)
+		sp_doorbell_given(p->door);
 	return sent && status != -EPROTO;
 }
 
@@ -575,7 +563,7 @@ bool sp_session_work(struct sp_server *server, struct sp_session *s)
 	s->worked = ++server->turn;
 	rc = makes ? sp_memory_more(&s->making) : sp_memory_bury(server->nic, s->device->account);
 	/* It is the server's time, not the workers': who works alone may have all of it. */
-	sp_session_charge(server, s, (sp_clock() - began) / SHARE);
+	sp_session_charge(server, s, (sp_clock() - began) / SP_SESSIONS_PART);
 	if (rc > 0)
 		return true;
 	s->work = SP_WORK_NONE;

@@ -8,8 +8,9 @@
 #include "memory.h"
 #include "mirror.h"
 
-#define SP_DEBTS  64
-#define SP_CREDIT (100 * SP_MS) /* a session may be so far ahead of its share */
+#define SP_DEBTS	 64
+#define SP_SESSIONS_PART 4	       /* of the time that sessions may have together: a quarter */
+#define SP_CREDIT	 (100 * SP_MS) /* a session may be so far ahead of its share */
 
 struct sp_server {
 	struct sp_nic *nic;

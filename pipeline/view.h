@@ -3,6 +3,8 @@
 #ifndef PIPELINE_VIEW_H
 #define PIPELINE_VIEW_H
 
+#include <sys/queue.h>
+
 #include "../handlers/spindle-handler.h"
 #include "limits.h"
 #include "meter.h"
@@ -46,8 +48,8 @@ struct sp_view {
 	struct sp_work *work_head, *work_tail; /* deferred work; FIFO */
 	struct sp_view *working_next;	       /* in the worker's list of those that have some */
 	uint64_t dropped;		       /* by handlers' reasons and errors of this context, all together */
-	bool touched;			       /* in the worker's list of those that have something new for the host */
-	struct sp_view *touched_next;
+	bool touched;			       /* on the worker's list of views with something new for the host */
+	SLIST_ENTRY(sp_view) touched_next;
 	/* the packets of the current burst that are this context's */
 	struct sp_packet *batch[SP_BURST + SP_PARKED];
 	unsigned batched;

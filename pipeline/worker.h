@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
+#include <sys/queue.h>
 
 #include "../handlers/spindle-handler.h"
 #include "drop.h"
@@ -74,13 +76,18 @@ struct sp_worker {
 	unsigned pending_count;
 	struct sp_context *sweeping;		      /* contexts with an idle timeout whose home this is */
 	struct sp_call *_Atomic call;		      /* what a control thread wants done here between two polls */
+	struct sp_command_queue *_Atomic woken;	      /* [shared] applications that are to be active again: a stack */
+	LIST_HEAD(, sp_command_queue) queues;	      /* commands of active applications */
+	uint64_t park_at;			      /* the poll that looks for quiet ones among them */
+	uint64_t walked;			      /* queues looked at so far, in all polls */
 	bool issue_stuck;			      /* somebody wanted to send in this poll and could not */
+	uint32_t awaited;			      /* issues that wait for what ports have of them, see lend.h */
 	bool dead;				      /* ended messages wait for their tables */
 	bool observed;				      /* there are mirrors, or the NIC is watched: see onlooker.h */
 	struct sp_front *front;			      /* of the filter rules: made with the first of them */
 	struct sp_mirrors *mirrors;		      /* captures of what passes here; NULL: none, the normal case */
 	struct sp_share *share;			      /* NULL: nothing is measured, and each has all that it wants */
-	struct sp_view *touched;		      /* contexts with something new for the host in this poll */
+	SLIST_HEAD(, sp_view) touched;		      /* views with something new for the host in this poll */
 	struct sp_view *active[SP_BURST + SP_PARKED]; /* contexts with a batch in this burst */
 	unsigned actives, turn;			      /* turn: the next one in `active` */
 	uint64_t turns_end; /* what sums up to that when all of them have had their turn, see turn.c */

@@ -35,7 +35,7 @@ static void idle(struct sp_worker *w, unsigned rounds)
 	/* Nobody sleeps through what is due: a sleep takes twice what it is asked for, and a pace would never be kept.
 	 */
 	else if (w->nic->config.idle == SP_IDLE_YIELD || rounds < 256 ||
-		 (!w->issue_stuck && sp_nic_next_deadline(w->nic, w->index) < w->now + 150 * SP_US))
+		 (!w->issue_stuck && !w->awaited && sp_nic_next_deadline(w->nic, w->index) < w->now + 150 * SP_US))
 		sched_yield();
 	else
 		nanosleep(&pause, NULL);

@@ -161,5 +161,5 @@ int rv_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 			rv_send_more(c, x);
 	}
 	rv_ops_settle(c, s, false);
-	return s->ended ? SP_ISSUE_MORE : SP_ISSUE_DONE;
+	return s->ended ? SP_ISSUE_WAIT : SP_ISSUE_DONE; /* for ports, which start it */
 }

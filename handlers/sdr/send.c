@@ -426,5 +426,7 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 			sdr_segment_sent(c, s, t);
 	}
 	sdr_settle(c, s, false);
-	return s->first_sent == SDR_NONE && !s->datagrams_waiting ? waits : SP_ISSUE_MORE;
+	if (s->datagrams_waiting)
+		return SP_ISSUE_MORE;
+	return s->first_sent == SDR_NONE ? waits : SP_ISSUE_WAIT; /* for ports, which start it */
 }

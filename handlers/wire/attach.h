@@ -17,15 +17,15 @@
 #include "ring.h"
 
 #define SP_ATTACH_MAGIC	   0x444E4953u /* "SIND" */
-#define SP_ATTACH_VERSION  1
+#define SP_ATTACH_VERSION  2
 #define SP_ATTACH_BYTES	   16384 /* of data in a request or reply, at most */
 #define SP_ATTACH_FDS	   3	 /* with a reply, at most */
 #define SP_ATTACH_SETTINGS 64	 /* of a context, at most */
 
 enum sp_attach_op {
-	/* First, and once, by an application. Data of the reply: struct sp_attach_welcome; descriptors: queues, read
-	 * end of the wake-up pipe. Requests that need no HELLO (REPORT, CAPTURE) are open to everybody with access to
-	 * the socket. */
+	/* First, and once, by an application. Data of the reply: struct sp_attach_welcome; descriptors: queues, the
+	 * socket that wake-ups come by, the eventfd of sp_attach_post(). Requests that need no
+	 * HELLO (REPORT, CAPTURE) are open to everybody with access to the socket. */
 	SP_ATTACH_HELLO = 1,
 	SP_ATTACH_MR_ALLOC, /* arg[0] bytes. Reply: arg[0] id, descriptor */
 	SP_ATTACH_MR_FREE,  /* arg[0] id */
@@ -98,40 +98,108 @@ struct sp_attach_welcome {
 };
 static_assert(sizeof(struct sp_attach_request) == 48 && sizeof(struct sp_attach_reply) == 48, "no padding");
 
-/* ---- queues: one memory per application -----------------------------------------------------------------------------
+/* ---- doorbell pages: one memory per application --------------------------------------------------------------------
  */
-/* Asking for a wake-up. The application sets `armed`, looks once more, and sleeps. The NIC clears it when it has
- * written to the wake-up pipe. Only 0 and 1 have a meaning. An application that writes anything else loses wake-ups,
- * nothing more. */
+/* The application wants to be woken. It sets armed before it looks a last time and sleeps. The NIC clears armed, then
+ * sends a byte to the application's socket. The NIC takes any value but 0 for 1: a lie costs only the liar. */
 struct sp_bell {
 	uint32_t armed;
 	uint8_t pad[60];
 };
 
-/* Before the command rings, one per worker. The application writes commands for the home worker of its context. */
+/*
+ * One per application and worker, each at a multiple of 4096 bytes: what the application and that worker tell each
+ * other, then the ring of commands. The application writes a command into the page of the worker that is its context's
+ * home. magic, workers, entries and bell of the first page hold for the whole application.
+ *
+ * A worker looks only at the pages of active applications. It parks an application that has been quiet for a while:
+ *   worker:       exchange(parked, 1), then looks at tail; finds a command: the application stays active
+ *   application:  stores tail, then exchange(parked, 0); finds 1: tells the NIC
+ * No command is missed. Both exchange the same word, so one exchange comes first, and the second one reads what the
+ * first one wrote. If the application's is the second, it finds 1. If the worker's is the second, it synchronizes with
+ * the application's (acquire and release), and tail was stored before that. An exchange is also the full barrier that
+ * x86 needs between a store and a load. The application tells the NIC at most once per parking, since it leaves a 0.
+ * The NIC takes no decision on the value of parked, which the application may overwrite: it then waits for itself.
+ */
 struct sp_attach_queues {
-	uint32_t magic, workers, entries, reserved; /* entries of each ring, a power of two */
-	uint8_t pad[48];
+	uint32_t magic, workers, entries, reserved; /* entries of the ring, a power of two */
+	uint8_t pad0[48];
 	struct sp_bell bell;
+	uint32_t parked;
+	uint8_t pad1[60];
 };
+#define SP_ATTACH_PAGE 4096u
 
-/* Before a context's event rings, one per worker. */
+/* Before a context's event rings, one per worker. waiting: a worker sets its bit after it has put an event. The
+ * application exchanges waiting for 0 before it looks at the rings whose bits were set; see sp_attach_take(). */
 struct sp_attach_events {
 	uint32_t magic, workers, entries;
 	uint32_t closed; /* 1: the NIC has ended the context */
-	uint8_t pad[48];
+	uint64_t waiting;
+	uint8_t pad[40];
 };
-static_assert(sizeof(struct sp_attach_queues) == 128 && sizeof(struct sp_attach_events) == 64, "lines");
+static_assert(sizeof(struct sp_attach_queues) == 192 && sizeof(struct sp_attach_events) == 64, "lines");
 
-/* Bytes of a memory with `head` bytes before its rings; and ring i of it. */
-static inline size_t sp_attach_bytes(size_t head, uint32_t workers, uint32_t entries)
+/* From one page of an application to the next. */
+static inline size_t sp_attach_stride(uint32_t entries)
 {
-	return head + workers * SP_RING_BYTES(entries);
+	const size_t bytes = sizeof(struct sp_attach_queues) + SP_RING_BYTES(entries);
+
+	return (bytes + SP_ATTACH_PAGE - 1) / SP_ATTACH_PAGE * SP_ATTACH_PAGE;
 }
 
-static inline struct sp_ring_shared *sp_attach_ring(void *memory, size_t head, uint32_t entries, uint32_t i)
+static inline struct sp_attach_queues *sp_attach_page(void *memory, uint32_t entries, uint32_t worker)
 {
-	return (struct sp_ring_shared *)(void *)((uint8_t *)memory + head + i * SP_RING_BYTES(entries));
+	return (struct sp_attach_queues *)(void *)((uint8_t *)memory + worker * sp_attach_stride(entries));
+}
+
+static inline struct sp_ring_shared *sp_attach_commands(struct sp_attach_queues *page)
+{
+	return (struct sp_ring_shared *)(void *)(page + 1);
+}
+
+/* By the application. 0; 1: posted, and the NIC must be told (by a write to the eventfd); -EAGAIN: no room. */
+static inline int sp_attach_post(struct sp_attach_queues *page, struct sp_ring *ring, const struct sp_command *command)
+{
+	if (sp_ring_put(ring, command))
+		return -EAGAIN;
+	return __atomic_exchange_n(&page->parked, 0, __ATOMIC_ACQ_REL) != 0;
+}
+
+static inline size_t sp_attach_events_bytes(uint32_t workers, uint32_t entries)
+{
+	return sizeof(struct sp_attach_events) + workers * SP_RING_BYTES(entries);
+}
+
+static inline struct sp_ring_shared *sp_attach_ring(struct sp_attach_events *events, uint32_t entries, uint32_t worker)
+{
+	return (struct sp_ring_shared *)(void *)((uint8_t *)(events + 1) + worker * SP_RING_BYTES(entries));
+}
+
+/* An application's view of a context's events. */
+struct sp_attach_reader {
+	uint64_t todo; /* rings that may hold events */
+	uint32_t next; /* the ring to look at first */
+};
+
+/* 0, or -EAGAIN when no worker has posted an event. While there is none it reads one word, however many workers there
+ * are. */
+static inline int sp_attach_take(struct sp_attach_events *events, struct sp_attach_reader *r, struct sp_ring *ring,
+				 uint32_t workers, struct sp_event *event)
+{
+	if (__atomic_load_n(&events->waiting, __ATOMIC_RELAXED))
+		r->todo |= __atomic_exchange_n(&events->waiting, 0, __ATOMIC_ACQ_REL) & (~0ull >> (64 - workers));
+	while (r->todo) {
+		const uint64_t later = r->todo & ~0ull << r->next;
+		const uint32_t w = (uint32_t)__builtin_ctzll(later ? later : r->todo);
+
+		if (!sp_ring_take(&ring[w], event)) {
+			r->next = (w + 1) % workers;
+			return 0;
+		}
+		r->todo &= ~(1ull << w);
+	}
+	return -EAGAIN;
 }
 
 #endif

@@ -11,7 +11,8 @@
  *   send    opens a QP, prints "qp INFO" (hexadecimal), reads the peer's INFO as a line from stdin, connects, sends;
  *           "ok MESSAGES BYTES" once the buffers are its own again and the peer has said so by a line on stdin
  *   recv    the same, receives, compares every byte; "ok MESSAGES BYTES"
- *   loop    both in this process: from a QP on this NIC to one on peer=NIC (default: the same NIC)
+ *   loop    both in this process: from a QP on this NIC to one on peer=NIC (default: the same NIC); with pause=1 it
+ * waits for a line after "connected", and after "sent"
  *
  *   messages=N (8) size=N (bytes of each, 65536) seed=N (what is in them, 1) family=4|6 mtu=N chunk=N max=N (bytes of a
  *   message) slots=N (messages in flight) generations=N channels=N rkey=N qpn=N seconds=N (for each wait, 30)
@@ -31,7 +32,7 @@
 #define SLOTS 1024
 
 static struct options {
-	uint64_t messages, size, seed, family, mtu, chunk, max, slots, generations, channels, rkey, qpn, seconds;
+	uint64_t messages, size, seed, family, mtu, chunk, max, slots, generations, channels, rkey, qpn, seconds, pause;
 	bool sleep;
 	const char *peer;
 } o = {.messages = 8, .size = 65536, .seed = 1, .slots = 16, .seconds = 30};
@@ -83,7 +84,7 @@ static void option(char *word)
 		   {"max", &o.max},	      {"slots", &o.slots},
 		   {"qpn", &o.qpn},	      {"generations", &o.generations},
 		   {"channels", &o.channels}, {"rkey", &o.rkey},
-		   {"seconds", &o.seconds}};
+		   {"seconds", &o.seconds},   {"pause", &o.pause}};
 	char *value = strchr(word, '=');
 
 	if (!value)
@@ -414,6 +415,16 @@ static int one(struct end *e, const char *nic, bool sends)
 	return r ? r : said(o.messages);
 }
 
+static void pause_at(const char *point)
+{
+	char line[64];
+
+	if (o.pause) {
+		puts(point);
+		(void)!fgets(line, sizeof(line), stdin);
+	}
+}
+
 static int loop(struct end *here, struct end *there, const char *nic)
 {
 	struct sdr_qp_info info[2];
@@ -430,7 +441,9 @@ static int loop(struct end *here, struct end *there, const char *nic)
 		r = sdr_qp_connect(there->qp, &info[0]);
 	if (r)
 		return fail(r, "sdr_qp_connect");
+	pause_at("connected");
 	r = transfer(here, there);
+	pause_at("sent");
 	if (!r)
 		r = end_close(here);
 	if (!r)

@@ -8,15 +8,13 @@
  *   rubbish   random indexes, entries and headings in its queues and events, for ever
  *   flip      entries change between a command that may be and one that may not, while they are read
  *   files     tries what can be done to a file on each descriptor: "try NAME WHAT ERRNO"; then punches holes for ever
- *   pipe      the same with its wake-up pipe: "try pipe WHAT ERRNO"; then fills it if it can, arms for ever, closes it
- *   foreign   memory region= and context= are somebody else's: "try WHAT ERRNO"
- *   exhaust   takes what it gets of how=memory|regions|contexts|qps|messages: "full COUNT ERRNO WORDS", keeps it
- *   garbage   connections that say anything
- *   attach    a thousand times
- *   deaf      asks and never reads the answer
- *   freed     keeps descriptors and mappings of what it has given back, and writes there
- *   ask       asks anything in order: does the NIC still answer? "ok"
- * and those of traffic.c. hostile_raw.c is what they have in common, hostile_rings.c the verbs on rings and memory.
+ *   wakes     the same with the socket that wake-ups come by and the eventfd: "try wakes WHAT ERRNO"; then arms for
+ * ever and never reads, tells of posts without end, closes both foreign   memory region= and context= are somebody
+ * else's: "try WHAT ERRNO" exhaust   takes what it gets of how=memory|regions|contexts|qps|messages: "full COUNT ERRNO
+ * WORDS", keeps it garbage   connections that say anything attach    a thousand times deaf      asks and never reads
+ * the answer freed     keeps descriptors and mappings of what it has given back, and writes there ask       asks
+ * anything in order: does the NIC still answer? "ok" and those of traffic.c. hostile_raw.c is what they have in common,
+ * hostile_rings.c the verbs on rings and memory.
  */
 #include "hostile_raw.h"
 
@@ -251,7 +249,7 @@ int main(int argc, char **argv)
 		int (*run)(struct raw *);
 		int (*traffic)(void);
 	} verbs[] = {{"stage", stage, NULL},	 {"rubbish", rubbish, NULL}, {"flip", flip, NULL},
-		     {"files", files, NULL},	 {"pipe", wake_pipe, NULL},  {"foreign", foreign, NULL},
+		     {"files", files, NULL},	 {"wakes", wakes, NULL},     {"foreign", foreign, NULL},
 		     {"exhaust", exhaust, NULL}, {"garbage", garbage, NULL}, {"attach", attach, NULL},
 		     {"deaf", deaf, NULL},	 {"freed", freed, NULL},     {"ask", in_order, NULL},
 		     {"traffic", NULL, traffic}, {"await", NULL, await}};

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -110,7 +111,8 @@ void take_welcome(struct raw *raw)
 	memcpy(&raw->welcome, raw->reply.head.data, sizeof(raw->welcome));
 	raw->queues = map(raw->got[0], raw->welcome.queues_bytes, true);
 	raw->entries = ((struct sp_attach_queues *)(void *)raw->queues.at)->entries;
-	raw->pipe = raw->got[1];
+	raw->wake = raw->got[1];
+	raw->post = raw->got[2];
 }
 
 void take_context(struct raw *raw)
@@ -189,7 +191,7 @@ void begin(struct raw *raw)
 /* ---- the rings ---- */
 struct sp_ring_shared *commands(const struct raw *raw, uint32_t worker)
 {
-	return sp_attach_ring(raw->queues.at, sizeof(struct sp_attach_queues), raw->entries, worker);
+	return sp_attach_commands(sp_attach_page(raw->queues.at, raw->entries, worker));
 }
 
 int put(struct raw *raw, const struct sp_command *c)
@@ -197,7 +199,18 @@ int put(struct raw *raw, const struct sp_command *c)
 	struct sp_ring_shared *ring = commands(raw, raw->home);
 	struct sp_ring mine = {.shared = ring, .mask = raw->entries - 1, .at = ring->tail};
 
-	return sp_ring_put(&mine, c);
+	const int r = sp_ring_put(&mine, c);
+
+	tell(raw, raw->home);
+	return r;
+}
+
+void tell(struct raw *raw, uint32_t worker)
+{
+	struct sp_attach_queues *page = sp_attach_page(raw->queues.at, raw->entries, worker);
+
+	if (__atomic_exchange_n(&page->parked, 0, __ATOMIC_ACQ_REL))
+		eventfd_write(raw->post, 1);
 }
 
 void until_enough(void)

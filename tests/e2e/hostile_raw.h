@@ -19,7 +19,7 @@ struct memory {
 };
 
 struct raw {
-	int fd, pipe;
+	int fd, wake, post; /* the socket of wake-ups, the eventfd that tells of a post */
 	struct sp_attach_welcome welcome;
 	struct memory queues, region, events, area;
 	uint32_t entries, id, context, home;
@@ -58,12 +58,13 @@ void begin(struct raw *raw);
 struct sp_ring_shared *commands(const struct raw *raw, uint32_t worker);
 /* In order, as the library does. */
 int put(struct raw *raw, const struct sp_command *c);
+void tell(struct raw *raw, uint32_t worker); /* a worker that has parked it */
 
 /* ---- verbs on rings and memory ---- */
 int rubbish(struct raw *raw);
 int flip(struct raw *raw);
 int files(struct raw *raw);
-int wake_pipe(struct raw *raw);
+int wakes(struct raw *raw);
 int foreign(struct raw *raw);
 int freed(struct raw *raw);
 

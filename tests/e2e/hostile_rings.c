@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -66,7 +68,7 @@ static void rubbish_once(struct raw *raw)
 	const uint32_t w = (uint32_t)chance() % raw->welcome.workers;
 	struct sp_ring_shared *ring = commands(raw, w);
 	struct sp_attach_events *events = (void *)raw->events.at;
-	struct sp_ring_shared *back = sp_attach_ring(events, sizeof(*events), 128, w);
+	struct sp_ring_shared *back = sp_attach_ring(events, 128, w);
 	struct sp_command c;
 
 	switch (chance() % 16) {
@@ -77,7 +79,8 @@ static void rubbish_once(struct raw *raw)
 		scribble(raw, &ring->tail);
 		break;
 	case 2:
-		((uint32_t *)(void *)raw->queues.at)[chance() % 32] = (uint32_t)chance(); /* heading and bell */
+		((uint32_t *)(void *)raw->queues.at)[chance() % 48] = (uint32_t)chance(); /* heading, bell, parked */
+		tell(raw, w);
 		break;
 	case 3:
 		((uint32_t *)(void *)raw->events.at)[chance() % 16] = (uint32_t)chance();
@@ -96,6 +99,7 @@ static void rubbish_once(struct raw *raw)
 		c = any_command(raw);
 		memcpy(&ring->entry[chance() % raw->entries], &c, sizeof(c));
 		__atomic_fetch_add(&ring->tail, 1, __ATOMIC_RELEASE);
+		tell(raw, w);
 	}
 }
 
@@ -158,6 +162,7 @@ int flip(struct raw *raw)
 		for (unsigned i = 0; i < 100; i++) {
 			__atomic_store_n(&ring->tail, __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE) + 32,
 					 __ATOMIC_RELEASE);
+			tell(raw, raw->home);
 			usleep(10);
 		}
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
@@ -223,38 +228,32 @@ int files(struct raw *raw)
 	return 0;
 }
 
-int wake_pipe(struct raw *raw)
+int wakes(struct raw *raw)
 {
 	struct sp_attach_queues *queues;
 	struct sp_command query = {.op = SP_CMD_QUERY, .flags = SP_CMD_REPLY};
-	uint64_t full = 0;
 	char path[32];
-	int writer;
 
 	begin(raw);
 	queues = (void *)raw->queues.at;
 	query.context = raw->context;
-	tried("pipe", "write", write(raw->pipe, "x", 1) == 1);
-	tried("pipe", "flags", !fcntl(raw->pipe, F_SETFL, O_ASYNC));
-	tried("pipe", "size", fcntl(raw->pipe, F_SETPIPE_SZ, 65536) >= 0);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", raw->pipe);
-	writer = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-	tried("pipe", "open", writer >= 0);
-	while (writer >= 0 && write(writer, path, 1) == 1)
-		full++;
-	if (writer >= 0)
-		fcntl(writer, F_SETFL, 0);
-	printf("filled %" PRIu64 "\n", full);
+	tried("wakes", "send", send(raw->wake, "x", 1, MSG_NOSIGNAL) == 1);
+	tried("wakes", "flags", !fcntl(raw->wake, F_SETFL, O_ASYNC) && !fcntl(raw->post, F_SETFL, 0));
+	tried("wakes", "size", !setsockopt(raw->wake, SOL_SOCKET, SO_RCVBUF, &(int){1 << 20}, sizeof(int)));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", raw->wake);
+	tried("wakes", "open", open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC) >= 0);
 	puts("ready");
 	for (unsigned turn = 0; !enough(0); turn++) {
-		for (unsigned i = 0; i < 100; i++) { /* never emptied: the NIC's writes fill it otherwise */
+		for (unsigned i = 0; i < 100; i++) { /* never read: the NIC's bytes fill it */
 			__atomic_store_n(&queues->bell.armed, 1, __ATOMIC_SEQ_CST);
 			put(raw, &query);
+			eventfd_write(raw->post, 1); /* for nothing */
 			usleep(20);
 		}
-		if (turn == 20 && raw->pipe >= 0) {
-			close(raw->pipe);
-			raw->pipe = -1;
+		if (turn == 20 && raw->wake >= 0) {
+			close(raw->wake);
+			close(raw->post);
+			raw->wake = raw->post = -1;
 		}
 	}
 	puts("ok");
@@ -266,9 +265,8 @@ static int posted(struct raw *raw, uint16_t op, uint64_t region, uint64_t len)
 {
 	static uint32_t next;
 	struct sp_attach_events *events = (void *)raw->events.at;
-	struct sp_ring back = {.shared = sp_attach_ring(events, sizeof(*events), events->entries, raw->home),
-			       .mask = events->entries - 1,
-			       .at = next};
+	struct sp_ring back = {
+		.shared = sp_attach_ring(events, events->entries, raw->home), .mask = events->entries - 1, .at = next};
 	const struct sp_command c = {
 		.op = op, .flags = SP_CMD_REPLY, .context = raw->context, .cookie = 0, .arg = {region, 0, len}};
 	struct sp_event e;

@@ -120,7 +120,7 @@ class Client:
         self.socket.settimeout(60)
         self.socket.connect(nic.socket)
 
-    def send(self, op, data=b"", args=(), magic=0x444E4953, version=1, size=None, reserved=0):
+    def send(self, op, data=b"", args=(), magic=0x444E4953, version=2, size=None, reserved=0):
         args = (list(args) + [0] * 4)[:4]
         self.socket.send(self.HEAD.pack(magic, version, op, len(data) if size is None else size, reserved, *args) + data)
 
@@ -548,7 +548,7 @@ def requests_that_are_none_are_refused_and_change_nothing():
                            (b"a" * 8000 + b"\0" + b"b" * 8000 + b"\0", (ATTACH, 2))):
             status, said = one(data, args)
             assert status < 0 and status != -71, (data[:30], args, status, said)
-        for more in ({"magic": 1}, {"version": 2}, {"size": 3}, {"size": 2**32 - 1}, {"reserved": 1}):
+        for more in ({"magic": 1}, {"version": 1}, {"size": 3}, {"size": 2**32 - 1}, {"reserved": 1}):
             reply = one(b"", (STATUS, 0), **more)
             assert reply is None or reply[0] == -71, (more, reply)
         reply = one(b"a" * 30000, (LOAD, 1))

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -101,6 +102,7 @@ static void open_nic(void)
 static struct sp_attach_link liar = {.fd = -1};
 static struct sp_attach_queues *queues;
 static size_t queues_bytes;
+static int post = -1; /* eventfd: tells the NIC of what a parked application has posted */
 static uint32_t context[8], memory[8], contexts, memories, tail[WORKERS];
 static unsigned age;
 static uint64_t done[SP_ATTACH_HANDLER + 1]; /* requests that got what they wanted */
@@ -151,6 +153,8 @@ static void connect_liar(void)
 	queues_bytes = ((const struct sp_attach_welcome *)(const void *)x.reply->data)->queues_bytes;
 	PROMISE(!sp_attach_map(x.fd[0], queues_bytes, true, &at));
 	queues = at;
+	post = x.fd[2];
+	x.fd[2] = -1;
 	sp_attach_release(&x);
 	memset(tail, 0, sizeof(tail));
 	contexts = memories = age = 0;
@@ -184,6 +188,7 @@ static void disconnect_liar(void)
 		return;
 	close(liar.fd);
 	liar.fd = -1;
+	close(post);
 	munmap(queues, queues_bytes);
 	remove_contexts();
 	while (atomic_load_explicit(&nic->memory_used, memory_order_acquire) != quiet)
@@ -238,9 +243,11 @@ static void command(const uint8_t *data, size_t size)
 		c.arg[0] = memory[c.arg[0] % 8];
 	if (c.flags & 0x400)
 		w = (c.context & 0xFFFF) % WORKERS; /* the home of the context */
-	ring = sp_attach_ring(queues, sizeof(*queues), SP_COMMANDS, w);
+	ring = sp_attach_commands(sp_attach_page(queues, SP_COMMANDS, w));
 	memcpy(&ring->entry[tail[w] % SP_COMMANDS], &c, sizeof(c));
 	__atomic_store_n(&ring->tail, ++tail[w], __ATOMIC_RELEASE);
+	if (__atomic_exchange_n(&sp_attach_page(queues, SP_COMMANDS, w)->parked, 0, __ATOMIC_ACQ_REL))
+		eventfd_write(post, 1);
 }
 
 /* Four bytes of offset, then what is written there; offsets lean towards heads. */
@@ -252,7 +259,7 @@ static void tamper(const uint8_t *data, size_t size)
 	if (at & 0x80000000)
 		at &= 0xFF;
 	else if (at & 0x40000000)
-		at = (uint32_t)sizeof(*queues) + (at & 0xFF) + (at >> 8 & 1) * (uint32_t)SP_RING_BYTES(SP_COMMANDS);
+		at = (uint32_t)(sizeof(*queues) + (at & 0xFF) + (at >> 8 & 1) * sp_attach_stride(SP_COMMANDS));
 	for (size_t i = 4; i < size; i++)
 		((volatile uint8_t *)queues)[(at + i - 4) % queues_bytes] = data[i];
 }

@@ -77,12 +77,17 @@ static sp_time never(void *port, uint16_t queue, bool blocked)
 
 static const struct sp_port_ops silence = {.receive = hear_nothing, .transmit = hear_nothing, .next = never};
 
-static void start(uint16_t workers)
+static void prepare_nic(uint16_t workers)
 {
 	rig_prepare(&rig, workers);
 	rig.config.port[0].ops = &silence;
 	rig.config.idle = workers == 1 ? SP_IDLE_SPIN : SP_IDLE_YIELD;
 	rig_create(&rig);
+}
+
+static void start(uint16_t workers)
+{
+	prepare_nic(workers);
 	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
 }
 
@@ -182,6 +187,55 @@ static void no_wake_up_is_lost_among_several_applications_and_workers(void)
 	rig_stop(&rig);
 }
 
+/* ---- a post while the worker parks the application ---- */
+
+/* Each round posts at another moment before, while or after the worker parks the application. A post that is missed is
+ * never answered. */
+static void no_post_is_lost_while_its_application_is_parked(void)
+{
+	const uint64_t rounds = getenv("SPINDLE_LONG") ? 100000000 : suite_times(4000000) / 4;
+	struct sp_setting setting[] = {{"qp", "16"}};
+	struct sp_command cmd = {.op = CMD_STORE};
+	const uint64_t longest = suite_times(4) == 4 ? 4096 : 65536; /* ThreadSanitizer's polls take longer, too */
+	uint64_t done = 0, parked = 0, seed = 7, len;
+	const uint32_t *flag;
+	struct sp_dev *dev;
+	void *area;
+
+	prepare_nic(1);
+	rig.nic->park_after = 4;
+	rig.nic->config.idle = SP_IDLE_YIELD;
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &dev), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "echo", setting, 1, &cmd.context, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_context_area(dev, cmd.context, &area, &len), 0);
+	flag = &((struct sp_device *)dev)->commands[0].page->parked;
+	for (; done < rounds; done++) {
+		uint64_t pause = rig_random(&seed) % longest, spins = 0;
+		sp_time began = 0;
+
+		while (pause--)
+			__asm__ volatile("" ::: "memory");
+		cmd.arg[0] = done + 1;
+		parked += __atomic_load_n(flag, __ATOMIC_RELAXED);
+		if (sp_command_post(dev, &cmd))
+			break;
+		while (__atomic_load_n((uint64_t *)area, __ATOMIC_ACQUIRE) != cmd.arg[0])
+			if (++spins % 256 == 0) {
+				sched_yield();
+				began = began ? began : sp_clock();
+				if (sp_clock() - began > LONG)
+					goto lost;
+			}
+	}
+lost:
+	printf("# %llu posts, %llu of them when parked\n", (unsigned long long)done, (unsigned long long)parked);
+	CU_ASSERT_EQUAL(done, rounds);
+	CU_ASSERT(parked > rounds / 1000 && parked < rounds);
+	sp_dev_close(dev);
+	rig_stop(&rig);
+}
+
 /* ---- the NIC ends contexts that are in use ---- */
 
 static _Atomic uint32_t victim;
@@ -247,4 +301,4 @@ static void a_context_may_be_ended_while_its_application_uses_it(void)
 }
 
 SUITE("wakeup", TEST(no_wake_up_is_lost), TEST(no_wake_up_is_lost_among_several_applications_and_workers),
-      TEST(a_context_may_be_ended_while_its_application_uses_it))
+      TEST(no_post_is_lost_while_its_application_is_parked), TEST(a_context_may_be_ended_while_its_application_uses_it))

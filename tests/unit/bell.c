@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When an application is woken, and that nobody's pipe holds up another. */
+/* When an application is woken or parked, and that no application's descriptors hold up another one. */
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "attached.h"
@@ -18,7 +20,7 @@ static int waiting(const struct sp_device *d)
 {
 	int n = -1;
 
-	CU_ASSERT_EQUAL(ioctl(d->door.read, FIONREAD, &n), 0);
+	CU_ASSERT_EQUAL(ioctl(d->door.application, FIONREAD, &n), 0);
 	return n;
 }
 
@@ -84,35 +86,32 @@ static void an_application_is_woken_once_when_it_has_asked_and_not_else(void)
 	rig_stop(&rig);
 }
 
-/* The pipe is full, the wrong way round, or has nobody who reads: only who did that sleeps on. */
-static void an_application_that_spoils_its_pipe_holds_up_nobody(void)
+/* It never reads its socket, which is full, waits for room, and is closed at last. Only that application sleeps on. */
+static void an_application_that_does_not_read_its_wake_ups_holds_up_nobody(void)
 {
 	struct sp_device *bad, *good;
 	uint32_t mine, other;
 	struct sp_event e;
 	char path[64];
-	int fd, nowhere;
+	int nowhere;
 
 	start_with_threads();
 	bad = attached(0, 0, 0, 0);
 	good = attached(0, 0, 0, 0);
 	mine = opened(bad, "qp=16");
 	other = opened(good, "qp=17");
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", bad->door.read);
-	fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-	CU_ASSERT_FATAL(fd >= 0);
-	CU_ASSERT_EQUAL(fcntl(fd, F_SETFL, 0), 0); /* blocks from here on, as does the reading end: both are its own */
-	CU_ASSERT_EQUAL(fcntl(bad->door.read, F_SETFL, 0), 0);
-	CU_ASSERT_EQUAL(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
-	while (write(fd, path, sizeof(path)) > 0 || write(fd, path, 1) > 0)
-		;
-	CU_ASSERT_EQUAL(errno, EAGAIN);
-	CU_ASSERT(fcntl(bad->door.write, F_GETFL) & O_NONBLOCK);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", bad->door.application);
+	CU_ASSERT(open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC) < 0 && errno == ENXIO);
+	CU_ASSERT(send(bad->door.application, path, 1, MSG_NOSIGNAL) < 0 && errno == EPIPE);
+	CU_ASSERT_EQUAL(fcntl(bad->door.application, F_SETFL, 0), 0); /* blocks from here on: its own end alone */
+	CU_ASSERT_EQUAL(fcntl(bad->door.ring, F_SETFL, 0), 0);
+	CU_ASSERT(fcntl(bad->door.fd, F_GETFL) & O_NONBLOCK);
+	CU_ASSERT_EQUAL(eventfd_write(bad->door.ring, UINT64_MAX - 1), 0); /* the next write would wait */
 	nowhere = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	for (unsigned i = 0; i < 200; i++) {
-		if (i == 100) { /* nobody can read it any more */
-			close(fd);
-			CU_ASSERT_EQUAL(dup2(nowhere, bad->door.read), bad->door.read);
+		if (i == 100) { /* no one can read it any more */
+			CU_ASSERT(waiting(bad) > 1 && waiting(bad) < 100);
+			CU_ASSERT_EQUAL(dup2(nowhere, bad->door.application), bad->door.application);
 		}
 		__atomic_store_n(&bad->door.bell->armed, i % 2 ? 1 : 0xFFFFFFFF, __ATOMIC_SEQ_CST);
 		CU_ASSERT_EQUAL(call(bad, mine, CMD_EVENTS, 1), 0);
@@ -158,6 +157,77 @@ static void sleeping_is_for_nics_that_do_not_need_to_be_driven(void)
 	rig_stop(&rig);
 }
 
-SUITE("bell", TEST(an_application_is_woken_once_when_it_has_asked_and_not_else),
-      TEST(an_application_that_spoils_its_pipe_holds_up_nobody),
+/* ---- parking, in virtual time ---- */
+
+/* Applications that the worker has looked at in one poll. */
+static uint64_t walked(sp_time now)
+{
+	const uint64_t before = rig.nic->worker[0]->walked;
+
+	rig_poll(&rig, now);
+	return rig.nic->worker[0]->walked - before;
+}
+
+static int post(struct sp_device *d, uint32_t id, uint64_t arg)
+{
+	struct sp_command cmd = {.op = CMD_NOTE, .context = id, .arg = {arg}};
+
+	return sp_command_post(&d->pub, &cmd);
+}
+
+static void a_worker_walks_active_applications_only(void)
+{
+	enum { ALL = 20, QUIET = 8 };
+	struct sp_device *d[ALL];
+	uint32_t id[ALL];
+	sp_time now = 1;
+
+	rig_start(&rig, 1);
+	rig.nic->park_after = QUIET;
+	for (unsigned i = 0; i < ALL; i++) {
+		char settings[16];
+
+		snprintf(settings, sizeof(settings), "qp=%u", 16 + i);
+		d[i] = attached(0, 0, 0, 0);
+		id[i] = opened(d[i], settings);
+	}
+	CU_ASSERT_EQUAL(walked(now), ALL + 1); /* the test's own device, too */
+	for (unsigned round = 1; round <= ALL; round++) {
+		for (unsigned i = 0; i < 2 * QUIET + 1; i++)
+			rig_poll(&rig, ++now);
+		CU_ASSERT_EQUAL(walked(++now), 0);
+		CU_ASSERT_NOT_EQUAL(sp_nic_next_deadline(rig.nic, 0), now);
+		for (unsigned i = 0; i < round; i++) {
+			CU_ASSERT_EQUAL(d[i]->commands[0].page->parked, 1);
+			CU_ASSERT_EQUAL(post(d[i], id[i], now), 0);
+			CU_ASSERT_EQUAL(d[i]->commands[0].page->parked, 0);
+			CU_ASSERT_EQUAL(post(d[i], id[i], now + round), 0); /* no one needs to be told again */
+		}
+		CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 0), now); /* it is due at once */
+		CU_ASSERT_EQUAL(walked(now), round);
+		for (unsigned i = 0; i < ALL; i++)
+			CU_ASSERT(i < round ? state_of(id[i])->last == now + round : state_of(id[i])->last < now);
+	}
+	/* One that posts now and then stays active, and alone. */
+	for (unsigned i = 0; i < 10 * QUIET; i++) {
+		if (i % QUIET == 0)
+			CU_ASSERT_EQUAL(post(d[5], id[5], i), 0);
+		rig_poll(&rig, ++now);
+	}
+	CU_ASSERT_EQUAL(walked(++now), 1);
+	/* A call wakes, since it comes after what was posted before. */
+	CU_ASSERT_EQUAL(post(d[6], id[6], 1), 0);
+	CU_ASSERT_EQUAL(call(d[6], id[6], CMD_NOTE, 2), 0);
+	CU_ASSERT_EQUAL(state_of(id[6])->last, 2);
+	/* They go parked, active, and about to be. */
+	CU_ASSERT_EQUAL(post(d[7], id[7], 1), 0);
+	for (unsigned i = 0; i < ALL; i++)
+		sp_dev_close(&d[i]->pub);
+	CU_ASSERT_EQUAL(walked(++now), 0);
+	rig_stop(&rig);
+}
+
+SUITE("bell", TEST(a_worker_walks_active_applications_only),
+      TEST(an_application_is_woken_once_when_it_has_asked_and_not_else),
+      TEST(an_application_that_does_not_read_its_wake_ups_holds_up_nobody),
       TEST(sleeping_is_for_nics_that_do_not_need_to_be_driven))

@@ -57,6 +57,8 @@ static void a_buffer_is_the_applications_again_when_the_port_has_given_it_back(v
 	polls(10);
 	CU_ASSERT_EQUAL_FATAL(pier.helds, 7);
 	for (unsigned back = 0; back < 7; back++) {
+		CU_ASSERT_PTR_NULL(rig.nic->worker[0]->issuing); /* it waits to be started: no one asks */
+		CU_ASSERT_EQUAL(rig.nic->worker[0]->awaited, 1);
 		CU_ASSERT_EQUAL(sdr_send_poll(send[0]), -EAGAIN);
 		CU_ASSERT_EQUAL(sdr_send_poll(send[1]), -EAGAIN);
 		CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
@@ -66,6 +68,7 @@ static void a_buffer_is_the_applications_again_when_the_port_has_given_it_back(v
 		polls(2);
 	}
 	give_back(0);
+	CU_ASSERT_PTR_NOT_NULL(rig.nic->worker[0]->issuing);
 	polls(2);
 	CU_ASSERT_EQUAL(sdr_send_poll(send[0]), 0);
 	CU_ASSERT_EQUAL(sdr_send_poll(send[1]), -EAGAIN);
@@ -74,7 +77,8 @@ static void a_buffer_is_the_applications_again_when_the_port_has_given_it_back(v
 	CU_ASSERT_EQUAL(sdr_send_poll(send[1]), 0);
 	CU_ASSERT_EQUAL(sdr_send_poll(send[2]), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
-	CU_ASSERT_EQUAL(rig.nic->worker[0]->issuing, NULL); /* nobody asks any more */
+	CU_ASSERT_PTR_NULL(rig.nic->worker[0]->issuing); /* no one waits any more */
+	CU_ASSERT_EQUAL(rig.nic->worker[0]->awaited, 0);
 	close_sdr();
 	close_nic();
 }
@@ -148,6 +152,7 @@ static void a_region_outlives_the_context_whose_packets_are_out(void)
 	polls(5);
 	CU_ASSERT_EQUAL(pier.helds, 3);
 	close_sdr();
+	CU_ASSERT_EQUAL(rig.nic->worker[0]->awaited, 0); /* its issue goes with it */
 	CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
 	CU_ASSERT_PTR_NOT_NULL(rig.nic->lendings);
 	pier.full = false;

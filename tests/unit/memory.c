@@ -75,7 +75,7 @@ SP_HANDLER(mute)
 
 static uint32_t id;
 /* With one worker: what a device has for its commands, a context for its events. */
-#define QUEUES (128 + SP_RING_BYTES(SP_COMMANDS))
+#define QUEUES sp_attach_stride(SP_COMMANDS)
 #define EVENTS (64 + SP_RING_BYTES(SP_EVENTS))
 
 static void start(uint64_t limit)

@@ -349,6 +349,30 @@ static void calls_after_the_nic_has_ended_the_context_say_so(void)
 	unmake();
 }
 
+static void a_receive_that_is_whole_says_so_without_a_look_at_events(void)
+{
+	struct sp_command wrong = {.op = 0x7FFF};
+	struct sdr_recv_status rs;
+	struct sdr_qp_status status;
+	struct sdr_recv *r;
+	struct sdr_send *s;
+
+	make(&usual, &usual);
+	join();
+	CU_ASSERT_EQUAL(sdr_recv_post(b.qp, b.mr, 0, 65536, &r), 0);
+	CU_ASSERT_EQUAL(sdr_send_post(a.qp, a.mr, 0, 65536, 7, &s), 0);
+	run(5 * SP_MS);
+	WAIT_FOR(sdr_recv_test(r) == 0);
+	sdr_qp_status(b.qp, &status);
+	wrong.context = status.id;
+	CU_ASSERT_EQUAL(sp_command_post(b.dev, &wrong), 0);
+	run(5 * SP_MS);
+	CU_ASSERT_EQUAL(sdr_recv_test(r), 0); /* the event that ends it may be there */
+	WAIT_FOR(sdr_recv_status(r, &rs) == -EIO);
+	CU_ASSERT_EQUAL(sdr_recv_test(r), -EIO);
+	unmake();
+}
+
 /* The first that notices need not be sdr_recv_test(). */
 static void the_first_call_after_the_end_of_the_context_says_so(void)
 {
@@ -446,6 +470,7 @@ static void parity_repairs_what_was_not_sent(void)
 }
 
 RULE(one_shots_arrive_in_order_of_posting)
+RULE(a_receive_that_is_whole_says_so_without_a_look_at_events)
 RULE(parity_repairs_what_was_not_sent)
 RULE(streams_fill_any_chunks_and_fill_gaps_later)
 RULE(a_receive_completed_early_takes_nothing_more)
@@ -459,7 +484,8 @@ RULE(disconnecting_gives_the_buffers_back)
 RULE(calls_after_the_nic_has_ended_the_context_say_so)
 RULE(the_first_call_after_the_end_of_the_context_says_so)
 
-SUITE("sdr_api", TESTS(one_shots_arrive_in_order_of_posting), TESTS(parity_repairs_what_was_not_sent),
+SUITE("sdr_api", TESTS(one_shots_arrive_in_order_of_posting),
+      TESTS(a_receive_that_is_whole_says_so_without_a_look_at_events), TESTS(parity_repairs_what_was_not_sent),
       TESTS(streams_fill_any_chunks_and_fill_gaps_later), TESTS(a_receive_completed_early_takes_nothing_more),
       TESTS(the_areas_first_line_is_read_once), TESTS(handles_and_ranges_are_bounded),
       TESTS(ends_that_do_not_fit_do_not_connect), TESTS(impossible_queue_pairs_name_the_parameter),

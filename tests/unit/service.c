@@ -23,10 +23,9 @@ static const struct sp_setting one_qp[] = {{"qp", "0x100"}, {"mtu", "1024"}};
 
 static void a_thousand_attaches_leave_nothing(void)
 {
-	unsigned fds;
+	unsigned fds = 0;
 
 	begin();
-	fds = entries("/proc/self/fd");
 	for (unsigned i = 0; i < suite_times(1000); i++) {
 		struct sp_event result;
 		struct sp_command query = {.op = SP_CMD_QUERY};
@@ -51,6 +50,10 @@ static void a_thousand_attaches_leave_nothing(void)
 			CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
 		sp_dev_close(dev);
 		wait_alone();
+		if (!i) { /* the notifier's own are there from the first on */
+			WAIT_FOR(!maps("memfd:spindle"));
+			fds = entries("/proc/self/fd");
+		}
 	}
 	WAIT_FOR(entries("/proc/self/fd") == fds);
 	WAIT_FOR(maps("memfd:spindle") == 0); /* the last goes after the account is empty */
@@ -544,7 +547,50 @@ static void a_sleeper_wakes_for_an_event_and_for_nothing_of_others(void)
 	stop();
 }
 
-SUITE("service", TEST(a_thousand_attaches_leave_nothing), TEST(attach_runs_once_however_large_the_area_is),
+static bool is_parked(void)
+{
+	const struct sp_device *d = __atomic_load_n(&nic->device, __ATOMIC_ACQUIRE);
+
+	for (unsigned w = 0; w < nic->workers; w++)
+		if (atomic_load(&d->commands[w].state) != SP_QUEUE_PARKED)
+			return false;
+	return true;
+}
+
+static void a_parked_application_is_woken_by_its_next_post(void)
+{
+	struct sp_command query = {.op = SP_CMD_QUERY, .flags = SP_CMD_REPLY};
+	struct sp_event event;
+	struct sp_dev *dev;
+	uint32_t id;
+
+	begin();
+	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "sdr", one_qp, 2, &id, NULL), 0);
+	query.context = id;
+	nic->park_after = 16;
+	for (unsigned i = 0; i < 100; i++) {
+		query.cookie = i;
+		if (i) /* the first is parked after the default number of polls */
+			WAIT_FOR(is_parked());
+		CU_ASSERT_EQUAL_FATAL(sp_command_post(dev, &query), 0);
+		event.cookie = UINT64_MAX;
+		WAIT_FOR(event.cookie == i || sp_event_take(dev, id, &event) == 1);
+		CU_ASSERT_EQUAL(event.cookie, i);
+		if (i % 2) { /* a call comes after what was posted before */
+			WAIT_FOR(is_parked());
+			CU_ASSERT_EQUAL(sp_command_post(dev, &query), 0);
+			sp_command_call(dev, &query, NULL);
+			CU_ASSERT_EQUAL(sp_event_take(dev, id, &event), 1);
+		}
+	}
+	sp_dev_close(dev);
+	wait_alone();
+	stop();
+}
+
+SUITE("service", TEST(a_parked_application_is_woken_by_its_next_post), TEST(a_thousand_attaches_leave_nothing),
+      TEST(attach_runs_once_however_large_the_area_is),
       TEST(limits_are_per_application_and_say_what_is_reached), TEST(regions_are_limited_and_given_back),
       TEST(only_so_many_applications_fit_and_observers_beside_them), TEST(no_user_takes_the_places_of_others),
       TEST(who_leaves_has_nothing_there_and_asks_nothing_more), TEST(every_call_says_so_when_the_nic_has_gone),

@@ -20,12 +20,12 @@ static void *mapped(const struct sp_shared *shared, int prot)
 
 static struct sp_ring_shared *command_ring(void *queues)
 {
-	return sp_attach_ring(queues, sizeof(struct sp_attach_queues), SP_COMMANDS, 0);
+	return sp_attach_commands(sp_attach_page(queues, SP_COMMANDS, 0));
 }
 
 static struct sp_ring_shared *event_ring(void *events)
 {
-	return sp_attach_ring(events, sizeof(struct sp_attach_events), SP_EVENTS, 0);
+	return sp_attach_ring(events, SP_EVENTS, 0);
 }
 
 /* ---- memory that both sides have ---- */
@@ -247,6 +247,47 @@ static void lies_about_events_cost_the_liar_his_own(void)
 	rig_stop(&rig);
 }
 
+/* The application's side: rings take turns, bits of workers that are not there are nothing, and what comes while it
+ * looks is found in the next call. */
+static void events_of_all_workers_are_taken_in_turn(void)
+{
+	enum { WORKERS = 3 };
+	struct sp_attach_events *events = aligned_alloc(64, sp_attach_events_bytes(WORKERS, SP_EVENTS));
+	struct sp_attach_reader turn = {0};
+	struct sp_ring writer[WORKERS], reader[WORKERS];
+	struct sp_event e = {0};
+
+	memset(events, 0, sp_attach_events_bytes(WORKERS, SP_EVENTS));
+	for (unsigned w = 0; w < WORKERS; w++) {
+		writer[w] = (struct sp_ring){.shared = sp_attach_ring(events, SP_EVENTS, w), .mask = SP_EVENTS - 1};
+		reader[w] = writer[w];
+		for (e.cookie = w; e.cookie < 4 * WORKERS; e.cookie += WORKERS)
+			CU_ASSERT_EQUAL(sp_ring_put(&writer[w], &e), 0);
+	}
+	CU_ASSERT_EQUAL(sp_attach_take(events, &turn, reader, WORKERS, &e), -EAGAIN); /* no one has said so */
+	events->waiting = ~0ull;
+	for (uint64_t i = 0; i < 4 * WORKERS; i++) {
+		CU_ASSERT_EQUAL_FATAL(sp_attach_take(events, &turn, reader, WORKERS, &e), 0);
+		CU_ASSERT_EQUAL(e.cookie, i);
+	}
+	CU_ASSERT_EQUAL(sp_attach_take(events, &turn, reader, WORKERS, &e), -EAGAIN);
+	CU_ASSERT_EQUAL(events->waiting, 0);
+	CU_ASSERT_EQUAL(turn.todo, 0);
+	for (unsigned w = WORKERS; w-- > 0;) {
+		e.cookie = w;
+		CU_ASSERT_EQUAL(sp_ring_put(&writer[w], &e), 0);
+		events->waiting |= 1ull << w;
+		e.cookie = 99;
+		CU_ASSERT_EQUAL(sp_attach_take(events, &turn, reader, WORKERS, &e), 0);
+		CU_ASSERT_EQUAL(e.cookie, w);
+	}
+	for (unsigned i = 0; i < 10; i++) {
+		events->waiting = ~0ull; /* a NIC that lies: no loop, and nothing there */
+		CU_ASSERT_EQUAL(sp_attach_take(events, &turn, reader, WORKERS, &e), -EAGAIN);
+	}
+	free(events);
+}
+
 static struct sp_ring_shared *flipping;
 static struct sp_command flip[2];
 static _Atomic bool flipping_ends;
@@ -335,5 +376,6 @@ static void a_context_that_the_nic_ends_says_so_in_its_events(void)
 SUITE("shared", TEST(shared_memory_cannot_be_shrunk_grown_or_sealed), TEST(an_area_can_only_be_read_by_the_application),
       TEST(a_region_is_the_same_memory_on_both_sides_also_with_holes),
       TEST(rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody), TEST(lies_about_events_cost_the_liar_his_own),
+      TEST(events_of_all_workers_are_taken_in_turn),
       TEST(an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read),
       TEST(a_context_that_the_nic_ends_says_so_in_its_events))
