@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 -- What Spindle adds to RoCEv2, for Wireshark and tshark (4.0 or later): tshark -X lua_script:spindle.lua -r capture
 --
--- RVMA's headers (rvma.h; BTH's manufacturer opcodes 0xC0 to 0xC8) are decoded here, whole. Everything else on UDP port
--- 4791 goes to Wireshark's own dissector; to SDR's control datagrams (sdr.h), which it shows as SEND Only with some
--- bytes, what these say is added. Inside of both are the reliability datagrams (reliability.h).
+-- This decodes all of RVMA's headers (rvma.h; BTH's manufacturer opcodes 0xC0 to 0xC8). Everything else on UDP port 4791
+-- goes to Wireshark's own dissector, which shows SDR's control datagrams (sdr.h) as SEND Only with some bytes: this adds
+-- their content. Both carry reliability datagrams (reliability.h).
 
 local roce_port = 4791
 
@@ -70,7 +70,7 @@ local function rel_entry(tvb, at, tree)
 	return at + 24 + bytes
 end
 
--- True: it is one.
+-- True: the bytes are a reliability datagram.
 local function rel_is(tvb)
 	return tvb:len() >= 16 and tvb(0, 4):string() == "SPRL"
 end
@@ -225,7 +225,7 @@ local function add_zero(tree, tvb, at, bytes)
 	end
 end
 
--- What PUT, GET and DATA begin with.
+-- The common beginning of PUT, GET and DATA.
 local function add_head(tree, tvb)
 	add(tree, f.token, tvb, 0, 8)
 	add(tree, f.transfer, tvb, 8, 8)
@@ -293,7 +293,7 @@ local bodies = {
 bodies[0xC4] = bodies[0xC3]
 bodies[0xC7] = bodies[0xC6]
 
--- tvb: from the BTH to the ICRC, both included.
+-- tvb: from the BTH to the ICRC, including both.
 function rvma.dissector(tvb, pinfo, root)
 	local opcode, pad = tvb(0, 1):uint(), tvb(1, 1):bitfield(2, 2)
 	local name, header = opcodes[opcode], header_bytes[opcode - 0xBF]
@@ -328,7 +328,7 @@ function rvma.dissector(tvb, pinfo, root)
 	return tvb:len()
 end
 
--- ---- who gets what --------------------------------------------------------------------------------------------------
+-- ---- dispatch ------------------------------------------------------------------------------------------------------
 local ports = DissectorTable.get("udp.port")
 local stock = ports:get_dissector(roce_port)
 local roce = Proto("spindle_roce", "Spindle on RoCEv2")
@@ -338,7 +338,7 @@ function roce.dissector(tvb, pinfo, root)
 		return rvma.dissector(tvb, pinfo, root)
 	end
 	local used = 0
-	if stock then -- what it finds malformed it has told itself
+	if stock then -- Wireshark's dissector shows what it finds malformed
 		local fine, n = pcall(stock.call, stock, tvb, pinfo, root)
 		used = fine and n or tvb:len()
 	end
