@@ -5,9 +5,9 @@
  *	clang -O2 -target bpf -mcpu=v2 -ffreestanding -c NAME.bpf.c -o NAME.bpf.o
  *
  * and loaded like any plug-in. Each function of SP_BPF_HANDLER() is a handler. It is called for each packet of its
- * contexts with a copy of what the NIC knows of the packet, and returns the verdict. The copy belongs to the call. There
- * are no loops (unroll them), no other functions (but always_inline ones) and no variables outside (sp_bpf_state_*). The
- * only addresses are those of the copy and of the stack, at offsets that are constant or, in the copy, have a mask.
+ * contexts with a copy of what the NIC knows of the packet, and returns the verdict. The copy belongs to the call. No
+ * loops (unroll them), no other functions (but always_inline ones), no variables outside (sp_bpf_state_*). The only
+ * addresses are those of the copy and of the stack, at offsets that are constant or, in the copy, have a mask.
  */
 #ifndef SPINDLE_BPF_H
 #define SPINDLE_BPF_H
@@ -47,15 +47,18 @@ enum { SP_DONE = 0, SP_FORWARD = 2, SP_ERROR = 3, SP_DROP_KIND = 4, SP_SENT = 5 
 uint64_t sp_bpf_load(uint64_t offset, uint64_t bytes);   /* 1, 2, 4 or 8, big endian as on the wire */
 uint64_t sp_bpf_store(uint64_t offset, uint64_t bytes, uint64_t value);
 uint64_t sp_bpf_swap(uint64_t a, uint64_t b, uint64_t bytes);          /* swaps two ranges of at most 64 bytes */
-uint64_t sp_bpf_checksum(uint64_t offset, uint64_t bytes, uint64_t sum); /* RFC 1071, as sp_bpf_store() wants it; sum: carried in */
-uint64_t sp_bpf_checksum_fix(uint64_t offset, uint64_t was, uint64_t is); /* updates the checksum at offset for a 16-bit word that has changed (RFC 1624) */
-uint64_t sp_bpf_answer(void);                            /* sends the frame as it is now, by the port it came by; 1: sent, 0: no room */
+/* RFC 1071, as sp_bpf_store() takes it; sum: carried in */
+uint64_t sp_bpf_checksum(uint64_t offset, uint64_t bytes, uint64_t sum);
+/* Updates the checksum at offset for a 16-bit word that has changed (RFC 1624). */
+uint64_t sp_bpf_checksum_fix(uint64_t offset, uint64_t was, uint64_t is);
+uint64_t sp_bpf_answer(void);      /* sends the frame as it is now, by the port it came by; 1: sent, 0: no room */
 uint64_t sp_bpf_count(uint64_t counter, uint64_t n);     /* index into SP_BPF_COUNTERS */
 uint64_t sp_bpf_param(uint64_t index);                   /* into SP_BPF_PARAM's */
 uint64_t sp_bpf_state_get(uint64_t index);               /* words of the context, shared by its workers */
 uint64_t sp_bpf_state_set(uint64_t index, uint64_t value);
 uint64_t sp_bpf_state_add(uint64_t index, uint64_t n);   /* atomic; returns the old value */
-uint64_t sp_bpf_event(uint64_t type, uint64_t a, uint64_t b, uint64_t c); /* to the host, SP_EVENT_OWN + type (below 256); 1: posted, 0: its queue is full */
+/* To the host: SP_EVENT_OWN + type (below 256). 1: posted, 0: its queue is full. */
+uint64_t sp_bpf_event(uint64_t type, uint64_t a, uint64_t b, uint64_t c);
 uint64_t sp_bpf_random(void);                            /* from the NIC's seed */
 
 /* The copy's bytes at a constant, even offset, from the wire to a number. */
@@ -64,14 +67,16 @@ uint64_t sp_bpf_random(void);                            /* from the NIC's seed 
 #define sp_bpf_u32(p, at) __builtin_bswap32(*(const uint32_t *)(const void *)((p)->head + (at)))
 #endif
 
-/* ---- what stands beside the code: sections of the object, which the NIC reads ------------------------------------- */
+/* ---- sections of the object that the NIC reads ---- */
 struct sp_bpf_about { uint32_t abi, packet_bytes, state_words, reserved; };
-struct sp_bpf_param_about { char name[40], fallback[24], help[96]; }; /* fallback: "": must be given; else 12, 64K, 0x1F */
+/* fallback: "": must be given; else 12, 64K, 0x1F */
+struct sp_bpf_param_about { char name[40], fallback[24], help[96]; };
 #define SP_BPF_PLACE(kind, id) __attribute__((section(kind "/" #id), used, aligned(8)))
 /* SP_BPF_HANDLER(name, state words) { ... return verdict; }, where p is the packet. Handlers' names are made of small
  * letters, digits and -: an identifier's _ becomes one. */
 #define SP_BPF_HANDLER(id, words) \
-	SP_BPF_PLACE("about", id) const struct sp_bpf_about sp_bpf_about_##id = {SP_BPF_ABI, sizeof(struct sp_bpf_packet), words, 0}; \
+	SP_BPF_PLACE("about", id) const struct sp_bpf_about sp_bpf_about_##id = \
+		{SP_BPF_ABI, sizeof(struct sp_bpf_packet), words, 0}; \
 	__attribute__((section("handler/" #id), used)) uint64_t sp_bpf_handler_##id(struct sp_bpf_packet *p)
 #define SP_BPF_DOC(id, text) SP_BPF_PLACE("doc", id) const char sp_bpf_doc_##id[] = text
 /* Names, one after the other with a \0 between them: SP_BPF_DROPS(id, "not-icmp\0" "no-room"). At most 63 each. */
