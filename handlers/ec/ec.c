@@ -218,7 +218,7 @@ static void ec_report(struct sp_ctx *c, struct sp_report *r)
 static const struct sp_handler ec_handler = {
 	SP_HANDLER_HEAD,
 	.name = "ec",
-	.doc = "erasure coding beside sdr: parity for messages sent, and repair in place of what was lost of them",
+	.doc = "erasure coding for sdr: parity for messages that are sent, and repair in place of lost chunks",
 	.params = ec_params,
 	.counters = ec_counters,
 	.ctx_size = sizeof(struct ec),

@@ -41,7 +41,7 @@ struct message {
 	_Atomic uint64_t claimed, summed; /* a bit per segment: a worker has it; it is in the sum */
 	_Atomic uint64_t all;		  /* the bits of the whole message; 0 until its last packet has arrived */
 	_Atomic uint64_t sum, bytes;
-	atomic_bool told;
+	atomic_bool published;
 };
 
 static int configure(struct sp_ctx *c, uint64_t *area)
@@ -130,7 +130,7 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *message, struct sp_
 	if (last)
 		atomic_fetch_or(&m->all, ~0ull >> (SEGMENTS - 1 - index));
 	summed = atomic_fetch_or(&m->summed, bit) | bit; /* after the sum and `all`: the last worker sees both */
-	if (summed == m->all && !atomic_exchange(&m->told, true))
+	if (summed == m->all && !atomic_exchange(&m->published, true))
 		publish(c, m, p);
 	return SP_DONE;
 }

@@ -100,7 +100,7 @@ static void timer(struct sp_ctx *c, struct sp_timer *t)
 }
 
 static const struct sp_param params[] = {
-	{"buckets", SP_UINT, "1024", 1, 65536, "buckets, beside the one for values beyond them"},
+	{"buckets", SP_UINT, "1024", 1, 65536, "buckets; one more counts values beyond them"},
 	{"width", SP_UINT, "1", 1, UINT32_MAX, "values that share a bucket"},
 	{"interval", SP_TIME, "1ms", 0, 0, "the host's buckets are up to this late"},
 	{NULL},

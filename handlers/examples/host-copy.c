@@ -44,7 +44,7 @@ struct message {
 	_Atomic uint64_t claimed, placed; /* a bit per segment: a worker has it; it is in host memory */
 	_Atomic uint64_t all;		  /* the bits of the whole message; 0 until its last packet has arrived */
 	_Atomic uint64_t bytes;
-	atomic_bool told;
+	atomic_bool published;
 };
 
 static int configure(struct sp_ctx *c, uint64_t *area)
@@ -137,7 +137,7 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *message, struct sp_
 	if (last)
 		atomic_fetch_or(&m->all, ~0ull >> (SEGMENTS - 1 - index));
 	placed = atomic_fetch_or(&m->placed, bit) | bit; /* after data and `all`: the last worker sees both */
-	if (placed == m->all && !atomic_exchange(&m->told, true))
+	if (placed == m->all && !atomic_exchange(&m->published, true))
 		publish(c, m);
 	return SP_DONE;
 }
@@ -148,7 +148,7 @@ static void completion(struct sp_ctx *c, struct sp_message *message, enum sp_end
 	const struct message *m = message->state;
 
 	(void)end; /* silent for `idle`, or the context ends */
-	c->counters[GIVEN_UP] += !m->told;
+	c->counters[GIVEN_UP] += !m->published;
 	s->taken[m->slot] = false;
 }
 

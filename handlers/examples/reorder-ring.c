@@ -31,9 +31,9 @@ enum { SLMP = 12, LINE = 64, CONSUMED = SP_CMD_OWN /* arg[0]: number of the next
 #define LOST UINT32_MAX
 
 /* One word per cell says who may use it: packet number << 2, with one of these. EMPTY to BUSY: the packet's worker (or,
- * for LOST, the timer). BUSY to FULL: the same. FULL to EMPTY, for the packet one round later: whoever makes room. So a
- * packet that is late, repeated or a round ahead finds a word that is not its own, and nobody waits (after Vyukov's
- * bounded queue). */
+ * for LOST, the timer). BUSY to FULL: the same. FULL to EMPTY, for the packet one round later: the one that makes room.
+ * So a packet that is late, repeated or a round ahead finds a word that is not its own, and nobody waits (after
+ * Vyukov's bounded queue). */
 enum { EMPTY, BUSY, FULL };
 #define WORD(n, state) ((uint64_t)(n) << 2 | (state))
 

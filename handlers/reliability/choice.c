@@ -66,7 +66,7 @@ static double parity_of(struct sp_choice c)
  * and has not much more parity. */
 static unsigned pick(const struct sp_chooser *c, const double *worst, double least)
 {
-	unsigned cheap = c->candidates, kept = c->candidates;
+	unsigned cheap = c->candidates, held = c->candidates;
 
 	for (unsigned i = 0; i < c->candidates; i++) {
 		const double more = cheap < c->candidates ? parity_of(c->candidate[cheap]) : HUGE_VAL;
@@ -76,10 +76,10 @@ static unsigned pick(const struct sp_chooser *c, const double *worst, double lea
 		    (parity < more || (parity == more && worst[i] < worst[cheap])))
 			cheap = i;
 		if (c->messages && i == c->which && worst[i] <= least * (1 + SP_CHOICE_MARGIN))
-			kept = i;
+			held = i;
 	}
-	if (kept < c->candidates && parity_of(c->candidate[kept]) < 2 * parity_of(c->candidate[cheap]))
-		return kept;
+	if (held < c->candidates && parity_of(c->candidate[held]) < 2 * parity_of(c->candidate[cheap]))
+		return held;
 	return cheap;
 }
 

@@ -6,7 +6,7 @@
 
 #include "bytes.h"
 
-#define ASKED	       3 /* polls that could prove everything: more than one, as they may be lost or sent a moment too early */
+#define ASKED	       3      /* polls that could prove everything: some may be lost, or sent a moment too early */
 #define SILENT_MOST    40     /* doublings of the time between polls that nobody answers, at most */
 #define SILENT_TELLS   5      /* ... after so many, the peer need not be told what was given up */
 #define SILENT_LONGEST SP_SEC /* ... the longest such time */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rvma, what a peer is told: control packets, refusals, acknowledgements. */
+/* rvma, answers to a peer: control packets, refusals, acknowledgements. */
 #include "answer.h"
 #include "blocks.h"
 

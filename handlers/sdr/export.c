@@ -97,8 +97,8 @@ static uint64_t sdr_chunks_of(const struct sdr *s, uint64_t word, uint64_t packe
 
 /* Takes those of the packets [at, end) that have not arrived, and reserves their chunks. If all packets of a chunk have
  * arrived already, the worker that placed the last one publishes it. Otherwise nobody can find the chunk full before
- * the taken packets are set in `done`, and whoever finds it full after that sees `reserved`. When all bits of a chunk
- * are set in `done`, nobody writes to it any more. */
+ * the taken packets are set in `done`, and the worker that finds it full after that sees `reserved`. When all bits of a
+ * chunk are set in `done`, nobody writes to it any more. */
 static void sdr_reserve_packets(const struct sdr *s, struct sdr_slot *slot, uint64_t at, uint64_t end, uint64_t from)
 {
 	for (uint64_t stop; at < end; at = stop) {

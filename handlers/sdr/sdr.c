@@ -59,23 +59,23 @@ static const struct sp_param sdr_params[] = {
 	{"max-message-bytes", SP_UINT, "16M", 1, 1ull << 44, "largest message; at most mtu * 2^(offset bits)"},
 	{"max-messages", SP_UINT, "64", 1, SP_SDR_MAX_MESSAGES, "messages at once; at most 2^(id bits)"},
 	{"generations", SP_UINT, "4", 1, SP_SDR_MAX_QPS,
-	 "QPs that a slot's messages take turns on, to tell late packets"},
-	{"channels", SP_UINT, "1", 1, SP_SDR_MAX_QPS, "QPs a generation, over which packets are spread"},
+	 "QPs that the messages of a slot use in turn, so that late packets are recognised"},
+	{"channels", SP_UINT, "1", 1, SP_SDR_MAX_QPS, "QPs per generation, over which packets are spread"},
 	{"split", SP_STRING, SP_SDR_SPLIT_DEFAULT, 0, 0, "bits of the immediate: message id + packet offset + user"},
 	{"credit", SP_STRING, "control", 0, 0, "control: clear-to-send on a control QP; implicit: the peer just sends",
 	 sdr_credits},
 	{"cts-interval", SP_TIME, "1ms", SP_US, 3600 * SP_SEC, "first interval at which a clear-to-send is repeated"},
 	{"max-packet-life", SP_TIME, "10ms", 0, 3600 * SP_SEC,
-	 "how long a slot and generation must be quiet before it is used again"},
+	 "time without packets after which a slot and generation can be used again"},
 	{"send", SP_BOOL, "yes", 0, 0, "messages may be sent"},
 	{"receive", SP_BOOL, "yes", 0, 0, "receives may be posted"},
 	{"segments", SP_UINT, "1024", 1, SP_SDR_SEGMENTS_MAX, "pieces of messages queued for sending"},
 	{"control-slots", SP_UINT, "64", 1, SP_SDR_DATAGRAMS_MAX,
-	 "datagrams queued for sending, and datagrams of the peer's kept for the application"},
+	 "datagrams queued for sending, and datagrams of the peer held for the application"},
 	{"queue", SP_UINT, "65536", 1, 1 << 20,
-	 "implicit credit: receives posted ahead, and messages kept for the report"},
+	 "implicit credit: receives posted ahead, and messages held for the report"},
 	{"stream-from", SP_UINT, "0", 0, 0,
-	 "bytes of a memory region from which on large packets are written past the caches; 0: by the caches' sizes"},
+	 "memory regions of this many bytes or more get large packets past the caches; 0: by the caches' sizes"},
 	{NULL},
 };
 #define SDR_MAX_TAGS	  (1u << 24)
@@ -329,14 +329,14 @@ static void sdr_report(struct sp_ctx *c, struct sp_report *r)
 {
 	const struct sdr *s = c->state;
 	const uint64_t chunk_words = (s->max_chunks + 511) / 512 * 8;
-	uint64_t kept = s->posts > s->records ? s->posts : s->records, room = SDR_REPORT_CHUNKS;
+	uint64_t held = s->posts > s->records ? s->posts : s->records, room = SDR_REPORT_CHUNKS;
 
 	sp_report_uint(r, "posted", s->next_post);
 	sp_report_bool(r, "connected", s->connected);
 	sp_report_uint(r, "may_send", __atomic_load_n(&s->may_send, __ATOMIC_RELAXED));
 	sp_report_open(r, "messages", true);
-	kept += s->slots;
-	for (uint64_t k = s->next_post > kept ? s->next_post - kept : 0; k < s->next_post; k++) {
+	held += s->slots;
+	for (uint64_t k = s->next_post > held ? s->next_post - held : 0; k < s->next_post; k++) {
 		const struct sdr_slot *slot = &s->slot[k % s->slots];
 		const struct sdr_record *record = &s->record[k % s->records];
 		const struct sdr_post *post = &s->post[k % s->posts];

@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 -- What Spindle adds to RoCEv2, for Wireshark and tshark (4.0 or later): tshark -X lua_script:spindle.lua -r capture
 --
--- RVMA's headers (rvma.h; BTH's manufacturer opcodes 0xC0 to 0xC8) are decoded here, whole. Everything else on UDP port
--- 4791 goes to Wireshark's own dissector; to SDR's control datagrams (sdr.h), which it shows as SEND Only with some
--- bytes, what these say is added. Inside of both are the reliability datagrams (reliability.h).
+-- This decodes all of RVMA's headers (rvma.h; BTH's manufacturer opcodes 0xC0 to 0xC8). Everything else on UDP port
+-- 4791 goes to Wireshark's own dissector, which shows SDR's control datagrams (sdr.h) as SEND Only with some bytes:
+-- this adds their content. Both carry reliability datagrams (reliability.h).
 
 local roce_port = 4791
 
@@ -36,7 +36,8 @@ rf.entry_flags = ProtoField.uint8("spindle_rel.entry.flags", "Flags", base.HEX)
 rf.refused = ProtoField.bool("spindle_rel.entry.refused", "Refused", 8, nil, 0x01)
 rf.reason = ProtoField.uint8("spindle_rel.entry.reason", "Reason of the refusal")
 rf.bitmap = ProtoField.bytes("spindle_rel.entry.bitmap", "Bitmap")
-local rel_short = ProtoExpert.new("spindle_rel.short", "Shorter than it says", expert.group.MALFORMED, expert.severity.ERROR)
+local rel_short = ProtoExpert.new("spindle_rel.short", "Shorter than it says", expert.group.MALFORMED,
+	expert.severity.ERROR)
 rel.experts = { rel_short }
 
 local function add(tree, field, tvb, at, bytes)
@@ -70,7 +71,7 @@ local function rel_entry(tvb, at, tree)
 	return at + 24 + bytes
 end
 
--- True: it is one.
+-- True: the bytes are a reliability datagram.
 local function rel_is(tvb)
 	return tvb:len() >= 16 and tvb(0, 4):string() == "SPRL"
 end
@@ -169,7 +170,8 @@ local opcodes = {
 }
 local header_bytes = { 56, 64, 40, 8, 8, 24, 40, 40, 16 } -- of 0xC0 and on
 local statuses = {
-	[0] = "delivered", [1] = "no such mailbox", [2] = "no buffer", [3] = "wrong key", [4] = "closed", [5] = "too large",
+	[0] = "delivered", [1] = "no such mailbox", [2] = "no buffer", [3] = "wrong key", [4] = "closed",
+	[5] = "too large",
 	[6] = "bad range", [7] = "wrong mode", [8] = "over the rate", [9] = "not complete", [10] = "not readable",
 	[11] = "no room", [12] = "rewound", [13] = "given up",
 }
@@ -204,7 +206,8 @@ f.payload = ProtoField.bytes("rvma.payload", "Payload")
 f.icrc = ProtoField.uint32("rvma.icrc", "Invariant CRC", base.HEX)
 local short = ProtoExpert.new("rvma.short", "Shorter than its header", expert.group.MALFORMED, expert.severity.ERROR)
 local bad_version = ProtoExpert.new("rvma.bad_version", "Not version 1", expert.group.PROTOCOL, expert.severity.WARN)
-local not_zero = ProtoExpert.new("rvma.not_zero", "Reserved bytes are not zero", expert.group.PROTOCOL, expert.severity.WARN)
+local not_zero = ProtoExpert.new("rvma.not_zero", "Reserved bytes are not zero", expert.group.PROTOCOL,
+	expert.severity.WARN)
 rvma.experts = { short, bad_version, not_zero }
 
 local append = UInt64(0xFFFFFFFF, 0xFFFFFFFF)
@@ -225,7 +228,7 @@ local function add_zero(tree, tvb, at, bytes)
 	end
 end
 
--- What PUT, GET and DATA begin with.
+-- The common beginning of PUT, GET and DATA.
 local function add_head(tree, tvb)
 	add(tree, f.token, tvb, 0, 8)
 	add(tree, f.transfer, tvb, 8, 8)
@@ -234,7 +237,8 @@ local function add_head(tree, tvb)
 	add(add(tree, f.flags, tvb, 21, 1), f.fence, tvb, 21, 1)
 	add_zero(tree, tvb, 22, 2)
 	add(tree, f.length, tvb, 24, 8)
-	return string.format("transfer %s packet %d, %s bytes", tvb(8, 8):uint64(), tvb(16, 4):uint(), tvb(24, 8):uint64())
+	return string.format("transfer %s packet %d, %s bytes", tvb(8, 8):uint64(), tvb(16, 4):uint(),
+		tvb(24, 8):uint64())
 end
 
 local function add_place(tree, tvb)
@@ -272,7 +276,8 @@ local bodies = {
 		add(tree, f.blocks, tvb, 16, 4)
 		add(tree, f.reason, tvb, 20, 1)
 		add_zero(tree, tvb, 21, 3)
-		return string.format("transfer %s: %s", tvb(8, 8):uint64(), statuses[tvb(20, 1):uint()] or "unknown reason")
+		return string.format("transfer %s: %s", tvb(8, 8):uint64(),
+			statuses[tvb(20, 1):uint()] or "unknown reason")
 	end,
 	[0xC6] = function(tree, tvb)
 		add_version(tree, tvb, 0)
@@ -283,7 +288,8 @@ local bodies = {
 		add(tree, f.token, tvb, 16, 8)
 		add(tree, f.nonce, tvb, 24, 8)
 		add(tree, f.echo, tvb, 32, 8)
-		return string.format("QP 0x%06x, mtu %d, window %d", tvb(4, 4):uint(), tvb(8, 4):uint(), tvb(12, 4):uint())
+		return string.format("QP 0x%06x, mtu %d, window %d", tvb(4, 4):uint(), tvb(8, 4):uint(),
+			tvb(12, 4):uint())
 	end,
 	[0xC8] = function(tree, tvb)
 		add(tree, f.token, tvb, 0, 8)
@@ -293,7 +299,7 @@ local bodies = {
 bodies[0xC4] = bodies[0xC3]
 bodies[0xC7] = bodies[0xC6]
 
--- tvb: from the BTH to the ICRC, both included.
+-- tvb: from the BTH to the ICRC, including both.
 function rvma.dissector(tvb, pinfo, root)
 	local opcode, pad = tvb(0, 1):uint(), tvb(1, 1):bitfield(2, 2)
 	local name, header = opcodes[opcode], header_bytes[opcode - 0xBF]
@@ -328,7 +334,7 @@ function rvma.dissector(tvb, pinfo, root)
 	return tvb:len()
 end
 
--- ---- who gets what --------------------------------------------------------------------------------------------------
+-- ---- dispatch ------------------------------------------------------------------------------------------------------
 local ports = DissectorTable.get("udp.port")
 local stock = ports:get_dissector(roce_port)
 local roce = Proto("spindle_roce", "Spindle on RoCEv2")
@@ -338,7 +344,7 @@ function roce.dissector(tvb, pinfo, root)
 		return rvma.dissector(tvb, pinfo, root)
 	end
 	local used = 0
-	if stock then -- what it finds malformed it has told itself
+	if stock then -- Wireshark's dissector shows what it finds malformed
 		local fine, n = pcall(stock.call, stock, tvb, pinfo, root)
 		used = fine and n or tvb:len()
 	end
