@@ -98,8 +98,7 @@ struct sp_attach_welcome {
 };
 static_assert(sizeof(struct sp_attach_request) == 48 && sizeof(struct sp_attach_reply) == 48, "no padding");
 
-/* ---- queues: one memory per application -----------------------------------------------------------------------------
- */
+/* ---- queues: one memory per application ---- */
 /* Asking for a wake-up. The application sets `armed`, looks once more, and sleeps. The NIC clears it when it has
  * written to the wake-up pipe. Only 0 and 1 have a meaning. An application that writes anything else loses wake-ups,
  * nothing more. */

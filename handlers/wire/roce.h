@@ -26,7 +26,7 @@
 #define SP_ROCE_QP_MULTICAST   0xFFFFFFu /* destination of multicasts */
 #define SP_ROCE_UDP_SOURCE_MIN 0xC000u	 /* source ports carry 14 bits of entropy */
 
-/* ---- unaligned big-endian access ------------------------------------------------------------------------------ */
+/* ---- unaligned big-endian access ---- */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define SP_BE(bits, v) __builtin_bswap##bits(v)
 #else
@@ -55,15 +55,6 @@ static inline uint32_t sp_load_be24(const void *from)
 	return (uint32_t)b[0] << 16 | (uint32_t)b[1] << 8 | b[2];
 }
 
-static inline void sp_store_be24(void *to, uint32_t v)
-{
-	uint8_t *b = (uint8_t *)to;
-
-	b[0] = (uint8_t)(v >> 16);
-	b[1] = (uint8_t)(v >> 8);
-	b[2] = (uint8_t)v;
-}
-
 /* In the byte order of the ICRC. */
 static inline uint32_t sp_load_le32(const void *from)
 {
@@ -75,7 +66,7 @@ static inline void sp_store_le32(void *to, uint32_t v)
 	sp_store_be32(to, __builtin_bswap32(v));
 }
 
-/* ---- base transport header ------------------------------------------------------------------------------------ */
+/* ---- base transport header ---- */
 struct sp_bth {
 	uint8_t opcode; /* enum sp_roce_opcode */
 	uint8_t flags;	/* SP_BTH_* */
@@ -98,11 +89,6 @@ enum sp_bth_flags {
 	SP_BTH_FECN = 0x80,	 /* in resv8a */
 	SP_BTH_BECN = 0x40,	 /* in resv8a */
 };
-
-static inline uint32_t sp_roce_pad(uint32_t payload_len)
-{
-	return -payload_len & 3;
-}
 
 /* False for QP numbers that no context can have: those of management, and the multicast destination. qp: 24 bits or
  * more. */
@@ -157,7 +143,7 @@ enum sp_roce_opcode {
 #define SP_ROCE_TRANSPORT(opcode) ((uint8_t)(opcode)&0xE0)
 enum sp_roce_transport { SP_ROCE_RC = 0x00, SP_ROCE_UC = 0x20, SP_ROCE_RD = 0x40, SP_ROCE_UD = 0x60 };
 
-/* ---- extension headers, in the order in which they follow the BTH --------------------------------------------- */
+/* ---- extension headers, in the order in which they follow the BTH ---- */
 struct sp_deth { /* datagram */
 	uint8_t qkey[4];
 	uint8_t reserved;
