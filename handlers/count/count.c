@@ -15,7 +15,7 @@
 enum { OPENED, FORGOTTEN, UNTRACKED, COLLISIONS };
 static const char *const counters[] = {"opened", "forgotten", "untracked", "collisions", NULL};
 
-/* ---- state ------------------------------------------------------------------------------------------------------ */
+/* ---- state ---- */
 /* What identifies a flow. Only UDP and TCP have ports. A packet without IP has only its type. */
 struct tuple {
 	uint8_t source[16], destination[16]; /* IPv4: the first four bytes */
@@ -77,7 +77,7 @@ static int attach(struct sp_ctx *c)
 	return sp_messages_limit(c, s->limit + 64, sp_param_uint(c, "idle"));
 }
 
-/* ---- which flow ------------------------------------------------------------------------------------------------- */
+/* ---- which flow ---- */
 static uint16_t get16(const uint8_t *b)
 {
 	return (uint16_t)(b[0] << 8 | b[1]);
@@ -131,7 +131,7 @@ static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 	return sp_hash(c, &t, sizeof(t));
 }
 
-/* ---- the life of a flow ----------------------------------------------------------------------------------------- */
+/* ---- the life of a flow ---- */
 static void add(const struct sp_ctx *c, _Atomic uint64_t *to, uint64_t n)
 {
 	if (c->workers == 1) /* nobody else writes: no locked operation is needed */
@@ -238,7 +238,7 @@ static void completion(struct sp_ctx *c, struct sp_message *m, enum sp_end end)
 	c->counters[FORGOTTEN]++;
 }
 
-/* ---- what the host asks for ------------------------------------------------------------------------------------- */
+/* ---- what the host asks for ---- */
 static uint64_t sum(const struct sp_ctx *c, bool bytes)
 {
 	const struct count *s = c->state;

@@ -114,7 +114,6 @@ uint64_t ec_lacking(struct sp_ctx *c, uint64_t key)
 }
 
 /* ---- looking ---- */
-
 void ec_queue(struct sp_ctx *c, struct ec_pair *pair)
 {
 	struct ec *s = c->state;
@@ -221,7 +220,6 @@ void ec_look(struct sp_ctx *c, uint64_t key, const uint64_t *chunk, unsigned cou
 }
 
 /* ---- taking submessages to repair ---- */
-
 static void ec_put_back(struct sp_ctx *c, const struct ec_decoder *d, uint64_t word, uint64_t subs)
 {
 	const struct ec *s = c->state;

@@ -9,7 +9,6 @@ static void set(uint64_t *bitmap, unsigned i)
 }
 
 /* ---- what there is, and where ---- */
-
 #define CHECK (1ull << 48) /* rows one at a time, so tables differ */
 
 static uint64_t shape_of(const struct sp_ec_code *code, unsigned data)
@@ -40,7 +39,6 @@ static struct sp_ec_plan *place_of(struct sp_ec_plans *plans, const struct sp_ec
 }
 
 /* ---- making one ---- */
-
 static void source_add(struct sp_ec_plan *plan, unsigned chunk, unsigned data)
 {
 	if (chunk == data - 1)
@@ -99,7 +97,6 @@ static struct sp_ec_plan *find(struct sp_ec_plans *plans, const struct sp_ec_cod
 }
 
 /* ---- asking for one ---- */
-
 struct sp_ec_plan *sp_ec_plan_parity(struct sp_ec_plans *plans, const struct sp_ec_code *code, unsigned data,
 				     const uint64_t *wanted)
 {

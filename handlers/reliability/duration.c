@@ -9,7 +9,6 @@
 #define ODDS_LEAST 1e-12 /* probability of a fallback */
 
 /* ---- what can be ---- */
-
 static double between(double least, double value, double most)
 {
 	return value >= least ? fmin(value, most) : least; /* what is not a number counts as `least` */
@@ -32,7 +31,6 @@ static struct sp_choice possible(struct sp_choice c)
 }
 
 /* ---- probabilities ---- */
-
 double sp_hazard_rate(double drop)
 {
 	return -log1p(-between(0, drop, 1 - 1e-9));
@@ -107,7 +105,6 @@ double sp_duration_fails(struct sp_choice choice, unsigned data, double p, doubl
 }
 
 /* ---- selective repeat ---- */
-
 struct repeat {
 	double chunks;		/* and a fraction */
 	double inject, round;	/* of a chunk; from sending it to sending it again */
@@ -162,7 +159,6 @@ static double repeat_late(double chunks, double inject, double rto, double p, do
 }
 
 /* ---- a message ---- */
-
 struct plan {
 	struct sp_choice_path path;
 	struct sp_choice choice;

@@ -3,6 +3,7 @@
  * rvma, the buffers of a window: posting, the head and what has been placed in it, retirement, hand-over, what is held.
  */
 #include "bucket.h"
+#include "../mem_range.h"
 #include "copy.h"
 
 static uint32_t rv_index(const struct rv *s, const struct rv_buffer *b)
@@ -140,13 +141,11 @@ static int rv_post_memory(struct sp_ctx *c, struct rv_buffer *b, const struct sp
 	b->offset = command->arg[1];
 	b->length = command->arg[2];
 	b->notify_offset = command->arg[3];
-	b->mem = sp_mem_get(c, id);
-	if (!b->mem || !sp_mem_holds(b->mem, b->offset, b->length))
+	if (mem_range_get(c, id, b->offset, b->length, &b->mem))
 		return -EFAULT;
 	if (!notify)
 		return 0;
-	b->notify = sp_mem_get(c, notify);
-	if (!b->notify || !sp_mem_holds(b->notify, b->notify_offset, sizeof(struct sp_rvma_notification)))
+	if (mem_range_get(c, notify, b->notify_offset, sizeof(struct sp_rvma_notification), &b->notify))
 		return -EFAULT;
 	if (((uintptr_t)b->notify->base + b->notify_offset) % sizeof(struct sp_rvma_notification))
 		return -EINVAL;

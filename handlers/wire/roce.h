@@ -26,7 +26,7 @@
 #define SP_ROCE_QP_MULTICAST   0xFFFFFFu /* destination of multicasts */
 #define SP_ROCE_UDP_SOURCE_MIN 0xC000u	 /* source ports carry 14 bits of entropy */
 
-/* ---- unaligned big-endian access ------------------------------------------------------------------------------ */
+/* ---- unaligned big-endian access ---- */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define SP_BE(bits, v) __builtin_bswap##bits(v)
 #else
@@ -66,7 +66,7 @@ static inline void sp_store_le32(void *to, uint32_t v)
 	sp_store_be32(to, __builtin_bswap32(v));
 }
 
-/* ---- base transport header ------------------------------------------------------------------------------------ */
+/* ---- base transport header ---- */
 struct sp_bth {
 	uint8_t opcode; /* enum sp_roce_opcode */
 	uint8_t flags;	/* SP_BTH_* */
@@ -142,7 +142,7 @@ enum sp_roce_opcode {
 #define SP_ROCE_TRANSPORT(opcode) ((uint8_t)(opcode)&0xE0)
 enum sp_roce_transport { SP_ROCE_RC = 0x00, SP_ROCE_UC = 0x20, SP_ROCE_RD = 0x40, SP_ROCE_UD = 0x60 };
 
-/* ---- extension headers, in the order in which they follow the BTH --------------------------------------------- */
+/* ---- extension headers, in the order in which they follow the BTH ---- */
 struct sp_deth { /* datagram */
 	uint8_t qkey[4];
 	uint8_t reserved;

@@ -34,8 +34,7 @@
 #define SP_RVMA_BUFFERS_MAX (1u << 23)
 #define SP_RVMA_APPEND	    UINT64_MAX /* offset of a put without one: after all bytes so far */
 
-/* ---- packets ------------------------------------------------------------------------------------------------------
- */
+/* ---- packets ---- */
 enum sp_rvma_opcode {
 	SP_RVMA_PUT = 0xC0,	/* struct sp_rvma_put, payload */
 	SP_RVMA_GET = 0xC1,	/* struct sp_rvma_get: a transfer of one packet */
@@ -147,8 +146,7 @@ enum sp_rvma_status {
 	SP_RVMA_CANCELLED = 35, /* the context has ended */
 };
 
-/* ---- commands -----------------------------------------------------------------------------------------------------
- */
+/* ---- commands ---- */
 enum sp_rvma_window_flags {
 	SP_RVMA_OPS = 1,       /* the threshold counts operations; otherwise bytes */
 	SP_RVMA_MANAGED = 2,   /* each put is placed after the last one; otherwise puts name an offset */
@@ -200,8 +198,7 @@ enum sp_rvma_command {
  * its line in the area. Until then the NIC uses its memory. */
 #define SP_RVMA_OP(slot, number) ((uint64_t)(number) << 32 | (uint32_t)(slot))
 
-/* ---- what NIC and host share --------------------------------------------------------------------------------------
- */
+/* ---- what NIC and host share ---- */
 /* The notification of a buffer ("completion pointer"), in the application's memory, 64-byte aligned. It is written when
  * the buffer is handed over, its address last. The application clears it before it posts the buffer. */
 enum sp_rvma_notice {

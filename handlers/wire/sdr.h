@@ -38,7 +38,7 @@
 #define SP_SDR_DATAGRAM_MIN  64u   /* ... that fit any mtu */
 #define SP_SDR_DATAGRAMS_MAX 4096u /* slots for them */
 
-/* ---- the immediate ----------------------------------------------------------------------------------------------- */
+/* ---- the immediate ---- */
 struct sp_sdr_split {
 	uint8_t id, offset, user; /* bits, 32 in all */
 };
@@ -114,8 +114,7 @@ static inline uint64_t sp_sdr_units(uint64_t bytes, uint64_t unit)
 	return bytes ? (bytes - 1) / unit + 1 : 1;
 }
 
-/* ---- control packets: payload of UC SEND Only to the peer's control QP, big-endian --------------------------------
- */
+/* ---- control packets: payload of UC SEND Only to the peer's control QP, big-endian ---- */
 #define SP_SDR_CONTROL_MAGIC   0x53445243u /* "SDRC" */
 #define SP_SDR_CONTROL_VERSION 1
 
@@ -155,8 +154,7 @@ static inline uint32_t sp_sdr_datagram_bytes(uint32_t mtu)
 					    : room;
 }
 
-/* ---- commands; cookie is the message number k except where noted --------------------------------------------------
- */
+/* ---- commands; cookie is the message number k except where noted ---- */
 enum sp_sdr_command {
 	/*
 	 * SP_CMD_POST: arg[0..2] = memory, offset, length. k must be the next. -EAGAIN: its slot is in use.
@@ -174,8 +172,7 @@ enum sp_sdr_command {
 				-EAGAIN: as many as slots are waiting. -EOPNOTSUPP: implicit credit */
 };
 
-/* ---- area shared with the host program: NIC writes, host reads. 64 bytes a line, host byte order -------------------
- */
+/* ---- area shared with the host program: NIC writes, host reads. 64 bytes a line, host byte order ---- */
 #define SP_SDR_AREA_MAGIC   0x41524453u
 #define SP_SDR_AREA_VERSION 3
 
