@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "attach.h"
+#include "exchange.h"
 
 #include <errno.h>
 #include <fcntl.h>
