@@ -1,42 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests to a NIC in another process, and replies (wire/attach.h): for sp_attach, and for commands that ask for
- * reports and captures. One thread at a time. */
+/* A device of a NIC in another process: for sp_attach, and for commands that ask for reports and captures. */
 #ifndef HOST_API_ATTACH_H
 #define HOST_API_ATTACH_H
 
-#include "../handlers/wire/attach.h"
 #include "device.h"
+#include "exchange.h"
 
-struct sp_attach_link {
-	int fd; /* the socket, -1: none */
-	bool dead;
-	uint64_t message[(sizeof(struct sp_attach_reply) + SP_ATTACH_BYTES) / 8 + 1]; /* the last reply */
-};
-
-/* One request and its reply. */
-struct sp_attach_exchange {
-	enum sp_attach_op op;
-	uint64_t arg[4]; /* in: of the request; out: of the reply */
-	const void *data;
-	uint32_t bytes;
-	struct sp_error *error;		     /* for the NIC's error text; may be NULL */
-	const struct sp_attach_reply *reply; /* out: the reply, valid until the next exchange; NULL: none */
-	int fd[SP_ATTACH_FDS];		     /* out: its descriptors; -1: none */
-};
-
-/* nic: as for sp_attach. -ENOENT, -ECONNREFUSED, -EACCES, -EINVAL, -ENAMETOOLONG ... On failure link->fd is -1. */
-int sp_attach_connect(struct sp_attach_link *link, const char *nic);
-/* Returns the status of the reply. -ENODEV: the connection has ended, or there was no reply for 30 s. -EPROTO: the
- * reply is invalid; this also ends the connection. Descriptors come only with success; close them with
- * sp_attach_release. */
-int sp_attach_exchange(struct sp_attach_link *link, struct sp_attach_exchange *x);
-void sp_attach_release(struct sp_attach_exchange *x);
-/* Checks without waiting whether the NIC is still there, and sets link->dead. */
-void sp_attach_look(struct sp_attach_link *link);
 /* Ends the connection without waiting for the NIC, and with it all contexts and regions: further calls return -ENODEV.
  * No effect on a device that is not attached. */
 void sp_attach_leave(struct sp_dev *dev);
-/* Maps memory that the NIC shares. -EPROTO: it is too short or not sealed. */
-int sp_attach_map(int fd, uint64_t bytes, bool writable, void **at);
 
 #endif

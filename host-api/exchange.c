@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "attach.h"
+#include "exchange.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,13 +13,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SP_ATTACH_PATIENCE 30 /* seconds: a working NIC answers within milliseconds */
+#define SP_ATTACH_PATIENCE 30 /* seconds: a NIC that lives answers within milliseconds */
 
 static void sp_attach_die(struct sp_attach_link *link)
 {
 	link->dead = true;
-	shutdown(link->fd,
-		 SHUT_RDWR); /* the NIC releases us too, and a thread that sleeps on the descriptor wakes up */
+	shutdown(link->fd, SHUT_RDWR); /* the NIC lets go of us too, and who sleeps on the descriptor wakes */
 }
 
 int sp_attach_connect(struct sp_attach_link *link, const char *nic)
@@ -54,7 +53,7 @@ int sp_attach_connect(struct sp_attach_link *link, const char *nic)
 		return 0;
 	close(link->fd);
 	link->fd = -1;
-	/* Another kind of socket, or a file: not a NIC. A full queue that stays full: the NIC hangs. */
+	/* Another kind of socket, or a file: no NIC. A full queue that nobody empties: one that hangs. */
 	return rc == -EPROTOTYPE ? -ECONNREFUSED : rc == -EAGAIN ? -ETIMEDOUT : rc == -ENOTDIR ? -ENOENT : rc;
 }
 
@@ -73,7 +72,7 @@ static int sp_attach_send(struct sp_attach_link *link, const struct sp_attach_ex
 	return sent == (ssize_t)(sizeof(request) + x->bytes) ? 0 : -ENODEV;
 }
 
-/* Moves all descriptors into x->fd, so that none is leaked. */
+/* Descriptors go into x->fd: all of them, so that none stays behind. */
 static bool sp_attach_collect(struct sp_attach_exchange *x, struct msghdr *message)
 {
 	unsigned n = 0;
@@ -158,7 +157,7 @@ int sp_attach_exchange(struct sp_attach_link *link, struct sp_attach_exchange *x
 	if (link->dead)
 		return -ENODEV;
 	rc = sp_attach_send(link, x);
-	/* A NIC that refuses us may have closed already; its reply has arrived all the same. */
+	/* A NIC that refuses us may have closed already; its reply is there all the same. */
 	if (!rc || rc == -ENODEV)
 		rc = sp_attach_receive(link, x);
 	if (rc) {
@@ -186,7 +185,7 @@ void sp_attach_look(struct sp_attach_link *link)
 {
 	uint8_t byte;
 
-	/* Nothing arrives without a request: if something does, the connection counts as ended. */
+	/* Nothing comes unasked: what does is as good as the end. */
 	if (!link->dead &&
 	    (recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EINTR)))
 		sp_attach_die(link);

@@ -163,7 +163,7 @@ static int measure(struct bench *b, uint32_t id, double seconds, struct bench_ro
 	taken = sp_nic_context_counter(b->nic, id, "packets") - before;
 	if (taken == b->received)
 		return 0;
-	return bench_fail(why, -EPROTO, "%llu packets came, %llu were taken: not what was to be measured",
+	return bench_fail(why, -EPROTO, "%llu packets came, %llu were taken: the measurement is not valid",
 			  (unsigned long long)b->received, (unsigned long long)taken);
 }
 

@@ -150,7 +150,7 @@ int bench_child_line(const struct bench_house *h, struct bench_child *c, double 
 		if (bench_stopped())
 			return -EINTR;
 		if (now >= until) {
-			snprintf(why->text, sizeof(why->text), "a child says nothing for %.0f s", seconds);
+			snprintf(why->text, sizeof(why->text), "a child process was silent for %.0f s", seconds);
 			last_words(h, c, why);
 			return -ETIMEDOUT;
 		}

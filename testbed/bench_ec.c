@@ -374,7 +374,7 @@ static int run_handler(void *state, double seconds, struct bench_round *round, s
 		messages++;
 	} while (!r && now() - began < seconds);
 	if (r)
-		return bench_fail(why, r, "the NIC has not made what was lost or wanted: %s", strerror(-r));
+		return bench_fail(why, r, "the NIC did not finish a message: %s", strerror(-r));
 	round->value = (double)(messages * b->shape.submessages * data_bytes(b)) / 1e9 * (double)rte_get_tsc_hz();
 	/* If all were interrupted, uses the interrupted ones. */
 	if (w->slices > w->disturbed)

@@ -122,7 +122,7 @@ static int run(void *state, double seconds, struct bench_round *round, struct be
 
 	taken = sp_nic_context_counter(b->wire.nic, last, "packets") - before;
 	if (!r && taken != round->units)
-		r = bench_fail(why, -EPROTO, "of %llu packets %llu have come to the handler",
+		r = bench_fail(why, -EPROTO, "of %llu packets %llu reached the handler",
 			       (unsigned long long)round->units, (unsigned long long)taken);
 	return r;
 }

@@ -233,7 +233,7 @@ static int run_iperf3(void *state, double seconds, struct bench_round *round, st
 	round->value = received_rate(all) / 8e6;
 	json_decref(all);
 	if (!r && round->value <= 0)
-		r = bench_fail(why, -EPROTO, "iperf3 has said no rate");
+		r = bench_fail(why, -EPROTO, "iperf3 reported no rate");
 	return r;
 }
 

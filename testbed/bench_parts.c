@@ -279,7 +279,7 @@ static int once(struct rig *r, double *f, struct bench_why *why)
 	if (!e)
 		e = cost_of(bench_sdr_run, r->whole, seconds, &f[WHOLE], why);
 	if (!e && (r->wrong || bench_sdr_wasted(r->loop)))
-		e = bench_fail(why, -EPROTO, "%u packets did not go where they should", r->wrong);
+		e = bench_fail(why, -EPROTO, "%u packets went to a wrong place", r->wrong);
 	return e ? e : bench_stopped() ? -EINTR : 0;
 }
 

@@ -198,7 +198,7 @@ static int open_puts(const struct shape *shape, const struct bench_options *o, v
 	int r = -ENOMEM;
 
 	if (o->icrc)
-		return bench_fail(why, BENCH_SKIPPED, "the port changes each packet as it makes it, and not its ICRC");
+		return bench_fail(why, BENCH_SKIPPED, "the port changes each packet, but not its ICRC");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return r;
@@ -247,7 +247,7 @@ static int run(void *state, double seconds, struct bench_round *round, struct be
 	round->cycles = bench_clock_end(&clock);
 	puts = sp_nic_context_counter(b->nic, b->context, "puts") - before;
 	if (puts != units || b->place == UINT64_MAX)
-		return bench_fail(why, -EPROTO, "%llu puts sent, %llu placed: not what was to be measured",
+		return bench_fail(why, -EPROTO, "%llu puts sent, %llu placed: the measurement is not valid",
 				  (unsigned long long)units, (unsigned long long)puts);
 	return 0;
 }

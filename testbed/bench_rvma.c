@@ -154,12 +154,12 @@ static int run(struct bench *b, enum sp_batch_way way, double seconds, struct be
 	if (bench_stopped())
 		return -EINTR;
 	if (r)
-		return bench_fail(why, r, "a message was not passed: %s", strerror(-r));
+		return bench_fail(why, r, "a message was not delivered: %s", strerror(-r));
 	if (torn && way != SP_BATCH_LAST_BYTE)
-		return bench_fail(why, -EBADMSG, "%llu messages were announced before they were there",
+		return bench_fail(why, -EBADMSG, "%llu messages were announced before they had arrived",
 				  (unsigned long long)torn);
 	if (torn)
-		return bench_fail(why, BENCH_SKIPPED, "in %llu of %u messages the last byte was there before others",
+		return bench_fail(why, BENCH_SKIPPED, "in %llu of %u messages the last byte arrived before others",
 				  (unsigned long long)torn, b->samples);
 	round->value = b->kind == RING ? sp_quantile(b->sample, b->samples, 500) : mean(b);
 	round->tail = b->samples < 100 ? 0 : sp_quantile(b->sample, b->samples, 990);

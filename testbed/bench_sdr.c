@@ -227,7 +227,8 @@ static int all_fresh(struct bench_sdr *b, struct bench_why *why)
 
 	if (!duplicates)
 		return 0;
-	return bench_fail(why, -EPROTO, "%llu duplicates: not what was to be measured", (unsigned long long)duplicates);
+	return bench_fail(why, -EPROTO, "%llu duplicates: the measurement is not valid",
+			  (unsigned long long)duplicates);
 }
 
 int bench_sdr_run(struct bench_sdr *b, double seconds, struct bench_round *round, struct bench_why *why)

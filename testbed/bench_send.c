@@ -217,8 +217,8 @@ static int run_sender(struct bench *b, struct sender *s, double seconds, struct 
 	if (round->units && !sp_nic_context_counter(s->nic, s->context, "send_errors") &&
 	    after.dropped == before.dropped)
 		return 0;
-	return bench_fail(why, -EPROTO, "%llu packets have been sent, and some have not: %s",
-			  (unsigned long long)round->units, strerror(-r));
+	return bench_fail(why, -EPROTO, "%llu packets were sent, others failed: %s", (unsigned long long)round->units,
+			  strerror(-r));
 }
 
 static int run(void *state, double seconds, struct bench_round *round, struct bench_why *why)

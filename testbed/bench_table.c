@@ -98,7 +98,7 @@ static int open_bench(uint32_t qps, const struct bench_options *o, void **state,
 	int r = -ENOMEM;
 
 	if (o->icrc)
-		return bench_fail(why, BENCH_SKIPPED, "the port changes each packet as it makes it, and not its ICRC");
+		return bench_fail(why, BENCH_SKIPPED, "the port changes each packet, but not its ICRC");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return r;
@@ -141,7 +141,7 @@ static int run(void *state, double seconds, struct bench_round *round, struct be
 	sp_nic_totals(b->nic, &after);
 	if (after.taken - before.taken == units)
 		return 0;
-	return bench_fail(why, -EPROTO, "of %llu packets %llu have come to a handler", (unsigned long long)units,
+	return bench_fail(why, -EPROTO, "of %llu packets %llu reached a handler", (unsigned long long)units,
 			  (unsigned long long)(after.taken - before.taken));
 }
 

@@ -187,7 +187,7 @@ static int run_round(struct bench_testpmd *t, const char *mode, const char *devi
 	round->cycles = ran < after.wall - before.wall ? ran : after.wall - before.wall;
 	if (round->units && round->cycles)
 		return 0;
-	return bench_fail(why, -EPROTO, "dpdk-testpmd has forwarded nothing");
+	return bench_fail(why, -EPROTO, "dpdk-testpmd forwarded no packets");
 }
 
 void bench_testpmd_close(struct bench_testpmd *t)

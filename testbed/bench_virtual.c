@@ -93,7 +93,7 @@ static int run(void *state, double seconds, struct bench_round *round, struct be
 		took = now() - began;
 	} while (!r && took < seconds && !bench_stopped());
 	if (r)
-		return bench_fail(why, r, "a message did not cross: %s", strerror(-r));
+		return bench_fail(why, r, "a message was not transferred: %s", strerror(-r));
 	sp_transfer_count(b->transfer, &after);
 	round->value = (b->what == PACKETS ? (double)(after.packets - before.packets) / 1e6
 					   : (double)(after.messages - before.messages) * MESSAGE * 8 / 1e9) /

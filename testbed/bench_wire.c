@@ -85,7 +85,7 @@ static int make_device(struct bench_wire *w, struct bench_why *why)
 	snprintf(w->device, sizeof(w->device), "net_pcap_bench%u", made++);
 	r = rte_eal_hotplug_add("vdev", w->device, w->source);
 	if (r)
-		return said(r, "DPDK's net_pcap does not start", why);
+		return said(r, "DPDK's net_pcap did not start", why);
 	w->made = true;
 	return rte_eth_dev_get_port_by_name(w->device, &w->port);
 }
@@ -162,7 +162,7 @@ int bench_wire_open(struct bench_wire *w, const struct bench_wire_config *config
 	if (config->stored) {
 		r = make_stores(w);
 		if (r)
-			return said(r, "the frames cannot be kept in memory", why);
+			return said(r, "there is no memory for the frames", why);
 		return make_nic(w, why);
 	}
 	r = make_capture(w);
@@ -222,7 +222,8 @@ int bench_wire_round(struct bench_wire *w, void (*step)(void *), void *arg, doub
 	sp_nic_totals(w->nic, &after);
 	if (after.received - before.received == units && after.dropped == before.dropped)
 		return 0;
-	return bench_fail(why, -EPROTO, "%llu packets polled, %llu received, %llu dropped: not what was to be measured",
+	return bench_fail(why, -EPROTO,
+			  "%llu packets polled, %llu received, %llu dropped: the measurement is not valid",
 			  (unsigned long long)units, (unsigned long long)(after.received - before.received),
 			  (unsigned long long)(after.dropped - before.dropped));
 }

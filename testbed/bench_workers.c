@@ -170,7 +170,7 @@ static int run_two(void *state, double seconds, struct bench_round *round, struc
 	sp_nic_totals(b->wire.nic, &after);
 	if (after.received - before.received != round->units || after.dropped || bench_sdr_wasted(b))
 		return bench_fail(
-			why, -EPROTO, "%llu packets taken, %llu received, %llu dropped: not what was to be measured",
+			why, -EPROTO, "%llu packets taken, %llu received, %llu dropped: the measurement is not valid",
 			(unsigned long long)round->units, (unsigned long long)(after.received - before.received),
 			(unsigned long long)after.dropped);
 	return 0;

@@ -226,7 +226,7 @@ int sp_capture_status(const struct sp_capture *capture, struct sp_error *error)
 	}
 	if (!capture->counters.oversized)
 		return 0;
-	snprintf(text, sizeof(text), "%llu packets larger than %d bytes were left out",
+	snprintf(text, sizeof(text), "%llu packets larger than %d bytes were skipped",
 		 (unsigned long long)capture->counters.oversized, SP_PACKET_ROOM);
 	return fail(error, -EINVAL, sp_records_file(capture->records), text);
 }

@@ -263,7 +263,7 @@ int64_t sp_expect_json(const char *expected, const char *found, const struct sp_
 	if (!want)
 		goto out;
 	if (!json_is_object(want)) {
-		sp_expect_fail(error, -EINVAL, expected, "no JSON object, which is what a report is");
+		sp_expect_fail(error, -EINVAL, expected, "no JSON object, as a report is");
 		goto out;
 	}
 	if (!expects(want)) {

@@ -87,7 +87,7 @@ int sp_records_open(const char *file, struct sp_records **records, struct sp_err
 	if (type != DLT_EN10MB) {
 		const char *name = pcap_datalink_val_to_name(type);
 
-		snprintf(text, sizeof(text), "link type %s (%d), only Ethernet is taken", name ? name : "unknown",
+		snprintf(text, sizeof(text), "link type %s (%d), only Ethernet is supported", name ? name : "unknown",
 			 type);
 		err = fail(error, -EINVAL, file, text);
 		goto unwind;

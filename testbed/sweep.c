@@ -113,8 +113,8 @@ static int batch_run(const struct sp_sweep *s, struct board *b, const struct sp_
 		__atomic_fetch_add(&b->done, 1, __ATOMIC_RELAXED);
 	}
 	if (rc) {
-		snprintf(error.text, sizeof(error.text), rc == -EBADMSG ? "other bytes arrived than were sent" : "%s",
-			 strerror(-rc));
+		snprintf(error.text, sizeof(error.text),
+			 rc == -EBADMSG ? "the received bytes differ from those sent" : "%s", strerror(-rc));
 		fail(b, rc, &error);
 	}
 	job_count(&job, count);

@@ -154,7 +154,7 @@ void bench_show_noise(FILE *to, const struct bench_noise *n, unsigned noisy)
 	if (n->stolen > BENCH_NOISE_STEAL)
 		fprintf(to, "noise: the hypervisor gave %.0f %% of the processors to others\n", 100 * n->stolen);
 	if (noisy)
-		fprintf(to, "noise: %u cases differ from turn to turn by more than %.0f %%\n", noisy,
+		fprintf(to, "noise: %u cases differ from round to round by more than %.0f %%\n", noisy,
 			100 * BENCH_NOISE_SPREAD);
 	if (noisy || bench_noise_any(n))
 		fputs("the machine is too noisy for these figures to be relied on\n", to);

@@ -13,12 +13,12 @@ from plot import OTHERS, Figure, Panel, Series
 DROPS = ("1e-6", "1e-5", "1e-4", "1e-3", "1e-2")
 SCHEMES = ("sr-rto", "ec-mds")
 RINGS = (2, 3, 4, 6, 8)
-SIMULATED = ("1e-4", "1e-2", (4, "128M"), (4, "8M"))  # packets, too
+SIMULATED = ("1e-4", "1e-2", (4, "128M"), (4, "8M"))  # also by simulated packets
 BUFFERS = ("8M", "32M", "128M", "512M", "2G")
 
 
 def ring(draw, n):
-    """Seconds of one allreduce. draw(n): n times of messages."""
+    """Seconds of one allreduce. draw(n): draws the times of n messages."""
     ended = [0.0] * n
     for _ in range(2 * n - 2):
         ended = [max(ended[i - 1], ended[i]) + took for i, took in enumerate(draw(n))]
@@ -26,7 +26,7 @@ def ring(draw, n):
 
 
 def quantile(values, q):
-    """By the nearest rank."""
+    """Quantile by the nearest rank."""
     return sorted(values)[max(math.ceil(len(values) * q) - 1, 0)]
 
 
@@ -35,7 +35,7 @@ class Rings:
         self.lab, self.samples, self.rows, self.counts = lab, samples, [], []
 
     def took(self, source, scheme, n, buffer, drop, chunk):
-        """The row of allreduces; None: there are none."""
+        """The table row of the allreduces; None: there are none."""
         message = -(-size(buffer) // n)
         row = {
             "scheme": scheme,
@@ -64,7 +64,7 @@ class Rings:
         return row
 
     def speedup(self, source, *where, quantity="p999_s"):
-        """None: there are none, or of packets too few for that quantile."""
+        """None: no samples, or too few simulated ones for that quantile."""
         sr, ec = (self.took(source, scheme, *where) for scheme in SCHEMES)
         if not sr or not ec or source == "packets" and quantity == "p999_s" and min(sr["samples"], ec["samples"]) < TAIL:
             return None

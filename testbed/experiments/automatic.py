@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The scheme that picks itself beside the best of those that are fixed: in each cell of drop rate and message size, once it has
-learnt, and from its first message on."""
+"""The scheme `auto` beside the best fixed scheme, for each drop rate and message size: after it has learnt the path, and from its
+first message on."""
 
 import os
 import tempfile
@@ -21,10 +21,10 @@ FIXED = (
     ("ec-mds", "32,16"),
 )
 SOME_FIXED = (("sr-nack", None), ("ec-xor", "32,8"), ("ec-mds", "32,8"))
-CONNECTIONS = 16  # in which spindle sim sends whatever it is asked for, see sweep.h
-MOST = 64  # messages of one, so that there are no more
-WARM = 16384  # chunks, until it must have learnt
-PACKETS = 2000000  # of a value, unless there shall be fewer: then cells and schemes are fewer, too
+CONNECTIONS = 16  # spindle sim spreads its messages over so many, see sweep.h
+MOST = 64  # messages of one connection, so that there are no more connections
+WARM = 16384  # chunks after which it must have learnt the path
+PACKETS = 2000000  # per value; with fewer, there are also fewer cells and schemes
 
 
 class Cell:
@@ -51,7 +51,7 @@ class Cell:
         return self.lab.sim(*arguments, "--payload-less", *map(str, more))
 
     def cold(self):
-        """The first messages of each connection, and their times, connection by connection."""
+        """The number of first messages per connection, and their times, connection by connection."""
         with tempfile.TemporaryDirectory(prefix="spindle-figures-") as folder:
             file = os.path.join(folder, "times")
             got = self.sim("auto", None, "--samples", CONNECTIONS * self.learns, "--times", file)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figure 11: what MDS and XOR withstand, and what encoding costs."""
+"""Figure 11: losses that MDS and XOR can repair, and the cost of encoding."""
 
 import ctypes
 import ctypes.util
@@ -15,8 +15,8 @@ from plot import COLOURS, Figure, Panel, Series
 DROPS = ("1e-6", "1e-5", "3e-5", "1e-4", "3e-4", "1e-3", "3e-3", "1e-2", "2e-2", "3e-2", "5e-2", "1e-1")
 K, M, CHUNK, BUFFER = 32, 8, 64 << 10, 128 << 20
 LINE = 400e9 / 8 / 1e9  # GB/s
-OURS = {"ec-xor": "#e08e0b", "ec-mds": "#7d3c98"}  # colours of what is not ISA-L
-PAPER = {"ec-xor": 4, "ec-mds": 8}  # cores that hide encoding at 400 Gbit/s
+OURS = {"ec-xor": "#e08e0b", "ec-mds": "#7d3c98"}  # colours of all but ISA-L
+PAPER = {"ec-xor": 4, "ec-mds": 8}  # cores needed to encode at 400 Gbit/s
 
 
 class Isal:
@@ -32,7 +32,7 @@ class Isal:
         self.parity = ctypes.create_string_buffer(BUFFER // K * M + 64)
 
     def jobs(self, scheme):
-        """[(function, arguments)], a submessage each, or a group of one."""
+        """[(function, arguments)], one for each submessage, or for each group of one."""
         start, to = (-(-ctypes.addressof(b) // 64) * 64 for b in (self.data, self.parity))
         for i in range(BUFFER // (K * CHUNK)):
             data = [start + (i * K + j) * CHUNK for j in range(K)]
@@ -50,8 +50,8 @@ class Isal:
                 group = data[j::M] + [parity[j]]
                 yield self.library.xor_gen, (len(group), CHUNK, (ctypes.c_void_p * len(group))(*group))
 
-    def rate(self, scheme, cores, turns):
-        """GB/s of data, the median of turns."""
+    def rate(self, scheme, cores, rounds):
+        """GB/s of data, the median of the rounds."""
         jobs = list(self.jobs(scheme))
 
         def work(mine):
@@ -59,7 +59,7 @@ class Isal:
                 function(*arguments)
 
         rates = []
-        for _ in range(turns + 1):  # the first does not count
+        for _ in range(rounds + 1):  # the first is not counted
             threads = [threading.Thread(target=work, args=(jobs[i::cores],)) for i in range(cores)]
             began = time.monotonic()
             for thread in threads:

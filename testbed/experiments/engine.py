@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures 14 to 16: what one processor receives. The paper's are of a BlueField-3's data path accelerator, whose threads are many
-and slow; here a thread is a worker of the engine, on a processor of this machine, and the port is a capture in memory."""
+"""Figures 14 to 16: receive rates of one processor. The paper used a BlueField-3's data path accelerator with many slow threads;
+here a thread is a worker of the engine, on a processor of this machine, and the port is a capture in memory."""
 
 import statistics
 
@@ -9,18 +9,18 @@ from plot import Figure, Panel, Series
 
 SMALL, LARGE = "sdr-receive-64", "sdr-receive-4096"
 LARGE_CHUNK = 16  # packets: 64 KiB
-TURNS = 3  # of each point
-NOISY = 0.15  # of the turns: (most - least) / median
-LONG = 128  # packets of a message: the longest that spindle bench makes
+ROUNDS = 3  # of each point
+NOISY = 0.15  # of the rounds: (most - least) / median
+LONG = 128  # packets of a message: the longest of spindle bench
 LINE = {400: 12.2, 800: 24.4, 1600: 48.8, 3200: 97.7}  # Gbit/s: packets of 4 KiB, Mpkt/s
 
 
 class Measured:
-    """Packets a second of the engine, and of the port alone: sums over workers, each a NIC of its own; medians over the turns."""
+    """Packets per second of the engine, and of the port alone: sums over workers, each with its own NIC; medians of the rounds."""
 
-    def __init__(self, case, message, chunk, workers, turns):
-        mine, port = ([sum(r["tsc_hz"] / r[side] for r in results) for results in turns] for side in ("value", "baseline_value"))
-        self.rate, self.port, self.cpu = statistics.median(mine), statistics.median(port), turns[0][0]["cpu"]
+    def __init__(self, case, message, chunk, workers, rounds):
+        mine, port = ([sum(r["tsc_hz"] / r[side] for r in results) for results in rounds] for side in ("value", "baseline_value"))
+        self.rate, self.port, self.cpu = statistics.median(mine), statistics.median(port), rounds[0][0]["cpu"]
         self.spread = (max(mine) - min(mine)) / self.rate
         bytes_ = int(case.rsplit("-", 1)[1])
         self.row = {
@@ -32,29 +32,29 @@ class Measured:
             "Mpkt_s": self.rate / 1e6,
             "Gbit_s": self.rate * bytes_ * 8e-9,
             "port_alone_Mpkt_s": self.port / 1e6,
-            "turns": len(turns),
+            "turns": len(rounds),
             "spread": self.spread,
         }
 
 
 def measure(lab, points):
-    """Of points (case, packets of a message, of a chunk, workers): in turns, for the machine's speed drifts."""
-    turns = [
+    """Measures points (case, packets of a message, of a chunk, workers) in alternation, because the machine's speed drifts."""
+    rounds = [
         [
-            lab.bench(case, "--message-packets", str(message), "--chunk-packets", str(chunk), workers=workers, turn=turn)
+            lab.bench(case, "--message-packets", str(message), "--chunk-packets", str(chunk), workers=workers, run=run)
             for case, message, chunk, workers in points
         ]
-        for turn in range(TURNS)
+        for run in range(ROUNDS)
     ]
-    return [Measured(*point, list(results)) for point, results in zip(points, zip(*turns))]
+    return [Measured(*point, list(results)) for point, results in zip(points, zip(*rounds))]
 
 
 def notes(lab, measured):
     spread = max(m.spread for m in measured)
     return [
         "%s, 1 to %d processors" % (measured[0].cpu, processors()[-1]),
-        "medians of %d turns, which differ by up to %.0f %%%s"
-        % (TURNS, 100 * spread, ": the machine was busy" if spread > NOISY else ""),
+        "medians of %d rounds, which differ by up to %.0f %%%s"
+        % (ROUNDS, 100 * spread, ": the machine was busy" if spread > NOISY else ""),
         "nothing is lost, and nothing drawn (no seed)",
     ]
 

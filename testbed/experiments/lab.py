@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the figures' values come from: `spindle sim`, by packets and by the model, and `spindle bench`. None runs twice."""
+"""The source of the figures' values: `spindle sim`, with packets and with the model, and `spindle bench`. Results are cached."""
 
 import json
 import os
@@ -9,12 +9,12 @@ import tempfile
 
 UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 PACKET = 4096  # bytes of payload, --mtu
-SIMULATED = 1 << 18  # packets of a message at most, where each is simulated
-RINGS = 6  # times as many packets for a value of allreduces
-TAIL = 1000  # samples that a 99.9 % quantile wants, at least ...
-MEAN = 4  # ... and if it cannot be had, or has been, a value gets the budget by so much
-MOST = 6000  # samples, however short messages are
-FEW = 500000  # packets that one process simulates as soon as several
+SIMULATED = 1 << 18  # most packets of a simulated message
+RINGS = 6  # factor of the packet budget for allreduces
+TAIL = 1000  # samples needed for a 99.9 % quantile ...
+MEAN = 4  # ... otherwise, or once that is reached, a value gets the budget divided by this
+MOST = 6000  # most samples, for short messages
+FEW = 500000  # one process simulates so many packets as fast as several
 SETTINGS = (
     "message",
     "chunk",
@@ -28,7 +28,7 @@ SETTINGS = (
     "repair_rate",
     "repair_workers",
 )
-# What --json says of each run, and so the columns of the figures' tables. Those that a run does not have stay empty.
+# Fields of --json that become columns of the figures' tables. Missing ones stay empty.
 COLUMNS = (
     "scheme",
     "source",
@@ -64,22 +64,22 @@ COLUMNS = (
 
 
 class Failed(Exception):
-    """spindle said no; in its words."""
+    """spindle has failed, with its message."""
 
 
 def size(text):
-    """Bytes: of 64K."""
+    """Bytes, from text such as 64K."""
     return int(text[:-1]) << UNITS[text[-1]] if text[-1] in UNITS else int(text)
 
 
 def processors():
-    """How many to use at once: powers of 2, as far as we may."""
+    """Numbers of processors to use: powers of 2 up to the available ones."""
     return [1 << i for i in range(len(os.sched_getaffinity(0)).bit_length())]
 
 
 class Lab:
     def __init__(self, spindle, seed=1, packets=0, draws=10000, bench=(), progress=None):
-        """packets: how many to simulate for one value, 0: none. draws: samples of the model. bench: options for spindle bench."""
+        """packets: budget of simulated packets per value, 0: none. draws: samples of the model. bench: options of spindle bench."""
         self.spindle, self.seed, self.budget, self.draws, self.bench_options = spindle, seed, packets, draws, bench
         self.progress = progress or (lambda words: None)
         self.known, self.missing = {}, {}
@@ -107,7 +107,7 @@ class Lab:
         ]
 
     def simulates(self, scheme):
-        """Whether there are packets for the scheme, and not only the model."""
+        """Whether the scheme can be simulated, not only modelled."""
         if scheme not in self.missing:
             try:
                 self.command("sim", "sdr", "--scheme", scheme, "--message", "64K", "--samples", "1", "--payload-less")
@@ -117,7 +117,7 @@ class Lab:
         return not self.missing[scheme]
 
     def samples(self, message, most=MOST):
-        """Of packets: enough for a tail if the budget has them, and a part of it else; 0: too few, or the message is too long."""
+        """Number of simulated samples: enough for a tail if the budget allows, else fewer; 0: too few, or the message is too long."""
         count = -(-size(message) // PACKET)
         enough = TAIL if self.budget // count >= TAIL else min(self.budget // count, 10)
         samples = min(max(self.budget // MEAN // count, enough), most)
@@ -125,7 +125,7 @@ class Lab:
 
     @staticmethod
     def simulated(samples, settings):
-        """Options of packets. A process takes longer to begin than little takes to simulate; the figures are the same."""
+        """Options of a simulation. For a short one, one process is faster than several; the results are the same."""
         return ["--payload-less", "--samples", str(samples)] + (
             ["--jobs", "1"] if samples * size(settings["message"]) < FEW * PACKET else []
         )
@@ -135,14 +135,14 @@ class Lab:
         return dict(got, source="model")
 
     def packets(self, scheme, most=MOST, **settings):
-        """Of so many samples at most. None: there are none."""
+        """A simulation of at most so many samples. None: not possible."""
         samples = self.samples(settings["message"], most)
         if not samples or not self.simulates(scheme):
             return None
         return dict(self.sim(*self.arguments(scheme, settings), *self.simulated(samples, settings)), source="packets")
 
     def allreduces(self, scheme, nodes, most, **settings):
-        """Of packets, from 10 to `most` allreduces of a buffer, `message`; None: the budget has none."""
+        """A simulation of 10 to `most` allreduces of a buffer, `message`; None: beyond the budget."""
         message = -(-size(settings["message"]) // nodes)
         packets = nodes * (2 * nodes - 2) * -(-message // PACKET)
         samples = min(RINGS * self.budget // packets, most)
@@ -153,7 +153,7 @@ class Lab:
         return dict(self.sim(*arguments, what="allreduce"), source="packets")
 
     def times(self, source, scheme, **settings):
-        """Seconds of each sample, of the model or of packets; None: there are none."""
+        """Seconds of each sample of the model or of the simulation; None: not possible."""
         samples = self.draws if source == "model" else self.samples(settings["message"])
         if not samples or source != "model" and not self.simulates(scheme):
             return None
@@ -169,7 +169,7 @@ class Lab:
         return self.known[key]
 
     def repair_rate(self):
-        """What one processor repairs with MDS (32,8), bit/s, as spindle sim says it: the median of some turns."""
+        """Repair speed of one processor with MDS (32,8), bit/s, as measured by spindle sim: the median of several runs."""
         little = ("--scheme", "ec-mds", "--message", "64K", "--samples", "1", "--jobs", "1", "--repair-rate", "measured")
         return int(statistics.median(json.loads(self.command("sim", "sdr", "--json", *little))["repair_bps"] for _ in range(5)))
 
@@ -177,9 +177,9 @@ class Lab:
         """Names of spindle bench's cases."""
         return [line.split()[0] for line in self.command("bench", "--list").splitlines() if line and not line[0].isspace()]
 
-    def bench(self, case, *options, workers=1, turn=0):
-        """The case's results, of so many processes at once, each on a processor of its own; packets without ICRC. turn: anew."""
-        key = ("bench", case, options, workers, turn)
+    def bench(self, case, *options, workers=1, run=0):
+        """Results of the case in so many processes at once, each on its own processor; packets without ICRC. Another `run` measures again."""
+        key = ("bench", case, options, workers, run)
         if key not in self.known:
             command = [self.spindle, "bench", "--json", "--filter", case, "--icrc", "off", *self.bench_options, *options]
             self.progress(" ".join(command[1:]))

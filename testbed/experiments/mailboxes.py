@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures 4 to 6 of the RVMA paper (Grant et al.): a put that the receiver's NIC tells of, beside RDMA's write and what has to
-tell of it, and how many messages it takes until RDMA's exchange of buffers does not matter."""
+"""Figures 4 to 6 of the RVMA paper (Grant et al.): an RVMA put with its notification beside an RDMA write with a signal, and the
+number of messages after which RDMA's exchange of buffers does not matter."""
 
 from plot import Figure, Panel, Series
 
@@ -18,7 +18,7 @@ LINK = {
 
 
 class Measured:
-    """A case of spindle bench, kind latency (real time), ordered or adaptive (virtual time), and the size of its message."""
+    """A case of spindle bench: kind latency (real time), ordered or adaptive (virtual time), and the message size."""
 
     def __init__(self, lab, kind, size):
         got = lab.bench("rvma-%s-%d" % (kind, size))[0]
@@ -28,11 +28,11 @@ class Measured:
         self.words = {side["name"]: side["skipped"] for side in sides if side["skipped"]}
 
     def saved(self, beside):
-        """Of RDMA's time, the part that a put does not take."""
+        """The share of RDMA's time that a put saves."""
         return 1 - self.ns[PUT] / self.ns[beside]
 
     def exchanges(self, beside):
-        """Messages over which an exchange of buffers costs not more than the margin of each."""
+        """Number of messages over which an exchange of buffers costs at most the margin per message."""
         return exchanges(self.ns[EXCHANGE], self.ns[beside]) if self.ns[beside] else None
 
     def rows(self):
@@ -99,8 +99,8 @@ def notes(measured, *what):
     return [
         *what,
         "nothing is lost",
-        "medians of turns, which differ by up to %.0f %%" % (100 * spread),
-        "each of a simulated network's turns has a seed of its own, from 1 on" if drawn else "nothing is drawn (no seed)",
+        "medians of rounds, which differ by up to %.0f %%" % (100 * spread),
+        "each of a simulated network's rounds has a seed of its own, from 1 on" if drawn else "nothing is drawn (no seed)",
     ]
 
 
@@ -163,7 +163,7 @@ def figure5(lab):
         [panel(by_kind[kind], LINK[kind], (PUT, AFTER, BEHIND, POLLED)) for kind in LINK],
         [row for kind in LINK for m in by_kind[kind] for row in m.rows()],
         claims,
-        notes(ordered + adaptive, "NICs of the engine over a simulated link, means of each turn's messages"),
+        notes(ordered + adaptive, "NICs of the engine over a simulated link, means of each round's messages"),
         table=table(adaptive, (AFTER, BEHIND)),
     )
 

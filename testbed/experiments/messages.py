@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long a message takes: figures 3, 9, 10 and 12, and packets beside the model."""
+"""Times of messages: figures 3, 9, 10 and 12, and simulated packets beside the model."""
 
 import math
 
@@ -16,14 +16,14 @@ SOME_DROPS = (
     "1e-3",
     "1e-2",
     "1e-1",
-)  # those of packets, too: the same everywhere, so that most are there already
+)  # also the simulated ones: the same everywhere, so most results are cached
 HIGH = ("3e-2", "1e-1")
 SIZES = ("128K", "512K", "2M", "8M", "32M", "128M", "512M", "1G", "2G", "8G")
 SOME_SIZES = ("128K", "8M", "128M", "1G")
 SIMULATED = {float(p) for p in SOME_DROPS} | {float(size(s)) for s in SOME_SIZES}
 MARKS = [(s, float(size(s))) for s in ("128K", "2M", "32M", "512M", "8G", "128G", "2T")]
 HUGE = ("32G", "128G", "512G", "2T")
-FEW = 200  # samples of packets, where only a mean is shown
+FEW = 200  # simulated samples, where only a mean is shown
 SLOWDOWN = "completion time / lossless"
 
 
@@ -32,12 +32,12 @@ def row(got, **extra):
 
 
 def of_chunks(chunk):
-    """What the plots call a loss."""
+    """The label of a loss in the plots."""
     return "%s lost with P" % dict(READINGS)[chunk]
 
 
 def value(got, quantity):
-    """(slowdown, its error); None where there is none, or too few samples."""
+    """(slowdown, its error); None: no samples, or too few."""
     if not got or quantity == "p999" and got["samples"] < TAIL:
         return None
     if quantity == "p999":
@@ -53,7 +53,7 @@ class Sweep:
     """One panel: schemes over a setting, the model as lines and packets as points; its rows for the table."""
 
     def __init__(self, lab, letter, schemes, xs, at, quantity="mean", simulate=SIMULATED, most=MOST, **settings):
-        """xs: [(x of the plot, settings)]. simulate: which x are simulated by packets, too; most: samples of them."""
+        """xs: [(x of the plot, settings)]. simulate: the x that are also simulated; most: samples of these."""
         self.rows, self.series, self.counts = [], [], []
         for scheme in schemes:
             model, packets = [], []
@@ -75,7 +75,7 @@ class Sweep:
 
 
 def notes(lab, counts, loss):
-    """What a plot must say of itself."""
+    """Notes that a plot needs."""
     simulated = (
         "packets: %s samples" % (str(min(counts)) if min(counts) == max(counts) else "%d to %d" % (min(counts), max(counts)))
         if counts
@@ -92,7 +92,7 @@ def figure(lab, name, title, shows, sweeps, panels, claims, loss, across=None):
 
 
 def claim(lab, what, paper, scheme, text="%.2f", over=None, quantity="mean", most=MOST, **settings):
-    """A line of the page: the slowdown of a scheme, or by how much `over` is slower than it."""
+    """A line of the page: the slowdown of a scheme, or how much slower `over` is."""
 
     def of(source):
         got, other = (
@@ -259,7 +259,7 @@ def splits(lab, chunk):
     return series, rows, counts
 
 
-# Another program's run of the paper's model: over lossless, of SR RTO, SR NACK, MDS.
+# The paper's model, run by another program: slowdown of SR RTO, SR NACK, MDS.
 INDEPENDENT = (
     ("1e-4", "mean", ("1.48", "1.16", "1.02")),
     ("1e-4", "p999", ("3.71", "1.90", "1.02")),
@@ -271,7 +271,7 @@ INDEPENDENT = (
 
 
 def farthest(claims):
-    """Of claims whose paper's value is another run's: the most that ours differ, by the model and by packets, for those columns."""
+    """The largest difference of our values from the other program's, by the model and simulated, for these columns."""
     for column in (2, 3):
         off = [abs(float(c[column]) / float(c[1].rstrip(" *")) - 1) for c in claims if c[column]]
         yield "%.1f %%" % (100 * max(off)) if off else None
@@ -377,7 +377,7 @@ def figure12(lab):
 
 
 def beside_model(lab):
-    """By how much packets differ from the model, where its assumptions hold."""
+    """Difference of the simulation from the model, where its assumptions hold."""
     drops = SOME_DROPS[:-1]
     rows, table, counts = [], [("scheme", "message", "samples", *drops)], []
     for scheme in ("sr-rto", "sr-nack", "ec-mds", "ec-xor"):

@@ -6,12 +6,12 @@ import os
 INTRODUCTION = """# The figures of the SDR and RVMA papers, from Spindle
 
 *SDR-RDMA: Software-Defined Reliability Architecture for Planetary Scale RDMA Communication*, arXiv 2505.05366. Figures 1, 2
-and 4 to 8 of the paper are drawings of the architecture and a measurement of somebody's network. Values of the paper are
-those of its text, captions and tables; its curves are not read off.
+and 4 to 8 of the paper are drawings of the architecture and a measurement of a real network. Values of the paper are
+taken from its text, captions and tables, not from its curves.
 
-*Model* is the paper's stochastic model as `spindle sim sdr --model` draws it, lines in the plots; *packets* is `spindle sim
-sdr`, and in figure 13 `spindle sim allreduce`: every packet is sent and received by NICs and host programs in virtual time,
-dots, where there is a standard error with it.
+*Model* is the paper's stochastic model as `spindle sim sdr --model` computes it: lines in the plots. *Packets* is `spindle sim
+sdr`, and in figure 13 `spindle sim allreduce`, where NICs and host programs send and receive every packet in virtual time:
+dots, with a standard error where there is one.
 Decoding takes no time in the model. A 99.9 % quantile of fewer than 1000 samples is not shown.
 
 The paper calls P the drop probability of a packet in its figures and of a chunk in its model. Figures are drawn both for

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a figure is, its table as CSV, its plots by gnuplot: SVG and PNG of the same."""
+"""Figures: their table as CSV, their plots by gnuplot, as SVG and PNG."""
 
 import csv
 import io
@@ -14,14 +14,14 @@ WIDTH, WIDE, HEIGHT = 400, 560, 360  # of a panel, pixels; of a map
 
 
 class Series:
-    """Of a panel: points (x, y) or (x, y, error). kind: line, dashes (lines), or points. No name: not in the key."""
+    """A series of a panel: points (x, y) or (x, y, error). kind: line, dashes or points. Without a name it is not in the key."""
 
     def __init__(self, name, points, kind="line", colour=None):
         self.name, self.points, self.kind, self.colour = name, points, kind, colour
 
 
 class Panel:
-    """names: of the x that are no numbers, in order. grid: [(column, row, value)] by names and rows, instead of series.
+    """names: of x that are not numbers, in order. grid: [(column, row, value)] by names and rows, instead of series.
     marks: [(label, x)] on the axis."""
 
     def __init__(self, title, x, y, series=(), log="", names=None, rows=None, grid=None, least=None, bars=False, marks=None):
@@ -31,8 +31,8 @@ class Panel:
 
 class Figure:
     def __init__(self, name, title, shows, panels=(), rows=(), claims=(), notes=(), across=None, table=None):
-        """shows: what the paper's figure does. rows: dicts, the table. claims: (what, paper, model, packets or measured).
-        notes: what must be known to read it: seed, samples, of what a loss is. across: panels side by side. table: Markdown."""
+        """shows: the content of the paper's figure. rows: dicts, the table. claims: (what, paper, model, packets or measured).
+        notes: seed, samples, what a loss is. across: panels side by side. table: Markdown."""
         self.name, self.title, self.shows, self.panels, self.rows = name, title, shows, list(panels), list(rows)
         self.claims, self.notes, self.across, self.table = list(claims), list(notes), across or max(len(self.panels), 1), table
 

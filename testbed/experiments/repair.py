@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What repairing costs, which the paper's model does not charge: messages of 128 MiB, by how many workers the receiving NIC has, each
-repairing as fast as one processor here does. How many it needs anyway is what receiving at the line's rate takes."""
+"""The cost of repairs, which the paper's model leaves out: messages of 128 MiB, by the number of workers of the receiving NIC, each of
+which repairs as fast as one processor here. For comparison: the workers needed to receive at line rate."""
 
 import math
 
@@ -12,13 +12,13 @@ from plot import COLOURS, Figure, Panel, Series
 GBPS, MESSAGE, CHUNK, DROP, RTT, K, M = 400, "128M", "64K", "1e-2", 0.025, 32, 8
 LEAST = size(MESSAGE) * (K + M) / K * 8 / (GBPS * 1e9) + RTT  # s: to inject data and parity, and a round trip
 MOST = 16  # workers
-RUNS, TURNS, TURN = 9, 101, 0.001  # s: so short that the kernel leaves some of them alone, however much else runs
+RUNS, ROUNDS, ROUND = 9, 101, 0.001  # s: so short that the kernel interrupts few of them, even under load
 
 
 def receiving(lab):
-    """The least cycles for a packet of 4 KiB of all turns, packets a second of one worker at that, and the processor's name."""
-    options = ("--message-packets", str(LONG), "--chunk-packets", str(LARGE_CHUNK), "--rounds", str(TURNS), "--seconds", str(TURN))
-    best = min((lab.bench(LARGE, *options, turn=turn)[0] for turn in range(RUNS)), key=lambda result: result["best"])
+    """Least cycles per packet of 4 KiB over all rounds, packets per second of one worker at that, and the processor's name."""
+    options = ("--message-packets", str(LONG), "--chunk-packets", str(LARGE_CHUNK), "--rounds", str(ROUNDS), "--seconds", str(ROUND))
+    best = min((lab.bench(LARGE, *options, run=run)[0] for run in range(RUNS)), key=lambda result: result["best"])
     return best["best"], best["tsc_hz"] / best["best"], best["cpu"]
 
 
@@ -80,8 +80,8 @@ def figure_repair(lab):
         "What repairs cost: 128 MiB, 400 Gbit/s, 25 ms, MDS (32,8)",
         "Time of messages over what data and parity take to inject and a round trip. Each worker repairs as fast as one processor of "
         "this machine, from memory; submessages are repaired by the workers whose packets have made it possible. How many workers the "
-        "line's rate takes anyway is spindle bench's, of messages of 512 KiB: the least cycles that a packet took in %d turns of "
-        "%.0f ms, so that what else the machine did counts little; caches and memory are shared all the same." % (RUNS * TURNS, 1e3 * TURN),
+        "line's rate takes anyway is spindle bench's, of messages of 512 KiB: the least cycles that a packet took in %d rounds of "
+        "%.0f ms, so that what else the machine did counts little; caches and memory are shared all the same." % (RUNS * ROUNDS, 1e3 * ROUND),
         [panel, needs] if mean else [],
         rows,
         claims,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `performance` measures: groups of spindle bench's cases, and the points of its growth plots."""
+"""The measurements of `performance`: groups of spindle bench's cases, and the points of its growth plots."""
 
 import datetime
 import json
@@ -7,8 +7,8 @@ import os
 import subprocess
 
 PACKETS, STEADY, PROCESSES, CODES = "packets", "steady", "processes", "codes"
-# rounds and seconds of a turn, full and quick
-TURNS = {
+# rounds and seconds of a round, full and quick
+ROUNDS = {
     PACKETS: ((9, 0.1), (3, 0.04)),
     STEADY: ((9, 0.05), (3, 0.02)),
     PROCESSES: ((3, 0.1), (1, 0.05)),
@@ -29,18 +29,18 @@ GROUPS = {
 SIZES = [2, 4, 8, 16, 32, 64, 128]
 CHUNKS = [1, 2, 4, 8, 16, 32, 64]
 MESSAGES = [64, 128, 256, 512, 1024]
-SHARED = [128, 256, 512, 1024]  # packets of a message of several workers'; at once as many messages as
-AT_ONCE = 2048  # packets are in the port
+SHARED = [128, 256, 512, 1024]  # packets of a message of several workers; so many messages are in flight that
+AT_ONCE = 2048  # so many packets are in the port
 QUICK_CODES = "ec-encode-4-2-64K,ec-decode-4-2-64K,ec-encode-32-8-64K,ec-decode-32-8-64K"
 LOSSES = ["0", "1e-5", "1e-4", "1e-3", "1e-2"]
 
 
 class Failed(Exception):
-    """spindle said no; in its words."""
+    """spindle has failed, with its message."""
 
 
 class Skipped(Exception):
-    """... not here."""
+    """Not possible on this machine."""
 
 
 class Bench:
@@ -48,12 +48,12 @@ class Bench:
         self.spindle, self.quick = spindle, quick
 
     def run(self, kind, *options, path=None):
-        rounds, seconds = TURNS[kind][1 if self.quick else 0]
+        rounds, seconds = ROUNDS[kind][1 if self.quick else 0]
         files = ("--quick",) if kind == PROCESSES or self.quick else ()
         command = [self.spindle, "bench", "--json", *files, "--rounds", str(rounds), "--seconds", str(seconds), *options]
         env = dict(os.environ, PATH=path) if path else None
         process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
-        # With status 1 cases have failed, which is in their JSON, and the others have not.
+        # Status 1: some cases have failed; their JSON says which.
         try:
             got = json.loads(process.stdout) if process.returncode in (0, 1) else None
         except ValueError:
@@ -63,7 +63,7 @@ class Bench:
         return got
 
     def case(self, name, *options):
-        """One case, of packets without ICRC; beside the port alone: testpmd is not looked for."""
+        """One case with packets without ICRC, beside the port alone, without testpmd."""
         got = self.run(STEADY, "--filter", name, "--icrc", "off", *options, path="/nowhere")["cases"]
         case = next((c for c in got if c["name"].split(",")[0] == name), None)
         if not case:
@@ -76,7 +76,7 @@ class Bench:
 
 
 def growth(bench, progress, failed):
-    """Points of the plots: case's results by what grows. Those that cannot be had are missing, and said in `failed`."""
+    """Points of the plots: results of a case by what grows. Missing ones are listed in `failed`."""
     points = {}
     for name, case, option, values in (
         ("message", "sdr-receive-4096", "--message-packets", SIZES),
@@ -101,7 +101,7 @@ def growth(bench, progress, failed):
 
 
 def noise(reports):
-    """Of all reports, in words; nothing if they were quiet."""
+    """The noise of all reports as text; empty if there was none."""
     said = []
     for what, words in (("others", "other processes took up to %.0f %% of the processors"), ("stolen", "the hypervisor up to %.0f %%")):
         worst = max(r["noise"][what] for r in reports)
@@ -109,7 +109,7 @@ def noise(reports):
             said.append(words % (100 * worst))
     noisy = sorted(c["name"] for r in reports for c in r["cases"] or () if c["noisy"])
     if noisy:
-        said.append("turns differ by more than 15 %% in %d cases (%s)" % (len(noisy), ", ".join(noisy[:6]) + (", ..." if len(noisy) > 6 else "")))
+        said.append("rounds differ by more than 15 %% in %d cases (%s)" % (len(noisy), ", ".join(noisy[:6]) + (", ..." if len(noisy) > 6 else "")))
     return ["the machine was not quiet: " + words for words in said]
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `performance` has measured, as plots, and as the tables of docs/performance.md: those between `<!-- begin: NAME -->` and
-`<!-- end: NAME -->`, while the words around them are people's and stay."""
+"""Results of `performance` as plots and as the tables of docs/performance.md: those between `<!-- begin: NAME -->` and
+`<!-- end: NAME -->`. The text around them is written by hand and stays."""
 
 import os
 import re
@@ -21,24 +21,24 @@ def checked(case):
 
 
 def why_not(case):
-    """Why there are no figures; None: there are."""
+    """The reason why there are no results; None: there are."""
     if case.get("failed"):
         return "**failed**: " + case["failed"]
     return "skipped: " + case["skipped"] if case["skipped"] else None
 
 
 def cases(all_, *groups):
-    """Those with figures."""
+    """The cases with results."""
     return [c for c in all_["cases"] if c["group"] in groups and not why_not(c)]
 
 
 def cell(text):
-    """Of somebody else's words: they end neither a cell nor a row."""
+    """Escapes foreign text, so that it ends neither a cell nor a row."""
     return " ".join(text.replace("|", "\\|").split())
 
 
 def without(all_, columns, name, *groups):
-    """Rows of the cases that have no figures, for a table of so many columns."""
+    """Rows of the cases without results, for a table of so many columns."""
     lost = [c for c in all_["cases"] if c["group"] in groups and why_not(c)]
     return [(*name(c), cell(why_not(c)), *[""] * (columns - len(name(c)) - 1)) for c in lost]
 
@@ -295,7 +295,7 @@ def growth_panels(all_):
 def growth(all_):
     panels, rows = [], []
     for name, points, panel in growth_panels(all_):
-        if points:  # gnuplot draws no empty one
+        if points:  # gnuplot cannot draw an empty series
             panels.append(panel)
             rows += [row(c, grows=name, at=c["at"]) for c in points]
     return Figure("growth", "How the cost of a packet grows", "", panels, rows, notes=notes(all_), across=3)
@@ -334,7 +334,7 @@ PLOTS = "ratios", "parts", "growth", "codes"
 
 
 def figures(all_):
-    """Those of PLOTS of which anything was measured."""
+    """The PLOTS with results."""
     made = []
     if any(c["required"] and not why_not(c) and c["group"] != "codes" for c in all_["cases"]):
         made.append(ratios(all_))
@@ -351,12 +351,12 @@ def figures(all_):
 
 
 def rewrite(path, all_, made):
-    """Puts tables and plots where the page has places for them."""
+    """Puts tables and plots into their places in the page."""
     with open(path) as f:
         text = f.read()
     folder = os.path.splitext(os.path.basename(path))[0]
     contents = {name: make(all_) for name, make in TABLES.items()}
-    contents.update({"plot " + name: "(not measured)" for name in PLOTS})  # rather than what was measured another time
+    contents.update({"plot " + name: "(not measured)" for name in PLOTS})  # instead of results of an earlier run
     contents.update({"plot " + f.name: "![%s](%s/%s.svg)" % (f.title, folder, f.name) for f in made})
     for name, content in contents.items():
         begin, end = "<!-- begin: %s -->" % name, "<!-- end: %s -->" % name

@@ -69,7 +69,7 @@ def check_plots(folder, name):
             data = f.read()
         assert data.startswith(begin) and len(data) > 5000, "%s%s: %d bytes" % (name, form, len(data))
     measured = name == "fig16" or name.startswith("rvma")
-    for words in (b"seed", b"turns") if measured else (b"seed", b"samples", b"P is a loss of"):
+    for words in (b"seed", b"rounds") if measured else (b"seed", b"samples", b"P is a loss of"):
         assert words in data, "%s does not say %s" % (name, words)
 
 

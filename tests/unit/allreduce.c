@@ -82,7 +82,8 @@ static void a_message_that_nobody_acknowledges_ends_the_allreduce(void)
 	sp_time took = 0;
 
 	for (unsigned i = 0; i < 3; i++)
-		r->chunk_loss[i][0].packet = r->chunk_loss[i][1].packet = 0; /* what the nodes tell each other comes through */
+		r->chunk_loss[i][0].packet = r->chunk_loss[i][1].packet =
+			0; /* what the nodes tell each other comes through */
 	CU_ASSERT_EQUAL(sp_allreduce_run(r, &took), -ETIMEDOUT);
 	CU_ASSERT(took >= 3 * SP_SEC && took < 3 * SP_SEC + SP_MS);
 	sp_allreduce_destroy(r);
