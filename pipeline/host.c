@@ -219,6 +219,12 @@ void sp_commands_wake(struct sp_command_queue *q)
 		;
 }
 
+/* An exchange, as all that is done to this word: see struct sp_attach_queues. */
+static void unpark(struct sp_command_queue *q)
+{
+	__atomic_exchange_n(&q->page->parked, 0, __ATOMIC_ACQ_REL);
+}
+
 static void take_woken(struct sp_worker *w)
 {
 	struct sp_command_queue *q = atomic_exchange_explicit(&w->woken, NULL, memory_order_acquire), *next;
@@ -227,8 +233,7 @@ static void take_woken(struct sp_worker *w)
 		next = q->woken;
 		q->used = true;
 		atomic_store_explicit(&q->state, SP_QUEUE_ACTIVE, memory_order_relaxed);
-		__atomic_store_n(&q->page->parked, 0,
-				 __ATOMIC_RELAXED); /* it may have been woken by another worker's page */
+		unpark(q); /* a post to another worker may have woken it */
 		LIST_INSERT_HEAD(&w->queues, q, active);
 	}
 }
@@ -237,11 +242,11 @@ static void park(struct sp_command_queue *q)
 {
 	uint32_t parked = SP_QUEUE_PARKED;
 
-	/* Before the application sees that it is parked, and wakes the queue. */
+	/* First, as an application that sees that it is parked wakes the queue. */
 	atomic_store_explicit(&q->state, SP_QUEUE_PARKED, memory_order_release);
 	__atomic_exchange_n(&q->page->parked, 1, __ATOMIC_ACQ_REL);
 	if (!sp_ring_empty(&q->reader) && atomic_compare_exchange_strong(&q->state, &parked, SP_QUEUE_ACTIVE))
-		__atomic_store_n(&q->page->parked, 0, __ATOMIC_RELAXED); /* posted meanwhile: it stays */
+		unpark(q); /* posted meanwhile: it stays */
 	else
 		LIST_REMOVE(q, active); /* or it is on the stack already */
 }
@@ -277,8 +282,7 @@ unsigned sp_commands_run(struct sp_worker *w)
 		take_woken(w);
 	if (unlikely(w->polls >= w->park_at))
 		park_quiet(w);
-	LIST_FOREACH(q, &w->queues, active)
-	{
+	LIST_FOREACH (q, &w->queues, active) {
 		w->walked++;
 		if (!sp_ring_empty(&q->reader))
 			n += run_queue(w, q);
@@ -292,9 +296,9 @@ bool sp_commands_waiting(const struct sp_worker *w)
 
 	if (atomic_load_explicit(&w->woken, memory_order_relaxed))
 		return true;
-	LIST_FOREACH(q, &w->queues, active)
-	if (!sp_ring_empty(&q->reader))
-		return true;
+	LIST_FOREACH (q, &w->queues, active)
+		if (!sp_ring_empty(&q->reader))
+			return true;
 	return false;
 }
 

@@ -115,10 +115,11 @@ struct sp_bell {
  * A worker looks only at the pages of active applications. It parks an application that has been quiet for a while:
  *   worker:       exchange(parked, 1), then looks at tail; finds a command: the application stays active
  *   application:  stores tail, then exchange(parked, 0); finds 1: tells the NIC
- * No command is missed. Both exchange the same word, so one exchange comes first, and the second one reads what the
- * first one wrote. If the application's is the second, it finds 1. If the worker's is the second, it synchronizes with
- * the application's (acquire and release), and tail was stored before that. An exchange is also the full barrier that
- * x86 needs between a store and a load. The application tells the NIC at most once per parking, since it leaves a 0.
+ * No command is missed. Both sides change this word by exchanges only, so one exchange comes first, and the later one
+ * reads what it, or an exchange after it, has left. If the application's is the later one, it finds 1, or the worker
+ * has made the application active meanwhile. If the worker's is the later one, it synchronizes with the application's
+ * (acquire and release), and tail was stored before that. On x86 an exchange is the full barrier between a store and a
+ * load. The application tells the NIC at most once per parking, since it leaves a 0.
  * The NIC takes no decision on the value of parked, which the application may overwrite: it then waits for itself.
  */
 struct sp_attach_queues {
