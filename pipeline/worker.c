@@ -183,15 +183,15 @@ static unsigned from_exception(struct sp_worker *w)
 	return n;
 }
 
-static void sweep(struct sp_worker *w, void *done)
+static unsigned sweep(struct sp_worker *w)
 {
-	unsigned *n = done;
+	unsigned n = 0;
 
 	for (struct sp_context *c = w->sweeping; c; c = c->sweep_next)
 		if (w->now >= c->sweep_at) {
 			struct sp_view *v = c->view[w->index];
 
-			++*n;
+			n++;
 			if (sp_view_disabled(v)) {
 				c->sweep_at = sp_view_until(v);
 				continue;
@@ -201,6 +201,7 @@ static void sweep(struct sp_worker *w, void *done)
 			c->sweep_at = sp_messages_sweep(v);
 			sp_doing_end(w);
 		}
+	return n;
 }
 
 /* Before calls that take long: behind what waits there may be packets of others, which shall not. */
@@ -261,7 +262,7 @@ unsigned sp_nic_poll(struct sp_nic *nic, uint16_t index, sp_time now)
 	if (unlikely(w->pending_count))
 		sp_transmit_pending(w);
 	if (unlikely(w->sweeping != NULL))
-		sp_guard(w, sweep, &done);
+		done += sweep(w);
 	if (unlikely(w->dead))
 		sp_messages_reclaim(w);
 	if (index == 0 && now >= sp_neighbours_deadline(nic->neighbours))
@@ -360,7 +361,7 @@ static void *worker_main(void *arg)
 	/* A DPDK lcore id gives the thread its own buffer cache; without one it only gets slower. */
 	bool registered = !rte_thread_register();
 
-	sp_recover_thread(w);
+	sp_fault_thread(w);
 	rte_rcu_qsbr_thread_register(w->nic->readers, w->index);
 	rte_rcu_qsbr_thread_online(w->nic->readers, w->index);
 	w->late = SP_MS; /* the kernel runs others meanwhile */
@@ -379,7 +380,7 @@ static void *worker_main(void *arg)
 	}
 	rte_rcu_qsbr_thread_offline(w->nic->readers, w->index);
 	rte_rcu_qsbr_thread_unregister(w->nic->readers, w->index);
-	sp_recover_thread(NULL);
+	sp_fault_thread(NULL);
 	if (registered)
 		rte_thread_unregister();
 	return NULL;

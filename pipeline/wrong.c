@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "wrong.h"
-#include "recover.h"
+#include "worker.h"
 
 #include <inttypes.h>
 #include <stdio.h>
