@@ -7,7 +7,6 @@
 #include "grant.h"
 #include "handler.h"
 #include "host.h"
-#include "kept.h"
 #include "issue.h"
 #include "lend.h"
 #include "match.h"
@@ -16,7 +15,6 @@
 #include "metered.h"
 #include "path.h"
 #include "plugin.h"
-#include "recover.h"
 #include "registry.h"
 #include "settings.h"
 #include "share.h"
@@ -82,7 +80,7 @@ static struct sp_context *create(struct sp_nic *nic, const char *name, const str
 	snprintf(c->name, sizeof(c->name), "%s", name);
 	c->nic = nic;
 	c->handler = c->registered = h;
-	sp_code_find(h, &c->code);
+	c->file = sp_handler_file(h);
 	c->reasons = sp_names_count(h->drops);
 	c->counters = sp_names_count(h->counters);
 	c->attaching = true;
@@ -135,42 +133,23 @@ static int prepare(struct sp_context *c, const struct sp_context_config *config,
 	return 0;
 }
 
-/* A worker had to be taken out of a call of it: it is not called again. */
-static bool is_aborted(const struct sp_context *c)
-{
-	return atomic_load_explicit(&c->aborted, memory_order_relaxed);
-}
-
 struct attach {
 	struct sp_context *context;
 	struct sp_error *error;
 	int result;
 };
 
-/* The call alone: what does not come back is broken off, see recover.h. */
-static void call_attach(struct sp_worker *w, void *arg)
-{
-	struct attach *a = arg;
-	struct sp_view *v = a->context->view[w->index];
-
-	sp_doing_begin(w, v, SP_DOING_ATTACH, NULL, 0);
-	a->result = v->context->handler->attach(&v->pub);
-	sp_doing_end(w);
-}
-
 static int attach_one(struct sp_worker *w, struct sp_context *c, struct sp_error *error)
 {
-	struct sp_ctx *pub = &c->view[w->index]->pub;
-	struct attach call = {.context = c};
-	int r;
+	struct sp_view *v = c->view[w->index];
+	int r = 0;
 
 	c->error = error;
-	pub->now = w->now;
-	if (c->handler->attach && sp_guard(w, call_attach, &call))
-		call.result =
-			sp_error_set(error, ETIMEDOUT, "", "handler %s: attach() did not come back, and was broken off",
-				     c->handler->name);
-	r = call.result;
+	v->pub.now = w->now;
+	sp_doing_begin(w, v, SP_DOING_ATTACH, NULL, 0);
+	if (c->handler->attach)
+		r = c->handler->attach(&v->pub);
+	sp_doing_end(w);
 	c->error = NULL;
 	if (r > 0) /* neither 0 nor -errno */
 		r = -EINVAL;
@@ -318,9 +297,6 @@ static void destroy(struct sp_context *c)
 {
 	if (!c)
 		return;
-	/* What it kept it would have released itself; with a newer copy there, that may have it. */
-	if (is_aborted(c) && !c->newer)
-		sp_kept_release(c);
 	sp_rule_destroy(c->rule);
 	sp_paths_free(c);
 	sp_lending_end(c);
@@ -517,33 +493,31 @@ static void detach(struct sp_worker *w, struct sp_context *c)
 
 	pub->now = w->now;
 	sp_doing_begin(w, c->view[w->index], SP_DOING_DETACH, NULL, 0);
-	if (c->attached && c->handler->detach && !is_aborted(c))
+	if (c->attached && c->handler->detach)
 		c->handler->detach(pub);
 	sp_doing_end(w);
 	c->attached = false;
 }
 
+static void end_messages(struct sp_worker *w, struct sp_context *c)
+{
+	sp_doing_begin(w, c->view[w->index], SP_DOING_COMPLETION, NULL, 0);
+	sp_messages_end_all(c->view[w->index]);
+	sp_doing_end(w);
+}
+
 /* On the home worker; the others have nothing of the context any more. */
-static void end_guarded(struct sp_worker *w, void *arg)
+static void end(struct sp_worker *w, void *arg)
 {
 	struct sp_context *c = arg;
 
-	if (c->attached && !is_aborted(c)) {
-		sp_doing_begin(w, c->view[w->index], SP_DOING_COMPLETION, NULL, 0);
-		sp_messages_end_all(c->view[w->index]);
-		sp_doing_end(w);
-	}
+	if (c->attached)
+		end_messages(w, c);
 	purge_both(w, c); /* completion() may have armed or started something again */
 	if (c->companion)
 		detach(w, c->companion);
 	detach(w, c);
 	purge_both(w, c);
-}
-
-static void end(struct sp_worker *w, void *arg)
-{
-	while (sp_guard(w, end_guarded, arg)) /* broken off: once more, without the calls */
-		;
 }
 
 static void remove_rule(struct sp_nic *nic, const struct sp_rule *rule)
@@ -646,37 +620,19 @@ void sp_context_discard(struct sp_context *c)
 	destroy(c);
 }
 
-struct migrate {
-	struct sp_context *to, *from;
-	enum sp_migrate when;
-	int result;
-};
-
-static void call_migrate(struct sp_worker *w, void *arg)
-{
-	struct migrate *m = arg;
-	struct sp_view *v = m->to->view[w->index];
-
-	sp_doing_begin(w, v, SP_DOING_MIGRATE, NULL, 0);
-	m->result = m->to->handler->migrate(&v->pub, &m->from->view[w->index]->pub, m->when);
-	sp_doing_end(w);
-}
-
 int sp_context_migrate(struct sp_worker *w, struct sp_context *to, struct sp_context *from, enum sp_migrate when,
 		       struct sp_error *error)
 {
-	struct migrate call = {.to = to, .from = from, .when = when};
+	struct sp_view *v = to->view[w->index], *before = from->view[w->index];
 	int r;
 
-	if (!to->handler->migrate || is_aborted(to) || is_aborted(from))
+	if (!to->handler->migrate)
 		return 0;
 	to->error = error;
-	to->view[w->index]->pub.now = from->view[w->index]->pub.now = w->now;
-	if (sp_guard(w, call_migrate, &call))
-		call.result =
-			sp_error_set(error, ETIMEDOUT, "",
-				     "handler %s: migrate() did not come back, and was broken off", to->handler->name);
-	r = call.result;
+	v->pub.now = before->pub.now = w->now;
+	sp_doing_begin(w, v, SP_DOING_MIGRATE, NULL, 0);
+	r = to->handler->migrate(&v->pub, &before->pub, when);
+	sp_doing_end(w);
 	to->error = NULL;
 	if (r > 0)
 		r = -EINVAL;
@@ -685,24 +641,12 @@ int sp_context_migrate(struct sp_worker *w, struct sp_context *to, struct sp_con
 	return r;
 }
 
-static void end_messages(struct sp_worker *w, void *arg)
-{
-	struct sp_context *c = arg;
-
-	if (is_aborted(c))
-		return;
-	sp_doing_begin(w, c->view[w->index], SP_DOING_COMPLETION, NULL, 0);
-	sp_messages_end_all(c->view[w->index]);
-	sp_doing_end(w);
-}
-
 /* On the home worker: what is open there ends, and the newest copy may take what is left. */
 static void bequeath(struct sp_worker *w, void *arg)
 {
 	struct sp_context *c = arg;
 
-	while (sp_guard(w, end_messages, c))
-		;
+	end_messages(w, c);
 	purge(w, c);
 	sp_context_migrate(w, sp_context_newest(c), c, SP_MIGRATE_DRAINED, NULL);
 }

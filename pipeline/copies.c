@@ -3,7 +3,6 @@
 #include "context.h"
 #include "dispatch.h"
 #include "engine.h"
-#include "kept.h"
 #include "lend.h"
 #include "match.h"
 #include "message.h"
@@ -250,23 +249,13 @@ static void end(struct sp_context *c)
 {
 	struct sp_context *newest = sp_context_newest(c);
 	struct move m = {.from = c, .to = newest};
-	/* What one has kept that is not called any more nobody else knows, unless migrate() took it over. */
-	const bool release = atomic_load_explicit(&c->aborted, memory_order_relaxed) && !newest->registered->migrate;
-	int64_t kept = 0;
 
 	sp_context_bequeath(c);
-	if (release)
-		sp_kept_release(c);
 	for (uint16_t w = 0; w < c->nic->workers; w++) {
 		move_counts(newest->view[w], c->view[w], m.stray);
-		if (release)
-			continue;
-		kept += c->view[w]->kept;
 		newest->view[w]->kept += c->view[w]->kept; /* somebody may release them yet */
 		c->view[w]->kept = 0;
 	}
-	if (kept)
-		sp_kept_give(c, newest);
 	remember(c->nic, &m);
 	__atomic_store_n(&c->newer->older, c->older, __ATOMIC_RELEASE);
 	if (c->older)
@@ -297,7 +286,7 @@ bool sp_copy_collect(struct sp_context *c, struct sp_copy_holds *holds)
 	/* A worker may still have it in its hands, as what it had looked up before. */
 	if (!rte_rcu_qsbr_check(nic->readers, c->since, false))
 		return false;
-	over = atomic_load_explicit(&c->aborted, memory_order_relaxed) || (c->force && holds->now >= c->force);
+	over = c->force && holds->now >= c->force;
 	if ((!over && !is_drained(c, holds)) || sp_workers_stand(nic))
 		return false;
 	if (over || is_idle(c)) {

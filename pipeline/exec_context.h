@@ -16,13 +16,6 @@ struct sp_nic;
 struct sp_view;
 struct sp_messages_table;
 
-/* Executable segments of the shared object that a handler came from: none for one that is linked in. */
-#define SP_CODE_SEGMENTS 4
-struct sp_code {
-	uintptr_t start[SP_CODE_SEGMENTS], end[SP_CODE_SEGMENTS];
-	unsigned segments;
-};
-
 /* An execution context, shared by the workers. */
 struct sp_context {
 	char name[40];
@@ -88,8 +81,7 @@ struct sp_context {
 	uint32_t weight;  /* share of a worker that is short of time; 1 to SP_MAX_WEIGHT */
 	struct sp_budget budget;    /* what a call may cost; [control] before attach() */
 	struct sp_watched *watched; /* NULL: the normal case */
-	struct sp_code code;	    /* where its handler's lies; [control] before attach(), then read-only */
-	_Atomic bool aborted;	    /* [shared] a worker has been taken out of a call of it: it is not called again */
+	const char *file;	    /* the plug-in that its handler came from; NULL: linked in */
 };
 
 /* Which copy has taken over; c itself, when none has. */

@@ -6,7 +6,6 @@
 #include "memory.h"
 #include "metered.h"
 #include "share.h"
-#include "recover.h"
 #include "watched.h"
 #include "worker_call.h"
 
@@ -128,26 +127,18 @@ int sp_event_post(struct sp_ctx *ctx, const struct sp_event *e)
 
 /* ---- commands ---- */
 
-struct call {
-	struct sp_context *context;
-	const struct sp_command *command;
-	struct sp_event *result;
-};
-
-static void command(struct sp_worker *w, void *arg)
+static int command(struct sp_view *v, const struct sp_command *cmd, struct sp_event *result)
 {
-	const struct call *call = arg;
-	struct sp_view *v = call->context->view[w->index];
 	const uint64_t began = sp_metered_begin(v, SP_DOING_COMMAND);
+	const int status = v->context->handler->command(&v->pub, cmd, result);
 
-	call->result->status = v->context->handler->command(&v->pub, call->command, call->result);
 	sp_metered_end(v, began);
+	return status;
 }
 
 /* One command, copied from the application: everything in it is a claim. */
 static int execute_on(struct sp_worker *w, struct sp_context *c, const struct sp_command *cmd, struct sp_event *result)
 {
-	struct call call = {c, cmd, result};
 	struct sp_view *v = c->view[w->index];
 
 	*result = (struct sp_event){.context = c->id, .type = SP_EVENT_RESULT, .op = cmd->op, .cookie = cmd->cookie};
@@ -155,8 +146,8 @@ static int execute_on(struct sp_worker *w, struct sp_context *c, const struct sp
 	if (sp_view_disabled(v))
 		return result->status = sp_view_until(v) == SP_NEVER ? -ESHUTDOWN : -EAGAIN;
 	result->status = -EOPNOTSUPP;
-	if (c->handler->command && sp_guard(w, command, &call))
-		result->status = -ESHUTDOWN;
+	if (c->handler->command)
+		result->status = command(v, cmd, result);
 	/* What the first handler does not know may be the companion's. */
 	if (result->status == -EOPNOTSUPP && c->companion)
 		return execute_on(w, c->companion, cmd, result);
@@ -216,6 +207,12 @@ bool sp_commands_waiting(const struct sp_worker *w)
 			return true;
 	return false;
 }
+
+struct call {
+	struct sp_context *context;
+	const struct sp_command *command;
+	struct sp_event *result;
+};
 
 static void run_call(struct sp_worker *w, void *arg)
 {

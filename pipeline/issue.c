@@ -2,7 +2,6 @@
 #include "issue.h"
 #include "metered.h"
 #include "share.h"
-#include "recover.h"
 #include "watched.h"
 
 /* ---- issue: contexts take turns on their home worker, and a context's issues take turns ---- */
@@ -137,9 +136,9 @@ static unsigned run_context(struct sp_worker *w, struct sp_context *c)
 	return asked;
 }
 
-static void run_all(struct sp_worker *w, void *arg)
+static unsigned run_all(struct sp_worker *w)
 {
-	unsigned *asked = arg, turns = 0;
+	unsigned asked = 0, turns = 0;
 	uint64_t spent = 0;
 
 	for (struct sp_context *last = w->issuing_tail;
@@ -149,19 +148,18 @@ static void run_all(struct sp_worker *w, void *arg)
 		const uint64_t before = v->meter.cycles;
 
 		if (likely(!sp_share_owes(w, v)))
-			*asked += run_context(w, c);
+			asked += run_context(w, c);
 		spent += v->meter.cycles - before;
 		if (c->issues)
 			context_in(w, c);
 		if (c == last)
 			break;
 	}
+	return asked;
 }
 
 unsigned sp_issues_run(struct sp_worker *w)
 {
-	unsigned asked = 0;
-
 	w->issue_stuck = false;
 	for (struct sp_context *c = w->elsewhere; c; c = c->elsewhere_next) {
 		struct sp_issue *i = NULL;
@@ -180,8 +178,7 @@ unsigned sp_issues_run(struct sp_worker *w)
 			i = next;
 		}
 	}
-	sp_guard(w, run_all, &asked); /* where one is broken off, the others have their turn in the next round */
-	return asked;
+	return run_all(w);
 }
 
 sp_time sp_issues_next(struct sp_worker *w)
@@ -335,14 +332,12 @@ static struct sp_view *next_working(struct sp_worker *w)
 	return least;
 }
 
-static void work_once(struct sp_worker *w, void *arg)
+static void work_once(struct sp_work *work)
 {
-	struct sp_work *work = arg;
 	struct sp_view *v = work->ctx;
 	const uint64_t began = sp_metered_begin(v, SP_DOING_WORK);
 	const bool more = v->context->handler->work(&v->pub, work);
 
-	(void)w;
 	sp_metered_end(v, began);
 	if (more)
 		sp_work_start(&v->pub, work);
@@ -363,7 +358,7 @@ unsigned sp_work_run(struct sp_worker *w)
 	if (v->work_head)
 		working_in(w, v);
 	v->pub.now = w->now;
-	sp_guard(w, work_once, work);
+	work_once(work);
 	return 1;
 }
 

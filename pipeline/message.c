@@ -5,7 +5,7 @@
 #include "engine.h"
 #include "exec_context.h"
 #include "grant.h"
-#include "recover.h"
+#include "metered.h"
 #include "view.h"
 #include "watched.h"
 
@@ -467,7 +467,8 @@ static void finish(struct sp_view *v, struct sp_message_entry *e, uint64_t w)
 	struct sp_messages_table *t = c->messages;
 	const enum sp_end why = WHY(w);
 
-	const uint32_t doing = sp_doing_call(v->owner, SP_DOING_COMPLETION); /* within another one */
+	struct sp_view *const before = v->owner->doing.view; /* the call that this one may be within */
+	const uint32_t doing = sp_doing_call(v->owner, SP_DOING_COMPLETION);
 
 	v->pub.now = v->owner->now;
 	if (w & STARTED)
@@ -478,8 +479,10 @@ static void finish(struct sp_view *v, struct sp_message_entry *e, uint64_t w)
 		struct sp_view *beside = c->companion->view[v->pub.worker];
 
 		beside->pub.now = v->owner->now;
+		sp_doing_view(v->owner, beside);
 		if (c->companion->handler->completion)
 			c->companion->handler->completion(&beside->pub, &e->beside, why);
+		sp_doing_view(v->owner, before);
 	}
 	if (c->handler->completion)
 		c->handler->completion(&v->pub, &e->pub, why);

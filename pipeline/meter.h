@@ -56,7 +56,7 @@ uint64_t sp_meter_quantile(const struct sp_meter *meter, double q);
 /* The most cycles that are still of this bucket; UINT64_MAX: the last. */
 uint64_t sp_meter_bound(unsigned bucket);
 
-/* What a worker is in, for whoever wonders why it does not come back. [worker] writes, relaxed. */
+/* What call a worker is in, for reports of calls that crash or do not come back. [worker] writes, relaxed. */
 enum sp_doing_what {
 	SP_DOING_NOTHING,
 	SP_DOING_PACKETS,
@@ -81,5 +81,6 @@ struct sp_doing {
 	uint32_t packets, at;		 /* how many; at: the one of the call of the moment, or the first of its run */
 	uint32_t what;			 /* enum sp_doing_what */
 };
+const char *sp_doing_name(uint32_t what); /* "payload", "timer", ...; "" for no call */
 
 #endif

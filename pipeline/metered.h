@@ -88,6 +88,21 @@ static inline void sp_doing_begin(struct sp_worker *w, struct sp_view *v, enum s
 	__atomic_store_n(&w->doing.view, v, __ATOMIC_RELAXED);
 }
 
+/* A call within another one: of a companion. */
+static inline void sp_doing_view(struct sp_worker *w, struct sp_view *v)
+{
+	__atomic_store_n(&w->doing.view, v, __ATOMIC_RELAXED);
+}
+
+/* A call within another one: returns what it was before, which is to be set again. */
+static inline uint32_t sp_doing_call(struct sp_worker *w, uint32_t what)
+{
+	const uint32_t before = __atomic_load_n(&w->doing.what, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&w->doing.what, what, __ATOMIC_RELAXED);
+	return before;
+}
+
 static inline void sp_doing_end(struct sp_worker *w)
 {
 	__atomic_store_n(&w->doing.view, NULL, __ATOMIC_RELAXED);

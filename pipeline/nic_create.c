@@ -4,7 +4,6 @@
 #include "exec_context.h"
 #include "handover.h"
 #include "host.h"
-#include "kept.h"
 #include "lend.h"
 #include "machine.h"
 #include "match.h"
@@ -135,7 +134,6 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 		memset(error, 0, sizeof(*error));
 	if (!sp_registry_pool())
 		return sp_error_set(error, EINVAL, "", "sp_eal_init has not been called");
-	sp_kept_register();
 	nic = calloc(1, sizeof(*nic));
 	if (!nic)
 		return sp_error_set(error, ENOMEM, "", "no memory for a NIC");

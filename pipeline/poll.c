@@ -11,7 +11,6 @@
 #include "metered.h"
 #include "neighbour.h"
 #include "port.h"
-#include "recover.h"
 #include "share.h"
 #include "timer.h"
 #include "transmit.h"
@@ -38,15 +37,15 @@ static unsigned from_exception(struct sp_worker *w)
 	return n;
 }
 
-static void sweep(struct sp_worker *w, void *done)
+static unsigned sweep(struct sp_worker *w)
 {
-	unsigned *n = done;
+	unsigned n = 0;
 
 	for (struct sp_context *c = w->sweeping; c; c = c->sweep_next)
 		if (w->now >= c->sweep_at) {
 			struct sp_view *v = c->view[w->index];
 
-			++*n;
+			n++;
 			if (sp_view_disabled(v)) {
 				c->sweep_at = sp_view_until(v);
 				continue;
@@ -56,6 +55,7 @@ static void sweep(struct sp_worker *w, void *done)
 			c->sweep_at = sp_messages_sweep(v);
 			sp_doing_end(w);
 		}
+	return n;
 }
 
 /* Before calls that take long: behind what waits there may be packets of others, which shall not. */
@@ -116,7 +116,7 @@ unsigned sp_nic_poll(struct sp_nic *nic, uint16_t index, sp_time now)
 	if (unlikely(w->pending_count))
 		sp_transmit_pending(w);
 	if (unlikely(w->sweeping != NULL))
-		sp_guard(w, sweep, &done);
+		done += sweep(w);
 	if (unlikely(w->dead))
 		sp_messages_reclaim(w);
 	if (index == 0 && now >= sp_neighbours_deadline(nic->neighbours))

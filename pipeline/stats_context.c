@@ -4,7 +4,6 @@
 #include "host.h"
 #include "message.h"
 #include "metered.h"
-#include "recover.h"
 #include "report.h"
 #include "stats.h"
 #include "warden.h"
@@ -192,7 +191,7 @@ struct ask {
 };
 
 /* On the home worker, like any other call of the handler. */
-static void ask_guarded(struct sp_worker *w, void *arg)
+static void ask(struct sp_worker *w, void *arg)
 {
 	const struct ask *a = arg;
 	struct sp_view *v = a->context->view[w->index];
@@ -200,14 +199,6 @@ static void ask_guarded(struct sp_worker *w, void *arg)
 	sp_doing_begin(w, v, SP_DOING_REPORT, NULL, 0);
 	a->context->handler->report(&v->pub, a->report);
 	sp_doing_end(w);
-}
-
-static void ask(struct sp_worker *w, void *arg)
-{
-	const struct ask *a = arg;
-
-	if (!atomic_load_explicit(&a->context->aborted, memory_order_relaxed))
-		sp_guard(w, ask_guarded, arg);
 }
 
 static void report_handler(struct sp_context *c, struct sp_report *r)

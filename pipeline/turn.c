@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "turn.h"
-#include "kept.h"
 #include "dispatch.h"
 #include "message.h"
 #include "metered.h"
-#include "recover.h"
 #include "share.h"
 #include "transmit.h"
 #include "watched.h"
@@ -110,6 +108,7 @@ static void beside(struct sp_view *v, struct sp_message_entry *e, struct sp_pack
 	struct sp_view *cv = c->view[v->pub.worker];
 
 	cv->pub.now = v->owner->now;
+	sp_doing_view(v->owner, cv);
 	__atomic_store_n(&e->beside.last, v->owner->now, __ATOMIC_RELAXED);
 	for (unsigned i = 0, j; i < n; i = j) {
 		const uint32_t before = p[i]->verdict;
@@ -130,6 +129,7 @@ static void beside(struct sp_view *v, struct sp_message_entry *e, struct sp_pack
 			cv->bytes += p[k]->frame_len;
 		}
 	}
+	sp_doing_view(v->owner, v);
 }
 
 /* Packets of one message, from its inside. Returns whether a verdict ended it. */
@@ -213,8 +213,10 @@ static bool run_header(struct sp_view *v, struct sp_message_entry *e, struct sp_
 	if (c->companion && c->companion->handler->header) {
 		struct sp_view *cv = c->companion->view[v->pub.worker];
 		cv->pub.now = v->owner->now;
+		sp_doing_view(v->owner, cv);
 		c->companion->handler->header(&cv->pub, &e->beside,
 					      p); /* it cannot refuse the first handler's message */
+		sp_doing_view(v->owner, v);
 	}
 	sp_doing_call(v->owner, SP_DOING_PACKETS);
 	sp_message_opened(v, e);
@@ -359,13 +361,11 @@ static unsigned run_older(struct sp_view *v, struct sp_packet **p, unsigned n)
 {
 	const struct sp_handler *h = v->context->handler;
 	struct sp_worker *w = v->owner;
-	struct sp_packet **q =
-		v->batch; /* these first, then the others: what a fault leaves of the turn is all there */
+	struct sp_packet **q = v->batch; /* these first, then the others: a fault report shows all of them */
 	bool here[RTE_DIM(v->batch)];
 	unsigned own = 0, at = 0, left = 0, i, j;
 
-	/* One that has been taken out of a call is not called again. */
-	if (sp_messages_quiet(v->context) || sp_view_until(v) == SP_NEVER)
+	if (sp_messages_quiet(v->context))
 		return n;
 	v->pub.now = w->now;
 	sp_doing_begin(w, v, SP_DOING_PACKETS, p, n);
@@ -404,7 +404,6 @@ static void run_copies(struct sp_view *v, struct sp_packet **p, unsigned n)
 	if (c->home_only && c->home != v->pub.worker) { /* looked up when it was not yet so */
 		for (unsigned i = 0; i < n; i++)
 			sp_dispatch_hand_over(v->owner, c, p[i]);
-		v->owner->turns_end -= n; /* they come to their end over there */
 		return;
 	}
 	while (copies < SP_MAX_COPIES && (c = __atomic_load_n(&c->older, __ATOMIC_ACQUIRE)) != NULL)
@@ -518,64 +517,21 @@ static inline uint64_t run_context(struct sp_view *v, uint64_t began)
 	return now;
 }
 
-static void run_turns(struct sp_worker *w, void *arg)
-{
-	uint64_t clock = SP_UNMEASURED;
-
-	(void)arg;
-	while (w->turn < w->actives) {
-		struct sp_view *v = w->active[w->turn++];
-
-		if (unlikely(has_copies(v->context)) && !(v = gather(v)))
-			continue;
-		clock = run_context(v, clock);
-	}
-}
-
-/* How many packets have come to an end in turns; parked ones have for now. */
-static inline uint64_t ended(const struct sp_worker *w)
-{
-	uint64_t n = w->taken + w->refused + w->forwarded + w->parked_count;
-
-	for (unsigned why = SP_DROP_NO_MATCH; why < SP_DROP_FIRST_TX; why++)
-		n += w->drops[why];
-	return n;
-}
-
-/* Packets of contexts that have not had their turn yet. */
-static inline uint64_t waiting(const struct sp_worker *w)
-{
-	uint64_t n = 0;
-
-	for (unsigned i = w->turn; i < w->actives; i++)
-		n += w->active[i]->batched;
-	return n;
-}
-
-/* The worker was taken out of this one's turn: what had come to no end in it is dropped. The buffers are freed with the
- * burst, as ever. */
-static void break_off(struct sp_worker *w, struct sp_view *v)
-{
-	const uint64_t left = w->turns_end - ended(w) - waiting(w);
-
-	w->drops[SP_DROP_CONTEXT_DISABLED] += left;
-	v->dropped += left;
-	v->disabled += left;
-}
-
 void sp_turns_run(struct sp_worker *w)
 {
-	struct sp_view *culprit;
+	uint64_t clock = SP_UNMEASURED;
 
 	if (unlikely(w->observed))
 		sp_onlook_match(w);
 	if (w->share)
 		sp_share_judge(w);
-	w->turn = 0;
-	if (w->catcher)
-		w->turns_end = ended(w) + waiting(w);
-	while (unlikely((culprit = sp_guard(w, run_turns, NULL)) != NULL))
-		break_off(w, culprit);
+	for (unsigned i = 0; i < w->actives; i++) { /* a context whose copy was replaced may join it meanwhile */
+		struct sp_view *v = w->active[i];
+
+		if (unlikely(has_copies(v->context)) && !(v = gather(v)))
+			continue;
+		clock = run_context(v, clock);
+	}
 	w->actives = 0;
 	sp_doing_end(w);
 }
@@ -627,7 +583,6 @@ int sp_packet_keep(struct sp_ctx *c, struct sp_packet *p)
 		return -ENOBUFS;
 	}
 	rte_mbuf_refcnt_update(p->buf, 1);
-	sp_kept_note(p->buf, v->context);
 	__atomic_store_n(&v->kept, v->kept + 1, __ATOMIC_RELAXED);
 	return 0;
 }
@@ -636,7 +591,6 @@ void sp_packet_release(struct sp_ctx *c, void *buf)
 {
 	struct sp_view *v = sp_view_of(c);
 
-	sp_kept_done(buf);
 	rte_pktmbuf_free(buf);
 	__atomic_store_n(&v->kept, v->kept - 1, __ATOMIC_RELAXED);
 }

@@ -53,12 +53,12 @@ struct sp_worker {
 	uint64_t drops[SP_DROP_COUNT];
 	uint64_t taken, refused; /* what this worker's views say of packets and drops, all contexts together */
 	uint64_t answered, forwarded, busy_polls;
-	uint64_t polls;		    /* [worker] writes, the warden reads: relaxed */
-	struct sp_doing doing;	    /* the same */
-	uint64_t (*cycles)(void *); /* instead of the TSC; see sp_nic_config.cycles */
-	bool metering;		    /* calls are measured */
-	struct sp_catch *catcher;   /* how it is taken out of a call, see recover.h; NULL: it is not */
-	sp_time ran, busy;	    /* of its thread: since it began, and of that in polls that did something */
+	uint64_t polls;		      /* [worker] writes, the warden reads: relaxed */
+	struct sp_doing doing;	      /* the same */
+	uint64_t (*cycles)(void *);   /* instead of the TSC; see sp_nic_config.cycles */
+	bool metering;		      /* calls are measured */
+	struct sp_question *question; /* the warden's, see fault.h; NULL: there is none */
+	sp_time ran, busy;	      /* of its thread: since it began, and of that in polls that did something */
 	struct sp_rx_count rx[SP_PORT_LOOP + 1];
 	struct sp_tx_queue tx[SP_PORT_LOOP + 1];   /* ports, exception port, loop */
 	struct sp_timer *timers;		   /* pairing heap */
@@ -82,8 +82,7 @@ struct sp_worker {
 	struct sp_share *share;			      /* NULL: nothing is measured, and each has all that it wants */
 	struct sp_view *touched;		      /* contexts with something new for the host in this poll */
 	struct sp_view *active[SP_BURST + SP_PARKED]; /* contexts with a batch in this burst */
-	unsigned actives, turn;			      /* turn: the next one in `active` */
-	uint64_t turns_end; /* what sums up to that when all of them have had their turn, see turn.c */
+	unsigned actives;
 	pthread_t thread;
 } SP_CACHE_ALIGNED;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "wrong.h"
-#include "recover.h"
 #include "view.h"
+#include "worker.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -229,28 +229,8 @@ static void a_context_that_goes_takes_its_copies_along(void)
 	live_stop(&rig);
 }
 
-static void one_that_was_broken_off_is_not_called_again(void)
-{
-	start("hashed", 2);
-	const uint32_t id = add("c0", "qp=5");
-	live_act(&rig, 5, 1, LIVE_TIMER, SP_SEC);
-	run();
-	reload(NULL);
-	struct sp_context *old = sp_context_by_id(rig.nic, id)->older;
-	atomic_store(&old->aborted, true); /* as the warden does */
-	sp_context_disable(old, SP_NEVER);
-	live_told(NULL);
-	feed(1, SP_END);
-	run();
-	CU_ASSERT_STRING_EQUAL(live_told(NULL), "h2 p2 c2 ");
-	CU_ASSERT_EQUAL(collect(), 0);
-	CU_ASSERT_STRING_EQUAL(live_told(NULL), "");
-	CU_ASSERT_EQUAL(live.unloads, 1);
-	live_stop(&rig);
-}
-
 SUITE("copies_held", TEST(a_timer_fires_where_it_was_armed), TEST(timers_go_on_while_a_message_is_open),
       TEST(issues_and_work_are_done_where_they_began), TEST(kept_packets_hold_until_they_are_released),
       TEST(force_ends_what_is_open), TEST(force_ends_what_earlier_reloads_have_left),
       TEST(force_loses_no_packet_that_waits), TEST(a_copy_that_packets_wait_for_stays_until_they_have_gone_on),
-      TEST(a_context_that_goes_takes_its_copies_along), TEST(one_that_was_broken_off_is_not_called_again))
+      TEST(a_context_that_goes_takes_its_copies_along))
