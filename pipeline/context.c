@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "context.h"
 #include "config.h"
-#include "copies.h"
-#include "dispatch.h"
+#include "canary.h"
+#include "entity.h"
+#include "fate.h"
 #include "front.h"
 #include "grant.h"
 #include "handler.h"
@@ -12,14 +13,16 @@
 #include "match.h"
 #include "memory.h"
 #include "message.h"
-#include "metered.h"
+#include "measure.h"
 #include "path.h"
 #include "plugin.h"
 #include "registry.h"
 #include "settings.h"
-#include "share.h"
+#include "scheduler.h"
 #include "timer.h"
+#include "versions.h"
 #include "watched.h"
+#include "work.h"
 #include "worker_call.h"
 
 #include <stdio.h>
@@ -84,7 +87,7 @@ static struct sp_context *create(struct sp_nic *nic, const char *name, const str
 	c->reasons = sp_names_count(h->drops);
 	c->counters = sp_names_count(h->counters);
 	c->attaching = true;
-	c->copy = 1;
+	c->generation = 1;
 	if (nic->watcher && sp_watched_create(c)) {
 		sp_handler_put(h);
 		free(c);
@@ -94,8 +97,51 @@ static struct sp_context *create(struct sp_nic *nic, const char *name, const str
 	return c;
 }
 
+static size_t entity_bytes(const struct sp_context *c)
+{
+	return c->nic->workers * sizeof(struct sp_entity);
+}
+
+/* A companion has those of its context, and a newer version those of the older one. */
+static int create_entities(struct sp_context *c)
+{
+	const struct sp_context *other = c->first ? c->first : c->older;
+	struct sp_entity *e;
+	int r;
+
+	if (other) {
+		memcpy(c->entity, other->entity, sizeof(c->entity));
+		return 0;
+	}
+	r = sp_grant_charge(c, entity_bytes(c));
+	if (r)
+		return r;
+	e = aligned_alloc(64, entity_bytes(c));
+	if (!e) {
+		sp_memory_credit(c->nic, c->account, entity_bytes(c));
+		return -ENOMEM;
+	}
+	memset(e, 0, entity_bytes(c));
+	for (uint16_t w = 0; w < c->nic->workers; w++) {
+		c->entity[w] = &e[w];
+		e[w].view = c->view[w];
+		sp_queue_init(&e[w].backlog);
+	}
+	return 0;
+}
+
+static void free_entities(struct sp_context *c)
+{
+	if (c->first || c->inherited || !c->entity[0])
+		return;
+	free(c->entity[0]); /* one array */
+	sp_memory_credit(c->nic, c->account, entity_bytes(c));
+}
+
 static int create_views(struct sp_context *c)
 {
+	int r;
+
 	for (uint16_t w = 0; w < c->nic->workers; w++) {
 		struct sp_view *v = sp_grant_alloc(c, sizeof(*v), 0);
 
@@ -113,7 +159,10 @@ static int create_views(struct sp_context *c)
 			(c->watched ? SP_WATCH_TRACED : 0) | (c->nic->config.payload_less ? SP_WATCH_PAYLOAD_LESS : 0);
 		c->view[w] = v;
 	}
-	return 0;
+	r = create_entities(c);
+	for (uint16_t w = 0; w < c->nic->workers && !r; w++)
+		c->view[w]->entity = c->entity[w];
+	return r;
 }
 
 /* State, views and settings: what attach() needs. */
@@ -166,13 +215,10 @@ static void enlist(struct sp_worker *w, struct sp_context *c)
 {
 	if (sp_messages_idle(c)) {
 		c->sweep_at = w->now;
-		c->sweep_next = w->sweeping;
-		w->sweeping = c;
+		LIST_INSERT_HEAD(&w->sweeping, c, sweeping);
 	}
-	if (c->nic->workers > 1) {
-		c->elsewhere_next = w->elsewhere;
-		w->elsewhere = c;
-	}
+	if (c->nic->workers > 1)
+		LIST_INSERT_HEAD(&w->elsewhere, c, elsewhere);
 }
 
 /* On the home worker, so that attach() may send, arm and start like any other handler call. */
@@ -301,7 +347,7 @@ static void destroy(struct sp_context *c)
 	sp_paths_free(c);
 	sp_lending_end(c);
 	sp_messages_destroy(c);
-	if (c->area && !c->apart)
+	if (c->area && !c->inherited)
 		sp_mem_put(&c->view[c->home]->pub, c->area); /* it goes with the events */
 	sp_events_destroy(c);
 	for (size_t i = 0; i < c->settings; i++) {
@@ -310,9 +356,10 @@ static void destroy(struct sp_context *c)
 	}
 	free(c->setting);
 	sp_grants_end(c);
+	free_entities(c);
 	if (c->companion)
 		destroy(c->companion);
-	if (!c->first && !c->apart)
+	if (!c->first && !c->inherited)
 		sp_account_contexts(c->account, -1);
 	sp_watched_destroy(c);
 	sp_handler_put(c->registered);
@@ -462,19 +509,22 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, s
 static void purge(struct sp_worker *w, void *arg)
 {
 	struct sp_context *c = arg;
+	const struct sp_context *listed;
 
-	sp_dispatch_forget(w, c);
-	sp_share_forget(w, c);
+	if (!c->first && !c->inherited && c->entity[w->index]) { /* else what waits is another version's */
+		sp_parked_purge(w, c->entity[w->index]);
+		sp_scheduler_purge(w, c->entity[w->index]);
+	}
 	sp_touch_forget(w, c);
 	sp_timers_purge(&w->timers, c);
 	sp_work_purge(w, c);
 	if (c->home == w->index) {
 		sp_issues_purge(w, c);
-		for (struct sp_context **at = &w->sweeping; *at; at = &(*at)->sweep_next)
-			if (*at == c) {
-				*at = c->sweep_next;
-				break;
-			}
+		LIST_FOREACH(listed, &w->sweeping, sweeping)
+		if (listed == c) {
+			LIST_REMOVE(c, sweeping);
+			break;
+		}
 	}
 }
 
@@ -548,7 +598,7 @@ void sp_context_remove(struct sp_context *c)
 	/* Every worker passes by here: then none holds a pointer that it looked up before. */
 	for (unsigned w = 0; w < nic->workers; w++)
 		sp_worker_call(nic->worker[w], purge_both, c);
-	sp_copies_end(c);
+	sp_versions_end(c);
 	sp_worker_call(nic->worker[c->home], end, c);
 	sp_watched_gone(c);
 	sp_stats_remember(nic, c);
@@ -556,7 +606,7 @@ void sp_context_remove(struct sp_context *c)
 	sp_plugins_collect();
 }
 
-/* ---- one copy of a handler after another: copies.c says when ---- */
+/* ---- one version of a handler after another: versions.c says when ---- */
 
 /* What the context has but once stays where it is until the successor takes over. */
 static void inherit(struct sp_context *c, struct sp_context *old)
@@ -564,9 +614,9 @@ static void inherit(struct sp_context *c, struct sp_context *old)
 	c->id = old->id;
 	c->home = old->home;
 	c->home_only = old->home_only || (c->nic->workers > 1 && c->registered->flags & SP_HANDLER_HOME);
-	c->apart = true;
+	c->inherited = true;
 	c->older = old;
-	c->copy = old->copy + 1;
+	c->generation = old->generation + 1;
 	memcpy(c->peer, old->peer, sizeof(c->peer));
 	c->peer_self = old->peer_self;
 	c->peer_set = old->peer_set;
@@ -642,7 +692,7 @@ int sp_context_migrate(struct sp_worker *w, struct sp_context *to, struct sp_con
 }
 
 /* On the home worker: what is open there ends, and the newest copy may take what is left. */
-static void bequeath(struct sp_worker *w, void *arg)
+static void drain(struct sp_worker *w, void *arg)
 {
 	struct sp_context *c = arg;
 
@@ -651,17 +701,17 @@ static void bequeath(struct sp_worker *w, void *arg)
 	sp_context_migrate(w, sp_context_newest(c), c, SP_MIGRATE_DRAINED, NULL);
 }
 
-void sp_context_bequeath(struct sp_context *c)
+void sp_context_drain(struct sp_context *c)
 {
 	struct sp_nic *nic = c->nic;
 
 	for (unsigned w = 0; w < nic->workers; w++)
 		sp_worker_call(nic->worker[w], purge_both, c);
-	sp_worker_call(nic->worker[c->home], bequeath, c);
+	sp_worker_call(nic->worker[c->home], drain, c);
 	sp_worker_call(nic->worker[c->home], end, c);
 }
 
-void sp_context_bury(struct sp_context *c)
+void sp_context_free(struct sp_context *c)
 {
 	sp_watched_gone(c);
 	destroy(c);

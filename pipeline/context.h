@@ -30,8 +30,8 @@ void sp_context_discard(struct sp_context *successor); /* which nobody has seen 
 int sp_context_migrate(struct sp_worker *w, struct sp_context *to, struct sp_context *from, enum sp_migrate when,
 		       struct sp_error *error);
 /* A copy that has been replaced: ends what it still has, hands over and detaches; and frees it. */
-void sp_context_bequeath(struct sp_context *c);
-void sp_context_bury(struct sp_context *c);
+void sp_context_drain(struct sp_context *c);
+void sp_context_free(struct sp_context *c);
 /* By id; also from workers. NULL. */
 struct sp_context *sp_context_by_id(struct sp_nic *nic, uint32_t id);
 /* What c may be told of another context: names are the business of its own application. */

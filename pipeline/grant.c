@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "grant.h"
+#include "canary.h"
 #include "context.h"
 #include "engine.h"
 #include "host.h"
 #include "match.h"
 #include "memory.h"
-#include "message.h"
+#include "message_table.h"
+#include "onlooker.h"
 #include "registry.h"
 #include "watched.h"
 
@@ -26,9 +28,9 @@ int sp_grant_charge(struct sp_context *c, uint64_t bytes)
 {
 	/* What a reload needs for a while beside what the application has is not its doing: none is refused for that.
 	 */
-	int r = sp_memory_charge(c->nic, c->apart ? NULL : c->account, bytes);
+	int r = sp_memory_charge(c->nic, c->inherited ? NULL : c->account, bytes);
 
-	if (!r && c->apart)
+	if (!r && c->inherited)
 		sp_account_memory_force(c->account, bytes);
 
 	if (r && !sp_account_allows(c->account, bytes)) /* its limit, not the NIC's */
@@ -132,7 +134,7 @@ static bool late(struct sp_ctx *ctx, const char *function)
 {
 	if (sp_view_of(ctx)->context->attaching)
 		return false;
-	sp_watch_wrong(ctx, "called %s() outside attach()", function);
+	sp_tap_wrong(ctx, "called %s() outside attach()", function);
 	return true;
 }
 
@@ -157,7 +159,7 @@ int sp_qp_claim(struct sp_ctx *ctx, uint32_t count)
 
 	if (late(ctx, "sp_qp_claim") || !c->qp_first)
 		return sp_fail(ctx, EINVAL, "qp", "handler %s needs a qp", c->handler->name);
-	if (c->apart) { /* it gets those of the copy before it */
+	if (c->inherited) { /* it gets those of the version before it */
 		if (count == c->older->qp_count) {
 			c->qp_count = count;
 			return 0;
@@ -189,7 +191,7 @@ int sp_qp_control(struct sp_ctx *ctx, uint32_t *qp)
 
 	if (late(ctx, "sp_qp_control") || c->first) /* a companion has no QPs of its own */
 		return -EINVAL;
-	if (c->apart) {
+	if (c->inherited) {
 		*qp = c->older->qp_control;
 		return *qp ? 0 : sp_fail(ctx, EINVAL, "qp", "the copy before had no control QP, this one wants one");
 	}
@@ -214,8 +216,8 @@ int sp_messages_limit(struct sp_ctx *ctx, uint32_t limit, sp_time idle)
 	if (!limit || limit > SP_MAX_MESSAGES)
 		return sp_fail(ctx, EINVAL, "", "handler %s asks for %u messages at once; 1 to %u are possible",
 			       c->handler->name, limit, SP_MAX_MESSAGES);
-	/* Of a copy beside another only what is beyond the other's, which it takes over. */
-	charged = !c->apart ? limit : limit > c->older->charged_messages ? limit - c->older->charged_messages : 0;
+	/* A version that inherits takes over what the older one was charged for. */
+	charged = !c->inherited ? limit : limit > c->older->charged_messages ? limit - c->older->charged_messages : 0;
 	if (sp_account_messages(c->account, charged)) {
 		c->over = "messages";
 		return sp_fail(ctx, EDQUOT, "", "too many messages");
@@ -239,7 +241,7 @@ const struct sp_mem *sp_host_area(struct sp_ctx *ctx, uint64_t bytes)
 
 	if (late(ctx, "sp_host_area") || c->first || c->area)
 		return NULL;
-	if (c->apart) { /* the host has it mapped, and goes on with it */
+	if (c->inherited) { /* the host has it mapped, and goes on with it */
 		if (c->older->area && c->older->area->len == bytes)
 			return c->area = c->older->area;
 		sp_fail(ctx, EINVAL, "", "the copy before had an area of %" PRIu64 " bytes, this one wants %" PRIu64,

@@ -4,9 +4,8 @@
 #include "context.h"
 #include "grant.h"
 #include "memory.h"
-#include "metered.h"
-#include "share.h"
-#include "watched.h"
+#include "measure.h"
+#include "scheduler.h"
 #include "worker_call.h"
 
 #include <stdlib.h>
@@ -20,9 +19,10 @@ int sp_events_create(struct sp_context *c)
 	struct sp_event_queue *q;
 	int r;
 
-	/* A companion speaks for its context, and a handler's next copy for the one before: the host knows one queue.
+	/* A companion speaks for its context, and a handler's next version for the one before: the host knows one
+	 * queue.
 	 */
-	if (c->first || c->apart) {
+	if (c->first || c->inherited) {
 		c->events = c->first ? c->first->events : c->older->events;
 		return 0;
 	}
@@ -84,7 +84,7 @@ void sp_events_destroy(struct sp_context *c)
 	struct sp_event_queue *q = c->events;
 
 	c->events = NULL;
-	if (!q || c->first || c->apart)
+	if (!q || c->first || c->inherited)
 		return;
 	atomic_store_explicit(&q->ended, true, memory_order_release);
 	__atomic_store_n(&((struct sp_attach_events *)q->memory.base)->closed, 1, __ATOMIC_RELEASE);
@@ -111,7 +111,7 @@ static __attribute__((noinline)) int heed(struct sp_view *v, const struct sp_eve
 	if (v->pub.watch & SP_WATCH_TRACED) {
 		copy = *e;
 		copy.context = v->context->id;
-		sp_watch_posted(&v->pub, &copy);
+		v->owner->tap->posted(&v->pub, &copy);
 	}
 	return 0;
 }
@@ -129,10 +129,10 @@ int sp_event_post(struct sp_ctx *ctx, const struct sp_event *e)
 
 static int command(struct sp_view *v, const struct sp_command *cmd, struct sp_event *result)
 {
-	const uint64_t began = sp_metered_begin(v, SP_DOING_COMMAND);
+	const uint64_t began = sp_call_begin(v, SP_DOING_COMMAND);
 	const int status = v->context->handler->command(&v->pub, cmd, result);
 
-	sp_metered_end(v, began);
+	sp_call_end(v, began);
 	return status;
 }
 
@@ -180,7 +180,7 @@ unsigned sp_commands_run(struct sp_worker *w)
 		uint64_t spent = 0;
 
 		/* Of each application so many, or those that take a quantum: others' packets wait meanwhile. */
-		for (unsigned i = 0; i < SP_COMMANDS_PER_POLL && spent < sp_share_quantum(w) &&
+		for (unsigned i = 0; i < SP_COMMANDS_PER_POLL && spent < sp_scheduler_quantum(w) &&
 				     !sp_ring_take(&d->commands[w->index].reader, &cmd);
 		     i++, n++) {
 			struct sp_context *c = sp_context_by_id(w->nic, cmd.context);

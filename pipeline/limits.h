@@ -30,9 +30,9 @@
 #define SP_COMMANDS_PER_POLL 32
 #define SP_ISSUES_PER_POLL   8 /* calls of issue() in one poll */
 #define SP_TIMERS_PER_POLL   64
-#define SP_MAX_COPIES	     8 /* of one context's handler, in flight at once */
+#define SP_MAX_VERSIONS	     8 /* of one context's handler at once */
 #define SP_MAX_WEIGHT	     1000
-#define SP_BACKLOG	     1024 /* packets a worker holds for contexts that have had their share */
+#define SP_BACKLOG	     1024 /* packets a worker holds for contexts that have used their part of its time */
 #define SP_BACKLOG_CONTEXT   256  /* of them, of one context */
 #define SP_MAX_KEPT	     1024 /* packets that one context may keep */
 #define SP_MAX_MIRRORS	     4	  /* captures at once */

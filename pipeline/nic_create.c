@@ -9,11 +9,11 @@
 #include "match.h"
 #include "memory.h"
 #include "message.h"
-#include "metered.h"
+#include "measure.h"
 #include "neighbour.h"
 #include "port.h"
 #include "registry.h"
-#include "share.h"
+#include "scheduler.h"
 #include "view.h"
 #include "warden.h"
 #include "worker.h"
@@ -49,11 +49,16 @@ static int create_workers(struct sp_nic *nic)
 		w->nic = nic;
 		w->index = i;
 		w->late = 10 * SP_US;
+		TAILQ_INIT(&w->working);
+		TAILQ_INIT(&w->issuing);
+		sp_queue_init(&w->parked);
+		sp_queue_init(&w->pending);
+		sp_pool_init(&w->places, w->place, RTE_DIM(w->place));
 		seed_words(w->random, 4, nic->config.seed + i * 0x9E3779B97F4A7C15ull);
 		nic->worker[i] = w;
 	}
 	sp_meters_set(nic, false);
-	return nic->config.cycles ? sp_share_create(nic) : 0;
+	return nic->config.cycles ? sp_scheduler_create(nic) : 0;
 }
 
 /* Threads' numbers are workers' indexes. */
@@ -199,13 +204,15 @@ fail:
 
 static void free_queues(struct sp_worker *w)
 {
+	const struct sp_waiting *waiting;
+
 	for (unsigned p = 0; p <= SP_PORT_LOOP; p++)
 		for (struct sp_tx_queue *q = &w->tx[p]; q->count; q->count--) {
 			rte_pktmbuf_free(q->packet[q->head]);
 			q->head = (q->head + 1) % SP_TX_QUEUE;
 		}
-	for (unsigned i = 0; i < w->pending_count; i++)
-		rte_pktmbuf_free(w->pending[i].packet);
+	STAILQ_FOREACH(waiting, &w->pending.list, next)
+	rte_pktmbuf_free(waiting->frame);
 }
 
 void sp_nic_destroy(struct sp_nic *nic)
@@ -234,7 +241,7 @@ void sp_nic_destroy(struct sp_nic *nic)
 	sp_notifier_destroy(nic);
 	sp_warden_destroy(nic);
 	sp_stats_forget(nic);
-	sp_share_destroy(nic);
+	sp_scheduler_destroy(nic);
 	for (uint16_t w = 0; w < SP_MAX_WORKERS; w++) {
 		if (nic->worker[w])
 			free(nic->worker[w]->front);

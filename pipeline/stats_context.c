@@ -2,8 +2,8 @@
 /* Contexts and handlers in the NIC's report: what all copies of one have counted, and what their calls have cost. */
 #include "context.h"
 #include "host.h"
-#include "message.h"
-#include "metered.h"
+#include "message_table.h"
+#include "measure.h"
 #include "report.h"
 #include "stats.h"
 #include "warden.h"
@@ -83,7 +83,7 @@ static void report_cycles(const struct sp_meter *m, struct sp_report *r)
 	for (unsigned i = 0; i < SP_METER_BUCKETS; i++)
 		all += m->bucket[i];
 	sp_report_open(r, "cycles", false);
-	sp_report_uint(r, "turns", m->turns);
+	sp_report_uint(r, "turns", m->runs);
 	sp_report_uint(r, "packets", m->packets);
 	sp_report_uint(r, "total", m->cycles);
 	sp_report_uint(r, "min", m->least);
@@ -248,7 +248,7 @@ static void report_condition(const struct sp_snapshot *s, const struct sp_contex
 	else if (m->until > now)
 		sp_report_uint(r, "enabled_in_us", (m->until - now) / SP_US);
 	sp_report_uint(r, "disabled", m->disabled);
-	sp_report_uint(r, "copy", c->copy);
+	sp_report_uint(r, "copy", c->generation);
 	sp_report_uint(r, "draining", draining);
 	sp_report_close(r);
 }
@@ -266,7 +266,7 @@ static void report_copies(const struct sp_context_counts *c, size_t count, struc
 		if (c[i].context->first)
 			continue;
 		sp_report_open(r, NULL, false);
-		sp_report_uint(r, "copy", c[i].context->copy);
+		sp_report_uint(r, "copy", c[i].context->generation);
 		sp_report_string(r, "state", copy_state(c[i].context));
 		sp_report_uint(r, "packets", c[i].run);
 		if (c[i].context->messages)

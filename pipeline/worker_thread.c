@@ -3,8 +3,8 @@
 #include "engine.h"
 #include "fault.h"
 #include "issue.h"
-#include "metered.h"
-#include "share.h"
+#include "measure.h"
+#include "scheduler.h"
 #include "warden.h"
 #include "worker.h"
 
@@ -100,7 +100,7 @@ int sp_nic_start(struct sp_nic *nic)
 	atomic_store(&nic->stop, false);
 	nic->started_at = sp_clock();
 	sp_meters_set(nic, true);
-	r = sp_share_create(nic);
+	r = sp_scheduler_create(nic);
 	if (!r)
 		r = sp_warden_create(nic);
 	while (!r && begun < nic->workers) {

@@ -10,7 +10,7 @@
 #include <rte_memcpy.h>
 #include <rte_pause.h>
 
-#include "../pipeline/metered.h"
+#include "../pipeline/measure.h"
 #include "bench_copy.h"
 #include "bench_frame.h"
 #include "bench_sdr.h"

@@ -60,7 +60,7 @@ static inline bool gate(void *arg, uint16_t queue)
 			return false;
 	}
 	/* The other one may lose its processor while it begins a message: then more than the NIC parks could come. */
-	if (b->wire.nic->worker[queue]->parked_count)
+	if (b->wire.nic->worker[queue]->parked.count)
 		return false;
 	crew->queue[queue].taken += SP_BURST;
 	return true;

@@ -84,7 +84,7 @@ static void copies_in_flight_are_bounded(void)
 {
 	start("hashed", 1);
 	add("c0", "qp=5");
-	for (unsigned i = 1; i < SP_MAX_COPIES; i++) {
+	for (unsigned i = 1; i < SP_MAX_VERSIONS; i++) {
 		feed(i, SP_DONE);
 		run();
 		reload(NULL);
@@ -94,7 +94,7 @@ static void copies_in_flight_are_bounded(void)
 	REFUSED("live", NULL, -EBUSY, "copy 1 holds: 1 message open");
 	feed(1, SP_END);
 	run();
-	CU_ASSERT_EQUAL(collect(), SP_MAX_COPIES - 2);
+	CU_ASSERT_EQUAL(collect(), SP_MAX_VERSIONS - 2);
 	reload(NULL);
 	live_stop(&rig);
 }

@@ -74,7 +74,7 @@ static void a_buffer_is_the_applications_again_when_the_port_has_given_it_back(v
 	CU_ASSERT_EQUAL(sdr_send_poll(send[1]), 0);
 	CU_ASSERT_EQUAL(sdr_send_poll(send[2]), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
-	CU_ASSERT_EQUAL(rig.nic->worker[0]->issuing, NULL); /* nobody asks any more */
+	CU_ASSERT(TAILQ_EMPTY(&rig.nic->worker[0]->issuing)); /* nobody asks any more */
 	close_sdr();
 	close_nic();
 }
