@@ -98,4 +98,11 @@ static inline struct sp_context *sp_context_newest(struct sp_context *c)
 	return c;
 }
 
+/* By id; also from workers. NULL. */
+struct sp_context *sp_context_by_id(struct sp_nic *nic, uint32_t id);
+/* What c may be told of another context: names are the business of its own application. */
+const char *sp_context_name_for(const struct sp_context *c, const struct sp_context *other);
+uint64_t sp_context_sum(const struct sp_context *c,
+			size_t field); /* of a uint64_t in struct sp_view, over the workers */
+
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The workers' side of applications: commands come in, events go out. */
 #include "host.h"
-#include "context.h"
 #include "grant.h"
 #include "memory.h"
 #include "measure.h"
+#include "onlooker.h"
 #include "scheduler.h"
+#include "touch.h"
 #include "worker_call.h"
 
 #include <stdlib.h>

@@ -56,8 +56,4 @@ void sp_lent_cut(struct sp_nic *nic);
  * is out, or devices cannot read this region; then copy. */
 unsigned sp_lend(struct sp_view *v, uint32_t head, const struct sp_send *s, unsigned n, struct rte_mbuf **packet);
 
-/* The pool of pieces is the registry's: bytes before and in a piece's room. */
-#define SP_PIECE_PRIVATE 64
-#define SP_PIECE_ROOM	 (14 + 40 + 8 + 12 + SP_EXT_MAX)
-
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is loaded while the NIC runs: plug-ins come, tell what they hold, and go. */
-#include "context.h"
+#include "error.h"
 #include "versions.h"
 #include "engine.h"
 #include "exec_context.h"

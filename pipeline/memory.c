@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "memory.h"
 #include "engine.h"
-#include "host.h"
+#include "account.h"
+#include "exec_context.h"
 #include "port.h"
 #include "onlooker.h"
+#include "touch.h"
+#include "view.h"
+#include "worker.h"
 
 #include <stdlib.h>
 

@@ -15,6 +15,7 @@
 
 #include "context.h"
 #include "engine.h"
+#include "error.h"
 #include "exec_context.h"
 #include "match.h"
 #include "onlooker.h"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "context.h"
 #include "engine.h"
+#include "error.h"
 #include "exec_context.h"
+#include "gone.h"
 #include "handover.h"
 #include "host.h"
 #include "lend.h"

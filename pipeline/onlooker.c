@@ -4,14 +4,16 @@
 #include "view.h"
 #include "worker.h"
 
+static_assert(SP_OBSERVER_CAPTURE + 1 == SP_TAPS, "each has a place");
+
 #define EACH(w, function, ...)                                                                                         \
-	for (unsigned each_ = 0; each_ < SP_OBSERVERS; each_++)                                                        \
+	for (unsigned each_ = 0; each_ < SP_TAPS; each_++)                                                             \
 		if ((w)->observer[each_] && (w)->observer[each_]->function)                                            \
 	(w)->observer[each_]->function(__VA_ARGS__)
 
 static bool arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, struct rte_mbuf **packet, unsigned n)
 {
-	for (unsigned i = 0; i < SP_OBSERVERS; i++)
+	for (unsigned i = 0; i < SP_TAPS; i++)
 		if (w->observer[i] && w->observer[i]->arrive(w, port, p, packet, n))
 			return true;
 	return false;
@@ -19,7 +21,7 @@ static bool arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, stru
 
 static bool again(struct sp_worker *w, const struct sp_waiting *waiting, unsigned n)
 {
-	for (unsigned i = 0; i < SP_OBSERVERS; i++)
+	for (unsigned i = 0; i < SP_TAPS; i++)
 		if (w->observer[i] && w->observer[i]->again(w, waiting, n))
 			return true;
 	return false;
@@ -39,7 +41,7 @@ static struct sp_record *park(struct sp_worker *w, const struct sp_packet *p)
 {
 	struct sp_record *record = NULL;
 
-	for (unsigned i = 0; i < SP_OBSERVERS; i++)
+	for (unsigned i = 0; i < SP_TAPS; i++)
 		if (w->observer[i])
 			record = w->observer[i]->park(w, p);
 	return record; /* the captures', who are last */
@@ -115,7 +117,7 @@ void sp_tap_set(struct sp_worker *w, enum sp_observer which, const struct sp_tap
 {
 	w->observer[which] = tap;
 	w->tap = NULL;
-	for (unsigned i = 0; i < SP_OBSERVERS; i++)
+	for (unsigned i = 0; i < SP_TAPS; i++)
 		if (w->observer[i])
 			w->tap = &all;
 }

@@ -51,7 +51,7 @@ struct sp_tap_calls {
 };
 
 /* Watches come first: they want packets one by one. */
-enum sp_observer { SP_OBSERVER_WATCH, SP_OBSERVER_CAPTURE, SP_OBSERVERS };
+enum sp_observer { SP_OBSERVER_WATCH, SP_OBSERVER_CAPTURE };
 /* NULL: it looks on no more. Between polls, or by the worker itself. arrive, again and park must be there. */
 void sp_tap_set(struct sp_worker *w, enum sp_observer which, const struct sp_tap_calls *tap);
 

@@ -2,6 +2,7 @@
 #include "pending.h"
 #include "engine.h"
 #include "neighbour.h"
+#include "onlooker.h"
 #include "transmit.h"
 #include "worker.h"
 

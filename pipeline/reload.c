@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Handlers of a running NIC are replaced by what their file has become. */
-#include "context.h"
+#include "version_make.h"
+#include "error.h"
 #include "versions.h"
 #include "engine.h"
 #include "exec_context.h"
@@ -138,7 +139,7 @@ static int succeed(struct swap *s, struct sp_context *c)
 				    c->name, c->registered->name);
 	if (sp_versions_count(c) >= SP_MAX_VERSIONS)
 		return refuse_full(c, s->error);
-	r = sp_context_succeed(c, h, &successor, s->error);
+	r = sp_version_create(c, h, &successor, s->error);
 	if (r)
 		return refuse(c, s->error, r);
 	s->successor[s->successors++] = successor;
@@ -197,7 +198,7 @@ static void migrate(struct sp_worker *w, void *arg)
 {
 	struct migrate *m = arg;
 
-	m->result = sp_context_migrate(w, m->context, m->context->older, SP_MIGRATE_SWAP, m->error);
+	m->result = sp_version_migrate(w, m->context, m->context->older, SP_MIGRATE_SWAP, m->error);
 }
 
 /* Nothing comes between migrate() and taking over: for that, and for nothing else, workers stand still. */
@@ -250,7 +251,7 @@ static int swap(struct swap *s, const char *name, sp_time force, struct sp_repor
 	}
 	if (rc) {
 		while (s->successors)
-			sp_context_discard(s->successor[--s->successors]);
+			sp_version_discard(s->successor[--s->successors]);
 		return rc;
 	}
 	sp_plugin_replace(s->object);

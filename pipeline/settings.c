@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "settings.h"
 #include "config.h"
+#include "error.h"
 #include "exec_context.h"
 #include "handler.h"
 #include "registry.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "versions.h"
-#include "context.h"
+#include "version_make.h"
 #include "engine.h"
 #include "entity.h"
 #include "exec_context.h"
+#include "gone.h"
 #include "lend.h"
 #include "match.h"
 #include "message_table.h"
@@ -259,7 +260,7 @@ static void end(struct sp_context *c)
 	struct sp_context *newest = sp_context_newest(c);
 	struct move m = {.from = c, .to = newest};
 
-	sp_context_drain(c);
+	sp_version_drain(c);
 	for (uint16_t w = 0; w < c->nic->workers; w++) {
 		move_counts(newest->view[w], c->view[w], m.stray);
 		newest->view[w]->kept += c->view[w]->kept; /* they may still be released */
@@ -295,7 +296,7 @@ bool sp_version_collect(struct sp_context *c, struct sp_version_holds *holds)
 	}
 	sp_workers_go(nic);
 	if (ended)
-		sp_context_free(c);
+		sp_version_free(c);
 	return ended;
 }
 
@@ -307,6 +308,6 @@ void sp_versions_end(struct sp_context *c)
 		while (oldest->older)
 			oldest = oldest->older;
 		end(oldest);
-		sp_context_free(oldest);
+		sp_version_free(oldest);
 	}
 }

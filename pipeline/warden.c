@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "warden.h"
 #include "engine.h"
+#include "error.h"
 #include "exec_context.h"
 #include "registry.h"
 #include "view.h"
@@ -40,9 +41,8 @@ struct ward {
 	uint64_t cpu; /* ns of its thread then */
 	clockid_t clock;
 	unsigned waited;
-	uint64_t fault;	      /* number of the one it is in; 0: none */
-	bool fatal;	      /* which has been told to be fatal */
-	_Atomic bool stopped; /* [warden] writes; whoever wants something of the worker reads */
+	uint64_t fault; /* number of the one it is in; 0: none */
+	bool fatal;	/* which has been told to be fatal */
 };
 
 struct sp_warden {
@@ -213,7 +213,7 @@ static void remember(struct sp_warden *warden, struct ward *a, const struct sp_s
 /* It goes round again. */
 static void over(struct sp_warden *warden, struct ward *a, sp_time now)
 {
-	atomic_store_explicit(&a->stopped, false, memory_order_release);
+	atomic_store_explicit(&warden->nic->worker[a - warden->ward]->stopped, false, memory_order_release);
 	if (a->fault) {
 		pthread_mutex_lock(&warden->lock);
 		if (a->fault + SP_FAULTS > warden->faults)
@@ -236,7 +236,7 @@ static void report_stuck(struct sp_warden *warden, unsigned i, bool runs, bool f
 	struct sp_fault told;
 
 	/* First of all: control calls that wait for the worker give up. */
-	atomic_store_explicit(&a->stopped, true, memory_order_release);
+	atomic_store_explicit(&nic->worker[i]->stopped, true, memory_order_release);
 	a->fatal = fatal;
 	if (!find_out(warden, i, &unasked, &seen)) {
 		over(warden, a, sp_clock());
@@ -407,6 +407,7 @@ void sp_warden_stop(struct sp_nic *nic)
 	for (unsigned i = 0; i < nic->workers; i++) {
 		over(warden, &warden->ward[i], sp_clock());
 		nic->worker[i]->question = NULL;
+		atomic_store_explicit(&nic->worker[i]->stopped, false, memory_order_release);
 	}
 }
 
@@ -418,6 +419,7 @@ void sp_warden_destroy(struct sp_nic *nic)
 		return;
 	for (unsigned i = 0; i < nic->workers; i++) {
 		nic->worker[i]->question = NULL;
+		atomic_store_explicit(&nic->worker[i]->stopped, false, memory_order_release);
 		free(warden->ward[i].question.seen);
 	}
 	pthread_cond_destroy(&warden->wake);
@@ -430,7 +432,7 @@ void sp_warden_destroy(struct sp_nic *nic)
 
 bool sp_warden_stopped(const struct sp_nic *nic, uint16_t worker)
 {
-	return nic->warden && atomic_load_explicit(&nic->warden->ward[worker].stopped, memory_order_acquire);
+	return atomic_load_explicit(&nic->worker[worker]->stopped, memory_order_acquire);
 }
 
 /* What has stopped, in words: who is in what of which handler and context, and for how long. False: nothing. */

@@ -2,7 +2,6 @@
 /* The functions of a watched context: the handler's own, with a look before and after. */
 #include "watched.h"
 #include "canary.h"
-#include "context.h"
 #include "exec_context.h"
 #include "grant.h"
 #include "message.h"
@@ -93,7 +92,7 @@ static void check_overruns(struct call *call)
 		x->told |= MESSAGE;
 		sp_tap_wrong(call->c, "wrote behind its message state (msg_size %zu)", h->msg_size);
 	}
-	if (!(x->told & BLOCK) && (block = sp_grant_overrun(context)) != 0) {
+	if (!(x->told & BLOCK) && (block = sp_grant_overrun(context, &context->watched->block)) != 0) {
 		x->told |= BLOCK;
 		sp_tap_wrong(call->c, "wrote behind a block of %zu bytes from sp_alloc", block);
 	}

@@ -10,7 +10,6 @@
 #include "drop.h"
 #include "limits.h"
 #include "meter.h"
-#include "onlooker.h"
 #include "queue.h"
 
 struct rte_mbuf;
@@ -22,6 +21,7 @@ struct sp_front;
 struct sp_handover;
 struct sp_mirrors;
 struct sp_scheduler;
+struct sp_tap_calls;
 
 struct sp_tx_queue {
 	struct rte_mbuf *packet[SP_TX_QUEUE]; /* ring of what waits for the port */
@@ -45,10 +45,11 @@ struct sp_worker {
 	uint64_t drops[SP_DROP_COUNT];
 	uint64_t taken, refused; /* what this worker's views say of packets and drops, all contexts together */
 	uint64_t answered, forwarded, busy_polls;
-	uint64_t polls;		      /* [worker] writes, the warden reads: relaxed */
-	struct sp_doing doing;	      /* the same */
-	uint64_t (*cycles)(void *);   /* instead of the TSC; see sp_nic_config.cycles */
-	bool metering;		      /* calls are measured */
+	uint64_t polls;		    /* [worker] writes, the warden reads: relaxed */
+	struct sp_doing doing;	    /* the same */
+	uint64_t (*cycles)(void *); /* instead of the TSC; see sp_nic_config.cycles */
+	bool metering;		    /* calls are measured */
+	_Atomic bool stopped; /* [shared] the warden writes: a handler's call has not come back for config.stall */
 	struct sp_question *question; /* the warden's, see fault.h; NULL: there is none */
 	sp_time ran, busy;	      /* of its thread: since it began, and of that in polls that did something */
 	struct sp_rx_count rx[SP_PORT_LOOP + 1];
@@ -63,14 +64,14 @@ struct sp_worker {
 	struct sp_packet_queue pending;		    /* frames whose next hop's address is not known yet */
 	struct sp_packet_pool places;		    /* of both queues */
 	struct sp_waiting place[SP_PARKED + SP_NEIGHBOUR_PENDING];
-	struct sp_handover *handed;	/* from each worker to this one; NULL: there is no other */
-	bool handing;			/* the burst being dispatched is from there */
-	struct sp_call *_Atomic call;	/* what a control thread wants done here between two polls */
-	bool issue_stuck;		/* somebody wanted to send in this poll and could not */
-	bool dead;			/* ended messages wait for their tables */
-	const struct sp_tap_calls *tap; /* somebody looks on, see onlooker.h; NULL: the normal case */
-	const struct sp_tap_calls *observer[SP_OBSERVERS]; /* behind the tap */
-	struct sp_front *front;				   /* of the filter rules: made with the first of them */
+	struct sp_handover *handed;			/* from each worker to this one; NULL: there is no other */
+	bool handing;					/* the burst being dispatched is from there */
+	struct sp_call *_Atomic call;			/* what a control thread wants done here between two polls */
+	bool issue_stuck;				/* somebody wanted to send in this poll and could not */
+	bool dead;					/* ended messages wait for their tables */
+	const struct sp_tap_calls *tap;			/* somebody looks on, see onlooker.h; NULL: the normal case */
+	const struct sp_tap_calls *observer[SP_TAPS];	/* behind the tap */
+	struct sp_front *front;				/* of the filter rules: made with the first of them */
 	struct sp_mirrors *mirrors;			/* captures of what passes here; NULL: none, the normal case */
 	struct sp_scheduler *scheduler;			/* NULL: calls are not measured, and no context waits */
 	struct sp_view *touched;			/* contexts with something new for the host in this poll */

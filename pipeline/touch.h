@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Contexts that have something new for the host: at the end of the poll their doorbells are rung. */
+#ifndef PIPELINE_TOUCH_H
+#define PIPELINE_TOUCH_H
+
+#include "exec_context.h"
+#include "view.h"
+#include "worker.h"
+
+/* The host may want to know: an event was posted, or the area has changed. */
+static inline void sp_touch(struct sp_view *v)
+{
+	if (v->context->door && !v->touched) {
+		v->touched = true;
+		v->touched_next = v->owner->touched;
+		v->owner->touched = v;
+	}
+}
+
+#endif
