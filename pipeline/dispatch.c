@@ -10,7 +10,6 @@
 #include "local.h"
 #include "match.h"
 #include "parser_plain.h"
-#include "port.h"
 #include "run.h"
 
 #include <rte_mbuf.h>

@@ -13,13 +13,11 @@
 
 #include <rte_ether.h>
 
-#include "context.h"
 #include "engine.h"
 #include "error.h"
 #include "exec_context.h"
 #include "match.h"
 #include "onlooker.h"
-#include "registry.h"
 #include "scheduler.h"
 #include "worker_call.h"
 

@@ -10,7 +10,6 @@
 #include "machine.h"
 #include "match.h"
 #include "memory.h"
-#include "message.h"
 #include "measure.h"
 #include "neighbour.h"
 #include "port.h"

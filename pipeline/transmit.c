@@ -4,7 +4,6 @@
 #include "exec_context.h"
 #include "onlooker.h"
 #include "port.h"
-#include "registry.h"
 #include "view.h"
 #include "worker.h"
 

@@ -2,7 +2,6 @@
 /* The workers' threads, in real time. */
 #include "engine.h"
 #include "fault.h"
-#include "issue.h"
 #include "measure.h"
 #include "scheduler.h"
 #include "warden.h"
