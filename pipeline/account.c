@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What one application has, against what it may have. Nothing here of an application in the NIC's own process: a NULL
  * account has no limits. */
-#include "host.h"
+#include "account.h"
+#include "limits.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 static const struct sp_limits defaults = {.memory = 1ull << 30, .contexts = 256, .qps = 16384, .messages = 65536};

@@ -1,48 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "dispatch.h"
+#include "engine.h"
+#include "entity.h"
 #include "exec_context.h"
+#include "fate.h"
 #include "front.h"
 #include "handover.h"
 #include "icrc.h"
 #include "local.h"
 #include "match.h"
-#include "onlooker.h"
 #include "parser_plain.h"
-#include "turn.h"
-#include "view.h"
+#include "run.h"
 
 #include <rte_mbuf.h>
 
-/* Whoever it is handed over to counts it as received. */
-void sp_dispatch_hand_over(struct sp_worker *w, const struct sp_context *c, struct sp_packet *p)
-{
-	if (!sp_handover_give(w, c->home, p->port, p->buf)) {
-		sp_turn_drop(w, p, SP_DROP_HANDOVER_FULL);
-		return;
-	}
-	w->rx[p->port].packets--;
-	w->rx[p->port].bytes -= p->frame_len;
-	if (unlikely(w->observed))
-		sp_onlook_hand_over(w, p);
-	p->buf = NULL;
-}
+#include <rte_mbuf.h>
 
-/* Returns the view that got it; NULL: another worker has. */
-static inline struct sp_view *add(struct sp_worker *w, struct sp_context *c, struct sp_packet *p)
+/* Returns the entity that got the packet; NULL: another worker has it. */
+static inline struct sp_entity *add(struct sp_worker *w, struct sp_context *c, struct sp_packet *p)
 {
-	struct sp_view *v = c->view[w->index];
+	struct sp_entity *e = c->entity[w->index];
 
 	if (unlikely(c->home_only) && c->home != w->index) {
-		sp_dispatch_hand_over(w, c, p);
+		sp_packet_hand_over(w, c->home, p);
 		return NULL;
 	}
-	if (!v->batched)
-		w->active[w->actives++] = v;
-	v->batch[v->batched++] = p;
-	return v;
+	if (!e->batched)
+		w->active[w->actives++] = e;
+	sp_entity_add(e, p);
+	return e;
 }
 
-/* Whichever port it came by: the weak host model. */
+/* Of any port: the weak host model. */
 static inline bool is_own(const struct sp_nic *nic, const struct sp_packet *p)
 {
 	const uint8_t *to = sp_packet_destination(p);
@@ -83,14 +72,14 @@ static inline bool icrc_right(const struct sp_packet *p)
 	return sp_icrc_right(l3, (uint32_t)(p->l4 - p->l3), len);
 }
 
-/* Where the packet before went: neighbours in a burst often are of one flow, and all that a match looks at is the QP
+/* Where the packet before went: packets in a row often belong to one flow, and a match depends on nothing but the QP
  * number, the addresses and the port. */
 struct same {
 	uint64_t addresses;
 	uint32_t qp; /* no number of 24 bits: there was none */
 	uint32_t ports, hash;
 	uint16_t index;
-	struct sp_view *view;
+	struct sp_entity *entity;
 };
 
 /* RoCEv2: by QP number. Returns false when nobody has that QP (then the filters may still want it). */
@@ -105,17 +94,17 @@ static bool match_qp(struct sp_worker *w, struct sp_packet *p, struct same *same
 	if (unlikely(!qp))
 		return false;
 	if (unlikely(!is_own(nic, p))) {
-		sp_turn_drop(w, p, SP_DROP_WRONG_DESTINATION);
+		sp_packet_drop(w, p, SP_DROP_WRONG_DESTINATION);
 		return true;
 	}
 	c = __atomic_load_n(&qp->context, __ATOMIC_ACQUIRE);
 	if (unlikely(atomic_load_explicit(&c->peer_set, memory_order_acquire) && !nic->any_source && !is_peer(c, p))) {
-		sp_turn_drop(w, p, SP_DROP_WRONG_SOURCE);
+		sp_packet_drop(w, p, SP_DROP_WRONG_SOURCE);
 		return true;
 	}
 	p->qp_index = qp->index;
-	same->view = add(w, c, p);
-	if (same->view && !(p->flags & SP_PKT_IPV6)) {
+	same->entity = add(w, c, p);
+	if (same->entity && !(p->flags & SP_PKT_IPV6)) {
 		same->qp = p->dest_qp;
 		same->index = p->qp_index;
 		same->addresses = sp_addresses4(p->frame + p->l3);
@@ -128,8 +117,8 @@ static bool match_qp(struct sp_worker *w, struct sp_packet *p, struct same *same
 static void answered(struct sp_worker *w, const struct sp_packet *p)
 {
 	w->answered++;
-	if (unlikely(w->observed))
-		sp_onlook_fate(w, p, SP_CAPTURE_ANSWERED, NULL);
+	if (unlikely(w->tap != NULL))
+		w->tap->fate(w, p, SP_CAPTURE_ANSWERED, NULL);
 }
 
 /* The others: filters in order, then the NIC itself, then the normal way. */
@@ -147,14 +136,14 @@ static void match_rules(struct sp_worker *w, struct sp_packet *p, int parsed, ui
 		}
 	}
 	if (parsed == SP_PARSED_ROCE)
-		sp_turn_drop(w, p, is_own(w->nic, p) ? SP_DROP_BAD_QP : SP_DROP_WRONG_DESTINATION);
+		sp_packet_drop(w, p, is_own(w->nic, p) ? SP_DROP_BAD_QP : SP_DROP_WRONG_DESTINATION);
 	else if (sp_local_answer(w, p, parsed, ethertype))
 		answered(w, p);
 	else
-		sp_turn_forward(w, p);
+		sp_packet_forward(w, p);
 }
 
-/* What the short way of the parser has not taken. */
+/* A packet that the parser's short way has not taken. */
 static void dispatch_other(struct sp_worker *w, struct sp_packet *p, bool check, struct same *same)
 {
 	struct rte_mbuf *m = p->buf;
@@ -162,27 +151,27 @@ static void dispatch_other(struct sp_worker *w, struct sp_packet *p, bool check,
 	int parsed;
 
 	if (unlikely(m->nb_segs > 1) && rte_pktmbuf_linearize(m)) {
-		sp_turn_drop(w, p, SP_DROP_NOT_LINEAR);
+		sp_packet_drop(w, p, SP_DROP_NOT_LINEAR);
 		return;
 	}
 	parsed = sp_parse_layers(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, p, &ethertype);
 	if (parsed == SP_PARSED_ROCE) {
 		if (check && unlikely(!icrc_right(p))) {
-			sp_turn_drop(w, p, SP_DROP_BAD_ICRC);
+			sp_packet_drop(w, p, SP_DROP_BAD_ICRC);
 			return;
 		}
 		if (likely(match_qp(w, p, same)))
 			return;
 	}
 	if (unlikely(parsed < 0))
-		sp_turn_drop(w, p, (enum sp_drop)(-1 - parsed));
+		sp_packet_drop(w, p, (enum sp_drop)(-1 - parsed));
 	else
 		match_rules(w, p, parsed, ethertype);
 }
 
-/* Gives the buffers of a burst back: in one piece, when each of them is here still, nobody else's, in one segment of
- * its own memory, and all are of one pool. */
-__attribute__((no_sanitize("thread"))) /* whoever counts down meanwhile was not alone: then it is not 1 here */
+/* Gives the buffers of a burst back: all at once, if each one is still here, has no other owner and is one segment of
+ * its own memory, and all come from one pool. */
+__attribute__((no_sanitize("thread"))) /* another owner may count down meanwhile: then the count is not 1 here */
 static void
 give_back(const struct sp_packet *p, struct rte_mbuf **packet, unsigned n)
 {
@@ -218,18 +207,16 @@ give_back(const struct sp_packet *p, struct rte_mbuf **packet, unsigned n)
 	rte_pktmbuf_free_bulk(packet, left);
 }
 
-/* What it has taken; the ICRC is right. */
+/* A packet that the parser's short way has taken; its ICRC is right. */
 static inline void dispatch_plain(struct sp_worker *w, struct sp_packet *p, struct same *same)
 {
 	const uint8_t *f = p->data - SP_PLAIN_DATA;
 
 	if (likely(p->dest_qp == same->qp) && likely(sp_addresses4(f + SP_PLAIN_IP) == same->addresses)) {
-		struct sp_view *v = same->view;
-
-		/* The source port may be another for each packet, for who spreads them over paths. */
+		/* The source port may differ: a sender that spreads packets over paths changes it. */
 		p->hash = likely(sp_plain_ports(f) == same->ports) ? same->hash : sp_plain_hash(f);
 		p->qp_index = same->index;
-		v->batch[v->batched++] = p;
+		sp_entity_add(same->entity, p);
 		return;
 	}
 	p->hash = sp_plain_hash(f);
@@ -237,8 +224,8 @@ static inline void dispatch_plain(struct sp_worker *w, struct sp_packet *p, stru
 		match_rules(w, p, SP_PARSED_ROCE, SP_PLAIN_TYPE);
 }
 
-/* A burst whose ICRCs are to be checked: those of plain packets (a bit each) all at once, as the multiplications take
- * long to give their results, but many can be under way. */
+/* A burst whose ICRCs are checked: those of plain packets (a bit each) all at once, since a multiplication's result
+ * takes long, but many can be under way. */
 static void dispatch_checked(struct sp_worker *w, struct sp_packet *p, unsigned n, uint32_t plain, struct same *same)
 {
 	const uint8_t *l3[SP_BURST];
@@ -261,7 +248,7 @@ static void dispatch_checked(struct sp_worker *w, struct sp_packet *p, unsigned 
 		if (likely(right & 1))
 			dispatch_plain(w, &p[i], same);
 		else
-			sp_turn_drop(w, &p[i], SP_DROP_BAD_ICRC);
+			sp_packet_drop(w, &p[i], SP_DROP_BAD_ICRC);
 		right >>= 1;
 	}
 }
@@ -274,7 +261,7 @@ void sp_dispatch(struct sp_worker *w, uint16_t port, struct rte_mbuf **packet, u
 	uint64_t bytes = 0;
 	uint32_t plain = 0;
 
-	if (unlikely(w->observed) && sp_onlook_arrive(w, port, pk, packet, n)) {
+	if (unlikely(w->tap != NULL) && w->tap->arrive(w, port, pk, packet, n)) {
 		for (unsigned i = 0; i < n; i++)
 			sp_dispatch(w, port, &packet[i], 1);
 		return;
@@ -298,70 +285,43 @@ void sp_dispatch(struct sp_worker *w, uint16_t port, struct rte_mbuf **packet, u
 		dispatch_checked(w, pk, n, plain, &same);
 	w->rx[port].packets += n;
 	w->rx[port].bytes += bytes;
-	sp_turns_run(w);
-	if (unlikely(w->observed))
-		sp_onlook_settle(w);
+	sp_run_contexts(w);
+	if (unlikely(w->tap != NULL))
+		w->tap->settle(w);
 	give_back(pk, packet, n);
 }
 
-void sp_dispatch_again(struct sp_worker *w, struct sp_parked *again, unsigned n)
+unsigned sp_dispatch_handed_over(struct sp_worker *w)
 {
-	if (unlikely(w->observed) && sp_onlook_again(w, again, n)) {
-		for (unsigned i = 0; i < n; i++)
-			sp_dispatch_again(w, &again[i], 1);
-		return;
+	struct rte_mbuf *packet[SP_BURST];
+	unsigned done = 0, n;
+	uint16_t port;
+
+	w->handing = true;
+	for (uint16_t from = 0; from < w->nic->workers; from++) {
+		n = sp_handover_take(w, from, packet, &port);
+		if (n)
+			sp_dispatch(w, port, packet, n);
+		done += n;
 	}
+	w->handing = false;
+	return done;
+}
+
+/* As from a port: parsed, ICRC and all. What is sent meanwhile waits for the next poll. */
+unsigned sp_dispatch_loop(struct sp_worker *w)
+{
+	struct sp_tx_queue *q = &w->tx[SP_PORT_LOOP];
+	struct rte_mbuf *packet[SP_BURST];
+	const unsigned n = RTE_MIN(q->count, (unsigned)SP_BURST);
+
 	for (unsigned i = 0; i < n; i++) {
-		struct sp_view *v = again[i].view;
-
-		if (!v->batched)
-			w->active[w->actives++] = v;
-		v->batch[v->batched++] = &again[i].packet;
+		packet[i] = q->packet[(q->head + i) % SP_TX_QUEUE];
+		q->bytes += packet[i]->pkt_len;
 	}
-	sp_turns_run(w);
-	if (unlikely(w->observed))
-		sp_onlook_settle(w);
-	for (unsigned i = 0; i < n; i++)
-		if (again[i].packet.buf)
-			rte_pktmbuf_free(again[i].packet.buf);
-}
-
-unsigned sp_dispatch_parked(struct sp_worker *w)
-{
-	struct sp_parked again[SP_PARKED];
-	const unsigned n = w->parked_count;
-
-	memcpy(again, w->parked, n * sizeof(*again));
-	w->parked_count = 0;
-	sp_dispatch_again(w, again, n);
+	q->head = (q->head + n) % SP_TX_QUEUE;
+	q->count -= n;
+	q->packets += n;
+	sp_dispatch(w, SP_PORT_LOOP, packet, n);
 	return n;
-}
-
-void sp_dispatch_close(struct sp_worker *w, struct sp_parked *parked)
-{
-	w->drops[SP_DROP_CONTEXT_CLOSED]++;
-	if (unlikely(w->observed))
-		sp_onlook_forget(w, parked);
-	rte_pktmbuf_free(parked->packet.buf);
-}
-
-void sp_dispatch_give(struct sp_worker *w, const struct sp_context *from, const struct sp_context *to)
-{
-	for (unsigned i = 0; i < w->parked_count; i++)
-		if (w->parked[i].view->context == from)
-			w->parked[i].view = to->view[w->index];
-}
-
-void sp_dispatch_forget(struct sp_worker *w, const struct sp_context *c)
-{
-	unsigned kept = 0;
-
-	for (unsigned i = 0; i < w->parked_count; i++) {
-		if (w->parked[i].view->context == c) {
-			sp_dispatch_close(w, &w->parked[i]);
-			continue;
-		}
-		w->parked[kept++] = w->parked[i];
-	}
-	w->parked_count = kept;
 }

@@ -10,6 +10,7 @@
 
 #include <rte_errno.h>
 
+#include "error.h"
 #include "handler.h"
 #include "nic.h"
 #include "registry.h"

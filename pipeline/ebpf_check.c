@@ -13,6 +13,7 @@
 
 #include "../handlers/spindle-bpf.h"
 #include "ebpf_value.h"
+#include "error.h"
 #include "nic.h"
 #include "registry.h"
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "../handlers/spindle-bpf.h"
+#include "error.h"
 #include "nic.h"
 #include "registry.h"
 

@@ -21,6 +21,7 @@
 #include <rte_log.h>
 
 #include "../handlers/spindle-bpf.h"
+#include "error.h"
 #include "nic.h"
 #include "registry.h"
 

@@ -59,7 +59,7 @@ struct sp_nic {
 	struct sp_worker *worker[SP_MAX_WORKERS];
 	struct rte_rcu_qsbr *readers; /* who reads contexts, QPs and rules: the workers' threads */
 	struct sp_stand *stand;	      /* workers stand still; NULL: the normal case; [control] */
-	_Atomic uint32_t copies;      /* superseded and not gone yet; [control] writes, anybody looks */
+	_Atomic uint32_t draining;    /* older versions of handlers; [control] writes, anybody looks */
 	struct sp_warden *warden;     /* looks whether workers go round; of a NIC that is started */
 	struct sp_watcher *watcher;   /* handlers are looked over their shoulders, see watch.h; NULL: the normal case */
 };

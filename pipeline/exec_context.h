@@ -7,21 +7,16 @@
 
 #include <rte_branch_prediction.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "../handlers/spindle-handler.h"
 #include "limits.h"
 #include "meter.h"
 
 struct sp_nic;
+struct sp_entity;
 struct sp_view;
 struct sp_messages_table;
-
-/* Executable segments of the shared object that a handler came from: none for one that is linked in. */
-#define SP_CODE_SEGMENTS 4
-struct sp_code {
-	uintptr_t start[SP_CODE_SEGMENTS], end[SP_CODE_SEGMENTS];
-	unsigned segments;
-};
 
 /* An execution context, shared by the workers. */
 struct sp_context {
@@ -58,11 +53,10 @@ struct sp_context {
 	sp_time tx_next;		  /* when issue() may send again; [worker home] */
 	uint64_t tx_rest;		  /* what the rate left of the last division, so that the long run is exact */
 	struct sp_issue *issues;	  /* circular list, last started; [worker home] */
-	struct sp_context *issuing_next;  /* in the home worker's list of contexts with issues */
-	bool issuing;
-	struct sp_issue *issue_elsewhere; /* started on another worker; [shared] atomic exchange */
-	struct sp_context *elsewhere_next;
-	struct sp_context *sweep_next; /* in the home worker's list of contexts with an idle timeout */
+	TAILQ_ENTRY(sp_context) issuing;  /* in the home worker's list of contexts with issues */
+	bool is_issuing;
+	struct sp_issue *issue_elsewhere;	    /* started on another worker; [shared] atomic exchange */
+	LIST_ENTRY(sp_context) elsewhere, sweeping; /* in the home worker's lists */
 	sp_time sweep_at;
 	struct sp_event_queue *events;		/* to the host */
 	uint32_t owner;				/* the application it belongs to; 0: the NIC's own and embedded ones */
@@ -73,25 +67,27 @@ struct sp_context {
 	struct sp_doorbell *door;		/* to be rung for it, or NULL */
 	struct sp_lending *lending;		/* outlives it, see lend.h */
 	uint16_t home;
-	bool heeded; /* somebody waits for its events: at the doorbell, or by watching */
+	bool heeded;				  /* somebody waits for its events: at the doorbell, or by watching */
+	struct sp_entity *entity[SP_MAX_WORKERS]; /* all versions have the same; what is `inherited` frees none */
 	struct sp_view *view[SP_MAX_WORKERS];
 	const struct sp_handler *registered; /* the handler as it is known by name */
-	struct sp_context *older; /* the copy that this one has taken over from, while something is in flight there;
-				     [shared] atomic, freed after all workers have passed by */
-	struct sp_context *newer; /* of an older copy: who has taken over; [shared] atomic */
-	uint32_t copy;		  /* 1, 2, ... of the context's copies */
-	bool apart;	  /* [control] what the context has but once (events, area, rule, QPs) is another copy's */
-	sp_time replaced; /* [control] when a newer copy took over */
-	sp_time force;	  /* [control] a superseded copy ends then, whatever it holds; 0: never */
-	uint64_t since;	  /* [control] rte_rcu_qsbr token of when it was superseded */
-	uint32_t weight;  /* share of a worker that is short of time; 1 to SP_MAX_WEIGHT */
-	struct sp_budget budget;    /* what a call may cost; [control] before attach() */
+	/* ---- versions of the handler: a reload makes a new one, and the older ones drain; see versions.h */
+	struct sp_context *older; /* the version before, while it drains; NULL: the normal case. [shared] atomic, freed
+				     after all workers have passed by */
+	struct sp_context *newer; /* of a version that drains: the one that replaced it. [shared] atomic */
+	uint32_t generation;	  /* 1, 2, ... of the context's versions */
+	bool inherited;		  /* [control] another version owns what a context has only once: events, area, rule,
+				     QPs, entities */
+	sp_time replaced;	  /* [control] when a newer version took over */
+	sp_time force;		  /* [control] a version that drains ends then, whatever it holds; 0: never */
+	uint64_t since;		  /* [control] rte_rcu_qsbr token of that time */
+	uint32_t weight;	  /* share of a worker that is short of time; 1 to SP_MAX_WEIGHT */
+	struct sp_budget budget;  /* what a call may cost; [control] before attach() */
 	struct sp_watched *watched; /* NULL: the normal case */
-	struct sp_code code;	    /* where its handler's lies; [control] before attach(), then read-only */
-	_Atomic bool aborted;	    /* [shared] a worker has been taken out of a call of it: it is not called again */
+	const char *file;	    /* the plug-in that its handler came from; NULL: linked in */
 };
 
-/* Which copy has taken over; c itself, when none has. */
+/* The current version; c itself where no other has taken over. */
 static inline struct sp_context *sp_context_newest(struct sp_context *c)
 {
 	struct sp_context *newer;
@@ -100,5 +96,12 @@ static inline struct sp_context *sp_context_newest(struct sp_context *c)
 		c = newer;
 	return c;
 }
+
+/* By id; also from workers. NULL. */
+struct sp_context *sp_context_by_id(struct sp_nic *nic, uint32_t id);
+/* What c may be told of another context: names are the business of its own application. */
+const char *sp_context_name_for(const struct sp_context *c, const struct sp_context *other);
+uint64_t sp_context_sum(const struct sp_context *c,
+			size_t field); /* of a uint64_t in struct sp_view, over the workers */
 
 #endif

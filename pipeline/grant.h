@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct sp_allocation;
 struct sp_error;
 struct sp_context;
 struct sp_device;
@@ -27,9 +28,11 @@ int sp_grant_qps(struct sp_context *c, uint32_t count); /* -EDQUOT */
 int sp_grant_refused(const struct sp_context *c, int r, struct sp_error *error);
 void sp_grants_end(struct sp_context *c); /* the area and the table of messages are gone already */
 
-/* Of a watched context: bytes of a block of sp_alloc's that has been written behind; 0: none of the next SP_CANARIES.
- */
+/* As sp_grant_alloc(), with a canary behind the block: for a watched context. */
+void *sp_grant_watched(struct sp_context *c, size_t bytes);
+/* How many bytes the block has that was written behind, of the SP_CANARIES blocks from *next on (NULL: the first one);
+ * 0: none of them, and *next is where to go on. */
 #define SP_CANARIES 64
-size_t sp_grant_overrun(struct sp_context *c);
+size_t sp_grant_overrun(const struct sp_context *c, struct sp_allocation **next);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "handler.h"
 #include "config.h"
+#include "error.h"
 #include "limits.h"
 #include "plugin.h"
 #include "registry.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What cannot be right of a handler's table. All here is of the kind that a compiler lets pass and that would be found
  * much later: by a packet, a configuration or a report. */
+#include "error.h"
 #include "handler.h"
 #include "limits.h"
 #include "nic.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "handover.h"
-#include "dispatch.h"
 #include "engine.h"
 #include "worker.h"
 
@@ -55,26 +54,24 @@ bool sp_handover_give(struct sp_worker *w, uint16_t to, uint16_t port, struct rt
 	return true;
 }
 
-/* One burst of the same port; the next ones come in the next round. */
-static unsigned receive(struct sp_worker *w, struct sp_handover *q)
+unsigned sp_handover_take(struct sp_worker *w, uint16_t from, struct rte_mbuf *packet[SP_BURST], uint16_t *port)
 {
+	struct sp_handover *q = &w->handed[from];
 	const uint32_t head = atomic_load_explicit(&q->head, memory_order_relaxed);
 	const uint32_t tail = atomic_load_explicit(&q->tail, memory_order_acquire);
-	struct rte_mbuf *packet[SP_BURST];
-	const uint16_t port = (uint16_t)(q->entry[head % SP_HANDOVER] & PORT_BITS);
 	unsigned n = 0;
 
+	if (head == tail)
+		return 0;
+	*port = (uint16_t)(q->entry[head % SP_HANDOVER] & PORT_BITS);
 	for (; head + n != tail && n < SP_BURST; n++) {
 		const uintptr_t entry = q->entry[(head + n) % SP_HANDOVER];
 
-		if ((entry & PORT_BITS) != port)
+		if ((entry & PORT_BITS) != *port)
 			break;
 		packet[n] = (struct rte_mbuf *)(entry & ~PORT_BITS);
 	}
 	atomic_store_explicit(&q->head, head + n, memory_order_release);
-	w->handing = true;
-	sp_dispatch(w, port, packet, n);
-	w->handing = false;
 	return n;
 }
 
@@ -82,16 +79,6 @@ static bool is_empty(const struct sp_handover *q)
 {
 	return atomic_load_explicit(&q->tail, memory_order_acquire) ==
 	       atomic_load_explicit(&q->head, memory_order_relaxed);
-}
-
-unsigned sp_handover_receive(struct sp_worker *w)
-{
-	unsigned done = 0;
-
-	for (uint16_t from = 0; from < w->nic->workers; from++)
-		if (!is_empty(&w->handed[from]))
-			done += receive(w, &w->handed[from]);
-	return done;
 }
 
 bool sp_handover_waits(const struct sp_worker *w)

@@ -7,6 +7,8 @@
 #ifndef PIPELINE_HANDOVER_H
 #define PIPELINE_HANDOVER_H
 
+#include "limits.h"
+
 #include <stdint.h>
 #include <stdbool.h>
 
@@ -17,10 +19,10 @@ struct sp_nic;
 /* Of a NIC with several workers: queues for all of them. -ENOMEM. */
 int sp_handover_create(struct sp_nic *nic);
 void sp_handover_destroy(struct sp_nic *nic); /* frees what is in them */
-/* The packet, checked and of that port, is the other worker's. False: the queue is full. */
+/* The packet, checked and received by that port, is the other worker's from here on. False: its queue is full. */
 bool sp_handover_give(struct sp_worker *w, uint16_t to, uint16_t port, struct rte_mbuf *packet);
-/* Dispatches what others have handed over; how many there were. */
-unsigned sp_handover_receive(struct sp_worker *w);
+/* Up to a burst of packets of one port that another worker has handed over; the next port's come in the next round. */
+unsigned sp_handover_take(struct sp_worker *w, uint16_t from, struct rte_mbuf *packet[SP_BURST], uint16_t *port);
 bool sp_handover_waits(const struct sp_worker *w);
 
 #endif

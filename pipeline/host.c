@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The workers' side of applications: commands come in, events go out. */
 #include "host.h"
-#include "context.h"
 #include "grant.h"
 #include "memory.h"
-#include "metered.h"
-#include "share.h"
-#include "recover.h"
-#include "watched.h"
+#include "measure.h"
+#include "onlooker.h"
+#include "scheduler.h"
+#include "touch.h"
 #include "worker_call.h"
 
 #include <stdlib.h>
@@ -21,9 +20,10 @@ int sp_events_create(struct sp_context *c)
 	struct sp_event_queue *q;
 	int r;
 
-	/* A companion speaks for its context, and a handler's next copy for the one before: the host knows one queue.
+	/* A companion speaks for its context, and a handler's next version for the one before: the host knows one
+	 * queue.
 	 */
-	if (c->first || c->apart) {
+	if (c->first || c->inherited) {
 		c->events = c->first ? c->first->events : c->older->events;
 		return 0;
 	}
@@ -85,7 +85,7 @@ void sp_events_destroy(struct sp_context *c)
 	struct sp_event_queue *q = c->events;
 
 	c->events = NULL;
-	if (!q || c->first || c->apart)
+	if (!q || c->first || c->inherited)
 		return;
 	atomic_store_explicit(&q->ended, true, memory_order_release);
 	__atomic_store_n(&((struct sp_attach_events *)q->memory.base)->closed, 1, __ATOMIC_RELEASE);
@@ -117,7 +117,7 @@ static __attribute__((noinline)) int heed(struct sp_view *v, const struct sp_eve
 	if (v->pub.watch & SP_WATCH_TRACED) {
 		copy = *e;
 		copy.context = v->context->id;
-		sp_watch_posted(&v->pub, &copy);
+		v->owner->tap->posted(&v->pub, &copy);
 	}
 	return 0;
 }
@@ -133,26 +133,18 @@ int sp_event_post(struct sp_ctx *ctx, const struct sp_event *e)
 
 /* ---- commands ---- */
 
-struct call {
-	struct sp_context *context;
-	const struct sp_command *command;
-	struct sp_event *result;
-};
-
-static void command(struct sp_worker *w, void *arg)
+static int command(struct sp_view *v, const struct sp_command *cmd, struct sp_event *result)
 {
-	const struct call *call = arg;
-	struct sp_view *v = call->context->view[w->index];
-	const uint64_t began = sp_metered_begin(v, SP_DOING_COMMAND);
+	const uint64_t began = sp_call_begin(v, SP_DOING_COMMAND);
+	const int status = v->context->handler->command(&v->pub, cmd, result);
 
-	call->result->status = v->context->handler->command(&v->pub, call->command, call->result);
-	sp_metered_end(v, began);
+	sp_call_end(v, began);
+	return status;
 }
 
 /* One command, copied from the application: everything in it is a claim. */
 static int execute_on(struct sp_worker *w, struct sp_context *c, const struct sp_command *cmd, struct sp_event *result)
 {
-	struct call call = {c, cmd, result};
 	struct sp_view *v = c->view[w->index];
 
 	*result = (struct sp_event){.context = c->id, .type = SP_EVENT_RESULT, .op = cmd->op, .cookie = cmd->cookie};
@@ -160,8 +152,8 @@ static int execute_on(struct sp_worker *w, struct sp_context *c, const struct sp
 	if (sp_view_disabled(v))
 		return result->status = sp_view_until(v) == SP_NEVER ? -ESHUTDOWN : -EAGAIN;
 	result->status = -EOPNOTSUPP;
-	if (c->handler->command && sp_guard(w, command, &call))
-		result->status = -ESHUTDOWN;
+	if (c->handler->command)
+		result->status = command(v, cmd, result);
 	/* What the first handler does not know may be the companion's. */
 	if (result->status == -EOPNOTSUPP && c->companion)
 		return execute_on(w, c->companion, cmd, result);
@@ -191,7 +183,7 @@ static unsigned run_queue(struct sp_worker *w, struct sp_command_queue *q)
 	uint64_t spent = 0;
 	unsigned n = 0;
 
-	for (; n < SP_COMMANDS_PER_POLL && spent < sp_share_quantum(w) && !sp_ring_take(&q->reader, &cmd); n++) {
+	for (; n < SP_COMMANDS_PER_POLL && spent < sp_scheduler_quantum(w) && !sp_ring_take(&q->reader, &cmd); n++) {
 		struct sp_context *c = sp_context_by_id(w->nic, cmd.context);
 		struct sp_event result;
 		uint64_t before;
@@ -301,6 +293,12 @@ bool sp_commands_waiting(const struct sp_worker *w)
 			return true;
 	return false;
 }
+
+struct call {
+	struct sp_context *context;
+	const struct sp_command *command;
+	struct sp_event *result;
+};
 
 static void run_call(struct sp_worker *w, void *arg)
 {

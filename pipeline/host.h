@@ -6,6 +6,7 @@
 #include "../handlers/wire/attach.h"
 #include "exec_context.h"
 #include "limits.h"
+#include "account.h"
 #include "shared.h"
 #include "view.h"
 #include "worker.h"
@@ -13,17 +14,6 @@
 
 /* The words for -EMFILE. */
 #define SP_NO_DESCRIPTOR "the NIC's process has no file descriptor left (ulimit -n)"
-
-/* What one application has, and may have. contexts, regions, qps and messages: [control]; memory: also by handlers'
- * sp_alloc, and while memory is being made. */
-struct sp_account {
-	struct sp_limits limit;
-	_Atomic uint64_t memory;
-	uint64_t dying; /* bytes of it that are given back and not freed yet; see sp_memory_bury, which has a lock for
-			   it */
-	uint32_t contexts, qps, regions;
-	uint64_t messages;
-};
 
 /* How an application and the notifier wake each other. */
 struct sp_doorbell {
@@ -115,19 +105,6 @@ struct sp_shared *sp_device_area(struct sp_device *d, uint32_t context); /* NULL
 struct sp_shared *sp_device_region(struct sp_device *d, uint32_t id);	 /* of sp_mr_alloc */
 int sp_device_home(struct sp_device *d, uint32_t context);		 /* worker; -ENOENT */
 
-/* ---- accounting: account.c ---- */
-/* limits: NULL and zeros are defaults. free() it when nothing is charged to it any more. */
-int sp_account_create(const struct sp_limits *limits, struct sp_account **account);
-/* -EDQUOT; NULL is no limit. A negative change always succeeds. */
-int sp_account_contexts(struct sp_account *a, int change);
-int sp_account_regions(struct sp_account *a, int change);
-int sp_account_qps(struct sp_account *a, int64_t change);
-int sp_account_messages(struct sp_account *a, int64_t change);
-int sp_account_memory(struct sp_account *a, uint64_t bytes);	    /* see sp_memory_charge */
-void sp_account_memory_force(struct sp_account *a, uint64_t bytes); /* also beyond the limit */
-void sp_account_memory_back(struct sp_account *a, uint64_t bytes);
-bool sp_account_allows(struct sp_account *a, uint64_t bytes);
-
 /* ---- events and commands ---- */
 int sp_events_create(struct sp_context *c); /* -ENOMEM, -EMFILE, -EDQUOT */
 /* The context is going: marks them closed, and lets go of them; the application may still read them. */
@@ -158,14 +135,5 @@ void sp_doorbells_ring(struct sp_worker *w);
 void sp_doorbell_ring(struct sp_nic *nic, struct sp_doorbell *door); /* by a control call */
 /* No worker is in a poll: a view that goes away. */
 void sp_touch_forget(struct sp_worker *w, const struct sp_context *c);
-
-/* The host may want to know: an event was posted, or the area has changed. */
-static inline void sp_touch(struct sp_view *v)
-{
-	if (v->context->door && !v->touched) {
-		v->touched = true;
-		SLIST_INSERT_HEAD(&v->owner->touched, v, touched_next);
-	}
-}
 
 #endif

@@ -65,8 +65,4 @@ unsigned sp_lend(struct sp_view *v, uint32_t head, const struct sp_send *s, unsi
 bool sp_lent_await(struct sp_view *v, struct sp_issue *i);
 void sp_lent_forget(struct sp_view *v); /* the waiter: its context is going */
 
-/* The pool of pieces is the registry's: bytes before and in a piece's room. */
-#define SP_PIECE_PRIVATE 64
-#define SP_PIECE_ROOM	 (14 + 40 + 8 + 12 + SP_EXT_MAX)
-
 #endif

@@ -32,15 +32,18 @@
 #define SP_QUIET_POLLS	     16384 /* an application that posts nothing for so many is parked; at most twice as many */
 #define SP_ISSUES_PER_POLL   8	   /* calls of issue() in one poll */
 #define SP_TIMERS_PER_POLL   64
-#define SP_MAX_COPIES	     8 /* of one context's handler, in flight at once */
+#define SP_MAX_VERSIONS	     8 /* of one context's handler at once */
 #define SP_MAX_WEIGHT	     1000
-#define SP_BACKLOG	     1024 /* packets a worker holds for contexts that have had their share */
+#define SP_BACKLOG	     1024 /* packets a worker holds for contexts that have used their part of its time */
 #define SP_BACKLOG_CONTEXT   256  /* of them, of one context */
 #define SP_MAX_KEPT	     1024 /* packets that one context may keep */
+#define SP_TAPS		     2	  /* behind one tap */
 #define SP_MAX_MIRRORS	     4	  /* captures at once */
 #define SP_EXT_MAX	     64	  /* bytes of extension headers after the BTH */
 #define SP_LEND_MIN	     1024 /* bytes of payload that are not copied: from cache copying wins to 2 KiB, else to 600 */
 #define SP_LENT		     1024 /* packets of one context that a worker may have lent; a power of two */
+#define SP_PIECE_PRIVATE     64	  /* bytes before and in the room of such a buffer */
+#define SP_PIECE_ROOM	     (14 + 40 + 8 + 12 + SP_EXT_MAX)
 #define SP_PIECES	     8191 /* buffers for what is not payload of such packets, in the process (2^n - 1) */
 #define SP_PAYLOAD_KEPT	     1088 /* bytes that payload-less NICs copy at once: the longest datagram and its header */
 #define SP_PACKET_POOL	     8191 /* packet buffers of the process (2^n - 1) */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is loaded while the NIC runs: plug-ins come, tell what they hold, and go. */
-#include "context.h"
-#include "copies.h"
+#include "error.h"
+#include "versions.h"
 #include "engine.h"
 #include "exec_context.h"
 #include "handler.h"
@@ -34,7 +34,7 @@ struct sp_plugin *sp_plugin_named(const char *name, struct sp_error *error, int 
 
 /* ---- telling ---- */
 
-static void tell_copy(struct sp_report *r, uint32_t copy, const struct sp_copy_holds *h, const char *state)
+static void tell_copy(struct sp_report *r, uint32_t copy, const struct sp_version_holds *h, const char *state)
 {
 	sp_report_open(r, NULL, false);
 	sp_report_uint(r, "copy", copy);
@@ -50,31 +50,31 @@ static void tell_copy(struct sp_report *r, uint32_t copy, const struct sp_copy_h
 	sp_report_close(r);
 }
 
-void sp_copies_tell(struct sp_report *r, struct sp_context *c, bool collect)
+void sp_versions_report(struct sp_report *r, struct sp_context *c, bool collect)
 {
-	struct sp_context *copy[SP_MAX_COPIES + 1];
-	struct sp_copy_holds holds;
+	struct sp_context *copy[SP_MAX_VERSIONS + 1];
+	struct sp_version_holds holds;
 	unsigned n = 0;
 
-	for (struct sp_context *o = c; o && n <= SP_MAX_COPIES; o = o->older)
+	for (struct sp_context *o = c; o && n <= SP_MAX_VERSIONS; o = o->older)
 		copy[n++] = o;
 	sp_report_open(r, "copies", true);
 	while (n-- > 1) {
-		const uint32_t number = copy[n]->copy;
+		const uint32_t number = copy[n]->generation;
 		bool gone = false;
 
 		if (collect)
-			gone = sp_copy_collect(copy[n], &holds);
+			gone = sp_version_collect(copy[n], &holds);
 		else
-			sp_copy_look(copy[n], &holds);
+			sp_version_look(copy[n], &holds);
 		tell_copy(r, number, &holds, gone ? "gone" : "draining");
 	}
-	sp_copy_look(c, &holds);
-	tell_copy(r, c->copy, &holds, "running");
+	sp_version_look(c, &holds);
+	tell_copy(r, c->generation, &holds, "running");
 	sp_report_close(r);
 }
 
-int sp_copies_told(struct sp_report *r, char **json)
+int sp_versions_finish(struct sp_report *r, char **json)
 {
 	char *text = sp_report_finish(r);
 
@@ -136,12 +136,12 @@ static int tell_objects(struct sp_nic *nic, const struct sp_plugin *only, char *
 		sp_report_string(t.report, "name", c->name);
 		sp_report_string(t.report, "handler", c->registered->name);
 		sp_report_string(t.report, "file", file);
-		sp_copies_tell(t.report, c, false);
+		sp_versions_report(t.report, c, false);
 		sp_report_close(t.report);
 	}
 	pthread_mutex_unlock(&nic->control);
 	sp_report_close(t.report);
-	return sp_copies_told(t.report, json);
+	return sp_versions_finish(t.report, json);
 }
 
 int sp_nic_handler_text(struct sp_nic *nic, char **json)
@@ -168,7 +168,7 @@ static int refuse_unload(struct sp_nic *nic, const struct sp_plugin *plugin, con
 {
 	char text[sizeof(error->text)] = "", holds_text[96];
 	const size_t len = strlen(name);
-	struct sp_copy_holds holds;
+	struct sp_version_holds holds;
 	size_t at = 0;
 
 	for (uint32_t i = 0; i < nic->context_next; i++)
@@ -177,12 +177,12 @@ static int refuse_unload(struct sp_nic *nic, const struct sp_plugin *plugin, con
 
 			if ((!own && !(c->companion && sp_context_is_of(c->companion, plugin))) || at >= sizeof(text))
 				continue;
-			sp_copy_look(c, &holds);
+			sp_version_look(c, &holds);
 			at += (size_t)snprintf(text + at, sizeof(text) - at, "%scontext %s, copy %u: %s",
-					       at ? "; " : "", c->name, c->copy,
+					       at ? "; " : "", c->name, c->generation,
 					       !c->newer && !holds.messages && !holds.timers
 						       ? "in use"
-						       : sp_copy_says(&holds, holds_text, sizeof(holds_text)));
+						       : sp_version_says(&holds, holds_text, sizeof(holds_text)));
 		}
 	/* Of a file the end is what tells. */
 	return sp_error_set(error, EBUSY, "", "handler %s%s is held: %.180s", len > 40 ? "..." : "",
@@ -217,24 +217,24 @@ unsigned sp_nic_handler_collect(struct sp_nic *nic)
 	bool gone = false;
 
 	/* Whoever else is at work here does that himself, or it is done in the next round. */
-	if (!atomic_load(&nic->copies) || pthread_mutex_trylock(&nic->control))
-		return atomic_load(&nic->copies);
+	if (!atomic_load(&nic->draining) || pthread_mutex_trylock(&nic->control))
+		return atomic_load(&nic->draining);
 	if (sp_warden_pass(nic, NULL)) { /* control is not held while a worker that has stopped is waited for */
 		pthread_mutex_unlock(&nic->control);
-		return atomic_load(&nic->copies);
+		return atomic_load(&nic->draining);
 	}
 	for (uint32_t i = 0; i < nic->context_next; i++) {
 		struct sp_context *older;
 
 		for (struct sp_context *c = nic->context[i] ? nic->context[i]->older : NULL; c; c = older) {
-			struct sp_copy_holds holds;
+			struct sp_version_holds holds;
 
 			older = c->older;
-			gone |= sp_copy_collect(c, &holds);
+			gone |= sp_version_collect(c, &holds);
 		}
 	}
 	pthread_mutex_unlock(&nic->control);
 	if (gone)
 		sp_plugins_collect();
-	return atomic_load(&nic->copies);
+	return atomic_load(&nic->draining);
 }

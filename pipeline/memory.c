@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "memory.h"
 #include "engine.h"
-#include "host.h"
+#include "account.h"
+#include "exec_context.h"
 #include "port.h"
-#include "watched.h"
+#include "onlooker.h"
+#include "touch.h"
+#include "view.h"
+#include "worker.h"
 
 #include <stdlib.h>
 
@@ -447,8 +451,8 @@ void sp_dma_fault(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, u
 	sp_view_of(ctx)->dma_faults++;
 	sp_wrong_note(sp_view_of(ctx), SP_WRONG_DMA, offset, len, m->len, m->id);
 	if (ctx->watch & SP_WATCH_TRACED)
-		sp_watch_wrong(ctx, "range %" PRIu64 " + %" PRIu64 " is outside region %u of %" PRIu64 " bytes", offset,
-			       len, m->id, m->len);
+		sp_tap_wrong(ctx, "range %" PRIu64 " + %" PRIu64 " is outside region %u of %" PRIu64 " bytes", offset,
+			     len, m->id, m->len);
 }
 
 static bool is_area(struct sp_ctx *ctx, const struct sp_mem *m)
@@ -463,7 +467,7 @@ bool sp_dma_traced(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, 
 {
 	if (ctx->watch & SP_WATCH_TRACED) {
 		sp_view_of(ctx)->dma_traced += len;
-		sp_watch_wrote(ctx, m, offset, from, len);
+		sp_view_of(ctx)->owner->tap->wrote(ctx, m, offset, from, len);
 	}
 	return ctx->watch & SP_WATCH_PAYLOAD_LESS && len > SP_PAYLOAD_KEPT && !is_area(ctx, m);
 }
@@ -488,8 +492,8 @@ static uint64_t *word(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offse
 	}
 	if (((uintptr_t)m->base + offset) & 7) {
 		if (ctx->watch & SP_WATCH_TRACED)
-			sp_watch_wrong(ctx, "word at %" PRIu64 " of region %u is not at a multiple of 8 bytes", offset,
-				       m->id);
+			sp_tap_wrong(ctx, "word at %" PRIu64 " of region %u is not at a multiple of 8 bytes", offset,
+				     m->id);
 		*err = -EINVAL;
 		return NULL;
 	}

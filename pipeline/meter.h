@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What contexts' calls cost, in TSC cycles. A turn is what a worker does for a context at one time: its packets of a
- * burst (classify, header, payload, completion), or one timer, command, issue or slice of work. The clock is read once
- * between turns; of contexts with a budget, between packets.
+ * What contexts' calls cost, in TSC cycles. A run is what a worker does for a context at one time: the context's
+ * packets of a burst (classify, header, payload, completion), or one timer, command, issue or slice of work. The clock
+ * is read once between two runs; for contexts with a budget, between two packets.
  */
 #ifndef PIPELINE_METER_H
 #define PIPELINE_METER_H
@@ -21,12 +21,12 @@ struct sp_packet;
 
 /* [worker] writes; a snapshot copies it. */
 struct sp_meter {
-	uint64_t turns;	      /* measured */
+	uint64_t runs;
 	uint64_t cycles;      /* in them */
-	uint64_t packets;     /* in them; 0 where there were only turns without: timers, commands, ... */
-	uint64_t overruns;    /* packets, and turns without, that cost more than the budget */
-	uint32_t least, most; /* cycles of a packet (the mean of its turn), or of a turn without; 0: nothing measured */
-	uint64_t bucket[SP_METER_BUCKETS]; /* how many packets, or turns without; 32 bits would last for minutes */
+	uint64_t packets;     /* in them; 0 where all runs were without packets: timers, commands, ... */
+	uint64_t overruns;    /* packets, and runs without, that cost more than the budget */
+	uint32_t least, most; /* cycles of a packet (the mean of its run), or of a run without; 0: nothing measured */
+	uint64_t bucket[SP_METER_BUCKETS]; /* how many packets, or runs without; 32 bits would last for minutes */
 	/* ---- what follows from overruns ---- */
 	uint64_t debt;	   /* cycles; SP_OVERRUN_DROP: packets are dropped until it is paid, a budget each */
 	uint64_t disabled; /* how often */
@@ -37,15 +37,15 @@ struct sp_meter {
 
 enum sp_overrun { SP_OVERRUN_COUNT, SP_OVERRUN_DROP, SP_OVERRUN_DISABLE };
 struct sp_budget {
-	uint64_t cycles; /* of a packet, or of a turn without; 0: no budget */
+	uint64_t cycles; /* of a packet, or of a run without; 0: no budget */
 	enum sp_overrun overrun;
 };
 
-/* Turns that are like the last one that was measured, see metered.h. [worker] */
-struct sp_alike {
-	uint32_t left;	 /* of them; 0: the next one is measured */
-	uint32_t each;	 /* cycles that a packet, or a turn without, is taken to cost */
-	uint32_t bucket; /* its */
+/* The last run that was measured, and what is taken to cost as much, see sp_meter_estimate(). [worker] */
+struct sp_sample {
+	uint32_t left;	 /* runs that need not be measured; 0: the next one is */
+	uint32_t each;	 /* cycles of a packet, or of a run without */
+	uint32_t bucket; /* for these */
 };
 
 /* For reports. Sums all but what follows from overruns as of now (until, pause: the later one's). */
@@ -56,7 +56,7 @@ uint64_t sp_meter_quantile(const struct sp_meter *meter, double q);
 /* The most cycles that are still of this bucket; UINT64_MAX: the last. */
 uint64_t sp_meter_bound(unsigned bucket);
 
-/* What a worker is in, for whoever wonders why it does not come back. [worker] writes, relaxed. */
+/* What call a worker is in, for reports of calls that crash or do not come back. [worker] writes, relaxed. */
 enum sp_doing_what {
 	SP_DOING_NOTHING,
 	SP_DOING_PACKETS,
@@ -77,9 +77,10 @@ enum sp_doing_what {
 };
 struct sp_doing {
 	struct sp_view *view;		 /* NULL: no handler's call */
-	struct sp_packet *const *packet; /* PACKETS: of the turn, in order */
+	struct sp_packet *const *packet; /* PACKETS: of the run, in order */
 	uint32_t packets, at;		 /* how many; at: the one of the call of the moment, or the first of its run */
 	uint32_t what;			 /* enum sp_doing_what */
 };
+const char *sp_doing_name(uint32_t what); /* "payload", "timer", ...; "" for no call */
 
 #endif

@@ -13,11 +13,12 @@
 
 #include <rte_ether.h>
 
-#include "context.h"
+#include "engine.h"
+#include "error.h"
+#include "exec_context.h"
 #include "match.h"
 #include "onlooker.h"
-#include "registry.h"
-#include "share.h"
+#include "scheduler.h"
 #include "worker_call.h"
 
 #define ROOM	(16u << 20) /* bytes of one capture's memory at the most */
@@ -145,7 +146,7 @@ static void recycle(struct sp_mirrors *ms, struct sp_record *r)
 	ms->free = r;
 }
 
-void sp_mirror_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, struct rte_mbuf **packet, unsigned n)
+static bool tap_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, struct rte_mbuf **packet, unsigned n)
 {
 	struct sp_mirrors *ms = w->mirrors;
 
@@ -167,29 +168,31 @@ void sp_mirror_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, s
 		describe(w, &r->slot, port, packet[i]);
 		copy_frame(&r->slot, packet[i], SP_PACKET_ROOM);
 	}
+	return false;
 }
 
-void sp_mirror_again(struct sp_worker *w, const struct sp_parked *parked, unsigned n)
+static bool tap_again(struct sp_worker *w, const struct sp_waiting *waiting, unsigned n)
 {
 	struct sp_mirrors *ms = w->mirrors;
 
-	ms->packets = (const uint8_t *)&parked->packet;
-	ms->stride = sizeof(*parked);
+	ms->packets = (const uint8_t *)&waiting->packet;
+	ms->stride = sizeof(*waiting);
 	ms->count = n;
 	for (unsigned i = 0; i < n; i++)
-		ms->record[i] = parked[i].record;
+		ms->record[i] = waiting[i].record;
+	return false;
 }
 
-void sp_mirror_match(struct sp_worker *w)
+static void tap_match(struct sp_worker *w)
 {
 	for (unsigned i = 0; i < w->actives; i++) {
-		const struct sp_view *v = w->active[i];
+		const struct sp_entity *e = w->active[i];
 
-		for (unsigned k = 0; k < v->batched; k++) {
-			struct sp_record *r = *record_of(w->mirrors, v->batch[k]);
+		for (unsigned k = 0; k < e->batched; k++) {
+			struct sp_record *r = *record_of(w->mirrors, e->batch[k]);
 
 			if (r)
-				memcpy(r->slot.context, v->context->name, sizeof(r->slot.context));
+				memcpy(r->slot.context, sp_entity_view(e)->context->name, sizeof(r->slot.context));
 		}
 	}
 }
@@ -214,7 +217,7 @@ static void set_fate(struct sp_record *r, const struct sp_packet *p, enum sp_cap
 		s->verdict = p->verdict & 0xFF;
 }
 
-void sp_mirror_fate(struct sp_worker *w, const struct sp_packet *p, enum sp_capture_fate fate, const char *reason)
+static void tap_fate(struct sp_worker *w, const struct sp_packet *p, enum sp_capture_fate fate, const char *reason)
 {
 	struct sp_record *r = *record_of(w->mirrors, p);
 
@@ -222,7 +225,7 @@ void sp_mirror_fate(struct sp_worker *w, const struct sp_packet *p, enum sp_capt
 		set_fate(r, p, fate, reason);
 }
 
-struct sp_record *sp_mirror_park(struct sp_worker *w, const struct sp_packet *p)
+static struct sp_record *tap_park(struct sp_worker *w, const struct sp_packet *p)
 {
 	struct sp_record **at = record_of(w->mirrors, p), *r = *at;
 
@@ -230,9 +233,9 @@ struct sp_record *sp_mirror_park(struct sp_worker *w, const struct sp_packet *p)
 	return r;
 }
 
-void sp_mirror_hand_over(struct sp_worker *w, const struct sp_packet *p)
+static void tap_hand_over(struct sp_worker *w, const struct sp_packet *p)
 {
-	struct sp_record *r = sp_mirror_park(w, p);
+	struct sp_record *r = tap_park(w, p);
 
 	if (r)
 		recycle(w->mirrors, r);
@@ -264,16 +267,16 @@ static void commit(struct sp_worker *w, struct sp_record *r)
 	recycle(ms, r);
 }
 
-void sp_mirror_forget(struct sp_worker *w, struct sp_parked *parked)
+static void tap_forget(struct sp_worker *w, struct sp_waiting *waiting)
 {
-	if (!parked->record)
+	if (!waiting->record)
 		return;
-	set_fate(parked->record, &parked->packet, SP_CAPTURE_DROPPED, sp_drop_names[SP_DROP_CONTEXT_CLOSED]);
-	commit(w, parked->record);
-	parked->record = NULL;
+	set_fate(waiting->record, &waiting->packet, SP_CAPTURE_DROPPED, sp_drop_names[SP_DROP_CONTEXT_CLOSED]);
+	commit(w, waiting->record);
+	waiting->record = NULL;
 }
 
-void sp_mirror_settle(struct sp_worker *w)
+static void tap_settle(struct sp_worker *w)
 {
 	struct sp_mirrors *ms = w->mirrors;
 	const unsigned n = ms->count;
@@ -293,7 +296,7 @@ void sp_mirror_settle(struct sp_worker *w)
 
 /* ---- what is sent ---- */
 
-void sp_mirror_sender(struct sp_worker *w, uint16_t port, uint32_t context)
+static void tap_sender(struct sp_worker *w, uint16_t port, uint32_t context)
 {
 	const struct sp_tx_queue *q = &w->tx[port];
 
@@ -324,7 +327,7 @@ static int stage(struct sp_mirror *m, struct lane *l, const struct sp_capture_sl
 	return STAGED;
 }
 
-void sp_mirror_offer(struct sp_worker *w, uint16_t port, unsigned at, unsigned n)
+static void tap_offer(struct sp_worker *w, uint16_t port, unsigned at, unsigned n)
 {
 	struct sp_mirrors *ms = w->mirrors;
 
@@ -355,7 +358,7 @@ void sp_mirror_offer(struct sp_worker *w, uint16_t port, unsigned at, unsigned n
 	}
 }
 
-void sp_mirror_took(struct sp_worker *w, uint16_t port, unsigned at, unsigned done)
+static void tap_took(struct sp_worker *w, uint16_t port, unsigned at, unsigned done)
 {
 	struct sp_mirrors *ms = w->mirrors;
 
@@ -377,7 +380,7 @@ void sp_mirror_took(struct sp_worker *w, uint16_t port, unsigned at, unsigned do
 	memset(&ms->sender[port][at], 0, done * sizeof(ms->sender[port][0]));
 }
 
-void sp_mirror_unsent(struct sp_worker *w, uint16_t port, struct rte_mbuf *packet, uint32_t context, enum sp_drop why)
+static void tap_unsent(struct sp_worker *w, uint16_t port, struct rte_mbuf *packet, uint32_t context, enum sp_drop why)
 {
 	struct sp_mirrors *ms = w->mirrors;
 	const uint32_t bits = wanted(ms, packet);
@@ -503,6 +506,19 @@ struct change {
 	bool last;
 };
 
+static const struct sp_tap_calls tap = {.arrive = tap_arrive,
+					.again = tap_again,
+					.match = tap_match,
+					.fate = tap_fate,
+					.park = tap_park,
+					.forget = tap_forget,
+					.hand_over = tap_hand_over,
+					.settle = tap_settle,
+					.sender = tap_sender,
+					.offer = tap_offer,
+					.took = tap_took,
+					.unsent = tap_unsent};
+
 static void join(struct sp_worker *w, void *arg)
 {
 	struct change *change = arg;
@@ -514,32 +530,33 @@ static void join(struct sp_worker *w, void *arg)
 	w->mirrors->wall = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
 	w->mirrors->since = w->now;
 	w->mirrors->mirror[change->index] = change->mirror;
-	sp_onlook_renew(w);
+	sp_tap_set(w, SP_OBSERVER_CAPTURE, &tap);
 }
 
-static void unrecord(struct sp_parked *parked, void *arg)
+static void unrecord(struct sp_waiting *waiting, void *arg)
 {
 	const struct change *change = arg;
 
-	if (parked->record) /* the next one in this place has another filter */
-		parked->record->wanted &= ~(1u << change->index);
+	if (waiting->record) /* the next one in this place has another filter */
+		waiting->record->wanted &= ~(1u << change->index);
 	if (change->last)
-		parked->record = NULL;
+		waiting->record = NULL;
 }
 
 static void leave(struct sp_worker *w, void *arg)
 {
 	struct change *change = arg;
 	struct sp_mirrors *ms = w->mirrors;
+	struct sp_waiting *waiting;
 
 	ms->mirror[change->index] = NULL;
-	for (unsigned i = 0; i < w->parked_count; i++)
-		unrecord(&w->parked[i], change);
-	sp_share_each(w, unrecord, change);
+	STAILQ_FOREACH(waiting, &w->parked.list, next)
+	unrecord(waiting, change);
+	sp_scheduler_each(w, unrecord, change);
 	if (change->last) {
 		change->part[w->index] = ms;
 		w->mirrors = NULL;
-		sp_onlook_renew(w);
+		sp_tap_set(w, SP_OBSERVER_CAPTURE, NULL);
 	}
 }
 

@@ -48,17 +48,28 @@ struct sp_address {
 	uint8_t port;	/* index in sp_nic_config.port */
 };
 
-/* A worker has stopped in a handler's call, or has been taken out of it. */
+/* A worker is stuck in a handler's call, or the call has crashed. */
+#define SP_FAULT_STACK 32
 struct sp_fault {
-	const char *context, *handler, *function; /* function: "payload", "timer", ... */
+	const char *nic, *context, *handler;
+	const char *file;     /* the plug-in's; NULL: the handler is linked in */
+	const char *function; /* "payload", "timer", ... */
 	uint16_t worker;
-	sp_time since;		  /* how long it has been there */
-	bool runs;		  /* it uses its processor; else it waits, for a lock or in a system call */
-	bool aborted;		  /* it has been taken out of the call, and the context is disabled for good */
-	const uint8_t *frame[32]; /* packets of the call, the one it is at first; none: it is no call for packets */
+	sp_time since;		     /* how long it has been in the call; 0: it has crashed */
+	bool runs;		     /* it uses its processor; else it waits, for a lock or in a system call */
+	bool fatal;		     /* it has been there for 4 times `stall`: the worker is lost */
+	const void *at;		     /* instruction; NULL: not known */
+	void *stack[SP_FAULT_STACK]; /* as by backtrace(3), with the signal's own frames first */
+	unsigned depth;
+	const uint8_t *frame[32]; /* packets of the call, the current one first; none: it is no call for packets */
 	uint32_t frame_len[32];
 	unsigned frames;
 };
+
+/* For a signal handler, on the thread that it has interrupted: is that a worker, in a handler's call? Then *fault says
+ * which one, with pointers that hold while the handler of the signal runs; without since, runs and stack. ucontext: the
+ * third argument of such a handler. Async-signal-safe. */
+bool sp_fault_here(const void *ucontext, struct sp_fault *fault);
 
 struct sp_neighbour_config {
 	uint8_t ip[16];
@@ -110,7 +121,9 @@ struct sp_nic_config {
 	uint64_t (*cycles)(void *arg);
 	void *cycles_arg;
 	sp_time stall; /* a worker that has not come back from a handler for so long has stopped; default 1 s */
-	/* Somebody is told, on a thread of the NIC's that no packet waits for. fault is valid for the call. */
+	/* Called on a thread of the NIC's own when a worker has been in a handler's call for `stall`, and once more,
+	 * with fault->fatal set, after 4 times that. *fault is valid during the call. The NIC itself neither ends the
+	 * process nor the call: that worker's packets wait. A program that wants an end calls _exit() or abort(). */
 	void (*fault)(void *arg, const struct sp_fault *fault);
 	void *fault_arg;
 	const char *fault_capture; /* a file for such packets, for whoever sets `fault`: the NIC itself writes none */

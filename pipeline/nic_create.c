@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "context.h"
 #include "engine.h"
+#include "error.h"
 #include "exec_context.h"
+#include "gone.h"
 #include "handover.h"
 #include "host.h"
-#include "kept.h"
 #include "lend.h"
 #include "machine.h"
 #include "match.h"
 #include "memory.h"
-#include "message.h"
-#include "metered.h"
+#include "measure.h"
 #include "neighbour.h"
 #include "port.h"
 #include "registry.h"
-#include "share.h"
+#include "scheduler.h"
 #include "view.h"
 #include "warden.h"
 #include "worker.h"
@@ -50,11 +50,16 @@ static int create_workers(struct sp_nic *nic)
 		w->nic = nic;
 		w->index = i;
 		w->late = 10 * SP_US;
+		TAILQ_INIT(&w->working);
+		TAILQ_INIT(&w->issuing);
+		sp_queue_init(&w->parked);
+		sp_queue_init(&w->pending);
+		sp_pool_init(&w->places, w->place, RTE_DIM(w->place));
 		seed_words(w->random, 4, nic->config.seed + i * 0x9E3779B97F4A7C15ull);
 		nic->worker[i] = w;
 	}
 	sp_meters_set(nic, false);
-	return nic->config.cycles ? sp_share_create(nic) : 0;
+	return nic->config.cycles ? sp_scheduler_create(nic) : 0;
 }
 
 /* Threads' numbers are workers' indexes. */
@@ -135,7 +140,6 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 		memset(error, 0, sizeof(*error));
 	if (!sp_registry_pool())
 		return sp_error_set(error, EINVAL, "", "sp_eal_init has not been called");
-	sp_kept_register();
 	nic = calloc(1, sizeof(*nic));
 	if (!nic)
 		return sp_error_set(error, ENOMEM, "", "no memory for a NIC");
@@ -202,13 +206,15 @@ fail:
 
 static void free_queues(struct sp_worker *w)
 {
+	const struct sp_waiting *waiting;
+
 	for (unsigned p = 0; p <= SP_PORT_LOOP; p++)
 		for (struct sp_tx_queue *q = &w->tx[p]; q->count; q->count--) {
 			rte_pktmbuf_free(q->packet[q->head]);
 			q->head = (q->head + 1) % SP_TX_QUEUE;
 		}
-	for (unsigned i = 0; i < w->pending_count; i++)
-		rte_pktmbuf_free(w->pending[i].packet);
+	STAILQ_FOREACH(waiting, &w->pending.list, next)
+	rte_pktmbuf_free(waiting->frame);
 }
 
 void sp_nic_destroy(struct sp_nic *nic)
@@ -237,7 +243,7 @@ void sp_nic_destroy(struct sp_nic *nic)
 	sp_notifier_destroy(nic);
 	sp_warden_destroy(nic);
 	sp_stats_forget(nic);
-	sp_share_destroy(nic);
+	sp_scheduler_destroy(nic);
 	for (uint16_t w = 0; w < SP_MAX_WORKERS; w++) {
 		if (nic->worker[w])
 			free(nic->worker[w]->front);

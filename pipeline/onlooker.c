@@ -1,101 +1,135 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Several observers behind one tap. */
 #include "onlooker.h"
-#include "mirror.h"
-#include "watched.h"
+#include "view.h"
+#include "worker.h"
 
-bool sp_onlook_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, struct rte_mbuf **packet, unsigned n)
+static_assert(SP_OBSERVER_CAPTURE + 1 == SP_TAPS, "each has a place");
+
+#define EACH(w, function, ...)                                                                                         \
+	for (unsigned each_ = 0; each_ < SP_TAPS; each_++)                                                             \
+		if ((w)->observer[each_] && (w)->observer[each_]->function)                                            \
+	(w)->observer[each_]->function(__VA_ARGS__)
+
+static bool arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, struct rte_mbuf **packet, unsigned n)
 {
-	if (w->nic->watcher && n > 1)
-		return true;
-	if (w->mirrors)
-		sp_mirror_arrive(w, port, p, packet, n);
-	if (w->nic->watcher)
-		sp_watch_arrive(w, port, p, packet[0]);
+	for (unsigned i = 0; i < SP_TAPS; i++)
+		if (w->observer[i] && w->observer[i]->arrive(w, port, p, packet, n))
+			return true;
 	return false;
 }
 
-bool sp_onlook_again(struct sp_worker *w, const struct sp_parked *parked, unsigned n)
+static bool again(struct sp_worker *w, const struct sp_waiting *waiting, unsigned n)
 {
-	if (w->nic->watcher && n > 1)
-		return true;
-	if (w->mirrors)
-		sp_mirror_again(w, parked, n);
-	if (w->nic->watcher)
-		sp_watch_again(w, &parked->packet);
+	for (unsigned i = 0; i < SP_TAPS; i++)
+		if (w->observer[i] && w->observer[i]->again(w, waiting, n))
+			return true;
 	return false;
 }
 
-void sp_onlook_match(struct sp_worker *w)
+static void match(struct sp_worker *w)
 {
-	if (w->mirrors)
-		sp_mirror_match(w);
-	if (w->nic->watcher)
-		sp_watch_match(w);
+	EACH(w, match, w);
 }
 
-void sp_onlook_fate(struct sp_worker *w, const struct sp_packet *p, enum sp_capture_fate fate, const char *reason)
+static void fate(struct sp_worker *w, const struct sp_packet *p, enum sp_capture_fate end, const char *reason)
 {
-	if (w->mirrors)
-		sp_mirror_fate(w, p, fate, reason);
-	if (w->nic->watcher)
-		sp_watch_fate(w, p, fate, reason);
+	EACH(w, fate, w, p, end, reason);
 }
 
-struct sp_record *sp_onlook_park(struct sp_worker *w, const struct sp_packet *p)
+static struct sp_record *park(struct sp_worker *w, const struct sp_packet *p)
 {
-	if (w->nic->watcher)
-		sp_watch_park(w);
-	return w->mirrors ? sp_mirror_park(w, p) : NULL;
+	struct sp_record *record = NULL;
+
+	for (unsigned i = 0; i < SP_TAPS; i++)
+		if (w->observer[i])
+			record = w->observer[i]->park(w, p);
+	return record; /* the captures', who are last */
 }
 
-void sp_onlook_forget(struct sp_worker *w, struct sp_parked *parked)
+static void forget(struct sp_worker *w, struct sp_waiting *waiting)
 {
-	if (w->mirrors)
-		sp_mirror_forget(w, parked);
-	if (w->nic->watcher)
-		sp_watch_fate(w, &parked->packet, SP_CAPTURE_DROPPED, sp_drop_names[SP_DROP_CONTEXT_CLOSED]);
+	EACH(w, forget, w, waiting);
 }
 
-void sp_onlook_hand_over(struct sp_worker *w, const struct sp_packet *p)
+static void hand_over(struct sp_worker *w, const struct sp_packet *p)
 {
-	if (w->mirrors)
-		sp_mirror_hand_over(w, p);
-	if (w->nic->watcher)
-		sp_watch_park(w);
+	EACH(w, hand_over, w, p);
 }
 
-void sp_onlook_settle(struct sp_worker *w)
+static void settle(struct sp_worker *w)
 {
-	if (w->mirrors)
-		sp_mirror_settle(w);
-	if (w->nic->watcher)
-		sp_watch_settle(w);
+	EACH(w, settle, w);
 }
 
-void sp_onlook_sender(struct sp_worker *w, uint16_t port, uint32_t context)
+static void sender(struct sp_worker *w, uint16_t port, uint32_t context)
 {
-	if (w->mirrors)
-		sp_mirror_sender(w, port, context);
-	if (w->nic->watcher)
-		sp_watch_sender(w, port);
+	EACH(w, sender, w, port, context);
 }
 
-void sp_onlook_offer(struct sp_worker *w, uint16_t port, unsigned at, unsigned n)
+static void offer(struct sp_worker *w, uint16_t port, unsigned at, unsigned n)
 {
-	if (w->nic->watcher)
-		sp_watch_queued(w, port);
-	if (w->mirrors)
-		sp_mirror_offer(w, port, at, n);
+	EACH(w, offer, w, port, at, n);
 }
 
-void sp_onlook_took(struct sp_worker *w, uint16_t port, unsigned at, unsigned done)
+static void took(struct sp_worker *w, uint16_t port, unsigned at, unsigned done)
 {
-	if (w->mirrors)
-		sp_mirror_took(w, port, at, done);
+	EACH(w, took, w, port, at, done);
 }
 
-void sp_onlook_unsent(struct sp_worker *w, uint16_t port, struct rte_mbuf *m, uint32_t context, enum sp_drop why)
+static void unsent(struct sp_worker *w, uint16_t port, struct rte_mbuf *m, uint32_t context, enum sp_drop why)
 {
-	if (w->mirrors)
-		sp_mirror_unsent(w, port, m, context, why);
+	EACH(w, unsent, w, port, m, context, why);
+}
+
+static void wrote(struct sp_ctx *c, const struct sp_mem *mem, uint64_t offset, const void *from, uint64_t len)
+{
+	EACH(sp_view_of(c)->owner, wrote, c, mem, offset, from, len);
+}
+
+static void posted(struct sp_ctx *c, const struct sp_event *event)
+{
+	EACH(sp_view_of(c)->owner, posted, c, event);
+}
+
+static void wrong(struct sp_ctx *c, const char *format, va_list arguments)
+{
+	EACH(sp_view_of(c)->owner, wrong, c, format, arguments);
+}
+
+static const struct sp_tap_calls all = {.arrive = arrive,
+					.again = again,
+					.match = match,
+					.fate = fate,
+					.park = park,
+					.forget = forget,
+					.hand_over = hand_over,
+					.settle = settle,
+					.sender = sender,
+					.offer = offer,
+					.took = took,
+					.unsent = unsent,
+					.wrote = wrote,
+					.posted = posted,
+					.wrong = wrong};
+
+void sp_tap_set(struct sp_worker *w, enum sp_observer which, const struct sp_tap_calls *tap)
+{
+	w->observer[which] = tap;
+	w->tap = NULL;
+	for (unsigned i = 0; i < SP_TAPS; i++)
+		if (w->observer[i])
+			w->tap = &all;
+}
+
+void sp_tap_wrong(struct sp_ctx *c, const char *format, ...)
+{
+	const struct sp_tap_calls *tap = sp_view_of(c)->owner->tap;
+	va_list arguments;
+
+	if (!tap)
+		return;
+	va_start(arguments, format);
+	tap->wrong(c, format, arguments);
+	va_end(arguments);
 }

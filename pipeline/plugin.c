@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plugin.h"
 #include "ebpf.h"
+#include "error.h"
 #include "handler.h"
 #include "nic.h"
 #include "registry.h"

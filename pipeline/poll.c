@@ -6,21 +6,22 @@
 #include "handover.h"
 #include "host.h"
 #include "issue.h"
-#include "loop.h"
 #include "message.h"
-#include "metered.h"
+#include "measure.h"
 #include "neighbour.h"
+#include "pending.h"
 #include "port.h"
-#include "recover.h"
-#include "share.h"
+#include "run.h"
+#include "scheduler.h"
 #include "timer.h"
 #include "transmit.h"
 #include "view.h"
+#include "work.h"
 #include "worker.h"
 #include "worker_call.h"
 
-/* What comes from the exception port (a kernel, a VM) leaves by the first port: that is its normal way. Answers to who
- * was heard by another port leave by that. */
+/* What comes from the exception port (a kernel, a VM) leaves by the first port; a frame for a station whose packets
+ * came by another port leaves by that one. */
 static unsigned from_exception(struct sp_worker *w)
 {
 	struct rte_mbuf *packet[SP_BURST];
@@ -38,37 +39,39 @@ static unsigned from_exception(struct sp_worker *w)
 	return n;
 }
 
-static void sweep(struct sp_worker *w, void *done)
+static unsigned sweep(struct sp_worker *w)
 {
-	unsigned *n = done;
+	struct sp_context *c;
+	unsigned n = 0;
 
-	for (struct sp_context *c = w->sweeping; c; c = c->sweep_next)
-		if (w->now >= c->sweep_at) {
-			struct sp_view *v = c->view[w->index];
+	LIST_FOREACH(c, &w->sweeping, sweeping)
+	if (w->now >= c->sweep_at) {
+		struct sp_view *v = c->view[w->index];
 
-			++*n;
-			if (sp_view_disabled(v)) {
-				c->sweep_at = sp_view_until(v);
-				continue;
-			}
-			/* completion(); what looking costs is ours */
-			sp_doing_begin(w, v, SP_DOING_COMPLETION, NULL, 0);
-			c->sweep_at = sp_messages_sweep(v);
-			sp_doing_end(w);
+		n++;
+		if (sp_view_disabled(v)) {
+			c->sweep_at = sp_view_until(v);
+			continue;
 		}
+		/* for completion(); the search itself is not charged to the context */
+		sp_doing_begin(w, v, SP_DOING_COMPLETION, NULL, 0);
+		c->sweep_at = sp_messages_sweep(v);
+		sp_doing_end(w);
+	}
+	return n;
 }
 
-/* Before calls that take long: behind what waits there may be packets of others, which shall not. */
+/* Before the backlog, whose calls may take long: behind packets that have to wait there may be some that need not. */
 static unsigned receive_more(struct sp_worker *w)
 {
 	struct sp_nic *nic = w->nic;
 	struct rte_mbuf *packet[SP_BURST];
 	unsigned done = 0, n, all;
 
-	for (unsigned i = 0; w->handed && i < SP_HANDOVER / SP_BURST && (n = sp_handover_receive(w)); i++)
+	for (unsigned i = 0; w->handed && i < SP_HANDOVER / SP_BURST && (n = sp_dispatch_handed_over(w)); i++)
 		done += n;
 	for (unsigned i = 0; w->tx[SP_PORT_LOOP].count && i < SP_TX_QUEUE / SP_BURST; i++)
-		done += sp_loop_receive(w);
+		done += sp_dispatch_loop(w);
 	for (uint16_t i = 0; i < nic->ports; i++)
 		for (all = 0; all < SP_BACKLOG; all += n, done += n) {
 			n = sp_port_receive(&nic->port[i], w->index, packet, w->now);
@@ -88,35 +91,35 @@ unsigned sp_nic_poll(struct sp_nic *nic, uint16_t index, sp_time now)
 	w->now = now;
 	if (unlikely(atomic_load_explicit(&w->call, memory_order_relaxed) != NULL))
 		sp_worker_answer(w);
-	if (unlikely(w->parked_count))
-		done += sp_dispatch_parked(w);
-	if (w->share)
-		sp_share_begin(w);
+	if (unlikely(w->parked.count))
+		done += sp_run_parked(w);
+	if (w->scheduler)
+		sp_scheduler_begin(w);
 	if (unlikely(w->handed != NULL))
-		done += sp_handover_receive(w);
+		done += sp_dispatch_handed_over(w);
 	if (unlikely(w->tx[SP_PORT_LOOP].count))
-		done += sp_loop_receive(w);
+		done += sp_dispatch_loop(w);
 	for (uint16_t i = 0; i < nic->ports; i++) {
 		n = sp_port_receive(&nic->port[i], index, packet, now);
 		if (n)
 			sp_dispatch(w, i, packet, n);
 		done += n;
 	}
-	if (unlikely(sp_share_packets(w) != 0)) {
+	if (unlikely(sp_scheduler_packets(w) != 0)) {
 		done += receive_more(w);
-		done += sp_share_run(w);
+		done += sp_run_backlog(w);
 	}
 	if (w->timers && w->timers->at <= now)
 		done += sp_timers_run(w);
 	done += sp_commands_run(w);
-	if (w->working)
+	if (!TAILQ_EMPTY(&w->working))
 		done += sp_work_run(w);
-	if (w->issuing || w->elsewhere)
+	if (!TAILQ_EMPTY(&w->issuing) || !LIST_EMPTY(&w->elsewhere))
 		done += sp_issues_run(w);
-	if (unlikely(w->pending_count))
-		sp_transmit_pending(w);
-	if (unlikely(w->sweeping != NULL))
-		sp_guard(w, sweep, &done);
+	if (unlikely(w->pending.count))
+		sp_pending_send(w);
+	if (unlikely(!LIST_EMPTY(&w->sweeping)))
+		done += sweep(w);
 	if (unlikely(w->dead))
 		sp_messages_reclaim(w);
 	if (index == 0 && now >= sp_neighbours_deadline(nic->neighbours))
@@ -136,42 +139,43 @@ unsigned sp_nic_poll(struct sp_nic *nic, uint16_t index, sp_time now)
 sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
 {
 	struct sp_worker *w = nic->worker[index];
+	const struct sp_context *c;
 	sp_time next = SP_NEVER;
 
-	if (w->parked_count || sp_share_packets(w) || (w->working && sp_work_next(w) <= w->now) ||
+	if (w->parked.count || sp_scheduler_packets(w) || (!TAILQ_EMPTY(&w->working) && sp_work_next(w) <= w->now) ||
 	    w->tx[SP_PORT_LOOP].count || sp_commands_waiting(w) || sp_handover_waits(w))
 		return w->now;
 	if (w->timers)
 		next = RTE_MIN(next, w->timers->at);
-	if (w->working)
+	if (!TAILQ_EMPTY(&w->working))
 		next = RTE_MIN(next, sp_work_next(w));
-	for (struct sp_context *c = w->elsewhere; c; c = c->elsewhere_next)
-		if (__atomic_load_n(&c->issue_elsewhere, __ATOMIC_RELAXED))
-			return w->now;
-	for (struct sp_context *c = w->sweeping; c; c = c->sweep_next)
-		if (sp_messages_started(c)) /* those without a packet do not time out */
-			next = RTE_MIN(next, c->sweep_at);
+	LIST_FOREACH(c, &w->elsewhere, elsewhere)
+	if (__atomic_load_n(&c->issue_elsewhere, __ATOMIC_RELAXED))
+		return w->now;
+	LIST_FOREACH(c, &w->sweeping, sweeping)
+	if (sp_messages_started(c)) /* those without a packet do not time out */
+		next = RTE_MIN(next, c->sweep_at);
 	for (uint16_t i = 0; i < nic->ports; i++)
 		if (nic->port[i].ops)
 			next = RTE_MIN(next, nic->port[i].ops->next(nic->port[i].arg, index, w->tx[i].count != 0));
 	if (nic->has_exception && nic->exception->ops)
 		next = RTE_MIN(next,
 			       nic->exception->ops->next(nic->exception->arg, index, w->tx[SP_MAX_PORTS].count != 0));
-	/* A full port says when it goes on, and most often it is what all wait for; unless there is another way out. */
-	if (w->issuing &&
+	/* Contexts mostly wait for the one port: while that is full, it says when it goes on. */
+	if (!TAILQ_EMPTY(&w->issuing) &&
 	    (!w->tx[0].count || nic->ports > 1 || atomic_load_explicit(&nic->looping, memory_order_relaxed))) {
-		/* A context that could not send in its last turn waits for the port or a neighbour, not for its pace.
+		/* A context that could not send when it was asked waits for the port or a neighbour, not for its pace.
 		 */
 		sp_time at = sp_issues_next(w);
-		/* With no room to wait for a neighbour it is seconds; the answer itself is a packet, and comes at once.
+		/* With no place left to wait for a neighbour it may take seconds; the neighbour's answer is a packet.
 		 */
-		sp_time stuck = w->now + (w->pending_count == SP_NEIGHBOUR_PENDING ? SP_MS : SP_US);
+		sp_time stuck = w->now + (w->pending.count == SP_NEIGHBOUR_PENDING ? SP_MS : SP_US);
 
 		next = RTE_MIN(next, at > w->now || !w->issue_stuck ? at : stuck);
 	}
 	if (w->awaited) /* a driver says nothing by itself */
 		next = RTE_MIN(next, w->now + SP_US);
-	if (w->pending_count)
+	if (w->pending.count)
 		next = RTE_MIN(next, w->now + SP_MS);
 	if (index == 0)
 		next = RTE_MIN(next, sp_neighbours_deadline(nic->neighbours));

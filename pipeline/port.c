@@ -2,6 +2,7 @@
 #include "port.h"
 #include "config.h"
 #include "engine.h"
+#include "error.h"
 #include "kernel.h"
 #include "registry.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "registry.h"
-#include "lend.h"
+#include "error.h"
+#include "limits.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -99,19 +100,6 @@ int sp_registry_arguments(char ***argv)
 }
 
 /* ---- EAL ---- */
-
-int sp_error_set(struct sp_error *error, int err, const char *key, const char *format, ...)
-{
-	va_list ap;
-
-	if (error) {
-		snprintf(error->key, sizeof(error->key), "%s", key);
-		va_start(ap, format);
-		vsnprintf(error->text, sizeof(error->text), format, ap);
-		va_end(ap);
-	}
-	return -err;
-}
 
 /* Does the caller say itself where memory comes from? */
 static bool names_memory(int argc, char **argv)

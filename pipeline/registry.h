@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 struct rte_mempool;
-struct sp_error;
 
 /* The pool that virtual ports and everything sent use; NULL before sp_eal_init. */
 struct rte_mempool *sp_registry_pool(void);
@@ -24,9 +23,5 @@ int sp_registry_arguments(char ***argv);
  * --log-level: then he wants to see it himself. */
 void sp_registry_log_hold(void);
 void sp_registry_log_release(char *said, size_t room); /* said: may be NULL */
-
-/* Fills error (may be NULL) and returns -err. */
-int sp_error_set(struct sp_error *error, int err, const char *key, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Handlers of a running NIC are replaced by what their file has become. */
-#include "context.h"
-#include "copies.h"
+#include "version_make.h"
+#include "error.h"
+#include "versions.h"
 #include "engine.h"
 #include "exec_context.h"
 #include "handler.h"
@@ -111,15 +112,15 @@ static int refuse(const struct sp_context *c, struct sp_error *error, int r)
 static int refuse_full(struct sp_context *c, struct sp_error *error)
 {
 	struct sp_context *oldest = c;
-	struct sp_copy_holds holds;
+	struct sp_version_holds holds;
 	char text[128];
 
 	while (oldest->older)
 		oldest = oldest->older;
-	sp_copy_look(oldest, &holds);
+	sp_version_look(oldest, &holds);
 	return sp_error_set(error, EBUSY, "", "context %s has %d copies of handler %s in flight; copy %u holds: %s",
-			    c->name, SP_MAX_COPIES, c->registered->name, oldest->copy,
-			    sp_copy_says(&holds, text, sizeof(text)));
+			    c->name, SP_MAX_VERSIONS, c->registered->name, oldest->generation,
+			    sp_version_says(&holds, text, sizeof(text)));
 }
 
 static int succeed(struct swap *s, struct sp_context *c)
@@ -136,9 +137,9 @@ static int succeed(struct swap *s, struct sp_context *c)
 	if (!h)
 		return sp_error_set(s->error, ENOENT, "", "context %s has handler %s, which is not in the new file",
 				    c->name, c->registered->name);
-	if (sp_copies_count(c) >= SP_MAX_COPIES)
+	if (sp_versions_count(c) >= SP_MAX_VERSIONS)
 		return refuse_full(c, s->error);
-	r = sp_context_succeed(c, h, &successor, s->error);
+	r = sp_version_create(c, h, &successor, s->error);
 	if (r)
 		return refuse(c, s->error, r);
 	s->successor[s->successors++] = successor;
@@ -159,12 +160,12 @@ static void hasten(const struct swap *s, sp_time force)
 		struct sp_context *c = s->nic->context[i], *older;
 
 		for (c = is_about(s, c) ? c->older : NULL; c; c = older) {
-			struct sp_copy_holds holds;
+			struct sp_version_holds holds;
 
 			older = c->older;
 			if (!c->force || c->force > c->replaced + force)
 				c->force = c->replaced + force;
-			sp_copy_collect(c, &holds);
+			sp_version_collect(c, &holds);
 		}
 	}
 }
@@ -197,7 +198,7 @@ static void migrate(struct sp_worker *w, void *arg)
 {
 	struct migrate *m = arg;
 
-	m->result = sp_context_migrate(w, m->context, m->context->older, SP_MIGRATE_SWAP, m->error);
+	m->result = sp_version_migrate(w, m->context, m->context->older, SP_MIGRATE_SWAP, m->error);
 }
 
 /* Nothing comes between migrate() and taking over: for that, and for nothing else, workers stand still. */
@@ -215,7 +216,7 @@ static int take_over(struct swap *s)
 			r = refuse(m.context, s->error, m.result);
 	}
 	for (size_t i = 0; i < s->successors && !r; i++)
-		sp_copy_publish(s->successor[i]);
+		sp_version_publish(s->successor[i]);
 	if (s->migrates)
 		sp_workers_go(s->nic);
 	return r;
@@ -250,7 +251,7 @@ static int swap(struct swap *s, const char *name, sp_time force, struct sp_repor
 	}
 	if (rc) {
 		while (s->successors)
-			sp_context_discard(s->successor[--s->successors]);
+			sp_version_discard(s->successor[--s->successors]);
 		return rc;
 	}
 	sp_plugin_replace(s->object);
@@ -264,7 +265,7 @@ static int swap(struct swap *s, const char *name, sp_time force, struct sp_repor
 		c->older->force = force ? s->nic->worker[c->home]->now + force : 0;
 		sp_report_open(r, NULL, false);
 		sp_report_string(r, "name", c->name);
-		sp_copies_tell(r, c, true);
+		sp_versions_report(r, c, true);
 		sp_report_close(r);
 	}
 	sp_report_close(r);
@@ -304,7 +305,7 @@ int sp_nic_handler_reload(struct sp_nic *nic, const char *name, const char *file
 	sp_plugins_collect();
 	if (error)
 		memset(error, 0, sizeof(*error)); /* of what handlers do without */
-	sp_copies_told(r, json);		  /* it has been done, whether or not there is memory to tell */
+	sp_versions_finish(r, json);		  /* it has been done, whether or not there is memory to tell */
 out:
 	pthread_mutex_unlock(&sp_reloading);
 	free(s.successor);

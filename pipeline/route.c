@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "error.h"
 #include "limits.h"
 #include "registry.h"
 #include "route.h"

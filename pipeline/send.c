@@ -5,17 +5,19 @@
  * out where they differ from those of the packet before, and ICRCs are computed four at a time over what has meanwhile
  * left the store buffer.
  */
+#include "engine.h"
 #include "exec_context.h"
 #include "icrc.h"
-#include "issue.h"
 #include "lend.h"
-#include "loop.h"
 #include "onlooker.h"
+#include "pace.h"
 #include "path.h"
+#include "pending.h"
 #include "registry.h"
 #include "../handlers/wire/roce.h"
 #include "transmit.h"
 #include "view.h"
+#include "worker.h"
 
 #include <rte_mbuf.h>
 #include <rte_branch_prediction.h>
@@ -221,7 +223,7 @@ int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 			return -EAGAIN;
 	}
 	mac = sp_path_mac(w, p);
-	if (unlikely(!mac && w->pending_count == SP_NEIGHBOUR_PENDING))
+	if (unlikely(!mac && w->pending.count == SP_NEIGHBOUR_PENDING))
 		return -EAGAIN;
 	/* What waits for a neighbour may wait for long: copied, and the sender's buffer is his again. */
 	if (is_lent(p, s) && mac && !payload_less)
@@ -231,15 +233,15 @@ int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 	if (unlikely(!m))
 		return -EAGAIN;
 	if (unlikely(!mac))
-		r = sp_transmit_later(w, p->port, p->next_hop, v->context->id, m);
+		r = sp_pending_add(w, p->port, p->next_hop, v->context->id, m);
 	else
-		r = likely(p->port != SP_PORT_LOOP) ? sp_transmit_packet(w, p->port, m) : sp_loop_send(w, m);
+		r = likely(p->port != SP_PORT_LOOP) ? sp_transmit_packet(w, p->port, m) : sp_transmit_loop(w, m);
 	if (unlikely(r)) {
 		rte_pktmbuf_free(m);
 		return r;
 	}
-	if (unlikely(w->observed) && mac)
-		sp_onlook_sender(w, p->port, v->context->id);
+	if (unlikely(w->tap != NULL) && mac)
+		w->tap->sender(w, p->port, v->context->id);
 	sent(v, s, &len, 1);
 	return 0;
 }
@@ -357,7 +359,7 @@ static unsigned send_alike(struct sp_view *v, struct sp_path *p, const struct sp
 	struct run r;
 	uint64_t mac;
 
-	if (unlikely(n < 2 || w->observed || p->port == SP_PORT_LOOP || v->context->nic->config.payload_less))
+	if (unlikely(n < 2 || w->tap || p->port == SP_PORT_LOOP || v->context->nic->config.payload_less))
 		return 0;
 	n = RTE_MIN(n, sp_transmit_room(w, p->port));
 	look_at(&r, v, p, s, RTE_MIN(n, (unsigned)SP_BURST));

@@ -5,6 +5,7 @@
  * workers' time waits for his next turn, so that no number of requests keeps packets waiting.
  */
 #include "engine.h"
+#include "error.h"
 #include "session.h"
 #include "registry.h"
 

@@ -7,6 +7,7 @@
 #include "session.h"
 #include "context.h"
 #include "engine.h"
+#include "error.h"
 #include "registry.h"
 #include "warden.h"
 

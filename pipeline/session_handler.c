@@ -3,6 +3,7 @@
  * constructors and attach() run while other requests wait, packets do not. */
 #include "context.h"
 #include "engine.h"
+#include "error.h"
 #include "plugin.h"
 #include "registry.h"
 #include "session.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "settings.h"
 #include "config.h"
+#include "error.h"
 #include "exec_context.h"
 #include "handler.h"
 #include "registry.h"
 #include "view.h"
-#include "watched.h"
+#include "onlooker.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -189,7 +190,7 @@ static const char *param_text(struct sp_ctx *ctx, const char *name, const struct
 
 	*param = sp_handler_param(c->handler, name);
 	if (!*param)
-		sp_watch_wrong(ctx, "asked for parameter %.40s, which it does not declare", name);
+		sp_tap_wrong(ctx, "asked for parameter %.40s, which it does not declare", name);
 	return text ? text : *param ? (*param)->fallback : NULL;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "snapshot.h"
 #include "engine.h"
+#include "exec_context.h"
 #include "lend.h"
-#include "share.h"
+#include "scheduler.h"
 #include "worker_call.h"
 
 #include <rte_common.h>
@@ -24,7 +25,7 @@ static void copy_worker(const struct sp_worker *w, struct sp_worker_counts *to)
 	to->refused = w->refused;
 	to->answered = w->answered;
 	to->forwarded = w->forwarded;
-	to->parked = w->parked_count + sp_share_packets(w);
+	to->parked = w->parked.count + sp_scheduler_packets(w);
 	to->now = w->now;
 	to->polls = w->polls;
 	to->busy_polls = w->busy_polls;

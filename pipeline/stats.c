@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the counters say, added up over workers; contexts that have gone included. */
 #include "stats.h"
-#include "context.h"
+#include "gone.h"
 #include "engine.h"
 #include "exec_context.h"
 #include "view.h"
 #include "worker_call.h"
 
 #include <stdlib.h>
-
-/* A drop reason's sum. */
-struct sp_gone {
-	struct sp_gone *next;
-	const char *name;
-	uint64_t count;
-};
 
 void sp_nic_totals(struct sp_nic *nic, struct sp_nic_totals *t)
 {
@@ -63,51 +56,6 @@ struct sp_drop_sums sp_stats_drops(const struct sp_nic *nic, const struct sp_sna
 	for (const struct sp_gone *g = nic->gone; g; g = g->next)
 		sp_stats_drop(&s, g->name, g->count, false);
 	return s;
-}
-
-static uint64_t context_drops(const struct sp_context *c, unsigned reason)
-{
-	return sp_context_sum(c, offsetof(struct sp_view, drops) + reason * sizeof(uint64_t));
-}
-
-void sp_stats_remember_drops(struct sp_nic *nic, const char *reason, uint64_t n)
-{
-	struct sp_gone *g = nic->gone;
-
-	while (g && strcmp(g->name, reason))
-		g = g->next;
-	if (!g && n) {
-		char *name = strdup(reason);
-
-		g = calloc(1, sizeof(*g));
-		if (!g || !name) { /* then it is in the total alone */
-			free(g);
-			free(name);
-			return;
-		}
-		g->name = name;
-		g->next = nic->gone;
-		nic->gone = g;
-	}
-	if (g)
-		g->count += n;
-}
-
-void sp_stats_remember(struct sp_nic *nic, const struct sp_context *c)
-{
-	for (unsigned r = 0; r < c->reasons; r++)
-		sp_stats_remember_drops(nic, c->handler->drops[r], context_drops(c, r));
-}
-
-void sp_stats_forget(struct sp_nic *nic)
-{
-	while (nic->gone) {
-		struct sp_gone *g = nic->gone;
-
-		nic->gone = g->next;
-		free((char *)(uintptr_t)g->name);
-		free(g);
-	}
 }
 
 uint64_t sp_nic_dropped(struct sp_nic *nic, const char *reason)

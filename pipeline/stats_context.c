@@ -2,9 +2,8 @@
 /* Contexts and handlers in the NIC's report: what all copies of one have counted, and what their calls have cost. */
 #include "context.h"
 #include "host.h"
-#include "message.h"
-#include "metered.h"
-#include "recover.h"
+#include "message_table.h"
+#include "measure.h"
 #include "report.h"
 #include "stats.h"
 #include "warden.h"
@@ -84,7 +83,7 @@ static void report_cycles(const struct sp_meter *m, struct sp_report *r)
 	for (unsigned i = 0; i < SP_METER_BUCKETS; i++)
 		all += m->bucket[i];
 	sp_report_open(r, "cycles", false);
-	sp_report_uint(r, "turns", m->turns);
+	sp_report_uint(r, "turns", m->runs);
 	sp_report_uint(r, "packets", m->packets);
 	sp_report_uint(r, "total", m->cycles);
 	sp_report_uint(r, "min", m->least);
@@ -192,7 +191,7 @@ struct ask {
 };
 
 /* On the home worker, like any other call of the handler. */
-static void ask_guarded(struct sp_worker *w, void *arg)
+static void ask(struct sp_worker *w, void *arg)
 {
 	const struct ask *a = arg;
 	struct sp_view *v = a->context->view[w->index];
@@ -200,14 +199,6 @@ static void ask_guarded(struct sp_worker *w, void *arg)
 	sp_doing_begin(w, v, SP_DOING_REPORT, NULL, 0);
 	a->context->handler->report(&v->pub, a->report);
 	sp_doing_end(w);
-}
-
-static void ask(struct sp_worker *w, void *arg)
-{
-	const struct ask *a = arg;
-
-	if (!atomic_load_explicit(&a->context->aborted, memory_order_relaxed))
-		sp_guard(w, ask_guarded, arg);
 }
 
 static void report_handler(struct sp_context *c, struct sp_report *r)
@@ -257,7 +248,7 @@ static void report_condition(const struct sp_snapshot *s, const struct sp_contex
 	else if (m->until > now)
 		sp_report_uint(r, "enabled_in_us", (m->until - now) / SP_US);
 	sp_report_uint(r, "disabled", m->disabled);
-	sp_report_uint(r, "copy", c->copy);
+	sp_report_uint(r, "copy", c->generation);
 	sp_report_uint(r, "draining", draining);
 	sp_report_close(r);
 }
@@ -275,7 +266,7 @@ static void report_copies(const struct sp_context_counts *c, size_t count, struc
 		if (c[i].context->first)
 			continue;
 		sp_report_open(r, NULL, false);
-		sp_report_uint(r, "copy", c[i].context->copy);
+		sp_report_uint(r, "copy", c[i].context->generation);
 		sp_report_string(r, "state", copy_state(c[i].context));
 		sp_report_uint(r, "packets", c[i].run);
 		if (c[i].context->messages)

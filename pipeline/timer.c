@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "timer.h"
-#include "dispatch.h"
-#include "message.h"
-#include "metered.h"
-#include "share.h"
-#include "recover.h"
-#include "watched.h"
+#include "exec_context.h"
+#include "measure.h"
+#include "message_table.h"
+#include "onlooker.h"
+#include "scheduler.h"
 
 /* A node's prev is its left sibling, or its parent if it is the first child; the root has none. */
 
@@ -102,13 +101,13 @@ void sp_timers_purge(struct sp_timer **root, const struct sp_context *context)
 	}
 }
 
-static void run(struct sp_worker *w, void *arg)
+unsigned sp_timers_run(struct sp_worker *w)
 {
 	uint64_t began, spent = 0;
 	unsigned n = 0;
 
 	/* Packets do not wait for more than a quantum of timers, nor for less than one. */
-	while (w->timers && w->timers->at <= w->now && n < SP_TIMERS_PER_POLL && spent < sp_share_quantum(w)) {
+	while (w->timers && w->timers->at <= w->now && n < SP_TIMERS_PER_POLL && spent < sp_scheduler_quantum(w)) {
 		struct sp_timer *t = w->timers;
 		struct sp_view *view = t->ctx;
 		const uint64_t before = view->meter.cycles;
@@ -125,19 +124,11 @@ static void run(struct sp_worker *w, void *arg)
 			continue;
 		}
 		view->pub.now = w->now;
-		began = sp_metered_begin(view, SP_DOING_TIMER);
+		began = sp_call_begin(view, SP_DOING_TIMER);
 		view->context->handler->timer(&view->pub, t);
-		sp_metered_end(view, began);
+		sp_call_end(view, began);
 		spent += view->meter.cycles - before;
 	}
-	*(unsigned *)arg = n;
-}
-
-unsigned sp_timers_run(struct sp_worker *w)
-{
-	unsigned n = 1;
-
-	sp_guard(w, run, &n);
 	return n;
 }
 
@@ -147,10 +138,10 @@ int sp_timer_arm(struct sp_ctx *c, struct sp_timer *t, sp_time at)
 	struct sp_worker *w = view->owner;
 
 	if (!view->context->handler->timer) {
-		sp_watch_wrong(c, "armed a timer, but has no timer()");
+		sp_tap_wrong(c, "armed a timer, but has no timer()");
 		return -EINVAL;
 	}
-	/* What goes round for ever would hold a copy that nothing else is left of. */
+	/* A timer that is armed again and again would keep a version that holds nothing else. */
 	if (unlikely(__atomic_load_n(&view->context->newer, __ATOMIC_ACQUIRE) != NULL) &&
 	    !sp_messages_open(view->context))
 		return -ESHUTDOWN;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The way out: a bounded queue per worker and port in front of the driver. */
+#include "engine.h"
 #include "exec_context.h"
-#include "neighbour.h"
 #include "onlooker.h"
-#include "path.h"
 #include "port.h"
-#include "registry.h"
 #include "view.h"
+#include "worker.h"
 
 #include <rte_ip.h>
 
@@ -23,7 +22,7 @@ unsigned sp_transmit_room(const struct sp_worker *w, uint16_t port)
 	return SP_TX_QUEUE - w->tx[port].count;
 }
 
-static void flush(struct sp_worker *w, uint16_t index)
+void sp_transmit_flush_port(struct sp_worker *w, uint16_t index)
 {
 	struct sp_port *port = port_of(w, index);
 	struct sp_tx_queue *q = &w->tx[index];
@@ -35,11 +34,11 @@ static void flush(struct sp_worker *w, uint16_t index)
 		run = RTE_MIN(run, 64u);
 		for (unsigned i = 0; i < run; i++)
 			q->length[i] = q->packet[q->head + i]->pkt_len;
-		if (unlikely(w->observed))
-			sp_onlook_offer(w, index, q->head, run);
+		if (unlikely(w->tap != NULL))
+			w->tap->offer(w, index, q->head, run);
 		done = sp_port_transmit(port, w->index, q->packet + q->head, run, w->now);
-		if (unlikely(w->observed))
-			sp_onlook_took(w, index, q->head, done);
+		if (unlikely(w->tap != NULL))
+			w->tap->took(w, index, q->head, done);
 		for (unsigned i = 0; i < done; i++)
 			bytes += q->length[i];
 		q->packets += done;
@@ -57,9 +56,9 @@ void sp_transmit_flush(struct sp_worker *w)
 {
 	for (uint16_t i = 0; i < w->nic->ports; i++)
 		if (w->tx[i].count)
-			flush(w, i);
+			sp_transmit_flush_port(w, i);
 	if (w->tx[SP_MAX_PORTS].count)
-		flush(w, SP_MAX_PORTS);
+		sp_transmit_flush_port(w, SP_MAX_PORTS);
 }
 
 /* Drivers may hold on to buffers that have been sent until the next packet comes: with none left there is no next. */
@@ -77,12 +76,12 @@ int sp_transmit_packet(struct sp_worker *w, uint16_t port, struct rte_mbuf *m)
 	if (!port_of(w, port))
 		return -ENODEV;
 	if (q->count == SP_TX_QUEUE)
-		flush(w, port);
+		sp_transmit_flush_port(w, port);
 	if (q->count == SP_TX_QUEUE) {
 		if (port != SP_MAX_PORTS) { /* else it was received, and counts as exception-full */
 			w->drops[SP_DROP_TX_FULL]++;
-			if (unlikely(w->observed))
-				sp_onlook_unsent(w, port, m, 0, SP_DROP_TX_FULL);
+			if (unlikely(w->tap != NULL))
+				w->tap->unsent(w, port, m, 0, SP_DROP_TX_FULL);
 		}
 		return -EAGAIN;
 	}
@@ -97,6 +96,18 @@ void sp_transmit_run(struct sp_worker *w, uint16_t port, struct rte_mbuf *const 
 	for (unsigned i = 0; i < n; i++)
 		q->packet[(q->head + q->count + i) % SP_TX_QUEUE] = m[i];
 	q->count += n;
+}
+
+int sp_transmit_loop(struct sp_worker *w, struct rte_mbuf *m)
+{
+	struct sp_tx_queue *q = &w->tx[SP_PORT_LOOP];
+
+	if (q->count == SP_TX_QUEUE) {
+		w->drops[SP_DROP_TX_FULL]++;
+		return -EAGAIN;
+	}
+	q->packet[(q->head + q->count++) % SP_TX_QUEUE] = m;
+	return 0;
 }
 
 int sp_transmit_frame(struct sp_worker *w, uint16_t port, const void *frame, uint32_t len)
@@ -126,60 +137,12 @@ int sp_send_frame(struct sp_ctx *c, uint16_t port, const void *frame, uint32_t l
 	int r = sp_transmit_frame(v->owner, port, frame, len);
 
 	if (!r) {
-		if (unlikely(v->owner->observed))
-			sp_onlook_sender(v->owner, port, v->context->id);
+		if (unlikely(v->owner->tap != NULL))
+			v->owner->tap->sender(v->owner, port, v->context->id);
 		v->sent++;
 		v->sent_bytes += len;
 	}
 	return r;
-}
-
-/* ---- frames whose next hop is not known yet ---- */
-
-#define PENDING_FOR (4 * SP_SEC) /* four requests, and no answer */
-
-int sp_transmit_later(struct sp_worker *w, uint16_t port, const uint8_t next_hop[16], uint32_t context,
-		      struct rte_mbuf *m)
-{
-	struct sp_pending *p;
-
-	if (w->pending_count == SP_NEIGHBOUR_PENDING)
-		return -EAGAIN;
-	p = &w->pending[w->pending_count++];
-	p->packet = m;
-	p->port = port;
-	p->context = context;
-	p->until = w->now + PENDING_FOR;
-	memcpy(p->next_hop, next_hop, 16);
-	return 0;
-}
-
-void sp_transmit_pending(struct sp_worker *w)
-{
-	unsigned kept = 0;
-
-	for (unsigned i = 0; i < w->pending_count; i++) {
-		struct sp_pending *p = &w->pending[i];
-		uint8_t *frame = rte_pktmbuf_mtod(p->packet, uint8_t *);
-
-		if (!sp_transmit_room(w, p->port)) /* waits, and is not lost: no tx-full */
-			flush(w, p->port);
-		if (!sp_neighbour_find(w->nic->neighbours, p->port, p->next_hop, w->now, frame) &&
-		    sp_transmit_room(w, p->port) && !sp_transmit_packet(w, p->port, p->packet)) {
-			if (unlikely(w->observed))
-				sp_onlook_sender(w, p->port, p->context);
-			continue;
-		}
-		if (w->now >= p->until) {
-			w->drops[SP_DROP_TX_NO_NEIGHBOUR]++;
-			if (unlikely(w->observed))
-				sp_onlook_unsent(w, p->port, p->packet, p->context, SP_DROP_TX_NO_NEIGHBOUR);
-			rte_pktmbuf_free(p->packet);
-			continue;
-		}
-		w->pending[kept++] = *p;
-	}
-	w->pending_count = kept;
 }
 
 uint16_t sp_checksum(const void *bytes, size_t len, uint32_t sum)

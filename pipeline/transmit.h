@@ -12,15 +12,14 @@ struct sp_worker;
 int sp_transmit_frame(struct sp_worker *w, uint16_t port, const void *frame, uint32_t len);
 /* Takes the packet on success. */
 int sp_transmit_packet(struct sp_worker *w, uint16_t port, struct rte_mbuf *m);
+/* To the NIC itself: the worker receives the packet in its next poll, as from a port. Takes the packet on success;
+ * -EAGAIN (counted tx-full). */
+int sp_transmit_loop(struct sp_worker *w, struct rte_mbuf *m);
 /* Takes n packets: there is room for them (sp_transmit_room), on a port that there is, and nobody looks on. */
 void sp_transmit_run(struct sp_worker *w, uint16_t port, struct rte_mbuf *const *m, unsigned n);
 void sp_transmit_flush(struct sp_worker *w);
+void sp_transmit_flush_port(struct sp_worker *w, uint16_t port);
 void sp_transmit_reclaim(struct sp_worker *w); /* what drivers keep of what was sent */
-/* Keeps a frame of that context, complete but for its destination MAC, until its next hop has answered. Takes it on
- * success; -EAGAIN. */
-int sp_transmit_later(struct sp_worker *w, uint16_t port, const uint8_t next_hop[16], uint32_t context,
-		      struct rte_mbuf *m);
 unsigned sp_transmit_room(const struct sp_worker *w, uint16_t port);
-void sp_transmit_pending(struct sp_worker *w); /* neighbours that have answered */
 
 #endif

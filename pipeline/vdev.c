@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "vdev.h"
+#include "error.h"
 #include "limits.h"
 #include "registry.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a port lacks, said in words that one can act on: DPDK's drivers know it too, but say "-1". */
+#include "error.h"
 #include "kernel.h"
 #include "registry.h"
 #include "vdev.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The words of a port, and the driver's arguments that follow from them. */
 #include "config.h"
+#include "error.h"
 #include "kernel.h"
 #include "registry.h"
 #include "vdev.h"

@@ -10,25 +10,20 @@
 #include "meter.h"
 #include "wrong.h"
 
-struct sp_context;
-struct sp_worker;
+#include <sys/queue.h>
 
-/* What a view has had of its worker, and what of its waits. [worker] */
-struct sp_portion {
-	uint64_t cost;		 /* cycles of a packet, of late; 0: none has been measured */
-	uint64_t had;		 /* virtual time: cycles by weight, see share.c */
-	uint64_t seen;		 /* cycles measured that are in it */
-	uint64_t known;		 /* cost as it was then */
-	uint32_t period;	 /* of shortage that it is of */
-	uint16_t first, last;	 /* in the backlog, index + 1 */
-	uint16_t packets, place; /* there; in the list of who has some */
-};
+struct sp_context;
+struct sp_entity;
+struct sp_lender;
+struct sp_worker;
 
 /* A context as one worker sees it; pub is what handlers get. */
 struct sp_view {
 	struct sp_ctx pub;
 	struct sp_context *context;
 	struct sp_worker *owner;
+	struct sp_entity
+		*entity; /* the context's on this worker; a companion's is that of the context it accompanies */
 	struct sp_lender *lender; /* its payload that ports have */
 	uint64_t packets, bytes;  /* taken; [worker] writes, others read for reports */
 	uint64_t forwarded;
@@ -36,25 +31,21 @@ struct sp_view {
 	uint64_t counters[SP_MAX_COUNTERS];
 	uint64_t dma_faults, dma_traced, events_lost, sent, sent_bytes;
 	uint64_t errors;       /* verdicts that are none, sends that were not */
-	struct sp_wrong wrong; /* the last such thing; [worker] writes, copies.c moves, a snapshot copies it */
+	struct sp_wrong wrong; /* the last such thing; [worker] writes, versions.c moves, a snapshot copies it */
 	int64_t kept;	       /* packets that handlers hold; summed over workers */
 	uint64_t ended;	       /* verdicts SP_END; these are among `packets` */
 	uint64_t answered;     /* verdicts SP_SENT; these too */
 	struct sp_meter meter;
-	struct sp_alike alike[2];	       /* turns with packets, and without */
+	struct sp_sample sample[2];	       /* of runs with packets, and without */
 	uint64_t over_budget, disabled;	       /* drops by these two of the NIC's names; they are among `dropped` */
 	uint64_t kept_refused;		       /* beyond SP_MAX_KEPT */
 	uint64_t backlog_full;		       /* drops by this name of the NIC's; among `dropped`, too */
 	struct sp_work *work_head, *work_tail; /* deferred work; FIFO */
-	struct sp_view *working_next;	       /* in the worker's list of those that have some */
+	TAILQ_ENTRY(sp_view) working;	       /* in the worker's list of views with deferred work */
 	uint64_t dropped;		       /* by handlers' reasons and errors of this context, all together */
 	bool touched;			       /* on the worker's list of views with something new for the host */
 	SLIST_ENTRY(sp_view) touched_next;
-	/* the packets of the current burst that are this context's */
-	struct sp_packet *batch[SP_BURST + SP_PARKED];
-	unsigned batched;
-	struct sp_portion portion;
-	/* ---- copies.c: [worker], or a control thread while the worker stands still */
+	/* ---- versions.c: [worker], or a control thread while the worker stands still */
 	uint64_t handed,
 		taken_over; /* packets counted here whose count a newer copy has; of `packets`, an older one's */
 	uint32_t timers;    /* armed */
@@ -67,5 +58,7 @@ static inline struct sp_view *sp_view_of(struct sp_ctx *c)
 {
 	return (struct sp_view *)c; /* pub is the first member */
 }
+
+void sp_wrong_note(struct sp_view *v, enum sp_wrong_what what, uint64_t a, uint64_t b, uint64_t c, uint32_t id);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "warden.h"
 #include "engine.h"
+#include "error.h"
 #include "exec_context.h"
 #include "registry.h"
 #include "view.h"
@@ -8,6 +9,7 @@
 
 #include <rte_common.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -16,12 +18,7 @@
 #define TICK	    (50 * SP_MS)
 #define COLLECT	    (10 * SP_MS)
 #define ANSWER	    (50 * SP_MS) /* for a thread that gets a signal: it may have to be scheduled first */
-#define AT_ONCE	    50		 /* tries to take it out before it is told, and the pause between two */
 #define BETWEEN	    (2 * SP_MS)
-#define OFTEN	    (SP_MS / 4) /* later: less than so much */
-#define FIRST_STEPS 4096u	/* then twice as many instructions with each question, up to */
-#define MOST_STEPS  (1u << 20)
-#define TRIES	    1000000 /* then it stays there: what it does is hardly ever its own code */
 #define AT_THE_END  (5 * SP_SEC)
 #define STILL_WAITS 2 /* looks in a row that find it waiting */
 
@@ -30,24 +27,22 @@ struct fault {
 	char context[40], handler[40];
 	uint32_t id, what;
 	uint16_t worker;
-	sp_time from, to; /* to 0: it is still there */
-	bool runs, aborted;
+	sp_time from, to; /* to 0: the call has not ended */
+	bool runs, fatal;
 	unsigned frames;
 	uint32_t frame_len[SP_FAULT_FRAMES];
 };
 
 /* A worker, as the warden sees it. */
 struct ward {
-	struct sp_catch catch;
+	struct sp_question question;
 	uint64_t polls; /* when it was seen to have changed: */
 	sp_time since;
 	uint64_t cpu; /* ns of its thread then */
 	clockid_t clock;
-	unsigned waited, tries;
-	uint32_t steps;	      /* of the next question */
-	bool pending;	      /* a question has not been answered in time */
-	uint64_t fault;	      /* number of the one it is in; 0: none */
-	_Atomic bool stopped; /* [warden] writes; whoever wants something of the worker reads */
+	unsigned waited;
+	uint64_t fault; /* number of the one it is in; 0: none */
+	bool fatal;	/* which has been told to be fatal */
 };
 
 struct sp_warden {
@@ -55,7 +50,6 @@ struct sp_warden {
 	sp_time stall;
 	int number; /* of the signal; 0: none */
 	bool running;
-	uint64_t random; /* [warden] */
 	pthread_t thread, collector;
 	bool collects;
 	pthread_mutex_t lock; /* of what follows */
@@ -66,16 +60,9 @@ struct sp_warden {
 	struct ward ward[SP_MAX_WORKERS];
 };
 
-static struct timespec spec(sp_time t)
-{
-	return (struct timespec){.tv_sec = (time_t)(t / SP_SEC), .tv_nsec = (long)(t % SP_SEC / 1000)};
-}
-
 static void pause_for(sp_time t)
 {
-	const struct timespec s = spec(t);
-
-	nanosleep(&s, NULL);
+	nanosleep(&(struct timespec){.tv_sec = (time_t)(t / SP_SEC), .tv_nsec = (long)(t % SP_SEC / 1000)}, NULL);
 }
 
 static uint64_t cpu_of(const struct ward *a)
@@ -85,19 +72,16 @@ static uint64_t cpu_of(const struct ward *a)
 	return clock_gettime(a->clock, &t) ? 0 : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Who ends the NIC does not wait for as long as its user may. */
-static sp_time stall_of(const struct sp_warden *warden)
+static bool is_leaving(const struct sp_warden *warden)
 {
-	const bool ends = atomic_load_explicit(&warden->nic->leaving, memory_order_relaxed) ||
-			  atomic_load_explicit(&warden->nic->stop, memory_order_relaxed);
-
-	return ends ? RTE_MIN(warden->stall, AT_THE_END) : warden->stall;
+	return atomic_load_explicit(&warden->nic->leaving, memory_order_relaxed) ||
+	       atomic_load_explicit(&warden->nic->stop, memory_order_relaxed);
 }
 
-/* A quarter: it may have to share its processor. */
-static bool has_run(const struct sp_warden *warden, const struct ward *a)
+/* The end of a NIC waits for a stuck worker no longer than AT_THE_END, however large `stall` is. */
+static sp_time stall_of(const struct sp_warden *warden)
 {
-	return (cpu_of(a) - a->cpu) * 1000 >= stall_of(warden) / 4;
+	return is_leaving(warden) ? RTE_MIN(warden->stall, AT_THE_END) : warden->stall;
 }
 
 /* As in proc(5): R runs or could; S, D wait; T, t are held by somebody who debugs. 0: not known. */
@@ -107,7 +91,7 @@ static char state_of(const struct ward *a)
 	ssize_t n = -1;
 	int fd;
 
-	snprintf(name, sizeof(name), "/proc/self/task/%d/stat", __atomic_load_n(&a->catch.tid, __ATOMIC_RELAXED));
+	snprintf(name, sizeof(name), "/proc/self/task/%d/stat", __atomic_load_n(&a->question.tid, __ATOMIC_RELAXED));
 	fd = open(name, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		n = read(fd, text, sizeof(text) - 1);
@@ -120,65 +104,51 @@ static char state_of(const struct ward *a)
 	return end && end[1] == ' ' ? end[2] : 0;
 }
 
-/* ---- a question ---- */
-
-enum answer { NO_ANSWER, CAME_BACK, STAYS, TAKEN };
-
-static enum answer read_answer(const struct ward *a)
+/* Has it been in its call for `limit`? It has run for a quarter of that (it may have to share its processor), or is
+ * found waiting. A thread that was only not scheduled is not stuck. */
+static bool is_stuck(struct ward *a, sp_time now, sp_time limit, bool *runs)
 {
-	if (atomic_load_explicit(&a->catch.answered, memory_order_acquire) !=
-	    atomic_load_explicit(&a->catch.asked, memory_order_relaxed))
-		return NO_ANSWER;
-	return !a->catch.seen->call ? CAME_BACK : a->catch.seen->taken ? TAKEN : STAYS;
+	char state;
+
+	if (now - a->since < limit)
+		return false;
+	*runs = (cpu_of(a) - a->cpu) * 1000 >= limit / 4;
+	if (*runs)
+		return true;
+	state = state_of(a);
+	a->waited = state == 'S' || state == 'D' ? a->waited + 1 : 0;
+	return a->waited >= STILL_WAITS;
 }
 
-static enum answer ask(struct sp_warden *warden, unsigned i)
+/* ---- what it is in ---- */
+
+/* Asks the worker's thread. False: no answer came in time. */
+static bool ask(struct sp_warden *warden, unsigned i)
 {
-	struct ward *a = &warden->ward[i];
-	enum answer answer = NO_ANSWER;
+	struct sp_question *q = &warden->ward[i].question;
+	uint32_t asked = atomic_load_explicit(&q->asked, memory_order_relaxed);
+	bool answered = atomic_load_explicit(&q->answered, memory_order_acquire) == asked;
 
 	if (!warden->number)
-		return NO_ANSWER;
-	/* A question that has not been answered stands: a signal for it is under way, or blocked. */
-	if (read_answer(a) != NO_ANSWER) {
-		a->catch.seen->call = a->catch.seen->taken = a->catch.seen->linked = false;
-		a->catch.seen->frames = 0;
-		a->catch.polls = a->polls;
-		a->catch.steps = a->steps;
-		atomic_fetch_add_explicit(&a->catch.asked, 1, memory_order_release);
+		return false;
+	/* An earlier question that has no answer stands: its signal is under way, or blocked. */
+	if (answered) {
+		q->seen->call = false;
+		q->polls = warden->ward[i].polls;
+		atomic_store_explicit(&q->asked, ++asked, memory_order_release);
 		pthread_kill(warden->nic->worker[i]->thread, warden->number);
+		answered = false;
 	}
-	for (sp_time waited = 0, pause; waited < ANSWER && answer == NO_ANSWER; waited += pause) {
-		pause = waited < SP_MS / 2 ? SP_MS / 20 : SP_MS / 2; /* most come at once */
-		pause_for(pause);
-		answer = read_answer(a);
+	for (sp_time waited = 0; waited < ANSWER && !answered; waited += SP_MS / 2) {
+		pause_for(SP_MS / 2);
+		answered = atomic_load_explicit(&q->answered, memory_order_acquire) == asked;
 	}
-	a->pending = answer == NO_ANSWER;
-	if (answer == STAYS && a->catch.seen->linked)
-		a->tries = TRIES;
-	return answer;
-}
-
-/* It has stayed whenever it was asked: now often, for a tick, with pauses that what it does cannot keep step with; and
- * it goes on step by step. */
-static enum answer ask_often(struct sp_warden *warden, unsigned i)
-{
-	const sp_time end = sp_clock() + TICK;
-	struct ward *a = &warden->ward[i];
-	enum answer answer = STAYS;
-
-	for (; answer == STAYS && a->tries < TRIES && sp_clock() < end; a->tries++) {
-		a->steps = a->steps ? RTE_MIN(a->steps * 2, MOST_STEPS) : FIRST_STEPS;
-		warden->random = warden->random * 6364136223846793005u + 1442695040888963407u; /* Knuth's */
-		pause_for((warden->random >> 33) % OFTEN);
-		answer = ask(warden, i);
-	}
-	return answer;
+	return answered;
 }
 
 /* Of a thread that takes no signals. Its context cannot go while control is held, or while the worker is in its call.
  */
-static bool read_names(struct sp_nic *nic, unsigned i, struct fault *f)
+static bool read_names(struct sp_nic *nic, unsigned i, struct sp_seen *s)
 {
 	const struct sp_view *v;
 
@@ -186,60 +156,64 @@ static bool read_names(struct sp_nic *nic, unsigned i, struct fault *f)
 		return false;
 	v = __atomic_load_n(&nic->worker[i]->doing.view, __ATOMIC_RELAXED);
 	if (v) {
-		snprintf(f->context, sizeof(f->context), "%s", v->context->name);
-		snprintf(f->handler, sizeof(f->handler), "%s", v->context->registered->name);
-		f->id = v->context->id;
-		f->what = __atomic_load_n(&nic->worker[i]->doing.what, __ATOMIC_RELAXED);
+		snprintf(s->context, sizeof(s->context), "%s", v->context->name);
+		snprintf(s->handler, sizeof(s->handler), "%s", v->context->registered->name);
+		s->id = v->context->id;
+		s->what = __atomic_load_n(&nic->worker[i]->doing.what, __ATOMIC_RELAXED);
 	}
 	pthread_mutex_unlock(&nic->control);
 	return v != NULL;
 }
 
+/* False: the worker has come back meanwhile. `unasked` is for a thread that does not answer: then the question's own
+ * memory is still the thread's. */
+static bool find_out(struct sp_warden *warden, unsigned i, struct sp_seen *unasked, const struct sp_seen **seen)
+{
+	const struct sp_seen *asked = warden->ward[i].question.seen;
+
+	if (ask(warden, i)) {
+		*seen = asked;
+		return asked->call;
+	}
+	memset(unasked, 0, offsetof(struct sp_seen, bytes));
+	for (unsigned n = 0; n < 20 && !read_names(warden->nic, i, unasked); n++)
+		pause_for(BETWEEN);
+	unasked->fault = (struct sp_fault){.nic = warden->nic->config.name,
+					   .context = unasked->context,
+					   .handler = unasked->handler,
+					   .function = sp_doing_name(unasked->what),
+					   .worker = (uint16_t)i};
+	*seen = unasked;
+	return true;
+}
+
 /* ---- faults ---- */
 
-static void tell(struct sp_warden *warden, const struct fault *f, const struct sp_seen *seen)
+static void remember(struct sp_warden *warden, struct ward *a, const struct sp_seen *s, const struct sp_fault *told)
 {
-	struct sp_fault told = {.context = f->context,
-				.handler = f->handler,
-				.function = sp_doing_name(f->what),
-				.worker = f->worker,
-				.since = sp_clock() - f->from,
-				.runs = f->runs,
-				.aborted = f->aborted,
-				.frames = f->frames};
+	struct fault f = {.id = s->id,
+			  .what = s->what,
+			  .worker = told->worker,
+			  .from = a->since,
+			  .runs = told->runs,
+			  .fatal = told->fatal,
+			  .frames = told->frames};
 
-	for (unsigned i = 0; i < f->frames; i++) {
-		told.frame[i] = seen->bytes + seen->frame_at[i];
-		told.frame_len[i] = seen->frame_len[i];
-	}
-	if (warden->nic->config.fault)
-		warden->nic->config.fault(warden->nic->config.fault_arg, &told);
-}
-
-static void describe(struct fault *f, const struct sp_seen *seen)
-{
-	memcpy(f->context, seen->context, sizeof(f->context));
-	memcpy(f->handler, seen->handler, sizeof(f->handler));
-	f->id = seen->id;
-	f->what = seen->what;
-	f->frames = seen->frames;
-	memcpy(f->frame_len, seen->frame_len, sizeof(f->frame_len));
-}
-
-static void remember(struct sp_warden *warden, struct ward *a, const struct fault *f)
-{
+	memcpy(f.context, s->context, sizeof(f.context));
+	memcpy(f.handler, s->handler, sizeof(f.handler));
+	memcpy(f.frame_len, told->frame_len, sizeof(f.frame_len));
 	pthread_mutex_lock(&warden->lock);
 	if (!a->fault)
 		a->fault = ++warden->faults;
 	if (a->fault + SP_FAULTS > warden->faults) /* else others have come since */
-		warden->fault[a->fault % SP_FAULTS] = *f;
+		warden->fault[a->fault % SP_FAULTS] = f;
 	pthread_mutex_unlock(&warden->lock);
 }
 
-/* It goes round again, by itself or taken out. */
+/* It goes round again. */
 static void over(struct sp_warden *warden, struct ward *a, sp_time now)
 {
-	atomic_store_explicit(&a->stopped, false, memory_order_release);
+	atomic_store_explicit(&warden->nic->worker[a - warden->ward]->stopped, false, memory_order_release);
 	if (a->fault) {
 		pthread_mutex_lock(&warden->lock);
 		if (a->fault + SP_FAULTS > warden->faults)
@@ -247,101 +221,53 @@ static void over(struct sp_warden *warden, struct ward *a, sp_time now)
 		pthread_mutex_unlock(&warden->lock);
 	}
 	a->fault = 0;
-	a->tries = a->waited = a->steps = 0;
+	a->fatal = false;
+	a->waited = 0;
 	a->since = now;
 	a->cpu = cpu_of(a);
 }
 
-static void stopped(struct sp_warden *warden, unsigned i, bool runs)
+static void report_stuck(struct sp_warden *warden, unsigned i, bool runs, bool fatal)
 {
+	struct sp_nic *nic = warden->nic;
 	struct ward *a = &warden->ward[i];
-	struct fault f = {.worker = (uint16_t)i, .from = a->since, .runs = runs};
-	enum answer answer;
+	struct sp_seen unasked;
+	const struct sp_seen *seen;
+	struct sp_fault told;
 
-	/* First of all: whoever waits for the worker with control held lets go of it. */
-	atomic_store_explicit(&a->stopped, true, memory_order_release);
-	/* The signal ends some waits (sleep, poll): then the handler is on its way back into its own code. */
-	a->steps = runs ? 0 : FIRST_STEPS;
-	answer = ask(warden, i);
-	for (; answer == STAYS && runs && a->tries < AT_ONCE; a->tries++) {
-		pause_for(BETWEEN);
-		answer = ask(warden, i);
-	}
-	if (answer == CAME_BACK) {
+	/* First of all: control calls that wait for the worker give up. */
+	atomic_store_explicit(&nic->worker[i]->stopped, true, memory_order_release);
+	a->fatal = fatal;
+	if (!find_out(warden, i, &unasked, &seen)) {
 		over(warden, a, sp_clock());
 		return;
 	}
-	if (answer != NO_ANSWER)
-		describe(&f, a->catch.seen);
-	else
-		for (unsigned n = 0; n < 20 && !read_names(warden->nic, i, &f); n++)
-			pause_for(BETWEEN);
-	f.aborted = answer == TAKEN;
-	remember(warden, a, &f);
-	tell(warden, &f, a->catch.seen);
-	if (answer == TAKEN)
-		over(warden, a, sp_clock());
-}
-
-/* It is still there, or has answered after all. */
-static void again(struct sp_warden *warden, unsigned i, bool there)
-{
-	struct ward *a = &warden->ward[i];
-	enum answer answer;
-	struct fault f;
-
-	pthread_mutex_lock(&warden->lock);
-	f = warden->fault[a->fault % SP_FAULTS];
-	pthread_mutex_unlock(&warden->lock);
-	if (f.worker != i || f.to)
-		return;
-	answer = a->pending ? read_answer(a) : NO_ANSWER;
-	a->pending &= answer == NO_ANSWER;
-	if (answer == NO_ANSWER && there) {
-		/* A call that waits is not disturbed a second time: a signal ends some system calls. */
-		f.runs |= has_run(warden, a);
-		if (!f.runs)
-			return;
-		answer = ask_often(warden, i);
-	}
-	if (answer != TAKEN)
-		return;
-	describe(&f, a->catch.seen);
-	f.aborted = true;
-	remember(warden, a, &f);
-	tell(warden, &f, a->catch.seen);
-	over(warden, a, sp_clock());
+	told = seen->fault;
+	told.since = sp_clock() - a->since;
+	told.runs = runs;
+	told.fatal = fatal;
+	remember(warden, a, seen, &told);
+	if (nic->config.fault)
+		nic->config.fault(nic->config.fault_arg, &told);
 }
 
 static void look(struct sp_warden *warden, unsigned i)
 {
 	const struct sp_worker *w = warden->nic->worker[i];
 	const uint64_t polls = __atomic_load_n(&w->polls, __ATOMIC_RELAXED);
-	struct ward *a = &warden->ward[i];
 	const sp_time now = sp_clock();
-	char state;
+	struct ward *a = &warden->ward[i];
+	bool runs;
 
 	if (polls != a->polls) {
-		if (a->fault && a->pending)
-			again(warden, i, false);
 		over(warden, a, now);
 		a->polls = polls;
-		return;
+	} else if (!a->fault) {
+		if (__atomic_load_n(&w->doing.view, __ATOMIC_RELAXED) && is_stuck(a, now, stall_of(warden), &runs))
+			report_stuck(warden, i, runs, false);
+	} else if (!a->fatal && !is_leaving(warden) && is_stuck(a, now, SP_STALLS_FATAL * warden->stall, &runs)) {
+		report_stuck(warden, i, runs, true);
 	}
-	if (a->fault) {
-		again(warden, i, true);
-		return;
-	}
-	if (now - a->since < stall_of(warden) || !__atomic_load_n(&w->doing.view, __ATOMIC_RELAXED))
-		return;
-	if (has_run(warden, a)) {
-		stopped(warden, i, true);
-		return;
-	}
-	state = state_of(a);
-	a->waited = state == 'S' || state == 'D' ? a->waited + 1 : 0;
-	if (a->waited >= STILL_WAITS)
-		stopped(warden, i, false);
 }
 
 /* ---- threads ---- */
@@ -410,14 +336,14 @@ int sp_warden_create(struct sp_nic *nic)
 	pthread_cond_init(&warden->wake, &attributes);
 	pthread_condattr_destroy(&attributes);
 	nic->warden = warden;
-	sp_recover_signal(&warden->number); /* without one faults are seen, and nobody is taken out */
+	sp_fault_signal(&warden->number); /* without one, reports have no packets */
 	for (unsigned i = 0; i < nic->workers; i++) {
-		warden->ward[i].catch.seen = calloc(1, sizeof(*warden->ward[i].catch.seen));
-		if (!warden->ward[i].catch.seen) {
+		warden->ward[i].question.seen = calloc(1, sizeof(struct sp_seen));
+		if (!warden->ward[i].question.seen) {
 			sp_warden_destroy(nic);
 			return -ENOMEM;
 		}
-		nic->worker[i]->catcher = &warden->ward[i].catch;
+		nic->worker[i]->question = &warden->ward[i].question;
 	}
 	return 0;
 }
@@ -480,7 +406,8 @@ void sp_warden_stop(struct sp_nic *nic)
 	warden->running = false;
 	for (unsigned i = 0; i < nic->workers; i++) {
 		over(warden, &warden->ward[i], sp_clock());
-		nic->worker[i]->catcher = NULL;
+		nic->worker[i]->question = NULL;
+		atomic_store_explicit(&nic->worker[i]->stopped, false, memory_order_release);
 	}
 }
 
@@ -491,8 +418,9 @@ void sp_warden_destroy(struct sp_nic *nic)
 	if (!warden)
 		return;
 	for (unsigned i = 0; i < nic->workers; i++) {
-		nic->worker[i]->catcher = NULL;
-		free(warden->ward[i].catch.seen);
+		nic->worker[i]->question = NULL;
+		atomic_store_explicit(&nic->worker[i]->stopped, false, memory_order_release);
+		free(warden->ward[i].question.seen);
 	}
 	pthread_cond_destroy(&warden->wake);
 	pthread_mutex_destroy(&warden->lock);
@@ -504,7 +432,7 @@ void sp_warden_destroy(struct sp_nic *nic)
 
 bool sp_warden_stopped(const struct sp_nic *nic, uint16_t worker)
 {
-	return nic->warden && atomic_load_explicit(&nic->warden->ward[worker].stopped, memory_order_acquire);
+	return atomic_load_explicit(&nic->worker[worker]->stopped, memory_order_acquire);
 }
 
 /* What has stopped, in words: who is in what of which handler and context, and for how long. False: nothing. */
@@ -585,10 +513,9 @@ bool sp_warden_last(struct sp_nic *nic, uint32_t context, const char *handler, s
 
 		found = f->from > after && f->id == context && !strcmp(f->handler, handler);
 		if (found)
-			snprintf(text, room, "%s() %s for %.1f s%s", sp_doing_name(f->what),
+			snprintf(text, room, "%s() %s for %.1f s", sp_doing_name(f->what),
 				 f->to ? "did not come back" : "has not come back",
-				 (double)((f->to ? f->to : sp_clock()) - f->from) / SP_SEC,
-				 f->aborted ? ", and was taken out" : "");
+				 (double)((f->to ? f->to : sp_clock()) - f->from) / SP_SEC);
 	}
 	pthread_mutex_unlock(&warden->lock);
 	return found;
@@ -605,7 +532,7 @@ static void report_fault(const struct fault *f, sp_time now, struct sp_report *r
 	sp_report_uint(r, "lasted_ms", ((f->to ? f->to : now) - f->from) / SP_MS);
 	sp_report_bool(r, "stopped", !f->to);
 	sp_report_bool(r, "runs", f->runs);
-	sp_report_bool(r, "aborted", f->aborted);
+	sp_report_bool(r, "fatal", f->fatal);
 	sp_report_open(r, "frames", true);
 	for (unsigned i = 0; i < f->frames; i++)
 		sp_report_uint(r, NULL, f->frame_len[i]);

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The warden: a thread of a NIC that is started, which looks now and then whether the workers still go round. One that
- * has not for config.stall, and is in a handler's call, has stopped: it runs (its thread's processor time grows) or it
- * waits (for a lock, in a system call). One that only was not scheduled has not. The warden finds out what it is in,
- * remembers and tells that, and takes it out of the call where that is safe, see recover.h.
+ * The warden: a thread of a NIC that is started, which looks now and then whether the workers still go round. A worker
+ * that has been in one handler's call for config.stall is stuck: it runs (its thread's processor time grows) or it
+ * waits (for a lock, in a system call). The warden finds out which call that is, remembers it, and calls config.fault;
+ * control calls do not wait for such a worker. After SP_STALLS_FATAL times config.stall it calls config.fault again,
+ * and says that the call is fatal: what then happens is the program's choice (`spindle run` ends).
  */
 #ifndef PIPELINE_WARDEN_H
 #define PIPELINE_WARDEN_H
 
-#include "recover.h"
+#include "fault.h"
 
-#define SP_FAULTS     16 /* remembered */
-#define SP_STALL      SP_SEC
-#define SP_FAULT_TEXT 200
+#define SP_FAULTS	16 /* remembered */
+#define SP_STALL	SP_SEC
+#define SP_STALLS_FATAL 4
+#define SP_FAULT_TEXT	200
 
 struct sp_report;
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The functions of a watched context: the handler's own, with a look before and after. */
 #include "watched.h"
-#include "context.h"
+#include "canary.h"
 #include "exec_context.h"
 #include "grant.h"
 #include "message.h"
+#include "onlooker.h"
 #include "view.h"
 
 #include <inttypes.h>
@@ -13,18 +14,6 @@
 #include <rte_cycles.h>
 
 enum { STATE = 1, MESSAGE = 2, BLOCK = 4, COUNTERS = 8 }; /* overruns that have been told */
-
-static const uint8_t canary[SP_CANARY_STATE] = {[0 ... SP_CANARY_STATE - 1] = 0xD5};
-
-void sp_canary_put(void *at, size_t bytes)
-{
-	memcpy(at, canary, bytes);
-}
-
-bool sp_canary_lives(const void *at, size_t bytes)
-{
-	return !memcmp(at, canary, bytes);
-}
 
 static struct sp_context *context_of(struct sp_ctx *c)
 {
@@ -96,21 +85,21 @@ static void check_overruns(struct call *call)
 	if (!(x->told & STATE) && h->ctx_size &&
 	    !sp_canary_lives((uint8_t *)context->state + h->ctx_size, SP_CANARY_STATE)) {
 		x->told |= STATE;
-		sp_watch_wrong(call->c, "wrote behind its context state (ctx_size %zu)", h->ctx_size);
+		sp_tap_wrong(call->c, "wrote behind its context state (ctx_size %zu)", h->ctx_size);
 	}
 	if (!(x->told & MESSAGE) && m && h->msg_size &&
 	    !sp_canary_lives((uint8_t *)m->state + h->msg_size, SP_CANARY)) {
 		x->told |= MESSAGE;
-		sp_watch_wrong(call->c, "wrote behind its message state (msg_size %zu)", h->msg_size);
+		sp_tap_wrong(call->c, "wrote behind its message state (msg_size %zu)", h->msg_size);
 	}
-	if (!(x->told & BLOCK) && (block = sp_grant_overrun(context)) != 0) {
+	if (!(x->told & BLOCK) && (block = sp_grant_overrun(context, &context->watched->block)) != 0) {
 		x->told |= BLOCK;
-		sp_watch_wrong(call->c, "wrote behind a block of %zu bytes from sp_alloc", block);
+		sp_tap_wrong(call->c, "wrote behind a block of %zu bytes from sp_alloc", block);
 	}
 	if (!(x->told & COUNTERS) && (counter = stray_counter(call->c, context->counters)) < SP_MAX_COUNTERS) {
 		x->told |= COUNTERS;
-		sp_watch_wrong(call->c, "counted by counter %u, but declares %u counter%s", counter, context->counters,
-			       plural(context->counters));
+		sp_tap_wrong(call->c, "counted by counter %u, but declares %u counter%s", counter, context->counters,
+			     plural(context->counters));
 	}
 }
 
@@ -129,10 +118,10 @@ static void check_reason(struct call *call, uint64_t reason, const char *how)
 	if (reason < declared)
 		return;
 	if (declared)
-		sp_watch_wrong(call->c, "%s by reason %" PRIu64 ", but declares %u reason%s", how, reason, declared,
-			       plural(declared));
+		sp_tap_wrong(call->c, "%s by reason %" PRIu64 ", but declares %u reason%s", how, reason, declared,
+			     plural(declared));
 	else
-		sp_watch_wrong(call->c, "%s by reason %" PRIu64 ", but declares no reasons", how, reason);
+		sp_tap_wrong(call->c, "%s by reason %" PRIu64 ", but declares no reasons", how, reason);
 }
 
 static void check_verdict(struct call *call, const struct sp_packet *p, uint32_t verdict)
@@ -140,22 +129,22 @@ static void check_verdict(struct call *call, const struct sp_packet *p, uint32_t
 	const uint32_t kind = verdict & 0xFF, reason = verdict >> 8;
 
 	if (verdict == SP_AGAIN)
-		sp_watch_wrong(call->c, "returned SP_AGAIN, which only miss() may");
+		sp_tap_wrong(call->c, "returned SP_AGAIN, which only miss() may");
 	else if (kind > SP_SENT || (reason && kind != SP_DROP_KIND))
-		sp_watch_wrong(call->c, "returned %u, which is no verdict", verdict);
+		sp_tap_wrong(call->c, "returned %u, which is no verdict", verdict);
 	else if ((kind == SP_FORWARD || kind == SP_DROP_KIND) && !p->buf)
-		sp_watch_wrong(call->c, "verdict %s, but the packet was sent",
-			       kind == SP_FORWARD ? "SP_FORWARD" : "SP_DROP");
+		sp_tap_wrong(call->c, "verdict %s, but the packet was sent",
+			     kind == SP_FORWARD ? "SP_FORWARD" : "SP_DROP");
 	else if (kind == SP_DROP_KIND)
 		check_reason(call, reason, "drops");
 	else if (kind == SP_SENT && p->buf)
-		sp_watch_wrong(call->c, "verdict SP_SENT, but the packet was not sent");
+		sp_tap_wrong(call->c, "verdict SP_SENT, but the packet was not sent");
 }
 
 static void check_status(struct call *call, int status)
 {
 	if (status > 0)
-		sp_watch_wrong(call->c, "returned %d, which is neither 0 nor a negative error number", status);
+		sp_tap_wrong(call->c, "returned %d, which is neither 0 nor a negative error number", status);
 }
 
 /* ---- the functions ---- */
@@ -169,7 +158,7 @@ static int attach(struct sp_ctx *c)
 	returned(&call, (uint64_t)(int64_t)r);
 	check_status(&call, r);
 	if (r < 0 && error && !error->text[0])
-		sp_watch_wrong(c, "returned %d without sp_fail()", r);
+		sp_tap_wrong(c, "returned %d without sp_fail()", r);
 	leave(&call);
 	return r;
 }
@@ -192,7 +181,7 @@ static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 	if (key > SP_REJECT(256) && key != SP_NO_MESSAGE)
 		check_reason(&call, SP_REJECT(0) - key, "rejects");
 	else if (key >> 63 && key != SP_NO_MESSAGE && call.handler->messages == SP_MESSAGES_SLOTS)
-		sp_watch_wrong(c, "returned message key 0x%" PRIx64 ", whose tag is not below 2^31", key);
+		sp_tap_wrong(c, "returned message key 0x%" PRIx64 ", whose tag is not below 2^31", key);
 	leave(&call);
 	return key;
 }
@@ -205,7 +194,7 @@ static void check_again(struct sp_ctx *c, const struct sp_packet *p)
 	if (sp_message_is_open(c, p->key) || w->again == p->frame)
 		return;
 	w->again = p->frame;
-	sp_watch_wrong(c, "returned SP_AGAIN, but has not opened message 0x%" PRIx64, p->key);
+	sp_tap_wrong(c, "returned SP_AGAIN, but has not opened message 0x%" PRIx64, p->key);
 }
 
 static uint32_t miss(struct sp_ctx *c, struct sp_packet *p)
@@ -235,7 +224,7 @@ static uint32_t header(struct sp_ctx *c, struct sp_message *m, struct sp_packet 
 	verdict = enter(&call, c, SP_CALLED_HEADER, m, &p, 1)->header(c, m, p);
 	returned(&call, verdict);
 	if (verdict == SP_END)
-		sp_watch_wrong(c, "returned SP_END, which header() may not");
+		sp_tap_wrong(c, "returned SP_END, which header() may not");
 	else
 		check_verdict(&call, p, verdict);
 	leave(&call);
@@ -264,7 +253,7 @@ static uint32_t payload_burst(struct sp_ctx *c, struct sp_message *m, struct sp_
 		check_verdict(&call, p[i], p[i]->verdict);
 	}
 	if (!all != !set)
-		sp_watch_wrong(c, "returned %u, but the packets' verdicts make %u", all, set);
+		sp_tap_wrong(c, "returned %u, but the packets' verdicts make %u", all, set);
 	leave(&call);
 	return all;
 }
@@ -302,9 +291,9 @@ static int issue(struct sp_ctx *c, struct sp_issue *i, unsigned budget)
 
 	returned(&call, (uint64_t)(int64_t)r);
 	if (r != SP_ISSUE_DONE && r != SP_ISSUE_MORE && r != SP_ISSUE_WAIT)
-		sp_watch_wrong(c, "returned %d, which is none of SP_ISSUE_*", r);
+		sp_tap_wrong(c, "returned %d, which is none of SP_ISSUE_*", r);
 	if (sent > budget)
-		sp_watch_wrong(c, "sent %" PRIu64 " packets, and had a budget of %u", sent, budget);
+		sp_tap_wrong(c, "sent %" PRIu64 " packets, and had a budget of %u", sent, budget);
 	leave(&call);
 	return r;
 }
@@ -390,10 +379,10 @@ void sp_watched_gone(struct sp_context *c)
 
 	sp_watcher_of(pub)->calling = &last;
 	if (kept > 0)
-		sp_watch_wrong(pub, "kept %" PRId64 " packet%s and never released %s", kept, plural((unsigned)kept),
-			       kept == 1 ? "it" : "them");
+		sp_tap_wrong(pub, "kept %" PRId64 " packet%s and never released %s", kept, plural((unsigned)kept),
+			     kept == 1 ? "it" : "them");
 	else
-		sp_watch_wrong(pub, "released %" PRId64 " packet%s more than it kept", -kept, plural((unsigned)-kept));
+		sp_tap_wrong(pub, "released %" PRId64 " packet%s more than it kept", -kept, plural((unsigned)-kept));
 	sp_watcher_of(pub)->calling = last.outer;
 }
 

@@ -12,10 +12,6 @@
 struct sp_worker;
 struct sp_context;
 
-/* Bytes behind a watched context's memory that nobody may write; not charged to anybody. */
-#define SP_CANARY	256  /* of a message's state, and of a block of sp_alloc() */
-#define SP_CANARY_STATE 4096 /* of the context's: where too little is declared, most of it may stay as it is */
-
 /* A call under way, on the stack of who makes it. */
 struct sp_calling {
 	struct sp_watched_call told;
@@ -48,27 +44,10 @@ int sp_watched_create(struct sp_context *c); /* -ENOMEM; sets c->handler */
 void sp_watched_gone(struct sp_context *c);  /* detached: what does it leave? */
 void sp_watched_destroy(struct sp_context *c);
 
-void sp_canary_put(void *at, size_t bytes); /* SP_CANARY, or SP_CANARY_STATE */
-bool sp_canary_lives(const void *at, size_t bytes);
-
 /* ---- watch.c: telling ---- */
 struct sp_watcher *sp_watcher_of(struct sp_ctx *c);
 void sp_watch_enter(struct sp_watcher *w, struct sp_calling *call);
 void sp_watch_leave(struct sp_watcher *w, struct sp_calling *call);
-void sp_watch_wrote(struct sp_ctx *c, const struct sp_mem *mem, uint64_t offset, const void *from, uint64_t len);
 void sp_watch_posted(struct sp_ctx *c, const struct sp_event *event);
-/* By the innermost call. Does nothing where c is not watched. */
-void sp_watch_wrong(struct sp_ctx *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* ---- and of packets: as the functions of the same names in onlooker.h ---- */
-void sp_watch_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, struct rte_mbuf *m);
-void sp_watch_again(struct sp_worker *w, const struct sp_packet *p);
-void sp_watch_match(struct sp_worker *w);
-void sp_watch_fate(struct sp_worker *w, const struct sp_packet *p, enum sp_capture_fate fate, const char *reason);
-void sp_watch_park(struct sp_worker *w);
-void sp_watch_settle(struct sp_worker *w);
-/* The frame queued last for that port is of the innermost call; earlier ones are the NIC's own. */
-void sp_watch_sender(struct sp_worker *w, uint16_t port);
-void sp_watch_queued(struct sp_worker *w, uint16_t port); /* all that has been queued is the NIC's own */
 
 #endif

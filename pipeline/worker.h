@@ -12,12 +12,18 @@
 #include "drop.h"
 #include "limits.h"
 #include "meter.h"
+#include "queue.h"
 
 struct rte_mbuf;
 struct sp_nic;
 struct sp_view;
 struct sp_context;
+struct sp_entity;
+struct sp_front;
 struct sp_handover;
+struct sp_mirrors;
+struct sp_scheduler;
+struct sp_tap_calls;
 
 struct sp_tx_queue {
 	struct rte_mbuf *packet[SP_TX_QUEUE]; /* ring of what waits for the port */
@@ -29,20 +35,6 @@ struct sp_tx_queue {
 
 struct sp_rx_count {
 	uint64_t packets, bytes;
-};
-
-struct sp_parked {
-	struct sp_packet packet;
-	struct sp_view *view;
-	struct sp_record *record; /* for captures, see mirror.h; NULL: none */
-};
-
-struct sp_pending { /* waits for a neighbour */
-	struct rte_mbuf *packet;
-	uint8_t next_hop[16];
-	uint16_t port;
-	uint32_t context; /* id of the one that sends it */
-	sp_time until;
 };
 
 struct sp_worker {
@@ -59,38 +51,40 @@ struct sp_worker {
 	struct sp_doing doing;	    /* the same */
 	uint64_t (*cycles)(void *); /* instead of the TSC; see sp_nic_config.cycles */
 	bool metering;		    /* calls are measured */
-	struct sp_catch *catcher;   /* how it is taken out of a call, see recover.h; NULL: it is not */
-	sp_time ran, busy;	    /* of its thread: since it began, and of that in polls that did something */
+	_Atomic bool stopped; /* [shared] the warden writes: a handler's call has not come back for config.stall */
+	struct sp_question *question; /* the warden's, see fault.h; NULL: there is none */
+	sp_time ran, busy;	      /* of its thread: since it began, and of that in polls that did something */
 	struct sp_rx_count rx[SP_PORT_LOOP + 1];
-	struct sp_tx_queue tx[SP_PORT_LOOP + 1];   /* ports, exception port, loop */
-	struct sp_timer *timers;		   /* pairing heap */
-	struct sp_view *working, *working_tail;	   /* who has deferred work here; FIFO */
-	sp_time work_at;			   /* not before, see slice_time */
-	struct sp_context *issuing, *issuing_tail; /* FIFO of contexts with issues whose home this is */
-	struct sp_context *elsewhere;		   /* contexts whose home this is, on a NIC with several workers */
-	struct sp_parked parked[SP_PARKED];
-	unsigned parked_count;
-	struct sp_handover *handed; /* from each worker to this one; NULL: there is no other */
-	bool handing;		    /* the burst being dispatched is from there */
-	struct sp_pending pending[SP_NEIGHBOUR_PENDING];
-	unsigned pending_count;
-	struct sp_context *sweeping;		      /* contexts with an idle timeout whose home this is */
-	struct sp_call *_Atomic call;		      /* what a control thread wants done here between two polls */
-	struct sp_command_queue *_Atomic woken;	      /* [shared] applications that are to be active again: a stack */
-	LIST_HEAD(, sp_command_queue) queues;	      /* commands of active applications */
-	uint64_t park_at;			      /* the poll that looks for quiet ones among them */
-	uint64_t walked;			      /* queues looked at so far, in all polls */
-	bool issue_stuck;			      /* somebody wanted to send in this poll and could not */
-	uint32_t awaited;			      /* issues that wait for what ports have of them, see lend.h */
-	bool dead;				      /* ended messages wait for their tables */
-	bool observed;				      /* there are mirrors, or the NIC is watched: see onlooker.h */
-	struct sp_front *front;			      /* of the filter rules: made with the first of them */
-	struct sp_mirrors *mirrors;		      /* captures of what passes here; NULL: none, the normal case */
-	struct sp_share *share;			      /* NULL: nothing is measured, and each has all that it wants */
-	SLIST_HEAD(, sp_view) touched;		      /* views with something new for the host in this poll */
-	struct sp_view *active[SP_BURST + SP_PARKED]; /* contexts with a batch in this burst */
-	unsigned actives, turn;			      /* turn: the next one in `active` */
-	uint64_t turns_end; /* what sums up to that when all of them have had their turn, see turn.c */
+	struct sp_tx_queue tx[SP_PORT_LOOP + 1];    /* ports, exception port, loop */
+	struct sp_timer *timers;		    /* pairing heap */
+	TAILQ_HEAD(, sp_view) working;		    /* contexts with deferred work here, in turn */
+	sp_time work_at;			    /* no slice of deferred work before, see slice_time */
+	TAILQ_HEAD(sp_issuing, sp_context) issuing; /* contexts with issues whose home this is, in turn */
+	LIST_HEAD(, sp_context) elsewhere;	    /* contexts whose home this is, on a NIC with several workers */
+	LIST_HEAD(, sp_context) sweeping;	    /* contexts with an idle timeout whose home this is */
+	struct sp_packet_queue parked;		    /* packets whose message's header handler runs on another worker */
+	struct sp_packet_queue pending;		    /* frames whose next hop's address is not known yet */
+	struct sp_packet_pool places;		    /* of both queues */
+	struct sp_waiting place[SP_PARKED + SP_NEIGHBOUR_PENDING];
+	struct sp_handover *handed;			/* from each worker to this one; NULL: there is no other */
+	bool handing;					/* the burst being dispatched is from there */
+	struct sp_call *_Atomic call;			/* what a control thread wants done here between two polls */
+	struct sp_command_queue *_Atomic woken;		/* [shared] applications that are to be active again: a stack */
+	LIST_HEAD(, sp_command_queue) queues;		/* commands of active applications */
+	uint64_t park_at;				/* the poll that looks for quiet ones among them */
+	uint64_t walked;				/* queues looked at so far, in all polls */
+	bool issue_stuck;				/* somebody wanted to send in this poll and could not */
+	uint32_t awaited;				/* issues that wait for what ports have of them, see lend.h */
+	bool dead;					/* ended messages wait for their tables */
+	const struct sp_tap_calls *tap;			/* somebody looks on, see onlooker.h; NULL: the normal case */
+	const struct sp_tap_calls *observer[SP_TAPS];	/* behind the tap */
+	struct sp_front *front;				/* of the filter rules: made with the first of them */
+	struct sp_mirrors *mirrors;			/* captures of what passes here; NULL: none, the normal case */
+	struct sp_scheduler *scheduler;			/* NULL: calls are not measured, and no context waits */
+	SLIST_HEAD(, sp_view) touched;			/* contexts with something new for the host in this poll */
+	struct sp_entity *active[SP_BURST + SP_PARKED]; /* contexts with packets in this burst, in order of arrival */
+	unsigned actives;
+	uint64_t measured; /* the clock at the end of the run before, within a burst; or SP_UNMEASURED */
 	pthread_t thread;
 } SP_CACHE_ALIGNED;
 

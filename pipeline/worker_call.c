@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker_call.h"
 #include "engine.h"
-#include "warden.h"
 #include "worker.h"
 
 #include <rte_branch_prediction.h>
@@ -27,7 +26,7 @@ static int call_worker(struct sp_worker *w, void (*fn)(struct sp_worker *, void 
 	atomic_store_explicit(&w->call, &call, memory_order_release);
 	while (!atomic_load_explicit(&call.done, memory_order_acquire)) {
 		/* Either we take the call back, or the worker has it, and is in it or through. */
-		if (give_up && unlikely(sp_warden_stopped(w->nic, w->index)) &&
+		if (give_up && unlikely(atomic_load_explicit(&w->stopped, memory_order_acquire)) &&
 		    atomic_exchange_explicit(&w->call, NULL, memory_order_acq_rel) == &call)
 			return -ETIMEDOUT;
 		nanosleep(&pause, NULL);
@@ -102,7 +101,7 @@ int sp_workers_stand(struct sp_nic *nic)
 		bool stopped = sp_clock() > until;
 
 		for (uint16_t i = 0; i < nic->workers; i++)
-			stopped |= sp_warden_stopped(nic, i);
+			stopped |= atomic_load_explicit(&nic->worker[i]->stopped, memory_order_acquire);
 		if (stopped) {
 			for (uint16_t i = 0; i < nic->workers; i++) {
 				struct sp_call *mine = &s->call[i];

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The workers' threads, in real time. */
 #include "engine.h"
-#include "issue.h"
-#include "metered.h"
-#include "recover.h"
-#include "share.h"
+#include "fault.h"
+#include "measure.h"
+#include "scheduler.h"
 #include "warden.h"
 #include "worker.h"
 
@@ -52,7 +51,7 @@ static void *worker_main(void *arg)
 	/* A DPDK lcore id gives the thread its own buffer cache; without one it only gets slower. */
 	bool registered = !rte_thread_register();
 
-	sp_recover_thread(w);
+	sp_fault_thread(w);
 	rte_rcu_qsbr_thread_register(w->nic->readers, w->index);
 	rte_rcu_qsbr_thread_online(w->nic->readers, w->index);
 	w->late = SP_MS; /* the kernel runs others meanwhile */
@@ -71,7 +70,7 @@ static void *worker_main(void *arg)
 	}
 	rte_rcu_qsbr_thread_offline(w->nic->readers, w->index);
 	rte_rcu_qsbr_thread_unregister(w->nic->readers, w->index);
-	sp_recover_thread(NULL);
+	sp_fault_thread(NULL);
 	if (registered)
 		rte_thread_unregister();
 	return NULL;
@@ -100,7 +99,7 @@ int sp_nic_start(struct sp_nic *nic)
 	atomic_store(&nic->stop, false);
 	nic->started_at = sp_clock();
 	sp_meters_set(nic, true);
-	r = sp_share_create(nic);
+	r = sp_scheduler_create(nic);
 	if (!r)
 		r = sp_warden_create(nic);
 	while (!r && begun < nic->workers) {

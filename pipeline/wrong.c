@@ -1,21 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "wrong.h"
-#include "recover.h"
-#include "view.h"
+#include "meter.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-
-void sp_wrong_note(struct sp_view *v, enum sp_wrong_what what, uint64_t a, uint64_t b, uint64_t c, uint32_t id)
-{
-	v->wrong = (struct sp_wrong){.at = v->owner->now,
-				     .a = a,
-				     .b = b,
-				     .c = c,
-				     .id = id,
-				     .what = (uint16_t)what,
-				     .doing = (uint16_t)__atomic_load_n(&v->owner->doing.what, __ATOMIC_RELAXED)};
-}
 
 bool sp_wrong_say(const struct sp_wrong *w, char *text, size_t room)
 {

@@ -9,8 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct sp_view;
-
 enum sp_wrong_what {
 	SP_WRONG_NOTHING,
 	SP_WRONG_VERDICT, /* a: what is none */
@@ -29,7 +27,6 @@ struct sp_wrong {
 	uint16_t what, doing; /* enum sp_wrong_what; in which call: enum sp_doing_what */
 };
 
-void sp_wrong_note(struct sp_view *v, enum sp_wrong_what what, uint64_t a, uint64_t b, uint64_t c, uint32_t id);
 /* False: nothing. */
 bool sp_wrong_say(const struct sp_wrong *wrong, char *text, size_t room);
 

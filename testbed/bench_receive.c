@@ -11,8 +11,8 @@
 #include <rte_memcpy.h>
 #include <rte_pause.h>
 
+#include "../pipeline/measure.h"
 #include "../handlers/stream_copy.h"
-#include "../pipeline/metered.h"
 #include "bench_frame.h"
 #include "bench_sdr.h"
 

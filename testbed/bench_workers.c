@@ -59,9 +59,8 @@ static inline bool gate(void *arg, uint16_t queue)
 		if (crew->queue[queue].taken + SP_BURST > crew->queue[queue].until)
 			return false;
 	}
-	/* The other one may lose its processor while it begins a message: then more packets could arrive than the NIC
-	 * parks. */
-	if (b->wire.nic->worker[queue]->parked_count)
+	/* The other one may lose its processor while it begins a message: then more than the NIC parks could come. */
+	if (b->wire.nic->worker[queue]->parked.count)
 		return false;
 	crew->queue[queue].taken += SP_BURST;
 	return true;

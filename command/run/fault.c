@@ -89,9 +89,9 @@ static void on_fault(void *arg, const struct sp_fault *fault)
 {
 	char text[200], where[400];
 
-	snprintf(text, sizeof(text), "worker %u has been in %s() of handler %s, context %s, for %u ms and %s%s",
+	snprintf(text, sizeof(text), "worker %u has been in %s() of handler %s, context %s, for %u ms and %s",
 		 fault->worker, fault->function, fault->handler, fault->context, (unsigned)(fault->since / SP_MS),
-		 fault->runs ? "runs" : "waits", fault->aborted ? ": taken out, the context is disabled" : "");
+		 fault->runs ? "runs" : "waits");
 	keep(arg, fault, text, where, sizeof(where));
 	command_fail("run", "%s%s", text, where);
 }

@@ -179,10 +179,9 @@ static void show_faults(const struct shown *s)
 		stat_count(&t, r->cell[3], stat_value(f, "worker"));
 		snprintf(r->cell[4], CELL, "%.1fs", (double)stat_value(f, "ago_ms") / 1000);
 		snprintf(r->cell[5], CELL, "%.1fs", (double)stat_value(f, "lasted_ms") / 1000);
-		strcpy(r->cell[6], !json_is_true(json_object_get(f, "stopped"))
-					   ? json_is_true(json_object_get(f, "aborted")) ? "taken out" : "goes on"
-				   : json_is_true(json_object_get(f, "runs")) ? "still there, runs"
-									      : "still there, waits");
+		strcpy(r->cell[6], !json_is_true(json_object_get(f, "stopped")) ? "goes on"
+				   : json_is_true(json_object_get(f, "runs"))	? "still there, runs"
+										: "still there, waits");
 	}
 	finish(s, &t);
 }

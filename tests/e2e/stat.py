@@ -193,7 +193,7 @@ def what_contexts_are_called_and_cost_does_not_break_the_table():
                          ("above", {"turns": 3, "total": 9, "max": 8, "histogram": [[7, 1], [None, 2]]})):
         odd["contexts"][name] = {"handler": None, "cycles": cycles, "condition": 7}
     odd["faults"] = [{"context": "a\u001bb", "handler": "h", "function": "payload", "worker": 0, "ago_ms": 1500, "lasted_ms": 1500,
-                      "stopped": True, "runs": True, "aborted": False}, 3, {}]
+                      "stopped": True, "runs": True, "fatal": False}, 3, {}]
     with House() as h, Fake(h, json.dumps(odd).encode()) as path:
         for field in ORDERS:
             lines, _ = stat(h, path, "--sort", field)

@@ -38,7 +38,7 @@ static void say(const char *what, double value)
 static void compare(unsigned a, unsigned b)
 {
 	const struct tenant *x = &town.tenant[a], *y = &town.tenant[b];
-	const uint64_t slack = tenants_worker()->share->quantum + town.us;
+	const uint64_t slack = tenants_worker()->scheduler->quantum + town.us;
 	const double first = (double)(x->had - t.had[a]) / x->weight, second = (double)(y->had - t.had[b]) / y->weight;
 	const double bound = (double)(x->cost * (x->vary ? x->vary : 1) + x->slice + 2 * x->issue + slack) / x->weight +
 			     (double)(y->cost * (y->vary ? y->vary : 1) + y->slice + 2 * y->issue + slack) / y->weight;
@@ -49,12 +49,12 @@ static void compare(unsigned a, unsigned b)
 
 static void look(void)
 {
-	const struct sp_share *s = tenants_worker()->share;
+	const struct sp_scheduler *s = tenants_worker()->scheduler;
 	unsigned all = 0;
 
 	t.polls++;
 	for (unsigned i = 0; i < town.tenants; i++) {
-		const unsigned n = tenant_view(&town.tenant[i])->portion.packets;
+		const unsigned n = tenant_view(&town.tenant[i])->entity->backlog.count;
 
 		all += n;
 		if (n > SP_BACKLOG_CONTEXT)

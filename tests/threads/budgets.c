@@ -6,7 +6,7 @@
  */
 #include <sched.h>
 
-#include "../../pipeline/metered.h"
+#include "../../pipeline/measure.h"
 #include "../unit/rig.h"
 
 #define WORKERS 2

@@ -10,7 +10,7 @@
 #include "../../pipeline/worker_call.h"
 #include "../unit/rig.h"
 
-#include "../../pipeline/share.h"
+#include "../../pipeline/scheduler.h"
 
 #define LIGHT_EVERY 100	  /* us */
 #define QUEUE	    1024  /* descriptors of the port */
@@ -112,9 +112,9 @@ SP_HANDLER(tenant)
 
 static void no_share(struct sp_worker *w, void *arg)
 {
-	struct sp_share **kept = arg, *s = w->share;
+	struct sp_scheduler **kept = arg, *s = w->scheduler;
 
-	w->share = *kept;
+	w->scheduler = *kept;
 	*kept = s;
 }
 
@@ -137,7 +137,7 @@ static void run(unsigned heavies, unsigned cost, bool share, unsigned ms)
 {
 	const struct timespec pause = {.tv_nsec = 10000000};
 	struct words none = {0};
-	struct sp_share *off = NULL;
+	struct sp_scheduler *off = NULL;
 	struct sp_nic_totals t;
 	uint32_t light = 0, id;
 	uint64_t full;

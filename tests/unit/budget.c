@@ -19,7 +19,7 @@ static void with_a_budget_each_packet_is_measured_and_told(void)
 			feed(0, 17, (struct say){.cost = 900});
 	}
 	rig_settle(&rig, 1);
-	CU_ASSERT_EQUAL(m->turns, 20);
+	CU_ASSERT_EQUAL(m->runs, 20);
 	CU_ASSERT_EQUAL(m->packets, 20);
 	CU_ASSERT_EQUAL(m->cycles, 20 * 100 + 4);
 	CU_ASSERT_EQUAL(m->overruns, 4);
@@ -299,7 +299,7 @@ static void a_companion_s_packets_are_its_context_s_cost_and_its_own_calls_are_m
 	rig_settle(&rig, 1);
 	CU_ASSERT_EQUAL(meter(id)->cycles, 100);
 	CU_ASSERT_EQUAL(meter(id)->overruns, 0);
-	CU_ASSERT_EQUAL(c->companion->view[0]->meter.turns, 0);
+	CU_ASSERT_EQUAL(c->companion->view[0]->meter.runs, 0);
 	feed(0, 16, (struct say){.message = 1, .cost = 60, .cost_beside = 41});
 	feed(0, 16, (struct say){.message = 1});
 	rig_settle(&rig, 2);

@@ -166,7 +166,7 @@ static void commands_go_on_to_who_has_it(void)
 static void from_inside_header(void)
 {
 	sp_nic_poll(rig.nic, 1, 1000);
-	CU_ASSERT_EQUAL(rig.nic->worker[1]->parked_count, 1);
+	CU_ASSERT_EQUAL(rig.nic->worker[1]->parked.count, 1);
 	reload(NULL);
 	CU_ASSERT_EQUAL(collect(), 1);
 }
@@ -337,7 +337,7 @@ static void no_kind_of_count_is_forgotten(void)
 		COUNT(dma_traced),     COUNT(events_lost),  COUNT(sent),	  COUNT(sent_bytes),
 		COUNT(errors),	       COUNT(ended),	    COUNT(answered),	  COUNT(over_budget),
 		COUNT(disabled),       COUNT(kept_refused), COUNT(backlog_full),  COUNT(dropped),
-		COUNT(meter.turns),    COUNT(meter.cycles), COUNT(meter.packets), COUNT(meter.overruns),
+		COUNT(meter.runs),     COUNT(meter.cycles), COUNT(meter.packets), COUNT(meter.overruns),
 		COUNT(meter.disabled),
 #undef COUNT
 	};

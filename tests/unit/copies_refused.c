@@ -45,12 +45,12 @@ static void what_the_context_has_but_once_stays_as_it_is(void)
 	CU_ASSERT_EQUAL(rig.dev->ops->context_area(rig.dev, id, &before, &len), 0);
 	const uint32_t control = sp_context_by_id(rig.nic, id)->qp_control;
 	live_orders.qps = 3;
-	REFUSED("live", NULL, -EINVAL, "the copy before had 4 QPs, this one wants 3");
+	REFUSED("live", NULL, -EINVAL, "the version before had 4 QPs, this one wants 3");
 	live_orders.qps = 0;
-	REFUSED("live", NULL, -EINVAL, "the copy before had 4 QPs, this one wants one");
+	REFUSED("live", NULL, -EINVAL, "the version before had 4 QPs, this one wants one");
 	live_orders.qps = 4;
 	live_orders.area = 4096;
-	REFUSED("live", NULL, -EINVAL, "the copy before had an area of 8192 bytes, this one wants 4096");
+	REFUSED("live", NULL, -EINVAL, "the version before had an area of 8192 bytes, this one wants 4096");
 	live_orders.area = 8192;
 	reload(NULL);
 	for (uint32_t qp = 5; qp < 9; qp++)
@@ -84,7 +84,7 @@ static void copies_in_flight_are_bounded(void)
 {
 	start("hashed", 1);
 	add("c0", "qp=5");
-	for (unsigned i = 1; i < SP_MAX_COPIES; i++) {
+	for (unsigned i = 1; i < SP_MAX_VERSIONS; i++) {
 		feed(i, SP_DONE);
 		run();
 		reload(NULL);
@@ -94,7 +94,7 @@ static void copies_in_flight_are_bounded(void)
 	REFUSED("live", NULL, -EBUSY, "copy 1 holds: 1 message open");
 	feed(1, SP_END);
 	run();
-	CU_ASSERT_EQUAL(collect(), SP_MAX_COPIES - 2);
+	CU_ASSERT_EQUAL(collect(), SP_MAX_VERSIONS - 2);
 	reload(NULL);
 	live_stop(&rig);
 }

@@ -3,7 +3,7 @@
 #ifndef TESTS_COSTLY_H
 #define TESTS_COSTLY_H
 
-#include "../../pipeline/metered.h"
+#include "../../pipeline/measure.h"
 #include "rig.h"
 
 #define BUDGET "budget=100;overrun="

@@ -166,7 +166,7 @@ static void a_packet_that_waits_for_a_neighbour_is_copied(void)
 	tell.send = &s;
 	CU_ASSERT_EQUAL(call(id, CMD_SEND_MEM, 0, mr->id), 0);
 	rig_poll(&rig, 1);
-	CU_ASSERT_EQUAL(rig.nic->worker[0]->pending_count, 1);
+	CU_ASSERT_EQUAL(rig.nic->worker[0]->pending.count, 1);
 	CU_ASSERT_EQUAL(lender(id)->lent, 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
 	close_nic();

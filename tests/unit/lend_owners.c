@@ -57,7 +57,7 @@ static void a_buffer_is_the_applications_again_when_the_port_has_given_it_back(v
 	polls(10);
 	CU_ASSERT_EQUAL_FATAL(pier.helds, 7);
 	for (unsigned back = 0; back < 7; back++) {
-		CU_ASSERT_PTR_NULL(rig.nic->worker[0]->issuing); /* it waits to be started: no one asks */
+		CU_ASSERT(TAILQ_EMPTY(&rig.nic->worker[0]->issuing)); /* it waits to be started: no one asks */
 		CU_ASSERT_EQUAL(rig.nic->worker[0]->awaited, 1);
 		CU_ASSERT_EQUAL(sdr_send_poll(send[0]), -EAGAIN);
 		CU_ASSERT_EQUAL(sdr_send_poll(send[1]), -EAGAIN);
@@ -68,7 +68,7 @@ static void a_buffer_is_the_applications_again_when_the_port_has_given_it_back(v
 		polls(2);
 	}
 	give_back(0);
-	CU_ASSERT_PTR_NOT_NULL(rig.nic->worker[0]->issuing);
+	CU_ASSERT_FALSE(TAILQ_EMPTY(&rig.nic->worker[0]->issuing));
 	polls(2);
 	CU_ASSERT_EQUAL(sdr_send_poll(send[0]), 0);
 	CU_ASSERT_EQUAL(sdr_send_poll(send[1]), -EAGAIN);
@@ -77,7 +77,7 @@ static void a_buffer_is_the_applications_again_when_the_port_has_given_it_back(v
 	CU_ASSERT_EQUAL(sdr_send_poll(send[1]), 0);
 	CU_ASSERT_EQUAL(sdr_send_poll(send[2]), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
-	CU_ASSERT_PTR_NULL(rig.nic->worker[0]->issuing); /* no one waits any more */
+	CU_ASSERT(TAILQ_EMPTY(&rig.nic->worker[0]->issuing)); /* no one waits any more */
 	CU_ASSERT_EQUAL(rig.nic->worker[0]->awaited, 0);
 	close_sdr();
 	close_nic();

@@ -15,7 +15,7 @@ static void a_turn_is_all_packets_of_a_burst_and_their_mean_is_what_one_costs(vo
 		feed(0, 16, (struct say){.cost = 10 * (i + 1)});
 	rig_settle(&rig, 1);
 	m = meter(id);
-	CU_ASSERT_EQUAL(m->turns, 1);
+	CU_ASSERT_EQUAL(m->runs, 1);
 	CU_ASSERT_EQUAL(m->packets, 8);
 	CU_ASSERT_EQUAL(m->cycles, 360);
 	CU_ASSERT_EQUAL(m->least, 45);
@@ -24,7 +24,7 @@ static void a_turn_is_all_packets_of_a_burst_and_their_mean_is_what_one_costs(vo
 	CU_ASSERT_EQUAL(sp_meter_quantile(m, 0.5), 45);
 	burst(16, 1, 7);
 	rig_settle(&rig, 2);
-	CU_ASSERT_EQUAL(m->turns, 2);
+	CU_ASSERT_EQUAL(m->runs, 2);
 	CU_ASSERT_EQUAL(m->least, 7);
 	CU_ASSERT_EQUAL(m->most, 45);
 	CU_ASSERT_EQUAL(m->overruns, 0);
@@ -45,12 +45,12 @@ static void n_contexts_take_n_and_one_looks_at_the_clock(void)
 			feed(0, 16 + i % 3, (struct say){.cost = 100 * (1 + i % 3)});
 		looks = 0;
 		for (unsigned i = 0; i < 3; i++)
-			turns[i] = meter(id[i])->turns;
+			turns[i] = meter(id[i])->runs;
 		rig_settle(&rig, round * SP_SEC);
 	}
 	CU_ASSERT_EQUAL(looks, 4);
 	for (unsigned i = 0; i < 3; i++) {
-		CU_ASSERT_EQUAL(meter(id[i])->turns, turns[i] + 1);
+		CU_ASSERT_EQUAL(meter(id[i])->runs, turns[i] + 1);
 		CU_ASSERT_EQUAL(meter(id[i])->cycles, 2000 * (i + 1));
 		CU_ASSERT_EQUAL(meter(id[i])->most, 100 * (i + 1));
 	}
@@ -70,7 +70,7 @@ static void timers_commands_issues_and_work_are_turns_without_packets(void)
 	state(id)->issue_cost = 7000;
 	CU_ASSERT_EQUAL(tell(id, 2, 5, 3, 2), 0);
 	rig_settle(&rig, 5);
-	CU_ASSERT_EQUAL(m->turns, 1 + 1 + 3 + 2);
+	CU_ASSERT_EQUAL(m->runs, 1 + 1 + 3 + 2);
 	CU_ASSERT_EQUAL(m->packets, 0);
 	CU_ASSERT_EQUAL(m->cycles, 2 + 30 + 3 * 500 + 2 * 7000);
 	CU_ASSERT_EQUAL(m->least, 2);
@@ -89,7 +89,7 @@ static void without_a_clock_nothing_is_measured_and_no_budget_counts(void)
 	rig_settle(&rig, 1);
 	CU_ASSERT_EQUAL(tell(id, 1000000, 5, 3, 2), 0);
 	rig_settle(&rig, 5);
-	CU_ASSERT_EQUAL(meter(id)->turns, 0);
+	CU_ASSERT_EQUAL(meter(id)->runs, 0);
 	CU_ASSERT_EQUAL(buckets(meter(id)), 0);
 	CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), 40);
 	CU_ASSERT_EQUAL(looks, 0);
@@ -110,7 +110,7 @@ static void workers_that_are_started_are_measured_by_the_tsc(void)
 	sp_nic_stop(rig.nic);
 	CU_ASSERT_EQUAL(meter(id)->packets, 500);
 	CU_ASSERT_EQUAL(buckets(meter(id)), 500);
-	CU_ASSERT(meter(id)->turns >= 500 / SP_BURST && meter(id)->turns <= 500);
+	CU_ASSERT(meter(id)->runs >= 500 / SP_BURST && meter(id)->runs <= 500);
 	CU_ASSERT(meter(id)->cycles >= 500);
 	CU_ASSERT(meter(id)->least && meter(id)->least <= meter(id)->most);
 	burst(16, 5, 0); /* and when they are stopped no more */
@@ -197,7 +197,8 @@ static const struct sp_view *lone(void)
 {
 	static struct sp_context c;
 	static struct sp_worker w = {.cycles = look};
-	static const struct sp_view v = {.context = &c, .owner = &w};
+	static struct sp_entity e;
+	static const struct sp_view v = {.context = &c, .owner = &w, .entity = &e};
 
 	return &v;
 }
@@ -243,7 +244,7 @@ static void quantiles_are_those_of_a_sorted_list_but_for_the_bucket_s_width(void
 	for (unsigned i = 0; i < 2; i++)
 		sp_meter_add(&sum, &v[i].meter);
 	qsort(list, 4000, sizeof(*list), order);
-	CU_ASSERT_EQUAL(sum.turns, 4000);
+	CU_ASSERT_EQUAL(sum.runs, 4000);
 	CU_ASSERT_EQUAL(sum.cycles, total);
 	CU_ASSERT_EQUAL(sum.least, list[0]);
 	CU_ASSERT_EQUAL(sum.most, list[3999]);
@@ -298,13 +299,13 @@ static void short_turns_are_taken_to_be_like_the_last_one_that_was_measured(void
 		unsigned n = 0;
 
 		v.owner = &tsc;
-		CU_ASSERT(!sp_meter_alike(&v, 8));
+		CU_ASSERT(!sp_meter_estimate(&v, 8));
 		sp_meter_note(&v, turn[i].cycles, 8);
-		CU_ASSERT(!sp_meter_alike(&v, 0)); /* which is of another kind */
-		while (sp_meter_alike(&v, 3))
+		CU_ASSERT(!sp_meter_estimate(&v, 0)); /* which is of another kind */
+		while (sp_meter_estimate(&v, 3))
 			n++;
 		CU_ASSERT_EQUAL(n, turn[i].alike);
-		CU_ASSERT_EQUAL(v.meter.turns, 1 + n);
+		CU_ASSERT_EQUAL(v.meter.runs, 1 + n);
 		CU_ASSERT_EQUAL(v.meter.packets, 8 + 3 * n);
 		CU_ASSERT_EQUAL(buckets(&v.meter), v.meter.packets);
 		CU_ASSERT(!n || v.meter.cycles - turn[i].cycles == 3 * n * RTE_MAX(turn[i].cycles / 8, 1u));
@@ -314,18 +315,18 @@ static void short_turns_are_taken_to_be_like_the_last_one_that_was_measured(void
 
 	v.owner = &tsc;
 	sp_meter_note(&v, 50, 0);
-	CU_ASSERT(!sp_meter_alike(&v, 1));
-	CU_ASSERT(sp_meter_alike(&v, 0));
+	CU_ASSERT(!sp_meter_estimate(&v, 1));
+	CU_ASSERT(sp_meter_estimate(&v, 0));
 	CU_ASSERT_EQUAL(v.meter.cycles, 100);
 	CU_ASSERT_EQUAL(v.meter.packets, 0);
 	v = *lone();
 	v.context = &c; /* with a budget each is looked at */
 	v.owner = &tsc;
 	sp_meter_note(&v, 50, 1);
-	CU_ASSERT(!sp_meter_alike(&v, 1));
+	CU_ASSERT(!sp_meter_estimate(&v, 1));
 	v = *lone(); /* and by a clock that the program gives */
 	sp_meter_note(&v, 50, 1);
-	CU_ASSERT(!sp_meter_alike(&v, 1));
+	CU_ASSERT(!sp_meter_estimate(&v, 1));
 }
 
 SUITE("meter", TEST(a_turn_is_all_packets_of_a_burst_and_their_mean_is_what_one_costs),

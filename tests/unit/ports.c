@@ -149,7 +149,7 @@ static void a_packet_waits_for_a_neighbour_of_its_own_port(void)
 	rig_feed_bytes(&rig.port, 0, 20, f, sizeof(f));
 	rig_run(&rig, 10, SP_MS);
 	CU_ASSERT_EQUAL(second.sents, 1);
-	CU_ASSERT_EQUAL(rig.nic->worker[0]->pending_count, 1);
+	CU_ASSERT_EQUAL(rig.nic->worker[0]->pending.count, 1);
 	arp(f, 2, mac, second_peer_mac, second_peer4, second4);
 	rig_feed_bytes(&second, 0, 2 * SP_MS, f, sizeof(f));
 	rig_run(&rig, SP_MS, 3 * SP_MS);

@@ -88,7 +88,7 @@ static void the_worker_rests_only_when_nothing_waits(void)
 	began = town.ticks;
 	tenants_run(100000);
 	CU_ASSERT((double)(dear->had - before) > 0.99 * (double)(town.ticks - began));
-	CU_ASSERT(sp_share_packets(tenants_worker()) > 0);
+	CU_ASSERT(sp_scheduler_packets(tenants_worker()) > 0);
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(town.rig.nic, 0), tenants_worker()->now);
 	tenants_end();
 }
@@ -126,7 +126,7 @@ static double light_beside(unsigned heavy, double cost, bool share, double *p99)
 		tenant_add(1, cost, cost / 2 + i)->from = 1000 * town.us; /* then the light one is known as such */
 	tenants_enter();
 	if (!share)
-		sp_share_destroy(town.rig.nic);
+		sp_scheduler_destroy(town.rig.nic);
 	tenants_run(heavy ? 400000 : 100000);
 	most = tenant_quantile(light, 1);
 	*p99 = tenant_quantile(light, 0.99);
@@ -307,8 +307,8 @@ static void one_context_has_no_more_than_its_part_of_the_backlog(void)
 	tenants_enter();
 	for (unsigned i = 0; i < 2000; i++) {
 		tenants_poll(UINT64_MAX);
-		if (tenant_view(dear)->portion.packets > most)
-			most = tenant_view(dear)->portion.packets;
+		if (tenant_view(dear)->entity->backlog.count > most)
+			most = tenant_view(dear)->entity->backlog.count;
 	}
 	CU_ASSERT(most >= SP_BACKLOG_CONTEXT - 1 && most <= SP_BACKLOG_CONTEXT); /* a poll ends with one served */
 	tenants_end();
@@ -349,7 +349,7 @@ static void a_context_that_goes_takes_what_waits_for_it(void)
 	tenant_add(1, 80, 50);
 	tenants_enter();
 	tenants_run(20000);
-	waited = tenant_view(dear)->portion.packets;
+	waited = tenant_view(dear)->entity->backlog.count;
 	CU_ASSERT(waited > 100);
 	dear->every = 0;
 	CU_ASSERT_EQUAL(sp_nic_context_remove(town.rig.nic, dear->id), 0);
@@ -371,7 +371,7 @@ static void a_nic_that_ends_lets_go_of_what_waits(void)
 	tenant_add(1, 1, 97);
 	tenants_enter();
 	tenants_run(20000);
-	CU_ASSERT(sp_share_packets(tenants_worker()) > 100);
+	CU_ASSERT(sp_scheduler_packets(tenants_worker()) > 100);
 	tenants_end(); /* counts packet buffers */
 }
 
@@ -410,7 +410,7 @@ static void without_a_clock_nobody_waits(void)
 	tenant_add(1, 1, 97);
 	town.rig.config.cycles = NULL;
 	tenants_enter();
-	CU_ASSERT_PTR_NULL(tenants_worker()->share);
+	CU_ASSERT_PTR_NULL(tenants_worker()->scheduler);
 	tenants_run(20000);
 	tenants_end();
 }
@@ -457,7 +457,7 @@ static void a_watch_is_told_of_a_packet_that_waits_once(void)
 		town.tenant[i].id =
 			rig_context(&town.rig, i ? "b" : "a", "tenant", i ? "qp=65;index=1" : "qp=64;index=0");
 	tenants_run(20000);
-	CU_ASSERT(sp_share_packets(tenants_worker()) > 0);
+	CU_ASSERT(sp_scheduler_packets(tenants_worker()) > 0);
 	tenants_settle();
 	sp_nic_totals(town.rig.nic, &t);
 	CU_ASSERT_EQUAL(told.arrived, t.received);

@@ -8,7 +8,7 @@
 
 #include <rte_cycles.h>
 
-#include "../../pipeline/share.h"
+#include "../../pipeline/scheduler.h"
 #include "rig.h"
 
 #define TENANTS	     24
@@ -254,13 +254,13 @@ static inline struct sp_worker *tenants_worker(void)
 /* One poll, and what it costs the worker itself; or, when there is nothing to do, until there is. */
 static inline unsigned tenants_poll(uint64_t end)
 {
-	const unsigned waiting = sp_share_packets(tenants_worker());
+	const unsigned waiting = sp_scheduler_packets(tenants_worker());
 	const uint64_t began = town.ticks;
 	const unsigned done = sp_nic_poll(town.rig.nic, 0, tenant_now());
 
 	town.idle += !done && waiting;
-	if (sp_share_packets(tenants_worker()) > town.backlog_most)
-		town.backlog_most = sp_share_packets(tenants_worker());
+	if (sp_scheduler_packets(tenants_worker()) > town.backlog_most)
+		town.backlog_most = sp_scheduler_packets(tenants_worker());
 	if (!done && town.ticks == began) {
 		for (const struct tenant *t = town.tenant; t < town.tenant + town.tenants; t++)
 			if (t->every && t->next < end)
@@ -288,10 +288,10 @@ static inline void tenants_settle(void)
 {
 	for (unsigned i = 0; i < town.tenants; i++)
 		town.tenant[i].every = 0;
-	for (unsigned i = 0; i < 100000 && (town.count || sp_share_packets(tenants_worker())); i++)
+	for (unsigned i = 0; i < 100000 && (town.count || sp_scheduler_packets(tenants_worker())); i++)
 		tenants_poll(0);
 	CU_ASSERT_EQUAL(town.count, 0);
-	CU_ASSERT_EQUAL(sp_share_packets(tenants_worker()), 0);
+	CU_ASSERT_EQUAL(sp_scheduler_packets(tenants_worker()), 0);
 }
 
 /* Received = taken + forwarded + dropped + parked; returns how many are wrong. */
@@ -301,7 +301,7 @@ static inline uint64_t tenants_lost(void)
 
 	sp_nic_totals(town.rig.nic, &t);
 	return (t.received != town.received) + (t.taken + t.forwarded + t.dropped + t.parked != t.received) +
-	       (t.parked != sp_share_packets(tenants_worker()));
+	       (t.parked != sp_scheduler_packets(tenants_worker()));
 }
 
 static inline void tenants_end(void)

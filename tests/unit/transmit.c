@@ -325,7 +325,7 @@ static void without_an_answer_the_packet_is_dropped_as_tx_no_neighbour(void)
 		}
 		CU_ASSERT(rig.port.sents >= SP_NEIGHBOUR_TRIES);
 		/* Nothing waits, nothing is left to do but to forget the neighbour. */
-		CU_ASSERT_EQUAL(rig.nic->worker[0]->pending_count, 0);
+		CU_ASSERT_EQUAL(rig.nic->worker[0]->pending.count, 0);
 		end();
 	}
 }

@@ -5,6 +5,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <spindle-handler.h>
@@ -33,12 +34,18 @@ struct state {
 
 static volatile int on = 1;
 
-/* Of the program that has loaded this: returns after a while. */
+/* Of the program that has loaded this: returns after a while; says whether calls still do not come back. */
 void faulty_outside(void) __attribute__((weak));
+int faulty_stays(void) __attribute__((weak));
+
+static int stays(void)
+{
+	return on && (!faulty_stays || faulty_stays());
+}
 
 static void spin(void)
 {
-	while (on)
+	while (stays())
 		;
 }
 
@@ -101,11 +108,11 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet
 		spin();
 		break;
 	case 'n': /* and is in the NIC's code nearly always; */
-		while (on)
+		while (stays())
 			sp_hash(c, p->frame, 64);
 		break;
 	case 'N': /* and is in others' so long each time that nobody ever sees it here; */
-		while (on && faulty_outside)
+		while (stays() && faulty_outside)
 			faulty_outside();
 		break;
 	case 'B': /* breaks off, as for a debugger; */
@@ -136,6 +143,9 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet
 	case 'l': /* waits for a lock that it has */
 		pthread_mutex_lock(&s->lock);
 		pthread_mutex_lock(&s->lock);
+		break;
+	case 'S': /* a signal comes in the middle of it */
+		raise(SIGUSR2);
 		break;
 	case 'v':
 		return 99; /* no verdict */

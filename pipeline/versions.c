@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "copies.h"
-#include "context.h"
-#include "dispatch.h"
+#include "versions.h"
+#include "version_make.h"
 #include "engine.h"
-#include "kept.h"
+#include "entity.h"
+#include "exec_context.h"
+#include "gone.h"
 #include "lend.h"
 #include "match.h"
-#include "message.h"
-#include "share.h"
+#include "message_table.h"
+#include "worker.h"
 #include "worker_call.h"
 
 #include <stdio.h>
 
 #include <rte_rcu_qsbr.h>
 
-unsigned sp_copies_count(const struct sp_context *c)
+unsigned sp_versions_count(const struct sp_context *c)
 {
 	unsigned n = 1;
 
@@ -25,7 +26,7 @@ unsigned sp_copies_count(const struct sp_context *c)
 
 /* ---- counts ---- */
 
-/* What there is no name for in the newer copy. */
+/* stray: drops by reasons that the newer version does not declare. */
 struct move {
 	struct sp_context *from, *to;
 	uint64_t stray[SP_MAX_DROPS];
@@ -56,12 +57,10 @@ static void move_meter(struct sp_view *to, struct sp_view *from)
 {
 	struct sp_meter *m = &from->meter, counts = *m;
 
-	if (!m->turns)
+	if (!m->runs)
 		return;
-	counts.debt = counts.until = counts.pause = 0; /* what follows from overruns is the copy's own */
+	counts.debt = counts.until = counts.pause = 0; /* what follows from overruns stays with the version */
 	sp_meter_add(&to->meter, &counts);
-	to->portion.seen += m->cycles; /* nobody pays for it a second time */
-	from->portion.seen -= m->cycles;
 	*m = (struct sp_meter){.debt = m->debt, .until = m->until, .pause = m->pause};
 }
 
@@ -97,7 +96,7 @@ static void move_counts(struct sp_view *to, struct sp_view *from, uint64_t stray
 		   f->counters, NULL);
 }
 
-/* Those that the newer copy has no name for are remembered by the NIC. */
+/* Drops by reasons that the newer version does not declare are remembered by the NIC. */
 static void remember(struct sp_nic *nic, const struct move *m)
 {
 	for (unsigned i = 0; i < m->from->reasons; i++)
@@ -107,7 +106,7 @@ static void remember(struct sp_nic *nic, const struct move *m)
 
 /* ---- taking over ---- */
 
-/* On the home worker: what only it writes is of one moment. */
+/* On the home worker, which alone writes pace and paths. */
 static void take_over(struct sp_worker *w, void *arg)
 {
 	struct sp_context *c = arg, *old = c->older;
@@ -130,10 +129,13 @@ static void take_over(struct sp_worker *w, void *arg)
 	c->charged_qps += old->charged_qps;
 	c->charged_messages += old->charged_messages;
 	old->charged_qps = old->charged_messages = 0;
-	c->apart = false;
-	old->apart = true;
+	c->inherited = false;
+	old->inherited = true;
 	old->replaced = w->now;
-	/* From here on it is found: by the old one, by id, QPs and filter, in any order. */
+	/* From here on it runs: workers read this pointer once for a context's packets of a burst. */
+	for (uint16_t i = 0; i < nic->workers; i++)
+		__atomic_store_n(&c->entity[i]->view, c->view[i], __ATOMIC_RELEASE);
+	/* And it is found: by the old one, by id, QPs and filter, in any order. */
 	__atomic_store_n(&old->newer, c, __ATOMIC_RELEASE);
 	__atomic_store_n(&nic->context[c->id & 0xFFFF], c, __ATOMIC_RELEASE);
 	sp_qp_table_give(nic->qps, old, c);
@@ -141,21 +143,31 @@ static void take_over(struct sp_worker *w, void *arg)
 		sp_rule_give(c->rule, c);
 }
 
-void sp_copy_publish(struct sp_context *c)
+void sp_version_publish(struct sp_context *c)
 {
 	struct sp_nic *nic = c->nic;
 
 	sp_worker_call(nic->worker[c->home], take_over, c);
 	sp_messages_close(c->older);
 	c->older->since = rte_rcu_qsbr_start(nic->readers);
-	atomic_fetch_add(&nic->copies, 1);
+	atomic_fetch_add(&nic->draining, 1);
 }
 
 /* ---- what it holds ---- */
 
+static unsigned parked(const struct sp_worker *w, const struct sp_entity *e)
+{
+	const struct sp_waiting *waiting;
+	unsigned n = 0;
+
+	STAILQ_FOREACH(waiting, &w->parked.list, next)
+	n += waiting->entity == e;
+	return n;
+}
+
 struct look {
 	struct move move;
-	struct sp_copy_holds *holds;
+	struct sp_version_holds *holds;
 };
 
 static void look(struct sp_worker *w, void *arg)
@@ -163,7 +175,7 @@ static void look(struct sp_worker *w, void *arg)
 	struct look *l = arg;
 	struct sp_context *c = l->move.from;
 	struct sp_view *v = c->view[w->index];
-	struct sp_copy_holds *h = l->holds;
+	struct sp_version_holds *h = l->holds;
 
 	if (l->move.to)
 		move_counts(l->move.to->view[w->index], v, l->move.stray);
@@ -171,9 +183,8 @@ static void look(struct sp_worker *w, void *arg)
 	h->timers += v->timers;
 	for (const struct sp_work *work = v->work_head; work; work = work->next)
 		h->works++;
-	for (unsigned i = 0; i < w->parked_count; i++)
-		h->waiting += w->parked[i].view == v;
-	h->waiting += v->portion.packets;
+	if (!c->newer) /* the current version is going to run them */
+		h->waiting += v->entity->backlog.count + parked(w, v->entity);
 	h->kept += v->kept;
 	h->lent += v->lender->lent - __atomic_load_n(&v->lender->back, __ATOMIC_ACQUIRE);
 	if (c->home != w->index)
@@ -184,13 +195,13 @@ static void look(struct sp_worker *w, void *arg)
 	h->issues += __atomic_load_n(&c->issue_elsewhere, __ATOMIC_ACQUIRE) != NULL;
 }
 
-int sp_copy_look(struct sp_context *c, struct sp_copy_holds *holds)
+int sp_version_look(struct sp_context *c, struct sp_version_holds *holds)
 {
 	struct sp_context *newest = sp_context_newest(c);
 	struct look l = {.move = {.from = c, .to = newest == c ? NULL : newest}, .holds = holds};
 	int r = 0;
 
-	*holds = (struct sp_copy_holds){.packets = 0};
+	*holds = (struct sp_version_holds){.packets = 0};
 	for (uint16_t w = 0; w < c->nic->workers; w++)
 		if (sp_worker_look(c->nic->worker[w], look, &l))
 			r = -ETIMEDOUT;
@@ -199,7 +210,7 @@ int sp_copy_look(struct sp_context *c, struct sp_copy_holds *holds)
 	return r;
 }
 
-const char *sp_copy_says(const struct sp_copy_holds *h, char *text, size_t room)
+const char *sp_version_says(const struct sp_version_holds *h, char *text, size_t room)
 {
 	const struct {
 		uint64_t n;
@@ -220,27 +231,25 @@ const char *sp_copy_says(const struct sp_copy_holds *h, char *text, size_t room)
 
 /* ---- going ---- */
 
-/* What a newer copy that has taken it over by migrate() releases is counted there: kept packets hold no such copy. */
-static bool is_drained(const struct sp_context *c, const struct sp_copy_holds *h)
+/* Kept packets that a newer version has taken over by migrate() are counted there when they are released: they do not
+ * hold the older version. */
+static bool is_drained(const struct sp_context *c, const struct sp_version_holds *h)
 {
-	return !h->messages && !h->timers && !h->issues && !h->works && !h->waiting && !h->lent &&
+	return !h->messages && !h->timers && !h->issues && !h->works && !h->lent &&
 	       (h->kept <= 0 || sp_context_newest((struct sp_context *)(uintptr_t)c)->registered->migrate);
 }
 
 /* The same, while all workers stand still: there may have been something new since each of them was asked. */
 static bool is_idle(struct sp_context *c)
 {
-	struct sp_copy_holds h = {.messages = sp_messages_open(c), .issues = c->issues || c->issue_elsewhere};
+	struct sp_version_holds h = {.messages = sp_messages_open(c), .issues = c->issues || c->issue_elsewhere};
 
 	for (uint16_t w = 0; w < c->nic->workers; w++) {
 		const struct sp_view *v = c->view[w];
 
 		h.timers += v->timers;
 		h.works += v->work_head != NULL;
-		h.waiting += v->portion.packets;
 		h.kept += v->kept;
-		for (unsigned i = 0; i < c->nic->worker[w]->parked_count; i++)
-			h.waiting += c->nic->worker[w]->parked[i].view == v;
 	}
 	return is_drained(c, &h);
 }
@@ -250,69 +259,48 @@ static void end(struct sp_context *c)
 {
 	struct sp_context *newest = sp_context_newest(c);
 	struct move m = {.from = c, .to = newest};
-	/* What one has kept that is not called any more nobody else knows, unless migrate() took it over. */
-	const bool release = atomic_load_explicit(&c->aborted, memory_order_relaxed) && !newest->registered->migrate;
-	int64_t kept = 0;
 
-	sp_context_bequeath(c);
-	if (release)
-		sp_kept_release(c);
+	sp_version_drain(c);
 	for (uint16_t w = 0; w < c->nic->workers; w++) {
 		move_counts(newest->view[w], c->view[w], m.stray);
-		if (release)
-			continue;
-		kept += c->view[w]->kept;
-		newest->view[w]->kept += c->view[w]->kept; /* somebody may release them yet */
+		newest->view[w]->kept += c->view[w]->kept; /* they may still be released */
 		c->view[w]->kept = 0;
 	}
-	if (kept)
-		sp_kept_give(c, newest);
 	remember(c->nic, &m);
 	__atomic_store_n(&c->newer->older, c->older, __ATOMIC_RELEASE);
 	if (c->older)
 		__atomic_store_n(&c->older->newer, c->newer, __ATOMIC_RELEASE);
 	if (!newest->older)
 		newest->home_only = newest->nic->workers > 1 && newest->registered->flags & SP_HANDLER_HOME;
-	atomic_fetch_sub(&c->nic->copies, 1);
+	atomic_fetch_sub(&c->nic->draining, 1);
 }
 
-/* Packets that wait for one that ends now are the next copy's: they have not been shown to anybody yet. */
-static void give(struct sp_worker *w, void *arg)
-{
-	struct sp_context *c = arg;
-
-	sp_dispatch_give(w, c, c->newer);
-	sp_share_give(w, c, c->newer);
-}
-
-bool sp_copy_collect(struct sp_context *c, struct sp_copy_holds *holds)
+bool sp_version_collect(struct sp_context *c, struct sp_version_holds *holds)
 {
 	struct sp_nic *nic = c->nic;
 	bool over, ended = false;
 
-	if (sp_copy_look(c, holds))
+	if (sp_version_look(c, holds))
 		return false;
 	if (holds->lent)
-		sp_lent_reclaim(nic); /* it may only have to be asked for */
-	/* A worker may still have it in its hands, as what it had looked up before. */
+		sp_lent_reclaim(nic); /* a port may have sent it and not said so yet */
+	/* A worker may still use the version, having looked it up before. */
 	if (!rte_rcu_qsbr_check(nic->readers, c->since, false))
 		return false;
-	over = atomic_load_explicit(&c->aborted, memory_order_relaxed) || (c->force && holds->now >= c->force);
+	over = c->force && holds->now >= c->force;
 	if ((!over && !is_drained(c, holds)) || sp_workers_stand(nic))
 		return false;
 	if (over || is_idle(c)) {
-		for (uint16_t w = 0; over && w < nic->workers; w++)
-			sp_worker_call(nic->worker[w], give, c);
 		end(c);
 		ended = true;
 	}
 	sp_workers_go(nic);
 	if (ended)
-		sp_context_bury(c);
+		sp_version_free(c);
 	return ended;
 }
 
-void sp_copies_end(struct sp_context *c)
+void sp_versions_end(struct sp_context *c)
 {
 	while (c->older) {
 		struct sp_context *oldest = c->older;
@@ -320,6 +308,6 @@ void sp_copies_end(struct sp_context *c)
 		while (oldest->older)
 			oldest = oldest->older;
 		end(oldest);
-		sp_context_bury(oldest);
+		sp_version_free(oldest);
 	}
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who watches, and telling them. */
 #include "watch.h"
+#include "engine.h"
+#include "entity.h"
 #include "exec_context.h"
 #include "onlooker.h"
 #include "parser.h"
 #include "view.h"
 #include "watched.h"
+#include "worker.h"
 
 #include <rte_mbuf.h>
 #include <stdarg.h>
@@ -28,45 +31,6 @@ const char *sp_called_name(enum sp_called called)
 		[SP_CALLED_TIMER] = "timer",	       [SP_CALLED_REPORT] = "report"};
 
 	return (unsigned)called < SP_CALLED_COUNT ? name[called] : "?";
-}
-
-static struct sp_watcher *create(const struct sp_nic *nic)
-{
-	struct sp_watcher *w = calloc(1, sizeof(*w));
-
-	for (uint16_t i = 0; w && i < nic->workers; i++)
-		for (unsigned port = 0; port <= SP_PORT_LOOP; port++)
-			w->worker[i].sent[port] = nic->worker[i]->tx[port].packets + nic->worker[i]->tx[port].count;
-	return w;
-}
-
-static int add(struct sp_nic *nic, const struct sp_watch *watch)
-{
-	if (nic->started)
-		return -EBUSY;
-	for (uint32_t i = 0; i < nic->context_next; i++)
-		if (nic->context[i])
-			return -EBUSY;
-	if (!nic->watcher)
-		nic->watcher = create(nic);
-	if (!nic->watcher)
-		return -ENOMEM;
-	if (nic->watcher->count == SP_MAX_WATCHES)
-		return -ENOSPC;
-	nic->watcher->watch[nic->watcher->count++] = *watch;
-	for (uint16_t i = 0; i < nic->workers; i++)
-		sp_onlook_renew(nic->worker[i]);
-	return 0;
-}
-
-int sp_nic_watch(struct sp_nic *nic, const struct sp_watch *watch)
-{
-	int r;
-
-	pthread_mutex_lock(&nic->control);
-	r = add(nic, watch);
-	pthread_mutex_unlock(&nic->control);
-	return r;
 }
 
 /* ---- calls ---- */
@@ -94,7 +58,7 @@ void sp_watch_leave(struct sp_watcher *w, struct sp_calling *call)
 	w->calling = call->outer;
 }
 
-void sp_watch_wrote(struct sp_ctx *c, const struct sp_mem *mem, uint64_t offset, const void *from, uint64_t len)
+static void watch_wrote(struct sp_ctx *c, const struct sp_mem *mem, uint64_t offset, const void *from, uint64_t len)
 {
 	struct sp_watcher *w = sp_watcher_of(c);
 
@@ -108,29 +72,27 @@ void sp_watch_posted(struct sp_ctx *c, const struct sp_event *event)
 	TELL(w, posted, innermost(w), event);
 }
 
-void sp_watch_wrong(struct sp_ctx *c, const char *format, ...)
+static void watch_wrong(struct sp_ctx *c, const char *format, va_list arguments)
 {
 	struct sp_watcher *w = sp_watcher_of(c);
 	char what[256];
-	va_list ap;
 
-	if (!w)
-		return;
-	va_start(ap, format);
-	vsnprintf(what, sizeof(what), format, ap);
-	va_end(ap);
+	vsnprintf(what, sizeof(what), format, arguments);
 	TELL(w, wrong, innermost(w), what);
 }
 
 /* ---- packets that are received ---- */
 
-void sp_watch_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, struct rte_mbuf *m)
+static bool watch_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, struct rte_mbuf **packet, unsigned n)
 {
 	struct sp_watcher *watcher = w->nic->watcher;
+	struct rte_mbuf *m = packet[0];
 	uint16_t ethertype;
 	int parsed = -1 - SP_DROP_NOT_LINEAR;
 
-	/* As dispatch is going to do once more: what it finds is not handed down to here, since nobody but us asks. */
+	if (n > 1)
+		return true;
+	/* As dispatch is going to do once more: what dispatch finds is not passed on, since nobody else needs it. */
 	memset(p, 0, sizeof(*p));
 	p->buf = m;
 	p->port = port;
@@ -145,47 +107,71 @@ void sp_watch_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, st
 	watcher->worker[w->index].matched = watcher->worker[w->index].ended = false;
 	if (!w->handing) /* else it was told when it came, to another worker */
 		TELL(watcher, arrived, p, parsed, w->now);
+	return false;
 }
 
-void sp_watch_again(struct sp_worker *w, const struct sp_packet *p)
+static bool watch_again(struct sp_worker *w, const struct sp_waiting *waiting, unsigned n)
 {
 	struct sp_watcher *watcher = w->nic->watcher;
 
-	watcher->worker[w->index].packet = p;
+	if (n > 1)
+		return true;
+	watcher->worker[w->index].packet = &waiting->packet;
 	watcher->worker[w->index].matched = true;
 	watcher->worker[w->index].ended = false;
+	return false;
 }
 
-void sp_watch_match(struct sp_worker *w)
+static void watch_match(struct sp_worker *w)
 {
 	struct sp_watcher *watcher = w->nic->watcher;
 	const struct sp_context *c;
 
 	if (!w->actives || watcher->worker[w->index].matched) /* dropped or answered; or parked since */
 		return;
-	c = w->active[0]->context;
+	c = sp_entity_view(w->active[0])->context;
 	watcher->worker[w->index].matched = true;
 	TELL(watcher, matched, watcher->worker[w->index].packet, c->name, c->handler->name);
 }
 
-void sp_watch_fate(struct sp_worker *w, const struct sp_packet *p, enum sp_capture_fate fate, const char *reason)
+static void watch_queued(struct sp_worker *w, uint16_t port);
+
+static void watch_fate(struct sp_worker *w, const struct sp_packet *p, enum sp_capture_fate fate, const char *reason)
 {
 	struct sp_watcher *watcher = w->nic->watcher;
 
 	if (fate == SP_CAPTURE_ANSWERED)
 		for (uint16_t port = 0; port < w->nic->ports; port++)
-			sp_watch_queued(w, port);
+			watch_queued(w, port);
 	if (watcher->worker[w->index].packet == p)
 		watcher->worker[w->index].ended = true;
 	TELL(watcher, fate, p, fate, reason);
 }
 
-void sp_watch_park(struct sp_worker *w)
+static void ended_for_now(struct sp_worker *w)
 {
-	w->nic->watcher->worker[w->index].ended = true; /* for now; sp_watch_again */
+	w->nic->watcher->worker[w->index].ended = true; /* until watch_again() */
 }
 
-void sp_watch_settle(struct sp_worker *w)
+static struct sp_record *watch_park(struct sp_worker *w, const struct sp_packet *p)
+{
+	(void)p;
+	ended_for_now(w);
+	return NULL;
+}
+
+static void watch_hand_over(struct sp_worker *w, const struct sp_packet *p)
+{
+	(void)p;
+	ended_for_now(w);
+}
+
+static void watch_forget(struct sp_worker *w, struct sp_waiting *waiting)
+{
+	watch_fate(w, &waiting->packet, SP_CAPTURE_DROPPED, sp_drop_names[SP_DROP_CONTEXT_CLOSED]);
+}
+
+static void watch_settle(struct sp_worker *w)
 {
 	struct sp_watcher *watcher = w->nic->watcher;
 	const struct sp_packet *p = watcher->worker[w->index].packet;
@@ -221,12 +207,77 @@ static void tell_queued(struct sp_worker *worker, uint16_t port, unsigned last, 
 	}
 }
 
-void sp_watch_sender(struct sp_worker *w, uint16_t port)
+/* The frame queued last for that port was sent by the innermost call; earlier ones by the NIC itself. */
+static void watch_sender(struct sp_worker *w, uint16_t port, uint32_t context)
 {
+	(void)context;
 	tell_queued(w, port, 1, innermost(w->nic->watcher));
 }
 
-void sp_watch_queued(struct sp_worker *w, uint16_t port)
+/* All that has been queued is the NIC's own. */
+static void watch_queued(struct sp_worker *w, uint16_t port)
 {
 	tell_queued(w, port, 0, NULL);
+}
+
+static void watch_offer(struct sp_worker *w, uint16_t port, unsigned at, unsigned n)
+{
+	(void)at;
+	(void)n;
+	watch_queued(w, port);
+}
+
+static const struct sp_tap_calls tap = {.arrive = watch_arrive,
+					.again = watch_again,
+					.match = watch_match,
+					.fate = watch_fate,
+					.park = watch_park,
+					.forget = watch_forget,
+					.hand_over = watch_hand_over,
+					.settle = watch_settle,
+					.sender = watch_sender,
+					.offer = watch_offer,
+					.wrote = watch_wrote,
+					.posted = sp_watch_posted,
+					.wrong = watch_wrong};
+
+/* ---- who watches ---- */
+
+static struct sp_watcher *create(const struct sp_nic *nic)
+{
+	struct sp_watcher *w = calloc(1, sizeof(*w));
+
+	for (uint16_t i = 0; w && i < nic->workers; i++)
+		for (unsigned port = 0; port <= SP_PORT_LOOP; port++)
+			w->worker[i].sent[port] = nic->worker[i]->tx[port].packets + nic->worker[i]->tx[port].count;
+	return w;
+}
+
+static int add(struct sp_nic *nic, const struct sp_watch *watch)
+{
+	if (nic->started)
+		return -EBUSY;
+	for (uint32_t i = 0; i < nic->context_next; i++)
+		if (nic->context[i])
+			return -EBUSY;
+	if (!nic->watcher)
+		nic->watcher = create(nic);
+	if (!nic->watcher)
+		return -ENOMEM;
+	if (nic->watcher->count == SP_MAX_WATCHES)
+		return -ENOSPC;
+	nic->watcher->watch[nic->watcher->count++] = *watch;
+	for (uint16_t i = 0; i < nic->workers; i++)
+		sp_tap_set(nic->worker[i], SP_OBSERVER_WATCH, &tap);
+	return 0;
+}
+
+int sp_nic_watch(struct sp_nic *nic, const struct sp_watch *watch)
+{
+	int r;
+
+	pthread_mutex_lock(&nic->control);
+	r = add(nic, watch);
+	pthread_mutex_unlock(&nic->control);
+	return r;
 }

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Contexts that have something new for the host: at the end of the poll their doorbells are rung. */
+#ifndef PIPELINE_TOUCH_H
+#define PIPELINE_TOUCH_H
+
+#include "exec_context.h"
+#include "view.h"
+#include "worker.h"
+
+/* The host may want to know: an event was posted, or the area has changed. */
+static inline void sp_touch(struct sp_view *v)
+{
+	if (v->context->door && !v->touched) {
+		v->touched = true;
+		SLIST_INSERT_HEAD(&v->owner->touched, v, touched_next);
+	}
+}
+
+#endif
