@@ -7,6 +7,7 @@
 #include "lend.h"
 #include "match.h"
 #include "message.h"
+#include "rule.h"
 #include "share.h"
 #include "worker_call.h"
 

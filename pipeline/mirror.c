@@ -14,9 +14,9 @@
 #include <rte_ether.h>
 
 #include "context.h"
-#include "match.h"
 #include "onlooker.h"
 #include "registry.h"
+#include "rule.h"
 #include "share.h"
 #include "worker_call.h"
 

@@ -77,7 +77,7 @@ struct sp_worker {
 	bool issue_stuck;			      /* somebody wanted to send in this poll and could not */
 	bool dead;				      /* ended messages wait for their tables */
 	bool observed;				      /* there are mirrors, or the NIC is watched: see onlooker.h */
-	struct sp_front *front;			      /* of the filter rules: made with the first of them */
+	struct sp_flow_cache *flow_cache;	      /* made with the first filter rule */
 	struct sp_mirrors *mirrors;		      /* captures of what passes here; NULL: none, the normal case */
 	struct sp_share *share;			      /* NULL: nothing is measured, and each has all that it wants */
 	struct sp_view *touched;		      /* contexts with something new for the host in this poll */
