@@ -68,10 +68,45 @@ static struct bpf_insn random_insn(void)
 	return i;
 }
 
+/* One instruction for frames of one Ethernet type alone, or of all others. A branch may also look like that, and go by
+ * something else than the type. */
+static uint32_t random_branch(struct bpf_insn *insn)
+{
+	static const uint32_t types[] = {0x0800, 0x86DD, 0x8100};
+	const uint32_t type = types[random32() % 3], other = types[random32() % 3];
+	const struct bpf_insn load = {.code = BPF_LD | BPF_ABS | BPF_H, .k = 12};
+	const uint8_t equal = random32() % 2;
+	uint32_t n = 0;
+
+	switch (random32() % 6) {
+	case 0:
+		insn[n++] = load;
+		insn[n++] = (struct bpf_insn){.code = BPF_ALU | BPF_XOR | BPF_K, .k = type ^ other};
+		break;
+	case 1:
+		insn[n++] = load;
+		insn[n++] = (struct bpf_insn){.code = BPF_LDX | BPF_IMM, .k = other};
+		insn[n++] = (struct bpf_insn){.code = BPF_MISC | BPF_TXA};
+		break;
+	case 2: /* the type on one way, a constant on the other */
+		insn[n++] = (struct bpf_insn){.code = BPF_LD | BPF_ABS | BPF_B, .k = 20};
+		insn[n++] = (struct bpf_insn){.code = BPF_JMP | BPF_JSET | BPF_K, .k = 1, .jf = 2};
+		insn[n++] = load;
+		insn[n++] = (struct bpf_insn){.code = BPF_JMP | BPF_JA, .k = 1};
+		insn[n++] = (struct bpf_insn){.code = BPF_LD | BPF_IMM, .k = other};
+		break;
+	default:
+		insn[n++] = load;
+	}
+	insn[n++] = (struct bpf_insn){.code = BPF_JMP | BPF_JEQ | BPF_K, .jt = equal, .jf = !equal, .k = type};
+	insn[n++] = random_insn();
+	return n;
+}
+
 #define PROGRAM_INSNS 90
 
 /* A program that has every kind of instruction and of jump, with each piece of scratch memory set at its beginning, and
- * often some instructions for frames of one Ethernet type alone, or of all others. */
+ * often branches by the Ethernet type. */
 static uint32_t random_program(struct bpf_insn *insn)
 {
 	static const uint16_t jumps[] = {BPF_JEQ, BPF_JGT, BPF_JGE, BPF_JSET};
@@ -79,16 +114,8 @@ static uint32_t random_program(struct bpf_insn *insn)
 	insn[n++] = (struct bpf_insn){.code = BPF_LD | BPF_ABS | BPF_W, .k = random32() % 60};
 	for (uint32_t k = 0; k < 3; k++)
 		insn[n++] = (struct bpf_insn){.code = BPF_ST, .k = k};
-	for (uint32_t groups = random32() % 3; groups; groups--) {
-		const uint8_t equal = random32() % 2;
-
-		insn[n++] = (struct bpf_insn){.code = BPF_LD | BPF_ABS | BPF_H, .k = 12};
-		insn[n++] = (struct bpf_insn){.code = BPF_JMP | BPF_JEQ | BPF_K,
-					      .jt = equal,
-					      .jf = !equal,
-					      .k = (const uint32_t[]){0x0800, 0x86DD, 0x8100}[random32() % 3]};
-		insn[n++] = random_insn();
-	}
+	for (uint32_t branches = random32() % 3; branches; branches--)
+		n += random_branch(insn + n);
 	while (body--)
 		insn[n++] = random_insn();
 	for (uint32_t j = 0; j < 2; j++)
