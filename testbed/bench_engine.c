@@ -22,9 +22,9 @@
 #define MISSES	2048 /* packets of another capture: twice what the flow cache holds, so that 7 of 8 miss */
 
 struct shape {
+	bool misses; /* each packet has a source address of its own, which the last filter reads */
 	const char *handler;
 	bool roce;
-	bool misses;	/* each packet has a source address of its own, which the last filter reads */
 	unsigned rules; /* filters that each packet is held against; the last one takes it. 0: the handler has QP 256 */
 };
 
