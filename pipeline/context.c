@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "rule.h"
 #include "context.h"
 #include "context_parts.h"
 #include "error.h"
-#include "front.h"
+#include "flow_cache.h"
 #include "gone.h"
 #include "grant.h"
 #include "handler.h"
@@ -31,18 +32,18 @@ static bool has_too_many_filters(const struct sp_context *c)
 	return c->account && n >= SP_APPLICATION_RULES;
 }
 
-/* Workers look for them when there is a rule. */
-static int make_fronts(struct sp_nic *nic)
+/* Before the first rule: workers use their caches once there is one. */
+static int make_flow_caches(struct sp_nic *nic)
 {
 	for (unsigned i = 0; i < nic->workers; i++) {
 		struct sp_worker *w = nic->worker[i];
 
-		if (w->front)
+		if (w->flow_cache)
 			continue;
-		w->front = aligned_alloc(64, sizeof(*w->front));
-		if (!w->front)
+		w->flow_cache = aligned_alloc(64, sizeof(*w->flow_cache));
+		if (!w->flow_cache)
 			return -ENOMEM;
-		memset(w->front, 0, sizeof(*w->front));
+		memset(w->flow_cache, 0, sizeof(*w->flow_cache));
 	}
 	return 0;
 }
@@ -79,7 +80,7 @@ static int publish(struct sp_context *c, struct sp_error *error)
 			at++;
 		if (at == SP_MAX_RULES)
 			return sp_error_set(error, ENOSPC, "filter", "more than %d filters", SP_MAX_RULES);
-		r = make_fronts(nic);
+		r = make_flow_caches(nic);
 		if (r)
 			return sp_error_set(error, -r, "filter", "no memory");
 		r = sp_rule_create(filter, c, &c->rule, error);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "rule.h"
 #include "context_parts.h"
 #include "canary.h"
 #include "error.h"

@@ -4,7 +4,8 @@
 #include "entity.h"
 #include "exec_context.h"
 #include "fate.h"
-#include "front.h"
+#include "flow_cache.h"
+#include "rule.h"
 #include "handover.h"
 #include "icrc.h"
 #include "local.h"
@@ -127,7 +128,8 @@ static void match_rules(struct sp_worker *w, struct sp_packet *p, int parsed, ui
 	const uint64_t rules = atomic_load_explicit(&w->nic->rules, memory_order_acquire);
 
 	if (rules) { /* there has been one */
-		const struct sp_rule *rule = sp_front_match(w->front, w->nic->rule[rules & 1], rules >> 1, p->buf);
+		const struct sp_rule *rule =
+			sp_flow_cache_match(w->flow_cache, w->nic->rule[rules & 1], rules >> 1, p->buf);
 
 		if (rule) {
 			p->qp_index = 0;

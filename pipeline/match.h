@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which context a packet belongs to: RoCEv2 by destination QP, the rest by tcpdump filter expressions in order. */
+/* The table of QP numbers: which context a RoCEv2 packet belongs to. Other packets go by rules, see rule.h. */
 #ifndef PIPELINE_MATCH_H
 #define PIPELINE_MATCH_H
 
@@ -11,9 +11,6 @@
 #include "limits.h"
 
 struct sp_context;
-struct sp_error;
-struct sp_front_reads;
-struct rte_mbuf;
 
 /* One claimed QP number. index and context are written by control calls before qpn publishes them; read by workers. */
 struct sp_qp {
@@ -68,23 +65,5 @@ static inline const struct sp_qp *sp_qp_table_find(const struct sp_qp_table *tab
 	const struct sp_qp *qp = &page->qp[qpn & (SP_QP_PAGE_SLOTS - 1)];
 	return atomic_load_explicit(&qp->qpn, memory_order_acquire) == qpn ? qp : NULL;
 }
-
-/*
- * Filter rules: pcap-filter(7) expressions, compiled by libpcap, translated to eBPF and JIT-compiled by DPDK's BPF
- * library; interpreted by libpcap where there is no JIT, or where DPDK's library is not up to the program (see rule.c).
- * Creation is a control call (libpcap's compiler has been safe for threads only since 1.8); host names in the
- * expression are looked up, which may block.
- */
-#define SP_RULE_EXPRESSION_MAX 4096 /* bytes */
-struct sp_rule;
-/* -EINVAL: not a filter expression, too long, empty, or about more than the packet (text in error, key "filter"; error
- * may be NULL), -ENOMEM. */
-int sp_rule_create(const char *expression, struct sp_context *context, struct sp_rule **rule, struct sp_error *error);
-void sp_rule_destroy(struct sp_rule *rule); /* NULL is fine; no worker may use it any more */
-bool sp_rule_matches(const struct sp_rule *rule, struct rte_mbuf *packet); /* linear packets only; any thread */
-struct sp_context *sp_rule_context(const struct sp_rule *rule);
-void sp_rule_give(struct sp_rule *rule, struct sp_context *context); /* [control] workers may be looking */
-const struct sp_front_reads *sp_rule_reads(const struct sp_rule *rule);
-bool sp_rule_compiled(const struct sp_rule *rule); /* runs as machine code */
 
 #endif

@@ -5,6 +5,7 @@
  * that wait or that turn out not to be wanted would leave holes. Outgoing frames go straight into the rings before
  * the port has them, and become visible if it takes them.
  */
+#include "rule.h"
 #include "mirror.h"
 
 #include <stdlib.h>

@@ -246,7 +246,7 @@ void sp_nic_destroy(struct sp_nic *nic)
 	sp_scheduler_destroy(nic);
 	for (uint16_t w = 0; w < SP_MAX_WORKERS; w++) {
 		if (nic->worker[w])
-			free(nic->worker[w]->front);
+			free(nic->worker[w]->flow_cache);
 		free(nic->worker[w]);
 	}
 	for (unsigned i = 0; i < SP_MAX_PORTS; i++)

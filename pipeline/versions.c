@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "rule.h"
 #include "versions.h"
 #include "version_make.h"
 #include "engine.h"

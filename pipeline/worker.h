@@ -78,7 +78,7 @@ struct sp_worker {
 	bool dead;					/* ended messages wait for their tables */
 	const struct sp_tap_calls *tap;			/* somebody looks on, see onlooker.h; NULL: the normal case */
 	const struct sp_tap_calls *observer[SP_TAPS];	/* behind the tap */
-	struct sp_front *front;				/* of the filter rules: made with the first of them */
+	struct sp_flow_cache *flow_cache;		/* made with the first filter rule */
 	struct sp_mirrors *mirrors;			/* captures of what passes here; NULL: none, the normal case */
 	struct sp_scheduler *scheduler;			/* NULL: calls are not measured, and no context waits */
 	SLIST_HEAD(, sp_view) touched;			/* contexts with something new for the host in this poll */

@@ -20,8 +20,10 @@
 #define FLOWS	64   /* UDP source ports */
 #define PORT	7777 /* destination port */
 #define RULES	32
+#define MISSES	2048 /* packets of another capture: twice what the flow cache holds, so that 7 of 8 miss */
 
 struct shape {
+	bool misses; /* each packet has a source address of its own, which the last filter reads */
 	const char *handler;
 	bool roce;
 	unsigned rules; /* filters that each packet is compared with; the last one matches. 0: the handler has QP 256 */
@@ -41,7 +43,7 @@ static uint32_t make_frame(void *arg, uint64_t number, uint8_t *f)
 	const struct bench *b = arg;
 	uint32_t len;
 
-	if (number == CAPTURE)
+	if (number == (b->shape.misses ? MISSES : CAPTURE))
 		return 0;
 	len = bench_frame(f, 0x64, 256, PAYLOAD + (b->shape.roce ? 4 : 0)); /* UD SEND Only */
 	if (b->shape.roce) {
@@ -51,7 +53,15 @@ static uint32_t make_frame(void *arg, uint64_t number, uint8_t *f)
 	}
 	sp_store_be16(f + BENCH_IP + 20, (uint16_t)(20000 + number % FLOWS));
 	sp_store_be16(f + BENCH_IP + 22, PORT);
-	memset(f + BENCH_BTH, 0x5A, len - BENCH_BTH);
+	if (b->shape.misses) { /* the sum of the two fields, and so the header's checksum, stays what it was */
+		const uint16_t address = (uint16_t)(number * 40503);
+		const uint32_t rest = 0x202 + 0xFFFFu - address;
+
+		sp_store_be16(f + BENCH_IP + 4, (uint16_t)(rest + (rest >> 16)));
+		sp_store_be16(f + BENCH_IP + 14, address);
+	}
+	for (uint32_t i = BENCH_BTH; i < len; i++) /* as in real traffic, no two payloads are alike */
+		f[i] = (uint8_t)((number + 1) * 0x9E3779B97F4A7C15u >> i % 8 * 8);
 	return len;
 }
 
@@ -79,7 +89,8 @@ static int open_context(struct bench *b, unsigned i, struct bench_why *why)
 	int r;
 
 	snprintf(name, sizeof(name), "bench%u", i);
-	snprintf(filter, sizeof(filter), "udp dst port %u", last ? PORT : 10000 + i);
+	snprintf(filter, sizeof(filter), "udp dst port %u%s", last ? PORT : 10000 + i,
+		 last && b->shape.misses ? " and src net 192.0.0.0/16" : "");
 	r = sp_nic_context_add(b->wire.nic, &config, &b->context[i], &error);
 	if (r)
 		snprintf(why->text, sizeof(why->text), "%s", error.text);
@@ -155,6 +166,7 @@ static int run_5tswap(void *state, double seconds, struct bench_round *round, st
 OPEN(null, .handler = BENCH_NULL, .roce = true)
 OPEN(rules_1, .handler = BENCH_NULL, .rules = 1)
 OPEN(rules_32, .handler = BENCH_NULL, .rules = RULES)
+OPEN(rules_32_misses, .handler = BENCH_NULL, .rules = RULES, .misses = true)
 OPEN(count, .handler = "count", .rules = 1)
 OPEN(reflect, .handler = "reflect", .rules = 1)
 
@@ -169,6 +181,8 @@ const struct bench_case bench_engine[] = {
 	CASE("filters-1", rules_1, BENCH_UNCHECKED,
 	     "datagrams of 64 bytes through one filter to a handler that does nothing"),
 	CASE("filters-32", rules_32, BENCH_UNCHECKED, "the same through 32 filters, of which the last one takes them"),
+	CASE("filters-32-misses", rules_32_misses, BENCH_UNCHECKED,
+	     "the same from 2048 addresses, which the last filter reads: most packets miss the flow cache"),
 	CASE("count", count, BENCH_UNCHECKED, "datagrams of 64 bytes of 64 flows, to the handler count"),
 	{.name = "reflect",
 	 .help = "datagrams of 64 bytes answered by the handler reflect",

@@ -24,7 +24,7 @@ CODES = ["ec-%s-%s%s-%s%s" % (way, kind, code, size, where) for kind in ("", "xo
 SHORT = "--quick", "--rounds", "1"  # several NICs and applications at once
 RVMA_SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
 RVMA = ["rvma-%s-%d" % (kind, size) for kind in ("latency", "ordered", "adaptive") for size in RVMA_SIZES]
-ENGINE = ["null", "filters-1", "filters-32", "count", "reflect", "qps-1", "qps-1000", "qps-10000", "qps-100000"]
+ENGINE = ["null", "filters-1", "filters-32", "filters-32-misses", "count", "reflect", "qps-1", "qps-1000", "qps-10000", "qps-100000"]
 PLACES = ["sdr-place-%d-%s" % (size, where) for size in (1024, 4096) for where in ("8M", "64M")]
 SDR = ["sdr-receive-64", "sdr-receive-4096", "sdr-chunk-64", "sdr-polled-64", "sdr-metered-64", *PLACES, "sdr-workers-64", "sdr-workers-64-mixed", "sdr-workers-4096",
        "sdr-send-64", "sdr-send-4096"]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Payload that is sent from where it lies: the same bytes on the wire as if it had been copied; and when it is copied.
  */
-#include "../../pipeline/match.h"
+#include "../../pipeline/rule.h"
 
 #include "pier.h"
 

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which bytes of a frame the program of a filter rule can read. The flow cache compares these bytes and no others. */
+#ifndef PIPELINE_RULE_READS_H
+#define PIPELINE_RULE_READS_H
+
+#include <stdint.h>
+
+#include "../handlers/wire/roce.h"
+
+#define SP_RULE_READS_BYTES 64 /* bytes further back are not tracked */
+
+struct bpf_program;
+
+/*
+ * A program branches on the Ethernet type, and finds what follows the IPv4 header by the header's length. So the bytes
+ * that it reads depend on the kind of the frame: 0 to 15 are IPv4 with a header of so many words.
+ */
+enum { SP_FRAME_IP4, SP_FRAME_IP6 = 16, SP_FRAME_OTHER, SP_FRAME_KINDS };
+#define SP_FRAME_KIND_END 15 /* the kind is in bytes 12 to 14 */
+
+static inline unsigned sp_frame_kind(const uint8_t *frame)
+{
+	const uint16_t type = sp_load_be16(frame + 12);
+
+	if (type == 0x0800)
+		return SP_FRAME_IP4 + (frame[14] & 15);
+	return type == 0x86DD ? SP_FRAME_IP6 : SP_FRAME_OTHER;
+}
+
+struct sp_rule_reads {
+	uint64_t bytes[SP_FRAME_KINDS]; /* a bit for each byte */
+	uint32_t known;			/* a bit for each kind: the program reads those bytes and nothing else */
+};
+
+void sp_rule_reads_find(const struct bpf_program *program, struct sp_rule_reads *reads);
+
+#endif
