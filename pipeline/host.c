@@ -286,8 +286,9 @@ bool sp_commands_waiting(const struct sp_worker *w)
 {
 	const struct sp_command_queue *q;
 
-	if (atomic_load_explicit(&w->woken, memory_order_relaxed))
-		return true;
+	for (q = atomic_load_explicit(&w->woken, memory_order_acquire); q; q = q->woken)
+		if (!sp_ring_empty(&q->reader)) /* those of a new application are empty */
+			return true;
 	LIST_FOREACH (q, &w->queues, active)
 		if (!sp_ring_empty(&q->reader))
 			return true;

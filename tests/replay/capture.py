@@ -21,7 +21,7 @@ import packets  # noqa: E402
 from replay import Skip, equal, main, rule  # noqa: E402
 
 # handlers/wire/attach.h and capture.h
-MAGIC, VERSION, OP_CAPTURE = 0x444E4953, 1, 8
+MAGIC, VERSION, OP_CAPTURE = 0x444E4953, 2, 8
 HEADER = struct.Struct("=IHHiI4Q")  # a reply; in a request the status is the length, and what follows is reserved
 REQUEST = struct.Struct("=II40s1024s")
 MEMORY = struct.Struct("=IIIIQQI28x")

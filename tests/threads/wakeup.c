@@ -221,7 +221,7 @@ static void no_post_is_lost_while_its_application_is_parked(void)
 		if (sp_command_post(dev, &cmd))
 			break;
 		while (__atomic_load_n((uint64_t *)area, __ATOMIC_ACQUIRE) != cmd.arg[0])
-			if (++spins % 256 == 0) {
+			if (++spins % 8192 == 0) {
 				sched_yield();
 				began = began ? began : sp_clock();
 				if (sp_clock() - began > LONG)
