@@ -136,7 +136,7 @@ static int write_all(struct capture *c)
 	if (r)
 		return fail(c, strerror(-r));
 	if (c->link.dead) {
-		fprintf(stderr, "spindle capture: the NIC has gone\n");
+		fprintf(stderr, "spindle capture: the NIC has %s\n", c->link.dead == -ENODEV ? "gone" : "died");
 		return 1;
 	}
 	return 0;
@@ -153,6 +153,8 @@ static const char *ask_error(int r)
 		return "another version of spindle";
 	case -ENODEV:
 		return "does not answer";
+	case -ECONNABORTED:
+		return "has died";
 	default:
 		return strerror(-r);
 	}

@@ -198,15 +198,17 @@ static int arguments(struct asked *a, int argc, char **argv)
 
 static int refused(const struct asked *a, int status, const struct sp_error *error)
 {
-	const char *why = *error->text	      ? error->text
-			  : status == -EPERM  ? "handlers and contexts are for its own user and root"
-			  : status == -ENODEV ? "it has gone, or does not answer"
-			  : status == -EPROTO ? "what it says makes no sense: is it of another version?"
-					      : strerror(-status);
+	const char *why = *error->text		    ? error->text
+			  : status == -EPERM	    ? "handlers and contexts are for its own user and root"
+			  : status == -ENODEV	    ? "it has gone, or does not answer"
+			  : status == -ECONNABORTED ? "it has died"
+			  : status == -EPROTO	    ? "what it says makes no sense: is it of another version?"
+						    : strerror(-status);
 
 	fprintf(stderr, "spindle handler: NIC %s: %s%s\n", command_nic_name(a->nic), why,
-		status == -ENODEV || status == -EPROTO || a->word->op == SP_HANDLER_STATUS ? ""
-											   : " (nothing has changed)");
+		status == -ENODEV || status == -ECONNABORTED || status == -EPROTO || a->word->op == SP_HANDLER_STATUS
+			? ""
+			: " (nothing has changed)");
 	return 1;
 }
 

@@ -42,6 +42,9 @@ void command_nic_error(const char *nic, int status, char *text, size_t room)
 	case -EPROTO:
 		snprintf(text, room, "NIC %s: what answers at %s is of another version, or no NIC", name, socket);
 		break;
+	case -ECONNABORTED:
+		snprintf(text, room, "NIC %s has died (%s)", name, socket);
+		break;
 	case -ENODEV:
 		snprintf(text, room, "NIC %s does not answer (%s)", name, socket);
 		break;

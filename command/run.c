@@ -24,15 +24,17 @@
 #include "output.h"
 #include "run_fault.h"
 
-static const char usage[] = "usage: spindle run -c FILE [OPTIONS] [-- EAL ARGUMENTS]\n"
-			    "\n"
-			    "Runs the NIC that FILE describes, for the programs that attach to it, until SIGINT or "
-			    "SIGTERM; a second one ends\n"
-			    "it at once. One line on standard output says that it is ready.\n"
-			    "  -c FILE      the configuration (see spindle-nic.ini(5))\n"
-			    "  --name NAME  of the NIC: programs attach by it (default: name of [nic], or spindle0)\n"
-			    "  -v           say what it runs on: memory, ports, drivers\n"
-			    "Exit status: 0 stopped by a signal, 1 failed, 2 wrong usage.\n";
+static const char usage[] =
+	"usage: spindle run -c FILE [OPTIONS] [-- EAL ARGUMENTS]\n"
+	"\n"
+	"Runs the NIC that FILE describes, for the programs that attach to it, until SIGINT or "
+	"SIGTERM; a second one ends\n"
+	"it at once. One line on standard output says that it is ready.\n"
+	"  -c FILE      the configuration (see spindle-nic.ini(5))\n"
+	"  --name NAME  of the NIC: programs attach by it (default: name of [nic], or spindle0)\n"
+	"  -v           say what it runs on: memory, ports, drivers\n"
+	"Exit status: 0 stopped by a signal, 1 failed, 2 wrong usage, 3 a handler crashed or did not "
+	"come back.\n";
 
 #define EAL_ARGUMENTS 48 /* of the user; some are added */
 #define READY_BYTES   1024
@@ -219,6 +221,20 @@ static void say_ground(void)
 	}
 }
 
+/* What is left when the process ends at once: the next NIC of this name would not mind them, but they look like a NIC.
+ * Async-signal-safe. */
+static void abandon(void *arg)
+{
+	struct run *r = arg;
+	struct stat st;
+
+	if (r->claim.fd < 0) /* they are gone, or another NIC's by now */
+		return;
+	if (!lstat(r->path, &st) && S_ISSOCK(st.st_mode))
+		unlink(r->path);
+	unlink(r->claim.lock);
+}
+
 static int start_nic(struct run *r)
 {
 	struct sp_error error = {.key = ""};
@@ -227,7 +243,7 @@ static int start_nic(struct run *r)
 	/* Nobody outside shall know how flows are spread over tables. */
 	if (getrandom(&r->nic_config.secret, sizeof(r->nic_config.secret), 0) < 0)
 		return fail("no random numbers");
-	run_fault_set(&r->fault, &r->nic_config, r->path);
+	run_fault_set(&r->fault, &r->nic_config, r->path, abandon, r);
 	if (sp_nic_create(&r->nic_config, &error, &r->nic) || sp_config_contexts(r->config, r->nic, &error))
 		return fail(error.text);
 	if (r->verbose)
@@ -278,19 +294,6 @@ static int say_ready(const struct run *r)
 }
 
 /* ---- down ---- */
-/* What a second signal leaves to nobody: the next NIC of this name would not mind them, but they look like a NIC. */
-static void abandon(void *arg)
-{
-	struct run *r = arg;
-	struct stat st;
-
-	if (r->claim.fd < 0) /* they are gone, or another NIC's by now */
-		return;
-	if (!lstat(r->path, &st) && S_ISSOCK(st.st_mode))
-		unlink(r->path);
-	unlink(r->claim.lock);
-}
-
 static void stop(struct run *r)
 {
 	if (r->nic)
@@ -314,7 +317,7 @@ int command_run(int argc, char **argv)
 	char text[512];
 	int status;
 
-	r = (struct run){.claim.fd = -1};
+	r = (struct run){.claim.fd = -1, .fault.file = -1};
 	status = arguments(&r, argc, argv);
 	if (status)
 		return status - 1;

@@ -35,6 +35,9 @@ void stat_ask_words(const struct stat_asked *a, int status, char *words, size_t 
 	case -ENODEV:
 		snprintf(words, bytes, "NIC %s has gone, or does not answer", nic);
 		break;
+	case -ECONNABORTED:
+		snprintf(words, bytes, "NIC %s has died", nic);
+		break;
 	case -EPERM:
 		snprintf(words, bytes, "NIC %s: --handlers is for its own user and root: packets wait meanwhile", nic);
 		break;

@@ -2,7 +2,8 @@
 /*
  * A NIC in another process. Control calls are requests over its socket, one at a time (wire/attach.h); commands and
  * events go through rings in memory that it shares. What it says is checked before it serves as a size or an index.
- * Once the connection has ended, for whatever reason, the device is dead: every call says -ENODEV.
+ * Once the connection has ended the device is dead: every call says -ENODEV when the NIC has said goodbye, otherwise
+ * -ECONNABORTED.
  */
 #include "attach.h"
 
@@ -60,7 +61,7 @@ static int sp_attached_look(struct sp_attached *a)
 {
 	if (!a->link.dead && ++a->nothing % SP_ATTACH_LOOK == 0)
 		sp_attach_look(&a->link);
-	return a->link.dead ? -ENODEV : 0;
+	return a->link.dead;
 }
 
 /* ---- memory --------------------------------------------------------------------------------------------------------
@@ -214,7 +215,7 @@ static bool sp_attached_lives(const struct sp_attached_context *c)
 static int sp_attached_gone(struct sp_attached *a)
 {
 	sp_attach_look(&a->link);
-	return a->link.dead ? -ENODEV : -ECONNRESET;
+	return a->link.dead ? a->link.dead : -ECONNRESET;
 }
 
 /* The context, or NULL and why there is none. */
@@ -222,7 +223,7 @@ static struct sp_attached_context *sp_attached_context(struct sp_attached *a, ui
 {
 	struct sp_attached_context *c = *sp_attached_find(a, id);
 
-	*rc = a->link.dead ? -ENODEV : !c ? -ENOENT : 0;
+	*rc = a->link.dead ? a->link.dead : !c ? -ENOENT : 0;
 	if (!*rc && __atomic_load_n(&c->events->closed, __ATOMIC_ACQUIRE))
 		*rc = -ECONNRESET;
 	return *rc ? NULL : c;
@@ -303,7 +304,7 @@ static int sp_attached_progress(struct sp_dev *dev, sp_time now)
 		a->looked = now;
 		sp_attach_look(&a->link);
 	}
-	return a->link.dead ? -ENODEV : 0;
+	return a->link.dead;
 }
 
 static sp_time sp_attached_deadline(struct sp_dev *dev)
@@ -318,7 +319,7 @@ static int sp_attached_arm(struct sp_dev *dev)
 
 	sp_attach_look(&a->link);
 	if (a->link.dead)
-		return -ENODEV;
+		return a->link.dead;
 	sp_bell_arm(&a->queues->bell, a->pipe);
 	return 0;
 }
@@ -336,7 +337,7 @@ static int sp_attached_address(struct sp_dev *dev, int family, uint8_t ip[16])
 	const bool four = family == AF_INET;
 
 	if (a->link.dead)
-		return -ENODEV;
+		return a->link.dead;
 	if (!(four ? a->welcome.has4 : a->welcome.has6))
 		return -ENOENT;
 	memcpy(ip, four ? a->welcome.ip4 : a->welcome.ip6, 16);
@@ -399,7 +400,7 @@ void sp_attach_leave(struct sp_dev *dev)
 {
 	if (dev->ops != &sp_attached_ops)
 		return;
-	sp_attached(dev)->link.dead = true;
+	sp_attached(dev)->link.dead = -ENODEV;
 	shutdown(sp_attached(dev)->link.fd, SHUT_RDWR);
 }
 

@@ -8,8 +8,8 @@
 #include "device.h"
 
 struct sp_attach_link {
-	int fd; /* the socket, -1: none */
-	bool dead;
+	int fd;	  /* the socket, -1: none */
+	int dead; /* 0; or what all calls return now: -ENODEV, -ECONNABORTED (the NIC has died) */
 	uint64_t message[(sizeof(struct sp_attach_reply) + SP_ATTACH_BYTES) / 8 + 1]; /* the last reply */
 };
 
@@ -26,8 +26,9 @@ struct sp_attach_exchange {
 
 /* nic: as for sp_attach. -ENOENT, -ECONNREFUSED, -EACCES, -EINVAL, -ENAMETOOLONG ... On failure link->fd is -1. */
 int sp_attach_connect(struct sp_attach_link *link, const char *nic);
-/* The reply's status, or: -ENODEV, the connection has ended or there was no reply for 30 s; -EPROTO, it makes no sense,
- * which is the end of the connection too. Descriptors come only with success; close them by sp_attach_release. */
+/* The reply's status, or: -ENODEV, the NIC has said goodbye, or there was no reply for 30 s; -ECONNABORTED, the
+ * connection has ended without a goodbye: the NIC has died; -EPROTO, the reply makes no sense. Each ends the
+ * connection. Descriptors come only with success; close them by sp_attach_release. */
 int sp_attach_exchange(struct sp_attach_link *link, struct sp_attach_exchange *x);
 void sp_attach_release(struct sp_attach_exchange *x);
 /* Looks whether the NIC is still there, without waiting: link->dead. */

@@ -3,6 +3,8 @@
 #ifndef HOST_API_CONTEXT_H
 #define HOST_API_CONTEXT_H
 
+#include <errno.h>
+
 #include "spindle.h"
 
 /* Settings of a context to be opened. A key twice is refused by the NIC. */
@@ -20,6 +22,12 @@ struct sp_numbered {
 	uint32_t qpn;	  /* 0: the first that is free */
 	uint32_t step;	  /* how many it takes, as a power of two */
 };
+
+/* The NIC has ended (-ENODEV) or died (-ECONNABORTED). */
+static inline bool sp_is_gone(int rc)
+{
+	return rc == -ENODEV || rc == -ECONNABORTED;
+}
 
 #pragma GCC visibility push(hidden)
 void sp_settings_uint(struct sp_settings *s, const char *key, uint64_t value, const char *unit);

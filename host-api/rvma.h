@@ -12,7 +12,8 @@
  * peer is gone. Nothing is ever written to a buffer that the application owns.
  *
  * Errors beside those named at calls: -EINVAL an argument is out of its range, -EFAULT a range is not within its
- * region, -ENODEV the NIC has gone, -ECONNRESET the NIC has ended the context.
+ * region, -ENODEV the NIC has ended, -ECONNABORTED it has died, -ECONNRESET it has ended
+ * the context.
  * Calls do not wait for a peer; those on windows wait for the NIC (control work). Threads: one at a time for a device
  * and all that hangs off it. An embedded NIC without threads is driven by sp_progress; calls ..._wait do that.
  */
@@ -185,7 +186,7 @@ int rvma_get(struct rvma_peer *peer, uint64_t mailbox, uint64_t key, unsigned ba
  *   -ESHUTDOWN closed		-EMSGSIZE too large		-ERANGE outside the buffer, or the offset overflows
  *   -EPROTOTYPE wrong mode	-EDQUOT over the window's rate	-ENODATA a get of what is not complete
  *   -ECANCELED rewound, or the context ends			-ENOSPC the receiver has no room
- *   -ECONNABORTED the receiver gave it up			-ECONNRESET the peer is gone, or another one now
+ *   -ECONNABORTED the receiver gave it up, or the NIC died		-ECONNRESET the peer is gone, or another one now
  *   -ETIMEDOUT the peer lives and says nothing of it (a silent window)
  *   -EHOSTUNREACH no path to it. */
 int rvma_op_test(struct rvma_op *op);

@@ -249,7 +249,7 @@ int sdr_qp_destroy(struct sdr_qp *qp)
 	free(qp->sends);
 	free(qp->recvs);
 	free(qp);
-	return rc == -ENODEV || rc == -ENOENT ? 0 : rc; /* a NIC that has gone has let go of it too */
+	return sp_is_gone(rc) || rc == -ENOENT ? 0 : rc; /* a NIC that has gone has let go of it too */
 }
 
 /* ---- connection ----------------------------------------------------------------------------------------------------

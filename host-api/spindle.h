@@ -41,9 +41,12 @@ struct sp_error {
 
 /* The NIC that runs in another process (spindle run). nic: its name, or the path of its socket when there is a '/' in
  * it; NULL: $SPINDLE_NIC, or "spindle0". -ENOENT or -ECONNREFUSED: it does not run. -EACCES: its socket is not for us.
- * -EPROTO: it speaks another version. -EUSERS: it has as many applications as it takes. -ENODEV: it went away, or said
- * nothing for 30 s. Every call waits that long for an answer at the most. Close with sp_dev_close. A child
- * after fork() must not use the device. */
+ * -EPROTO: it speaks another version. -EUSERS: it has as many applications as it takes. -ENODEV: it ended, or said
+ * nothing for 30 s. -ECONNABORTED: it died. Every call waits that long for an answer at the most. Close with
+ * sp_dev_close. A child after fork() must not use the device.
+ * When the NIC ends in order, every call says -ENODEV from then on; when it dies (a handler crashes or does not come
+ * back, the process is killed), -ECONNABORTED. Memory stays readable. A program may then sp_dev_close and sp_attach
+ * anew. */
 int sp_attach(const char *nic, struct sp_dev **dev);
 /* Where the socket of a NIC of that name is, or would be made: $SPINDLE_SOCKETS, else /run/spindle for root and
  * $XDG_RUNTIME_DIR/spindle (/tmp/spindle-UID where that is not set) for others. mine: of a NIC that we would run
@@ -81,7 +84,7 @@ int sp_command_call(struct sp_dev *dev, const struct sp_command *command, struct
 /* Takes the oldest event of context id: 1, or 0 when there is none. -ECONNRESET: the NIC has ended the context. */
 int sp_event_take(struct sp_dev *dev, uint32_t id, struct sp_event *event);
 
-/* Lets an embedded NIC without workers of its own do what is due (-ENODEV: the NIC has gone). */
+/* Lets an embedded NIC without workers of its own do what is due (-ENODEV, -ECONNABORTED: the NIC has gone). */
 int sp_progress(struct sp_dev *dev, sp_time now);
 /* When sp_progress has something to do at the latest; SP_NEVER: only once something happens. */
 sp_time sp_next_deadline(struct sp_dev *dev);
@@ -90,12 +93,13 @@ sp_time sp_clock(void);
 
 /* Sleeping instead of polling: arm, look once more at what is waited for (events, bitmaps, status), then sleep until
  * the descriptor is readable. One wake-up per arming, when the NIC has posted an event to one of the device's contexts
- * or changed an area of theirs, or is gone; it may come for nothing. -ENODEV: the NIC has gone. -EOPNOTSUPP: the NIC
- * has no threads of its own (it does what is due in sp_progress). */
+ * or changed an area of theirs, or is gone; it may come for nothing. -ENODEV, -ECONNABORTED: the NIC has gone.
+ * -EOPNOTSUPP: the NIC has no threads of its own (it does what is due in sp_progress). */
 int sp_dev_arm(struct sp_dev *dev);
 /* The descriptor: for poll, epoll and the like, to be neither read, written nor closed; sp_dev_arm empties it. */
 int sp_dev_fd(struct sp_dev *dev);
-/* Sleeps on it, for at most `timeout` ps (SP_NEVER: no limit): 0 or -ETIMEDOUT, -ENODEV, -EINTR (a signal). */
+/* Sleeps on it, for at most `timeout` ps (SP_NEVER: no limit): 0 or -ETIMEDOUT, -ENODEV, -ECONNABORTED, -EINTR (a
+ * signal). */
 int sp_dev_wait(struct sp_dev *dev, sp_time timeout);
 /* The contexts opened through the device end with it, then its regions are released: every struct sp_mr that was not
  * freed before is invalid from here on. A region that another device's context still uses stays until the NIC goes. */

@@ -333,12 +333,15 @@ int sp_warden_create(struct sp_nic *nic)
 	nic->warden = warden;
 	sp_fault_signal(&warden->number); /* without one, reports have no packets */
 	for (unsigned i = 0; i < nic->workers; i++) {
-		warden->ward[i].question.seen = calloc(1, sizeof(struct sp_seen));
-		if (!warden->ward[i].question.seen) {
+		struct sp_question *q = &warden->ward[i].question;
+
+		q->seen = calloc(1, sizeof(*q->seen));
+		q->stack = malloc(SP_FAULT_SIGNAL_STACK);
+		if (!q->seen || !q->stack) {
 			sp_warden_destroy(nic);
 			return -ENOMEM;
 		}
-		nic->worker[i]->question = &warden->ward[i].question;
+		nic->worker[i]->question = q;
 	}
 	return 0;
 }
@@ -414,6 +417,7 @@ void sp_warden_destroy(struct sp_nic *nic)
 	for (unsigned i = 0; i < nic->workers; i++) {
 		nic->worker[i]->question = NULL;
 		free(warden->ward[i].question.seen);
+		free(warden->ward[i].question.stack);
 	}
 	pthread_cond_destroy(&warden->wake);
 	pthread_mutex_destroy(&warden->lock);

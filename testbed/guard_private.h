@@ -9,6 +9,7 @@
 
 #include "arrivals.h"
 #include "guard.h"
+#include "words.h"
 
 #define SP_GUARD_LEVELS	 8  /* calls within calls: closing a message from payload() calls completion() */
 #define SP_GUARD_RANGES	 16 /* of code that holds locks which everybody needs */
@@ -77,8 +78,6 @@ void sp_guard_limit_set(struct sp_guard *g, uint64_t ms); /* 0: as by default */
 int sp_guard_crashes_take(struct sp_guard *g); /* -ENOMEM */
 void sp_guard_crashes_give(struct sp_guard *g);
 /* In signal handlers: text from `to` on, at most up to `end`; returns where it ends. */
-char *sp_guard_put(char *to, const char *end, const char *text);
-char *sp_guard_put_number(char *to, const char *end, uint64_t n, unsigned base);
 char *sp_guard_put_call(char *to, const char *end, const struct sp_guard *g); /* the innermost call's, ending in ": " */
 void sp_guard_say_at_once(struct sp_guard *g, const char *text, size_t len);  /* the last words of the process */
 

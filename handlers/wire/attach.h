@@ -5,7 +5,9 @@
  * sealed against shrinking and growing. Host byte order: both ends are on one machine.
  * One request at a time: who asks again before the last reply is read is let go, and so is, after a reply that says
  * -EPROTO, whose request is none (too short, too long, not in its turn). Descriptors from programs are not taken.
- * The NIC trusts nothing of this; the library checks what the NIC says before it uses it as a size or an index.
+ * A reply with op 0 refuses the connection: by status. Unasked, with status -ENODEV, it says that the NIC ends in
+ * order; a connection that ends without it means that the NIC has died. The NIC trusts nothing of this; the library
+ * checks what the NIC says before it uses it as a size or an index.
  */
 #ifndef SPINDLE_WIRE_ATTACH_H
 #define SPINDLE_WIRE_ATTACH_H
