@@ -13,8 +13,8 @@
  * due, at the time that it is told. Threads: as the device: one at a time. Nothing is allocated after rvma_socket_open
  * but a peer (rvma_peer_open) for each stream. Calls that say -EAGAIN: not now, again after some progress.
  *
- * Errors beside those named at calls: -EINVAL an argument is out of its range, -ENODEV the NIC has gone, -ECONNRESET
- * the NIC has ended the context; a socket stays in the latter two.
+ * Errors beside those named at calls: -EINVAL an argument is out of its range, -ENODEV the NIC has ended, -ECONNABORTED
+ * it has died, -ECONNRESET it has ended the context; a socket stays in the latter three.
  *
  * Not secret, not authenticated: who has the key can send to the socket, in anybody's name. But a stream's records
  * carry random numbers that only its two ends know.

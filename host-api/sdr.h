@@ -9,7 +9,8 @@
  *
  * Results: 0 is success, -EAGAIN "not now, try again" (without effect, unless said otherwise), everything else an
  * error: -EINVAL      an argument is out of its range                -EFAULT  a range is not within its memory region
- *   -EOPNOTSUPP  the QP was made without this direction         -ENODEV  the NIC has gone
+ *   -EOPNOTSUPP  the QP was made without this direction         -ENODEV  the NIC has ended
+ *   -ECONNABORTED  the NIC has died
  *   -ECONNRESET  the QP's context was ended by the NIC          -EIO     the QP does not work any more
  * The last two stay: buffers are the caller's again with sdr_qp_destroy, after -ECONNRESET at once. Bitmaps can be read
  * until sdr_qp_destroy; after -ECONNRESET they say nothing any more.

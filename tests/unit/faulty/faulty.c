@@ -63,6 +63,25 @@ static uint32_t deeper(struct state *s)
 	return deep_again(s) + (uint32_t)much[0];
 }
 
+__attribute__((no_sanitize("undefined", "address"))) static uint32_t crash(struct state *s, uint8_t how)
+{
+	switch (how) {
+	case '0':
+		*(volatile int *)s->nowhere = 1;
+		break;
+	case '1':
+		abort();
+	case '2':
+		on /= s->zero;
+		break;
+	case '3':
+		__builtin_trap();
+	case '4':
+		return deeper(s);
+	}
+	return SP_DONE;
+}
+
 static int attach(struct sp_ctx *c)
 {
 	struct state *s = c->state;
@@ -154,17 +173,11 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet
 		pthread_mutex_lock(&s->lock);
 		break;
 	case '0': /* crashes, in each way; */
-		*(volatile int *)s->nowhere = 1;
-		break;
 	case '1':
-		abort();
 	case '2':
-		on /= s->zero;
-		break;
 	case '3':
-		__builtin_trap();
 	case '4':
-		return deeper(s);
+		return crash(s, p->data[0]);
 	case 'S': /* a signal comes in the middle of it */
 		raise(SIGUSR2);
 		break;
