@@ -142,7 +142,7 @@ static char *put_name(char *to, const char *end, const char *nic)
  * next step may crash, too. */
 static void report(struct run_fault *f, const struct sp_fault *fault, const char *crash)
 {
-	char line[1024], comment[240], *end = line + sizeof(line) - 1, *to = put_name(line, end, fault->nic);
+	char line[1024] = "", comment[240], *end = line + sizeof(line) - 1, *to = put_name(line, end, fault->nic);
 	char *const text = to;
 
 	to = put_fault(to, end, fault, crash);

@@ -112,11 +112,8 @@ static unsigned run_context(struct sp_worker *w, struct sp_context *c)
 		uint64_t before = v->sent, began;
 		int r;
 
-		if (sp_view_disabled(v)) { /* also by the call before */
-			if (sp_view_until(v) == SP_NEVER)
-				forget_issues(c);
+		if (sp_view_disabled(v)) /* also by the call before */
 			break;
-		}
 		i->wait = 1;
 		began = sp_metered_begin(v, SP_DOING_ISSUE);
 		r = c->handler->issue(&v->pub, i, budget);
@@ -305,20 +302,14 @@ static void forget_work(struct sp_worker *w, struct sp_view *v)
 }
 
 /* Whose turn it is: of those that may go on the first, or the one that has had least of a worker that is short of time;
- * nobody's while others' packets wait for what they have all had too much. The works of those that are disabled for
- * good go. */
+ * nobody's while others' packets wait for what they have all had too much. */
 static struct sp_view *next_working(struct sp_worker *w)
 {
 	struct sp_view *least = NULL, *v, *after;
 
 	for (v = w->working; v; v = after) {
 		after = v->working_next;
-		if (sp_view_disabled(v)) {
-			if (sp_view_until(v) == SP_NEVER)
-				forget_work(w, v);
-			continue;
-		}
-		if (sp_share_owes(w, v))
+		if (sp_view_disabled(v) || sp_share_owes(w, v))
 			continue;
 		if (!least)
 			least = v;

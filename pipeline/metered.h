@@ -24,8 +24,7 @@ void sp_meter_note(struct sp_view *v, uint64_t cycles, uint32_t packets);
 
 /*
  * Until then its packets are dropped (context-disabled), its timers, work, issues and idle timeouts wait, its commands
- * are answered -EAGAIN. SP_NEVER: for good; timers that come due, work and issues are then forgotten, and commands are
- * answered -ESHUTDOWN. A companion goes with its first context, and the other way round. It is never made less.
+ * are answered -EAGAIN. A companion goes with its first context, and the other way round. It is never made less.
  * Threads: any that may look at the context.
  */
 void sp_context_disable(struct sp_context *c, sp_time until);

@@ -13,7 +13,7 @@
 #include "../../pipeline/warden.h"
 #include "rig.h"
 
-#define STALL	(200 * SP_MS)
+#define STALL	(100 * SP_MS)
 #define PATIENT 30 /* s, for what must come */
 #define BAD	16 /* QPs */
 #define GOOD	17
