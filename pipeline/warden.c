@@ -11,8 +11,7 @@
 
 #define TICK	    (50 * SP_MS)
 #define COLLECT	    (10 * SP_MS)
-#define ANSWER	    SP_SEC /* for a thread that gets a signal: it has to be scheduled first, on a machine with much to do \
-			    */
+#define ANSWER	    SP_SEC /* for a thread that gets a signal: on a busy machine it is not scheduled at once */
 #define BETWEEN	    (2 * SP_MS)
 #define AT_THE_END  (5 * SP_SEC)
 #define STILL_WAITS 2 /* looks in a row that find it waiting */
