@@ -240,7 +240,7 @@ static void idle_timeouts_wait_as_well(void)
 	finish();
 }
 
-static void for_good_means_that_no_call_comes_any_more(void)
+static void while_it_is_disabled_no_call_comes(void)
 {
 	struct sp_nic_totals t;
 	uint32_t id, other;
@@ -250,36 +250,39 @@ static void for_good_means_that_no_call_comes_any_more(void)
 	other = rig_context(&rig, "b", "costly", "qp=17");
 	CU_ASSERT_EQUAL(tell(id, 0, SP_SEC, 3, 3), 0);
 	CU_ASSERT_EQUAL(tell(other, 0, 0, 3, 0), 0);
-	sp_context_disable(sp_context_by_id(rig.nic, id), SP_NEVER);
+	sp_context_disable(sp_context_by_id(rig.nic, id), LONG);
 	sp_context_disable(sp_context_by_id(rig.nic, id), SP_SEC); /* which is less */
 	burst(16, 10, 1);
 	rig_run(&rig, 0, 100 * SP_SEC);
 	CU_ASSERT_EQUAL(state(id)->payloads + state(id)->timers + state(id)->works + state(id)->issues, 0);
 	CU_ASSERT_EQUAL(state(other)->works, 3);
-	CU_ASSERT_EQUAL(tell(id, 0, 0, 0, 0), -ESHUTDOWN);
-	CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 0), SP_NEVER);
+	CU_ASSERT_EQUAL(tell(id, 0, 0, 0, 0), -EAGAIN);
+	CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 0), LONG);
 	CU_ASSERT_EQUAL(view(id, 0)->disabled, 10);
-	CU_ASSERT_EQUAL(state(id)->timer.armed + state(id)->work.active + state(id)->issue.active, 0);
+	rig_run(&rig, 100 * SP_SEC, LONG + SP_SEC);
+	CU_ASSERT_EQUAL(state(id)->timers, 1);
+	CU_ASSERT_EQUAL(state(id)->works, 3);
+	CU_ASSERT_EQUAL(state(id)->issues, 3);
 	sp_nic_context_remove(rig.nic, id);
 	sp_nic_totals(rig.nic, &t);
 	CU_ASSERT_EQUAL(t.dropped, 10);
 	finish();
 }
 
-static void an_overrun_does_not_make_for_good_less(void)
+static void an_overrun_does_not_make_a_longer_time_less(void)
 {
 	uint32_t id;
 
 	start(1, true);
 	id = rig_context(&rig, "a", "costly", "qp=16;" BUDGET "disable");
-	feed(0, 16, (struct say){.cost = 101, .action = FOR_GOOD});
+	feed(0, 16, (struct say){.cost = 101, .action = FOR_LONG});
 	burst(16, 2, 1);
 	rig_settle(&rig, 1);
 	burst(16, 2, 1);
 	rig_settle(&rig, 100 * SP_SEC);
 	CU_ASSERT_EQUAL(view(id, 0)->packets, 1);
 	CU_ASSERT_EQUAL(view(id, 0)->disabled, 4);
-	CU_ASSERT_EQUAL(meter(id)->until, SP_NEVER);
+	CU_ASSERT_EQUAL(meter(id)->until, LONG);
 	CU_ASSERT_EQUAL(meter(id)->overruns, 1);
 	finish();
 }
@@ -401,8 +404,8 @@ SUITE("budget", TEST(with_a_budget_each_packet_is_measured_and_told),
       TEST(disable_drops_from_the_next_packet_on_until_the_pause_is_over),
       TEST(pauses_double_while_overruns_follow_and_begin_anew_after_two_pauses_of_peace),
       TEST(disabled_timers_work_and_issues_wait_and_commands_are_told_to_come_again),
-      TEST(an_overrun_of_any_call_disables), TEST(idle_timeouts_wait_as_well),
-      TEST(for_good_means_that_no_call_comes_any_more), TEST(an_overrun_does_not_make_for_good_less),
+      TEST(an_overrun_of_any_call_disables), TEST(idle_timeouts_wait_as_well), TEST(while_it_is_disabled_no_call_comes),
+      TEST(an_overrun_does_not_make_a_longer_time_less),
       TEST(a_companion_s_packets_are_its_context_s_cost_and_its_own_calls_are_measured_for_itself),
       TEST(an_overrun_on_one_worker_disables_on_all), TEST(a_debt_is_paid_on_the_worker_that_made_it),
       TEST(nobody_keeps_more_packets_than_a_context_may))

@@ -23,7 +23,8 @@ struct say { /* a packet's payload */
 	uint32_t cost, verdict, message, action;
 	uint32_t cost_beside, pad[3];
 };
-enum { KEEP = 1, ANSWER = 2, FOR_GOOD = 4 };
+#define LONG (1000 * SP_SEC)
+enum { KEEP = 1, ANSWER = 2, FOR_LONG = 4 };
 
 struct state {
 	struct sp_timer timer;
@@ -83,8 +84,8 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet
 	}
 	if (say.action & ANSWER)
 		sp_packet_send(c, p);
-	if (say.action & FOR_GOOD)
-		sp_context_disable(sp_view_of(c)->context, SP_NEVER);
+	if (say.action & FOR_LONG)
+		sp_context_disable(sp_view_of(c)->context, LONG);
 	return say.verdict;
 }
 

@@ -174,7 +174,7 @@ static void what_finds_no_descriptor_is_refused_and_leaves_nothing(void)
 			rc = sp_attach_exchange(link_, &y);
 			setrlimit(RLIMIT_NOFILE, &before);
 			if (rc == -EPROTO || rc == -ENODEV) { /* over here there was none for what came */
-				CU_ASSERT_EQUAL_FATAL(link_->dead, true);
+				CU_ASSERT_NOT_EQUAL_FATAL(link_->dead, 0);
 				close(link_->fd);
 				WAIT_FOR(!__atomic_load_n(&nic->device, __ATOMIC_ACQUIRE));
 				WAIT_FOR(nic->memory_used == 0); /* the device goes first */
