@@ -120,8 +120,8 @@ static unsigned run_context(struct sp_worker *w, struct sp_context *c)
 			i->active = 0;
 			continue;
 		}
-		c->issues = i;		 /* first becomes last: the next one's turn */
-		if (v->sent == before) { /* it wants to, and cannot: port, buffers or neighbour */
+		c->issues = i;		 /* the first becomes the last */
+		if (v->sent == before) { /* it wants to send and cannot: port, buffers or neighbour */
 			w->issue_stuck = true;
 			break;
 		}
@@ -156,8 +156,7 @@ unsigned sp_issues_run(struct sp_worker *w)
 	struct sp_context *c;
 
 	w->issue_stuck = false;
-	LIST_FOREACH(c, &w->elsewhere, elsewhere)
-	{
+	LIST_FOREACH (c, &w->elsewhere, elsewhere) {
 		struct sp_issue *i = NULL;
 
 		/* Mostly there are none. A locked operation in each poll would wait until all that the poll has
@@ -182,8 +181,7 @@ sp_time sp_issues_next(struct sp_worker *w)
 	sp_time next = SP_NEVER;
 	struct sp_context *c;
 
-	TAILQ_FOREACH(c, &w->issuing, issuing)
-	{
+	TAILQ_FOREACH (c, &w->issuing, issuing) {
 		const sp_time until = sp_view_until(c->view[w->index]);
 		const sp_time at = RTE_MAX(sp_context_newest(c)->tx_next, until);
 
@@ -197,11 +195,11 @@ void sp_issues_purge(struct sp_worker *w, struct sp_context *c)
 	const struct sp_context *listed;
 
 	__atomic_store_n(&c->issue_elsewhere, NULL, __ATOMIC_RELAXED);
-	LIST_FOREACH(listed, &w->elsewhere, elsewhere)
-	if (listed == c) {
-		LIST_REMOVE(c, elsewhere);
-		break;
-	}
+	LIST_FOREACH (listed, &w->elsewhere, elsewhere)
+		if (listed == c) {
+			LIST_REMOVE(c, elsewhere);
+			break;
+		}
 	forget_issues(c);
 	if (c->is_issuing)
 		TAILQ_REMOVE(&w->issuing, c, issuing);

@@ -154,8 +154,8 @@ static void leave(struct sp_worker *w, void *arg)
 	struct sp_waiting *waiting;
 
 	ms->mirror[change->index] = NULL;
-	STAILQ_FOREACH(waiting, &w->parked.list, next)
-	unrecord(waiting, change);
+	STAILQ_FOREACH (waiting, &w->parked.list, next)
+		unrecord(waiting, change);
 	sp_scheduler_each(w, unrecord, change);
 	if (change->last) {
 		change->part[w->index] = ms;
