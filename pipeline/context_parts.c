@@ -232,11 +232,11 @@ void sp_context_purge_worker(struct sp_worker *w, struct sp_context *c)
 	sp_work_purge(w, c);
 	if (c->home == w->index) {
 		sp_issues_purge(w, c);
-		LIST_FOREACH(listed, &w->sweeping, sweeping)
-		if (listed == c) {
-			LIST_REMOVE(c, sweeping);
-			break;
-		}
+		LIST_FOREACH (listed, &w->sweeping, sweeping)
+			if (listed == c) {
+				LIST_REMOVE(c, sweeping);
+				break;
+			}
 	}
 }
 

@@ -27,15 +27,15 @@ struct sp_nic {
 	bool has_exception;
 	struct sp_qp_table *qps;
 	struct sp_rule *_Atomic rule[2][SP_MAX_RULES]; /* in order; NULL past the last; [shared] */
-	/* The lowest bit: which of the two holds, as a rule goes by changing over to the other one; above it: how often
-	 * there was a change. [shared] */
+	/* Bit 0: which of the two arrays is read; a rule is removed by writing the other one and changing over. Above:
+	 * the number of changes so far. [shared] */
 	_Atomic uint64_t rules;
 	struct sp_context *context[SP_MAX_CONTEXTS]; /* by id; [control], read under RCU */
-	uint32_t context_next;			     /* one past the highest index ever used */
-	uint16_t context_turn;			     /* goes into ids, so that an old id names nobody */
+	uint32_t context_next;			     /* one past the highest index used so far */
+	uint16_t context_turn;			     /* part of the ids: an old id names no later context */
 	struct sp_routes routes;		     /* read-only */
 	struct sp_neighbours *neighbours;
-	struct sp_stations stations; /* [shared] behind the exception port's traffic */
+	struct sp_stations stations; /* [shared] of the exception port's traffic */
 	_Atomic bool looping;	     /* [shared] relaxed: a path to the NIC itself has been opened */
 	struct sp_memory *memory;
 	_Atomic uint64_t memory_used;
@@ -45,23 +45,23 @@ struct sp_nic {
 	_Atomic uint64_t park_after; /* [shared] relaxed: an application is parked after so many polls without a post */
 	uint32_t owner_next;	  /* [control] owner numbers given to applications so far */
 	struct sp_notifier *notifier;
-	struct sp_lending *lendings; /* of contexts that are gone, and something of theirs is still out; [control] */
+	struct sp_lending *lendings; /* of removed contexts while ports still read their payload; [control] */
 	struct sp_mirror *mirror[SP_MAX_MIRRORS]; /* [control]; workers have their own pointers, see mirror.h */
 	pthread_mutex_t control;		  /* one control call at a time */
 	_Atomic sp_time called; /* [shared] time that workers have spent on control calls, since the start */
 	_Atomic bool stop;
-	_Atomic bool leaving; /* [shared] the server ends: what applications have in memory is theirs */
+	_Atomic bool leaving; /* [shared] the server ends: applications keep their mappings */
 	bool started;
 	sp_time started_at;		 /* [control] sp_clock then */
 	uint32_t own4[SP_MAX_ADDRESSES]; /* the NIC's addresses, as they stand in a packet */
 	uint8_t own6[SP_MAX_ADDRESSES][16];
 	unsigned own4s, own6s;
 	struct sp_worker *worker[SP_MAX_WORKERS];
-	struct rte_rcu_qsbr *readers; /* who reads contexts, QPs and rules: the workers' threads */
+	struct rte_rcu_qsbr *readers; /* RCU: the workers' threads read contexts, QPs and rules */
 	struct sp_stand *stand;	      /* workers stand still; NULL: the normal case; [control] */
-	_Atomic uint32_t draining;    /* older versions of handlers; [control] writes, anybody looks */
-	struct sp_warden *warden;     /* looks whether workers go round; of a NIC that is started */
-	struct sp_watcher *watcher;   /* handlers are looked over their shoulders, see watch.h; NULL: the normal case */
+	_Atomic uint32_t draining;  /* how many older versions of handlers drain; [control] writes, any thread reads */
+	struct sp_warden *warden;   /* of a NIC that is started: finds workers that do not go round */
+	struct sp_watcher *watcher; /* of a watched NIC, see watch.h; NULL: the normal case */
 };
 
 #endif

@@ -22,10 +22,10 @@ struct sp_messages_table;
 struct sp_context {
 	char name[40];
 	uint32_t id;
-	const struct sp_handler *handler; /* its functions; of one that is watched a copy, see watched.h */
+	const struct sp_handler
+		*handler; /* the functions that are called; a watched context has its own, see watched.h */
 	struct sp_nic *nic;
 	void *state;
-	uint64_t state_bytes; /* accounted to nic->memory_used */
 	struct sp_messages_table *messages;
 	struct sp_setting *setting; /* own copies, [control] */
 	size_t settings;
@@ -37,13 +37,13 @@ struct sp_context {
 	sp_time idle;		     /* message-timeout of the configuration */
 	bool attached;
 	struct sp_rule *rule;
-	struct sp_context *companion; /* the handler beside this one, works on the same messages */
+	struct sp_context *companion; /* has the second handler, which works on the same messages */
 	struct sp_context *first;     /* for a companion: the context it accompanies */
 	uint8_t peer[16];	      /* [shared] written before peer_set */
-	_Atomic bool peer_set;	      /* only packets from peer count */
+	_Atomic bool peer_set;	      /* then packets from other addresses are dropped */
 	bool peer_self; /* [shared] written before peer_set: the peer is this NIC, by the loop and no port */
 	bool attaching; /* [control] inside attach(): workers do not know the context yet */
-	bool home_only; /* packets go to the home worker; of a NIC with several */
+	bool home_only; /* of a NIC with several workers: all packets go to the home worker */
 	struct sp_path *path[SP_PATH_HEADS]; /* lists; [worker home] */
 	struct sp_path *path_free;
 	unsigned paths;
@@ -51,26 +51,26 @@ struct sp_context {
 	struct sp_allocation *allocation; /* sp_alloc's */
 	uint64_t rate;			  /* bit/s, 0 = no limit; [worker home] */
 	sp_time tx_next;		  /* when issue() may send again; [worker home] */
-	uint64_t tx_rest;		  /* what the rate left of the last division, so that the long run is exact */
-	struct sp_issue *issues;	  /* circular list, last started; [worker home] */
-	TAILQ_ENTRY(sp_context) issuing;  /* in the home worker's list of contexts with issues */
+	uint64_t tx_rest;		 /* remainder of the last division by rate: in the long run the pace is exact */
+	struct sp_issue *issues;	 /* circular list, last started; [worker home] */
+	TAILQ_ENTRY(sp_context) issuing; /* in the home worker's list of contexts with issues */
 	bool is_issuing;
 	struct sp_issue *issue_elsewhere;	    /* started on another worker; [shared] atomic exchange */
 	LIST_ENTRY(sp_context) elsewhere, sweeping; /* in the home worker's lists */
 	sp_time sweep_at;
 	struct sp_event_queue *events;		/* to the host */
 	uint32_t owner;				/* the application it belongs to; 0: the NIC's own and embedded ones */
-	struct sp_device *device;		/* that opened it, or NULL; only to be compared */
+	struct sp_device *device;		/* the application that opened it, or NULL; never dereferenced */
 	uint32_t charged_qps, charged_messages; /* to the account; [control] */
-	const char *over;			/* the limit that attach() has run into, NULL; [control] */
+	const char *over;			/* the limit that attach() has exceeded, or NULL; [control] */
 	struct sp_account *account;		/* the application's; NULL: none */
-	struct sp_doorbell *door;		/* to be rung for it, or NULL */
+	struct sp_doorbell *door;		/* the application's, or NULL */
 	struct sp_lending *lending;		/* outlives it, see lend.h */
 	uint16_t home;
-	bool heeded;				  /* somebody waits for its events: at the doorbell, or by watching */
+	bool heeded;				  /* its events have a listener: a doorbell, or a watch */
 	struct sp_entity *entity[SP_MAX_WORKERS]; /* all versions have the same; what is `inherited` frees none */
 	struct sp_view *view[SP_MAX_WORKERS];
-	const struct sp_handler *registered; /* the handler as it is known by name */
+	const struct sp_handler *registered; /* the handler that is registered by name */
 	/* ---- versions of the handler: a reload makes a new one, and the older ones drain; see versions.h */
 	struct sp_context *older; /* the version before, while it drains; NULL: the normal case. [shared] atomic, freed
 				     after all workers have passed by */
@@ -81,8 +81,8 @@ struct sp_context {
 	sp_time replaced;	  /* [control] when a newer version took over */
 	sp_time force;		  /* [control] a version that drains ends then, whatever it holds; 0: never */
 	uint64_t since;		  /* [control] rte_rcu_qsbr token of that time */
-	uint32_t weight;	  /* share of a worker that is short of time; 1 to SP_MAX_WEIGHT */
-	struct sp_budget budget;  /* what a call may cost; [control] before attach() */
+	uint32_t weight;	  /* in the scheduler; 1 to SP_MAX_WEIGHT */
+	struct sp_budget budget;  /* of cycles for a call; [control] before attach() */
 	struct sp_watched *watched; /* NULL: the normal case */
 	const char *file;	    /* the plug-in that its handler came from; NULL: linked in */
 };
@@ -97,11 +97,11 @@ static inline struct sp_context *sp_context_newest(struct sp_context *c)
 	return c;
 }
 
-/* By id; also from workers. NULL. */
+/* Workers may call it, too. NULL: there is none. */
 struct sp_context *sp_context_by_id(struct sp_nic *nic, uint32_t id);
-/* What c may be told of another context: names are the business of its own application. */
+/* The other context's name, as c's application may know it: only the NIC's own contexts see names of others. */
 const char *sp_context_name_for(const struct sp_context *c, const struct sp_context *other);
-uint64_t sp_context_sum(const struct sp_context *c,
-			size_t field); /* of a uint64_t in struct sp_view, over the workers */
+/* Of a uint64_t in struct sp_view at that offset, over the workers. */
+uint64_t sp_context_sum(const struct sp_context *c, size_t field);
 
 #endif

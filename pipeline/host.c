@@ -160,7 +160,7 @@ static int execute_on(struct sp_worker *w, struct sp_context *c, const struct sp
 	return result->status;
 }
 
-/* What the newest copy of the handler has not, an older one may still have. */
+/* What the current version of the handler does not have (-ENOENT), an older one may still have. */
 static int execute(struct sp_worker *w, struct sp_context *c, const struct sp_command *cmd, struct sp_event *result)
 {
 	struct sp_context *older = c;

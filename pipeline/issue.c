@@ -119,8 +119,8 @@ static unsigned run_context(struct sp_worker *w, struct sp_context *c)
 			i->active = 0;
 			continue;
 		}
-		c->issues = i;		 /* first becomes last: the next one's turn */
-		if (v->sent == before) { /* it wants to, and cannot: port, buffers or neighbour */
+		c->issues = i;		 /* the first becomes the last */
+		if (v->sent == before) { /* it wants to send and cannot: port, buffers or neighbour */
 			w->issue_stuck = true;
 			break;
 		}

@@ -163,7 +163,7 @@ int sp_nic_handler_load(struct sp_nic *nic, const char *file, char **json, struc
 	return rc;
 }
 
-/* Which contexts of this NIC have it, and what is held of older copies. */
+/* Which contexts of this NIC have it, and what older versions hold. */
 static int refuse_unload(struct sp_nic *nic, const struct sp_plugin *plugin, const char *name, struct sp_error *error)
 {
 	char text[sizeof(error->text)] = "", holds_text[96];

@@ -30,7 +30,7 @@ void sp_meter_add(struct sp_meter *sum, const struct sp_meter *one)
 	const sp_time until = __atomic_load_n(&one->until, __ATOMIC_RELAXED);
 	const sp_time pause = __atomic_load_n(&one->pause, __ATOMIC_RELAXED);
 
-	sum->until = RTE_MAX(sum->until, until); /* also of one that never had a turn */
+	sum->until = RTE_MAX(sum->until, until); /* also of a view that never ran */
 	sum->pause = RTE_MAX(sum->pause, pause);
 	sum->disabled += one->disabled;
 	sum->debt += one->debt;

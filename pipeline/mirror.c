@@ -7,6 +7,7 @@
  */
 #include "rule.h"
 #include "mirror.h"
+#include "mirror_tap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,397 +19,13 @@
 #include "error.h"
 #include "exec_context.h"
 #include "match.h"
-#include "onlooker.h"
 #include "scheduler.h"
 #include "worker_call.h"
 
 #define ROOM	(16u << 20) /* bytes of one capture's memory at the most */
 #define SLOTS	65536	    /* of a ring, at the most: more only makes the program late */
 #define LINE	64
-#define OFFER	64 /* frames that a queue hands to its port at once, at the most */
 #define RECORDS (SP_BURST + SP_PARKED + SP_BACKLOG)
-
-/* One worker's ring. [worker], but head in the ring */
-struct lane {
-	struct sp_capture_ring *ring;
-	uint64_t tail, lost[SP_CAPTURE_PORTS]; /* the ring's are copies for the program */
-	unsigned staged;		       /* slots written behind tail */
-	uint8_t offered[OFFER];		       /* what became of each frame offered to a port: */
-} SP_CACHE_ALIGNED;
-enum { NOT_WANTED, STAGED, LOST };
-
-struct sp_mirror {
-	unsigned index;	      /* in nic->mirror and the workers' lists; [control] */
-	struct sp_rule *rule; /* NULL: all. This and the next three lines: read-only from the start */
-	bool drops;
-	char context[40];
-	uint32_t slots, slot_bytes, snaplen;
-	struct sp_shared memory;
-	struct lane lane[SP_MAX_WORKERS];
-};
-
-struct sp_record {
-	struct sp_record *next; /* free list */
-	uint32_t wanted;	/* by which mirrors, bits */
-	uint32_t reserved;
-	struct sp_capture_slot slot; /* and SP_PACKET_ROOM bytes of frame */
-};
-
-/* A worker's part; [worker] once w->mirrors shows it. */
-struct sp_mirrors {
-	struct sp_mirror *mirror[SP_MAX_MIRRORS];
-	uint64_t wall; /* ns since the epoch at `since` */
-	sp_time since;
-	/* the burst at hand: struct sp_packet, and their records, NULL where nobody wants them */
-	const uint8_t *packets;
-	size_t stride;
-	unsigned count;
-	struct sp_record *record[SP_BURST > SP_PARKED ? SP_BURST : SP_PARKED];
-	struct sp_record *free;
-	uint32_t sender[SP_PORT_LOOP + 1][SP_TX_QUEUE]; /* beside the queues: contexts, 0: none */
-	uint8_t *records;
-};
-static_assert(SP_CAPTURE_EXCEPTION == SP_MAX_PORTS && SP_CAPTURE_LOOP == SP_PORT_LOOP, "queues are numbered so too");
-
-/* ---- rings ---- */
-
-/* The slot `ahead` of the tail; NULL while the ring is full, or when the program's head makes no sense. */
-static struct sp_capture_slot *claim(const struct sp_mirror *m, const struct lane *l, unsigned ahead)
-{
-	const uint64_t at = l->tail + ahead;
-
-	if (at - __atomic_load_n(&l->ring->head, __ATOMIC_ACQUIRE) >= m->slots)
-		return NULL;
-	return (struct sp_capture_slot *)(void *)((uint8_t *)(l->ring + 1) + (at & (m->slots - 1)) * m->slot_bytes);
-}
-
-static void count_lost(struct lane *l, uint16_t port)
-{
-	__atomic_store_n(&l->ring->lost[port], ++l->lost[port], __ATOMIC_RELAXED);
-}
-
-static void publish(struct lane *l, unsigned n)
-{
-	l->tail += n;
-	__atomic_store_n(&l->ring->tail, l->tail, __ATOMIC_RELEASE);
-}
-
-static bool fits(const struct sp_mirror *m, const struct sp_capture_slot *s)
-{
-	return (!m->drops || s->fate == SP_CAPTURE_DROPPED) && (!m->context[0] || !strcmp(m->context, s->context));
-}
-
-static uint32_t wanted(const struct sp_mirrors *ms, struct rte_mbuf *packet)
-{
-	uint32_t bits = 0;
-
-	for (unsigned i = 0; i < SP_MAX_MIRRORS; i++)
-		if (ms->mirror[i] && (!ms->mirror[i]->rule || sp_rule_matches(ms->mirror[i]->rule, packet)))
-			bits |= 1u << i;
-	return bits;
-}
-
-static void describe(const struct sp_worker *w, struct sp_capture_slot *s, uint16_t port, const struct rte_mbuf *packet)
-{
-	const struct sp_mirrors *ms = w->mirrors;
-
-	memset(s, 0, sizeof(*s));
-	s->time = ms->wall + (w->now - ms->since) / SP_NS;
-	s->length = packet->pkt_len;
-	s->port = port;
-	s->worker = w->index;
-	s->verdict = SP_CAPTURE_NO_VERDICT;
-}
-
-/* The frame's first bytes, at most room, from however many segments. */
-static void copy_frame(struct sp_capture_slot *s, const struct rte_mbuf *packet, uint32_t room)
-{
-	const void *bytes;
-
-	s->captured = RTE_MIN(packet->pkt_len, room);
-	bytes = rte_pktmbuf_read(packet, 0, s->captured, s->frame);
-	if (bytes && bytes != s->frame)
-		memcpy(s->frame, bytes, s->captured);
-}
-
-/* ---- what is received ---- */
-
-static struct sp_record **record_of(struct sp_mirrors *ms, const struct sp_packet *p)
-{
-	static struct sp_record *none;
-	const size_t i = (size_t)((const uint8_t *)p - ms->packets) / ms->stride;
-
-	return i < ms->count ? &ms->record[i] : &none;
-}
-
-static void recycle(struct sp_mirrors *ms, struct sp_record *r)
-{
-	r->next = ms->free;
-	ms->free = r;
-}
-
-static bool tap_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, struct rte_mbuf **packet, unsigned n)
-{
-	struct sp_mirrors *ms = w->mirrors;
-
-	ms->packets = (const uint8_t *)p;
-	ms->stride = sizeof(*p);
-	ms->count = n;
-	for (unsigned i = 0; i < n; i++) {
-		struct sp_record *r = ms->free; /* there are enough for all that can be under way */
-		uint32_t bits;
-
-		if (packet[i]->nb_segs > 1) /* filters want them so; otherwise dispatch drops it */
-			rte_pktmbuf_linearize(packet[i]);
-		bits = wanted(ms, packet[i]);
-		ms->record[i] = bits ? r : NULL;
-		if (!bits)
-			continue;
-		ms->free = r->next;
-		r->wanted = bits;
-		describe(w, &r->slot, port, packet[i]);
-		copy_frame(&r->slot, packet[i], SP_PACKET_ROOM);
-	}
-	return false;
-}
-
-static bool tap_again(struct sp_worker *w, const struct sp_waiting *waiting, unsigned n)
-{
-	struct sp_mirrors *ms = w->mirrors;
-
-	ms->packets = (const uint8_t *)&waiting->packet;
-	ms->stride = sizeof(*waiting);
-	ms->count = n;
-	for (unsigned i = 0; i < n; i++)
-		ms->record[i] = waiting[i].record;
-	return false;
-}
-
-static void tap_match(struct sp_worker *w)
-{
-	for (unsigned i = 0; i < w->actives; i++) {
-		const struct sp_entity *e = w->active[i];
-
-		for (unsigned k = 0; k < e->batched; k++) {
-			struct sp_record *r = *record_of(w->mirrors, e->batch[k]);
-
-			if (r)
-				memcpy(r->slot.context, sp_entity_view(e)->context->name, sizeof(r->slot.context));
-		}
-	}
-}
-
-/* The pipeline drops these before the handler has a say. */
-static bool is_asked(const char *reason)
-{
-	return reason != sp_drop_names[SP_DROP_HEADER_BUSY] && reason != sp_drop_names[SP_DROP_MESSAGE_TABLE_FULL] &&
-	       reason != sp_drop_names[SP_DROP_NO_MESSAGE] && reason != sp_drop_names[SP_DROP_CONTEXT_CLOSED] &&
-	       reason != sp_drop_names[SP_DROP_OVER_BUDGET] && reason != sp_drop_names[SP_DROP_CONTEXT_DISABLED] &&
-	       reason != sp_drop_names[SP_DROP_BACKLOG_FULL];
-}
-
-static void set_fate(struct sp_record *r, const struct sp_packet *p, enum sp_capture_fate fate, const char *reason)
-{
-	struct sp_capture_slot *s = &r->slot;
-
-	s->fate = (uint8_t)fate;
-	if (reason)
-		strncpy(s->reason, reason, sizeof(s->reason) - 1);
-	if (s->context[0] && is_asked(reason))
-		s->verdict = p->verdict & 0xFF;
-}
-
-static void tap_fate(struct sp_worker *w, const struct sp_packet *p, enum sp_capture_fate fate, const char *reason)
-{
-	struct sp_record *r = *record_of(w->mirrors, p);
-
-	if (r)
-		set_fate(r, p, fate, reason);
-}
-
-static struct sp_record *tap_park(struct sp_worker *w, const struct sp_packet *p)
-{
-	struct sp_record **at = record_of(w->mirrors, p), *r = *at;
-
-	*at = NULL;
-	return r;
-}
-
-static void tap_hand_over(struct sp_worker *w, const struct sp_packet *p)
-{
-	struct sp_record *r = tap_park(w, p);
-
-	if (r)
-		recycle(w->mirrors, r);
-}
-
-static void commit(struct sp_worker *w, struct sp_record *r)
-{
-	struct sp_mirrors *ms = w->mirrors;
-
-	for (unsigned i = 0; i < SP_MAX_MIRRORS; i++) {
-		struct sp_mirror *m = ms->mirror[i];
-		struct sp_capture_slot *s;
-		struct lane *l;
-		uint32_t bytes;
-
-		if (!(r->wanted & 1u << i) || !fits(m, &r->slot))
-			continue;
-		l = &m->lane[w->index];
-		s = claim(m, l, 0);
-		if (!s) {
-			count_lost(l, r->slot.port);
-			continue;
-		}
-		bytes = RTE_MIN(r->slot.captured, m->snaplen);
-		memcpy(s, &r->slot, sizeof(*s) + bytes);
-		s->captured = bytes;
-		publish(l, 1);
-	}
-	recycle(ms, r);
-}
-
-static void tap_forget(struct sp_worker *w, struct sp_waiting *waiting)
-{
-	if (!waiting->record)
-		return;
-	set_fate(waiting->record, &waiting->packet, SP_CAPTURE_DROPPED, sp_drop_names[SP_DROP_CONTEXT_CLOSED]);
-	commit(w, waiting->record);
-	waiting->record = NULL;
-}
-
-static void tap_settle(struct sp_worker *w)
-{
-	struct sp_mirrors *ms = w->mirrors;
-	const unsigned n = ms->count;
-
-	for (unsigned i = 0; i < n; i++) {
-		const struct sp_packet *p = (const void *)(ms->packets + i * ms->stride);
-		struct sp_record *r = ms->record[i];
-
-		if (!r)
-			continue;
-		if (!r->slot.fate)
-			set_fate(r, p, SP_CAPTURE_TAKEN, NULL);
-		commit(w, r);
-	}
-	ms->count = 0;
-}
-
-/* ---- what is sent ---- */
-
-static void tap_sender(struct sp_worker *w, uint16_t port, uint32_t context)
-{
-	const struct sp_tx_queue *q = &w->tx[port];
-
-	w->mirrors->sender[port][(q->head + q->count - 1) % SP_TX_QUEUE] = context;
-}
-
-static void name_sender(struct sp_worker *w, struct sp_capture_slot *s, uint32_t id)
-{
-	const struct sp_context *c = id ? sp_context_by_id(w->nic, id) : NULL;
-
-	if (c)
-		memcpy(s->context, c->name, sizeof(s->context));
-}
-
-/* Into the slot `ahead` of the tail, where the program does not look yet. */
-static int stage(struct sp_mirror *m, struct lane *l, const struct sp_capture_slot *head, const struct rte_mbuf *packet)
-{
-	struct sp_capture_slot *s;
-
-	if (!fits(m, head))
-		return NOT_WANTED;
-	s = claim(m, l, l->staged);
-	if (!s)
-		return LOST;
-	memcpy(s, head, sizeof(*s));
-	copy_frame(s, packet, m->snaplen);
-	l->staged++;
-	return STAGED;
-}
-
-static void tap_offer(struct sp_worker *w, uint16_t port, unsigned at, unsigned n)
-{
-	struct sp_mirrors *ms = w->mirrors;
-
-	for (unsigned i = 0; i < SP_MAX_MIRRORS; i++)
-		if (ms->mirror[i]) {
-			ms->mirror[i]->lane[w->index].staged = 0;
-			memset(ms->mirror[i]->lane[w->index].offered, NOT_WANTED, OFFER);
-		}
-	for (unsigned k = 0; k < n && k < OFFER; k++) {
-		struct rte_mbuf *packet = w->tx[port].packet[at + k];
-		const uint32_t sender = ms->sender[port][at + k];
-		struct sp_capture_slot head;
-		uint32_t bits;
-
-		if (port == SP_MAX_PORTS && !sender) /* forwarded: it was seen when it arrived */
-			continue;
-		bits = wanted(ms, packet);
-		describe(w, &head, port, packet);
-		head.fate = SP_CAPTURE_SENT;
-		head.outgoing = 1;
-		name_sender(w, &head, sender);
-		for (unsigned i = 0; i < SP_MAX_MIRRORS; i++)
-			if (bits & 1u << i) {
-				struct lane *l = &ms->mirror[i]->lane[w->index];
-
-				l->offered[k] = (uint8_t)stage(ms->mirror[i], l, &head, packet);
-			}
-	}
-}
-
-static void tap_took(struct sp_worker *w, uint16_t port, unsigned at, unsigned done)
-{
-	struct sp_mirrors *ms = w->mirrors;
-
-	for (unsigned i = 0; i < SP_MAX_MIRRORS; i++) {
-		struct lane *l;
-		unsigned staged = 0;
-
-		if (!ms->mirror[i])
-			continue;
-		l = &ms->mirror[i]->lane[w->index];
-		for (unsigned k = 0; k < done && k < OFFER; k++) {
-			staged += l->offered[k] == STAGED;
-			if (l->offered[k] == LOST)
-				count_lost(l, port);
-		}
-		if (staged)
-			publish(l, staged);
-	}
-	memset(&ms->sender[port][at], 0, done * sizeof(ms->sender[port][0]));
-}
-
-static void tap_unsent(struct sp_worker *w, uint16_t port, struct rte_mbuf *packet, uint32_t context, enum sp_drop why)
-{
-	struct sp_mirrors *ms = w->mirrors;
-	const uint32_t bits = wanted(ms, packet);
-	struct sp_capture_slot head;
-
-	describe(w, &head, port, packet);
-	head.fate = SP_CAPTURE_DROPPED;
-	head.outgoing = 1;
-	strncpy(head.reason, sp_drop_names[why], sizeof(head.reason) - 1);
-	name_sender(w, &head, context);
-	for (unsigned i = 0; i < SP_MAX_MIRRORS; i++) {
-		struct lane *l;
-
-		if (!(bits & 1u << i))
-			continue;
-		l = &ms->mirror[i]->lane[w->index];
-		l->staged = 0;
-		switch (stage(ms->mirror[i], l, &head, packet)) {
-		case STAGED:
-			publish(l, 1);
-			break;
-		case LOST:
-			count_lost(l, port);
-			break;
-		}
-	}
-}
 
 /* ---- control ---- */
 
@@ -507,19 +124,6 @@ struct change {
 	bool last;
 };
 
-static const struct sp_tap_calls tap = {.arrive = tap_arrive,
-					.again = tap_again,
-					.match = tap_match,
-					.fate = tap_fate,
-					.park = tap_park,
-					.forget = tap_forget,
-					.hand_over = tap_hand_over,
-					.settle = tap_settle,
-					.sender = tap_sender,
-					.offer = tap_offer,
-					.took = tap_took,
-					.unsent = tap_unsent};
-
 static void join(struct sp_worker *w, void *arg)
 {
 	struct change *change = arg;
@@ -531,7 +135,7 @@ static void join(struct sp_worker *w, void *arg)
 	w->mirrors->wall = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
 	w->mirrors->since = w->now;
 	w->mirrors->mirror[change->index] = change->mirror;
-	sp_tap_set(w, SP_OBSERVER_CAPTURE, &tap);
+	sp_tap_set(w, SP_OBSERVER_CAPTURE, &sp_mirror_tap);
 }
 
 static void unrecord(struct sp_waiting *waiting, void *arg)
@@ -551,8 +155,8 @@ static void leave(struct sp_worker *w, void *arg)
 	struct sp_waiting *waiting;
 
 	ms->mirror[change->index] = NULL;
-	STAILQ_FOREACH(waiting, &w->parked.list, next)
-	unrecord(waiting, change);
+	STAILQ_FOREACH (waiting, &w->parked.list, next)
+		unrecord(waiting, change);
 	sp_scheduler_each(w, unrecord, change);
 	if (change->last) {
 		change->part[w->index] = ms;

@@ -213,8 +213,8 @@ static void free_queues(struct sp_worker *w)
 			rte_pktmbuf_free(q->packet[q->head]);
 			q->head = (q->head + 1) % SP_TX_QUEUE;
 		}
-	STAILQ_FOREACH(waiting, &w->pending.list, next)
-	rte_pktmbuf_free(waiting->frame);
+	STAILQ_FOREACH (waiting, &w->pending.list, next)
+		rte_pktmbuf_free(waiting->frame);
 }
 
 void sp_nic_destroy(struct sp_nic *nic)

@@ -44,20 +44,20 @@ static unsigned sweep(struct sp_worker *w)
 	struct sp_context *c;
 	unsigned n = 0;
 
-	LIST_FOREACH(c, &w->sweeping, sweeping)
-	if (w->now >= c->sweep_at) {
-		struct sp_view *v = c->view[w->index];
+	LIST_FOREACH (c, &w->sweeping, sweeping)
+		if (w->now >= c->sweep_at) {
+			struct sp_view *v = c->view[w->index];
 
-		n++;
-		if (sp_view_disabled(v)) {
-			c->sweep_at = sp_view_until(v);
-			continue;
+			n++;
+			if (sp_view_disabled(v)) {
+				c->sweep_at = sp_view_until(v);
+				continue;
+			}
+			/* for completion(); the search itself is not charged to the context */
+			sp_doing_begin(w, v, SP_DOING_COMPLETION, NULL, 0);
+			c->sweep_at = sp_messages_sweep(v);
+			sp_doing_end(w);
 		}
-		/* for completion(); the search itself is not charged to the context */
-		sp_doing_begin(w, v, SP_DOING_COMPLETION, NULL, 0);
-		c->sweep_at = sp_messages_sweep(v);
-		sp_doing_end(w);
-	}
 	return n;
 }
 
@@ -149,12 +149,12 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
 		next = RTE_MIN(next, w->timers->at);
 	if (!TAILQ_EMPTY(&w->working))
 		next = RTE_MIN(next, sp_work_next(w));
-	LIST_FOREACH(c, &w->elsewhere, elsewhere)
-	if (__atomic_load_n(&c->issue_elsewhere, __ATOMIC_RELAXED))
-		return w->now;
-	LIST_FOREACH(c, &w->sweeping, sweeping)
-	if (sp_messages_started(c)) /* those without a packet do not time out */
-		next = RTE_MIN(next, c->sweep_at);
+	LIST_FOREACH (c, &w->elsewhere, elsewhere)
+		if (__atomic_load_n(&c->issue_elsewhere, __ATOMIC_RELAXED))
+			return w->now;
+	LIST_FOREACH (c, &w->sweeping, sweeping)
+		if (sp_messages_started(c)) /* those without a packet do not time out */
+			next = RTE_MIN(next, c->sweep_at);
 	for (uint16_t i = 0; i < nic->ports; i++)
 		if (nic->port[i].ops)
 			next = RTE_MIN(next, nic->port[i].ops->next(nic->port[i].arg, index, w->tx[i].count != 0));

@@ -268,7 +268,7 @@ static int start(struct sp_port *port, const char *device, uint16_t queues, stru
 
 static int open_ethdev(struct sp_port *port, const char *text, uint16_t queues, struct sp_error *error)
 {
-	/* The kernel behind a TAP exception port is who the NIC's peers know by the NIC's address. */
+	/* Peers know the kernel behind a TAP exception port by the NIC's MAC address. */
 	const struct sp_vdev_wants wants = {
 		.mtu = port->nic->config.mtu,
 		.queues = queues,
@@ -445,7 +445,7 @@ int sp_ports_check(const struct sp_nic *nic, struct sp_error *error)
 		shared |= nic->port[i].below && nic->port[i].below->shared;
 	if (!shared)
 		return 0;
-	/* Behind the exception port is who may have the NIC's addresses: it gets what the NIC lets through. */
+	/* The kernel's side of the exception port may have the NIC's addresses: it gets only what the NIC forwards. */
 	if (nic->has_exception && nic->exception->below && nic->exception->below->interface)
 		if_indextoname(nic->exception->below->interface, except);
 	for (unsigned i = 0; i < nic->config.addresses; i++)

@@ -299,7 +299,7 @@ int sp_nic_handler_reload(struct sp_nic *nic, const char *name, const char *file
 	if (rc) {
 		sp_plugin_discard(s.object);
 		free(sp_report_finish(r));
-		sp_plugins_collect(); /* of copies that had to end */
+		sp_plugins_collect(); /* of versions that had to end */
 		goto out;
 	}
 	sp_plugins_collect();

@@ -19,8 +19,7 @@ static void refuse(struct sp_view *v, struct sp_packet *const *p, unsigned n, en
 	*(why == SP_DROP_OVER_BUDGET ? &v->over_budget : &v->disabled) += n;
 }
 
-/* The packets of a burst, or of a context with a budget one packet: so it is known which packet cost too much, and what
- * follows from that holds for the next packet already. */
+/* n: all packets of the burst; for a context with a budget one. */
 static inline void run_step(struct sp_view *v, struct sp_packet **p, unsigned n)
 {
 	const uint64_t began = sp_meter_begin(v, n);
@@ -32,6 +31,7 @@ static inline void run_step(struct sp_view *v, struct sp_packet **p, unsigned n)
 	sp_meter_end(v, began, n);
 }
 
+/* Packet by packet: so it is known which packet cost too much, and the consequences hold for the next one already. */
 static __attribute__((noinline)) void run_budgeted(struct sp_view *v, struct sp_packet **p, unsigned n)
 {
 	struct sp_meter *m = &v->meter;

@@ -324,6 +324,6 @@ void sp_scheduler_each(struct sp_worker *w, void (*fn)(struct sp_waiting *, void
 	struct sp_waiting *waiting;
 
 	for (unsigned i = 0; s && i < s->waiting; i++)
-		STAILQ_FOREACH(waiting, &s->wait[i].entity->backlog.list, next)
-	fn(waiting, arg);
+		STAILQ_FOREACH (waiting, &s->wait[i].entity->backlog.list, next)
+			fn(waiting, arg);
 }

@@ -17,6 +17,11 @@ static struct sp_port *port_of(struct sp_worker *w, uint16_t port)
 	return port < w->nic->ports ? &w->nic->port[port] : NULL;
 }
 
+static inline bool has_port(const struct sp_worker *w, uint16_t port)
+{
+	return likely(port < w->nic->ports) || (port == SP_MAX_PORTS && w->nic->has_exception);
+}
+
 unsigned sp_transmit_room(const struct sp_worker *w, uint16_t port)
 {
 	return SP_TX_QUEUE - w->tx[port].count;
@@ -69,22 +74,28 @@ void sp_transmit_reclaim(struct sp_worker *w)
 			rte_eth_tx_done_cleanup(w->nic->port[i].ethdev, w->index, 0); /* -ENOTSUP: it does not */
 }
 
+/* 0, or -EAGAIN: the port takes no more, either. */
+static __attribute__((noinline)) int make_room(struct sp_worker *w, uint16_t port, struct rte_mbuf *m)
+{
+	sp_transmit_flush_port(w, port);
+	if (sp_transmit_room(w, port))
+		return 0;
+	if (port != SP_MAX_PORTS) { /* else it was received, and counts as exception-full */
+		w->drops[SP_DROP_TX_FULL]++;
+		if (unlikely(w->tap != NULL))
+			w->tap->unsent(w, port, m, 0, SP_DROP_TX_FULL);
+	}
+	return -EAGAIN;
+}
+
 int sp_transmit_packet(struct sp_worker *w, uint16_t port, struct rte_mbuf *m)
 {
 	struct sp_tx_queue *q = &w->tx[port];
 
-	if (!port_of(w, port))
+	if (!has_port(w, port))
 		return -ENODEV;
-	if (q->count == SP_TX_QUEUE)
-		sp_transmit_flush_port(w, port);
-	if (q->count == SP_TX_QUEUE) {
-		if (port != SP_MAX_PORTS) { /* else it was received, and counts as exception-full */
-			w->drops[SP_DROP_TX_FULL]++;
-			if (unlikely(w->tap != NULL))
-				w->tap->unsent(w, port, m, 0, SP_DROP_TX_FULL);
-		}
+	if (unlikely(q->count == SP_TX_QUEUE) && make_room(w, port, m))
 		return -EAGAIN;
-	}
 	q->packet[(q->head + q->count++) % SP_TX_QUEUE] = m;
 	return 0;
 }
@@ -115,7 +126,7 @@ int sp_transmit_frame(struct sp_worker *w, uint16_t port, const void *frame, uin
 	struct rte_mbuf *m;
 	int r;
 
-	if (!port_of(w, port))
+	if (!has_port(w, port))
 		return -ENODEV;
 	if (len < RTE_ETHER_HDR_LEN || len > w->nic->config.mtu + RTE_ETHER_HDR_LEN + 8 || len > SP_PACKET_ROOM)
 		return -EMSGSIZE;

@@ -161,8 +161,8 @@ static unsigned parked(const struct sp_worker *w, const struct sp_entity *e)
 	const struct sp_waiting *waiting;
 	unsigned n = 0;
 
-	STAILQ_FOREACH(waiting, &w->parked.list, next)
-	n += waiting->entity == e;
+	STAILQ_FOREACH (waiting, &w->parked.list, next)
+		n += waiting->entity == e;
 	return n;
 }
 

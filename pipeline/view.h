@@ -22,33 +22,32 @@ struct sp_view {
 	struct sp_ctx pub;
 	struct sp_context *context;
 	struct sp_worker *owner;
-	struct sp_entity
-		*entity; /* the context's on this worker; a companion's is that of the context it accompanies */
-	struct sp_lender *lender; /* its payload that ports have */
+	struct sp_entity *entity; /* the context's on this worker; a companion has that of its first context */
+	struct sp_lender *lender; /* payload that ports still read */
 	uint64_t packets, bytes;  /* taken; [worker] writes, others read for reports */
 	uint64_t forwarded;
 	uint64_t drops[SP_MAX_DROPS];
 	uint64_t counters[SP_MAX_COUNTERS];
 	uint64_t dma_faults, dma_traced, events_lost, sent, sent_bytes;
-	uint64_t errors;       /* verdicts that are none, sends that were not */
-	struct sp_wrong wrong; /* the last such thing; [worker] writes, versions.c moves, a snapshot copies it */
+	uint64_t errors;       /* wrong verdicts */
+	struct sp_wrong wrong; /* the last error; [worker] writes, versions.c moves, a snapshot copies it */
 	int64_t kept;	       /* packets that handlers hold; summed over workers */
 	uint64_t ended;	       /* verdicts SP_END; these are among `packets` */
 	uint64_t answered;     /* verdicts SP_SENT; these too */
 	struct sp_meter meter;
 	struct sp_sample sample[2];	       /* of runs with packets, and without */
-	uint64_t over_budget, disabled;	       /* drops by these two of the NIC's names; they are among `dropped` */
-	uint64_t kept_refused;		       /* beyond SP_MAX_KEPT */
-	uint64_t backlog_full;		       /* drops by this name of the NIC's; among `dropped`, too */
+	uint64_t over_budget, disabled;	       /* drops by these reasons of the NIC; part of `dropped` */
+	uint64_t kept_refused;		       /* attempts to keep more than SP_MAX_KEPT packets */
+	uint64_t backlog_full;		       /* drops by this reason of the NIC; part of `dropped` */
 	struct sp_work *work_head, *work_tail; /* deferred work; FIFO */
 	TAILQ_ENTRY(sp_view) working;	       /* in the worker's list of views with deferred work */
-	uint64_t dropped;		       /* by handlers' reasons and errors of this context, all together */
-	bool touched;			       /* on the worker's list of views with something new for the host */
+	uint64_t dropped;		       /* by the handler's reasons, and by the NIC's for this context */
+	bool touched;			       /* in the worker's list of views with something new for the host */
 	SLIST_ENTRY(sp_view) touched_next;
 	/* ---- versions.c: [worker], or a control thread while the worker stands still */
-	uint64_t handed,
-		taken_over; /* packets counted here whose count a newer copy has; of `packets`, an older one's */
-	uint32_t timers;    /* armed */
+	uint64_t handed;     /* packets that this version ran, and a newer version counts */
+	uint64_t taken_over; /* part of `packets`: run by older versions */
+	uint32_t timers;     /* armed */
 } SP_CACHE_ALIGNED;
 
 /* sp_ctx.watch */

@@ -26,8 +26,8 @@ struct sp_scheduler;
 struct sp_tap_calls;
 
 struct sp_tx_queue {
-	struct rte_mbuf *packet[SP_TX_QUEUE]; /* ring of what waits for the port */
-	uint32_t length[64];		      /* of a burst being handed over: the port frees what it takes */
+	struct rte_mbuf *packet[SP_TX_QUEUE]; /* a ring: frames that wait for the port */
+	uint32_t length[64];		      /* of the frames that are offered: the port frees what it takes */
 	unsigned head, count;
 	bool blocked; /* the port took less than offered */
 	uint64_t packets, bytes;
@@ -40,20 +40,19 @@ struct sp_rx_count {
 struct sp_worker {
 	struct sp_nic *nic;
 	uint16_t index;
-	bool running; /* inside sp_nic_poll */
 	sp_time now;
-	sp_time late;	    /* having been polled late, contexts may make up for so much of their pace */
+	sp_time late;	    /* a context may make up for so much time of its pace that a late poll has cost */
 	uint64_t random[4]; /* xoshiro256** state */
 	uint64_t drops[SP_DROP_COUNT];
-	uint64_t taken, refused; /* what this worker's views say of packets and drops, all contexts together */
+	uint64_t taken, refused; /* packets and drops of all views of this worker */
 	uint64_t answered, forwarded, busy_polls;
 	uint64_t polls;		    /* [worker] writes, the warden reads: relaxed */
-	struct sp_doing doing;	    /* the same */
+	struct sp_doing doing;	    /* [worker] writes, the warden reads: relaxed */
 	uint64_t (*cycles)(void *); /* instead of the TSC; see sp_nic_config.cycles */
 	bool metering;		    /* calls are measured */
 	_Atomic bool stopped; /* [shared] the warden writes: a handler's call has not come back for config.stall */
 	struct sp_question *question; /* the warden's, see fault.h; NULL: there is none */
-	sp_time ran, busy;	      /* of its thread: since it began, and of that in polls that did something */
+	sp_time ran, busy;	      /* the thread's time so far, and its time in polls that had something to do */
 	struct sp_rx_count rx[SP_PORT_LOOP + 1];
 	struct sp_tx_queue tx[SP_PORT_LOOP + 1];    /* ports, exception port, loop */
 	struct sp_timer *timers;		    /* pairing heap */
@@ -66,22 +65,22 @@ struct sp_worker {
 	struct sp_packet_queue pending;		    /* frames whose next hop's address is not known yet */
 	struct sp_packet_pool places;		    /* of both queues */
 	struct sp_waiting place[SP_PARKED + SP_NEIGHBOUR_PENDING];
-	struct sp_handover *handed;			/* from each worker to this one; NULL: there is no other */
-	bool handing;					/* the burst being dispatched is from there */
-	struct sp_call *_Atomic call;			/* what a control thread wants done here between two polls */
-	struct sp_command_queue *_Atomic woken;		/* [shared] applications that are to be active again: a stack */
-	LIST_HEAD(, sp_command_queue) queues;		/* commands of active applications */
-	uint64_t park_at;				/* the poll that looks for quiet ones among them */
-	uint64_t walked;				/* queues looked at so far, in all polls */
-	bool issue_stuck;				/* somebody wanted to send in this poll and could not */
-	uint32_t awaited;				/* issues that wait for what ports have of them, see lend.h */
-	bool dead;					/* ended messages wait for their tables */
-	const struct sp_tap_calls *tap;			/* somebody looks on, see onlooker.h; NULL: the normal case */
-	const struct sp_tap_calls *observer[SP_TAPS];	/* behind the tap */
-	struct sp_flow_cache *flow_cache;		/* made with the first filter rule */
-	struct sp_mirrors *mirrors;			/* captures of what passes here; NULL: none, the normal case */
-	struct sp_scheduler *scheduler;			/* NULL: calls are not measured, and no context waits */
-	SLIST_HEAD(, sp_view) touched;			/* contexts with something new for the host in this poll */
+	struct sp_handover *handed;   /* a queue from each worker to this one; NULL: there is no other worker */
+	bool handing;		      /* the burst being dispatched comes from such a queue */
+	struct sp_call *_Atomic call; /* of a control thread: to be done between two polls */
+	struct sp_command_queue *_Atomic woken;	      /* [shared] applications that are to be active again: a stack */
+	LIST_HEAD(, sp_command_queue) queues;	      /* commands of active applications */
+	uint64_t park_at;			      /* the poll that looks for quiet applications */
+	uint64_t walked;			      /* queues looked at so far, in all polls */
+	bool issue_stuck;			      /* a context wanted to send in this poll and could not */
+	uint32_t awaited;			      /* issues that wait for packets that ports have, see lend.h */
+	bool dead;				      /* entries of ended messages have not been given back yet */
+	const struct sp_tap_calls *tap;		      /* somebody looks on, see onlooker.h; NULL: the normal case */
+	const struct sp_tap_calls *observer[SP_TAPS]; /* behind the tap */
+	struct sp_flow_cache *flow_cache;	      /* made with the first filter rule */
+	struct sp_mirrors *mirrors;	/* captures of this worker's packets; NULL: none, the normal case */
+	struct sp_scheduler *scheduler; /* NULL: calls are not measured, and no context waits */
+	SLIST_HEAD(, sp_view) touched;	/* views with something new for the host in this poll */
 	struct sp_entity *active[SP_BURST + SP_PARKED]; /* contexts with packets in this burst, in order of arrival */
 	unsigned actives;
 	uint64_t measured; /* the clock at the end of the run before, within a burst; or SP_UNMEASURED */

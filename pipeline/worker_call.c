@@ -25,7 +25,7 @@ static int call_worker(struct sp_worker *w, void (*fn)(struct sp_worker *, void 
 	}
 	atomic_store_explicit(&w->call, &call, memory_order_release);
 	while (!atomic_load_explicit(&call.done, memory_order_acquire)) {
-		/* Either we take the call back, or the worker has it, and is in it or through. */
+		/* Either we take the call back, or the worker has taken it. */
 		if (give_up && unlikely(atomic_load_explicit(&w->stopped, memory_order_acquire)) &&
 		    atomic_exchange_explicit(&w->call, NULL, memory_order_acq_rel) == &call)
 			return -ETIMEDOUT;
@@ -53,8 +53,9 @@ void sp_worker_answer(struct sp_worker *w)
 		return;
 	call->fn(w, call->arg);
 	atomic_fetch_add_explicit(&w->nic->called, sp_clock() - began + SP_US,
-				  memory_order_relaxed);		/* SP_US: caches */
-	atomic_store_explicit(&call->done, true, memory_order_release); /* the caller's stack: not ours any more */
+				  memory_order_relaxed); /* SP_US: caches */
+	atomic_store_explicit(&call->done, true,
+			      memory_order_release); /* `call` lies on the caller's stack: gone from here on */
 }
 
 /* ---- all of them at once ---- */
@@ -67,7 +68,7 @@ struct sp_stand {
 	struct sp_call call[SP_MAX_WORKERS];
 };
 
-/* On every worker: there until it may go on. */
+/* On every worker: stays here until it may go on. */
 static void stand(struct sp_worker *w, void *arg)
 {
 	struct sp_stand *s = arg;
@@ -77,7 +78,7 @@ static void stand(struct sp_worker *w, void *arg)
 		if (atomic_load_explicit(&w->call, memory_order_relaxed))
 			sp_worker_answer(w);
 		else
-			sched_yield(); /* it may be its processor that who is waited for needs */
+			sched_yield(); /* the thread that it waits for may need this processor */
 	}
 }
 

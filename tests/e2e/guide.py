@@ -214,7 +214,7 @@ def the_guide_is_followed_to_its_end():
         FOLLOWER.follow(block)
         if block.kind == "sh" and "handler new stamp" in block.text:
             files = made_of()
-            assert {"pipeline/nic.c", "handlers/spindle-handler.h"} <= files, "%d files" % len(files)
+            assert {"pipeline/nic_create.c", "handlers/spindle-handler.h"} <= files, "%d files" % len(files)
             for name in files:
                 assert filecmp.cmp(os.path.join(SOURCE, name), os.path.join(CLONE, name), shallow=False), name
             shutil.rmtree(CLONE)  # from here on there is what was installed and nothing else

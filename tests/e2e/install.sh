@@ -182,7 +182,7 @@ a_plugin_needs_no_dpdk_and_the_installed_command_loads_it() {
 # build_for CPU: of a build for this CPU a part of the library, of which compilers make vectors where they may; that all of
 # it would be compiled alike is seen in the commands.
 build_for() {
-	local targets pattern='\([a-z]*_\)\?\(message\|place\)\.c\.o' # after meson's names: folders become prefixes
+	local targets pattern='\([a-z]*_\)\?\(message\|message_table\|place\)\.c\.o' # after meson's names: folders become prefixes
 	meson setup "$work/$1" "$source_dir" --buildtype=release -Dtests=disabled -Db_pch=false -Dcpu="$1" >"$work/$1.log" 2>&1 || { cat "$work/$1.log"; return 1; }
 	grep -q '"command":' "$work/$1/compile_commands.json" || { echo "no commands"; return 1; }
 	! grep '"command":' "$work/$1/compile_commands.json" | grep -v -e handlers/libisa -e "-march=$1 " || { echo "not for $1"; return 1; }
