@@ -33,9 +33,11 @@ static inline void rv_copy(struct rv *s, uint64_t region, uint8_t *to, const uin
 /* Returns -EFAULT if the range is not in the memory. */
 static inline int rv_write(struct sp_ctx *c, const struct sp_mem *mem, uint64_t at, const uint8_t *from, uint32_t len)
 {
-	if (c->watch || !sp_mem_holds(mem, at, len))
+	uint8_t *to = sp_dma_window(c, mem, at, len);
+
+	if (!to)
 		return sp_dma_write(c, mem, at, from, len);
-	rv_copy(rv_of(c), mem->len, mem->base + at, from, len);
+	rv_copy(rv_of(c), mem->len, to, from, len);
 	return 0;
 }
 

@@ -44,7 +44,8 @@ static bool rv_run_window(struct sp_ctx *c, struct rv_run *r, uint32_t line)
 	if (!w || w->closed || !w->posted.count || w->rated)
 		return false;
 	b = &s->buffer[w->posted.first];
-	if (!sp_mem_holds(b->mem, b->offset, b->length))
+	r->base = sp_dma_window(c, b->mem, b->offset, b->length);
+	if (!r->base)
 		return false;
 	r->end_bytes = r->end_ops = UINT64_MAX;
 	if (w->flags & SP_RVMA_REGION) {
@@ -64,7 +65,6 @@ static bool rv_run_window(struct sp_ctx *c, struct rv_run *r, uint32_t line)
 	r->key = w->key;
 	r->room = b->length;
 	r->most = w->limit_put ? w->limit_put : UINT64_MAX;
-	r->base = b->mem->base + b->offset;
 	r->region = b->mem->len;
 	return true;
 }

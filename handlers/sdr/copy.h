@@ -43,9 +43,11 @@ static inline void sdr_copied(bool streams)
 static inline int sdr_write(struct sp_ctx *c, const struct sdr_slot *slot, uint64_t at, const uint8_t *from,
 			    uint32_t len, bool streams)
 {
-	if (unlikely(!streams) || c->watch || !sp_mem_holds(slot->mem, slot->offset + at, len))
+	uint8_t *to = likely(streams) ? sp_dma_window(c, slot->mem, slot->offset + at, len) : NULL;
+
+	if (!to)
 		return sp_dma_write(c, slot->mem, slot->offset + at, from, len);
-	sdr_copy(slot->mem->base + slot->offset + at, from, len, true);
+	sdr_copy(to, from, len, true);
 	return 0;
 }
 

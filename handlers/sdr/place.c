@@ -19,7 +19,7 @@ struct sdr_run {
 	uint64_t immediate;    /* as in the slot */
 	uint64_t placed, bytes, duplicates;
 	uint64_t chunks; /* chunks that have become full */
-	bool direct;	 /* all of the receive lies within its region, and no write is traced */
+	uint8_t *window; /* all of the receive; NULL: each write is checked, and may be traced */
 	bool streams;	 /* payload goes past the caches */
 	bool fixed;	 /* this run has fixed the length */
 	bool rolls;	 /* packets after the last one of the message belong to the next message */
@@ -147,14 +147,13 @@ static __attribute__((noinline)) void sdr_run_packet(struct sp_ctx *c, const str
 /* Places the packets at the beginning of the run that are plain: full, new, within the length, of the current word.
  * Returns how many. All that it needs is in registers. The copies change none of it, but the compiler cannot know that
  * of memory. */
-static inline __attribute__((always_inline)) unsigned sdr_run_plain(const struct sdr *s, const struct sdr_slot *slot,
-								    struct sdr_run *r, struct sp_packet *const *packet,
-								    unsigned n, const uint32_t mtu,
-								    const bool immediates)
+static inline __attribute__((always_inline)) unsigned sdr_run_plain(const struct sdr *s, struct sdr_run *r,
+								    struct sp_packet *const *packet, unsigned n,
+								    const uint32_t mtu, const bool immediates)
 {
 	const uint32_t offset_mask = s->offset_mask, user = s->split.user, fragments = s->fragments;
 	const uint64_t first = r->word * 64, length = r->length, ones = sp_sdr_ones(user);
-	uint8_t *const base = slot->mem->base + slot->offset;
+	uint8_t *const base = r->window;
 	const bool streams = r->streams;
 	uint64_t bits = r->bits, immediate = r->immediate, top = 0;
 	unsigned i;
@@ -165,7 +164,7 @@ static inline __attribute__((always_inline)) unsigned sdr_run_plain(const struct
 		const uint32_t index = imm >> user & offset_mask;
 		const uint64_t end = (uint64_t)index * mtu + mtu, bit = 1ull << (index & 63);
 
-		/* length is at most the bytes posted, and these lie within the region: see sdr_run_begin() */
+		/* length is at most the bytes posted, which the window covers: see sdr_run_begin() */
 		if (unlikely(p->len != mtu + SP_SDR_HEADER) || unlikely(p->flags & SP_PKT_SE) ||
 		    unlikely(index - first >= 64) || unlikely(end > length) || unlikely(bits & bit))
 			break;
@@ -189,8 +188,7 @@ static inline __attribute__((always_inline)) unsigned sdr_run_plain(const struct
 	return i;
 }
 
-static inline void sdr_run_begin(const struct sp_ctx *c, const struct sdr *s, const struct sdr_slot *slot,
-				 struct sdr_run *r)
+static inline void sdr_run_begin(struct sp_ctx *c, const struct sdr *s, const struct sdr_slot *slot, struct sdr_run *r)
 {
 	*r = (struct sdr_run){.word = UINT64_MAX,
 			      .hword = UINT64_MAX,
@@ -198,9 +196,10 @@ static inline void sdr_run_begin(const struct sp_ctx *c, const struct sdr *s, co
 			      .length = sdr_length(slot),
 			      .immediate = slot->immediate,
 			      .rolls = s->queued && s->generations == 1};
-	r->direct = !c->watch && !r->rolls && r->length <= slot->posted &&
-		    sp_mem_holds(slot->mem, slot->offset, slot->posted);
-	r->streams = !c->watch && sdr_streams(s, slot->mem, slot->mem->base + slot->offset);
+	r->window = sp_dma_window(c, slot->mem, slot->offset, slot->posted);
+	r->streams = r->window && sdr_streams(s, slot->mem, r->window);
+	if (r->rolls || r->length > slot->posted)
+		r->window = NULL;
 }
 
 /* Returns how many packets were handled: all, or those up to the one that completed the message if the slot rolls over.
@@ -217,17 +216,17 @@ static unsigned sdr_place_alone(struct sp_ctx *c, const struct sdr *s, struct sd
 		const uint64_t index = sdr_packet_offset(s, packet[i]);
 		unsigned plain = 0;
 
-		if (r.direct && index * s->mtu < r.length) {
+		if (r.window && index * s->mtu < r.length) {
 			const bool immediates = s->split.user && r.immediate >> 32 != UINT32_MAX;
 
 			if (index / 64 != r.word)
 				sdr_run_select(c, s, slot, &r, index / 64);
 			if (immediates)
-				plain = sdr_run_plain(s, slot, &r, packet + i, n - i, s->mtu, true);
+				plain = sdr_run_plain(s, &r, packet + i, n - i, s->mtu, true);
 			else if (s->mtu == 64)
-				plain = sdr_run_plain(s, slot, &r, packet + i, n - i, 64, false);
+				plain = sdr_run_plain(s, &r, packet + i, n - i, 64, false);
 			else
-				plain = sdr_run_plain(s, slot, &r, packet + i, n - i, s->mtu, false);
+				plain = sdr_run_plain(s, &r, packet + i, n - i, s->mtu, false);
 		}
 		if (plain)
 			i += plain;

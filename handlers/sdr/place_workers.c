@@ -167,7 +167,7 @@ struct sdr_sum {
 	uint64_t placed, bytes, duplicates;
 	uint64_t extent; /* as last read */
 	uint32_t verdicts;
-	bool direct; /* all of the receive lies within its region, and no write is traced */
+	uint8_t *window; /* all of the receive; NULL: each write is checked, and may be traced */
 	bool streams;
 };
 
@@ -223,15 +223,14 @@ static inline void sdr_placed(struct sp_ctx *c, const struct sdr *s, struct sdr_
 				 news);
 }
 
-/* Copies packets of a run to places that are known to exist. in_order: all are taken, and each goes right behind the
- * one before. */
-static inline __attribute__((always_inline)) void sdr_copy_run(const struct sdr *s, const struct sdr_slot *slot,
+/* Copies packets of a run to their places behind base, which are known to exist. in_order: all are taken, and each goes
+ * right behind the one before. */
+static inline __attribute__((always_inline)) void sdr_copy_run(const struct sdr *s, uint8_t *base,
 							       struct sp_packet *const *packet, unsigned run,
 							       const uint32_t mtu, uint64_t news, bool in_order,
 							       bool streams)
 {
 	const uint32_t offset_mask = s->offset_mask, user = s->split.user;
-	uint8_t *const base = slot->mem->base + slot->offset;
 
 	if (likely(in_order)) {
 		uint8_t *to = base + (uint64_t)sdr_packet_offset(s, packet[0]) * mtu;
@@ -325,12 +324,12 @@ static unsigned sdr_place_plain(struct sp_ctx *c, const struct sdr *s, struct sd
 		return 0;
 	}
 	sum->duplicates += (unsigned)__builtin_popcountll(bits & ~news);
-	if (unlikely(!sum->direct))
+	if (unlikely(!sum->window))
 		news = sdr_write_run(c, s, slot, packet, run, news, sum);
 	else if (mtu == 64)
-		sdr_copy_run(s, slot, packet, run, 64, news, !astray && news == bits, false);
+		sdr_copy_run(s, sum->window, packet, run, 64, news, !astray && news == bits, false);
 	else
-		sdr_copy_run(s, slot, packet, run, mtu, news, !astray && news == bits, sum->streams);
+		sdr_copy_run(s, sum->window, packet, run, mtu, news, !astray && news == bits, sum->streams);
 	if (unlikely(!news))
 		return run;
 	sum->placed += (unsigned)__builtin_popcountll(news);
@@ -406,8 +405,8 @@ void sdr_place_workers(struct sp_ctx *c, const struct sdr *s, struct sdr_slot *s
 	struct sdr_sum sum = {.extent = __atomic_load_n(&slot->extent, __ATOMIC_SEQ_CST)};
 
 	sdr_prefetch(s, slot, sdr_packet_offset(s, packet[0]));
-	sum.direct = !c->watch && sp_mem_holds(slot->mem, slot->offset, slot->posted);
-	sum.streams = !c->watch && sdr_streams(s, slot->mem, slot->mem->base + slot->offset);
+	sum.window = sp_dma_window(c, slot->mem, slot->offset, slot->posted);
+	sum.streams = sum.window && sdr_streams(s, slot->mem, sum.window);
 	for (unsigned i = 0; i < n;) {
 		const unsigned plain = sdr_place_plain(c, s, slot, packet + i, n - i, &sum);
 
