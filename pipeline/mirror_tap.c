@@ -3,7 +3,7 @@
 #include "engine.h"
 #include "entity.h"
 #include "exec_context.h"
-#include "match.h"
+#include "rule.h"
 #include "view.h"
 #include "worker.h"
 
