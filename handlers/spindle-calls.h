@@ -36,8 +36,8 @@ static inline bool sp_mem_holds(const struct sp_mem *m, uint64_t offset, uint64_
 {
 	return offset <= m->len && len <= m->len - offset;
 }
-/* A checked pointer to [offset, offset + len), for handlers that write payload by their own means; as long as the
- * region is referenced. NULL: not within the region, or the NIC traces or leaves out writes. Then call sp_dma_write(). */
+/* A checked pointer to [offset, offset + len), for handlers that write payload by their own means, as long as they hold
+ * the region. NULL: not within the region, or the NIC traces writes or leaves them out. Then call sp_dma_write(). */
 static inline uint8_t *sp_dma_window(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uint64_t len)
 {
 	if (__builtin_expect(c->watch, 0) || __builtin_expect(!sp_mem_holds(m, offset, len), 0))
