@@ -38,7 +38,6 @@ static struct rte_mbuf *waiting;
 
 static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
 {
-	(void)port, (void)now;
 	if (!waiting || queue || !max)
 		return 0;
 	*packet = waiting;
@@ -48,14 +47,12 @@ static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, un
 
 static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
-	(void)port, (void)queue, (void)now;
 	rte_pktmbuf_free_bulk(packet, count);
 	return count;
 }
 
 static sp_time next(void *port, uint16_t queue, bool blocked)
 {
-	(void)port, (void)queue, (void)blocked;
 	return waiting ? 0 : SP_NEVER;
 }
 

@@ -108,7 +108,6 @@ static void overhear(uint8_t *frame, uint32_t len)
 
 static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
 {
-	(void)port, (void)now;
 	if (!waiting || queue || !max)
 		return 0;
 	*packet = waiting;
@@ -118,7 +117,6 @@ static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, un
 
 static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
-	(void)port, (void)queue, (void)now;
 	for (unsigned i = 0; i < count; i++)
 		overhear(rte_pktmbuf_mtod(packet[i], uint8_t *), packet[i]->data_len);
 	rte_pktmbuf_free_bulk(packet, count);
@@ -127,7 +125,6 @@ static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, u
 
 static sp_time next(void *port, uint16_t queue, bool blocked)
 {
-	(void)port, (void)queue, (void)blocked;
 	return waiting ? 0 : SP_NEVER;
 }
 

@@ -9,7 +9,7 @@
 #include "../../handlers/reliability/choice.h"
 #include "../../testbed/model.h"
 #include "../../testbed/random.h"
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 
 #define CHUNK	     65536u
 #define MTU	     4096u
@@ -168,13 +168,13 @@ static void within_a_few_percent(const struct cell *c)
 	}
 }
 
-static void the_expected_times_are_the_models(void)
+TEST(the_expected_times_are_the_models)
 {
 	each_cell(within_a_few_percent);
 }
 
 /* Any code, MDS and XOR, also groups of different sizes. */
-static void codes_fail_as_often_as_the_model_says(void)
+TEST(codes_fail_as_often_as_the_model_says)
 {
 	struct sp_random random;
 
@@ -201,13 +201,13 @@ static void near_the_best(const struct cell *c)
 	expect(ratio <= 1.1, "over the best", c, choice, ratio);
 }
 
-static void a_known_path_gets_a_scheme_within_10_percent_of_the_best(void)
+TEST(a_known_path_gets_a_scheme_within_10_percent_of_the_best)
 {
 	each_cell(near_the_best);
 }
 
 /* From nothing known, message after message, over a long fat link. */
-static void learning_costs_at_most_30_percent_and_ends_near_the_best(void)
+TEST(learning_costs_at_most_30_percent_and_ends_near_the_best)
 {
 	static const double some[] = {1e-6, 1e-4, 1e-3, 1e-2};
 
@@ -242,7 +242,7 @@ static void learning_costs_at_most_30_percent_and_ends_near_the_best(void)
 }
 
 /* In chunks: how many it takes until the estimate is within a factor of 2 of what the path does now. */
-static void the_estimate_follows_the_path(void)
+TEST(the_estimate_follows_the_path)
 {
 	static const double turn[] = {1e-2, 1e-4, 3e-2, 1e-3, 0.3, 1e-2, 1e-3};
 	struct sp_loss_known known;
@@ -267,7 +267,7 @@ static void the_estimate_follows_the_path(void)
 }
 
 /* 1e-2 and a long message: parity is worth it. None any more: it is not. */
-static void the_choice_follows_the_path(void)
+TEST(the_choice_follows_the_path)
 {
 	const struct cell c = {10e9, 25e-3, 1e-2, 64 * MIB};
 	const struct sp_choice_path path = path_of(&c);
@@ -313,7 +313,7 @@ static uint64_t changes_at(const struct cell *c, uint64_t messages)
 }
 
 /* Where the choice goes from one to another two are equally good: it is not to go to and fro with the estimate. */
-static void nothing_flaps_at_a_boundary(void)
+TEST(nothing_flaps_at_a_boundary)
 {
 	unsigned boundaries = 0;
 
@@ -347,7 +347,7 @@ static bool chain_next(struct chain *c, struct sp_random *r)
 	return c->lost = sp_random_chance(r, c->drop * (1 - c->correlation) + (c->lost ? c->correlation : 0));
 }
 
-static void bursts_are_counted_as_they_fall(void)
+TEST(bursts_are_counted_as_they_fall)
 {
 	static const struct {
 		unsigned n, most;
@@ -375,7 +375,7 @@ static void bursts_are_counted_as_they_fall(void)
 }
 
 /* Bursts of 16 chunks on average: (32,8) is no help, and the sender comes to know so. */
-static void bursts_longer_than_parity_are_left_to_repeats(void)
+TEST(bursts_longer_than_parity_are_left_to_repeats)
 {
 	const struct cell cell = {400e9, 25e-3, 1e-2, 128 * MIB};
 	const struct sp_choice_path path = path_of(&cell);
@@ -415,7 +415,7 @@ static void bursts_longer_than_parity_are_left_to_repeats(void)
 	CU_ASSERT(!together.choice.k || fails[1] < fails[0] / 2);
 }
 
-static void codes_that_do_not_keep_up_are_not_chosen(void)
+TEST(codes_that_do_not_keep_up_are_not_chosen)
 {
 	const struct cell c = {400e9, 25e-3, 1e-3, 128 * MIB};
 	const struct sp_choice_size size = size_of(&c);
@@ -436,7 +436,7 @@ static void codes_that_do_not_keep_up_are_not_chosen(void)
 	CU_ASSERT(sp_choose(&chooser, &path, &size, &loss).k == 0);
 }
 
-static void only_what_the_caller_has_is_chosen(void)
+TEST(only_what_the_caller_has_is_chosen)
 {
 	const struct sp_choice some[] = {{SP_CHOICE_SR_NACK, 0, 0}, {SP_CHOICE_EC_MDS, 20, 5}};
 	const struct cell c = {400e9, 25e-3, 1e-3, 128 * MIB};
@@ -483,7 +483,7 @@ static bool is_candidate(struct sp_choice c)
 	return false;
 }
 
-static void whatever_is_told_the_choice_is_a_candidate_and_times_are_times(void)
+TEST(whatever_is_told_the_choice_is_a_candidate_and_times_are_times)
 {
 	struct sp_chooser chooser;
 	struct sp_random r;
@@ -518,10 +518,3 @@ static void whatever_is_told_the_choice_is_a_candidate_and_times_are_times(void)
 		CU_ASSERT(time >= 0 && time <= 1);
 	}
 }
-
-SUITE("choice", TEST(the_expected_times_are_the_models), TEST(codes_fail_as_often_as_the_model_says),
-      TEST(a_known_path_gets_a_scheme_within_10_percent_of_the_best),
-      TEST(learning_costs_at_most_30_percent_and_ends_near_the_best), TEST(the_estimate_follows_the_path),
-      TEST(the_choice_follows_the_path), TEST(nothing_flaps_at_a_boundary), TEST(bursts_are_counted_as_they_fall),
-      TEST(bursts_longer_than_parity_are_left_to_repeats), TEST(codes_that_do_not_keep_up_are_not_chosen),
-      TEST(only_what_the_caller_has_is_chosen), TEST(whatever_is_told_the_choice_is_a_candidate_and_times_are_times))

@@ -187,7 +187,7 @@ static void misfit(struct rig *r)
 	rig_close(r);
 }
 
-static void ends_that_differ_are_refused_by_the_name_of_what_differs(void)
+TEST(ends_that_differ_are_refused_by_the_name_of_what_differs)
 {
 	rig_seeds(__func__, 20, misfit);
 }
@@ -247,7 +247,7 @@ static void too_large(struct rig *r)
 	}
 }
 
-static void an_mtu_that_the_port_does_not_carry_is_refused_to_the_byte(void)
+TEST(an_mtu_that_the_port_does_not_carry_is_refused_to_the_byte)
 {
 	rig_seeds(__func__, 200, too_large);
 }
@@ -263,8 +263,6 @@ static bool steal(struct rig *r, unsigned end, const struct wire_packet *w, sp_t
 {
 	struct stolen *s = r->mark;
 	const uint32_t before = 12 + 8 + (w->ipv6 ? 40 : 20) + 14;
-
-	(void)now;
 	if (end != SENDER || w->opcode != WIRE_SEND_ONLY || s->len)
 		return false;
 	s->len = before + w->len + w->pad + 4;
@@ -394,7 +392,7 @@ static void restart(struct rig *r)
 	rig_close(r);
 }
 
-static void a_peer_that_starts_anew_is_noticed_and_an_old_clear_to_send_ignored(void)
+TEST(a_peer_that_starts_anew_is_noticed_and_an_old_clear_to_send_ignored)
 {
 	rig_seeds(__func__, 50, restart);
 }
@@ -504,7 +502,7 @@ static void any_state(struct rig *r)
 	rig_close(r);
 }
 
-static void a_QP_may_end_in_any_state_and_its_numbers_be_used_again(void)
+TEST(a_QP_may_end_in_any_state_and_its_numbers_be_used_again)
 {
 	rig_seeds(__func__, 40 * STATES, any_state);
 }
@@ -541,13 +539,7 @@ static void all_at_once(struct rig *r)
 	rig_close(r);
 }
 
-static void NICs_that_end_with_packets_in_their_queues_lose_no_buffers(void)
+TEST(NICs_that_end_with_packets_in_their_queues_lose_no_buffers)
 {
 	rig_seeds(__func__, 100, all_at_once);
 }
-
-SUITE("property/connection", TEST(ends_that_differ_are_refused_by_the_name_of_what_differs),
-      TEST(an_mtu_that_the_port_does_not_carry_is_refused_to_the_byte),
-      TEST(a_peer_that_starts_anew_is_noticed_and_an_old_clear_to_send_ignored),
-      TEST(a_QP_may_end_in_any_state_and_its_numbers_be_used_again),
-      TEST(NICs_that_end_with_packets_in_their_queues_lose_no_buffers))

@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "../unit/ec.h"
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 
 struct trial {
 	uint64_t seed;
@@ -173,7 +173,7 @@ static void any(struct trial *t)
 	trial(t, kind, k, m, data, 64 + (uint32_t)below(t, cells > 2000 ? 100 : cells > 100 ? 1000 : 20000));
 }
 
-static void any_code_repairs_any_losses_that_it_can(void)
+TEST(any_code_repairs_any_losses_that_it_can)
 {
 	seeds(1, suite_times(500), any);
 }
@@ -189,7 +189,7 @@ static void large(struct trial *t)
 	trial(t, SP_EC_MDS, codes[i].k, codes[i].m, codes[i].k, 64 + (uint32_t)below(t, 2) * 237);
 }
 
-static void large_codes_repair_any_m_losses(void)
+TEST(large_codes_repair_any_m_losses)
 {
 	seeds(100000, 49, large);
 }
@@ -205,12 +205,12 @@ static void grid(struct trial *t)
 		trial(t, SP_EC_XOR, k, m, k, 64);
 }
 
-static void every_code_of_a_grid_repairs_any_losses_that_it_can(void)
+TEST(every_code_of_a_grid_repairs_any_losses_that_it_can)
 {
 	seeds(200000 / 128 * 128, 128, grid);
 }
 
-static void long_chunks_with_a_short_last_one_are_repaired(void)
+TEST(long_chunks_with_a_short_last_one_are_repaired)
 {
 	static const uint32_t bytes[] = {4096, 4351, 4352, 65536};
 	struct trial t = {.seed = 7};
@@ -222,6 +222,3 @@ static void long_chunks_with_a_short_last_one_are_repaired(void)
 		printf("# %s\n", t.wrong);
 	CU_ASSERT_PTR_NULL(t.wrong);
 }
-
-SUITE("ec", TEST(any_code_repairs_any_losses_that_it_can), TEST(large_codes_repair_any_m_losses),
-      TEST(every_code_of_a_grid_repairs_any_losses_that_it_can), TEST(long_chunks_with_a_short_last_one_are_repaired))

@@ -14,7 +14,7 @@
 #include "../../testbed/link.h"
 #include "../../testbed/world.h"
 #include "../unit/ec.h"
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 
 #define GUARD	 128u
 #define SLOTS	 6u
@@ -495,9 +495,7 @@ static void seeds(uint64_t first, unsigned few, unsigned rounds)
 	CU_ASSERT(only || repaired > few);
 }
 
-static void what_can_be_had_is_there_and_nothing_else(void)
+TEST(what_can_be_had_is_there_and_nothing_else)
 {
 	seeds(1, suite_times(400), 3);
 }
-
-SUITE("ec_sdr", TEST(what_can_be_had_is_there_and_nothing_else))

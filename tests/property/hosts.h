@@ -21,7 +21,6 @@ static inline void buffer_fill(struct rig *r, struct flow *f, struct buffer *b)
 	memset(b->base, b->fill, f->buffer_bytes);
 	b->used = false;
 	b->turn = f->turn++;
-	(void)r;
 }
 
 static inline void buffer_check_idle(struct rig *r, struct flow *f, const struct buffer *b)

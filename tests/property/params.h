@@ -10,7 +10,7 @@
 #include "../../host-api/sdr.h"
 #include "../../testbed/link.h"
 #include "../../testbed/world.h"
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 #include "tap.h"
 #include "wire.h"
 

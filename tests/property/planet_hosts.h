@@ -9,7 +9,7 @@
 #include "../../host-api/reliable.h"
 #include "../../testbed/link.h"
 #include "../../testbed/world.h"
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 
 #define PLANET_SOURCE	(1u << 20)
 #define PLANET_CONNS	3

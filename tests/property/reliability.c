@@ -34,7 +34,7 @@ static void bad_planet(struct net *n)
 	expect(n, n->sender.counters.units + n->sender.counters.retransmitted == n->data_sent, "units sent");
 }
 
-static void every_message_comes_whole_over_a_network_that_loses_repeats_and_overtakes(void)
+TEST(every_message_comes_whole_over_a_network_that_loses_repeats_and_overtakes)
 {
 	over_seeds(250, bad_planet);
 }
@@ -53,7 +53,7 @@ static void only_reordered(struct net *n)
 	       (unsigned long long)n->sender.counters.retransmitted);
 }
 
-static void nothing_is_sent_again_for_reordering_repeats_or_lost_acknowledgements(void)
+TEST(nothing_is_sent_again_for_reordering_repeats_or_lost_acknowledgements)
 {
 	over_seeds(200, only_reordered);
 }
@@ -72,7 +72,7 @@ static void lossy_in_order(struct net *n)
 	       "%llu units sent again needlessly", (unsigned long long)n->sender.counters.spurious);
 }
 
-static void each_loss_is_answered_by_one_retransmission_and_no_more(void)
+TEST(each_loss_is_answered_by_one_retransmission_and_no_more)
 {
 	over_seeds(200, lossy_in_order);
 }
@@ -101,7 +101,7 @@ static void late(struct net *n)
 	       (unsigned long long)c->retransmitted, (unsigned long long)c->units);
 }
 
-static void what_was_sent_again_needlessly_is_known_and_widens_the_window(void)
+TEST(what_was_sent_again_needlessly_is_known_and_widens_the_window)
 {
 	over_seeds(40, late);
 }
@@ -124,7 +124,7 @@ static void nobody_there(struct net *n)
 	       (unsigned long long)n->sender.counters.polls);
 }
 
-static void a_message_to_nobody_fails_at_its_timeout_and_the_polls_back_off(void)
+TEST(a_message_to_nobody_fails_at_its_timeout_and_the_polls_back_off)
 {
 	over_seeds(50, nobody_there);
 }
@@ -154,7 +154,7 @@ static void denied(struct net *n)
 	       (unsigned long long)n->data_sent, (unsigned long long)units);
 }
 
-static void a_peer_that_denies_everything_gets_each_unit_once_a_round_trip_at_the_rate(void)
+TEST(a_peer_that_denies_everything_gets_each_unit_once_a_round_trip_at_the_rate)
 {
 	over_seeds(50, denied);
 }
@@ -179,7 +179,7 @@ static void refusing(struct net *n)
 	expect(n, !n->sender.counters.retransmitted && sp_rel_deadline(&n->sender) == SP_NEVER, "it goes on");
 }
 
-static void a_refused_message_is_over_as_soon_as_the_sender_hears_it(void)
+TEST(a_refused_message_is_over_as_soon_as_the_sender_hears_it)
 {
 	over_seeds(50, refusing);
 }
@@ -212,7 +212,7 @@ static void given_up(struct net *n)
 	expect(n, n->control_loss > 0 || n->told, "the receiver does not know");
 }
 
-static void a_message_given_up_is_told_of_until_it_is_heard(void)
+TEST(a_message_given_up_is_told_of_until_it_is_heard)
 {
 	over_seeds(60, given_up);
 }
@@ -234,7 +234,7 @@ static void paced(struct net *n)
 	       (unsigned long long)units, (unsigned long long)time, (unsigned long long)(n->last_left - begin));
 }
 
-static void units_leave_exactly_at_the_rate(void)
+TEST(units_leave_exactly_at_the_rate)
 {
 	over_seeds(40, paced);
 }
@@ -256,7 +256,7 @@ static void tail(struct net *n)
 	expect(n, n->now - begin <= 3 * rtt, "the tail took %.2f round trips", (double)(n->now - begin) / (double)rtt);
 }
 
-static void a_lost_tail_costs_less_than_a_full_timeout(void)
+TEST(a_lost_tail_costs_less_than_a_full_timeout)
 {
 	over_seeds(100, tail);
 }
@@ -293,7 +293,7 @@ static void unheard(struct net *n)
 	       (unsigned long long)n->sender.counters.polls_late);
 }
 
-static void lost_polls_and_answers_at_the_end_cost_no_round_trip(void)
+TEST(lost_polls_and_answers_at_the_end_cost_no_round_trip)
 {
 	over_seeds(100, unheard);
 }
@@ -324,7 +324,7 @@ static void held(struct net *n)
 	       (double)(n->now - parity) / (double)rtt);
 }
 
-static void nothing_is_lost_before_what_may_make_up_for_it_has_left(void)
+TEST(nothing_is_lost_before_what_may_make_up_for_it_has_left)
 {
 	over_seeds(100, held);
 }
@@ -351,7 +351,7 @@ static void absent(struct net *n)
 	       (double)(n->now - begin) / (double)rtt, (double)n->sender.rtt.smoothed / (double)rtt);
 }
 
-static void a_peer_that_was_away_does_not_spoil_the_estimate_of_the_round_trip(void)
+TEST(a_peer_that_was_away_does_not_spoil_the_estimate_of_the_round_trip)
 {
 	over_seeds(50, absent);
 }
@@ -371,7 +371,7 @@ static void far_away(struct net *n)
 	expect(n, n->sender.counters.polls < 2000, "%llu polls", (unsigned long long)n->sender.counters.polls);
 }
 
-static void a_round_trip_longer_than_believed_is_found_out(void)
+TEST(a_round_trip_longer_than_believed_is_found_out)
 {
 	over_seeds(50, far_away);
 }
@@ -388,7 +388,6 @@ static void forged(struct net *n)
 		struct sp_rel_ack_maker m;
 		struct sp_rel_asked asked = {.poll = below(n, n->sender.polls + 3), .from_message = below(n, 12)};
 		const uint64_t bitmap[8] = {sp_random_next(&n->random), sp_random_next(&n->random)};
-		const struct sp_rel_sender old = n->sender;
 		size_t len;
 
 		step(n);
@@ -411,19 +410,18 @@ static void forged(struct net *n)
 			expect(n, message->state == SP_REL_FREE || (bits == message->acked && bits <= message->next),
 			       "%u acknowledged, %u sent", bits, message->next);
 		}
-		(void)old;
 		n->finished = 0;
 		for (uint64_t k = 0; k < n->to_start; k++) /* what is "done" by a forged word has not come */
 			n->came[k] = n->units[k];
 	}
 }
 
-static void what_speaks_of_units_that_were_never_sent_counts_for_nothing(void)
+TEST(what_speaks_of_units_that_were_never_sent_counts_for_nothing)
 {
 	over_seeds(200, forged);
 }
 
-static void an_answer_in_several_datagrams_proves_all_that_it_speaks_of(void)
+TEST(an_answer_in_several_datagrams_proves_all_that_it_speaks_of)
 {
 	const struct sp_rel_config config = {.scheme = SP_REL_NACK,
 					     .rtt = SP_MS,
@@ -477,7 +475,7 @@ static void an_answer_in_several_datagrams_proves_all_that_it_speaks_of(void)
 	free(memory);
 }
 
-static void configurations_that_cannot_be_are_refused(void)
+TEST(configurations_that_cannot_be_are_refused)
 {
 	const struct sp_rel_config good = {.messages = 4, .units = 10, .in_flight = 16};
 	struct sp_rel_sender s;
@@ -519,7 +517,7 @@ static void configurations_that_cannot_be_are_refused(void)
 
 /* By word of another kind (RVMA's NACK): it is as if an answer had said so. Nothing of it goes again, nobody is told of
  * it when it is released, and what lies beside it goes on. */
-static void what_the_owner_has_heard_to_be_refused_is_refused(void)
+TEST(what_the_owner_has_heard_to_be_refused_is_refused)
 {
 	const struct sp_rel_config config = {.messages = 4, .units = 3, .in_flight = 16};
 	void *memory = calloc(1, sp_rel_sender_bytes(&config));
@@ -555,19 +553,3 @@ static void what_the_owner_has_heard_to_be_refused_is_refused(void)
 	CU_ASSERT_EQUAL(sp_rel_refuse(&s, 0, 9), -ENOENT);
 	free(memory);
 }
-
-SUITE("property/reliability", TEST(every_message_comes_whole_over_a_network_that_loses_repeats_and_overtakes),
-      TEST(nothing_is_sent_again_for_reordering_repeats_or_lost_acknowledgements),
-      TEST(each_loss_is_answered_by_one_retransmission_and_no_more),
-      TEST(what_was_sent_again_needlessly_is_known_and_widens_the_window),
-      TEST(a_message_to_nobody_fails_at_its_timeout_and_the_polls_back_off),
-      TEST(a_peer_that_denies_everything_gets_each_unit_once_a_round_trip_at_the_rate),
-      TEST(a_refused_message_is_over_as_soon_as_the_sender_hears_it),
-      TEST(a_message_given_up_is_told_of_until_it_is_heard), TEST(units_leave_exactly_at_the_rate),
-      TEST(a_lost_tail_costs_less_than_a_full_timeout), TEST(lost_polls_and_answers_at_the_end_cost_no_round_trip),
-      TEST(nothing_is_lost_before_what_may_make_up_for_it_has_left),
-      TEST(a_peer_that_was_away_does_not_spoil_the_estimate_of_the_round_trip),
-      TEST(a_round_trip_longer_than_believed_is_found_out),
-      TEST(what_speaks_of_units_that_were_never_sent_counts_for_nothing),
-      TEST(an_answer_in_several_datagrams_proves_all_that_it_speaks_of),
-      TEST(configurations_that_cannot_be_are_refused), TEST(what_the_owner_has_heard_to_be_refused_is_refused))

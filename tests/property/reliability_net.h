@@ -6,7 +6,7 @@
 #ifndef TESTS_PROPERTY_RELIABILITY_NET_H
 #define TESTS_PROPERTY_RELIABILITY_NET_H
 
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 
 #include "../../handlers/reliability/receiver.h"
 #include "../../handlers/reliability/sender.h"

@@ -91,7 +91,7 @@ static void bad_planet(struct planet *p)
 	planet_close(p);
 }
 
-static void every_message_arrives_whole_and_right(void)
+TEST(every_message_arrives_whole_and_right)
 {
 	over(__func__, 60, bad_planet);
 }
@@ -111,7 +111,7 @@ static void good_planet(struct planet *p)
 	planet_close(p);
 }
 
-static void nothing_is_sent_again_where_nothing_is_lost(void)
+TEST(nothing_is_sent_again_where_nothing_is_lost)
 {
 	over(__func__, 30, good_planet);
 }
@@ -135,7 +135,7 @@ static void in_order(struct planet *p)
 	planet_close(p);
 }
 
-static void no_unit_is_sent_again_twice_for_one_loss(void)
+TEST(no_unit_is_sent_again_twice_for_one_loss)
 {
 	over(__func__, 60, in_order);
 }
@@ -214,7 +214,7 @@ static void vanished(struct planet *p)
 	planet_close(p);
 }
 
-static void messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again(void)
+TEST(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again)
 {
 	over(__func__, 40, vanished);
 }
@@ -233,7 +233,7 @@ static void lingering(struct planet *p)
 	planet_close(p);
 }
 
-static void who_is_done_answers_until_the_peer_is_quiet(void)
+TEST(who_is_done_answers_until_the_peer_is_quiet)
 {
 	over(__func__, 25, lingering);
 }
@@ -272,7 +272,7 @@ static void forger(struct planet *p)
 	planet_close(p);
 }
 
-static void datagrams_that_cannot_be_true_change_nothing(void)
+TEST(datagrams_that_cannot_be_true_change_nothing)
 {
 	over(__func__, 15, forger);
 }
@@ -340,13 +340,7 @@ static void odd(struct planet *p)
 	planet_close(p);
 }
 
-static void each_operation_ends_as_the_header_says(void)
+TEST(each_operation_ends_as_the_header_says)
 {
 	over(__func__, 10, odd);
 }
-
-SUITE("reliable", TEST(every_message_arrives_whole_and_right), TEST(nothing_is_sent_again_where_nothing_is_lost),
-      TEST(no_unit_is_sent_again_twice_for_one_loss),
-      TEST(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again),
-      TEST(who_is_done_answers_until_the_peer_is_quiet), TEST(datagrams_that_cannot_be_true_change_nothing),
-      TEST(each_operation_ends_as_the_header_says))

@@ -95,7 +95,7 @@ static void bad_planet(struct planet *p)
 	planet_close(p);
 }
 
-static void every_message_arrives_whole_and_right(void)
+TEST(every_message_arrives_whole_and_right)
 {
 	over(__func__, 60, bad_planet);
 	CU_ASSERT(getenv("SPINDLE_SEED") || (sum.repaired && sum.fallbacks));
@@ -237,7 +237,7 @@ static void enough(struct planet *p)
 	planet_close(p);
 }
 
-static void nothing_goes_again_where_parity_suffices(void)
+TEST(nothing_goes_again_where_parity_suffices)
 {
 	over(__func__, 60, enough);
 	CU_ASSERT(getenv("SPINDLE_SEED") || sum.repaired > 100);
@@ -280,7 +280,7 @@ static void too_much(struct planet *p)
 	planet_close(p);
 }
 
-static void exactly_what_parity_does_not_make_up_for_goes_again(void)
+TEST(exactly_what_parity_does_not_make_up_for_goes_again)
 {
 	over(__func__, 60, too_much);
 	CU_ASSERT(getenv("SPINDLE_SEED") || (sum.fallbacks > sum.runs && sum.repaired > sum.runs));
@@ -358,7 +358,7 @@ static void vanished(struct planet *p)
 	planet_close(p);
 }
 
-static void messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again(void)
+TEST(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again)
 {
 	over(__func__, 40, vanished);
 }
@@ -392,7 +392,7 @@ static void given_up(struct planet *p)
 	planet_close(p);
 }
 
-static void what_either_end_gives_up_is_over_and_the_rest_goes_on(void)
+TEST(what_either_end_gives_up_is_over_and_the_rest_goes_on)
 {
 	over(__func__, 40, given_up);
 }
@@ -448,7 +448,7 @@ static void odd(struct planet *p)
 	planet_close(p);
 }
 
-static void a_scheme_needs_the_code_that_the_connection_has(void)
+TEST(a_scheme_needs_the_code_that_the_connection_has)
 {
 	over_seeds(__func__, 2, odd);
 }
@@ -501,13 +501,7 @@ static void choosing(struct planet *p)
 	planet_close(p);
 }
 
-static void auto_finds_out_whether_parity_is_worth_it(void)
+TEST(auto_finds_out_whether_parity_is_worth_it)
 {
 	over(__func__, 4, choosing);
 }
-
-SUITE("reliable_ec", TEST(every_message_arrives_whole_and_right), TEST(nothing_goes_again_where_parity_suffices),
-      TEST(exactly_what_parity_does_not_make_up_for_goes_again),
-      TEST(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again),
-      TEST(what_either_end_gives_up_is_over_and_the_rest_goes_on),
-      TEST(a_scheme_needs_the_code_that_the_connection_has), TEST(auto_finds_out_whether_parity_is_worth_it))

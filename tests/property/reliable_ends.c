@@ -177,7 +177,7 @@ static void death(struct planet *p)
 	planet_close(p);
 }
 
-static void messages_to_the_dead_fail_in_time_and_new_connections_work(void)
+TEST(messages_to_the_dead_fail_in_time_and_new_connections_work)
 {
 	over_seeds(__func__, 120, death);
 }
@@ -230,7 +230,7 @@ static void give_up(struct planet *p)
 	planet_close(p);
 }
 
-static void both_ends_agree_on_what_either_has_given_up_and_go_on(void)
+TEST(both_ends_agree_on_what_either_has_given_up_and_go_on)
 {
 	over_seeds(__func__, 60, give_up);
 	printf("# %llu messages came, %llu were refused, %llu cancelled\n", U(ends[0]), U(ends[EREMOTEIO]),
@@ -326,10 +326,7 @@ static void liar(struct planet *p)
 	planet_close(p);
 }
 
-static void a_liar_harms_nobody_but_his_own_messages(void)
+TEST(a_liar_harms_nobody_but_his_own_messages)
 {
 	over_seeds(__func__, 60, liar);
 }
-
-SUITE("reliable_ends", TEST(messages_to_the_dead_fail_in_time_and_new_connections_work),
-      TEST(both_ends_agree_on_what_either_has_given_up_and_go_on), TEST(a_liar_harms_nobody_but_his_own_messages))

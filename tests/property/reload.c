@@ -228,7 +228,7 @@ static void one(uint64_t seed)
 	rig_stop(&rig);
 }
 
-static void every_packet_is_run_once_by_the_load_of_its_message(void)
+TEST(every_packet_is_run_once_by_the_load_of_its_message)
 {
 	const char *only = getenv("SPINDLE_SEED");
 	const uint64_t seeds = getenv("SPINDLE_LONG") ? 5000 : 60;
@@ -254,5 +254,3 @@ static void every_packet_is_run_once_by_the_load_of_its_message(void)
 	CU_ASSERT_PTR_NULL(wrong);
 	CU_ASSERT(only || (across && failed && refused));
 }
-
-SUITE("reload", TEST(every_packet_is_run_once_by_the_load_of_its_message))

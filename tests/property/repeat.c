@@ -247,7 +247,7 @@ static void lossy(struct planet *p)
 	finish(p);
 }
 
-static void every_message_arrives_whole_and_right(void)
+TEST(every_message_arrives_whole_and_right)
 {
 	seeds(__func__, 150, lossy);
 }
@@ -279,7 +279,7 @@ static void harmless(struct planet *p)
 	finish(p);
 }
 
-static void repeats_and_packets_overtaken_by_less_than_the_pause_make_nothing_go_again(void)
+TEST(repeats_and_packets_overtaken_by_less_than_the_pause_make_nothing_go_again)
 {
 	seeds(__func__, 40, harmless);
 }
@@ -323,7 +323,7 @@ static void vanished(struct planet *p)
 	finish(p);
 }
 
-static void what_a_silent_peer_has_not_answered_fails_in_time_and_all_is_usable_again(void)
+TEST(what_a_silent_peer_has_not_answered_fails_in_time_and_all_is_usable_again)
 {
 	seeds(__func__, 40, vanished);
 }
@@ -358,7 +358,7 @@ static void forged(struct planet *p)
 	finish(p);
 }
 
-static void datagrams_that_are_forged_late_or_short_change_nothing(void)
+TEST(datagrams_that_are_forged_late_or_short_change_nothing)
 {
 	seeds(__func__, 40, forged);
 }
@@ -410,12 +410,7 @@ static void odd(struct planet *p)
 	finish(p);
 }
 
-static void each_operation_ends_as_the_header_says(void)
+TEST(each_operation_ends_as_the_header_says)
 {
 	seeds(__func__, 10, odd);
 }
-
-SUITE("repeat", TEST(every_message_arrives_whole_and_right),
-      TEST(repeats_and_packets_overtaken_by_less_than_the_pause_make_nothing_go_again),
-      TEST(what_a_silent_peer_has_not_answered_fails_in_time_and_all_is_usable_again),
-      TEST(datagrams_that_are_forged_late_or_short_change_nothing), TEST(each_operation_ends_as_the_header_says))

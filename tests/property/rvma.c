@@ -5,7 +5,7 @@
  */
 #include "rvma_apps.h"
 
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 #include "seeds.h"
 
 static struct {
@@ -82,7 +82,7 @@ static void mixed(struct apps *a)
 	apps_run(a, 200);
 }
 
-static void the_model_predicts_every_epoch_buffer_notification_and_refusal(void)
+TEST(the_model_predicts_every_epoch_buffer_notification_and_refusal)
 {
 	over_seeds(__func__, RUNS, mixed);
 	if (sum.runs < RUNS)
@@ -110,12 +110,9 @@ static void deaths(struct apps *a)
 		apps_run(a, 60);
 }
 
-static void windows_outlive_who_puts_into_them_and_nobody_writes_to_what_the_dead_had_posted(void)
+TEST(windows_outlive_who_puts_into_them_and_nobody_writes_to_what_the_dead_had_posted)
 {
 	over_seeds(__func__, DEATHS, deaths);
 	if (sum.runs >= DEATHS)
 		CU_ASSERT(sum.restarts && sum.lost && sum.ended[MO_PEER_GONE]);
 }
-
-SUITE("property/rvma", TEST(the_model_predicts_every_epoch_buffer_notification_and_refusal),
-      TEST(windows_outlive_who_puts_into_them_and_nobody_writes_to_what_the_dead_had_posted))

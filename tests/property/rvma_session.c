@@ -23,7 +23,7 @@ static void bad_link(struct yard *y)
 		yard_all_delivered(y, &y->flow[e]);
 }
 
-static void every_put_is_delivered_exactly_once_over_a_bad_link(void)
+TEST(every_put_is_delivered_exactly_once_over_a_bad_link)
 {
 	over_seeds(__func__, 40, bad_link);
 }
@@ -49,7 +49,7 @@ static void thousands(struct yard *y)
 	yard_expect(y, yard_counter(y, 0, "retransmits") == 0, "%llu went again", U(yard_counter(y, 0, "retransmits")));
 }
 
-static void thousands_of_puts_are_on_their_way_at_once(void)
+TEST(thousands_of_puts_are_on_their_way_at_once)
 {
 	over_seeds(__func__, 2, thousands);
 }
@@ -58,7 +58,6 @@ static void thousands_of_puts_are_on_their_way_at_once(void)
  */
 static bool lose_beginnings(struct yard *y, unsigned from, uint8_t opcode)
 {
-	(void)from;
 	return (opcode == SP_RVMA_HELLO || opcode == SP_RVMA_WELCOME) && yard_below(y, 4);
 }
 
@@ -80,7 +79,7 @@ static void lost_hellos(struct yard *y)
 		yard_expect(y, yard_counter(y, e, "sessions") == 1, "%llu sessions", U(yard_counter(y, e, "sessions")));
 }
 
-static void a_session_begins_once_though_its_packets_are_lost_repeated_and_meet(void)
+TEST(a_session_begins_once_though_its_packets_are_lost_repeated_and_meet)
 {
 	over_seeds(__func__, 40, lost_hellos);
 }
@@ -101,7 +100,7 @@ static void at_home(struct yard *y)
 		yard_all_delivered(y, &y->flow[i]);
 }
 
-static void puts_to_oneself_and_on_the_same_nic_are_delivered(void)
+TEST(puts_to_oneself_and_on_the_same_nic_are_delivered)
 {
 	over_seeds(__func__, 10, at_home);
 }
@@ -162,7 +161,7 @@ static void restart(struct yard *y)
 	expect_gone(y, f);
 }
 
-static void after_a_restart_puts_go_to_the_new_peer_and_none_of_before_does(void)
+TEST(after_a_restart_puts_go_to_the_new_peer_and_none_of_before_does)
 {
 	over_seeds(__func__, 40, restart);
 }
@@ -184,7 +183,7 @@ static void goodbye(struct yard *y)
 	expect_gone(y, f);
 }
 
-static void a_peer_that_says_goodbye_is_gone_at_once(void)
+TEST(a_peer_that_says_goodbye_is_gone_at_once)
 {
 	over_seeds(__func__, 30, goodbye);
 }
@@ -206,7 +205,7 @@ static void silence(struct yard *y)
 	yard_expect(y, f->over <= since + 2 * y->timeout, "after %.6f s", (double)f->over / 1e12);
 }
 
-static void a_peer_that_is_silent_is_gone_after_the_time_out(void)
+TEST(a_peer_that_is_silent_is_gone_after_the_time_out)
 {
 	over_seeds(__func__, 30, silence);
 }
@@ -215,7 +214,6 @@ static void a_peer_that_is_silent_is_gone_after_the_time_out(void)
 static void abandoned(struct yard *y)
 {
 	struct sp_event result;
-	struct yard_flow *f;
 	int rc;
 
 	y->timeout = 300 * SP_MS;
@@ -223,7 +221,7 @@ static void abandoned(struct yard *y)
 	for (unsigned e = 0; e < 2; e++)
 		y->link[e] = (struct sp_link_direction){.bandwidth = 1000000000, .delay = 50 * SP_US, .loss = 0.2};
 	yard_open(y);
-	f = yard_flow(y, 0, 1, 8, 16000, 16000);
+	yard_flow(y, 0, 1, 8, 16000, 16000);
 	yard_run(y, 300 * SP_US);
 	y->cut[0] = true;
 	rc = yard_call(y, 1, SP_RVMA_CMD_INC_EPOCH, YARD_ARGS(y->end[1].window), 0, 0, &result);
@@ -232,10 +230,9 @@ static void abandoned(struct yard *y)
 	yard_wait(y, 2 * y->timeout);
 	yard_expect(y, yard_status(y, 1).epoch == 1 && yard_status(y, 1).held == 1, "%llu epochs handed over",
 		    U(yard_status(y, 1).held));
-	(void)f;
 }
 
-static void puts_of_a_peer_that_is_gone_hold_no_buffer(void)
+TEST(puts_of_a_peer_that_is_gone_hold_no_buffer)
 {
 	over_seeds(__func__, 20, abandoned);
 }
@@ -244,7 +241,6 @@ static void puts_of_a_peer_that_is_gone_hold_no_buffer(void)
  */
 static bool lose_nacks(struct yard *y, unsigned from, uint8_t opcode)
 {
-	(void)y, (void)from;
 	return opcode == SP_RVMA_NACK;
 }
 
@@ -267,7 +263,7 @@ static void refused(struct yard *y)
 		    U(g->puts));
 }
 
-static void a_refusal_is_told_with_its_reason_though_nacks_are_lost(void)
+TEST(a_refusal_is_told_with_its_reason_though_nacks_are_lost)
 {
 	over_seeds(__func__, 40, refused);
 }
@@ -295,7 +291,7 @@ static void silent_window(struct yard *y)
 		    U(g->by[SP_RVMA_TIMEOUT]), U(g->puts), U(g->by[SP_RVMA_PEER_GONE]));
 }
 
-static void puts_to_a_silent_window_time_out_and_the_peer_is_not_gone(void)
+TEST(puts_to_a_silent_window_time_out_and_the_peer_is_not_gone)
 {
 	over_seeds(__func__, 5, silent_window);
 }
@@ -324,16 +320,7 @@ static void crowd(struct yard *y)
 	yard_read(y, 0);
 }
 
-static void peers_that_are_silent_make_room_for_others(void)
+TEST(peers_that_are_silent_make_room_for_others)
 {
 	over_seeds(__func__, 4, crowd);
 }
-
-SUITE("property/rvma_session", TEST(every_put_is_delivered_exactly_once_over_a_bad_link),
-      TEST(thousands_of_puts_are_on_their_way_at_once),
-      TEST(a_session_begins_once_though_its_packets_are_lost_repeated_and_meet),
-      TEST(puts_to_oneself_and_on_the_same_nic_are_delivered),
-      TEST(after_a_restart_puts_go_to_the_new_peer_and_none_of_before_does),
-      TEST(a_peer_that_says_goodbye_is_gone_at_once), TEST(a_peer_that_is_silent_is_gone_after_the_time_out),
-      TEST(puts_of_a_peer_that_is_gone_hold_no_buffer), TEST(a_refusal_is_told_with_its_reason_though_nacks_are_lost),
-      TEST(puts_to_a_silent_window_time_out_and_the_peer_is_not_gone), TEST(peers_that_are_silent_make_room_for_others))

@@ -115,7 +115,7 @@ static void whole(void)
 	finish();
 }
 
-static void what_many_clients_send_to_one_mailbox_comes_back_once_whole_and_in_order(void)
+TEST(what_many_clients_send_to_one_mailbox_comes_back_once_whole_and_in_order)
 {
 	over_seeds(__func__, 60, whole);
 	if (!getenv("SPINDLE_SEED"))
@@ -156,7 +156,7 @@ static bool others_over(void *arg)
 	return true;
 }
 
-static void a_stream_that_nobody_reads_does_not_hold_up_the_others(void)
+TEST(a_stream_that_nobody_reads_does_not_hold_up_the_others)
 {
 	town_simple(4);
 	t.server_attr.waiting = 172;
@@ -174,7 +174,7 @@ static void a_stream_that_nobody_reads_does_not_hold_up_the_others(void)
 	good();
 }
 
-static void a_client_that_dies_ends_its_own_streams_alone(void)
+TEST(a_client_that_dies_ends_its_own_streams_alone)
 {
 	struct rvma_socket_address name;
 	char context[32];
@@ -266,7 +266,7 @@ static void foe_close(void)
 	sp_dev_close(foe.dev);
 }
 
-static void records_that_no_socket_sends_change_nothing(void)
+TEST(records_that_no_socket_sends_change_nothing)
 {
 	struct rvma_socket_status s;
 
@@ -312,7 +312,7 @@ static bool never(void *arg)
 
 /* Whoever has the key can take the place of a record behind its own by lying about its length: then streams end, and
  * none of them has wrong bytes (call_step). */
-static void a_record_that_lies_about_its_length_ends_streams_at_the_worst(void)
+TEST(a_record_that_lies_about_its_length_ends_streams_at_the_worst)
 {
 	for (uint64_t seed = 1; seed <= 8; seed++) {
 		town_simple(2);
@@ -340,7 +340,7 @@ static void a_record_that_lies_about_its_length_ends_streams_at_the_worst(void)
 	}
 }
 
-static void a_flood_of_connects_takes_what_was_set_aside_and_no_more(void)
+TEST(a_flood_of_connects_takes_what_was_set_aside_and_no_more)
 {
 	struct rvma_socket_status s;
 
@@ -389,7 +389,7 @@ static int connected(const struct rvma_stream *st)
 	return rvma_stream_connected(st);
 }
 
-static void a_connect_to_nobody_is_refused(void)
+TEST(a_connect_to_nobody_is_refused)
 {
 	struct rvma_socket_address to;
 	struct rvma_stream *st;
@@ -414,7 +414,7 @@ static void a_connect_to_nobody_is_refused(void)
 	good();
 }
 
-static void a_stream_is_shut_in_each_direction_by_itself(void)
+TEST(a_stream_is_shut_in_each_direction_by_itself)
 {
 	struct rvma_stream *st, *server = NULL;
 	char bytes[8];
@@ -447,7 +447,7 @@ static void a_stream_is_shut_in_each_direction_by_itself(void)
 	good();
 }
 
-static void what_goes_to_a_closed_stream_comes_back_as_a_reset(void)
+TEST(what_goes_to_a_closed_stream_comes_back_as_a_reset)
 {
 	struct rvma_stream *st, *server = NULL;
 	char bytes[8];
@@ -469,7 +469,7 @@ static void what_goes_to_a_closed_stream_comes_back_as_a_reset(void)
 	good();
 }
 
-static void arguments_out_of_their_range_are_refused_by_name(void)
+TEST(arguments_out_of_their_range_are_refused_by_name)
 {
 	static const struct {
 		struct rvma_socket_attr attr;
@@ -501,11 +501,3 @@ static void arguments_out_of_their_range_are_refused_by_name(void)
 	CU_ASSERT_EQUAL(rvma_socket_sendto(t.client[0].socket, bytes, 960, &t.address), 0);
 	good();
 }
-
-SUITE("property/rvma_socket", TEST(what_many_clients_send_to_one_mailbox_comes_back_once_whole_and_in_order),
-      TEST(a_stream_that_nobody_reads_does_not_hold_up_the_others), TEST(a_client_that_dies_ends_its_own_streams_alone),
-      TEST(records_that_no_socket_sends_change_nothing),
-      TEST(a_record_that_lies_about_its_length_ends_streams_at_the_worst),
-      TEST(a_flood_of_connects_takes_what_was_set_aside_and_no_more), TEST(a_connect_to_nobody_is_refused),
-      TEST(a_stream_is_shut_in_each_direction_by_itself), TEST(what_goes_to_a_closed_stream_comes_back_as_a_reset),
-      TEST(arguments_out_of_their_range_are_refused_by_name))

@@ -13,7 +13,7 @@
 #include "../../host-api/rvma_socket.h"
 #include "../../testbed/link.h"
 #include "../../testbed/world.h"
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 #include "seeds.h"
 
 #define TOWN_SOURCE    (1u << 18)

@@ -170,8 +170,6 @@ static inline bool app_seen(void *arg, bool in, const uint8_t *frame, uint32_t l
 	struct rvma_packet p;
 	struct mo_session *s;
 	unsigned to, from;
-
-	(void)tag;
 	if (!rvma_decode(frame, len, &p)) {
 		mo_fail(&a->mo, "a frame of %u bytes that is no RVMA packet", len);
 		return false;

@@ -12,7 +12,7 @@
 #include "../../handlers/wire/rvma.h"
 #include "../../testbed/link.h"
 #include "../../testbed/world.h"
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 #include "seeds.h"
 
 #define YARD_ENDS  24
@@ -181,8 +181,6 @@ static inline void yard_end_open(struct yard *y, unsigned e)
 static inline void yard_end_close(struct yard *y, unsigned e)
 {
 	struct yard_end *x = &y->end[e];
-
-	(void)y;
 	if (x->dev)
 		sp_dev_close(x->dev);
 	free(x->memory);
@@ -280,8 +278,6 @@ static inline void yard_ended(struct yard *y, unsigned e, unsigned slot)
 static inline void yard_step(void *arg, sp_time now)
 {
 	struct yard *y = arg;
-
-	(void)now;
 	y->stir = false;
 	yard_expect(y, ++y->steps < 20000000, "the run does not end");
 	for (unsigned e = 0; e < y->ends && !y->text[0]; e++)

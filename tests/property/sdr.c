@@ -28,7 +28,7 @@ static void lossy(struct rig *r)
 	run(r);
 }
 
-static void bitmaps_and_bytes_say_exactly_what_arrived_over_a_bad_network(void)
+TEST(bitmaps_and_bytes_say_exactly_what_arrived_over_a_bad_network)
 {
 	rig_seeds(__func__, 500, lossy);
 }
@@ -41,7 +41,7 @@ static void damaged(struct rig *r)
 	run(r);
 }
 
-static void damaged_packets_change_nothing_and_every_packet_ends_in_one_place(void)
+TEST(damaged_packets_change_nothing_and_every_packet_ends_in_one_place)
 {
 	rig_seeds(__func__, 100, damaged);
 }
@@ -60,7 +60,7 @@ static void lossless(struct rig *r)
 	run(r);
 }
 
-static void the_kth_send_lands_in_the_kth_receive_and_all_completes_without_loss(void)
+TEST(the_kth_send_lands_in_the_kth_receive_and_all_completes_without_loss)
 {
 	rig_seeds(__func__, 100, lossless);
 }
@@ -74,7 +74,7 @@ static void slow_receiver(struct rig *r)
 	run(r);
 }
 
-static void no_message_leaves_before_its_clear_to_send(void)
+TEST(no_message_leaves_before_its_clear_to_send)
 {
 	rig_seeds(__func__, 150, slow_receiver);
 }
@@ -92,7 +92,7 @@ static void deaf_sender(struct rig *r)
 	run(r);
 }
 
-static void a_lost_clear_to_send_is_repeated_until_a_packet_comes(void)
+TEST(a_lost_clear_to_send_is_repeated_until_a_packet_comes)
 {
 	rig_seeds(__func__, 150, deaf_sender);
 }
@@ -105,7 +105,7 @@ static void impatient(struct rig *r)
 	run(r);
 }
 
-static void receives_are_completed_early_at_any_moment(void)
+TEST(receives_are_completed_early_at_any_moment)
 {
 	rig_seeds(__func__, 125, impatient);
 }
@@ -127,7 +127,7 @@ static void ahead(struct rig *r)
 	run(r);
 }
 
-static void a_receiver_may_run_ahead_of_the_sender_by_laps(void)
+TEST(a_receiver_may_run_ahead_of_the_sender_by_laps)
 {
 	rig_seeds(__func__, 100, ahead);
 }
@@ -144,7 +144,7 @@ static void late(struct rig *r)
 	run(r);
 }
 
-static void packets_up_to_SG_minus_1_messages_late_change_nothing(void)
+TEST(packets_up_to_SG_minus_1_messages_late_change_nothing)
 {
 	rig_seeds(__func__, 200, late);
 }
@@ -160,7 +160,7 @@ static void null_key(struct rig *r)
 	run(r);
 }
 
-static void nothing_is_written_after_sdr_recv_complete_has_said_0(void)
+TEST(nothing_is_written_after_sdr_recv_complete_has_said_0)
 {
 	rig_seeds(__func__, 100, null_key);
 }
@@ -178,7 +178,7 @@ static void streams(struct rig *r)
 	run(r);
 }
 
-static void streams_go_in_any_order_with_repeats_in_both_directions_at_once(void)
+TEST(streams_go_in_any_order_with_repeats_in_both_directions_at_once)
 {
 	rig_seeds(__func__, 100, streams);
 }
@@ -258,7 +258,7 @@ static void closing(struct rig *r)
 	rig_close(r);
 }
 
-static void a_QP_that_ends_in_the_middle_frees_its_memory_and_disturbs_no_other(void)
+TEST(a_QP_that_ends_in_the_middle_frees_its_memory_and_disturbs_no_other)
 {
 	rig_seeds(__func__, 100, closing);
 }
@@ -328,12 +328,12 @@ static void watched(struct rig *r)
 		*r = again;
 }
 
-static void watching_handlers_changes_no_frame_and_no_report_and_finds_nothing_wrong(void)
+TEST(watching_handlers_changes_no_frame_and_no_report_and_finds_nothing_wrong)
 {
 	rig_seeds(__func__, 60, watched);
 }
 
-static void the_same_seed_gives_the_same_frames_at_the_same_times(void)
+TEST(the_same_seed_gives_the_same_frames_at_the_same_times)
 {
 	rig_seeds(__func__, 100, same_seed);
 }
@@ -396,7 +396,7 @@ static void paced(struct rig *r)
 	rig_close(r);
 }
 
-static void the_rate_on_the_wire_is_the_rate_asked_for(void)
+TEST(the_rate_on_the_wire_is_the_rate_asked_for)
 {
 	rig_seeds(__func__, 60, paced);
 }
@@ -429,21 +429,7 @@ static void workers(struct rig *r)
 	free(two);
 }
 
-static void one_worker_and_two_say_the_same_of_the_same_frames(void)
+TEST(one_worker_and_two_say_the_same_of_the_same_frames)
 {
 	rig_seeds(__func__, 100, workers);
 }
-
-SUITE("property/sdr", TEST(bitmaps_and_bytes_say_exactly_what_arrived_over_a_bad_network),
-      TEST(damaged_packets_change_nothing_and_every_packet_ends_in_one_place),
-      TEST(the_kth_send_lands_in_the_kth_receive_and_all_completes_without_loss),
-      TEST(no_message_leaves_before_its_clear_to_send), TEST(a_lost_clear_to_send_is_repeated_until_a_packet_comes),
-      TEST(receives_are_completed_early_at_any_moment), TEST(a_receiver_may_run_ahead_of_the_sender_by_laps),
-      TEST(packets_up_to_SG_minus_1_messages_late_change_nothing),
-      TEST(nothing_is_written_after_sdr_recv_complete_has_said_0),
-      TEST(streams_go_in_any_order_with_repeats_in_both_directions_at_once),
-      TEST(a_QP_that_ends_in_the_middle_frees_its_memory_and_disturbs_no_other),
-      TEST(one_worker_and_two_say_the_same_of_the_same_frames),
-      TEST(the_same_seed_gives_the_same_frames_at_the_same_times),
-      TEST(watching_handlers_changes_no_frame_and_no_report_and_finds_nothing_wrong),
-      TEST(the_rate_on_the_wire_is_the_rate_asked_for))

@@ -16,7 +16,7 @@
 
 #include "../../pipeline/nic.h"
 #include "../../testbed/random.h"
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 
 struct seeds {
 	const char *rule, *only;

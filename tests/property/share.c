@@ -172,7 +172,7 @@ static void run(uint64_t seed)
 	tenants_end();
 }
 
-static void tenants_share_a_worker_whatever_they_do(void)
+TEST(tenants_share_a_worker_whatever_they_do)
 {
 	struct seeds s = seeds_begin("share", 60);
 
@@ -184,5 +184,3 @@ static void tenants_share_a_worker_whatever_they_do(void)
 	}
 	CU_ASSERT_EQUAL(s.bad, 0);
 }
-
-SUITE("share", TEST(tenants_share_a_worker_whatever_they_do))

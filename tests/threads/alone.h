@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 
 enum { WORKERS = 2, SLMP = 12, UDP_AT = 34, DATA_AT = 42 };
 
@@ -44,7 +44,6 @@ static const char *text_of(const char *name)
 
 const char *sp_param_string(struct sp_ctx *c, const char *name)
 {
-	(void)c;
 	return text_of(name);
 }
 
@@ -52,8 +51,6 @@ uint64_t sp_param_uint(struct sp_ctx *c, const char *name)
 {
 	char *end;
 	uint64_t n = strtoull(text_of(name), &end, 0);
-
-	(void)c;
 	switch (*end) {
 	case 'K':
 		return n << 10;
@@ -73,8 +70,6 @@ int sp_fail(struct sp_ctx *c, int err, const char *param, const char *format, ..
 {
 	const int len = snprintf(failure, sizeof(failure), "%s: ", param);
 	va_list ap;
-
-	(void)c;
 	va_start(ap, format);
 	vsnprintf(failure + len, sizeof(failure) - (size_t)len, format, ap);
 	va_end(ap);
@@ -84,8 +79,6 @@ int sp_fail(struct sp_ctx *c, int err, const char *param, const char *format, ..
 void *sp_alloc(struct sp_ctx *c, size_t bytes)
 {
 	void *p = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
-
-	(void)c;
 	memset(p, 0, bytes);
 	return allocation[allocations++] = p;
 }
@@ -93,8 +86,6 @@ void *sp_alloc(struct sp_ctx *c, size_t bytes)
 uint64_t sp_hash(struct sp_ctx *c, const void *bytes, size_t len)
 {
 	uint64_t hash = 14695981039346656037ull;
-
-	(void)c;
 	for (const uint8_t *b = bytes; len; b++, len--)
 		hash = (hash ^ *b) * 0x9E3779B97F4A7C15ull ^ hash >> 29;
 	return hash >> 1;
@@ -102,7 +93,6 @@ uint64_t sp_hash(struct sp_ctx *c, const void *bytes, size_t len)
 
 int sp_messages_limit(struct sp_ctx *c, uint32_t n, sp_time idle)
 {
-	(void)c, (void)idle;
 	return n ? 0 : -EINVAL;
 }
 
@@ -114,13 +104,11 @@ const struct sp_mem *sp_host_area(struct sp_ctx *c, uint64_t bytes)
 
 void sp_dma_fault(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uint64_t len)
 {
-	(void)c, (void)m, (void)offset, (void)len;
 	abort(); /* an example reaches beyond its area */
 }
 
 bool sp_dma_traced(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, const void *from, uint64_t len)
 {
-	(void)c, (void)m, (void)offset, (void)from, (void)len;
 	return false;
 }
 
@@ -144,14 +132,12 @@ int sp_dma_store64(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, ui
 
 int sp_event_post(struct sp_ctx *c, const struct sp_event *e)
 {
-	(void)c, (void)e;
 	events++;
 	return 0;
 }
 
 int sp_packet_keep(struct sp_ctx *c, struct sp_packet *p)
 {
-	(void)c, (void)p;
 	kept++;
 	sched_yield(); /* the other worker's turn, in the middle of payload() */
 	return 0;
@@ -159,7 +145,6 @@ int sp_packet_keep(struct sp_ctx *c, struct sp_packet *p)
 
 void sp_packet_release(struct sp_ctx *c, void *buf)
 {
-	(void)c;
 	released += buf != NULL;
 }
 
@@ -168,7 +153,6 @@ static uint8_t order[256]; /* first payload byte of each frame sent */
 
 int sp_send_frame(struct sp_ctx *c, uint16_t port, const void *frame, uint32_t len)
 {
-	(void)c, (void)port, (void)len;
 	order[sent++] = ((const uint8_t *)frame)[DATA_AT + SLMP];
 	return 0;
 }
@@ -176,7 +160,6 @@ int sp_send_frame(struct sp_ctx *c, uint16_t port, const void *frame, uint32_t l
 
 int sp_timer_arm(struct sp_ctx *c, struct sp_timer *t, sp_time at)
 {
-	(void)c, (void)t, (void)at;
 	return 0;
 }
 

@@ -23,7 +23,7 @@
 #include "../../pipeline/host.h"
 #include "../../pipeline/registry.h"
 #include "../unit/pair.h"
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 #include <rte_mempool.h>
 
 #define LONG	(60 * SP_SEC) /* nothing for so long: something is lost */
@@ -42,11 +42,6 @@ static unsigned nics, buffers;
 
 static unsigned hear_nothing(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
 {
-	(void)port;
-	(void)queue;
-	(void)packet;
-	(void)max;
-	(void)now;
 	return 0;
 }
 
@@ -637,7 +632,7 @@ static uint64_t much(uint64_t little)
 	return more && *more && strcmp(more, "0") ? 20 * little : little;
 }
 
-static void applications_that_poll_and_that_sleep_get_every_message(void)
+TEST(applications_that_poll_and_that_sleep_get_every_message)
 {
 	for (unsigned i = 0; i < SHAPES; i++) {
 		struct couple couple[COUPLES];
@@ -656,7 +651,7 @@ static void applications_that_poll_and_that_sleep_get_every_message(void)
 	}
 }
 
-static void transfers_stay_whole_while_others_come_and_go_ask_and_capture(void)
+TEST(transfers_stay_whole_while_others_come_and_go_ask_and_capture)
 {
 	for (unsigned i = 0; i < SHAPES; i++) {
 		struct couple couple[COUPLES];
@@ -682,7 +677,7 @@ static void transfers_stay_whole_while_others_come_and_go_ask_and_capture(void)
 	}
 }
 
-static void applications_that_leave_in_the_middle_hurt_nobody(void)
+TEST(applications_that_leave_in_the_middle_hurt_nobody)
 {
 	for (unsigned i = 0; i < SHAPES; i++) {
 		struct couple stays[2], leaves[COUPLES];
@@ -712,7 +707,7 @@ static void applications_that_leave_in_the_middle_hurt_nobody(void)
 	}
 }
 
-static void a_server_that_stops_under_load_lets_everybody_know(void)
+TEST(a_server_that_stops_under_load_lets_everybody_know)
 {
 	for (uint64_t n = 0; n < much(2) * SHAPES; n++) {
 		struct couple couple[COUPLES];
@@ -743,7 +738,3 @@ static void a_server_that_stops_under_load_lets_everybody_know(void)
 		stop();
 	}
 }
-
-SUITE("threads/attached", TEST(applications_that_poll_and_that_sleep_get_every_message),
-      TEST(transfers_stay_whole_while_others_come_and_go_ask_and_capture),
-      TEST(applications_that_leave_in_the_middle_hurt_nobody), TEST(a_server_that_stops_under_load_lets_everybody_know))

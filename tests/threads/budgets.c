@@ -56,9 +56,6 @@ static void timer(struct sp_ctx *c, struct sp_timer *t)
 static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	struct state *s = c->state;
-
-	(void)m;
-	(void)p;
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
 	return SP_DONE;
 }
@@ -122,20 +119,17 @@ static void both_workers_overrun(const char *overrun, bool once)
 	rig_stop(&rig);
 }
 
-static void workers_that_overrun_disable_the_context_together(void)
+TEST(workers_that_overrun_disable_the_context_together)
 {
 	both_workers_overrun("disable", false);
 }
 
-static void each_worker_has_its_own_debts(void)
+TEST(each_worker_has_its_own_debts)
 {
 	both_workers_overrun("drop", false);
 }
 
-static void somebody_else_may_disable_it_for_good_meanwhile(void)
+TEST(somebody_else_may_disable_it_for_good_meanwhile)
 {
 	both_workers_overrun("disable", true);
 }
-
-SUITE("budgets", TEST(workers_that_overrun_disable_the_context_together), TEST(each_worker_has_its_own_debts),
-      TEST(somebody_else_may_disable_it_for_good_meanwhile))

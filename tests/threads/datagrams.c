@@ -38,19 +38,16 @@ static void flood(uint32_t slots)
 	unmake();
 }
 
-static void datagrams_that_two_workers_take_in_stay_whole(void)
+TEST(datagrams_that_two_workers_take_in_stay_whole)
 {
 	mode = THREADS;
 	flood(3);
 	flood(1); /* both write to the same one */
 }
 
-static void datagrams_that_two_workers_take_in_stay_whole_attached(void)
+TEST(datagrams_that_two_workers_take_in_stay_whole_attached)
 {
 	mode = ATTACHED;
 	flood(3);
 	flood(1);
 }
-
-SUITE("threads/datagrams", TEST(datagrams_that_two_workers_take_in_stay_whole),
-      TEST(datagrams_that_two_workers_take_in_stay_whole_attached))

@@ -12,7 +12,7 @@
 #include "../../handlers/wire/sdr.h"
 #include "../../host-api/spindle.h"
 #include "../unit/pair.h"
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 
 enum { K = 8, M = 4, MTU = 1024, CHUNK = 2048, SLOTS = 8, CHUNKS = 30, DATA = CHUNKS * CHUNK - 700, LATE = 64 };
 #define ROOM	 (64u << 10)
@@ -141,7 +141,7 @@ static bool wait_for(unsigned e, uint64_t slot, size_t field, uint64_t at_least)
 #define RELEASED offsetof(struct sp_sdr_recv_status, released)
 #define SENT	 offsetof(struct sp_sdr_send_status, released)
 
-static void messages_are_repaired_while_packets_come(void)
+TEST(messages_are_repaired_while_packets_come)
 {
 #ifdef __SANITIZE_THREAD__
 	const uint64_t few = 40; /* what is not ordered is told the first time */
@@ -222,5 +222,3 @@ static void messages_are_repaired_while_packets_come(void)
 	}
 	pair_close(&pair);
 }
-
-SUITE("ec", TEST(messages_are_repaired_while_packets_come))

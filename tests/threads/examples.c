@@ -85,13 +85,12 @@ static void run_meetings(bool ranks, void (*check)(unsigned k))
 
 static void all_is_sent(unsigned k)
 {
-	(void)k;
 	CU_ASSERT(meeting.ends >= 1 && sent == PACKETS);
 	for (unsigned i = 0; i < PACKETS; i++)
 		CU_ASSERT_EQUAL(order[i], i);
 }
 
-static void ping_pong_answers_a_message_once_and_in_order(void)
+TEST(ping_pong_answers_a_message_once_and_in_order)
 {
 	setup("ping-pong", "segment", "64", NULL);
 	run_meetings(false, all_is_sent);
@@ -108,7 +107,7 @@ static void sum_is_told(unsigned k)
 	CU_ASSERT(line[0] == k + 1 && line[2] == PACKETS * 64 && line[3] == sum);
 }
 
-static void aggregate_tells_a_sum_once_and_whole(void)
+TEST(aggregate_tells_a_sum_once_and_whole)
 {
 	setup("aggregate", "segment", "64", "results", "1", NULL);
 	run_meetings(false, sum_is_told);
@@ -124,7 +123,7 @@ static void sums_are_there(unsigned k)
 		CU_ASSERT_EQUAL(slot[i], PACKETS * (PACKETS + 1) / 2);
 }
 
-static void reduce_adds_each_vector_once(void)
+TEST(reduce_adds_each_vector_once)
 {
 	setup("reduce", "ranks", "64", "elements", "16", NULL);
 	run_meetings(true, sums_are_there);
@@ -149,7 +148,7 @@ static void *count_words(void *arg)
 	return NULL;
 }
 
-static void histogram_loses_no_word_of_any_worker(void)
+TEST(histogram_loses_no_word_of_any_worker)
 {
 	pthread_t thread[WORKERS];
 	void *failed;
@@ -184,7 +183,7 @@ static bool passes(struct sp_ctx *c, uint32_t key)
 	return handler->payload(c, NULL, &p) == SP_FORWARD;
 }
 
-static void filtering_takes_keys_and_gives_them_up_by_command(void)
+TEST(filtering_takes_keys_and_gives_them_up_by_command)
 {
 	struct sp_ctx *c = &ctx[0];
 
@@ -215,7 +214,7 @@ static void *judge(void *arg)
 }
 
 /* The home worker changes the table, another one looks keys up. */
-static void filtering_looks_up_while_keys_come_and_go(void)
+TEST(filtering_looks_up_while_keys_come_and_go)
 {
 	pthread_t thread;
 	void *failed;
@@ -235,7 +234,7 @@ static void filtering_looks_up_while_keys_come_and_go(void)
 	CU_ASSERT_PTR_NULL(failed);
 }
 
-static void what_cannot_be_is_refused_by_name(void)
+TEST(what_cannot_be_is_refused_by_name)
 {
 	CU_ASSERT(refused("aggregate", "segment", "1022", NULL));
 	CU_ASSERT_STRING_EQUAL(failure, "segment: 1022 is not a whole number of 4-byte words");
@@ -251,16 +250,8 @@ static void what_cannot_be_is_refused_by_name(void)
 
 int main(int argc, char **argv)
 {
-	static const struct suite_test tests[] = {TEST(ping_pong_answers_a_message_once_and_in_order),
-						  TEST(aggregate_tells_a_sum_once_and_whole),
-						  TEST(reduce_adds_each_vector_once),
-						  TEST(histogram_loses_no_word_of_any_worker),
-						  TEST(filtering_takes_keys_and_gives_them_up_by_command),
-						  TEST(filtering_looks_up_while_keys_come_and_go),
-						  TEST(what_cannot_be_is_refused_by_name)};
-
 	if (argc != 2)
 		return 2;
 	directory = argv[1];
-	return suite_run("examples", tests, sizeof(tests) / sizeof(*tests));
+	return suite_run();
 }

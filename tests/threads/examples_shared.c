@@ -21,8 +21,6 @@ int sp_send_frame(struct sp_ctx *c, uint16_t port, const void *frame, uint32_t l
 {
 	const char *text = (const char *)frame + DATA_AT + 8, *end = (const char *)frame + len, *at;
 	unsigned value_len;
-
-	(void)c, (void)port;
 	sent++;
 	if (sscanf(text, "VALUE %*s 0 %u", &value_len) != 1)
 		return 0;
@@ -35,7 +33,6 @@ int sp_send_frame(struct sp_ctx *c, uint16_t port, const void *frame, uint32_t l
 
 uint16_t sp_checksum(const void *bytes, size_t len, uint32_t sum)
 {
-	(void)bytes, (void)len, (void)sum;
 	return 1;
 }
 
@@ -43,23 +40,19 @@ static uint64_t estimates;
 
 void sp_report_uint(struct sp_report *r, const char *name, uint64_t n)
 {
-	(void)r;
 	estimates += strcmp(name, "packets") ? 0 : n;
 }
 
 void sp_report_string(struct sp_report *r, const char *name, const char *text)
 {
-	(void)r, (void)name, (void)text;
 }
 
 void sp_report_open(struct sp_report *r, const char *name, bool list)
 {
-	(void)r, (void)name, (void)list;
 }
 
 void sp_report_close(struct sp_report *r)
 {
-	(void)r;
 }
 
 static atomic_uint arrived;
@@ -146,14 +139,14 @@ static uint64_t strided(uint32_t byte)
 	return byte / 128 * 200 + byte % 128; /* blocks of two packets */
 }
 
-static void host_copy_tells_a_message_once_and_whole(void)
+TEST(host_copy_tells_a_message_once_and_whole)
 {
 	setup("host-copy", "slots", "1", "segment", "64", NULL);
 	complete_once(24, straight);
 	CU_ASSERT(events == MESSAGES && ((uint64_t *)area.base)[2] == SEGMENTS * 64);
 }
 
-static void strided_copy_counts_a_vector_once_and_whole(void)
+TEST(strided_copy_counts_a_vector_once_and_whole)
 {
 	setup("strided-copy", "slots", "1", "segment", "64", "count", "32", "block-bytes", "128", "stride", "200",
 	      NULL);
@@ -207,14 +200,14 @@ static void *stream(void *arg)
 	return NULL;
 }
 
-static void reorder_ring_is_read_in_order_and_never_overrun(void)
+TEST(reorder_ring_is_read_in_order_and_never_overrun)
 {
 	setup("reorder-ring", "cells", "16", "cell-bytes", "64", NULL);
 	both(stream);
 	CU_ASSERT(*(uint64_t *)area.base == TIMES && counted[0][0] + counted[1][0] == TIMES); /* each placed once */
 }
 
-static void reorder_ring_makes_room_as_the_host_says(void)
+TEST(reorder_ring_makes_room_as_the_host_says)
 {
 	setup("reorder-ring", "cells", "16", "cell-bytes", "64", NULL);
 	for (uint32_t n = 0; n < CELLS; n++)
@@ -228,7 +221,7 @@ static void reorder_ring_makes_room_as_the_host_says(void)
 	CU_ASSERT_EQUAL(consume(0), -EOPNOTSUPP);
 }
 
-static void reorder_ring_gives_a_gap_up_after_its_patience(void)
+TEST(reorder_ring_gives_a_gap_up_after_its_patience)
 {
 	const uint64_t *head;
 
@@ -282,7 +275,7 @@ static void *ask(void *arg)
 	return NULL;
 }
 
-static void kv_cache_never_answers_half_a_value(void)
+TEST(kv_cache_never_answers_half_a_value)
 {
 	setup("kv-cache", "entries", "1", NULL);
 	both(ask);
@@ -308,7 +301,7 @@ static void *count(void *arg)
 	return NULL;
 }
 
-static void heavy_hitters_loses_no_packet_of_any_worker(void)
+TEST(heavy_hitters_loses_no_packet_of_any_worker)
 {
 	setup("heavy-hitters", NULL);
 	both(count);
@@ -317,7 +310,7 @@ static void heavy_hitters_loses_no_packet_of_any_worker(void)
 	CU_ASSERT_EQUAL(estimates, WORKERS * TIMES); /* eight flows, which collide nowhere */
 }
 
-static void what_cannot_be_is_refused_by_name(void)
+TEST(what_cannot_be_is_refused_by_name)
 {
 	CU_ASSERT(refused("strided-copy", "count", "24", "block-bytes", "100", "stride", "99", NULL));
 	CU_ASSERT_STRING_EQUAL(failure, "stride: blocks of 100 bytes would overlap");
@@ -339,17 +332,8 @@ static void what_cannot_be_is_refused_by_name(void)
 
 int main(int argc, char **argv)
 {
-	static const struct suite_test tests[] = {TEST(host_copy_tells_a_message_once_and_whole),
-						  TEST(strided_copy_counts_a_vector_once_and_whole),
-						  TEST(reorder_ring_is_read_in_order_and_never_overrun),
-						  TEST(reorder_ring_makes_room_as_the_host_says),
-						  TEST(reorder_ring_gives_a_gap_up_after_its_patience),
-						  TEST(kv_cache_never_answers_half_a_value),
-						  TEST(heavy_hitters_loses_no_packet_of_any_worker),
-						  TEST(what_cannot_be_is_refused_by_name)};
-
 	if (argc != 2)
 		return 2;
 	directory = argv[1];
-	return suite_run("examples", tests, sizeof(tests) / sizeof(*tests));
+	return suite_run();
 }

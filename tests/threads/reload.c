@@ -52,8 +52,6 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 {
 	struct source *s = &source[queue];
 	unsigned n;
-
-	(void)port, (void)now;
 	if (atomic_load_explicit(&hush, memory_order_relaxed)) {
 		atomic_fetch_or_explicit(&quiet, 1u << queue, memory_order_relaxed);
 		return 0;
@@ -82,14 +80,12 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 
 static unsigned swallow(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
-	(void)port, (void)queue, (void)now;
 	rte_pktmbuf_free_bulk(packet, count);
 	return count;
 }
 
 static sp_time always(void *port, uint16_t queue, bool blocked)
 {
-	(void)port, (void)queue, (void)blocked;
 	return 0;
 }
 
@@ -111,7 +107,6 @@ static _Atomic uint32_t seen[WORKERS * KEYS][WINDOW]; /* its serial, from 1 on *
 /* Relaxed throughout: what orders would hide what the pipeline fails to. */
 void live_called(unsigned load, char what, unsigned worker, uint32_t qp, uint64_t key, uint32_t serial)
 {
-	(void)worker, (void)qp;
 	if (!load || what == '!' || atomic_load_explicit(&gone[load % LOADS], memory_order_relaxed))
 		atomic_fetch_add_explicit(&wrong, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&kinds[(unsigned char)what], 1, memory_order_relaxed);
@@ -197,7 +192,7 @@ static uint64_t now_ms(void)
 	return sp_clock() / SP_MS;
 }
 
-static void none_is_lost_and_none_runs_on_what_has_gone(void)
+TEST(none_is_lost_and_none_runs_on_what_has_gone)
 {
 	const unsigned reloads = getenv("SPINDLE_LONG") ? 5000 : RELOADS;
 	const struct live_words empty = {.magic = LIVE_MAGIC};
@@ -259,5 +254,3 @@ static void none_is_lost_and_none_runs_on_what_has_gone(void)
 	CU_ASSERT_EQUAL(atomic_load(&loads), atomic_load(&unloads));
 	rig_stop(&r);
 }
-
-SUITE("reload", TEST(none_is_lost_and_none_runs_on_what_has_gone))

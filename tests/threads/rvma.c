@@ -150,16 +150,14 @@ static void programs_and_workers_of_two_nics(void)
 	ends_unmake();
 }
 
-static void puts_go_both_ways_while_packets_are_handed_over(void)
+TEST(puts_go_both_ways_while_packets_are_handed_over)
 {
 	mode = THREADS;
 	programs_and_workers_of_two_nics();
 }
 
-static void puts_go_both_ways_between_attached_programs(void)
+TEST(puts_go_both_ways_between_attached_programs)
 {
 	mode = ATTACHED;
 	programs_and_workers_of_two_nics();
 }
-
-SUITE("rvma", TEST(puts_go_both_ways_while_packets_are_handed_over), TEST(puts_go_both_ways_between_attached_programs))

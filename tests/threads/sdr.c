@@ -14,7 +14,7 @@
 #include "../../pipeline/nic.h"
 #include "../../testbed/random.h"
 #include "../property/wire.h"
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 
 #define WORKERS	     2
 #define SOURCE_BYTES (1u << 18)
@@ -128,8 +128,6 @@ static unsigned port_receive(void *port, uint16_t queue, struct rte_mbuf **packe
 	struct feeder *f = &t->feeder[queue];
 	const uint64_t credit = atomic_load_explicit(&t->credit, memory_order_relaxed);
 	unsigned n = 0;
-
-	(void)now;
 	/* The packets of the call before are done with. */
 	atomic_store_explicit(&f->at, f->message, memory_order_relaxed);
 	if (!atomic_load_explicit(&t->ready, memory_order_acquire))
@@ -162,9 +160,6 @@ static unsigned port_transmit(void *port, uint16_t queue, struct rte_mbuf **pack
 {
 	struct test *t = port;
 	struct wire_packet w;
-
-	(void)queue;
-	(void)now;
 	for (unsigned i = 0; i < count; i++) {
 		if (wire_decode(rte_pktmbuf_mtod(packet[i], uint8_t *), packet[i]->data_len, &w) &&
 		    w.opcode == WIRE_SEND_ONLY && w.len >= 32 && !memcmp(w.payload, "SDRC\1\1", 6) &&
@@ -177,9 +172,6 @@ static unsigned port_transmit(void *port, uint16_t queue, struct rte_mbuf **pack
 
 static sp_time port_next(void *port, uint16_t queue, bool blocked)
 {
-	(void)port;
-	(void)queue;
-	(void)blocked;
 	return 0;
 }
 
@@ -579,34 +571,28 @@ static void run(unsigned which, bool abandon)
 	}
 }
 
-static void a_chunks_bytes_come_before_its_bit_with_chunks_of_one_packet(void)
+TEST(a_chunks_bytes_come_before_its_bit_with_chunks_of_one_packet)
 {
 	run(0, false);
 }
 
-static void a_chunks_bytes_come_before_its_bit_with_every_packet_on_both_queues(void)
+TEST(a_chunks_bytes_come_before_its_bit_with_every_packet_on_both_queues)
 {
 	run(1, false);
 }
 
-static void a_chunks_bytes_come_before_its_bit_with_long_messages_and_few_slots(void)
+TEST(a_chunks_bytes_come_before_its_bit_with_long_messages_and_few_slots)
 {
 	run(2, false);
 }
 
-static void a_chunks_bytes_come_before_its_bit_with_one_generation_and_short_messages(void)
+TEST(a_chunks_bytes_come_before_its_bit_with_one_generation_and_short_messages)
 {
 	run(3, false);
 }
 
-static void a_QP_ends_under_load_and_its_memory_is_left_alone(void)
+TEST(a_QP_ends_under_load_and_its_memory_is_left_alone)
 {
 	for (unsigned which = 0; which < sizeof(setups) / sizeof(*setups); which++)
 		run(which, true);
 }
-
-SUITE("threads/sdr", TEST(a_chunks_bytes_come_before_its_bit_with_chunks_of_one_packet),
-      TEST(a_chunks_bytes_come_before_its_bit_with_every_packet_on_both_queues),
-      TEST(a_chunks_bytes_come_before_its_bit_with_long_messages_and_few_slots),
-      TEST(a_chunks_bytes_come_before_its_bit_with_one_generation_and_short_messages),
-      TEST(a_QP_ends_under_load_and_its_memory_is_left_alone))

@@ -51,8 +51,6 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 {
 	const uint64_t now = rte_rdtsc();
 	unsigned n = 0;
-
-	(void)port, (void)queue, (void)when;
 	for (bool due = !town.hush; due;) {
 		unsigned first = 0;
 
@@ -82,7 +80,6 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 
 static sp_time never(void *port, uint16_t queue, bool blocked)
 {
-	(void)port, (void)queue, (void)blocked;
 	return SP_NEVER;
 }
 
@@ -92,8 +89,6 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet
 {
 	const uint64_t began = rte_rdtsc();
 	struct words w;
-
-	(void)c, (void)m;
 	memcpy(&w, p->data, sizeof(w));
 	town.reordered += w.serial <= town.last[w.tenant];
 	town.last[w.tenant] = w.serial;
@@ -193,7 +188,7 @@ static void run(unsigned heavies, unsigned cost, bool share, unsigned ms)
 	qsort(town.wait, town.light_done, sizeof(*town.wait), less);
 }
 
-static void beside_heavy_tenants_each_packet_of_a_light_one_ends_in_one_place(void)
+TEST(beside_heavy_tenants_each_packet_of_a_light_one_ends_in_one_place)
 {
 	run(1, 100, true, 300);
 	free(town.wait);
@@ -226,9 +221,10 @@ static void light_tenants_wait_measured(void)
 
 int main(int argc, char **argv)
 {
-	static const struct suite_test tests[] = {
-		TEST(beside_heavy_tenants_each_packet_of_a_light_one_ends_in_one_place),
-		TEST(light_tenants_wait_measured)};
+	static struct suite_test measured = {"light_tenants_wait_measured", light_tenants_wait_measured, NULL,
+					     UINT_MAX};
 
-	return suite_run("share", tests, argc > 1 && !strcmp(argv[1], "--measure") ? 2 : 1);
+	if (argc > 1 && !strcmp(argv[1], "--measure"))
+		suite_add(&measured);
+	return suite_run();
 }

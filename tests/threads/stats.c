@@ -25,8 +25,6 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 {
 	struct source *s = &source[queue];
 	unsigned n = 0;
-
-	(void)port, (void)now;
 	for (; n < max && !atomic_load_explicit(&hush, memory_order_relaxed); n++) {
 		const uint64_t dice = rig_random(&s->seed);
 		const struct frame *f = dice % 8 ? &tally_frame : &nobody_frame;
@@ -52,14 +50,12 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 
 static unsigned swallow(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
-	(void)port, (void)queue, (void)now;
 	rte_pktmbuf_free_bulk(packet, count);
 	return count;
 }
 
 static sp_time whenever(void *port, uint16_t queue, bool blocked)
 {
-	(void)port, (void)queue, (void)blocked;
 	return SP_NEVER;
 }
 
@@ -80,7 +76,6 @@ static int tally_attach(struct sp_ctx *c)
 
 static uint32_t tally_header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c, (void)m, (void)p;
 	sched_yield(); /* the other one comes and has to wait */
 	return SP_DONE;
 }
@@ -88,8 +83,6 @@ static uint32_t tally_header(struct sp_ctx *c, struct sp_message *m, struct sp_p
 static uint32_t tally_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	struct tally *t = c->state;
-
-	(void)m;
 	c->counters[0]++;
 	if (c->worker == c->home)
 		t->at_home++;
@@ -204,7 +197,7 @@ static void *watch(void *arg)
 
 /* ---- rules ---- */
 
-static void reports_under_load_add_up_and_do_not_race(void)
+TEST(reports_under_load_add_up_and_do_not_race)
 {
 	struct watcher watcher[2] = {{.handlers = false}, {.handlers = true}};
 	pthread_t thread[2];
@@ -228,7 +221,7 @@ static void reports_under_load_add_up_and_do_not_race(void)
 	end();
 }
 
-static void reports_of_flows_that_come_and_go_do_not_race(void)
+TEST(reports_of_flows_that_come_and_go_do_not_race)
 {
 	unsigned seen = 0, wrong = 0;
 	uint64_t packets = 0;
@@ -266,7 +259,7 @@ static void reports_of_flows_that_come_and_go_do_not_race(void)
 	flows = false;
 }
 
-static void sums_are_exact_when_traffic_has_ended(void)
+TEST(sums_are_exact_when_traffic_has_ended)
 {
 	uint64_t made = 0, of_tally = 0, to_nobody = 0;
 	struct sp_nic_totals t = {0};
@@ -310,6 +303,3 @@ static void sums_are_exact_when_traffic_has_ended(void)
 	json_decref(r);
 	end();
 }
-
-SUITE("stats", TEST(reports_under_load_add_up_and_do_not_race), TEST(reports_of_flows_that_come_and_go_do_not_race),
-      TEST(sums_are_exact_when_traffic_has_ended))

@@ -27,8 +27,6 @@ static int echo_attach(struct sp_ctx *c)
 static int echo_command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *event)
 {
 	const struct sp_mem **area = c->state;
-
-	(void)event;
 	if (cmd->op == CMD_STORE)
 		return sp_dma_store64(c, *area, 0, cmd->arg[0]);
 	return sp_event_post(c, &(struct sp_event){.type = SP_EVENT_OWN, .arg = {cmd->arg[0]}});
@@ -51,19 +49,11 @@ struct sleeper {
 /* A port with nothing on it, for any number of workers at once. */
 static unsigned hear_nothing(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
 {
-	(void)port;
-	(void)queue;
-	(void)packet;
-	(void)max;
-	(void)now;
 	return 0;
 }
 
 static sp_time never(void *port, uint16_t queue, bool blocked)
 {
-	(void)port;
-	(void)queue;
-	(void)blocked;
 	return SP_NEVER;
 }
 
@@ -156,7 +146,7 @@ static void sleep_and_wake(struct sleeper *s, unsigned n, bool attached)
 		sp_dev_close(s[i].dev);
 }
 
-static void no_wake_up_is_lost(void)
+TEST(no_wake_up_is_lost)
 {
 	struct sleeper s[1];
 
@@ -165,7 +155,7 @@ static void no_wake_up_is_lost(void)
 	rig_stop(&rig);
 }
 
-static void no_wake_up_is_lost_among_several_applications_and_workers(void)
+TEST(no_wake_up_is_lost_among_several_applications_and_workers)
 {
 	struct sleeper s[3];
 
@@ -182,8 +172,6 @@ static _Atomic bool done;
 static void *remover(void *arg)
 {
 	uint64_t seed = 11;
-
-	(void)arg;
 	while (!atomic_load(&done)) {
 		uint32_t id = atomic_exchange(&victim, 0);
 
@@ -197,7 +185,7 @@ static void *remover(void *arg)
 	return NULL;
 }
 
-static void a_context_may_be_ended_while_its_application_uses_it(void)
+TEST(a_context_may_be_ended_while_its_application_uses_it)
 {
 	struct sp_setting setting[] = {{"qp", "16"}};
 	uint64_t wrong = 0, seed = 3;
@@ -237,6 +225,3 @@ static void a_context_may_be_ended_while_its_application_uses_it(void)
 	sp_dev_close(dev);
 	rig_stop(&rig);
 }
-
-SUITE("wakeup", TEST(no_wake_up_is_lost), TEST(no_wake_up_is_lost_among_several_applications_and_workers),
-      TEST(a_context_may_be_ended_while_its_application_uses_it))

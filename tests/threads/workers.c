@@ -41,9 +41,6 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 {
 	struct source *s = &source[queue];
 	unsigned n = 0;
-
-	(void)port;
-	(void)now;
 	if (s->after_header && !atomic_load(&headers))
 		return 0;
 	if (!s->left || atomic_load_explicit(&hush, memory_order_relaxed)) {
@@ -80,18 +77,12 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 
 static unsigned swallow(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
-	(void)port;
-	(void)queue;
-	(void)now;
 	rte_pktmbuf_free_bulk(packet, count);
 	return count;
 }
 
 static sp_time whenever(void *port, uint16_t queue, bool blocked)
 {
-	(void)port;
-	(void)queue;
-	(void)blocked;
 	return SP_NEVER;
 }
 
@@ -170,8 +161,6 @@ static uint64_t watch_classify(struct sp_ctx *c, struct sp_packet *p)
 static uint32_t watch_header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	struct watch_message *s = m->state;
-
-	(void)c;
 	count(&headers);
 	must(atomic_exchange_explicit(&s->phase, 1, memory_order_relaxed) == 0);
 	for (unsigned i = 0; i < WORKERS; i++)
@@ -234,7 +223,6 @@ static void watch_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end
 
 static uint32_t watch_miss(struct sp_ctx *c, struct sp_packet *p)
 {
-	(void)c;
 	return rig_words_of(p).miss;
 }
 
@@ -287,8 +275,6 @@ static uint32_t busy_payload(struct sp_ctx *c, struct sp_message *m, struct sp_p
 {
 	struct watch *s = c->state;
 	struct sp_send send = {.dest_qp = 16, .psn = p->psn};
-
-	(void)m;
 	count(&packets_in);
 	if (atomic_load(&s->wanted) % 4 == 0 && !sp_send_roce(c, s->known, &send))
 		count(&s->sent);
@@ -305,9 +291,6 @@ static uint32_t busy_payload(struct sp_ctx *c, struct sp_message *m, struct sp_p
 static int busy_issue(struct sp_ctx *c, struct sp_issue *i, unsigned budget)
 {
 	struct watch *s = c->state;
-
-	(void)i;
-	(void)budget;
 	must(c->worker == c->home);
 	must(!atomic_load(&s->gone));
 	s->issued += atomic_exchange_explicit(&s->wanted, 0, memory_order_relaxed);
@@ -366,8 +349,6 @@ static uint64_t homely_classify(struct sp_ctx *c, struct sp_packet *p)
 static uint32_t homely_header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	struct homely *s = c->state;
-
-	(void)p;
 	*(uint64_t *)m->state = ++s->messages;
 	count(&headers);
 	return SP_DONE;
@@ -387,7 +368,6 @@ static uint32_t homely_payload(struct sp_ctx *c, struct sp_message *m, struct sp
 
 static void homely_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end why)
 {
-	(void)why;
 	must(c->worker == c->home && *(uint64_t *)m->state);
 	count(&completions);
 }
@@ -395,9 +375,6 @@ static void homely_completion(struct sp_ctx *c, struct sp_message *m, enum sp_en
 static int homely_issue(struct sp_ctx *c, struct sp_issue *i, unsigned budget)
 {
 	struct homely *s = c->state;
-
-	(void)i;
-	(void)budget;
 	s->issues++;
 	return SP_ISSUE_DONE;
 }
@@ -405,16 +382,12 @@ static int homely_issue(struct sp_ctx *c, struct sp_issue *i, unsigned budget)
 static void homely_timer(struct sp_ctx *c, struct sp_timer *t)
 {
 	struct homely *s = c->state;
-
-	(void)t;
 	s->timers++;
 }
 
 static int homely_command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *result)
 {
 	const struct homely *s = c->state;
-
-	(void)cmd;
 	result->arg[0] = s->packets;
 	return 0;
 }
@@ -502,7 +475,7 @@ static void end(void)
 
 /* ---- order ---- */
 
-static void header_payload_and_completion_keep_their_order_on_several_workers(void)
+TEST(header_payload_and_completion_keep_their_order_on_several_workers)
 {
 	for (uint16_t workers = 2; workers <= WORKERS; workers++) {
 		uint64_t begin = now_ms(), seed = workers, closed = 0;
@@ -532,7 +505,7 @@ static void header_payload_and_completion_keep_their_order_on_several_workers(vo
 	}
 }
 
-static void slots_keep_it_too_while_the_host_opens_and_closes_them(void)
+TEST(slots_keep_it_too_while_the_host_opens_and_closes_them)
 {
 	uint64_t begin = now_ms(), seed = 9, opened = 0;
 	struct sp_nic_totals t;
@@ -559,7 +532,7 @@ static void slots_keep_it_too_while_the_host_opens_and_closes_them(void)
 	end();
 }
 
-static void who_finds_no_place_to_wait_for_a_header_is_dropped_as_header_busy(void)
+TEST(who_finds_no_place_to_wait_for_a_header_is_dropped_as_header_busy)
 {
 	enum { MANY = 500 };
 	struct sp_nic_totals t;
@@ -583,7 +556,7 @@ static void who_finds_no_place_to_wait_for_a_header_is_dropped_as_header_busy(vo
 
 /* ---- control calls while they run ---- */
 
-static void contexts_come_and_go_under_traffic(void)
+TEST(contexts_come_and_go_under_traffic)
 {
 	static const char *const handler[] = {"watch-hashed", "busy"};
 	uint64_t begin = now_ms() + SPAN, rounds = 0;
@@ -625,7 +598,7 @@ static void contexts_come_and_go_under_traffic(void)
 	CU_ASSERT_EQUAL(headers, completions);
 }
 
-static void commands_and_events_lose_nothing_while_workers_run(void)
+TEST(commands_and_events_lose_nothing_while_workers_run)
 {
 	enum { MOST = 20000 };
 	uint64_t posted[2] = {0}, answered[2] = {0}, begin = now_ms(), calls = 0;
@@ -673,7 +646,7 @@ static void commands_and_events_lose_nothing_while_workers_run(void)
 	end();
 }
 
-static void starts_from_every_worker_reach_the_home_worker(void)
+TEST(starts_from_every_worker_reach_the_home_worker)
 {
 	uint64_t begin = now_ms();
 	struct sp_nic_totals t;
@@ -699,7 +672,7 @@ static void starts_from_every_worker_reach_the_home_worker(void)
 	end();
 }
 
-static void memory_is_not_let_go_while_a_worker_writes_to_it(void)
+TEST(memory_is_not_let_go_while_a_worker_writes_to_it)
 {
 	uint64_t begin = now_ms(), rounds = 0, waited = 0;
 
@@ -727,7 +700,7 @@ static void memory_is_not_let_go_while_a_worker_writes_to_it(void)
 }
 
 /* Three such contexts, of each worker one, that come and go while packets for them are handed over. */
-static void all_calls_of_a_home_only_context_are_on_its_home_worker(void)
+TEST(all_calls_of_a_home_only_context_are_on_its_home_worker)
 {
 	const uint64_t begin = now_ms();
 	struct sp_nic_totals t;
@@ -757,7 +730,7 @@ static void all_calls_of_a_home_only_context_are_on_its_home_worker(void)
 	end();
 }
 
-static void workers_stop_and_start_again(void)
+TEST(workers_stop_and_start_again)
 {
 	start(2, UINT64_MAX);
 	rig_context(&rig, "a", "watch-hashed", "qp=16");
@@ -778,10 +751,3 @@ static void workers_stop_and_start_again(void)
 	nap(1000);
 	end(); /* destroying it stops them */
 }
-
-SUITE("workers", TEST(header_payload_and_completion_keep_their_order_on_several_workers),
-      TEST(slots_keep_it_too_while_the_host_opens_and_closes_them),
-      TEST(who_finds_no_place_to_wait_for_a_header_is_dropped_as_header_busy), TEST(contexts_come_and_go_under_traffic),
-      TEST(commands_and_events_lose_nothing_while_workers_run), TEST(starts_from_every_worker_reach_the_home_worker),
-      TEST(memory_is_not_let_go_while_a_worker_writes_to_it),
-      TEST(all_calls_of_a_home_only_context_are_on_its_home_worker), TEST(workers_stop_and_start_again))

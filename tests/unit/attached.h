@@ -51,8 +51,6 @@ static int attach(struct sp_ctx *c)
 
 static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 {
-	(void)c;
-	(void)p;
 	return SP_NO_MESSAGE;
 }
 

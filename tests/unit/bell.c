@@ -35,7 +35,7 @@ static void start_with_threads(void)
 	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
 }
 
-static void an_application_is_woken_once_when_it_has_asked_and_not_else(void)
+TEST(an_application_is_woken_once_when_it_has_asked_and_not_else)
 {
 	static const uint16_t cause[] = {CMD_EVENTS, CMD_STORE, CMD_OR, CMD_ADD};
 	struct sp_device *d, *other;
@@ -85,7 +85,7 @@ static void an_application_is_woken_once_when_it_has_asked_and_not_else(void)
 }
 
 /* The pipe is full, the wrong way round, or has nobody who reads: only who did that sleeps on. */
-static void an_application_that_spoils_its_pipe_holds_up_nobody(void)
+TEST(an_application_that_spoils_its_pipe_holds_up_nobody)
 {
 	struct sp_device *bad, *good;
 	uint32_t mine, other;
@@ -128,7 +128,7 @@ static void an_application_that_spoils_its_pipe_holds_up_nobody(void)
 	rig_stop(&rig);
 }
 
-static void sleeping_is_for_nics_that_do_not_need_to_be_driven(void)
+TEST(sleeping_is_for_nics_that_do_not_need_to_be_driven)
 {
 	struct sp_setting setting[] = {{"qp", "16"}};
 	struct sp_command cmd = {.op = CMD_EVENTS, .arg = {1}};
@@ -157,7 +157,3 @@ static void sleeping_is_for_nics_that_do_not_need_to_be_driven(void)
 	sp_dev_close(dev);
 	rig_stop(&rig);
 }
-
-SUITE("bell", TEST(an_application_is_woken_once_when_it_has_asked_and_not_else),
-      TEST(an_application_that_spoils_its_pipe_holds_up_nobody),
-      TEST(sleeping_is_for_nics_that_do_not_need_to_be_driven))

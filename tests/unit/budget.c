@@ -4,7 +4,7 @@
 
 /* ---- budgets ---- */
 
-static void with_a_budget_each_packet_is_measured_and_told(void)
+TEST(with_a_budget_each_packet_is_measured_and_told)
 {
 	const struct sp_meter *m;
 	uint32_t id, other;
@@ -33,7 +33,7 @@ static void with_a_budget_each_packet_is_measured_and_told(void)
 	finish();
 }
 
-static void drop_makes_the_next_packets_pay_a_budget_each(void)
+TEST(drop_makes_the_next_packets_pay_a_budget_each)
 {
 	uint32_t id, other;
 
@@ -56,7 +56,7 @@ static void drop_makes_the_next_packets_pay_a_budget_each(void)
 }
 
 /* Whatever comes: what it has had is not more than a budget for each packet that came, and what it owes. */
-static void drop_holds_the_mean_cost_of_what_comes_to_the_budget(void)
+TEST(drop_holds_the_mean_cost_of_what_comes_to_the_budget)
 {
 	uint64_t seed = 3;
 	uint32_t id;
@@ -83,7 +83,7 @@ static void drop_holds_the_mean_cost_of_what_comes_to_the_budget(void)
 	finish();
 }
 
-static void packets_pay_for_timers_commands_issues_and_work_too(void)
+TEST(packets_pay_for_timers_commands_issues_and_work_too)
 {
 	uint32_t id;
 
@@ -104,7 +104,7 @@ static void packets_pay_for_timers_commands_issues_and_work_too(void)
 
 /* ---- disabled ---- */
 
-static void disable_drops_from_the_next_packet_on_until_the_pause_is_over(void)
+TEST(disable_drops_from_the_next_packet_on_until_the_pause_is_over)
 {
 	uint32_t id, other;
 
@@ -141,7 +141,7 @@ static sp_time overrun(uint32_t id, sp_time now)
 	return meter(id)->until - now;
 }
 
-static void pauses_double_while_overruns_follow_and_begin_anew_after_two_pauses_of_peace(void)
+TEST(pauses_double_while_overruns_follow_and_begin_anew_after_two_pauses_of_peace)
 {
 	sp_time now = SP_SEC, pause = 10 * SP_MS, last;
 	uint32_t id;
@@ -167,7 +167,7 @@ static void pauses_double_while_overruns_follow_and_begin_anew_after_two_pauses_
 	finish();
 }
 
-static void disabled_timers_work_and_issues_wait_and_commands_are_told_to_come_again(void)
+TEST(disabled_timers_work_and_issues_wait_and_commands_are_told_to_come_again)
 {
 	const sp_time until = SP_SEC + 10 * SP_MS;
 	uint32_t id, other;
@@ -195,7 +195,7 @@ static void disabled_timers_work_and_issues_wait_and_commands_are_told_to_come_a
 	finish();
 }
 
-static void an_overrun_of_any_call_disables(void)
+TEST(an_overrun_of_any_call_disables)
 {
 	const struct {
 		uint64_t cost;
@@ -225,7 +225,7 @@ static void an_overrun_of_any_call_disables(void)
 	}
 }
 
-static void idle_timeouts_wait_as_well(void)
+TEST(idle_timeouts_wait_as_well)
 {
 	uint32_t id;
 
@@ -240,7 +240,7 @@ static void idle_timeouts_wait_as_well(void)
 	finish();
 }
 
-static void for_good_means_that_no_call_comes_any_more(void)
+TEST(for_good_means_that_no_call_comes_any_more)
 {
 	struct sp_nic_totals t;
 	uint32_t id, other;
@@ -266,7 +266,7 @@ static void for_good_means_that_no_call_comes_any_more(void)
 	finish();
 }
 
-static void an_overrun_does_not_make_for_good_less(void)
+TEST(an_overrun_does_not_make_for_good_less)
 {
 	uint32_t id;
 
@@ -286,7 +286,7 @@ static void an_overrun_does_not_make_for_good_less(void)
 
 /* ---- companions, several workers ---- */
 
-static void a_companion_s_packets_are_its_context_s_cost_and_its_own_calls_are_measured_for_itself(void)
+TEST(a_companion_s_packets_are_its_context_s_cost_and_its_own_calls_are_measured_for_itself)
 {
 	struct sp_command cmd = {.op = SP_CMD_OWN + 1, .arg = {101, 0}};
 	struct sp_context *c;
@@ -317,7 +317,7 @@ static void a_companion_s_packets_are_its_context_s_cost_and_its_own_calls_are_m
 	finish();
 }
 
-static void an_overrun_on_one_worker_disables_on_all(void)
+TEST(an_overrun_on_one_worker_disables_on_all)
 {
 	uint32_t id;
 
@@ -342,7 +342,7 @@ static void an_overrun_on_one_worker_disables_on_all(void)
 	finish();
 }
 
-static void a_debt_is_paid_on_the_worker_that_made_it(void)
+TEST(a_debt_is_paid_on_the_worker_that_made_it)
 {
 	uint32_t id;
 
@@ -361,7 +361,7 @@ static void a_debt_is_paid_on_the_worker_that_made_it(void)
 
 /* ---- kept packets ---- */
 
-static void nobody_keeps_more_packets_than_a_context_may(void)
+TEST(nobody_keeps_more_packets_than_a_context_may)
 {
 	struct sp_ctx *ctx;
 	uint32_t id, other;
@@ -394,15 +394,3 @@ static void nobody_keeps_more_packets_than_a_context_may(void)
 	CU_ASSERT_EQUAL(view(id, 0)->kept, 0);
 	finish();
 }
-
-SUITE("budget", TEST(with_a_budget_each_packet_is_measured_and_told),
-      TEST(drop_makes_the_next_packets_pay_a_budget_each), TEST(drop_holds_the_mean_cost_of_what_comes_to_the_budget),
-      TEST(packets_pay_for_timers_commands_issues_and_work_too),
-      TEST(disable_drops_from_the_next_packet_on_until_the_pause_is_over),
-      TEST(pauses_double_while_overruns_follow_and_begin_anew_after_two_pauses_of_peace),
-      TEST(disabled_timers_work_and_issues_wait_and_commands_are_told_to_come_again),
-      TEST(an_overrun_of_any_call_disables), TEST(idle_timeouts_wait_as_well),
-      TEST(for_good_means_that_no_call_comes_any_more), TEST(an_overrun_does_not_make_for_good_less),
-      TEST(a_companion_s_packets_are_its_context_s_cost_and_its_own_calls_are_measured_for_itself),
-      TEST(an_overrun_on_one_worker_disables_on_all), TEST(a_debt_is_paid_on_the_worker_that_made_it),
-      TEST(nobody_keeps_more_packets_than_a_context_may))

@@ -25,7 +25,6 @@ static int attach(struct sp_ctx *c)
 
 static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	CU_ASSERT_FATAL(seen_count < 2 * PACKETS);
 	seen[seen_count++] = (struct seen){.context = sp_view_of(c)->context->id,
 					   .dest_qp = p->dest_qp,
@@ -125,7 +124,7 @@ static int by_context(const void *a, const void *b)
 	return x->context != y->context ? (x->context < y->context ? -1 : 1) : x->psn < y->psn ? -1 : x->psn > y->psn;
 }
 
-static void a_burst_comes_to_the_same_end_as_its_packets_one_by_one(void)
+TEST(a_burst_comes_to_the_same_end_as_its_packets_one_by_one)
 {
 	for (uint64_t n = 0; n < 6; n++) {
 		uint64_t drops[2][SP_DROP_COUNT], taken[2][2];
@@ -172,12 +171,11 @@ static void feed(struct rig *r, struct rte_mbuf *m)
 
 static void not_needed(void *addr, void *arg)
 {
-	(void)addr;
 	++*(unsigned *)arg;
 }
 
 /* Each kind of buffer that is not to be put back like the others, at each place of a burst of those that are. */
-static void buffers_go_back_where_they_came_from(void)
+TEST(buffers_go_back_where_they_came_from)
 {
 	enum { HELD, INDIRECT, EXTERNAL, CHAINED, OTHER_POOL, KINDS };
 	struct rte_mempool *pool = rte_pktmbuf_pool_create("burst", 63, 0, 0, 2048, SOCKET_ID_ANY);
@@ -232,6 +230,3 @@ static void buffers_go_back_where_they_came_from(void)
 	rte_mempool_free(pool);
 	free(seen);
 }
-
-SUITE("burst", TEST(a_burst_comes_to_the_same_end_as_its_packets_one_by_one),
-      TEST(buffers_go_back_where_they_came_from))

@@ -103,16 +103,12 @@ static void (*todo)(struct sp_ctx *, struct clockwork *);
 
 static int command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *event)
 {
-	(void)cmd;
-	(void)event;
 	todo(c, c->state);
 	return 0;
 }
 
 static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
-	(void)p;
 	if (todo)
 		todo(c, c->state);
 	return SP_DONE;

@@ -50,21 +50,16 @@ static int strict_attach(struct sp_ctx *c)
 
 static void strict_detach(struct sp_ctx *c)
 {
-	(void)c;
 	detached++;
 }
 
 static uint32_t done(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c;
-	(void)m;
-	(void)p;
 	return SP_DONE;
 }
 
 static int answer(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *result)
 {
-	(void)cmd;
 	/* Calls of attach() alone. */
 	CU_ASSERT_EQUAL(sp_qp_claim(c, 1), -EINVAL);
 	CU_ASSERT_EQUAL(sp_qp_control(c, &(uint32_t){0}), -EINVAL);
@@ -83,8 +78,6 @@ SP_HANDLER(strict)
 /* Says that it has messages and then sets no limit. */
 static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 {
-	(void)c;
-	(void)p;
 	return 1;
 }
 static const struct sp_handler unlimited = {SP_HANDLER_HEAD, .name = "unlimited", .messages = SP_MESSAGES_HASHED,
@@ -229,7 +222,7 @@ static const char *letters(unsigned companion)
 
 /* ---- what makes no context ---- */
 
-static void wrong_settings_are_refused_and_named(void)
+TEST(wrong_settings_are_refused_and_named)
 {
 	static const struct {
 		const char *handler, *settings;
@@ -307,7 +300,7 @@ static void wrong_settings_are_refused_and_named(void)
 	end();
 }
 
-static void settings_without_key_or_value_are_refused(void)
+TEST(settings_without_key_or_value_are_refused)
 {
 	struct sp_setting setting[] = {{"qp", "16"}, {"must", NULL}, {NULL, "1"}};
 	struct sp_error error;
@@ -321,7 +314,7 @@ static void settings_without_key_or_value_are_refused(void)
 	end();
 }
 
-static void a_name_is_short_and_used_once(void)
+TEST(a_name_is_short_and_used_once)
 {
 	struct sp_error error;
 	uint32_t id, other;
@@ -341,7 +334,7 @@ static void a_name_is_short_and_used_once(void)
 	end();
 }
 
-static void parameters_reach_attach_as_given_or_by_default(void)
+TEST(parameters_reach_attach_as_given_or_by_default)
 {
 	start();
 	rig_context(&rig, "a", "strict", "qp=16;must=3");
@@ -361,7 +354,7 @@ static void parameters_reach_attach_as_given_or_by_default(void)
 	end();
 }
 
-static void a_range_of_qps_ends_at_the_last_number(void)
+TEST(a_range_of_qps_ends_at_the_last_number)
 {
 	start();
 	rig_context(&rig, "a", "strict", "qp=0xFFFFFC;must=3;qps=3");
@@ -371,7 +364,7 @@ static void a_range_of_qps_ends_at_the_last_number(void)
 	end();
 }
 
-static void a_qp_is_free_again_once_its_context_has_gone(void)
+TEST(a_qp_is_free_again_once_its_context_has_gone)
 {
 	uint32_t id;
 
@@ -386,7 +379,7 @@ static void a_qp_is_free_again_once_its_context_has_gone(void)
 	end();
 }
 
-static void attachs_calls_are_attachs_alone(void)
+TEST(attachs_calls_are_attachs_alone)
 {
 	struct sp_command cmd = {.op = SP_CMD_QUERY};
 
@@ -396,7 +389,7 @@ static void attachs_calls_are_attachs_alone(void)
 	end();
 }
 
-static void an_id_is_not_used_twice(void)
+TEST(an_id_is_not_used_twice)
 {
 	uint32_t before = 0, id;
 
@@ -412,7 +405,7 @@ static void an_id_is_not_used_twice(void)
 	end();
 }
 
-static void there_is_room_for_4096_contexts(void)
+TEST(there_is_room_for_4096_contexts)
 {
 	struct sp_error error;
 	uint32_t id, last = 0;
@@ -435,7 +428,7 @@ static void there_is_room_for_4096_contexts(void)
 	CU_ASSERT_EQUAL(detached, attached);
 }
 
-static void totals_stay_when_a_context_goes(void)
+TEST(totals_stay_when_a_context_goes)
 {
 	struct sp_nic_totals before, after;
 	uint32_t id;
@@ -457,7 +450,7 @@ static void totals_stay_when_a_context_goes(void)
 
 /* ---- companion ---- */
 
-static void a_companion_sees_the_messages_of_the_first_and_what_it_accepts(void)
+TEST(a_companion_sees_the_messages_of_the_first_and_what_it_accepts)
 {
 	static const char *const seconds[] = {"qp=16;companion=second", "qp=16;companion=second-burst"};
 
@@ -493,7 +486,7 @@ static void a_companion_sees_the_messages_of_the_first_and_what_it_accepts(void)
 	}
 }
 
-static void a_companions_bursts_are_what_the_first_has_accepted_in_a_row(void)
+TEST(a_companions_bursts_are_what_the_first_has_accepted_in_a_row)
 {
 	uint32_t id;
 
@@ -519,7 +512,7 @@ static void a_companions_bursts_are_what_the_first_has_accepted_in_a_row(void)
 	end();
 }
 
-static void header_of_the_first_comes_first_and_its_completion_last(void)
+TEST(header_of_the_first_comes_first_and_its_completion_last)
 {
 	start();
 	rig_context(&rig, "a", "first", "qp=16;companion=second");
@@ -533,7 +526,7 @@ static void header_of_the_first_comes_first_and_its_completion_last(void)
 	end();
 }
 
-static void both_are_told_when_the_context_goes_and_detached_once(void)
+TEST(both_are_told_when_the_context_goes_and_detached_once)
 {
 	uint32_t id;
 
@@ -550,7 +543,7 @@ static void both_are_told_when_the_context_goes_and_detached_once(void)
 	end();
 }
 
-static void a_companion_that_fails_to_attach_takes_the_first_back(void)
+TEST(a_companion_that_fails_to_attach_takes_the_first_back)
 {
 	struct sp_error error;
 	uint32_t id;
@@ -563,7 +556,7 @@ static void a_companion_that_fails_to_attach_takes_the_first_back(void)
 	end();
 }
 
-static void the_hosts_events_are_the_firsts_and_the_companions(void)
+TEST(the_hosts_events_are_the_firsts_and_the_companions)
 {
 	struct sp_event e;
 	uint32_t id;
@@ -585,7 +578,7 @@ static void the_hosts_events_are_the_firsts_and_the_companions(void)
 	end();
 }
 
-static void commands_that_the_first_does_not_know_are_the_companions(void)
+TEST(commands_that_the_first_does_not_know_are_the_companions)
 {
 	struct sp_command cmd = {.op = SP_CMD_OWN + 50, .arg = {7}};
 	struct sp_event e;
@@ -604,7 +597,7 @@ static void commands_that_the_first_does_not_know_are_the_companions(void)
 	end();
 }
 
-static void only_a_companion_has_a_first(void)
+TEST(only_a_companion_has_a_first)
 {
 	struct sp_ctx *one;
 	uint32_t id;
@@ -632,7 +625,7 @@ static uint64_t hash_of(uint64_t seed, uint64_t secret, const void *bytes, size_
 	return hash;
 }
 
-static void hashes_are_the_nics_own_and_every_byte_counts(void)
+TEST(hashes_are_the_nics_own_and_every_byte_counts)
 {
 	uint8_t bytes[19] = {1, 2, 3};
 	const uint64_t hash = hash_of(7, 0, bytes, sizeof(bytes));
@@ -649,16 +642,3 @@ static void hashes_are_the_nics_own_and_every_byte_counts(void)
 		bytes[i] ^= 0x10;
 	}
 }
-
-SUITE("context", TEST(hashes_are_the_nics_own_and_every_byte_counts), TEST(wrong_settings_are_refused_and_named),
-      TEST(settings_without_key_or_value_are_refused), TEST(a_name_is_short_and_used_once),
-      TEST(parameters_reach_attach_as_given_or_by_default), TEST(a_range_of_qps_ends_at_the_last_number),
-      TEST(a_qp_is_free_again_once_its_context_has_gone), TEST(attachs_calls_are_attachs_alone),
-      TEST(an_id_is_not_used_twice), TEST(there_is_room_for_4096_contexts), TEST(totals_stay_when_a_context_goes),
-      TEST(a_companion_sees_the_messages_of_the_first_and_what_it_accepts),
-      TEST(a_companions_bursts_are_what_the_first_has_accepted_in_a_row),
-      TEST(header_of_the_first_comes_first_and_its_completion_last),
-      TEST(both_are_told_when_the_context_goes_and_detached_once),
-      TEST(a_companion_that_fails_to_attach_takes_the_first_back),
-      TEST(the_hosts_events_are_the_firsts_and_the_companions),
-      TEST(commands_that_the_first_does_not_know_are_the_companions), TEST(only_a_companion_has_a_first))

@@ -6,7 +6,7 @@
 
 /* ---- who gets what ---- */
 
-static void the_new_copy_takes_over_at_once(void)
+TEST(the_new_copy_takes_over_at_once)
 {
 	start("hashed", 1);
 	const uint32_t id = add("c0", "qp=5");
@@ -37,7 +37,7 @@ static void the_new_copy_takes_over_at_once(void)
 	live_stop(&rig);
 }
 
-static void an_open_message_ends_where_it_began(void)
+TEST(an_open_message_ends_where_it_began)
 {
 	start("hashed", 1);
 	add("c0", "qp=5");
@@ -67,7 +67,7 @@ static void an_open_message_ends_where_it_began(void)
 	live_stop(&rig);
 }
 
-static void messages_of_several_copies_at_once(void)
+TEST(messages_of_several_copies_at_once)
 {
 	start("hashed", 1);
 	add("c0", "qp=5");
@@ -94,7 +94,7 @@ static void messages_of_several_copies_at_once(void)
 	live_stop(&rig);
 }
 
-static void a_slot_opened_belongs_to_who_opened_it(void)
+TEST(a_slot_opened_belongs_to_who_opened_it)
 {
 	struct sp_event result;
 
@@ -120,7 +120,7 @@ static void a_slot_opened_belongs_to_who_opened_it(void)
 	live_stop(&rig);
 }
 
-static void without_messages_all_packets_are_the_new_ones(void)
+TEST(without_messages_all_packets_are_the_new_ones)
 {
 	start("none", 1);
 	add("c0", "qp=5");
@@ -135,7 +135,7 @@ static void without_messages_all_packets_are_the_new_ones(void)
 	live_stop(&rig);
 }
 
-static void commands_go_on_to_who_has_it(void)
+TEST(commands_go_on_to_who_has_it)
 {
 	struct sp_event result;
 
@@ -170,7 +170,7 @@ static void from_inside_header(void)
 	CU_ASSERT_EQUAL(collect(), 1);
 }
 
-static void a_packet_that_waits_for_a_header_goes_where_the_message_is(void)
+TEST(a_packet_that_waits_for_a_header_goes_where_the_message_is)
 {
 	const struct live_words w = {.magic = LIVE_MAGIC, .key = 9};
 
@@ -189,7 +189,7 @@ static void a_packet_that_waits_for_a_header_goes_where_the_message_is(void)
 	live_stop(&rig);
 }
 
-static void another_home_is_asked_for_or_given_up(void)
+TEST(another_home_is_asked_for_or_given_up)
 {
 	const struct live_words w = {.magic = LIVE_MAGIC, .key = 9};
 
@@ -218,7 +218,7 @@ static void another_home_is_asked_for_or_given_up(void)
 	live_stop(&rig);
 }
 
-static void on_a_watched_nic_too(void)
+TEST(on_a_watched_nic_too)
 {
 	static const struct sp_watch watch;
 
@@ -240,7 +240,7 @@ static void on_a_watched_nic_too(void)
 	live_stop(&rig);
 }
 
-static void a_filter_stays_too(void)
+TEST(a_filter_stays_too)
 {
 	struct frame f;
 
@@ -258,7 +258,7 @@ static void a_filter_stays_too(void)
 
 /* ---- migrate ---- */
 
-static void migrate_hands_over_and_may_refuse(void)
+TEST(migrate_hands_over_and_may_refuse)
 {
 	struct sp_event result;
 
@@ -294,7 +294,7 @@ static void migrate_hands_over_and_may_refuse(void)
 
 /* ---- counts ---- */
 
-static void nothing_that_was_counted_goes(void)
+TEST(nothing_that_was_counted_goes)
 {
 	start("hashed", 1);
 	const uint32_t id = add("c0", "qp=5");
@@ -328,7 +328,7 @@ static void nothing_that_was_counted_goes(void)
 }
 
 /* Whatever the report says of a context, it says it of all copies together, once. */
-static void no_kind_of_count_is_forgotten(void)
+TEST(no_kind_of_count_is_forgotten)
 {
 	static const size_t count[] = {
 #define COUNT(field) offsetof(struct sp_view, field)
@@ -354,7 +354,7 @@ static void no_kind_of_count_is_forgotten(void)
 	live_stop(&rig);
 }
 
-static void what_each_copy_has_run_is_told(void)
+TEST(what_each_copy_has_run_is_told)
 {
 	start("hashed", 1);
 	add("c0", "qp=5");
@@ -384,10 +384,3 @@ static void what_each_copy_has_run_is_told(void)
 	free(json);
 	live_stop(&rig);
 }
-
-SUITE("copies", TEST(the_new_copy_takes_over_at_once), TEST(an_open_message_ends_where_it_began),
-      TEST(messages_of_several_copies_at_once), TEST(a_slot_opened_belongs_to_who_opened_it),
-      TEST(without_messages_all_packets_are_the_new_ones), TEST(commands_go_on_to_who_has_it),
-      TEST(a_packet_that_waits_for_a_header_goes_where_the_message_is), TEST(another_home_is_asked_for_or_given_up),
-      TEST(migrate_hands_over_and_may_refuse), TEST(nothing_that_was_counted_goes), TEST(no_kind_of_count_is_forgotten),
-      TEST(what_each_copy_has_run_is_told), TEST(on_a_watched_nic_too), TEST(a_filter_stays_too))

@@ -6,7 +6,7 @@
 
 #include "live_say.h"
 
-static void a_timer_fires_where_it_was_armed(void)
+TEST(a_timer_fires_where_it_was_armed)
 {
 	start("hashed", 1);
 	add("c0", "qp=5");
@@ -29,7 +29,7 @@ static void a_timer_fires_where_it_was_armed(void)
 	live_stop(&rig);
 }
 
-static void timers_go_on_while_a_message_is_open(void)
+TEST(timers_go_on_while_a_message_is_open)
 {
 	start("hashed", 1);
 	add("c0", "qp=5");
@@ -48,7 +48,7 @@ static void timers_go_on_while_a_message_is_open(void)
 	live_stop(&rig);
 }
 
-static void issues_and_work_are_done_where_they_began(void)
+TEST(issues_and_work_are_done_where_they_began)
 {
 	start("hashed", 1);
 	add("c0", "qp=5");
@@ -82,7 +82,7 @@ static void issues_and_work_are_done_where_they_began(void)
 	live_stop(&rig);
 }
 
-static void kept_packets_hold_until_they_are_released(void)
+TEST(kept_packets_hold_until_they_are_released)
 {
 	start("hashed", 1);
 	add("c0", "qp=5");
@@ -104,7 +104,7 @@ static void kept_packets_hold_until_they_are_released(void)
 	live_stop(&rig);
 }
 
-static void force_ends_what_is_open(void)
+TEST(force_ends_what_is_open)
 {
 	start("hashed", 1);
 	const uint32_t id = add("c0", "qp=5");
@@ -127,7 +127,7 @@ static void force_ends_what_is_open(void)
 }
 
 /* Each that keeps a packet is there for ever: when there are as many as may be, only this gets rid of them. */
-static void force_ends_what_earlier_reloads_have_left(void)
+TEST(force_ends_what_earlier_reloads_have_left)
 {
 	start("hashed", 1);
 	add("c0", "qp=5");
@@ -156,7 +156,7 @@ static void from_inside_header_to_wait(void)
 }
 
 /* What has waited for a header is not lost when the copy that it waits for has to end before. */
-static void force_loses_no_packet_that_waits(void)
+TEST(force_loses_no_packet_that_waits)
 {
 	const struct live_words w = {.magic = LIVE_MAGIC, .key = 9};
 
@@ -186,7 +186,7 @@ static void force_loses_no_packet_that_waits(void)
 }
 
 /* Nor does a copy go that nothing but such a packet is left of. */
-static void a_copy_that_packets_wait_for_stays_until_they_have_gone_on(void)
+TEST(a_copy_that_packets_wait_for_stays_until_they_have_gone_on)
 {
 	const struct live_words w = {.magic = LIVE_MAGIC, .key = 9, .verdict = SP_END};
 
@@ -209,7 +209,7 @@ static void a_copy_that_packets_wait_for_stays_until_they_have_gone_on(void)
 	live_stop(&rig);
 }
 
-static void a_context_that_goes_takes_its_copies_along(void)
+TEST(a_context_that_goes_takes_its_copies_along)
 {
 	start("hashed", 2);
 	for (unsigned i = 0; i < 2; i++)
@@ -229,7 +229,7 @@ static void a_context_that_goes_takes_its_copies_along(void)
 	live_stop(&rig);
 }
 
-static void one_that_was_broken_off_is_not_called_again(void)
+TEST(one_that_was_broken_off_is_not_called_again)
 {
 	start("hashed", 2);
 	const uint32_t id = add("c0", "qp=5");
@@ -248,9 +248,3 @@ static void one_that_was_broken_off_is_not_called_again(void)
 	CU_ASSERT_EQUAL(live.unloads, 1);
 	live_stop(&rig);
 }
-
-SUITE("copies_held", TEST(a_timer_fires_where_it_was_armed), TEST(timers_go_on_while_a_message_is_open),
-      TEST(issues_and_work_are_done_where_they_began), TEST(kept_packets_hold_until_they_are_released),
-      TEST(force_ends_what_is_open), TEST(force_ends_what_earlier_reloads_have_left),
-      TEST(force_loses_no_packet_that_waits), TEST(a_copy_that_packets_wait_for_stays_until_they_have_gone_on),
-      TEST(a_context_that_goes_takes_its_copies_along), TEST(one_that_was_broken_off_is_not_called_again))

@@ -6,7 +6,7 @@
 
 #include "live_say.h"
 
-static void one_that_fails_leaves_the_old_one_running(void)
+TEST(one_that_fails_leaves_the_old_one_running)
 {
 	start("hashed", 1);
 	add("c0", "qp=5");
@@ -35,7 +35,7 @@ static void one_that_fails_leaves_the_old_one_running(void)
 	live_stop(&rig);
 }
 
-static void what_the_context_has_but_once_stays_as_it_is(void)
+TEST(what_the_context_has_but_once_stays_as_it_is)
 {
 	start("hashed", 1);
 	live_orders = (struct live_orders){.qps = 4, .area = 8192, .control = true};
@@ -72,7 +72,7 @@ static void what_the_context_has_but_once_stays_as_it_is(void)
 	live_stop(&rig);
 }
 
-static void companions_are_not_reloaded(void)
+TEST(companions_are_not_reloaded)
 {
 	start("hashed", 1);
 	add("c0", "qp=5;companion=count");
@@ -80,7 +80,7 @@ static void companions_are_not_reloaded(void)
 	live_stop(&rig);
 }
 
-static void copies_in_flight_are_bounded(void)
+TEST(copies_in_flight_are_bounded)
 {
 	start("hashed", 1);
 	add("c0", "qp=5");
@@ -99,7 +99,7 @@ static void copies_in_flight_are_bounded(void)
 	live_stop(&rig);
 }
 
-static void unload_is_refused_and_says_by_whom(void)
+TEST(unload_is_refused_and_says_by_whom)
 {
 	struct sp_error error;
 	uint32_t id;
@@ -128,7 +128,7 @@ static void unload_is_refused_and_says_by_whom(void)
 }
 
 /* An application at its limits is no reason to refuse, and has what it had afterwards. */
-static void limits_do_not_stand_in_the_way(void)
+TEST(limits_do_not_stand_in_the_way)
 {
 	static const struct sp_limits limits = {.messages = 16, .contexts = 1, .qps = 2};
 	const struct sp_setting set[] = {{"qp", "5"}, {"messages", "16"}};
@@ -174,7 +174,7 @@ static void limits_do_not_stand_in_the_way(void)
 
 /* ---- the process ---- */
 
-static void another_nic_goes_on_with_the_copy_it_has(void)
+TEST(another_nic_goes_on_with_the_copy_it_has)
 {
 	static struct rig other;
 	struct sp_error error;
@@ -204,7 +204,7 @@ static void another_nic_goes_on_with_the_copy_it_has(void)
 	live_stop(&rig);
 }
 
-static void whoever_loaded_it_may_unload_it_later(void)
+TEST(whoever_loaded_it_may_unload_it_later)
 {
 	struct sp_plugin *mine, *again;
 	struct sp_error error;
@@ -225,9 +225,3 @@ static void whoever_loaded_it_may_unload_it_later(void)
 	CU_ASSERT_EQUAL(live.unloads, 3);
 	rig_stop(&rig);
 }
-
-SUITE("copies_refused", TEST(one_that_fails_leaves_the_old_one_running),
-      TEST(what_the_context_has_but_once_stays_as_it_is), TEST(companions_are_not_reloaded),
-      TEST(copies_in_flight_are_bounded), TEST(unload_is_refused_and_says_by_whom),
-      TEST(another_nic_goes_on_with_the_copy_it_has), TEST(whoever_loaded_it_may_unload_it_later),
-      TEST(limits_do_not_stand_in_the_way))

@@ -64,15 +64,12 @@ static struct say said(const struct sp_packet *p)
 
 static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 {
-	(void)c;
 	return said(p).message;
 }
 
 static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	struct say say = said(p);
-
-	(void)m;
 	__atomic_fetch_add(&((struct state *)c->state)->payloads, 1, __ATOMIC_RELAXED);
 	spend(c, say.cost);
 	if (say.action & KEEP) {
@@ -90,15 +87,12 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet
 
 static uint32_t payload_beside(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	spend(c, said(p).cost_beside);
 	return SP_DONE;
 }
 
 static void completion(struct sp_ctx *c, struct sp_message *m, enum sp_end why)
 {
-	(void)m;
-	(void)why;
 	((struct state *)c->state)->completions++;
 	spend(c, 1000);
 }
@@ -106,8 +100,6 @@ static void completion(struct sp_ctx *c, struct sp_message *m, enum sp_end why)
 static void timer(struct sp_ctx *c, struct sp_timer *t)
 {
 	struct state *s = c->state;
-
-	(void)t;
 	s->timers++;
 	spend(c, s->timer_cost);
 }
@@ -115,8 +107,6 @@ static void timer(struct sp_ctx *c, struct sp_timer *t)
 static bool work(struct sp_ctx *c, struct sp_work *w)
 {
 	struct state *s = c->state;
-
-	(void)w;
 	s->works++;
 	spend(c, s->work_cost);
 	return --s->slices;
@@ -126,9 +116,6 @@ static int issue(struct sp_ctx *c, struct sp_issue *i, unsigned budget)
 {
 	static const uint8_t frame[64] = {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xB5};
 	struct state *s = c->state;
-
-	(void)i;
-	(void)budget;
 	s->issues++;
 	spend(c, s->issue_cost);
 	sp_send_frame(c, 0, frame, sizeof(frame));
@@ -139,8 +126,6 @@ static int issue(struct sp_ctx *c, struct sp_issue *i, unsigned budget)
 static int command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *result)
 {
 	struct state *s = c->state;
-
-	(void)result;
 	if (cmd->op != SP_CMD_OWN + (sp_view_of(c)->context->first != NULL))
 		return -EOPNOTSUPP;
 	spend(c, cmd->arg[0]);

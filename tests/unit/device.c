@@ -16,7 +16,7 @@ static unsigned descriptors(void)
 	return n;
 }
 
-static void limits_that_are_not_given_are_the_documented_ones(void)
+TEST(limits_that_are_not_given_are_the_documented_ones)
 {
 	struct sp_device *d;
 
@@ -30,7 +30,7 @@ static void limits_that_are_not_given_are_the_documented_ones(void)
 	rig_stop(&rig);
 }
 
-static void a_limit_of_contexts_holds_is_named_and_closing_gives_back(void)
+TEST(a_limit_of_contexts_holds_is_named_and_closing_gives_back)
 {
 	struct sp_device *d;
 	uint32_t id[3];
@@ -51,7 +51,7 @@ static void a_limit_of_contexts_holds_is_named_and_closing_gives_back(void)
 	rig_stop(&rig);
 }
 
-static void a_limit_of_qps_counts_ranges_single_and_control_ones(void)
+TEST(a_limit_of_qps_counts_ranges_single_and_control_ones)
 {
 	struct sp_device *d;
 	uint32_t a, b;
@@ -74,7 +74,7 @@ static void a_limit_of_qps_counts_ranges_single_and_control_ones(void)
 	rig_stop(&rig);
 }
 
-static void a_limit_of_messages_is_over_all_contexts(void)
+TEST(a_limit_of_messages_is_over_all_contexts)
 {
 	struct sp_device *d;
 	uint32_t a, b;
@@ -93,7 +93,7 @@ static void a_limit_of_messages_is_over_all_contexts(void)
 	rig_stop(&rig);
 }
 
-static void a_limit_of_memory_counts_regions_areas_events_queues_and_state(void)
+TEST(a_limit_of_memory_counts_regions_areas_events_queues_and_state)
 {
 	struct sp_device *d;
 	struct sp_mr *mr, *none;
@@ -141,7 +141,7 @@ static void a_limit_of_memory_counts_regions_areas_events_queues_and_state(void)
 	rig_stop(&rig);
 }
 
-static void a_limit_of_regions_keeps_one_from_taking_all_of_the_nics(void)
+TEST(a_limit_of_regions_keeps_one_from_taking_all_of_the_nics)
 {
 	struct sp_device *d, *other;
 	struct sp_mr *mr = NULL, *first;
@@ -167,7 +167,7 @@ static void a_limit_of_regions_keeps_one_from_taking_all_of_the_nics(void)
 	rig_stop(&rig);
 }
 
-static void a_limit_of_filters_keeps_one_from_taking_all_of_the_nics(void)
+TEST(a_limit_of_filters_keeps_one_from_taking_all_of_the_nics)
 {
 	struct sp_device *d, *other;
 	uint32_t id, first = 0;
@@ -190,7 +190,7 @@ static void a_limit_of_filters_keeps_one_from_taking_all_of_the_nics(void)
 	rig_stop(&rig);
 }
 
-static void what_fails_gives_everything_back(void)
+TEST(what_fails_gives_everything_back)
 {
 	static const char *const bad[] = {
 		"qp=16;qps=9",			   /* limit */
@@ -235,7 +235,7 @@ static void what_fails_gives_everything_back(void)
 	rig_stop(&rig);
 }
 
-static void one_that_takes_all_it_can_leaves_its_neighbour_what_is_his(void)
+TEST(one_that_takes_all_it_can_leaves_its_neighbour_what_is_his)
 {
 	struct sp_device *greed, *other;
 	struct sp_mr *mr;
@@ -262,7 +262,7 @@ static void one_that_takes_all_it_can_leaves_its_neighbour_what_is_his(void)
 	rig_stop(&rig);
 }
 
-static void an_application_that_goes_takes_all_that_it_had(void)
+TEST(an_application_that_goes_takes_all_that_it_had)
 {
 	uint64_t memory;
 	unsigned open;
@@ -294,7 +294,7 @@ static void an_application_that_goes_takes_all_that_it_had(void)
 	rig_stop(&rig);
 }
 
-static void an_application_names_only_what_is_its_own(void)
+TEST(an_application_names_only_what_is_its_own)
 {
 	struct sp_device *a, *b;
 	struct sp_event e;
@@ -329,12 +329,3 @@ static void an_application_names_only_what_is_its_own(void)
 	sp_dev_close(&b->pub);
 	rig_stop(&rig);
 }
-
-SUITE("device", TEST(limits_that_are_not_given_are_the_documented_ones),
-      TEST(a_limit_of_contexts_holds_is_named_and_closing_gives_back),
-      TEST(a_limit_of_qps_counts_ranges_single_and_control_ones), TEST(a_limit_of_messages_is_over_all_contexts),
-      TEST(a_limit_of_memory_counts_regions_areas_events_queues_and_state),
-      TEST(a_limit_of_regions_keeps_one_from_taking_all_of_the_nics),
-      TEST(a_limit_of_filters_keeps_one_from_taking_all_of_the_nics), TEST(what_fails_gives_everything_back),
-      TEST(one_that_takes_all_it_can_leaves_its_neighbour_what_is_his),
-      TEST(an_application_that_goes_takes_all_that_it_had), TEST(an_application_names_only_what_is_its_own))

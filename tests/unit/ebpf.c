@@ -13,7 +13,7 @@
 #include "ebpf_object.h"
 #include "ebpf_oracle.h"
 #include "ebpf_random.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 #define PACKET_BYTES ((int)sizeof(struct sp_bpf_packet))
 
@@ -188,7 +188,7 @@ static uint32_t length(const struct ebpf_insn *ins)
 	return n;
 }
 
-static void hostile_instructions_are_refused_in_words(void)
+TEST(hostile_instructions_are_refused_in_words)
 {
 	for (size_t i = 0; i < COUNT(hostile); i++) {
 		struct sp_error error;
@@ -204,7 +204,7 @@ static void hostile_instructions_are_refused_in_words(void)
 }
 
 /* What is good must pass, or the rule above were kept by refusing everything. */
-static void harmless_programs_pass(void)
+TEST(harmless_programs_pass)
 {
 	unsigned passed = 0;
 
@@ -223,7 +223,7 @@ static void harmless_programs_pass(void)
 	CU_ASSERT_EQUAL(passed, 3);
 }
 
-static void every_opcode_is_either_known_or_refused(void)
+TEST(every_opcode_is_either_known_or_refused)
 {
 	static const uint8_t rounds = 8;
 	struct oracle o;
@@ -248,7 +248,7 @@ static void fill(struct oracle *o)
 		o->packet[i] = (uint8_t)(any(3) ? any(256) : any(2) ? 0 : 0xFF);
 }
 
-static void what_passes_keeps_to_its_memory(void)
+TEST(what_passes_keeps_to_its_memory)
 {
 	struct ebpf_insn ins[ROOM + 8];
 	struct oracle o;
@@ -297,7 +297,7 @@ static struct sp_bpf_packet *guarded(void)
 	return (struct sp_bpf_packet *)(void *)(at + 2 * page - sizeof(struct sp_bpf_packet));
 }
 
-static void what_is_compiled_does_the_same(void)
+TEST(what_is_compiled_does_the_same)
 {
 	struct rte_bpf_xsym calls[COUNT(fake)];
 	struct sp_bpf_packet *packet = guarded();
@@ -370,7 +370,7 @@ static void make(void)
 	object_make(&made, "forwards", forwards, COUNT(forwards), 4, "sp_bpf_load");
 }
 
-static void objects_are_read(void)
+TEST(objects_are_read)
 {
 	struct sp_error error;
 	struct sp_ebpf *e;
@@ -391,7 +391,7 @@ static void objects_are_read(void)
 	sp_ebpf_close(e);
 }
 
-static void files_that_are_cut_off_are_refused(void)
+TEST(files_that_are_cut_off_are_refused)
 {
 	struct sp_error error;
 
@@ -405,7 +405,7 @@ static void files_that_are_cut_off_are_refused(void)
 	}
 }
 
-static void damaged_files_do_no_harm(void)
+TEST(damaged_files_do_no_harm)
 {
 	static const uint64_t odd[] = {0, 1, 7, 8, UINT32_MAX, UINT64_MAX, UINT64_MAX - 7, INT64_MAX, 65536};
 	struct sp_error error;
@@ -449,7 +449,7 @@ static Elf64_Ehdr *header(void)
 	return (Elf64_Ehdr *)(void *)made.bytes;
 }
 
-static void what_is_wrong_with_a_file_is_said(void)
+TEST(what_is_wrong_with_a_file_is_said)
 {
 	struct sp_bpf_about *about;
 
@@ -532,7 +532,7 @@ static int try(const struct ebpf_insn *ins, uint32_t count, struct sp_error *err
 	return r;
 }
 
-static void the_child_agrees_or_says_why(void)
+TEST(the_child_agrees_or_says_why)
 {
 	static const struct ebpf_insn good[] = {MOV(0, 0), EXIT}, bad[] = {LDX(BPF_W, 0, 1, 4096), EXIT};
 	struct sp_error error;
@@ -545,7 +545,7 @@ static void the_child_agrees_or_says_why(void)
 }
 
 /* Each of them doubles what DPDK's verifier has to look at. */
-static void a_verification_that_explodes_is_ended(void)
+TEST(a_verification_that_explodes_is_ended)
 {
 	enum { BRANCHES = 40 };
 	struct ebpf_insn ins[6 * BRANCHES + 2];
@@ -569,7 +569,7 @@ static void a_verification_that_explodes_is_ended(void)
 	CU_ASSERT(to.tv_sec - from.tv_sec <= 12); /* bounded, however slow the machine */
 }
 
-static void a_verifier_that_crashes_is_a_refusal(void)
+TEST(a_verifier_that_crashes_is_a_refusal)
 {
 	struct sp_error error;
 
@@ -577,9 +577,3 @@ static void a_verifier_that_crashes_is_a_refusal(void)
 	CU_ASSERT_EQUAL(try((const struct ebpf_insn *)(uintptr_t)4096, 2, &error), -EINVAL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "crashes on it (signal 11)"));
 }
-
-SUITE("ebpf", TEST(hostile_instructions_are_refused_in_words), TEST(harmless_programs_pass),
-      TEST(every_opcode_is_either_known_or_refused), TEST(what_passes_keeps_to_its_memory),
-      TEST(what_is_compiled_does_the_same), TEST(objects_are_read), TEST(files_that_are_cut_off_are_refused),
-      TEST(damaged_files_do_no_harm), TEST(what_is_wrong_with_a_file_is_said), TEST(the_child_agrees_or_says_why),
-      TEST(a_verification_that_explodes_is_ended), TEST(a_verifier_that_crashes_is_a_refusal))

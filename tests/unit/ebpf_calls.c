@@ -153,7 +153,7 @@ static const struct case_of cases[] = {
 	{"answers and then swaps", {{"answer"}, {"swap", {0, 6, 6}}}, SP_DONE, "packets", 1},
 };
 
-static void calls_do_what_they_say_and_check_what_they_get(void)
+TEST(calls_do_what_they_say_and_check_what_they_get)
 {
 	struct rig r;
 
@@ -221,7 +221,7 @@ static uint64_t sees(struct rig *r, size_t offset, unsigned size)
 #define SEES(r, field)	   sees(r, offsetof(struct sp_bpf_packet, field), sizeof(((struct sp_bpf_packet *)0)->field))
 #define BYTE(r, field, at) sees(r, offsetof(struct sp_bpf_packet, field) + (at), 1)
 
-static void the_copy_says_what_the_nic_knows(void)
+TEST(the_copy_says_what_the_nic_knows)
 {
 	const struct frame_shape shape = {.ip = FRAME_IP6, .payload = 6};
 	struct rig r;
@@ -255,7 +255,7 @@ static void the_copy_says_what_the_nic_knows(void)
 }
 
 /* ---- whatever comes ------------------------------------------------------------------------------------ */
-static void random_programs_do_no_harm_to_random_packets(void)
+TEST(random_programs_do_no_harm_to_random_packets)
 {
 	struct ebpf_insn ins[ROOM + 8];
 	unsigned loaded = 0;
@@ -301,7 +301,7 @@ static void random_programs_do_no_harm_to_random_packets(void)
 }
 
 /* ---- and as any plug-in -------------------------------------------------------------------------------- */
-static void an_object_is_a_plugin_like_any(void)
+TEST(an_object_is_a_plugin_like_any)
 {
 	static const struct deed nothing = {NULL};
 	struct sp_plugin *plugin = load_deeds("one_of_many", &nothing, 1, SP_DONE);
@@ -359,7 +359,7 @@ static void reload(struct rig *r, int expected)
 	free(json);
 }
 
-static void a_reloaded_program_goes_on_with_the_state(void)
+TEST(a_reloaded_program_goes_on_with_the_state)
 {
 	struct sp_plugin *plugin = NULL;
 	struct sp_error error;
@@ -397,7 +397,3 @@ static void a_reloaded_program_goes_on_with_the_state(void)
 	CU_ASSERT_EQUAL(sp_plugin_unload(plugin), 0);
 	unlink(path);
 }
-
-SUITE("ebpf_calls", TEST(calls_do_what_they_say_and_check_what_they_get), TEST(the_copy_says_what_the_nic_knows),
-      TEST(random_programs_do_no_harm_to_random_packets), TEST(an_object_is_a_plugin_like_any),
-      TEST(a_reloaded_program_goes_on_with_the_state))

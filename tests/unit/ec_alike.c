@@ -84,20 +84,20 @@ static void alike(enum sp_ec_kind kind, unsigned k, unsigned m, uint64_t lost, u
 }
 
 /* The last chunk, of which the repair of another one is made, is half as long: behind it lie bytes of others. */
-static void the_last_submessage_with_a_short_chunk_is_none_of_those_that_are_alike(void)
+TEST(the_last_submessage_with_a_short_chunk_is_none_of_those_that_are_alike)
 {
 	alike(SP_EC_XOR, 4, 2, 2, 2, 3 * 8 - 1);
 	alike(SP_EC_MDS, 4, 2, 2, 2, 3 * 8 - 1);
 }
 
 /* Of seven in a row, a slice has time for three or so. */
-static void those_that_are_alike_go_on_where_a_slice_has_ended(void)
+TEST(those_that_are_alike_go_on_where_a_slice_has_ended)
 {
 	alike(SP_EC_MDS, 4, 3, 7, 8, 7 * 32);
 }
 
 /* Sixteen are looked at together; the one whose chunks are not to be had yet costs the others nothing. */
-static void those_of_which_a_chunk_is_being_written_are_reserved_by_themselves(void)
+TEST(those_of_which_a_chunk_is_being_written_are_reserved_by_themselves)
 {
 	for (unsigned i = 1; i <= 2; i++) {
 		refusals = i;
@@ -108,7 +108,3 @@ static void those_of_which_a_chunk_is_being_written_are_reserved_by_themselves(v
 	alike(SP_EC_MDS, 8, 4, 6, 1, 7 * 8);
 	CU_ASSERT_EQUAL(refusals, 0);
 }
-
-SUITE("ec_alike", TEST(the_last_submessage_with_a_short_chunk_is_none_of_those_that_are_alike),
-      TEST(those_that_are_alike_go_on_where_a_slice_has_ended),
-      TEST(those_of_which_a_chunk_is_being_written_are_reserved_by_themselves))

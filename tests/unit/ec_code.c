@@ -7,7 +7,7 @@
 
 #include "ec.h"
 #include "ec_vectors.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 static const uint64_t NOTHING[SP_EC_WORDS];
 
@@ -30,7 +30,7 @@ static void vectors_by(const struct sp_ec_kernel *kernel)
 	}
 }
 
-static void parity_is_what_an_independent_computation_says_by_each_kernel(void)
+TEST(parity_is_what_an_independent_computation_says_by_each_kernel)
 {
 	for (unsigned i = 0; ec_kernel(i); i++)
 		vectors_by(ec_kernel(i));
@@ -78,7 +78,7 @@ static void same_sums(struct sp_random *random, unsigned rows, unsigned first, u
 	CU_ASSERT_EQUAL_FATAL(memcmp(sums_to[0], sums_to[1], sizeof(sums_to[0])), 0);
 }
 
-static void both_kernels_make_the_same_of_any_rows_sources_lengths_and_alignments(void)
+TEST(both_kernels_make_the_same_of_any_rows_sources_lengths_and_alignments)
 {
 	static const unsigned counts[] = {1, 2, 3, 7, 8, 9, 12, 13, 16, 17, 20, 21, 40};
 	struct sp_random random;
@@ -100,7 +100,7 @@ static void both_kernels_make_the_same_of_any_rows_sources_lengths_and_alignment
 		same_sums(&random, 1 + (unsigned)len % SP_EC_GROUP, (unsigned)len % 2, 1 + (unsigned)len % 11, len);
 }
 
-static void every_factor_is_applied_to_every_byte_as_defined(void)
+TEST(every_factor_is_applied_to_every_byte_as_defined)
 {
 	uint8_t bytes[256], product[256], *from = bytes, *to = product;
 	uint64_t table[SP_EC_TABLE / 8];
@@ -116,7 +116,7 @@ static void every_factor_is_applied_to_every_byte_as_defined(void)
 		}
 }
 
-static void a_code_is_made_by_the_fastest_kernel_unless_the_environment_says_isa_l(void)
+TEST(a_code_is_made_by_the_fastest_kernel_unless_the_environment_says_isa_l)
 {
 	const struct sp_ec_kernel *best = sp_ec_gfni() ? sp_ec_gfni() : &sp_ec_isal;
 	const char *names[] = {"isa-l", "", "other"};
@@ -135,7 +135,7 @@ static void a_code_is_made_by_the_fastest_kernel_unless_the_environment_says_isa
 
 /* ---- codes ---- */
 
-static void there_are_codes_up_to_255_chunks_only(void)
+TEST(there_are_codes_up_to_255_chunks_only)
 {
 	for (unsigned k = 0; k < 300; k++)
 		for (unsigned m = 0; m < 300; m++) {
@@ -150,7 +150,7 @@ static void there_are_codes_up_to_255_chunks_only(void)
 	CU_ASSERT_EQUAL(sp_ec_code_init(&(struct sp_ec_code){0}, SP_EC_MDS, 200, 56, NULL), -EINVAL);
 }
 
-static void a_submessage_that_is_none_of_the_code_is_refused(void)
+TEST(a_submessage_that_is_none_of_the_code_is_refused)
 {
 	struct ec_code *c = ec_code_new(SP_EC_MDS, 4, 2);
 	static const struct sp_ec_submessage bad[] = {{0, 64, 64, NULL},	 {5, 64, 64, NULL}, {4, 63, 63, NULL},
@@ -214,7 +214,7 @@ static void every_loss(enum sp_ec_kind kind, unsigned k, unsigned m, unsigned da
 		every_loss_by(ec_kernel(i), kind, k, m, data);
 }
 
-static void every_loss_of_a_small_code_is_repaired_or_refused(void)
+TEST(every_loss_of_a_small_code_is_repaired_or_refused)
 {
 	for (unsigned k = 1; k < 10; k++)
 		for (unsigned m = 1; k + m <= 10; m++) {
@@ -224,7 +224,7 @@ static void every_loss_of_a_small_code_is_repaired_or_refused(void)
 		}
 }
 
-static void every_loss_of_a_shortened_code_is_repaired_or_refused(void)
+TEST(every_loss_of_a_shortened_code_is_repaired_or_refused)
 {
 	for (unsigned data = 1; data < 8; data++) {
 		every_loss(SP_EC_MDS, 8, 3, data);
@@ -254,7 +254,7 @@ static void counted_combine(size_t len, unsigned sources, unsigned rows, const u
 static const struct sp_ec_kernel counted = {
 	.together = 255, .sources = 8, .strip = 4096, .tables = counted_tables, .combine = counted_combine};
 
-static void a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than_asked(void)
+TEST(a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than_asked)
 {
 	static const struct {
 		unsigned k, m, data, lost;
@@ -369,13 +369,13 @@ static void nothing_beyond_by(const struct sp_ec_kernel *kernel)
 			}
 }
 
-static void nothing_beyond_a_chunk_is_even_read(void)
+TEST(nothing_beyond_a_chunk_is_even_read)
 {
 	for (unsigned i = 0; ec_kernel(i); i++)
 		nothing_beyond_by(ec_kernel(i));
 }
 
-static void a_change_of_any_byte_is_noticed_while_parity_is_left_over(void)
+TEST(a_change_of_any_byte_is_noticed_while_parity_is_left_over)
 {
 	for (unsigned kind = SP_EC_MDS; kind <= SP_EC_XOR; kind++) {
 		struct ec_code *c = ec_code_new((enum sp_ec_kind)kind, 9, 3);
@@ -405,7 +405,7 @@ static void a_change_of_any_byte_is_noticed_while_parity_is_left_over(void)
 	}
 }
 
-static void damaged_parity_that_is_used_up_spreads_and_one_left_over_tells(void)
+TEST(damaged_parity_that_is_used_up_spreads_and_one_left_over_tells)
 {
 	struct ec_code *c = ec_code_new(SP_EC_MDS, 9, 3);
 	const uint64_t missing[SP_EC_WORDS] = {1 << 2 | 1 << 5}, left[SP_EC_WORDS] = {1 << 11},
@@ -473,7 +473,7 @@ static void xor_by_budget(struct ec_code *c, struct ec_area *a, uint64_t budget)
 	CU_ASSERT(ec_guarded(a));
 }
 
-static void an_xor_that_fits_its_slice_is_not_cut_up_and_any_other_is(void)
+TEST(an_xor_that_fits_its_slice_is_not_cut_up_and_any_other_is)
 {
 	static const uint32_t lasts[] = {20000, 19999, 1};
 	static const uint64_t budgets[] = {0, 1, 60000, SP_EC_SLICE, UINT64_MAX};
@@ -610,7 +610,7 @@ static void a_plan_that_is_kept_serves_nothing_else_by(const struct sp_ec_kernel
 	}
 }
 
-static void a_plan_that_is_kept_serves_nothing_else(void)
+TEST(a_plan_that_is_kept_serves_nothing_else)
 {
 	for (unsigned i = 0; ec_kernel(i); i++)
 		a_plan_that_is_kept_serves_nothing_else_by(ec_kernel(i));
@@ -657,7 +657,7 @@ static void again_by(const struct sp_ec_kernel *kernel, enum sp_ec_kind kind, bo
 	ec_code_free(c);
 }
 
-static void the_same_again_is_made_of_the_submessage_further_on(void)
+TEST(the_same_again_is_made_of_the_submessage_further_on)
 {
 	for (unsigned i = 0; ec_kernel(i); i++)
 		for (unsigned n = 0; n < 4; n++)
@@ -707,7 +707,7 @@ static void alike_by(const struct sp_ec_kernel *kernel, enum sp_ec_kind kind)
 	ec_code_free(c);
 }
 
-static void those_in_a_row_that_are_alike_are_made_as_far_as_the_budget_goes(void)
+TEST(those_in_a_row_that_are_alike_are_made_as_far_as_the_budget_goes)
 {
 	for (unsigned i = 0; ec_kernel(i); i++) {
 		alike_by(ec_kernel(i), SP_EC_XOR);
@@ -715,7 +715,7 @@ static void those_in_a_row_that_are_alike_are_made_as_far_as_the_budget_goes(voi
 	}
 }
 
-static void what_went_past_the_caches_stays_loose_until_it_is_settled(void)
+TEST(what_went_past_the_caches_stays_loose_until_it_is_settled)
 {
 	struct ec_code *c = ec_code_new(SP_EC_XOR, 4, 2);
 	struct ec_area a;
@@ -743,7 +743,7 @@ static void what_went_past_the_caches_stays_loose_until_it_is_settled(void)
 	ec_code_free(c);
 }
 
-static void nothing_missing_is_nothing_to_do(void)
+TEST(nothing_missing_is_nothing_to_do)
 {
 	struct ec_code *c = ec_code_new(SP_EC_MDS, 4, 4);
 	const uint64_t parity[SP_EC_WORDS] = {0xF0}, beyond[SP_EC_WORDS] = {~0xFFull, ~0ull, ~0ull, ~0ull};
@@ -761,18 +761,3 @@ static void nothing_missing_is_nothing_to_do(void)
 	CU_ASSERT_FALSE(sp_ec_job_wrong(&c->job));
 	ec_code_free(c);
 }
-
-SUITE("ec_code", TEST(parity_is_what_an_independent_computation_says_by_each_kernel),
-
-      TEST(both_kernels_make_the_same_of_any_rows_sources_lengths_and_alignments),
-      TEST(every_factor_is_applied_to_every_byte_as_defined), TEST(there_are_codes_up_to_255_chunks_only),
-      TEST(a_code_is_made_by_the_fastest_kernel_unless_the_environment_says_isa_l),
-      TEST(a_submessage_that_is_none_of_the_code_is_refused), TEST(every_loss_of_a_small_code_is_repaired_or_refused),
-      TEST(every_loss_of_a_shortened_code_is_repaired_or_refused),
-      TEST(a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than_asked),
-      TEST(nothing_beyond_a_chunk_is_even_read), TEST(a_change_of_any_byte_is_noticed_while_parity_is_left_over),
-      TEST(damaged_parity_that_is_used_up_spreads_and_one_left_over_tells),
-      TEST(an_xor_that_fits_its_slice_is_not_cut_up_and_any_other_is), TEST(a_plan_that_is_kept_serves_nothing_else),
-      TEST(the_same_again_is_made_of_the_submessage_further_on),
-      TEST(those_in_a_row_that_are_alike_are_made_as_far_as_the_budget_goes),
-      TEST(what_went_past_the_caches_stays_loose_until_it_is_settled), TEST(nothing_missing_is_nothing_to_do))

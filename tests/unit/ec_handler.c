@@ -5,7 +5,7 @@
 
 /* ---- codes ---- */
 
-static void impossible_codes_are_refused_by_name(void)
+TEST(impossible_codes_are_refused_by_name)
 {
 	static const char *const bad[][2] = {
 		{"k", BASE "max-messages=4;k=0"},
@@ -38,7 +38,7 @@ static void impossible_codes_are_refused_by_name(void)
 
 /* All that a connection may have: the list begins with the connection's code, and no other wants more room, or is twice
  * there. By each packet alone, with 4 user bits, it can be told which one it is. */
-static void the_codes_of_a_connection_fit_its_room_and_can_be_told_apart(void)
+TEST(the_codes_of_a_connection_fit_its_room_and_can_be_told_apart)
 {
 	for (unsigned k = 1; k < SP_EC_CHUNKS_MAX; k++)
 		for (unsigned m = 1; k + m <= SP_EC_CHUNKS_MAX; m += 1 + m / 8) {
@@ -67,7 +67,7 @@ static void the_codes_of_a_connection_fit_its_room_and_can_be_told_apart(void)
 /* ---- parity that does not fit ---- */
 
 /* Also of a place in the list of codes that has none, and of two places, whichever packet of a chunk says otherwise. */
-static void parity_of_another_code_or_length_repairs_nothing_and_is_counted(void)
+TEST(parity_of_another_code_or_length_repairs_nothing_and_is_counted)
 {
 	const uint32_t fits = sp_ec_immediate(SP_EC_CODE_MDS, K, M, DATA);
 	const uint32_t wrong[] = {sp_ec_immediate(SP_EC_CODE_XOR, K, M, DATA),
@@ -120,7 +120,7 @@ static void parity_of_another_code_or_length_repairs_nothing_and_is_counted(void
 	end();
 }
 
-static void more_losses_than_parity_are_left_and_counted_as_failed(void)
+TEST(more_losses_than_parity_are_left_and_counted_as_failed)
 {
 	begin(RECEIVER);
 	post_pair(0);
@@ -157,7 +157,7 @@ static int send_parity(uint64_t k)
 	return call(SP_EC_CMD_PARITY, k, mr->id, (k - 1) % 4 * SLOT, DATA, mr->id, k % 4 * SLOT);
 }
 
-static void parity_is_sent_as_defined_behind_the_data(void)
+TEST(parity_is_sent_as_defined_behind_the_data)
 {
 	const uint32_t immediate = sp_ec_immediate(SP_EC_CODE_MDS, K, M, DATA);
 	unsigned parities = 0;
@@ -191,7 +191,7 @@ static void parity_is_sent_as_defined_behind_the_data(void)
 	end();
 }
 
-static void commands_for_parity_are_not_believed(void)
+TEST(commands_for_parity_are_not_believed)
 {
 	static const struct {
 		int rc;
@@ -246,7 +246,7 @@ static void commands_for_parity_are_not_believed(void)
 	end();
 }
 
-static void a_connection_or_a_context_may_end_while_parity_is_made(void)
+TEST(a_connection_or_a_context_may_end_while_parity_is_made)
 {
 	for (unsigned whole = 0; whole < 2; whole++) {
 		begin(SENDER);
@@ -272,8 +272,3 @@ static void a_connection_or_a_context_may_end_while_parity_is_made(void)
 		end();
 	}
 }
-
-SUITE("ec_handler", TEST(the_codes_of_a_connection_fit_its_room_and_can_be_told_apart),
-      TEST(impossible_codes_are_refused_by_name), TEST(parity_of_another_code_or_length_repairs_nothing_and_is_counted),
-      TEST(more_losses_than_parity_are_left_and_counted_as_failed), TEST(parity_is_sent_as_defined_behind_the_data),
-      TEST(commands_for_parity_are_not_believed), TEST(a_connection_or_a_context_may_end_while_parity_is_made))

@@ -16,7 +16,7 @@ static void mid_repair(uint64_t k, unsigned lost)
 	CU_ASSERT_EQUAL(bitmap(k), UINT32_MAX << lost);
 }
 
-static void the_packet_that_makes_it_possible_starts_the_repair_in_slices(void)
+TEST(the_packet_that_makes_it_possible_starts_the_repair_in_slices)
 {
 	uint64_t slices;
 
@@ -50,7 +50,7 @@ static void the_packet_that_makes_it_possible_starts_the_repair_in_slices(void)
 	end();
 }
 
-static void what_comes_for_a_chunk_in_repair_is_counted_and_not_written(void)
+TEST(what_comes_for_a_chunk_in_repair_is_counted_and_not_written)
 {
 	static const uint8_t other[MTU] = {1, 2, 3};
 
@@ -82,7 +82,7 @@ static void what_comes_for_a_chunk_in_repair_is_counted_and_not_written(void)
 	end();
 }
 
-static void a_message_ends_after_the_repair_that_it_is_in(void)
+TEST(a_message_ends_after_the_repair_that_it_is_in)
 {
 	for (unsigned which = 0; which < 2; which++) {
 		static uint8_t kept[SLOT];
@@ -109,7 +109,7 @@ static void a_message_ends_after_the_repair_that_it_is_in(void)
 	}
 }
 
-static void a_context_may_end_while_it_repairs(void)
+TEST(a_context_may_end_while_it_repairs)
 {
 	begin(RECEIVER);
 	post_pair(0);
@@ -121,7 +121,7 @@ static void a_context_may_end_while_it_repairs(void)
 }
 
 /* Two submessages can be repaired; parity is taken back while the first of them is. */
-static void what_has_not_begun_is_not_repaired_without_its_parity(void)
+TEST(what_has_not_begun_is_not_repaired_without_its_parity)
 {
 	const uint32_t immediate = sp_ec_immediate(SP_EC_CODE_MDS, 16, 8, DATA);
 	const unsigned packets = 16 * CHUNK / MTU, half = packets / 2;
@@ -183,7 +183,7 @@ static void last_of_chunks(unsigned first, unsigned second)
 	queue = 0;
 }
 
-static void workers_repair_one_message_together(void)
+TEST(workers_repair_one_message_together)
 {
 	two_submessages(8, 0, 8 * CHUNK / MTU);
 	CU_ASSERT_EQUAL(total(SP_EC_DECODE_SLICES), 0);
@@ -202,7 +202,7 @@ static void workers_repair_one_message_together(void)
 
 /* Seven losses: the seventh chunk of parity makes it possible, and the eighth comes at the same time on another worker.
  */
-static void what_two_workers_find_is_repaired_once(void)
+TEST(what_two_workers_find_is_repaired_once)
 {
 	two_submessages(7, 6 * CHUNK / MTU, 7 * CHUNK / MTU);
 	CU_ASSERT_EQUAL(total(SP_EC_DECODED), 1); /* the other submessage */
@@ -220,7 +220,7 @@ static void what_two_workers_find_is_repaired_once(void)
 }
 
 /* Parity of everything has come, of data only the first half, and then the packet that tells the length. */
-static void many_submessages_are_looked_at_a_few_at_a_time(void)
+TEST(many_submessages_are_looked_at_a_few_at_a_time)
 {
 	const unsigned chunks = 200;
 	const uint32_t immediate = sp_ec_immediate(SP_EC_CODE_MDS, 1, 1, (uint64_t)chunks * MTU);
@@ -250,7 +250,7 @@ static void many_submessages_are_looked_at_a_few_at_a_time(void)
 }
 
 /* Of each two neighbours one is lost; then comes the parity of those alone, in runs of many packets. */
-static void each_submessage_that_a_run_of_packets_makes_repairable_is_repaired(void)
+TEST(each_submessage_that_a_run_of_packets_makes_repairable_is_repaired)
 {
 	const unsigned chunks = 200;
 	const uint32_t immediate = sp_ec_immediate(SP_EC_CODE_MDS, 1, 1, (uint64_t)chunks * MTU);
@@ -273,7 +273,7 @@ static void each_submessage_that_a_run_of_packets_makes_repairable_is_repaired(v
 	end();
 }
 
-static void parity_first_twice_and_late_does_what_it_should(void)
+TEST(parity_first_twice_and_late_does_what_it_should)
 {
 	begin(RECEIVER);
 	post_pair(0);
@@ -305,7 +305,7 @@ static void parity_first_twice_and_late_does_what_it_should(void)
 }
 
 /* One generation: the keys are the same, and parity of an earlier message may be there still. */
-static void parity_repairs_its_own_message_only(void)
+TEST(parity_repairs_its_own_message_only)
 {
 	begin(BASE "max-messages=4;generations=1");
 	generations = 1;
@@ -331,7 +331,7 @@ static void parity_repairs_its_own_message_only(void)
 }
 
 /* 20 chunks, posted as 32: what is missing is only known with the packet that ends the message. */
-static void the_packet_that_tells_the_length_may_come_last(void)
+TEST(the_packet_that_tells_the_length_may_come_last)
 {
 	const unsigned chunks = 20, rows = 5, last = chunks * CHUNK / MTU - 1;
 	const uint32_t immediate = sp_ec_immediate(SP_EC_CODE_MDS, K, M, (uint64_t)chunks * CHUNK);
@@ -357,7 +357,7 @@ static void the_packet_that_tells_the_length_may_come_last(void)
 	end();
 }
 
-static void a_message_of_which_nothing_came_is_made_of_parity(void)
+TEST(a_message_of_which_nothing_came_is_made_of_parity)
 {
 	const unsigned rows = 4;
 
@@ -378,12 +378,3 @@ static void a_message_of_which_nothing_came_is_made_of_parity(void)
 	CU_ASSERT_EQUAL(status(0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
 	end();
 }
-
-SUITE("ec_repair", TEST(the_packet_that_makes_it_possible_starts_the_repair_in_slices),
-      TEST(what_comes_for_a_chunk_in_repair_is_counted_and_not_written),
-      TEST(a_message_ends_after_the_repair_that_it_is_in), TEST(a_context_may_end_while_it_repairs),
-      TEST(what_has_not_begun_is_not_repaired_without_its_parity), TEST(workers_repair_one_message_together),
-      TEST(what_two_workers_find_is_repaired_once), TEST(many_submessages_are_looked_at_a_few_at_a_time),
-      TEST(each_submessage_that_a_run_of_packets_makes_repairable_is_repaired),
-      TEST(parity_first_twice_and_late_does_what_it_should), TEST(parity_repairs_its_own_message_only),
-      TEST(the_packet_that_tells_the_length_may_come_last), TEST(a_message_of_which_nothing_came_is_made_of_parity))

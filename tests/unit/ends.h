@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "pair.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 /* How the NICs of the next ends_make() run. */
 static enum { VIRTUAL, THREADS, ATTACHED } mode;
@@ -139,28 +139,24 @@ static inline void ends_unmake(void)
 	sp_link_destroy(link_);
 }
 
-/* The same rules for all three. */
-#define RULE(rule)                                                                                                     \
-	static void rule##_virtual(void)                                                                               \
+/* The same rule three times. */
+#define TEST_EACH_WAY(rule)                                                                                            \
+	static void rule(void);                                                                                        \
+	SUITE_RULE(rule##_virtual, #rule, NULL)                                                                        \
 	{                                                                                                              \
 		mode = VIRTUAL;                                                                                        \
 		rule();                                                                                                \
 	}                                                                                                              \
-	static void rule##_threads(void)                                                                               \
+	TEST(rule##_with_threads)                                                                                      \
 	{                                                                                                              \
 		mode = THREADS;                                                                                        \
 		rule();                                                                                                \
 	}                                                                                                              \
-	static void rule##_attached(void)                                                                              \
+	TEST(rule##_attached)                                                                                          \
 	{                                                                                                              \
 		mode = ATTACHED;                                                                                       \
 		rule();                                                                                                \
-	}
-
-#define TESTS(rule)                                                                                                    \
-	{#rule, rule##_virtual}, {#rule "_with_threads", rule##_threads},                                              \
-	{                                                                                                              \
-#rule "_attached", rule##_attached                                                                     \
-	}
+	}                                                                                                              \
+	static void rule(void)
 
 #endif

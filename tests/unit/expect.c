@@ -10,7 +10,7 @@
 #include "../../testbed/fields.h"
 #include "../../testbed/random.h"
 #include "frame.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 #define START  1700000000000000000ull
 #define SEEDS  4000
@@ -25,7 +25,6 @@ static struct sp_error error;
 
 static void keep(void *arg, const char *text)
 {
-	(void)arg;
 	if (saying < SP_EXPECT_SAID + 2)
 		snprintf(said[saying], sizeof(said[0]), "%s", text);
 	saying++;
@@ -175,7 +174,7 @@ static const struct sp_field *find(const struct packet *p, const char *name)
 
 /* ---- captures -----------------------------------------------------------------------------------------------------
  */
-static void equal_captures_have_no_difference(void)
+TEST(equal_captures_have_no_difference)
 {
 	static uint8_t bytes[sizeof(struct capture) + 4096];
 	struct sp_random r;
@@ -196,7 +195,7 @@ static void equal_captures_have_no_difference(void)
 	CU_ASSERT_EQUAL(compare(NULL), 1);
 }
 
-static void one_changed_field_is_named_and_nothing_else(void)
+TEST(one_changed_field_is_named_and_nothing_else)
 {
 	struct sp_field field[SP_FIELDS];
 	struct sp_random r;
@@ -220,7 +219,7 @@ static void one_changed_field_is_named_and_nothing_else(void)
 	}
 }
 
-static void a_difference_is_told_with_both_values(void)
+TEST(a_difference_is_told_with_both_values)
 {
 	struct sp_random r;
 
@@ -251,7 +250,7 @@ static void a_difference_is_told_with_both_values(void)
 		CU_FAIL("a short frame differs in more than its end");
 }
 
-static void the_first_differences_are_said_and_all_are_counted(void)
+TEST(the_first_differences_are_said_and_all_are_counted)
 {
 	struct sp_random r;
 
@@ -265,7 +264,7 @@ static void the_first_differences_are_said_and_all_are_counted(void)
 }
 
 /* Some of a are missing in b, and b has some more: each is told by its number, and no other packet. */
-static void missing_and_added_packets_are_told_and_what_follows_stays_in_step(void)
+TEST(missing_and_added_packets_are_told_and_what_follows_stays_in_step)
 {
 	struct sp_random r;
 	struct capture extra;
@@ -321,7 +320,7 @@ static void missing_and_added_packets_are_told_and_what_follows_stays_in_step(vo
 	CU_ASSERT_PTR_NOT_NULL(strstr(said[1], " at 0.000001500 s) was not sent"));
 }
 
-static void long_captures_that_differ_everywhere_take_no_longer_than_long_captures(void)
+TEST(long_captures_that_differ_everywhere_take_no_longer_than_long_captures)
 {
 	const unsigned long count = suite_times(100000); /* every one is other: the slowest way through */
 	uint8_t *bytes = malloc(24 + count * 76), *p;
@@ -346,7 +345,7 @@ static void long_captures_that_differ_everywhere_take_no_longer_than_long_captur
 	free(bytes);
 }
 
-static void times_may_be_off_by_the_tolerance_and_no_more(void)
+TEST(times_may_be_off_by_the_tolerance_and_no_more)
 {
 	struct sp_tolerance t = {.time = 0};
 	struct sp_random r;
@@ -372,7 +371,7 @@ static void times_may_be_off_by_the_tolerance_and_no_more(void)
 
 /* ---- tolerances ---------------------------------------------------------------------------------------------------
  */
-static void a_tolerated_field_may_differ_and_so_may_what_covers_it(void)
+TEST(a_tolerated_field_may_differ_and_so_may_what_covers_it)
 {
 	static const char *const pairs[][2] = {
 		{"ip.ttl", "ip.checksum"},
@@ -421,7 +420,7 @@ static void a_tolerated_field_may_differ_and_so_may_what_covers_it(void)
 	CU_ASSERT(tried > 200);
 }
 
-static void psns_may_start_anywhere_and_must_count_the_same(void)
+TEST(psns_may_start_anywhere_and_must_count_the_same)
 {
 	struct sp_tolerance t = {.psn_start = true};
 	struct sp_random r;
@@ -470,7 +469,7 @@ static void psns_may_start_anywhere_and_must_count_the_same(void)
 	}
 }
 
-static void tolerances_are_read_or_refused_by_word(void)
+TEST(tolerances_are_read_or_refused_by_word)
 {
 	struct sp_tolerance t = {.time = 0};
 
@@ -499,7 +498,7 @@ static void tolerances_are_read_or_refused_by_word(void)
 			-EINVAL);
 }
 
-static void what_is_no_whole_capture_is_refused_and_never_equal(void)
+TEST(what_is_no_whole_capture_is_refused_and_never_equal)
 {
 	static uint8_t bytes[sizeof(struct capture) + 4096];
 	struct sp_random r;
@@ -542,7 +541,7 @@ static void what_is_no_whole_capture_is_refused_and_never_equal(void)
 }
 
 /* Any bytes in a capture: it is refused, or equal to itself, under every tolerance. */
-static void a_damaged_capture_is_refused_or_equal_to_itself(void)
+TEST(a_damaged_capture_is_refused_or_equal_to_itself)
 {
 	static uint8_t bytes[sizeof(struct capture) + 4096];
 	const char *field[2] = {"payload", "ip.id"};
@@ -583,7 +582,7 @@ static int64_t json(const char *want, const char *have)
 	return sp_expect_json(expected.path, have, &to_us, &error);
 }
 
-static void json_must_be_there_and_more_may_be(void)
+TEST(json_must_be_there_and_more_may_be)
 {
 	static const struct {
 		const char *want, *have;
@@ -627,7 +626,7 @@ static void json_must_be_there_and_more_may_be(void)
 		}
 }
 
-static void json_that_cannot_fail_or_is_none_is_refused(void)
+TEST(json_that_cannot_fail_or_is_none_is_refused)
 {
 	static const struct {
 		const char *want, *words;
@@ -668,7 +667,7 @@ static void json_that_cannot_fail_or_is_none_is_refused(void)
 	CU_ASSERT_EQUAL(json("{\"a\": 7}", "{\"a\": "), -EINVAL);
 }
 
-static void json_nested_deeply_is_compared_to_the_bottom(void)
+TEST(json_nested_deeply_is_compared_to_the_bottom)
 {
 	static char want[40000], have[40000];
 	size_t used = 0;
@@ -686,7 +685,7 @@ static void json_nested_deeply_is_compared_to_the_bottom(void)
 }
 
 /* Any text: it is refused, or equal to itself. */
-static void damaged_json_is_refused_or_equal_to_itself(void)
+TEST(damaged_json_is_refused_or_equal_to_itself)
 {
 	static const char whole[] =
 		"{\"a\": [1, {\"b\": 18446744073709551615, \"c\": -2.5e-3}, \"...\"], "
@@ -732,7 +731,7 @@ static int64_t memory(const void *want, size_t want_len, const void *have, size_
 	return sp_expect_memory(expected.path, have, have_len, "context flows", &to_us, &error);
 }
 
-static void memory_must_be_the_same_and_zero_behind_it(void)
+TEST(memory_must_be_the_same_and_zero_behind_it)
 {
 	static uint8_t want[200000], have[200000];
 
@@ -763,7 +762,7 @@ static void memory_must_be_the_same_and_zero_behind_it(void)
 }
 
 /* One byte changed anywhere: one difference, there. */
-static void one_changed_byte_of_memory_is_found_where_it_is(void)
+TEST(one_changed_byte_of_memory_is_found_where_it_is)
 {
 	static uint8_t want[70000], have[70000];
 	struct sp_random r;
@@ -784,14 +783,3 @@ static void one_changed_byte_of_memory_is_found_where_it_is(void)
 		}
 	}
 }
-
-SUITE("expect", TEST(equal_captures_have_no_difference), TEST(one_changed_field_is_named_and_nothing_else),
-      TEST(a_difference_is_told_with_both_values), TEST(the_first_differences_are_said_and_all_are_counted),
-      TEST(missing_and_added_packets_are_told_and_what_follows_stays_in_step),
-      TEST(long_captures_that_differ_everywhere_take_no_longer_than_long_captures),
-      TEST(times_may_be_off_by_the_tolerance_and_no_more), TEST(a_tolerated_field_may_differ_and_so_may_what_covers_it),
-      TEST(psns_may_start_anywhere_and_must_count_the_same), TEST(tolerances_are_read_or_refused_by_word),
-      TEST(what_is_no_whole_capture_is_refused_and_never_equal), TEST(a_damaged_capture_is_refused_or_equal_to_itself),
-      TEST(json_must_be_there_and_more_may_be), TEST(json_that_cannot_fail_or_is_none_is_refused),
-      TEST(json_nested_deeply_is_compared_to_the_bottom), TEST(damaged_json_is_refused_or_equal_to_itself),
-      TEST(memory_must_be_the_same_and_zero_behind_it), TEST(one_changed_byte_of_memory_is_found_where_it_is))

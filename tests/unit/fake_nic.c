@@ -90,8 +90,6 @@ int sp_qp_control(struct sp_ctx *c, uint32_t *qp)
 
 int sp_messages_limit(struct sp_ctx *c, uint32_t count, sp_time idle)
 {
-	(void)c;
-	(void)idle;
 	return count <= FAKE_MESSAGES ? 0 : -ENOMEM;
 }
 
@@ -130,26 +128,16 @@ void sp_mem_put(struct sp_ctx *c, const struct sp_mem *m)
 
 void sp_dma_fault(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uint64_t len)
 {
-	(void)c;
-	(void)m;
-	(void)offset;
-	(void)len;
 	abort(); /* no test here provokes one */
 }
 
 bool sp_dma_traced(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, const void *from, uint64_t len)
 {
-	(void)c;
-	(void)m;
-	(void)offset;
-	(void)from;
-	(void)len;
 	return false;
 }
 
 int sp_dma_read(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, void *to, uint32_t len)
 {
-	(void)c;
 	if (!sp_mem_holds(m, offset, len))
 		abort();
 	memcpy(to, m->base + offset, len);
@@ -165,21 +153,18 @@ static uint64_t *fake_word(const struct sp_mem *m, uint64_t offset)
 
 int sp_dma_or64(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uint64_t bits)
 {
-	(void)c;
 	__atomic_fetch_or(fake_word(m, offset), bits, __ATOMIC_ACQ_REL);
 	return 0;
 }
 
 int sp_dma_add64(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uint64_t n, uint64_t *old)
 {
-	(void)c;
 	*old = __atomic_fetch_add(fake_word(m, offset), n, __ATOMIC_ACQ_REL);
 	return 0;
 }
 
 int sp_dma_store64(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uint64_t value)
 {
-	(void)c;
 	__atomic_store_n(fake_word(m, offset), value, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -232,7 +217,6 @@ int sp_timer_arm(struct sp_ctx *c, struct sp_timer *t, sp_time at)
 
 int sp_timer_cancel(struct sp_ctx *c, struct sp_timer *t)
 {
-	(void)c;
 	t->armed = 0;
 	return 0;
 }
@@ -272,8 +256,6 @@ void fake_issue(struct fake_nic *f, unsigned budget, unsigned rounds)
 
 int sp_path_open(struct sp_ctx *c, const uint8_t ip[16], bool only, struct sp_path **path)
 {
-	(void)c;
-	(void)ip;
 	*path = NULL;
 	return only ? 0 : -EINVAL;
 }
@@ -282,8 +264,6 @@ int sp_send_roce(struct sp_ctx *c, struct sp_path *path, const struct sp_send *s
 {
 	struct fake_nic *f = fake_of(c);
 	struct fake_sent *s;
-
-	(void)path;
 	if (!f->room)
 		return -EAGAIN;
 	if (f->sent_count == FAKE_SENT || send->ext_len > 64 || send->len > 4096)
@@ -318,13 +298,11 @@ int sp_send_roce_run(struct sp_ctx *c, struct sp_path *path, const struct sp_sen
 /* Everything is copied. */
 uint64_t sp_send_mark(struct sp_ctx *c)
 {
-	(void)c;
 	return 0;
 }
 
 bool sp_send_settled(struct sp_ctx *c, uint64_t mark)
 {
-	(void)c;
 	return mark == 0;
 }
 

@@ -59,7 +59,7 @@ static unsigned handled(uint8_t worker)
 	return n;
 }
 
-static void packets_that_come_to_any_worker_are_handled_on_the_home_worker(void)
+TEST(packets_that_come_to_any_worker_are_handled_on_the_home_worker)
 {
 	uint64_t seed = 3;
 
@@ -91,7 +91,7 @@ static void packets_that_come_to_any_worker_are_handled_on_the_home_worker(void)
 	}
 }
 
-static void other_contexts_packets_stay_where_they_come(void)
+TEST(other_contexts_packets_stay_where_they_come)
 {
 	start(2);
 	rig_context(&rig, "second", "anywhere", "qp=66");
@@ -103,7 +103,7 @@ static void other_contexts_packets_stay_where_they_come(void)
 	end();
 }
 
-static void a_packet_handed_over_is_received_once_by_the_worker_that_handles_it(void)
+TEST(a_packet_handed_over_is_received_once_by_the_worker_that_handles_it)
 {
 	struct sp_nic_totals t;
 	const uint32_t id = start(2);
@@ -128,7 +128,7 @@ static void a_packet_handed_over_is_received_once_by_the_worker_that_handles_it(
 	end();
 }
 
-static void what_the_home_worker_does_not_come_round_to_is_dropped_as_handover_full(void)
+TEST(what_the_home_worker_does_not_come_round_to_is_dropped_as_handover_full)
 {
 	struct sp_nic_totals t;
 	const uint32_t id = start(2);
@@ -150,7 +150,7 @@ static void what_the_home_worker_does_not_come_round_to_is_dropped_as_handover_f
 	end();
 }
 
-static void what_was_handed_over_for_a_context_that_goes_is_nobodys(void)
+TEST(what_was_handed_over_for_a_context_that_goes_is_nobodys)
 {
 	const uint32_t id = start(2);
 
@@ -166,7 +166,7 @@ static void what_was_handed_over_for_a_context_that_goes_is_nobodys(void)
 	end();
 }
 
-static void a_nic_that_ends_lets_go_of_what_was_handed_over(void)
+TEST(a_nic_that_ends_lets_go_of_what_was_handed_over)
 {
 	start(2);
 	for (uint32_t i = 0; i < 7; i++)
@@ -185,24 +185,21 @@ static struct {
 
 static void arrived(void *arg, const struct sp_packet *p, int parsed, sp_time now)
 {
-	(void)arg, (void)p, (void)parsed, (void)now;
 	told.arrived++;
 }
 
 static void matched(void *arg, const struct sp_packet *p, const char *context, const char *handler)
 {
-	(void)arg, (void)p, (void)context, (void)handler;
 	told.matched++;
 }
 
 static void fate(void *arg, const struct sp_packet *p, enum sp_capture_fate what, const char *reason)
 {
-	(void)arg, (void)p, (void)reason;
 	told.fates++;
 	told.fate = what;
 }
 
-static void a_watch_is_told_of_a_packet_handed_over_once(void)
+TEST(a_watch_is_told_of_a_packet_handed_over_once)
 {
 	const struct sp_watch watch = {.arrived = arrived, .matched = matched, .fate = fate};
 
@@ -224,10 +221,3 @@ static void a_watch_is_told_of_a_packet_handed_over_once(void)
 	CU_ASSERT_EQUAL(told.fate, SP_CAPTURE_DROPPED);
 	end();
 }
-
-SUITE("handover", TEST(packets_that_come_to_any_worker_are_handled_on_the_home_worker),
-      TEST(other_contexts_packets_stay_where_they_come),
-      TEST(a_packet_handed_over_is_received_once_by_the_worker_that_handles_it),
-      TEST(what_the_home_worker_does_not_come_round_to_is_dropped_as_handover_full),
-      TEST(what_was_handed_over_for_a_context_that_goes_is_nobodys),
-      TEST(a_nic_that_ends_lets_go_of_what_was_handed_over), TEST(a_watch_is_told_of_a_packet_handed_over_once))

@@ -21,7 +21,7 @@ static uint64_t held(int fd)
 
 static const char sdr[] = "c\0sdr\0qp\0000x100";
 
-static void what_is_given_back_holds_no_memory_whoever_keeps_it(void)
+TEST(what_is_given_back_holds_no_memory_whoever_keeps_it)
 {
 	struct sp_attach_exchange hello, region, context, last;
 	uint8_t *kept;
@@ -58,7 +58,7 @@ static void what_is_given_back_holds_no_memory_whoever_keeps_it(void)
 	stop();
 }
 
-static void reports_cannot_be_collected(void)
+TEST(reports_cannot_be_collected)
 {
 	struct sp_attach_exchange report[4];
 	void *text;
@@ -83,7 +83,7 @@ static void reports_cannot_be_collected(void)
 }
 
 /* Whose NIC is stopped has its data still: nothing that has arrived turns to zeros before it is looked at. */
-static void a_nic_that_stops_leaves_regions_as_they_are(void)
+TEST(a_nic_that_stops_leaves_regions_as_they_are)
 {
 	struct sp_event event;
 	struct sp_dev *dev;
@@ -114,7 +114,7 @@ static void a_nic_that_stops_leaves_regions_as_they_are(void)
 }
 
 /* Of a context that its application has closed over here, and looks at over there. */
-static void memory_that_has_gone_is_no_event(void)
+TEST(memory_that_has_gone_is_no_event)
 {
 	struct sp_device *d;
 	struct sp_event event;
@@ -140,7 +140,7 @@ static void memory_that_has_gone_is_no_event(void)
 }
 
 /* Neither the NIC's descriptors nor anybody's account suffer when there is no descriptor left for what is asked. */
-static void what_finds_no_descriptor_is_refused_and_leaves_nothing(void)
+TEST(what_finds_no_descriptor_is_refused_and_leaves_nothing)
 {
 	static const struct {
 		enum sp_attach_op op;
@@ -222,7 +222,7 @@ static int open_as_nobody(const char *key, const char *value)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void filters_are_for_the_nics_own_user_and_whom_he_allows_them(void)
+TEST(filters_are_for_the_nics_own_user_and_whom_he_allows_them)
 {
 	struct sp_dev *dev;
 	uint32_t id;
@@ -250,7 +250,7 @@ static void filters_are_for_the_nics_own_user_and_whom_he_allows_them(void)
 
 /* ---- the NIC's name ---- */
 
-static void nobody_else_can_hold_the_lock(void)
+TEST(nobody_else_can_hold_the_lock)
 {
 	struct stat st;
 
@@ -304,7 +304,7 @@ int fallocate(int fd, int mode, off_t offset, off_t bytes)
 	return (int)syscall(SYS_fallocate, fd, mode, offset, bytes);
 }
 
-static void no_worker_makes_an_area(void)
+TEST(no_worker_makes_an_area)
 {
 	struct sp_attach_exchange context, none = {.op = SP_ATTACH_OPEN, .arg = {2}};
 	static const char large[] =
@@ -400,7 +400,7 @@ static int page_comes_first(uint16_t op, uint64_t arg, const char *data, uint32_
 	return fd;
 }
 
-static void nobody_waits_for_memory_that_others_want(void)
+TEST(nobody_waits_for_memory_that_others_want)
 {
 	static const char area[] =
 		"c\0sdr\0qp\0000x200\0max-messages\0001024\0max-message-bytes\000256M\0chunk-bytes\0001024";
@@ -433,7 +433,7 @@ static void nobody_waits_for_memory_that_others_want(void)
 	stop();
 }
 
-static void who_wants_much_memory_takes_turns(void)
+TEST(who_wants_much_memory_takes_turns)
 {
 	const struct sp_attach_request much = {SP_ATTACH_MAGIC, SP_ATTACH_VERSION, SP_ATTACH_MR_ALLOC, 0, 0, {LARGE}};
 	const struct sp_attach_request less = {SP_ATTACH_MAGIC, SP_ATTACH_VERSION, SP_ATTACH_MR_ALLOC, 0, 0,
@@ -495,7 +495,7 @@ static void owe(sp_time until)
 			__atomic_store_n(&server->session[i].ready, until, __ATOMIC_SEQ_CST);
 }
 
-static void who_has_used_too_much_waits_and_others_do_not(void)
+TEST(who_has_used_too_much_waits_and_others_do_not)
 {
 	struct sp_attach_link *other = calloc(1, sizeof(*other));
 	struct sp_attach_exchange x;
@@ -526,7 +526,7 @@ static void who_has_used_too_much_waits_and_others_do_not(void)
 	stop();
 }
 
-static void control_work_is_held_against_who_wants_it(void)
+TEST(control_work_is_held_against_who_wants_it)
 {
 	static struct sp_session session[3];
 	struct sp_server s = {.session = session, .sessions = 3};
@@ -546,11 +546,3 @@ static void control_work_is_held_against_who_wants_it(void)
 	sp_session_charge(&s, &session[2], 3600 * SP_SEC);
 	CU_ASSERT(session[2].ready <= sp_clock() + SP_SEC + SP_CREDIT);
 }
-
-SUITE("harm", TEST(what_is_given_back_holds_no_memory_whoever_keeps_it), TEST(reports_cannot_be_collected),
-      TEST(a_nic_that_stops_leaves_regions_as_they_are), TEST(memory_that_has_gone_is_no_event),
-      TEST(what_finds_no_descriptor_is_refused_and_leaves_nothing),
-      TEST(filters_are_for_the_nics_own_user_and_whom_he_allows_them), TEST(nobody_else_can_hold_the_lock),
-      TEST(no_worker_makes_an_area), TEST(nobody_waits_for_memory_that_others_want),
-      TEST(who_wants_much_memory_takes_turns), TEST(who_has_used_too_much_waits_and_others_do_not),
-      TEST(control_work_is_held_against_who_wants_it))

@@ -12,7 +12,7 @@ static void start_works(struct sp_ctx *c, struct clockwork *s)
 	sp_work_start(c, &s->work[1]); /* it is in the queue already */
 }
 
-static void deferred_work_runs_one_slice_a_poll_the_oldest_first(void)
+TEST(deferred_work_runs_one_slice_a_poll_the_oldest_first)
 {
 	uint32_t id;
 
@@ -33,7 +33,7 @@ static void deferred_work_runs_one_slice_a_poll_the_oldest_first(void)
 	end();
 }
 
-static void work_may_start_itself_again(void)
+TEST(work_may_start_itself_again)
 {
 	uint32_t id;
 
@@ -46,7 +46,7 @@ static void work_may_start_itself_again(void)
 	end();
 }
 
-static void the_work_of_a_context_goes_with_it(void)
+TEST(the_work_of_a_context_goes_with_it)
 {
 	uint32_t a, b;
 
@@ -80,7 +80,7 @@ static void start_three(struct sp_ctx *c, struct clockwork *s)
 		sp_issue_start(c, &s->issue[i]);
 }
 
-static void issue_is_given_a_budget_and_no_context_more_than_a_burst_a_poll(void)
+TEST(issue_is_given_a_budget_and_no_context_more_than_a_burst_a_poll)
 {
 	uint32_t id;
 
@@ -99,7 +99,7 @@ static void issue_is_given_a_budget_and_no_context_more_than_a_burst_a_poll(void
 	end();
 }
 
-static void the_issues_of_a_context_take_turns(void)
+TEST(the_issues_of_a_context_take_turns)
 {
 	uint32_t id;
 
@@ -115,7 +115,7 @@ static void the_issues_of_a_context_take_turns(void)
 	end();
 }
 
-static void contexts_take_turns(void)
+TEST(contexts_take_turns)
 {
 	unsigned sent[26] = {0};
 	uint32_t id[12];
@@ -147,7 +147,7 @@ static void contexts_take_turns(void)
 	end();
 }
 
-static void an_issue_that_waits_is_not_called_until_it_is_started(void)
+TEST(an_issue_that_waits_is_not_called_until_it_is_started)
 {
 	uint32_t id;
 
@@ -171,7 +171,7 @@ static void an_issue_that_waits_is_not_called_until_it_is_started(void)
 	end();
 }
 
-static void a_start_during_issue_is_not_lost(void)
+TEST(a_start_during_issue_is_not_lost)
 {
 	uint32_t id;
 
@@ -186,7 +186,7 @@ static void a_start_during_issue_is_not_lost(void)
 	end();
 }
 
-static void an_issue_started_on_another_worker_runs_at_home(void)
+TEST(an_issue_started_on_another_worker_runs_at_home)
 {
 	struct frame f;
 	uint32_t id;
@@ -222,7 +222,7 @@ static void an_issue_started_on_another_worker_runs_at_home(void)
 	end();
 }
 
-static void attach_may_start_work_and_issues(void)
+TEST(attach_may_start_work_and_issues)
 {
 	start();
 	rig_context(&rig, "a", "clockwork", "qp=16;start=yes");
@@ -239,7 +239,7 @@ static unsigned __int128 wire_bits(uint32_t payload)
 	return 8ull * (8 + 14 + 20 + 8 + 12 + payload + (-payload & 3) + 4 + 4 + 12);
 }
 
-static void paced_packets_are_a_wire_time_apart_and_the_long_run_is_exact(void)
+TEST(paced_packets_are_a_wire_time_apart_and_the_long_run_is_exact)
 {
 	static const struct {
 		const char *text;
@@ -272,7 +272,7 @@ static void paced_packets_are_a_wire_time_apart_and_the_long_run_is_exact(void)
 		}
 }
 
-static void having_been_idle_gives_no_right_to_a_burst(void)
+TEST(having_been_idle_gives_no_right_to_a_burst)
 {
 	uint32_t id;
 
@@ -294,7 +294,7 @@ static void having_been_idle_gives_no_right_to_a_burst(void)
 	end();
 }
 
-static void a_worker_that_comes_late_makes_up_for_a_little_only(void)
+TEST(a_worker_that_comes_late_makes_up_for_a_little_only)
 {
 	const sp_time apart = (sp_time)wire_bits(0) * 1000; /* 656 ns at 1 Gbit/s */
 	unsigned before;
@@ -320,11 +320,10 @@ static uint64_t new_rate;
 
 static void change_pace(struct sp_ctx *c, struct clockwork *s)
 {
-	(void)s;
 	sp_pace(c, new_rate);
 }
 
-static void the_pace_changes_from_the_next_packet_on(void)
+TEST(the_pace_changes_from_the_next_packet_on)
 {
 	uint32_t id;
 
@@ -347,7 +346,7 @@ static void the_pace_changes_from_the_next_packet_on(void)
 	end();
 }
 
-static void every_context_has_its_own_pace(void)
+TEST(every_context_has_its_own_pace)
 {
 	static const char *const rate[] = {"qp=16;rate=1G", "qp=17;rate=2G", "qp=18;rate=3G"};
 	unsigned sent[3] = {0};
@@ -370,7 +369,7 @@ static void every_context_has_its_own_pace(void)
 
 /* ---- ports, neighbours and buffers that hold it up ---- */
 
-static void a_slow_port_gets_everything_in_order_and_time_goes_on(void)
+TEST(a_slow_port_gets_everything_in_order_and_time_goes_on)
 {
 	uint32_t id;
 	sp_time done;
@@ -393,7 +392,7 @@ static void a_slow_port_gets_everything_in_order_and_time_goes_on(void)
 	end();
 }
 
-static void a_paced_context_on_a_slower_port_goes_at_the_ports_pace(void)
+TEST(a_paced_context_on_a_slower_port_goes_at_the_ports_pace)
 {
 	uint32_t id;
 
@@ -408,7 +407,7 @@ static void a_paced_context_on_a_slower_port_goes_at_the_ports_pace(void)
 	end();
 }
 
-static void an_unknown_neighbour_holds_issues_up_and_loses_none(void)
+TEST(an_unknown_neighbour_holds_issues_up_and_loses_none)
 {
 	static const uint8_t answer[42] = {2, 0, 0, 0, 0, 1, 2, 0,   0, 0, 0, 2, 8, 6, 0, 1, 8, 0,   6, 4, 0,
 					   2, 2, 0, 0, 0, 0, 2, 192, 0, 2, 1, 2, 0, 0, 0, 0, 1, 192, 0, 2, 2};
@@ -431,7 +430,7 @@ static void an_unknown_neighbour_holds_issues_up_and_loses_none(void)
 	end();
 }
 
-static void without_buffers_issues_wait_for_some(void)
+TEST(without_buffers_issues_wait_for_some)
 {
 	static struct rte_mbuf *all[SP_PACKET_POOL + 1];
 	unsigned n = 0;
@@ -452,15 +451,3 @@ static void without_buffers_issues_wait_for_some(void)
 	CU_ASSERT_EQUAL(rig.port.sents, 100);
 	end();
 }
-
-SUITE("issue", TEST(deferred_work_runs_one_slice_a_poll_the_oldest_first), TEST(work_may_start_itself_again),
-      TEST(the_work_of_a_context_goes_with_it), TEST(issue_is_given_a_budget_and_no_context_more_than_a_burst_a_poll),
-      TEST(the_issues_of_a_context_take_turns), TEST(contexts_take_turns),
-      TEST(an_issue_that_waits_is_not_called_until_it_is_started), TEST(a_start_during_issue_is_not_lost),
-      TEST(an_issue_started_on_another_worker_runs_at_home), TEST(attach_may_start_work_and_issues),
-      TEST(paced_packets_are_a_wire_time_apart_and_the_long_run_is_exact),
-      TEST(having_been_idle_gives_no_right_to_a_burst), TEST(a_worker_that_comes_late_makes_up_for_a_little_only),
-      TEST(the_pace_changes_from_the_next_packet_on), TEST(every_context_has_its_own_pace),
-      TEST(a_slow_port_gets_everything_in_order_and_time_goes_on),
-      TEST(a_paced_context_on_a_slower_port_goes_at_the_ports_pace),
-      TEST(an_unknown_neighbour_holds_issues_up_and_loses_none), TEST(without_buffers_issues_wait_for_some))

@@ -55,7 +55,7 @@ static void send_all(const struct sp_port_ops *ops, bool six, struct frame_sent 
 	close_nic();
 }
 
-static void a_frame_lent_has_the_bytes_of_a_frame_copied(void)
+TEST(a_frame_lent_has_the_bytes_of_a_frame_copied)
 {
 	const unsigned n = RTE_DIM(lengths) * EXTS;
 	struct frame_sent *frame = calloc(2 * n, sizeof(*frame));
@@ -75,7 +75,7 @@ static void a_frame_lent_has_the_bytes_of_a_frame_copied(void)
 }
 
 /* Runs whose packets are lent, copied, too long, by turns. */
-static void runs_lent_have_the_bytes_of_runs_copied(void)
+TEST(runs_lent_have_the_bytes_of_runs_copied)
 {
 	enum { RUNS = 40, RUN = 45 };
 	struct frame_sent *frame = calloc(2 * RUNS * RUN, sizeof(*frame)), *f = frame;
@@ -134,7 +134,7 @@ static void runs_lent_have_the_bytes_of_runs_copied(void)
 }
 
 /* From bytes that are nobody's region there is nothing to wait for. */
-static void payload_that_lies_in_no_region_is_copied(void)
+TEST(payload_that_lies_in_no_region_is_copied)
 {
 	static uint8_t bytes[4096];
 	struct sp_send s = {.dest_qp = 16, .bytes = bytes, .len = sizeof(bytes)};
@@ -150,7 +150,7 @@ static void payload_that_lies_in_no_region_is_copied(void)
 	close_nic();
 }
 
-static void a_packet_that_waits_for_a_neighbour_is_copied(void)
+TEST(a_packet_that_waits_for_a_neighbour_is_copied)
 {
 	struct sp_send s = {.dest_qp = 16, .len = 2000};
 	struct sp_mr *mr;
@@ -173,7 +173,7 @@ static void a_packet_that_waits_for_a_neighbour_is_copied(void)
 }
 
 /* Nobody else's bytes are touched, and the receiver can tell. */
-static void bytes_changed_too_early_spoil_their_own_packet_only(void)
+TEST(bytes_changed_too_early_spoil_their_own_packet_only)
 {
 	struct sp_mr *mr;
 	uint32_t id;
@@ -193,7 +193,7 @@ static void bytes_changed_too_early_spoil_their_own_packet_only(void)
 	close_nic();
 }
 
-static void filters_see_all_pieces_of_a_frame(void)
+TEST(filters_see_all_pieces_of_a_frame)
 {
 	struct sp_rule *yes, *no;
 	struct sp_error error;
@@ -223,7 +223,7 @@ static void filters_see_all_pieces_of_a_frame(void)
 
 /* ---- bounds ---- */
 
-static void what_is_beyond_the_bound_is_copied(void)
+TEST(what_is_beyond_the_bound_is_copied)
 {
 	struct sp_mr *mr;
 	uint32_t id;
@@ -243,7 +243,7 @@ static void what_is_beyond_the_bound_is_copied(void)
 	close_nic();
 }
 
-static void without_pieces_left_packets_are_copied(void)
+TEST(without_pieces_left_packets_are_copied)
 {
 	static struct rte_mbuf *taken[SP_PIECES];
 	struct sp_mr *mr;
@@ -264,8 +264,3 @@ static void without_pieces_left_packets_are_copied(void)
 	CU_ASSERT_EQUAL(pier.lent, 1);
 	close_nic();
 }
-
-SUITE("lend", TEST(a_frame_lent_has_the_bytes_of_a_frame_copied), TEST(runs_lent_have_the_bytes_of_runs_copied),
-      TEST(payload_that_lies_in_no_region_is_copied), TEST(a_packet_that_waits_for_a_neighbour_is_copied),
-      TEST(bytes_changed_too_early_spoil_their_own_packet_only), TEST(filters_see_all_pieces_of_a_frame),
-      TEST(what_is_beyond_the_bound_is_copied), TEST(without_pieces_left_packets_are_copied))

@@ -5,7 +5,7 @@
 
 /* Of more regions than a lender has places for, and packets that come back in no order: each region is in use until its
  * own are back, and no longer. */
-static void each_region_is_in_use_until_its_own_packets_are_back(void)
+TEST(each_region_is_in_use_until_its_own_packets_are_back)
 {
 	enum { REGIONS = SP_LENT_REGIONS + 3, EACH = 5 };
 	struct sp_mr *mr[REGIONS];
@@ -46,7 +46,7 @@ static void each_region_is_in_use_until_its_own_packets_are_back(void)
 }
 
 /* Several ports give back as they like: all up to the mark must be back, however many others are. */
-static void packets_given_back_in_any_order_settle_when_all_are_back(void)
+TEST(packets_given_back_in_any_order_settle_when_all_are_back)
 {
 	struct sp_ctx *c;
 	struct sp_mr *mr;
@@ -198,7 +198,7 @@ static unsigned take_all_but(struct rte_mempool *pool, struct rte_mbuf **taken, 
 /* Ports that are full in the middle of a run, pieces and buffers that run short there, packets that cannot be sent,
  * more regions than a lender has places for, regions that go and come: each packet accepted is sent once, as it should
  * be, in order, and a region is in use exactly as long as something of it is out. */
-static void runs_cut_short_anywhere_lose_nothing_and_give_back_once(void)
+TEST(runs_cut_short_anywhere_lose_nothing_and_give_back_once)
 {
 	static struct rte_mbuf *piece[SP_PIECES], *buffer[SP_PACKET_POOL];
 	unsigned pieces = 0, buffers = 0, seen = 0, freed = 0, refused = 0, bounded = 0, blocked = 0;
@@ -263,7 +263,3 @@ static void runs_cut_short_anywhere_lose_nothing_and_give_back_once(void)
 	rte_pktmbuf_free_bulk(buffer, buffers);
 	close_nic();
 }
-
-SUITE("lend_order", TEST(each_region_is_in_use_until_its_own_packets_are_back),
-      TEST(runs_cut_short_anywhere_lose_nothing_and_give_back_once),
-      TEST(packets_given_back_in_any_order_settle_when_all_are_back))

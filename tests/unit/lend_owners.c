@@ -42,7 +42,7 @@ static void polls(unsigned n)
 		rig_poll(&rig, 1);
 }
 
-static void a_buffer_is_the_applications_again_when_the_port_has_given_it_back(void)
+TEST(a_buffer_is_the_applications_again_when_the_port_has_given_it_back)
 {
 	struct sdr_send *send[3];
 	struct sp_mr *mr;
@@ -79,7 +79,7 @@ static void a_buffer_is_the_applications_again_when_the_port_has_given_it_back(v
 	close_nic();
 }
 
-static void a_stream_goes_on_while_its_pieces_are_out(void)
+TEST(a_stream_goes_on_while_its_pieces_are_out)
 {
 	struct sdr_send *send;
 	struct sp_mr *mr;
@@ -129,7 +129,7 @@ static void a_stream_goes_on_while_its_pieces_are_out(void)
 
 /* ---- whoever goes first ---- */
 
-static void a_region_outlives_the_context_whose_packets_are_out(void)
+TEST(a_region_outlives_the_context_whose_packets_are_out)
 {
 	const uint64_t before = (open_nic(&lending), rig.nic->memory_used);
 	struct sdr_send *send;
@@ -162,7 +162,7 @@ static void a_region_outlives_the_context_whose_packets_are_out(void)
 }
 
 /* What the server does when an application's socket closes. */
-static void memory_of_an_application_that_dies_stays_until_its_packets_are_back(void)
+TEST(memory_of_an_application_that_dies_stays_until_its_packets_are_back)
 {
 	const uint64_t before = (open_nic(&lending), rig.nic->memory_used);
 	const struct sp_setting setting[] = {{"qp", "5"}, {"peer", "4"}};
@@ -199,7 +199,7 @@ static void memory_of_an_application_that_dies_stays_until_its_packets_are_back(
 }
 
 /* Some with the port, some still in the NIC's queue, of more regions than share a reference. */
-static void runs_of_an_application_that_dies_keep_each_its_region_and_no_other(void)
+TEST(runs_of_an_application_that_dies_keep_each_its_region_and_no_other)
 {
 	enum { REGIONS = SP_LENT_REGIONS + 2, EACH = 20, BYTES = 65536 };
 	const uint64_t before = (open_nic(&lending), rig.nic->memory_used);
@@ -258,7 +258,7 @@ static void runs_of_an_application_that_dies_keep_each_its_region_and_no_other(v
 	close_nic();
 }
 
-static void a_connection_closed_by_the_application_says_so_at_once(void)
+TEST(a_connection_closed_by_the_application_says_so_at_once)
 {
 	const struct sp_command close = {.op = SP_CMD_CLOSE};
 	struct sdr_send *send;
@@ -286,7 +286,7 @@ static void a_connection_closed_by_the_application_says_so_at_once(void)
 
 /* A PCI driver may keep what it was given when it is stopped; a later owner of the port, or the process's end, frees
  * it. */
-static void packets_given_back_after_the_nic_has_gone_do_no_harm(void)
+TEST(packets_given_back_after_the_nic_has_gone_do_no_harm)
 {
 	struct sdr_send *send;
 	struct sp_mr *mr;
@@ -310,7 +310,7 @@ static void packets_given_back_after_the_nic_has_gone_do_no_harm(void)
 	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), rig.in_use);
 }
 
-static void a_nic_may_go_with_packets_in_its_queue(void)
+TEST(a_nic_may_go_with_packets_in_its_queue)
 {
 	struct sdr_send *send;
 	struct sp_mr *mr;
@@ -326,10 +326,3 @@ static void a_nic_may_go_with_packets_in_its_queue(void)
 	CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
 	close_nic();
 }
-
-SUITE("lend_owners", TEST(a_buffer_is_the_applications_again_when_the_port_has_given_it_back),
-      TEST(a_stream_goes_on_while_its_pieces_are_out), TEST(a_region_outlives_the_context_whose_packets_are_out),
-      TEST(memory_of_an_application_that_dies_stays_until_its_packets_are_back),
-      TEST(runs_of_an_application_that_dies_keep_each_its_region_and_no_other),
-      TEST(a_connection_closed_by_the_application_says_so_at_once),
-      TEST(packets_given_back_after_the_nic_has_gone_do_no_harm), TEST(a_nic_may_go_with_packets_in_its_queue))

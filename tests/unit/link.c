@@ -7,7 +7,7 @@
 
 #include "../../testbed/link.h"
 #include "drain.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 static struct sp_link *open_link(struct sp_link_config config)
 {
@@ -71,7 +71,7 @@ static sp_time next_at(struct sp_link *link, unsigned end)
 	return sp_link_ops.next(sp_link_port(link, end), 0, false);
 }
 
-static void a_frame_arrives_after_its_time_on_the_wire_and_the_delay(void)
+TEST(a_frame_arrives_after_its_time_on_the_wire_and_the_delay)
 {
 	struct sp_link *link =
 		open_link((struct sp_link_config){.direction[0] = {.bandwidth = 1000000000, .delay = 5 * SP_US}});
@@ -87,7 +87,7 @@ static void a_frame_arrives_after_its_time_on_the_wire_and_the_delay(void)
 	sp_link_destroy(link);
 }
 
-static void a_short_frame_takes_the_time_of_the_shortest_that_ethernet_has(void)
+TEST(a_short_frame_takes_the_time_of_the_shortest_that_ethernet_has)
 {
 	struct sp_link *link = open_link((struct sp_link_config){.direction[1] = {.bandwidth = 1000000000}});
 
@@ -96,7 +96,7 @@ static void a_short_frame_takes_the_time_of_the_shortest_that_ethernet_has(void)
 	sp_link_destroy(link);
 }
 
-static void frames_queue_behind_each_other_without_rounding_errors_adding_up(void)
+TEST(frames_queue_behind_each_other_without_rounding_errors_adding_up)
 {
 	/* 7 Gbit/s: (100 + 24) * 8 bits take 141714.28... ps */
 	struct sp_link *link =
@@ -110,7 +110,7 @@ static void frames_queue_behind_each_other_without_rounding_errors_adding_up(voi
 	sp_link_destroy(link);
 }
 
-static void the_sender_is_held_back_while_its_queue_is_full_and_told_until_when(void)
+TEST(the_sender_is_held_back_while_its_queue_is_full_and_told_until_when)
 {
 	struct sp_link *link = open_link(
 		(struct sp_link_config){.direction[0] = {.bandwidth = 1000000000, .delay = SP_MS, .queue = 3}});
@@ -129,7 +129,7 @@ static void the_sender_is_held_back_while_its_queue_is_full_and_told_until_when(
 	sp_link_destroy(link);
 }
 
-static void loss_is_as_likely_as_asked_for(void)
+TEST(loss_is_as_likely_as_asked_for)
 {
 	const double chance[] = {0, 0.01, 0.3, 1};
 	const unsigned count = 20000;
@@ -153,7 +153,7 @@ static void loss_is_as_likely_as_asked_for(void)
 	}
 }
 
-static void a_duplicate_has_the_same_bytes_in_a_buffer_of_its_own(void)
+TEST(a_duplicate_has_the_same_bytes_in_a_buffer_of_its_own)
 {
 	struct sp_link *link = open_link((struct sp_link_config){.direction[0] = {.duplicate = 1, .delay = SP_US}});
 	struct rte_mbuf *m[3];
@@ -175,7 +175,7 @@ static void a_duplicate_has_the_same_bytes_in_a_buffer_of_its_own(void)
 	sp_link_destroy(link);
 }
 
-static void a_reordered_packet_is_overtaken(void)
+TEST(a_reordered_packet_is_overtaken)
 {
 	struct sp_link *link = open_link((struct sp_link_config){
 		.direction[0] = {.bandwidth = 1000000000, .delay = SP_US, .reorder = 0.1, .reorder_delay = 20 * SP_US},
@@ -241,7 +241,7 @@ static uint64_t run(uint64_t seed, double loss, double duplicate, uint64_t *lost
 	return hash;
 }
 
-static void packets_that_arrive_at_the_same_time_come_in_the_order_of_sending(void)
+TEST(packets_that_arrive_at_the_same_time_come_in_the_order_of_sending)
 {
 	struct sp_link *link = open_link((struct sp_link_config){.direction[0] = {.delay = SP_US}});
 
@@ -252,7 +252,7 @@ static void packets_that_arrive_at_the_same_time_come_in_the_order_of_sending(vo
 	sp_link_destroy(link);
 }
 
-static void the_same_seed_gives_the_same_packets_at_the_same_times(void)
+TEST(the_same_seed_gives_the_same_packets_at_the_same_times)
 {
 	uint64_t first = run(1, 0.1, 0.1, NULL);
 
@@ -260,7 +260,7 @@ static void the_same_seed_gives_the_same_packets_at_the_same_times(void)
 	CU_ASSERT_NOT_EQUAL(run(2, 0.1, 0.1, NULL), first);
 }
 
-static void what_is_lost_does_not_depend_on_the_other_probabilities(void)
+TEST(what_is_lost_does_not_depend_on_the_other_probabilities)
 {
 	uint64_t with[4], without[4];
 
@@ -269,7 +269,7 @@ static void what_is_lost_does_not_depend_on_the_other_probabilities(void)
 	CU_ASSERT_EQUAL(memcmp(with, without, sizeof(with)), 0);
 }
 
-static void the_two_directions_lose_independently(void)
+TEST(the_two_directions_lose_independently)
 {
 	struct sp_link *link =
 		open_link((struct sp_link_config){.direction = {{.loss = 0.5}, {.loss = 0.5}}, .seed = 9});
@@ -284,7 +284,7 @@ static void the_two_directions_lose_independently(void)
 	sp_link_destroy(link);
 }
 
-static void a_flow_stays_on_its_queue_and_flows_spread_over_all_queues(void)
+TEST(a_flow_stays_on_its_queue_and_flows_spread_over_all_queues)
 {
 	struct sp_link *link = open_link((struct sp_link_config){.queues = {1, 4}});
 	unsigned per_queue[4] = {0};
@@ -310,7 +310,7 @@ static void a_flow_stays_on_its_queue_and_flows_spread_over_all_queues(void)
 	sp_link_destroy(link);
 }
 
-static void memory_in_flight_is_bounded_and_then_the_sender_waits_for_an_arrival(void)
+TEST(memory_in_flight_is_bounded_and_then_the_sender_waits_for_an_arrival)
 {
 	/* 100 ms at 400 Gbit/s hold 5 GB */
 	struct sp_link *link = open_link((struct sp_link_config){
@@ -342,7 +342,7 @@ static void memory_in_flight_is_bounded_and_then_the_sender_waits_for_an_arrival
 	rte_pktmbuf_free(m);
 }
 
-static void a_shared_buffer_is_not_handed_to_the_receiver_who_may_write_to_it(void)
+TEST(a_shared_buffer_is_not_handed_to_the_receiver_who_may_write_to_it)
 {
 	struct sp_link *link = open_link((struct sp_link_config){.seed = 1});
 	struct rte_mbuf *m = frame(100, 11, 1), *got;
@@ -358,7 +358,7 @@ static void a_shared_buffer_is_not_handed_to_the_receiver_who_may_write_to_it(vo
 	sp_link_destroy(link);
 }
 
-static void without_a_buffer_for_what_has_arrived_it_waits_and_time_goes_on(void)
+TEST(without_a_buffer_for_what_has_arrived_it_waits_and_time_goes_on)
 {
 	struct sp_link *link = open_link((struct sp_link_config){.direction[0] = {.duplicate = 1}});
 	struct rte_mbuf *m = frame(100, 11, 1), *got[2];
@@ -386,7 +386,7 @@ static void without_a_buffer_for_what_has_arrived_it_waits_and_time_goes_on(void
 	sp_link_destroy(link);
 }
 
-static void a_shortage_that_never_ends_is_time_that_stands_still(void)
+TEST(a_shortage_that_never_ends_is_time_that_stands_still)
 {
 	struct sp_link *link = open_link((struct sp_link_config){.seed = 1});
 	struct rte_mbuf *m = frame(100, 11, 1), *got;
@@ -449,7 +449,7 @@ static uint64_t outcome(uint64_t seed)
 }
 
 /* Recorded before links had jitter, bursts and corruption: who noted a seed finds the same run. */
-static void a_seed_gives_the_outcome_that_it_always_gave(void)
+TEST(a_seed_gives_the_outcome_that_it_always_gave)
 {
 	CU_ASSERT_EQUAL(run(1, 0.1, 0.1, NULL), 0x46BF2D98E379051Au);
 	CU_ASSERT_EQUAL(run(2, 0.1, 0.1, NULL), 0x7B2335B92E805414u);
@@ -483,7 +483,7 @@ static uint64_t lengths_and_times(struct sp_link_config config, uint64_t *bytes,
 	return hash;
 }
 
-static void without_payload_lengths_times_and_counters_are_the_same(void)
+TEST(without_payload_lengths_times_and_counters_are_the_same)
 {
 	struct sp_link_config config = {.direction[0] = {.bandwidth = 100000000000,
 							 .delay = 5 * SP_MS,
@@ -505,7 +505,7 @@ static void without_payload_lengths_times_and_counters_are_the_same(void)
 	CU_ASSERT(n.lost > 50 && n.duplicated > 10 && n.reordered > 100 && n.held + n.waited == 0);
 }
 
-static void without_payload_short_frames_are_whole_and_of_long_ones_the_head_comes(void)
+TEST(without_payload_short_frames_are_whole_and_of_long_ones_the_head_comes)
 {
 	struct sp_link *link =
 		open_link((struct sp_link_config){.direction[0] = {.delay = SP_US}, .payload_less = true});
@@ -543,7 +543,7 @@ static bool odd_ones(void *arg, const uint8_t *bytes, uint32_t len)
 	return *(uint32_t *)arg && asked.calls % 2;
 }
 
-static void a_judge_of_ones_own_loses_packets_besides_the_impairments(void)
+TEST(a_judge_of_ones_own_loses_packets_besides_the_impairments)
 {
 	uint32_t on = 1;
 	struct sp_link *link = open_link((struct sp_link_config){.direction = {{.loss = 0.25}, {.loss = 0}},
@@ -570,7 +570,7 @@ static void a_judge_of_ones_own_loses_packets_besides_the_impairments(void)
 	sp_link_destroy(link);
 }
 
-static void without_payload_what_is_corrupted_is_lost(void)
+TEST(without_payload_what_is_corrupted_is_lost)
 {
 	struct sp_link_config config = {.direction[0] = {.corrupt = 0.1, .duplicate = 0.3}, .payload_less = true};
 	struct sp_link_counters n;
@@ -581,7 +581,7 @@ static void without_payload_what_is_corrupted_is_lost(void)
 	CU_ASSERT_EQUAL(n.offered + n.duplicated, n.delivered + n.lost);
 }
 
-static void every_byte_comes_through_whatever_the_length(void)
+TEST(every_byte_comes_through_whatever_the_length)
 {
 	struct sp_link_config config = {.direction[0] = {.bandwidth = 100000000000, .delay = 5 * SP_MS}};
 	uint64_t sum = 0, expected = 0;
@@ -600,7 +600,7 @@ static void every_byte_comes_through_whatever_the_length(void)
 	CU_ASSERT_EQUAL(n.delivered, 2000);
 }
 
-static void corruption_inverts_exactly_one_bit_of_a_copy(void)
+TEST(corruption_inverts_exactly_one_bit_of_a_copy)
 {
 	struct sp_link *link =
 		open_link((struct sp_link_config){.direction[0] = {.corrupt = 0.5, .duplicate = 0.5}, .seed = 12});
@@ -629,7 +629,7 @@ static void corruption_inverts_exactly_one_bit_of_a_copy(void)
 	sp_link_destroy(link);
 }
 
-static void a_long_fat_link_holds_nobody_back_and_is_exact(void)
+TEST(a_long_fat_link_holds_nobody_back_and_is_exact)
 {
 	/* 400 Gbit/s for 100 ms, in packets that take 9,600 and 1,000 bytes on the wire: 192 ns and 20 ns */
 	struct sp_link *link = open_link((struct sp_link_config){
@@ -667,7 +667,7 @@ static void a_long_fat_link_holds_nobody_back_and_is_exact(void)
 	sp_link_destroy(link);
 }
 
-static void parameters_that_make_no_sense_are_refused(void)
+TEST(parameters_that_make_no_sense_are_refused)
 {
 	const struct sp_link_direction bad[] = {
 		{.loss = -0.1},
@@ -707,22 +707,3 @@ static void parameters_that_make_no_sense_are_refused(void)
 	CU_ASSERT_EQUAL(sp_link_create(&(struct sp_link_config){.payload_less = true, .head = 1}, &link), -EINVAL);
 	CU_ASSERT_EQUAL(sp_link_create(&(struct sp_link_config){.payload_less = true, .head = 9601}, &link), -EINVAL);
 }
-
-SUITE("link", TEST(a_frame_arrives_after_its_time_on_the_wire_and_the_delay),
-      TEST(a_short_frame_takes_the_time_of_the_shortest_that_ethernet_has),
-      TEST(frames_queue_behind_each_other_without_rounding_errors_adding_up),
-      TEST(the_sender_is_held_back_while_its_queue_is_full_and_told_until_when), TEST(loss_is_as_likely_as_asked_for),
-      TEST(a_duplicate_has_the_same_bytes_in_a_buffer_of_its_own), TEST(a_reordered_packet_is_overtaken),
-      TEST(packets_that_arrive_at_the_same_time_come_in_the_order_of_sending),
-      TEST(the_same_seed_gives_the_same_packets_at_the_same_times),
-      TEST(what_is_lost_does_not_depend_on_the_other_probabilities), TEST(the_two_directions_lose_independently),
-      TEST(a_flow_stays_on_its_queue_and_flows_spread_over_all_queues),
-      TEST(memory_in_flight_is_bounded_and_then_the_sender_waits_for_an_arrival),
-      TEST(a_shared_buffer_is_not_handed_to_the_receiver_who_may_write_to_it),
-      TEST(without_a_buffer_for_what_has_arrived_it_waits_and_time_goes_on),
-      TEST(without_payload_lengths_times_and_counters_are_the_same),
-      TEST(without_payload_short_frames_are_whole_and_of_long_ones_the_head_comes),
-      TEST(a_judge_of_ones_own_loses_packets_besides_the_impairments), TEST(without_payload_what_is_corrupted_is_lost),
-      TEST(every_byte_comes_through_whatever_the_length), TEST(corruption_inverts_exactly_one_bit_of_a_copy),
-      TEST(a_long_fat_link_holds_nobody_back_and_is_exact), TEST(a_seed_gives_the_outcome_that_it_always_gave),
-      TEST(a_shortage_that_never_ends_is_time_that_stands_still), TEST(parameters_that_make_no_sense_are_refused))

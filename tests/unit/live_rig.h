@@ -27,7 +27,6 @@ static struct {
 
 static inline uint64_t live_clock(void *arg)
 {
-	(void)arg;
 	return live.clock;
 }
 

@@ -32,7 +32,7 @@ static unsigned open_path(uint32_t id, const uint8_t *to)
 	return tell.paths - 1;
 }
 
-static void a_packet_to_an_own_address_is_received_and_touches_no_port(void)
+TEST(a_packet_to_an_own_address_is_received_and_touches_no_port)
 {
 	for (unsigned six = 0; six < 2; six++) {
 		const uint8_t *own = six ? rig_own6 : rig_own4;
@@ -59,7 +59,7 @@ static void a_packet_to_an_own_address_is_received_and_touches_no_port(void)
 	}
 }
 
-static void the_report_names_the_loop_once_there_is_one(void)
+TEST(the_report_names_the_loop_once_there_is_one)
 {
 	struct sp_send s = {.dest_qp = 16};
 	uint32_t id;
@@ -83,7 +83,7 @@ static void the_report_names_the_loop_once_there_is_one(void)
 	finish();
 }
 
-static void what_loops_is_checked_like_anything_received(void)
+TEST(what_loops_is_checked_like_anything_received)
 {
 	struct sp_send s = {.dest_qp = 16, .bytes = "0123", .len = 4};
 	uint32_t id;
@@ -105,7 +105,7 @@ static void what_loops_is_checked_like_anything_received(void)
 	finish();
 }
 
-static void the_queue_is_bounded_and_gives_room_again(void)
+TEST(the_queue_is_bounded_and_gives_room_again)
 {
 	struct sp_send s = {.dest_qp = 16};
 	uint32_t id;
@@ -131,7 +131,7 @@ static void the_queue_is_bounded_and_gives_room_again(void)
 	finish(); /* with packets in the queue: their buffers come back */
 }
 
-static void nobody_on_a_wire_can_pretend_to_be_the_nic(void)
+TEST(nobody_on_a_wire_can_pretend_to_be_the_nic)
 {
 	static const uint8_t as_itself[16] = RIG_IP4(192, 0, 2, 2);
 	struct sp_context *c;
@@ -161,7 +161,7 @@ static void nobody_on_a_wire_can_pretend_to_be_the_nic(void)
 	finish();
 }
 
-static void a_looped_packet_cannot_be_sent_round_for_ever(void)
+TEST(a_looped_packet_cannot_be_sent_round_for_ever)
 {
 	struct rig_words words = {.magic = RIG_MAGIC, .verdict = SP_SENT, .action = RIG_SEND};
 	struct sp_send s = {.dest_qp = 17, .bytes = &words, .len = sizeof(words)};
@@ -179,7 +179,7 @@ static void a_looped_packet_cannot_be_sent_round_for_ever(void)
 	finish();
 }
 
-static void a_port_that_stands_still_does_not_hold_up_the_loop(void)
+TEST(a_port_that_stands_still_does_not_hold_up_the_loop)
 {
 	struct sp_send s = {.dest_qp = 16};
 	uint32_t id;
@@ -290,21 +290,15 @@ static void a_message_by_the_loop(uint16_t workers, int family, uint64_t rate)
 	finish();
 }
 
-static void two_applications_on_one_nic_exchange_messages(void)
+TEST(two_applications_on_one_nic_exchange_messages)
 {
 	a_message_by_the_loop(1, AF_INET, 0);
 	a_message_by_the_loop(1, AF_INET6, 0);
 	a_message_by_the_loop(1, AF_INET, 1000000000); /* and at a pace */
 }
 
-static void so_they_do_with_two_workers(void)
+TEST(so_they_do_with_two_workers)
 {
 	a_message_by_the_loop(2, AF_INET, 0);
 	a_message_by_the_loop(2, AF_INET6, 0);
 }
-
-SUITE("loop", TEST(a_packet_to_an_own_address_is_received_and_touches_no_port),
-      TEST(the_report_names_the_loop_once_there_is_one), TEST(what_loops_is_checked_like_anything_received),
-      TEST(the_queue_is_bounded_and_gives_room_again), TEST(nobody_on_a_wire_can_pretend_to_be_the_nic),
-      TEST(a_looped_packet_cannot_be_sent_round_for_ever), TEST(a_port_that_stands_still_does_not_hold_up_the_loop),
-      TEST(two_applications_on_one_nic_exchange_messages), TEST(so_they_do_with_two_workers))

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whose a packet is: the QP table, and filter rules against what libpcap itself says. */
 #include "../../pipeline/rule.c" /* for the translation, which random programs reach better than expressions do */
-#include "captures.h"
-#include "suite.h"
+#include <dirent.h>
+
+#include "../lib/captures.h"
+#include "../lib/suite.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -24,7 +26,7 @@ static bool is(struct sp_qp_table *t, uint32_t qpn, struct sp_context *context, 
 	return context ? qp && qp->context == context && qp->index == index : !qp;
 }
 
-static void qp_numbers_0_1_and_ffffff_are_refused(void)
+TEST(qp_numbers_0_1_and_ffffff_are_refused)
 {
 	struct sp_qp_table *t = table_new();
 	struct sp_context *other = NULL;
@@ -59,7 +61,7 @@ static void qp_numbers_0_1_and_ffffff_are_refused(void)
 	sp_qp_table_destroy(t);
 }
 
-static void qp_lookup_finds_exactly_the_claimed_range(void)
+TEST(qp_lookup_finds_exactly_the_claimed_range)
 {
 	struct sp_qp_table *t = table_new();
 	/* over a border between pages, and one far away */
@@ -74,7 +76,7 @@ static void qp_lookup_finds_exactly_the_claimed_range(void)
 	sp_qp_table_destroy(t);
 }
 
-static void overlapping_claim_changes_nothing_and_names_the_owner(void)
+TEST(overlapping_claim_changes_nothing_and_names_the_owner)
 {
 	struct sp_qp_table *t = table_new();
 	struct sp_context *other = NULL;
@@ -87,7 +89,7 @@ static void overlapping_claim_changes_nothing_and_names_the_owner(void)
 	sp_qp_table_destroy(t);
 }
 
-static void indexes_beyond_16_bits_are_refused(void)
+TEST(indexes_beyond_16_bits_are_refused)
 {
 	struct sp_qp_table *t = table_new();
 	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 1000, 2, 0xFFFF, OWNER(0), NULL), -EINVAL);
@@ -104,7 +106,7 @@ static int claim_next(struct sp_qp_table *t, struct sp_context *context, uint32_
 	return r ? r : sp_qp_table_claim(t, *qpn, 1, 0xFFFF, context, NULL);
 }
 
-static void release_frees_all_of_one_context_and_only_those(void)
+TEST(release_frees_all_of_one_context_and_only_those)
 {
 	struct sp_qp_table *t = table_new();
 	uint32_t control;
@@ -121,7 +123,7 @@ static void release_frees_all_of_one_context_and_only_those(void)
 	sp_qp_table_destroy(t);
 }
 
-static void at_most_sp_max_qps_are_claimed(void)
+TEST(at_most_sp_max_qps_are_claimed)
 {
 	struct sp_qp_table *t = table_new();
 	uint32_t qpn;
@@ -135,7 +137,7 @@ static void at_most_sp_max_qps_are_claimed(void)
 	sp_qp_table_destroy(t);
 }
 
-static void control_numbers_go_upward_and_come_back_last(void)
+TEST(control_numbers_go_upward_and_come_back_last)
 {
 	struct sp_qp_table *t = table_new();
 	uint32_t a, b, c;
@@ -175,7 +177,7 @@ static void *looker(void *arg)
 }
 
 /* Each number once: the contract wants a grace period before it is claimed again. */
-static void lookup_beside_claim_and_release_sees_whole_entries(void)
+TEST(lookup_beside_claim_and_release_sees_whole_entries)
 {
 	struct sp_qp_table *t = table_new();
 	pthread_t thread;
@@ -285,7 +287,7 @@ static void oracle_compare(const char *file, unsigned number, uint8_t *bytes, ui
 	}
 }
 
-static void rules_agree_with_libpcap_on_every_captured_packet(void)
+TEST_OF_CAPTURES(rules_agree_with_libpcap_on_every_captured_packet)
 {
 	static struct oracle o;
 	oracle_open(&o);
@@ -302,7 +304,7 @@ static void rules_agree_with_libpcap_on_every_captured_packet(void)
 }
 
 /* Frames that begin like real ones and end anywhere: every length check of the translated program is met. */
-static void rules_agree_with_libpcap_on_cut_and_random_frames(void)
+TEST(rules_agree_with_libpcap_on_cut_and_random_frames)
 {
 	static const uint8_t heads[][26] = {
 		{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00, 0x45, 0, 0, 60, 0, 1, 0, 0, 64, 17, 0, 0},
@@ -426,7 +428,7 @@ static uint32_t random_program(struct bpf_insn *insn)
 	return n;
 }
 
-static void machine_code_returns_what_libpcap_returns_for_random_programs(void)
+TEST(machine_code_returns_what_libpcap_returns_for_random_programs)
 {
 	unsigned compiled = 0, wrong = 0, nonzero = 0;
 	for (unsigned n = 0; n < 20000; n++) {
@@ -458,7 +460,7 @@ static void machine_code_returns_what_libpcap_returns_for_random_programs(void)
 	CU_ASSERT_TRUE(compiled > 6000 && nonzero > 8000);
 }
 
-static void ordinary_rules_run_as_machine_code(void)
+TEST(ordinary_rules_run_as_machine_code)
 {
 	struct sp_rule *rule = rule_new("host 192.0.2.1 and udp portrange 1000-2000");
 #ifdef __x86_64__
@@ -470,7 +472,7 @@ static void ordinary_rules_run_as_machine_code(void)
 }
 
 /* udp[4:2] - 12 wraps below zero for short datagrams: DPDK's check of the offset wraps too. */
-static void offsets_that_wrap_do_not_match_and_do_not_crash(void)
+TEST(offsets_that_wrap_do_not_match_and_do_not_crash)
 {
 	static const char *const wrapping[] = {"udp[udp[4:2] - 12:4] = 0x01020304", "ether[len - 5:4] = 0x01020304",
 					       "ether[len - 0x10000:4] = 0", "ether[len - 0xc0000000:1] >= 0"};
@@ -492,7 +494,7 @@ static void offsets_that_wrap_do_not_match_and_do_not_crash(void)
 }
 
 /* DPDK's verifier takes more than a minute for this one. */
-static void large_rule_is_made_quickly_and_works(void)
+TEST(large_rule_is_made_quickly_and_works)
 {
 	char text[4096] = "";
 	uint8_t frame[60] = {[12] = 0x08, [14] = 0x45, [17] = 46, [23] = 17, [26] = 10, [30] = 10};
@@ -515,7 +517,7 @@ static void large_rule_is_made_quickly_and_works(void)
 	sp_rule_destroy(rule);
 }
 
-static void bad_expressions_are_refused_with_libpcaps_words(void)
+TEST(bad_expressions_are_refused_with_libpcaps_words)
 {
 	static const char *const bad[] = {
 		"udp prot 53",
@@ -570,7 +572,7 @@ static void bad_expressions_are_refused_with_libpcaps_words(void)
 /* ---- what is kept of rules' answers ---- */
 
 /* However the other bytes and the length change, the program says the same. */
-static void programs_go_by_nothing_but_what_they_are_said_to_read(void)
+TEST(programs_go_by_nothing_but_what_they_are_said_to_read)
 {
 	unsigned known = 0, wrong = 0, differ = 0;
 
@@ -608,7 +610,7 @@ static void programs_go_by_nothing_but_what_they_are_said_to_read(void)
 	CU_ASSERT_TRUE(known > 4000 && differ > 500);
 }
 
-static void ordinary_expressions_read_known_bytes(void)
+TEST(ordinary_expressions_read_known_bytes)
 {
 	static const struct {
 		const char *expression;
@@ -637,7 +639,7 @@ static void ordinary_expressions_read_known_bytes(void)
 }
 
 /* Two ways lead to one instruction, which reads somewhere else on each. */
-static void where_two_ways_differ_nothing_is_known(void)
+TEST(where_two_ways_differ_nothing_is_known)
 {
 	struct bpf_insn insn[] = {
 		{.code = BPF_LD | BPF_ABS | BPF_B, .k = 12},
@@ -701,7 +703,7 @@ static uint32_t random_frame(uint8_t *f)
 }
 
 /* Lists come and go under one front, which sees frames again and again that are alike in part. */
-static void front_says_what_the_rules_say_one_by_one(void)
+TEST(front_says_what_the_rules_say_one_by_one)
 {
 	struct sp_rule *rule[EXPRESSIONS + MORE], *_Atomic list[SP_MAX_RULES];
 	struct sp_front *front = aligned_alloc(64, sizeof(*front));
@@ -750,30 +752,4 @@ static void front_says_what_the_rules_say_one_by_one(void)
 	for (size_t i = 0; i < EXPRESSIONS + MORE; i++)
 		sp_rule_destroy(rule[i]);
 	free(front);
-}
-
-int main(void)
-{
-	const struct suite_test tests[] = {
-		TEST(qp_numbers_0_1_and_ffffff_are_refused),
-		TEST(qp_lookup_finds_exactly_the_claimed_range),
-		TEST(overlapping_claim_changes_nothing_and_names_the_owner),
-		TEST(indexes_beyond_16_bits_are_refused),
-		TEST(release_frees_all_of_one_context_and_only_those),
-		TEST(at_most_sp_max_qps_are_claimed),
-		TEST(control_numbers_go_upward_and_come_back_last),
-		TEST(lookup_beside_claim_and_release_sees_whole_entries),
-		TEST(rules_agree_with_libpcap_on_cut_and_random_frames),
-		TEST(machine_code_returns_what_libpcap_returns_for_random_programs),
-		TEST(ordinary_rules_run_as_machine_code),
-		TEST(offsets_that_wrap_do_not_match_and_do_not_crash),
-		TEST(large_rule_is_made_quickly_and_works),
-		TEST(bad_expressions_are_refused_with_libpcaps_words),
-		TEST(programs_go_by_nothing_but_what_they_are_said_to_read),
-		TEST(ordinary_expressions_read_known_bytes),
-		TEST(where_two_ways_differ_nothing_is_known),
-		TEST(front_says_what_the_rules_say_one_by_one),
-		CAPTURES_TEST(rules_agree_with_libpcap_on_every_captured_packet),
-	};
-	return suite_run("match", tests, sizeof(tests) / sizeof(*tests));
 }

@@ -56,7 +56,6 @@ static int command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_eve
 
 static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	sp_event_post(c, &(struct sp_event){.type = SP_EVENT_OWN, .cookie = p->psn});
 	return SP_DONE;
 }
@@ -167,7 +166,7 @@ static void copy_everywhere(struct sp_ctx *c)
 	CU_ASSERT_EQUAL(sp_view_of(c)->dma_faults, faults);
 }
 
-static void nothing_outside_a_region_is_reached_and_every_try_is_counted(void)
+TEST(nothing_outside_a_region_is_reached_and_every_try_is_counted)
 {
 	struct sp_mr *mr;
 
@@ -198,7 +197,7 @@ static void do_atomics(struct sp_ctx *c)
 	CU_ASSERT_EQUAL(old, 0xFF);
 }
 
-static void atomics_do_what_they_say(void)
+TEST(atomics_do_what_they_say)
 {
 	struct sp_mr *mr;
 
@@ -219,7 +218,7 @@ static void one_odd(struct sp_ctx *c)
 	CU_ASSERT_EQUAL(sp_dma_or64(c, mem, 7, 1), 0); /* what counts is the address */
 }
 
-static void alignment_is_that_of_the_address(void)
+TEST(alignment_is_that_of_the_address)
 {
 	struct sp_mr *mr;
 
@@ -234,7 +233,7 @@ static void alignment_is_that_of_the_address(void)
 	end();
 }
 
-static void memory_of_the_nics_making_is_zeroed_and_page_aligned(void)
+TEST(memory_of_the_nics_making_is_zeroed_and_page_aligned)
 {
 	struct sp_mr *mr;
 
@@ -253,7 +252,7 @@ static void memory_of_the_nics_making_is_zeroed_and_page_aligned(void)
 	end();
 }
 
-static void what_is_no_memory_is_not_registered(void)
+TEST(what_is_no_memory_is_not_registered)
 {
 	struct sp_mr *mr;
 
@@ -281,7 +280,7 @@ static int add_region(void *addr, uint64_t len, uint32_t owner, struct sp_mem **
 	return r;
 }
 
-static void an_old_id_never_names_a_new_region(void)
+TEST(an_old_id_never_names_a_new_region)
 {
 	struct sp_mem *m;
 	uint32_t first;
@@ -307,7 +306,7 @@ static void an_old_id_never_names_a_new_region(void)
 	end();
 }
 
-static void the_table_of_regions_is_bounded(void)
+TEST(the_table_of_regions_is_bounded)
 {
 	struct sp_mem *m;
 	unsigned n = 0;
@@ -325,7 +324,7 @@ static void the_table_of_regions_is_bounded(void)
 	end(); /* frees them all */
 }
 
-static void a_region_in_use_cannot_be_freed(void)
+TEST(a_region_in_use_cannot_be_freed)
 {
 	const struct sp_mem *twice;
 	struct sp_mr *mr;
@@ -342,7 +341,7 @@ static void a_region_in_use_cannot_be_freed(void)
 	end();
 }
 
-static void a_region_is_its_owners_alone(void)
+TEST(a_region_is_its_owners_alone)
 {
 	struct sp_mem *theirs;
 
@@ -357,7 +356,7 @@ static void a_region_is_its_owners_alone(void)
 	end();
 }
 
-static void memory_is_limited_and_contexts_count(void)
+TEST(memory_is_limited_and_contexts_count)
 {
 	struct sp_mr *mr, *none;
 	struct sp_error error;
@@ -387,7 +386,7 @@ static void memory_is_limited_and_contexts_count(void)
 	end();
 }
 
-static void a_contexts_area_is_the_hosts_too(void)
+TEST(a_contexts_area_is_the_hosts_too)
 {
 	uint64_t len = 7, used;
 	struct sp_setting setting[] = {{"qp", "20"}, {"area", "5000"}};
@@ -419,7 +418,7 @@ static int post(uint16_t op, uint16_t flags, uint64_t arg)
 	return sp_command_post(rig.dev, &cmd);
 }
 
-static void commands_run_in_order_and_answer_when_asked(void)
+TEST(commands_run_in_order_and_answer_when_asked)
 {
 	struct sp_event e;
 
@@ -444,7 +443,7 @@ static void commands_run_in_order_and_answer_when_asked(void)
 	end();
 }
 
-static void a_command_that_fails_is_answered_always(void)
+TEST(a_command_that_fails_is_answered_always)
 {
 	struct sp_event e;
 
@@ -464,7 +463,7 @@ static void a_command_that_fails_is_answered_always(void)
 	end();
 }
 
-static void commands_to_a_handler_without_any_are_not_supported(void)
+TEST(commands_to_a_handler_without_any_are_not_supported)
 {
 	struct sp_event e;
 
@@ -477,7 +476,7 @@ static void commands_to_a_handler_without_any_are_not_supported(void)
 	end();
 }
 
-static void a_full_queue_of_commands_says_try_again(void)
+TEST(a_full_queue_of_commands_says_try_again)
 {
 	start(0);
 	for (unsigned i = 0; i < SP_COMMANDS; i++)
@@ -494,7 +493,7 @@ static void a_full_queue_of_commands_says_try_again(void)
 	end();
 }
 
-static void a_call_comes_after_all_that_was_posted_before(void)
+TEST(a_call_comes_after_all_that_was_posted_before)
 {
 	struct sp_command cmd = {.op = CMD_NOTE, .context = id, .cookie = 5, .arg = {1000}};
 	struct sp_event e = {0};
@@ -515,7 +514,7 @@ static void a_call_comes_after_all_that_was_posted_before(void)
 	end();
 }
 
-static void commands_to_contexts_that_are_not_there_are_refused(void)
+TEST(commands_to_contexts_that_are_not_there_are_refused)
 {
 	struct sp_command cmd = {.op = CMD_NOTE};
 	struct sp_event e;
@@ -543,7 +542,7 @@ static void commands_to_contexts_that_are_not_there_are_refused(void)
 
 /* ---- events ---- */
 
-static void events_come_in_order_and_those_that_do_not_fit_are_counted(void)
+TEST(events_come_in_order_and_those_that_do_not_fit_are_counted)
 {
 	struct sp_event e;
 
@@ -567,7 +566,7 @@ static void events_come_in_order_and_those_that_do_not_fit_are_counted(void)
 	end();
 }
 
-static void events_of_all_workers_are_taken(void)
+TEST(events_of_all_workers_are_taken)
 {
 	unsigned next[3] = {0, 1000, 2000}, n = 0;
 	struct sp_event e;
@@ -591,7 +590,7 @@ static void events_of_all_workers_are_taken(void)
 
 /* ---- devices ---- */
 
-static void a_device_takes_its_contexts_with_it_and_no_others(void)
+TEST(a_device_takes_its_contexts_with_it_and_no_others)
 {
 	struct sp_setting setting = {"qp", "30"};
 	struct sp_dev *dev;
@@ -615,7 +614,7 @@ static void a_device_takes_its_contexts_with_it_and_no_others(void)
 	end();
 }
 
-static void a_device_takes_its_regions_with_it_but_those_in_use(void)
+TEST(a_device_takes_its_regions_with_it_but_those_in_use)
 {
 	struct sp_setting setting[] = {{"qp", "30"}, {"area", "5000"}};
 	struct sp_mr *mr[4];
@@ -639,7 +638,7 @@ static void a_device_takes_its_regions_with_it_but_those_in_use(void)
 	end();
 }
 
-static void a_context_that_the_nic_has_ended_leaves_its_area_until_closed(void)
+TEST(a_context_that_the_nic_has_ended_leaves_its_area_until_closed)
 {
 	struct sp_setting setting[] = {{"qp", "30"}, {"area", "5000"}};
 	struct sp_command cmd = {.op = CMD_NOTE};
@@ -679,7 +678,7 @@ static void a_context_that_the_nic_has_ended_leaves_its_area_until_closed(void)
 	end();
 }
 
-static void a_device_knows_the_nics_addresses_and_what_a_packet_holds(void)
+TEST(a_device_knows_the_nics_addresses_and_what_a_packet_holds)
 {
 	struct sp_dev *dev;
 	uint8_t ip[16];
@@ -702,17 +701,3 @@ static void a_device_knows_the_nics_addresses_and_what_a_packet_holds(void)
 	sp_dev_close(dev);
 	sp_nic_destroy(rig.nic);
 }
-
-SUITE("memory", TEST(nothing_outside_a_region_is_reached_and_every_try_is_counted), TEST(atomics_do_what_they_say),
-      TEST(alignment_is_that_of_the_address), TEST(memory_of_the_nics_making_is_zeroed_and_page_aligned),
-      TEST(what_is_no_memory_is_not_registered), TEST(an_old_id_never_names_a_new_region),
-      TEST(the_table_of_regions_is_bounded), TEST(a_region_in_use_cannot_be_freed), TEST(a_region_is_its_owners_alone),
-      TEST(memory_is_limited_and_contexts_count), TEST(a_contexts_area_is_the_hosts_too),
-      TEST(commands_run_in_order_and_answer_when_asked), TEST(a_command_that_fails_is_answered_always),
-      TEST(commands_to_a_handler_without_any_are_not_supported), TEST(a_full_queue_of_commands_says_try_again),
-      TEST(a_call_comes_after_all_that_was_posted_before), TEST(commands_to_contexts_that_are_not_there_are_refused),
-      TEST(events_come_in_order_and_those_that_do_not_fit_are_counted), TEST(events_of_all_workers_are_taken),
-      TEST(a_device_takes_its_contexts_with_it_and_no_others),
-      TEST(a_device_takes_its_regions_with_it_but_those_in_use),
-      TEST(a_context_that_the_nic_has_ended_leaves_its_area_until_closed),
-      TEST(a_device_knows_the_nics_addresses_and_what_a_packet_holds))

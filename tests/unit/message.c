@@ -47,7 +47,7 @@ static struct rig_call *last_call(void)
 
 /* ---- hashed ---- */
 
-static void header_comes_first_and_completion_last_when_a_verdict_ends_the_message(void)
+TEST(header_comes_first_and_completion_last_when_a_verdict_ends_the_message)
 {
 	begin("hashed", "");
 	say((struct rig_words){.key = 7, .serial = 1});
@@ -64,7 +64,7 @@ static void header_comes_first_and_completion_last_when_a_verdict_ends_the_messa
 	end();
 }
 
-static void packets_after_the_end_in_one_run_are_still_of_the_message(void)
+TEST(packets_after_the_end_in_one_run_are_still_of_the_message)
 {
 	begin("hashed-burst", "");
 	say((struct rig_words){.key = 7, .verdict = SP_END});
@@ -78,7 +78,7 @@ static void packets_after_the_end_in_one_run_are_still_of_the_message(void)
 	end();
 }
 
-static void a_message_closed_by_the_host_completes_as_closed(void)
+TEST(a_message_closed_by_the_host_completes_as_closed)
 {
 	uint32_t id = begin("hashed", "");
 
@@ -93,7 +93,7 @@ static void a_message_closed_by_the_host_completes_as_closed(void)
 	end();
 }
 
-static void a_message_closed_from_inside_completes_after_its_packets(void)
+TEST(a_message_closed_from_inside_completes_after_its_packets)
 {
 	begin("hashed", "");
 	say((struct rig_words){.key = 7, .action = RIG_CLOSE});
@@ -108,7 +108,7 @@ static void a_message_closed_from_inside_completes_after_its_packets(void)
 }
 
 /* What work() needs: a message that cannot end under it. */
-static void a_message_that_is_held_completes_when_it_is_released(void)
+TEST(a_message_that_is_held_completes_when_it_is_released)
 {
 	static const struct {
 		const char *handler;
@@ -145,7 +145,7 @@ static void a_message_that_is_held_completes_when_it_is_released(void)
 }
 
 /* ... and one of which nothing has come: without header() there is nothing to wait for. */
-static void a_slot_without_header_can_be_held_before_anything_has_come(void)
+TEST(a_slot_without_header_can_be_held_before_anything_has_come)
 {
 	uint32_t id = begin("headless", "");
 	struct sp_ctx *c = &sp_context_by_id(rig.nic, id)->view[0]->pub;
@@ -175,7 +175,7 @@ static void a_slot_without_header_can_be_held_before_anything_has_come(void)
 	end();
 }
 
-static void the_first_reason_to_end_is_the_one_told(void)
+TEST(the_first_reason_to_end_is_the_one_told)
 {
 	begin("hashed", "");
 	say((struct rig_words){.key = 7, .action = RIG_CLOSE, .verdict = SP_END});
@@ -185,11 +185,11 @@ static void the_first_reason_to_end_is_the_one_told(void)
 	end();
 }
 
-static void an_idle_message_completes_by_timeout_and_a_busy_one_does_not(void)
+TEST(an_idle_message_completes_by_timeout_and_a_busy_one_does_not)
 {
-	uint32_t id = begin("hashed", "idle=100us");
 	unsigned late = 0;
 
+	begin("hashed", "idle=100us");
 	say((struct rig_words){.key = 7});
 	say((struct rig_words){.key = 8});
 	rig_settle(&rig, 0);
@@ -215,11 +215,10 @@ static void an_idle_message_completes_by_timeout_and_a_busy_one_does_not(void)
 	CU_ASSERT(rig_run(&rig, SP_MS, SP_SEC) < SP_MS + 130 * SP_US);
 	CU_ASSERT_EQUAL(rig_check_order(true), 2);
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 0), SP_NEVER);
-	(void)id;
 	end();
 }
 
-static void the_configurations_timeout_goes_before_the_handlers(void)
+TEST(the_configurations_timeout_goes_before_the_handlers)
 {
 	begin("hashed", "idle=1s;message-timeout=10us");
 	say((struct rig_words){.key = 7});
@@ -229,7 +228,7 @@ static void the_configurations_timeout_goes_before_the_handlers(void)
 	end();
 }
 
-static void messages_of_a_context_that_goes_complete_as_detached(void)
+TEST(messages_of_a_context_that_goes_complete_as_detached)
 {
 	uint32_t id = begin("hashed", "");
 
@@ -245,7 +244,7 @@ static void messages_of_a_context_that_goes_complete_as_detached(void)
 	end();
 }
 
-static void state_is_zero_before_every_header(void)
+TEST(state_is_zero_before_every_header)
 {
 	begin("hashed", "messages=1"); /* one entry: its state is used again and again */
 	for (unsigned i = 0; i < 50; i++)
@@ -255,7 +254,7 @@ static void state_is_zero_before_every_header(void)
 	end();
 }
 
-static void a_header_that_refuses_leaves_no_message(void)
+TEST(a_header_that_refuses_leaves_no_message)
 {
 	uint32_t id = begin("hashed", "messages=2");
 
@@ -275,7 +274,7 @@ static void a_header_that_refuses_leaves_no_message(void)
 	end();
 }
 
-static void a_refused_packet_does_not_speak_for_those_behind_it(void)
+TEST(a_refused_packet_does_not_speak_for_those_behind_it)
 {
 	begin("hashed", "");
 	say((struct rig_words){.key = 7, .serial = 1, .header = SP_DROP(0)});
@@ -287,7 +286,7 @@ static void a_refused_packet_does_not_speak_for_those_behind_it(void)
 	end();
 }
 
-static void header_verdicts_that_are_none_count_as_handler_errors(void)
+TEST(header_verdicts_that_are_none_count_as_handler_errors)
 {
 	begin("hashed", "");
 	say((struct rig_words){.key = 1, .header = SP_END});
@@ -300,7 +299,7 @@ static void header_verdicts_that_are_none_count_as_handler_errors(void)
 	end();
 }
 
-static void what_was_closed_during_its_header_completes_even_if_refused(void)
+TEST(what_was_closed_during_its_header_completes_even_if_refused)
 {
 	begin("hashed", "");
 	say((struct rig_words){.key = 7, .action = RIG_CLOSE_EARLY, .header = SP_DROP(0)});
@@ -313,7 +312,7 @@ static void what_was_closed_during_its_header_completes_even_if_refused(void)
 	end();
 }
 
-static void a_full_table_drops_by_name_and_has_room_again_after_an_end(void)
+TEST(a_full_table_drops_by_name_and_has_room_again_after_an_end)
 {
 	uint32_t id = begin("hashed", "messages=4");
 
@@ -333,7 +332,7 @@ static void a_full_table_drops_by_name_and_has_room_again_after_an_end(void)
 	end();
 }
 
-static void keys_of_one_bucket_are_kept_apart(void)
+TEST(keys_of_one_bucket_are_kept_apart)
 {
 	begin("hashed", "messages=3"); /* fewer than 4 messages: one bucket */
 	for (unsigned round = 0; round < 3; round++)
@@ -347,7 +346,7 @@ static void keys_of_one_bucket_are_kept_apart(void)
 	end();
 }
 
-static void a_hundred_thousand_messages_in_random_order_agree_with_a_model(void)
+TEST(a_hundred_thousand_messages_in_random_order_agree_with_a_model)
 {
 	enum { KEYS = 3000, LIMIT = 2048, STEPS = 400000 };
 	static uint8_t open[KEYS];
@@ -412,7 +411,7 @@ static void a_hundred_thousand_messages_in_random_order_agree_with_a_model(void)
 	end();
 }
 
-static void a_table_fills_to_its_last_entry(void)
+TEST(a_table_fills_to_its_last_entry)
 {
 	enum { LIMIT = 60000 };
 	uint64_t full;
@@ -459,7 +458,7 @@ static uint32_t with_two_workers(unsigned packets)
 	return id;
 }
 
-static void packets_wait_while_another_worker_is_in_header(void)
+TEST(packets_wait_while_another_worker_is_in_header)
 {
 	uint32_t id = with_two_workers(3);
 
@@ -475,7 +474,7 @@ static void packets_wait_while_another_worker_is_in_header(void)
 	end();
 }
 
-static void of_those_that_wait_only_so_many_have_a_place(void)
+TEST(of_those_that_wait_only_so_many_have_a_place)
 {
 	uint32_t id = with_two_workers(SP_PARKED + 10);
 
@@ -485,7 +484,7 @@ static void of_those_that_wait_only_so_many_have_a_place(void)
 	end();
 }
 
-static void what_waits_for_a_context_that_goes_is_dropped_as_context_closed(void)
+TEST(what_waits_for_a_context_that_goes_is_dropped_as_context_closed)
 {
 	uint32_t id = with_two_workers(5);
 
@@ -500,7 +499,7 @@ static void what_waits_for_a_context_that_goes_is_dropped_as_context_closed(void
 
 #define KEY(slot, tag) SP_SLOT_KEY(slot, tag)
 
-static void a_slot_that_is_not_open_sends_packets_to_miss(void)
+TEST(a_slot_that_is_not_open_sends_packets_to_miss)
 {
 	uint32_t id = begin("slots", "messages=4");
 
@@ -515,7 +514,7 @@ static void a_slot_that_is_not_open_sends_packets_to_miss(void)
 	end();
 }
 
-static void without_miss_such_packets_are_dropped_as_no_message(void)
+TEST(without_miss_such_packets_are_dropped_as_no_message)
 {
 	begin("slots-plain", "messages=4");
 	say((struct rig_words){.key = KEY(1, 0)});
@@ -524,7 +523,7 @@ static void without_miss_such_packets_are_dropped_as_no_message(void)
 	end();
 }
 
-static void an_open_slot_takes_packets_of_its_tag_and_no_other(void)
+TEST(an_open_slot_takes_packets_of_its_tag_and_no_other)
 {
 	uint32_t id = begin("slots", "messages=4");
 
@@ -541,7 +540,7 @@ static void an_open_slot_takes_packets_of_its_tag_and_no_other(void)
 	end();
 }
 
-static void a_slot_opens_once_until_it_has_ended(void)
+TEST(a_slot_opens_once_until_it_has_ended)
 {
 	uint32_t id = begin("slots", "messages=4");
 
@@ -557,7 +556,7 @@ static void a_slot_opens_once_until_it_has_ended(void)
 	end();
 }
 
-static void a_message_without_a_packet_completes_with_zeroed_state(void)
+TEST(a_message_without_a_packet_completes_with_zeroed_state)
 {
 	uint32_t id = begin("slots", "messages=1");
 
@@ -572,7 +571,7 @@ static void a_message_without_a_packet_completes_with_zeroed_state(void)
 	end();
 }
 
-static void miss_may_open_the_message_and_look_again(void)
+TEST(miss_may_open_the_message_and_look_again)
 {
 	uint32_t id = begin("slots", "messages=4");
 
@@ -588,7 +587,7 @@ static void miss_may_open_the_message_and_look_again(void)
 	end();
 }
 
-static void looking_again_in_vain_ends_as_a_handler_error(void)
+TEST(looking_again_in_vain_ends_as_a_handler_error)
 {
 	begin("slots", "messages=4");
 	say((struct rig_words){.key = KEY(4, 0), .miss = SP_AGAIN}); /* cannot be opened */
@@ -598,7 +597,7 @@ static void looking_again_in_vain_ends_as_a_handler_error(void)
 	end();
 }
 
-static void a_slot_is_in_use_until_completion_has_returned(void)
+TEST(a_slot_is_in_use_until_completion_has_returned)
 {
 	uint32_t id = begin("slots", "messages=4");
 
@@ -617,7 +616,7 @@ static void a_slot_is_in_use_until_completion_has_returned(void)
 	end();
 }
 
-static void a_refused_slot_stays_open_for_the_next_packet(void)
+TEST(a_refused_slot_stays_open_for_the_next_packet)
 {
 	uint32_t id = begin("slots", "messages=4");
 
@@ -632,7 +631,7 @@ static void a_refused_slot_stays_open_for_the_next_packet(void)
 	end();
 }
 
-static void posted_slots_do_not_time_out_and_cost_no_polls(void)
+TEST(posted_slots_do_not_time_out_and_cost_no_polls)
 {
 	uint32_t id = begin("slots", "messages=4;idle=10us");
 
@@ -649,7 +648,7 @@ static void posted_slots_do_not_time_out_and_cost_no_polls(void)
 	end();
 }
 
-static void thousands_of_slots_in_random_order_agree_with_a_model(void)
+TEST(thousands_of_slots_in_random_order_agree_with_a_model)
 {
 	enum { SLOTS = 64, STEPS = 100000 };
 	struct {
@@ -694,26 +693,3 @@ static void thousands_of_slots_in_random_order_agree_with_a_model(void)
 	CU_ASSERT(misses > 10000);
 	end();
 }
-
-SUITE("message", TEST(header_comes_first_and_completion_last_when_a_verdict_ends_the_message),
-      TEST(packets_after_the_end_in_one_run_are_still_of_the_message),
-      TEST(a_message_closed_by_the_host_completes_as_closed),
-      TEST(a_message_closed_from_inside_completes_after_its_packets),
-      TEST(a_message_that_is_held_completes_when_it_is_released),
-      TEST(a_slot_without_header_can_be_held_before_anything_has_come), TEST(the_first_reason_to_end_is_the_one_told),
-      TEST(an_idle_message_completes_by_timeout_and_a_busy_one_does_not),
-      TEST(the_configurations_timeout_goes_before_the_handlers),
-      TEST(messages_of_a_context_that_goes_complete_as_detached), TEST(state_is_zero_before_every_header),
-      TEST(a_header_that_refuses_leaves_no_message), TEST(a_refused_packet_does_not_speak_for_those_behind_it),
-      TEST(header_verdicts_that_are_none_count_as_handler_errors),
-      TEST(what_was_closed_during_its_header_completes_even_if_refused),
-      TEST(a_full_table_drops_by_name_and_has_room_again_after_an_end), TEST(keys_of_one_bucket_are_kept_apart),
-      TEST(a_hundred_thousand_messages_in_random_order_agree_with_a_model), TEST(a_table_fills_to_its_last_entry),
-      TEST(packets_wait_while_another_worker_is_in_header), TEST(of_those_that_wait_only_so_many_have_a_place),
-      TEST(what_waits_for_a_context_that_goes_is_dropped_as_context_closed),
-      TEST(a_slot_that_is_not_open_sends_packets_to_miss), TEST(without_miss_such_packets_are_dropped_as_no_message),
-      TEST(an_open_slot_takes_packets_of_its_tag_and_no_other), TEST(a_slot_opens_once_until_it_has_ended),
-      TEST(a_message_without_a_packet_completes_with_zeroed_state), TEST(miss_may_open_the_message_and_look_again),
-      TEST(looking_again_in_vain_ends_as_a_handler_error), TEST(a_slot_is_in_use_until_completion_has_returned),
-      TEST(a_refused_slot_stays_open_for_the_next_packet), TEST(posted_slots_do_not_time_out_and_cost_no_polls),
-      TEST(thousands_of_slots_in_random_order_agree_with_a_model))

@@ -4,7 +4,7 @@
 
 /* ---- what is measured ---- */
 
-static void a_turn_is_all_packets_of_a_burst_and_their_mean_is_what_one_costs(void)
+TEST(a_turn_is_all_packets_of_a_burst_and_their_mean_is_what_one_costs)
 {
 	const struct sp_meter *m;
 	uint32_t id;
@@ -31,7 +31,7 @@ static void a_turn_is_all_packets_of_a_burst_and_their_mean_is_what_one_costs(vo
 	finish();
 }
 
-static void n_contexts_take_n_and_one_looks_at_the_clock(void)
+TEST(n_contexts_take_n_and_one_looks_at_the_clock)
 {
 	static const char *const settings[] = {"qp=16", "qp=17", "qp=18"};
 	uint64_t turns[3];
@@ -57,7 +57,7 @@ static void n_contexts_take_n_and_one_looks_at_the_clock(void)
 	finish();
 }
 
-static void timers_commands_issues_and_work_are_turns_without_packets(void)
+TEST(timers_commands_issues_and_work_are_turns_without_packets)
 {
 	const struct sp_meter *m;
 	uint32_t id;
@@ -79,7 +79,7 @@ static void timers_commands_issues_and_work_are_turns_without_packets(void)
 	finish();
 }
 
-static void without_a_clock_nothing_is_measured_and_no_budget_counts(void)
+TEST(without_a_clock_nothing_is_measured_and_no_budget_counts)
 {
 	uint32_t id;
 
@@ -96,7 +96,7 @@ static void without_a_clock_nothing_is_measured_and_no_budget_counts(void)
 	finish();
 }
 
-static void workers_that_are_started_are_measured_by_the_tsc(void)
+TEST(workers_that_are_started_are_measured_by_the_tsc)
 {
 	struct sp_nic_totals t = {0};
 	uint32_t id;
@@ -119,7 +119,7 @@ static void workers_that_are_started_are_measured_by_the_tsc(void)
 	finish();
 }
 
-static void verdicts_that_end_and_answer_are_counted_apart(void)
+TEST(verdicts_that_end_and_answer_are_counted_apart)
 {
 	uint32_t id, plain;
 
@@ -143,7 +143,7 @@ static void verdicts_that_end_and_answer_are_counted_apart(void)
 	finish();
 }
 
-static void what_a_worker_is_in_is_there_to_be_seen(void)
+TEST(what_a_worker_is_in_is_there_to_be_seen)
 {
 	const struct sp_worker *w;
 	uint32_t id, spoke;
@@ -202,7 +202,7 @@ static const struct sp_view *lone(void)
 	return &v;
 }
 
-static void buckets_follow_each_other_without_a_gap(void)
+TEST(buckets_follow_each_other_without_a_gap)
 {
 	struct sp_view v = *lone();
 
@@ -226,7 +226,7 @@ static void buckets_follow_each_other_without_a_gap(void)
 	CU_ASSERT_EQUAL(v.meter.bucket[0], 1);
 }
 
-static void quantiles_are_those_of_a_sorted_list_but_for_the_bucket_s_width(void)
+TEST(quantiles_are_those_of_a_sorted_list_but_for_the_bucket_s_width)
 {
 	static uint64_t list[4000];
 	const double q[] = {0, 0.001, 0.25, 0.5, 0.9, 0.99, 0.999, 1};
@@ -268,7 +268,7 @@ static unsigned bucket_of_one(uint64_t cycles)
 	return i;
 }
 
-static void packets_weigh_as_many_as_they_are(void)
+TEST(packets_weigh_as_many_as_they_are)
 {
 	struct sp_view v = *lone();
 
@@ -284,7 +284,7 @@ static void packets_weigh_as_many_as_they_are(void)
 	CU_ASSERT_EQUAL(sp_meter_quantile(&v.meter, 0.99), 100000);
 }
 
-static void short_turns_are_taken_to_be_like_the_last_one_that_was_measured(void)
+TEST(short_turns_are_taken_to_be_like_the_last_one_that_was_measured)
 {
 	static struct sp_worker tsc; /* no clock of ours */
 	static const struct {
@@ -327,12 +327,3 @@ static void short_turns_are_taken_to_be_like_the_last_one_that_was_measured(void
 	sp_meter_note(&v, 50, 1);
 	CU_ASSERT(!sp_meter_alike(&v, 1));
 }
-
-SUITE("meter", TEST(a_turn_is_all_packets_of_a_burst_and_their_mean_is_what_one_costs),
-      TEST(n_contexts_take_n_and_one_looks_at_the_clock),
-      TEST(timers_commands_issues_and_work_are_turns_without_packets),
-      TEST(without_a_clock_nothing_is_measured_and_no_budget_counts),
-      TEST(workers_that_are_started_are_measured_by_the_tsc), TEST(verdicts_that_end_and_answer_are_counted_apart),
-      TEST(what_a_worker_is_in_is_there_to_be_seen), TEST(buckets_follow_each_other_without_a_gap),
-      TEST(quantiles_are_those_of_a_sorted_list_but_for_the_bucket_s_width), TEST(packets_weigh_as_many_as_they_are),
-      TEST(short_turns_are_taken_to_be_like_the_last_one_that_was_measured))

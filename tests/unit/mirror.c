@@ -5,7 +5,7 @@
 
 RIG_PROBE(slots, "slots", SP_MESSAGES_SLOTS, rig_miss, NULL)
 
-static void every_fate_is_told_once_and_in_order_of_arrival(void)
+TEST(every_fate_is_told_once_and_in_order_of_arrival)
 {
 	struct reader r;
 	struct frame f;
@@ -66,7 +66,7 @@ static void every_fate_is_told_once_and_in_order_of_arrival(void)
 	end();
 }
 
-static void without_or_behind_a_full_exception_port_it_is_a_drop(void)
+TEST(without_or_behind_a_full_exception_port_it_is_a_drop)
 {
 	for (unsigned has = 0; has < 2; has++) {
 		struct reader r;
@@ -93,7 +93,7 @@ static void without_or_behind_a_full_exception_port_it_is_a_drop(void)
 	}
 }
 
-static void the_frame_is_as_it_arrived_whatever_a_handler_does_to_it(void)
+TEST(the_frame_is_as_it_arrived_whatever_a_handler_does_to_it)
 {
 	const struct sp_capture_slot *s;
 	struct reader r;
@@ -121,7 +121,7 @@ static void the_frame_is_as_it_arrived_whatever_a_handler_does_to_it(void)
 	end();
 }
 
-static void a_snap_length_cuts_frames_and_their_length_remains(void)
+TEST(a_snap_length_cuts_frames_and_their_length_remains)
 {
 	static const uint32_t snap[] = {1, 24, 25, 60, 9000, 65535};
 	const struct sp_capture_slot *s;
@@ -148,7 +148,7 @@ static void a_snap_length_cuts_frames_and_their_length_remains(void)
 	}
 }
 
-static void segments_are_put_together_and_what_cannot_be_is_told(void)
+TEST(segments_are_put_together_and_what_cannot_be_is_told)
 {
 	const struct sp_capture_slot *s;
 	struct rte_mbuf *m[2];
@@ -186,7 +186,7 @@ static void segments_are_put_together_and_what_cannot_be_is_told(void)
 	end();
 }
 
-static void time_stamps_keep_the_distances_of_arrivals(void)
+TEST(time_stamps_keep_the_distances_of_arrivals)
 {
 	const struct sp_capture_slot *s;
 	struct reader r;
@@ -211,7 +211,7 @@ static void time_stamps_keep_the_distances_of_arrivals(void)
 	end();
 }
 
-static void a_filter_chooses_before_anything_is_copied(void)
+TEST(a_filter_chooses_before_anything_is_copied)
 {
 	struct reader r;
 
@@ -231,7 +231,7 @@ static void a_filter_chooses_before_anything_is_copied(void)
 	end();
 }
 
-static void a_context_chooses_what_is_its_own(void)
+TEST(a_context_chooses_what_is_its_own)
 {
 	struct reader r;
 
@@ -254,7 +254,7 @@ static void a_context_chooses_what_is_its_own(void)
 	end();
 }
 
-static void drops_only_are_those_of_contexts_and_of_nobody(void)
+TEST(drops_only_are_those_of_contexts_and_of_nobody)
 {
 	struct reader all, one;
 
@@ -275,11 +275,3 @@ static void drops_only_are_those_of_contexts_and_of_nobody(void)
 	close_capture(&one);
 	end();
 }
-
-SUITE("mirror", TEST(every_fate_is_told_once_and_in_order_of_arrival),
-      TEST(without_or_behind_a_full_exception_port_it_is_a_drop),
-      TEST(the_frame_is_as_it_arrived_whatever_a_handler_does_to_it),
-      TEST(a_snap_length_cuts_frames_and_their_length_remains),
-      TEST(segments_are_put_together_and_what_cannot_be_is_told), TEST(time_stamps_keep_the_distances_of_arrivals),
-      TEST(a_filter_chooses_before_anything_is_copied), TEST(a_context_chooses_what_is_its_own),
-      TEST(drops_only_are_those_of_contexts_and_of_nobody))

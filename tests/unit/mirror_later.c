@@ -38,7 +38,7 @@ static void let_wait(unsigned packets, bool udp)
 	sp_nic_poll(rig.nic, 0, 5);
 }
 
-static void packets_that_wait_are_told_when_they_are_settled(void)
+TEST(packets_that_wait_are_told_when_they_are_settled)
 {
 	const struct sp_capture_slot *s;
 	struct reader r;
@@ -71,7 +71,7 @@ static const struct sp_handler at_home = {SP_HANDLER_HEAD, .name = "at-home", .d
 					  .flags = SP_HANDLER_HOME, .payload = rig_payload};
 SP_HANDLER(at_home)
 
-static void a_packet_handed_over_is_told_once_by_the_worker_that_handles_it(void)
+TEST(a_packet_handed_over_is_told_once_by_the_worker_that_handles_it)
 {
 	struct rig_words w = {.magic = RIG_MAGIC, .verdict = SP_DROP(1)};
 	struct reader r;
@@ -99,7 +99,7 @@ static void a_packet_handed_over_is_told_once_by_the_worker_that_handles_it(void
 	end();
 }
 
-static void packets_that_wait_for_a_context_that_goes_are_told_as_context_closed(void)
+TEST(packets_that_wait_for_a_context_that_goes_are_told_as_context_closed)
 {
 	struct reader r;
 	uint32_t id;
@@ -117,7 +117,7 @@ static void packets_that_wait_for_a_context_that_goes_are_told_as_context_closed
 	end();
 }
 
-static void captures_come_and_go_while_packets_wait(void)
+TEST(captures_come_and_go_while_packets_wait)
 {
 	struct reader r;
 
@@ -171,7 +171,7 @@ static uint32_t sends(bool known)
 	return rig_context(&rig, "s", "sender", "qp=5;peer=4");
 }
 
-static void what_a_context_sends_names_it(void)
+TEST(what_a_context_sends_names_it)
 {
 	static uint8_t frame[60] = {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xB5};
 	struct sp_send s = {.dest_qp = 16, .opcode = 0x2B};
@@ -203,7 +203,7 @@ static void what_a_context_sends_names_it(void)
 	end();
 }
 
-static void a_frame_is_sent_when_the_port_has_taken_it_and_then_once(void)
+TEST(a_frame_is_sent_when_the_port_has_taken_it_and_then_once)
 {
 	struct sp_send s = {.dest_qp = 16, .opcode = 0x2B};
 	uint32_t id = sends(true);
@@ -243,7 +243,7 @@ static void a_frame_is_sent_when_the_port_has_taken_it_and_then_once(void)
 	end();
 }
 
-static void a_frame_that_waits_for_a_neighbour_keeps_its_context(void)
+TEST(a_frame_that_waits_for_a_neighbour_keeps_its_context)
 {
 	static const uint8_t answer[42] = {2, 0, 0, 0, 0, 1, 2, 0,   0, 0, 0, 2, 8, 6, 0, 1, 8, 0,   6, 4, 0,
 					   2, 2, 0, 0, 0, 0, 2, 192, 0, 2, 1, 2, 0, 0, 0, 0, 1, 192, 0, 2, 2};
@@ -273,7 +273,7 @@ static void a_frame_that_waits_for_a_neighbour_keeps_its_context(void)
 	end();
 }
 
-static void what_the_nic_sends_to_itself_is_told_once_as_it_arrives(void)
+TEST(what_the_nic_sends_to_itself_is_told_once_as_it_arrives)
 {
 	struct sp_send s = {.dest_qp = 16, .opcode = 0x2B};
 	const struct sp_capture_slot *slot;
@@ -300,11 +300,3 @@ static void what_the_nic_sends_to_itself_is_told_once_as_it_arrives(void)
 	rig_stop(&rig);
 	rig_log_clear();
 }
-
-SUITE("mirror_later", TEST(packets_that_wait_are_told_when_they_are_settled),
-      TEST(a_packet_handed_over_is_told_once_by_the_worker_that_handles_it),
-      TEST(packets_that_wait_for_a_context_that_goes_are_told_as_context_closed),
-      TEST(captures_come_and_go_while_packets_wait), TEST(what_a_context_sends_names_it),
-      TEST(a_frame_is_sent_when_the_port_has_taken_it_and_then_once),
-      TEST(a_frame_that_waits_for_a_neighbour_keeps_its_context),
-      TEST(what_the_nic_sends_to_itself_is_told_once_as_it_arrives))

@@ -4,7 +4,7 @@
 #include "drain.h"
 #include "mirrored.h"
 
-static void bad_requests_are_refused_in_words(void)
+TEST(bad_requests_are_refused_in_words)
 {
 	struct sp_capture_request q = {0};
 	struct sp_error error = {0};
@@ -31,7 +31,7 @@ static void bad_requests_are_refused_in_words(void)
 	end();
 }
 
-static void off_nothing_is_there_to_copy_into(void)
+TEST(off_nothing_is_there_to_copy_into)
 {
 	struct reader r, s;
 
@@ -49,7 +49,7 @@ static void off_nothing_is_there_to_copy_into(void)
 	end();
 }
 
-static void four_captures_see_each_its_own_and_a_fifth_is_refused(void)
+TEST(four_captures_see_each_its_own_and_a_fifth_is_refused)
 {
 	struct sp_error error = {0};
 	struct reader r[SP_MAX_MIRRORS], more;
@@ -85,7 +85,7 @@ static void four_captures_see_each_its_own_and_a_fifth_is_refused(void)
 	end();
 }
 
-static void a_full_ring_loses_and_counts_and_the_nic_goes_on(void)
+TEST(a_full_ring_loses_and_counts_and_the_nic_goes_on)
 {
 	const unsigned more = 100;
 	struct reader r;
@@ -114,7 +114,7 @@ static void a_full_ring_loses_and_counts_and_the_nic_goes_on(void)
 	end();
 }
 
-static void a_head_that_makes_no_sense_loses_and_a_tail_is_never_read_back(void)
+TEST(a_head_that_makes_no_sense_loses_and_a_tail_is_never_read_back)
 {
 	struct reader r;
 
@@ -141,7 +141,7 @@ static void a_head_that_makes_no_sense_loses_and_a_tail_is_never_read_back(void)
 	end();
 }
 
-static void whatever_is_written_into_the_memory_the_nic_goes_on(void)
+TEST(whatever_is_written_into_the_memory_the_nic_goes_on)
 {
 	static const uint64_t lies[] = {1, 2, UINT64_MAX, 1ull << 63, UINT32_MAX, 65536, 70000};
 	uint64_t seed = 7, fed = 0;
@@ -177,7 +177,7 @@ static void whatever_is_written_into_the_memory_the_nic_goes_on(void)
 	end();
 }
 
-static void without_packet_buffers_capturing_goes_on(void)
+TEST(without_packet_buffers_capturing_goes_on)
 {
 	struct reader r;
 	uint32_t a;
@@ -195,9 +195,3 @@ static void without_packet_buffers_capturing_goes_on(void)
 	close_capture(&r);
 	end();
 }
-
-SUITE("mirror_readers", TEST(bad_requests_are_refused_in_words), TEST(off_nothing_is_there_to_copy_into),
-      TEST(four_captures_see_each_its_own_and_a_fifth_is_refused),
-      TEST(a_full_ring_loses_and_counts_and_the_nic_goes_on),
-      TEST(a_head_that_makes_no_sense_loses_and_a_tail_is_never_read_back),
-      TEST(whatever_is_written_into_the_memory_the_nic_goes_on), TEST(without_packet_buffers_capturing_goes_on))

@@ -9,7 +9,6 @@
 /* A handler that writes over the frame and sends it back. */
 static inline uint32_t spoil(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	memset(p->frame, 0xEE, p->frame_len);
 	sp_packet_send(c, p);
 	return SP_SENT;

@@ -2,7 +2,7 @@
 /* The neighbour table's rules in virtual time, its requests byte by byte, and its life among threads. */
 #include "../../pipeline/neighbour.c"
 #include "ips.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 #include <pthread.h>
 
@@ -116,7 +116,7 @@ static void run_until(sp_time until)
 	CU_FAIL("too many ticks");
 }
 
-static void bad_static_entries_are_refused(void)
+TEST(bad_static_entries_are_refused)
 {
 	struct sp_neighbours *n = NULL;
 	begin();
@@ -136,7 +136,7 @@ static void bad_static_entries_are_refused(void)
 
 /* ---- requests on the wire ---- */
 
-static void arp_request_is_as_rfc_826_says(void)
+TEST(arp_request_is_as_rfc_826_says)
 {
 	static const uint8_t expect[60] = {
 		0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2,	  0,   0, 0, 0, 0xAA, 0x08, 0x06, 0, 1, 8, 0,	6, 4, 0,
@@ -151,7 +151,7 @@ static void arp_request_is_as_rfc_826_says(void)
 	CU_ASSERT_EQUAL(memcmp(sent[0].bytes, expect, 60), 0);
 }
 
-static void neighbour_solicitation_is_as_rfc_4861_says(void)
+TEST(neighbour_solicitation_is_as_rfc_4861_says)
 {
 	static const uint8_t head[] = {
 		0x33, 0x33, 0xFF, 0x12, 0x34, 0x56, 2,	0,   0, 0, 0, 0xAA, 0x86, 0xDD,		    /* Ethernet */
@@ -181,7 +181,7 @@ static void neighbour_solicitation_is_as_rfc_4861_says(void)
 	CU_ASSERT_TRUE(f[56] || f[57]);
 }
 
-static void only_next_hops_are_asked_for(void)
+TEST(only_next_hops_are_asked_for)
 {
 	begin();
 	request(ip4(198, 51, 100, 1), SP_SEC); /* off link */
@@ -194,7 +194,7 @@ static void only_next_hops_are_asked_for(void)
 
 /* ---- states and times ---- */
 
-static void unknown_is_asked_three_times_a_second_apart_then_rests_three_seconds(void)
+TEST(unknown_is_asked_three_times_a_second_apart_then_rests_three_seconds)
 {
 	const sp_time t0 = 5 * SP_SEC;
 	uint8_t ip[16];
@@ -216,7 +216,7 @@ static void unknown_is_asked_three_times_a_second_apart_then_rests_three_seconds
 	CU_ASSERT_EQUAL(memcmp(at_second, expect, sizeof(expect)), 0);
 }
 
-static void unknown_that_nobody_wants_is_retried_by_the_tick_and_then_forgotten(void)
+TEST(unknown_that_nobody_wants_is_retried_by_the_tick_and_then_forgotten)
 {
 	begin();
 	CU_ASSERT_EQUAL(sp_neighbours_deadline(nic.neighbours), SP_NEVER);
@@ -234,7 +234,7 @@ static void unknown_that_nobody_wants_is_retried_by_the_tick_and_then_forgotten(
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 100 * SP_SEC, NULL));
 }
 
-static void answer_makes_it_known_and_ends_the_requests(void)
+TEST(answer_makes_it_known_and_ends_the_requests)
 {
 	struct sp_neighbours *n = begin();
 	request(ip4(192, 0, 2, 9), 0);
@@ -245,7 +245,7 @@ static void answer_makes_it_known_and_ends_the_requests(void)
 	CU_ASSERT_EQUAL(sents, 1);
 }
 
-static void answer_after_failure_still_counts(void)
+TEST(answer_after_failure_still_counts)
 {
 	struct sp_neighbours *n = begin();
 	request(ip4(192, 0, 2, 9), 0);
@@ -255,7 +255,7 @@ static void answer_after_failure_still_counts(void)
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 4 * SP_SEC, mac_of(9)));
 }
 
-static void stale_entry_in_use_still_answers_and_is_asked_for(void)
+TEST(stale_entry_in_use_still_answers_and_is_asked_for)
 {
 	struct sp_neighbours *n = begin();
 	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, true);
@@ -278,7 +278,7 @@ static void stale_entry_in_use_still_answers_and_is_asked_for(void)
 	CU_ASSERT_EQUAL(sents, before);
 }
 
-static void stale_entry_that_stays_silent_is_asked_for_seldom(void)
+TEST(stale_entry_that_stays_silent_is_asked_for_seldom)
 {
 	struct sp_neighbours *n = begin();
 	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, true);
@@ -290,7 +290,7 @@ static void stale_entry_that_stays_silent_is_asked_for_seldom(void)
 	CU_ASSERT_TRUE(sents >= 8 && sents <= 13); /* 3 in the first seconds, then one in 30 s */
 }
 
-static void stale_entry_that_nobody_uses_is_not_asked_for_and_goes_after_ten_minutes(void)
+TEST(stale_entry_that_nobody_uses_is_not_asked_for_and_goes_after_ten_minutes)
 {
 	struct sp_neighbours *n = begin();
 	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, true);
@@ -305,7 +305,7 @@ static void stale_entry_that_nobody_uses_is_not_asked_for_and_goes_after_ten_min
 	CU_ASSERT_EQUAL(sp_neighbours_deadline(n), SP_NEVER);
 }
 
-static void learning_updates_and_creates_only_when_told_and_on_link(void)
+TEST(learning_updates_and_creates_only_when_told_and_on_link)
 {
 	struct sp_neighbours *n = begin();
 	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, false);
@@ -320,7 +320,7 @@ static void learning_updates_and_creates_only_when_told_and_on_link(void)
 	CU_ASSERT_TRUE(finds(ip6(-1, 5), 0, mac_of(5)));
 }
 
-static void own_addresses_and_group_macs_are_never_learnt(void)
+TEST(own_addresses_and_group_macs_are_never_learnt)
 {
 	static const uint8_t group[6] = {0x33, 0x33, 0, 0, 0, 1}, all[6] = {255, 255, 255, 255, 255, 255}, none[6];
 	struct sp_neighbours *n = begin();
@@ -336,7 +336,7 @@ static void own_addresses_and_group_macs_are_never_learnt(void)
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 0, NULL));
 }
 
-static void confirmation_without_override_replaces_nothing(void)
+TEST(confirmation_without_override_replaces_nothing)
 {
 	struct sp_neighbours *n = begin();
 	sp_neighbour_confirm(n, 0, ip6(0, 9), mac_of(9), 0);
@@ -355,7 +355,7 @@ static void confirmation_without_override_replaces_nothing(void)
 	CU_ASSERT_EQUAL(sents, 2);
 }
 
-static void static_entries_never_change_nor_age(void)
+TEST(static_entries_never_change_nor_age)
 {
 	config_begin();
 	add_address(ip4(192, 0, 2, 1), 24);
@@ -375,7 +375,7 @@ static void static_entries_never_change_nor_age(void)
 
 /* ---- floods ---- */
 
-static void flood_of_spoofed_arp_leaves_static_and_active_entries(void)
+TEST(flood_of_spoofed_arp_leaves_static_and_active_entries)
 {
 	config_begin();
 	add_address(ip4(10, 0, 0, 1), 8);
@@ -406,7 +406,7 @@ static void flood_of_spoofed_arp_leaves_static_and_active_entries(void)
 	CU_ASSERT_TRUE(finds(ip4(10, 3, 0, 1), 10 * SP_SEC, mac_of(3)));
 }
 
-static void flood_cannot_enter_a_table_full_of_active_entries_but_a_request_can(void)
+TEST(flood_cannot_enter_a_table_full_of_active_entries_but_a_request_can)
 {
 	config_begin();
 	add_address(ip4(10, 0, 0, 1), 8);
@@ -435,7 +435,7 @@ static void flood_cannot_enter_a_table_full_of_active_entries_but_a_request_can(
 	CU_ASSERT_TRUE(first); /* the one not used for longest */
 }
 
-static void neighbours_of_one_network_spread_over_the_table(void)
+TEST(neighbours_of_one_network_spread_over_the_table)
 {
 	for (unsigned family = 0; family < 2; family++) {
 		unsigned homes = 0;
@@ -497,7 +497,7 @@ static void *hammer(void *arg)
 	return NULL;
 }
 
-static void nobody_ever_gets_the_mac_of_another_address(void)
+TEST(nobody_ever_gets_the_mac_of_another_address)
 {
 	pthread_t thread[THREADS];
 	config_begin();
@@ -531,7 +531,7 @@ static void *rival_reader(void *arg)
 	return (void *)wrong;
 }
 
-static void a_place_that_changes_hands_never_mixes_key_and_mac(void)
+TEST(a_place_that_changes_hands_never_mixes_key_and_mac)
 {
 	pthread_t thread;
 	uintptr_t right;
@@ -593,7 +593,7 @@ static bool finds_at(uint16_t port, const uint8_t *ip, const uint8_t *mac)
 	return mac ? !r && !memcmp(got, mac, 6) : r == -EAGAIN;
 }
 
-static void requests_leave_by_the_port_asked_with_its_mac_and_address(void)
+TEST(requests_leave_by_the_port_asked_with_its_mac_and_address)
 {
 	begin_two();
 	worker.now = SP_SEC;
@@ -616,7 +616,7 @@ static void requests_leave_by_the_port_asked_with_its_mac_and_address(void)
 	CU_ASSERT_EQUAL(sents, 4);
 }
 
-static void a_port_learns_of_its_own_link_alone(void)
+TEST(a_port_learns_of_its_own_link_alone)
 {
 	struct sp_neighbours *n = begin_two();
 	sp_neighbour_learn(n, 1, ip4(192, 0, 2, 9), mac_of(9), 0, true);
@@ -641,7 +641,7 @@ static void a_port_learns_of_its_own_link_alone(void)
 	CU_ASSERT(finds_at(0, ip4(192, 0, 2, 10), mac_of(10)));
 }
 
-static void the_same_link_local_address_is_another_neighbour_on_each_port(void)
+TEST(the_same_link_local_address_is_another_neighbour_on_each_port)
 {
 	struct sp_neighbours *n = begin_two();
 	sp_neighbour_learn(n, 0, ip6(-1, 9), mac_of(9), 0, true);
@@ -650,7 +650,7 @@ static void the_same_link_local_address_is_another_neighbour_on_each_port(void)
 	CU_ASSERT(finds_at(0, ip6(-1, 9), mac_of(9)) && finds_at(1, ip6(-1, 9), mac_of(10)));
 }
 
-static void a_static_entry_is_where_its_prefix_is(void)
+TEST(a_static_entry_is_where_its_prefix_is)
 {
 	begin_two();
 	add_static(ip4(198, 51, 100, 7), 7);
@@ -664,7 +664,7 @@ static void a_static_entry_is_where_its_prefix_is(void)
 }
 
 /* What two workers leave behind that both found nothing and then both inserted. */
-static void copies_of_one_address_become_one_and_the_known_one_stays(void)
+TEST(copies_of_one_address_become_one_and_the_known_one_stays)
 {
 	static const enum state orders[3][2] = {{INCOMPLETE, KNOWN}, {KNOWN, INCOMPLETE}, {INCOMPLETE, INCOMPLETE}};
 	for (unsigned i = 0; i < 3; i++) {
@@ -697,7 +697,7 @@ static void *insert_same(void *arg)
 	return NULL;
 }
 
-static void workers_that_insert_one_address_at_once_keep_one_entry(void)
+TEST(workers_that_insert_one_address_at_once_keep_one_entry)
 {
 	pthread_t thread[2];
 	config_begin();
@@ -717,20 +717,3 @@ static void workers_that_insert_one_address_at_once_keep_one_entry(void)
 	sp_neighbours_destroy(nic.neighbours);
 	nic.neighbours = NULL;
 }
-
-SUITE("neighbour", TEST(bad_static_entries_are_refused),
-      TEST(requests_leave_by_the_port_asked_with_its_mac_and_address), TEST(a_port_learns_of_its_own_link_alone),
-      TEST(the_same_link_local_address_is_another_neighbour_on_each_port), TEST(a_static_entry_is_where_its_prefix_is),
-      TEST(arp_request_is_as_rfc_826_says), TEST(neighbour_solicitation_is_as_rfc_4861_says),
-      TEST(only_next_hops_are_asked_for), TEST(unknown_is_asked_three_times_a_second_apart_then_rests_three_seconds),
-      TEST(unknown_that_nobody_wants_is_retried_by_the_tick_and_then_forgotten),
-      TEST(answer_makes_it_known_and_ends_the_requests), TEST(answer_after_failure_still_counts),
-      TEST(stale_entry_in_use_still_answers_and_is_asked_for), TEST(stale_entry_that_stays_silent_is_asked_for_seldom),
-      TEST(stale_entry_that_nobody_uses_is_not_asked_for_and_goes_after_ten_minutes),
-      TEST(learning_updates_and_creates_only_when_told_and_on_link),
-      TEST(own_addresses_and_group_macs_are_never_learnt), TEST(confirmation_without_override_replaces_nothing),
-      TEST(static_entries_never_change_nor_age), TEST(flood_of_spoofed_arp_leaves_static_and_active_entries),
-      TEST(flood_cannot_enter_a_table_full_of_active_entries_but_a_request_can),
-      TEST(neighbours_of_one_network_spread_over_the_table), TEST(a_place_that_changes_hands_never_mixes_key_and_mac),
-      TEST(copies_of_one_address_become_one_and_the_known_one_stays), TEST(nobody_ever_gets_the_mac_of_another_address),
-      TEST(workers_that_insert_one_address_at_once_keep_one_entry))

@@ -24,7 +24,7 @@ static int try_device(const char *device, uint32_t mtu, uint16_t workers, struct
 	return r;
 }
 
-static void ports_that_cannot_do_what_is_asked_are_refused_with_the_reason(void)
+TEST(ports_that_cannot_do_what_is_asked_are_refused_with_the_reason)
 {
 	struct sp_error error;
 
@@ -51,7 +51,7 @@ static void ports_that_cannot_do_what_is_asked_are_refused_with_the_reason(void)
 	CU_ASSERT_EQUAL(try_device("net_null0", 0, 1, &error), 0);
 }
 
-static void one_port_belongs_to_one_nic(void)
+TEST(one_port_belongs_to_one_nic)
 {
 	struct sp_error error;
 	struct sp_nic *nic;
@@ -65,7 +65,7 @@ static void one_port_belongs_to_one_nic(void)
 	CU_ASSERT_EQUAL(try_device("net_ring0", 0, 1, &error), 0);
 }
 
-static void an_ethdev_carries_frames_both_ways(void)
+TEST(an_ethdev_carries_frames_both_ways)
 {
 	static const struct sp_neighbour_config known = {RIG_IP4(192, 0, 2, 1), {2, 0, 0, 0, 0, 2}};
 	uint8_t payload[64] = {1};
@@ -93,7 +93,7 @@ static void an_ethdev_carries_frames_both_ways(void)
 	rig_stop(&rig);
 }
 
-static void settings_that_make_no_nic_are_refused(void)
+TEST(settings_that_make_no_nic_are_refused)
 {
 	struct sp_error error;
 	struct sp_nic *nic;
@@ -113,7 +113,7 @@ static void settings_that_make_no_nic_are_refused(void)
 	sp_nic_destroy(NULL);
 }
 
-static void a_thousand_nics_come_and_go_and_leave_nothing(void)
+TEST(a_thousand_nics_come_and_go_and_leave_nothing)
 {
 	struct rte_malloc_socket_stats before, after;
 
@@ -133,7 +133,7 @@ static void a_thousand_nics_come_and_go_and_leave_nothing(void)
 	CU_ASSERT(after.heap_allocsz_bytes <= before.heap_allocsz_bytes + 65536);
 }
 
-static void two_nics_with_one_seed_do_the_same_and_with_two_do_not(void)
+TEST(two_nics_with_one_seed_do_the_same_and_with_two_do_not)
 {
 	uint8_t bytes[3][2048];
 	uint8_t payload[8] = {0};
@@ -176,7 +176,7 @@ static void put(const char *directory, const char *name, const char *text)
 	fclose(f);
 }
 
-static void memory_is_by_default_half_of_what_there_is(void)
+TEST(memory_is_by_default_half_of_what_there_is)
 {
 	const char *tmp = getenv("TMPDIR");
 	char root[256], command[300];
@@ -211,8 +211,3 @@ static void memory_is_by_default_half_of_what_there_is(void)
 	snprintf(command, sizeof(command), "rm -r '%s'", root);
 	CU_ASSERT_EQUAL(system(command), 0);
 }
-
-SUITE("nic", TEST(memory_is_by_default_half_of_what_there_is),
-      TEST(ports_that_cannot_do_what_is_asked_are_refused_with_the_reason), TEST(one_port_belongs_to_one_nic),
-      TEST(an_ethdev_carries_frames_both_ways), TEST(settings_that_make_no_nic_are_refused),
-      TEST(a_thousand_nics_come_and_go_and_leave_nothing), TEST(two_nics_with_one_seed_do_the_same_and_with_two_do_not))

@@ -52,8 +52,6 @@ static inline unsigned pair_receive(void *port, uint16_t queue, struct rte_mbuf 
 {
 	struct pair_wire *w = ((struct pair_end *)port)->in;
 	unsigned n = 0;
-
-	(void)now;
 	if (queue && !w->spread)
 		return 0;
 	pthread_mutex_lock(&w->lock);
@@ -70,9 +68,6 @@ static inline unsigned pair_transmit(void *port, uint16_t queue, struct rte_mbuf
 {
 	struct pair_wire *w = ((struct pair_end *)port)->out;
 	unsigned n = 0;
-
-	(void)queue;
-	(void)now;
 	pthread_mutex_lock(&w->lock);
 	for (; n < count && w->count < PAIR_FRAMES; n++) {
 		struct rte_mbuf *copy = sp_packet_alloc();
@@ -92,9 +87,6 @@ static inline unsigned pair_transmit(void *port, uint16_t queue, struct rte_mbuf
 
 static inline sp_time pair_next(void *port, uint16_t queue, bool blocked)
 {
-	(void)port;
-	(void)queue;
-	(void)blocked;
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the parser takes, what it refuses and by which name, and that it reads nothing behind the frame's end. */
-#include "suite.h"
+#include "../lib/suite.h"
 
-#include "captures.h"
+#include "../lib/captures.h"
 #include "frame.h"
 #include "../../handlers/wire/roce.h"
 #include "../../pipeline/parser.h"
@@ -98,7 +98,7 @@ static void check_whole(const struct frame_shape *s, struct frame *f)
 	CU_ASSERT_PTR_EQUAL(sp_packet_destination(&r.p), f->bytes + f->l3 + (frame_is6(s->ip) ? 24 : 16));
 }
 
-static void every_shape_is_decoded(void)
+TEST(every_shape_is_decoded)
 {
 	each_shape(check_whole);
 }
@@ -116,7 +116,7 @@ static void check_cut_frame(const struct frame_shape *s, struct frame *f)
 	}
 }
 
-static void a_frame_cut_anywhere_is_refused_by_name(void)
+TEST(a_frame_cut_anywhere_is_refused_by_name)
 {
 	each_shape(check_cut_frame);
 }
@@ -137,7 +137,7 @@ static void check_cut_ip(const struct frame_shape *s, struct frame *f)
 	}
 }
 
-static void an_ip_packet_cut_anywhere_is_refused_by_name(void)
+TEST(an_ip_packet_cut_anywhere_is_refused_by_name)
 {
 	each_shape(check_cut_ip);
 }
@@ -171,7 +171,7 @@ static void check_cut_udp(const struct frame_shape *s, struct frame *f)
 	}
 }
 
-static void a_udp_datagram_cut_anywhere_is_refused_or_smaller(void)
+TEST(a_udp_datagram_cut_anywhere_is_refused_or_smaller)
 {
 	each_shape(check_cut_udp);
 }
@@ -292,7 +292,7 @@ static void check_lies(const struct frame_shape *s, struct frame *valid)
 		}
 }
 
-static void each_lying_length_has_its_own_name(void)
+TEST(each_lying_length_has_its_own_name)
 {
 	each_shape(check_lies);
 	for (int reason = SP_DROP_SHORT_ETHERNET; reason <= SP_DROP_BAD_PAD; reason++) {
@@ -302,7 +302,7 @@ static void each_lying_length_has_its_own_name(void)
 	}
 }
 
-static void drop_reasons_have_distinct_names(void)
+TEST(drop_reasons_have_distinct_names)
 {
 	for (int i = 0; i < SP_DROP_COUNT; i++) {
 		CU_ASSERT_PTR_NOT_NULL_FATAL(sp_drop_names[i]);
@@ -312,7 +312,7 @@ static void drop_reasons_have_distinct_names(void)
 }
 
 /* ---- what is not UDP ------------------------------------------------------------------------------------------ */
-static void fragments_are_ip_and_no_more(void)
+TEST(fragments_are_ip_and_no_more)
 {
 	static const uint16_t fragment[] = {0x2000, 0x2001, 0x0001, 0x1FFF, 0x6000};
 	struct frame f;
@@ -345,7 +345,7 @@ static void fragments_are_ip_and_no_more(void)
 	}
 }
 
-static void other_protocols_are_ip(void)
+TEST(other_protocols_are_ip)
 {
 	struct frame f;
 
@@ -393,7 +393,7 @@ static uint32_t chain6(struct frame *f, unsigned n, unsigned units)
 	return f->len - rest;
 }
 
-static void ipv6_header_chains_are_bounded(void)
+TEST(ipv6_header_chains_are_bounded)
 {
 	struct frame f;
 
@@ -423,7 +423,7 @@ static void ipv6_header_chains_are_bounded(void)
 		}
 }
 
-static void other_ethertypes_are_left_alone(void)
+TEST(other_ethertypes_are_left_alone)
 {
 	static const uint16_t types[] = {0x0806, 0x0042, 0x8847, 0x9100, 0xFFFF};
 	struct frame f;
@@ -444,7 +444,7 @@ static void other_ethertypes_are_left_alone(void)
 	EXPECT(parse(f.bytes, f.l3).parsed, SP_PARSED_OTHER, NULL, f.l3); /* nothing behind the type */
 }
 
-static void a_third_vlan_tag_is_not_looked_behind(void)
+TEST(a_third_vlan_tag_is_not_looked_behind)
 {
 	struct frame f;
 
@@ -468,7 +468,7 @@ static void check_padded(const struct frame_shape *s, struct frame *f)
 	}
 }
 
-static void ethernet_padding_is_no_payload(void)
+TEST(ethernet_padding_is_no_payload)
 {
 	each_shape(check_padded);
 }
@@ -493,7 +493,7 @@ static void check_filled(const struct frame_shape *s, struct frame *f)
 	}
 }
 
-static void all_fields_but_three_are_set(void)
+TEST(all_fields_but_three_are_set)
 {
 	each_shape(check_filled);
 }
@@ -515,7 +515,7 @@ static void differ(const struct frame *plain, uint32_t len, unsigned *bad)
 		printf("# %s without, %s with a tag, %u bytes\n", name_of(a.parsed), name_of(b.parsed), len);
 }
 
-static void both_ways_through_the_parser_agree(void)
+TEST(both_ways_through_the_parser_agree)
 {
 	struct frame valid, f;
 	unsigned bad = 0;
@@ -567,7 +567,7 @@ static uint8_t hostile_byte(const struct frame *f, uint32_t at)
 
 /* What the short way takes, the layers take too, with every field the same: hostile bytes in all headers, lengths that
  * agree with each other and ones that do not, checksums right and wrong, frames cut and padded. */
-static void the_short_way_says_what_the_layers_say(void)
+TEST(the_short_way_says_what_the_layers_say)
 {
 	unsigned taken = 0, refused = 0, bad = 0;
 
@@ -613,7 +613,7 @@ static void the_short_way_says_what_the_layers_say(void)
 	CU_ASSERT(taken > 20000 && refused > 20000); /* both were met */
 }
 
-static void the_checksum_is_right_for_every_header(void)
+TEST(the_checksum_is_right_for_every_header)
 {
 	struct frame f;
 
@@ -632,7 +632,7 @@ static void the_checksum_is_right_for_every_header(void)
 	}
 }
 
-static void the_hash_is_the_flows_and_spreads(void)
+TEST(the_hash_is_the_flows_and_spreads)
 {
 	struct frame f;
 
@@ -695,7 +695,6 @@ static unsigned known_seen;
 
 static void check_known(const char *file, unsigned number, uint8_t *bytes, uint32_t len, void *arg)
 {
-	(void)arg;
 	for (const struct known *k = known; k < known + sizeof(known) / sizeof(*known); k++) {
 		struct sp_packet p;
 		uint16_t type;
@@ -719,36 +718,10 @@ static void check_known(const char *file, unsigned number, uint8_t *bytes, uint3
 	}
 }
 
-static void captured_packets_have_the_fields_that_tshark_sees(void)
+TEST_OF_CAPTURES(captured_packets_have_the_fields_that_tshark_sees)
 {
 	for (const struct known *k = known; k < known + sizeof(known) / sizeof(*known); k++)
 		if (k == known || strcmp(k->file, k[-1].file))
 			CU_ASSERT(captures_each(k->file, check_known, NULL));
 	CU_ASSERT_EQUAL(known_seen, sizeof(known) / sizeof(*known));
-}
-
-int main(void)
-{
-	const struct suite_test tests[] = {
-		CAPTURES_TEST(captured_packets_have_the_fields_that_tshark_sees),
-		TEST(every_shape_is_decoded),
-		TEST(a_frame_cut_anywhere_is_refused_by_name),
-		TEST(an_ip_packet_cut_anywhere_is_refused_by_name),
-		TEST(a_udp_datagram_cut_anywhere_is_refused_or_smaller),
-		TEST(each_lying_length_has_its_own_name),
-		TEST(drop_reasons_have_distinct_names),
-		TEST(fragments_are_ip_and_no_more),
-		TEST(other_protocols_are_ip),
-		TEST(ipv6_header_chains_are_bounded),
-		TEST(other_ethertypes_are_left_alone),
-		TEST(a_third_vlan_tag_is_not_looked_behind),
-		TEST(ethernet_padding_is_no_payload),
-		TEST(all_fields_but_three_are_set),
-		TEST(both_ways_through_the_parser_agree),
-		TEST(the_short_way_says_what_the_layers_say),
-		TEST(the_checksum_is_right_for_every_header),
-		TEST(the_hash_is_the_flows_and_spreads),
-	};
-
-	return suite_run("parser", tests, sizeof(tests) / sizeof(*tests));
 }

@@ -24,11 +24,6 @@ static struct {
 
 static inline unsigned pier_receive(void *arg, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
 {
-	(void)arg;
-	(void)queue;
-	(void)packet;
-	(void)max;
-	(void)now;
 	return 0;
 }
 
@@ -48,9 +43,6 @@ static inline void pier_look(const struct rte_mbuf *m)
 
 static inline unsigned pier_transmit(void *arg, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
-	(void)arg;
-	(void)queue;
-	(void)now;
 	if (pier.full)
 		return 0;
 	if (pier.most && count > pier.most)
@@ -71,9 +63,6 @@ static inline unsigned pier_transmit(void *arg, uint16_t queue, struct rte_mbuf 
 
 static inline sp_time pier_next(void *arg, uint16_t queue, bool blocked)
 {
-	(void)arg;
-	(void)queue;
-	(void)blocked;
 	return SP_NEVER;
 }
 

@@ -4,7 +4,7 @@
 
 /* ---- match ---- */
 
-static void roce_goes_by_qp_to_its_context(void)
+TEST(roce_goes_by_qp_to_its_context)
 {
 	uint32_t a, b;
 
@@ -21,7 +21,7 @@ static void roce_goes_by_qp_to_its_context(void)
 	end();
 }
 
-static void unknown_and_reserved_qps_are_bad_qp(void)
+TEST(unknown_and_reserved_qps_are_bad_qp)
 {
 	start();
 	rig_context(&rig, "a", "plain", "qp=0x10");
@@ -34,7 +34,7 @@ static void unknown_and_reserved_qps_are_bad_qp(void)
 	end();
 }
 
-static void roce_for_another_address_is_wrong_destination(void)
+TEST(roce_for_another_address_is_wrong_destination)
 {
 	struct frame f;
 	uint32_t a;
@@ -61,7 +61,7 @@ static void roce_for_another_address_is_wrong_destination(void)
 	end();
 }
 
-static void a_connected_context_takes_packets_of_its_peer_only(void)
+TEST(a_connected_context_takes_packets_of_its_peer_only)
 {
 	struct frame f;
 	uint32_t a, b;
@@ -90,7 +90,7 @@ static void a_connected_context_takes_packets_of_its_peer_only(void)
 	end();
 }
 
-static void with_any_source_the_peer_is_not_asked_for(void)
+TEST(with_any_source_the_peer_is_not_asked_for)
 {
 	struct frame f;
 	uint32_t a;
@@ -106,7 +106,7 @@ static void with_any_source_the_peer_is_not_asked_for(void)
 	end();
 }
 
-static void wrong_icrc_is_dropped_unless_it_is_off(void)
+TEST(wrong_icrc_is_dropped_unless_it_is_off)
 {
 	for (unsigned off = 0; off < 2; off++) {
 		unsigned bad = 0;
@@ -141,7 +141,7 @@ static void wrong_icrc_is_dropped_unless_it_is_off(void)
 	}
 }
 
-static void filters_are_asked_in_the_order_in_which_they_came(void)
+TEST(filters_are_asked_in_the_order_in_which_they_came)
 {
 	uint32_t a, b;
 
@@ -171,7 +171,7 @@ static void filters_are_asked_in_the_order_in_which_they_came(void)
 	end();
 }
 
-static void sixty_four_filters_fit_and_come_and_go(void)
+TEST(sixty_four_filters_fit_and_come_and_go)
 {
 	struct sp_error error;
 	uint32_t id[SP_MAX_RULES], one;
@@ -195,7 +195,7 @@ static void sixty_four_filters_fit_and_come_and_go(void)
 	end();
 }
 
-static void a_context_may_have_a_qp_and_a_filter(void)
+TEST(a_context_may_have_a_qp_and_a_filter)
 {
 	struct frame f;
 	uint32_t a;
@@ -219,7 +219,7 @@ static void a_context_may_have_a_qp_and_a_filter(void)
 	end();
 }
 
-static void what_nobody_takes_goes_to_the_exception_port(void)
+TEST(what_nobody_takes_goes_to_the_exception_port)
 {
 	struct sp_nic_totals t;
 	struct frame f;
@@ -244,7 +244,7 @@ static void what_nobody_takes_goes_to_the_exception_port(void)
 	end();
 }
 
-static void without_exception_port_it_is_no_match(void)
+TEST(without_exception_port_it_is_no_match)
 {
 	start();
 	say_udp(9);
@@ -253,7 +253,7 @@ static void without_exception_port_it_is_no_match(void)
 	end();
 }
 
-static void an_exception_port_that_takes_no_more_is_a_drop_by_name(void)
+TEST(an_exception_port_that_takes_no_more_is_a_drop_by_name)
 {
 	struct sp_nic_totals t;
 
@@ -274,7 +274,7 @@ static void an_exception_port_that_takes_no_more_is_a_drop_by_name(void)
 	end();
 }
 
-static void packets_for_the_nic_itself_are_answered_and_count_as_taken(void)
+TEST(packets_for_the_nic_itself_are_answered_and_count_as_taken)
 {
 	static const uint8_t ask[42] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2, 0, 0, 0, 0,   2, 8, 6,
 					0,    1,    8,	  0,	6,    4,    0, 1, 2, 0, 0,   0, 0, 2,
@@ -294,7 +294,7 @@ static void packets_for_the_nic_itself_are_answered_and_count_as_taken(void)
 	end();
 }
 
-static void packets_in_several_segments_are_made_linear_or_dropped_by_name(void)
+TEST(packets_in_several_segments_are_made_linear_or_dropped_by_name)
 {
 	struct rte_mbuf *m[2];
 	struct frame f;
@@ -324,7 +324,7 @@ static void packets_in_several_segments_are_made_linear_or_dropped_by_name(void)
 
 /* ---- verdicts ---- */
 
-static void every_verdict_ends_in_exactly_its_counter(void)
+TEST(every_verdict_ends_in_exactly_its_counter)
 {
 	static const char *const handlers[] = {"plain", "hashed", "hashed-burst"};
 	static const struct {
@@ -379,7 +379,7 @@ static void every_verdict_ends_in_exactly_its_counter(void)
 		}
 }
 
-static void forwarded_by_verdict_goes_out_unchanged(void)
+TEST(forwarded_by_verdict_goes_out_unchanged)
 {
 	struct rig_words w = {.magic = RIG_MAGIC, .verdict = SP_FORWARD};
 	struct sp_nic_totals t;
@@ -403,7 +403,7 @@ static void forwarded_by_verdict_goes_out_unchanged(void)
 	end();
 }
 
-static void classify_may_reject_by_the_handlers_reasons(void)
+TEST(classify_may_reject_by_the_handlers_reasons)
 {
 	uint32_t a;
 
@@ -425,7 +425,7 @@ static void classify_may_reject_by_the_handlers_reasons(void)
 	end();
 }
 
-static void a_packet_kept_outlives_its_burst(void)
+TEST(a_packet_kept_outlives_its_burst)
 {
 	uint32_t a;
 
@@ -443,7 +443,7 @@ static void a_packet_kept_outlives_its_burst(void)
 
 /* ---- order ---- */
 
-static void a_context_sees_its_packets_in_order_of_arrival(void)
+TEST(a_context_sees_its_packets_in_order_of_arrival)
 {
 	static const char *const handlers[] = {"plain", "hashed", "hashed-burst"};
 
@@ -481,7 +481,7 @@ static void a_context_sees_its_packets_in_order_of_arrival(void)
 	}
 }
 
-static void a_run_of_one_message_is_one_call(void)
+TEST(a_run_of_one_message_is_one_call)
 {
 	static const uint64_t key[] = {1, 1, 1, 2, 2, 1, 3, 3, 3, 3};
 	static const uint32_t run[] = {3, 2, 1, 4};
@@ -541,7 +541,7 @@ static void any_frame(uint64_t *seed, struct frame *f)
 	}
 }
 
-static void every_packet_of_any_kind_ends_in_exactly_one_place(void)
+TEST(every_packet_of_any_kind_ends_in_exactly_one_place)
 {
 	static const char *const handlers[] = {"plain", "hashed", "hashed-burst"};
 
@@ -586,7 +586,7 @@ static void every_packet_of_any_kind_ends_in_exactly_one_place(void)
 	}
 }
 
-static void drops_keep_their_names_when_their_context_has_gone(void)
+TEST(drops_keep_their_names_when_their_context_has_gone)
 {
 	uint32_t a;
 
@@ -602,17 +602,3 @@ static void drops_keep_their_names_when_their_context_has_gone(void)
 	}
 	end();
 }
-
-SUITE("pipeline", TEST(roce_goes_by_qp_to_its_context), TEST(unknown_and_reserved_qps_are_bad_qp),
-      TEST(roce_for_another_address_is_wrong_destination), TEST(a_connected_context_takes_packets_of_its_peer_only),
-      TEST(with_any_source_the_peer_is_not_asked_for), TEST(wrong_icrc_is_dropped_unless_it_is_off),
-      TEST(filters_are_asked_in_the_order_in_which_they_came), TEST(sixty_four_filters_fit_and_come_and_go),
-      TEST(a_context_may_have_a_qp_and_a_filter), TEST(what_nobody_takes_goes_to_the_exception_port),
-      TEST(without_exception_port_it_is_no_match), TEST(an_exception_port_that_takes_no_more_is_a_drop_by_name),
-      TEST(packets_for_the_nic_itself_are_answered_and_count_as_taken),
-      TEST(packets_in_several_segments_are_made_linear_or_dropped_by_name),
-      TEST(every_verdict_ends_in_exactly_its_counter), TEST(forwarded_by_verdict_goes_out_unchanged),
-      TEST(classify_may_reject_by_the_handlers_reasons), TEST(a_packet_kept_outlives_its_burst),
-      TEST(a_context_sees_its_packets_in_order_of_arrival), TEST(a_run_of_one_message_is_one_call),
-      TEST(every_packet_of_any_kind_ends_in_exactly_one_place),
-      TEST(drops_keep_their_names_when_their_context_has_gone))

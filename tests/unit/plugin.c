@@ -11,7 +11,7 @@
 
 #include "../../pipeline/config.h"
 #include "../../pipeline/handler.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 static char place[256]; /* a directory of our own, and $TMPDIR */
 
@@ -128,12 +128,12 @@ static void refused_at(const char *path, int result, const char *words, int line
 }
 #define REFUSED(path, result, words) refused_at(path, result, words, __LINE__)
 
-static void another_abi_is_refused_by_name(void)
+TEST(another_abi_is_refused_by_name)
 {
 	REFUSED(built("abi"), -EINVAL, "plugin-abi.so: handler plugged was built for ABI 3, this NIC has 2");
 }
 
-static void another_size_is_refused_by_name(void)
+TEST(another_size_is_refused_by_name)
 {
 	char words[120];
 
@@ -143,36 +143,36 @@ static void another_size_is_refused_by_name(void)
 	REFUSED(built("size"), -EINVAL, words);
 }
 
-static void an_object_without_a_handler_is_refused(void)
+TEST(an_object_without_a_handler_is_refused)
 {
 	REFUSED(built("none"), -EINVAL, "plugin-none.so: registers no handler");
 }
 
-static void a_name_that_is_built_in_is_refused(void)
+TEST(a_name_that_is_built_in_is_refused)
 {
 	REFUSED(built("taken"), -EINVAL,
 		"plugin-taken.so: handler count: the name is taken by the one that is built in");
 	CU_ASSERT_PTR_NULL(sp_handler_file(sp_handler_find("count")));
 }
 
-static void what_the_nic_has_not_is_said(void)
+TEST(what_the_nic_has_not_is_said)
 {
 	REFUSED(built("undefined"), -EINVAL, "plugin-undefined.so: undefined symbol: sp_no_such_call");
 }
 
-static void a_wrong_table_is_refused(void)
+TEST(a_wrong_table_is_refused)
 {
 	REFUSED(built("table"), -EINVAL, "plugin-table.so: handler plugged has messages but no classify()");
 }
 
-static void of_two_handlers_none_stays_when_one_is_wrong(void)
+TEST(of_two_handlers_none_stays_when_one_is_wrong)
 {
 	REFUSED(built("half"), -EINVAL, "handler count: the name is taken");
 	CU_ASSERT_PTR_NULL(sp_handler_find("plugged"));
 	REFUSED(built("twice"), -EINVAL, "registers two handlers plugged");
 }
 
-static void what_is_no_shared_object_is_refused(void)
+TEST(what_is_no_shared_object_is_refused)
 {
 	REFUSED("", -ENOENT, "no plug-in's file is named");
 	REFUSED(at("missing.so"), -ENOENT, "missing.so: No such file or directory");
@@ -187,7 +187,7 @@ static void what_is_no_shared_object_is_refused(void)
 	REFUSED(at("empty.so"), -EINVAL, "empty.so: is empty");
 }
 
-static void a_fifo_does_not_hang(void)
+TEST(a_fifo_does_not_hang)
 {
 	CU_ASSERT_EQUAL_FATAL(mkfifo(at("fifo.so"), 0600), 0);
 	alarm(10);
@@ -196,7 +196,7 @@ static void a_fifo_does_not_hang(void)
 	alarm(0);
 }
 
-static void a_file_cut_off_anywhere_is_refused(void)
+TEST(a_file_cut_off_anywhere_is_refused)
 {
 	struct sp_plugin *plugin;
 	size_t len;
@@ -213,7 +213,7 @@ static void a_file_cut_off_anywhere_is_refused(void)
 }
 
 /* As a linker leaves it that has made room for all and not written it yet. */
-static void a_file_that_is_not_all_written_is_refused(void)
+TEST(a_file_that_is_not_all_written_is_refused)
 {
 	struct sp_plugin *plugin;
 	size_t len;
@@ -233,7 +233,7 @@ static void a_file_that_is_not_all_written_is_refused(void)
 	CU_ASSERT_EQUAL(directories(NULL, 0), 0);
 }
 
-static void a_file_that_somebody_writes_is_refused(void)
+TEST(a_file_that_somebody_writes_is_refused)
 {
 	struct sp_plugin *plugin;
 	size_t len;
@@ -271,7 +271,7 @@ static uint64_t version(void)
 	return h ? h->classify(NULL, NULL) : 0;
 }
 
-static void a_handler_comes_and_goes_with_its_file(void)
+TEST(a_handler_comes_and_goes_with_its_file)
 {
 	char copies[512];
 	struct stat st;
@@ -291,7 +291,7 @@ static void a_handler_comes_and_goes_with_its_file(void)
 	CU_ASSERT_EQUAL(sp_plugin_unload(NULL), 0);
 }
 
-static void two_handlers_in_one_object_are_both_there(void)
+TEST(two_handlers_in_one_object_are_both_there)
 {
 	struct sp_plugin *plugin = load(built("two"));
 
@@ -302,7 +302,7 @@ static void two_handlers_in_one_object_are_both_there(void)
 	CU_ASSERT_PTR_NULL(sp_handler_find("plugged-too"));
 }
 
-static void a_plugin_that_loads_another_is_refused_and_does_not_hang(void)
+TEST(a_plugin_that_loads_another_is_refused_and_does_not_hang)
 {
 	struct sp_plugin *plugin;
 	struct sp_error error;
@@ -317,7 +317,7 @@ static void a_plugin_that_loads_another_is_refused_and_does_not_hang(void)
 	alarm(0);
 }
 
-static void the_same_file_again_counts(void)
+TEST(the_same_file_again_counts)
 {
 	struct sp_plugin *plugin = load(built("good"));
 
@@ -331,7 +331,7 @@ static void the_same_file_again_counts(void)
 	CU_ASSERT_EQUAL(version(), 0);
 }
 
-static void names_of_plugins_are_taken_too(void)
+TEST(names_of_plugins_are_taken_too)
 {
 	struct sp_plugin *plugin = load(built("good")), *other;
 	struct sp_error error;
@@ -344,7 +344,7 @@ static void names_of_plugins_are_taken_too(void)
 	CU_ASSERT_EQUAL(sp_plugin_unload(plugin), 0);
 }
 
-static void a_file_replaced_while_loaded_leaves_the_old_code(void)
+TEST(a_file_replaced_while_loaded_leaves_the_old_code)
 {
 	struct sp_plugin *plugin, *other;
 	struct sp_error error;
@@ -385,13 +385,13 @@ static void child(bool killed)
 	CU_ASSERT(killed ? WIFSIGNALED(status) : WIFEXITED(status) && !WEXITSTATUS(status));
 }
 
-static void copies_go_with_their_process(void)
+TEST(copies_go_with_their_process)
 {
 	child(false);
 	CU_ASSERT_EQUAL(directories(NULL, 0), 0);
 }
 
-static void what_killed_processes_leave_goes_with_the_next_load(void)
+TEST(what_killed_processes_leave_goes_with_the_next_load)
 {
 	char left[512], alive[512];
 
@@ -412,7 +412,7 @@ static void what_killed_processes_leave_goes_with_the_next_load(void)
 	CU_ASSERT_EQUAL(rmdir(alive), 0);
 }
 
-static void a_child_does_not_take_its_parents_copies(void)
+TEST(a_child_does_not_take_its_parents_copies)
 {
 	struct sp_plugin *plugin = load(built("good"));
 	int status;
@@ -434,7 +434,7 @@ static void a_child_does_not_take_its_parents_copies(void)
 	CU_ASSERT_EQUAL(directories(NULL, 0), 0);
 }
 
-static void a_temporary_directory_that_is_none_is_said(void)
+TEST(a_temporary_directory_that_is_none_is_said)
 {
 	struct sp_plugin *plugin;
 	struct sp_error error;
@@ -447,7 +447,7 @@ static void a_temporary_directory_that_is_none_is_said(void)
 }
 
 /* ---- in use ------------------------------------------------------------------------------------- */
-static void what_a_context_has_is_not_unloaded(void)
+TEST(what_a_context_has_is_not_unloaded)
 {
 	const struct sp_nic_config config = {.mtu = 1500};
 	const struct sp_setting beside[] = {{"filter", "udp"}, {"companion", "plugged-too"}};
@@ -493,7 +493,7 @@ static struct sp_config *configuration(const char *name, const char *text)
 	return config;
 }
 
-static void a_relative_path_is_relative_to_the_configuration(void)
+TEST(a_relative_path_is_relative_to_the_configuration)
 {
 	struct sp_nic_config nic = {.mtu = 0};
 	struct sp_error error = {.key = ""};
@@ -522,7 +522,7 @@ static void a_relative_path_is_relative_to_the_configuration(void)
 	CU_ASSERT_EQUAL(version(), 0);
 }
 
-static void a_wrong_plugin_is_told_with_file_and_line(void)
+TEST(a_wrong_plugin_is_told_with_file_and_line)
 {
 	struct sp_nic_config nic = {.mtu = 0};
 	struct sp_error error = {.key = ""};
@@ -552,40 +552,13 @@ static void a_wrong_plugin_is_told_with_file_and_line(void)
 
 int main(void)
 {
-	static const struct suite_test tests[] = {
-		TEST(another_abi_is_refused_by_name),
-		TEST(another_size_is_refused_by_name),
-		TEST(an_object_without_a_handler_is_refused),
-		TEST(a_name_that_is_built_in_is_refused),
-		TEST(what_the_nic_has_not_is_said),
-		TEST(a_wrong_table_is_refused),
-		TEST(of_two_handlers_none_stays_when_one_is_wrong),
-		TEST(what_is_no_shared_object_is_refused),
-		TEST(a_fifo_does_not_hang),
-		TEST(a_file_cut_off_anywhere_is_refused),
-		TEST(a_file_that_is_not_all_written_is_refused),
-		TEST(a_file_that_somebody_writes_is_refused),
-		TEST(a_handler_comes_and_goes_with_its_file),
-		TEST(two_handlers_in_one_object_are_both_there),
-		TEST(a_plugin_that_loads_another_is_refused_and_does_not_hang),
-		TEST(the_same_file_again_counts),
-		TEST(names_of_plugins_are_taken_too),
-		TEST(a_file_replaced_while_loaded_leaves_the_old_code),
-		TEST(copies_go_with_their_process),
-		TEST(what_killed_processes_leave_goes_with_the_next_load),
-		TEST(a_child_does_not_take_its_parents_copies),
-		TEST(a_temporary_directory_that_is_none_is_said),
-		TEST(a_relative_path_is_relative_to_the_configuration),
-		TEST(a_wrong_plugin_is_told_with_file_and_line),
-		TEST(what_a_context_has_is_not_unloaded),
-	};
 	const char *tmp = getenv("TMPDIR");
 	char command[300];
 
 	snprintf(place, sizeof(place), "%s/spindle-plugin-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(place) || setenv("TMPDIR", place, 1))
 		return 99;
-	int status = suite_run("plugin", tests, sizeof(tests) / sizeof(*tests));
+	int status = suite_run();
 	snprintf(command, sizeof(command), "rm -rf '%s'", place);
 	return system(command) ? 99 : status;
 }

@@ -63,7 +63,7 @@ static void arp(uint8_t f[42], unsigned operation, const uint8_t *to, const uint
 	memcpy(f + 38, target + 12, 4);
 }
 
-static void each_port_has_a_mac_of_its_own(void)
+TEST(each_port_has_a_mac_of_its_own)
 {
 	uint8_t made[2][6];
 
@@ -87,7 +87,7 @@ static void each_port_has_a_mac_of_its_own(void)
 	finish();
 }
 
-static void packets_leave_by_the_port_of_their_route(void)
+TEST(packets_leave_by_the_port_of_their_route)
 {
 	static const struct sp_neighbour_config known[3] = {{RIG_IP4(192, 0, 2, 1), {2, 0, 0, 0, 0, 2}},
 							    {RIG_IP4(198, 51, 100, 1), {2, 0, 0, 0, 1, 2}},
@@ -127,7 +127,7 @@ static void packets_leave_by_the_port_of_their_route(void)
 	finish();
 }
 
-static void a_packet_waits_for_a_neighbour_of_its_own_port(void)
+TEST(a_packet_waits_for_a_neighbour_of_its_own_port)
 {
 	struct sp_send s = {.dest_qp = 16};
 	uint8_t f[42], mac[6];
@@ -158,7 +158,7 @@ static void a_packet_waits_for_a_neighbour_of_its_own_port(void)
 	finish();
 }
 
-static void roce_is_taken_for_any_address_by_any_port(void)
+TEST(roce_is_taken_for_any_address_by_any_port)
 {
 	static const uint8_t other[4] = {198, 51, 100, 3};
 	struct frame f;
@@ -188,7 +188,7 @@ static void roce_is_taken_for_any_address_by_any_port(void)
 	finish();
 }
 
-static void the_exception_port_answers_where_the_question_came_by(void)
+TEST(the_exception_port_answers_where_the_question_came_by)
 {
 	static const uint8_t a[6] = {2, 0, 0, 0, 9, 1}, b[6] = {2, 0, 0, 0, 9, 2}, kernel[6] = {2, 0, 0, 0, 9, 3};
 	uint8_t f[64] = {0};
@@ -229,7 +229,7 @@ static void the_exception_port_answers_where_the_question_came_by(void)
 	finish();
 }
 
-static void stations_are_told_apart(void)
+TEST(stations_are_told_apart)
 {
 	static struct sp_stations s;
 
@@ -243,7 +243,7 @@ static void stations_are_told_apart(void)
 	}
 }
 
-static void what_cannot_be_is_refused_with_the_key(void)
+TEST(what_cannot_be_is_refused_with_the_key)
 {
 	struct sp_error error = {.text = ""};
 
@@ -262,8 +262,3 @@ static void what_cannot_be_is_refused_with_the_key(void)
 	CU_ASSERT_STRING_EQUAL(error.key, "gateway");
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "203.0.113.1"));
 }
-
-SUITE("ports", TEST(each_port_has_a_mac_of_its_own), TEST(packets_leave_by_the_port_of_their_route),
-      TEST(a_packet_waits_for_a_neighbour_of_its_own_port), TEST(roce_is_taken_for_any_address_by_any_port),
-      TEST(the_exception_port_answers_where_the_question_came_by), TEST(stations_are_told_apart),
-      TEST(what_cannot_be_is_refused_with_the_key))

@@ -14,7 +14,7 @@
 #include <rte_mempool.h>
 
 #include "frame.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 #define RIG_QUEUES 4
 #define RIG_US	   SP_US
@@ -463,7 +463,6 @@ static inline void rig_detach(struct sp_ctx *c)
 
 static inline uint64_t rig_classify(struct sp_ctx *c, struct sp_packet *p)
 {
-	(void)c;
 	return rig_words_of(p).key;
 }
 

@@ -49,8 +49,6 @@ static int sender_attach(struct sp_ctx *c)
 
 static uint32_t sender_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c;
-	(void)m;
 	if (tell.indexes < 16)
 		tell.qp_index[tell.indexes++] = p->qp_index;
 	return SP_DONE;
@@ -60,8 +58,6 @@ static int sender_command(struct sp_ctx *c, const struct sp_command *cmd, struct
 {
 	struct sp_send s = {0};
 	int r;
-
-	(void)result;
 	if (tell.send)
 		s = *tell.send;
 	switch (cmd->op) {

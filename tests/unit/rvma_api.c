@@ -7,7 +7,7 @@
 #include "../../handlers/wire/rvma.h"
 #include "../../host-api/device.h"
 #include "../../host-api/rvma.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 #define CONTEXT 7u
 #define WINDOWS 8u
@@ -46,8 +46,6 @@ static int context_open(struct sp_dev *d, const char *name, const char *handler,
 				      .op = l.op,
 				      .spill = l.spill,
 				      .bytes = l.bytes};
-	(void)d;
-	(void)error;
 	CU_ASSERT_STRING_EQUAL(handler, "rvma");
 	f.set[0] = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -68,7 +66,6 @@ static int context_open(struct sp_dev *d, const char *name, const char *handler,
 
 static int context_close(struct sp_dev *d, uint32_t id)
 {
-	(void)d;
 	CU_ASSERT_EQUAL(id, CONTEXT);
 	f.closed = true;
 	return f.gone ? -ENODEV : 0;
@@ -76,8 +73,6 @@ static int context_close(struct sp_dev *d, uint32_t id)
 
 static int context_area(struct sp_dev *d, uint32_t id, void **addr, uint64_t *len)
 {
-	(void)d;
-	(void)id;
 	*addr = f.area;
 	*len = f.area_len;
 	return 0;
@@ -85,7 +80,6 @@ static int context_area(struct sp_dev *d, uint32_t id, void **addr, uint64_t *le
 
 static int address(struct sp_dev *d, int family, uint8_t ip[16])
 {
-	(void)d;
 	memset(ip, 0, 16);
 	if (family == AF_INET)
 		ip[10] = ip[11] = 0xFF;
@@ -95,7 +89,6 @@ static int address(struct sp_dev *d, int family, uint8_t ip[16])
 
 static uint32_t payload(struct sp_dev *d, int family)
 {
-	(void)d;
 	return family == AF_INET ? PAYLOAD : PAYLOAD - 20;
 }
 
@@ -108,7 +101,6 @@ static void note(const struct sp_command *c)
 
 static int post(struct sp_dev *d, const struct sp_command *c)
 {
-	(void)d;
 	if (f.gone)
 		return -ENODEV;
 	if (f.full)
@@ -119,7 +111,6 @@ static int post(struct sp_dev *d, const struct sp_command *c)
 
 static int call(struct sp_dev *d, const struct sp_command *c, struct sp_event *result)
 {
-	(void)d;
 	if (f.gone)
 		return -ENODEV;
 	note(c);
@@ -132,8 +123,6 @@ static int call(struct sp_dev *d, const struct sp_command *c, struct sp_event *r
 
 static int take(struct sp_dev *d, uint32_t id, struct sp_event *e)
 {
-	(void)d;
-	(void)id;
 	if (f.gone)
 		return -ENODEV;
 	if (!f.events)
@@ -145,20 +134,16 @@ static int take(struct sp_dev *d, uint32_t id, struct sp_event *e)
 
 static int progress(struct sp_dev *d, sp_time now)
 {
-	(void)d;
-	(void)now;
 	return f.gone ? -ENODEV : 0;
 }
 
 static sp_time deadline(struct sp_dev *d)
 {
-	(void)d;
 	return SP_NEVER;
 }
 
 static int arm(struct sp_dev *d)
 {
-	(void)d;
 	return -EOPNOTSUPP;
 }
 
@@ -213,7 +198,7 @@ static void line(uint32_t slot, uint64_t number, uint64_t status)
 
 /* ---- contexts ---- */
 
-static void settings_say_what_the_attributes_say(void)
+TEST(settings_say_what_the_attributes_say)
 {
 	const struct rvma_attr all = {.mtu = 512,
 				      .qpn = 0x12345,
@@ -246,7 +231,7 @@ static void settings_say_what_the_attributes_say(void)
 	shut();
 }
 
-static void qp_numbers_that_others_have_are_passed_over(void)
+TEST(qp_numbers_that_others_have_are_passed_over)
 {
 	struct rvma_attr attr = usual;
 	struct rvma_address a;
@@ -266,7 +251,7 @@ static void qp_numbers_that_others_have_are_passed_over(void)
 }
 
 /* Of an IPv4 packet 2000 bytes are left beside BTH, RETH, ImmDt and ICRC: a put's header has 56 where these have 20. */
-static void an_mtu_that_the_port_does_not_carry_is_refused(void)
+TEST(an_mtu_that_the_port_does_not_carry_is_refused)
 {
 	struct rvma_attr attr = usual;
 	struct sp_error error;
@@ -293,7 +278,7 @@ static void an_mtu_that_the_port_does_not_carry_is_refused(void)
 	CU_ASSERT_EQUAL(f.opens, 0);
 }
 
-static void an_area_that_is_not_the_one_asked_for_is_refused(void)
+TEST(an_area_that_is_not_the_one_asked_for_is_refused)
 {
 	struct rvma_attr attr = usual;
 
@@ -312,7 +297,7 @@ static void an_area_that_is_not_the_one_asked_for_is_refused(void)
 
 /* ---- operations ---- */
 
-static void a_put_names_region_peer_mailbox_key_and_offset(void)
+TEST(a_put_names_region_peer_mailbox_key_and_offset)
 {
 	struct rvma_peer *peer;
 	struct rvma_op *op, *op2;
@@ -344,7 +329,7 @@ static void a_put_names_region_peer_mailbox_key_and_offset(void)
 	shut();
 }
 
-static void a_range_outside_its_region_is_not_handed_over(void)
+TEST(a_range_outside_its_region_is_not_handed_over)
 {
 	struct sp_mr foreign = {.len = 4096, .id = 3};
 	struct rvma_peer *peer;
@@ -363,7 +348,7 @@ static void a_range_outside_its_region_is_not_handed_over(void)
 	shut();
 }
 
-static void as_many_operations_as_agreed_are_on_their_way(void)
+TEST(as_many_operations_as_agreed_are_on_their_way)
 {
 	struct rvma_peer *peer;
 	struct rvma_op *op[OPS + 1];
@@ -391,7 +376,7 @@ static void as_many_operations_as_agreed_are_on_their_way(void)
 	shut();
 }
 
-static void each_way_to_end_has_its_error(void)
+TEST(each_way_to_end_has_its_error)
 {
 	static const struct {
 		uint64_t status;
@@ -436,7 +421,7 @@ static void each_way_to_end_has_its_error(void)
 	shut();
 }
 
-static void a_put_that_the_nic_did_not_take_has_ended(void)
+TEST(a_put_that_the_nic_did_not_take_has_ended)
 {
 	struct rvma_peer *peer;
 	struct rvma_op *op, *other;
@@ -459,7 +444,7 @@ static void a_put_that_the_nic_did_not_take_has_ended(void)
 	shut();
 }
 
-static void a_peer_is_asked_for_again_after_it_was_gone(void)
+TEST(a_peer_is_asked_for_again_after_it_was_gone)
 {
 	struct rvma_peer *peer, *same;
 	struct rvma_address wrong = far_away;
@@ -502,7 +487,7 @@ static void a_peer_is_asked_for_again_after_it_was_gone(void)
 	shut();
 }
 
-static void operations_end_with_the_context_and_with_the_nic(void)
+TEST(operations_end_with_the_context_and_with_the_nic)
 {
 	struct rvma_peer *peer;
 	struct rvma_window *w;
@@ -539,7 +524,7 @@ static void operations_end_with_the_context_and_with_the_nic(void)
 
 /* ---- windows ---- */
 
-static void a_window_is_made_as_its_attributes_say(void)
+TEST(a_window_is_made_as_its_attributes_say)
 {
 	const struct rvma_window_attr attr = {
 		.key = 5, .threshold = 6, .type = RVMA_EPOCH_OPS, .mode = RVMA_MANAGED, .silent = true, .forget = true};
@@ -580,7 +565,7 @@ static void a_window_is_made_as_its_attributes_say(void)
 	shut();
 }
 
-static void a_posted_buffer_is_named_by_the_applications_own_address(void)
+TEST(a_posted_buffer_is_named_by_the_applications_own_address)
 {
 	struct rvma_buffer b = {
 		.mr = &mr, .offset = 10, .size = 1000, .notify_mr = &notes, .notify_offset = 128, .threshold = 7};
@@ -618,7 +603,7 @@ static void a_posted_buffer_is_named_by_the_applications_own_address(void)
 	shut();
 }
 
-static void a_windows_status_is_read_from_its_line(void)
+TEST(a_windows_status_is_read_from_its_line)
 {
 	const struct sp_rvma_window_status s = {.id = SP_RVMA_WINDOW(2, 1),
 						.epoch = 11,
@@ -659,7 +644,7 @@ static void a_windows_status_is_read_from_its_line(void)
 }
 
 /* Epoch and number of the held are read one after the other: a buffer may have been completed, or released, between. */
-static void held_buffers_are_all_found_whatever_their_number_was_when_it_was_read(void)
+TEST(held_buffers_are_all_found_whatever_their_number_was_when_it_was_read)
 {
 	struct sp_rvma_window_status s = {.id = SP_RVMA_WINDOW(0, 1), .epoch = 9};
 	struct rvma_completed done[8];
@@ -689,7 +674,7 @@ static void held_buffers_are_all_found_whatever_their_number_was_when_it_was_rea
 
 /* ---- waiting ---- */
 
-static void waiting_ends_with_the_address_the_timeout_or_the_nic(void)
+TEST(waiting_ends_with_the_address_the_timeout_or_the_nic)
 {
 	static _Alignas(64) struct rvma_notification n;
 
@@ -712,13 +697,3 @@ static void waiting_ends_with_the_address_the_timeout_or_the_nic(void)
 	CU_ASSERT_EQUAL(rvma_wait(r, &n, (enum rvma_wait)3, 0), -EINVAL);
 	shut();
 }
-
-SUITE("rvma_api", TEST(settings_say_what_the_attributes_say), TEST(qp_numbers_that_others_have_are_passed_over),
-      TEST(an_mtu_that_the_port_does_not_carry_is_refused), TEST(an_area_that_is_not_the_one_asked_for_is_refused),
-      TEST(a_put_names_region_peer_mailbox_key_and_offset), TEST(a_range_outside_its_region_is_not_handed_over),
-      TEST(as_many_operations_as_agreed_are_on_their_way), TEST(each_way_to_end_has_its_error),
-      TEST(a_put_that_the_nic_did_not_take_has_ended), TEST(a_peer_is_asked_for_again_after_it_was_gone),
-      TEST(operations_end_with_the_context_and_with_the_nic), TEST(a_window_is_made_as_its_attributes_say),
-      TEST(a_posted_buffer_is_named_by_the_applications_own_address), TEST(a_windows_status_is_read_from_its_line),
-      TEST(held_buffers_are_all_found_whatever_their_number_was_when_it_was_read),
-      TEST(waiting_ends_with_the_address_the_timeout_or_the_nic))

@@ -132,7 +132,7 @@ static unsigned count_puts(const uint8_t *at, uint64_t length, bool seen[CLIENTS
 	return puts;
 }
 
-static void puts_of_two_hundred_clients_are_delivered_once_each(void)
+TEST(puts_of_two_hundred_clients_are_delivered_once_each)
 {
 	static bool seen[CLIENTS][ROUNDS];
 	static const struct rvma_window_attr attr = {
@@ -179,5 +179,3 @@ static void puts_of_two_hundred_clients_are_delivered_once_each(void)
 	CU_ASSERT(on_link.lost > CLIENTS * ROUNDS / 40 && on_link.duplicated && on_link.reordered);
 	end();
 }
-
-SUITE("rvma_crowd", TEST(puts_of_two_hundred_clients_are_delivered_once_each))

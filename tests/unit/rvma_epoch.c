@@ -3,7 +3,7 @@
 #include "rvma_window.h"
 
 /* ---- thresholds ---- */
-static void a_threshold_of_one_takes_a_buffer_a_put(void)
+TEST(a_threshold_of_one_takes_a_buffer_a_put)
 {
 	const uint64_t ops = (begin(), window(1, 0, 1, SP_RVMA_OPS)), bytes = window(2, 0, 1, 0);
 
@@ -28,7 +28,7 @@ static void a_threshold_of_one_takes_a_buffer_a_put(void)
 	end();
 }
 
-static void a_threshold_that_is_never_reached_is_ended_by_inc_epoch(void)
+TEST(a_threshold_that_is_never_reached_is_ended_by_inc_epoch)
 {
 	const uint64_t never = (begin(), window(1, 0, 0, 0)), high = window(2, 0, 1000, 0);
 
@@ -47,7 +47,7 @@ static void a_threshold_that_is_never_reached_is_ended_by_inc_epoch(void)
 	end();
 }
 
-static void a_buffers_threshold_stands_before_its_windows(void)
+TEST(a_buffers_threshold_stands_before_its_windows)
 {
 	const uint64_t id = (begin(), window(1, 0, 3, SP_RVMA_OPS));
 
@@ -64,7 +64,7 @@ static void a_buffers_threshold_stands_before_its_windows(void)
 }
 
 /* Bytes count as they come, an operation when it is whole. */
-static void a_put_open_across_an_epoch_change_goes_on_into_its_buffer(void)
+TEST(a_put_open_across_an_epoch_change_goes_on_into_its_buffer)
 {
 	const uint64_t id = (begin(), window(1, 0, 2 * MTU, 0));
 	struct transfer a = {1, 0, 0, 4 * MTU, 1, 0, 0}, b = {1, 0, 0, 3 * MTU, 2, 0, 0};
@@ -97,7 +97,7 @@ static void a_put_open_across_an_epoch_change_goes_on_into_its_buffer(void)
 	end();
 }
 
-static void inc_epoch_waits_for_the_puts_that_are_open(void)
+TEST(inc_epoch_waits_for_the_puts_that_are_open)
 {
 	const uint64_t id = (begin(), window(1, 0, 0, SP_RVMA_MANAGED));
 	struct transfer a = {1, 0, APPEND, 2 * MTU, 1, 0, 0};
@@ -130,10 +130,6 @@ static void sees_write(void *arg, const struct sp_watched_call *call, const stru
 		       const void *from, uint64_t len)
 {
 	const uint64_t length = 3 * MTU;
-
-	(void)arg;
-	(void)call;
-	(void)from;
 	if (mem->base == memory) {
 		seen.data += len;
 		CU_ASSERT(silent(0) && !seen.line && !seen.told);
@@ -151,7 +147,7 @@ static void sees_write(void *arg, const struct sp_watched_call *call, const stru
 	}
 }
 
-static void a_notification_is_visible_only_after_all_the_data(void)
+TEST(a_notification_is_visible_only_after_all_the_data)
 {
 	const struct sp_watch watch = {.wrote = sees_write};
 	struct transfer t = {1, 0, 0, 3 * MTU, 5, 0, 0};
@@ -173,7 +169,7 @@ static void a_notification_is_visible_only_after_all_the_data(void)
 }
 
 /* ---- closing ---- */
-static void a_closed_window_refuses_and_hands_its_buffers_over_in_order(void)
+TEST(a_closed_window_refuses_and_hands_its_buffers_over_in_order)
 {
 	const uint64_t id = (begin(), window(1, 0, 2, SP_RVMA_OPS));
 	struct transfer a = {1, 0, 64, 2 * MTU, 1, 0, 0};
@@ -202,7 +198,7 @@ static void a_closed_window_refuses_and_hands_its_buffers_over_in_order(void)
 	end();
 }
 
-static void a_window_that_is_freed_ends_its_puts_and_notifies_nothing(void)
+TEST(a_window_that_is_freed_ends_its_puts_and_notifies_nothing)
 {
 	const uint64_t id = (begin(), window(1, 0, MTU, 0));
 	struct transfer a = {1, 0, 0, 3 * MTU, 1, 0, 0};
@@ -227,7 +223,7 @@ static void a_window_that_is_freed_ends_its_puts_and_notifies_nothing(void)
 }
 
 /* ---- puts that never become whole ---- */
-static void a_put_that_stays_away_is_given_up_and_its_buffer_told_as_such(void)
+TEST(a_put_that_stays_away_is_given_up_and_its_buffer_told_as_such)
 {
 	const uint64_t id = (begin_with("timeout=1s"), window(1, 0, 2 * MTU, 0));
 	struct transfer a = {1, 0, 0, 3 * MTU, 1, 0, 0};
@@ -276,7 +272,7 @@ static uint64_t ten_epochs(uint64_t flags)
 	return id;
 }
 
-static void completed_buffers_are_kept_until_they_are_released(void)
+TEST(completed_buffers_are_kept_until_they_are_released)
 {
 	const uint64_t id = (begin(), ten_epochs(0));
 
@@ -298,7 +294,7 @@ static void completed_buffers_are_kept_until_they_are_released(void)
 	end();
 }
 
-static void a_window_goes_back_to_any_epoch_that_was_not_released(void)
+TEST(a_window_goes_back_to_any_epoch_that_was_not_released)
 {
 	for (uint64_t to = 0; to < 10; to++) {
 		const uint64_t id = (begin(), ten_epochs(0));
@@ -329,7 +325,7 @@ static void a_window_goes_back_to_any_epoch_that_was_not_released(void)
 	}
 }
 
-static void a_rewound_head_begins_anew_and_its_open_puts_are_refused(void)
+TEST(a_rewound_head_begins_anew_and_its_open_puts_are_refused)
 {
 	const uint64_t id = (begin(), window(1, 0, 3 * MTU, SP_RVMA_MANAGED));
 	struct transfer a = {1, 0, APPEND, 4 * MTU, 2, 0, 0}, b = {1, 0, APPEND, 2 * MTU, 3, 0, 0};
@@ -362,7 +358,7 @@ static void a_rewound_head_begins_anew_and_its_open_puts_are_refused(void)
 	end();
 }
 
-static void a_window_that_forgets_keeps_nothing(void)
+TEST(a_window_that_forgets_keeps_nothing)
 {
 	begin_with("buffers=12");
 
@@ -378,7 +374,7 @@ static void a_window_that_forgets_keeps_nothing(void)
 }
 
 /* An implicit session sends nothing: what would be read is refused for want of room for an answer. */
-static void a_get_of_what_is_not_complete_or_not_readable_is_refused(void)
+TEST(a_get_of_what_is_not_complete_or_not_readable_is_refused)
 {
 	const uint64_t id = (begin(), ten_epochs(SP_RVMA_READABLE)), other = window(2, 0, 1, SP_RVMA_OPS);
 	const uint64_t region = window(3, 0, 0, SP_RVMA_REGION | SP_RVMA_READABLE);
@@ -421,7 +417,7 @@ static void a_get_of_what_is_not_complete_or_not_readable_is_refused(void)
 }
 
 /* ---- counters ---- */
-static void counts_beyond_the_nics_counters_are_in_host_memory(void)
+TEST(counts_beyond_the_nics_counters_are_in_host_memory)
 {
 	begin_with("counters=2");
 
@@ -466,7 +462,7 @@ static void counts_beyond_the_nics_counters_are_in_host_memory(void)
 }
 
 /* ---- the configuration ---- */
-static void the_area_says_what_the_context_is(void)
+TEST(the_area_says_what_the_context_is)
 {
 	struct sp_rvma_area *area;
 	void *base;
@@ -486,7 +482,7 @@ static void the_area_says_what_the_context_is(void)
 	end();
 }
 
-static void a_configured_window_is_number_0(void)
+TEST(a_configured_window_is_number_0)
 {
 	begin_with("mailbox=0x11FF0011;key=5;threshold=2;epoch=ops;mode=managed;readable=yes;post-bytes=4096");
 	CU_ASSERT_EQUAL(sp_nic_context_post_bytes(rig.nic, context), 4096);
@@ -503,7 +499,7 @@ static void a_configured_window_is_number_0(void)
 	end();
 }
 
-static void a_wrong_setting_is_refused_by_its_name(void)
+TEST(a_wrong_setting_is_refused_by_its_name)
 {
 	static const char *const wrong[][2] = {
 		{"session=maybe", "session"},
@@ -531,18 +527,3 @@ static void a_wrong_setting_is_refused_by_its_name(void)
 	}
 	rig_stop(&rig);
 }
-
-SUITE("rvma_epoch", TEST(a_threshold_of_one_takes_a_buffer_a_put),
-      TEST(a_threshold_that_is_never_reached_is_ended_by_inc_epoch),
-      TEST(a_buffers_threshold_stands_before_its_windows),
-      TEST(a_put_open_across_an_epoch_change_goes_on_into_its_buffer), TEST(inc_epoch_waits_for_the_puts_that_are_open),
-      TEST(a_notification_is_visible_only_after_all_the_data),
-      TEST(a_closed_window_refuses_and_hands_its_buffers_over_in_order),
-      TEST(a_window_that_is_freed_ends_its_puts_and_notifies_nothing),
-      TEST(a_put_that_stays_away_is_given_up_and_its_buffer_told_as_such),
-      TEST(completed_buffers_are_kept_until_they_are_released),
-      TEST(a_window_goes_back_to_any_epoch_that_was_not_released),
-      TEST(a_rewound_head_begins_anew_and_its_open_puts_are_refused), TEST(a_window_that_forgets_keeps_nothing),
-      TEST(a_get_of_what_is_not_complete_or_not_readable_is_refused),
-      TEST(counts_beyond_the_nics_counters_are_in_host_memory), TEST(the_area_says_what_the_context_is),
-      TEST(a_configured_window_is_number_0), TEST(a_wrong_setting_is_refused_by_its_name))

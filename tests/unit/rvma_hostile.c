@@ -4,7 +4,7 @@
 
 /* ---- packets that contradict each other ---- */
 /* The number of a put that is over, told of as a longer one: what is beyond its only packet is no part of it. */
-static void a_put_that_is_over_cannot_be_begun_anew_as_a_longer_one(void)
+TEST(a_put_that_is_over_cannot_be_begun_anew_as_a_longer_one)
 {
 	const uint64_t id = (begin(), window(1, 0, 0, 0));
 	struct transfer a = {1, 0, 0, 10, 1, 0, 0};
@@ -28,7 +28,7 @@ static void a_put_that_is_over_cannot_be_begun_anew_as_a_longer_one(void)
 /* ---- a buffer's end cannot be put off ---- */
 #define WAIT_MOST 16u /* seconds: twice `timeout`, for so short a put, then nothing for `timeout` */
 
-static void repeats_do_not_keep_a_put_open(void)
+TEST(repeats_do_not_keep_a_put_open)
 {
 	const uint64_t id = (begin_with("window=4096;timeout=5s"), window(1, 0, 0, 0));
 	struct transfer a = {1, 0, 0, 3 * MTU, 1, 0, 0};
@@ -48,7 +48,7 @@ static void repeats_do_not_keep_a_put_open(void)
 	end();
 }
 
-static void a_trickle_of_packets_does_not_keep_a_put_open(void)
+TEST(a_trickle_of_packets_does_not_keep_a_put_open)
 {
 	const uint64_t id = (begin_with("window=4096;timeout=5s"), window(1, 0, 0, 0));
 	struct transfer a = {1, 0, 0, 60 * MTU, 1, 0, 0};
@@ -71,7 +71,7 @@ static void a_trickle_of_packets_does_not_keep_a_put_open(void)
 }
 
 /* ... and a long one has time in proportion: 33 blocks, two packets a second. */
-static void a_long_put_has_its_time(void)
+TEST(a_long_put_has_its_time)
 {
 	const uint64_t id = (begin_with("window=4096;timeout=5s"), window(1, 0, 1, SP_RVMA_OPS));
 	struct transfer a = {1, 0, 0, 33 * 64 * MTU, 1, 0, 0};
@@ -98,7 +98,7 @@ static uint64_t many(uint64_t threshold)
 	return id;
 }
 
-static void closing_releasing_and_rewinding_go_on_a_slice_at_a_time(void)
+TEST(closing_releasing_and_rewinding_go_on_a_slice_at_a_time)
 {
 	const uint64_t id = many(0);
 	unsigned again = 0;
@@ -133,7 +133,7 @@ static void closing_releasing_and_rewinding_go_on_a_slice_at_a_time(void)
 	end();
 }
 
-static void what_waited_for_one_put_is_handed_over_a_slice_at_a_time(void)
+TEST(what_waited_for_one_put_is_handed_over_a_slice_at_a_time)
 {
 	const uint64_t id = many(1);
 	struct transfer a = {1, 0, 0, 2 * MTU, 1, 0, 0};
@@ -161,8 +161,3 @@ static void what_waited_for_one_put_is_handed_over_a_slice_at_a_time(void)
 	CU_ASSERT_EQUAL(line(id)->posted, MANY - 3000);
 	end();
 }
-
-SUITE("rvma_hostile", TEST(a_put_that_is_over_cannot_be_begun_anew_as_a_longer_one),
-      TEST(repeats_do_not_keep_a_put_open), TEST(a_trickle_of_packets_does_not_keep_a_put_open),
-      TEST(a_long_put_has_its_time), TEST(closing_releasing_and_rewinding_go_on_a_slice_at_a_time),
-      TEST(what_waited_for_one_put_is_handed_over_a_slice_at_a_time))

@@ -107,7 +107,7 @@ static bool noted(unsigned k)
 
 /* ---- rules ---- */
 
-static void a_buffer_is_handed_over_at_the_address_that_the_application_knows(void)
+TEST_EACH_WAY(a_buffer_is_handed_over_at_the_address_that_the_application_knows)
 {
 	const struct rvma_window_attr attr = {.key = 5, .threshold = 5000};
 	struct rvma_window *w;
@@ -129,7 +129,7 @@ static void a_buffer_is_handed_over_at_the_address_that_the_application_knows(vo
 	unmake();
 }
 
-static void memory_is_the_nics_until_it_says_otherwise(void)
+TEST_EACH_WAY(memory_is_the_nics_until_it_says_otherwise)
 {
 	const struct rvma_window_attr attr = {.threshold = 1000, .forget = true};
 	struct rvma_window *w;
@@ -154,7 +154,7 @@ static void memory_is_the_nics_until_it_says_otherwise(void)
 	unmake();
 }
 
-static void memory_of_the_applications_own_may_begin_anywhere(void)
+TEST_EACH_WAY(memory_of_the_applications_own_may_begin_anywhere)
 {
 	static uint8_t own[8192];
 	static _Alignas(64) uint8_t lines[192];
@@ -200,7 +200,7 @@ static void *put_later(void *arg)
 	return NULL;
 }
 
-static void each_way_to_wait_ends_with_the_notification(void)
+TEST_EACH_WAY(each_way_to_wait_ends_with_the_notification)
 {
 	const struct rvma_window_attr attr = {.threshold = 1000};
 	struct rvma_window *w;
@@ -225,7 +225,7 @@ static void each_way_to_wait_ends_with_the_notification(void)
 	unmake();
 }
 
-static void limits_hold_for_all_windows_of_a_context(void)
+TEST_EACH_WAY(limits_hold_for_all_windows_of_a_context)
 {
 	const struct rvma_attr few = {.windows = 2, .buffers = 3, .counters = 1, .peers = 1, .ops = 2};
 	struct rvma_window *w[3];
@@ -253,7 +253,7 @@ static void limits_hold_for_all_windows_of_a_context(void)
 	unmake();
 }
 
-static void windows_report_what_has_come_in_shared_memory(void)
+TEST_EACH_WAY(windows_report_what_has_come_in_shared_memory)
 {
 	const struct rvma_window_attr attr = {.threshold = 2, .type = RVMA_EPOCH_OPS, .key = 9};
 	struct rvma_window_status s;
@@ -279,7 +279,7 @@ static void windows_report_what_has_come_in_shared_memory(void)
 	unmake();
 }
 
-static void peers_of_a_closed_context_learn_that_it_is_gone(void)
+TEST_EACH_WAY(peers_of_a_closed_context_learn_that_it_is_gone)
 {
 	const struct rvma_attr impatient = {.timeout = SP_SEC};
 	struct rvma_op *op;
@@ -301,7 +301,7 @@ static void peers_of_a_closed_context_learn_that_it_is_gone(void)
 }
 
 /* Long before the time of a silent peer is over, which time shows where it is the test's own. */
-static void a_put_on_its_way_to_a_context_that_closes_ends(void)
+TEST_EACH_WAY(a_put_on_its_way_to_a_context_that_closes_ends)
 {
 	const struct rvma_attr impatient = {.timeout = SP_SEC};
 	struct rvma_window *w;
@@ -330,7 +330,7 @@ static void a_put_on_its_way_to_a_context_that_closes_ends(void)
 }
 
 /* An acknowledgement that waits for others goes before the end of the context is told. */
-static void what_was_delivered_before_a_context_closes_is_told_as_delivered(void)
+TEST_EACH_WAY(what_was_delivered_before_a_context_closes_is_told_as_delivered)
 {
 	const struct rvma_window_attr attr = {.threshold = 10000};
 	struct rvma_window *w;
@@ -353,7 +353,7 @@ static void what_was_delivered_before_a_context_closes_is_told_as_delivered(void
 	unmake();
 }
 
-static void calls_after_the_nic_has_ended_the_context_say_so(void)
+TEST_EACH_WAY(calls_after_the_nic_has_ended_the_context_say_so)
 {
 	struct rvma_window_status status;
 	struct rvma_completed done;
@@ -386,22 +386,3 @@ static void calls_after_the_nic_has_ended_the_context_say_so(void)
 	CU_ASSERT_EQUAL(rvma_free_win(w), -ECONNRESET);
 	unmake();
 }
-
-RULE(a_buffer_is_handed_over_at_the_address_that_the_application_knows)
-RULE(memory_is_the_nics_until_it_says_otherwise)
-RULE(memory_of_the_applications_own_may_begin_anywhere)
-RULE(each_way_to_wait_ends_with_the_notification)
-RULE(limits_hold_for_all_windows_of_a_context)
-RULE(windows_report_what_has_come_in_shared_memory)
-RULE(peers_of_a_closed_context_learn_that_it_is_gone)
-RULE(a_put_on_its_way_to_a_context_that_closes_ends)
-RULE(what_was_delivered_before_a_context_closes_is_told_as_delivered)
-RULE(calls_after_the_nic_has_ended_the_context_say_so)
-
-SUITE("rvma_nics", TESTS(a_buffer_is_handed_over_at_the_address_that_the_application_knows),
-      TESTS(memory_is_the_nics_until_it_says_otherwise), TESTS(memory_of_the_applications_own_may_begin_anywhere),
-      TESTS(each_way_to_wait_ends_with_the_notification), TESTS(limits_hold_for_all_windows_of_a_context),
-      TESTS(windows_report_what_has_come_in_shared_memory), TESTS(peers_of_a_closed_context_learn_that_it_is_gone),
-      TESTS(a_put_on_its_way_to_a_context_that_closes_ends),
-      TESTS(what_was_delivered_before_a_context_closes_is_told_as_delivered),
-      TESTS(calls_after_the_nic_has_ended_the_context_say_so))

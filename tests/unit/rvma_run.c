@@ -172,7 +172,7 @@ static void play(unsigned script, bool alone, struct sight *sight, uint64_t *put
 	watcher = NULL;
 }
 
-static void in_bursts_puts_do_what_they_do_one_by_one(void)
+TEST(in_bursts_puts_do_what_they_do_one_by_one)
 {
 	static const char *const names[] = {"memory",  "notes",	 "status of windows", "counters", "drops",
 					    "refused", "session"};
@@ -202,13 +202,4 @@ static void in_bursts_puts_do_what_they_do_one_by_one(void)
 	printf("# %u puts\n", (unsigned)all);
 	CU_ASSERT_EQUAL(wrong, 0);
 	CU_ASSERT(all > SCRIPTS * BURSTS * 4);
-}
-
-int main(void)
-{
-	const struct suite_test tests[] = {
-		TEST(in_bursts_puts_do_what_they_do_one_by_one),
-	};
-
-	return suite_run("rvma_run", tests, sizeof(tests) / sizeof(*tests));
 }

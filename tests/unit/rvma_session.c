@@ -135,7 +135,7 @@ static uint64_t open_session(uint64_t nonce)
 
 /* ---- who is answered what ------------------------------------------------------------------------------------------
  */
-static void a_hello_is_answered_and_repeated_gets_the_same_answer(void)
+TEST(a_hello_is_answered_and_repeated_gets_the_same_answer)
 {
 	struct sp_rvma_hello w, again;
 
@@ -154,7 +154,7 @@ static void a_hello_is_answered_and_repeated_gets_the_same_answer(void)
 	end();
 }
 
-static void another_hello_makes_a_candidate_that_takes_over_once_it_is_used(void)
+TEST(another_hello_makes_a_candidate_that_takes_over_once_it_is_used)
 {
 	const uint64_t eight = 8;
 	struct sp_rvma_hello w, other;
@@ -184,7 +184,7 @@ static void another_hello_makes_a_candidate_that_takes_over_once_it_is_used(void
 
 /* The goodbye of one that restarts may be late, or its silence be noticed late: its next session has our WELCOME then.
  */
-static void the_end_of_a_session_does_not_end_the_offer_of_the_next_one(void)
+TEST(the_end_of_a_session_does_not_end_the_offer_of_the_next_one)
 {
 	struct sp_rvma_bye bye;
 	uint64_t first, second;
@@ -206,7 +206,7 @@ static void the_end_of_a_session_does_not_end_the_offer_of_the_next_one(void)
 	end();
 }
 
-static void goodbye_counts_with_the_right_nonce_only(void)
+TEST(goodbye_counts_with_the_right_nonce_only)
 {
 	struct sp_rvma_bye bye;
 	uint64_t token;
@@ -229,7 +229,7 @@ static void goodbye_counts_with_the_right_nonce_only(void)
 
 /* ---- lies ----------------------------------------------------------------------------------------------------------
  */
-static void hellos_that_cannot_be_are_refused(void)
+TEST(hellos_that_cannot_be_are_refused)
 {
 	static const uint32_t qps[] = {0, 1, 0xFFFFFF, 1u << 24 | 5};
 	struct sp_rvma_hello h;
@@ -270,7 +270,7 @@ static void hellos_that_cannot_be_are_refused(void)
 	end();
 }
 
-static void what_speaks_of_what_was_never_sent_is_refused(void)
+TEST(what_speaks_of_what_was_never_sent_is_refused)
 {
 	struct sp_rel_ack ack = {.head = {.magic = "SPRL", .version = SP_REL_VERSION, .type = SP_REL_ACK}};
 	struct sp_rel_poll poll = {.head = {.magic = "SPRL", .version = SP_REL_VERSION, .type = SP_REL_POLL}};
@@ -303,7 +303,7 @@ static void what_speaks_of_what_was_never_sent_is_refused(void)
 
 /* A window of 4 blocks: what is further ahead than was offered does not begin; a poll that begins at the end of all
  * numbers makes all else late; nothing takes effect twice. */
-static void blocks_count_within_what_was_offered(void)
+TEST(blocks_count_within_what_was_offered)
 {
 	struct sp_rel_poll poll = {.head = {.magic = "SPRL", .version = SP_REL_VERSION, .type = SP_REL_POLL}};
 	uint64_t token;
@@ -329,7 +329,7 @@ static void blocks_count_within_what_was_offered(void)
 	end();
 }
 
-static void data_for_no_get_are_refused(void)
+TEST(data_for_no_get_are_refused)
 {
 	struct {
 		struct sp_rvma_data data;
@@ -401,7 +401,7 @@ static void no_more_reading(void)
 	end();
 }
 
-static void a_window_that_is_freed_does_not_wait_for_those_who_read_it(void)
+TEST(a_window_that_is_freed_does_not_wait_for_those_who_read_it)
 {
 	uint64_t token, window;
 	unsigned tries = 0;
@@ -416,7 +416,7 @@ static void a_window_that_is_freed_does_not_wait_for_those_who_read_it(void)
 	no_more_reading();
 }
 
-static void a_peer_that_reads_much_leaves_room_for_others(void)
+TEST(a_peer_that_reads_much_leaves_room_for_others)
 {
 	const struct sp_rvma_nack *nack;
 	uint64_t token;
@@ -436,7 +436,7 @@ static void a_peer_that_reads_much_leaves_room_for_others(void)
 }
 
 /* It takes one block at a time, and says a second later that it has come. */
-static void a_peer_that_takes_its_time_to_read_does_not_keep_a_buffer(void)
+TEST(a_peer_that_takes_its_time_to_read_does_not_keep_a_buffer)
 {
 	struct sp_rel_ack ack = {.head = {.magic = "SPRL", .version = SP_REL_VERSION, .type = SP_REL_ACK}};
 	uint64_t token, window;
@@ -463,7 +463,7 @@ static void a_peer_that_takes_its_time_to_read_does_not_keep_a_buffer(void)
 
 /* ---- floods --------------------------------------------------------------------------------------------------------
  */
-static void a_flood_of_hellos_neither_ends_a_session_nor_keeps_others_out(void)
+TEST(a_flood_of_hellos_neither_ends_a_session_nor_keeps_others_out)
 {
 	struct sp_rvma_hello h = hello(9);
 	uint64_t token, seed = 5;
@@ -487,7 +487,7 @@ static void a_flood_of_hellos_neither_ends_a_session_nor_keeps_others_out(void)
 	end();
 }
 
-static void nacks_are_limited_in_rate_and_refusals_told_by_polls_all_the_same(void)
+TEST(nacks_are_limited_in_rate_and_refusals_told_by_polls_all_the_same)
 {
 	struct sp_rel_poll poll = {.head = {.magic = "SPRL", .version = SP_REL_VERSION, .type = SP_REL_POLL}};
 	const uint8_t *answer;
@@ -523,7 +523,7 @@ static void nacks_are_limited_in_rate_and_refusals_told_by_polls_all_the_same(vo
 
 /* One peer begins as many transfers as it can, and ends none: half of the room is left. What it could not begin comes
  * again, when one of its own has ended. */
-static void a_peer_that_opens_many_puts_leaves_room_for_others(void)
+TEST(a_peer_that_opens_many_puts_leaves_room_for_others)
 {
 	static uint8_t memory[16384];
 	struct sp_command post = {.op = SP_CMD_POST, .cookie = 1, .arg = {[2] = sizeof(memory)}};
@@ -559,15 +559,3 @@ static void a_peer_that_opens_many_puts_leaves_room_for_others(void)
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
 	end();
 }
-
-SUITE("rvma_session", TEST(a_hello_is_answered_and_repeated_gets_the_same_answer),
-      TEST(another_hello_makes_a_candidate_that_takes_over_once_it_is_used),
-      TEST(the_end_of_a_session_does_not_end_the_offer_of_the_next_one), TEST(goodbye_counts_with_the_right_nonce_only),
-      TEST(hellos_that_cannot_be_are_refused), TEST(what_speaks_of_what_was_never_sent_is_refused),
-      TEST(blocks_count_within_what_was_offered), TEST(data_for_no_get_are_refused),
-      TEST(a_window_that_is_freed_does_not_wait_for_those_who_read_it),
-      TEST(a_peer_that_reads_much_leaves_room_for_others),
-      TEST(a_peer_that_takes_its_time_to_read_does_not_keep_a_buffer),
-      TEST(a_flood_of_hellos_neither_ends_a_session_nor_keeps_others_out),
-      TEST(nacks_are_limited_in_rate_and_refusals_told_by_polls_all_the_same),
-      TEST(a_peer_that_opens_many_puts_leaves_room_for_others))

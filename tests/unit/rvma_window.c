@@ -3,7 +3,7 @@
 #include "rvma_window.h"
 
 /* ---- placement ---- */
-static void a_window_is_filled_in_reverse_order_as_in_any(void)
+TEST(a_window_is_filled_in_reverse_order_as_in_any)
 {
 	const uint64_t id = (begin(), window(0x10, 7, 10 * MTU, 0));
 	struct transfer t[10];
@@ -24,7 +24,7 @@ static void a_window_is_filled_in_reverse_order_as_in_any(void)
 	end();
 }
 
-static void packets_of_one_put_come_in_any_order_and_count_once(void)
+TEST(packets_of_one_put_come_in_any_order_and_count_once)
 {
 	const uint64_t id = (begin(), window(0x10, 7, 1, SP_RVMA_OPS));
 	const uint64_t length = 100 * MTU - 13; /* two blocks, and a short end */
@@ -47,7 +47,7 @@ static void packets_of_one_put_come_in_any_order_and_count_once(void)
 }
 
 /* Section III of the paper: 0x11FF0011 and 0x11FF0031 are two mailboxes, not memory 32 bytes apart. */
-static void two_mailboxes_are_never_adjacent_memory(void)
+TEST(two_mailboxes_are_never_adjacent_memory)
 {
 	const uint64_t low = (begin(), window(0x11FF0011, 0, 32, 0)), high = window(0x11FF0031, 0, 32, 0);
 
@@ -68,7 +68,7 @@ static void two_mailboxes_are_never_adjacent_memory(void)
 	end();
 }
 
-static void steered_puts_may_overlap_and_both_count(void)
+TEST(steered_puts_may_overlap_and_both_count)
 {
 	const uint64_t id = (begin(), window(1, 0, 60, 0));
 
@@ -80,7 +80,7 @@ static void steered_puts_may_overlap_and_both_count(void)
 	end();
 }
 
-static void managed_puts_are_appended_in_order_of_their_first_packets(void)
+TEST(managed_puts_are_appended_in_order_of_their_first_packets)
 {
 	const uint64_t id = (begin(), window(1, 0, 3, SP_RVMA_OPS | SP_RVMA_MANAGED));
 	struct transfer a = {1, 0, APPEND, 3 * MTU, 1, 0, 0}, b = {1, 0, APPEND, MTU + 1, 2, 0, 0};
@@ -101,7 +101,7 @@ static void managed_puts_are_appended_in_order_of_their_first_packets(void)
 	end();
 }
 
-static void a_put_without_an_offset_goes_to_the_start_of_a_steered_buffer(void)
+TEST(a_put_without_an_offset_goes_to_the_start_of_a_steered_buffer)
 {
 	const uint64_t id = (begin(), window(1, 0, 0, 0));
 
@@ -113,7 +113,7 @@ static void a_put_without_an_offset_goes_to_the_start_of_a_steered_buffer(void)
 	end();
 }
 
-static void an_offset_is_refused_by_a_managed_window(void)
+TEST(an_offset_is_refused_by_a_managed_window)
 {
 	const uint64_t id = (begin(), window(1, 0, 0, SP_RVMA_MANAGED));
 
@@ -124,7 +124,7 @@ static void an_offset_is_refused_by_a_managed_window(void)
 	end();
 }
 
-static void a_put_of_no_bytes_is_an_operation(void)
+TEST(a_put_of_no_bytes_is_an_operation)
 {
 	const uint64_t ops = (begin(), window(1, 0, 2, SP_RVMA_OPS)), bytes = window(2, 0, 1, 0);
 
@@ -142,7 +142,7 @@ static void a_put_of_no_bytes_is_an_operation(void)
 	end();
 }
 
-static void a_region_takes_puts_at_offsets_and_never_completes(void)
+TEST(a_region_takes_puts_at_offsets_and_never_completes)
 {
 	const uint64_t id = (begin(), window(1, 5, 10, SP_RVMA_REGION));
 
@@ -166,7 +166,7 @@ static void a_region_takes_puts_at_offsets_and_never_completes(void)
 }
 
 /* ---- what is refused ---- */
-static void a_put_larger_than_what_the_head_has_left_is_refused_whole(void)
+TEST(a_put_larger_than_what_the_head_has_left_is_refused_whole)
 {
 	const uint64_t steered = (begin(), window(1, 0, 0, 0)), managed = window(2, 0, 0, SP_RVMA_MANAGED);
 
@@ -191,7 +191,7 @@ static void a_put_larger_than_what_the_head_has_left_is_refused_whole(void)
 }
 
 /* A later packet does not open it anew, though there would be room by then. */
-static void what_was_refused_stays_refused(void)
+TEST(what_was_refused_stays_refused)
 {
 	const uint64_t id = (begin(), window(1, 0, 0, 0));
 	struct transfer t = {1, 0, 0, 3 * MTU, 1, 0, 0};
@@ -209,7 +209,7 @@ static void what_was_refused_stays_refused(void)
 }
 
 /* ... not by blocks either that were too far ahead to be marked then. */
-static void what_was_refused_stays_refused_beyond_the_window(void)
+TEST(what_was_refused_stays_refused_beyond_the_window)
 {
 	struct transfer t = {1, 0, 0, 6 * 64 * MTU, 1, 0, .number = 2};
 	uint64_t id;
@@ -231,7 +231,7 @@ static void what_was_refused_stays_refused_beyond_the_window(void)
 	end();
 }
 
-static void offset_and_length_do_not_overflow(void)
+TEST(offset_and_length_do_not_overflow)
 {
 	const uint64_t id = (begin(), window(1, 0, 0, 0));
 
@@ -247,7 +247,7 @@ static void offset_and_length_do_not_overflow(void)
 	end();
 }
 
-static void a_length_of_2_63_is_dropped_by_name(void)
+TEST(a_length_of_2_63_is_dropped_by_name)
 {
 	static const uint64_t wrong[] = {1ull << 63, UINT64_MAX, (1ull << 32) * MTU + 1};
 	struct transfer t = {1, 0, 0, 0, 1, 0, 0};
@@ -271,7 +271,7 @@ static void a_length_of_2_63_is_dropped_by_name(void)
 	end();
 }
 
-static void a_wrong_key_is_refused_and_counted(void)
+TEST(a_wrong_key_is_refused_and_counted)
 {
 	const uint64_t id = (begin(), window(1, 0x0123456789ABCDEF, 0, 0));
 
@@ -287,7 +287,7 @@ static void a_wrong_key_is_refused_and_counted(void)
 	end();
 }
 
-static void every_packet_of_a_put_must_agree_with_its_first(void)
+TEST(every_packet_of_a_put_must_agree_with_its_first)
 {
 	const uint64_t id = (begin(), window(1, 9, 1, SP_RVMA_OPS)), other = window(2, 9, 1, SP_RVMA_OPS);
 	struct transfer t = {1, 9, 0, 3 * MTU, 1, 0, 0}, forged;
@@ -315,7 +315,7 @@ static void every_packet_of_a_put_must_agree_with_its_first(void)
 	end();
 }
 
-static void a_mailbox_that_is_not_there_is_no_mailbox(void)
+TEST(a_mailbox_that_is_not_there_is_no_mailbox)
 {
 	begin();
 	put(1, 0, 0, 10, 1);
@@ -326,7 +326,7 @@ static void a_mailbox_that_is_not_there_is_no_mailbox(void)
 	end();
 }
 
-static void an_empty_bucket_refuses(void)
+TEST(an_empty_bucket_refuses)
 {
 	const uint64_t id = (begin(), window(1, 0, 10, 0));
 
@@ -341,7 +341,7 @@ static void an_empty_bucket_refuses(void)
 }
 
 /* ---- the catch-all ---- */
-static void the_catch_all_gets_what_has_no_mailbox_or_no_buffer(void)
+TEST(the_catch_all_gets_what_has_no_mailbox_or_no_buffer)
 {
 	const uint64_t all = (begin(), window(100, 1, 1, SP_RVMA_OPS | SP_RVMA_CATCH_ALL)), id = window(1, 2, 10, 0);
 
@@ -370,7 +370,7 @@ static void the_catch_all_gets_what_has_no_mailbox_or_no_buffer(void)
 	end();
 }
 
-static void a_closed_window_is_not_caught_nor_does_a_closed_catch_all_catch(void)
+TEST(a_closed_window_is_not_caught_nor_does_a_closed_catch_all_catch)
 {
 	const uint64_t all = (begin(), window(100, 0, 0, SP_RVMA_CATCH_ALL)), id = window(1, 0, 0, 0);
 
@@ -393,7 +393,7 @@ static void a_closed_window_is_not_caught_nor_does_a_closed_catch_all_catch(void
 }
 
 /* ---- limits ---- */
-static void a_window_takes_no_more_than_its_limits(void)
+TEST(a_window_takes_no_more_than_its_limits)
 {
 	const uint64_t id = (begin(), window(1, 0, 100, 0));
 	const struct sp_command limit = {.op = SP_RVMA_CMD_LIMIT, .context = context, .arg = {id, 2, 300, 100, 1000}};
@@ -421,7 +421,7 @@ static void a_window_takes_no_more_than_its_limits(void)
 	end();
 }
 
-static void a_rate_of_a_byte_a_second_does_not_overflow(void)
+TEST(a_rate_of_a_byte_a_second_does_not_overflow)
 {
 	const uint64_t id = (begin(), window(1, 0, 0, 0));
 	const struct sp_command limit = {.op = SP_RVMA_CMD_LIMIT, .context = context, .arg = {id, 0, 0, 0, 1}};
@@ -438,7 +438,7 @@ static void a_rate_of_a_byte_a_second_does_not_overflow(void)
 	end();
 }
 
-static void descriptors_windows_and_mailboxes_are_as_many_as_configured(void)
+TEST(descriptors_windows_and_mailboxes_are_as_many_as_configured)
 {
 	begin_with("windows=2;buffers=3");
 
@@ -469,7 +469,7 @@ static void descriptors_windows_and_mailboxes_are_as_many_as_configured(void)
 }
 
 /* ---- memory ---- */
-static void a_notification_outside_registered_memory_is_refused(void)
+TEST(a_notification_outside_registered_memory_is_refused)
 {
 	const uint64_t id = (begin(), window(1, 0, 1, SP_RVMA_OPS));
 	struct sp_command cmd = {.op = SP_CMD_POST, .context = context, .cookie = 1};
@@ -514,7 +514,7 @@ static void a_notification_outside_registered_memory_is_refused(void)
 	end();
 }
 
-static void memory_of_a_posted_buffer_stays_until_it_is_handed_over(void)
+TEST(memory_of_a_posted_buffer_stays_until_it_is_handed_over)
 {
 	const uint64_t id = (begin(), window(1, 0, 1, SP_RVMA_OPS));
 
@@ -532,7 +532,7 @@ static void memory_of_a_posted_buffer_stays_until_it_is_handed_over(void)
 }
 
 /* ---- a million ---- */
-static void a_million_mailboxes_are_apart(void)
+TEST(a_million_mailboxes_are_apart)
 {
 	enum { MILLION = 1 << 20 };
 	uint64_t id = 0;
@@ -548,20 +548,3 @@ static void a_million_mailboxes_are_apart(void)
 	CU_ASSERT_EQUAL(refused(SP_RVMA_NO_BUFFER), 1);
 	end();
 }
-
-SUITE("rvma_window", TEST(a_window_is_filled_in_reverse_order_as_in_any),
-      TEST(packets_of_one_put_come_in_any_order_and_count_once), TEST(two_mailboxes_are_never_adjacent_memory),
-      TEST(steered_puts_may_overlap_and_both_count), TEST(managed_puts_are_appended_in_order_of_their_first_packets),
-      TEST(a_put_without_an_offset_goes_to_the_start_of_a_steered_buffer),
-      TEST(an_offset_is_refused_by_a_managed_window), TEST(a_put_of_no_bytes_is_an_operation),
-      TEST(a_region_takes_puts_at_offsets_and_never_completes),
-      TEST(a_put_larger_than_what_the_head_has_left_is_refused_whole), TEST(what_was_refused_stays_refused),
-      TEST(what_was_refused_stays_refused_beyond_the_window), TEST(offset_and_length_do_not_overflow),
-      TEST(a_length_of_2_63_is_dropped_by_name), TEST(a_wrong_key_is_refused_and_counted),
-      TEST(every_packet_of_a_put_must_agree_with_its_first), TEST(a_mailbox_that_is_not_there_is_no_mailbox),
-      TEST(an_empty_bucket_refuses), TEST(the_catch_all_gets_what_has_no_mailbox_or_no_buffer),
-      TEST(a_closed_window_is_not_caught_nor_does_a_closed_catch_all_catch),
-      TEST(a_window_takes_no_more_than_its_limits), TEST(a_rate_of_a_byte_a_second_does_not_overflow),
-      TEST(descriptors_windows_and_mailboxes_are_as_many_as_configured),
-      TEST(a_notification_outside_registered_memory_is_refused),
-      TEST(memory_of_a_posted_buffer_stays_until_it_is_handed_over), TEST(a_million_mailboxes_are_apart))

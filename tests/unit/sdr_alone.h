@@ -5,7 +5,7 @@
 
 #include "../../handlers/sdr_state.h"
 #include "fake_nic.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 enum { BUFFER = 1 }; /* memory id of the buffer that tests post, see attach() */
 #define UNTOUCHED 0xEE

@@ -3,7 +3,7 @@
  * NICs that have threads of their own; and attached to such NICs, through their sockets. */
 #include "sdr_ends.h"
 
-static void one_shots_arrive_in_order_of_posting(void)
+TEST_EACH_WAY(one_shots_arrive_in_order_of_posting)
 {
 	struct sdr_recv *r[3];
 	struct sdr_send *s[3];
@@ -48,7 +48,7 @@ static void one_shots_arrive_in_order_of_posting(void)
 	unmake();
 }
 
-static void streams_fill_any_chunks_and_fill_gaps_later(void)
+TEST_EACH_WAY(streams_fill_any_chunks_and_fill_gaps_later)
 {
 	struct sdr_recv *r;
 	struct sdr_send *s;
@@ -88,7 +88,7 @@ static void streams_fill_any_chunks_and_fill_gaps_later(void)
 
 /* What the library needs of the area's first line it has read when the queue pair was made, and the NIC reads nothing
  * there: with several workers, where their counts are depends on it. */
-static void the_areas_first_line_is_read_once(void)
+TEST_EACH_WAY(the_areas_first_line_is_read_once)
 {
 	struct sdr_qp_status status;
 	struct sdr_recv *r;
@@ -122,7 +122,7 @@ static void the_areas_first_line_is_read_once(void)
 	unmake();
 }
 
-static void a_receive_completed_early_takes_nothing_more(void)
+TEST_EACH_WAY(a_receive_completed_early_takes_nothing_more)
 {
 	struct sdr_recv *r;
 	struct sdr_send *s;
@@ -145,7 +145,7 @@ static void a_receive_completed_early_takes_nothing_more(void)
 	unmake();
 }
 
-static void handles_and_ranges_are_bounded(void)
+TEST_EACH_WAY(handles_and_ranges_are_bounded)
 {
 	struct sdr_recv *r;
 	struct sdr_send *s;
@@ -168,7 +168,7 @@ static void handles_and_ranges_are_bounded(void)
 	unmake();
 }
 
-static void ends_that_do_not_fit_do_not_connect(void)
+TEST_EACH_WAY(ends_that_do_not_fit_do_not_connect)
 {
 	struct sdr_qp_attr other = usual;
 	struct sdr_qp_info info;
@@ -194,7 +194,7 @@ static void ends_that_do_not_fit_do_not_connect(void)
 	unmake();
 }
 
-static void impossible_queue_pairs_name_the_parameter(void)
+TEST_EACH_WAY(impossible_queue_pairs_name_the_parameter)
 {
 	struct sdr_qp_attr bad = usual;
 	struct sp_error error;
@@ -218,7 +218,7 @@ static void impossible_queue_pairs_name_the_parameter(void)
 	unmake();
 }
 
-static void queue_pairs_get_numbers_that_do_not_overlap(void)
+TEST_EACH_WAY(queue_pairs_get_numbers_that_do_not_overlap)
 {
 	struct sdr_qp *qp[3], *taken;
 	struct sdr_qp_info i[4];
@@ -244,7 +244,7 @@ static void queue_pairs_get_numbers_that_do_not_overlap(void)
 }
 
 /* In real time, on one NIC alone: what can be waited for without a peer. */
-static void waiting_ends_with_the_event_or_the_timeout(void)
+TEST_EACH_WAY(waiting_ends_with_the_event_or_the_timeout)
 {
 	struct sdr_recv *r;
 	uint64_t seen = 0;
@@ -262,7 +262,7 @@ static void waiting_ends_with_the_event_or_the_timeout(void)
 	unmake();
 }
 
-static void disconnecting_gives_the_buffers_back(void)
+TEST_EACH_WAY(disconnecting_gives_the_buffers_back)
 {
 	struct sdr_send *s, *t;
 	struct sdr_qp_status status;
@@ -283,7 +283,7 @@ static void disconnecting_gives_the_buffers_back(void)
 	unmake();
 }
 
-static void calls_after_the_nic_has_ended_the_context_say_so(void)
+TEST_EACH_WAY(calls_after_the_nic_has_ended_the_context_say_so)
 {
 	struct sdr_recv *r, *open, *t;
 	struct sdr_send *s, *u;
@@ -336,7 +336,7 @@ static void calls_after_the_nic_has_ended_the_context_say_so(void)
 }
 
 /* The first that notices need not be sdr_recv_test(). */
-static void the_first_call_after_the_end_of_the_context_says_so(void)
+TEST_EACH_WAY(the_first_call_after_the_end_of_the_context_says_so)
 {
 	struct sdr_qp_status status;
 	struct sdr_recv *r;
@@ -356,7 +356,7 @@ static void the_first_call_after_the_end_of_the_context_says_so(void)
 	}
 }
 
-static void parity_repairs_what_was_not_sent(void)
+TEST_EACH_WAY(parity_repairs_what_was_not_sent)
 {
 	struct sdr_qp_attr coded = usual;
 	struct sdr_qp_status status;
@@ -430,25 +430,3 @@ static void parity_repairs_what_was_not_sent(void)
 	CU_ASSERT_EQUAL(sdr_send_parity(a.qp, a.mr, 0, 1, a.mr, 0, &sp), -EOPNOTSUPP);
 	unmake();
 }
-
-RULE(one_shots_arrive_in_order_of_posting)
-RULE(parity_repairs_what_was_not_sent)
-RULE(streams_fill_any_chunks_and_fill_gaps_later)
-RULE(a_receive_completed_early_takes_nothing_more)
-RULE(the_areas_first_line_is_read_once)
-RULE(handles_and_ranges_are_bounded)
-RULE(ends_that_do_not_fit_do_not_connect)
-RULE(impossible_queue_pairs_name_the_parameter)
-RULE(queue_pairs_get_numbers_that_do_not_overlap)
-RULE(waiting_ends_with_the_event_or_the_timeout)
-RULE(disconnecting_gives_the_buffers_back)
-RULE(calls_after_the_nic_has_ended_the_context_say_so)
-RULE(the_first_call_after_the_end_of_the_context_says_so)
-
-SUITE("sdr_api", TESTS(one_shots_arrive_in_order_of_posting), TESTS(parity_repairs_what_was_not_sent),
-      TESTS(streams_fill_any_chunks_and_fill_gaps_later), TESTS(a_receive_completed_early_takes_nothing_more),
-      TESTS(the_areas_first_line_is_read_once), TESTS(handles_and_ranges_are_bounded),
-      TESTS(ends_that_do_not_fit_do_not_connect), TESTS(impossible_queue_pairs_name_the_parameter),
-      TESTS(queue_pairs_get_numbers_that_do_not_overlap), TESTS(waiting_ends_with_the_event_or_the_timeout),
-      TESTS(disconnecting_gives_the_buffers_back), TESTS(calls_after_the_nic_has_ended_the_context_say_so),
-      TESTS(the_first_call_after_the_end_of_the_context_says_so))

@@ -3,7 +3,7 @@
  * as if they had come, and what a companion makes is sent as far as it is ready. */
 #include "sdr_alone.h"
 
-static void a_supplied_chunk_counts_and_is_not_overwritten(void)
+TEST(a_supplied_chunk_counts_and_is_not_overwritten)
 {
 	for (uint16_t workers = 1; workers <= 2; workers++) {
 		const struct sp_export *x = fake_handler->exports;
@@ -47,7 +47,7 @@ static void a_supplied_chunk_counts_and_is_not_overwritten(void)
 }
 
 /* Chunks of 1, 3 and 4 packets, over the words of all bitmaps: some have come, of some a packet has. */
-static void chunks_are_reserved_and_supplied_many_at_a_time(void)
+TEST(chunks_are_reserved_and_supplied_many_at_a_time)
 {
 	static const uint64_t from[] = {0, 1, 60, 64};
 	const uint64_t wanted = 0xFFF0F700F05F3, come = 0x0040010001081, part = 0x2490202020140;
@@ -113,7 +113,7 @@ static void chunks_are_reserved_and_supplied_many_at_a_time(void)
 }
 
 /* What a companion makes is sent as far as it is ready, beside other messages; it may end half-way. */
-static void a_message_is_sent_as_it_gets_ready(void)
+TEST(a_message_is_sent_as_it_gets_ready)
 {
 	const struct sp_export *x = fake_handler->exports;
 	struct sdr *s;
@@ -155,6 +155,3 @@ static void a_message_is_sent_as_it_gets_ready(void)
 	CU_ASSERT_EQUAL(s->first, SDR_NONE);
 	fake_detach(&nic);
 }
-
-SUITE("sdr_companion", TEST(a_supplied_chunk_counts_and_is_not_overwritten),
-      TEST(chunks_are_reserved_and_supplied_many_at_a_time), TEST(a_message_is_sent_as_it_gets_ready))

@@ -2,7 +2,7 @@
 /* Datagrams between two ends of an SDR connection: what the applications see. */
 #include "sdr_say.h"
 
-static void datagrams_arrive_whole_without_receive_or_credit(void)
+TEST_EACH_WAY(datagrams_arrive_whole_without_receive_or_credit)
 {
 	static const uint32_t size[] = {4, 5, 7, 8, 0, 63, 64, 65, 500, LONGEST};
 	const unsigned count = sizeof(size) / sizeof(*size);
@@ -37,7 +37,7 @@ static void datagrams_arrive_whole_without_receive_or_credit(void)
 	unmake();
 }
 
-static void datagrams_have_bounds(void)
+TEST_EACH_WAY(datagrams_have_bounds)
 {
 	struct sdr_qp_attr four = usual;
 	uint8_t bytes[2 * SDR_CONTROL_BYTES] = {0};
@@ -81,7 +81,7 @@ static void datagrams_have_bounds(void)
 	unmake();
 }
 
-static void plain_peers_get_no_datagrams(void)
+TEST_EACH_WAY(plain_peers_get_no_datagrams)
 {
 	struct sdr_qp_attr plain = usual;
 	struct sdr_qp_status status;
@@ -97,7 +97,7 @@ static void plain_peers_get_no_datagrams(void)
 	unmake();
 }
 
-static void the_oldest_make_room_and_are_counted(void)
+TEST_EACH_WAY(the_oldest_make_room_and_are_counted)
 {
 	struct sdr_qp_attr four = usual;
 	uint32_t len, i;
@@ -128,7 +128,7 @@ static void the_oldest_make_room_and_are_counted(void)
 	unmake();
 }
 
-static void a_datagram_wakes_who_sleeps(void)
+TEST_EACH_WAY(a_datagram_wakes_who_sleeps)
 {
 	uint32_t len;
 
@@ -147,7 +147,7 @@ static void a_datagram_wakes_who_sleeps(void)
 	unmake();
 }
 
-static void the_end_of_the_context_is_told(void)
+TEST_EACH_WAY(the_end_of_the_context_is_told)
 {
 	struct sdr_qp_status status;
 	uint8_t byte = 0;
@@ -169,8 +169,6 @@ static struct sdr_recv *message;
 static void flood(void *arg, sp_time now)
 {
 	uint32_t len;
-
-	(void)arg;
 	again = whole == SP_NEVER ? now + SP_US : SP_NEVER;
 	while (whole == SP_NEVER && say(&a, 1, LONGEST) == 0)
 		said++;
@@ -182,13 +180,11 @@ static void flood(void *arg, sp_time now)
 
 static sp_time flood_next(void *arg)
 {
-	(void)arg;
 	return again;
 }
 
 static bool is_whole(void *arg)
 {
-	(void)arg;
 	return whole != SP_NEVER;
 }
 
@@ -225,7 +221,7 @@ static sp_time transfer(uint64_t rate, bool floods)
 	return whole - start;
 }
 
-static void a_flood_leaves_half_the_port_to_data(void)
+TEST(a_flood_leaves_half_the_port_to_data)
 {
 	const sp_time alone = transfer(0, false) - 50 * SP_US, beside = transfer(0, true) - 50 * SP_US;
 
@@ -236,7 +232,7 @@ static void a_flood_leaves_half_the_port_to_data(void)
 	CU_ASSERT(heard > 2000);
 }
 
-static void datagrams_do_not_wait_for_the_pace_nor_slow_it(void)
+TEST(datagrams_do_not_wait_for_the_pace_nor_slow_it)
 {
 	const sp_time alone = transfer(20000000, false), beside = transfer(20000000, true);
 
@@ -246,7 +242,7 @@ static void datagrams_do_not_wait_for_the_pace_nor_slow_it(void)
 	CU_ASSERT(heard > 100); /* some 64 packets have gone: they were not counted in the pace */
 }
 
-static void a_datagram_overtakes_data_that_is_paced(void)
+TEST(a_datagram_overtakes_data_that_is_paced)
 {
 	struct sdr_qp_attr slow = usual;
 	struct sdr_recv *r;
@@ -268,16 +264,3 @@ static void a_datagram_overtakes_data_that_is_paced(void)
 	CU_ASSERT_EQUAL(sdr_recv_test(r), 0);
 	unmake();
 }
-
-RULE(datagrams_arrive_whole_without_receive_or_credit)
-RULE(datagrams_have_bounds)
-RULE(plain_peers_get_no_datagrams)
-RULE(the_oldest_make_room_and_are_counted)
-RULE(a_datagram_wakes_who_sleeps)
-RULE(the_end_of_the_context_is_told)
-
-SUITE("sdr_control", TESTS(datagrams_arrive_whole_without_receive_or_credit), TESTS(datagrams_have_bounds),
-      TESTS(plain_peers_get_no_datagrams), TESTS(the_oldest_make_room_and_are_counted),
-      TESTS(a_datagram_wakes_who_sleeps), TESTS(the_end_of_the_context_is_told),
-      TEST(a_flood_leaves_half_the_port_to_data), TEST(datagrams_do_not_wait_for_the_pace_nor_slow_it),
-      TEST(a_datagram_overtakes_data_that_is_paced))

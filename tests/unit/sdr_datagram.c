@@ -24,7 +24,7 @@ static const struct sp_sdr_datagram *slot(struct fake_nic *f, uint64_t n)
 	return (const void *)(f->mem[0].base + s->layout.datagrams + n % s->datagrams * s->layout.datagram_stride);
 }
 
-static void datagrams_are_as_the_wire_format_says(void)
+TEST(datagrams_are_as_the_wire_format_says)
 {
 	static const uint8_t head[] = {'S', 'D', 'R', 'C', 1, 3, 0, 0, 0, 0, 0, 0,
 				       0,   0,	 0,   22,  0, 0, 0, 0, 0, 0, 0, 11};
@@ -54,7 +54,7 @@ static void datagrams_are_as_the_wire_format_says(void)
 	unpair();
 }
 
-static void how_many_bytes_follows_from_the_mtu(void)
+TEST(how_many_bytes_follows_from_the_mtu)
 {
 	CU_ASSERT_EQUAL(sp_sdr_datagram_bytes(64), 64);
 	CU_ASSERT_EQUAL(sp_sdr_datagram_bytes(68), 64);
@@ -64,7 +64,7 @@ static void how_many_bytes_follows_from_the_mtu(void)
 	CU_ASSERT_EQUAL(sp_sdr_datagram_bytes(4096), 1024);
 }
 
-static void each_comes_into_the_next_slot(void)
+TEST(each_comes_into_the_next_slot)
 {
 	pair(M_BYTES);
 	for (uint32_t n = 0; n < 200; n++) { /* 64 slots */
@@ -85,7 +85,7 @@ static void each_comes_into_the_next_slot(void)
 }
 
 /* Another datagram's bytes, as often as it comes: the host is told each time. */
-static void repeats_and_what_is_beyond_the_length_are_the_senders(void)
+TEST(repeats_and_what_is_beyond_the_length_are_the_senders)
 {
 	struct fake_sent s;
 
@@ -103,7 +103,7 @@ static void repeats_and_what_is_beyond_the_length_are_the_senders(void)
 }
 
 /* Another worker is a lap behind, or ahead: neither waits for it nor writes beside it, nor over what is newer. */
-static void a_slot_that_another_worker_has_is_left_alone(void)
+TEST(a_slot_that_another_worker_has_is_left_alone)
 {
 	struct sdr *s;
 
@@ -127,7 +127,7 @@ static void a_slot_that_another_worker_has_is_left_alone(void)
 	unpair();
 }
 
-static void packets_that_lie_are_dropped_by_name(void)
+TEST(packets_that_lie_are_dropped_by_name)
 {
 	static const struct {
 		unsigned at;
@@ -177,7 +177,7 @@ static void packets_that_lie_are_dropped_by_name(void)
 	unpair();
 }
 
-static void commands_that_lie_are_refused(void)
+TEST(commands_that_lie_are_refused)
 {
 	static const struct {
 		uint64_t arg[3];
@@ -213,7 +213,7 @@ static void commands_that_lie_are_refused(void)
 	unpair();
 }
 
-static void a_full_port_keeps_as_many_as_there_are_slots(void)
+TEST(a_full_port_keeps_as_many_as_there_are_slots)
 {
 	pair(M_BYTES);
 	for (int end = 0; end < 2; end++) {
@@ -252,7 +252,7 @@ static void a_full_port_keeps_as_many_as_there_are_slots(void)
 	unpair();
 }
 
-static void a_message_that_waits_for_clear_to_send_holds_none_up(void)
+TEST(a_message_that_waits_for_clear_to_send_holds_none_up)
 {
 	const struct sp_command send = {.op = SP_SDR_CMD_SEND, .arg = {BUFFER, 0, 1000}};
 
@@ -266,7 +266,7 @@ static void a_message_that_waits_for_clear_to_send_holds_none_up(void)
 }
 
 /* A port that takes one packet at a time, and a host that never has enough. */
-static void a_flood_and_data_take_turns(void)
+TEST(a_flood_and_data_take_turns)
 {
 	const struct sp_command send = {.op = SP_SDR_CMD_SEND, .arg = {BUFFER, 0, 200 * MTU}};
 	unsigned data = 0;
@@ -299,9 +299,3 @@ static void a_flood_and_data_take_turns(void)
 	fake_issue(&nic, 32, 100);
 	unpair();
 }
-
-SUITE("sdr_datagram", TEST(datagrams_are_as_the_wire_format_says), TEST(how_many_bytes_follows_from_the_mtu),
-      TEST(each_comes_into_the_next_slot), TEST(repeats_and_what_is_beyond_the_length_are_the_senders),
-      TEST(a_slot_that_another_worker_has_is_left_alone), TEST(packets_that_lie_are_dropped_by_name),
-      TEST(commands_that_lie_are_refused), TEST(a_full_port_keeps_as_many_as_there_are_slots),
-      TEST(a_message_that_waits_for_clear_to_send_holds_none_up), TEST(a_flood_and_data_take_turns))

@@ -13,7 +13,7 @@
 			CU_FAIL(#change " is " #reason);                                                               \
 	} while (0)
 
-static void each_bad_packet_is_dropped_by_name_and_touches_nothing(void)
+TEST(each_bad_packet_is_dropped_by_name_and_touches_nothing)
 {
 	attach(&nic, implicit4, 4 * M_BYTES, 1);
 	for (uint64_t k = 0; k < 4; k++)
@@ -55,7 +55,7 @@ static void each_bad_packet_is_dropped_by_name_and_touches_nothing(void)
 	fake_detach(&nic);
 }
 
-static void rkey_does_not_matter_without_payload(void)
+TEST(rkey_does_not_matter_without_payload)
 {
 	attach(&nic, implicit4, M_BYTES, 1);
 	post_to(&nic, 0, 0, 0);
@@ -68,7 +68,7 @@ static void rkey_does_not_matter_without_payload(void)
 }
 
 /* Packets of all kinds, many of them with one field wrong, in runs and not: each has the key that it has alone. */
-static void a_burst_is_classified_as_its_packets_are(void)
+TEST(a_burst_is_classified_as_its_packets_are)
 {
 	static struct packet burst[32];
 	unsigned rejected = 0, taken = 0, bad = 0;
@@ -138,7 +138,7 @@ static void a_burst_is_classified_as_its_packets_are(void)
 
 /* ---- messages, slots, generations ---- */
 
-static void generations_have_their_own_qps(void)
+TEST(generations_have_their_own_qps)
 {
 	static const char *const setting[] = {MTU_SETTINGS,  "credit", "implicit", "max-messages", "2", "channels", "3",
 					      "generations", "5",      NULL};
@@ -154,7 +154,7 @@ static void generations_have_their_own_qps(void)
 	fake_detach(&nic);
 }
 
-static void what_was_never_posted_is_not_posted_and_what_is_gone_is_late(void)
+TEST(what_was_never_posted_is_not_posted_and_what_is_gone_is_late)
 {
 	attach(&nic, implicit4, 4 * M_BYTES, 1);
 	CU_ASSERT_EQUAL(give(packet(0, 0, MTU)), SP_DROP(SDR_NOT_POSTED));
@@ -171,7 +171,7 @@ static void what_was_never_posted_is_not_posted_and_what_is_gone_is_late(void)
 	fake_detach(&nic);
 }
 
-static void packets_up_to_slots_times_generations_late_change_nothing(void)
+TEST(packets_up_to_slots_times_generations_late_change_nothing)
 {
 	attach(&nic, implicit4, 64 * 256, 1);
 	for (uint64_t k = 0; k < 24; k++) {
@@ -194,7 +194,7 @@ static void packets_up_to_slots_times_generations_late_change_nothing(void)
 
 /* ---- hostile commands ---- */
 
-static void commands_are_not_believed(void)
+TEST(commands_are_not_believed)
 {
 	attach(&nic, implicit4, 1000, 1);
 	CU_ASSERT_EQUAL(post_to(&nic, 1, 0, 10), -EINVAL); /* not the next */
@@ -227,7 +227,7 @@ static void commands_are_not_believed(void)
 	fake_detach(&nic);
 }
 
-static void impossible_parameters_are_refused_by_name(void)
+TEST(impossible_parameters_are_refused_by_name)
 {
 	static const char *const bad[][5] = {
 		{"chunk-bytes", "chunk-bytes", "1000", NULL},
@@ -249,9 +249,3 @@ static void impossible_parameters_are_refused_by_name(void)
 		free(nic.sent);
 	}
 }
-
-SUITE("sdr_handler", TEST(each_bad_packet_is_dropped_by_name_and_touches_nothing),
-      TEST(rkey_does_not_matter_without_payload), TEST(a_burst_is_classified_as_its_packets_are),
-      TEST(generations_have_their_own_qps), TEST(what_was_never_posted_is_not_posted_and_what_is_gone_is_late),
-      TEST(packets_up_to_slots_times_generations_late_change_nothing), TEST(commands_are_not_believed),
-      TEST(impossible_parameters_are_refused_by_name))

@@ -3,7 +3,7 @@
 #include "sdr_alone.h"
 
 /* ---- implicit credit ---- */
-static void implicit_credit_moves_a_slot_on_with_its_next_generation(void)
+TEST(implicit_credit_moves_a_slot_on_with_its_next_generation)
 {
 	static const char *const setting[] = {MTU_SETTINGS, "credit", "implicit", "max-messages", "2", NULL};
 
@@ -75,7 +75,7 @@ static bool has(uint64_t k, uint32_t p)
 	return filled(nic.mem[BUFFER].base + k * 256 + p * MTU, MTU, (uint8_t)(k + 1));
 }
 
-static void a_message_lost_whole_is_skipped_reported_and_given_back(void)
+TEST(a_message_lost_whole_is_skipped_reported_and_given_back)
 {
 	attach_moving("2", "4", 10);
 	CU_ASSERT_EQUAL(nic.refs[BUFFER], 10);
@@ -102,7 +102,7 @@ static void a_message_lost_whole_is_skipped_reported_and_given_back(void)
 }
 
 /* The report keeps 64 messages here: 64 is remembered where 0 was, and 66 where 2 was. */
-static void a_message_skipped_has_no_bitmap_of_an_older_one(void)
+TEST(a_message_skipped_has_no_bitmap_of_an_older_one)
 {
 	char want[128];
 
@@ -127,7 +127,7 @@ static void a_message_skipped_has_no_bitmap_of_an_older_one(void)
 }
 
 /* 10 comes after 11 has: of what 2 has, 9 messages ago, nothing is promised. Whatever the PSN says. */
-static void what_is_not_beyond_the_highest_message_moves_the_slot_on(void)
+TEST(what_is_not_beyond_the_highest_message_moves_the_slot_on)
 {
 	attach_at_nine(100);
 	CU_ASSERT_EQUAL(give_psn(11, 0, 106), SP_DONE);
@@ -138,7 +138,7 @@ static void what_is_not_beyond_the_highest_message_moves_the_slot_on(void)
 }
 
 /* The sender has 10 and 11 in flight and no more: the generation of 12, 13, 14, 15 means 4, 5, 6, 7. */
-static void more_than_the_slots_beyond_the_highest_message_is_late(void)
+TEST(more_than_the_slots_beyond_the_highest_message_is_late)
 {
 	attach_at_nine(100);
 	for (uint64_t k = 12; k < 16; k++) {
@@ -156,7 +156,7 @@ static void more_than_the_slots_beyond_the_highest_message_is_late(void)
 }
 
 /* 10 or 2, 8 messages apart: PSNs 0 to 3 after `first` were on that QP, for all places of the circle's end. */
-static void between_two_messages_the_psn_decides(void)
+TEST(between_two_messages_the_psn_decides)
 {
 	const struct {
 		uint32_t ahead; /* of the newest accepted on the QP */
@@ -188,7 +188,7 @@ static void between_two_messages_the_psn_decides(void)
 
 /* Two channels, one slot, three generations: of message 3 packets 0 and 1 came, by one QP each. What comes by their QP
  * after 4 and 5 is 6, or else the rest of 3: just that, as it was sent. */
-static void the_rest_of_an_old_message_is_late_though_newer_than_all(void)
+TEST(the_rest_of_an_old_message_is_late_though_newer_than_all)
 {
 	static const char *const setting[] = {MTU_SETTINGS,  "credit", "implicit", "max-messages", "1", "channels", "2",
 					      "generations", "3",      NULL};
@@ -234,7 +234,7 @@ static void the_rest_of_an_old_message_is_late_though_newer_than_all(void)
 	fake_detach(&nic);
 }
 
-static void psns_that_start_anew_with_each_message_or_are_all_alike_drop_nothing(void)
+TEST(psns_that_start_anew_with_each_message_or_are_all_alike_drop_nothing)
 {
 	for (uint32_t factor = 0; factor < 2; factor++) {
 		attach_moving("2", "4", 40);
@@ -254,7 +254,7 @@ static void psns_that_start_anew_with_each_message_or_are_all_alike_drop_nothing
 }
 
 /* Once they were seen not to count PSNs are not asked again, though they count from there on. */
-static void psns_that_once_misled_are_not_asked_again(void)
+TEST(psns_that_once_misled_are_not_asked_again)
 {
 	attach_moving("2", "4", 40);
 	for (uint64_t k = 0; k < 10; k++) /* message 1 has an older one than message 0 */
@@ -264,7 +264,7 @@ static void psns_that_once_misled_are_not_asked_again(void)
 }
 
 /* A packet dropped tells nothing: 9 has not been accepted, so 11 would be three beyond the highest. */
-static void only_accepted_packets_count_for_the_choice(void)
+TEST(only_accepted_packets_count_for_the_choice)
 {
 	attach_moving("2", "4", 40);
 	for (uint64_t k = 0; k < 9; k++)
@@ -298,7 +298,7 @@ static void only_accepted_packets_count_for_the_choice(void)
 }
 
 /* Receives that were taken back while they waited: not given back twice, not filled, and their packets are late. */
-static void receives_taken_back_are_stepped_over_with_the_skipped(void)
+TEST(receives_taken_back_are_stepped_over_with_the_skipped)
 {
 	attach_moving("2", "4", 20);
 	CU_ASSERT_EQUAL(give_psn(0, 0, 0), SP_DONE);
@@ -327,7 +327,7 @@ static void receives_taken_back_are_stepped_over_with_the_skipped(void)
 }
 
 /* Taken by the host while packets were missing: such a message need not be complete to make way. */
-static void a_message_that_the_host_has_taken_makes_way(void)
+TEST(a_message_that_the_host_has_taken_makes_way)
 {
 	for (uint32_t generations = 1; generations <= 3; generations++) {
 		attach_moving("1", (const char *[]){"1", "2", "3"}[generations - 1], 6);
@@ -340,7 +340,7 @@ static void a_message_that_the_host_has_taken_makes_way(void)
 	}
 }
 
-static void with_two_generations_a_complete_message_makes_way_or_a_newer_psn(void)
+TEST(with_two_generations_a_complete_message_makes_way_or_a_newer_psn)
 {
 	/* PSNs that say nothing. In the first turn of the generations nothing can be late yet. */
 	attach_moving("1", "2", 4);
@@ -367,7 +367,7 @@ static void with_two_generations_a_complete_message_makes_way_or_a_newer_psn(voi
 }
 
 /* One generation: the next message's packets are told from this one's by completeness alone, within one burst. */
-static void with_one_generation_a_complete_message_makes_way_at_once(void)
+TEST(with_one_generation_a_complete_message_makes_way_at_once)
 {
 	static const char *const setting[] = {MTU_SETTINGS, "credit",	   "implicit", "max-messages",
 					      "1",	    "generations", "1",	       NULL};
@@ -392,7 +392,7 @@ static void with_one_generation_a_complete_message_makes_way_at_once(void)
 	fake_detach(&nic);
 }
 
-static void completing_and_posting_again_goes_on_for_ever(void)
+TEST(completing_and_posting_again_goes_on_for_ever)
 {
 	attach(&nic, implicit4, 4 * 256, 1);
 	for (uint64_t k = 0; k < 1000; k++) {
@@ -409,16 +409,3 @@ static void completing_and_posting_again_goes_on_for_ever(void)
 	CU_ASSERT_EQUAL(nic.refs[BUFFER], 4);
 	fake_detach(&nic);
 }
-
-SUITE("sdr_implicit", TEST(implicit_credit_moves_a_slot_on_with_its_next_generation),
-      TEST(a_message_lost_whole_is_skipped_reported_and_given_back),
-      TEST(a_message_skipped_has_no_bitmap_of_an_older_one),
-      TEST(what_is_not_beyond_the_highest_message_moves_the_slot_on),
-      TEST(more_than_the_slots_beyond_the_highest_message_is_late), TEST(between_two_messages_the_psn_decides),
-      TEST(the_rest_of_an_old_message_is_late_though_newer_than_all),
-      TEST(psns_that_start_anew_with_each_message_or_are_all_alike_drop_nothing),
-      TEST(psns_that_once_misled_are_not_asked_again), TEST(only_accepted_packets_count_for_the_choice),
-      TEST(receives_taken_back_are_stepped_over_with_the_skipped), TEST(a_message_that_the_host_has_taken_makes_way),
-      TEST(with_two_generations_a_complete_message_makes_way_or_a_newer_psn),
-      TEST(with_one_generation_a_complete_message_makes_way_at_once),
-      TEST(completing_and_posting_again_goes_on_for_ever))

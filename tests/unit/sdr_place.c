@@ -7,7 +7,7 @@
 
 /* ---- placing ---- */
 
-static void bytes_land_where_the_offset_says_and_nowhere_else(void)
+TEST(bytes_land_where_the_offset_says_and_nowhere_else)
 {
 	attach(&nic, implicit4, 4 * M_BYTES, 1);
 	const uint8_t *b = nic.mem[BUFFER].base;
@@ -28,7 +28,7 @@ static void bytes_land_where_the_offset_says_and_nowhere_else(void)
 	fake_detach(&nic);
 }
 
-static void duplicates_are_counted_and_not_written(void)
+TEST(duplicates_are_counted_and_not_written)
 {
 	attach(&nic, implicit4, M_BYTES, 1);
 	post_to(&nic, 0, 0, M_BYTES);
@@ -44,7 +44,7 @@ static void duplicates_are_counted_and_not_written(void)
 	fake_detach(&nic);
 }
 
-static void no_bytes_are_one_packet_and_one_chunk(void)
+TEST(no_bytes_are_one_packet_and_one_chunk)
 {
 	attach(&nic, implicit4, M_BYTES, 1);
 	post_to(&nic, 0, 0, M_BYTES);
@@ -60,7 +60,7 @@ static void no_bytes_are_one_packet_and_one_chunk(void)
 	fake_detach(&nic);
 }
 
-static void a_packet_of_no_bytes_has_no_place_further_on(void)
+TEST(a_packet_of_no_bytes_has_no_place_further_on)
 {
 	attach(&nic, implicit4, M_BYTES, 1);
 	post_to(&nic, 0, 0, M_BYTES);
@@ -70,7 +70,7 @@ static void a_packet_of_no_bytes_has_no_place_further_on(void)
 	fake_detach(&nic);
 }
 
-static void a_short_packet_or_se_fixes_the_length(void)
+TEST(a_short_packet_or_se_fixes_the_length)
 {
 	for (int se = 0; se < 2; se++)
 		for (int first = 0; first < 2; first++) { /* does the last packet come first or last? */
@@ -96,7 +96,7 @@ static void a_short_packet_or_se_fixes_the_length(void)
 		}
 }
 
-static void what_contradicts_the_length_is_beyond_end(void)
+TEST(what_contradicts_the_length_is_beyond_end)
 {
 	attach(&nic, implicit4, M_BYTES, 1);
 	post_to(&nic, 0, 0, M_BYTES);
@@ -122,7 +122,7 @@ static void what_contradicts_the_length_is_beyond_end(void)
 	fake_detach(&nic);
 }
 
-static void nothing_is_written_beyond_what_was_posted(void)
+TEST(nothing_is_written_beyond_what_was_posted)
 {
 	attach(&nic, implicit4, M_BYTES, 1);
 	post_to(&nic, 0, 0, 3 * MTU + 10);
@@ -135,7 +135,7 @@ static void nothing_is_written_beyond_what_was_posted(void)
 }
 
 /* All packets are there, unmarked; one comes again, with SE: the message ends there, and is complete. */
-static void a_duplicate_may_tell_the_length(void)
+TEST(a_duplicate_may_tell_the_length)
 {
 	for (uint16_t workers = 1; workers <= 2; workers++) {
 		attach(&nic, implicit4, M_BYTES, workers);
@@ -156,7 +156,7 @@ static void a_duplicate_may_tell_the_length(void)
 
 /* Any subset in any order with repeats, any chunk size, one worker (whole bursts) or the form for several: bitmaps,
  * counts and bytes are what a naive count says. */
-static void bitmaps_say_exactly_what_arrived(void)
+TEST(bitmaps_say_exactly_what_arrived)
 {
 	static const char *const chunk[] = {"128", "256", "384", "1024", "8192", "12800", "65536", "131072"};
 	static struct packet burst[32];
@@ -221,7 +221,7 @@ static void bitmaps_say_exactly_what_arrived(void)
 /* Past the caches or not (by the region's size, and where the receive begins), whole packets and a short one, in any
  * order and with repeats, one worker or the form for several: every byte is where it belongs, and no other is touched.
  */
-static void large_packets_arrive_whichever_way_they_are_written(void)
+TEST(large_packets_arrive_whichever_way_they_are_written)
 {
 	enum { LARGE = 1024, PACKETS = 20 };
 	static struct packet burst[32];
@@ -278,7 +278,7 @@ static void large_packets_arrive_whichever_way_they_are_written(void)
 	}
 }
 
-static void the_packets_of_one_chunk_can_be_asked_for(void)
+TEST(the_packets_of_one_chunk_can_be_asked_for)
 {
 	static const char *const setting[] = {"mtu",	"64",	       "queue",	       "64", "max-message-bytes",
 					      "64K",	"chunk-bytes", "6400", /* 100 */
@@ -316,7 +316,7 @@ static void the_packets_of_one_chunk_can_be_asked_for(void)
 
 /* ---- user immediate ---- */
 
-static void the_immediate_is_there_once_all_fragments_are(void)
+TEST(the_immediate_is_there_once_all_fragments_are)
 {
 	attach(&nic, implicit4, M_BYTES, 1);
 	post_to(&nic, 0, 0, M_BYTES);
@@ -365,7 +365,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static void two_workers_at_once_lose_and_repeat_nothing(void)
+TEST(two_workers_at_once_lose_and_repeat_nothing)
 {
 	for (unsigned round = 0; round < 150; round++) {
 		const uint32_t packets = 1 + draw(200), length = packets * MTU - draw(MTU);
@@ -421,11 +421,3 @@ static void two_workers_at_once_lose_and_repeat_nothing(void)
 		fake_detach(&nic);
 	}
 }
-
-SUITE("sdr_place", TEST(bytes_land_where_the_offset_says_and_nowhere_else),
-      TEST(duplicates_are_counted_and_not_written), TEST(no_bytes_are_one_packet_and_one_chunk),
-      TEST(a_packet_of_no_bytes_has_no_place_further_on), TEST(a_short_packet_or_se_fixes_the_length),
-      TEST(what_contradicts_the_length_is_beyond_end), TEST(nothing_is_written_beyond_what_was_posted),
-      TEST(a_duplicate_may_tell_the_length), TEST(bitmaps_say_exactly_what_arrived),
-      TEST(large_packets_arrive_whichever_way_they_are_written), TEST(the_packets_of_one_chunk_can_be_asked_for),
-      TEST(the_immediate_is_there_once_all_fragments_are), TEST(two_workers_at_once_lose_and_repeat_nothing))

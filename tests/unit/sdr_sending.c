@@ -16,7 +16,7 @@ static int stream(uint16_t op, uint64_t k, uint64_t offset, uint64_t len, uint64
 	return fake_command(&nic, &c, NULL);
 }
 
-static void packets_sent_are_as_the_wire_format_says(void)
+TEST(packets_sent_are_as_the_wire_format_says)
 {
 	static const char *const setting[] = {
 		MTU_SETTINGS, "credit", "implicit", "max-messages", "4", "generations", "2", "channels", "3", NULL};
@@ -53,7 +53,7 @@ static void packets_sent_are_as_the_wire_format_says(void)
 	fake_detach(&nic);
 }
 
-static void messages_leave_only_when_their_receives_are_posted(void)
+TEST(messages_leave_only_when_their_receives_are_posted)
 {
 	pair(4 * M_BYTES);
 	CU_ASSERT_EQUAL(send_one(0, 0, 1000, 0x87654321), 0);
@@ -82,7 +82,7 @@ static void messages_leave_only_when_their_receives_are_posted(void)
 	unpair();
 }
 
-static void clear_to_send_is_repeated_until_a_packet_comes(void)
+TEST(clear_to_send_is_repeated_until_a_packet_comes)
 {
 	pair(M_BYTES);
 	post_to(&peer, 0, 0, M_BYTES);
@@ -109,7 +109,7 @@ static void clear_to_send_is_repeated_until_a_packet_comes(void)
 	unpair();
 }
 
-static void only_the_right_peer_clears(void)
+TEST(only_the_right_peer_clears)
 {
 	struct fake_sent s;
 
@@ -154,7 +154,7 @@ static void only_the_right_peer_clears(void)
 }
 
 /* Two generations, four slots: message 8 uses what message 0 has used, and waits until that was quiet for 10 ms. */
-static void a_slot_and_generation_rest_before_they_are_used_again(void)
+TEST(a_slot_and_generation_rest_before_they_are_used_again)
 {
 	pair(M_BYTES);
 	for (uint64_t k = 0; k < 8; k++) {
@@ -185,7 +185,7 @@ static void a_slot_and_generation_rest_before_they_are_used_again(void)
 }
 
 /* Receives taken back before anything came: quiet says nothing of packets that have not been sent yet. */
-static void a_slot_and_generation_wait_until_the_sender_has_ended_what_had_them(void)
+TEST(a_slot_and_generation_wait_until_the_sender_has_ended_what_had_them)
 {
 	pair(M_BYTES);
 	for (uint64_t k = 0; k < 8; k++) {
@@ -226,7 +226,7 @@ static void a_slot_and_generation_wait_until_the_sender_has_ended_what_had_them(
 }
 
 /* Nobody can have ended what was never granted. */
-static void ended_beyond_what_was_granted_is_bad_control(void)
+TEST(ended_beyond_what_was_granted_is_bad_control)
 {
 	struct fake_sent s;
 
@@ -251,7 +251,7 @@ static void ended_beyond_what_was_granted_is_bad_control(void)
 }
 
 /* A receive taken back before it was open is passed over in its turn: numbers stay in step. */
-static void a_receive_cancelled_before_it_opened_keeps_its_number(void)
+TEST(a_receive_cancelled_before_it_opened_keeps_its_number)
 {
 	pair(M_BYTES);
 	for (uint64_t k = 0; k < 8; k++) {
@@ -276,7 +276,7 @@ static void a_receive_cancelled_before_it_opened_keeps_its_number(void)
 	unpair();
 }
 
-static void a_message_without_credit_never_holds_up_an_older_one(void)
+TEST(a_message_without_credit_never_holds_up_an_older_one)
 {
 	pair(M_BYTES);
 	post_to(&peer, 0, 0, M_BYTES);
@@ -300,7 +300,7 @@ static void a_message_without_credit_never_holds_up_an_older_one(void)
 	unpair();
 }
 
-static void a_stream_of_no_bytes_is_one_packet_as_often_as_asked_for(void)
+TEST(a_stream_of_no_bytes_is_one_packet_as_often_as_asked_for)
 {
 	attach(&nic, implicit4, M_BYTES, 1);
 	connect_to(&nic, 1, 2);
@@ -317,7 +317,7 @@ static void a_stream_of_no_bytes_is_one_packet_as_often_as_asked_for(void)
 	fake_detach(&nic);
 }
 
-static void older_messages_go_first(void)
+TEST(older_messages_go_first)
 {
 	attach(&nic, implicit4, M_BYTES, 1);
 	connect_to(&nic, 1, 2);
@@ -340,7 +340,7 @@ static void older_messages_go_first(void)
 
 /* Wherever the port becomes full within packets that were made together: the next ones go on at the one that was not
  * taken, on its channel, and each QP's sequence numbers have neither gap nor repetition. */
-static void packets_go_on_where_the_port_became_full(void)
+TEST(packets_go_on_where_the_port_became_full)
 {
 	static const char *const channels[] = {"1", "2", "3", "7"};
 	uint32_t seed = 5;
@@ -397,7 +397,7 @@ static void packets_go_on_where_the_port_became_full(void)
 	}
 }
 
-static void pieces_that_do_not_fit_are_refused(void)
+TEST(pieces_that_do_not_fit_are_refused)
 {
 	pair(M_BYTES);
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_START, 1, 0, 1000, 0), -EINVAL);
@@ -419,7 +419,7 @@ static void pieces_that_do_not_fit_are_refused(void)
 	unpair();
 }
 
-static void segments_are_bounded_and_come_back(void)
+TEST(segments_are_bounded_and_come_back)
 {
 	static const char *const setting[] = {MTU_SETTINGS, "credit",	"implicit", "max-messages",
 					      "4",	    "segments", "3",	    NULL};
@@ -444,12 +444,3 @@ static void segments_are_bounded_and_come_back(void)
 			CU_FAIL("order");
 	fake_detach(&nic);
 }
-
-SUITE("sdr_sending", TEST(packets_sent_are_as_the_wire_format_says),
-      TEST(messages_leave_only_when_their_receives_are_posted), TEST(clear_to_send_is_repeated_until_a_packet_comes),
-      TEST(only_the_right_peer_clears), TEST(a_slot_and_generation_wait_until_the_sender_has_ended_what_had_them),
-      TEST(ended_beyond_what_was_granted_is_bad_control), TEST(a_slot_and_generation_rest_before_they_are_used_again),
-      TEST(a_receive_cancelled_before_it_opened_keeps_its_number),
-      TEST(a_message_without_credit_never_holds_up_an_older_one), TEST(older_messages_go_first),
-      TEST(a_stream_of_no_bytes_is_one_packet_as_often_as_asked_for), TEST(packets_go_on_where_the_port_became_full),
-      TEST(pieces_that_do_not_fit_are_refused), TEST(segments_are_bounded_and_come_back))

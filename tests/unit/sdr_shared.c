@@ -29,7 +29,7 @@ static void shuffle(uint32_t *order, uint32_t n, uint32_t seed)
 
 /* A message is complete with its last packet, whichever that is, and once; whoever looks waits for one word of chunks
  * at a time. Packets come twice; the last one of the message is a short one. */
-static void a_message_is_complete_with_its_last_packet_in_whatever_order(void)
+TEST(a_message_is_complete_with_its_last_packet_in_whatever_order)
 {
 	const char *const *const settings[] = {packets_are_chunks, implicit4, wide_chunks};
 	const uint32_t per[] = {1, 4, 3};
@@ -69,7 +69,7 @@ static void a_message_is_complete_with_its_last_packet_in_whatever_order(void)
 }
 
 /* Another worker is looking whether the length can be 6 packets. */
-static void nothing_follows_from_a_length_that_may_not_stay(void)
+TEST(nothing_follows_from_a_length_that_may_not_stay)
 {
 	attach(&nic, packets_are_chunks, M_BYTES, 2);
 	struct sdr_slot *slot = slot_of(0);
@@ -96,7 +96,7 @@ static void nothing_follows_from_a_length_that_may_not_stay(void)
 	fake_detach(&nic);
 }
 
-static void a_length_is_not_fixed_where_packets_beyond_have_been_taken(void)
+TEST(a_length_is_not_fixed_where_packets_beyond_have_been_taken)
 {
 	attach(&nic, packets_are_chunks, M_BYTES, 2);
 	struct sdr_slot *slot = slot_of(0);
@@ -115,7 +115,7 @@ static void a_length_is_not_fixed_where_packets_beyond_have_been_taken(void)
 }
 
 /* A reserved chunk is its companion's, and the others' packets are not: also where chunks are packets. */
-static void a_length_that_a_packet_is_about_to_tell_is_not_reserved_in(void)
+TEST(a_length_that_a_packet_is_about_to_tell_is_not_reserved_in)
 {
 	const struct sp_export *x = fake_handler->exports;
 	uint64_t chunks = 1;
@@ -133,7 +133,7 @@ static void a_length_that_a_packet_is_about_to_tell_is_not_reserved_in(void)
 }
 
 /* A packet is being written: it has its place (claim), but is not there (done). */
-static void a_chunk_is_nobodys_while_a_packet_of_it_is_being_written(void)
+TEST(a_chunk_is_nobodys_while_a_packet_of_it_is_being_written)
 {
 	const struct sp_export *x = fake_handler->exports;
 	const uint64_t key = SP_SLOT_KEY(0, 0);
@@ -165,7 +165,7 @@ static void a_chunk_is_nobodys_while_a_packet_of_it_is_being_written(void)
 }
 
 /* Of a fragment that two workers bring, the first one's stays; the host is told of what is new, and only of that. */
-static void fragments_that_another_worker_has_brought_stay(void)
+TEST(fragments_that_another_worker_has_brought_stay)
 {
 	attach(&nic, packets_are_chunks, M_BYTES, 2);
 	struct sdr_slot *slot = slot_of(0);
@@ -182,7 +182,7 @@ static void fragments_that_another_worker_has_brought_stay(void)
 
 /* Each worker counts in its own line, of the slot's message alone; a message begins with none, and nothing else of the
  * area is where a count is. */
-static void each_workers_count_is_of_the_message_in_the_slot(void)
+TEST(each_workers_count_is_of_the_message_in_the_slot)
 {
 	static const char *const credited[] = {"mtu",	       "128",	      "queue", "64",   "max-message-bytes",
 					       "64K",	       "chunk-bytes", "128",   "rkey", "0x12345678",
@@ -240,10 +240,3 @@ static void each_workers_count_is_of_the_message_in_the_slot(void)
 		fake_detach(&nic);
 	}
 }
-
-SUITE("sdr_shared", TEST(a_message_is_complete_with_its_last_packet_in_whatever_order),
-      TEST(nothing_follows_from_a_length_that_may_not_stay),
-      TEST(a_length_is_not_fixed_where_packets_beyond_have_been_taken),
-      TEST(a_length_that_a_packet_is_about_to_tell_is_not_reserved_in),
-      TEST(a_chunk_is_nobodys_while_a_packet_of_it_is_being_written),
-      TEST(fragments_that_another_worker_has_brought_stay), TEST(each_workers_count_is_of_the_message_in_the_slot))

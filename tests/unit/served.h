@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "pair.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 #define PATIENCE (60 * SP_SEC)
 #define WAIT_FOR(condition)                                                                                            \

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-static void requests_that_are_none_end_the_connection_after_a_reply(void)
+TEST(requests_that_are_none_end_the_connection_after_a_reply)
 {
 	static const struct sp_attach_request good = {SP_ATTACH_MAGIC, SP_ATTACH_VERSION, SP_ATTACH_HELLO};
 	uint8_t bytes[sizeof(struct sp_attach_request) + SP_ATTACH_BYTES + 1];
@@ -80,7 +80,7 @@ static void requests_that_are_none_end_the_connection_after_a_reply(void)
 	stop();
 }
 
-static void arguments_that_do_not_fit_are_refused_and_nothing_else_happens(void)
+TEST(arguments_that_do_not_fit_are_refused_and_nothing_else_happens)
 {
 	struct sp_capture_request capture;
 	char many[SP_ATTACH_BYTES];
@@ -122,7 +122,7 @@ static void arguments_that_do_not_fit_are_refused_and_nothing_else_happens(void)
 	stop();
 }
 
-static void descriptors_that_come_along_are_not_taken(void)
+TEST(descriptors_that_come_along_are_not_taken)
 {
 	struct sp_attach_request r = {SP_ATTACH_MAGIC, SP_ATTACH_VERSION, SP_ATTACH_HELLO};
 	union {
@@ -150,7 +150,7 @@ static void descriptors_that_come_along_are_not_taken(void)
 	stop();
 }
 
-static void who_does_not_read_replies_is_let_go_and_others_are_served(void)
+TEST(who_does_not_read_replies_is_let_go_and_others_are_served)
 {
 	struct sp_dev *dev;
 	struct sp_mr *mr;
@@ -178,7 +178,7 @@ static void who_does_not_read_replies_is_let_go_and_others_are_served(void)
 	stop();
 }
 
-static void idle_connections_keep_nobody_out(void)
+TEST(idle_connections_keep_nobody_out)
 {
 	int fd[200];
 	struct sp_dev *dev;
@@ -197,7 +197,7 @@ static void idle_connections_keep_nobody_out(void)
 	stop();
 }
 
-static void a_nic_that_speaks_garbage_is_none(void)
+TEST(a_nic_that_speaks_garbage_is_none)
 {
 	static const char *const what[] = {"nothing", "short",		 "magic",     "version",  "op",
 					   "length",  "no data",	 "no queues", "unsealed", "too small",
@@ -271,7 +271,7 @@ static void a_nic_that_speaks_garbage_is_none(void)
 	unlink(path);
 }
 
-static void shared_memory_can_be_neither_resized_nor_areas_written(void)
+TEST(shared_memory_can_be_neither_resized_nor_areas_written)
 {
 	struct sp_attach_exchange x;
 
@@ -303,7 +303,7 @@ static void shared_memory_can_be_neither_resized_nor_areas_written(void)
 	stop();
 }
 
-static void connections_wait_while_there_are_no_descriptors(void)
+TEST(connections_wait_while_there_are_no_descriptors)
 {
 	struct rlimit before, none;
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -327,7 +327,7 @@ static void connections_wait_while_there_are_no_descriptors(void)
 	stop();
 }
 
-static void paths_follow_from_name_user_and_environment(void)
+TEST(paths_follow_from_name_user_and_environment)
 {
 	char p[200], expected[200], small[10];
 	static const char *const wrong[] = {"", "a/b", "a b", "\xC3\xA4", "12345678901234567890123456789012"};
@@ -353,10 +353,3 @@ static void paths_follow_from_name_user_and_environment(void)
 	snprintf(expected, sizeof(expected), "/tmp/spindle-%u/nic.sock", geteuid());
 	CU_ASSERT_STRING_EQUAL(p, geteuid() ? expected : "/run/spindle/nic.sock");
 }
-
-SUITE("server", TEST(requests_that_are_none_end_the_connection_after_a_reply),
-      TEST(arguments_that_do_not_fit_are_refused_and_nothing_else_happens),
-      TEST(descriptors_that_come_along_are_not_taken), TEST(who_does_not_read_replies_is_let_go_and_others_are_served),
-      TEST(idle_connections_keep_nobody_out), TEST(a_nic_that_speaks_garbage_is_none),
-      TEST(shared_memory_can_be_neither_resized_nor_areas_written),
-      TEST(connections_wait_while_there_are_no_descriptors), TEST(paths_follow_from_name_user_and_environment))

@@ -20,7 +20,7 @@ static unsigned maps(const char *name)
 
 static const struct sp_setting one_qp[] = {{"qp", "0x100"}, {"mtu", "1024"}};
 
-static void a_thousand_attaches_leave_nothing(void)
+TEST(a_thousand_attaches_leave_nothing)
 {
 	unsigned fds;
 
@@ -56,7 +56,7 @@ static void a_thousand_attaches_leave_nothing(void)
 	stop();
 }
 
-static void limits_are_per_application_and_say_what_is_reached(void)
+TEST(limits_are_per_application_and_say_what_is_reached)
 {
 	struct sp_attach_exchange hello, x = {.op = SP_ATTACH_MR_ALLOC, .arg = {2u << 20}};
 	struct sp_dev *dev[2];
@@ -106,7 +106,7 @@ static void limits_are_per_application_and_say_what_is_reached(void)
 	stop();
 }
 
-static void regions_are_limited_and_given_back(void)
+TEST(regions_are_limited_and_given_back)
 {
 	static struct sp_mr *mr[SP_REGIONS + 1];
 	struct sp_dev *dev[2];
@@ -132,7 +132,7 @@ static void regions_are_limited_and_given_back(void)
 	stop();
 }
 
-static void only_so_many_applications_fit_and_observers_beside_them(void)
+TEST(only_so_many_applications_fit_and_observers_beside_them)
 {
 	struct sp_dev *dev[3];
 	int fd;
@@ -157,7 +157,7 @@ static void only_so_many_applications_fit_and_observers_beside_them(void)
 	stop();
 }
 
-static void who_leaves_has_nothing_there_and_asks_nothing_more(void)
+TEST(who_leaves_has_nothing_there_and_asks_nothing_more)
 {
 	struct sp_dev *dev, *embedded;
 	struct sp_mr *mr;
@@ -193,7 +193,7 @@ static unsigned places_for(uid_t uid)
 	return seteuid(0) ? 99 : n; /* one connection more is no application */
 }
 
-static void no_user_takes_the_places_of_others(void)
+TEST(no_user_takes_the_places_of_others)
 {
 	for (unsigned what = 0; what < 2; what++) {
 		int status = -1;
@@ -226,7 +226,7 @@ static void no_user_takes_the_places_of_others(void)
 	}
 }
 
-static void every_call_says_so_when_the_nic_has_gone(void)
+TEST(every_call_says_so_when_the_nic_has_gone)
 {
 	struct sp_command command = {.op = SP_CMD_QUERY};
 	struct sp_dev *dev, *again;
@@ -282,7 +282,7 @@ static void every_call_says_so_when_the_nic_has_gone(void)
 	}
 }
 
-static void an_application_that_dies_takes_its_contexts_with_it_and_nothing_else(void)
+TEST(an_application_that_dies_takes_its_contexts_with_it_and_nothing_else)
 {
 	struct sp_dev *dev;
 	uint32_t id, mine;
@@ -329,7 +329,7 @@ static void an_application_that_dies_takes_its_contexts_with_it_and_nothing_else
 	stop();
 }
 
-static void one_path_belongs_to_one_nic_and_what_a_dead_one_left_is_taken(void)
+TEST(one_path_belongs_to_one_nic_and_what_a_dead_one_left_is_taken)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	struct sp_server *second = NULL;
@@ -413,7 +413,7 @@ static int try_handlers(void)
 		       : -raw(fd, SP_ATTACH_REPORT, SP_REPORT_HANDLERS, NULL, 0);
 }
 
-static void users_may_what_mode_and_limits_say(void)
+TEST(users_may_what_mode_and_limits_say)
 {
 	struct sp_capture_request request = {.flags = 0};
 	struct stat st;
@@ -447,7 +447,7 @@ static void users_may_what_mode_and_limits_say(void)
 	stop();
 }
 
-static void a_sleeper_wakes_for_an_event_and_for_nothing_of_others(void)
+TEST(a_sleeper_wakes_for_an_event_and_for_nothing_of_others)
 {
 	struct sp_command query = {.op = SP_CMD_QUERY, .flags = SP_CMD_REPLY, .cookie = 9};
 	struct sp_dev *dev, *other;
@@ -482,11 +482,3 @@ static void a_sleeper_wakes_for_an_event_and_for_nothing_of_others(void)
 	wait_alone();
 	stop();
 }
-
-SUITE("service", TEST(a_thousand_attaches_leave_nothing), TEST(limits_are_per_application_and_say_what_is_reached),
-      TEST(regions_are_limited_and_given_back), TEST(only_so_many_applications_fit_and_observers_beside_them),
-      TEST(no_user_takes_the_places_of_others), TEST(who_leaves_has_nothing_there_and_asks_nothing_more),
-      TEST(every_call_says_so_when_the_nic_has_gone),
-      TEST(an_application_that_dies_takes_its_contexts_with_it_and_nothing_else),
-      TEST(one_path_belongs_to_one_nic_and_what_a_dead_one_left_is_taken), TEST(users_may_what_mode_and_limits_say),
-      TEST(a_sleeper_wakes_for_an_event_and_for_nothing_of_others))

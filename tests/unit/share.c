@@ -22,7 +22,7 @@ static double part(const struct tenant *t)
 
 /* ---- shares ---- */
 
-static void equal_weights_get_equal_time_whatever_their_packets_cost(void)
+TEST(equal_weights_get_equal_time_whatever_their_packets_cost)
 {
 	struct tenant *cheap, *dear;
 
@@ -36,7 +36,7 @@ static void equal_weights_get_equal_time_whatever_their_packets_cost(void)
 	tenants_end();
 }
 
-static void time_goes_by_weight(void)
+TEST(time_goes_by_weight)
 {
 	static const uint32_t weight[][3] = {{1, 3, 0}, {3, 1, 0}, {1, 2, 5}, {100, 1, 10}};
 
@@ -57,7 +57,7 @@ static void time_goes_by_weight(void)
 	}
 }
 
-static void one_that_wants_less_gets_what_it_wants_and_the_others_the_rest(void)
+TEST(one_that_wants_less_gets_what_it_wants_and_the_others_the_rest)
 {
 	struct tenant *modest;
 
@@ -74,7 +74,7 @@ static void one_that_wants_less_gets_what_it_wants_and_the_others_the_rest(void)
 	tenants_end();
 }
 
-static void the_worker_rests_only_when_nothing_waits(void)
+TEST(the_worker_rests_only_when_nothing_waits)
 {
 	struct tenant *dear;
 	uint64_t before, began;
@@ -93,7 +93,7 @@ static void the_worker_rests_only_when_nothing_waits(void)
 	tenants_end();
 }
 
-static void who_wanted_nothing_has_saved_up_nothing(void)
+TEST(who_wanted_nothing_has_saved_up_nothing)
 {
 	struct tenant *late, *first;
 	uint64_t before, began;
@@ -136,7 +136,7 @@ static double light_beside(unsigned heavy, double cost, bool share, double *p99)
 	return most;
 }
 
-static void a_light_one_waits_for_one_call_of_a_heavy_one_at_the_most(void)
+TEST(a_light_one_waits_for_one_call_of_a_heavy_one_at_the_most)
 {
 	double alone, p99, most = light_beside(0, 0, true, &alone);
 
@@ -151,7 +151,7 @@ static void a_light_one_waits_for_one_call_of_a_heavy_one_at_the_most(void)
 	printf("# without sharing: p99 %.1f us\n", p99);
 }
 
-static void however_many_heavy_ones_there_are(void)
+TEST(however_many_heavy_ones_there_are)
 {
 	double p99;
 
@@ -160,7 +160,7 @@ static void however_many_heavy_ones_there_are(void)
 	CU_ASSERT(light_beside(20, 6, true, &p99) <= BOUND(6));
 }
 
-static void one_that_is_not_known_yet_is_tried_with_a_packet(void)
+TEST(one_that_is_not_known_yet_is_tried_with_a_packet)
 {
 	struct tenant *light, *heavy;
 
@@ -176,7 +176,7 @@ static void one_that_is_not_known_yet_is_tried_with_a_packet(void)
 	tenants_end();
 }
 
-static void one_that_becomes_dear_is_found_out_and_pays(void)
+TEST(one_that_becomes_dear_is_found_out_and_pays)
 {
 	struct tenant *light, *heavy;
 
@@ -196,7 +196,7 @@ static void one_that_becomes_dear_is_found_out_and_pays(void)
 
 /* ---- what is not packets ---- */
 
-static void slices_of_work_are_charged(void)
+TEST(slices_of_work_are_charged)
 {
 	struct tenant *worker, *other;
 
@@ -213,7 +213,7 @@ static void slices_of_work_are_charged(void)
 	tenants_end();
 }
 
-static void work_is_shared_whoever_has_more_of_it_or_longer_slices(void)
+TEST(work_is_shared_whoever_has_more_of_it_or_longer_slices)
 {
 	struct tenant *many, *few;
 
@@ -231,7 +231,7 @@ static void work_is_shared_whoever_has_more_of_it_or_longer_slices(void)
 	tenants_end();
 }
 
-static void calls_of_issue_are_charged(void)
+TEST(calls_of_issue_are_charged)
 {
 	struct tenant *sender, *other;
 
@@ -248,7 +248,7 @@ static void calls_of_issue_are_charged(void)
 	tenants_end();
 }
 
-static void a_poll_does_not_make_all_calls_of_issue(void)
+TEST(a_poll_does_not_make_all_calls_of_issue)
 {
 	struct tenant *light;
 
@@ -273,7 +273,7 @@ static void count_wrong(void)
 	wrong += tenants_lost();
 }
 
-static void the_backlog_is_bounded_and_has_always_room_for_another_one(void)
+TEST(the_backlog_is_bounded_and_has_always_room_for_another_one)
 {
 	struct tenant *last;
 
@@ -296,7 +296,7 @@ static void the_backlog_is_bounded_and_has_always_room_for_another_one(void)
 	tenants_end();
 }
 
-static void one_context_has_no_more_than_its_part_of_the_backlog(void)
+TEST(one_context_has_no_more_than_its_part_of_the_backlog)
 {
 	unsigned most = 0;
 	struct tenant *dear;
@@ -314,7 +314,7 @@ static void one_context_has_no_more_than_its_part_of_the_backlog(void)
 	tenants_end();
 }
 
-static void what_finds_no_room_is_dropped_by_name_and_is_its_contexts(void)
+TEST(what_finds_no_room_is_dropped_by_name_and_is_its_contexts)
 {
 	struct tenant *dear, *dearer, *light;
 	uint64_t full;
@@ -337,7 +337,7 @@ static void what_finds_no_room_is_dropped_by_name_and_is_its_contexts(void)
 	tenants_end();
 }
 
-static void a_context_that_goes_takes_what_waits_for_it(void)
+TEST(a_context_that_goes_takes_what_waits_for_it)
 {
 	struct tenant *dear, *light;
 	struct sp_nic_totals t;
@@ -364,7 +364,7 @@ static void a_context_that_goes_takes_what_waits_for_it(void)
 	tenants_end();
 }
 
-static void a_nic_that_ends_lets_go_of_what_waits(void)
+TEST(a_nic_that_ends_lets_go_of_what_waits)
 {
 	tenants_begin();
 	tenant_add(1, 100, 5);
@@ -377,7 +377,7 @@ static void a_nic_that_ends_lets_go_of_what_waits(void)
 
 /* ---- where it does not apply ---- */
 
-static void a_context_without_others_leaves_what_it_cannot_do_at_the_port(void)
+TEST(a_context_without_others_leaves_what_it_cannot_do_at_the_port)
 {
 	struct tenant *dear;
 
@@ -391,7 +391,7 @@ static void a_context_without_others_leaves_what_it_cannot_do_at_the_port(void)
 	tenants_end();
 }
 
-static void while_there_is_time_for_all_nothing_waits(void)
+TEST(while_there_is_time_for_all_nothing_waits)
 {
 	tenants_begin();
 	tenant_add(1, 1, 10);
@@ -403,7 +403,7 @@ static void while_there_is_time_for_all_nothing_waits(void)
 	tenants_end();
 }
 
-static void without_a_clock_nobody_waits(void)
+TEST(without_a_clock_nobody_waits)
 {
 	tenants_begin();
 	tenant_add(1, 100, 5);
@@ -423,24 +423,21 @@ static struct {
 
 static void arrived(void *arg, const struct sp_packet *p, int parsed, sp_time now)
 {
-	(void)arg, (void)p, (void)parsed, (void)now;
 	told.arrived++;
 }
 
 static void matched(void *arg, const struct sp_packet *p, const char *context, const char *handler)
 {
-	(void)arg, (void)p, (void)context, (void)handler;
 	told.matched++;
 }
 
 static void fate(void *arg, const struct sp_packet *p, enum sp_capture_fate what, const char *reason)
 {
-	(void)arg, (void)p;
 	told.taken += what == SP_CAPTURE_TAKEN;
 	told.full += what == SP_CAPTURE_DROPPED && !strcmp(reason, "backlog-full");
 }
 
-static void a_watch_is_told_of_a_packet_that_waits_once(void)
+TEST(a_watch_is_told_of_a_packet_that_waits_once)
 {
 	static const struct sp_watch watch = {.arrived = arrived, .matched = matched, .fate = fate};
 	struct sp_nic_totals t;
@@ -467,18 +464,3 @@ static void a_watch_is_told_of_a_packet_that_waits_once(void)
 	CU_ASSERT_EQUAL(told.full, t.dropped);
 	tenants_end();
 }
-
-SUITE("share", TEST(equal_weights_get_equal_time_whatever_their_packets_cost), TEST(time_goes_by_weight),
-      TEST(one_that_wants_less_gets_what_it_wants_and_the_others_the_rest),
-      TEST(the_worker_rests_only_when_nothing_waits), TEST(who_wanted_nothing_has_saved_up_nothing),
-      TEST(a_light_one_waits_for_one_call_of_a_heavy_one_at_the_most), TEST(however_many_heavy_ones_there_are),
-      TEST(one_that_is_not_known_yet_is_tried_with_a_packet), TEST(one_that_becomes_dear_is_found_out_and_pays),
-      TEST(slices_of_work_are_charged), TEST(work_is_shared_whoever_has_more_of_it_or_longer_slices),
-      TEST(calls_of_issue_are_charged), TEST(a_poll_does_not_make_all_calls_of_issue),
-      TEST(the_backlog_is_bounded_and_has_always_room_for_another_one),
-      TEST(one_context_has_no_more_than_its_part_of_the_backlog),
-      TEST(what_finds_no_room_is_dropped_by_name_and_is_its_contexts),
-      TEST(a_context_that_goes_takes_what_waits_for_it), TEST(a_nic_that_ends_lets_go_of_what_waits),
-      TEST(a_context_without_others_leaves_what_it_cannot_do_at_the_port),
-      TEST(while_there_is_time_for_all_nothing_waits), TEST(without_a_clock_nobody_waits),
-      TEST(a_watch_is_told_of_a_packet_that_waits_once))

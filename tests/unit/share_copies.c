@@ -95,7 +95,7 @@ static void stop(void)
 	live_stop(&rig);
 }
 
-static void what_waits_comes_before_what_comes_after_the_reload(void)
+TEST(what_waits_comes_before_what_comes_after_the_reload)
 {
 	start("none");
 	feed(5, 0, 10);
@@ -125,7 +125,7 @@ static void what_waits_comes_before_what_comes_after_the_reload(void)
 }
 
 /* Copies of a handler are one context. */
-static void the_copies_have_one_contexts_part_of_the_backlog(void)
+TEST(the_copies_have_one_contexts_part_of_the_backlog)
 {
 	unsigned all = 0;
 
@@ -147,7 +147,7 @@ static void the_copies_have_one_contexts_part_of_the_backlog(void)
 }
 
 /* The messages are where they are, whoever's packets wait. */
-static void each_is_run_by_the_copy_that_has_its_message(void)
+TEST(each_is_run_by_the_copy_that_has_its_message)
 {
 	start("hashed"); /* 7 is open */
 	for (unsigned i = 0; i < 4; i++) {
@@ -169,7 +169,7 @@ static void each_is_run_by_the_copy_that_has_its_message(void)
 }
 
 /* Of a burst whose first packets found the older copy still, and the others the newer one already. */
-static void a_burst_in_the_midst_of_which_the_copy_changes_stays_in_order(void)
+TEST(a_burst_in_the_midst_of_which_the_copy_changes_stays_in_order)
 {
 	start("hashed");
 	for (unsigned round = 0; round < 4; round++) {
@@ -209,7 +209,7 @@ static void hold_back(struct sp_view *v)
 
 /* The older one's come first. Here others go in between, and the older one does not know yet that it has been replaced.
  */
-static void what_waits_for_both_copies_stays_in_order(void)
+TEST(what_waits_for_both_copies_stays_in_order)
 {
 	for (unsigned forced = 0; forced < 2; forced++) {
 		struct sp_context *old, *new;
@@ -249,7 +249,7 @@ static void what_waits_for_both_copies_stays_in_order(void)
 	}
 }
 
-static void force_gives_what_waits_to_the_next_copy(void)
+TEST(force_gives_what_waits_to_the_next_copy)
 {
 	start("hashed");
 	feed(5, 7, 6);
@@ -273,8 +273,3 @@ static void force_gives_what_waits_to_the_next_copy(void)
 	CU_ASSERT_STRING_EQUAL(ran(), "2 2 2 2 2 2 2 ");
 	stop();
 }
-
-SUITE("share_copies", TEST(what_waits_comes_before_what_comes_after_the_reload),
-      TEST(the_copies_have_one_contexts_part_of_the_backlog), TEST(each_is_run_by_the_copy_that_has_its_message),
-      TEST(a_burst_in_the_midst_of_which_the_copy_changes_stays_in_order),
-      TEST(what_waits_for_both_copies_stays_in_order), TEST(force_gives_what_waits_to_the_next_copy))

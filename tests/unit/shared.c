@@ -54,7 +54,7 @@ static int reopened(int fd)
 	return open(path, O_RDWR | O_CLOEXEC);
 }
 
-static void shared_memory_cannot_be_shrunk_grown_or_sealed(void)
+TEST(shared_memory_cannot_be_shrunk_grown_or_sealed)
 {
 	struct sp_device *d;
 	struct sp_shared *s[4];
@@ -86,7 +86,7 @@ static void shared_memory_cannot_be_shrunk_grown_or_sealed(void)
 	rig_stop(&rig);
 }
 
-static void an_area_can_only_be_read_by_the_application(void)
+TEST(an_area_can_only_be_read_by_the_application)
 {
 	struct sp_device *d;
 	struct sp_shared *s;
@@ -113,7 +113,7 @@ static void an_area_can_only_be_read_by_the_application(void)
 	rig_stop(&rig);
 }
 
-static void a_region_is_the_same_memory_on_both_sides_also_with_holes(void)
+TEST(a_region_is_the_same_memory_on_both_sides_also_with_holes)
 {
 	struct sp_command cmd = {.op = CMD_WRITE, .arg = {[1] = 8000, [2] = 4711}};
 	struct sp_device *d;
@@ -151,7 +151,7 @@ static void a_region_is_the_same_memory_on_both_sides_also_with_holes(void)
 
 /* ---- rings that the application writes ---- */
 
-static void rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody(void)
+TEST(rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody)
 {
 	struct sp_device *bad, *good;
 	struct sp_ring_shared *ring;
@@ -201,7 +201,7 @@ static void rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody(void)
 	rig_stop(&rig);
 }
 
-static void lies_about_events_cost_the_liar_his_own(void)
+TEST(lies_about_events_cost_the_liar_his_own)
 {
 	struct sp_device *bad, *good;
 	struct sp_attach_events *events;
@@ -253,14 +253,13 @@ static _Atomic bool flipping_ends;
 
 static void *flipper(void *arg)
 {
-	(void)arg;
 	for (uint32_t i = 0; !atomic_load(&flipping_ends); i++)
 		for (unsigned e = 0; e < 64; e++)
 			memcpy(&flipping->entry[e], &flip[(i + e) & 1], sizeof(flip[0]));
 	return NULL;
 }
 
-static void an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read(void)
+TEST(an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read)
 {
 	struct sp_device *bad, *good;
 	uint32_t mine, other;
@@ -299,7 +298,7 @@ static void an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read(void
 	rig_stop(&rig);
 }
 
-static void a_context_that_the_nic_ends_says_so_in_its_events(void)
+TEST(a_context_that_the_nic_ends_says_so_in_its_events)
 {
 	struct sp_attach_events *events;
 	struct sp_device *d;
@@ -331,9 +330,3 @@ static void a_context_that_the_nic_ends_says_so_in_its_events(void)
 	sp_dev_close(&d->pub);
 	rig_stop(&rig);
 }
-
-SUITE("shared", TEST(shared_memory_cannot_be_shrunk_grown_or_sealed), TEST(an_area_can_only_be_read_by_the_application),
-      TEST(a_region_is_the_same_memory_on_both_sides_also_with_holes),
-      TEST(rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody), TEST(lies_about_events_cost_the_liar_his_own),
-      TEST(an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read),
-      TEST(a_context_that_the_nic_ends_says_so_in_its_events))

@@ -12,7 +12,6 @@ static bool reports_well;
 
 static void loud_report(struct sp_ctx *c, struct sp_report *r)
 {
-	(void)c;
 	asked++;
 	sp_report_uint(r, "mine", 7);
 	sp_report_open(r, "inner", false);
@@ -23,7 +22,6 @@ static void loud_report(struct sp_ctx *c, struct sp_report *r)
 
 static uint32_t loud_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	c->counters[1] += 3;
 	return rig_words_of(p).verdict;
 }
@@ -95,7 +93,7 @@ static json_int_t context_at(const json_t *tree, const char *context, const char
 
 /* ---- rules ---- */
 
-static void sums_are_those_of_all_workers(void)
+TEST(sums_are_those_of_all_workers)
 {
 	struct sp_nic_totals t;
 	json_t *r;
@@ -153,7 +151,7 @@ static void sums_are_those_of_all_workers(void)
 	end();
 }
 
-static void what_a_context_counted_stays_when_it_has_gone(void)
+TEST(what_a_context_counted_stays_when_it_has_gone)
 {
 	struct sp_nic_totals t;
 	json_t *r;
@@ -182,7 +180,7 @@ static void what_a_context_counted_stays_when_it_has_gone(void)
 }
 
 /* More than one call of a worker takes. */
-static void many_contexts_are_all_counted(void)
+TEST(many_contexts_are_all_counted)
 {
 	enum { MANY = 3 * SP_MAX_RULES + 7 };
 	json_t *r;
@@ -207,7 +205,7 @@ static void many_contexts_are_all_counted(void)
 	end();
 }
 
-static void a_companion_is_reported_within_its_context(void)
+TEST(a_companion_is_reported_within_its_context)
 {
 	json_t *r;
 
@@ -228,7 +226,7 @@ static void a_companion_is_reported_within_its_context(void)
 	end();
 }
 
-static void handlers_are_asked_only_when_they_shall_be(void)
+TEST(handlers_are_asked_only_when_they_shall_be)
 {
 	json_t *r;
 
@@ -245,7 +243,7 @@ static void handlers_are_asked_only_when_they_shall_be(void)
 	end();
 }
 
-static void a_bad_report_of_a_handler_spoils_nothing_else(void)
+TEST(a_bad_report_of_a_handler_spoils_nothing_else)
 {
 	json_t *r;
 
@@ -264,7 +262,7 @@ static void a_bad_report_of_a_handler_spoils_nothing_else(void)
 	end();
 }
 
-static void one_context_alone_can_be_asked_for(void)
+TEST(one_context_alone_can_be_asked_for)
 {
 	char *text = NULL;
 	json_t *r;
@@ -304,7 +302,7 @@ static struct sp_device *application(uint32_t pid, uint32_t uid, const char *con
 	return d;
 }
 
-static void applications_contexts_are_told_apart_by_pid(void)
+TEST(applications_contexts_are_told_apart_by_pid)
 {
 	struct sp_setting setting = {"qp", "22"};
 	struct sp_device *d[2];
@@ -357,7 +355,7 @@ static void applications_contexts_are_told_apart_by_pid(void)
 	end();
 }
 
-static void applications_are_reported_with_what_they_have_and_may_have(void)
+TEST(applications_are_reported_with_what_they_have_and_may_have)
 {
 	struct sp_device *d;
 	struct sp_mr mr;
@@ -389,7 +387,7 @@ static void applications_are_reported_with_what_they_have_and_may_have(void)
 }
 
 /* Names come from outside. */
-static void any_name_gives_a_report_that_can_be_read(void)
+TEST(any_name_gives_a_report_that_can_be_read)
 {
 	static const char *const names[] = {"\xFF", "\xFE", "a\"b\\", "\033[2J", "x@4711", "x@4711#1", "x"};
 	struct sp_device *d[7];
@@ -407,7 +405,7 @@ static void any_name_gives_a_report_that_can_be_read(void)
 	end();
 }
 
-static void telemetry_serves_one_nic_of_a_process(void)
+TEST(telemetry_serves_one_nic_of_a_process)
 {
 	struct sp_nic *first;
 
@@ -427,10 +425,3 @@ static void telemetry_serves_one_nic_of_a_process(void)
 	rig.nic = first;
 	end();
 }
-
-SUITE("stats", TEST(sums_are_those_of_all_workers), TEST(what_a_context_counted_stays_when_it_has_gone),
-      TEST(many_contexts_are_all_counted), TEST(a_companion_is_reported_within_its_context),
-      TEST(handlers_are_asked_only_when_they_shall_be), TEST(a_bad_report_of_a_handler_spoils_nothing_else),
-      TEST(one_context_alone_can_be_asked_for), TEST(applications_contexts_are_told_apart_by_pid),
-      TEST(applications_are_reported_with_what_they_have_and_may_have), TEST(any_name_gives_a_report_that_can_be_read),
-      TEST(telemetry_serves_one_nic_of_a_process))

@@ -57,7 +57,7 @@ static void run(uint64_t key, uint32_t verdict)
 	rig_settle(&rig, rig.nic->worker[0]->now);
 }
 
-static void copies_are_told_of_and_counted_once(void)
+TEST(copies_are_told_of_and_counted_once)
 {
 	json_t *r, *copies;
 
@@ -113,7 +113,7 @@ static void check_fault(const char *want)
 }
 
 /* Of all copies the latest one, and when they have gone, too. */
-static void the_last_fault_outlives_its_copy(void)
+TEST(the_last_fault_outlives_its_copy)
 {
 	live_clear();
 	rig_start(&rig, 1);
@@ -142,5 +142,3 @@ static void the_last_fault_outlives_its_copy(void)
 	check_fault("payload() returned 97, which is no verdict");
 	live_stop(&rig);
 }
-
-SUITE("stats_copies", TEST(copies_are_told_of_and_counted_once), TEST(the_last_fault_outlives_its_copy))

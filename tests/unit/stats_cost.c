@@ -18,8 +18,6 @@ static uint64_t look(void *arg)
 static uint32_t costly_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	const struct rig_words w = rig_words_of(p);
-
-	(void)m;
 	cycles += w.key;
 	c->counters[0]++;
 	if (w.action & RIG_SEND)
@@ -29,7 +27,6 @@ static uint32_t costly_payload(struct sp_ctx *c, struct sp_message *m, struct sp
 
 static uint64_t costly_classify(struct sp_ctx *c, struct sp_packet *p)
 {
-	(void)c, (void)p;
 	return 7; /* one message */
 }
 
@@ -136,7 +133,7 @@ static json_int_t bucket(const json_t *tree, const char *path, json_int_t most, 
 
 /* ---- rules ---- */
 
-static void calls_are_reported_with_what_they_cost(void)
+TEST(calls_are_reported_with_what_they_cost)
 {
 	json_int_t all;
 	json_t *r;
@@ -188,7 +185,7 @@ static void calls_are_reported_with_what_they_cost(void)
 }
 
 /* In virtual time nothing depends on how fast the machine is; so there is nothing to say of it. */
-static void what_is_not_measured_is_not_there(void)
+TEST(what_is_not_measured_is_not_there)
 {
 	json_t *r;
 
@@ -205,7 +202,7 @@ static void what_is_not_measured_is_not_there(void)
 	end();
 }
 
-static void verdicts_are_told_apart(void)
+TEST(verdicts_are_told_apart)
 {
 	static const char *const kinds[] = {"done", "end", "answered", "forwarded", "dropped", "errors"};
 	json_int_t sum = 0;
@@ -251,7 +248,7 @@ static void verdicts_are_told_apart(void)
 	end();
 }
 
-static void drops_of_the_nics_are_the_contexts_that_caused_them(void)
+TEST(drops_of_the_nics_are_the_contexts_that_caused_them)
 {
 	json_t *r;
 
@@ -280,7 +277,7 @@ static void drops_of_the_nics_are_the_contexts_that_caused_them(void)
 	end();
 }
 
-static void a_disabled_context_is_reported_with_when_it_is_enabled(void)
+TEST(a_disabled_context_is_reported_with_when_it_is_enabled)
 {
 	json_t *r;
 
@@ -305,7 +302,3 @@ static void a_disabled_context_is_reported_with_when_it_is_enabled(void)
 	json_decref(r);
 	end();
 }
-
-SUITE("stats_cost", TEST(calls_are_reported_with_what_they_cost), TEST(what_is_not_measured_is_not_there),
-      TEST(verdicts_are_told_apart), TEST(drops_of_the_nics_are_the_contexts_that_caused_them),
-      TEST(a_disabled_context_is_reported_with_when_it_is_enabled))

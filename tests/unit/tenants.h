@@ -55,7 +55,6 @@ static struct tenancy {
 
 static inline uint64_t tenant_clock(void *arg)
 {
-	(void)arg;
 	return town.ticks;
 }
 
@@ -103,8 +102,6 @@ static inline void tenants_arrive(void)
 static inline unsigned tenant_receive(void *arg, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
 {
 	unsigned n = 0;
-
-	(void)arg, (void)queue, (void)now;
 	tenants_arrive();
 	for (; n < max && town.count; n++, town.count--) {
 		const struct tenant_words *w = &town.queue[town.head];
@@ -124,7 +121,6 @@ static inline unsigned tenant_receive(void *arg, uint16_t queue, struct rte_mbuf
 
 static inline sp_time tenant_next(void *arg, uint16_t queue, bool blocked)
 {
-	(void)arg, (void)queue, (void)blocked;
 	return SP_NEVER;
 }
 
@@ -155,8 +151,6 @@ static inline uint32_t tenant_payload(struct sp_ctx *c, struct sp_message *m, st
 	const struct tenant_state *s = c->state;
 	struct tenant *t = &town.tenant[s->index];
 	struct tenant_words w;
-
-	(void)m;
 	memcpy(&w, p->data, sizeof(w));
 	t->reordered += w.tenant != s->index || w.serial <= t->last;
 	t->last = w.serial;
@@ -171,8 +165,6 @@ static inline bool tenant_work(struct sp_ctx *c, struct sp_work *work)
 {
 	const struct tenant_state *s = c->state;
 	struct tenant *t = &town.tenant[s->index];
-
-	(void)work;
 	town.ticks += t->slice;
 	t->had += t->slice;
 	t->sliced++;
@@ -183,8 +175,6 @@ static inline int tenant_issue(struct sp_ctx *c, struct sp_issue *i, unsigned bu
 {
 	const struct tenant_state *s = c->state;
 	struct tenant *t = &town.tenant[s->index];
-
-	(void)i, (void)budget;
 	town.ticks += t->issue;
 	t->had += t->issue;
 	t->issued++;

@@ -33,7 +33,7 @@ static void cancel_it(uint32_t id, unsigned i)
 
 /* ---- timers ---- */
 
-static void timers_fire_in_order_of_time_each_at_its_own(void)
+TEST(timers_fire_in_order_of_time_each_at_its_own)
 {
 	uint64_t seed = 1;
 	uint32_t id;
@@ -52,7 +52,7 @@ static void timers_fire_in_order_of_time_each_at_its_own(void)
 	end();
 }
 
-static void a_poll_that_comes_late_fires_in_order_too_and_so_many_at_once(void)
+TEST(a_poll_that_comes_late_fires_in_order_too_and_so_many_at_once)
 {
 	uint64_t seed = 2;
 	uint32_t id;
@@ -71,7 +71,7 @@ static void a_poll_that_comes_late_fires_in_order_too_and_so_many_at_once(void)
 	end();
 }
 
-static void arming_again_moves_a_timer_and_cancelling_stops_it(void)
+TEST(arming_again_moves_a_timer_and_cancelling_stops_it)
 {
 	uint32_t id;
 
@@ -94,7 +94,7 @@ static void arming_again_moves_a_timer_and_cancelling_stops_it(void)
 	end();
 }
 
-static void timer_may_arm_itself_and_cancel_others(void)
+TEST(timer_may_arm_itself_and_cancel_others)
 {
 	uint32_t id;
 
@@ -114,22 +114,19 @@ static void timer_may_arm_itself_and_cancel_others(void)
 	end();
 }
 
-static void attach_may_arm_move_and_cancel(void)
+TEST(attach_may_arm_move_and_cancel)
 {
-	uint32_t id;
-
 	start();
 	sp_nic_poll(rig.nic, 0, 7);
-	id = rig_context(&rig, "a", "clockwork", "qp=16;timer=100ps");
+	rig_context(&rig, "a", "clockwork", "qp=16;timer=100ps");
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 0), 100);
 	rig_run(&rig, 7, 1000);
 	CU_ASSERT_STRING_EQUAL(story(), "a:t0 ");
 	CU_ASSERT_EQUAL(happened[0].now, 100);
-	(void)id;
 	end();
 }
 
-static void an_attach_that_fails_leaves_no_timer_work_or_issue(void)
+TEST(an_attach_that_fails_leaves_no_timer_work_or_issue)
 {
 	struct sp_error error;
 	uint32_t id;
@@ -147,7 +144,7 @@ static void an_attach_that_fails_leaves_no_timer_work_or_issue(void)
 	end();
 }
 
-static void the_timers_of_a_context_go_with_it(void)
+TEST(the_timers_of_a_context_go_with_it)
 {
 	uint32_t a, b;
 
@@ -170,7 +167,7 @@ static void the_timers_of_a_context_go_with_it(void)
 	end();
 }
 
-static void a_timer_belongs_to_the_worker_that_armed_it(void)
+TEST(a_timer_belongs_to_the_worker_that_armed_it)
 {
 	struct frame f;
 	uint32_t id;
@@ -198,7 +195,7 @@ static void a_timer_belongs_to_the_worker_that_armed_it(void)
 	end();
 }
 
-static void a_handler_without_a_function_for_it_cannot_have_one(void)
+TEST(a_handler_without_a_function_for_it_cannot_have_one)
 {
 	uint32_t id;
 
@@ -212,7 +209,7 @@ static void a_handler_without_a_function_for_it_cannot_have_one(void)
 	end();
 }
 
-static void a_hundred_thousand_operations_agree_with_a_sorted_model(void)
+TEST(a_hundred_thousand_operations_agree_with_a_sorted_model)
 {
 	sp_time model[TIMERS] = {0}, now = 1; /* 0: not armed */
 	unsigned wrong = 0, fired = 0;
@@ -259,11 +256,3 @@ static void a_hundred_thousand_operations_agree_with_a_sorted_model(void)
 	CU_ASSERT(fired > 5000);
 	end();
 }
-
-SUITE("timer", TEST(timers_fire_in_order_of_time_each_at_its_own),
-      TEST(a_poll_that_comes_late_fires_in_order_too_and_so_many_at_once),
-      TEST(arming_again_moves_a_timer_and_cancelling_stops_it), TEST(timer_may_arm_itself_and_cancel_others),
-      TEST(attach_may_arm_move_and_cancel), TEST(an_attach_that_fails_leaves_no_timer_work_or_issue),
-      TEST(the_timers_of_a_context_go_with_it), TEST(a_timer_belongs_to_the_worker_that_armed_it),
-      TEST(a_handler_without_a_function_for_it_cannot_have_one),
-      TEST(a_hundred_thousand_operations_agree_with_a_sorted_model))

@@ -5,13 +5,12 @@
 #include <jansson.h>
 
 #include "../../testbed/trace.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 static struct sp_watch watch;
 
 int sp_nic_watch(struct sp_nic *nic, const struct sp_watch *w)
 {
-	(void)nic;
 	watch = *w;
 	return 0;
 }
@@ -139,7 +138,7 @@ static json_t *call_at(unsigned l, size_t i)
 	return json_array_get(json_object_get(line[l], "calls"), i);
 }
 
-static void packets_that_end_in_any_order_are_told_in_order(void)
+TEST(packets_that_end_in_any_order_are_told_in_order)
 {
 	start(true);
 	for (unsigned i = 0; i < 3; i++)
@@ -162,7 +161,7 @@ static void packets_that_end_in_any_order_are_told_in_order(void)
 	forget();
 }
 
-static void a_burst_is_told_with_each_of_its_packets(void)
+TEST(a_burst_is_told_with_each_of_its_packets)
 {
 	const struct sp_mem mem = {.id = 9, .len = 100};
 	struct sp_watched_call burst;
@@ -188,7 +187,7 @@ static void a_burst_is_told_with_each_of_its_packets(void)
 	forget();
 }
 
-static void calls_outside_of_packets_stand_alone(void)
+TEST(calls_outside_of_packets_stand_alone)
 {
 	start(true);
 	call(SP_CALLED_ATTACH, 0, 0, 0);
@@ -209,7 +208,7 @@ static void calls_outside_of_packets_stand_alone(void)
 	forget();
 }
 
-static void what_the_nic_sends_by_itself_goes_with_the_packet_that_it_answers(void)
+TEST(what_the_nic_sends_by_itself_goes_with_the_packet_that_it_answers)
 {
 	start(true);
 	watch.sent(watch.arg, NULL, 0, frame[7], 60);
@@ -225,7 +224,7 @@ static void what_the_nic_sends_by_itself_goes_with_the_packet_that_it_answers(vo
 	forget();
 }
 
-static void what_waits_without_end_does_not_hold_back_the_rest_for_ever(void)
+TEST(what_waits_without_end_does_not_hold_back_the_rest_for_ever)
 {
 	start(true);
 	arrive(7); /* waits for a header that another worker runs */
@@ -241,7 +240,7 @@ static void what_waits_without_end_does_not_hold_back_the_rest_for_ever(void)
 	forget();
 }
 
-static void text_and_after_a_crash(void)
+TEST(text_and_after_a_crash)
 {
 	char text[2048] = "";
 	struct sp_watched_call c;
@@ -261,7 +260,7 @@ static void text_and_after_a_crash(void)
 	fclose(file);
 }
 
-static void what_cannot_be_written_is_an_error(void)
+TEST(what_cannot_be_written_is_an_error)
 {
 	file = fopen("/dev/full", "w");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(file);
@@ -280,9 +279,3 @@ static void what_cannot_be_written_is_an_error(void)
 	fclose(file);
 	sp_trace_destroy(NULL);
 }
-
-SUITE("trace", TEST(packets_that_end_in_any_order_are_told_in_order), TEST(a_burst_is_told_with_each_of_its_packets),
-      TEST(calls_outside_of_packets_stand_alone),
-      TEST(what_the_nic_sends_by_itself_goes_with_the_packet_that_it_answers),
-      TEST(what_waits_without_end_does_not_hold_back_the_rest_for_ever), TEST(text_and_after_a_crash),
-      TEST(what_cannot_be_written_is_an_error))

@@ -71,7 +71,7 @@ static void check_frame(const struct rig_sent *s, const struct sp_send *want, co
 	CU_ASSERT_EQUAL(crc, rig_icrc(l3, s->len - 4 - 14));
 }
 
-static void a_frame_sent_has_the_fields_it_must_have(void)
+TEST(a_frame_sent_has_the_fields_it_must_have)
 {
 	for (unsigned six = 0; six < 2; six++) {
 		uint32_t id = sends_to(six ? "qp=5;peer=:" : "qp=5;peer=4");
@@ -103,7 +103,7 @@ static void a_frame_sent_has_the_fields_it_must_have(void)
 	}
 }
 
-static void what_one_nic_sends_another_takes(void)
+TEST(what_one_nic_sends_another_takes)
 {
 	uint32_t id = sends_to("qp=5;peer=4"), a;
 	uint8_t payload[100] = {1, 2, 3};
@@ -127,7 +127,7 @@ static void what_one_nic_sends_another_takes(void)
 	end();
 }
 
-static void what_does_not_fit_is_refused(void)
+TEST(what_does_not_fit_is_refused)
 {
 	static uint8_t bytes[2000];
 	/* IP, UDP, BTH, ICRC leave so much of an MTU of 1500. */
@@ -161,7 +161,7 @@ static void what_does_not_fit_is_refused(void)
 	end();
 }
 
-static void payload_comes_from_inside_the_region_only(void)
+TEST(payload_comes_from_inside_the_region_only)
 {
 	uint32_t id = sends_to("qp=5;peer=4");
 	struct sp_send s = {.dest_qp = 16, .len = 40};
@@ -188,7 +188,7 @@ static void payload_comes_from_inside_the_region_only(void)
 	end();
 }
 
-static void a_frame_of_the_handlers_own_is_sent_as_it_is(void)
+TEST(a_frame_of_the_handlers_own_is_sent_as_it_is)
 {
 	uint32_t id = sends_to("qp=5;peer=4");
 	static uint8_t frame[9700] = {1, 2, 3};
@@ -210,7 +210,7 @@ static void a_frame_of_the_handlers_own_is_sent_as_it_is(void)
 	end();
 }
 
-static void paths_go_somewhere_and_one_address_has_one(void)
+TEST(paths_go_somewhere_and_one_address_has_one)
 {
 	static const uint8_t nowhere[16] = RIG_IP4(203, 0, 113, 1), all[16] = RIG_IP4(192, 0, 2, 255);
 	uint32_t id = sends_to("qp=5");
@@ -228,7 +228,7 @@ static void paths_go_somewhere_and_one_address_has_one(void)
 }
 
 /* A server has as many as it has clients; what it has closed makes room, once it was closed as often as opened. */
-static void a_context_has_at_most_4096_paths_at_once(void)
+TEST(a_context_has_at_most_4096_paths_at_once)
 {
 	uint32_t id = sends_to("qp=5");
 	uint8_t six[16];
@@ -265,7 +265,7 @@ static uint32_t sends_to_strangers(const char *settings)
 	return rig_context(&rig, "s", "sender", settings);
 }
 
-static void a_packet_for_an_unknown_neighbour_waits_for_the_answer(void)
+TEST(a_packet_for_an_unknown_neighbour_waits_for_the_answer)
 {
 	static const uint8_t answer[42] = {2, 0, 0, 0, 0, 1, 2, 0,   0, 0, 0, 2, 8, 6, 0, 1, 8, 0,   6, 4, 0,
 					   2, 2, 0, 0, 0, 0, 2, 192, 0, 2, 1, 2, 0, 0, 0, 0, 1, 192, 0, 2, 2};
@@ -298,7 +298,7 @@ static void a_packet_for_an_unknown_neighbour_waits_for_the_answer(void)
 	end();
 }
 
-static void without_an_answer_the_packet_is_dropped_as_tx_no_neighbour(void)
+TEST(without_an_answer_the_packet_is_dropped_as_tx_no_neighbour)
 {
 	for (unsigned six = 0; six < 2; six++) {
 		uint32_t id = sends_to_strangers(six ? "qp=5;peer=:" : "qp=5;peer=4");
@@ -329,7 +329,7 @@ static void without_an_answer_the_packet_is_dropped_as_tx_no_neighbour(void)
 	}
 }
 
-static void so_many_packets_may_wait_and_no_more(void)
+TEST(so_many_packets_may_wait_and_no_more)
 {
 	uint32_t id = sends_to_strangers("qp=5;peer=4");
 	struct sp_send s = {.dest_qp = 16};
@@ -343,7 +343,7 @@ static void so_many_packets_may_wait_and_no_more(void)
 	end(); /* those still waiting at the end would be freed too */
 }
 
-static void a_port_that_takes_nothing_is_said_and_nothing_is_lost(void)
+TEST(a_port_that_takes_nothing_is_said_and_nothing_is_lost)
 {
 	uint32_t id = sends_to("qp=5;peer=4");
 	struct sp_send s = {.dest_qp = 16};
@@ -410,7 +410,7 @@ static void any_run(struct sp_send *s, unsigned n, uint64_t *seed)
 	}
 }
 
-static void the_packets_of_a_run_are_those_sent_one_by_one(void)
+TEST(the_packets_of_a_run_are_those_sent_one_by_one)
 {
 	static struct rig_sent first[RUN];
 
@@ -463,7 +463,7 @@ static void the_packets_of_a_run_are_those_sent_one_by_one(void)
 }
 
 /* Wherever the wrong one stands, and whatever is wrong with it: those before it go, and it is told when it is first. */
-static void a_run_ends_before_the_first_that_cannot_be_sent(void)
+TEST(a_run_ends_before_the_first_that_cannot_be_sent)
 {
 	const uint32_t id = sends_to("qp=5;peer=4");
 	struct sp_send s[RUN];
@@ -498,7 +498,7 @@ static void a_run_ends_before_the_first_that_cannot_be_sent(void)
 	end();
 }
 
-static void of_a_run_as_many_go_as_there_is_room_for(void)
+TEST(of_a_run_as_many_go_as_there_is_room_for)
 {
 	const uint32_t id = sends_to("qp=5;peer=4");
 	struct sp_send s[RUN];
@@ -523,7 +523,7 @@ static void of_a_run_as_many_go_as_there_is_room_for(void)
 }
 
 /* However few buffers there are when it begins: as many go, and nothing that was taken for the others is kept. */
-static void of_a_run_as_many_go_as_there_are_buffers_for(void)
+TEST(of_a_run_as_many_go_as_there_are_buffers_for)
 {
 	static struct rte_mbuf *taken[SP_PACKET_POOL];
 
@@ -555,7 +555,7 @@ static void of_a_run_as_many_go_as_there_are_buffers_for(void)
 }
 
 /* Of what has already been queued nobody knows whose it is; what comes after is told with its sender, and once. */
-static void a_capture_may_begin_and_end_while_runs_wait_for_the_port(void)
+TEST(a_capture_may_begin_and_end_while_runs_wait_for_the_port)
 {
 	const struct sp_capture_request all = {.snaplen = 128};
 	const uint32_t id = sends_to("qp=5;peer=4");
@@ -609,7 +609,7 @@ static void a_capture_may_begin_and_end_while_runs_wait_for_the_port(void)
 	end();
 }
 
-static void a_run_to_a_stranger_waits_as_far_as_there_is_room(void)
+TEST(a_run_to_a_stranger_waits_as_far_as_there_is_room)
 {
 	const uint32_t id = sends_to_strangers("qp=5;peer=4");
 	struct sp_send s[RUN] = {0};
@@ -626,7 +626,7 @@ static void a_run_to_a_stranger_waits_as_far_as_there_is_room(void)
 }
 
 /* Of packets beside the pace too: what is charged is the same. */
-static void a_run_takes_as_much_of_the_pace_as_its_packets(void)
+TEST(a_run_takes_as_much_of_the_pace_as_its_packets)
 {
 	const uint32_t id = sends_to("qp=5;peer=4");
 	struct sp_context *c = sp_context_by_id(rig.nic, id);
@@ -660,7 +660,7 @@ static void a_run_takes_as_much_of_the_pace_as_its_packets(void)
 	end();
 }
 
-static void checksums_are_those_of_rfc_1071(void)
+TEST(checksums_are_those_of_rfc_1071)
 {
 	/* Its own example, section 3: 00 01 f2 03 f4 f5 f6 f7, sum ddf2. */
 	static const uint8_t bytes[] = {0x00, 0x01, 0xF2, 0x03, 0xF4, 0xF5, 0xF6, 0xF7, 0xAB};
@@ -671,15 +671,3 @@ static void checksums_are_those_of_rfc_1071(void)
 	CU_ASSERT_EQUAL(sum, (uint16_t)~rte_cpu_to_be_16((uint16_t)(0xDDF2 + 0xAB00 - 0xFFFF)));
 	CU_ASSERT_EQUAL(sp_checksum(bytes, 0, 0), 0xFFFF);
 }
-
-SUITE("transmit", TEST(a_frame_sent_has_the_fields_it_must_have), TEST(what_one_nic_sends_another_takes),
-      TEST(what_does_not_fit_is_refused), TEST(payload_comes_from_inside_the_region_only),
-      TEST(a_frame_of_the_handlers_own_is_sent_as_it_is), TEST(paths_go_somewhere_and_one_address_has_one),
-      TEST(a_context_has_at_most_4096_paths_at_once), TEST(a_packet_for_an_unknown_neighbour_waits_for_the_answer),
-      TEST(without_an_answer_the_packet_is_dropped_as_tx_no_neighbour), TEST(so_many_packets_may_wait_and_no_more),
-      TEST(a_port_that_takes_nothing_is_said_and_nothing_is_lost), TEST(the_packets_of_a_run_are_those_sent_one_by_one),
-      TEST(a_run_ends_before_the_first_that_cannot_be_sent), TEST(of_a_run_as_many_go_as_there_is_room_for),
-      TEST(of_a_run_as_many_go_as_there_are_buffers_for),
-      TEST(a_capture_may_begin_and_end_while_runs_wait_for_the_port),
-      TEST(a_run_to_a_stranger_waits_as_far_as_there_is_room), TEST(a_run_takes_as_much_of_the_pace_as_its_packets),
-      TEST(checksums_are_those_of_rfc_1071))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The parsers of values: what they take, what they refuse, and that a refused value leaves the output alone. */
-#include "suite.h"
+#include "../lib/suite.h"
 
 #include <errno.h>
 
@@ -29,7 +29,7 @@ static void check(int (*parse)(const char *, uint64_t *), const struct expected 
 	CU_ASSERT_EQUAL(value, KEEP);
 }
 
-static void uint_takes_decimal_hex_and_binary_units(void)
+TEST(uint_takes_decimal_hex_and_binary_units)
 {
 	check(sp_parse_uint, (const struct expected[]){{"0", 0, 0},
 						       {"12", 0, 12},
@@ -47,7 +47,7 @@ static void uint_takes_decimal_hex_and_binary_units(void)
 						       {NULL}});
 }
 
-static void uint_refuses_sign_blank_rubbish_and_overflow(void)
+TEST(uint_refuses_sign_blank_rubbish_and_overflow)
 {
 	check(sp_parse_uint, (const struct expected[]){{"", -EINVAL},
 						       {"-1", -EINVAL},
@@ -70,7 +70,7 @@ static void uint_refuses_sign_blank_rubbish_and_overflow(void)
 						       {NULL}});
 }
 
-static void bool_takes_the_eight_words_only(void)
+TEST(bool_takes_the_eight_words_only)
 {
 	check(sp_parse_bool, (const struct expected[]){{"yes", 0, 1},
 						       {"no", 0, 0},
@@ -90,7 +90,7 @@ static void bool_takes_the_eight_words_only(void)
 						       {NULL}});
 }
 
-static void time_is_in_picoseconds_and_exact(void)
+TEST(time_is_in_picoseconds_and_exact)
 {
 	check(sp_parse_time, (const struct expected[]){{"10ps", 0, 10},
 						       {"5ns", 0, 5000},
@@ -105,7 +105,7 @@ static void time_is_in_picoseconds_and_exact(void)
 						       {NULL}});
 }
 
-static void time_refuses_what_it_cannot_hold(void)
+TEST(time_refuses_what_it_cannot_hold)
 {
 	check(sp_parse_time, (const struct expected[]){{"", -EINVAL},
 						       {"10", -EINVAL}, /* ten what? */
@@ -126,7 +126,7 @@ static void time_refuses_what_it_cannot_hold(void)
 						       {NULL}});
 }
 
-static void rate_counts_in_powers_of_1000(void)
+TEST(rate_counts_in_powers_of_1000)
 {
 	check(sp_parse_rate, (const struct expected[]){{"1000", 0, 1000},
 						       {"10k", 0, 10000},
@@ -161,7 +161,7 @@ static void ip4(const char *text, int error, uint32_t address, uint8_t bits)
 	}
 }
 
-static void ip_takes_both_families_with_default_prefixes(void)
+TEST(ip_takes_both_families_with_default_prefixes)
 {
 	static const uint8_t want[16] = {0x20, 0x01, 0x0d, 0xb8, [15] = 1};
 	uint8_t ip[16], prefix = 0;
@@ -178,7 +178,7 @@ static void ip_takes_both_families_with_default_prefixes(void)
 	CU_ASSERT_EQUAL(prefix, 128);
 }
 
-static void ip_refuses_what_is_no_address(void)
+TEST(ip_refuses_what_is_no_address)
 {
 	uint8_t ip[16], prefix;
 
@@ -203,7 +203,7 @@ static void ip_refuses_what_is_no_address(void)
 	CU_ASSERT_EQUAL(sp_parse_ip(NULL, ip, NULL), -EINVAL);
 }
 
-static void ip_is_written_as_it_is_read(void)
+TEST(ip_is_written_as_it_is_read)
 {
 	static const char *const texts[] = {"10.1.2.3", "0.0.0.0",   "2001:db8::1",
 					    "::",	"fe80::1:2", "1111:2222:3333:4444:5555:6666:7777:8888"};
@@ -216,7 +216,7 @@ static void ip_is_written_as_it_is_read(void)
 	}
 }
 
-static void mac_is_six_pairs_of_hex(void)
+TEST(mac_is_six_pairs_of_hex)
 {
 	static const uint8_t want[6] = {0x02, 0x00, 0x5E, 0xAB, 0xcd, 0xff};
 	static const char *const wrong[] = {"",
@@ -243,7 +243,7 @@ static void mac_is_six_pairs_of_hex(void)
 	CU_ASSERT_EQUAL(sp_parse_mac(NULL, mac), -EINVAL);
 }
 
-static void nearest_word_is_found_when_close(void)
+TEST(nearest_word_is_found_when_close)
 {
 	static const char *const words[] = {"gateway", "mtu", "ip", "workers", NULL};
 	char giant[1000];
@@ -259,9 +259,3 @@ static void nearest_word_is_found_when_close(void)
 	giant[sizeof(giant) - 1] = 0;
 	CU_ASSERT_PTR_NULL(sp_nearest(giant, words));
 }
-
-SUITE("value", TEST(uint_takes_decimal_hex_and_binary_units), TEST(uint_refuses_sign_blank_rubbish_and_overflow),
-      TEST(bool_takes_the_eight_words_only), TEST(time_is_in_picoseconds_and_exact),
-      TEST(time_refuses_what_it_cannot_hold), TEST(rate_counts_in_powers_of_1000),
-      TEST(ip_takes_both_families_with_default_prefixes), TEST(ip_refuses_what_is_no_address),
-      TEST(ip_is_written_as_it_is_read), TEST(mac_is_six_pairs_of_hex), TEST(nearest_word_is_found_when_close))

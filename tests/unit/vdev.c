@@ -106,7 +106,18 @@ static void refused(int expected, const char *word, const char *first, const cha
 
 /* ---- words ---- */
 
-static void the_words_of_a_port_are_taken_apart(void)
+TEST(a_device_that_eal_could_not_make_is_no_port)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	/* the path of a socket there must fit into 107 bytes */
+	snprintf(dir, sizeof(dir), "%s/spindle-port-XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+	rig_prepare(&rig, 1);
+	CU_ASSERT_EQUAL(rte_eth_dev_count_total(), 1);
+}
+
+TEST(the_words_of_a_port_are_taken_apart)
 {
 	static const struct {
 		const char *text;
@@ -151,7 +162,7 @@ static void the_words_of_a_port_are_taken_apart(void)
 	CU_ASSERT(!sp_vdev_is_pci("net_pcap0") && !sp_vdev_is_pci("0000:01:00.0x") && !sp_vdev_is_pci("1:2:3"));
 }
 
-static void words_that_make_no_port_are_refused_with_the_reason(void)
+TEST(words_that_make_no_port_are_refused_with_the_reason)
 {
 	static const struct {
 		const char *text, *word;
@@ -229,7 +240,7 @@ static int configured(const char *lines, struct sp_nic_config *nic, struct sp_er
 	return r;
 }
 
-static void nic_ini_takes_ports_of_every_kind_and_says_where_one_is_wrong(void)
+TEST(nic_ini_takes_ports_of_every_kind_and_says_where_one_is_wrong)
 {
 	struct sp_nic_config nic;
 	struct sp_error error = {.text = ""};
@@ -270,7 +281,7 @@ static unsigned number(const char *args, const char *key)
 	return at ? (unsigned)strtoul(at + strlen(key), NULL, 10) : 0;
 }
 
-static void an_af_packet_ring_has_room_for_every_mtu(void)
+TEST(an_af_packet_ring_has_room_for_every_mtu)
 {
 	/* packet_mmap: the frame begins at tp_mac, which is 66 for TPACKET_V2 and an Ethernet header, and is cut at the
 	 * end of its slot; slots may not cross blocks, blocks are whole pages. */
@@ -289,7 +300,7 @@ static void an_af_packet_ring_has_room_for_every_mtu(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(arguments("af_packet:eth0", 1500, 2), ",qdisc_bypass=0"));
 }
 
-static void arguments_given_win_over_those_derived(void)
+TEST(arguments_given_win_over_those_derived)
 {
 	CU_ASSERT_STRING_EQUAL(arguments("af_packet:e,framesz=8192,framecnt=64,qdisc_bypass=1", 1500, 1),
 			       "iface=e,qpairs=1,blocksz=8192,framesz=8192,framecnt=64,qdisc_bypass=1");
@@ -323,7 +334,7 @@ static uint32_t arp_request(uint8_t frame[60], const uint8_t target[4])
 	return 60;
 }
 
-static void a_pcap_port_reads_one_capture_and_writes_another(void)
+TEST(a_pcap_port_reads_one_capture_and_writes_another)
 {
 	uint8_t frame[60];
 	struct sp_nic_totals t;
@@ -394,7 +405,7 @@ static void ask(struct sp_nic *from, uint8_t last)
 	sp_nic_poll(from, 0, 1);
 }
 
-static void a_ring_joins_two_nics_crosswise(void)
+TEST(a_ring_joins_two_nics_crosswise)
 {
 	struct left before = count();
 	unsigned in_use = rte_mempool_in_use_count(sp_registry_pool());
@@ -431,7 +442,7 @@ static void a_ring_joins_two_nics_crosswise(void)
 	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), in_use);
 }
 
-static void a_null_port_takes_all_and_gives_nothing(void)
+TEST(a_null_port_takes_all_and_gives_nothing)
 {
 	struct sp_error error;
 	struct sp_nic_totals t;
@@ -453,7 +464,7 @@ static void a_null_port_takes_all_and_gives_nothing(void)
 
 /* ---- refusals ---- */
 
-static void what_a_port_lacks_is_said_before_it_is_made(void)
+TEST(what_a_port_lacks_is_said_before_it_is_made)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int s = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -490,7 +501,7 @@ static void what_a_port_lacks_is_said_before_it_is_made(void)
 	unlink(at.sun_path);
 }
 
-static void a_create_that_fails_takes_back_what_it_has_made(void)
+TEST(a_create_that_fails_takes_back_what_it_has_made)
 {
 	struct sp_error error;
 	struct sp_nic *nic;
@@ -516,7 +527,7 @@ static void a_create_that_fails_takes_back_what_it_has_made(void)
 	CU_ASSERT_EQUAL(rte_eth_dev_count_total(), 1); /* net_null0 */
 }
 
-static void a_packet_port_that_fails_later_leaves_no_socket(void)
+TEST(a_packet_port_that_fails_later_leaves_no_socket)
 {
 	struct ifreq up = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	int s = -1;
@@ -540,7 +551,7 @@ static void a_packet_port_that_fails_later_leaves_no_socket(void)
 
 /* ---- what is known of a port ---- */
 
-static void external_buffers_go_only_to_drivers_known_to_copy(void)
+TEST(external_buffers_go_only_to_drivers_known_to_copy)
 {
 	struct sp_error error;
 	struct sp_nic *nic;
@@ -570,7 +581,7 @@ static void external_buffers_go_only_to_drivers_known_to_copy(void)
 	rig_stop(&rig);
 }
 
-static void the_kernels_addresses_are_known_by_interface(void)
+TEST(the_kernels_addresses_are_known_by_interface)
 {
 	static const uint8_t loopback[16] = {[10] = 0xFF, [11] = 0xFF, 127, 0, 0, 1},
 			     documentation[16] = {0x20, 1, 0x0D, 0xB8, [15] = 1};
@@ -586,18 +597,7 @@ static void the_kernels_addresses_are_known_by_interface(void)
 	CU_ASSERT(!sp_kernel_owns(documentation, NULL, name));
 }
 
-static void a_device_that_eal_could_not_make_is_no_port(void)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	/* the path of a socket there must fit into 107 bytes */
-	snprintf(dir, sizeof(dir), "%s/spindle-port-XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
-	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
-	rig_prepare(&rig, 1);
-	CU_ASSERT_EQUAL(rte_eth_dev_count_total(), 1);
-}
-
-static void nothing_else_was_written(void)
+TEST(nothing_else_was_written)
 {
 	static const char *const files[] = {"in.pcap", "out.pcap", "file"};
 
@@ -605,13 +605,3 @@ static void nothing_else_was_written(void)
 		unlink(path(files[i]));
 	CU_ASSERT_EQUAL(rmdir(dir), 0); /* nothing else is there */
 }
-
-SUITE("vdev", TEST(a_device_that_eal_could_not_make_is_no_port), TEST(the_words_of_a_port_are_taken_apart),
-      TEST(words_that_make_no_port_are_refused_with_the_reason),
-      TEST(nic_ini_takes_ports_of_every_kind_and_says_where_one_is_wrong),
-      TEST(an_af_packet_ring_has_room_for_every_mtu), TEST(arguments_given_win_over_those_derived),
-      TEST(a_pcap_port_reads_one_capture_and_writes_another), TEST(a_ring_joins_two_nics_crosswise),
-      TEST(a_null_port_takes_all_and_gives_nothing), TEST(what_a_port_lacks_is_said_before_it_is_made),
-      TEST(a_create_that_fails_takes_back_what_it_has_made), TEST(a_packet_port_that_fails_later_leaves_no_socket),
-      TEST(external_buffers_go_only_to_drivers_known_to_copy), TEST(the_kernels_addresses_are_known_by_interface),
-      TEST(nothing_else_was_written))

@@ -28,8 +28,6 @@ static struct {
 static unsigned hear(void *port, uint16_t q, struct rte_mbuf **packet, unsigned max, sp_time now)
 {
 	unsigned n = 0;
-
-	(void)port, (void)now;
 	pthread_mutex_lock(&queue[q].lock);
 	for (; n < max && n < queue[q].count; n++)
 		packet[n] = queue[q].packet[n];
@@ -41,14 +39,12 @@ static unsigned hear(void *port, uint16_t q, struct rte_mbuf **packet, unsigned 
 
 static unsigned swallow(void *port, uint16_t q, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
-	(void)port, (void)q, (void)now;
 	rte_pktmbuf_free_bulk(packet, count);
 	return count;
 }
 
 static sp_time whenever(void *port, uint16_t q, bool blocked)
 {
-	(void)port, (void)q, (void)blocked;
 	return SP_NEVER;
 }
 
@@ -82,7 +78,6 @@ static const char *const good_counters[] = {"served", NULL};
 
 static uint32_t good_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m, (void)p;
 	c->counters[0]++;
 	return SP_DONE;
 }
@@ -104,7 +99,6 @@ static _Atomic bool spin_on;
 
 static uint32_t linked_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m, (void)p;
 	c->counters[0]++;
 	while (spin_on)
 		;
@@ -288,27 +282,27 @@ static void is_taken_out(const char *letter, const char *function, bool frames)
 	end();
 }
 
-static void classify_is_taken_out(void)
+TEST(classify_is_taken_out)
 {
 	is_taken_out("c", "classify", true);
 }
 
-static void header_is_taken_out(void)
+TEST(header_is_taken_out)
 {
 	is_taken_out("h", "header", true);
 }
 
-static void payload_is_taken_out(void)
+TEST(payload_is_taken_out)
 {
 	is_taken_out("p", "payload", true);
 }
 
-static void what_is_in_the_nics_code_most_of_the_time_is_taken_out(void)
+TEST(what_is_in_the_nics_code_most_of_the_time_is_taken_out)
 {
 	is_taken_out("n", "payload", true);
 }
 
-static void what_is_hardly_ever_in_its_own_code_is_taken_out_where_it_returns_to_that(void)
+TEST(what_is_hardly_ever_in_its_own_code_is_taken_out_where_it_returns_to_that)
 {
 #if defined(__x86_64__)
 	is_taken_out("N", "payload", true);
@@ -319,11 +313,10 @@ static volatile sig_atomic_t traps;
 
 static void on_trap(int number)
 {
-	(void)number;
 	traps = traps + 1;
 }
 
-static void who_wants_sigtrap_keeps_it(void)
+TEST(who_wants_sigtrap_keeps_it)
 {
 	struct sigaction ours = {.sa_handler = on_trap}, before, after;
 
@@ -348,27 +341,27 @@ static void who_wants_sigtrap_keeps_it(void)
 #endif
 }
 
-static void completion_is_taken_out(void)
+TEST(completion_is_taken_out)
 {
 	is_taken_out("e", "completion", true);
 }
 
-static void completion_within_payload_is_taken_out(void)
+TEST(completion_within_payload_is_taken_out)
 {
 	is_taken_out("E", "completion", true);
 }
 
-static void timer_is_taken_out(void)
+TEST(timer_is_taken_out)
 {
 	is_taken_out("t", "timer", false);
 }
 
-static void work_is_taken_out(void)
+TEST(work_is_taken_out)
 {
 	is_taken_out("w", "work", false);
 }
 
-static void command_is_taken_out_and_answered(void)
+TEST(command_is_taken_out_and_answered)
 {
 	const struct sp_command cmd = {.op = 1};
 	struct sp_event result;
@@ -383,7 +376,7 @@ static void command_is_taken_out_and_answered(void)
 	end();
 }
 
-static void attach_is_taken_out_and_refused(void)
+TEST(attach_is_taken_out_and_refused)
 {
 	struct sp_error error = {0};
 	uint32_t id;
@@ -400,7 +393,7 @@ static void attach_is_taken_out_and_refused(void)
 	end();
 }
 
-static void detach_is_taken_out(void)
+TEST(detach_is_taken_out)
 {
 	start(1, "in-detach=yes");
 	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
@@ -409,7 +402,7 @@ static void detach_is_taken_out(void)
 	end();
 }
 
-static void report_is_taken_out(void)
+TEST(report_is_taken_out)
 {
 	start(1, "in-report=yes");
 	json_decref(report());
@@ -421,7 +414,7 @@ static void report_is_taken_out(void)
 }
 
 /* Of a burst what had come to its end stays; all else of the context is dropped by name, and nothing of others. */
-static void the_rest_of_the_burst_is_dropped_by_name(void)
+TEST(the_rest_of_the_burst_is_dropped_by_name)
 {
 	struct sp_nic_totals t;
 
@@ -452,7 +445,7 @@ static void the_rest_of_the_burst_is_dropped_by_name(void)
 }
 
 /* Nobody calls its detach(), which would have released them; end() looks whether buffers are missing. */
-static void what_it_kept_is_released_with_it(void)
+TEST(what_it_kept_is_released_with_it)
 {
 	start(1, "");
 	say(0, BAD, "kkkkk", 1);
@@ -465,7 +458,7 @@ static void what_it_kept_is_released_with_it(void)
 	end();
 }
 
-static void who_waits_is_named_and_nobody_waits_for_him(void)
+TEST(who_waits_is_named_and_nobody_waits_for_him)
 {
 	struct sp_error error = {0};
 	char settings[64], text[256];
@@ -513,7 +506,7 @@ static void who_waits_is_named_and_nobody_waits_for_him(void)
 	close(pipes[1]);
 }
 
-static void other_workers_go_on_meanwhile(void)
+TEST(other_workers_go_on_meanwhile)
 {
 	char settings[64];
 	int pipes[2];
@@ -533,7 +526,7 @@ static void other_workers_go_on_meanwhile(void)
 	close(pipes[1]);
 }
 
-static void both_workers_are_taken_out_of_one_context(void)
+TEST(both_workers_are_taken_out_of_one_context)
 {
 	json_t *r;
 
@@ -554,7 +547,7 @@ static void both_workers_are_taken_out_of_one_context(void)
 	end();
 }
 
-static void what_is_linked_in_is_named_and_never_taken_out(void)
+TEST(what_is_linked_in_is_named_and_never_taken_out)
 {
 	start_with(1, "linked", "");
 	spin_on = true;
@@ -572,7 +565,7 @@ static void what_is_linked_in_is_named_and_never_taken_out(void)
 	end();
 }
 
-static void who_goes_round_has_not_stopped(void)
+TEST(who_goes_round_has_not_stopped)
 {
 	start(2, "");
 	for (unsigned i = 0; i < 8; i++) {
@@ -586,7 +579,7 @@ static void who_goes_round_has_not_stopped(void)
 	end();
 }
 
-static void a_nic_can_be_started_again(void)
+TEST(a_nic_can_be_started_again)
 {
 	start(1, "");
 	say(0, BAD, "p", 1);
@@ -601,14 +594,3 @@ static void a_nic_can_be_started_again(void)
 	serves(0);
 	end();
 }
-
-SUITE("warden", TEST(payload_is_taken_out), TEST(classify_is_taken_out), TEST(header_is_taken_out),
-      TEST(what_is_in_the_nics_code_most_of_the_time_is_taken_out),
-      TEST(what_is_hardly_ever_in_its_own_code_is_taken_out_where_it_returns_to_that), TEST(who_wants_sigtrap_keeps_it),
-      TEST(completion_is_taken_out), TEST(completion_within_payload_is_taken_out), TEST(timer_is_taken_out),
-      TEST(work_is_taken_out), TEST(command_is_taken_out_and_answered), TEST(attach_is_taken_out_and_refused),
-      TEST(detach_is_taken_out), TEST(report_is_taken_out), TEST(the_rest_of_the_burst_is_dropped_by_name),
-      TEST(what_it_kept_is_released_with_it), TEST(who_waits_is_named_and_nobody_waits_for_him),
-      TEST(other_workers_go_on_meanwhile), TEST(both_workers_are_taken_out_of_one_context),
-      TEST(what_is_linked_in_is_named_and_never_taken_out), TEST(who_goes_round_has_not_stopped),
-      TEST(a_nic_can_be_started_again))

@@ -4,7 +4,7 @@
 
 /* ---- calls ---- */
 
-static void the_calls_for_a_packet_come_between_its_match_and_its_fate(void)
+TEST(the_calls_for_a_packet_come_between_its_match_and_its_fate)
 {
 	watched_context("wayward");
 	say(0x10, (struct rig_words){.key = 5});
@@ -17,7 +17,7 @@ static void the_calls_for_a_packet_come_between_its_match_and_its_fate(void)
 	end();
 }
 
-static void a_burst_comes_packet_by_packet(void)
+TEST(a_burst_comes_packet_by_packet)
 {
 	watched_context("bursts");
 	for (unsigned i = 0; i < 3; i++)
@@ -35,7 +35,7 @@ static uint32_t opens(struct sp_ctx *c, struct sp_packet *p)
 	return SP_AGAIN;
 }
 
-static void miss_is_told_and_what_it_opens(void)
+TEST(miss_is_told_and_what_it_opens)
 {
 	watched_context("slots");
 	say(0x10, (struct rig_words){.key = 3});
@@ -52,15 +52,13 @@ static void miss_is_told_and_what_it_opens(void)
 static int starts_all(struct sp_ctx *c, const struct sp_command *cmd)
 {
 	struct wayward *s = c->state;
-
-	(void)cmd;
 	sp_timer_arm(c, &s->timer, c->now + 1);
 	sp_work_start(c, &s->work);
 	sp_issue_start(c, &s->issue);
 	return 0;
 }
 
-static void calls_without_a_packet_are_told_too(void)
+TEST(calls_without_a_packet_are_told_too)
 {
 	struct sp_report *r;
 	uint32_t id;
@@ -88,7 +86,7 @@ static int fails(struct sp_ctx *c)
 	return sp_fail(c, EIO, "", "as told");
 }
 
-static void a_call_says_whose_and_what_it_is(void)
+TEST(a_call_says_whose_and_what_it_is)
 {
 	struct sp_error error;
 	uint32_t id, other;
@@ -114,7 +112,7 @@ static void a_call_says_whose_and_what_it_is(void)
 	end();
 }
 
-static void a_companions_calls_are_its_own(void)
+TEST(a_companions_calls_are_its_own)
 {
 	watched_start();
 	rig_context(&rig, "c", "wayward", "qp=0x10;companion=beside");
@@ -149,14 +147,12 @@ static void writes(struct sp_ctx *c)
 
 static uint32_t payload_writes(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
-	(void)p;
 	writes(c);
 	CU_ASSERT_EQUAL(sp_event_post(c, &(struct sp_event){.type = SP_EVENT_OWN, .cookie = 9}), 0);
 	return SP_DONE;
 }
 
-static void what_a_call_writes_and_posts_is_told_as_its_own(void)
+TEST(what_a_call_writes_and_posts_is_told_as_its_own)
 {
 	uint8_t memory[64] __attribute__((aligned(8))) = {0};
 	struct sp_mr *mr;
@@ -176,7 +172,6 @@ static void what_a_call_writes_and_posts_is_told_as_its_own(void)
 
 static void completion_writes(struct sp_ctx *c, struct sp_message *m)
 {
-	(void)m;
 	sp_event_post(c, &(struct sp_event){.type = SP_EVENT_OWN, .cookie = 1});
 }
 
@@ -188,7 +183,7 @@ static int closes(struct sp_ctx *c, const struct sp_command *cmd)
 	return r;
 }
 
-static void calls_inside_calls_have_what_is_theirs(void)
+TEST(calls_inside_calls_have_what_is_theirs)
 {
 	uint32_t id = watched_context("wayward");
 
@@ -202,7 +197,7 @@ static void calls_inside_calls_have_what_is_theirs(void)
 	end();
 }
 
-static void the_result_of_a_command_is_told_once(void)
+TEST(the_result_of_a_command_is_told_once)
 {
 	struct sp_command cmd = {.op = SP_CMD_OWN, .flags = SP_CMD_REPLY, .cookie = 4};
 	struct sp_event e;
@@ -223,14 +218,12 @@ static uint32_t answers(struct sp_ctx *c, struct sp_message *m, struct sp_packet
 	struct wayward *s = c->state;
 	static const uint8_t frame[60];
 	static const struct sp_send send = {.dest_qp = 7, .bytes = "hello", .len = 5};
-
-	(void)m;
 	CU_ASSERT_EQUAL(sp_send_frame(c, 0, frame, sizeof(frame)), 0);
 	CU_ASSERT_EQUAL(sp_send_roce(c, s->path, &send), 0);
 	return sp_packet_send(c, p) ? SP_ERROR : SP_SENT;
 }
 
-static void each_frame_is_told_complete_with_the_call_that_sends_it(void)
+TEST(each_frame_is_told_complete_with_the_call_that_sends_it)
 {
 	struct frame f = {0};
 
@@ -256,14 +249,11 @@ static uint8_t seen[3][128];
 static unsigned seens;
 static void sees(void *arg, const struct sp_watched_call *call, uint16_t port, const void *frame, uint32_t len)
 {
-	(void)arg;
-	(void)call;
-	(void)port;
 	if (seens < 3 && len <= 128)
 		memcpy(seen[seens++], frame, len);
 }
 
-static void frames_are_told_as_the_port_gets_them(void)
+TEST(frames_are_told_as_the_port_gets_them)
 {
 	watched_start();
 	seens = 0;
@@ -282,7 +272,7 @@ static const uint8_t who_has[42] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2, 0, 0,
 				    0,	  1,	8,    0,    6,	  4,	0, 1, 2, 0, 0,	 0, 0, 2,
 				    192,  0,	2,    1,    0,	  0,	0, 0, 0, 0, 192, 0, 2, 2};
 
-static void answers_of_the_nics_own_are_nobodys(void)
+TEST(answers_of_the_nics_own_are_nobodys)
 {
 	watched_start();
 	rig_feed_bytes(&rig.port, 0, 0, who_has, sizeof(who_has));
@@ -291,7 +281,7 @@ static void answers_of_the_nics_own_are_nobodys(void)
 	end();
 }
 
-static void what_waits_for_a_neighbour_is_told_when_it_leaves(void)
+TEST(what_waits_for_a_neighbour_is_told_when_it_leaves)
 {
 	rig_prepare(&rig, 1);
 	watched_create();
@@ -311,7 +301,7 @@ static void what_waits_for_a_neighbour_is_told_when_it_leaves(void)
 
 /* ---- fates ---- */
 
-static void every_packet_ends_once_by_its_name(void)
+TEST(every_packet_ends_once_by_its_name)
 {
 	struct frame f;
 
@@ -341,7 +331,7 @@ static void poll_the_other(void)
 	told.packet = NULL; /* the first one goes on */
 }
 
-static void a_parked_packet_is_told_once_and_ends_later(void)
+TEST(a_parked_packet_is_told_once_and_ends_later)
 {
 	struct rig_words w = {.magic = RIG_MAGIC, .key = 5};
 	struct frame f;
@@ -361,7 +351,7 @@ static void a_parked_packet_is_told_once_and_ends_later(void)
 	end();
 }
 
-static void what_is_parked_for_a_context_that_goes_ends_with_it(void)
+TEST(what_is_parked_for_a_context_that_goes_ends_with_it)
 {
 	struct rig_words w = {.magic = RIG_MAGIC, .key = 5};
 	struct frame f;
@@ -383,7 +373,7 @@ static void what_is_parked_for_a_context_that_goes_ends_with_it(void)
 
 /* ---- whoever watches ---- */
 
-static void watches_come_before_contexts_and_workers(void)
+TEST(watches_come_before_contexts_and_workers)
 {
 	uint32_t id;
 
@@ -409,7 +399,7 @@ static void watches_come_before_contexts_and_workers(void)
 	end();
 }
 
-static void every_kind_of_call_has_its_members_name(void)
+TEST(every_kind_of_call_has_its_members_name)
 {
 	for (unsigned i = 0; i < SP_CALLED_COUNT; i++)
 		for (unsigned k = 0; k < i; k++)
@@ -487,7 +477,7 @@ static struct outcome traffic(uint16_t workers, bool watched)
 	return o;
 }
 
-static void a_watched_nic_does_what_it_does_unwatched(void)
+TEST(a_watched_nic_does_what_it_does_unwatched)
 {
 	for (uint16_t workers = 1; workers < 3; workers++) {
 		struct outcome a = traffic(workers, false), b = traffic(workers, true);
@@ -506,14 +496,3 @@ static void a_watched_nic_does_what_it_does_unwatched(void)
 		free(b.sent);
 	}
 }
-
-SUITE("watch", TEST(the_calls_for_a_packet_come_between_its_match_and_its_fate), TEST(a_burst_comes_packet_by_packet),
-      TEST(miss_is_told_and_what_it_opens), TEST(calls_without_a_packet_are_told_too),
-      TEST(a_call_says_whose_and_what_it_is), TEST(a_companions_calls_are_its_own),
-      TEST(what_a_call_writes_and_posts_is_told_as_its_own), TEST(calls_inside_calls_have_what_is_theirs),
-      TEST(the_result_of_a_command_is_told_once), TEST(each_frame_is_told_complete_with_the_call_that_sends_it),
-      TEST(frames_are_told_as_the_port_gets_them), TEST(answers_of_the_nics_own_are_nobodys),
-      TEST(what_waits_for_a_neighbour_is_told_when_it_leaves), TEST(every_packet_ends_once_by_its_name),
-      TEST(a_parked_packet_is_told_once_and_ends_later), TEST(what_is_parked_for_a_context_that_goes_ends_with_it),
-      TEST(watches_come_before_contexts_and_workers), TEST(every_kind_of_call_has_its_members_name),
-      TEST(a_watched_nic_does_what_it_does_unwatched))

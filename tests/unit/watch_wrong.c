@@ -57,7 +57,7 @@ static const struct {
 };
 static const uint32_t right[] = {SP_DONE, SP_END, SP_FORWARD, SP_ERROR, SP_DROP(0), SP_DROP(1)};
 
-static void verdicts_that_are_none_are_told(void)
+TEST(verdicts_that_are_none_are_told)
 {
 	static const char *const handlers[] = {"wayward", "bursts", "bare"};
 
@@ -80,21 +80,18 @@ static void verdicts_that_are_none_are_told(void)
 
 static uint32_t sends_and_forwards(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	sp_packet_send(c, p);
 	return SP_FORWARD;
 }
 
 static uint32_t sends_and_drops(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	sp_packet_send(c, p);
 	return SP_DROP(0);
 }
 
 static uint32_t sends_twice(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	CU_ASSERT_EQUAL(sp_packet_send(c, p), 0);
 	CU_ASSERT_EQUAL(sp_packet_send(c, p), -EINVAL);
 	return SP_SENT;
@@ -102,13 +99,12 @@ static uint32_t sends_twice(struct sp_ctx *c, struct sp_message *m, struct sp_pa
 
 static uint32_t keeps_what_is_sent(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	CU_ASSERT_EQUAL(sp_packet_send(c, p), 0);
 	CU_ASSERT_EQUAL(sp_packet_keep(c, p), -EINVAL);
 	return SP_SENT;
 }
 
-static void a_packet_goes_one_way(void)
+TEST(a_packet_goes_one_way)
 {
 	check("wayward", (struct does){.payload = sends_and_forwards}, "payload",
 	      "verdict SP_FORWARD, but the packet was sent");
@@ -120,35 +116,25 @@ static void a_packet_goes_one_way(void)
 
 static uint32_t ends(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c;
-	(void)m;
-	(void)p;
 	return SP_END;
 }
 
 static uint32_t again(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c;
-	(void)m;
-	(void)p;
 	return SP_AGAIN;
 }
 
 static uint32_t miss_again(struct sp_ctx *c, struct sp_packet *p)
 {
-	(void)c;
-	(void)p;
 	return SP_AGAIN;
 }
 
 static uint32_t miss_99(struct sp_ctx *c, struct sp_packet *p)
 {
-	(void)c;
-	(void)p;
 	return 99;
 }
 
-static void each_function_has_its_verdicts(void)
+TEST(each_function_has_its_verdicts)
 {
 	check("wayward", (struct does){.header = ends}, "header", "returned SP_END, which header() may not");
 	check("wayward", (struct does){.header = again}, "header", "returned SP_AGAIN, which only miss() may");
@@ -158,16 +144,10 @@ static void each_function_has_its_verdicts(void)
 
 static uint32_t burst_forgets(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *p, unsigned n)
 {
-	(void)c;
-	(void)m;
-	(void)p;
-	(void)n;
 	return SP_DROP(0);
 }
 static uint32_t burst_hides(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *p, unsigned n)
 {
-	(void)c;
-	(void)m;
 	for (unsigned i = 0; i < n; i++)
 		p[i]->verdict = SP_ERROR;
 	return 0;
@@ -178,7 +158,7 @@ SP_HANDLER(forgets)
 static const struct sp_handler hides = {SP_HANDLER_HEAD, .name = "hides", .payload_burst = burst_hides};
 SP_HANDLER(hides)
 
-static void a_burst_returns_what_its_packets_say(void)
+TEST(a_burst_returns_what_its_packets_say)
 {
 	check("forgets", (struct does){0}, "payload", "returned 4, but the packets' verdicts make 0");
 	check("hides", (struct does){0}, "payload", "returned 0, but the packets' verdicts make 3");
@@ -186,7 +166,7 @@ static void a_burst_returns_what_its_packets_say(void)
 
 /* ---- keys ---- */
 
-static void keys_that_are_none_are_told(void)
+TEST(keys_that_are_none_are_told)
 {
 	function = "classify";
 	watched_context("wayward");
@@ -211,16 +191,12 @@ static unsigned behind;
 
 static uint32_t writes_behind_state(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
-	(void)p;
 	((uint8_t *)c->state)[sizeof(struct wayward) + behind] ^= 1;
 	return SP_DONE;
 }
 
 static uint32_t writes_behind_message(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c;
-	(void)p;
 	((uint8_t *)m->state)[8 + behind] ^= 1;
 	return SP_DONE;
 }
@@ -228,14 +204,11 @@ static uint32_t writes_behind_message(struct sp_ctx *c, struct sp_message *m, st
 static uint32_t writes_behind_block(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	const struct wayward *s = c->state;
-
-	(void)m;
-	(void)p;
 	s->block[100 + behind] ^= 1;
 	return SP_DONE;
 }
 
-static void bytes_written_behind_what_is_ones_own_are_told_once(void)
+TEST(bytes_written_behind_what_is_ones_own_are_told_once)
 {
 	static const struct {
 		uint32_t (*payload)(struct sp_ctx *, struct sp_message *, struct sp_packet *);
@@ -263,20 +236,17 @@ static void bytes_written_behind_what_is_ones_own_are_told_once(void)
 
 static uint32_t header_overruns(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c;
-	(void)p;
 	memset(m->state, 0, 9); /* zeroes too, which is what was there before it was opened */
 	return SP_DONE;
 }
 
 static int overruns(struct sp_ctx *c, const struct sp_command *cmd)
 {
-	(void)cmd;
 	((uint8_t *)c->state)[sizeof(struct wayward)] = 0;
 	return 0;
 }
 
-static void every_function_is_looked_after(void)
+TEST(every_function_is_looked_after)
 {
 	char words[128];
 
@@ -288,15 +258,13 @@ static void every_function_is_looked_after(void)
 
 static uint32_t beside_overruns(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c;
-	(void)p;
 	((uint8_t *)m->state)[16] = 1;
 	return SP_DONE;
 }
 static const struct sp_handler clumsy = {SP_HANDLER_HEAD, .name = "clumsy", .msg_size = 16, .payload = beside_overruns};
 SP_HANDLER(clumsy)
 
-static void a_companions_message_state_has_an_end_too(void)
+TEST(a_companions_message_state_has_an_end_too)
 {
 	watched_start();
 	rig_context(&rig, "c", "wayward", "qp=0x10;companion=clumsy");
@@ -314,9 +282,6 @@ static struct sp_mem *area;
 static uint32_t faults(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	static const uint8_t sixteen[16];
-
-	(void)m;
-	(void)p;
 	CU_ASSERT_EQUAL(sp_dma_write(c, area, 4090, sixteen, 16), -EFAULT);
 	return SP_DONE;
 }
@@ -327,7 +292,7 @@ static int has_area(struct sp_ctx *c)
 	return area ? 0 : -ENOMEM;
 }
 
-static void ranges_outside_a_region_are_told(void)
+TEST(ranges_outside_a_region_are_told)
 {
 	char words[128];
 
@@ -345,44 +310,37 @@ static void ranges_outside_a_region_are_told(void)
 
 static int arms(struct sp_ctx *c, const struct sp_command *cmd)
 {
-	(void)cmd;
 	return sp_timer_arm(c, &((struct wayward *)c->state)->timer, 1);
 }
 
 static int issues(struct sp_ctx *c, const struct sp_command *cmd)
 {
-	(void)cmd;
 	sp_issue_start(c, &((struct wayward *)c->state)->issue);
 	return 0;
 }
 
 static int works(struct sp_ctx *c, const struct sp_command *cmd)
 {
-	(void)cmd;
 	sp_work_start(c, &((struct wayward *)c->state)->work);
 	return 0;
 }
 
 static int opens(struct sp_ctx *c, const struct sp_command *cmd)
 {
-	(void)cmd;
 	return sp_message_open(c, 64);
 }
 
 static int allocates(struct sp_ctx *c, const struct sp_command *cmd)
 {
-	(void)cmd;
 	return sp_alloc(c, 64) ? 0 : -ENOMEM;
 }
 
 static int returns_5(struct sp_ctx *c, const struct sp_command *cmd)
 {
-	(void)c;
-	(void)cmd;
 	return 5;
 }
 
-static void what_needs_a_function_that_is_missing_is_told(void)
+TEST(what_needs_a_function_that_is_missing_is_told)
 {
 	check_command("bare", arms, -EINVAL, "armed a timer, but has no timer()");
 	check_command("bare", issues, 0, "started an issue, but has no issue()");
@@ -404,7 +362,7 @@ static int sends_much(struct sp_ctx *c)
 	return 7;
 }
 
-static void issue_keeps_to_its_budget_and_its_answers(void)
+TEST(issue_keeps_to_its_budget_and_its_answers)
 {
 	uint32_t id = watched_context("wayward");
 
@@ -422,7 +380,6 @@ static void issue_keeps_to_its_budget_and_its_answers(void)
 
 static int fails_silently(struct sp_ctx *c)
 {
-	(void)c;
 	return -EIO;
 }
 
@@ -448,7 +405,7 @@ static int asks_twice(struct sp_ctx *c)
 	return r ? r : sp_messages_limit(c, 16, 0);
 }
 
-static void a_limit_of_messages_says_itself_why_it_cannot_be(void)
+TEST(a_limit_of_messages_says_itself_why_it_cannot_be)
 {
 	static const struct {
 		int (*attach)(struct sp_ctx *c);
@@ -472,7 +429,7 @@ static void a_limit_of_messages_says_itself_why_it_cannot_be(void)
 	end();
 }
 
-static void attach_says_why_it_fails(void)
+TEST(attach_says_why_it_fails)
 {
 	struct sp_error error;
 	uint32_t id;
@@ -493,7 +450,6 @@ static unsigned keeps;
 
 static uint32_t keeps_it(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	CU_ASSERT_EQUAL(sp_packet_keep(c, p), 0);
 	kept[keeps++] = p->buf;
 	return SP_DONE;
@@ -501,7 +457,6 @@ static uint32_t keeps_it(struct sp_ctx *c, struct sp_message *m, struct sp_packe
 
 static uint32_t releases_it(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	rte_mbuf_refcnt_update(p->buf, 1); /* else the buffer would be free twice */
 	sp_packet_release(c, p->buf);
 	return SP_DONE;
@@ -513,7 +468,7 @@ static void releases_all(struct sp_ctx *c)
 		sp_packet_release(c, kept[--keeps]);
 }
 
-static void packets_kept_and_never_released_are_told_when_the_context_goes(void)
+TEST(packets_kept_and_never_released_are_told_when_the_context_goes)
 {
 	static const char *const words[] = {"detach: kept 3 packets and never released them",
 					    "detach: released 2 packets more than it kept"};
@@ -541,12 +496,3 @@ static void packets_kept_and_never_released_are_told_when_the_context_goes(void)
 	end();
 	CU_ASSERT_EQUAL(told.wrongs, 0);
 }
-
-SUITE("watch_wrong", TEST(verdicts_that_are_none_are_told), TEST(a_packet_goes_one_way),
-      TEST(each_function_has_its_verdicts), TEST(a_burst_returns_what_its_packets_say),
-      TEST(keys_that_are_none_are_told), TEST(bytes_written_behind_what_is_ones_own_are_told_once),
-      TEST(every_function_is_looked_after), TEST(a_companions_message_state_has_an_end_too),
-      TEST(ranges_outside_a_region_are_told), TEST(what_needs_a_function_that_is_missing_is_told),
-      TEST(issue_keeps_to_its_budget_and_its_answers), TEST(attach_says_why_it_fails),
-      TEST(a_limit_of_messages_says_itself_why_it_cannot_be),
-      TEST(packets_kept_and_never_released_are_told_when_the_context_goes))

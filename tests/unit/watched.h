@@ -44,8 +44,6 @@ static inline const char *by(const struct sp_watched_call *call)
 static inline void told_arrived(void *arg, const struct sp_packet *p, int parsed, sp_time now)
 {
 	static const char *const name[] = {"other", "ip", "udp", "roce"};
-
-	(void)arg;
 	CU_ASSERT_PTR_NOT_NULL(p->frame);
 	CU_ASSERT_PTR_NOT_NULL(p->buf);
 	CU_ASSERT(now > 0);
@@ -55,7 +53,6 @@ static inline void told_arrived(void *arg, const struct sp_packet *p, int parsed
 
 static inline void told_matched(void *arg, const struct sp_packet *p, const char *context, const char *handler)
 {
-	(void)arg;
 	CU_ASSERT_PTR_EQUAL(p, told.packet);
 	told_word("to(%s/%s) ", context, handler);
 }
@@ -63,16 +60,12 @@ static inline void told_matched(void *arg, const struct sp_packet *p, const char
 static inline void told_fate(void *arg, const struct sp_packet *p, enum sp_capture_fate fate, const char *reason)
 {
 	static const char *const name[] = {"?", "taken", "dropped", "forwarded", "answered", "sent"};
-
-	(void)arg;
-	(void)p;
 	CU_ASSERT_EQUAL(!reason, fate != SP_CAPTURE_DROPPED);
 	told_word(reason ? "%s(%s) " : "%s ", name[fate], reason);
 }
 
 static inline void told_enter(void *arg, const struct sp_watched_call *call)
 {
-	(void)arg;
 	if (call->packets == 1 && told.packet)
 		CU_ASSERT_PTR_EQUAL(call->packet[0]->frame, told.packet->frame);
 	told_word("%s", by(call));
@@ -83,7 +76,6 @@ static inline void told_enter(void *arg, const struct sp_watched_call *call)
 
 static inline void told_leave(void *arg, const struct sp_watched_call *call)
 {
-	(void)arg;
 	told.call = *call;
 	told_word("}%" PRId64 " ", (int64_t)call->result);
 }
@@ -92,8 +84,6 @@ static inline void told_wrote(void *arg, const struct sp_watched_call *call, con
 			      const void *from, uint64_t len)
 {
 	uint64_t word = 0;
-
-	(void)arg;
 	memcpy(&word, from ? from : mem->base + offset, len < 8 ? len : 8);
 	told_word("wrote(%s %" PRIu64 "+%" PRIu64 "%s%" PRIu64 ") ", by(call), offset, len, from ? "<" : "=", word);
 }
@@ -101,7 +91,6 @@ static inline void told_wrote(void *arg, const struct sp_watched_call *call, con
 static inline void told_sent(void *arg, const struct sp_watched_call *call, uint16_t port, const void *frame,
 			     uint32_t len)
 {
-	(void)arg;
 	told_word("sent(%s %u:%u) ", by(call), port, len);
 	memcpy(told.frame, frame, len);
 	told.len = len;
@@ -110,13 +99,11 @@ static inline void told_sent(void *arg, const struct sp_watched_call *call, uint
 
 static inline void told_posted(void *arg, const struct sp_watched_call *call, const struct sp_event *e)
 {
-	(void)arg;
 	told_word("posted(%s %u:%" PRIu64 ") ", by(call), e->type, e->cookie);
 }
 
 static inline void told_wrong(void *arg, const struct sp_watched_call *call, const char *what)
 {
-	(void)arg;
 	told.wrongs++;
 	snprintf(told.wrong, sizeof(told.wrong), "%s: %s", by(call), what);
 	told_word("wrong ");
@@ -232,48 +219,36 @@ static inline uint32_t wayward_burst(struct sp_ctx *c, struct sp_message *m, str
 
 static inline void wayward_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end why)
 {
-	(void)why;
 	if (does.completion)
 		does.completion(c, m);
 }
 
 static inline int wayward_command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *result)
 {
-	(void)result;
 	return does.command ? does.command(c, cmd) : 0;
 }
 
 static inline int wayward_issue(struct sp_ctx *c, struct sp_issue *i, unsigned budget)
 {
-	(void)i;
-	(void)budget;
 	return does.issue ? does.issue(c) : SP_ISSUE_DONE;
 }
 
 static inline bool wayward_work(struct sp_ctx *c, struct sp_work *w)
 {
-	(void)c;
-	(void)w;
 	return false;
 }
 
 static inline void wayward_timer(struct sp_ctx *c, struct sp_timer *t)
 {
-	(void)c;
-	(void)t;
 }
 
 static inline void wayward_report(struct sp_ctx *c, struct sp_report *r)
 {
-	(void)c;
 	sp_report_uint(r, "one", 1);
 }
 
 static inline uint32_t beside_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c;
-	(void)m;
-	(void)p;
 	return does.beside;
 }
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "../../testbed/world.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 struct sp_nic {
 	sp_time due[8];	      /* SP_NEVER: done */
@@ -44,15 +44,12 @@ static void feed(struct sp_nic *nic, sp_time at)
 
 uint16_t sp_nic_workers(const struct sp_nic *nic)
 {
-	(void)nic;
 	return 1;
 }
 
 sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t worker)
 {
 	sp_time next = nic->stuck ? 5 : SP_NEVER;
-
-	(void)worker;
 	for (int k = 0; k < 8; k++)
 		if (nic->due[k] < next)
 			next = nic->due[k];
@@ -62,8 +59,6 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t worker)
 unsigned sp_nic_poll(struct sp_nic *nic, uint16_t worker, sp_time now)
 {
 	unsigned done = 0;
-
-	(void)worker;
 	for (int k = 0; k < 8; k++)
 		if (nic->due[k] <= now) {
 			nic->due[k] = SP_NEVER;
@@ -96,7 +91,6 @@ static void host_step(void *arg, sp_time now)
 
 static sp_time host_next(void *arg)
 {
-	(void)arg;
 	return host_due;
 }
 
@@ -117,7 +111,7 @@ static struct sp_world *world_of(unsigned count, bool host)
 	return w;
 }
 
-static void everything_happens_at_its_time_and_in_the_order_of_adding(void)
+TEST(everything_happens_at_its_time_and_in_the_order_of_adding)
 {
 	struct sp_world *w;
 
@@ -133,7 +127,7 @@ static void everything_happens_at_its_time_and_in_the_order_of_adding(void)
 	sp_world_destroy(w);
 }
 
-static void with_a_grain_what_is_due_in_one_step_happens_together_at_its_end(void)
+TEST(with_a_grain_what_is_due_in_one_step_happens_together_at_its_end)
 {
 	struct sp_world *w;
 
@@ -153,7 +147,7 @@ static void with_a_grain_what_is_due_in_one_step_happens_together_at_its_end(voi
 	sp_world_destroy(w);
 }
 
-static void a_run_ends_at_until_and_goes_on_from_there(void)
+TEST(a_run_ends_at_until_and_goes_on_from_there)
 {
 	struct sp_world *w;
 
@@ -172,7 +166,7 @@ static void a_run_ends_at_until_and_goes_on_from_there(void)
 	sp_world_destroy(w);
 }
 
-static void what_follows_without_delay_happens_at_the_same_time(void)
+TEST(what_follows_without_delay_happens_at_the_same_time)
 {
 	struct sp_world *w;
 
@@ -185,7 +179,7 @@ static void what_follows_without_delay_happens_at_the_same_time(void)
 	sp_world_destroy(w);
 }
 
-static void a_host_is_stepped_when_a_nic_has_done_something_and_its_commands_are_noticed(void)
+TEST(a_host_is_stepped_when_a_nic_has_done_something_and_its_commands_are_noticed)
 {
 	struct sp_world *w;
 
@@ -198,7 +192,7 @@ static void a_host_is_stepped_when_a_nic_has_done_something_and_its_commands_are
 	sp_world_destroy(w);
 }
 
-static void a_host_is_stepped_at_its_own_time(void)
+TEST(a_host_is_stepped_at_its_own_time)
 {
 	struct sp_world *w;
 
@@ -216,7 +210,7 @@ static bool at_least_20(void *arg)
 	return sp_world_now(arg) >= 20;
 }
 
-static void a_run_ends_when_its_condition_holds(void)
+TEST(a_run_ends_when_its_condition_holds)
 {
 	struct sp_world *w;
 
@@ -230,7 +224,7 @@ static void a_run_ends_when_its_condition_holds(void)
 	sp_world_destroy(w);
 }
 
-static void time_that_stands_still_is_called_off(void)
+TEST(time_that_stands_still_is_called_off)
 {
 	struct sp_world *w;
 
@@ -245,10 +239,3 @@ static void time_that_stands_still_is_called_off(void)
 	CU_ASSERT_EQUAL(sp_world_run(w, SP_NEVER, NULL, NULL), 0);
 	sp_world_destroy(w);
 }
-
-SUITE("world", TEST(everything_happens_at_its_time_and_in_the_order_of_adding),
-      TEST(with_a_grain_what_is_due_in_one_step_happens_together_at_its_end),
-      TEST(a_run_ends_at_until_and_goes_on_from_there), TEST(what_follows_without_delay_happens_at_the_same_time),
-      TEST(a_host_is_stepped_when_a_nic_has_done_something_and_its_commands_are_noticed),
-      TEST(a_host_is_stepped_at_its_own_time), TEST(a_run_ends_when_its_condition_holds),
-      TEST(time_that_stands_still_is_called_off))
