@@ -140,7 +140,7 @@ static void run(uint64_t seed)
 	tenants_run(RUN_US);
 	bound = soon();
 	if (n > 1 && seed % 3 == 0) {
-		if (sp_nic_context_remove(town.rig.nic, town.tenant[town.tenants - 1].id))
+		if (sp_nic_context_remove(dut.nic, town.tenant[town.tenants - 1].id))
 			say("a context does not go", 0);
 		town.tenants--;
 		tenants_run(RUN_US / 4);

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "../unit/plugins/live.h"
-#include "../unit/rig.h"
+#include "../lib/dut.h"
 
 #define WORKERS 2
 #define KEYS	16 /* of each queue; each is one message after another */
@@ -56,9 +56,9 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 		atomic_fetch_or_explicit(&quiet, 1u << queue, memory_order_relaxed);
 		return 0;
 	}
-	max = 1 + (unsigned)(rig_random(&s->seed) % max);
+	max = 1 + (unsigned)(dut_random(&s->seed) % max);
 	for (n = 0; n < max; n++) {
-		const uint64_t r = rig_random(&s->seed);
+		const uint64_t r = dut_random(&s->seed);
 		const unsigned k = r % KEYS;
 		struct live_words w = {.magic = LIVE_MAGIC, .key = queue * KEYS + k};
 		uint8_t *bytes;
@@ -158,7 +158,7 @@ static const char *built(unsigned i)
 	return path;
 }
 
-static void reload(struct rig *r, unsigned i)
+static void reload(struct dut *r, unsigned i)
 {
 	struct sp_error error = {.key = ""};
 	const bool fails = i % 7 == 5;
@@ -198,17 +198,17 @@ TEST(none_is_lost_and_none_runs_on_what_has_gone)
 	const struct live_words empty = {.magic = LIVE_MAGIC};
 	struct sp_error error = {.key = ""};
 	struct sp_nic_totals totals;
-	static struct rig r;
+	static struct dut r;
 	uint64_t made = 0, busy, until;
 	uint32_t id;
 
-	rig_prepare(&r, WORKERS);
+	dut_prepare(&r, WORKERS);
 	r.config.port[0].ops = &source_ops;
 	r.config.icrc_off = true;
-	rig_create(&r);
-	rig_roce(&frame, FRAME_IP4, 5, 0, &empty, sizeof(empty));
+	dut_create(&r);
+	dut_roce(&frame, FRAME_IP4, 5, 0, &empty, sizeof(empty));
 	CU_ASSERT_EQUAL_FATAL(sp_nic_handler_load(r.nic, PLUGINS "/live-hashed.so", NULL, &error), 0);
-	id = rig_context(&r, "c0", "live", "qp=5;messages=1024");
+	id = dut_context(&r, "c0", "live", "qp=5;messages=1024");
 	for (unsigned w = 0; w < WORKERS; w++)
 		source[w].seed = w + 1;
 	CU_ASSERT_EQUAL_FATAL(sp_nic_start(r.nic), 0);
@@ -252,5 +252,5 @@ TEST(none_is_lost_and_none_runs_on_what_has_gone)
 	CU_ASSERT_EQUAL(made - atomic_load(&handled), busy);
 	CU_ASSERT_EQUAL(totals.received, made);
 	CU_ASSERT_EQUAL(atomic_load(&loads), atomic_load(&unloads));
-	rig_stop(&r);
+	dut_stop(&r);
 }

@@ -7,7 +7,7 @@
  */
 #include <time.h>
 
-#include "../unit/rig.h"
+#include "../lib/dut.h"
 
 #include "../../pipeline/share.h"
 
@@ -34,8 +34,6 @@ static struct {
 	uint64_t *wait;
 	struct frame frame[1 + HEAVIES];
 } town;
-static struct rig rig;
-
 static void arrive(unsigned t)
 {
 	if (town.count == QUEUE) {
@@ -83,7 +81,7 @@ static sp_time never(void *port, uint16_t queue, bool blocked)
 	return SP_NEVER;
 }
 
-static const struct sp_port_ops ops = {.receive = make, .transmit = rig_transmit, .next = never};
+static const struct sp_port_ops ops = {.receive = make, .transmit = dut_transmit, .next = never};
 
 static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
@@ -138,12 +136,12 @@ static void run(unsigned heavies, unsigned cost, bool share, unsigned ms)
 
 	memset(&town, 0, sizeof(town));
 	town.wait = calloc(MOST, sizeof(*town.wait));
-	rig_prepare(&rig, 1);
-	rig.config.icrc_off = true;
-	rig.config.port[0].ops = &ops;
-	rig.config.idle = SP_IDLE_SPIN;
+	dut_prepare(&dut, 1);
+	dut.config.icrc_off = true;
+	dut.config.port[0].ops = &ops;
+	dut.config.idle = SP_IDLE_SPIN;
 	town.hush = true;
-	rig_create(&rig);
+	dut_create(&dut);
 	town.us = rte_get_tsc_hz() / 1000000;
 	town.tenants = 1 + heavies;
 	for (unsigned i = 0; i <= heavies; i++) {
@@ -151,40 +149,40 @@ static void run(unsigned heavies, unsigned cost, bool share, unsigned ms)
 
 		snprintf(name, sizeof(name), "tenant-%u", i);
 		snprintf(settings, sizeof(settings), "qp=%u", 64 + i);
-		id = rig_context(&rig, name, "tenant", settings);
+		id = dut_context(&dut, name, "tenant", settings);
 		light = i ? light : id;
-		rig_roce(&town.frame[i], FRAME_IP4, 64 + i, 0, &none, sizeof(none));
+		dut_roce(&town.frame[i], FRAME_IP4, 64 + i, 0, &none, sizeof(none));
 		town.cost[i] = (i ? cost : 1) * town.us;
 		town.every[i] = i ? town.cost[i] * heavies / 2 : LIGHT_EVERY * town.us;
 		town.next[i] = rte_rdtsc() + 1000 * town.us * (i ? 20 : 10);
 	}
-	sp_dev_close(rig.dev); /* it would poll for itself */
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	sp_dev_close(dut.dev); /* it would poll for itself */
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 	if (!share)
-		sp_worker_call(rig.nic->worker[0], no_share, &off);
+		sp_worker_call(dut.nic->worker[0], no_share, &off);
 	town.hush = false;
 	for (unsigned i = 0; i < ms / 10; i++) {
 		nanosleep(&pause, NULL);
-		sp_nic_totals(rig.nic, &t);
+		sp_nic_totals(dut.nic, &t);
 		CU_ASSERT_EQUAL(t.received, t.taken + t.forwarded + t.dropped + t.parked);
 	}
 	town.hush = true;
 	for (unsigned i = 0; i < 6000 && (!i || town.count || t.parked || t.received != t.taken + t.dropped); i++) {
 		nanosleep(&pause, NULL);
-		sp_nic_totals(rig.nic, &t);
+		sp_nic_totals(dut.nic, &t);
 	}
 	CU_ASSERT_EQUAL(t.received, t.taken + t.dropped);
 	if (!share)
-		sp_worker_call(rig.nic->worker[0], no_share, &off);
-	sp_nic_stop(rig.nic);
-	full = sp_context_by_id(rig.nic, light)->view[0]->backlog_full;
+		sp_worker_call(dut.nic->worker[0], no_share, &off);
+	sp_nic_stop(dut.nic);
+	full = sp_context_by_id(dut.nic, light)->view[0]->backlog_full;
 	CU_ASSERT_EQUAL(town.reordered, 0);
 	/* Of what the port had room for. A worker that the machine stops for long may have to drop some. */
 	CU_ASSERT_EQUAL(town.light_done + full, town.light_came);
 	CU_ASSERT(!heavies || town.heavy_done > 0);
-	sp_nic_destroy(rig.nic);
-	rig_port_free(&rig.port);
-	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), rig.in_use);
+	sp_nic_destroy(dut.nic);
+	dut_port_free(&dut.port);
+	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), dut.in_use);
 	qsort(town.wait, town.light_done, sizeof(*town.wait), less);
 }
 

@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <time.h>
 
-#include "../unit/rig.h"
+#include "../lib/probe.h"
 
 #define WORKERS 2
 #define ROUNDS	suite_times(150) /* reports of each kind, at the least */
@@ -26,10 +26,10 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 	struct source *s = &source[queue];
 	unsigned n = 0;
 	for (; n < max && !atomic_load_explicit(&hush, memory_order_relaxed); n++) {
-		const uint64_t dice = rig_random(&s->seed);
+		const uint64_t dice = dut_random(&s->seed);
 		const struct frame *f = dice % 8 ? &tally_frame : &nobody_frame;
 		/* few messages, so that one worker waits for the other's header */
-		struct rig_words w = {.magic = RIG_MAGIC,
+		struct probe_words w = {.magic = PROBE_MAGIC,
 				      .key = 1 + dice / 8 % 2,
 				      .verdict = dice / 16 % 32 == 0   ? SP_END
 						 : dice / 16 % 32 == 1 ? SP_DROP(1)
@@ -86,7 +86,7 @@ static uint32_t tally_payload(struct sp_ctx *c, struct sp_message *m, struct sp_
 	c->counters[0]++;
 	if (c->worker == c->home)
 		t->at_home++;
-	return rig_words_of(p).verdict;
+	return probe_words_of(p).verdict;
 }
 
 static void tally_report(struct sp_ctx *c, struct sp_report *r)
@@ -99,13 +99,13 @@ static void tally_report(struct sp_ctx *c, struct sp_report *r)
 static const struct sp_handler tally = {SP_HANDLER_HEAD,
 					.name = "tally",
 					.doc = "counts",
-					.drops = rig_drops,
+					.drops = probe_drops,
 					.counters = tally_counters,
 					.ctx_size = sizeof(struct tally),
 					.msg_size = 8,
 					.messages = SP_MESSAGES_HASHED,
 					.attach = tally_attach,
-					.classify = rig_classify,
+					.classify = probe_classify,
 					.header = tally_header,
 					.payload = tally_payload,
 					.report = tally_report};
@@ -113,32 +113,31 @@ SP_HANDLER(tally)
 
 /* ---- helpers ---- */
 
-static struct rig rig;
 static uint32_t id;
 static _Atomic bool enough;
 
 static void start(void)
 {
-	struct rig_words w = {0};
+	struct probe_words w = {0};
 
-	rig_roce(&tally_frame, FRAME_IP4, 16, 0, &w, sizeof(w));
-	rig_roce(&nobody_frame, FRAME_IP4, 99, 0, &w, sizeof(w));
+	dut_roce(&tally_frame, FRAME_IP4, 16, 0, &w, sizeof(w));
+	dut_roce(&nobody_frame, FRAME_IP4, 99, 0, &w, sizeof(w));
 	memset(source, 0, sizeof(source));
 	for (unsigned i = 0; i < WORKERS; i++)
 		source[i].seed = i + 1;
 	hush = enough = false;
-	rig_prepare(&rig, WORKERS);
-	rig.config.port[0].ops = &source_ops;
-	rig.config.icrc_off = true; /* the sources change bytes under it */
-	rig_create(&rig);
-	id = rig_context(&rig, "a", "tally", "qp=16");
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	dut_prepare(&dut, WORKERS);
+	dut.config.port[0].ops = &source_ops;
+	dut.config.icrc_off = true; /* the sources change bytes under it */
+	dut_create(&dut);
+	id = dut_context(&dut, "a", "tally", "qp=16");
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 }
 
 static void end(void)
 {
-	sp_nic_stop(rig.nic);
-	rig_stop(&rig);
+	sp_nic_stop(dut.nic);
+	dut_stop(&dut);
 }
 
 static uint64_t number(const json_t *o, const char *key)
@@ -170,13 +169,13 @@ static void *watch(void *arg)
 		uint64_t n;
 		size_t i;
 
-		sp_nic_totals(rig.nic, &t);
+		sp_nic_totals(dut.nic, &t);
 		w->wrong += t.received != t.taken + t.forwarded + t.dropped + t.parked || t.received < w->packets;
 		w->packets = t.received;
-		n = sp_nic_context_counter(rig.nic, id, "seen");
+		n = sp_nic_context_counter(dut.nic, id, "seen");
 		w->wrong += n < w->counted;
 		w->counted = n;
-		if (sp_nic_report_text(rig.nic, w->handlers, NULL, &text)) {
+		if (sp_nic_report_text(dut.nic, w->handlers, NULL, &text)) {
 			w->wrong++;
 			continue;
 		}
@@ -207,9 +206,9 @@ TEST(reports_under_load_add_up_and_do_not_race)
 		CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, watch, &watcher[i]), 0);
 	/* Contexts come and go meanwhile, with and without packets. */
 	for (unsigned i = 0; i < suite_times(60); i++) {
-		uint32_t other = rig_context(&rig, "b", "tally", i % 2 ? "qp=99" : "qp=98");
+		uint32_t other = dut_context(&dut, "b", "tally", i % 2 ? "qp=99" : "qp=98");
 
-		CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, other), 0);
+		CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, other), 0);
 	}
 	atomic_store(&enough, true);
 	for (unsigned i = 0; i < 2; i++) {
@@ -228,14 +227,14 @@ TEST(reports_of_flows_that_come_and_go_do_not_race)
 
 	flows = true;
 	start();
-	rig_context(&rig, "flows", "count", "qp=99;flows=8;idle=1us");
+	dut_context(&dut, "flows", "count", "qp=99;flows=8;idle=1us");
 	for (unsigned i = 0; i < ROUNDS || !seen; i++) {
 		const json_t *flow, *totals;
 		char *text = NULL;
 		size_t at;
 		json_t *r;
 
-		CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(rig.nic, true, "flows", &text), 0);
+		CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(dut.nic, true, "flows", &text), 0);
 		r = json_loads(text, 0, NULL);
 		free(text);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(r);
@@ -268,7 +267,7 @@ TEST(sums_are_exact_when_traffic_has_ended)
 
 	start();
 	do
-		sp_nic_totals(rig.nic, &t);
+		sp_nic_totals(dut.nic, &t);
 	while (t.received < 20000);
 	atomic_store(&hush, true);
 	/* What has been received, and what is parked. A worker may have to wait for a processor with packets in hand.
@@ -277,11 +276,11 @@ TEST(sums_are_exact_when_traffic_has_ended)
 		struct sp_nic_totals before = t;
 
 		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-		sp_nic_totals(rig.nic, &t);
+		sp_nic_totals(dut.nic, &t);
 		still = t.received == before.received && !t.parked ? still + 1 : 0;
 	}
 	/* The workers run on; they have received nothing since, so what they wrote is settled. */
-	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(rig.nic, true, NULL, &text), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(dut.nic, true, NULL, &text), 0);
 	for (unsigned i = 0; i < WORKERS; i++) {
 		made += __atomic_load_n(&source[i].made, __ATOMIC_RELAXED);
 		of_tally += __atomic_load_n(&source[i].of_tally, __ATOMIC_RELAXED);

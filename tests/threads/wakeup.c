@@ -7,14 +7,12 @@
 #include <stdatomic.h>
 
 #include "../../pipeline/host.h"
-#include "../unit/rig.h"
+#include "../lib/dut.h"
 
 #define ROUNDS suite_times(100000)
 #define LONG   (60 * SP_SEC) /* a sleep that long has missed its wake-up */
 
 enum { CMD_STORE = SP_CMD_OWN, CMD_EVENT };
-
-static struct rig rig;
 
 static int echo_attach(struct sp_ctx *c)
 {
@@ -61,11 +59,11 @@ static const struct sp_port_ops silence = {.receive = hear_nothing, .transmit = 
 
 static void start(uint16_t workers)
 {
-	rig_prepare(&rig, workers);
-	rig.config.port[0].ops = &silence;
-	rig.config.idle = workers == 1 ? SP_IDLE_SPIN : SP_IDLE_YIELD;
-	rig_create(&rig);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	dut_prepare(&dut, workers);
+	dut.config.port[0].ops = &silence;
+	dut.config.idle = workers == 1 ? SP_IDLE_SPIN : SP_IDLE_YIELD;
+	dut_create(&dut);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 }
 
 static void *sleeper_main(void *arg)
@@ -84,11 +82,11 @@ static void *sleeper_main(void *arg)
 		return NULL;
 	}
 	for (; s->rounds < s->todo && !s->lost && !s->wrong; s->rounds++) {
-		uint64_t pause = rig_random(&s->seed) % (1u << rig_random(&s->seed) % 13);
+		uint64_t pause = dut_random(&s->seed) % (1u << dut_random(&s->seed) % 13);
 		struct sp_event e;
 		bool first = true;
 
-		cmd.op = rig_random(&s->seed) % 2 ? CMD_STORE : CMD_EVENT;
+		cmd.op = dut_random(&s->seed) % 2 ? CMD_STORE : CMD_EVENT;
 		cmd.arg[0] = s->rounds + 1;
 		if (sp_command_post(s->dev, &cmd))
 			s->wrong++;
@@ -125,10 +123,10 @@ static void sleep_and_wake(struct sleeper *s, unsigned n, bool attached)
 	for (unsigned i = 0; i < n; i++) {
 		s[i] = (struct sleeper){.qp = 16 + i, .seed = 5 + i, .todo = ROUNDS / n};
 		if (attached) {
-			CU_ASSERT_EQUAL_FATAL(sp_device_create(rig.nic, true, NULL, &s[i].device), 0);
+			CU_ASSERT_EQUAL_FATAL(sp_device_create(dut.nic, true, NULL, &s[i].device), 0);
 			s[i].dev = &s[i].device->pub;
 		} else {
-			CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &s[i].dev), 0);
+			CU_ASSERT_EQUAL_FATAL(sp_nic_dev(dut.nic, false, &s[i].dev), 0);
 		}
 	}
 	for (unsigned i = 0; i < n; i++)
@@ -152,7 +150,7 @@ TEST(no_wake_up_is_lost)
 
 	start(1);
 	sleep_and_wake(s, 1, false);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 TEST(no_wake_up_is_lost_among_several_applications_and_workers)
@@ -161,7 +159,7 @@ TEST(no_wake_up_is_lost_among_several_applications_and_workers)
 
 	start(2);
 	sleep_and_wake(s, 3, true);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 /* ---- the NIC ends contexts that are in use ---- */
@@ -175,10 +173,10 @@ static void *remover(void *arg)
 	while (!atomic_load(&done)) {
 		uint32_t id = atomic_exchange(&victim, 0);
 
-		for (uint64_t i = rig_random(&seed) % 4; i; i--)
+		for (uint64_t i = dut_random(&seed) % 4; i; i--)
 			sched_yield();
 		if (id)
-			sp_nic_context_remove(rig.nic, id);
+			sp_nic_context_remove(dut.nic, id);
 		else
 			sched_yield();
 	}
@@ -193,7 +191,7 @@ TEST(a_context_may_be_ended_while_its_application_uses_it)
 	pthread_t thread;
 
 	start(2);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &dev), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(dut.nic, false, &dev), 0);
 	atomic_store(&done, false);
 	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, remover, NULL), 0);
 	for (unsigned i = 0; i < 500; i++) {
@@ -213,7 +211,7 @@ TEST(a_context_may_be_ended_while_its_application_uses_it)
 			r = sp_event_take(dev, cmd.context, &e);
 			wrong += r < 0 && r != -ECONNRESET;
 			wrong += __atomic_load_n((uint64_t *)area, __ATOMIC_ACQUIRE) != 0;
-			if (rig_random(&seed) % 8 == 0)
+			if (dut_random(&seed) % 8 == 0)
 				sp_command_call(dev, &cmd, NULL);
 		}
 		wrong += sp_dev_wait(dev, LONG) != 0; /* the end, too, wakes */
@@ -223,5 +221,5 @@ TEST(a_context_may_be_ended_while_its_application_uses_it)
 	pthread_join(thread, NULL);
 	CU_ASSERT_EQUAL(wrong, 0);
 	sp_dev_close(dev);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }

@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <time.h>
 
-#include "../unit/rig.h"
+#include "../lib/probe.h"
 
 #define WORKERS 3
 #define KEYS	8
@@ -26,7 +26,7 @@ struct source {
 	bool after_header; /* begins once a header() has */
 } __attribute__((aligned(64)));
 
-static struct source source[RIG_QUEUES];
+static struct source source[DUT_QUEUES];
 static _Atomic uint64_t violations, headers, completions, closings, packets_in;
 
 /* Relaxed throughout: what these order would hide what the pipeline fails to. */
@@ -47,10 +47,10 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 		count(&s->polled);
 		return 0;
 	}
-	max = 1 + rig_random(&s->seed) % max;
+	max = 1 + dut_random(&s->seed) % max;
 	for (; n < max && s->left; n++) {
-		struct rig_words w = {.magic = RIG_MAGIC, .miss = SP_DROP(0)};
-		const bool as_udp = s->udp_port && rig_random(&s->seed) % 2;
+		struct probe_words w = {.magic = PROBE_MAGIC, .miss = SP_DROP(0)};
+		const bool as_udp = s->udp_port && dut_random(&s->seed) % 2;
 		const struct frame *f = as_udp ? &udp : &roce;
 		uint8_t *bytes;
 
@@ -59,15 +59,15 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 			break;
 		bytes = (uint8_t *)rte_pktmbuf_append(packet[n], (uint16_t)f->len);
 		memcpy(bytes, f->bytes, f->len);
-		w.key = s->one_key ? 1 : rig_random(&s->seed) % KEYS;
+		w.key = s->one_key ? 1 : dut_random(&s->seed) % KEYS;
 		if (s->slots)
-			w.key |= (rig_random(&s->seed) % 4) << 32;
+			w.key |= (dut_random(&s->seed) % 4) << 32;
 		w.serial = (uint32_t)s->made;
-		w.verdict = s->end_one_in && rig_random(&s->seed) % s->end_one_in == 0 ? SP_END : SP_DONE;
+		w.verdict = s->end_one_in && dut_random(&s->seed) % s->end_one_in == 0 ? SP_END : SP_DONE;
 		if (as_udp)
 			bytes[f->l4 + 3] = (uint8_t)s->udp_port;
 		else
-			bytes[f->l4 + 8 + 7] = (uint8_t)(s->qp + rig_random(&s->seed) % s->qps);
+			bytes[f->l4 + 8 + 7] = (uint8_t)(s->qp + dut_random(&s->seed) % s->qps);
 		memcpy(bytes + f->data, &w, sizeof(w));
 		s->left--;
 		s->made++;
@@ -155,7 +155,7 @@ static void watch_detach(struct sp_ctx *c)
 static uint64_t watch_classify(struct sp_ctx *c, struct sp_packet *p)
 {
 	must(!atomic_load_explicit(&((struct watch *)c->state)->gone, memory_order_relaxed));
-	return rig_words_of(p).key;
+	return probe_words_of(p).key;
 }
 
 static uint32_t watch_header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
@@ -168,7 +168,7 @@ static uint32_t watch_header(struct sp_ctx *c, struct sp_message *m, struct sp_p
 	s->key = m->key;
 	must(m->key == p->key);
 	/* Long enough for the others to come and wait. */
-	for (unsigned i = 0; i < rig_words_of(p).serial % 4; i++)
+	for (unsigned i = 0; i < probe_words_of(p).serial % 4; i++)
 		sched_yield();
 	while (m->key == 1 && atomic_load(&gate_shut))
 		if (atomic_load(&source[1].polled) > 2)
@@ -182,7 +182,7 @@ static uint32_t watch_header(struct sp_ctx *c, struct sp_message *m, struct sp_p
 static uint32_t watch_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	struct watch_message *s = m->state;
-	struct rig_words w = rig_words_of(p);
+	struct probe_words w = probe_words_of(p);
 	uint32_t id = atomic_load_explicit(&region, memory_order_relaxed);
 
 	count(&packets_in);
@@ -223,7 +223,7 @@ static void watch_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end
 
 static uint32_t watch_miss(struct sp_ctx *c, struct sp_packet *p)
 {
-	return rig_words_of(p).miss;
+	return probe_words_of(p).miss;
 }
 
 static int watch_command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *result)
@@ -231,9 +231,9 @@ static int watch_command(struct sp_ctx *c, const struct sp_command *cmd, struct 
 	struct watch *s = c->state;
 
 	must(c->worker == c->home);
-	if (cmd->op == RIG_CMD_OPEN)
+	if (cmd->op == PROBE_CMD_OPEN)
 		return sp_message_open(c, cmd->arg[0]);
-	if (cmd->op == RIG_CMD_CLOSE)
+	if (cmd->op == PROBE_CMD_CLOSE)
 		return sp_message_close(c, cmd->arg[0]);
 	result->arg[0] = ++s->command;
 	return 0;
@@ -242,7 +242,7 @@ static int watch_command(struct sp_ctx *c, const struct sp_command *cmd, struct 
 #define WATCH(ident, text, kind)                                                                                       \
 	static const struct sp_handler ident = {SP_HANDLER_HEAD,                                                       \
 						.name = text,                                                          \
-						.drops = rig_drops,                                                    \
+						.drops = probe_drops,                                                    \
 						.ctx_size = sizeof(struct watch),                                      \
 						.msg_size = sizeof(struct watch_message),                              \
 						.messages = kind,                                                      \
@@ -262,12 +262,12 @@ WATCH(watch_slots, "watch-slots", SP_MESSAGES_SLOTS)
 
 static int busy_attach(struct sp_ctx *c)
 {
-	static const uint8_t stranger[16] = RIG_IP4(192, 0, 2, 77);
+	static const uint8_t stranger[16] = DUT_IP4(192, 0, 2, 77);
 	struct watch *s = c->state;
 	int r = watch_attach(c);
 
 	if (!r)
-		r = sp_path_open(c, rig_peer4, false, &s->known);
+		r = sp_path_open(c, dut_peer4, false, &s->known);
 	return r ? r : sp_path_open(c, stranger, false, &s->unknown);
 }
 
@@ -343,7 +343,7 @@ static uint64_t homely_classify(struct sp_ctx *c, struct sp_packet *p)
 
 	must(c->worker == c->home);
 	s->packets++;
-	return rig_words_of(p).key;
+	return probe_words_of(p).key;
 }
 
 static uint32_t homely_header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
@@ -363,7 +363,7 @@ static uint32_t homely_payload(struct sp_ctx *c, struct sp_message *m, struct sp
 	sp_issue_start(c, &s->issue);
 	if (!s->timer.armed)
 		must(!sp_timer_arm(c, &s->timer, c->now + 20 * SP_US));
-	return rig_words_of(p).verdict;
+	return probe_words_of(p).verdict;
 }
 
 static void homely_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end why)
@@ -394,7 +394,7 @@ static int homely_command(struct sp_ctx *c, const struct sp_command *cmd, struct
 
 static const struct sp_handler homely = {SP_HANDLER_HEAD,
 					 .name = "homely",
-					 .drops = rig_drops,
+					 .drops = probe_drops,
 					 .ctx_size = sizeof(struct homely),
 					 .msg_size = sizeof(uint64_t),
 					 .messages = SP_MESSAGES_HASHED,
@@ -411,25 +411,23 @@ SP_HANDLER(homely)
 
 /* ---- helpers ---- */
 
-static struct rig rig;
-
 static void start(uint16_t workers, uint64_t packets)
 {
-	struct rig_words w = {0};
+	struct probe_words w = {0};
 
-	rig_roce(&roce, FRAME_IP4, 0, 0, &w, sizeof(w));
-	rig_udp(&udp, 0, &w, sizeof(w));
+	dut_roce(&roce, FRAME_IP4, 0, 0, &w, sizeof(w));
+	dut_udp(&udp, 0, &w, sizeof(w));
 	violations = headers = completions = closings = packets_in = 0;
 	region = 0;
 	gate_shut = hush = false;
-	rig_prepare(&rig, workers);
-	rig.config.port[0].ops = &source_ops;
-	rig.config.icrc_off = true; /* the sources change bytes under it */
-	rig.config.neighbours = 1;
-	memcpy(rig.config.neighbour[0].ip, rig_peer4, 16);
-	memcpy(rig.config.neighbour[0].mac, rig_peer_mac, 6);
-	rig_create(&rig);
-	for (unsigned i = 0; i < RIG_QUEUES; i++)
+	dut_prepare(&dut, workers);
+	dut.config.port[0].ops = &source_ops;
+	dut.config.icrc_off = true; /* the sources change bytes under it */
+	dut.config.neighbours = 1;
+	memcpy(dut.config.neighbour[0].ip, dut_peer4, 16);
+	memcpy(dut.config.neighbour[0].mac, dut_peer_mac, 6);
+	dut_create(&dut);
+	for (unsigned i = 0; i < DUT_QUEUES; i++)
 		source[i] = (struct source){
 			.seed = i, .left = i < workers ? packets : 0, .qp = 16, .qps = 1, .end_one_in = 6};
 }
@@ -443,9 +441,9 @@ static void run(unsigned ms)
 	do {
 		nap(1000);
 		dry = 0;
-		for (uint16_t i = 0; i < rig.nic->workers; i++)
+		for (uint16_t i = 0; i < dut.nic->workers; i++)
 			dry += atomic_load(&source[i].polled) > 2;
-	} while (dry < rig.nic->workers && now_ms() < until);
+	} while (dry < dut.nic->workers && now_ms() < until);
 	atomic_store(&hush, true);
 }
 
@@ -455,11 +453,11 @@ static struct sp_nic_totals stop(void)
 	struct sp_nic_totals t;
 	uint64_t made = 0;
 
-	sp_nic_stop(rig.nic);
+	sp_nic_stop(dut.nic);
 	atomic_store(&hush, true);
-	rig_settle(&rig, sp_clock());
-	sp_nic_totals(rig.nic, &t);
-	for (unsigned i = 0; i < RIG_QUEUES; i++)
+	dut_settle(&dut, sp_clock());
+	sp_nic_totals(dut.nic, &t);
+	for (unsigned i = 0; i < DUT_QUEUES; i++)
 		made += source[i].made;
 	CU_ASSERT_EQUAL(t.received, made);
 	CU_ASSERT_EQUAL(t.taken + t.forwarded + t.dropped, t.received);
@@ -469,7 +467,7 @@ static struct sp_nic_totals stop(void)
 
 static void end(void)
 {
-	rig_stop(&rig);
+	dut_stop(&dut);
 	CU_ASSERT_EQUAL(violations, 0);
 }
 
@@ -483,11 +481,11 @@ TEST(header_payload_and_completion_keep_their_order_on_several_workers)
 		uint32_t id;
 
 		start(workers, UINT64_MAX);
-		id = rig_context(&rig, "a", "watch-hashed", "qp=16");
-		CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+		id = dut_context(&dut, "a", "watch-hashed", "qp=16");
+		CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 		for (; goes_on(begin, closed > 10 && packets_in > 1000 && completions > 100);
 		     nap(20)) /* the host ends some, also in their header */
-			closed += !rig_call(&rig, id, RIG_CMD_CLOSE, rig_random(&seed) % KEYS);
+			closed += !dut_call(&dut, id, PROBE_CMD_CLOSE, dut_random(&seed) % KEYS);
 		t = stop();
 		CU_ASSERT(closed > 10);
 		CU_ASSERT_EQUAL(closings, closed); /* whoever was told so has had a completion for it */
@@ -495,11 +493,11 @@ TEST(header_payload_and_completion_keep_their_order_on_several_workers)
 		CU_ASSERT_EQUAL(t.taken, packets_in);
 		CU_ASSERT(completions > 100);
 		CU_ASSERT(headers - completions <= KEYS);
-		CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "handler-error"), 0);
+		CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "handler-error"), 0);
 		printf("# %u workers: %llu packets, %llu messages, %llu without a place to wait\n", workers,
 		       (unsigned long long)t.taken, (unsigned long long)headers,
-		       (unsigned long long)sp_nic_dropped(rig.nic, "header-busy"));
-		sp_nic_context_remove(rig.nic, id);
+		       (unsigned long long)sp_nic_dropped(dut.nic, "header-busy"));
+		sp_nic_context_remove(dut.nic, id);
 		CU_ASSERT_EQUAL(headers, completions);
 		end();
 	}
@@ -513,21 +511,21 @@ TEST(slots_keep_it_too_while_the_host_opens_and_closes_them)
 
 	start(2, UINT64_MAX);
 	source[0].slots = source[1].slots = true;
-	id = rig_context(&rig, "a", "watch-slots", "qp=16");
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	id = dut_context(&dut, "a", "watch-slots", "qp=16");
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 	while (goes_on(begin, opened > 50 && packets_in > 100 && completions > 20)) {
-		uint64_t key = rig_random(&seed) % KEYS | (rig_random(&seed) % 4) << 32;
+		uint64_t key = dut_random(&seed) % KEYS | (dut_random(&seed) % 4) << 32;
 
-		opened += !rig_call(&rig, id, RIG_CMD_OPEN, key);
-		if (rig_random(&seed) % 2)
-			rig_call(&rig, id, RIG_CMD_CLOSE, key);
+		opened += !dut_call(&dut, id, PROBE_CMD_OPEN, key);
+		if (dut_random(&seed) % 2)
+			dut_call(&dut, id, PROBE_CMD_CLOSE, key);
 	}
 	t = stop();
 	CU_ASSERT(t.taken > 100);
 	CU_ASSERT(opened > 50);
 	CU_ASSERT(completions > 20);
-	CU_ASSERT(sp_nic_dropped(rig.nic, "probe-zero") > 0); /* missed */
-	sp_nic_context_remove(rig.nic, id);
+	CU_ASSERT(sp_nic_dropped(dut.nic, "probe-zero") > 0); /* missed */
+	sp_nic_context_remove(dut.nic, id);
 	CU_ASSERT_EQUAL(headers, completions);
 	end();
 }
@@ -542,14 +540,14 @@ TEST(who_finds_no_place_to_wait_for_a_header_is_dropped_as_header_busy)
 	source[1].after_header = true;
 	source[0].one_key = source[1].one_key = true;
 	source[0].end_one_in = source[1].end_one_in = 0;
-	rig_context(&rig, "a", "watch-hashed", "qp=16");
+	dut_context(&dut, "a", "watch-hashed", "qp=16");
 	atomic_store(&gate_shut, true); /* worker 0 stays in header() until worker 1 has looked at all of its packets */
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 	run(20000);
 	t = stop();
 	CU_ASSERT_EQUAL(t.received, MANY + 1);
 	CU_ASSERT_EQUAL(headers, 1);
-	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "header-busy"), MANY - SP_PARKED);
+	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "header-busy"), MANY - SP_PARKED);
 	CU_ASSERT_EQUAL(packets_in, SP_PARKED + 1);
 	end();
 }
@@ -569,31 +567,31 @@ TEST(contexts_come_and_go_under_traffic)
 		source[i].udp_port = 9;
 	}
 	/* Of the filters there is always one for port 9 behind one that goes. */
-	one = rig_context(&rig, "one", "busy", "filter=udp port 9");
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	one = dut_context(&dut, "one", "busy", "filter=udp port 9");
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 	for (; now_ms() < begin || goes_on(begin, rounds > 20 && packets_in > 1000); rounds++) {
 		unsigned k = rounds % 3;
 		char settings[64], name[8];
 
 		if (id[k])
-			CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id[k]), 0);
+			CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id[k]), 0);
 		snprintf(name, sizeof(name), "c%u", k);
 		snprintf(settings, sizeof(settings), "qp=%u;filter=udp port %u", 16 + k, 100 + k);
-		id[k] = rig_context(&rig, name, handler[rounds / 3 % 2], settings);
+		id[k] = dut_context(&dut, name, handler[rounds / 3 % 2], settings);
 		if (rounds % 4 == 1) {
-			two = rig_context(&rig, "two", "busy", "filter=udp port 9");
-			sp_nic_context_remove(rig.nic, one);
+			two = dut_context(&dut, "two", "busy", "filter=udp port 9");
+			sp_nic_context_remove(dut.nic, one);
 		} else if (rounds % 4 == 3) {
-			one = rig_context(&rig, "one", "busy", "filter=udp port 9");
-			sp_nic_context_remove(rig.nic, two);
+			one = dut_context(&dut, "one", "busy", "filter=udp port 9");
+			sp_nic_context_remove(dut.nic, two);
 		}
 	}
 	t = stop();
 	CU_ASSERT(rounds > 20);
 	CU_ASSERT(t.taken > 1000);
-	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "no-match"), 0); /* port 9 was somebody's at any time */
+	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "no-match"), 0); /* port 9 was somebody's at any time */
 	printf("# %llu rounds, %llu packets taken, %llu without a QP\n", (unsigned long long)rounds,
-	       (unsigned long long)t.taken, (unsigned long long)sp_nic_dropped(rig.nic, "bad-qp"));
+	       (unsigned long long)t.taken, (unsigned long long)sp_nic_dropped(dut.nic, "bad-qp"));
 	end();
 	CU_ASSERT_EQUAL(headers, completions);
 }
@@ -606,10 +604,10 @@ TEST(commands_and_events_lose_nothing_while_workers_run)
 	uint32_t id[2];
 
 	start(2, UINT64_MAX);
-	id[0] = rig_context(&rig, "a", "watch-hashed", "qp=16");
-	id[1] = rig_context(&rig, "b", "busy", "qp=17");
-	CU_ASSERT_NOT_EQUAL(sp_context_by_id(rig.nic, id[0])->home, sp_context_by_id(rig.nic, id[1])->home);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	id[0] = dut_context(&dut, "a", "watch-hashed", "qp=16");
+	id[1] = dut_context(&dut, "b", "busy", "qp=17");
+	CU_ASSERT_NOT_EQUAL(sp_context_by_id(dut.nic, id[0])->home, sp_context_by_id(dut.nic, id[1])->home);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 	for (bool more = true; more || answered[0] < posted[0] || answered[1] < posted[1];) {
 		more = posted[0] < MOST && goes_on(begin, posted[0] > 100 && posted[1] > 100 && calls);
 		if (now_ms() > begin + 30000)
@@ -619,9 +617,9 @@ TEST(commands_and_events_lose_nothing_while_workers_run)
 				.op = SP_CMD_QUERY, .flags = SP_CMD_REPLY, .context = id[k], .cookie = posted[k]};
 
 			/* Never more on the way than the queue of events holds. */
-			if (more && posted[k] - answered[k] < SP_EVENTS && !sp_command_post(rig.dev, &cmd))
+			if (more && posted[k] - answered[k] < SP_EVENTS && !sp_command_post(dut.dev, &cmd))
 				posted[k]++;
-			while (sp_event_take(rig.dev, id[k], &e) == 1) {
+			while (sp_event_take(dut.dev, id[k], &e) == 1) {
 				must(e.cookie == answered[k] && e.status == 0);
 				/* Counted by a plain field of the handler: one more for each command and call before.
 				 */
@@ -630,7 +628,7 @@ TEST(commands_and_events_lose_nothing_while_workers_run)
 			}
 			if (posted[k] % 100 == 99) {
 				cmd.cookie = 12345678;
-				must(!sp_command_call(rig.dev, &cmd, &e));
+				must(!sp_command_call(dut.dev, &cmd, &e));
 				must(e.cookie == 12345678 && e.arg[0] >= posted[k]);
 				calls++;
 			}
@@ -640,7 +638,7 @@ TEST(commands_and_events_lose_nothing_while_workers_run)
 	for (unsigned k = 0; k < 2; k++) {
 		CU_ASSERT(posted[k] > 100);
 		CU_ASSERT_EQUAL(answered[k], posted[k]);
-		CU_ASSERT_EQUAL(rig_view(&rig, id[k], events_lost), 0);
+		CU_ASSERT_EQUAL(dut_view(&dut, id[k], events_lost), 0);
 	}
 	CU_ASSERT(calls > 0);
 	end();
@@ -654,9 +652,9 @@ TEST(starts_from_every_worker_reach_the_home_worker)
 	uint32_t id;
 
 	start(WORKERS, UINT64_MAX);
-	id = rig_context(&rig, "a", "busy", "qp=16");
-	s = sp_context_by_id(rig.nic, id)->state;
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	id = dut_context(&dut, "a", "busy", "qp=16");
+	s = sp_context_by_id(dut.nic, id)->state;
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 	while (goes_on(begin, packets_in > 1000 && s->sent > 0))
 		nap(1000);
 	atomic_store(&hush, true);
@@ -677,14 +675,14 @@ TEST(memory_is_not_let_go_while_a_worker_writes_to_it)
 	uint64_t begin = now_ms(), rounds = 0, waited = 0;
 
 	start(2, UINT64_MAX);
-	rig_context(&rig, "a", "watch-hashed", "qp=16");
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	dut_context(&dut, "a", "watch-hashed", "qp=16");
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 	for (; goes_on(begin, rounds > 100); rounds++) {
 		void *memory = calloc(1, 64 * WORKERS); /* freed below: who writes later is caught */
 		struct sp_mr *mr;
 		int r;
 
-		CU_ASSERT_EQUAL_FATAL(sp_mr_reg(rig.dev, memory, 64 * WORKERS, &mr), 0);
+		CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, memory, 64 * WORKERS, &mr), 0);
 		atomic_store(&region, mr->id); /* stays there when it has gone: an old id */
 		if (rounds % 16 == 0)
 			nap(100);
@@ -712,20 +710,20 @@ TEST(all_calls_of_a_home_only_context_are_on_its_home_worker)
 
 		source[i].qps = WORKERS;
 		snprintf(qp, sizeof(qp), "qp=%u", 16 + i);
-		id[i] = rig_context(&rig, (const char *[]){"a", "b", "c"}[i], "homely", qp);
+		id[i] = dut_context(&dut, (const char *[]){"a", "b", "c"}[i], "homely", qp);
 	}
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 	for (; goes_on(begin, rounds > 20 && packets_in > 1000); nap(2000), rounds++) {
-		sp_nic_context_remove(rig.nic, id[1]);
-		id[1] = rig_context(&rig, "b", "homely", "qp=17");
-		rig_call(&rig, id[rounds % WORKERS], RIG_CMD_OPEN, 0);
+		sp_nic_context_remove(dut.nic, id[1]);
+		id[1] = dut_context(&dut, "b", "homely", "qp=17");
+		dut_call(&dut, id[rounds % WORKERS], PROBE_CMD_OPEN, 0);
 	}
 	t = stop();
 	CU_ASSERT_EQUAL(t.taken, packets_in);
 	CU_ASSERT(packets_in > 1000);
-	CU_ASSERT_EQUAL(t.dropped, sp_nic_dropped(rig.nic, "handover-full") + sp_nic_dropped(rig.nic, "bad-qp"));
+	CU_ASSERT_EQUAL(t.dropped, sp_nic_dropped(dut.nic, "handover-full") + sp_nic_dropped(dut.nic, "bad-qp"));
 	for (unsigned i = 0; i < WORKERS; i++)
-		sp_nic_context_remove(rig.nic, id[i]);
+		sp_nic_context_remove(dut.nic, id[i]);
 	CU_ASSERT_EQUAL(headers, completions);
 	end();
 }
@@ -733,21 +731,21 @@ TEST(all_calls_of_a_home_only_context_are_on_its_home_worker)
 TEST(workers_stop_and_start_again)
 {
 	start(2, UINT64_MAX);
-	rig_context(&rig, "a", "watch-hashed", "qp=16");
+	dut_context(&dut, "a", "watch-hashed", "qp=16");
 	for (unsigned i = 0; i < 20; i++) {
 		struct sp_nic_totals t;
 
-		CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
-		CU_ASSERT_EQUAL(sp_nic_start(rig.nic), -EALREADY);
+		CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
+		CU_ASSERT_EQUAL(sp_nic_start(dut.nic), -EALREADY);
 		nap(3000);
 		for (uint64_t begin = now_ms(), before = packets_in; packets_in == before && now_ms() < begin + 5000;)
 			nap(100);
 		t = stop();
-		sp_nic_stop(rig.nic); /* twice is once */
+		sp_nic_stop(dut.nic); /* twice is once */
 		CU_ASSERT(t.taken > i);
 		atomic_store(&hush, false);
 	}
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 	nap(1000);
 	end(); /* destroying it stops them */
 }

@@ -6,9 +6,7 @@
 
 #include "../../pipeline/host.h"
 #include "../../pipeline/memory.h"
-#include "rig.h"
-
-static struct rig rig;
+#include "../lib/dut.h"
 
 /* ---- a handler that wants what it is told to want ---- */
 
@@ -113,7 +111,7 @@ static inline struct sp_device *attached(uint64_t memory, uint32_t contexts, uin
 	const struct sp_limits limits = {memory, contexts, qps, messages};
 	struct sp_device *d = NULL;
 
-	CU_ASSERT_EQUAL_FATAL(sp_device_create(rig.nic, true, &limits, &d), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_device_create(dut.nic, true, &limits, &d), 0);
 	return d;
 }
 
@@ -147,7 +145,7 @@ static inline uint32_t opened(struct sp_device *d, const char *settings)
 
 static inline struct state *state_of(uint32_t id)
 {
-	return sp_context_by_id(rig.nic, id)->state;
+	return sp_context_by_id(dut.nic, id)->state;
 }
 
 static inline int call(struct sp_device *d, uint32_t id, uint16_t op, uint64_t arg)

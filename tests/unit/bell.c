@@ -31,8 +31,8 @@ static void gone_round(struct sp_device *d, uint32_t id)
 
 static void start_with_threads(void)
 {
-	rig_start(&rig, 1);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	dut_start(&dut, 1);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 }
 
 TEST(an_application_is_woken_once_when_it_has_asked_and_not_else)
@@ -77,11 +77,11 @@ TEST(an_application_is_woken_once_when_it_has_asked_and_not_else)
 	gone_round(d, id);
 	CU_ASSERT_EQUAL(waiting(d), 0);
 	/* The end of a context is news, also for one that sleeps. */
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, quiet), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, quiet), 0);
 	CU_ASSERT_EQUAL(readable(sp_dev_fd(&other->pub), 10000), 1);
 	sp_dev_close(&d->pub);
 	sp_dev_close(&other->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 /* The pipe is full, the wrong way round, or has nobody who reads: only who did that sleeps on. */
@@ -125,7 +125,7 @@ TEST(an_application_that_spoils_its_pipe_holds_up_nobody)
 	close(nowhere);
 	sp_dev_close(&bad->pub);
 	sp_dev_close(&good->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 TEST(sleeping_is_for_nics_that_do_not_need_to_be_driven)
@@ -136,14 +136,14 @@ TEST(sleeping_is_for_nics_that_do_not_need_to_be_driven)
 	struct sp_event e;
 	uint32_t id;
 
-	rig_start(&rig, 1);
-	CU_ASSERT_EQUAL(sp_dev_arm(rig.dev), -EOPNOTSUPP); /* driven */
-	CU_ASSERT_EQUAL(sp_dev_fd(rig.dev), -EOPNOTSUPP);
-	CU_ASSERT_EQUAL(sp_dev_wait(rig.dev, SP_MS), -EOPNOTSUPP);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &dev), 0);
+	dut_start(&dut, 1);
+	CU_ASSERT_EQUAL(sp_dev_arm(dut.dev), -EOPNOTSUPP); /* driven */
+	CU_ASSERT_EQUAL(sp_dev_fd(dut.dev), -EOPNOTSUPP);
+	CU_ASSERT_EQUAL(sp_dev_wait(dut.dev, SP_MS), -EOPNOTSUPP);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(dut.nic, false, &dev), 0);
 	CU_ASSERT_EQUAL(sp_dev_arm(dev), -EOPNOTSUPP); /* not started */
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
-	CU_ASSERT_EQUAL(sp_dev_arm(rig.dev), -EOPNOTSUPP);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
+	CU_ASSERT_EQUAL(sp_dev_arm(dut.dev), -EOPNOTSUPP);
 	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "greedy", setting, 1, &id, NULL), 0);
 	cmd.context = id;
 	CU_ASSERT_EQUAL(sp_dev_arm(dev), 0);
@@ -155,5 +155,5 @@ TEST(sleeping_is_for_nics_that_do_not_need_to_be_driven)
 	CU_ASSERT_EQUAL(sp_dev_arm(dev), 0);
 	CU_ASSERT_EQUAL(sp_dev_wait(dev, 0), -ETIMEDOUT);
 	sp_dev_close(dev);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }

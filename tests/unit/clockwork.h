@@ -3,7 +3,7 @@
 #ifndef TESTS_CLOCKWORK_H
 #define TESTS_CLOCKWORK_H
 
-#include "rig.h"
+#include "../lib/dut.h"
 
 #define TIMERS 512
 #define ISSUES 4
@@ -29,8 +29,6 @@ struct clockwork {
 	struct sp_path *path;
 	uint32_t bytes; /* of payload of what issue() sends */
 };
-
-static struct rig rig;
 
 /* ---- what happened, in order ---- */
 static struct {
@@ -75,7 +73,7 @@ static const struct sp_param params[] = {
 static int attach(struct sp_ctx *c)
 {
 	struct clockwork *s = c->state;
-	int r = sp_path_open(c, rig_peer4, false, &s->path);
+	int r = sp_path_open(c, dut_peer4, false, &s->path);
 
 	for (unsigned i = 0; i < ISSUES; i++) {
 		s->issue[i].cookie = i;
@@ -181,13 +179,13 @@ SP_HANDLER(idle)
 
 static inline void start_with(uint16_t workers, bool known)
 {
-	rig_prepare(&rig, workers);
+	dut_prepare(&dut, workers);
 	if (known) {
-		rig.config.neighbours = 1;
-		memcpy(rig.config.neighbour[0].ip, rig_peer4, 16);
-		memcpy(rig.config.neighbour[0].mac, rig_peer_mac, 6);
+		dut.config.neighbours = 1;
+		memcpy(dut.config.neighbour[0].ip, dut_peer4, 16);
+		memcpy(dut.config.neighbour[0].mac, dut_peer_mac, 6);
 	}
-	rig_create(&rig);
+	dut_create(&dut);
 	happenings = 0;
 	todo = NULL;
 }
@@ -200,12 +198,12 @@ static inline void start(void)
 static inline void end(void)
 {
 	todo = NULL;
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 static inline struct clockwork *state(uint32_t id)
 {
-	return sp_context_by_id(rig.nic, id)->state;
+	return sp_context_by_id(dut.nic, id)->state;
 }
 
 /* Runs a piece of handler code on the context's home worker. */
@@ -214,7 +212,7 @@ static inline void inside(uint32_t id, void (*fn)(struct sp_ctx *, struct clockw
 	struct sp_command cmd = {.op = SP_CMD_OWN, .context = id};
 
 	todo = fn;
-	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, NULL), 0);
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, NULL), 0);
 	todo = NULL;
 }
 

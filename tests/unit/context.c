@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Execution contexts: what makes none, how they come and go, and the companion that works beside the first handler. */
 #include "../../handlers/spindle-export.h"
-#include "rig.h"
+#include "../lib/probe.h"
 
 #define QP 16
 
@@ -87,8 +87,8 @@ static const struct sp_handler blind = {SP_HANDLER_HEAD, .name = "blind", .messa
 					.payload = done};
 SP_HANDLER(blind)
 
-RIG_PROBE(hashed, "hashed", SP_MESSAGES_HASHED, NULL, NULL)
-RIG_PROBE(slots, "slots", SP_MESSAGES_SLOTS, rig_miss, NULL)
+PROBE(hashed, "hashed", SP_MESSAGES_HASHED, NULL, NULL)
+PROBE(slots, "slots", SP_MESSAGES_SLOTS, probe_miss, NULL)
 
 /* ---- a first handler that exports, and its companion ---- */
 
@@ -100,16 +100,16 @@ static const struct sp_export exports = {.present = first_present};
 
 static int first_attach(struct sp_ctx *c)
 {
-	rig_note('a', c, 0, 0);
+	probe_note('a', c, 0, 0);
 	*(uint64_t *)c->state = 42;
 	return sp_messages_limit(c, 16, 0);
 }
 
-static const struct sp_handler first = {SP_HANDLER_HEAD,	.name = "first",	.drops = rig_drops,
-					.ctx_size = 8,		.msg_size = RIG_STATE,	.messages = SP_MESSAGES_HASHED,
-					.attach = first_attach, .detach = rig_detach,	.classify = rig_classify,
-					.header = rig_header,	.payload = rig_payload, .completion = rig_completion,
-					.command = rig_command, .exports = &exports};
+static const struct sp_handler first = {SP_HANDLER_HEAD,	.name = "first",	.drops = probe_drops,
+					.ctx_size = 8,		.msg_size = PROBE_STATE,	.messages = SP_MESSAGES_HASHED,
+					.attach = first_attach, .detach = probe_detach,	.classify = probe_classify,
+					.header = probe_header,	.payload = probe_payload, .completion = probe_completion,
+					.command = probe_command, .exports = &exports};
 SP_HANDLER(first)
 
 static const struct sp_param second_params[] = {{"second-fails", SP_BOOL, "no", .help = "attach() fails"}, {NULL}};
@@ -120,7 +120,7 @@ static int second_attach(struct sp_ctx *c)
 	struct sp_ctx *one = NULL;
 	const struct sp_export *e = sp_first(c, &one);
 
-	rig_note('a', c, 0, 0);
+	probe_note('a', c, 0, 0);
 	CU_ASSERT_PTR_NOT_NULL(e);
 	CU_ASSERT_PTR_NOT_NULL(one);
 	CU_ASSERT(c->state != one->state);
@@ -131,7 +131,7 @@ static int second_attach(struct sp_ctx *c)
 /* Larger state than the first's, so that one that runs into the other shows. */
 static uint32_t second_header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	struct rig_call *call = rig_note('h', c, m->key, rig_words_of(p).serial);
+	struct probe_call *call = probe_note('h', c, m->key, probe_words_of(p).serial);
 
 	for (unsigned i = 0; i < 100; i++)
 		call->dirty |= ((uint8_t *)m->state)[i] != 0;
@@ -141,7 +141,7 @@ static uint32_t second_header(struct sp_ctx *c, struct sp_message *m, struct sp_
 
 static uint32_t second_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	rig_note('p', c, m->key, rig_words_of(p).serial);
+	probe_note('p', c, m->key, probe_words_of(p).serial);
 	return SP_DROP(0); /* neither */
 }
 
@@ -157,7 +157,7 @@ static uint32_t second_burst(struct sp_ctx *c, struct sp_message *m, struct sp_p
 
 static void second_completion(struct sp_ctx *c, struct sp_message *m, enum sp_end why)
 {
-	struct rig_call *call = rig_note('c', c, m->key, why);
+	struct probe_call *call = probe_note('c', c, m->key, why);
 
 	for (unsigned i = 0; i < 100; i++)
 		call->dirty |= ((uint8_t *)m->state)[i] != 0x5B;
@@ -177,7 +177,7 @@ static int second_command(struct sp_ctx *c, const struct sp_command *cmd, struct
 #define SECOND(ident, text, one, burst)                                                                                \
 	static const struct sp_handler ident = {SP_HANDLER_HEAD,	  .name = text,                                \
 						.params = second_params,  .msg_size = 100,                             \
-						.attach = second_attach,  .detach = rig_detach,                        \
+						.attach = second_attach,  .detach = probe_detach,                        \
 						.header = second_header,  .payload = one,                              \
 						.payload_burst = burst,	  .completion = second_completion,             \
 						.command = second_command};                                            \
@@ -187,24 +187,22 @@ SECOND(second_with_burst, "second-burst", NULL, second_burst)
 
 /* ---- helpers ---- */
 
-static struct rig rig;
-
 static void start(void)
 {
 	attached = detached = exported = 0;
-	rig_log_clear();
-	rig_start(&rig, 1);
+	probe_log_clear();
+	dut_start(&dut, 1);
 }
 
 static void end(void)
 {
-	rig_stop(&rig);
-	rig_log_clear();
+	dut_stop(&dut);
+	probe_log_clear();
 }
 
-static void say(struct rig_words w)
+static void say(struct probe_words w)
 {
-	rig_say(&rig, QP, &w);
+	probe_feed(&dut, QP, &w);
 }
 
 /* The calls of the first handler (0) or the companion (1), as letters. */
@@ -213,9 +211,9 @@ static const char *letters(unsigned companion)
 	static char text[2][256];
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < rig_log.n && n < 255; i++)
-		if (rig_log.call[i].companion == companion)
-			text[companion][n++] = rig_log.call[i].what;
+	for (unsigned i = 0; i < probe_log.n && n < 255; i++)
+		if (probe_log.call[i].companion == companion)
+			text[companion][n++] = probe_log.call[i].what;
 	text[companion][n] = '\0';
 	return text[companion];
 }
@@ -279,24 +277,24 @@ TEST(wrong_settings_are_refused_and_named)
 	uint64_t used;
 
 	start();
-	rig_context(&rig, "taken", "strict", "qp=900;qps=2;must=3");
-	used = rig.nic->memory_used;
+	dut_context(&dut, "taken", "strict", "qp=900;qps=2;must=3");
+	used = dut.nic->memory_used;
 	for (unsigned i = 0; i < sizeof(test) / sizeof(*test); i++) {
 		struct sp_error error;
 		uint32_t id;
-		int r = rig_try_context(&rig, "c", test[i].handler, test[i].settings, &id, &error);
+		int r = dut_try_context(&dut, "c", test[i].handler, test[i].settings, &id, &error);
 
 		if (r != test[i].err || strcmp(error.key, test[i].key) || !strstr(error.text, test[i].word) ||
 		    !error.text[0]) {
 			printf("# %s %s: %d, %s: %s\n", test[i].handler, test[i].settings, r, error.key, error.text);
 			CU_FAIL("another error than expected");
 		}
-		CU_ASSERT_EQUAL(rig_try_context(&rig, "c", test[i].handler, test[i].settings, &id, NULL), test[i].err);
-		CU_ASSERT_EQUAL(rig.nic->memory_used, used); /* and nothing stays of it */
-		CU_ASSERT_EQUAL(sp_nic_context_find(rig.nic, "c", &id), -ENOENT);
+		CU_ASSERT_EQUAL(dut_try_context(&dut, "c", test[i].handler, test[i].settings, &id, NULL), test[i].err);
+		CU_ASSERT_EQUAL(dut.nic->memory_used, used); /* and nothing stays of it */
+		CU_ASSERT_EQUAL(sp_nic_context_find(dut.nic, "c", &id), -ENOENT);
 	}
 	CU_ASSERT_EQUAL(attached - detached, 1);
-	rig_context(&rig, "c", "strict", "qp=16;must=3"); /* after all that */
+	dut_context(&dut, "c", "strict", "qp=16;must=3"); /* after all that */
 	end();
 }
 
@@ -307,9 +305,9 @@ TEST(settings_without_key_or_value_are_refused)
 	uint32_t id;
 
 	start();
-	CU_ASSERT_EQUAL(sp_context_open(rig.dev, "c", "strict", setting, 2, &id, &error), -EINVAL);
+	CU_ASSERT_EQUAL(sp_context_open(dut.dev, "c", "strict", setting, 2, &id, &error), -EINVAL);
 	setting[1] = setting[2];
-	CU_ASSERT_EQUAL(sp_context_open(rig.dev, "c", "strict", setting, 2, &id, &error), -EINVAL);
+	CU_ASSERT_EQUAL(sp_context_open(dut.dev, "c", "strict", setting, 2, &id, &error), -EINVAL);
 	CU_ASSERT(error.text[0]);
 	end();
 }
@@ -320,15 +318,15 @@ TEST(a_name_is_short_and_used_once)
 	uint32_t id, other;
 
 	start();
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "", "strict", "qp=16;must=3", &id, &error), -EINVAL);
-	CU_ASSERT_EQUAL(rig_try_context(&rig, NULL, "strict", "qp=16;must=3", &id, &error), -EINVAL);
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "0123456789012345678901234567890123456789", "strict", "qp=16;must=3", &id,
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "", "strict", "qp=16;must=3", &id, &error), -EINVAL);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, NULL, "strict", "qp=16;must=3", &id, &error), -EINVAL);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "0123456789012345678901234567890123456789", "strict", "qp=16;must=3", &id,
 					&error),
 			-EINVAL);
-	id = rig_context(&rig, "012345678901234567890123456789012345678", "strict", "qp=16;must=3");
-	CU_ASSERT_EQUAL(sp_nic_context_find(rig.nic, "012345678901234567890123456789012345678", &other), 0);
+	id = dut_context(&dut, "012345678901234567890123456789012345678", "strict", "qp=16;must=3");
+	CU_ASSERT_EQUAL(sp_nic_context_find(dut.nic, "012345678901234567890123456789012345678", &other), 0);
 	CU_ASSERT_EQUAL(id, other);
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "012345678901234567890123456789012345678", "strict", "qp=17;must=3",
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "012345678901234567890123456789012345678", "strict", "qp=17;must=3",
 					&other, &error),
 			-EEXIST);
 	end();
@@ -337,14 +335,14 @@ TEST(a_name_is_short_and_used_once)
 TEST(parameters_reach_attach_as_given_or_by_default)
 {
 	start();
-	rig_context(&rig, "a", "strict", "qp=16;must=3");
+	dut_context(&dut, "a", "strict", "qp=16;must=3");
 	CU_ASSERT_EQUAL(values.must, 3);
 	CU_ASSERT_EQUAL(values.count, 4);
 	CU_ASSERT_EQUAL(values.flag, 1);
 	CU_ASSERT_EQUAL(values.after, 5000000);
 	CU_ASSERT_EQUAL(values.speed, 1000000000);
 	CU_ASSERT_STRING_EQUAL(values.word, "none");
-	rig_context(&rig, "b", "strict", "qp=17;must=0xA;count=8;flag=no;after=1.5ms;speed=2.5M;word=a b = c");
+	dut_context(&dut, "b", "strict", "qp=17;must=0xA;count=8;flag=no;after=1.5ms;speed=2.5M;word=a b = c");
 	CU_ASSERT_EQUAL(values.must, 10);
 	CU_ASSERT_EQUAL(values.count, 8);
 	CU_ASSERT_EQUAL(values.flag, 0);
@@ -357,10 +355,10 @@ TEST(parameters_reach_attach_as_given_or_by_default)
 TEST(a_range_of_qps_ends_at_the_last_number)
 {
 	start();
-	rig_context(&rig, "a", "strict", "qp=0xFFFFFC;must=3;qps=3");
-	CU_ASSERT_PTR_NOT_NULL(sp_qp_table_find(rig.nic->qps, 0xFFFFFE));
-	CU_ASSERT_PTR_NULL(sp_qp_table_find(rig.nic->qps, 0xFFFFFF));
-	CU_ASSERT_PTR_NULL(sp_qp_table_find(rig.nic->qps, 0xFFFFFB));
+	dut_context(&dut, "a", "strict", "qp=0xFFFFFC;must=3;qps=3");
+	CU_ASSERT_PTR_NOT_NULL(sp_qp_table_find(dut.nic->qps, 0xFFFFFE));
+	CU_ASSERT_PTR_NULL(sp_qp_table_find(dut.nic->qps, 0xFFFFFF));
+	CU_ASSERT_PTR_NULL(sp_qp_table_find(dut.nic->qps, 0xFFFFFB));
 	end();
 }
 
@@ -370,9 +368,9 @@ TEST(a_qp_is_free_again_once_its_context_has_gone)
 
 	start();
 	for (unsigned i = 0; i < 3; i++) {
-		id = rig_context(&rig, "a", "strict", "qp=16;qps=4;must=3");
-		CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
-		CU_ASSERT_PTR_NULL(sp_qp_table_find(rig.nic->qps, 17));
+		id = dut_context(&dut, "a", "strict", "qp=16;qps=4;must=3");
+		CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
+		CU_ASSERT_PTR_NULL(sp_qp_table_find(dut.nic->qps, 17));
 	}
 	CU_ASSERT_EQUAL(attached, 3);
 	CU_ASSERT_EQUAL(detached, 3);
@@ -384,8 +382,8 @@ TEST(attachs_calls_are_attachs_alone)
 	struct sp_command cmd = {.op = SP_CMD_QUERY};
 
 	start();
-	cmd.context = rig_context(&rig, "a", "strict", "qp=16;must=3");
-	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, NULL), 0);
+	cmd.context = dut_context(&dut, "a", "strict", "qp=16;must=3");
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, NULL), 0);
 	end();
 }
 
@@ -395,11 +393,11 @@ TEST(an_id_is_not_used_twice)
 
 	start();
 	for (unsigned i = 0; i < 1000; i++) {
-		id = rig_context(&rig, "a", "strict", "qp=16;must=3");
+		id = dut_context(&dut, "a", "strict", "qp=16;must=3");
 		CU_ASSERT_NOT_EQUAL(id, before);
 		CU_ASSERT_NOT_EQUAL(id, 0);
-		CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, before), -ENOENT);
-		CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+		CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, before), -ENOENT);
+		CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
 		before = id;
 	}
 	end();
@@ -416,13 +414,13 @@ TEST(there_is_room_for_4096_contexts)
 
 		snprintf(name, sizeof(name), "c%u", i);
 		snprintf(settings, sizeof(settings), "qp=%u;must=3", 16 + i);
-		last = rig_context(&rig, name, "strict", settings);
+		last = dut_context(&dut, name, "strict", settings);
 	}
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "more", "strict", "qp=10000;must=3", &id, &error), -ENOSPC);
-	say((struct rig_words){0});
-	rig_settle(&rig, 1);
-	sp_nic_context_remove(rig.nic, last);
-	rig_context(&rig, "more", "strict", "qp=10000;must=3");
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "more", "strict", "qp=10000;must=3", &id, &error), -ENOSPC);
+	say((struct probe_words){0});
+	dut_settle(&dut, 1);
+	sp_nic_context_remove(dut.nic, last);
+	dut_context(&dut, "more", "strict", "qp=10000;must=3");
 	end();
 	CU_ASSERT_EQUAL(attached, SP_MAX_CONTEXTS + 1);
 	CU_ASSERT_EQUAL(detached, attached);
@@ -434,16 +432,16 @@ TEST(totals_stay_when_a_context_goes)
 	uint32_t id;
 
 	start();
-	id = rig_context(&rig, "a", "hashed", "qp=16");
+	id = dut_context(&dut, "a", "hashed", "qp=16");
 	for (unsigned i = 0; i < 40; i++)
-		say((struct rig_words){.key = i,
+		say((struct probe_words){.key = i,
 				       .verdict = (uint32_t[]){SP_DONE, SP_DROP(0), SP_DROP(1), SP_ERROR}[i % 4]});
-	rig_settle(&rig, 1);
-	sp_nic_totals(rig.nic, &before);
+	dut_settle(&dut, 1);
+	sp_nic_totals(dut.nic, &before);
 	CU_ASSERT_EQUAL(before.taken, 10);
 	CU_ASSERT_EQUAL(before.dropped, 30);
-	sp_nic_context_remove(rig.nic, id);
-	sp_nic_totals(rig.nic, &after);
+	sp_nic_context_remove(dut.nic, id);
+	sp_nic_totals(dut.nic, &after);
 	CU_ASSERT(!memcmp(&before, &after, sizeof(before)));
 	end();
 }
@@ -458,30 +456,30 @@ TEST(a_companion_sees_the_messages_of_the_first_and_what_it_accepts)
 		uint32_t id;
 
 		start();
-		id = rig_context(&rig, "a", "first", seconds[k]);
+		id = dut_context(&dut, "a", "first", seconds[k]);
 		CU_ASSERT_EQUAL(exported, 1);
-		say((struct rig_words){.key = 7, .serial = 1});
-		say((struct rig_words){.key = 7, .serial = 2, .verdict = SP_DROP(0)});
-		say((struct rig_words){.key = 7, .serial = 3, .verdict = SP_FORWARD});
-		say((struct rig_words){.key = 7, .serial = 4, .verdict = SP_END});
-		rig_settle(&rig, 1);
-		say((struct rig_words){.key = 8, .serial = 5, .header = SP_DROP(0)}); /* refused: not a message */
-		say((struct rig_words){.key = SP_NO_MESSAGE, .serial = 6});	      /* of no message */
-		say((struct rig_words){.key = 9, .serial = 7});
-		rig_settle(&rig, 2);
+		say((struct probe_words){.key = 7, .serial = 1});
+		say((struct probe_words){.key = 7, .serial = 2, .verdict = SP_DROP(0)});
+		say((struct probe_words){.key = 7, .serial = 3, .verdict = SP_FORWARD});
+		say((struct probe_words){.key = 7, .serial = 4, .verdict = SP_END});
+		dut_settle(&dut, 1);
+		say((struct probe_words){.key = 8, .serial = 5, .header = SP_DROP(0)}); /* refused: not a message */
+		say((struct probe_words){.key = SP_NO_MESSAGE, .serial = 6});	      /* of no message */
+		say((struct probe_words){.key = 9, .serial = 7});
+		dut_settle(&dut, 2);
 		CU_ASSERT_STRING_EQUAL(letters(0), "ahppppchphp");
 		CU_ASSERT_STRING_EQUAL(letters(1), "ahppchp");
-		for (unsigned i = 0; i < rig_log.n; i++) {
-			const struct rig_call *call = &rig_log.call[i];
+		for (unsigned i = 0; i < probe_log.n; i++) {
+			const struct probe_call *call = &probe_log.call[i];
 
 			CU_ASSERT(!call->dirty); /* each has its own state, zeroed before its header */
 			if (call->companion && call->what == 'p')
 				CU_ASSERT(call->serial == 1 || call->serial == 4 || call->serial == 7);
 		}
 		/* What it answers changes nothing: the counters are the first's verdicts. */
-		CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), 4);
-		CU_ASSERT_EQUAL(rig_counter(&rig, id, "probe-zero"), 2);
-		rig_check_totals(&rig);
+		CU_ASSERT_EQUAL(dut_counter(&dut, id, "packets"), 4);
+		CU_ASSERT_EQUAL(dut_counter(&dut, id, "probe-zero"), 2);
+		dut_check_totals(&dut);
 		end();
 	}
 }
@@ -492,37 +490,37 @@ TEST(a_companions_bursts_are_what_the_first_has_accepted_in_a_row)
 
 	start();
 	bursts = 0;
-	id = rig_context(&rig, "a", "first", "qp=16;companion=second-burst");
-	say((struct rig_words){.key = 7, .serial = 1});
-	say((struct rig_words){.key = 7, .serial = 2});
-	say((struct rig_words){.key = 7, .serial = 3});
-	say((struct rig_words){.key = 7, .serial = 4, .verdict = SP_DROP(0)});
-	say((struct rig_words){.key = 7, .serial = 5});
-	say((struct rig_words){.key = 7, .serial = 6, .verdict = SP_END});
-	rig_settle(&rig, 1);
+	id = dut_context(&dut, "a", "first", "qp=16;companion=second-burst");
+	say((struct probe_words){.key = 7, .serial = 1});
+	say((struct probe_words){.key = 7, .serial = 2});
+	say((struct probe_words){.key = 7, .serial = 3});
+	say((struct probe_words){.key = 7, .serial = 4, .verdict = SP_DROP(0)});
+	say((struct probe_words){.key = 7, .serial = 5});
+	say((struct probe_words){.key = 7, .serial = 6, .verdict = SP_END});
+	dut_settle(&dut, 1);
 	CU_ASSERT_STRING_EQUAL(letters(1), "ahpppppc");
 	CU_ASSERT_EQUAL(bursts, 3); /* the one that ends the message goes alone */
-	for (unsigned i = 0; i < rig_log.n; i++)
-		if (rig_log.call[i].companion && rig_log.call[i].what == 'p')
-			CU_ASSERT_NOT_EQUAL(rig_log.call[i].serial, 4);
+	for (unsigned i = 0; i < probe_log.n; i++)
+		if (probe_log.call[i].companion && probe_log.call[i].what == 'p')
+			CU_ASSERT_NOT_EQUAL(probe_log.call[i].serial, 4);
 	/* What it answers for a run changes nothing either. */
-	CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), 5);
-	CU_ASSERT_EQUAL(rig_counter(&rig, id, "probe-zero"), 1);
-	rig_check_totals(&rig);
+	CU_ASSERT_EQUAL(dut_counter(&dut, id, "packets"), 5);
+	CU_ASSERT_EQUAL(dut_counter(&dut, id, "probe-zero"), 1);
+	dut_check_totals(&dut);
 	end();
 }
 
 TEST(header_of_the_first_comes_first_and_its_completion_last)
 {
 	start();
-	rig_context(&rig, "a", "first", "qp=16;companion=second");
-	say((struct rig_words){.key = 7, .verdict = SP_END});
-	rig_settle(&rig, 1);
-	CU_ASSERT_STRING_EQUAL(rig_letters(7), "hhppcc");
-	CU_ASSERT_EQUAL_FATAL(rig_log.n, 8);
-	CU_ASSERT(!rig_log.call[2].companion && rig_log.call[3].companion);
-	CU_ASSERT(!rig_log.call[4].companion && rig_log.call[5].companion);
-	CU_ASSERT(rig_log.call[6].companion && !rig_log.call[7].companion);
+	dut_context(&dut, "a", "first", "qp=16;companion=second");
+	say((struct probe_words){.key = 7, .verdict = SP_END});
+	dut_settle(&dut, 1);
+	CU_ASSERT_STRING_EQUAL(probe_letters(7), "hhppcc");
+	CU_ASSERT_EQUAL_FATAL(probe_log.n, 8);
+	CU_ASSERT(!probe_log.call[2].companion && probe_log.call[3].companion);
+	CU_ASSERT(!probe_log.call[4].companion && probe_log.call[5].companion);
+	CU_ASSERT(probe_log.call[6].companion && !probe_log.call[7].companion);
 	end();
 }
 
@@ -531,15 +529,15 @@ TEST(both_are_told_when_the_context_goes_and_detached_once)
 	uint32_t id;
 
 	start();
-	id = rig_context(&rig, "a", "first", "qp=16;companion=second");
-	say((struct rig_words){.key = 7});
-	rig_settle(&rig, 1);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+	id = dut_context(&dut, "a", "first", "qp=16;companion=second");
+	say((struct probe_words){.key = 7});
+	dut_settle(&dut, 1);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
 	CU_ASSERT_STRING_EQUAL(letters(0), "ahpcd");
 	CU_ASSERT_STRING_EQUAL(letters(1), "ahpcd");
-	for (unsigned i = 0; i < rig_log.n; i++)
-		if (rig_log.call[i].what == 'c')
-			CU_ASSERT_EQUAL(rig_log.call[i].serial, SP_END_DETACH);
+	for (unsigned i = 0; i < probe_log.n; i++)
+		if (probe_log.call[i].what == 'c')
+			CU_ASSERT_EQUAL(probe_log.call[i].serial, SP_END_DETACH);
 	end();
 }
 
@@ -549,7 +547,7 @@ TEST(a_companion_that_fails_to_attach_takes_the_first_back)
 	uint32_t id;
 
 	start();
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "a", "first", "qp=16;companion=second;second-fails=yes", &id, &error),
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "a", "first", "qp=16;companion=second;second-fails=yes", &id, &error),
 			-EIO);
 	CU_ASSERT_STRING_EQUAL(letters(0), "ad");
 	CU_ASSERT_STRING_EQUAL(letters(1), "a");
@@ -562,16 +560,16 @@ TEST(the_hosts_events_are_the_firsts_and_the_companions)
 	uint32_t id;
 
 	start();
-	id = rig_context(&rig, "a", "first", "qp=16;companion=second");
+	id = dut_context(&dut, "a", "first", "qp=16;companion=second");
 	for (unsigned i = 0; i < 3; i++) {
-		struct sp_command cmd = {.op = RIG_CMD_EVENT, .context = id, .arg = {100 + i}};
+		struct sp_command cmd = {.op = PROBE_CMD_EVENT, .context = id, .arg = {100 + i}};
 
-		say((struct rig_words){.key = i, .verdict = SP_END});
-		rig_settle(&rig, i);
-		CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, NULL), 0);
+		say((struct probe_words){.key = i, .verdict = SP_END});
+		dut_settle(&dut, i);
+		CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, NULL), 0);
 	}
 	for (unsigned i = 0; i < 6; i++) {
-		CU_ASSERT_EQUAL_FATAL(sp_event_take(rig.dev, id, &e), 1);
+		CU_ASSERT_EQUAL_FATAL(sp_event_take(dut.dev, id, &e), 1);
 		CU_ASSERT_EQUAL(e.cookie, i % 2 ? 100 + i / 2 : i / 2);
 		CU_ASSERT_EQUAL(e.context, id);
 	}
@@ -584,16 +582,16 @@ TEST(commands_that_the_first_does_not_know_are_the_companions)
 	struct sp_event e;
 
 	start();
-	cmd.context = rig_context(&rig, "a", "first", "qp=16;companion=second");
-	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, &e), 0);
+	cmd.context = dut_context(&dut, "a", "first", "qp=16;companion=second");
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, &e), 0);
 	CU_ASSERT_EQUAL(e.arg[0], 8);
 	CU_ASSERT_EQUAL(e.context, cmd.context);
-	cmd.op = RIG_CMD_FAIL; /* the first knows it, and says no */
-	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, &e), -7);
+	cmd.op = PROBE_CMD_FAIL; /* the first knows it, and says no */
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, &e), -7);
 	cmd.op = SP_CMD_OWN + 51;
-	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, &e), -ENOENT);
-	cmd.context = rig_context(&rig, "b", "first", "qp=17");
-	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, &e), -EOPNOTSUPP);
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, &e), -ENOENT);
+	cmd.context = dut_context(&dut, "b", "first", "qp=17");
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, &e), -EOPNOTSUPP);
 	end();
 }
 
@@ -603,8 +601,8 @@ TEST(only_a_companion_has_a_first)
 	uint32_t id;
 
 	start();
-	id = rig_context(&rig, "a", "first", "qp=16");
-	CU_ASSERT_PTR_NULL(sp_first(&sp_context_by_id(rig.nic, id)->view[0]->pub, &one));
+	id = dut_context(&dut, "a", "first", "qp=16");
+	CU_ASSERT_PTR_NULL(sp_first(&sp_context_by_id(dut.nic, id)->view[0]->pub, &one));
 	end();
 }
 
@@ -614,12 +612,12 @@ static uint64_t hash_of(uint64_t seed, uint64_t secret, const void *bytes, size_
 	uint64_t hash;
 	uint32_t id;
 
-	rig_prepare(&rig, 1);
-	rig.config.seed = seed;
-	rig.config.secret = secret;
-	rig_create(&rig);
-	id = rig_context(&rig, "a", "first", "qp=16");
-	hash = sp_hash(&sp_context_by_id(rig.nic, id)->view[0]->pub, bytes, len);
+	dut_prepare(&dut, 1);
+	dut.config.seed = seed;
+	dut.config.secret = secret;
+	dut_create(&dut);
+	id = dut_context(&dut, "a", "first", "qp=16");
+	hash = sp_hash(&sp_context_by_id(dut.nic, id)->view[0]->pub, bytes, len);
 	CU_ASSERT(hash < 1ull << 63);
 	end();
 	return hash;

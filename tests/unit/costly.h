@@ -4,11 +4,10 @@
 #define TESTS_COSTLY_H
 
 #include "../../pipeline/metered.h"
-#include "rig.h"
+#include "../lib/dut.h"
 
 #define BUDGET "budget=100;overrun="
 
-static struct rig rig;
 static uint64_t cycles, looks; /* the clock, and how often it has been read */
 
 static uint64_t look(void *arg)
@@ -160,10 +159,10 @@ SP_HANDLER(beside)
 
 static inline void start(uint16_t workers, bool measured)
 {
-	rig_prepare(&rig, workers);
-	rig.config.cycles = measured ? look : NULL;
-	rig.config.cycles_arg = &looks;
-	rig_create(&rig);
+	dut_prepare(&dut, workers);
+	dut.config.cycles = measured ? look : NULL;
+	dut.config.cycles_arg = &looks;
+	dut_create(&dut);
 	cycles = looks = keeps = refused = 0;
 }
 
@@ -171,8 +170,8 @@ static inline void feed(uint16_t queue, uint32_t qp, struct say say)
 {
 	struct frame f;
 
-	rig_roce(&f, FRAME_IP4, qp, 0, &say, sizeof(say));
-	rig_feed_bytes(&rig.port, queue, 0, f.bytes, f.len);
+	dut_roce(&f, FRAME_IP4, qp, 0, &say, sizeof(say));
+	dut_feed_bytes(&dut.port, queue, 0, f.bytes, f.len);
 }
 
 static inline void burst(uint32_t qp, unsigned n, uint32_t cost)
@@ -185,12 +184,12 @@ static inline int tell(uint32_t id, uint64_t cost, sp_time at, unsigned slices, 
 {
 	struct sp_command cmd = {.op = SP_CMD_OWN, .context = id, .arg = {cost, at, slices, sends}};
 
-	return sp_command_call(rig.dev, &cmd, NULL);
+	return sp_command_call(dut.dev, &cmd, NULL);
 }
 
 static inline struct sp_view *view(uint32_t id, uint16_t worker)
 {
-	return sp_context_by_id(rig.nic, id)->view[worker];
+	return sp_context_by_id(dut.nic, id)->view[worker];
 }
 
 static inline struct sp_meter *meter(uint32_t id)
@@ -200,7 +199,7 @@ static inline struct sp_meter *meter(uint32_t id)
 
 static inline struct state *state(uint32_t id)
 {
-	return sp_context_by_id(rig.nic, id)->state;
+	return sp_context_by_id(dut.nic, id)->state;
 }
 
 static inline uint64_t buckets(const struct sp_meter *m)
@@ -214,8 +213,8 @@ static inline uint64_t buckets(const struct sp_meter *m)
 
 static inline void finish(void)
 {
-	rig_check_totals(&rig);
-	rig_stop(&rig);
+	dut_check_totals(&dut);
+	dut_stop(&dut);
 }
 
 #endif

@@ -20,14 +20,14 @@ TEST(limits_that_are_not_given_are_the_documented_ones)
 {
 	struct sp_device *d;
 
-	rig_start(&rig, 1);
+	dut_start(&dut, 1);
 	d = attached(0, 0, 0, 0);
 	CU_ASSERT_EQUAL(d->account->limit.memory, 1073741824);
 	CU_ASSERT_EQUAL(d->account->limit.contexts, 256);
 	CU_ASSERT_EQUAL(d->account->limit.qps, 16384);
 	CU_ASSERT_EQUAL(d->account->limit.messages, 65536);
 	sp_dev_close(&d->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 TEST(a_limit_of_contexts_holds_is_named_and_closing_gives_back)
@@ -35,7 +35,7 @@ TEST(a_limit_of_contexts_holds_is_named_and_closing_gives_back)
 	struct sp_device *d;
 	uint32_t id[3];
 
-	rig_start(&rig, 1);
+	dut_start(&dut, 1);
 	d = attached(0, 2, 0, 0);
 	id[0] = opened(d, "qp=16");
 	id[1] = opened(d, "qp=17");
@@ -44,11 +44,11 @@ TEST(a_limit_of_contexts_holds_is_named_and_closing_gives_back)
 	CU_ASSERT_EQUAL(try_open(d, "qp=18", &id[2]), -EDQUOT);
 	CU_ASSERT_EQUAL(sp_context_close(&d->pub, id[0]), 0);
 	id[2] = opened(d, "qp=18");
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id[1]), 0); /* ended by the NIC: one less, too */
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id[1]), 0); /* ended by the NIC: one less, too */
 	id[1] = opened(d, "qp=19");
 	CU_ASSERT_EQUAL(try_open(d, "qp=20", &id[0]), -EDQUOT);
 	sp_dev_close(&d->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 TEST(a_limit_of_qps_counts_ranges_single_and_control_ones)
@@ -56,7 +56,7 @@ TEST(a_limit_of_qps_counts_ranges_single_and_control_ones)
 	struct sp_device *d;
 	uint32_t a, b;
 
-	rig_start(&rig, 1);
+	dut_start(&dut, 1);
 	d = attached(0, 0, 8, 0);
 	CU_ASSERT_EQUAL(try_open(d, "qp=100;qps=9", &a), -EDQUOT);
 	CU_ASSERT_STRING_EQUAL(error.text, "this application may have at most 8 QPs");
@@ -71,7 +71,7 @@ TEST(a_limit_of_qps_counts_ranges_single_and_control_ones)
 	CU_ASSERT_EQUAL(d->account->qps, 1);
 	opened(d, "qp=300;qps=7");
 	sp_dev_close(&d->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 TEST(a_limit_of_messages_is_over_all_contexts)
@@ -79,7 +79,7 @@ TEST(a_limit_of_messages_is_over_all_contexts)
 	struct sp_device *d;
 	uint32_t a, b;
 
-	rig_start(&rig, 1);
+	dut_start(&dut, 1);
 	d = attached(0, 0, 0, 100);
 	a = opened(d, "qp=16;messages=60");
 	CU_ASSERT_EQUAL(try_open(d, "qp=17;messages=41", &b), -EDQUOT);
@@ -90,7 +90,7 @@ TEST(a_limit_of_messages_is_over_all_contexts)
 	CU_ASSERT_EQUAL(d->account->messages, 40);
 	opened(d, "qp=16;messages=60");
 	sp_dev_close(&d->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 TEST(a_limit_of_memory_counts_regions_areas_events_queues_and_state)
@@ -100,8 +100,8 @@ TEST(a_limit_of_memory_counts_regions_areas_events_queues_and_state)
 	uint64_t queues, before, context;
 	uint32_t id;
 
-	rig_start(&rig, 1);
-	before = rig.nic->memory_used;
+	dut_start(&dut, 1);
+	before = dut.nic->memory_used;
 	d = attached(1 << 20, 0, 0, 0);
 	queues = d->account->memory;
 	CU_ASSERT(queues >= SP_COMMANDS * 64 && queues < SP_COMMANDS * 64 + 8192);
@@ -120,7 +120,7 @@ TEST(a_limit_of_memory_counts_regions_areas_events_queues_and_state)
 	CU_ASSERT_EQUAL(sp_context_close(&d->pub, id), 0);
 	id = opened(d, "qp=16;alloc=100000");
 	CU_ASSERT(d->account->memory >= queues + context + 100000 && d->account->memory < queues + context + 101000);
-	CU_ASSERT_EQUAL(rig.nic->memory_used, before + d->account->memory);
+	CU_ASSERT_EQUAL(dut.nic->memory_used, before + d->account->memory);
 	CU_ASSERT_EQUAL(sp_context_close(&d->pub, id), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		static const char *const much[] = {"qp=16;area=2M", "qp=16;alloc=2M", "qp=16;messages=60000"};
@@ -129,16 +129,16 @@ TEST(a_limit_of_memory_counts_regions_areas_events_queues_and_state)
 		CU_ASSERT_STRING_EQUAL(error.text, "this application may have at most 1048576 bytes of memory");
 		CU_ASSERT_EQUAL(d->account->memory, queues);
 	}
-	CU_ASSERT_EQUAL(rig.nic->memory_used, before + queues);
+	CU_ASSERT_EQUAL(dut.nic->memory_used, before + queues);
 	sp_dev_close(&d->pub);
-	CU_ASSERT_EQUAL(rig.nic->memory_used, before);
+	CU_ASSERT_EQUAL(dut.nic->memory_used, before);
 	{
 		const struct sp_limits little = {.memory = 1000};
 
-		CU_ASSERT_EQUAL(sp_device_create(rig.nic, true, &little, &d), -EDQUOT); /* not even its queues */
+		CU_ASSERT_EQUAL(sp_device_create(dut.nic, true, &little, &d), -EDQUOT); /* not even its queues */
 	}
-	CU_ASSERT_EQUAL(rig.nic->memory_used, before);
-	rig_stop(&rig);
+	CU_ASSERT_EQUAL(dut.nic->memory_used, before);
+	dut_stop(&dut);
 }
 
 TEST(a_limit_of_regions_keeps_one_from_taking_all_of_the_nics)
@@ -147,7 +147,7 @@ TEST(a_limit_of_regions_keeps_one_from_taking_all_of_the_nics)
 	struct sp_mr *mr = NULL, *first;
 	uint32_t id;
 
-	rig_start(&rig, 1);
+	dut_start(&dut, 1);
 	d = attached(0, 0, 0, 0);
 	other = attached(0, 0, 0, 0);
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 1, &first), 0);
@@ -164,7 +164,7 @@ TEST(a_limit_of_regions_keeps_one_from_taking_all_of_the_nics)
 	CU_ASSERT_EQUAL(sp_mr_alloc(&d->pub, 1, &mr), -EDQUOT);
 	sp_dev_close(&other->pub);
 	sp_dev_close(&d->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 TEST(a_limit_of_filters_keeps_one_from_taking_all_of_the_nics)
@@ -172,7 +172,7 @@ TEST(a_limit_of_filters_keeps_one_from_taking_all_of_the_nics)
 	struct sp_device *d, *other;
 	uint32_t id, first = 0;
 
-	rig_start(&rig, 1);
+	dut_start(&dut, 1);
 	d = attached(0, 0, 0, 0);
 	other = attached(0, 0, 0, 0);
 	for (unsigned i = 0; i < 8; i++) {
@@ -187,7 +187,7 @@ TEST(a_limit_of_filters_keeps_one_from_taking_all_of_the_nics)
 	opened(d, "filter=udp port 8");
 	sp_dev_close(&other->pub);
 	sp_dev_close(&d->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 TEST(what_fails_gives_everything_back)
@@ -212,17 +212,17 @@ TEST(what_fails_gives_everything_back)
 	unsigned open;
 	uint32_t id;
 
-	rig_start(&rig, 1);
+	dut_start(&dut, 1);
 	other = attached(0, 0, 0, 0);
 	opened(other, "qp=900");
 	d = attached(1 << 21, 3, 8, 64);
 	memory = d->account->memory;
-	all = rig.nic->memory_used;
+	all = dut.nic->memory_used;
 	open = descriptors();
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		CU_ASSERT(try_open(d, bad[i], &id) < 0);
 		CU_ASSERT_EQUAL(d->account->memory, memory);
-		CU_ASSERT_EQUAL(rig.nic->memory_used, all);
+		CU_ASSERT_EQUAL(dut.nic->memory_used, all);
 		CU_ASSERT_EQUAL(d->account->contexts, 0);
 		CU_ASSERT_EQUAL(d->account->qps, 0);
 		CU_ASSERT_EQUAL(d->account->messages, 0);
@@ -232,7 +232,7 @@ TEST(what_fails_gives_everything_back)
 	opened(d, "qp=16;qps=7;control=yes;messages=64"); /* all of it is there still */
 	sp_dev_close(&d->pub);
 	sp_dev_close(&other->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 TEST(one_that_takes_all_it_can_leaves_its_neighbour_what_is_his)
@@ -241,7 +241,7 @@ TEST(one_that_takes_all_it_can_leaves_its_neighbour_what_is_his)
 	struct sp_mr *mr;
 	uint32_t id, mine;
 
-	rig_start(&rig, 2);
+	dut_start(&dut, 2);
 	other = attached(1 << 20, 2, 4, 16);
 	mine = opened(other, "qp=900;messages=4");
 	greed = attached(1 << 21, 3, 8, 64);
@@ -259,7 +259,7 @@ TEST(one_that_takes_all_it_can_leaves_its_neighbour_what_is_his)
 	sp_dev_close(&greed->pub);
 	CU_ASSERT_EQUAL(call(other, mine, CMD_NOTE, 1), 0);
 	sp_dev_close(&other->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 TEST(an_application_that_goes_takes_all_that_it_had)
@@ -267,8 +267,8 @@ TEST(an_application_that_goes_takes_all_that_it_had)
 	uint64_t memory;
 	unsigned open;
 
-	rig_start(&rig, 2);
-	memory = rig.nic->memory_used;
+	dut_start(&dut, 2);
+	memory = dut.nic->memory_used;
 	{ /* the notifier's thread and the like are there from the first on */
 		struct sp_device *d = attached(0, 0, 0, 0);
 
@@ -284,14 +284,14 @@ TEST(an_application_that_goes_takes_all_that_it_had)
 		CU_ASSERT_EQUAL(sp_mr_alloc(&d->pub, 1 << 16, &mr), 0);
 		CU_ASSERT_EQUAL(sp_command_post(&d->pub, &cmd), 0);
 		if (i % 2)
-			rig_poll(&rig, i);
+			dut_poll(&dut, i);
 		if (i % 3)
-			CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+			CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
 		sp_dev_close(&d->pub);
-		CU_ASSERT_EQUAL(rig.nic->memory_used, memory);
+		CU_ASSERT_EQUAL(dut.nic->memory_used, memory);
 	}
 	CU_ASSERT_EQUAL(descriptors(), open);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 TEST(an_application_names_only_what_is_its_own)
@@ -301,8 +301,8 @@ TEST(an_application_names_only_what_is_its_own)
 	struct sp_mr *mr, theirs;
 	uint32_t ida, idb, nics;
 
-	rig_start(&rig, 1);
-	nics = rig_context(&rig, "nics", "greedy", "qp=10");
+	dut_start(&dut, 1);
+	nics = dut_context(&dut, "nics", "greedy", "qp=10");
 	a = attached(0, 0, 0, 0);
 	b = attached(0, 0, 0, 0);
 	CU_ASSERT(a->owner && b->owner && a->owner != b->owner);
@@ -327,5 +327,5 @@ TEST(an_application_names_only_what_is_its_own)
 	CU_ASSERT_EQUAL(state_of(nics)->commands, 0);
 	sp_dev_close(&a->pub);
 	sp_dev_close(&b->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }

@@ -23,7 +23,7 @@ static int refuse(struct sp_ctx *c, uint64_t key, uint64_t chunk, uint64_t *want
 
 static void be_busy(void)
 {
-	struct ec *s = sp_context_by_id(rig.nic, id)->companion->state;
+	struct ec *s = sp_context_by_id(dut.nic, id)->companion->state;
 
 	real = s->first;
 	busy = *real;

@@ -8,14 +8,13 @@
 #include "../../handlers/wire/sdr.h"
 #include "../../pipeline/context.h"
 #include "ec.h"
-#include "rig.h"
+#include "../lib/dut.h"
 
 enum { K = 32, M = 8, MTU = 1024, CHUNK = 8192, DATA = K * CHUNK, PARITY = M * CHUNK, SLOT = DATA + 4096 };
 #define BASE	 "qp=0x100;mtu=1024;chunk-bytes=8192;max-message-bytes=256K;rkey=7;companion=ec;max-packet-life=0ps;"
 #define RECEIVER BASE "max-messages=4;generations=2"
 #define SENDER	 BASE "max-messages=4;credit=implicit"
 
-static struct rig rig;
 static struct sp_mr *mr;
 static uint8_t memory[4 * SLOT];
 static uint32_t id;
@@ -28,14 +27,14 @@ static inline void begin(const char *settings)
 {
 	static struct sp_random random;
 
-	rig_prepare(&rig, workers);
-	memcpy(rig.config.neighbour[0].ip, rig_peer4, 16);
-	memcpy(rig.config.neighbour[0].mac, rig_peer_mac, 6);
-	rig.config.neighbours = 1;
-	rig_create(&rig);
+	dut_prepare(&dut, workers);
+	memcpy(dut.config.neighbour[0].ip, dut_peer4, 16);
+	memcpy(dut.config.neighbour[0].mac, dut_peer_mac, 6);
+	dut.config.neighbours = 1;
+	dut_create(&dut);
 	memset(memory, 0xEE, sizeof(memory));
-	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(rig.dev, memory, sizeof(memory), &mr), 0);
-	id = rig_context(&rig, "sdr", "sdr", settings);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, memory, sizeof(memory), &mr), 0);
+	id = dut_context(&dut, "sdr", "sdr", settings);
 	sp_random_seed(&random, 1, 1);
 	ec_area_new(&area, SP_EC_MDS, K, M, K, CHUNK, CHUNK, &random);
 	now = SP_MS;
@@ -45,17 +44,17 @@ static inline void begin(const char *settings)
 static inline void end(void)
 {
 	if (id)
-		CU_ASSERT_EQUAL(sp_context_close(rig.dev, id), 0);
+		CU_ASSERT_EQUAL(sp_context_close(dut.dev, id), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0); /* nothing holds it */
 	ec_area_free(&area);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 static inline int call(uint16_t op, uint64_t cookie, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4)
 {
 	const struct sp_command c = {.op = op, .context = id, .cookie = cookie, .arg = {a0, a1, a2, a3, a4}};
 
-	return sp_command_call(rig.dev, &c, NULL);
+	return sp_command_call(dut.dev, &c, NULL);
 }
 
 static inline uint8_t *slot(uint64_t k)
@@ -80,7 +79,7 @@ static inline void packet(uint64_t k, unsigned p, unsigned last, const uint8_t *
 	static struct frame f;
 	uint8_t *bth;
 
-	rig_roce(&f, FRAME_IP4, 0x100 + (uint32_t)(k / 4 % generations), 0, NULL, SP_SDR_HEADER + MTU);
+	dut_roce(&f, FRAME_IP4, 0x100 + (uint32_t)(k / 4 % generations), 0, NULL, SP_SDR_HEADER + MTU);
 	bth = f.bytes + f.l4 + 8;
 	bth[1] = p == last ? bth[1] | 0x80 : bth[1] & 0x7F;
 	sp_store_be64(f.bytes + f.data, k % 4 * (256 << 10) + (uint64_t)p * MTU);
@@ -88,8 +87,8 @@ static inline void packet(uint64_t k, unsigned p, unsigned last, const uint8_t *
 	sp_store_be32(f.bytes + f.data + 12, MTU);
 	sp_store_be32(f.bytes + f.data + 16, (uint32_t)(k % 4) << 22 | p << 4 | (immediate >> p % 8 * 4 & 15));
 	memcpy(f.bytes + f.data + SP_SDR_HEADER, bytes, MTU);
-	rig_seal(&f);
-	rig_feed_bytes(&rig.port, queue, 0, f.bytes, f.len);
+	dut_seal(&f);
+	dut_feed_bytes(&dut.port, queue, 0, f.bytes, f.len);
 }
 
 static const uint32_t right = 0x7FFFFFFF; /* stands for the immediate that fits */
@@ -122,7 +121,7 @@ static inline uint64_t total(enum sp_ec_total which)
 	const struct sp_command c = {.op = SP_CMD_QUERY, .context = id, .arg = {which}};
 	struct sp_event answer;
 
-	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &c, &answer), 0);
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &c, &answer), 0);
 	return answer.arg[0];
 }
 
@@ -131,7 +130,7 @@ static inline const struct sp_sdr_recv_status *status(uint64_t k)
 	void *at;
 	uint64_t len;
 
-	CU_ASSERT_EQUAL_FATAL(sp_context_area(rig.dev, id, &at, &len), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_context_area(dut.dev, id, &at, &len), 0);
 	return (const struct sp_sdr_recv_status *)((uint8_t *)at + 128) + k % 4;
 }
 
@@ -155,7 +154,7 @@ static inline bool is_whole(uint64_t k)
 
 static inline void settle(void)
 {
-	rig_settle(&rig, now);
+	dut_settle(&dut, now);
 	now += SP_US;
 }
 

@@ -22,17 +22,17 @@ TEST(impossible_codes_are_refused_by_name)
 	uint32_t none;
 
 	begin(RECEIVER);
-	CU_ASSERT_EQUAL(sp_context_close(rig.dev, id), 0);
+	CU_ASSERT_EQUAL(sp_context_close(dut.dev, id), 0);
 	id = 0;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-		CU_ASSERT(rig_try_context(&rig, "bad", "sdr", bad[i][1], &none, &error) < 0);
+		CU_ASSERT(dut_try_context(&dut, "bad", "sdr", bad[i][1], &none, &error) < 0);
 		if (strcmp(error.key, bad[i][0]))
 			printf("# %s: %s: %s\n", bad[i][1], error.key, error.text);
 		CU_ASSERT_STRING_EQUAL(error.key, bad[i][0]);
 	}
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "bad", "count", "filter=udp;companion=ec", &none, &error), -EINVAL);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "bad", "count", "filter=udp;companion=ec", &none, &error), -EINVAL);
 	CU_ASSERT_STRING_EQUAL(error.key, "companion");
-	CU_ASSERT(rig_try_context(&rig, "bad", "ec", "filter=udp", &none, &error) < 0);
+	CU_ASSERT(dut_try_context(&dut, "bad", "ec", "filter=udp", &none, &error) < 0);
 	end();
 }
 
@@ -141,8 +141,8 @@ static void connect_peer(void)
 {
 	struct sp_command c = {.op = SP_SDR_CMD_CONNECT, .context = id, .arg = {[2] = 0x200, 1, 2, 7}};
 
-	memcpy(c.arg, rig_peer4, 16);
-	CU_ASSERT_EQUAL_FATAL(sp_command_call(rig.dev, &c, NULL), 0);
+	memcpy(c.arg, dut_peer4, 16);
+	CU_ASSERT_EQUAL_FATAL(sp_command_call(dut.dev, &c, NULL), 0);
 }
 
 static int send_data(uint64_t k)
@@ -167,9 +167,9 @@ TEST(parity_is_sent_as_defined_behind_the_data)
 	CU_ASSERT_EQUAL(send_data(0), 0);
 	CU_ASSERT_EQUAL(send_parity(1), 0);
 	settle();
-	CU_ASSERT_EQUAL(rig.port.sents, (DATA + PARITY) / MTU);
-	for (unsigned i = 0; i < rig.port.sents; i++) {
-		const uint8_t *bth = rig.port.sent[i].bytes + 42, *reth = bth + 12;
+	CU_ASSERT_EQUAL(dut.port.sents, (DATA + PARITY) / MTU);
+	for (unsigned i = 0; i < dut.port.sents; i++) {
+		const uint8_t *bth = dut.port.sent[i].bytes + 42, *reth = bth + 12;
 		const uint32_t imm = sp_load_be32(reth + 16), p = imm >> 4 & 0x3FFFF;
 
 		if (imm >> 22 == 0) {
@@ -226,14 +226,14 @@ TEST(commands_for_parity_are_not_believed)
 					     .cookie = 1,
 					     .arg = {mr->id, 0, DATA, mr->id, SLOT, which}};
 
-		CU_ASSERT_EQUAL(sp_command_call(rig.dev, &c, NULL), -EINVAL);
+		CU_ASSERT_EQUAL(sp_command_call(dut.dev, &c, NULL), -EINVAL);
 	}
 	CU_ASSERT_EQUAL(call(SP_CMD_QUERY, 0, SP_EC_TOTALS, 0, 0, 0, 0), -EINVAL);
 	CU_ASSERT_EQUAL(call(SP_EC_CMD_PARITY + 1, 1, mr->id, 0, DATA, mr->id, SLOT), -EOPNOTSUPP);
 	CU_ASSERT_EQUAL(send_parity(1), 0);
 	CU_ASSERT_EQUAL(send_parity(1), -EINVAL);
 	settle();
-	CU_ASSERT_EQUAL(rig.port.sents, (DATA + PARITY) / MTU);
+	CU_ASSERT_EQUAL(dut.port.sents, (DATA + PARITY) / MTU);
 	end();
 	/* More parity than a message may be long; of no bytes, one packet. */
 	begin(BASE "max-messages=4;credit=implicit;k=4;m=5");
@@ -242,7 +242,7 @@ TEST(commands_for_parity_are_not_believed)
 	CU_ASSERT_EQUAL(call(SP_EC_CMD_PARITY, 1, mr->id, 0, DATA, mr->id, SLOT), -EINVAL);
 	CU_ASSERT_EQUAL(call(SP_EC_CMD_PARITY, 1, 0, 0, 0, 0, 0), 0);
 	settle();
-	CU_ASSERT_EQUAL(rig.port.sents, DATA / MTU + 1);
+	CU_ASSERT_EQUAL(dut.port.sents, DATA / MTU + 1);
 	end();
 }
 
@@ -257,18 +257,18 @@ TEST(a_connection_or_a_context_may_end_while_parity_is_made)
 		}
 		CU_ASSERT_EQUAL(call(SP_SDR_CMD_SEND, 4, mr->id, 0, MTU, 0, 0), -EAGAIN); /* all slots are in use */
 		while (!total(SP_EC_ENCODE_SLICES))
-			rig_poll(&rig, now);
+			dut_poll(&dut, now);
 		CU_ASSERT_EQUAL(total(SP_EC_ENCODED), 0);
 		CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
 		if (whole) {
-			CU_ASSERT_EQUAL(sp_context_close(rig.dev, id), 0);
+			CU_ASSERT_EQUAL(sp_context_close(dut.dev, id), 0);
 			id = 0;
 		} else {
 			CU_ASSERT_EQUAL(call(SP_CMD_CLOSE, 0, 0, 0, 0, 0, 0), 0);
 		}
 		settle();
-		for (unsigned i = 0; i < rig.port.sents; i++)
-			CU_ASSERT_EQUAL(rig.port.sent[i].bytes[42 + 12 + 16] >> 6 & 1, 0); /* no parity has left */
+		for (unsigned i = 0; i < dut.port.sents; i++)
+			CU_ASSERT_EQUAL(dut.port.sent[i].bytes[42 + 12 + 16] >> 6 & 1, 0); /* no parity has left */
 		end();
 	}
 }

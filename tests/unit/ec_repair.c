@@ -12,7 +12,7 @@ static void mid_repair(uint64_t k, unsigned lost)
 	settle();
 	parity(k, lost, right);
 	while (total(SP_EC_DECODE_SLICES) == before)
-		CU_ASSERT_NOT_EQUAL_FATAL(rig_poll(&rig, now), 0);
+		CU_ASSERT_NOT_EQUAL_FATAL(dut_poll(&dut, now), 0);
 	CU_ASSERT_EQUAL(bitmap(k), UINT32_MAX << lost);
 }
 
@@ -34,7 +34,7 @@ TEST(the_packet_that_makes_it_possible_starts_the_repair_in_slices)
 	       sp_ec_immediate(SP_EC_CODE_MDS, K, M, DATA));
 	while (!is_whole(0)) {
 		slices = total(SP_EC_DECODE_SLICES);
-		CU_ASSERT_NOT_EQUAL_FATAL(rig_poll(&rig, now), 0);
+		CU_ASSERT_NOT_EQUAL_FATAL(dut_poll(&dut, now), 0);
 		CU_ASSERT(total(SP_EC_DECODE_SLICES) <= slices + 1);
 	}
 	settle();
@@ -43,7 +43,7 @@ TEST(the_packet_that_makes_it_possible_starts_the_repair_in_slices)
 	CU_ASSERT_EQUAL(total(SP_EC_REPAIRED_CHUNKS), M);
 	CU_ASSERT_EQUAL(total(SP_EC_DECODED), 1);
 	CU_ASSERT_EQUAL(total(SP_EC_DECODED_BYTES), M * CHUNK);
-	CU_ASSERT_EQUAL(rig_counter(&rig, id, "parity_packets"), PARITY / MTU);
+	CU_ASSERT_EQUAL(dut_counter(&dut, id, "parity_packets"), PARITY / MTU);
 	CU_ASSERT_EQUAL(status(0)->packets, (K - M) * CHUNK / MTU);
 	CU_ASSERT_EQUAL(call(SP_CMD_COMPLETE, 0, 0, 0, 0, 0, 0), 0);
 	CU_ASSERT_EQUAL(total(SP_EC_FAILED), 0);
@@ -63,12 +63,12 @@ TEST(what_comes_for_a_chunk_in_repair_is_counted_and_not_written)
 	settle();
 	CU_ASSERT(is_whole(0));
 	CU_ASSERT_EQUAL(total(SP_EC_REPAIRED_CHUNKS), M);
-	CU_ASSERT_EQUAL(rig_counter(&rig, id, "late_data_packets"), M * CHUNK / MTU);
-	CU_ASSERT_EQUAL(rig_counter(&rig, id, "duplicates"), M * CHUNK / MTU);
+	CU_ASSERT_EQUAL(dut_counter(&dut, id, "late_data_packets"), M * CHUNK / MTU);
+	CU_ASSERT_EQUAL(dut_counter(&dut, id, "duplicates"), M * CHUNK / MTU);
 	packet(0, 0, DATA / MTU - 1, other, 0); /* and after it */
 	settle();
 	CU_ASSERT(is_whole(0));
-	CU_ASSERT_EQUAL(rig_counter(&rig, id, "late_data_packets"), M * CHUNK / MTU + 1);
+	CU_ASSERT_EQUAL(dut_counter(&dut, id, "late_data_packets"), M * CHUNK / MTU + 1);
 	/* The next message's are not late. */
 	post_pair(2);
 	for (unsigned k = 0; k < 2; k++)
@@ -78,7 +78,7 @@ TEST(what_comes_for_a_chunk_in_repair_is_counted_and_not_written)
 	data_but(4, 0);
 	settle();
 	CU_ASSERT(is_whole(4));
-	CU_ASSERT_EQUAL(rig_counter(&rig, id, "late_data_packets"), M * CHUNK / MTU + 1);
+	CU_ASSERT_EQUAL(dut_counter(&dut, id, "late_data_packets"), M * CHUNK / MTU + 1);
 	end();
 }
 
@@ -94,7 +94,7 @@ TEST(a_message_ends_after_the_repair_that_it_is_in)
 		CU_ASSERT_EQUAL(status(which)->released, 0);
 		CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
 		for (unsigned i = 0; i < 1000 && !status(which)->released; i++)
-			rig_poll(&rig, now);
+			dut_poll(&dut, now);
 		CU_ASSERT_EQUAL(status(which)->released, which + 1);
 		CU_ASSERT(which ? is_whole(0) : bitmap(0) == 0);
 		memcpy(kept, slot(which), SLOT);
@@ -114,7 +114,7 @@ TEST(a_context_may_end_while_it_repairs)
 	begin(RECEIVER);
 	post_pair(0);
 	mid_repair(0, M);
-	CU_ASSERT_EQUAL(sp_context_close(rig.dev, id), 0);
+	CU_ASSERT_EQUAL(sp_context_close(dut.dev, id), 0);
 	id = 0;
 	settle();
 	end();
@@ -140,7 +140,7 @@ TEST(what_has_not_begun_is_not_repaired_without_its_parity)
 	packet(1, 0, packets - 1, area.right[K], immediate);
 	packet(1, half, packets - 1, area.right[K], immediate);
 	while (!total(SP_EC_DECODE_SLICES))
-		CU_ASSERT_NOT_EQUAL_FATAL(rig_poll(&rig, now), 0);
+		CU_ASSERT_NOT_EQUAL_FATAL(dut_poll(&dut, now), 0);
 	CU_ASSERT_EQUAL(total(SP_EC_DECODED), 0);
 	CU_ASSERT_EQUAL(call(SP_CMD_COMPLETE, 1, 0, 0, 0, 0, 0), 0);
 	settle();
@@ -155,7 +155,7 @@ TEST(what_has_not_begun_is_not_repaired_without_its_parity)
 
 static uint64_t slices_of(uint16_t worker)
 {
-	return sp_context_by_id(rig.nic, id)->companion->view[worker]->pub.counters[SP_EC_DECODE_SLICES];
+	return sp_context_by_id(dut.nic, id)->companion->view[worker]->pub.counters[SP_EC_DECODE_SLICES];
 }
 
 /* Of two submessages `lost` chunks each are missing; of the parity all packets but two have come, each the last of a
@@ -189,7 +189,7 @@ TEST(workers_repair_one_message_together)
 	CU_ASSERT_EQUAL(total(SP_EC_DECODE_SLICES), 0);
 	last_of_chunks(0, 8 * CHUNK / MTU);
 	while (!slices_of(0) || !slices_of(1))
-		CU_ASSERT_NOT_EQUAL_FATAL(rig_poll(&rig, now), 0);
+		CU_ASSERT_NOT_EQUAL_FATAL(dut_poll(&dut, now), 0);
 	CU_ASSERT_EQUAL(total(SP_EC_DECODED), 0); /* both are at it */
 	settle();
 	CU_ASSERT_EQUAL(total(SP_EC_DECODED), 2);
@@ -240,7 +240,7 @@ TEST(many_submessages_are_looked_at_a_few_at_a_time)
 	packet(0, chunks - 1, chunks - 1, area.right[(chunks - 1) % K] + MTU, 0);
 	do {
 		slices = total(SP_EC_DECODED);
-		CU_ASSERT_NOT_EQUAL_FATAL(rig_poll(&rig, now), 0);
+		CU_ASSERT_NOT_EQUAL_FATAL(dut_poll(&dut, now), 0);
 		CU_ASSERT(total(SP_EC_DECODED) <= slices + 64); /* EC_LOOKS */
 	} while (total(SP_EC_DECODED) < chunks / 2 - 1);
 	CU_ASSERT(total(SP_EC_DECODE_SLICES) <= 4); /* a submessage is 1024 * 3 + SP_EC_ONE of SP_EC_SLICE */
@@ -319,7 +319,7 @@ TEST(parity_repairs_its_own_message_only)
 	memset(slot(0), 0xEE, SLOT);
 	post(4, DATA);
 	now += SP_MS;
-	rig_run(&rig, now, now + 10 * SP_MS);
+	dut_run(&dut, now, now + 10 * SP_MS);
 	now += 10 * SP_MS;
 	CU_ASSERT_EQUAL(status(4)->message, 5);
 	data_but(4, M);

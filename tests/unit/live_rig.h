@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "plugins/live.h"
-#include "rig.h"
+#include "../lib/dut.h"
 
 struct live_call {
 	unsigned load, worker;
@@ -89,26 +89,26 @@ static inline const char *live_built(const char *kind)
 
 static inline void live_frame(struct frame *f, uint32_t qp, const struct live_words *w)
 {
-	rig_roce(f, FRAME_IP4, qp, w->serial, w, sizeof(*w));
+	dut_roce(f, FRAME_IP4, qp, w->serial, w, sizeof(*w));
 }
 
-static inline void live_feed_at(struct rig *r, uint32_t qp, uint16_t queue, sp_time at, const struct live_words *w)
+static inline void live_feed_at(struct dut *r, uint32_t qp, uint16_t queue, sp_time at, const struct live_words *w)
 {
 	struct frame f;
 
 	live_frame(&f, qp, w);
-	rig_feed_bytes(&r->port, queue, at, f.bytes, f.len);
+	dut_feed_bytes(&r->port, queue, at, f.bytes, f.len);
 }
 
 /* One packet of message key; verdict SP_DONE, SP_END ... */
-static inline void live_feed(struct rig *r, uint32_t qp, uint64_t key, uint32_t verdict)
+static inline void live_feed(struct dut *r, uint32_t qp, uint64_t key, uint32_t verdict)
 {
 	static uint32_t serial;
 
 	live_feed_at(r, qp, 0, 0, &(struct live_words){LIVE_MAGIC, ++serial, key, verdict, 0, 0});
 }
 
-static inline void live_act(struct rig *r, uint32_t qp, uint64_t key, uint32_t action, uint64_t arg)
+static inline void live_act(struct dut *r, uint32_t qp, uint64_t key, uint32_t action, uint64_t arg)
 {
 	live_feed_at(r, qp, 0, 0, &(struct live_words){LIVE_MAGIC, 0, key, SP_DONE, action, arg});
 }
@@ -128,7 +128,7 @@ static inline uint64_t live_number(const json_t *object, const char *name)
 	return (uint64_t)json_integer_value(n);
 }
 
-static inline int live_try(struct rig *r, const char *name, const char *file, sp_time force, json_t **told,
+static inline int live_try(struct dut *r, const char *name, const char *file, sp_time force, json_t **told,
 			   struct sp_error *error)
 {
 	char *json = NULL;
@@ -141,7 +141,7 @@ static inline int live_try(struct rig *r, const char *name, const char *file, sp
 }
 
 /* To be freed by json_decref(). */
-static inline json_t *live_reload(struct rig *r, const char *kind, sp_time force)
+static inline json_t *live_reload(struct dut *r, const char *kind, sp_time force)
 {
 	struct sp_error error = {.key = ""};
 	json_t *told;
@@ -155,7 +155,7 @@ static inline json_t *live_reload(struct rig *r, const char *kind, sp_time force
 	return told;
 }
 
-static inline void live_load(struct rig *r, const char *kind)
+static inline void live_load(struct dut *r, const char *kind)
 {
 	struct sp_error error = {.key = ""};
 	const int rc = sp_nic_handler_load(r->nic, live_built(kind), NULL, &error);
@@ -166,7 +166,7 @@ static inline void live_load(struct rig *r, const char *kind)
 }
 
 /* The last of it: nothing is mapped any more, and no call was wrong. */
-static inline void live_stop(struct rig *r)
+static inline void live_stop(struct dut *r)
 {
 	struct sp_error error = {.key = ""};
 	uint32_t id;
@@ -181,7 +181,7 @@ static inline void live_stop(struct rig *r)
 	CU_ASSERT_EQUAL(sp_nic_handler_unload(r->nic, "live", &error), 0);
 	CU_ASSERT_EQUAL(live.unloads, live.loads);
 	CU_ASSERT_EQUAL(live.wrong, 0);
-	rig_stop(r);
+	dut_stop(r);
 }
 
 #endif

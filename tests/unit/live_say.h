@@ -5,45 +5,43 @@
 
 #include "live_rig.h"
 
-static struct rig rig;
-
 static inline void start(const char *kind, uint16_t workers)
 {
 	live_clear();
-	rig_start(&rig, workers);
-	live_load(&rig, kind);
+	dut_start(&dut, workers);
+	live_load(&dut, kind);
 }
 
 static inline uint32_t add(const char *name, const char *settings)
 {
-	return rig_context(&rig, name, "live", settings);
+	return dut_context(&dut, name, "live", settings);
 }
 
 static inline void feed(uint64_t key, uint32_t verdict)
 {
-	live_feed(&rig, 5, key, verdict);
+	live_feed(&dut, 5, key, verdict);
 }
 
 static inline void run(void)
 {
-	rig_settle(&rig, rig.nic->worker[0]->now);
+	dut_settle(&dut, dut.nic->worker[0]->now);
 }
 
 static inline unsigned collect(void)
 {
-	return sp_nic_handler_collect(rig.nic);
+	return sp_nic_handler_collect(dut.nic);
 }
 
 static inline void reload(const char *kind)
 {
-	json_decref(live_reload(&rig, kind, 0));
+	json_decref(live_reload(&dut, kind, 0));
 }
 
 static inline void refused_at(const char *name, const char *file, int rc, const char *words, int line)
 {
 	struct sp_error error = {.key = ""};
 	const unsigned unloads = live.unloads, loads = live.loads;
-	const int got = live_try(&rig, name, file, 0, NULL, &error);
+	const int got = live_try(&dut, name, file, 0, NULL, &error);
 
 	if (got != rc || !strstr(error.text, words))
 		printf("# line %d: %d '%s'\n", line, got, error.text);

@@ -4,9 +4,7 @@
 
 #include "../../pipeline/host.h"
 #include "../../pipeline/memory.h"
-#include "rig.h"
-
-static struct rig rig;
+#include "../lib/dut.h"
 
 /* ---- a handler that runs what the test gives it ---- */
 
@@ -73,16 +71,16 @@ static uint32_t id;
 
 static void start(uint64_t limit)
 {
-	rig_prepare(&rig, 1);
-	rig.config.memory_limit = limit;
-	rig_create(&rig);
-	id = rig_context(&rig, "a", "memo", "qp=16");
+	dut_prepare(&dut, 1);
+	dut.config.memory_limit = limit;
+	dut_create(&dut);
+	id = dut_context(&dut, "a", "memo", "qp=16");
 	sees = 0;
 }
 
 static void end(void)
 {
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 static void inside(void (*fn)(struct sp_ctx *))
@@ -90,7 +88,7 @@ static void inside(void (*fn)(struct sp_ctx *))
 	struct sp_command cmd = {.op = CMD_RUN, .context = id};
 
 	todo = fn;
-	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, NULL), 0);
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, NULL), 0);
 }
 
 /* ---- memory ---- */
@@ -172,7 +170,7 @@ TEST(nothing_outside_a_region_is_reached_and_every_try_is_counted)
 
 	start(0);
 	memset(guarded, 0x11, sizeof(guarded));
-	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(rig.dev, guarded + GUARD, SIZE, &mr), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, guarded + GUARD, SIZE, &mr), 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(get_it(mr->id));
 	inside(copy_everywhere);
 	for (unsigned i = 0; i < GUARD; i++)
@@ -202,7 +200,7 @@ TEST(atomics_do_what_they_say)
 	struct sp_mr *mr;
 
 	start(0);
-	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(rig.dev, 24, &mr), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(dut.dev, 24, &mr), 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(get_it(mr->id));
 	inside(do_atomics);
 	CU_ASSERT(((uint64_t *)mr->addr)[0] == 0 && ((uint64_t *)mr->addr)[1] == 0xFF &&
@@ -224,7 +222,7 @@ TEST(alignment_is_that_of_the_address)
 
 	start(0);
 	memset(guarded, 0, sizeof(guarded));
-	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(rig.dev, guarded + 1, 32, &mr), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, guarded + 1, 32, &mr), 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(get_it(mr->id));
 	inside(one_odd);
 	CU_ASSERT_EQUAL(guarded[8], 1);
@@ -239,7 +237,7 @@ TEST(memory_of_the_nics_making_is_zeroed_and_page_aligned)
 
 	start(0);
 	for (unsigned round = 0; round < 3; round++) {
-		CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(rig.dev, 10000, &mr), 0);
+		CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(dut.dev, 10000, &mr), 0);
 		CU_ASSERT_EQUAL((uintptr_t)mr->addr % 4096, 0);
 		for (unsigned i = 0; i < 10000; i++)
 			if (((uint8_t *)mr->addr)[i]) {
@@ -257,12 +255,12 @@ TEST(what_is_no_memory_is_not_registered)
 	struct sp_mr *mr;
 
 	start(0);
-	CU_ASSERT_EQUAL(sp_mr_alloc(rig.dev, 0, &mr), -EINVAL);
-	CU_ASSERT_EQUAL(sp_mr_reg(rig.dev, NULL, 10, &mr), -EINVAL);
-	CU_ASSERT_EQUAL(sp_mr_reg(rig.dev, guarded, 0, &mr), -EINVAL);
-	CU_ASSERT_EQUAL(sp_mr_reg(rig.dev, (void *)(UINTPTR_MAX - 10), 100, &mr), -EINVAL);
-	CU_ASSERT(sp_mr_alloc(rig.dev, UINT64_MAX, &mr) < 0);
-	CU_ASSERT(sp_mr_alloc(rig.dev, UINT64_MAX / 2, &mr) < 0);
+	CU_ASSERT_EQUAL(sp_mr_alloc(dut.dev, 0, &mr), -EINVAL);
+	CU_ASSERT_EQUAL(sp_mr_reg(dut.dev, NULL, 10, &mr), -EINVAL);
+	CU_ASSERT_EQUAL(sp_mr_reg(dut.dev, guarded, 0, &mr), -EINVAL);
+	CU_ASSERT_EQUAL(sp_mr_reg(dut.dev, (void *)(UINTPTR_MAX - 10), 100, &mr), -EINVAL);
+	CU_ASSERT(sp_mr_alloc(dut.dev, UINT64_MAX, &mr) < 0);
+	CU_ASSERT(sp_mr_alloc(dut.dev, UINT64_MAX / 2, &mr) < 0);
 	end();
 }
 
@@ -270,13 +268,13 @@ static int add_region(void *addr, uint64_t len, uint32_t owner, struct sp_mem **
 {
 	const enum sp_backing_kind kind = owner ? SP_BACKING_SHARED : SP_BACKING_PRIVATE;
 	struct sp_backing b;
-	int r = sp_memory_back(rig.nic, NULL, addr, len, kind, &b);
+	int r = sp_memory_back(dut.nic, NULL, addr, len, kind, &b);
 
 	if (r)
 		return r;
-	r = sp_memory_insert(rig.nic, &b, owner, m);
+	r = sp_memory_insert(dut.nic, &b, owner, m);
 	if (r)
-		sp_memory_unback(rig.nic, &b);
+		sp_memory_unback(dut.nic, &b);
 	return r;
 }
 
@@ -292,17 +290,17 @@ TEST(an_old_id_never_names_a_new_region)
 	first = m->id;
 	CU_ASSERT_PTR_NOT_NULL(get_it(first));
 	put_it(mem);
-	CU_ASSERT_EQUAL(sp_memory_remove(rig.nic, first, 0), 0);
+	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, first, 0), 0);
 	CU_ASSERT_PTR_NULL(get_it(first));
-	CU_ASSERT_EQUAL(sp_memory_remove(rig.nic, first, 0), -ENOENT);
+	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, first, 0), -ENOENT);
 	for (unsigned i = 0; i < 70000; i++) { /* every place in the table is used again */
 		if (add_region(guarded, SIZE, 0, &m) || m->id == first)
 			CU_FAIL("id used again");
 		if (i % 1000 == 0)
 			CU_ASSERT_PTR_NULL(get_it(first));
-		sp_memory_remove(rig.nic, m->id, 0);
+		sp_memory_remove(dut.nic, m->id, 0);
 	}
-	CU_ASSERT_EQUAL(sp_memory_remove(rig.nic, first, 0), -ENOENT);
+	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, first, 0), -ENOENT);
 	end();
 }
 
@@ -319,7 +317,7 @@ TEST(the_table_of_regions_is_bounded)
 	}
 	CU_ASSERT_EQUAL(n, 65536);
 	CU_ASSERT_EQUAL(add_region(guarded, 1, 0, &m), -ENOMEM);
-	CU_ASSERT_EQUAL(sp_memory_remove(rig.nic, last, 0), 0);
+	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, last, 0), 0);
 	CU_ASSERT_EQUAL(add_region(guarded, 1, 0, &m), 0);
 	end(); /* frees them all */
 }
@@ -330,7 +328,7 @@ TEST(a_region_in_use_cannot_be_freed)
 	struct sp_mr *mr;
 
 	start(0);
-	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(rig.dev, 4096, &mr), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(dut.dev, 4096, &mr), 0);
 	twice = get_it(mr->id);
 	CU_ASSERT_PTR_EQUAL(get_it(mr->id), twice);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
@@ -348,11 +346,11 @@ TEST(a_region_is_its_owners_alone)
 	start(0);
 	CU_ASSERT_EQUAL_FATAL(add_region(NULL, 100, 5, &theirs), 0);
 	CU_ASSERT_PTR_NULL(get_it(theirs->id)); /* the context belongs to owner 0 */
-	CU_ASSERT_EQUAL(sp_memory_remove(rig.nic, theirs->id, 0), -ENOENT);
-	CU_ASSERT_EQUAL(sp_memory_remove(rig.nic, theirs->id, 5), 0); /* having been looked at has not held it */
+	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, theirs->id, 0), -ENOENT);
+	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, theirs->id, 5), 0); /* having been looked at has not held it */
 	CU_ASSERT_EQUAL_FATAL(add_region(NULL, 100, 5, &theirs), 0);
-	sp_memory_remove_owner(rig.nic, 5);
-	CU_ASSERT_EQUAL(sp_memory_remove(rig.nic, theirs->id, 5), -ENOENT);
+	sp_memory_remove_owner(dut.nic, 5);
+	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, theirs->id, 5), -ENOENT);
 	end();
 }
 
@@ -364,25 +362,25 @@ TEST(memory_is_limited_and_contexts_count)
 	uint32_t other;
 
 	start(1 << 20);
-	used = rig.nic->memory_used;
+	used = dut.nic->memory_used;
 	CU_ASSERT(used > 0); /* the context's state */
-	CU_ASSERT_EQUAL(sp_mr_alloc(rig.dev, (1 << 20) + 1, &none), -EDQUOT);
-	CU_ASSERT_EQUAL(sp_mr_alloc(rig.dev, (1 << 20) - used + 1, &none), -EDQUOT);
-	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(rig.dev, (1 << 20) - used, &mr), 0);
-	CU_ASSERT_EQUAL(sp_mr_reg(rig.dev, guarded, 1, &none), -EDQUOT);
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "b", "memo", "qp=17", &other, &error), -ENOMEM);
+	CU_ASSERT_EQUAL(sp_mr_alloc(dut.dev, (1 << 20) + 1, &none), -EDQUOT);
+	CU_ASSERT_EQUAL(sp_mr_alloc(dut.dev, (1 << 20) - used + 1, &none), -EDQUOT);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(dut.dev, (1 << 20) - used, &mr), 0);
+	CU_ASSERT_EQUAL(sp_mr_reg(dut.dev, guarded, 1, &none), -EDQUOT);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "b", "memo", "qp=17", &other, &error), -ENOMEM);
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "memory-limit"));
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
-	CU_ASSERT_EQUAL(rig.nic->memory_used, used);
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "b", "memo", "qp=17;area=2M", &other, &error), -ENOMEM);
+	CU_ASSERT_EQUAL(dut.nic->memory_used, used);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "b", "memo", "qp=17;area=2M", &other, &error), -ENOMEM);
 	CU_ASSERT_STRING_EQUAL(error.key, "area");
-	CU_ASSERT_EQUAL(rig.nic->memory_used, used); /* what failed gives everything back */
-	other = rig_context(&rig, "b", "memo", "qp=17");
-	CU_ASSERT(rig.nic->memory_used > used);
-	sp_nic_context_remove(rig.nic, other);
-	CU_ASSERT_EQUAL(rig.nic->memory_used, used);
-	sp_nic_context_remove(rig.nic, id);
-	CU_ASSERT_EQUAL(rig.nic->memory_used, QUEUES); /* the device's */
+	CU_ASSERT_EQUAL(dut.nic->memory_used, used); /* what failed gives everything back */
+	other = dut_context(&dut, "b", "memo", "qp=17");
+	CU_ASSERT(dut.nic->memory_used > used);
+	sp_nic_context_remove(dut.nic, other);
+	CU_ASSERT_EQUAL(dut.nic->memory_used, used);
+	sp_nic_context_remove(dut.nic, id);
+	CU_ASSERT_EQUAL(dut.nic->memory_used, QUEUES); /* the device's */
 	end();
 }
 
@@ -394,18 +392,18 @@ TEST(a_contexts_area_is_the_hosts_too)
 	void *addr;
 
 	start(0);
-	CU_ASSERT_EQUAL(sp_context_area(rig.dev, id, &addr, &len), 0);
+	CU_ASSERT_EQUAL(sp_context_area(dut.dev, id, &addr, &len), 0);
 	CU_ASSERT_PTR_NULL(addr);
 	CU_ASSERT_EQUAL(len, 0);
-	CU_ASSERT(sp_context_area(rig.dev, 12345, &addr, &len) < 0);
-	used = rig.nic->memory_used;
-	CU_ASSERT_EQUAL_FATAL(sp_context_open(rig.dev, "b", "memo", setting, 2, &other, NULL), 0);
-	CU_ASSERT_EQUAL(sp_context_area(rig.dev, other, &addr, &len), 0);
+	CU_ASSERT(sp_context_area(dut.dev, 12345, &addr, &len) < 0);
+	used = dut.nic->memory_used;
+	CU_ASSERT_EQUAL_FATAL(sp_context_open(dut.dev, "b", "memo", setting, 2, &other, NULL), 0);
+	CU_ASSERT_EQUAL(sp_context_area(dut.dev, other, &addr, &len), 0);
 	CU_ASSERT_EQUAL(len, 5000);
 	CU_ASSERT(!memcmp(addr, "area\0\0\0", 8));
-	CU_ASSERT_EQUAL(sp_memory_remove(rig.nic, sp_context_by_id(rig.nic, other)->area->id, 0), -EBUSY);
-	CU_ASSERT_EQUAL(sp_context_close(rig.dev, other), 0);
-	CU_ASSERT_EQUAL(rig.nic->memory_used, used);
+	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, sp_context_by_id(dut.nic, other)->area->id, 0), -EBUSY);
+	CU_ASSERT_EQUAL(sp_context_close(dut.dev, other), 0);
+	CU_ASSERT_EQUAL(dut.nic->memory_used, used);
 	end();
 }
 
@@ -415,7 +413,7 @@ static int post(uint16_t op, uint16_t flags, uint64_t arg)
 {
 	struct sp_command cmd = {.op = op, .flags = flags, .context = id, .cookie = arg + 1000, .arg = {arg}};
 
-	return sp_command_post(rig.dev, &cmd);
+	return sp_command_post(dut.dev, &cmd);
 }
 
 TEST(commands_run_in_order_and_answer_when_asked)
@@ -426,12 +424,12 @@ TEST(commands_run_in_order_and_answer_when_asked)
 	for (unsigned i = 0; i < 100; i++)
 		CU_ASSERT_EQUAL(post(CMD_NOTE, i % 2 ? SP_CMD_REPLY : 0, i), 0);
 	CU_ASSERT_EQUAL(sees, 0); /* posting runs nothing */
-	rig_settle(&rig, 1);
+	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(sees, 100);
 	for (unsigned i = 0; i < 100; i++)
 		CU_ASSERT_EQUAL(seen[i], i);
 	for (unsigned i = 1; i < 100; i += 2) {
-		CU_ASSERT_EQUAL_FATAL(sp_event_take(rig.dev, id, &e), 1);
+		CU_ASSERT_EQUAL_FATAL(sp_event_take(dut.dev, id, &e), 1);
 		CU_ASSERT_EQUAL(e.context, id);
 		CU_ASSERT_EQUAL(e.type, SP_EVENT_RESULT);
 		CU_ASSERT_EQUAL(e.op, CMD_NOTE);
@@ -439,7 +437,7 @@ TEST(commands_run_in_order_and_answer_when_asked)
 		CU_ASSERT_EQUAL(e.cookie, i + 1000);
 		CU_ASSERT_EQUAL(e.arg[0], 2 * i);
 	}
-	CU_ASSERT_EQUAL(sp_event_take(rig.dev, id, &e), 0);
+	CU_ASSERT_EQUAL(sp_event_take(dut.dev, id, &e), 0);
 	end();
 }
 
@@ -451,15 +449,15 @@ TEST(a_command_that_fails_is_answered_always)
 	CU_ASSERT_EQUAL(post(CMD_FAIL, 0, 1), 0);
 	CU_ASSERT_EQUAL(post(CMD_NOTE, 0, 2), 0);
 	CU_ASSERT_EQUAL(post(0x7777, 0, 3), 0);
-	rig_settle(&rig, 1);
-	CU_ASSERT_EQUAL_FATAL(sp_event_take(rig.dev, id, &e), 1);
+	dut_settle(&dut, 1);
+	CU_ASSERT_EQUAL_FATAL(sp_event_take(dut.dev, id, &e), 1);
 	CU_ASSERT_EQUAL(e.status, -EDOM);
 	CU_ASSERT_EQUAL(e.cookie, 1001);
 	CU_ASSERT_EQUAL(e.arg[1], 77);
-	CU_ASSERT_EQUAL_FATAL(sp_event_take(rig.dev, id, &e), 1);
+	CU_ASSERT_EQUAL_FATAL(sp_event_take(dut.dev, id, &e), 1);
 	CU_ASSERT_EQUAL(e.status, -EOPNOTSUPP);
 	CU_ASSERT_EQUAL(e.op, 0x7777);
-	CU_ASSERT_EQUAL(sp_event_take(rig.dev, id, &e), 0);
+	CU_ASSERT_EQUAL(sp_event_take(dut.dev, id, &e), 0);
 	end();
 }
 
@@ -468,10 +466,10 @@ TEST(commands_to_a_handler_without_any_are_not_supported)
 	struct sp_event e;
 
 	start(0);
-	id = rig_context(&rig, "b", "mute", "qp=17");
+	id = dut_context(&dut, "b", "mute", "qp=17");
 	CU_ASSERT_EQUAL(post(SP_CMD_QUERY, 0, 1), 0);
-	rig_settle(&rig, 1);
-	CU_ASSERT_EQUAL_FATAL(sp_event_take(rig.dev, id, &e), 1);
+	dut_settle(&dut, 1);
+	CU_ASSERT_EQUAL_FATAL(sp_event_take(dut.dev, id, &e), 1);
 	CU_ASSERT_EQUAL(e.status, -EOPNOTSUPP);
 	end();
 }
@@ -482,11 +480,11 @@ TEST(a_full_queue_of_commands_says_try_again)
 	for (unsigned i = 0; i < SP_COMMANDS; i++)
 		CU_ASSERT_EQUAL(post(CMD_NOTE, 0, i), 0);
 	CU_ASSERT_EQUAL(post(CMD_NOTE, 0, 9999), -EAGAIN);
-	CU_ASSERT(sp_nic_next_deadline(rig.nic, 0) == 0); /* there is something to do */
-	sp_nic_poll(rig.nic, 0, 1);
+	CU_ASSERT(sp_nic_next_deadline(dut.nic, 0) == 0); /* there is something to do */
+	sp_nic_poll(dut.nic, 0, 1);
 	CU_ASSERT_EQUAL(sees, SP_COMMANDS_PER_POLL);
 	CU_ASSERT_EQUAL(post(CMD_NOTE, 0, SP_COMMANDS), 0);
-	rig_settle(&rig, 2);
+	dut_settle(&dut, 2);
 	CU_ASSERT_EQUAL(sees, SP_COMMANDS + 1);
 	for (unsigned i = 0; i < sees; i++)
 		CU_ASSERT_EQUAL(seen[i], i);
@@ -502,15 +500,15 @@ TEST(a_call_comes_after_all_that_was_posted_before)
 	cmd.context = id;
 	for (unsigned i = 0; i < 1000; i++)
 		CU_ASSERT_EQUAL(post(CMD_NOTE, 0, i), 0);
-	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, &e), 0);
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, &e), 0);
 	CU_ASSERT_EQUAL(e.cookie, 5);
 	CU_ASSERT_EQUAL(e.arg[0], 2000);
 	CU_ASSERT_EQUAL_FATAL(sees, 1001);
 	for (unsigned i = 0; i <= 1000; i++)
 		CU_ASSERT_EQUAL(seen[i], i);
 	cmd.op = CMD_FAIL;
-	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, NULL), -EDOM); /* the status comes back, no event does */
-	CU_ASSERT_EQUAL(sp_event_take(rig.dev, id, &e), 0);
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, NULL), -EDOM); /* the status comes back, no event does */
+	CU_ASSERT_EQUAL(sp_event_take(dut.dev, id, &e), 0);
 	end();
 }
 
@@ -524,19 +522,19 @@ TEST(commands_to_contexts_that_are_not_there_are_refused)
 	was = id;
 	for (unsigned i = 0; i < 4; i++) {
 		cmd.context = (uint32_t[]){0, UINT32_MAX, was ^ 0x10000, was + 1}[i];
-		CU_ASSERT_EQUAL(sp_command_post(rig.dev, &cmd), -ENOENT);
-		CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, &e), -ENOENT);
+		CU_ASSERT_EQUAL(sp_command_post(dut.dev, &cmd), -ENOENT);
+		CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, &e), -ENOENT);
 		CU_ASSERT_EQUAL(e.status, -ENOENT);
-		CU_ASSERT_EQUAL(sp_event_take(rig.dev, cmd.context, &e), -ENOENT);
+		CU_ASSERT_EQUAL(sp_event_take(dut.dev, cmd.context, &e), -ENOENT);
 	}
 	/* What was posted to a context that goes is for nobody, least of all for the next one in its place. */
 	CU_ASSERT_EQUAL(post(CMD_NOTE, SP_CMD_REPLY, 1), 0);
-	sp_nic_context_remove(rig.nic, id);
-	id = rig_context(&rig, "a", "memo", "qp=16");
+	sp_nic_context_remove(dut.nic, id);
+	id = dut_context(&dut, "a", "memo", "qp=16");
 	CU_ASSERT_NOT_EQUAL(id, was);
-	rig_settle(&rig, 1);
+	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(sees, 0);
-	CU_ASSERT_EQUAL(sp_event_take(rig.dev, id, &e), 0);
+	CU_ASSERT_EQUAL(sp_event_take(dut.dev, id, &e), 0);
 	end();
 }
 
@@ -548,21 +546,21 @@ TEST(events_come_in_order_and_those_that_do_not_fit_are_counted)
 
 	start(0);
 	CU_ASSERT_EQUAL(post(CMD_EVENTS, 0, SP_EVENTS + 20), 0);
-	rig_settle(&rig, 1);
-	CU_ASSERT_EQUAL(rig_view(&rig, id, events_lost), 20);
+	dut_settle(&dut, 1);
+	CU_ASSERT_EQUAL(dut_view(&dut, id, events_lost), 20);
 	for (unsigned i = 0; i < SP_EVENTS; i++) {
-		CU_ASSERT_EQUAL_FATAL(sp_event_take(rig.dev, id, &e), 1);
+		CU_ASSERT_EQUAL_FATAL(sp_event_take(dut.dev, id, &e), 1);
 		CU_ASSERT_EQUAL(e.cookie, i);
 		CU_ASSERT_EQUAL(e.context, id); /* whatever the handler wrote there */
 	}
-	CU_ASSERT_EQUAL(sp_event_take(rig.dev, id, &e), 0);
+	CU_ASSERT_EQUAL(sp_event_take(dut.dev, id, &e), 0);
 	for (unsigned round = 0; round < 10; round++) { /* around the ring's end */
 		CU_ASSERT_EQUAL(post(CMD_EVENTS, 0, 50), 0);
-		rig_settle(&rig, 2);
+		dut_settle(&dut, 2);
 		for (unsigned i = 0; i < 50; i++)
-			CU_ASSERT(sp_event_take(rig.dev, id, &e) == 1 && e.cookie == i);
+			CU_ASSERT(sp_event_take(dut.dev, id, &e) == 1 && e.cookie == i);
 	}
-	CU_ASSERT_EQUAL(rig_view(&rig, id, events_lost), 20);
+	CU_ASSERT_EQUAL(dut_view(&dut, id, events_lost), 20);
 	end();
 }
 
@@ -571,18 +569,18 @@ TEST(events_of_all_workers_are_taken)
 	unsigned next[3] = {0, 1000, 2000}, n = 0;
 	struct sp_event e;
 
-	rig_prepare(&rig, 3);
-	rig_create(&rig);
-	id = rig_context(&rig, "a", "memo", "qp=16");
+	dut_prepare(&dut, 3);
+	dut_create(&dut);
+	id = dut_context(&dut, "a", "memo", "qp=16");
 	for (unsigned i = 0; i < 20; i++)
 		for (uint16_t q = 0; q < 3; q++) {
 			struct frame f;
 
-			rig_roce(&f, FRAME_IP4, 16, 1000 * q + i, NULL, 0);
-			rig_feed_bytes(&rig.port, q, 0, f.bytes, f.len);
+			dut_roce(&f, FRAME_IP4, 16, 1000 * q + i, NULL, 0);
+			dut_feed_bytes(&dut.port, q, 0, f.bytes, f.len);
 		}
-	rig_settle(&rig, 1);
-	while (sp_event_take(rig.dev, id, &e) == 1 && n++ < 100)
+	dut_settle(&dut, 1);
+	while (sp_event_take(dut.dev, id, &e) == 1 && n++ < 100)
 		CU_ASSERT_EQUAL(e.cookie, next[e.cookie / 1000]++); /* in order for each worker */
 	CU_ASSERT_EQUAL(n, 60);
 	end();
@@ -597,19 +595,19 @@ TEST(a_device_takes_its_contexts_with_it_and_no_others)
 	uint32_t other;
 
 	start(0);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &dev), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(dut.nic, false, &dev), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "b", "memo", &setting, 1, &other, NULL), 0);
 	CU_ASSERT_EQUAL(post(CMD_NOTE, 0, 1), 0);
 	sp_progress(dev, 1); /* is not the one that drives the NIC */
 	CU_ASSERT_EQUAL(sees, 0);
 	CU_ASSERT_EQUAL(sp_next_deadline(dev), SP_NEVER);
-	CU_ASSERT(sp_next_deadline(rig.dev) <= 1);
-	sp_progress(rig.dev, 1);
+	CU_ASSERT(sp_next_deadline(dut.dev) <= 1);
+	sp_progress(dut.dev, 1);
 	CU_ASSERT_EQUAL(sees, 1);
 	sp_dev_close(dev);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, other), -ENOENT);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, other), -ENOENT);
 	CU_ASSERT_EQUAL(post(CMD_NOTE, 0, 2), 0);
-	sp_progress(rig.dev, 2);
+	sp_progress(dut.dev, 2);
 	CU_ASSERT_EQUAL(sees, 2);
 	end();
 }
@@ -623,8 +621,8 @@ TEST(a_device_takes_its_regions_with_it_but_those_in_use)
 	uint64_t used;
 
 	start(0);
-	used = rig.nic->memory_used;
-	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &dev), 0);
+	used = dut.nic->memory_used;
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(dut.nic, false, &dev), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "b", "memo", setting, 2, &other, NULL), 0);
 	for (unsigned i = 0; i < 3; i++)
 		CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(dev, 4096, &mr[i]), 0);
@@ -632,7 +630,7 @@ TEST(a_device_takes_its_regions_with_it_but_those_in_use)
 	CU_ASSERT_EQUAL(sp_mr_free(mr[1]), 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(get_it(mr[2]->id)); /* context "a", which is not of this device */
 	sp_dev_close(dev);
-	CU_ASSERT_EQUAL(rig.nic->memory_used, used + 4096);
+	CU_ASSERT_EQUAL(dut.nic->memory_used, used + 4096);
 	((uint8_t *)mem->base)[4095] = 1; /* still there */
 	put_it(mem);
 	end();
@@ -649,22 +647,22 @@ TEST(a_context_that_the_nic_has_ended_leaves_its_area_until_closed)
 	void *addr, *none;
 
 	start(0);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &dev), 0);
-	used = rig.nic->memory_used;
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(dut.nic, false, &dev), 0);
+	used = dut.nic->memory_used;
 	for (int closed = 0; closed < 2; closed++) {
 		CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "b", "memo", setting, 2, &other, NULL), 0);
 		CU_ASSERT_EQUAL(sp_context_area(dev, other, &addr, &len), 0);
 		cmd.context = other;
 		CU_ASSERT_EQUAL(sp_command_post(dev, &cmd), 0); /* never run */
-		CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, other), 0);
-		CU_ASSERT_EQUAL(rig.nic->memory_used, used + 5000 + EVENTS);
+		CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, other), 0);
+		CU_ASSERT_EQUAL(dut.nic->memory_used, used + 5000 + EVENTS);
 		CU_ASSERT(!memcmp(addr, "area", 4));
 		CU_ASSERT_EQUAL(sp_event_take(dev, other, &e), -ECONNRESET);
 		CU_ASSERT_EQUAL(sp_command_post(dev, &cmd), -ECONNRESET);
 		CU_ASSERT_EQUAL(sp_command_call(dev, &cmd, &e), -ECONNRESET);
 		CU_ASSERT_EQUAL(sp_context_area(dev, other, &none, &len), -ECONNRESET);
-		CU_ASSERT_EQUAL(sp_event_take(rig.dev, other, &e), -ENOENT); /* never its own */
-		CU_ASSERT_EQUAL(sp_context_close(rig.dev, other), -ENOENT);
+		CU_ASSERT_EQUAL(sp_event_take(dut.dev, other, &e), -ENOENT); /* never its own */
+		CU_ASSERT_EQUAL(sp_context_close(dut.dev, other), -ENOENT);
 		if (closed) {
 			sp_dev_close(dev);
 		} else {
@@ -672,7 +670,7 @@ TEST(a_context_that_the_nic_has_ended_leaves_its_area_until_closed)
 			CU_ASSERT_EQUAL(sp_context_close(dev, other), -ENOENT);
 			CU_ASSERT_EQUAL(sp_event_take(dev, other, &e), -ENOENT);
 		}
-		CU_ASSERT_EQUAL(rig.nic->memory_used, used - (closed ? QUEUES : 0));
+		CU_ASSERT_EQUAL(dut.nic->memory_used, used - (closed ? QUEUES : 0));
 	}
 	CU_ASSERT_EQUAL(sees, 0);
 	end();
@@ -684,20 +682,20 @@ TEST(a_device_knows_the_nics_addresses_and_what_a_packet_holds)
 	uint8_t ip[16];
 
 	start(0);
-	CU_ASSERT_EQUAL(sp_dev_address(rig.dev, AF_INET, ip), 0);
-	CU_ASSERT(!memcmp(ip, rig_own4, 16));
-	CU_ASSERT_EQUAL(sp_dev_address(rig.dev, AF_INET6, ip), 0);
-	CU_ASSERT(!memcmp(ip, rig_own6, 16));
-	CU_ASSERT_EQUAL(sp_dev_payload(rig.dev, AF_INET), 1436);
-	CU_ASSERT_EQUAL(sp_dev_payload(rig.dev, AF_INET6), 1416);
+	CU_ASSERT_EQUAL(sp_dev_address(dut.dev, AF_INET, ip), 0);
+	CU_ASSERT(!memcmp(ip, dut_own4, 16));
+	CU_ASSERT_EQUAL(sp_dev_address(dut.dev, AF_INET6, ip), 0);
+	CU_ASSERT(!memcmp(ip, dut_own6, 16));
+	CU_ASSERT_EQUAL(sp_dev_payload(dut.dev, AF_INET), 1436);
+	CU_ASSERT_EQUAL(sp_dev_payload(dut.dev, AF_INET6), 1416);
 	end();
-	rig_prepare(&rig, 1);
-	rig.config.addresses = 1;
-	rig.config.mtu = 4160;
-	CU_ASSERT_EQUAL_FATAL(sp_nic_create(&rig.config, NULL, &rig.nic), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, true, &dev), 0);
+	dut_prepare(&dut, 1);
+	dut.config.addresses = 1;
+	dut.config.mtu = 4160;
+	CU_ASSERT_EQUAL_FATAL(sp_nic_create(&dut.config, NULL, &dut.nic), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(dut.nic, true, &dev), 0);
 	CU_ASSERT_EQUAL(sp_dev_address(dev, AF_INET6, ip), -ENOENT);
 	CU_ASSERT_EQUAL(sp_dev_payload(dev, AF_INET), 4096);
 	sp_dev_close(dev);
-	sp_nic_destroy(rig.nic);
+	sp_nic_destroy(dut.nic);
 }

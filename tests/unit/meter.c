@@ -10,10 +10,10 @@ TEST(a_turn_is_all_packets_of_a_burst_and_their_mean_is_what_one_costs)
 	uint32_t id;
 
 	start(1, true);
-	id = rig_context(&rig, "a", "costly", "qp=16");
+	id = dut_context(&dut, "a", "costly", "qp=16");
 	for (unsigned i = 0; i < 8; i++)
 		feed(0, 16, (struct say){.cost = 10 * (i + 1)});
-	rig_settle(&rig, 1);
+	dut_settle(&dut, 1);
 	m = meter(id);
 	CU_ASSERT_EQUAL(m->turns, 1);
 	CU_ASSERT_EQUAL(m->packets, 8);
@@ -23,7 +23,7 @@ TEST(a_turn_is_all_packets_of_a_burst_and_their_mean_is_what_one_costs)
 	CU_ASSERT_EQUAL(buckets(m), 8);
 	CU_ASSERT_EQUAL(sp_meter_quantile(m, 0.5), 45);
 	burst(16, 1, 7);
-	rig_settle(&rig, 2);
+	dut_settle(&dut, 2);
 	CU_ASSERT_EQUAL(m->turns, 2);
 	CU_ASSERT_EQUAL(m->least, 7);
 	CU_ASSERT_EQUAL(m->most, 45);
@@ -39,14 +39,14 @@ TEST(n_contexts_take_n_and_one_looks_at_the_clock)
 
 	start(1, true);
 	for (unsigned i = 0; i < 3; i++)
-		id[i] = rig_context(&rig, settings[i], "costly", settings[i]);
+		id[i] = dut_context(&dut, settings[i], "costly", settings[i]);
 	for (unsigned round = 1; round <= 2; round++) { /* until it is known what they cost, turns may be divided */
 		for (unsigned i = 0; i < 30; i++)
 			feed(0, 16 + i % 3, (struct say){.cost = 100 * (1 + i % 3)});
 		looks = 0;
 		for (unsigned i = 0; i < 3; i++)
 			turns[i] = meter(id[i])->turns;
-		rig_settle(&rig, round * SP_SEC);
+		dut_settle(&dut, round * SP_SEC);
 	}
 	CU_ASSERT_EQUAL(looks, 4);
 	for (unsigned i = 0; i < 3; i++) {
@@ -63,13 +63,13 @@ TEST(timers_commands_issues_and_work_are_turns_without_packets)
 	uint32_t id;
 
 	start(1, true);
-	id = rig_context(&rig, "a", "costly", "qp=16");
+	id = dut_context(&dut, "a", "costly", "qp=16");
 	m = meter(id);
 	state(id)->timer_cost = 30;
 	state(id)->work_cost = 500;
 	state(id)->issue_cost = 7000;
 	CU_ASSERT_EQUAL(tell(id, 2, 5, 3, 2), 0);
-	rig_settle(&rig, 5);
+	dut_settle(&dut, 5);
 	CU_ASSERT_EQUAL(m->turns, 1 + 1 + 3 + 2);
 	CU_ASSERT_EQUAL(m->packets, 0);
 	CU_ASSERT_EQUAL(m->cycles, 2 + 30 + 3 * 500 + 2 * 7000);
@@ -84,14 +84,14 @@ TEST(without_a_clock_nothing_is_measured_and_no_budget_counts)
 	uint32_t id;
 
 	start(1, false);
-	id = rig_context(&rig, "a", "costly", "qp=16;budget=1;overrun=disable");
+	id = dut_context(&dut, "a", "costly", "qp=16;budget=1;overrun=disable");
 	burst(16, 40, 1000000);
-	rig_settle(&rig, 1);
+	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(tell(id, 1000000, 5, 3, 2), 0);
-	rig_settle(&rig, 5);
+	dut_settle(&dut, 5);
 	CU_ASSERT_EQUAL(meter(id)->turns, 0);
 	CU_ASSERT_EQUAL(buckets(meter(id)), 0);
-	CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), 40);
+	CU_ASSERT_EQUAL(dut_counter(&dut, id, "packets"), 40);
 	CU_ASSERT_EQUAL(looks, 0);
 	finish();
 }
@@ -102,19 +102,19 @@ TEST(workers_that_are_started_are_measured_by_the_tsc)
 	uint32_t id;
 
 	start(1, false);
-	id = rig_context(&rig, "a", "costly", "qp=16");
+	id = dut_context(&dut, "a", "costly", "qp=16");
 	burst(16, 500, 0);
-	CU_ASSERT_EQUAL(sp_nic_start(rig.nic), 0);
+	CU_ASSERT_EQUAL(sp_nic_start(dut.nic), 0);
 	while (t.received < 500)
-		sp_nic_totals(rig.nic, &t);
-	sp_nic_stop(rig.nic);
+		sp_nic_totals(dut.nic, &t);
+	sp_nic_stop(dut.nic);
 	CU_ASSERT_EQUAL(meter(id)->packets, 500);
 	CU_ASSERT_EQUAL(buckets(meter(id)), 500);
 	CU_ASSERT(meter(id)->turns >= 500 / SP_BURST && meter(id)->turns <= 500);
 	CU_ASSERT(meter(id)->cycles >= 500);
 	CU_ASSERT(meter(id)->least && meter(id)->least <= meter(id)->most);
 	burst(16, 5, 0); /* and when they are stopped no more */
-	rig_settle(&rig, sp_clock());
+	dut_settle(&dut, sp_clock());
 	CU_ASSERT_EQUAL(meter(id)->packets, 500);
 	finish();
 }
@@ -124,14 +124,14 @@ TEST(verdicts_that_end_and_answer_are_counted_apart)
 	uint32_t id, plain;
 
 	start(1, true);
-	id = rig_context(&rig, "a", "spoken", "qp=16");
-	plain = rig_context(&rig, "b", "costly", "qp=17");
+	id = dut_context(&dut, "a", "spoken", "qp=16");
+	plain = dut_context(&dut, "b", "costly", "qp=17");
 	for (unsigned i = 0; i < 10; i++)
 		feed(0, 16, (struct say){.message = 1 + i / 5, .verdict = i % 5 == 4 ? SP_END : SP_DONE});
 	for (unsigned i = 0; i < 3; i++)
 		feed(0, 17, (struct say){.action = ANSWER, .verdict = SP_SENT});
 	burst(17, 4, 1);
-	rig_settle(&rig, 1);
+	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(view(id, 0)->ended, 2);
 	CU_ASSERT_EQUAL(view(id, 0)->answered, 0);
 	CU_ASSERT_EQUAL(view(id, 0)->packets, 10);
@@ -149,13 +149,13 @@ TEST(what_a_worker_is_in_is_there_to_be_seen)
 	uint32_t id, spoke;
 
 	start(1, false); /* also where nothing is measured */
-	w = rig.nic->worker[0];
-	id = rig_context(&rig, "a", "costly", "qp=16");
-	spoke = rig_context(&rig, "b", "spoken", "qp=17");
+	w = dut.nic->worker[0];
+	id = dut_context(&dut, "a", "costly", "qp=16");
+	spoke = dut_context(&dut, "b", "spoken", "qp=17");
 	CU_ASSERT_PTR_NULL(w->doing.view);
 	for (unsigned n = 1; n <= 3; n++) {
 		burst(16, n, 0);
-		rig_settle(&rig, n);
+		dut_settle(&dut, n);
 		CU_ASSERT_PTR_EQUAL(seen_view, view(id, 0));
 		CU_ASSERT_EQUAL(seen.what, SP_DOING_PACKETS);
 		CU_ASSERT_EQUAL(seen.packets, n);
@@ -164,20 +164,20 @@ TEST(what_a_worker_is_in_is_there_to_be_seen)
 	}
 	for (unsigned i = 0; i < 5; i++) /* the run of the second message begins at 3 */
 		feed(0, 17, (struct say){.message = 1 + (i >= 3)});
-	rig_settle(&rig, 4);
+	dut_settle(&dut, 4);
 	CU_ASSERT_PTR_EQUAL(seen_view, view(spoke, 0));
 	CU_ASSERT_EQUAL(seen.packets, 5);
 	CU_ASSERT_EQUAL(seen.at, 4);
 	CU_ASSERT_EQUAL(tell(id, 0, 5, 0, 0), 0);
 	CU_ASSERT_EQUAL(seen.what, SP_DOING_COMMAND);
-	rig_settle(&rig, 5);
+	dut_settle(&dut, 5);
 	CU_ASSERT_EQUAL(seen.what, SP_DOING_TIMER);
 	CU_ASSERT_EQUAL(seen.packets, 0);
 	tell(id, 0, 0, 1, 0);
-	rig_settle(&rig, 6);
+	dut_settle(&dut, 6);
 	CU_ASSERT_EQUAL(seen.what, SP_DOING_WORK);
 	tell(id, 0, 0, 0, 1);
-	rig_settle(&rig, 7);
+	dut_settle(&dut, 7);
 	CU_ASSERT_EQUAL(seen.what, SP_DOING_ISSUE);
 	CU_ASSERT_PTR_NULL(w->doing.view);
 	finish();
@@ -236,7 +236,7 @@ TEST(quantiles_are_those_of_a_sorted_list_but_for_the_bucket_s_width)
 
 	CU_ASSERT_EQUAL(sp_meter_quantile(&sum, 0.5), 0);
 	for (unsigned i = 0; i < 4000; i++) {
-		list[i] = 1 + rig_random(&seed) % (1u << (2 + rig_random(&seed) % 20));
+		list[i] = 1 + dut_random(&seed) % (1u << (2 + dut_random(&seed) % 20));
 		total += list[i];
 		sp_meter_note(&v[i % 2], list[i], i % 3 ? 1 : 0);
 	}

@@ -9,33 +9,33 @@ static void poll_the_other(void)
 {
 	unsigned rounds = 0;
 
-	while (sp_nic_poll(rig.nic, 1, 5) && ++rounds < 20)
+	while (sp_nic_poll(dut.nic, 1, 5) && ++rounds < 20)
 		;
 }
 
 static void with_two_workers(void)
 {
-	rig_log_clear();
-	rig_start(&rig, 2);
-	rig_context(&rig, "c", "hashed", "qp=64;filter=udp port 7");
+	probe_log_clear();
+	dut_start(&dut, 2);
+	dut_context(&dut, "c", "hashed", "qp=64;filter=udp port 7");
 }
 
 /* `packets` of them wait at worker 1 while worker 0 is in header. */
 static void let_wait(unsigned packets, bool udp)
 {
-	struct rig_words w = {.magic = RIG_MAGIC, .key = 7};
+	struct probe_words w = {.magic = PROBE_MAGIC, .key = 7};
 	struct frame f;
 
-	rig_log.in_header = poll_the_other;
-	rig_say(&rig, 64, &w);
+	probe_log.in_header = poll_the_other;
+	probe_feed(&dut, 64, &w);
 	for (w.serial = 1; w.serial <= packets; w.serial++) {
 		if (udp)
-			rig_udp(&f, 7, &w, sizeof(w));
+			dut_udp(&f, 7, &w, sizeof(w));
 		else
-			rig_roce(&f, FRAME_IP4, 64, 0, &w, sizeof(w));
-		rig_feed_bytes(&rig.port, 1, 0, f.bytes, f.len);
+			dut_roce(&f, FRAME_IP4, 64, 0, &w, sizeof(w));
+		dut_feed_bytes(&dut.port, 1, 0, f.bytes, f.len);
 	}
-	sp_nic_poll(rig.nic, 0, 5);
+	sp_nic_poll(dut.nic, 0, 5);
 }
 
 TEST(packets_that_wait_are_told_when_they_are_settled)
@@ -50,7 +50,7 @@ TEST(packets_that_wait_are_told_when_they_are_settled)
 	for (unsigned i = 0; i < 10; i++)
 		expect_of(&r, 1, SP_CAPTURE_DROPPED, "c", "header-busy", NO, __LINE__);
 	CU_ASSERT_EQUAL(left(&r), 0);
-	rig_settle(&rig, 6);
+	dut_settle(&dut, 6);
 	for (uint32_t serial = 1; serial <= SP_PARKED; serial++) {
 		uint32_t there;
 
@@ -58,45 +58,45 @@ TEST(packets_that_wait_are_told_when_they_are_settled)
 		CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 		CU_ASSERT_EQUAL(s->fate, SP_CAPTURE_TAKEN);
 		CU_ASSERT_STRING_EQUAL(s->context, "c");
-		memcpy(&there, s->frame + 14 + 20 + 8 + 12 + offsetof(struct rig_words, serial), 4);
+		memcpy(&there, s->frame + 14 + 20 + 8 + 12 + offsetof(struct probe_words, serial), 4);
 		CU_ASSERT_EQUAL(there, serial);
 	}
 	CU_ASSERT_EQUAL(left(&r), 0);
 	CU_ASSERT_EQUAL(lost(&r), 0);
 	close_capture(&r);
-	end();
+	probe_end();
 }
 
-static const struct sp_handler at_home = {SP_HANDLER_HEAD, .name = "at-home", .drops = rig_drops,
-					  .flags = SP_HANDLER_HOME, .payload = rig_payload};
+static const struct sp_handler at_home = {SP_HANDLER_HEAD, .name = "at-home", .drops = probe_drops,
+					  .flags = SP_HANDLER_HOME, .payload = probe_payload};
 SP_HANDLER(at_home)
 
 TEST(a_packet_handed_over_is_told_once_by_the_worker_that_handles_it)
 {
-	struct rig_words w = {.magic = RIG_MAGIC, .verdict = SP_DROP(1)};
+	struct probe_words w = {.magic = PROBE_MAGIC, .verdict = SP_DROP(1)};
 	struct reader r;
 	struct frame f;
 
 	with_two_workers();
-	rig_context(&rig, "home", "at-home", "qp=66"); /* worker 1 is its home */
+	dut_context(&dut, "home", "at-home", "qp=66"); /* worker 1 is its home */
 	r = CAPTURE(0);
 	for (unsigned i = 0; i < SP_HANDOVER + 5; i++) {
 		w.verdict = i & 1 ? SP_DROP(1) : SP_DONE;
-		rig_roce(&f, FRAME_IP4, 66, 0, &w, sizeof(w));
-		rig_feed_bytes(&rig.port, 0, 0, f.bytes, f.len);
+		dut_roce(&f, FRAME_IP4, 66, 0, &w, sizeof(w));
+		dut_feed_bytes(&dut.port, 0, 0, f.bytes, f.len);
 	}
-	while (sp_nic_poll(rig.nic, 0, 5))
+	while (sp_nic_poll(dut.nic, 0, 5))
 		;
 	for (unsigned i = 0; i < 5; i++)
 		expect(&r, DROPPED, "", "handover-full", NO);
 	CU_ASSERT_EQUAL(left(&r), 0);
-	rig_settle(&rig, 6);
+	dut_settle(&dut, 6);
 	for (unsigned i = 0; i < SP_HANDOVER; i++)
 		expect_of(&r, 1, i & 1 ? SP_CAPTURE_DROPPED : SP_CAPTURE_TAKEN, "home", i & 1 ? "probe-one" : "",
 			  i & 1 ? SP_DROP_KIND : SP_DONE, __LINE__);
 	CU_ASSERT_EQUAL(left(&r), 0);
 	close_capture(&r);
-	end();
+	probe_end();
 }
 
 TEST(packets_that_wait_for_a_context_that_goes_are_told_as_context_closed)
@@ -108,13 +108,13 @@ TEST(packets_that_wait_for_a_context_that_goes_are_told_as_context_closed)
 	r = CAPTURE(.flags = SP_CAPTURE_DROPS);
 	let_wait(5, false);
 	CU_ASSERT_EQUAL(left(&r), 0);
-	CU_ASSERT_EQUAL(sp_nic_context_find(rig.nic, "c", &id), 0);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_find(dut.nic, "c", &id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
 	for (unsigned i = 0; i < 5; i++)
 		expect_of(&r, 1, SP_CAPTURE_DROPPED, "c", "context-closed", NO, __LINE__);
 	CU_ASSERT_EQUAL(left(&r), 0);
 	close_capture(&r);
-	end();
+	probe_end();
 }
 
 TEST(captures_come_and_go_while_packets_wait)
@@ -124,17 +124,17 @@ TEST(captures_come_and_go_while_packets_wait)
 	with_two_workers();
 	let_wait(5, true); /* before */
 	r = CAPTURE(0);
-	rig_settle(&rig, 6);
+	dut_settle(&dut, 6);
 	CU_ASSERT_EQUAL(left(&r), 0);
 	close_capture(&r);
-	end();
+	probe_end();
 
 	with_two_workers();
 	r = CAPTURE(0);
 	let_wait(5, true);
 	close_capture(&r); /* during */
-	rig_settle(&rig, 6);
-	end();
+	dut_settle(&dut, 6);
+	probe_end();
 
 	for (unsigned other = 0; other < 2; other++) { /* the same place, another filter */
 		struct reader held = {0};
@@ -146,14 +146,14 @@ TEST(captures_come_and_go_while_packets_wait)
 		let_wait(5, true);
 		close_capture(&r);
 		r = CAPTURE(.filter = "udp port 4791");
-		rig_settle(&rig, 6);
+		dut_settle(&dut, 6);
 		CU_ASSERT_EQUAL(left(&r), 0);
 		close_capture(&r);
 		if (other) {
 			CU_ASSERT_EQUAL(left(&held), 6);
 			close_capture(&held);
 		}
-		end();
+		probe_end();
 	}
 }
 
@@ -161,14 +161,14 @@ TEST(captures_come_and_go_while_packets_wait)
 
 static uint32_t sends(bool known)
 {
-	static const struct sp_neighbour_config peer = {RIG_IP4(192, 0, 2, 1), {2, 0, 0, 0, 0, 2}};
+	static const struct sp_neighbour_config peer = {DUT_IP4(192, 0, 2, 1), {2, 0, 0, 0, 0, 2}};
 
-	rig_log_clear();
-	rig_prepare(&rig, 1);
-	rig.config.neighbour[0] = peer;
-	rig.config.neighbours = known;
-	rig_create(&rig);
-	return rig_context(&rig, "s", "sender", "qp=5;peer=4");
+	probe_log_clear();
+	dut_prepare(&dut, 1);
+	dut.config.neighbour[0] = peer;
+	dut.config.neighbours = known;
+	dut_create(&dut);
+	return dut_context(&dut, "s", "sender", "qp=5;peer=4");
 }
 
 TEST(what_a_context_sends_names_it)
@@ -179,28 +179,28 @@ TEST(what_a_context_sends_names_it)
 	uint32_t id = sends(true);
 	struct reader r = CAPTURE(0);
 
-	tell.send = &s;
-	tell.frame = frame;
-	tell.frame_len = sizeof(frame);
-	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
-	CU_ASSERT_EQUAL(call(id, CMD_FRAME, 0, 0), 0);
-	rig_feed_bytes(&rig.port, 0, 0, arp_request, sizeof(arp_request));
-	rig_settle(&rig, 1);
-	CU_ASSERT_EQUAL_FATAL(rig.port.sents, 3);
+	sender_job.send = &s;
+	sender_job.frame = frame;
+	sender_job.frame_len = sizeof(frame);
+	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
+	CU_ASSERT_EQUAL(sender_call(id, CMD_FRAME, 0, 0), 0);
+	dut_feed_bytes(&dut.port, 0, 0, arp_request, sizeof(arp_request));
+	dut_settle(&dut, 1);
+	CU_ASSERT_EQUAL_FATAL(dut.port.sents, 3);
 	for (unsigned i = 0, seen = 0; seen < 3; i++) {
 		slot = next_of(&r, 0);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(slot);
 		if (!slot->outgoing)
 			continue;
 		CU_ASSERT_EQUAL(slot->fate, SP_CAPTURE_SENT);
-		CU_ASSERT_EQUAL(slot->length, rig.port.sent[seen].len);
-		CU_ASSERT(!memcmp(slot->frame, rig.port.sent[seen].bytes, slot->length));
+		CU_ASSERT_EQUAL(slot->length, dut.port.sent[seen].len);
+		CU_ASSERT(!memcmp(slot->frame, dut.port.sent[seen].bytes, slot->length));
 		CU_ASSERT_STRING_EQUAL(slot->context, seen < 2 ? "s" : "");
 		seen++;
 	}
 	CU_ASSERT_EQUAL(left(&r), 0);
 	close_capture(&r);
-	end();
+	probe_end();
 }
 
 TEST(a_frame_is_sent_when_the_port_has_taken_it_and_then_once)
@@ -209,38 +209,38 @@ TEST(a_frame_is_sent_when_the_port_has_taken_it_and_then_once)
 	uint32_t id = sends(true);
 	struct reader r = CAPTURE(0), d = CAPTURE(.flags = SP_CAPTURE_DROPS);
 
-	tell.send = &s;
-	rig.port.closed = true;
+	sender_job.send = &s;
+	dut.port.closed = true;
 	for (unsigned i = 0; i < SP_TX_QUEUE; i++)
-		CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
-	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), -EAGAIN); /* seen beforehand: nothing is dropped */
+		CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
+	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), -EAGAIN); /* seen beforehand: nothing is dropped */
 	for (unsigned i = 0; i < 10; i++)
-		rig_poll(&rig, 1 + i);
+		dut_poll(&dut, 1 + i);
 	CU_ASSERT_EQUAL(left(&r), 0);
-	rig_feed_bytes(&rig.port, 0, 0, arp_request, sizeof(arp_request));
-	rig_poll(&rig, 20); /* the answer finds no place */
+	dut_feed_bytes(&dut.port, 0, 0, arp_request, sizeof(arp_request));
+	dut_poll(&dut, 20); /* the answer finds no place */
 	expect(&r, DROPPED, "", "tx-full", NO);
 	expect(&r, ANSWERED, "", "", NO);
 	CU_ASSERT_EQUAL(left(&r), 0);
 	expect(&d, DROPPED, "", "tx-full", NO);
 	CU_ASSERT_EQUAL(left(&d), 0);
-	rig.port.closed = false;
-	rig.port.gap = 10;
+	dut.port.closed = false;
+	dut.port.gap = 10;
 	for (unsigned i = 0; i < SP_TX_QUEUE; i++) { /* one at a time */
-		rig_poll(&rig, 100 + 10 * i);
-		CU_ASSERT_EQUAL_FATAL(rig.port.sents, i + 1);
+		dut_poll(&dut, 100 + 10 * i);
+		CU_ASSERT_EQUAL_FATAL(dut.port.sents, i + 1);
 		expect(&r, SENT, "s", "", NO);
 		CU_ASSERT_EQUAL_FATAL(left(&r), 0);
 	}
-	rig_feed_bytes(&rig.port, 0, 0, arp_request,
+	dut_feed_bytes(&dut.port, 0, 0, arp_request,
 		       sizeof(arp_request)); /* its answer is not s's, though it has its place */
-	rig_settle(&rig, 100000);
+	dut_settle(&dut, 100000);
 	expect(&r, ANSWERED, "", "", NO);
-	rig_settle(&rig, 200000);
+	dut_settle(&dut, 200000);
 	expect(&r, SENT, "", "", NO);
 	close_capture(&r);
 	close_capture(&d);
-	end();
+	probe_end();
 }
 
 TEST(a_frame_that_waits_for_a_neighbour_keeps_its_context)
@@ -251,26 +251,26 @@ TEST(a_frame_that_waits_for_a_neighbour_keeps_its_context)
 	uint32_t id = sends(false);
 	struct reader r = CAPTURE(.filter = "udp");
 
-	tell.send = &s;
-	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
-	rig_settle(&rig, 10);
+	sender_job.send = &s;
+	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
+	dut_settle(&dut, 10);
 	CU_ASSERT_EQUAL(left(&r), 0);
-	rig_feed_bytes(&rig.port, 0, 300 * SP_MS, answer, sizeof(answer));
-	rig_run(&rig, 10, 301 * SP_MS);
+	dut_feed_bytes(&dut.port, 0, 300 * SP_MS, answer, sizeof(answer));
+	dut_run(&dut, 10, 301 * SP_MS);
 	expect(&r, SENT, "s", "", NO);
 	CU_ASSERT_EQUAL(left(&r), 0);
 	close_capture(&r);
-	end();
+	probe_end();
 
 	id = sends(false);
 	r = CAPTURE(.flags = SP_CAPTURE_DROPS);
-	tell.send = &s;
-	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
-	rig_run(&rig, 10, 10 * SP_SEC);
+	sender_job.send = &s;
+	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
+	dut_run(&dut, 10, 10 * SP_SEC);
 	expect(&r, DROPPED, "s", "tx-no-neighbour", NO);
 	CU_ASSERT_EQUAL(left(&r), 0);
 	close_capture(&r);
-	end();
+	probe_end();
 }
 
 TEST(what_the_nic_sends_to_itself_is_told_once_as_it_arrives)
@@ -281,22 +281,22 @@ TEST(what_the_nic_sends_to_itself_is_told_once_as_it_arrives)
 	struct reader r;
 	uint32_t id;
 
-	start();
-	rig_context(&rig, "a", "plain", "qp=16");
-	id = rig_context(&rig, "s", "sender", "qp=5");
-	memcpy(own, rig_own4, 16);
-	CU_ASSERT_EQUAL_FATAL(call(id, CMD_PATH, own[0], own[1]), 0);
+	probe_start();
+	dut_context(&dut, "a", "plain", "qp=16");
+	id = dut_context(&dut, "s", "sender", "qp=5");
+	memcpy(own, dut_own4, 16);
+	CU_ASSERT_EQUAL_FATAL(sender_call(id, CMD_PATH, own[0], own[1]), 0);
 	r = CAPTURE(0);
 	CU_ASSERT_STRING_EQUAL(r.head->port[SP_CAPTURE_LOOP], "loop");
-	tell.send = &s;
-	CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
-	rig_settle(&rig, 1);
+	sender_job.send = &s;
+	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
+	dut_settle(&dut, 1);
 	slot = next_of(&r, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(slot);
 	CU_ASSERT(slot->port == SP_CAPTURE_LOOP && !slot->outgoing && slot->fate == SP_CAPTURE_TAKEN);
 	CU_ASSERT_STRING_EQUAL(slot->context, "a");
 	CU_ASSERT_EQUAL(left(&r), 0);
 	close_capture(&r);
-	rig_stop(&rig);
-	rig_log_clear();
+	dut_stop(&dut);
+	probe_log_clear();
 }

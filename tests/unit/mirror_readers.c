@@ -10,8 +10,8 @@ TEST(bad_requests_are_refused_in_words)
 	struct sp_error error = {0};
 	struct reader r;
 
-	start();
-	rig_context(&rig, "a", "plain", "qp=0x10");
+	probe_start();
+	dut_context(&dut, "a", "plain", "qp=0x10");
 	strcpy(q.filter, "port port");
 	CU_ASSERT_EQUAL(try_read(&r, q, &error), -EINVAL);
 	CU_ASSERT_STRING_EQUAL(error.key, "filter");
@@ -27,26 +27,26 @@ TEST(bad_requests_are_refused_in_words)
 	memset(&q, 0, sizeof(q));
 	q.flags = 2;
 	CU_ASSERT_EQUAL(try_read(&r, q, &error), -EINVAL);
-	CU_ASSERT_PTR_NULL(rig.nic->worker[0]->mirrors);
-	end();
+	CU_ASSERT_PTR_NULL(dut.nic->worker[0]->mirrors);
+	probe_end();
 }
 
 TEST(off_nothing_is_there_to_copy_into)
 {
 	struct reader r, s;
 
-	rig_log_clear();
-	rig_start(&rig, 2);
-	CU_ASSERT_PTR_NULL(rig.nic->worker[0]->mirrors);
+	probe_log_clear();
+	dut_start(&dut, 2);
+	CU_ASSERT_PTR_NULL(dut.nic->worker[0]->mirrors);
 	r = CAPTURE(0);
 	s = CAPTURE(0);
 	close_capture(&r);
-	CU_ASSERT_PTR_NOT_NULL(rig.nic->worker[0]->mirrors);
-	CU_ASSERT_PTR_NOT_NULL(rig.nic->worker[1]->mirrors);
+	CU_ASSERT_PTR_NOT_NULL(dut.nic->worker[0]->mirrors);
+	CU_ASSERT_PTR_NOT_NULL(dut.nic->worker[1]->mirrors);
 	close_capture(&s);
-	CU_ASSERT_PTR_NULL(rig.nic->worker[0]->mirrors);
-	CU_ASSERT_PTR_NULL(rig.nic->worker[1]->mirrors);
-	end();
+	CU_ASSERT_PTR_NULL(dut.nic->worker[0]->mirrors);
+	CU_ASSERT_PTR_NULL(dut.nic->worker[1]->mirrors);
+	probe_end();
 }
 
 TEST(four_captures_see_each_its_own_and_a_fifth_is_refused)
@@ -54,8 +54,8 @@ TEST(four_captures_see_each_its_own_and_a_fifth_is_refused)
 	struct sp_error error = {0};
 	struct reader r[SP_MAX_MIRRORS], more;
 
-	start();
-	rig_context(&rig, "a", "plain", "filter=udp");
+	probe_start();
+	dut_context(&dut, "a", "plain", "filter=udp");
 	for (unsigned i = 0; i < SP_MAX_MIRRORS; i++) {
 		struct sp_capture_request q = {0};
 
@@ -66,23 +66,23 @@ TEST(four_captures_see_each_its_own_and_a_fifth_is_refused)
 	CU_ASSERT(error.text[0] != 0);
 	for (unsigned i = 0; i < SP_MAX_MIRRORS; i++)
 		for (unsigned k = 0; k <= i; k++)
-			say_udp((uint16_t)(10 + i));
-	rig_settle(&rig, 1);
+			probe_say_udp((uint16_t)(10 + i));
+	dut_settle(&dut, 1);
 	for (unsigned i = 0; i < SP_MAX_MIRRORS; i++)
 		CU_ASSERT_EQUAL(left(&r[i]), i + 1);
 	close_capture(&r[1]);
-	say_udp(11);
-	say_udp(12);
-	rig_settle(&rig, 2);
+	probe_say_udp(11);
+	probe_say_udp(12);
+	dut_settle(&dut, 2);
 	CU_ASSERT_EQUAL(left(&r[2]), 1);
 	r[1] = CAPTURE(.filter = "udp port 11");
 	CU_ASSERT_EQUAL(left(&r[1]), 0);
-	say_udp(11);
-	rig_settle(&rig, 3);
+	probe_say_udp(11);
+	dut_settle(&dut, 3);
 	CU_ASSERT_EQUAL(left(&r[1]), 1);
 	for (unsigned i = 0; i < SP_MAX_MIRRORS; i++)
 		close_capture(&r[i]);
-	end();
+	probe_end();
 }
 
 TEST(a_full_ring_loses_and_counts_and_the_nic_goes_on)
@@ -92,53 +92,53 @@ TEST(a_full_ring_loses_and_counts_and_the_nic_goes_on)
 	unsigned slots;
 	uint32_t a;
 
-	start();
-	a = rig_context(&rig, "a", "spoiler", "filter=udp");
+	probe_start();
+	a = dut_context(&dut, "a", "spoiler", "filter=udp");
 	r = CAPTURE(.snaplen = 9600);
 	slots = r.head->slots; /* each packet is two: received and sent */
 	for (unsigned i = 0; i < slots / 2 + more; i++) {
-		say_udp(7);
-		rig_settle(&rig, i);
+		probe_say_udp(7);
+		dut_settle(&dut, i);
 	}
-	CU_ASSERT_EQUAL(rig_counter(&rig, a, "packets"), slots / 2 + more);
-	CU_ASSERT_EQUAL(rig.port.sents, slots / 2 + more);
+	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), slots / 2 + more);
+	CU_ASSERT_EQUAL(dut.port.sents, slots / 2 + more);
 	CU_ASSERT_EQUAL(ring_of(&r, 0)->lost[0], 2 * more);
 	CU_ASSERT_EQUAL(lost(&r), 2 * more);
 	CU_ASSERT_EQUAL(left(&r), slots);
-	say_udp(7);
-	rig_settle(&rig, slots);
+	probe_say_udp(7);
+	dut_settle(&dut, slots);
 	expect(&r, TAKEN, "a", "", SP_SENT);
 	expect(&r, SENT, "a", "", NO);
 	CU_ASSERT_EQUAL(lost(&r), 2 * more);
 	close_capture(&r);
-	end();
+	probe_end();
 }
 
 TEST(a_head_that_makes_no_sense_loses_and_a_tail_is_never_read_back)
 {
 	struct reader r;
 
-	start();
-	rig_context(&rig, "a", "plain", "filter=udp");
+	probe_start();
+	dut_context(&dut, "a", "plain", "filter=udp");
 	r = CAPTURE(0);
 	ring_of(&r, 0)->head = 1; /* nothing is there to be read */
-	say_udp(7);
-	rig_settle(&rig, 1);
+	probe_say_udp(7);
+	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(lost(&r), 1);
 	CU_ASSERT_EQUAL(ring_of(&r, 0)->tail, 0);
 	ring_of(&r, 0)->head = 0;
 	ring_of(&r, 0)->tail = 12345;
 	ring_of(&r, 0)->lost[0] = 99;
-	say_udp(7);
-	rig_settle(&rig, 2);
+	probe_say_udp(7);
+	dut_settle(&dut, 2);
 	CU_ASSERT_EQUAL(ring_of(&r, 0)->tail, 1);
 	expect(&r, TAKEN, "a", "", SP_DONE);
 	ring_of(&r, 0)->head = 7;
-	say_udp(7);
-	rig_settle(&rig, 3);
+	probe_say_udp(7);
+	dut_settle(&dut, 3);
 	CU_ASSERT_EQUAL(ring_of(&r, 0)->lost[0], 2);
 	close_capture(&r);
-	end();
+	probe_end();
 }
 
 TEST(whatever_is_written_into_the_memory_the_nic_goes_on)
@@ -148,8 +148,8 @@ TEST(whatever_is_written_into_the_memory_the_nic_goes_on)
 	struct reader r;
 	uint32_t a;
 
-	start();
-	a = rig_context(&rig, "a", "spoiler", "filter=udp");
+	probe_start();
+	a = dut_context(&dut, "a", "spoiler", "filter=udp");
 	r = CAPTURE(0);
 	for (unsigned i = 0; i < 200; i++) {
 		uint64_t *words = r.memory->base;
@@ -160,21 +160,21 @@ TEST(whatever_is_written_into_the_memory_the_nic_goes_on)
 			ring->head = lies[i / 3 % (sizeof(lies) / sizeof(*lies))];
 			break;
 		case 1:
-			for (size_t k = 0; k < r.memory->bytes / 8; k += 1 + rig_random(&seed) % 64)
-				words[k] = rig_random(&seed);
+			for (size_t k = 0; k < r.memory->bytes / 8; k += 1 + dut_random(&seed) % 64)
+				words[k] = dut_random(&seed);
 			break;
 		case 2: /* a head that says: all read, and far ahead */
-			ring->head = ring->tail + rig_random(&seed) % 100000;
+			ring->head = ring->tail + dut_random(&seed) % 100000;
 			break;
 		}
 		for (unsigned k = 0; k < 40; k++, fed++)
-			say_udp(7);
-		rig_settle(&rig, i);
+			probe_say_udp(7);
+		dut_settle(&dut, i);
 	}
-	CU_ASSERT_EQUAL(rig_counter(&rig, a, "packets"), fed);
-	CU_ASSERT_EQUAL(rig.port.sents, fed);
+	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), fed);
+	CU_ASSERT_EQUAL(dut.port.sents, fed);
 	close_capture(&r);
-	end();
+	probe_end();
 }
 
 TEST(without_packet_buffers_capturing_goes_on)
@@ -182,16 +182,16 @@ TEST(without_packet_buffers_capturing_goes_on)
 	struct reader r;
 	uint32_t a;
 
-	start();
-	a = rig_context(&rig, "a", "plain", "filter=udp");
+	probe_start();
+	a = dut_context(&dut, "a", "plain", "filter=udp");
 	r = CAPTURE(0);
 	for (unsigned i = 0; i < 100; i++)
-		say_udp(7);
+		probe_say_udp(7);
 	drain();
-	rig_settle(&rig, 1);
-	CU_ASSERT_EQUAL(rig_counter(&rig, a, "packets"), 100);
+	dut_settle(&dut, 1);
+	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), 100);
 	CU_ASSERT_EQUAL(left(&r), 100);
 	refill();
 	close_capture(&r);
-	end();
+	probe_end();
 }

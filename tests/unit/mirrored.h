@@ -4,7 +4,7 @@
 #define TESTS_MIRRORED_H
 
 #include "../../pipeline/mirror.h"
-#include "rig_send.h"
+#include "../lib/sender.h"
 
 /* A handler that writes over the frame and sends it back. */
 static inline uint32_t spoil(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
@@ -30,7 +30,7 @@ static inline int try_read(struct reader *r, struct sp_capture_request q, struct
 	int rc;
 
 	memset(r, 0, sizeof(*r));
-	rc = sp_mirror_open(rig.nic, &q, error, &r->mirror, &r->memory);
+	rc = sp_mirror_open(dut.nic, &q, error, &r->mirror, &r->memory);
 	if (!rc)
 		r->head = r->memory->base;
 	return rc;
@@ -110,7 +110,7 @@ static inline void expect_of(struct reader *r, unsigned worker, enum sp_capture_
 
 static inline void close_capture(struct reader *r)
 {
-	sp_mirror_close(rig.nic, r->mirror);
+	sp_mirror_close(dut.nic, r->mirror);
 }
 
 #define CAPTURE(...) reading((struct sp_capture_request){__VA_ARGS__})

@@ -24,7 +24,7 @@ TEST(a_threshold_of_one_takes_a_buffer_a_put)
 		CU_ASSERT_EQUAL(line(bytes)->puts, i + 1);
 		CU_ASSERT_EQUAL(line(bytes)->bytes, (i + 1) * 150);
 	}
-	CU_ASSERT_EQUAL(rig_counter(&rig, context, "epochs"), 20);
+	CU_ASSERT_EQUAL(dut_counter(&dut, context, "epochs"), 20);
 	end();
 }
 
@@ -217,7 +217,7 @@ TEST(a_window_that_is_freed_ends_its_puts_and_notifies_nothing)
 	CU_ASSERT(silent(0) && silent(1) && untouched(0, 2048));
 	CU_ASSERT(nothing_refused());
 	CU_ASSERT_EQUAL(sp_mr_free(memory_mr), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(rig.dev, memory, MEMORY, &memory_mr), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, memory, MEMORY, &memory_mr), 0);
 	window(1, 0, 0, 0);
 	end();
 }
@@ -235,7 +235,7 @@ TEST(a_put_that_stays_away_is_given_up_and_its_buffer_told_as_such)
 	packet(&a, 2);
 	put(1, 0, 0, 2 * MTU, 2);
 	CU_ASSERT(silent(0) && silent(1));
-	now = rig_run(&rig, now, now + 10 * SP_SEC);
+	now = dut_run(&dut, now, now + 10 * SP_SEC);
 	CU_ASSERT(told(0, 0, 2 * MTU, 0, SP_RVMA_LOST, 0));
 	CU_ASSERT(told(1, 1024, 2 * MTU, 1, 0, 1));
 	CU_ASSERT_EQUAL(refused(SP_RVMA_GIVEN_UP), 1);
@@ -428,14 +428,14 @@ TEST(counts_beyond_the_nics_counters_are_in_host_memory)
 	void *base;
 	uint64_t len;
 
-	CU_ASSERT_EQUAL_FATAL(sp_context_area(rig.dev, context, &base, &len), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_context_area(dut.dev, context, &base, &len), 0);
 	area = base;
 	spilled = (struct sp_rvma_count *)(void *)((uint8_t *)base + area->spill);
 	for (unsigned i = 0; i < 4; i++) {
 		post(id[i], i * 1024, 512, i);
 		post(id[i], i * 1024 + 512, 512, 4 + i);
 	}
-	CU_ASSERT_EQUAL(rig_counter(&rig, context, "spilled_counters"), 2);
+	CU_ASSERT_EQUAL(dut_counter(&dut, context, "spilled_counters"), 2);
 	for (unsigned n = 0; n < 2; n++)
 		for (unsigned i = 0; i < 4; i++)
 			put(i, 0, 0, 100, (uint8_t)i);
@@ -450,12 +450,12 @@ TEST(counts_beyond_the_nics_counters_are_in_host_memory)
 		put(i, 0, 0, 100, (uint8_t)i);
 		CU_ASSERT(told(i, i * 1024, 300, 0, 0, 3));
 	}
-	CU_ASSERT_EQUAL(rig_counter(&rig, context, "spilled_counters"), 4); /* the next heads of these two */
+	CU_ASSERT_EQUAL(dut_counter(&dut, context, "spilled_counters"), 4); /* the next heads of these two */
 	CU_ASSERT_EQUAL(spilled[(uint32_t)id[2]].bytes, 0);
 	CU_ASSERT_EQUAL(command(SP_RVMA_CMD_INC_EPOCH, id[0], 0, 0, 0), 0); /* gives its counter back */
 	post(id[2], 4096, 64, 8);
 	CU_ASSERT_EQUAL(command(SP_RVMA_CMD_INC_EPOCH, id[2], 0, 0, 0), 0); /* ... which the next head takes */
-	CU_ASSERT_EQUAL(rig_counter(&rig, context, "spilled_counters"), 4);
+	CU_ASSERT_EQUAL(dut_counter(&dut, context, "spilled_counters"), 4);
 	put(2, 0, 0, 10, 1);
 	CU_ASSERT_EQUAL(spilled[(uint32_t)id[2]].bytes, 0);
 	end();
@@ -469,7 +469,7 @@ TEST(the_area_says_what_the_context_is)
 	uint64_t len;
 
 	begin_with("windows=100;ops=7;peers=3");
-	CU_ASSERT_EQUAL_FATAL(sp_context_area(rig.dev, context, &base, &len), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_context_area(dut.dev, context, &base, &len), 0);
 	area = base;
 	CU_ASSERT_EQUAL(area->magic, 0x414D5652); /* "RVMA" */
 	CU_ASSERT_EQUAL(area->version, 1);
@@ -485,7 +485,7 @@ TEST(the_area_says_what_the_context_is)
 TEST(a_configured_window_is_number_0)
 {
 	begin_with("mailbox=0x11FF0011;key=5;threshold=2;epoch=ops;mode=managed;readable=yes;post-bytes=4096");
-	CU_ASSERT_EQUAL(sp_nic_context_post_bytes(rig.nic, context), 4096);
+	CU_ASSERT_EQUAL(sp_nic_context_post_bytes(dut.nic, context), 4096);
 	post(0, 0, 256, 0);
 	put(0x11FF0011, 5, APPEND, 10, 1);
 	put(0x11FF0011, 5, APPEND, 10, 2);
@@ -515,15 +515,15 @@ TEST(a_wrong_setting_is_refused_by_its_name)
 		{"mtu=63", "mtu"},
 	};
 
-	rig_start(&rig, 1);
+	dut_start(&dut, 1);
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		struct sp_error error = {0};
 		char all[128];
 		uint32_t id;
 
 		snprintf(all, sizeof(all), "qp=64;%s", wrong[i][0]);
-		CU_ASSERT_NOT_EQUAL(rig_try_context(&rig, "c", "rvma", all, &id, &error), 0);
+		CU_ASSERT_NOT_EQUAL(dut_try_context(&dut, "c", "rvma", all, &id, &error), 0);
 		CU_ASSERT_STRING_EQUAL(error.key, wrong[i][1]);
 	}
-	rig_stop(&rig);
+	dut_stop(&dut);
 }

@@ -16,8 +16,8 @@ TEST(a_put_that_is_over_cannot_be_begun_anew_as_a_longer_one)
 	a.length = 5 * MTU;
 	for (unsigned i = 0; i < 20; i++)
 		packet(&a, 1 + i % 4);
-	CU_ASSERT_EQUAL(rig_counter(&rig, context, "placed_packets"), 1);
-	CU_ASSERT_EQUAL(rig_counter(&rig, context, "refused"), 20);
+	CU_ASSERT_EQUAL(dut_counter(&dut, context, "placed_packets"), 1);
+	CU_ASSERT_EQUAL(dut_counter(&dut, context, "refused"), 20);
 	CU_ASSERT_EQUAL(state()->window[(uint32_t)id].open, 0);
 	CU_ASSERT_EQUAL(command(SP_RVMA_CMD_INC_EPOCH, id, 0, 0, 0), 0);
 	CU_ASSERT(told(0, 0, 10, 0, SP_RVMA_PARTIAL, 1));
@@ -113,7 +113,7 @@ TEST(closing_releasing_and_rewinding_go_on_a_slice_at_a_time)
 	CU_ASSERT_EQUAL(rc, 0);
 	CU_ASSERT_EQUAL(again, (MANY - 1) / RV_SLICE);
 	CU_ASSERT_EQUAL(command(SP_RVMA_CMD_CLOSE, id, 0, 0, 0), -ESHUTDOWN);
-	rig_settle(&rig, now);
+	dut_settle(&dut, now);
 	CU_ASSERT_EQUAL(line(id)->epoch, MANY);
 	CU_ASSERT_EQUAL(line(id)->held, MANY);
 	for (unsigned i = 0; i < 100; i++)
@@ -149,7 +149,7 @@ TEST(what_waited_for_one_put_is_handed_over_a_slice_at_a_time)
 	packet(&a, 1);
 	fed_only = false;
 	while (line(id)->epoch < 3000) {
-		CU_ASSERT_NOT_EQUAL_FATAL(rig_poll(&rig, now), 0);
+		CU_ASSERT_NOT_EQUAL_FATAL(dut_poll(&dut, now), 0);
 		most = line(id)->epoch - before > most ? line(id)->epoch - before : most;
 		before = line(id)->epoch;
 	}

@@ -7,6 +7,8 @@
 #define MTU 1024u
 #include "rvma_window.h"
 
+#include <zlib.h>
+
 #define WINDOWS 10u
 #define USED	65536u /* bytes of memory that buffers lie in */
 #define SCRIPTS 60u
@@ -58,7 +60,7 @@ static void open_windows(void)
 							 .context = context,
 							 .arg = {win[i].id, 0, 0, 0, 100 * 1000 * 1000}};
 
-			CU_ASSERT_EQUAL(sp_command_call(rig.dev, &limit, NULL), 0);
+			CU_ASSERT_EQUAL(sp_command_call(dut.dev, &limit, NULL), 0);
 		}
 	}
 }
@@ -132,7 +134,7 @@ static uint32_t sum_of(const void *bytes, size_t len)
 static struct sight look(void)
 {
 	const struct rv *s = state();
-	const struct sp_view *v = sp_context_by_id(rig.nic, context)->view[0];
+	const struct sp_view *v = sp_context_by_id(dut.nic, context)->view[0];
 	struct sp_rvma_notification copy[NOTES];
 	const struct rv_session *x = &s->session[0];
 	const uint64_t session[] = {x->base, x->end, sum_of(x->block, s->blocks * sizeof(*x->block))};
@@ -163,11 +165,11 @@ static void play(unsigned script, bool alone, struct sight *sight, uint64_t *put
 		host();
 		network();
 		now += one_in(2) ? 100 * SP_US : SP_US;
-		rig_settle(&rig, now);
+		dut_settle(&dut, now);
 		sight[i] = look();
 	}
-	CU_ASSERT_EQUAL(alone, sp_context_by_id(rig.nic, context)->view[0]->pub.watch != 0);
-	*puts = rig_counter(&rig, context, "puts");
+	CU_ASSERT_EQUAL(alone, sp_context_by_id(dut.nic, context)->view[0]->pub.watch != 0);
+	*puts = dut_counter(&dut, context, "puts");
 	end();
 	watcher = NULL;
 }

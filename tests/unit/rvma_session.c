@@ -3,32 +3,31 @@
 #include "../../handlers/wire/reliability.h"
 #include "../../handlers/wire/roce.h"
 #include "../../handlers/wire/rvma.h"
-#include "rig.h"
+#include "../lib/dut.h"
 
 #define QP    64
 #define THEIR 0x321 /* the peer's QP */
 
-static struct rig rig;
 static uint32_t id;
 static sp_time now;
 static uint32_t their_window; /* blocks that the peer takes */
 
 static void start(const char *settings)
 {
-	rig_prepare(&rig, 1);
-	rig.config.neighbours = 1;
-	memcpy(rig.config.neighbour[0].ip, rig_peer4, 16);
-	memcpy(rig.config.neighbour[0].mac, rig_peer_mac, 6);
-	rig_create(&rig);
-	id = rig_context(&rig, "c", "rvma", settings);
+	dut_prepare(&dut, 1);
+	dut.config.neighbours = 1;
+	memcpy(dut.config.neighbour[0].ip, dut_peer4, 16);
+	memcpy(dut.config.neighbour[0].mac, dut_peer_mac, 6);
+	dut_create(&dut);
+	id = dut_context(&dut, "c", "rvma", settings);
 	now = SP_SEC;
 	their_window = 64;
 }
 
 static void end(void)
 {
-	rig_check_totals(&rig);
-	rig_stop(&rig);
+	dut_check_totals(&dut);
+	dut_stop(&dut);
 }
 
 /* ---- packets -------------------------------------------------------------------------------------------------------
@@ -38,7 +37,7 @@ static void feed_from(uint32_t source, uint8_t opcode, const void *bytes, uint32
 	struct frame f;
 	uint16_t sum;
 
-	rig_roce(&f, FRAME_IP4, QP, 0, bytes, len);
+	dut_roce(&f, FRAME_IP4, QP, 0, bytes, len);
 	f.bytes[f.l4 + 8] = opcode;
 	if (source) {
 		sp_store_be32(f.bytes + f.l3 + 12, source);
@@ -46,9 +45,9 @@ static void feed_from(uint32_t source, uint8_t opcode, const void *bytes, uint32
 		sum = sp_checksum(f.bytes + f.l3, 20, 0);
 		memcpy(f.bytes + f.l3 + 10, &sum, 2);
 	}
-	rig_seal(&f);
-	rig_feed(&rig, &f);
-	rig_settle(&rig, now += SP_US);
+	dut_seal(&f);
+	dut_feed(&dut, &f);
+	dut_settle(&dut, now += SP_US);
 }
 
 static void feed(uint8_t opcode, const void *bytes, uint32_t len)
@@ -58,15 +57,15 @@ static void feed(uint8_t opcode, const void *bytes, uint32_t len)
 
 static uint64_t drops(const char *name)
 {
-	return sp_nic_context_counter(rig.nic, id, name);
+	return sp_nic_context_counter(dut.nic, id, name);
 }
 
 /* What the NIC sent latest with that opcode, behind the BTH; NULL. */
 static const uint8_t *latest(uint8_t opcode)
 {
-	for (unsigned i = rig.port.sents; i-- > 0;)
-		if (rig.port.sent[i].len > 54 && rig.port.sent[i].bytes[42] == opcode)
-			return rig.port.sent[i].bytes + 54;
+	for (unsigned i = dut.port.sents; i-- > 0;)
+		if (dut.port.sent[i].len > 54 && dut.port.sent[i].bytes[42] == opcode)
+			return dut.port.sent[i].bytes + 54;
 	return NULL;
 }
 
@@ -87,7 +86,7 @@ static struct sp_rvma_hello welcomed_as(uint32_t qp, uint64_t nonce)
 	struct sp_rvma_hello h = hello(nonce), w = {.version = 0};
 
 	sp_store_be32(h.qp, qp);
-	rig.port.sents = 0;
+	dut.port.sents = 0;
 	feed(SP_RVMA_HELLO, &h, sizeof(h));
 	if (latest(SP_RVMA_WELCOME))
 		memcpy(&w, latest(SP_RVMA_WELCOME), sizeof(w));
@@ -147,7 +146,7 @@ TEST(a_hello_is_answered_and_repeated_gets_the_same_answer)
 	CU_ASSERT_EQUAL(sp_load_be32(w.mtu), 512);
 	CU_ASSERT_EQUAL(sp_load_be32(w.window), 32);
 	CU_ASSERT(sp_load_be64(w.nonce) && sp_load_be64(w.token));
-	CU_ASSERT_EQUAL(rig.port.sent[0].bytes[42 + 7], THEIR & 0xFF);
+	CU_ASSERT_EQUAL(dut.port.sent[0].bytes[42 + 7], THEIR & 0xFF);
 	again = welcomed(7);
 	CU_ASSERT(!memcmp(&w, &again, sizeof(w)));
 	CU_ASSERT_EQUAL(drops("sessions"), 0); /* nothing has come with the token */
@@ -266,7 +265,7 @@ TEST(hellos_that_cannot_be_are_refused)
 	h.version = 1;
 	feed(SP_RVMA_HELLO, &h, sizeof(h) - 4);
 	CU_ASSERT_EQUAL(drops("short-header"), 1);
-	CU_ASSERT_EQUAL(rig.port.sents, 0);
+	CU_ASSERT_EQUAL(dut.port.sents, 0);
 	end();
 }
 
@@ -358,7 +357,7 @@ static int call(unsigned op, uint64_t window)
 {
 	const struct sp_command command = {.op = (uint16_t)op, .context = id, .arg = {window}};
 
-	return sp_command_call(rig.dev, &command, NULL);
+	return sp_command_call(dut.dev, &command, NULL);
 }
 
 static void feed_get(uint64_t token, uint64_t transfer, uint64_t length)
@@ -382,11 +381,11 @@ static uint64_t being_read(uint64_t length, uint64_t *token)
 	struct sp_command post = {.op = SP_CMD_POST, .context = id, .arg = {[2] = length}};
 
 	memory = calloc(1, length);
-	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(rig.dev, memory, length, &mr), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_command_call(rig.dev, &window, &result), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, memory, length, &mr), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_command_call(dut.dev, &window, &result), 0);
 	post.arg[0] = mr->id;
 	post.arg[5] = result.arg[0];
-	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &post, NULL), 0);
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &post, NULL), 0);
 	*token = open_session(7);
 	feed_get(*token, 1, length);
 	CU_ASSERT_PTR_NOT_NULL(latest(SP_RVMA_DATA));
@@ -395,7 +394,7 @@ static uint64_t being_read(uint64_t length, uint64_t *token)
 
 static void no_more_reading(void)
 {
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0); /* nothing holds it any more */
 	free(memory);
 	end();
@@ -409,10 +408,10 @@ TEST(a_window_that_is_freed_does_not_wait_for_those_who_read_it)
 	start("qp=64;mtu=1024");
 	window = being_read(1 << 20, &token);
 	while (call(SP_RVMA_CMD_FREE, window) == -EAGAIN && tries++ < 100)
-		rig_settle(&rig, now += SP_US);
+		dut_settle(&dut, now += SP_US);
 	CU_ASSERT(tries < 100);
 	CU_ASSERT_EQUAL(call(SP_RVMA_CMD_FREE, window), -ENOENT);
-	rig_run(&rig, now, now + SP_SEC);
+	dut_run(&dut, now, now + SP_SEC);
 	no_more_reading();
 }
 
@@ -446,13 +445,13 @@ TEST(a_peer_that_takes_its_time_to_read_does_not_keep_a_buffer)
 	their_window = 1;
 	window = being_read(1 << 20, &token); /* 256 blocks, which may take 2 * (2 + 16) s */
 	CU_ASSERT_EQUAL(call(SP_RVMA_CMD_CLOSE, window), 0);
-	for (; second < 60 && sp_nic_context_counter(rig.nic, id, "epochs") == 0; second++) {
+	for (; second < 60 && sp_nic_context_counter(dut.nic, id, "epochs") == 0; second++) {
 		sp_store_be64(ack.base, second);
 		sp_store_be64(ack.from_message, second);
 		sp_store_be64(ack.to_message, UINT64_MAX);
 		ack.head.flags = SP_REL_UNASKED;
 		feed_datagram(SP_RVMA_ACK, token, &ack, sizeof(ack));
-		rig_run(&rig, now, now + SP_SEC);
+		dut_run(&dut, now, now + SP_SEC);
 		now += SP_SEC;
 	}
 	CU_ASSERT(second > 3 && second <= 38);
@@ -471,8 +470,8 @@ TEST(a_flood_of_hellos_neither_ends_a_session_nor_keeps_others_out)
 	start("qp=64;peers=8");
 	token = open_session(7);
 	for (uint32_t i = 0; i < 5000; i++) {
-		sp_store_be32(h.qp, 0x1000 + (uint32_t)(rig_random(&seed) % 100000));
-		sp_store_be64(h.nonce, rig_random(&seed) | 1);
+		sp_store_be32(h.qp, 0x1000 + (uint32_t)(dut_random(&seed) % 100000));
+		sp_store_be64(h.nonce, dut_random(&seed) | 1);
 		feed_from(0xC0000200 + 10 + i % 200, SP_RVMA_HELLO, &h, sizeof(h));
 	}
 	CU_ASSERT(drops("no-session") > 4000); /* within 5 ms hardly one makes room */
@@ -480,7 +479,7 @@ TEST(a_flood_of_hellos_neither_ends_a_session_nor_keeps_others_out)
 	CU_ASSERT_EQUAL(drops("bad-token"), 0);
 	CU_ASSERT_EQUAL(drops("refusals"), 2);
 	now += 20 * SP_MS;
-	rig.port.sents = 0;
+	dut.port.sents = 0;
 	sp_store_be32(h.qp, 0x777);
 	feed(SP_RVMA_HELLO, &h, sizeof(h));
 	CU_ASSERT_PTR_NOT_NULL(latest(SP_RVMA_WELCOME));
@@ -531,10 +530,10 @@ TEST(a_peer_that_opens_many_puts_leaves_room_for_others)
 	uint64_t token, other;
 
 	start("qp=64;transfers=8;mailbox=5");
-	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(rig.dev, memory, sizeof(memory), &mr), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, memory, sizeof(memory), &mr), 0);
 	post.context = id;
 	post.arg[0] = mr->id;
-	CU_ASSERT_EQUAL_FATAL(sp_command_call(rig.dev, &post, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_command_call(dut.dev, &post, NULL), 0);
 	token = sp_load_be64(welcomed(7).token);
 	other = sp_load_be64(welcomed_as(THEIR + 1, 8).token);
 	for (uint64_t k = 0; k < 6; k++)
@@ -555,7 +554,7 @@ TEST(a_peer_that_opens_many_puts_leaves_room_for_others)
 	CU_ASSERT_EQUAL(drops("puts"), 5);
 	CU_ASSERT_EQUAL(drops("crowded"), 3);
 	CU_ASSERT_EQUAL(drops("refusals"), 0);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
 	end();
 }

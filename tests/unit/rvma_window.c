@@ -40,9 +40,9 @@ TEST(packets_of_one_put_come_in_any_order_and_count_once)
 	}
 	CU_ASSERT(told(0, 0, length, 0, 0, 1));
 	CU_ASSERT(untouched(0, 5) && filled(5, 3, length) && untouched(5 + length, MTU));
-	CU_ASSERT_EQUAL(rig_counter(&rig, context, "placed_packets"), 100);
-	CU_ASSERT_EQUAL(rig_counter(&rig, context, "duplicates"), 200);
-	CU_ASSERT_EQUAL(rig_counter(&rig, context, "puts"), 1);
+	CU_ASSERT_EQUAL(dut_counter(&dut, context, "placed_packets"), 100);
+	CU_ASSERT_EQUAL(dut_counter(&dut, context, "duplicates"), 200);
+	CU_ASSERT_EQUAL(dut_counter(&dut, context, "puts"), 1);
 	end();
 }
 
@@ -259,7 +259,7 @@ TEST(a_length_of_2_63_is_dropped_by_name)
 		t.number = next_transfer++;
 		packet(&t, 0);
 	}
-	CU_ASSERT_EQUAL(rig_view(&rig, context, dropped), 3);
+	CU_ASSERT_EQUAL(dut_view(&dut, context, dropped), 3);
 	t.length = (1ull << 32) * MTU; /* the longest there is: too large for this buffer */
 	t.number = next_transfer++;
 	packet(&t, 0);
@@ -279,7 +279,7 @@ TEST(a_wrong_key_is_refused_and_counted)
 	for (unsigned bit = 0; bit < 64; bit++)
 		put(1, 0x0123456789ABCDEF ^ 1ull << bit, 0, 10, 1);
 	CU_ASSERT_EQUAL(refused(SP_RVMA_BAD_KEY), 64);
-	CU_ASSERT_EQUAL(rig_counter(&rig, context, "bad_keys"), 64);
+	CU_ASSERT_EQUAL(dut_counter(&dut, context, "bad_keys"), 64);
 	CU_ASSERT_EQUAL(line(id)->refused, 64);
 	CU_ASSERT(nothing_refused() && untouched(0, 1000));
 	put(1, 0x0123456789ABCDEF, 0, 10, 1);
@@ -300,7 +300,7 @@ TEST(every_packet_of_a_put_must_agree_with_its_first)
 	forged.fill = 2;
 	forged.key = 8;
 	packet(&forged, 1);
-	CU_ASSERT_EQUAL(rig_counter(&rig, context, "bad_keys"), 1);
+	CU_ASSERT_EQUAL(dut_counter(&dut, context, "bad_keys"), 1);
 	forged.key = 9;
 	forged.mailbox = 2;
 	packet(&forged, 1);
@@ -362,7 +362,7 @@ TEST(the_catch_all_gets_what_has_no_mailbox_or_no_buffer)
 	CU_ASSERT(told(3, 256, 10, 0, 0, 1));
 	put(100, 1, 0, 10, 5); /* its own mailbox */
 	CU_ASSERT(told(2, 128, 10, 2, 0, 1));
-	CU_ASSERT_EQUAL(rig_counter(&rig, context, "caught"), 2);
+	CU_ASSERT_EQUAL(dut_counter(&dut, context, "caught"), 2);
 	put(1, 2, 0, 10, 4);
 	put(77, 1, 0, 10, 4); /* it is empty, too */
 	CU_ASSERT_EQUAL(refused(SP_RVMA_NO_BUFFER), 2);
@@ -398,7 +398,7 @@ TEST(a_window_takes_no_more_than_its_limits)
 	const uint64_t id = (begin(), window(1, 0, 100, 0));
 	const struct sp_command limit = {.op = SP_RVMA_CMD_LIMIT, .context = context, .arg = {id, 2, 300, 100, 1000}};
 
-	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &limit, NULL), 0);
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &limit, NULL), 0);
 	CU_ASSERT_EQUAL(post_with(id, 0, 301, 0, 0), -EDQUOT);
 	post(id, 0, 200, 0);
 	CU_ASSERT_EQUAL(post_with(id, 200, 101, 1, 0), -EDQUOT);
@@ -427,7 +427,7 @@ TEST(a_rate_of_a_byte_a_second_does_not_overflow)
 	const struct sp_command limit = {.op = SP_RVMA_CMD_LIMIT, .context = context, .arg = {id, 0, 0, 0, 1}};
 
 	post(id, 0, MEMORY, 0);
-	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &limit, NULL), 0);
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &limit, NULL), 0);
 	put(1, 0, 0, 8192, 1);
 	now += 8191 * SP_SEC;
 	put(1, 0, 0, 1, 1);
@@ -503,7 +503,7 @@ TEST(a_notification_outside_registered_memory_is_refused)
 
 		memcpy(cmd.arg, arg, sizeof(arg));
 		cmd.cookie = step[i].cookie;
-		CU_ASSERT_EQUAL(sp_command_call(rig.dev, &cmd, NULL), step[i].rc);
+		CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, NULL), step[i].rc);
 	}
 	CU_ASSERT_EQUAL(line(id)->posted, 1);
 	put(1, 0, 0, 10, 1); /* without a notification the epoch tells */
@@ -526,8 +526,8 @@ TEST(memory_of_a_posted_buffer_stays_until_it_is_handed_over)
 	CU_ASSERT_EQUAL(sp_mr_free(memory_mr), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(notes_mr), 0);
 	CU_ASSERT_EQUAL(command(SP_RVMA_CMD_EPOCH, id, 0, 0, 0), 0); /* what is kept is no memory */
-	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(rig.dev, memory, MEMORY, &memory_mr), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(rig.dev, note, NOTES * sizeof(*note), &notes_mr), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, memory, MEMORY, &memory_mr), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, note, NOTES * sizeof(*note), &notes_mr), 0);
 	end();
 }
 

@@ -8,7 +8,7 @@
 
 #include "../../handlers/rvma_state.h"
 #include "../../pipeline/watch.h"
-#include "rig.h"
+#include "../lib/dut.h"
 
 #define QP 0x40
 #ifndef MTU
@@ -17,7 +17,6 @@
 #define MEMORY (1u << 20)
 #define NOTES  256u
 
-static struct rig rig;
 static uint32_t context;
 static uint8_t *memory;
 static struct sp_rvma_notification *note; /* [NOTES] */
@@ -29,24 +28,24 @@ static bool fed_only;		       /* packets wait at the port: the test polls */
 
 static inline struct rv *state(void)
 {
-	return sp_context_by_id(rig.nic, context)->state;
+	return sp_context_by_id(dut.nic, context)->state;
 }
 
 static inline void begin_with(const char *settings)
 {
 	char all[256];
 
-	rig_start(&rig, 1);
-	CU_ASSERT_EQUAL_FATAL(watcher ? sp_nic_watch(rig.nic, watcher) : 0, 0);
+	dut_start(&dut, 1);
+	CU_ASSERT_EQUAL_FATAL(watcher ? sp_nic_watch(dut.nic, watcher) : 0, 0);
 	snprintf(all, sizeof(all), "qp=64;session=implicit;mtu=%u;%s", MTU, settings);
-	context = rig_context(&rig, "c", "rvma", all);
+	context = dut_context(&dut, "c", "rvma", all);
 	memory = aligned_alloc(64, MEMORY);
 	note = aligned_alloc(64, NOTES * sizeof(*note));
 	CU_ASSERT_FATAL(memory && note);
 	memset(memory, 0xEE, MEMORY);
 	memset(note, 0, NOTES * sizeof(*note));
-	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(rig.dev, memory, MEMORY, &memory_mr), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(rig.dev, note, NOTES * sizeof(*note), &notes_mr), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, memory, MEMORY, &memory_mr), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, note, NOTES * sizeof(*note), &notes_mr), 0);
 	next_transfer = 0;
 	now = SP_SEC;
 }
@@ -58,11 +57,11 @@ static inline void begin(void)
 
 static inline void end(void)
 {
-	rig_check_totals(&rig);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, context), 0);
+	dut_check_totals(&dut);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, context), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(memory_mr), 0); /* nothing holds it any more */
 	CU_ASSERT_EQUAL(sp_mr_free(notes_mr), 0);
-	rig_stop(&rig);
+	dut_stop(&dut);
 	free(memory);
 	free(note);
 }
@@ -75,7 +74,7 @@ static inline int command(unsigned op, uint64_t a, uint64_t b, uint64_t c, uint6
 	const struct sp_command cmd = {.op = (uint16_t)op, .context = context, .arg = {a, b, c, d}};
 
 	memset(&answer, 0, sizeof(answer));
-	return sp_command_call(rig.dev, &cmd, &answer);
+	return sp_command_call(dut.dev, &cmd, &answer);
 }
 
 static inline uint64_t window(uint64_t mailbox, uint64_t key, uint64_t threshold, uint64_t flags)
@@ -94,7 +93,7 @@ static inline int post_with(uint64_t id, uint64_t at, uint64_t length, unsigned 
 		.cookie = (uintptr_t)memory + at,
 		.arg = {memory_mr->id | (uint64_t)notes_mr->id << 32, at, length, n * sizeof(*note), threshold, id}};
 
-	return sp_command_call(rig.dev, &cmd, NULL);
+	return sp_command_call(dut.dev, &cmd, NULL);
 }
 
 static inline void post(uint64_t id, uint64_t at, uint64_t length, unsigned n)
@@ -128,7 +127,7 @@ static inline struct sp_rvma_window_status *line(uint64_t id)
 	void *area;
 	uint64_t len;
 
-	CU_ASSERT_EQUAL_FATAL(sp_context_area(rig.dev, context, &area, &len), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_context_area(dut.dev, context, &area, &len), 0);
 	return (struct sp_rvma_window_status *)(void *)((uint8_t *)area + ((struct sp_rvma_area *)area)->window) +
 	       (uint32_t)id;
 }
@@ -191,12 +190,12 @@ static inline void raw(uint8_t opcode, const void *bytes, uint32_t len)
 {
 	struct frame f;
 
-	rig_roce(&f, FRAME_IP4, QP, (uint32_t)next_transfer, bytes, len);
+	dut_roce(&f, FRAME_IP4, QP, (uint32_t)next_transfer, bytes, len);
 	f.bytes[f.l4 + 8] = opcode;
-	rig_seal(&f);
-	rig_feed(&rig, &f);
+	dut_seal(&f);
+	dut_feed(&dut, &f);
 	if (!fed_only)
-		rig_settle(&rig, now);
+		dut_settle(&dut, now);
 }
 
 static inline uint64_t packets_of(uint64_t length)

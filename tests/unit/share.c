@@ -89,7 +89,7 @@ TEST(the_worker_rests_only_when_nothing_waits)
 	tenants_run(100000);
 	CU_ASSERT((double)(dear->had - before) > 0.99 * (double)(town.ticks - began));
 	CU_ASSERT(sp_share_packets(tenants_worker()) > 0);
-	CU_ASSERT_EQUAL(sp_nic_next_deadline(town.rig.nic, 0), tenants_worker()->now);
+	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), tenants_worker()->now);
 	tenants_end();
 }
 
@@ -126,7 +126,7 @@ static double light_beside(unsigned heavy, double cost, bool share, double *p99)
 		tenant_add(1, cost, cost / 2 + i)->from = 1000 * town.us; /* then the light one is known as such */
 	tenants_enter();
 	if (!share)
-		sp_share_destroy(town.rig.nic);
+		sp_share_destroy(dut.nic);
 	tenants_run(heavy ? 400000 : 100000);
 	most = tenant_quantile(light, 1);
 	*p99 = tenant_quantile(light, 0.99);
@@ -326,7 +326,7 @@ TEST(what_finds_no_room_is_dropped_by_name_and_is_its_contexts)
 	tenants_enter();
 	tenants_run(100000);
 	tenants_settle();
-	full = sp_nic_dropped(town.rig.nic, "backlog-full");
+	full = sp_nic_dropped(dut.nic, "backlog-full");
 	CU_ASSERT(tenant_view(dear)->backlog_full > 1000);
 	CU_ASSERT(tenant_view(dearer)->backlog_full > 1000);
 	CU_ASSERT_EQUAL(tenant_view(dear)->backlog_full, tenant_view(dear)->dropped);
@@ -352,14 +352,14 @@ TEST(a_context_that_goes_takes_what_waits_for_it)
 	waited = tenant_view(dear)->portion.packets;
 	CU_ASSERT(waited > 100);
 	dear->every = 0;
-	CU_ASSERT_EQUAL(sp_nic_context_remove(town.rig.nic, dear->id), 0);
-	CU_ASSERT_EQUAL(sp_nic_dropped(town.rig.nic, "context-closed"), waited);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, dear->id), 0);
+	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "context-closed"), waited);
 	CU_ASSERT_EQUAL(tenants_lost(), 0);
 	tenants_run(20000);
 	CU_ASSERT(light->done + 3 >= light->came);
-	sp_nic_totals(town.rig.nic, &t);
+	sp_nic_totals(dut.nic, &t);
 	CU_ASSERT(t.parked > 0);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(town.rig.nic, town.tenant[2].id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, town.tenant[2].id), 0);
 	town.tenant[2].every = 0;
 	tenants_end();
 }
@@ -408,7 +408,7 @@ TEST(without_a_clock_nobody_waits)
 	tenants_begin();
 	tenant_add(1, 100, 5);
 	tenant_add(1, 1, 97);
-	town.rig.config.cycles = NULL;
+	dut.config.cycles = NULL;
 	tenants_enter();
 	CU_ASSERT_PTR_NULL(tenants_worker()->share);
 	tenants_run(20000);
@@ -447,16 +447,16 @@ TEST(a_watch_is_told_of_a_packet_that_waits_once)
 	tenant_add(1, 100, 5);
 	tenant_add(1, 1, 97);
 	tenants_enter();
-	while (sp_nic_context_remove(town.rig.nic, town.tenant[0].id) == 0)
-		sp_nic_context_remove(town.rig.nic, town.tenant[1].id);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_watch(town.rig.nic, &watch), 0);
+	while (sp_nic_context_remove(dut.nic, town.tenant[0].id) == 0)
+		sp_nic_context_remove(dut.nic, town.tenant[1].id);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_watch(dut.nic, &watch), 0);
 	for (unsigned i = 0; i < 2; i++)
 		town.tenant[i].id =
-			rig_context(&town.rig, i ? "b" : "a", "tenant", i ? "qp=65;index=1" : "qp=64;index=0");
+			dut_context(&dut, i ? "b" : "a", "tenant", i ? "qp=65;index=1" : "qp=64;index=0");
 	tenants_run(20000);
 	CU_ASSERT(sp_share_packets(tenants_worker()) > 0);
 	tenants_settle();
-	sp_nic_totals(town.rig.nic, &t);
+	sp_nic_totals(dut.nic, &t);
 	CU_ASSERT_EQUAL(told.arrived, t.received);
 	CU_ASSERT_EQUAL(told.matched, t.received);
 	CU_ASSERT_EQUAL(told.taken, t.taken);

@@ -12,15 +12,14 @@
 #include "../../pipeline/copies.h"
 #include "../../pipeline/share.h"
 
-static struct rig rig;
 static uint32_t fed, run; /* serials of c0's packets: the last one that came, that has been run */
 
 static struct sp_context *newest(void)
 {
 	uint32_t id;
 
-	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(rig.nic, "c0", &id), 0);
-	return sp_context_by_id(rig.nic, id);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(dut.nic, "c0", &id), 0);
+	return sp_context_by_id(dut.nic, id);
 }
 
 static unsigned waiting(const struct sp_context *c)
@@ -32,12 +31,12 @@ static unsigned waiting(const struct sp_context *c)
 static void feed(uint32_t qp, uint64_t key, unsigned n)
 {
 	while (n--)
-		live_feed_at(&rig, qp, 0, 0, &(struct live_words){LIVE_MAGIC, ++fed, key, SP_DONE, 0, 0});
+		live_feed_at(&dut, qp, 0, 0, &(struct live_words){LIVE_MAGIC, ++fed, key, SP_DONE, 0, 0});
 }
 
 static void poll(void)
 {
-	sp_nic_poll(rig.nic, 0, rig.nic->worker[0]->now);
+	sp_nic_poll(dut.nic, 0, dut.nic->worker[0]->now);
 }
 
 /* What has been run since the last time, by which loads: "1 1 2 "; of c0, in order. */
@@ -65,34 +64,34 @@ static void start(const char *kind)
 {
 	live_clear();
 	fed = run = 0;
-	rig_prepare(&rig, 1);
+	dut_prepare(&dut, 1);
 	live.cost = 5 * (SP_QUANTUM / SP_US) * (rte_get_tsc_hz() / 1000000);
-	rig.config.cycles = live_clock;
-	rig_create(&rig);
-	live_load(&rig, kind);
+	dut.config.cycles = live_clock;
+	dut_create(&dut);
+	live_load(&dut, kind);
 	live_orders.qps = 2;
-	rig_context(&rig, "c0", "live", "qp=5");
-	rig_context(&rig, "c1", "live", "qp=8");
+	dut_context(&dut, "c0", "live", "qp=5");
+	dut_context(&dut, "c1", "live", "qp=8");
 	feed(5, 7, 1);
-	live_feed(&rig, 8, 7, SP_DONE);
-	rig_settle(&rig, 0);
+	live_feed(&dut, 8, 7, SP_DONE);
+	dut_settle(&dut, 0);
 	CU_ASSERT_STRING_EQUAL(ran(), "1 ");
 }
 
 /* All that waits. */
 static void settle(void)
 {
-	rig_settle(&rig, rig.nic->worker[0]->now);
-	CU_ASSERT_EQUAL(sp_share_packets(rig.nic->worker[0]), 0);
+	dut_settle(&dut, dut.nic->worker[0]->now);
+	CU_ASSERT_EQUAL(sp_share_packets(dut.nic->worker[0]), 0);
 }
 
 static void stop(void)
 {
 	CU_ASSERT_EQUAL(run, fed);
-	CU_ASSERT_EQUAL(rig.nic->worker[0]->drops[SP_DROP_CONTEXT_CLOSED], 0);
-	CU_ASSERT_EQUAL(rig.nic->worker[0]->drops[SP_DROP_BACKLOG_FULL], 0);
-	rig_check_totals(&rig);
-	live_stop(&rig);
+	CU_ASSERT_EQUAL(dut.nic->worker[0]->drops[SP_DROP_CONTEXT_CLOSED], 0);
+	CU_ASSERT_EQUAL(dut.nic->worker[0]->drops[SP_DROP_BACKLOG_FULL], 0);
+	dut_check_totals(&dut);
+	live_stop(&dut);
 }
 
 TEST(what_waits_comes_before_what_comes_after_the_reload)
@@ -102,11 +101,11 @@ TEST(what_waits_comes_before_what_comes_after_the_reload)
 	poll();
 	CU_ASSERT_EQUAL(waiting(newest()), 9);
 	live_orders.arms = true; /* a timer holds the second copy, and the packets the first one */
-	json_t *told = live_reload(&rig, NULL, 0);
+	json_t *told = live_reload(&dut, NULL, 0);
 	live_orders.arms = false;
 	CU_ASSERT_EQUAL(live_number(live_copy(told, 0, 0), "waiting"), 9);
 	json_decref(told);
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	CU_ASSERT_EQUAL(sp_copies_count(newest()), 3);
 	CU_ASSERT_STRING_EQUAL(ran(), "1 ");
 	feed(6, 0, 5);
@@ -114,13 +113,13 @@ TEST(what_waits_comes_before_what_comes_after_the_reload)
 	CU_ASSERT_EQUAL(waiting(newest()), 13);
 	CU_ASSERT_STRING_EQUAL(ran(), "3 ");
 	live_orders.arms = true;
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	live_orders.arms = false;
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	settle(); /* though none comes any more */
 	CU_ASSERT_STRING_EQUAL(ran(), "5 5 5 5 5 5 5 5 5 5 5 5 5 ");
-	rig_settle(&rig, 2 * SP_MS);
-	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 0);
+	dut_settle(&dut, 2 * SP_MS);
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 0);
 	stop();
 }
 
@@ -131,19 +130,19 @@ TEST(the_copies_have_one_contexts_part_of_the_backlog)
 
 	start("none");
 	feed(5, 0, SP_BACKLOG_CONTEXT);
-	while (rig.port.received < rig.port.fed)
+	while (dut.port.received < dut.port.fed)
 		poll();
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	feed(5, 0, SP_BACKLOG_CONTEXT);
-	while (rig.port.received < rig.port.fed)
+	while (dut.port.received < dut.port.fed)
 		poll();
 	for (const struct sp_context *c = newest(); c; c = c->older)
 		all += waiting(c);
 	CU_ASSERT(all > SP_BACKLOG_CONTEXT / 2);
 	CU_ASSERT(all <= SP_BACKLOG_CONTEXT);
 	settle();
-	rig_check_totals(&rig);
-	live_stop(&rig);
+	dut_check_totals(&dut);
+	live_stop(&dut);
 }
 
 /* The messages are where they are, whoever's packets wait. */
@@ -156,7 +155,7 @@ TEST(each_is_run_by_the_copy_that_has_its_message)
 	}
 	poll();
 	CU_ASSERT_STRING_EQUAL(ran(), "1 ");
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	feed(5, 7, 1);
 	for (unsigned i = 0; i < 8; i++) { /* and costs what it costs, whichever runs it */
 		const uint64_t had = newest()->view[0]->portion.had;
@@ -175,18 +174,18 @@ TEST(a_burst_in_the_midst_of_which_the_copy_changes_stays_in_order)
 	for (unsigned round = 0; round < 4; round++) {
 		const unsigned before = 3 * (round & 1); /* that wait for the older one */
 		struct sp_context *old = newest();
-		struct sp_qp *qp = (struct sp_qp *)(uintptr_t)sp_qp_table_find(rig.nic->qps, 5);
+		struct sp_qp *qp = (struct sp_qp *)(uintptr_t)sp_qp_table_find(dut.nic->qps, 5);
 
 		feed(5, 10 + round, 1); /* a message holds it */
 		settle();
 		feed(5, 9, before);
 		poll();
-		json_decref(live_reload(&rig, NULL, 0));
+		json_decref(live_reload(&dut, NULL, 0));
 		feed(5, 9, 6);
 		feed(6, 9, 6);
 		if (round > 1) { /* known as a cheap one that has had little */
 			old->view[0]->portion.cost = 1;
-			old->view[0]->portion.had = rig.nic->worker[0]->share->time;
+			old->view[0]->portion.had = dut.nic->worker[0]->share->time;
 		}
 		qp->context = old; /* as it was when they were looked up */
 		poll();
@@ -201,7 +200,7 @@ TEST(a_burst_in_the_midst_of_which_the_copy_changes_stays_in_order)
 /* It is not its turn. */
 static void hold_back(struct sp_view *v)
 {
-	const struct sp_share *share = rig.nic->worker[0]->share;
+	const struct sp_share *share = dut.nic->worker[0]->share;
 
 	v->portion.period = share->period;
 	v->portion.had = share->time + 100 * SP_MAX_WEIGHT * live.cost;
@@ -215,14 +214,14 @@ TEST(what_waits_for_both_copies_stays_in_order)
 		struct sp_context *old, *new;
 
 		start("hashed");
-		struct sp_qp *qp = (struct sp_qp *)(uintptr_t)sp_qp_table_find(rig.nic->qps, 5);
-		json_decref(live_reload(&rig, NULL, forced ? SP_MS : 0));
+		struct sp_qp *qp = (struct sp_qp *)(uintptr_t)sp_qp_table_find(dut.nic->qps, 5);
+		json_decref(live_reload(&dut, NULL, forced ? SP_MS : 0));
 		new = newest();
 		old = new->older;
 		CU_ASSERT_PTR_NOT_NULL_FATAL(old);
 		hold_back(new->view[0]);
 		for (unsigned i = 0; i < 4; i++)
-			live_feed(&rig, 8, 9, SP_DONE);
+			live_feed(&dut, 8, 9, SP_DONE);
 		fed += 6;
 		feed(6, 7, 6);
 		poll();
@@ -238,9 +237,9 @@ TEST(what_waits_for_both_copies_stays_in_order)
 		CU_ASSERT_EQUAL(waiting(old), 6);
 		CU_ASSERT_EQUAL(waiting(new), 6);
 		if (forced) {
-			rte_rcu_qsbr_quiescent(rig.nic->readers, 0);
-			rig.nic->worker[0]->now = 2 * SP_MS;
-			CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 0);
+			rte_rcu_qsbr_quiescent(dut.nic->readers, 0);
+			dut.nic->worker[0]->now = 2 * SP_MS;
+			CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 0);
 			CU_ASSERT_EQUAL(waiting(new), 12);
 		}
 		settle();
@@ -255,18 +254,18 @@ TEST(force_gives_what_waits_to_the_next_copy)
 	feed(5, 7, 6);
 	poll();
 	CU_ASSERT_STRING_EQUAL(ran(), "1 ");
-	json_t *told = live_reload(&rig, NULL, SP_MS);
+	json_t *told = live_reload(&dut, NULL, SP_MS);
 	CU_ASSERT_EQUAL(live_number(live_copy(told, 0, 0), "waiting"), 5);
 	json_decref(told);
-	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 2); /* both contexts' message is open */
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 2); /* both contexts' message is open */
 	CU_ASSERT_PTR_NOT_NULL_FATAL(newest()->older);
 	CU_ASSERT_EQUAL(waiting(newest()->older), 5);
-	rte_rcu_qsbr_quiescent(rig.nic->readers, 0); /* as if others had kept it busy until then */
-	rig.nic->worker[0]->now = 2 * SP_MS;
-	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 0);
+	rte_rcu_qsbr_quiescent(dut.nic->readers, 0); /* as if others had kept it busy until then */
+	dut.nic->worker[0]->now = 2 * SP_MS;
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 0);
 	CU_ASSERT_PTR_NULL(newest()->older);
 	CU_ASSERT_EQUAL(waiting(newest()), 5);
-	CU_ASSERT_EQUAL(sp_share_packets(rig.nic->worker[0]), 5);
+	CU_ASSERT_EQUAL(sp_share_packets(dut.nic->worker[0]), 5);
 	CU_ASSERT_STRING_EQUAL(ran(), "");
 	feed(5, 7, 2);
 	settle();

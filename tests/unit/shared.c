@@ -61,7 +61,7 @@ TEST(shared_memory_cannot_be_shrunk_grown_or_sealed)
 	struct sp_mr *mr;
 	uint32_t id;
 
-	rig_start(&rig, 1);
+	dut_start(&dut, 1);
 	d = attached(0, 0, 0, 0);
 	id = opened(d, "qp=16;area=10000");
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 9000, &mr), 0);
@@ -83,7 +83,7 @@ TEST(shared_memory_cannot_be_shrunk_grown_or_sealed)
 		close(again);
 	}
 	sp_dev_close(&d->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 TEST(an_area_can_only_be_read_by_the_application)
@@ -94,7 +94,7 @@ TEST(an_area_can_only_be_read_by_the_application)
 	uint64_t *seen;
 	uint32_t id;
 
-	rig_start(&rig, 1);
+	dut_start(&dut, 1);
 	d = attached(0, 0, 0, 0);
 	id = opened(d, "qp=16;area=10000");
 	s = sp_device_area(d, id);
@@ -110,7 +110,7 @@ TEST(an_area_can_only_be_read_by_the_application)
 	CU_ASSERT_EQUAL(seen[1], 0x1234567890);
 	munmap(seen, s->bytes);
 	sp_dev_close(&d->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 TEST(a_region_is_the_same_memory_on_both_sides_also_with_holes)
@@ -122,7 +122,7 @@ TEST(a_region_is_the_same_memory_on_both_sides_also_with_holes)
 	uint8_t *mine;
 	uint64_t word;
 
-	rig_start(&rig, 1);
+	dut_start(&dut, 1);
 	d = attached(0, 0, 0, 0);
 	cmd.context = opened(d, "qp=16");
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 16384, &mr), 0);
@@ -146,7 +146,7 @@ TEST(a_region_is_the_same_memory_on_both_sides_also_with_holes)
 	CU_ASSERT_EQUAL(sp_command_call(&d->pub, &cmd, &e), -EFAULT);
 	munmap(mine, 16384);
 	sp_dev_close(&d->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 /* ---- rings that the application writes ---- */
@@ -159,8 +159,8 @@ TEST(rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody)
 	uint64_t seed = 7;
 	void *queues;
 
-	rig_start(&rig, 1);
-	nics = rig_context(&rig, "nics", "greedy", "qp=10");
+	dut_start(&dut, 1);
+	nics = dut_context(&dut, "nics", "greedy", "qp=10");
 	bad = attached(0, 0, 0, 0);
 	good = attached(0, 0, 0, 0);
 	mine = opened(bad, "qp=16;area=4096");
@@ -177,7 +177,7 @@ TEST(rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody)
 			if (round > 1 && i % 32 != round % 32)
 				continue;
 			for (unsigned k = 0; k < 8; k++)
-				word[k] = rig_random(&seed);
+				word[k] = dut_random(&seed);
 			if (i % 4)
 				c.context = i % 4 == 1 ? mine : i % 4 == 2 ? other : nics;
 			if (i % 3)
@@ -185,10 +185,10 @@ TEST(rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody)
 			memcpy(&ring->entry[i], &c, sizeof(c));
 		}
 		/* Lies about both indexes: 0, all of it, more than there is, backwards. */
-		ring->tail = round % 5 == 0 ? 0 : round % 5 == 1 ? UINT32_MAX : (uint32_t)rig_random(&seed);
-		ring->head = (uint32_t)rig_random(&seed);
+		ring->tail = round % 5 == 0 ? 0 : round % 5 == 1 ? UINT32_MAX : (uint32_t)dut_random(&seed);
+		ring->head = (uint32_t)dut_random(&seed);
 		CU_ASSERT_EQUAL_FATAL(sp_command_post(&good->pub, &fine), 0);
-		CU_ASSERT_FATAL(rig_poll(&rig, round) <= SP_COMMANDS_PER_POLL + 1);
+		CU_ASSERT_FATAL(dut_poll(&dut, round) <= SP_COMMANDS_PER_POLL + 1);
 		CU_ASSERT_EQUAL_FATAL(state_of(other)->last, round); /* in the same poll */
 	}
 	CU_ASSERT_EQUAL(state_of(other)->commands, 3000);
@@ -198,7 +198,7 @@ TEST(rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody)
 	sp_dev_close(&bad->pub);
 	CU_ASSERT_EQUAL(call(good, other, CMD_NOTE, 1), 0);
 	sp_dev_close(&good->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 TEST(lies_about_events_cost_the_liar_his_own)
@@ -211,7 +211,7 @@ TEST(lies_about_events_cost_the_liar_his_own)
 	struct sp_event e;
 	unsigned n = 0;
 
-	rig_start(&rig, 1);
+	dut_start(&dut, 1);
 	bad = attached(0, 0, 0, 0);
 	good = attached(0, 0, 0, 0);
 	mine = opened(bad, "qp=16");
@@ -222,7 +222,7 @@ TEST(lies_about_events_cost_the_liar_his_own)
 	CU_ASSERT_EQUAL(events->entries, SP_EVENTS);
 	ring = event_ring(events);
 	for (unsigned round = 0; round < 1000; round++) {
-		const uint32_t lie = (uint32_t)rig_random(&seed);
+		const uint32_t lie = (uint32_t)dut_random(&seed);
 
 		ring->head = round % 3 ? lie : UINT32_MAX;
 		ring->tail = lie;
@@ -244,7 +244,7 @@ TEST(lies_about_events_cost_the_liar_his_own)
 	munmap(events, sp_device_events(bad, mine)->bytes);
 	sp_dev_close(&bad->pub);
 	sp_dev_close(&good->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 static struct sp_ring_shared *flipping;
@@ -266,7 +266,7 @@ TEST(an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read)
 	pthread_t thread;
 	void *queues;
 
-	rig_start(&rig, 1);
+	dut_start(&dut, 1);
 	bad = attached(0, 0, 0, 0);
 	good = attached(0, 0, 0, 0);
 	mine = opened(bad, "qp=16");
@@ -285,7 +285,7 @@ TEST(an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read)
 		if (at % SP_COMMANDS >= 32)
 			bad->commands[0].reader.at = at & ~(SP_COMMANDS - 1);
 		__atomic_store_n(&flipping->tail, bad->commands[0].reader.at + 32, __ATOMIC_RELEASE);
-		rig_poll(&rig, round);
+		dut_poll(&dut, round);
 	}
 	atomic_store(&flipping_ends, true);
 	pthread_join(thread, NULL);
@@ -295,7 +295,7 @@ TEST(an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read)
 	munmap(queues, bad->queues.bytes);
 	sp_dev_close(&bad->pub);
 	sp_dev_close(&good->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 TEST(a_context_that_the_nic_ends_says_so_in_its_events)
@@ -307,26 +307,26 @@ TEST(a_context_that_the_nic_ends_says_so_in_its_events)
 	size_t bytes;
 	uint32_t id;
 
-	rig_start(&rig, 1);
+	dut_start(&dut, 1);
 	d = attached(0, 0, 0, 0);
-	all = rig.nic->memory_used;
+	all = dut.nic->memory_used;
 	id = opened(d, "qp=16;area=4096");
 	CU_ASSERT_EQUAL(sp_device_home(d, id), 0);
 	events = mapped(sp_device_events(d, id), PROT_READ | PROT_WRITE);
 	bytes = sp_device_events(d, id)->bytes;
 	CU_ASSERT_EQUAL(events->closed, 0);
 	CU_ASSERT_EQUAL(call(d, id, CMD_EVENTS, 3), 0);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
 	CU_ASSERT_EQUAL(events->closed, 1);
 	CU_ASSERT_EQUAL(event_ring(events)->tail, 3); /* what was said before is there still */
 	events->closed = 0;			      /* the NIC does not believe that */
 	CU_ASSERT_EQUAL(sp_event_take(&d->pub, id, &e), -ECONNRESET);
 	CU_ASSERT_EQUAL(call(d, id, CMD_NOTE, 1), -ECONNRESET);
-	CU_ASSERT(rig.nic->memory_used > all);
+	CU_ASSERT(dut.nic->memory_used > all);
 	CU_ASSERT_EQUAL(sp_context_close(&d->pub, id), 0);
-	CU_ASSERT_EQUAL(rig.nic->memory_used, all);
+	CU_ASSERT_EQUAL(dut.nic->memory_used, all);
 	CU_ASSERT_PTR_NULL(sp_device_events(d, id));
 	munmap(events, bytes);
 	sp_dev_close(&d->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }

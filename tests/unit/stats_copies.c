@@ -2,14 +2,12 @@
 /* The NIC's report while a context has several copies: each is told of, and nothing goes backwards when one ends. */
 #include "live_rig.h"
 
-static struct rig rig;
-
 static json_t *report(void)
 {
 	char *text = NULL;
 	json_t *tree;
 
-	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(rig.nic, false, NULL, &text), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(dut.nic, false, NULL, &text), 0);
 	tree = json_loads(text, 0, NULL);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(tree);
 	free(text);
@@ -53,8 +51,8 @@ static void check(uint64_t packets, size_t copies)
 
 static void run(uint64_t key, uint32_t verdict)
 {
-	live_feed(&rig, 5, key, verdict);
-	rig_settle(&rig, rig.nic->worker[0]->now);
+	live_feed(&dut, 5, key, verdict);
+	dut_settle(&dut, dut.nic->worker[0]->now);
 }
 
 TEST(copies_are_told_of_and_counted_once)
@@ -62,20 +60,20 @@ TEST(copies_are_told_of_and_counted_once)
 	json_t *r, *copies;
 
 	live_clear();
-	rig_start(&rig, 1);
-	live_load(&rig, "hashed");
-	rig_context(&rig, "c0", "live", "qp=5");
+	dut_start(&dut, 1);
+	live_load(&dut, "hashed");
+	dut_context(&dut, "c0", "live", "qp=5");
 	run(7, SP_DONE);
 	run(7, SP_DONE);
 	check(2, 1);
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	check(2, 2);
 	run(7, SP_DONE); /* the older one's */
 	run(8, SP_DONE);
 	check(4, 2);
-	sp_nic_handler_collect(rig.nic); /* looks, and finds it busy */
+	sp_nic_handler_collect(dut.nic); /* looks, and finds it busy */
 	check(4, 2);
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	run(9, SP_END);
 	check(5, 3);
 	r = report();
@@ -90,14 +88,14 @@ TEST(copies_are_told_of_and_counted_once)
 	CU_ASSERT_EQUAL(of(context(r), "condition", "copy"), 3);
 	json_decref(r);
 	run(7, SP_END);
-	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 1);
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 1);
 	r = report();
 	CU_ASSERT_EQUAL(live_number(context(r), "packets"), 6);
 	json_decref(r);
 	run(8, SP_END);
-	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 0);
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 0);
 	check(7, 1);
-	live_stop(&rig);
+	live_stop(&dut);
 }
 
 static void check_fault(const char *want)
@@ -116,29 +114,29 @@ static void check_fault(const char *want)
 TEST(the_last_fault_outlives_its_copy)
 {
 	live_clear();
-	rig_start(&rig, 1);
-	live_load(&rig, "hashed");
-	rig_context(&rig, "c0", "live", "qp=5");
+	dut_start(&dut, 1);
+	live_load(&dut, "hashed");
+	dut_context(&dut, "c0", "live", "qp=5");
 	run(7, 97);
 	run(8, SP_DONE);
 	check_fault("payload() returned 97, which is no verdict");
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	check_fault("payload() returned 97, which is no verdict");
-	rig_settle(&rig, SP_US);
+	dut_settle(&dut, SP_US);
 	run(9, 98); /* the newer one's */
-	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 1);
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 1);
 	check_fault("payload() returned 98, which is no verdict");
-	rig_settle(&rig, 2 * SP_US);
+	dut_settle(&dut, 2 * SP_US);
 	run(8, 99); /* the older one's; before and after it is looked at */
 	check_fault("payload() returned 99, which is no verdict");
-	sp_nic_handler_collect(rig.nic);
+	sp_nic_handler_collect(dut.nic);
 	check_fault("payload() returned 99, which is no verdict");
 	run(8, 98);
-	rig_settle(&rig, 3 * SP_US);
+	dut_settle(&dut, 3 * SP_US);
 	run(9, 97); /* is later than what has not been looked at yet */
 	run(7, SP_END);
 	run(8, SP_END);
-	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 0);
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 0);
 	check_fault("payload() returned 97, which is no verdict");
-	live_stop(&rig);
+	live_stop(&dut);
 }

@@ -4,7 +4,7 @@
 #include "../../testbed/tap.h"
 #include "../../testbed/world.h"
 #include "drain.h"
-#include "rig.h"
+#include "../lib/dut.h"
 
 #define PACKETS 20000
 
@@ -22,7 +22,7 @@ static int flood_attach(struct sp_ctx *c)
 	struct flood *f = c->state;
 	uint8_t ip[16];
 
-	memcpy(ip, rig_own4, 16);
+	memcpy(ip, dut_own4, 16);
 	ip[15] = (uint8_t)sp_param_uint(c, "peer");
 	sp_issue_start(c, &f->issue);
 	return sp_path_open(c, ip, false, &f->path);
@@ -88,42 +88,42 @@ TEST(a_link_that_holds_all_buffers_in_both_directions_brings_everything_through)
 	struct sp_link_counters n;
 	struct sp_world *world;
 	struct sp_link *link;
-	struct rig rig[2];
+	struct dut dut[2];
 	struct sp_tap tap[2];
 	uint32_t id[2];
 
 	CU_ASSERT_EQUAL_FATAL(sp_world_create(&world), 0);
 	for (unsigned e = 0; e < 2; e++)
-		rig_prepare(&rig[e], 1);
+		dut_prepare(&dut[e], 1);
 	CU_ASSERT_EQUAL_FATAL(sp_link_create(&(struct sp_link_config){.direction = {fat, fat}}, &link), 0);
 	for (unsigned e = 0; e < 2; e++) { /* 192.0.2.2 and 192.0.2.1 */
-		struct sp_nic_config *c = &rig[e].config;
+		struct sp_nic_config *c = &dut[e].config;
 
 		tap[e] = (struct sp_tap){.ops = &sp_link_ops, .port = sp_link_port(link, e)};
 		c->port[0] = (struct sp_port_config){.ops = &sp_tap_ops, .ops_arg = &tap[e]};
 		c->addresses = 1;
 		c->neighbours = 1;
-		memcpy(c->mac, e ? rig_peer_mac : rig_mac, 6);
-		memcpy(c->address[0].ip, e ? rig_peer4 : rig_own4, 16);
-		memcpy(c->neighbour[0].mac, e ? rig_mac : rig_peer_mac, 6);
-		memcpy(c->neighbour[0].ip, e ? rig_own4 : rig_peer4, 16);
-		rig_create(&rig[e]);
-		id[e] = rig_context(&rig[e], "flood", "flood", e ? "qp=16;peer=2" : "qp=16;peer=1");
-		CU_ASSERT_EQUAL_FATAL(sp_world_add_nic(world, rig[e].nic), 0);
+		memcpy(c->mac, e ? dut_peer_mac : dut_mac, 6);
+		memcpy(c->address[0].ip, e ? dut_peer4 : dut_own4, 16);
+		memcpy(c->neighbour[0].mac, e ? dut_mac : dut_peer_mac, 6);
+		memcpy(c->neighbour[0].ip, e ? dut_own4 : dut_peer4, 16);
+		dut_create(&dut[e]);
+		id[e] = dut_context(&dut[e], "flood", "flood", e ? "qp=16;peer=2" : "qp=16;peer=1");
+		CU_ASSERT_EQUAL_FATAL(sp_world_add_nic(world, dut[e].nic), 0);
 	}
 	CU_ASSERT_EQUAL(sp_world_run(world, SP_SEC, NULL, NULL), 0);
 	for (unsigned e = 0; e < 2; e++) {
-		const struct flood *f = sp_context_by_id(rig[e].nic, id[e])->state;
+		const struct flood *f = sp_context_by_id(dut[e].nic, id[e])->state;
 
 		sp_link_count(link, e, &n);
 		CU_ASSERT_EQUAL(n.lost, 0);
 		CU_ASSERT_EQUAL(n.offered, PACKETS);
 		CU_ASSERT_EQUAL(f->sent, PACKETS);
 		CU_ASSERT_EQUAL(f->received, PACKETS);
-		CU_ASSERT_EQUAL(sp_nic_dropped(rig[e].nic, "tx-full"), 0);
+		CU_ASSERT_EQUAL(sp_nic_dropped(dut[e].nic, "tx-full"), 0);
 	}
 	for (unsigned e = 0; e < 2; e++)
-		rig_stop(&rig[e]);
+		dut_stop(&dut[e]);
 	sp_world_destroy(world);
 	sp_link_destroy(link);
 }

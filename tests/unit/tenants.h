@@ -9,7 +9,7 @@
 #include <rte_cycles.h>
 
 #include "../../pipeline/share.h"
-#include "rig.h"
+#include "../lib/dut.h"
 
 #define TENANTS	     24
 #define TENANT_QP    64
@@ -40,7 +40,6 @@ struct tenant_words {
 };
 
 static struct tenancy {
-	struct rig rig;
 	struct tenant tenant[TENANTS];
 	unsigned tenants;
 	uint64_t ticks, us; /* now; in a microsecond */
@@ -77,7 +76,7 @@ static inline void tenant_arrive(struct tenant *t, uint32_t index)
 		w = &town.queue[(town.head + town.count++) % TENANT_QUEUE];
 		*w = (struct tenant_words){.tenant = index, .serial = ++t->serial, .arrival = t->next, .cost = t->cost};
 		if (t->vary)
-			w->cost *= 1 + rig_random(&town.seed) % t->vary;
+			w->cost *= 1 + dut_random(&town.seed) % t->vary;
 		t->came++;
 	}
 }
@@ -124,7 +123,7 @@ static inline sp_time tenant_next(void *arg, uint16_t queue, bool blocked)
 	return SP_NEVER;
 }
 
-static const struct sp_port_ops tenant_ops = {.receive = tenant_receive, .transmit = rig_transmit, .next = tenant_next};
+static const struct sp_port_ops tenant_ops = {.receive = tenant_receive, .transmit = dut_transmit, .next = tenant_next};
 
 /* ---- their handler ---- */
 
@@ -154,7 +153,7 @@ static inline uint32_t tenant_payload(struct sp_ctx *c, struct sp_message *m, st
 	memcpy(&w, p->data, sizeof(w));
 	t->reordered += w.tenant != s->index || w.serial <= t->last;
 	t->last = w.serial;
-	rig_need((void **)&t->wait, &t->room, (unsigned)t->done, sizeof(*t->wait));
+	dut_need((void **)&t->wait, &t->room, (unsigned)t->done, sizeof(*t->wait));
 	t->wait[t->done++] = (uint32_t)(town.ticks - w.arrival);
 	town.ticks += w.cost;
 	t->had += w.cost;
@@ -193,13 +192,13 @@ SP_HANDLER(tenant_handler)
 static inline void tenants_begin(void)
 {
 	memset(&town, 0, sizeof(town));
-	rig_prepare(&town.rig, 1);
+	dut_prepare(&dut, 1);
 	town.us = rte_get_tsc_hz() / 1000000;
 	town.ticks = 1000 * town.us;
 	town.seed = 1;
-	town.rig.config.cycles = tenant_clock;
-	town.rig.config.icrc_off = true;
-	town.rig.config.port[0].ops = &tenant_ops;
+	dut.config.cycles = tenant_clock;
+	dut.config.icrc_off = true;
+	dut.config.port[0].ops = &tenant_ops;
 }
 
 /* Microseconds; every: 0: none come. */
@@ -218,27 +217,27 @@ static inline void tenants_enter(void)
 {
 	struct tenant_words none = {0};
 
-	rig_create(&town.rig);
+	dut_create(&dut);
 	for (uint32_t i = 0; i < town.tenants; i++) {
 		char name[24], settings[64];
 
 		snprintf(name, sizeof(name), "tenant-%u", i);
 		snprintf(settings, sizeof(settings), "qp=%u;weight=%u;index=%u", TENANT_QP + i, town.tenant[i].weight,
 			 i);
-		town.tenant[i].id = rig_context(&town.rig, name, "tenant", settings);
+		town.tenant[i].id = dut_context(&dut, name, "tenant", settings);
 		town.tenant[i].next = town.ticks + town.tenant[i].from;
-		rig_roce(&town.frame[i], FRAME_IP4, TENANT_QP + i, 0, &none, sizeof(none));
+		dut_roce(&town.frame[i], FRAME_IP4, TENANT_QP + i, 0, &none, sizeof(none));
 	}
 }
 
 static inline struct sp_view *tenant_view(const struct tenant *t)
 {
-	return sp_context_by_id(town.rig.nic, t->id)->view[0];
+	return sp_context_by_id(dut.nic, t->id)->view[0];
 }
 
 static inline struct sp_worker *tenants_worker(void)
 {
-	return town.rig.nic->worker[0];
+	return dut.nic->worker[0];
 }
 
 /* One poll, and what it costs the worker itself; or, when there is nothing to do, until there is. */
@@ -246,7 +245,7 @@ static inline unsigned tenants_poll(uint64_t end)
 {
 	const unsigned waiting = sp_share_packets(tenants_worker());
 	const uint64_t began = town.ticks;
-	const unsigned done = sp_nic_poll(town.rig.nic, 0, tenant_now());
+	const unsigned done = sp_nic_poll(dut.nic, 0, tenant_now());
 
 	town.idle += !done && waiting;
 	if (sp_share_packets(tenants_worker()) > town.backlog_most)
@@ -289,7 +288,7 @@ static inline uint64_t tenants_lost(void)
 {
 	struct sp_nic_totals t;
 
-	sp_nic_totals(town.rig.nic, &t);
+	sp_nic_totals(dut.nic, &t);
 	return (t.received != town.received) + (t.taken + t.forwarded + t.dropped + t.parked != t.received) +
 	       (t.parked != sp_share_packets(tenants_worker()));
 }
@@ -300,7 +299,7 @@ static inline void tenants_end(void)
 		CU_ASSERT_EQUAL(town.tenant[i].reordered, 0);
 	CU_ASSERT_EQUAL(tenants_lost(), 0);
 	CU_ASSERT_EQUAL(town.idle, 0);
-	rig_stop(&town.rig);
+	dut_stop(&dut);
 	for (unsigned i = 0; i < TENANTS; i++)
 		free(town.tenant[i].wait);
 }

@@ -39,16 +39,16 @@ TEST(timers_fire_in_order_of_time_each_at_its_own)
 	uint32_t id;
 
 	start();
-	id = rig_context(&rig, "a", "clockwork", "qp=16");
+	id = dut_context(&dut, "a", "clockwork", "qp=16");
 	for (unsigned i = 0; i < TIMERS; i++)
-		arm_at(id, i, 1 + rig_random(&seed) % 100000);
-	rig_run(&rig, 0, 200000);
+		arm_at(id, i, 1 + dut_random(&seed) % 100000);
+	dut_run(&dut, 0, 200000);
 	CU_ASSERT_EQUAL(happenings, TIMERS);
 	for (unsigned i = 0; i < happenings; i++) {
 		CU_ASSERT_EQUAL(happened[i].now, when[happened[i].which]);
 		CU_ASSERT(i == 0 || happened[i].now >= happened[i - 1].now);
 	}
-	CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 0), SP_NEVER);
+	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), SP_NEVER);
 	end();
 }
 
@@ -58,13 +58,13 @@ TEST(a_poll_that_comes_late_fires_in_order_too_and_so_many_at_once)
 	uint32_t id;
 
 	start();
-	id = rig_context(&rig, "a", "clockwork", "qp=16");
+	id = dut_context(&dut, "a", "clockwork", "qp=16");
 	for (unsigned i = 0; i < 200; i++)
-		arm_at(id, i, 1 + rig_random(&seed) % 1000);
-	sp_nic_poll(rig.nic, 0, 5000);
+		arm_at(id, i, 1 + dut_random(&seed) % 1000);
+	sp_nic_poll(dut.nic, 0, 5000);
 	CU_ASSERT_EQUAL(happenings, SP_TIMERS_PER_POLL);
-	CU_ASSERT(sp_nic_next_deadline(rig.nic, 0) <= 5000);
-	rig_settle(&rig, 5000);
+	CU_ASSERT(sp_nic_next_deadline(dut.nic, 0) <= 5000);
+	dut_settle(&dut, 5000);
 	CU_ASSERT_EQUAL(happenings, 200);
 	for (unsigned i = 1; i < happenings; i++)
 		CU_ASSERT(when[happened[i].which] >= when[happened[i - 1].which]);
@@ -76,7 +76,7 @@ TEST(arming_again_moves_a_timer_and_cancelling_stops_it)
 	uint32_t id;
 
 	start();
-	id = rig_context(&rig, "a", "clockwork", "qp=16");
+	id = dut_context(&dut, "a", "clockwork", "qp=16");
 	arm_at(id, 0, 100);
 	arm_at(id, 1, 200);
 	arm_at(id, 2, 300);
@@ -86,10 +86,10 @@ TEST(arming_again_moves_a_timer_and_cancelling_stops_it)
 	cancel_it(id, 3);
 	cancel_it(id, 3); /* twice: nothing */
 	cancel_it(id, 4); /* never armed: nothing */
-	rig_run(&rig, 0, 1000);
+	dut_run(&dut, 0, 1000);
 	CU_ASSERT_STRING_EQUAL(story(), "a:t2 a:t1 a:t0 ");
 	arm_at(id, 5, 10); /* in the past: now */
-	sp_nic_poll(rig.nic, 0, 1000);
+	sp_nic_poll(dut.nic, 0, 1000);
 	CU_ASSERT_STRING_EQUAL(story(), "a:t2 a:t1 a:t0 a:t5 ");
 	end();
 }
@@ -99,14 +99,14 @@ TEST(timer_may_arm_itself_and_cancel_others)
 	uint32_t id;
 
 	start();
-	id = rig_context(&rig, "a", "clockwork", "qp=16");
+	id = dut_context(&dut, "a", "clockwork", "qp=16");
 	state(id)->plan[0].every = 10;
 	state(id)->plan[1].other = 2 + 1;
 	state(id)->plan[2].other = 1 + 1;
 	arm_at(id, 0, 10);
 	arm_at(id, 1, 35);
 	arm_at(id, 2, 35); /* whichever of the two comes first stops the other one */
-	rig_run(&rig, 0, 60);
+	dut_run(&dut, 0, 60);
 	CU_ASSERT_EQUAL(happenings, 7);
 	for (unsigned i = 0, n = 1; i < happenings; i++)
 		if (happened[i].which == 0)
@@ -117,10 +117,10 @@ TEST(timer_may_arm_itself_and_cancel_others)
 TEST(attach_may_arm_move_and_cancel)
 {
 	start();
-	sp_nic_poll(rig.nic, 0, 7);
-	rig_context(&rig, "a", "clockwork", "qp=16;timer=100ps");
-	CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 0), 100);
-	rig_run(&rig, 7, 1000);
+	sp_nic_poll(dut.nic, 0, 7);
+	dut_context(&dut, "a", "clockwork", "qp=16;timer=100ps");
+	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), 100);
+	dut_run(&dut, 7, 1000);
 	CU_ASSERT_STRING_EQUAL(story(), "a:t0 ");
 	CU_ASSERT_EQUAL(happened[0].now, 100);
 	end();
@@ -132,14 +132,14 @@ TEST(an_attach_that_fails_leaves_no_timer_work_or_issue)
 	uint32_t id;
 
 	start();
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "a", "clockwork", "qp=16;timer=100ps;start=yes;fail=yes", &id, &error),
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "a", "clockwork", "qp=16;timer=100ps;start=yes;fail=yes", &id, &error),
 			-EIO);
 	CU_ASSERT_STRING_EQUAL(error.text, "as told");
-	CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 0), SP_NEVER);
-	rig_run(&rig, 0, 1000);
+	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), SP_NEVER);
+	dut_run(&dut, 0, 1000);
 	/* The same where it fails later: no QP and no filter. */
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "a", "clockwork", "timer=100ps;start=yes", &id, &error), -EINVAL);
-	CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 0), SP_NEVER);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "a", "clockwork", "timer=100ps;start=yes", &id, &error), -EINVAL);
+	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), SP_NEVER);
 	CU_ASSERT_EQUAL(happenings, 0);
 	end();
 }
@@ -149,16 +149,16 @@ TEST(the_timers_of_a_context_go_with_it)
 	uint32_t a, b;
 
 	start();
-	a = rig_context(&rig, "a", "clockwork", "qp=16");
-	b = rig_context(&rig, "b", "clockwork", "qp=17");
+	a = dut_context(&dut, "a", "clockwork", "qp=16");
+	b = dut_context(&dut, "b", "clockwork", "qp=17");
 	for (unsigned i = 0; i < 100; i++) {
 		arm_at(a, i, 100 + i);
 		arm_at(b, i, 100 + i);
 	}
-	rig_run(&rig, 0, 149);
+	dut_run(&dut, 0, 149);
 	CU_ASSERT_EQUAL(happenings, 100);
-	sp_nic_context_remove(rig.nic, a);
-	rig_run(&rig, 149, 1000);
+	sp_nic_context_remove(dut.nic, a);
+	dut_run(&dut, 149, 1000);
 	CU_ASSERT_EQUAL(happenings, 150);
 	for (unsigned i = 100; i < happenings; i++) {
 		CU_ASSERT_EQUAL(happened[i].context, 'b');
@@ -173,25 +173,25 @@ TEST(a_timer_belongs_to_the_worker_that_armed_it)
 	uint32_t id;
 
 	start_with(2, true);
-	id = rig_context(&rig, "a", "clockwork", "qp=16");
-	CU_ASSERT_EQUAL(sp_context_by_id(rig.nic, id)->home, 0);
+	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	CU_ASSERT_EQUAL(sp_context_by_id(dut.nic, id)->home, 0);
 	which = 0;
 	when[0] = 100;
 	todo = arm;
-	rig_roce(&f, FRAME_IP4, 16, 0, NULL, 0);
-	rig_feed_bytes(&rig.port, 1, 0, f.bytes, f.len);
-	rig_settle(&rig, 1); /* payload() on worker 1 arms it */
+	dut_roce(&f, FRAME_IP4, 16, 0, NULL, 0);
+	dut_feed_bytes(&dut.port, 1, 0, f.bytes, f.len);
+	dut_settle(&dut, 1); /* payload() on worker 1 arms it */
 	CU_ASSERT_EQUAL(result, 0);
 	inside(id, arm);
 	CU_ASSERT_EQUAL(result, -EXDEV);
 	cancel_it(id, 0); /* not from there either */
-	CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 0), SP_NEVER);
-	CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 1), 100);
-	rig_run(&rig, 1, 200);
+	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), SP_NEVER);
+	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 1), 100);
+	dut_run(&dut, 1, 200);
 	CU_ASSERT_EQUAL(happenings, 1);
 	inside(id, arm); /* once it has fired it is anybody's */
 	CU_ASSERT_EQUAL(result, 0);
-	sp_nic_context_remove(rig.nic, id);
+	sp_nic_context_remove(dut.nic, id);
 	end();
 }
 
@@ -200,12 +200,12 @@ TEST(a_handler_without_a_function_for_it_cannot_have_one)
 	uint32_t id;
 
 	start();
-	id = rig_context(&rig, "a", "idle", "qp=16");
+	id = dut_context(&dut, "a", "idle", "qp=16");
 	which = 0;
 	when[0] = 1;
 	inside(id, arm);
 	CU_ASSERT_EQUAL(result, -EINVAL);
-	rig_run(&rig, 0, 100);
+	dut_run(&dut, 0, 100);
 	end();
 }
 
@@ -217,13 +217,13 @@ TEST(a_hundred_thousand_operations_agree_with_a_sorted_model)
 	uint32_t id;
 
 	start();
-	id = rig_context(&rig, "a", "clockwork", "qp=16");
+	id = dut_context(&dut, "a", "clockwork", "qp=16");
 	for (unsigned op = 0; op < 100000 && !wrong; op++) {
-		unsigned i = rig_random(&seed) % TIMERS, what = rig_random(&seed) % 16;
+		unsigned i = dut_random(&seed) % TIMERS, what = dut_random(&seed) % 16;
 
 		if (what < 9) {
 			/* Few different times, so that many are equal. */
-			when[i] = model[i] = now + 1 + rig_random(&seed) % (what == 0 ? 5000 : 100);
+			when[i] = model[i] = now + 1 + dut_random(&seed) % (what == 0 ? 5000 : 100);
 			which = i;
 			inside(id, arm);
 			wrong += result != 0;
@@ -236,10 +236,10 @@ TEST(a_hundred_thousand_operations_agree_with_a_sorted_model)
 			for (unsigned k = 0; k < TIMERS; k++)
 				if (model[k] && model[k] < least)
 					least = model[k];
-			wrong += sp_nic_next_deadline(rig.nic, 0) != least;
-			now += rig_random(&seed) % 40;
+			wrong += sp_nic_next_deadline(dut.nic, 0) != least;
+			now += dut_random(&seed) % 40;
 			happenings = 0;
-			rig_settle(&rig, now);
+			dut_settle(&dut, now);
 			for (unsigned k = 0; k < happenings; k++) {
 				sp_time at = model[happened[k].which];
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ports that the NIC makes itself: what their words may be, what follows from mtu and workers, that they carry frames,
  * and that they leave nothing behind. */
-#define RIG_EAL "--no-pci", "--vdev=net_null0", "--vdev=net_af_packet7,iface=nosuch0"
-#include "rig.h"
+#include "../lib/dut.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +17,8 @@
 #include "../../pipeline/kernel.h"
 #include "../../pipeline/port.h"
 
-static struct rig rig;
+char *dut_eal[] = {"--no-pci", "--vdev=net_null0", "--vdev=net_af_packet7,iface=nosuch0", NULL};
+
 static char dir[64];
 
 static const char *path(const char *name)
@@ -78,14 +78,14 @@ static void same(struct left before, const char *after_what)
 static int create(const char *first, const char *second, uint16_t workers, uint32_t mtu, struct sp_nic **nic,
 		  struct sp_error *error)
 {
-	rig_prepare(&rig, workers);
-	rig.config.mtu = mtu;
-	rig.config.port[0] = (struct sp_port_config){.device = first};
-	rig.config.port[1] = (struct sp_port_config){.device = second};
-	rig.config.ports = second ? 2 : 1;
+	dut_prepare(&dut, workers);
+	dut.config.mtu = mtu;
+	dut.config.port[0] = (struct sp_port_config){.device = first};
+	dut.config.port[1] = (struct sp_port_config){.device = second};
+	dut.config.ports = second ? 2 : 1;
 	if (mtu == 1499) /* an address that the kernel has too */
-		memcpy(rig.config.address[0].ip + 12, "\x7f\0\0\1", 4);
-	return sp_nic_create(&rig.config, error, nic);
+		memcpy(dut.config.address[0].ip + 12, "\x7f\0\0\1", 4);
+	return sp_nic_create(&dut.config, error, nic);
 }
 
 static void refused(int expected, const char *word, const char *first, const char *second, uint16_t workers,
@@ -113,7 +113,7 @@ TEST(a_device_that_eal_could_not_make_is_no_port)
 	/* the path of a socket there must fit into 107 bytes */
 	snprintf(dir, sizeof(dir), "%s/spindle-port-XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
-	rig_prepare(&rig, 1);
+	dut_prepare(&dut, 1);
 	CU_ASSERT_EQUAL(rte_eth_dev_count_total(), 1);
 }
 
@@ -347,7 +347,7 @@ TEST(a_pcap_port_reads_one_capture_and_writes_another)
 	pcap_dumper_t *d = pcap_dump_open(p, path("in.pcap"));
 	struct left before;
 
-	arp_request(frame, rig_own4 + 12);
+	arp_request(frame, dut_own4 + 12);
 	pcap_dump((u_char *)d, &header, frame);
 	pcap_dump_close(d);
 	pcap_close(p);
@@ -365,9 +365,9 @@ TEST(a_pcap_port_reads_one_capture_and_writes_another)
 	p = pcap_open_offline(path("out.pcap"), why);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(p);
 	CU_ASSERT_EQUAL_FATAL(pcap_next_ex(p, &found, &bytes), 1);
-	CU_ASSERT(!memcmp(bytes, other_mac, 6) && !memcmp(bytes + 6, rig_mac, 6));
+	CU_ASSERT(!memcmp(bytes, other_mac, 6) && !memcmp(bytes + 6, dut_mac, 6));
 	CU_ASSERT(bytes[12] == 8 && bytes[13] == 6 && bytes[21] == 2); /* an ARP reply */
-	CU_ASSERT(!memcmp(bytes + 28, rig_own4 + 12, 4));
+	CU_ASSERT(!memcmp(bytes + 28, dut_own4 + 12, 4));
 	pcap_close(p);
 }
 
@@ -376,12 +376,12 @@ static struct sp_nic *ringed(const char *name, uint8_t last)
 	struct sp_error error = {.text = ""};
 	struct sp_nic *nic = NULL;
 
-	rig_prepare(&rig, 1);
-	rig.config.port[0] = (struct sp_port_config){.device = name};
-	rig.config.address[0].ip[15] = last;
-	rig.config.addresses = 1;
-	rig.config.mac[5] = last;
-	if (sp_nic_create(&rig.config, &error, &nic))
+	dut_prepare(&dut, 1);
+	dut.config.port[0] = (struct sp_port_config){.device = name};
+	dut.config.address[0].ip[15] = last;
+	dut.config.addresses = 1;
+	dut.config.mac[5] = last;
+	if (sp_nic_create(&dut.config, &error, &nic))
 		printf("# %s: %s\n", name, error.text);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(nic);
 	return nic;
@@ -399,7 +399,7 @@ static void ask(struct sp_nic *from, uint8_t last)
 {
 	uint8_t frame[60], target[4];
 
-	memcpy(target, rig_own4 + 12, 4);
+	memcpy(target, dut_own4 + 12, 4);
 	target[3] = last;
 	CU_ASSERT_EQUAL(sp_transmit_frame(from->worker[0], 0, frame, arp_request(frame, target)), 0);
 	sp_nic_poll(from, 0, 1);
@@ -519,11 +519,11 @@ TEST(a_create_that_fails_takes_back_what_it_has_made)
 		refused(-EBUSY, "in use by a NIC of this process", text("vhost:%s", path("v.sock"), ""),
 			text("vhost:%s", path("v.sock"), ""), 1, 0);
 	}
-	rig_prepare(&rig, 1);
-	rig.config.neighbours = 1; /* all zero: refused after the ports are open */
-	rig.config.port[0] = (struct sp_port_config){.device = "null:"};
-	rig.config.exception = (struct sp_port_config){.device = "ring:a"};
-	CU_ASSERT_EQUAL(sp_nic_create(&rig.config, &error, &nic), -EINVAL);
+	dut_prepare(&dut, 1);
+	dut.config.neighbours = 1; /* all zero: refused after the ports are open */
+	dut.config.port[0] = (struct sp_port_config){.device = "null:"};
+	dut.config.exception = (struct sp_port_config){.device = "ring:a"};
+	CU_ASSERT_EQUAL(sp_nic_create(&dut.config, &error, &nic), -EINVAL);
 	CU_ASSERT_EQUAL(rte_eth_dev_count_total(), 1); /* net_null0 */
 }
 
@@ -574,11 +574,11 @@ TEST(external_buffers_go_only_to_drivers_known_to_copy)
 	CU_ASSERT_EQUAL_FATAL(create(text("pcap:%s", path("in.pcap"), ""), NULL, 1, 0, &nic, &error), 0);
 	CU_ASSERT(sp_port_external(&nic->port[0]));
 	sp_nic_destroy(nic);
-	rig_prepare(&rig, 1); /* ports of the testbed keep packets */
-	rig_create(&rig);
-	CU_ASSERT(!sp_port_external(&rig.nic->port[0]));
-	CU_ASSERT(!sp_port_kernel_drops(&rig.nic->port[0], &drops));
-	rig_stop(&rig);
+	dut_prepare(&dut, 1); /* ports of the testbed keep packets */
+	dut_create(&dut);
+	CU_ASSERT(!sp_port_external(&dut.nic->port[0]));
+	CU_ASSERT(!sp_port_kernel_drops(&dut.nic->port[0], &drops));
+	dut_stop(&dut);
 }
 
 TEST(the_kernels_addresses_are_known_by_interface)

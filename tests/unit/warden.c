@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "../../pipeline/host.h"
-#include "rig.h"
+#include "../lib/dut.h"
 
 #define STALL	(200 * SP_MS)
 #define PATIENT 30 /* s, for what must come */
@@ -59,7 +59,7 @@ static void put(unsigned q, uint32_t qp, const char *what, uint8_t key)
 		struct frame f;
 
 		CU_ASSERT_PTR_NOT_NULL_FATAL(m);
-		rig_roce(&f, FRAME_IP4, qp, 0, payload, sizeof(payload));
+		dut_roce(&f, FRAME_IP4, qp, 0, payload, sizeof(payload));
 		memcpy(rte_pktmbuf_append(m, (uint16_t)f.len), f.bytes, f.len);
 		queue[q].packet[queue[q].count++] = m;
 	}
@@ -146,7 +146,6 @@ static unsigned faults(void)
 
 /* ---- helpers ---- */
 
-static struct rig rig;
 static struct sp_plugin *plugin;
 static uint32_t good_id, bad_id;
 
@@ -165,19 +164,19 @@ static void start_with(unsigned workers, const char *handler, const char *settin
 	char text[128];
 
 	told.count = 0;
-	rig_prepare(&rig, (uint16_t)workers);
-	rig.config.port[0].ops = &port_ops;
-	rig.config.stall = STALL;
-	rig.config.fault = on_fault;
-	rig.config.fault_arg = &told;
+	dut_prepare(&dut, (uint16_t)workers);
+	dut.config.port[0].ops = &port_ops;
+	dut.config.stall = STALL;
+	dut.config.fault = on_fault;
+	dut.config.fault_arg = &told;
 	if (!plugin && sp_plugin_load(FAULTY, &plugin, &error))
 		printf("# %s\n", error.text);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(plugin);
-	rig_create(&rig);
-	good_id = rig_context(&rig, "light", "good", "qp=17");
+	dut_create(&dut);
+	good_id = dut_context(&dut, "light", "good", "qp=17");
 	snprintf(text, sizeof(text), "qp=16%s%s", *settings ? ";" : "", settings);
-	bad_id = rig_context(&rig, "culprit", handler, text);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	bad_id = dut_context(&dut, "culprit", handler, text);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 }
 
 static void start(unsigned workers, const char *settings)
@@ -187,25 +186,25 @@ static void start(unsigned workers, const char *settings)
 
 static void serves(unsigned q)
 {
-	const uint64_t before = rig_counter(&rig, good_id, "served");
+	const uint64_t before = dut_counter(&dut, good_id, "served");
 
 	say(q, GOOD, "ggggg", 0);
-	UNTIL(rig_counter(&rig, good_id, "served") == before + 5);
+	UNTIL(dut_counter(&dut, good_id, "served") == before + 5);
 }
 
 static void adds_up(void)
 {
 	struct sp_nic_totals t;
 
-	sp_nic_totals(rig.nic, &t);
+	sp_nic_totals(dut.nic, &t);
 	CU_ASSERT_EQUAL(t.received, t.taken + t.forwarded + t.dropped + t.parked);
 }
 
 static void end(void)
 {
 	adds_up();
-	sp_nic_stop(rig.nic);
-	rig_stop(&rig);
+	sp_nic_stop(dut.nic);
+	dut_stop(&dut);
 }
 
 static bool is_fault(unsigned i, const char *function, bool runs, bool aborted)
@@ -232,7 +231,7 @@ static json_t *report(void)
 	char *text = NULL;
 	json_t *r;
 
-	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(rig.nic, true, NULL, &text), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(dut.nic, true, NULL, &text), 0);
 	r = json_loads(text, 0, NULL);
 	free(text);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(r);
@@ -260,7 +259,7 @@ static void is_taken_out(const char *letter, const char *function, bool frames)
 
 	start(1, "in-detach=yes"); /* would it be called, there would be a second fault */
 	say(0, BAD, "g", 2);
-	UNTIL(rig_counter(&rig, bad_id, "served") == 1);
+	UNTIL(dut_counter(&dut, bad_id, "served") == 1);
 	say(0, BAD, letter, 1);
 	CU_ASSERT(taken_out_of(function));
 	if (frames) {
@@ -270,13 +269,13 @@ static void is_taken_out(const char *letter, const char *function, bool frames)
 		CU_ASSERT_EQUAL(told.fault[faults() - 1].frames, 0);
 	}
 	serves(0);
-	dropped = sp_nic_dropped(rig.nic, "context-disabled");
+	dropped = sp_nic_dropped(dut.nic, "context-disabled");
 	say(0, BAD, "ggg", 2);
-	UNTIL(sp_nic_dropped(rig.nic, "context-disabled") == dropped + 3);
+	UNTIL(sp_nic_dropped(dut.nic, "context-disabled") == dropped + 3);
 	serves(0);
 	adds_up();
 	const unsigned before = faults();
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);
 	CU_ASSERT_EQUAL(faults(), before);
 	serves(0);
 	end();
@@ -367,10 +366,10 @@ TEST(command_is_taken_out_and_answered)
 	struct sp_event result;
 
 	start(1, "");
-	pthread_mutex_lock(&rig.nic->control);
-	CU_ASSERT_EQUAL(sp_command_run(sp_context_by_id(rig.nic, bad_id), &cmd, &result), -ESHUTDOWN);
-	CU_ASSERT_EQUAL(sp_command_run(sp_context_by_id(rig.nic, bad_id), &cmd, &result), -ESHUTDOWN);
-	pthread_mutex_unlock(&rig.nic->control);
+	pthread_mutex_lock(&dut.nic->control);
+	CU_ASSERT_EQUAL(sp_command_run(sp_context_by_id(dut.nic, bad_id), &cmd, &result), -ESHUTDOWN);
+	CU_ASSERT_EQUAL(sp_command_run(sp_context_by_id(dut.nic, bad_id), &cmd, &result), -ESHUTDOWN);
+	pthread_mutex_unlock(&dut.nic->control);
 	CU_ASSERT(taken_out_of("command"));
 	serves(0);
 	end();
@@ -382,21 +381,21 @@ TEST(attach_is_taken_out_and_refused)
 	uint32_t id;
 
 	start(1, "");
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "second", "faulty", "qp=18;in-attach=yes", &id, &error), -ETIMEDOUT);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "second", "faulty", "qp=18;in-attach=yes", &id, &error), -ETIMEDOUT);
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "attach()"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "faulty"));
-	CU_ASSERT_EQUAL(sp_nic_context_find(rig.nic, "second", &id), -ENOENT);
+	CU_ASSERT_EQUAL(sp_nic_context_find(dut.nic, "second", &id), -ENOENT);
 	serves(0);
 	say(0, BAD, "ggg", 1); /* the others of that handler go on */
-	UNTIL(rig_counter(&rig, bad_id, "served") == 3);
-	id = rig_context(&rig, "second", "faulty", "qp=18");
+	UNTIL(dut_counter(&dut, bad_id, "served") == 3);
+	id = dut_context(&dut, "second", "faulty", "qp=18");
 	end();
 }
 
 TEST(detach_is_taken_out)
 {
 	start(1, "in-detach=yes");
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);
 	CU_ASSERT(taken_out_of("detach"));
 	serves(0);
 	end();
@@ -420,7 +419,7 @@ TEST(the_rest_of_the_burst_is_dropped_by_name)
 
 	start(1, "");
 	say(0, BAD, "g", 3);
-	UNTIL(rig_counter(&rig, bad_id, "served") == 1);
+	UNTIL(dut_counter(&dut, bad_id, "served") == 1);
 	pthread_mutex_lock(&queue[0].lock); /* one burst */
 	put(0, BAD, "gg", 1);
 	put(0, BAD, "gpgg", 2);
@@ -431,13 +430,13 @@ TEST(the_rest_of_the_burst_is_dropped_by_name)
 	/* A worker that is short of time gives each packet a turn of its own: then g before p has been served, too. */
 	CU_ASSERT(told.fault[0].frames >= 1);
 	CU_ASSERT_EQUAL(told.frame[0][42 + 12], 'p');
-	UNTIL(rig_counter(&rig, good_id, "served") == 4);
-	UNTIL(sp_nic_dropped(rig.nic, "context-disabled") + rig_view(&rig, bad_id, packets) == 10);
-	const uint64_t packets = rig_view(&rig, bad_id, packets);
+	UNTIL(dut_counter(&dut, good_id, "served") == 4);
+	UNTIL(sp_nic_dropped(dut.nic, "context-disabled") + dut_view(&dut, bad_id, packets) == 10);
+	const uint64_t packets = dut_view(&dut, bad_id, packets);
 	CU_ASSERT(packets == 3 || packets == 4);
-	CU_ASSERT_EQUAL(rig_view(&rig, bad_id, disabled), 10 - packets);
-	CU_ASSERT_EQUAL(rig_view(&rig, bad_id, dropped), 10 - packets);
-	sp_nic_totals(rig.nic, &t);
+	CU_ASSERT_EQUAL(dut_view(&dut, bad_id, disabled), 10 - packets);
+	CU_ASSERT_EQUAL(dut_view(&dut, bad_id, dropped), 10 - packets);
+	sp_nic_totals(dut.nic, &t);
 	CU_ASSERT_EQUAL(t.received, 14);
 	CU_ASSERT_EQUAL(t.taken, 4 + packets);
 	CU_ASSERT_EQUAL(t.dropped, 10 - packets);
@@ -449,11 +448,11 @@ TEST(what_it_kept_is_released_with_it)
 {
 	start(1, "");
 	say(0, BAD, "kkkkk", 1);
-	UNTIL(rig_view(&rig, bad_id, kept) == 5);
+	UNTIL(dut_view(&dut, bad_id, kept) == 5);
 	say(0, BAD, "p", 1);
 	CU_ASSERT(taken_out_of("payload"));
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
-	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), rig.in_use);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);
+	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), dut.in_use);
 	serves(0);
 	end();
 }
@@ -469,13 +468,13 @@ TEST(who_waits_is_named_and_nobody_waits_for_him)
 	CU_ASSERT_EQUAL_FATAL(pipe(pipes), 0);
 	snprintf(settings, sizeof(settings), "pipe=%d", pipes[0]);
 	start(1, settings);
-	CU_ASSERT(!sp_nic_stopped(rig.nic, text, sizeof(text)));
+	CU_ASSERT(!sp_nic_stopped(dut.nic, text, sizeof(text)));
 	say(0, BAD, "W", 1);
 	UNTIL(faults());
 	CU_ASSERT(is_fault(0, "payload", false, false));
 	CU_ASSERT_EQUAL(told.fault[0].frames, 1);
 	CU_ASSERT_EQUAL(told.frame[0][42 + 12], 'W');
-	CU_ASSERT(sp_nic_stopped(rig.nic, text, sizeof(text)));
+	CU_ASSERT(sp_nic_stopped(dut.nic, text, sizeof(text)));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "payload() of handler faulty, context culprit"));
 	r = report();
 	fault = json_array_get(json_object_get(r, "faults"), 0);
@@ -487,20 +486,20 @@ TEST(who_waits_is_named_and_nobody_waits_for_him)
 	CU_ASSERT(last_fault_begins(r, "culprit", "payload() has not come back for "));
 	CU_ASSERT(json_is_null(last_fault(r, "light")));
 	json_decref(r);
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "more", "good", "qp=18", &id, &error), -ETIMEDOUT);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "more", "good", "qp=18", &id, &error), -ETIMEDOUT);
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler faulty, context culprit"));
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), -ETIMEDOUT);
-	CU_ASSERT_EQUAL(rig_counter(&rig, good_id, "served"), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), -ETIMEDOUT);
+	CU_ASSERT_EQUAL(dut_counter(&dut, good_id, "served"), 0);
 	CU_ASSERT_EQUAL_FATAL(write(pipes[1], "w", 1), 1);
 	serves(0);
-	UNTIL(!sp_nic_stopped(rig.nic, text, sizeof(text)));
-	CU_ASSERT_EQUAL(rig_view(&rig, bad_id, packets), 1); /* it was done with the packet: the signal ended nothing */
+	UNTIL(!sp_nic_stopped(dut.nic, text, sizeof(text)));
+	CU_ASSERT_EQUAL(dut_view(&dut, bad_id, packets), 1); /* it was done with the packet: the signal ended nothing */
 	CU_ASSERT_EQUAL(faults(), 1);
 	r = report();
 	CU_ASSERT(json_is_false(json_object_get(json_array_get(json_object_get(r, "faults"), 0), "stopped")));
 	CU_ASSERT(last_fault_begins(r, "culprit", "payload() did not come back for "));
 	json_decref(r);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);
 	end();
 	close(pipes[0]);
 	close(pipes[1]);
@@ -533,17 +532,17 @@ TEST(both_workers_are_taken_out_of_one_context)
 	start(2, "");
 	say(0, BAD, "p", 1);
 	say(1, BAD, "p", 2);
-	UNTIL(faults() >= 2 && rig_view(&rig, bad_id, disabled) == 2);
+	UNTIL(faults() >= 2 && dut_view(&dut, bad_id, disabled) == 2);
 	serves(0);
 	serves(1);
 	say(0, BAD, "gg", 1);
 	say(1, BAD, "gg", 1);
-	UNTIL(sp_nic_dropped(rig.nic, "context-disabled") == 6);
+	UNTIL(sp_nic_dropped(dut.nic, "context-disabled") == 6);
 	r = report();
 	CU_ASSERT_FATAL(last_fault_begins(r, "culprit", "payload() did not come back for "));
 	CU_ASSERT_PTR_NOT_NULL(strstr(json_string_value(last_fault(r, "culprit")), " s, and was taken out"));
 	json_decref(r);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);
 	end();
 }
 
@@ -561,7 +560,7 @@ TEST(what_is_linked_in_is_named_and_never_taken_out)
 	CU_ASSERT_EQUAL(faults(), 1);
 	spin_on = false;
 	serves(0);
-	CU_ASSERT_EQUAL(rig_view(&rig, bad_id, packets), 2);
+	CU_ASSERT_EQUAL(dut_view(&dut, bad_id, packets), 2);
 	end();
 }
 
@@ -574,7 +573,7 @@ TEST(who_goes_round_has_not_stopped)
 		nanosleep(&pause, NULL); /* in nobody's call */
 		say(i % 2, BAD, "gggg", 1);
 	}
-	UNTIL(rig_counter(&rig, bad_id, "served") == 32);
+	UNTIL(dut_counter(&dut, bad_id, "served") == 32);
 	CU_ASSERT_EQUAL(faults(), 0);
 	end();
 }
@@ -585,10 +584,10 @@ TEST(a_nic_can_be_started_again)
 	say(0, BAD, "p", 1);
 	CU_ASSERT(taken_out_of("payload"));
 	serves(0);
-	sp_nic_stop(rig.nic);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
-	bad_id = rig_context(&rig, "culprit", "faulty", "qp=16");
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	sp_nic_stop(dut.nic);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);
+	bad_id = dut_context(&dut, "culprit", "faulty", "qp=16");
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 	say(0, BAD, "p", 1);
 	UNTIL(faults() >= 2 && told.fault[faults() - 1].aborted);
 	serves(0);

@@ -5,13 +5,13 @@
 static const char *function; /* in whose name the words are to come */
 
 /* One packet, and what has been told of it. */
-static void check_packet(struct rig_words w, const char *words)
+static void check_packet(struct probe_words w, const char *words)
 {
 	char want[256];
 
 	told.wrongs = 0;
-	say(0x10, w);
-	rig_settle(&rig, 1);
+	probe_say(0x10, w);
+	dut_settle(&dut, 1);
 	snprintf(want, sizeof(want), "%s: %s", function, words);
 	if (told.wrongs != 1 || strcmp(told.wrong, want))
 		printf("# %u times, last: %s\n# not: %s\n", told.wrongs, told.wrong, want);
@@ -25,9 +25,9 @@ static void check(const char *handler, struct does d, const char *called, const 
 	watched_context(handler);
 	does = d;
 	function = called;
-	check_packet((struct rig_words){.key = 5}, words);
+	check_packet((struct probe_words){.key = 5}, words);
 	does = (struct does){0};
-	end();
+	probe_end();
 }
 
 static void check_command(const char *handler, int (*command)(struct sp_ctx *, const struct sp_command *), int status,
@@ -36,10 +36,10 @@ static void check_command(const char *handler, int (*command)(struct sp_ctx *, c
 	uint32_t id = watched_context(handler);
 
 	does.command = command;
-	CU_ASSERT_EQUAL(rig_call(&rig, id, SP_CMD_OWN, 0), status);
+	CU_ASSERT_EQUAL(dut_call(&dut, id, SP_CMD_OWN, 0), status);
 	CU_ASSERT_EQUAL(told.wrongs, 1);
 	CU_ASSERT_STRING_EQUAL(told.wrong + strlen("command: "), words);
-	end();
+	probe_end();
 }
 
 /* ---- verdicts ---- */
@@ -65,17 +65,17 @@ TEST(verdicts_that_are_none_are_told)
 	for (unsigned h = 0; h < 2; h++) {
 		watched_context(handlers[h]);
 		for (unsigned i = 0; i < sizeof(none) / sizeof(*none); i++)
-			check_packet((struct rig_words){.key = 5, .verdict = none[i].verdict}, none[i].words);
+			check_packet((struct probe_words){.key = 5, .verdict = none[i].verdict}, none[i].words);
 		told.wrongs = 0;
 		for (unsigned i = 0; i < sizeof(right) / sizeof(*right); i++)
-			say(0x10, (struct rig_words){.key = 5, .verdict = right[i]});
-		rig_settle(&rig, 2);
+			probe_say(0x10, (struct probe_words){.key = 5, .verdict = right[i]});
+		dut_settle(&dut, 2);
 		CU_ASSERT_EQUAL(told.wrongs, 0);
-		end();
+		probe_end();
 	}
 	watched_context(handlers[2]);
-	check_packet((struct rig_words){.verdict = SP_DROP(0)}, "drops by reason 0, but declares no reasons");
-	end();
+	check_packet((struct probe_words){.verdict = SP_DROP(0)}, "drops by reason 0, but declares no reasons");
+	probe_end();
 }
 
 static uint32_t sends_and_forwards(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
@@ -152,7 +152,7 @@ static uint32_t burst_hides(struct sp_ctx *c, struct sp_message *m, struct sp_pa
 		p[i]->verdict = SP_ERROR;
 	return 0;
 }
-static const struct sp_handler forgets = {SP_HANDLER_HEAD, .name = "forgets", .drops = rig_drops,
+static const struct sp_handler forgets = {SP_HANDLER_HEAD, .name = "forgets", .drops = probe_drops,
 					  .payload_burst = burst_forgets};
 SP_HANDLER(forgets)
 static const struct sp_handler hides = {SP_HANDLER_HEAD, .name = "hides", .payload_burst = burst_hides};
@@ -170,19 +170,19 @@ TEST(keys_that_are_none_are_told)
 {
 	function = "classify";
 	watched_context("wayward");
-	check_packet((struct rig_words){.key = SP_REJECT(2)}, "rejects by reason 2, but declares 2 reasons");
-	check_packet((struct rig_words){.key = SP_REJECT(255)}, "rejects by reason 255, but declares 2 reasons");
+	check_packet((struct probe_words){.key = SP_REJECT(2)}, "rejects by reason 2, but declares 2 reasons");
+	check_packet((struct probe_words){.key = SP_REJECT(255)}, "rejects by reason 255, but declares 2 reasons");
 	told.wrongs = 0;
-	say(0x10, (struct rig_words){.key = SP_REJECT(1)});
-	say(0x10, (struct rig_words){.key = SP_NO_MESSAGE});
-	say(0x10, (struct rig_words){.key = 1ull << 63});
-	rig_settle(&rig, 2);
+	probe_say(0x10, (struct probe_words){.key = SP_REJECT(1)});
+	probe_say(0x10, (struct probe_words){.key = SP_NO_MESSAGE});
+	probe_say(0x10, (struct probe_words){.key = 1ull << 63});
+	dut_settle(&dut, 2);
 	CU_ASSERT_EQUAL(told.wrongs, 0);
-	end();
+	probe_end();
 	watched_context("slots");
-	check_packet((struct rig_words){.key = 1ull << 63},
+	check_packet((struct probe_words){.key = 1ull << 63},
 		     "returned message key 0x8000000000000000, whose tag is not below 2^31");
-	end();
+	probe_end();
 }
 
 /* ---- memory ---- */
@@ -224,13 +224,13 @@ TEST(bytes_written_behind_what_is_ones_own_are_told_once)
 			watched_context("wayward");
 			does.payload = test[i].payload;
 			snprintf(words, sizeof(words), test[i].words, (unsigned)sizeof(struct wayward));
-			check_packet((struct rig_words){.key = 5}, words);
-			say(0x10, (struct rig_words){.key = 5}); /* heals it, if anything */
-			say(0x10, (struct rig_words){.key = 5});
-			say(0x10, (struct rig_words){.key = 6});
-			rig_settle(&rig, 2);
+			check_packet((struct probe_words){.key = 5}, words);
+			probe_say(0x10, (struct probe_words){.key = 5}); /* heals it, if anything */
+			probe_say(0x10, (struct probe_words){.key = 5});
+			probe_say(0x10, (struct probe_words){.key = 6});
+			dut_settle(&dut, 2);
 			CU_ASSERT_EQUAL(told.wrongs, 1);
-			end();
+			probe_end();
 		}
 }
 
@@ -267,15 +267,15 @@ SP_HANDLER(clumsy)
 TEST(a_companions_message_state_has_an_end_too)
 {
 	watched_start();
-	rig_context(&rig, "c", "wayward", "qp=0x10;companion=clumsy");
+	dut_context(&dut, "c", "wayward", "qp=0x10;companion=clumsy");
 	function = "payload";
-	check_packet((struct rig_words){.key = 5}, "wrote behind its message state (msg_size 16)");
-	end();
+	check_packet((struct probe_words){.key = 5}, "wrote behind its message state (msg_size 16)");
+	probe_end();
 	watched_start();
-	rig_context(&rig, "c", "wayward", "qp=0x10;companion=beside");
+	dut_context(&dut, "c", "wayward", "qp=0x10;companion=beside");
 	does.payload = writes_behind_message;
-	check_packet((struct rig_words){.key = 5}, "wrote behind its message state (msg_size 8)");
-	end();
+	check_packet((struct probe_words){.key = 5}, "wrote behind its message state (msg_size 8)");
+	probe_end();
 }
 
 static struct sp_mem *area;
@@ -298,12 +298,12 @@ TEST(ranges_outside_a_region_are_told)
 
 	watched_start();
 	does.attach = has_area;
-	rig_context(&rig, "c", "wayward", "qp=0x10");
+	dut_context(&dut, "c", "wayward", "qp=0x10");
 	does.payload = faults;
 	function = "payload";
 	snprintf(words, sizeof(words), "range 4090 + 16 is outside region %u of 4096 bytes", area->id);
-	check_packet((struct rig_words){.key = 5}, words);
-	end();
+	check_packet((struct probe_words){.key = 5}, words);
+	probe_end();
 }
 
 /* ---- functions that are missing, and calls at the wrong time ---- */
@@ -368,12 +368,12 @@ TEST(issue_keeps_to_its_budget_and_its_answers)
 
 	does.command = issues;
 	does.issue = sends_much;
-	rig_call(&rig, id, SP_CMD_OWN, 0);
-	sp_nic_poll(rig.nic, 0, 1);
+	dut_call(&dut, id, SP_CMD_OWN, 0);
+	sp_nic_poll(dut.nic, 0, 1);
 	CU_ASSERT_EQUAL(told.wrongs, 2);
 	CU_ASSERT_STRING_EQUAL(told.wrong, "issue: sent 40 packets, and had a budget of 32");
 	does.issue = NULL;
-	end();
+	probe_end();
 }
 
 /* ---- beginning and end ---- */
@@ -422,11 +422,11 @@ TEST(a_limit_of_messages_says_itself_why_it_cannot_be)
 	watched_start();
 	for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
 		does.attach = way[i].attach;
-		CU_ASSERT_EQUAL(rig_try_context(&rig, "c", "wayward", "qp=0x10", &id, &error), -EINVAL);
+		CU_ASSERT_EQUAL(dut_try_context(&dut, "c", "wayward", "qp=0x10", &id, &error), -EINVAL);
 		CU_ASSERT_STRING_EQUAL(error.text, way[i].words);
 		CU_ASSERT_EQUAL(told.wrongs, 0);
 	}
-	end();
+	probe_end();
 }
 
 TEST(attach_says_why_it_fails)
@@ -436,13 +436,13 @@ TEST(attach_says_why_it_fails)
 
 	watched_start();
 	does.attach = fails_silently;
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "c", "wayward", "qp=0x10", &id, &error), -EIO);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "c", "wayward", "qp=0x10", &id, &error), -EIO);
 	CU_ASSERT_EQUAL(told.wrongs, 1);
 	CU_ASSERT_STRING_EQUAL(told.wrong, "attach: returned -5 without sp_fail()");
 	does.attach = fails_with_words;
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "c", "wayward", "qp=0x10", &id, &error), -EIO);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "c", "wayward", "qp=0x10", &id, &error), -EIO);
 	CU_ASSERT_EQUAL(told.wrongs, 1);
-	end();
+	probe_end();
 }
 
 static void *kept[8];
@@ -478,21 +478,21 @@ TEST(packets_kept_and_never_released_are_told_when_the_context_goes)
 
 		does.payload = more ? releases_it : keeps_it;
 		for (unsigned i = 0; i < 3 - more; i++)
-			say(0x10, (struct rig_words){.key = 5});
-		rig_settle(&rig, 1);
+			probe_say(0x10, (struct probe_words){.key = 5});
+		dut_settle(&dut, 1);
 		CU_ASSERT_EQUAL(told.wrongs, 0);
-		sp_nic_context_remove(rig.nic, id);
+		sp_nic_context_remove(dut.nic, id);
 		CU_ASSERT_EQUAL(told.wrongs, 1);
 		CU_ASSERT_STRING_EQUAL(told.wrong, words[more]);
 		while (keeps)
 			rte_pktmbuf_free(kept[--keeps]);
-		end();
+		probe_end();
 	}
 	watched_context("wayward");
 	does.payload = keeps_it;
 	does.detach = releases_all;
-	say(0x10, (struct rig_words){.key = 5});
-	rig_settle(&rig, 1);
-	end();
+	probe_say(0x10, (struct probe_words){.key = 5});
+	dut_settle(&dut, 1);
+	probe_end();
 	CU_ASSERT_EQUAL(told.wrongs, 0);
 }

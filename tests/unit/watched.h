@@ -6,7 +6,7 @@
 #include <stdarg.h>
 
 #include "../../pipeline/watch.h"
-#include "rig_say.h"
+#include "../lib/probe_nic.h"
 
 /* ---- what is told ---- */
 
@@ -167,7 +167,7 @@ struct wayward {
 static inline int wayward_attach(struct sp_ctx *c)
 {
 	struct wayward *s = c->state;
-	int r = sp_path_open(c, rig_peer4, false, &s->path);
+	int r = sp_path_open(c, dut_peer4, false, &s->path);
 
 	s->block = sp_alloc(c, 100);
 	if (!r && does.attach)
@@ -190,7 +190,7 @@ static inline void wayward_detach(struct sp_ctx *c)
 
 static inline uint64_t wayward_classify(struct sp_ctx *c, struct sp_packet *p)
 {
-	return does.classify ? does.classify(c, p) : rig_words_of(p).key;
+	return does.classify ? does.classify(c, p) : probe_words_of(p).key;
 }
 
 static inline uint32_t wayward_miss(struct sp_ctx *c, struct sp_packet *p)
@@ -205,7 +205,7 @@ static inline uint32_t wayward_header(struct sp_ctx *c, struct sp_message *m, st
 
 static inline uint32_t wayward_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	return does.payload ? does.payload(c, m, p) : rig_words_of(p).verdict;
+	return does.payload ? does.payload(c, m, p) : probe_words_of(p).verdict;
 }
 
 static inline uint32_t wayward_burst(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *p, unsigned n)
@@ -255,7 +255,7 @@ static inline uint32_t beside_payload(struct sp_ctx *c, struct sp_message *m, st
 #define WAYWARD(ident, text, kind, attach_fn, miss_fn, burst_fn)                                                       \
 	static const struct sp_handler ident = {SP_HANDLER_HEAD,                                                       \
 						.name = text,                                                          \
-						.drops = rig_drops,                                                    \
+						.drops = probe_drops,                                                    \
 						.ctx_size = sizeof(struct wayward),                                    \
 						.msg_size = 8,                                                         \
 						.messages = kind,                                                      \
@@ -292,18 +292,18 @@ SP_HANDLER(beside)
 static inline void watched_create(void)
 {
 	does = (struct does){0};
-	rig_log_clear();
+	probe_log_clear();
 	memset(&told, 0, sizeof(told));
-	rig_create(&rig);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_watch(rig.nic, &told_watch), 0);
+	dut_create(&dut);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_watch(dut.nic, &told_watch), 0);
 }
 
 static inline void watched_start(void)
 {
-	rig_prepare(&rig, 1);
-	rig.config.neighbours = 1;
-	memcpy(rig.config.neighbour[0].ip, rig_peer4, 16);
-	memcpy(rig.config.neighbour[0].mac, rig_peer_mac, 6);
+	dut_prepare(&dut, 1);
+	dut.config.neighbours = 1;
+	memcpy(dut.config.neighbour[0].ip, dut_peer4, 16);
+	memcpy(dut.config.neighbour[0].mac, dut_peer_mac, 6);
 	watched_create();
 }
 
@@ -313,14 +313,14 @@ static inline uint32_t watched_context(const char *handler)
 	uint32_t id;
 
 	watched_start();
-	id = rig_context(&rig, "c", handler, "qp=0x10");
+	id = dut_context(&dut, "c", handler, "qp=0x10");
 	told_words();
 	return id;
 }
 
 static inline struct sp_ctx *ctx_of(uint32_t id)
 {
-	return &sp_context_by_id(rig.nic, id)->view[0]->pub;
+	return &sp_context_by_id(dut.nic, id)->view[0]->pub;
 }
 
 #endif

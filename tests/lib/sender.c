@@ -1,24 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A handler that sends what the test tells it. */
-#ifndef TESTS_RIG_SEND_H
-#define TESTS_RIG_SEND_H
+#include "sender.h"
 
-#include "rig_say.h"
-
-static struct {
-	struct sp_path *path[SP_MAX_PATHS + 1];
-	unsigned paths;
-	int opened; /* result of the last sp_path_open */
-	const struct sp_send *send;
-	struct sp_send *run; /* CMD_SEND_RUN: this one and those behind it */
-	unsigned runs;
-	int ran; /* what became of them */
-	const void *frame;
-	uint32_t frame_len;
-	uint16_t qp_index[16];
-	unsigned indexes;
-} tell;
-enum { CMD_SEND = SP_CMD_OWN, CMD_SEND_MEM, CMD_PATH, CMD_UNPATH, CMD_FRAME, CMD_SEND_RUN };
+struct sender_job sender_job;
 
 static const struct sp_param sender_params[] = {
 	{"peer", SP_STRING, "", .help = "only packets from there"},
@@ -26,7 +9,8 @@ static const struct sp_param sender_params[] = {
 	{"control", SP_BOOL, "no", .help = "a control QP"},
 	{NULL},
 };
-static uint32_t sender_control;
+
+uint32_t sender_control;
 
 static int sender_attach(struct sp_ctx *c)
 {
@@ -34,11 +18,11 @@ static int sender_attach(struct sp_ctx *c)
 	uint8_t ip[16];
 	int r = 0;
 
-	memset(&tell, 0, sizeof(tell));
+	memset(&sender_job, 0, sizeof(sender_job));
 	if (*peer) {
-		memcpy(ip, strchr(peer, ':') ? rig_peer6 : rig_peer4, 16);
-		r = sp_path_open(c, ip, true, &tell.path[0]);
-		tell.paths = 1;
+		memcpy(ip, strchr(peer, ':') ? dut_peer6 : dut_peer4, 16);
+		r = sp_path_open(c, ip, true, &sender_job.path[0]);
+		sender_job.paths = 1;
 	}
 	if (!r && sp_param_uint(c, "qps") > 1)
 		r = sp_qp_claim(c, (uint32_t)sp_param_uint(c, "qps"));
@@ -49,8 +33,8 @@ static int sender_attach(struct sp_ctx *c)
 
 static uint32_t sender_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	if (tell.indexes < 16)
-		tell.qp_index[tell.indexes++] = p->qp_index;
+	if (sender_job.indexes < 16)
+		sender_job.qp_index[sender_job.indexes++] = p->qp_index;
 	return SP_DONE;
 }
 
@@ -58,43 +42,43 @@ static int sender_command(struct sp_ctx *c, const struct sp_command *cmd, struct
 {
 	struct sp_send s = {0};
 	int r;
-	if (tell.send)
-		s = *tell.send;
+	if (sender_job.send)
+		s = *sender_job.send;
 	switch (cmd->op) {
 	case CMD_SEND:
-		return sp_send_roce(c, tell.path[cmd->arg[0]], &s);
+		return sp_send_roce(c, sender_job.path[cmd->arg[0]], &s);
 	case CMD_SEND_MEM:
 		s.mem = sp_mem_get(c, (uint32_t)cmd->arg[1]);
 		if (!s.mem)
 			return -ENOENT;
-		r = sp_send_roce(c, tell.path[cmd->arg[0]], &s);
+		r = sp_send_roce(c, sender_job.path[cmd->arg[0]], &s);
 		sp_mem_put(c, s.mem);
 		return r;
 	case CMD_PATH: {
 		uint8_t ip[16];
 
 		memcpy(ip, &cmd->arg[0], 16);
-		r = sp_path_open(c, ip, false, &tell.path[tell.paths]);
-		tell.paths += !r;
+		r = sp_path_open(c, ip, false, &sender_job.path[sender_job.paths]);
+		sender_job.paths += !r;
 		return r;
 	}
 	case CMD_UNPATH:
-		sp_path_close(c, tell.path[cmd->arg[0]]);
+		sp_path_close(c, sender_job.path[cmd->arg[0]]);
 		return 0;
 	case CMD_SEND_RUN: { /* arg[1]: region of those that are not of `bytes`; 0: none */
 		const struct sp_mem *mem = cmd->arg[1] ? sp_mem_get(c, (uint32_t)cmd->arg[1]) : NULL;
 
 		if (cmd->arg[1] && !mem)
 			return -ENOENT;
-		for (unsigned i = 0; i < tell.runs; i++)
-			tell.run[i].mem = tell.run[i].bytes ? NULL : mem;
-		tell.ran = sp_send_roce_run(c, tell.path[cmd->arg[0]], tell.run, tell.runs);
+		for (unsigned i = 0; i < sender_job.runs; i++)
+			sender_job.run[i].mem = sender_job.run[i].bytes ? NULL : mem;
+		sender_job.ran = sp_send_roce_run(c, sender_job.path[cmd->arg[0]], sender_job.run, sender_job.runs);
 		if (mem)
 			sp_mem_put(c, mem);
-		return tell.ran < 0 ? tell.ran : 0;
+		return sender_job.ran < 0 ? sender_job.ran : 0;
 	}
 	case CMD_FRAME:
-		return sp_send_frame(c, (uint16_t)cmd->arg[0], tell.frame, tell.frame_len);
+		return sp_send_frame(c, (uint16_t)cmd->arg[0], sender_job.frame, sender_job.frame_len);
 	}
 	return -EOPNOTSUPP;
 }
@@ -103,11 +87,9 @@ static const struct sp_handler sender = {SP_HANDLER_HEAD,	  .name = "sender",	  
 					 .attach = sender_attach, .payload = sender_payload, .command = sender_command};
 SP_HANDLER(sender)
 
-static inline int call(uint32_t id, uint16_t op, uint64_t a0, uint64_t a1)
+int sender_call(uint32_t id, uint16_t op, uint64_t a0, uint64_t a1)
 {
 	struct sp_command cmd = {.op = op, .context = id, .arg = {a0, a1}};
 
-	return sp_command_call(rig.dev, &cmd, NULL);
+	return sp_command_call(dut.dev, &cmd, NULL);
 }
-
-#endif
