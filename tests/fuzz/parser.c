@@ -145,7 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifdef FUZZ_STANDALONE
-#include "../unit/frame.h"
+#include "../lib/frame.h"
 #include "standalone.h"
 
 int main(int argc, char **argv)

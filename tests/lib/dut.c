@@ -90,13 +90,11 @@ const uint8_t dut_own4[16] = DUT_IP4(192, 0, 2, 2), dut_peer4[16] = DUT_IP4(192,
 
 const uint8_t dut_own6[16] = DUT_IP6(2), dut_peer6[16] = DUT_IP6(1);
 
-char *dut_eal[] __attribute__((weak)) = {NULL};
-
 static int dut_eal_args(void)
 {
 	int count = 0;
 
-	while (dut_eal[count])
+	while (dut_eal && dut_eal[count])
 		count++;
 	return count;
 }

@@ -11,7 +11,7 @@
 #include "../../pipeline/context.h"
 #include "../../pipeline/registry.h"
 #include "../../pipeline/worker.h"
-#include "../unit/frame.h"
+#include "frame.h"
 #include "suite.h"
 
 #define DUT_QUEUES 4
@@ -75,8 +75,8 @@ struct dut {
 	unsigned in_use; /* packet buffers at the start */
 };
 
-/* EAL arguments: a program that needs devices has an array of its own, which ends with NULL. */
-extern char *dut_eal[];
+/* EAL arguments: a program that needs devices defines them, with NULL at the end. */
+extern char *dut_eal[] __attribute__((weak));
 /* The NIC that the frames of frame.h are for. Between the two calls a test may change r->config. */
 void dut_prepare(struct dut *r, uint16_t workers);
 void dut_create(struct dut *r);

@@ -6,7 +6,7 @@
  */
 #include <errno.h>
 
-#include "../unit/ec.h"
+#include "../lib/ec_reference.h"
 #include "../lib/suite.h"
 
 struct trial {

@@ -13,7 +13,7 @@
 #include "../../host-api/spindle.h"
 #include "../../testbed/link.h"
 #include "../../testbed/world.h"
-#include "../unit/ec.h"
+#include "../lib/ec_reference.h"
 #include "../lib/suite.h"
 
 #define GUARD	 128u

@@ -4,7 +4,7 @@
  * first packet came, until it ends; every packet is run once, in order, by that load; timers, issues, work and kept
  * packets hold their load, and no longer; a reload that fails changes nothing; and nobody calls what has gone.
  */
-#include "../unit/live_rig.h"
+#include "../lib/live_nic.h"
 #include "../../testbed/random.h"
 
 enum { KEYS = 12, STEPS = 220, QPS = 2 };

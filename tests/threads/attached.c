@@ -22,7 +22,7 @@
 #include "../../host-api/sdr_private.h"
 #include "../../pipeline/host.h"
 #include "../../pipeline/registry.h"
-#include "../unit/pair.h"
+#include "../lib/cable.h"
 #include "../lib/suite.h"
 #include <rte_mempool.h>
 
@@ -34,7 +34,7 @@
 
 /* ---- NICs and servers ----------------------------------------------------------------------------------------------
  */
-static struct pair pair;
+static struct cable pair;
 static struct sp_nic *nic[2];
 static struct sp_server *server[2];
 static char path[2][64];
@@ -46,9 +46,9 @@ static unsigned hear_nothing(void *port, uint16_t queue, struct rte_mbuf **packe
 }
 
 /* A NIC alone reaches itself; two have a wire, of which one end takes memory of applications as it is. */
-static const struct sp_port_ops silence = {.receive = hear_nothing, .transmit = pair_transmit, .next = pair_next};
+static const struct sp_port_ops silence = {.receive = hear_nothing, .transmit = cable_transmit, .next = cable_next};
 static const struct sp_port_ops lending = {
-	.receive = pair_receive, .transmit = pair_transmit, .next = pair_next, .external = true};
+	.receive = cable_receive, .transmit = cable_transmit, .next = cable_next, .external = true};
 
 static unsigned buffers_in_use(void)
 {
@@ -65,7 +65,7 @@ static void start(unsigned count, uint16_t workers)
 	}
 	nics = count;
 	buffers = buffers_in_use();
-	pair_open(&pair);
+	cable_open(&pair);
 	for (unsigned i = 0; i < nics; i++) {
 		const struct sp_server_config config = {.path = path[i], .group = -1};
 		struct sp_nic_config c = {.addresses = 1, .ports = 1, .workers = workers, .seed = i + 1};
@@ -75,7 +75,7 @@ static void start(unsigned count, uint16_t workers)
 		c.address[0].prefix = 24;
 		c.port[0] = (struct sp_port_config){.ops = count == 1 ? &silence
 							   : i	      ? &lending
-								      : &pair_ops,
+								      : &cable_ops,
 						    .ops_arg = &pair.end[i]};
 		/* Paths of sockets must be short: relative ones. */
 		snprintf(path[i], sizeof(path[i]), "./attached-%d-%u.sock", (int)getpid(), i);
@@ -110,7 +110,7 @@ static void stop(void)
 	}
 	for (unsigned i = 0; i < nics; i++)
 		sp_nic_destroy(nic[i]);
-	pair_close(&pair);
+	cable_close(&pair);
 	CU_ASSERT_EQUAL(buffers_in_use(), buffers);
 }
 

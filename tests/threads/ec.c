@@ -11,14 +11,14 @@
 #include "../../handlers/wire/roce.h"
 #include "../../handlers/wire/sdr.h"
 #include "../../host-api/spindle.h"
-#include "../unit/pair.h"
+#include "../lib/cable.h"
 #include "../lib/suite.h"
 
 enum { K = 8, M = 4, MTU = 1024, CHUNK = 2048, SLOTS = 8, CHUNKS = 30, DATA = CHUNKS * CHUNK - 700, LATE = 64 };
 #define ROOM	 (64u << 10)
 #define PATIENCE (60 * SP_SEC)
 
-static struct pair pair;
+static struct cable pair;
 static struct sp_nic *nic[2];
 static struct sp_dev *dev[2];
 static struct sp_mr *mr[2];
@@ -60,16 +60,16 @@ static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, u
 				rte_pktmbuf_free(packet[n]);
 			continue;
 		}
-		if (!pair_transmit(port, queue, &packet[n], 1, now))
+		if (!cable_transmit(port, queue, &packet[n], 1, now))
 			break;
 		if (port == &pair.end[0] && ++passed % 4 == 0 && lates &&
-		    pair_transmit(port, queue, &late[lates - 1], 1, now))
+		    cable_transmit(port, queue, &late[lates - 1], 1, now))
 			lates--;
 	}
 	return n;
 }
 
-static const struct sp_port_ops ops = {.receive = pair_receive, .transmit = transmit, .next = pair_next};
+static const struct sp_port_ops ops = {.receive = cable_receive, .transmit = transmit, .next = cable_next};
 
 static int call(unsigned e, uint16_t op, uint64_t cookie, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3,
 		uint64_t a4, uint64_t a5)
@@ -152,7 +152,7 @@ TEST(messages_are_repaired_while_packets_come)
 	uint64_t k = 0;
 
 	CU_ASSERT_EQUAL_FATAL(sp_eal_init(0, NULL, NULL), 0);
-	pair_open(&pair);
+	cable_open(&pair);
 	pair.wire[0].spread = true;
 	for (unsigned e = 0; e < 2; e++)
 		open_end(e);
@@ -220,5 +220,5 @@ TEST(messages_are_repaired_while_packets_come)
 		sp_nic_destroy(nic[e]);
 		free(memory[e]);
 	}
-	pair_close(&pair);
+	cable_close(&pair);
 }

@@ -5,7 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "attached.h"
+#include "../lib/remote_app.h"
 
 static int readable(int fd, int ms)
 {
@@ -26,7 +26,7 @@ static int waiting(const struct sp_device *d)
 static void gone_round(struct sp_device *d, uint32_t id)
 {
 	for (unsigned i = 0; i < 3; i++)
-		CU_ASSERT_EQUAL(call(d, id, CMD_NOTE, 0), 0);
+		CU_ASSERT_EQUAL(remote_call(d, id, CMD_NOTE, 0), 0);
 }
 
 static void start_with_threads(void)
@@ -43,25 +43,25 @@ TEST(an_application_is_woken_once_when_it_has_asked_and_not_else)
 	struct sp_mr *mr;
 
 	start_with_threads();
-	d = attached(0, 0, 0, 0);
-	other = attached(0, 0, 0, 0);
-	id = opened(d, "qp=16;area=4096");
-	quiet = opened(other, "qp=17;area=4096");
+	d = remote_attach(0, 0, 0, 0);
+	other = remote_attach(0, 0, 0, 0);
+	id = remote_opened(d, "qp=16;area=4096");
+	quiet = remote_opened(other, "qp=17;area=4096");
 	for (unsigned i = 0; i < 4; i++) {
-		CU_ASSERT_EQUAL(call(d, id, cause[i], 1), 0);
+		CU_ASSERT_EQUAL(remote_call(d, id, cause[i], 1), 0);
 		gone_round(d, id);
 		CU_ASSERT_EQUAL(atomic_load(&d->door.due), 0); /* has not asked */
 		CU_ASSERT_EQUAL(waiting(d), 0);
 		CU_ASSERT_EQUAL(sp_dev_arm(&other->pub), 0);
 		CU_ASSERT_EQUAL(sp_dev_arm(&d->pub), 0);
-		CU_ASSERT_EQUAL(call(d, id, CMD_NOTE, 1), 0); /* nothing that an application waits for */
+		CU_ASSERT_EQUAL(remote_call(d, id, CMD_NOTE, 1), 0); /* nothing that an application waits for */
 		gone_round(d, id);
 		CU_ASSERT_EQUAL(atomic_load(&d->door.due), 0);
 		CU_ASSERT_EQUAL(waiting(d), 0);
-		CU_ASSERT_EQUAL(call(d, id, cause[i], 3), 0);
+		CU_ASSERT_EQUAL(remote_call(d, id, cause[i], 3), 0);
 		CU_ASSERT_EQUAL(readable(sp_dev_fd(&d->pub), 10000), 1);
 		CU_ASSERT_EQUAL(d->door.bell->armed, 0);
-		CU_ASSERT_EQUAL(call(d, id, cause[i], 3), 0); /* once per arming */
+		CU_ASSERT_EQUAL(remote_call(d, id, cause[i], 3), 0); /* once per arming */
 		gone_round(d, id);
 		CU_ASSERT_EQUAL(atomic_load(&d->door.due), 0);
 		CU_ASSERT_EQUAL(waiting(d), 1);
@@ -73,7 +73,7 @@ TEST(an_application_is_woken_once_when_it_has_asked_and_not_else)
 	/* A region is no area: it may change all the time. */
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 4096, &mr), 0);
 	CU_ASSERT_EQUAL(sp_dev_arm(&d->pub), 0);
-	CU_ASSERT_EQUAL(call(d, id, CMD_WRITE, mr->id), 0);
+	CU_ASSERT_EQUAL(remote_call(d, id, CMD_WRITE, mr->id), 0);
 	gone_round(d, id);
 	CU_ASSERT_EQUAL(waiting(d), 0);
 	/* The end of a context is news, also for one that sleeps. */
@@ -94,10 +94,10 @@ TEST(an_application_that_spoils_its_pipe_holds_up_nobody)
 	int fd, nowhere;
 
 	start_with_threads();
-	bad = attached(0, 0, 0, 0);
-	good = attached(0, 0, 0, 0);
-	mine = opened(bad, "qp=16");
-	other = opened(good, "qp=17");
+	bad = remote_attach(0, 0, 0, 0);
+	good = remote_attach(0, 0, 0, 0);
+	mine = remote_opened(bad, "qp=16");
+	other = remote_opened(good, "qp=17");
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", bad->door.read);
 	fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	CU_ASSERT_FATAL(fd >= 0);
@@ -115,9 +115,9 @@ TEST(an_application_that_spoils_its_pipe_holds_up_nobody)
 			CU_ASSERT_EQUAL(dup2(nowhere, bad->door.read), bad->door.read);
 		}
 		__atomic_store_n(&bad->door.bell->armed, i % 2 ? 1 : 0xFFFFFFFF, __ATOMIC_SEQ_CST);
-		CU_ASSERT_EQUAL(call(bad, mine, CMD_EVENTS, 1), 0);
+		CU_ASSERT_EQUAL(remote_call(bad, mine, CMD_EVENTS, 1), 0);
 		CU_ASSERT_EQUAL(sp_dev_arm(&good->pub), 0);
-		CU_ASSERT_EQUAL(call(good, other, CMD_EVENTS, 1), 0);
+		CU_ASSERT_EQUAL(remote_call(good, other, CMD_EVENTS, 1), 0);
 		CU_ASSERT_EQUAL_FATAL(readable(sp_dev_fd(&good->pub), 10000), 1);
 		CU_ASSERT_EQUAL(sp_event_take(&good->pub, other, &e), 1);
 		CU_ASSERT_EQUAL(sp_event_take(&bad->pub, mine, &e), 1);

@@ -7,7 +7,7 @@
 #include <rte_mbuf.h>
 
 #include "../../testbed/capture.h"
-#include "drain.h"
+#include "../lib/buffers.h"
 #include "../lib/suite.h"
 
 /* Captures are written here byte by byte, so that nothing of what is tested also makes the input. */
@@ -380,12 +380,12 @@ TEST(without_buffers_packets_wait_and_time_goes_on)
 	pcap_packet(10, 0, 60, 60, 1);
 	pcap_packet(10, 3000, 60, 60, 2);
 	open_it();
-	drain();
+	buffers_take_all();
 	for (sp_time now = 0; now < 10 * SP_US; now += SP_US) {
 		CU_ASSERT_EQUAL_FATAL(take(now, &fill, &len), 0);
 		CU_ASSERT_EQUAL_FATAL(sp_capture_ops.next(&port, 0, false), now + SP_US);
 	}
-	refill();
+	buffers_give_back();
 	CU_ASSERT_EQUAL(take(10 * SP_US, &fill, &len), 2);
 	CU_ASSERT_EQUAL(fill, 2);
 	CU_ASSERT(sp_capture_ended(port.in));

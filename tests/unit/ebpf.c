@@ -10,9 +10,9 @@
 #include <rte_log.h>
 
 #include "../../pipeline/nic.h"
-#include "ebpf_object.h"
-#include "ebpf_oracle.h"
-#include "ebpf_random.h"
+#include "../lib/ebpf_object.h"
+#include "../lib/ebpf_oracle.h"
+#include "../lib/ebpf_random.h"
 #include "../lib/suite.h"
 
 #define PACKET_BYTES ((int)sizeof(struct sp_bpf_packet))
@@ -192,7 +192,7 @@ TEST(hostile_instructions_are_refused_in_words)
 {
 	for (size_t i = 0; i < COUNT(hostile); i++) {
 		struct sp_error error;
-		const int r = check(hostile[i].ins, length(hostile[i].ins), &error);
+		const int r = ebpf_check(hostile[i].ins, length(hostile[i].ins), &error);
 		const bool good = !hostile[i].words || (r == -EINVAL && strstr(error.text, hostile[i].words));
 
 		if (!good)
@@ -212,7 +212,7 @@ TEST(harmless_programs_pass)
 		struct sp_error error;
 
 		if (!hostile[i].words && hostile[i].ins[0].code != 0xE7) {
-			const int r = check(hostile[i].ins, length(hostile[i].ins), &error);
+			const int r = ebpf_check(hostile[i].ins, length(hostile[i].ins), &error);
 
 			if (r)
 				printf("# %s: %s\n", hostile[i].what, error.text);
@@ -228,15 +228,15 @@ TEST(every_opcode_is_either_known_or_refused)
 	static const uint8_t rounds = 8;
 	struct oracle o;
 
-	seed = 11;
+	ebpf_seed = 11;
 	for (unsigned code = 0; code < 256; code++)
 		for (unsigned k = 0; k < rounds; k++) {
-			const struct ebpf_insn ins[] = {MOV(0, 1), MOV(2, 3),
-							OP((uint8_t)code, 0, code & BPF_X ? 2 : 0, 0, (int)any(70)),
-							EXIT};
+			const struct ebpf_insn ins[] = {
+				MOV(0, 1), MOV(2, 3), OP((uint8_t)code, 0, code & BPF_X ? 2 : 0, 0, (int)ebpf_any(70)),
+				EXIT};
 			struct sp_error error;
 
-			if (!check(ins, COUNT(ins), &error))
+			if (!ebpf_check(ins, COUNT(ins), &error))
 				CU_ASSERT_EQUAL(oracle_run(&o, ins, COUNT(ins)), 0);
 		}
 }
@@ -245,7 +245,7 @@ TEST(every_opcode_is_either_known_or_refused)
 static void fill(struct oracle *o)
 {
 	for (size_t i = 0; i < sizeof(o->packet); i++)
-		o->packet[i] = (uint8_t)(any(3) ? any(256) : any(2) ? 0 : 0xFF);
+		o->packet[i] = (uint8_t)(ebpf_any(3) ? ebpf_any(256) : ebpf_any(2) ? 0 : 0xFF);
 }
 
 TEST(what_passes_keeps_to_its_memory)
@@ -253,8 +253,8 @@ TEST(what_passes_keeps_to_its_memory)
 	struct ebpf_insn ins[ROOM + 8];
 	struct oracle o;
 
-	for (seed = 1; seed < suite_times(3000); seed++) {
-		const uint64_t began = seed;
+	for (ebpf_seed = 1; ebpf_seed < suite_times(3000); ebpf_seed++) {
+		const uint64_t began = ebpf_seed;
 		const uint32_t n = random_program(ins);
 		struct sp_error error;
 		uint32_t reads;
@@ -268,7 +268,7 @@ TEST(what_passes_keeps_to_its_memory)
 			}
 			CU_ASSERT_EQUAL(o.read & ~reads, 0);
 		}
-		seed = began;
+		ebpf_seed = began;
 	}
 }
 
@@ -312,8 +312,8 @@ TEST(what_is_compiled_does_the_same)
 		calls[i].func.val = fake[i];
 	}
 	rte_log_set_level_pattern("*bpf*", RTE_LOG_EMERG);
-	for (seed = 1; seed <= programs; seed++) {
-		const uint64_t began = seed;
+	for (ebpf_seed = 1; ebpf_seed <= programs; ebpf_seed++) {
+		const uint64_t began = ebpf_seed;
 		struct sp_ebpf_program p = {.ins = ins, .count = random_program(ins)};
 		struct rte_bpf_prm prm = sp_ebpf_prm(&p);
 		struct rte_bpf_jit jit = {0};
@@ -341,7 +341,7 @@ TEST(what_is_compiled_does_the_same)
 			same++;
 		}
 		rte_bpf_destroy(bpf);
-		seed = began;
+		ebpf_seed = began;
 	}
 	printf("# %u programs of %u were loaded\n", loaded, programs);
 	CU_ASSERT(loaded > programs / 15);
@@ -411,21 +411,21 @@ TEST(damaged_files_do_no_harm)
 	struct sp_error error;
 	unsigned refused = 0;
 
-	for (seed = 1; seed < 20000; seed++) {
-		const uint64_t began = seed;
+	for (ebpf_seed = 1; ebpf_seed < 20000; ebpf_seed++) {
+		const uint64_t began = ebpf_seed;
 
 		make();
-		for (unsigned k = 0; k < 1 + seed % 4; k++) {
+		for (unsigned k = 0; k < 1 + ebpf_seed % 4; k++) {
 			const size_t head = sizeof(Elf64_Ehdr) + AT_SECTIONS * sizeof(Elf64_Shdr);
-			const size_t at = any(3) ? any(head) : any(made.len - 8);
+			const size_t at = ebpf_any(3) ? ebpf_any(head) : ebpf_any(made.len - 8);
 
-			if (any(2))
-				memcpy(made.bytes + (at & ~(size_t)7), &odd[any(COUNT(odd))], 8);
+			if (ebpf_any(2))
+				memcpy(made.bytes + (at & ~(size_t)7), &odd[ebpf_any(COUNT(odd))], 8);
 			else
-				made.bytes[at] ^= (uint8_t)(1 << any(8));
+				made.bytes[at] ^= (uint8_t)(1 << ebpf_any(8));
 		}
 		refused += read_object(&made, made.len, &error) != 0;
-		seed = began;
+		ebpf_seed = began;
 	}
 	CU_ASSERT(refused > 5000);
 }
@@ -561,7 +561,7 @@ TEST(a_verification_that_explodes_is_ended)
 		ins[n++] = (struct ebpf_insn)ST(EBPF_DW, 10, -8, (int)i);
 	}
 	ins[n++] = (struct ebpf_insn)EXIT;
-	CU_ASSERT_EQUAL(check(ins, n, &error), 0); /* ours takes no time at all */
+	CU_ASSERT_EQUAL(ebpf_check(ins, n, &error), 0); /* ours takes no time at all */
 	clock_gettime(CLOCK_MONOTONIC, &from);
 	CU_ASSERT_EQUAL(try(ins, n, &error), -ETIMEDOUT);
 	clock_gettime(CLOCK_MONOTONIC, &to);

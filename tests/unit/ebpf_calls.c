@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ebpf_object.h"
-#include "ebpf_random.h"
+#include "../lib/ebpf_object.h"
+#include "../lib/ebpf_random.h"
 #include "../../pipeline/handler.h"
 #include "../lib/dut.h"
 
@@ -262,27 +262,28 @@ TEST(random_programs_do_no_harm_to_random_packets)
 	struct dut r;
 
 	dut_start(&r, 1);
-	for (seed = 1; seed <= 60; seed++) {
-		const uint64_t began = seed;
+	for (ebpf_seed = 1; ebpf_seed <= 60; ebpf_seed++) {
+		const uint64_t began = ebpf_seed;
 		const uint32_t n = random_program(ins);
-		struct sp_plugin *plugin = load("random", ins, n, (uint32_t)any(3));
+		struct sp_plugin *plugin = load("random", ins, n, (uint32_t)ebpf_any(3));
 		uint32_t id;
 
 		if (!plugin) {
-			seed = began;
+			ebpf_seed = began;
 			continue;
 		}
 		loaded++;
 		id = dut_context(&r, "random", "random", "filter=ether proto 0x0800 or ip6 or len > 0");
 		for (unsigned k = 0; k < 40; k++) {
 			uint8_t bytes[1500];
-			const uint32_t len = 14 + (uint32_t)any(k % 2 ? 60 : 1486);
+			const uint32_t len = 14 + (uint32_t)ebpf_any(k % 2 ? 60 : 1486);
 
 			for (uint32_t b = 0; b < len; b++)
-				bytes[b] = (uint8_t)any(256);
+				bytes[b] = (uint8_t)ebpf_any(256);
 			if (k % 3) { /* of those that the parser takes */
-				const struct frame_shape shape = {
-					.ip = any(FRAME_IPS), .payload = (unsigned)any(200), .tags = (unsigned)any(3)};
+				const struct frame_shape shape = {.ip = ebpf_any(FRAME_IPS),
+								  .payload = (unsigned)ebpf_any(200),
+								  .tags = (unsigned)ebpf_any(3)};
 
 				frame_build(&frame, &shape);
 				dut_feed(&r, &frame);
@@ -294,7 +295,7 @@ TEST(random_programs_do_no_harm_to_random_packets)
 		dut_check_totals(&r);
 		CU_ASSERT_EQUAL(sp_nic_context_remove(r.nic, id), 0);
 		CU_ASSERT_EQUAL(sp_plugin_unload(plugin), 0);
-		seed = began;
+		ebpf_seed = began;
 	}
 	CU_ASSERT(loaded >= 20);
 	dut_stop(&r);

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "ec.h"
+#include "../lib/ec_reference.h"
 #include "ec_vectors.h"
 #include "../lib/suite.h"
 

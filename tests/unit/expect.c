@@ -9,7 +9,7 @@
 #include "../../testbed/expect.h"
 #include "../../testbed/fields.h"
 #include "../../testbed/random.h"
-#include "frame.h"
+#include "../lib/frame.h"
 #include "../lib/suite.h"
 
 #define START  1700000000000000000ull

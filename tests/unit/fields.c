@@ -8,7 +8,7 @@
 #include "../../testbed/fields.h"
 #include "../../testbed/random.h"
 #include "../lib/captures.h"
-#include "frame.h"
+#include "../lib/frame.h"
 #include "../lib/suite.h"
 
 #define FRAMES	 60000 /* random ones */

@@ -5,7 +5,7 @@
 #include <zlib.h>
 
 #include "../lib/captures.h"
-#include "frame.h"
+#include "../lib/frame.h"
 #include "../../handlers/wire/roce.h"
 #include "../../pipeline/icrc.h"
 #include "../../pipeline/parser.h"

@@ -6,7 +6,7 @@
 #include <rte_mempool.h>
 
 #include "../../testbed/link.h"
-#include "drain.h"
+#include "../lib/buffers.h"
 #include "../lib/suite.h"
 
 static struct sp_link *open_link(struct sp_link_config config)
@@ -367,13 +367,13 @@ TEST(without_a_buffer_for_what_has_arrived_it_waits_and_time_goes_on)
 
 	rte_mbuf_refcnt_update(m, 1);
 	CU_ASSERT_EQUAL(send_at(link, 0, m, 0), 1);
-	drain();
+	buffers_take_all();
 	for (sp_time now = 0; now < 10 * SP_US; now += SP_US) {
 		CU_ASSERT_EQUAL_FATAL(sp_link_ops.receive(port, 0, got, 2, now), 0);
 		CU_ASSERT_EQUAL_FATAL(sp_link_ops.next(port, 0, false), now + SP_US);
 		CU_ASSERT_EQUAL(sp_link_ops.next(sp_link_port(link, 0), 0, true), 0);
 	}
-	refill();
+	buffers_give_back();
 	CU_ASSERT_EQUAL(receive_at(link, 1, 10 * SP_US), 11);
 	CU_ASSERT_EQUAL(next_at(link, 1), 0); /* as before: it is there */
 	CU_ASSERT_EQUAL(receive_at(link, 1, 10 * SP_US), 11);
@@ -396,7 +396,7 @@ TEST(a_shortage_that_never_ends_is_time_that_stands_still)
 
 	rte_mbuf_refcnt_update(m, 1);
 	send_at(link, 0, m, 0);
-	drain();
+	buffers_take_all();
 	for (;; now = next) {
 		CU_ASSERT_EQUAL_FATAL(sp_link_ops.receive(port, 0, &got, 1, now), 0);
 		next = next_at(link, 1);
@@ -405,7 +405,7 @@ TEST(a_shortage_that_never_ends_is_time_that_stands_still)
 	}
 	CU_ASSERT(now > 2000 * SP_SEC); /* as long as a packet can be on its way */
 	CU_ASSERT(attempts < 100000);
-	refill();
+	buffers_give_back();
 	rte_pktmbuf_free(m);
 	sp_link_destroy(link);
 }

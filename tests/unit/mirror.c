@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Capturing: each packet that arrives is told once, with what became of it, as it was when it came; and only those that
  * a capture asks for. */
-#include "mirrored.h"
+#include "../lib/capture_client.h"
 
 PROBE(slots, "slots", SP_MESSAGES_SLOTS, probe_miss, NULL)
 
@@ -59,10 +59,10 @@ TEST(every_fate_is_told_once_and_in_order_of_arrival)
 	expect(&r, DROPPED, "", "short-ethernet", NO);
 	expect(&r, SENT, "", "", NO); /* answers come before handlers */
 	expect(&r, SENT, "a", "", NO);
-	CU_ASSERT_EQUAL(left(&r), 0); /* what is forwarded is not told again as it leaves */
+	CU_ASSERT_EQUAL(cap_left(&r), 0); /* what is forwarded is not told again as it leaves */
 	CU_ASSERT_EQUAL(dut.exception.sents, 2);
-	CU_ASSERT_EQUAL(lost(&r), 0);
-	close_capture(&r);
+	CU_ASSERT_EQUAL(cap_lost(&r), 0);
+	cap_close(&r);
 	probe_end();
 }
 
@@ -87,8 +87,8 @@ TEST(without_or_behind_a_full_exception_port_it_is_a_drop)
 		dut_settle(&dut, 1);
 		expect(&r, DROPPED, "", has ? "exception-full" : "no-match", NO);
 		expect(&r, DROPPED, "a", has ? "exception-full" : "no-match", SP_FORWARD);
-		CU_ASSERT_EQUAL(left(&r), 0);
-		close_capture(&r);
+		CU_ASSERT_EQUAL(cap_left(&r), 0);
+		cap_close(&r);
 		probe_end();
 	}
 }
@@ -105,19 +105,19 @@ TEST(the_frame_is_as_it_arrived_whatever_a_handler_does_to_it)
 	dut_roce(&f, FRAME_IP6, 0x10, 0, NULL, 700);
 	dut_feed(&dut, &f);
 	dut_settle(&dut, 1);
-	s = next_of(&r, 0);
+	s = cap_next_of(&r, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 	CU_ASSERT(!s->outgoing && s->port == 0);
 	CU_ASSERT_EQUAL(s->length, f.len);
 	CU_ASSERT_EQUAL_FATAL(s->captured, f.len);
 	CU_ASSERT(!memcmp(s->frame, f.bytes, f.len));
-	s = next_of(&r, 0);
+	s = cap_next_of(&r, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 	CU_ASSERT(s->outgoing && s->port == 0 && s->fate == SP_CAPTURE_SENT);
 	CU_ASSERT_EQUAL_FATAL(s->captured, f.len);
 	for (unsigned i = 0; i < f.len; i++)
 		CU_ASSERT_EQUAL_FATAL(s->frame[i], 0xEE);
-	close_capture(&r);
+	cap_close(&r);
 	probe_end();
 }
 
@@ -137,13 +137,13 @@ TEST(a_snap_length_cuts_frames_and_their_length_remains)
 		dut_feed(&dut, &f);
 		dut_settle(&dut, 1);
 		for (unsigned way = 0; way < 2; way++) {
-			s = next_of(&r, 0);
+			s = cap_next_of(&r, 0);
 			CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 			CU_ASSERT_EQUAL(s->length, f.len);
 			CU_ASSERT_EQUAL(s->captured, snap[i] < f.len ? snap[i] : f.len);
 			CU_ASSERT(way || !memcmp(s->frame, f.bytes, s->captured));
 		}
-		close_capture(&r);
+		cap_close(&r);
 		probe_end();
 	}
 }
@@ -173,7 +173,7 @@ TEST(segments_are_put_together_and_what_cannot_be_is_told)
 	}
 	dut_settle(&dut, 1);
 	for (unsigned big = 0; big < 2; big++) {
-		s = next_of(&r, 0);
+		s = cap_next_of(&r, 0);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 		CU_ASSERT_STRING_EQUAL(s->reason, big ? "not-linear" : "");
 		CU_ASSERT_EQUAL(s->length, f.len + (big ? 9200 : 0));
@@ -182,7 +182,7 @@ TEST(segments_are_put_together_and_what_cannot_be_is_told)
 		for (unsigned i = f.len; i < s->captured; i++)
 			CU_ASSERT_EQUAL_FATAL(s->frame[i], 0x77);
 	}
-	close_capture(&r);
+	cap_close(&r);
 	probe_end();
 }
 
@@ -200,14 +200,14 @@ TEST(time_stamps_keep_the_distances_of_arrivals)
 	dut_settle(&dut, 5 * SP_MS + 7000);
 	probe_say_udp(7);
 	dut_settle(&dut, 9 * SP_MS + 3 * SP_NS);
-	s = next_of(&r, 0);
+	s = cap_next_of(&r, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 	first = s->time;
 	CU_ASSERT(first > 1600000000ull * 1000000000); /* wall clock */
-	s = next_of(&r, 0);
+	s = cap_next_of(&r, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 	CU_ASSERT_EQUAL(s->time - first, 4000000 + 3 - 7);
-	close_capture(&r);
+	cap_close(&r);
 	probe_end();
 }
 
@@ -226,8 +226,8 @@ TEST(a_filter_chooses_before_anything_is_copied)
 	expect(&r, TAKEN, "a", "", SP_DONE);
 	expect(&r, ANSWERED, "", "", NO);
 	expect(&r, SENT, "", "", NO);
-	CU_ASSERT_EQUAL(left(&r), 0);
-	close_capture(&r);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
+	cap_close(&r);
 	probe_end();
 }
 
@@ -248,9 +248,9 @@ TEST(a_context_chooses_what_is_its_own)
 	expect(&r, TAKEN, "a", "", SP_SENT);
 	expect(&r, DROPPED, "a", "probe-zero", SP_DROP_KIND);
 	expect(&r, SENT, "a", "", NO);
-	CU_ASSERT_EQUAL(left(&r), 0);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	CU_ASSERT_EQUAL(dut.port.sents, 3);
-	close_capture(&r);
+	cap_close(&r);
 	probe_end();
 }
 
@@ -268,10 +268,10 @@ TEST(drops_only_are_those_of_contexts_and_of_nobody)
 	dut_settle(&dut, 1);
 	expect(&all, DROPPED, "a", "probe-zero", SP_DROP_KIND);
 	expect(&all, DROPPED, "", "bad-qp", NO);
-	CU_ASSERT_EQUAL(left(&all), 0);
+	CU_ASSERT_EQUAL(cap_left(&all), 0);
 	expect(&one, DROPPED, "a", "probe-zero", SP_DROP_KIND);
-	CU_ASSERT_EQUAL(left(&one), 0);
-	close_capture(&all);
-	close_capture(&one);
+	CU_ASSERT_EQUAL(cap_left(&one), 0);
+	cap_close(&all);
+	cap_close(&one);
 	probe_end();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Capturing what is only settled later than it arrives: packets that wait for another worker, and what is sent, which
  * is told when the port has taken it. */
-#include "mirrored.h"
+#include "../lib/capture_client.h"
 
 /* ---- packets that wait ---- */
 
@@ -48,22 +48,22 @@ TEST(packets_that_wait_are_told_when_they_are_settled)
 	let_wait(SP_PARKED + 10, false);
 	expect(&r, TAKEN, "c", "", SP_DONE); /* worker 0's */
 	for (unsigned i = 0; i < 10; i++)
-		expect_of(&r, 1, SP_CAPTURE_DROPPED, "c", "header-busy", NO, __LINE__);
-	CU_ASSERT_EQUAL(left(&r), 0);
+		cap_expect_of(&r, 1, SP_CAPTURE_DROPPED, "c", "header-busy", NO, __LINE__);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	dut_settle(&dut, 6);
 	for (uint32_t serial = 1; serial <= SP_PARKED; serial++) {
 		uint32_t there;
 
-		s = next_of(&r, 1);
+		s = cap_next_of(&r, 1);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 		CU_ASSERT_EQUAL(s->fate, SP_CAPTURE_TAKEN);
 		CU_ASSERT_STRING_EQUAL(s->context, "c");
 		memcpy(&there, s->frame + 14 + 20 + 8 + 12 + offsetof(struct probe_words, serial), 4);
 		CU_ASSERT_EQUAL(there, serial);
 	}
-	CU_ASSERT_EQUAL(left(&r), 0);
-	CU_ASSERT_EQUAL(lost(&r), 0);
-	close_capture(&r);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
+	CU_ASSERT_EQUAL(cap_lost(&r), 0);
+	cap_close(&r);
 	probe_end();
 }
 
@@ -89,13 +89,13 @@ TEST(a_packet_handed_over_is_told_once_by_the_worker_that_handles_it)
 		;
 	for (unsigned i = 0; i < 5; i++)
 		expect(&r, DROPPED, "", "handover-full", NO);
-	CU_ASSERT_EQUAL(left(&r), 0);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	dut_settle(&dut, 6);
 	for (unsigned i = 0; i < SP_HANDOVER; i++)
-		expect_of(&r, 1, i & 1 ? SP_CAPTURE_DROPPED : SP_CAPTURE_TAKEN, "home", i & 1 ? "probe-one" : "",
-			  i & 1 ? SP_DROP_KIND : SP_DONE, __LINE__);
-	CU_ASSERT_EQUAL(left(&r), 0);
-	close_capture(&r);
+		cap_expect_of(&r, 1, i & 1 ? SP_CAPTURE_DROPPED : SP_CAPTURE_TAKEN, "home", i & 1 ? "probe-one" : "",
+			      i & 1 ? SP_DROP_KIND : SP_DONE, __LINE__);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
+	cap_close(&r);
 	probe_end();
 }
 
@@ -107,13 +107,13 @@ TEST(packets_that_wait_for_a_context_that_goes_are_told_as_context_closed)
 	with_two_workers();
 	r = CAPTURE(.flags = SP_CAPTURE_DROPS);
 	let_wait(5, false);
-	CU_ASSERT_EQUAL(left(&r), 0);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	CU_ASSERT_EQUAL(sp_nic_context_find(dut.nic, "c", &id), 0);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
 	for (unsigned i = 0; i < 5; i++)
-		expect_of(&r, 1, SP_CAPTURE_DROPPED, "c", "context-closed", NO, __LINE__);
-	CU_ASSERT_EQUAL(left(&r), 0);
-	close_capture(&r);
+		cap_expect_of(&r, 1, SP_CAPTURE_DROPPED, "c", "context-closed", NO, __LINE__);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
+	cap_close(&r);
 	probe_end();
 }
 
@@ -125,14 +125,14 @@ TEST(captures_come_and_go_while_packets_wait)
 	let_wait(5, true); /* before */
 	r = CAPTURE(0);
 	dut_settle(&dut, 6);
-	CU_ASSERT_EQUAL(left(&r), 0);
-	close_capture(&r);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
+	cap_close(&r);
 	probe_end();
 
 	with_two_workers();
 	r = CAPTURE(0);
 	let_wait(5, true);
-	close_capture(&r); /* during */
+	cap_close(&r); /* during */
 	dut_settle(&dut, 6);
 	probe_end();
 
@@ -144,14 +144,14 @@ TEST(captures_come_and_go_while_packets_wait)
 		if (other)
 			held = CAPTURE(0);
 		let_wait(5, true);
-		close_capture(&r);
+		cap_close(&r);
 		r = CAPTURE(.filter = "udp port 4791");
 		dut_settle(&dut, 6);
-		CU_ASSERT_EQUAL(left(&r), 0);
-		close_capture(&r);
+		CU_ASSERT_EQUAL(cap_left(&r), 0);
+		cap_close(&r);
 		if (other) {
-			CU_ASSERT_EQUAL(left(&held), 6);
-			close_capture(&held);
+			CU_ASSERT_EQUAL(cap_left(&held), 6);
+			cap_close(&held);
 		}
 		probe_end();
 	}
@@ -188,7 +188,7 @@ TEST(what_a_context_sends_names_it)
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL_FATAL(dut.port.sents, 3);
 	for (unsigned i = 0, seen = 0; seen < 3; i++) {
-		slot = next_of(&r, 0);
+		slot = cap_next_of(&r, 0);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(slot);
 		if (!slot->outgoing)
 			continue;
@@ -198,8 +198,8 @@ TEST(what_a_context_sends_names_it)
 		CU_ASSERT_STRING_EQUAL(slot->context, seen < 2 ? "s" : "");
 		seen++;
 	}
-	CU_ASSERT_EQUAL(left(&r), 0);
-	close_capture(&r);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
+	cap_close(&r);
 	probe_end();
 }
 
@@ -216,21 +216,21 @@ TEST(a_frame_is_sent_when_the_port_has_taken_it_and_then_once)
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), -EAGAIN); /* seen beforehand: nothing is dropped */
 	for (unsigned i = 0; i < 10; i++)
 		dut_poll(&dut, 1 + i);
-	CU_ASSERT_EQUAL(left(&r), 0);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	dut_feed_bytes(&dut.port, 0, 0, arp_request, sizeof(arp_request));
 	dut_poll(&dut, 20); /* the answer finds no place */
 	expect(&r, DROPPED, "", "tx-full", NO);
 	expect(&r, ANSWERED, "", "", NO);
-	CU_ASSERT_EQUAL(left(&r), 0);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	expect(&d, DROPPED, "", "tx-full", NO);
-	CU_ASSERT_EQUAL(left(&d), 0);
+	CU_ASSERT_EQUAL(cap_left(&d), 0);
 	dut.port.closed = false;
 	dut.port.gap = 10;
 	for (unsigned i = 0; i < SP_TX_QUEUE; i++) { /* one at a time */
 		dut_poll(&dut, 100 + 10 * i);
 		CU_ASSERT_EQUAL_FATAL(dut.port.sents, i + 1);
 		expect(&r, SENT, "s", "", NO);
-		CU_ASSERT_EQUAL_FATAL(left(&r), 0);
+		CU_ASSERT_EQUAL_FATAL(cap_left(&r), 0);
 	}
 	dut_feed_bytes(&dut.port, 0, 0, arp_request,
 		       sizeof(arp_request)); /* its answer is not s's, though it has its place */
@@ -238,8 +238,8 @@ TEST(a_frame_is_sent_when_the_port_has_taken_it_and_then_once)
 	expect(&r, ANSWERED, "", "", NO);
 	dut_settle(&dut, 200000);
 	expect(&r, SENT, "", "", NO);
-	close_capture(&r);
-	close_capture(&d);
+	cap_close(&r);
+	cap_close(&d);
 	probe_end();
 }
 
@@ -254,12 +254,12 @@ TEST(a_frame_that_waits_for_a_neighbour_keeps_its_context)
 	sender_job.send = &s;
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
 	dut_settle(&dut, 10);
-	CU_ASSERT_EQUAL(left(&r), 0);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	dut_feed_bytes(&dut.port, 0, 300 * SP_MS, answer, sizeof(answer));
 	dut_run(&dut, 10, 301 * SP_MS);
 	expect(&r, SENT, "s", "", NO);
-	CU_ASSERT_EQUAL(left(&r), 0);
-	close_capture(&r);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
+	cap_close(&r);
 	probe_end();
 
 	id = sends(false);
@@ -268,8 +268,8 @@ TEST(a_frame_that_waits_for_a_neighbour_keeps_its_context)
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
 	dut_run(&dut, 10, 10 * SP_SEC);
 	expect(&r, DROPPED, "s", "tx-no-neighbour", NO);
-	CU_ASSERT_EQUAL(left(&r), 0);
-	close_capture(&r);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
+	cap_close(&r);
 	probe_end();
 }
 
@@ -291,12 +291,12 @@ TEST(what_the_nic_sends_to_itself_is_told_once_as_it_arrives)
 	sender_job.send = &s;
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
 	dut_settle(&dut, 1);
-	slot = next_of(&r, 0);
+	slot = cap_next_of(&r, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(slot);
 	CU_ASSERT(slot->port == SP_CAPTURE_LOOP && !slot->outgoing && slot->fate == SP_CAPTURE_TAKEN);
 	CU_ASSERT_STRING_EQUAL(slot->context, "a");
-	CU_ASSERT_EQUAL(left(&r), 0);
-	close_capture(&r);
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
+	cap_close(&r);
 	dut_stop(&dut);
 	probe_log_clear();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Capturing programs: what they may ask for, how many there may be, and that none can harm the NIC or hold it up,
  * whatever it does with its rings. */
-#include "drain.h"
-#include "mirrored.h"
+#include "../lib/buffers.h"
+#include "../lib/capture_client.h"
 
 TEST(bad_requests_are_refused_in_words)
 {
@@ -13,20 +13,20 @@ TEST(bad_requests_are_refused_in_words)
 	probe_start();
 	dut_context(&dut, "a", "plain", "qp=0x10");
 	strcpy(q.filter, "port port");
-	CU_ASSERT_EQUAL(try_read(&r, q, &error), -EINVAL);
+	CU_ASSERT_EQUAL(cap_try_read(&r, q, &error), -EINVAL);
 	CU_ASSERT_STRING_EQUAL(error.key, "filter");
 	CU_ASSERT(strstr(error.text, "syntax error") != NULL);
 	memset(q.filter, 'x', sizeof(q.filter)); /* no end */
-	CU_ASSERT_EQUAL(try_read(&r, q, &error), -EINVAL);
+	CU_ASSERT_EQUAL(cap_try_read(&r, q, &error), -EINVAL);
 	memset(&q, 0, sizeof(q));
 	strcpy(q.context, "b");
-	CU_ASSERT_EQUAL(try_read(&r, q, &error), -ENOENT);
+	CU_ASSERT_EQUAL(cap_try_read(&r, q, &error), -ENOENT);
 	CU_ASSERT(strstr(error.text, "b") != NULL);
 	memset(q.context, 'a', sizeof(q.context));
-	CU_ASSERT_EQUAL(try_read(&r, q, &error), -EINVAL);
+	CU_ASSERT_EQUAL(cap_try_read(&r, q, &error), -EINVAL);
 	memset(&q, 0, sizeof(q));
 	q.flags = 2;
-	CU_ASSERT_EQUAL(try_read(&r, q, &error), -EINVAL);
+	CU_ASSERT_EQUAL(cap_try_read(&r, q, &error), -EINVAL);
 	CU_ASSERT_PTR_NULL(dut.nic->worker[0]->mirrors);
 	probe_end();
 }
@@ -40,10 +40,10 @@ TEST(off_nothing_is_there_to_copy_into)
 	CU_ASSERT_PTR_NULL(dut.nic->worker[0]->mirrors);
 	r = CAPTURE(0);
 	s = CAPTURE(0);
-	close_capture(&r);
+	cap_close(&r);
 	CU_ASSERT_PTR_NOT_NULL(dut.nic->worker[0]->mirrors);
 	CU_ASSERT_PTR_NOT_NULL(dut.nic->worker[1]->mirrors);
-	close_capture(&s);
+	cap_close(&s);
 	CU_ASSERT_PTR_NULL(dut.nic->worker[0]->mirrors);
 	CU_ASSERT_PTR_NULL(dut.nic->worker[1]->mirrors);
 	probe_end();
@@ -60,28 +60,28 @@ TEST(four_captures_see_each_its_own_and_a_fifth_is_refused)
 		struct sp_capture_request q = {0};
 
 		snprintf(q.filter, sizeof(q.filter), "udp port %u", 10 + i);
-		r[i] = reading(q);
+		r[i] = cap_reading(q);
 	}
-	CU_ASSERT_EQUAL(try_read(&more, (struct sp_capture_request){0}, &error), -EBUSY);
+	CU_ASSERT_EQUAL(cap_try_read(&more, (struct sp_capture_request){0}, &error), -EBUSY);
 	CU_ASSERT(error.text[0] != 0);
 	for (unsigned i = 0; i < SP_MAX_MIRRORS; i++)
 		for (unsigned k = 0; k <= i; k++)
 			probe_say_udp((uint16_t)(10 + i));
 	dut_settle(&dut, 1);
 	for (unsigned i = 0; i < SP_MAX_MIRRORS; i++)
-		CU_ASSERT_EQUAL(left(&r[i]), i + 1);
-	close_capture(&r[1]);
+		CU_ASSERT_EQUAL(cap_left(&r[i]), i + 1);
+	cap_close(&r[1]);
 	probe_say_udp(11);
 	probe_say_udp(12);
 	dut_settle(&dut, 2);
-	CU_ASSERT_EQUAL(left(&r[2]), 1);
+	CU_ASSERT_EQUAL(cap_left(&r[2]), 1);
 	r[1] = CAPTURE(.filter = "udp port 11");
-	CU_ASSERT_EQUAL(left(&r[1]), 0);
+	CU_ASSERT_EQUAL(cap_left(&r[1]), 0);
 	probe_say_udp(11);
 	dut_settle(&dut, 3);
-	CU_ASSERT_EQUAL(left(&r[1]), 1);
+	CU_ASSERT_EQUAL(cap_left(&r[1]), 1);
 	for (unsigned i = 0; i < SP_MAX_MIRRORS; i++)
-		close_capture(&r[i]);
+		cap_close(&r[i]);
 	probe_end();
 }
 
@@ -102,15 +102,15 @@ TEST(a_full_ring_loses_and_counts_and_the_nic_goes_on)
 	}
 	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), slots / 2 + more);
 	CU_ASSERT_EQUAL(dut.port.sents, slots / 2 + more);
-	CU_ASSERT_EQUAL(ring_of(&r, 0)->lost[0], 2 * more);
-	CU_ASSERT_EQUAL(lost(&r), 2 * more);
-	CU_ASSERT_EQUAL(left(&r), slots);
+	CU_ASSERT_EQUAL(cap_ring_of(&r, 0)->lost[0], 2 * more);
+	CU_ASSERT_EQUAL(cap_lost(&r), 2 * more);
+	CU_ASSERT_EQUAL(cap_left(&r), slots);
 	probe_say_udp(7);
 	dut_settle(&dut, slots);
 	expect(&r, TAKEN, "a", "", SP_SENT);
 	expect(&r, SENT, "a", "", NO);
-	CU_ASSERT_EQUAL(lost(&r), 2 * more);
-	close_capture(&r);
+	CU_ASSERT_EQUAL(cap_lost(&r), 2 * more);
+	cap_close(&r);
 	probe_end();
 }
 
@@ -121,23 +121,23 @@ TEST(a_head_that_makes_no_sense_loses_and_a_tail_is_never_read_back)
 	probe_start();
 	dut_context(&dut, "a", "plain", "filter=udp");
 	r = CAPTURE(0);
-	ring_of(&r, 0)->head = 1; /* nothing is there to be read */
+	cap_ring_of(&r, 0)->head = 1; /* nothing is there to be read */
 	probe_say_udp(7);
 	dut_settle(&dut, 1);
-	CU_ASSERT_EQUAL(lost(&r), 1);
-	CU_ASSERT_EQUAL(ring_of(&r, 0)->tail, 0);
-	ring_of(&r, 0)->head = 0;
-	ring_of(&r, 0)->tail = 12345;
-	ring_of(&r, 0)->lost[0] = 99;
+	CU_ASSERT_EQUAL(cap_lost(&r), 1);
+	CU_ASSERT_EQUAL(cap_ring_of(&r, 0)->tail, 0);
+	cap_ring_of(&r, 0)->head = 0;
+	cap_ring_of(&r, 0)->tail = 12345;
+	cap_ring_of(&r, 0)->lost[0] = 99;
 	probe_say_udp(7);
 	dut_settle(&dut, 2);
-	CU_ASSERT_EQUAL(ring_of(&r, 0)->tail, 1);
+	CU_ASSERT_EQUAL(cap_ring_of(&r, 0)->tail, 1);
 	expect(&r, TAKEN, "a", "", SP_DONE);
-	ring_of(&r, 0)->head = 7;
+	cap_ring_of(&r, 0)->head = 7;
 	probe_say_udp(7);
 	dut_settle(&dut, 3);
-	CU_ASSERT_EQUAL(ring_of(&r, 0)->lost[0], 2);
-	close_capture(&r);
+	CU_ASSERT_EQUAL(cap_ring_of(&r, 0)->lost[0], 2);
+	cap_close(&r);
 	probe_end();
 }
 
@@ -173,7 +173,7 @@ TEST(whatever_is_written_into_the_memory_the_nic_goes_on)
 	}
 	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), fed);
 	CU_ASSERT_EQUAL(dut.port.sents, fed);
-	close_capture(&r);
+	cap_close(&r);
 	probe_end();
 }
 
@@ -187,11 +187,11 @@ TEST(without_packet_buffers_capturing_goes_on)
 	r = CAPTURE(0);
 	for (unsigned i = 0; i < 100; i++)
 		probe_say_udp(7);
-	drain();
+	buffers_take_all();
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), 100);
-	CU_ASSERT_EQUAL(left(&r), 100);
-	refill();
-	close_capture(&r);
+	CU_ASSERT_EQUAL(cap_left(&r), 100);
+	buffers_give_back();
+	cap_close(&r);
 	probe_end();
 }

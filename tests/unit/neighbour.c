@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The neighbour table's rules in virtual time, its requests byte by byte, and its life among threads. */
 #include "../../pipeline/neighbour.c"
-#include "ips.h"
+#include "../lib/ips.h"
 #include "../lib/suite.h"
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #include "../lib/suite.h"
 
 #include "../lib/captures.h"
-#include "frame.h"
+#include "../lib/frame.h"
 #include "../../handlers/wire/roce.h"
 #include "../../pipeline/parser.h"
 #include "../../pipeline/parser_plain.h"

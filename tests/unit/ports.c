@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A NIC with two ports: what goes where, what comes from where, and whose MAC it has. */
 #include "../lib/sender.h"
-#include "ips.h"
+#include "../lib/ips.h"
 
 static struct dut_port second;
 static const uint8_t second4[16] = DUT_IP4(198, 51, 100, 2), second_peer4[16] = DUT_IP4(198, 51, 100, 1);

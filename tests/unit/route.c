@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "ips.h"
+#include "../lib/ips.h"
 #include "../lib/suite.h"
 
 static struct sp_nic_config config;

@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "../../host-api/rvma.h"
-#include "ends.h"
+#include "../lib/two_nics.h"
 
 #define ROOM  (1u << 20)
 #define NOTES 16u
@@ -27,10 +27,10 @@ static void make_rvma(struct end *e, unsigned index, const struct rvma_attr *att
 {
 	struct sp_error error = {.text = ""};
 
-	*e = (struct end){.nic = ends[index].nic, .dev = ends[index].dev};
+	*e = (struct end){.nic = two_ends[index].nic, .dev = two_ends[index].dev};
 	if (rvma_open(e->dev, attr, &e->rvma, &error) || sp_mr_alloc(e->dev, ROOM, &e->mr) ||
 	    sp_mr_alloc(e->dev, NOTES * sizeof(*e->note), &e->notes))
-		bail(&error);
+		two_bail(&error);
 	rvma_address_get(e->rvma, &e->address);
 	e->bytes = e->mr->addr;
 	e->note = e->notes->addr;
@@ -38,7 +38,7 @@ static void make_rvma(struct end *e, unsigned index, const struct rvma_attr *att
 
 static void make(const struct rvma_attr *attr)
 {
-	ends_make();
+	two_make();
 	make_rvma(&a, 0, attr);
 	make_rvma(&b, 1, attr);
 	for (uint32_t i = 0; i < ROOM; i++)
@@ -56,7 +56,7 @@ static void unmake(void)
 		CU_ASSERT_EQUAL(sp_mr_free(e->mr), 0); /* nothing holds them any more */
 		CU_ASSERT_EQUAL(sp_mr_free(e->notes), 0);
 	}
-	ends_unmake();
+	two_unmake();
 }
 
 static struct rvma_window *window(uint64_t mailbox, const struct rvma_window_attr *attr)
@@ -79,12 +79,12 @@ static int post(struct rvma_window *w, unsigned k, uint64_t offset, uint64_t siz
 /* What became of it. */
 static int ended(struct rvma_op *op)
 {
-	if (mode != VIRTUAL)
+	if (two_mode != VIRTUAL)
 		return rvma_op_wait(op, PATIENCE);
 	for (unsigned i = 0; i < 300; i++) {
 		int rc;
 
-		run(20 * SP_MS);
+		two_run(20 * SP_MS);
 		rc = rvma_op_test(op);
 		if (rc != -EAGAIN)
 			return rc;
@@ -166,7 +166,7 @@ TEST_EACH_WAY(memory_of_the_applications_own_may_begin_anywhere)
 
 	make(NULL);
 	rc = sp_mr_reg(b.dev, own + 1, 4000, &mr);
-	if (mode == ATTACHED) {
+	if (two_mode == ATTACHED) {
 		CU_ASSERT_EQUAL(rc, -EOPNOTSUPP);
 		unmake();
 		return;
@@ -212,7 +212,7 @@ TEST_EACH_WAY(each_way_to_wait_ends_with_the_notification)
 		int rc = 1;
 
 		CU_ASSERT_EQUAL(post(w, how, how * 4096, 1000), 0);
-		if (mode == VIRTUAL) { /* nobody else would let time pass */
+		if (two_mode == VIRTUAL) { /* nobody else would let time pass */
 			CU_ASSERT_EQUAL(rvma_wait(b.rvma, &b.note[how], (enum rvma_wait)how, SP_MS), -ETIMEDOUT);
 			continue;
 		}
@@ -244,8 +244,8 @@ TEST_EACH_WAY(limits_hold_for_all_windows_of_a_context)
 	CU_ASSERT_EQUAL(rvma_put(a.peer, 2, 0, a.mr, 0, 10, &op[1]), 0);
 	CU_ASSERT_EQUAL(rvma_put(a.peer, 2, 0, a.mr, 0, 10, &op[2]), -EAGAIN);
 	third.qpn += 7;
-	if (mode == VIRTUAL) { /* with threads the puts may have gone already */
-		run(0);
+	if (two_mode == VIRTUAL) { /* with threads the puts may have gone already */
+		two_run(0);
 		CU_ASSERT_EQUAL(rvma_peer_open(a.rvma, &third, &peer), -ENOSPC);
 	}
 	CU_ASSERT_EQUAL(ended(op[0]), 0);
@@ -288,7 +288,7 @@ TEST_EACH_WAY(peers_of_a_closed_context_learn_that_it_is_gone)
 	window(1, NULL);
 	CU_ASSERT_EQUAL(put(1, 0, 0, 10), -ENOBUFS); /* they know each other */
 	CU_ASSERT_EQUAL(rvma_close(b.rvma), 0);
-	run(5 * SP_MS);
+	two_run(5 * SP_MS);
 	CU_ASSERT_EQUAL(put(1, 0, 0, 10), -ECONNRESET);
 	CU_ASSERT_EQUAL(rvma_open(b.dev, NULL, &b.rvma, NULL), 0);
 	rvma_address_get(b.rvma, &b.address);
@@ -312,12 +312,12 @@ TEST_EACH_WAY(a_put_on_its_way_to_a_context_that_closes_ends)
 	CU_ASSERT_EQUAL(put(1, 0, 0, 10), -ENOBUFS); /* they know each other */
 	CU_ASSERT_EQUAL(post(w, 0, 0, ROOM), 0);
 	CU_ASSERT_EQUAL(rvma_put(a.peer, 1, 0, a.mr, 0, ROOM, &op), 0);
-	run(500 * SP_US);
-	CU_ASSERT_EQUAL(mode == VIRTUAL ? rvma_op_test(op) : -EAGAIN, -EAGAIN);
+	two_run(500 * SP_US);
+	CU_ASSERT_EQUAL(two_mode == VIRTUAL ? rvma_op_test(op) : -EAGAIN, -EAGAIN);
 	CU_ASSERT_EQUAL(rvma_close(b.rvma), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(b.notes), 0);
-	if (mode == VIRTUAL) {
-		run(5 * SP_MS);
+	if (two_mode == VIRTUAL) {
+		two_run(5 * SP_MS);
 		CU_ASSERT_EQUAL(rvma_op_test(op), -ECONNRESET);
 	} else {
 		const int rc = rvma_op_wait(op, PATIENCE);
@@ -341,9 +341,9 @@ TEST_EACH_WAY(what_was_delivered_before_a_context_closes_is_told_as_delivered)
 	CU_ASSERT_EQUAL(put(1, 0, 0, 10), -ENOBUFS); /* they know each other */
 	CU_ASSERT_EQUAL(post(w, 0, 0, 10000), 0);
 	CU_ASSERT_EQUAL(rvma_put(a.peer, 1, 0, a.mr, 0, 10000, &op), 0);
-	if (mode == VIRTUAL)
+	if (two_mode == VIRTUAL)
 		for (unsigned i = 0; i < 10000 && !noted(0); i++)
-			run(100 * SP_NS);
+			two_run(100 * SP_NS);
 	else
 		CU_ASSERT_EQUAL(rvma_wait(b.rvma, &b.note[0], RVMA_WAIT_POLL, PATIENCE), 0);
 	CU_ASSERT_FATAL(noted(0));

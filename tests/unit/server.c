@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The NIC's socket: programs that break the protocol, flood, do not read; and NICs that do. */
-#include "served.h"
+#include "../lib/test_server.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,8 +13,8 @@ TEST(requests_that_are_none_end_the_connection_after_a_reply)
 	uint8_t bytes[sizeof(struct sp_attach_request) + SP_ATTACH_BYTES + 1];
 	struct sp_dev *dev;
 
-	begin();
-	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+	srv_begin();
+	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 	for (unsigned what = 0; what < 14; what++) {
 		struct sp_attach_request r = good;
 		size_t len = sizeof(r);
@@ -76,8 +76,8 @@ TEST(requests_that_are_none_end_the_connection_after_a_reply)
 	close(raw_connect()); /* says nothing at all */
 	CU_ASSERT_EQUAL(sp_progress(dev, sp_clock()), 0);
 	sp_dev_close(dev);
-	wait_alone();
-	stop();
+	srv_wait_alone();
+	srv_stop();
 }
 
 TEST(arguments_that_do_not_fit_are_refused_and_nothing_else_happens)
@@ -87,7 +87,7 @@ TEST(arguments_that_do_not_fit_are_refused_and_nothing_else_happens)
 	struct sp_command command = {.context = 12345};
 	int fd;
 
-	begin();
+	srv_begin();
 	fd = raw_connect();
 	memset(&capture, 'x', sizeof(capture));
 	memset(many, 'x', sizeof(many));
@@ -118,8 +118,8 @@ TEST(arguments_that_do_not_fit_are_refused_and_nothing_else_happens)
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_CAPTURE, 0, &capture, 4), -EINVAL);
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_MR_ALLOC, 4096, NULL, 0), 0); /* still there */
 	close(fd);
-	wait_alone();
-	stop();
+	srv_wait_alone();
+	srv_stop();
 }
 
 TEST(descriptors_that_come_along_are_not_taken)
@@ -134,10 +134,10 @@ TEST(descriptors_that_come_along_are_not_taken)
 		.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 	unsigned before;
 
-	begin();
+	srv_begin();
 	memset(&control, 0, sizeof(control));
 	control.head = (struct cmsghdr){CMSG_LEN(50 * sizeof(int)), SOL_SOCKET, SCM_RIGHTS}; /* 50 times stdin */
-	before = entries("/proc/self/fd");
+	before = srv_entries("/proc/self/fd");
 	for (unsigned i = 0; i < 100; i++) {
 		int fd = raw_connect();
 
@@ -146,8 +146,8 @@ TEST(descriptors_that_come_along_are_not_taken)
 		CU_ASSERT_EQUAL(raw_reply(fd), 1);
 		close(fd);
 	}
-	CU_ASSERT_EQUAL(entries("/proc/self/fd"), before);
-	stop();
+	CU_ASSERT_EQUAL(srv_entries("/proc/self/fd"), before);
+	srv_stop();
 }
 
 TEST(who_does_not_read_replies_is_let_go_and_others_are_served)
@@ -156,11 +156,11 @@ TEST(who_does_not_read_replies_is_let_go_and_others_are_served)
 	struct sp_mr *mr;
 	unsigned before;
 
-	begin();
-	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+	srv_begin();
+	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev, 4096, &mr), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0); /* what went with earlier replies is closed over there */
-	before = entries("/proc/self/fd");
+	before = srv_entries("/proc/self/fd");
 	for (unsigned i = 0; i < 20; i++) {
 		int fd = raw_connect(), ended = 0;
 
@@ -172,10 +172,10 @@ TEST(who_does_not_read_replies_is_let_go_and_others_are_served)
 		CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
 		close(fd);
 	}
-	WAIT_FOR(entries("/proc/self/fd") == before);
+	WAIT_FOR(srv_entries("/proc/self/fd") == before);
 	sp_dev_close(dev);
-	wait_alone();
-	stop();
+	srv_wait_alone();
+	srv_stop();
 }
 
 TEST(idle_connections_keep_nobody_out)
@@ -183,18 +183,18 @@ TEST(idle_connections_keep_nobody_out)
 	int fd[200];
 	struct sp_dev *dev;
 
-	begin();
+	srv_begin();
 	for (unsigned i = 0; i < 200; i++)
 		fd[i] = raw_connect();
-	CU_ASSERT_EQUAL(sp_attach(path, &dev), 0);
+	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev), 0);
 	CU_ASSERT_EQUAL(raw_reply(fd[0]), 1); /* the oldest made room */
 	CU_ASSERT_EQUAL(raw(fd[199], SP_ATTACH_REPORT, 0, NULL, 0), 0);
 	for (unsigned i = 0; i < 200; i++)
 		close(fd[i]);
 	CU_ASSERT_EQUAL(sp_progress(dev, sp_clock()), 0);
 	sp_dev_close(dev);
-	wait_alone();
-	stop();
+	srv_wait_alone();
+	srv_stop();
 }
 
 TEST(a_nic_that_speaks_garbage_is_none)
@@ -204,10 +204,10 @@ TEST(a_nic_that_speaks_garbage_is_none)
 					   "workers", "positive status", "right"};
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	const unsigned before = entries("/proc/self/fd");
+	const unsigned before = srv_entries("/proc/self/fd");
 
-	prepare();
-	strcpy(at.sun_path, path);
+	srv_prepare();
+	strcpy(at.sun_path, srv_path);
 	CU_ASSERT_FATAL(!bind(listener, (struct sockaddr *)&at, sizeof(at)) && !listen(listener, 1));
 	for (unsigned i = 0; i < sizeof(what) / sizeof(*what); i++) {
 		pid_t pid = fork();
@@ -258,7 +258,7 @@ TEST(a_nic_that_speaks_garbage_is_none)
 				sendmsg(fd, &m, 0);
 			_exit(0);
 		}
-		rc = sp_attach(path, &dev);
+		rc = sp_attach(srv_path, &dev);
 		waitpid(pid, NULL, 0);
 		if (!rc)
 			sp_dev_close(dev);
@@ -266,41 +266,41 @@ TEST(a_nic_that_speaks_garbage_is_none)
 			printf("# %s: %d\n", what[i], rc);
 		CU_ASSERT_EQUAL(rc, i == 12 ? 0 : i ? -EPROTO : -ENODEV);
 	}
-	CU_ASSERT_EQUAL(entries("/proc/self/fd"), before);
+	CU_ASSERT_EQUAL(srv_entries("/proc/self/fd"), before);
 	close(listener);
-	unlink(path);
+	unlink(srv_path);
 }
 
 TEST(shared_memory_can_be_neither_resized_nor_areas_written)
 {
 	struct sp_attach_exchange x;
 
-	begin();
-	join();
-	x = asked(SP_ATTACH_HELLO, 0, NULL, 0);
+	srv_begin();
+	srv_join();
+	x = srv_asked(SP_ATTACH_HELLO, 0, NULL, 0);
 	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[0], 0), 0);
 	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[0], 1 << 30), 0);
 	CU_ASSERT_NOT_EQUAL(write(x.fd[1], "", 1), 1); /* the pipe is read from */
 	sp_attach_release(&x);
-	x = asked(SP_ATTACH_MR_ALLOC, 4096, NULL, 0);
+	x = srv_asked(SP_ATTACH_MR_ALLOC, 4096, NULL, 0);
 	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[0], 0), 0);
 	sp_attach_release(&x);
-	x = asked(SP_ATTACH_OPEN, 1,
-		  "c\0sdr\0qp\0"
-		  "0x100",
-		  15);
+	x = srv_asked(SP_ATTACH_OPEN, 1,
+		      "c\0sdr\0qp\0"
+		      "0x100",
+		      15);
 	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[0], 0), 0);
 	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[1], 0), 0);
 	CU_ASSERT_PTR_EQUAL(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, x.fd[1], 0), MAP_FAILED);
 	CU_ASSERT_NOT_EQUAL(pwrite(x.fd[1], "", 1, 0), 1);
 	CU_ASSERT_NOT_EQUAL(fallocate(x.fd[1], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
 	sp_attach_release(&x);
-	x = asked(SP_ATTACH_REPORT, 0, NULL, 0);
+	x = srv_asked(SP_ATTACH_REPORT, 0, NULL, 0);
 	CU_ASSERT_NOT_EQUAL(pwrite(x.fd[0], "", 1, 0), 1);
 	sp_attach_release(&x);
-	close(link_->fd);
-	wait_alone();
-	stop();
+	close(srv_link->fd);
+	srv_wait_alone();
+	srv_stop();
 }
 
 TEST(connections_wait_while_there_are_no_descriptors)
@@ -309,8 +309,8 @@ TEST(connections_wait_while_there_are_no_descriptors)
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	int fd, next;
 
-	begin();
-	strcpy(to.sun_path, path);
+	srv_begin();
+	strcpy(to.sun_path, srv_path);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 	next = dup(fd);
 	close(next);
@@ -324,7 +324,7 @@ TEST(connections_wait_while_there_are_no_descriptors)
 	setrlimit(RLIMIT_NOFILE, &before);
 	CU_ASSERT_EQUAL(raw_reply(fd), 0);
 	close(fd);
-	stop();
+	srv_stop();
 }
 
 TEST(paths_follow_from_name_user_and_environment)

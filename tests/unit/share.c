@@ -3,7 +3,7 @@
  * Contexts share a worker by weight when it is short of time. All of it is measured by a clock that the handlers turn
  * on: what a packet costs it says itself.
  */
-#include "tenants.h"
+#include "../lib/tenants.h"
 
 #include "../../pipeline/watch.h"
 
@@ -15,8 +15,8 @@ static double part(const struct tenant *t)
 {
 	uint64_t all = 0;
 
-	for (unsigned i = 0; i < town.tenants; i++)
-		all += town.tenant[i].had;
+	for (unsigned i = 0; i < tenancy.tenants; i++)
+		all += tenancy.tenant[i].had;
 	return (double)t->had / (double)all;
 }
 
@@ -51,8 +51,8 @@ TEST(time_goes_by_weight)
 		}
 		tenants_enter();
 		tenants_run(300000);
-		for (unsigned i = 0; i < town.tenants; i++)
-			CU_ASSERT_DOUBLE_EQUAL(part(&town.tenant[i]), weight[k][i] / all, 0.01);
+		for (unsigned i = 0; i < tenancy.tenants; i++)
+			CU_ASSERT_DOUBLE_EQUAL(part(&tenancy.tenant[i]), weight[k][i] / all, 0.01);
 		tenants_end();
 	}
 }
@@ -85,9 +85,9 @@ TEST(the_worker_rests_only_when_nothing_waits)
 	tenants_enter();
 	tenants_run(50000);
 	before = dear->had;
-	began = town.ticks;
+	began = tenancy.ticks;
 	tenants_run(100000);
-	CU_ASSERT((double)(dear->had - before) > 0.99 * (double)(town.ticks - began));
+	CU_ASSERT((double)(dear->had - before) > 0.99 * (double)(tenancy.ticks - began));
 	CU_ASSERT(sp_share_packets(tenants_worker()) > 0);
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), tenants_worker()->now);
 	tenants_end();
@@ -102,13 +102,13 @@ TEST(who_wanted_nothing_has_saved_up_nothing)
 	first = tenant_add(1, 10, 5);
 	tenant_add(1, 10, 5);
 	late = tenant_add(1, 10, 5);
-	late->from = 200000 * town.us;
+	late->from = 200000 * tenancy.us;
 	tenants_enter();
 	tenants_run(200000);
 	before = first->had;
-	began = town.ticks;
+	began = tenancy.ticks;
 	tenants_run(3000);
-	CU_ASSERT_DOUBLE_EQUAL((double)(first->had - before) / (double)(town.ticks - began), 1 / 3.0, 0.03);
+	CU_ASSERT_DOUBLE_EQUAL((double)(first->had - before) / (double)(tenancy.ticks - began), 1 / 3.0, 0.03);
 	tenants_end();
 }
 
@@ -123,7 +123,7 @@ static double light_beside(unsigned heavy, double cost, bool share, double *p99)
 	tenants_begin();
 	light = tenant_add(1, 1, 97);
 	for (unsigned i = 0; i < heavy; i++)
-		tenant_add(1, cost, cost / 2 + i)->from = 1000 * town.us; /* then the light one is known as such */
+		tenant_add(1, cost, cost / 2 + i)->from = 1000 * tenancy.us; /* then the light one is known as such */
 	tenants_enter();
 	if (!share)
 		sp_share_destroy(dut.nic);
@@ -168,7 +168,7 @@ TEST(one_that_is_not_known_yet_is_tried_with_a_packet)
 	light = tenant_add(1, 1, 31);
 	heavy = tenant_add(1, 500, 200);
 	heavy->burst = 32;
-	heavy->from = 5000 * town.us;
+	heavy->from = 5000 * tenancy.us;
 	tenants_enter();
 	tenants_run(10000);
 	CU_ASSERT(heavy->done > 0);
@@ -203,7 +203,7 @@ TEST(slices_of_work_are_charged)
 	tenants_begin();
 	worker = tenant_add(1, 10, 5);
 	worker->slices = 20;
-	worker->slice = 10 * town.us;
+	worker->slice = 10 * tenancy.us;
 	other = tenant_add(1, 10, 5);
 	tenants_enter();
 	tenants_run(300000);
@@ -220,10 +220,10 @@ TEST(work_is_shared_whoever_has_more_of_it_or_longer_slices)
 	tenants_begin();
 	many = tenant_add(1, 1, 0);
 	many->slices = 200;
-	many->slice = 10 * town.us;
+	many->slice = 10 * tenancy.us;
 	few = tenant_add(3, 1, 0);
 	few->slices = 1;
-	few->slice = 30 * town.us;
+	few->slice = 30 * tenancy.us;
 	tenants_enter();
 	tenants_run(100000);
 	CU_ASSERT_DOUBLE_EQUAL(part(many), 0.25, 0.01);
@@ -237,7 +237,7 @@ TEST(calls_of_issue_are_charged)
 
 	tenants_begin();
 	sender = tenant_add(1, 10, 0);
-	sender->issue = 200 * town.us;
+	sender->issue = 200 * tenancy.us;
 	other = tenant_add(1, 10, 5);
 	tenant_add(1, 10, 5);
 	tenants_enter();
@@ -255,12 +255,12 @@ TEST(a_poll_does_not_make_all_calls_of_issue)
 	tenants_begin();
 	light = tenant_add(1, 1, 97);
 	for (unsigned i = 0; i < 8; i++)
-		tenant_add(1, 10, 0)->issue = 100 * town.us;
+		tenant_add(1, 10, 0)->issue = 100 * tenancy.us;
 	tenants_enter();
 	tenants_run(100000);
 	CU_ASSERT(tenant_quantile(light, 1) <= BOUND(100));
-	for (unsigned i = 1; i < town.tenants; i++) /* and they take turns */
-		CU_ASSERT(town.tenant[i].issued + 2 >= town.tenant[1].issued);
+	for (unsigned i = 1; i < tenancy.tenants; i++) /* and they take turns */
+		CU_ASSERT(tenancy.tenant[i].issued + 2 >= tenancy.tenant[1].issued);
 	tenants_end();
 }
 
@@ -282,14 +282,14 @@ TEST(the_backlog_is_bounded_and_has_always_room_for_another_one)
 		tenant_add(1, 100, 5);
 	last = tenant_add(1, 15, 5000);
 	last->burst = 20; /* more than its part at once, but little on the whole */
-	last->from = 100000 * town.us;
+	last->from = 100000 * tenancy.us;
 	tenants_enter();
 	wrong = 0;
-	town.look = count_wrong;
+	tenancy.look = count_wrong;
 	tenants_run(200000);
 	CU_ASSERT_EQUAL(wrong, 0);
-	CU_ASSERT(town.backlog_most > SP_BACKLOG / 2);
-	CU_ASSERT(town.backlog_most <= SP_BACKLOG);
+	CU_ASSERT(tenancy.backlog_most > SP_BACKLOG / 2);
+	CU_ASSERT(tenancy.backlog_most <= SP_BACKLOG);
 	CU_ASSERT(last->done > 100);
 	CU_ASSERT_EQUAL(tenant_view(last)->backlog_full, 0);
 	tenants_settle();
@@ -359,8 +359,8 @@ TEST(a_context_that_goes_takes_what_waits_for_it)
 	CU_ASSERT(light->done + 3 >= light->came);
 	sp_nic_totals(dut.nic, &t);
 	CU_ASSERT(t.parked > 0);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, town.tenant[2].id), 0);
-	town.tenant[2].every = 0;
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, tenancy.tenant[2].id), 0);
+	tenancy.tenant[2].every = 0;
 	tenants_end();
 }
 
@@ -385,7 +385,7 @@ TEST(a_context_without_others_leaves_what_it_cannot_do_at_the_port)
 	dear = tenant_add(1, 100, 5);
 	tenants_enter();
 	tenants_run(100000);
-	CU_ASSERT_EQUAL(town.backlog_most, 0);
+	CU_ASSERT_EQUAL(tenancy.backlog_most, 0);
 	CU_ASSERT_EQUAL(tenant_view(dear)->dropped, 0);
 	CU_ASSERT(dear->missed > 1000);
 	tenants_end();
@@ -399,7 +399,7 @@ TEST(while_there_is_time_for_all_nothing_waits)
 	tenant_add(1, 5, 40);
 	tenants_enter();
 	tenants_run(100000);
-	CU_ASSERT_EQUAL(town.backlog_most, 0);
+	CU_ASSERT_EQUAL(tenancy.backlog_most, 0);
 	tenants_end();
 }
 
@@ -447,11 +447,11 @@ TEST(a_watch_is_told_of_a_packet_that_waits_once)
 	tenant_add(1, 100, 5);
 	tenant_add(1, 1, 97);
 	tenants_enter();
-	while (sp_nic_context_remove(dut.nic, town.tenant[0].id) == 0)
-		sp_nic_context_remove(dut.nic, town.tenant[1].id);
+	while (sp_nic_context_remove(dut.nic, tenancy.tenant[0].id) == 0)
+		sp_nic_context_remove(dut.nic, tenancy.tenant[1].id);
 	CU_ASSERT_EQUAL_FATAL(sp_nic_watch(dut.nic, &watch), 0);
 	for (unsigned i = 0; i < 2; i++)
-		town.tenant[i].id =
+		tenancy.tenant[i].id =
 			dut_context(&dut, i ? "b" : "a", "tenant", i ? "qp=65;index=1" : "qp=64;index=0");
 	tenants_run(20000);
 	CU_ASSERT(sp_share_packets(tenants_worker()) > 0);

@@ -4,7 +4,7 @@
  * which they came, by the copy that has their message, and none is lost. A packet costs five quanta of a clock that
  * payload() turns on: a poll runs one of those that wait.
  */
-#include "live_rig.h"
+#include "../lib/live_nic.h"
 
 #include <rte_cycles.h>
 #include <rte_rcu_qsbr.h>

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "attached.h"
+#include "../lib/remote_app.h"
 
 /* What an application would have mapped. */
 static void *mapped(const struct sp_shared *shared, int prot)
@@ -62,8 +62,8 @@ TEST(shared_memory_cannot_be_shrunk_grown_or_sealed)
 	uint32_t id;
 
 	dut_start(&dut, 1);
-	d = attached(0, 0, 0, 0);
-	id = opened(d, "qp=16;area=10000");
+	d = remote_attach(0, 0, 0, 0);
+	id = remote_opened(d, "qp=16;area=10000");
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 9000, &mr), 0);
 	s[0] = &d->queues;
 	s[1] = sp_device_events(d, id);
@@ -95,8 +95,8 @@ TEST(an_area_can_only_be_read_by_the_application)
 	uint32_t id;
 
 	dut_start(&dut, 1);
-	d = attached(0, 0, 0, 0);
-	id = opened(d, "qp=16;area=10000");
+	d = remote_attach(0, 0, 0, 0);
+	id = remote_opened(d, "qp=16;area=10000");
 	s = sp_device_area(d, id);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 	CU_ASSERT_PTR_EQUAL(mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0), MAP_FAILED);
@@ -106,7 +106,7 @@ TEST(an_area_can_only_be_read_by_the_application)
 	CU_ASSERT(!fstat(s->fd, &st) && !(st.st_mode & 0377)); /* nor can other users open it anew */
 	seen = mapped(s, PROT_READ);
 	CU_ASSERT(mprotect(seen, s->bytes, PROT_READ | PROT_WRITE) < 0);
-	CU_ASSERT_EQUAL(call(d, id, CMD_STORE, 0x1234567890), 0); /* the NIC itself still writes */
+	CU_ASSERT_EQUAL(remote_call(d, id, CMD_STORE, 0x1234567890), 0); /* the NIC itself still writes */
 	CU_ASSERT_EQUAL(seen[1], 0x1234567890);
 	munmap(seen, s->bytes);
 	sp_dev_close(&d->pub);
@@ -123,8 +123,8 @@ TEST(a_region_is_the_same_memory_on_both_sides_also_with_holes)
 	uint64_t word;
 
 	dut_start(&dut, 1);
-	d = attached(0, 0, 0, 0);
-	cmd.context = opened(d, "qp=16");
+	d = remote_attach(0, 0, 0, 0);
+	cmd.context = remote_opened(d, "qp=16");
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 16384, &mr), 0);
 	mine = mapped(sp_device_region(d, mr->id), PROT_READ | PROT_WRITE);
 	sp_shared_close(sp_device_region(d, mr->id)); /* mapped on both sides: the descriptor has done its work */
@@ -161,10 +161,10 @@ TEST(rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody)
 
 	dut_start(&dut, 1);
 	nics = dut_context(&dut, "nics", "greedy", "qp=10");
-	bad = attached(0, 0, 0, 0);
-	good = attached(0, 0, 0, 0);
-	mine = opened(bad, "qp=16;area=4096");
-	other = opened(good, "qp=17;area=4096");
+	bad = remote_attach(0, 0, 0, 0);
+	good = remote_attach(0, 0, 0, 0);
+	mine = remote_opened(bad, "qp=16;area=4096");
+	other = remote_opened(good, "qp=17;area=4096");
 	queues = mapped(&bad->queues, PROT_READ | PROT_WRITE);
 	ring = command_ring(queues);
 	for (unsigned round = 1; round <= 3000; round++) {
@@ -189,14 +189,14 @@ TEST(rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody)
 		ring->head = (uint32_t)dut_random(&seed);
 		CU_ASSERT_EQUAL_FATAL(sp_command_post(&good->pub, &fine), 0);
 		CU_ASSERT_FATAL(dut_poll(&dut, round) <= SP_COMMANDS_PER_POLL + 1);
-		CU_ASSERT_EQUAL_FATAL(state_of(other)->last, round); /* in the same poll */
+		CU_ASSERT_EQUAL_FATAL(remote_state_of(other)->last, round); /* in the same poll */
 	}
-	CU_ASSERT_EQUAL(state_of(other)->commands, 3000);
-	CU_ASSERT_EQUAL(state_of(nics)->commands, 0);
-	CU_ASSERT(state_of(mine)->commands > 0); /* what happens to be right is done */
+	CU_ASSERT_EQUAL(remote_state_of(other)->commands, 3000);
+	CU_ASSERT_EQUAL(remote_state_of(nics)->commands, 0);
+	CU_ASSERT(remote_state_of(mine)->commands > 0); /* what happens to be right is done */
 	munmap(queues, bad->queues.bytes);
 	sp_dev_close(&bad->pub);
-	CU_ASSERT_EQUAL(call(good, other, CMD_NOTE, 1), 0);
+	CU_ASSERT_EQUAL(remote_call(good, other, CMD_NOTE, 1), 0);
 	sp_dev_close(&good->pub);
 	dut_stop(&dut);
 }
@@ -212,10 +212,10 @@ TEST(lies_about_events_cost_the_liar_his_own)
 	unsigned n = 0;
 
 	dut_start(&dut, 1);
-	bad = attached(0, 0, 0, 0);
-	good = attached(0, 0, 0, 0);
-	mine = opened(bad, "qp=16");
-	other = opened(good, "qp=17");
+	bad = remote_attach(0, 0, 0, 0);
+	good = remote_attach(0, 0, 0, 0);
+	mine = remote_opened(bad, "qp=16");
+	other = remote_opened(good, "qp=17");
 	events = mapped(sp_device_events(bad, mine), PROT_READ | PROT_WRITE);
 	CU_ASSERT_EQUAL(events->magic, SP_ATTACH_MAGIC);
 	CU_ASSERT_EQUAL(events->workers, 1);
@@ -227,15 +227,15 @@ TEST(lies_about_events_cost_the_liar_his_own)
 		ring->head = round % 3 ? lie : UINT32_MAX;
 		ring->tail = lie;
 		memset(events, (int)lie, 64); /* its magic, its sizes */
-		CU_ASSERT_EQUAL(call(bad, mine, CMD_EVENTS, 300), 0);
+		CU_ASSERT_EQUAL(remote_call(bad, mine, CMD_EVENTS, 300), 0);
 	}
 	/* Back to the truth it works: the NIC has kept its own index. */
 	ring->head = bad->opened[mine & (SP_OPENED_LISTS - 1)]->events->writer[0].ring.at;
-	CU_ASSERT_EQUAL(call(bad, mine, CMD_EVENTS, 5), 0);
+	CU_ASSERT_EQUAL(remote_call(bad, mine, CMD_EVENTS, 5), 0);
 	CU_ASSERT_EQUAL(ring->tail, ring->head + 5);
 	memcpy(&e, &ring->entry[(ring->tail - 1) % SP_EVENTS], sizeof(e));
 	CU_ASSERT_EQUAL(e.cookie, 4);
-	CU_ASSERT_EQUAL(call(good, other, CMD_EVENTS, 100), 0);
+	CU_ASSERT_EQUAL(remote_call(good, other, CMD_EVENTS, 100), 0);
 	while (sp_event_take(&good->pub, other, &e) == 1) {
 		CU_ASSERT_EQUAL(e.context, other);
 		CU_ASSERT_EQUAL(e.cookie, n++);
@@ -267,10 +267,10 @@ TEST(an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read)
 	void *queues;
 
 	dut_start(&dut, 1);
-	bad = attached(0, 0, 0, 0);
-	good = attached(0, 0, 0, 0);
-	mine = opened(bad, "qp=16");
-	other = opened(good, "qp=17");
+	bad = remote_attach(0, 0, 0, 0);
+	good = remote_attach(0, 0, 0, 0);
+	mine = remote_opened(bad, "qp=16");
+	other = remote_opened(good, "qp=17");
 	queues = mapped(&bad->queues, PROT_READ | PROT_WRITE);
 	flipping = command_ring(queues);
 	flip[0] = (struct sp_command){.op = CMD_NOTE, .context = mine, .arg = {1}};
@@ -278,7 +278,8 @@ TEST(an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read)
 	atomic_store(&flipping_ends, false);
 	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, flipper, NULL), 0);
 	/* Until the other thread has had its share. */
-	for (uint64_t round = 0; round < 20000 || (state_of(mine)->commands < 1000 && round < 1000000000); round++) {
+	for (uint64_t round = 0; round < 20000 || (remote_state_of(mine)->commands < 1000 && round < 1000000000);
+	     round++) {
 		/* The first 64 entries over and over: its index is put back by what it is told. */
 		uint32_t at = bad->commands[0].reader.at;
 
@@ -289,9 +290,9 @@ TEST(an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read)
 	}
 	atomic_store(&flipping_ends, true);
 	pthread_join(thread, NULL);
-	CU_ASSERT(state_of(mine)->commands > 0);
-	CU_ASSERT_EQUAL(state_of(mine)->unsteady, 0);
-	CU_ASSERT_EQUAL(state_of(other)->commands, 0);
+	CU_ASSERT(remote_state_of(mine)->commands > 0);
+	CU_ASSERT_EQUAL(remote_state_of(mine)->unsteady, 0);
+	CU_ASSERT_EQUAL(remote_state_of(other)->commands, 0);
 	munmap(queues, bad->queues.bytes);
 	sp_dev_close(&bad->pub);
 	sp_dev_close(&good->pub);
@@ -308,20 +309,20 @@ TEST(a_context_that_the_nic_ends_says_so_in_its_events)
 	uint32_t id;
 
 	dut_start(&dut, 1);
-	d = attached(0, 0, 0, 0);
+	d = remote_attach(0, 0, 0, 0);
 	all = dut.nic->memory_used;
-	id = opened(d, "qp=16;area=4096");
+	id = remote_opened(d, "qp=16;area=4096");
 	CU_ASSERT_EQUAL(sp_device_home(d, id), 0);
 	events = mapped(sp_device_events(d, id), PROT_READ | PROT_WRITE);
 	bytes = sp_device_events(d, id)->bytes;
 	CU_ASSERT_EQUAL(events->closed, 0);
-	CU_ASSERT_EQUAL(call(d, id, CMD_EVENTS, 3), 0);
+	CU_ASSERT_EQUAL(remote_call(d, id, CMD_EVENTS, 3), 0);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
 	CU_ASSERT_EQUAL(events->closed, 1);
 	CU_ASSERT_EQUAL(event_ring(events)->tail, 3); /* what was said before is there still */
 	events->closed = 0;			      /* the NIC does not believe that */
 	CU_ASSERT_EQUAL(sp_event_take(&d->pub, id, &e), -ECONNRESET);
-	CU_ASSERT_EQUAL(call(d, id, CMD_NOTE, 1), -ECONNRESET);
+	CU_ASSERT_EQUAL(remote_call(d, id, CMD_NOTE, 1), -ECONNRESET);
 	CU_ASSERT(dut.nic->memory_used > all);
 	CU_ASSERT_EQUAL(sp_context_close(&d->pub, id), 0);
 	CU_ASSERT_EQUAL(dut.nic->memory_used, all);

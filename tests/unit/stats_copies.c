@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The NIC's report while a context has several copies: each is told of, and nothing goes backwards when one ends. */
-#include "live_rig.h"
+#include "../lib/live_nic.h"
 
 static json_t *report(void)
 {

@@ -3,7 +3,7 @@
 #include "../../testbed/link.h"
 #include "../../testbed/tap.h"
 #include "../../testbed/world.h"
-#include "drain.h"
+#include "../lib/buffers.h"
 #include "../lib/dut.h"
 
 #define PACKETS 20000
@@ -68,13 +68,13 @@ TEST(without_a_buffer_for_its_copy_the_packet_waits_and_time_goes_on)
 	m = sp_packet_alloc();
 	CU_ASSERT_PTR_NOT_NULL_FATAL(m);
 	memset(rte_pktmbuf_append(m, 100), 0, 100);
-	drain();
+	buffers_take_all();
 	for (sp_time now = 0; now < 10 * SP_US; now += SP_US) {
 		CU_ASSERT_EQUAL_FATAL(sp_tap_ops.transmit(&tap, 0, &m, 1, now), 0);
 		CU_ASSERT_EQUAL_FATAL(sp_tap_ops.next(&tap, 0, true), now + SP_US);
 		CU_ASSERT_EQUAL(sp_tap_ops.next(&tap, 0, false), SP_NEVER);
 	}
-	refill();
+	buffers_give_back();
 	CU_ASSERT_EQUAL_FATAL(sp_tap_ops.transmit(&tap, 0, &m, 1, 10 * SP_US), 1);
 	CU_ASSERT_EQUAL(sp_link_ops.receive(sp_link_port(link, 1), 0, &got, 1, 10 * SP_US), 1);
 	CU_ASSERT_EQUAL(got->pkt_len, 100);

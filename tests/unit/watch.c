@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Watching handlers: each call, write, frame and event is told once, in order, and of the call that does it. */
-#include "watched.h"
+#include "../lib/traced.h"
 
 /* ---- calls ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a watched handler does wrong is told in words, once, of the call that does it; what is right never is. */
-#include "watched.h"
+#include "../lib/traced.h"
 
 static const char *function; /* in whose name the words are to come */
 
