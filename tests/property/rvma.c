@@ -3,10 +3,10 @@
  * RVMA under every seed: random windows, thresholds, puts, gets, orders, losses, duplicates, closes, rewinds, deaths.
  * rvma_watch.h says what is compared with the model in rvma_model.h, which sees the packets as the NICs receive them.
  */
-#include "rvma_apps.h"
+#include "../lib/rvma_apps.h"
 
 #include "../lib/suite.h"
-#include "seeds.h"
+#include "../lib/seeds.h"
 
 static struct {
 	uint64_t runs, did, got, packets, placed, duplicates, stale, epochs, wholes, acks, nacks, restarts, fenced,
@@ -100,9 +100,9 @@ TEST(the_model_predicts_every_epoch_buffer_notification_and_refusal)
 static void deaths(struct apps *a)
 {
 	for (unsigned i = 0; i < 3 && !a->mo.text[0]; i++) {
-		const unsigned c = (unsigned)below(a, a->mo.contexts);
+		const unsigned c = (unsigned)app_below(a, a->mo.contexts);
 
-		apps_run_to_death(a, 60, c, below(a, 2));
+		apps_run_to_death(a, 60, c, app_below(a, 2));
 		if (!a->mo.text[0])
 			app_open(a, &a->app[c]);
 	}

@@ -7,7 +7,7 @@
  */
 #include <math.h>
 
-#include "seeds.h"
+#include "../lib/seeds.h"
 
 #include "../lib/tenants.h"
 

@@ -13,7 +13,7 @@
 #include "../../host-api/sdr.h"
 #include "../../pipeline/nic.h"
 #include "../../testbed/random.h"
-#include "../property/wire.h"
+#include "../lib/wire.h"
 #include "../lib/suite.h"
 
 #define WORKERS	     2

@@ -1,50 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A port between a NIC and the link below it: shows every frame that goes by to the test, hashes frame and time,
- * spreads frames over the receive queues at random, loses what the test says, and delivers frames of the test's own.
- */
-#ifndef TESTS_PROPERTY_TAP_H
-#define TESTS_PROPERTY_TAP_H
+#include "tap.h"
 
-#include <stdlib.h>
-
-#include <rte_mbuf.h>
-
-#include "../../pipeline/nic.h"
-#include "../../testbed/flow.h"
-#include "../../testbed/random.h"
-
-#define TAP_QUEUES 2
-#define TAP_FIFO   16384 /* more than there are packet buffers */
-
-struct tap_injection {
-	struct tap_injection *next; /* by time */
-	sp_time at;
-	uint64_t tag;
-	uint32_t len;
-	uint8_t frame[];
-};
-
-struct tap {
-	const struct sp_port_ops *under; /* NULL: nothing below, only what is injected arrives */
-	void *under_arg;
-	uint16_t queues;
-	bool spread;
-	struct sp_random random;
-	void *arg;
-	/* in: to the NIC; false: it gets lost here. tag: of the injection, 0: it came by the link. */
-	bool (*seen)(void *arg, bool in, const uint8_t *frame, uint32_t len, uint64_t tag, sp_time now);
-	struct {
-		struct rte_mbuf **packet;
-		uint64_t *tag;
-		uint32_t head, tail;
-	} fifo[TAP_QUEUES];
-	struct tap_injection *injection;
-	uint64_t hash, in, out, waiting;
-	uint64_t no_buffer;
-};
-
-static inline uint64_t tap_mix(uint64_t hash, const uint8_t *bytes, uint32_t len)
+uint64_t tap_mix(uint64_t hash, const uint8_t *bytes, uint32_t len)
 {
 	uint64_t word;
 
@@ -58,14 +15,14 @@ static inline uint64_t tap_mix(uint64_t hash, const uint8_t *bytes, uint32_t len
 	return hash;
 }
 
-static inline void tap_hash(struct tap *t, bool in, const uint8_t *frame, uint32_t len, sp_time now)
+static void tap_hash(struct tap *t, bool in, const uint8_t *frame, uint32_t len, sp_time now)
 {
 	const uint64_t head[2] = {now, (uint64_t)len << 1 | in};
 
 	t->hash = tap_mix(tap_mix(t->hash, (const uint8_t *)head, sizeof(head)), frame, len);
 }
 
-static inline void tap_push(struct tap *t, struct rte_mbuf *m, uint16_t queue, uint64_t tag)
+static void tap_push(struct tap *t, struct rte_mbuf *m, uint16_t queue, uint64_t tag)
 {
 	if (t->spread)
 		queue = (uint16_t)(sp_random_next(&t->random) >> 40) % t->queues;
@@ -74,7 +31,7 @@ static inline void tap_push(struct tap *t, struct rte_mbuf *m, uint16_t queue, u
 	t->waiting++;
 }
 
-static inline void tap_inject(struct tap *t, const uint8_t *frame, uint32_t len, uint64_t tag, sp_time at)
+void tap_inject(struct tap *t, const uint8_t *frame, uint32_t len, uint64_t tag, sp_time at)
 {
 	struct tap_injection *i = malloc(sizeof(*i) + len), **where = &t->injection;
 
@@ -88,7 +45,7 @@ static inline void tap_inject(struct tap *t, const uint8_t *frame, uint32_t len,
 	*where = i;
 }
 
-static inline void tap_pull(struct tap *t, sp_time now)
+static void tap_pull(struct tap *t, sp_time now)
 {
 	struct rte_mbuf *m[32];
 
@@ -114,7 +71,7 @@ static inline void tap_pull(struct tap *t, sp_time now)
 	}
 }
 
-static inline unsigned tap_receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
+unsigned tap_receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
 {
 	struct tap *t = port;
 	unsigned n = 0;
@@ -137,7 +94,7 @@ static inline unsigned tap_receive(void *port, uint16_t queue, struct rte_mbuf *
 	return n;
 }
 
-static inline unsigned tap_transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
+unsigned tap_transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
 	struct tap *t = port;
 	unsigned n = 0;
@@ -162,7 +119,7 @@ static inline unsigned tap_transmit(void *port, uint16_t queue, struct rte_mbuf 
 	return n;
 }
 
-static inline sp_time tap_next(void *port, uint16_t queue, bool transmit_blocked)
+sp_time tap_next(void *port, uint16_t queue, bool transmit_blocked)
 {
 	const struct tap *t = port;
 	sp_time next = t->injection ? t->injection->at : SP_NEVER;
@@ -177,9 +134,9 @@ static inline sp_time tap_next(void *port, uint16_t queue, bool transmit_blocked
 	return next;
 }
 
-static const struct sp_port_ops tap_ops = {.receive = tap_receive, .transmit = tap_transmit, .next = tap_next};
+const struct sp_port_ops tap_ops = {.receive = tap_receive, .transmit = tap_transmit, .next = tap_next};
 
-static inline void tap_open(struct tap *t, const struct sp_port_ops *under, void *under_arg, uint16_t queues)
+void tap_open(struct tap *t, const struct sp_port_ops *under, void *under_arg, uint16_t queues)
 {
 	*t = (struct tap){.under = under, .under_arg = under_arg, .queues = queues, .hash = 0xCBF29CE484222325u};
 	for (uint16_t q = 0; q < queues; q++) {
@@ -190,7 +147,7 @@ static inline void tap_open(struct tap *t, const struct sp_port_ops *under, void
 	}
 }
 
-static inline void tap_close(struct tap *t)
+void tap_close(struct tap *t)
 {
 	for (uint16_t q = 0; q < t->queues; q++) {
 		while (t->fifo[q].head != t->fifo[q].tail)
@@ -205,5 +162,3 @@ static inline void tap_close(struct tap *t)
 		free(i);
 	}
 }
-
-#endif

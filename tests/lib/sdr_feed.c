@@ -1,57 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * One NIC that receives, without a link and a peer: frames of the test's own making, on queues of the test's choice,
- * and a log of all that the library says in between. Made to be run several times with another number of workers.
- */
-#ifndef TESTS_PROPERTY_FEED_H
-#define TESTS_PROPERTY_FEED_H
+#include "sdr_feed.h"
 
-#include "rig.h"
-
-#define FEED_MESSAGES	96
-#define FEED_NONCE	77u
-#define FEED_PEER_NONCE 78u
-#define FEED_LOG	(1u << 16)
-
-struct feed {
-	struct rig *rig; /* parameters, and where failures go */
-	struct sp_random random;
-	struct tap tap;
-	struct sp_nic *nic;
-	struct sp_dev *dev;
-	struct sdr_context *context;
-	struct sdr_qp *qp, *idle;
-	struct sdr_qp_info info;
-	struct wire_address address[2]; /* the NIC's, the peer's */
-	sp_time now;
-	uint8_t *memory;
-	struct sp_mr *mr;
-	uint64_t posted, lengths[FEED_MESSAGES], sizes[FEED_MESSAGES];
-	uint32_t immediates[FEED_MESSAGES], id;
-	struct sdr_recv *recv[FEED_MESSAGES];
-	bool done[FEED_MESSAGES];
-	uint64_t frames, *log, entries;
-};
-
-static inline uint64_t feed_below(struct feed *f, uint64_t n)
+static uint64_t feed_below(struct feed *f, uint64_t n)
 {
 	return n ? (uint64_t)(((unsigned __int128)sp_random_next(&f->random) * n) >> 64) : 0;
 }
 
-static inline void feed_log(struct feed *f, uint64_t value)
+static void feed_log(struct feed *f, uint64_t value)
 {
 	if (f->entries < FEED_LOG)
 		f->log[f->entries++] = value;
 }
 
-static inline bool feed_seen(void *arg, bool in, const uint8_t *frame, uint32_t len, uint64_t tag, sp_time now)
+static bool feed_seen(void *arg, bool in, const uint8_t *frame, uint32_t len, uint64_t tag, sp_time now)
 {
 	struct feed *f = arg;
 	f->frames += in;
 	return true;
 }
 
-static inline void feed_settle(struct feed *f)
+static void feed_settle(struct feed *f)
 {
 	for (unsigned idle = 0; idle < 3; idle++)
 		for (uint16_t w = 0; w < sp_nic_workers(f->nic); w++)
@@ -59,9 +27,9 @@ static inline void feed_settle(struct feed *f)
 				idle = 0;
 }
 
-static inline void feed_post(struct feed *f)
+static void feed_post(struct feed *f)
 {
-	const struct rig_params *p = &f->rig->p;
+	const struct pair_params *p = &f->pair->p;
 	const uint64_t k = f->posted;
 	int rc;
 
@@ -69,14 +37,14 @@ static inline void feed_post(struct feed *f)
 	f->lengths[k] = feed_below(f, 3) ? f->sizes[k] : feed_below(f, f->sizes[k] + 1);
 	f->immediates[k] = (uint32_t)sp_random_next(&f->random);
 	rc = sdr_recv_post(f->qp, f->mr, k * p->max_bytes, f->sizes[k], &f->recv[k]);
-	RIG_CHECK(f->rig, rc == 0, "sdr_recv_post says %d", rc);
+	PAIR_CHECK(f->pair, rc == 0, "sdr_recv_post says %d", rc);
 	f->posted++;
 }
 
-static inline void feed_packet(struct feed *f, uint64_t k)
+static void feed_packet(struct feed *f, uint64_t k)
 {
-	const struct rig_params *p = &f->rig->p;
-	const uint64_t packets = rig_units(f->lengths[k], p->mtu), packet = feed_below(f, packets),
+	const struct pair_params *p = &f->pair->p;
+	const uint64_t packets = pair_units(f->lengths[k], p->mtu), packet = feed_below(f, packets),
 		       at = packet * p->mtu;
 	const uint64_t left = f->lengths[k] - at, id = k % p->slots;
 	const uint32_t len = (uint32_t)(left < p->mtu ? left : p->mtu);
@@ -93,13 +61,13 @@ static inline void feed_packet(struct feed *f, uint64_t k)
 	wire_put(payload + 8, 4, f->info.rkey);
 	wire_put(payload + 12, 4, len);
 	wire_put(payload + 16, 4, immediate);
-	memcpy(payload + 20, rig_source + k * 4099 % (RIG_SOURCE - RIG_MESSAGE) + at, len);
+	memcpy(payload + 20, pair_source + k * 4099 % (PAIR_SOURCE - PAIR_MESSAGE) + at, len);
 	bytes = wire_make(frame, &f->address[1], &f->address[0], (uint16_t)(0xC000 + feed_below(f, 0x4000)),
 			  WIRE_WRITE_ONLY_IMM, at + len == f->lengths[k], qp, (uint32_t)f->frames, payload, 20 + len);
 	tap_inject(&f->tap, frame, bytes, 1, f->now);
 }
 
-static inline void feed_snapshot(struct feed *f)
+static void feed_snapshot(struct feed *f)
 {
 	static const char *const counters[] = {"placed_packets", "placed_bytes", "duplicates", "late",
 					       "beyond-end",	 "not-posted",	 "chunks",     "messages_complete"};
@@ -127,7 +95,7 @@ static inline void feed_snapshot(struct feed *f)
 		feed_log(f, sp_nic_context_counter(f->nic, f->id, counters[i]));
 }
 
-static inline void feed_complete(struct feed *f, uint64_t k)
+static void feed_complete(struct feed *f, uint64_t k)
 {
 	int rc = sdr_recv_complete(f->recv[k]);
 
@@ -135,12 +103,12 @@ static inline void feed_complete(struct feed *f, uint64_t k)
 		feed_settle(f);
 		rc = sdr_recv_complete(f->recv[k]);
 	}
-	RIG_CHECK(f->rig, rc == 0, "sdr_recv_complete says %d", rc);
+	PAIR_CHECK(f->pair, rc == 0, "sdr_recv_complete says %d", rc);
 	f->done[k] = true;
 }
 
 /* The peer says that it has ended the messages below count, so that what takes their place may be opened. */
-static inline void feed_ended(struct feed *f, uint64_t count)
+static void feed_ended(struct feed *f, uint64_t count)
 {
 	uint8_t payload[32] = "SDRC\1\2", frame[256];
 	uint32_t bytes;
@@ -154,13 +122,13 @@ static inline void feed_ended(struct feed *f, uint64_t count)
 	tap_inject(&f->tap, frame, bytes, 1, f->now);
 }
 
-static inline void feed_script(struct feed *f)
+static void feed_script(struct feed *f)
 {
-	const struct rig_params *p = &f->rig->p;
+	const struct pair_params *p = &f->pair->p;
 	const uint64_t lap = (uint64_t)p->slots * p->generations;
 	uint64_t oldest = 0;
 
-	while (oldest < FEED_MESSAGES && !f->rig->failed) {
+	while (oldest < FEED_MESSAGES && !f->pair->failed) {
 		f->now += 10 * SP_US;
 		if (oldest + p->slots > lap)
 			feed_ended(f, oldest + p->slots - lap);
@@ -192,13 +160,13 @@ static inline void feed_script(struct feed *f)
 	feed_log(f, f->frames);
 }
 
-static inline void feed_open(struct feed *f, uint16_t workers, uint64_t spread)
+static void feed_open(struct feed *f, uint16_t workers, uint64_t spread)
 {
-	const struct rig_params *p = &f->rig->p;
+	const struct pair_params *p = &f->pair->p;
 	struct sp_nic_config config = {.addresses = 1,
 				       .mtu = 4200,
 				       .workers = workers,
-				       .seed = f->rig->seed,
+				       .seed = f->pair->seed,
 				       .ports = 1,
 				       .port = {{.ops = &tap_ops, .ops_arg = &f->tap}},
 				       .neighbours = 1};
@@ -234,17 +202,17 @@ static inline void feed_open(struct feed *f, uint16_t workers, uint64_t spread)
 	if (sp_nic_create(&config, &error, &f->nic) || sp_nic_dev(f->nic, false, &f->dev) || !f->memory || !f->log)
 		abort();
 	memset(f->memory, 0x5A, FEED_MESSAGES * p->max_bytes);
-	RIG_CHECK(f->rig, !sdr_context_create(f->dev, &channels, &f->context), "sdr_context_create");
+	PAIR_CHECK(f->pair, !sdr_context_create(f->dev, &channels, &f->context), "sdr_context_create");
 	if (spread & 1) /* the next one gets another home worker */
-		RIG_CHECK(f->rig, !sdr_qp_create(f->context, &(struct sdr_qp_attr){.nonce = 1}, &f->idle, &error),
-			  "sdr_qp_create");
-	RIG_CHECK(f->rig, !sdr_qp_create(f->context, &attr, &f->qp, &error), "sdr_qp_create: %s", error.text);
+		PAIR_CHECK(f->pair, !sdr_qp_create(f->context, &(struct sdr_qp_attr){.nonce = 1}, &f->idle, &error),
+			   "sdr_qp_create");
+	PAIR_CHECK(f->pair, !sdr_qp_create(f->context, &attr, &f->qp, &error), "sdr_qp_create: %s", error.text);
 	sdr_qp_info_get(f->qp, &f->info);
 	peer = f->info;
 	memcpy(peer.ip, f->address[1].ip, 16);
 	peer.nonce = FEED_PEER_NONCE;
-	RIG_CHECK(f->rig, !sdr_qp_connect(f->qp, &peer), "sdr_qp_connect");
-	RIG_CHECK(f->rig, !sdr_mr_reg(f->context, f->memory, FEED_MESSAGES * p->max_bytes, &f->mr), "sdr_mr_reg");
+	PAIR_CHECK(f->pair, !sdr_qp_connect(f->qp, &peer), "sdr_qp_connect");
+	PAIR_CHECK(f->pair, !sdr_mr_reg(f->context, f->memory, FEED_MESSAGES * p->max_bytes, &f->mr), "sdr_mr_reg");
 
 	struct sdr_qp_status status;
 
@@ -252,21 +220,20 @@ static inline void feed_open(struct feed *f, uint16_t workers, uint64_t spread)
 	f->id = status.id;
 }
 
-/* Runs the script of the rig's seed; the caller frees f->log. */
-static inline void feed_run(struct feed *f, struct rig *r, uint16_t workers, uint64_t spread)
+void feed_run(struct feed *f, struct pair *r, uint16_t workers, uint64_t spread)
 {
 	struct sp_nic_totals t;
 
 	memset(f, 0, sizeof(*f));
-	f->rig = r;
+	f->pair = r;
 	sp_random_seed(&f->random, r->seed, 5);
 	feed_open(f, workers, spread);
 	if (!r->failed)
 		feed_script(f);
 	sp_nic_totals(f->nic, &t);
-	RIG_CHECK(r, t.received == f->frames && t.received == t.taken + t.forwarded + t.dropped,
-		  "received %llu of %llu, taken %llu, forwarded %llu, dropped %llu", U(t.received), U(f->frames),
-		  U(t.taken), U(t.forwarded), U(t.dropped));
+	PAIR_CHECK(r, t.received == f->frames && t.received == t.taken + t.forwarded + t.dropped,
+		   "received %llu of %llu, taken %llu, forwarded %llu, dropped %llu", U(t.received), U(f->frames),
+		   U(t.taken), U(t.forwarded), U(t.dropped));
 	sdr_qp_destroy(f->qp);
 	sdr_qp_destroy(f->idle);
 	sdr_mr_dereg(f->mr);
@@ -276,5 +243,3 @@ static inline void feed_run(struct feed *f, struct rig *r, uint16_t workers, uin
 	tap_close(&f->tap);
 	free(f->memory);
 }
-
-#endif

@@ -1,30 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Two NICs, a link between them, taps at both ends, and connections whose host programs act at random, in virtual time.
- * What must hold is worked out from the frames that the taps see, decoded by wire.h, and compared with what the
- * library tells its caller. One seed is one run.
- */
-#ifndef TESTS_PROPERTY_RIG_H
-#define TESTS_PROPERTY_RIG_H
+#include "sdr_pair.h"
 
-#include <rte_mempool.h>
-
-#include "hosts.h"
-
-static inline void flow_open(struct rig *r, struct conn *c, unsigned from, uint64_t messages)
+static void flow_open(struct pair *r, struct conn *c, unsigned from, uint64_t messages)
 {
-	struct rig_params *p = &r->p;
+	struct pair_params *p = &r->p;
 	struct flow *f = &c->flow[from];
-	const uint64_t words = (rig_units(p->max_bytes, p->mtu) + 63) / 64,
+	const uint64_t words = (pair_units(p->max_bytes, p->mtu) + 63) / 64,
 		       average = p->budget / (messages ? messages : 1) + 1;
 
 	*f = (struct flow){.conn = c, .from = from, .messages = messages};
 	f->out = calloc(messages + 1, sizeof(*f->out));
 	f->in = calloc(messages + 1, sizeof(*f->in));
-	f->psn = calloc(RIG_PSN_ROOM, sizeof(*f->psn));
+	f->psn = calloc(PAIR_PSN_ROOM, sizeof(*f->psn));
 	f->buffers = messages ? p->slots + 3 : 0;
 	f->buffer = calloc(f->buffers + 1, sizeof(*f->buffer));
-	f->buffer_bytes = p->max_bytes + 2 * RIG_GUARD + 64;
+	f->buffer_bytes = p->max_bytes + 2 * PAIR_GUARD + 64;
 	for (uint64_t k = 0; k < messages; k++) {
 		struct out *o = &f->out[k];
 		struct in *m = &f->in[k];
@@ -39,18 +29,18 @@ static inline void flow_open(struct rig *r, struct conn *c, unsigned from, uint6
 					  p->max_bytes,
 					  p->max_bytes - 1};
 
-		o->length = rig_chance(r, 0.4) ? edges[rig_below(r, sizeof(edges) / sizeof(*edges))]
-					       : rig_below(r, p->max_bytes + 1);
+		o->length = pair_chance(r, 0.4) ? edges[pair_below(r, sizeof(edges) / sizeof(*edges))]
+						: pair_below(r, p->max_bytes + 1);
 		if (o->length > 3 * average * p->mtu)
-			o->length = rig_below(r, 2 * average * p->mtu);
+			o->length = pair_below(r, 2 * average * p->mtu);
 		if (o->length > p->max_bytes)
 			o->length = p->max_bytes;
-		o->source = rig_below(r, RIG_SOURCE - RIG_MESSAGE);
+		o->source = pair_below(r, PAIR_SOURCE - PAIR_MESSAGE);
 		o->immediate = (uint32_t)sp_random_next(&r->random);
 		m->posted = o->length;
-		if (rig_chance(r, p->mismatched))
-			m->posted = rig_chance(r, 0.3) ? rig_below(r, o->length + 1)
-						       : o->length + rig_below(r, p->max_bytes - o->length + 1);
+		if (pair_chance(r, p->mismatched))
+			m->posted = pair_chance(r, 0.3) ? pair_below(r, o->length + 1)
+							: o->length + pair_below(r, p->max_bytes - o->length + 1);
 		m->arrived = calloc(words * 2, sizeof(uint64_t));
 		m->window = m->arrived + words;
 	}
@@ -61,22 +51,21 @@ static inline void flow_open(struct rig *r, struct conn *c, unsigned from, uint6
 	for (unsigned i = 0; i < f->buffers; i++) {
 		f->buffer[i].base = f->arena + i * f->buffer_bytes;
 		f->buffer[i].fill = (uint8_t)(i + 1);
-		buffer_fill(r, f, &f->buffer[i]);
+		pair_buffer_fill(r, f, &f->buffer[i]);
 	}
-	RIG_CHECK(r,
-		  sdr_mr_reg(c->context[!from], f->arena, f->buffers * f->buffer_bytes, &f->arena_mr) == 0 &&
-			  sdr_mr_reg(c->context[from], f->scratch, p->slots * p->max_bytes, &f->scratch_mr) == 0,
-		  "sdr_mr_reg");
+	PAIR_CHECK(r,
+		   sdr_mr_reg(c->context[!from], f->arena, f->buffers * f->buffer_bytes, &f->arena_mr) == 0 &&
+			   sdr_mr_reg(c->context[from], f->scratch, p->slots * p->max_bytes, &f->scratch_mr) == 0,
+		   "sdr_mr_reg");
 }
 
-/* qpn: 0, or the first QP number at both ends. */
-static inline struct conn *conn_open(struct rig *r, uint32_t qpn, uint64_t messages0, uint64_t messages1)
+struct conn *pair_conn_open(struct pair *r, uint32_t qpn, uint64_t messages0, uint64_t messages1)
 {
-	struct rig_params *p = &r->p;
+	struct pair_params *p = &r->p;
 	struct conn *c = calloc(1, sizeof(*c));
 	struct sp_error error = {.text = ""};
 
-	if (!c || r->conns == RIG_CONNS)
+	if (!c || r->conns == PAIR_CONNS)
 		abort();
 	r->conn[r->conns++] = c;
 	c->rig = r;
@@ -103,7 +92,7 @@ static inline struct conn *conn_open(struct rig *r, uint32_t qpn, uint64_t messa
 		if (!rc)
 			rc = sdr_qp_create(c->context[e], &attr, &c->qp[e], &error);
 		if (rc) {
-			rig_fail(r, "sdr_qp_create says %d: %s %s", rc, error.key, error.text);
+			pair_fail(r, "sdr_qp_create says %d: %s %s", rc, error.key, error.text);
 			c->alive = false;
 			return c;
 		}
@@ -113,7 +102,7 @@ static inline struct conn *conn_open(struct rig *r, uint32_t qpn, uint64_t messa
 
 		sdr_qp_status(c->qp[e], &status);
 		c->id[e] = status.id;
-		c->connect_at[e] = sp_world_now(r->world) + (rig_chance(r, 0.5) ? 0 : rig_below(r, 2 * p->network));
+		c->connect_at[e] = sp_world_now(r->world) + (pair_chance(r, 0.5) ? 0 : pair_below(r, 2 * p->network));
 	}
 	flow_open(r, c, 0, messages0);
 	flow_open(r, c, 1, messages1);
@@ -121,69 +110,67 @@ static inline struct conn *conn_open(struct rig *r, uint32_t qpn, uint64_t messa
 	return c;
 }
 
-static inline uint64_t rig_counter(struct rig *r, const struct flow *f, const char *name)
+static uint64_t pair_counter(struct pair *r, const struct flow *f, const char *name)
 {
 	return sp_nic_context_counter(r->nic[!f->from], f->conn->id[!f->from], name);
 }
 
 /* Where every frame of the flow has gone, by the receiver's counters. */
-static inline void flow_check(struct rig *r, struct flow *f)
+static void flow_check(struct pair *r, struct flow *f)
 {
-	const uint64_t placed = rig_counter(r, f, "placed_packets"), duplicates = rig_counter(r, f, "duplicates");
-	const uint64_t late = rig_counter(r, f, "late"), beyond = rig_counter(r, f, "beyond-end");
+	const uint64_t placed = pair_counter(r, f, "placed_packets"), duplicates = pair_counter(r, f, "duplicates");
+	const uint64_t late = pair_counter(r, f, "late"), beyond = pair_counter(r, f, "beyond-end");
 
-	RIG_CHECK(r, f->delivered == placed + duplicates + late + beyond,
-		  "%llu packets came; %llu were placed, %llu duplicates, %llu late, %llu beyond the end",
-		  U(f->delivered), U(placed), U(duplicates), U(late), U(beyond));
-	RIG_CHECK(r, placed >= f->placed && placed <= f->placed + f->placed_maybe,
-		  "%llu placed, should be %llu to %llu", U(placed), U(f->placed), U(f->placed + f->placed_maybe));
-	RIG_CHECK(r, duplicates >= f->duplicates && duplicates <= f->duplicates + f->duplicates_maybe,
-		  "%llu duplicates, should be %llu to %llu", U(duplicates), U(f->duplicates),
-		  U(f->duplicates + f->duplicates_maybe));
-	RIG_CHECK(r, late >= f->late && late <= f->late + f->placed_maybe + f->duplicates_maybe + f->beyond_maybe,
-		  "%llu late, should be %llu to %llu", U(late), U(f->late),
-		  U(f->late + f->placed_maybe + f->duplicates_maybe + f->beyond_maybe));
-	RIG_CHECK(r, beyond >= f->beyond && beyond <= f->beyond + f->beyond_maybe,
-		  "%llu beyond the end, should be %llu to %llu", U(beyond), U(f->beyond),
-		  U(f->beyond + f->beyond_maybe));
-	RIG_CHECK(r, rig_counter(r, f, "late_packets") == late, "counter late_packets and drop reason late differ");
+	PAIR_CHECK(r, f->delivered == placed + duplicates + late + beyond,
+		   "%llu packets came; %llu were placed, %llu duplicates, %llu late, %llu beyond the end",
+		   U(f->delivered), U(placed), U(duplicates), U(late), U(beyond));
+	PAIR_CHECK(r, placed >= f->placed && placed <= f->placed + f->placed_maybe,
+		   "%llu placed, should be %llu to %llu", U(placed), U(f->placed), U(f->placed + f->placed_maybe));
+	PAIR_CHECK(r, duplicates >= f->duplicates && duplicates <= f->duplicates + f->duplicates_maybe,
+		   "%llu duplicates, should be %llu to %llu", U(duplicates), U(f->duplicates),
+		   U(f->duplicates + f->duplicates_maybe));
+	PAIR_CHECK(r, late >= f->late && late <= f->late + f->placed_maybe + f->duplicates_maybe + f->beyond_maybe,
+		   "%llu late, should be %llu to %llu", U(late), U(f->late),
+		   U(f->late + f->placed_maybe + f->duplicates_maybe + f->beyond_maybe));
+	PAIR_CHECK(r, beyond >= f->beyond && beyond <= f->beyond + f->beyond_maybe,
+		   "%llu beyond the end, should be %llu to %llu", U(beyond), U(f->beyond),
+		   U(f->beyond + f->beyond_maybe));
+	PAIR_CHECK(r, pair_counter(r, f, "late_packets") == late, "counter late_packets and drop reason late differ");
 	for (unsigned i = 0; i < f->buffers; i++)
 		if (!f->buffer[i].used)
-			buffer_check_idle(r, f, &f->buffer[i]);
+			pair_buffer_check_idle(r, f, &f->buffer[i]);
 }
 
-/* Ends the QP at one end; the host programs of both stop. */
-static inline void conn_close(struct rig *r, struct conn *c, unsigned e)
+void pair_conn_close(struct pair *r, struct conn *c, unsigned e)
 {
 	struct flow *f = &c->flow[!e];
 	int rc = c->qp[e] ? sdr_qp_destroy(c->qp[e]) : 0;
 
-	RIG_CHECK(r, rc == 0, "sdr_qp_destroy says %d", rc);
+	PAIR_CHECK(r, rc == 0, "sdr_qp_destroy says %d", rc);
 	c->alive = false;
 	if (!c->qp[e])
 		return;
 	c->qp[e] = NULL;
 	for (unsigned i = 0; i < f->buffers; i++)
 		if (f->buffer[i].used)
-			buffer_fill(r, f, &f->buffer[i]); /* ours again: nothing may change it */
+			pair_buffer_fill(r, f, &f->buffer[i]); /* ours again: nothing may change it */
 }
 
-/* What the QPs used is free again: memory can be deregistered, contexts go. */
-static inline void conn_free(struct rig *r, struct conn *c)
+void pair_conn_free(struct pair *r, struct conn *c)
 {
 	for (unsigned e = 0; e < 2; e++)
-		conn_close(r, c, e);
+		pair_conn_close(r, c, e);
 	for (unsigned e = 0; e < 2; e++) {
 		struct flow *f = &c->flow[e];
 		int rc = sdr_mr_dereg(f->arena_mr);
 
-		RIG_CHECK(r, rc == 0, "sdr_mr_dereg of receive buffers after sdr_qp_destroy says %d", rc);
+		PAIR_CHECK(r, rc == 0, "sdr_mr_dereg of receive buffers after sdr_qp_destroy says %d", rc);
 		rc = sdr_mr_dereg(f->scratch_mr);
-		RIG_CHECK(r, rc == 0, "sdr_mr_dereg of send buffers after sdr_qp_destroy says %d", rc);
+		PAIR_CHECK(r, rc == 0, "sdr_mr_dereg of send buffers after sdr_qp_destroy says %d", rc);
 		rc = sdr_context_destroy(c->context[e]);
-		RIG_CHECK(r, rc == 0, "sdr_context_destroy says %d", rc);
+		PAIR_CHECK(r, rc == 0, "sdr_context_destroy says %d", rc);
 		for (unsigned i = 0; i < f->buffers; i++)
-			buffer_check_idle(r, f, &f->buffer[i]);
+			pair_buffer_check_idle(r, f, &f->buffer[i]);
 		free(f->arena);
 		free(f->scratch);
 		for (uint64_t k = 0; f->in && k < f->messages; k++)
@@ -199,23 +186,23 @@ static inline void conn_free(struct rig *r, struct conn *c)
 	free(c);
 }
 
-static inline void rig_check_totals(struct rig *r)
+void pair_check_totals(struct pair *r)
 {
 	for (unsigned e = 0; e < 2; e++) {
 		struct sp_nic_totals t;
 
 		sp_nic_totals(r->nic[e], &t);
-		RIG_CHECK(r, t.received == t.taken + t.forwarded + t.dropped,
-			  "NIC %u: received %llu, taken %llu + forwarded %llu + dropped %llu", e, U(t.received),
-			  U(t.taken), U(t.forwarded), U(t.dropped));
-		RIG_CHECK(r, t.received == r->tap[e].in && t.sent == r->tap[e].out,
-			  "NIC %u: received %llu of %llu, sent %llu of %llu frames", e, U(t.received), U(r->tap[e].in),
-			  U(t.sent), U(r->tap[e].out));
-		RIG_CHECK(r, !r->tap[e].no_buffer, "the test ran out of packet buffers");
+		PAIR_CHECK(r, t.received == t.taken + t.forwarded + t.dropped,
+			   "NIC %u: received %llu, taken %llu + forwarded %llu + dropped %llu", e, U(t.received),
+			   U(t.taken), U(t.forwarded), U(t.dropped));
+		PAIR_CHECK(r, t.received == r->tap[e].in && t.sent == r->tap[e].out,
+			   "NIC %u: received %llu of %llu, sent %llu of %llu frames", e, U(t.received), U(r->tap[e].in),
+			   U(t.sent), U(r->tap[e].out));
+		PAIR_CHECK(r, !r->tap[e].no_buffer, "the test ran out of packet buffers");
 	}
 }
 
-static inline uint64_t rig_free_buffers(void)
+static uint64_t pair_free_buffers(void)
 {
 	struct rte_mbuf *m = sp_packet_alloc();
 	struct rte_mempool *pool = m ? m->pool : NULL;
@@ -224,20 +211,19 @@ static inline uint64_t rig_free_buffers(void)
 	return pool ? rte_mempool_avail_count(pool) : 0;
 }
 
-static struct rig_end rig_ends[2];
+static struct pair_end pair_ends[2];
 
-/* Makes NICs and link from r->p. */
-static inline void rig_open(struct rig *r)
+void pair_open(struct pair *r)
 {
-	const struct rig_params *p = &r->p;
+	const struct pair_params *p = &r->p;
 	const uint32_t head = p->ipv6 ? 84 : 64, exact = (p->mtu + 3) / 4 * 4 + head;
-	const uint32_t mtu = rig_chance(r, 0.5) ? (exact < 256 ? 256 : exact) : exact < 1500 ? 1500 : 9000;
+	const uint32_t mtu = pair_chance(r, 0.5) ? (exact < 256 ? 256 : exact) : exact < 1500 ? 1500 : 9000;
 	const struct sp_link_config link = {.direction = {p->link[0], p->link[1]},
 					    .queues = {p->workers[0], p->workers[1]},
 					    .seed = sp_random_next(&r->random)};
 
 	r->tick = p->tick ? p->tick : p->network / 6 > SP_US ? p->network / 6 : SP_US;
-	r->kept = calloc(RIG_KEPT, sizeof(*r->kept));
+	r->kept = calloc(PAIR_KEPT, sizeof(*r->kept));
 	if (!r->kept || sp_link_create(&link, &r->link) || sp_world_create(&r->world))
 		abort();
 	for (unsigned e = 0; e < 2; e++) {
@@ -273,9 +259,9 @@ static inline void rig_open(struct rig *r)
 		tap_open(&r->tap[e], &sp_link_ops, sp_link_port(r->link, e), p->workers[e]);
 		r->tap[e].spread = p->spread;
 		sp_random_seed(&r->tap[e].random, r->seed, 7 + e);
-		rig_ends[e] = (struct rig_end){.rig = r, .end = e};
-		r->tap[e].arg = &rig_ends[e];
-		r->tap[e].seen = rig_seen;
+		pair_ends[e] = (struct pair_end){.rig = r, .end = e};
+		r->tap[e].arg = &pair_ends[e];
+		r->tap[e].seen = pair_seen;
 
 		struct sp_error error;
 
@@ -286,36 +272,31 @@ static inline void rig_open(struct rig *r)
 		if (sp_nic_dev(r->nic[e], false, &r->dev[e]) || sp_world_add_nic(r->world, r->nic[e]))
 			abort();
 	}
-	if (sp_world_add_host(r->world, &(struct sp_world_host){.step = rig_step, .next = rig_next, .arg = r}))
+	if (sp_world_add_host(r->world, &(struct sp_world_host){.step = pair_step, .next = pair_next, .arg = r}))
 		abort();
 	r->limit = 400 * SP_SEC;
 }
 
-static struct {
-	uint64_t runs, delivered, placed, duplicates, late, beyond, maybe, injected, injected_late, completed, messages,
-		cts;
-	uint64_t fixed, immediates;
-} rig_sum;
+struct pair_sum pair_sum;
 
-/* Runs until all host programs are done, then until nothing is under way. */
-static inline void rig_run(struct rig *r)
+void pair_run(struct pair *r)
 {
-	int rc = sp_world_run(r->world, r->limit, rig_done, r);
+	int rc = sp_world_run(r->world, r->limit, pair_done, r);
 
 	if (rc != 1 && !r->failed) {
 		for (unsigned i = 0; i < r->conns; i++)
 			for (unsigned e = 0; e < 2; e++) {
 				const struct flow *f = &r->conn[i]->flow[e];
 
-				if (r->conn[i]->alive && !flow_done(f))
-					rig_fail(r,
-						 "flow %u of connection %u did not finish (%d): %llu messages, sent "
-						 "%llu of %llu, "
-						 "taken %llu of %llu, clear-to-send %llu",
-						 e, i, rc, U(f->messages), U(f->first_send), U(f->next_send),
-						 U(f->first_recv), U(f->next_post), U(f->credit));
+				if (r->conn[i]->alive && !pair_flow_done(f))
+					pair_fail(r,
+						  "flow %u of connection %u did not finish (%d): %llu messages, sent "
+						  "%llu of %llu, "
+						  "taken %llu of %llu, clear-to-send %llu",
+						  e, i, rc, U(f->messages), U(f->first_send), U(f->next_send),
+						  U(f->first_recv), U(f->next_post), U(f->credit));
 			}
-		rig_fail(r, "the run does not end (%d)", rc);
+		pair_fail(r, "the run does not end (%d)", rc);
 	}
 	if (!r->failed)
 		sp_world_run(r->world, sp_world_now(r->world) + 8 * r->p.life + 4 * r->p.network, NULL, NULL);
@@ -324,33 +305,33 @@ static inline void rig_run(struct rig *r)
 			const struct flow *f = &r->conn[i]->flow[e];
 
 			flow_check(r, &r->conn[i]->flow[e]);
-			rig_sum.delivered += f->delivered;
-			rig_sum.placed += f->placed;
-			rig_sum.duplicates += f->duplicates;
-			rig_sum.late += f->late;
-			rig_sum.beyond += f->beyond;
-			rig_sum.maybe += f->placed_maybe + f->duplicates_maybe + f->beyond_maybe;
-			rig_sum.injected += f->injected;
-			rig_sum.injected_late += f->injected_late;
-			rig_sum.completed += f->completed;
-			rig_sum.messages += f->messages;
-			rig_sum.cts += f->cts_seen;
+			pair_sum.delivered += f->delivered;
+			pair_sum.placed += f->placed;
+			pair_sum.duplicates += f->duplicates;
+			pair_sum.late += f->late;
+			pair_sum.beyond += f->beyond;
+			pair_sum.maybe += f->placed_maybe + f->duplicates_maybe + f->beyond_maybe;
+			pair_sum.injected += f->injected;
+			pair_sum.injected_late += f->injected_late;
+			pair_sum.completed += f->completed;
+			pair_sum.messages += f->messages;
+			pair_sum.cts += f->cts_seen;
 			for (uint64_t k = 0; k < f->messages; k++) {
-				rig_sum.fixed += f->in[k].fixed;
-				rig_sum.immediates += f->in[k].mask == UINT32_MAX;
+				pair_sum.fixed += f->in[k].fixed;
+				pair_sum.immediates += f->in[k].mask == UINT32_MAX;
 			}
 		}
-	rig_sum.runs++;
+	pair_sum.runs++;
 	if (!r->failed)
-		rig_check_totals(r);
+		pair_check_totals(r);
 }
 
-static inline void rig_close(struct rig *r)
+void pair_close(struct pair *r)
 {
 	while (r->conns)
-		conn_free(r, r->conn[r->conns - 1]);
+		pair_conn_free(r, r->conn[r->conns - 1]);
 	if (!r->failed)
-		rig_check_totals(r); /* what contexts had counted does not go with them */
+		pair_check_totals(r); /* what contexts had counted does not go with them */
 	for (unsigned e = 0; e < 2; e++) {
 		sp_dev_close(r->dev[e]);
 		sp_nic_destroy(r->nic[e]);
@@ -362,9 +343,7 @@ static inline void rig_close(struct rig *r)
 	free(r->kept);
 }
 
-/* ---- seeds ----------------------------------------------------------------------------------------------------------
- */
-static inline void rig_init(struct rig *r, uint64_t seed)
+void pair_init(struct pair *r, uint64_t seed)
 {
 	static bool once;
 
@@ -373,10 +352,10 @@ static inline void rig_init(struct rig *r, uint64_t seed)
 		struct sp_error error;
 
 		sp_random_seed(&x, 20250505, 0);
-		for (uint32_t i = 0; i < RIG_SOURCE; i += 8) {
+		for (uint32_t i = 0; i < PAIR_SOURCE; i += 8) {
 			const uint64_t v = sp_random_next(&x);
 
-			memcpy(rig_source + i, &v, 8);
+			memcpy(pair_source + i, &v, 8);
 		}
 		if (sp_eal_init(0, NULL, &error)) {
 			printf("Bail out! %s\n", error.text);
@@ -389,9 +368,9 @@ static inline void rig_init(struct rig *r, uint64_t seed)
 	sp_random_seed(&r->random, seed, 0);
 }
 
-static inline void rig_print(const struct rig *r)
+static void pair_print(const struct pair *r)
 {
-	const struct rig_params *p = &r->p;
+	const struct pair_params *p = &r->p;
 
 	printf("#   mtu %u chunk %u max %llu slots %u generations %u channels %u split %s workers %u+%u IPv%d spread "
 	       "%d "
@@ -406,10 +385,9 @@ static inline void rig_print(const struct rig *r)
 		       p->link[e].queue);
 }
 
-/* Runs one(r) for `count` seeds, times 20 with SPINDLE_LONG=1; only for the seed N with SPINDLE_SEED=N. */
-static inline void rig_seeds(const char *rule, unsigned count, void (*one)(struct rig *r))
+void pair_seeds(const char *rule, unsigned count, void (*one)(struct pair *r))
 {
-	static struct rig r; /* too large for a stack */
+	static struct pair r; /* too large for a stack */
 	const char *only = getenv("SPINDLE_SEED"), *more = getenv("SPINDLE_LONG");
 	unsigned bad = 0;
 
@@ -423,14 +401,14 @@ static inline void rig_seeds(const char *rule, unsigned count, void (*one)(struc
 		const uint64_t seed = only ? strtoull(only, NULL, 0) : i;
 		uint64_t before, after;
 
-		rig_init(&r, seed);
-		before = rig_free_buffers();
+		pair_init(&r, seed);
+		before = pair_free_buffers();
 		one(&r);
-		after = rig_free_buffers();
-		RIG_CHECK(&r, before == after, "%llu packet buffers are lost", U(before - after));
+		after = pair_free_buffers();
+		PAIR_CHECK(&r, before == after, "%llu packet buffers are lost", U(before - after));
 		if (r.failed) {
 			printf("# %s: seed %llu %s\n", rule, U(seed), r.text);
-			rig_print(&r);
+			pair_print(&r);
 			bad++;
 		}
 		if (only)
@@ -441,13 +419,12 @@ static inline void rig_seeds(const char *rule, unsigned count, void (*one)(struc
 	       "placed, %llu repeated, %llu late, %llu beyond the end, %llu while being ended; %llu delivered late on "
 	       "purpose "
 	       "(%llu after the end), %llu clear-to-send\n",
-	       rule, U(rig_sum.runs), U(rig_sum.messages), U(rig_sum.completed), U(rig_sum.fixed),
-	       U(rig_sum.immediates), U(rig_sum.delivered), U(rig_sum.placed), U(rig_sum.duplicates), U(rig_sum.late),
-	       U(rig_sum.beyond), U(rig_sum.maybe), U(rig_sum.injected), U(rig_sum.injected_late), U(rig_sum.cts));
-	memset(&rig_sum, 0, sizeof(rig_sum));
+	       rule, U(pair_sum.runs), U(pair_sum.messages), U(pair_sum.completed), U(pair_sum.fixed),
+	       U(pair_sum.immediates), U(pair_sum.delivered), U(pair_sum.placed), U(pair_sum.duplicates),
+	       U(pair_sum.late), U(pair_sum.beyond), U(pair_sum.maybe), U(pair_sum.injected), U(pair_sum.injected_late),
+	       U(pair_sum.cts));
+	memset(&pair_sum, 0, sizeof(pair_sum));
 	if (bad)
 		printf("# to run a seed alone: SPINDLE_SEED=N\n");
 	CU_ASSERT_EQUAL(bad, 0);
 }
-
-#endif

@@ -1,95 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Applications, each a context of its own on one of two NICs; what goes by on the wire between these is shown to the
- * model, and every byte of every application's memory, the status of all windows and the end of every put and get is
- * compared with it.
- */
-#ifndef TESTS_PROPERTY_RVMA_WATCH_H
-#define TESTS_PROPERTY_RVMA_WATCH_H
+#include "rvma_watch.h"
 
-#include <sys/socket.h>
+uint8_t app_source[APP_SOURCE];
 
-#include <rte_mbuf.h>
-#include <rte_mempool.h>
+const uint64_t app_keys[] = {0, 1, 0xFEDCBA9876543210u, UINT64_MAX};
 
-#include "../../handlers/wire/rvma.h"
-#include "../../testbed/link.h"
-#include "../../testbed/world.h"
-#include "rvma_model.h"
-#include "tap.h"
+const uint64_t app_mailboxes[APP_KINDS] = {0, 1, 0x11FF0011, 0x11FF0031, UINT64_MAX, 1ull << 63, 0xDEAD00000001};
 
-#define APP_SLOTS   40
-#define APP_ROOM    12288 /* of a slot; the buffer is inside, not at its edges */
-#define APP_GUARD   128
-#define APP_OPS	    24 /* at once */
-#define APP_SLOT(i) (APP_SLOTS * 64 + (uint64_t)(i)*APP_ROOM)
-#define APP_LAND(i) (APP_SLOT(APP_SLOTS) + (uint64_t)(i)*APP_ROOM)
-#define APP_BYTES   (APP_LAND(APP_OPS))
-#define APP_SOURCE  (1u << 18)
-#define APP_KINDS   7 /* of mailboxes */
-
-struct op { /* a put or get */
-	bool used, get, fence, dead;
-	unsigned to, life; /* of the peer, when it was asked for */
-	uint64_t number, order, source, length, mailbox, key, at;
-	unsigned back;
-	struct mo_session *session; /* once its first packet was seen: in this one, */
-	uint64_t transfer;	    /* that number */
-	bool bound;
-};
-
-struct app {
-	struct apps *apps;
-	unsigned c, nic, life;
-	bool open;
-	struct sp_dev *dev;
-	uint32_t id, peer[MO_CONTEXTS]; /* + 1 */
-	unsigned orphans[MO_CONTEXTS];	/* operations to that peer that had ended before anything of them was seen */
-	struct sp_mr *mr, *source;
-	uint8_t *memory;
-	const uint8_t *area;
-	int slot[APP_SLOTS];
-	struct op op[APP_OPS];
-	uint64_t order;
-	sp_time wake;
-};
-
-struct apps {
-	struct mo mo;
-	struct app app[MO_CONTEXTS];
-	struct sp_random random;
-	uint64_t seed, steps;
-	bool quiet;		/* nothing new is begun, and what is known of memory is not exact */
-	bool dead[MO_CONTEXTS]; /* says nothing any more, not even goodbye */
-	double loss;
-	sp_time timeout, pause;
-	uint64_t limit; /* operations and commands to be done */
-	uint64_t did, asked[16], statuses[MO_STATUSES], got;
-	struct sp_link_direction link[2];
-	unsigned burst;
-	bool ipv6, silent;
-	struct sp_link *under;
-	struct sp_world *world;
-	struct sp_nic *nic[2];
-	struct tap tap[2];
-	struct tap_end {
-		struct apps *apps;
-		unsigned e;
-	} end[2];
-};
-
-static uint8_t app_source[APP_SOURCE];
-static const uint64_t app_keys[] = {0, 1, 0xFEDCBA9876543210u, UINT64_MAX};
-static const uint64_t app_mailboxes[APP_KINDS] = {0, 1, 0x11FF0011, 0x11FF0031, UINT64_MAX, 1ull << 63, 0xDEAD00000001};
-
-#define APP_CHECK(a, x, ...) MO_CHECK(&(a)->mo, x, __VA_ARGS__)
-
-static inline uint64_t below(struct apps *a, uint64_t bound)
+uint64_t app_below(struct apps *a, uint64_t bound)
 {
 	return sp_random_next(&a->random) % bound;
 }
 
-static inline bool chance(struct apps *a, double p)
+bool chance(struct apps *a, double p)
 {
 	return sp_random_chance(&a->random, p);
 }
@@ -98,7 +21,7 @@ static inline bool chance(struct apps *a, double p)
  */
 /* A packet of a transfer leaves. The first one shows whose operation it is: they get their numbers in order of posting.
  */
-static inline void app_bind(struct apps *a, unsigned c, struct mo_session *s, const struct rvma_packet *p)
+static void app_bind(struct apps *a, unsigned c, struct mo_session *s, const struct rvma_packet *p)
 {
 	const uint32_t mine = a->mo.context[c].mtu, its = a->mo.context[s->owner].mtu;
 	const bool fresh = p->transfer >= s->sent;
@@ -145,7 +68,7 @@ static inline void app_bind(struct apps *a, unsigned c, struct mo_session *s, co
 }
 
 /* With SPINDLE_PCAP=FILE what the NICs send is kept there, for other eyes. */
-static inline void app_keep(const uint8_t *frame, uint32_t len, sp_time now)
+static void app_keep(const uint8_t *frame, uint32_t len, sp_time now)
 {
 	const char *name = getenv("SPINDLE_PCAP");
 	const uint32_t record[4] = {(uint32_t)(now / SP_SEC), (uint32_t)(now % SP_SEC / SP_NS), len, len};
@@ -163,7 +86,7 @@ static inline void app_keep(const uint8_t *frame, uint32_t len, sp_time now)
 	fclose(f);
 }
 
-static inline bool app_seen(void *arg, bool in, const uint8_t *frame, uint32_t len, uint64_t tag, sp_time now)
+bool app_seen(void *arg, bool in, const uint8_t *frame, uint32_t len, uint64_t tag, sp_time now)
 {
 	const struct tap_end *end = arg;
 	struct apps *a = end->apps;
@@ -204,7 +127,7 @@ static inline bool app_seen(void *arg, bool in, const uint8_t *frame, uint32_t l
 }
 
 /* Fewer at a time than a NIC would take. */
-static inline unsigned app_receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
+static unsigned app_receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
 {
 	struct tap *t = port;
 	const struct tap_end *end = t->arg;
@@ -212,16 +135,14 @@ static inline unsigned app_receive(void *port, uint16_t queue, struct rte_mbuf *
 	return tap_receive(port, queue, packet, max < end->apps->burst ? max : end->apps->burst, now);
 }
 
-static const struct sp_port_ops app_ops = {.receive = app_receive, .transmit = tap_transmit, .next = tap_next};
+const struct sp_port_ops app_ops = {.receive = app_receive, .transmit = tap_transmit, .next = tap_next};
 
-/* ---- what must hold ------------------------------------------------------------------------------------------------
- */
-static inline const struct sp_rvma_area *app_area(const struct app *x)
+const struct sp_rvma_area *app_area(const struct app *x)
 {
 	return (const struct sp_rvma_area *)(const void *)x->area;
 }
 
-static inline struct sp_rvma_window_status app_window_status(const struct app *x, uint64_t id)
+struct sp_rvma_window_status app_window_status(const struct app *x, uint64_t id)
 {
 	const struct sp_rvma_area *area = app_area(x);
 	struct sp_rvma_window_status s;
@@ -235,7 +156,7 @@ static inline struct sp_rvma_window_status app_window_status(const struct app *x
 	return s;
 }
 
-static inline void app_check_windows(struct apps *a, struct app *x)
+void app_check_windows(struct apps *a, struct app *x)
 {
 	for (struct mo_window *w = a->mo.context[x->c].windows; w; w = w->next) {
 		if (w->gone || w->freeing)
@@ -266,7 +187,7 @@ static inline void app_check_windows(struct apps *a, struct app *x)
 	}
 }
 
-static inline void app_check_memory(struct apps *a, struct app *x, bool all)
+void app_check_memory(struct apps *a, struct app *x, bool all)
 {
 	const uint8_t *must = a->mo.context[x->c].memory;
 	uint64_t i;
@@ -292,7 +213,7 @@ static inline void app_check_memory(struct apps *a, struct app *x, bool all)
 	}
 }
 
-static inline void app_op_ended(struct apps *a, struct app *x, unsigned slot, uint64_t status)
+static void app_op_ended(struct apps *a, struct app *x, unsigned slot, uint64_t status)
 {
 	struct op *o = &x->op[slot];
 	const struct mo_transfer *t = o->bound ? mo_transfer_find(o->session, o->transfer) : NULL;
@@ -347,7 +268,7 @@ static inline void app_op_ended(struct apps *a, struct app *x, unsigned slot, ui
 	o->used = false;
 }
 
-static inline void app_check_ops(struct apps *a, struct app *x)
+void app_check_ops(struct apps *a, struct app *x)
 {
 	const struct sp_rvma_area *area = app_area(x);
 
@@ -359,5 +280,3 @@ static inline void app_check_ops(struct apps *a, struct app *x)
 			app_op_ended(a, x, i, s.status);
 	}
 }
-
-#endif

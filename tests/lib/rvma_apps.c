@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Applications that use RVMA at random, on two NICs with a bad link between them, in virtual time: how they begin, act
- * and end. rvma_watch.h compares all that they see with the model. One seed is one run.
- */
-#ifndef TESTS_PROPERTY_RVMA_APPS_H
-#define TESTS_PROPERTY_RVMA_APPS_H
+#include "rvma_apps.h"
 
-#include "rvma_acts.h"
-
-/* ---- their lives ---------------------------------------------------------------------------------------------------
- */
-static inline void app_open(struct apps *a, struct app *x)
+void app_open(struct apps *a, struct app *x)
 {
 	struct mo_context *mo = &a->mo.context[x->c];
 	char qp[16], mtu[16], counters[16], timeout[32];
@@ -25,7 +16,7 @@ static inline void app_open(struct apps *a, struct app *x)
 
 	snprintf(qp, sizeof(qp), "%u", mo->qp);
 	snprintf(mtu, sizeof(mtu), "%u", mo->mtu);
-	snprintf(counters, sizeof(counters), "%u", 1 + (unsigned)below(a, 2) * 63);
+	snprintf(counters, sizeof(counters), "%u", 1 + (unsigned)app_below(a, 2) * 63);
 	snprintf(timeout, sizeof(timeout), "%lluus", U(a->timeout / SP_US));
 	rc = sp_nic_dev(a->nic[x->nic], false, &x->dev);
 	rc = rc ? rc : sp_mr_reg(x->dev, x->memory, APP_BYTES, &x->mr);
@@ -60,7 +51,7 @@ static inline void app_open(struct apps *a, struct app *x)
 }
 
 /* The application ends, or dies: then its NIC says nothing of it either. What it posted is not written to any more. */
-static inline void app_end(struct apps *a, struct app *x, bool silent)
+static void app_end(struct apps *a, struct app *x, bool silent)
 {
 	a->dead[x->c] = silent;
 	mo_context_over(&a->mo, x->c);
@@ -72,9 +63,9 @@ static inline void app_end(struct apps *a, struct app *x, bool silent)
 	x->open = false;
 }
 
-static inline void app_act(struct apps *a, struct app *x)
+static void app_act(struct apps *a, struct app *x)
 {
-	const unsigned what = (unsigned)below(a, 100);
+	const unsigned what = (unsigned)app_below(a, 100);
 	unsigned windows = 0;
 
 	for (struct mo_window *w = a->mo.context[x->c].windows; w; w = w->next)
@@ -97,7 +88,7 @@ static inline void app_act(struct apps *a, struct app *x)
 
 /* ---- the world -----------------------------------------------------------------------------------------------------
  */
-static inline void apps_step(void *arg, sp_time now)
+static void apps_step(void *arg, sp_time now)
 {
 	struct apps *a = arg;
 
@@ -109,18 +100,18 @@ static inline void apps_step(void *arg, sp_time now)
 			continue;
 		if (!a->quiet) {
 			app_check_windows(a, x);
-			app_check_memory(a, x, !below(a, 16));
+			app_check_memory(a, x, !app_below(a, 16));
 		}
 		app_check_ops(a, x);
 		if (a->quiet || now < x->wake || a->did >= a->limit)
 			continue;
-		for (unsigned n = 1 + (unsigned)below(a, 6); n && !a->mo.text[0]; n--)
+		for (unsigned n = 1 + (unsigned)app_below(a, 6); n && !a->mo.text[0]; n--)
 			app_act(a, x);
-		x->wake = now + below(a, a->pause);
+		x->wake = now + app_below(a, a->pause);
 	}
 }
 
-static inline sp_time apps_next(void *arg)
+static sp_time apps_next(void *arg)
 {
 	struct apps *a = arg;
 	sp_time next = SP_NEVER;
@@ -131,7 +122,7 @@ static inline sp_time apps_next(void *arg)
 	return next;
 }
 
-static inline bool apps_idle(void *arg)
+static bool apps_idle(void *arg)
 {
 	const struct apps *a = arg;
 
@@ -142,21 +133,21 @@ static inline bool apps_idle(void *arg)
 	return true;
 }
 
-static inline bool apps_did(void *arg)
+static bool apps_did(void *arg)
 {
 	const struct apps *a = arg;
 
 	return a->mo.text[0] || a->did >= a->limit;
 }
 
-static inline bool apps_done(void *arg)
+static bool apps_done(void *arg)
 {
 	const struct apps *a = arg;
 
 	return a->mo.text[0] || (a->did >= a->limit && apps_idle(arg));
 }
 
-static inline void apps_nic(struct apps *a, unsigned e)
+static void apps_nic(struct apps *a, unsigned e)
 {
 	struct sp_nic_config config = {.addresses = 1,
 				       .mtu = 9000,
@@ -189,42 +180,42 @@ static inline void apps_nic(struct apps *a, unsigned e)
 	}
 }
 
-static inline void apps_random(struct apps *a)
+void apps_random(struct apps *a)
 {
 	static const sp_time delays[] = {SP_US, 20 * SP_US, 300 * SP_US};
 	static const uint32_t mtus[] = {64, 128, 256, 1024};
-	const bool silent = !below(a, 24);
-	const sp_time delay = delays[silent ? 2 : below(a, 3)];
-	const uint32_t mtu = mtus[below(a, 4)];
+	const bool silent = !app_below(a, 24);
+	const sp_time delay = delays[silent ? 2 : app_below(a, 3)];
+	const uint32_t mtu = mtus[app_below(a, 4)];
 
-	a->mo.contexts = 2 + (unsigned)below(a, MO_CONTEXTS - 1);
-	a->ipv6 = !below(a, 3);
-	a->burst = below(a, 2) ? 1 : 1 + (unsigned)below(a, 32);
-	a->pause = below(a, 2) ? 2 * delay : 40 * delay;
+	a->mo.contexts = 2 + (unsigned)app_below(a, MO_CONTEXTS - 1);
+	a->ipv6 = !app_below(a, 3);
+	a->burst = app_below(a, 2) ? 1 : 1 + (unsigned)app_below(a, 32);
+	a->pause = app_below(a, 2) ? 2 * delay : 40 * delay;
 	a->silent = silent; /* who is told nothing repeats it until the time-out */
 	a->timeout = silent ? 60 * delay : 3000 * delay + 300 * SP_MS;
-	a->loss = below(a, 3) && !silent ? 0.01 * (double)below(a, 16) : 0;
+	a->loss = app_below(a, 3) && !silent ? 0.01 * (double)app_below(a, 16) : 0;
 	for (unsigned e = 0; e < 2; e++)
-		a->link[e] = (struct sp_link_direction){.bandwidth = 1000000000ull << below(a, 7),
+		a->link[e] = (struct sp_link_direction){.bandwidth = 1000000000ull << app_below(a, 7),
 							.delay = delay,
 							.queue = 64,
 							.loss = a->loss,
-							.duplicate = below(a, 2) ? 0.05 : 0,
-							.reorder = below(a, 3) ? 0.3 : 0,
-							.reorder_delay = below(a, 4 * delay)};
+							.duplicate = app_below(a, 2) ? 0.05 : 0,
+							.reorder = app_below(a, 3) ? 0.3 : 0,
+							.reorder_delay = app_below(a, 4 * delay)};
 	for (unsigned c = 0; c < a->mo.contexts; c++) {
 		struct app *x = &a->app[c];
 
 		*x = (struct app){.apps = a, .c = c, .nic = c % 2};
 		a->mo.context[c].qp = 0x100 + c * 0x10;
-		a->mo.context[c].mtu = below(a, 4) ? mtu : mtus[below(a, 4)];
+		a->mo.context[c].mtu = app_below(a, 4) ? mtu : mtus[app_below(a, 4)];
 		a->mo.context[c].memory = calloc(1, APP_BYTES);
 		x->memory = aligned_alloc(64, APP_BYTES);
 		memset(x->memory, 0, APP_BYTES);
 	}
 }
 
-static inline void apps_open(struct apps *a)
+void apps_open(struct apps *a)
 {
 	struct sp_link_config link = {
 		.direction = {a->link[0], a->link[1]}, .queues = {1, 1}, .seed = sp_random_next(&a->random)};
@@ -239,7 +230,7 @@ static inline void apps_open(struct apps *a)
 		abort();
 }
 
-static inline void apps_check(struct apps *a)
+static void apps_check(struct apps *a)
 {
 	for (unsigned c = 0; c < a->mo.contexts; c++) {
 		if (a->app[c].open)
@@ -248,8 +239,7 @@ static inline void apps_check(struct apps *a)
 	}
 }
 
-/* Until `limit` operations and commands are done and all of them have ended. */
-static inline void apps_run(struct apps *a, uint64_t limit)
+void apps_run(struct apps *a, uint64_t limit)
 {
 	int rc;
 
@@ -266,8 +256,7 @@ static inline void apps_run(struct apps *a, uint64_t limit)
 	apps_check(a);
 }
 
-/* The same, but then one of them is no more, in the middle of it all. The others go on once they have noticed. */
-static inline void apps_run_to_death(struct apps *a, uint64_t limit, unsigned c, bool silent)
+void apps_run_to_death(struct apps *a, uint64_t limit, unsigned c, bool silent)
 {
 	int rc;
 
@@ -285,7 +274,7 @@ static inline void apps_run_to_death(struct apps *a, uint64_t limit, unsigned c,
 	apps_check(a);
 }
 
-static inline void apps_close(struct apps *a)
+void apps_close(struct apps *a)
 {
 	for (unsigned c = 0; c < a->mo.contexts; c++)
 		if (a->app[c].dev)
@@ -305,5 +294,3 @@ static inline void apps_close(struct apps *a)
 	sp_world_destroy(a->world);
 	sp_link_destroy(a->under);
 }
-
-#endif

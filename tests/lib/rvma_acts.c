@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What applications do at random, and what each command must answer by the model. */
-#ifndef TESTS_PROPERTY_RVMA_ACTS_H
-#define TESTS_PROPERTY_RVMA_ACTS_H
+#include "rvma_acts.h"
 
-#include "rvma_watch.h"
-
-/* ---- what applications do ------------------------------------------------------------------------------------------
- */
-static inline int app_call(struct app *x, uint16_t op, const uint64_t arg[6], uint64_t cookie, uint16_t flags,
-			   struct sp_event *result)
+int app_call(struct app *x, uint16_t op, const uint64_t arg[6], uint64_t cookie, uint16_t flags,
+	     struct sp_event *result)
 {
 	struct sp_command c = {.op = op, .flags = flags, .context = x->id, .cookie = cookie};
 
 	memcpy(c.arg, arg, sizeof(c.arg));
 	return sp_command_call(x->dev, &c, result);
 }
-#define APP_ARGS(...)                                                                                                  \
-	(const uint64_t[6])                                                                                            \
-	{                                                                                                              \
-		__VA_ARGS__                                                                                            \
-	}
 
 /* One of those, preferably of those that `good` likes. */
-static inline struct mo_window *app_window(struct apps *a, unsigned c, bool closed_too,
-					   bool (*good)(const struct mo_window *w))
+static struct mo_window *app_window(struct apps *a, unsigned c, bool closed_too,
+				    bool (*good)(const struct mo_window *w))
 {
 	struct mo_window *found = NULL;
 	unsigned n = 0, liked = 0;
@@ -33,39 +22,41 @@ static inline struct mo_window *app_window(struct apps *a, unsigned c, bool clos
 			continue;
 		if (good && good(w) && !liked++)
 			n = 0;
-		if (!below(a, ++n))
+		if (!app_below(a, ++n))
 			found = w;
 	}
 	return found;
 }
 
-static inline bool app_takes(const struct mo_window *w)
+static bool app_takes(const struct mo_window *w)
 {
 	return w->posteds;
 }
 
-static inline bool app_wants(const struct mo_window *w)
+static bool app_wants(const struct mo_window *w)
 {
 	return w->posteds < 3 && !w->closed;
 }
 
-static inline bool app_keeps(const struct mo_window *w)
+static bool app_keeps(const struct mo_window *w)
 {
 	return mo_completes(w) > 2;
 }
 
-static inline bool app_tells(const struct mo_window *w)
+static bool app_tells(const struct mo_window *w)
 {
 	return w->flags & MO_READABLE && mo_completes(w);
 }
 
-static inline void app_init_window(struct apps *a, struct app *x)
+void app_init_window(struct apps *a, struct app *x)
 {
-	const uint64_t mailbox = app_mailboxes[below(a, APP_KINDS)], key = app_keys[below(a, 4)];
-	uint64_t flags = below(a, 2) * MO_OPS | below(a, 2) * MO_MANAGED | below(a, 2) * MO_READABLE |
-			 (below(a, 6) ? 0 : MO_FORGET) | (below(a, 5) ? 0 : MO_CATCH_ALL) |
-			 (a->silent && !below(a, 3) ? MO_SILENT : 0);
-	const uint64_t threshold = flags & MO_OPS ? below(a, 6) : below(a, 3) ? 1 + below(a, 6000) : below(a, 2);
+	const uint64_t mailbox = app_mailboxes[app_below(a, APP_KINDS)], key = app_keys[app_below(a, 4)];
+	uint64_t flags = app_below(a, 2) * MO_OPS | app_below(a, 2) * MO_MANAGED | app_below(a, 2) * MO_READABLE |
+			 (app_below(a, 6) ? 0 : MO_FORGET) | (app_below(a, 5) ? 0 : MO_CATCH_ALL) |
+			 (a->silent && !app_below(a, 3) ? MO_SILENT : 0);
+	const uint64_t threshold = flags & MO_OPS    ? app_below(a, 6)
+				   : app_below(a, 3) ? 1 + app_below(a, 6000)
+						     : app_below(a, 2);
 	struct sp_event result;
 	struct mo_window *w;
 	bool taken;
@@ -73,7 +64,7 @@ static inline void app_init_window(struct apps *a, struct app *x)
 
 	if (flags & MO_FORGET)
 		flags &= ~(uint64_t)MO_READABLE;
-	if (!below(a, 12))
+	if (!app_below(a, 12))
 		flags = MO_REGION;
 	taken = mo_window_find(&a->mo, x->c, mailbox) || (flags & MO_CATCH_ALL && mo_window_catch_all(&a->mo, x->c));
 	rc = app_call(x, SP_RVMA_CMD_WINDOW, APP_ARGS(mailbox, key, threshold, flags), 0, 0, &result);
@@ -83,17 +74,17 @@ static inline void app_init_window(struct apps *a, struct app *x)
 		return;
 	w = mo_window_add(&a->mo, x->c, result.arg[0], mailbox, key, threshold, flags);
 	APP_CHECK(a, w->id, "a window with id 0");
-	if (below(a, 5))
+	if (app_below(a, 5))
 		return;
-	w->limit_buffers = below(a, 3) ? 0 : 1 + below(a, 4);
-	w->limit_bytes = below(a, 3) ? 0 : below(a, 30000);
-	w->limit_put = below(a, 3) ? 0 : 1 + below(a, 4000);
+	w->limit_buffers = app_below(a, 3) ? 0 : 1 + app_below(a, 4);
+	w->limit_bytes = app_below(a, 3) ? 0 : app_below(a, 30000);
+	w->limit_put = app_below(a, 3) ? 0 : 1 + app_below(a, 4000);
 	rc = app_call(x, SP_RVMA_CMD_LIMIT, APP_ARGS(w->id, w->limit_buffers, w->limit_bytes, w->limit_put, 0), 0, 0,
 		      &result);
 	APP_CHECK(a, !rc, "limits: %d", rc);
 }
 
-static inline void app_release(struct apps *a, struct app *x, struct mo_window *w, uint64_t epoch)
+static void app_release(struct apps *a, struct app *x, struct mo_window *w, uint64_t epoch)
 {
 	const struct mo_buffer *b = mo_completed(w, epoch);
 	struct sp_event result;
@@ -112,10 +103,10 @@ static inline void app_release(struct apps *a, struct app *x, struct mo_window *
 		  "release: %d, as if a get was reading, and none ever has", rc);
 }
 
-static inline void app_post(struct apps *a, struct app *x)
+void app_post(struct apps *a, struct app *x)
 {
-	struct mo_window *w = app_window(a, x->c, !below(a, 20), below(a, 4) ? app_wants : NULL);
-	unsigned slot = (unsigned)below(a, APP_SLOTS), n;
+	struct mo_window *w = app_window(a, x->c, !app_below(a, 20), app_below(a, 4) ? app_wants : NULL);
+	unsigned slot = (unsigned)app_below(a, APP_SLOTS), n;
 	struct sp_event result;
 	struct mo_buffer *b;
 	int rc, should = 0;
@@ -126,17 +117,19 @@ static inline void app_post(struct apps *a, struct app *x)
 		struct mo_window *full = app_window(a, x->c, true, app_keeps);
 
 		if (full && mo_completes(full))
-			app_release(a, x, full, full->held[0]->epoch + below(a, mo_completes(full)));
+			app_release(a, x, full, full->held[0]->epoch + app_below(a, mo_completes(full)));
 		return;
 	}
 	if (!w || n == APP_SLOTS || w->posteds == MO_BUFFERS || w->helds > MO_HELD - 2 * MO_BUFFERS)
 		return;
 	b = calloc(1, sizeof(*b));
-	b->length = below(a, 4) ? 1 + below(a, APP_ROOM - 2 * APP_GUARD - 64) : 1 + below(a, 600);
-	b->at = APP_SLOT(slot) + APP_GUARD + below(a, 64);
-	b->line = below(a, 8) ? slot * 64 : MO_NOWHERE;
+	b->length = app_below(a, 4) ? 1 + app_below(a, APP_ROOM - 2 * APP_GUARD - 64) : 1 + app_below(a, 600);
+	b->at = APP_SLOT(slot) + APP_GUARD + app_below(a, 64);
+	b->line = app_below(a, 8) ? slot * 64 : MO_NOWHERE;
 	b->address = (uint64_t)(uintptr_t)(x->memory + b->at);
-	b->threshold = below(a, 3) ? 0 : w->flags & MO_OPS ? 1 + below(a, 5) : 1 + below(a, b->length + b->length / 8);
+	b->threshold = app_below(a, 3)	   ? 0
+		       : w->flags & MO_OPS ? 1 + app_below(a, 5)
+					   : 1 + app_below(a, b->length + b->length / 8);
 	b->mailbox = w->mailbox;
 	b->owner = &x->slot[slot];
 	if (w->closed)
@@ -165,9 +158,9 @@ static inline void app_post(struct apps *a, struct app *x)
 	w->posted[w->posteds++] = b;
 }
 
-static inline void app_operation(struct apps *a, struct app *x, bool get)
+void app_operation(struct apps *a, struct app *x, bool get)
 {
-	unsigned slot = (unsigned)below(a, APP_OPS), to = (unsigned)below(a, a->mo.contexts), n;
+	unsigned slot = (unsigned)app_below(a, APP_OPS), to = (unsigned)app_below(a, a->mo.contexts), n;
 	struct mo_window *w;
 	struct sp_event result;
 	struct op o = {.used = true, .get = get};
@@ -180,29 +173,37 @@ static inline void app_operation(struct apps *a, struct app *x, bool get)
 		to = (to + 1) % a->mo.contexts;
 	if (n == APP_OPS)
 		return;
-	w = below(a, 20) ? app_window(a, to, !below(a, 10), !below(a, 8) ? NULL : get ? app_tells : app_takes) : NULL;
+	w = app_below(a, 20) ? app_window(a, to, !app_below(a, 10),
+					  !app_below(a, 8) ? NULL
+					  : get		   ? app_tells
+							   : app_takes)
+			     : NULL;
 	o.to = to;
 	o.life = a->app[to].life;
 	o.number = (x->op[slot].number + 1) & UINT32_MAX;
 	o.order = ++x->order;
-	o.mailbox = w ? w->mailbox : below(a, 2) ? app_mailboxes[below(a, APP_KINDS)] : sp_random_next(&a->random);
-	o.key = w && below(a, 25) ? w->key : app_keys[below(a, 4)];
-	o.length = below(a, 3) ? below(a, 1500) : below(a, 2) ? below(a, APP_ROOM - 2 * APP_GUARD) : below(a, 3);
-	if (!below(a, 4)) {
+	o.mailbox = w		      ? w->mailbox
+		    : app_below(a, 2) ? app_mailboxes[app_below(a, APP_KINDS)]
+				      : sp_random_next(&a->random);
+	o.key = w && app_below(a, 25) ? w->key : app_keys[app_below(a, 4)];
+	o.length = app_below(a, 3)   ? app_below(a, 1500)
+		   : app_below(a, 2) ? app_below(a, APP_ROOM - 2 * APP_GUARD)
+				     : app_below(a, 3);
+	if (!app_below(a, 4)) {
 		const uint64_t mtu = a->mo.context[to].mtu;
 
-		o.length = mtu * (1 + below(a, 66)) - 1 + below(a, 3);
+		o.length = mtu * (1 + app_below(a, 66)) - 1 + app_below(a, 3);
 	}
 	o.length = o.length <= APP_ROOM - 2 * APP_GUARD ? o.length : APP_ROOM - 2 * APP_GUARD;
 	if (get) {
 		struct mo_buffer *b = w && w->helds ? w->held[w->helds - 1] : NULL;
 
 		room = b ? mo_length(w, b) : 0;
-		o.back = (unsigned)below(a, 4) ? 0 : (unsigned)below(a, 3);
+		o.back = (unsigned)app_below(a, 4) ? 0 : (unsigned)app_below(a, 3);
 		room = room < APP_ROOM - 2 * APP_GUARD ? room : APP_ROOM - 2 * APP_GUARD;
-		o.length = below(a, 20) && room ? below(a, room + 1) : o.length;
-		o.at = below(a, 20) ? below(a, (room > o.length ? room - o.length : 0) + 1)
-				    : sp_random_next(&a->random);
+		o.length = app_below(a, 20) && room ? app_below(a, room + 1) : o.length;
+		o.at = app_below(a, 20) ? app_below(a, (room > o.length ? room - o.length : 0) + 1)
+					: sp_random_next(&a->random);
 		rc = app_call(x, SP_RVMA_CMD_GET,
 			      APP_ARGS(x->mr->id | (uint64_t)(x->peer[to] - 1) << 32, APP_LAND(slot) + APP_GUARD,
 				       o.length, o.mailbox, o.key, o.at),
@@ -211,15 +212,15 @@ static inline void app_operation(struct apps *a, struct app *x, bool get)
 		room = w && w->posteds ? w->posted[0]->length : 4000;
 		if (w && w->flags & MO_MANAGED && w->posteds)
 			room -= w->posted[0]->tail;
-		if (below(a, 8) && o.length > room)
-			o.length = below(a, 3) ? below(a, room + 1) : room;
+		if (app_below(a, 8) && o.length > room)
+			o.length = app_below(a, 3) ? app_below(a, room + 1) : room;
 		o.at = w && w->flags & MO_MANAGED ? RVMA_W_APPEND
-		       : !below(a, 4)		  ? RVMA_W_APPEND
-						  : below(a, (room > o.length ? room - o.length : 0) + 1);
-		if (!below(a, 30))
-			o.at = below(a, 2) ? sp_random_next(&a->random) : UINT64_MAX - 1 - below(a, 100);
-		o.fence = !below(a, 12);
-		o.source = below(a, APP_SOURCE - APP_ROOM);
+		       : !app_below(a, 4)	  ? RVMA_W_APPEND
+						  : app_below(a, (room > o.length ? room - o.length : 0) + 1);
+		if (!app_below(a, 30))
+			o.at = app_below(a, 2) ? sp_random_next(&a->random) : UINT64_MAX - 1 - app_below(a, 100);
+		o.fence = !app_below(a, 12);
+		o.source = app_below(a, APP_SOURCE - APP_ROOM);
 		rc = app_call(x, SP_RVMA_CMD_PUT,
 			      APP_ARGS(x->source->id | (uint64_t)(x->peer[to] - 1) << 32, o.source, o.length, o.mailbox,
 				       o.key, o.at),
@@ -231,8 +232,8 @@ static inline void app_operation(struct apps *a, struct app *x, bool get)
 	x->op[slot] = o;
 }
 
-static inline void app_check_completed(struct apps *a, const struct mo_window *w, const struct mo_buffer *b,
-				       const struct sp_event *r)
+static void app_check_completed(struct apps *a, const struct mo_window *w, const struct mo_buffer *b,
+				const struct sp_event *r)
 {
 	APP_CHECK(a,
 		  r->arg[0] == b->address && r->arg[1] == mo_length(w, b) && r->arg[2] == b->flags &&
@@ -243,7 +244,7 @@ static inline void app_check_completed(struct apps *a, const struct mo_window *w
 		  U(mo_length(w, b)), U(b->flags), U(b->mailbox), U(b->epoch));
 }
 
-static inline void app_free_window(struct apps *a, struct app *x, struct mo_window *w)
+void app_free_window(struct apps *a, struct app *x, struct mo_window *w)
 {
 	struct sp_event result;
 	const int rc = app_call(x, SP_RVMA_CMD_FREE, APP_ARGS(w->id), 0, 0, &result);
@@ -255,8 +256,7 @@ static inline void app_free_window(struct apps *a, struct app *x, struct mo_wind
 		mo_window_freed(&a->mo, w);
 }
 
-/* inc_epoch, close, free, release, rewind, epoch. */
-static inline void app_manage(struct apps *a, struct app *x)
+void app_manage(struct apps *a, struct app *x)
 {
 	struct mo_window *w = app_window(a, x->c, true, NULL);
 	struct sp_event result;
@@ -266,10 +266,10 @@ static inline void app_manage(struct apps *a, struct app *x)
 
 	if (!w)
 		return;
-	epoch = w->helds && below(a, 4) ? w->held[0]->epoch + below(a, w->helds + 1)
-		: below(a, 2)		? below(a, w->epoch + 2)
-					: sp_random_next(&a->random);
-	switch (below(a, 16)) {
+	epoch = w->helds && app_below(a, 4) ? w->held[0]->epoch + app_below(a, w->helds + 1)
+		: app_below(a, 2)	    ? app_below(a, w->epoch + 2)
+					    : sp_random_next(&a->random);
+	switch (app_below(a, 16)) {
 	case 0 ... 5:
 		rc = app_call(x, SP_RVMA_CMD_INC_EPOCH, APP_ARGS(w->id), 0, 0, &result);
 		APP_CHECK(a,
@@ -281,7 +281,7 @@ static inline void app_manage(struct apps *a, struct app *x)
 			mo_leave(&a->mo, x->c, w, MO_PARTIAL);
 		break;
 	case 6:
-		if (below(a, 2))
+		if (app_below(a, 2))
 			break;
 		rc = app_call(x, SP_RVMA_CMD_CLOSE, APP_ARGS(w->id), 0, 0, &result);
 		APP_CHECK(a, rc == (w->closed ? -ESHUTDOWN : 0), "close: %d", rc);
@@ -289,7 +289,7 @@ static inline void app_manage(struct apps *a, struct app *x)
 			mo_close(&a->mo, x->c, w);
 		break;
 	case 7:
-		if (below(a, 2) && !w->closed)
+		if (app_below(a, 2) && !w->closed)
 			break;
 		app_free_window(a, x, w);
 		break;
@@ -314,5 +314,3 @@ static inline void app_manage(struct apps *a, struct app *x)
 			app_check_completed(a, w, b, &result);
 	}
 }
-
-#endif

@@ -1,35 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * RoCEv2 frames read and made byte by byte from the specifications: what the tests compare the NIC with. Includes
- * nothing of the project, so that a mistake in its wire headers is not repeated here.
- */
-#ifndef TESTS_PROPERTY_WIRE_H
-#define TESTS_PROPERTY_WIRE_H
+#include "wire.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-#include <zlib.h>
-
-#define WIRE_SEND_ONLY	    0x24 /* UC SEND Only */
-#define WIRE_WRITE_ONLY_IMM 0x2B /* UC RDMA WRITE Only with Immediate */
-#define WIRE_FRAME_MAX	    4500
-
-struct wire_packet {
-	bool ipv6, solicited, tos_clear;
-	uint8_t opcode, pad, ack_req, version;
-	uint16_t source_port, pkey;
-	uint32_t qp, psn;
-	const uint8_t *payload; /* after the BTH */
-	uint32_t len;		/* without pad and ICRC */
-	/* WRITE Only with Immediate */
-	uint64_t address;
-	uint32_t rkey, dma_len, immediate;
-	const uint8_t *body;
-	uint32_t body_len;
-};
-
-static inline uint64_t wire_get(const uint8_t *b, unsigned bytes)
+uint64_t wire_get(const uint8_t *b, unsigned bytes)
 {
 	uint64_t v = 0;
 
@@ -38,7 +10,7 @@ static inline uint64_t wire_get(const uint8_t *b, unsigned bytes)
 	return v;
 }
 
-static inline void wire_put(uint8_t *b, unsigned bytes, uint64_t v)
+void wire_put(uint8_t *b, unsigned bytes, uint64_t v)
 {
 	while (bytes--) {
 		b[bytes] = (uint8_t)v;
@@ -47,7 +19,7 @@ static inline void wire_put(uint8_t *b, unsigned bytes, uint64_t v)
 }
 
 /* Annex A17: CRC-32 over 64 ones and the packet from the IP header on, with the fields that routers change as ones. */
-static inline uint32_t wire_icrc(const uint8_t *ip, uint32_t bytes)
+static uint32_t wire_icrc(const uint8_t *ip, uint32_t bytes)
 {
 	uint8_t head[8 + 40 + 8 + 12];
 	const uint32_t l3 = ip[0] >> 4 == 6 ? 40 : 20, covered = l3 + 8 + 12;
@@ -71,8 +43,7 @@ static inline uint32_t wire_icrc(const uint8_t *ip, uint32_t bytes)
 	return (uint32_t)crc32(crc, ip + covered, bytes - covered);
 }
 
-/* False: no RoCEv2 frame, or one with lengths that do not fit together. */
-static inline bool wire_decode(const uint8_t *f, uint32_t len, struct wire_packet *w)
+bool wire_decode(const uint8_t *f, uint32_t len, struct wire_packet *w)
 {
 	uint32_t l3, total, udp;
 	const uint8_t *b;
@@ -118,12 +89,12 @@ static inline bool wire_decode(const uint8_t *f, uint32_t len, struct wire_packe
 	return true;
 }
 
-static inline uint32_t wire_ip_bytes(const uint8_t *f)
+static uint32_t wire_ip_bytes(const uint8_t *f)
 {
 	return f[14] >> 4 == 6 ? 40 + (uint32_t)wire_get(f + 18, 2) : (uint32_t)wire_get(f + 16, 2);
 }
 
-static inline bool wire_icrc_right(const uint8_t *f)
+bool wire_icrc_right(const uint8_t *f)
 {
 	const uint32_t bytes = wire_ip_bytes(f) - 4;
 	const uint8_t *at = f + 14 + bytes;
@@ -132,7 +103,7 @@ static inline bool wire_icrc_right(const uint8_t *f)
 	       ((uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24);
 }
 
-static inline void wire_icrc_set(uint8_t *f)
+void wire_icrc_set(uint8_t *f)
 {
 	const uint32_t bytes = wire_ip_bytes(f) - 4, crc = wire_icrc(f + 14, bytes);
 
@@ -140,21 +111,15 @@ static inline void wire_icrc_set(uint8_t *f)
 		f[14 + bytes + i] = (uint8_t)(crc >> 8 * i);
 }
 
-struct wire_address {
-	uint8_t mac[6], ip[16]; /* IPv4 mapped */
-};
-
-static inline bool wire_is4(const uint8_t ip[16])
+static bool wire_is4(const uint8_t ip[16])
 {
 	static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
 
 	return !memcmp(ip, mapped, 12);
 }
 
-/* A RoCEv2 frame; returns its length. payload: what follows the BTH. */
-static inline uint32_t wire_make(uint8_t *f, const struct wire_address *from, const struct wire_address *to,
-				 uint16_t source_port, uint8_t opcode, bool solicited, uint32_t qp, uint32_t psn,
-				 const uint8_t *payload, uint32_t len)
+uint32_t wire_make(uint8_t *f, const struct wire_address *from, const struct wire_address *to, uint16_t source_port,
+		   uint8_t opcode, bool solicited, uint32_t qp, uint32_t psn, const uint8_t *payload, uint32_t len)
 {
 	const bool four = wire_is4(to->ip);
 	const uint32_t l3 = four ? 20 : 40, pad = (4 - len % 4) % 4, total = l3 + 8 + 12 + len + pad + 4;
@@ -201,5 +166,3 @@ static inline uint32_t wire_make(uint8_t *f, const struct wire_address *from, co
 	wire_icrc_set(f);
 	return 14 + total;
 }
-
-#endif

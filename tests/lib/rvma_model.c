@@ -1,19 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What RVMA is, said once more and as plainly as can be: mailboxes, buckets of buffers, puts, gets, sessions. Made from
- * the rules (docs/rvma.md) and the wire format alone; knows nothing of the NIC. It is fed the packets in the order in
- * which a NIC received them and the commands that its application gave, and says what the application's memory, the
- * notifications and the status of every window and transfer must be.
- */
-#ifndef TESTS_PROPERTY_RVMA_MODEL_H
-#define TESTS_PROPERTY_RVMA_MODEL_H
+#include "rvma_model.h"
 
-#include "rvma_buckets.h"
-
-/* ---- transfers on their way in -------------------------------------------------------------------------------------
- */
-/* Not whole, and never will be. */
-static inline void mo_transfer_over(struct mo *m, struct mo_session *s, struct mo_transfer *t, enum mo_status why)
+void mo_transfer_over(struct mo *m, struct mo_session *s, struct mo_transfer *t, enum mo_status why)
 {
 	struct mo_buffer *b = t->buffer;
 
@@ -30,7 +18,7 @@ static inline void mo_transfer_over(struct mo *m, struct mo_session *s, struct m
 	mo_settle(m, s->owner, t->window);
 }
 
-static inline void mo_window_over(struct mo *m, unsigned c, struct mo_window *w, enum mo_status why)
+static void mo_window_over(struct mo *m, unsigned c, struct mo_window *w, enum mo_status why)
 {
 	for (struct mo_session *s = m->sessions; s; s = s->next)
 		for (struct mo_transfer *t = s->owner == c ? s->transfers : NULL; t; t = t->next)
@@ -38,8 +26,7 @@ static inline void mo_window_over(struct mo *m, unsigned c, struct mo_window *w,
 				mo_transfer_over(m, s, t, why);
 }
 
-/* b is the latest completed buffer again. What is open ends, what waited for that is handed over, then forgotten. */
-static inline void mo_rewind(struct mo *m, unsigned c, struct mo_window *w, struct mo_buffer *b)
+void mo_rewind(struct mo *m, unsigned c, struct mo_window *w, struct mo_buffer *b)
 {
 	mo_window_over(m, c, w, MO_REWOUND);
 	for (unsigned i = 0; i < w->helds; i++)
@@ -57,15 +44,13 @@ static inline void mo_rewind(struct mo *m, unsigned c, struct mo_window *w, stru
 	}
 }
 
-/* The window is there no more for puts and gets; what was posted is not notified. */
-static inline void mo_window_free(struct mo *m, unsigned c, struct mo_window *w)
+void mo_window_free(struct mo *m, unsigned c, struct mo_window *w)
 {
 	w->gone = w->closed = w->freeing = true;
 	mo_window_over(m, c, w, MO_CLOSED);
 }
 
-/* ... and now the buffers are the application's. */
-static inline void mo_window_freed(struct mo *m, struct mo_window *w)
+void mo_window_freed(struct mo *m, struct mo_window *w)
 {
 	w->freeing = false;
 	mo_hold_drop(m, w, 0, w->helds);
@@ -74,7 +59,7 @@ static inline void mo_window_freed(struct mo *m, struct mo_window *w)
 }
 
 /* Reserves the put's range, or says why not: a bit for each reason there is. */
-static inline uint64_t mo_begin(struct mo *m, unsigned c, struct mo_transfer *t)
+static uint64_t mo_begin(struct mo *m, unsigned c, struct mo_transfer *t)
 {
 	struct mo_window *w = mo_window_find(m, c, t->mailbox), *all = mo_window_catch_all(m, c);
 	struct mo_buffer *b;
@@ -115,7 +100,7 @@ static inline uint64_t mo_begin(struct mo *m, unsigned c, struct mo_transfer *t)
 }
 
 /* What a get asks for, or why not. */
-static inline uint64_t mo_read(struct mo *m, unsigned c, struct mo_transfer *t, uint32_t back)
+static uint64_t mo_read(struct mo *m, unsigned c, struct mo_transfer *t, uint32_t back)
 {
 	struct mo_window *w = mo_window_find(m, c, t->mailbox);
 	struct mo_buffer *b = NULL;
@@ -151,7 +136,7 @@ static inline uint64_t mo_read(struct mo *m, unsigned c, struct mo_transfer *t, 
 	return 0;
 }
 
-static inline struct mo_transfer *mo_transfer_find(struct mo_session *s, uint64_t number)
+struct mo_transfer *mo_transfer_find(struct mo_session *s, uint64_t number)
 {
 	for (struct mo_transfer *t = s ? s->transfers : NULL; t; t = t->next)
 		if (t->number == number)
@@ -159,7 +144,7 @@ static inline struct mo_transfer *mo_transfer_find(struct mo_session *s, uint64_
 	return NULL;
 }
 
-static inline struct mo_transfer *mo_transfer_of(struct mo_session *s, uint64_t block)
+static struct mo_transfer *mo_transfer_of(struct mo_session *s, uint64_t block)
 {
 	struct mo_transfer *last = NULL;
 
@@ -170,7 +155,7 @@ static inline struct mo_transfer *mo_transfer_of(struct mo_session *s, uint64_t 
 	return last && block - last->number <= (last->packets - 1) / RVMA_W_BLOCK ? last : NULL;
 }
 
-static inline bool mo_block_complete(struct mo_session *s, uint64_t block)
+static bool mo_block_complete(struct mo_session *s, uint64_t block)
 {
 	const struct mo_transfer *t = mo_transfer_of(s, block);
 
@@ -184,7 +169,7 @@ static inline bool mo_block_complete(struct mo_session *s, uint64_t block)
 }
 
 /* All before it has come, or is known to be of no use: then a fenced put may count. */
-static inline bool mo_passed(struct mo_session *s, uint64_t number)
+static bool mo_passed(struct mo_session *s, uint64_t number)
 {
 	for (uint64_t k = s->begin; k < number; k++) {
 		const struct mo_transfer *t = mo_transfer_of(s, k);
@@ -197,14 +182,14 @@ static inline bool mo_passed(struct mo_session *s, uint64_t number)
 }
 
 /* All before it is complete. */
-static inline bool mo_in_order(struct mo_session *s, uint64_t number)
+static bool mo_in_order(struct mo_session *s, uint64_t number)
 {
 	while (s->checked < number && (s->checked < s->begin || mo_block_complete(s, s->checked)))
 		s->checked++;
 	return s->checked >= number;
 }
 
-static inline struct mo_transfer *mo_transfer_new(struct mo *m, struct mo_session *s, const struct rvma_packet *p)
+static struct mo_transfer *mo_transfer_new(struct mo *m, struct mo_session *s, const struct rvma_packet *p)
 {
 	const uint32_t mtu = m->context[s->owner].mtu;
 	const uint32_t least = mtu < m->context[s->peer].mtu ? mtu : m->context[s->peer].mtu;
@@ -224,7 +209,7 @@ static inline struct mo_transfer *mo_transfer_new(struct mo *m, struct mo_sessio
 }
 
 /* PUT, GET, DATA. Returns the transfer. */
-static inline struct mo_transfer *mo_transfer_packet(struct mo *m, struct mo_session *s, const struct rvma_packet *p)
+static struct mo_transfer *mo_transfer_packet(struct mo *m, struct mo_session *s, const struct rvma_packet *p)
 {
 	const uint32_t mtu = m->context[s->owner].mtu;
 	const uint32_t least = mtu < m->context[s->peer].mtu ? mtu : m->context[s->peer].mtu;
@@ -302,9 +287,7 @@ static inline struct mo_transfer *mo_transfer_packet(struct mo *m, struct mo_ses
 	return t;
 }
 
-/* ---- sessions ------------------------------------------------------------------------------------------------------
- */
-static inline struct mo_session *mo_session_find(struct mo *m, unsigned owner, uint64_t token)
+struct mo_session *mo_session_find(struct mo *m, unsigned owner, uint64_t token)
 {
 	for (struct mo_session *s = m->sessions; s; s = s->next)
 		if (s->owner == owner && s->token == token)
@@ -312,7 +295,7 @@ static inline struct mo_session *mo_session_find(struct mo *m, unsigned owner, u
 	return NULL;
 }
 
-static inline struct mo_session *mo_session_current(struct mo *m, unsigned owner, unsigned peer)
+static struct mo_session *mo_session_current(struct mo *m, unsigned owner, unsigned peer)
 {
 	for (struct mo_session *s = m->sessions; s; s = s->next)
 		if (s->owner == owner && s->peer == peer && s->current)
@@ -320,7 +303,7 @@ static inline struct mo_session *mo_session_current(struct mo *m, unsigned owner
 	return NULL;
 }
 
-static inline void mo_session_over(struct mo *m, struct mo_session *s)
+static void mo_session_over(struct mo *m, struct mo_session *s)
 {
 	s->current = false;
 	s->dead = true;
@@ -328,7 +311,7 @@ static inline void mo_session_over(struct mo *m, struct mo_session *s)
 		mo_transfer_over(m, s, t, MO_GIVEN_UP);
 }
 
-static inline unsigned mo_context_of(const struct mo *m, uint32_t qp)
+unsigned mo_context_of(const struct mo *m, uint32_t qp)
 {
 	for (unsigned c = 0; c < m->contexts; c++)
 		if (m->context[c].qp == qp)
@@ -336,9 +319,7 @@ static inline unsigned mo_context_of(const struct mo *m, uint32_t qp)
 	return MO_CONTEXTS;
 }
 
-/* A packet that context c's NIC has received. session: which it belongs to, NULL: none. Returns its transfer. */
-static inline struct mo_transfer *mo_receive(struct mo *m, unsigned c, const struct rvma_packet *p,
-					     struct mo_session **session)
+struct mo_transfer *mo_receive(struct mo *m, unsigned c, const struct rvma_packet *p, struct mo_session **session)
 {
 	struct mo_session *s, *old;
 
@@ -372,7 +353,7 @@ static inline struct mo_transfer *mo_receive(struct mo *m, unsigned c, const str
 }
 
 /* Nothing may be acknowledged that has not come, nor refused that was not. */
-static inline void mo_ack(struct mo *m, struct mo_session *s, const struct rvma_packet *p)
+static void mo_ack(struct mo *m, struct mo_session *s, const struct rvma_packet *p)
 {
 	struct rvma_entry e;
 	struct rvma_ack a;
@@ -412,7 +393,7 @@ static inline void mo_ack(struct mo *m, struct mo_session *s, const struct rvma_
 	}
 }
 
-static inline void mo_nack(struct mo *m, struct mo_session *s, const struct rvma_packet *p)
+static void mo_nack(struct mo *m, struct mo_session *s, const struct rvma_packet *p)
 {
 	const struct mo_transfer *t = mo_transfer_find(s, p->transfer);
 
@@ -430,8 +411,7 @@ static inline void mo_nack(struct mo *m, struct mo_session *s, const struct rvma
 		 U(t ? t->reasons : 0));
 }
 
-/* A packet that context c's NIC sends to context `to`. Returns the session at the other end that it is of. */
-static inline struct mo_session *mo_send(struct mo *m, unsigned c, unsigned to, const struct rvma_packet *p)
+struct mo_session *mo_send(struct mo *m, unsigned c, unsigned to, const struct rvma_packet *p)
 {
 	struct mo_session *s;
 
@@ -452,8 +432,7 @@ static inline struct mo_session *mo_send(struct mo *m, unsigned c, unsigned to, 
 	return mo_session_find(m, to, p->token);
 }
 
-/* Context c has ended. */
-static inline void mo_context_over(struct mo *m, unsigned c)
+void mo_context_over(struct mo *m, unsigned c)
 {
 	struct mo_context *x = &m->context[c];
 
@@ -470,7 +449,7 @@ static inline void mo_context_over(struct mo *m, unsigned c)
 	}
 }
 
-static inline void mo_free(struct mo *m)
+void mo_free(struct mo *m)
 {
 	for (unsigned c = 0; c < m->contexts; c++) {
 		mo_context_over(m, c);
@@ -494,5 +473,3 @@ static inline void mo_free(struct mo *m)
 	}
 	memset(m, 0, sizeof(*m));
 }
-
-#endif

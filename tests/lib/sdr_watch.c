@@ -1,25 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What goes over the wires, as the taps see it: every packet that leaves is checked against the rules of the wire,
- * every packet that comes is noted. These notes, and nothing that the NIC says, are what receives are compared with.
- */
-#ifndef TESTS_PROPERTY_WATCH_H
-#define TESTS_PROPERTY_WATCH_H
+#include "sdr_watch.h"
 
-#include "params.h"
-
-static inline uint32_t *psn_slot(struct flow *f, uint32_t key, uint64_t **k)
+static uint32_t *psn_slot(struct flow *f, uint32_t key, uint64_t **k)
 {
-	uint32_t at = (key + 1) * 0x9E3779B1u % RIG_PSN_ROOM;
+	uint32_t at = (key + 1) * 0x9E3779B1u % PAIR_PSN_ROOM;
 
 	while (f->psn[at].key && f->psn[at].key != key + 1)
-		at = (at + 1) % RIG_PSN_ROOM;
+		at = (at + 1) % PAIR_PSN_ROOM;
 	*k = &f->psn[at].k;
 	return &f->psn[at].key;
 }
 
 /* The flow that a packet from end `from` belongs to: by QP number and key. */
-static inline struct flow *rig_flow(struct rig *r, unsigned from, uint32_t qp, uint32_t rkey)
+static struct flow *pair_flow(struct pair *r, unsigned from, uint32_t qp, uint32_t rkey)
 {
 	for (unsigned i = 0; i < r->conns; i++) {
 		const struct sdr_qp_info *to = &r->conn[i]->info[!from];
@@ -31,10 +24,10 @@ static inline struct flow *rig_flow(struct rig *r, unsigned from, uint32_t qp, u
 }
 
 /* All that one packet must look like, from the rules of the wire. */
-static inline void rig_check_packet(struct rig *r, struct flow *f, uint64_t k, const uint8_t *frame,
-				    const struct wire_packet *w)
+static void pair_check_packet(struct pair *r, struct flow *f, uint64_t k, const uint8_t *frame,
+			      const struct wire_packet *w)
 {
-	const struct rig_params *p = &r->p;
+	const struct pair_params *p = &r->p;
 	const struct out *m = &f->out[k];
 	const uint64_t id = k % p->slots, packet = w->immediate >> p->split.user & ((1ull << p->split.offset) - 1);
 	const uint64_t at = packet * p->mtu;
@@ -44,26 +37,26 @@ static inline void rig_check_packet(struct rig *r, struct flow *f, uint64_t k, c
 							 ((1ull << p->split.user) - 1))
 					    : 0;
 
-	RIG_CHECK(r, w->version == 0 && w->pkey == 0xFFFF && w->ack_req == 0 && w->pad == (4 - w->body_len % 4) % 4,
-		  "message %llu: TVer %u, P_Key 0x%x, AckReq 0x%x, pad %u of %u bytes", U(k), w->version, w->pkey,
-		  w->ack_req, w->pad, w->body_len);
-	RIG_CHECK(r,
-		  (uint64_t)w->immediate == ((id << (32 - p->split.id) & UINT32_MAX) | packet << p->split.user | user),
-		  "message %llu, packet %llu: immediate 0x%x", U(k), U(packet), w->immediate);
-	RIG_CHECK(r, w->address == id * p->max_bytes + at && w->dma_len == w->body_len && w->body_len == body,
-		  "message %llu, packet %llu: address %llu, DMALen %u, %u bytes of %llu", U(k), U(packet),
-		  U(w->address), w->dma_len, w->body_len, U(body));
-	RIG_CHECK(r, w->solicited == (at + body == m->length), "message %llu, packet %llu: SE is %d", U(k), U(packet),
-		  w->solicited);
-	RIG_CHECK(r, !memcmp(w->body, rig_source + m->source + at, body), "message %llu, packet %llu: wrong bytes",
-		  U(k), U(packet));
-	RIG_CHECK(r, wire_icrc_right(frame), "message %llu, packet %llu: wrong ICRC", U(k), U(packet));
+	PAIR_CHECK(r, w->version == 0 && w->pkey == 0xFFFF && w->ack_req == 0 && w->pad == (4 - w->body_len % 4) % 4,
+		   "message %llu: TVer %u, P_Key 0x%x, AckReq 0x%x, pad %u of %u bytes", U(k), w->version, w->pkey,
+		   w->ack_req, w->pad, w->body_len);
+	PAIR_CHECK(r,
+		   (uint64_t)w->immediate == ((id << (32 - p->split.id) & UINT32_MAX) | packet << p->split.user | user),
+		   "message %llu, packet %llu: immediate 0x%x", U(k), U(packet), w->immediate);
+	PAIR_CHECK(r, w->address == id * p->max_bytes + at && w->dma_len == w->body_len && w->body_len == body,
+		   "message %llu, packet %llu: address %llu, DMALen %u, %u bytes of %llu", U(k), U(packet),
+		   U(w->address), w->dma_len, w->body_len, U(body));
+	PAIR_CHECK(r, w->solicited == (at + body == m->length), "message %llu, packet %llu: SE is %d", U(k), U(packet),
+		   w->solicited);
+	PAIR_CHECK(r, !memcmp(w->body, pair_source + m->source + at, body), "message %llu, packet %llu: wrong bytes",
+		   U(k), U(packet));
+	PAIR_CHECK(r, wire_icrc_right(frame), "message %llu, packet %llu: wrong ICRC", U(k), U(packet));
 }
 
-static inline void rig_left(struct rig *r, unsigned end, const uint8_t *frame, const struct wire_packet *w, sp_time now)
+static void pair_left(struct pair *r, unsigned end, const uint8_t *frame, const struct wire_packet *w, sp_time now)
 {
-	const struct rig_params *p = &r->p;
-	struct flow *f = rig_flow(r, end, w->qp, w->rkey);
+	const struct pair_params *p = &r->p;
+	struct flow *f = pair_flow(r, end, w->qp, w->rkey);
 	const uint64_t lap = (uint64_t)p->slots * p->generations;
 	uint64_t k, *mapped;
 	uint32_t q, *key;
@@ -77,23 +70,23 @@ static inline void rig_left(struct rig *r, unsigned end, const uint8_t *frame, c
 	while (k < f->next_send && f->out[k].left == f->out[k].due)
 		k += lap;
 	if (k >= f->next_send) {
-		rig_fail(r, "a packet left of no message that is being sent: QP %u, immediate 0x%x", q, w->immediate);
+		pair_fail(r, "a packet left of no message that is being sent: QP %u, immediate 0x%x", q, w->immediate);
 		return;
 	}
-	rig_check_packet(r, f, k, frame, w);
-	RIG_CHECK(r, f->credit > k, "message %llu left, and clear-to-send had come for %llu", U(k), U(f->credit));
+	pair_check_packet(r, f, k, frame, w);
+	PAIR_CHECK(r, f->credit > k, "message %llu left, and clear-to-send had come for %llu", U(k), U(f->credit));
 	if (++f->out[k].left == f->out[k].due)
 		f->out[k].gone = now;
 	if (!f->psn_count[q]++)
 		f->psn_first[q] = w->psn;
-	RIG_CHECK(r, p->resolve || w->psn == ((f->psn_first[q] + f->psn_count[q] - 1) & 0xFFFFFF),
-		  "QP %u: PSN %u is not the next", q, w->psn);
+	PAIR_CHECK(r, p->resolve || w->psn == ((f->psn_first[q] + f->psn_count[q] - 1) & 0xFFFFFF),
+		   "QP %u: PSN %u is not the next", q, w->psn);
 	key = psn_slot(f, q << 24 | w->psn, &mapped);
 	*key = (q << 24 | w->psn) + 1;
 	*mapped = k;
 }
 
-static inline uint64_t rig_granted(struct flow *f)
+static uint64_t pair_granted(struct flow *f)
 {
 	struct sdr_qp_status status;
 
@@ -101,36 +94,34 @@ static inline uint64_t rig_granted(struct flow *f)
 	return status.granted;
 }
 
-static inline void rig_keep(struct rig *r, unsigned end, const uint8_t *frame, uint32_t len)
+static void pair_keep(struct pair *r, unsigned end, const uint8_t *frame, uint32_t len)
 {
 	struct kept *keep = &r->kept[r->kept_next];
 
-	if (len > WIRE_FRAME_MAX || !rig_chance(r, 0.3))
+	if (len > WIRE_FRAME_MAX || !pair_chance(r, 0.3))
 		return;
 	*keep = (struct kept){.end = end, .len = len};
 	memcpy(keep->frame, frame, len);
-	r->kept_next = (r->kept_next + 1) % RIG_KEPT;
-	r->kept_count = r->kept_count < RIG_KEPT ? r->kept_count + 1 : RIG_KEPT;
+	r->kept_next = (r->kept_next + 1) % PAIR_KEPT;
+	r->kept_count = r->kept_count < PAIR_KEPT ? r->kept_count + 1 : PAIR_KEPT;
 }
 
-static inline void rig_schedule_late(struct rig *r, unsigned end, sp_time now)
+static void pair_schedule_late(struct pair *r, unsigned end, sp_time now)
 {
 	const struct kept *keep;
 
 	if (!r->kept_count || r->injections >= 4096)
 		return;
-	keep = &r->kept[rig_below(r, r->kept_count)];
+	keep = &r->kept[pair_below(r, r->kept_count)];
 	if (keep->end != end)
 		return; /* it would have to go to the other NIC */
 	r->injections++;
 	tap_inject(&r->tap[end], keep->frame, keep->len, 1,
-		   now + rig_below(r, rig_chance(r, 0.5) ? r->p.network : 4 * r->p.life));
+		   now + pair_below(r, pair_chance(r, 0.5) ? r->p.network : 4 * r->p.life));
 }
 
-#define RIG_JUNK 2
-
 /* A copy with some bits wrong, or cut off. */
-static inline void rig_damage(struct rig *r, unsigned end, const uint8_t *frame, uint32_t len, sp_time now)
+static void pair_damage(struct pair *r, unsigned end, const uint8_t *frame, uint32_t len, sp_time now)
 {
 	uint8_t copy[WIRE_FRAME_MAX];
 	struct wire_packet w;
@@ -138,22 +129,22 @@ static inline void rig_damage(struct rig *r, unsigned end, const uint8_t *frame,
 	if (len > sizeof(copy))
 		return;
 	memcpy(copy, frame, len);
-	if (rig_chance(r, 0.3))
-		len = (uint32_t)rig_below(r, len + 1);
+	if (pair_chance(r, 0.3))
+		len = (uint32_t)pair_below(r, len + 1);
 	else
 		for (int i = 0; i < 3; i++)
-			copy[rig_below(r, len)] ^= (uint8_t)(1u << rig_below(r, 8));
+			copy[pair_below(r, len)] ^= (uint8_t)(1u << pair_below(r, 8));
 	/* What is still right, because the ICRC leaves the field out, is none. */
 	if (len && (!wire_decode(copy, len, &w) || !wire_icrc_right(copy)))
-		tap_inject(&r->tap[end], copy, len, RIG_JUNK, now + rig_below(r, 2 * r->p.network));
+		tap_inject(&r->tap[end], copy, len, PAIR_JUNK, now + pair_below(r, 2 * r->p.network));
 }
 
 /* A data packet is about to enter the receiver's NIC; false: it does not. */
-static inline bool rig_came(struct rig *r, unsigned end, const uint8_t *frame, uint32_t len,
-			    const struct wire_packet *w, uint64_t tag, sp_time now)
+static bool pair_came(struct pair *r, unsigned end, const uint8_t *frame, uint32_t len, const struct wire_packet *w,
+		      uint64_t tag, sp_time now)
 {
-	const struct rig_params *p = &r->p;
-	struct flow *f = rig_flow(r, !end, w->qp, w->rkey);
+	const struct pair_params *p = &r->p;
+	struct flow *f = pair_flow(r, !end, w->qp, w->rkey);
 	uint64_t k, *mapped, packet, stop;
 	struct in *m;
 	uint32_t q;
@@ -162,26 +153,26 @@ static inline bool rig_came(struct rig *r, unsigned end, const uint8_t *frame, u
 		return true;
 	q = w->qp - f->conn->info[end].qpn;
 	if (!*psn_slot(f, q << 24 | w->psn, &mapped)) {
-		rig_fail(r, "a packet came that never left");
+		pair_fail(r, "a packet came that never left");
 		return false;
 	}
 	k = *mapped;
 	m = &f->in[k];
 	if (tag) {
-		if (rig_granted(f) > k + (uint64_t)p->slots * p->generations)
+		if (pair_granted(f) > k + (uint64_t)p->slots * p->generations)
 			return false; /* later than what is promised to be told */
 		f->injected++;
 		f->injected_late += m->state == IN_DONE;
 	}
-	if (p->junk > 0 && rig_chance(r, p->junk))
-		rig_damage(r, end, frame, len, now);
+	if (p->junk > 0 && pair_chance(r, p->junk))
+		pair_damage(r, end, frame, len, now);
 	if (p->inject > 0) {
-		rig_keep(r, end, frame, len);
-		if (rig_chance(r, p->inject))
-			rig_schedule_late(r, end, now);
+		pair_keep(r, end, frame, len);
+		if (pair_chance(r, p->inject))
+			pair_schedule_late(r, end, now);
 	}
 	f->delivered++;
-	RIG_CHECK(r, m->state != IN_NONE, "message %llu came before its receive was posted", U(k));
+	PAIR_CHECK(r, m->state != IN_NONE, "message %llu came before its receive was posted", U(k));
 	packet = w->immediate >> p->split.user & ((1ull << p->split.offset) - 1);
 	stop = packet * p->mtu + w->body_len;
 	if (m->state == IN_NONE || m->state == IN_DONE) {
@@ -195,9 +186,9 @@ static inline bool rig_came(struct rig *r, unsigned end, const uint8_t *frame, u
 	}
 	if (m->state == IN_ASKED) {
 		/* The NIC has been told, or will be in its next poll: the packet lands, or is late. */
-		const bool known = bit_get(m->arrived, packet) || bit_get(m->window, packet);
+		const bool known = pair_bit_get(m->arrived, packet) || pair_bit_get(m->window, packet);
 
-		bit_set(m->window, packet);
+		pair_bit_set(m->window, packet);
 		f->duplicates_maybe += known;
 		f->placed_maybe += !known;
 		return true;
@@ -206,12 +197,12 @@ static inline bool rig_came(struct rig *r, unsigned end, const uint8_t *frame, u
 		m->fixed = true;
 		m->length = stop;
 	}
-	if (bit_get(m->arrived, packet)) {
+	if (pair_bit_get(m->arrived, packet)) {
 		m->duplicates++;
 		f->duplicates++;
 		return true;
 	}
-	bit_set(m->arrived, packet);
+	pair_bit_set(m->arrived, packet);
 	m->packets++;
 	f->placed++;
 	if (p->split.user) {
@@ -223,7 +214,7 @@ static inline bool rig_came(struct rig *r, unsigned end, const uint8_t *frame, u
 }
 
 /* Clear-to-send: 8 bytes magic, version, type, length; the nonces; the count. */
-static inline bool rig_cts(struct rig *r, unsigned end, bool in, const uint8_t *frame, const struct wire_packet *w)
+static bool pair_cts(struct pair *r, unsigned end, bool in, const uint8_t *frame, const struct wire_packet *w)
 {
 	uint64_t count;
 
@@ -239,45 +230,38 @@ static inline bool rig_cts(struct rig *r, unsigned end, bool in, const uint8_t *
 		    wire_get(w->payload + 8, 8) != c->info[!receiver].nonce ||
 		    wire_get(w->payload + 16, 8) != c->info[receiver].nonce)
 			continue;
-		if (in && r->p.cts_loss > 0 && rig_chance(r, r->p.cts_loss))
+		if (in && r->p.cts_loss > 0 && pair_chance(r, r->p.cts_loss))
 			return false;
-		RIG_CHECK(r, count <= f->next_post, "clear-to-send for %llu, and %llu were posted", U(count),
-			  U(f->next_post));
+		PAIR_CHECK(r, count <= f->next_post, "clear-to-send for %llu, and %llu were posted", U(count),
+			   U(f->next_post));
 		f->cts_seen += in;
 		if (in && c->connected[end] && count > f->credit)
 			f->credit = count;
-		RIG_CHECK(r, wire_icrc_right(frame), "clear-to-send with a wrong ICRC");
+		PAIR_CHECK(r, wire_icrc_right(frame), "clear-to-send with a wrong ICRC");
 	}
 	return true;
 }
 
-struct rig_end {
-	struct rig *rig;
-	unsigned end;
-};
-
-static inline bool rig_seen(void *arg, bool in, const uint8_t *frame, uint32_t len, uint64_t tag, sp_time now)
+bool pair_seen(void *arg, bool in, const uint8_t *frame, uint32_t len, uint64_t tag, sp_time now)
 {
-	struct rig *r = ((struct rig_end *)arg)->rig;
-	const unsigned end = ((struct rig_end *)arg)->end;
+	struct pair *r = ((struct pair_end *)arg)->rig;
+	const unsigned end = ((struct pair_end *)arg)->end;
 	struct wire_packet w;
 
-	if (tag == RIG_JUNK)
+	if (tag == PAIR_JUNK)
 		return true;
 	if (!wire_decode(frame, len, &w))
 		return true; /* ARP, neighbour discovery */
 	if (in && r->lose && r->lose(r, end, &w, now))
 		return false;
 	if (w.opcode == WIRE_SEND_ONLY)
-		return rig_cts(r, end, in, frame, &w);
+		return pair_cts(r, end, in, frame, &w);
 	if (w.opcode != WIRE_WRITE_ONLY_IMM) {
-		rig_fail(r, "a packet with opcode 0x%x", w.opcode);
+		pair_fail(r, "a packet with opcode 0x%x", w.opcode);
 		return true;
 	}
 	if (in)
-		return rig_came(r, end, frame, len, &w, tag, now);
-	rig_left(r, end, frame, &w, now);
+		return pair_came(r, end, frame, len, &w, tag, now);
+	pair_left(r, end, frame, &w, now);
 	return true;
 }
-
-#endif

@@ -1,77 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A network of its own for the reliability core: events in virtual time, nothing of the NIC; and what is checked all
- * the time. A failing seed is named, and reruns alone with SPINDLE_SEED.
- */
-#ifndef TESTS_PROPERTY_RELIABILITY_NET_H
-#define TESTS_PROPERTY_RELIABILITY_NET_H
+#include "reliability_net.h"
 
-#include "../lib/suite.h"
-
-#include "../../handlers/reliability/receiver.h"
-#include "../../handlers/reliability/sender.h"
-#include "../../testbed/random.h"
-
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define MESSAGES 64 /* in flight at most */
-#define UNITS	 512
-#define DATAGRAM 1024
-
-struct event {
-	sp_time at;
-	uint64_t order, message, poll;					/* poll: that an ACK answers */
-	enum { ARRIVES_UNIT, ARRIVES_POLL, IS_READ, ARRIVES_ACK } kind; /* IS_READ: a poll, by who answers */
-	uint32_t unit;
-	size_t len;
-	uint8_t bytes[DATAGRAM];
-};
-
-struct net {
-	uint64_t seed;
-	bool failed;
-	struct sp_random random;
-	sp_time now, delay, jitter;
-	double data_loss, control_loss, duplicate;
-	bool dead;    /* nothing arrives any more */
-	sp_time away; /* until then the receiver takes nothing; it lies there */
-	sp_time idle; /* who answers looks every so long; the latest poll is answered, with what has come till then */
-	bool waiting;
-	struct sp_rel_asked question;
-	struct event **heap;
-	size_t events, room;
-	uint64_t order, data_lost, data_sent;
-
-	struct sp_rel_config config;
-	struct sp_rel_sender sender;
-	void *memory;
-	uint64_t unit_bits;
-	size_t ack_room;
-	uint32_t units[4096]; /* of every message started */
-	uint64_t started, finished, to_start, failures, refusals;
-	sp_time last_left;
-	unsigned told;
-
-	struct sp_rel_receiver receiver;
-	uint64_t base, highest;
-	uint64_t have[4096][UNITS / 64];
-	uint32_t came[4096];
-	bool forged;			    /* answers come that nobody gave */
-	bool denies, refuses;		    /* the receiver says that nothing has come; that it takes no more */
-	bool untold;			    /* nor does it say what has come unless it is asked */
-	sp_time proof;			    /* not 0: of the polls that leave from then on, */
-	uint64_t proof_polls;		    /* ... of which the first has this number, */
-	unsigned polls_lost, answers_lost;  /* ... these are lost, or the answers to them; bit 0: the first */
-	uint64_t answered;		    /* highest poll that an answer named */
-	uint64_t polls;			    /* sent */
-	uint64_t polls_before[4096][UNITS]; /* the unit was last sent */
-};
-
-static void __attribute__((format(printf, 3, 4))) expect(struct net *n, bool right, const char *format, ...)
+void __attribute__((format(printf, 3, 4))) net_expect(struct net *n, bool right, const char *format, ...)
 {
 	va_list list;
 
@@ -85,13 +15,12 @@ static void __attribute__((format(printf, 3, 4))) expect(struct net *n, bool rig
 	putchar('\n');
 }
 
-static uint64_t below(struct net *n, uint64_t bound)
+uint64_t net_below(struct net *n, uint64_t bound)
 {
 	return sp_random_next(&n->random) % bound;
 }
 
-/* ---- the network ---- */
-static bool before(const struct event *a, const struct event *b)
+bool before(const struct event *a, const struct event *b)
 {
 	return a->at != b->at ? a->at < b->at : a->order < b->order;
 }
@@ -112,7 +41,7 @@ static void push(struct net *n, const struct event *e)
 	n->heap[i] = copy;
 }
 
-static struct event *pop(struct net *n)
+struct event *net_pop(struct net *n)
 {
 	struct event *first = n->heap[0], *last = n->heap[--n->events];
 	size_t i = 0, child;
@@ -136,7 +65,7 @@ static void transmit(struct net *n, struct event *e, sp_time left, bool control)
 	n->data_sent += !control;
 	n->data_lost += lost && !control;
 	for (int i = 0; i < (lost ? 0 : again ? 2 : 1); i++) {
-		e->at = left + n->delay + (n->jitter ? below(n, n->jitter + 1) : 0);
+		e->at = left + n->delay + (n->jitter ? net_below(n, n->jitter + 1) : 0);
 		push(n, e);
 	}
 }
@@ -148,7 +77,7 @@ static bool chosen(const struct net *n, unsigned these, uint64_t poll)
 	       these >> (poll - n->proof_polls) & 1;
 }
 
-static void answer(struct net *n, const struct sp_rel_asked *asked)
+void answer(struct net *n, const struct sp_rel_asked *asked)
 {
 	struct event e = {.kind = ARRIVES_ACK, .poll = asked ? asked->poll : 0};
 	struct sp_rel_ack_maker m;
@@ -168,7 +97,7 @@ static void answer(struct net *n, const struct sp_rel_asked *asked)
 		if (n->came[k] && !sp_rel_ack_add(&m, k, n->came[k] == n->units[k] ? NULL : n->have[k], n->units[k]))
 			break;
 	e.len = sp_rel_ack_end(&m);
-	expect(n, e.len <= n->ack_room, "an ACK of %zu bytes", e.len);
+	net_expect(n, e.len <= n->ack_room, "an ACK of %zu bytes", e.len);
 	transmit(n, &e, n->now, true);
 }
 
@@ -185,7 +114,7 @@ static void unit_arrives(struct net *n, uint64_t message, uint32_t unit)
 		answer(n, NULL);
 }
 
-static void arrive(struct net *n, const struct event *e)
+void net_arrive(struct net *n, const struct event *e)
 {
 	struct sp_rel_asked asked;
 	struct event later = *e;
@@ -202,7 +131,7 @@ static void arrive(struct net *n, const struct event *e)
 		break;
 	case ARRIVES_POLL:
 		rc = sp_rel_poll_take(&n->receiver, e->bytes, e->len, &asked);
-		expect(n, rc == 0, "sp_rel_poll_take says %d", rc);
+		net_expect(n, rc == 0, "sp_rel_poll_take says %d", rc);
 		if (!n->idle) {
 			answer(n, &asked);
 			break;
@@ -221,7 +150,7 @@ static void arrive(struct net *n, const struct event *e)
 		break;
 	case ARRIVES_ACK:
 		rc = sp_rel_ack(&n->sender, e->bytes, e->len, n->now);
-		expect(n, rc == 0, "sp_rel_ack says %d", rc);
+		net_expect(n, rc == 0, "sp_rel_ack says %d", rc);
 		n->answered = e->poll > n->answered ? e->poll : n->answered;
 		break;
 	}
@@ -235,26 +164,26 @@ static void collect(struct net *n)
 		if (state != SP_REL_DONE && state != SP_REL_FAILED && state != SP_REL_REFUSED)
 			continue;
 		if (state == SP_REL_DONE)
-			expect(n, n->came[k] == n->units[k], "message %llu is done with %u of %u units",
-			       (unsigned long long)k, n->came[k], n->units[k]);
+			net_expect(n, n->came[k] == n->units[k], "message %llu is done with %u of %u units",
+				   (unsigned long long)k, n->came[k], n->units[k]);
 		n->failures += state == SP_REL_FAILED;
 		n->refusals += state == SP_REL_REFUSED;
 		if (state == SP_REL_REFUSED)
-			expect(n, sp_rel_reason(&n->sender, k) == 1 + k % 200, "message %llu refused for %u",
-			       (unsigned long long)k, sp_rel_reason(&n->sender, k));
+			net_expect(n, sp_rel_reason(&n->sender, k) == 1 + k % 200, "message %llu refused for %u",
+				   (unsigned long long)k, sp_rel_reason(&n->sender, k));
 		n->finished++;
-		expect(n, !sp_rel_release(&n->sender, k), "release");
+		net_expect(n, !sp_rel_release(&n->sender, k), "release");
 	}
 }
 
-static void step(struct net *n)
+void net_step(struct net *n)
 {
 	struct sp_rel_next next;
 	uint64_t number, sends = 0;
 
 	collect(n);
 	while (n->started < n->to_start && !sp_rel_start(&n->sender, n->units[n->started], n->now, &number)) {
-		expect(n, number == n->started, "number");
+		net_expect(n, number == n->started, "number");
 		n->started++;
 	}
 	for (sp_rel_next(&n->sender, n->now, &next); next.what != SP_REL_NOTHING && !n->failed;
@@ -264,7 +193,7 @@ static void step(struct net *n)
 				  .unit = next.unit,
 				  .len = sizeof(next.poll)};
 
-		expect(n, sends++ < 1000000, "sending does not end");
+		net_expect(n, sends++ < 1000000, "sending does not end");
 		sp_rel_sent(&n->sender, &next, n->unit_bits, n->now);
 		if (next.what == SP_REL_ASK) {
 			n->polls++;
@@ -275,42 +204,42 @@ static void step(struct net *n)
 				transmit(n, &e, n->now, true);
 			continue;
 		}
-		expect(n, next.unit < n->units[next.message], "unit %u of %u", next.unit, n->units[next.message]);
-		expect(n,
-		       next.what == SP_REL_UNIT || n->forged || n->answered > n->polls_before[next.message][next.unit],
-		       "unit %u goes again, and no poll after it was answered", next.unit);
+		net_expect(n, next.unit < n->units[next.message], "unit %u of %u", next.unit, n->units[next.message]);
+		net_expect(n,
+			   next.what == SP_REL_UNIT || n->forged ||
+				   n->answered > n->polls_before[next.message][next.unit],
+			   "unit %u goes again, and no poll after it was answered", next.unit);
 		n->polls_before[next.message][next.unit] = n->polls;
 		if (n->config.rate)
-			expect(n, n->sender.left >= n->last_left + n->unit_bits * SP_SEC / n->config.rate,
-			       "faster than the rate");
+			net_expect(n, n->sender.left >= n->last_left + n->unit_bits * SP_SEC / n->config.rate,
+				   "faster than the rate");
 		n->last_left = n->sender.left;
 		transmit(n, &e, n->sender.left, false);
 	}
 }
 
-static void open_net(struct net *n)
+void net_open(struct net *n)
 {
 	const size_t bytes = sp_rel_sender_bytes(&n->config);
 
 	n->memory = calloc(1, bytes);
-	expect(n, bytes && !sp_rel_sender_init(&n->sender, &n->config, n->memory), "sp_rel_sender_init");
+	net_expect(n, bytes && !sp_rel_sender_init(&n->sender, &n->config, n->memory), "sp_rel_sender_init");
 }
 
-static void close_net(struct net *n)
+void net_close_net(struct net *n)
 {
 	while (n->events)
-		free(pop(n));
+		free(net_pop(n));
 	free(n->heap);
 	free(n->memory);
 	free(n);
 }
 
-/* Until everything is finished, or that time; woken by what arrives and by deadlines alone. */
-static void run_to(struct net *n, sp_time limit)
+void net_run_to(struct net *n, sp_time limit)
 {
 	uint64_t turns = 0;
 
-	for (step(n); n->finished < n->to_start && !n->failed; step(n)) {
+	for (net_step(n); n->finished < n->to_start && !n->failed; net_step(n)) {
 		sp_time next = sp_rel_deadline(&n->sender);
 
 		collect(n);
@@ -318,9 +247,9 @@ static void run_to(struct net *n, sp_time limit)
 			break;
 		if (n->events && n->heap[0]->at < next)
 			next = n->heap[0]->at;
-		expect(n, next != SP_NEVER, "nothing will happen any more, %llu of %llu messages are open",
-		       (unsigned long long)(n->to_start - n->finished), (unsigned long long)n->to_start);
-		expect(n, turns++ < 50000000, "no end");
+		net_expect(n, next != SP_NEVER, "nothing will happen any more, %llu of %llu messages are open",
+			   (unsigned long long)(n->to_start - n->finished), (unsigned long long)n->to_start);
+		net_expect(n, turns++ < 50000000, "no end");
 		if (n->failed)
 			break;
 		if (next > limit) {
@@ -329,47 +258,47 @@ static void run_to(struct net *n, sp_time limit)
 		}
 		n->now = next > n->now ? next : n->now;
 		while (n->events && n->heap[0]->at <= n->now) {
-			struct event *e = pop(n);
+			struct event *e = net_pop(n);
 
-			arrive(n, e);
+			net_arrive(n, e);
 			free(e);
 		}
 	}
 }
 
-static void run(struct net *n)
+void net_run(struct net *n)
 {
-	run_to(n, SP_NEVER);
+	net_run_to(n, SP_NEVER);
 }
 
-static struct net *random_net(uint64_t seed)
+struct net *net_random_net(uint64_t seed)
 {
 	struct net *n = calloc(1, sizeof(*n));
 	const sp_time delays[] = {SP_US, 50 * SP_US, SP_MS, 12500 * SP_US};
 
 	n->seed = seed;
 	sp_random_seed(&n->random, seed, 0);
-	n->now = below(n, 2) ? 0 : below(n, SP_SEC);
-	n->delay = delays[below(n, 4)];
-	n->unit_bits = 8 * (64 + below(n, 65536));
-	n->ack_room = SP_REL_ACK_LEAST + below(n, DATAGRAM - SP_REL_ACK_LEAST + 1);
-	n->config = (struct sp_rel_config){.scheme = below(n, 2) ? SP_REL_NACK : SP_REL_RTO,
-					   .rtt = below(n, 2)	? 2 * n->delay
-						  : below(n, 2) ? 0
-								: n->delay / 5 + 1,
-					   .rate = below(n, 4) ? 1000000000ull << below(n, 8) : 0,
+	n->now = net_below(n, 2) ? 0 : net_below(n, SP_SEC);
+	n->delay = delays[net_below(n, 4)];
+	n->unit_bits = 8 * (64 + net_below(n, 65536));
+	n->ack_room = SP_REL_ACK_LEAST + net_below(n, DATAGRAM - SP_REL_ACK_LEAST + 1);
+	n->config = (struct sp_rel_config){.scheme = net_below(n, 2) ? SP_REL_NACK : SP_REL_RTO,
+					   .rtt = net_below(n, 2)   ? 2 * n->delay
+						  : net_below(n, 2) ? 0
+								    : n->delay / 5 + 1,
+					   .rate = net_below(n, 4) ? 1000000000ull << net_below(n, 8) : 0,
 					   .timeout = 1000 * SP_SEC,
-					   .polls = below(n, 2) ? 0 : 1 + (uint32_t)below(n, 128),
-					   .messages = 1u << below(n, 7),
+					   .polls = net_below(n, 2) ? 0 : 1 + (uint32_t)net_below(n, 128),
+					   .messages = 1u << net_below(n, 7),
 					   .units = UNITS,
-					   .in_flight = 16u << below(n, 8)};
-	n->to_start = 1 + below(n, 40);
+					   .in_flight = 16u << net_below(n, 8)};
+	n->to_start = 1 + net_below(n, 40);
 	for (uint64_t k = 0; k < 4096; k++)
-		n->units[k] = 1 + (uint32_t)below(n, below(n, 2) ? 8 : UNITS);
+		n->units[k] = 1 + (uint32_t)net_below(n, net_below(n, 2) ? 8 : UNITS);
 	return n;
 }
 
-static unsigned seeds(unsigned few)
+unsigned net_seeds(unsigned few)
 {
 	if (getenv("SPINDLE_LONG"))
 		return 50 * few;
@@ -379,5 +308,3 @@ static unsigned seeds(unsigned few)
 	return few;
 #endif
 }
-
-#endif

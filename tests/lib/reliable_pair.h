@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two NICs, a bad link between them, and connections whose host programs send and receive reliably in both directions,
+ * in virtual time, woken by NICs and deadlines alone. One seed is one run.
+ */
+#ifndef TESTS_RELIABLE_PAIR_H
+#define TESTS_RELIABLE_PAIR_H
+
+#include <sys/socket.h>
+#include "reliable_hosts.h"
+#include "seeds.h"
+
+/* One end of a connection. qpn 0: any. */
+void rel_end_open(struct rel *p, struct conn *c, unsigned e, uint32_t qpn);
+/* All that it held is free again. */
+void rel_end_close(struct rel *p, struct conn *c, unsigned e);
+void rel_conn_connect(struct rel *p, struct conn *c, unsigned e);
+void rel_conn_open(struct rel *p, struct conn *c);
+void rel_open(struct rel *p);
+/* Until all is over. */
+void rel_run(struct rel *p);
+/* Everything can be let go of: all that was used is free again. */
+void rel_close(struct rel *p);
+/* Runs one(p) for `count` seeds. */
+void rel_over_seeds(const char *rule, unsigned count, void (*one)(struct rel *p));
+
+#endif
