@@ -1,42 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A handler alone: loaded from its shared object, with stand-ins for the NIC's calls, and packets made by hand. */
-#ifndef TESTS_ALONE_H
-#define TESTS_ALONE_H
+#include "plugin_alone.h"
 
-#include "../../handlers/spindle-handler.h"
+const struct sp_handler *plugin_handler;
 
-#include <dlfcn.h>
-#include <sched.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-
-#include "../lib/suite.h"
-
-enum { WORKERS = 2, SLMP = 12, UDP_AT = 34, DATA_AT = 42 };
-
-/* ---- the NIC's calls -------------------------------------------------------------------------------------------- */
-static const struct sp_handler *handler;
 static struct {
 	const char *name, *text;
 	uint64_t value;
-} set[8];
+} plugin_set[8];
+
 static void *allocation[16];
 static unsigned allocations;
-static struct sp_mem area;
-static atomic_uint events, kept, released, sent;
+
+struct sp_mem plugin_area;
+
+atomic_uint plugin_events, plugin_kept, plugin_released, plugin_sent;
 
 void sp_handler_register(const struct sp_handler *h)
 {
-	handler = h;
+	plugin_handler = h;
 }
 
 static const char *text_of(const char *name)
 {
-	const struct sp_param *p = handler->params;
+	const struct sp_param *p = plugin_handler->params;
 
 	for (unsigned i = 0; i < 8; i++)
-		if (set[i].name && !strcmp(set[i].name, name))
-			return set[i].text;
+		if (plugin_set[i].name && !strcmp(plugin_set[i].name, name))
+			return plugin_set[i].text;
 	while (strcmp(p->name, name))
 		p++;
 	return p->fallback;
@@ -64,14 +54,14 @@ uint64_t sp_param_uint(struct sp_ctx *c, const char *name)
 	return n;
 }
 
-static char failure[256]; /* "parameter: what is wrong" */
+char plugin_failure[256]; /* "parameter: what is wrong" */
 
 int sp_fail(struct sp_ctx *c, int err, const char *param, const char *format, ...)
 {
-	const int len = snprintf(failure, sizeof(failure), "%s: ", param);
+	const int len = snprintf(plugin_failure, sizeof(plugin_failure), "%s: ", param);
 	va_list ap;
 	va_start(ap, format);
-	vsnprintf(failure + len, sizeof(failure) - (size_t)len, format, ap);
+	vsnprintf(plugin_failure + len, sizeof(plugin_failure) - (size_t)len, format, ap);
 	va_end(ap);
 	return -err;
 }
@@ -98,8 +88,8 @@ int sp_messages_limit(struct sp_ctx *c, uint32_t n, sp_time idle)
 
 const struct sp_mem *sp_host_area(struct sp_ctx *c, uint64_t bytes)
 {
-	area = (struct sp_mem){.base = sp_alloc(c, bytes), .len = bytes};
-	return &area;
+	plugin_area = (struct sp_mem){.base = sp_alloc(c, bytes), .len = bytes};
+	return &plugin_area;
 }
 
 void sp_dma_fault(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, uint64_t len)
@@ -132,42 +122,43 @@ int sp_dma_store64(struct sp_ctx *c, const struct sp_mem *m, uint64_t offset, ui
 
 int sp_event_post(struct sp_ctx *c, const struct sp_event *e)
 {
-	events++;
+	plugin_events++;
 	return 0;
 }
 
 int sp_packet_keep(struct sp_ctx *c, struct sp_packet *p)
 {
-	kept++;
+	plugin_kept++;
 	sched_yield(); /* the other worker's turn, in the middle of payload() */
 	return 0;
 }
 
 void sp_packet_release(struct sp_ctx *c, void *buf)
 {
-	released += buf != NULL;
+	plugin_released += buf != NULL;
 }
 
-#ifndef ALONE_SENDS	   /* else the test says what becomes of a frame */
-static uint8_t order[256]; /* first payload byte of each frame sent */
+uint8_t order[256]; /* first payload byte of each frame sent */
 
-int sp_send_frame(struct sp_ctx *c, uint16_t port, const void *frame, uint32_t len)
+__attribute__((weak)) int sp_send_frame(struct sp_ctx *c, uint16_t port, const void *frame, uint32_t len)
 {
-	order[sent++] = ((const uint8_t *)frame)[DATA_AT + SLMP];
+	order[plugin_sent++] = ((const uint8_t *)frame)[DATA_AT + SLMP];
 	return 0;
 }
-#endif
 
 int sp_timer_arm(struct sp_ctx *c, struct sp_timer *t, sp_time at)
 {
 	return 0;
 }
 
-/* ---- contexts, packets ------------------------------------------------------------------------------------------ */
-static struct sp_ctx ctx[WORKERS];
-static uint64_t counted[WORKERS][64];
-static void *state;
-static const char *directory;
+struct sp_ctx plugin_ctx[WORKERS];
+
+uint64_t plugin_counted[WORKERS][64];
+
+void *plugin_state;
+
+const char *plugin_directory;
+
 static void *object;
 
 /* Loads NAME.so, attaches it with parameters: name, text; returns what attach() says. */
@@ -177,28 +168,28 @@ static int attached(const char *name, va_list ap)
 
 	while (allocations)
 		free(allocation[--allocations]);
-	snprintf(path, sizeof(path), "%s/%s.so", directory, name);
-	handler = NULL;
+	snprintf(path, sizeof(path), "%s/%s.so", plugin_directory, name);
+	plugin_handler = NULL;
 	if (object)
 		dlclose(object);
 	object = dlopen(path, RTLD_LAZY); /* its constructor registers it */
 	if (!object)
 		printf("# %s\n", dlerror());
 	CU_ASSERT_PTR_NOT_NULL_FATAL(object);
-	memset(set, 0, sizeof(set));
-	for (unsigned i = 0; (set[i].name = va_arg(ap, const char *)); i++)
-		set[i].text = va_arg(ap, const char *);
-	memset(counted, 0, sizeof(counted));
-	events = kept = released = sent = 0;
-	CU_ASSERT_PTR_NOT_NULL_FATAL(handler);
-	state = sp_alloc(NULL, handler->ctx_size);
+	memset(plugin_set, 0, sizeof(plugin_set));
+	for (unsigned i = 0; (plugin_set[i].name = va_arg(ap, const char *)); i++)
+		plugin_set[i].text = va_arg(ap, const char *);
+	memset(plugin_counted, 0, sizeof(plugin_counted));
+	plugin_events = plugin_kept = plugin_released = plugin_sent = 0;
+	CU_ASSERT_PTR_NOT_NULL_FATAL(plugin_handler);
+	plugin_state = sp_alloc(NULL, plugin_handler->ctx_size);
 	for (uint16_t i = 0; i < WORKERS; i++)
-		ctx[i] = (struct sp_ctx){.state = state, .counters = counted[i], .worker = i, .workers = WORKERS};
-	return handler->attach(&ctx[0]);
+		plugin_ctx[i] = (struct sp_ctx){
+			.state = plugin_state, .counters = plugin_counted[i], .worker = i, .workers = WORKERS};
+	return plugin_handler->attach(&plugin_ctx[0]);
 }
 
-/* name, text, ... NULL. */
-static void setup(const char *name, ...)
+void plugin_setup(const char *name, ...)
 {
 	va_list ap;
 
@@ -207,33 +198,27 @@ static void setup(const char *name, ...)
 	va_end(ap);
 }
 
-/* `failure` says why. */
-static bool refused(const char *name, ...)
+bool plugin_refused(const char *name, ...)
 {
 	va_list ap;
 	int err;
 
-	failure[0] = 0;
+	plugin_failure[0] = 0;
 	va_start(ap, name);
 	err = attached(name, ap);
 	va_end(ap);
 	return err == -EINVAL;
 }
 
-static void put32(uint8_t *b, uint32_t n)
+void put32(uint8_t *b, uint32_t n)
 {
 	const uint8_t bytes[] = {n >> 24, n >> 16, n >> 8, n};
 
 	memcpy(b, bytes, 4);
 }
 
-struct wire {
-	uint8_t frame[1200];
-};
-
-/* An SLMP packet of words that are all `word`; w holds it. */
-static struct sp_packet slmp(struct wire *w, bool last, uint16_t user, uint32_t message, uint32_t offset,
-			     uint32_t words, uint32_t word)
+struct sp_packet slmp(struct wire *w, bool last, uint16_t user, uint32_t message, uint32_t offset, uint32_t words,
+		      uint32_t word)
 {
 	uint8_t *data = w->frame + DATA_AT;
 
@@ -253,5 +238,3 @@ static struct sp_packet slmp(struct wire *w, bool last, uint16_t user, uint32_t 
 				  .flags = SP_PKT_UDP,
 				  .buf = w};
 }
-
-#endif
