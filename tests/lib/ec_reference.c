@@ -194,3 +194,5 @@ unsigned ec_run(struct ec_code *c, uint64_t budget)
 		slices++;
 	return slices;
 }
+
+const uint64_t NOTHING[SP_EC_WORDS];

@@ -57,4 +57,6 @@ void ec_code_free(struct ec_code *c);
 /* To the end, in slices; returns how many. */
 unsigned ec_run(struct ec_code *c, uint64_t budget);
 
+extern const uint64_t NOTHING[SP_EC_WORDS]; /* no chunk */
+
 #endif

@@ -93,3 +93,29 @@ int sender_call(uint32_t id, uint16_t op, uint64_t a0, uint64_t a1)
 
 	return sp_command_call(dut.dev, &cmd, NULL);
 }
+
+uint32_t sends_to_strangers(const char *settings)
+{
+	probe_log_clear();
+	dut_prepare(&dut, 1);
+	dut_create(&dut);
+	return dut_context(&dut, "s", "sender", settings);
+}
+
+uint32_t sends_to(const char *settings)
+{
+	static const struct sp_neighbour_config known[2] = {{DUT_IP4(192, 0, 2, 1), {2, 0, 0, 0, 0, 2}},
+							    {DUT_IP6(1), {2, 0, 0, 0, 0, 2}}};
+
+	probe_log_clear();
+	dut_prepare(&dut, 1);
+	memcpy(dut.config.neighbour, known, sizeof(known));
+	dut.config.neighbours = 2;
+	dut_create(&dut);
+	return dut_context(&dut, "s", "sender", settings);
+}
+
+unsigned be16(const uint8_t *b)
+{
+	return (unsigned)b[0] << 8 | b[1];
+}

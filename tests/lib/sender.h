@@ -23,4 +23,9 @@ enum { CMD_SEND = SP_CMD_OWN, CMD_SEND_MEM, CMD_PATH, CMD_UNPATH, CMD_FRAME, CMD
 extern uint32_t sender_control;
 int sender_call(uint32_t id, uint16_t op, uint64_t a0, uint64_t a1);
 
+/* The NIC with a context of this handler: it knows the neighbours, or none. */
+uint32_t sends_to(const char *settings);
+uint32_t sends_to_strangers(const char *settings);
+unsigned be16(const uint8_t *b);
+
 #endif
