@@ -94,13 +94,12 @@ static int open_timers(const struct bench_options *o, void **state, char *why, u
 	struct sp_nic_config config = {.addresses = 1, .ports = 1, .mac = {2, 0, 0, 0, 0, 1}, .port = {{.ops = &ops}}};
 	struct bench *b = calloc(1, sizeof(*b));
 	struct sp_error error = {.text = "no memory"};
-	int r;
 	if (!b)
 		return -ENOMEM;
 	sp_handler_register(&handler);
 	memcpy(config.address[0].ip, "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\xC0\0\2\1", 16);
 	config.address[0].prefix = 24;
-	r = sp_nic_create(&config, &error, &b->nic);
+	int r = sp_nic_create(&config, &error, &b->nic);
 	if (!r)
 		r = sp_nic_context_add(b->nic, &context, &b->context, &error);
 	if (r) {

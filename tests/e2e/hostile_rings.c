@@ -145,13 +145,12 @@ static void *flipping(void *arg)
 int flip(struct raw *raw)
 {
 	struct sp_command start = {.op = SP_SDR_CMD_START, .arg = {[2] = 65536}};
-	struct sp_ring_shared *ring;
 	pthread_t thread;
 
 	begin(raw);
 	start.context = raw->context;
 	put(raw, &start); /* a stream, of which pieces may be sent again and again */
-	ring = commands(raw, raw->home);
+	struct sp_ring_shared *ring = commands(raw, raw->home);
 	pthread_create(&thread, NULL, flipping, raw);
 	puts("ready");
 	while (!enough(0))
@@ -229,7 +228,6 @@ int wake_pipe(struct raw *raw)
 	struct sp_command query = {.op = SP_CMD_QUERY, .flags = SP_CMD_REPLY};
 	uint64_t full = 0;
 	char path[32];
-	int writer;
 
 	begin(raw);
 	queues = (void *)raw->queues.at;
@@ -238,7 +236,7 @@ int wake_pipe(struct raw *raw)
 	tried("pipe", "flags", !fcntl(raw->pipe, F_SETFL, O_ASYNC));
 	tried("pipe", "size", fcntl(raw->pipe, F_SETPIPE_SZ, 65536) >= 0);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", raw->pipe);
-	writer = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	int writer = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	tried("pipe", "open", writer >= 0);
 	while (writer >= 0 && write(writer, path, 1) == 1)
 		full++;

@@ -131,10 +131,8 @@ static void repair(uint8_t *f, uint32_t len)
 	uint16_t type;
 
 	if (len >= 34 && f[12] == 8 && f[13] == 0 && (f[14] & 15) >= 5 && len >= 14u + (f[14] & 15u) * 4) {
-		uint16_t sum;
-
 		f[24] = f[25] = 0;
-		sum = sp_checksum(f + 14, (f[14] & 15u) * 4, 0);
+		uint16_t sum = sp_checksum(f + 14, (f[14] & 15u) * 4, 0);
 		memcpy(f + 24, &sum, 2);
 	}
 	if (sp_parse(f, len, &p, &type) == SP_PARSED_ROCE) {
@@ -319,10 +317,9 @@ int main(int argc, char **argv)
 	if (nic) {
 		/* The seeds must have come through, or the fuzzer looks at nothing. */
 		struct sp_report *report = sp_report_new();
-		char *text;
 
 		sp_nic_report(nic, report);
-		text = sp_report_finish(report);
+		char *text = sp_report_finish(report);
 		if (argc > 3)
 			puts(text);
 		free(text);

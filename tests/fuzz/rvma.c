@@ -41,8 +41,7 @@ static const uint32_t qps[CONTEXTS] = {0x410, 0x400};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* ---- the input: numbers are drawn from it, 0 once it is used up ----------------------------------------------------
- */
+/* ---- the input: numbers are drawn from it, 0 once it is used up ---- */
 static const uint8_t *input;
 static size_t left;
 
@@ -70,8 +69,7 @@ static uint64_t draw_near(uint64_t about)
 	return how < 0xEC ? about : how < 0xF4 ? about + how % 8 - 3 : how < 0xFC ? extremes[how % 8] : draw_bytes(8);
 }
 
-/* ---- the port ------------------------------------------------------------------------------------------------------
- */
+/* ---- the port ---- */
 static struct rte_mbuf *waiting;
 static struct {
 	uint8_t token[8], nonce[8]; /* that the NIC gave, that it asked by */
@@ -130,8 +128,7 @@ static sp_time next(void *port, uint16_t queue, bool blocked)
 
 static const struct sp_port_ops port = {receive, transmit, next};
 
-/* ---- the NIC -------------------------------------------------------------------------------------------------------
- */
+/* ---- the NIC ---- */
 static struct sp_nic *nic;
 static struct sp_dev *dev;
 static struct sp_mr *mr;
@@ -231,8 +228,7 @@ static void close_nic(void)
 	PROMISE(free_buffers() == buffers);
 }
 
-/* ---- deeds: packets ------------------------------------------------------------------------------------------------
- */
+/* ---- deeds: packets ---- */
 /* The transfer that is being sent into each context, packet by packet. */
 static struct {
 	uint64_t transfer, length, mailbox, offset, get;
@@ -352,7 +348,6 @@ static void packet(void)
 	uint8_t *ip = f + 14, *udp = ip + 20, *x = udp + 8 + sizeof(struct sp_bth);
 	struct rte_mbuf *m = sp_packet_alloc();
 	uint32_t len = 0, whole;
-	uint16_t sum;
 
 	PROMISE(m);
 	switch (opcode) {
@@ -389,7 +384,7 @@ static void packet(void)
 	ip[8] = 64;
 	ip[9] = 17;
 	memcpy(ip + 12, "\300\0\2\2\300\0\2\1", 8);
-	sum = sp_checksum(ip, 20, 0);
+	uint16_t sum = sp_checksum(ip, 20, 0);
 	memcpy(ip + 10, &sum, 2);
 	sp_store_be16(udp, 0xC001);
 	sp_store_be16(udp + 2, SP_ROCE_PORT);
@@ -403,8 +398,7 @@ static void packet(void)
 	waiting = m;
 }
 
-/* ---- deeds: commands -----------------------------------------------------------------------------------------------
- */
+/* ---- deeds: commands ---- */
 static void command(void)
 {
 	static const uint16_t often[] = {
@@ -418,7 +412,6 @@ static void command(void)
 	const unsigned in = how & 1 && which % 16 < 6 ? IMPLICIT : CONTROL;
 	struct sp_command c = {.op = which < 0xF8 ? often[which % 16] : seldom[which % 4], .context = context[in]};
 	struct sp_event result;
-	int rc;
 
 	c.arg[0] = in == IMPLICIT || how & 0x30 ? 0 : windows[how / 2 % 4]; /* 0 is the configuration's, */
 	if (which >= 0xF8 && how < 0xF0)				    /* which shall live for a while */
@@ -464,7 +457,7 @@ static void command(void)
 		sp_command_post(dev, &c);
 		return;
 	}
-	rc = sp_command_call(dev, &c, &result);
+	int rc = sp_command_call(dev, &c, &result);
 	if (c.op == SP_RVMA_CMD_PEER && !rc)
 		peers[draw() / 200] = result.arg[0];
 	if (c.op == SP_RVMA_CMD_WINDOW && !rc)
@@ -523,7 +516,6 @@ int main(int argc, char **argv)
 	uint64_t state = 7;
 	char count[] = "150000";
 	char *own[] = {argv[0], count, NULL};
-	int r;
 
 	for (unsigned i = 0; i < 64; i++) {
 		for (unsigned k = 0; k < sizeof(seed[i]); k++)
@@ -531,7 +523,7 @@ int main(int argc, char **argv)
 		list[i] = seed[i];
 		len[i] = sizeof(seed[i]);
 	}
-	r = fuzz_standalone(argc > 1 ? argc : 2, argc > 1 ? argv : own, list, len, 64);
+	int r = fuzz_standalone(argc > 1 ? argc : 2, argc > 1 ? argv : own, list, len, 64);
 	if (nic)
 		close_nic();
 	/* All of it must have been met, or the fuzzer looks at nothing. */

@@ -193,7 +193,6 @@ static bool request(const uint8_t *data, size_t size, bool right)
 	const struct sp_attach_reply *reply = (const void *)liar.message;
 	struct sp_attach_request *r = (void *)bytes;
 	struct pollfd p = {.fd = liar.fd, .events = POLLIN};
-	ssize_t n;
 
 	memset(bytes, 0, sizeof(*r));
 	memcpy(bytes, data, size);
@@ -214,7 +213,7 @@ static bool request(const uint8_t *data, size_t size, bool right)
 	if (!size || send(liar.fd, bytes, size, MSG_NOSIGNAL) < 0)
 		return size == 0;
 	PROMISE(poll(&p, 1, 30000) == 1); /* a reply, or the end */
-	n = recv(liar.fd, liar.message, sizeof(liar.message), 0);
+	ssize_t n = recv(liar.fd, liar.message, sizeof(liar.message), 0);
 	PROMISE(n <= 0 || n >= (ssize_t)sizeof(*reply));
 	if (n > 0 && !reply->status && reply->op <= SP_ATTACH_HANDLER)
 		done[reply->op]++;
@@ -224,7 +223,6 @@ static bool request(const uint8_t *data, size_t size, bool right)
 static void command(const uint8_t *data, size_t size)
 {
 	struct sp_command c = {0};
-	struct sp_ring_shared *ring;
 	unsigned w = size ? data[0] % WORKERS : 0;
 
 	memcpy(&c, data, size < sizeof(c) ? size : sizeof(c));
@@ -234,7 +232,7 @@ static void command(const uint8_t *data, size_t size)
 		c.arg[0] = memory[c.arg[0] % 8];
 	if (c.flags & 0x400)
 		w = (c.context & 0xFFFF) % WORKERS; /* the home of the context */
-	ring = sp_attach_ring(queues, sizeof(*queues), SP_COMMANDS, w);
+	struct sp_ring_shared *ring = sp_attach_ring(queues, sizeof(*queues), SP_COMMANDS, w);
 	memcpy(&ring->entry[tail[w] % SP_COMMANDS], &c, sizeof(c));
 	__atomic_store_n(&ring->tail, ++tail[w], __ATOMIC_RELEASE);
 }
@@ -338,7 +336,6 @@ int main(int argc, char **argv)
 	struct sp_command connect = {SP_SDR_CMD_CONNECT, 1, 0, 0, {0, 0, 0x100 | 0xF00000ull << 32, 5, 6, 1}};
 	struct sp_command query = {SP_CMD_QUERY, 1, 0, 0, {0}};
 	const uint8_t *list[SEEDS];
-	int r;
 
 	memcpy(&connect.arg[0], "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\300\0\2\2", 16);
 	seed_request(SP_ATTACH_MR_ALLOC, 4096, 0, NULL, 0);
@@ -378,7 +375,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < seeds; i++)
 		list[i] = seed[i];
 	fewer[0] = argv[0];
-	r = fuzz_standalone(argc > 1 ? argc : 2, argc > 1 ? argv : fewer, list, seed_len, seeds);
+	int r = fuzz_standalone(argc > 1 ? argc : 2, argc > 1 ? argv : fewer, list, seed_len, seeds);
 	if (nic) {
 		char lock[80];
 

@@ -44,11 +44,10 @@ unsigned cable_transmit(void *port, uint16_t queue, struct rte_mbuf **packet, un
 	pthread_mutex_lock(&w->lock);
 	for (; n < count && w->count < CABLE_FRAMES; n++) {
 		struct rte_mbuf *copy = sp_packet_alloc();
-		char *to;
 
 		if (!copy)
 			break;
-		to = rte_pktmbuf_append(copy, (uint16_t)packet[n]->pkt_len);
+		char *to = rte_pktmbuf_append(copy, (uint16_t)packet[n]->pkt_len);
 		for (struct rte_mbuf *m = packet[n]; m; to += m->data_len, m = m->next)
 			memcpy(to, rte_pktmbuf_mtod(m, char *), m->data_len);
 		rte_pktmbuf_free(packet[n]);

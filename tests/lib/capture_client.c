@@ -14,10 +14,8 @@ SP_HANDLER(spoiler)
 
 int cap_try_read(struct reader *r, struct sp_capture_request q, struct sp_error *error)
 {
-	int rc;
-
 	memset(r, 0, sizeof(*r));
-	rc = sp_mirror_open(dut.nic, &q, error, &r->mirror, &r->memory);
+	int rc = sp_mirror_open(dut.nic, &q, error, &r->mirror, &r->memory);
 	if (!rc)
 		r->head = r->memory->base;
 	return rc;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "couples.h"
 
-/* ---- NICs and servers ----------------------------------------------------------------------------------------------
- */
+/* ---- NICs and servers ---- */
 static struct cable pair;
 
 struct sp_nic *couple_nic[2];
@@ -87,8 +86,7 @@ void couple_stop(void)
 	CU_ASSERT_EQUAL(buffers_in_use(), buffers);
 }
 
-/* ---- two applications that talk to each other ----------------------------------------------------------------------
- */
+/* ---- two applications that talk to each other ---- */
 struct couple;
 
 uint64_t couple_mix(uint64_t a, uint64_t b)
@@ -211,8 +209,6 @@ static int open_end(struct app *a)
 static int meet(struct app *a)
 {
 	struct couple *c = a->couple;
-	struct sdr_qp_info peer;
-	int r;
 
 	pthread_mutex_lock(&c->lock);
 	sdr_qp_info_get(a->qp, &c->info[a->end]);
@@ -220,8 +216,8 @@ static int meet(struct app *a)
 	pthread_cond_broadcast(&c->told);
 	while (!c->there[!a->end] && !c->gone[!a->end])
 		pthread_cond_wait(&c->told, &c->lock);
-	peer = c->info[!a->end];
-	r = !c->there[!a->end];
+	struct sdr_qp_info peer = c->info[!a->end];
+	int r = !c->there[!a->end];
 	pthread_mutex_unlock(&c->lock);
 	if (!r)
 		r = sdr_qp_connect(a->qp, &peer);

@@ -27,10 +27,9 @@ static void fill(uint8_t *bytes, uint32_t number, uint32_t len)
 int dgram_send(struct qp_end *e, uint32_t number, uint32_t len)
 {
 	uint8_t bytes[SDR_CONTROL_BYTES];
-	int rc;
 
 	fill(bytes, number, len);
-	rc = sdr_control_send(e->qp, bytes, len);
+	int rc = sdr_control_send(e->qp, bytes, len);
 	memset(bytes, 0xDD, sizeof(bytes)); /* ours again */
 	return rc;
 }

@@ -206,12 +206,10 @@ sp_time dut_run(struct dut *r, sp_time now, sp_time until)
 	unsigned still = 0;
 
 	for (;;) {
-		sp_time next;
-
 		for (uint16_t w = 0; w < sp_nic_workers(r->nic); w++)
 			if (sp_nic_next_deadline(r->nic, w) <= now)
 				sp_nic_poll(r->nic, w, now);
-		next = dut_deadline(r);
+		sp_time next = dut_deadline(r);
 		if (next > now)
 			still = 0;
 		else if (++still == 100000) {

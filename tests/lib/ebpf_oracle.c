@@ -70,7 +70,6 @@ static bool oracle_store(struct oracle *o, const struct ebpf_insn *i)
 	const unsigned size = oracle_size(i->code);
 	uint8_t *at = oracle_at(o, &o->reg[i->dst_reg], i->off, size);
 	struct oracle_value v = {ORACLE_NUMBER, (uint64_t)(int64_t)i->imm};
-	unsigned from;
 
 	if ((i->code & 7) == BPF_STX)
 		v = o->reg[i->src_reg];
@@ -82,7 +81,7 @@ static bool oracle_store(struct oracle *o, const struct ebpf_insn *i)
 		memcpy(at, &v.v, size);
 		return true;
 	}
-	from = (unsigned)(at - o->stack);
+	unsigned from = (unsigned)(at - o->stack);
 	if (v.kind != ORACLE_NUMBER && (size != 8 || from % 8))
 		return oracle_fail(o, "an address in pieces");
 	for (unsigned b = from; b < from + size; b++) /* what is left of an address is nothing */
@@ -99,7 +98,7 @@ static bool oracle_alu(struct oracle *o, const struct ebpf_insn *i)
 	const bool wide = (i->code & 7) == EBPF_ALU64;
 	const unsigned op = i->code & 0xF0;
 	struct oracle_value b = {ORACLE_NUMBER, (uint64_t)(int64_t)i->imm}, *a = &o->reg[i->dst_reg];
-	uint64_t x, y;
+	uint64_t x;
 
 	if (op == EBPF_END) {
 		if (!oracle_number(o, i->dst_reg))
@@ -133,7 +132,7 @@ static bool oracle_alu(struct oracle *o, const struct ebpf_insn *i)
 		return true;
 	}
 	x = wide ? a->v : (uint32_t)a->v;
-	y = wide ? b.v : (uint32_t)b.v;
+	uint64_t y = wide ? b.v : (uint32_t)b.v;
 	const unsigned by = (unsigned)(y & (wide ? 63 : 31));
 	if ((op == BPF_DIV || op == BPF_MOD) && !y)
 		return oracle_fail(o, "a division by 0");

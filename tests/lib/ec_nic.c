@@ -68,10 +68,9 @@ void ecn_post_pair(uint64_t k)
 void ecn_packet(uint64_t k, unsigned p, unsigned last, const uint8_t *bytes, uint32_t immediate)
 {
 	static struct frame f;
-	uint8_t *bth;
 
 	dut_roce(&f, FRAME_IP4, 0x100 + (uint32_t)(k / 4 % ecn_generations), 0, NULL, SP_SDR_HEADER + MTU);
-	bth = f.bytes + f.l4 + 8;
+	uint8_t *bth = f.bytes + f.l4 + 8;
 	bth[1] = p == last ? bth[1] | 0x80 : bth[1] & 0x7F;
 	sp_store_be64(f.bytes + f.data, k % 4 * (256 << 10) + (uint64_t)p * MTU);
 	sp_store_be32(f.bytes + f.data + 8, 7);

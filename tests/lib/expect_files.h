@@ -17,8 +17,7 @@
 #define SEEDS 4000
 #define MOST  60
 
-/* ---- what is said -------------------------------------------------------------------------------------------------
- */
+/* ---- what is said ---- */
 extern char expect_said[SP_EXPECT_SAID + 2][1100];
 
 extern unsigned expect_saying;
@@ -26,8 +25,7 @@ extern struct sp_error expect_error;
 extern const struct sp_expect_say expect_to_us;
 void expect_say_all(const char *what);
 
-/* ---- files --------------------------------------------------------------------------------------------------------
- */
+/* ---- files ---- */
 struct file {
 	int fd;
 	char path[32];

@@ -263,12 +263,11 @@ int sp_path_open(struct sp_ctx *c, const uint8_t ip[16], bool only, struct sp_pa
 int sp_send_roce(struct sp_ctx *c, struct sp_path *path, const struct sp_send *send)
 {
 	struct fake_nic *f = fake_of(c);
-	struct fake_sent *s;
 	if (!f->room)
 		return -EAGAIN;
 	if (f->sent_count == FAKE_SENT || send->ext_len > 64 || send->len > 4096)
 		abort();
-	s = &f->sent[f->sent_count];
+	struct fake_sent *s = &f->sent[f->sent_count];
 	f->room -= f->room > 0;
 	s->send = *send;
 	if (send->ext_len)

@@ -48,11 +48,10 @@ unsigned link_send_at(struct sp_link *link, unsigned end, struct rte_mbuf *m, sp
 int link_receive_at(struct sp_link *link, unsigned end, sp_time now)
 {
 	struct rte_mbuf *m;
-	int number;
 
 	if (!sp_link_ops.receive(sp_link_port(link, end), 0, &m, 1, now))
 		return -1;
-	number = (int)link_number_of(m);
+	int number = (int)link_number_of(m);
 	rte_pktmbuf_free(m);
 	return number;
 }

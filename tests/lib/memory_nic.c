@@ -11,11 +11,10 @@ static const struct sp_param params[] = {{"area", SP_UINT, "0", .help = "bytes s
 static int attach(struct sp_ctx *c)
 {
 	uint64_t bytes = sp_param_uint(c, "area");
-	const struct sp_mem *area;
 
 	if (!bytes)
 		return 0;
-	area = sp_host_area(c, bytes);
+	const struct sp_mem *area = sp_host_area(c, bytes);
 	if (!area)
 		return sp_fail(c, ENOMEM, "area", "no area of %llu bytes", (unsigned long long)bytes);
 	CU_ASSERT_PTR_NULL(sp_host_area(c, bytes)); /* at most one */

@@ -30,12 +30,11 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 		struct probe_words w = {.magic = PROBE_MAGIC, .miss = SP_DROP(0)};
 		const bool as_udp = s->udp_port && dut_random(&s->seed) % 2;
 		const struct frame *f = as_udp ? &watch_udp : &watch_roce;
-		uint8_t *bytes;
 
 		packet[n] = sp_packet_alloc();
 		if (!packet[n])
 			break;
-		bytes = (uint8_t *)rte_pktmbuf_append(packet[n], (uint16_t)f->len);
+		uint8_t *bytes = (uint8_t *)rte_pktmbuf_append(packet[n], (uint16_t)f->len);
 		memcpy(bytes, f->bytes, f->len);
 		w.key = s->one_key ? 1 : dut_random(&s->seed) % KEYS;
 		if (s->slots)

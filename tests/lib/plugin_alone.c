@@ -201,11 +201,10 @@ void plugin_setup(const char *name, ...)
 bool plugin_refused(const char *name, ...)
 {
 	va_list ap;
-	int err;
 
 	plugin_failure[0] = 0;
 	va_start(ap, name);
-	err = attached(name, ap);
+	int err = attached(name, ap);
 	va_end(ap);
 	return err == -EINVAL;
 }

@@ -18,7 +18,7 @@ extern const struct sp_handler *plugin_handler;
 extern struct sp_mem plugin_area;
 extern atomic_uint plugin_events, plugin_kept, plugin_released, plugin_sent;
 extern char plugin_failure[256]; /* "parameter: what is wrong" */
-extern uint8_t order[256]; /* first payload byte of each frame sent */
+extern uint8_t order[256];	 /* first payload byte of each frame sent */
 
 /* ---- contexts, packets ------------------------------------------------------------------------------------------ */
 extern struct sp_ctx plugin_ctx[WORKERS];

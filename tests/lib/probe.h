@@ -85,7 +85,7 @@ extern const char *const probe_drops[];
 						.payload = probe_payload,                                              \
 						.payload_burst = burst_fn,                                             \
 						.completion = probe_completion,                                        \
-						.command = probe_command};                                               \
+						.command = probe_command};                                             \
 	SP_HANDLER(ident)
 
 void probe_feed(struct dut *r, uint32_t qp, struct probe_words *w);

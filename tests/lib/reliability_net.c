@@ -81,13 +81,12 @@ void answer(struct net *n, const struct sp_rel_asked *asked)
 {
 	struct event e = {.kind = ARRIVES_ACK, .poll = asked ? asked->poll : 0};
 	struct sp_rel_ack_maker m;
-	uint64_t from;
 
 	if (n->base < n->receiver.begin)
 		n->base = n->receiver.begin;
 	while (!n->refuses && n->base < n->highest && n->came[n->base] == n->units[n->base])
 		n->base++;
-	from = asked && asked->from_message > n->base ? asked->from_message : n->base;
+	uint64_t from = asked && asked->from_message > n->base ? asked->from_message : n->base;
 	if (asked ? chosen(n, n->answers_lost, asked->poll) : n->denies || n->untold)
 		return;
 	sp_rel_ack_begin(&m, e.bytes, n->ack_room, asked, n->denies ? 0 : n->base);

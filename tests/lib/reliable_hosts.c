@@ -6,11 +6,10 @@ uint8_t rel_source[REL_SOURCE];
 void __attribute__((format(printf, 3, 4))) rel_expect(struct rel *p, bool right, const char *format, ...)
 {
 	va_list list;
-	int n;
 
 	if (right || p->text[0])
 		return;
-	n = snprintf(p->text, sizeof(p->text), "at %.9f s: ", p->world ? (double)sp_world_now(p->world) / 1e12 : 0);
+	int n = snprintf(p->text, sizeof(p->text), "at %.9f s: ", p->world ? (double)sp_world_now(p->world) / 1e12 : 0);
 	va_start(list, format);
 	vsnprintf(p->text + n, sizeof(p->text) - (size_t)n, format, list);
 	va_end(list);
@@ -21,8 +20,7 @@ uint64_t rel_below(struct rel *p, uint64_t bound)
 	return sp_random_next(&p->random) % bound;
 }
 
-/* ---- the host programs ---------------------------------------------------------------------------------------------
- */
+/* ---- the host programs ---- */
 /* NULL: that end is gone. */
 static uint8_t *buffer_of(struct rel *p, struct flow *f, uint64_t k)
 {
@@ -149,11 +147,10 @@ void rel_step(void *arg, sp_time now)
 	for (unsigned i = 0; i < p->conns && !p->text[0]; i++)
 		for (unsigned e = 0; e < 2; e++) {
 			struct conn *c = &p->conn[i];
-			int rc;
 
 			if (p->dead[e] || !c->reliable[e])
 				continue;
-			rc = sdr_reliable_progress(c->reliable[e], now);
+			int rc = sdr_reliable_progress(c->reliable[e], now);
 			rel_expect(p, rc == 0, "sdr_reliable_progress says %d", rc);
 			send_step(p, c, e);
 			recv_step(p, c, e);

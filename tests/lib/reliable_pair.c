@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "reliable_pair.h"
 
-/* ---- making and ending it ------------------------------------------------------------------------------------------
- */
+/* ---- making and ending it ---- */
 /* Messages of all lengths; before planet_open. */
 static void rel_random(struct rel *p)
 {
@@ -91,11 +90,10 @@ void rel_end_open(struct rel *p, struct conn *c, unsigned e, uint32_t qpn)
 	struct sdr_qp_attr attr = p->qp;
 	struct flow *f = &c->flow[!e];
 	struct sp_error error;
-	int rc;
 
 	attr.nonce = sp_random_next(&p->random) | 1;
 	attr.qpn = qpn;
-	rc = sdr_qp_create(p->context[e], &attr, &c->qp[e], &error);
+	int rc = sdr_qp_create(p->context[e], &attr, &c->qp[e], &error);
 	rel_expect(p, rc == 0, "sdr_qp_create says %d: %s %s", rc, error.key, error.text);
 	rc = rc ? rc : sdr_reliable_open(c->qp[e], &p->attr, &c->reliable[e]);
 	rel_expect(p, rc == 0, "sdr_reliable_open says %d", rc);

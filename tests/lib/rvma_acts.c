@@ -58,21 +58,19 @@ void app_init_window(struct apps *a, struct app *x)
 				   : app_below(a, 3) ? 1 + app_below(a, 6000)
 						     : app_below(a, 2);
 	struct sp_event result;
-	struct mo_window *w;
-	bool taken;
-	int rc;
 
 	if (flags & MO_FORGET)
 		flags &= ~(uint64_t)MO_READABLE;
 	if (!app_below(a, 12))
 		flags = MO_REGION;
-	taken = mo_window_find(&a->mo, x->c, mailbox) || (flags & MO_CATCH_ALL && mo_window_catch_all(&a->mo, x->c));
-	rc = app_call(x, SP_RVMA_CMD_WINDOW, APP_ARGS(mailbox, key, threshold, flags), 0, 0, &result);
+	bool taken =
+		mo_window_find(&a->mo, x->c, mailbox) || (flags & MO_CATCH_ALL && mo_window_catch_all(&a->mo, x->c));
+	int rc = app_call(x, SP_RVMA_CMD_WINDOW, APP_ARGS(mailbox, key, threshold, flags), 0, 0, &result);
 	APP_CHECK(a, rc == (taken ? -EEXIST : 0), "window for mailbox %llx: %d, should be %d", U(mailbox), rc,
 		  taken ? -EEXIST : 0);
 	if (rc)
 		return;
-	w = mo_window_add(&a->mo, x->c, result.arg[0], mailbox, key, threshold, flags);
+	struct mo_window *w = mo_window_add(&a->mo, x->c, result.arg[0], mailbox, key, threshold, flags);
 	APP_CHECK(a, w->id, "a window with id 0");
 	if (app_below(a, 5))
 		return;
@@ -161,7 +159,6 @@ void app_post(struct apps *a, struct app *x)
 void app_operation(struct apps *a, struct app *x, bool get)
 {
 	unsigned slot = (unsigned)app_below(a, APP_OPS), to = (unsigned)app_below(a, a->mo.contexts), n;
-	struct mo_window *w;
 	struct sp_event result;
 	struct op o = {.used = true, .get = get};
 	uint64_t room;
@@ -173,11 +170,11 @@ void app_operation(struct apps *a, struct app *x, bool get)
 		to = (to + 1) % a->mo.contexts;
 	if (n == APP_OPS)
 		return;
-	w = app_below(a, 20) ? app_window(a, to, !app_below(a, 10),
-					  !app_below(a, 8) ? NULL
-					  : get		   ? app_tells
-							   : app_takes)
-			     : NULL;
+	struct mo_window *w = app_below(a, 20) ? app_window(a, to, !app_below(a, 10),
+							    !app_below(a, 8) ? NULL
+							    : get	     ? app_tells
+									     : app_takes)
+					       : NULL;
 	o.to = to;
 	o.life = a->app[to].life;
 	o.number = (x->op[slot].number + 1) & UINT32_MAX;

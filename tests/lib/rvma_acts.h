@@ -5,8 +5,7 @@
 
 #include "rvma_watch.h"
 
-/* ---- what applications do ------------------------------------------------------------------------------------------
- */
+/* ---- what applications do ---- */
 int app_call(struct app *x, uint16_t op, const uint64_t arg[6], uint64_t cookie, uint16_t flags,
 	     struct sp_event *result);
 

@@ -12,13 +12,12 @@ void app_open(struct apps *a, struct app *x)
 	struct sp_event result;
 	uint64_t bytes;
 	void *area;
-	int rc;
 
 	snprintf(qp, sizeof(qp), "%u", mo->qp);
 	snprintf(mtu, sizeof(mtu), "%u", mo->mtu);
 	snprintf(counters, sizeof(counters), "%u", 1 + (unsigned)app_below(a, 2) * 63);
 	snprintf(timeout, sizeof(timeout), "%lluus", U(a->timeout / SP_US));
-	rc = sp_nic_dev(a->nic[x->nic], false, &x->dev);
+	int rc = sp_nic_dev(a->nic[x->nic], false, &x->dev);
 	rc = rc ? rc : sp_mr_reg(x->dev, x->memory, APP_BYTES, &x->mr);
 	rc = rc ? rc : sp_mr_reg(x->dev, app_source, APP_SOURCE, &x->source);
 	rc = rc ? rc
@@ -86,8 +85,7 @@ static void app_act(struct apps *a, struct app *x)
 	a->did++;
 }
 
-/* ---- the world -----------------------------------------------------------------------------------------------------
- */
+/* ---- the world ---- */
 static void apps_step(void *arg, sp_time now)
 {
 	struct apps *a = arg;
@@ -241,10 +239,8 @@ static void apps_check(struct apps *a)
 
 void apps_run(struct apps *a, uint64_t limit)
 {
-	int rc;
-
 	a->limit = a->did + limit;
-	rc = sp_world_run(a->world, sp_world_now(a->world) + 1000 * SP_SEC, apps_done, a);
+	int rc = sp_world_run(a->world, sp_world_now(a->world) + 1000 * SP_SEC, apps_done, a);
 	for (unsigned c = 0; rc != 1 && !a->mo.text[0] && c < a->mo.contexts; c++)
 		for (unsigned i = 0; a->app[c].open && i < APP_OPS; i++) {
 			const struct op *o = &a->app[c].op[i];
@@ -258,10 +254,8 @@ void apps_run(struct apps *a, uint64_t limit)
 
 void apps_run_to_death(struct apps *a, uint64_t limit, unsigned c, bool silent)
 {
-	int rc;
-
 	a->limit = a->did + limit;
-	rc = sp_world_run(a->world, sp_world_now(a->world) + 1000 * SP_SEC, apps_did, a);
+	int rc = sp_world_run(a->world, sp_world_now(a->world) + 1000 * SP_SEC, apps_did, a);
 	APP_CHECK(a, rc == 1, "not over (%d)", rc);
 	app_end(a, &a->app[c], silent);
 	a->quiet = true;

@@ -8,8 +8,7 @@
 
 #include "rvma_acts.h"
 
-/* ---- their lives ---------------------------------------------------------------------------------------------------
- */
+/* ---- their lives ---- */
 void app_open(struct apps *a, struct app *x);
 
 void apps_random(struct apps *a);

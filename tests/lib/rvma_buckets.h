@@ -126,8 +126,7 @@ void __attribute__((format(printf, 2, 3))) mo_fail(struct mo *m, const char *for
 
 bool mo_bit(const uint64_t *words, uint64_t i);
 
-/* ---- windows -------------------------------------------------------------------------------------------------------
- */
+/* ---- windows ---- */
 struct mo_window *mo_window_find(struct mo *m, unsigned c, uint64_t mailbox);
 
 struct mo_window *mo_window_catch_all(struct mo *m, unsigned c);

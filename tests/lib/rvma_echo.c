@@ -6,11 +6,10 @@ uint8_t echo_source[ECHO_SOURCE];
 void __attribute__((format(printf, 3, 4))) echo_expect(struct echo *t, bool right, const char *format, ...)
 {
 	va_list list;
-	int n;
 
 	if (right || t->text[0])
 		return;
-	n = snprintf(t->text, sizeof(t->text), "at %.9f s: ", t->world ? (double)sp_world_now(t->world) / 1e12 : 0);
+	int n = snprintf(t->text, sizeof(t->text), "at %.9f s: ", t->world ? (double)sp_world_now(t->world) / 1e12 : 0);
 	va_start(list, format);
 	vsnprintf(t->text + n, sizeof(t->text) - (size_t)n, format, list);
 	va_end(list);
@@ -21,8 +20,7 @@ uint64_t echo_below(struct echo *t, uint64_t bound)
 	return sp_random_next(&t->random) % bound;
 }
 
-/* ---- the server ----------------------------------------------------------------------------------------------------
- */
+/* ---- the server ---- */
 static void server_echo(struct echo *t, struct rvma_stream *st)
 {
 	uint8_t bytes[5000];
@@ -213,8 +211,7 @@ static bool echo_over(void *arg)
 	return !s.streams;
 }
 
-/* ---- making --------------------------------------------------------------------------------------------------------
- */
+/* ---- making ---- */
 static void echo_nic(struct echo *t, unsigned e)
 {
 	struct sp_nic_config config = {.addresses = 1,

@@ -77,8 +77,7 @@ struct echo {
 void __attribute__((format(printf, 3, 4))) echo_expect(struct echo *t, bool right, const char *format, ...);
 uint64_t echo_below(struct echo *t, uint64_t bound);
 
-/* ---- the clients ---------------------------------------------------------------------------------------------------
- */
+/* ---- the clients ---- */
 void call_step(struct echo *t, struct call *c);
 
 void echo_socket(struct echo *t, unsigned e, const struct rvma_attr *context, const struct rvma_socket_attr *attr,

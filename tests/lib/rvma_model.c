@@ -62,7 +62,6 @@ void mo_window_freed(struct mo *m, struct mo_window *w)
 static uint64_t mo_begin(struct mo *m, unsigned c, struct mo_transfer *t)
 {
 	struct mo_window *w = mo_window_find(m, c, t->mailbox), *all = mo_window_catch_all(m, c);
-	struct mo_buffer *b;
 	uint64_t why = 0, from;
 
 	t->silent = (w ? w : all) && (w ? w : all)->flags & MO_SILENT;
@@ -85,7 +84,7 @@ static uint64_t mo_begin(struct mo *m, unsigned c, struct mo_transfer *t)
 		why |= 1ull << MO_BAD_RANGE;
 	if (w->limit_put && t->length > w->limit_put)
 		why |= 1ull << MO_TOO_LARGE;
-	b = w->posted[0];
+	struct mo_buffer *b = w->posted[0];
 	from = w->flags & MO_MANAGED ? b->tail : t->offset == RVMA_W_APPEND ? 0 : t->offset;
 	if (from > b->length || t->length > b->length - from)
 		why |= 1ull << MO_TOO_LARGE;
@@ -321,13 +320,13 @@ unsigned mo_context_of(const struct mo *m, uint32_t qp)
 
 struct mo_transfer *mo_receive(struct mo *m, unsigned c, const struct rvma_packet *p, struct mo_session **session)
 {
-	struct mo_session *s, *old;
+	struct mo_session *old;
 
 	*session = NULL;
 	m->packets++;
 	if (!m->context[c].alive || p->opcode == RVMA_W_HELLO || p->opcode == RVMA_W_WELCOME)
 		return NULL;
-	s = mo_session_find(m, c, p->token);
+	struct mo_session *s = mo_session_find(m, c, p->token);
 	if (!s || s->dead) {
 		m->stale++;
 		return NULL;
@@ -366,15 +365,13 @@ static void mo_ack(struct mo *m, struct mo_session *s, const struct rvma_packet 
 	MO_CHECK(m, mo_in_order(s, a.base), "all blocks below %llu are acknowledged, but %llu is not complete",
 		 U(a.base), U(s->checked));
 	while (!m->text[0] && a.entries) {
-		const struct mo_transfer *t;
-
 		if (!rvma_ack_next(&a, &e)) {
 			mo_fail(m, "an ACK that is shorter than it says");
 			return;
 		}
 		if (e.message < s->begin)
 			continue;
-		t = mo_transfer_of(s, e.message);
+		const struct mo_transfer *t = mo_transfer_of(s, e.message);
 		if (e.refused) {
 			MO_CHECK(m,
 				 t && (t->opcode == RVMA_W_DATA || t->state == MO_OVER ||

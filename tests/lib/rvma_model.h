@@ -10,8 +10,7 @@
 
 #include "rvma_buckets.h"
 
-/* ---- transfers on their way in -------------------------------------------------------------------------------------
- */
+/* ---- transfers on their way in ---- */
 /* Not whole, and never will be. */
 void mo_transfer_over(struct mo *m, struct mo_session *s, struct mo_transfer *t, enum mo_status why);
 
@@ -23,8 +22,7 @@ void mo_window_free(struct mo *m, unsigned c, struct mo_window *w);
 void mo_window_freed(struct mo *m, struct mo_window *w);
 struct mo_transfer *mo_transfer_find(struct mo_session *s, uint64_t number);
 
-/* ---- sessions ------------------------------------------------------------------------------------------------------
- */
+/* ---- sessions ---- */
 struct mo_session *mo_session_find(struct mo *m, unsigned owner, uint64_t token);
 
 unsigned mo_context_of(const struct mo *m, uint32_t qp);

@@ -4,11 +4,10 @@
 void __attribute__((format(printf, 3, 4))) rec_expect(struct rec *y, bool right, const char *format, ...)
 {
 	va_list list;
-	int n;
 
 	if (right || y->text[0])
 		return;
-	n = snprintf(y->text, sizeof(y->text), "at %.9f s: ", y->world ? (double)sp_world_now(y->world) / 1e12 : 0);
+	int n = snprintf(y->text, sizeof(y->text), "at %.9f s: ", y->world ? (double)sp_world_now(y->world) / 1e12 : 0);
 	va_start(list, format);
 	vsnprintf(y->text + n, sizeof(y->text) - (size_t)n, format, list);
 	va_end(list);
@@ -66,7 +65,6 @@ void rec_end_open(struct rec *y, unsigned e)
 	struct sp_error error = {.text = ""};
 	uint64_t len;
 	void *area;
-	int rc;
 
 	x->nic = e % 2;
 	x->qp = 0x100 + e;
@@ -76,7 +74,7 @@ void rec_end_open(struct rec *y, unsigned e)
 	snprintf(window, sizeof(window), "%u", y->window[x->nic]);
 	snprintf(peers, sizeof(peers), "%u", y->peers);
 	snprintf(timeout, sizeof(timeout), "%lluns", U(y->timeout / SP_NS));
-	rc = sp_nic_dev(y->nic[x->nic], false, &x->dev);
+	int rc = sp_nic_dev(y->nic[x->nic], false, &x->dev);
 	x->memory = rc ? NULL : aligned_alloc(64, bytes);
 	rc = rc ? rc : sp_mr_reg(x->dev, x->memory, bytes, &x->mr);
 	rc = rc ? rc
@@ -123,20 +121,18 @@ static uint32_t rec_peer(struct rec *y, unsigned e, unsigned to)
 	struct rec_end *x = &y->end[e];
 	struct sp_event result;
 	uint64_t arg[6] = {0};
-	int rc;
 
 	if (x->peer[to])
 		return x->peer[to] - 1;
 	rec_ip(y, to % 2, (uint8_t *)arg);
 	arg[2] = 0x100 + to;
-	rc = rec_call(y, e, SP_RVMA_CMD_PEER, arg, 0, 0, &result);
+	int rc = rec_call(y, e, SP_RVMA_CMD_PEER, arg, 0, 0, &result);
 	rec_expect(y, !rc, "peer: %d", rc);
 	x->peer[to] = (uint32_t)result.arg[0] + 1;
 	return x->peer[to] - 1;
 }
 
-/* ---- puts ----------------------------------------------------------------------------------------------------------
- */
+/* ---- puts ---- */
 static uint8_t rec_byte(uint64_t tag, uint32_t i)
 {
 	return (uint8_t)((tag + 1) * 0x9E3779B97F4A7C15u >> 32) + (uint8_t)(i * 31 + (i >> 8));
@@ -156,14 +152,13 @@ static bool rec_put(struct rec *y, struct rec_flow *f, unsigned slot)
 	const uint64_t k = f->posted, tag = (uint64_t)(f - y->flow) << 32 | k;
 	const uint64_t source = rec_source(slot, rec_room(y));
 	struct sp_event result;
-	int rc;
 
 	f->bytes[k] = f->length[0] + (uint32_t)rec_below(y, f->length[1] - f->length[0] + 1);
 	rec_record(x->memory + source, tag, f->bytes[k]);
-	rc = rec_call(y, f->from, SP_RVMA_CMD_PUT,
-		      REC_ARGS(x->mr->id | (uint64_t)rec_peer(y, f->from, f->to) << 32, source, f->bytes[k],
-			       f->mailbox ? f->mailbox : 5, 77, SP_RVMA_APPEND),
-		      SP_RVMA_OP(slot, x->number[slot] + 1), f->fence ? SP_RVMA_CMD_FENCE : 0, &result);
+	int rc = rec_call(y, f->from, SP_RVMA_CMD_PUT,
+			  REC_ARGS(x->mr->id | (uint64_t)rec_peer(y, f->from, f->to) << 32, source, f->bytes[k],
+				   f->mailbox ? f->mailbox : 5, 77, SP_RVMA_APPEND),
+			  SP_RVMA_OP(slot, x->number[slot] + 1), f->fence ? SP_RVMA_CMD_FENCE : 0, &result);
 	rec_expect(y, !rc, "put: %d", rc);
 	if (rc)
 		return false;
@@ -266,21 +261,19 @@ struct sp_rvma_window_status rec_status(const struct rec *y, unsigned e)
 
 void rec_read(struct rec *y, unsigned e)
 {
-	struct sp_rvma_window_status s;
 	const uint8_t *memory = y->end[e].memory;
 	uint64_t at = 0, records = 0;
 
 	if (y->text[0])
 		return;
-	s = rec_status(y, e);
+	struct sp_rvma_window_status s = rec_status(y, e);
 	while (at + REC_HEAD <= s.bytes && !y->text[0]) {
-		uint64_t tag, bytes, k;
-		struct rec_flow *f;
+		uint64_t tag, bytes;
 
 		memcpy(&tag, memory + at, 8);
 		memcpy(&bytes, memory + at + 8, 8);
-		f = &y->flow[tag >> 32];
-		k = tag & UINT32_MAX;
+		struct rec_flow *f = &y->flow[tag >> 32];
+		uint64_t k = tag & UINT32_MAX;
 		rec_expect(y, tag >> 32 < y->flows && k < f->posted && bytes == f->bytes[k], "no record at %llu",
 			   U(at));
 		if (y->text[0])
@@ -330,8 +323,7 @@ uint64_t rec_counter(struct rec *y, unsigned e, const char *name)
 	return sp_nic_context_counter(y->nic[e % 2], y->end[e].id, name);
 }
 
-/* ---- the world -----------------------------------------------------------------------------------------------------
- */
+/* ---- the world ---- */
 /* BTH is behind Ethernet, IP and UDP. */
 static bool rec_lose(struct rec *y, unsigned from, const uint8_t *frame, uint32_t len)
 {

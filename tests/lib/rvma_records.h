@@ -76,8 +76,7 @@ struct rec {
 void __attribute__((format(printf, 3, 4))) rec_expect(struct rec *y, bool right, const char *format, ...);
 uint64_t rec_below(struct rec *y, uint64_t bound);
 
-/* ---- contexts ------------------------------------------------------------------------------------------------------
- */
+/* ---- contexts ---- */
 int rec_call(struct rec *y, unsigned e, uint16_t op, const uint64_t arg[6], uint64_t cookie, uint16_t flags,
 	     struct sp_event *result);
 
@@ -94,8 +93,7 @@ struct rec_flow *rec_flow(struct rec *y, unsigned from, unsigned to, uint64_t pu
 void rec_run(struct rec *y, sp_time most);
 void rec_wait(struct rec *y, sp_time time);
 
-/* ---- what came -----------------------------------------------------------------------------------------------------
- */
+/* ---- what came ---- */
 struct sp_rvma_window_status rec_status(const struct rec *y, unsigned e);
 
 /* Of all the records that lie in the end's buffer, each is there once, and as it was sent. */

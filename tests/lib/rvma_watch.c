@@ -17,8 +17,7 @@ bool chance(struct apps *a, double p)
 	return sp_random_chance(&a->random, p);
 }
 
-/* ---- what goes by --------------------------------------------------------------------------------------------------
- */
+/* ---- what goes by ---- */
 /* A packet of a transfer leaves. The first one shows whose operation it is: they get their numbers in order of posting.
  */
 static void app_bind(struct apps *a, unsigned c, struct mo_session *s, const struct rvma_packet *p)

@@ -87,8 +87,7 @@ bool chance(struct apps *a, double p);
 bool app_seen(void *arg, bool in, const uint8_t *frame, uint32_t len, uint64_t tag, sp_time now);
 extern const struct sp_port_ops app_ops;
 
-/* ---- what must hold ------------------------------------------------------------------------------------------------
- */
+/* ---- what must hold ---- */
 const struct sp_rvma_area *app_area(const struct app *x);
 
 struct sp_rvma_window_status app_window_status(const struct app *x, uint64_t id);

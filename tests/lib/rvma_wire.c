@@ -5,13 +5,12 @@ bool rvma_decode(const uint8_t *frame, uint32_t len, struct rvma_packet *p)
 {
 	static const uint8_t heads[] = {56, 64, 40, 8, 8, 24, 40, 40, 16};
 	struct wire_packet w;
-	const uint8_t *b;
 
 	memset(p, 0, sizeof(*p));
 	if (!wire_decode(frame, len, &w) || w.opcode < RVMA_W_PUT || w.opcode > RVMA_W_BYE ||
 	    w.len < heads[w.opcode - RVMA_W_PUT])
 		return false;
-	b = w.payload;
+	const uint8_t *b = w.payload;
 	p->opcode = w.opcode;
 	p->to = w.qp;
 	p->body = b + heads[w.opcode - RVMA_W_PUT];
@@ -61,11 +60,9 @@ bool rvma_ack_open(struct rvma_ack *a, const uint8_t *b, uint32_t len)
 
 bool rvma_ack_next(struct rvma_ack *a, struct rvma_entry *e)
 {
-	uint32_t bytes;
-
 	if (!a->entries || a->end - a->at < 24)
 		return false;
-	bytes = (uint32_t)wire_get(a->at + 16, 2);
+	uint32_t bytes = (uint32_t)wire_get(a->at + 16, 2);
 	if (a->end - a->at < 24 + (int)bytes)
 		return false;
 	*e = (struct rvma_entry){wire_get(a->at, 8),

@@ -31,12 +31,11 @@ static void feed_post(struct feed *f)
 {
 	const struct pair_params *p = &f->pair->p;
 	const uint64_t k = f->posted;
-	int rc;
 
 	f->sizes[k] = feed_below(f, 4) ? feed_below(f, p->max_bytes + 1) : feed_below(f, 2) * p->max_bytes;
 	f->lengths[k] = feed_below(f, 3) ? f->sizes[k] : feed_below(f, f->sizes[k] + 1);
 	f->immediates[k] = (uint32_t)sp_random_next(&f->random);
-	rc = sdr_recv_post(f->qp, f->mr, k * p->max_bytes, f->sizes[k], &f->recv[k]);
+	int rc = sdr_recv_post(f->qp, f->mr, k * p->max_bytes, f->sizes[k], &f->recv[k]);
 	PAIR_CHECK(f->pair, rc == 0, "sdr_recv_post says %d", rc);
 	f->posted++;
 }
@@ -52,7 +51,6 @@ static void feed_packet(struct feed *f, uint64_t k)
 			    (uint32_t)feed_below(f, p->channels);
 	uint64_t immediate = (id << (32 - p->split.id) & UINT32_MAX) | packet << p->split.user;
 	uint8_t payload[20 + 4096], frame[WIRE_FRAME_MAX];
-	uint32_t bytes;
 
 	if (p->split.user)
 		immediate |= f->immediates[k] >> packet % (32u / p->split.user) * p->split.user &
@@ -62,7 +60,8 @@ static void feed_packet(struct feed *f, uint64_t k)
 	wire_put(payload + 12, 4, len);
 	wire_put(payload + 16, 4, immediate);
 	memcpy(payload + 20, pair_source + k * 4099 % (PAIR_SOURCE - PAIR_MESSAGE) + at, len);
-	bytes = wire_make(frame, &f->address[1], &f->address[0], (uint16_t)(0xC000 + feed_below(f, 0x4000)),
+	uint32_t bytes =
+		wire_make(frame, &f->address[1], &f->address[0], (uint16_t)(0xC000 + feed_below(f, 0x4000)),
 			  WIRE_WRITE_ONLY_IMM, at + len == f->lengths[k], qp, (uint32_t)f->frames, payload, 20 + len);
 	tap_inject(&f->tap, frame, bytes, 1, f->now);
 }
@@ -111,14 +110,13 @@ static void feed_complete(struct feed *f, uint64_t k)
 static void feed_ended(struct feed *f, uint64_t count)
 {
 	uint8_t payload[32] = "SDRC\1\2", frame[256];
-	uint32_t bytes;
 
 	wire_put(payload + 6, 2, sizeof(payload));
 	wire_put(payload + 8, 8, FEED_NONCE);
 	wire_put(payload + 16, 8, FEED_PEER_NONCE);
 	wire_put(payload + 24, 8, count);
-	bytes = wire_make(frame, &f->address[1], &f->address[0], 0xC001, WIRE_SEND_ONLY, false, f->info.control_qpn, 0,
-			  payload, sizeof(payload));
+	uint32_t bytes = wire_make(frame, &f->address[1], &f->address[0], 0xC001, WIRE_SEND_ONLY, false,
+				   f->info.control_qpn, 0, payload, sizeof(payload));
 	tap_inject(&f->tap, frame, bytes, 1, f->now);
 }
 
@@ -180,7 +178,6 @@ static void feed_open(struct feed *f, uint16_t workers, uint64_t spread)
 				   .nonce = FEED_NONCE,
 				   .max_packet_life = 1,
 				   .cts_interval = SP_SEC};
-	struct sdr_qp_info peer;
 	struct sp_error error = {.text = ""};
 
 	for (unsigned e = 0; e < 2; e++) {
@@ -208,7 +205,7 @@ static void feed_open(struct feed *f, uint16_t workers, uint64_t spread)
 			   "sdr_qp_create");
 	PAIR_CHECK(f->pair, !sdr_qp_create(f->context, &attr, &f->qp, &error), "sdr_qp_create: %s", error.text);
 	sdr_qp_info_get(f->qp, &f->info);
-	peer = f->info;
+	struct sdr_qp_info peer = f->info;
 	memcpy(peer.ip, f->address[1].ip, 16);
 	peer.nonce = FEED_PEER_NONCE;
 	PAIR_CHECK(f->pair, !sdr_qp_connect(f->qp, &peer), "sdr_qp_connect");

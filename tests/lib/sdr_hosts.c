@@ -61,7 +61,6 @@ static void in_check(struct pair *r, struct flow *f, uint64_t k)
 	uint32_t immediate, mask;
 	struct sdr_recv_status status;
 	bool complete = true;
-	int rc;
 
 	PAIR_CHECK(r, sdr_recv_bitmap_get(m->handle, &bitmap, &said) == 0 && said == chunks,
 		   "message %llu: %llu chunks, should be %llu", U(k), U(said), U(chunks));
@@ -85,7 +84,7 @@ static void in_check(struct pair *r, struct flow *f, uint64_t k)
 		   status.length_known, U(length), m->fixed);
 	PAIR_CHECK(r, status.complete == complete, "message %llu: complete %d, %llu of %llu chunks", U(k),
 		   status.complete, U(present), U(chunks));
-	rc = sdr_recv_test(m->handle);
+	int rc = sdr_recv_test(m->handle);
 	PAIR_CHECK(r, rc == (complete ? 0 : -EAGAIN), "message %llu: sdr_recv_test says %d", U(k), rc);
 	rc = sdr_recv_imm_get(m->handle, &immediate, &mask);
 	PAIR_CHECK(r, mask == m->mask && !((immediate ^ f->out[k].immediate) & mask) && !(immediate & ~mask),
@@ -137,7 +136,6 @@ static void flow_post(struct pair *r, struct flow *f)
 	const uint64_t k = f->next_post, lap = (uint64_t)r->p.slots * r->p.generations;
 	struct in *m = &f->in[k];
 	struct buffer *b = NULL;
-	int rc;
 
 	/* A packet can only be told from one of S*G messages later. So the application must know that the sender is
 	 * done with a message before it posts the one that takes its place; here it does, by looking. */
@@ -152,7 +150,7 @@ static void flow_post(struct pair *r, struct flow *f)
 		return;
 	pair_buffer_check_idle(r, f, b);
 	b->at = b->base + PAIR_GUARD + pair_below(r, 64);
-	rc = sdr_recv_post(f->conn->qp[!f->from], f->arena_mr, (uint64_t)(b->at - f->arena), m->posted, &m->handle);
+	int rc = sdr_recv_post(f->conn->qp[!f->from], f->arena_mr, (uint64_t)(b->at - f->arena), m->posted, &m->handle);
 	if (rc) {
 		PAIR_CHECK(r, rc == -EAGAIN && k >= r->p.slots && f->in[k - r->p.slots].state != IN_DONE,
 			   "sdr_recv_post of message %llu says %d", U(k), rc);
@@ -172,7 +170,6 @@ static void in_step(struct pair *r, struct flow *f, uint64_t k)
 {
 	struct in *m = &f->in[k];
 	bool end;
-	int rc;
 
 	if (m->state == IN_POSTED) {
 		const bool settled = in_settled(r, f, k);
@@ -191,7 +188,7 @@ static void in_step(struct pair *r, struct flow *f, uint64_t k)
 		m->state = IN_ASKED;
 		m->ended = sp_world_now(r->world);
 	}
-	rc = sdr_recv_complete(m->handle);
+	int rc = sdr_recv_complete(m->handle);
 	if (rc) {
 		PAIR_CHECK(r, rc == -EAGAIN, "sdr_recv_complete of message %llu says %d", U(k), rc);
 		return;
@@ -217,8 +214,7 @@ static void flow_receive(struct pair *r, struct flow *f)
 	}
 }
 
-/* ---- sending -------------------------------------------------------------------------------------------------------
- */
+/* ---- sending ---- */
 /* Every byte once at least, in pieces, in any order, some again. */
 static void out_cut(struct pair *r, struct out *m)
 {

@@ -8,15 +8,13 @@
 
 #include "sdr_watch.h"
 
-/* ---- receiving -----------------------------------------------------------------------------------------------------
- */
+/* ---- receiving ---- */
 bool pair_all_are(const uint8_t *b, uint64_t n, uint8_t value);
 
 void pair_buffer_fill(struct pair *r, struct flow *f, struct buffer *b);
 void pair_buffer_check_idle(struct pair *r, struct flow *f, const struct buffer *b);
 
-/* ---- the host programs, and the whole ------------------------------------------------------------------------------
- */
+/* ---- the host programs, and the whole ---- */
 bool pair_flow_done(const struct flow *f);
 
 bool pair_done(void *arg);

@@ -399,12 +399,11 @@ void pair_seeds(const char *rule, unsigned count, void (*one)(struct pair *r))
 #endif
 	for (unsigned i = 1; i <= count && bad < 3; i++) {
 		const uint64_t seed = only ? strtoull(only, NULL, 0) : i;
-		uint64_t before, after;
 
 		pair_init(&r, seed);
-		before = pair_free_buffers();
+		uint64_t before = pair_free_buffers();
 		one(&r);
-		after = pair_free_buffers();
+		uint64_t after = pair_free_buffers();
 		PAIR_CHECK(&r, before == after, "%llu packet buffers are lost", U(before - after));
 		if (r.failed) {
 			printf("# %s: seed %llu %s\n", rule, U(seed), r.text);

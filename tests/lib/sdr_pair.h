@@ -30,8 +30,7 @@ extern struct pair_sum {
 void pair_run(struct pair *r);
 void pair_close(struct pair *r);
 
-/* ---- seeds ----------------------------------------------------------------------------------------------------------
- */
+/* ---- seeds ---- */
 void pair_init(struct pair *r, uint64_t seed);
 
 /* Runs one(r) for `count` seeds, times 20 with SPINDLE_LONG=1; only for the seed N with SPINDLE_SEED=N. */

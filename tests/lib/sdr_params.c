@@ -66,13 +66,12 @@ void pair_random_params(struct pair *r)
 	static const uint32_t mtus[] = {64, 64, 65, 100, 128, 131, 256, 333, 512, 1000, 1024, 1024, 1400, 4096};
 	static const uint64_t bandwidths[] = {0, 1000000000, 10000000000, 100000000000, 400000000000};
 	struct pair_params *p = &r->p;
-	uint64_t packets, bandwidth;
 	sp_time serial = 0;
 
 	memset(p, 0, sizeof(*p));
 	p->split = pair_splits[pair_below(r, sizeof(pair_splits) / sizeof(*pair_splits))];
 	p->mtu = mtus[pair_below(r, sizeof(mtus) / sizeof(*mtus))];
-	packets = pair_log(r, p->split.offset < 9 ? 1ull << p->split.offset : 512);
+	uint64_t packets = pair_log(r, p->split.offset < 9 ? 1ull << p->split.offset : 512);
 	if (packets * p->mtu > PAIR_MESSAGE)
 		packets = PAIR_MESSAGE / p->mtu;
 	p->max_bytes = (packets - 1) * p->mtu + 1 + pair_below(r, p->mtu);
@@ -92,7 +91,7 @@ void pair_random_params(struct pair *r)
 	p->slow = 0.2;
 	if (pair_chance(r, 0.2))
 		p->budget = 3000;
-	bandwidth = bandwidths[pair_below(r, 5)];
+	uint64_t bandwidth = bandwidths[pair_below(r, 5)];
 	for (int e = 0; e < 2; e++) {
 		struct sp_link_direction *d = &p->link[e];
 

@@ -23,8 +23,7 @@
 
 extern uint8_t pair_source[PAIR_SOURCE];
 
-/* ---- parameters ----------------------------------------------------------------------------------------------------
- */
+/* ---- parameters ---- */
 struct pair_split {
 	const char *text;
 	uint8_t id, offset, user;

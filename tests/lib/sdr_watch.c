@@ -58,15 +58,14 @@ static void pair_left(struct pair *r, unsigned end, const uint8_t *frame, const 
 	const struct pair_params *p = &r->p;
 	struct flow *f = pair_flow(r, end, w->qp, w->rkey);
 	const uint64_t lap = (uint64_t)p->slots * p->generations;
-	uint64_t k, *mapped;
-	uint32_t q, *key;
+	uint64_t *mapped;
 
 	if (!f || !f->conn->alive)
 		return;
-	q = w->qp - f->conn->info[!end].qpn;
+	uint32_t q = w->qp - f->conn->info[!end].qpn;
 	/* Of the messages that fit slot and generation the oldest that still has packets to come: messages of one slot
 	 * follow each other through one queue. */
-	k = q / p->channels * p->slots + (p->split.id ? w->immediate >> (32 - p->split.id) : 0);
+	uint64_t k = q / p->channels * p->slots + (p->split.id ? w->immediate >> (32 - p->split.id) : 0);
 	while (k < f->next_send && f->out[k].left == f->out[k].due)
 		k += lap;
 	if (k >= f->next_send) {
@@ -81,7 +80,7 @@ static void pair_left(struct pair *r, unsigned end, const uint8_t *frame, const 
 		f->psn_first[q] = w->psn;
 	PAIR_CHECK(r, p->resolve || w->psn == ((f->psn_first[q] + f->psn_count[q] - 1) & 0xFFFFFF),
 		   "QP %u: PSN %u is not the next", q, w->psn);
-	key = psn_slot(f, q << 24 | w->psn, &mapped);
+	uint32_t *key = psn_slot(f, q << 24 | w->psn, &mapped);
 	*key = (q << 24 | w->psn) + 1;
 	*mapped = k;
 }
@@ -108,11 +107,9 @@ static void pair_keep(struct pair *r, unsigned end, const uint8_t *frame, uint32
 
 static void pair_schedule_late(struct pair *r, unsigned end, sp_time now)
 {
-	const struct kept *keep;
-
 	if (!r->kept_count || r->injections >= 4096)
 		return;
-	keep = &r->kept[pair_below(r, r->kept_count)];
+	const struct kept *keep = &r->kept[pair_below(r, r->kept_count)];
 	if (keep->end != end)
 		return; /* it would have to go to the other NIC */
 	r->injections++;
@@ -145,19 +142,17 @@ static bool pair_came(struct pair *r, unsigned end, const uint8_t *frame, uint32
 {
 	const struct pair_params *p = &r->p;
 	struct flow *f = pair_flow(r, !end, w->qp, w->rkey);
-	uint64_t k, *mapped, packet, stop;
-	struct in *m;
-	uint32_t q;
+	uint64_t *mapped;
 
 	if (!f || !f->conn->alive)
 		return true;
-	q = w->qp - f->conn->info[end].qpn;
+	uint32_t q = w->qp - f->conn->info[end].qpn;
 	if (!*psn_slot(f, q << 24 | w->psn, &mapped)) {
 		pair_fail(r, "a packet came that never left");
 		return false;
 	}
-	k = *mapped;
-	m = &f->in[k];
+	uint64_t k = *mapped;
+	struct in *m = &f->in[k];
 	if (tag) {
 		if (pair_granted(f) > k + (uint64_t)p->slots * p->generations)
 			return false; /* later than what is promised to be told */
@@ -173,8 +168,8 @@ static bool pair_came(struct pair *r, unsigned end, const uint8_t *frame, uint32
 	}
 	f->delivered++;
 	PAIR_CHECK(r, m->state != IN_NONE, "message %llu came before its receive was posted", U(k));
-	packet = w->immediate >> p->split.user & ((1ull << p->split.offset) - 1);
-	stop = packet * p->mtu + w->body_len;
+	uint64_t packet = w->immediate >> p->split.user & ((1ull << p->split.offset) - 1);
+	uint64_t stop = packet * p->mtu + w->body_len;
 	if (m->state == IN_NONE || m->state == IN_DONE) {
 		f->late++;
 		return true;
@@ -216,11 +211,9 @@ static bool pair_came(struct pair *r, unsigned end, const uint8_t *frame, uint32
 /* Clear-to-send: 8 bytes magic, version, type, length; the nonces; the count. */
 static bool pair_cts(struct pair *r, unsigned end, bool in, const uint8_t *frame, const struct wire_packet *w)
 {
-	uint64_t count;
-
 	if (w->len < 32 || memcmp(w->payload, "SDRC\1\1", 6))
 		return true;
-	count = wire_get(w->payload + 24, 8);
+	uint64_t count = wire_get(w->payload + 24, 8);
 	for (unsigned i = 0; i < r->conns; i++) {
 		struct conn *c = r->conn[i];
 		const unsigned receiver = in ? !end : end;

@@ -33,5 +33,26 @@ unsigned suite_times(unsigned count);
 	static void function(void)
 #define TEST(function)		       SUITE_RULE(function, #function, NULL)
 #define TEST_IF(unavailable, function) SUITE_RULE(function, #function, unavailable)
+/* A rule between two calls, which make and end what it needs. */
+#define TEST_BETWEEN(start, end, function)                                                                             \
+	static void function##_inside(void);                                                                           \
+	TEST(function)                                                                                                 \
+	{                                                                                                              \
+		start();                                                                                               \
+		function##_inside();                                                                                   \
+		end();                                                                                                 \
+	}                                                                                                              \
+	static void function##_inside(void)
+/* A rule of one call. */
+#define TEST_CALL(function, ...)                                                                                       \
+	TEST(function)                                                                                                 \
+	{                                                                                                              \
+		__VA_ARGS__;                                                                                           \
+	}
+/* A rule whose body runs for each of `count` seeds: seeds(rule, count, body). */
+#define TEST_SEEDS(function, seeds, count, argument)                                                                   \
+	static void function##_of_seed(argument);                                                                      \
+	TEST_CALL(function, seeds(#function, count, function##_of_seed))                                               \
+	static void function##_of_seed(argument)
 
 #endif

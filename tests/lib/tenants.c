@@ -16,13 +16,11 @@ static sp_time tenant_now(void)
 static void tenant_arrive(struct tenant *t, uint32_t index)
 {
 	for (unsigned i = 0; i < t->burst; i++) {
-		struct tenant_words *w;
-
 		if (tenancy.count == TENANT_QUEUE) {
 			t->missed++;
 			continue;
 		}
-		w = &tenancy.queue[(tenancy.head + tenancy.count++) % TENANT_QUEUE];
+		struct tenant_words *w = &tenancy.queue[(tenancy.head + tenancy.count++) % TENANT_QUEUE];
 		*w = (struct tenant_words){.tenant = index, .serial = ++t->serial, .arrival = t->next, .cost = t->cost};
 		if (t->vary)
 			w->cost *= 1 + dut_random(&tenancy.seed) % t->vary;
@@ -54,11 +52,10 @@ static unsigned tenant_receive(void *arg, uint16_t queue, struct rte_mbuf **pack
 	for (; n < max && tenancy.count; n++, tenancy.count--) {
 		const struct tenant_words *w = &tenancy.queue[tenancy.head];
 		const struct frame *f = &tenancy.frame[w->tenant];
-		uint8_t *bytes;
 
 		packet[n] = sp_packet_alloc();
 		CU_ASSERT_PTR_NOT_NULL_FATAL(packet[n]);
-		bytes = (uint8_t *)rte_pktmbuf_append(packet[n], (uint16_t)f->len);
+		uint8_t *bytes = (uint8_t *)rte_pktmbuf_append(packet[n], (uint16_t)f->len);
 		memcpy(bytes, f->bytes, f->len);
 		memcpy(bytes + f->data, w, sizeof(*w));
 		tenancy.head = (tenancy.head + 1) % TENANT_QUEUE;

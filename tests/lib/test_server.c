@@ -123,10 +123,9 @@ int raw_reply(int fd)
 		uint8_t bytes[sizeof(struct sp_attach_reply) + SP_ATTACH_BYTES];
 	} reply;
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	ssize_t n;
 
 	CU_ASSERT_EQUAL_FATAL(poll(&p, 1, 30000), 1);
-	n = recv(fd, &reply, sizeof(reply), 0);
+	ssize_t n = recv(fd, &reply, sizeof(reply), 0);
 	if (n <= 0)
 		return 1;
 	CU_ASSERT(n >= (ssize_t)sizeof(reply.head) && reply.head.magic == SP_ATTACH_MAGIC &&

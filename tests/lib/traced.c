@@ -238,10 +238,8 @@ void watched_start(void)
 
 uint32_t watched_context(const char *handler)
 {
-	uint32_t id;
-
 	watched_start();
-	id = dut_context(&dut, "c", handler, "qp=0x10");
+	uint32_t id = dut_context(&dut, "c", handler, "qp=0x10");
 	told_words();
 	return id;
 }

@@ -124,8 +124,28 @@ bool tx_ring_icrc_ok(void)
 
 /* clang-format off: in groups */
 const uint32_t lend_lengths[23] = {
-	0, 1, SP_LEND_MIN - 5, SP_LEND_MIN - 4, SP_LEND_MIN - 3, SP_LEND_MIN - 2, SP_LEND_MIN - 1,
-	SP_LEND_MIN, SP_LEND_MIN + 1, SP_LEND_MIN + 2, SP_LEND_MIN + 3, SP_LEND_MIN + 4,
-	1431, 1432, 1433, 1434, 1435, 1436, 1800, 4093, 4094, 4095, 4096,
+	0,
+	1,
+	SP_LEND_MIN - 5,
+	SP_LEND_MIN - 4,
+	SP_LEND_MIN - 3,
+	SP_LEND_MIN - 2,
+	SP_LEND_MIN - 1,
+	SP_LEND_MIN,
+	SP_LEND_MIN + 1,
+	SP_LEND_MIN + 2,
+	SP_LEND_MIN + 3,
+	SP_LEND_MIN + 4,
+	1431,
+	1432,
+	1433,
+	1434,
+	1435,
+	1436,
+	1800,
+	4093,
+	4094,
+	4095,
+	4096,
 };
 /* clang-format on */

@@ -45,23 +45,20 @@ static uint32_t wire_icrc(const uint8_t *ip, uint32_t bytes)
 
 bool wire_decode(const uint8_t *f, uint32_t len, struct wire_packet *w)
 {
-	uint32_t l3, total, udp;
-	const uint8_t *b;
-
 	if (len < 14 + 20 + 8 + 12 + 4)
 		return false;
 	w->ipv6 = f[12] == 0x86 && f[13] == 0xDD;
 	if (!w->ipv6 && (f[12] != 0x08 || f[13] != 0x00))
 		return false;
-	l3 = w->ipv6 ? 40 : 20;
+	uint32_t l3 = w->ipv6 ? 40 : 20;
 	if (f[14] >> 4 != (w->ipv6 ? 6 : 4) || (!w->ipv6 && (f[14] & 15) != 5) || f[14 + (w->ipv6 ? 6 : 9)] != 17)
 		return false;
-	total = w->ipv6 ? 40 + (uint32_t)wire_get(f + 18, 2) : (uint32_t)wire_get(f + 16, 2);
-	udp = 14 + l3;
+	uint32_t total = w->ipv6 ? 40 + (uint32_t)wire_get(f + 18, 2) : (uint32_t)wire_get(f + 16, 2);
+	uint32_t udp = 14 + l3;
 	if (14 + total > len || total < l3 + 8 + 12 + 4 || wire_get(f + udp + 2, 2) != 4791 ||
 	    wire_get(f + udp + 4, 2) != total - l3)
 		return false;
-	b = f + udp + 8;
+	const uint8_t *b = f + udp + 8;
 	w->source_port = (uint16_t)wire_get(f + udp, 2);
 	w->opcode = b[0];
 	w->solicited = b[1] & 0x80;

@@ -145,11 +145,9 @@ TEST(it_changes_its_mind_when_losses_come_and_go)
 	struct sp_crossing *c = open_way(&automatic, LONG, 1e-6, 3);
 
 	for (unsigned turn = 0; turn < 4; turn++) {
-		struct chosen chosen;
-
 		CU_ASSERT_EQUAL_FATAL(sp_crossing_change(c, far, turn % 2 ? 1e-2 : 1e-6), 0);
 		send(c, WARM_UP);
-		chosen = chosen_for(c, MESSAGES);
+		struct chosen chosen = chosen_for(c, MESSAGES);
 		show(turn % 2 ? "1e-2" : "1e-6", chosen);
 		if (turn % 2)
 			CU_ASSERT(chosen.coded == MESSAGES && chosen.parity >= 0.06 && chosen.others <= 4)
@@ -165,11 +163,9 @@ TEST(it_changes_its_mind_when_bandwidth_and_round_trip_do)
 	struct sp_crossing *c = open_way(&automatic, LONG, 1e-3, 5);
 
 	for (unsigned turn = 0; turn < 4; turn++) {
-		struct chosen chosen;
-
 		CU_ASSERT_EQUAL_FATAL(sp_crossing_change(c, turn % 2 ? near : far, 1e-3), 0);
 		send(c, WARM_UP);
-		chosen = chosen_for(c, MESSAGES);
+		struct chosen chosen = chosen_for(c, MESSAGES);
 		show(turn % 2 ? "near" : "far", chosen);
 		CU_ASSERT(turn % 2 ? chosen.coded <= 3 : chosen.coded == MESSAGES);
 	}

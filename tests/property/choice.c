@@ -168,10 +168,7 @@ static void within_a_few_percent(const struct cell *c)
 	}
 }
 
-TEST(the_expected_times_are_the_models)
-{
-	each_cell(within_a_few_percent);
-}
+TEST_CALL(the_expected_times_are_the_models, each_cell(within_a_few_percent))
 
 /* Any code, MDS and XOR, also groups of different sizes. */
 TEST(codes_fail_as_often_as_the_model_says)
@@ -201,10 +198,7 @@ static void near_the_best(const struct cell *c)
 	expect(ratio <= 1.1, "over the best", c, choice, ratio);
 }
 
-TEST(a_known_path_gets_a_scheme_within_10_percent_of_the_best)
-{
-	each_cell(near_the_best);
-}
+TEST_CALL(a_known_path_gets_a_scheme_within_10_percent_of_the_best, each_cell(near_the_best))
 
 /* From nothing known, message after message, over a long fat link. */
 TEST(learning_costs_at_most_30_percent_and_ends_near_the_best)
@@ -254,12 +248,11 @@ TEST(the_estimate_follows_the_path)
 		sp_loss_init(&loss);
 		for (unsigned t = 0; t < COUNT(turn); t++) {
 			const struct cell c = {.drop = turn[t]};
-			double chance;
 
 			for (unsigned i = 0; i < 25 + t; i++)
 				tell_drawn(&loss, &random, turn[t], (uint64_t)(2 / turn[t]));
 			sp_loss_known(&loss, &known);
-			chance = known.lost[known.rates / 2] / turn[t];
+			double chance = known.lost[known.rates / 2] / turn[t];
 			expect(chance > 0.4 && chance < 2.5, "estimate over true", &c, sp_choice_candidate[0], chance);
 			CU_ASSERT(known.packets == PACKETS);
 		}
@@ -505,14 +498,13 @@ TEST(whatever_is_told_the_choice_is_a_candidate_and_times_are_times)
 		const struct sp_hazard hazard = {any(&r), any(&r)};
 		const struct sp_choice odd = {(enum sp_choice_scheme)(any_number(&r) % 7), (uint8_t)any_number(&r),
 					      (uint8_t)any_number(&r)};
-		double time;
 
 		if (i % 100 == 0)
 			sp_loss_init(&loss);
 		sp_loss_add(&loss, any_number(&r), any_number(&r), any_number(&r), any_number(&r));
 		CU_ASSERT(is_candidate(sp_choose(&chooser, &path, &size, &loss)));
 		CU_ASSERT(isfinite(chooser.expected) && chooser.expected > 0);
-		time = sp_duration(&path, &size, &hazard, i % 4 ? odd : chooser.choice);
+		double time = sp_duration(&path, &size, &hazard, i % 4 ? odd : chooser.choice);
 		CU_ASSERT(isfinite(time) && time > 0);
 		time = sp_duration_fails(odd, (unsigned)any_number(&r), any(&r), any(&r));
 		CU_ASSERT(time >= 0 && time <= 1);

@@ -82,10 +82,9 @@ static void transfer(struct pair *r, struct conn *c, struct region *from, struct
 	const uint64_t len = 1 + pair_below(r, 4096);
 	struct sdr_recv *recv = NULL;
 	struct sdr_send *send = NULL;
-	int rc;
 
 	memset(to->bytes, 0x77, sizeof(to->bytes));
-	rc = sdr_recv_post(c->qp[RECEIVER], to->mr, 5, len, &recv);
+	int rc = sdr_recv_post(c->qp[RECEIVER], to->mr, 5, len, &recv);
 	PAIR_CHECK(r, rc == 0, "sdr_recv_post says %d", rc);
 	rc = rc ? rc : sdr_send_post(c->qp[SENDER], from->mr, 3, len, 1234, &send);
 	PAIR_CHECK(r, rc == 0, "sdr_send_post says %d", rc);
@@ -105,20 +104,20 @@ static void transfer(struct pair *r, struct conn *c, struct region *from, struct
 	PAIR_CHECK(r, rc == 0, "sdr_recv_complete says %d", rc);
 }
 
-/* ---- ends that do not fit ------------------------------------------------------------------------------------------
- */
-static void misfit(struct pair *r)
+#define RULE(rule, count) TEST_SEEDS(rule, pair_seeds, count, struct pair *r)
+
+/* ---- ends that do not fit ---- */
+RULE(ends_that_differ_are_refused_by_the_name_of_what_differs, 20)
 {
 	static const char *const names[] = {"mtu",	    "chunk-bytes", "max-message-bytes",
 					    "max-messages", "generations", "channels",
 					    "split",	    "credit",	   "magic",
 					    "version"};
 	struct region source, sink;
-	struct conn *c;
 	struct sp_error error;
 
 	plain(r, 0);
-	c = manual(r, 0);
+	struct conn *c = manual(r, 0);
 	for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		const struct sdr_context_attr channels = {.channels = r->p.channels + (i == 5)};
 		const struct sdr_qp_attr attr = {
@@ -135,11 +134,9 @@ static void misfit(struct pair *r)
 		struct sdr_context *x;
 		struct sdr_qp *other;
 		struct sdr_qp_info info;
-		const char *name;
-		int rc;
 
 		PAIR_CHECK(r, !sdr_context_create(r->dev[1], &channels, &x), "sdr_context_create");
-		rc = sdr_qp_create(x, &attr, &other, &error);
+		int rc = sdr_qp_create(x, &attr, &other, &error);
 		PAIR_CHECK(r, rc == 0, "sdr_qp_create: %s %s", error.key, error.text);
 		if (rc)
 			return;
@@ -147,7 +144,7 @@ static void misfit(struct pair *r)
 		sdr_qp_info_get(other, &info);
 		info.magic ^= i == 8;
 		info.version += i == 9;
-		name = sdr_qp_mismatch(c->qp[0], &info);
+		const char *name = sdr_qp_mismatch(c->qp[0], &info);
 		rc = sdr_qp_connect(c->qp[0], &info);
 		PAIR_CHECK(r, name && !strcmp(name, names[i]) && rc == -EPROTO, "%s differs: %s, %d", names[i],
 			   name ? name : "nothing", rc);
@@ -189,14 +186,8 @@ static void misfit(struct pair *r)
 	pair_close(r);
 }
 
-TEST(ends_that_differ_are_refused_by_the_name_of_what_differs)
-{
-	pair_seeds(__func__, 20, misfit);
-}
-
-/* ---- an MTU that the port does not have ----------------------------------------------------------------------------
- */
-static void too_large(struct pair *r)
+/* ---- an MTU that the port does not have ---- */
+RULE(an_mtu_that_the_port_does_not_carry_is_refused_to_the_byte, 200)
 {
 	const uint32_t mtu = 64 + (uint32_t)pair_below(r, 4033), padded = (mtu + 3) / 4 * 4;
 	const bool ipv6 = pair_chance(r, 0.5);
@@ -213,7 +204,6 @@ static void too_large(struct pair *r)
 		struct sp_dev *dev;
 		struct sp_error error;
 		struct tap tap;
-		int rc;
 
 		if (port < 256)
 			continue; /* a NIC has no less */
@@ -226,7 +216,7 @@ static void too_large(struct pair *r)
 		else
 			memcpy(config.address[0].ip + 10, (const uint8_t[]){0xFF, 0xFF, 10, 0, 0, 1}, 6);
 		config.address[0].prefix = ipv6 ? 64 : 24;
-		rc = sp_nic_create(&config, &error, &nic);
+		int rc = sp_nic_create(&config, &error, &nic);
 		PAIR_CHECK(r, rc == 0, "sp_nic_create: %s", error.text);
 		if (rc)
 			return;
@@ -249,13 +239,7 @@ static void too_large(struct pair *r)
 	}
 }
 
-TEST(an_mtu_that_the_port_does_not_carry_is_refused_to_the_byte)
-{
-	pair_seeds(__func__, 200, too_large);
-}
-
-/* ---- a peer that starts anew ---------------------------------------------------------------------------------------
- */
+/* ---- a peer that starts anew ---- */
 struct stolen {
 	uint8_t frame[512];
 	uint32_t len;
@@ -309,20 +293,18 @@ static struct sdr_qp *anew(struct pair *r, struct conn *c, unsigned e, uint64_t 
 	return qp;
 }
 
-static void restart(struct pair *r)
+RULE(a_peer_that_starts_anew_is_noticed_and_an_old_clear_to_send_ignored, 50)
 {
 	struct stolen stolen = {.len = 0};
 	struct region source, sink;
 	struct sdr_recv *recv;
 	struct sdr_send *send;
 	struct sdr_qp_info info;
-	struct conn *c, *next;
-	uint64_t count;
 
 	plain(r, 0);
 	r->mark = &stolen;
 	r->lose = steal;
-	c = manual(r, 0x20000);
+	struct conn *c = manual(r, 0x20000);
 	join(r, c);
 	region_open(r, c, SENDER, &source, true);
 	region_open(r, c, RECEIVER, &sink, false);
@@ -370,7 +352,7 @@ static void restart(struct pair *r)
 	conn_forget(r, c);
 
 	/* Both anew: what the old receiver had granted is not for this sender. */
-	next = manual(r, 0x20000);
+	struct conn *next = manual(r, 0x20000);
 	join(r, next);
 	wire_put(stolen.frame + 14 + (r->p.ipv6 ? 40 : 20) + 8 + 5, 3, next->info[SENDER].control_qpn);
 	wire_icrc_set(stolen.frame);
@@ -378,7 +360,7 @@ static void restart(struct pair *r)
 		tap_inject(&r->tap[SENDER], stolen.frame, stolen.len, PAIR_JUNK,
 			   sp_world_now(r->world) + (sp_time)i * SP_US);
 	pass(r, SP_MS);
-	count = counter_of(r, SENDER, next->qp[SENDER], "bad-nonce");
+	uint64_t count = counter_of(r, SENDER, next->qp[SENDER], "bad-nonce");
 	PAIR_CHECK(r,
 		   count == 5 && !status_of(next->qp[SENDER]).may_send && !status_of(next->qp[SENDER]).peer_restarted &&
 			   !status_of(next->qp[SENDER]).peer_seen,
@@ -394,13 +376,7 @@ static void restart(struct pair *r)
 	pair_close(r);
 }
 
-TEST(a_peer_that_starts_anew_is_noticed_and_an_old_clear_to_send_ignored)
-{
-	pair_seeds(__func__, 50, restart);
-}
-
-/* ---- the end, in any state -----------------------------------------------------------------------------------------
- */
+/* ---- the end, in any state ---- */
 enum state {
 	CREATED,
 	POSTED,	    /* receives, before the connection */
@@ -462,25 +438,22 @@ static void any_state(struct pair *r)
 {
 	const enum state state = (enum state)(r->seed % STATES);
 	struct region source, sink;
-	struct conn *c, *beside;
-	unsigned first;
 
 	plain(r, pair_chance(r, 0.5) ? 0.3 : 0);
-	beside = manual(r, 0);
+	struct conn *beside = manual(r, 0);
 	join(r, beside);
-	c = manual(r, 0x20000);
+	struct conn *c = manual(r, 0x20000);
 	region_open(r, c, SENDER, &source, true);
 	region_open(r, c, RECEIVER, &sink, false);
 	bring_to(r, c, state, &source, &sink);
-	first = (unsigned)pair_below(r, 2);
+	unsigned first = (unsigned)pair_below(r, 2);
 	for (unsigned i = 0; i < 2; i++) {
 		const unsigned e = i ? !first : first;
 		struct region *g = e == SENDER ? &source : &sink;
-		int rc;
 
 		pair_conn_close(r, c, e);
 		memset(g->bytes, e == SENDER ? 0xDD : 0x66, sizeof(g->bytes));
-		rc = sdr_mr_dereg(g->mr);
+		int rc = sdr_mr_dereg(g->mr);
 		PAIR_CHECK(r, rc == 0, "state %d, end %u: sdr_mr_dereg says %d", state, e, rc);
 		pass(r, pair_below(r, SP_MS));
 		PAIR_CHECK(r, pair_all_are(g->bytes, sizeof(g->bytes), e == SENDER ? 0xDD : 0x66),
@@ -504,19 +477,15 @@ static void any_state(struct pair *r)
 	pair_close(r);
 }
 
-TEST(a_QP_may_end_in_any_state_and_its_numbers_be_used_again)
-{
-	pair_seeds(__func__, 40 * STATES, any_state);
-}
+TEST_CALL(a_QP_may_end_in_any_state_and_its_numbers_be_used_again, pair_seeds(__func__, 40 * STATES, any_state))
 
 /* NICs and link go while packets wait everywhere: for the port, for the neighbour's address, on the link. rig_seeds()
  * counts the buffers. */
-static void all_at_once(struct pair *r)
+RULE(NICs_that_end_with_packets_in_their_queues_lose_no_buffers, 100)
 {
 	struct region source, sink;
 	struct sdr_recv *recv;
 	struct sdr_send *send;
-	struct conn *c;
 
 	plain_params(r, 0);
 	r->p.link[0].bandwidth = 10000000;
@@ -524,7 +493,7 @@ static void all_at_once(struct pair *r)
 	r->p.resolve = pair_chance(r, 0.3);
 	pair_open(r);
 	r->wake = SP_NEVER;
-	c = manual(r, 0);
+	struct conn *c = manual(r, 0);
 	region_open(r, c, SENDER, &source, true);
 	region_open(r, c, RECEIVER, &sink, false);
 	join(r, c);
@@ -539,9 +508,4 @@ static void all_at_once(struct pair *r)
 		pair_conn_close(r, c, e);
 	PAIR_CHECK(r, !sdr_mr_dereg(source.mr) && !sdr_mr_dereg(sink.mr), "memory is not free");
 	pair_close(r);
-}
-
-TEST(NICs_that_end_with_packets_in_their_queues_lose_no_buffers)
-{
-	pair_seeds(__func__, 100, all_at_once);
 }

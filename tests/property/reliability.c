@@ -34,10 +34,7 @@ static void bad_planet(struct net *n)
 	net_expect(n, n->sender.counters.units + n->sender.counters.retransmitted == n->data_sent, "units sent");
 }
 
-TEST(every_message_comes_whole_over_a_network_that_loses_repeats_and_overtakes)
-{
-	over_seeds(250, bad_planet);
-}
+TEST_CALL(every_message_comes_whole_over_a_network_that_loses_repeats_and_overtakes, over_seeds(250, bad_planet))
 
 static void only_reordered(struct net *n)
 {
@@ -53,10 +50,7 @@ static void only_reordered(struct net *n)
 		   (unsigned long long)n->sender.counters.retransmitted);
 }
 
-TEST(nothing_is_sent_again_for_reordering_repeats_or_lost_acknowledgements)
-{
-	over_seeds(200, only_reordered);
-}
+TEST_CALL(nothing_is_sent_again_for_reordering_repeats_or_lost_acknowledgements, over_seeds(200, only_reordered))
 
 static void lossy_in_order(struct net *n)
 {
@@ -72,10 +66,7 @@ static void lossy_in_order(struct net *n)
 		   "%llu units sent again needlessly", (unsigned long long)n->sender.counters.spurious);
 }
 
-TEST(each_loss_is_answered_by_one_retransmission_and_no_more)
-{
-	over_seeds(200, lossy_in_order);
-}
+TEST_CALL(each_loss_is_answered_by_one_retransmission_and_no_more, over_seeds(200, lossy_in_order))
 
 /* Nothing is lost, but overtaken by far more than the window. */
 static void late(struct net *n)
@@ -101,10 +92,7 @@ static void late(struct net *n)
 		   (unsigned long long)c->retransmitted, (unsigned long long)c->units);
 }
 
-TEST(what_was_sent_again_needlessly_is_known_and_widens_the_window)
-{
-	over_seeds(40, late);
-}
+TEST_CALL(what_was_sent_again_needlessly_is_known_and_widens_the_window, over_seeds(40, late))
 
 static void nobody_there(struct net *n)
 {
@@ -124,10 +112,7 @@ static void nobody_there(struct net *n)
 		   (unsigned long long)n->sender.counters.polls);
 }
 
-TEST(a_message_to_nobody_fails_at_its_timeout_and_the_polls_back_off)
-{
-	over_seeds(50, nobody_there);
-}
+TEST_CALL(a_message_to_nobody_fails_at_its_timeout_and_the_polls_back_off, over_seeds(50, nobody_there))
 
 /* It answers all polls, and nothing has ever come. */
 static void denied(struct net *n)
@@ -154,10 +139,7 @@ static void denied(struct net *n)
 		   (unsigned long long)n->data_sent, (unsigned long long)units);
 }
 
-TEST(a_peer_that_denies_everything_gets_each_unit_once_a_round_trip_at_the_rate)
-{
-	over_seeds(50, denied);
-}
+TEST_CALL(a_peer_that_denies_everything_gets_each_unit_once_a_round_trip_at_the_rate, over_seeds(50, denied))
 
 static void refusing(struct net *n)
 {
@@ -179,10 +161,7 @@ static void refusing(struct net *n)
 	net_expect(n, !n->sender.counters.retransmitted && sp_rel_deadline(&n->sender) == SP_NEVER, "it goes on");
 }
 
-TEST(a_refused_message_is_over_as_soon_as_the_sender_hears_it)
-{
-	over_seeds(50, refusing);
-}
+TEST_CALL(a_refused_message_is_over_as_soon_as_the_sender_hears_it, over_seeds(50, refusing))
 
 /* What the sender gives up while nothing is on its way: the receiver hears of it, then all is silent. */
 static void given_up(struct net *n)
@@ -212,10 +191,7 @@ static void given_up(struct net *n)
 	net_expect(n, n->control_loss > 0 || n->told, "the receiver does not know");
 }
 
-TEST(a_message_given_up_is_told_of_until_it_is_heard)
-{
-	over_seeds(60, given_up);
-}
+TEST_CALL(a_message_given_up_is_told_of_until_it_is_heard, over_seeds(60, given_up))
 
 static void paced(struct net *n)
 {
@@ -234,10 +210,7 @@ static void paced(struct net *n)
 		   (unsigned long long)units, (unsigned long long)time, (unsigned long long)(n->last_left - begin));
 }
 
-TEST(units_leave_exactly_at_the_rate)
-{
-	over_seeds(40, paced);
-}
+TEST_CALL(units_leave_exactly_at_the_rate, over_seeds(40, paced))
 
 static void tail(struct net *n)
 {
@@ -257,10 +230,7 @@ static void tail(struct net *n)
 		   (double)(n->now - begin) / (double)rtt);
 }
 
-TEST(a_lost_tail_costs_less_than_a_full_timeout)
-{
-	over_seeds(100, tail);
-}
+TEST_CALL(a_lost_tail_costs_less_than_a_full_timeout, over_seeds(100, tail))
 
 /* Of three polls that show all, or of the answers to them, two are lost, and so is the word that all has come; all of
  * the units have come, or none. */
@@ -269,7 +239,6 @@ static void unheard(struct net *n)
 	const sp_time begin = n->now, rtt = 2 * n->delay;
 	const bool again = net_below(n, 2);
 	const unsigned lost = 7 ^ 1u << net_below(n, 3);
-	sp_time most;
 
 	n->config.scheme = SP_REL_NACK;
 	n->config.rtt = rtt;
@@ -288,21 +257,17 @@ static void unheard(struct net *n)
 	net_step(n);
 	n->data_loss = 0;
 	net_run(n);
-	most = (again ? 2 : 1) * (rtt + n->config.reorder) + 2 * (rtt / n->config.polls + 1) + SP_NS;
+	sp_time most = (again ? 2 : 1) * (rtt + n->config.reorder) + 2 * (rtt / n->config.polls + 1) + SP_NS;
 	net_expect(n, n->now - begin <= most, "it took %.3f round trips", (double)(n->now - begin) / (double)rtt);
 	net_expect(n, !n->sender.counters.polls_late && n->sender.counters.spurious == 0, "%llu polls were late",
 		   (unsigned long long)n->sender.counters.polls_late);
 }
 
-TEST(lost_polls_and_answers_at_the_end_cost_no_round_trip)
-{
-	over_seeds(100, unheard);
-}
+TEST_CALL(lost_polls_and_answers_at_the_end_cost_no_round_trip, over_seeds(100, unheard))
 
 static void held(struct net *n)
 {
 	const sp_time rtt = 2 * n->delay;
-	sp_time parity;
 
 	n->config.rtt = rtt;
 	n->config.rate = 0;
@@ -316,7 +281,7 @@ static void held(struct net *n)
 	net_run_to(n, n->now + (1 + net_below(n, 30)) * rtt);
 	net_expect(n, !n->sender.counters.retransmitted && n->started && !n->finished,
 		   "units went again before the parity");
-	parity = n->now;
+	sp_time parity = n->now;
 	sp_rel_hold(&n->sender, 0, parity);
 	net_run(n);
 	net_expect(n, n->sender.counters.retransmitted == n->units[0], "%llu of %u units went again",
@@ -325,10 +290,7 @@ static void held(struct net *n)
 		   (double)(n->now - parity) / (double)rtt);
 }
 
-TEST(nothing_is_lost_before_what_may_make_up_for_it_has_left)
-{
-	over_seeds(100, held);
-}
+TEST_CALL(nothing_is_lost_before_what_may_make_up_for_it_has_left, over_seeds(100, held))
 
 static void absent(struct net *n)
 {
@@ -352,10 +314,7 @@ static void absent(struct net *n)
 		   (double)(n->now - begin) / (double)rtt, (double)n->sender.rtt.smoothed / (double)rtt);
 }
 
-TEST(a_peer_that_was_away_does_not_spoil_the_estimate_of_the_round_trip)
-{
-	over_seeds(50, absent);
-}
+TEST_CALL(a_peer_that_was_away_does_not_spoil_the_estimate_of_the_round_trip, over_seeds(50, absent))
 
 static void far_away(struct net *n)
 {
@@ -372,10 +331,7 @@ static void far_away(struct net *n)
 	net_expect(n, n->sender.counters.polls < 2000, "%llu polls", (unsigned long long)n->sender.counters.polls);
 }
 
-TEST(a_round_trip_longer_than_believed_is_found_out)
-{
-	over_seeds(50, far_away);
-}
+TEST_CALL(a_round_trip_longer_than_believed_is_found_out, over_seeds(50, far_away))
 
 /* Everything that the receiver says is changed here and there: nothing of it may do harm. */
 static void forged(struct net *n)
@@ -390,7 +346,6 @@ static void forged(struct net *n)
 		struct sp_rel_asked asked = {.poll = net_below(n, n->sender.polls + 3),
 					     .from_message = net_below(n, 12)};
 		const uint64_t bitmap[8] = {sp_random_next(&n->random), sp_random_next(&n->random)};
-		size_t len;
 
 		net_step(n);
 		n->now += n->delay;
@@ -399,7 +354,7 @@ static void forged(struct net *n)
 		sp_rel_ack_begin(&m, bytes, sizeof(bytes), net_below(n, 3) ? &asked : NULL, net_below(n, 10));
 		for (uint64_t k = net_below(n, 10); k < 10; k += 1 + net_below(n, 3))
 			sp_rel_ack_add(&m, k, net_below(n, 4) ? bitmap : NULL, 1 + (uint32_t)net_below(n, 128));
-		len = sp_rel_ack_end(&m);
+		size_t len = sp_rel_ack_end(&m);
 		for (uint64_t i = net_below(n, 4); i--;)
 			bytes[net_below(n, len)] = (uint8_t)sp_random_next(&n->random);
 		sp_rel_ack(&n->sender, bytes, net_below(n, 8) ? len : net_below(n, len + 1), n->now);
@@ -419,10 +374,7 @@ static void forged(struct net *n)
 	}
 }
 
-TEST(what_speaks_of_units_that_were_never_sent_counts_for_nothing)
-{
-	over_seeds(200, forged);
-}
+TEST_CALL(what_speaks_of_units_that_were_never_sent_counts_for_nothing, over_seeds(200, forged))
 
 TEST(an_answer_in_several_datagrams_proves_all_that_it_speaks_of)
 {

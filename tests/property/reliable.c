@@ -53,6 +53,8 @@ static void add(struct rel *p, const struct sdr_reliable_status *s)
 	sum.lost += lost(p);
 }
 
+#define RULE(rule, count) TEST_SEEDS(rule, over, count, struct rel *p)
+
 static void over(const char *rule, unsigned count, void (*one)(struct rel *p))
 {
 	memset(&sum, 0, sizeof(sum));
@@ -64,7 +66,7 @@ static void over(const char *rule, unsigned count, void (*one)(struct rel *p))
 	       U(sum.lost));
 }
 
-static void bad_planet(struct rel *p)
+RULE(every_message_arrives_whole_and_right, 60)
 {
 	struct sdr_reliable_status s;
 
@@ -91,12 +93,7 @@ static void bad_planet(struct rel *p)
 	rel_close(p);
 }
 
-TEST(every_message_arrives_whole_and_right)
-{
-	over(__func__, 60, bad_planet);
-}
-
-static void good_planet(struct rel *p)
+RULE(nothing_is_sent_again_where_nothing_is_lost, 30)
 {
 	struct sdr_reliable_status s;
 
@@ -111,12 +108,7 @@ static void good_planet(struct rel *p)
 	rel_close(p);
 }
 
-TEST(nothing_is_sent_again_where_nothing_is_lost)
-{
-	over(__func__, 30, good_planet);
-}
-
-static void in_order(struct rel *p)
+RULE(no_unit_is_sent_again_twice_for_one_loss, 60)
 {
 	struct sdr_reliable_status s;
 
@@ -135,13 +127,7 @@ static void in_order(struct rel *p)
 	rel_close(p);
 }
 
-TEST(no_unit_is_sent_again_twice_for_one_loss)
-{
-	over(__func__, 60, in_order);
-}
-
-/* ---- ends that vanish ----------------------------------------------------------------------------------------------
- */
+/* ---- ends that vanish ---- */
 static void pass(struct rel *p, sp_time time)
 {
 	rel_expect(p, sp_world_run(p->world, sp_world_now(p->world) + time, NULL, NULL) == 0, "time stands still");
@@ -161,11 +147,10 @@ static void memory_is_released(struct rel *p, unsigned e)
 	}
 }
 
-static void vanished(struct rel *p)
+RULE(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again, 40)
 {
 	const bool lossy = rel_below(p, 2);
 	struct sdr_reliable_status s;
-	sp_time died;
 
 	p->fails = true;
 	/* Longer than polls that nobody answers are apart at the most: 64 times that an answer takes. */
@@ -177,7 +162,7 @@ static void vanished(struct rel *p)
 	pass(p, rel_below(p, 3) ? rel_below(p, p->attr.timeout) : 0);
 	p->dead[1] = true;
 	p->quiet = true;
-	died = sp_world_now(p->world);
+	sp_time died = sp_world_now(p->world);
 	rel_run(p);
 	rel_expect(p, sp_world_now(p->world) <= died + p->attr.recv_timeout + 200 * SP_MS, "over after %.6f s",
 		   (double)(sp_world_now(p->world) - died) / 1e12);
@@ -214,12 +199,7 @@ static void vanished(struct rel *p)
 	rel_close(p);
 }
 
-TEST(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again)
-{
-	over(__func__, 40, vanished);
-}
-
-static void lingering(struct rel *p)
+RULE(who_is_done_answers_until_the_peer_is_quiet, 25)
 {
 	struct sdr_reliable_status s;
 
@@ -233,16 +213,11 @@ static void lingering(struct rel *p)
 	rel_close(p);
 }
 
-TEST(who_is_done_answers_until_the_peer_is_quiet)
-{
-	over(__func__, 25, lingering);
-}
-
 /* ---- what peers and callers may do wrong
  * -----------------------------------------------------------------------------
  */
 /* Datagrams that nobody should send, beside the right ones. */
-static void forger(struct rel *p)
+RULE(datagrams_that_cannot_be_true_change_nothing, 15)
 {
 	struct sdr_reliable_status s;
 
@@ -272,12 +247,7 @@ static void forger(struct rel *p)
 	rel_close(p);
 }
 
-TEST(datagrams_that_cannot_be_true_change_nothing)
-{
-	over(__func__, 15, forger);
-}
-
-static void odd(struct rel *p)
+RULE(each_operation_ends_as_the_header_says, 10)
 {
 	struct sdr_reliable_op *send[4], *recv[4];
 	struct sdr_reliable_op_status s;
@@ -338,9 +308,4 @@ static void odd(struct rel *p)
 	for (unsigned i = 0; i < 4; i++)
 		rel_expect(p, !sdr_reliable_op_free(send[i]) && !sdr_reliable_op_free(recv[i]), "free");
 	rel_close(p);
-}
-
-TEST(each_operation_ends_as_the_header_says)
-{
-	over(__func__, 10, odd);
 }

@@ -101,8 +101,7 @@ TEST(every_message_arrives_whole_and_right)
 	CU_ASSERT(getenv("SPINDLE_SEED") || (sum.repaired && sum.fallbacks));
 }
 
-/* ---- losses on purpose ---------------------------------------------------------------------------------------------
- */
+/* ---- losses on purpose ---- */
 /* One flow, each of whose messages has a slot and generation of its own: packets tell which one they are of. */
 #define PLAN_CHUNKS 256 /* of data or parity */
 static struct {
@@ -124,14 +123,13 @@ static bool lose_planned(void *arg, const uint8_t *frame, uint32_t len)
 {
 	const struct rel *p = arg;
 	const uint32_t bth = 14 + (field(frame, 12, 2) == 0x0800 ? 20 : 40) + 8;
-	uint64_t message, chunk, immediate;
 
 	if (len < bth + 32 || frame[bth] != 0x2B || p->dead[0])
 		return false;
-	immediate = field(frame, bth + 28, 4);
-	message = (field(frame, bth + 5, 3) - 0x10000) / p->context_attr.channels * p->qp.max_messages +
-		  (immediate >> 22);
-	chunk = (immediate >> 4 & 0x3FFFF) * p->qp.mtu / p->qp.chunk_bytes;
+	uint64_t immediate = field(frame, bth + 28, 4);
+	uint64_t message = (field(frame, bth + 5, 3) - 0x10000) / p->context_attr.channels * p->qp.max_messages +
+			   (immediate >> 22);
+	uint64_t chunk = (immediate >> 4 & 0x3FFFF) * p->qp.mtu / p->qp.chunk_bytes;
 	if (message >= 2 * REL_MESSAGES || chunk >= PLAN_CHUNKS || !plan.lost[message][chunk])
 		return false;
 	plan.lost[message][chunk]--;
@@ -287,8 +285,7 @@ TEST(exactly_what_parity_does_not_make_up_for_goes_again)
 	CU_ASSERT(getenv("SPINDLE_SEED") || (sum.fallbacks > sum.runs && sum.repaired > sum.runs));
 }
 
-/* ---- ends that vanish, operations that are given up ----------------------------------------------------------------
- */
+/* ---- ends that vanish, operations that are given up ---- */
 static void pass(struct rel *p, sp_time time)
 {
 	rel_expect(p, sp_world_run(p->world, sp_world_now(p->world) + time, NULL, NULL) == 0, "time stands still");
@@ -314,6 +311,8 @@ static void more_messages(struct rel *p)
 		for (unsigned e = 0; e < 2; e++) {
 			struct flow *f = &p->conn[i].flow[e];
 
+#define RULE(rule, count) TEST_SEEDS(rule, over, count, struct rel *p)
+
 			for (unsigned n = 0; n < 4; n++, f->messages++) {
 				f->message[f->messages] = f->message[0];
 				f->message[f->messages].length = f->message[f->messages].posted = 1 + n;
@@ -322,7 +321,7 @@ static void more_messages(struct rel *p)
 		}
 }
 
-static void vanished(struct rel *p)
+RULE(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again, 40)
 {
 	struct sdr_reliable_status s;
 
@@ -359,12 +358,7 @@ static void vanished(struct rel *p)
 	rel_close(p);
 }
 
-TEST(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again)
-{
-	over(__func__, 40, vanished);
-}
-
-static void given_up(struct rel *p)
+RULE(what_either_end_gives_up_is_over_and_the_rest_goes_on, 40)
 {
 	struct sdr_reliable_status s;
 
@@ -395,13 +389,7 @@ static void given_up(struct rel *p)
 	rel_close(p);
 }
 
-TEST(what_either_end_gives_up_is_over_and_the_rest_goes_on)
-{
-	over(__func__, 40, given_up);
-}
-
-/* ---- what a connection takes ---------------------------------------------------------------------------------------
- */
+/* ---- what a connection takes ---- */
 static void odd(struct rel *p)
 {
 	static const struct {
@@ -451,13 +439,9 @@ static void odd(struct rel *p)
 	rel_close(p);
 }
 
-TEST(a_scheme_needs_the_code_that_the_connection_has)
-{
-	rel_over_seeds(__func__, 2, odd);
-}
+TEST_CALL(a_scheme_needs_the_code_that_the_connection_has, rel_over_seeds(__func__, 2, odd))
 
-/* ---- auto ----------------------------------------------------------------------------------------------------------
- */
+/* ---- auto ---- */
 /* A long way, and messages that take as long as it: parity is worth much, or a part of the time for nothing. */
 static void long_way(struct rel *p)
 {
@@ -486,7 +470,7 @@ static void long_way(struct rel *p)
 	}
 }
 
-static void choosing(struct rel *p)
+RULE(auto_finds_out_whether_parity_is_worth_it, 4)
 {
 	const bool lossy = p->seed % 2;
 	struct sdr_reliable_status s;
@@ -502,9 +486,4 @@ static void choosing(struct rel *p)
 	else
 		rel_expect(p, s.coded < 15, "%llu of 150 messages with parity, without losses", U(s.coded));
 	rel_close(p);
-}
-
-TEST(auto_finds_out_whether_parity_is_worth_it)
-{
-	over(__func__, 4, choosing);
 }

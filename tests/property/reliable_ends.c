@@ -25,8 +25,7 @@ static void bad_link(struct rel *p)
 	}
 }
 
-/* ---- ends that die -------------------------------------------------------------------------------------------------
- */
+/* ---- ends that die ---- */
 enum { BEFORE_CONNECT, BEFORE_POSTING, UNDER_WAY, BEFORE_LAST_ACK, CLOSING, ANEW, DEATHS };
 
 static bool all_received(void *arg)
@@ -142,7 +141,6 @@ static void again(struct rel *p)
 static void death(struct rel *p)
 {
 	const unsigned when = (unsigned)(p->seed % DEATHS);
-	sp_time died;
 
 	bad_link(p);
 	p->fails = true;
@@ -159,7 +157,7 @@ static void death(struct rel *p)
 	else if (when != BEFORE_CONNECT || rel_below(p, 2))
 		pass(p, rel_below(p, 1 + rel_below(p, 400)) * p->link[0].delay);
 	die(p);
-	died = sp_world_now(p->world);
+	sp_time died = sp_world_now(p->world);
 	if (when == ANEW)
 		come_anew(p);
 	rel_run(p);
@@ -179,13 +177,9 @@ static void death(struct rel *p)
 	rel_close(p);
 }
 
-TEST(messages_to_the_dead_fail_in_time_and_new_connections_work)
-{
-	rel_over_seeds(__func__, 120, death);
-}
+TEST_CALL(messages_to_the_dead_fail_in_time_and_new_connections_work, rel_over_seeds(__func__, 120, death))
 
-/* ---- messages that are given up by either end -----------------------------------------------------------------------
- */
+/* ---- messages that are given up by either end ---- */
 static uint64_t ends[256]; /* of sends, by error */
 
 static void give_up(struct rel *p)
@@ -242,8 +236,7 @@ TEST(both_ends_agree_on_what_either_has_given_up_and_go_on)
 	CU_ASSERT(getenv("SPINDLE_SEED") || (ends[0] && ends[EREMOTEIO] && ends[ECANCELED]));
 }
 
-/* ---- a peer that lies ----------------------------------------------------------------------------------------------
- */
+/* ---- a peer that lies ---- */
 /* Well-formed, and with numbers that might be true. */
 static uint32_t lie(struct rel *p, uint8_t *bytes, size_t room, bool *asks)
 {
@@ -331,7 +324,4 @@ static void liar(struct rel *p)
 	rel_close(p);
 }
 
-TEST(a_liar_harms_nobody_but_his_own_messages)
-{
-	rel_over_seeds(__func__, 60, liar);
-}
+TEST_CALL(a_liar_harms_nobody_but_his_own_messages, rel_over_seeds(__func__, 60, liar))

@@ -125,7 +125,6 @@ static void reload(unsigned contexts)
 	const unsigned how = roll(8);
 	bool open = false;
 	json_t *told = NULL;
-	int rc;
 
 	live_orders = (struct live_orders){.arms = !roll(5)};
 	if (how == 0)
@@ -137,7 +136,7 @@ static void reload(unsigned contexts)
 	for (unsigned q = 0; q < QPS; q++)
 		for (unsigned k = 0; k < KEYS; k++)
 			open |= model.owner[q][k] != 0;
-	rc = live_try(&dut, "live", live_built(kind[how == 2 ? 2 : roll(3)]), 0, &told, &error);
+	int rc = live_try(&dut, "live", live_built(kind[how == 2 ? 2 : roll(3)]), 0, &told, &error);
 	live_orders = (struct live_orders){.attach = 0};
 	check(); /* header() and payload() have not been called */
 	if (rc == -EBUSY) {

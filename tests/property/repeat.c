@@ -239,17 +239,14 @@ static void seeds(const char *rule, unsigned count, void (*one)(struct rel *p))
 	printf("# %s: %llu runs, %llu messages, %llu chunks sent\n", rule, U(t.runs), U(t.sent), U(t.chunks));
 }
 
+#define RULE(rule, count) TEST_SEEDS(rule, seeds, count, struct rel *p)
+
 /* ---- rules ---- */
-static void lossy(struct rel *p)
+RULE(every_message_arrives_whole_and_right, 150)
 {
 	start(p, true);
 	run(p);
 	finish(p);
-}
-
-TEST(every_message_arrives_whole_and_right)
-{
-	seeds(__func__, 150, lossy);
 }
 
 /* Chunks of the messages, counted otherwise than there. */
@@ -269,7 +266,7 @@ static uint64_t chunks(const struct rel *p)
 	return n;
 }
 
-static void harmless(struct rel *p)
+RULE(repeats_and_packets_overtaken_by_less_than_the_pause_make_nothing_go_again, 40)
 {
 	start(p, false);
 	run(p);
@@ -279,25 +276,18 @@ static void harmless(struct rel *p)
 	finish(p);
 }
 
-TEST(repeats_and_packets_overtaken_by_less_than_the_pause_make_nothing_go_again)
-{
-	seeds(__func__, 40, harmless);
-}
-
 static void pass(struct rel *p, sp_time time)
 {
 	rel_expect(p, sp_world_run(p->world, sp_world_now(p->world) + time, NULL, NULL) == 0, "time stands still");
 }
 
-static void vanished(struct rel *p)
+RULE(what_a_silent_peer_has_not_answered_fails_in_time_and_all_is_usable_again, 40)
 {
-	sp_time died;
-
 	t.timeout = 300 * SP_MS;
 	start(p, true);
 	pass(p, rel_below(p, 3) ? rel_below(p, 20 * p->link[0].delay) : 0);
 	p->dead[1] = true;
-	died = sp_world_now(p->world);
+	sp_time died = sp_world_now(p->world);
 	run(p);
 	/* Each took its time, one after the other as they got room; the packets' life is over before room is used
 	 * again. */
@@ -323,13 +313,8 @@ static void vanished(struct rel *p)
 	finish(p);
 }
 
-TEST(what_a_silent_peer_has_not_answered_fails_in_time_and_all_is_usable_again)
-{
-	seeds(__func__, 40, vanished);
-}
-
 /* Everything but what only a peer that lies about this very message and round could say. */
-static void forged(struct rel *p)
+RULE(datagrams_that_are_forged_late_or_short_change_nothing, 40)
 {
 	start(p, true);
 	for (unsigned turn = 0; turn < 60; turn++) {
@@ -358,21 +343,15 @@ static void forged(struct rel *p)
 	finish(p);
 }
 
-TEST(datagrams_that_are_forged_late_or_short_change_nothing)
-{
-	seeds(__func__, 40, forged);
-}
-
-static void odd(struct rel *p)
+RULE(each_operation_ends_as_the_header_says, 10)
 {
 	struct repeat_op *op, *other;
 	struct repeat *r;
 	struct sdr_qp *qp;
 	struct sp_error error;
-	struct sdr_qp_attr attr;
 
 	start(p, true);
-	attr = p->qp;
+	struct sdr_qp_attr attr = p->qp;
 	run(p);
 	rel_expect(p, repeat_open(t.qp[0], 11 * SP_SEC, &r) == -EINVAL, "a pause of 11 s");
 	attr.implicit_credit = true;
@@ -408,9 +387,4 @@ static void odd(struct rel *p)
 	step(p, sp_world_now(p->world));
 	run(p);
 	finish(p);
-}
-
-TEST(each_operation_ends_as_the_header_says)
-{
-	seeds(__func__, 10, odd);
 }

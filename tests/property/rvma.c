@@ -75,8 +75,7 @@ static void over_seeds(const char *rule, unsigned count, void (*one)(struct apps
 #define RUNS   150
 #define DEATHS 40
 
-/* ---- the rules -----------------------------------------------------------------------------------------------------
- */
+/* ---- the rules ---- */
 static void mixed(struct apps *a)
 {
 	apps_run(a, 200);

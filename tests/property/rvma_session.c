@@ -2,9 +2,11 @@
 /* RVMA's sessions: what is put is delivered exactly once, whatever the network and the peer do. */
 #include "../lib/rvma_records.h"
 
+#define RULE(rule, count) TEST_SEEDS(rule, rec_over_seeds, count, struct rec *y)
+
 #define LONG (1000 * SP_SEC)
 
-static void bad_link(struct rec *y)
+RULE(every_put_is_delivered_exactly_once_over_a_bad_link, 40)
 {
 	const uint64_t limit = 40 + rec_below(y, 200);
 
@@ -23,16 +25,10 @@ static void bad_link(struct rec *y)
 		rec_all_delivered(y, &y->flow[e]);
 }
 
-TEST(every_put_is_delivered_exactly_once_over_a_bad_link)
-{
-	rec_over_seeds(__func__, 40, bad_link);
-}
-
 /* 4,000 puts at once need no more than the way there and back, HELLO's before it, and the wire's time. */
-static void thousands(struct rec *y)
+RULE(thousands_of_puts_are_on_their_way_at_once, 2)
 {
 	const sp_time delay = 5 * SP_MS;
-	struct rec_flow *f;
 
 	y->ops = 4096;
 	for (unsigned e = 0; e < 2; e++) {
@@ -41,7 +37,7 @@ static void thousands(struct rec *y)
 		y->link[e] = (struct sp_link_direction){.bandwidth = 100000000000, .delay = delay, .queue = 256};
 	}
 	rec_open(y);
-	f = rec_flow(y, 0, 1, 4000, 64, 200);
+	struct rec_flow *f = rec_flow(y, 0, 1, 4000, 64, 200);
 	rec_run(y, LONG);
 	rec_read(y, 1);
 	rec_all_delivered(y, f);
@@ -49,19 +45,13 @@ static void thousands(struct rec *y)
 	rec_expect(y, rec_counter(y, 0, "retransmits") == 0, "%llu went again", U(rec_counter(y, 0, "retransmits")));
 }
 
-TEST(thousands_of_puts_are_on_their_way_at_once)
-{
-	rec_over_seeds(__func__, 2, thousands);
-}
-
-/* ---- sessions begin ------------------------------------------------------------------------------------------------
- */
+/* ---- sessions begin ---- */
 static bool lose_beginnings(struct rec *y, unsigned from, uint8_t opcode)
 {
 	return (opcode == SP_RVMA_HELLO || opcode == SP_RVMA_WELCOME) && rec_below(y, 4);
 }
 
-static void lost_hellos(struct rec *y)
+RULE(a_session_begins_once_though_its_packets_are_lost_repeated_and_meet, 40)
 {
 	y->lose = lose_beginnings;
 	for (unsigned e = 0; e < 2; e++)
@@ -79,13 +69,8 @@ static void lost_hellos(struct rec *y)
 		rec_expect(y, rec_counter(y, e, "sessions") == 1, "%llu sessions", U(rec_counter(y, e, "sessions")));
 }
 
-TEST(a_session_begins_once_though_its_packets_are_lost_repeated_and_meet)
-{
-	rec_over_seeds(__func__, 40, lost_hellos);
-}
-
 /* One to itself, and two on the same NIC, with no link between them. */
-static void at_home(struct rec *y)
+RULE(puts_to_oneself_and_on_the_same_nic_are_delivered, 10)
 {
 	y->ends = 3;
 	y->cut[0] = y->cut[1] = true;
@@ -100,13 +85,7 @@ static void at_home(struct rec *y)
 		rec_all_delivered(y, &y->flow[i]);
 }
 
-TEST(puts_to_oneself_and_on_the_same_nic_are_delivered)
-{
-	rec_over_seeds(__func__, 10, at_home);
-}
-
-/* ---- sessions end --------------------------------------------------------------------------------------------------
- */
+/* ---- sessions end ---- */
 /* Of the puts to a peer that went away some have come, none twice, and those that are said to be delivered have. */
 static void expect_gone(struct rec *y, const struct rec_flow *f)
 {
@@ -126,14 +105,13 @@ static struct rec_flow *doomed(struct rec *y)
 }
 
 /* The peer ends without a word. Then it is there again, and knows nothing of before. */
-static void restart(struct rec *y)
+RULE(after_a_restart_puts_go_to_the_new_peer_and_none_of_before_does, 40)
 {
 	const bool speaks = rec_below(y, 2);
-	struct rec_flow *f, *g, *h;
 
 	y->timeout = 2 * SP_SEC;
 	rec_open(y);
-	f = doomed(y);
+	struct rec_flow *f = doomed(y);
 	rec_run(y, rec_below(y, 20 * y->link[0].delay));
 	rec_read_torn(y, f);
 	y->cut[0] = y->cut[1] = true;
@@ -141,7 +119,7 @@ static void restart(struct rec *y)
 	rec_wait(y, 10 * y->link[0].delay + SP_MS);
 	y->cut[0] = y->cut[1] = false;
 	rec_end_open(y, 1);
-	h = speaks ? rec_flow(y, 1, 0, 10, REC_HEAD, 100) : NULL;
+	struct rec_flow *h = speaks ? rec_flow(y, 1, 0, 10, REC_HEAD, 100) : NULL;
 	for (unsigned i = 0; i < 20000 && f->ended < f->puts && !f->by[SP_RVMA_PEER_GONE]; i++)
 		rec_run(y, SP_MS);
 	/* What it puts itself shows that it is another one; otherwise that it does not answer. */
@@ -151,7 +129,7 @@ static void restart(struct rec *y)
 		rec_flow(y, 0, 1, 1, REC_HEAD, REC_HEAD);
 		rec_run(y, LONG);
 	}
-	g = rec_flow(y, 0, 1, 40, REC_HEAD, 3000);
+	struct rec_flow *g = rec_flow(y, 0, 1, 40, REC_HEAD, 3000);
 	rec_run(y, LONG);
 	for (unsigned e = 0; e < 2; e++)
 		rec_read(y, e);
@@ -161,19 +139,12 @@ static void restart(struct rec *y)
 	expect_gone(y, f);
 }
 
-TEST(after_a_restart_puts_go_to_the_new_peer_and_none_of_before_does)
+RULE(a_peer_that_says_goodbye_is_gone_at_once, 30)
 {
-	rec_over_seeds(__func__, 40, restart);
-}
-
-static void goodbye(struct rec *y)
-{
-	struct rec_flow *f;
-
 	for (unsigned e = 0; e < 2; e++)
 		y->link[e] = (struct sp_link_direction){.bandwidth = 1000000000, .delay = 50 * SP_US};
 	rec_open(y);
-	f = doomed(y);
+	struct rec_flow *f = doomed(y);
 	rec_run(y, rec_below(y, 500 * SP_US) + 300 * SP_US); /* two round trips: it is open */
 	rec_read_torn(y, f);
 	rec_end_close(y, 1);
@@ -183,21 +154,13 @@ static void goodbye(struct rec *y)
 	expect_gone(y, f);
 }
 
-TEST(a_peer_that_says_goodbye_is_gone_at_once)
+RULE(a_peer_that_is_silent_is_gone_after_the_time_out, 30)
 {
-	rec_over_seeds(__func__, 30, goodbye);
-}
-
-static void silence(struct rec *y)
-{
-	struct rec_flow *f;
-	sp_time since;
-
 	y->timeout = 500 * SP_MS;
 	rec_open(y);
-	f = doomed(y);
+	struct rec_flow *f = doomed(y);
 	rec_run(y, rec_below(y, 20 * y->link[0].delay));
-	since = sp_world_now(y->world);
+	sp_time since = sp_world_now(y->world);
 	y->cut[rec_below(y, 2)] = true;
 	rec_run(y, LONG);
 	rec_read_torn(y, f);
@@ -205,16 +168,10 @@ static void silence(struct rec *y)
 	rec_expect(y, f->over <= since + 2 * y->timeout, "after %.6f s", (double)f->over / 1e12);
 }
 
-TEST(a_peer_that_is_silent_is_gone_after_the_time_out)
-{
-	rec_over_seeds(__func__, 30, silence);
-}
-
 /* What was begun and not completed holds no buffer for longer than the time-out: the window can hand it over. */
-static void abandoned(struct rec *y)
+RULE(puts_of_a_peer_that_is_gone_hold_no_buffer, 20)
 {
 	struct sp_event result;
-	int rc;
 
 	y->timeout = 300 * SP_MS;
 	y->window[0] = y->window[1] = 4;
@@ -224,7 +181,7 @@ static void abandoned(struct rec *y)
 	rec_flow(y, 0, 1, 8, 16000, 16000);
 	rec_run(y, 300 * SP_US);
 	y->cut[0] = true;
-	rc = rec_call(y, 1, SP_RVMA_CMD_INC_EPOCH, REC_ARGS(y->end[1].window), 0, 0, &result);
+	int rc = rec_call(y, 1, SP_RVMA_CMD_INC_EPOCH, REC_ARGS(y->end[1].window), 0, 0, &result);
 	rec_expect(y, !rc, "inc_epoch: %d", rc);
 	rec_run(y, 3 * y->timeout);
 	rec_wait(y, 2 * y->timeout);
@@ -232,13 +189,7 @@ static void abandoned(struct rec *y)
 		   U(rec_status(y, 1).held));
 }
 
-TEST(puts_of_a_peer_that_is_gone_hold_no_buffer)
-{
-	rec_over_seeds(__func__, 20, abandoned);
-}
-
-/* ---- refusals ------------------------------------------------------------------------------------------------------
- */
+/* ---- refusals ---- */
 static bool lose_nacks(struct rec *y, unsigned from, uint8_t opcode)
 {
 	return opcode == SP_RVMA_NACK;
@@ -247,13 +198,11 @@ static bool lose_nacks(struct rec *y, unsigned from, uint8_t opcode)
 /* Puts to no mailbox, among those that are delivered: all are told so, and why, whether or not NACKs come. */
 static void refused(struct rec *y)
 {
-	struct rec_flow *f, *g;
-
 	if (rec_below(y, 2))
 		y->lose = lose_nacks;
 	rec_open(y);
-	f = rec_flow(y, 0, 1, 60, REC_HEAD, 16000);
-	g = rec_flow(y, 0, 1, 60, REC_HEAD, 16000);
+	struct rec_flow *f = rec_flow(y, 0, 1, 60, REC_HEAD, 16000);
+	struct rec_flow *g = rec_flow(y, 0, 1, 60, REC_HEAD, 16000);
 	f->most = g->most = 1 + rec_below(y, 30);
 	g->mailbox = 6;
 	rec_run(y, LONG);
@@ -263,15 +212,11 @@ static void refused(struct rec *y)
 		   U(g->puts));
 }
 
-TEST(a_refusal_is_told_with_its_reason_though_nacks_are_lost)
-{
-	rec_over_seeds(__func__, 40, refused);
-}
+TEST_CALL(a_refusal_is_told_with_its_reason_though_nacks_are_lost, rec_over_seeds(__func__, 40, refused))
 
 /* Who is not told finds out by the time-out that it was refused; others go on meanwhile. */
-static void silent_window(struct rec *y)
+RULE(puts_to_a_silent_window_time_out_and_the_peer_is_not_gone, 5)
 {
-	struct rec_flow *f, *g;
 	struct sp_event result;
 
 	y->timeout = 100 * SP_MS;
@@ -279,8 +224,8 @@ static void silent_window(struct rec *y)
 		y->link[e] = (struct sp_link_direction){.bandwidth = 10000000000, .delay = 20 * SP_US, .loss = 0.01};
 	rec_open(y);
 	rec_expect(y, !rec_call(y, 1, SP_RVMA_CMD_WINDOW, REC_ARGS(6, 77, 0, SP_RVMA_SILENT), 0, 0, &result), "window");
-	f = rec_flow(y, 0, 1, 200, REC_HEAD, 8000);
-	g = rec_flow(y, 0, 1, 5, REC_HEAD, 8000);
+	struct rec_flow *f = rec_flow(y, 0, 1, 200, REC_HEAD, 8000);
+	struct rec_flow *g = rec_flow(y, 0, 1, 5, REC_HEAD, 8000);
 	f->most = 10;
 	g->mailbox = 6;
 	rec_run(y, LONG);
@@ -290,15 +235,9 @@ static void silent_window(struct rec *y)
 		   U(g->by[SP_RVMA_TIMEOUT]), U(g->puts), U(g->by[SP_RVMA_PEER_GONE]));
 }
 
-TEST(puts_to_a_silent_window_time_out_and_the_peer_is_not_gone)
-{
-	rec_over_seeds(__func__, 5, silent_window);
-}
-
-/* ---- many peers ----------------------------------------------------------------------------------------------------
- */
+/* ---- many peers ---- */
 /* A server of 4 sessions and 11 clients that come one after the other: those that were silent for long make room. */
-static void crowd(struct rec *y)
+RULE(peers_that_are_silent_make_room_for_others, 4)
 {
 	y->ends = 23;
 	y->peers = 4;
@@ -317,9 +256,4 @@ static void crowd(struct rec *y)
 			rec_wait(y, 25 * SP_MS);
 	}
 	rec_read(y, 0);
-}
-
-TEST(peers_that_are_silent_make_room_for_others)
-{
-	rec_over_seeds(__func__, 4, crowd);
 }

@@ -95,8 +95,7 @@ static void finish(void)
 	echo_close(&t);
 }
 
-/* ---- streams and datagrams -----------------------------------------------------------------------------------------
- */
+/* ---- streams and datagrams ---- */
 static void whole(void)
 {
 	struct rvma_socket_status s;
@@ -144,8 +143,7 @@ static void good(void)
 	CU_ASSERT_STRING_EQUAL(t.text, "");
 }
 
-/* ---- clients that do harm ------------------------------------------------------------------------------------------
- */
+/* ---- clients that do harm ---- */
 static bool others_over(void *arg)
 {
 	const struct echo *w = arg;
@@ -381,8 +379,7 @@ TEST(a_flood_of_connects_takes_what_was_set_aside_and_no_more)
 	good();
 }
 
-/* ---- ends ----------------------------------------------------------------------------------------------------------
- */
+/* ---- ends ---- */
 static int connected(const struct rvma_stream *st)
 {
 	for (unsigned i = 0; i < 100 && rvma_stream_connected(st) == -EAGAIN; i++)
@@ -392,12 +389,11 @@ static int connected(const struct rvma_stream *st)
 
 TEST(a_connect_to_nobody_is_refused)
 {
-	struct rvma_socket_address to;
 	struct rvma_stream *st;
 
 	echo_simple(1);
 	echo_open(&t);
-	to = t.address;
+	struct rvma_socket_address to = t.address;
 	to.port = 8; /* no mailbox */
 	CU_ASSERT_EQUAL(rvma_socket_connect(t.client[0].socket, &to, &st), 0);
 	CU_ASSERT_EQUAL(connected(st), -ECONNREFUSED);

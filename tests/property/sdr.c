@@ -18,9 +18,10 @@ static void run(struct pair *r)
 	pair_close(r);
 }
 
-/* ---- 1: what arrived -----------------------------------------------------------------------------------------------
- */
-static void lossy(struct pair *r)
+#define RULE(rule, count) TEST_SEEDS(rule, pair_seeds, count, struct pair *r)
+
+/* ---- 1: what arrived ---- */
+RULE(bitmaps_and_bytes_say_exactly_what_arrived_over_a_bad_network, 500)
 {
 	pair_random_params(r);
 	pair_bad_network(r, true);
@@ -28,12 +29,7 @@ static void lossy(struct pair *r)
 	run(r);
 }
 
-TEST(bitmaps_and_bytes_say_exactly_what_arrived_over_a_bad_network)
-{
-	pair_seeds(__func__, 500, lossy);
-}
-
-static void damaged(struct pair *r)
+RULE(damaged_packets_change_nothing_and_every_packet_ends_in_one_place, 100)
 {
 	pair_random_params(r);
 	pair_bad_network(r, pair_chance(r, 0.5));
@@ -41,13 +37,7 @@ static void damaged(struct pair *r)
 	run(r);
 }
 
-TEST(damaged_packets_change_nothing_and_every_packet_ends_in_one_place)
-{
-	pair_seeds(__func__, 100, damaged);
-}
-
-/* ---- 2: matching ---------------------------------------------------------------------------------------------------
- */
+/* ---- 2: matching ---- */
 static void lossless(struct pair *r)
 {
 	pair_random_params(r);
@@ -60,12 +50,9 @@ static void lossless(struct pair *r)
 	run(r);
 }
 
-TEST(the_kth_send_lands_in_the_kth_receive_and_all_completes_without_loss)
-{
-	pair_seeds(__func__, 100, lossless);
-}
+TEST_CALL(the_kth_send_lands_in_the_kth_receive_and_all_completes_without_loss, pair_seeds(__func__, 100, lossless))
 
-static void slow_receiver(struct pair *r)
+RULE(no_message_leaves_before_its_clear_to_send, 150)
 {
 	pair_random_params(r);
 	pair_bad_network(r, true);
@@ -74,12 +61,7 @@ static void slow_receiver(struct pair *r)
 	run(r);
 }
 
-TEST(no_message_leaves_before_its_clear_to_send)
-{
-	pair_seeds(__func__, 150, slow_receiver);
-}
-
-static void deaf_sender(struct pair *r)
+RULE(a_lost_clear_to_send_is_repeated_until_a_packet_comes, 150)
 {
 	pair_random_params(r);
 	pair_bad_network(r, false);
@@ -92,12 +74,7 @@ static void deaf_sender(struct pair *r)
 	run(r);
 }
 
-TEST(a_lost_clear_to_send_is_repeated_until_a_packet_comes)
-{
-	pair_seeds(__func__, 150, deaf_sender);
-}
-
-static void impatient(struct pair *r)
+RULE(receives_are_completed_early_at_any_moment, 125)
 {
 	pair_random_params(r);
 	pair_bad_network(r, true);
@@ -105,13 +82,8 @@ static void impatient(struct pair *r)
 	run(r);
 }
 
-TEST(receives_are_completed_early_at_any_moment)
-{
-	pair_seeds(__func__, 125, impatient);
-}
-
 /* The receiver takes back what has not been sent yet, lap after lap, and posts on without regard to the sender. */
-static void ahead(struct pair *r)
+RULE(a_receiver_may_run_ahead_of_the_sender_by_laps, 100)
 {
 	pair_random_params(r);
 	pair_bad_network(r, true);
@@ -127,13 +99,7 @@ static void ahead(struct pair *r)
 	run(r);
 }
 
-TEST(a_receiver_may_run_ahead_of_the_sender_by_laps)
-{
-	pair_seeds(__func__, 100, ahead);
-}
-
-/* ---- 3, 4: late packets --------------------------------------------------------------------------------------------
- */
+/* ---- 3, 4: late packets ---- */
 static void late(struct pair *r)
 {
 	pair_random_params(r);
@@ -144,12 +110,9 @@ static void late(struct pair *r)
 	run(r);
 }
 
-TEST(packets_up_to_SG_minus_1_messages_late_change_nothing)
-{
-	pair_seeds(__func__, 200, late);
-}
+TEST_CALL(packets_up_to_SG_minus_1_messages_late_change_nothing, pair_seeds(__func__, 200, late))
 
-static void null_key(struct pair *r)
+RULE(nothing_is_written_after_sdr_recv_complete_has_said_0, 100)
 {
 	pair_random_params(r);
 	pair_bad_network(r, true);
@@ -160,13 +123,7 @@ static void null_key(struct pair *r)
 	run(r);
 }
 
-TEST(nothing_is_written_after_sdr_recv_complete_has_said_0)
-{
-	pair_seeds(__func__, 100, null_key);
-}
-
-/* ---- 5: streams, both ways, several QPs, ends in the middle -------------------------------------------------------
- */
+/* ---- 5: streams, both ways, several QPs, ends in the middle ---- */
 static void streams(struct pair *r)
 {
 	pair_random_params(r);
@@ -178,10 +135,7 @@ static void streams(struct pair *r)
 	run(r);
 }
 
-TEST(streams_go_in_any_order_with_repeats_in_both_directions_at_once)
-{
-	pair_seeds(__func__, 100, streams);
-}
+TEST_CALL(streams_go_in_any_order_with_repeats_in_both_directions_at_once, pair_seeds(__func__, 100, streams))
 
 struct closing {
 	sp_time at, second_at, again_at;
@@ -258,13 +212,9 @@ static void closing(struct pair *r)
 	pair_close(r);
 }
 
-TEST(a_QP_that_ends_in_the_middle_frees_its_memory_and_disturbs_no_other)
-{
-	pair_seeds(__func__, 100, closing);
-}
+TEST_CALL(a_QP_that_ends_in_the_middle_frees_its_memory_and_disturbs_no_other, pair_seeds(__func__, 100, closing))
 
-/* ---- 6: virtual time -----------------------------------------------------------------------------------------------
- */
+/* ---- 6: virtual time ---- */
 static void told_wrong(void *arg, const struct sp_watched_call *call, const char *what)
 {
 	pair_fail(arg, "%s, %s: %s", call ? call->context : "", call ? sp_called_name(call->function) : "", what);
@@ -295,7 +245,7 @@ static uint64_t hash_of(struct pair *r, uint64_t seed, uint64_t *frames, bool wa
 	return hash;
 }
 
-static void same_seed(struct pair *r)
+RULE(the_same_seed_gives_the_same_frames_at_the_same_times, 100)
 {
 	static struct pair again;
 	uint64_t frames[3], first = hash_of(r, r->seed, &frames[0], false, NULL), other;
@@ -328,15 +278,7 @@ static void watched(struct pair *r)
 		*r = again;
 }
 
-TEST(watching_handlers_changes_no_frame_and_no_report_and_finds_nothing_wrong)
-{
-	pair_seeds(__func__, 60, watched);
-}
-
-TEST(the_same_seed_gives_the_same_frames_at_the_same_times)
-{
-	pair_seeds(__func__, 100, same_seed);
-}
+TEST_CALL(watching_handlers_changes_no_frame_and_no_report_and_finds_nothing_wrong, pair_seeds(__func__, 60, watched))
 
 struct pace {
 	uint64_t bits, last;
@@ -360,7 +302,7 @@ static bool pace_count(struct pair *r, unsigned end, const struct wire_packet *w
 	return false;
 }
 
-static void paced(struct pair *r)
+RULE(the_rate_on_the_wire_is_the_rate_asked_for, 60)
 {
 	struct pace x = {0};
 	double rate;
@@ -396,13 +338,7 @@ static void paced(struct pair *r)
 	pair_close(r);
 }
 
-TEST(the_rate_on_the_wire_is_the_rate_asked_for)
-{
-	pair_seeds(__func__, 60, paced);
-}
-
-/* ---- 7: workers ----------------------------------------------------------------------------------------------------
- */
+/* ---- 7: workers ---- */
 static void workers(struct pair *r)
 {
 	struct feed *alone = malloc(sizeof(*alone)), *two = malloc(sizeof(*two));
@@ -429,7 +365,4 @@ static void workers(struct pair *r)
 	free(two);
 }
 
-TEST(one_worker_and_two_say_the_same_of_the_same_frames)
-{
-	pair_seeds(__func__, 100, workers);
-}
+TEST_CALL(one_worker_and_two_say_the_same_of_the_same_frames, pair_seeds(__func__, 100, workers))

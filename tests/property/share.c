@@ -121,16 +121,14 @@ static double soon(void)
 static void run(uint64_t seed)
 {
 	struct sp_random x;
-	struct tenant *light;
 	double weights = 0, bound;
-	unsigned n;
 
 	sp_random_seed(&x, seed, 1);
 	memset(&t, 0, sizeof(t));
 	tenants_begin();
 	tenancy.seed = seed;
-	n = 1 + (unsigned)below(&x, MOST_HEAVY);
-	light = tenant_add(1 + (uint32_t)below(&x, 9), 0.5, 0);
+	unsigned n = 1 + (unsigned)below(&x, MOST_HEAVY);
+	struct tenant *light = tenant_add(1 + (uint32_t)below(&x, 9), 0.5, 0);
 	for (unsigned i = 0; i < n; i++)
 		weights += heavy(&x)->weight;
 	/* A quarter of what is due to it, at the most, and not more in one call of another than there is room for. */

@@ -13,8 +13,7 @@
  */
 #include "../lib/couples.h"
 
-/* ---- those that disturb --------------------------------------------------------------------------------------------
- */
+/* ---- those that disturb ---- */
 struct trouble {
 	pthread_t thread[3];
 	unsigned nic;
@@ -184,8 +183,7 @@ static void calm(struct trouble *t)
 	CU_ASSERT_EQUAL(t->wrong, 0);
 }
 
-/* ---- rules ---------------------------------------------------------------------------------------------------------
- */
+/* ---- rules ---- */
 static const struct {
 	unsigned nics;
 	uint16_t workers;

@@ -66,18 +66,16 @@ SP_HANDLER(spender)
 static void both_workers_overrun(const char *overrun, bool once)
 {
 	struct sp_nic_totals t = {0};
-	struct sp_context *c;
 	struct frame f;
 	char settings[64];
-	uint32_t id;
 
 	dut_prepare(&dut, WORKERS);
 	dut.config.port[0].ops = &ops;
 	dut.config.port[0].ops_arg = apart;
 	dut_create(&dut);
 	snprintf(settings, sizeof(settings), "qp=16;budget=1;overrun=%s", overrun);
-	id = dut_context(&dut, "a", "spender", settings);
-	c = sp_context_by_id(dut.nic, id);
+	uint32_t id = dut_context(&dut, "a", "spender", settings);
+	struct sp_context *c = sp_context_by_id(dut.nic, id);
 	dut_roce(&f, FRAME_IP4, 16, 0, NULL, 8);
 	/* Some a millisecond, so that they come between pauses as well. */
 	for (unsigned i = 0; i < PACKETS; i++)
@@ -117,17 +115,6 @@ static void both_workers_overrun(const char *overrun, bool once)
 	dut_stop(&dut);
 }
 
-TEST(workers_that_overrun_disable_the_context_together)
-{
-	both_workers_overrun("disable", false);
-}
-
-TEST(each_worker_has_its_own_debts)
-{
-	both_workers_overrun("drop", false);
-}
-
-TEST(somebody_else_may_disable_it_for_good_meanwhile)
-{
-	both_workers_overrun("disable", true);
-}
+TEST_CALL(workers_that_overrun_disable_the_context_together, both_workers_overrun("disable", false))
+TEST_CALL(each_worker_has_its_own_debts, both_workers_overrun("drop", false))
+TEST_CALL(somebody_else_may_disable_it_for_good_meanwhile, both_workers_overrun("disable", true))

@@ -34,13 +34,12 @@ static unsigned lates, passed;
 static bool is_missing(const struct rte_mbuf *m, bool *is_late)
 {
 	const uint8_t *bth = rte_pktmbuf_mtod(m, const uint8_t *) + 42;
-	uint32_t imm, chunk, slot;
 
 	if (bth[0] != SP_UC_WRITE_ONLY_IMM)
 		return false;
-	imm = sp_load_be32(bth + 12 + 16);
-	slot = imm >> 22;
-	chunk = (imm >> 4 & 0x3FFFF) * MTU / CHUNK;
+	uint32_t imm = sp_load_be32(bth + 12 + 16);
+	uint32_t slot = imm >> 22;
+	uint32_t chunk = (imm >> 4 & 0x3FFFF) * MTU / CHUNK;
 	*is_late = chunk & 1;
 	return slot % 2 == 0 && (chunk * 5 + slot) % 7 < 2;
 }

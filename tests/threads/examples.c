@@ -74,7 +74,8 @@ static void run_meetings(bool ranks, void (*check)(unsigned k))
 			CU_ASSERT_EQUAL(plugin_handler->header(&plugin_ctx[0], &meeting.message, &first), SP_DONE);
 		meet(&plugin_ctx[0]);
 		if (plugin_handler->completion)
-			plugin_handler->completion(&plugin_ctx[1], &meeting.message, meeting.ends ? SP_END_VERDICT : SP_END_TIMEOUT);
+			plugin_handler->completion(&plugin_ctx[1], &meeting.message,
+						   meeting.ends ? SP_END_VERDICT : SP_END_TIMEOUT);
 		CU_ASSERT_EQUAL(meeting.taken, PACKETS);
 		check(k);
 		plugin_sent = 0;

@@ -147,8 +147,8 @@ TEST(host_copy_tells_a_message_once_and_whole)
 
 TEST(strided_copy_counts_a_vector_once_and_whole)
 {
-	plugin_setup("strided-copy", "slots", "1", "segment", "64", "count", "32", "block-bytes", "128", "stride", "200",
-	      NULL);
+	plugin_setup("strided-copy", "slots", "1", "segment", "64", "count", "32", "block-bytes", "128", "stride",
+		     "200", NULL);
 	complete_once(16, strided);
 }
 
@@ -203,7 +203,8 @@ TEST(reorder_ring_is_read_in_order_and_never_overrun)
 {
 	plugin_setup("reorder-ring", "cells", "16", "cell-bytes", "64", NULL);
 	both(stream);
-	CU_ASSERT(*(uint64_t *)plugin_area.base == TIMES && plugin_counted[0][0] + plugin_counted[1][0] == TIMES); /* each placed once */
+	CU_ASSERT(*(uint64_t *)plugin_area.base == TIMES &&
+		  plugin_counted[0][0] + plugin_counted[1][0] == TIMES); /* each placed once */
 }
 
 TEST(reorder_ring_makes_room_as_the_host_says)
@@ -213,8 +214,10 @@ TEST(reorder_ring_makes_room_as_the_host_says)
 		CU_ASSERT_EQUAL(put(&plugin_ctx[0], n), SP_DONE);
 	CU_ASSERT(put(&plugin_ctx[0], CELLS) == BEYOND && put(&plugin_ctx[0], 0) == REPEATED);
 	CU_ASSERT(consume(CELLS + 1) == -EINVAL && consume(10) == 0 && consume(9) == -EINVAL && consume(10) == 0);
-	CU_ASSERT(put(&plugin_ctx[0], 9) == LATE && put(&plugin_ctx[0], 10) == REPEATED && put(&plugin_ctx[0], 26) == BEYOND);
-	CU_ASSERT(put(&plugin_ctx[0], 25) == SP_DONE && put(&plugin_ctx[0], 16) == SP_DONE && *(uint64_t *)plugin_area.base == 17);
+	CU_ASSERT(put(&plugin_ctx[0], 9) == LATE && put(&plugin_ctx[0], 10) == REPEATED &&
+		  put(&plugin_ctx[0], 26) == BEYOND);
+	CU_ASSERT(put(&plugin_ctx[0], 25) == SP_DONE && put(&plugin_ctx[0], 16) == SP_DONE &&
+		  *(uint64_t *)plugin_area.base == 17);
 	CU_ASSERT(consume(18) == -EINVAL && consume(17) == 0 && put(&plugin_ctx[0], 32) == SP_DONE);
 	plugin_setup("reorder-ring", "credit", "implicit", "cells", "16", NULL);
 	CU_ASSERT_EQUAL(consume(0), -EOPNOTSUPP);
@@ -222,17 +225,16 @@ TEST(reorder_ring_makes_room_as_the_host_says)
 
 TEST(reorder_ring_gives_a_gap_up_after_its_patience)
 {
-	const uint64_t *head;
-
 	plugin_setup("reorder-ring", "cells", "16", "cell-bytes", "64", NULL);
-	head = (const uint64_t *)plugin_area.base;
+	const uint64_t *head = (const uint64_t *)plugin_area.base;
 	plugin_handler->timer(&plugin_ctx[0], NULL);
 	plugin_handler->timer(&plugin_ctx[0], NULL); /* nothing has come: nothing is missing */
 	CU_ASSERT(put(&plugin_ctx[0], 0) == SP_DONE && put(&plugin_ctx[0], 3) == SP_DONE && *head == 1);
 	plugin_handler->timer(&plugin_ctx[0], NULL); /* may have been overtaken just now */
 	CU_ASSERT(*head == 1 && put(&plugin_ctx[0], 2) == SP_DONE);
 	plugin_handler->timer(&plugin_ctx[0], NULL);
-	CU_ASSERT(*head == 4 && put(&plugin_ctx[0], 1) == REPEATED && plugin_counted[0][1] == 1); /* its cell waits for the host */
+	CU_ASSERT(*head == 4 && put(&plugin_ctx[0], 1) == REPEATED &&
+		  plugin_counted[0][1] == 1); /* its cell waits for the host */
 	CU_ASSERT_EQUAL(*(uint64_t *)(plugin_area.base + 64 + CELL), 1ull << 32 | UINT32_MAX);
 }
 

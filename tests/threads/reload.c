@@ -61,7 +61,6 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 		const uint64_t r = dut_random(&s->seed);
 		const unsigned k = r % KEYS;
 		struct live_words w = {.magic = LIVE_MAGIC, .key = queue * KEYS + k};
-		uint8_t *bytes;
 
 		packet[n] = sp_packet_alloc();
 		if (!packet[n])
@@ -70,7 +69,7 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 		w.verdict = r >> 8 & 63 ? SP_DONE : SP_END;
 		w.action = r >> 16 & 255 ? 0 : r >> 24 & 1 ? LIVE_TIMER : LIVE_ISSUE | LIVE_WORK;
 		w.arg = w.action == LIVE_TIMER ? 20 * SP_US : 3;
-		bytes = (uint8_t *)rte_pktmbuf_append(packet[n], (uint16_t)frame.len);
+		uint8_t *bytes = (uint8_t *)rte_pktmbuf_append(packet[n], (uint16_t)frame.len);
 		memcpy(bytes, frame.bytes, frame.len);
 		memcpy(bytes + frame.data, &w, sizeof(w));
 	}
@@ -164,10 +163,9 @@ static void reload(struct dut *r, unsigned i)
 	const bool fails = i % 7 == 5;
 	char *json = NULL;
 	json_t *told;
-	int rc;
 
 	live_orders.attach = fails ? EIO : 0;
-	rc = sp_nic_handler_reload(r->nic, "live", built(i), 0, &json, &error);
+	int rc = sp_nic_handler_reload(r->nic, "live", built(i), 0, &json, &error);
 	live_orders.attach = 0;
 	if (rc == -EBUSY) {
 		sum.busy++;
@@ -200,7 +198,6 @@ TEST(none_is_lost_and_none_runs_on_what_has_gone)
 	struct sp_nic_totals totals;
 	static struct dut r;
 	uint64_t made = 0, busy, until;
-	uint32_t id;
 
 	dut_prepare(&r, WORKERS);
 	r.config.port[0].ops = &source_ops;
@@ -208,7 +205,7 @@ TEST(none_is_lost_and_none_runs_on_what_has_gone)
 	dut_create(&r);
 	dut_roce(&frame, FRAME_IP4, 5, 0, &empty, sizeof(empty));
 	CU_ASSERT_EQUAL_FATAL(sp_nic_handler_load(r.nic, PLUGINS "/live-hashed.so", NULL, &error), 0);
-	id = dut_context(&r, "c0", "live", "qp=5;messages=1024");
+	uint32_t id = dut_context(&r, "c0", "live", "qp=5;messages=1024");
 	for (unsigned w = 0; w < WORKERS; w++)
 		source[w].seed = w + 1;
 	CU_ASSERT_EQUAL_FATAL(sp_nic_start(r.nic), 0);

@@ -94,8 +94,7 @@ static bool is_sent_by(const struct test *t, uint64_t k, uint64_t p, unsigned wo
 	return h % 100 >= t->s.lost && ((h >> 20) % 100 < t->s.both || (h >> 40 & 1) == worker);
 }
 
-/* ---- the port ------------------------------------------------------------------------------------------------------
- */
+/* ---- the port ---- */
 static struct rte_mbuf *packet_make(struct test *t, unsigned worker, uint64_t k, uint64_t p)
 {
 	const uint64_t len = length_of(t, k), at = p * t->s.mtu, id = k % t->s.slots;
@@ -105,7 +104,6 @@ static struct rte_mbuf *packet_make(struct test *t, unsigned worker, uint64_t k,
 	struct feeder *f = &t->feeder[worker];
 	struct rte_mbuf *m = rte_pktmbuf_alloc(f->pool);
 	uint8_t payload[20 + 1024];
-	uint32_t bytes;
 
 	if (!m)
 		return NULL;
@@ -115,7 +113,8 @@ static struct rte_mbuf *packet_make(struct test *t, unsigned worker, uint64_t k,
 	/* the split is 10 + 18 + 4; the user's immediate is the message's number */
 	wire_put(payload + 16, 4, id << 22 | p << 4 | (k >> p % 8 * 4 & 15));
 	memcpy(payload + 20, bytes_of(k) + at, body);
-	bytes = wire_make(rte_pktmbuf_mtod(m, uint8_t *), &t->address[1], &t->address[0], (uint16_t)(0xC000 + worker),
+	uint32_t bytes =
+		wire_make(rte_pktmbuf_mtod(m, uint8_t *), &t->address[1], &t->address[0], (uint16_t)(0xC000 + worker),
 			  WIRE_WRITE_ONLY_IMM, at + body == len, qp, (uint32_t)f->packets, payload, 20 + body);
 	rte_pktmbuf_append(m, (uint16_t)bytes);
 	f->packets++;
@@ -177,8 +176,7 @@ static sp_time port_next(void *port, uint16_t queue, bool blocked)
 
 static const struct sp_port_ops port_ops = {.receive = port_receive, .transmit = port_transmit, .next = port_next};
 
-/* ---- making and ending ---------------------------------------------------------------------------------------------
- */
+/* ---- making and ending ---- */
 static void start(struct test *t, const struct setup *s, uint64_t seed)
 {
 	static struct rte_mempool *pool[WORKERS];
@@ -196,7 +194,6 @@ static void start(struct test *t, const struct setup *s, uint64_t seed)
 					 .nonce = seed,
 					 .max_packet_life = SP_US,
 					 .cts_interval = 100 * SP_US};
-	struct sdr_qp_info peer;
 	struct sdr_qp_status status;
 	struct sp_error error;
 
@@ -234,7 +231,7 @@ static void start(struct test *t, const struct setup *s, uint64_t seed)
 	sdr_qp_info_get(t->qp, &t->info);
 	sdr_qp_status(t->qp, &status);
 	t->id = status.id;
-	peer = t->info;
+	struct sdr_qp_info peer = t->info;
 	memcpy(peer.ip, t->address[1].ip, 16);
 	peer.nonce = seed + 1;
 	CU_ASSERT_EQUAL_FATAL(sdr_qp_connect(t->qp, &peer), 0);
@@ -275,8 +272,7 @@ static void stop(struct test *t)
 	CU_ASSERT_EQUAL(rte_mempool_avail_count(t->feeder[1].pool), 511);
 }
 
-/* ---- the application -----------------------------------------------------------------------------------------------
- */
+/* ---- the application ---- */
 struct receive {
 	struct sdr_recv *handle; /* NULL: none */
 	uint64_t k, posted, seen;
@@ -380,7 +376,6 @@ static void receive(struct test *t, struct receive *x, sp_time *progress, uint64
 {
 	const uint64_t at0 = atomic_load_explicit(&t->feeder[0].at, memory_order_relaxed);
 	const uint64_t at1 = atomic_load_explicit(&t->feeder[1].at, memory_order_relaxed);
-	int rc;
 
 	if (!x->asked) {
 		const bool delivered = at0 > x->k && at1 > x->k,
@@ -402,7 +397,7 @@ static void receive(struct test *t, struct receive *x, sp_time *progress, uint64
 		}
 		x->asked = true;
 	}
-	rc = sdr_recv_complete(x->handle);
+	int rc = sdr_recv_complete(x->handle);
 	if (rc == -EAGAIN)
 		return;
 	if (rc)
@@ -436,7 +431,6 @@ static void receive_all(struct test *t, uint8_t *memory, struct sp_mr *mr, uint6
 		while (posted < until) {
 			struct receive *y = &x[posted % t->s.slots];
 			uint64_t slowest = UINT64_MAX;
-			int rc;
 
 			for (unsigned w = 0; w < WORKERS; w++) {
 				const uint64_t at = atomic_load_explicit(&t->feeder[w].at, memory_order_relaxed);
@@ -453,7 +447,7 @@ static void receive_all(struct test *t, uint8_t *memory, struct sp_mr *mr, uint6
 			y->asked = false;
 			y->seen = y->looks = 0;
 			y->since = 0;
-			rc = sdr_recv_post(t->qp, mr, (uint64_t)(y->buffer - memory), y->posted, &y->handle);
+			int rc = sdr_recv_post(t->qp, mr, (uint64_t)(y->buffer - memory), y->posted, &y->handle);
 			if (rc == -EAGAIN) {
 				y->handle = NULL;
 				break;
@@ -571,25 +565,10 @@ static void run(unsigned which, bool abandon)
 	}
 }
 
-TEST(a_chunks_bytes_come_before_its_bit_with_chunks_of_one_packet)
-{
-	run(0, false);
-}
-
-TEST(a_chunks_bytes_come_before_its_bit_with_every_packet_on_both_queues)
-{
-	run(1, false);
-}
-
-TEST(a_chunks_bytes_come_before_its_bit_with_long_messages_and_few_slots)
-{
-	run(2, false);
-}
-
-TEST(a_chunks_bytes_come_before_its_bit_with_one_generation_and_short_messages)
-{
-	run(3, false);
-}
+TEST_CALL(a_chunks_bytes_come_before_its_bit_with_chunks_of_one_packet, run(0, false))
+TEST_CALL(a_chunks_bytes_come_before_its_bit_with_every_packet_on_both_queues, run(1, false))
+TEST_CALL(a_chunks_bytes_come_before_its_bit_with_long_messages_and_few_slots, run(2, false))
+TEST_CALL(a_chunks_bytes_come_before_its_bit_with_one_generation_and_short_messages, run(3, false))
 
 TEST(a_QP_ends_under_load_and_its_memory_is_left_alone)
 {

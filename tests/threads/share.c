@@ -63,12 +63,11 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 	for (; n < max && town.count; n++, town.count--) {
 		const struct words *w = &town.queue[town.head];
 		const struct frame *f = &town.frame[w->tenant];
-		uint8_t *bytes;
 
 		packet[n] = sp_packet_alloc();
 		if (!packet[n])
 			break;
-		bytes = (uint8_t *)rte_pktmbuf_append(packet[n], (uint16_t)f->len);
+		uint8_t *bytes = (uint8_t *)rte_pktmbuf_append(packet[n], (uint16_t)f->len);
 		memcpy(bytes, f->bytes, f->len);
 		memcpy(bytes + f->data, w, sizeof(*w));
 		town.head = (town.head + 1) % QUEUE;
@@ -132,7 +131,6 @@ static void run(unsigned heavies, unsigned cost, bool share, unsigned ms)
 	struct sp_share *off = NULL;
 	struct sp_nic_totals t;
 	uint32_t light = 0, id;
-	uint64_t full;
 
 	memset(&town, 0, sizeof(town));
 	town.wait = calloc(MOST, sizeof(*town.wait));
@@ -175,7 +173,7 @@ static void run(unsigned heavies, unsigned cost, bool share, unsigned ms)
 	if (!share)
 		sp_worker_call(dut.nic->worker[0], no_share, &off);
 	sp_nic_stop(dut.nic);
-	full = sp_context_by_id(dut.nic, light)->view[0]->backlog_full;
+	uint64_t full = sp_context_by_id(dut.nic, light)->view[0]->backlog_full;
 	CU_ASSERT_EQUAL(town.reordered, 0);
 	/* Of what the port had room for. A worker that the machine stops for long may have to drop some. */
 	CU_ASSERT_EQUAL(town.light_done + full, town.light_came);

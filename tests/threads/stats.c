@@ -30,10 +30,10 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 		const struct frame *f = dice % 8 ? &tally_frame : &nobody_frame;
 		/* few messages, so that one worker waits for the other's header */
 		struct probe_words w = {.magic = PROBE_MAGIC,
-				      .key = 1 + dice / 8 % 2,
-				      .verdict = dice / 16 % 32 == 0   ? SP_END
-						 : dice / 16 % 32 == 1 ? SP_DROP(1)
-								       : SP_DONE};
+					.key = 1 + dice / 8 % 2,
+					.verdict = dice / 16 % 32 == 0	 ? SP_END
+						   : dice / 16 % 32 == 1 ? SP_DROP(1)
+									 : SP_DONE};
 
 		packet[n] = sp_packet_alloc();
 		if (!packet[n])
@@ -165,21 +165,20 @@ static void *watch(void *arg)
 	while (!atomic_load(&enough) || w->rounds < ROUNDS) {
 		struct sp_nic_totals t;
 		char *text = NULL;
-		json_t *r, *worker;
-		uint64_t n;
+		json_t *worker;
 		size_t i;
 
 		sp_nic_totals(dut.nic, &t);
 		w->wrong += t.received != t.taken + t.forwarded + t.dropped + t.parked || t.received < w->packets;
 		w->packets = t.received;
-		n = sp_nic_context_counter(dut.nic, id, "seen");
+		uint64_t n = sp_nic_context_counter(dut.nic, id, "seen");
 		w->wrong += n < w->counted;
 		w->counted = n;
 		if (sp_nic_report_text(dut.nic, w->handlers, NULL, &text)) {
 			w->wrong++;
 			continue;
 		}
-		r = json_loads(text, 0, NULL);
+		json_t *r = json_loads(text, 0, NULL);
 		free(text);
 		w->wrong += !r || !adds_up(r) || number(r, "packets") < w->packets;
 		w->packets = number(r, "packets");
@@ -229,16 +228,15 @@ TEST(reports_of_flows_that_come_and_go_do_not_race)
 	start();
 	dut_context(&dut, "flows", "count", "qp=99;flows=8;idle=1us");
 	for (unsigned i = 0; i < ROUNDS || !seen; i++) {
-		const json_t *flow, *totals;
+		const json_t *flow;
 		char *text = NULL;
 		size_t at;
-		json_t *r;
 
 		CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(dut.nic, true, "flows", &text), 0);
-		r = json_loads(text, 0, NULL);
+		json_t *r = json_loads(text, 0, NULL);
 		free(text);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(r);
-		totals = json_object_get(json_object_get(r, "contexts"), "flows");
+		const json_t *totals = json_object_get(json_object_get(r, "contexts"), "flows");
 		json_array_foreach(json_object_get(totals, "flows"), at, flow)
 		{
 			seen++;
@@ -263,7 +261,7 @@ TEST(sums_are_exact_when_traffic_has_ended)
 	uint64_t made = 0, of_tally = 0, to_nobody = 0;
 	struct sp_nic_totals t = {0};
 	char *text = NULL;
-	json_t *r, *a;
+	json_t *a;
 
 	start();
 	do
@@ -286,7 +284,7 @@ TEST(sums_are_exact_when_traffic_has_ended)
 		of_tally += __atomic_load_n(&source[i].of_tally, __ATOMIC_RELAXED);
 		to_nobody += __atomic_load_n(&source[i].to_nobody, __ATOMIC_RELAXED);
 	}
-	r = json_loads(text, 0, NULL);
+	json_t *r = json_loads(text, 0, NULL);
 	free(text);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(r);
 	a = json_object_get(json_object_get(r, "contexts"), "a");

@@ -93,8 +93,6 @@ static void *sleeper_main(void *arg)
 		while (pause--) /* so that the worker comes now before, now after the arming */
 			__asm__ volatile("" ::: "memory");
 		for (;; first = false) {
-			int r;
-
 			if (cmd.op == CMD_STORE && __atomic_load_n((uint64_t *)area, __ATOMIC_ACQUIRE) == cmd.arg[0])
 				break;
 			if (cmd.op == CMD_EVENT && sp_event_take(s->dev, cmd.context, &e) == 1) {
@@ -107,7 +105,7 @@ static void *sleeper_main(void *arg)
 				continue;
 			}
 			s->slept++;
-			r = sp_dev_wait(s->dev, LONG);
+			int r = sp_dev_wait(s->dev, LONG);
 			if (r) {
 				s->lost++;
 				break;

@@ -73,16 +73,14 @@ TEST(header_payload_and_completion_keep_their_order_on_several_workers)
 {
 	for (uint16_t workers = 2; workers <= WORKERS; workers++) {
 		uint64_t begin = watch_now_ms(), seed = workers, closed = 0;
-		struct sp_nic_totals t;
-		uint32_t id;
 
 		start(workers, UINT64_MAX);
-		id = dut_context(&dut, "a", "watch-hashed", "qp=16");
+		uint32_t id = dut_context(&dut, "a", "watch-hashed", "qp=16");
 		CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 		for (; watch_goes_on(begin, closed > 10 && watch_packets_in > 1000 && watch_completions > 100);
 		     watch_nap(20)) /* the host ends some, also in their header */
 			closed += !dut_call(&dut, id, PROBE_CMD_CLOSE, dut_random(&seed) % KEYS);
-		t = stop();
+		struct sp_nic_totals t = stop();
 		CU_ASSERT(closed > 10);
 		CU_ASSERT_EQUAL(watch_closings, closed); /* whoever was told so has had a completion for it */
 		CU_ASSERT(t.taken > 1000);
@@ -102,12 +100,10 @@ TEST(header_payload_and_completion_keep_their_order_on_several_workers)
 TEST(slots_keep_it_too_while_the_host_opens_and_closes_them)
 {
 	uint64_t begin = watch_now_ms(), seed = 9, opened = 0;
-	struct sp_nic_totals t;
-	uint32_t id;
 
 	start(2, UINT64_MAX);
 	watch_source[0].slots = watch_source[1].slots = true;
-	id = dut_context(&dut, "a", "watch-slots", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "watch-slots", "qp=16");
 	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 	while (watch_goes_on(begin, opened > 50 && watch_packets_in > 100 && watch_completions > 20)) {
 		uint64_t key = dut_random(&seed) % KEYS | (dut_random(&seed) % 4) << 32;
@@ -116,7 +112,7 @@ TEST(slots_keep_it_too_while_the_host_opens_and_closes_them)
 		if (dut_random(&seed) % 2)
 			dut_call(&dut, id, PROBE_CMD_CLOSE, key);
 	}
-	t = stop();
+	struct sp_nic_totals t = stop();
 	CU_ASSERT(t.taken > 100);
 	CU_ASSERT(opened > 50);
 	CU_ASSERT(watch_completions > 20);
@@ -129,7 +125,6 @@ TEST(slots_keep_it_too_while_the_host_opens_and_closes_them)
 TEST(who_finds_no_place_to_wait_for_a_header_is_dropped_as_header_busy)
 {
 	enum { MANY = 500 };
-	struct sp_nic_totals t;
 
 	start(2, MANY);
 	watch_source[0].left = 1;
@@ -141,7 +136,7 @@ TEST(who_finds_no_place_to_wait_for_a_header_is_dropped_as_header_busy)
 		     true); /* worker 0 stays in header() until worker 1 has looked at all of its packets */
 	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 	run(20000);
-	t = stop();
+	struct sp_nic_totals t = stop();
 	CU_ASSERT_EQUAL(t.received, MANY + 1);
 	CU_ASSERT_EQUAL(watch_headers, 1);
 	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "header-busy"), MANY - SP_PARKED);
@@ -156,7 +151,6 @@ TEST(contexts_come_and_go_under_traffic)
 	static const char *const handler[] = {"watch-hashed", "busy"};
 	uint64_t begin = watch_now_ms() + SPAN, rounds = 0;
 	uint32_t id[3] = {0}, one = 0, two = 0;
-	struct sp_nic_totals t;
 
 	start(2, UINT64_MAX);
 	for (unsigned i = 0; i < 2; i++) {
@@ -183,7 +177,7 @@ TEST(contexts_come_and_go_under_traffic)
 			sp_nic_context_remove(dut.nic, two);
 		}
 	}
-	t = stop();
+	struct sp_nic_totals t = stop();
 	CU_ASSERT(rounds > 20);
 	CU_ASSERT(t.taken > 1000);
 	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "no-match"), 0); /* port 9 was somebody's at any time */
@@ -244,19 +238,16 @@ TEST(commands_and_events_lose_nothing_while_workers_run)
 TEST(starts_from_every_worker_reach_the_home_worker)
 {
 	uint64_t begin = watch_now_ms();
-	struct sp_nic_totals t;
-	struct watch *s;
-	uint32_t id;
 
 	start(WORKERS, UINT64_MAX);
-	id = dut_context(&dut, "a", "busy", "qp=16");
-	s = sp_context_by_id(dut.nic, id)->state;
+	uint32_t id = dut_context(&dut, "a", "busy", "qp=16");
+	struct watch *s = sp_context_by_id(dut.nic, id)->state;
 	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 	while (watch_goes_on(begin, watch_packets_in > 1000 && s->sent > 0))
 		watch_nap(1000);
 	atomic_store(&watch_hush, true);
 	watch_nap(50000);
-	t = stop();
+	struct sp_nic_totals t = stop();
 	CU_ASSERT(t.taken > 1000);
 	CU_ASSERT_EQUAL(s->wanted, 0);
 	CU_ASSERT_EQUAL(s->issued, t.taken);
@@ -298,7 +289,6 @@ TEST(memory_is_not_let_go_while_a_worker_writes_to_it)
 TEST(all_calls_of_a_home_only_context_are_on_its_home_worker)
 {
 	const uint64_t begin = watch_now_ms();
-	struct sp_nic_totals t;
 	uint32_t id[WORKERS], rounds = 0;
 
 	start(WORKERS, UINT64_MAX);
@@ -315,7 +305,7 @@ TEST(all_calls_of_a_home_only_context_are_on_its_home_worker)
 		id[1] = dut_context(&dut, "b", "homely", "qp=17");
 		dut_call(&dut, id[rounds % WORKERS], PROBE_CMD_OPEN, 0);
 	}
-	t = stop();
+	struct sp_nic_totals t = stop();
 	CU_ASSERT_EQUAL(t.taken, watch_packets_in);
 	CU_ASSERT(watch_packets_in > 1000);
 	CU_ASSERT_EQUAL(t.dropped, sp_nic_dropped(dut.nic, "handover-full") + sp_nic_dropped(dut.nic, "bad-qp"));
@@ -330,15 +320,13 @@ TEST(workers_stop_and_start_again)
 	start(2, UINT64_MAX);
 	dut_context(&dut, "a", "watch-hashed", "qp=16");
 	for (unsigned i = 0; i < 20; i++) {
-		struct sp_nic_totals t;
-
 		CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 		CU_ASSERT_EQUAL(sp_nic_start(dut.nic), -EALREADY);
 		watch_nap(3000);
 		for (uint64_t begin = watch_now_ms(), before = watch_packets_in;
 		     watch_packets_in == before && watch_now_ms() < begin + 5000;)
 			watch_nap(100);
-		t = stop();
+		struct sp_nic_totals t = stop();
 		sp_nic_stop(dut.nic); /* twice is once */
 		CU_ASSERT(t.taken > i);
 		atomic_store(&watch_hush, false);

@@ -38,15 +38,13 @@ static void start_with_threads(void)
 TEST(an_application_is_woken_once_when_it_has_asked_and_not_else)
 {
 	static const uint16_t cause[] = {CMD_EVENTS, CMD_STORE, CMD_OR, CMD_ADD};
-	struct sp_device *d, *other;
-	uint32_t id, quiet;
 	struct sp_mr *mr;
 
 	start_with_threads();
-	d = remote_attach(0, 0, 0, 0);
-	other = remote_attach(0, 0, 0, 0);
-	id = remote_opened(d, "qp=16;area=4096");
-	quiet = remote_opened(other, "qp=17;area=4096");
+	struct sp_device *d = remote_attach(0, 0, 0, 0);
+	struct sp_device *other = remote_attach(0, 0, 0, 0);
+	uint32_t id = remote_opened(d, "qp=16;area=4096");
+	uint32_t quiet = remote_opened(other, "qp=17;area=4096");
 	for (unsigned i = 0; i < 4; i++) {
 		CU_ASSERT_EQUAL(remote_call(d, id, cause[i], 1), 0);
 		gone_round(d, id);
@@ -87,19 +85,16 @@ TEST(an_application_is_woken_once_when_it_has_asked_and_not_else)
 /* The pipe is full, the wrong way round, or has nobody who reads: only who did that sleeps on. */
 TEST(an_application_that_spoils_its_pipe_holds_up_nobody)
 {
-	struct sp_device *bad, *good;
-	uint32_t mine, other;
 	struct sp_event e;
 	char path[64];
-	int fd, nowhere;
 
 	start_with_threads();
-	bad = remote_attach(0, 0, 0, 0);
-	good = remote_attach(0, 0, 0, 0);
-	mine = remote_opened(bad, "qp=16");
-	other = remote_opened(good, "qp=17");
+	struct sp_device *bad = remote_attach(0, 0, 0, 0);
+	struct sp_device *good = remote_attach(0, 0, 0, 0);
+	uint32_t mine = remote_opened(bad, "qp=16");
+	uint32_t other = remote_opened(good, "qp=17");
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", bad->door.read);
-	fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	CU_ASSERT_FATAL(fd >= 0);
 	CU_ASSERT_EQUAL(fcntl(fd, F_SETFL, 0), 0); /* blocks from here on, as does the reading end: both are its own */
 	CU_ASSERT_EQUAL(fcntl(bad->door.read, F_SETFL, 0), 0);
@@ -108,7 +103,7 @@ TEST(an_application_that_spoils_its_pipe_holds_up_nobody)
 		;
 	CU_ASSERT_EQUAL(errno, EAGAIN);
 	CU_ASSERT(fcntl(bad->door.write, F_GETFL) & O_NONBLOCK);
-	nowhere = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int nowhere = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	for (unsigned i = 0; i < 200; i++) {
 		if (i == 100) { /* nobody can read it any more */
 			close(fd);

@@ -6,13 +6,10 @@
 
 TEST(with_a_budget_each_packet_is_measured_and_told)
 {
-	const struct sp_meter *m;
-	uint32_t id, other;
-
 	costly_start(1, true);
-	id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "count");
-	other = dut_context(&dut, "b", "costly", "qp=17");
-	m = costly_meter(id);
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "count");
+	uint32_t other = dut_context(&dut, "b", "costly", "qp=17");
+	const struct sp_meter *m = costly_meter(id);
 	for (unsigned i = 0; i < 20; i++) {
 		costly_feed(0, 16, (struct costly_packet){.cost = i % 5 ? 100 : 101}); /* the budget itself is kept */
 		if (i < 10)
@@ -35,11 +32,9 @@ TEST(with_a_budget_each_packet_is_measured_and_told)
 
 TEST(drop_makes_the_next_packets_pay_a_budget_each)
 {
-	uint32_t id, other;
-
 	costly_start(1, true);
-	id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "drop");
-	other = dut_context(&dut, "b", "costly", "qp=17");
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "drop");
+	uint32_t other = dut_context(&dut, "b", "costly", "qp=17");
 	costly_burst(16, 1, 350); /* owes 250: three packets pay */
 	costly_burst(16, 5, 60);
 	costly_burst(17, 5, 60);
@@ -59,10 +54,9 @@ TEST(drop_makes_the_next_packets_pay_a_budget_each)
 TEST(drop_holds_the_mean_cost_of_what_comes_to_the_budget)
 {
 	uint64_t seed = 3;
-	uint32_t id;
 
 	costly_start(1, true);
-	id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "drop");
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "drop");
 	for (unsigned round = 0, come = 0; round < 300; round++) {
 		const unsigned n = 1 + dut_random(&seed) % SP_BURST;
 		const struct sp_meter *m = costly_meter(id);
@@ -86,10 +80,8 @@ TEST(drop_holds_the_mean_cost_of_what_comes_to_the_budget)
 
 TEST(packets_pay_for_timers_commands_issues_and_work_too)
 {
-	uint32_t id;
-
 	costly_start(1, true);
-	id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "drop");
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "drop");
 	costly_state(id)->timer_cost = costly_state(id)->work_cost = costly_state(id)->issue_cost = 200;
 	CU_ASSERT_EQUAL(costly_tell(id, 200, 1, 1, 1), 0);
 	dut_settle(&dut, 1);
@@ -107,11 +99,9 @@ TEST(packets_pay_for_timers_commands_issues_and_work_too)
 
 TEST(disable_drops_from_the_next_packet_on_until_the_pause_is_over)
 {
-	uint32_t id, other;
-
 	costly_start(1, true);
-	id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "disable");
-	other = dut_context(&dut, "b", "costly", "qp=17");
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "disable");
+	uint32_t other = dut_context(&dut, "b", "costly", "qp=17");
 	costly_burst(16, 3, 100);
 	costly_burst(16, 1, 101);
 	costly_burst(16, 4, 1);
@@ -145,10 +135,9 @@ static sp_time overrun(uint32_t id, sp_time now)
 TEST(pauses_double_while_overruns_follow_and_begin_anew_after_two_pauses_of_peace)
 {
 	sp_time now = SP_SEC, pause = 10 * SP_MS, last;
-	uint32_t id;
 
 	costly_start(1, true);
-	id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "disable");
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "disable");
 	for (unsigned i = 0; i < 12; i++) {
 		last = overrun(id, now);
 		CU_ASSERT_EQUAL(last, pause);
@@ -171,11 +160,10 @@ TEST(pauses_double_while_overruns_follow_and_begin_anew_after_two_pauses_of_peac
 TEST(disabled_timers_work_and_issues_wait_and_commands_are_told_to_come_again)
 {
 	const sp_time until = SP_SEC + 10 * SP_MS;
-	uint32_t id, other;
 
 	costly_start(1, true);
-	id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "disable");
-	other = dut_context(&dut, "b", "costly", "qp=17");
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "disable");
+	uint32_t other = dut_context(&dut, "b", "costly", "qp=17");
 	dut_settle(&dut, SP_SEC - 1);
 	CU_ASSERT_EQUAL(costly_tell(id, 0, SP_SEC, 3, 3), 0);
 	CU_ASSERT_EQUAL(costly_tell(other, 0, SP_SEC, 3, 3), 0);
@@ -205,10 +193,8 @@ TEST(an_overrun_of_any_call_disables)
 	} by[] = {{101, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 3, 0}, {0, 0, 0, 3}};
 
 	for (unsigned i = 0; i < sizeof(by) / sizeof(*by); i++) {
-		uint32_t id;
-
 		costly_start(1, true);
-		id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "disable");
+		uint32_t id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "disable");
 		costly_state(id)->timer_cost = costly_state(id)->work_cost = costly_state(id)->issue_cost = 101;
 		CU_ASSERT_EQUAL(costly_tell(id, by[i].cost, by[i].at, by[i].slices, by[i].sends), 0);
 		dut_settle(&dut, 1);
@@ -228,10 +214,8 @@ TEST(an_overrun_of_any_call_disables)
 
 TEST(idle_timeouts_wait_as_well)
 {
-	uint32_t id;
-
 	costly_start(1, true);
-	id = dut_context(&dut, "a", "spoken", "qp=16;message-timeout=1ms;" BUDGET "disable");
+	uint32_t id = dut_context(&dut, "a", "spoken", "qp=16;message-timeout=1ms;" BUDGET "disable");
 	costly_feed(0, 16, (struct costly_packet){.message = 5, .cost = 101});
 	dut_settle(&dut, SP_SEC);
 	dut_run(&dut, SP_SEC, SP_SEC + 10 * SP_MS - 1);
@@ -244,11 +228,10 @@ TEST(idle_timeouts_wait_as_well)
 TEST(for_good_means_that_no_call_comes_any_more)
 {
 	struct sp_nic_totals t;
-	uint32_t id, other;
 
 	costly_start(1, false); /* also where nothing is measured */
-	id = dut_context(&dut, "a", "costly", "qp=16");
-	other = dut_context(&dut, "b", "costly", "qp=17");
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16");
+	uint32_t other = dut_context(&dut, "b", "costly", "qp=17");
 	CU_ASSERT_EQUAL(costly_tell(id, 0, SP_SEC, 3, 3), 0);
 	CU_ASSERT_EQUAL(costly_tell(other, 0, 0, 3, 0), 0);
 	sp_context_disable(sp_context_by_id(dut.nic, id), SP_NEVER);
@@ -272,10 +255,8 @@ TEST(for_good_means_that_no_call_comes_any_more)
 
 TEST(an_overrun_does_not_make_for_good_less)
 {
-	uint32_t id;
-
 	costly_start(1, true);
-	id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "disable");
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "disable");
 	costly_feed(0, 16, (struct costly_packet){.cost = 101, .action = FOR_GOOD});
 	costly_burst(16, 2, 1);
 	dut_settle(&dut, 1);
@@ -293,12 +274,11 @@ TEST(an_overrun_does_not_make_for_good_less)
 TEST(a_companion_s_packets_are_its_context_s_cost_and_its_own_calls_are_measured_for_itself)
 {
 	struct sp_command cmd = {.op = SP_CMD_OWN + 1, .arg = {101, 0}};
-	struct sp_context *c;
 	uint32_t id;
 
 	costly_start(1, true);
 	id = cmd.context = dut_context(&dut, "a", "spoken", "qp=16;companion=beside;" BUDGET "disable");
-	c = sp_context_by_id(dut.nic, id);
+	struct sp_context *c = sp_context_by_id(dut.nic, id);
 	costly_feed(0, 16, (struct costly_packet){.message = 1, .cost = 60, .cost_beside = 40});
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(costly_meter(id)->cycles, 100);
@@ -323,10 +303,8 @@ TEST(a_companion_s_packets_are_its_context_s_cost_and_its_own_calls_are_measured
 
 TEST(an_overrun_on_one_worker_disables_on_all)
 {
-	uint32_t id;
-
 	costly_start(2, true);
-	id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "disable");
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "disable");
 	costly_feed(0, 16, (struct costly_packet){.cost = 101});
 	for (unsigned i = 0; i < 3; i++)
 		costly_feed(1, 16, (struct costly_packet){.cost = 101});
@@ -348,10 +326,8 @@ TEST(an_overrun_on_one_worker_disables_on_all)
 
 TEST(a_debt_is_paid_on_the_worker_that_made_it)
 {
-	uint32_t id;
-
 	costly_start(2, true);
-	id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "drop");
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "drop");
 	for (unsigned i = 0; i < 4; i++) {
 		costly_feed(0, 16, (struct costly_packet){.cost = i ? 1 : 400});
 		costly_feed(1, 16, (struct costly_packet){.cost = 1});
@@ -367,13 +343,10 @@ TEST(a_debt_is_paid_on_the_worker_that_made_it)
 
 TEST(nobody_keeps_more_packets_than_a_context_may)
 {
-	struct sp_ctx *ctx;
-	uint32_t id, other;
-
 	costly_start(1, false);
-	id = dut_context(&dut, "a", "costly", "qp=16");
-	other = dut_context(&dut, "b", "costly", "qp=17");
-	ctx = &costly_view(id, 0)->pub;
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16");
+	uint32_t other = dut_context(&dut, "b", "costly", "qp=17");
+	struct sp_ctx *ctx = &costly_view(id, 0)->pub;
 	for (unsigned i = 0; i < SP_MAX_KEPT + 3; i++)
 		costly_feed(0, 16, (struct costly_packet){.action = KEEP});
 	dut_settle(&dut, 1);

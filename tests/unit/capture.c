@@ -337,10 +337,8 @@ TEST(flows_are_spread_over_the_queues_and_stay_in_order)
 	memset(queue_of, -1, sizeof(queue_of));
 	pcap_start(NANO, 1);
 	for (uint32_t i = 0; i < 160; i++) {
-		uint8_t *p;
-
 		pcap_packet(10, i / 8, 60, 60, 0); /* eight at a time */
-		p = file + used - 60;
+		uint8_t *p = file + used - 60;
 		p[12] = 8;
 		p[14] = 0x45;
 		p[23] = 17;
@@ -399,7 +397,6 @@ TEST(what_is_sent_is_written_with_its_time)
 	const uint32_t record[] = {1700000000, 999999999, 60, 60, 1700000001, 0, 60, 60};
 	struct rte_mbuf *m;
 	uint8_t bytes[60];
-	int fd;
 
 	CU_ASSERT_EQUAL_FATAL(sp_eal_init(0, NULL, &error), 0);
 	memset(&port, 0, sizeof(port));
@@ -411,7 +408,7 @@ TEST(what_is_sent_is_written_with_its_time)
 		CU_ASSERT_EQUAL(sp_capture_ops.transmit(&port, 0, &m, 1, (9 + i) * SP_NS), 1);
 	}
 	CU_ASSERT_EQUAL(sp_capture_finish(port.out, &error), 0);
-	fd = open(path, O_RDONLY);
+	int fd = open(path, O_RDONLY);
 	CU_ASSERT_FATAL(fd >= 0);
 	CU_ASSERT_EQUAL(read(fd, file, sizeof(file)), 24 + 2 * 76);
 	close(fd);

@@ -24,7 +24,6 @@ static struct {
 static int strict_attach(struct sp_ctx *c)
 {
 	uint32_t qps = (uint32_t)sp_param_uint(c, "qps");
-	int r;
 
 	values.must = sp_param_uint(c, "must");
 	values.count = sp_param_uint(c, "count");
@@ -37,7 +36,7 @@ static int strict_attach(struct sp_ctx *c)
 	CU_ASSERT_EQUAL(c->worker, c->home);
 	if (sp_param_uint(c, "fail"))
 		return -(int)sp_param_uint(c, "fail");
-	r = qps ? sp_qp_claim(c, qps) : 0;
+	int r = qps ? sp_qp_claim(c, qps) : 0;
 	comp_attached += !r;
 	return r;
 }
@@ -82,9 +81,11 @@ SP_HANDLER(blind)
 
 PROBE(hashed, "hashed", SP_MESSAGES_HASHED, NULL, NULL)
 
+#define RULE(rule) TEST_BETWEEN(comp_start, comp_end, rule)
+
 /* ---- what makes no context ---- */
 
-TEST(wrong_settings_are_refused_and_named)
+RULE(wrong_settings_are_refused_and_named)
 {
 	static const struct {
 		const char *handler, *settings;
@@ -138,11 +139,9 @@ TEST(wrong_settings_are_refused_and_named)
 		{"first", "qp=16;second-fails=yes", -EINVAL, "second-fails", "second-fails"}, /* no companion */
 		{"first", "qp=16;companion=second;second-fails=yes", -EIO, "second-fails", "as told"},
 	};
-	uint64_t used;
 
-	comp_start();
 	dut_context(&dut, "taken", "strict", "qp=900;qps=2;must=3");
-	used = dut.nic->memory_used;
+	uint64_t used = dut.nic->memory_used;
 	for (unsigned i = 0; i < sizeof(test) / sizeof(*test); i++) {
 		struct sp_error error;
 		uint32_t id;
@@ -159,29 +158,25 @@ TEST(wrong_settings_are_refused_and_named)
 	}
 	CU_ASSERT_EQUAL(comp_attached - comp_detached, 1);
 	dut_context(&dut, "c", "strict", "qp=16;must=3"); /* after all that */
-	comp_end();
 }
 
-TEST(settings_without_key_or_value_are_refused)
+RULE(settings_without_key_or_value_are_refused)
 {
 	struct sp_setting setting[] = {{"qp", "16"}, {"must", NULL}, {NULL, "1"}};
 	struct sp_error error;
 	uint32_t id;
 
-	comp_start();
 	CU_ASSERT_EQUAL(sp_context_open(dut.dev, "c", "strict", setting, 2, &id, &error), -EINVAL);
 	setting[1] = setting[2];
 	CU_ASSERT_EQUAL(sp_context_open(dut.dev, "c", "strict", setting, 2, &id, &error), -EINVAL);
 	CU_ASSERT(error.text[0]);
-	comp_end();
 }
 
-TEST(a_name_is_short_and_used_once)
+RULE(a_name_is_short_and_used_once)
 {
 	struct sp_error error;
 	uint32_t id, other;
 
-	comp_start();
 	CU_ASSERT_EQUAL(dut_try_context(&dut, "", "strict", "qp=16;must=3", &id, &error), -EINVAL);
 	CU_ASSERT_EQUAL(dut_try_context(&dut, NULL, "strict", "qp=16;must=3", &id, &error), -EINVAL);
 	CU_ASSERT_EQUAL(dut_try_context(&dut, "0123456789012345678901234567890123456789", "strict", "qp=16;must=3", &id,
@@ -193,12 +188,10 @@ TEST(a_name_is_short_and_used_once)
 	CU_ASSERT_EQUAL(dut_try_context(&dut, "012345678901234567890123456789012345678", "strict", "qp=17;must=3",
 					&other, &error),
 			-EEXIST);
-	comp_end();
 }
 
-TEST(parameters_reach_attach_as_given_or_by_default)
+RULE(parameters_reach_attach_as_given_or_by_default)
 {
-	comp_start();
 	dut_context(&dut, "a", "strict", "qp=16;must=3");
 	CU_ASSERT_EQUAL(values.must, 3);
 	CU_ASSERT_EQUAL(values.count, 4);
@@ -213,24 +206,20 @@ TEST(parameters_reach_attach_as_given_or_by_default)
 	CU_ASSERT_EQUAL(values.after, 1500000000);
 	CU_ASSERT_EQUAL(values.speed, 2500000);
 	CU_ASSERT_STRING_EQUAL(values.word, "a b = c");
-	comp_end();
 }
 
-TEST(a_range_of_qps_ends_at_the_last_number)
+RULE(a_range_of_qps_ends_at_the_last_number)
 {
-	comp_start();
 	dut_context(&dut, "a", "strict", "qp=0xFFFFFC;must=3;qps=3");
 	CU_ASSERT_PTR_NOT_NULL(sp_qp_table_find(dut.nic->qps, 0xFFFFFE));
 	CU_ASSERT_PTR_NULL(sp_qp_table_find(dut.nic->qps, 0xFFFFFF));
 	CU_ASSERT_PTR_NULL(sp_qp_table_find(dut.nic->qps, 0xFFFFFB));
-	comp_end();
 }
 
-TEST(a_qp_is_free_again_once_its_context_has_gone)
+RULE(a_qp_is_free_again_once_its_context_has_gone)
 {
 	uint32_t id;
 
-	comp_start();
 	for (unsigned i = 0; i < 3; i++) {
 		id = dut_context(&dut, "a", "strict", "qp=16;qps=4;must=3");
 		CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
@@ -238,24 +227,20 @@ TEST(a_qp_is_free_again_once_its_context_has_gone)
 	}
 	CU_ASSERT_EQUAL(comp_attached, 3);
 	CU_ASSERT_EQUAL(comp_detached, 3);
-	comp_end();
 }
 
-TEST(attachs_calls_are_attachs_alone)
+RULE(attachs_calls_are_attachs_alone)
 {
 	struct sp_command cmd = {.op = SP_CMD_QUERY};
 
-	comp_start();
 	cmd.context = dut_context(&dut, "a", "strict", "qp=16;must=3");
 	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, NULL), 0);
-	comp_end();
 }
 
-TEST(an_id_is_not_used_twice)
+RULE(an_id_is_not_used_twice)
 {
 	uint32_t before = 0, id;
 
-	comp_start();
 	for (unsigned i = 0; i < 1000; i++) {
 		id = dut_context(&dut, "a", "strict", "qp=16;must=3");
 		CU_ASSERT_NOT_EQUAL(id, before);
@@ -264,7 +249,6 @@ TEST(an_id_is_not_used_twice)
 		CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
 		before = id;
 	}
-	comp_end();
 }
 
 TEST(there_is_room_for_4096_contexts)
@@ -290,13 +274,11 @@ TEST(there_is_room_for_4096_contexts)
 	CU_ASSERT_EQUAL(comp_detached, comp_attached);
 }
 
-TEST(totals_stay_when_a_context_goes)
+RULE(totals_stay_when_a_context_goes)
 {
 	struct sp_nic_totals before, after;
-	uint32_t id;
 
-	comp_start();
-	id = dut_context(&dut, "a", "hashed", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "hashed", "qp=16");
 	for (unsigned i = 0; i < 40; i++)
 		comp_say((struct probe_words){
 			.key = i, .verdict = (uint32_t[]){SP_DONE, SP_DROP(0), SP_DROP(1), SP_ERROR}[i % 4]});
@@ -307,5 +289,4 @@ TEST(totals_stay_when_a_context_goes)
 	sp_nic_context_remove(dut.nic, id);
 	sp_nic_totals(dut.nic, &after);
 	CU_ASSERT(!memcmp(&before, &after, sizeof(before)));
-	comp_end();
 }

@@ -22,10 +22,8 @@ TEST(a_companion_sees_the_messages_of_the_first_and_what_it_accepts)
 	static const char *const seconds[] = {"qp=16;companion=second", "qp=16;companion=second-burst"};
 
 	for (unsigned k = 0; k < 2; k++) {
-		uint32_t id;
-
 		comp_start();
-		id = dut_context(&dut, "a", "first", seconds[k]);
+		uint32_t id = dut_context(&dut, "a", "first", seconds[k]);
 		CU_ASSERT_EQUAL(comp_exported, 1);
 		comp_say((struct probe_words){.key = 7, .serial = 1});
 		comp_say((struct probe_words){.key = 7, .serial = 2, .verdict = SP_DROP(0)});
@@ -42,6 +40,8 @@ TEST(a_companion_sees_the_messages_of_the_first_and_what_it_accepts)
 		for (unsigned i = 0; i < probe_log.n; i++) {
 			const struct probe_call *call = &probe_log.call[i];
 
+#define RULE(rule) TEST_BETWEEN(comp_start, comp_end, rule)
+
 			CU_ASSERT(!call->dirty); /* each has its own state, zeroed before its header */
 			if (call->companion && call->what == 'p')
 				CU_ASSERT(call->serial == 1 || call->serial == 4 || call->serial == 7);
@@ -54,13 +54,10 @@ TEST(a_companion_sees_the_messages_of_the_first_and_what_it_accepts)
 	}
 }
 
-TEST(a_companions_bursts_are_what_the_first_has_accepted_in_a_row)
+RULE(a_companions_bursts_are_what_the_first_has_accepted_in_a_row)
 {
-	uint32_t id;
-
-	comp_start();
 	comp_bursts = 0;
-	id = dut_context(&dut, "a", "first", "qp=16;companion=second-burst");
+	uint32_t id = dut_context(&dut, "a", "first", "qp=16;companion=second-burst");
 	comp_say((struct probe_words){.key = 7, .serial = 1});
 	comp_say((struct probe_words){.key = 7, .serial = 2});
 	comp_say((struct probe_words){.key = 7, .serial = 3});
@@ -77,12 +74,10 @@ TEST(a_companions_bursts_are_what_the_first_has_accepted_in_a_row)
 	CU_ASSERT_EQUAL(dut_counter(&dut, id, "packets"), 5);
 	CU_ASSERT_EQUAL(dut_counter(&dut, id, "probe-zero"), 1);
 	dut_check_totals(&dut);
-	comp_end();
 }
 
-TEST(header_of_the_first_comes_first_and_its_completion_last)
+RULE(header_of_the_first_comes_first_and_its_completion_last)
 {
-	comp_start();
 	dut_context(&dut, "a", "first", "qp=16;companion=second");
 	comp_say((struct probe_words){.key = 7, .verdict = SP_END});
 	dut_settle(&dut, 1);
@@ -91,15 +86,11 @@ TEST(header_of_the_first_comes_first_and_its_completion_last)
 	CU_ASSERT(!probe_log.call[2].companion && probe_log.call[3].companion);
 	CU_ASSERT(!probe_log.call[4].companion && probe_log.call[5].companion);
 	CU_ASSERT(probe_log.call[6].companion && !probe_log.call[7].companion);
-	comp_end();
 }
 
-TEST(both_are_told_when_the_context_goes_and_detached_once)
+RULE(both_are_told_when_the_context_goes_and_detached_once)
 {
-	uint32_t id;
-
-	comp_start();
-	id = dut_context(&dut, "a", "first", "qp=16;companion=second");
+	uint32_t id = dut_context(&dut, "a", "first", "qp=16;companion=second");
 	comp_say((struct probe_words){.key = 7});
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
@@ -108,29 +99,24 @@ TEST(both_are_told_when_the_context_goes_and_detached_once)
 	for (unsigned i = 0; i < probe_log.n; i++)
 		if (probe_log.call[i].what == 'c')
 			CU_ASSERT_EQUAL(probe_log.call[i].serial, SP_END_DETACH);
-	comp_end();
 }
 
-TEST(a_companion_that_fails_to_attach_takes_the_first_back)
+RULE(a_companion_that_fails_to_attach_takes_the_first_back)
 {
 	struct sp_error error;
 	uint32_t id;
 
-	comp_start();
 	CU_ASSERT_EQUAL(dut_try_context(&dut, "a", "first", "qp=16;companion=second;second-fails=yes", &id, &error),
 			-EIO);
 	CU_ASSERT_STRING_EQUAL(letters(0), "ad");
 	CU_ASSERT_STRING_EQUAL(letters(1), "a");
-	comp_end();
 }
 
-TEST(the_hosts_events_are_the_firsts_and_the_companions)
+RULE(the_hosts_events_are_the_firsts_and_the_companions)
 {
 	struct sp_event e;
-	uint32_t id;
 
-	comp_start();
-	id = dut_context(&dut, "a", "first", "qp=16;companion=second");
+	uint32_t id = dut_context(&dut, "a", "first", "qp=16;companion=second");
 	for (unsigned i = 0; i < 3; i++) {
 		struct sp_command cmd = {.op = PROBE_CMD_EVENT, .context = id, .arg = {100 + i}};
 
@@ -143,15 +129,13 @@ TEST(the_hosts_events_are_the_firsts_and_the_companions)
 		CU_ASSERT_EQUAL(e.cookie, i % 2 ? 100 + i / 2 : i / 2);
 		CU_ASSERT_EQUAL(e.context, id);
 	}
-	comp_end();
 }
 
-TEST(commands_that_the_first_does_not_know_are_the_companions)
+RULE(commands_that_the_first_does_not_know_are_the_companions)
 {
 	struct sp_command cmd = {.op = SP_CMD_OWN + 50, .arg = {7}};
 	struct sp_event e;
 
-	comp_start();
 	cmd.context = dut_context(&dut, "a", "first", "qp=16;companion=second");
 	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, &e), 0);
 	CU_ASSERT_EQUAL(e.arg[0], 8);
@@ -162,32 +146,25 @@ TEST(commands_that_the_first_does_not_know_are_the_companions)
 	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, &e), -ENOENT);
 	cmd.context = dut_context(&dut, "b", "first", "qp=17");
 	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, &e), -EOPNOTSUPP);
-	comp_end();
 }
 
-TEST(only_a_companion_has_a_first)
+RULE(only_a_companion_has_a_first)
 {
 	struct sp_ctx *one;
-	uint32_t id;
 
-	comp_start();
-	id = dut_context(&dut, "a", "first", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "first", "qp=16");
 	CU_ASSERT_PTR_NULL(sp_first(&sp_context_by_id(dut.nic, id)->view[0]->pub, &one));
-	comp_end();
 }
 
 /* What a NIC with that seed and that secret makes of some bytes. */
 static uint64_t hash_of(uint64_t seed, uint64_t secret, const void *bytes, size_t len)
 {
-	uint64_t hash;
-	uint32_t id;
-
 	dut_prepare(&dut, 1);
 	dut.config.seed = seed;
 	dut.config.secret = secret;
 	dut_create(&dut);
-	id = dut_context(&dut, "a", "first", "qp=16");
-	hash = sp_hash(&sp_context_by_id(dut.nic, id)->view[0]->pub, bytes, len);
+	uint32_t id = dut_context(&dut, "a", "first", "qp=16");
+	uint64_t hash = sp_hash(&sp_context_by_id(dut.nic, id)->view[0]->pub, bytes, len);
 	CU_ASSERT(hash < 1ull << 63);
 	comp_end();
 	return hash;

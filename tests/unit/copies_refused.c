@@ -102,10 +102,9 @@ TEST(copies_in_flight_are_bounded)
 TEST(unload_is_refused_and_says_by_whom)
 {
 	struct sp_error error;
-	uint32_t id;
 
 	live_start("hashed", 1);
-	id = live_add("c0", "qp=5");
+	uint32_t id = live_add("c0", "qp=5");
 	for (unsigned i = 0; i < 3; i++)
 		live_say(i, SP_DONE);
 	live_act(&dut, 5, 1, LIVE_TIMER, SP_SEC);

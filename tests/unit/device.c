@@ -18,10 +18,8 @@ static unsigned descriptors(void)
 
 TEST(limits_that_are_not_given_are_the_documented_ones)
 {
-	struct sp_device *d;
-
 	dut_start(&dut, 1);
-	d = remote_attach(0, 0, 0, 0);
+	struct sp_device *d = remote_attach(0, 0, 0, 0);
 	CU_ASSERT_EQUAL(d->account->limit.memory, 1073741824);
 	CU_ASSERT_EQUAL(d->account->limit.contexts, 256);
 	CU_ASSERT_EQUAL(d->account->limit.qps, 16384);
@@ -32,11 +30,10 @@ TEST(limits_that_are_not_given_are_the_documented_ones)
 
 TEST(a_limit_of_contexts_holds_is_named_and_closing_gives_back)
 {
-	struct sp_device *d;
 	uint32_t id[3];
 
 	dut_start(&dut, 1);
-	d = remote_attach(0, 2, 0, 0);
+	struct sp_device *d = remote_attach(0, 2, 0, 0);
 	id[0] = remote_opened(d, "qp=16");
 	id[1] = remote_opened(d, "qp=17");
 	CU_ASSERT_EQUAL(remote_try_open(d, "qp=18", &id[2]), -EDQUOT);
@@ -53,17 +50,16 @@ TEST(a_limit_of_contexts_holds_is_named_and_closing_gives_back)
 
 TEST(a_limit_of_qps_counts_ranges_single_and_control_ones)
 {
-	struct sp_device *d;
-	uint32_t a, b;
+	uint32_t a;
 
 	dut_start(&dut, 1);
-	d = remote_attach(0, 0, 8, 0);
+	struct sp_device *d = remote_attach(0, 0, 8, 0);
 	CU_ASSERT_EQUAL(remote_try_open(d, "qp=100;qps=9", &a), -EDQUOT);
 	CU_ASSERT_STRING_EQUAL(remote_error.text, "this application may have at most 8 QPs");
 	CU_ASSERT_EQUAL(remote_try_open(d, "qp=100;qps=8;control=yes", &a), -EDQUOT);
 	a = remote_opened(d, "qp=100;qps=6;control=yes");
 	CU_ASSERT_EQUAL(d->account->qps, 7);
-	b = remote_opened(d, "qp=200"); /* without a claim it has one */
+	uint32_t b = remote_opened(d, "qp=200"); /* without a claim it has one */
 	CU_ASSERT_EQUAL(d->account->qps, 8);
 	CU_ASSERT_EQUAL(remote_try_open(d, "qp=300", &b), -EDQUOT);
 	CU_ASSERT_STRING_EQUAL(remote_error.text, "this application may have at most 8 QPs");
@@ -76,12 +72,11 @@ TEST(a_limit_of_qps_counts_ranges_single_and_control_ones)
 
 TEST(a_limit_of_messages_is_over_all_contexts)
 {
-	struct sp_device *d;
-	uint32_t a, b;
+	uint32_t b;
 
 	dut_start(&dut, 1);
-	d = remote_attach(0, 0, 0, 100);
-	a = remote_opened(d, "qp=16;messages=60");
+	struct sp_device *d = remote_attach(0, 0, 0, 100);
+	uint32_t a = remote_opened(d, "qp=16;messages=60");
 	CU_ASSERT_EQUAL(remote_try_open(d, "qp=17;messages=41", &b), -EDQUOT);
 	CU_ASSERT_STRING_EQUAL(remote_error.text, "this application may have at most 100 messages at once");
 	b = remote_opened(d, "qp=17;messages=40");
@@ -95,23 +90,20 @@ TEST(a_limit_of_messages_is_over_all_contexts)
 
 TEST(a_limit_of_memory_counts_regions_areas_events_queues_and_state)
 {
-	struct sp_device *d;
 	struct sp_mr *mr, *none;
-	uint64_t queues, before, context;
-	uint32_t id;
 
 	dut_start(&dut, 1);
-	before = dut.nic->memory_used;
-	d = remote_attach(1 << 20, 0, 0, 0);
-	queues = d->account->memory;
+	uint64_t before = dut.nic->memory_used;
+	struct sp_device *d = remote_attach(1 << 20, 0, 0, 0);
+	uint64_t queues = d->account->memory;
 	CU_ASSERT(queues >= SP_COMMANDS * 64 && queues < SP_COMMANDS * 64 + 8192);
 	CU_ASSERT_EQUAL(sp_mr_alloc(&d->pub, (1 << 20) - queues + 1, &none), -EDQUOT);
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 1, &mr), 0);
 	CU_ASSERT_EQUAL(d->account->memory, queues + 4096); /* what it takes, not what was asked */
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
 	CU_ASSERT_EQUAL(d->account->memory, queues);
-	id = remote_opened(d, "qp=16");
-	context = d->account->memory - queues;
+	uint32_t id = remote_opened(d, "qp=16");
+	uint64_t context = d->account->memory - queues;
 	CU_ASSERT(context >= SP_EVENTS * 64 + sizeof(struct remote_state));
 	CU_ASSERT_EQUAL(sp_context_close(&d->pub, id), 0);
 	CU_ASSERT_EQUAL(d->account->memory, queues);
@@ -143,13 +135,12 @@ TEST(a_limit_of_memory_counts_regions_areas_events_queues_and_state)
 
 TEST(a_limit_of_regions_keeps_one_from_taking_all_of_the_nics)
 {
-	struct sp_device *d, *other;
 	struct sp_mr *mr = NULL, *first;
 	uint32_t id;
 
 	dut_start(&dut, 1);
-	d = remote_attach(0, 0, 0, 0);
-	other = remote_attach(0, 0, 0, 0);
+	struct sp_device *d = remote_attach(0, 0, 0, 0);
+	struct sp_device *other = remote_attach(0, 0, 0, 0);
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 1, &first), 0);
 	for (unsigned i = 1; i < SP_REGIONS; i++) {
 		CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 1, &mr), 0);
@@ -169,12 +160,11 @@ TEST(a_limit_of_regions_keeps_one_from_taking_all_of_the_nics)
 
 TEST(a_limit_of_filters_keeps_one_from_taking_all_of_the_nics)
 {
-	struct sp_device *d, *other;
 	uint32_t id, first = 0;
 
 	dut_start(&dut, 1);
-	d = remote_attach(0, 0, 0, 0);
-	other = remote_attach(0, 0, 0, 0);
+	struct sp_device *d = remote_attach(0, 0, 0, 0);
+	struct sp_device *other = remote_attach(0, 0, 0, 0);
 	for (unsigned i = 0; i < 8; i++) {
 		id = remote_opened(d, "filter=udp port 7");
 		first = i ? first : id;
@@ -207,18 +197,16 @@ TEST(what_fails_gives_everything_back)
 		"qp=16;rate=fast",
 		"qp=16;companion=nobody",
 	};
-	struct sp_device *d, *other;
-	uint64_t memory, all;
-	unsigned open;
+	uint64_t memory;
 	uint32_t id;
 
 	dut_start(&dut, 1);
-	other = remote_attach(0, 0, 0, 0);
+	struct sp_device *other = remote_attach(0, 0, 0, 0);
 	remote_opened(other, "qp=900");
-	d = remote_attach(1 << 21, 3, 8, 64);
+	struct sp_device *d = remote_attach(1 << 21, 3, 8, 64);
 	memory = d->account->memory;
-	all = dut.nic->memory_used;
-	open = descriptors();
+	uint64_t all = dut.nic->memory_used;
+	unsigned open = descriptors();
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		CU_ASSERT(remote_try_open(d, bad[i], &id) < 0);
 		CU_ASSERT_EQUAL(d->account->memory, memory);
@@ -237,14 +225,13 @@ TEST(what_fails_gives_everything_back)
 
 TEST(one_that_takes_all_it_can_leaves_its_neighbour_what_is_his)
 {
-	struct sp_device *greed, *other;
 	struct sp_mr *mr;
-	uint32_t id, mine;
+	uint32_t id;
 
 	dut_start(&dut, 2);
-	other = remote_attach(1 << 20, 2, 4, 16);
-	mine = remote_opened(other, "qp=900;messages=4");
-	greed = remote_attach(1 << 21, 3, 8, 64);
+	struct sp_device *other = remote_attach(1 << 20, 2, 4, 16);
+	uint32_t mine = remote_opened(other, "qp=900;messages=4");
+	struct sp_device *greed = remote_attach(1 << 21, 3, 8, 64);
 	while (!remote_try_open(greed, "qp=16;messages=64;qps=8", &id) ||
 	       !remote_try_open(greed, "filter=udp;messages=1", &id))
 		;
@@ -265,17 +252,14 @@ TEST(one_that_takes_all_it_can_leaves_its_neighbour_what_is_his)
 
 TEST(an_application_that_goes_takes_all_that_it_had)
 {
-	uint64_t memory;
-	unsigned open;
-
 	dut_start(&dut, 2);
-	memory = dut.nic->memory_used;
+	uint64_t memory = dut.nic->memory_used;
 	{ /* the notifier's thread and the like are there from the first on */
 		struct sp_device *d = remote_attach(0, 0, 0, 0);
 
 		sp_dev_close(&d->pub);
 	}
-	open = descriptors();
+	unsigned open = descriptors();
 	for (unsigned i = 0; i < 100; i++) {
 		struct sp_device *d = remote_attach(0, 0, 0, 0);
 		uint32_t id = remote_opened(d, "qp=16;qps=5;area=5000;control=yes");
@@ -297,18 +281,16 @@ TEST(an_application_that_goes_takes_all_that_it_had)
 
 TEST(an_application_names_only_what_is_its_own)
 {
-	struct sp_device *a, *b;
 	struct sp_event e;
-	struct sp_mr *mr, theirs;
-	uint32_t ida, idb, nics;
+	struct sp_mr *mr;
 
 	dut_start(&dut, 1);
-	nics = dut_context(&dut, "nics", "greedy", "qp=10");
-	a = remote_attach(0, 0, 0, 0);
-	b = remote_attach(0, 0, 0, 0);
+	uint32_t nics = dut_context(&dut, "nics", "greedy", "qp=10");
+	struct sp_device *a = remote_attach(0, 0, 0, 0);
+	struct sp_device *b = remote_attach(0, 0, 0, 0);
 	CU_ASSERT(a->owner && b->owner && a->owner != b->owner);
-	ida = remote_opened(a, "qp=16");
-	idb = remote_opened(b, "qp=17");
+	uint32_t ida = remote_opened(a, "qp=16");
+	uint32_t idb = remote_opened(b, "qp=17");
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&b->pub, 4096, &mr), 0);
 	CU_ASSERT_EQUAL(remote_call(a, idb, CMD_NOTE, 1), -ENOENT);
 	CU_ASSERT_EQUAL(remote_call(a, nics, CMD_NOTE, 1), -ENOENT);
@@ -319,7 +301,7 @@ TEST(an_application_names_only_what_is_its_own)
 	CU_ASSERT_PTR_NULL(sp_device_events(a, idb));
 	CU_ASSERT_PTR_NULL(sp_device_region(a, mr->id));
 	CU_ASSERT_PTR_NOT_NULL(sp_device_region(b, mr->id));
-	theirs = *mr;
+	struct sp_mr theirs = *mr;
 	theirs.dev = &a->pub;
 	CU_ASSERT_EQUAL(a->pub.ops->mr_free(&a->pub, &theirs), -ENOENT);
 	CU_ASSERT_EQUAL(remote_call(a, ida, CMD_WRITE, mr->id), -ENOENT);

@@ -317,21 +317,18 @@ TEST(what_is_compiled_does_the_same)
 		struct sp_ebpf_program p = {.ins = ins, .count = random_program(ins)};
 		struct rte_bpf_prm prm = sp_ebpf_prm(&p);
 		struct rte_bpf_jit jit = {0};
-		struct rte_bpf *bpf;
 
 		prm.xsym = calls;
-		bpf = rte_bpf_load(&prm);
+		struct rte_bpf *bpf = rte_bpf_load(&prm);
 		loaded += bpf != NULL;
 		if (bpf)
 			rte_bpf_get_jit(bpf, &jit);
 		for (unsigned k = 0; k < 4 && bpf; k++) {
-			uint64_t got, called;
-
 			fill(&o);
 			memcpy(packet, o.packet, sizeof(*packet));
 			oracle_called = 0;
-			got = jit.func ? jit.func(packet) : rte_bpf_exec(bpf, packet);
-			called = oracle_called;
+			uint64_t got = jit.func ? jit.func(packet) : rte_bpf_exec(bpf, packet);
+			uint64_t called = oracle_called;
 			CU_ASSERT_EQUAL_FATAL(oracle_run(&o, ins, p.count), 0);
 			if (got != o.returned || called != oracle_called || memcmp(packet, o.packet, sizeof(*packet))) {
 				printf("# seed %llu: %016llx, and %016llx by the book\n", (unsigned long long)began,
@@ -374,10 +371,9 @@ TEST(objects_are_read)
 {
 	struct sp_error error;
 	struct sp_ebpf *e;
-	uint8_t *bytes;
 
 	make();
-	bytes = malloc(made.len);
+	uint8_t *bytes = malloc(made.len);
 	memcpy(bytes, made.bytes, made.len);
 	CU_ASSERT_EQUAL_FATAL(sp_ebpf_read(bytes, made.len, &e, &error), 0);
 	CU_ASSERT_EQUAL(e->count, 1);
@@ -451,8 +447,6 @@ static Elf64_Ehdr *header(void)
 
 TEST(what_is_wrong_with_a_file_is_said)
 {
-	struct sp_bpf_about *about;
-
 	header()->e_ident[EI_CLASS] = ELFCLASS32;
 	says("32 bits");
 	header()->e_ident[EI_DATA] = ELFDATA2MSB;
@@ -478,7 +472,7 @@ TEST(what_is_wrong_with_a_file_is_said)
 	object_section(&made, AT_ABOUT)->sh_size = 8;
 	says("SP_BPF_HANDLER");
 	make();
-	about = (void *)(made.bytes + object_section(&made, AT_ABOUT)->sh_offset);
+	struct sp_bpf_about *about = (void *)(made.bytes + object_section(&made, AT_ABOUT)->sh_offset);
 	about->abi = 7;
 	says("built for ABI 7");
 	about->abi = SP_BPF_ABI;

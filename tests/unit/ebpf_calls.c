@@ -22,11 +22,10 @@ static struct sp_plugin *load(const char *id, const struct ebpf_insn *ins, uint3
 {
 	struct sp_error error = {.key = ""};
 	struct sp_plugin *plugin = NULL;
-	FILE *f;
 
 	snprintf(path, sizeof(path), "/tmp/spindle-test-ebpf-%d.o", (int)getpid());
 	object_make(&made, id, ins, count, words, NULL);
-	f = fopen(path, "we");
+	FILE *f = fopen(path, "we");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
 	CU_ASSERT_EQUAL(fwrite(made.bytes, 1, made.len, f), made.len);
 	fclose(f);
@@ -161,13 +160,11 @@ TEST(calls_do_what_they_say_and_check_what_they_get)
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		static const char *const fates[] = {"packets", "unwanted", "bad-access", "errors"};
 		struct sp_command query = {.op = SP_CMD_QUERY};
-		struct sp_plugin *plugin;
 		struct sp_event result;
-		uint32_t id;
 
-		plugin = load_deeds("deeds", cases[i].deed, 4, cases[i].verdict);
+		struct sp_plugin *plugin = load_deeds("deeds", cases[i].deed, 4, cases[i].verdict);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(plugin);
-		id = dut_context(&r, "deeds", "deeds", "filter=udp");
+		uint32_t id = dut_context(&r, "deeds", "deeds", "filter=udp");
 		feed(&r);
 		for (size_t k = 0; k < COUNT(fates); k++) {
 			const uint64_t n =
@@ -266,14 +263,13 @@ TEST(random_programs_do_no_harm_to_random_packets)
 		const uint64_t began = ebpf_seed;
 		const uint32_t n = random_program(ins);
 		struct sp_plugin *plugin = load("random", ins, n, (uint32_t)ebpf_any(3));
-		uint32_t id;
 
 		if (!plugin) {
 			ebpf_seed = began;
 			continue;
 		}
 		loaded++;
-		id = dut_context(&r, "random", "random", "filter=ether proto 0x0800 or ip6 or len > 0");
+		uint32_t id = dut_context(&r, "random", "random", "filter=ether proto 0x0800 or ip6 or len > 0");
 		for (unsigned k = 0; k < 40; k++) {
 			uint8_t bytes[1500];
 			const uint32_t len = 14 + (uint32_t)ebpf_any(k % 2 ? 60 : 1486);
@@ -309,14 +305,13 @@ TEST(an_object_is_a_plugin_like_any)
 	const struct sp_handler *h = sp_handler_find("one-of-many");
 	struct sp_error error;
 	struct dut r;
-	uint32_t id;
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(plugin);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(h);
 	CU_ASSERT_STRING_EQUAL(sp_handler_file(h), path);
 	CU_ASSERT_EQUAL(sp_handler_check(h, &error), 0);
 	dut_start(&r, 1);
-	id = dut_context(&r, "used", "one-of-many", "filter=udp");
+	uint32_t id = dut_context(&r, "used", "one-of-many", "filter=udp");
 	CU_ASSERT_EQUAL(sp_plugin_unload(plugin), -EBUSY);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(r.nic, id), 0);
 	CU_ASSERT_EQUAL(sp_plugin_unload(plugin), 0);
@@ -328,11 +323,10 @@ static void write_counting(const char *id, uint32_t words, uint64_t n)
 {
 	const struct ebpf_insn ins[] = {MOV(1, 1), MOV(2, (int32_t)n), CALL(call_index("sp_bpf_state_add")), MOV(0, 0),
 					EXIT};
-	FILE *f;
 
 	snprintf(path, sizeof(path), "/tmp/spindle-test-ebpf-%d.o", (int)getpid());
 	object_make(&made, id, ins, COUNT(ins), words, NULL);
-	f = fopen(path, "we");
+	FILE *f = fopen(path, "we");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
 	CU_ASSERT_EQUAL(fwrite(made.bytes, 1, made.len, f), made.len);
 	fclose(f);

@@ -11,13 +11,11 @@ static unsigned refusals; /* still to come */
 
 static int refuse(struct sp_ctx *c, uint64_t key, uint64_t chunk, uint64_t *wanted)
 {
-	int r;
-
 	if (!refusals || !(*wanted & (*wanted - 1)))
 		return real->reserve(c, key, chunk, wanted);
 	refusals--;
 	*wanted &= *wanted - 1; /* all but the first */
-	r = real->reserve(c, key, chunk, wanted);
+	int r = real->reserve(c, key, chunk, wanted);
 	return r ? r : -EAGAIN;
 }
 
@@ -91,10 +89,7 @@ TEST(the_last_submessage_with_a_short_chunk_is_none_of_those_that_are_alike)
 }
 
 /* Of seven in a row, a slice has time for three or so. */
-TEST(those_that_are_alike_go_on_where_a_slice_has_ended)
-{
-	alike(SP_EC_MDS, 4, 3, 7, 8, 7 * 32);
-}
+TEST_CALL(those_that_are_alike_go_on_where_a_slice_has_ended, alike(SP_EC_MDS, 4, 3, 7, 8, 7 * 32))
 
 /* Sixteen are looked at together; the one whose chunks are not to be had yet costs the others nothing. */
 TEST(those_of_which_a_chunk_is_being_written_are_reserved_by_themselves)

@@ -23,11 +23,10 @@ static void kept_decode(struct kept *k, const struct sp_ec_code *code, struct ec
 	struct sp_ec_job *job = &k->code[0]->job;
 	uint64_t missing[SP_EC_WORDS] = {0};
 	const bool halfway = sp_random_next(random) % 4 == 0;
-	int r;
 
 	for (unsigned n = sp_random_next(random) % (a->rows + 1); n; n--)
 		ec_set(missing, (unsigned)(sp_random_next(random) % (n % 2 ? all : a->sub.data < 4 ? 1 : 4)));
-	r = sp_ec_decode_start(job, code, ec_sub(a), missing);
+	int r = sp_ec_decode_start(job, code, ec_sub(a), missing);
 	CU_ASSERT_EQUAL_FATAL(r, sp_ec_recoverable(code, a->sub.data, missing) ? 0 : -ENODATA);
 	if (r)
 		return;
@@ -179,7 +178,6 @@ static void alike_by(const struct sp_ec_kernel *kernel, enum sp_ec_kind kind)
 	/* MDS: read once, and two rows */
 	const uint64_t each = SP_EC_MORE + 4 * 4096 * (kind == SP_EC_MDS ? 3 : 1);
 	struct ec_code *c = ec_code_by(kernel, kind, 4, 2);
-	unsigned done;
 	uint8_t *memory = aligned_alloc(64, SUBS * 6 * 4096), *right = malloc(SUBS * 6 * 4096), *chunk[6];
 	const uint64_t missing[SP_EC_WORDS] = {0x03};
 	const struct sp_ec_submessage sub = {.data = 4, .bytes = 4096, .last = 4096, .chunk = chunk};
@@ -199,7 +197,7 @@ static void alike_by(const struct sp_ec_kernel *kernel, enum sp_ec_kind kind)
 	ec_run(c, UINT64_MAX);
 	CU_ASSERT_EQUAL(sp_ec_job_repeat(&c->job, 4 * 4096, 2 * 4096, 5, each - 1), 0);
 	CU_ASSERT_EQUAL(sp_ec_job_spent(&c->job), 0);
-	done = sp_ec_job_repeat(&c->job, 4 * 4096, 2 * 4096, 5, 3 * each - 1);
+	unsigned done = sp_ec_job_repeat(&c->job, 4 * 4096, 2 * 4096, 5, 3 * each - 1);
 	/* ISA-L's MDS takes one source after the other */
 	CU_ASSERT_EQUAL(done, kind == SP_EC_MDS && kernel == &sp_ec_isal ? 0 : 2);
 	CU_ASSERT_EQUAL(sp_ec_job_spent(&c->job), done * each);

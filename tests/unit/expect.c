@@ -103,8 +103,7 @@ static const struct sp_field *find(const struct packet *p, const char *name)
 	return NULL;
 }
 
-/* ---- captures -----------------------------------------------------------------------------------------------------
- */
+/* ---- captures ---- */
 TEST(equal_captures_have_no_difference)
 {
 	static uint8_t bytes[sizeof(struct capture) + 4096];
@@ -302,8 +301,7 @@ TEST(times_may_be_off_by_the_tolerance_and_no_more)
 	CU_ASSERT_EQUAL(compare_ab(&t), 0);
 }
 
-/* ---- tolerances ---------------------------------------------------------------------------------------------------
- */
+/* ---- tolerances ---- */
 TEST(a_tolerated_field_may_differ_and_so_may_what_covers_it)
 {
 	static const char *const pairs[][2] = {
@@ -435,12 +433,11 @@ TEST(what_is_no_whole_capture_is_refused_and_never_equal)
 {
 	static uint8_t bytes[sizeof(struct capture) + 4096];
 	struct sp_random r;
-	size_t len;
 
 	sp_random_seed(&r, 5, 0);
 	capture_make(&expect_a, &r, ALWAYS);
 	capture_write(&expect_a, &expect_found);
-	len = capture_bytes(&expect_a, bytes, false, 1);
+	size_t len = capture_bytes(&expect_a, bytes, false, 1);
 	for (size_t cut = 0; cut < len; cut++) {
 		size_t at = 24;
 

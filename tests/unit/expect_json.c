@@ -2,8 +2,7 @@
 /* JSON that a run writes, compared with what is expected. */
 #include "../lib/expect_files.h"
 
-/* ---- JSON ---------------------------------------------------------------------------------------------------------
- */
+/* ---- JSON ---- */
 static int64_t json(const char *want, const char *have)
 {
 	expect_saying = 0;
@@ -152,8 +151,7 @@ TEST(damaged_json_is_refused_or_equal_to_itself)
 	CU_ASSERT(refused > SEEDS && refused < 5 * SEEDS);
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 static int64_t memory(const void *want, size_t want_len, const void *have, size_t have_len)
 {
 	expect_saying = 0;

@@ -54,10 +54,9 @@ static bool exact(const uint8_t *bytes, uint32_t len) /* in memory of just that 
 {
 	uint8_t *frame = calloc(1, len ? len : 1);
 	char text[256];
-	bool good;
 
 	memcpy(frame, bytes, len);
-	good = covers(frame, len);
+	bool good = covers(frame, len);
 	sp_frame_text(frame, len, text, sizeof(text));
 	good &= *text != 0;
 	sp_frame_text(frame, len, text, 7); /* little room */
@@ -130,8 +129,7 @@ TEST(names_are_told_once_each)
 	CU_ASSERT(n > 90 && n < NAMES);
 }
 
-/* ---- tshark's opinion ---------------------------------------------------------------------------------------------
- */
+/* ---- tshark's opinion ---- */
 static char all[] = "/tmp/spindle-fields-XXXXXX"; /* all captures in one, since tshark takes long to start */
 static pcap_dumper_t *dumper;
 static unsigned packets;
@@ -269,7 +267,6 @@ TEST_IF(tshark_missing, values_are_tshark_s)
 	const u_char *bytes;
 	pcap_t *dead = pcap_open_dead(DLT_EN10MB, SNAPSHOT), *p;
 	int fd = mkstemp(all);
-	FILE *tshark;
 
 	CU_ASSERT_FATAL(fd >= 0);
 	dumper = pcap_dump_fopen(dead, fdopen(fd, "wb"));
@@ -284,11 +281,10 @@ TEST_IF(tshark_missing, values_are_tshark_s)
 		if (!is_ours(sp_field_names[i]))
 			name[names++] = sp_field_names[i];
 	p = pcap_open_offline(all, error);
-	tshark = ask_tshark(name, names);
+	FILE *tshark = ask_tshark(name, names);
 	CU_ASSERT_FATAL(p && tshark);
 	while (getline(&line, &room, tshark) > 0) {
 		struct sp_field field[SP_FIELDS];
-		unsigned n;
 
 		if (!strncmp(line, "Running as", 10))
 			continue;
@@ -299,7 +295,7 @@ TEST_IF(tshark_missing, values_are_tshark_s)
 		}
 		packet++;
 		line[strcspn(line, "\n")] = '\0';
-		n = sp_fields(bytes, head->caplen, field);
+		unsigned n = sp_fields(bytes, head->caplen, field);
 		rest = line;
 		for (unsigned i = 0; i < names && (theirs = strsep(&rest, "|")); i++) {
 			compared += *theirs != 0;
@@ -319,8 +315,7 @@ TEST_IF(tshark_missing, values_are_tshark_s)
 	CU_ASSERT(packet > 150 && compared > 20 * packet);
 }
 
-/* ---- words --------------------------------------------------------------------------------------------------------
- */
+/* ---- words ---- */
 TEST(frames_are_told_in_a_line)
 {
 	static const uint8_t arp[] = {255, 255, 255, 255, 255, 255, 2, 0,   0, 0, 0, 2, 8, 6, 0, 1, 8, 0,   6, 4, 0,

@@ -475,10 +475,8 @@ static int never_leaves_the_c_library(void *arg)
 
 TEST(a_call_that_never_leaves_the_c_library_ends_the_process)
 {
-	int status;
-
 	child_limit = 20;
-	status = status_of(never_leaves_the_c_library, 0, false);
+	int status = status_of(never_leaves_the_c_library, 0, false);
 	child_limit = 10000;
 	/* It may be found outside after all. */
 	CU_ASSERT(WIFEXITED(status) && (WEXITSTATUS(status) == 1 || WEXITSTATUS(status) == (-ETIMEDOUT & 0xFF)));
@@ -512,13 +510,13 @@ TEST(one_guard_at_a_time_and_signals_are_given_back)
 {
 	static const int taken[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGVTALRM};
 	struct sigaction before[6], after;
-	struct sp_guard *g, *second;
+	struct sp_guard *second;
 	stack_t stack, stack_after;
 
 	sigaltstack(NULL, &stack);
 	for (int i = 0; i < 6; i++)
 		sigaction(taken[i], NULL, &before[i]);
-	g = guard_of(LIMIT);
+	struct sp_guard *g = guard_of(LIMIT);
 	CU_ASSERT_EQUAL(sp_guard_create(&(struct sp_guard_config){.say = say}, &second), -EBUSY);
 	CU_ASSERT_EQUAL(sp_guard_run(g, never_returns, NULL), -ETIMEDOUT);
 	sp_guard_destroy(g);

@@ -69,8 +69,8 @@ TEST(packets_that_come_to_any_worker_are_handled_on_the_home_worker)
 		for (unsigned i = 0; i < 900; i++) {
 			const unsigned to = (unsigned)(dut_random(&seed) % 3);
 			const struct probe_words w = {.key = 10 * (to / 2) + dut_random(&seed) % 5,
-						    .serial = i,
-						    .verdict = dut_random(&seed) % 9 ? SP_DONE : SP_END};
+						      .serial = i,
+						      .verdict = dut_random(&seed) % 9 ? SP_DONE : SP_END};
 
 			feed((uint16_t)(dut_random(&seed) % workers), (const uint32_t[]){QP, 0, QP + 1}[to], w);
 			fed[to / 2]++;

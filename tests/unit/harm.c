@@ -23,16 +23,15 @@ static const char sdr[] = "c\0sdr\0qp\0000x100";
 
 TEST(what_is_given_back_holds_no_memory_whoever_keeps_it)
 {
-	struct sp_attach_exchange hello, region, context, last;
 	uint8_t *kept;
 	void *area;
 
 	srv_begin();
 	srv_join();
-	hello = srv_asked(SP_ATTACH_HELLO, 0, NULL, 0);
-	region = srv_asked(SP_ATTACH_MR_ALLOC, 1 << 20, NULL, 0);
-	last = srv_asked(SP_ATTACH_MR_ALLOC, 1 << 20, NULL, 0);
-	context = srv_asked(SP_ATTACH_OPEN, 1, sdr, sizeof(sdr));
+	struct sp_attach_exchange hello = srv_asked(SP_ATTACH_HELLO, 0, NULL, 0);
+	struct sp_attach_exchange region = srv_asked(SP_ATTACH_MR_ALLOC, 1 << 20, NULL, 0);
+	struct sp_attach_exchange last = srv_asked(SP_ATTACH_MR_ALLOC, 1 << 20, NULL, 0);
+	struct sp_attach_exchange context = srv_asked(SP_ATTACH_OPEN, 1, sdr, sizeof(sdr));
 	CU_ASSERT_EQUAL(held(region.fd[0]), 1 << 20);
 	CU_ASSERT(held(context.fd[0]) >= context.arg[1]);
 	CU_ASSERT(held(context.fd[1]) >= context.arg[2]);
@@ -113,8 +112,10 @@ TEST(a_nic_that_stops_leaves_regions_as_they_are)
 	sp_dev_close(dev);
 }
 
+#define RULE(rule) TEST_BETWEEN(srv_begin, srv_stop, rule)
+
 /* Of a context that its application has closed over here, and looks at over there. */
-TEST(memory_that_has_gone_is_no_event)
+RULE(memory_that_has_gone_is_no_event)
 {
 	struct sp_device *d;
 	struct sp_event event;
@@ -122,7 +123,6 @@ TEST(memory_that_has_gone_is_no_event)
 	uint32_t id;
 	int rc = 0;
 
-	srv_begin();
 	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "sdr", (struct sp_setting[]){{"qp", "0x100"}}, 1, &id, NULL),
 			      0);
@@ -136,25 +136,21 @@ TEST(memory_that_has_gone_is_no_event)
 		CU_ASSERT_EQUAL(sp_event_take(dev, id, &event), -ECONNRESET);
 	sp_dev_close(dev);
 	WAIT_FOR(!__atomic_load_n(&srv_nic->device, __ATOMIC_ACQUIRE));
-	srv_stop();
 }
 
 /* Neither the NIC's descriptors nor anybody's account suffer when there is no descriptor left for what is asked. */
-TEST(what_finds_no_descriptor_is_refused_and_leaves_nothing)
+RULE(what_finds_no_descriptor_is_refused_and_leaves_nothing)
 {
 	static const struct {
 		enum sp_attach_op op;
 		uint64_t arg;
 	} wanted[] = {{SP_ATTACH_MR_ALLOC, 4096}, {SP_ATTACH_OPEN, 1}, {SP_ATTACH_REPORT, 0}};
 	struct rlimit before, few;
-	struct sp_attach_exchange x;
-	uint64_t used;
 	int next, rc;
 
-	srv_begin();
 	srv_join();
-	x = srv_asked(SP_ATTACH_HELLO, 0, NULL, 0);
-	used = srv_nic->memory_used;
+	struct sp_attach_exchange x = srv_asked(SP_ATTACH_HELLO, 0, NULL, 0);
+	uint64_t used = srv_nic->memory_used;
 	getrlimit(RLIMIT_NOFILE, &before);
 	for (unsigned room = 0; room < 5; room++) /* from none at all to enough for all */
 		for (unsigned i = 0; i < 3; i++) {
@@ -194,7 +190,6 @@ TEST(what_finds_no_descriptor_is_refused_and_leaves_nothing)
 		}
 	sp_attach_release(&x);
 	close(srv_link->fd);
-	srv_stop();
 }
 
 /* ---- packets of others ---- */
@@ -250,14 +245,12 @@ TEST(filters_are_for_the_nics_own_user_and_whom_he_allows_them)
 
 /* ---- the NIC's name ---- */
 
-TEST(nobody_else_can_hold_the_lock)
+RULE(nobody_else_can_hold_the_lock)
 {
 	struct stat st;
 
-	srv_begin();
 	CU_ASSERT_EQUAL_FATAL(stat("./nic.sock.lock", &st), 0);
 	CU_ASSERT_EQUAL(st.st_mode & 077, 0); /* who can open it can lock it */
-	srv_stop();
 }
 
 /* ---- the NIC's time ---- */
@@ -310,8 +303,6 @@ TEST(no_worker_makes_an_area)
 	static const char large[] =
 		"c\0sdr\0qp\0000x200\0max-messages\0001024\0max-message-bytes\000256M\0chunk-bytes\0001024";
 	struct sp_error error = {.key = ""};
-	uint64_t used;
-	unsigned before;
 
 	srv_prepare();
 	srv_config.users = 1;
@@ -319,8 +310,8 @@ TEST(no_worker_makes_an_area)
 	srv_start();
 	srv_join();
 	srv_asked(SP_ATTACH_HELLO, 0, NULL, 0);
-	used = srv_nic->memory_used;
-	before = made;
+	uint64_t used = srv_nic->memory_used;
+	unsigned before = made;
 	context = srv_asked(SP_ATTACH_OPEN, 1, sdr, sizeof(sdr));
 	CU_ASSERT(made > before && context.fd[1] >= 0);
 	CU_ASSERT(held(context.fd[1]) >= context.arg[2]);
@@ -400,18 +391,15 @@ static int page_comes_first(uint16_t op, uint64_t arg, const char *data, uint32_
 	return fd;
 }
 
-TEST(nobody_waits_for_memory_that_others_want)
+RULE(nobody_waits_for_memory_that_others_want)
 {
 	static const char area[] =
 		"c\0sdr\0qp\0000x200\0max-messages\0001024\0max-message-bytes\000256M\0chunk-bytes\0001024";
-	struct sp_attach_exchange x;
-	int fd;
 
-	srv_begin();
 	srv_join();
-	x = srv_asked(SP_ATTACH_HELLO, 0, NULL, 0);
+	struct sp_attach_exchange x = srv_asked(SP_ATTACH_HELLO, 0, NULL, 0);
 	sp_attach_release(&x);
-	fd = page_comes_first(SP_ATTACH_MR_ALLOC, LARGE, NULL, 0);
+	int fd = page_comes_first(SP_ATTACH_MR_ALLOC, LARGE, NULL, 0);
 	CU_ASSERT_EQUAL(held(fd), LARGE);
 	CU_ASSERT_EQUAL(page_comes_first(SP_ATTACH_MR_FREE, given, NULL, 0), -1);
 	CU_ASSERT(used_then >= LARGE); /* until it is free it counts, and the reply comes when it is */
@@ -430,7 +418,6 @@ TEST(nobody_waits_for_memory_that_others_want)
 	WAIT_FOR(!srv_nic->memory_used);
 	CU_ASSERT_EQUAL(held(fd), 0);
 	close(fd);
-	srv_stop();
 }
 
 TEST(who_wants_much_memory_takes_turns)
@@ -439,12 +426,10 @@ TEST(who_wants_much_memory_takes_turns)
 	const struct sp_attach_request less = {SP_ATTACH_MAGIC, SP_ATTACH_VERSION, SP_ATTACH_MR_ALLOC, 0, 0,
 					       {LARGE / 4}};
 	struct sp_attach_link *other = calloc(1, sizeof(*other));
-	struct sp_attach_exchange x;
-	unsigned then;
 
 	srv_begin();
 	srv_join();
-	x = srv_asked(SP_ATTACH_HELLO, 0, NULL, 0);
+	struct sp_attach_exchange x = srv_asked(SP_ATTACH_HELLO, 0, NULL, 0);
 	sp_attach_release(&x);
 	CU_ASSERT_EQUAL_FATAL(sp_attach_connect(other, srv_path), 0);
 	x = (struct sp_attach_exchange){.op = SP_ATTACH_HELLO};
@@ -458,7 +443,7 @@ TEST(who_wants_much_memory_takes_turns)
 	stop_at = 10; /* by then the second has had its four, and the first six */
 	held_up = false;
 	CU_ASSERT(is_answered(other, 30000));
-	then = pieces;
+	unsigned then = pieces;
 	CU_ASSERT(then <= 10);
 	CU_ASSERT(!is_answered(srv_link, 0));
 	stop_at = 0;
@@ -498,11 +483,10 @@ static void owe(sp_time until)
 TEST(who_has_used_too_much_waits_and_others_do_not)
 {
 	struct sp_attach_link *other = calloc(1, sizeof(*other));
-	struct sp_attach_exchange x;
 
 	srv_begin();
 	srv_join();
-	x = srv_asked(SP_ATTACH_REPORT, 0, NULL, 0);
+	struct sp_attach_exchange x = srv_asked(SP_ATTACH_REPORT, 0, NULL, 0);
 	sp_attach_release(&x);
 	owe(sp_clock() + 3600 * SP_SEC);
 	/* From when the server has looked again. */

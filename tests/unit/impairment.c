@@ -148,12 +148,11 @@ TEST(bursts_are_geometric_with_the_mean_length_and_loss_asked_for)
 	struct sp_link_direction d = {.loss = 0.5};
 	unsigned seen[8] = {0}, bursts = 0, lost = 0, length = 0;
 	double p = 0.25, deviation;
-	struct sp_impairment i;
 	struct sp_fate f;
 
 	CU_ASSERT_EQUAL_FATAL(sp_link_burst(&d, 4, 0.1), 0);
 	CU_ASSERT_EQUAL(d.loss, 0);
-	i = impairment(d, 5);
+	struct sp_impairment i = impairment(d, 5);
 	for (unsigned k = 0; k < PACKETS; k++) {
 		sp_impair(&i, 100, k, &f);
 		lost += !f.copies;

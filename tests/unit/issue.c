@@ -5,6 +5,8 @@
 
 /* ---- deferred work ---- */
 
+#define RULE(rule) TEST_BETWEEN(timed_start, timed_end, rule)
+
 static void start_works(struct sp_ctx *c, struct timed *s)
 {
 	for (unsigned i = 0; i < 3; i++)
@@ -12,12 +14,9 @@ static void start_works(struct sp_ctx *c, struct timed *s)
 	sp_work_start(c, &s->work[1]); /* it is in the queue already */
 }
 
-TEST(deferred_work_runs_one_slice_a_poll_the_oldest_first)
+RULE(deferred_work_runs_one_slice_a_poll_the_oldest_first)
 {
-	uint32_t id;
-
-	timed_start();
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	timed_state(id)->slices[0] = 3;
 	timed_state(id)->slices[1] = 1;
 	timed_state(id)->slices[2] = 2;
@@ -30,29 +29,21 @@ TEST(deferred_work_runs_one_slice_a_poll_the_oldest_first)
 	CU_ASSERT_STRING_EQUAL(timed_log(), "a:w0 a:w1 a:w2 a:w0 a:w2 a:w0 ");
 	CU_ASSERT_EQUAL(sp_nic_poll(dut.nic, 0, 7), 0);
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), SP_NEVER);
-	timed_end();
 }
 
-TEST(work_may_start_itself_again)
+RULE(work_may_start_itself_again)
 {
-	uint32_t id;
-
-	timed_start();
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	timed_state(id)->again[0] = true;
 	timed_inside(id, start_works);
 	dut_run(&dut, 0, 100);
 	CU_ASSERT_STRING_EQUAL(timed_log(), "a:w0 a:w1 a:w2 a:w0 ");
-	timed_end();
 }
 
-TEST(the_work_of_a_context_goes_with_it)
+RULE(the_work_of_a_context_goes_with_it)
 {
-	uint32_t a, b;
-
-	timed_start();
-	a = dut_context(&dut, "a", "clockwork", "qp=16");
-	b = dut_context(&dut, "b", "clockwork", "qp=17");
+	uint32_t a = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t b = dut_context(&dut, "b", "clockwork", "qp=17");
 	for (unsigned i = 0; i < 3; i++)
 		timed_state(a)->slices[i] = timed_state(b)->slices[i] = 2;
 	timed_inside(a, start_works);
@@ -64,7 +55,6 @@ TEST(the_work_of_a_context_goes_with_it)
 	timed_inside(a, start_works); /* the queue's ends still fit together */
 	sp_nic_context_remove(dut.nic, a);
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), SP_NEVER);
-	timed_end();
 }
 
 /* ---- issue ---- */
@@ -80,12 +70,9 @@ static void start_three(struct sp_ctx *c, struct timed *s)
 		sp_issue_start(c, &s->issue[i]);
 }
 
-TEST(issue_is_given_a_budget_and_no_context_more_than_a_burst_a_poll)
+RULE(issue_is_given_a_budget_and_no_context_more_than_a_burst_a_poll)
 {
-	uint32_t id;
-
-	timed_start();
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	timed_state(id)->job[0].want = 1000;
 	timed_inside(id, start_first);
 	for (unsigned i = 1; i < 10; i++) {
@@ -96,15 +83,11 @@ TEST(issue_is_given_a_budget_and_no_context_more_than_a_burst_a_poll)
 	dut_run(&dut, 10, 1000);
 	CU_ASSERT_EQUAL(dut.port.sents, 1000);
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), SP_NEVER);
-	timed_end();
 }
 
-TEST(the_issues_of_a_context_take_turns)
+RULE(the_issues_of_a_context_take_turns)
 {
-	uint32_t id;
-
-	timed_start();
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	for (unsigned i = 0; i < 3; i++) {
 		timed_state(id)->job[i].want = 3 + i;
 		timed_state(id)->job[i].each = 1;
@@ -112,15 +95,13 @@ TEST(the_issues_of_a_context_take_turns)
 	timed_inside(id, start_three);
 	dut_run(&dut, 0, 100);
 	CU_ASSERT_STRING_EQUAL(timed_log(), "a:i0 a:i1 a:i2 a:i0 a:i1 a:i2 a:i0 a:i1 a:i2 a:i1 a:i2 a:i2 ");
-	timed_end();
 }
 
-TEST(contexts_take_turns)
+RULE(contexts_take_turns)
 {
 	unsigned sent[26] = {0};
 	uint32_t id[12];
 
-	timed_start();
 	for (unsigned i = 0; i < 12; i++) { /* more than one poll serves */
 		char name[2] = {(char)('a' + i)}, qp[16];
 
@@ -144,15 +125,11 @@ TEST(contexts_take_turns)
 	CU_ASSERT_EQUAL(timed_happenings, 10 * SP_ISSUES_PER_POLL * SP_BURST);
 	for (unsigned i = 0; i < timed_happenings; i++)
 		CU_ASSERT(timed_happened[i].context != 'd' && timed_happened[i].context != 'l');
-	timed_end();
 }
 
-TEST(an_issue_that_waits_is_not_called_until_it_is_started)
+RULE(an_issue_that_waits_is_not_called_until_it_is_started)
 {
-	uint32_t id;
-
-	timed_start();
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	timed_state(id)->job[0].want = 5;
 	timed_state(id)->job[0].dry = SP_ISSUE_WAIT;
 	timed_inside(id, start_first);
@@ -168,31 +145,25 @@ TEST(an_issue_that_waits_is_not_called_until_it_is_started)
 	dut_run(&dut, 200, 300);
 	CU_ASSERT_EQUAL(dut.port.sents, 7);
 	CU_ASSERT_EQUAL(timed_state(id)->job[0].calls, 2);
-	timed_end();
 }
 
-TEST(a_start_during_issue_is_not_lost)
+RULE(a_start_during_issue_is_not_lost)
 {
-	uint32_t id;
-
-	timed_start();
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	timed_state(id)->job[0].want = 5;
 	timed_state(id)->job[0].dry = SP_ISSUE_WAIT;
 	timed_state(id)->job[0].grow = 3;
 	timed_inside(id, start_first);
 	dut_run(&dut, 0, 10 * SP_US);
 	CU_ASSERT_EQUAL(dut.port.sents, 8);
-	timed_end();
 }
 
 TEST(an_issue_started_on_another_worker_runs_at_home)
 {
 	struct frame f;
-	uint32_t id;
 
 	timed_start_with(3, true);
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	timed_state(id)->job[0].want = 4;
 	timed_state(id)->job[0].dry = SP_ISSUE_WAIT;
 	timed_state(id)->job[1].want = 2;
@@ -222,13 +193,11 @@ TEST(an_issue_started_on_another_worker_runs_at_home)
 	timed_end();
 }
 
-TEST(attach_may_start_work_and_issues)
+RULE(attach_may_start_work_and_issues)
 {
-	timed_start();
 	dut_context(&dut, "a", "clockwork", "qp=16;start=yes");
 	dut_run(&dut, 0, 100);
 	CU_ASSERT_STRING_EQUAL(timed_log(), "a:w0 a:i0 ");
-	timed_end();
 }
 
 /* ---- pace ---- */
@@ -252,11 +221,10 @@ TEST(paced_packets_are_a_wire_time_apart_and_the_long_run_is_exact)
 			const unsigned count = k == 3 ? 100 : 2000;
 			char settings[64];
 			unsigned bad = 0;
-			uint32_t id;
 
 			timed_start();
 			snprintf(settings, sizeof(settings), "qp=16;%s", rate[k].text);
-			id = dut_context(&dut, "a", "clockwork", settings);
+			uint32_t id = dut_context(&dut, "a", "clockwork", settings);
 			timed_state(id)->job[0].want = count;
 			timed_state(id)->bytes = bytes;
 			dut_settle(&dut, begin);
@@ -272,12 +240,9 @@ TEST(paced_packets_are_a_wire_time_apart_and_the_long_run_is_exact)
 		}
 }
 
-TEST(having_been_idle_gives_no_right_to_a_burst)
+RULE(having_been_idle_gives_no_right_to_a_burst)
 {
-	uint32_t id;
-
-	timed_start();
-	id = dut_context(&dut, "a", "clockwork", "qp=16;rate=10G");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16;rate=10G");
 	timed_state(id)->job[0].dry = SP_ISSUE_WAIT;
 	for (unsigned round = 0; round < 5; round++) {
 		sp_time begin = (round + 1) * SP_SEC;
@@ -291,17 +256,14 @@ TEST(having_been_idle_gives_no_right_to_a_burst)
 		for (unsigned i = first; i < dut.port.sents; i++)
 			CU_ASSERT_EQUAL(dut.port.sent[i].at, begin + (i - first) * (sp_time)wire_bits(0) * 100);
 	}
-	timed_end();
 }
 
 TEST(a_worker_that_comes_late_makes_up_for_a_little_only)
 {
 	const sp_time apart = (sp_time)wire_bits(0) * 1000; /* 656 ns at 1 Gbit/s */
-	unsigned before;
-	uint32_t id;
 
 	timed_start();
-	id = dut_context(&dut, "a", "clockwork", "qp=16;rate=1G");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16;rate=1G");
 	timed_state(id)->job[0].want = 1000000;
 	dut_settle(&dut, SP_SEC);
 	timed_inside(id, start_first);
@@ -309,7 +271,7 @@ TEST(a_worker_that_comes_late_makes_up_for_a_little_only)
 		sp_nic_poll(dut.nic, 0, SP_SEC + t);
 	CU_ASSERT(dut.port.sents >= SP_MS / apart);
 	CU_ASSERT(dut.port.sents <= SP_MS / apart + 1);
-	before = dut.port.sents;
+	unsigned before = dut.port.sents;
 	dut_settle(&dut, SP_SEC + 100 * SP_MS); /* 99 ms later: 10 us of them */
 	CU_ASSERT(dut.port.sents - before >= 10 * SP_US / apart);
 	CU_ASSERT(dut.port.sents - before <= 10 * SP_US / apart + 2);
@@ -323,12 +285,9 @@ static void change_pace(struct sp_ctx *c, struct timed *s)
 	sp_pace(c, new_rate);
 }
 
-TEST(the_pace_changes_from_the_next_packet_on)
+RULE(the_pace_changes_from_the_next_packet_on)
 {
-	uint32_t id;
-
-	timed_start();
-	id = dut_context(&dut, "a", "clockwork", "qp=16;rate=1k");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16;rate=1k");
 	timed_state(id)->job[0].want = 3000;
 	timed_inside(id, start_first);
 	dut_settle(&dut, 1);
@@ -343,15 +302,13 @@ TEST(the_pace_changes_from_the_next_packet_on)
 	timed_inside(id, change_pace);
 	dut_settle(&dut, 2 * 656 * SP_US + 2);
 	CU_ASSERT_EQUAL(dut.port.sents, 3000); /* as fast as the port goes */
-	timed_end();
 }
 
-TEST(every_context_has_its_own_pace)
+RULE(every_context_has_its_own_pace)
 {
 	static const char *const rate[] = {"qp=16;rate=1G", "qp=17;rate=2G", "qp=18;rate=3G"};
 	unsigned sent[3] = {0};
 
-	timed_start();
 	for (unsigned i = 0; i < 3; i++) {
 		char name[2] = {(char)('a' + i)};
 		uint32_t id = dut_context(&dut, name, "clockwork", rate[i]);
@@ -364,22 +321,17 @@ TEST(every_context_has_its_own_pace)
 		sent[timed_happened[i].context - 'a']++;
 	for (unsigned i = 0; i < 3; i++)
 		CU_ASSERT_EQUAL(sent[i], 600 * (i + 1));
-	timed_end();
 }
 
 /* ---- ports, neighbours and buffers that hold it up ---- */
 
-TEST(a_slow_port_gets_everything_in_order_and_time_goes_on)
+RULE(a_slow_port_gets_everything_in_order_and_time_goes_on)
 {
-	uint32_t id;
-	sp_time done;
-
-	timed_start();
 	dut.port.gap = SP_US;
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	timed_state(id)->job[0].want = 3000;
 	timed_inside(id, start_first);
-	done = dut_run(&dut, 0, SP_SEC);
+	sp_time done = dut_run(&dut, 0, SP_SEC);
 	CU_ASSERT_EQUAL_FATAL(dut.port.sents, 3000);
 	CU_ASSERT_EQUAL(dut.port.sent[2999].at, 2999 * SP_US); /* never waiting for the NIC */
 	CU_ASSERT(done <= 3001 * SP_US);
@@ -389,22 +341,17 @@ TEST(a_slow_port_gets_everything_in_order_and_time_goes_on)
 		CU_ASSERT_EQUAL((unsigned)psn[0] << 16 | (unsigned)psn[1] << 8 | psn[2], i);
 	}
 	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "tx-full"), 0);
-	timed_end();
 }
 
-TEST(a_paced_context_on_a_slower_port_goes_at_the_ports_pace)
+RULE(a_paced_context_on_a_slower_port_goes_at_the_ports_pace)
 {
-	uint32_t id;
-
-	timed_start();
 	dut.port.gap = SP_US;
-	id = dut_context(&dut, "a", "clockwork", "qp=16;rate=400G");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16;rate=400G");
 	timed_state(id)->job[0].want = 2000;
 	timed_inside(id, start_first);
 	dut_run(&dut, 0, SP_SEC);
 	CU_ASSERT_EQUAL_FATAL(dut.port.sents, 2000);
 	CU_ASSERT_EQUAL(dut.port.sent[1999].at, 1999 * SP_US);
-	timed_end();
 }
 
 TEST(an_unknown_neighbour_holds_issues_up_and_loses_none)
@@ -412,10 +359,9 @@ TEST(an_unknown_neighbour_holds_issues_up_and_loses_none)
 	static const uint8_t answer[42] = {2, 0, 0, 0, 0, 1, 2, 0,   0, 0, 0, 2, 8, 6, 0, 1, 8, 0,   6, 4, 0,
 					   2, 2, 0, 0, 0, 0, 2, 192, 0, 2, 1, 2, 0, 0, 0, 0, 1, 192, 0, 2, 2};
 	unsigned arp = 0, roce = 0;
-	uint32_t id;
 
 	timed_start_with(1, false);
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	timed_state(id)->job[0].want = 500;
 	timed_inside(id, start_first);
 	dut_feed_bytes(&dut.port, 0, 100 * SP_MS, answer, sizeof(answer));
@@ -430,14 +376,12 @@ TEST(an_unknown_neighbour_holds_issues_up_and_loses_none)
 	timed_end();
 }
 
-TEST(without_buffers_issues_wait_for_some)
+RULE(without_buffers_issues_wait_for_some)
 {
 	static struct rte_mbuf *all[SP_PACKET_POOL + 1];
 	unsigned n = 0;
-	uint32_t id;
 
-	timed_start();
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	timed_state(id)->job[0].want = 100;
 	while (n < SP_PACKET_POOL && (all[n] = sp_packet_alloc()))
 		n++;
@@ -449,5 +393,4 @@ TEST(without_buffers_issues_wait_for_some)
 	rte_pktmbuf_free_bulk(all, n);
 	dut_run(&dut, 20 * SP_US, 40 * SP_US);
 	CU_ASSERT_EQUAL(dut.port.sents, 100);
-	timed_end();
 }

@@ -18,12 +18,10 @@ struct frame_sent {
 static void send_all(const struct sp_port_ops *ops, bool six, struct frame_sent *frame)
 {
 	uint8_t ext[SP_EXT_MAX];
-	struct sp_mr *mr;
-	uint32_t id;
 
 	tx_ring_start(ops);
-	id = dut_context(&dut, "s", "sender", six ? "qp=5;peer=:" : "qp=5;peer=4");
-	mr = test_region(8192);
+	uint32_t id = dut_context(&dut, "s", "sender", six ? "qp=5;peer=:" : "qp=5;peer=4");
+	struct sp_mr *mr = test_region(8192);
 	memcpy(ext, (uint8_t *)mr->addr + 100, sizeof(ext));
 	for (unsigned i = 0; i < RTE_DIM(lend_lengths); i++)
 		for (unsigned e = 0; e < EXTS; e++) {
@@ -85,12 +83,10 @@ TEST(runs_lent_have_the_bytes_of_runs_copied)
 	CU_ASSERT_PTR_NOT_NULL_FATAL(frame);
 	for (unsigned side = 0; side < 2; side++) {
 		uint64_t seed = 11;
-		struct sp_mr *mr;
-		uint32_t id;
 
 		tx_ring_start(side ? &tx_ring_lending : &tx_ring_copying);
-		id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
-		mr = test_region(16384);
+		uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
+		struct sp_mr *mr = test_region(16384);
 		tx_ring.keeps = true;
 		for (unsigned round = 0; round < RUNS; round++) {
 			struct sp_send s[RUN];
@@ -98,13 +94,14 @@ TEST(runs_lent_have_the_bytes_of_runs_copied)
 			for (unsigned i = 0; i < RUN; i++) {
 				const uint64_t x = dut_random(&seed);
 
-				s[i] = (struct sp_send){.dest_qp = 16 + (x >> 8) % 2,
-							.psn = i,
-							.ext = ext,
-							.ext_len = 4 * (x >> 9) % 20,
-							.len = i && x % 4 ? s[i - 1].len
-									  : lend_lengths[(x >> 20) % RTE_DIM(lend_lengths)],
-							.offset = (x >> 32) % 8192};
+				s[i] = (struct sp_send){
+					.dest_qp = 16 + (x >> 8) % 2,
+					.psn = i,
+					.ext = ext,
+					.ext_len = 4 * (x >> 9) % 20,
+					.len = i && x % 4 ? s[i - 1].len
+							  : lend_lengths[(x >> 20) % RTE_DIM(lend_lengths)],
+					.offset = (x >> 32) % 8192};
 				large += side && s[i].len >= SP_LEND_MIN;
 			}
 			sender_job.run = s;
@@ -138,10 +135,9 @@ TEST(payload_that_lies_in_no_region_is_copied)
 {
 	static uint8_t bytes[4096];
 	struct sp_send s = {.dest_qp = 16, .bytes = bytes, .len = sizeof(bytes)};
-	uint32_t id;
 
 	tx_ring_start(&tx_ring_lending);
-	id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
 	sender_job.send = &s;
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
 	dut_poll(&dut, 1);
@@ -153,16 +149,14 @@ TEST(payload_that_lies_in_no_region_is_copied)
 TEST(a_packet_that_waits_for_a_neighbour_is_copied)
 {
 	struct sp_send s = {.dest_qp = 16, .len = 2000};
-	struct sp_mr *mr;
-	uint32_t id;
 
 	tx_ring_start(&tx_ring_lending);
 	dut.config.neighbours = 0;
 	sp_dev_close(dut.dev);
 	sp_nic_destroy(dut.nic);
 	dut_create(&dut);
-	id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
-	mr = test_region(4096);
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
+	struct sp_mr *mr = test_region(4096);
 	sender_job.send = &s;
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND_MEM, 0, mr->id), 0);
 	dut_poll(&dut, 1);
@@ -175,12 +169,9 @@ TEST(a_packet_that_waits_for_a_neighbour_is_copied)
 /* Nobody else's bytes are touched, and the receiver can tell. */
 TEST(bytes_changed_too_early_spoil_their_own_packet_only)
 {
-	struct sp_mr *mr;
-	uint32_t id;
-
 	tx_ring_start(&tx_ring_lending);
-	id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
-	mr = test_region(4096);
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
+	struct sp_mr *mr = test_region(4096);
 	tx_ring.keeps = true;
 	send_from(id, mr, 0, 1200);
 	send_from(id, mr, 2000, 1200);
@@ -197,13 +188,11 @@ TEST(filters_see_all_pieces_of_a_frame)
 {
 	struct sp_rule *yes, *no;
 	struct sp_error error;
-	struct sp_mr *mr;
 	char text[64];
-	uint32_t id;
 
 	tx_ring_start(&tx_ring_lending);
-	id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
-	mr = test_region(4096);
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
+	struct sp_mr *mr = test_region(4096);
 	tx_ring.keeps = true;
 	send_from(id, mr, 0, 1500);
 	for (unsigned at = 30; at < tx_ring.last.len; at += 20) { /* headers, payload, ICRC */
@@ -225,12 +214,9 @@ TEST(filters_see_all_pieces_of_a_frame)
 
 TEST(what_is_beyond_the_bound_is_copied)
 {
-	struct sp_mr *mr;
-	uint32_t id;
-
 	tx_ring_start(&tx_ring_lending);
-	id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
-	mr = test_region(4096);
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
+	struct sp_mr *mr = test_region(4096);
 	tx_ring.keeps = true;
 	for (unsigned i = 0; i < SP_LENT + 10; i++)
 		send_from(id, mr, i, 1100);
@@ -246,13 +232,11 @@ TEST(what_is_beyond_the_bound_is_copied)
 TEST(without_pieces_left_packets_are_copied)
 {
 	static struct rte_mbuf *taken[SP_PIECES];
-	struct sp_mr *mr;
 	unsigned n = 0;
-	uint32_t id;
 
 	tx_ring_start(&tx_ring_lending);
-	id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
-	mr = test_region(4096);
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
+	struct sp_mr *mr = test_region(4096);
 	while (n < SP_PIECES && (taken[n] = rte_pktmbuf_alloc(sp_registry_pieces())))
 		n++;
 	send_from(id, mr, 0, 1100);

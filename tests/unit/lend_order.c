@@ -11,10 +11,9 @@ TEST(each_region_is_in_use_until_its_own_packets_are_back)
 	struct sp_mr *mr[REGIONS];
 	unsigned left[REGIONS] = {0}, owner[REGIONS * EACH];
 	uint64_t seed = 23;
-	uint32_t id;
 
 	tx_ring_start(&tx_ring_lending);
-	id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
 	tx_ring.keeps = true;
 	for (unsigned i = 0; i < REGIONS; i++)
 		mr[i] = test_region(8192);
@@ -48,16 +47,13 @@ TEST(each_region_is_in_use_until_its_own_packets_are_back)
 /* Several ports give back as they like: all up to the mark must be back, however many others are. */
 TEST(packets_given_back_in_any_order_settle_when_all_are_back)
 {
-	struct sp_ctx *c;
-	struct sp_mr *mr;
 	uint64_t mark[200], seed = 1;
 	bool out[200];
-	uint32_t id;
 
 	tx_ring_start(&tx_ring_lending);
-	id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
-	c = &sp_context_by_id(dut.nic, id)->view[0]->pub;
-	mr = test_region(4096);
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
+	struct sp_ctx *c = &sp_context_by_id(dut.nic, id)->view[0]->pub;
+	struct sp_mr *mr = test_region(4096);
 	CU_ASSERT(sp_send_settled(c, sp_send_mark(c)));
 	tx_ring.keeps = true;
 	for (unsigned round = 0; round < 30; round++) {
@@ -146,7 +142,6 @@ static void crowd_send(struct sp_ctx *c, uint64_t *seed)
 	const struct sp_mem *mem[2];
 	struct sp_send s[CROWD_RUN];
 	unsigned of[CROWD_RUN] = {0};
-	int r;
 
 	for (unsigned k = 0; k < 2; k++) {
 		struct sp_mr **mr = &crowd.mr[region[k]];
@@ -167,13 +162,14 @@ static void crowd_send(struct sp_ctx *c, uint64_t *seed)
 		s[i] = (struct sp_send){.dest_qp = 16 + region[of[i]],
 					.psn = crowd.accepted + i,
 					.udp_source = (uint16_t)(0xC000 + x % 2),
-					.len = as_before ? s[i - 1].len : lend_lengths[(x >> 20) % RTE_DIM(lend_lengths)],
+					.len = as_before ? s[i - 1].len
+							 : lend_lengths[(x >> 20) % RTE_DIM(lend_lengths)],
 					.mem = mem[of[i]],
 					.offset = (x >> 32) % (CROWD_BYTES - 4096)};
 		if (i == wrong)
 			s[i].offset = CROWD_BYTES - s[i].len + 1;
 	}
-	r = sp_send_roce_run(c, sender_job.path[0], s, n);
+	int r = sp_send_roce_run(c, sender_job.path[0], s, n);
 	CU_ASSERT(r > 0 || r == -EAGAIN || (r == -EFAULT && !wrong));
 	CU_ASSERT(r <= (int)RTE_MIN(n, wrong));
 	for (int i = 0; i < r; i++, crowd.accepted++) {
@@ -203,11 +199,10 @@ TEST(runs_cut_short_anywhere_lose_nothing_and_give_back_once)
 	static struct rte_mbuf *piece[SP_PIECES], *buffer[SP_PACKET_POOL];
 	unsigned pieces = 0, buffers = 0, seen = 0, freed = 0, refused = 0, bounded = 0, blocked = 0;
 	uint64_t seed = 41;
-	uint32_t id;
 
 	memset(&crowd, 0, sizeof(crowd));
 	tx_ring_start(&tx_ring_lending);
-	id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
 	tx_ring.keeps = true;
 	for (unsigned round = 0; round < 1500; round++) {
 		const uint64_t x = dut_random(&seed);
@@ -234,11 +229,9 @@ TEST(runs_cut_short_anywhere_lose_nothing_and_give_back_once)
 			seen--;
 		}
 		for (unsigned k = 0; k < CROWD; k++) {
-			int r;
-
 			if (!crowd.mr[k] || (x >> 44) % 4)
 				continue;
-			r = sp_mr_free(crowd.mr[k]);
+			int r = sp_mr_free(crowd.mr[k]);
 			CU_ASSERT(crowd.lent[k] ? r == -EBUSY : crowd.out[k] ? r == 0 || r == -EBUSY : r == 0);
 			freed += !r;
 			refused += r != 0;

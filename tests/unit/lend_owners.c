@@ -45,11 +45,10 @@ static void polls(unsigned n)
 TEST(a_buffer_is_the_applications_again_when_the_port_has_given_it_back)
 {
 	struct sdr_send *send[3];
-	struct sp_mr *mr;
 
 	tx_ring_start(&tx_ring_lending);
 	open_sdr(dut.dev, NULL);
-	mr = test_region(65536);
+	struct sp_mr *mr = test_region(65536);
 	tx_ring.keeps = true;
 	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 5 * 2048, 0, &send[0]), 0);
 	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 20000, 2048, 0, &send[1]), 0);
@@ -82,12 +81,11 @@ TEST(a_buffer_is_the_applications_again_when_the_port_has_given_it_back)
 TEST(a_stream_goes_on_while_its_pieces_are_out)
 {
 	struct sdr_send *send;
-	struct sp_mr *mr;
 	uint32_t id;
 
 	tx_ring_start(&tx_ring_lending);
 	open_sdr(dut.dev, &(struct sdr_qp_attr){.segments = 3});
-	mr = test_region(65536);
+	struct sp_mr *mr = test_region(65536);
 	tx_ring.keeps = true;
 	CU_ASSERT_EQUAL_FATAL(sdr_send_stream_start(qp, 5 * 2048, 0, &send), 0);
 	for (unsigned i = 0; i < 3; i++)
@@ -133,11 +131,10 @@ TEST(a_region_outlives_the_context_whose_packets_are_out)
 {
 	const uint64_t before = (tx_ring_start(&tx_ring_lending), dut.nic->memory_used);
 	struct sdr_send *send;
-	struct sp_mr *mr;
 	uint8_t copy[2048];
 
 	open_sdr(dut.dev, NULL);
-	mr = test_region(65536);
+	struct sp_mr *mr = test_region(65536);
 	memcpy(copy, (uint8_t *)mr->addr + 2048, sizeof(copy));
 	tx_ring.keeps = true;
 	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 3 * 2048, 0, &send), 0);
@@ -168,7 +165,7 @@ TEST(memory_of_an_application_that_dies_stays_until_its_packets_are_back)
 	const struct sp_setting setting[] = {{"qp", "5"}, {"peer", "4"}};
 	const struct sp_send s = {.dest_qp = 16, .len = 2048, .offset = 63488};
 	struct sp_device *device;
-	struct sp_mr *mr, *other;
+	struct sp_mr *mr;
 	struct sp_command c;
 	uint8_t copy[2048];
 	uint32_t id;
@@ -192,7 +189,7 @@ TEST(memory_of_an_application_that_dies_stays_until_its_packets_are_back)
 	tx_ring_look(tx_ring.held[2]);
 	CU_ASSERT(!memcmp(tx_ring.last.bytes + 14 + 20 + 8 + 12, copy, 2048));
 	tx_ring_free_all();
-	other = test_region(4096); /* makes room first */
+	struct sp_mr *other = test_region(4096); /* makes room first */
 	CU_ASSERT_EQUAL(dut.nic->memory_used, before + 4096);
 	CU_ASSERT_EQUAL(sp_mr_free(other), 0);
 	tx_ring_stop();
@@ -240,7 +237,8 @@ TEST(runs_of_an_application_that_dies_keep_each_its_region_and_no_other)
 	for (unsigned i = 0; i < tx_ring.helds; i++) {
 		memset(same, 0x50 + (int)(i / EACH), sizeof(same));
 		tx_ring_look(tx_ring.held[i]);
-		wrong += tx_ring.last.pieces != 3 || memcmp(tx_ring.last.bytes + 14 + 20 + 8 + 12, same, sizeof(same)) ||
+		wrong += tx_ring.last.pieces != 3 ||
+			 memcmp(tx_ring.last.bytes + 14 + 20 + 8 + 12, same, sizeof(same)) ||
 			 tx_ring.last.bytes[14 + 20 + 8 + 7] != 16 + i / EACH;
 	}
 	CU_ASSERT_EQUAL(wrong, 0);
@@ -262,18 +260,16 @@ TEST(a_connection_closed_by_the_application_says_so_at_once)
 {
 	const struct sp_command close = {.op = SP_CMD_CLOSE};
 	struct sdr_send *send;
-	struct sp_command c;
-	struct sp_mr *mr;
 	uint32_t id;
 
 	tx_ring_start(&tx_ring_lending);
 	open_sdr(dut.dev, NULL);
-	mr = test_region(65536);
+	struct sp_mr *mr = test_region(65536);
 	tx_ring.keeps = true;
 	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 3 * 2048, 0, &send), 0);
 	polls(5);
 	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(dut.nic, "sdr-256", &id), 0);
-	c = close;
+	struct sp_command c = close;
 	c.context = id;
 	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &c, NULL), 0);
 	CU_ASSERT_EQUAL(sdr_send_poll(send), 0); /* nobody waits for these any more */
@@ -289,11 +285,10 @@ TEST(a_connection_closed_by_the_application_says_so_at_once)
 TEST(packets_given_back_after_the_nic_has_gone_do_no_harm)
 {
 	struct sdr_send *send;
-	struct sp_mr *mr;
 
 	tx_ring_start(&tx_ring_lending);
 	open_sdr(dut.dev, NULL);
-	mr = test_region(65536);
+	struct sp_mr *mr = test_region(65536);
 	tx_ring.keeps = true;
 	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 5 * 2048, 0, &send), 0);
 	polls(5);
@@ -313,11 +308,10 @@ TEST(packets_given_back_after_the_nic_has_gone_do_no_harm)
 TEST(a_nic_may_go_with_packets_in_its_queue)
 {
 	struct sdr_send *send;
-	struct sp_mr *mr;
 
 	tx_ring_start(&tx_ring_lending);
 	open_sdr(dut.dev, NULL);
-	mr = test_region(65536);
+	struct sp_mr *mr = test_region(65536);
 	tx_ring.full = true;
 	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 5 * 2048, 0, &send), 0);
 	polls(5);

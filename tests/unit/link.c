@@ -252,10 +252,9 @@ TEST(memory_in_flight_is_bounded_and_then_the_sender_waits_for_an_arrival)
 	struct sp_link_counters n;
 	sp_time now = 0, arrival;
 	uint32_t sent = 0;
-	unsigned before;
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(m);
-	before = rte_mempool_avail_count(m->pool);
+	unsigned before = rte_mempool_avail_count(m->pool);
 	while (link_send_at(link, 0, link_frame(1500, sent, 1), now) && sent < 20000)
 		now = ++sent * SP_US;
 	sp_link_count(link, 0, &n);

@@ -37,19 +37,19 @@ TEST(a_packet_to_an_own_address_is_received_and_touches_no_port)
 	for (unsigned six = 0; six < 2; six++) {
 		const uint8_t *own = six ? dut_own6 : dut_own4;
 		struct sp_send s = {.dest_qp = 16, .bytes = "0123456789", .len = 10};
-		struct sp_nic_totals t;
-		uint32_t from, to;
+
+#define RULE(rule) TEST_BETWEEN(probe_start, finish, rule)
 
 		probe_start();
-		from = dut_context(&dut, "s", "sender", "qp=5");
-		to = dut_context(&dut, "a", "plain", "qp=16");
+		uint32_t from = dut_context(&dut, "s", "sender", "qp=5");
+		uint32_t to = dut_context(&dut, "a", "plain", "qp=16");
 		sender_job.send = &s;
 		CU_ASSERT_EQUAL(sender_call(from, CMD_SEND, open_path(from, own), 0), 0);
 		CU_ASSERT_EQUAL(dut_counter(&dut, to, "packets"), 0); /* not from within the sender's call */
 		CU_ASSERT_EQUAL(dut_deadline(&dut), dut.nic->worker[0]->now);
 		CU_ASSERT_EQUAL(dut_run(&dut, 7, SP_MS), 7); /* and no later either */
 		CU_ASSERT_EQUAL(dut_counter(&dut, to, "packets"), 1);
-		t = totals();
+		struct sp_nic_totals t = totals();
 		CU_ASSERT_EQUAL(t.received, 1);
 		CU_ASSERT_EQUAL(t.taken, 1);
 		CU_ASSERT_EQUAL(t.sent, 1);
@@ -59,20 +59,17 @@ TEST(a_packet_to_an_own_address_is_received_and_touches_no_port)
 	}
 }
 
-TEST(the_report_names_the_loop_once_there_is_one)
+RULE(the_report_names_the_loop_once_there_is_one)
 {
 	struct sp_send s = {.dest_qp = 16};
-	uint32_t id;
 
-	probe_start();
-	id = dut_context(&dut, "s", "sender", "qp=16");
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=16");
 	sender_job.send = &s;
 	for (unsigned round = 0; round < 2; round++) {
 		struct sp_report *r = sp_report_new();
-		char *text;
 
 		sp_nic_report(dut.nic, r);
-		text = sp_report_finish(r);
+		char *text = sp_report_finish(r);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(text);
 		CU_ASSERT_EQUAL(strstr(text, "\"loop\"") != NULL, round == 1);
 		free(text);
@@ -80,16 +77,13 @@ TEST(the_report_names_the_loop_once_there_is_one)
 			CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, open_path(id, dut_own4), 0), 0);
 		dut_settle(&dut, 1);
 	}
-	finish();
 }
 
-TEST(what_loops_is_checked_like_anything_received)
+RULE(what_loops_is_checked_like_anything_received)
 {
 	struct sp_send s = {.dest_qp = 16, .bytes = "0123", .len = 4};
-	uint32_t id;
 
-	probe_start();
-	id = dut_context(&dut, "s", "sender", "qp=16");
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=16");
 	sender_job.send = &s;
 	open_path(id, dut_own4);
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
@@ -102,16 +96,14 @@ TEST(what_loops_is_checked_like_anything_received)
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
 	dut_settle(&dut, 2);
 	CU_ASSERT_EQUAL(dut_dropped("bad-qp"), 1);
-	finish();
 }
 
 TEST(the_queue_is_bounded_and_gives_room_again)
 {
 	struct sp_send s = {.dest_qp = 16};
-	uint32_t id;
 
 	probe_start();
-	id = dut_context(&dut, "s", "sender", "qp=16");
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=16");
 	sender_job.send = &s;
 	open_path(id, dut_own4);
 	for (unsigned round = 0; round < 2; round++) {
@@ -134,16 +126,13 @@ TEST(the_queue_is_bounded_and_gives_room_again)
 TEST(nobody_on_a_wire_can_pretend_to_be_the_nic)
 {
 	static const uint8_t as_itself[16] = DUT_IP4(192, 0, 2, 2);
-	struct sp_context *c;
 	struct sp_send s = {.dest_qp = 16};
 	struct sp_path *path;
 	struct frame f;
-	uint32_t id;
-	uint16_t sum;
 
 	probe_start();
-	id = dut_context(&dut, "s", "sender", "qp=16");
-	c = sp_context_by_id(dut.nic, id);
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=16");
+	struct sp_context *c = sp_context_by_id(dut.nic, id);
 	CU_ASSERT_EQUAL_FATAL(sp_path_open(&c->view[0]->pub, as_itself, true, &path), 0);
 	CU_ASSERT_EQUAL(sp_send_roce(&c->view[0]->pub, path, &s), 0);
 	dut_settle(&dut, 1);
@@ -151,7 +140,7 @@ TEST(nobody_on_a_wire_can_pretend_to_be_the_nic)
 	dut_roce(&f, FRAME_IP4, 16, 0, "abcd", 4); /* the same, by the port */
 	memcpy(f.bytes + f.l3 + 12, dut_own4 + 12, 4);
 	memset(f.bytes + f.l3 + 10, 0, 2);
-	sum = sp_checksum(f.bytes + f.l3, 20, 0);
+	uint16_t sum = sp_checksum(f.bytes + f.l3, 20, 0);
 	memcpy(f.bytes + f.l3 + 10, &sum, 2);
 	dut_seal(&f);
 	dut_feed(&dut, &f);
@@ -161,31 +150,26 @@ TEST(nobody_on_a_wire_can_pretend_to_be_the_nic)
 	finish();
 }
 
-TEST(a_looped_packet_cannot_be_sent_round_for_ever)
+RULE(a_looped_packet_cannot_be_sent_round_for_ever)
 {
 	struct probe_words words = {.magic = PROBE_MAGIC, .verdict = SP_SENT, .action = PROBE_SEND};
 	struct sp_send s = {.dest_qp = 17, .bytes = &words, .len = sizeof(words)};
-	uint32_t id, mirror;
 
-	probe_start();
-	id = dut_context(&dut, "s", "sender", "qp=16");
-	mirror = dut_context(&dut, "a", "plain", "qp=17");
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=16");
+	uint32_t mirror = dut_context(&dut, "a", "plain", "qp=17");
 	sender_job.send = &s;
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, open_path(id, dut_own4), 0), 0);
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(dut_view(&dut, mirror, errors), 1); /* it had not been sent: there is no port */
 	CU_ASSERT_EQUAL(dut_dropped("handler-error"), 1);
 	CU_ASSERT_EQUAL(totals().received, 1);
-	finish();
 }
 
-TEST(a_port_that_stands_still_does_not_hold_up_the_loop)
+RULE(a_port_that_stands_still_does_not_hold_up_the_loop)
 {
 	struct sp_send s = {.dest_qp = 16};
-	uint32_t id;
 
-	probe_start();
-	id = dut_context(&dut, "s", "sender", "qp=16");
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=16");
 	dut.port.closed = true;
 	sender_job.send = &s;
 	sender_job.frame = (const uint8_t[60]){1};
@@ -195,7 +179,6 @@ TEST(a_port_that_stands_still_does_not_hold_up_the_loop)
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, open_path(id, dut_own4), 0), 0);
 	dut_run(&dut, 5, SP_MS);
 	CU_ASSERT_EQUAL(dut_counter(&dut, id, "packets"), 1);
-	finish();
 }
 
 /* ---- SDR: two applications on one NIC ---- */
@@ -229,7 +212,6 @@ static void a_message_by_the_loop(uint16_t workers, int family, uint64_t rate)
 				   .family = family,
 				   .rate_bps = rate};
 	struct sp_error error = {.text = ""};
-	struct sp_nic_totals t;
 	struct sp_world *world;
 	struct sdr_qp_info info[2];
 	struct sdr_send *send;
@@ -276,7 +258,7 @@ static void a_message_by_the_loop(uint16_t workers, int family, uint64_t rate)
 		CU_ASSERT_EQUAL(sp_world_run(world, sp_world_now(world) + SP_MS, NULL, NULL), 0);
 		CU_ASSERT_EQUAL(sdr_send_poll(send), 0);
 	}
-	t = totals();
+	struct sp_nic_totals t = totals();
 	CU_ASSERT(t.received >= 3 * ((BYTES + 1023) / 1024));
 	CU_ASSERT_EQUAL(t.received, t.sent);
 	CU_ASSERT_EQUAL(t.dropped, 0);

@@ -164,13 +164,12 @@ static int add_region(void *addr, uint64_t len, uint32_t owner, struct sp_mem **
 TEST(an_old_id_never_names_a_new_region)
 {
 	struct sp_mem *m;
-	uint32_t first;
 
 	memo_start(0);
 	CU_ASSERT_PTR_NULL(memo_get_it(0));
 	CU_ASSERT_PTR_NULL(memo_get_it(UINT32_MAX));
 	CU_ASSERT_EQUAL_FATAL(add_region(guarded, SIZE, 0, &m), 0);
-	first = m->id;
+	uint32_t first = m->id;
 	CU_ASSERT_PTR_NOT_NULL(memo_get_it(first));
 	memo_put_it(memo_mem);
 	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, first, 0), 0);
@@ -207,12 +206,11 @@ TEST(the_table_of_regions_is_bounded)
 
 TEST(a_region_in_use_cannot_be_freed)
 {
-	const struct sp_mem *twice;
 	struct sp_mr *mr;
 
 	memo_start(0);
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(dut.dev, 4096, &mr), 0);
-	twice = memo_get_it(mr->id);
+	const struct sp_mem *twice = memo_get_it(mr->id);
 	CU_ASSERT_PTR_EQUAL(memo_get_it(mr->id), twice);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
 	memo_put_it(twice);
@@ -241,11 +239,10 @@ TEST(memory_is_limited_and_contexts_count)
 {
 	struct sp_mr *mr, *none;
 	struct sp_error error;
-	uint64_t used;
 	uint32_t other;
 
 	memo_start(1 << 20);
-	used = dut.nic->memory_used;
+	uint64_t used = dut.nic->memory_used;
 	CU_ASSERT(used > 0); /* the context's state */
 	CU_ASSERT_EQUAL(sp_mr_alloc(dut.dev, (1 << 20) + 1, &none), -EDQUOT);
 	CU_ASSERT_EQUAL(sp_mr_alloc(dut.dev, (1 << 20) - used + 1, &none), -EDQUOT);

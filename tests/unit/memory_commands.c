@@ -124,10 +124,9 @@ TEST(commands_to_contexts_that_are_not_there_are_refused)
 {
 	struct sp_command cmd = {.op = CMD_NOTE};
 	struct sp_event e;
-	uint32_t was;
 
 	memo_start(0);
-	was = memo_id;
+	uint32_t was = memo_id;
 	for (unsigned i = 0; i < 4; i++) {
 		cmd.context = (uint32_t[]){0, UINT32_MAX, was ^ 0x10000, was + 1}[i];
 		CU_ASSERT_EQUAL(sp_command_post(dut.dev, &cmd), -ENOENT);
@@ -226,10 +225,9 @@ TEST(a_device_takes_its_regions_with_it_but_those_in_use)
 	struct sp_mr *mr[4];
 	struct sp_dev *dev;
 	uint32_t other;
-	uint64_t used;
 
 	memo_start(0);
-	used = dut.nic->memory_used;
+	uint64_t used = dut.nic->memory_used;
 	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(dut.nic, false, &dev), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "b", "memo", setting, 2, &other, NULL), 0);
 	for (unsigned i = 0; i < 3; i++)
@@ -251,12 +249,12 @@ TEST(a_context_that_the_nic_has_ended_leaves_its_area_until_closed)
 	struct sp_dev *dev;
 	struct sp_event e;
 	uint32_t other;
-	uint64_t used, len;
+	uint64_t len;
 	void *addr, *none;
 
 	memo_start(0);
 	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(dut.nic, false, &dev), 0);
-	used = dut.nic->memory_used;
+	uint64_t used = dut.nic->memory_used;
 	for (int closed = 0; closed < 2; closed++) {
 		CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "b", "memo", setting, 2, &other, NULL), 0);
 		CU_ASSERT_EQUAL(sp_context_area(dev, other, &addr, &len), 0);

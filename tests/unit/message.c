@@ -84,7 +84,6 @@ TEST(a_message_that_is_held_completes_when_it_is_released)
 		uint32_t id = message_begin(kind[i].handler, "");
 		struct sp_ctx *c = &sp_context_by_id(dut.nic, id)->view[0]->pub;
 		const uint64_t key = kind[i].key;
-		struct sp_message *m;
 
 		CU_ASSERT_PTR_NULL(sp_message_hold(c, key));
 		if (i) {
@@ -95,7 +94,7 @@ TEST(a_message_that_is_held_completes_when_it_is_released)
 		}
 		message_say((struct probe_words){.key = key});
 		dut_settle(&dut, 1);
-		m = sp_message_hold(c, key);
+		struct sp_message *m = sp_message_hold(c, key);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(m);
 		CU_ASSERT_EQUAL(m->key, key);
 		CU_ASSERT_EQUAL(sp_message_close(c, key), 0);
@@ -380,7 +379,6 @@ TEST(a_hundred_thousand_messages_in_random_order_agree_with_a_model)
 TEST(a_table_fills_to_its_last_entry)
 {
 	enum { LIMIT = 60000 };
-	uint64_t full;
 
 	message_begin("hashed", "messages=60000");
 	for (unsigned i = 0; i < LIMIT + 100; i++) {
@@ -389,7 +387,7 @@ TEST(a_table_fills_to_its_last_entry)
 			dut_settle(&dut, i);
 	}
 	dut_settle(&dut, LIMIT);
-	full = sp_nic_dropped(dut.nic, "message-table-full");
+	uint64_t full = sp_nic_dropped(dut.nic, "message-table-full");
 	CU_ASSERT_EQUAL(full, 100); /* a bucket that overflows before the table does would add to it */
 	message_end();
 }
@@ -409,11 +407,10 @@ static uint32_t with_two_workers(unsigned packets)
 {
 	struct probe_words w = {.magic = PROBE_MAGIC, .key = 7};
 	struct frame f;
-	uint32_t id;
 
 	probe_log_clear();
 	dut_start(&dut, 2);
-	id = dut_context(&dut, "c", "hashed", "qp=64");
+	uint32_t id = dut_context(&dut, "c", "hashed", "qp=64");
 	probe_log.in_header = poll_the_other;
 	message_say(w); /* to worker 0 */
 	for (w.serial = 1; w.serial <= packets; w.serial++) {

@@ -6,15 +6,12 @@
 
 TEST(a_turn_is_all_packets_of_a_burst_and_their_mean_is_what_one_costs)
 {
-	const struct sp_meter *m;
-	uint32_t id;
-
 	costly_start(1, true);
-	id = dut_context(&dut, "a", "costly", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16");
 	for (unsigned i = 0; i < 8; i++)
 		costly_feed(0, 16, (struct costly_packet){.cost = 10 * (i + 1)});
 	dut_settle(&dut, 1);
-	m = costly_meter(id);
+	const struct sp_meter *m = costly_meter(id);
 	CU_ASSERT_EQUAL(m->turns, 1);
 	CU_ASSERT_EQUAL(m->packets, 8);
 	CU_ASSERT_EQUAL(m->cycles, 360);
@@ -59,12 +56,9 @@ TEST(n_contexts_take_n_and_one_looks_at_the_clock)
 
 TEST(timers_commands_issues_and_work_are_turns_without_packets)
 {
-	const struct sp_meter *m;
-	uint32_t id;
-
 	costly_start(1, true);
-	id = dut_context(&dut, "a", "costly", "qp=16");
-	m = costly_meter(id);
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16");
+	const struct sp_meter *m = costly_meter(id);
 	costly_state(id)->timer_cost = 30;
 	costly_state(id)->work_cost = 500;
 	costly_state(id)->issue_cost = 7000;
@@ -81,10 +75,8 @@ TEST(timers_commands_issues_and_work_are_turns_without_packets)
 
 TEST(without_a_clock_nothing_is_measured_and_no_budget_counts)
 {
-	uint32_t id;
-
 	costly_start(1, false);
-	id = dut_context(&dut, "a", "costly", "qp=16;budget=1;overrun=disable");
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;budget=1;overrun=disable");
 	costly_burst(16, 40, 1000000);
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(costly_tell(id, 1000000, 5, 3, 2), 0);
@@ -99,10 +91,9 @@ TEST(without_a_clock_nothing_is_measured_and_no_budget_counts)
 TEST(workers_that_are_started_are_measured_by_the_tsc)
 {
 	struct sp_nic_totals t = {0};
-	uint32_t id;
 
 	costly_start(1, false);
-	id = dut_context(&dut, "a", "costly", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16");
 	costly_burst(16, 500, 0);
 	CU_ASSERT_EQUAL(sp_nic_start(dut.nic), 0);
 	while (t.received < 500)
@@ -121,11 +112,9 @@ TEST(workers_that_are_started_are_measured_by_the_tsc)
 
 TEST(verdicts_that_end_and_answer_are_counted_apart)
 {
-	uint32_t id, plain;
-
 	costly_start(1, true);
-	id = dut_context(&dut, "a", "spoken", "qp=16");
-	plain = dut_context(&dut, "b", "costly", "qp=17");
+	uint32_t id = dut_context(&dut, "a", "spoken", "qp=16");
+	uint32_t plain = dut_context(&dut, "b", "costly", "qp=17");
 	for (unsigned i = 0; i < 10; i++)
 		costly_feed(0, 16,
 			    (struct costly_packet){.message = 1 + i / 5, .verdict = i % 5 == 4 ? SP_END : SP_DONE});
@@ -146,13 +135,10 @@ TEST(verdicts_that_end_and_answer_are_counted_apart)
 
 TEST(what_a_worker_is_in_is_there_to_be_seen)
 {
-	const struct sp_worker *w;
-	uint32_t id, spoke;
-
 	costly_start(1, false); /* also where nothing is measured */
-	w = dut.nic->worker[0];
-	id = dut_context(&dut, "a", "costly", "qp=16");
-	spoke = dut_context(&dut, "b", "spoken", "qp=17");
+	const struct sp_worker *w = dut.nic->worker[0];
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16");
+	uint32_t spoke = dut_context(&dut, "b", "spoken", "qp=17");
 	CU_ASSERT_PTR_NULL(w->doing.view);
 	for (unsigned n = 1; n <= 3; n++) {
 		costly_burst(16, n, 0);

@@ -7,7 +7,6 @@ PROBE(slots, "slots", SP_MESSAGES_SLOTS, probe_miss, NULL)
 
 TEST(every_fate_is_told_once_and_in_order_of_arrival)
 {
-	struct reader r;
 	struct frame f;
 
 	probe_log_clear();
@@ -17,7 +16,7 @@ TEST(every_fate_is_told_once_and_in_order_of_arrival)
 	dut_context(&dut, "a", "plain", "qp=0x10;filter=udp port 7");
 	dut_context(&dut, "h", "hashed", "qp=0x20;messages=1");
 	dut_context(&dut, "s", "slots", "qp=0x30");
-	r = CAPTURE(0);
+	struct reader r = CAPTURE(0);
 	probe_say(0x10, (struct probe_words){.key = 1});
 	probe_say(0x10, (struct probe_words){.verdict = SP_END});
 	probe_say(0x10, (struct probe_words){.verdict = SP_DROP(1)});
@@ -72,6 +71,8 @@ TEST(without_or_behind_a_full_exception_port_it_is_a_drop)
 		struct reader r;
 		unsigned n = has ? SP_TX_QUEUE : 0;
 
+#define RULE(rule) TEST_BETWEEN(probe_start, probe_end, rule)
+
 		probe_log_clear();
 		dut_prepare(&dut, 1);
 		if (has)
@@ -93,19 +94,16 @@ TEST(without_or_behind_a_full_exception_port_it_is_a_drop)
 	}
 }
 
-TEST(the_frame_is_as_it_arrived_whatever_a_handler_does_to_it)
+RULE(the_frame_is_as_it_arrived_whatever_a_handler_does_to_it)
 {
-	const struct sp_capture_slot *s;
-	struct reader r;
 	struct frame f;
 
-	probe_start();
 	dut_context(&dut, "a", "spoiler", "qp=0x10");
-	r = CAPTURE(0);
+	struct reader r = CAPTURE(0);
 	dut_roce(&f, FRAME_IP6, 0x10, 0, NULL, 700);
 	dut_feed(&dut, &f);
 	dut_settle(&dut, 1);
-	s = cap_next_of(&r, 0);
+	const struct sp_capture_slot *s = cap_next_of(&r, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 	CU_ASSERT(!s->outgoing && s->port == 0);
 	CU_ASSERT_EQUAL(s->length, f.len);
@@ -118,7 +116,6 @@ TEST(the_frame_is_as_it_arrived_whatever_a_handler_does_to_it)
 	for (unsigned i = 0; i < f.len; i++)
 		CU_ASSERT_EQUAL_FATAL(s->frame[i], 0xEE);
 	cap_close(&r);
-	probe_end();
 }
 
 TEST(a_snap_length_cuts_frames_and_their_length_remains)
@@ -148,14 +145,13 @@ TEST(a_snap_length_cuts_frames_and_their_length_remains)
 	}
 }
 
-TEST(segments_are_put_together_and_what_cannot_be_is_told)
+RULE(segments_are_put_together_and_what_cannot_be_is_told)
 {
 	const struct sp_capture_slot *s;
 	struct rte_mbuf *m[2];
 	struct reader r;
 	struct frame f;
 
-	probe_start();
 	dut_context(&dut, "a", "plain", "qp=0x10");
 	r = CAPTURE(.filter = "udp port 4791", .snaplen = 9600);
 	for (unsigned big = 0; big < 2; big++) {
@@ -183,39 +179,31 @@ TEST(segments_are_put_together_and_what_cannot_be_is_told)
 			CU_ASSERT_EQUAL_FATAL(s->frame[i], 0x77);
 	}
 	cap_close(&r);
-	probe_end();
 }
 
-TEST(time_stamps_keep_the_distances_of_arrivals)
+RULE(time_stamps_keep_the_distances_of_arrivals)
 {
-	const struct sp_capture_slot *s;
-	struct reader r;
-	uint64_t first;
-
-	probe_start();
 	dut_context(&dut, "a", "plain", "filter=udp port 7");
 	dut_settle(&dut, 5 * SP_MS);
-	r = CAPTURE(0);
+	struct reader r = CAPTURE(0);
 	probe_say_udp(7);
 	dut_settle(&dut, 5 * SP_MS + 7000);
 	probe_say_udp(7);
 	dut_settle(&dut, 9 * SP_MS + 3 * SP_NS);
-	s = cap_next_of(&r, 0);
+	const struct sp_capture_slot *s = cap_next_of(&r, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
-	first = s->time;
+	uint64_t first = s->time;
 	CU_ASSERT(first > 1600000000ull * 1000000000); /* wall clock */
 	s = cap_next_of(&r, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 	CU_ASSERT_EQUAL(s->time - first, 4000000 + 3 - 7);
 	cap_close(&r);
-	probe_end();
 }
 
-TEST(a_filter_chooses_before_anything_is_copied)
+RULE(a_filter_chooses_before_anything_is_copied)
 {
 	struct reader r;
 
-	probe_start();
 	dut_context(&dut, "a", "plain", "filter=udp");
 	r = CAPTURE(.filter = "udp port 8 or arp");
 	probe_say_udp(7);
@@ -228,14 +216,12 @@ TEST(a_filter_chooses_before_anything_is_copied)
 	expect(&r, SENT, "", "", NO);
 	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	cap_close(&r);
-	probe_end();
 }
 
-TEST(a_context_chooses_what_is_its_own)
+RULE(a_context_chooses_what_is_its_own)
 {
 	struct reader r;
 
-	probe_start();
 	dut_context(&dut, "a", "plain", "qp=0x10");
 	dut_context(&dut, "ab", "plain", "qp=0x11");
 	r = CAPTURE(.context = "a");
@@ -251,14 +237,12 @@ TEST(a_context_chooses_what_is_its_own)
 	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	CU_ASSERT_EQUAL(dut.port.sents, 3);
 	cap_close(&r);
-	probe_end();
 }
 
-TEST(drops_only_are_those_of_contexts_and_of_nobody)
+RULE(drops_only_are_those_of_contexts_and_of_nobody)
 {
 	struct reader all, one;
 
-	probe_start();
 	dut_context(&dut, "a", "plain", "qp=0x10");
 	all = CAPTURE(.flags = SP_CAPTURE_DROPS);
 	one = CAPTURE(.flags = SP_CAPTURE_DROPS, .context = "a");
@@ -273,5 +257,4 @@ TEST(drops_only_are_those_of_contexts_and_of_nobody)
 	CU_ASSERT_EQUAL(cap_left(&one), 0);
 	cap_close(&all);
 	cap_close(&one);
-	probe_end();
 }

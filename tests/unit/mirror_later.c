@@ -41,10 +41,9 @@ static void let_wait(unsigned packets, bool udp)
 TEST(packets_that_wait_are_told_when_they_are_settled)
 {
 	const struct sp_capture_slot *s;
-	struct reader r;
 
 	with_two_workers();
-	r = CAPTURE(0);
+	struct reader r = CAPTURE(0);
 	let_wait(SP_PARKED + 10, false);
 	expect(&r, TAKEN, "c", "", SP_DONE); /* worker 0's */
 	for (unsigned i = 0; i < 10; i++)
@@ -74,12 +73,11 @@ SP_HANDLER(at_home)
 TEST(a_packet_handed_over_is_told_once_by_the_worker_that_handles_it)
 {
 	struct probe_words w = {.magic = PROBE_MAGIC, .verdict = SP_DROP(1)};
-	struct reader r;
 	struct frame f;
 
 	with_two_workers();
 	dut_context(&dut, "home", "at-home", "qp=66"); /* worker 1 is its home */
-	r = CAPTURE(0);
+	struct reader r = CAPTURE(0);
 	for (unsigned i = 0; i < SP_HANDOVER + 5; i++) {
 		w.verdict = i & 1 ? SP_DROP(1) : SP_DONE;
 		dut_roce(&f, FRAME_IP4, 66, 0, &w, sizeof(w));
@@ -119,11 +117,9 @@ TEST(packets_that_wait_for_a_context_that_goes_are_told_as_context_closed)
 
 TEST(captures_come_and_go_while_packets_wait)
 {
-	struct reader r;
-
 	with_two_workers();
 	let_wait(5, true); /* before */
-	r = CAPTURE(0);
+	struct reader r = CAPTURE(0);
 	dut_settle(&dut, 6);
 	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	cap_close(&r);
@@ -276,22 +272,19 @@ TEST(a_frame_that_waits_for_a_neighbour_keeps_its_context)
 TEST(what_the_nic_sends_to_itself_is_told_once_as_it_arrives)
 {
 	struct sp_send s = {.dest_qp = 16, .opcode = 0x2B};
-	const struct sp_capture_slot *slot;
 	uint64_t own[2];
-	struct reader r;
-	uint32_t id;
 
 	probe_start();
 	dut_context(&dut, "a", "plain", "qp=16");
-	id = dut_context(&dut, "s", "sender", "qp=5");
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=5");
 	memcpy(own, dut_own4, 16);
 	CU_ASSERT_EQUAL_FATAL(sender_call(id, CMD_PATH, own[0], own[1]), 0);
-	r = CAPTURE(0);
+	struct reader r = CAPTURE(0);
 	CU_ASSERT_STRING_EQUAL(r.head->port[SP_CAPTURE_LOOP], "loop");
 	sender_job.send = &s;
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
 	dut_settle(&dut, 1);
-	slot = cap_next_of(&r, 0);
+	const struct sp_capture_slot *slot = cap_next_of(&r, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(slot);
 	CU_ASSERT(slot->port == SP_CAPTURE_LOOP && !slot->outgoing && slot->fate == SP_CAPTURE_TAKEN);
 	CU_ASSERT_STRING_EQUAL(slot->context, "a");

@@ -4,13 +4,14 @@
 #include "../lib/buffers.h"
 #include "../lib/capture_client.h"
 
-TEST(bad_requests_are_refused_in_words)
+#define RULE(rule) TEST_BETWEEN(probe_start, probe_end, rule)
+
+RULE(bad_requests_are_refused_in_words)
 {
 	struct sp_capture_request q = {0};
 	struct sp_error error = {0};
 	struct reader r;
 
-	probe_start();
 	dut_context(&dut, "a", "plain", "qp=0x10");
 	strcpy(q.filter, "port port");
 	CU_ASSERT_EQUAL(cap_try_read(&r, q, &error), -EINVAL);
@@ -28,18 +29,15 @@ TEST(bad_requests_are_refused_in_words)
 	q.flags = 2;
 	CU_ASSERT_EQUAL(cap_try_read(&r, q, &error), -EINVAL);
 	CU_ASSERT_PTR_NULL(dut.nic->worker[0]->mirrors);
-	probe_end();
 }
 
 TEST(off_nothing_is_there_to_copy_into)
 {
-	struct reader r, s;
-
 	probe_log_clear();
 	dut_start(&dut, 2);
 	CU_ASSERT_PTR_NULL(dut.nic->worker[0]->mirrors);
-	r = CAPTURE(0);
-	s = CAPTURE(0);
+	struct reader r = CAPTURE(0);
+	struct reader s = CAPTURE(0);
 	cap_close(&r);
 	CU_ASSERT_PTR_NOT_NULL(dut.nic->worker[0]->mirrors);
 	CU_ASSERT_PTR_NOT_NULL(dut.nic->worker[1]->mirrors);
@@ -49,12 +47,11 @@ TEST(off_nothing_is_there_to_copy_into)
 	probe_end();
 }
 
-TEST(four_captures_see_each_its_own_and_a_fifth_is_refused)
+RULE(four_captures_see_each_its_own_and_a_fifth_is_refused)
 {
 	struct sp_error error = {0};
 	struct reader r[SP_MAX_MIRRORS], more;
 
-	probe_start();
 	dut_context(&dut, "a", "plain", "filter=udp");
 	for (unsigned i = 0; i < SP_MAX_MIRRORS; i++) {
 		struct sp_capture_request q = {0};
@@ -82,18 +79,15 @@ TEST(four_captures_see_each_its_own_and_a_fifth_is_refused)
 	CU_ASSERT_EQUAL(cap_left(&r[1]), 1);
 	for (unsigned i = 0; i < SP_MAX_MIRRORS; i++)
 		cap_close(&r[i]);
-	probe_end();
 }
 
-TEST(a_full_ring_loses_and_counts_and_the_nic_goes_on)
+RULE(a_full_ring_loses_and_counts_and_the_nic_goes_on)
 {
 	const unsigned more = 100;
 	struct reader r;
 	unsigned slots;
-	uint32_t a;
 
-	probe_start();
-	a = dut_context(&dut, "a", "spoiler", "filter=udp");
+	uint32_t a = dut_context(&dut, "a", "spoiler", "filter=udp");
 	r = CAPTURE(.snaplen = 9600);
 	slots = r.head->slots; /* each packet is two: received and sent */
 	for (unsigned i = 0; i < slots / 2 + more; i++) {
@@ -111,16 +105,12 @@ TEST(a_full_ring_loses_and_counts_and_the_nic_goes_on)
 	expect(&r, SENT, "a", "", NO);
 	CU_ASSERT_EQUAL(cap_lost(&r), 2 * more);
 	cap_close(&r);
-	probe_end();
 }
 
-TEST(a_head_that_makes_no_sense_loses_and_a_tail_is_never_read_back)
+RULE(a_head_that_makes_no_sense_loses_and_a_tail_is_never_read_back)
 {
-	struct reader r;
-
-	probe_start();
 	dut_context(&dut, "a", "plain", "filter=udp");
-	r = CAPTURE(0);
+	struct reader r = CAPTURE(0);
 	cap_ring_of(&r, 0)->head = 1; /* nothing is there to be read */
 	probe_say_udp(7);
 	dut_settle(&dut, 1);
@@ -138,19 +128,15 @@ TEST(a_head_that_makes_no_sense_loses_and_a_tail_is_never_read_back)
 	dut_settle(&dut, 3);
 	CU_ASSERT_EQUAL(cap_ring_of(&r, 0)->lost[0], 2);
 	cap_close(&r);
-	probe_end();
 }
 
-TEST(whatever_is_written_into_the_memory_the_nic_goes_on)
+RULE(whatever_is_written_into_the_memory_the_nic_goes_on)
 {
 	static const uint64_t lies[] = {1, 2, UINT64_MAX, 1ull << 63, UINT32_MAX, 65536, 70000};
 	uint64_t seed = 7, fed = 0;
-	struct reader r;
-	uint32_t a;
 
-	probe_start();
-	a = dut_context(&dut, "a", "spoiler", "filter=udp");
-	r = CAPTURE(0);
+	uint32_t a = dut_context(&dut, "a", "spoiler", "filter=udp");
+	struct reader r = CAPTURE(0);
 	for (unsigned i = 0; i < 200; i++) {
 		uint64_t *words = r.memory->base;
 		struct sp_capture_ring *ring = (void *)((uint8_t *)r.memory->base + RTE_ALIGN(sizeof(*r.head), 64));
@@ -174,17 +160,12 @@ TEST(whatever_is_written_into_the_memory_the_nic_goes_on)
 	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), fed);
 	CU_ASSERT_EQUAL(dut.port.sents, fed);
 	cap_close(&r);
-	probe_end();
 }
 
-TEST(without_packet_buffers_capturing_goes_on)
+RULE(without_packet_buffers_capturing_goes_on)
 {
-	struct reader r;
-	uint32_t a;
-
-	probe_start();
-	a = dut_context(&dut, "a", "plain", "filter=udp");
-	r = CAPTURE(0);
+	uint32_t a = dut_context(&dut, "a", "plain", "filter=udp");
+	struct reader r = CAPTURE(0);
 	for (unsigned i = 0; i < 100; i++)
 		probe_say_udp(7);
 	buffers_take_all();
@@ -193,5 +174,4 @@ TEST(without_packet_buffers_capturing_goes_on)
 	CU_ASSERT_EQUAL(cap_left(&r), 100);
 	buffers_give_back();
 	cap_close(&r);
-	probe_end();
 }

@@ -104,14 +104,13 @@ TEST(selective_repeat_is_what_chunk_by_chunk_gives)
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct sp_model m = model(SP_MODEL_SR, rows[i].rto, rows[i].drop);
-		struct sp_model_outcome o;
 		struct sp_random r;
 		double sum = 0, squares = 0, mean, error, p;
 		unsigned n = 20000, below = 0;
 
 		m.message = rows[i].message;
 		m.chunk = rows[i].chunk;
-		o = outcome(&m, n, 5);
+		struct sp_model_outcome o = outcome(&m, n, 5);
 		sp_random_seed(&r, 77, i);
 		for (unsigned s = 0; s < n; s++) {
 			double t = RTT + by_definition(&r, (unsigned)(m.message / m.chunk), (double)m.chunk * 8 / 400e9,
@@ -191,7 +190,6 @@ TEST(erasure_coding_is_what_chunk_by_chunk_gives)
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct sp_model m = model(rows[i].scheme, 2, rows[i].drop);
-		struct sp_model_outcome o;
 		struct sp_random r;
 		double sum = 0, squares = 0;
 		unsigned n = 40000;
@@ -204,7 +202,7 @@ TEST(erasure_coding_is_what_chunk_by_chunk_gives)
 		m.k = rows[i].k;
 		m.m = rows[i].m;
 		m.mtu = rows[i].mtu;
-		o = outcome(&m, n, 6);
+		struct sp_model_outcome o = outcome(&m, n, 6);
 		sp_random_seed(&r, 78, i);
 		for (unsigned s = 0; s < n; s++) {
 			double t = coded_by_definition(&r, &m);
@@ -294,8 +292,7 @@ TEST(samples_tend_to_the_exact_values)
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct sp_model m = model(rows[i].scheme, 3, rows[i].drop);
 		const uint32_t n = 200000;
-		struct sp_model_outcome o;
-		double mean, p, fallback;
+		double mean, p;
 		char what[40];
 
 		snprintf(what, sizeof(what), "row %u", i);
@@ -303,10 +300,10 @@ TEST(samples_tend_to_the_exact_values)
 		m.k = rows[i].k;
 		m.m = rows[i].m;
 		m.mtu = rows[i].mtu;
-		o = outcome(&m, n, 3 + i);
+		struct sp_model_outcome o = outcome(&m, n, 3 + i);
 		CU_ASSERT_EQUAL_FATAL(sp_model_mean(&m, &mean), 0);
 		near(o.mean, mean, 4 * o.deviation / sqrt(n), what);
-		fallback = sp_model_fallback(&m);
+		double fallback = sp_model_fallback(&m);
 		near((double)o.fallbacks / n, fallback, 4 * sqrt(fallback * (1 - fallback) / n), what);
 		CU_ASSERT_EQUAL_FATAL(sp_model_below(&m, o.p99 + 1e-12, &p), 0);
 		CU_ASSERT(p >= 0.99 - 4 * sqrt(0.0099 / n));
@@ -340,12 +337,11 @@ TEST(without_losses_every_time_is_the_lossless_one_exactly)
 TEST(one_chunk_takes_a_timeout_for_each_loss)
 {
 	struct sp_model m = model(SP_MODEL_SR, 2, 0.02);
-	struct sp_model_outcome o;
-	double mean, round, p;
+	double mean, p;
 
 	m.message = 1000; /* shorter than a chunk */
-	round = 2 * RTT + 1000 * 8 / 400e9;
-	o = outcome(&m, 100000, 9);
+	double round = 2 * RTT + 1000 * 8 / 400e9;
+	struct sp_model_outcome o = outcome(&m, 100000, 9);
 	near(o.lossless, RTT + 1000 * 8 / 400e9, 1e-15, "lossless");
 	CU_ASSERT(o.p50 == o.lossless);
 	near(o.p99, o.lossless + round, 1e-12, "99 %");	   /* 0.02 > 0.01 > 0.0004 */
@@ -404,11 +400,10 @@ TEST(the_same_seed_gives_the_same_samples_and_another_seed_others)
 TEST(a_sample_costs_the_same_however_long_the_message_is)
 {
 	struct sp_model m = model(SP_MODEL_SR, 3, 0.5);
-	struct sp_model_outcome o;
 
 	m.message = SP_MODEL_MESSAGE_MAX; /* 2^40 chunks, half of them lost: chunk by chunk this would take for ever */
 	m.chunk = 1024;
-	o = outcome(&m, 10000, 1);
+	struct sp_model_outcome o = outcome(&m, 10000, 1);
 	CU_ASSERT(o.mean > o.lossless && o.mean < o.lossless * 1.01);
 }
 

@@ -8,17 +8,18 @@
 
 #include <rte_malloc.h>
 
-char *dut_eal[] = {"--no-pci", "--vdev=net_null0", "--vdev=net_ring0", "--vdev=net_memif0", "--vdev=net_pcap0,tx_pcap=/dev/null", NULL};
+char *dut_eal[] = {
+	"--no-pci", "--vdev=net_null0", "--vdev=net_ring0", "--vdev=net_memif0", "--vdev=net_pcap0,tx_pcap=/dev/null",
+	NULL};
 
 static int try_device(const char *device, uint32_t mtu, uint16_t workers, struct sp_error *error)
 {
 	struct sp_nic *nic = NULL;
-	int r;
 
 	dut_prepare(&dut, workers);
 	dut.config.port[0] = (struct sp_port_config){.device = device};
 	dut.config.mtu = mtu;
-	r = sp_nic_create(&dut.config, error, &nic);
+	int r = sp_nic_create(&dut.config, error, &nic);
 	if (!r)
 		sp_nic_destroy(nic);
 	return r;
@@ -71,14 +72,13 @@ TEST(an_ethdev_carries_frames_both_ways)
 	uint8_t payload[64] = {1};
 	struct sp_send s = {.dest_qp = 16, .len = 64, .bytes = payload};
 	struct sp_nic_totals t;
-	uint32_t id;
 
 	dut_prepare(&dut, 1);
 	dut.config.port[0] = (struct sp_port_config){.device = "net_ring0"}; /* what it sends comes back */
 	dut.config.neighbour[0] = known;
 	dut.config.neighbours = 1;
 	dut_create(&dut);
-	id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
 	sender_job.send = &s;
 	for (unsigned i = 0; i < 10; i++)
 		CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
@@ -140,13 +140,11 @@ TEST(two_nics_with_one_seed_do_the_same_and_with_two_do_not)
 	struct sp_send s = {.dest_qp = 16, .len = 8, .bytes = payload};
 
 	for (unsigned i = 0; i < 3; i++) {
-		uint32_t id;
-
 		dut_prepare(&dut, 1);
 		dut.config.seed = i == 2 ? 8 : 7;
 		memset(dut.config.mac, 0, 6); /* from the seed too */
 		dut_create(&dut);
-		id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
+		uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
 		sender_job.send = &s;
 		CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
 		dut_settle(&dut, 1);
@@ -162,7 +160,6 @@ TEST(two_nics_with_one_seed_do_the_same_and_with_two_do_not)
 static void put(const char *directory, const char *name, const char *text)
 {
 	char path[512];
-	FILE *f;
 
 	snprintf(path, sizeof(path), "%s/%s", directory, name);
 	for (char *at = strchr(path + strlen(directory) + 1, '/'); at; at = strchr(at + 1, '/')) {
@@ -170,7 +167,7 @@ static void put(const char *directory, const char *name, const char *text)
 		mkdir(path, 0700);
 		*at = '/';
 	}
-	f = fopen(path, "w");
+	FILE *f = fopen(path, "w");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
 	fputs(text, f);
 	fclose(f);

@@ -24,10 +24,7 @@ static void check_whole(const struct frame_shape *s, struct frame *f)
 	CU_ASSERT_PTR_EQUAL(sp_packet_destination(&r.p), f->bytes + f->l3 + (frame_is6(s->ip) ? 24 : 16));
 }
 
-TEST(every_shape_is_decoded)
-{
-	parse_each_shape(check_whole);
-}
+TEST_CALL(every_shape_is_decoded, parse_each_shape(check_whole))
 
 /* The frame ends early, all lengths in it stay what they were. */
 static void check_cut_frame(const struct frame_shape *s, struct frame *f)
@@ -42,10 +39,7 @@ static void check_cut_frame(const struct frame_shape *s, struct frame *f)
 	}
 }
 
-TEST(a_frame_cut_anywhere_is_refused_by_name)
-{
-	parse_each_shape(check_cut_frame);
-}
+TEST_CALL(a_frame_cut_anywhere_is_refused_by_name, parse_each_shape(check_cut_frame))
 
 /* The frame ends early and the IP header says so; the layers above do not. */
 static void check_cut_ip(const struct frame_shape *s, struct frame *f)
@@ -63,10 +57,7 @@ static void check_cut_ip(const struct frame_shape *s, struct frame *f)
 	}
 }
 
-TEST(an_ip_packet_cut_anywhere_is_refused_by_name)
-{
-	parse_each_shape(check_cut_ip);
-}
+TEST_CALL(an_ip_packet_cut_anywhere_is_refused_by_name, parse_each_shape(check_cut_ip))
 
 /* Everything up to UDP agrees on the cut: only BTH, pad and ICRC can tell. */
 static void check_cut_udp(const struct frame_shape *s, struct frame *f)
@@ -97,10 +88,7 @@ static void check_cut_udp(const struct frame_shape *s, struct frame *f)
 	}
 }
 
-TEST(a_udp_datagram_cut_anywhere_is_refused_or_smaller)
-{
-	parse_each_shape(check_cut_udp);
-}
+TEST_CALL(a_udp_datagram_cut_anywhere_is_refused_or_smaller, parse_each_shape(check_cut_udp))
 
 /* ---- one lie at a time ---------------------------------------------------------------------------------------- */
 static bool provoked[SP_DROP_COUNT];
@@ -301,7 +289,6 @@ TEST(other_protocols_are_ip)
 static uint32_t chain6(struct frame *f, unsigned n, unsigned units)
 {
 	struct frame plain;
-	uint32_t rest;
 
 	frame_build(&plain, &(struct frame_shape){.ip = FRAME_IP6, .roce = true, .payload = 4});
 	*f = plain;
@@ -313,7 +300,7 @@ static uint32_t chain6(struct frame *f, unsigned n, unsigned units)
 		f->bytes[f->len + 1] = (uint8_t)(units - 1);
 		f->len += units * 8;
 	}
-	rest = plain.len - plain.l4;
+	uint32_t rest = plain.len - plain.l4;
 	memcpy(f->bytes + f->len, plain.bytes + plain.l4, rest);
 	f->len += rest;
 	frame_ip_length(f, f->len - f->l3);
@@ -336,14 +323,13 @@ TEST(ipv6_header_chains_are_bounded)
 	for (unsigned tags = 0; tags <= 2; tags++)
 		for (unsigned units = 20; units <= 100; units++) {
 			uint32_t l4 = chain6(&f, 1, units);
-			struct result r;
 
 			memmove(f.bytes + 12 + 4 * tags, f.bytes + 12, f.len - 12);
 			for (unsigned i = 0; i < tags; i++)
 				memcpy(f.bytes + 12 + 4 * i, "\x81\x00\x00\x01", 4);
 			f.len += 4 * tags;
 			l4 += 4 * tags;
-			r = parse_parse(f.bytes, f.len);
+			struct result r = parse_parse(f.bytes, f.len);
 			EXPECT(r.parsed, units <= 24 ? SP_PARSED_ROCE : SP_PARSED_IP, NULL, f.len);
 			CU_ASSERT_EQUAL(r.p.l4, units <= 24 ? l4 : 0);
 			CU_ASSERT_EQUAL(r.data, units <= 24 ? l4 + 20 : 54 + 4 * tags);
@@ -395,7 +381,4 @@ static void check_padded(const struct frame_shape *s, struct frame *f)
 	}
 }
 
-TEST(ethernet_padding_is_no_payload)
-{
-	parse_each_shape(check_padded);
-}
+TEST_CALL(ethernet_padding_is_no_payload, parse_each_shape(check_padded))

@@ -22,10 +22,7 @@ static void check_filled(const struct frame_shape *s, struct frame *f)
 	}
 }
 
-TEST(all_fields_but_three_are_set)
-{
-	parse_each_shape(check_filled);
-}
+TEST_CALL(all_fields_but_three_are_set, parse_each_shape(check_filled))
 
 /* A tag sends a frame by the general way: it must say what the short way for plain RoCE says. */
 static void differ(const struct frame *plain, uint32_t len, unsigned *bad)

@@ -2,15 +2,14 @@
 /* The way of a packet: whose it is, in which order it is handled, and where it ends. */
 #include "../lib/sender.h"
 
+#define RULE(rule) TEST_BETWEEN(probe_start, probe_end, rule)
+
 /* ---- match ---- */
 
-TEST(roce_goes_by_qp_to_its_context)
+RULE(roce_goes_by_qp_to_its_context)
 {
-	uint32_t a, b;
-
-	probe_start();
-	a = dut_context(&dut, "a", "plain", "qp=0x10");
-	b = dut_context(&dut, "b", "plain", "qp=0xFFFFFE");
+	uint32_t a = dut_context(&dut, "a", "plain", "qp=0x10");
+	uint32_t b = dut_context(&dut, "b", "plain", "qp=0xFFFFFE");
 	probe_say(0x10, (struct probe_words){.key = 1});
 	probe_say(0xFFFFFE, (struct probe_words){.key = 2});
 	probe_say(0xFFFFFE, (struct probe_words){.key = 3});
@@ -18,12 +17,10 @@ TEST(roce_goes_by_qp_to_its_context)
 	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), 1);
 	CU_ASSERT_EQUAL(dut_counter(&dut, b, "packets"), 2);
 	CU_ASSERT_EQUAL(dut_counter(&dut, b, "bytes"), 2 * (14 + 20 + 8 + 12 + sizeof(struct probe_words) + 4));
-	probe_end();
 }
 
-TEST(unknown_and_reserved_qps_are_bad_qp)
+RULE(unknown_and_reserved_qps_are_bad_qp)
 {
-	probe_start();
 	dut_context(&dut, "a", "plain", "qp=0x10");
 	probe_say(0, (struct probe_words){0});
 	probe_say(1, (struct probe_words){0});
@@ -31,16 +28,13 @@ TEST(unknown_and_reserved_qps_are_bad_qp)
 	probe_say(0x11, (struct probe_words){0});
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(dut_dropped("bad-qp"), 4);
-	probe_end();
 }
 
-TEST(roce_for_another_address_is_wrong_destination)
+RULE(roce_for_another_address_is_wrong_destination)
 {
 	struct frame f;
-	uint32_t a;
 
-	probe_start();
-	a = dut_context(&dut, "a", "plain", "qp=0x10");
+	uint32_t a = dut_context(&dut, "a", "plain", "qp=0x10");
 	for (unsigned i = 0; i < 2; i++) { /* a known QP, and an unknown one */
 		dut_roce(&f, FRAME_IP4, 0x10 + i, 0, NULL, 8);
 		f.bytes[f.l3 + 19] = 77;
@@ -58,17 +52,14 @@ TEST(roce_for_another_address_is_wrong_destination)
 	dut_feed(&dut, &f);
 	dut_settle(&dut, 2);
 	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), 1);
-	probe_end();
 }
 
-TEST(a_connected_context_takes_packets_of_its_peer_only)
+RULE(a_connected_context_takes_packets_of_its_peer_only)
 {
 	struct frame f;
-	uint32_t a, b;
 
-	probe_start();
-	a = dut_context(&dut, "a", "sender", "qp=0x10;peer=4;filter=udp port 7");
-	b = dut_context(&dut, "b", "sender", "qp=0x20;peer=:");
+	uint32_t a = dut_context(&dut, "a", "sender", "qp=0x10;peer=4;filter=udp port 7");
+	uint32_t b = dut_context(&dut, "b", "sender", "qp=0x20;peer=:");
 	for (unsigned i = 0; i < 2; i++) {
 		dut_roce(&f, FRAME_IP4, i ? 0x20 : 0x10, 0, NULL, 8);
 		dut_feed(&dut, &f); /* 4 to a: taken; 4 to b: wrong */
@@ -87,18 +78,16 @@ TEST(a_connected_context_takes_packets_of_its_peer_only)
 	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), 2);
 	CU_ASSERT_EQUAL(dut_counter(&dut, b, "packets"), 1);
 	CU_ASSERT_EQUAL(dut_dropped("wrong-source"), 6);
-	probe_end();
 }
 
 TEST(with_any_source_the_peer_is_not_asked_for)
 {
 	struct frame f;
-	uint32_t a;
 
 	dut_prepare(&dut, 1);
 	dut.config.any_source = true;
 	dut_create(&dut);
-	a = dut_context(&dut, "a", "sender", "qp=0x10;peer=:");
+	uint32_t a = dut_context(&dut, "a", "sender", "qp=0x10;peer=:");
 	dut_roce(&f, FRAME_IP4, 0x10, 0, NULL, 8);
 	dut_feed(&dut, &f);
 	dut_settle(&dut, 1);
@@ -110,12 +99,11 @@ TEST(wrong_icrc_is_dropped_unless_it_is_off)
 {
 	for (unsigned off = 0; off < 2; off++) {
 		unsigned bad = 0;
-		uint32_t a;
 
 		dut_prepare(&dut, 1);
 		dut.config.icrc_off = off;
 		dut_create(&dut);
-		a = dut_context(&dut, "a", "plain", "qp=0x10");
+		uint32_t a = dut_context(&dut, "a", "plain", "qp=0x10");
 		for (enum frame_ip ip = FRAME_IP4; ip <= FRAME_IP6; ip++)
 			for (unsigned len = 0; len < 9; len++) {
 				struct frame f;
@@ -141,13 +129,10 @@ TEST(wrong_icrc_is_dropped_unless_it_is_off)
 	}
 }
 
-TEST(filters_are_asked_in_the_order_in_which_they_came)
+RULE(filters_are_asked_in_the_order_in_which_they_came)
 {
-	uint32_t a, b;
-
-	probe_start();
-	a = dut_context(&dut, "a", "plain", "filter=udp port 7");
-	b = dut_context(&dut, "b", "plain", "filter=udp");
+	uint32_t a = dut_context(&dut, "a", "plain", "filter=udp port 7");
+	uint32_t b = dut_context(&dut, "b", "plain", "filter=udp");
 	probe_say_udp(7);
 	probe_say_udp(8);
 	dut_settle(&dut, 1);
@@ -168,16 +153,14 @@ TEST(filters_are_asked_in_the_order_in_which_they_came)
 	dut_settle(&dut, 4);
 	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), 1);
 	CU_ASSERT_EQUAL(dut_dropped("no-match"), 1);
-	probe_end();
 }
 
-TEST(sixty_four_filters_fit_and_come_and_go)
+RULE(sixty_four_filters_fit_and_come_and_go)
 {
 	struct sp_error error;
 	uint32_t id[SP_MAX_RULES], one;
 	char text[64];
 
-	probe_start();
 	for (unsigned i = 0; i < SP_MAX_RULES; i++) {
 		snprintf(text, sizeof(text), "filter=udp port %u", 100 + i);
 		id[i] = dut_context(&dut, text + 7, "plain", text);
@@ -192,16 +175,13 @@ TEST(sixty_four_filters_fit_and_come_and_go)
 	for (unsigned i = 1; i < SP_MAX_RULES; i += 2)
 		CU_ASSERT_EQUAL(dut_counter(&dut, id[i], "packets"), 1);
 	CU_ASSERT_EQUAL(dut_dropped("no-match"), SP_MAX_RULES / 2);
-	probe_end();
 }
 
-TEST(a_context_may_have_a_qp_and_a_filter)
+RULE(a_context_may_have_a_qp_and_a_filter)
 {
 	struct frame f;
-	uint32_t a;
 
-	probe_start();
-	a = dut_context(&dut, "a", "sender", "qp=0x10;qps=3;control=yes;filter=udp port 7 or udp port 4791");
+	uint32_t a = dut_context(&dut, "a", "sender", "qp=0x10;qps=3;control=yes;filter=udp port 7 or udp port 4791");
 	CU_ASSERT(sender_control >= SP_QP_CONTROL_FIRST && sender_control < 0xFFFFFF);
 	for (unsigned i = 0; i < 4; i++) { /* the last QP is nobody's: the filter takes it */
 		dut_roce(&f, FRAME_IP4, 0x10 + i, 0, NULL, 8);
@@ -216,7 +196,6 @@ TEST(a_context_may_have_a_qp_and_a_filter)
 	static const uint16_t index[] = {0, 1, 2, 0, SP_QP_CONTROL, 0};
 	CU_ASSERT_EQUAL(sender_job.indexes, 6);
 	CU_ASSERT(!memcmp(sender_job.qp_index, index, sizeof(index)));
-	probe_end();
 }
 
 TEST(what_nobody_takes_goes_to_the_exception_port)
@@ -244,13 +223,11 @@ TEST(what_nobody_takes_goes_to_the_exception_port)
 	probe_end();
 }
 
-TEST(without_exception_port_it_is_no_match)
+RULE(without_exception_port_it_is_no_match)
 {
-	probe_start();
 	probe_say_udp(9);
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(dut_dropped("no-match"), 1);
-	probe_end();
 }
 
 TEST(an_exception_port_that_takes_no_more_is_a_drop_by_name)
@@ -274,14 +251,13 @@ TEST(an_exception_port_that_takes_no_more_is_a_drop_by_name)
 	probe_end();
 }
 
-TEST(packets_for_the_nic_itself_are_answered_and_count_as_taken)
+RULE(packets_for_the_nic_itself_are_answered_and_count_as_taken)
 {
 	static const uint8_t ask[42] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2, 0, 0, 0, 0,   2, 8, 6,
 					0,    1,    8,	  0,	6,    4,    0, 1, 2, 0, 0,   0, 0, 2,
 					192,  0,    2,	  1,	0,    0,    0, 0, 0, 0, 192, 0, 2, 2};
 	struct sp_nic_totals t;
 
-	probe_start();
 	dut_feed_bytes(&dut.port, 0, 0, ask, sizeof(ask));
 	dut_settle(&dut, 1);
 	sp_nic_totals(dut.nic, &t);
@@ -291,17 +267,14 @@ TEST(packets_for_the_nic_itself_are_answered_and_count_as_taken)
 	CU_ASSERT_EQUAL_FATAL(dut.port.sents, 1);
 	CU_ASSERT(!memcmp(dut.port.sent[0].bytes, dut_peer_mac, 6));
 	CU_ASSERT_EQUAL(dut.port.sent[0].bytes[21], 2);
-	probe_end();
 }
 
-TEST(packets_in_several_segments_are_made_linear_or_dropped_by_name)
+RULE(packets_in_several_segments_are_made_linear_or_dropped_by_name)
 {
 	struct rte_mbuf *m[2];
 	struct frame f;
-	uint32_t a;
 
-	probe_start();
-	a = dut_context(&dut, "a", "plain", "qp=0x10");
+	uint32_t a = dut_context(&dut, "a", "plain", "qp=0x10");
 	for (unsigned big = 0; big < 2; big++) {
 		dut_roce(&f, FRAME_IP4, 0x10, 0, NULL, 600);
 		m[0] = sp_packet_alloc();
@@ -319,7 +292,6 @@ TEST(packets_in_several_segments_are_made_linear_or_dropped_by_name)
 	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), 1);
 	CU_ASSERT_EQUAL(dut_counter(&dut, a, "bytes"), f.len);
 	CU_ASSERT_EQUAL(dut_dropped("not-linear"), 1);
-	probe_end();
 }
 
 /* ---- verdicts ---- */
@@ -354,10 +326,9 @@ TEST(every_verdict_ends_in_exactly_its_counter)
 	for (unsigned h = 0; h < 3; h++)
 		for (unsigned i = 0; i < sizeof(test) / sizeof(*test); i++) {
 			struct sp_nic_totals t;
-			uint32_t a;
 
 			probe_start();
-			a = dut_context(&dut, "a", handlers[h], "qp=0x10");
+			uint32_t a = dut_context(&dut, "a", handlers[h], "qp=0x10");
 			probe_say(0x10, (struct probe_words){.key = 1});
 			probe_say(0x10, test[i].words);
 			probe_say(0x10, (struct probe_words){.key = 1});
@@ -384,13 +355,12 @@ TEST(forwarded_by_verdict_goes_out_unchanged)
 	struct probe_words w = {.magic = PROBE_MAGIC, .verdict = SP_FORWARD};
 	struct sp_nic_totals t;
 	struct frame f;
-	uint32_t a;
 
 	probe_log_clear();
 	dut_prepare(&dut, 1);
 	dut_with_exception(&dut);
 	dut_create(&dut);
-	a = dut_context(&dut, "a", "plain", "qp=0x10");
+	uint32_t a = dut_context(&dut, "a", "plain", "qp=0x10");
 	dut_roce(&f, FRAME_IP4, 0x10, 0, &w, sizeof(w));
 	dut_feed(&dut, &f);
 	dut_settle(&dut, 1);
@@ -403,12 +373,9 @@ TEST(forwarded_by_verdict_goes_out_unchanged)
 	probe_end();
 }
 
-TEST(classify_may_reject_by_the_handlers_reasons)
+RULE(classify_may_reject_by_the_handlers_reasons)
 {
-	uint32_t a;
-
-	probe_start();
-	a = dut_context(&dut, "a", "hashed", "qp=0x10");
+	uint32_t a = dut_context(&dut, "a", "hashed", "qp=0x10");
 	probe_say(0x10, (struct probe_words){.key = SP_REJECT(0)});
 	probe_say(0x10, (struct probe_words){.key = SP_REJECT(1)});
 	probe_say(0x10, (struct probe_words){.key = SP_REJECT(1)});
@@ -422,15 +389,12 @@ TEST(classify_may_reject_by_the_handlers_reasons)
 	CU_ASSERT_EQUAL(dut_dropped("handler-error"), 2);
 	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), 2);
 	CU_ASSERT_STRING_EQUAL(probe_letters(SP_NO_MESSAGE), "ahpp");
-	probe_end();
 }
 
 TEST(a_packet_kept_outlives_its_burst)
 {
-	uint32_t a;
-
 	probe_start();
-	a = dut_context(&dut, "a", "plain", "qp=0x10");
+	uint32_t a = dut_context(&dut, "a", "plain", "qp=0x10");
 	probe_say(0x10, (struct probe_words){.key = 42, .action = PROBE_KEEP});
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL_FATAL(probe_log.keeps, 1);
@@ -481,13 +445,12 @@ TEST(a_context_sees_its_packets_in_order_of_arrival)
 	}
 }
 
-TEST(a_run_of_one_message_is_one_call)
+RULE(a_run_of_one_message_is_one_call)
 {
 	static const uint64_t key[] = {1, 1, 1, 2, 2, 1, 3, 3, 3, 3};
 	static const uint32_t run[] = {3, 2, 1, 4};
 	unsigned at = 0;
 
-	probe_start();
 	dut_context(&dut, "a", "hashed-burst", "qp=16");
 	dut_context(&dut, "b", "hashed-burst", "qp=17");
 	for (unsigned i = 0; i < 10; i++) {
@@ -502,7 +465,6 @@ TEST(a_run_of_one_message_is_one_call)
 	CU_ASSERT_EQUAL(at, 4);
 	CU_ASSERT_EQUAL(probe_log.call[probe_log.n - 5].what, 'b'); /* the other context's four, after these */
 	CU_ASSERT_EQUAL(probe_log.call[probe_log.n - 5].n, 4);
-	probe_end();
 }
 
 /* ---- totals ---- */
@@ -515,10 +477,10 @@ static void any_frame(uint64_t *seed, struct frame *f)
 				    .roce = dut_random(seed) % 2,
 				    .payload = dut_random(seed) % 100};
 	struct probe_words w = {.magic = PROBE_MAGIC,
-			      .key = dut_random(seed) % 50,
-			      .header = dut_random(seed) % 8 ? SP_DONE : dut_random(seed) % 1024,
-			      .verdict = dut_random(seed) % 4 ? SP_DONE : dut_random(seed) % 1024,
-			      .action = dut_random(seed) % 4 ? 0 : dut_random(seed) % 16 & ~PROBE_KEEP};
+				.key = dut_random(seed) % 50,
+				.header = dut_random(seed) % 8 ? SP_DONE : dut_random(seed) % 1024,
+				.verdict = dut_random(seed) % 4 ? SP_DONE : dut_random(seed) % 1024,
+				.action = dut_random(seed) % 4 ? 0 : dut_random(seed) % 16 & ~PROBE_KEEP};
 
 	switch (dut_random(seed) % 4) {
 	case 0:
@@ -586,11 +548,10 @@ TEST(every_packet_of_any_kind_ends_in_exactly_one_place)
 	}
 }
 
-TEST(drops_keep_their_names_when_their_context_has_gone)
+RULE(drops_keep_their_names_when_their_context_has_gone)
 {
 	uint32_t a;
 
-	probe_start();
 	for (unsigned round = 1; round <= 3; round++) {
 		a = dut_context(&dut, "a", "plain", "qp=0x10");
 		probe_say(0x10, (struct probe_words){.verdict = SP_DROP(1)});
@@ -600,5 +561,4 @@ TEST(drops_keep_their_names_when_their_context_has_gone)
 		CU_ASSERT_EQUAL(dut_dropped("probe-one"), round);
 		CU_ASSERT_EQUAL(dut_dropped("probe-zero"), 0);
 	}
-	probe_end();
 }

@@ -128,10 +128,8 @@ static void refused_at(const char *path, int result, const char *words, int line
 }
 #define REFUSED(path, result, words) refused_at(path, result, words, __LINE__)
 
-TEST(another_abi_is_refused_by_name)
-{
-	REFUSED(built("abi"), -EINVAL, "plugin-abi.so: handler plugged was built for ABI 3, this NIC has 2");
-}
+TEST_CALL(another_abi_is_refused_by_name,
+	  REFUSED(built("abi"), -EINVAL, "plugin-abi.so: handler plugged was built for ABI 3, this NIC has 2"))
 
 TEST(another_size_is_refused_by_name)
 {
@@ -143,10 +141,8 @@ TEST(another_size_is_refused_by_name)
 	REFUSED(built("size"), -EINVAL, words);
 }
 
-TEST(an_object_without_a_handler_is_refused)
-{
-	REFUSED(built("none"), -EINVAL, "plugin-none.so: registers no handler");
-}
+TEST_CALL(an_object_without_a_handler_is_refused,
+	  REFUSED(built("none"), -EINVAL, "plugin-none.so: registers no handler"))
 
 TEST(a_name_that_is_built_in_is_refused)
 {
@@ -155,15 +151,10 @@ TEST(a_name_that_is_built_in_is_refused)
 	CU_ASSERT_PTR_NULL(sp_handler_file(sp_handler_find("count")));
 }
 
-TEST(what_the_nic_has_not_is_said)
-{
-	REFUSED(built("undefined"), -EINVAL, "plugin-undefined.so: undefined symbol: sp_no_such_call");
-}
-
-TEST(a_wrong_table_is_refused)
-{
-	REFUSED(built("table"), -EINVAL, "plugin-table.so: handler plugged has messages but no classify()");
-}
+TEST_CALL(what_the_nic_has_not_is_said,
+	  REFUSED(built("undefined"), -EINVAL, "plugin-undefined.so: undefined symbol: sp_no_such_call"))
+TEST_CALL(a_wrong_table_is_refused,
+	  REFUSED(built("table"), -EINVAL, "plugin-table.so: handler plugged has messages but no classify()"))
 
 TEST(of_two_handlers_none_stays_when_one_is_wrong)
 {
@@ -346,11 +337,11 @@ TEST(names_of_plugins_are_taken_too)
 
 TEST(a_file_replaced_while_loaded_leaves_the_old_code)
 {
-	struct sp_plugin *plugin, *other;
+	struct sp_plugin *other;
 	struct sp_error error;
 
 	put_built(at("replaced.so"), "good", 0);
-	plugin = load(at("replaced.so"));
+	struct sp_plugin *plugin = load(at("replaced.so"));
 	for (unsigned way = 0; way < 2; way++) { /* written over, and renamed over */
 		put_built(at(way ? "fresh.so" : "replaced.so"), "newer", 0);
 		CU_ASSERT_EQUAL(way ? rename(at("fresh.so"), at("replaced.so")) : 0, 0);

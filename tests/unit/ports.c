@@ -101,25 +101,23 @@ TEST(packets_leave_by_the_port_of_their_route)
 		{DUT_IP4(203, 0, 113, 9), {2, 0, 0, 0, 1, 254}, DUT_IP4(198, 51, 100, 2), true},
 	};
 	struct sp_send s = {.dest_qp = 16};
-	uint32_t id;
 
 	prepare(1);
 	memcpy(dut.config.neighbour, known, sizeof(known));
 	dut.config.neighbours = 3;
 	dut_create(&dut);
-	id = dut_context(&dut, "s", "sender", "qp=5");
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=5");
 	sender_job.send = &s;
 	for (unsigned i = 0; i < 3; i++) {
 		struct dut_port *p = way[i].by_second ? &second : &dut.port,
 				*other = way[i].by_second ? &dut.port : &second;
-		const uint8_t *f;
 
 		p->sents = other->sents = 0;
 		CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, open_path(id, way[i].to), 0), 0);
 		dut_settle(&dut, 1);
 		CU_ASSERT_EQUAL(other->sents, 0);
 		CU_ASSERT_EQUAL_FATAL(p->sents, 1);
-		f = p->sent[0].bytes;
+		const uint8_t *f = p->sent[0].bytes;
 		CU_ASSERT(!memcmp(f, way[i].mac, 6));
 		CU_ASSERT(!memcmp(f + 6, dut.nic->port[way[i].by_second].mac, 6));
 		CU_ASSERT(!memcmp(f + 26, way[i].from + 12, 4) && !memcmp(f + 30, way[i].to + 12, 4));
@@ -131,12 +129,11 @@ TEST(a_packet_waits_for_a_neighbour_of_its_own_port)
 {
 	struct sp_send s = {.dest_qp = 16};
 	uint8_t f[42], mac[6];
-	uint32_t id;
 
 	prepare(1);
 	dut_create(&dut);
 	memcpy(mac, dut.nic->port[1].mac, 6);
-	id = dut_context(&dut, "s", "sender", "qp=5");
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=5");
 	sender_job.send = &s;
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, open_path(id, second_peer4), 0), 0);
 	dut_settle(&dut, 10);
@@ -162,20 +159,17 @@ TEST(roce_is_taken_for_any_address_by_any_port)
 {
 	static const uint8_t other[4] = {198, 51, 100, 3};
 	struct frame f;
-	uint32_t id;
 
 	prepare(1);
 	dut_create(&dut);
-	id = dut_context(&dut, "a", "sender", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "sender", "qp=16");
 	dut_roce(&f, FRAME_IP4, 16, 0, "abcd", 4); /* for port 0's address */
 	dut_feed_bytes(&dut.port, 0, 0, f.bytes, f.len);
 	dut_feed_bytes(&second, 0, 0, f.bytes, f.len);
 	memcpy(f.bytes + f.l3 + 16, second4 + 12, 4);
 	for (unsigned round = 0; round < 2; round++) {
-		uint16_t sum;
-
 		memset(f.bytes + f.l3 + 10, 0, 2);
-		sum = sp_checksum(f.bytes + f.l3, 20, 0);
+		uint16_t sum = sp_checksum(f.bytes + f.l3, 20, 0);
 		memcpy(f.bytes + f.l3 + 10, &sum, 2);
 		dut_seal(&f);
 		dut_feed_bytes(&dut.port, 0, 0, f.bytes, f.len);

@@ -141,10 +141,7 @@ static void misuse(bool with_more)
 	spoils(r, false);
 }
 
-TEST(misuse_gives_no_report)
-{
-	misuse(false);
-}
+TEST_CALL(misuse_gives_no_report, misuse(false))
 
 TEST(calls_after_misuse_do_no_harm)
 {

@@ -103,15 +103,16 @@ TEST(an_area_that_is_not_the_one_asked_for_is_refused)
 	}
 }
 
+#define RULE(rule) TEST_BETWEEN(host_open_it, host_shut, rule)
+
 /* ---- operations ---- */
 
-TEST(a_put_names_region_peer_mailbox_key_and_offset)
+RULE(a_put_names_region_peer_mailbox_key_and_offset)
 {
 	struct rvma_peer *peer;
 	struct rvma_op *op, *op2;
 	struct sp_command *c = host_f.last;
 
-	host_open_it();
 	host_f.result.arg[0] = 0x55;
 	CU_ASSERT_EQUAL_FATAL(rvma_peer_open(host_r, &host_far_away, &peer), 0);
 	CU_ASSERT(c->op == SP_RVMA_CMD_PEER && !memcmp(c->arg, host_far_away.ip, 16) && c->arg[2] == 0x20000);
@@ -134,16 +135,14 @@ TEST(a_put_names_region_peer_mailbox_key_and_offset)
 	CU_ASSERT_EQUAL(rvma_put_at(peer, 1, 2, &host_mr, 0, 1, UINT64_MAX, &op), -EINVAL);
 	CU_ASSERT_EQUAL(rvma_put(peer, 1, 2, NULL, 0, 0, &op), 0);
 	CU_ASSERT(c->arg[0] == 0x55ull << 32 && c->arg[2] == 0);
-	host_shut();
 }
 
-TEST(a_range_outside_its_region_is_not_handed_over)
+RULE(a_range_outside_its_region_is_not_handed_over)
 {
 	struct sp_mr foreign = {.len = 4096, .id = 3};
 	struct rvma_peer *peer;
 	struct rvma_op *op;
 
-	host_open_it();
 	CU_ASSERT_EQUAL_FATAL(rvma_peer_open(host_r, &host_far_away, &peer), 0);
 	memset(host_f.last, 0, sizeof(host_f.last));
 	CU_ASSERT_EQUAL(rvma_put(peer, 1, 2, &host_mr, 1, 1 << 20, &op), -EFAULT);
@@ -153,15 +152,13 @@ TEST(a_range_outside_its_region_is_not_handed_over)
 	CU_ASSERT_EQUAL(rvma_put(peer, 1, 2, &foreign, 0, 1, &op), -EINVAL);
 	CU_ASSERT_EQUAL(rvma_put(peer, 1, 2, NULL, 0, 1, &op), -EINVAL);
 	CU_ASSERT_EQUAL(host_f.last[0].op, 0);
-	host_shut();
 }
 
-TEST(as_many_operations_as_agreed_are_on_their_way)
+RULE(as_many_operations_as_agreed_are_on_their_way)
 {
 	struct rvma_peer *peer;
 	struct rvma_op *op[OPS + 1];
 
-	host_open_it();
 	CU_ASSERT_EQUAL_FATAL(rvma_peer_open(host_r, &host_far_away, &peer), 0);
 	for (unsigned i = 0; i < OPS; i++)
 		CU_ASSERT_EQUAL(rvma_put(peer, 1, 2, &host_mr, 0, 1, &op[i]), 0);
@@ -181,10 +178,9 @@ TEST(as_many_operations_as_agreed_are_on_their_way)
 	host_f.full = false;
 	CU_ASSERT_EQUAL(rvma_put(peer, 1, 2, &host_mr, 0, 1, &op[2]), 0);
 	CU_ASSERT_EQUAL(host_f.last[0].cookie, SP_RVMA_OP(2, 3)); /* nothing was lost by that */
-	host_shut();
 }
 
-TEST(each_way_to_end_has_its_error)
+RULE(each_way_to_end_has_its_error)
 {
 	static const struct {
 		uint64_t status;
@@ -215,7 +211,6 @@ TEST(each_way_to_end_has_its_error)
 	struct rvma_peer *peer;
 	struct rvma_op *op;
 
-	host_open_it();
 	CU_ASSERT_EQUAL_FATAL(rvma_peer_open(host_r, &host_far_away, &peer), 0);
 	for (unsigned i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
 		CU_ASSERT_EQUAL(rvma_put(peer, 1, 2, &host_mr, 0, 1, &op), 0);
@@ -226,15 +221,13 @@ TEST(each_way_to_end_has_its_error)
 	CU_ASSERT_EQUAL(rvma_peer_close(peer), 0);
 	CU_ASSERT_STRING_EQUAL(rvma_op_reason(-EHOSTUNREACH), "no path to the peer"); /* when it was named anew */
 	CU_ASSERT_STRING_EQUAL(rvma_op_reason(-EXDEV), "unknown error");
-	host_shut();
 }
 
-TEST(a_put_that_the_nic_did_not_take_has_ended)
+RULE(a_put_that_the_nic_did_not_take_has_ended)
 {
 	struct rvma_peer *peer;
 	struct rvma_op *op, *other;
 
-	host_open_it();
 	CU_ASSERT_EQUAL_FATAL(rvma_peer_open(host_r, &host_far_away, &peer), 0);
 	CU_ASSERT_EQUAL(rvma_put(peer, 1, 2, &host_mr, 0, 1, &op), 0);
 	CU_ASSERT_EQUAL(rvma_put(peer, 1, 2, &host_mr, 0, 1, &other), 0);
@@ -249,16 +242,14 @@ TEST(a_put_that_the_nic_did_not_take_has_ended)
 	host_event(SP_RVMA_CMD_PUT, -EAGAIN, SP_RVMA_OP(1, 1)); /* -EAGAIN would say that it goes on */
 	CU_ASSERT_EQUAL(rvma_op_test(other), -EIO);
 	CU_ASSERT_EQUAL(rvma_peer_close(peer), 0);
-	host_shut();
 }
 
-TEST(a_peer_is_asked_for_again_after_it_was_gone)
+RULE(a_peer_is_asked_for_again_after_it_was_gone)
 {
 	struct rvma_peer *peer, *same;
 	struct rvma_address wrong = host_far_away;
 	struct rvma_op *op;
 
-	host_open_it();
 	wrong.qpn = 1;
 	CU_ASSERT_EQUAL(rvma_peer_open(host_r, &wrong, &peer), -EINVAL);
 	wrong = host_far_away;
@@ -292,7 +283,6 @@ TEST(a_peer_is_asked_for_again_after_it_was_gone)
 	host_f.call_status = -ENOSPC; /* and has none for this one */
 	CU_ASSERT_EQUAL(rvma_op_test(op), -ENOSPC);
 	CU_ASSERT_EQUAL(rvma_peer_close(peer), 0);
-	host_shut();
 }
 
 TEST(operations_end_with_the_context_and_with_the_nic)
@@ -332,7 +322,7 @@ TEST(operations_end_with_the_context_and_with_the_nic)
 
 /* ---- windows ---- */
 
-TEST(a_window_is_made_as_its_attributes_say)
+RULE(a_window_is_made_as_its_attributes_say)
 {
 	const struct rvma_window_attr attr = {
 		.key = 5, .threshold = 6, .type = RVMA_EPOCH_OPS, .mode = RVMA_MANAGED, .silent = true, .forget = true};
@@ -347,7 +337,6 @@ TEST(a_window_is_made_as_its_attributes_say)
 	struct sp_command *c = host_f.last;
 	struct rvma_window *w, *none = NULL;
 
-	host_open_it();
 	host_f.result.arg[0] = SP_RVMA_WINDOW(2, 1);
 	CU_ASSERT_EQUAL_FATAL(rvma_init_window(host_r, 0x11FF0031, &attr, &w), 0);
 	CU_ASSERT(c->op == SP_RVMA_CMD_WINDOW && c->arg[0] == 0x11FF0031 && c->arg[1] == 5 && c->arg[2] == 6);
@@ -370,17 +359,19 @@ TEST(a_window_is_made_as_its_attributes_say)
 	host_f.call_status = 0;
 	CU_ASSERT_EQUAL(rvma_free_win(w), 0);
 	CU_ASSERT(c->op == SP_RVMA_CMD_FREE && c->arg[0] == SP_RVMA_WINDOW(3, 9));
-	host_shut();
 }
 
-TEST(a_posted_buffer_is_named_by_the_applications_own_address)
+RULE(a_posted_buffer_is_named_by_the_applications_own_address)
 {
-	struct rvma_buffer b = {
-		.mr = &host_mr, .offset = 10, .size = 1000, .notify_mr = &host_notes, .notify_offset = 128, .threshold = 7};
+	struct rvma_buffer b = {.mr = &host_mr,
+				.offset = 10,
+				.size = 1000,
+				.notify_mr = &host_notes,
+				.notify_offset = 128,
+				.threshold = 7};
 	struct sp_command *c = host_f.last;
 	struct rvma_window *w;
 
-	host_open_it();
 	host_f.result.arg[0] = SP_RVMA_WINDOW(2, 1);
 	CU_ASSERT_EQUAL_FATAL(rvma_init_window(host_r, 1, NULL, &w), 0);
 	CU_ASSERT_EQUAL(rvma_post_buffer(w, &b), 0);
@@ -408,7 +399,6 @@ TEST(a_posted_buffer_is_named_by_the_applications_own_address)
 	b = (struct rvma_buffer){.mr = &host_mr, .size = 5};
 	CU_ASSERT_EQUAL(rvma_post_buffer(w, &b), 0);
 	CU_ASSERT(c->arg[0] == 3 && c->cookie == 0x7000000);
-	host_shut();
 }
 
 TEST(a_windows_status_is_read_from_its_line)

@@ -151,13 +151,12 @@ TEST(a_notification_is_visible_only_after_all_the_data)
 {
 	const struct sp_watch watch = {.wrote = sees_write};
 	struct transfer t = {1, 0, 0, 3 * rw_mtu, 5, 0, 0};
-	uint64_t id;
 
 	memset(&seen, 0, sizeof(seen));
 	rw_watcher = &watch;
 	rw_begin();
 	rw_watcher = NULL;
-	id = rw_window(1, 0, 2 * rw_mtu + 1, 0);
+	uint64_t id = rw_window(1, 0, 2 * rw_mtu + 1, 0);
 	rw_post(id, 128, 4 * rw_mtu, 0);
 	rw_start(&t);
 	for (uint64_t i = 3; i--;)
@@ -423,14 +422,12 @@ TEST(counts_beyond_the_nics_counters_are_in_host_memory)
 
 	const uint64_t id[4] = {rw_window(0, 0, 3, SP_RVMA_OPS), rw_window(1, 0, 300, 0),
 				rw_window(2, 0, 3, SP_RVMA_OPS), rw_window(3, 0, 300, 0)};
-	struct sp_rvma_area *area;
-	struct sp_rvma_count *spilled;
 	void *base;
 	uint64_t len;
 
 	CU_ASSERT_EQUAL_FATAL(sp_context_area(dut.dev, rw_context, &base, &len), 0);
-	area = base;
-	spilled = (struct sp_rvma_count *)(void *)((uint8_t *)base + area->spill);
+	struct sp_rvma_area *area = base;
+	struct sp_rvma_count *spilled = (struct sp_rvma_count *)(void *)((uint8_t *)base + area->spill);
 	for (unsigned i = 0; i < 4; i++) {
 		rw_post(id[i], i * 1024, 512, i);
 		rw_post(id[i], i * 1024 + 512, 512, 4 + i);
@@ -464,13 +461,12 @@ TEST(counts_beyond_the_nics_counters_are_in_host_memory)
 /* ---- the configuration ---- */
 TEST(the_area_says_what_the_context_is)
 {
-	struct sp_rvma_area *area;
 	void *base;
 	uint64_t len;
 
 	rw_begin_with("windows=100;ops=7;peers=3");
 	CU_ASSERT_EQUAL_FATAL(sp_context_area(dut.dev, rw_context, &base, &len), 0);
-	area = base;
+	struct sp_rvma_area *area = base;
 	CU_ASSERT_EQUAL(area->magic, 0x414D5652); /* "RVMA" */
 	CU_ASSERT_EQUAL(area->version, 1);
 	CU_ASSERT_EQUAL(area->qp, QP);

@@ -82,10 +82,8 @@ static int ended(struct rvma_op *op)
 	if (two_mode != VIRTUAL)
 		return rvma_op_wait(op, PATIENCE);
 	for (unsigned i = 0; i < 300; i++) {
-		int rc;
-
 		two_run(20 * SP_MS);
-		rc = rvma_op_test(op);
+		int rc = rvma_op_test(op);
 		if (rc != -EAGAIN)
 			return rc;
 	}
@@ -110,11 +108,10 @@ static bool noted(unsigned k)
 TEST_EACH_WAY(a_buffer_is_handed_over_at_the_address_that_the_application_knows)
 {
 	const struct rvma_window_attr attr = {.key = 5, .threshold = 5000};
-	struct rvma_window *w;
 	struct rvma_op *op[2];
 
 	make(NULL);
-	w = window(0x11FF0011, &attr);
+	struct rvma_window *w = window(0x11FF0011, &attr);
 	CU_ASSERT_EQUAL(post(w, 0, 100, 5000), 0);
 	CU_ASSERT_EQUAL(post(w, 1, 8000, 5000), 0);
 	CU_ASSERT_EQUAL(rvma_put_at(a.peer, 0x11FF0011, 5, a.mr, 3000, 2000, 3000, &op[0]), 0);
@@ -132,12 +129,11 @@ TEST_EACH_WAY(a_buffer_is_handed_over_at_the_address_that_the_application_knows)
 TEST_EACH_WAY(memory_is_the_nics_until_it_says_otherwise)
 {
 	const struct rvma_window_attr attr = {.threshold = 1000, .forget = true};
-	struct rvma_window *w;
 	struct sp_mr *mr;
 	struct rvma_buffer buffer = {.size = 1000};
 
 	make(NULL);
-	w = window(1, &attr);
+	struct rvma_window *w = window(1, &attr);
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(b.dev, 4096, &mr), 0);
 	buffer.mr = mr;
 	CU_ASSERT_EQUAL(rvma_post_buffer(w, &buffer), 0);
@@ -161,11 +157,9 @@ TEST_EACH_WAY(memory_of_the_applications_own_may_begin_anywhere)
 	const struct rvma_window_attr attr = {.threshold = 1000};
 	struct sp_mr *mr, *line;
 	struct rvma_buffer buffer = {.size = 1000, .offset = 3};
-	struct rvma_window *w;
-	int rc;
 
 	make(NULL);
-	rc = sp_mr_reg(b.dev, own + 1, 4000, &mr);
+	int rc = sp_mr_reg(b.dev, own + 1, 4000, &mr);
 	if (two_mode == ATTACHED) {
 		CU_ASSERT_EQUAL(rc, -EOPNOTSUPP);
 		unmake();
@@ -173,7 +167,7 @@ TEST_EACH_WAY(memory_of_the_applications_own_may_begin_anywhere)
 	}
 	CU_ASSERT_EQUAL_FATAL(rc, 0);
 	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(b.dev, lines + 8, 184, &line), 0);
-	w = window(1, &attr);
+	struct rvma_window *w = window(1, &attr);
 	buffer.mr = mr;
 	buffer.notify_mr = line;
 	CU_ASSERT_EQUAL(rvma_post_buffer(w, &buffer), -EINVAL); /* not at the beginning of a line */
@@ -203,10 +197,9 @@ static void *put_later(void *arg)
 TEST_EACH_WAY(each_way_to_wait_ends_with_the_notification)
 {
 	const struct rvma_window_attr attr = {.threshold = 1000};
-	struct rvma_window *w;
 
 	make(NULL);
-	w = window(1, &attr);
+	struct rvma_window *w = window(1, &attr);
 	for (unsigned how = RVMA_WAIT_POLL; how <= RVMA_WAIT_SLEEP; how++) {
 		pthread_t thread;
 		int rc = 1;
@@ -257,11 +250,10 @@ TEST_EACH_WAY(windows_report_what_has_come_in_shared_memory)
 {
 	const struct rvma_window_attr attr = {.threshold = 2, .type = RVMA_EPOCH_OPS, .key = 9};
 	struct rvma_window_status s;
-	struct rvma_window *w;
 	uint64_t epoch = 99;
 
 	make(NULL);
-	w = window(1, &attr);
+	struct rvma_window *w = window(1, &attr);
 	CU_ASSERT_EQUAL(rvma_win_get_epoch(w, &epoch), 0);
 	CU_ASSERT_EQUAL(epoch, 0);
 	for (unsigned k = 0; k < 3; k++)
@@ -304,11 +296,10 @@ TEST_EACH_WAY(peers_of_a_closed_context_learn_that_it_is_gone)
 TEST_EACH_WAY(a_put_on_its_way_to_a_context_that_closes_ends)
 {
 	const struct rvma_attr impatient = {.timeout = SP_SEC};
-	struct rvma_window *w;
 	struct rvma_op *op;
 
 	make(&impatient);
-	w = window(1, NULL);
+	struct rvma_window *w = window(1, NULL);
 	CU_ASSERT_EQUAL(put(1, 0, 0, 10), -ENOBUFS); /* they know each other */
 	CU_ASSERT_EQUAL(post(w, 0, 0, ROOM), 0);
 	CU_ASSERT_EQUAL(rvma_put(a.peer, 1, 0, a.mr, 0, ROOM, &op), 0);
@@ -333,11 +324,10 @@ TEST_EACH_WAY(a_put_on_its_way_to_a_context_that_closes_ends)
 TEST_EACH_WAY(what_was_delivered_before_a_context_closes_is_told_as_delivered)
 {
 	const struct rvma_window_attr attr = {.threshold = 10000};
-	struct rvma_window *w;
 	struct rvma_op *op;
 
 	make(NULL);
-	w = window(1, &attr);
+	struct rvma_window *w = window(1, &attr);
 	CU_ASSERT_EQUAL(put(1, 0, 0, 10), -ENOBUFS); /* they know each other */
 	CU_ASSERT_EQUAL(post(w, 0, 0, 10000), 0);
 	CU_ASSERT_EQUAL(rvma_put(a.peer, 1, 0, a.mr, 0, 10000, &op), 0);
@@ -357,14 +347,14 @@ TEST_EACH_WAY(calls_after_the_nic_has_ended_the_context_say_so)
 {
 	struct rvma_window_status status;
 	struct rvma_completed done;
-	struct rvma_window *w, *v;
+	struct rvma_window *v;
 	struct rvma_peer *peer;
 	struct rvma_op *op, *other;
 	uint32_t id = 0;
 	uint64_t epoch;
 
 	make(NULL);
-	w = window(1, NULL);
+	struct rvma_window *w = window(1, NULL);
 	CU_ASSERT_EQUAL(post(w, 0, 0, 1000), 0);
 	CU_ASSERT_EQUAL(rvma_put(b.peer, 1, 0, b.mr, 0, 1000, &op), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(b.nic, "rvma-65536", &id), 0);

@@ -30,8 +30,7 @@ static void end(void)
 	dut_stop(&dut);
 }
 
-/* ---- packets -------------------------------------------------------------------------------------------------------
- */
+/* ---- packets ---- */
 static void feed_from(uint32_t source, uint8_t opcode, const void *bytes, uint32_t len)
 {
 	struct frame f;
@@ -132,14 +131,11 @@ static uint64_t open_session(uint64_t nonce)
 	return sp_load_be64(w.token);
 }
 
-/* ---- who is answered what ------------------------------------------------------------------------------------------
- */
+/* ---- who is answered what ---- */
 TEST(a_hello_is_answered_and_repeated_gets_the_same_answer)
 {
-	struct sp_rvma_hello w, again;
-
 	start("qp=64;mtu=512;window=32");
-	w = welcomed(7);
+	struct sp_rvma_hello w = welcomed(7);
 	CU_ASSERT_EQUAL(w.version, SP_RVMA_VERSION);
 	CU_ASSERT_EQUAL(sp_load_be64(w.echo), 7);
 	CU_ASSERT_EQUAL(sp_load_be32(w.qp), QP);
@@ -147,7 +143,7 @@ TEST(a_hello_is_answered_and_repeated_gets_the_same_answer)
 	CU_ASSERT_EQUAL(sp_load_be32(w.window), 32);
 	CU_ASSERT(sp_load_be64(w.nonce) && sp_load_be64(w.token));
 	CU_ASSERT_EQUAL(dut.port.sent[0].bytes[42 + 7], THEIR & 0xFF);
-	again = welcomed(7);
+	struct sp_rvma_hello again = welcomed(7);
 	CU_ASSERT(!memcmp(&w, &again, sizeof(w)));
 	CU_ASSERT_EQUAL(drops("sessions"), 0); /* nothing has come with the token */
 	end();
@@ -156,16 +152,14 @@ TEST(a_hello_is_answered_and_repeated_gets_the_same_answer)
 TEST(another_hello_makes_a_candidate_that_takes_over_once_it_is_used)
 {
 	const uint64_t eight = 8;
-	struct sp_rvma_hello w, other;
-	uint64_t first, second;
 
 	start("qp=64");
-	first = open_session(7);
+	uint64_t first = open_session(7);
 	CU_ASSERT_EQUAL(drops("sessions"), 1);
-	other = welcomed(eight);
-	second = sp_load_be64(other.token);
+	struct sp_rvma_hello other = welcomed(eight);
+	uint64_t second = sp_load_be64(other.token);
 	CU_ASSERT(second && second != first);
-	w = welcomed(7); /* late: the session is as it was */
+	struct sp_rvma_hello w = welcomed(7); /* late: the session is as it was */
 	CU_ASSERT_EQUAL(sp_load_be64(w.token), first);
 	feed_put(first, 1, 0, 8, 8);
 	CU_ASSERT_EQUAL(drops("bad-token"), 0);
@@ -186,11 +180,10 @@ TEST(another_hello_makes_a_candidate_that_takes_over_once_it_is_used)
 TEST(the_end_of_a_session_does_not_end_the_offer_of_the_next_one)
 {
 	struct sp_rvma_bye bye;
-	uint64_t first, second;
 
 	start("qp=64");
-	first = open_session(7);
-	second = sp_load_be64(welcomed(8).token);
+	uint64_t first = open_session(7);
+	uint64_t second = sp_load_be64(welcomed(8).token);
 	sp_store_be64(bye.token, first);
 	sp_store_be64(bye.nonce, 7);
 	feed(SP_RVMA_BYE, &bye, sizeof(bye));
@@ -208,10 +201,9 @@ TEST(the_end_of_a_session_does_not_end_the_offer_of_the_next_one)
 TEST(goodbye_counts_with_the_right_nonce_only)
 {
 	struct sp_rvma_bye bye;
-	uint64_t token;
 
 	start("qp=64");
-	token = open_session(7);
+	uint64_t token = open_session(7);
 	sp_store_be64(bye.token, token);
 	sp_store_be64(bye.nonce, 8);
 	feed(SP_RVMA_BYE, &bye, sizeof(bye));
@@ -226,8 +218,7 @@ TEST(goodbye_counts_with_the_right_nonce_only)
 	end();
 }
 
-/* ---- lies ----------------------------------------------------------------------------------------------------------
- */
+/* ---- lies ---- */
 TEST(hellos_that_cannot_be_are_refused)
 {
 	static const uint32_t qps[] = {0, 1, 0xFFFFFF, 1u << 24 | 5};
@@ -305,10 +296,9 @@ TEST(what_speaks_of_what_was_never_sent_is_refused)
 TEST(blocks_count_within_what_was_offered)
 {
 	struct sp_rel_poll poll = {.head = {.magic = "SPRL", .version = SP_REL_VERSION, .type = SP_REL_POLL}};
-	uint64_t token;
 
 	start("qp=64;window=4;mailbox=5;mode=steered;threshold=0;post-bytes=65536");
-	token = open_session(7);
+	uint64_t token = open_session(7);
 	feed_put(token, 4, 0, 8, 8);
 	CU_ASSERT_EQUAL(drops("beyond"), 1);
 	feed_put(token, SP_RVMA_BLOCKS - 1, 0, 8, 8);
@@ -334,10 +324,9 @@ TEST(data_for_no_get_are_refused)
 		struct sp_rvma_data data;
 		uint8_t bytes[16];
 	} d = {.data = {.head = {.version = SP_RVMA_VERSION}}};
-	uint64_t token;
 
 	start("qp=64");
-	token = open_session(7);
+	uint64_t token = open_session(7);
 	sp_store_be64(d.data.head.token, token);
 	sp_store_be64(d.data.head.transfer, 1);
 	sp_store_be64(d.data.length, 16);
@@ -348,8 +337,7 @@ TEST(data_for_no_get_are_refused)
 	end();
 }
 
-/* ---- readers -------------------------------------------------------------------------------------------------------
- */
+/* ---- readers ---- */
 static uint8_t *memory;
 static struct sp_mr *mr;
 
@@ -402,11 +390,11 @@ static void no_more_reading(void)
 
 TEST(a_window_that_is_freed_does_not_wait_for_those_who_read_it)
 {
-	uint64_t token, window;
+	uint64_t token;
 	unsigned tries = 0;
 
 	start("qp=64;mtu=1024");
-	window = being_read(1 << 20, &token);
+	uint64_t window = being_read(1 << 20, &token);
 	while (call(SP_RVMA_CMD_FREE, window) == -EAGAIN && tries++ < 100)
 		dut_settle(&dut, now += SP_US);
 	CU_ASSERT(tries < 100);
@@ -417,7 +405,6 @@ TEST(a_window_that_is_freed_does_not_wait_for_those_who_read_it)
 
 TEST(a_peer_that_reads_much_leaves_room_for_others)
 {
-	const struct sp_rvma_nack *nack;
 	uint64_t token;
 
 	start("qp=64;mtu=1024;ops=6");
@@ -427,7 +414,7 @@ TEST(a_peer_that_reads_much_leaves_room_for_others)
 	CU_ASSERT_EQUAL(drops("refusals"), 1); /* what opened the session */
 	feed_get(token, 4, 1 << 20);
 	CU_ASSERT_EQUAL(drops("refusals"), 2);
-	nack = (const void *)latest(SP_RVMA_NACK);
+	const struct sp_rvma_nack *nack = (const void *)latest(SP_RVMA_NACK);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(nack);
 	CU_ASSERT_EQUAL(nack->reason, SP_RVMA_NO_ROOM);
 	CU_ASSERT_EQUAL(sp_load_be64(nack->transfer), 4);
@@ -438,12 +425,12 @@ TEST(a_peer_that_reads_much_leaves_room_for_others)
 TEST(a_peer_that_takes_its_time_to_read_does_not_keep_a_buffer)
 {
 	struct sp_rel_ack ack = {.head = {.magic = "SPRL", .version = SP_REL_VERSION, .type = SP_REL_ACK}};
-	uint64_t token, window;
+	uint64_t token;
 	unsigned second = 0;
 
 	start("qp=64;mtu=64;timeout=2s");
 	their_window = 1;
-	window = being_read(1 << 20, &token); /* 256 blocks, which may take 2 * (2 + 16) s */
+	uint64_t window = being_read(1 << 20, &token); /* 256 blocks, which may take 2 * (2 + 16) s */
 	CU_ASSERT_EQUAL(call(SP_RVMA_CMD_CLOSE, window), 0);
 	for (; second < 60 && sp_nic_context_counter(dut.nic, id, "epochs") == 0; second++) {
 		sp_store_be64(ack.base, second);
@@ -460,8 +447,7 @@ TEST(a_peer_that_takes_its_time_to_read_does_not_keep_a_buffer)
 	no_more_reading();
 }
 
-/* ---- floods --------------------------------------------------------------------------------------------------------
- */
+/* ---- floods ---- */
 TEST(a_flood_of_hellos_neither_ends_a_session_nor_keeps_others_out)
 {
 	struct sp_rvma_hello h = hello(9);
@@ -489,11 +475,9 @@ TEST(a_flood_of_hellos_neither_ends_a_session_nor_keeps_others_out)
 TEST(nacks_are_limited_in_rate_and_refusals_told_by_polls_all_the_same)
 {
 	struct sp_rel_poll poll = {.head = {.magic = "SPRL", .version = SP_REL_VERSION, .type = SP_REL_POLL}};
-	const uint8_t *answer;
-	uint64_t token;
 
 	start("qp=64;nack-rate=10;window=256");
-	token = open_session(7);
+	uint64_t token = open_session(7);
 	for (uint64_t k = 1; k < 200; k++)
 		feed_put(token, k, 0, 8, 8);
 	CU_ASSERT_EQUAL(drops("refusals"), 200);
@@ -503,7 +487,7 @@ TEST(nacks_are_limited_in_rate_and_refusals_told_by_polls_all_the_same)
 	sp_store_be64(poll.from_message, 190);
 	sp_store_be32(poll.reach, 200);
 	feed_datagram(SP_RVMA_POLL, token, &poll, sizeof(poll));
-	answer = latest(SP_RVMA_ACK);
+	const uint8_t *answer = latest(SP_RVMA_ACK);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(answer);
 	CU_ASSERT_EQUAL(sp_load_be64(answer), 0xABCDEF); /* the peer's token */
 	answer += 8;
@@ -527,7 +511,7 @@ TEST(a_peer_that_opens_many_puts_leaves_room_for_others)
 	static uint8_t memory[16384];
 	struct sp_command post = {.op = SP_CMD_POST, .cookie = 1, .arg = {[2] = sizeof(memory)}};
 	struct sp_mr *mr;
-	uint64_t token, other;
+	uint64_t token;
 
 	start("qp=64;transfers=8;mailbox=5");
 	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, memory, sizeof(memory), &mr), 0);
@@ -535,7 +519,7 @@ TEST(a_peer_that_opens_many_puts_leaves_room_for_others)
 	post.arg[0] = mr->id;
 	CU_ASSERT_EQUAL_FATAL(sp_command_call(dut.dev, &post, NULL), 0);
 	token = sp_load_be64(welcomed(7).token);
-	other = sp_load_be64(welcomed_as(THEIR + 1, 8).token);
+	uint64_t other = sp_load_be64(welcomed_as(THEIR + 1, 8).token);
 	for (uint64_t k = 0; k < 6; k++)
 		feed_put(token, k, 0, 2048, 1024);
 	CU_ASSERT_EQUAL(drops("placed_packets"), 4);

@@ -213,10 +213,9 @@ TEST(what_was_refused_stays_refused)
 TEST(what_was_refused_stays_refused_beyond_the_window)
 {
 	struct transfer t = {1, 0, 0, 6 * 64 * rw_mtu, 1, 0, .number = 2};
-	uint64_t id;
 
 	rw_begin_with("window=4");
-	id = rw_window(1, 0, 0, 0);
+	uint64_t id = rw_window(1, 0, 0, 0);
 	rw_packet(&t, 0); /* of six blocks the first two are within the window */
 	CU_ASSERT_EQUAL(rw_refused(SP_RVMA_NO_BUFFER), 1);
 	rw_post(id, 0, t.length, 0);

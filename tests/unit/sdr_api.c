@@ -248,12 +248,11 @@ TEST_EACH_WAY(waiting_ends_with_the_event_or_the_timeout)
 {
 	struct sdr_recv *r;
 	uint64_t seen = 0;
-	sp_time start;
 
 	qps_make(&qps_usual, &qps_usual);
 	qps_join();
 	CU_ASSERT_EQUAL(sdr_recv_post(qp_b.qp, qp_b.mr, 0, 65536, &r), 0);
-	start = sp_clock();
+	sp_time start = sp_clock();
 	CU_ASSERT_EQUAL(sdr_recv_wait(r, SDR_WAIT_ALL, NULL, 20 * SP_MS), -ETIMEDOUT);
 	CU_ASSERT(sp_clock() - start >= 20 * SP_MS);
 	CU_ASSERT_EQUAL(sdr_recv_wait(r, SDR_WAIT_ANY, &seen, 0), -ETIMEDOUT);

@@ -118,10 +118,9 @@ TEST(chunks_are_reserved_and_supplied_many_at_a_time)
 TEST(a_message_is_sent_as_it_gets_ready)
 {
 	const struct sp_export *x = fake_handler->exports;
-	struct sdr *s;
 
 	alone_attach(&alone_nic, alone_implicit4, M_BYTES, 1);
-	s = alone_nic.c.state;
+	struct sdr *s = alone_nic.c.state;
 	CU_ASSERT_EQUAL(x->send(&alone_nic.c, 0, BUFFER, 0, 8 * MTU, 7), -ENOTCONN);
 	CU_ASSERT_EQUAL(alone_connect_to(&alone_nic, 22, 11), 0);
 	CU_ASSERT_EQUAL(x->send(&alone_nic.c, 1, BUFFER, 0, 8 * MTU, 7), -EINVAL); /* not the next */

@@ -194,7 +194,6 @@ static sp_time transfer(uint64_t rate, bool floods)
 	const struct sp_world_host host = {.step = flood, .next = flood_next};
 	struct sdr_qp_attr attr = qps_usual;
 	struct sdr_send *s;
-	sp_time start;
 
 	two_mode = VIRTUAL;
 	attr.rate_bps = rate;
@@ -207,7 +206,7 @@ static sp_time transfer(uint64_t rate, bool floods)
 	if (floods)
 		CU_ASSERT_EQUAL(sp_world_add_host(two_world, &host), 0);
 	two_run(2 * SP_MS); /* the port has what it holds */
-	start = sp_world_now(two_world);
+	sp_time start = sp_world_now(two_world);
 	CU_ASSERT_EQUAL(sdr_send_post(qp_a.qp, qp_a.mr, 0, 65536, 0, &s), 0);
 	while (whole == SP_NEVER && sp_world_now(two_world) < start + SP_SEC) {
 		CU_ASSERT(sp_world_run(two_world, sp_world_now(two_world) + SP_US, is_whole, NULL) >= 0);

@@ -87,11 +87,9 @@ TEST(each_comes_into_the_next_slot)
 /* Another datagram's bytes, as often as it comes: the host is told each time. */
 TEST(repeats_and_what_is_beyond_the_length_are_the_senders)
 {
-	struct fake_sent s;
-
 	alone_pair(M_BYTES);
 	say(0, 10);
-	s = alone_nic.sent[0];
+	struct fake_sent s = alone_nic.sent[0];
 	s.send.len += 50;
 	memset(s.bytes + HEAD + 10, 0xAB, 50);
 	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &s), SP_DONE);
@@ -105,10 +103,8 @@ TEST(repeats_and_what_is_beyond_the_length_are_the_senders)
 /* Another worker is a lap behind, or ahead: neither waits for it nor writes beside it, nor over what is newer. */
 TEST(a_slot_that_another_worker_has_is_left_alone)
 {
-	struct sdr *s;
-
 	alone_pair(M_BYTES);
-	s = alone_peer.c.state;
+	struct sdr *s = alone_peer.c.state;
 	say(0, 10);
 	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &alone_nic.sent[0]), SP_DONE);
 	s->datagrams_in = 64;	  /* all slots have been used */

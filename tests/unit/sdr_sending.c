@@ -111,12 +111,10 @@ TEST(clear_to_send_is_repeated_until_a_packet_comes)
 
 TEST(only_the_right_peer_clears)
 {
-	struct fake_sent s;
-
 	alone_pair(M_BYTES);
 	alone_post_to(&alone_peer, 0, 0, M_BYTES);
 	fake_run(&alone_peer, alone_peer.c.now);
-	s = alone_peer.sent[0];
+	struct fake_sent s = alone_peer.sent[0];
 	const struct sp_sdr_connection *conn = (const void *)(alone_nic.mem[0].base + 64);
 
 	s.bytes[15] ^= 1; /* to another */
@@ -228,8 +226,6 @@ TEST(a_slot_and_generation_wait_until_the_sender_has_ended_what_had_them)
 /* Nobody can have ended what was never granted. */
 TEST(ended_beyond_what_was_granted_is_bad_control)
 {
-	struct fake_sent s;
-
 	alone_pair(M_BYTES);
 	alone_post_to(&alone_peer, 0, 0, 256);
 	fake_run(&alone_peer, alone_peer.c.now);
@@ -241,7 +237,7 @@ TEST(ended_beyond_what_was_granted_is_bad_control)
 	alone_deliver_all(&alone_peer, &alone_nic);
 	fake_issue(&alone_nic, 32, 10);
 	CU_ASSERT_EQUAL(alone_nic.sent_count, 1);
-	s = alone_nic.sent[0];
+	struct fake_sent s = alone_nic.sent[0];
 	s.bytes[31] = 2;
 	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &s), SP_DROP(SDR_BAD_CONTROL));
 	CU_ASSERT_EQUAL(((struct sdr *)alone_peer.c.state)->peer_ended, 0);

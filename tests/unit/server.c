@@ -2,18 +2,19 @@
 /* The NIC's socket: programs that break the protocol, flood, do not read; and NICs that do. */
 #include "../lib/test_server.h"
 
+#define RULE(rule) TEST_BETWEEN(srv_begin, srv_stop, rule)
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-TEST(requests_that_are_none_end_the_connection_after_a_reply)
+RULE(requests_that_are_none_end_the_connection_after_a_reply)
 {
 	static const struct sp_attach_request good = {SP_ATTACH_MAGIC, SP_ATTACH_VERSION, SP_ATTACH_HELLO};
 	uint8_t bytes[sizeof(struct sp_attach_request) + SP_ATTACH_BYTES + 1];
 	struct sp_dev *dev;
 
-	srv_begin();
 	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 	for (unsigned what = 0; what < 14; what++) {
 		struct sp_attach_request r = good;
@@ -77,18 +78,15 @@ TEST(requests_that_are_none_end_the_connection_after_a_reply)
 	CU_ASSERT_EQUAL(sp_progress(dev, sp_clock()), 0);
 	sp_dev_close(dev);
 	srv_wait_alone();
-	srv_stop();
 }
 
-TEST(arguments_that_do_not_fit_are_refused_and_nothing_else_happens)
+RULE(arguments_that_do_not_fit_are_refused_and_nothing_else_happens)
 {
 	struct sp_capture_request capture;
 	char many[SP_ATTACH_BYTES];
 	struct sp_command command = {.context = 12345};
-	int fd;
 
-	srv_begin();
-	fd = raw_connect();
+	int fd = raw_connect();
 	memset(&capture, 'x', sizeof(capture));
 	memset(many, 'x', sizeof(many));
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_HELLO, 0, NULL, 0), 0);
@@ -119,7 +117,6 @@ TEST(arguments_that_do_not_fit_are_refused_and_nothing_else_happens)
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_MR_ALLOC, 4096, NULL, 0), 0); /* still there */
 	close(fd);
 	srv_wait_alone();
-	srv_stop();
 }
 
 TEST(descriptors_that_come_along_are_not_taken)
@@ -132,12 +129,11 @@ TEST(descriptors_that_come_along_are_not_taken)
 	struct iovec part = {&r, sizeof(r)};
 	struct msghdr m = {
 		.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-	unsigned before;
 
 	srv_begin();
 	memset(&control, 0, sizeof(control));
 	control.head = (struct cmsghdr){CMSG_LEN(50 * sizeof(int)), SOL_SOCKET, SCM_RIGHTS}; /* 50 times stdin */
-	before = srv_entries("/proc/self/fd");
+	unsigned before = srv_entries("/proc/self/fd");
 	for (unsigned i = 0; i < 100; i++) {
 		int fd = raw_connect();
 
@@ -150,17 +146,15 @@ TEST(descriptors_that_come_along_are_not_taken)
 	srv_stop();
 }
 
-TEST(who_does_not_read_replies_is_let_go_and_others_are_served)
+RULE(who_does_not_read_replies_is_let_go_and_others_are_served)
 {
 	struct sp_dev *dev;
 	struct sp_mr *mr;
-	unsigned before;
 
-	srv_begin();
 	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev, 4096, &mr), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0); /* what went with earlier replies is closed over there */
-	before = srv_entries("/proc/self/fd");
+	unsigned before = srv_entries("/proc/self/fd");
 	for (unsigned i = 0; i < 20; i++) {
 		int fd = raw_connect(), ended = 0;
 
@@ -175,15 +169,13 @@ TEST(who_does_not_read_replies_is_let_go_and_others_are_served)
 	WAIT_FOR(srv_entries("/proc/self/fd") == before);
 	sp_dev_close(dev);
 	srv_wait_alone();
-	srv_stop();
 }
 
-TEST(idle_connections_keep_nobody_out)
+RULE(idle_connections_keep_nobody_out)
 {
 	int fd[200];
 	struct sp_dev *dev;
 
-	srv_begin();
 	for (unsigned i = 0; i < 200; i++)
 		fd[i] = raw_connect();
 	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev), 0);
@@ -194,7 +186,6 @@ TEST(idle_connections_keep_nobody_out)
 	CU_ASSERT_EQUAL(sp_progress(dev, sp_clock()), 0);
 	sp_dev_close(dev);
 	srv_wait_alone();
-	srv_stop();
 }
 
 TEST(a_nic_that_speaks_garbage_is_none)
@@ -212,7 +203,6 @@ TEST(a_nic_that_speaks_garbage_is_none)
 	for (unsigned i = 0; i < sizeof(what) / sizeof(*what); i++) {
 		pid_t pid = fork();
 		struct sp_dev *dev;
-		int rc;
 
 		if (!pid) { /* the NIC */
 			struct {
@@ -258,7 +248,7 @@ TEST(a_nic_that_speaks_garbage_is_none)
 				sendmsg(fd, &m, 0);
 			_exit(0);
 		}
-		rc = sp_attach(srv_path, &dev);
+		int rc = sp_attach(srv_path, &dev);
 		waitpid(pid, NULL, 0);
 		if (!rc)
 			sp_dev_close(dev);
@@ -271,13 +261,10 @@ TEST(a_nic_that_speaks_garbage_is_none)
 	unlink(srv_path);
 }
 
-TEST(shared_memory_can_be_neither_resized_nor_areas_written)
+RULE(shared_memory_can_be_neither_resized_nor_areas_written)
 {
-	struct sp_attach_exchange x;
-
-	srv_begin();
 	srv_join();
-	x = srv_asked(SP_ATTACH_HELLO, 0, NULL, 0);
+	struct sp_attach_exchange x = srv_asked(SP_ATTACH_HELLO, 0, NULL, 0);
 	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[0], 0), 0);
 	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[0], 1 << 30), 0);
 	CU_ASSERT_NOT_EQUAL(write(x.fd[1], "", 1), 1); /* the pipe is read from */
@@ -300,22 +287,19 @@ TEST(shared_memory_can_be_neither_resized_nor_areas_written)
 	sp_attach_release(&x);
 	close(srv_link->fd);
 	srv_wait_alone();
-	srv_stop();
 }
 
-TEST(connections_wait_while_there_are_no_descriptors)
+RULE(connections_wait_while_there_are_no_descriptors)
 {
-	struct rlimit before, none;
+	struct rlimit before;
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	int fd, next;
 
-	srv_begin();
 	strcpy(to.sun_path, srv_path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-	next = dup(fd);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	int next = dup(fd);
 	close(next);
 	getrlimit(RLIMIT_NOFILE, &before);
-	none = before;
+	struct rlimit none = before;
 	none.rlim_cur = (rlim_t)next;
 	setrlimit(RLIMIT_NOFILE, &none);
 	CU_ASSERT_EQUAL(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
@@ -324,7 +308,6 @@ TEST(connections_wait_while_there_are_no_descriptors)
 	setrlimit(RLIMIT_NOFILE, &before);
 	CU_ASSERT_EQUAL(raw_reply(fd), 0);
 	close(fd);
-	srv_stop();
 }
 
 TEST(paths_follow_from_name_user_and_environment)

@@ -18,14 +18,13 @@ static unsigned maps(const char *name)
 	return n;
 }
 
+#define RULE(rule) TEST_BETWEEN(srv_begin, srv_stop, rule)
+
 static const struct sp_setting one_qp[] = {{"qp", "0x100"}, {"mtu", "1024"}};
 
-TEST(a_thousand_attaches_leave_nothing)
+RULE(a_thousand_attaches_leave_nothing)
 {
-	unsigned fds;
-
-	srv_begin();
-	fds = srv_entries("/proc/self/fd");
+	unsigned fds = srv_entries("/proc/self/fd");
 	for (unsigned i = 0; i < suite_times(1000); i++) {
 		struct sp_event result;
 		struct sp_command query = {.op = SP_CMD_QUERY};
@@ -34,6 +33,8 @@ TEST(a_thousand_attaches_leave_nothing)
 		uint64_t len;
 		uint32_t id;
 		void *area;
+
+#define RULE_AFTER_SRV_PREPARE(rule) TEST_BETWEEN(srv_prepare, srv_stop, rule)
 
 		CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 		CU_ASSERT_EQUAL(sp_mr_alloc(dev, 10000, &mr), 0);
@@ -53,10 +54,9 @@ TEST(a_thousand_attaches_leave_nothing)
 	}
 	WAIT_FOR(srv_entries("/proc/self/fd") == fds);
 	WAIT_FOR(maps("memfd:spindle") == 0); /* the last goes after the account is empty */
-	srv_stop();
 }
 
-TEST(limits_are_per_application_and_say_what_is_reached)
+RULE_AFTER_SRV_PREPARE(limits_are_per_application_and_say_what_is_reached)
 {
 	struct sp_attach_exchange hello, x = {.op = SP_ATTACH_MR_ALLOC, .arg = {2u << 20}};
 	struct sp_dev *dev[2];
@@ -64,7 +64,6 @@ TEST(limits_are_per_application_and_say_what_is_reached)
 	struct sp_error error = {.text = ""};
 	uint32_t id;
 
-	srv_prepare();
 	srv_config.users = 1;
 	srv_config.user[0] = (struct sp_user_limits){
 		.everyone = true, .limits = {.memory = 1 << 20, .contexts = 2, .qps = 100, .messages = 4}};
@@ -103,16 +102,14 @@ TEST(limits_are_per_application_and_say_what_is_reached)
 	sp_dev_close(dev[0]);
 	sp_dev_close(dev[1]);
 	srv_wait_alone();
-	srv_stop();
 }
 
-TEST(regions_are_limited_and_given_back)
+RULE(regions_are_limited_and_given_back)
 {
 	static struct sp_mr *mr[SP_REGIONS + 1];
 	struct sp_dev *dev[2];
 	unsigned n = 0, fds;
 
-	srv_begin();
 	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev[0]), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev[1]), 0);
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev[1], 1, &mr[0]), 0);
@@ -129,21 +126,18 @@ TEST(regions_are_limited_and_given_back)
 	sp_dev_close(dev[0]);
 	sp_dev_close(dev[1]);
 	srv_wait_alone();
-	srv_stop();
 }
 
-TEST(only_so_many_applications_fit_and_observers_beside_them)
+RULE_AFTER_SRV_PREPARE(only_so_many_applications_fit_and_observers_beside_them)
 {
 	struct sp_dev *dev[3];
-	int fd;
 
-	srv_prepare();
 	srv_config.applications = 2;
 	srv_start();
 	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev[0]), 0);
 	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev[1]), 0);
 	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev[2]), -EUSERS);
-	fd = raw_connect();
+	int fd = raw_connect();
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_REPORT, 0, NULL, 0), 0);
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_HELLO, 0, NULL, 0), -EUSERS);
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_REPORT, 0, NULL, 0), 0);
@@ -154,16 +148,14 @@ TEST(only_so_many_applications_fit_and_observers_beside_them)
 	sp_dev_close(dev[2]);
 	sp_dev_close(dev[1]);
 	srv_wait_alone();
-	srv_stop();
 }
 
-TEST(who_leaves_has_nothing_there_and_asks_nothing_more)
+RULE(who_leaves_has_nothing_there_and_asks_nothing_more)
 {
 	struct sp_dev *dev, *embedded;
 	struct sp_mr *mr;
 	uint32_t id;
 
-	srv_begin();
 	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev, 4096, &mr), 0);
 	CU_ASSERT_EQUAL(sp_context_open(dev, "c", "sdr", one_qp, 2, &id, NULL), 0);
@@ -177,7 +169,6 @@ TEST(who_leaves_has_nothing_there_and_asks_nothing_more)
 	CU_ASSERT_EQUAL(sp_mr_alloc(embedded, 4096, &mr), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
 	sp_dev_close(embedded);
-	srv_stop();
 }
 
 /* Programs of that user that find a place, which they keep. */
@@ -197,7 +188,6 @@ TEST(no_user_takes_the_places_of_others)
 {
 	for (unsigned what = 0; what < 2; what++) {
 		int status = -1;
-		pid_t pid;
 
 		srv_prepare();
 		srv_config.mode = 0666;
@@ -212,7 +202,7 @@ TEST(no_user_takes_the_places_of_others)
 			srv_stop();
 			return;
 		}
-		pid = fork();
+		pid_t pid = fork();
 		if (!pid) {
 			const unsigned one = places_for(65534), two = places_for(65533), root = places_for(0);
 
@@ -282,14 +272,13 @@ TEST(every_call_says_so_when_the_nic_has_gone)
 	}
 }
 
-TEST(an_application_that_dies_takes_its_contexts_with_it_and_nothing_else)
+RULE(an_application_that_dies_takes_its_contexts_with_it_and_nothing_else)
 {
 	struct sp_dev *dev;
 	uint32_t id, mine;
 	int ready[2], status;
 	char byte;
 
-	srv_begin();
 	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 	CU_ASSERT_EQUAL(sp_context_open(dev, "mine", "reflect", &(struct sp_setting){"filter", "udp"}, 1, &mine, NULL),
 			0);
@@ -326,21 +315,17 @@ TEST(an_application_that_dies_takes_its_contexts_with_it_and_nothing_else)
 	CU_ASSERT_EQUAL(sp_context_close(dev, mine), 0);
 	sp_dev_close(dev);
 	srv_wait_alone();
-	srv_stop();
 }
 
-TEST(one_path_belongs_to_one_nic_and_what_a_dead_one_left_is_taken)
+RULE_AFTER_SRV_PREPARE(one_path_belongs_to_one_nic_and_what_a_dead_one_left_is_taken)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	struct sp_server *second = NULL;
 	struct sp_error error;
 	struct sp_dev *dev;
 	char pid[24];
-	int fd;
 
-	/* A socket that nobody listens at. */
-	srv_prepare();
-	fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 	strcpy(at.sun_path, srv_path);
 	CU_ASSERT_EQUAL(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	close(fd);
@@ -371,7 +356,6 @@ TEST(one_path_belongs_to_one_nic_and_what_a_dead_one_left_is_taken)
 	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev), -ECONNREFUSED);
 	unlink(srv_path);
 	CU_ASSERT_EQUAL_FATAL(sp_server_start(srv_nic, &srv_config, &error, &srv_server), 0);
-	srv_stop();
 }
 
 /* In a process of user 65534. */
@@ -413,13 +397,11 @@ static int try_handlers(void)
 		       : -raw(fd, SP_ATTACH_REPORT, SP_REPORT_HANDLERS, NULL, 0);
 }
 
-TEST(users_may_what_mode_and_limits_say)
+RULE_AFTER_SRV_PREPARE(users_may_what_mode_and_limits_say)
 {
 	struct sp_capture_request request = {.flags = 0};
 	struct stat st;
-	int fd;
 
-	srv_prepare();
 	srv_config.users = 2;
 	srv_config.user[0] = (struct sp_user_limits){.uid = getuid(), .refused = true};
 	srv_config.user[1] = (struct sp_user_limits){.everyone = true};
@@ -427,7 +409,7 @@ TEST(users_may_what_mode_and_limits_say)
 	CU_ASSERT_EQUAL(stat(srv_path, &st), 0);
 	CU_ASSERT_EQUAL(st.st_mode & 0777, 0600);
 	CU_ASSERT_EQUAL(try_attach(), EACCES); /* the first that fits counts */
-	fd = raw_connect();
+	int fd = raw_connect();
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_HELLO, 0, NULL, 0), -EACCES);
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_REPORT, 0, NULL, 0), 0);
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_CAPTURE, 0, &request, sizeof(request)), 0);
@@ -444,10 +426,9 @@ TEST(users_may_what_mode_and_limits_say)
 	} else {
 		printf("# not root: other users are not tried\n");
 	}
-	srv_stop();
 }
 
-TEST(a_sleeper_wakes_for_an_event_and_for_nothing_of_others)
+RULE(a_sleeper_wakes_for_an_event_and_for_nothing_of_others)
 {
 	struct sp_command query = {.op = SP_CMD_QUERY, .flags = SP_CMD_REPLY, .cookie = 9};
 	struct sp_dev *dev, *other;
@@ -455,7 +436,6 @@ TEST(a_sleeper_wakes_for_an_event_and_for_nothing_of_others)
 	uint32_t id;
 	unsigned got = 0;
 
-	srv_begin();
 	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &other), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "sdr", one_qp, 2, &id, NULL), 0);
@@ -480,5 +460,4 @@ TEST(a_sleeper_wakes_for_an_event_and_for_nothing_of_others)
 	sp_dev_close(other);
 	sp_dev_close(dev);
 	srv_wait_alone();
-	srv_stop();
 }

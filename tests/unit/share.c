@@ -20,20 +20,18 @@ static double part(const struct tenant *t)
 	return (double)t->had / (double)all;
 }
 
+#define RULE(rule) TEST_BETWEEN(tenants_begin, tenants_end, rule)
+
 /* ---- shares ---- */
 
-TEST(equal_weights_get_equal_time_whatever_their_packets_cost)
+RULE(equal_weights_get_equal_time_whatever_their_packets_cost)
 {
-	struct tenant *cheap, *dear;
-
-	tenants_begin();
-	cheap = tenant_add(1, 1, 0.5);
-	dear = tenant_add(1, 100, 50);
+	struct tenant *cheap = tenant_add(1, 1, 0.5);
+	struct tenant *dear = tenant_add(1, 100, 50);
 	tenants_enter();
 	tenants_run(300000);
 	CU_ASSERT_DOUBLE_EQUAL(part(cheap), 0.5, 0.01);
 	CU_ASSERT_DOUBLE_EQUAL(part(dear), 0.5, 0.01);
-	tenants_end();
 }
 
 TEST(time_goes_by_weight)
@@ -57,12 +55,9 @@ TEST(time_goes_by_weight)
 	}
 }
 
-TEST(one_that_wants_less_gets_what_it_wants_and_the_others_the_rest)
+RULE(one_that_wants_less_gets_what_it_wants_and_the_others_the_rest)
 {
-	struct tenant *modest;
-
-	tenants_begin();
-	modest = tenant_add(1, 10, 100); /* a tenth, a third is due to it */
+	struct tenant *modest = tenant_add(1, 10, 100); /* a tenth, a third is due to it */
 	tenant_add(1, 30, 20);
 	tenant_add(1, 80, 60);
 	tenants_enter();
@@ -71,45 +66,34 @@ TEST(one_that_wants_less_gets_what_it_wants_and_the_others_the_rest)
 	CU_ASSERT(modest->done + 3 >= modest->came);
 	CU_ASSERT_DOUBLE_EQUAL(part(modest + 1), 0.45, 0.01);
 	CU_ASSERT_DOUBLE_EQUAL(part(modest + 2), 0.45, 0.01);
-	tenants_end();
 }
 
-TEST(the_worker_rests_only_when_nothing_waits)
+RULE(the_worker_rests_only_when_nothing_waits)
 {
-	struct tenant *dear;
-	uint64_t before, began;
-
-	tenants_begin();
-	dear = tenant_add(1, 50, 20);
+	struct tenant *dear = tenant_add(1, 50, 20);
 	tenant_add(1, 1, 900000); /* is there, and wants next to nothing */
 	tenants_enter();
 	tenants_run(50000);
-	before = dear->had;
-	began = tenancy.ticks;
+	uint64_t before = dear->had;
+	uint64_t began = tenancy.ticks;
 	tenants_run(100000);
 	CU_ASSERT((double)(dear->had - before) > 0.99 * (double)(tenancy.ticks - began));
 	CU_ASSERT(sp_share_packets(tenants_worker()) > 0);
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), tenants_worker()->now);
-	tenants_end();
 }
 
-TEST(who_wanted_nothing_has_saved_up_nothing)
+RULE(who_wanted_nothing_has_saved_up_nothing)
 {
-	struct tenant *late, *first;
-	uint64_t before, began;
-
-	tenants_begin();
-	first = tenant_add(1, 10, 5);
+	struct tenant *first = tenant_add(1, 10, 5);
 	tenant_add(1, 10, 5);
-	late = tenant_add(1, 10, 5);
+	struct tenant *late = tenant_add(1, 10, 5);
 	late->from = 200000 * tenancy.us;
 	tenants_enter();
 	tenants_run(200000);
-	before = first->had;
-	began = tenancy.ticks;
+	uint64_t before = first->had;
+	uint64_t began = tenancy.ticks;
 	tenants_run(3000);
 	CU_ASSERT_DOUBLE_EQUAL((double)(first->had - before) / (double)(tenancy.ticks - began), 1 / 3.0, 0.03);
-	tenants_end();
 }
 
 /* ---- latency ---- */
@@ -117,18 +101,15 @@ TEST(who_wanted_nothing_has_saved_up_nothing)
 /* Of a light tenant, every packet's, beside so many heavy ones. */
 static double light_beside(unsigned heavy, double cost, bool share, double *p99)
 {
-	struct tenant *light;
-	double most;
-
 	tenants_begin();
-	light = tenant_add(1, 1, 97);
+	struct tenant *light = tenant_add(1, 1, 97);
 	for (unsigned i = 0; i < heavy; i++)
 		tenant_add(1, cost, cost / 2 + i)->from = 1000 * tenancy.us; /* then the light one is known as such */
 	tenants_enter();
 	if (!share)
 		sp_share_destroy(dut.nic);
 	tenants_run(heavy ? 400000 : 100000);
-	most = tenant_quantile(light, 1);
+	double most = tenant_quantile(light, 1);
 	*p99 = tenant_quantile(light, 0.99);
 	if (share)
 		CU_ASSERT(light->done + 3 >= light->came);
@@ -160,29 +141,22 @@ TEST(however_many_heavy_ones_there_are)
 	CU_ASSERT(light_beside(20, 6, true, &p99) <= BOUND(6));
 }
 
-TEST(one_that_is_not_known_yet_is_tried_with_a_packet)
+RULE(one_that_is_not_known_yet_is_tried_with_a_packet)
 {
-	struct tenant *light, *heavy;
-
-	tenants_begin();
-	light = tenant_add(1, 1, 31);
-	heavy = tenant_add(1, 500, 200);
+	struct tenant *light = tenant_add(1, 1, 31);
+	struct tenant *heavy = tenant_add(1, 500, 200);
 	heavy->burst = 32;
 	heavy->from = 5000 * tenancy.us;
 	tenants_enter();
 	tenants_run(10000);
 	CU_ASSERT(heavy->done > 0);
 	CU_ASSERT(tenant_quantile(light, 1) <= BOUND(500));
-	tenants_end();
 }
 
-TEST(one_that_becomes_dear_is_found_out_and_pays)
+RULE(one_that_becomes_dear_is_found_out_and_pays)
 {
-	struct tenant *light, *heavy;
-
-	tenants_begin();
-	light = tenant_add(1, 2, 3);
-	heavy = tenant_add(1, 1, 20);
+	struct tenant *light = tenant_add(1, 2, 3);
+	struct tenant *heavy = tenant_add(1, 1, 20);
 	heavy->burst = 4;
 	tenants_enter();
 	tenants_run(20000);
@@ -191,69 +165,53 @@ TEST(one_that_becomes_dear_is_found_out_and_pays)
 	light->had = heavy->had = 0;
 	tenants_run(300000);
 	CU_ASSERT_DOUBLE_EQUAL(part(light), 0.5, 0.02);
-	tenants_end();
 }
 
 /* ---- what is not packets ---- */
 
-TEST(slices_of_work_are_charged)
+RULE(slices_of_work_are_charged)
 {
-	struct tenant *worker, *other;
-
-	tenants_begin();
-	worker = tenant_add(1, 10, 5);
+	struct tenant *worker = tenant_add(1, 10, 5);
 	worker->slices = 20;
 	worker->slice = 10 * tenancy.us;
-	other = tenant_add(1, 10, 5);
+	struct tenant *other = tenant_add(1, 10, 5);
 	tenants_enter();
 	tenants_run(300000);
 	CU_ASSERT(worker->sliced > 1000);
 	CU_ASSERT_DOUBLE_EQUAL(part(worker), 0.5, 0.02);
 	CU_ASSERT_DOUBLE_EQUAL(part(other), 0.5, 0.02);
-	tenants_end();
 }
 
-TEST(work_is_shared_whoever_has_more_of_it_or_longer_slices)
+RULE(work_is_shared_whoever_has_more_of_it_or_longer_slices)
 {
-	struct tenant *many, *few;
-
-	tenants_begin();
-	many = tenant_add(1, 1, 0);
+	struct tenant *many = tenant_add(1, 1, 0);
 	many->slices = 200;
 	many->slice = 10 * tenancy.us;
-	few = tenant_add(3, 1, 0);
+	struct tenant *few = tenant_add(3, 1, 0);
 	few->slices = 1;
 	few->slice = 30 * tenancy.us;
 	tenants_enter();
 	tenants_run(100000);
 	CU_ASSERT_DOUBLE_EQUAL(part(many), 0.25, 0.01);
 	CU_ASSERT_DOUBLE_EQUAL(part(few), 0.75, 0.01);
-	tenants_end();
 }
 
-TEST(calls_of_issue_are_charged)
+RULE(calls_of_issue_are_charged)
 {
-	struct tenant *sender, *other;
-
-	tenants_begin();
-	sender = tenant_add(1, 10, 0);
+	struct tenant *sender = tenant_add(1, 10, 0);
 	sender->issue = 200 * tenancy.us;
-	other = tenant_add(1, 10, 5);
+	struct tenant *other = tenant_add(1, 10, 5);
 	tenant_add(1, 10, 5);
 	tenants_enter();
 	tenants_run(300000);
 	CU_ASSERT(sender->issued > 100);
 	CU_ASSERT_DOUBLE_EQUAL(part(sender), 1 / 3.0, 0.02);
 	CU_ASSERT_DOUBLE_EQUAL(part(other), 1 / 3.0, 0.02);
-	tenants_end();
 }
 
-TEST(a_poll_does_not_make_all_calls_of_issue)
+RULE(a_poll_does_not_make_all_calls_of_issue)
 {
-	struct tenant *light;
-
-	tenants_begin();
-	light = tenant_add(1, 1, 97);
+	struct tenant *light = tenant_add(1, 1, 97);
 	for (unsigned i = 0; i < 8; i++)
 		tenant_add(1, 10, 0)->issue = 100 * tenancy.us;
 	tenants_enter();
@@ -261,7 +219,6 @@ TEST(a_poll_does_not_make_all_calls_of_issue)
 	CU_ASSERT(tenant_quantile(light, 1) <= BOUND(100));
 	for (unsigned i = 1; i < tenancy.tenants; i++) /* and they take turns */
 		CU_ASSERT(tenancy.tenant[i].issued + 2 >= tenancy.tenant[1].issued);
-	tenants_end();
 }
 
 /* ---- the backlog ---- */
@@ -273,14 +230,11 @@ static void count_wrong(void)
 	wrong += tenants_lost();
 }
 
-TEST(the_backlog_is_bounded_and_has_always_room_for_another_one)
+RULE(the_backlog_is_bounded_and_has_always_room_for_another_one)
 {
-	struct tenant *last;
-
-	tenants_begin();
 	for (unsigned i = 0; i < 12; i++)
 		tenant_add(1, 100, 5);
-	last = tenant_add(1, 15, 5000);
+	struct tenant *last = tenant_add(1, 15, 5000);
 	last->burst = 20; /* more than its part at once, but little on the whole */
 	last->from = 100000 * tenancy.us;
 	tenants_enter();
@@ -293,16 +247,13 @@ TEST(the_backlog_is_bounded_and_has_always_room_for_another_one)
 	CU_ASSERT(last->done > 100);
 	CU_ASSERT_EQUAL(tenant_view(last)->backlog_full, 0);
 	tenants_settle();
-	tenants_end();
 }
 
-TEST(one_context_has_no_more_than_its_part_of_the_backlog)
+RULE(one_context_has_no_more_than_its_part_of_the_backlog)
 {
 	unsigned most = 0;
-	struct tenant *dear;
 
-	tenants_begin();
-	dear = tenant_add(1, 100, 5);
+	struct tenant *dear = tenant_add(1, 100, 5);
 	tenant_add(1, 1, 97);
 	tenants_enter();
 	for (unsigned i = 0; i < 2000; i++) {
@@ -311,22 +262,17 @@ TEST(one_context_has_no_more_than_its_part_of_the_backlog)
 			most = tenant_view(dear)->portion.packets;
 	}
 	CU_ASSERT(most >= SP_BACKLOG_CONTEXT - 1 && most <= SP_BACKLOG_CONTEXT); /* a poll ends with one served */
-	tenants_end();
 }
 
-TEST(what_finds_no_room_is_dropped_by_name_and_is_its_contexts)
+RULE(what_finds_no_room_is_dropped_by_name_and_is_its_contexts)
 {
-	struct tenant *dear, *dearer, *light;
-	uint64_t full;
-
-	tenants_begin();
-	dear = tenant_add(1, 100, 5);
-	dearer = tenant_add(1, 200, 5);
-	light = tenant_add(1, 1, 97);
+	struct tenant *dear = tenant_add(1, 100, 5);
+	struct tenant *dearer = tenant_add(1, 200, 5);
+	struct tenant *light = tenant_add(1, 1, 97);
 	tenants_enter();
 	tenants_run(100000);
 	tenants_settle();
-	full = sp_nic_dropped(dut.nic, "backlog-full");
+	uint64_t full = sp_nic_dropped(dut.nic, "backlog-full");
 	CU_ASSERT(tenant_view(dear)->backlog_full > 1000);
 	CU_ASSERT(tenant_view(dearer)->backlog_full > 1000);
 	CU_ASSERT_EQUAL(tenant_view(dear)->backlog_full, tenant_view(dear)->dropped);
@@ -334,22 +280,18 @@ TEST(what_finds_no_room_is_dropped_by_name_and_is_its_contexts)
 	CU_ASSERT_EQUAL(full, tenant_view(dear)->backlog_full + tenant_view(dearer)->backlog_full);
 	CU_ASSERT_EQUAL(dear->came, dear->done + tenant_view(dear)->backlog_full);
 	CU_ASSERT_EQUAL(light->came, light->done);
-	tenants_end();
 }
 
-TEST(a_context_that_goes_takes_what_waits_for_it)
+RULE(a_context_that_goes_takes_what_waits_for_it)
 {
-	struct tenant *dear, *light;
 	struct sp_nic_totals t;
-	uint64_t waited;
 
-	tenants_begin();
-	dear = tenant_add(1, 100, 5);
-	light = tenant_add(1, 1, 97);
+	struct tenant *dear = tenant_add(1, 100, 5);
+	struct tenant *light = tenant_add(1, 1, 97);
 	tenant_add(1, 80, 50);
 	tenants_enter();
 	tenants_run(20000);
-	waited = tenant_view(dear)->portion.packets;
+	uint64_t waited = tenant_view(dear)->portion.packets;
 	CU_ASSERT(waited > 100);
 	dear->every = 0;
 	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, dear->id), 0);
@@ -361,7 +303,6 @@ TEST(a_context_that_goes_takes_what_waits_for_it)
 	CU_ASSERT(t.parked > 0);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, tenancy.tenant[2].id), 0);
 	tenancy.tenant[2].every = 0;
-	tenants_end();
 }
 
 TEST(a_nic_that_ends_lets_go_of_what_waits)
@@ -377,42 +318,34 @@ TEST(a_nic_that_ends_lets_go_of_what_waits)
 
 /* ---- where it does not apply ---- */
 
-TEST(a_context_without_others_leaves_what_it_cannot_do_at_the_port)
+RULE(a_context_without_others_leaves_what_it_cannot_do_at_the_port)
 {
-	struct tenant *dear;
-
-	tenants_begin();
-	dear = tenant_add(1, 100, 5);
+	struct tenant *dear = tenant_add(1, 100, 5);
 	tenants_enter();
 	tenants_run(100000);
 	CU_ASSERT_EQUAL(tenancy.backlog_most, 0);
 	CU_ASSERT_EQUAL(tenant_view(dear)->dropped, 0);
 	CU_ASSERT(dear->missed > 1000);
-	tenants_end();
 }
 
-TEST(while_there_is_time_for_all_nothing_waits)
+RULE(while_there_is_time_for_all_nothing_waits)
 {
-	tenants_begin();
 	tenant_add(1, 1, 10);
 	tenant_add(1, 2, 15);
 	tenant_add(1, 5, 40);
 	tenants_enter();
 	tenants_run(100000);
 	CU_ASSERT_EQUAL(tenancy.backlog_most, 0);
-	tenants_end();
 }
 
-TEST(without_a_clock_nobody_waits)
+RULE(without_a_clock_nobody_waits)
 {
-	tenants_begin();
 	tenant_add(1, 100, 5);
 	tenant_add(1, 1, 97);
 	dut.config.cycles = NULL;
 	tenants_enter();
 	CU_ASSERT_PTR_NULL(tenants_worker()->share);
 	tenants_run(20000);
-	tenants_end();
 }
 
 /* ---- whoever looks on ---- */

@@ -211,13 +211,11 @@ static void hold_back(struct sp_view *v)
 TEST(what_waits_for_both_copies_stays_in_order)
 {
 	for (unsigned forced = 0; forced < 2; forced++) {
-		struct sp_context *old, *new;
-
 		start("hashed");
 		struct sp_qp *qp = (struct sp_qp *)(uintptr_t)sp_qp_table_find(dut.nic->qps, 5);
 		json_decref(live_reload(&dut, NULL, forced ? SP_MS : 0));
-		new = newest();
-		old = new->older;
+		struct sp_context *new = newest();
+		struct sp_context *old = new->older;
 		CU_ASSERT_PTR_NOT_NULL_FATAL(old);
 		hold_back(new->view[0]);
 		for (unsigned i = 0; i < 4; i++)

@@ -56,28 +56,24 @@ static int reopened(int fd)
 
 TEST(shared_memory_cannot_be_shrunk_grown_or_sealed)
 {
-	struct sp_device *d;
 	struct sp_shared *s[4];
 	struct sp_mr *mr;
-	uint32_t id;
 
 	dut_start(&dut, 1);
-	d = remote_attach(0, 0, 0, 0);
-	id = remote_opened(d, "qp=16;area=10000");
+	struct sp_device *d = remote_attach(0, 0, 0, 0);
+	uint32_t id = remote_opened(d, "qp=16;area=10000");
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 9000, &mr), 0);
 	s[0] = &d->queues;
 	s[1] = sp_device_events(d, id);
 	s[2] = sp_device_area(d, id);
 	s[3] = sp_device_region(d, mr->id);
 	for (unsigned i = 0; i < 4; i++) {
-		int again;
-
 		CU_ASSERT_PTR_NOT_NULL_FATAL(s[i]);
 		CU_ASSERT_FATAL(s[i]->fd >= 0);
 		CU_ASSERT_EQUAL((size_t)lseek(s[i]->fd, 0, SEEK_END), s[i]->bytes);
 		CU_ASSERT_EQUAL(s[i]->bytes % 4096, 0);
 		refuses_another_size_and_more_seals(s[i]->fd, s[i]->bytes);
-		again = reopened(s[i]->fd);
+		int again = reopened(s[i]->fd);
 		CU_ASSERT_FATAL(again >= 0);
 		refuses_another_size_and_more_seals(again, s[i]->bytes);
 		close(again);
@@ -88,23 +84,19 @@ TEST(shared_memory_cannot_be_shrunk_grown_or_sealed)
 
 TEST(an_area_can_only_be_read_by_the_application)
 {
-	struct sp_device *d;
-	struct sp_shared *s;
 	struct stat st;
-	uint64_t *seen;
-	uint32_t id;
 
 	dut_start(&dut, 1);
-	d = remote_attach(0, 0, 0, 0);
-	id = remote_opened(d, "qp=16;area=10000");
-	s = sp_device_area(d, id);
+	struct sp_device *d = remote_attach(0, 0, 0, 0);
+	uint32_t id = remote_opened(d, "qp=16;area=10000");
+	struct sp_shared *s = sp_device_area(d, id);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 	CU_ASSERT_PTR_EQUAL(mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0), MAP_FAILED);
 	CU_ASSERT_EQUAL(errno, EACCES);
 	CU_ASSERT(pwrite(s->fd, "x", 1, 0) < 0 && errno == EBADF);
 	CU_ASSERT(fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) < 0 && errno == EBADF);
 	CU_ASSERT(!fstat(s->fd, &st) && !(st.st_mode & 0377)); /* nor can other users open it anew */
-	seen = mapped(s, PROT_READ);
+	uint64_t *seen = mapped(s, PROT_READ);
 	CU_ASSERT(mprotect(seen, s->bytes, PROT_READ | PROT_WRITE) < 0);
 	CU_ASSERT_EQUAL(remote_call(d, id, CMD_STORE, 0x1234567890), 0); /* the NIC itself still writes */
 	CU_ASSERT_EQUAL(seen[1], 0x1234567890);
@@ -116,17 +108,15 @@ TEST(an_area_can_only_be_read_by_the_application)
 TEST(a_region_is_the_same_memory_on_both_sides_also_with_holes)
 {
 	struct sp_command cmd = {.op = CMD_WRITE, .arg = {[1] = 8000, [2] = 4711}};
-	struct sp_device *d;
 	struct sp_event e;
 	struct sp_mr *mr;
-	uint8_t *mine;
 	uint64_t word;
 
 	dut_start(&dut, 1);
-	d = remote_attach(0, 0, 0, 0);
+	struct sp_device *d = remote_attach(0, 0, 0, 0);
 	cmd.context = remote_opened(d, "qp=16");
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 16384, &mr), 0);
-	mine = mapped(sp_device_region(d, mr->id), PROT_READ | PROT_WRITE);
+	uint8_t *mine = mapped(sp_device_region(d, mr->id), PROT_READ | PROT_WRITE);
 	sp_shared_close(sp_device_region(d, mr->id)); /* mapped on both sides: the descriptor has done its work */
 	for (unsigned i = 0; i < 16384; i++)
 		CU_ASSERT_FATAL(!mine[i]);
@@ -153,20 +143,17 @@ TEST(a_region_is_the_same_memory_on_both_sides_also_with_holes)
 
 TEST(rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody)
 {
-	struct sp_device *bad, *good;
-	struct sp_ring_shared *ring;
-	uint32_t mine, other, nics;
 	uint64_t seed = 7;
 	void *queues;
 
 	dut_start(&dut, 1);
-	nics = dut_context(&dut, "nics", "greedy", "qp=10");
-	bad = remote_attach(0, 0, 0, 0);
-	good = remote_attach(0, 0, 0, 0);
-	mine = remote_opened(bad, "qp=16;area=4096");
-	other = remote_opened(good, "qp=17;area=4096");
+	uint32_t nics = dut_context(&dut, "nics", "greedy", "qp=10");
+	struct sp_device *bad = remote_attach(0, 0, 0, 0);
+	struct sp_device *good = remote_attach(0, 0, 0, 0);
+	uint32_t mine = remote_opened(bad, "qp=16;area=4096");
+	uint32_t other = remote_opened(good, "qp=17;area=4096");
 	queues = mapped(&bad->queues, PROT_READ | PROT_WRITE);
-	ring = command_ring(queues);
+	struct sp_ring_shared *ring = command_ring(queues);
 	for (unsigned round = 1; round <= 3000; round++) {
 		struct sp_command fine = {.op = CMD_NOTE, .context = other, .arg = {round}};
 
@@ -203,24 +190,20 @@ TEST(rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody)
 
 TEST(lies_about_events_cost_the_liar_his_own)
 {
-	struct sp_device *bad, *good;
-	struct sp_attach_events *events;
-	struct sp_ring_shared *ring;
-	uint32_t mine, other;
 	uint64_t seed = 3;
 	struct sp_event e;
 	unsigned n = 0;
 
 	dut_start(&dut, 1);
-	bad = remote_attach(0, 0, 0, 0);
-	good = remote_attach(0, 0, 0, 0);
-	mine = remote_opened(bad, "qp=16");
-	other = remote_opened(good, "qp=17");
-	events = mapped(sp_device_events(bad, mine), PROT_READ | PROT_WRITE);
+	struct sp_device *bad = remote_attach(0, 0, 0, 0);
+	struct sp_device *good = remote_attach(0, 0, 0, 0);
+	uint32_t mine = remote_opened(bad, "qp=16");
+	uint32_t other = remote_opened(good, "qp=17");
+	struct sp_attach_events *events = mapped(sp_device_events(bad, mine), PROT_READ | PROT_WRITE);
 	CU_ASSERT_EQUAL(events->magic, SP_ATTACH_MAGIC);
 	CU_ASSERT_EQUAL(events->workers, 1);
 	CU_ASSERT_EQUAL(events->entries, SP_EVENTS);
-	ring = event_ring(events);
+	struct sp_ring_shared *ring = event_ring(events);
 	for (unsigned round = 0; round < 1000; round++) {
 		const uint32_t lie = (uint32_t)dut_random(&seed);
 
@@ -261,16 +244,14 @@ static void *flipper(void *arg)
 
 TEST(an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read)
 {
-	struct sp_device *bad, *good;
-	uint32_t mine, other;
 	pthread_t thread;
 	void *queues;
 
 	dut_start(&dut, 1);
-	bad = remote_attach(0, 0, 0, 0);
-	good = remote_attach(0, 0, 0, 0);
-	mine = remote_opened(bad, "qp=16");
-	other = remote_opened(good, "qp=17");
+	struct sp_device *bad = remote_attach(0, 0, 0, 0);
+	struct sp_device *good = remote_attach(0, 0, 0, 0);
+	uint32_t mine = remote_opened(bad, "qp=16");
+	uint32_t other = remote_opened(good, "qp=17");
 	queues = mapped(&bad->queues, PROT_READ | PROT_WRITE);
 	flipping = command_ring(queues);
 	flip[0] = (struct sp_command){.op = CMD_NOTE, .context = mine, .arg = {1}};
@@ -301,19 +282,15 @@ TEST(an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read)
 
 TEST(a_context_that_the_nic_ends_says_so_in_its_events)
 {
-	struct sp_attach_events *events;
-	struct sp_device *d;
 	struct sp_event e;
-	uint64_t all;
 	size_t bytes;
-	uint32_t id;
 
 	dut_start(&dut, 1);
-	d = remote_attach(0, 0, 0, 0);
-	all = dut.nic->memory_used;
-	id = remote_opened(d, "qp=16;area=4096");
+	struct sp_device *d = remote_attach(0, 0, 0, 0);
+	uint64_t all = dut.nic->memory_used;
+	uint32_t id = remote_opened(d, "qp=16;area=4096");
 	CU_ASSERT_EQUAL(sp_device_home(d, id), 0);
-	events = mapped(sp_device_events(d, id), PROT_READ | PROT_WRITE);
+	struct sp_attach_events *events = mapped(sp_device_events(d, id), PROT_READ | PROT_WRITE);
 	bytes = sp_device_events(d, id)->bytes;
 	CU_ASSERT_EQUAL(events->closed, 0);
 	CU_ASSERT_EQUAL(remote_call(d, id, CMD_EVENTS, 3), 0);

@@ -64,10 +64,9 @@ static void feed(uint16_t queue, uint32_t qp, unsigned n, uint32_t verdict)
 static json_t *report(bool handlers, const char *context)
 {
 	char *text = NULL;
-	json_t *tree;
 
 	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(dut.nic, handlers, context, &text), 0);
-	tree = json_loads(text, 0, NULL);
+	json_t *tree = json_loads(text, 0, NULL);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(tree);
 	free(text);
 	return tree;
@@ -94,11 +93,9 @@ static json_int_t context_at(const json_t *tree, const char *context, const char
 TEST(sums_are_those_of_all_workers)
 {
 	struct sp_nic_totals t;
-	json_t *r;
-	uint32_t a;
 
 	start(2);
-	a = dut_context(&dut, "a", "loud", "qp=16");
+	uint32_t a = dut_context(&dut, "a", "loud", "qp=16");
 	dut_context(&dut, "b", "loud", "qp=17");
 	feed(0, 16, 40, SP_DONE);
 	feed(1, 16, 7, SP_DONE);
@@ -122,7 +119,7 @@ TEST(sums_are_those_of_all_workers)
 	CU_ASSERT_EQUAL(sp_nic_context_counter(dut.nic, a, "probe-one"), 5);
 	CU_ASSERT_EQUAL(sp_nic_context_counter(dut.nic, a, "no-such-counter"), 0);
 	CU_ASSERT_EQUAL(sp_nic_context_counter(dut.nic, a + 100, "packets"), 0);
-	r = report(false, NULL);
+	json_t *r = report(false, NULL);
 	CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(r, "name")), "bench");
 	CU_ASSERT_EQUAL(at(r, "packets"), 107);
 	CU_ASSERT_EQUAL(at(r, "taken"), 97);
@@ -152,11 +149,9 @@ TEST(sums_are_those_of_all_workers)
 TEST(what_a_context_counted_stays_when_it_has_gone)
 {
 	struct sp_nic_totals t;
-	json_t *r;
-	uint32_t a;
 
 	start(2);
-	a = dut_context(&dut, "a", "loud", "qp=16");
+	uint32_t a = dut_context(&dut, "a", "loud", "qp=16");
 	for (unsigned i = 1; i <= 3; i++) {
 		feed(0, 16, 10, SP_DONE);
 		feed(1, 16, 4, SP_DROP(0));
@@ -169,7 +164,7 @@ TEST(what_a_context_counted_stays_when_it_has_gone)
 		CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "probe-zero"), 4 * i);
 		a = dut_context(&dut, "a", "loud", "qp=16");
 	}
-	r = report(false, NULL);
+	json_t *r = report(false, NULL);
 	CU_ASSERT_EQUAL(at(r, "drops/probe-zero"), 12);
 	CU_ASSERT_EQUAL(at(r, "taken"), 30);
 	CU_ASSERT_EQUAL(context_at(r, "a", "packets"), 0); /* another one of that name */
@@ -181,7 +176,6 @@ TEST(what_a_context_counted_stays_when_it_has_gone)
 TEST(many_contexts_are_all_counted)
 {
 	enum { MANY = 3 * SP_MAX_RULES + 7 };
-	json_t *r;
 	char name[20], setting[20];
 
 	start(2);
@@ -192,7 +186,7 @@ TEST(many_contexts_are_all_counted)
 		feed(i % 2, 100 + i, 1 + i % 5, SP_DONE);
 	}
 	dut_settle(&dut, 1);
-	r = report(false, NULL);
+	json_t *r = report(false, NULL);
 	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), MANY);
 	for (unsigned i = 0; i < MANY; i++) {
 		snprintf(name, sizeof(name), "c%u", i);
@@ -205,15 +199,13 @@ TEST(many_contexts_are_all_counted)
 
 TEST(a_companion_is_reported_within_its_context)
 {
-	json_t *r;
-
 	start(2);
 	dut_context(&dut, "a", "hashed", "qp=16;companion=loud");
 	dut_context(&dut, "b", "hashed", "qp=17");
 	feed(1, 16, 6, SP_DONE);
 	feed(0, 17, 2, SP_DONE);
 	dut_settle(&dut, 1);
-	r = report(true, NULL);
+	json_t *r = report(true, NULL);
 	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 2);
 	CU_ASSERT_EQUAL(context_at(r, "a", "packets"), 6);
 	CU_ASSERT_EQUAL(context_at(r, "a", "companion/counters/threes"), 18);
@@ -226,11 +218,9 @@ TEST(a_companion_is_reported_within_its_context)
 
 TEST(handlers_are_asked_only_when_they_shall_be)
 {
-	json_t *r;
-
 	start(1);
 	dut_context(&dut, "a", "loud", "qp=16");
-	r = report(false, NULL);
+	json_t *r = report(false, NULL);
 	CU_ASSERT_EQUAL(asked, 0);
 	CU_ASSERT_EQUAL(context_at(r, "a", "mine"), -1);
 	json_decref(r);
@@ -243,15 +233,13 @@ TEST(handlers_are_asked_only_when_they_shall_be)
 
 TEST(a_bad_report_of_a_handler_spoils_nothing_else)
 {
-	json_t *r;
-
 	start(1);
 	dut_context(&dut, "a", "loud", "qp=16");
 	dut_context(&dut, "b", "hashed", "qp=17");
 	reports_well = false; /* what it opens it does not close */
 	feed(0, 17, 3, SP_DONE);
 	dut_settle(&dut, 1);
-	r = report(true, NULL);
+	json_t *r = report(true, NULL);
 	CU_ASSERT_EQUAL(asked, 1);
 	CU_ASSERT_EQUAL(context_at(r, "a", "mine"), -1);
 	CU_ASSERT_EQUAL(context_at(r, "a", "packets"), 0);
@@ -263,12 +251,11 @@ TEST(a_bad_report_of_a_handler_spoils_nothing_else)
 TEST(one_context_alone_can_be_asked_for)
 {
 	char *text = NULL;
-	json_t *r;
 
 	start(1);
 	dut_context(&dut, "a", "loud", "qp=16");
 	dut_context(&dut, "b", "loud", "qp=17");
-	r = report(true, "b");
+	json_t *r = report(true, "b");
 	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 1);
 	CU_ASSERT_EQUAL(context_at(r, "b", "mine"), 7);
 	CU_ASSERT_EQUAL(asked, 1);
@@ -307,7 +294,6 @@ TEST(applications_contexts_are_told_apart_by_pid)
 	struct sp_error error;
 	char *text = NULL;
 	uint32_t id;
-	json_t *r;
 
 	start(2);
 	dut_context(&dut, "same", "loud", "qp=16");
@@ -317,7 +303,7 @@ TEST(applications_contexts_are_told_apart_by_pid)
 	feed(0, 20, 2, SP_DONE);
 	feed(1, 21, 3, SP_DONE);
 	dut_settle(&dut, 1);
-	r = report(false, NULL);
+	json_t *r = report(false, NULL);
 	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 3);
 	CU_ASSERT_EQUAL(context_at(r, "same", "packets"), 1);
 	CU_ASSERT_EQUAL(context_at(r, "same", "application/pid"), -1);
@@ -355,14 +341,12 @@ TEST(applications_contexts_are_told_apart_by_pid)
 
 TEST(applications_are_reported_with_what_they_have_and_may_have)
 {
-	struct sp_device *d;
 	struct sp_mr mr;
 	json_int_t before;
-	json_t *r;
 
 	start(1);
-	d = application(4711, 1000, "one", 20);
-	r = report(false, NULL);
+	struct sp_device *d = application(4711, 1000, "one", 20);
+	json_t *r = report(false, NULL);
 	CU_ASSERT_EQUAL(json_array_size(json_object_get(r, "applications")), 1); /* not the embedded one */
 	CU_ASSERT_EQUAL(at(r, "applications/0/pid"), 4711);
 	CU_ASSERT_EQUAL(at(r, "applications/0/uid"), 1000);
@@ -389,13 +373,12 @@ TEST(any_name_gives_a_report_that_can_be_read)
 {
 	static const char *const names[] = {"\xFF", "\xFE", "a\"b\\", "\033[2J", "x@4711", "x@4711#1", "x"};
 	struct sp_device *d[7];
-	json_t *r;
 
 	start(1);
 	dut_context(&dut, "x@4711", "loud", "qp=16");
 	for (unsigned i = 0; i < 7; i++)
 		d[i] = application(4711, 0, names[i], 20 + i);
-	r = report(false, NULL);
+	json_t *r = report(false, NULL);
 	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 8);
 	json_decref(r);
 	for (unsigned i = 0; i < 7; i++)
@@ -405,10 +388,8 @@ TEST(any_name_gives_a_report_that_can_be_read)
 
 TEST(telemetry_serves_one_nic_of_a_process)
 {
-	struct sp_nic *first;
-
 	start(1);
-	first = dut.nic;
+	struct sp_nic *first = dut.nic;
 	CU_ASSERT_EQUAL(sp_telemetry_serve(first), 0);
 	CU_ASSERT_EQUAL(sp_telemetry_serve(first), 0);
 	dut.config.port[0].ops_arg = &dut.exception;

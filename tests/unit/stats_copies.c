@@ -5,10 +5,9 @@
 static json_t *report(void)
 {
 	char *text = NULL;
-	json_t *tree;
 
 	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(dut.nic, false, NULL, &text), 0);
-	tree = json_loads(text, 0, NULL);
+	json_t *tree = json_loads(text, 0, NULL);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(tree);
 	free(text);
 	return tree;
@@ -57,8 +56,6 @@ static void run(uint64_t key, uint32_t verdict)
 
 TEST(copies_are_told_of_and_counted_once)
 {
-	json_t *r, *copies;
-
 	live_clear();
 	dut_start(&dut, 1);
 	live_load(&dut, "hashed");
@@ -76,8 +73,8 @@ TEST(copies_are_told_of_and_counted_once)
 	json_decref(live_reload(&dut, NULL, 0));
 	run(9, SP_END);
 	check(5, 3);
-	r = report();
-	copies = json_object_get(context(r), "copies");
+	json_t *r = report();
+	json_t *copies = json_object_get(context(r), "copies");
 	for (size_t i = 0; i < 3; i++) /* the newest first */
 		CU_ASSERT_EQUAL(live_number(json_array_get(copies, i), "copy"), 3 - i);
 	CU_ASSERT_EQUAL(live_number(json_array_get(copies, 0), "packets"), 1);

@@ -78,10 +78,9 @@ static void feed(uint16_t queue, uint32_t qp, sp_time at, uint64_t cost, uint32_
 static json_t *report(void)
 {
 	char *text = NULL;
-	json_t *tree;
 
 	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(dut.nic, false, NULL, &text), 0);
-	tree = json_loads(text, 0, NULL);
+	json_t *tree = json_loads(text, 0, NULL);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(tree);
 	free(text);
 	return tree;
@@ -135,7 +134,6 @@ static json_int_t bucket(const json_t *tree, const char *path, json_int_t most, 
 TEST(calls_are_reported_with_what_they_cost)
 {
 	json_int_t all;
-	json_t *r;
 
 	start(2, true);
 	/* with a budget each packet is a turn of its own */
@@ -147,7 +145,7 @@ TEST(calls_are_reported_with_what_they_cost)
 	feed(1, 16, 0, 300, SP_DONE, 0);
 	feed(1, 17, 0, 50, SP_DONE, 0);
 	dut_settle(&dut, 1);
-	r = report();
+	json_t *r = report();
 	CU_ASSERT_EQUAL(at(r, "contexts/a/cycles/packets"), 4);
 	CU_ASSERT_EQUAL(at(r, "contexts/a/cycles/turns"), 4);
 	CU_ASSERT_EQUAL(at(r, "contexts/a/cycles/total"), 2330);
@@ -186,13 +184,11 @@ TEST(calls_are_reported_with_what_they_cost)
 /* In virtual time nothing depends on how fast the machine is; so there is nothing to say of it. */
 TEST(what_is_not_measured_is_not_there)
 {
-	json_t *r;
-
 	start(1, false);
 	dut_context(&dut, "a", "costly", "qp=16");
 	feed(0, 16, 0, 10, SP_DONE, 0);
 	dut_settle(&dut, 1);
-	r = report();
+	json_t *r = report();
 	CU_ASSERT_EQUAL(at(r, "contexts/a/packets"), 1);
 	CU_ASSERT_PTR_NULL(find(r, "contexts/a/cycles"));
 	CU_ASSERT_PTR_NULL(find(r, "workers/0/cycles"));
@@ -205,7 +201,6 @@ TEST(verdicts_are_told_apart)
 {
 	static const char *const kinds[] = {"done", "end", "answered", "forwarded", "dropped", "errors"};
 	json_int_t sum = 0;
-	json_t *r;
 
 	start(2, false);
 	dut_context(&dut, "a", "costly", "qp=16");
@@ -223,7 +218,7 @@ TEST(verdicts_are_told_apart)
 	feed(1, 16, 0, 0, SP_SENT, 0); /* it was not */
 	feed(0, 16, 0, 0, SP_END, 0);
 	dut_settle(&dut, 1);
-	r = report();
+	json_t *r = report();
 	CU_ASSERT_EQUAL(at(r, "contexts/a/verdicts/done"), 7);
 	CU_ASSERT_EQUAL(at(r, "contexts/a/verdicts/answered"), 4);
 	CU_ASSERT_EQUAL(at(r, "contexts/a/verdicts/end"), 1);
@@ -249,8 +244,6 @@ TEST(verdicts_are_told_apart)
 
 TEST(drops_of_the_nics_are_the_contexts_that_caused_them)
 {
-	json_t *r;
-
 	start(1, true);
 	dut_context(&dut, "owes", "costly", "qp=16;budget=100;overrun=drop");
 	dut_context(&dut, "same", "same", "qp=17;budget=100;overrun=drop");
@@ -262,7 +255,7 @@ TEST(drops_of_the_nics_are_the_contexts_that_caused_them)
 		for (uint32_t qp = 16; qp <= 18; qp++)
 			feed(0, qp, 2, 1, qp == 17 ? SP_DROP(0) : SP_DONE, 0);
 	dut_settle(&dut, 2);
-	r = report();
+	json_t *r = report();
 	CU_ASSERT_EQUAL(at(r, "contexts/owes/drops/over-budget"), 10);
 	CU_ASSERT_EQUAL(at(r, "contexts/owes/dropped"), 10);
 	CU_ASSERT_EQUAL(at(r, "contexts/same/drops/over-budget"), 12); /* ten, and two of its own by that name */
@@ -278,8 +271,6 @@ TEST(drops_of_the_nics_are_the_contexts_that_caused_them)
 
 TEST(a_disabled_context_is_reported_with_when_it_is_enabled)
 {
-	json_t *r;
-
 	start(1, true);
 	dut_context(&dut, "slow", "costly", "qp=16;budget=100;overrun=disable");
 	feed(0, 16, 0, 1100, SP_DONE, 0);
@@ -287,7 +278,7 @@ TEST(a_disabled_context_is_reported_with_when_it_is_enabled)
 	feed(0, 16, SP_MS, 1, SP_DONE, 0);
 	feed(0, 16, SP_MS, 1, SP_DONE, 0);
 	dut_settle(&dut, 2 * SP_MS);
-	r = report();
+	json_t *r = report();
 	CU_ASSERT_STRING_EQUAL(word(r, "contexts/slow/condition/state"), "disabled");
 	CU_ASSERT_EQUAL(at(r, "contexts/slow/condition/enabled_in_us"), 9000); /* 10 ms, of which 1 is over */
 	CU_ASSERT_EQUAL(at(r, "contexts/slow/condition/disabled"), 1);

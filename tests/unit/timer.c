@@ -31,15 +31,15 @@ static void cancel_it(uint32_t id, unsigned i)
 	timed_inside(id, cancel);
 }
 
+#define RULE(rule) TEST_BETWEEN(timed_start, timed_end, rule)
+
 /* ---- timers ---- */
 
-TEST(timers_fire_in_order_of_time_each_at_its_own)
+RULE(timers_fire_in_order_of_time_each_at_its_own)
 {
 	uint64_t seed = 1;
-	uint32_t id;
 
-	timed_start();
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	for (unsigned i = 0; i < TIMERS; i++)
 		arm_at(id, i, 1 + dut_random(&seed) % 100000);
 	dut_run(&dut, 0, 200000);
@@ -49,16 +49,13 @@ TEST(timers_fire_in_order_of_time_each_at_its_own)
 		CU_ASSERT(i == 0 || timed_happened[i].now >= timed_happened[i - 1].now);
 	}
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), SP_NEVER);
-	timed_end();
 }
 
-TEST(a_poll_that_comes_late_fires_in_order_too_and_so_many_at_once)
+RULE(a_poll_that_comes_late_fires_in_order_too_and_so_many_at_once)
 {
 	uint64_t seed = 2;
-	uint32_t id;
 
-	timed_start();
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	for (unsigned i = 0; i < 200; i++)
 		arm_at(id, i, 1 + dut_random(&seed) % 1000);
 	sp_nic_poll(dut.nic, 0, 5000);
@@ -68,15 +65,11 @@ TEST(a_poll_that_comes_late_fires_in_order_too_and_so_many_at_once)
 	CU_ASSERT_EQUAL(timed_happenings, 200);
 	for (unsigned i = 1; i < timed_happenings; i++)
 		CU_ASSERT(when[timed_happened[i].which] >= when[timed_happened[i - 1].which]);
-	timed_end();
 }
 
-TEST(arming_again_moves_a_timer_and_cancelling_stops_it)
+RULE(arming_again_moves_a_timer_and_cancelling_stops_it)
 {
-	uint32_t id;
-
-	timed_start();
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	arm_at(id, 0, 100);
 	arm_at(id, 1, 200);
 	arm_at(id, 2, 300);
@@ -91,15 +84,11 @@ TEST(arming_again_moves_a_timer_and_cancelling_stops_it)
 	arm_at(id, 5, 10); /* in the past: now */
 	sp_nic_poll(dut.nic, 0, 1000);
 	CU_ASSERT_STRING_EQUAL(timed_log(), "a:t2 a:t1 a:t0 a:t5 ");
-	timed_end();
 }
 
-TEST(timer_may_arm_itself_and_cancel_others)
+RULE(timer_may_arm_itself_and_cancel_others)
 {
-	uint32_t id;
-
-	timed_start();
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	timed_state(id)->plan[0].every = 10;
 	timed_state(id)->plan[1].other = 2 + 1;
 	timed_state(id)->plan[2].other = 1 + 1;
@@ -111,27 +100,23 @@ TEST(timer_may_arm_itself_and_cancel_others)
 	for (unsigned i = 0, n = 1; i < timed_happenings; i++)
 		if (timed_happened[i].which == 0)
 			CU_ASSERT_EQUAL(timed_happened[i].now, 10 * n++);
-	timed_end();
 }
 
-TEST(attach_may_arm_move_and_cancel)
+RULE(attach_may_arm_move_and_cancel)
 {
-	timed_start();
 	sp_nic_poll(dut.nic, 0, 7);
 	dut_context(&dut, "a", "clockwork", "qp=16;timer=100ps");
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), 100);
 	dut_run(&dut, 7, 1000);
 	CU_ASSERT_STRING_EQUAL(timed_log(), "a:t0 ");
 	CU_ASSERT_EQUAL(timed_happened[0].now, 100);
-	timed_end();
 }
 
-TEST(an_attach_that_fails_leaves_no_timer_work_or_issue)
+RULE(an_attach_that_fails_leaves_no_timer_work_or_issue)
 {
 	struct sp_error error;
 	uint32_t id;
 
-	timed_start();
 	CU_ASSERT_EQUAL(dut_try_context(&dut, "a", "clockwork", "qp=16;timer=100ps;start=yes;fail=yes", &id, &error),
 			-EIO);
 	CU_ASSERT_STRING_EQUAL(error.text, "as told");
@@ -141,16 +126,12 @@ TEST(an_attach_that_fails_leaves_no_timer_work_or_issue)
 	CU_ASSERT_EQUAL(dut_try_context(&dut, "a", "clockwork", "timer=100ps;start=yes", &id, &error), -EINVAL);
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), SP_NEVER);
 	CU_ASSERT_EQUAL(timed_happenings, 0);
-	timed_end();
 }
 
-TEST(the_timers_of_a_context_go_with_it)
+RULE(the_timers_of_a_context_go_with_it)
 {
-	uint32_t a, b;
-
-	timed_start();
-	a = dut_context(&dut, "a", "clockwork", "qp=16");
-	b = dut_context(&dut, "b", "clockwork", "qp=17");
+	uint32_t a = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t b = dut_context(&dut, "b", "clockwork", "qp=17");
 	for (unsigned i = 0; i < 100; i++) {
 		arm_at(a, i, 100 + i);
 		arm_at(b, i, 100 + i);
@@ -164,16 +145,14 @@ TEST(the_timers_of_a_context_go_with_it)
 		CU_ASSERT_EQUAL(timed_happened[i].context, 'b');
 		CU_ASSERT_EQUAL(timed_happened[i].which, i - 50);
 	}
-	timed_end();
 }
 
 TEST(a_timer_belongs_to_the_worker_that_armed_it)
 {
 	struct frame f;
-	uint32_t id;
 
 	timed_start_with(2, true);
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	CU_ASSERT_EQUAL(sp_context_by_id(dut.nic, id)->home, 0);
 	which = 0;
 	when[0] = 100;
@@ -195,29 +174,23 @@ TEST(a_timer_belongs_to_the_worker_that_armed_it)
 	timed_end();
 }
 
-TEST(a_handler_without_a_function_for_it_cannot_have_one)
+RULE(a_handler_without_a_function_for_it_cannot_have_one)
 {
-	uint32_t id;
-
-	timed_start();
-	id = dut_context(&dut, "a", "idle", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "idle", "qp=16");
 	which = 0;
 	when[0] = 1;
 	timed_inside(id, arm);
 	CU_ASSERT_EQUAL(result, -EINVAL);
 	dut_run(&dut, 0, 100);
-	timed_end();
 }
 
-TEST(a_hundred_thousand_operations_agree_with_a_sorted_model)
+RULE(a_hundred_thousand_operations_agree_with_a_sorted_model)
 {
 	sp_time model[TIMERS] = {0}, now = 1; /* 0: not armed */
 	unsigned wrong = 0, fired = 0;
 	uint64_t seed = 3;
-	uint32_t id;
 
-	timed_start();
-	id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
 	for (unsigned op = 0; op < 100000 && !wrong; op++) {
 		unsigned i = dut_random(&seed) % TIMERS, what = dut_random(&seed) % 16;
 
@@ -254,5 +227,4 @@ TEST(a_hundred_thousand_operations_agree_with_a_sorted_model)
 	}
 	CU_ASSERT_EQUAL(wrong, 0);
 	CU_ASSERT(fired > 5000);
-	timed_end();
 }

@@ -164,13 +164,12 @@ TEST(packets_that_end_in_any_order_are_told_in_order)
 TEST(a_burst_is_told_with_each_of_its_packets)
 {
 	const struct sp_mem mem = {.id = 9, .len = 100};
-	struct sp_watched_call burst;
 
 	start(true);
 	for (unsigned i = 0; i < 3; i++)
 		arrive(i);
 	in(SP_CALLED_PAYLOAD, 0, 3);
-	burst = call_of(SP_CALLED_PAYLOAD, 0, 3);
+	struct sp_watched_call burst = call_of(SP_CALLED_PAYLOAD, 0, 3);
 	watch.wrote(watch.arg, &burst, &mem, 40, frame[1] + 20, 8);
 	watch.wrote(watch.arg, &burst, &mem, 0, NULL, 8);
 	packet[1].verdict = SP_END;
@@ -243,12 +242,11 @@ TEST(what_waits_without_end_does_not_hold_back_the_rest_for_ever)
 TEST(text_and_after_a_crash)
 {
 	char text[2048] = "";
-	struct sp_watched_call c;
 
 	start(false);
 	arrive(0);
 	in(SP_CALLED_PAYLOAD, 0, 1);
-	c = call_of(SP_CALLED_PAYLOAD, 0, 1);
+	struct sp_watched_call c = call_of(SP_CALLED_PAYLOAD, 0, 1);
 	watch.wrong(watch.arg, &c, "did wrong");
 	sp_trace_crashed(trace);
 	rewind(file);

@@ -148,10 +148,9 @@ TEST(payload_comes_from_inside_the_region_only)
 	uint32_t id = sends_to("qp=5;peer=4");
 	struct sp_send s = {.dest_qp = 16, .len = 40};
 	struct sp_mr *mr;
-	uint8_t *memory;
 
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(dut.dev, 100, &mr), 0);
-	memory = mr->addr;
+	uint8_t *memory = mr->addr;
 	for (unsigned i = 0; i < 100; i++)
 		memory[i] = (uint8_t)(i * 3);
 	sender_job.send = &s;
@@ -246,14 +245,13 @@ TEST(a_packet_for_an_unknown_neighbour_waits_for_the_answer)
 	uint32_t id = sends_to_strangers("qp=5;peer=4");
 	uint8_t payload[32] = {9};
 	struct sp_send s = {.dest_qp = 16, .len = 32, .bytes = payload};
-	const uint8_t *f;
 
 	sender_job.send = &s;
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
 	dut_settle(&dut, 10);
 	CU_ASSERT_EQUAL_FATAL(dut.port.sents, 1); /* one request, although two packets wait */
-	f = dut.port.sent[0].bytes;
+	const uint8_t *f = dut.port.sent[0].bytes;
 	CU_ASSERT(!memcmp(f, "\xFF\xFF\xFF\xFF\xFF\xFF\2\0\0\0\0\1\x08\x06\0\1\x08\0\6\4\0\1", 22));
 	CU_ASSERT(!memcmp(f + 22, dut_mac, 6) && !memcmp(f + 28, dut_own4 + 12, 4) &&
 		  !memcmp(f + 38, dut_peer4 + 12, 4));

@@ -274,7 +274,6 @@ TEST(a_run_takes_as_much_of_the_pace_as_its_packets)
 	struct sp_context *c = sp_context_by_id(dut.nic, id);
 	struct sp_send s[RUN];
 	uint64_t seed = 3;
-	sp_time began;
 
 	any_run(s, RUN, &seed);
 	for (unsigned i = 0; i < RUN; i++) {
@@ -282,7 +281,7 @@ TEST(a_run_takes_as_much_of_the_pace_as_its_packets)
 		s[i].flags |= i % 5 ? 0 : SP_SEND_UNPACED;
 	}
 	CU_ASSERT_EQUAL(sp_pace(&c->view[0]->pub, 1234567890), 0);
-	began = c->tx_next;
+	sp_time began = c->tx_next;
 	sender_job.run = s;
 	sender_job.runs = RUN;
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND_RUN, 0, 0), 0);

@@ -227,11 +227,10 @@ static int configured(const char *lines, struct sp_nic_config *nic, struct sp_er
 {
 	struct sp_config *config;
 	char file[512];
-	int r;
 
 	memset(nic, 0, sizeof(*nic));
 	snprintf(file, sizeof(file), "[nic]\n%s", lines);
-	r = sp_config_parse("nic.ini", file, strlen(file), &config, error);
+	int r = sp_config_parse("nic.ini", file, strlen(file), &config, error);
 	if (!r)
 		r = sp_config_nic(config, nic, error);
 	for (unsigned i = 0; i < nic->ports && !r; i++) /* the strings are the configuration's */
@@ -345,13 +344,12 @@ TEST(a_pcap_port_reads_one_capture_and_writes_another)
 	const u_char *bytes;
 	pcap_t *p = pcap_open_dead(DLT_EN10MB, 65536);
 	pcap_dumper_t *d = pcap_dump_open(p, path("in.pcap"));
-	struct left before;
 
 	arp_request(frame, dut_own4 + 12);
 	pcap_dump((u_char *)d, &header, frame);
 	pcap_dump_close(d);
 	pcap_close(p);
-	before = count();
+	struct left before = count();
 	before.files++; /* out.pcap */
 	CU_ASSERT_EQUAL_FATAL(create(text("pcap:%s,%s", path("in.pcap"), path("out.pcap")), NULL, 1, 0, &nic, &error),
 			      0);

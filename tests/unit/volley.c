@@ -31,10 +31,9 @@ static uint64_t play(enum sp_volley_way way, uint32_t size, unsigned messages, c
 {
 	const struct sp_volley_config config = {.way = way, .size = size, .messages = messages, .ended = note};
 	uint64_t torn = 0;
-	int r;
 
 	count = 0;
-	r = sp_volley_simulate(&config, link, seed, &torn);
+	int r = sp_volley_simulate(&config, link, seed, &torn);
 	CU_ASSERT_EQUAL_FATAL(r, 0);
 	CU_ASSERT_EQUAL_FATAL(count, messages);
 	return torn;

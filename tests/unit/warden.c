@@ -229,10 +229,9 @@ static bool taken_out_of(const char *function)
 static json_t *report(void)
 {
 	char *text = NULL;
-	json_t *r;
 
 	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(dut.nic, true, NULL, &text), 0);
-	r = json_loads(text, 0, NULL);
+	json_t *r = json_loads(text, 0, NULL);
 	free(text);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(r);
 	return r;
@@ -255,8 +254,6 @@ static bool last_fault_begins(const json_t *r, const char *context, const char *
 /* letter: what the packet says. frames: the fault comes with the packet. */
 static void is_taken_out(const char *letter, const char *function, bool frames)
 {
-	uint64_t dropped;
-
 	start(1, "in-detach=yes"); /* would it be called, there would be a second fault */
 	say(0, BAD, "g", 2);
 	UNTIL(dut_counter(&dut, bad_id, "served") == 1);
@@ -269,7 +266,7 @@ static void is_taken_out(const char *letter, const char *function, bool frames)
 		CU_ASSERT_EQUAL(told.fault[faults() - 1].frames, 0);
 	}
 	serves(0);
-	dropped = sp_nic_dropped(dut.nic, "context-disabled");
+	uint64_t dropped = sp_nic_dropped(dut.nic, "context-disabled");
 	say(0, BAD, "ggg", 2);
 	UNTIL(sp_nic_dropped(dut.nic, "context-disabled") == dropped + 3);
 	serves(0);
@@ -281,25 +278,10 @@ static void is_taken_out(const char *letter, const char *function, bool frames)
 	end();
 }
 
-TEST(classify_is_taken_out)
-{
-	is_taken_out("c", "classify", true);
-}
-
-TEST(header_is_taken_out)
-{
-	is_taken_out("h", "header", true);
-}
-
-TEST(payload_is_taken_out)
-{
-	is_taken_out("p", "payload", true);
-}
-
-TEST(what_is_in_the_nics_code_most_of_the_time_is_taken_out)
-{
-	is_taken_out("n", "payload", true);
-}
+TEST_CALL(classify_is_taken_out, is_taken_out("c", "classify", true))
+TEST_CALL(header_is_taken_out, is_taken_out("h", "header", true))
+TEST_CALL(payload_is_taken_out, is_taken_out("p", "payload", true))
+TEST_CALL(what_is_in_the_nics_code_most_of_the_time_is_taken_out, is_taken_out("n", "payload", true))
 
 TEST(what_is_hardly_ever_in_its_own_code_is_taken_out_where_it_returns_to_that)
 {
@@ -340,25 +322,10 @@ TEST(who_wants_sigtrap_keeps_it)
 #endif
 }
 
-TEST(completion_is_taken_out)
-{
-	is_taken_out("e", "completion", true);
-}
-
-TEST(completion_within_payload_is_taken_out)
-{
-	is_taken_out("E", "completion", true);
-}
-
-TEST(timer_is_taken_out)
-{
-	is_taken_out("t", "timer", false);
-}
-
-TEST(work_is_taken_out)
-{
-	is_taken_out("w", "work", false);
-}
+TEST_CALL(completion_is_taken_out, is_taken_out("e", "completion", true))
+TEST_CALL(completion_within_payload_is_taken_out, is_taken_out("E", "completion", true))
+TEST_CALL(timer_is_taken_out, is_taken_out("t", "timer", false))
+TEST_CALL(work_is_taken_out, is_taken_out("w", "work", false))
 
 TEST(command_is_taken_out_and_answered)
 {
@@ -461,7 +428,7 @@ TEST(who_waits_is_named_and_nobody_waits_for_him)
 {
 	struct sp_error error = {0};
 	char settings[64], text[256];
-	json_t *r, *fault;
+	json_t *fault;
 	uint32_t id;
 	int pipes[2];
 
@@ -476,7 +443,7 @@ TEST(who_waits_is_named_and_nobody_waits_for_him)
 	CU_ASSERT_EQUAL(told.frame[0][42 + 12], 'W');
 	CU_ASSERT(sp_nic_stopped(dut.nic, text, sizeof(text)));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "payload() of handler faulty, context culprit"));
-	r = report();
+	json_t *r = report();
 	fault = json_array_get(json_object_get(r, "faults"), 0);
 	CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(fault, "context")), "culprit");
 	CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(fault, "handler")), "faulty");
@@ -527,8 +494,6 @@ TEST(other_workers_go_on_meanwhile)
 
 TEST(both_workers_are_taken_out_of_one_context)
 {
-	json_t *r;
-
 	start(2, "");
 	say(0, BAD, "p", 1);
 	say(1, BAD, "p", 2);
@@ -538,7 +503,7 @@ TEST(both_workers_are_taken_out_of_one_context)
 	say(0, BAD, "gg", 1);
 	say(1, BAD, "gg", 1);
 	UNTIL(sp_nic_dropped(dut.nic, "context-disabled") == 6);
-	r = report();
+	json_t *r = report();
 	CU_ASSERT_FATAL(last_fault_begins(r, "culprit", "payload() did not come back for "));
 	CU_ASSERT_PTR_NOT_NULL(strstr(json_string_value(last_fault(r, "culprit")), " s, and was taken out"));
 	json_decref(r);

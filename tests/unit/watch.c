@@ -49,6 +49,8 @@ TEST(miss_is_told_and_what_it_opens)
 	probe_end();
 }
 
+#define RULE(rule) TEST_BETWEEN(watched_start, probe_end, rule)
+
 static int starts_all(struct sp_ctx *c, const struct sp_command *cmd)
 {
 	struct wayward *s = c->state;
@@ -58,27 +60,22 @@ static int starts_all(struct sp_ctx *c, const struct sp_command *cmd)
 	return 0;
 }
 
-TEST(calls_without_a_packet_are_told_too)
+RULE(calls_without_a_packet_are_told_too)
 {
-	struct sp_report *r;
-	uint32_t id;
-
-	watched_start();
-	id = dut_context(&dut, "c", "wayward", "qp=0x10");
+	uint32_t id = dut_context(&dut, "c", "wayward", "qp=0x10");
 	TOLD("attach{ }0");
 	does.command = starts_all;
 	CU_ASSERT_EQUAL(dut_call(&dut, id, SP_CMD_OWN, 0), 0);
 	TOLD("command{ posted(command 1:0) }0");
 	dut_settle(&dut, 1);
 	TOLD("timer{ }0 work{ }0 issue{ }0");
-	r = sp_report_new();
+	struct sp_report *r = sp_report_new();
 	sp_nic_report(dut.nic, r);
 	free(sp_report_finish(r));
 	TOLD("report{ }0");
 	sp_nic_context_remove(dut.nic, id);
 	TOLD("detach{ }0");
 	CU_ASSERT_EQUAL(told.wrongs, 0);
-	probe_end();
 }
 
 static int fails(struct sp_ctx *c)
@@ -86,14 +83,13 @@ static int fails(struct sp_ctx *c)
 	return sp_fail(c, EIO, "", "as told");
 }
 
-TEST(a_call_says_whose_and_what_it_is)
+RULE(a_call_says_whose_and_what_it_is)
 {
 	struct sp_error error;
-	uint32_t id, other;
+	uint32_t other;
 
-	watched_start();
 	dut_context(&dut, "a", "bare", "qp=0x20");
-	id = dut_context(&dut, "c", "wayward", "qp=0x10");
+	uint32_t id = dut_context(&dut, "c", "wayward", "qp=0x10");
 	probe_say(0x10, (struct probe_words){.key = 5, .verdict = SP_FORWARD});
 	dut_settle(&dut, 77);
 	CU_ASSERT_STRING_EQUAL(told.call.context, "c");
@@ -109,12 +105,10 @@ TEST(a_call_says_whose_and_what_it_is)
 	CU_ASSERT_EQUAL(dut_try_context(&dut, "d", "wayward", "qp=0x30", &other, &error), -EIO);
 	TOLD("attach{ }-5");
 	CU_ASSERT_STRING_EQUAL(error.text, "as told");
-	probe_end();
 }
 
-TEST(a_companions_calls_are_its_own)
+RULE(a_companions_calls_are_its_own)
 {
-	watched_start();
 	dut_context(&dut, "c", "wayward", "qp=0x10;companion=beside");
 	TOLD("attach{ }0");
 	does.beside = SP_END; /* nobody asks it */
@@ -124,7 +118,6 @@ TEST(a_companions_calls_are_its_own)
 	CU_ASSERT_STRING_EQUAL(told.call.context, "c");
 	CU_ASSERT_STRING_EQUAL(told.call.handler, "beside");
 	CU_ASSERT_EQUAL(told.wrongs, 0);
-	probe_end();
 }
 
 /* ---- what they do ---- */
@@ -253,9 +246,8 @@ static void sees(void *arg, const struct sp_watched_call *call, uint16_t port, c
 		memcpy(seen[seens++], frame, len);
 }
 
-TEST(frames_are_told_as_the_port_gets_them)
+RULE(frames_are_told_as_the_port_gets_them)
 {
-	watched_start();
 	seens = 0;
 	CU_ASSERT_EQUAL(sp_nic_watch(dut.nic, &(struct sp_watch){.sent = sees}), 0);
 	dut_context(&dut, "c", "wayward", "qp=0x10");
@@ -265,20 +257,17 @@ TEST(frames_are_told_as_the_port_gets_them)
 	CU_ASSERT_EQUAL_FATAL(seens, 3);
 	for (unsigned i = 0; i < 3; i++)
 		CU_ASSERT(!memcmp(seen[i], dut.port.sent[i].bytes, dut.port.sent[i].len));
-	probe_end();
 }
 
 static const uint8_t who_has[42] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2, 0, 0, 0, 0,	 2, 8, 6,
 				    0,	  1,	8,    0,    6,	  4,	0, 1, 2, 0, 0,	 0, 0, 2,
 				    192,  0,	2,    1,    0,	  0,	0, 0, 0, 0, 192, 0, 2, 2};
 
-TEST(answers_of_the_nics_own_are_nobodys)
+RULE(answers_of_the_nics_own_are_nobodys)
 {
-	watched_start();
 	dut_feed_bytes(&dut.port, 0, 0, who_has, sizeof(who_has));
 	dut_settle(&dut, 1);
 	TOLD("in(other) sent(- 0:42) answered");
-	probe_end();
 }
 
 TEST(what_waits_for_a_neighbour_is_told_when_it_leaves)
@@ -355,11 +344,10 @@ TEST(what_is_parked_for_a_context_that_goes_ends_with_it)
 {
 	struct probe_words w = {.magic = PROBE_MAGIC, .key = 5};
 	struct frame f;
-	uint32_t id;
 
 	dut_prepare(&dut, 2);
 	watched_create();
-	id = dut_context(&dut, "c", "hashed", "qp=0x10");
+	uint32_t id = dut_context(&dut, "c", "hashed", "qp=0x10");
 	dut_roce(&f, FRAME_IP4, 0x10, 0, &w, sizeof(w));
 	for (uint16_t q = 0; q < 2; q++)
 		dut_feed_bytes(&dut.port, q, 0, f.bytes, f.len);
@@ -375,8 +363,6 @@ TEST(what_is_parked_for_a_context_that_goes_ends_with_it)
 
 TEST(watches_come_before_contexts_and_workers)
 {
-	uint32_t id;
-
 	probe_start();
 	for (unsigned i = 0; i < SP_MAX_WATCHES; i++)
 		CU_ASSERT_EQUAL(sp_nic_watch(dut.nic, &(struct sp_watch){0}), 0);
@@ -387,7 +373,7 @@ TEST(watches_come_before_contexts_and_workers)
 	dut_settle(&dut, 1);
 	probe_end();
 	probe_start();
-	id = dut_context(&dut, "c", "plain", "qp=0x10");
+	uint32_t id = dut_context(&dut, "c", "plain", "qp=0x10");
 	CU_ASSERT_EQUAL(sp_nic_watch(dut.nic, &told_watch), -EBUSY);
 	sp_nic_context_remove(dut.nic, id);
 	CU_ASSERT_EQUAL(sp_nic_watch(dut.nic, &told_watch), 0);

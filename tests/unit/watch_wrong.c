@@ -256,6 +256,8 @@ TEST(every_function_is_looked_after)
 	check_command("wayward", overruns, 0, words);
 }
 
+#define RULE(rule) TEST_BETWEEN(watched_start, probe_end, rule)
+
 static uint32_t beside_overruns(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	((uint8_t *)m->state)[16] = 1;
@@ -264,9 +266,8 @@ static uint32_t beside_overruns(struct sp_ctx *c, struct sp_message *m, struct s
 static const struct sp_handler clumsy = {SP_HANDLER_HEAD, .name = "clumsy", .msg_size = 16, .payload = beside_overruns};
 SP_HANDLER(clumsy)
 
-TEST(a_companions_message_state_has_an_end_too)
+RULE(a_companions_message_state_has_an_end_too)
 {
-	watched_start();
 	dut_context(&dut, "c", "wayward", "qp=0x10;companion=clumsy");
 	function = "payload";
 	check_packet((struct probe_words){.key = 5}, "wrote behind its message state (msg_size 16)");
@@ -275,7 +276,6 @@ TEST(a_companions_message_state_has_an_end_too)
 	dut_context(&dut, "c", "wayward", "qp=0x10;companion=beside");
 	does.payload = writes_behind_message;
 	check_packet((struct probe_words){.key = 5}, "wrote behind its message state (msg_size 8)");
-	probe_end();
 }
 
 static struct sp_mem *area;
@@ -292,18 +292,16 @@ static int has_area(struct sp_ctx *c)
 	return area ? 0 : -ENOMEM;
 }
 
-TEST(ranges_outside_a_region_are_told)
+RULE(ranges_outside_a_region_are_told)
 {
 	char words[128];
 
-	watched_start();
 	does.attach = has_area;
 	dut_context(&dut, "c", "wayward", "qp=0x10");
 	does.payload = faults;
 	function = "payload";
 	snprintf(words, sizeof(words), "range 4090 + 16 is outside region %u of 4096 bytes", area->id);
 	check_packet((struct probe_words){.key = 5}, words);
-	probe_end();
 }
 
 /* ---- functions that are missing, and calls at the wrong time ---- */
@@ -405,7 +403,7 @@ static int asks_twice(struct sp_ctx *c)
 	return r ? r : sp_messages_limit(c, 16, 0);
 }
 
-TEST(a_limit_of_messages_says_itself_why_it_cannot_be)
+RULE(a_limit_of_messages_says_itself_why_it_cannot_be)
 {
 	static const struct {
 		int (*attach)(struct sp_ctx *c);
@@ -419,22 +417,19 @@ TEST(a_limit_of_messages_says_itself_why_it_cannot_be)
 	struct sp_error error;
 	uint32_t id;
 
-	watched_start();
 	for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
 		does.attach = way[i].attach;
 		CU_ASSERT_EQUAL(dut_try_context(&dut, "c", "wayward", "qp=0x10", &id, &error), -EINVAL);
 		CU_ASSERT_STRING_EQUAL(error.text, way[i].words);
 		CU_ASSERT_EQUAL(told.wrongs, 0);
 	}
-	probe_end();
 }
 
-TEST(attach_says_why_it_fails)
+RULE(attach_says_why_it_fails)
 {
 	struct sp_error error;
 	uint32_t id;
 
-	watched_start();
 	does.attach = fails_silently;
 	CU_ASSERT_EQUAL(dut_try_context(&dut, "c", "wayward", "qp=0x10", &id, &error), -EIO);
 	CU_ASSERT_EQUAL(told.wrongs, 1);
@@ -442,7 +437,6 @@ TEST(attach_says_why_it_fails)
 	does.attach = fails_with_words;
 	CU_ASSERT_EQUAL(dut_try_context(&dut, "c", "wayward", "qp=0x10", &id, &error), -EIO);
 	CU_ASSERT_EQUAL(told.wrongs, 1);
-	probe_end();
 }
 
 static void *kept[8];

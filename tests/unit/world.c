@@ -113,10 +113,8 @@ static struct sp_world *world_of(unsigned count, bool host)
 
 TEST(everything_happens_at_its_time_and_in_the_order_of_adding)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(2, false);
+	struct sp_world *w = world_of(2, false);
 	feed(&nics[0], 30);
 	feed(&nics[0], 10);
 	feed(&nics[1], 10);
@@ -129,10 +127,8 @@ TEST(everything_happens_at_its_time_and_in_the_order_of_adding)
 
 TEST(with_a_grain_what_is_due_in_one_step_happens_together_at_its_end)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(2, false);
+	struct sp_world *w = world_of(2, false);
 	sp_world_set_grain(w, 100);
 	feed(&nics[0], 101);
 	feed(&nics[0], 200);
@@ -149,10 +145,8 @@ TEST(with_a_grain_what_is_due_in_one_step_happens_together_at_its_end)
 
 TEST(a_run_ends_at_until_and_goes_on_from_there)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(1, false);
+	struct sp_world *w = world_of(1, false);
 	feed(&nics[0], 10);
 	feed(&nics[0], 20);
 	feed(&nics[0], 21);
@@ -168,10 +162,8 @@ TEST(a_run_ends_at_until_and_goes_on_from_there)
 
 TEST(what_follows_without_delay_happens_at_the_same_time)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(2, false);
+	struct sp_world *w = world_of(2, false);
 	nics[1].feeds = &nics[0]; /* the later one feeds the one that was polled before it */
 	feed(&nics[1], 7);
 	CU_ASSERT_EQUAL(sp_world_run(w, SP_NEVER, NULL, NULL), 0);
@@ -181,10 +173,8 @@ TEST(what_follows_without_delay_happens_at_the_same_time)
 
 TEST(a_host_is_stepped_when_a_nic_has_done_something_and_its_commands_are_noticed)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(1, true);
+	struct sp_world *w = world_of(1, true);
 	feed(&nics[0], 10);
 	host_commands = 1;
 	CU_ASSERT_EQUAL(sp_world_run(w, SP_NEVER, NULL, NULL), 0);
@@ -194,10 +184,8 @@ TEST(a_host_is_stepped_when_a_nic_has_done_something_and_its_commands_are_notice
 
 TEST(a_host_is_stepped_at_its_own_time)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(1, true);
+	struct sp_world *w = world_of(1, true);
 	host_due = 33;
 	CU_ASSERT_EQUAL(sp_world_next(w), 33);
 	CU_ASSERT_EQUAL(sp_world_run(w, SP_NEVER, NULL, NULL), 0);
@@ -212,10 +200,8 @@ static bool at_least_20(void *arg)
 
 TEST(a_run_ends_when_its_condition_holds)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(1, false);
+	struct sp_world *w = world_of(1, false);
 	feed(&nics[0], 10);
 	feed(&nics[0], 20);
 	feed(&nics[0], 30);
@@ -226,10 +212,8 @@ TEST(a_run_ends_when_its_condition_holds)
 
 TEST(time_that_stands_still_is_called_off)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(1, false);
+	struct sp_world *w = world_of(1, false);
 	nics[0].stuck = true;
 	CU_ASSERT_EQUAL(sp_world_run(w, SP_NEVER, NULL, NULL), -ELOOP);
 	sp_world_destroy(w);
