@@ -6,8 +6,6 @@
  * received = taken + forwarded + dropped, memory beside the registered region untouched.
  */
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <rte_mbuf.h>
 

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Any bytes through the parser: what it accepts keeps every promise of parser.h, and the ICRC stays within it. */
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
 #include "../../handlers/wire/roce.h"
 #include "../../pipeline/icrc.h"
 #include "../../pipeline/parser.h"

@@ -6,8 +6,6 @@
  * taken + forwarded + dropped, memory beside the registered region untouched, no packet buffer lost.
  */
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <rte_mbuf.h>
 #include <rte_mempool.h>

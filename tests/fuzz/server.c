@@ -7,7 +7,6 @@
  */
 #include <poll.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "../lib/captures.h"
 
-#include <unistd.h>
-
 const char *captures_directory(void)
 {
 	static char path[4096];

@@ -4,8 +4,6 @@
 #define TESTS_CAPTURES_H
 
 #include <pcap/pcap.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "suite.h"
 

@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include "../../handlers/wire/capture.h"
 #include "../../host-api/attach.h"
 #include "../../host-api/sdr_private.h"

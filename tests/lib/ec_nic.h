@@ -6,7 +6,6 @@
 #include "../../handlers/wire/ec.h"
 #include "../../handlers/wire/roce.h"
 #include "../../handlers/wire/sdr.h"
-#include "../../pipeline/context.h"
 #include "ec_reference.h"
 #include "dut.h"
 

@@ -3,11 +3,8 @@
 #ifndef TESTS_EXPECT_FILES_H
 #define TESTS_EXPECT_FILES_H
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include "../../testbed/expect.h"
 #include "../../testbed/fields.h"
 #include "../../testbed/random.h"

@@ -3,9 +3,7 @@
 #ifndef TESTS_LINK_ENDS_H
 #define TESTS_LINK_ENDS_H
 
-#include <errno.h>
 #include <math.h>
-#include <rte_mbuf.h>
 #include <rte_mempool.h>
 #include "../../testbed/link.h"
 #include "buffers.h"

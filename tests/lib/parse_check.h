@@ -3,7 +3,6 @@
 #ifndef TESTS_PARSE_CHECK_H
 #define TESTS_PARSE_CHECK_H
 
-#include "suite.h"
 #include "captures.h"
 #include "frame.h"
 #include "../../handlers/wire/roce.h"

@@ -6,7 +6,6 @@
 #include "../../handlers/spindle-handler.h"
 #include <dlfcn.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include "suite.h"
 

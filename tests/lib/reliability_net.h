@@ -10,11 +10,6 @@
 #include "../../handlers/reliability/receiver.h"
 #include "../../handlers/reliability/sender.h"
 #include "../../testbed/random.h"
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define MESSAGES 64 /* in flight at most */
 #define UNITS	 512

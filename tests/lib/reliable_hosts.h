@@ -3,8 +3,6 @@
 #ifndef TESTS_RELIABLE_HOSTS_H
 #define TESTS_RELIABLE_HOSTS_H
 
-#include <errno.h>
-#include <stdarg.h>
 #include "../../host-api/reliable.h"
 #include "../../testbed/link.h"
 #include "../../testbed/world.h"

@@ -6,13 +6,10 @@
 #ifndef TESTS_RVMA_ECHO_H
 #define TESTS_RVMA_ECHO_H
 
-#include <errno.h>
-#include <stdarg.h>
 #include <sys/socket.h>
 #include "../../host-api/rvma_socket.h"
 #include "../../testbed/link.h"
 #include "../../testbed/world.h"
-#include "suite.h"
 #include "seeds.h"
 
 #define ECHO_SOURCE    (1u << 18)

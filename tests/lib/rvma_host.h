@@ -3,7 +3,6 @@
 #ifndef TESTS_RVMA_HOST_H
 #define TESTS_RVMA_HOST_H
 
-#include <errno.h>
 #include <sys/socket.h>
 #include "../../handlers/wire/rvma.h"
 #include "../../host-api/device.h"

@@ -7,11 +7,9 @@
 #ifndef TESTS_RVMA_RECORDS_H
 #define TESTS_RVMA_RECORDS_H
 
-#include <stdarg.h>
 #include "../../handlers/wire/rvma.h"
 #include "../../testbed/link.h"
 #include "../../testbed/world.h"
-#include "suite.h"
 #include "seeds.h"
 
 #define REC_ENDS  24

@@ -8,7 +8,6 @@
 #define TESTS_RVMA_WATCH_H
 
 #include <sys/socket.h>
-#include <rte_mbuf.h>
 #include <rte_mempool.h>
 #include "../../handlers/wire/rvma.h"
 #include "../../testbed/link.h"

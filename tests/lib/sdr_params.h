@@ -3,8 +3,6 @@
 #ifndef TESTS_SDR_PARAMS_H
 #define TESTS_SDR_PARAMS_H
 
-#include <errno.h>
-#include <stdarg.h>
 #include <sys/socket.h>
 #include "../../host-api/sdr.h"
 #include "../../testbed/link.h"

@@ -7,9 +7,6 @@
 #ifndef TESTS_SEEDS_H
 #define TESTS_SEEDS_H
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 #include "../../pipeline/nic.h"

@@ -5,9 +5,14 @@
 #define TESTS_SUITE_H
 
 #include <CUnit/CUnit.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct suite_test {
 	const char *name;

@@ -3,7 +3,6 @@
 #ifndef TESTS_TRACED_H
 #define TESTS_TRACED_H
 
-#include <stdarg.h>
 #include "../../pipeline/watch.h"
 #include "probe_nic.h"
 

@@ -7,8 +7,6 @@
 #include "../../host-api/device.h"
 #include "../../testbed/link.h"
 #include "../../testbed/world.h"
-#include <errno.h>
-#include <unistd.h>
 #include "cable.h"
 #include "suite.h"
 

@@ -4,7 +4,6 @@
  * samples where that would take long. Losses are drawn, or told as they are on average.
  */
 #include <math.h>
-#include <stdbool.h>
 
 #include "../../handlers/reliability/choice.h"
 #include "../../testbed/model.h"

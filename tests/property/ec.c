@@ -4,8 +4,6 @@
  * slowly, by every kernel that this processor has. A failing seed is named, and reruns alone with SPINDLE_SEED;
  * SPINDLE_LONG=1 runs 50 times as many.
  */
-#include <errno.h>
-
 #include "../lib/ec_reference.h"
 #include "../lib/suite.h"
 

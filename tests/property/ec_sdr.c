@@ -4,9 +4,6 @@
  * length, against what elimination says can be had. A failing seed is named, and reruns alone with SPINDLE_SEED;
  * SPINDLE_LONG=1 runs 50 times as many.
  */
-#include <errno.h>
-#include <stdarg.h>
-
 #include "../../handlers/wire/ec.h"
 #include "../../handlers/wire/roce.h"
 #include "../../handlers/wire/sdr.h"

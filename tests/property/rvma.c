@@ -5,7 +5,6 @@
  */
 #include "../lib/rvma_apps.h"
 
-#include "../lib/suite.h"
 #include "../lib/seeds.h"
 
 static struct {

@@ -6,7 +6,6 @@
  */
 #include "../../pipeline/watch.h"
 #include "../lib/sdr_feed.h"
-#include "../lib/sdr_pair.h"
 
 static void run(struct pair *r)
 {

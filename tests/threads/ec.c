@@ -4,9 +4,6 @@
  * come late, amid their repair; the application takes messages back whenever it likes. For the thread sanitizer, and
  * for the bytes.
  */
-#include <errno.h>
-#include <unistd.h>
-
 #include "../../handlers/wire/ec.h"
 #include "../../handlers/wire/roce.h"
 #include "../../handlers/wire/sdr.h"

@@ -2,7 +2,6 @@
 /* Example handlers, each alone: examples PLUGINS. What no capture can bring about, above all workers that meet in one
  * message, and what the host commands. */
 #include <pthread.h>
-#include <sched.h>
 
 #include "../lib/plugin_alone.h"
 

@@ -2,7 +2,6 @@
 /* Example handlers, each alone: examples_shared PLUGINS. Those that keep something that all workers share: a message's
  * bitmap, a ring, a table of keys, counters; and what the host commands. */
 #include <pthread.h>
-#include <sched.h>
 
 #include "../lib/plugin_alone.h"
 

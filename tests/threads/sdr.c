@@ -5,7 +5,6 @@
  * so that a thread sanitizer sees every order that the NIC and the library forget. What one worker waits for from the
  * application, and the application from the workers, goes through relaxed atomics for the same reason.
  */
-#include <errno.h>
 #include <stdatomic.h>
 
 #include <rte_mbuf.h>

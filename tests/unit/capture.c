@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <rte_mbuf.h>
 
 #include "../../testbed/capture.h"
 #include "../lib/buffers.h"

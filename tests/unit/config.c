@@ -2,9 +2,6 @@
 /* nic.ini: what it may say, where each key stood, and that every mistake is named with file and line. */
 #include "../lib/suite.h"
 
-#include <errno.h>
-#include <unistd.h>
-
 #include "../../pipeline/config.h"
 
 static struct sp_error error;

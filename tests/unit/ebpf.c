@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* eBPF objects: what is refused, in which words, and that what is not refused keeps to its memory. */
 #include <dirent.h>
-#include <errno.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <rte_log.h>
 
-#include "../../pipeline/nic.h"
-#include "../lib/ebpf_object.h"
 #include "../lib/ebpf_oracle.h"
 #include "../lib/ebpf_random.h"
 #include "../lib/suite.h"

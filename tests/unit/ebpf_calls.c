@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* eBPF handlers at work: what their calls do with the packet and the context, and what they do with what is wrong. */
-#include <errno.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "../lib/ebpf_object.h"
 #include "../lib/ebpf_random.h"
 #include "../../pipeline/handler.h"
 #include "../lib/dut.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Erasure codes: what parity is, what can be repaired, and that nothing else is touched. */
-#include <errno.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "../lib/ec_reference.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans of erasure codes: what is kept of a decode serves the next one with the same losses. */
-#include <errno.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "../lib/ec_reference.h"

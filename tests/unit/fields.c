@@ -2,14 +2,12 @@
 /* Fields of frames: they cover the whole of any frame, and have the names and values that tshark gives them. */
 #include <dirent.h>
 #include <inttypes.h>
-#include <unistd.h>
 
 #include "../../handlers/wire/roce.h"
 #include "../../testbed/fields.h"
 #include "../../testbed/random.h"
 #include "../lib/captures.h"
 #include "../lib/frame.h"
-#include "../lib/suite.h"
 
 #define FRAMES	 60000 /* random ones */
 #define NAMES	 200

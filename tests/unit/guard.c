@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The guard over handlers' calls. No NIC here: this program's own sp_nic_watch() takes the callbacks, and the tests
  * call them as a NIC would. */
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "../../testbed/guard.h"
 #include "../lib/suite.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ICRC against real senders and against zlib, which shares no code with it. */
-#include "../lib/suite.h"
-
 #include <zlib.h>
 
 #include "../lib/captures.h"

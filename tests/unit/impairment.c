@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rates are held against four standard deviations of what was asked for, under fixed seeds. */
-#include <errno.h>
 #include <math.h>
 
 #include "../../testbed/flights.h"

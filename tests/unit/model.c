@@ -2,10 +2,8 @@
 /* The model of completion times: against the published figures, brute force, and its own exact values. */
 #include "../lib/suite.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <stdbool.h>
 
 #include "../../testbed/model.h"
 #include "../../testbed/random.h"

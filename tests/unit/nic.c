@@ -4,7 +4,6 @@
 #include "../lib/sender.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <rte_malloc.h>
 

@@ -2,8 +2,6 @@
 /* Prefix, gateway and port: where a packet goes, and what configuration makes no sense. */
 #include "../../pipeline/worker.h"
 
-#include <errno.h>
-
 #include "../lib/ips.h"
 #include "../lib/suite.h"
 

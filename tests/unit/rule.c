@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rules: filter expressions agree with libpcap, and the flow cache agrees with the rules. */
 #include "../../pipeline/rule.c" /* for the translation, which random programs reach better than expressions do */
-
 #include <dirent.h>
 
 #include "../lib/captures.h"

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The rvma_ calls of libspindle on two real NICs, three times: in virtual time; with NICs that have threads of their
  * own, two each; and attached to such NICs, through their sockets. */
-#include <errno.h>
-#include <pthread.h>
-
 #include "../../host-api/rvma.h"
 #include "../lib/two_nics.h"
 

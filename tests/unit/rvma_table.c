@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of mailboxes, against a plain model, and how many cache lines a look-up touches. */
-#include <errno.h>
-#include <stdbool.h>
-
 #include "../../handlers/rvma_table.h"
 #include "../lib/suite.h"
 

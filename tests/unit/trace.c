@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The trace's order and grouping. No NIC here: this program's own sp_nic_watch() takes the callbacks, and the tests
  * call them in the orders that a NIC may. */
-#include <errno.h>
 #include <jansson.h>
 
 #include "../../testbed/trace.h"

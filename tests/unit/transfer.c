@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the two ends of a file transfer say to each other: names, addresses, lines; and that rubbish hurts
  * nobody. */
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* Included, not linked: they are part of the command. */
 #include "../../command/transfer_talk.c"

@@ -2,8 +2,6 @@
 /* The parsers of values: what they take, what they refuse, and that a refused value leaves the output alone. */
 #include "../lib/suite.h"
 
-#include <errno.h>
-
 #include "../../pipeline/config.h"
 
 #define KEEP 0xDEADBEEFu

@@ -4,14 +4,12 @@
 #include "../lib/dut.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <net/if.h>
 #include <pcap/pcap.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "../../pipeline/config.h"
 #include "../../pipeline/kernel.h"

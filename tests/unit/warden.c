@@ -6,7 +6,6 @@
 #include <jansson.h>
 #include <signal.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "../../pipeline/host.h"
 #include "../lib/dut.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The event loop against NICs that are tables of times: this program's own sp_nic_poll() stands in for the library's.
  */
-#include <errno.h>
-
 #include "../../testbed/world.h"
 #include "../lib/suite.h"
 
