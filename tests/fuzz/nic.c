@@ -15,6 +15,7 @@
 #include "../../pipeline/icrc.h"
 #include "../../pipeline/nic.h"
 #include "../../pipeline/parser.h"
+#include "../lib/ports.h"
 #ifdef FUZZ_STANDALONE
 #include "standalone.h"
 #endif
@@ -32,29 +33,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* ---- the port: one frame in, everything out is thrown away ---- */
-static struct rte_mbuf *waiting;
-
-static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
-{
-	if (!waiting || queue || !max)
-		return 0;
-	*packet = waiting;
-	waiting = NULL;
-	return 1;
-}
-
-static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
-{
-	rte_pktmbuf_free_bulk(packet, count);
-	return count;
-}
-
-static sp_time next(void *port, uint16_t queue, bool blocked)
-{
-	return waiting ? 0 : SP_NEVER;
-}
-
-static const struct sp_port_ops port = {receive, transmit, next};
+static const struct sp_port_ops port = {port_receive_one, port_swallow, port_next_one};
 
 /* ---- the NIC ---- */
 static struct sp_nic *nic;
@@ -148,7 +127,7 @@ static void frame(const uint8_t *data, size_t size, bool right)
 	memcpy(rte_pktmbuf_append(m, (uint16_t)size), data, size);
 	if (right)
 		repair(rte_pktmbuf_mtod(m, uint8_t *), (uint32_t)size);
-	waiting = m;
+	port_one = m;
 }
 
 /* A command as a hostile host would write it: any bytes, but contexts and memory that exist come up often. */

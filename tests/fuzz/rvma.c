@@ -17,6 +17,9 @@
 #include "../../pipeline/icrc.h"
 #include "../../pipeline/nic.h"
 #include "../../pipeline/parser.h"
+#include "../lib/ports.h"
+#include "../lib/seeds.h"
+#include "../lib/seeds.h"
 #ifdef FUZZ_STANDALONE
 #include "standalone.h"
 #endif
@@ -68,7 +71,6 @@ static uint64_t draw_near(uint64_t about)
 }
 
 /* ---- the port ---- */
-static struct rte_mbuf *waiting;
 static struct {
 	uint8_t token[8], nonce[8]; /* that the NIC gave, that it asked by */
 	uint64_t sent, poll, get;   /* transfers of its: the next one; its latest poll, its latest get */
@@ -102,15 +104,6 @@ static void overhear(uint8_t *frame, uint32_t len)
 	}
 }
 
-static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
-{
-	if (!waiting || queue || !max)
-		return 0;
-	*packet = waiting;
-	waiting = NULL;
-	return 1;
-}
-
 static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
 	for (unsigned i = 0; i < count; i++)
@@ -119,12 +112,7 @@ static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, u
 	return count;
 }
 
-static sp_time next(void *port, uint16_t queue, bool blocked)
-{
-	return waiting ? 0 : SP_NEVER;
-}
-
-static const struct sp_port_ops port = {receive, transmit, next};
+static const struct sp_port_ops port = {port_receive_one, transmit, port_next_one};
 
 /* ---- the NIC ---- */
 static struct sp_nic *nic;
@@ -136,15 +124,6 @@ static sp_time now;
 static unsigned age;
 static uint64_t buffers, number, windows[4], peers[2], sums[16];
 static const uint8_t *area[CONTEXTS];
-
-static uint64_t free_buffers(void)
-{
-	struct rte_mbuf *m = sp_packet_alloc();
-	struct rte_mempool *pool = m ? m->pool : NULL;
-
-	rte_pktmbuf_free(m);
-	return pool ? rte_mempool_avail_count(pool) : 0;
-}
 
 static void open_context(unsigned i)
 {
@@ -197,7 +176,7 @@ static void open_nic(void)
 	memcpy(config.address[0].ip, "\0\0\0\0\0\0\0\0\0\0\377\377\300\0\2\1", 16);
 	memcpy(config.neighbour[0].ip, "\0\0\0\0\0\0\0\0\0\0\377\377\300\0\2\2", 16);
 	config.address[0].prefix = 24;
-	buffers = free_buffers();
+	buffers = seeds_buffers();
 	PROMISE(!sp_nic_create(&config, &error, &nic) && !sp_nic_dev(nic, false, &dev));
 	memset(memory, 0xA5, sizeof(memory));
 	PROMISE(!sp_mr_reg(dev, memory + GUARD, REGION, &mr));
@@ -223,7 +202,7 @@ static void close_nic(void)
 	sp_dev_close(dev);
 	sp_nic_destroy(nic);
 	nic = NULL;
-	PROMISE(free_buffers() == buffers);
+	PROMISE(seeds_buffers() == buffers);
 }
 
 /* ---- deeds: packets ---- */
@@ -393,7 +372,7 @@ static void packet(void)
 	sp_store_be32(udp + 12, qps[implicit]);
 	sp_store_le32(ip + whole - 4, sp_icrc(ip, 20, whole - 4));
 	memcpy(rte_pktmbuf_append(m, (uint16_t)(14 + whole)), f, 14 + whole);
-	waiting = m;
+	port_one = m;
 }
 
 /* ---- deeds: commands ---- */

@@ -19,6 +19,7 @@
 #include "../../handlers/wire/sdr.h"
 #include "../../host-api/attach.h"
 #include "../../pipeline/host.h"
+#include "../lib/ports.h"
 #ifdef FUZZ_STANDALONE
 #include "standalone.h"
 #endif
@@ -40,23 +41,7 @@ enum { REQUEST = 0, REQUEST_RIGHT, COMMAND, TAMPER };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* ---- the port: nothing comes, everything out is thrown away ---- */
-static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
-{
-	return 0;
-}
-
-static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
-{
-	rte_pktmbuf_free_bulk(packet, count);
-	return count;
-}
-
-static sp_time next(void *port, uint16_t queue, bool blocked)
-{
-	return SP_NEVER;
-}
-
-static const struct sp_port_ops port = {receive, transmit, next};
+static const struct sp_port_ops port = {port_hear_nothing, port_swallow, port_never};
 
 /* ---- the NIC, and who does nothing wrong ---- */
 static struct sp_nic *nic;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "couples.h"
+#include "ports.h"
 
 /* ---- NICs and servers ---- */
 static struct cable pair;
@@ -12,13 +13,8 @@ char couple_path[2][64];
 
 unsigned couple_nics, buffers;
 
-static unsigned hear_nothing(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
-{
-	return 0;
-}
-
 /* A NIC alone reaches itself; two have a wire, of which one end takes memory of applications as it is. */
-static const struct sp_port_ops silence = {.receive = hear_nothing, .transmit = cable_transmit, .next = cable_next};
+static const struct sp_port_ops silence = {.receive = port_hear_nothing, .transmit = cable_transmit, .next = cable_next};
 
 static const struct sp_port_ops lending = {
 	.receive = cable_receive, .transmit = cable_transmit, .next = cable_next, .external = true};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "order_watch.h"
+#include "ports.h"
 
 struct source watch_source[DUT_QUEUES];
 
@@ -52,18 +53,7 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 	return n;
 }
 
-static unsigned swallow(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
-{
-	rte_pktmbuf_free_bulk(packet, count);
-	return count;
-}
-
-static sp_time whenever(void *port, uint16_t queue, bool blocked)
-{
-	return SP_NEVER;
-}
-
-const struct sp_port_ops watch_source_ops = {.receive = make, .transmit = swallow, .next = whenever};
+const struct sp_port_ops watch_source_ops = {.receive = make, .transmit = port_swallow, .next = port_never};
 
 uint64_t watch_now_ms(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sdr_pair.h"
+#include "seeds.h"
 
 static void flow_open(struct pair *r, struct conn *c, unsigned from, uint64_t messages)
 {
@@ -202,15 +203,6 @@ void pair_check_totals(struct pair *r)
 	}
 }
 
-static uint64_t pair_free_buffers(void)
-{
-	struct rte_mbuf *m = sp_packet_alloc();
-	struct rte_mempool *pool = m ? m->pool : NULL;
-
-	rte_pktmbuf_free(m);
-	return pool ? rte_mempool_avail_count(pool) : 0;
-}
-
 static struct pair_end pair_ends[2];
 
 void pair_open(struct pair *r)
@@ -401,9 +393,9 @@ void pair_seeds(const char *rule, unsigned count, void (*one)(struct pair *r))
 		const uint64_t seed = only ? strtoull(only, NULL, 0) : i;
 
 		pair_init(&r, seed);
-		uint64_t before = pair_free_buffers();
+		uint64_t before = seeds_buffers();
 		one(&r);
-		uint64_t after = pair_free_buffers();
+		uint64_t after = seeds_buffers();
 		PAIR_CHECK(&r, before == after, "%llu packet buffers are lost", U(before - after));
 		if (r.failed) {
 			printf("# %s: seed %llu %s\n", rule, U(seed), r.text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tenants.h"
+#include "ports.h"
 
 struct tenancy tenancy;
 
@@ -64,12 +65,7 @@ static unsigned tenant_receive(void *arg, uint16_t queue, struct rte_mbuf **pack
 	return n;
 }
 
-static sp_time tenant_next(void *arg, uint16_t queue, bool blocked)
-{
-	return SP_NEVER;
-}
-
-static const struct sp_port_ops tenant_ops = {.receive = tenant_receive, .transmit = dut_transmit, .next = tenant_next};
+static const struct sp_port_ops tenant_ops = {.receive = tenant_receive, .transmit = dut_transmit, .next = port_never};
 
 static int tenant_attach(struct sp_ctx *c)
 {

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tx_ring.h"
+#include "ports.h"
 
 struct tx_ring tx_ring;
-
-static unsigned tx_ring_receive(void *arg, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
-{
-	return 0;
-}
 
 void tx_ring_look(const struct rte_mbuf *m)
 {
@@ -42,11 +38,6 @@ static unsigned tx_ring_transmit(void *arg, uint16_t queue, struct rte_mbuf **pa
 	return count;
 }
 
-static sp_time tx_ring_next(void *arg, uint16_t queue, bool blocked)
-{
-	return SP_NEVER;
-}
-
 void tx_ring_free(unsigned at)
 {
 	rte_pktmbuf_free(tx_ring.held[at]);
@@ -60,8 +51,8 @@ void tx_ring_free_all(void)
 		tx_ring_free(0);
 }
 
-const struct sp_port_ops tx_ring_lending = {tx_ring_receive, tx_ring_transmit, tx_ring_next, true},
-			 tx_ring_copying = {tx_ring_receive, tx_ring_transmit, tx_ring_next, false};
+const struct sp_port_ops tx_ring_lending = {port_hear_nothing, tx_ring_transmit, port_never, true},
+			 tx_ring_copying = {port_hear_nothing, tx_ring_transmit, port_never, false};
 
 unsigned tx_ring_pieces_in_use;
 

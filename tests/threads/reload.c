@@ -9,6 +9,7 @@
 
 #include "../unit/plugins/live.h"
 #include "../lib/dut.h"
+#include "../lib/ports.h"
 
 #define WORKERS 2
 #define KEYS	16 /* of each queue; each is one message after another */
@@ -77,18 +78,7 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 	return n;
 }
 
-static unsigned swallow(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
-{
-	rte_pktmbuf_free_bulk(packet, count);
-	return count;
-}
-
-static sp_time always(void *port, uint16_t queue, bool blocked)
-{
-	return 0;
-}
-
-static const struct sp_port_ops source_ops = {.receive = make, .transmit = swallow, .next = always};
+static const struct sp_port_ops source_ops = {.receive = make, .transmit = port_swallow, .next = port_always};
 
 /* ---- the verifier ---- */
 

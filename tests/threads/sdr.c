@@ -14,6 +14,7 @@
 #include "../../testbed/random.h"
 #include "../lib/wire.h"
 #include "../lib/suite.h"
+#include "../lib/ports.h"
 
 #define WORKERS	     2
 #define SOURCE_BYTES (1u << 18)
@@ -168,12 +169,7 @@ static unsigned port_transmit(void *port, uint16_t queue, struct rte_mbuf **pack
 	return count;
 }
 
-static sp_time port_next(void *port, uint16_t queue, bool blocked)
-{
-	return 0;
-}
-
-static const struct sp_port_ops port_ops = {.receive = port_receive, .transmit = port_transmit, .next = port_next};
+static const struct sp_port_ops port_ops = {.receive = port_receive, .transmit = port_transmit, .next = port_always};
 
 /* ---- making and ending ---- */
 static void start(struct test *t, const struct setup *s, uint64_t seed)

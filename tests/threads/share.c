@@ -10,6 +10,7 @@
 #include "../lib/dut.h"
 
 #include "../../pipeline/share.h"
+#include "../lib/ports.h"
 
 #define LIGHT_EVERY 100	  /* us */
 #define QUEUE	    1024  /* descriptors of the port */
@@ -75,12 +76,7 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 	return n;
 }
 
-static sp_time never(void *port, uint16_t queue, bool blocked)
-{
-	return SP_NEVER;
-}
-
-static const struct sp_port_ops ops = {.receive = make, .transmit = dut_transmit, .next = never};
+static const struct sp_port_ops ops = {.receive = make, .transmit = dut_transmit, .next = port_never};
 
 static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {

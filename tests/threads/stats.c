@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "../lib/probe.h"
+#include "../lib/ports.h"
 
 #define WORKERS 2
 #define ROUNDS	suite_times(150) /* reports of each kind, at the least */
@@ -48,18 +49,7 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 	return n;
 }
 
-static unsigned swallow(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
-{
-	rte_pktmbuf_free_bulk(packet, count);
-	return count;
-}
-
-static sp_time whenever(void *port, uint16_t queue, bool blocked)
-{
-	return SP_NEVER;
-}
-
-static const struct sp_port_ops source_ops = {.receive = make, .transmit = swallow, .next = whenever};
+static const struct sp_port_ops source_ops = {.receive = make, .transmit = port_swallow, .next = port_never};
 
 /* ---- a handler that counts without any lock ---- */
 

@@ -8,6 +8,7 @@
 
 #include "../../pipeline/host.h"
 #include "../lib/dut.h"
+#include "../lib/ports.h"
 
 #define ROUNDS suite_times(100000)
 #define LONG   (60 * SP_SEC) /* a sleep that long has missed its wake-up */
@@ -45,17 +46,7 @@ struct sleeper {
 } __attribute__((aligned(64)));
 
 /* A port with nothing on it, for any number of workers at once. */
-static unsigned hear_nothing(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
-{
-	return 0;
-}
-
-static sp_time never(void *port, uint16_t queue, bool blocked)
-{
-	return SP_NEVER;
-}
-
-static const struct sp_port_ops silence = {.receive = hear_nothing, .transmit = hear_nothing, .next = never};
+static const struct sp_port_ops silence = {.receive = port_hear_nothing, .transmit = port_hear_nothing, .next = port_never};
 
 static void start(uint16_t workers)
 {

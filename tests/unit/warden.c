@@ -9,6 +9,7 @@
 
 #include "../../pipeline/host.h"
 #include "../lib/dut.h"
+#include "../lib/ports.h"
 
 #define STALL	(200 * SP_MS)
 #define PATIENT 30 /* s, for what must come */
@@ -36,18 +37,7 @@ static unsigned hear(void *port, uint16_t q, struct rte_mbuf **packet, unsigned 
 	return n;
 }
 
-static unsigned swallow(void *port, uint16_t q, struct rte_mbuf **packet, unsigned count, sp_time now)
-{
-	rte_pktmbuf_free_bulk(packet, count);
-	return count;
-}
-
-static sp_time whenever(void *port, uint16_t q, bool blocked)
-{
-	return SP_NEVER;
-}
-
-static const struct sp_port_ops port_ops = {.receive = hear, .transmit = swallow, .next = whenever};
+static const struct sp_port_ops port_ops = {.receive = hear, .transmit = port_swallow, .next = port_never};
 
 /* A packet for each letter of `what`: to the context with that QP, of message `key`. The queue is locked. */
 static void put(unsigned q, uint32_t qp, const char *what, uint8_t key)
