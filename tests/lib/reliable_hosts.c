@@ -3,23 +3,6 @@
 
 uint8_t rel_source[REL_SOURCE];
 
-void __attribute__((format(printf, 3, 4))) rel_expect(struct rel *p, bool right, const char *format, ...)
-{
-	va_list list;
-
-	if (right || p->text[0])
-		return;
-	int n = snprintf(p->text, sizeof(p->text), "at %.9f s: ", p->world ? (double)sp_world_now(p->world) / 1e12 : 0);
-	va_start(list, format);
-	vsnprintf(p->text + n, sizeof(p->text) - (size_t)n, format, list);
-	va_end(list);
-}
-
-uint64_t rel_below(struct rel *p, uint64_t bound)
-{
-	return sp_random_next(&p->random) % bound;
-}
-
 /* ---- the host programs ---- */
 /* NULL: that end is gone. */
 static uint8_t *buffer_of(struct rel *p, struct flow *f, uint64_t k)

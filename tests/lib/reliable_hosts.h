@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The host programs of planet.h: they send and receive reliably, and compare every byte. */
+/* The host programs of reliable_pair.h: they send and receive reliably, and compare every byte. */
 #ifndef TESTS_RELIABLE_HOSTS_H
 #define TESTS_RELIABLE_HOSTS_H
 
 #include "../../host-api/reliable.h"
-#include "../../testbed/link.h"
-#include "../../testbed/world.h"
-#include "suite.h"
+#include "sim.h"
 
 #define REL_SOURCE   (1u << 20)
 #define REL_CONNS    3
 #define REL_MESSAGES 320 /* of a flow */
 #define REL_GUARD    64
 #define REL_SLACK    (20 * SP_MS) /* until the NIC has sent what waits for the wire, and the buffer is free */
-#define U(n)	     ((unsigned long long)(n))
 
 extern uint8_t rel_source[REL_SOURCE];
 
@@ -40,12 +37,8 @@ struct conn {
 };
 
 struct rel {
-	uint64_t seed;
-	struct sp_random random;
-	char text[200]; /* what failed first */
-
-	/* what a seed stands for; a rule may change it before planet_open */
-	struct sp_link_direction link[2];
+	SIM_MEMBERS
+	/* what a seed stands for; a rule may change it before rel_open() */
 	uint16_t workers;
 	unsigned conns;
 	struct sdr_context_attr context_attr;
@@ -59,17 +52,13 @@ struct rel {
 	bool (*lose)(void *arg, const uint8_t *frame, uint32_t len); /* not NULL: besides; arg: this */
 	unsigned cancel; /* not 0: in one step of so many an operation is cancelled */
 	sp_time linger;	 /* not 0: an end whose messages are over closes with that */
-	struct sp_world *world;
-	struct sp_link *under;
-	struct sp_nic *nic[2];
 	struct sp_dev *dev[2];
 	struct sdr_context *context[2];
 	struct sp_mr *source[2];
 	struct conn conn[REL_CONNS];
-	uint64_t steps;
 };
-void __attribute__((format(printf, 3, 4))) rel_expect(struct rel *p, bool right, const char *format, ...);
-uint64_t rel_below(struct rel *p, uint64_t bound);
+#define rel_expect(p, ...) sim_expect(&(p)->sim, __VA_ARGS__)
+#define rel_below(p, n)	   sim_below(&(p)->sim, n)
 bool rel_end_over(const struct rel *p, const struct conn *c, unsigned e);
 void rel_step(void *arg, sp_time now);
 sp_time rel_next(void *arg);

@@ -53,35 +53,11 @@ static void rel_random(struct rel *p)
 
 static void rel_nic(struct rel *p, unsigned e)
 {
-	struct sp_nic_config config = {.addresses = 2,
-				       .mtu = 9000,
-				       .workers = p->workers,
-				       .seed = sp_random_next(&p->random),
-				       .neighbours = 2,
-				       .ports = 1,
-				       .port = {{.ops = &sp_link_ops, .ops_arg = sp_link_port(p->under, e)}}};
-	struct sp_error error = {.text = ""};
-
-	for (unsigned i = 0; i < 2; i++) {
-		uint8_t ip[16] = {0xFD, 0, 0, 7};
-
-		if (i)
-			memcpy(ip, (const uint8_t[16]){[10] = 0xFF, 0xFF, 10, 7}, 16);
-		ip[15] = (uint8_t)(e + 1);
-		memcpy(config.address[i].ip, ip, 16);
-		config.address[i].prefix = i ? 24 : 64;
-		ip[15] = (uint8_t)(!e + 1);
-		memcpy(config.neighbour[i].ip, ip, 16);
-		memcpy(config.neighbour[i].mac, (const uint8_t[]){2, 0, 0, 0, 7, (uint8_t)(!e + 1)}, 6);
-	}
-	memcpy(config.mac, (const uint8_t[]){2, 0, 0, 0, 7, (uint8_t)(e + 1)}, 6);
-	snprintf(config.name, sizeof(config.name), "planet%u", e);
-	if (sp_nic_create(&config, &error, &p->nic[e]) || sp_nic_dev(p->nic[e], false, &p->dev[e]) ||
-	    sp_world_add_nic(p->world, p->nic[e]) || sdr_context_create(p->dev[e], &p->context_attr, &p->context[e]) ||
-	    sdr_mr_reg(p->context[e], rel_source, REL_SOURCE, &p->source[e])) {
-		printf("# %s\n", error.text);
+	sim_nic(&p->sim, e, 9000, p->workers, SIM_IP4 | SIM_IP6);
+	if (sp_nic_dev(p->nic[e], false, &p->dev[e]) ||
+	    sdr_context_create(p->dev[e], &p->context_attr, &p->context[e]) ||
+	    sdr_mr_reg(p->context[e], rel_source, REL_SOURCE, &p->source[e]))
 		abort();
-	}
 }
 
 void rel_end_open(struct rel *p, struct conn *c, unsigned e, uint32_t qpn)
@@ -134,14 +110,8 @@ void rel_conn_open(struct rel *p, struct conn *c)
 
 void rel_open(struct rel *p)
 {
-	const struct sp_link_config link = {.direction = {p->link[0], p->link[1]},
-					    .queues = {p->workers, p->workers},
-					    .lose = {p->lose, p->lose},
-					    .lose_arg = {p, p},
-					    .seed = sp_random_next(&p->random)};
-
-	if (sp_link_create(&link, &p->under) || sp_world_create(&p->world))
-		abort();
+	sim_open(&p->sim, (struct sp_link_config){
+				  .queues = {p->workers, p->workers}, .lose = {p->lose, p->lose}, .lose_arg = {p, p}});
 	for (unsigned e = 0; e < 2; e++)
 		rel_nic(p, e);
 	for (unsigned i = 0; i < p->conns && !p->text[0]; i++)
@@ -172,11 +142,8 @@ void rel_close(struct rel *p)
 		rel_expect(p, sdr_mr_dereg(p->source[e]) == 0, "sdr_mr_dereg of send buffers");
 		rel_expect(p, sdr_context_destroy(p->context[e]) == 0, "sdr_context_destroy");
 		sp_dev_close(p->dev[e]);
-		sp_nic_destroy(p->nic[e]);
 	}
-	sp_world_destroy(p->world);
-	p->world = NULL;
-	sp_link_destroy(p->under);
+	sim_close(&p->sim);
 }
 
 void rel_over_seeds(const char *rule, unsigned count, void (*one)(struct rel *p))
@@ -186,13 +153,74 @@ void rel_over_seeds(const char *rule, unsigned count, void (*one)(struct rel *p)
 
 	seeds_fill(rel_source, REL_SOURCE, 20250505, 0);
 	while (seeds_next(&s)) {
-		memset(&p, 0, sizeof(p));
-		p.seed = s.seed;
-		sp_random_seed(&p.random, p.seed, 0);
+		sim_begin(&p.sim, sizeof(p), &s);
 		rel_random(&p);
 		one(&p);
 		rel_expect(&p, seeds_whole(&s), "packet buffers are lost");
 		seeds_told(&s, p.text);
 	}
 	CU_ASSERT_EQUAL(s.bad, 0);
+}
+
+/* ---- ends that vanish, operations that are given up ---- */
+void rel_pass(struct rel *p, sp_time time)
+{
+	rel_expect(p, sp_world_run(p->world, sp_world_now(p->world) + time, NULL, NULL) == 0, "time stands still");
+}
+
+/* Sends and receives that are over hold no memory, though the QPs live on. */
+void rel_memory_is_released(struct rel *p, unsigned e)
+{
+	rel_expect(p, sdr_mr_dereg(p->source[e]) == 0, "sdr_mr_dereg of send buffers");
+	rel_expect(p, sdr_mr_reg(p->context[e], rel_source, REL_SOURCE, &p->source[e]) == 0, "sdr_mr_reg");
+	for (unsigned i = 0; i < p->conns; i++) {
+		struct flow *f = &p->conn[i].flow[!e];
+		const uint64_t bytes = f->arena_mr->len;
+
+		rel_expect(p, sdr_mr_dereg(f->arena_mr) == 0, "sdr_mr_dereg of receive buffers");
+		rel_expect(p, sdr_mr_reg(p->context[e], f->arena, bytes, &f->arena_mr) == 0, "sdr_mr_reg");
+	}
+}
+
+void rel_bad_link(struct rel *p)
+{
+	for (unsigned e = 0; e < 2; e++) {
+		struct sp_link_direction *l = &p->link[e];
+
+		l->loss = (double)rel_below(p, 21) / 100;
+		if (rel_below(p, 3) == 0)
+			sp_link_burst(l, 1 + (double)rel_below(p, 20), (double)rel_below(p, 15) / 100);
+		l->duplicate = (double)rel_below(p, 20) / 100;
+		l->corrupt = (double)rel_below(p, 5) / 100;
+		l->jitter = rel_below(p, 2) ? rel_below(p, l->delay) : 0;
+		l->reorder = (double)rel_below(p, 20) / 100;
+		l->reorder_delay = rel_below(p, 2 * l->delay);
+		p->qp.max_packet_life += 4 * l->delay;
+	}
+}
+
+void rel_counters(struct rel *p, struct sdr_reliable_status *all)
+{
+	memset(all, 0, sizeof(*all));
+	for (unsigned i = 0; i < p->conns; i++)
+		for (unsigned e = 0; e < 2; e++) {
+			struct sdr_reliable_status s;
+
+			if (!p->conn[i].reliable[e])
+				continue;
+			sdr_reliable_status(p->conn[i].reliable[e], &s);
+			all->units += s.units;
+			all->retransmitted += s.retransmitted;
+			all->spurious += s.spurious;
+			all->refused += s.refused;
+			all->sent += s.sent;
+			all->received += s.received;
+			all->sending += s.sending;
+			all->receiving += s.receiving;
+			all->polls += s.polls;
+			all->parity += s.parity;
+			all->repaired += s.repaired;
+			all->fallbacks += s.fallbacks;
+			all->coded += s.coded;
+		}
 }

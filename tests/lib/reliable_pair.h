@@ -23,5 +23,12 @@ void rel_run(struct rel *p);
 void rel_close(struct rel *p);
 /* Runs one(p) for `count` seeds. */
 void rel_over_seeds(const char *rule, unsigned count, void (*one)(struct rel *p));
+/* Both directions lose, repeat, damage and overtake. */
+void rel_bad_link(struct rel *p);
+/* The status of all connections, summed. */
+void rel_counters(struct rel *p, struct sdr_reliable_status *all);
+void rel_pass(struct rel *p, sp_time time);
+/* Sends and receives that are over hold no memory, though the QPs live on. */
+void rel_memory_is_released(struct rel *p, unsigned e);
 
 #endif

@@ -3,23 +3,6 @@
 
 uint8_t echo_source[ECHO_SOURCE];
 
-void __attribute__((format(printf, 3, 4))) echo_expect(struct echo *t, bool right, const char *format, ...)
-{
-	va_list list;
-
-	if (right || t->text[0])
-		return;
-	int n = snprintf(t->text, sizeof(t->text), "at %.9f s: ", t->world ? (double)sp_world_now(t->world) / 1e12 : 0);
-	va_start(list, format);
-	vsnprintf(t->text + n, sizeof(t->text) - (size_t)n, format, list);
-	va_end(list);
-}
-
-uint64_t echo_below(struct echo *t, uint64_t bound)
-{
-	return sp_random_next(&t->random) % bound;
-}
-
 /* ---- the server ---- */
 static void server_echo(struct echo *t, struct rvma_stream *st)
 {
@@ -212,29 +195,6 @@ static bool echo_over(void *arg)
 }
 
 /* ---- making ---- */
-static void echo_nic(struct echo *t, unsigned e)
-{
-	struct sp_nic_config config = {.addresses = 1,
-				       .mtu = 4300,
-				       .workers = 1,
-				       .seed = sp_random_next(&t->random),
-				       .neighbours = 1,
-				       .ports = 1,
-				       .port = {{.ops = &sp_link_ops, .ops_arg = sp_link_port(t->under, e)}}};
-	struct sp_error error = {.text = ""};
-
-	memcpy(config.address[0].ip, (const uint8_t[16]){[10] = 0xFF, 0xFF, 10, 7, 0, (uint8_t)(e + 1)}, 16);
-	config.address[0].prefix = 24;
-	memcpy(config.neighbour[0].ip, (const uint8_t[16]){[10] = 0xFF, 0xFF, 10, 7, 0, (uint8_t)(!e + 1)}, 16);
-	memcpy(config.neighbour[0].mac, (const uint8_t[]){2, 0, 0, 0, 7, (uint8_t)(!e + 1)}, 6);
-	memcpy(config.mac, (const uint8_t[]){2, 0, 0, 0, 7, (uint8_t)(e + 1)}, 6);
-	snprintf(config.name, sizeof(config.name), "town%u", e);
-	if (sp_nic_create(&config, &error, &t->nic[e]) || sp_world_add_nic(t->world, t->nic[e])) {
-		printf("# %s\n", error.text);
-		abort();
-	}
-}
-
 void echo_socket(struct echo *t, unsigned e, const struct rvma_attr *context, const struct rvma_socket_attr *attr,
 		 struct sp_dev **dev, struct rvma **rvma, struct rvma_socket **socket)
 {
@@ -251,13 +211,11 @@ void echo_socket(struct echo *t, unsigned e, const struct rvma_attr *context, co
 
 void echo_open(struct echo *t)
 {
-	struct sp_link_config link = {.direction = {t->link[0], t->link[1]}, .seed = sp_random_next(&t->random)};
 	struct rvma_attr context = t->context;
 
-	if (sp_link_create(&link, &t->under) || sp_world_create(&t->world))
-		abort();
-	echo_nic(t, 0);
-	echo_nic(t, 1);
+	sim_open(&t->sim, (struct sp_link_config){});
+	sim_nic(&t->sim, 0, 4300, 1, SIM_IP4);
+	sim_nic(&t->sim, 1, 4300, 1, SIM_IP4);
 	context.windows = 1;
 	context.buffers = t->server_attr.buffers ? t->server_attr.buffers : 16;
 	echo_socket(t, 1, &context, &t->server_attr, &t->dev, &t->rvma, &t->server);
@@ -302,11 +260,7 @@ void echo_close(struct echo *t)
 		if (!t->client[i].gone)
 			echo_shut(t, t->client[i].socket, t->client[i].rvma, t->client[i].dev);
 	echo_shut(t, t->server, t->rvma, t->dev);
-	for (unsigned e = 0; e < 2; e++)
-		sp_nic_destroy(t->nic[e]);
-	sp_world_destroy(t->world);
-	sp_link_destroy(t->under);
-	t->world = NULL;
+	sim_close(&t->sim);
 }
 
 void echo_prepare(void)

@@ -8,15 +8,12 @@
 
 #include <sys/socket.h>
 #include "../../host-api/rvma_socket.h"
-#include "../../testbed/link.h"
-#include "../../testbed/world.h"
-#include "seeds.h"
+#include "sim.h"
 
 #define ECHO_SOURCE    (1u << 18)
 #define ECHO_CLIENTS   6
 #define ECHO_STREAMS   8 /* of a client */
 #define ECHO_DATAGRAMS 40
-#define U(n)	       ((unsigned long long)(n))
 
 extern uint8_t echo_source[ECHO_SOURCE];
 
@@ -38,10 +35,7 @@ struct client {
 };
 
 struct echo {
-	uint64_t seed;
-	struct sp_random random;
-	char text[200]; /* what failed first */
-	struct sp_link_direction link[2];
+	SIM_MEMBERS
 	struct rvma_attr context;
 	struct rvma_socket_attr server_attr, client_attr;
 	sp_time lazy;	 /* the server does nothing until then */
@@ -51,10 +45,6 @@ struct echo {
 	bool closing;	 /* hosts do nothing any more */
 	bool deaf;	 /* it does not read the first stream that it accepts */
 	bool (*done)(void *town);
-
-	struct sp_world *world;
-	struct sp_link *under;
-	struct sp_nic *nic[2];
 	struct sp_dev *dev; /* the server's */
 	struct rvma *rvma;
 	struct rvma_socket *server;
@@ -68,11 +58,10 @@ struct echo {
 		bool waits;
 		struct rvma_socket_address from;
 	} datagram;
-	uint64_t steps;
 };
 
-void __attribute__((format(printf, 3, 4))) echo_expect(struct echo *t, bool right, const char *format, ...);
-uint64_t echo_below(struct echo *t, uint64_t bound);
+#define echo_expect(t, ...) sim_expect(&(t)->sim, __VA_ARGS__)
+#define echo_below(t, n)    sim_below(&(t)->sim, n)
 
 /* ---- the clients ---- */
 void call_step(struct echo *t, struct call *c);

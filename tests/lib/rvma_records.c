@@ -1,23 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rvma_records.h"
 
-void __attribute__((format(printf, 3, 4))) rec_expect(struct rec *y, bool right, const char *format, ...)
-{
-	va_list list;
-
-	if (right || y->text[0])
-		return;
-	int n = snprintf(y->text, sizeof(y->text), "at %.9f s: ", y->world ? (double)sp_world_now(y->world) / 1e12 : 0);
-	va_start(list, format);
-	vsnprintf(y->text + n, sizeof(y->text) - (size_t)n, format, list);
-	va_end(list);
-}
-
-uint64_t rec_below(struct rec *y, uint64_t bound)
-{
-	return sp_random_next(&y->random) % bound;
-}
-
 int rec_call(struct rec *y, unsigned e, uint16_t op, const uint64_t arg[6], uint64_t cookie, uint16_t flags,
 	     struct sp_event *result)
 {
@@ -106,16 +89,6 @@ void rec_end_close(struct rec *y, unsigned e)
 	*x = (struct rec_end){.open = false};
 }
 
-static void rec_ip(const struct rec *y, unsigned nic, uint8_t ip[16])
-{
-	const uint8_t last = (uint8_t)(nic + 1);
-
-	if (y->six)
-		memcpy(ip, (const uint8_t[]){0xFD, 0, 0, 7, [15] = last}, 16);
-	else
-		memcpy(ip, (const uint8_t[]){[10] = 0xFF, 0xFF, 10, 7, 0, last}, 16);
-}
-
 static uint32_t rec_peer(struct rec *y, unsigned e, unsigned to)
 {
 	struct rec_end *x = &y->end[e];
@@ -124,7 +97,7 @@ static uint32_t rec_peer(struct rec *y, unsigned e, unsigned to)
 
 	if (x->peer[to])
 		return x->peer[to] - 1;
-	rec_ip(y, to % 2, (uint8_t *)arg);
+	sim_ip(y->six, to % 2, (uint8_t *)arg);
 	arg[2] = 0x100 + to;
 	int rc = rec_call(y, e, SP_RVMA_CMD_PEER, arg, 0, 0, &result);
 	rec_expect(y, !rc, "peer: %d", rc);
@@ -370,41 +343,13 @@ static void rec_random(struct rec *y)
 	}
 }
 
-static void rec_nic(struct rec *y, unsigned e)
-{
-	struct sp_nic_config config = {.addresses = 1,
-				       .mtu = 9000,
-				       .workers = y->workers[e],
-				       .seed = sp_random_next(&y->random),
-				       .neighbours = 1,
-				       .ports = 1,
-				       .port = {{.ops = &sp_link_ops, .ops_arg = sp_link_port(y->under, e)}}};
-	struct sp_error error = {.text = ""};
-
-	rec_ip(y, e, config.address[0].ip);
-	rec_ip(y, !e, config.neighbour[0].ip);
-	config.address[0].prefix = y->six ? 64 : 24;
-	memcpy(config.neighbour[0].mac, (const uint8_t[]){2, 0, 0, 0, 7, (uint8_t)(!e + 1)}, 6);
-	memcpy(config.mac, (const uint8_t[]){2, 0, 0, 0, 7, (uint8_t)(e + 1)}, 6);
-	snprintf(config.name, sizeof(config.name), "yard%u", e);
-	if (sp_nic_create(&config, &error, &y->nic[e]) || sp_world_add_nic(y->world, y->nic[e])) {
-		printf("# %s\n", error.text);
-		abort();
-	}
-}
-
 void rec_open(struct rec *y)
 {
-	const struct sp_link_config link = {.direction = {y->link[0], y->link[1]},
-					    .queues = {y->workers[0], y->workers[1]},
-					    .lose = {rec_lose0, rec_lose1},
-					    .lose_arg = {y, y},
-					    .seed = sp_random_next(&y->random)};
-
-	if (sp_link_create(&link, &y->under) || sp_world_create(&y->world))
-		abort();
+	sim_open(&y->sim, (struct sp_link_config){.queues = {y->workers[0], y->workers[1]},
+						  .lose = {rec_lose0, rec_lose1},
+						  .lose_arg = {y, y}});
 	for (unsigned e = 0; e < 2; e++)
-		rec_nic(y, e);
+		sim_nic(&y->sim, e, 9000, y->workers[e], y->six ? SIM_IP6 : SIM_IP4);
 	for (unsigned e = 0; e < y->ends && !y->text[0]; e++)
 		rec_end_open(y, e);
 	if (sp_world_add_host(y->world, &(struct sp_world_host){.step = rec_step, .next = rec_next, .arg = y}))
@@ -415,11 +360,7 @@ static void rec_close(struct rec *y)
 {
 	for (unsigned e = 0; e < y->ends; e++)
 		rec_end_close(y, e);
-	for (unsigned e = 0; e < 2; e++)
-		sp_nic_destroy(y->nic[e]);
-	sp_world_destroy(y->world);
-	y->world = NULL;
-	sp_link_destroy(y->under);
+	sim_close(&y->sim);
 }
 
 void rec_over_seeds(const char *rule, unsigned count, void (*one)(struct rec *y))
@@ -428,9 +369,7 @@ void rec_over_seeds(const char *rule, unsigned count, void (*one)(struct rec *y)
 	struct seeds s = seeds_begin(rule, count);
 
 	while (seeds_next(&s)) {
-		memset(&y, 0, sizeof(y));
-		y.seed = s.seed;
-		sp_random_seed(&y.random, y.seed, 0);
+		sim_begin(&y.sim, sizeof(y), &s);
 		rec_random(&y);
 		one(&y);
 		rec_close(&y);

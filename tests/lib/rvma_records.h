@@ -8,16 +8,13 @@
 #define TESTS_RVMA_RECORDS_H
 
 #include "../../handlers/wire/rvma.h"
-#include "../../testbed/link.h"
-#include "../../testbed/world.h"
-#include "seeds.h"
+#include "sim.h"
 
 #define REC_ENDS  24
 #define REC_FLOWS 32
 #define REC_PUTS  4096	     /* of a flow */
 #define REC_BYTES (4u << 20) /* of an end's buffer */
 #define REC_HEAD  16	     /* of a record: flow and put, length */
-#define U(n)	  ((unsigned long long)(n))
 
 struct rec_end {
 	bool open;
@@ -48,11 +45,8 @@ struct rec_flow {
 };
 
 struct rec {
-	uint64_t seed;
-	struct sp_random random;
-	char text[200];
-	/* what a seed stands for; a rule may change it before yard_open */
-	struct sp_link_direction link[2];
+	SIM_MEMBERS
+	/* what a seed stands for; a rule may change it before rec_open() */
 	uint16_t workers[2];
 	uint32_t mtu[2], ops, window[2], peers;
 	sp_time timeout;
@@ -61,18 +55,13 @@ struct rec {
 	bool (*lose)(struct rec *y, unsigned from, uint8_t opcode); /* NULL: none besides */
 	bool cut[2];						    /* what this NIC sends is lost */
 	uint64_t seen[256];					    /* packets on the link, by opcode */
-
-	struct sp_link *under;
-	struct sp_world *world;
-	struct sp_nic *nic[2];
 	struct rec_end end[REC_ENDS];
 	struct rec_flow flow[REC_FLOWS];
 	unsigned flows;
-	uint64_t steps;
 	bool stir; /* there is something to begin */
 };
-void __attribute__((format(printf, 3, 4))) rec_expect(struct rec *y, bool right, const char *format, ...);
-uint64_t rec_below(struct rec *y, uint64_t bound);
+#define rec_expect(y, ...) sim_expect(&(y)->sim, __VA_ARGS__)
+#define rec_below(y, n)	   sim_below(&(y)->sim, n)
 
 /* ---- contexts ---- */
 int rec_call(struct rec *y, unsigned e, uint16_t op, const uint64_t arg[6], uint64_t cookie, uint16_t flags,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "seeds.h"
 
-/* Packet buffers of the process that nobody has. */
-static uint64_t seeds_buffers(void)
+uint64_t seeds_buffers(void)
 {
 	struct rte_mbuf *m = sp_packet_alloc();
 	struct rte_mempool *pool = m ? m->pool : NULL;

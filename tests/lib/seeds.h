@@ -22,6 +22,8 @@ struct seeds {
 
 /* What is sent: the same bytes for the same seed and stream. bytes: a multiple of 8. */
 void seeds_fill(uint8_t *to, size_t bytes, uint64_t seed, uint64_t stream);
+/* Packet buffers of the process that nobody has. */
+uint64_t seeds_buffers(void);
 void seeds_eal(void);
 struct seeds seeds_begin(const char *rule, unsigned count);
 /* The next run: false when there is none. */

@@ -4,28 +4,6 @@
 
 #include "../../handlers/reliability/receiver.h"
 
-static void counters(struct rel *p, struct sdr_reliable_status *sum)
-{
-	memset(sum, 0, sizeof(*sum));
-	for (unsigned i = 0; i < p->conns; i++)
-		for (unsigned e = 0; e < 2; e++) {
-			struct sdr_reliable_status s;
-
-			if (!p->conn[i].reliable[e])
-				continue;
-			sdr_reliable_status(p->conn[i].reliable[e], &s);
-			sum->units += s.units;
-			sum->retransmitted += s.retransmitted;
-			sum->spurious += s.spurious;
-			sum->refused += s.refused;
-			sum->sent += s.sent;
-			sum->received += s.received;
-			sum->sending += s.sending;
-			sum->receiving += s.receiving;
-			sum->polls += s.polls;
-		}
-}
-
 static struct {
 	uint64_t runs, sent, units, retransmitted, spurious, polls, lost;
 } sum;
@@ -70,22 +48,10 @@ RULE(every_message_arrives_whole_and_right, 60)
 {
 	struct sdr_reliable_status s;
 
-	for (unsigned e = 0; e < 2; e++) {
-		struct sp_link_direction *l = &p->link[e];
-
-		l->loss = (double)rel_below(p, 21) / 100;
-		if (rel_below(p, 3) == 0)
-			sp_link_burst(l, 1 + (double)rel_below(p, 20), (double)rel_below(p, 15) / 100);
-		l->duplicate = (double)rel_below(p, 20) / 100;
-		l->corrupt = (double)rel_below(p, 5) / 100;
-		l->jitter = rel_below(p, 2) ? rel_below(p, l->delay) : 0;
-		l->reorder = (double)rel_below(p, 20) / 100;
-		l->reorder_delay = rel_below(p, 2 * l->delay);
-		p->qp.max_packet_life += 4 * l->delay;
-	}
+	rel_bad_link(p);
 	rel_open(p);
 	rel_run(p);
-	counters(p, &s);
+	rel_counters(p, &s);
 	rel_expect(p, !s.refused && !s.sending && !s.receiving && s.sent == s.received,
 		   "%llu datagrams refused, %u sends and %u receives not over, %llu sent and %llu received",
 		   U(s.refused), s.sending, s.receiving, U(s.sent), U(s.received));
@@ -101,7 +67,7 @@ RULE(nothing_is_sent_again_where_nothing_is_lost, 30)
 		p->link[e].duplicate = (double)rel_below(p, 30) / 100;
 	rel_open(p);
 	rel_run(p);
-	counters(p, &s);
+	rel_counters(p, &s);
 	rel_expect(p, !lost(p) && !s.retransmitted && !s.spurious,
 		   "%llu of %llu units were sent again, and none was lost", U(s.retransmitted), U(s.units));
 	add(p, &s);
@@ -119,32 +85,12 @@ RULE(no_unit_is_sent_again_twice_for_one_loss, 60)
 	}
 	rel_open(p);
 	rel_run(p);
-	counters(p, &s);
+	rel_counters(p, &s);
 	rel_expect(p, s.retransmitted <= lost(p) && !s.spurious,
 		   "%llu packets lost, %llu units sent again, %llu needlessly", U(lost(p)), U(s.retransmitted),
 		   U(s.spurious));
 	add(p, &s);
 	rel_close(p);
-}
-
-/* ---- ends that vanish ---- */
-static void pass(struct rel *p, sp_time time)
-{
-	rel_expect(p, sp_world_run(p->world, sp_world_now(p->world) + time, NULL, NULL) == 0, "time stands still");
-}
-
-/* Sends and receives that are over hold no memory, though the QPs live on. */
-static void memory_is_released(struct rel *p, unsigned e)
-{
-	rel_expect(p, sdr_mr_dereg(p->source[e]) == 0, "sdr_mr_dereg of send buffers after the timeout");
-	rel_expect(p, sdr_mr_reg(p->context[e], rel_source, REL_SOURCE, &p->source[e]) == 0, "sdr_mr_reg");
-	for (unsigned i = 0; i < p->conns; i++) {
-		struct flow *f = &p->conn[i].flow[!e];
-		const uint64_t bytes = f->arena_mr->len;
-
-		rel_expect(p, sdr_mr_dereg(f->arena_mr) == 0, "sdr_mr_dereg of receive buffers after the timeout");
-		rel_expect(p, sdr_mr_reg(p->context[e], f->arena, bytes, &f->arena_mr) == 0, "sdr_mr_reg");
-	}
 }
 
 RULE(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again, 40)
@@ -159,7 +105,7 @@ RULE(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again, 40)
 	for (unsigned e = 0; e < 2 && lossy; e++)
 		p->link[e].loss = (double)rel_below(p, 10) / 100;
 	rel_open(p);
-	pass(p, rel_below(p, 3) ? rel_below(p, p->attr.timeout) : 0);
+	rel_pass(p, rel_below(p, 3) ? rel_below(p, p->attr.timeout) : 0);
 	p->dead[1] = true;
 	p->quiet = true;
 	sp_time died = sp_world_now(p->world);
@@ -171,13 +117,13 @@ RULE(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again, 40)
 		rel_expect(p, !s.sending && !s.receiving && sdr_reliable_deadline(p->conn[i].reliable[0]) == SP_NEVER,
 			   "%u sends and %u receives not over", s.sending, s.receiving);
 	}
-	memory_is_released(p, 0);
+	rel_memory_is_released(p, 0);
 
 	/* It has only been away: what is open there ends too, and everything works again. */
 	p->dead[1] = p->quiet = false;
 	rel_run(p);
-	memory_is_released(p, 0);
-	memory_is_released(p, 1);
+	rel_memory_is_released(p, 0);
+	rel_memory_is_released(p, 1);
 	p->fails = lossy; /* round trips that took as long as it was away count */
 	for (unsigned i = 0; i < p->conns; i++)
 		for (unsigned e = 0; e < 2; e++) {
@@ -194,7 +140,7 @@ RULE(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again, 40)
 		}
 	rel_step(p, sp_world_now(p->world));
 	rel_run(p);
-	counters(p, &s);
+	rel_counters(p, &s);
 	add(p, &s);
 	rel_close(p);
 }
@@ -208,7 +154,7 @@ RULE(who_is_done_answers_until_the_peer_is_quiet, 25)
 	p->linger = 4 * SP_SEC;
 	rel_open(p);
 	rel_run(p);
-	counters(p, &s);
+	rel_counters(p, &s);
 	add(p, &s);
 	rel_close(p);
 }
@@ -238,10 +184,10 @@ RULE(datagrams_that_cannot_be_true_change_nothing, 15)
 			len = sp_rel_ack_end(&m);
 		}
 		sdr_control_send(p->conn[0].qp[rel_below(p, 2)], bytes, (uint32_t)(len < 124 ? len : 124));
-		pass(p, rel_below(p, 4 * p->link[0].delay));
+		rel_pass(p, rel_below(p, 4 * p->link[0].delay));
 	}
 	rel_run(p);
-	counters(p, &s);
+	rel_counters(p, &s);
 	rel_expect(p, s.refused, "nothing was refused");
 	add(p, &s);
 	rel_close(p);
@@ -293,9 +239,9 @@ RULE(each_operation_ends_as_the_header_says, 10)
 	sdr_reliable_cancel(recv[2]);
 	sdr_reliable_cancel(recv[3]);
 	/* Who is refused knows soon: fewer round trips than its time-out has. */
-	pass(p, p->attr.timeout / 2);
+	rel_pass(p, p->attr.timeout / 2);
 	rel_expect(p, sdr_reliable_poll(send[3]) == -EREMOTEIO, "a refused message: %d", sdr_reliable_poll(send[3]));
-	pass(p, 20 * SP_SEC);
+	rel_pass(p, 20 * SP_SEC);
 	sdr_reliable_op_status(recv[1], &s);
 	rel_expect(p, s.length == 40000 && s.units == 10 && s.done == 10, "status");
 	rel_expect(p, sdr_reliable_poll(send[0]) == -EREMOTEIO && sdr_reliable_poll(recv[0]) == -EMSGSIZE, "%d and %d",

@@ -8,27 +8,7 @@ static struct {
 
 static void counters(struct rel *p, struct sdr_reliable_status *all)
 {
-	memset(all, 0, sizeof(*all));
-	for (unsigned i = 0; i < p->conns; i++)
-		for (unsigned e = 0; e < 2; e++) {
-			struct sdr_reliable_status s;
-
-			if (!p->conn[i].reliable[e])
-				continue;
-			sdr_reliable_status(p->conn[i].reliable[e], &s);
-			all->units += s.units;
-			all->retransmitted += s.retransmitted;
-			all->spurious += s.spurious;
-			all->refused += s.refused;
-			all->sent += s.sent;
-			all->received += s.received;
-			all->sending += s.sending;
-			all->receiving += s.receiving;
-			all->parity += s.parity;
-			all->repaired += s.repaired;
-			all->fallbacks += s.fallbacks;
-			all->coded += s.coded;
-		}
+	rel_counters(p, all);
 	sum.runs++;
 	sum.sent += all->sent;
 	sum.units += all->units;
@@ -61,23 +41,6 @@ static void codes(struct rel *p)
 	p->attr.scheme = p->qp.ec.code == SDR_CODE_MDS ? SDR_EC_MDS : SDR_EC_XOR;
 }
 
-static void bad_link(struct rel *p)
-{
-	for (unsigned e = 0; e < 2; e++) {
-		struct sp_link_direction *l = &p->link[e];
-
-		l->loss = (double)rel_below(p, 21) / 100;
-		if (rel_below(p, 3) == 0)
-			sp_link_burst(l, 1 + (double)rel_below(p, 20), (double)rel_below(p, 15) / 100);
-		l->duplicate = (double)rel_below(p, 20) / 100;
-		l->corrupt = (double)rel_below(p, 5) / 100;
-		l->jitter = rel_below(p, 2) ? rel_below(p, l->delay) : 0;
-		l->reorder = (double)rel_below(p, 20) / 100;
-		l->reorder_delay = rel_below(p, 2 * l->delay);
-		p->qp.max_packet_life += 4 * l->delay;
-	}
-}
-
 static void bad_planet(struct rel *p)
 {
 	struct sdr_reliable_status s;
@@ -85,7 +48,7 @@ static void bad_planet(struct rel *p)
 	codes(p);
 	if (!rel_below(p, 4))
 		p->attr.scheme = rel_below(p, 2) ? SDR_AUTO : SDR_SR_NACK;
-	bad_link(p);
+	rel_bad_link(p);
 	rel_open(p);
 	rel_run(p);
 	counters(p, &s);
@@ -285,26 +248,6 @@ TEST(exactly_what_parity_does_not_make_up_for_goes_again)
 	CU_ASSERT(getenv("SPINDLE_SEED") || (sum.fallbacks > sum.runs && sum.repaired > sum.runs));
 }
 
-/* ---- ends that vanish, operations that are given up ---- */
-static void pass(struct rel *p, sp_time time)
-{
-	rel_expect(p, sp_world_run(p->world, sp_world_now(p->world) + time, NULL, NULL) == 0, "time stands still");
-}
-
-/* Sends and receives that are over hold no memory, though the QPs live on. */
-static void memory_is_released(struct rel *p, unsigned e)
-{
-	rel_expect(p, sdr_mr_dereg(p->source[e]) == 0, "sdr_mr_dereg of send buffers");
-	rel_expect(p, sdr_mr_reg(p->context[e], rel_source, REL_SOURCE, &p->source[e]) == 0, "sdr_mr_reg");
-	for (unsigned i = 0; i < p->conns; i++) {
-		struct flow *f = &p->conn[i].flow[!e];
-		const uint64_t bytes = f->arena_mr->len;
-
-		rel_expect(p, sdr_mr_dereg(f->arena_mr) == 0, "sdr_mr_dereg of receive buffers");
-		rel_expect(p, sdr_mr_reg(p->context[e], f->arena, bytes, &f->arena_mr) == 0, "sdr_mr_reg");
-	}
-}
-
 static void more_messages(struct rel *p)
 {
 	for (unsigned i = 0; i < p->conns; i++)
@@ -333,7 +276,7 @@ RULE(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again, 40)
 		p->link[e].loss = (double)rel_below(p, 10) / 100;
 	p->alone[1] = p->dead[1] = !rel_below(p, 4); /* nothing is cleared to be sent, ever */
 	rel_open(p);
-	pass(p, rel_below(p, 3) ? rel_below(p, p->attr.timeout) : 0);
+	rel_pass(p, rel_below(p, 3) ? rel_below(p, p->attr.timeout) : 0);
 	p->dead[1] = true;
 	p->quiet = true;
 	rel_run(p);
@@ -344,12 +287,12 @@ RULE(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again, 40)
 				   (p->alone[1] || sdr_reliable_deadline(p->conn[i].reliable[0]) == SP_NEVER),
 			   "%u sends and %u receives not over", s.sending, s.receiving);
 	}
-	memory_is_released(p, 0);
+	rel_memory_is_released(p, 0);
 	if (!p->alone[1]) { /* it has only been away */
 		p->dead[1] = p->quiet = false;
 		rel_run(p);
-		memory_is_released(p, 0);
-		memory_is_released(p, 1);
+		rel_memory_is_released(p, 0);
+		rel_memory_is_released(p, 1);
 		more_messages(p);
 		rel_step(p, sp_world_now(p->world));
 		rel_run(p);
@@ -363,14 +306,14 @@ RULE(what_either_end_gives_up_is_over_and_the_rest_goes_on, 40)
 	struct sdr_reliable_status s;
 
 	codes(p);
-	bad_link(p);
+	rel_bad_link(p);
 	p->fails = true;
 	p->cancel = 1 + (unsigned)rel_below(p, 200);
 	p->attr.recv_timeout = 400 * SP_SEC; /* who hears of nothing that was given up knows it then */
 	rel_open(p);
 	rel_run(p);
-	memory_is_released(p, 0);
-	memory_is_released(p, 1);
+	rel_memory_is_released(p, 0);
+	rel_memory_is_released(p, 1);
 	p->cancel = 0;
 	p->fails = false;
 	more_messages(p);

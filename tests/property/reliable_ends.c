@@ -5,11 +5,6 @@
 #include "../../handlers/reliability/bytes.h"
 #include "../../handlers/reliability/receiver.h"
 
-static void pass(struct rel *p, sp_time time)
-{
-	rel_expect(p, sp_world_run(p->world, sp_world_now(p->world) + time, NULL, NULL) == 0, "time stands still");
-}
-
 static void bad_link(struct rel *p)
 {
 	for (unsigned e = 0; e < 2; e++) {
@@ -62,7 +57,7 @@ static void come_anew(struct rel *p)
 {
 	struct sdr_reliable_status before[REL_CONNS], after;
 
-	pass(p, 20 * p->link[0].delay + 100 * SP_MS); /* what waits in queues of the dead one arrives */
+	rel_pass(p, 20 * p->link[0].delay + 100 * SP_MS); /* what waits in queues of the dead one arrives */
 	for (unsigned i = 0; i < p->conns; i++)
 		sdr_reliable_status(p->conn[i].reliable[0], &before[i]);
 	for (unsigned i = 0; i < p->conns && !p->text[0]; i++) {
@@ -75,10 +70,10 @@ static void come_anew(struct rel *p)
 		sp_rel_ack_begin(&m, bytes, sizeof(bytes), NULL, c->flow[0].next_send); /* all has come */
 		for (unsigned n = 0; n < 100; n++) {					/* more than a burst takes */
 			rel_expect(p, !sdr_control_send(c->qp[1], bytes, (uint32_t)sp_rel_ack_end(&m)), "control");
-			pass(p, p->link[0].delay / 4 + SP_US);
+			rel_pass(p, p->link[0].delay / 4 + SP_US);
 		}
 	}
-	pass(p, 10 * p->link[0].delay + 2 * SP_MS);
+	rel_pass(p, 10 * p->link[0].delay + 2 * SP_MS);
 	for (unsigned i = 0; i < p->conns && !p->text[0]; i++) {
 		struct conn *c = &p->conn[i];
 		struct sdr_reliable_op *op;
@@ -155,7 +150,7 @@ static void death(struct rel *p)
 	else if (when == CLOSING)
 		sp_world_run(p->world, 10 * SP_SEC, one_closes, p);
 	else if (when != BEFORE_CONNECT || rel_below(p, 2))
-		pass(p, rel_below(p, 1 + rel_below(p, 400)) * p->link[0].delay);
+		rel_pass(p, rel_below(p, 1 + rel_below(p, 400)) * p->link[0].delay);
 	die(p);
 	sp_time died = sp_world_now(p->world);
 	if (when == ANEW)
@@ -305,7 +300,7 @@ static void liar(struct rel *p)
 
 			questions += sdr_control_send(p->conn[0].qp[1], bytes, len) == 0 && asks;
 		}
-		pass(p, rel_below(p, 2 * p->link[0].delay));
+		rel_pass(p, rel_below(p, 2 * p->link[0].delay));
 	}
 	rel_run(p);
 	sdr_reliable_status(p->conn[0].reliable[0], &s);

@@ -276,16 +276,11 @@ RULE(repeats_and_packets_overtaken_by_less_than_the_pause_make_nothing_go_again,
 	finish(p);
 }
 
-static void pass(struct rel *p, sp_time time)
-{
-	rel_expect(p, sp_world_run(p->world, sp_world_now(p->world) + time, NULL, NULL) == 0, "time stands still");
-}
-
 RULE(what_a_silent_peer_has_not_answered_fails_in_time_and_all_is_usable_again, 40)
 {
 	t.timeout = 300 * SP_MS;
 	start(p, true);
-	pass(p, rel_below(p, 3) ? rel_below(p, 20 * p->link[0].delay) : 0);
+	rel_pass(p, rel_below(p, 3) ? rel_below(p, 20 * p->link[0].delay) : 0);
 	p->dead[1] = true;
 	sp_time died = sp_world_now(p->world);
 	run(p);
@@ -337,7 +332,7 @@ RULE(datagrams_that_are_forged_late_or_short_change_nothing, 40)
 			len = rel_below(p, 2) ? 24 : len;
 		}
 		sdr_control_send(t.qp[e], bytes, len);
-		pass(p, rel_below(p, 4 * p->link[0].delay));
+		rel_pass(p, rel_below(p, 4 * p->link[0].delay));
 	}
 	run(p);
 	finish(p);
@@ -377,9 +372,9 @@ RULE(each_operation_ends_as_the_header_says, 10)
 	/* Longer than its receive: both ends are told, and the next message is as good as ever. */
 	rel_expect(p, repeat_send(t.repeat[0], p->source[0], 0, 2 * p->qp.mtu, 0, SP_NEVER, &op) == 0, "repeat_send");
 	rel_expect(p, repeat_recv(t.repeat[1], t.way[0].mr, 0, p->qp.mtu, SP_NEVER, &other) == 0, "repeat_recv");
-	pass(p, 20 * SP_SEC);
+	rel_pass(p, 20 * SP_SEC);
 	rel_expect(p, repeat_poll(other, NULL) == -EAGAIN, "the NIC has let go without being asked");
-	pass(p, SP_SEC);
+	rel_pass(p, SP_SEC);
 	rel_expect(p, repeat_poll(other, NULL) == -EMSGSIZE, "the receive");
 	rel_expect(p, repeat_poll(op, NULL) == -ECANCELED, "the message");
 	t.way[0].next_send = t.way[0].next_recv = t.way[0].messages = 0;

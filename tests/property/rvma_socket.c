@@ -66,9 +66,7 @@ static void over_seeds(const char *rule, unsigned count, void (*one)(void))
 	echo_prepare();
 	memset(&sums, 0, sizeof(sums));
 	while (seeds_next(&s)) {
-		memset(&t, 0, sizeof(t));
-		t.seed = s.seed;
-		sp_random_seed(&t.random, t.seed, 0);
+		sim_begin(&t.sim, sizeof(t), &s);
 		echo_random();
 		one();
 		echo_expect(&t, seeds_whole(&s), "packet buffers are lost");
