@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Takes all packet buffers of the process, and gives them back. */
+/* Takes all packet buffers of the process and gives them back. */
 #ifndef TESTS_BUFFERS_H
 #define TESTS_BUFFERS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A perfect wire between the ports of two NICs whose workers are threads: frames are copied, in order. What it cannot
- * hold stays with the sender. */
+/* A perfect link between the ports of two NICs whose workers are threads. It copies frames and keeps their order.
+ * A full link leaves frames with the sender. */
 #ifndef TESTS_CABLE_H
 #define TESTS_CABLE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program that captures from the rig's NIC: its rings, and what it finds there. */
+/* A program that captures from the NIC under test: its rings and what it reads there. */
 #ifndef TESTS_CAPTURE_CLIENT_H
 #define TESTS_CAPTURE_CLIENT_H
 

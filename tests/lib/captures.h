@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the real captures are: SPINDLE_SHARED_PCAPS, else ../shared/pcaps beside the source tree. */
+/* Finds and reads the real captures: in SPINDLE_SHARED_PCAPS, or in ../shared/pcaps beside the source tree. */
 #ifndef TESTS_CAPTURES_H
 #define TESTS_CAPTURES_H
 

@@ -119,13 +119,13 @@ void comp_start(void)
 	dut_start(&dut, 1);
 }
 
-void comp_end(void)
+void comp_stop(void)
 {
 	dut_stop(&dut);
 	probe_log_clear();
 }
 
-void comp_say(struct probe_words w)
+void comp_send(struct probe_words w)
 {
 	probe_feed(&dut, QP, &w);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A handler that exports, and its companion. */
+/* A NIC with a handler that exports its messages, and a companion handler. */
 #ifndef TESTS_COMPANION_NIC_H
 #define TESTS_COMPANION_NIC_H
 
@@ -16,7 +16,7 @@ uint64_t classify(struct sp_ctx *c, struct sp_packet *p);
 extern unsigned comp_exported, comp_bursts; /* calls of exports; of the companion's payload_burst */
 
 void comp_start(void);
-void comp_end(void);
-void comp_say(struct probe_words w);
+void comp_stop(void);
+void comp_send(struct probe_words w);
 
 #endif

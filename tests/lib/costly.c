@@ -160,7 +160,7 @@ void costly_burst(uint32_t qp, unsigned n, uint32_t cost)
 		costly_feed(0, qp, (struct costly_packet){.cost = cost});
 }
 
-int costly_tell(uint32_t id, uint64_t cost, sp_time at, unsigned slices, unsigned sends)
+int costly_command(uint32_t id, uint64_t cost, sp_time at, unsigned slices, unsigned sends)
 {
 	struct sp_command cmd = {.op = SP_CMD_OWN, .context = id, .arg = {cost, at, slices, sends}};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Handlers that take as long as the packets say, by a clock that they turn themselves. */
+/* Handlers that need as many cycles as their packets say. The test owns the clock. */
 #ifndef TESTS_COSTLY_H
 #define TESTS_COSTLY_H
 
@@ -43,7 +43,7 @@ extern struct sp_view *costly_seen_view;
 void costly_start(uint16_t workers, bool measured);
 void costly_feed(uint16_t queue, uint32_t qp, struct costly_packet say);
 void costly_burst(uint32_t qp, unsigned n, uint32_t cost);
-int costly_tell(uint32_t id, uint64_t cost, sp_time at, unsigned slices, unsigned sends);
+int costly_command(uint32_t id, uint64_t cost, sp_time at, unsigned slices, unsigned sends);
 struct sp_view *costly_view(uint32_t id, uint16_t worker);
 struct sp_meter *costly_meter(uint32_t id);
 struct costly_state *costly_state(uint32_t id);

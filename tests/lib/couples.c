@@ -14,7 +14,8 @@ char couple_path[2][64];
 unsigned couple_nics, buffers;
 
 /* A NIC alone reaches itself; two have a wire, of which one end takes memory of applications as it is. */
-static const struct sp_port_ops silence = {.receive = port_hear_nothing, .transmit = cable_transmit, .next = cable_next};
+static const struct sp_port_ops silence = {
+	.receive = port_hear_nothing, .transmit = cable_transmit, .next = cable_next};
 
 static const struct sp_port_ops lending = {
 	.receive = cable_receive, .transmit = cable_transmit, .next = cable_next, .external = true};

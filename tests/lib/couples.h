@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two NICs with servers, and applications that attach and talk to each other, each in a thread of its own. */
+/* Two NICs with servers, and pairs of applications that attach and exchange messages. Each application is a
+ * thread. */
 #ifndef TESTS_COUPLES_H
 #define TESTS_COUPLES_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams between the two ends of sdr_ends.h, whose bytes tell whether they have come whole. */
+/* Datagrams between the queue pairs of sdr_qps.h. Their bytes follow from number and length, so a receiver can
+ * check them. */
 #ifndef TESTS_DATAGRAMS_H
 #define TESTS_DATAGRAMS_H
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The device under test: a NIC with a port whose packets the test makes and whose output it keeps. The test sets the
- * time.
- */
+/* The device under test: one NIC with a port. The test makes the packets that arrive, keeps the packets that
+ * leave, and sets the time. */
 #ifndef TESTS_DUT_H
 #define TESTS_DUT_H
 

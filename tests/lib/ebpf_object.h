@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Objects as clang -target bpf makes them, made without it: one handler each, from instructions. */
+/* Builds eBPF object files from instructions, without clang. Each object has one handler. */
 #ifndef TESTS_EBPF_OBJECT_H
 #define TESTS_EBPF_OBJECT_H
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * An interpreter of eBPF that knows what it holds: each value is a number, or an address of one of two pieces of
- * memory, or nothing. What a program may not do ends it with words. Slow and plain on purpose: what sp_ebpf_check()
- * lets pass is run here, and the compiled program must come to the same end.
- */
+/* A slow and simple interpreter of eBPF. It knows of each value whether it is a number, an address in one of two
+ * memories, or undefined, and stops with a message at the first illegal step. Programs that sp_ebpf_check()
+ * accepts run here and compiled; both must give the same result. */
 #ifndef TESTS_EBPF_ORACLE_H
 #define TESTS_EBPF_ORACLE_H
 

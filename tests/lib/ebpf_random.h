@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random programs that sp_ebpf_check() lets pass: grown instruction by instruction, each of which it is asked about. */
+/* Makes random programs that sp_ebpf_check() accepts. They grow by one checked instruction at a time. */
 #ifndef TESTS_EBPF_RANDOM_H
 #define TESTS_EBPF_RANDOM_H
 

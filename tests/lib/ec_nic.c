@@ -33,7 +33,7 @@ void ecn_begin(const char *settings)
 	ecn_generations = 2;
 }
 
-void ecn_end(void)
+void ecn_stop(void)
 {
 	if (ecn_id)
 		CU_ASSERT_EQUAL(sp_context_close(dut.dev, ecn_id), 0);

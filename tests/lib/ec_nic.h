@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ec handler beside sdr on a NIC, poll by poll: messages, their parity, and packets of them made by hand. */
+/* The ec handler as companion of sdr on one NIC. The test makes messages, parity and packets by hand and polls. */
 #ifndef TESTS_EC_NIC_H
 #define TESTS_EC_NIC_H
 
@@ -22,7 +22,7 @@ extern sp_time ecn_now;
 extern unsigned ecn_generations;
 extern uint16_t ecn_workers, ecn_queue; /* of the NIC; that packets come by */
 void ecn_begin(const char *settings);
-void ecn_end(void);
+void ecn_stop(void);
 int ecn_call(uint16_t op, uint64_t cookie, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4);
 uint8_t *ecn_slot(uint64_t k);
 void ecn_post(uint64_t k, uint64_t length);

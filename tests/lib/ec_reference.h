@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A submessage between guards, and its codes computed from their definition, slowly, with nothing of the library's. */
+/* A submessage between guard bytes, and its codes computed from their definition. Slow; uses nothing of the
+ * library. */
 #ifndef TESTS_EC_REFERENCE_H
 #define TESTS_EC_REFERENCE_H
 

@@ -25,7 +25,7 @@ void expect_say_all(const char *what)
 		printf("#   error: %s\n", expect_error.text);
 }
 
-struct file expect_expected, expect_found;
+struct file expect_want, expect_found;
 
 void expect_file_write(struct file *f, const void *bytes, size_t len)
 {

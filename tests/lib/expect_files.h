@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files to compare, and what is said of differences. */
+/* Files for sp_expect to compare, and the differences that it reports. */
 #ifndef TESTS_EXPECT_FILES_H
 #define TESTS_EXPECT_FILES_H
 
@@ -28,7 +28,7 @@ struct file {
 	char path[32];
 };
 
-extern struct file expect_expected, expect_found;
+extern struct file expect_want, expect_found;
 void expect_file_write(struct file *f, const void *bytes, size_t len);
 void expect_file_text(struct file *f, const char *text);
 

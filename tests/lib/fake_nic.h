@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A stand-in for the pipeline, for testing a handler of SP_MESSAGES_SLOTS alone: one context, one thread, no frames. It
- * is linked in the NIC's place. */
+/* A stand-in for the pipeline, linked in its place. It runs one handler with SP_MESSAGES_SLOTS: one context, one
+ * thread, no frames. */
 #ifndef TESTS_FAKE_NIC_H
 #define TESTS_FAKE_NIC_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Valid frames of every shape that the parser knows, made byte by byte from the RFCs and not with the code under test.
- */
+/* Valid frames of every shape that the parser knows. They are made byte by byte from the RFCs, without the code
+ * under test. */
 #ifndef TESTS_FRAME_H
 #define TESTS_FRAME_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses as they stand in a configuration; each stays as it is for seven calls more. */
+/* Addresses in the form that a configuration has. A result stays valid for seven more calls. */
 #ifndef TESTS_IPS_H
 #define TESTS_IPS_H
 

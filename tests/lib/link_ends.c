@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "link_ends.h"
 
-struct sp_link *link_open_link(struct sp_link_config config)
+struct sp_link *link_open(struct sp_link_config config)
 {
 	struct sp_link *link = NULL;
 	struct sp_error error;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A link whose two ends the test drives. */
+/* A link. The test sends and receives at both ends. */
 #ifndef TESTS_LINK_ENDS_H
 #define TESTS_LINK_ENDS_H
 
@@ -9,7 +9,7 @@
 #include "buffers.h"
 #include "suite.h"
 
-struct sp_link *link_open_link(struct sp_link_config config);
+struct sp_link *link_open(struct sp_link_config config);
 /* An IPv4/UDP frame; `number` stands in the last four bytes, `flow` is the UDP source port. */
 struct rte_mbuf *link_frame(uint32_t len, uint32_t number, uint16_t flow);
 uint32_t link_number_of(struct rte_mbuf *m);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The test's side of the plug-in that is reloaded (plugins/live.c): which loads there are, and every call. */
+/* The part of the test that plug-ins/live.c calls: it records each load of the plug-in and each call. */
 #ifndef TESTS_LIVE_NIC_H
 #define TESTS_LIVE_NIC_H
 

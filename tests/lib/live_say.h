@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rig of one test program, and short words for what most tests of a handler that is replaced do. */
+/* Short calls for tests that replace a handler of the NIC under test. */
 #ifndef TESTS_LIVE_SAY_H
 #define TESTS_LIVE_SAY_H
 

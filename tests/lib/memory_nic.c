@@ -64,7 +64,7 @@ void memo_start(uint64_t limit)
 	memo_sees = 0;
 }
 
-void memo_end(void)
+void memo_stop(void)
 {
 	dut_stop(&dut);
 }
@@ -91,14 +91,14 @@ static void put(struct sp_ctx *c)
 	sp_mem_put(c, memo_mem);
 }
 
-const struct sp_mem *memo_get_it(uint32_t region)
+const struct sp_mem *memo_get(uint32_t region)
 {
 	want = region;
 	memo_inside(get);
 	return memo_mem;
 }
 
-void memo_put_it(const struct sp_mem *m)
+void memo_put(const struct sp_mem *m)
 {
 	memo_mem = m;
 	memo_inside(put);

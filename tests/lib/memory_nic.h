@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A NIC with a handler that runs what the test gives it. */
+/* A NIC with a handler that runs functions of the test. */
 #ifndef TESTS_MEMORY_NIC_H
 #define TESTS_MEMORY_NIC_H
 
@@ -17,11 +17,11 @@ extern uint32_t memo_id;
 #define QUEUES (128 + SP_RING_BYTES(SP_COMMANDS))
 
 void memo_start(uint64_t limit);
-void memo_end(void);
+void memo_stop(void);
 void memo_inside(void (*fn)(struct sp_ctx *));
 extern const struct sp_mem *memo_mem;
-const struct sp_mem *memo_get_it(uint32_t region);
-void memo_put_it(const struct sp_mem *m);
+const struct sp_mem *memo_get(uint32_t region);
+void memo_put(const struct sp_mem *m);
 
 #define SIZE 100
 

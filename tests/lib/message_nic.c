@@ -16,7 +16,7 @@ uint32_t message_begin(const char *handler, const char *settings)
 	return dut_context(&dut, "c", handler, all);
 }
 
-void message_end(void)
+void message_stop(void)
 {
 	dut_check_totals(&dut);
 	dut_stop(&dut);
@@ -28,7 +28,7 @@ void message_say(struct probe_words w)
 	probe_feed(&dut, QP, &w);
 }
 
-struct probe_call *message_last_call(void)
+struct probe_call *message_last(void)
 {
 	CU_ASSERT_FATAL(probe_log.n > 0);
 	return &probe_log.call[probe_log.n - 1];

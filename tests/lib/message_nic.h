@@ -8,8 +8,8 @@
 #define QP 0x40
 
 uint32_t message_begin(const char *handler, const char *settings);
-void message_end(void);
+void message_stop(void);
 void message_say(struct probe_words w);
-struct probe_call *message_last_call(void);
+struct probe_call *message_last(void);
 
 #endif

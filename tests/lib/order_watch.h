@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ports that make packets, and handlers that watch the order of their calls, for NICs with several workers. */
+/* For NICs with several workers: ports that make packets, and handlers that check the order of their calls. */
 #ifndef TESTS_ORDER_WATCH_H
 #define TESTS_ORDER_WATCH_H
 

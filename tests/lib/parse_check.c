@@ -21,7 +21,7 @@ struct result parse_poisoned(const uint8_t *bytes, uint32_t len, uint8_t poison)
 	return r;
 }
 
-struct result parse_parse(const uint8_t *bytes, uint32_t len)
+struct result parse_frame(const uint8_t *bytes, uint32_t len)
 {
 	return parse_poisoned(bytes, len, 0x55);
 }

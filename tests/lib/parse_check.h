@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parses a frame in a buffer of its exact length and names what comes of it. */
+/* Parses a frame in a buffer of its exact length and names the result. */
 #ifndef TESTS_PARSE_CHECK_H
 #define TESTS_PARSE_CHECK_H
 
@@ -20,7 +20,7 @@ struct result {
 
 /* Parses a malloc of exactly len bytes: under ASan a read beyond is an error. Fields start as `poison`. */
 struct result parse_poisoned(const uint8_t *bytes, uint32_t len, uint8_t poison);
-struct result parse_parse(const uint8_t *bytes, uint32_t len);
+struct result parse_frame(const uint8_t *bytes, uint32_t len);
 const char *parse_name_of(int parsed);
 void parse_expect_(unsigned line, int got, int want, const struct frame_shape *s, uint32_t len);
 

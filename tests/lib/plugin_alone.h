@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A handler alone: loaded from its shared object, with stand-ins for the NIC's calls, and packets made by hand. */
+/* Runs a handler from its shared object without a NIC: stand-ins for the calls of the NIC, and packets made by
+ * hand. */
 #ifndef TESTS_PLUGIN_ALONE_H
 #define TESTS_PLUGIN_ALONE_H
 

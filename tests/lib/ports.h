@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Functions of ports that have nothing to do, for struct sp_port_ops. */
+/* Functions for struct sp_port_ops of ports that do nothing, or receive one packet. */
 #ifndef TESTS_PORTS_H
 #define TESTS_PORTS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A handler that does what the packets say and writes down every call. */
+/* The probe: a handler that does what each packet says and records every call. */
 #ifndef TESTS_PROBE_H
 #define TESTS_PROBE_H
 
@@ -11,7 +11,7 @@ struct probe_words {
 	uint32_t serial; /* tells packets apart */
 	uint64_t key;
 	uint32_t header, verdict, miss;
-	uint32_t action; /* RIG_* */
+	uint32_t action; /* PROBE_SEND ... */
 };
 
 #define PROBE_MAGIC 0x70726F62u
@@ -68,7 +68,7 @@ int probe_command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_even
 extern const struct sp_param probe_params[];
 extern const char *const probe_drops[];
 
-/* RIG_PROBE(name, kind, burst): a handler of that name. */
+/* Defines and registers a handler of that name. */
 #define PROBE(ident, text, kind, miss_fn, burst_fn)                                                                    \
 	static const struct sp_handler ident = {SP_HANDLER_HEAD,                                                       \
 						.name = text,                                                          \

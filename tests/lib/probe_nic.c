@@ -15,7 +15,7 @@ void probe_start(void)
 	dut_start(&dut, 1);
 }
 
-void probe_end(void)
+void probe_stop(void)
 {
 	dut_check_totals(&dut);
 	dut_stop(&dut);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A network of its own for the reliability core: events in virtual time, nothing of the NIC; and what is checked all
- * the time. A failing seed is named, and reruns alone with SPINDLE_SEED.
- */
+/* A network for the reliability core alone: events in virtual time, no NIC. It checks invariants after every
+ * event. */
 #ifndef TESTS_RELIABILITY_NET_H
 #define TESTS_RELIABILITY_NET_H
 

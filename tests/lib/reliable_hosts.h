@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The host programs of reliable_pair.h: they send and receive reliably, and compare every byte. */
+/* The host programs of reliable_pair.h. They send and receive reliable messages and compare every byte. */
 #ifndef TESTS_RELIABLE_HOSTS_H
 #define TESTS_RELIABLE_HOSTS_H
 

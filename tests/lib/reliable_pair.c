@@ -2,7 +2,7 @@
 #include "reliable_pair.h"
 
 /* ---- making and ending it ---- */
-/* Messages of all lengths; before planet_open. */
+/* Messages of all lengths; before rel_open(). */
 static void rel_random(struct rel *p)
 {
 	static const sp_time delays[] = {SP_US, 20 * SP_US, 500 * SP_US, 5 * SP_MS};

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Two NICs, a bad link between them, and connections whose host programs send and receive reliably in both directions,
- * in virtual time, woken by NICs and deadlines alone. One seed is one run.
- */
+/* Two NICs with a bad link between them. Connections send and receive reliable messages both ways, in virtual
+ * time. NICs and deadlines alone wake the hosts. One seed is one run. */
 #ifndef TESTS_RELIABLE_PAIR_H
 #define TESTS_RELIABLE_PAIR_H
 

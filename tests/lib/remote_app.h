@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Applications in other processes, as the NIC holds them: a handler that wants what it is told to want, and what such
- * an application asks of the NIC. The test is the application. */
+/* An application in another process, as the NIC holds it, and a handler that asks for what its settings say. The
+ * test plays the application. */
 #ifndef TESTS_REMOTE_APP_H
 #define TESTS_REMOTE_APP_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What applications do at random, and what each command must answer by the model. */
+/* Random actions of applications, and the results that the model gives for them. */
 #ifndef TESTS_RVMA_ACTS_H
 #define TESTS_RVMA_ACTS_H
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Applications that use RVMA at random, on two NICs with a bad link between them, in virtual time: how they begin, act
- * and end. rvma_watch.h compares all that they see with the model. One seed is one run.
- */
+/* Applications on two NICs use RVMA at random over a bad link, in virtual time. rvma_watch.h compares what they
+ * see with the model. One seed is one run. */
 #ifndef TESTS_RVMA_APPS_H
 #define TESTS_RVMA_APPS_H
 

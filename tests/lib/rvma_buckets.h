@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The model of RVMA, what there is: windows, their buckets of buffers, transfers, sessions; and the rules of a bucket.
- */
+/* The model of RVMA: windows, their buckets of buffers, transfers, sessions; and the rules of a bucket. */
 #ifndef TESTS_RVMA_BUCKETS_H
 #define TESTS_RVMA_BUCKETS_H
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A server's socket and those of its clients, on two NICs with a bad link between them, in virtual time. The server
- * sends everything back. Clients compare what comes back with what they have sent.
- */
+/* An echo server and its clients on rvma sockets: two NICs, a bad link, virtual time. Clients compare what comes
+ * back with what they sent. */
 #ifndef TESTS_RVMA_ECHO_H
 #define TESTS_RVMA_ECHO_H
 
@@ -44,7 +42,7 @@ struct echo {
 	bool one_by_one; /* it reads few bytes at a time */
 	bool closing;	 /* hosts do nothing any more */
 	bool deaf;	 /* it does not read the first stream that it accepts */
-	bool (*done)(void *town);
+	bool (*done)(void *echo);
 	struct sp_dev *dev; /* the server's */
 	struct rvma *rvma;
 	struct rvma_socket *server;

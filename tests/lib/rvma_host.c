@@ -148,7 +148,7 @@ void host_fresh(void)
 	host_notes.addr = (void *)0x9000000;
 }
 
-void host_open_it(void)
+void host_open(void)
 {
 	host_fresh();
 	CU_ASSERT_EQUAL_FATAL(rvma_open(&host_f.dev, &host_usual, &host_r, NULL), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An application of rvma: its contexts, memory and peers on two NICs. */
+/* An application of rvma without a NIC: its contexts, memory and peers. */
 #ifndef TESTS_RVMA_HOST_H
 #define TESTS_RVMA_HOST_H
 
@@ -36,7 +36,7 @@ extern const struct rvma_address host_far_away;
 int address(struct sp_dev *d, int family, uint8_t ip[16]);
 extern struct rvma_attr host_usual;
 void host_fresh(void);
-void host_open_it(void);
+void host_open(void);
 void host_shut(void);
 void host_event(uint16_t op, int status, uint64_t cookie);
 void host_line(uint32_t slot, uint64_t number, uint64_t status);

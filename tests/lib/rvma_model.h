@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What RVMA is, said once more and as plainly as can be: mailboxes, buckets of buffers, puts, gets, sessions. Made from
- * the rules (docs/rvma.md) and the wire format alone; knows nothing of the NIC. It is fed the packets in the order in
- * which a NIC received them and the commands that its application gave, and says what the application's memory, the
- * notifications and the status of every window and transfer must be.
- */
+/* A second, simple implementation of RVMA, from docs/rvma.md and the wire format alone. Its input is the packets
+ * that a NIC received and the commands of the application. Its output is what memory, notifications and status
+ * must be. */
 #ifndef TESTS_RVMA_MODEL_H
 #define TESTS_RVMA_MODEL_H
 

@@ -48,7 +48,7 @@ void rw_begin(void)
 	rw_begin_with("window=4096");
 }
 
-void rw_end(void)
+void rw_stop(void)
 {
 	dut_check_totals(&dut);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, rw_context), 0);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * An rvma context of a NIC on the bench, with a session that is taken as read (session = implicit): packets of puts and
- * gets, written here byte by byte, come by the port; the test is the host, and looks at its memory.
- */
+/* The NIC under test with an rvma context (session = implicit). The test writes packets of puts and gets byte by
+ * byte, plays the host and checks its memory. */
 #ifndef TESTS_RVMA_NIC_H
 #define TESTS_RVMA_NIC_H
 
@@ -26,7 +24,7 @@ extern bool rw_fed_only;		  /* packets wait at the port: the test polls */
 struct rv *rw_state(void);
 void rw_begin_with(const char *settings);
 void rw_begin(void);
-void rw_end(void);
+void rw_stop(void);
 
 /* ---- the host ---- */
 extern struct sp_event rw_answer;

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Contexts of rvma on two NICs, a bad link between these, and puts of records from one to another, all in virtual time.
- * A record says which put it is and how long, and goes to a managed window: what the receiver's buffer holds at the end
- * tells which puts took effect, and how often. One seed is one run.
- */
+/* Contexts of rvma on two NICs put records to each other over a bad link, in virtual time. A record holds the
+ * number and length of its put, so the buffers show which puts took effect and how often. One seed is one run. */
 #ifndef TESTS_RVMA_RECORDS_H
 #define TESTS_RVMA_RECORDS_H
 

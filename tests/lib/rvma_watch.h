@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Applications, each a context of its own on one of two NICs; what goes by on the wire between these is shown to the
- * model, and every byte of every application's memory, the status of all windows and the end of every put and get is
- * compared with it.
- */
+/* Compares applications on two NICs with the model: every byte of memory, the status of all windows, and the end
+ * of every put and get. Taps show the model the packets. */
 #ifndef TESTS_RVMA_WATCH_H
 #define TESTS_RVMA_WATCH_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RVMA packets read byte by byte: what the model of rvma_model.h knows of the wire. Includes nothing of the project. */
+/* Reads RVMA packets byte by byte. Includes nothing of the project. */
 #ifndef TESTS_RVMA_WIRE_H
 #define TESTS_RVMA_WIRE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sdr handler alone with the stand-in for the pipeline (both are linked), and packets and commands made by hand. */
+/* The sdr handler with the stand-in for the pipeline (fake_nic.h), and packets and commands made by hand. */
 #ifndef TESTS_SDR_ALONE_H
 #define TESTS_SDR_ALONE_H
 

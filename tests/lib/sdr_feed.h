@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * One NIC that receives, without a link and a peer: frames of the test's own making, on queues of the test's choice,
- * and a log of all that the library says in between. Made to be run several times with another number of workers.
- */
+/* One NIC that receives SDR messages without a link and a peer. The test makes the frames, chooses their queues
+ * and logs all results, so that runs with other numbers of workers can be compared. */
 #ifndef TESTS_SDR_FEED_H
 #define TESTS_SDR_FEED_H
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The host programs: they post, send, look and take back at random, and compare all that the library says, and every
- * byte of their buffers, with what the taps have seen.
- */
+/* The host programs: they post, send and complete at random, and compare all results and every byte of their
+ * buffers with the frames that the taps saw. */
 #ifndef TESTS_SDR_HOSTS_H
 #define TESTS_SDR_HOSTS_H
 

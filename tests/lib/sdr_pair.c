@@ -69,7 +69,7 @@ struct conn *pair_conn_open(struct pair *r, uint32_t qpn, uint64_t messages0, ui
 	if (!c || r->conns == PAIR_CONNS)
 		abort();
 	r->conn[r->conns++] = c;
-	c->rig = r;
+	c->pair = r;
 	c->alive = true;
 	for (unsigned e = 0; e < 2; e++) {
 		const struct sdr_context_attr x = {.channels = p->channels};
@@ -251,7 +251,7 @@ void pair_open(struct pair *r)
 		tap_open(&r->tap[e], &sp_link_ops, sp_link_port(r->link, e), p->workers[e]);
 		r->tap[e].spread = p->spread;
 		sp_random_seed(&r->tap[e].random, r->seed, 7 + e);
-		pair_ends[e] = (struct pair_end){.rig = r, .end = e};
+		pair_ends[e] = (struct pair_end){.pair = r, .end = e};
 		r->tap[e].arg = &pair_ends[e];
 		r->tap[e].seen = pair_seen;
 

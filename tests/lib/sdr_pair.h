@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Two NICs, a link between them, taps at both ends, and connections whose host programs act at random, in virtual time.
- * What must hold is worked out from the frames that the taps see, decoded by wire.h, and compared with what the
- * library tells its caller. One seed is one run.
- */
+/* Two NICs, a link, taps at both ends, and connections whose host programs act at random in virtual time. Expected
+ * results come from the frames alone (wire.h). One seed is one run. */
 #ifndef TESTS_SDR_PAIR_H
 #define TESTS_SDR_PAIR_H
 

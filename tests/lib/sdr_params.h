@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a run of the SDR properties consists of, and the random parameters that a seed stands for. */
+/* The state of a run of the SDR properties, and the random parameters of a seed. */
 #ifndef TESTS_SDR_PARAMS_H
 #define TESTS_SDR_PARAMS_H
 
@@ -120,7 +120,7 @@ struct flow { /* messages of one end to the other */
 };
 
 struct conn {
-	struct pair *rig;
+	struct pair *pair;
 	bool alive, connected[2];
 	struct sdr_context *context[2];
 	struct sdr_qp *qp[2];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two NICs with a perfect link between them (ends.h) and an SDR queue pair on each. */
+/* Two NICs with a perfect link (two_nics.h) and an SDR queue pair on each. */
 #ifndef TESTS_SDR_QPS_H
 #define TESTS_SDR_QPS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two sdr handlers, each alone with a stand-in for its NIC; the test carries what they send from one to the other. */
+/* Two sdr handlers, each with a stand-in for its NIC. The test carries packets from one to the other. */
 #ifndef TESTS_SDR_TWO_ALONE_H
 #define TESTS_SDR_TWO_ALONE_H
 

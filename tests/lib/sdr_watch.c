@@ -237,7 +237,7 @@ static bool pair_cts(struct pair *r, unsigned end, bool in, const uint8_t *frame
 
 bool pair_seen(void *arg, bool in, const uint8_t *frame, uint32_t len, uint64_t tag, sp_time now)
 {
-	struct pair *r = ((struct pair_end *)arg)->rig;
+	struct pair *r = ((struct pair_end *)arg)->pair;
 	const unsigned end = ((struct pair_end *)arg)->end;
 	struct wire_packet w;
 

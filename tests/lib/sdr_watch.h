@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What goes over the wires, as the taps see it: every packet that leaves is checked against the rules of the wire,
- * every packet that comes is noted. These notes, and nothing that the NIC says, are what receives are compared with.
- */
+/* Checks every frame that leaves against the rules of the wire and notes every frame that arrives. Receives are
+ * compared with these notes. */
 #ifndef TESTS_SDR_WATCH_H
 #define TESTS_SDR_WATCH_H
 
@@ -11,7 +9,7 @@
 #define PAIR_JUNK 2
 
 struct pair_end {
-	struct pair *rig;
+	struct pair *pair;
 	unsigned end;
 };
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A rule under many seeds, each a run in virtual time of its own: fifty times as many with SPINDLE_LONG=1, only the one
- * with SPINDLE_SEED=N, fewer where AddressSanitizer looks at addresses, not at values. A run that finds something wrong
- * is told with its seed, and after three of them it is enough.
- */
+/* Runs a rule with many seeds: 50 times as many with SPINDLE_LONG=1, one with SPINDLE_SEED=N, a quarter with
+ * AddressSanitizer. A failing run prints its seed; three failures end the rule. */
 #ifndef TESTS_SEEDS_H
 #define TESTS_SEEDS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A handler that sends what the test tells it. */
+/* The NIC under test with a handler that sends what the test says. */
 #ifndef TESTS_SENDER_H
 #define TESTS_SENDER_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* CUnit rules that report in TAP. TEST(name) { ... } is one rule; rules of a program run in the order of their lines.
- */
+/* CUnit rules that report in TAP. TEST(name) { ... } is one rule. Rules of a program run in the order of their
+ * lines. */
 #ifndef TESTS_SUITE_H
 #define TESTS_SUITE_H
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A port between a NIC and the link below it: shows every frame that goes by to the test, hashes frame and time,
- * spreads frames over the receive queues at random, loses what the test says, and delivers frames of the test's own.
- */
+/* A port between a NIC and its link. It shows every frame to the test, hashes frames and times, spreads frames
+ * over the receive queues at random, drops frames and delivers frames of the test. */
 #ifndef TESTS_TAP_H
 #define TESTS_TAP_H
 

@@ -221,7 +221,7 @@ uint64_t tenants_lost(void)
 	       (t.parked != sp_share_packets(tenants_worker()));
 }
 
-void tenants_end(void)
+void tenants_stop(void)
 {
 	for (unsigned i = 0; i < tenancy.tenants; i++)
 		CU_ASSERT_EQUAL(tenancy.tenant[i].reordered, 0);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Tenants of one worker: contexts whose packets say what they cost, in cycles of a clock that the handler turns on, and
- * a port at which they arrive at a rate of each. Time in the NIC runs with that clock.
- */
+/* Contexts of one worker whose packets say their cost in cycles, and a port where the packets of each arrive at a
+ * given rate. The time of the NIC follows the cycles. */
 #ifndef TESTS_TENANTS_H
 #define TESTS_TENANTS_H
 
@@ -77,7 +75,7 @@ void tenants_run(double us);
 void tenants_settle(void);
 /* Received = taken + forwarded + dropped + parked; returns how many are wrong. */
 uint64_t tenants_lost(void);
-void tenants_end(void);
+void tenants_stop(void);
 /* In microseconds, of those that have been handled; sorts them. */
 double tenant_quantile(struct tenant *t, double q);
 

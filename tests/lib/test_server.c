@@ -79,7 +79,7 @@ void srv_begin(void)
 	srv_start();
 }
 
-void srv_wait_alone(void)
+void srv_wait_idle(void)
 {
 	WAIT_FOR(!__atomic_load_n(&srv_nic->device, __ATOMIC_ACQUIRE) &&
 		 !atomic_load_explicit(&srv_nic->memory_used, memory_order_acquire));

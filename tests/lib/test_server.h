@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A NIC of two workers that serves a socket, in the test's own process; programs that attach to it; and programs that
- * speak to the socket themselves, right or wrong. */
+/* A NIC of two workers that serves a socket in the process of the test, programs that attach to it, and raw
+ * requests, right or wrong. */
 #ifndef TESTS_TEST_SERVER_H
 #define TESTS_TEST_SERVER_H
 
@@ -37,7 +37,7 @@ void srv_start(void);
 void srv_stop(void);
 void srv_begin(void);
 /* The server has noticed that all have gone. */
-void srv_wait_alone(void);
+void srv_wait_idle(void);
 
 /* ---- a program that is connected, and whose requests are right ---- */
 

@@ -131,11 +131,11 @@ static int issue(struct sp_ctx *c, struct sp_issue *i, unsigned budget)
 	return s->job[at].dry;
 }
 
-static const struct sp_handler clockwork = {
-	SP_HANDLER_HEAD,  .name = "clockwork", .params = params,   .ctx_size = sizeof(struct timed),
-	.attach = attach, .payload = payload,  .command = command, .issue = issue,
+static const struct sp_handler timed_handler = {
+	SP_HANDLER_HEAD,  .name = "timed",    .params = params,	  .ctx_size = sizeof(struct timed),
+	.attach = attach, .payload = payload, .command = command, .issue = issue,
 	.work = work,	  .timer = timer};
-SP_HANDLER(clockwork)
+SP_HANDLER(timed_handler)
 
 static const struct sp_handler idle = {SP_HANDLER_HEAD, .name = "idle", .ctx_size = sizeof(struct timed),
 				       .payload = payload, .command = command};
@@ -159,7 +159,7 @@ void timed_start(void)
 	timed_start_with(1, true);
 }
 
-void timed_end(void)
+void timed_stop(void)
 {
 	timed_todo = NULL;
 	dut_stop(&dut);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A handler with timers, deferred work and issues, which writes down when each was called. */
+/* The NIC under test with a handler that has timers, deferred work and issues and records when each was called. */
 #ifndef TESTS_TIMED_H
 #define TESTS_TIMED_H
 
@@ -47,7 +47,7 @@ const char *timed_log(void);
 
 void timed_start_with(uint16_t workers, bool known);
 void timed_start(void);
-void timed_end(void);
+void timed_stop(void);
 struct timed *timed_state(uint32_t id);
 /* Runs a piece of handler code on the context's home worker. */
 void timed_inside(uint32_t id, void (*fn)(struct sp_ctx *, struct timed *));

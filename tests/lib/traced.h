@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A handler that does what the test says, on a watched NIC, and what the watch is told, as words in order. */
+/* The NIC under test with a trace, a handler that does what the test says, and the calls of the trace as words in
+ * order. */
 #ifndef TESTS_TRACED_H
 #define TESTS_TRACED_H
 

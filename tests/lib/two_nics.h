@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two NICs with a perfect link between them and a device on each, three ways: in virtual time; with NICs that have
- * threads of their own; and attached to such NICs, through their sockets. RULE and TESTS make three of each rule. */
+/* Two NICs with a perfect link and a device on each, in three ways: in virtual time, with threads, and attached
+ * through their sockets. TEST_EACH_WAY makes three rules of one. */
 #ifndef TESTS_TWO_NICS_H
 #define TESTS_TWO_NICS_H
 

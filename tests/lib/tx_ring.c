@@ -75,7 +75,7 @@ void tx_ring_start(const struct sp_port_ops *ops)
 void tx_ring_stop(void)
 {
 	tx_ring_free_all();
-	probe_end();
+	probe_stop();
 	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pieces()), tx_ring_pieces_in_use);
 }
 

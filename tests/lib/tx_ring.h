@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A port that may keep what it is given, as a driver may until its ring is full, and a NIC on it. */
+/* The NIC under test with a port that keeps packets as a driver does until its TX ring is full. */
 #ifndef TESTS_TX_RING_H
 #define TESTS_TX_RING_H
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * RoCEv2 frames read and made byte by byte from the specifications: what the tests compare the NIC with. Includes
- * nothing of the project, so that a mistake in its wire headers is not repeated here.
- */
+/* Reads and makes RoCEv2 frames byte by byte from the specifications. Includes nothing of the project, so that it
+ * cannot repeat a mistake of the headers. */
 #ifndef TESTS_WIRE_H
 #define TESTS_WIRE_H
 

@@ -7,7 +7,7 @@
 
 enum { SENDER, RECEIVER };
 
-/* A connection that the rig does not drive; not connected yet. */
+/* A connection that the host programs do not use; it is not connected yet. */
 static struct conn *manual(struct pair *r, uint32_t qpn)
 {
 	struct conn *c = pair_conn_open(r, qpn, 0, 0);
@@ -479,7 +479,7 @@ static void any_state(struct pair *r)
 
 TEST_CALL(a_QP_may_end_in_any_state_and_its_numbers_be_used_again, pair_seeds(__func__, 40 * STATES, any_state))
 
-/* NICs and link go while packets wait everywhere: for the port, for the neighbour's address, on the link. rig_seeds()
+/* NICs and link go while packets wait everywhere: for the port, for the neighbour's address, on the link. pair_seeds()
  * counts the buffers. */
 RULE(NICs_that_end_with_packets_in_their_queues_lose_no_buffers, 100)
 {

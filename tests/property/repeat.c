@@ -174,7 +174,7 @@ static void start(struct rel *p, bool loses)
 	struct sp_error error;
 
 	memset(t.way, 0, sizeof(t.way));
-	p->conns = 0; /* those of planet.h */
+	p->conns = 0; /* those of reliable_pair.h */
 	p->context_attr.channels = 1 + (uint32_t)rel_below(p, 2);
 	p->qp = (struct sdr_qp_attr){.mtu = mtu,
 				     .chunk_bytes = mtu * (1 + (uint32_t)rel_below(p, 4)),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * SDR as a whole, from host program to host program over a bad network: the rules, each under many seeds.
- * Every run checks every packet on the wire, every clear-to-send, every bitmap and every byte (rig.h); what differs
- * from rule to rule is what is made to happen. SPINDLE_LONG=1 runs 20 times the seeds, SPINDLE_SEED=N only seed N.
+ * Every run checks every packet on the wire, every clear-to-send, every bitmap and every byte (sdr_pair.h); what
+ * differs from rule to rule is what is made to happen. SPINDLE_LONG=1 runs 20 times the seeds, SPINDLE_SEED=N only seed
+ * N.
  */
 #include "../../pipeline/watch.h"
 #include "../lib/sdr_feed.h"

@@ -168,7 +168,7 @@ static void run(uint64_t seed)
 		if (h->came != h->done + tenant_view(h)->backlog_full)
 			say("packets are missing", (double)h->came);
 	}
-	tenants_end();
+	tenants_stop();
 }
 
 TEST(tenants_share_a_worker_whatever_they_do)

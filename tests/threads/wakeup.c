@@ -46,7 +46,8 @@ struct sleeper {
 } __attribute__((aligned(64)));
 
 /* A port with nothing on it, for any number of workers at once. */
-static const struct sp_port_ops silence = {.receive = port_hear_nothing, .transmit = port_hear_nothing, .next = port_never};
+static const struct sp_port_ops silence = {
+	.receive = port_hear_nothing, .transmit = port_hear_nothing, .next = port_never};
 
 static void start(uint16_t workers)
 {

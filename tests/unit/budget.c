@@ -25,7 +25,7 @@ TEST(with_a_budget_each_packet_is_measured_and_told)
 	CU_ASSERT_EQUAL(costly_view(id, 0)->packets, 20); /* and nothing more comes of it */
 	CU_ASSERT_EQUAL(costly_view(id, 0)->dropped, 0);
 	CU_ASSERT_EQUAL(m->debt, 0);
-	costly_tell(id, 101, 0, 0, 0);
+	costly_command(id, 101, 0, 0, 0);
 	CU_ASSERT_EQUAL(m->overruns, 5);
 	costly_finish();
 }
@@ -83,11 +83,11 @@ TEST(packets_pay_for_timers_commands_issues_and_work_too)
 	costly_start(1, true);
 	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "drop");
 	costly_state(id)->timer_cost = costly_state(id)->work_cost = costly_state(id)->issue_cost = 200;
-	CU_ASSERT_EQUAL(costly_tell(id, 200, 1, 1, 1), 0);
+	CU_ASSERT_EQUAL(costly_command(id, 200, 1, 1, 1), 0);
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(costly_meter(id)->overruns, 4);
 	CU_ASSERT_EQUAL(costly_meter(id)->debt, 400);
-	CU_ASSERT_EQUAL(costly_tell(id, 0, 0, 0, 0), 0); /* what it was called for it does all the same */
+	CU_ASSERT_EQUAL(costly_command(id, 0, 0, 0, 0), 0); /* what it was called for it does all the same */
 	costly_burst(16, 6, 1);
 	dut_settle(&dut, 2);
 	CU_ASSERT_EQUAL(costly_view(id, 0)->over_budget, 4);
@@ -165,22 +165,22 @@ TEST(disabled_timers_work_and_issues_wait_and_commands_are_told_to_come_again)
 	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "disable");
 	uint32_t other = dut_context(&dut, "b", "costly", "qp=17");
 	dut_settle(&dut, SP_SEC - 1);
-	CU_ASSERT_EQUAL(costly_tell(id, 0, SP_SEC, 3, 3), 0);
-	CU_ASSERT_EQUAL(costly_tell(other, 0, SP_SEC, 3, 3), 0);
+	CU_ASSERT_EQUAL(costly_command(id, 0, SP_SEC, 3, 3), 0);
+	CU_ASSERT_EQUAL(costly_command(other, 0, SP_SEC, 3, 3), 0);
 	costly_burst(16, 1, 101); /* before they have their turn */
 	dut_settle(&dut, SP_SEC);
 	CU_ASSERT_EQUAL(costly_state(id)->timers + costly_state(id)->works + costly_state(id)->issues, 0);
 	CU_ASSERT_EQUAL(costly_state(other)->timers, 1);
 	CU_ASSERT_EQUAL(costly_state(other)->works, 3);
 	CU_ASSERT_EQUAL(costly_state(other)->issues, 3);
-	CU_ASSERT_EQUAL(costly_tell(id, 0, 0, 0, 0), -EAGAIN);
-	CU_ASSERT_EQUAL(costly_tell(other, 0, 0, 0, 0), 0);
+	CU_ASSERT_EQUAL(costly_command(id, 0, 0, 0, 0), -EAGAIN);
+	CU_ASSERT_EQUAL(costly_command(other, 0, 0, 0, 0), 0);
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), until); /* nor is anybody kept busy by what waits */
 	CU_ASSERT_EQUAL(dut_run(&dut, SP_SEC, SP_SEC + SP_SEC), until);
 	CU_ASSERT_EQUAL(costly_state(id)->timers, 1);
 	CU_ASSERT_EQUAL(costly_state(id)->works, 3);
 	CU_ASSERT_EQUAL(costly_state(id)->issues, 3);
-	CU_ASSERT_EQUAL(costly_tell(id, 0, 0, 0, 0), 0);
+	CU_ASSERT_EQUAL(costly_command(id, 0, 0, 0, 0), 0);
 	costly_finish();
 }
 
@@ -196,7 +196,7 @@ TEST(an_overrun_of_any_call_disables)
 		costly_start(1, true);
 		uint32_t id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "disable");
 		costly_state(id)->timer_cost = costly_state(id)->work_cost = costly_state(id)->issue_cost = 101;
-		CU_ASSERT_EQUAL(costly_tell(id, by[i].cost, by[i].at, by[i].slices, by[i].sends), 0);
+		CU_ASSERT_EQUAL(costly_command(id, by[i].cost, by[i].at, by[i].slices, by[i].sends), 0);
 		dut_settle(&dut, 1);
 		CU_ASSERT_EQUAL(costly_meter(id)->overruns, 1); /* the next slice or call of issue() waits */
 		CU_ASSERT_EQUAL(costly_meter(id)->disabled, 1);
@@ -232,8 +232,8 @@ TEST(for_good_means_that_no_call_comes_any_more)
 	costly_start(1, false); /* also where nothing is measured */
 	uint32_t id = dut_context(&dut, "a", "costly", "qp=16");
 	uint32_t other = dut_context(&dut, "b", "costly", "qp=17");
-	CU_ASSERT_EQUAL(costly_tell(id, 0, SP_SEC, 3, 3), 0);
-	CU_ASSERT_EQUAL(costly_tell(other, 0, 0, 3, 0), 0);
+	CU_ASSERT_EQUAL(costly_command(id, 0, SP_SEC, 3, 3), 0);
+	CU_ASSERT_EQUAL(costly_command(other, 0, 0, 3, 0), 0);
 	sp_context_disable(sp_context_by_id(dut.nic, id), SP_NEVER);
 	sp_context_disable(sp_context_by_id(dut.nic, id), SP_SEC); /* which is less */
 	costly_burst(16, 10, 1);
@@ -242,7 +242,7 @@ TEST(for_good_means_that_no_call_comes_any_more)
 				costly_state(id)->issues,
 			0);
 	CU_ASSERT_EQUAL(costly_state(other)->works, 3);
-	CU_ASSERT_EQUAL(costly_tell(id, 0, 0, 0, 0), -ESHUTDOWN);
+	CU_ASSERT_EQUAL(costly_command(id, 0, 0, 0, 0), -ESHUTDOWN);
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), SP_NEVER);
 	CU_ASSERT_EQUAL(costly_view(id, 0)->disabled, 10);
 	CU_ASSERT_EQUAL(costly_state(id)->timer.armed + costly_state(id)->work.active + costly_state(id)->issue.active,

@@ -81,7 +81,7 @@ SP_HANDLER(blind)
 
 PROBE(hashed, "hashed", SP_MESSAGES_HASHED, NULL, NULL)
 
-#define RULE(rule) TEST_BETWEEN(comp_start, comp_end, rule)
+#define RULE(rule) TEST_BETWEEN(comp_start, comp_stop, rule)
 
 /* ---- what makes no context ---- */
 
@@ -265,11 +265,11 @@ TEST(there_is_room_for_4096_contexts)
 		last = dut_context(&dut, name, "strict", settings);
 	}
 	CU_ASSERT_EQUAL(dut_try_context(&dut, "more", "strict", "qp=10000;must=3", &id, &error), -ENOSPC);
-	comp_say((struct probe_words){0});
+	comp_send((struct probe_words){0});
 	dut_settle(&dut, 1);
 	sp_nic_context_remove(dut.nic, last);
 	dut_context(&dut, "more", "strict", "qp=10000;must=3");
-	comp_end();
+	comp_stop();
 	CU_ASSERT_EQUAL(comp_attached, SP_MAX_CONTEXTS + 1);
 	CU_ASSERT_EQUAL(comp_detached, comp_attached);
 }
@@ -280,7 +280,7 @@ RULE(totals_stay_when_a_context_goes)
 
 	uint32_t id = dut_context(&dut, "a", "hashed", "qp=16");
 	for (unsigned i = 0; i < 40; i++)
-		comp_say((struct probe_words){
+		comp_send((struct probe_words){
 			.key = i, .verdict = (uint32_t[]){SP_DONE, SP_DROP(0), SP_DROP(1), SP_ERROR}[i % 4]});
 	dut_settle(&dut, 1);
 	sp_nic_totals(dut.nic, &before);

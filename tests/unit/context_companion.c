@@ -25,22 +25,22 @@ TEST(a_companion_sees_the_messages_of_the_first_and_what_it_accepts)
 		comp_start();
 		uint32_t id = dut_context(&dut, "a", "first", seconds[k]);
 		CU_ASSERT_EQUAL(comp_exported, 1);
-		comp_say((struct probe_words){.key = 7, .serial = 1});
-		comp_say((struct probe_words){.key = 7, .serial = 2, .verdict = SP_DROP(0)});
-		comp_say((struct probe_words){.key = 7, .serial = 3, .verdict = SP_FORWARD});
-		comp_say((struct probe_words){.key = 7, .serial = 4, .verdict = SP_END});
+		comp_send((struct probe_words){.key = 7, .serial = 1});
+		comp_send((struct probe_words){.key = 7, .serial = 2, .verdict = SP_DROP(0)});
+		comp_send((struct probe_words){.key = 7, .serial = 3, .verdict = SP_FORWARD});
+		comp_send((struct probe_words){.key = 7, .serial = 4, .verdict = SP_END});
 		dut_settle(&dut, 1);
-		comp_say(
+		comp_send(
 			(struct probe_words){.key = 8, .serial = 5, .header = SP_DROP(0)}); /* refused: not a message */
-		comp_say((struct probe_words){.key = SP_NO_MESSAGE, .serial = 6});	    /* of no message */
-		comp_say((struct probe_words){.key = 9, .serial = 7});
+		comp_send((struct probe_words){.key = SP_NO_MESSAGE, .serial = 6});	    /* of no message */
+		comp_send((struct probe_words){.key = 9, .serial = 7});
 		dut_settle(&dut, 2);
 		CU_ASSERT_STRING_EQUAL(letters(0), "ahppppchphp");
 		CU_ASSERT_STRING_EQUAL(letters(1), "ahppchp");
 		for (unsigned i = 0; i < probe_log.n; i++) {
 			const struct probe_call *call = &probe_log.call[i];
 
-#define RULE(rule) TEST_BETWEEN(comp_start, comp_end, rule)
+#define RULE(rule) TEST_BETWEEN(comp_start, comp_stop, rule)
 
 			CU_ASSERT(!call->dirty); /* each has its own state, zeroed before its header */
 			if (call->companion && call->what == 'p')
@@ -50,7 +50,7 @@ TEST(a_companion_sees_the_messages_of_the_first_and_what_it_accepts)
 		CU_ASSERT_EQUAL(dut_counter(&dut, id, "packets"), 4);
 		CU_ASSERT_EQUAL(dut_counter(&dut, id, "probe-zero"), 2);
 		dut_check_totals(&dut);
-		comp_end();
+		comp_stop();
 	}
 }
 
@@ -58,12 +58,12 @@ RULE(a_companions_bursts_are_what_the_first_has_accepted_in_a_row)
 {
 	comp_bursts = 0;
 	uint32_t id = dut_context(&dut, "a", "first", "qp=16;companion=second-burst");
-	comp_say((struct probe_words){.key = 7, .serial = 1});
-	comp_say((struct probe_words){.key = 7, .serial = 2});
-	comp_say((struct probe_words){.key = 7, .serial = 3});
-	comp_say((struct probe_words){.key = 7, .serial = 4, .verdict = SP_DROP(0)});
-	comp_say((struct probe_words){.key = 7, .serial = 5});
-	comp_say((struct probe_words){.key = 7, .serial = 6, .verdict = SP_END});
+	comp_send((struct probe_words){.key = 7, .serial = 1});
+	comp_send((struct probe_words){.key = 7, .serial = 2});
+	comp_send((struct probe_words){.key = 7, .serial = 3});
+	comp_send((struct probe_words){.key = 7, .serial = 4, .verdict = SP_DROP(0)});
+	comp_send((struct probe_words){.key = 7, .serial = 5});
+	comp_send((struct probe_words){.key = 7, .serial = 6, .verdict = SP_END});
 	dut_settle(&dut, 1);
 	CU_ASSERT_STRING_EQUAL(letters(1), "ahpppppc");
 	CU_ASSERT_EQUAL(comp_bursts, 3); /* the one that ends the message goes alone */
@@ -79,7 +79,7 @@ RULE(a_companions_bursts_are_what_the_first_has_accepted_in_a_row)
 RULE(header_of_the_first_comes_first_and_its_completion_last)
 {
 	dut_context(&dut, "a", "first", "qp=16;companion=second");
-	comp_say((struct probe_words){.key = 7, .verdict = SP_END});
+	comp_send((struct probe_words){.key = 7, .verdict = SP_END});
 	dut_settle(&dut, 1);
 	CU_ASSERT_STRING_EQUAL(probe_letters(7), "hhppcc");
 	CU_ASSERT_EQUAL_FATAL(probe_log.n, 8);
@@ -91,7 +91,7 @@ RULE(header_of_the_first_comes_first_and_its_completion_last)
 RULE(both_are_told_when_the_context_goes_and_detached_once)
 {
 	uint32_t id = dut_context(&dut, "a", "first", "qp=16;companion=second");
-	comp_say((struct probe_words){.key = 7});
+	comp_send((struct probe_words){.key = 7});
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
 	CU_ASSERT_STRING_EQUAL(letters(0), "ahpcd");
@@ -120,7 +120,7 @@ RULE(the_hosts_events_are_the_firsts_and_the_companions)
 	for (unsigned i = 0; i < 3; i++) {
 		struct sp_command cmd = {.op = PROBE_CMD_EVENT, .context = id, .arg = {100 + i}};
 
-		comp_say((struct probe_words){.key = i, .verdict = SP_END});
+		comp_send((struct probe_words){.key = i, .verdict = SP_END});
 		dut_settle(&dut, i);
 		CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, NULL), 0);
 	}
@@ -166,7 +166,7 @@ static uint64_t hash_of(uint64_t seed, uint64_t secret, const void *bytes, size_
 	uint32_t id = dut_context(&dut, "a", "first", "qp=16");
 	uint64_t hash = sp_hash(&sp_context_by_id(dut.nic, id)->view[0]->pub, bytes, len);
 	CU_ASSERT(hash < 1ull << 63);
-	comp_end();
+	comp_stop();
 	return hash;
 }
 

@@ -77,7 +77,7 @@ static void alike(enum sp_ec_kind kind, unsigned k, unsigned m, uint64_t lost, u
 		CU_ASSERT_EQUAL_FATAL(ecn_slot(0)[i], 0xEE);
 	CU_ASSERT_EQUAL(ecn_call(SP_CMD_COMPLETE, 0, 0, 0, 0, 0, 0), 0);
 	CU_ASSERT_EQUAL(ecn_call(SP_CMD_COMPLETE, 1, 0, 0, 0, 0, 0), 0);
-	ecn_end();
+	ecn_stop();
 	ec_code_free(code);
 }
 

@@ -33,7 +33,7 @@ TEST(impossible_codes_are_refused_by_name)
 	CU_ASSERT_EQUAL(dut_try_context(&dut, "bad", "count", "filter=udp;companion=ec", &none, &error), -EINVAL);
 	CU_ASSERT_STRING_EQUAL(error.key, "companion");
 	CU_ASSERT(dut_try_context(&dut, "bad", "ec", "filter=udp", &none, &error) < 0);
-	ecn_end();
+	ecn_stop();
 }
 
 /* All that a connection may have: the list begins with the connection's code, and no other wants more room, or is twice
@@ -94,7 +94,7 @@ TEST(parity_of_another_code_or_length_repairs_nothing_and_is_counted)
 			ecn_chunk_of(0, j, 0);
 		ecn_settle();
 		CU_ASSERT(ecn_is_whole(0));
-		ecn_end();
+		ecn_stop();
 	}
 	/* Another code's immediate, but the length of the first one's parity. */
 	ecn_begin(RECEIVER);
@@ -104,7 +104,7 @@ TEST(parity_of_another_code_or_length_repairs_nothing_and_is_counted)
 	ecn_settle();
 	CU_ASSERT_EQUAL(ecn_bitmap(0), UINT32_MAX << M);
 	CU_ASSERT_EQUAL(ecn_total(SP_EC_MISMATCHES), 1);
-	ecn_end();
+	ecn_stop();
 	/* The right immediate, but another length. */
 	ecn_begin(RECEIVER);
 	ecn_post_pair(0);
@@ -117,7 +117,7 @@ TEST(parity_of_another_code_or_length_repairs_nothing_and_is_counted)
 	ecn_settle();
 	CU_ASSERT_EQUAL(ecn_bitmap(0), UINT32_MAX & ~0xFCull);
 	CU_ASSERT_EQUAL(ecn_total(SP_EC_MISMATCHES), 1);
-	ecn_end();
+	ecn_stop();
 }
 
 TEST(more_losses_than_parity_are_left_and_counted_as_failed)
@@ -132,7 +132,7 @@ TEST(more_losses_than_parity_are_left_and_counted_as_failed)
 	ecn_settle();
 	CU_ASSERT_EQUAL(ecn_total(SP_EC_FAILED), 1);
 	CU_ASSERT_EQUAL(ecn_total(SP_EC_DECODE_SLICES), 0);
-	ecn_end();
+	ecn_stop();
 }
 
 /* ---- sending ---- */
@@ -188,7 +188,7 @@ TEST(parity_is_sent_as_defined_behind_the_data)
 	CU_ASSERT_EQUAL(ecn_total(SP_EC_ENCODED), 1);
 	CU_ASSERT_EQUAL(ecn_total(SP_EC_ENCODED_BYTES), PARITY);
 	CU_ASSERT(ecn_total(SP_EC_ENCODE_SLICES) >= (uint64_t)K * M * CHUNK / SP_EC_SLICE);
-	ecn_end();
+	ecn_stop();
 }
 
 TEST(commands_for_parity_are_not_believed)
@@ -234,7 +234,7 @@ TEST(commands_for_parity_are_not_believed)
 	CU_ASSERT_EQUAL(send_parity(1), -EINVAL);
 	ecn_settle();
 	CU_ASSERT_EQUAL(dut.port.sents, (DATA + PARITY) / MTU);
-	ecn_end();
+	ecn_stop();
 	/* More parity than a message may be long; of no bytes, one packet. */
 	ecn_begin(BASE "max-messages=4;credit=implicit;k=4;m=5");
 	connect_peer();
@@ -243,7 +243,7 @@ TEST(commands_for_parity_are_not_believed)
 	CU_ASSERT_EQUAL(ecn_call(SP_EC_CMD_PARITY, 1, 0, 0, 0, 0, 0), 0);
 	ecn_settle();
 	CU_ASSERT_EQUAL(dut.port.sents, DATA / MTU + 1);
-	ecn_end();
+	ecn_stop();
 }
 
 TEST(a_connection_or_a_context_may_end_while_parity_is_made)
@@ -270,6 +270,6 @@ TEST(a_connection_or_a_context_may_end_while_parity_is_made)
 		ecn_settle();
 		for (unsigned i = 0; i < dut.port.sents; i++)
 			CU_ASSERT_EQUAL(dut.port.sent[i].bytes[42 + 12 + 16] >> 6 & 1, 0); /* no parity has left */
-		ecn_end();
+		ecn_stop();
 	}
 }

@@ -47,7 +47,7 @@ TEST(the_packet_that_makes_it_possible_starts_the_repair_in_slices)
 	CU_ASSERT_EQUAL(ecn_status(0)->packets, (K - M) * CHUNK / MTU);
 	CU_ASSERT_EQUAL(ecn_call(SP_CMD_COMPLETE, 0, 0, 0, 0, 0, 0), 0);
 	CU_ASSERT_EQUAL(ecn_total(SP_EC_FAILED), 0);
-	ecn_end();
+	ecn_stop();
 }
 
 TEST(what_comes_for_a_chunk_in_repair_is_counted_and_not_written)
@@ -79,7 +79,7 @@ TEST(what_comes_for_a_chunk_in_repair_is_counted_and_not_written)
 	ecn_settle();
 	CU_ASSERT(ecn_is_whole(4));
 	CU_ASSERT_EQUAL(dut_counter(&dut, ecn_id, "late_data_packets"), M * CHUNK / MTU + 1);
-	ecn_end();
+	ecn_stop();
 }
 
 TEST(a_message_ends_after_the_repair_that_it_is_in)
@@ -105,7 +105,7 @@ TEST(a_message_ends_after_the_repair_that_it_is_in)
 		CU_ASSERT_EQUAL(ecn_call(SP_CMD_COMPLETE, !which, 0, 0, 0, 0, 0), 0);
 		ecn_settle();
 		CU_ASSERT_EQUAL(ecn_call(SP_CMD_COMPLETE, 0, 0, 0, 0, 0, 0), -ENOENT);
-		ecn_end();
+		ecn_stop();
 	}
 }
 
@@ -117,7 +117,7 @@ TEST(a_context_may_end_while_it_repairs)
 	CU_ASSERT_EQUAL(sp_context_close(dut.dev, ecn_id), 0);
 	ecn_id = 0;
 	ecn_settle();
-	ecn_end();
+	ecn_stop();
 }
 
 /* Two submessages can be repaired; parity is taken back while the first of them is. */
@@ -150,7 +150,7 @@ TEST(what_has_not_begun_is_not_repaired_without_its_parity)
 	ecn_chunk_of(0, 16, 0); /* what comes now finds nothing to do */
 	ecn_settle();
 	CU_ASSERT_EQUAL(ecn_bitmap(0), 0xFF01FFFFull);
-	ecn_end();
+	ecn_stop();
 }
 
 static uint64_t slices_of(uint16_t worker)
@@ -197,7 +197,7 @@ TEST(workers_repair_one_message_together)
 	CU_ASSERT_EQUAL(ecn_total(SP_EC_REPAIRED_CHUNKS), 16);
 	CU_ASSERT_EQUAL(slices_of(0), slices_of(1));
 	CU_ASSERT_EQUAL(ecn_status(0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
-	ecn_end();
+	ecn_stop();
 	ecn_workers = 1;
 }
 
@@ -216,7 +216,7 @@ TEST(what_two_workers_find_is_repaired_once)
 	/* twice would be three; the same losses as before, so tables need not be made again */
 	CU_ASSERT(ecn_total(SP_EC_DECODE_SLICES) > one && ecn_total(SP_EC_DECODE_SLICES) <= 2 * one);
 	CU_ASSERT_EQUAL(ecn_status(0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
-	ecn_end();
+	ecn_stop();
 	ecn_workers = 1;
 }
 
@@ -247,7 +247,7 @@ TEST(many_submessages_are_looked_at_a_few_at_a_time)
 	CU_ASSERT(ecn_total(SP_EC_DECODE_SLICES) <= 4); /* a submessage is 1024 * 3 + SP_EC_ONE of SP_EC_SLICE */
 	ecn_settle();
 	CU_ASSERT_EQUAL(ecn_status(0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
-	ecn_end();
+	ecn_stop();
 }
 
 /* Of each two neighbours one is lost; then comes the parity of those alone, in runs of many packets. */
@@ -271,7 +271,7 @@ TEST(each_submessage_that_a_run_of_packets_makes_repairable_is_repaired)
 	ecn_settle();
 	CU_ASSERT_EQUAL(ecn_total(SP_EC_DECODED), chunks / 2 - 1);
 	CU_ASSERT_EQUAL(ecn_status(0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
-	ecn_end();
+	ecn_stop();
 }
 
 TEST(parity_first_twice_and_late_does_what_it_should)
@@ -302,7 +302,7 @@ TEST(parity_first_twice_and_late_does_what_it_should)
 	ecn_chunk_of(3, M - 1, ecn_right);
 	ecn_settle();
 	CU_ASSERT(ecn_is_whole(2));
-	ecn_end();
+	ecn_stop();
 }
 
 /* One generation: the keys are the same, and parity of an earlier message may be there still. */
@@ -328,7 +328,7 @@ TEST(parity_repairs_its_own_message_only)
 	ecn_settle();
 	CU_ASSERT_EQUAL(ecn_bitmap(4), UINT32_MAX << M);
 	CU_ASSERT_EQUAL(ecn_total(SP_EC_DECODE_SLICES), 0);
-	ecn_end();
+	ecn_stop();
 }
 
 /* 20 chunks, posted as 32: what is missing is only known with the packet that ends the message. */
@@ -356,7 +356,7 @@ TEST(the_packet_that_tells_the_length_may_come_last)
 		CU_ASSERT_EQUAL(memcmp(ecn_slot(0) + j * CHUNK, ecn_area.right[j], CHUNK), 0);
 	for (unsigned i = chunks * CHUNK; i < SLOT; i++)
 		CU_ASSERT_EQUAL_FATAL(ecn_slot(0)[i], 0xEE);
-	ecn_end();
+	ecn_stop();
 }
 
 TEST(a_message_of_which_nothing_came_is_made_of_parity)
@@ -378,5 +378,5 @@ TEST(a_message_of_which_nothing_came_is_made_of_parity)
 		CU_ASSERT_EQUAL(memcmp(ecn_slot(0) + j * CHUNK, ecn_area.right[j], CHUNK), 0);
 	CU_ASSERT_EQUAL(ecn_status(0)->packets, 0);
 	CU_ASSERT_EQUAL(ecn_status(0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
-	ecn_end();
+	ecn_stop();
 }

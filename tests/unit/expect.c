@@ -36,12 +36,12 @@ static int64_t compare(const struct sp_tolerance *t)
 {
 	expect_saying = 0;
 	memset(&expect_error, 0, sizeof(expect_error));
-	return sp_expect_capture(expect_expected.path, expect_found.path, t, &expect_to_us, &expect_error);
+	return sp_expect_capture(expect_want.path, expect_found.path, t, &expect_to_us, &expect_error);
 }
 
 static int64_t compare_ab(const struct sp_tolerance *t)
 {
-	capture_write(&expect_a, &expect_expected);
+	capture_write(&expect_a, &expect_want);
 	capture_write(&expect_b, &expect_found);
 	return compare(t);
 }
@@ -117,7 +117,7 @@ TEST(equal_captures_have_no_difference)
 	CU_ASSERT_EQUAL(compare_ab(NULL), 0);
 	expect_a.count = expect_b.count = MOST;
 	expect_a.at[3].ns += 999 - expect_a.at[3].ns % 1000; /* what microseconds do not hold is no difference */
-	expect_file_write(&expect_expected, bytes, capture_bytes(&expect_b, bytes, true, 1));
+	expect_file_write(&expect_want, bytes, capture_bytes(&expect_b, bytes, true, 1));
 	capture_write(&expect_a, &expect_found);
 	CU_ASSERT_EQUAL(compare(NULL), 0);
 	expect_a.at[3].ns += 1000;
@@ -226,7 +226,7 @@ TEST(missing_and_added_packets_are_told_and_what_follows_stays_in_step)
 		const int64_t n = compare_ab(&(struct sp_tolerance){.time = SP_NEVER});
 
 		for (unsigned i = 0; i < expect_saying && i < SP_EXPECT_SAID && !(seed % 2); i++) {
-			snprintf(want, sizeof(want), "packet %u of %s (", at + i + 1, expect_expected.path);
+			snprintf(want, sizeof(want), "packet %u of %s (", at + i + 1, expect_want.path);
 			good &= !strncmp(expect_said[i], want, strlen(want)) &&
 				strstr(expect_said[i], ") was not sent");
 		}
@@ -270,7 +270,7 @@ TEST(long_captures_that_differ_everywhere_take_no_longer_than_long_captures)
 			for (unsigned k = 0; k < 60; k += 8)
 				memcpy(p + 16 + k, &(uint64_t){sp_random_next(&r)}, k == 56 ? 4 : 8);
 		}
-		expect_file_write(side ? &expect_found : &expect_expected, bytes, (size_t)(p - bytes));
+		expect_file_write(side ? &expect_found : &expect_want, bytes, (size_t)(p - bytes));
 	}
 	CU_ASSERT(compare(NULL) >= (int64_t)count);
 	CU_ASSERT_EQUAL(expect_saying, SP_EXPECT_SAID);
@@ -422,8 +422,8 @@ TEST(tolerances_are_read_or_refused_by_word)
 	CU_ASSERT_EQUAL(t.time, SP_NEVER);
 	sp_tolerance_free(&t);
 	CU_ASSERT(!t.field && !t.fields);
-	capture_write(&expect_a, &expect_expected);
-	CU_ASSERT_EQUAL(sp_expect_capture(expect_expected.path, expect_expected.path,
+	capture_write(&expect_a, &expect_want);
+	CU_ASSERT_EQUAL(sp_expect_capture(expect_want.path, expect_want.path,
 					  &(struct sp_tolerance){.field = (const char *[]){"no.field"}, .fields = 1},
 					  &expect_to_us, &expect_error),
 			-EINVAL);
@@ -443,28 +443,28 @@ TEST(what_is_no_whole_capture_is_refused_and_never_equal)
 
 		for (unsigned i = 0; i < expect_a.count && at < cut; i++)
 			at += 16 + expect_a.at[i].len;
-		expect_file_write(&expect_expected, bytes, cut);
+		expect_file_write(&expect_want, bytes, cut);
 		if (at == cut ? compare(NULL) <= 0
-			      : compare(NULL) != -EINVAL || !strstr(expect_error.text, expect_expected.path)) {
+			      : compare(NULL) != -EINVAL || !strstr(expect_error.text, expect_want.path)) {
 			printf("# cut at %zu of %zu\n", cut, len);
 			expect_say_all("a cut file");
 			CU_FAIL("a file cut off");
 			return;
 		}
 	}
-	capture_write(&expect_a, &expect_expected);
+	capture_write(&expect_a, &expect_want);
 	expect_file_write(&expect_found, bytes, len - 1); /* also what was found */
 	CU_ASSERT_EQUAL(compare(NULL), -EINVAL);
 	capture_write(&expect_a, &expect_found);
-	expect_file_text(&expect_expected, "this is a letter and no capture, and a long one at that");
+	expect_file_text(&expect_want, "this is a letter and no capture, and a long one at that");
 	CU_ASSERT_EQUAL(compare(NULL), -EINVAL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(expect_error.text, "not a capture"));
-	expect_file_write(&expect_expected, bytes, capture_bytes(&expect_a, bytes, false, 113));
+	expect_file_write(&expect_want, bytes, capture_bytes(&expect_a, bytes, false, 113));
 	CU_ASSERT_EQUAL(compare(NULL), -EINVAL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(expect_error.text, "LINUX_SLL"));
 	len = capture_bytes(&expect_a, bytes, false, 1);
 	bytes[24 + 12] += 1; /* longer on the wire than in the file */
-	expect_file_write(&expect_expected, bytes, len);
+	expect_file_write(&expect_want, bytes, len);
 	CU_ASSERT_EQUAL(compare(NULL), -EINVAL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(expect_error.text, "of packet 1 it holds"));
 	CU_ASSERT_EQUAL(sp_expect_capture("/nonexistent", expect_found.path, NULL, &expect_to_us, &expect_error),
@@ -489,7 +489,7 @@ TEST(a_damaged_capture_is_refused_or_equal_to_itself)
 
 		for (unsigned changes = 1 + (unsigned)(sp_random_next(&r) % 4); changes; changes--)
 			bytes[sp_random_next(&r) % len] = (uint8_t)sp_random_next(&r);
-		expect_file_write(&expect_expected, bytes, len);
+		expect_file_write(&expect_want, bytes, len);
 		expect_file_write(&expect_found, bytes, len);
 		const int64_t n = compare(&t[seed % 3]);
 

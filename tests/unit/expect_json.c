@@ -7,8 +7,8 @@ static int64_t json(const char *want, const char *have)
 {
 	expect_saying = 0;
 	memset(&expect_error, 0, sizeof(expect_error));
-	expect_file_text(&expect_expected, want);
-	return sp_expect_json(expect_expected.path, have, &expect_to_us, &expect_error);
+	expect_file_text(&expect_want, want);
+	return sp_expect_json(expect_want.path, have, &expect_to_us, &expect_error);
 }
 
 TEST(json_must_be_there_and_more_may_be)
@@ -80,7 +80,7 @@ TEST(json_that_cannot_fail_or_is_none_is_refused)
 
 	for (unsigned i = 0; i < sizeof(row) / sizeof(*row); i++)
 		if (json(row[i].want, "{\"a\": 7}") != -EINVAL || !strstr(expect_error.text, row[i].words) ||
-		    !strstr(expect_error.text, expect_expected.path) || expect_saying) {
+		    !strstr(expect_error.text, expect_want.path) || expect_saying) {
 			expect_say_all(row[i].want);
 			CU_FAIL("not refused");
 		}
@@ -156,8 +156,8 @@ static int64_t memory(const void *want, size_t want_len, const void *have, size_
 {
 	expect_saying = 0;
 	memset(&expect_error, 0, sizeof(expect_error));
-	expect_file_write(&expect_expected, want, want_len);
-	return sp_expect_memory(expect_expected.path, have, have_len, "context flows", &expect_to_us, &expect_error);
+	expect_file_write(&expect_want, want, want_len);
+	return sp_expect_memory(expect_want.path, have, have_len, "context flows", &expect_to_us, &expect_error);
 }
 
 TEST(memory_must_be_the_same_and_zero_behind_it)

@@ -5,7 +5,7 @@
 
 /* ---- deferred work ---- */
 
-#define RULE(rule) TEST_BETWEEN(timed_start, timed_end, rule)
+#define RULE(rule) TEST_BETWEEN(timed_start, timed_stop, rule)
 
 static void start_works(struct sp_ctx *c, struct timed *s)
 {
@@ -16,7 +16,7 @@ static void start_works(struct sp_ctx *c, struct timed *s)
 
 RULE(deferred_work_runs_one_slice_a_poll_the_oldest_first)
 {
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	timed_state(id)->slices[0] = 3;
 	timed_state(id)->slices[1] = 1;
 	timed_state(id)->slices[2] = 2;
@@ -33,7 +33,7 @@ RULE(deferred_work_runs_one_slice_a_poll_the_oldest_first)
 
 RULE(work_may_start_itself_again)
 {
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	timed_state(id)->again[0] = true;
 	timed_inside(id, start_works);
 	dut_run(&dut, 0, 100);
@@ -42,8 +42,8 @@ RULE(work_may_start_itself_again)
 
 RULE(the_work_of_a_context_goes_with_it)
 {
-	uint32_t a = dut_context(&dut, "a", "clockwork", "qp=16");
-	uint32_t b = dut_context(&dut, "b", "clockwork", "qp=17");
+	uint32_t a = dut_context(&dut, "a", "timed", "qp=16");
+	uint32_t b = dut_context(&dut, "b", "timed", "qp=17");
 	for (unsigned i = 0; i < 3; i++)
 		timed_state(a)->slices[i] = timed_state(b)->slices[i] = 2;
 	timed_inside(a, start_works);
@@ -72,7 +72,7 @@ static void start_three(struct sp_ctx *c, struct timed *s)
 
 RULE(issue_is_given_a_budget_and_no_context_more_than_a_burst_a_poll)
 {
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	timed_state(id)->job[0].want = 1000;
 	timed_inside(id, start_first);
 	for (unsigned i = 1; i < 10; i++) {
@@ -87,7 +87,7 @@ RULE(issue_is_given_a_budget_and_no_context_more_than_a_burst_a_poll)
 
 RULE(the_issues_of_a_context_take_turns)
 {
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	for (unsigned i = 0; i < 3; i++) {
 		timed_state(id)->job[i].want = 3 + i;
 		timed_state(id)->job[i].each = 1;
@@ -106,7 +106,7 @@ RULE(contexts_take_turns)
 		char name[2] = {(char)('a' + i)}, qp[16];
 
 		snprintf(qp, sizeof(qp), "qp=%u", 16 + i);
-		id[i] = dut_context(&dut, name, "clockwork", qp);
+		id[i] = dut_context(&dut, name, "timed", qp);
 		timed_state(id[i])->job[0].want = 10000;
 		timed_inside(id[i], start_first);
 	}
@@ -129,7 +129,7 @@ RULE(contexts_take_turns)
 
 RULE(an_issue_that_waits_is_not_called_until_it_is_started)
 {
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	timed_state(id)->job[0].want = 5;
 	timed_state(id)->job[0].dry = SP_ISSUE_WAIT;
 	timed_inside(id, start_first);
@@ -149,7 +149,7 @@ RULE(an_issue_that_waits_is_not_called_until_it_is_started)
 
 RULE(a_start_during_issue_is_not_lost)
 {
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	timed_state(id)->job[0].want = 5;
 	timed_state(id)->job[0].dry = SP_ISSUE_WAIT;
 	timed_state(id)->job[0].grow = 3;
@@ -163,7 +163,7 @@ TEST(an_issue_started_on_another_worker_runs_at_home)
 	struct frame f;
 
 	timed_start_with(3, true);
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	timed_state(id)->job[0].want = 4;
 	timed_state(id)->job[0].dry = SP_ISSUE_WAIT;
 	timed_state(id)->job[1].want = 2;
@@ -190,12 +190,12 @@ TEST(an_issue_started_on_another_worker_runs_at_home)
 	sp_nic_poll(dut.nic, 2, 1002);
 	sp_nic_context_remove(dut.nic, id);
 	dut_settle(&dut, 1003);
-	timed_end();
+	timed_stop();
 }
 
 RULE(attach_may_start_work_and_issues)
 {
-	dut_context(&dut, "a", "clockwork", "qp=16;start=yes");
+	dut_context(&dut, "a", "timed", "qp=16;start=yes");
 	dut_run(&dut, 0, 100);
 	CU_ASSERT_STRING_EQUAL(timed_log(), "a:w0 a:i0 ");
 }
@@ -224,7 +224,7 @@ TEST(paced_packets_are_a_wire_time_apart_and_the_long_run_is_exact)
 
 			timed_start();
 			snprintf(settings, sizeof(settings), "qp=16;%s", rate[k].text);
-			uint32_t id = dut_context(&dut, "a", "clockwork", settings);
+			uint32_t id = dut_context(&dut, "a", "timed", settings);
 			timed_state(id)->job[0].want = count;
 			timed_state(id)->bytes = bytes;
 			dut_settle(&dut, begin);
@@ -236,13 +236,13 @@ TEST(paced_packets_are_a_wire_time_apart_and_the_long_run_is_exact)
 				bad += dut.port.sent[i].at !=
 				       begin + (sp_time)(wire_bits(bytes) * i * SP_SEC / rate[k].rate);
 			CU_ASSERT_EQUAL(bad, 0);
-			timed_end();
+			timed_stop();
 		}
 }
 
 RULE(having_been_idle_gives_no_right_to_a_burst)
 {
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16;rate=10G");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16;rate=10G");
 	timed_state(id)->job[0].dry = SP_ISSUE_WAIT;
 	for (unsigned round = 0; round < 5; round++) {
 		sp_time begin = (round + 1) * SP_SEC;
@@ -263,7 +263,7 @@ TEST(a_worker_that_comes_late_makes_up_for_a_little_only)
 	const sp_time apart = (sp_time)wire_bits(0) * 1000; /* 656 ns at 1 Gbit/s */
 
 	timed_start();
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16;rate=1G");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16;rate=1G");
 	timed_state(id)->job[0].want = 1000000;
 	dut_settle(&dut, SP_SEC);
 	timed_inside(id, start_first);
@@ -275,7 +275,7 @@ TEST(a_worker_that_comes_late_makes_up_for_a_little_only)
 	dut_settle(&dut, SP_SEC + 100 * SP_MS); /* 99 ms later: 10 us of them */
 	CU_ASSERT(dut.port.sents - before >= 10 * SP_US / apart);
 	CU_ASSERT(dut.port.sents - before <= 10 * SP_US / apart + 2);
-	timed_end();
+	timed_stop();
 }
 
 static uint64_t new_rate;
@@ -287,7 +287,7 @@ static void change_pace(struct sp_ctx *c, struct timed *s)
 
 RULE(the_pace_changes_from_the_next_packet_on)
 {
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16;rate=1k");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16;rate=1k");
 	timed_state(id)->job[0].want = 3000;
 	timed_inside(id, start_first);
 	dut_settle(&dut, 1);
@@ -311,7 +311,7 @@ RULE(every_context_has_its_own_pace)
 
 	for (unsigned i = 0; i < 3; i++) {
 		char name[2] = {(char)('a' + i)};
-		uint32_t id = dut_context(&dut, name, "clockwork", rate[i]);
+		uint32_t id = dut_context(&dut, name, "timed", rate[i]);
 
 		timed_state(id)->job[0].want = 1000000;
 		timed_inside(id, start_first);
@@ -328,7 +328,7 @@ RULE(every_context_has_its_own_pace)
 RULE(a_slow_port_gets_everything_in_order_and_time_goes_on)
 {
 	dut.port.gap = SP_US;
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	timed_state(id)->job[0].want = 3000;
 	timed_inside(id, start_first);
 	sp_time done = dut_run(&dut, 0, SP_SEC);
@@ -346,7 +346,7 @@ RULE(a_slow_port_gets_everything_in_order_and_time_goes_on)
 RULE(a_paced_context_on_a_slower_port_goes_at_the_ports_pace)
 {
 	dut.port.gap = SP_US;
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16;rate=400G");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16;rate=400G");
 	timed_state(id)->job[0].want = 2000;
 	timed_inside(id, start_first);
 	dut_run(&dut, 0, SP_SEC);
@@ -361,7 +361,7 @@ TEST(an_unknown_neighbour_holds_issues_up_and_loses_none)
 	unsigned arp = 0, roce = 0;
 
 	timed_start_with(1, false);
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	timed_state(id)->job[0].want = 500;
 	timed_inside(id, start_first);
 	dut_feed_bytes(&dut.port, 0, 100 * SP_MS, answer, sizeof(answer));
@@ -373,7 +373,7 @@ TEST(an_unknown_neighbour_holds_issues_up_and_loses_none)
 	CU_ASSERT_EQUAL(roce, 500);
 	CU_ASSERT_EQUAL(arp, 1);
 	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "tx-no-neighbour"), 0);
-	timed_end();
+	timed_stop();
 }
 
 RULE(without_buffers_issues_wait_for_some)
@@ -381,7 +381,7 @@ RULE(without_buffers_issues_wait_for_some)
 	static struct rte_mbuf *all[SP_PACKET_POOL + 1];
 	unsigned n = 0;
 
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	timed_state(id)->job[0].want = 100;
 	while (n < SP_PACKET_POOL && (all[n] = sp_packet_alloc()))
 		n++;

@@ -4,7 +4,7 @@
 TEST(a_frame_arrives_after_its_time_on_the_wire_and_the_delay)
 {
 	struct sp_link *link =
-		link_open_link((struct sp_link_config){.direction[0] = {.bandwidth = 1000000000, .delay = 5 * SP_US}});
+		link_open((struct sp_link_config){.direction[0] = {.bandwidth = 1000000000, .delay = 5 * SP_US}});
 	/* 1000 + 24 bytes at 1 ns a bit */
 	const sp_time arrival = 3 * SP_US + 8192 * SP_NS + 5 * SP_US;
 
@@ -19,7 +19,7 @@ TEST(a_frame_arrives_after_its_time_on_the_wire_and_the_delay)
 
 TEST(a_short_frame_takes_the_time_of_the_shortest_that_ethernet_has)
 {
-	struct sp_link *link = link_open_link((struct sp_link_config){.direction[1] = {.bandwidth = 1000000000}});
+	struct sp_link *link = link_open((struct sp_link_config){.direction[1] = {.bandwidth = 1000000000}});
 
 	link_send_at(link, 1, link_frame(42, 0, 1), 0);
 	CU_ASSERT_EQUAL(link_next_at(link, 0),
@@ -31,7 +31,7 @@ TEST(frames_queue_behind_each_other_without_rounding_errors_adding_up)
 {
 	/* 7 Gbit/s: (100 + 24) * 8 bits take 141714.28... ps */
 	struct sp_link *link =
-		link_open_link((struct sp_link_config){.direction[0] = {.bandwidth = 7000000000, .queue = 2000}});
+		link_open((struct sp_link_config){.direction[0] = {.bandwidth = 7000000000, .queue = 2000}});
 
 	for (uint32_t i = 0; i < 1400; i++)
 		CU_ASSERT_EQUAL_FATAL(link_send_at(link, 0, link_frame(100, i, 1), 0), 1);
@@ -43,7 +43,7 @@ TEST(frames_queue_behind_each_other_without_rounding_errors_adding_up)
 
 TEST(the_sender_is_held_back_while_its_queue_is_full_and_told_until_when)
 {
-	struct sp_link *link = link_open_link(
+	struct sp_link *link = link_open(
 		(struct sp_link_config){.direction[0] = {.bandwidth = 1000000000, .delay = SP_MS, .queue = 3}});
 	void *port = sp_link_port(link, 0);
 	struct rte_mbuf *m[5];
@@ -67,7 +67,7 @@ TEST(loss_is_as_likely_as_asked_for)
 
 	for (unsigned i = 0; i < 4; i++) {
 		struct sp_link *link =
-			link_open_link((struct sp_link_config){.direction[0] = {.loss = chance[i]}, .seed = 42});
+			link_open((struct sp_link_config){.direction[0] = {.loss = chance[i]}, .seed = 42});
 		double expected = chance[i] * count, sigma = sqrt(expected * (1 - chance[i]));
 		struct sp_link_counters n;
 		unsigned arrived = 0;
@@ -86,8 +86,7 @@ TEST(loss_is_as_likely_as_asked_for)
 
 TEST(a_duplicate_has_the_same_bytes_in_a_buffer_of_its_own)
 {
-	struct sp_link *link =
-		link_open_link((struct sp_link_config){.direction[0] = {.duplicate = 1, .delay = SP_US}});
+	struct sp_link *link = link_open((struct sp_link_config){.direction[0] = {.duplicate = 1, .delay = SP_US}});
 	struct rte_mbuf *m[3];
 	struct sp_link_counters n;
 
@@ -109,7 +108,7 @@ TEST(a_duplicate_has_the_same_bytes_in_a_buffer_of_its_own)
 
 TEST(a_reordered_packet_is_overtaken)
 {
-	struct sp_link *link = link_open_link((struct sp_link_config){
+	struct sp_link *link = link_open((struct sp_link_config){
 		.direction[0] = {.bandwidth = 1000000000, .delay = SP_US, .reorder = 0.1, .reorder_delay = 20 * SP_US},
 		.seed = 5});
 	bool seen[200] = {false};
@@ -142,13 +141,13 @@ TEST(a_reordered_packet_is_overtaken)
 /* A run with everything going wrong: what arrived when, as a number. */
 static uint64_t run(uint64_t seed, double loss, double duplicate, uint64_t *lost_set)
 {
-	struct sp_link *link = link_open_link((struct sp_link_config){.direction[0] = {.bandwidth = 400000000000,
-										       .delay = SP_US,
-										       .loss = loss,
-										       .duplicate = duplicate,
-										       .reorder = 0.1,
-										       .reorder_delay = 300 * SP_NS},
-								      .seed = seed});
+	struct sp_link *link = link_open((struct sp_link_config){.direction[0] = {.bandwidth = 400000000000,
+										  .delay = SP_US,
+										  .loss = loss,
+										  .duplicate = duplicate,
+										  .reorder = 0.1,
+										  .reorder_delay = 300 * SP_NS},
+								 .seed = seed});
 	uint64_t hash = 0, arrived[4] = {0};
 	struct sp_link_counters n;
 	unsigned seen = 0;
@@ -175,7 +174,7 @@ static uint64_t run(uint64_t seed, double loss, double duplicate, uint64_t *lost
 
 TEST(packets_that_arrive_at_the_same_time_come_in_the_order_of_sending)
 {
-	struct sp_link *link = link_open_link((struct sp_link_config){.direction[0] = {.delay = SP_US}});
+	struct sp_link *link = link_open((struct sp_link_config){.direction[0] = {.delay = SP_US}});
 
 	for (uint32_t k = 0; k < 100; k++)
 		CU_ASSERT_EQUAL(link_send_at(link, 0, link_frame(64, k, 1), 0), 1);
@@ -204,7 +203,7 @@ TEST(what_is_lost_does_not_depend_on_the_other_probabilities)
 TEST(the_two_directions_lose_independently)
 {
 	struct sp_link *link =
-		link_open_link((struct sp_link_config){.direction = {{.loss = 0.5}, {.loss = 0.5}}, .seed = 9});
+		link_open((struct sp_link_config){.direction = {{.loss = 0.5}, {.loss = 0.5}}, .seed = 9});
 	unsigned same = 0;
 
 	for (uint32_t k = 0; k < 1000; k++) {
@@ -218,7 +217,7 @@ TEST(the_two_directions_lose_independently)
 
 TEST(a_flow_stays_on_its_queue_and_flows_spread_over_all_queues)
 {
-	struct sp_link *link = link_open_link((struct sp_link_config){.queues = {1, 4}});
+	struct sp_link *link = link_open((struct sp_link_config){.queues = {1, 4}});
 	unsigned per_queue[4] = {0};
 	int queue_of[64];
 
@@ -245,7 +244,7 @@ TEST(a_flow_stays_on_its_queue_and_flows_spread_over_all_queues)
 TEST(memory_in_flight_is_bounded_and_then_the_sender_waits_for_an_arrival)
 {
 	/* 100 ms at 400 Gbit/s hold 5 GB */
-	struct sp_link *link = link_open_link((struct sp_link_config){
+	struct sp_link *link = link_open((struct sp_link_config){
 		.direction[0] = {.bandwidth = 400000000000, .delay = 100 * SP_MS, .duplicate = 0.5},
 		.memory = 4 << 20});
 	struct rte_mbuf *m = sp_packet_alloc();
@@ -275,7 +274,7 @@ TEST(memory_in_flight_is_bounded_and_then_the_sender_waits_for_an_arrival)
 
 TEST(a_shared_buffer_is_not_handed_to_the_receiver_who_may_write_to_it)
 {
-	struct sp_link *link = link_open_link((struct sp_link_config){.seed = 1});
+	struct sp_link *link = link_open((struct sp_link_config){.seed = 1});
 	struct rte_mbuf *m = link_frame(100, 11, 1), *got;
 
 	rte_mbuf_refcnt_update(m, 1);
@@ -291,7 +290,7 @@ TEST(a_shared_buffer_is_not_handed_to_the_receiver_who_may_write_to_it)
 
 TEST(without_a_buffer_for_what_has_arrived_it_waits_and_time_goes_on)
 {
-	struct sp_link *link = link_open_link((struct sp_link_config){.direction[0] = {.duplicate = 1}});
+	struct sp_link *link = link_open((struct sp_link_config){.direction[0] = {.duplicate = 1}});
 	struct rte_mbuf *m = link_frame(100, 11, 1), *got[2];
 	void *port = sp_link_port(link, 1);
 	struct sp_link_counters n;
@@ -319,7 +318,7 @@ TEST(without_a_buffer_for_what_has_arrived_it_waits_and_time_goes_on)
 
 TEST(a_shortage_that_never_ends_is_time_that_stands_still)
 {
-	struct sp_link *link = link_open_link((struct sp_link_config){.seed = 1});
+	struct sp_link *link = link_open((struct sp_link_config){.seed = 1});
 	struct rte_mbuf *m = link_frame(100, 11, 1), *got;
 	void *port = sp_link_port(link, 1);
 	unsigned attempts = 0;
@@ -357,7 +356,7 @@ static uint64_t outcome(uint64_t seed)
 					       .duplicate = 0.3,
 					       .reorder = 0.4,
 					       .reorder_delay = SP_US};
-	struct sp_link *link = link_open_link((struct sp_link_config){.direction = {there, back}, .seed = seed});
+	struct sp_link *link = link_open((struct sp_link_config){.direction = {there, back}, .seed = seed});
 	struct sp_link_counters n;
 	uint64_t hash = seed;
 

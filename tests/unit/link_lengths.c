@@ -5,7 +5,7 @@
 /* Everything that can be counted or timed of a run with mixed lengths; *bytes: of what arrived, or NULL. */
 static uint64_t lengths_and_times(struct sp_link_config config, uint64_t *bytes, struct sp_link_counters *n)
 {
-	struct sp_link *link = link_open_link(config);
+	struct sp_link *link = link_open(config);
 	struct rte_mbuf *m;
 	uint64_t hash = 0;
 
@@ -51,7 +51,7 @@ TEST(without_payload_lengths_times_and_counters_are_the_same)
 TEST(without_payload_short_frames_are_whole_and_of_long_ones_the_head_comes)
 {
 	struct sp_link *link =
-		link_open_link((struct sp_link_config){.direction[0] = {.delay = SP_US}, .payload_less = true});
+		link_open((struct sp_link_config){.direction[0] = {.delay = SP_US}, .payload_less = true});
 
 	for (uint32_t len = 1270; len <= 1290; len++) {
 		struct rte_mbuf *m = link_frame(len, len, 1), *got;
@@ -89,10 +89,10 @@ static bool odd_ones(void *arg, const uint8_t *bytes, uint32_t len)
 TEST(a_judge_of_ones_own_loses_packets_besides_the_impairments)
 {
 	uint32_t on = 1;
-	struct sp_link *link = link_open_link((struct sp_link_config){.direction = {{.loss = 0.25}, {.loss = 0}},
-								      .lose = {odd_ones, NULL},
-								      .lose_arg = {&on, NULL},
-								      .seed = 4});
+	struct sp_link *link = link_open((struct sp_link_config){.direction = {{.loss = 0.25}, {.loss = 0}},
+								 .lose = {odd_ones, NULL},
+								 .lose_arg = {&on, NULL},
+								 .seed = 4});
 	struct sp_link_counters n;
 	unsigned back = 0;
 
@@ -146,7 +146,7 @@ TEST(every_byte_comes_through_whatever_the_length)
 TEST(corruption_inverts_exactly_one_bit_of_a_copy)
 {
 	struct sp_link *link =
-		link_open_link((struct sp_link_config){.direction[0] = {.corrupt = 0.5, .duplicate = 0.5}, .seed = 12});
+		link_open((struct sp_link_config){.direction[0] = {.corrupt = 0.5, .duplicate = 0.5}, .seed = 12});
 	struct rte_mbuf *want = link_frame(120, 5, 1), *m;
 	unsigned inverted = 0, arrived = 0;
 	struct sp_link_counters n;
@@ -175,7 +175,7 @@ TEST(corruption_inverts_exactly_one_bit_of_a_copy)
 TEST(a_long_fat_link_holds_nobody_back_and_is_exact)
 {
 	/* 400 Gbit/s for 100 ms, in packets that take 9,600 and 1,000 bytes on the wire: 192 ns and 20 ns */
-	struct sp_link *link = link_open_link((struct sp_link_config){
+	struct sp_link *link = link_open((struct sp_link_config){
 		.direction[0] = {.bandwidth = 400000000000, .delay = 100 * SP_MS}, .payload_less = true});
 	const uint32_t count = 2 * 471500;
 	struct sp_link_counters n;

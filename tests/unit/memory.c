@@ -54,14 +54,14 @@ TEST(nothing_outside_a_region_is_reached_and_every_try_is_counted)
 	memo_start(0);
 	memset(guarded, 0x11, sizeof(guarded));
 	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, guarded + GUARD, SIZE, &mr), 0);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(memo_get_it(mr->id));
+	CU_ASSERT_PTR_NOT_NULL_FATAL(memo_get(mr->id));
 	memo_inside(copy_everywhere);
 	for (unsigned i = 0; i < GUARD; i++)
 		CU_ASSERT(guarded[i] == 0x11 && guarded[GUARD + SIZE + i] == 0x11);
 	CU_ASSERT(guarded[GUARD + SIZE - 1] == 0xEE);
-	memo_put_it(memo_mem);
+	memo_put(memo_mem);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
-	memo_end();
+	memo_stop();
 }
 
 static void do_atomics(struct sp_ctx *c)
@@ -84,13 +84,13 @@ TEST(atomics_do_what_they_say)
 
 	memo_start(0);
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(dut.dev, 24, &mr), 0);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(memo_get_it(mr->id));
+	CU_ASSERT_PTR_NOT_NULL_FATAL(memo_get(mr->id));
 	memo_inside(do_atomics);
 	CU_ASSERT(((uint64_t *)mr->addr)[0] == 0 && ((uint64_t *)mr->addr)[1] == 0xFF &&
 		  ((uint64_t *)mr->addr)[2] == 0);
-	memo_put_it(memo_mem);
+	memo_put(memo_mem);
 	sp_mr_free(mr);
-	memo_end();
+	memo_stop();
 }
 
 static void one_odd(struct sp_ctx *c)
@@ -106,12 +106,12 @@ TEST(alignment_is_that_of_the_address)
 	memo_start(0);
 	memset(guarded, 0, sizeof(guarded));
 	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, guarded + 1, 32, &mr), 0);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(memo_get_it(mr->id));
+	CU_ASSERT_PTR_NOT_NULL_FATAL(memo_get(mr->id));
 	memo_inside(one_odd);
 	CU_ASSERT_EQUAL(guarded[8], 1);
-	memo_put_it(memo_mem);
+	memo_put(memo_mem);
 	sp_mr_free(mr);
-	memo_end();
+	memo_stop();
 }
 
 TEST(memory_of_the_nics_making_is_zeroed_and_page_aligned)
@@ -130,7 +130,7 @@ TEST(memory_of_the_nics_making_is_zeroed_and_page_aligned)
 		memset(mr->addr, 0xFF, 10000);
 		CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
 	}
-	memo_end();
+	memo_stop();
 }
 
 TEST(what_is_no_memory_is_not_registered)
@@ -144,7 +144,7 @@ TEST(what_is_no_memory_is_not_registered)
 	CU_ASSERT_EQUAL(sp_mr_reg(dut.dev, (void *)(UINTPTR_MAX - 10), 100, &mr), -EINVAL);
 	CU_ASSERT(sp_mr_alloc(dut.dev, UINT64_MAX, &mr) < 0);
 	CU_ASSERT(sp_mr_alloc(dut.dev, UINT64_MAX / 2, &mr) < 0);
-	memo_end();
+	memo_stop();
 }
 
 static int add_region(void *addr, uint64_t len, uint32_t owner, struct sp_mem **m)
@@ -166,24 +166,24 @@ TEST(an_old_id_never_names_a_new_region)
 	struct sp_mem *m;
 
 	memo_start(0);
-	CU_ASSERT_PTR_NULL(memo_get_it(0));
-	CU_ASSERT_PTR_NULL(memo_get_it(UINT32_MAX));
+	CU_ASSERT_PTR_NULL(memo_get(0));
+	CU_ASSERT_PTR_NULL(memo_get(UINT32_MAX));
 	CU_ASSERT_EQUAL_FATAL(add_region(guarded, SIZE, 0, &m), 0);
 	uint32_t first = m->id;
-	CU_ASSERT_PTR_NOT_NULL(memo_get_it(first));
-	memo_put_it(memo_mem);
+	CU_ASSERT_PTR_NOT_NULL(memo_get(first));
+	memo_put(memo_mem);
 	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, first, 0), 0);
-	CU_ASSERT_PTR_NULL(memo_get_it(first));
+	CU_ASSERT_PTR_NULL(memo_get(first));
 	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, first, 0), -ENOENT);
 	for (unsigned i = 0; i < 70000; i++) { /* every place in the table is used again */
 		if (add_region(guarded, SIZE, 0, &m) || m->id == first)
 			CU_FAIL("id used again");
 		if (i % 1000 == 0)
-			CU_ASSERT_PTR_NULL(memo_get_it(first));
+			CU_ASSERT_PTR_NULL(memo_get(first));
 		sp_memory_remove(dut.nic, m->id, 0);
 	}
 	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, first, 0), -ENOENT);
-	memo_end();
+	memo_stop();
 }
 
 TEST(the_table_of_regions_is_bounded)
@@ -201,7 +201,7 @@ TEST(the_table_of_regions_is_bounded)
 	CU_ASSERT_EQUAL(add_region(guarded, 1, 0, &m), -ENOMEM);
 	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, last, 0), 0);
 	CU_ASSERT_EQUAL(add_region(guarded, 1, 0, &m), 0);
-	memo_end(); /* frees them all */
+	memo_stop(); /* frees them all */
 }
 
 TEST(a_region_in_use_cannot_be_freed)
@@ -210,14 +210,14 @@ TEST(a_region_in_use_cannot_be_freed)
 
 	memo_start(0);
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(dut.dev, 4096, &mr), 0);
-	const struct sp_mem *twice = memo_get_it(mr->id);
-	CU_ASSERT_PTR_EQUAL(memo_get_it(mr->id), twice);
+	const struct sp_mem *twice = memo_get(mr->id);
+	CU_ASSERT_PTR_EQUAL(memo_get(mr->id), twice);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
-	memo_put_it(twice);
+	memo_put(twice);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
-	memo_put_it(twice);
+	memo_put(twice);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
-	memo_end();
+	memo_stop();
 }
 
 TEST(a_region_is_its_owners_alone)
@@ -226,13 +226,13 @@ TEST(a_region_is_its_owners_alone)
 
 	memo_start(0);
 	CU_ASSERT_EQUAL_FATAL(add_region(NULL, 100, 5, &theirs), 0);
-	CU_ASSERT_PTR_NULL(memo_get_it(theirs->id)); /* the context belongs to owner 0 */
+	CU_ASSERT_PTR_NULL(memo_get(theirs->id)); /* the context belongs to owner 0 */
 	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, theirs->id, 0), -ENOENT);
 	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, theirs->id, 5), 0); /* having been looked at has not held it */
 	CU_ASSERT_EQUAL_FATAL(add_region(NULL, 100, 5, &theirs), 0);
 	sp_memory_remove_owner(dut.nic, 5);
 	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, theirs->id, 5), -ENOENT);
-	memo_end();
+	memo_stop();
 }
 
 TEST(memory_is_limited_and_contexts_count)
@@ -261,7 +261,7 @@ TEST(memory_is_limited_and_contexts_count)
 	CU_ASSERT_EQUAL(dut.nic->memory_used, used);
 	sp_nic_context_remove(dut.nic, memo_id);
 	CU_ASSERT_EQUAL(dut.nic->memory_used, QUEUES); /* the device's */
-	memo_end();
+	memo_stop();
 }
 
 TEST(a_contexts_area_is_the_hosts_too)
@@ -284,5 +284,5 @@ TEST(a_contexts_area_is_the_hosts_too)
 	CU_ASSERT_EQUAL(sp_memory_remove(dut.nic, sp_context_by_id(dut.nic, other)->area->id, 0), -EBUSY);
 	CU_ASSERT_EQUAL(sp_context_close(dut.dev, other), 0);
 	CU_ASSERT_EQUAL(dut.nic->memory_used, used);
-	memo_end();
+	memo_stop();
 }

@@ -46,7 +46,7 @@ TEST(commands_run_in_order_and_answer_when_asked)
 		CU_ASSERT_EQUAL(e.arg[0], 2 * i);
 	}
 	CU_ASSERT_EQUAL(sp_event_take(dut.dev, memo_id, &e), 0);
-	memo_end();
+	memo_stop();
 }
 
 TEST(a_command_that_fails_is_answered_always)
@@ -66,7 +66,7 @@ TEST(a_command_that_fails_is_answered_always)
 	CU_ASSERT_EQUAL(e.status, -EOPNOTSUPP);
 	CU_ASSERT_EQUAL(e.op, 0x7777);
 	CU_ASSERT_EQUAL(sp_event_take(dut.dev, memo_id, &e), 0);
-	memo_end();
+	memo_stop();
 }
 
 TEST(commands_to_a_handler_without_any_are_not_supported)
@@ -79,7 +79,7 @@ TEST(commands_to_a_handler_without_any_are_not_supported)
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL_FATAL(sp_event_take(dut.dev, memo_id, &e), 1);
 	CU_ASSERT_EQUAL(e.status, -EOPNOTSUPP);
-	memo_end();
+	memo_stop();
 }
 
 TEST(a_full_queue_of_commands_says_try_again)
@@ -96,7 +96,7 @@ TEST(a_full_queue_of_commands_says_try_again)
 	CU_ASSERT_EQUAL(memo_sees, SP_COMMANDS + 1);
 	for (unsigned i = 0; i < memo_sees; i++)
 		CU_ASSERT_EQUAL(memo_seen[i], i);
-	memo_end();
+	memo_stop();
 }
 
 TEST(a_call_comes_after_all_that_was_posted_before)
@@ -117,7 +117,7 @@ TEST(a_call_comes_after_all_that_was_posted_before)
 	cmd.op = CMD_FAIL;
 	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &cmd, NULL), -EDOM); /* the status comes back, no event does */
 	CU_ASSERT_EQUAL(sp_event_take(dut.dev, memo_id, &e), 0);
-	memo_end();
+	memo_stop();
 }
 
 TEST(commands_to_contexts_that_are_not_there_are_refused)
@@ -142,7 +142,7 @@ TEST(commands_to_contexts_that_are_not_there_are_refused)
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(memo_sees, 0);
 	CU_ASSERT_EQUAL(sp_event_take(dut.dev, memo_id, &e), 0);
-	memo_end();
+	memo_stop();
 }
 
 /* ---- events ---- */
@@ -168,7 +168,7 @@ TEST(events_come_in_order_and_those_that_do_not_fit_are_counted)
 			CU_ASSERT(sp_event_take(dut.dev, memo_id, &e) == 1 && e.cookie == i);
 	}
 	CU_ASSERT_EQUAL(dut_view(&dut, memo_id, events_lost), 20);
-	memo_end();
+	memo_stop();
 }
 
 TEST(events_of_all_workers_are_taken)
@@ -190,7 +190,7 @@ TEST(events_of_all_workers_are_taken)
 	while (sp_event_take(dut.dev, memo_id, &e) == 1 && n++ < 100)
 		CU_ASSERT_EQUAL(e.cookie, next[e.cookie / 1000]++); /* in order for each worker */
 	CU_ASSERT_EQUAL(n, 60);
-	memo_end();
+	memo_stop();
 }
 
 /* ---- devices ---- */
@@ -216,7 +216,7 @@ TEST(a_device_takes_its_contexts_with_it_and_no_others)
 	CU_ASSERT_EQUAL(post(CMD_NOTE, 0, 2), 0);
 	sp_progress(dut.dev, 2);
 	CU_ASSERT_EQUAL(memo_sees, 2);
-	memo_end();
+	memo_stop();
 }
 
 TEST(a_device_takes_its_regions_with_it_but_those_in_use)
@@ -234,12 +234,12 @@ TEST(a_device_takes_its_regions_with_it_but_those_in_use)
 		CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(dev, 4096, &mr[i]), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dev, guarded, SIZE, &mr[3]), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr[1]), 0);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(memo_get_it(mr[2]->id)); /* context "a", which is not of this device */
+	CU_ASSERT_PTR_NOT_NULL_FATAL(memo_get(mr[2]->id)); /* context "a", which is not of this device */
 	sp_dev_close(dev);
 	CU_ASSERT_EQUAL(dut.nic->memory_used, used + 4096);
 	((uint8_t *)memo_mem->base)[4095] = 1; /* still there */
-	memo_put_it(memo_mem);
-	memo_end();
+	memo_put(memo_mem);
+	memo_stop();
 }
 
 TEST(a_context_that_the_nic_has_ended_leaves_its_area_until_closed)
@@ -279,7 +279,7 @@ TEST(a_context_that_the_nic_has_ended_leaves_its_area_until_closed)
 		CU_ASSERT_EQUAL(dut.nic->memory_used, used - (closed ? QUEUES : 0));
 	}
 	CU_ASSERT_EQUAL(memo_sees, 0);
-	memo_end();
+	memo_stop();
 }
 
 TEST(a_device_knows_the_nics_addresses_and_what_a_packet_holds)
@@ -294,7 +294,7 @@ TEST(a_device_knows_the_nics_addresses_and_what_a_packet_holds)
 	CU_ASSERT(!memcmp(ip, dut_own6, 16));
 	CU_ASSERT_EQUAL(sp_dev_payload(dut.dev, AF_INET), 1436);
 	CU_ASSERT_EQUAL(sp_dev_payload(dut.dev, AF_INET6), 1416);
-	memo_end();
+	memo_stop();
 	dut_prepare(&dut, 1);
 	dut.config.addresses = 1;
 	dut.config.mtu = 4160;

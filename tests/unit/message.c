@@ -22,11 +22,11 @@ TEST(header_comes_first_and_completion_last_when_a_verdict_ends_the_message)
 	message_say((struct probe_words){.key = 7, .serial = 3, .verdict = SP_END});
 	dut_settle(&dut, 30);
 	CU_ASSERT_STRING_EQUAL(probe_letters(7), "hpppc");
-	CU_ASSERT_EQUAL(message_last_call()->serial, SP_END_VERDICT);
-	CU_ASSERT_EQUAL(message_last_call()->first, 10);
-	CU_ASSERT_EQUAL(message_last_call()->last, 30);
+	CU_ASSERT_EQUAL(message_last()->serial, SP_END_VERDICT);
+	CU_ASSERT_EQUAL(message_last()->first, 10);
+	CU_ASSERT_EQUAL(message_last()->last, 30);
 	CU_ASSERT_EQUAL(probe_check_order(true), 1);
-	message_end();
+	message_stop();
 }
 
 TEST(packets_after_the_end_in_one_run_are_still_of_the_message)
@@ -40,7 +40,7 @@ TEST(packets_after_the_end_in_one_run_are_still_of_the_message)
 	message_say((struct probe_words){.key = 7});
 	dut_settle(&dut, 2);
 	CU_ASSERT_STRING_EQUAL(probe_letters(7), "hpppchp");
-	message_end();
+	message_stop();
 }
 
 TEST(a_message_closed_by_the_host_completes_as_closed)
@@ -52,10 +52,10 @@ TEST(a_message_closed_by_the_host_completes_as_closed)
 	CU_ASSERT_EQUAL(dut_call(&dut, id, PROBE_CMD_CLOSE, 8), -ENOENT);
 	CU_ASSERT_EQUAL(dut_call(&dut, id, PROBE_CMD_CLOSE, 7), 0);
 	CU_ASSERT_STRING_EQUAL(probe_letters(7), "hpc");
-	CU_ASSERT_EQUAL(message_last_call()->serial, SP_END_CLOSED);
+	CU_ASSERT_EQUAL(message_last()->serial, SP_END_CLOSED);
 	CU_ASSERT_EQUAL(dut_call(&dut, id, PROBE_CMD_CLOSE, 7), -ENOENT);
 	CU_ASSERT_EQUAL(probe_check_order(true), 1);
-	message_end();
+	message_stop();
 }
 
 TEST(a_message_closed_from_inside_completes_after_its_packets)
@@ -67,9 +67,9 @@ TEST(a_message_closed_from_inside_completes_after_its_packets)
 	dut_settle(&dut, 1);
 	CU_ASSERT_STRING_EQUAL(probe_letters(7), "hppc");
 	CU_ASSERT_STRING_EQUAL(probe_letters(8), "hpc");
-	CU_ASSERT_EQUAL(message_last_call()->serial, SP_END_CLOSED);
+	CU_ASSERT_EQUAL(message_last()->serial, SP_END_CLOSED);
 	CU_ASSERT_EQUAL(probe_check_order(true), 2);
-	message_end();
+	message_stop();
 }
 
 /* What work() needs: a message that cannot end under it. */
@@ -104,7 +104,7 @@ TEST(a_message_that_is_held_completes_when_it_is_released)
 		CU_ASSERT_STRING_EQUAL(probe_letters(key), "hpc");
 		CU_ASSERT_PTR_NULL(sp_message_hold(c, key));
 		CU_ASSERT_EQUAL(probe_check_order(true), 1);
-		message_end();
+		message_stop();
 	}
 }
 
@@ -136,7 +136,7 @@ TEST(a_slot_without_header_can_be_held_before_anything_has_come)
 		sp_message_release(c, m);
 		CU_ASSERT_STRING_EQUAL(probe_letters(key), i ? "pcpc" : "pc");
 	}
-	message_end();
+	message_stop();
 }
 
 TEST(the_first_reason_to_end_is_the_one_told)
@@ -144,9 +144,9 @@ TEST(the_first_reason_to_end_is_the_one_told)
 	message_begin("hashed", "");
 	message_say((struct probe_words){.key = 7, .action = PROBE_CLOSE, .verdict = SP_END});
 	dut_settle(&dut, 1);
-	CU_ASSERT_EQUAL(message_last_call()->serial, SP_END_CLOSED);
+	CU_ASSERT_EQUAL(message_last()->serial, SP_END_CLOSED);
 	CU_ASSERT_STRING_EQUAL(probe_letters(7), "hpc");
-	message_end();
+	message_stop();
 }
 
 TEST(an_idle_message_completes_by_timeout_and_a_busy_one_does_not)
@@ -179,7 +179,7 @@ TEST(an_idle_message_completes_by_timeout_and_a_busy_one_does_not)
 	CU_ASSERT(dut_run(&dut, SP_MS, SP_SEC) < SP_MS + 130 * SP_US);
 	CU_ASSERT_EQUAL(probe_check_order(true), 2);
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), SP_NEVER);
-	message_end();
+	message_stop();
 }
 
 TEST(the_configurations_timeout_goes_before_the_handlers)
@@ -189,7 +189,7 @@ TEST(the_configurations_timeout_goes_before_the_handlers)
 	dut_settle(&dut, 0);
 	dut_run(&dut, 0, 20 * SP_US);
 	CU_ASSERT_STRING_EQUAL(probe_letters(7), "hpc");
-	message_end();
+	message_stop();
 }
 
 TEST(messages_of_a_context_that_goes_complete_as_detached)
@@ -205,7 +205,7 @@ TEST(messages_of_a_context_that_goes_complete_as_detached)
 		CU_ASSERT(probe_log.call[i].what != 'c' || probe_log.call[i].serial == SP_END_DETACH);
 	CU_ASSERT_EQUAL(probe_check_order(true), 2);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), -ENOENT);
-	message_end();
+	message_stop();
 }
 
 TEST(state_is_zero_before_every_header)
@@ -215,7 +215,7 @@ TEST(state_is_zero_before_every_header)
 		message_say((struct probe_words){.key = i, .verdict = SP_END});
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(probe_check_order(true), 50); /* also checks that no header saw a dirty state */
-	message_end();
+	message_stop();
 }
 
 TEST(a_header_that_refuses_leaves_no_message)
@@ -235,7 +235,7 @@ TEST(a_header_that_refuses_leaves_no_message)
 	CU_ASSERT_STRING_EQUAL(probe_letters(3), "hhp");
 	CU_ASSERT_STRING_EQUAL(probe_letters(4), "hhp");
 	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "message-table-full"), 0);
-	message_end();
+	message_stop();
 }
 
 TEST(a_refused_packet_does_not_speak_for_those_behind_it)
@@ -247,7 +247,7 @@ TEST(a_refused_packet_does_not_speak_for_those_behind_it)
 	dut_settle(&dut, 1);
 	CU_ASSERT_STRING_EQUAL(probe_letters(7), "hhpp");
 	CU_ASSERT_EQUAL(probe_log.call[2].serial, 2);
-	message_end();
+	message_stop();
 }
 
 TEST(header_verdicts_that_are_none_count_as_handler_errors)
@@ -260,7 +260,7 @@ TEST(header_verdicts_that_are_none_count_as_handler_errors)
 	message_say((struct probe_words){.key = 5, .header = SP_DROP(2)}); /* there are two reasons: 0 and 1 */
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "handler-error"), 5);
-	message_end();
+	message_stop();
 }
 
 TEST(what_was_closed_during_its_header_completes_even_if_refused)
@@ -269,11 +269,11 @@ TEST(what_was_closed_during_its_header_completes_even_if_refused)
 	message_say((struct probe_words){.key = 7, .action = PROBE_CLOSE_EARLY, .header = SP_DROP(0)});
 	dut_settle(&dut, 1);
 	CU_ASSERT_STRING_EQUAL(probe_letters(7), "hc");
-	CU_ASSERT_EQUAL(message_last_call()->serial, SP_END_CLOSED);
+	CU_ASSERT_EQUAL(message_last()->serial, SP_END_CLOSED);
 	message_say((struct probe_words){.key = 7});
 	dut_settle(&dut, 2);
 	CU_ASSERT_STRING_EQUAL(probe_letters(7), "hchp");
-	message_end();
+	message_stop();
 }
 
 TEST(a_full_table_drops_by_name_and_has_room_again_after_an_end)
@@ -293,7 +293,7 @@ TEST(a_full_table_drops_by_name_and_has_room_again_after_an_end)
 	CU_ASSERT_STRING_EQUAL(probe_letters(5), "hp");
 	CU_ASSERT_STRING_EQUAL(probe_letters(6), "");
 	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "message-table-full"), 3);
-	message_end();
+	message_stop();
 }
 
 TEST(keys_of_one_bucket_are_kept_apart)
@@ -307,7 +307,7 @@ TEST(keys_of_one_bucket_are_kept_apart)
 	for (unsigned i = 1; i < 3; i++)
 		CU_ASSERT_STRING_EQUAL(probe_letters((uint64_t)i << (30 * i)), "hpppc");
 	CU_ASSERT_EQUAL(probe_check_order(true), 3);
-	message_end();
+	message_stop();
 }
 
 TEST(a_hundred_thousand_messages_in_random_order_agree_with_a_model)
@@ -373,7 +373,7 @@ TEST(a_hundred_thousand_messages_in_random_order_agree_with_a_model)
 	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "message-table-full"), full);
 	CU_ASSERT_EQUAL(dut_counter(&dut, id, "packets"), taken);
 	CU_ASSERT_EQUAL(probe_check_order(false), starts);
-	message_end();
+	message_stop();
 }
 
 TEST(a_table_fills_to_its_last_entry)
@@ -389,7 +389,7 @@ TEST(a_table_fills_to_its_last_entry)
 	dut_settle(&dut, LIMIT);
 	uint64_t full = sp_nic_dropped(dut.nic, "message-table-full");
 	CU_ASSERT_EQUAL(full, 100); /* a bucket that overflows before the table does would add to it */
-	message_end();
+	message_stop();
 }
 
 /* ---- two workers, one of them in header(): header() itself polls the other one ---- */
@@ -434,7 +434,7 @@ TEST(packets_wait_while_another_worker_is_in_header)
 	}
 	CU_ASSERT_EQUAL(dut_counter(&dut, id, "packets"), 4);
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 1), SP_NEVER);
-	message_end();
+	message_stop();
 }
 
 TEST(of_those_that_wait_only_so_many_have_a_place)
@@ -444,7 +444,7 @@ TEST(of_those_that_wait_only_so_many_have_a_place)
 	dut_settle(&dut, 6);
 	CU_ASSERT_EQUAL(dut_counter(&dut, id, "packets"), SP_PARKED + 1);
 	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "header-busy"), 10);
-	message_end();
+	message_stop();
 }
 
 TEST(what_waits_for_a_context_that_goes_is_dropped_as_context_closed)
@@ -455,5 +455,5 @@ TEST(what_waits_for_a_context_that_goes_is_dropped_as_context_closed)
 	dut_settle(&dut, 6);
 	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "context-closed"), 5);
 	CU_ASSERT_STRING_EQUAL(probe_letters(7), "hpc");
-	message_end();
+	message_stop();
 }

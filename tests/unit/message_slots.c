@@ -18,7 +18,7 @@ TEST(a_slot_that_is_not_open_sends_packets_to_miss)
 	CU_ASSERT_EQUAL(dut_counter(&dut, id, "probe-zero"), 1);
 	CU_ASSERT_EQUAL(dut_counter(&dut, id, "probe-one"), 1);
 	CU_ASSERT_EQUAL(dut_counter(&dut, id, "packets"), 1);
-	message_end();
+	message_stop();
 }
 
 TEST(without_miss_such_packets_are_dropped_as_no_message)
@@ -27,7 +27,7 @@ TEST(without_miss_such_packets_are_dropped_as_no_message)
 	message_say((struct probe_words){.key = KEY(1, 0)});
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "no-message"), 1);
-	message_end();
+	message_stop();
 }
 
 TEST(an_open_slot_takes_packets_of_its_tag_and_no_other)
@@ -44,7 +44,7 @@ TEST(an_open_slot_takes_packets_of_its_tag_and_no_other)
 	CU_ASSERT_STRING_EQUAL(probe_letters(KEY(1, 5)), "hppcm");
 	CU_ASSERT_STRING_EQUAL(probe_letters(KEY(1, 4)), "m");
 	CU_ASSERT_EQUAL(dut_counter(&dut, id, "packets"), 2);
-	message_end();
+	message_stop();
 }
 
 TEST(a_slot_opens_once_until_it_has_ended)
@@ -60,7 +60,7 @@ TEST(a_slot_opens_once_until_it_has_ended)
 	CU_ASSERT_EQUAL(dut_call(&dut, id, PROBE_CMD_CLOSE, KEY(3, 1)), 0);
 	CU_ASSERT_EQUAL(dut_call(&dut, id, PROBE_CMD_OPEN, KEY(3, 2)), 0);
 	CU_ASSERT_EQUAL(dut_call(&dut, id, PROBE_CMD_CLOSE, KEY(9, 2)), -ENOENT);
-	message_end();
+	message_stop();
 }
 
 TEST(a_message_without_a_packet_completes_with_zeroed_state)
@@ -73,9 +73,9 @@ TEST(a_message_without_a_packet_completes_with_zeroed_state)
 	CU_ASSERT_EQUAL(dut_call(&dut, id, PROBE_CMD_OPEN, KEY(0, 2)), 0);
 	CU_ASSERT_EQUAL(dut_call(&dut, id, PROBE_CMD_CLOSE, KEY(0, 2)), 0);
 	CU_ASSERT_STRING_EQUAL(probe_letters(KEY(0, 2)), "c");
-	CU_ASSERT_EQUAL(message_last_call()->serial, SP_END_CLOSED);
-	CU_ASSERT(message_last_call()->dirty); /* is not what the header of the message before has left */
-	message_end();
+	CU_ASSERT_EQUAL(message_last()->serial, SP_END_CLOSED);
+	CU_ASSERT(message_last()->dirty); /* is not what the header of the message before has left */
+	message_stop();
 }
 
 TEST(miss_may_open_the_message_and_look_again)
@@ -91,7 +91,7 @@ TEST(miss_may_open_the_message_and_look_again)
 	dut_settle(&dut, 2);
 	CU_ASSERT_STRING_EQUAL(probe_letters(SP_NO_MESSAGE), "amhpmchp");
 	CU_ASSERT_EQUAL(probe_check_order(false), 2);
-	message_end();
+	message_stop();
 }
 
 TEST(looking_again_in_vain_ends_as_a_handler_error)
@@ -101,7 +101,7 @@ TEST(looking_again_in_vain_ends_as_a_handler_error)
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "handler-error"), 1);
 	CU_ASSERT(probe_log.n <= 1 + 3);
-	message_end();
+	message_stop();
 }
 
 TEST(a_slot_is_in_use_until_completion_has_returned)
@@ -120,7 +120,7 @@ TEST(a_slot_is_in_use_until_completion_has_returned)
 	dut_settle(&dut, 2);
 	CU_ASSERT_STRING_EQUAL(probe_letters(KEY(0, 1)), "hpcm");
 	CU_ASSERT_STRING_EQUAL(probe_letters(KEY(0, 2)), "hp");
-	message_end();
+	message_stop();
 }
 
 TEST(a_refused_slot_stays_open_for_the_next_packet)
@@ -135,7 +135,7 @@ TEST(a_refused_slot_stays_open_for_the_next_packet)
 	dut_settle(&dut, 2);
 	CU_ASSERT_STRING_EQUAL(probe_letters(KEY(0, 1)), "hhp");
 	CU_ASSERT(!probe_log.call[2].dirty); /* the second header found its state zeroed again */
-	message_end();
+	message_stop();
 }
 
 TEST(posted_slots_do_not_time_out_and_cost_no_polls)
@@ -150,9 +150,9 @@ TEST(posted_slots_do_not_time_out_and_cost_no_polls)
 	dut_settle(&dut, 2 * SP_MS);
 	dut_run(&dut, 2 * SP_MS, 3 * SP_MS);
 	CU_ASSERT_STRING_EQUAL(probe_letters(KEY(0, 1)), "hpc");
-	CU_ASSERT_EQUAL(message_last_call()->serial, SP_END_TIMEOUT);
+	CU_ASSERT_EQUAL(message_last()->serial, SP_END_TIMEOUT);
 	CU_ASSERT_STRING_EQUAL(probe_letters(KEY(1, 1)), "");
-	message_end();
+	message_stop();
 }
 
 TEST(thousands_of_slots_in_random_order_agree_with_a_model)
@@ -198,5 +198,5 @@ TEST(thousands_of_slots_in_random_order_agree_with_a_model)
 	CU_ASSERT_EQUAL(wrong, 0);
 	CU_ASSERT(taken > 10000);
 	CU_ASSERT(misses > 10000);
-	message_end();
+	message_stop();
 }

@@ -62,7 +62,7 @@ TEST(timers_commands_issues_and_work_are_turns_without_packets)
 	costly_state(id)->timer_cost = 30;
 	costly_state(id)->work_cost = 500;
 	costly_state(id)->issue_cost = 7000;
-	CU_ASSERT_EQUAL(costly_tell(id, 2, 5, 3, 2), 0);
+	CU_ASSERT_EQUAL(costly_command(id, 2, 5, 3, 2), 0);
 	dut_settle(&dut, 5);
 	CU_ASSERT_EQUAL(m->turns, 1 + 1 + 3 + 2);
 	CU_ASSERT_EQUAL(m->packets, 0);
@@ -79,7 +79,7 @@ TEST(without_a_clock_nothing_is_measured_and_no_budget_counts)
 	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;budget=1;overrun=disable");
 	costly_burst(16, 40, 1000000);
 	dut_settle(&dut, 1);
-	CU_ASSERT_EQUAL(costly_tell(id, 1000000, 5, 3, 2), 0);
+	CU_ASSERT_EQUAL(costly_command(id, 1000000, 5, 3, 2), 0);
 	dut_settle(&dut, 5);
 	CU_ASSERT_EQUAL(costly_meter(id)->turns, 0);
 	CU_ASSERT_EQUAL(costly_buckets(costly_meter(id)), 0);
@@ -155,15 +155,15 @@ TEST(what_a_worker_is_in_is_there_to_be_seen)
 	CU_ASSERT_PTR_EQUAL(costly_seen_view, costly_view(spoke, 0));
 	CU_ASSERT_EQUAL(costly_seen.packets, 5);
 	CU_ASSERT_EQUAL(costly_seen.at, 4);
-	CU_ASSERT_EQUAL(costly_tell(id, 0, 5, 0, 0), 0);
+	CU_ASSERT_EQUAL(costly_command(id, 0, 5, 0, 0), 0);
 	CU_ASSERT_EQUAL(costly_seen.what, SP_DOING_COMMAND);
 	dut_settle(&dut, 5);
 	CU_ASSERT_EQUAL(costly_seen.what, SP_DOING_TIMER);
 	CU_ASSERT_EQUAL(costly_seen.packets, 0);
-	costly_tell(id, 0, 0, 1, 0);
+	costly_command(id, 0, 0, 1, 0);
 	dut_settle(&dut, 6);
 	CU_ASSERT_EQUAL(costly_seen.what, SP_DOING_WORK);
-	costly_tell(id, 0, 0, 0, 1);
+	costly_command(id, 0, 0, 0, 1);
 	dut_settle(&dut, 7);
 	CU_ASSERT_EQUAL(costly_seen.what, SP_DOING_ISSUE);
 	CU_ASSERT_PTR_NULL(w->doing.view);

@@ -62,7 +62,7 @@ TEST(every_fate_is_told_once_and_in_order_of_arrival)
 	CU_ASSERT_EQUAL(dut.exception.sents, 2);
 	CU_ASSERT_EQUAL(cap_lost(&r), 0);
 	cap_close(&r);
-	probe_end();
+	probe_stop();
 }
 
 TEST(without_or_behind_a_full_exception_port_it_is_a_drop)
@@ -71,7 +71,7 @@ TEST(without_or_behind_a_full_exception_port_it_is_a_drop)
 		struct reader r;
 		unsigned n = has ? SP_TX_QUEUE : 0;
 
-#define RULE(rule) TEST_BETWEEN(probe_start, probe_end, rule)
+#define RULE(rule) TEST_BETWEEN(probe_start, probe_stop, rule)
 
 		probe_log_clear();
 		dut_prepare(&dut, 1);
@@ -90,7 +90,7 @@ TEST(without_or_behind_a_full_exception_port_it_is_a_drop)
 		expect(&r, DROPPED, "a", has ? "exception-full" : "no-match", SP_FORWARD);
 		CU_ASSERT_EQUAL(cap_left(&r), 0);
 		cap_close(&r);
-		probe_end();
+		probe_stop();
 	}
 }
 
@@ -141,7 +141,7 @@ TEST(a_snap_length_cuts_frames_and_their_length_remains)
 			CU_ASSERT(way || !memcmp(s->frame, f.bytes, s->captured));
 		}
 		cap_close(&r);
-		probe_end();
+		probe_stop();
 	}
 }
 

@@ -63,7 +63,7 @@ TEST(packets_that_wait_are_told_when_they_are_settled)
 	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	CU_ASSERT_EQUAL(cap_lost(&r), 0);
 	cap_close(&r);
-	probe_end();
+	probe_stop();
 }
 
 static const struct sp_handler at_home = {SP_HANDLER_HEAD, .name = "at-home", .drops = probe_drops,
@@ -94,7 +94,7 @@ TEST(a_packet_handed_over_is_told_once_by_the_worker_that_handles_it)
 			      i & 1 ? SP_DROP_KIND : SP_DONE, __LINE__);
 	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	cap_close(&r);
-	probe_end();
+	probe_stop();
 }
 
 TEST(packets_that_wait_for_a_context_that_goes_are_told_as_context_closed)
@@ -112,7 +112,7 @@ TEST(packets_that_wait_for_a_context_that_goes_are_told_as_context_closed)
 		cap_expect_of(&r, 1, SP_CAPTURE_DROPPED, "c", "context-closed", NO, __LINE__);
 	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	cap_close(&r);
-	probe_end();
+	probe_stop();
 }
 
 TEST(captures_come_and_go_while_packets_wait)
@@ -123,14 +123,14 @@ TEST(captures_come_and_go_while_packets_wait)
 	dut_settle(&dut, 6);
 	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	cap_close(&r);
-	probe_end();
+	probe_stop();
 
 	with_two_workers();
 	r = CAPTURE(0);
 	let_wait(5, true);
 	cap_close(&r); /* during */
 	dut_settle(&dut, 6);
-	probe_end();
+	probe_stop();
 
 	for (unsigned other = 0; other < 2; other++) { /* the same place, another filter */
 		struct reader held = {0};
@@ -149,7 +149,7 @@ TEST(captures_come_and_go_while_packets_wait)
 			CU_ASSERT_EQUAL(cap_left(&held), 6);
 			cap_close(&held);
 		}
-		probe_end();
+		probe_stop();
 	}
 }
 
@@ -196,7 +196,7 @@ TEST(what_a_context_sends_names_it)
 	}
 	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	cap_close(&r);
-	probe_end();
+	probe_stop();
 }
 
 TEST(a_frame_is_sent_when_the_port_has_taken_it_and_then_once)
@@ -236,7 +236,7 @@ TEST(a_frame_is_sent_when_the_port_has_taken_it_and_then_once)
 	expect(&r, SENT, "", "", NO);
 	cap_close(&r);
 	cap_close(&d);
-	probe_end();
+	probe_stop();
 }
 
 TEST(a_frame_that_waits_for_a_neighbour_keeps_its_context)
@@ -256,7 +256,7 @@ TEST(a_frame_that_waits_for_a_neighbour_keeps_its_context)
 	expect(&r, SENT, "s", "", NO);
 	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	cap_close(&r);
-	probe_end();
+	probe_stop();
 
 	id = sends(false);
 	r = CAPTURE(.flags = SP_CAPTURE_DROPS);
@@ -266,7 +266,7 @@ TEST(a_frame_that_waits_for_a_neighbour_keeps_its_context)
 	expect(&r, DROPPED, "s", "tx-no-neighbour", NO);
 	CU_ASSERT_EQUAL(cap_left(&r), 0);
 	cap_close(&r);
-	probe_end();
+	probe_stop();
 }
 
 TEST(what_the_nic_sends_to_itself_is_told_once_as_it_arrives)

@@ -4,7 +4,7 @@
 #include "../lib/buffers.h"
 #include "../lib/capture_client.h"
 
-#define RULE(rule) TEST_BETWEEN(probe_start, probe_end, rule)
+#define RULE(rule) TEST_BETWEEN(probe_start, probe_stop, rule)
 
 RULE(bad_requests_are_refused_in_words)
 {
@@ -44,7 +44,7 @@ TEST(off_nothing_is_there_to_copy_into)
 	cap_close(&s);
 	CU_ASSERT_PTR_NULL(dut.nic->worker[0]->mirrors);
 	CU_ASSERT_PTR_NULL(dut.nic->worker[1]->mirrors);
-	probe_end();
+	probe_stop();
 }
 
 RULE(four_captures_see_each_its_own_and_a_fifth_is_refused)

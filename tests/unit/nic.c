@@ -126,7 +126,7 @@ TEST(a_thousand_nics_come_and_go_and_leave_nothing)
 		probe_say(17, (struct probe_words){.key = 1});
 		probe_say_udp(7);
 		dut_poll(&dut, 1);
-		probe_end();
+		probe_stop();
 	}
 	rte_malloc_get_socket_stats(0, &after);
 	CU_ASSERT(after.heap_allocsz_bytes <= before.heap_allocsz_bytes + 65536);

@@ -4,7 +4,7 @@
 
 static void check_whole(const struct frame_shape *s, struct frame *f)
 {
-	struct result r = parse_parse(f->bytes, f->len);
+	struct result r = parse_frame(f->bytes, f->len);
 
 	EXPECT(r.parsed, s->roce ? SP_PARSED_ROCE : SP_PARSED_UDP, s, f->len);
 	CU_ASSERT_EQUAL(r.type, frame_is6(s->ip) ? 0x86DD : 0x0800);
@@ -35,7 +35,7 @@ static void check_cut_frame(const struct frame_shape *s, struct frame *f)
 		int want = len < f->l3		     ? REJECT(SHORT_ETHERNET)
 			   : len < f->l3 + ip_header ? REJECT(SHORT_IP)
 						     : REJECT(BAD_IP_LENGTH);
-		EXPECT(parse_parse(f->bytes, len).parsed, want, s, len);
+		EXPECT(parse_frame(f->bytes, len).parsed, want, s, len);
 	}
 }
 
@@ -51,9 +51,9 @@ static void check_cut_ip(const struct frame_shape *s, struct frame *f)
 			   : len < f->l4 + 8 ? REJECT(SHORT_UDP)
 					     : REJECT(BAD_UDP_LENGTH);
 		frame_ip_length(f, len - f->l3);
-		EXPECT(parse_parse(f->bytes, len).parsed, want, s, len);
+		EXPECT(parse_frame(f->bytes, len).parsed, want, s, len);
 		/* The same with the rest of the frame still there, as padding. */
-		EXPECT(parse_parse(f->bytes, f->len).parsed, want, s, f->len);
+		EXPECT(parse_frame(f->bytes, f->len).parsed, want, s, f->len);
 	}
 }
 
@@ -70,7 +70,7 @@ static void check_cut_udp(const struct frame_shape *s, struct frame *f)
 		frame_put16(f, f->l4 + 4, 8 + above);
 		frame_ip_length(f, len - f->l3);
 		for (int padded = 0; padded <= 1; padded++) {
-			struct result r = parse_parse(f->bytes, padded ? whole : len);
+			struct result r = parse_frame(f->bytes, padded ? whole : len);
 
 			if (!s->roce) {
 				EXPECT(r.parsed, SP_PARSED_UDP, s, len);
@@ -95,7 +95,7 @@ static bool provoked[SP_DROP_COUNT];
 
 static void lie_(unsigned line, const struct frame_shape *s, const struct frame *f, uint32_t len, int want)
 {
-	int got = parse_parse(f->bytes, len).parsed;
+	int got = parse_frame(f->bytes, len).parsed;
 
 	parse_expect_(line, got, want, s, len);
 	if (got < 0 && got == want)
@@ -181,7 +181,7 @@ static void check_lies(const struct frame_shape *s, struct frame *valid)
 	for (uint32_t shorter = 8; shorter < udp_len; shorter++, f = *valid) {
 		frame_put16(&f, f.l4 + 4, shorter);
 		LIE(s->roce ? REJECT(BAD_UDP_LENGTH) : SP_PARSED_UDP);
-		CU_ASSERT(s->roce || parse_parse(f.bytes, f.len).p.len == shorter - 8);
+		CU_ASSERT(s->roce || parse_frame(f.bytes, f.len).p.len == shorter - 8);
 	}
 	frame_ip_length(&f, f.l4 - f.l3 + 7);
 	LIE(REJECT(SHORT_UDP));
@@ -203,7 +203,7 @@ static void check_lies(const struct frame_shape *s, struct frame *valid)
 			frame_put16(&f, f.l4 + 4, 8 + 12 + pad - less + 4);
 			frame_ip_length(&f, f.l4 - f.l3 + 8 + 12 + pad - less + 4);
 			LIE(less ? REJECT(BAD_PAD) : SP_PARSED_ROCE);
-			CU_ASSERT(less || parse_parse(f.bytes, f.len).p.len == 0);
+			CU_ASSERT(less || parse_frame(f.bytes, f.len).p.len == 0);
 		}
 }
 
@@ -237,7 +237,7 @@ TEST(fragments_are_ip_and_no_more)
 			frame_build(&f, &(struct frame_shape){.ip = FRAME_IP4, .roce = roce, .payload = 20});
 			frame_put16(&f, f.l3 + 6, fragment[i]);
 			frame_checksum4(&f);
-			struct result r = parse_parse(f.bytes, f.len);
+			struct result r = parse_frame(f.bytes, f.len);
 			EXPECT(r.parsed, SP_PARSED_IP, NULL, f.len);
 			CU_ASSERT_EQUAL(r.data, f.l4);
 			CU_ASSERT_EQUAL(r.p.len, f.len - f.l4);
@@ -247,11 +247,11 @@ TEST(fragments_are_ip_and_no_more)
 		/* Do-not-fragment and the reserved bit are no fragment. */
 		frame_put16(&f, f.l3 + 6, 0xC000);
 		frame_checksum4(&f);
-		EXPECT(parse_parse(f.bytes, f.len).parsed, roce ? SP_PARSED_ROCE : SP_PARSED_UDP, NULL, f.len);
+		EXPECT(parse_frame(f.bytes, f.len).parsed, roce ? SP_PARSED_ROCE : SP_PARSED_UDP, NULL, f.len);
 
 		frame_build(&f, &(struct frame_shape){.ip = FRAME_IP6_EXTENSIONS, .roce = roce, .payload = 20});
 		f.bytes[f.l3 + 48] = 44; /* behind routing, in place of the destination options */
-		struct result r = parse_parse(f.bytes, f.len);
+		struct result r = parse_frame(f.bytes, f.len);
 		EXPECT(r.parsed, SP_PARSED_IP, NULL, f.len);
 		CU_ASSERT_EQUAL(r.data, f.l3 + 56);
 		CU_ASSERT_EQUAL(r.p.len, f.len - f.l3 - 56);
@@ -275,7 +275,7 @@ TEST(other_protocols_are_ip)
 				f.bytes[f.l3 + (ip == FRAME_IP6 ? 6 : 9)] = protocol[i];
 			if (!frame_is6(ip))
 				frame_checksum4(&f);
-			struct result r = parse_parse(f.bytes, f.len);
+			struct result r = parse_frame(f.bytes, f.len);
 			EXPECT(r.parsed, SP_PARSED_IP, NULL, f.len);
 			CU_ASSERT_EQUAL(r.data, f.l4);
 			CU_ASSERT_EQUAL(r.p.l4, f.l4);
@@ -313,7 +313,7 @@ TEST(ipv6_header_chains_are_bounded)
 
 	for (unsigned n = 0; n <= 20; n++) {
 		uint32_t l4 = chain6(&f, n, 1);
-		struct result r = parse_parse(f.bytes, f.len);
+		struct result r = parse_frame(f.bytes, f.len);
 
 		EXPECT(r.parsed, n <= 8 ? SP_PARSED_ROCE : SP_PARSED_IP, NULL, f.len);
 		CU_ASSERT_EQUAL(r.p.l4, n <= 8 ? l4 : 0);
@@ -329,7 +329,7 @@ TEST(ipv6_header_chains_are_bounded)
 				memcpy(f.bytes + 12 + 4 * i, "\x81\x00\x00\x01", 4);
 			f.len += 4 * tags;
 			l4 += 4 * tags;
-			struct result r = parse_parse(f.bytes, f.len);
+			struct result r = parse_frame(f.bytes, f.len);
 			EXPECT(r.parsed, units <= 24 ? SP_PARSED_ROCE : SP_PARSED_IP, NULL, f.len);
 			CU_ASSERT_EQUAL(r.p.l4, units <= 24 ? l4 : 0);
 			CU_ASSERT_EQUAL(r.data, units <= 24 ? l4 + 20 : 54 + 4 * tags);
@@ -345,7 +345,7 @@ TEST(other_ethertypes_are_left_alone)
 		for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
 			frame_build(&f, &(struct frame_shape){.tags = tags, .roce = true});
 			frame_put16(&f, f.l3 - 2, types[i]);
-			struct result r = parse_parse(f.bytes, f.len);
+			struct result r = parse_frame(f.bytes, f.len);
 			EXPECT(r.parsed, SP_PARSED_OTHER, NULL, f.len);
 			CU_ASSERT_EQUAL(r.type, types[i]);
 			CU_ASSERT_EQUAL(r.data, f.l3);
@@ -354,7 +354,7 @@ TEST(other_ethertypes_are_left_alone)
 			CU_ASSERT_EQUAL(r.p.len, f.len - f.l3);
 			CU_ASSERT_EQUAL(r.p.flags, 0);
 		}
-	EXPECT(parse_parse(f.bytes, f.l3).parsed, SP_PARSED_OTHER, NULL, f.l3); /* nothing behind the type */
+	EXPECT(parse_frame(f.bytes, f.l3).parsed, SP_PARSED_OTHER, NULL, f.l3); /* nothing behind the type */
 }
 
 TEST(a_third_vlan_tag_is_not_looked_behind)
@@ -363,7 +363,7 @@ TEST(a_third_vlan_tag_is_not_looked_behind)
 
 	frame_build(&f, &(struct frame_shape){.tags = 2, .roce = true});
 	frame_put16(&f, f.l3 - 2, 0x8100);
-	struct result r = parse_parse(f.bytes, f.len);
+	struct result r = parse_frame(f.bytes, f.len);
 	EXPECT(r.parsed, SP_PARSED_OTHER, NULL, f.len);
 	CU_ASSERT_EQUAL(r.type, 0x8100);
 	CU_ASSERT_EQUAL(r.data, 22);
@@ -373,7 +373,7 @@ static void check_padded(const struct frame_shape *s, struct frame *f)
 {
 	for (uint32_t more = 1; more <= 64; more++) {
 		memset(f->bytes + f->len, 0xEE, more);
-		struct result r = parse_parse(f->bytes, f->len + more);
+		struct result r = parse_frame(f->bytes, f->len + more);
 		EXPECT(r.parsed, s->roce ? SP_PARSED_ROCE : SP_PARSED_UDP, s, f->len + more);
 		CU_ASSERT_EQUAL(r.p.len, PAYLOAD);
 		CU_ASSERT_EQUAL(r.data, f->data);

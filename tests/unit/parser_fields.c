@@ -31,7 +31,7 @@ static void differ(const struct frame *plain, uint32_t len, unsigned *bad)
 
 	memmove(tagged.bytes + 16, plain->bytes + 12, len - 12);
 	memcpy(tagged.bytes + 12, "\x81\x00\x00\x07", 4);
-	struct result a = parse_parse(plain->bytes, len), b = parse_parse(tagged.bytes, len + 4);
+	struct result a = parse_frame(plain->bytes, len), b = parse_frame(tagged.bytes, len + 4);
 
 	b.p.l3 -= 4;
 	b.p.l4 -= b.p.l4 ? 4 : 0;
@@ -149,9 +149,9 @@ TEST(the_checksum_is_right_for_every_header)
 		for (unsigned id = 0; id < 0x10000; id++) {
 			frame_put16(&f, f.l3 + 4, id);
 			frame_checksum4(&f);
-			CU_ASSERT_EQUAL(parse_parse(f.bytes, f.len).parsed, SP_PARSED_ROCE);
+			CU_ASSERT_EQUAL(parse_frame(f.bytes, f.len).parsed, SP_PARSED_ROCE);
 			f.bytes[f.l3 + 11] ^= 1;
-			CU_ASSERT_EQUAL(parse_parse(f.bytes, f.len).parsed, REJECT(BAD_IP_CHECKSUM));
+			CU_ASSERT_EQUAL(parse_frame(f.bytes, f.len).parsed, REJECT(BAD_IP_CHECKSUM));
 		}
 		/* With addresses like these there is an id with which both halves of the 32-bit sum are all ones. */
 		frame_put16(&f, f.l3 + 12, 0);
@@ -165,14 +165,14 @@ TEST(the_hash_is_the_flows_and_spreads)
 
 	for (enum frame_ip ip = 0; ip < FRAME_IPS; ip++) {
 		frame_build(&f, &(struct frame_shape){.ip = ip, .roce = true, .payload = 8});
-		uint32_t hash = parse_parse(f.bytes, f.len).p.hash, at[] = {f.l4, f.l3 + (frame_is6(ip) ? 22 : 14)};
+		uint32_t hash = parse_frame(f.bytes, f.len).p.hash, at[] = {f.l4, f.l3 + (frame_is6(ip) ? 22 : 14)};
 
 		f.bytes[f.l4 + 8 + 11]++;		   /* PSN */
 		f.bytes[f.l3 + (frame_is6(ip) ? 7 : 8)]--; /* hop limit */
 		f.bytes[f.data]++;
 		if (!frame_is6(ip))
 			frame_checksum4(&f);
-		CU_ASSERT_EQUAL(parse_parse(f.bytes, f.len).p.hash, hash);
+		CU_ASSERT_EQUAL(parse_frame(f.bytes, f.len).p.hash, hash);
 		/* Neighbouring source ports, then neighbouring sources, fall evenly into 16 by the low and the high
 		 * bits. */
 		for (int field = 0; field < 2; field++) {
@@ -182,7 +182,7 @@ TEST(the_hash_is_the_flows_and_spreads)
 				frame_put16(&f, at[field], 0xC000 + i);
 				if (!frame_is6(ip))
 					frame_checksum4(&f);
-				uint32_t h = parse_parse(f.bytes, f.len).p.hash;
+				uint32_t h = parse_frame(f.bytes, f.len).p.hash;
 				low[h & 15]++;
 				high[h >> 28]++;
 			}

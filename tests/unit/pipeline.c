@@ -2,7 +2,7 @@
 /* The way of a packet: whose it is, in which order it is handled, and where it ends. */
 #include "../lib/sender.h"
 
-#define RULE(rule) TEST_BETWEEN(probe_start, probe_end, rule)
+#define RULE(rule) TEST_BETWEEN(probe_start, probe_stop, rule)
 
 /* ---- match ---- */
 
@@ -92,7 +92,7 @@ TEST(with_any_source_the_peer_is_not_asked_for)
 	dut_feed(&dut, &f);
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), 1);
-	probe_end();
+	probe_stop();
 }
 
 TEST(wrong_icrc_is_dropped_unless_it_is_off)
@@ -125,7 +125,7 @@ TEST(wrong_icrc_is_dropped_unless_it_is_off)
 		dut_settle(&dut, 1);
 		CU_ASSERT_EQUAL(dut_dropped("bad-icrc"), off ? 0 : bad);
 		CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), off ? 2 * bad : bad);
-		probe_end();
+		probe_stop();
 	}
 }
 
@@ -220,7 +220,7 @@ TEST(what_nobody_takes_goes_to_the_exception_port)
 	dut_run(&dut, 1, 100);
 	CU_ASSERT_EQUAL(dut.port.sents, 1);
 	CU_ASSERT(dut.port.sents == 1 && dut.port.sent[0].len == f.len);
-	probe_end();
+	probe_stop();
 }
 
 RULE(without_exception_port_it_is_no_match)
@@ -248,7 +248,7 @@ TEST(an_exception_port_that_takes_no_more_is_a_drop_by_name)
 	CU_ASSERT_EQUAL(dut.exception.sents, SP_TX_QUEUE);
 	sp_nic_totals(dut.nic, &t);
 	CU_ASSERT_EQUAL(t.forwarded, SP_TX_QUEUE);
-	probe_end();
+	probe_stop();
 }
 
 RULE(packets_for_the_nic_itself_are_answered_and_count_as_taken)
@@ -346,7 +346,7 @@ TEST(every_verdict_ends_in_exactly_its_counter)
 				if (test[i].counter)
 					CU_ASSERT_EQUAL(dut_dropped(test[i].counter), 1);
 			}
-			probe_end();
+			probe_stop();
 		}
 }
 
@@ -370,7 +370,7 @@ TEST(forwarded_by_verdict_goes_out_unchanged)
 	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), 0);
 	CU_ASSERT_EQUAL(dut.exception.sents, 1);
 	CU_ASSERT(dut.exception.sents == 1 && !memcmp(dut.exception.sent[0].bytes, f.bytes, f.len));
-	probe_end();
+	probe_stop();
 }
 
 RULE(classify_may_reject_by_the_handlers_reasons)
@@ -402,7 +402,7 @@ TEST(a_packet_kept_outlives_its_burst)
 	CU_ASSERT_EQUAL(rte_mbuf_refcnt_read(probe_log.kept[0]), 1);
 	sp_packet_release(&sp_context_by_id(dut.nic, a)->view[0]->pub, probe_log.kept[0]);
 	CU_ASSERT_EQUAL(dut_view(&dut, a, kept), 0);
-	probe_end(); /* finds all buffers back */
+	probe_stop(); /* finds all buffers back */
 }
 
 /* ---- order ---- */
@@ -441,7 +441,7 @@ TEST(a_context_sees_its_packets_in_order_of_arrival)
 		}
 		CU_ASSERT_EQUAL(n, 3000);
 		CU_ASSERT_EQUAL(bad, 0);
-		probe_end();
+		probe_stop();
 	}
 }
 
@@ -544,7 +544,7 @@ TEST(every_packet_of_any_kind_ends_in_exactly_one_place)
 		}
 		dut_settle(&dut, 5000);
 		CU_ASSERT_EQUAL(dut.port.received, 5000);
-		probe_end();
+		probe_stop();
 	}
 }
 

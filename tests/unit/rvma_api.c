@@ -31,7 +31,7 @@ TEST(settings_say_what_the_attributes_say)
 	CU_ASSERT(a.qpn == 0x12345 && a.ip[15] == 6 && a.ip[10] == 0);
 	host_shut();
 
-	host_open_it();
+	host_open();
 	CU_ASSERT_STRING_EQUAL(host_f.set, "mtu=1024;windows=8;ops=4;qp=65536;");
 	CU_ASSERT_STRING_EQUAL(host_f.name, "rvma-65536");
 	rvma_address_get(host_r, &a);
@@ -103,7 +103,7 @@ TEST(an_area_that_is_not_the_one_asked_for_is_refused)
 	}
 }
 
-#define RULE(rule) TEST_BETWEEN(host_open_it, host_shut, rule)
+#define RULE(rule) TEST_BETWEEN(host_open, host_shut, rule)
 
 /* ---- operations ---- */
 
@@ -296,7 +296,7 @@ TEST(operations_end_with_the_context_and_with_the_nic)
 	for (int gone = 0; gone < 2; gone++) {
 		const int error = gone ? -ENODEV : -ECONNRESET;
 
-		host_open_it();
+		host_open();
 		CU_ASSERT_EQUAL_FATAL(rvma_peer_open(host_r, &host_far_away, &peer), 0);
 		host_f.result.arg[0] = SP_RVMA_WINDOW(1, 1);
 		CU_ASSERT_EQUAL_FATAL(rvma_init_window(host_r, 1, NULL, &w), 0);
@@ -416,7 +416,7 @@ TEST(a_windows_status_is_read_from_its_line)
 	struct rvma_window *w;
 	uint64_t epoch;
 
-	host_open_it();
+	host_open();
 	host_f.result.arg[0] = SP_RVMA_WINDOW(2, 1);
 	CU_ASSERT_EQUAL_FATAL(rvma_init_window(host_r, 1, NULL, &w), 0);
 	memcpy(host_f.area + 64 + 2 * 64, &s, sizeof(s));
@@ -448,7 +448,7 @@ TEST(held_buffers_are_all_found_whatever_their_number_was_when_it_was_read)
 	struct rvma_completed done[8];
 	struct rvma_window *w;
 
-	host_open_it();
+	host_open();
 	host_f.result.arg[0] = SP_RVMA_WINDOW(0, 1);
 	CU_ASSERT_EQUAL_FATAL(rvma_init_window(host_r, 1, NULL, &w), 0);
 	host_f.from = 5;
@@ -477,7 +477,7 @@ TEST(waiting_ends_with_the_address_the_timeout_or_the_nic)
 	static _Alignas(64) struct rvma_notification n;
 
 	for (int how = RVMA_WAIT_POLL; how <= RVMA_WAIT_SLEEP; how++) {
-		host_open_it();
+		host_open();
 		n = (struct rvma_notification){.length = 5};
 		CU_ASSERT_EQUAL(rvma_wait(host_r, &n, (enum rvma_wait)how, 0), -ETIMEDOUT);
 		CU_ASSERT_EQUAL(rvma_wait(host_r, &n, (enum rvma_wait)how, SP_MS), -ETIMEDOUT);
@@ -491,7 +491,7 @@ TEST(waiting_ends_with_the_address_the_timeout_or_the_nic)
 		CU_ASSERT(rvma_wait(host_r, &n, (enum rvma_wait)how, SP_NEVER) < 0);
 		host_shut();
 	}
-	host_open_it();
+	host_open();
 	CU_ASSERT_EQUAL(rvma_wait(host_r, &n, (enum rvma_wait)3, 0), -EINVAL);
 	host_shut();
 }

@@ -25,7 +25,7 @@ TEST(a_threshold_of_one_takes_a_buffer_a_put)
 		CU_ASSERT_EQUAL(rw_line(bytes)->bytes, (i + 1) * 150);
 	}
 	CU_ASSERT_EQUAL(dut_counter(&dut, rw_context, "epochs"), 20);
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_threshold_that_is_never_reached_is_ended_by_inc_epoch)
@@ -44,7 +44,7 @@ TEST(a_threshold_that_is_never_reached_is_ended_by_inc_epoch)
 	CU_ASSERT(rw_told(0, 0, 50 * 256, 0, SP_RVMA_PARTIAL, 50));
 	CU_ASSERT(rw_told(1, 256, 950, 0, SP_RVMA_PARTIAL, 50));
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_INC_EPOCH, never, 0, 0, 0), -ENODATA);
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_buffers_threshold_stands_before_its_windows)
@@ -60,7 +60,7 @@ TEST(a_buffers_threshold_stands_before_its_windows)
 		rw_put(1, 0, 0, 1, 2);
 	}
 	CU_ASSERT(rw_told(1, 64, 3, 1, 0, 3));
-	rw_end();
+	rw_stop();
 }
 
 /* Bytes count as they come, an operation when it is whole. */
@@ -94,7 +94,7 @@ TEST(a_put_open_across_an_epoch_change_goes_on_into_its_buffer)
 	CU_ASSERT(rw_filled(0, 1, 4 * rw_mtu) && rw_filled(1024, 2, 3 * rw_mtu) && rw_filled(2048, 3, 2 * rw_mtu));
 	CU_ASSERT(rw_untouched(4 * rw_mtu, 1024 - 4 * rw_mtu) && rw_untouched(1024 + 3 * rw_mtu, 1024 - 3 * rw_mtu));
 	CU_ASSERT(rw_nothing_refused());
-	rw_end();
+	rw_stop();
 }
 
 TEST(inc_epoch_waits_for_the_puts_that_are_open)
@@ -115,7 +115,7 @@ TEST(inc_epoch_waits_for_the_puts_that_are_open)
 	CU_ASSERT(rw_told(0, 0, 10 + 2 * rw_mtu, 0, SP_RVMA_PARTIAL, 2));
 	CU_ASSERT(rw_filled(0, 9, 10) && rw_filled(10, 1, 2 * rw_mtu));
 	CU_ASSERT(rw_silent(1));
-	rw_end();
+	rw_stop();
 }
 
 /* ---- visible only after all the data ---- */
@@ -164,7 +164,7 @@ TEST(a_notification_is_visible_only_after_all_the_data)
 	CU_ASSERT(rw_told(0, 128, 3 * rw_mtu, 0, 0, 1));
 	CU_ASSERT_EQUAL(seen.data, 3 * rw_mtu);
 	CU_ASSERT(seen.line == 1 && seen.told == 1 && seen.epochs == 1);
-	rw_end();
+	rw_stop();
 }
 
 /* ---- closing ---- */
@@ -194,7 +194,7 @@ TEST(a_closed_window_refuses_and_hands_its_buffers_over_in_order)
 	CU_ASSERT(rw_filled(0, 2, 5) && rw_filled(64, 1, 2 * rw_mtu));
 	CU_ASSERT(rw_nothing_refused());
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_EPOCH, id, 2, 0, 0), 0); /* completed ones are kept */
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_window_that_is_freed_ends_its_puts_and_notifies_nothing)
@@ -218,7 +218,7 @@ TEST(a_window_that_is_freed_ends_its_puts_and_notifies_nothing)
 	CU_ASSERT_EQUAL(sp_mr_free(rw_memory_mr), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, rw_memory, MEMORY, &rw_memory_mr), 0);
 	rw_window(1, 0, 0, 0);
-	rw_end();
+	rw_stop();
 }
 
 /* ---- puts that never become whole ---- */
@@ -242,7 +242,7 @@ TEST(a_put_that_stays_away_is_given_up_and_its_buffer_told_as_such)
 	rw_packet(&a, 1);
 	CU_ASSERT(rw_untouched(0, 1024));
 	CU_ASSERT(rw_nothing_refused());
-	rw_end();
+	rw_stop();
 }
 
 /* ---- what is kept ---- */
@@ -290,7 +290,7 @@ TEST(completed_buffers_are_kept_until_they_are_released)
 	CU_ASSERT_EQUAL(rw_line(id)->epoch, 10);
 	rw_put(1, 0, 0, 99, 1);
 	CU_ASSERT_EQUAL(epoch_is(id, 10, 2560, 99), 0);
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_window_goes_back_to_any_epoch_that_was_not_released)
@@ -320,7 +320,7 @@ TEST(a_window_goes_back_to_any_epoch_that_was_not_released)
 			CU_ASSERT_EQUAL(rw_line(id)->held, 0);
 			CU_ASSERT_EQUAL(rw_state()->held.count, 0); /* all descriptors have been given back */
 		}
-		rw_end();
+		rw_stop();
 	}
 }
 
@@ -354,7 +354,7 @@ TEST(a_rewound_head_begins_anew_and_its_open_puts_are_refused)
 	CU_ASSERT(rw_told(2, 2048, 3 * rw_mtu, 1, 0, 2));
 	CU_ASSERT(rw_filled(2048, 4, 3 * rw_mtu - 1) && rw_filled(2048 + 3 * rw_mtu - 1, 5, 1));
 	CU_ASSERT(rw_nothing_refused());
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_window_that_forgets_keeps_nothing)
@@ -369,7 +369,7 @@ TEST(a_window_that_forgets_keeps_nothing)
 	for (unsigned i = 0; i < 10; i++) /* the descriptors are free again */
 		rw_post(id, 4096, 64, 20);
 	CU_ASSERT_EQUAL(rw_post_with(id, 4096, 64, 20, 0), -ENOBUFS);
-	rw_end();
+	rw_stop();
 }
 
 /* An implicit session sends nothing: what would be read is refused for want of room for an answer. */
@@ -412,7 +412,7 @@ TEST(a_get_of_what_is_not_complete_or_not_readable_is_refused)
 	CU_ASSERT(rw_nothing_refused());
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_FREE, id, 0, 0, 0), 0); /* none of them has left anything open */
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_FREE, region, 0, 0, 0), 0);
-	rw_end();
+	rw_stop();
 }
 
 /* ---- counters ---- */
@@ -455,7 +455,7 @@ TEST(counts_beyond_the_nics_counters_are_in_host_memory)
 	CU_ASSERT_EQUAL(dut_counter(&dut, rw_context, "spilled_counters"), 4);
 	rw_put(2, 0, 0, 10, 1);
 	CU_ASSERT_EQUAL(spilled[(uint32_t)id[2]].bytes, 0);
-	rw_end();
+	rw_stop();
 }
 
 /* ---- the configuration ---- */
@@ -475,7 +475,7 @@ TEST(the_area_says_what_the_context_is)
 	CU_ASSERT(area->bytes <= len && area->spill + 100 * 16 <= area->bytes);
 	CU_ASSERT(area->window >= 64 && area->window + 100 * 64 <= area->op && area->op + 7 * 16 <= area->spill);
 	CU_ASSERT(area->window % 64 == 0 && area->op % 16 == 0 && area->spill % 16 == 0);
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_configured_window_is_number_0)
@@ -492,7 +492,7 @@ TEST(a_configured_window_is_number_0)
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_CLOSE, 0, 0, 0, 0), 0);
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_FREE, 0, 0, 0, 0), 0);
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_FREE, 0, 0, 0, 0), -ENOENT);
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_wrong_setting_is_refused_by_its_name)

@@ -22,7 +22,7 @@ TEST(a_put_that_is_over_cannot_be_begun_anew_as_a_longer_one)
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_INC_EPOCH, id, 0, 0, 0), 0);
 	CU_ASSERT(rw_told(0, 0, 10, 0, SP_RVMA_PARTIAL, 1));
 	CU_ASSERT(rw_untouched(10, 4096 - 10));
-	rw_end();
+	rw_stop();
 }
 
 /* ---- a buffer's end cannot be put off ---- */
@@ -45,7 +45,7 @@ TEST(repeats_do_not_keep_a_put_open)
 	CU_ASSERT(rw_told(0, 0, 2 * rw_mtu, 0, SP_RVMA_PARTIAL | SP_RVMA_LOST, 0));
 	rw_packet(&a, 2); /* late */
 	CU_ASSERT(rw_untouched(2 * rw_mtu, 4096 - 2 * rw_mtu));
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_trickle_of_packets_does_not_keep_a_put_open)
@@ -67,7 +67,7 @@ TEST(a_trickle_of_packets_does_not_keep_a_put_open)
 	memset(rw_memory, 0xEE, 4096);
 	rw_packet(&a, i);
 	CU_ASSERT(rw_untouched(0, 4096));
-	rw_end();
+	rw_stop();
 }
 
 /* ... and a long one has time in proportion: 33 blocks, two packets a second. */
@@ -83,7 +83,7 @@ TEST(a_long_put_has_its_time)
 		rw_now += 19 * SP_SEC / (33 * 64);
 	}
 	CU_ASSERT(rw_told(0, 0, a.length, 0, 0, 1));
-	rw_end();
+	rw_stop();
 }
 
 /* ---- a command does not hold the worker ---- */
@@ -130,7 +130,7 @@ TEST(closing_releasing_and_rewinding_go_on_a_slice_at_a_time)
 	CU_ASSERT_EQUAL(rw_answer.arg[0], (uintptr_t)rw_memory + 5007);
 	CU_ASSERT_EQUAL(rw_line(id)->held, 8);
 	CU_ASSERT_EQUAL(rw_line(id)->epoch, 5008);
-	rw_end();
+	rw_stop();
 }
 
 TEST(what_waited_for_one_put_is_handed_over_a_slice_at_a_time)
@@ -159,5 +159,5 @@ TEST(what_waited_for_one_put_is_handed_over_a_slice_at_a_time)
 		CU_ASSERT(rw_told(i, i, 0, i, 0, 1));
 	CU_ASSERT_EQUAL(rw_line(id)->held, 3000);
 	CU_ASSERT_EQUAL(rw_line(id)->posted, MANY - 3000);
-	rw_end();
+	rw_stop();
 }

@@ -172,7 +172,7 @@ static void play(unsigned script, bool alone, struct sight *sight, uint64_t *put
 	}
 	CU_ASSERT_EQUAL(alone, sp_context_by_id(dut.nic, rw_context)->view[0]->pub.watch != 0);
 	*puts = dut_counter(&dut, rw_context, "puts");
-	rw_end();
+	rw_stop();
 	rw_watcher = NULL;
 }
 

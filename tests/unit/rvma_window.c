@@ -21,7 +21,7 @@ TEST(a_window_is_filled_in_reverse_order_as_in_any)
 	for (unsigned i = 0; i < 10; i++)
 		CU_ASSERT(rw_filled(4096 + i * rw_mtu, (uint8_t)i, rw_mtu));
 	CU_ASSERT(rw_untouched(0, 4096) && rw_untouched(4096 + 10 * rw_mtu, 4096));
-	rw_end();
+	rw_stop();
 }
 
 TEST(packets_of_one_put_come_in_any_order_and_count_once)
@@ -43,7 +43,7 @@ TEST(packets_of_one_put_come_in_any_order_and_count_once)
 	CU_ASSERT_EQUAL(dut_counter(&dut, rw_context, "placed_packets"), 100);
 	CU_ASSERT_EQUAL(dut_counter(&dut, rw_context, "duplicates"), 200);
 	CU_ASSERT_EQUAL(dut_counter(&dut, rw_context, "puts"), 1);
-	rw_end();
+	rw_stop();
 }
 
 /* Section III of the paper: 0x11FF0011 and 0x11FF0031 are two mailboxes, not memory 32 bytes apart. */
@@ -65,7 +65,7 @@ TEST(two_mailboxes_are_never_adjacent_memory)
 	rw_put(0x11FF0011, 0, 0, 32, 3);
 	CU_ASSERT(rw_told(2, 2048, 64, 1, 0, 2));
 	CU_ASSERT(rw_filled(2048, 3, 32) && rw_filled(2080, 4, 32));
-	rw_end();
+	rw_stop();
 }
 
 TEST(steered_puts_may_overlap_and_both_count)
@@ -77,7 +77,7 @@ TEST(steered_puts_may_overlap_and_both_count)
 	rw_put(1, 0, 20, 40, 2);
 	CU_ASSERT(rw_told(0, 0, 80, 0, 0, 2));
 	CU_ASSERT(rw_filled(0, 1, 20) && rw_filled(20, 2, 40) && rw_untouched(60, 4));
-	rw_end();
+	rw_stop();
 }
 
 TEST(managed_puts_are_appended_in_order_of_their_first_packets)
@@ -99,7 +99,7 @@ TEST(managed_puts_are_appended_in_order_of_their_first_packets)
 	CU_ASSERT(rw_told(0, 0, 4 * rw_mtu + 11, 0, 0, 3));
 	CU_ASSERT(rw_filled(0, 2, rw_mtu + 1) && rw_filled(rw_mtu + 1, 1, 3 * rw_mtu) &&
 		  rw_untouched(4 * rw_mtu + 11, 64));
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_put_without_an_offset_goes_to_the_start_of_a_steered_buffer)
@@ -111,7 +111,7 @@ TEST(a_put_without_an_offset_goes_to_the_start_of_a_steered_buffer)
 	rw_put(1, 0, APPEND, 10, 2);
 	CU_ASSERT(rw_filled(0, 2, 10) && rw_memory[10] == rw_pattern(1, 10));
 	CU_ASSERT(rw_nothing_refused());
-	rw_end();
+	rw_stop();
 }
 
 TEST(an_offset_is_refused_by_a_managed_window)
@@ -122,7 +122,7 @@ TEST(an_offset_is_refused_by_a_managed_window)
 	rw_put(1, 0, 0, 20, 1);
 	CU_ASSERT_EQUAL(rw_refused(SP_RVMA_WRONG_MODE), 1);
 	CU_ASSERT(rw_nothing_refused() && rw_untouched(0, 64));
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_put_of_no_bytes_is_an_operation)
@@ -140,7 +140,7 @@ TEST(a_put_of_no_bytes_is_an_operation)
 	rw_put(2, 0, 0, 1, 9);
 	CU_ASSERT(rw_told(1, 64, 1, 0, 0, 2));
 	CU_ASSERT(rw_nothing_refused());
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_region_takes_puts_at_offsets_and_never_completes)
@@ -163,7 +163,7 @@ TEST(a_region_takes_puts_at_offsets_and_never_completes)
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_WINDOW, 2, 0, 0, SP_RVMA_REGION | SP_RVMA_OPS), -EINVAL);
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_WINDOW, 2, 0, 0, SP_RVMA_REGION | SP_RVMA_CATCH_ALL), -EINVAL);
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_WINDOW, 2, 0, 0, 1 << 7), -EINVAL);
-	rw_end();
+	rw_stop();
 }
 
 /* ---- what is refused ---- */
@@ -188,7 +188,7 @@ TEST(a_put_larger_than_what_the_head_has_left_is_refused_whole)
 	CU_ASSERT(rw_nothing_refused() && rw_filled(0, 4, 1000) && rw_filled(8792, 5, 400));
 	CU_ASSERT_EQUAL(rw_line(steered)->refused, 4);
 	CU_ASSERT_EQUAL(rw_line(managed)->refused, 1);
-	rw_end();
+	rw_stop();
 }
 
 /* A later packet does not open it anew, though there would be room by then. */
@@ -206,7 +206,7 @@ TEST(what_was_refused_stays_refused)
 	rw_packet(&t, 1);
 	CU_ASSERT(rw_nothing_refused() && rw_untouched(0, 1024));
 	CU_ASSERT_EQUAL(rw_line(id)->puts, 0);
-	rw_end();
+	rw_stop();
 }
 
 /* ... not by blocks either that were too far ahead to be marked then. */
@@ -228,7 +228,7 @@ TEST(what_was_refused_stays_refused_beyond_the_window)
 	CU_ASSERT_EQUAL(rw_line(id)->puts, 2);
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_INC_EPOCH, id, 0, 0, 0), 0);
 	CU_ASSERT(rw_told(0, 0, 0, 0, SP_RVMA_PARTIAL, 2)); /* nothing is open in it */
-	rw_end();
+	rw_stop();
 }
 
 TEST(offset_and_length_do_not_overflow)
@@ -244,7 +244,7 @@ TEST(offset_and_length_do_not_overflow)
 	rw_put(1, 0, 1ull << 63, 0, 1);
 	CU_ASSERT_EQUAL(rw_refused(SP_RVMA_TOO_LARGE), 1);
 	CU_ASSERT(rw_nothing_refused() && rw_untouched(0, 2000));
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_length_of_2_63_is_dropped_by_name)
@@ -268,7 +268,7 @@ TEST(a_length_of_2_63_is_dropped_by_name)
 	CU_ASSERT_EQUAL(rw_post_with(id, 0, 1ull << 63, 1, 0), -EFAULT);
 	CU_ASSERT_EQUAL(rw_post_with(id, 1ull << 63, 1ull << 63, 1, 0), -EFAULT);
 	CU_ASSERT_EQUAL(rw_post_with(id, 0, 0, 1, 0), 0); /* a buffer of no bytes: puts of none can come */
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_wrong_key_is_refused_and_counted)
@@ -284,7 +284,7 @@ TEST(a_wrong_key_is_refused_and_counted)
 	CU_ASSERT(rw_nothing_refused() && rw_untouched(0, 1000));
 	rw_put(1, 0x0123456789ABCDEF, 0, 10, 1);
 	CU_ASSERT(rw_nothing_refused() && rw_filled(0, 1, 10));
-	rw_end();
+	rw_stop();
 }
 
 TEST(every_packet_of_a_put_must_agree_with_its_first)
@@ -312,7 +312,7 @@ TEST(every_packet_of_a_put_must_agree_with_its_first)
 	rw_packet(&t, 2);
 	CU_ASSERT(rw_told(0, 0, 3 * rw_mtu, 0, 0, 1));
 	CU_ASSERT(rw_filled(0, 1, 3 * rw_mtu));
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_mailbox_that_is_not_there_is_no_mailbox)
@@ -323,7 +323,7 @@ TEST(a_mailbox_that_is_not_there_is_no_mailbox)
 	rw_put(1, 0, 0, 10, 1);
 	CU_ASSERT_EQUAL(rw_refused(SP_RVMA_NO_MAILBOX), 2);
 	CU_ASSERT(rw_nothing_refused());
-	rw_end();
+	rw_stop();
 }
 
 TEST(an_empty_bucket_refuses)
@@ -337,7 +337,7 @@ TEST(an_empty_bucket_refuses)
 	rw_put(1, 0, 0, 10, 3);
 	CU_ASSERT_EQUAL(rw_refused(SP_RVMA_NO_BUFFER), 1);
 	CU_ASSERT(rw_nothing_refused() && rw_told(0, 0, 10, 0, 0, 1) && rw_filled(0, 2, 10));
-	rw_end();
+	rw_stop();
 }
 
 /* ---- the catch-all ---- */
@@ -368,7 +368,7 @@ TEST(the_catch_all_gets_what_has_no_mailbox_or_no_buffer)
 	rw_put(77, 1, 0, 10, 4); /* it is empty, too */
 	CU_ASSERT_EQUAL(rw_refused(SP_RVMA_NO_BUFFER), 2);
 	CU_ASSERT(rw_nothing_refused());
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_closed_window_is_not_caught_nor_does_a_closed_catch_all_catch)
@@ -390,7 +390,7 @@ TEST(a_closed_window_is_not_caught_nor_does_a_closed_catch_all_catch)
 	CU_ASSERT_EQUAL(rw_refused(SP_RVMA_NO_MAILBOX), 1);
 	CU_ASSERT(rw_nothing_refused() && rw_untouched(0, 64));
 	rw_window(101, 0, 0, SP_RVMA_CATCH_ALL); /* there can be another one */
-	rw_end();
+	rw_stop();
 }
 
 /* ---- limits ---- */
@@ -420,7 +420,7 @@ TEST(a_window_takes_no_more_than_its_limits)
 	rw_put(1, 0, 50, 50, 1);
 	CU_ASSERT(rw_told(1, 200, 100, 1, 0, 2));
 	CU_ASSERT(rw_nothing_refused());
-	rw_end();
+	rw_stop();
 }
 
 TEST(a_rate_of_a_byte_a_second_does_not_overflow)
@@ -437,7 +437,7 @@ TEST(a_rate_of_a_byte_a_second_does_not_overflow)
 	rw_now += SP_SEC;
 	rw_put(1, 0, 0, 1, 1);
 	CU_ASSERT(rw_nothing_refused());
-	rw_end();
+	rw_stop();
 }
 
 TEST(descriptors_windows_and_mailboxes_are_as_many_as_configured)
@@ -467,7 +467,7 @@ TEST(descriptors_windows_and_mailboxes_are_as_many_as_configured)
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_FREE, 0, 0, 0, 0), -ENOENT); /* none was configured */
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_FREE, UINT64_MAX, 0, 0, 0), -ENOENT);
 	CU_ASSERT(rw_silent(1) && rw_silent(2));
-	rw_end();
+	rw_stop();
 }
 
 /* ---- memory ---- */
@@ -513,7 +513,7 @@ TEST(a_notification_outside_registered_memory_is_refused)
 	CU_ASSERT(rw_filled(0, 1, 10));
 	for (unsigned i = 0; i < NOTES; i++)
 		CU_ASSERT(rw_silent(i));
-	rw_end();
+	rw_stop();
 }
 
 TEST(memory_of_a_posted_buffer_stays_until_it_is_handed_over)
@@ -530,7 +530,7 @@ TEST(memory_of_a_posted_buffer_stays_until_it_is_handed_over)
 	CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_EPOCH, id, 0, 0, 0), 0); /* what is kept is no memory */
 	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, rw_memory, MEMORY, &rw_memory_mr), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, rw_note, NOTES * sizeof(*rw_note), &rw_notes_mr), 0);
-	rw_end();
+	rw_stop();
 }
 
 /* ---- a million ---- */
@@ -548,5 +548,5 @@ TEST(a_million_mailboxes_are_apart)
 	CU_ASSERT(rw_told(0, 0, 10, 0, 0, 1));
 	rw_put(0x11FF0011ull + (MILLION - 2) * 0x20ull, MILLION - 2, 0, 10, 1);
 	CU_ASSERT_EQUAL(rw_refused(SP_RVMA_NO_BUFFER), 1);
-	rw_end();
+	rw_stop();
 }

@@ -77,7 +77,7 @@ RULE(requests_that_are_none_end_the_connection_after_a_reply)
 	close(raw_connect()); /* says nothing at all */
 	CU_ASSERT_EQUAL(sp_progress(dev, sp_clock()), 0);
 	sp_dev_close(dev);
-	srv_wait_alone();
+	srv_wait_idle();
 }
 
 RULE(arguments_that_do_not_fit_are_refused_and_nothing_else_happens)
@@ -116,7 +116,7 @@ RULE(arguments_that_do_not_fit_are_refused_and_nothing_else_happens)
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_CAPTURE, 0, &capture, 4), -EINVAL);
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_MR_ALLOC, 4096, NULL, 0), 0); /* still there */
 	close(fd);
-	srv_wait_alone();
+	srv_wait_idle();
 }
 
 TEST(descriptors_that_come_along_are_not_taken)
@@ -168,7 +168,7 @@ RULE(who_does_not_read_replies_is_let_go_and_others_are_served)
 	}
 	WAIT_FOR(srv_entries("/proc/self/fd") == before);
 	sp_dev_close(dev);
-	srv_wait_alone();
+	srv_wait_idle();
 }
 
 RULE(idle_connections_keep_nobody_out)
@@ -185,7 +185,7 @@ RULE(idle_connections_keep_nobody_out)
 		close(fd[i]);
 	CU_ASSERT_EQUAL(sp_progress(dev, sp_clock()), 0);
 	sp_dev_close(dev);
-	srv_wait_alone();
+	srv_wait_idle();
 }
 
 TEST(a_nic_that_speaks_garbage_is_none)
@@ -286,7 +286,7 @@ RULE(shared_memory_can_be_neither_resized_nor_areas_written)
 	CU_ASSERT_NOT_EQUAL(pwrite(x.fd[0], "", 1, 0), 1);
 	sp_attach_release(&x);
 	close(srv_link->fd);
-	srv_wait_alone();
+	srv_wait_idle();
 }
 
 RULE(connections_wait_while_there_are_no_descriptors)

@@ -50,7 +50,7 @@ RULE(a_thousand_attaches_leave_nothing)
 		if (i % 2)
 			CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
 		sp_dev_close(dev);
-		srv_wait_alone();
+		srv_wait_idle();
 	}
 	WAIT_FOR(srv_entries("/proc/self/fd") == fds);
 	WAIT_FOR(maps("memfd:spindle") == 0); /* the last goes after the account is empty */
@@ -101,7 +101,7 @@ RULE_AFTER_SRV_PREPARE(limits_are_per_application_and_say_what_is_reached)
 	close(srv_link->fd);
 	sp_dev_close(dev[0]);
 	sp_dev_close(dev[1]);
-	srv_wait_alone();
+	srv_wait_idle();
 }
 
 RULE(regions_are_limited_and_given_back)
@@ -125,7 +125,7 @@ RULE(regions_are_limited_and_given_back)
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev[0], 1, &mr[7]), 0);
 	sp_dev_close(dev[0]);
 	sp_dev_close(dev[1]);
-	srv_wait_alone();
+	srv_wait_idle();
 }
 
 RULE_AFTER_SRV_PREPARE(only_so_many_applications_fit_and_observers_beside_them)
@@ -147,7 +147,7 @@ RULE_AFTER_SRV_PREPARE(only_so_many_applications_fit_and_observers_beside_them)
 	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev[2]), 0);
 	sp_dev_close(dev[2]);
 	sp_dev_close(dev[1]);
-	srv_wait_alone();
+	srv_wait_idle();
 }
 
 RULE(who_leaves_has_nothing_there_and_asks_nothing_more)
@@ -162,7 +162,7 @@ RULE(who_leaves_has_nothing_there_and_asks_nothing_more)
 	sp_attach_leave(dev);
 	CU_ASSERT_EQUAL(sp_context_close(dev, id), -ENODEV);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), -ENODEV);
-	srv_wait_alone();
+	srv_wait_idle();
 	sp_dev_close(dev);
 	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(srv_nic, false, &embedded), 0);
 	sp_attach_leave(embedded); /* is not attached */
@@ -211,7 +211,7 @@ TEST(no_user_takes_the_places_of_others)
 		}
 		waitpid(pid, &status, 0);
 		CU_ASSERT_EQUAL(status, 0);
-		srv_wait_alone();
+		srv_wait_idle();
 		srv_stop();
 	}
 }
@@ -266,7 +266,7 @@ TEST(every_call_says_so_when_the_nic_has_gone)
 		CU_ASSERT_EQUAL(sp_progress(dev, sp_clock()), -ENODEV);
 		sp_dev_close(again);
 		sp_dev_close(dev);
-		srv_wait_alone();
+		srv_wait_idle();
 		WAIT_FOR(maps("memfd:spindle") == 0); /* the last goes after the account is empty */
 		srv_stop();
 	}
@@ -314,7 +314,7 @@ RULE(an_application_that_dies_takes_its_contexts_with_it_and_nothing_else)
 	CU_ASSERT_EQUAL(sp_nic_context_find(srv_nic, "mine", &id), 0);
 	CU_ASSERT_EQUAL(sp_context_close(dev, mine), 0);
 	sp_dev_close(dev);
-	srv_wait_alone();
+	srv_wait_idle();
 }
 
 RULE_AFTER_SRV_PREPARE(one_path_belongs_to_one_nic_and_what_a_dead_one_left_is_taken)
@@ -338,7 +338,7 @@ RULE_AFTER_SRV_PREPARE(one_path_belongs_to_one_nic_and_what_a_dead_one_left_is_t
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, pid));
 	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev), 0); /* the first is unharmed */
 	sp_dev_close(dev);
-	srv_wait_alone();
+	srv_wait_idle();
 	srv_stop();
 
 	/* A file is nobody's socket. */
@@ -459,5 +459,5 @@ RULE(a_sleeper_wakes_for_an_event_and_for_nothing_of_others)
 	CU_ASSERT_EQUAL(sp_dev_wait(other, 0), -ETIMEDOUT);
 	sp_dev_close(other);
 	sp_dev_close(dev);
-	srv_wait_alone();
+	srv_wait_idle();
 }

@@ -20,7 +20,7 @@ static double part(const struct tenant *t)
 	return (double)t->had / (double)all;
 }
 
-#define RULE(rule) TEST_BETWEEN(tenants_begin, tenants_end, rule)
+#define RULE(rule) TEST_BETWEEN(tenants_begin, tenants_stop, rule)
 
 /* ---- shares ---- */
 
@@ -51,7 +51,7 @@ TEST(time_goes_by_weight)
 		tenants_run(300000);
 		for (unsigned i = 0; i < tenancy.tenants; i++)
 			CU_ASSERT_DOUBLE_EQUAL(part(&tenancy.tenant[i]), weight[k][i] / all, 0.01);
-		tenants_end();
+		tenants_stop();
 	}
 }
 
@@ -113,7 +113,7 @@ static double light_beside(unsigned heavy, double cost, bool share, double *p99)
 	*p99 = tenant_quantile(light, 0.99);
 	if (share)
 		CU_ASSERT(light->done + 3 >= light->came);
-	tenants_end();
+	tenants_stop();
 	return most;
 }
 
@@ -313,7 +313,7 @@ TEST(a_nic_that_ends_lets_go_of_what_waits)
 	tenants_enter();
 	tenants_run(20000);
 	CU_ASSERT(sp_share_packets(tenants_worker()) > 100);
-	tenants_end(); /* counts packet buffers */
+	tenants_stop(); /* counts packet buffers */
 }
 
 /* ---- where it does not apply ---- */
@@ -395,5 +395,5 @@ TEST(a_watch_is_told_of_a_packet_that_waits_once)
 	CU_ASSERT_EQUAL(told.taken, t.taken);
 	CU_ASSERT(told.full > 100);
 	CU_ASSERT_EQUAL(told.full, t.dropped);
-	tenants_end();
+	tenants_stop();
 }

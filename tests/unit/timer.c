@@ -31,7 +31,7 @@ static void cancel_it(uint32_t id, unsigned i)
 	timed_inside(id, cancel);
 }
 
-#define RULE(rule) TEST_BETWEEN(timed_start, timed_end, rule)
+#define RULE(rule) TEST_BETWEEN(timed_start, timed_stop, rule)
 
 /* ---- timers ---- */
 
@@ -39,7 +39,7 @@ RULE(timers_fire_in_order_of_time_each_at_its_own)
 {
 	uint64_t seed = 1;
 
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	for (unsigned i = 0; i < TIMERS; i++)
 		arm_at(id, i, 1 + dut_random(&seed) % 100000);
 	dut_run(&dut, 0, 200000);
@@ -55,7 +55,7 @@ RULE(a_poll_that_comes_late_fires_in_order_too_and_so_many_at_once)
 {
 	uint64_t seed = 2;
 
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	for (unsigned i = 0; i < 200; i++)
 		arm_at(id, i, 1 + dut_random(&seed) % 1000);
 	sp_nic_poll(dut.nic, 0, 5000);
@@ -69,7 +69,7 @@ RULE(a_poll_that_comes_late_fires_in_order_too_and_so_many_at_once)
 
 RULE(arming_again_moves_a_timer_and_cancelling_stops_it)
 {
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	arm_at(id, 0, 100);
 	arm_at(id, 1, 200);
 	arm_at(id, 2, 300);
@@ -88,7 +88,7 @@ RULE(arming_again_moves_a_timer_and_cancelling_stops_it)
 
 RULE(timer_may_arm_itself_and_cancel_others)
 {
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	timed_state(id)->plan[0].every = 10;
 	timed_state(id)->plan[1].other = 2 + 1;
 	timed_state(id)->plan[2].other = 1 + 1;
@@ -105,7 +105,7 @@ RULE(timer_may_arm_itself_and_cancel_others)
 RULE(attach_may_arm_move_and_cancel)
 {
 	sp_nic_poll(dut.nic, 0, 7);
-	dut_context(&dut, "a", "clockwork", "qp=16;timer=100ps");
+	dut_context(&dut, "a", "timed", "qp=16;timer=100ps");
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), 100);
 	dut_run(&dut, 7, 1000);
 	CU_ASSERT_STRING_EQUAL(timed_log(), "a:t0 ");
@@ -117,21 +117,20 @@ RULE(an_attach_that_fails_leaves_no_timer_work_or_issue)
 	struct sp_error error;
 	uint32_t id;
 
-	CU_ASSERT_EQUAL(dut_try_context(&dut, "a", "clockwork", "qp=16;timer=100ps;start=yes;fail=yes", &id, &error),
-			-EIO);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "a", "timed", "qp=16;timer=100ps;start=yes;fail=yes", &id, &error), -EIO);
 	CU_ASSERT_STRING_EQUAL(error.text, "as told");
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), SP_NEVER);
 	dut_run(&dut, 0, 1000);
 	/* The same where it fails later: no QP and no filter. */
-	CU_ASSERT_EQUAL(dut_try_context(&dut, "a", "clockwork", "timer=100ps;start=yes", &id, &error), -EINVAL);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "a", "timed", "timer=100ps;start=yes", &id, &error), -EINVAL);
 	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), SP_NEVER);
 	CU_ASSERT_EQUAL(timed_happenings, 0);
 }
 
 RULE(the_timers_of_a_context_go_with_it)
 {
-	uint32_t a = dut_context(&dut, "a", "clockwork", "qp=16");
-	uint32_t b = dut_context(&dut, "b", "clockwork", "qp=17");
+	uint32_t a = dut_context(&dut, "a", "timed", "qp=16");
+	uint32_t b = dut_context(&dut, "b", "timed", "qp=17");
 	for (unsigned i = 0; i < 100; i++) {
 		arm_at(a, i, 100 + i);
 		arm_at(b, i, 100 + i);
@@ -152,7 +151,7 @@ TEST(a_timer_belongs_to_the_worker_that_armed_it)
 	struct frame f;
 
 	timed_start_with(2, true);
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	CU_ASSERT_EQUAL(sp_context_by_id(dut.nic, id)->home, 0);
 	which = 0;
 	when[0] = 100;
@@ -171,7 +170,7 @@ TEST(a_timer_belongs_to_the_worker_that_armed_it)
 	timed_inside(id, arm); /* once it has fired it is anybody's */
 	CU_ASSERT_EQUAL(result, 0);
 	sp_nic_context_remove(dut.nic, id);
-	timed_end();
+	timed_stop();
 }
 
 RULE(a_handler_without_a_function_for_it_cannot_have_one)
@@ -190,7 +189,7 @@ RULE(a_hundred_thousand_operations_agree_with_a_sorted_model)
 	unsigned wrong = 0, fired = 0;
 	uint64_t seed = 3;
 
-	uint32_t id = dut_context(&dut, "a", "clockwork", "qp=16");
+	uint32_t id = dut_context(&dut, "a", "timed", "qp=16");
 	for (unsigned op = 0; op < 100000 && !wrong; op++) {
 		unsigned i = dut_random(&seed) % TIMERS, what = dut_random(&seed) % 16;
 

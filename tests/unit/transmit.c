@@ -81,7 +81,7 @@ TEST(a_frame_sent_has_the_fields_it_must_have)
 			check_frame(&dut.port.sent[len], &s, payload, six);
 		}
 		CU_ASSERT_EQUAL(dut_view(&dut, id, sent), 200);
-		probe_end();
+		probe_stop();
 	}
 }
 
@@ -106,7 +106,7 @@ TEST(what_one_nic_sends_another_takes)
 	CU_ASSERT_EQUAL(dut_counter(&other, a, "packets"), 100);
 	probe_log_clear();
 	dut_stop(&other);
-	probe_end();
+	probe_stop();
 }
 
 TEST(what_does_not_fit_is_refused)
@@ -140,7 +140,7 @@ TEST(what_does_not_fit_is_refused)
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(dut.port.sents, 2);
 	CU_ASSERT_EQUAL(dut.port.sent[0].len, 1514);
-	probe_end();
+	probe_stop();
 }
 
 TEST(payload_comes_from_inside_the_region_only)
@@ -166,7 +166,7 @@ TEST(payload_comes_from_inside_the_region_only)
 	s.offset = 60;
 	check_frame(&dut.port.sent[0], &s, memory + 60, false);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
-	probe_end();
+	probe_stop();
 }
 
 TEST(a_frame_of_the_handlers_own_is_sent_as_it_is)
@@ -188,7 +188,7 @@ TEST(a_frame_of_the_handlers_own_is_sent_as_it_is)
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL_FATAL(dut.port.sents, 1);
 	CU_ASSERT(dut.port.sent[0].len == 100 && !memcmp(dut.port.sent[0].bytes, frame, 100));
-	probe_end();
+	probe_stop();
 }
 
 TEST(paths_go_somewhere_and_one_address_has_one)
@@ -205,7 +205,7 @@ TEST(paths_go_somewhere_and_one_address_has_one)
 	CU_ASSERT_EQUAL(sender_call(id, CMD_PATH, ip[0], ip[1]), 0);
 	CU_ASSERT_EQUAL(sender_call(id, CMD_PATH, ip[0], ip[1]), 0);
 	CU_ASSERT_PTR_EQUAL(sender_job.path[0], sender_job.path[1]);
-	probe_end();
+	probe_stop();
 }
 
 /* A server has as many as it has clients; what it has closed makes room, once it was closed as often as opened. */
@@ -235,7 +235,7 @@ TEST(a_context_has_at_most_4096_paths_at_once)
 	six[13] = 8;
 	memcpy(ip, six, 16);
 	CU_ASSERT_EQUAL(sender_call(id, CMD_PATH, ip[0], ip[1]), 0);
-	probe_end();
+	probe_stop();
 }
 
 TEST(a_packet_for_an_unknown_neighbour_waits_for_the_answer)
@@ -267,7 +267,7 @@ TEST(a_packet_for_an_unknown_neighbour_waits_for_the_answer)
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
 	dut_settle(&dut, 302 * SP_MS);
 	CU_ASSERT_EQUAL(dut.port.sents, 4);
-	probe_end();
+	probe_stop();
 }
 
 TEST(without_an_answer_the_packet_is_dropped_as_tx_no_neighbour)
@@ -297,7 +297,7 @@ TEST(without_an_answer_the_packet_is_dropped_as_tx_no_neighbour)
 		CU_ASSERT(dut.port.sents >= SP_NEIGHBOUR_TRIES);
 		/* Nothing waits, nothing is left to do but to forget the neighbour. */
 		CU_ASSERT_EQUAL(dut.nic->worker[0]->pending_count, 0);
-		probe_end();
+		probe_stop();
 	}
 }
 
@@ -312,7 +312,7 @@ TEST(so_many_packets_may_wait_and_no_more)
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), -EAGAIN);
 	dut_run(&dut, 0, (SP_NEIGHBOUR_TRIES + 2) * SP_NEIGHBOUR_RETRY);
 	CU_ASSERT_EQUAL(dut_dropped("tx-no-neighbour"), SP_NEIGHBOUR_PENDING);
-	probe_end(); /* those still waiting at the end would be freed too */
+	probe_stop(); /* those still waiting at the end would be freed too */
 }
 
 TEST(a_port_that_takes_nothing_is_said_and_nothing_is_lost)
@@ -333,5 +333,5 @@ TEST(a_port_that_takes_nothing_is_said_and_nothing_is_lost)
 	for (unsigned i = 0; i < SP_TX_QUEUE; i++)
 		CU_ASSERT_EQUAL(dut.port.sent[i].bytes[14 + 20 + 8 + 11], i & 0xFF);
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
-	probe_end();
+	probe_stop();
 }

@@ -98,7 +98,7 @@ TEST(the_packets_of_a_run_are_those_sent_one_by_one)
 		CU_ASSERT_EQUAL(differ, 0);
 		CU_ASSERT_EQUAL(v->sent % 2, 0);
 		CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
-		probe_end();
+		probe_stop();
 	}
 }
 
@@ -137,7 +137,7 @@ TEST(a_run_ends_before_the_first_that_cannot_be_sent)
 	CU_ASSERT_EQUAL(dut_view(&dut, id, sent), sent);
 	CU_ASSERT_EQUAL(dut_view(&dut, id, dma_faults), faults);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
-	probe_end();
+	probe_stop();
 }
 
 TEST(of_a_run_as_many_go_as_there_is_room_for)
@@ -161,7 +161,7 @@ TEST(of_a_run_as_many_go_as_there_is_room_for)
 	CU_ASSERT_EQUAL_FATAL(dut.port.sents, SP_TX_QUEUE);
 	for (unsigned i = 0; i < SP_TX_QUEUE; i++)
 		CU_ASSERT_EQUAL(dut.port.sent[i].bytes[14 + 20 + 8 + 11], i & 0xFF);
-	probe_end();
+	probe_stop();
 }
 
 /* However few buffers there are when it begins: as many go, and nothing that was taken for the others is kept. */
@@ -192,7 +192,7 @@ TEST(of_a_run_as_many_go_as_there_are_buffers_for)
 			CU_ASSERT_EQUAL(dut.port.sent[i].bytes[14 + 20 + 8 + 11], i);
 		CU_ASSERT_EQUAL(dut_view(&dut, id, sent), leave);
 		rte_pktmbuf_free_bulk(taken, n);
-		probe_end();
+		probe_stop();
 	}
 }
 
@@ -248,7 +248,7 @@ TEST(a_capture_may_begin_and_end_while_runs_wait_for_the_port)
 		CU_ASSERT_EQUAL(be16(dut.port.sent[i].bytes + 14 + 20 + 8 + 10), i);
 		CU_ASSERT_EQUAL(dut.port.sent[i].len, 14 + 20 + 8 + 12 + 64 + 4);
 	}
-	probe_end();
+	probe_stop();
 }
 
 TEST(a_run_to_a_stranger_waits_as_far_as_there_is_room)
@@ -264,7 +264,7 @@ TEST(a_run_to_a_stranger_waits_as_far_as_there_is_room)
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND_RUN, 0, 0), 0);
 	CU_ASSERT_EQUAL(sender_job.ran, SP_NEIGHBOUR_PENDING);
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND_RUN, 0, 0), -EAGAIN);
-	probe_end();
+	probe_stop();
 }
 
 /* Of packets beside the pace too: what is charged is the same. */
@@ -298,7 +298,7 @@ TEST(a_run_takes_as_much_of_the_pace_as_its_packets)
 	CU_ASSERT(took > 0);
 	CU_ASSERT_EQUAL(c->tx_next - began, took);
 	dut_settle(&dut, 2);
-	probe_end();
+	probe_stop();
 }
 
 TEST(checksums_are_those_of_rfc_1071)

@@ -14,7 +14,7 @@ TEST(the_calls_for_a_packet_come_between_its_match_and_its_fate)
 	dut_settle(&dut, 2);
 	TOLD("in(roce) to(c/wayward) classify{ }5 payload/5{ }1 completion/5{ }0 taken");
 	CU_ASSERT_EQUAL(told.wrongs, 0);
-	probe_end();
+	probe_stop();
 }
 
 TEST(a_burst_comes_packet_by_packet)
@@ -26,7 +26,7 @@ TEST(a_burst_comes_packet_by_packet)
 	TOLD("in(roce) to(c/bursts) classify{ }5 header/5{ }0 payload/5{ }0 taken "
 	     "in(roce) to(c/bursts) classify{ }5 payload/5{ }0 taken "
 	     "in(roce) to(c/bursts) classify{ }5 payload/5{ }0 taken");
-	probe_end();
+	probe_stop();
 }
 
 static uint32_t opens(struct sp_ctx *c, struct sp_packet *p)
@@ -46,10 +46,10 @@ TEST(miss_is_told_and_what_it_opens)
 	dut_settle(&dut, 2);
 	TOLD("in(roce) to(c/slots) classify{ }3 miss{ }6 header/3{ }0 payload/3{ }0 taken");
 	CU_ASSERT_EQUAL(told.wrongs, 0);
-	probe_end();
+	probe_stop();
 }
 
-#define RULE(rule) TEST_BETWEEN(watched_start, probe_end, rule)
+#define RULE(rule) TEST_BETWEEN(watched_start, probe_stop, rule)
 
 static int starts_all(struct sp_ctx *c, const struct sp_command *cmd)
 {
@@ -160,7 +160,7 @@ TEST(what_a_call_writes_and_posts_is_told_as_its_own)
 	     "wrote(payload 16+8=7) wrote(payload 16+8=17) posted(payload 256:9) }0 taken");
 	CU_ASSERT_EQUAL(memory[3], 'A');
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
-	probe_end();
+	probe_stop();
 }
 
 static void completion_writes(struct sp_ctx *c, struct sp_message *m)
@@ -187,7 +187,7 @@ TEST(calls_inside_calls_have_what_is_theirs)
 	told_words();
 	CU_ASSERT_EQUAL(dut_call(&dut, id, SP_CMD_OWN, 5), 0);
 	TOLD("command{ completion/5{ posted(completion 256:1) }0 posted(command 256:2) posted(command 1:0) }0");
-	probe_end();
+	probe_stop();
 }
 
 TEST(the_result_of_a_command_is_told_once)
@@ -201,7 +201,7 @@ TEST(the_result_of_a_command_is_told_once)
 	TOLD("command{ posted(command 1:4) }0");
 	CU_ASSERT_EQUAL(sp_event_take(dut.dev, cmd.context, &e), 1);
 	CU_ASSERT_EQUAL(e.cookie, 4);
-	probe_end();
+	probe_stop();
 }
 
 /* ---- frames ---- */
@@ -235,7 +235,7 @@ TEST(each_frame_is_told_complete_with_the_call_that_sends_it)
 	dut_seal(&f);
 	CU_ASSERT(!memcmp(f.bytes, dut.port.sent[1].bytes, 66));
 	CU_ASSERT_EQUAL(told.wrongs, 0);
-	probe_end();
+	probe_stop();
 }
 
 static uint8_t seen[3][128];
@@ -285,7 +285,7 @@ TEST(what_waits_for_a_neighbour_is_told_when_it_leaves)
 	dut_poll(&dut, 2);
 	TOLD("in(other) sent(- 0:42) answered sent(- 0:66)");
 	CU_ASSERT_EQUAL(dut.port.sents, 5);
-	probe_end();
+	probe_stop();
 }
 
 /* ---- fates ---- */
@@ -311,7 +311,7 @@ TEST(every_packet_ends_once_by_its_name)
 	     "in(roce) dropped(bad-qp) in(udp) to(c/bare) payload{ }0 taken in(udp) forwarded "
 	     "in(short-ethernet) dropped(short-ethernet)");
 	CU_ASSERT_EQUAL(told.wrongs, 0);
-	probe_end();
+	probe_stop();
 }
 
 static void poll_the_other(void)
@@ -337,7 +337,7 @@ TEST(a_parked_packet_is_told_once_and_ends_later)
 	TOLD("in(roce) to(c/hashed) classify{ }5 header/5{ in(roce) to(c/hashed) classify{ }5 }0 payload/5{ }0 taken");
 	sp_nic_poll(dut.nic, 1, 2);
 	TOLD("classify{ }5 payload/5{ }0 taken");
-	probe_end();
+	probe_stop();
 }
 
 TEST(what_is_parked_for_a_context_that_goes_ends_with_it)
@@ -356,7 +356,7 @@ TEST(what_is_parked_for_a_context_that_goes_ends_with_it)
 	told_words();
 	sp_nic_context_remove(dut.nic, id);
 	TOLD("dropped(context-closed) completion/5{ }0 detach{ }0");
-	probe_end();
+	probe_stop();
 }
 
 /* ---- whoever watches ---- */
@@ -371,18 +371,18 @@ TEST(watches_come_before_contexts_and_workers)
 	dut_context(&dut, "c", "wayward", "qp=0x10"); /* told to nobody */
 	probe_say(0x10, (struct probe_words){.key = 5});
 	dut_settle(&dut, 1);
-	probe_end();
+	probe_stop();
 	probe_start();
 	uint32_t id = dut_context(&dut, "c", "plain", "qp=0x10");
 	CU_ASSERT_EQUAL(sp_nic_watch(dut.nic, &told_watch), -EBUSY);
 	sp_nic_context_remove(dut.nic, id);
 	CU_ASSERT_EQUAL(sp_nic_watch(dut.nic, &told_watch), 0);
-	probe_end();
+	probe_stop();
 	probe_start();
 	CU_ASSERT_EQUAL(sp_nic_start(dut.nic), 0);
 	CU_ASSERT_EQUAL(sp_nic_watch(dut.nic, &told_watch), -EBUSY);
 	sp_nic_stop(dut.nic);
-	probe_end();
+	probe_stop();
 }
 
 TEST(every_kind_of_call_has_its_members_name)
@@ -459,7 +459,7 @@ static struct outcome traffic(uint16_t workers, bool watched)
 	o.sent = dut.port.sent;
 	o.sents = dut.port.sents;
 	dut.port.sent = NULL;
-	probe_end();
+	probe_stop();
 	return o;
 }
 

@@ -27,7 +27,7 @@ static void check(const char *handler, struct does d, const char *called, const 
 	function = called;
 	check_packet((struct probe_words){.key = 5}, words);
 	does = (struct does){0};
-	probe_end();
+	probe_stop();
 }
 
 static void check_command(const char *handler, int (*command)(struct sp_ctx *, const struct sp_command *), int status,
@@ -39,7 +39,7 @@ static void check_command(const char *handler, int (*command)(struct sp_ctx *, c
 	CU_ASSERT_EQUAL(dut_call(&dut, id, SP_CMD_OWN, 0), status);
 	CU_ASSERT_EQUAL(told.wrongs, 1);
 	CU_ASSERT_STRING_EQUAL(told.wrong + strlen("command: "), words);
-	probe_end();
+	probe_stop();
 }
 
 /* ---- verdicts ---- */
@@ -71,11 +71,11 @@ TEST(verdicts_that_are_none_are_told)
 			probe_say(0x10, (struct probe_words){.key = 5, .verdict = right[i]});
 		dut_settle(&dut, 2);
 		CU_ASSERT_EQUAL(told.wrongs, 0);
-		probe_end();
+		probe_stop();
 	}
 	watched_context(handlers[2]);
 	check_packet((struct probe_words){.verdict = SP_DROP(0)}, "drops by reason 0, but declares no reasons");
-	probe_end();
+	probe_stop();
 }
 
 static uint32_t sends_and_forwards(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
@@ -178,11 +178,11 @@ TEST(keys_that_are_none_are_told)
 	probe_say(0x10, (struct probe_words){.key = 1ull << 63});
 	dut_settle(&dut, 2);
 	CU_ASSERT_EQUAL(told.wrongs, 0);
-	probe_end();
+	probe_stop();
 	watched_context("slots");
 	check_packet((struct probe_words){.key = 1ull << 63},
 		     "returned message key 0x8000000000000000, whose tag is not below 2^31");
-	probe_end();
+	probe_stop();
 }
 
 /* ---- memory ---- */
@@ -230,7 +230,7 @@ TEST(bytes_written_behind_what_is_ones_own_are_told_once)
 			probe_say(0x10, (struct probe_words){.key = 6});
 			dut_settle(&dut, 2);
 			CU_ASSERT_EQUAL(told.wrongs, 1);
-			probe_end();
+			probe_stop();
 		}
 }
 
@@ -256,7 +256,7 @@ TEST(every_function_is_looked_after)
 	check_command("wayward", overruns, 0, words);
 }
 
-#define RULE(rule) TEST_BETWEEN(watched_start, probe_end, rule)
+#define RULE(rule) TEST_BETWEEN(watched_start, probe_stop, rule)
 
 static uint32_t beside_overruns(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
@@ -271,7 +271,7 @@ RULE(a_companions_message_state_has_an_end_too)
 	dut_context(&dut, "c", "wayward", "qp=0x10;companion=clumsy");
 	function = "payload";
 	check_packet((struct probe_words){.key = 5}, "wrote behind its message state (msg_size 16)");
-	probe_end();
+	probe_stop();
 	watched_start();
 	dut_context(&dut, "c", "wayward", "qp=0x10;companion=beside");
 	does.payload = writes_behind_message;
@@ -371,7 +371,7 @@ TEST(issue_keeps_to_its_budget_and_its_answers)
 	CU_ASSERT_EQUAL(told.wrongs, 2);
 	CU_ASSERT_STRING_EQUAL(told.wrong, "issue: sent 40 packets, and had a budget of 32");
 	does.issue = NULL;
-	probe_end();
+	probe_stop();
 }
 
 /* ---- beginning and end ---- */
@@ -480,13 +480,13 @@ TEST(packets_kept_and_never_released_are_told_when_the_context_goes)
 		CU_ASSERT_STRING_EQUAL(told.wrong, words[more]);
 		while (keeps)
 			rte_pktmbuf_free(kept[--keeps]);
-		probe_end();
+		probe_stop();
 	}
 	watched_context("wayward");
 	does.payload = keeps_it;
 	does.detach = releases_all;
 	probe_say(0x10, (struct probe_words){.key = 5});
 	dut_settle(&dut, 1);
-	probe_end();
+	probe_stop();
 	CU_ASSERT_EQUAL(told.wrongs, 0);
 }
