@@ -487,4 +487,4 @@ static void seeds(uint64_t first, unsigned few, unsigned rounds)
 	CU_ASSERT(only || repaired > few);
 }
 
-TEST_CALL(what_can_be_had_is_there_and_nothing_else, seeds(1, suite_times(400), 3))
+TEST_CALL(exactly_the_available_functions_exist, seeds(1, suite_times(400), 3))

@@ -92,7 +92,7 @@ static void late(struct net *n)
 		   (unsigned long long)c->retransmitted, (unsigned long long)c->units);
 }
 
-TEST_CALL(what_was_sent_again_needlessly_is_known_and_widens_the_window, over_seeds(40, late))
+TEST_CALL(needless_retransmissions_are_detected_and_widen_the_window, over_seeds(40, late))
 
 static void nobody_there(struct net *n)
 {
@@ -374,7 +374,7 @@ static void forged(struct net *n)
 	}
 }
 
-TEST_CALL(what_speaks_of_units_that_were_never_sent_counts_for_nothing, over_seeds(200, forged))
+TEST_CALL(acknowledgements_of_units_never_sent_change_nothing, over_seeds(200, forged))
 
 TEST(an_answer_in_several_datagrams_proves_all_that_it_speaks_of)
 {

@@ -145,7 +145,7 @@ RULE(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again, 40)
 	rel_close(p);
 }
 
-RULE(who_is_done_answers_until_the_peer_is_quiet, 25)
+RULE(a_finished_end_answers_until_the_peer_is_quiet, 25)
 {
 	struct sdr_reliable_status s;
 

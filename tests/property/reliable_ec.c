@@ -301,7 +301,7 @@ RULE(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again, 40)
 	rel_close(p);
 }
 
-RULE(what_either_end_gives_up_is_over_and_the_rest_goes_on, 40)
+RULE(operations_that_either_end_gives_up_end_and_others_go_on, 40)
 {
 	struct sdr_reliable_status s;
 

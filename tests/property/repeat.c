@@ -276,7 +276,7 @@ RULE(repeats_and_packets_overtaken_by_less_than_the_pause_make_nothing_go_again,
 	finish(p);
 }
 
-RULE(what_a_silent_peer_has_not_answered_fails_in_time_and_all_is_usable_again, 40)
+RULE(operations_to_a_silent_peer_fail_in_time_and_everything_is_usable_again, 40)
 {
 	t.timeout = 300 * SP_MS;
 	start(p, true);

@@ -105,7 +105,7 @@ static struct rec_flow *doomed(struct rec *y)
 }
 
 /* The peer ends without a word. Then it is there again, and knows nothing of before. */
-RULE(after_a_restart_puts_go_to_the_new_peer_and_none_of_before_does, 40)
+RULE(after_a_restart_only_new_puts_go_to_the_new_peer, 40)
 {
 	const bool speaks = rec_below(y, 2);
 

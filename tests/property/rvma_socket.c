@@ -112,7 +112,7 @@ static void whole(void)
 	finish();
 }
 
-TEST(what_many_clients_send_to_one_mailbox_comes_back_once_whole_and_in_order)
+TEST(puts_of_many_clients_to_one_mailbox_come_back_once_whole_and_in_order)
 {
 	over_seeds(__func__, 60, whole);
 	if (!getenv("SPINDLE_SEED"))
@@ -442,7 +442,7 @@ TEST(a_stream_is_shut_in_each_direction_by_itself)
 	good();
 }
 
-TEST(what_goes_to_a_closed_stream_comes_back_as_a_reset)
+TEST(data_for_a_closed_stream_is_answered_by_a_reset)
 {
 	struct rvma_stream *st, *server = NULL;
 	char bytes[8];

@@ -117,4 +117,4 @@ static void both_workers_overrun(const char *overrun, bool once)
 
 TEST_CALL(workers_that_overrun_disable_the_context_together, both_workers_overrun("disable", false))
 TEST_CALL(each_worker_has_its_own_debts, both_workers_overrun("drop", false))
-TEST_CALL(somebody_else_may_disable_it_for_good_meanwhile, both_workers_overrun("disable", true))
+TEST_CALL(another_thread_may_disable_the_context_for_good, both_workers_overrun("disable", true))

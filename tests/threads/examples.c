@@ -234,7 +234,7 @@ TEST(filtering_looks_up_while_keys_come_and_go)
 	CU_ASSERT_PTR_NULL(failed);
 }
 
-TEST(what_cannot_be_is_refused_by_name)
+TEST(impossible_parameters_are_refused_by_name)
 {
 	CU_ASSERT(plugin_refused("aggregate", "segment", "1022", NULL));
 	CU_ASSERT_STRING_EQUAL(plugin_failure, "segment: 1022 is not a whole number of 4-byte words");

@@ -310,7 +310,7 @@ TEST(heavy_hitters_loses_no_packet_of_any_worker)
 	CU_ASSERT_EQUAL(estimates, WORKERS * TIMES); /* eight flows, which collide nowhere */
 }
 
-TEST(what_cannot_be_is_refused_by_name)
+TEST(impossible_parameters_are_refused_by_name)
 {
 	CU_ASSERT(plugin_refused("strided-copy", "count", "24", "block-bytes", "100", "stride", "99", NULL));
 	CU_ASSERT_STRING_EQUAL(plugin_failure, "stride: blocks of 100 bytes would overlap");

@@ -180,7 +180,7 @@ static uint64_t now_ms(void)
 	return sp_clock() / SP_MS;
 }
 
-TEST(none_is_lost_and_none_runs_on_what_has_gone)
+TEST(no_packet_is_lost_and_none_runs_on_unloaded_code)
 {
 	const unsigned reloads = getenv("SPINDLE_LONG") ? 5000 : RELOADS;
 	const struct live_words empty = {.magic = LIVE_MAGIC};

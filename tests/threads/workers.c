@@ -122,7 +122,7 @@ TEST(slots_keep_it_too_while_the_host_opens_and_closes_them)
 	end();
 }
 
-TEST(who_finds_no_place_to_wait_for_a_header_is_dropped_as_header_busy)
+TEST(packets_without_room_to_wait_for_a_header_are_dropped_as_header_busy)
 {
 	enum { MANY = 500 };
 

@@ -254,7 +254,7 @@ TEST(a_file_cut_off_gives_what_came_before_and_then_says_so)
 	close_it();
 }
 
-TEST(what_is_no_capture_is_refused_by_name)
+TEST(files_that_are_no_captures_are_refused_by_name)
 {
 	used = 0;
 	CU_ASSERT_EQUAL(try_open(1), -EINVAL);

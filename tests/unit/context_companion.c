@@ -88,7 +88,7 @@ RULE(header_of_the_first_comes_first_and_its_completion_last)
 	CU_ASSERT(probe_log.call[6].companion && !probe_log.call[7].companion);
 }
 
-RULE(both_are_told_when_the_context_goes_and_detached_once)
+RULE(both_handlers_complete_and_detach_once_when_the_context_is_removed)
 {
 	uint32_t id = dut_context(&dut, "a", "first", "qp=16;companion=second");
 	comp_send((struct probe_words){.key = 7});

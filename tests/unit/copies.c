@@ -94,7 +94,7 @@ TEST(messages_of_several_copies_at_once)
 	live_stop(&dut);
 }
 
-TEST(a_slot_opened_belongs_to_who_opened_it)
+TEST(a_slot_belongs_to_the_context_that_opened_it)
 {
 	struct sp_event result;
 
@@ -135,7 +135,7 @@ TEST(without_messages_all_packets_are_the_new_ones)
 	live_stop(&dut);
 }
 
-TEST(commands_go_on_to_who_has_it)
+TEST(commands_are_forwarded_to_the_worker_that_owns_the_context)
 {
 	struct sp_event result;
 
@@ -354,7 +354,7 @@ TEST(no_kind_of_count_is_forgotten)
 	live_stop(&dut);
 }
 
-TEST(what_each_copy_has_run_is_told)
+TEST(the_calls_of_each_copy_are_reported)
 {
 	live_start("hashed", 1);
 	live_add("c0", "qp=5");

@@ -104,7 +104,7 @@ TEST(kept_packets_hold_until_they_are_released)
 	live_stop(&dut);
 }
 
-TEST(force_ends_what_is_open)
+TEST(force_ends_open_messages)
 {
 	live_start("hashed", 1);
 	const uint32_t id = live_add("c0", "qp=5");
@@ -127,7 +127,7 @@ TEST(force_ends_what_is_open)
 }
 
 /* Each that keeps a packet is there for ever: when there are as many as may be, only this gets rid of them. */
-TEST(force_ends_what_earlier_reloads_have_left)
+TEST(force_ends_copies_of_earlier_reloads)
 {
 	live_start("hashed", 1);
 	live_add("c0", "qp=5");
@@ -229,7 +229,7 @@ TEST(a_context_that_goes_takes_its_copies_along)
 	live_stop(&dut);
 }
 
-TEST(one_that_was_broken_off_is_not_called_again)
+TEST(an_aborted_call_is_not_repeated)
 {
 	live_start("hashed", 2);
 	const uint32_t id = live_add("c0", "qp=5");

@@ -6,7 +6,7 @@
 
 #include "../lib/live_say.h"
 
-TEST(one_that_fails_leaves_the_old_one_running)
+TEST(a_reload_that_fails_leaves_the_old_handler_running)
 {
 	live_start("hashed", 1);
 	live_add("c0", "qp=5");

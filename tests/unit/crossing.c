@@ -82,7 +82,7 @@ TEST(each_chunk_is_lost_whole_and_every_sending_of_it_anew)
 	sp_crossing_destroy(c);
 }
 
-TEST(what_cannot_be_is_refused)
+TEST(impossible_values_are_refused)
 {
 	const struct sp_crossing_config wrong[] = {
 		{.message = 0, .chunk = 1024, .mtu = 1024},

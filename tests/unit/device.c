@@ -180,7 +180,7 @@ TEST(a_limit_of_filters_keeps_one_from_taking_all_of_the_nics)
 	dut_stop(&dut);
 }
 
-TEST(what_fails_gives_everything_back)
+TEST(a_failure_releases_everything)
 {
 	static const char *const bad[] = {
 		"qp=16;qps=9",			   /* limit */
@@ -223,7 +223,7 @@ TEST(what_fails_gives_everything_back)
 	dut_stop(&dut);
 }
 
-TEST(one_that_takes_all_it_can_leaves_its_neighbour_what_is_his)
+TEST(a_greedy_tenant_leaves_its_neighbour_its_part)
 {
 	struct sp_mr *mr;
 	uint32_t id;

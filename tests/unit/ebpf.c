@@ -293,7 +293,7 @@ static struct sp_bpf_packet *guarded(void)
 	return (struct sp_bpf_packet *)(void *)(at + 2 * page - sizeof(struct sp_bpf_packet));
 }
 
-TEST(what_is_compiled_does_the_same)
+TEST(compiled_programs_do_the_same)
 {
 	struct rte_bpf_xsym calls[COUNT(fake)];
 	struct sp_bpf_packet *packet = guarded();

@@ -82,17 +82,17 @@ static void alike(enum sp_ec_kind kind, unsigned k, unsigned m, uint64_t lost, u
 }
 
 /* The last chunk, of which the repair of another one is made, is half as long: behind it lie bytes of others. */
-TEST(the_last_submessage_with_a_short_chunk_is_none_of_those_that_are_alike)
+TEST(the_last_submessage_with_a_short_chunk_is_not_similar)
 {
 	alike(SP_EC_XOR, 4, 2, 2, 2, 3 * 8 - 1);
 	alike(SP_EC_MDS, 4, 2, 2, 2, 3 * 8 - 1);
 }
 
 /* Of seven in a row, a slice has time for three or so. */
-TEST_CALL(those_that_are_alike_go_on_where_a_slice_has_ended, alike(SP_EC_MDS, 4, 3, 7, 8, 7 * 32))
+TEST_CALL(similar_submessages_continue_where_a_slice_ended, alike(SP_EC_MDS, 4, 3, 7, 8, 7 * 32))
 
 /* Sixteen are looked at together; the one whose chunks are not to be had yet costs the others nothing. */
-TEST(those_of_which_a_chunk_is_being_written_are_reserved_by_themselves)
+TEST(submessages_with_a_chunk_being_written_are_reserved_alone)
 {
 	for (unsigned i = 1; i <= 2; i++) {
 		refusals = i;

@@ -146,7 +146,7 @@ TEST(there_are_codes_up_to_255_chunks_only)
 	CU_ASSERT_EQUAL(sp_ec_code_init(&(struct sp_ec_code){0}, SP_EC_MDS, 200, 56, NULL), -EINVAL);
 }
 
-TEST(a_submessage_that_is_none_of_the_code_is_refused)
+TEST(a_submessage_of_another_code_is_refused)
 {
 	struct ec_code *c = ec_code_new(SP_EC_MDS, 4, 2);
 	static const struct sp_ec_submessage bad[] = {{0, 64, 64, NULL},	 {5, 64, 64, NULL}, {4, 63, 63, NULL},

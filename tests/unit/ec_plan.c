@@ -211,7 +211,7 @@ static void alike_by(const struct sp_ec_kernel *kernel, enum sp_ec_kind kind)
 	ec_code_free(c);
 }
 
-TEST(those_in_a_row_that_are_alike_are_made_as_far_as_the_budget_goes)
+TEST(similar_submessages_in_a_row_are_repaired_within_the_budget)
 {
 	for (unsigned i = 0; ec_kernel(i); i++) {
 		alike_by(ec_kernel(i), SP_EC_XOR);

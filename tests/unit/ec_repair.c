@@ -50,7 +50,7 @@ TEST(the_packet_that_makes_it_possible_starts_the_repair_in_slices)
 	ecn_stop();
 }
 
-TEST(what_comes_for_a_chunk_in_repair_is_counted_and_not_written)
+TEST(packets_for_a_chunk_in_repair_are_counted_and_not_written)
 {
 	static const uint8_t other[MTU] = {1, 2, 3};
 
@@ -121,7 +121,7 @@ TEST(a_context_may_end_while_it_repairs)
 }
 
 /* Two submessages can be repaired; parity is taken back while the first of them is. */
-TEST(what_has_not_begun_is_not_repaired_without_its_parity)
+TEST(a_chunk_without_packets_is_not_repaired_without_parity)
 {
 	const uint32_t immediate = sp_ec_immediate(SP_EC_CODE_MDS, 16, 8, DATA);
 	const unsigned packets = 16 * CHUNK / MTU, half = packets / 2;

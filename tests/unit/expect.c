@@ -429,7 +429,7 @@ TEST(tolerances_are_read_or_refused_by_word)
 			-EINVAL);
 }
 
-TEST(what_is_no_whole_capture_is_refused_and_never_equal)
+TEST(truncated_captures_are_refused_and_never_equal)
 {
 	static uint8_t bytes[sizeof(struct capture) + 4096];
 	struct sp_random r;

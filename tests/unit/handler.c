@@ -132,7 +132,7 @@ TEST(a_table_that_cannot_be_right_is_refused_in_words)
 	CU_ASSERT_EQUAL(sp_handler_check(&(struct sp_handler){P, .drops = many, .counters = many}, NULL), 0);
 }
 
-TEST(what_is_built_in_passes_the_same_check)
+TEST(built_in_handlers_pass_the_same_check)
 {
 	unsigned n = 0;
 

@@ -126,7 +126,7 @@ TEST(a_packet_handed_over_is_received_once_by_the_worker_that_handles_it)
 	end();
 }
 
-TEST(what_the_home_worker_does_not_come_round_to_is_dropped_as_handover_full)
+TEST(packets_that_the_home_worker_cannot_take_are_dropped_as_handover_full)
 {
 	struct sp_nic_totals t;
 	const uint32_t id = start(2);
@@ -164,7 +164,7 @@ TEST(what_was_handed_over_for_a_context_that_goes_is_nobodys)
 	end();
 }
 
-TEST(a_nic_that_ends_lets_go_of_what_was_handed_over)
+TEST(a_nic_that_ends_releases_packets_handed_over)
 {
 	start(2);
 	for (uint32_t i = 0; i < 7; i++)

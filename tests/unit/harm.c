@@ -21,7 +21,7 @@ static uint64_t held(int fd)
 
 static const char sdr[] = "c\0sdr\0qp\0000x100";
 
-TEST(what_is_given_back_holds_no_memory_whoever_keeps_it)
+TEST(released_buffers_hold_no_memory_even_if_kept_elsewhere)
 {
 	uint8_t *kept;
 	void *area;
@@ -139,7 +139,7 @@ RULE(memory_that_has_gone_is_no_event)
 }
 
 /* Neither the NIC's descriptors nor anybody's account suffer when there is no descriptor left for what is asked. */
-RULE(what_finds_no_descriptor_is_refused_and_leaves_nothing)
+RULE(without_free_descriptors_a_call_fails_and_leaves_nothing)
 {
 	static const struct {
 		enum sp_attach_op op;
@@ -510,7 +510,7 @@ TEST(who_has_used_too_much_waits_and_others_do_not)
 	srv_stop();
 }
 
-TEST(control_work_is_held_against_who_wants_it)
+TEST(control_work_is_charged_to_its_caller)
 {
 	static struct sp_session session[3];
 	struct sp_server s = {.session = session, .sessions = 3};

@@ -80,7 +80,7 @@ TEST(each_impairment_is_as_likely_as_asked_for_and_independent_of_the_others)
 	CU_ASSERT(are_independent(both[7], wide, lost, PACKETS));
 }
 
-TEST(what_becomes_of_packets_does_not_depend_on_what_else_is_asked_for)
+TEST(packet_fates_do_not_depend_on_other_settings)
 {
 	const struct sp_link_direction plain = {.loss = 0.1, .duplicate = 0.2, .reorder = 0.3, .corrupt = 0.1};
 	struct sp_link_direction more = plain, bursts = plain;

@@ -212,7 +212,7 @@ TEST(filters_see_all_pieces_of_a_frame)
 
 /* ---- bounds ---- */
 
-TEST(what_is_beyond_the_bound_is_copied)
+TEST(packets_beyond_the_bound_are_copied)
 {
 	tx_ring_start(&tx_ring_lending);
 	uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");

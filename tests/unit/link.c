@@ -191,7 +191,7 @@ TEST(the_same_seed_gives_the_same_packets_at_the_same_times)
 	CU_ASSERT_NOT_EQUAL(run(2, 0.1, 0.1, NULL), first);
 }
 
-TEST(what_is_lost_does_not_depend_on_the_other_probabilities)
+TEST(losses_do_not_depend_on_the_other_probabilities)
 {
 	uint64_t with[4], without[4];
 

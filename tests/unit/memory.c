@@ -133,7 +133,7 @@ TEST(memory_of_the_nics_making_is_zeroed_and_page_aligned)
 	memo_stop();
 }
 
-TEST(what_is_no_memory_is_not_registered)
+TEST(invalid_memory_is_not_registered)
 {
 	struct sp_mr *mr;
 

@@ -250,7 +250,7 @@ TEST(a_refused_packet_does_not_speak_for_those_behind_it)
 	message_stop();
 }
 
-TEST(header_verdicts_that_are_none_count_as_handler_errors)
+TEST(invalid_header_verdicts_count_as_handler_errors)
 {
 	message_begin("hashed", "");
 	message_say((struct probe_words){.key = 1, .header = SP_END});
@@ -263,7 +263,7 @@ TEST(header_verdicts_that_are_none_count_as_handler_errors)
 	message_stop();
 }
 
-TEST(what_was_closed_during_its_header_completes_even_if_refused)
+TEST(a_message_closed_in_its_header_completes_even_if_refused)
 {
 	message_begin("hashed", "");
 	message_say((struct probe_words){.key = 7, .action = PROBE_CLOSE_EARLY, .header = SP_DROP(0)});
@@ -437,7 +437,7 @@ TEST(packets_wait_while_another_worker_is_in_header)
 	message_stop();
 }
 
-TEST(of_those_that_wait_only_so_many_have_a_place)
+TEST(only_a_bounded_number_of_packets_can_wait)
 {
 	uint32_t id = with_two_workers(SP_PARKED + 10);
 
@@ -447,7 +447,7 @@ TEST(of_those_that_wait_only_so_many_have_a_place)
 	message_stop();
 }
 
-TEST(what_waits_for_a_context_that_goes_is_dropped_as_context_closed)
+TEST(packets_that_wait_for_a_removed_context_are_dropped_as_context_closed)
 {
 	uint32_t id = with_two_workers(5);
 

@@ -133,7 +133,7 @@ TEST(verdicts_that_end_and_answer_are_counted_apart)
 	costly_finish();
 }
 
-TEST(what_a_worker_is_in_is_there_to_be_seen)
+TEST(the_current_call_of_a_worker_is_visible)
 {
 	costly_start(1, false); /* also where nothing is measured */
 	const struct sp_worker *w = dut.nic->worker[0];

@@ -145,7 +145,7 @@ TEST(a_snap_length_cuts_frames_and_their_length_remains)
 	}
 }
 
-RULE(segments_are_put_together_and_what_cannot_be_is_told)
+RULE(segments_are_joined_and_errors_are_reported)
 {
 	const struct sp_capture_slot *s;
 	struct rte_mbuf *m[2];

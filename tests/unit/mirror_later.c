@@ -167,7 +167,7 @@ static uint32_t sends(bool known)
 	return dut_context(&dut, "s", "sender", "qp=5;peer=4");
 }
 
-TEST(what_a_context_sends_names_it)
+TEST(packets_that_a_context_sends_name_it)
 {
 	static uint8_t frame[60] = {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xB5};
 	struct sp_send s = {.dest_qp = 16, .opcode = 0x2B};

@@ -405,7 +405,7 @@ TEST(a_sample_costs_the_same_however_long_the_message_is)
 	CU_ASSERT(o.mean > o.lossless && o.mean < o.lossless * 1.01);
 }
 
-TEST(what_cannot_be_is_refused_and_the_outcome_left_alone)
+TEST(impossible_values_are_refused_and_the_result_stays_unchanged)
 {
 	struct sp_model good = model(SP_MODEL_EC_MDS, 3, 0.01), m;
 	struct sp_model_outcome o = {.mean = 42};

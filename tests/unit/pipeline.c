@@ -198,7 +198,7 @@ RULE(a_context_may_have_a_qp_and_a_filter)
 	CU_ASSERT(!memcmp(sender_job.qp_index, index, sizeof(index)));
 }
 
-TEST(what_nobody_takes_goes_to_the_exception_port)
+TEST(packets_without_a_match_go_to_the_exception_port)
 {
 	struct sp_nic_totals t;
 	struct frame f;

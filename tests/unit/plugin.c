@@ -149,12 +149,12 @@ TEST(a_name_that_is_built_in_is_refused)
 	CU_ASSERT_PTR_NULL(sp_handler_file(sp_handler_find("count")));
 }
 
-TEST_CALL(what_the_nic_has_not_is_said,
+TEST_CALL(missing_symbols_are_named,
 	  REFUSED(built("undefined"), -EINVAL, "plugin-undefined.so: undefined symbol: sp_no_such_call"))
 TEST_CALL(a_wrong_table_is_refused,
 	  REFUSED(built("table"), -EINVAL, "plugin-table.so: handler plugged has messages but no classify()"))
 
-TEST(of_two_handlers_none_stays_when_one_is_wrong)
+TEST(two_handlers_of_an_object_are_refused_if_one_is_wrong)
 {
 	REFUSED(built("half"), -EINVAL, "handler count: the name is taken");
 	CU_ASSERT_PTR_NULL(sp_handler_find("plugged"));
@@ -423,7 +423,7 @@ TEST(a_child_does_not_take_its_parents_copies)
 	CU_ASSERT_EQUAL(directories(NULL, 0), 0);
 }
 
-TEST(a_temporary_directory_that_is_none_is_said)
+TEST(a_missing_temporary_directory_is_reported)
 {
 	struct sp_plugin *plugin;
 	struct sp_error error;
@@ -436,7 +436,7 @@ TEST(a_temporary_directory_that_is_none_is_said)
 }
 
 /* ---- in use ------------------------------------------------------------------------------------- */
-TEST(what_a_context_has_is_not_unloaded)
+TEST(handlers_of_a_context_are_not_unloaded)
 {
 	const struct sp_nic_config config = {.mtu = 1500};
 	const struct sp_setting beside[] = {{"filter", "udp"}, {"companion", "plugged-too"}};

@@ -237,7 +237,7 @@ TEST(stations_are_told_apart)
 	}
 }
 
-TEST(what_cannot_be_is_refused_with_the_key)
+TEST(impossible_values_are_refused_with_the_key)
 {
 	struct sp_error error = {.text = ""};
 

@@ -85,7 +85,7 @@ TEST(a_message_that_nobody_acknowledges_ends_the_allreduce)
 	sp_ring_destroy(r);
 }
 
-TEST(what_cannot_be_is_refused)
+TEST(impossible_values_are_refused)
 {
 	const struct sp_crossing_config way = {.message = 1, .chunk = 1024, .mtu = 1024};
 	const struct sp_ring_config wrong[] = {

@@ -191,7 +191,7 @@ TEST(each_gateway_is_on_the_port_of_its_prefix)
 	CU_ASSERT_TRUE(route_by(0, ip6(-1, 0xFD), ip6(-1, 0xFD), ip6(0, 1)));
 }
 
-TEST(prefixes_that_are_none_are_refused)
+TEST(invalid_prefixes_are_refused)
 {
 	begin(1);
 	add_address(ip4(192, 0, 2, 1), 33);

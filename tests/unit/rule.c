@@ -388,7 +388,7 @@ TEST(bad_expressions_are_refused_with_libpcaps_words)
 /* ---- what is kept of rules' answers ---- */
 
 /* However the other bytes and the length change, the program says the same. */
-TEST(programs_go_by_nothing_but_what_they_are_said_to_read)
+TEST(programs_read_only_the_bytes_that_they_declare)
 {
 	unsigned known = 0, wrong = 0, differ = 0;
 

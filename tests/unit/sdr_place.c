@@ -96,7 +96,7 @@ TEST(a_short_packet_or_se_fixes_the_length)
 		}
 }
 
-TEST(what_contradicts_the_length_is_beyond_end)
+TEST(packets_that_contradict_the_length_are_dropped_as_beyond_end)
 {
 	alone_attach(&alone_nic, alone_implicit4, M_BYTES, 1);
 	alone_post_to(&alone_nic, 0, 0, M_BYTES);

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-RULE(requests_that_are_none_end_the_connection_after_a_reply)
+RULE(invalid_requests_end_the_connection_after_a_reply)
 {
 	static const struct sp_attach_request good = {SP_ATTACH_MAGIC, SP_ATTACH_VERSION, SP_ATTACH_HELLO};
 	uint8_t bytes[sizeof(struct sp_attach_request) + SP_ATTACH_BYTES + 1];

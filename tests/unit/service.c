@@ -397,7 +397,7 @@ static int try_handlers(void)
 		       : -raw(fd, SP_ATTACH_REPORT, SP_REPORT_HANDLERS, NULL, 0);
 }
 
-RULE_AFTER_SRV_PREPARE(users_may_what_mode_and_limits_say)
+RULE_AFTER_SRV_PREPARE(mode_and_limits_decide_what_users_may_do)
 {
 	struct sp_capture_request request = {.flags = 0};
 	struct stat st;

@@ -55,7 +55,7 @@ TEST(time_goes_by_weight)
 	}
 }
 
-RULE(one_that_wants_less_gets_what_it_wants_and_the_others_the_rest)
+RULE(a_tenant_that_needs_less_gets_all_and_others_the_rest)
 {
 	struct tenant *modest = tenant_add(1, 10, 100); /* a tenth, a third is due to it */
 	tenant_add(1, 30, 20);
@@ -132,7 +132,7 @@ TEST(a_light_one_waits_for_one_call_of_a_heavy_one_at_the_most)
 	printf("# without sharing: p99 %.1f us\n", p99);
 }
 
-TEST(however_many_heavy_ones_there_are)
+TEST(a_light_tenant_beside_any_number_of_heavy_ones_waits_no_longer)
 {
 	double p99;
 
@@ -141,7 +141,7 @@ TEST(however_many_heavy_ones_there_are)
 	CU_ASSERT(light_beside(20, 6, true, &p99) <= BOUND(6));
 }
 
-RULE(one_that_is_not_known_yet_is_tried_with_a_packet)
+RULE(an_unknown_tenant_is_measured_with_one_packet)
 {
 	struct tenant *light = tenant_add(1, 1, 31);
 	struct tenant *heavy = tenant_add(1, 500, 200);
@@ -153,7 +153,7 @@ RULE(one_that_is_not_known_yet_is_tried_with_a_packet)
 	CU_ASSERT(tenant_quantile(light, 1) <= BOUND(500));
 }
 
-RULE(one_that_becomes_dear_is_found_out_and_pays)
+RULE(a_tenant_that_becomes_expensive_is_detected_and_charged)
 {
 	struct tenant *light = tenant_add(1, 2, 3);
 	struct tenant *heavy = tenant_add(1, 1, 20);
@@ -264,7 +264,7 @@ RULE(one_context_has_no_more_than_its_part_of_the_backlog)
 	CU_ASSERT(most >= SP_BACKLOG_CONTEXT - 1 && most <= SP_BACKLOG_CONTEXT); /* a poll ends with one served */
 }
 
-RULE(what_finds_no_room_is_dropped_by_name_and_is_its_contexts)
+RULE(packets_without_room_are_dropped_by_name_and_counted_for_their_context)
 {
 	struct tenant *dear = tenant_add(1, 100, 5);
 	struct tenant *dearer = tenant_add(1, 200, 5);
@@ -282,7 +282,7 @@ RULE(what_finds_no_room_is_dropped_by_name_and_is_its_contexts)
 	CU_ASSERT_EQUAL(light->came, light->done);
 }
 
-RULE(a_context_that_goes_takes_what_waits_for_it)
+RULE(a_removed_context_takes_its_waiting_packets_with_it)
 {
 	struct sp_nic_totals t;
 
@@ -305,7 +305,7 @@ RULE(a_context_that_goes_takes_what_waits_for_it)
 	tenancy.tenant[2].every = 0;
 }
 
-TEST(a_nic_that_ends_lets_go_of_what_waits)
+TEST(a_nic_that_ends_releases_waiting_packets)
 {
 	tenants_begin();
 	tenant_add(1, 100, 5);

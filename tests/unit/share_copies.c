@@ -246,7 +246,7 @@ TEST(what_waits_for_both_copies_stays_in_order)
 	}
 }
 
-TEST(force_gives_what_waits_to_the_next_copy)
+TEST(force_gives_waiting_packets_to_the_next_copy)
 {
 	start("hashed");
 	feed(5, 7, 6);

@@ -146,7 +146,7 @@ TEST(sums_are_those_of_all_workers)
 	end();
 }
 
-TEST(what_a_context_counted_stays_when_it_has_gone)
+TEST(counts_of_a_context_stay_when_it_is_removed)
 {
 	struct sp_nic_totals t;
 

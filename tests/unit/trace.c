@@ -257,7 +257,7 @@ TEST(text_and_after_a_crash)
 	fclose(file);
 }
 
-TEST(what_cannot_be_written_is_an_error)
+TEST(failed_writes_are_errors)
 {
 	file = fopen("/dev/full", "w");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(file);

@@ -109,7 +109,7 @@ TEST(what_one_nic_sends_another_takes)
 	probe_stop();
 }
 
-TEST(what_does_not_fit_is_refused)
+TEST(values_that_do_not_fit_are_refused)
 {
 	static uint8_t bytes[2000];
 	/* IP, UDP, BTH, ICRC leave so much of an MTU of 1500. */

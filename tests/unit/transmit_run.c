@@ -140,7 +140,7 @@ TEST(a_run_ends_before_the_first_that_cannot_be_sent)
 	probe_stop();
 }
 
-TEST(of_a_run_as_many_go_as_there_is_room_for)
+TEST(a_run_sends_as_many_packets_as_there_is_room_for)
 {
 	const uint32_t id = sends_to("qp=5;peer=4");
 	struct sp_send s[RUN];
@@ -165,7 +165,7 @@ TEST(of_a_run_as_many_go_as_there_is_room_for)
 }
 
 /* However few buffers there are when it begins: as many go, and nothing that was taken for the others is kept. */
-TEST(of_a_run_as_many_go_as_there_are_buffers_for)
+TEST(a_run_sends_as_many_packets_as_there_are_buffers)
 {
 	static struct rte_mbuf *taken[SP_PACKET_POOL];
 

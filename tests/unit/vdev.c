@@ -460,7 +460,7 @@ TEST(a_null_port_takes_all_and_gives_nothing)
 
 /* ---- refusals ---- */
 
-TEST(what_a_port_lacks_is_said_before_it_is_made)
+TEST(missing_parts_of_a_port_are_named_before_it_is_made)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int s = socket(AF_UNIX, SOCK_STREAM, 0);

@@ -270,9 +270,9 @@ static void is_taken_out(const char *letter, const char *function, bool frames)
 TEST_CALL(classify_is_taken_out, is_taken_out("c", "classify", true))
 TEST_CALL(header_is_taken_out, is_taken_out("h", "header", true))
 TEST_CALL(payload_is_taken_out, is_taken_out("p", "payload", true))
-TEST_CALL(what_is_in_the_nics_code_most_of_the_time_is_taken_out, is_taken_out("n", "payload", true))
+TEST_CALL(handlers_that_are_mostly_in_nic_code_are_stopped, is_taken_out("n", "payload", true))
 
-TEST(what_is_hardly_ever_in_its_own_code_is_taken_out_where_it_returns_to_that)
+TEST(handlers_that_are_mostly_in_library_code_are_stopped_on_their_return)
 {
 #if defined(__x86_64__)
 	is_taken_out("N", "payload", true);
@@ -500,7 +500,7 @@ TEST(both_workers_are_taken_out_of_one_context)
 	end();
 }
 
-TEST(what_is_linked_in_is_named_and_never_taken_out)
+TEST(linked_in_handlers_are_named_and_never_unloaded)
 {
 	start_with(1, "linked", "");
 	spin_on = true;

@@ -83,7 +83,7 @@ static int fails(struct sp_ctx *c)
 	return sp_fail(c, EIO, "", "as told");
 }
 
-RULE(a_call_says_whose_and_what_it_is)
+RULE(a_traced_call_names_its_context_and_kind)
 {
 	struct sp_error error;
 	uint32_t other;
@@ -145,7 +145,7 @@ static uint32_t payload_writes(struct sp_ctx *c, struct sp_message *m, struct sp
 	return SP_DONE;
 }
 
-TEST(what_a_call_writes_and_posts_is_told_as_its_own)
+TEST(writes_and_posts_of_a_call_are_traced_as_its_own)
 {
 	uint8_t memory[64] __attribute__((aligned(8))) = {0};
 	struct sp_mr *mr;
@@ -176,7 +176,7 @@ static int closes(struct sp_ctx *c, const struct sp_command *cmd)
 	return r;
 }
 
-TEST(calls_inside_calls_have_what_is_theirs)
+TEST(nested_calls_have_their_own_state)
 {
 	uint32_t id = watched_context("wayward");
 

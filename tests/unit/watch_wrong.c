@@ -57,7 +57,7 @@ static const struct {
 };
 static const uint32_t right[] = {SP_DONE, SP_END, SP_FORWARD, SP_ERROR, SP_DROP(0), SP_DROP(1)};
 
-TEST(verdicts_that_are_none_are_told)
+TEST(invalid_verdicts_are_reported)
 {
 	static const char *const handlers[] = {"wayward", "bursts", "bare"};
 
@@ -166,7 +166,7 @@ TEST(a_burst_returns_what_its_packets_say)
 
 /* ---- keys ---- */
 
-TEST(keys_that_are_none_are_told)
+TEST(invalid_keys_are_reported)
 {
 	function = "classify";
 	watched_context("wayward");
@@ -208,7 +208,7 @@ static uint32_t writes_behind_block(struct sp_ctx *c, struct sp_message *m, stru
 	return SP_DONE;
 }
 
-TEST(bytes_written_behind_what_is_ones_own_are_told_once)
+TEST(writes_behind_own_memory_are_reported_once)
 {
 	static const struct {
 		uint32_t (*payload)(struct sp_ctx *, struct sp_message *, struct sp_packet *);

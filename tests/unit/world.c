@@ -158,7 +158,7 @@ TEST(a_run_ends_at_until_and_goes_on_from_there)
 	sp_world_destroy(w);
 }
 
-TEST(what_follows_without_delay_happens_at_the_same_time)
+TEST(events_without_delay_happen_at_the_same_time)
 {
 	reset();
 	struct sp_world *w = world_of(2, false);
