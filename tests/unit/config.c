@@ -282,63 +282,39 @@ TEST(unknown_key_is_refused_with_the_nearest)
 
 TEST(bad_values_are_refused)
 {
-	static const char *const wrong[] = {
-		"ip =",
-		"ip = 10.0.0",
-		"ip = 10.0.0.1/33",
-		"ip = 10.0.0.1/0",
-		"ip = 10.0.0.1,",
-		"ip = 10.0.0.1,,10.0.0.2",
-		"ip = 10.0.0.1 10.0.0.2",
-		"ip = 10.0.0.1, 10.0.0.1/16",
-		"ip = 0.0.0.0",
-		"ip = 224.0.0.1",
-		"ip = 239.1.1.1",
-		"ip = 255.255.255.255",
-		"ip = ::",
-		"ip = ff02::1",
-		"ip = ::ffff:224.0.0.1",
-		"ip = 10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4,10.0.0.5,10.0.0.6,10.0.0.7,10.0.0.8,10.0.0.9",
-		"mac = 00:00:00:00:00:00",
-		"mac = 01:00:5e:00:00:01",
-		"mac = ff:ff:ff:ff:ff:ff",
-		"mac = 02:00:00:00:01",
-		"mtu = 575",
-		"mtu = 9501",
-		"mtu = -1500",
-		"mtu = 1500x",
-		"mtu = 1500 # bytes",
-		"mtu = 99999999999999999999999",
-		"gateway = 10.0.0.1/24",
-		"gateway = 224.0.0.1",
-		"workers = 0",
-		"workers = 17",
-		"seed = 0",
-		"seed = soon",
-		"icrc = perhaps",
-		"port =",
-		"port = a b",
-		"neighbour = 10.0.0.1",
-		"neighbour = 10.0.0.1 02:00:00:00:00",
-		"neighbour = 10.0.0.1 03:00:00:00:00:01",
-		"neighbour = 255.255.255.255 02:00:00:00:00:01",
-		"neighbour = 10.0.0.1 02:00:00:00:00:01 x",
-		"name =",
-		"name = abcdefghijabcdefghijabcdefghij01",
-		"memory-limit = 0",
-		"idle = often",
-		"stall = 9ms",
-		"stall = soon",
-		"stall = 2h",
-		"fault-capture = faults.pcapng",
-		"fault-capture = /tmp/",
+	static const struct {
+		const char *key, *values; /* with | between them */
+	} wrong[] = {
+		{"ip", "|10.0.0|10.0.0.1/33|10.0.0.1/0|10.0.0.1,|10.0.0.1,,10.0.0.2|10.0.0.1 10.0.0.2|"
+		       "10.0.0.1, 10.0.0.1/16|0.0.0.0|224.0.0.1|239.1.1.1|255.255.255.255|::|ff02::1|"
+		       "::ffff:224.0.0.1|"
+		       "10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4,10.0.0.5,10.0.0.6,10.0.0.7,10.0.0.8,10.0.0.9"},
+		{"mac", "00:00:00:00:00:00|01:00:5e:00:00:01|ff:ff:ff:ff:ff:ff|02:00:00:00:01"},
+		{"mtu", "575|9501|-1500|1500x|1500 # bytes|99999999999999999999999"},
+		{"gateway", "10.0.0.1/24|224.0.0.1"},
+		{"workers", "0|17"},
+		{"seed", "0|soon"},
+		{"icrc", "perhaps"},
+		{"port", "|a b"},
+		{"neighbour", "10.0.0.1|10.0.0.1 02:00:00:00:00|10.0.0.1 03:00:00:00:00:01|"
+			      "255.255.255.255 02:00:00:00:00:01|10.0.0.1 02:00:00:00:00:01 x"},
+		{"name", "|abcdefghijabcdefghijabcdefghij01"},
+		{"memory-limit", "0"},
+		{"idle", "often"},
+		{"stall", "9ms|soon|2h"},
+		{"fault-capture", "faults.pcapng|/tmp/"},
 	};
+
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-		char text[300], key[40];
-		snprintf(text, sizeof(text), "[context a]\nx = 1\n[nic]\n%s\n", wrong[i]);
-		refused(text, "nic.ini:4: ", "");
-		snprintf(key, sizeof(key), "%.*s", (int)strcspn(wrong[i], " "), wrong[i]);
-		CU_ASSERT_STRING_EQUAL(error.key, key);
+		char values[500], text[300], *rest = values;
+
+		snprintf(values, sizeof(values), "%s", wrong[i].values);
+		for (char *value; (value = strsep(&rest, "|"));) {
+			snprintf(text, sizeof(text), "[context a]\nx = 1\n[nic]\n%s =%s%s\n", wrong[i].key,
+				 *value ? " " : "", value);
+			refused(text, "nic.ini:4: ", "");
+			CU_ASSERT_STRING_EQUAL(error.key, wrong[i].key);
+		}
 	}
 }
 

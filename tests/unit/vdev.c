@@ -163,53 +163,47 @@ TEST(the_words_of_a_port_are_taken_apart)
 TEST(words_that_make_no_port_are_refused_with_the_reason)
 {
 	static const struct {
-		const char *text, *word;
+		const char *texts, *word; /* texts with | between them */
 	} bad[] = {
 		{"af_packed:eth0", "is af_packet meant"},
 		{"foo:bar", "no kind of port"},
 		{"virtio_user:/s", "is virtio-user meant"},
-		{"af_packet:", "interface's name"},
-		{"af_packet:sixteen-letters-", "interface's name"},
-		{"af_packet:a/b", "interface's name"},
-		{"af_packet:..", "interface's name"},
-		{"af_packet:eth0,", "behind the last ','"},
-		{"af_packet:eth0,framesz", "has no value"},
-		{"af_packet:eth0,framesz=", "has no value"},
-		{"af_packet:eth0,framesz=2048,", "behind the last ','"},
+		{"af_packet:|af_packet:sixteen-letters-|af_packet:a/b|af_packet:..|tap:|pcap-iface:",
+		 "interface's name"},
+		{"af_packet:eth0,|af_packet:eth0,framesz=2048,", "behind the last ','"},
+		{"af_packet:eth0,framesz|af_packet:eth0,framesz=", "has no value"},
 		{"af_packet:eth0,frmesz=2048", "is framesz meant"},
-		{"af_packet:eth0,iface=eth1", "take no 'iface'"},
+		{"af_packet:eth0,iface=eth1|tap:t,iface=u", "take no 'iface'"},
 		{"af_packet:eth0,qpairs=2", "take no 'qpairs'"},
 		{"af_packet:eth0,framesz=[1-2]", "cannot be part"},
-		{"tap:", "interface's name"},
-		{"tap:t,iface=u", "take no 'iface'"},
-		{"virtio-user:", "path of a socket"},
+		{"virtio-user:|vhost:", "path of a socket"},
 		{"virtio-user:/s,queues=3", "take no 'queues'"},
-		{"vhost:", "path of a socket"},
 		{"vhost:/s,server=1", "take no 'server'"},
-		{"ring:", "a name is needed"},
-		{"ring:a/b", "a name is needed"},
+		{"ring:|ring:a/b", "a name is needed"},
 		{"ring:a,size=3", "take no 'size'"},
 		{"pcap:", "path of a capture"},
 		{"pcap:a,,", "second path is empty"},
 		{"pcap:a,b,c", "take no 'c'"},
-		{"pcap-iface:", "interface's name"},
 		{"null:eth0", "nothing stands behind"},
 		{"net_null0,size=3", "no device name"},
-		{"net null", "blanks"},
-		{"net\nnull", "blanks"},
-		{"\"net\"", "blanks"},
+		{"net null|net\nnull|\"net\"", "blanks"},
 	};
 	char longest[400];
 	struct sp_vdev_spec s;
 	struct sp_error error;
 
 	for (size_t i = 0; i < RTE_DIM(bad); i++) {
-		error = (struct sp_error){.text = ""};
-		CU_ASSERT_EQUAL(sp_vdev_parse(bad[i].text, &s, &error), -EINVAL);
-		if (!strstr(error.text, bad[i].word))
-			printf("# %s: '%s' lacks '%s'\n", bad[i].text, error.text, bad[i].word ? bad[i].word : "");
-		CU_ASSERT_PTR_NOT_NULL(strstr(error.text, bad[i].word));
-		CU_ASSERT_STRING_EQUAL(error.key, "port");
+		char texts[200], *rest = texts;
+
+		snprintf(texts, sizeof(texts), "%s", bad[i].texts);
+		for (char *text; (text = strsep(&rest, "|"));) {
+			error = (struct sp_error){.text = ""};
+			CU_ASSERT_EQUAL(sp_vdev_parse(text, &s, &error), -EINVAL);
+			if (!strstr(error.text, bad[i].word))
+				printf("# %s: '%s' lacks '%s'\n", text, error.text, bad[i].word);
+			CU_ASSERT_PTR_NOT_NULL(strstr(error.text, bad[i].word));
+			CU_ASSERT_STRING_EQUAL(error.key, "port");
+		}
 	}
 	memset(longest, 'x', sizeof(longest));
 	longest[sizeof(longest) - 1] = 0;
