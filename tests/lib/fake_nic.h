@@ -53,7 +53,7 @@ struct sp_report {
 };
 
 extern const struct sp_handler *fake_handler; /* the one that has registered itself */
-int fake_start(struct fake_nic *f); /* configure(), then attach() */
+int fake_start(struct fake_nic *f);	      /* configure(), then attach() */
 int fake_attach(struct fake_nic *f, const char *const *setting);
 void fake_detach(struct fake_nic *f);
 /* Memory of so many bytes, zeroed: its id. */

@@ -200,7 +200,8 @@ TEST(a_worker_walks_active_applications_only)
 		CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), now); /* it is due at once */
 		CU_ASSERT_EQUAL(walked(now), round);
 		for (unsigned i = 0; i < ALL; i++)
-			CU_ASSERT(i < round ? remote_state_of(id[i])->last == now + round : remote_state_of(id[i])->last < now);
+			CU_ASSERT(i < round ? remote_state_of(id[i])->last == now + round
+					    : remote_state_of(id[i])->last < now);
 	}
 	/* One that posts now and then stays active, and alone. */
 	for (unsigned i = 0; i < 10 * QUIET; i++) {

@@ -67,6 +67,7 @@ TEST(a_buffer_is_the_applications_again_when_the_port_has_given_it_back)
 		polls(2);
 	}
 	tx_ring_free(0);
+	CU_ASSERT_FALSE(TAILQ_EMPTY(&dut.nic->worker[0]->issuing));
 	polls(2);
 	CU_ASSERT_EQUAL(sdr_send_poll(send[0]), 0);
 	CU_ASSERT_EQUAL(sdr_send_poll(send[1]), -EAGAIN);

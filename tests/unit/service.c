@@ -19,7 +19,7 @@ static unsigned maps(const char *name)
 	return n;
 }
 
-#define RULE(rule)		       TEST_BETWEEN(srv_begin, srv_stop, rule)
+#define RULE(rule)		     TEST_BETWEEN(srv_begin, srv_stop, rule)
 #define RULE_AFTER_SRV_PREPARE(rule) TEST_BETWEEN(srv_prepare, srv_stop, rule)
 
 static const struct sp_setting one_qp[] = {{"qp", "0x100"}, {"mtu", "1024"}};
