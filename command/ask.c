@@ -28,7 +28,7 @@ int ask_json(struct sp_attach_link *link, struct sp_attach_exchange *x, json_t *
 		*object = NULL;
 		/* If the NIC stops while we read, the rest of the text reads as zeros. */
 		sp_attach_look(link);
-		status = link->dead || !*(const char *)text ? -ENODEV : -EPROTO;
+		status = link->dead ? link->dead : !*(const char *)text ? -ENODEV : -EPROTO;
 	}
 	munmap(text, x->arg[0]);
 	return status;

@@ -49,6 +49,9 @@ void command_nic_error(const char *nic, int status, char *text, size_t room)
 	case -EPROTO:
 		snprintf(text, room, "NIC %s: the program at %s has another version, or is no NIC", name, socket);
 		break;
+	case -ECONNABORTED:
+		snprintf(text, room, "NIC %s has died (%s)", name, socket);
+		break;
 	case -ENODEV:
 		snprintf(text, room, "NIC %s does not answer (%s)", name, socket);
 		break;

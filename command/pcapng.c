@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/uio.h>
 
 enum {
 	SECTION = 0x0A0D0D0A,
@@ -78,64 +79,129 @@ static void option_text(struct part *p, uint16_t code, const char *text)
 }
 
 /* A block: fields, then bytes padded to 4, then options. */
-static int write_block(FILE *to, uint32_t type, const struct part *fields, const void *bytes, uint32_t len,
-		       const struct part *options)
+struct block {
+	struct part fields, options;
+	uint32_t head[2], total;
+	struct iovec piece[6];
+};
+
+static void end_block(struct block *b, uint32_t type, const void *bytes, uint32_t len)
 {
 	static const uint8_t zero[4];
 	const uint32_t pad = -len & 3;
-	const uint32_t total = 12 + fields->len + len + pad + options->len;
-	const uint32_t head[2] = {type, total};
 
+	add32(&b->options, OPTION_END);
+	b->total = 12 + b->fields.len + len + pad + b->options.len;
+	b->head[0] = type;
+	b->head[1] = b->total;
+	b->piece[0] = (struct iovec){b->head, sizeof(b->head)};
+	b->piece[1] = (struct iovec){b->fields.bytes, b->fields.len};
+	b->piece[2] = (struct iovec){(void *)(uintptr_t)bytes, len};
+	b->piece[3] = (struct iovec){(void *)(uintptr_t)zero, pad};
+	b->piece[4] = (struct iovec){b->options.bytes, b->options.len};
+	b->piece[5] = (struct iovec){&b->total, sizeof(b->total)};
+}
+
+static int write_block(FILE *to, const struct block *b)
+{
 	errno = 0;
-	if (fwrite(head, sizeof(head), 1, to) != 1 || fwrite(fields->bytes, 1, fields->len, to) != fields->len ||
-	    fwrite(bytes, 1, len, to) != len || fwrite(zero, 1, pad, to) != pad ||
-	    fwrite(options->bytes, 1, options->len, to) != options->len || fwrite(&total, sizeof(total), 1, to) != 1)
-		return errno ? -errno : -EIO;
+	for (unsigned i = 0; i < 6; i++)
+		if (fwrite(b->piece[i].iov_base, 1, b->piece[i].iov_len, to) != b->piece[i].iov_len)
+			return errno ? -errno : -EIO;
 	return 0;
+}
+
+static int write_block_fd(int fd, const struct block *b)
+{
+	ssize_t n;
+
+	do
+		n = writev(fd, b->piece, 6);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n == (ssize_t)b->total ? 0 : -ENOSPC;
+}
+
+static void make_section(struct block *b, const char *application)
+{
+	b->fields.len = b->options.len = 0;
+	add32(&b->fields, BYTE_ORDER_MARK);
+	add16(&b->fields, 1); /* version 1.0 */
+	add16(&b->fields, 0);
+	add64(&b->fields, UINT64_MAX); /* length of the section: not known */
+	option_text(&b->options, SECTION_APPLICATION, application);
+	end_block(b, SECTION, "", 0);
+}
+
+static void make_interface(struct block *b, const char *name, uint32_t snaplen)
+{
+	const uint8_t resolution = NANOSECONDS;
+
+	b->fields.len = b->options.len = 0;
+	add16(&b->fields, ETHERNET);
+	add16(&b->fields, 0);
+	add32(&b->fields, snaplen);
+	option_text(&b->options, INTERFACE_NAME, name);
+	option(&b->options, INTERFACE_RESOLUTION, &resolution, 1);
+	end_block(b, INTERFACE, "", 0);
+}
+
+static void make_packet(struct block *b, const struct pcapng_packet *packet)
+{
+	const uint32_t flags = packet->outgoing ? OUTBOUND : INBOUND;
+
+	b->fields.len = b->options.len = 0;
+	add32(&b->fields, packet->interface);
+	add_time(&b->fields, packet->time);
+	add32(&b->fields, packet->captured);
+	add32(&b->fields, packet->length);
+	if (packet->comment && *packet->comment)
+		option_text(&b->options, OPTION_COMMENT, packet->comment);
+	option(&b->options, PACKET_FLAGS, &flags, sizeof(flags));
+	option(&b->options, PACKET_QUEUE, &packet->queue, sizeof(packet->queue));
+	end_block(b, PACKET, packet->frame, packet->captured);
 }
 
 int pcapng_begin(FILE *to, const char *application)
 {
-	struct part fields = {.len = 0}, options = {.len = 0};
+	struct block b;
 
-	add32(&fields, BYTE_ORDER_MARK);
-	add16(&fields, 1); /* version 1.0 */
-	add16(&fields, 0);
-	add64(&fields, UINT64_MAX); /* length of the section: unknown */
-	option_text(&options, SECTION_APPLICATION, application);
-	add32(&options, OPTION_END);
-	return write_block(to, SECTION, &fields, "", 0, &options);
+	make_section(&b, application);
+	return write_block(to, &b);
 }
 
 int pcapng_interface(FILE *to, const char *name, uint32_t snaplen)
 {
-	struct part fields = {.len = 0}, options = {.len = 0};
-	const uint8_t resolution = NANOSECONDS;
+	struct block b;
 
-	add16(&fields, ETHERNET);
-	add16(&fields, 0);
-	add32(&fields, snaplen);
-	option_text(&options, INTERFACE_NAME, name);
-	option(&options, INTERFACE_RESOLUTION, &resolution, 1);
-	add32(&options, OPTION_END);
-	return write_block(to, INTERFACE, &fields, "", 0, &options);
+	make_interface(&b, name, snaplen);
+	return write_block(to, &b);
 }
 
 int pcapng_packet(FILE *to, const struct pcapng_packet *packet)
 {
-	struct part fields = {.len = 0}, options = {.len = 0};
-	const uint32_t flags = packet->outgoing ? OUTBOUND : INBOUND;
+	struct block b;
 
-	add32(&fields, packet->interface);
-	add_time(&fields, packet->time);
-	add32(&fields, packet->captured);
-	add32(&fields, packet->length);
-	if (packet->comment && *packet->comment)
-		option_text(&options, OPTION_COMMENT, packet->comment);
-	option(&options, PACKET_FLAGS, &flags, sizeof(flags));
-	option(&options, PACKET_QUEUE, &packet->queue, sizeof(packet->queue));
-	add32(&options, OPTION_END);
-	return write_block(to, PACKET, &fields, packet->frame, packet->captured, &options);
+	make_packet(&b, packet);
+	return write_block(to, &b);
+}
+
+int pcapng_begin_fd(int fd, const char *application, const char *interface)
+{
+	struct block b;
+	int r;
+
+	make_section(&b, application);
+	r = write_block_fd(fd, &b);
+	make_interface(&b, interface, 0);
+	return r ? r : write_block_fd(fd, &b);
+}
+
+int pcapng_packet_fd(int fd, const struct pcapng_packet *packet)
+{
+	struct block b;
+
+	make_packet(&b, packet);
+	return write_block_fd(fd, &b);
 }
 
 static void option_time(struct part *p, uint16_t code, uint64_t time)
@@ -148,14 +214,15 @@ static void option_time(struct part *p, uint16_t code, uint64_t time)
 
 int pcapng_statistics(FILE *to, uint32_t interface, uint64_t start, uint64_t end, uint64_t received, uint64_t lost)
 {
-	struct part fields = {.len = 0}, options = {.len = 0};
+	struct block b;
 
-	add32(&fields, interface);
-	add_time(&fields, end);
-	option_time(&options, STATISTICS_START, start);
-	option_time(&options, STATISTICS_END, end);
-	option(&options, STATISTICS_RECEIVED, &received, sizeof(received));
-	option(&options, STATISTICS_LOST, &lost, sizeof(lost));
-	add32(&options, OPTION_END);
-	return write_block(to, STATISTICS, &fields, "", 0, &options);
+	b.fields.len = b.options.len = 0;
+	add32(&b.fields, interface);
+	add_time(&b.fields, end);
+	option_time(&b.options, STATISTICS_START, start);
+	option_time(&b.options, STATISTICS_END, end);
+	option(&b.options, STATISTICS_RECEIVED, &received, sizeof(received));
+	option(&b.options, STATISTICS_LOST, &lost, sizeof(lost));
+	end_block(&b, STATISTICS, "", 0);
+	return write_block(to, &b);
 }

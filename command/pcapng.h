@@ -23,6 +23,9 @@ int pcapng_begin(FILE *to, const char *application);
 /* snaplen 0: no limit. */
 int pcapng_interface(FILE *to, const char *name, uint32_t snaplen);
 int pcapng_packet(FILE *to, const struct pcapng_packet *packet);
+/* The same, written straight to a descriptor; async-signal-safe. begin: section header and one interface. */
+int pcapng_begin_fd(int fd, const char *application, const char *interface);
+int pcapng_packet_fd(int fd, const struct pcapng_packet *packet);
 /* received: includes packets that were lost on the way to the file. */
 int pcapng_statistics(FILE *to, uint32_t interface, uint64_t start, uint64_t end, uint64_t received, uint64_t lost);
 

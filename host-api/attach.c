@@ -2,7 +2,8 @@
 /*
  * A NIC in another process. Control calls are requests over its socket, one at a time (wire/attach.h); commands and
  * events go through rings in shared memory. What the NIC writes is checked before it is used as a size or an index.
- * Once the connection has ended for any reason, the device is dead: every call returns -ENODEV.
+ * Once the connection has ended, the device is dead: every call returns -ENODEV if the NIC has said goodbye, otherwise
+ * -ECONNABORTED.
  */
 #include "attach.h"
 
@@ -62,7 +63,7 @@ static int sp_attached_look(struct sp_attached *a)
 {
 	if (!a->link.dead && ++a->nothing % SP_ATTACH_LOOK == 0)
 		sp_attach_look(&a->link);
-	return a->link.dead ? -ENODEV : 0;
+	return a->link.dead;
 }
 
 /* ---- memory --------------------------------------------------------------------------------------------------------
@@ -216,7 +217,7 @@ static bool sp_attached_lives(const struct sp_attached_context *c)
 static int sp_attached_gone(struct sp_attached *a)
 {
 	sp_attach_look(&a->link);
-	return a->link.dead ? -ENODEV : -ECONNRESET;
+	return a->link.dead ? a->link.dead : -ECONNRESET;
 }
 
 /* The context; NULL: an error, in *rc. */
@@ -224,7 +225,7 @@ static struct sp_attached_context *sp_attached_context(struct sp_attached *a, ui
 {
 	struct sp_attached_context *c = *sp_attached_find(a, id);
 
-	*rc = a->link.dead ? -ENODEV : !c ? -ENOENT : 0;
+	*rc = a->link.dead ? a->link.dead : !c ? -ENOENT : 0;
 	if (!*rc && __atomic_load_n(&c->events->closed, __ATOMIC_ACQUIRE))
 		*rc = -ECONNRESET;
 	return *rc ? NULL : c;
@@ -312,7 +313,7 @@ static int sp_attached_progress(struct sp_dev *dev, sp_time now)
 		a->looked = now;
 		sp_attach_look(&a->link);
 	}
-	return a->link.dead ? -ENODEV : 0;
+	return a->link.dead;
 }
 
 static sp_time sp_attached_deadline(struct sp_dev *dev)
@@ -327,7 +328,7 @@ static int sp_attached_arm(struct sp_dev *dev)
 
 	sp_attach_look(&a->link);
 	if (a->link.dead)
-		return -ENODEV;
+		return a->link.dead;
 	sp_bell_arm(&a->queues->bell, a->wake);
 	return 0;
 }
@@ -345,7 +346,7 @@ static int sp_attached_address(struct sp_dev *dev, int family, uint8_t ip[16])
 	const bool four = family == AF_INET;
 
 	if (a->link.dead)
-		return -ENODEV;
+		return a->link.dead;
 	if (!(four ? a->welcome.has4 : a->welcome.has6))
 		return -ENOENT;
 	memcpy(ip, four ? a->welcome.ip4 : a->welcome.ip6, 16);
@@ -411,7 +412,7 @@ void sp_attach_leave(struct sp_dev *dev)
 {
 	if (dev->ops != &sp_attached_ops)
 		return;
-	sp_attached(dev)->link.dead = true;
+	sp_attached(dev)->link.dead = -ENODEV;
 	shutdown(sp_attached(dev)->link.fd, SHUT_RDWR);
 }
 

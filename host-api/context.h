@@ -3,6 +3,8 @@
 #ifndef HOST_API_CONTEXT_H
 #define HOST_API_CONTEXT_H
 
+#include <errno.h>
+
 #include "spindle.h"
 
 /* Settings of a context. The NIC refuses a key that is given twice. */
@@ -19,6 +21,12 @@ struct sp_numbered {
 	const char *name; /* NULL: the NIC says HANDLER-QPN */
 	uint32_t qpn;	  /* 0: the NIC chooses */
 };
+
+/* The NIC has ended (-ENODEV) or died (-ECONNABORTED). */
+static inline bool sp_is_gone(int rc)
+{
+	return rc == -ENODEV || rc == -ECONNABORTED;
+}
 
 #pragma GCC visibility push(hidden)
 void sp_settings_uint(struct sp_settings *s, const char *key, uint64_t value, const char *unit);

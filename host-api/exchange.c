@@ -15,9 +15,9 @@
 
 #define SP_ATTACH_PATIENCE 30 /* seconds: a NIC that lives answers within milliseconds */
 
-static void sp_attach_die(struct sp_attach_link *link)
+static void sp_attach_die(struct sp_attach_link *link, int why)
 {
-	link->dead = true;
+	link->dead = why;
 	shutdown(link->fd, SHUT_RDWR); /* the NIC lets go of us too, and who sleeps on the descriptor wakes */
 }
 
@@ -28,7 +28,7 @@ int sp_attach_connect(struct sp_attach_link *link, const char *nic)
 	int rc;
 
 	link->fd = -1;
-	link->dead = false;
+	link->dead = 0;
 	if (!nic)
 		nic = secure_getenv("SPINDLE_NIC");
 	if (!nic || !*nic)
@@ -57,19 +57,16 @@ int sp_attach_connect(struct sp_attach_link *link, const char *nic)
 	return rc == -EPROTOTYPE ? -ECONNREFUSED : rc == -EAGAIN ? -ETIMEDOUT : rc == -ENOTDIR ? -ENOENT : rc;
 }
 
-static int sp_attach_send(struct sp_attach_link *link, const struct sp_attach_exchange *x)
+static void sp_attach_send(struct sp_attach_link *link, const struct sp_attach_exchange *x)
 {
 	struct sp_attach_request request = {
 		.magic = SP_ATTACH_MAGIC, .version = SP_ATTACH_VERSION, .op = (uint16_t)x->op, .bytes = x->bytes};
 	struct iovec part[2] = {{&request, sizeof(request)}, {(void *)(uintptr_t)x->data, x->bytes}};
 	const struct msghdr message = {.msg_iov = part, .msg_iovlen = x->bytes ? 2 : 1};
-	ssize_t sent;
 
 	memcpy(request.arg, x->arg, sizeof(request.arg));
-	do
-		sent = sendmsg(link->fd, &message, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	return sent == (ssize_t)(sizeof(request) + x->bytes) ? 0 : -ENODEV;
+	while (sendmsg(link->fd, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
 }
 
 /* Descriptors go into x->fd: all of them, so that none stays behind. */
@@ -125,7 +122,7 @@ static int sp_attach_receive(struct sp_attach_link *link, struct sp_attach_excha
 		poll(&wait, 1, (int)((until - now) / SP_MS) + 1);
 	}
 	if (got <= 0)
-		return -ENODEV;
+		return -ECONNABORTED;
 	if (!sp_attach_collect(x, &message) || (size_t)got < sizeof(*reply) || reply->magic != SP_ATTACH_MAGIC ||
 	    reply->version != SP_ATTACH_VERSION || reply->bytes != (size_t)got - sizeof(*reply) || reply->status > 0 ||
 	    reply->status < -4095 || (reply->op != x->op && (reply->op || !reply->status)))
@@ -155,16 +152,16 @@ int sp_attach_exchange(struct sp_attach_link *link, struct sp_attach_exchange *x
 		x->fd[i] = -1;
 	x->reply = NULL;
 	if (link->dead)
-		return -ENODEV;
-	rc = sp_attach_send(link, x);
-	/* A NIC that refuses us may have closed already; its reply is there all the same. */
-	if (!rc || rc == -ENODEV)
-		rc = sp_attach_receive(link, x);
+		return link->dead;
+	sp_attach_send(link, x); /* a NIC that refuses us may have closed already; its reply is there all the same */
+	rc = sp_attach_receive(link, x);
 	if (rc) {
 		sp_attach_release(x);
-		sp_attach_die(link);
+		sp_attach_die(link, rc == -EPROTO ? -ENODEV : rc);
 		return rc;
 	}
+	if (!x->reply->op) /* a refusal, or a goodbye: the last that comes */
+		sp_attach_die(link, -ENODEV);
 	if (x->reply->status) {
 		sp_attach_release(x);
 		sp_attach_words(x);
@@ -184,11 +181,15 @@ void sp_attach_release(struct sp_attach_exchange *x)
 void sp_attach_look(struct sp_attach_link *link)
 {
 	uint8_t byte;
+	ssize_t got;
 
-	/* Nothing comes unasked: what does is as good as the end. */
-	if (!link->dead &&
-	    (recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EINTR)))
-		sp_attach_die(link);
+	if (link->dead)
+		return;
+	got = recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	/* Nothing but a goodbye comes unasked. */
+	sp_attach_die(link, got > 0 ? -ENODEV : -ECONNABORTED);
 }
 
 int sp_attach_map(int fd, uint64_t bytes, bool writable, void **at)

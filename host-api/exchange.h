@@ -7,8 +7,8 @@
 #include "spindle.h"
 
 struct sp_attach_link {
-	int fd; /* the socket, -1: none */
-	bool dead;
+	int fd;	  /* the socket, -1: none */
+	int dead; /* 0; or what every call returns now: -ENODEV, -ECONNABORTED (the NIC has died) */
 	uint64_t message[(sizeof(struct sp_attach_reply) + SP_ATTACH_BYTES) / 8 + 1]; /* the last reply */
 };
 
@@ -25,9 +25,9 @@ struct sp_attach_exchange {
 
 /* nic: as for sp_attach. -ENOENT, -ECONNREFUSED, -EACCES, -EINVAL, -ENAMETOOLONG ... On failure link->fd is -1. */
 int sp_attach_connect(struct sp_attach_link *link, const char *nic);
-/* Returns the status of the reply. -ENODEV: the connection has ended, or there was no reply for 30 s. -EPROTO: the
- * reply is invalid; this also ends the connection. Descriptors come only with success; close them with
- * sp_attach_release. */
+/* Returns the status of the reply. -ENODEV: the NIC has said goodbye, or there was no reply for 30 s. -ECONNABORTED:
+ * the connection has ended without a goodbye, so the NIC has died. -EPROTO: the reply is invalid. Each of these ends
+ * the connection. Descriptors come only with success; close them with sp_attach_release. */
 int sp_attach_exchange(struct sp_attach_link *link, struct sp_attach_exchange *x);
 void sp_attach_release(struct sp_attach_exchange *x);
 /* Checks without waiting whether the NIC is still there, and sets link->dead. */

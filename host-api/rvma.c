@@ -138,7 +138,7 @@ int rvma_close(struct rvma *r)
 	}
 	free(r->op);
 	free(r);
-	return rc == -ENODEV || rc == -ENOENT ? 0 : rc; /* a NIC that is gone has released it, too */
+	return sp_is_gone(rc) || rc == -ENOENT ? 0 : rc; /* a NIC that is gone has released it, too */
 }
 
 int rvma_address_get(struct rvma *r, struct rvma_address *address)
@@ -188,7 +188,7 @@ int rvma_call(struct rvma *r, uint16_t op, const uint64_t *arg, unsigned args, s
 
 	memcpy(command.arg, arg, args * sizeof(*arg));
 	rc = rc ? rc : sp_command_call(r->dev, &command, result);
-	if (rc == -ENODEV)
+	if (sp_is_gone(rc))
 		r->error = rc;
 	return rc;
 }

@@ -12,9 +12,9 @@
  * or with "the peer is gone". The NIC never writes to a buffer that the application owns.
  *
  * Errors besides those named at calls: -EINVAL an argument is out of its range, -EFAULT a range is not within its
- * region, -ENODEV the NIC is gone, -ECONNRESET the NIC has ended the context. Calls do not wait for a peer; those on
- * windows wait for the NIC (control work). Threads: one at a time for a device and everything opened on it. sp_progress
- * drives an embedded NIC without threads; calls named ..._wait do it themselves.
+ * region, -ENODEV the NIC has ended, -ECONNABORTED it has died, -ECONNRESET it has ended the context. Calls do not wait
+ * for a peer; those on windows wait for the NIC (control work). Threads: one at a time for a device and everything
+ * opened on it. sp_progress drives an embedded NIC without threads; calls named ..._wait do it themselves.
  */
 #ifndef SPINDLE_RVMA_H
 #define SPINDLE_RVMA_H
@@ -194,7 +194,7 @@ int rvma_get(struct rvma_peer *peer, uint64_t mailbox, uint64_t key, unsigned ba
  *   -ENODATA      a get of an epoch that is not complete
  *   -ECANCELED    rewound, or the context ends
  *   -ENOSPC       the receiver has no room
- *   -ECONNABORTED the receiver has abandoned it
+ *   -ECONNABORTED the receiver has abandoned it, or the NIC has died
  *   -ECONNRESET   the peer is gone or was replaced
  *   -ETIMEDOUT    the peer lives but does not answer (a silent window)
  *   -EHOSTUNREACH no route

@@ -112,7 +112,7 @@ static const struct {
 	[SP_RVMA_NOT_READABLE] = {-EACCES, "wrong key, or not readable"},
 	[SP_RVMA_NO_ROOM] = {-ENOSPC, "the receiver has no room for it now"},
 	[SP_RVMA_REWOUND] = {-ECANCELED, "its buffer was rewound, or the context has ended"},
-	[SP_RVMA_GIVEN_UP] = {-ECONNABORTED, "the receiver has given it up"},
+	[SP_RVMA_GIVEN_UP] = {-ECONNABORTED, "the receiver has given it up, or our NIC has died"},
 	[SP_RVMA_PEER_GONE] = {-ECONNRESET, "the peer is gone, or the NIC has ended the context"},
 	[SP_RVMA_TIMEOUT] = {-ETIMEDOUT, "the peer says nothing of it"},
 	[SP_RVMA_FAULT] = {-EFAULT, "memory is gone, or too small for what came"},

@@ -13,8 +13,8 @@
  * is due at the given time. Threads: as the device, one at a time. After rvma_socket_open nothing is allocated but a
  * peer (rvma_peer_open) for each stream. -EAGAIN: not now, call again after some progress.
  *
- * Errors besides those named at calls: -EINVAL an argument is out of its range, -ENODEV the NIC is gone, -ECONNRESET
- * the NIC has ended the context. The last two are permanent.
+ * Errors besides those named at calls: -EINVAL an argument is out of its range, -ENODEV the NIC has ended,
+ * -ECONNABORTED it has died, -ECONNRESET it has ended the context. The last three are permanent.
  *
  * There is no encryption and no authentication: any holder of the key can send to the socket under any name. But
  * records of a stream carry random numbers that only its two ends know.

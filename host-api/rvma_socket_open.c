@@ -218,7 +218,7 @@ int rvma_socket_progress(struct rvma_socket *s, sp_time now)
 		rc = rc ? rc : rvma_bucket_take(s);
 		rvma_streams_progress(s);
 	}
-	if (rc == -ENODEV || rc == -ECONNRESET)
+	if (sp_is_gone(rc) || rc == -ECONNRESET)
 		s->error = rc;
 	return rc;
 }

@@ -256,7 +256,7 @@ int sdr_qp_destroy(struct sdr_qp *qp)
 	free(qp->sends);
 	free(qp->recvs);
 	free(qp);
-	return rc == -ENODEV || rc == -ENOENT ? 0 : rc; /* a NIC that is gone has released it, too */
+	return sp_is_gone(rc) || rc == -ENOENT ? 0 : rc; /* a NIC that is gone has released it, too */
 }
 
 /* ---- connection ---- */

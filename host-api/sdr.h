@@ -12,7 +12,8 @@
  *   -EINVAL       an argument is out of its range
  *   -EFAULT       a range is not within its memory region
  *   -EOPNOTSUPP   the QP was created without this direction
- *   -ENODEV       the NIC is gone
+ *   -ENODEV       the NIC has ended
+ *   -ECONNABORTED the NIC has died
  *   -ECONNRESET   the NIC has ended the QP's context
  *   -EIO          the QP does not work any more
  * The last two are permanent. The application owns its buffers again after sdr_qp_destroy, after -ECONNRESET at once.

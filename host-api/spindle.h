@@ -42,8 +42,11 @@ struct sp_error {
 /* Attaches to a NIC that runs in another process (spindle run). nic: its name, or the path of its socket if it has a
  * '/'; NULL: $SPINDLE_NIC, or "spindle0". -ENOENT or -ECONNREFUSED: it does not run. -EACCES: no permission for its
  * socket. -EPROTO: it has another protocol version. -EUSERS: it has no room for another application. -ENODEV: it has
- * ended, or did not answer for 30 s. Every call waits that long at most. Close with sp_dev_close. A child after fork()
- * must not use the device. */
+ * ended, or did not answer for 30 s. -ECONNABORTED: it has died. Every call waits that long at most. Close with
+ * sp_dev_close. A child after fork() must not use the device.
+ * When the NIC ends in order, every later call returns -ENODEV. When the NIC dies (a handler crashes or does not come
+ * back, the process is killed), every later call returns -ECONNABORTED. Memory stays readable. A program may then call
+ * sp_dev_close and sp_attach again. */
 int sp_attach(const char *nic, struct sp_dev **dev);
 /* Writes the path of the socket of a NIC: in $SPINDLE_SOCKETS, else /run/spindle for root and $XDG_RUNTIME_DIR/spindle
  * (/tmp/spindle-UID if that is not set) for others. mine: the path for a NIC that the caller runs; otherwise also that
@@ -85,7 +88,7 @@ int sp_command_call(struct sp_dev *dev, const struct sp_command *command, struct
 /* Takes the oldest event of context id: 1; 0: none. -ECONNRESET: the NIC has ended the context. */
 int sp_event_take(struct sp_dev *dev, uint32_t id, struct sp_event *event);
 
-/* An embedded NIC without workers does what is due (-ENODEV: the NIC is gone). */
+/* An embedded NIC without workers does what is due (-ENODEV: the NIC has ended, -ECONNABORTED: it has died). */
 int sp_progress(struct sp_dev *dev, sp_time now);
 /* When sp_progress has work at the latest; SP_NEVER: only after an event. */
 sp_time sp_next_deadline(struct sp_dev *dev);
@@ -94,13 +97,13 @@ sp_time sp_clock(void);
 
 /* To sleep instead of polling: arm, look once more at what is waited for (events, bitmaps, status), then sleep until
  * the descriptor is readable. There is one wake-up per arming: when the NIC has posted an event to one of the device's
- * contexts, has changed an area of one, or is gone. A wake-up may be spurious. -ENODEV: the NIC is gone. -EOPNOTSUPP:
- * the NIC has no threads (sp_progress does its work). */
+ * contexts, has changed an area of one, or is gone. A wake-up may be spurious. -ENODEV: the NIC has ended.
+ * -ECONNABORTED: the NIC has died. -EOPNOTSUPP: the NIC has no threads (sp_progress does its work). */
 int sp_dev_arm(struct sp_dev *dev);
 /* The descriptor, for poll and epoll. Do not read, write or close it; sp_dev_arm empties it. */
 int sp_dev_fd(struct sp_dev *dev);
-/* Sleeps until it is readable, at most `timeout` ps (SP_NEVER: no limit): 0, -ETIMEDOUT, -ENODEV or -EINTR (a
- * signal). */
+/* Sleeps until it is readable, at most `timeout` ps (SP_NEVER: no limit): 0, -ETIMEDOUT, -ENODEV, -ECONNABORTED or
+ * -EINTR (a signal). */
 int sp_dev_wait(struct sp_dev *dev, sp_time timeout);
 /* Closes all contexts of the device, then releases its regions: every struct sp_mr becomes invalid. A region that a
  * context of another device still uses stays until the NIC ends. */

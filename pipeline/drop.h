@@ -31,7 +31,7 @@
 	X(NO_MESSAGE, "no-message")		/* no such message is open, and the handler has no miss() */           \
 	X(HANDLER_ERROR, "handler-error")	/* verdict SP_ERROR or out of range */                                 \
 	X(OVER_BUDGET, "over-budget")		/* the context owes the worker what earlier packets cost too much */   \
-	X(CONTEXT_DISABLED, "context-disabled") /* it overran its budget, or was taken out of a call */                \
+	X(CONTEXT_DISABLED, "context-disabled") /* it overran its budget */                                            \
 	X(BACKLOG_FULL, "backlog-full")		/* the context has had its share of the worker, and waits too long */  \
 	/* transmit; these packets were never received, they are counted apart */                                      \
 	X(TX_NO_NEIGHBOUR, "tx-no-neighbour")                                                                          \

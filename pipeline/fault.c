@@ -136,11 +136,16 @@ int sp_fault_signal(int *number)
 
 void sp_fault_thread(struct sp_worker *w)
 {
+	static _Thread_local stack_t before;
 	sigset_t set;
 
-	mine = w;
-	if (!w || !w->question)
+	if (!w) {
+		mine = NULL;
+		sigaltstack(&before, NULL);
 		return;
+	}
+	sigaltstack(&(stack_t){.ss_sp = w->question->stack, .ss_size = SP_FAULT_SIGNAL_STACK}, &before);
+	mine = w;
 	__atomic_store_n(&w->question->tid, gettid(), __ATOMIC_RELAXED);
 	sigemptyset(&set); /* whatever the thread that started us has blocked */
 	pthread_mutex_lock(&lock);

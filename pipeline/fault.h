@@ -13,6 +13,8 @@
 #define SP_FAULT_FRAMES 32
 #define SP_FAULT_BYTES	(SP_FAULT_FRAMES * 2048u) /* of all frames of a fault; the first one is always whole */
 
+#define SP_FAULT_SIGNAL_STACK (256u << 10)
+
 /* A copy of struct sp_fault with all that it points to: the context may go. */
 struct sp_seen {
 	bool call; /* the thread is in a handler's call */
@@ -29,6 +31,9 @@ struct sp_question {
 	struct sp_seen *seen;	   /* [warden] until asked is set, then [worker] until answered is */
 	_Atomic uint32_t asked;	   /* [warden] counts; release */
 	_Atomic uint32_t answered; /* [worker] the last one; release */
+	/* [worker] Signal handlers' that want one (SA_ONSTACK): a handler that calls itself without end has used up the
+	 * thread's own. */
+	uint8_t *stack;
 };
 
 /* The signal, one for the process: a real-time one that nobody had taken, from the first NIC that is started on. 0, or

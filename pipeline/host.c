@@ -150,7 +150,7 @@ static int execute_on(struct sp_worker *w, struct sp_context *c, const struct sp
 	*result = (struct sp_event){.context = c->id, .type = SP_EVENT_RESULT, .op = cmd->op, .cookie = cmd->cookie};
 	v->pub.now = w->now;
 	if (sp_view_disabled(v))
-		return result->status = sp_view_until(v) == SP_NEVER ? -ESHUTDOWN : -EAGAIN;
+		return result->status = -EAGAIN;
 	result->status = -EOPNOTSUPP;
 	if (c->handler->command)
 		result->status = command(v, cmd, result);

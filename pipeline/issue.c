@@ -106,11 +106,8 @@ static unsigned run_context(struct sp_worker *w, struct sp_context *c)
 		uint64_t before = v->sent, began;
 		int r;
 
-		if (sp_view_disabled(v)) { /* also by the call before */
-			if (sp_view_until(v) == SP_NEVER)
-				forget_issues(c);
+		if (sp_view_disabled(v)) /* also by the call before */
 			break;
-		}
 		i->wait = 1;
 		v->lender->asked = 0;
 		began = sp_call_begin(v, SP_DOING_ISSUE);
@@ -158,8 +155,7 @@ unsigned sp_issues_run(struct sp_worker *w)
 	struct sp_context *c;
 
 	w->issue_stuck = false;
-	LIST_FOREACH(c, &w->elsewhere, elsewhere)
-	{
+	LIST_FOREACH (c, &w->elsewhere, elsewhere) {
 		struct sp_issue *i = NULL;
 
 		/* Mostly there are none. A locked operation in each poll would wait until all that the poll has
@@ -184,8 +180,7 @@ sp_time sp_issues_next(struct sp_worker *w)
 	sp_time next = SP_NEVER;
 	struct sp_context *c;
 
-	TAILQ_FOREACH(c, &w->issuing, issuing)
-	{
+	TAILQ_FOREACH (c, &w->issuing, issuing) {
 		const sp_time until = sp_view_until(c->view[w->index]);
 		const sp_time at = RTE_MAX(sp_context_newest(c)->tx_next, until);
 
@@ -200,11 +195,11 @@ void sp_issues_purge(struct sp_worker *w, struct sp_context *c)
 
 	__atomic_store_n(&c->issue_elsewhere, NULL, __ATOMIC_RELAXED);
 	sp_lent_forget(c->view[w->index]);
-	LIST_FOREACH(listed, &w->elsewhere, elsewhere)
-	if (listed == c) {
-		LIST_REMOVE(c, elsewhere);
-		break;
-	}
+	LIST_FOREACH (listed, &w->elsewhere, elsewhere)
+		if (listed == c) {
+			LIST_REMOVE(c, elsewhere);
+			break;
+		}
 	forget_issues(c);
 	if (c->is_issuing)
 		TAILQ_REMOVE(&w->issuing, c, issuing);

@@ -41,7 +41,7 @@ static void disable(struct sp_view *v, uint64_t cycles)
 	sp_time last = __atomic_load_n(&home->until, __ATOMIC_RELAXED);
 	sp_time pause = __atomic_load_n(&home->pause, __ATOMIC_RELAXED), until;
 
-	if (last > w->now) /* disabled already, by another worker or for good */
+	if (last > w->now) /* disabled already, by another worker */
 		return;
 	pause = pause && w->now < last + 2 * pause ? RTE_MIN(2 * pause, SP_PAUSE_MOST) : SP_PAUSE_LEAST;
 	until = w->now + pause;

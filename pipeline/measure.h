@@ -32,9 +32,8 @@ void sp_meter_note(struct sp_view *v, uint64_t cycles, uint32_t packets);
 
 /*
  * Until then the context's packets are dropped (context-disabled), its timers, work, issues and idle timeouts wait, its
- * commands are answered -EAGAIN. SP_NEVER: for good; timers that come due, work and issues are then forgotten, and
- * commands are answered -ESHUTDOWN. A companion is disabled with its first context, and the other way round. The time
- * is never made earlier. Threads: any that may look at the context.
+ * commands are answered -EAGAIN. A companion is disabled with its first context, and the other way round. The time is
+ * never made earlier. Threads: any that may look at the context.
  */
 void sp_context_disable(struct sp_context *c, sp_time until);
 

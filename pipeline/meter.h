@@ -30,8 +30,8 @@ struct sp_meter {
 	/* ---- what follows from overruns ---- */
 	uint64_t debt;	   /* cycles; SP_OVERRUN_DROP: packets are dropped until it is paid, a budget each */
 	uint64_t disabled; /* how often */
-	sp_time until;	   /* disabled until then, SP_NEVER: for good; in the past: it is not. [shared] relaxed: who
-			      disables writes it to the views of all workers */
+	sp_time until;	   /* disabled until then; in the past: it is not. [shared] relaxed: who disables writes it to
+			      the views of all workers */
 	sp_time pause;	   /* how long the last time; in the home worker's view, the same */
 };
 

@@ -39,6 +39,8 @@ static void drop(struct sp_server *server, unsigned i, bool last)
 	s->ending = !last && !sp_session_free(server, s);
 	if (s->ending)
 		return;
+	if (last) /* without this goodbye a program takes the end of its connection for the NIC's death */
+		sp_session_refuse(server, s, -ENODEV);
 	sp_session_close(server, s);
 	sp_session_charge(server, s, server->nic->called - called);
 	if (s->ready > *debt)

@@ -243,9 +243,7 @@ static void report_condition(const struct sp_snapshot *s, const struct sp_contex
 		draining++;
 	sp_report_open(r, "condition", false);
 	sp_report_string(r, "state", m->until > now ? "disabled" : "enabled");
-	if (m->until > now && m->until == SP_NEVER)
-		sp_report_string(r, "enabled_in_us", NULL); /* never */
-	else if (m->until > now)
+	if (m->until > now)
 		sp_report_uint(r, "enabled_in_us", (m->until - now) / SP_US);
 	sp_report_uint(r, "disabled", m->disabled);
 	sp_report_uint(r, "copy", c->generation);

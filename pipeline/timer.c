@@ -115,12 +115,10 @@ unsigned sp_timers_run(struct sp_worker *w)
 		sp_timers_remove(&w->timers, t);
 		view->timers--;
 		n++;
-		if (sp_view_disabled(view)) { /* later; or never, then it need not be armed */
+		if (sp_view_disabled(view)) { /* later */
 			t->at = sp_view_until(view);
-			if (t->at != SP_NEVER) {
-				sp_timers_insert(&w->timers, t);
-				view->timers++;
-			}
+			sp_timers_insert(&w->timers, t);
+			view->timers++;
 			continue;
 		}
 		view->pub.now = w->now;

@@ -17,7 +17,7 @@
 
 #define TICK	    (50 * SP_MS)
 #define COLLECT	    (10 * SP_MS)
-#define ANSWER	    (50 * SP_MS) /* for a thread that gets a signal: it may have to be scheduled first */
+#define ANSWER	    SP_SEC /* for a thread that gets a signal: on a busy machine it is not scheduled at once */
 #define BETWEEN	    (2 * SP_MS)
 #define AT_THE_END  (5 * SP_SEC)
 #define STILL_WAITS 2 /* looks in a row that find it waiting */
@@ -338,12 +338,15 @@ int sp_warden_create(struct sp_nic *nic)
 	nic->warden = warden;
 	sp_fault_signal(&warden->number); /* without one, reports have no packets */
 	for (unsigned i = 0; i < nic->workers; i++) {
-		warden->ward[i].question.seen = calloc(1, sizeof(struct sp_seen));
-		if (!warden->ward[i].question.seen) {
+		struct sp_question *q = &warden->ward[i].question;
+
+		q->seen = calloc(1, sizeof(*q->seen));
+		q->stack = malloc(SP_FAULT_SIGNAL_STACK);
+		if (!q->seen || !q->stack) {
 			sp_warden_destroy(nic);
 			return -ENOMEM;
 		}
-		nic->worker[i]->question = &warden->ward[i].question;
+		nic->worker[i]->question = q;
 	}
 	return 0;
 }
@@ -421,6 +424,7 @@ void sp_warden_destroy(struct sp_nic *nic)
 		nic->worker[i]->question = NULL;
 		atomic_store_explicit(&nic->worker[i]->stopped, false, memory_order_release);
 		free(warden->ward[i].question.seen);
+		free(warden->ward[i].question.stack);
 	}
 	pthread_cond_destroy(&warden->wake);
 	pthread_mutex_destroy(&warden->lock);

@@ -40,20 +40,13 @@ static void forget_work(struct sp_worker *w, struct sp_view *v)
 }
 
 /* The context whose slice is next: the first one that may go on, or, while the worker is short of time, the one that
- * has used least of it. NULL: none, or all of them have used too much while packets of others wait. The work of
- * contexts that are disabled for good is forgotten. */
+ * has used least of it. NULL: none, or all of them have used too much while packets of others wait. */
 static struct sp_view *next_working(struct sp_worker *w)
 {
-	struct sp_view *least = NULL, *v, *after;
+	struct sp_view *least = NULL, *v;
 
-	for (v = TAILQ_FIRST(&w->working); v; v = after) {
-		after = TAILQ_NEXT(v, working);
-		if (sp_view_disabled(v)) {
-			if (sp_view_until(v) == SP_NEVER)
-				forget_work(w, v);
-			continue;
-		}
-		if (sp_scheduler_owes(w, v))
+	TAILQ_FOREACH (v, &w->working, working) {
+		if (sp_view_disabled(v) || sp_scheduler_owes(w, v))
 			continue;
 		if (!least)
 			least = v;

@@ -14,49 +14,26 @@
 static const int crashes[SP_GUARD_CRASHES] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
 /* ---- words in a signal handler ---- */
-char *sp_guard_put(char *to, const char *end, const char *text)
-{
-	while (*text && to < end)
-		*to++ = *text++;
-	return to;
-}
-
-char *sp_guard_put_number(char *to, const char *end, uint64_t n, unsigned base)
-{
-	char digits[24];
-	unsigned i = sizeof(digits);
-
-	digits[--i] = '\0';
-	do
-		digits[--i] = "0123456789abcdef"[n % base];
-	while (n /= base);
-	return sp_guard_put(to, end, digits + i);
-}
-
-/* By hand: printf() is not for signal handlers. */
 char *sp_guard_put_call(char *to, const char *end, const struct sp_guard *g)
 {
 	const struct sp_guard_level *l = sp_guard_innermost(g);
 
-	to = sp_guard_put(to, end, g->config.program ? g->config.program : "spindle");
-	to = sp_guard_put(to, end, ": context ");
-	to = sp_guard_put(to, end, l->context);
-	to = sp_guard_put(to, end, ", handler ");
-	to = sp_guard_put(to, end, l->handler);
-	to = sp_guard_put(to, end, ", ");
-	to = sp_guard_put(to, end, sp_called_name(l->function));
+	to = sp_put(to, end, g->config.program ? g->config.program : "spindle");
+	to = sp_put(to, end, ": context ");
+	to = sp_put(to, end, l->context);
+	to = sp_put(to, end, ", handler ");
+	to = sp_put(to, end, l->handler);
+	to = sp_put(to, end, ", ");
+	to = sp_put(to, end, sp_called_name(l->function));
 	if (!l->packet && !l->after)
-		return sp_guard_put(to, end, ", before the first packet: ");
-	to = sp_guard_put(to, end,
-			  !l->packet			? ", after packet "
-			  : l->packet == l->last_packet ? ", packet "
-							: ", packets ");
-	to = sp_guard_put_number(to, end, l->packet ? l->packet : l->after, 10);
+		return sp_put(to, end, ", before the first packet: ");
+	to = sp_put(to, end, !l->packet ? ", after packet " : l->packet == l->last_packet ? ", packet " : ", packets ");
+	to = sp_put_number(to, end, l->packet ? l->packet : l->after, 10);
 	if (l->packet != l->last_packet) {
-		to = sp_guard_put(to, end, " to ");
-		to = sp_guard_put_number(to, end, l->last_packet, 10);
+		to = sp_put(to, end, " to ");
+		to = sp_put_number(to, end, l->last_packet, 10);
 	}
-	return sp_guard_put(to, end, ": ");
+	return sp_put(to, end, ": ");
 }
 
 void sp_guard_say_at_once(struct sp_guard *g, const char *text, size_t len)
@@ -97,14 +74,14 @@ static void say_crash(struct sp_guard *g, int sig, const siginfo_t *info, const 
 
 	for (i = 0; crashes[i] != sig; i++)
 		;
-	to = sp_guard_put(to, end, what[i]);
+	to = sp_put(to, end, what[i]);
 	if ((sig == SIGSEGV || sig == SIGBUS) && info->si_code > 0) {
-		to = sp_guard_put(to, end, " at address 0x");
-		to = sp_guard_put_number(to, end, (uintptr_t)info->si_addr, 16);
+		to = sp_put(to, end, " at address 0x");
+		to = sp_put_number(to, end, (uintptr_t)info->si_addr, 16);
 		if ((uintptr_t)info->si_addr < 4096)
-			to = sp_guard_put(to, end, " (a null pointer)");
+			to = sp_put(to, end, " (a null pointer)");
 		else if (near_stack(at, (uintptr_t)info->si_addr))
-			to = sp_guard_put(to, end, " (the stack is used up)");
+			to = sp_put(to, end, " (the stack is used up)");
 	}
 	*to++ = '\n';
 	sp_guard_say_at_once(g, text, (size_t)(to - text));
@@ -119,7 +96,7 @@ static void exited(void)
 	if (!g || !g->depth || sp_guard_held || gettid() != g->thread)
 		return;
 	to = sp_guard_put_call(text, end, g);
-	to = sp_guard_put(to, end, "called exit()");
+	to = sp_put(to, end, "called exit()");
 	*to++ = '\n';
 	sp_guard_say_at_once(g, text, (size_t)(to - text));
 	_exit(1);

@@ -9,6 +9,7 @@
 
 #include "arrivals.h"
 #include "guard.h"
+#include "words.h"
 
 #define SP_GUARD_LEVELS	 8  /* calls within calls: closing a message from payload() calls completion() */
 #define SP_GUARD_RANGES	 16 /* of code that may hold locks of the C library */
@@ -73,11 +74,9 @@ void sp_guard_complain(struct sp_guard *g, const char *text);
 /* ---- guard_crash.c ---- */
 int sp_guard_crashes_take(struct sp_guard *g); /* -ENOMEM */
 void sp_guard_crashes_give(struct sp_guard *g);
-/* For signal handlers: writes text at `to`, at most up to `end`; returns the new end. */
-char *sp_guard_put(char *to, const char *end, const char *text);
-char *sp_guard_put_number(char *to, const char *end, uint64_t n, unsigned base);
-char *sp_guard_put_call(char *to, const char *end,
-			const struct sp_guard *g); /* describes the innermost call, ending in ": " */
+/* For signal handlers: writes text at `to`, at most up to `end`; returns the new end. It describes the innermost call
+ * and ends in ": ". */
+char *sp_guard_put_call(char *to, const char *end, const struct sp_guard *g);
 void sp_guard_say_at_once(struct sp_guard *g, const char *text, size_t len); /* the last output of the process */
 
 #endif

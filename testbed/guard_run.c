@@ -83,9 +83,9 @@ static void __attribute__((noreturn)) end_at_once(struct sp_guard *g)
 {
 	char text[512] = "", *end = text + sizeof(text) - 1, *to = sp_guard_put_call(text, end, g);
 
-	to = sp_guard_put(to, end, "did not return within ");
-	to = sp_guard_put_number(to, end, g->limit / 1000000, 10);
-	to = sp_guard_put(to, end, " ms of processor time, nor let go of the C library\n");
+	to = sp_put(to, end, "did not return within ");
+	to = sp_put_number(to, end, g->limit / 1000000, 10);
+	to = sp_put(to, end, " ms of processor time, nor let go of the C library\n");
 	sp_guard_say_at_once(g, text, (size_t)(to - text));
 	_exit(1);
 }

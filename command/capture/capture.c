@@ -114,7 +114,7 @@ static int write_all(struct capture *c)
 	if (r)
 		return fail(c, strerror(-r));
 	if (c->link.dead)
-		return command_fail("capture", "the NIC has gone");
+		return command_fail("capture", "the NIC has %s", c->link.dead == -ENODEV ? "gone" : "died");
 	return 0;
 }
 
@@ -129,6 +129,8 @@ static const char *ask_error(int r)
 		return "another version of spindle";
 	case -ENODEV:
 		return "does not answer";
+	case -ECONNABORTED:
+		return "has died";
 	default:
 		return strerror(-r);
 	}

@@ -167,14 +167,16 @@ static int arguments(struct asked *a, int argc, char **argv)
 
 static int refused(const struct asked *a, int status, const struct sp_error *error)
 {
-	const char *why = *error->text	      ? error->text
-			  : status == -EPERM  ? "only its own user and root may change handlers and contexts"
-			  : status == -ENODEV ? "it has gone, or does not answer"
-			  : status == -EPROTO ? "its answer is malformed: is it another version?"
-					      : strerror(-status);
+	const char *why = *error->text		    ? error->text
+			  : status == -EPERM	    ? "only its own user and root may change handlers and contexts"
+			  : status == -ENODEV	    ? "it has gone, or does not answer"
+			  : status == -ECONNABORTED ? "it has died"
+			  : status == -EPROTO	    ? "its answer is malformed: is it another version?"
+						    : strerror(-status);
 
 	return command_fail("handler", "NIC %s: %s%s", command_nic_name(a->nic), why,
-			    status == -ENODEV || status == -EPROTO || a->word->op == SP_HANDLER_STATUS
+			    status == -ENODEV || status == -ECONNABORTED || status == -EPROTO ||
+					    a->word->op == SP_HANDLER_STATUS
 				    ? ""
 				    : " (nothing has changed)");
 }

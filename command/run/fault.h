@@ -1,24 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Handlers that hang in `spindle run`: it prints a message, records the packets, and limits how long it waits at its
- * end. */
+/* Handlers that crash or hang in `spindle run`: it prints a message, records the packets and ends the NIC. A stop does
+ * not wait for such handlers for ever. */
 #ifndef COMMAND_RUN_FAULT_H
 #define COMMAND_RUN_FAULT_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "../../pipeline/nic.h"
 
-/* Records faults in a pcapng file, which the first fault creates. Only the warden's thread writes. */
+#define RUN_FAULT   3 /* exit status: a handler has ended the NIC */
+#define RUN_CRASHES 5 /* signals */
+
+/* Records packets of faults in a pcapng file, which the first fault creates. The warden's thread writes, one fault
+ * after another, or a thread that has crashed. */
 struct run_fault {
 	char path[256];
-	FILE *file; /* NULL: none yet */
-	bool over;  /* the file is full, or could not be written */
+	int file;  /* -1: none yet */
+	bool over; /* the file is full, or could not be written */
 	unsigned faults;
 	uint64_t bytes;
+	void (*abandon)(void *arg);
+	void *arg;
+	struct sigaction before[RUN_CRASHES];
 };
-/* Sets config->fault. The file is config->fault_capture, or NAME-faults.pcapng beside the socket. */
-void run_fault_set(struct run_fault *f, struct sp_nic_config *config, const char *socket);
+/* Sets config->fault, and handles the signals of crashes. The file is config->fault_capture, or NAME-faults.pcapng
+ * beside the socket. abandon: called before the process ends at once; async-signal-safe. */
+void run_fault_set(struct run_fault *f, struct sp_nic_config *config, const char *socket, void (*abandon)(void *arg),
+		   void *arg);
 void run_fault_close(struct run_fault *f);
 
 /* Ends the process if a worker, a handler's detach(), or a constructor or destructor of a plug-in would hang it for

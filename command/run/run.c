@@ -52,7 +52,7 @@ static const struct usage usage = {
 	.about = "Runs the NIC that FILE describes, for programs that attach to it, until SIGINT or SIGTERM; a second "
 		 "signal "
 		 "ends it at once. One line on standard output says that it is ready.",
-	.end = "Exit status: 0 stopped by a signal, 1 failed, 2 wrong usage.",
+	.end = "Exit status: 0 stopped by a signal, 1 failed, 2 wrong usage, 3 a handler crashed or did not come back.",
 	.eal = EAL_ARGUMENTS,
 };
 
@@ -175,6 +175,19 @@ static void say_ground(void)
 	}
 }
 
+/* When the process ends at once: removes socket and lock, which would look like a running NIC. Async-signal-safe. */
+static void abandon(void *arg)
+{
+	struct run *r = arg;
+	struct stat st;
+
+	if (r->claim.fd < 0) /* they are gone, or belong to another NIC by now */
+		return;
+	if (!lstat(r->path, &st) && S_ISSOCK(st.st_mode))
+		unlink(r->path);
+	unlink(r->claim.lock);
+}
+
 static int start_nic(struct run *r)
 {
 	struct sp_error error = {.key = ""};
@@ -182,7 +195,7 @@ static int start_nic(struct run *r)
 	/* Outsiders must not know how flows are spread over tables. */
 	if (getrandom(&r->nic_config.secret, sizeof(r->nic_config.secret), 0) < 0)
 		return fail("no random numbers");
-	run_fault_set(&r->fault, &r->nic_config, r->path);
+	run_fault_set(&r->fault, &r->nic_config, r->path, abandon, r);
 	if (sp_nic_create(&r->nic_config, &error, &r->nic) || sp_config_contexts(r->config, r->nic, &error))
 		return fail("%s", error.text);
 	if (r->verbose)
@@ -231,19 +244,6 @@ static int say_ready(const struct run *r)
 }
 
 /* ---- down ---- */
-/* After a second signal: removes socket and lock, which would look like a running NIC. */
-static void abandon(void *arg)
-{
-	struct run *r = arg;
-	struct stat st;
-
-	if (r->claim.fd < 0) /* they are gone, or belong to another NIC by now */
-		return;
-	if (!lstat(r->path, &st) && S_ISSOCK(st.st_mode))
-		unlink(r->path);
-	unlink(r->claim.lock);
-}
-
 static void stop(struct run *r)
 {
 	if (r->nic)
@@ -267,7 +267,7 @@ int command_run(int argc, char **argv)
 	char text[512];
 	int status;
 
-	r = (struct run){.claim.fd = -1};
+	r = (struct run){.claim.fd = -1, .fault.file = -1};
 	status = arguments(&r, argc, argv);
 	if (status != OPTIONS_GO_ON)
 		return status;

@@ -26,8 +26,8 @@ int rvma_command_fail(const struct rvma_asked *a, const char *format, ...)
 
 int rvma_command_nic(const struct rvma_asked *a, const char *what, int rc)
 {
-	if (rc == -ENODEV)
-		return rvma_command_fail(a, "the NIC has gone");
+	if (rc == -ENODEV || rc == -ECONNABORTED)
+		return rvma_command_fail(a, rc == -ENODEV ? "the NIC has gone" : "the NIC has died");
 	return rvma_command_fail(a, "%s: %s", what, strerror(-rc));
 }
 
@@ -54,7 +54,7 @@ int rvma_command_open(struct rvma_ends *e, const struct rvma_asked *a, const str
 		return rvma_command_fail(a, "%s", text);
 	}
 	rc = rvma_open(e->dev, attr, &e->rvma, &error);
-	if (rc == -ENODEV)
+	if (rc == -ENODEV || rc == -ECONNABORTED)
 		return rvma_command_nic(a, "", rc);
 	if (rc)
 		return rvma_command_fail(a, "%s%s%s", error.key, *error.key ? ": " : "",

@@ -29,6 +29,12 @@ static int refused(const struct rvma_asked *a, int rc)
 				 a->mailbox, rvma_op_reason(rc));
 }
 
+/* -ECONNABORTED may be said by the peer, too. */
+static bool has_gone(const struct rvma_ends *e, int rc)
+{
+	return rc == -ENODEV || (rc == -ECONNABORTED && sp_progress(e->dev, sp_clock()) == rc);
+}
+
 static int open_peer(struct rvma_ends *e, uint64_t room)
 {
 	int rc = room ? sp_mr_alloc(e->dev, room, &e->mr) : 0;
@@ -91,7 +97,7 @@ static int put_piece(const struct rvma_ends *e, uint64_t size, uint64_t at)
 		rc = rc ? rc : settle(op);
 	} while ((rc == -ENOBUFS || rc == -ENOSPC || rc == -EDQUOT || rc == -EAGAIN) && a->piece &&
 		 sp_clock() < until && !interrupt_came() && !wait_a_little());
-	if (rc == -ENODEV)
+	if (has_gone(e, rc))
 		return rvma_command_nic(a, "", rc);
 	return !rc ? 0 : rc == -EINTR ? rvma_command_fail(a, "interrupted") : refused(a, rc);
 }
@@ -166,7 +172,7 @@ static int get_it(struct rvma_ends *e)
 		return rc;
 	rc = rvma_get(e->peer, a->mailbox, a->key, (unsigned)a->back, a->at, e->mr, 0, a->size, &op);
 	rc = rc ? rc : settle(op);
-	if (rc == -ENODEV)
+	if (has_gone(e, rc))
 		return rvma_command_nic(a, "", rc);
 	if (rc)
 		return rc == -EINTR ? rvma_command_fail(a, "interrupted") : refused(a, rc);

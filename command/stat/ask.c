@@ -34,6 +34,9 @@ void stat_ask_words(const struct stat_asked *a, int status, char *words, size_t 
 	case -ENODEV:
 		snprintf(words, bytes, "NIC %s has gone, or does not answer", nic);
 		break;
+	case -ECONNABORTED:
+		snprintf(words, bytes, "NIC %s has died", nic);
+		break;
 	case -EPERM:
 		snprintf(words, bytes, "NIC %s: only its own user and root may use --handlers: packets wait meanwhile",
 			 nic);

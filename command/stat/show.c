@@ -370,8 +370,6 @@ static void condition(const json_t *context, char cell[CELL])
 	stat_name(cell, json_string_value(json_object_get(c, "state")));
 	if (json_is_integer(until))
 		snprintf(cell + strlen(cell), CELL - strlen(cell), " %.2gs", (double)json_integer_value(until) / 1e6);
-	else if (until)
-		snprintf(cell + strlen(cell), CELL - strlen(cell), " for good");
 	if (draining)
 		snprintf(cell + strlen(cell), CELL - strlen(cell), " +%" PRIu64 " draining", draining);
 }

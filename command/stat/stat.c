@@ -173,7 +173,7 @@ static bool pause_until(struct watch *w, sp_time until, int *status)
 		if (w->view.live)
 			stat_keys_begin(&w->view);
 		if (w->link->dead) {
-			*status = -ENODEV;
+			*status = w->link->dead;
 			return false;
 		}
 		if (sp_clock() >= until)

@@ -73,6 +73,8 @@ int transfer_nic_fail(struct transfer *t, const char *what, int rc)
 
 	if (rc == -ENODEV)
 		return transfer_fail(t, "the NIC %s has gone", nic);
+	if (rc == -ECONNABORTED && t->dev && sp_progress(t->dev, sp_clock()) == rc) /* else it is the peer */
+		return transfer_fail(t, "the NIC %s has died", nic);
 	if (rc == -ECONNRESET)
 		return transfer_fail(t, "the NIC %s has ended our context", nic);
 	return transfer_fail(t, "%s: %s", what, strerror(-rc));

@@ -6,6 +6,8 @@
  * One request at a time: the NIC disconnects a program that asks again before it has read the last reply. After a reply
  * with -EPROTO it disconnects, too: the request was malformed (too short, too long, out of order). The NIC accepts no
  * descriptors from programs.
+ * A reply with op 0 refuses the connection, with a status. Unasked, with status -ENODEV, it says that the NIC ends in
+ * order. A connection that ends without it means that the NIC has died.
  * The NIC trusts none of this. The library checks what the NIC says before it uses it as a size or an index.
  */
 #ifndef SPINDLE_WIRE_ATTACH_H

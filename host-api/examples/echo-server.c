@@ -103,7 +103,7 @@ static int serve(struct server *s)
 	struct rvma_stream *stream;
 	int rc = 0;
 
-	while (!stopped && rc != -ENODEV && rc != -ECONNRESET) {
+	while (!stopped && rc != -ENODEV && rc != -ECONNRESET && rc != -ECONNABORTED) {
 		rc = rvma_socket_wait(s->socket, LOOK);
 		datagrams(s);
 		while (!rvma_socket_accept(s->socket, &stream, NULL))

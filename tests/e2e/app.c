@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SLOTS 1024
@@ -391,6 +392,23 @@ static int hold(struct end *e, const char *nic)
 	return r ? r : said(0);
 }
 
+/* As hold; when the NIC has gone, whichever way, all is closed, and begins anew with the next NIC of that name. */
+static int outlive(struct end *e, const char *nic)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	struct sp_dev *dev;
+	int r;
+
+	while ((r = hold(e, nic)) == -ENODEV || r == -ECONNABORTED) {
+		end_close(e);
+		*e = (struct end){0};
+		while (sp_attach(nic, &dev))
+			nanosleep(&pause, NULL);
+		sp_dev_close(dev);
+	}
+	return r;
+}
+
 static int one(struct end *e, const char *nic, bool sends)
 {
 	struct sdr_qp_info peer;
@@ -468,6 +486,8 @@ int main(int argc, char **argv)
 		r = info(argv[1]);
 	else if (!strcmp(argv[2], "hold"))
 		r = hold(&end[0], argv[1]);
+	else if (!strcmp(argv[2], "outlive"))
+		r = outlive(&end[0], argv[1]);
 	else if (!strcmp(argv[2], "send") || !strcmp(argv[2], "recv"))
 		r = one(&end[0], argv[1], *argv[2] == 's');
 	else if (!strcmp(argv[2], "loop"))

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A NIC whose handlers do wrong when packets tell them to (tests/unit/faulty): they do not come back, they wait for ever, their
-verdicts are none, they write outside their memory, they keep every packet. The NIC serves its other contexts, `spindle stat`
-names the culprit, the packet is in the capture, and SIGTERM ends it all the same. The plug-in's path is the last argument."""
+"""A NIC whose handlers do wrong when packets tell them to (tests/unit/faulty): they crash, they do not come back, they wait for
+ever: that ends the NIC, with the culprit's name, the packet in the capture and an exit status of its own, and applications hear
+of it and attach to the next one. Or their verdicts are none, they write outside their memory, they keep every packet: that is
+counted. The plug-in's path is the last argument."""
 
+import errno
 import json
 import os
 import signal
@@ -20,14 +22,15 @@ from served import House, info  # noqa: E402
 
 FAULTY = os.path.abspath(sys.argv.pop())
 ECHO = "[context light]\nhandler = reflect\nfilter = udp port 7777\n"
-FOREVER = "l"  # letter of faulty.c: waits for a lock
+FAULT = 3  # exit status
+LONG = "3s"  # stall, where something is to be seen between the report and the end, which comes after 4 times that
 
 
 def culprit(name, port, more=""):
     return "[context %s]\nhandler = faulty\nfilter = udp port %d\n%s\n" % (name, port, more)
 
 
-def start(house, world, text, queues=1, stall="300ms", more=""):
+def start(house, world, text, queues=1, stall=LONG, more=""):
     text = config(more="plugin = %s\nstall = %s\nworkers = %d\n%s" % (FAULTY, stall, queues, more)) + ECHO + text
     return house.nic(text, "--name", "guarded", eal=("--vdev", "net_af_packet0,iface=nic0,qpairs=%d" % queues), space=world.space)
 
@@ -80,36 +83,69 @@ def end(nic, status=0):
 
 # ---- what does not come back --------------------------------------------------------------------------------------------------
 
+def named(nic, words, port, letter=None):
+    """What the NIC has said of its end; with a letter also what is in the capture."""
+    said = nic.stderr()
+    assert words in said and "NIC guarded: worker 0 " in said and ": the NIC ends" in said, said
+    assert "(plug-in %s)" % FAULTY in said and "instruction at 0x" in said, said
+    assert [line for line in said.splitlines() if "faulty.so(+0x" in line], said  # of the stack, a copy of the file
+    assert not os.path.exists(nic.socket)
+    path = os.path.join(os.path.dirname(nic.socket), "guarded-faults.pcapng")
+    if not letter:
+        assert not os.path.exists(path), said
+        return
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert "1 packet in " + path in said, said
+    kept = tshark(path, "udp", "udp.dstport", "udp.payload", "frame.comment")
+    assert len(kept) == 1 and kept[0][0] == str(port) and kept[0][1].startswith(letter.encode().hex() + "01"), kept
+    assert words in kept[0][2], kept
+
+
 @rule
-def what_spins_is_named_and_kept():
-    calls = {"p": "payload", "h": "header", "c": "classify", "e": "completion", "t": "timer", "w": "work", "n": "payload",
-             "s": "payload"}  # sleeps
-    for letter, call in calls.items():
+def a_crash_ends_the_nic_named_and_kept():
+    crashes = {"0": "segmentation fault at address 0x0", "1": "abort()", "2": "arithmetic error", "3": "illegal instruction",
+               "4": "segmentation fault at address 0x"}  # 4: the stack is used up
+    for letter, crash in crashes.items():
         with World() as w, House() as h:
             nic = start(h, w, culprit("bad-" + letter, 7600))
             served()
             say(7600, letter)
-            until("it is named in %s()" % call, lambda: stat(h)["faults"])
-            fault = stat(h)["faults"][-1]
-            assert fault["context"] == "bad-" + letter, fault
-            assert fault["handler"] == "faulty" and fault["function"] == call, fault
-            assert fault["runs"] == (letter != "s") and fault["stopped"] and fault["lasted_ms"] >= 300, fault
-            assert fault["frames"] == ([] if call in ("timer", "work") else [14 + 28 + 6]), fault
-            end(nic, 1)
-            assert "faulty" in nic.stderr(), nic.stderr()
-            if call in ("timer", "work"):
-                continue
-            path = os.path.join(os.path.dirname(nic.socket), "guarded-faults.pcapng")
-            assert os.stat(path).st_mode & 0o777 == 0o600
-            assert path in nic.stderr(), nic.stderr()
-            kept = tshark(path, "udp", "udp.dstport", "udp.payload", "frame.comment")
-            assert kept and kept[0][0] == "7600" and kept[0][1].startswith(letter.encode().hex() + "01"), (letter, kept)
-            assert "%s() of handler faulty, context bad-%s" % (call, letter) in kept[0][2], kept
+            nic.end(FAULT)
+            named(nic, "has crashed in payload() of handler faulty, context bad-%s: %s" % (letter, crash), 7600, letter)
+
+
+@rule
+def a_crash_in_no_handlers_call_is_said_and_ends_as_ever():
+    if net.sanitized():
+        raise Skip("the sanitizer ends it in its own way")
+    with World() as w, House() as h:
+        nic = start(h, w, culprit("good", 7600))
+        served()
+        nic.signal(signal.SIGSEGV)
+        nic.end(-signal.SIGSEGV)
+        assert "segmentation fault outside of handlers' calls" in nic.stderr(), nic.stderr()
+
+
+@rule
+def what_does_not_come_back_ends_the_nic_named_and_kept():
+    calls = {"p": "payload", "h": "header", "c": "classify", "e": "completion", "t": "timer", "w": "work", "n": "payload",
+             "s": "payload", "l": "payload"}  # s sleeps, l waits for a lock
+    for letter, call in calls.items():
+        with World() as w, House() as h:
+            nic = start(h, w, culprit("bad-" + letter, 7600), stall="300ms")
+            served()
+            say(7600, letter)
+            nic.end(FAULT)
+            named(nic, "has been in %s() of handler faulty, context bad-%s, for " % (call, letter), 7600,
+                  None if call in ("timer", "work") else letter)
+            ends = [line.split(" for ")[1] for line in nic.stderr().splitlines() if " has been in " in line]
+            assert len(ends) == 2 and 300 <= int(ends[0].split()[0]) and 1200 <= int(ends[1].split()[0]), ends
+            assert all(("ms and waits" if letter in "sl" else "ms and runs") in end for end in ends), ends
 
 
 @rule
 def who_waits_for_ever_is_named_while_he_waits():
-    for letter in FOREVER:
+    for letter in "lp":
         with World() as w, House() as h:
             faults = h.path("kept.pcapng")
             nic = start(h, w, culprit("waits", 7600), more="fault-capture = " + faults)
@@ -119,7 +155,8 @@ def who_waits_for_ever_is_named_while_he_waits():
             o = stat(h)
             fault = o["faults"][0]
             assert (fault["context"], fault["handler"], fault["function"]) == ("waits", "faulty", "payload"), fault
-            assert fault["stopped"] and not fault["runs"], fault
+            assert fault["stopped"] and fault["runs"] == (letter == "p") and fault["lasted_ms"] >= 3000, fault
+            assert fault["frames"] == [14 + 28 + 6], fault
             assert o["workers"][0]["stopped"], o["workers"]
             assert o["contexts"]["light"]["packets"] >= 5, o
             until("the packet is kept", lambda: "kept.pcapng" in nic.stderr())
@@ -132,6 +169,28 @@ def who_waits_for_ever_is_named_while_he_waits():
             assert time.monotonic() - begun < 40
             assert "context waits" in nic.stderr().splitlines()[-1] and "without waiting" in nic.stderr(), nic.stderr()
             assert not [name for name in h.left() if name.startswith("sockets/") and not name.endswith(".pcapng")], h.left()
+
+
+@rule
+def applications_hear_of_the_death_and_attach_to_the_next_nic():
+    with World() as w, House() as h:
+        nic = start(h, w, culprit("bad", 7600))
+        app = h.app(nic, "outlive")
+        for way, error in ("crash", errno.ECONNABORTED), ("kill", errno.ECONNABORTED), ("stop", errno.ENODEV):
+            info(app)
+            if way == "crash":
+                say(7600, "0")
+                nic.end(FAULT)
+            elif way == "kill":
+                nic.signal(signal.SIGKILL)
+                nic.end(-signal.SIGKILL)
+            else:
+                end(nic)
+            line = app.line()
+            assert line.startswith("error -%d the NIC" % error), (way, line)
+            nic = start(h, w, culprit("bad", 7600))
+        info(app)
+        end(nic)
 
 
 @rule

@@ -315,7 +315,7 @@ def learns_and_attaches_again(how):
         nic.end(-signal.SIGKILL)
         for app in apps:
             line = app.line()
-            assert line.startswith("error -19 "), line
+            assert line.startswith("error -103 "), line
             assert app.line() == "closed"
         again = h.nic(text, eal=())
         for app in apps:

@@ -21,7 +21,7 @@ from net import rule  # noqa: E402
 LONG = os.environ.get("SPINDLE_LONG") == "1"
 SEED = int(os.environ.get("SPINDLE_SEED") or random.SystemRandom().randrange(1 << 32))
 SIGNALS = signal.SIGKILL, signal.SIGTERM
-GONE = "error -19 ", "error -104 "  # the NIC, and the context while the NIC still tells
+GONE = "error -19 ", "error -103 ", "error -104 "  # the NIC, ended or dead, and the context while the NIC still tells
 GROWTH = 4096  # kB of anonymous memory: heaps have holes
 
 

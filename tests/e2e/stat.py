@@ -313,9 +313,9 @@ def the_terminal_is_given_back_however_it_ends():
                     t.process.send_signal(way)
                 if way:
                     assert t.end() == (0, "")
-            if not way:  # the NIC has gone
+            if not way:  # the NIC has died
                 status, err = t.end()
-                assert status == 1 and "has gone" in err, err
+                assert status == 1 and "has died" in err, err
             assert not keys_are_ours(t), "the terminal stays raw after %r" % way
 
 
@@ -368,7 +368,7 @@ def a_nic_that_goes_ends_it_with_an_error():
             assert json.loads(watch.line())["name"] == name
             nic.signal(number)
             watch.end(1)  # at once, not in ten minutes
-            assert name + " has gone" in watch.stderr(), watch.stderr()
+            assert name + (" has died" if number == signal.SIGKILL else " has gone") in watch.stderr(), watch.stderr()
 
 
 @rule

@@ -58,8 +58,8 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet
 	}
 	if (say.action & ANSWER)
 		sp_packet_send(c, p);
-	if (say.action & FOR_GOOD)
-		sp_context_disable(sp_view_of(c)->context, SP_NEVER);
+	if (say.action & FOR_LONG)
+		sp_context_disable(sp_view_of(c)->context, LONG);
 	return say.verdict;
 }
 

@@ -18,7 +18,8 @@ struct costly_packet { /* a packet's payload */
 	uint32_t cost_beside, pad[3];
 };
 
-enum { KEEP = 1, ANSWER = 2, FOR_GOOD = 4 };
+#define LONG (1000 * SP_SEC)
+enum { KEEP = 1, ANSWER = 2, FOR_LONG = 4 };
 
 struct costly_state {
 	struct sp_timer timer;

@@ -225,7 +225,7 @@ TEST(idle_timeouts_wait_as_well)
 	costly_finish();
 }
 
-TEST(for_good_means_that_no_call_comes_any_more)
+TEST(while_it_is_disabled_no_call_comes)
 {
 	struct sp_nic_totals t;
 
@@ -234,7 +234,7 @@ TEST(for_good_means_that_no_call_comes_any_more)
 	uint32_t other = dut_context(&dut, "b", "costly", "qp=17");
 	CU_ASSERT_EQUAL(costly_command(id, 0, SP_SEC, 3, 3), 0);
 	CU_ASSERT_EQUAL(costly_command(other, 0, 0, 3, 0), 0);
-	sp_context_disable(sp_context_by_id(dut.nic, id), SP_NEVER);
+	sp_context_disable(sp_context_by_id(dut.nic, id), LONG);
 	sp_context_disable(sp_context_by_id(dut.nic, id), SP_SEC); /* which is less */
 	costly_burst(16, 10, 1);
 	dut_run(&dut, 0, 100 * SP_SEC);
@@ -242,29 +242,31 @@ TEST(for_good_means_that_no_call_comes_any_more)
 				costly_state(id)->issues,
 			0);
 	CU_ASSERT_EQUAL(costly_state(other)->works, 3);
-	CU_ASSERT_EQUAL(costly_command(id, 0, 0, 0, 0), -ESHUTDOWN);
-	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), SP_NEVER);
+	CU_ASSERT_EQUAL(costly_command(id, 0, 0, 0, 0), -EAGAIN);
+	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), LONG);
 	CU_ASSERT_EQUAL(costly_view(id, 0)->disabled, 10);
-	CU_ASSERT_EQUAL(costly_state(id)->timer.armed + costly_state(id)->work.active + costly_state(id)->issue.active,
-			0);
+	dut_run(&dut, 100 * SP_SEC, LONG + SP_SEC);
+	CU_ASSERT_EQUAL(costly_state(id)->timers, 1);
+	CU_ASSERT_EQUAL(costly_state(id)->works, 3);
+	CU_ASSERT_EQUAL(costly_state(id)->issues, 3);
 	sp_nic_context_remove(dut.nic, id);
 	sp_nic_totals(dut.nic, &t);
 	CU_ASSERT_EQUAL(t.dropped, 10);
 	costly_finish();
 }
 
-TEST(an_overrun_does_not_make_for_good_less)
+TEST(an_overrun_does_not_make_a_longer_time_less)
 {
 	costly_start(1, true);
 	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;" BUDGET "disable");
-	costly_feed(0, 16, (struct costly_packet){.cost = 101, .action = FOR_GOOD});
+	costly_feed(0, 16, (struct costly_packet){.cost = 101, .action = FOR_LONG});
 	costly_burst(16, 2, 1);
 	dut_settle(&dut, 1);
 	costly_burst(16, 2, 1);
 	dut_settle(&dut, 100 * SP_SEC);
 	CU_ASSERT_EQUAL(costly_view(id, 0)->packets, 1);
 	CU_ASSERT_EQUAL(costly_view(id, 0)->disabled, 4);
-	CU_ASSERT_EQUAL(costly_meter(id)->until, SP_NEVER);
+	CU_ASSERT_EQUAL(costly_meter(id)->until, LONG);
 	CU_ASSERT_EQUAL(costly_meter(id)->overruns, 1);
 	costly_finish();
 }

@@ -4,155 +4,7 @@
  * the NIC itself ends neither the call nor the process, and goes on when they do come back. The handler (faulty.c) is a
  * plug-in, and does what packets say.
  */
-#include <jansson.h>
-#include <signal.h>
-#include <time.h>
-
-#include "../../pipeline/host.h"
-#include "../../pipeline/warden.h"
-#include "../lib/dut.h"
-#include "../lib/ports.h"
-
-#define STALL	(200 * SP_MS)
-#define PATIENT 30 /* s, for what must come */
-#define BAD	16 /* QPs */
-#define GOOD	17
-#define WORKERS 2
-
-/* ---- a port: what is said goes to a queue, and comes from it in one burst ---- */
-
-static struct {
-	pthread_mutex_t lock;
-	struct rte_mbuf *packet[256];
-	unsigned count;
-} queue[WORKERS] = {{.lock = PTHREAD_MUTEX_INITIALIZER}, {.lock = PTHREAD_MUTEX_INITIALIZER}};
-
-static unsigned hear(void *port, uint16_t q, struct rte_mbuf **packet, unsigned max, sp_time now)
-{
-	unsigned n = 0;
-
-	pthread_mutex_lock(&queue[q].lock);
-	for (; n < max && n < queue[q].count; n++)
-		packet[n] = queue[q].packet[n];
-	queue[q].count -= n;
-	memmove(queue[q].packet, queue[q].packet + n, queue[q].count * sizeof(*packet));
-	pthread_mutex_unlock(&queue[q].lock);
-	return n;
-}
-
-static const struct sp_port_ops port_ops = {.receive = hear, .transmit = port_swallow, .next = port_never};
-
-/* A packet for each letter of `what`: to the context with that QP, of message `key`. The queue is locked. */
-static void put(unsigned q, uint32_t qp, const char *what, uint8_t key)
-{
-	for (; *what; what++) {
-		const uint8_t payload[8] = {(uint8_t)*what, key};
-		struct rte_mbuf *m = sp_packet_alloc();
-		struct frame f;
-
-		CU_ASSERT_PTR_NOT_NULL_FATAL(m);
-		dut_roce(&f, FRAME_IP4, qp, 0, payload, sizeof(payload));
-		memcpy(rte_pktmbuf_append(m, (uint16_t)f.len), f.bytes, f.len);
-		queue[q].packet[queue[q].count++] = m;
-	}
-}
-
-static void say(unsigned q, uint32_t qp, const char *what, uint8_t key)
-{
-	pthread_mutex_lock(&queue[q].lock);
-	put(q, qp, what, key);
-	pthread_mutex_unlock(&queue[q].lock);
-}
-
-/* ---- one that does right, and one that is linked in, among the NIC's own code ---- */
-
-static const char *const good_counters[] = {"served", NULL};
-
-static uint32_t good_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
-{
-	c->counters[0]++;
-	return SP_DONE;
-}
-static const struct sp_handler good = {SP_HANDLER_HEAD, .name = "good", .doc = "counts", .counters = good_counters,
-				       .payload = good_payload};
-SP_HANDLER(good)
-
-static _Atomic bool stays;
-
-int faulty_stays(void);
-int faulty_stays(void)
-{
-	return stays;
-}
-
-/* The plug-in's letter N calls it. */
-void faulty_outside(void);
-void faulty_outside(void)
-{
-	const uint64_t end = rte_rdtsc() + rte_get_tsc_hz() / 100;
-
-	while (rte_rdtsc() < end)
-		;
-}
-
-static _Atomic bool spin_on;
-
-static uint32_t linked_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
-{
-	c->counters[0]++;
-	while (spin_on)
-		;
-	return SP_DONE;
-}
-static const struct sp_handler linked = {SP_HANDLER_HEAD, .name = "linked", .doc = "spins", .counters = good_counters,
-					 .payload = linked_payload};
-SP_HANDLER(linked)
-
-/* ---- what has been told ---- */
-
-struct told {
-	unsigned count;
-	struct sp_fault fault[8]; /* strings and frames are copies */
-	char context[8][40], handler[8][40], function[8][40], file[8][256];
-	uint8_t frame[8][256];
-};
-static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct told told, told_fatal; /* under told_lock */
-
-static void on_fault(void *arg, const struct sp_fault *f)
-{
-	struct told *t = f->fatal ? &told_fatal : &told;
-
-	CU_ASSERT_PTR_EQUAL(arg, &told);
-	CU_ASSERT_STRING_EQUAL(f->nic, "nic0");
-	pthread_mutex_lock(&told_lock);
-	if (t->count < 8) {
-		const unsigned i = t->count;
-
-		t->fault[i] = *f;
-		snprintf(t->context[i], 40, "%s", f->context);
-		snprintf(t->handler[i], 40, "%s", f->handler);
-		snprintf(t->function[i], 40, "%s", f->function);
-		snprintf(t->file[i], 256, "%s", f->file ? f->file : "");
-		if (f->frames && f->frame_len[0] <= sizeof(t->frame[i]))
-			memcpy(t->frame[i], f->frame[0], f->frame_len[0]);
-	}
-	t->count++;
-	pthread_mutex_unlock(&told_lock);
-}
-
-static unsigned count_of(const struct told *t)
-{
-	pthread_mutex_lock(&told_lock);
-	const unsigned n = t->count;
-	pthread_mutex_unlock(&told_lock);
-	return n;
-}
-
-static unsigned faults(void)
-{
-	return count_of(&told);
-}
+#include "../lib/stuck.h"
 
 /* ---- helpers ---- */
 
@@ -173,14 +25,14 @@ static void start_with(unsigned workers, const char *handler, const char *settin
 	struct sp_error error = {0};
 	char text[128];
 
-	told.count = told_fatal.count = 0;
-	stays = true;
+	stuck_told.count = stuck_fatal.count = 0;
+	stuck_stays = true;
 	dut_prepare(&dut, (uint16_t)workers);
-	dut.config.port[0].ops = &port_ops;
+	dut.config.port[0].ops = &stuck_port_ops;
 	snprintf(dut.config.name, sizeof(dut.config.name), "nic0");
 	dut.config.stall = STALL;
-	dut.config.fault = on_fault;
-	dut.config.fault_arg = &told;
+	dut.config.fault = stuck_on_fault;
+	dut.config.fault_arg = &stuck_told;
 	if (!plugin && sp_plugin_load(FAULTY, &plugin, &error))
 		printf("# %s\n", error.text);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(plugin);
@@ -200,7 +52,7 @@ static void serves(unsigned q)
 {
 	const uint64_t before = dut_counter(&dut, good_id, "served");
 
-	say(q, GOOD, "ggggg", 0);
+	stuck_say(q, GOOD, "ggggg", 0);
 	UNTIL(dut_counter(&dut, good_id, "served") == before + 5);
 }
 
@@ -219,12 +71,12 @@ static void end(void)
 	dut_stop(&dut);
 }
 
-static bool is_fault_of(const struct told *t, unsigned i, const char *function, bool runs)
+static bool is_fault_of(const struct stuck_told *t, unsigned i, const char *function, bool runs)
 {
 	const struct sp_fault *f = &t->fault[i];
 
 	if (!strcmp(t->context[i], "culprit") && !strcmp(t->function[i], function) && f->runs == runs && f->at &&
-	    f->depth && f->since >= (t == &told ? STALL : 4 * STALL))
+	    f->depth && f->since >= (t == &stuck_told ? STALL : 4 * STALL))
 		return true;
 	printf("# fault %u: %s() of %s, %s%s\n", i, t->function[i], t->handler[i], t->context[i],
 	       f->runs ? " runs" : " waits");
@@ -233,7 +85,7 @@ static bool is_fault_of(const struct told *t, unsigned i, const char *function, 
 
 static bool is_fault(unsigned i, const char *function, bool runs)
 {
-	return is_fault_of(&told, i, function, runs);
+	return is_fault_of(&stuck_told, i, function, runs);
 }
 
 /* Named when it has lasted for `stall`, and as fatal after 4 times that, and then no more; it comes back after that. */
@@ -241,16 +93,16 @@ static void is_named_twice(const char *function)
 {
 	const struct timespec pause = {.tv_nsec = 2 * STALL / 1000};
 
-	UNTIL(count_of(&told_fatal));
+	UNTIL(stuck_count_of(&stuck_fatal));
 	CU_ASSERT(is_fault(0, function, true));
-	CU_ASSERT(is_fault_of(&told_fatal, 0, function, true));
-	CU_ASSERT_STRING_EQUAL(told.handler[0], "faulty");
-	CU_ASSERT_STRING_EQUAL(told.file[0], FAULTY);
-	CU_ASSERT_STRING_EQUAL(told_fatal.handler[0], "faulty");
+	CU_ASSERT(is_fault_of(&stuck_fatal, 0, function, true));
+	CU_ASSERT_STRING_EQUAL(stuck_told.handler[0], "faulty");
+	CU_ASSERT_STRING_EQUAL(stuck_told.file[0], FAULTY);
+	CU_ASSERT_STRING_EQUAL(stuck_fatal.handler[0], "faulty");
 	nanosleep(&pause, NULL);
-	CU_ASSERT_EQUAL(count_of(&told), 1);
-	CU_ASSERT_EQUAL(count_of(&told_fatal), 1);
-	stays = false;
+	CU_ASSERT_EQUAL(stuck_count_of(&stuck_told), 1);
+	CU_ASSERT_EQUAL(stuck_count_of(&stuck_fatal), 1);
+	stuck_stays = false;
 }
 
 static json_t *report(void)
@@ -283,19 +135,19 @@ static bool last_fault_begins(const json_t *r, const char *context, const char *
 static void is_named(const char *letter, const char *function, bool frames)
 {
 	start(1, "");
-	say(0, BAD, "g", 2);
+	stuck_say(0, BAD, "g", 2);
 	UNTIL(dut_counter(&dut, bad_id, "served") == 1);
-	say(0, BAD, letter, 1);
+	stuck_say(0, BAD, letter, 1);
 	is_named_twice(function);
 	if (frames) {
-		CU_ASSERT_EQUAL_FATAL(told.fault[0].frames, 1);
-		CU_ASSERT_EQUAL(told.frame[0][42 + 12], (uint8_t)*letter);
-		CU_ASSERT_EQUAL(told_fatal.frame[0][42 + 12], (uint8_t)*letter);
+		CU_ASSERT_EQUAL_FATAL(stuck_told.fault[0].frames, 1);
+		CU_ASSERT_EQUAL(stuck_told.frame[0][42 + 12], (uint8_t)*letter);
+		CU_ASSERT_EQUAL(stuck_fatal.frame[0][42 + 12], (uint8_t)*letter);
 	} else {
-		CU_ASSERT_EQUAL(told.fault[0].frames, 0);
+		CU_ASSERT_EQUAL(stuck_told.fault[0].frames, 0);
 	}
 	serves(0);
-	say(0, BAD, "ggg", 2); /* it has done nothing else wrong */
+	stuck_say(0, BAD, "ggg", 2); /* it has done nothing else wrong */
 	UNTIL(dut_view(&dut, bad_id, packets) == 5);
 	adds_up();
 	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);
@@ -354,7 +206,7 @@ static void is_named_in(void (*fn)(void), const char *function)
 	is_named_twice(function);
 	UNTIL(apart.done);
 	pthread_join(apart.thread, NULL);
-	CU_ASSERT_EQUAL(told.fault[0].frames, 0);
+	CU_ASSERT_EQUAL(stuck_told.fault[0].frames, 0);
 	serves(0);
 	end();
 }
@@ -415,18 +267,18 @@ TEST(what_waits_behind_it_is_told_and_lost_nowhere)
 	struct sp_nic_totals t;
 
 	start(1, "");
-	say(0, BAD, "g", 3);
+	stuck_say(0, BAD, "g", 3);
 	UNTIL(dut_counter(&dut, bad_id, "served") == 1);
-	pthread_mutex_lock(&queue[0].lock); /* one burst */
-	put(0, BAD, "gg", 1);
-	put(0, BAD, "gpgg", 2);
-	put(0, BAD, "ggg", 3);
-	put(0, GOOD, "gggg", 0);
-	pthread_mutex_unlock(&queue[0].lock);
+	pthread_mutex_lock(&stuck_queue[0].lock); /* one burst */
+	stuck_put(0, BAD, "gg", 1);
+	stuck_put(0, BAD, "gpgg", 2);
+	stuck_put(0, BAD, "ggg", 3);
+	stuck_put(0, GOOD, "gggg", 0);
+	pthread_mutex_unlock(&stuck_queue[0].lock);
 	is_named_twice("payload");
 	/* A worker that is short of time gives each packet a turn of its own. */
-	CU_ASSERT(told.fault[0].frames >= 1 && told.fault[0].frames <= 6);
-	CU_ASSERT_EQUAL(told.frame[0][42 + 12], 'p');
+	CU_ASSERT(stuck_told.fault[0].frames >= 1 && stuck_told.fault[0].frames <= 6);
+	CU_ASSERT_EQUAL(stuck_told.frame[0][42 + 12], 'p');
 	UNTIL(dut_counter(&dut, good_id, "served") == 4 && dut_view(&dut, bad_id, packets) == 10);
 	sp_nic_totals(dut.nic, &t);
 	CU_ASSERT_EQUAL(t.received, 14);
@@ -466,7 +318,7 @@ TEST(who_handles_a_signal_learns_which_call_it_interrupts)
 	pthread_kill(dut.nic->worker[0]->thread, SIGUSR2); /* a worker in nobody's call */
 	UNTIL(here_asked == 2);
 	CU_ASSERT(!here_in_call);
-	say(0, BAD, "S", 1);
+	stuck_say(0, BAD, "S", 1);
 	UNTIL(here_asked == 3);
 	UNTIL(dut_view(&dut, bad_id, packets) == 1);
 	CU_ASSERT(here_in_call);
@@ -475,7 +327,7 @@ TEST(who_handles_a_signal_learns_which_call_it_interrupts)
 	CU_ASSERT_STRING_EQUAL(here_names[2], "payload");
 	CU_ASSERT_EQUAL(here_letter, 'S');
 	CU_ASSERT(here.at && here.file && here.worker == 0);
-	CU_ASSERT_EQUAL(faults(), 0);
+	CU_ASSERT_EQUAL(stuck_faults(), 0);
 	end();
 	sigaction(SIGUSR2, &before, NULL);
 }
@@ -492,11 +344,11 @@ TEST(who_waits_is_named_and_nobody_waits_for_him)
 	snprintf(settings, sizeof(settings), "pipe=%d", pipes[0]);
 	start(1, settings);
 	CU_ASSERT(!sp_nic_stopped(dut.nic, text, sizeof(text)));
-	say(0, BAD, "W", 1);
-	UNTIL(faults());
+	stuck_say(0, BAD, "W", 1);
+	UNTIL(stuck_faults());
 	CU_ASSERT(is_fault(0, "payload", false));
-	CU_ASSERT_EQUAL(told.fault[0].frames, 1);
-	CU_ASSERT_EQUAL(told.frame[0][42 + 12], 'W');
+	CU_ASSERT_EQUAL(stuck_told.fault[0].frames, 1);
+	CU_ASSERT_EQUAL(stuck_told.frame[0][42 + 12], 'W');
 	CU_ASSERT(sp_nic_stopped(dut.nic, text, sizeof(text)));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "payload() of handler faulty, context culprit"));
 	r = report();
@@ -513,13 +365,13 @@ TEST(who_waits_is_named_and_nobody_waits_for_him)
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler faulty, context culprit"));
 	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), -ETIMEDOUT);
 	CU_ASSERT_EQUAL(dut_counter(&dut, good_id, "served"), 0);
-	UNTIL(count_of(&told_fatal));
-	CU_ASSERT(is_fault_of(&told_fatal, 0, "payload", false));
+	UNTIL(stuck_count_of(&stuck_fatal));
+	CU_ASSERT(is_fault_of(&stuck_fatal, 0, "payload", false));
 	CU_ASSERT_EQUAL_FATAL(write(pipes[1], "w", 1), 1);
 	serves(0);
 	UNTIL(!sp_nic_stopped(dut.nic, text, sizeof(text)));
 	CU_ASSERT_EQUAL(dut_view(&dut, bad_id, packets), 1); /* it was done with the packet: the signal ended nothing */
-	CU_ASSERT_EQUAL(faults(), 1);
+	CU_ASSERT_EQUAL(stuck_faults(), 1);
 	r = report();
 	CU_ASSERT(json_is_false(json_object_get(json_array_get(json_object_get(r, "faults"), 0), "stopped")));
 	CU_ASSERT(last_fault_begins(r, "culprit", "payload() did not come back for "));
@@ -538,10 +390,10 @@ TEST(other_workers_go_on_meanwhile)
 	CU_ASSERT_EQUAL_FATAL(pipe(pipes), 0);
 	snprintf(settings, sizeof(settings), "pipe=%d", pipes[0]);
 	start(2, settings);
-	say(1, BAD, "W", 1);
-	UNTIL(faults());
+	stuck_say(1, BAD, "W", 1);
+	UNTIL(stuck_faults());
 	CU_ASSERT(is_fault(0, "payload", false));
-	CU_ASSERT_EQUAL(told.fault[0].worker, 1);
+	CU_ASSERT_EQUAL(stuck_told.fault[0].worker, 1);
 	serves(0);
 	CU_ASSERT_EQUAL_FATAL(write(pipes[1], "w", 1), 1);
 	serves(1);
@@ -555,12 +407,12 @@ TEST(both_workers_in_one_context_are_named)
 	json_t *r;
 
 	start(2, "");
-	say(0, BAD, "p", 1);
-	say(1, BAD, "p", 2);
-	UNTIL(count_of(&told_fatal) == 2);
+	stuck_say(0, BAD, "p", 1);
+	stuck_say(1, BAD, "p", 2);
+	UNTIL(stuck_count_of(&stuck_fatal) == 2);
 	CU_ASSERT(is_fault(0, "payload", true) && is_fault(1, "payload", true));
-	CU_ASSERT_EQUAL(told.fault[0].worker + told.fault[1].worker, 1);
-	stays = false;
+	CU_ASSERT_EQUAL(stuck_told.fault[0].worker + stuck_told.fault[1].worker, 1);
+	stuck_stays = false;
 	serves(0);
 	serves(1);
 	UNTIL(!sp_warden_stopped(dut.nic, 0) && !sp_warden_stopped(dut.nic, 1));
@@ -575,16 +427,16 @@ TEST(both_workers_in_one_context_are_named)
 TEST(what_is_linked_in_is_named_like_any_other)
 {
 	start_with(1, "linked", "");
-	spin_on = true;
-	say(0, BAD, "gg", 1);
-	UNTIL(count_of(&told_fatal));
+	stuck_spin_on = true;
+	stuck_say(0, BAD, "gg", 1);
+	UNTIL(stuck_count_of(&stuck_fatal));
 	CU_ASSERT(is_fault(0, "payload", true));
-	CU_ASSERT_STRING_EQUAL(told.handler[0], "linked");
-	CU_ASSERT_STRING_EQUAL(told.file[0], "");
-	CU_ASSERT_PTR_NULL(told.fault[0].file);
-	CU_ASSERT(told.fault[0].frames >= 1);
-	CU_ASSERT_EQUAL(faults(), 1);
-	spin_on = false;
+	CU_ASSERT_STRING_EQUAL(stuck_told.handler[0], "linked");
+	CU_ASSERT_STRING_EQUAL(stuck_told.file[0], "");
+	CU_ASSERT_PTR_NULL(stuck_told.fault[0].file);
+	CU_ASSERT(stuck_told.fault[0].frames >= 1);
+	CU_ASSERT_EQUAL(stuck_faults(), 1);
+	stuck_spin_on = false;
 	serves(0);
 	UNTIL(dut_view(&dut, bad_id, packets) == 2);
 	end();
@@ -597,27 +449,27 @@ TEST(who_goes_round_has_not_stopped)
 		const struct timespec pause = {.tv_nsec = 100000000};
 
 		nanosleep(&pause, NULL); /* in nobody's call */
-		say(i % 2, BAD, "gggg", 1);
+		stuck_say(i % 2, BAD, "gggg", 1);
 	}
 	UNTIL(dut_counter(&dut, bad_id, "served") == 32);
-	CU_ASSERT_EQUAL(faults(), 0);
+	CU_ASSERT_EQUAL(stuck_faults(), 0);
 	end();
 }
 
 TEST(a_nic_can_be_started_again)
 {
 	start(1, "");
-	say(0, BAD, "p", 1);
+	stuck_say(0, BAD, "p", 1);
 	is_named_twice("payload");
 	serves(0);
 	sp_nic_stop(dut.nic);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);
 	bad_id = dut_context(&dut, "culprit", "faulty", "qp=16");
-	stays = true;
+	stuck_stays = true;
 	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
-	say(0, BAD, "p", 1);
-	UNTIL(count_of(&told_fatal) == 2);
-	stays = false;
+	stuck_say(0, BAD, "p", 1);
+	UNTIL(stuck_count_of(&stuck_fatal) == 2);
+	stuck_stays = false;
 	serves(0);
 	end();
 }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <spindle-handler.h>
@@ -27,7 +28,8 @@ struct state {
 	struct sp_work work;
 	const struct sp_mem *area;
 	pthread_mutex_t lock;
-	int pipe;
+	int pipe, zero;
+	void *nowhere;		     /* NULL */
 	char in_completion, in_work; /* what these two are to do */
 	bool in_detach, in_report;
 };
@@ -54,6 +56,37 @@ static int configure(struct sp_ctx *c, uint64_t *area)
 	(void)c;
 	*area = 4096;
 	return 0;
+}
+
+/* Until the stack is used up. */
+static uint32_t deeper(struct state *s);
+static uint32_t (*volatile deep_again)(struct state *) = deeper; /* the compiler must not see through it */
+
+static uint32_t deeper(struct state *s)
+{
+	volatile char much[4096];
+
+	much[0] = (char)s->zero;
+	return deep_again(s) + (uint32_t)much[0];
+}
+
+__attribute__((no_sanitize("undefined", "address"))) static uint32_t crash(struct state *s, uint8_t how)
+{
+	switch (how) {
+	case '0':
+		*(volatile int *)s->nowhere = 1;
+		break;
+	case '1':
+		abort();
+	case '2':
+		on /= s->zero;
+		break;
+	case '3':
+		__builtin_trap();
+	case '4':
+		return deeper(s);
+	}
+	return SP_DONE;
 }
 
 static int attach(struct sp_ctx *c)
@@ -144,6 +177,12 @@ static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet
 		pthread_mutex_lock(&s->lock);
 		pthread_mutex_lock(&s->lock);
 		break;
+	case '0': /* crashes, in each way; */
+	case '1':
+	case '2':
+	case '3':
+	case '4':
+		return crash(s, p->data[0]);
 	case 'S': /* a signal comes in the middle of it */
 		raise(SIGUSR2);
 		break;
