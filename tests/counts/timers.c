@@ -41,9 +41,6 @@ static void timer(struct sp_ctx *c, struct sp_timer *t)
 
 static uint32_t payload(struct sp_ctx *c, struct sp_message *none, struct sp_packet *p)
 {
-	(void)c;
-	(void)none;
-	(void)p;
 	return SP_DONE;
 }
 
@@ -56,29 +53,16 @@ static const struct sp_handler handler = {
 
 static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
 {
-	(void)port;
-	(void)queue;
-	(void)packet;
-	(void)max;
-	(void)now;
 	return 0;
 }
 
 static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned n, sp_time now)
 {
-	(void)port;
-	(void)queue;
-	(void)packet;
-	(void)n;
-	(void)now;
 	return 0;
 }
 
 static sp_time next(void *port, uint16_t queue, bool blocked)
 {
-	(void)port;
-	(void)queue;
-	(void)blocked;
 	return SP_NEVER;
 }
 
@@ -110,15 +94,12 @@ static int open_timers(const struct bench_options *o, void **state, struct bench
 	struct sp_nic_config config = {.addresses = 1, .ports = 1, .mac = {2, 0, 0, 0, 0, 1}, .port = {{.ops = &ops}}};
 	struct bench *b = calloc(1, sizeof(*b));
 	struct sp_error error = {.text = "no memory"};
-	int r;
-
-	(void)o;
 	if (!b)
 		return -ENOMEM;
 	sp_handler_register(&handler);
 	memcpy(config.address[0].ip, "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\xC0\0\2\1", 16);
 	config.address[0].prefix = 24;
-	r = sp_nic_create(&config, &error, &b->nic);
+	int r = sp_nic_create(&config, &error, &b->nic);
 	if (!r)
 		r = sp_nic_context_add(b->nic, &context, &b->context, &error);
 	if (r) {
@@ -134,8 +115,6 @@ static int run_timers(void *state, double seconds, struct bench_round *round, st
 {
 	struct bench *b = state;
 	const uint64_t before = fired;
-
-	(void)seconds;
 	for (unsigned i = 0; i < POLLS; i++)
 		sp_nic_poll(b->nic, 0, b->now += STEP);
 	round->units = fired - before;

@@ -188,20 +188,17 @@ static int attach(struct raw *raw)
 /* Asks again while the answer is still there: that is the end, and only the first was answered. */
 static void ask_again(struct raw *raw)
 {
-	struct pollfd wait;
-	int r;
-
 	raw->fd = dial();
 	if (raw->fd < 0)
 		die("connect", raw->fd);
-	wait = (struct pollfd){.fd = raw->fd, .events = POLLIN};
+	struct pollfd wait = (struct pollfd){.fd = raw->fd, .events = POLLIN};
 	request(raw->fd, SP_ATTACH_HELLO, NULL, NULL, 0);
 	poll(&wait, 1, -1);
 	request(raw->fd, SP_ATTACH_REPORT, NULL, NULL, 0);
 	wait.events = POLLRDHUP;
 	if (poll(&wait, 1, 20000) <= 0)
 		die("nobody minds a request before the reply is read", -EBUSY);
-	r = reply(raw);
+	int r = reply(raw);
 	if (r || reply(raw) != -ENODEV)
 		die("both were answered", -EBADMSG);
 	close(raw->fd);

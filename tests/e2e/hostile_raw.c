@@ -158,12 +158,10 @@ static int connect_self(struct raw *raw, uint32_t qpn)
 
 void hello(struct raw *raw)
 {
-	int r;
-
 	raw->fd = dial();
 	if (raw->fd < 0)
 		die("connect", raw->fd);
-	r = ask(raw, SP_ATTACH_HELLO, 0, NULL, 0);
+	int r = ask(raw, SP_ATTACH_HELLO, 0, NULL, 0);
 	if (r)
 		die("hello", r);
 	take_welcome(raw);
@@ -171,10 +169,8 @@ void hello(struct raw *raw)
 
 void begin(struct raw *raw)
 {
-	int r;
-
 	hello(raw);
-	r = ask(raw, SP_ATTACH_MR_ALLOC, REGION, NULL, 0);
+	int r = ask(raw, SP_ATTACH_MR_ALLOC, REGION, NULL, 0);
 	if (r)
 		die("memory", r);
 	raw->id = (uint32_t)raw->reply.head.arg[0];

@@ -149,13 +149,12 @@ static void *flipping(void *arg)
 int flip(struct raw *raw)
 {
 	struct sp_command start = {.op = SP_SDR_CMD_START, .arg = {[2] = 65536}};
-	struct sp_ring_shared *ring;
 	pthread_t thread;
 
 	begin(raw);
 	start.context = raw->context;
 	put(raw, &start); /* a stream, of which pieces may be sent again and again */
-	ring = commands(raw, raw->home);
+	struct sp_ring_shared *ring = commands(raw, raw->home);
 	pthread_create(&thread, NULL, flipping, raw);
 	puts("ready");
 	while (!enough(0))

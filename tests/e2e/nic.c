@@ -58,7 +58,6 @@ static int qp(struct end *e, char *words)
 	struct sp_error error;
 	struct sdr_qp_info info;
 	char split[16];
-	int r;
 
 	for (char *save, *word = strtok_r(words, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
 		char *value = strchr(word, '=');
@@ -88,7 +87,7 @@ static int qp(struct end *e, char *words)
 			attr.split = split;
 		}
 	}
-	r = sdr_context_create(e->dev, &context, &e->context);
+	int r = sdr_context_create(e->dev, &context, &e->context);
 	if (!r)
 		r = sdr_qp_create(e->context, &attr, &e->qp, &error);
 	if (r)
@@ -104,7 +103,6 @@ static int qp(struct end *e, char *words)
 static int connect_to(struct end *e, const char *hex)
 {
 	struct sdr_qp_info peer;
-	int r;
 
 	for (size_t i = 0; i < sizeof(peer); i++) {
 		unsigned byte;
@@ -113,22 +111,20 @@ static int connect_to(struct end *e, const char *hex)
 			return fail(-EINVAL, "info");
 		((uint8_t *)&peer)[i] = (uint8_t)byte;
 	}
-	r = sdr_qp_connect(e->qp, &peer);
+	int r = sdr_qp_connect(e->qp, &peer);
 	return r ? fail(r, "sdr_qp_connect") : puts("ok");
 }
 
 static int load(struct end *e, const char *file)
 {
 	FILE *f = fopen(file, "rb");
-	long size;
-	int r;
 
 	if (!f)
 		return fail(-errno, file);
 	fseek(f, 0, SEEK_END);
-	size = ftell(f);
+	long size = ftell(f);
 	rewind(f);
-	r = sp_mr_alloc(e->dev, (uint64_t)size, &e->from);
+	int r = sp_mr_alloc(e->dev, (uint64_t)size, &e->from);
 	if (!r && fread(e->from->addr, 1, (size_t)size, f) != (size_t)size)
 		r = -EIO;
 	fclose(f);
@@ -138,11 +134,10 @@ static int load(struct end *e, const char *file)
 static int save(struct end *e, const char *file)
 {
 	FILE *f = fopen(file, "wb");
-	size_t n;
 
 	if (!f)
 		return fail(-errno, file);
-	n = fwrite(e->room->addr, 1, e->room->len, f);
+	size_t n = fwrite(e->room->addr, 1, e->room->len, f);
 	return fclose(f) || n != e->room->len ? fail(-EIO, file) : puts("ok");
 }
 
@@ -170,14 +165,13 @@ static int finish(struct end *e, uint64_t seconds)
 	struct sdr_recv *recv = e->recv[e->finished];
 	struct sdr_recv_status status;
 	uint32_t immediate, mask;
-	int r, told;
 
 	if (e->finished == e->recvs)
 		return fail(-ENOENT, "finish");
-	r = sdr_recv_wait(recv, SDR_WAIT_ALL, NULL, seconds * SP_SEC);
+	int r = sdr_recv_wait(recv, SDR_WAIT_ALL, NULL, seconds * SP_SEC);
 	if (r)
 		return fail(r, "sdr_recv_wait");
-	told = sdr_recv_imm_get(recv, &immediate, &mask);
+	int told = sdr_recv_imm_get(recv, &immediate, &mask);
 	sdr_recv_status(recv, &status);
 	r = sdr_recv_complete_wait(recv, WAIT);
 	if (r)
@@ -202,13 +196,12 @@ static int command(char *line)
 	uint64_t a = 0, b = 0, c = 0, d = 0;
 	char verb[16], rest[1024] = "";
 	unsigned number;
-	struct end *e;
 	int r;
 
 	line[strcspn(line, "\n")] = 0;
 	if (sscanf(line, "%15s %u %1023[^\n]", verb, &number, rest) < 2 || number >= ends)
 		return fail(-EINVAL, line);
-	e = &end[number];
+	struct end *e = &end[number];
 	sscanf(rest, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &a, &b, &c, &d);
 	if (!strcmp(verb, "qp"))
 		return qp(e, rest);
@@ -274,11 +267,10 @@ static int report(void)
 	printf("[");
 	for (unsigned i = 0; i < ends; i++) {
 		struct sp_report *r = sp_report_new();
-		char *text;
 
 		sp_nic_stop(end[i].nic);
 		sp_nic_report(end[i].nic, r);
-		text = sp_report_finish(r);
+		char *text = sp_report_finish(r);
 		if (!text)
 			return 1;
 		printf("%s%s", i ? "," : "", text);

@@ -298,12 +298,11 @@ static int obey(char *line)
 int main(int argc, char **argv)
 {
 	char line[512];
-	int rc;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc != 2)
 		return 2;
-	rc = sp_attach(argv[1], &dev);
+	int rc = sp_attach(argv[1], &dev);
 	rc = rc ? rc : sp_mr_alloc(dev, BYTES, &mr);
 	rc = rc ? rc : sp_mr_alloc(dev, NOTES * sizeof(struct rvma_notification), &notes);
 	printf("%d\n", rc);

@@ -6,8 +6,6 @@
  * received = taken + forwarded + dropped, memory beside the registered region untouched.
  */
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <rte_mbuf.h>
 
@@ -17,6 +15,7 @@
 #include "../../pipeline/icrc.h"
 #include "../../pipeline/nic.h"
 #include "../../pipeline/parser.h"
+#include "../lib/ports.h"
 #ifdef FUZZ_STANDALONE
 #include "standalone.h"
 #endif
@@ -34,32 +33,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* ---- the port: one frame in, everything out is thrown away ---- */
-static struct rte_mbuf *waiting;
-
-static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
-{
-	(void)port, (void)now;
-	if (!waiting || queue || !max)
-		return 0;
-	*packet = waiting;
-	waiting = NULL;
-	return 1;
-}
-
-static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
-{
-	(void)port, (void)queue, (void)now;
-	rte_pktmbuf_free_bulk(packet, count);
-	return count;
-}
-
-static sp_time next(void *port, uint16_t queue, bool blocked)
-{
-	(void)port, (void)queue, (void)blocked;
-	return waiting ? 0 : SP_NEVER;
-}
-
-static const struct sp_port_ops port = {receive, transmit, next};
+static const struct sp_port_ops port = {port_receive_one, port_swallow, port_next_one};
 
 /* ---- the NIC ---- */
 static struct sp_nic *nic;
@@ -134,10 +108,8 @@ static void repair(uint8_t *f, uint32_t len)
 	uint16_t type;
 
 	if (len >= 34 && f[12] == 8 && f[13] == 0 && (f[14] & 15) >= 5 && len >= 14u + (f[14] & 15u) * 4) {
-		uint16_t sum;
-
 		f[24] = f[25] = 0;
-		sum = sp_checksum(f + 14, (f[14] & 15u) * 4, 0);
+		uint16_t sum = sp_checksum(f + 14, (f[14] & 15u) * 4, 0);
 		memcpy(f + 24, &sum, 2);
 	}
 	if (sp_parse(f, len, &p, &type) == SP_PARSED_ROCE) {
@@ -155,7 +127,7 @@ static void frame(const uint8_t *data, size_t size, bool right)
 	memcpy(rte_pktmbuf_append(m, (uint16_t)size), data, size);
 	if (right)
 		repair(rte_pktmbuf_mtod(m, uint8_t *), (uint32_t)size);
-	waiting = m;
+	port_one = m;
 }
 
 /* A command as a hostile host would write it: any bytes, but contexts and memory that exist come up often. */
@@ -322,10 +294,9 @@ int main(int argc, char **argv)
 	if (nic) {
 		/* The seeds must have come through, or the fuzzer looks at nothing. */
 		struct sp_report *report = sp_report_new();
-		char *text;
 
 		sp_nic_report(nic, report);
-		text = sp_report_finish(report);
+		char *text = sp_report_finish(report);
 		if (argc > 3)
 			puts(text);
 		free(text);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Any bytes through the parser: what it accepts keeps every promise of parser.h, and the ICRC stays within it. */
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
 #include "../../handlers/wire/roce.h"
 #include "../../pipeline/icrc.h"
 #include "../../pipeline/parser.h"
@@ -145,7 +141,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifdef FUZZ_STANDALONE
-#include "../unit/frame.h"
+#include "../lib/frame.h"
 #include "standalone.h"
 
 int main(int argc, char **argv)

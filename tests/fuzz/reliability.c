@@ -141,10 +141,9 @@ static void hear(struct run *r, const uint8_t *bytes, size_t len)
 	uint8_t *exact = malloc(len ? len : 1); /* so that ASan sees a read beyond it */
 	struct sp_rel_head head = {.poll = {0}};
 	uint64_t poll = 0;
-	int rc;
 
 	memcpy(exact, bytes, len);
-	rc = sp_rel_ack(&r->sender, exact, len, r->now);
+	int rc = sp_rel_ack(&r->sender, exact, len, r->now);
 	free(exact);
 	REQUIRE(rc == 0 || rc == -EINVAL);
 	if (rc) {

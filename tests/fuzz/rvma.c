@@ -6,8 +6,6 @@
  * taken + forwarded + dropped, memory beside the registered region untouched, no packet buffer lost.
  */
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
@@ -19,6 +17,9 @@
 #include "../../pipeline/icrc.h"
 #include "../../pipeline/nic.h"
 #include "../../pipeline/parser.h"
+#include "../lib/ports.h"
+#include "../lib/seeds.h"
+#include "../lib/seeds.h"
 #ifdef FUZZ_STANDALONE
 #include "standalone.h"
 #endif
@@ -41,8 +42,7 @@ static const uint32_t qps[CONTEXTS] = {0x410, 0x400};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* ---- the input: numbers are drawn from it, 0 once it is used up ----------------------------------------------------
- */
+/* ---- the input: numbers are drawn from it, 0 once it is used up ---- */
 static const uint8_t *input;
 static size_t left;
 
@@ -70,9 +70,7 @@ static uint64_t draw_near(uint64_t about)
 	return how < 0xEC ? about : how < 0xF4 ? about + how % 8 - 3 : how < 0xFC ? extremes[how % 8] : draw_bytes(8);
 }
 
-/* ---- the port ------------------------------------------------------------------------------------------------------
- */
-static struct rte_mbuf *waiting;
+/* ---- the port ---- */
 static struct {
 	uint8_t token[8], nonce[8]; /* that the NIC gave, that it asked by */
 	uint64_t sent, poll, get;   /* transfers of its: the next one; its latest poll, its latest get */
@@ -106,35 +104,17 @@ static void overhear(uint8_t *frame, uint32_t len)
 	}
 }
 
-static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
-{
-	(void)port, (void)now;
-	if (!waiting || queue || !max)
-		return 0;
-	*packet = waiting;
-	waiting = NULL;
-	return 1;
-}
-
 static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
-	(void)port, (void)queue, (void)now;
 	for (unsigned i = 0; i < count; i++)
 		overhear(rte_pktmbuf_mtod(packet[i], uint8_t *), packet[i]->data_len);
 	rte_pktmbuf_free_bulk(packet, count);
 	return count;
 }
 
-static sp_time next(void *port, uint16_t queue, bool blocked)
-{
-	(void)port, (void)queue, (void)blocked;
-	return waiting ? 0 : SP_NEVER;
-}
+static const struct sp_port_ops port = {port_receive_one, transmit, port_next_one};
 
-static const struct sp_port_ops port = {receive, transmit, next};
-
-/* ---- the NIC -------------------------------------------------------------------------------------------------------
- */
+/* ---- the NIC ---- */
 static struct sp_nic *nic;
 static struct sp_dev *dev;
 static struct sp_mr *mr;
@@ -144,15 +124,6 @@ static sp_time now;
 static unsigned age;
 static uint64_t buffers, number, windows[4], peers[2], sums[16];
 static const uint8_t *area[CONTEXTS];
-
-static uint64_t free_buffers(void)
-{
-	struct rte_mbuf *m = sp_packet_alloc();
-	struct rte_mempool *pool = m ? m->pool : NULL;
-
-	rte_pktmbuf_free(m);
-	return pool ? rte_mempool_avail_count(pool) : 0;
-}
 
 static void open_context(unsigned i)
 {
@@ -205,7 +176,7 @@ static void open_nic(void)
 	memcpy(config.address[0].ip, "\0\0\0\0\0\0\0\0\0\0\377\377\300\0\2\1", 16);
 	memcpy(config.neighbour[0].ip, "\0\0\0\0\0\0\0\0\0\0\377\377\300\0\2\2", 16);
 	config.address[0].prefix = 24;
-	buffers = free_buffers();
+	buffers = seeds_buffers();
 	PROMISE(!sp_nic_create(&config, &error, &nic) && !sp_nic_dev(nic, false, &dev));
 	memset(memory, 0xA5, sizeof(memory));
 	PROMISE(!sp_mr_reg(dev, memory + GUARD, REGION, &mr));
@@ -231,11 +202,10 @@ static void close_nic(void)
 	sp_dev_close(dev);
 	sp_nic_destroy(nic);
 	nic = NULL;
-	PROMISE(free_buffers() == buffers);
+	PROMISE(seeds_buffers() == buffers);
 }
 
-/* ---- deeds: packets ------------------------------------------------------------------------------------------------
- */
+/* ---- deeds: packets ---- */
 /* The transfer that is being sent into each context, packet by packet. */
 static struct {
 	uint64_t transfer, length, mailbox, offset, get;
@@ -355,7 +325,6 @@ static void packet(void)
 	uint8_t *ip = f + 14, *udp = ip + 20, *x = udp + 8 + sizeof(struct sp_bth);
 	struct rte_mbuf *m = sp_packet_alloc();
 	uint32_t len = 0, whole;
-	uint16_t sum;
 
 	PROMISE(m);
 	switch (opcode) {
@@ -392,7 +361,7 @@ static void packet(void)
 	ip[8] = 64;
 	ip[9] = 17;
 	memcpy(ip + 12, "\300\0\2\2\300\0\2\1", 8);
-	sum = sp_checksum(ip, 20, 0);
+	uint16_t sum = sp_checksum(ip, 20, 0);
 	memcpy(ip + 10, &sum, 2);
 	sp_store_be16(udp, 0xC001);
 	sp_store_be16(udp + 2, SP_ROCE_PORT);
@@ -403,11 +372,10 @@ static void packet(void)
 	sp_store_be32(udp + 12, qps[implicit]);
 	sp_store_le32(ip + whole - 4, sp_icrc(ip, 20, whole - 4));
 	memcpy(rte_pktmbuf_append(m, (uint16_t)(14 + whole)), f, 14 + whole);
-	waiting = m;
+	port_one = m;
 }
 
-/* ---- deeds: commands -----------------------------------------------------------------------------------------------
- */
+/* ---- deeds: commands ---- */
 static void command(void)
 {
 	static const uint16_t often[] = {
@@ -421,7 +389,6 @@ static void command(void)
 	const unsigned in = how & 1 && which % 16 < 6 ? IMPLICIT : CONTROL;
 	struct sp_command c = {.op = which < 0xF8 ? often[which % 16] : seldom[which % 4], .context = context[in]};
 	struct sp_event result;
-	int rc;
 
 	c.arg[0] = in == IMPLICIT || how & 0x30 ? 0 : windows[how / 2 % 4]; /* 0 is the configuration's, */
 	if (which >= 0xF8 && how < 0xF0)				    /* which shall live for a while */
@@ -467,7 +434,7 @@ static void command(void)
 		sp_command_post(dev, &c);
 		return;
 	}
-	rc = sp_command_call(dev, &c, &result);
+	int rc = sp_command_call(dev, &c, &result);
 	if (c.op == SP_RVMA_CMD_PEER && !rc)
 		peers[draw() / 200] = result.arg[0];
 	if (c.op == SP_RVMA_CMD_WINDOW && !rc)
@@ -526,7 +493,6 @@ int main(int argc, char **argv)
 	uint64_t state = 7;
 	char count[] = "150000";
 	char *own[] = {argv[0], count, NULL};
-	int r;
 
 	for (unsigned i = 0; i < 64; i++) {
 		for (unsigned k = 0; k < sizeof(seed[i]); k++)
@@ -534,7 +500,7 @@ int main(int argc, char **argv)
 		list[i] = seed[i];
 		len[i] = sizeof(seed[i]);
 	}
-	r = fuzz_standalone(argc > 1 ? argc : 2, argc > 1 ? argv : own, list, len, 64);
+	int r = fuzz_standalone(argc > 1 ? argc : 2, argc > 1 ? argv : own, list, len, 64);
 	if (nic)
 		close_nic();
 	/* All of it must have been met, or the fuzzer looks at nothing. */

@@ -7,7 +7,6 @@
  */
 #include <poll.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -22,6 +21,7 @@
 #include "../../host-api/attach.h"
 #include "../../pipeline/engine.h"
 #include "../../pipeline/host.h"
+#include "../lib/ports.h"
 #ifdef FUZZ_STANDALONE
 #include "standalone.h"
 #endif
@@ -43,26 +43,7 @@ enum { REQUEST = 0, REQUEST_RIGHT, COMMAND, TAMPER };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* ---- the port: nothing comes, everything out is thrown away ---- */
-static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
-{
-	(void)port, (void)queue, (void)packet, (void)max, (void)now;
-	return 0;
-}
-
-static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
-{
-	(void)port, (void)queue, (void)now;
-	rte_pktmbuf_free_bulk(packet, count);
-	return count;
-}
-
-static sp_time next(void *port, uint16_t queue, bool blocked)
-{
-	(void)port, (void)queue, (void)blocked;
-	return SP_NEVER;
-}
-
-static const struct sp_port_ops port = {receive, transmit, next};
+static const struct sp_port_ops port = {port_hear_nothing, port_swallow, port_never};
 
 /* ---- the NIC, and who does nothing wrong ---- */
 static struct sp_nic *nic;
@@ -202,7 +183,6 @@ static bool request(const uint8_t *data, size_t size, bool right)
 	const struct sp_attach_reply *reply = (const void *)liar.message;
 	struct sp_attach_request *r = (void *)bytes;
 	struct pollfd p = {.fd = liar.fd, .events = POLLIN};
-	ssize_t n;
 
 	memset(bytes, 0, sizeof(*r));
 	memcpy(bytes, data, size);
@@ -223,7 +203,7 @@ static bool request(const uint8_t *data, size_t size, bool right)
 	if (!size || send(liar.fd, bytes, size, MSG_NOSIGNAL) < 0)
 		return size == 0;
 	PROMISE(poll(&p, 1, 30000) == 1); /* a reply, or the end */
-	n = recv(liar.fd, liar.message, sizeof(liar.message), 0);
+	ssize_t n = recv(liar.fd, liar.message, sizeof(liar.message), 0);
 	PROMISE(n <= 0 || n >= (ssize_t)sizeof(*reply));
 	if (n > 0 && !reply->status && reply->op <= SP_ATTACH_HANDLER)
 		done[reply->op]++;
@@ -233,7 +213,6 @@ static bool request(const uint8_t *data, size_t size, bool right)
 static void command(const uint8_t *data, size_t size)
 {
 	struct sp_command c = {0};
-	struct sp_ring_shared *ring;
 	unsigned w = size ? data[0] % WORKERS : 0;
 
 	memcpy(&c, data, size < sizeof(c) ? size : sizeof(c));
@@ -243,7 +222,7 @@ static void command(const uint8_t *data, size_t size)
 		c.arg[0] = memory[c.arg[0] % 8];
 	if (c.flags & 0x400)
 		w = (c.context & 0xFFFF) % WORKERS; /* the home of the context */
-	ring = sp_attach_commands(sp_attach_page(queues, SP_COMMANDS, w));
+	struct sp_ring_shared *ring = sp_attach_commands(sp_attach_page(queues, SP_COMMANDS, w));
 	memcpy(&ring->entry[tail[w] % SP_COMMANDS], &c, sizeof(c));
 	__atomic_store_n(&ring->tail, ++tail[w], __ATOMIC_RELEASE);
 	if (__atomic_exchange_n(&sp_attach_page(queues, SP_COMMANDS, w)->parked, 0, __ATOMIC_ACQ_REL))
@@ -349,7 +328,6 @@ int main(int argc, char **argv)
 	struct sp_command connect = {SP_SDR_CMD_CONNECT, 1, 0, 0, {0, 0, 0x100 | 0xF00000ull << 32, 5, 6, 1}};
 	struct sp_command query = {SP_CMD_QUERY, 1, 0, 0, {0}};
 	const uint8_t *list[SEEDS];
-	int r;
 
 	memcpy(&connect.arg[0], "\0\0\0\0\0\0\0\0\0\0\xFF\xFF\300\0\2\2", 16);
 	seed_request(SP_ATTACH_MR_ALLOC, 4096, 0, NULL, 0);
@@ -389,7 +367,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < seeds; i++)
 		list[i] = seed[i];
 	fewer[0] = argv[0];
-	r = fuzz_standalone(argc > 1 ? argc : 2, argc > 1 ? argv : fewer, list, seed_len, seeds);
+	int r = fuzz_standalone(argc > 1 ? argc : 2, argc > 1 ? argv : fewer, list, seed_len, seeds);
 	if (nic) {
 		char lock[80];
 

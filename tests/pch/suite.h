@@ -3,4 +3,3 @@
 #include "../../pipeline/pch/dpdk.h"
 
 #include <CUnit/CUnit.h>
-#include <CUnit/TestRun.h>

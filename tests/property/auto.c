@@ -3,7 +3,7 @@
  * becomes another. Chunks of four packets, and messages that take about as long as a round trip. */
 #include "../../handlers/wire/ec.h"
 #include "../../testbed/transfer.h"
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 
 #define CHUNK	     16384u
 #define MTU	     4096u
@@ -86,7 +86,7 @@ static double best_of_fixed(uint64_t message, double drop, const char **best)
 	return least;
 }
 
-static void after_warm_up_it_is_within_10_percent_of_the_best_and_30_before(void)
+TEST(after_warm_up_it_is_within_10_percent_of_the_best_and_30_before)
 {
 	static const double drops[] = {1e-6, 1e-3, 3e-2};
 	static const uint64_t sizes[] = {SHORT, LONG};
@@ -140,16 +140,14 @@ static void show(const char *way, struct chosen c)
 }
 
 /* 1e-6, 1e-2, 1e-6, 1e-2: 512 chunks in a message, so that five of them are lost, or none for a long time. */
-static void it_changes_its_mind_when_losses_come_and_go(void)
+TEST(it_changes_its_mind_when_losses_come_and_go)
 {
 	struct sp_transfer *c = open_way(&automatic, LONG, 1e-6, 3);
 
 	for (unsigned turn = 0; turn < 4; turn++) {
-		struct chosen chosen;
-
 		CU_ASSERT_EQUAL_FATAL(sp_transfer_change(c, far, turn % 2 ? 1e-2 : 1e-6), 0);
 		send(c, WARM_UP);
-		chosen = chosen_for(c, MESSAGES);
+		struct chosen chosen = chosen_for(c, MESSAGES);
 		show(turn % 2 ? "1e-2" : "1e-6", chosen);
 		if (turn % 2)
 			CU_ASSERT(chosen.coded == MESSAGES && chosen.parity >= 0.06 && chosen.others <= 4)
@@ -160,16 +158,14 @@ static void it_changes_its_mind_when_losses_come_and_go(void)
 }
 
 /* At the same loss a round trip is worth much, or nothing beside the time that parity takes. */
-static void it_changes_its_mind_when_bandwidth_and_round_trip_do(void)
+TEST(it_changes_its_mind_when_bandwidth_and_round_trip_do)
 {
 	struct sp_transfer *c = open_way(&automatic, LONG, 1e-3, 5);
 
 	for (unsigned turn = 0; turn < 4; turn++) {
-		struct chosen chosen;
-
 		CU_ASSERT_EQUAL_FATAL(sp_transfer_change(c, turn % 2 ? near : far, 1e-3), 0);
 		send(c, WARM_UP);
-		chosen = chosen_for(c, MESSAGES);
+		struct chosen chosen = chosen_for(c, MESSAGES);
 		show(turn % 2 ? "near" : "far", chosen);
 		CU_ASSERT(turn % 2 ? chosen.coded <= 3 : chosen.coded == MESSAGES);
 	}
@@ -177,7 +173,7 @@ static void it_changes_its_mind_when_bandwidth_and_round_trip_do(void)
 }
 
 /* Where nothing changes it stays with what it has: within a message or two of the same parity. */
-static void it_does_not_go_to_and_fro(void)
+TEST(it_does_not_go_to_and_fro)
 {
 	struct sp_transfer *c = open_way(&automatic, LONG, 3e-3, 9);
 	struct sp_transfer_counters n = {0}, before;
@@ -194,7 +190,3 @@ static void it_does_not_go_to_and_fro(void)
 	CU_ASSERT(used <= 2);
 	sp_transfer_destroy(c);
 }
-
-SUITE("auto", TEST(after_warm_up_it_is_within_10_percent_of_the_best_and_30_before),
-      TEST(it_changes_its_mind_when_losses_come_and_go), TEST(it_changes_its_mind_when_bandwidth_and_round_trip_do),
-      TEST(it_does_not_go_to_and_fro))

@@ -4,12 +4,11 @@
  * samples where that would take long. Losses are drawn, or told as they are on average.
  */
 #include <math.h>
-#include <stdbool.h>
 
 #include "../../handlers/reliability/choice.h"
 #include "../../testbed/model.h"
 #include "../../testbed/random.h"
-#include "../unit/suite.h"
+#include "../lib/suite.h"
 
 #define CHUNK	     65536u
 #define MTU	     4096u
@@ -168,13 +167,10 @@ static void within_a_few_percent(const struct cell *c)
 	}
 }
 
-static void the_expected_times_are_the_models(void)
-{
-	each_cell(within_a_few_percent);
-}
+TEST_CALL(the_expected_times_are_the_models, each_cell(within_a_few_percent))
 
 /* Any code, MDS and XOR, also groups of different sizes. */
-static void codes_fail_as_often_as_the_model_says(void)
+TEST(codes_fail_as_often_as_the_model_says)
 {
 	struct sp_random random;
 
@@ -201,13 +197,10 @@ static void near_the_best(const struct cell *c)
 	expect(ratio <= 1.1, "over the best", c, choice, ratio);
 }
 
-static void a_known_path_gets_a_scheme_within_10_percent_of_the_best(void)
-{
-	each_cell(near_the_best);
-}
+TEST_CALL(a_known_path_gets_a_scheme_within_10_percent_of_the_best, each_cell(near_the_best))
 
 /* From nothing known, message after message, over a long fat link. */
-static void learning_costs_at_most_30_percent_and_ends_near_the_best(void)
+TEST(learning_costs_at_most_30_percent_and_ends_near_the_best)
 {
 	static const double some[] = {1e-6, 1e-4, 1e-3, 1e-2};
 
@@ -242,7 +235,7 @@ static void learning_costs_at_most_30_percent_and_ends_near_the_best(void)
 }
 
 /* In chunks: how many it takes until the estimate is within a factor of 2 of what the path does now. */
-static void the_estimate_follows_the_path(void)
+TEST(the_estimate_follows_the_path)
 {
 	static const double turn[] = {1e-2, 1e-4, 3e-2, 1e-3, 0.3, 1e-2, 1e-3};
 	struct sp_loss_known known;
@@ -254,12 +247,11 @@ static void the_estimate_follows_the_path(void)
 		sp_loss_init(&loss);
 		for (unsigned t = 0; t < COUNT(turn); t++) {
 			const struct cell c = {.drop = turn[t]};
-			double chance;
 
 			for (unsigned i = 0; i < 25 + t; i++)
 				tell_drawn(&loss, &random, turn[t], (uint64_t)(2 / turn[t]));
 			sp_loss_known(&loss, &known);
-			chance = known.lost[known.rates / 2] / turn[t];
+			double chance = known.lost[known.rates / 2] / turn[t];
 			expect(chance > 0.4 && chance < 2.5, "estimate over true", &c, sp_choice_candidate[0], chance);
 			CU_ASSERT(known.packets == PACKETS);
 		}
@@ -267,7 +259,7 @@ static void the_estimate_follows_the_path(void)
 }
 
 /* 1e-2 and a long message: parity is worth it. None any more: it is not. */
-static void the_choice_follows_the_path(void)
+TEST(the_choice_follows_the_path)
 {
 	const struct cell c = {10e9, 25e-3, 1e-2, 64 * MIB};
 	const struct sp_choice_path path = path_of(&c);
@@ -313,7 +305,7 @@ static uint64_t changes_at(const struct cell *c, uint64_t messages)
 }
 
 /* Where the choice goes from one to another two are equally good: it is not to go to and fro with the estimate. */
-static void nothing_flaps_at_a_boundary(void)
+TEST(nothing_flaps_at_a_boundary)
 {
 	unsigned boundaries = 0;
 
@@ -347,7 +339,7 @@ static bool chain_next(struct chain *c, struct sp_random *r)
 	return c->lost = sp_random_chance(r, c->drop * (1 - c->correlation) + (c->lost ? c->correlation : 0));
 }
 
-static void bursts_are_counted_as_they_fall(void)
+TEST(bursts_are_counted_as_they_fall)
 {
 	static const struct {
 		unsigned n, most;
@@ -375,7 +367,7 @@ static void bursts_are_counted_as_they_fall(void)
 }
 
 /* Bursts of 16 chunks on average: (32,8) is no help, and the sender comes to know so. */
-static void bursts_longer_than_parity_are_left_to_repeats(void)
+TEST(bursts_longer_than_parity_are_left_to_repeats)
 {
 	const struct cell cell = {400e9, 25e-3, 1e-2, 128 * MIB};
 	const struct sp_choice_path path = path_of(&cell);
@@ -415,7 +407,7 @@ static void bursts_longer_than_parity_are_left_to_repeats(void)
 	CU_ASSERT(!together.choice.k || fails[1] < fails[0] / 2);
 }
 
-static void codes_that_do_not_keep_up_are_not_chosen(void)
+TEST(codes_that_do_not_keep_up_are_not_chosen)
 {
 	const struct cell c = {400e9, 25e-3, 1e-3, 128 * MIB};
 	const struct sp_choice_size size = size_of(&c);
@@ -436,7 +428,7 @@ static void codes_that_do_not_keep_up_are_not_chosen(void)
 	CU_ASSERT(sp_choose(&chooser, &path, &size, &loss).k == 0);
 }
 
-static void only_what_the_caller_has_is_chosen(void)
+TEST(only_what_the_caller_has_is_chosen)
 {
 	const struct sp_choice some[] = {{SP_CHOICE_SR_NACK, 0, 0}, {SP_CHOICE_EC_MDS, 20, 5}};
 	const struct cell c = {400e9, 25e-3, 1e-3, 128 * MIB};
@@ -483,7 +475,7 @@ static bool is_candidate(struct sp_choice c)
 	return false;
 }
 
-static void whatever_is_told_the_choice_is_a_candidate_and_times_are_times(void)
+TEST(whatever_is_told_the_choice_is_a_candidate_and_times_are_times)
 {
 	struct sp_chooser chooser;
 	struct sp_random r;
@@ -505,23 +497,15 @@ static void whatever_is_told_the_choice_is_a_candidate_and_times_are_times(void)
 		const struct sp_hazard hazard = {any(&r), any(&r)};
 		const struct sp_choice odd = {(enum sp_choice_scheme)(any_number(&r) % 7), (uint8_t)any_number(&r),
 					      (uint8_t)any_number(&r)};
-		double time;
 
 		if (i % 100 == 0)
 			sp_loss_init(&loss);
 		sp_loss_add(&loss, any_number(&r), any_number(&r), any_number(&r), any_number(&r));
 		CU_ASSERT(is_candidate(sp_choose(&chooser, &path, &size, &loss)));
 		CU_ASSERT(isfinite(chooser.expected) && chooser.expected > 0);
-		time = sp_duration(&path, &size, &hazard, i % 4 ? odd : chooser.choice);
+		double time = sp_duration(&path, &size, &hazard, i % 4 ? odd : chooser.choice);
 		CU_ASSERT(isfinite(time) && time > 0);
 		time = sp_duration_fails(odd, (unsigned)any_number(&r), any(&r), any(&r));
 		CU_ASSERT(time >= 0 && time <= 1);
 	}
 }
-
-SUITE("choice", TEST(the_expected_times_are_the_models), TEST(codes_fail_as_often_as_the_model_says),
-      TEST(a_known_path_gets_a_scheme_within_10_percent_of_the_best),
-      TEST(learning_costs_at_most_30_percent_and_ends_near_the_best), TEST(the_estimate_follows_the_path),
-      TEST(the_choice_follows_the_path), TEST(nothing_flaps_at_a_boundary), TEST(bursts_are_counted_as_they_fall),
-      TEST(bursts_longer_than_parity_are_left_to_repeats), TEST(codes_that_do_not_keep_up_are_not_chosen),
-      TEST(only_what_the_caller_has_is_chosen), TEST(whatever_is_told_the_choice_is_a_candidate_and_times_are_times))

@@ -4,10 +4,8 @@
  * slowly, by every kernel that this processor has. A failing seed is named, and reruns alone with SPINDLE_SEED;
  * SPINDLE_LONG=1 runs 50 times as many.
  */
-#include <errno.h>
-
-#include "../unit/ec.h"
-#include "../unit/suite.h"
+#include "../lib/ec_reference.h"
+#include "../lib/suite.h"
 
 struct trial {
 	uint64_t seed;
@@ -64,7 +62,6 @@ static void decode(struct trial *t, struct ec_code *c, struct ec_area *a)
 {
 	const unsigned chunks = a->sub.data + a->rows;
 	uint64_t missing[SP_EC_WORDS] = {0};
-	bool possible;
 
 	switch (below(t, 3)) {
 	case 0: /* as many as parity can make good */
@@ -77,7 +74,7 @@ static void decode(struct trial *t, struct ec_code *c, struct ec_area *a)
 		lose(t, missing, 0, chunks, (unsigned)below(t, a->rows + 2));
 		break;
 	}
-	possible = ec_determined(a->kind, a->sub.data, a->rows, missing);
+	bool possible = ec_determined(a->kind, a->sub.data, a->rows, missing);
 	expect(t, sp_ec_recoverable(&c->code, a->sub.data, missing) == possible, "what can be repaired is known");
 	for (unsigned i = 0; i < chunks; i++)
 		if (sp_ec_bit(missing, i))
@@ -173,10 +170,7 @@ static void any(struct trial *t)
 	trial(t, kind, k, m, data, 64 + (uint32_t)below(t, cells > 2000 ? 100 : cells > 100 ? 1000 : 20000));
 }
 
-static void any_code_repairs_any_losses_that_it_can(void)
-{
-	seeds(1, suite_times(500), any);
-}
+TEST_CALL(any_code_repairs_any_losses_that_it_can, seeds(1, suite_times(500), any))
 
 /* Codes that matter, and the largest: whatever m chunks are missing. */
 static void large(struct trial *t)
@@ -189,10 +183,7 @@ static void large(struct trial *t)
 	trial(t, SP_EC_MDS, codes[i].k, codes[i].m, codes[i].k, 64 + (uint32_t)below(t, 2) * 237);
 }
 
-static void large_codes_repair_any_m_losses(void)
-{
-	seeds(100000, 49, large);
-}
+TEST_CALL(large_codes_repair_any_m_losses, seeds(100000, 49, large))
 
 static void grid(struct trial *t)
 {
@@ -205,12 +196,9 @@ static void grid(struct trial *t)
 		trial(t, SP_EC_XOR, k, m, k, 64);
 }
 
-static void every_code_of_a_grid_repairs_any_losses_that_it_can(void)
-{
-	seeds(200000 / 128 * 128, 128, grid);
-}
+TEST_CALL(every_code_of_a_grid_repairs_any_losses_that_it_can, seeds(200000 / 128 * 128, 128, grid))
 
-static void long_chunks_with_a_short_last_one_are_repaired(void)
+TEST(long_chunks_with_a_short_last_one_are_repaired)
 {
 	static const uint32_t bytes[] = {4096, 4351, 4352, 65536};
 	struct trial t = {.seed = 7};
@@ -222,6 +210,3 @@ static void long_chunks_with_a_short_last_one_are_repaired(void)
 		printf("# %s\n", t.wrong);
 	CU_ASSERT_PTR_NULL(t.wrong);
 }
-
-SUITE("ec", TEST(any_code_repairs_any_losses_that_it_can), TEST(large_codes_repair_any_m_losses),
-      TEST(every_code_of_a_grid_repairs_any_losses_that_it_can), TEST(long_chunks_with_a_short_last_one_are_repaired))

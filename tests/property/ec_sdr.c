@@ -4,17 +4,14 @@
  * length, against what elimination says can be had. A failing seed is named, and reruns alone with SPINDLE_SEED;
  * SPINDLE_LONG=1 runs 50 times as many.
  */
-#include <errno.h>
-#include <stdarg.h>
-
 #include "../../handlers/wire/ec.h"
 #include "../../handlers/wire/roce.h"
 #include "../../handlers/wire/sdr.h"
 #include "../../host-api/spindle.h"
 #include "../../testbed/link.h"
 #include "../../testbed/world.h"
-#include "../unit/ec.h"
-#include "../unit/suite.h"
+#include "../lib/ec_reference.h"
+#include "../lib/suite.h"
 
 #define GUARD	 128u
 #define SLOTS	 6u
@@ -75,8 +72,7 @@ static uint64_t units(uint64_t bytes, uint64_t unit)
 	return bytes ? (bytes - 1) / unit + 1 : 1;
 }
 
-/* ---- the world -----------------------------------------------------------------------------------------------------
- */
+/* ---- the world ---- */
 static bool lose(void *arg, const uint8_t *frame, uint32_t len)
 {
 	const struct run *r = arg;
@@ -142,11 +138,10 @@ static void choose(struct run *r)
 static int command(struct run *r, unsigned end, struct sp_command c, uint64_t *result)
 {
 	struct sp_event answer = {.status = 0};
-	int rc;
 
 	c.context = r->id[end];
 	c.flags = SP_CMD_REPLY;
-	rc = sp_command_call(r->dev[end], &c, &answer);
+	int rc = sp_command_call(r->dev[end], &c, &answer);
 	if (result)
 		*result = answer.arg[0];
 	return rc;
@@ -181,7 +176,6 @@ static void open_end(struct run *r, unsigned e)
 	const uint64_t value[] = {0x100, r->mtu, r->chunk, r->max_bytes, r->slots, r->generations, r->channels};
 	struct sp_error error = {.text = ""};
 	void *area;
-	uint64_t len;
 
 	for (unsigned i = 0; i < 2; i++) {
 		uint8_t *ip = i ? config.neighbour[0].ip : config.address[0].ip;
@@ -197,7 +191,7 @@ static void open_end(struct run *r, unsigned e)
 	snprintf(text[7], sizeof(text[7]), "%u+%u+%u", r->split.id, r->split.offset, r->split.user);
 	snprintf(text[8], sizeof(text[8]), "%u", r->k);
 	snprintf(text[9], sizeof(text[9]), "%u", r->m);
-	len = r->slots * (r->max_bytes + 2 * GUARD);
+	uint64_t len = r->slots * (r->max_bytes + 2 * GUARD);
 	r->memory[e] = malloc(len);
 	if (sp_nic_create(&config, &error, &r->nic[e]) || sp_nic_dev(r->nic[e], true, &r->dev[e]) ||
 	    sp_world_add_nic(r->world, r->nic[e]) || sp_mr_reg(r->dev[e], r->memory[e], len, &r->mr[e]) ||
@@ -257,8 +251,7 @@ static void pass(struct run *r, sp_time time)
 	expect(r, sp_world_run(r->world, sp_world_now(r->world) + time, NULL, NULL) == 0, "time goes on");
 }
 
-/* ---- a round: pairs of messages, and what must have become of them --------------------------------------------------
- */
+/* ---- a round: pairs of messages, and what must have become of them ---- */
 static uint64_t place(const struct run *r, uint32_t slot)
 {
 	return slot * (r->max_bytes + 2 * GUARD) + GUARD;
@@ -381,7 +374,6 @@ static void check_submessage(struct run *r, uint64_t k, uint64_t sub, uint64_t c
 	const uint64_t at = sub * k_of;
 	const unsigned data = chunks - at < k_of ? (unsigned)(chunks - at) : k_of, rows = ec_rows(k_of, m_of, data);
 	uint64_t missing[SP_EC_WORDS] = {0};
-	bool possible;
 
 	for (unsigned j = 0; j < data; j++)
 		if (!arrived(r, d, at + j))
@@ -389,7 +381,7 @@ static void check_submessage(struct run *r, uint64_t k, uint64_t sub, uint64_t c
 	for (unsigned i = 0; i < rows; i++)
 		if (!arrived(r, p, sub * m_of + i))
 			ec_set(missing, data + i);
-	possible = known && ec_determined(r->kind, data, rows, missing);
+	bool possible = known && ec_determined(r->kind, data, rows, missing);
 	for (unsigned j = 0; j < data; j++) {
 		const bool lost = missing[j / 64] >> (j % 64) & 1, there = !lost || possible;
 		const uint64_t from = (at + j) * r->chunk;
@@ -495,9 +487,4 @@ static void seeds(uint64_t first, unsigned few, unsigned rounds)
 	CU_ASSERT(only || repaired > few);
 }
 
-static void what_can_be_had_is_there_and_nothing_else(void)
-{
-	seeds(1, suite_times(400), 3);
-}
-
-SUITE("ec_sdr", TEST(what_can_be_had_is_there_and_nothing_else))
+TEST_CALL(exactly_the_available_functions_exist, seeds(1, suite_times(400), 3))

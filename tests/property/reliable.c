@@ -1,36 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reliable messages over SDR, over a link that does what links do: whole and right, or failed in time. */
-#include "planet.h"
+#include "../lib/reliable_pair.h"
 
 #include "../../handlers/reliability/receiver.h"
-
-static void counters(struct planet *p, struct sdr_reliable_status *sum)
-{
-	memset(sum, 0, sizeof(*sum));
-	for (unsigned i = 0; i < p->conns; i++)
-		for (unsigned e = 0; e < 2; e++) {
-			struct sdr_reliable_status s;
-
-			if (!p->conn[i].reliable[e])
-				continue;
-			sdr_reliable_status(p->conn[i].reliable[e], &s);
-			sum->units += s.units;
-			sum->retransmitted += s.retransmitted;
-			sum->spurious += s.spurious;
-			sum->refused += s.refused;
-			sum->sent += s.sent;
-			sum->received += s.received;
-			sum->sending += s.sending;
-			sum->receiving += s.receiving;
-			sum->polls += s.polls;
-		}
-}
 
 static struct {
 	uint64_t runs, sent, units, retransmitted, spurious, polls, lost;
 } sum;
 
-static uint64_t lost(struct planet *p)
+static uint64_t lost(struct rel *p)
 {
 	struct sp_link_counters c;
 	uint64_t n = 0;
@@ -42,7 +20,7 @@ static uint64_t lost(struct planet *p)
 	return n;
 }
 
-static void add(struct planet *p, const struct sdr_reliable_status *s)
+static void add(struct rel *p, const struct sdr_reliable_status *s)
 {
 	sum.runs++;
 	sum.sent += s->sent;
@@ -53,10 +31,12 @@ static void add(struct planet *p, const struct sdr_reliable_status *s)
 	sum.lost += lost(p);
 }
 
-static void over(const char *rule, unsigned count, void (*one)(struct planet *p))
+#define RULE(rule, count) TEST_SEEDS(rule, over, count, struct rel *p)
+
+static void over(const char *rule, unsigned count, void (*one)(struct rel *p))
 {
 	memset(&sum, 0, sizeof(sum));
-	over_seeds(rule, count, one);
+	rel_over_seeds(rule, count, one);
 	printf("# %s: %llu runs, %llu messages, %llu units, %llu sent again (%llu needlessly), %llu polls, %llu "
 	       "packets "
 	       "lost\n",
@@ -64,220 +44,156 @@ static void over(const char *rule, unsigned count, void (*one)(struct planet *p)
 	       U(sum.lost));
 }
 
-static void bad_planet(struct planet *p)
+RULE(every_message_arrives_whole_and_right, 60)
 {
 	struct sdr_reliable_status s;
 
-	for (unsigned e = 0; e < 2; e++) {
-		struct sp_link_direction *l = &p->link[e];
-
-		l->loss = (double)below(p, 21) / 100;
-		if (below(p, 3) == 0)
-			sp_link_burst(l, 1 + (double)below(p, 20), (double)below(p, 15) / 100);
-		l->duplicate = (double)below(p, 20) / 100;
-		l->corrupt = (double)below(p, 5) / 100;
-		l->jitter = below(p, 2) ? below(p, l->delay) : 0;
-		l->reorder = (double)below(p, 20) / 100;
-		l->reorder_delay = below(p, 2 * l->delay);
-		p->qp.max_packet_life += 4 * l->delay;
-	}
-	planet_open(p);
-	planet_run(p);
-	counters(p, &s);
-	expect(p, !s.refused && !s.sending && !s.receiving && s.sent == s.received,
-	       "%llu datagrams refused, %u sends and %u receives not over, %llu sent and %llu received", U(s.refused),
-	       s.sending, s.receiving, U(s.sent), U(s.received));
+	rel_bad_link(p);
+	rel_open(p);
+	rel_run(p);
+	rel_counters(p, &s);
+	rel_expect(p, !s.refused && !s.sending && !s.receiving && s.sent == s.received,
+		   "%llu datagrams refused, %u sends and %u receives not over, %llu sent and %llu received",
+		   U(s.refused), s.sending, s.receiving, U(s.sent), U(s.received));
 	add(p, &s);
-	planet_close(p);
+	rel_close(p);
 }
 
-static void every_message_arrives_whole_and_right(void)
-{
-	over(__func__, 60, bad_planet);
-}
-
-static void good_planet(struct planet *p)
+RULE(nothing_is_sent_again_where_nothing_is_lost, 30)
 {
 	struct sdr_reliable_status s;
 
 	for (unsigned e = 0; e < 2; e++)
-		p->link[e].duplicate = (double)below(p, 30) / 100;
-	planet_open(p);
-	planet_run(p);
-	counters(p, &s);
-	expect(p, !lost(p) && !s.retransmitted && !s.spurious, "%llu of %llu units were sent again, and none was lost",
-	       U(s.retransmitted), U(s.units));
+		p->link[e].duplicate = (double)rel_below(p, 30) / 100;
+	rel_open(p);
+	rel_run(p);
+	rel_counters(p, &s);
+	rel_expect(p, !lost(p) && !s.retransmitted && !s.spurious,
+		   "%llu of %llu units were sent again, and none was lost", U(s.retransmitted), U(s.units));
 	add(p, &s);
-	planet_close(p);
+	rel_close(p);
 }
 
-static void nothing_is_sent_again_where_nothing_is_lost(void)
-{
-	over(__func__, 30, good_planet);
-}
-
-static void in_order(struct planet *p)
+RULE(no_unit_is_sent_again_twice_for_one_loss, 60)
 {
 	struct sdr_reliable_status s;
 
 	for (unsigned e = 0; e < 2; e++) {
-		p->link[e].loss = (double)below(p, 15) / 100;
-		if (below(p, 2))
-			sp_link_burst(&p->link[e], 1 + (double)below(p, 20), (double)below(p, 15) / 100);
+		p->link[e].loss = (double)rel_below(p, 15) / 100;
+		if (rel_below(p, 2))
+			sp_link_burst(&p->link[e], 1 + (double)rel_below(p, 20), (double)rel_below(p, 15) / 100);
 	}
-	planet_open(p);
-	planet_run(p);
-	counters(p, &s);
-	expect(p, s.retransmitted <= lost(p) && !s.spurious,
-	       "%llu packets lost, %llu units sent again, %llu needlessly", U(lost(p)), U(s.retransmitted),
-	       U(s.spurious));
+	rel_open(p);
+	rel_run(p);
+	rel_counters(p, &s);
+	rel_expect(p, s.retransmitted <= lost(p) && !s.spurious,
+		   "%llu packets lost, %llu units sent again, %llu needlessly", U(lost(p)), U(s.retransmitted),
+		   U(s.spurious));
 	add(p, &s);
-	planet_close(p);
+	rel_close(p);
 }
 
-static void no_unit_is_sent_again_twice_for_one_loss(void)
+RULE(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again, 40)
 {
-	over(__func__, 60, in_order);
-}
-
-/* ---- ends that vanish ----------------------------------------------------------------------------------------------
- */
-static void pass(struct planet *p, sp_time time)
-{
-	expect(p, sp_world_run(p->world, sp_world_now(p->world) + time, NULL, NULL) == 0, "time stands still");
-}
-
-/* Sends and receives that are over hold no memory, though the QPs live on. */
-static void memory_is_released(struct planet *p, unsigned e)
-{
-	expect(p, sdr_mr_dereg(p->source[e]) == 0, "sdr_mr_dereg of send buffers after the timeout");
-	expect(p, sdr_mr_reg(p->context[e], planet_source, PLANET_SOURCE, &p->source[e]) == 0, "sdr_mr_reg");
-	for (unsigned i = 0; i < p->conns; i++) {
-		struct flow *f = &p->conn[i].flow[!e];
-		const uint64_t bytes = f->arena_mr->len;
-
-		expect(p, sdr_mr_dereg(f->arena_mr) == 0, "sdr_mr_dereg of receive buffers after the timeout");
-		expect(p, sdr_mr_reg(p->context[e], f->arena, bytes, &f->arena_mr) == 0, "sdr_mr_reg");
-	}
-}
-
-static void vanished(struct planet *p)
-{
-	const bool lossy = below(p, 2);
+	const bool lossy = rel_below(p, 2);
 	struct sdr_reliable_status s;
-	sp_time died;
 
 	p->fails = true;
 	/* Longer than polls that nobody answers are apart at the most: 64 times that an answer takes. */
 	p->attr.timeout = p->link[0].delay * 1000 + 500 * SP_MS;
 	p->attr.recv_timeout = p->attr.timeout * 2;
 	for (unsigned e = 0; e < 2 && lossy; e++)
-		p->link[e].loss = (double)below(p, 10) / 100;
-	planet_open(p);
-	pass(p, below(p, 3) ? below(p, p->attr.timeout) : 0);
+		p->link[e].loss = (double)rel_below(p, 10) / 100;
+	rel_open(p);
+	rel_pass(p, rel_below(p, 3) ? rel_below(p, p->attr.timeout) : 0);
 	p->dead[1] = true;
 	p->quiet = true;
-	died = sp_world_now(p->world);
-	planet_run(p);
-	expect(p, sp_world_now(p->world) <= died + p->attr.recv_timeout + 200 * SP_MS, "over after %.6f s",
-	       (double)(sp_world_now(p->world) - died) / 1e12);
+	sp_time died = sp_world_now(p->world);
+	rel_run(p);
+	rel_expect(p, sp_world_now(p->world) <= died + p->attr.recv_timeout + 200 * SP_MS, "over after %.6f s",
+		   (double)(sp_world_now(p->world) - died) / 1e12);
 	for (unsigned i = 0; i < p->conns; i++) {
 		sdr_reliable_status(p->conn[i].reliable[0], &s);
-		expect(p, !s.sending && !s.receiving && sdr_reliable_deadline(p->conn[i].reliable[0]) == SP_NEVER,
-		       "%u sends and %u receives not over", s.sending, s.receiving);
+		rel_expect(p, !s.sending && !s.receiving && sdr_reliable_deadline(p->conn[i].reliable[0]) == SP_NEVER,
+			   "%u sends and %u receives not over", s.sending, s.receiving);
 	}
-	memory_is_released(p, 0);
+	rel_memory_is_released(p, 0);
 
 	/* It has only been away: what is open there ends too, and everything works again. */
 	p->dead[1] = p->quiet = false;
-	planet_run(p);
-	memory_is_released(p, 0);
-	memory_is_released(p, 1);
+	rel_run(p);
+	rel_memory_is_released(p, 0);
+	rel_memory_is_released(p, 1);
 	p->fails = lossy; /* round trips that took as long as it was away count */
 	for (unsigned i = 0; i < p->conns; i++)
 		for (unsigned e = 0; e < 2; e++) {
 			struct flow *f = &p->conn[i].flow[e];
 
 			for (uint64_t k = 0; k < f->messages; k++)
-				expect(p, f->message[k].sent || !f->message[k].received,
-				       "message %llu is said to have come: %d", U(k), f->message[k].received);
+				rel_expect(p, f->message[k].sent || !f->message[k].received,
+					   "message %llu is said to have come: %d", U(k), f->message[k].received);
 			for (unsigned n = 0; n < 4; n++, f->messages++) {
 				f->message[f->messages] = f->message[0];
 				f->message[f->messages].length = f->message[f->messages].posted = 1 + n;
 				f->message[f->messages].sent = f->message[f->messages].received = -EAGAIN;
 			}
 		}
-	planet_step(p, sp_world_now(p->world));
-	planet_run(p);
-	counters(p, &s);
+	rel_step(p, sp_world_now(p->world));
+	rel_run(p);
+	rel_counters(p, &s);
 	add(p, &s);
-	planet_close(p);
+	rel_close(p);
 }
 
-static void messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again(void)
-{
-	over(__func__, 40, vanished);
-}
-
-static void lingering(struct planet *p)
+RULE(a_finished_end_answers_until_the_peer_is_quiet, 25)
 {
 	struct sdr_reliable_status s;
 
 	for (unsigned e = 0; e < 2; e++)
-		p->link[e].loss = (double)below(p, 40) / 100;
+		p->link[e].loss = (double)rel_below(p, 40) / 100;
 	p->linger = 4 * SP_SEC;
-	planet_open(p);
-	planet_run(p);
-	counters(p, &s);
+	rel_open(p);
+	rel_run(p);
+	rel_counters(p, &s);
 	add(p, &s);
-	planet_close(p);
-}
-
-static void who_is_done_answers_until_the_peer_is_quiet(void)
-{
-	over(__func__, 25, lingering);
+	rel_close(p);
 }
 
 /* ---- what peers and callers may do wrong
  * -----------------------------------------------------------------------------
  */
 /* Datagrams that nobody should send, beside the right ones. */
-static void forger(struct planet *p)
+RULE(datagrams_that_cannot_be_true_change_nothing, 15)
 {
 	struct sdr_reliable_status s;
 
 	p->link[0].loss = p->link[1].loss = 0.05;
-	planet_open(p);
+	rel_open(p);
 	for (unsigned turn = 0; turn < 40; turn++) {
 		uint8_t bytes[128];
 		struct sp_rel_ack_maker m;
 		const struct sp_rel_asked asked = {.poll = 1ull << 40};
-		size_t len = below(p, sizeof(bytes));
+		size_t len = rel_below(p, sizeof(bytes));
 
 		for (size_t i = 0; i < sizeof(bytes); i++)
 			bytes[i] = (uint8_t)sp_random_next(&p->random);
-		if (below(p, 2)) { /* an answer to what was never asked, all of what was never sent has come */
-			sp_rel_ack_begin(&m, bytes, sizeof(bytes), below(p, 2) ? &asked : NULL,
-					 below(p, 2) ? 1ull << 40 : 0);
-			sp_rel_ack_add(&m, (1ull << 40) + below(p, 9), NULL, 1u << 31);
+		if (rel_below(p, 2)) { /* an answer to what was never asked, all of what was never sent has come */
+			sp_rel_ack_begin(&m, bytes, sizeof(bytes), rel_below(p, 2) ? &asked : NULL,
+					 rel_below(p, 2) ? 1ull << 40 : 0);
+			sp_rel_ack_add(&m, (1ull << 40) + rel_below(p, 9), NULL, 1u << 31);
 			len = sp_rel_ack_end(&m);
 		}
-		sdr_control_send(p->conn[0].qp[below(p, 2)], bytes, (uint32_t)(len < 124 ? len : 124));
-		pass(p, below(p, 4 * p->link[0].delay));
+		sdr_control_send(p->conn[0].qp[rel_below(p, 2)], bytes, (uint32_t)(len < 124 ? len : 124));
+		rel_pass(p, rel_below(p, 4 * p->link[0].delay));
 	}
-	planet_run(p);
-	counters(p, &s);
-	expect(p, s.refused, "nothing was refused");
+	rel_run(p);
+	rel_counters(p, &s);
+	rel_expect(p, s.refused, "nothing was refused");
 	add(p, &s);
-	planet_close(p);
+	rel_close(p);
 }
 
-static void datagrams_that_cannot_be_true_change_nothing(void)
-{
-	over(__func__, 15, forger);
-}
-
-static void odd(struct planet *p)
+RULE(each_operation_ends_as_the_header_says, 10)
 {
 	struct sdr_reliable_op *send[4], *recv[4];
 	struct sdr_reliable_op_status s;
@@ -294,59 +210,48 @@ static void odd(struct planet *p)
 	p->attr.timeout = 400 * SP_MS;
 	p->attr.in_flight = 0;
 	c->flow[0].messages = c->flow[1].messages = 0;
-	planet_open(p);
+	rel_open(p);
 #define REFUSED(...)                                                                                                   \
-	expect(p, sdr_reliable_open(c->qp[0], &(const struct sdr_reliable_attr){__VA_ARGS__}, &r) == -EINVAL,          \
-	       #__VA_ARGS__)
+	rel_expect(p, sdr_reliable_open(c->qp[0], &(const struct sdr_reliable_attr){__VA_ARGS__}, &r) == -EINVAL,      \
+		   #__VA_ARGS__)
 	REFUSED(.scheme = (enum sdr_reliable_scheme)7);
 	REFUSED(.polls = 129);
 	REFUSED(.in_flight = 1000);
 	REFUSED(.in_flight = 1u << 31);
-	expect(p,
-	       sdr_reliable_scheme("sr-rto") == SDR_SR_RTO && sdr_reliable_scheme("sr-nack") == SDR_SR_NACK &&
-		       sdr_reliable_scheme("") == -EINVAL,
-	       "names");
-	expect(p, sdr_reliable_send(c->reliable[0], NULL, 0, 1, 0, send) == -EINVAL, "no memory");
-	expect(p, sdr_reliable_send(c->reliable[0], p->source[0], PLANET_SOURCE, 1, 0, send) == -EFAULT, "beyond");
-	expect(p, sdr_reliable_send(c->reliable[0], p->source[0], 0, 65537, 0, send) == -EINVAL, "too long");
+	rel_expect(p,
+		   sdr_reliable_scheme("sr-rto") == SDR_SR_RTO && sdr_reliable_scheme("sr-nack") == SDR_SR_NACK &&
+			   sdr_reliable_scheme("") == -EINVAL,
+		   "names");
+	rel_expect(p, sdr_reliable_send(c->reliable[0], NULL, 0, 1, 0, send) == -EINVAL, "no memory");
+	rel_expect(p, sdr_reliable_send(c->reliable[0], p->source[0], REL_SOURCE, 1, 0, send) == -EFAULT, "beyond");
+	rel_expect(p, sdr_reliable_send(c->reliable[0], p->source[0], 0, 65537, 0, send) == -EINVAL, "too long");
 
 	/* Longer than the receive; whole; cancelled by the sender; by the receiver. */
 	for (unsigned i = 0; i < 4; i++) {
-		expect(p, !sdr_reliable_send(c->reliable[0], p->source[0], 0, 40000, i, &send[i]), "send");
-		expect(p, sdr_reliable_op_free(send[i]) == -EBUSY, "freed though not over");
+		rel_expect(p, !sdr_reliable_send(c->reliable[0], p->source[0], 0, 40000, i, &send[i]), "send");
+		rel_expect(p, sdr_reliable_op_free(send[i]) == -EBUSY, "freed though not over");
 	}
-	expect(p, sdr_reliable_send(c->reliable[0], p->source[0], 0, 1, 0, send) == -EAGAIN, "more than there are");
+	rel_expect(p, sdr_reliable_send(c->reliable[0], p->source[0], 0, 1, 0, send) == -EAGAIN, "more than there are");
 	sdr_reliable_cancel(send[2]);
 	for (unsigned i = 0; i < 4; i++)
-		expect(p, !sdr_reliable_recv(c->reliable[1], c->flow[0].arena_mr, 0, i ? 65536 : 20480, &recv[i]),
-		       "recv");
+		rel_expect(p, !sdr_reliable_recv(c->reliable[1], c->flow[0].arena_mr, 0, i ? 65536 : 20480, &recv[i]),
+			   "recv");
 	sdr_reliable_cancel(recv[2]);
 	sdr_reliable_cancel(recv[3]);
 	/* Who is refused knows soon: fewer round trips than its time-out has. */
-	pass(p, p->attr.timeout / 2);
-	expect(p, sdr_reliable_poll(send[3]) == -EREMOTEIO, "a refused message: %d", sdr_reliable_poll(send[3]));
-	pass(p, 20 * SP_SEC);
+	rel_pass(p, p->attr.timeout / 2);
+	rel_expect(p, sdr_reliable_poll(send[3]) == -EREMOTEIO, "a refused message: %d", sdr_reliable_poll(send[3]));
+	rel_pass(p, 20 * SP_SEC);
 	sdr_reliable_op_status(recv[1], &s);
-	expect(p, s.length == 40000 && s.units == 10 && s.done == 10, "status");
-	expect(p, sdr_reliable_poll(send[0]) == -EREMOTEIO && sdr_reliable_poll(recv[0]) == -EMSGSIZE, "%d and %d",
-	       sdr_reliable_poll(send[0]), sdr_reliable_poll(recv[0]));
-	expect(p, !sdr_reliable_poll(send[1]) && !sdr_reliable_poll(recv[1]), "the whole one");
-	expect(p, sdr_reliable_poll(send[2]) == -ECANCELED && sdr_reliable_poll(recv[2]) == -ECANCELED, "%d and %d",
-	       sdr_reliable_poll(send[2]), sdr_reliable_poll(recv[2]));
-	expect(p, sdr_reliable_poll(send[3]) == -EREMOTEIO && sdr_reliable_poll(recv[3]) == -ECANCELED, "%d and %d",
-	       sdr_reliable_poll(send[3]), sdr_reliable_poll(recv[3]));
+	rel_expect(p, s.length == 40000 && s.units == 10 && s.done == 10, "status");
+	rel_expect(p, sdr_reliable_poll(send[0]) == -EREMOTEIO && sdr_reliable_poll(recv[0]) == -EMSGSIZE, "%d and %d",
+		   sdr_reliable_poll(send[0]), sdr_reliable_poll(recv[0]));
+	rel_expect(p, !sdr_reliable_poll(send[1]) && !sdr_reliable_poll(recv[1]), "the whole one");
+	rel_expect(p, sdr_reliable_poll(send[2]) == -ECANCELED && sdr_reliable_poll(recv[2]) == -ECANCELED, "%d and %d",
+		   sdr_reliable_poll(send[2]), sdr_reliable_poll(recv[2]));
+	rel_expect(p, sdr_reliable_poll(send[3]) == -EREMOTEIO && sdr_reliable_poll(recv[3]) == -ECANCELED, "%d and %d",
+		   sdr_reliable_poll(send[3]), sdr_reliable_poll(recv[3]));
 	for (unsigned i = 0; i < 4; i++)
-		expect(p, !sdr_reliable_op_free(send[i]) && !sdr_reliable_op_free(recv[i]), "free");
-	planet_close(p);
+		rel_expect(p, !sdr_reliable_op_free(send[i]) && !sdr_reliable_op_free(recv[i]), "free");
+	rel_close(p);
 }
-
-static void each_operation_ends_as_the_header_says(void)
-{
-	over(__func__, 10, odd);
-}
-
-SUITE("reliable", TEST(every_message_arrives_whole_and_right), TEST(nothing_is_sent_again_where_nothing_is_lost),
-      TEST(no_unit_is_sent_again_twice_for_one_loss),
-      TEST(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again),
-      TEST(who_is_done_answers_until_the_peer_is_quiet), TEST(datagrams_that_cannot_be_true_change_nothing),
-      TEST(each_operation_ends_as_the_header_says))

@@ -1,34 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reliable messages with erasure coding: whole and right whatever is lost, and nothing goes again that parity makes. */
-#include "planet.h"
+#include "../lib/reliable_pair.h"
 
 static struct {
 	uint64_t runs, sent, units, again, needless, parity, repaired, fallbacks;
 } sum;
 
-static void counters(struct planet *p, struct sdr_reliable_status *all)
+static void counters(struct rel *p, struct sdr_reliable_status *all)
 {
-	memset(all, 0, sizeof(*all));
-	for (unsigned i = 0; i < p->conns; i++)
-		for (unsigned e = 0; e < 2; e++) {
-			struct sdr_reliable_status s;
-
-			if (!p->conn[i].reliable[e])
-				continue;
-			sdr_reliable_status(p->conn[i].reliable[e], &s);
-			all->units += s.units;
-			all->retransmitted += s.retransmitted;
-			all->spurious += s.spurious;
-			all->refused += s.refused;
-			all->sent += s.sent;
-			all->received += s.received;
-			all->sending += s.sending;
-			all->receiving += s.receiving;
-			all->parity += s.parity;
-			all->repaired += s.repaired;
-			all->fallbacks += s.fallbacks;
-			all->coded += s.coded;
-		}
+	rel_counters(p, all);
 	sum.runs++;
 	sum.sent += all->sent;
 	sum.units += all->units;
@@ -39,10 +19,10 @@ static void counters(struct planet *p, struct sdr_reliable_status *all)
 	sum.fallbacks += all->fallbacks;
 }
 
-static void over(const char *rule, unsigned count, void (*one)(struct planet *p))
+static void over(const char *rule, unsigned count, void (*one)(struct rel *p))
 {
 	memset(&sum, 0, sizeof(sum));
-	over_seeds(rule, count, one);
+	rel_over_seeds(rule, count, one);
 	printf("# %s: %llu runs, %llu messages, %llu units and %llu of parity, %llu repaired, %llu sent again (%llu "
 	       "needlessly) of %llu messages\n",
 	       rule, U(sum.runs), U(sum.sent), U(sum.units), U(sum.parity), U(sum.repaired), U(sum.again),
@@ -50,65 +30,47 @@ static void over(const char *rule, unsigned count, void (*one)(struct planet *p)
 }
 
 /* Small codes mostly, for messages have few chunks here. */
-static void codes(struct planet *p)
+static void codes(struct rel *p)
 {
-	const uint32_t k = below(p, 8) ? 1 + (uint32_t)below(p, 12) : 1 + (uint32_t)below(p, 127);
+	const uint32_t k = rel_below(p, 8) ? 1 + (uint32_t)rel_below(p, 12) : 1 + (uint32_t)rel_below(p, 127);
 
-	p->qp.ec = (struct sdr_ec){.code = below(p, 3) ? SDR_CODE_MDS : SDR_CODE_XOR, .k = k};
-	p->qp.ec.m =
-		p->qp.ec.code == SDR_CODE_MDS && !below(p, 8) ? 1 + (uint32_t)below(p, 127) : 1 + (uint32_t)below(p, k);
+	p->qp.ec = (struct sdr_ec){.code = rel_below(p, 3) ? SDR_CODE_MDS : SDR_CODE_XOR, .k = k};
+	p->qp.ec.m = p->qp.ec.code == SDR_CODE_MDS && !rel_below(p, 8) ? 1 + (uint32_t)rel_below(p, 127)
+								       : 1 + (uint32_t)rel_below(p, k);
 	p->qp.max_messages += p->qp.max_messages % 2;
 	p->attr.scheme = p->qp.ec.code == SDR_CODE_MDS ? SDR_EC_MDS : SDR_EC_XOR;
 }
 
-static void bad_link(struct planet *p)
-{
-	for (unsigned e = 0; e < 2; e++) {
-		struct sp_link_direction *l = &p->link[e];
-
-		l->loss = (double)below(p, 21) / 100;
-		if (below(p, 3) == 0)
-			sp_link_burst(l, 1 + (double)below(p, 20), (double)below(p, 15) / 100);
-		l->duplicate = (double)below(p, 20) / 100;
-		l->corrupt = (double)below(p, 5) / 100;
-		l->jitter = below(p, 2) ? below(p, l->delay) : 0;
-		l->reorder = (double)below(p, 20) / 100;
-		l->reorder_delay = below(p, 2 * l->delay);
-		p->qp.max_packet_life += 4 * l->delay;
-	}
-}
-
-static void bad_planet(struct planet *p)
+static void bad_planet(struct rel *p)
 {
 	struct sdr_reliable_status s;
 
 	codes(p);
-	if (!below(p, 4))
-		p->attr.scheme = below(p, 2) ? SDR_AUTO : SDR_SR_NACK;
-	bad_link(p);
-	planet_open(p);
-	planet_run(p);
+	if (!rel_below(p, 4))
+		p->attr.scheme = rel_below(p, 2) ? SDR_AUTO : SDR_SR_NACK;
+	rel_bad_link(p);
+	rel_open(p);
+	rel_run(p);
 	counters(p, &s);
-	expect(p, !s.refused && !s.sending && !s.receiving && s.sent == s.received,
-	       "%llu datagrams refused, %u sends and %u receives not over, %llu sent and %llu received", U(s.refused),
-	       s.sending, s.receiving, U(s.sent), U(s.received));
-	planet_close(p);
+	rel_expect(p, !s.refused && !s.sending && !s.receiving && s.sent == s.received,
+		   "%llu datagrams refused, %u sends and %u receives not over, %llu sent and %llu received",
+		   U(s.refused), s.sending, s.receiving, U(s.sent), U(s.received));
+	rel_close(p);
 }
 
-static void every_message_arrives_whole_and_right(void)
+TEST(every_message_arrives_whole_and_right)
 {
 	over(__func__, 60, bad_planet);
 	CU_ASSERT(getenv("SPINDLE_SEED") || (sum.repaired && sum.fallbacks));
 }
 
-/* ---- losses on purpose ---------------------------------------------------------------------------------------------
- */
+/* ---- losses on purpose ---- */
 /* One flow, each of whose messages has a slot and generation of its own: packets tell which one they are of. */
 #define PLAN_CHUNKS 256 /* of data or parity */
 static struct {
-	uint8_t lost[2 * PLANET_MESSAGES][PLAN_CHUNKS]; /* how many packets of the chunk are yet to be lost */
-	uint64_t lose;					/* chunks */
-	uint64_t units, messages;			/* that parity does not make up for */
+	uint8_t lost[2 * REL_MESSAGES][PLAN_CHUNKS]; /* how many packets of the chunk are yet to be lost */
+	uint64_t lose;				     /* chunks */
+	uint64_t units, messages;		     /* that parity does not make up for */
 } plan;
 
 static uint64_t field(const uint8_t *frame, uint32_t at, unsigned bytes)
@@ -122,17 +84,16 @@ static uint64_t field(const uint8_t *frame, uint32_t at, unsigned bytes)
 
 static bool lose_planned(void *arg, const uint8_t *frame, uint32_t len)
 {
-	const struct planet *p = arg;
+	const struct rel *p = arg;
 	const uint32_t bth = 14 + (field(frame, 12, 2) == 0x0800 ? 20 : 40) + 8;
-	uint64_t message, chunk, immediate;
 
 	if (len < bth + 32 || frame[bth] != 0x2B || p->dead[0])
 		return false;
-	immediate = field(frame, bth + 28, 4);
-	message = (field(frame, bth + 5, 3) - 0x10000) / p->context_attr.channels * p->qp.max_messages +
-		  (immediate >> 22);
-	chunk = (immediate >> 4 & 0x3FFFF) * p->qp.mtu / p->qp.chunk_bytes;
-	if (message >= 2 * PLANET_MESSAGES || chunk >= PLAN_CHUNKS || !plan.lost[message][chunk])
+	uint64_t immediate = field(frame, bth + 28, 4);
+	uint64_t message = (field(frame, bth + 5, 3) - 0x10000) / p->context_attr.channels * p->qp.max_messages +
+			   (immediate >> 22);
+	uint64_t chunk = (immediate >> 4 & 0x3FFFF) * p->qp.mtu / p->qp.chunk_bytes;
+	if (message >= 2 * REL_MESSAGES || chunk >= PLAN_CHUNKS || !plan.lost[message][chunk])
 		return false;
 	plan.lost[message][chunk]--;
 	return true;
@@ -143,19 +104,19 @@ static uint64_t units(uint64_t n, uint64_t of)
 	return (n + of - 1) / of;
 }
 
-static void lose_chunk(struct planet *p, uint64_t message, uint64_t chunk)
+static void lose_chunk(struct rel *p, uint64_t message, uint64_t chunk)
 {
 	const uint64_t packets = p->qp.chunk_bytes / p->qp.mtu;
 
-	plan.lost[message][chunk] = (uint8_t)(below(p, 2) ? 1 : 1 + below(p, packets));
+	plan.lost[message][chunk] = (uint8_t)(rel_below(p, 2) ? 1 : 1 + rel_below(p, packets));
 	plan.lose++;
 }
 
 /* Of n + m chunks, or of one group of them, so many, or fewer. */
-static void lose_some(struct planet *p, uint64_t j, uint64_t at, uint64_t n, uint64_t row, uint64_t rows, uint64_t most)
+static void lose_some(struct rel *p, uint64_t j, uint64_t at, uint64_t n, uint64_t row, uint64_t rows, uint64_t most)
 {
-	for (uint64_t left = below(p, most + 1); left; left--) {
-		const uint64_t i = below(p, n + rows), message = 2 * j + (i >= n);
+	for (uint64_t left = rel_below(p, most + 1); left; left--) {
+		const uint64_t i = rel_below(p, n + rows), message = 2 * j + (i >= n);
 		const uint64_t chunk = i < n ? at + i : row + i - n;
 
 		if (!plan.lost[message][chunk])
@@ -163,7 +124,7 @@ static void lose_some(struct planet *p, uint64_t j, uint64_t at, uint64_t n, uin
 	}
 }
 
-static void lose_repairable(struct planet *p, uint64_t j, uint64_t chunks)
+static void lose_repairable(struct rel *p, uint64_t j, uint64_t chunks)
 {
 	const uint32_t k = p->qp.ec.k, m = p->qp.ec.m;
 
@@ -175,16 +136,16 @@ static void lose_repairable(struct planet *p, uint64_t j, uint64_t chunks)
 			continue;
 		}
 		for (uint64_t g = 0; g < rows && g < n; g++) {
-			const uint64_t i = below(p, units(n - g, rows) + 1);
+			const uint64_t i = rel_below(p, units(n - g, rows) + 1);
 
-			if (below(p, 2))
+			if (rel_below(p, 2))
 				lose_chunk(p, 2 * j + !i, i ? at + g + (i - 1) * rows : row + g);
 		}
 	}
 }
 
 /* The link keeps the order, and loses what is planned only. */
-static void one_flow(struct planet *p)
+static void one_flow(struct rel *p)
 {
 	struct flow *f = &p->conn[0].flow[0];
 
@@ -195,9 +156,9 @@ static void one_flow(struct planet *p)
 	p->qp.max_messages = 16;
 	p->qp.generations = 4;
 	p->qp.chunk_bytes = p->qp.mtu * 8; /* as many packets as it takes to vouch for the length */
-	p->qp.max_message_bytes = p->qp.chunk_bytes * (1 + below(p, 40));
+	p->qp.max_message_bytes = p->qp.chunk_bytes * (1 + rel_below(p, 40));
 	p->qp.max_message_bytes =
-		p->qp.max_message_bytes < PLANET_SOURCE / 2 ? p->qp.max_message_bytes : p->qp.chunk_bytes;
+		p->qp.max_message_bytes < REL_SOURCE / 2 ? p->qp.max_message_bytes : p->qp.chunk_bytes;
 	p->qp.rate_bps = 0;
 	p->attr.in_flight = 0;
 	p->attr.rate_bps = 0;
@@ -205,13 +166,13 @@ static void one_flow(struct planet *p)
 	if (f->messages > 32)
 		f->messages = 32;
 	for (uint64_t j = 0; j < f->messages; j++) {
-		f->message[j].length = f->message[j].posted = 1 + below(p, p->qp.max_message_bytes);
-		f->message[j].source = below(p, PLANET_SOURCE - f->message[j].length);
+		f->message[j].length = f->message[j].posted = 1 + rel_below(p, p->qp.max_message_bytes);
+		f->message[j].source = rel_below(p, REL_SOURCE - f->message[j].length);
 	}
 }
 
 /* Is there room for all of the parity, so that the message goes with it? */
-static bool has_parity(struct planet *p, uint64_t length)
+static bool has_parity(struct rel *p, uint64_t length)
 {
 	const uint64_t chunks = units(length, p->qp.chunk_bytes);
 
@@ -220,7 +181,7 @@ static bool has_parity(struct planet *p, uint64_t length)
 	       p->qp.max_message_bytes;
 }
 
-static void enough(struct planet *p)
+static void enough(struct rel *p)
 {
 	struct flow *f = &p->conn[0].flow[0];
 	struct sdr_reliable_status s;
@@ -229,26 +190,27 @@ static void enough(struct planet *p)
 	for (uint64_t j = 0; j < f->messages; j++)
 		if (has_parity(p, f->message[j].length))
 			lose_repairable(p, j, units(f->message[j].length, p->qp.chunk_bytes));
-	planet_open(p);
-	planet_run(p);
+	rel_open(p);
+	rel_run(p);
 	counters(p, &s);
-	expect(p, !s.retransmitted && !s.fallbacks, "%llu units of %llu messages were sent again, of %llu lost",
-	       U(s.retransmitted), U(s.fallbacks), U(plan.lose));
-	planet_close(p);
+	rel_expect(p, !s.retransmitted && !s.fallbacks, "%llu units of %llu messages were sent again, of %llu lost",
+		   U(s.retransmitted), U(s.fallbacks), U(plan.lose));
+	rel_close(p);
 }
 
-static void nothing_goes_again_where_parity_suffices(void)
+TEST(nothing_goes_again_where_parity_suffices)
 {
 	over(__func__, 60, enough);
 	CU_ASSERT(getenv("SPINDLE_SEED") || sum.repaired > 100);
 }
 
 /* All parity of a submessage, and some of its data. */
-static void lose_too_much(struct planet *p, uint64_t j, uint64_t chunks)
+static void lose_too_much(struct rel *p, uint64_t j, uint64_t chunks)
 {
 	const uint32_t k = p->qp.ec.k, m = p->qp.ec.m;
-	const uint64_t sub = below(p, units(chunks, k)), at = sub * k, row = sub * m;
-	const uint64_t n = chunks - at < k ? chunks - at : k, first = below(p, n), data = 1 + below(p, n - first);
+	const uint64_t sub = rel_below(p, units(chunks, k)), at = sub * k, row = sub * m;
+	const uint64_t n = chunks - at < k ? chunks - at : k, first = rel_below(p, n),
+		       data = 1 + rel_below(p, n - first);
 
 	for (uint64_t i = 0; i < units(n * m, k); i++)
 		plan.lost[2 * j + 1][row + i] = 1;
@@ -258,7 +220,7 @@ static void lose_too_much(struct planet *p, uint64_t j, uint64_t chunks)
 	plan.messages++;
 }
 
-static void too_much(struct planet *p)
+static void too_much(struct rel *p)
 {
 	struct flow *f = &p->conn[0].flow[0];
 	struct sdr_reliable_status s;
@@ -268,50 +230,31 @@ static void too_much(struct planet *p)
 	for (uint64_t j = 0; j < f->messages; j++)
 		if (has_parity(p, f->message[j].length)) {
 			lose_repairable(p, j, units(f->message[j].length, p->qp.chunk_bytes));
-			if (below(p, 2))
+			if (rel_below(p, 2))
 				lose_too_much(p, j, units(f->message[j].length, p->qp.chunk_bytes));
 		}
-	planet_open(p);
-	planet_run(p);
+	rel_open(p);
+	rel_run(p);
 	counters(p, &s);
-	expect(p, s.retransmitted == plan.units && s.fallbacks == plan.messages && !s.spurious,
-	       "%llu units of %llu messages were sent again, should be %llu of %llu", U(s.retransmitted),
-	       U(s.fallbacks), U(plan.units), U(plan.messages));
-	planet_close(p);
+	rel_expect(p, s.retransmitted == plan.units && s.fallbacks == plan.messages && !s.spurious,
+		   "%llu units of %llu messages were sent again, should be %llu of %llu", U(s.retransmitted),
+		   U(s.fallbacks), U(plan.units), U(plan.messages));
+	rel_close(p);
 }
 
-static void exactly_what_parity_does_not_make_up_for_goes_again(void)
+TEST(exactly_what_parity_does_not_make_up_for_goes_again)
 {
 	over(__func__, 60, too_much);
 	CU_ASSERT(getenv("SPINDLE_SEED") || (sum.fallbacks > sum.runs && sum.repaired > sum.runs));
 }
 
-/* ---- ends that vanish, operations that are given up ----------------------------------------------------------------
- */
-static void pass(struct planet *p, sp_time time)
-{
-	expect(p, sp_world_run(p->world, sp_world_now(p->world) + time, NULL, NULL) == 0, "time stands still");
-}
-
-/* Sends and receives that are over hold no memory, though the QPs live on. */
-static void memory_is_released(struct planet *p, unsigned e)
-{
-	expect(p, sdr_mr_dereg(p->source[e]) == 0, "sdr_mr_dereg of send buffers");
-	expect(p, sdr_mr_reg(p->context[e], planet_source, PLANET_SOURCE, &p->source[e]) == 0, "sdr_mr_reg");
-	for (unsigned i = 0; i < p->conns; i++) {
-		struct flow *f = &p->conn[i].flow[!e];
-		const uint64_t bytes = f->arena_mr->len;
-
-		expect(p, sdr_mr_dereg(f->arena_mr) == 0, "sdr_mr_dereg of receive buffers");
-		expect(p, sdr_mr_reg(p->context[e], f->arena, bytes, &f->arena_mr) == 0, "sdr_mr_reg");
-	}
-}
-
-static void more_messages(struct planet *p)
+static void more_messages(struct rel *p)
 {
 	for (unsigned i = 0; i < p->conns; i++)
 		for (unsigned e = 0; e < 2; e++) {
 			struct flow *f = &p->conn[i].flow[e];
+
+#define RULE(rule, count) TEST_SEEDS(rule, over, count, struct rel *p)
 
 			for (unsigned n = 0; n < 4; n++, f->messages++) {
 				f->message[f->messages] = f->message[0];
@@ -321,7 +264,7 @@ static void more_messages(struct planet *p)
 		}
 }
 
-static void vanished(struct planet *p)
+RULE(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again, 40)
 {
 	struct sdr_reliable_status s;
 
@@ -330,76 +273,67 @@ static void vanished(struct planet *p)
 	p->attr.timeout = p->link[0].delay * 1000 + 500 * SP_MS;
 	p->attr.recv_timeout = p->attr.timeout * 2;
 	for (unsigned e = 0; e < 2; e++)
-		p->link[e].loss = (double)below(p, 10) / 100;
-	p->alone[1] = p->dead[1] = !below(p, 4); /* nothing is cleared to be sent, ever */
-	planet_open(p);
-	pass(p, below(p, 3) ? below(p, p->attr.timeout) : 0);
+		p->link[e].loss = (double)rel_below(p, 10) / 100;
+	p->alone[1] = p->dead[1] = !rel_below(p, 4); /* nothing is cleared to be sent, ever */
+	rel_open(p);
+	rel_pass(p, rel_below(p, 3) ? rel_below(p, p->attr.timeout) : 0);
 	p->dead[1] = true;
 	p->quiet = true;
-	planet_run(p);
+	rel_run(p);
 	for (unsigned i = 0; i < p->conns; i++) {
 		sdr_reliable_status(p->conn[i].reliable[0], &s);
-		expect(p,
-		       !s.sending && !s.receiving &&
-			       (p->alone[1] || sdr_reliable_deadline(p->conn[i].reliable[0]) == SP_NEVER),
-		       "%u sends and %u receives not over", s.sending, s.receiving);
+		rel_expect(p,
+			   !s.sending && !s.receiving &&
+				   (p->alone[1] || sdr_reliable_deadline(p->conn[i].reliable[0]) == SP_NEVER),
+			   "%u sends and %u receives not over", s.sending, s.receiving);
 	}
-	memory_is_released(p, 0);
+	rel_memory_is_released(p, 0);
 	if (!p->alone[1]) { /* it has only been away */
 		p->dead[1] = p->quiet = false;
-		planet_run(p);
-		memory_is_released(p, 0);
-		memory_is_released(p, 1);
+		rel_run(p);
+		rel_memory_is_released(p, 0);
+		rel_memory_is_released(p, 1);
 		more_messages(p);
-		planet_step(p, sp_world_now(p->world));
-		planet_run(p);
+		rel_step(p, sp_world_now(p->world));
+		rel_run(p);
 	}
 	counters(p, &s);
-	planet_close(p);
+	rel_close(p);
 }
 
-static void messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again(void)
-{
-	over(__func__, 40, vanished);
-}
-
-static void given_up(struct planet *p)
+RULE(operations_that_either_end_gives_up_end_and_others_go_on, 40)
 {
 	struct sdr_reliable_status s;
 
 	codes(p);
-	bad_link(p);
+	rel_bad_link(p);
 	p->fails = true;
-	p->cancel = 1 + (unsigned)below(p, 200);
+	p->cancel = 1 + (unsigned)rel_below(p, 200);
 	p->attr.recv_timeout = 400 * SP_SEC; /* who hears of nothing that was given up knows it then */
-	planet_open(p);
-	planet_run(p);
-	memory_is_released(p, 0);
-	memory_is_released(p, 1);
+	rel_open(p);
+	rel_run(p);
+	rel_memory_is_released(p, 0);
+	rel_memory_is_released(p, 1);
 	p->cancel = 0;
 	p->fails = false;
 	more_messages(p);
-	planet_step(p, sp_world_now(p->world));
-	planet_run(p);
+	rel_step(p, sp_world_now(p->world));
+	rel_run(p);
 	for (unsigned i = 0; i < p->conns; i++)
 		for (unsigned e = 0; e < 2; e++)
 			for (uint64_t k = 0; k < p->conn[i].flow[e].messages; k++)
-				expect(p, p->conn[i].flow[e].message[k].sent || !p->conn[i].flow[e].message[k].received,
-				       "message %llu is said to have come: %d", U(k),
-				       p->conn[i].flow[e].message[k].received);
+				rel_expect(p,
+					   p->conn[i].flow[e].message[k].sent ||
+						   !p->conn[i].flow[e].message[k].received,
+					   "message %llu is said to have come: %d", U(k),
+					   p->conn[i].flow[e].message[k].received);
 	counters(p, &s);
-	expect(p, !s.sending && !s.receiving, "%u sends and %u receives not over", s.sending, s.receiving);
-	planet_close(p);
+	rel_expect(p, !s.sending && !s.receiving, "%u sends and %u receives not over", s.sending, s.receiving);
+	rel_close(p);
 }
 
-static void what_either_end_gives_up_is_over_and_the_rest_goes_on(void)
-{
-	over(__func__, 40, given_up);
-}
-
-/* ---- what a connection takes ---------------------------------------------------------------------------------------
- */
-static void odd(struct planet *p)
+/* ---- what a connection takes ---- */
+static void odd(struct rel *p)
 {
 	static const struct {
 		struct sdr_qp_attr qp;
@@ -417,13 +351,13 @@ static void odd(struct planet *p)
 
 	p->conns = 1;
 	p->conn[0].flow[0].messages = p->conn[0].flow[1].messages = 0;
-	planet_open(p);
+	rel_open(p);
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		struct sdr_qp *qp;
 		const int rc = sdr_qp_create(p->context[0], &wrong[i].qp, &qp, &error);
 
-		expect(p, rc == -EINVAL && !strcmp(error.key, wrong[i].key), "%u: %d, %s: %s", i, rc, error.key,
-		       error.text);
+		rel_expect(p, rc == -EINVAL && !strcmp(error.key, wrong[i].key), "%u: %d, %s: %s", i, rc, error.key,
+			   error.text);
 	}
 	for (enum sdr_code code = SDR_CODE_NONE; code <= SDR_CODE_XOR; code++)
 		for (unsigned i = 0; i < 4; i++) {
@@ -434,29 +368,25 @@ static void odd(struct planet *p)
 			struct sdr_qp *qp;
 			int rc = sdr_qp_create(p->context[0], &attr, &qp, &error);
 
-			expect(p, rc == 0, "sdr_qp_create: %d, %s", rc, error.text);
+			rel_expect(p, rc == 0, "sdr_qp_create: %d, %s", rc, error.text);
 			rc = sdr_reliable_open(qp, &(const struct sdr_reliable_attr){.scheme = schemes[i]}, &r);
-			expect(p, rc == (fits ? 0 : -EINVAL), "code %d, scheme %d: %d", code, schemes[i], rc);
+			rel_expect(p, rc == (fits ? 0 : -EINVAL), "code %d, scheme %d: %d", code, schemes[i], rc);
 			if (!rc)
 				sdr_reliable_close(r, 0);
-			expect(p, sdr_qp_destroy(qp) == 0, "sdr_qp_destroy");
+			rel_expect(p, sdr_qp_destroy(qp) == 0, "sdr_qp_destroy");
 		}
-	expect(p,
-	       sdr_reliable_scheme("ec-mds") == SDR_EC_MDS && sdr_reliable_scheme("ec-xor") == SDR_EC_XOR &&
-		       sdr_reliable_scheme("auto") == SDR_AUTO && sdr_reliable_scheme("ec") == -EINVAL,
-	       "names");
-	planet_close(p);
+	rel_expect(p,
+		   sdr_reliable_scheme("ec-mds") == SDR_EC_MDS && sdr_reliable_scheme("ec-xor") == SDR_EC_XOR &&
+			   sdr_reliable_scheme("auto") == SDR_AUTO && sdr_reliable_scheme("ec") == -EINVAL,
+		   "names");
+	rel_close(p);
 }
 
-static void a_scheme_needs_the_code_that_the_connection_has(void)
-{
-	over_seeds(__func__, 2, odd);
-}
+TEST_CALL(a_scheme_needs_the_code_that_the_connection_has, rel_over_seeds(__func__, 2, odd))
 
-/* ---- auto ----------------------------------------------------------------------------------------------------------
- */
+/* ---- auto ---- */
 /* A long way, and messages that take as long as it: parity is worth much, or a part of the time for nothing. */
-static void long_way(struct planet *p)
+static void long_way(struct rel *p)
 {
 	struct flow *f = &p->conn[0].flow[0];
 
@@ -467,7 +397,7 @@ static void long_way(struct planet *p)
 	p->qp.mtu = 1024;
 	p->qp.chunk_bytes = 4096;
 	p->qp.max_message_bytes = 512 * 1024;
-	p->qp.max_messages = 2 + 2 * (uint32_t)below(p, 2);
+	p->qp.max_messages = 2 + 2 * (uint32_t)rel_below(p, 2);
 	p->qp.generations = 4;
 	p->qp.segments = 256;
 	p->qp.rate_bps = 0;
@@ -478,36 +408,25 @@ static void long_way(struct planet *p)
 	f->messages = 150;
 	for (uint64_t k = 0; k < f->messages; k++) {
 		f->message[k].length = f->message[k].posted = p->qp.max_message_bytes;
-		f->message[k].source = below(p, PLANET_SOURCE - f->message[k].length);
+		f->message[k].source = rel_below(p, REL_SOURCE - f->message[k].length);
 		f->message[k].sent = f->message[k].received = -EAGAIN;
 	}
 }
 
-static void choosing(struct planet *p)
+RULE(auto_finds_out_whether_parity_is_worth_it, 4)
 {
 	const bool lossy = p->seed % 2;
 	struct sdr_reliable_status s;
 
 	long_way(p);
 	p->link[0].loss = lossy ? 0.01 : 0;
-	planet_open(p);
-	planet_run(p);
+	rel_open(p);
+	rel_run(p);
 	counters(p, &s);
 	if (lossy)
-		expect(p, s.coded > 140 && s.repaired > 300, "%llu of 150 messages with parity, at 1 %% of losses",
-		       U(s.coded));
+		rel_expect(p, s.coded > 140 && s.repaired > 300, "%llu of 150 messages with parity, at 1 %% of losses",
+			   U(s.coded));
 	else
-		expect(p, s.coded < 15, "%llu of 150 messages with parity, without losses", U(s.coded));
-	planet_close(p);
+		rel_expect(p, s.coded < 15, "%llu of 150 messages with parity, without losses", U(s.coded));
+	rel_close(p);
 }
-
-static void auto_finds_out_whether_parity_is_worth_it(void)
-{
-	over(__func__, 4, choosing);
-}
-
-SUITE("reliable_ec", TEST(every_message_arrives_whole_and_right), TEST(nothing_goes_again_where_parity_suffices),
-      TEST(exactly_what_parity_does_not_make_up_for_goes_again),
-      TEST(messages_to_an_end_that_vanishes_fail_in_time_and_all_is_usable_again),
-      TEST(what_either_end_gives_up_is_over_and_the_rest_goes_on),
-      TEST(a_scheme_needs_the_code_that_the_connection_has), TEST(auto_finds_out_whether_parity_is_worth_it))

@@ -4,12 +4,11 @@
  * first packet came, until it ends; every packet is run once, in order, by that load; timers, issues, work and kept
  * packets hold their load, and no longer; a reload that fails changes nothing; and nobody calls what has gone.
  */
-#include "../unit/live_rig.h"
+#include "../lib/live_nic.h"
 #include "../../testbed/random.h"
 
 enum { KEYS = 12, STEPS = 220, QPS = 2 };
 
-static struct rig rig;
 static struct sp_random dice;
 
 /* What should be: of each context's messages which load has them (0: not open), and the serial that comes next. */
@@ -55,7 +54,7 @@ static void feed(sp_time now, uint16_t workers)
 		w.arg = w.action & LIVE_TIMER ? roll(50) * SP_US : 1 + roll(5);
 	}
 	/* A message's packets come by one worker: between workers there is no order. */
-	live_feed_at(&rig, 5 + qp, (uint16_t)(key % workers), now, &w);
+	live_feed_at(&dut, 5 + qp, (uint16_t)(key % workers), now, &w);
 	model.fed++;
 }
 
@@ -113,7 +112,7 @@ static void run(sp_time now)
 {
 	unsigned rounds = 0;
 
-	while (rig_poll(&rig, now) && ++rounds < 1000)
+	while (dut_poll(&dut, now) && ++rounds < 1000)
 		;
 	MUST(rounds < 1000);
 	check();
@@ -126,7 +125,6 @@ static void reload(unsigned contexts)
 	const unsigned how = roll(8);
 	bool open = false;
 	json_t *told = NULL;
-	int rc;
 
 	live_orders = (struct live_orders){.arms = !roll(5)};
 	if (how == 0)
@@ -138,7 +136,7 @@ static void reload(unsigned contexts)
 	for (unsigned q = 0; q < QPS; q++)
 		for (unsigned k = 0; k < KEYS; k++)
 			open |= model.owner[q][k] != 0;
-	rc = live_try(&rig, "live", live_built(kind[how == 2 ? 2 : roll(3)]), 0, &told, &error);
+	int rc = live_try(&dut, "live", live_built(kind[how == 2 ? 2 : roll(3)]), 0, &told, &error);
 	live_orders = (struct live_orders){.attach = 0};
 	check(); /* header() and payload() have not been called */
 	if (rc == -EBUSY) {
@@ -169,13 +167,13 @@ static void one(uint64_t seed)
 	live_clear();
 	memset(&model, 0, sizeof(model));
 	sp_random_seed(&dice, seed, 3);
-	rig_prepare(&rig, workers);
-	rig.config.seed = seed;
-	rig_create(&rig);
-	live_load(&rig, "hashed");
+	dut_prepare(&dut, workers);
+	dut.config.seed = seed;
+	dut_create(&dut);
+	live_load(&dut, "hashed");
 	model.newest = 1;
-	rig_context(&rig, "c0", "live", "qp=5");
-	rig_context(&rig, "c1", "live", "qp=6");
+	dut_context(&dut, "c0", "live", "qp=5");
+	dut_context(&dut, "c1", "live", "qp=6");
 	live.calls = 0;
 	for (unsigned i = 0; i < STEPS && !wrong; i++) {
 		const unsigned what = roll(20);
@@ -187,7 +185,7 @@ static void one(uint64_t seed)
 		else if (what < 18)
 			reload(contexts);
 		else
-			sp_nic_handler_collect(rig.nic);
+			sp_nic_handler_collect(dut.nic);
 	}
 	run(now);
 	MUST(model.run == model.fed);
@@ -195,7 +193,7 @@ static void one(uint64_t seed)
 	for (unsigned q = 0; q < QPS; q++)
 		for (unsigned k = 0; k < KEYS; k++)
 			while (model.owner[q][k] && rounds++ < 1000 && !wrong) {
-				live_feed_at(&rig, 5 + q, (uint16_t)(k % workers), now,
+				live_feed_at(&dut, 5 + q, (uint16_t)(k % workers), now,
 					     &(struct live_words){LIVE_MAGIC, model.next[q][k]++, k, SP_END,
 								  LIVE_RELEASE, 0});
 				model.fed++;
@@ -203,32 +201,32 @@ static void one(uint64_t seed)
 			}
 	for (left = 0; left < 200; left++)
 		run(now += 10 * SP_US);
-	left = sp_nic_handler_collect(rig.nic);
-	for (uint32_t i = 0; i < rig.nic->context_next; i++) /* what nobody can release any more holds its copy */
-		for (struct sp_context *c = rig.nic->context[i]->older; c; c = c->older)
+	left = sp_nic_handler_collect(dut.nic);
+	for (uint32_t i = 0; i < dut.nic->context_next; i++) /* what nobody can release any more holds its copy */
+		for (struct sp_context *c = dut.nic->context[i]->older; c; c = c->older)
 			MUST(sp_context_sum(c, offsetof(struct sp_view, kept)));
 	if (!left)
 		MUST(live.unloads + 1 == live.loads);
 	MUST(model.run == model.fed);
 	struct sp_nic_totals t;
 
-	sp_nic_totals(rig.nic, &t);
+	sp_nic_totals(dut.nic, &t);
 	MUST(t.received == model.fed && t.taken == model.fed);
 	check();
 	model.ends = true;
 	for (uint32_t i = 0; i < QPS; i++) {
 		uint32_t id;
 
-		CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(rig.nic, i ? "c1" : "c0", &id), 0);
-		CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+		CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(dut.nic, i ? "c1" : "c0", &id), 0);
+		CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
 	}
-	CU_ASSERT_EQUAL(sp_nic_handler_unload(rig.nic, "live", &error), 0);
+	CU_ASSERT_EQUAL(sp_nic_handler_unload(dut.nic, "live", &error), 0);
 	MUST(live.unloads == live.loads);
 	MUST(!live.wrong);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
-static void every_packet_is_run_once_by_the_load_of_its_message(void)
+TEST(every_packet_is_run_once_by_the_load_of_its_message)
 {
 	const char *only = getenv("SPINDLE_SEED");
 	const uint64_t seeds = getenv("SPINDLE_LONG") ? 5000 : 60;
@@ -254,5 +252,3 @@ static void every_packet_is_run_once_by_the_load_of_its_message(void)
 	CU_ASSERT_PTR_NULL(wrong);
 	CU_ASSERT(only || (across && failed && refused));
 }
-
-SUITE("reload", TEST(every_packet_is_run_once_by_the_load_of_its_message))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* host-api/examples/repeat.c, a scheme that knows nothing but sdr.h, over a link that does what links do. */
-#include "planet.h"
+#include "../lib/reliable_pair.h"
 
 #include "../../host-api/examples/repeat.h"
 
@@ -28,20 +28,20 @@ static struct {
 	uint64_t sent, chunks, runs;
 } t;
 
-static uint8_t *place(struct planet *p, struct way *w, uint64_t k)
+static uint8_t *place(struct rel *p, struct way *w, uint64_t k)
 {
 	return w->arena + k % p->qp.max_messages * (p->qp.max_message_bytes + 2 * GUARD) + GUARD;
 }
 
-static void compare(struct planet *p, struct way *w, uint64_t k)
+static void compare(struct rel *p, struct way *w, uint64_t k)
 {
 	const struct word *m = &w->word[k];
 	const uint8_t *b = place(p, w, k);
 
-	expect(p, !memcmp(b, planet_source + m->source, m->length), "message %llu has other bytes than were sent",
-	       U(k));
+	rel_expect(p, !memcmp(b, rel_source + m->source, m->length), "message %llu has other bytes than were sent",
+		   U(k));
 	for (uint64_t i = m->length; i < m->posted + GUARD; i++)
-		expect(p, b[i] == 0x5A, "message %llu: byte %llu beyond its end", U(k), U(i));
+		rel_expect(p, b[i] == 0x5A, "message %llu: byte %llu beyond its end", U(k), U(i));
 }
 
 static sp_time until(sp_time now)
@@ -49,7 +49,7 @@ static sp_time until(sp_time now)
 	return t.timeout ? now + t.timeout : SP_NEVER;
 }
 
-static void sending(struct planet *p, unsigned e, sp_time now)
+static void sending(struct rel *p, unsigned e, sp_time now)
 {
 	struct way *w = &t.way[e];
 
@@ -61,7 +61,7 @@ static void sending(struct planet *p, unsigned e, sp_time now)
 		m->sent = repeat_poll(m->send, NULL);
 		if (m->sent == -EAGAIN)
 			continue;
-		expect(p, !m->sent || t.timeout, "message %llu failed: %d", U(k), m->sent);
+		rel_expect(p, !m->sent || t.timeout, "message %llu failed: %d", U(k), m->sent);
 		if (!m->sent && m->received == -EAGAIN) /* whoever says so must be right at once */
 			compare(p, w, k);
 		t.sent += !m->sent;
@@ -71,13 +71,13 @@ static void sending(struct planet *p, unsigned e, sp_time now)
 		struct word *m = &w->word[w->next_send];
 		const int rc = repeat_send(t.repeat[e], p->source[e], m->source, m->length, 7, until(now), &m->send);
 
-		expect(p, rc == 0 || rc == -EAGAIN, "repeat_send says %d", rc);
+		rel_expect(p, rc == 0 || rc == -EAGAIN, "repeat_send says %d", rc);
 		if (rc)
 			return;
 	}
 }
 
-static void receiving(struct planet *p, unsigned e, sp_time now)
+static void receiving(struct rel *p, unsigned e, sp_time now)
 {
 	struct way *w = &t.way[!e];
 
@@ -90,9 +90,9 @@ static void receiving(struct planet *p, unsigned e, sp_time now)
 		m->received = repeat_poll(m->recv, &len);
 		if (m->received == -EAGAIN)
 			continue;
-		expect(p, !m->received || t.timeout, "receive %llu failed: %d", U(k), m->received);
-		expect(p, m->received || len == m->length, "message %llu has %llu bytes, not %llu", U(k), U(len),
-		       U(m->length));
+		rel_expect(p, !m->received || t.timeout, "receive %llu failed: %d", U(k), m->received);
+		rel_expect(p, m->received || len == m->length, "message %llu has %llu bytes, not %llu", U(k), U(len),
+			   U(m->length));
 		if (!m->received)
 			compare(p, w, k);
 		m->recv = NULL;
@@ -103,7 +103,7 @@ static void receiving(struct planet *p, unsigned e, sp_time now)
 		const int rc =
 			repeat_recv(t.repeat[e], w->mr, (uint64_t)(b - w->arena), m->posted, until(now), &m->recv);
 
-		expect(p, rc == 0 || rc == -EAGAIN, "repeat_recv says %d", rc);
+		rel_expect(p, rc == 0 || rc == -EAGAIN, "repeat_recv says %d", rc);
 		if (rc)
 			return;
 		memset(b - GUARD, 0x5A, p->qp.max_message_bytes + 2 * GUARD);
@@ -112,13 +112,13 @@ static void receiving(struct planet *p, unsigned e, sp_time now)
 
 static void step(void *arg, sp_time now)
 {
-	struct planet *p = arg;
+	struct rel *p = arg;
 
-	expect(p, ++p->steps < 1000000, "the run does not end");
+	rel_expect(p, ++p->steps < 1000000, "the run does not end");
 	for (unsigned e = 0; e < 2 && !p->text[0]; e++) {
 		if (p->dead[e])
 			continue;
-		expect(p, repeat_progress(t.repeat[e], now) == 0, "repeat_progress fails");
+		rel_expect(p, repeat_progress(t.repeat[e], now) == 0, "repeat_progress fails");
 		sending(p, e, now);
 		receiving(p, e, now);
 	}
@@ -126,7 +126,7 @@ static void step(void *arg, sp_time now)
 
 static sp_time next(void *arg)
 {
-	const struct planet *p = arg;
+	const struct rel *p = arg;
 	sp_time first = SP_NEVER;
 
 	for (unsigned e = 0; e < 2 && !p->text[0]; e++)
@@ -137,7 +137,7 @@ static sp_time next(void *arg)
 
 static bool over(void *arg)
 {
-	const struct planet *p = arg;
+	const struct rel *p = arg;
 
 	for (unsigned e = 0; e < 2; e++)
 		for (uint64_t k = 0; k < t.way[e].messages && !p->text[0]; k++)
@@ -148,7 +148,7 @@ static bool over(void *arg)
 }
 
 /* ---- a run ---- */
-static void more(struct planet *p, unsigned e, uint64_t count)
+static void more(struct rel *p, unsigned e, uint64_t count)
 {
 	struct way *w = &t.way[e];
 	const uint64_t most = p->qp.max_message_bytes, chunk = p->qp.chunk_bytes;
@@ -157,30 +157,30 @@ static void more(struct planet *p, unsigned e, uint64_t count)
 		struct word *m = &w->word[w->messages];
 		const uint64_t edges[] = {0, 1, p->qp.mtu, chunk - 1, chunk, most - 1, most, most};
 
-		m->length = below(p, 2) ? edges[below(p, 8)] : below(p, most + 1);
-		m->posted = below(p, 2) ? m->length : m->length + below(p, most - m->length + 1);
-		m->source = below(p, PLANET_SOURCE - most);
+		m->length = rel_below(p, 2) ? edges[rel_below(p, 8)] : rel_below(p, most + 1);
+		m->posted = rel_below(p, 2) ? m->length : m->length + rel_below(p, most - m->length + 1);
+		m->source = rel_below(p, REL_SOURCE - most);
 		m->sent = m->received = -EAGAIN;
 	}
 }
 
-static void start(struct planet *p, bool loses)
+static void start(struct rel *p, bool loses)
 {
-	const uint32_t mtu = 128u << below(p, 4);
-	const sp_time delay = SP_US << below(p, 14);
+	const uint32_t mtu = 128u << rel_below(p, 4);
+	const sp_time delay = SP_US << rel_below(p, 14);
 	/* What is overtaken most, and what the queues of NIC and wire hold. */
 	const sp_time pause = 5 * delay + 50 * SP_US + 600 * (mtu + 120) * 8 * SP_NS;
 	struct sdr_qp_info info[2];
 	struct sp_error error;
 
 	memset(t.way, 0, sizeof(t.way));
-	p->conns = 0; /* those of planet.h */
-	p->context_attr.channels = 1 + (uint32_t)below(p, 2);
+	p->conns = 0; /* those of reliable_pair.h */
+	p->context_attr.channels = 1 + (uint32_t)rel_below(p, 2);
 	p->qp = (struct sdr_qp_attr){.mtu = mtu,
-				     .chunk_bytes = mtu * (1 + (uint32_t)below(p, 4)),
-				     .max_message_bytes = mtu * (4 + below(p, 40)),
-				     .max_messages = 1 + (uint32_t)below(p, 12),
-				     .segments = 4 << below(p, 6),
+				     .chunk_bytes = mtu * (1 + (uint32_t)rel_below(p, 4)),
+				     .max_message_bytes = mtu * (4 + rel_below(p, 40)),
+				     .max_messages = 1 + (uint32_t)rel_below(p, 12),
+				     .segments = 4 << rel_below(p, 6),
 				     .cts_interval = pause,
 				     .max_packet_life = 3 * pause};
 	for (unsigned e = 0; e < 2; e++)
@@ -190,10 +190,10 @@ static void start(struct planet *p, bool loses)
 							.loss = loses ? 0.1 : 0,
 							.duplicate = 0.1,
 							.corrupt = loses ? 0.01 : 0,
-							.jitter = below(p, delay + 1),
+							.jitter = rel_below(p, delay + 1),
 							.reorder = 0.1,
-							.reorder_delay = below(p, 3 * delay + 1)};
-	planet_open(p);
+							.reorder_delay = rel_below(p, 3 * delay + 1)};
+	rel_open(p);
 	for (unsigned e = 0; e < 2; e++) {
 		struct way *w = &t.way[!e];
 		const uint64_t bytes = p->qp.max_messages * (p->qp.max_message_bytes + 2 * GUARD);
@@ -203,57 +203,54 @@ static void start(struct planet *p, bool loses)
 			abort();
 		sdr_qp_info_get(t.qp[e], &info[e]);
 		w->arena = malloc(bytes);
-		expect(p, sdr_mr_reg(p->context[e], w->arena, bytes, &w->mr) == 0, "sdr_mr_reg");
-		more(p, e, below(p, MESSAGES / 2 + 1));
+		rel_expect(p, sdr_mr_reg(p->context[e], w->arena, bytes, &w->mr) == 0, "sdr_mr_reg");
+		more(p, e, rel_below(p, MESSAGES / 2 + 1));
 	}
 	for (unsigned e = 0; e < 2; e++)
-		expect(p, sdr_qp_connect(t.qp[e], &info[!e]) == 0, "sdr_qp_connect");
+		rel_expect(p, sdr_qp_connect(t.qp[e], &info[!e]) == 0, "sdr_qp_connect");
 	if (sp_world_add_host(p->world, &(struct sp_world_host){.step = step, .next = next, .arg = p}))
 		abort();
 }
 
-static void run(struct planet *p)
+static void run(struct rel *p)
 {
 	const int rc = sp_world_run(p->world, sp_world_now(p->world) + 1000 * SP_SEC, over, p);
 
-	expect(p, rc == 1 && over(p), "not over (%d)", rc);
+	rel_expect(p, rc == 1 && over(p), "not over (%d)", rc);
 }
 
-static void finish(struct planet *p)
+static void finish(struct rel *p)
 {
 	t.runs++;
 	for (unsigned e = 0; e < 2; e++) {
 		t.chunks += repeat_chunks(t.repeat[e]);
 		repeat_close(t.repeat[e]);
-		expect(p, sdr_qp_destroy(t.qp[e]) == 0, "sdr_qp_destroy");
-		expect(p, sdr_mr_dereg(t.way[!e].mr) == 0, "sdr_mr_dereg");
+		rel_expect(p, sdr_qp_destroy(t.qp[e]) == 0, "sdr_qp_destroy");
+		rel_expect(p, sdr_mr_dereg(t.way[!e].mr) == 0, "sdr_mr_dereg");
 		free(t.way[!e].arena);
 	}
-	planet_close(p);
+	rel_close(p);
 }
 
-static void seeds(const char *rule, unsigned count, void (*one)(struct planet *p))
+static void seeds(const char *rule, unsigned count, void (*one)(struct rel *p))
 {
 	memset(&t, 0, sizeof(t));
-	over_seeds(rule, count, one);
+	rel_over_seeds(rule, count, one);
 	printf("# %s: %llu runs, %llu messages, %llu chunks sent\n", rule, U(t.runs), U(t.sent), U(t.chunks));
 }
 
+#define RULE(rule, count) TEST_SEEDS(rule, seeds, count, struct rel *p)
+
 /* ---- rules ---- */
-static void lossy(struct planet *p)
+RULE(every_message_arrives_whole_and_right, 150)
 {
 	start(p, true);
 	run(p);
 	finish(p);
 }
 
-static void every_message_arrives_whole_and_right(void)
-{
-	seeds(__func__, 150, lossy);
-}
-
 /* Chunks of the messages, counted otherwise than there. */
-static uint64_t chunks(const struct planet *p)
+static uint64_t chunks(const struct rel *p)
 {
 	uint64_t n = 0;
 
@@ -269,43 +266,31 @@ static uint64_t chunks(const struct planet *p)
 	return n;
 }
 
-static void harmless(struct planet *p)
+RULE(repeats_and_packets_overtaken_by_less_than_the_pause_make_nothing_go_again, 40)
 {
 	start(p, false);
 	run(p);
-	expect(p, repeat_chunks(t.repeat[0]) + repeat_chunks(t.repeat[1]) == chunks(p),
-	       "%llu chunks were sent, of %llu", U(repeat_chunks(t.repeat[0]) + repeat_chunks(t.repeat[1])),
-	       U(chunks(p)));
+	rel_expect(p, repeat_chunks(t.repeat[0]) + repeat_chunks(t.repeat[1]) == chunks(p),
+		   "%llu chunks were sent, of %llu", U(repeat_chunks(t.repeat[0]) + repeat_chunks(t.repeat[1])),
+		   U(chunks(p)));
 	finish(p);
 }
 
-static void repeats_and_packets_overtaken_by_less_than_the_pause_make_nothing_go_again(void)
+RULE(operations_to_a_silent_peer_fail_in_time_and_everything_is_usable_again, 40)
 {
-	seeds(__func__, 40, harmless);
-}
-
-static void pass(struct planet *p, sp_time time)
-{
-	expect(p, sp_world_run(p->world, sp_world_now(p->world) + time, NULL, NULL) == 0, "time stands still");
-}
-
-static void vanished(struct planet *p)
-{
-	sp_time died;
-
 	t.timeout = 300 * SP_MS;
 	start(p, true);
-	pass(p, below(p, 3) ? below(p, 20 * p->link[0].delay) : 0);
+	rel_pass(p, rel_below(p, 3) ? rel_below(p, 20 * p->link[0].delay) : 0);
 	p->dead[1] = true;
-	died = sp_world_now(p->world);
+	sp_time died = sp_world_now(p->world);
 	run(p);
 	/* Each took its time, one after the other as they got room; the packets' life is over before room is used
 	 * again. */
-	expect(p, sp_world_now(p->world) - died <= (MESSAGES / p->qp.max_messages + 1) * (t.timeout + 20 * SP_MS),
-	       "over after %.6f s", (double)(sp_world_now(p->world) - died) / 1e12);
-	expect(p, repeat_deadline(t.repeat[0]) == SP_NEVER, "something is still to be done");
-	expect(p, sdr_mr_dereg(p->source[0]) == 0, "send buffers are not free after the timeout");
-	expect(p, sdr_mr_reg(p->context[0], planet_source, PLANET_SOURCE, &p->source[0]) == 0, "sdr_mr_reg");
+	rel_expect(p, sp_world_now(p->world) - died <= (MESSAGES / p->qp.max_messages + 1) * (t.timeout + 20 * SP_MS),
+		   "over after %.6f s", (double)(sp_world_now(p->world) - died) / 1e12);
+	rel_expect(p, repeat_deadline(t.repeat[0]) == SP_NEVER, "something is still to be done");
+	rel_expect(p, sdr_mr_dereg(p->source[0]) == 0, "send buffers are not free after the timeout");
+	rel_expect(p, sdr_mr_reg(p->context[0], rel_source, REL_SOURCE, &p->source[0]) == 0, "sdr_mr_reg");
 
 	/* It has only been away: what is open there ends too, and everything works again. */
 	p->dead[1] = false;
@@ -318,104 +303,83 @@ static void vanished(struct planet *p)
 	run(p);
 	for (unsigned e = 0; e < 2; e++)
 		for (uint64_t k = 0; k < t.way[e].messages; k++)
-			expect(p, t.way[e].word[k].sent || !t.way[e].word[k].received,
-			       "message %llu is said to have come", U(k));
+			rel_expect(p, t.way[e].word[k].sent || !t.way[e].word[k].received,
+				   "message %llu is said to have come", U(k));
 	finish(p);
 }
 
-static void what_a_silent_peer_has_not_answered_fails_in_time_and_all_is_usable_again(void)
-{
-	seeds(__func__, 40, vanished);
-}
-
 /* Everything but what only a peer that lies about this very message and round could say. */
-static void forged(struct planet *p)
+RULE(datagrams_that_are_forged_late_or_short_change_nothing, 40)
 {
 	start(p, true);
 	for (unsigned turn = 0; turn < 60; turn++) {
-		const unsigned e = (unsigned)below(p, 2);
+		const unsigned e = (unsigned)rel_below(p, 2);
 		const struct way *w = &t.way[!e];
 		uint32_t head[32];
 		uint8_t *bytes = (uint8_t *)head;
-		uint32_t len = (uint32_t)below(p, sizeof(head) - 3);
+		uint32_t len = (uint32_t)rel_below(p, sizeof(head) - 3);
 
 		for (unsigned i = 0; i < 32; i++)
 			head[i] = (uint32_t)sp_random_next(&p->random);
-		if (below(p, 4)) { /* big-endian: magic, word, message, round, chunks */
-			const uint64_t k = below(p, 2) ? below(p, w->messages + 1) : sp_random_next(&p->random);
-			const uint64_t round = below(p, 2) ? 0 : 1000 + below(p, 9); /* over, or not yet */
-			const uint64_t value[] = {0x52505431,	  below(p, 6), k >> 32,
-						  k & 0xFFFFFFFF, round,       below(p, 2000)};
+		if (rel_below(p, 4)) { /* big-endian: magic, word, message, round, chunks */
+			const uint64_t k = rel_below(p, 2) ? rel_below(p, w->messages + 1) : sp_random_next(&p->random);
+			const uint64_t round = rel_below(p, 2) ? 0 : 1000 + rel_below(p, 9); /* over, or not yet */
+			const uint64_t value[] = {0x52505431,	  rel_below(p, 6), k >> 32,
+						  k & 0xFFFFFFFF, round,	   rel_below(p, 2000)};
 
 			for (unsigned i = 0; i < 24; i++)
 				bytes[i] = (uint8_t)(value[i / 4] >> (24 - i % 4 * 8));
-			len = below(p, 2) ? 24 : len;
+			len = rel_below(p, 2) ? 24 : len;
 		}
 		sdr_control_send(t.qp[e], bytes, len);
-		pass(p, below(p, 4 * p->link[0].delay));
+		rel_pass(p, rel_below(p, 4 * p->link[0].delay));
 	}
 	run(p);
 	finish(p);
 }
 
-static void datagrams_that_are_forged_late_or_short_change_nothing(void)
-{
-	seeds(__func__, 40, forged);
-}
-
-static void odd(struct planet *p)
+RULE(each_operation_ends_as_the_header_says, 10)
 {
 	struct repeat_op *op, *other;
 	struct repeat *r;
 	struct sdr_qp *qp;
 	struct sp_error error;
-	struct sdr_qp_attr attr;
 
 	start(p, true);
-	attr = p->qp;
+	struct sdr_qp_attr attr = p->qp;
 	run(p);
-	expect(p, repeat_open(t.qp[0], 11 * SP_SEC, &r) == -EINVAL, "a pause of 11 s");
+	rel_expect(p, repeat_open(t.qp[0], 11 * SP_SEC, &r) == -EINVAL, "a pause of 11 s");
 	attr.implicit_credit = true;
-	expect(p, sdr_qp_create(p->context[0], &attr, &qp, &error) == 0, "sdr_qp_create: %s", error.text);
-	expect(p, repeat_open(qp, 0, &r) == -EOPNOTSUPP, "no datagrams");
+	rel_expect(p, sdr_qp_create(p->context[0], &attr, &qp, &error) == 0, "sdr_qp_create: %s", error.text);
+	rel_expect(p, repeat_open(qp, 0, &r) == -EOPNOTSUPP, "no datagrams");
 	sdr_qp_destroy(qp);
 	attr = (struct sdr_qp_attr){
 		.mtu = 2048, .chunk_bytes = 2048, .max_message_bytes = 8001 * 2048, .max_messages = 1};
-	expect(p, sdr_qp_create(p->context[0], &attr, &qp, &error) == 0, "sdr_qp_create: %s", error.text);
-	expect(p, repeat_open(qp, 0, &r) == -EOPNOTSUPP, "a bit more than fits");
+	rel_expect(p, sdr_qp_create(p->context[0], &attr, &qp, &error) == 0, "sdr_qp_create: %s", error.text);
+	rel_expect(p, repeat_open(qp, 0, &r) == -EOPNOTSUPP, "a bit more than fits");
 	sdr_qp_destroy(qp);
 	attr.max_message_bytes = 8000 * 2048;
-	expect(p, sdr_qp_create(p->context[0], &attr, &qp, &error) == 0, "sdr_qp_create: %s", error.text);
-	expect(p, repeat_open(qp, 0, &r) == 0, "as many as fit");
+	rel_expect(p, sdr_qp_create(p->context[0], &attr, &qp, &error) == 0, "sdr_qp_create: %s", error.text);
+	rel_expect(p, repeat_open(qp, 0, &r) == 0, "as many as fit");
 	if (!p->text[0])
 		repeat_close(r);
 	sdr_qp_destroy(qp);
 
-	expect(p, repeat_send(t.repeat[0], NULL, 0, 1, 0, SP_NEVER, &op) == -EFAULT, "no memory");
-	expect(p, repeat_send(t.repeat[0], p->source[0], PLANET_SOURCE, 1, 0, SP_NEVER, &op) == -EFAULT, "beyond");
-	expect(p, repeat_send(t.repeat[0], p->source[0], 0, p->qp.max_message_bytes + 1, 0, SP_NEVER, &op) < 0,
-	       "too long");
+	rel_expect(p, repeat_send(t.repeat[0], NULL, 0, 1, 0, SP_NEVER, &op) == -EFAULT, "no memory");
+	rel_expect(p, repeat_send(t.repeat[0], p->source[0], REL_SOURCE, 1, 0, SP_NEVER, &op) == -EFAULT, "beyond");
+	rel_expect(p, repeat_send(t.repeat[0], p->source[0], 0, p->qp.max_message_bytes + 1, 0, SP_NEVER, &op) < 0,
+		   "too long");
 	/* Longer than its receive: both ends are told, and the next message is as good as ever. */
-	expect(p, repeat_send(t.repeat[0], p->source[0], 0, 2 * p->qp.mtu, 0, SP_NEVER, &op) == 0, "repeat_send");
-	expect(p, repeat_recv(t.repeat[1], t.way[0].mr, 0, p->qp.mtu, SP_NEVER, &other) == 0, "repeat_recv");
-	pass(p, 20 * SP_SEC);
-	expect(p, repeat_poll(other, NULL) == -EAGAIN, "the NIC has let go without being asked");
-	pass(p, SP_SEC);
-	expect(p, repeat_poll(other, NULL) == -EMSGSIZE, "the receive");
-	expect(p, repeat_poll(op, NULL) == -ECANCELED, "the message");
+	rel_expect(p, repeat_send(t.repeat[0], p->source[0], 0, 2 * p->qp.mtu, 0, SP_NEVER, &op) == 0, "repeat_send");
+	rel_expect(p, repeat_recv(t.repeat[1], t.way[0].mr, 0, p->qp.mtu, SP_NEVER, &other) == 0, "repeat_recv");
+	rel_pass(p, 20 * SP_SEC);
+	rel_expect(p, repeat_poll(other, NULL) == -EAGAIN, "the NIC has let go without being asked");
+	rel_pass(p, SP_SEC);
+	rel_expect(p, repeat_poll(other, NULL) == -EMSGSIZE, "the receive");
+	rel_expect(p, repeat_poll(op, NULL) == -ECANCELED, "the message");
 	t.way[0].next_send = t.way[0].next_recv = t.way[0].messages = 0;
 	more(p, 0, 5);
 	step(p, sp_world_now(p->world));
 	run(p);
 	finish(p);
 }
-
-static void each_operation_ends_as_the_header_says(void)
-{
-	seeds(__func__, 10, odd);
-}
-
-SUITE("repeat", TEST(every_message_arrives_whole_and_right),
-      TEST(repeats_and_packets_overtaken_by_less_than_the_pause_make_nothing_go_again),
-      TEST(what_a_silent_peer_has_not_answered_fails_in_time_and_all_is_usable_again),
-      TEST(datagrams_that_are_forged_late_or_short_change_nothing), TEST(each_operation_ends_as_the_header_says))

@@ -3,10 +3,9 @@
  * RVMA under every seed: random windows, thresholds, puts, gets, orders, losses, duplicates, closes, rewinds, deaths.
  * rvma_watch.h says what is compared with the model in rvma_model.h, which sees the packets as the NICs receive them.
  */
-#include "rvma_apps.h"
+#include "../lib/rvma_apps.h"
 
-#include "../unit/suite.h"
-#include "seeds.h"
+#include "../lib/seeds.h"
 
 static struct {
 	uint64_t runs, did, got, packets, placed, duplicates, stale, epochs, wholes, acks, nacks, restarts, fenced,
@@ -75,14 +74,13 @@ static void over_seeds(const char *rule, unsigned count, void (*one)(struct apps
 #define RUNS   150
 #define DEATHS 40
 
-/* ---- the rules -----------------------------------------------------------------------------------------------------
- */
+/* ---- the rules ---- */
 static void mixed(struct apps *a)
 {
 	apps_run(a, 200);
 }
 
-static void the_model_predicts_every_epoch_buffer_notification_and_refusal(void)
+TEST(the_model_predicts_every_epoch_buffer_notification_and_refusal)
 {
 	over_seeds(__func__, RUNS, mixed);
 	if (sum.runs < RUNS)
@@ -100,9 +98,9 @@ static void the_model_predicts_every_epoch_buffer_notification_and_refusal(void)
 static void deaths(struct apps *a)
 {
 	for (unsigned i = 0; i < 3 && !a->mo.text[0]; i++) {
-		const unsigned c = (unsigned)below(a, a->mo.contexts);
+		const unsigned c = (unsigned)app_below(a, a->mo.contexts);
 
-		apps_run_to_death(a, 60, c, below(a, 2));
+		apps_run_to_death(a, 60, c, app_below(a, 2));
 		if (!a->mo.text[0])
 			app_open(a, &a->app[c]);
 	}
@@ -110,12 +108,9 @@ static void deaths(struct apps *a)
 		apps_run(a, 60);
 }
 
-static void windows_outlive_who_puts_into_them_and_nobody_writes_to_what_the_dead_had_posted(void)
+TEST(windows_outlive_who_puts_into_them_and_nobody_writes_to_what_the_dead_had_posted)
 {
 	over_seeds(__func__, DEATHS, deaths);
 	if (sum.runs >= DEATHS)
 		CU_ASSERT(sum.restarts && sum.lost && sum.ended[MO_PEER_GONE]);
 }
-
-SUITE("property/rvma", TEST(the_model_predicts_every_epoch_buffer_notification_and_refusal),
-      TEST(windows_outlive_who_puts_into_them_and_nobody_writes_to_what_the_dead_had_posted))

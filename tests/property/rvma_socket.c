@@ -1,59 +1,59 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sockets over RVMA under every seed; rvma_socket.h says what is compared with what. */
-#include "rvma_socket.h"
+#include "../lib/rvma_echo.h"
 
 #include "../../handlers/wire/roce.h"
 #include "../../handlers/wire/rvma_socket.h"
 
-static struct town t;
+static struct echo t;
 static struct rvma_socket_status sums;
 
-static void town_random(void)
+static void echo_random(void)
 {
 	static const sp_time delays[] = {SP_US, 20 * SP_US, 500 * SP_US, 5 * SP_MS};
-	const sp_time delay = delays[below(&t, 4)];
+	const sp_time delay = delays[echo_below(&t, 4)];
 
 	for (unsigned e = 0; e < 2; e++)
-		t.link[e] = (struct sp_link_direction){.bandwidth = 1000000000ull << below(&t, 6),
+		t.link[e] = (struct sp_link_direction){.bandwidth = 1000000000ull << echo_below(&t, 6),
 						       .delay = delay,
-						       .jitter = below(&t, 2) ? delay / 2 : 0,
-						       .loss = below(&t, 2) ? 0.03 : 0,
-						       .duplicate = below(&t, 2) ? 0.03 : 0,
-						       .reorder = below(&t, 2) ? 0.1 : 0,
+						       .jitter = echo_below(&t, 2) ? delay / 2 : 0,
+						       .loss = echo_below(&t, 2) ? 0.03 : 0,
+						       .duplicate = echo_below(&t, 2) ? 0.03 : 0,
+						       .reorder = echo_below(&t, 2) ? 0.1 : 0,
 						       .reorder_delay = 2 * delay};
 	t.context = (struct rvma_attr){
-		.mtu = 256u << below(&t, 4), .timeout = 200 * SP_SEC, .ops = 8u << below(&t, 6), .peers = 64};
-	t.server_attr =
-		(struct rvma_socket_attr){.port = 7,
-					  .datagrams = true,
-					  .backlog = 64,
-					  .buffers = 2 + (uint32_t)below(&t, 15),
-					  .buffer_bytes = below(&t, 2) ? 4 * t.context.mtu : 16384u << below(&t, 3),
-					  .waiting = 172u << below(&t, 4),
-					  .sending = 16u << below(&t, 5),
-					  .streams = 64,
-					  .window = 2 + (uint32_t)below(&t, 63),
-					  .timeout = 1000 * SP_SEC,
-					  .seed = 1 + sp_random_next(&t.random) / 2};
+		.mtu = 256u << echo_below(&t, 4), .timeout = 200 * SP_SEC, .ops = 8u << echo_below(&t, 6), .peers = 64};
+	t.server_attr = (struct rvma_socket_attr){.port = 7,
+						  .datagrams = true,
+						  .backlog = 64,
+						  .buffers = 2 + (uint32_t)echo_below(&t, 15),
+						  .buffer_bytes = echo_below(&t, 2) ? 4 * t.context.mtu
+										    : 16384u << echo_below(&t, 3),
+						  .waiting = 172u << echo_below(&t, 4),
+						  .sending = 16u << echo_below(&t, 5),
+						  .streams = 64,
+						  .window = 2 + (uint32_t)echo_below(&t, 63),
+						  .timeout = 1000 * SP_SEC,
+						  .seed = 1 + sp_random_next(&t.random) / 2};
 	t.client_attr = t.server_attr;
 	t.client_attr.port = 0;
 	t.client_attr.seed = 2;
 	t.client_attr.backlog = 0;
-	t.one_by_one = below(&t, 3) == 0;
-	t.lazy = below(&t, 2) ? below(&t, 50 * SP_MS) : 0;
-	t.clients = 1 + (unsigned)below(&t, TOWN_CLIENTS);
+	t.one_by_one = echo_below(&t, 3) == 0;
+	t.lazy = echo_below(&t, 2) ? echo_below(&t, 50 * SP_MS) : 0;
+	t.clients = 1 + (unsigned)echo_below(&t, ECHO_CLIENTS);
 	for (unsigned i = 0; i < t.clients; i++) {
 		struct client *c = &t.client[i];
 
-		c->calls = (unsigned)below(&t, TOWN_STREAMS + 1);
-		c->datagrams = below(&t, 3) ? (unsigned)below(&t, TOWN_DATAGRAMS + 1) : 0;
+		c->calls = (unsigned)echo_below(&t, ECHO_STREAMS + 1);
+		c->datagrams = echo_below(&t, 3) ? (unsigned)echo_below(&t, ECHO_DATAGRAMS + 1) : 0;
 		for (unsigned k = 0; k < c->datagrams; k++)
-			c->size[k] = (uint16_t)(1 + below(&t, t.context.mtu - 64));
+			c->size[k] = (uint16_t)(1 + echo_below(&t, t.context.mtu - 64));
 		for (unsigned k = 0; k < c->calls; k++) {
 			static const uint32_t most[] = {1, 2, 2000, 60000};
 
-			c->call[k].length = below(&t, most[below(&t, 4)]);
-			c->call[k].source = below(&t, TOWN_SOURCE - 60000);
+			c->call[k].length = echo_below(&t, most[echo_below(&t, 4)]);
+			c->call[k].source = echo_below(&t, ECHO_SOURCE - 60000);
 		}
 	}
 }
@@ -63,15 +63,13 @@ static void over_seeds(const char *rule, unsigned count, void (*one)(void))
 {
 	struct seeds s = seeds_begin(rule, count);
 
-	town_prepare();
+	echo_prepare();
 	memset(&sums, 0, sizeof(sums));
 	while (seeds_next(&s)) {
-		memset(&t, 0, sizeof(t));
-		t.seed = s.seed;
-		sp_random_seed(&t.random, t.seed, 0);
-		town_random();
+		sim_begin(&t.sim, sizeof(t), &s);
+		echo_random();
 		one();
-		expect(&t, seeds_whole(&s), "packet buffers are lost");
+		echo_expect(&t, seeds_whole(&s), "packet buffers are lost");
 		seeds_told(&s, t.text);
 	}
 	printf("# %s: %llu records came to the server, in %llu buffers; %llu were sent again\n", rule, U(sums.received),
@@ -92,39 +90,38 @@ static void finish(void)
 			rvma_socket_status(t.client[i].socket, &s);
 			sums.again += s.again;
 		}
-	town_close(&t);
+	echo_close(&t);
 }
 
-/* ---- streams and datagrams -----------------------------------------------------------------------------------------
- */
+/* ---- streams and datagrams ---- */
 static void whole(void)
 {
 	struct rvma_socket_status s;
 	unsigned calls = 0;
 
-	town_open(&t);
-	town_run(&t, 1000 * SP_SEC);
+	echo_open(&t);
+	echo_run(&t, 1000 * SP_SEC);
 	for (unsigned i = 0; i < t.clients; i++)
 		for (unsigned k = 0; k < t.client[i].calls; k++, calls++)
-			expect(&t, !t.client[i].call[k].error, "client %u stream %u ended with %d", i, k,
-			       t.client[i].call[k].error);
+			echo_expect(&t, !t.client[i].call[k].error, "client %u stream %u ended with %d", i, k,
+				    t.client[i].call[k].error);
 	rvma_socket_status(t.server, &s);
-	expect(&t, t.ended == calls && !t.broken && !s.failed && !s.refused,
-	       "%u streams of %u ended well, %u did not; %llu datagrams failed, %llu connects were refused", t.ended,
-	       calls, t.broken, U(s.failed), U(s.refused));
+	echo_expect(&t, t.ended == calls && !t.broken && !s.failed && !s.refused,
+		    "%u streams of %u ended well, %u did not; %llu datagrams failed, %llu connects were refused",
+		    t.ended, calls, t.broken, U(s.failed), U(s.refused));
 	finish();
 }
 
-static void what_many_clients_send_to_one_mailbox_comes_back_once_whole_and_in_order(void)
+TEST(puts_of_many_clients_to_one_mailbox_come_back_once_whole_and_in_order)
 {
 	over_seeds(__func__, 60, whole);
 	if (!getenv("SPINDLE_SEED"))
 		CU_ASSERT(sums.again > 0); /* or flow control was not needed */
 }
 
-static void town_simple(unsigned clients)
+static void echo_simple(unsigned clients)
 {
-	town_prepare();
+	echo_prepare();
 	memset(&t, 0, sizeof(t));
 	sp_random_seed(&t.random, 1, 0);
 	t.server_attr = (struct rvma_socket_attr){
@@ -138,17 +135,16 @@ static void town_simple(unsigned clients)
 
 static void good(void)
 {
-	town_close(&t);
+	echo_close(&t);
 	if (t.text[0])
 		printf("# %s\n", t.text);
 	CU_ASSERT_STRING_EQUAL(t.text, "");
 }
 
-/* ---- clients that do harm ------------------------------------------------------------------------------------------
- */
+/* ---- clients that do harm ---- */
 static bool others_over(void *arg)
 {
-	const struct town *w = arg;
+	const struct echo *w = arg;
 
 	for (unsigned i = 1; i < w->clients; i++)
 		if (!w->client[i].call[0].over)
@@ -156,9 +152,9 @@ static bool others_over(void *arg)
 	return true;
 }
 
-static void a_stream_that_nobody_reads_does_not_hold_up_the_others(void)
+TEST(a_stream_that_nobody_reads_does_not_hold_up_the_others)
 {
-	town_simple(4);
+	echo_simple(4);
 	t.server_attr.waiting = 172;
 	t.deaf = true;
 	t.done = others_over;
@@ -166,26 +162,26 @@ static void a_stream_that_nobody_reads_does_not_hold_up_the_others(void)
 		t.client[i].calls = 1;
 		t.client[i].call[0].length = 200000;
 	}
-	town_open(&t);
-	town_run(&t, 100 * SP_SEC);
+	echo_open(&t);
+	echo_run(&t, 100 * SP_SEC);
 	for (unsigned i = 1; i < 4; i++)
 		CU_ASSERT(!t.client[i].call[0].error && t.client[i].call[0].came == 200000);
 	CU_ASSERT(!t.client[0].call[0].over && t.client[0].call[0].sent < 200000 && !t.client[0].call[0].came);
 	good();
 }
 
-static void a_client_that_dies_ends_its_own_streams_alone(void)
+TEST(a_client_that_dies_ends_its_own_streams_alone)
 {
 	struct rvma_socket_address name;
 	char context[32];
 	uint32_t id;
 
-	town_simple(3);
+	echo_simple(3);
 	for (unsigned i = 0; i < 3; i++) {
 		t.client[i].calls = 2;
 		t.client[i].call[0].length = t.client[i].call[1].length = 200000;
 	}
-	town_open(&t);
+	echo_open(&t);
 	sp_world_run(t.world, 300 * SP_US, NULL, NULL); /* in mid-stream */
 	CU_ASSERT(t.client[0].call[0].sent && !t.client[0].call[0].over);
 	/* The NIC ends the context as it does when an application dies: nothing of the socket is closed. */
@@ -195,7 +191,7 @@ static void a_client_that_dies_ends_its_own_streams_alone(void)
 	CU_ASSERT_EQUAL(sp_nic_context_remove(t.nic[0], id), 0);
 	CU_ASSERT_EQUAL(rvma_socket_progress(t.client[0].socket, sp_world_now(t.world)), -ECONNRESET);
 	t.client[0].gone = true;
-	town_run(&t, 100 * SP_SEC);
+	echo_run(&t, 100 * SP_SEC);
 	CU_ASSERT_EQUAL(t.broken, 2);
 	CU_ASSERT_EQUAL(t.ended, 4);
 	for (unsigned i = 1; i < 3; i++)
@@ -217,7 +213,7 @@ static struct {
 
 static void foe_open(void)
 {
-	town_socket(&t, 0, &t.context, NULL, &foe.dev, &foe.rvma, NULL);
+	echo_socket(&t, 0, &t.context, NULL, &foe.dev, &foe.rvma, NULL);
 	if (rvma_address_get(foe.rvma, &foe.address) || rvma_peer_open(foe.rvma, &t.address.address, &foe.peer) ||
 	    sp_mr_alloc(foe.dev, 64 * 1024, &foe.mr))
 		abort();
@@ -266,37 +262,38 @@ static void foe_close(void)
 	sp_dev_close(foe.dev);
 }
 
-static void records_that_no_socket_sends_change_nothing(void)
+TEST(records_that_no_socket_sends_change_nothing)
 {
 	struct rvma_socket_status s;
 
-	town_simple(2);
+	echo_simple(2);
 	t.client[0].calls = t.client[1].calls = 2;
 	for (unsigned i = 0; i < 4; i++)
 		t.client[i / 2].call[i % 2].length = 60000;
-	town_open(&t);
+	echo_open(&t);
 	foe_open();
 	sp_world_run(t.world, 100 * SP_US, NULL, NULL);
 	for (unsigned round = 0; round < 20; round++) {
 		for (unsigned i = 0; i < 48; i++) {
 			/* length beyond what there is or can be; unknown streams; unknown kinds; zeros that are none */
 			struct sp_rvma_record *h = foe_record(
-				(uint8_t)below(&t, 10), (uint16_t)(below(&t, 3) ? 0 : 961 + below(&t, 60000)),
-				below(&t, 2) ? sp_random_next(&t.random) : below(&t, 8), below(&t, 3));
+				(uint8_t)echo_below(&t, 10),
+				(uint16_t)(echo_below(&t, 3) ? 0 : 961 + echo_below(&t, 60000)),
+				echo_below(&t, 2) ? sp_random_next(&t.random) : echo_below(&t, 8), echo_below(&t, 3));
 
 			if (h->type == SP_RVMA_RECORD_DATAGRAM)
 				h->version = 0;
-			if (!below(&t, 8))
-				h->zero3[below(&t, 6)] = 1;
-			if (!below(&t, 8))
+			if (!echo_below(&t, 8))
+				h->zero3[echo_below(&t, 6)] = 1;
+			if (!echo_below(&t, 8))
 				sp_store_be32(h->qpn, (uint32_t)sp_random_next(&t.random));
 			sp_store_be32(h->sequence, (uint32_t)sp_random_next(&t.random));
-			foe_put(below(&t, 4) ? 64 : below(&t, 64)); /* also less than a header */
+			foe_put(echo_below(&t, 4) ? 64 : echo_below(&t, 64)); /* also less than a header */
 		}
 		foe_wait();
 	}
 	foe_close();
-	town_run(&t, 100 * SP_SEC);
+	echo_run(&t, 100 * SP_SEC);
 	rvma_socket_status(t.server, &s);
 	CU_ASSERT(s.strays > 100);
 	CU_ASSERT_EQUAL(t.ended, 4);
@@ -307,50 +304,50 @@ static void records_that_no_socket_sends_change_nothing(void)
 
 static bool never(void *arg)
 {
-	return ((struct town *)arg)->text[0];
+	return ((struct echo *)arg)->text[0];
 }
 
 /* Whoever has the key can take the place of a record behind its own by lying about its length: then streams end, and
  * none of them has wrong bytes (call_step). */
-static void a_record_that_lies_about_its_length_ends_streams_at_the_worst(void)
+TEST(a_record_that_lies_about_its_length_ends_streams_at_the_worst)
 {
 	for (uint64_t seed = 1; seed <= 8; seed++) {
-		town_simple(2);
+		echo_simple(2);
 		sp_random_seed(&t.random, seed, 7);
 		t.server_attr.timeout = t.client_attr.timeout = 2 * SP_SEC;
 		t.client[0].calls = t.client[1].calls = 2;
 		for (unsigned i = 0; i < 4; i++)
 			t.client[i / 2].call[i % 2].length = 60000;
 		t.one_by_one = true;
-		town_open(&t);
+		echo_open(&t);
 		foe_open();
 		for (unsigned round = 0; round < 10; round++) {
 			for (unsigned i = 0; i < 8; i++) {
-				foe_record((uint8_t)(1 + below(&t, 7)), (uint16_t)below(&t, 961),
+				foe_record((uint8_t)(1 + echo_below(&t, 7)), (uint16_t)echo_below(&t, 961),
 					   sp_random_next(&t.random), 1);
-				foe_put(64 + below(&t, 4) * 16);
+				foe_put(64 + echo_below(&t, 4) * 16);
 			}
 			sp_world_run(t.world, sp_world_now(t.world) + 50 * SP_US, NULL, NULL);
 			foe_wait();
 		}
 		foe_close();
 		/* datagrams that were never sent come back to nobody: the foe has no socket */
-		town_run(&t, 100 * SP_SEC);
+		echo_run(&t, 100 * SP_SEC);
 		good();
 	}
 }
 
-static void a_flood_of_connects_takes_what_was_set_aside_and_no_more(void)
+TEST(a_flood_of_connects_takes_what_was_set_aside_and_no_more)
 {
 	struct rvma_socket_status s;
 
-	town_simple(1);
+	echo_simple(1);
 	t.server_attr.backlog = 8;
 	t.server_attr.streams = 32;
 	t.server_attr.timeout = 2 * SP_SEC;
 	t.silent = true; /* nobody accepts */
 	t.done = never;
-	town_open(&t);
+	echo_open(&t);
 	foe_open();
 	for (unsigned round = 0; round < 10; round++) {
 		for (unsigned i = 0; i < 48; i++) {
@@ -375,13 +372,12 @@ static void a_flood_of_connects_takes_what_was_set_aside_and_no_more(void)
 	t.done = NULL;
 	t.silent = false;
 	rvma_socket_progress(t.client[0].socket, sp_world_now(t.world));
-	town_run(&t, 100 * SP_SEC);
+	echo_run(&t, 100 * SP_SEC);
 	CU_ASSERT(t.client[0].call[0].came == 50000 && !t.client[0].call[0].error);
 	good();
 }
 
-/* ---- ends ----------------------------------------------------------------------------------------------------------
- */
+/* ---- ends ---- */
 static int connected(const struct rvma_stream *st)
 {
 	for (unsigned i = 0; i < 100 && rvma_stream_connected(st) == -EAGAIN; i++)
@@ -389,14 +385,13 @@ static int connected(const struct rvma_stream *st)
 	return rvma_stream_connected(st);
 }
 
-static void a_connect_to_nobody_is_refused(void)
+TEST(a_connect_to_nobody_is_refused)
 {
-	struct rvma_socket_address to;
 	struct rvma_stream *st;
 
-	town_simple(1);
-	town_open(&t);
-	to = t.address;
+	echo_simple(1);
+	echo_open(&t);
+	struct rvma_socket_address to = t.address;
 	to.port = 8; /* no mailbox */
 	CU_ASSERT_EQUAL(rvma_socket_connect(t.client[0].socket, &to, &st), 0);
 	CU_ASSERT_EQUAL(connected(st), -ECONNREFUSED);
@@ -414,15 +409,15 @@ static void a_connect_to_nobody_is_refused(void)
 	good();
 }
 
-static void a_stream_is_shut_in_each_direction_by_itself(void)
+TEST(a_stream_is_shut_in_each_direction_by_itself)
 {
 	struct rvma_stream *st, *server = NULL;
 	char bytes[8];
 
-	town_simple(1);
+	echo_simple(1);
 	t.silent = true; /* this rule is the server */
 	t.done = never;
-	town_open(&t);
+	echo_open(&t);
 	CU_ASSERT_EQUAL(rvma_socket_connect(t.client[0].socket, &t.address, &st), 0);
 	CU_ASSERT_EQUAL(rvma_stream_send(st, "x", 1), -ENOTCONN);
 	CU_ASSERT_EQUAL(connected(st), 0);
@@ -447,15 +442,15 @@ static void a_stream_is_shut_in_each_direction_by_itself(void)
 	good();
 }
 
-static void what_goes_to_a_closed_stream_comes_back_as_a_reset(void)
+TEST(data_for_a_closed_stream_is_answered_by_a_reset)
 {
 	struct rvma_stream *st, *server = NULL;
 	char bytes[8];
 
-	town_simple(1);
+	echo_simple(1);
 	t.silent = true;
 	t.done = never;
-	town_open(&t);
+	echo_open(&t);
 	CU_ASSERT_EQUAL(rvma_socket_connect(t.client[0].socket, &t.address, &st), 0);
 	CU_ASSERT_EQUAL(connected(st), 0);
 	CU_ASSERT_EQUAL(rvma_socket_accept(t.server, &server, NULL), 0);
@@ -469,7 +464,7 @@ static void what_goes_to_a_closed_stream_comes_back_as_a_reset(void)
 	good();
 }
 
-static void arguments_out_of_their_range_are_refused_by_name(void)
+TEST(arguments_out_of_their_range_are_refused_by_name)
 {
 	static const struct {
 		struct rvma_socket_attr attr;
@@ -490,8 +485,8 @@ static void arguments_out_of_their_range_are_refused_by_name(void)
 	struct sp_error error;
 	char bytes[1000] = "";
 
-	town_simple(1);
-	town_open(&t);
+	echo_simple(1);
+	echo_open(&t);
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		CU_ASSERT_EQUAL(rvma_socket_open(t.client[0].rvma, &bad[i].attr, &s, &error), -EINVAL);
 		CU_ASSERT_STRING_EQUAL(error.key, bad[i].key);
@@ -501,11 +496,3 @@ static void arguments_out_of_their_range_are_refused_by_name(void)
 	CU_ASSERT_EQUAL(rvma_socket_sendto(t.client[0].socket, bytes, 960, &t.address), 0);
 	good();
 }
-
-SUITE("property/rvma_socket", TEST(what_many_clients_send_to_one_mailbox_comes_back_once_whole_and_in_order),
-      TEST(a_stream_that_nobody_reads_does_not_hold_up_the_others), TEST(a_client_that_dies_ends_its_own_streams_alone),
-      TEST(records_that_no_socket_sends_change_nothing),
-      TEST(a_record_that_lies_about_its_length_ends_streams_at_the_worst),
-      TEST(a_flood_of_connects_takes_what_was_set_aside_and_no_more), TEST(a_connect_to_nobody_is_refused),
-      TEST(a_stream_is_shut_in_each_direction_by_itself), TEST(what_goes_to_a_closed_stream_comes_back_as_a_reset),
-      TEST(arguments_out_of_their_range_are_refused_by_name))

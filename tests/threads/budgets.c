@@ -7,29 +7,27 @@
 #include <sched.h>
 
 #include "../../pipeline/measure.h"
-#include "../unit/rig.h"
+#include "../lib/dut.h"
 
 #define WORKERS 2
 #define PACKETS 3000
 
-static struct rig rig;
-
 /* A port whose queues have nothing in common. */
-static struct rig_port apart[WORKERS];
+static struct dut_port apart[WORKERS];
 
 static unsigned receive(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
 {
-	return rig_receive((struct rig_port *)port + queue, queue, packet, max, now);
+	return dut_receive((struct dut_port *)port + queue, queue, packet, max, now);
 }
 
 static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
 {
-	return rig_transmit((struct rig_port *)port + queue, queue, packet, count, now);
+	return dut_transmit((struct dut_port *)port + queue, queue, packet, count, now);
 }
 
 static sp_time next(void *port, uint16_t queue, bool blocked)
 {
-	return rig_next((struct rig_port *)port + queue, queue, blocked);
+	return dut_next((struct dut_port *)port + queue, queue, blocked);
 }
 
 static const struct sp_port_ops ops = {.receive = receive, .transmit = transmit, .next = next};
@@ -56,9 +54,6 @@ static void timer(struct sp_ctx *c, struct sp_timer *t)
 static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	struct state *s = c->state;
-
-	(void)m;
-	(void)p;
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
 	return SP_DONE;
 }
@@ -71,71 +66,55 @@ SP_HANDLER(spender)
 static void both_workers_overrun(const char *overrun, bool once)
 {
 	struct sp_nic_totals t = {0};
-	struct sp_context *c;
 	struct frame f;
 	char settings[64];
-	uint32_t id;
 
-	rig_prepare(&rig, WORKERS);
-	rig.config.port[0].ops = &ops;
-	rig.config.port[0].ops_arg = apart;
-	rig_create(&rig);
+	dut_prepare(&dut, WORKERS);
+	dut.config.port[0].ops = &ops;
+	dut.config.port[0].ops_arg = apart;
+	dut_create(&dut);
 	snprintf(settings, sizeof(settings), "qp=16;budget=1;overrun=%s", overrun);
-	id = rig_context(&rig, "a", "spender", settings);
-	c = sp_context_by_id(rig.nic, id);
-	rig_roce(&f, FRAME_IP4, 16, 0, NULL, 8);
+	uint32_t id = dut_context(&dut, "a", "spender", settings);
+	struct sp_context *c = sp_context_by_id(dut.nic, id);
+	dut_roce(&f, FRAME_IP4, 16, 0, NULL, 8);
 	/* Some a millisecond, so that they come between pauses as well. */
 	for (unsigned i = 0; i < PACKETS; i++)
-		rig_feed_bytes(&apart[i % WORKERS], (uint16_t)(i % WORKERS), sp_clock() + i / 20 * SP_MS, f.bytes,
+		dut_feed_bytes(&apart[i % WORKERS], (uint16_t)(i % WORKERS), sp_clock() + i / 20 * SP_MS, f.bytes,
 			       f.len);
-	CU_ASSERT_EQUAL(sp_nic_start(rig.nic), 0);
+	CU_ASSERT_EQUAL(sp_nic_start(dut.nic), 0);
 	while (t.received < PACKETS) {
-		sp_nic_totals(rig.nic, &t);
+		sp_nic_totals(dut.nic, &t);
 		CU_ASSERT_EQUAL(t.received, t.taken + t.forwarded + t.dropped + t.parked);
 		if (once && t.received > PACKETS / 2)
 			sp_context_disable(c, SP_NEVER - 1); /* by a thread that is no worker */
 		sched_yield();
 	}
-	sp_nic_stop(rig.nic);
-	CU_ASSERT_EQUAL(((struct state *)c->state)->calls, rig_view(&rig, id, packets));
-	CU_ASSERT_EQUAL(rig_view(&rig, id, packets) + rig_view(&rig, id, dropped), PACKETS);
-	CU_ASSERT_EQUAL(rig_view(&rig, id, dropped), rig_view(&rig, id, over_budget) + rig_view(&rig, id, disabled));
-	CU_ASSERT(rig_view(&rig, id, dropped) > 0);
-	CU_ASSERT_EQUAL(rig_view(&rig, id, meter.packets), rig_view(&rig, id, packets));
+	sp_nic_stop(dut.nic);
+	CU_ASSERT_EQUAL(((struct state *)c->state)->calls, dut_view(&dut, id, packets));
+	CU_ASSERT_EQUAL(dut_view(&dut, id, packets) + dut_view(&dut, id, dropped), PACKETS);
+	CU_ASSERT_EQUAL(dut_view(&dut, id, dropped), dut_view(&dut, id, over_budget) + dut_view(&dut, id, disabled));
+	CU_ASSERT(dut_view(&dut, id, dropped) > 0);
+	CU_ASSERT_EQUAL(dut_view(&dut, id, meter.packets), dut_view(&dut, id, packets));
 	if (!strcmp(overrun, "disable")) {
-		CU_ASSERT_EQUAL(rig_view(&rig, id, over_budget), 0);
+		CU_ASSERT_EQUAL(dut_view(&dut, id, over_budget), 0);
 		CU_ASSERT_EQUAL(c->view[0]->meter.until, c->view[1]->meter.until);
-		CU_ASSERT(rig_view(&rig, id, meter.disabled) >= 1);
+		CU_ASSERT(dut_view(&dut, id, meter.disabled) >= 1);
 		/* Whoever finds it disabled already counts no other one. */
-		CU_ASSERT(rig_view(&rig, id, meter.disabled) <= rig_view(&rig, id, meter.overruns));
+		CU_ASSERT(dut_view(&dut, id, meter.disabled) <= dut_view(&dut, id, meter.overruns));
 	} else {
-		CU_ASSERT_EQUAL(rig_view(&rig, id, disabled), once ? rig_view(&rig, id, disabled) : 0);
-		CU_ASSERT_EQUAL(rig_view(&rig, id, meter.disabled), 0);
+		CU_ASSERT_EQUAL(dut_view(&dut, id, disabled), once ? dut_view(&dut, id, disabled) : 0);
+		CU_ASSERT_EQUAL(dut_view(&dut, id, meter.disabled), 0);
 	}
 	if (once)
 		CU_ASSERT(c->view[0]->meter.until == SP_NEVER - 1 && c->view[1]->meter.until == SP_NEVER - 1);
-	sp_nic_totals(rig.nic, &t);
+	sp_nic_totals(dut.nic, &t);
 	CU_ASSERT_EQUAL(t.received, PACKETS);
 	CU_ASSERT_EQUAL(t.taken + t.dropped, PACKETS);
 	for (unsigned w = 0; w < WORKERS; w++)
-		rig_port_free(&apart[w]);
-	rig_stop(&rig);
+		dut_port_free(&apart[w]);
+	dut_stop(&dut);
 }
 
-static void workers_that_overrun_disable_the_context_together(void)
-{
-	both_workers_overrun("disable", false);
-}
-
-static void each_worker_has_its_own_debts(void)
-{
-	both_workers_overrun("drop", false);
-}
-
-static void somebody_else_may_disable_it_for_longer_meanwhile(void)
-{
-	both_workers_overrun("disable", true);
-}
-
-SUITE("budgets", TEST(workers_that_overrun_disable_the_context_together), TEST(each_worker_has_its_own_debts),
-      TEST(somebody_else_may_disable_it_for_longer_meanwhile))
+TEST_CALL(workers_that_overrun_disable_the_context_together, both_workers_overrun("disable", false))
+TEST_CALL(each_worker_has_its_own_debts, both_workers_overrun("drop", false))
+TEST_CALL(another_thread_may_disable_the_context_for_longer, both_workers_overrun("disable", true))

@@ -4,21 +4,18 @@
  * come late, amid their repair; the application takes messages back whenever it likes. For the thread sanitizer, and
  * for the bytes.
  */
-#include <errno.h>
-#include <unistd.h>
-
 #include "../../handlers/wire/ec.h"
 #include "../../handlers/wire/roce.h"
 #include "../../handlers/wire/sdr.h"
 #include "../../host-api/spindle.h"
-#include "../unit/pair.h"
-#include "../unit/suite.h"
+#include "../lib/cable.h"
+#include "../lib/suite.h"
 
 enum { K = 8, M = 4, MTU = 1024, CHUNK = 2048, SLOTS = 8, CHUNKS = 30, DATA = CHUNKS * CHUNK - 700, LATE = 64 };
 #define ROOM	 (64u << 10)
 #define PATIENCE (60 * SP_SEC)
 
-static struct pair pair;
+static struct cable pair;
 static struct sp_nic *nic[2];
 static struct sp_dev *dev[2];
 static struct sp_mr *mr[2];
@@ -34,13 +31,12 @@ static unsigned lates, passed;
 static bool is_missing(const struct rte_mbuf *m, bool *is_late)
 {
 	const uint8_t *bth = rte_pktmbuf_mtod(m, const uint8_t *) + 42;
-	uint32_t imm, chunk, slot;
 
 	if (bth[0] != SP_UC_WRITE_ONLY_IMM)
 		return false;
-	imm = sp_load_be32(bth + 12 + 16);
-	slot = imm >> 22;
-	chunk = (imm >> 4 & 0x3FFFF) * MTU / CHUNK;
+	uint32_t imm = sp_load_be32(bth + 12 + 16);
+	uint32_t slot = imm >> 22;
+	uint32_t chunk = (imm >> 4 & 0x3FFFF) * MTU / CHUNK;
 	*is_late = chunk & 1;
 	return slot % 2 == 0 && (chunk * 5 + slot) % 7 < 2;
 }
@@ -60,16 +56,16 @@ static unsigned transmit(void *port, uint16_t queue, struct rte_mbuf **packet, u
 				rte_pktmbuf_free(packet[n]);
 			continue;
 		}
-		if (!pair_transmit(port, queue, &packet[n], 1, now))
+		if (!cable_transmit(port, queue, &packet[n], 1, now))
 			break;
 		if (port == &pair.end[0] && ++passed % 4 == 0 && lates &&
-		    pair_transmit(port, queue, &late[lates - 1], 1, now))
+		    cable_transmit(port, queue, &late[lates - 1], 1, now))
 			lates--;
 	}
 	return n;
 }
 
-static const struct sp_port_ops ops = {.receive = pair_receive, .transmit = transmit, .next = pair_next};
+static const struct sp_port_ops ops = {.receive = cable_receive, .transmit = transmit, .next = cable_next};
 
 static int call(unsigned e, uint16_t op, uint64_t cookie, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3,
 		uint64_t a4, uint64_t a5)
@@ -141,7 +137,7 @@ static bool wait_for(unsigned e, uint64_t slot, size_t field, uint64_t at_least)
 #define RELEASED offsetof(struct sp_sdr_recv_status, released)
 #define SENT	 offsetof(struct sp_sdr_send_status, released)
 
-static void messages_are_repaired_while_packets_come(void)
+TEST(messages_are_repaired_while_packets_come)
 {
 #ifdef __SANITIZE_THREAD__
 	const uint64_t few = 40; /* what is not ordered is told the first time */
@@ -152,7 +148,7 @@ static void messages_are_repaired_while_packets_come(void)
 	uint64_t k = 0;
 
 	CU_ASSERT_EQUAL_FATAL(sp_eal_init(0, NULL, NULL), 0);
-	pair_open(&pair);
+	cable_open(&pair);
 	pair.wire[0].spread = true;
 	for (unsigned e = 0; e < 2; e++)
 		open_end(e);
@@ -220,7 +216,5 @@ static void messages_are_repaired_while_packets_come(void)
 		sp_nic_destroy(nic[e]);
 		free(memory[e]);
 	}
-	pair_close(&pair);
+	cable_close(&pair);
 }
-
-SUITE("ec", TEST(messages_are_repaired_while_packets_come))

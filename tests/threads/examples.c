@@ -2,9 +2,8 @@
 /* Example handlers, each alone: examples PLUGINS. What no capture can bring about, above all workers that meet in one
  * message, and what the host commands. */
 #include <pthread.h>
-#include <sched.h>
 
-#include "alone.h"
+#include "../lib/plugin_alone.h"
 
 /* ---- two workers in one message --------------------------------------------------------------------------------- */
 #define PACKETS 64
@@ -41,7 +40,7 @@ static void meet(struct sp_ctx *c)
 	together();
 	for (unsigned k = 0; k < PACKETS; k++) {
 		struct sp_packet *p = &meeting.packet[c->worker][c->worker ? k ^ 1 : k];
-		const uint32_t verdict = handler->payload(c, &meeting.message, p);
+		const uint32_t verdict = plugin_handler->payload(c, &meeting.message, p);
 
 		meeting.ends += verdict == SP_END;
 		meeting.taken += verdict == SP_END || verdict == SP_DONE;
@@ -52,7 +51,7 @@ static void meet(struct sp_ctx *c)
 static void *second_worker(void *arg)
 {
 	for (unsigned k = 0; k < TIMES; k++)
-		meet(&ctx[1]);
+		meet(&plugin_ctx[1]);
 	return arg;
 }
 
@@ -62,22 +61,23 @@ static void run_meetings(bool ranks, void (*check)(unsigned k))
 	pthread_t thread;
 
 	meeting.ranks = ranks;
-	meeting.message.state = aligned_alloc(64, (handler->msg_size + 63) & ~(size_t)63);
+	meeting.message.state = aligned_alloc(64, (plugin_handler->msg_size + 63) & ~(size_t)63);
 	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, second_worker, NULL), 0);
 	for (unsigned k = 0; k < TIMES; k++) {
 		struct sp_packet first = slmp(&meeting.wire[0][0], false, 0, k, 0, 16, 1);
 
-		memset(meeting.message.state, 0, handler->msg_size);
+		memset(meeting.message.state, 0, plugin_handler->msg_size);
 		meeting.message.key = k;
 		meeting.ends = meeting.taken = 0;
-		if (handler->header)
-			CU_ASSERT_EQUAL(handler->header(&ctx[0], &meeting.message, &first), SP_DONE);
-		meet(&ctx[0]);
-		if (handler->completion)
-			handler->completion(&ctx[1], &meeting.message, meeting.ends ? SP_END_VERDICT : SP_END_TIMEOUT);
+		if (plugin_handler->header)
+			CU_ASSERT_EQUAL(plugin_handler->header(&plugin_ctx[0], &meeting.message, &first), SP_DONE);
+		meet(&plugin_ctx[0]);
+		if (plugin_handler->completion)
+			plugin_handler->completion(&plugin_ctx[1], &meeting.message,
+						   meeting.ends ? SP_END_VERDICT : SP_END_TIMEOUT);
 		CU_ASSERT_EQUAL(meeting.taken, PACKETS);
 		check(k);
-		sent = 0;
+		plugin_sent = 0;
 	}
 	pthread_join(thread, NULL);
 	free(meeting.message.state);
@@ -85,22 +85,21 @@ static void run_meetings(bool ranks, void (*check)(unsigned k))
 
 static void all_is_sent(unsigned k)
 {
-	(void)k;
-	CU_ASSERT(meeting.ends >= 1 && sent == PACKETS);
+	CU_ASSERT(meeting.ends >= 1 && plugin_sent == PACKETS);
 	for (unsigned i = 0; i < PACKETS; i++)
 		CU_ASSERT_EQUAL(order[i], i);
 }
 
-static void ping_pong_answers_a_message_once_and_in_order(void)
+TEST(ping_pong_answers_a_message_once_and_in_order)
 {
-	setup("ping-pong", "segment", "64", NULL);
+	plugin_setup("ping-pong", "segment", "64", NULL);
 	run_meetings(false, all_is_sent);
-	CU_ASSERT(kept == TIMES * PACKETS && released == kept);
+	CU_ASSERT(plugin_kept == TIMES * PACKETS && plugin_released == plugin_kept);
 }
 
 static void sum_is_told(unsigned k)
 {
-	const uint64_t *line = (const uint64_t *)area.base; /* serial, message and port, bytes, sum */
+	const uint64_t *line = (const uint64_t *)plugin_area.base; /* serial, message and port, bytes, sum */
 	uint64_t sum = 0;
 
 	for (uint64_t i = 0; i < PACKETS; i++)
@@ -108,25 +107,25 @@ static void sum_is_told(unsigned k)
 	CU_ASSERT(line[0] == k + 1 && line[2] == PACKETS * 64 && line[3] == sum);
 }
 
-static void aggregate_tells_a_sum_once_and_whole(void)
+TEST(aggregate_tells_a_sum_once_and_whole)
 {
-	setup("aggregate", "segment", "64", "results", "1", NULL);
+	plugin_setup("aggregate", "segment", "64", "results", "1", NULL);
 	run_meetings(false, sum_is_told);
-	CU_ASSERT(counted[0][0] + counted[1][0] == TIMES);
+	CU_ASSERT(plugin_counted[0][0] + plugin_counted[1][0] == TIMES);
 }
 
 static void sums_are_there(unsigned k)
 {
-	const uint64_t *slot = (const uint64_t *)area.base + k % 2 * 17; /* round, sum */
+	const uint64_t *slot = (const uint64_t *)plugin_area.base + k % 2 * 17; /* round, sum */
 
 	CU_ASSERT(meeting.ends == 1 && slot[0] == k + 1);
 	for (unsigned i = 1; i <= 16; i++)
 		CU_ASSERT_EQUAL(slot[i], PACKETS * (PACKETS + 1) / 2);
 }
 
-static void reduce_adds_each_vector_once(void)
+TEST(reduce_adds_each_vector_once)
 {
-	setup("reduce", "ranks", "64", "elements", "16", NULL);
+	plugin_setup("reduce", "ranks", "64", "elements", "16", NULL);
 	run_meetings(true, sums_are_there);
 }
 
@@ -141,28 +140,28 @@ static void *count_words(void *arg)
 	for (uint32_t i = 0; i < WORDS_TIMES; i++) {
 		struct sp_packet p = slmp(&wire[c->worker], true, 0, i, 0, 8, i % 5);
 
-		if (handler->payload(c, NULL, &p) != SP_DONE)
+		if (plugin_handler->payload(c, NULL, &p) != SP_DONE)
 			return arg;
 		if (i % 100 == 99)
-			handler->timer(c, NULL);
+			plugin_handler->timer(c, NULL);
 	}
 	return NULL;
 }
 
-static void histogram_loses_no_word_of_any_worker(void)
+TEST(histogram_loses_no_word_of_any_worker)
 {
 	pthread_t thread[WORKERS];
 	void *failed;
 
-	setup("histogram", "buckets", "4", NULL);
+	plugin_setup("histogram", "buckets", "4", NULL);
 	for (unsigned i = 0; i < WORKERS; i++)
-		CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, count_words, &ctx[i]), 0);
+		CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, count_words, &plugin_ctx[i]), 0);
 	for (unsigned i = 0; i < WORKERS; i++) {
 		pthread_join(thread[i], &failed);
 		CU_ASSERT_PTR_NULL(failed);
 	}
 	for (unsigned i = 0; i < 5; i++)
-		CU_ASSERT_EQUAL(((uint64_t *)area.base)[i], WORKERS * WORDS_TIMES / 5 * 8);
+		CU_ASSERT_EQUAL(((uint64_t *)plugin_area.base)[i], WORKERS * WORDS_TIMES / 5 * 8);
 }
 
 /* ---- filtering: the host's side --------------------------------------------------------------------------------- */
@@ -173,7 +172,7 @@ static int ask(uint16_t op, uint64_t arg)
 	const struct sp_command command = {.op = op, .arg = {arg}};
 	struct sp_event result = {0};
 
-	return handler->command(&ctx[0], &command, &result);
+	return plugin_handler->command(&plugin_ctx[0], &command, &result);
 }
 
 static bool passes(struct sp_ctx *c, uint32_t key)
@@ -181,14 +180,14 @@ static bool passes(struct sp_ctx *c, uint32_t key)
 	static struct wire wire[WORKERS];
 	struct sp_packet p = slmp(&wire[c->worker], true, 0, 0, 0, 1, key);
 
-	return handler->payload(c, NULL, &p) == SP_FORWARD;
+	return plugin_handler->payload(c, NULL, &p) == SP_FORWARD;
 }
 
-static void filtering_takes_keys_and_gives_them_up_by_command(void)
+TEST(filtering_takes_keys_and_gives_them_up_by_command)
 {
-	struct sp_ctx *c = &ctx[0];
+	struct sp_ctx *c = &plugin_ctx[0];
 
-	setup("filtering", "keys", "5", "table", "3", NULL);
+	plugin_setup("filtering", "keys", "5", "table", "3", NULL);
 	CU_ASSERT(passes(c, 5) && !passes(c, 6) && !passes(c, 0));
 	CU_ASSERT(ask(ADD, 6) == 0 && ask(ADD, 0) == 0 && ask(ADD, 6) == 0);
 	CU_ASSERT(passes(c, 5) && passes(c, 6) && passes(c, 0));
@@ -210,57 +209,49 @@ static void *judge(void *arg)
 
 	together();
 	while (changing)
-		wrong += !passes(&ctx[1], 5) || passes(&ctx[1], 6); /* 5 was there before, 6 never is */
+		wrong += !passes(&plugin_ctx[1], 5) || passes(&plugin_ctx[1], 6); /* 5 was there before, 6 never is */
 	return wrong ? arg : NULL;
 }
 
 /* The home worker changes the table, another one looks keys up. */
-static void filtering_looks_up_while_keys_come_and_go(void)
+TEST(filtering_looks_up_while_keys_come_and_go)
 {
 	pthread_t thread;
 	void *failed;
 
-	setup("filtering", "keys", "5", "table", "512", NULL);
+	plugin_setup("filtering", "keys", "5", "table", "512", NULL);
 	changing = true;
-	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, judge, &ctx[1]), 0);
+	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, judge, &plugin_ctx[1]), 0);
 	together();
 	for (unsigned i = 0; i < CHANGES; i++) {
 		const uint32_t key = 7 + i / 2 % 500;
 
 		CU_ASSERT_EQUAL(ask(i % 2 ? REMOVE : ADD, key), 0);
-		CU_ASSERT_EQUAL(passes(&ctx[0], key), i % 2 == 0);
+		CU_ASSERT_EQUAL(passes(&plugin_ctx[0], key), i % 2 == 0);
 	}
 	changing = false;
 	pthread_join(thread, &failed);
 	CU_ASSERT_PTR_NULL(failed);
 }
 
-static void what_cannot_be_is_refused_by_name(void)
+TEST(impossible_parameters_are_refused_by_name)
 {
-	CU_ASSERT(refused("aggregate", "segment", "1022", NULL));
-	CU_ASSERT_STRING_EQUAL(failure, "segment: 1022 is not a whole number of 4-byte words");
-	CU_ASSERT(refused("reduce", "ranks", "6", "elements", "300", "segment", "16", NULL));
-	CU_ASSERT_STRING_EQUAL(failure, "elements: a vector would take 75 packets; 64 are the most");
-	CU_ASSERT(refused("filtering", "keys", "1, 2, three", NULL));
-	CU_ASSERT_STRING_EQUAL(failure, "keys: \"three\" does not begin with a 32-bit number");
-	CU_ASSERT(refused("filtering", "keys", "1, 4294967296", NULL));
-	CU_ASSERT_STRING_EQUAL(failure, "keys: \"4294967296\" does not begin with a 32-bit number");
-	CU_ASSERT(refused("filtering", "keys", "1, 2, 3", "table", "2", NULL));
-	CU_ASSERT_STRING_EQUAL(failure, "keys: more than `table` holds, 2");
+	CU_ASSERT(plugin_refused("aggregate", "segment", "1022", NULL));
+	CU_ASSERT_STRING_EQUAL(plugin_failure, "segment: 1022 is not a whole number of 4-byte words");
+	CU_ASSERT(plugin_refused("reduce", "ranks", "6", "elements", "300", "segment", "16", NULL));
+	CU_ASSERT_STRING_EQUAL(plugin_failure, "elements: a vector would take 75 packets; 64 are the most");
+	CU_ASSERT(plugin_refused("filtering", "keys", "1, 2, three", NULL));
+	CU_ASSERT_STRING_EQUAL(plugin_failure, "keys: \"three\" does not begin with a 32-bit number");
+	CU_ASSERT(plugin_refused("filtering", "keys", "1, 4294967296", NULL));
+	CU_ASSERT_STRING_EQUAL(plugin_failure, "keys: \"4294967296\" does not begin with a 32-bit number");
+	CU_ASSERT(plugin_refused("filtering", "keys", "1, 2, 3", "table", "2", NULL));
+	CU_ASSERT_STRING_EQUAL(plugin_failure, "keys: more than `table` holds, 2");
 }
 
 int main(int argc, char **argv)
 {
-	static const struct suite_test tests[] = {TEST(ping_pong_answers_a_message_once_and_in_order),
-						  TEST(aggregate_tells_a_sum_once_and_whole),
-						  TEST(reduce_adds_each_vector_once),
-						  TEST(histogram_loses_no_word_of_any_worker),
-						  TEST(filtering_takes_keys_and_gives_them_up_by_command),
-						  TEST(filtering_looks_up_while_keys_come_and_go),
-						  TEST(what_cannot_be_is_refused_by_name)};
-
 	if (argc != 2)
 		return 2;
-	directory = argv[1];
-	return suite_run("examples", tests, sizeof(tests) / sizeof(*tests));
+	plugin_directory = argv[1];
+	return suite_run();
 }

@@ -2,10 +2,8 @@
 /* Example handlers, each alone: examples_shared PLUGINS. Those that keep something that all workers share: a message's
  * bitmap, a ring, a table of keys, counters; and what the host commands. */
 #include <pthread.h>
-#include <sched.h>
 
-#define ALONE_SENDS
-#include "alone.h"
+#include "../lib/plugin_alone.h"
 
 #ifdef __SANITIZE_THREAD__
 #define TIMES 12500 /* what is not ordered is told the first time */
@@ -21,9 +19,7 @@ int sp_send_frame(struct sp_ctx *c, uint16_t port, const void *frame, uint32_t l
 {
 	const char *text = (const char *)frame + DATA_AT + 8, *end = (const char *)frame + len, *at;
 	unsigned value_len;
-
-	(void)c, (void)port;
-	sent++;
+	plugin_sent++;
 	if (sscanf(text, "VALUE %*s 0 %u", &value_len) != 1)
 		return 0;
 	at = memchr(text, '\n', (size_t)(end - text));
@@ -35,7 +31,6 @@ int sp_send_frame(struct sp_ctx *c, uint16_t port, const void *frame, uint32_t l
 
 uint16_t sp_checksum(const void *bytes, size_t len, uint32_t sum)
 {
-	(void)bytes, (void)len, (void)sum;
 	return 1;
 }
 
@@ -43,23 +38,19 @@ static uint64_t estimates;
 
 void sp_report_uint(struct sp_report *r, const char *name, uint64_t n)
 {
-	(void)r;
 	estimates += strcmp(name, "packets") ? 0 : n;
 }
 
 void sp_report_string(struct sp_report *r, const char *name, const char *text)
 {
-	(void)r, (void)name, (void)text;
 }
 
 void sp_report_open(struct sp_report *r, const char *name, bool list)
 {
-	(void)r, (void)name, (void)list;
 }
 
 void sp_report_close(struct sp_report *r)
 {
-	(void)r;
 }
 
 static atomic_uint arrived;
@@ -78,16 +69,16 @@ static void both(void *(*run)(void *))
 
 	wrong = 0;
 	arrived = 0;
-	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run, &ctx[1]), 0);
-	run(&ctx[0]);
+	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run, &plugin_ctx[1]), 0);
+	run(&plugin_ctx[0]);
 	pthread_join(thread, NULL);
 	CU_ASSERT_EQUAL(wrong, 0);
 }
 
-static uint32_t random_of(uint32_t *state)
+static uint32_t random_of(uint32_t *plugin_state)
 {
-	*state = *state * 1664525 + 1013904223;
-	return *state >> 8;
+	*plugin_state = *plugin_state * 1664525 + 1013904223;
+	return *plugin_state >> 8;
 }
 
 /* ---- messages --------------------------------------------------------------------------------------------------- */
@@ -106,7 +97,7 @@ static void *deliver(void *arg)
 		const uint32_t i = c->worker ? k ^ 1 : k; /* they meet all the time */
 		struct sp_packet p = slmp(&wire[c->worker], i == SEGMENTS - 1, 0, 7, i * 64, 16, i + 1);
 
-		handler->payload(c, &message, &p);
+		plugin_handler->payload(c, &message, &p);
 	}
 	return NULL;
 }
@@ -118,21 +109,21 @@ static void complete_once(unsigned head, uint64_t (*place)(uint32_t byte))
 	struct sp_packet first = slmp(&wire, false, 0, 7, 0, 16, 1);
 	uint8_t byte[4];
 
-	message.state = aligned_alloc(64, (handler->msg_size + 63) & ~(size_t)63);
+	message.state = aligned_alloc(64, (plugin_handler->msg_size + 63) & ~(size_t)63);
 	for (uint64_t k = 1; k <= MESSAGES; k++) {
-		memset(message.state, 0, handler->msg_size);
-		memset(area.base + head, 0, area.len - head);
-		CU_ASSERT_EQUAL(handler->header(&ctx[0], &message, &first), SP_DONE);
+		memset(message.state, 0, plugin_handler->msg_size);
+		memset(plugin_area.base + head, 0, plugin_area.len - head);
+		CU_ASSERT_EQUAL(plugin_handler->header(&plugin_ctx[0], &message, &first), SP_DONE);
 		both(deliver);
-		CU_ASSERT(counted[0][0] + counted[1][0] == k && *(uint64_t *)area.base == k);
+		CU_ASSERT(plugin_counted[0][0] + plugin_counted[1][0] == k && *(uint64_t *)plugin_area.base == k);
 		for (uint32_t at = 0; at < SEGMENTS * 64; at++) {
 			put32(byte, at / 64 + 1);
-			wrong += area.base[head + place(at)] != byte[at % 4];
+			wrong += plugin_area.base[head + place(at)] != byte[at % 4];
 		}
 		CU_ASSERT_EQUAL(wrong, 0);
-		handler->completion(&ctx[1], &message, SP_END_TIMEOUT);
+		plugin_handler->completion(&plugin_ctx[1], &message, SP_END_TIMEOUT);
 	}
-	CU_ASSERT_EQUAL(counted[0][1] + counted[1][1], 0); /* none is given up */
+	CU_ASSERT_EQUAL(plugin_counted[0][1] + plugin_counted[1][1], 0); /* none is given up */
 	free(message.state);
 }
 
@@ -146,17 +137,17 @@ static uint64_t strided(uint32_t byte)
 	return byte / 128 * 200 + byte % 128; /* blocks of two packets */
 }
 
-static void host_copy_tells_a_message_once_and_whole(void)
+TEST(host_copy_tells_a_message_once_and_whole)
 {
-	setup("host-copy", "slots", "1", "segment", "64", NULL);
+	plugin_setup("host-copy", "slots", "1", "segment", "64", NULL);
 	complete_once(24, straight);
-	CU_ASSERT(events == MESSAGES && ((uint64_t *)area.base)[2] == SEGMENTS * 64);
+	CU_ASSERT(plugin_events == MESSAGES && ((uint64_t *)plugin_area.base)[2] == SEGMENTS * 64);
 }
 
-static void strided_copy_counts_a_vector_once_and_whole(void)
+TEST(strided_copy_counts_a_vector_once_and_whole)
 {
-	setup("strided-copy", "slots", "1", "segment", "64", "count", "32", "block-bytes", "128", "stride", "200",
-	      NULL);
+	plugin_setup("strided-copy", "slots", "1", "segment", "64", "count", "32", "block-bytes", "128", "stride",
+		     "200", NULL);
 	complete_once(16, strided);
 }
 
@@ -168,7 +159,7 @@ static uint32_t put(struct sp_ctx *c, uint32_t n)
 	static struct wire wire[WORKERS];
 	struct sp_packet p = slmp(&wire[c->worker], true, 0, n, 0, 16, n);
 
-	return handler->payload(c, NULL, &p);
+	return plugin_handler->payload(c, NULL, &p);
 }
 
 static int consume(uint64_t to)
@@ -176,7 +167,7 @@ static int consume(uint64_t to)
 	const struct sp_command command = {.op = CONSUMED, .arg = {to}};
 	struct sp_event result = {0};
 
-	return handler->command(&ctx[0], &command, &result);
+	return plugin_handler->command(&plugin_ctx[0], &command, &result);
 }
 
 /* Every worker has every packet, and comes back with it until there is room; the home worker also reads for the host.
@@ -188,14 +179,14 @@ static void *stream(void *arg)
 
 	together();
 	while (n < TIMES || (c->worker == 0 && read < TIMES)) {
-		const uint32_t head = c->worker ? 0 : (uint32_t)atomic_load((_Atomic uint64_t *)area.base);
+		const uint32_t head = c->worker ? 0 : (uint32_t)atomic_load((_Atomic uint64_t *)plugin_area.base);
 
 		if (n == TIMES || put(c, n) == BEYOND)
 			sched_yield();
 		else
 			n++;
 		for (; read < head; read++) {
-			const uint8_t *cell = area.base + 64 + read % CELLS * CELL;
+			const uint8_t *cell = plugin_area.base + 64 + read % CELLS * CELL;
 			uint8_t data[4];
 
 			put32(data, read);
@@ -207,41 +198,43 @@ static void *stream(void *arg)
 	return NULL;
 }
 
-static void reorder_ring_is_read_in_order_and_never_overrun(void)
+TEST(reorder_ring_is_read_in_order_and_never_overrun)
 {
-	setup("reorder-ring", "cells", "16", "cell-bytes", "64", NULL);
+	plugin_setup("reorder-ring", "cells", "16", "cell-bytes", "64", NULL);
 	both(stream);
-	CU_ASSERT(*(uint64_t *)area.base == TIMES && counted[0][0] + counted[1][0] == TIMES); /* each placed once */
+	CU_ASSERT(*(uint64_t *)plugin_area.base == TIMES &&
+		  plugin_counted[0][0] + plugin_counted[1][0] == TIMES); /* each placed once */
 }
 
-static void reorder_ring_makes_room_as_the_host_says(void)
+TEST(reorder_ring_makes_room_as_the_host_says)
 {
-	setup("reorder-ring", "cells", "16", "cell-bytes", "64", NULL);
+	plugin_setup("reorder-ring", "cells", "16", "cell-bytes", "64", NULL);
 	for (uint32_t n = 0; n < CELLS; n++)
-		CU_ASSERT_EQUAL(put(&ctx[0], n), SP_DONE);
-	CU_ASSERT(put(&ctx[0], CELLS) == BEYOND && put(&ctx[0], 0) == REPEATED);
+		CU_ASSERT_EQUAL(put(&plugin_ctx[0], n), SP_DONE);
+	CU_ASSERT(put(&plugin_ctx[0], CELLS) == BEYOND && put(&plugin_ctx[0], 0) == REPEATED);
 	CU_ASSERT(consume(CELLS + 1) == -EINVAL && consume(10) == 0 && consume(9) == -EINVAL && consume(10) == 0);
-	CU_ASSERT(put(&ctx[0], 9) == LATE && put(&ctx[0], 10) == REPEATED && put(&ctx[0], 26) == BEYOND);
-	CU_ASSERT(put(&ctx[0], 25) == SP_DONE && put(&ctx[0], 16) == SP_DONE && *(uint64_t *)area.base == 17);
-	CU_ASSERT(consume(18) == -EINVAL && consume(17) == 0 && put(&ctx[0], 32) == SP_DONE);
-	setup("reorder-ring", "credit", "implicit", "cells", "16", NULL);
+	CU_ASSERT(put(&plugin_ctx[0], 9) == LATE && put(&plugin_ctx[0], 10) == REPEATED &&
+		  put(&plugin_ctx[0], 26) == BEYOND);
+	CU_ASSERT(put(&plugin_ctx[0], 25) == SP_DONE && put(&plugin_ctx[0], 16) == SP_DONE &&
+		  *(uint64_t *)plugin_area.base == 17);
+	CU_ASSERT(consume(18) == -EINVAL && consume(17) == 0 && put(&plugin_ctx[0], 32) == SP_DONE);
+	plugin_setup("reorder-ring", "credit", "implicit", "cells", "16", NULL);
 	CU_ASSERT_EQUAL(consume(0), -EOPNOTSUPP);
 }
 
-static void reorder_ring_gives_a_gap_up_after_its_patience(void)
+TEST(reorder_ring_gives_a_gap_up_after_its_patience)
 {
-	const uint64_t *head;
-
-	setup("reorder-ring", "cells", "16", "cell-bytes", "64", NULL);
-	head = (const uint64_t *)area.base;
-	handler->timer(&ctx[0], NULL);
-	handler->timer(&ctx[0], NULL); /* nothing has come: nothing is missing */
-	CU_ASSERT(put(&ctx[0], 0) == SP_DONE && put(&ctx[0], 3) == SP_DONE && *head == 1);
-	handler->timer(&ctx[0], NULL); /* may have been overtaken just now */
-	CU_ASSERT(*head == 1 && put(&ctx[0], 2) == SP_DONE);
-	handler->timer(&ctx[0], NULL);
-	CU_ASSERT(*head == 4 && put(&ctx[0], 1) == REPEATED && counted[0][1] == 1); /* its cell waits for the host */
-	CU_ASSERT_EQUAL(*(uint64_t *)(area.base + 64 + CELL), 1ull << 32 | UINT32_MAX);
+	plugin_setup("reorder-ring", "cells", "16", "cell-bytes", "64", NULL);
+	const uint64_t *head = (const uint64_t *)plugin_area.base;
+	plugin_handler->timer(&plugin_ctx[0], NULL);
+	plugin_handler->timer(&plugin_ctx[0], NULL); /* nothing has come: nothing is missing */
+	CU_ASSERT(put(&plugin_ctx[0], 0) == SP_DONE && put(&plugin_ctx[0], 3) == SP_DONE && *head == 1);
+	plugin_handler->timer(&plugin_ctx[0], NULL); /* may have been overtaken just now */
+	CU_ASSERT(*head == 1 && put(&plugin_ctx[0], 2) == SP_DONE);
+	plugin_handler->timer(&plugin_ctx[0], NULL);
+	CU_ASSERT(*head == 4 && put(&plugin_ctx[0], 1) == REPEATED &&
+		  plugin_counted[0][1] == 1); /* its cell waits for the host */
+	CU_ASSERT_EQUAL(*(uint64_t *)(plugin_area.base + 64 + CELL), 1ull << 32 | UINT32_MAX);
 }
 
 /* ---- kv-cache, heavy-hitters ------------------------------------------------------------------------------------ */
@@ -253,7 +246,7 @@ static uint32_t request(struct sp_ctx *c, const char *text, size_t len)
 	memcpy(p.data, "\0\1\0\0\0\1\0\0", 8);
 	memcpy(p.data + 8, text, len);
 	p.len = 8 + (uint32_t)len;
-	return handler->payload(c, NULL, &p);
+	return plugin_handler->payload(c, NULL, &p);
 }
 
 static void *ask(void *arg)
@@ -282,11 +275,11 @@ static void *ask(void *arg)
 	return NULL;
 }
 
-static void kv_cache_never_answers_half_a_value(void)
+TEST(kv_cache_never_answers_half_a_value)
 {
-	setup("kv-cache", "entries", "1", NULL);
+	plugin_setup("kv-cache", "entries", "1", NULL);
 	both(ask);
-	CU_ASSERT(counted[0][0] + counted[1][0] > 100 && sent > TIMES / 2);
+	CU_ASSERT(plugin_counted[0][0] + plugin_counted[1][0] > 100 && plugin_sent > TIMES / 2);
 }
 
 static void *count(void *arg)
@@ -301,51 +294,42 @@ static void *count(void *arg)
 
 		memcpy(p.frame + 12, "\x08", 1);
 		put32(p.frame + 14 + 12, random_of(&seed) % 8);
-		wrong += handler->payload(c, NULL, &p) != SP_DONE;
+		wrong += plugin_handler->payload(c, NULL, &p) != SP_DONE;
 		if (c->worker == 0 && i % (TIMES / 5) == 0)
-			handler->report(c, NULL);
+			plugin_handler->report(c, NULL);
 	}
 	return NULL;
 }
 
-static void heavy_hitters_loses_no_packet_of_any_worker(void)
+TEST(heavy_hitters_loses_no_packet_of_any_worker)
 {
-	setup("heavy-hitters", NULL);
+	plugin_setup("heavy-hitters", NULL);
 	both(count);
 	estimates = 0;
-	handler->report(&ctx[0], NULL);
+	plugin_handler->report(&plugin_ctx[0], NULL);
 	CU_ASSERT_EQUAL(estimates, WORKERS * TIMES); /* eight flows, which collide nowhere */
 }
 
-static void what_cannot_be_is_refused_by_name(void)
+TEST(impossible_parameters_are_refused_by_name)
 {
-	CU_ASSERT(refused("strided-copy", "count", "24", "block-bytes", "100", "stride", "99", NULL));
-	CU_ASSERT_STRING_EQUAL(failure, "stride: blocks of 100 bytes would overlap");
-	CU_ASSERT(refused("strided-copy", "count", "1M", "block-bytes", "100", "stride", "100", NULL));
-	CU_ASSERT_STRING_EQUAL(failure, "count: a message would have more than 64 packets");
-	CU_ASSERT(refused("reorder-ring", "cells", "48", NULL));
-	CU_ASSERT_STRING_EQUAL(failure, "cells: not a power of two");
-	CU_ASSERT(refused("reorder-ring", "cell-bytes", "100", NULL));
-	CU_ASSERT_STRING_EQUAL(failure, "cell-bytes: not a multiple of 8");
-	CU_ASSERT(refused("kv-cache", "entries", "3", NULL));
-	CU_ASSERT_STRING_EQUAL(failure, "entries: not a power of two");
-	CU_ASSERT(refused("heavy-hitters", "width", "1000", NULL));
-	CU_ASSERT_STRING_EQUAL(failure, "width: not a power of two");
+	CU_ASSERT(plugin_refused("strided-copy", "count", "24", "block-bytes", "100", "stride", "99", NULL));
+	CU_ASSERT_STRING_EQUAL(plugin_failure, "stride: blocks of 100 bytes would overlap");
+	CU_ASSERT(plugin_refused("strided-copy", "count", "1M", "block-bytes", "100", "stride", "100", NULL));
+	CU_ASSERT_STRING_EQUAL(plugin_failure, "count: a message would have more than 64 packets");
+	CU_ASSERT(plugin_refused("reorder-ring", "cells", "48", NULL));
+	CU_ASSERT_STRING_EQUAL(plugin_failure, "cells: not a power of two");
+	CU_ASSERT(plugin_refused("reorder-ring", "cell-bytes", "100", NULL));
+	CU_ASSERT_STRING_EQUAL(plugin_failure, "cell-bytes: not a multiple of 8");
+	CU_ASSERT(plugin_refused("kv-cache", "entries", "3", NULL));
+	CU_ASSERT_STRING_EQUAL(plugin_failure, "entries: not a power of two");
+	CU_ASSERT(plugin_refused("heavy-hitters", "width", "1000", NULL));
+	CU_ASSERT_STRING_EQUAL(plugin_failure, "width: not a power of two");
 }
 
 int main(int argc, char **argv)
 {
-	static const struct suite_test tests[] = {TEST(host_copy_tells_a_message_once_and_whole),
-						  TEST(strided_copy_counts_a_vector_once_and_whole),
-						  TEST(reorder_ring_is_read_in_order_and_never_overrun),
-						  TEST(reorder_ring_makes_room_as_the_host_says),
-						  TEST(reorder_ring_gives_a_gap_up_after_its_patience),
-						  TEST(kv_cache_never_answers_half_a_value),
-						  TEST(heavy_hitters_loses_no_packet_of_any_worker),
-						  TEST(what_cannot_be_is_refused_by_name)};
-
 	if (argc != 2)
 		return 2;
-	directory = argv[1];
-	return suite_run("examples", tests, sizeof(tests) / sizeof(*tests));
+	plugin_directory = argv[1];
+	return suite_run();
 }

@@ -8,7 +8,8 @@
 #include <time.h>
 
 #include "../unit/plugins/live.h"
-#include "../unit/rig.h"
+#include "../lib/dut.h"
+#include "../lib/ports.h"
 
 #define WORKERS 2
 #define KEYS	16 /* of each queue; each is one message after another */
@@ -52,18 +53,15 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 {
 	struct source *s = &source[queue];
 	unsigned n;
-
-	(void)port, (void)now;
 	if (atomic_load_explicit(&hush, memory_order_relaxed)) {
 		atomic_fetch_or_explicit(&quiet, 1u << queue, memory_order_relaxed);
 		return 0;
 	}
-	max = 1 + (unsigned)(rig_random(&s->seed) % max);
+	max = 1 + (unsigned)(dut_random(&s->seed) % max);
 	for (n = 0; n < max; n++) {
-		const uint64_t r = rig_random(&s->seed);
+		const uint64_t r = dut_random(&s->seed);
 		const unsigned k = r % KEYS;
 		struct live_words w = {.magic = LIVE_MAGIC, .key = queue * KEYS + k};
-		uint8_t *bytes;
 
 		packet[n] = sp_packet_alloc();
 		if (!packet[n])
@@ -72,7 +70,7 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 		w.verdict = r >> 8 & 63 ? SP_DONE : SP_END;
 		w.action = r >> 16 & 255 ? 0 : r >> 24 & 1 ? LIVE_TIMER : LIVE_ISSUE | LIVE_WORK;
 		w.arg = w.action == LIVE_TIMER ? 20 * SP_US : 3;
-		bytes = (uint8_t *)rte_pktmbuf_append(packet[n], (uint16_t)frame.len);
+		uint8_t *bytes = (uint8_t *)rte_pktmbuf_append(packet[n], (uint16_t)frame.len);
 		memcpy(bytes, frame.bytes, frame.len);
 		memcpy(bytes + frame.data, &w, sizeof(w));
 	}
@@ -80,20 +78,7 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 	return n;
 }
 
-static unsigned swallow(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
-{
-	(void)port, (void)queue, (void)now;
-	rte_pktmbuf_free_bulk(packet, count);
-	return count;
-}
-
-static sp_time always(void *port, uint16_t queue, bool blocked)
-{
-	(void)port, (void)queue, (void)blocked;
-	return 0;
-}
-
-static const struct sp_port_ops source_ops = {.receive = make, .transmit = swallow, .next = always};
+static const struct sp_port_ops source_ops = {.receive = make, .transmit = port_swallow, .next = port_always};
 
 /* ---- the verifier ---- */
 
@@ -111,7 +96,6 @@ static _Atomic uint32_t seen[WORKERS * KEYS][WINDOW]; /* its serial, from 1 on *
 /* Relaxed throughout: what orders would hide what the pipeline fails to. */
 void live_called(unsigned load, char what, unsigned worker, uint32_t qp, uint64_t key, uint32_t serial)
 {
-	(void)worker, (void)qp;
 	if (!load || what == '!' || atomic_load_explicit(&gone[load % LOADS], memory_order_relaxed))
 		atomic_fetch_add_explicit(&wrong, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&kinds[(unsigned char)what], 1, memory_order_relaxed);
@@ -163,16 +147,15 @@ static const char *built(unsigned i)
 	return path;
 }
 
-static void reload(struct rig *r, unsigned i)
+static void reload(struct dut *r, unsigned i)
 {
 	struct sp_error error = {.key = ""};
 	const bool fails = i % 7 == 5;
 	char *json = NULL;
 	json_t *told;
-	int rc;
 
 	live_orders.attach = fails ? EIO : 0;
-	rc = sp_nic_handler_reload(r->nic, "live", built(i), 0, &json, &error);
+	int rc = sp_nic_handler_reload(r->nic, "live", built(i), 0, &json, &error);
 	live_orders.attach = 0;
 	if (rc == -EBUSY) {
 		sum.busy++;
@@ -197,23 +180,22 @@ static uint64_t now_ms(void)
 	return sp_clock() / SP_MS;
 }
 
-static void none_is_lost_and_none_runs_on_what_has_gone(void)
+TEST(no_packet_is_lost_and_none_runs_on_unloaded_code)
 {
 	const unsigned reloads = getenv("SPINDLE_LONG") ? 5000 : RELOADS;
 	const struct live_words empty = {.magic = LIVE_MAGIC};
 	struct sp_error error = {.key = ""};
 	struct sp_nic_totals totals;
-	static struct rig r;
+	static struct dut r;
 	uint64_t made = 0, busy, until;
-	uint32_t id;
 
-	rig_prepare(&r, WORKERS);
+	dut_prepare(&r, WORKERS);
 	r.config.port[0].ops = &source_ops;
 	r.config.icrc_off = true;
-	rig_create(&r);
-	rig_roce(&frame, FRAME_IP4, 5, 0, &empty, sizeof(empty));
+	dut_create(&r);
+	dut_roce(&frame, FRAME_IP4, 5, 0, &empty, sizeof(empty));
 	CU_ASSERT_EQUAL_FATAL(sp_nic_handler_load(r.nic, PLUGINS "/live-hashed.so", NULL, &error), 0);
-	id = rig_context(&r, "c0", "live", "qp=5;messages=1024");
+	uint32_t id = dut_context(&r, "c0", "live", "qp=5;messages=1024");
 	for (unsigned w = 0; w < WORKERS; w++)
 		source[w].seed = w + 1;
 	CU_ASSERT_EQUAL_FATAL(sp_nic_start(r.nic), 0);
@@ -257,7 +239,5 @@ static void none_is_lost_and_none_runs_on_what_has_gone(void)
 	CU_ASSERT_EQUAL(made - atomic_load(&handled), busy);
 	CU_ASSERT_EQUAL(totals.received, made);
 	CU_ASSERT_EQUAL(atomic_load(&loads), atomic_load(&unloads));
-	rig_stop(&r);
+	dut_stop(&r);
 }
-
-SUITE("reload", TEST(none_is_lost_and_none_runs_on_what_has_gone))

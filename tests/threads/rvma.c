@@ -5,7 +5,7 @@
  * ways. For the thread sanitizer, and for the bytes.
  */
 #include "../../host-api/rvma.h"
-#include "../unit/ends.h"
+#include "../lib/two_nics.h"
 
 enum { BUFFERS = 4, SIZE = 20000 };
 #ifdef __SANITIZE_THREAD__
@@ -59,12 +59,12 @@ static void open_side(unsigned e)
 	struct side *s = &side[e];
 	struct sp_error error = {.text = "no memory"};
 
-	*s = (struct side){.dev = ends[e].dev, .rounds = rounds()};
+	*s = (struct side){.dev = two_ends[e].dev, .rounds = rounds()};
 	if (rvma_open(s->dev, NULL, &s->rvma, &error) || sp_mr_alloc(s->dev, BUFFERS * SIZE, &s->in) ||
 	    sp_mr_alloc(s->dev, SIZE, &s->out) || sp_mr_alloc(s->dev, SIZE, &s->back) ||
 	    sp_mr_alloc(s->dev, BUFFERS * sizeof(*s->note), &s->notes) ||
 	    rvma_init_window(s->rvma, 100 + e, &attr, &s->window) || rvma_address_get(s->rvma, &s->address))
-		bail(&error);
+		two_bail(&error);
 	s->note = s->notes->addr;
 	for (uint64_t k = 0; k < BUFFERS; k++)
 		CU_ASSERT_EQUAL_FATAL(post(s, k), 0);
@@ -131,8 +131,8 @@ static void programs_and_workers_of_two_nics(void)
 {
 	pthread_t thread;
 
-	ends_make();
-	pair.wire[0].spread = pair.wire[1].spread = true;
+	two_make();
+	two_cable.wire[0].spread = two_cable.wire[1].spread = true;
 	open_side(0);
 	open_side(1);
 	for (unsigned e = 0; e < 2; e++)
@@ -147,19 +147,17 @@ static void programs_and_workers_of_two_nics(void)
 	}
 	close_side(&side[0]);
 	close_side(&side[1]);
-	ends_unmake();
+	two_unmake();
 }
 
-static void puts_go_both_ways_while_packets_are_handed_over(void)
+TEST(puts_go_both_ways_while_packets_are_handed_over)
 {
-	mode = THREADS;
+	two_mode = THREADS;
 	programs_and_workers_of_two_nics();
 }
 
-static void puts_go_both_ways_between_attached_programs(void)
+TEST(puts_go_both_ways_between_attached_programs)
 {
-	mode = ATTACHED;
+	two_mode = ATTACHED;
 	programs_and_workers_of_two_nics();
 }
-
-SUITE("rvma", TEST(puts_go_both_ways_while_packets_are_handed_over), TEST(puts_go_both_ways_between_attached_programs))

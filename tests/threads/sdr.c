@@ -5,7 +5,6 @@
  * so that a thread sanitizer sees every order that the NIC and the library forget. What one worker waits for from the
  * application, and the application from the workers, goes through relaxed atomics for the same reason.
  */
-#include <errno.h>
 #include <stdatomic.h>
 
 #include <rte_mbuf.h>
@@ -13,8 +12,9 @@
 #include "../../host-api/sdr.h"
 #include "../../pipeline/nic.h"
 #include "../../testbed/random.h"
-#include "../property/wire.h"
-#include "../unit/suite.h"
+#include "../lib/wire.h"
+#include "../lib/suite.h"
+#include "../lib/ports.h"
 
 #define WORKERS	     2
 #define SOURCE_BYTES (1u << 18)
@@ -94,8 +94,7 @@ static bool is_sent_by(const struct test *t, uint64_t k, uint64_t p, unsigned wo
 	return h % 100 >= t->s.lost && ((h >> 20) % 100 < t->s.both || (h >> 40 & 1) == worker);
 }
 
-/* ---- the port ------------------------------------------------------------------------------------------------------
- */
+/* ---- the port ---- */
 static struct rte_mbuf *packet_make(struct test *t, unsigned worker, uint64_t k, uint64_t p)
 {
 	const uint64_t len = length_of(t, k), at = p * t->s.mtu, id = k % t->s.slots;
@@ -105,7 +104,6 @@ static struct rte_mbuf *packet_make(struct test *t, unsigned worker, uint64_t k,
 	struct feeder *f = &t->feeder[worker];
 	struct rte_mbuf *m = rte_pktmbuf_alloc(f->pool);
 	uint8_t payload[20 + 1024];
-	uint32_t bytes;
 
 	if (!m)
 		return NULL;
@@ -115,7 +113,8 @@ static struct rte_mbuf *packet_make(struct test *t, unsigned worker, uint64_t k,
 	/* the split is 10 + 18 + 4; the user's immediate is the message's number */
 	wire_put(payload + 16, 4, id << 22 | p << 4 | (k >> p % 8 * 4 & 15));
 	memcpy(payload + 20, bytes_of(k) + at, body);
-	bytes = wire_make(rte_pktmbuf_mtod(m, uint8_t *), &t->address[1], &t->address[0], (uint16_t)(0xC000 + worker),
+	uint32_t bytes =
+		wire_make(rte_pktmbuf_mtod(m, uint8_t *), &t->address[1], &t->address[0], (uint16_t)(0xC000 + worker),
 			  WIRE_WRITE_ONLY_IMM, at + body == len, qp, (uint32_t)f->packets, payload, 20 + body);
 	rte_pktmbuf_append(m, (uint16_t)bytes);
 	f->packets++;
@@ -128,8 +127,6 @@ static unsigned port_receive(void *port, uint16_t queue, struct rte_mbuf **packe
 	struct feeder *f = &t->feeder[queue];
 	const uint64_t credit = atomic_load_explicit(&t->credit, memory_order_relaxed);
 	unsigned n = 0;
-
-	(void)now;
 	/* The packets of the call before are done with. */
 	atomic_store_explicit(&f->at, f->message, memory_order_relaxed);
 	if (!atomic_load_explicit(&t->ready, memory_order_acquire))
@@ -162,9 +159,6 @@ static unsigned port_transmit(void *port, uint16_t queue, struct rte_mbuf **pack
 {
 	struct test *t = port;
 	struct wire_packet w;
-
-	(void)queue;
-	(void)now;
 	for (unsigned i = 0; i < count; i++) {
 		if (wire_decode(rte_pktmbuf_mtod(packet[i], uint8_t *), packet[i]->data_len, &w) &&
 		    w.opcode == WIRE_SEND_ONLY && w.len >= 32 && !memcmp(w.payload, "SDRC\1\1", 6) &&
@@ -175,18 +169,9 @@ static unsigned port_transmit(void *port, uint16_t queue, struct rte_mbuf **pack
 	return count;
 }
 
-static sp_time port_next(void *port, uint16_t queue, bool blocked)
-{
-	(void)port;
-	(void)queue;
-	(void)blocked;
-	return 0;
-}
+static const struct sp_port_ops port_ops = {.receive = port_receive, .transmit = port_transmit, .next = port_always};
 
-static const struct sp_port_ops port_ops = {.receive = port_receive, .transmit = port_transmit, .next = port_next};
-
-/* ---- making and ending ---------------------------------------------------------------------------------------------
- */
+/* ---- making and ending ---- */
 static void start(struct test *t, const struct setup *s, uint64_t seed)
 {
 	static struct rte_mempool *pool[WORKERS];
@@ -204,7 +189,6 @@ static void start(struct test *t, const struct setup *s, uint64_t seed)
 					 .nonce = seed,
 					 .max_packet_life = SP_US,
 					 .cts_interval = 100 * SP_US};
-	struct sdr_qp_info peer;
 	struct sdr_qp_status status;
 	struct sp_error error;
 
@@ -242,7 +226,7 @@ static void start(struct test *t, const struct setup *s, uint64_t seed)
 	sdr_qp_info_get(t->qp, &t->info);
 	sdr_qp_status(t->qp, &status);
 	t->id = status.id;
-	peer = t->info;
+	struct sdr_qp_info peer = t->info;
 	memcpy(peer.ip, t->address[1].ip, 16);
 	peer.nonce = seed + 1;
 	CU_ASSERT_EQUAL_FATAL(sdr_qp_connect(t->qp, &peer), 0);
@@ -283,8 +267,7 @@ static void stop(struct test *t)
 	CU_ASSERT_EQUAL(rte_mempool_avail_count(t->feeder[1].pool), 511);
 }
 
-/* ---- the application -----------------------------------------------------------------------------------------------
- */
+/* ---- the application ---- */
 struct receive {
 	struct sdr_recv *handle; /* NULL: none */
 	uint64_t k, posted, seen;
@@ -388,7 +371,6 @@ static void receive(struct test *t, struct receive *x, sp_time *progress, uint64
 {
 	const uint64_t at0 = atomic_load_explicit(&t->feeder[0].at, memory_order_relaxed);
 	const uint64_t at1 = atomic_load_explicit(&t->feeder[1].at, memory_order_relaxed);
-	int rc;
 
 	if (!x->asked) {
 		const bool delivered = at0 > x->k && at1 > x->k,
@@ -410,7 +392,7 @@ static void receive(struct test *t, struct receive *x, sp_time *progress, uint64
 		}
 		x->asked = true;
 	}
-	rc = sdr_recv_complete(x->handle);
+	int rc = sdr_recv_complete(x->handle);
 	if (rc == -EAGAIN)
 		return;
 	if (rc)
@@ -444,7 +426,6 @@ static void receive_all(struct test *t, uint8_t *memory, struct sp_mr *mr, uint6
 		while (posted < until) {
 			struct receive *y = &x[posted % t->s.slots];
 			uint64_t slowest = UINT64_MAX;
-			int rc;
 
 			for (unsigned w = 0; w < WORKERS; w++) {
 				const uint64_t at = atomic_load_explicit(&t->feeder[w].at, memory_order_relaxed);
@@ -461,7 +442,7 @@ static void receive_all(struct test *t, uint8_t *memory, struct sp_mr *mr, uint6
 			y->asked = false;
 			y->seen = y->looks = 0;
 			y->since = 0;
-			rc = sdr_recv_post(t->qp, mr, (uint64_t)(y->buffer - memory), y->posted, &y->handle);
+			int rc = sdr_recv_post(t->qp, mr, (uint64_t)(y->buffer - memory), y->posted, &y->handle);
 			if (rc == -EAGAIN) {
 				y->handle = NULL;
 				break;
@@ -579,34 +560,13 @@ static void run(unsigned which, bool abandon)
 	}
 }
 
-static void a_chunks_bytes_come_before_its_bit_with_chunks_of_one_packet(void)
-{
-	run(0, false);
-}
+TEST_CALL(a_chunks_bytes_come_before_its_bit_with_chunks_of_one_packet, run(0, false))
+TEST_CALL(a_chunks_bytes_come_before_its_bit_with_every_packet_on_both_queues, run(1, false))
+TEST_CALL(a_chunks_bytes_come_before_its_bit_with_long_messages_and_few_slots, run(2, false))
+TEST_CALL(a_chunks_bytes_come_before_its_bit_with_one_generation_and_short_messages, run(3, false))
 
-static void a_chunks_bytes_come_before_its_bit_with_every_packet_on_both_queues(void)
-{
-	run(1, false);
-}
-
-static void a_chunks_bytes_come_before_its_bit_with_long_messages_and_few_slots(void)
-{
-	run(2, false);
-}
-
-static void a_chunks_bytes_come_before_its_bit_with_one_generation_and_short_messages(void)
-{
-	run(3, false);
-}
-
-static void a_QP_ends_under_load_and_its_memory_is_left_alone(void)
+TEST(a_QP_ends_under_load_and_its_memory_is_left_alone)
 {
 	for (unsigned which = 0; which < sizeof(setups) / sizeof(*setups); which++)
 		run(which, true);
 }
-
-SUITE("threads/sdr", TEST(a_chunks_bytes_come_before_its_bit_with_chunks_of_one_packet),
-      TEST(a_chunks_bytes_come_before_its_bit_with_every_packet_on_both_queues),
-      TEST(a_chunks_bytes_come_before_its_bit_with_long_messages_and_few_slots),
-      TEST(a_chunks_bytes_come_before_its_bit_with_one_generation_and_short_messages),
-      TEST(a_QP_ends_under_load_and_its_memory_is_left_alone))

@@ -7,10 +7,10 @@
  */
 #include <time.h>
 
-#include "../../pipeline/worker_call.h"
-#include "../unit/rig.h"
-
 #include "../../pipeline/scheduler.h"
+#include "../../pipeline/worker_call.h"
+#include "../lib/dut.h"
+#include "../lib/ports.h"
 
 #define LIGHT_EVERY 100	  /* us */
 #define QUEUE	    1024  /* descriptors of the port */
@@ -34,74 +34,61 @@ static struct {
 	_Atomic bool hush;
 	uint64_t *wait;
 	struct frame frame[1 + HEAVIES];
-} town;
-static struct rig rig;
-
+} traffic;
 static void arrive(unsigned t)
 {
-	if (town.count == QUEUE) {
-		town.light_missed += !t;
+	if (traffic.count == QUEUE) {
+		traffic.light_missed += !t;
 		return;
 	}
-	town.queue[(town.head + town.count++) % QUEUE] =
-		(struct words){.tenant = t, .serial = ++town.serial[t], .arrival = town.next[t], .cost = town.cost[t]};
-	town.light_came += !t;
+	traffic.queue[(traffic.head + traffic.count++) % QUEUE] = (struct words){
+		.tenant = t, .serial = ++traffic.serial[t], .arrival = traffic.next[t], .cost = traffic.cost[t]};
+	traffic.light_came += !t;
 }
 
 static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time when)
 {
 	const uint64_t now = rte_rdtsc();
 	unsigned n = 0;
-
-	(void)port, (void)queue, (void)when;
-	for (bool due = !town.hush; due;) {
+	for (bool due = !traffic.hush; due;) {
 		unsigned first = 0;
 
-		for (unsigned t = 1; t < town.tenants; t++)
-			first = town.next[t] < town.next[first] ? t : first;
-		due = town.next[first] <= now;
+		for (unsigned t = 1; t < traffic.tenants; t++)
+			first = traffic.next[t] < traffic.next[first] ? t : first;
+		due = traffic.next[first] <= now;
 		if (!due)
 			break;
 		arrive(first);
-		town.next[first] += town.every[first];
+		traffic.next[first] += traffic.every[first];
 	}
-	for (; n < max && town.count; n++, town.count--) {
-		const struct words *w = &town.queue[town.head];
-		const struct frame *f = &town.frame[w->tenant];
-		uint8_t *bytes;
+	for (; n < max && traffic.count; n++, traffic.count--) {
+		const struct words *w = &traffic.queue[traffic.head];
+		const struct frame *f = &traffic.frame[w->tenant];
 
 		packet[n] = sp_packet_alloc();
 		if (!packet[n])
 			break;
-		bytes = (uint8_t *)rte_pktmbuf_append(packet[n], (uint16_t)f->len);
+		uint8_t *bytes = (uint8_t *)rte_pktmbuf_append(packet[n], (uint16_t)f->len);
 		memcpy(bytes, f->bytes, f->len);
 		memcpy(bytes + f->data, w, sizeof(*w));
-		town.head = (town.head + 1) % QUEUE;
+		traffic.head = (traffic.head + 1) % QUEUE;
 	}
 	return n;
 }
 
-static sp_time never(void *port, uint16_t queue, bool blocked)
-{
-	(void)port, (void)queue, (void)blocked;
-	return SP_NEVER;
-}
-
-static const struct sp_port_ops ops = {.receive = make, .transmit = rig_transmit, .next = never};
+static const struct sp_port_ops ops = {.receive = make, .transmit = dut_transmit, .next = port_never};
 
 static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	const uint64_t began = rte_rdtsc();
 	struct words w;
-
-	(void)c, (void)m;
 	memcpy(&w, p->data, sizeof(w));
-	town.reordered += w.serial <= town.last[w.tenant];
-	town.last[w.tenant] = w.serial;
+	traffic.reordered += w.serial <= traffic.last[w.tenant];
+	traffic.last[w.tenant] = w.serial;
 	if (w.tenant)
-		town.heavy_done++;
-	else if (town.light_done < MOST)
-		town.wait[town.light_done++] = began - w.arrival;
+		traffic.heavy_done++;
+	else if (traffic.light_done < MOST)
+		traffic.wait[traffic.light_done++] = began - w.arrival;
 	while (rte_rdtsc() - began < w.cost)
 		;
 	return SP_DONE;
@@ -127,9 +114,9 @@ static int less(const void *a, const void *b)
 
 static double quantile(double q)
 {
-	const uint64_t n = town.light_done;
+	const uint64_t n = traffic.light_done;
 
-	return n ? (double)town.wait[(uint64_t)(q * (double)(n - 1))] / (double)town.us : 0;
+	return n ? (double)traffic.wait[(uint64_t)(q * (double)(n - 1))] / (double)traffic.us : 0;
 }
 
 /* What arrives of the heavy ones is twice what the worker could do; each packet costs so many microseconds. */
@@ -140,66 +127,65 @@ static void run(unsigned heavies, unsigned cost, bool share, unsigned ms)
 	struct sp_scheduler *off = NULL;
 	struct sp_nic_totals t;
 	uint32_t light = 0, id;
-	uint64_t full;
 
-	memset(&town, 0, sizeof(town));
-	town.wait = calloc(MOST, sizeof(*town.wait));
-	rig_prepare(&rig, 1);
-	rig.config.icrc_off = true;
-	rig.config.port[0].ops = &ops;
-	rig.config.idle = SP_IDLE_SPIN;
-	town.hush = true;
-	rig_create(&rig);
-	town.us = rte_get_tsc_hz() / 1000000;
-	town.tenants = 1 + heavies;
+	memset(&traffic, 0, sizeof(traffic));
+	traffic.wait = calloc(MOST, sizeof(*traffic.wait));
+	dut_prepare(&dut, 1);
+	dut.config.icrc_off = true;
+	dut.config.port[0].ops = &ops;
+	dut.config.idle = SP_IDLE_SPIN;
+	traffic.hush = true;
+	dut_create(&dut);
+	traffic.us = rte_get_tsc_hz() / 1000000;
+	traffic.tenants = 1 + heavies;
 	for (unsigned i = 0; i <= heavies; i++) {
 		char name[16], settings[16];
 
 		snprintf(name, sizeof(name), "tenant-%u", i);
 		snprintf(settings, sizeof(settings), "qp=%u", 64 + i);
-		id = rig_context(&rig, name, "tenant", settings);
+		id = dut_context(&dut, name, "tenant", settings);
 		light = i ? light : id;
-		rig_roce(&town.frame[i], FRAME_IP4, 64 + i, 0, &none, sizeof(none));
-		town.cost[i] = (i ? cost : 1) * town.us;
-		town.every[i] = i ? town.cost[i] * heavies / 2 : LIGHT_EVERY * town.us;
-		town.next[i] = rte_rdtsc() + 1000 * town.us * (i ? 20 : 10);
+		dut_roce(&traffic.frame[i], FRAME_IP4, 64 + i, 0, &none, sizeof(none));
+		traffic.cost[i] = (i ? cost : 1) * traffic.us;
+		traffic.every[i] = i ? traffic.cost[i] * heavies / 2 : LIGHT_EVERY * traffic.us;
+		traffic.next[i] = rte_rdtsc() + 1000 * traffic.us * (i ? 20 : 10);
 	}
-	sp_dev_close(rig.dev); /* it would poll for itself */
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	sp_dev_close(dut.dev); /* it would poll for itself */
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 	if (!share)
-		sp_worker_call(rig.nic->worker[0], no_share, &off);
-	town.hush = false;
+		sp_worker_call(dut.nic->worker[0], no_share, &off);
+	traffic.hush = false;
 	for (unsigned i = 0; i < ms / 10; i++) {
 		nanosleep(&pause, NULL);
-		sp_nic_totals(rig.nic, &t);
+		sp_nic_totals(dut.nic, &t);
 		CU_ASSERT_EQUAL(t.received, t.taken + t.forwarded + t.dropped + t.parked);
 	}
-	town.hush = true;
-	for (unsigned i = 0; i < 6000 && (!i || town.count || t.parked || t.received != t.taken + t.dropped); i++) {
+	traffic.hush = true;
+	for (unsigned i = 0; i < 6000 && (!i || traffic.count || t.parked || t.received != t.taken + t.dropped); i++) {
 		nanosleep(&pause, NULL);
-		sp_nic_totals(rig.nic, &t);
+		sp_nic_totals(dut.nic, &t);
 	}
 	CU_ASSERT_EQUAL(t.received, t.taken + t.dropped);
 	if (!share)
-		sp_worker_call(rig.nic->worker[0], no_share, &off);
-	sp_nic_stop(rig.nic);
-	full = sp_context_by_id(rig.nic, light)->view[0]->backlog_full;
-	CU_ASSERT_EQUAL(town.reordered, 0);
+		sp_worker_call(dut.nic->worker[0], no_share, &off);
+	sp_nic_stop(dut.nic);
+	uint64_t full = sp_context_by_id(dut.nic, light)->view[0]->backlog_full;
+	CU_ASSERT_EQUAL(traffic.reordered, 0);
 	/* Of what the port had room for. A worker that the machine stops for long may have to drop some. */
-	CU_ASSERT_EQUAL(town.light_done + full, town.light_came);
-	CU_ASSERT(!heavies || town.heavy_done > 0);
-	sp_nic_destroy(rig.nic);
-	rig_port_free(&rig.port);
-	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), rig.in_use);
-	qsort(town.wait, town.light_done, sizeof(*town.wait), less);
+	CU_ASSERT_EQUAL(traffic.light_done + full, traffic.light_came);
+	CU_ASSERT(!heavies || traffic.heavy_done > 0);
+	sp_nic_destroy(dut.nic);
+	dut_port_free(&dut.port);
+	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), dut.in_use);
+	qsort(traffic.wait, traffic.light_done, sizeof(*traffic.wait), less);
 }
 
-static void beside_heavy_tenants_each_packet_of_a_light_one_ends_in_one_place(void)
+TEST(beside_heavy_tenants_each_packet_of_a_light_one_ends_in_one_place)
 {
 	run(1, 100, true, 300);
-	free(town.wait);
+	free(traffic.wait);
 	run(HEAVIES, 50, true, 300);
-	free(town.wait);
+	free(traffic.wait);
 }
 
 static void measure(const char *what, unsigned heavies, unsigned cost, bool share)
@@ -209,9 +195,9 @@ static void measure(const char *what, unsigned heavies, unsigned cost, bool shar
 	nanosleep(&pause, NULL); /* with real-time priority, so that the kernel does not throttle us */
 	run(heavies, cost, share, 500);
 	printf("# %-48s p50 %9.1f  p99 %9.1f us, of %llu packets %llu lost at the port; heavy ones had %llu\n", what,
-	       quantile(0.5), quantile(0.99), (unsigned long long)(town.light_came + town.light_missed),
-	       (unsigned long long)town.light_missed, (unsigned long long)town.heavy_done);
-	free(town.wait);
+	       quantile(0.5), quantile(0.99), (unsigned long long)(traffic.light_came + traffic.light_missed),
+	       (unsigned long long)traffic.light_missed, (unsigned long long)traffic.heavy_done);
+	free(traffic.wait);
 }
 
 static void light_tenants_wait_measured(void)
@@ -227,9 +213,10 @@ static void light_tenants_wait_measured(void)
 
 int main(int argc, char **argv)
 {
-	static const struct suite_test tests[] = {
-		TEST(beside_heavy_tenants_each_packet_of_a_light_one_ends_in_one_place),
-		TEST(light_tenants_wait_measured)};
+	static struct suite_test measured = {"light_tenants_wait_measured", light_tenants_wait_measured, NULL,
+					     UINT_MAX};
 
-	return suite_run("share", tests, argc > 1 && !strcmp(argv[1], "--measure") ? 2 : 1);
+	if (argc > 1 && !strcmp(argv[1], "--measure"))
+		suite_add(&measured);
+	return suite_run();
 }

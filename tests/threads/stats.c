@@ -7,7 +7,8 @@
 #include <sched.h>
 #include <time.h>
 
-#include "../unit/rig.h"
+#include "../lib/probe.h"
+#include "../lib/ports.h"
 
 #define WORKERS 2
 #define ROUNDS	suite_times(150) /* reports of each kind, at the least */
@@ -25,17 +26,15 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 {
 	struct source *s = &source[queue];
 	unsigned n = 0;
-
-	(void)port, (void)now;
 	for (; n < max && !atomic_load_explicit(&hush, memory_order_relaxed); n++) {
-		const uint64_t dice = rig_random(&s->seed);
+		const uint64_t dice = dut_random(&s->seed);
 		const struct frame *f = dice % 8 ? &tally_frame : &nobody_frame;
 		/* few messages, so that one worker waits for the other's header */
-		struct rig_words w = {.magic = RIG_MAGIC,
-				      .key = 1 + dice / 8 % 2,
-				      .verdict = dice / 16 % 32 == 0   ? SP_END
-						 : dice / 16 % 32 == 1 ? SP_DROP(1)
-								       : SP_DONE};
+		struct probe_words w = {.magic = PROBE_MAGIC,
+					.key = 1 + dice / 8 % 2,
+					.verdict = dice / 16 % 32 == 0	 ? SP_END
+						   : dice / 16 % 32 == 1 ? SP_DROP(1)
+									 : SP_DONE};
 
 		packet[n] = sp_packet_alloc();
 		if (!packet[n])
@@ -50,20 +49,7 @@ static unsigned make(void *port, uint16_t queue, struct rte_mbuf **packet, unsig
 	return n;
 }
 
-static unsigned swallow(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned count, sp_time now)
-{
-	(void)port, (void)queue, (void)now;
-	rte_pktmbuf_free_bulk(packet, count);
-	return count;
-}
-
-static sp_time whenever(void *port, uint16_t queue, bool blocked)
-{
-	(void)port, (void)queue, (void)blocked;
-	return SP_NEVER;
-}
-
-static const struct sp_port_ops source_ops = {.receive = make, .transmit = swallow, .next = whenever};
+static const struct sp_port_ops source_ops = {.receive = make, .transmit = port_swallow, .next = port_never};
 
 /* ---- a handler that counts without any lock ---- */
 
@@ -80,7 +66,6 @@ static int tally_attach(struct sp_ctx *c)
 
 static uint32_t tally_header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c, (void)m, (void)p;
 	sched_yield(); /* the other one comes and has to wait */
 	return SP_DONE;
 }
@@ -88,12 +73,10 @@ static uint32_t tally_header(struct sp_ctx *c, struct sp_message *m, struct sp_p
 static uint32_t tally_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	struct tally *t = c->state;
-
-	(void)m;
 	c->counters[0]++;
 	if (c->worker == c->home)
 		t->at_home++;
-	return rig_words_of(p).verdict;
+	return probe_words_of(p).verdict;
 }
 
 static void tally_report(struct sp_ctx *c, struct sp_report *r)
@@ -106,13 +89,13 @@ static void tally_report(struct sp_ctx *c, struct sp_report *r)
 static const struct sp_handler tally = {SP_HANDLER_HEAD,
 					.name = "tally",
 					.doc = "counts",
-					.drops = rig_drops,
+					.drops = probe_drops,
 					.counters = tally_counters,
 					.ctx_size = sizeof(struct tally),
 					.msg_size = 8,
 					.messages = SP_MESSAGES_HASHED,
 					.attach = tally_attach,
-					.classify = rig_classify,
+					.classify = probe_classify,
 					.header = tally_header,
 					.payload = tally_payload,
 					.report = tally_report};
@@ -120,32 +103,31 @@ SP_HANDLER(tally)
 
 /* ---- helpers ---- */
 
-static struct rig rig;
 static uint32_t id;
 static _Atomic bool enough;
 
 static void start(void)
 {
-	struct rig_words w = {0};
+	struct probe_words w = {0};
 
-	rig_roce(&tally_frame, FRAME_IP4, 16, 0, &w, sizeof(w));
-	rig_roce(&nobody_frame, FRAME_IP4, 99, 0, &w, sizeof(w));
+	dut_roce(&tally_frame, FRAME_IP4, 16, 0, &w, sizeof(w));
+	dut_roce(&nobody_frame, FRAME_IP4, 99, 0, &w, sizeof(w));
 	memset(source, 0, sizeof(source));
 	for (unsigned i = 0; i < WORKERS; i++)
 		source[i].seed = i + 1;
 	hush = enough = false;
-	rig_prepare(&rig, WORKERS);
-	rig.config.port[0].ops = &source_ops;
-	rig.config.icrc_off = true; /* the sources change bytes under it */
-	rig_create(&rig);
-	id = rig_context(&rig, "a", "tally", "qp=16");
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	dut_prepare(&dut, WORKERS);
+	dut.config.port[0].ops = &source_ops;
+	dut.config.icrc_off = true; /* the sources change bytes under it */
+	dut_create(&dut);
+	id = dut_context(&dut, "a", "tally", "qp=16");
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 }
 
 static void end(void)
 {
-	sp_nic_stop(rig.nic);
-	rig_stop(&rig);
+	sp_nic_stop(dut.nic);
+	dut_stop(&dut);
 }
 
 static uint64_t number(const json_t *o, const char *key)
@@ -173,21 +155,20 @@ static void *watch(void *arg)
 	while (!atomic_load(&enough) || w->rounds < ROUNDS) {
 		struct sp_nic_totals t;
 		char *text = NULL;
-		json_t *r, *worker;
-		uint64_t n;
+		json_t *worker;
 		size_t i;
 
-		sp_nic_totals(rig.nic, &t);
+		sp_nic_totals(dut.nic, &t);
 		w->wrong += t.received != t.taken + t.forwarded + t.dropped + t.parked || t.received < w->packets;
 		w->packets = t.received;
-		n = sp_nic_context_counter(rig.nic, id, "seen");
+		uint64_t n = sp_nic_context_counter(dut.nic, id, "seen");
 		w->wrong += n < w->counted;
 		w->counted = n;
-		if (sp_nic_report_text(rig.nic, w->handlers, NULL, &text)) {
+		if (sp_nic_report_text(dut.nic, w->handlers, NULL, &text)) {
 			w->wrong++;
 			continue;
 		}
-		r = json_loads(text, 0, NULL);
+		json_t *r = json_loads(text, 0, NULL);
 		free(text);
 		w->wrong += !r || !adds_up(r) || number(r, "packets") < w->packets;
 		w->packets = number(r, "packets");
@@ -204,7 +185,7 @@ static void *watch(void *arg)
 
 /* ---- rules ---- */
 
-static void reports_under_load_add_up_and_do_not_race(void)
+TEST(reports_under_load_add_up_and_do_not_race)
 {
 	struct watcher watcher[2] = {{.handlers = false}, {.handlers = true}};
 	pthread_t thread[2];
@@ -214,9 +195,9 @@ static void reports_under_load_add_up_and_do_not_race(void)
 		CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, watch, &watcher[i]), 0);
 	/* Contexts come and go meanwhile, with and without packets. */
 	for (unsigned i = 0; i < suite_times(60); i++) {
-		uint32_t other = rig_context(&rig, "b", "tally", i % 2 ? "qp=99" : "qp=98");
+		uint32_t other = dut_context(&dut, "b", "tally", i % 2 ? "qp=99" : "qp=98");
 
-		CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, other), 0);
+		CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, other), 0);
 	}
 	atomic_store(&enough, true);
 	for (unsigned i = 0; i < 2; i++) {
@@ -228,25 +209,24 @@ static void reports_under_load_add_up_and_do_not_race(void)
 	end();
 }
 
-static void reports_of_flows_that_come_and_go_do_not_race(void)
+TEST(reports_of_flows_that_come_and_go_do_not_race)
 {
 	unsigned seen = 0, wrong = 0;
 	uint64_t packets = 0;
 
 	flows = true;
 	start();
-	rig_context(&rig, "flows", "count", "qp=99;flows=8;idle=1us");
+	dut_context(&dut, "flows", "count", "qp=99;flows=8;idle=1us");
 	for (unsigned i = 0; i < ROUNDS || !seen; i++) {
-		const json_t *flow, *totals;
+		const json_t *flow;
 		char *text = NULL;
 		size_t at;
-		json_t *r;
 
-		CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(rig.nic, true, "flows", &text), 0);
-		r = json_loads(text, 0, NULL);
+		CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(dut.nic, true, "flows", &text), 0);
+		json_t *r = json_loads(text, 0, NULL);
 		free(text);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(r);
-		totals = json_object_get(json_object_get(r, "contexts"), "flows");
+		const json_t *totals = json_object_get(json_object_get(r, "contexts"), "flows");
 		json_array_foreach(json_object_get(totals, "flows"), at, flow)
 		{
 			seen++;
@@ -266,16 +246,16 @@ static void reports_of_flows_that_come_and_go_do_not_race(void)
 	flows = false;
 }
 
-static void sums_are_exact_when_traffic_has_ended(void)
+TEST(sums_are_exact_when_traffic_has_ended)
 {
 	uint64_t made = 0, of_tally = 0, to_nobody = 0;
 	struct sp_nic_totals t = {0};
 	char *text = NULL;
-	json_t *r, *a;
+	json_t *a;
 
 	start();
 	do
-		sp_nic_totals(rig.nic, &t);
+		sp_nic_totals(dut.nic, &t);
 	while (t.received < 20000);
 	atomic_store(&hush, true);
 	/* What has been received, and what is parked. A worker may have to wait for a processor with packets in hand.
@@ -284,17 +264,17 @@ static void sums_are_exact_when_traffic_has_ended(void)
 		struct sp_nic_totals before = t;
 
 		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-		sp_nic_totals(rig.nic, &t);
+		sp_nic_totals(dut.nic, &t);
 		still = t.received == before.received && !t.parked ? still + 1 : 0;
 	}
 	/* The workers run on; they have received nothing since, so what they wrote is settled. */
-	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(rig.nic, true, NULL, &text), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(dut.nic, true, NULL, &text), 0);
 	for (unsigned i = 0; i < WORKERS; i++) {
 		made += __atomic_load_n(&source[i].made, __ATOMIC_RELAXED);
 		of_tally += __atomic_load_n(&source[i].of_tally, __ATOMIC_RELAXED);
 		to_nobody += __atomic_load_n(&source[i].to_nobody, __ATOMIC_RELAXED);
 	}
-	r = json_loads(text, 0, NULL);
+	json_t *r = json_loads(text, 0, NULL);
 	free(text);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(r);
 	a = json_object_get(json_object_get(r, "contexts"), "a");
@@ -310,6 +290,3 @@ static void sums_are_exact_when_traffic_has_ended(void)
 	json_decref(r);
 	end();
 }
-
-SUITE("stats", TEST(reports_under_load_add_up_and_do_not_race), TEST(reports_of_flows_that_come_and_go_do_not_race),
-      TEST(sums_are_exact_when_traffic_has_ended))

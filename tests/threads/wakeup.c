@@ -7,18 +7,16 @@
 #include <stdatomic.h>
 
 #include "../../pipeline/host.h"
-#include "../unit/rig.h"
+#include "../lib/dut.h"
+#include "../lib/ports.h"
 
 #define ROUNDS suite_times(100000)
 #define LONG   (60 * SP_SEC) /* a sleep that long has missed its wake-up */
 
 enum { CMD_STORE = SP_CMD_OWN, CMD_EVENT };
 
-static struct rig rig;
-
 static int echo_configure(struct sp_ctx *c, uint64_t *area)
 {
-	(void)c;
 	*area = 4096;
 	return 0;
 }
@@ -34,8 +32,6 @@ static int echo_attach(struct sp_ctx *c)
 static int echo_command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *event)
 {
 	const struct sp_mem **area = c->state;
-
-	(void)event;
 	if (cmd->op == CMD_STORE)
 		return sp_dma_store64(c, *area, 0, cmd->arg[0]);
 	return sp_event_post(c, &(struct sp_event){.type = SP_EVENT_OWN, .arg = {cmd->arg[0]}});
@@ -57,38 +53,21 @@ struct sleeper {
 } __attribute__((aligned(64)));
 
 /* A port with nothing on it, for any number of workers at once. */
-static unsigned hear_nothing(void *port, uint16_t queue, struct rte_mbuf **packet, unsigned max, sp_time now)
-{
-	(void)port;
-	(void)queue;
-	(void)packet;
-	(void)max;
-	(void)now;
-	return 0;
-}
-
-static sp_time never(void *port, uint16_t queue, bool blocked)
-{
-	(void)port;
-	(void)queue;
-	(void)blocked;
-	return SP_NEVER;
-}
-
-static const struct sp_port_ops silence = {.receive = hear_nothing, .transmit = hear_nothing, .next = never};
+static const struct sp_port_ops silence = {
+	.receive = port_hear_nothing, .transmit = port_hear_nothing, .next = port_never};
 
 static void prepare_nic(uint16_t workers)
 {
-	rig_prepare(&rig, workers);
-	rig.config.port[0].ops = &silence;
-	rig.config.idle = workers == 1 ? SP_IDLE_SPIN : SP_IDLE_YIELD;
-	rig_create(&rig);
+	dut_prepare(&dut, workers);
+	dut.config.port[0].ops = &silence;
+	dut.config.idle = workers == 1 ? SP_IDLE_SPIN : SP_IDLE_YIELD;
+	dut_create(&dut);
 }
 
 static void start(uint16_t workers)
 {
 	prepare_nic(workers);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 }
 
 static void *sleeper_main(void *arg)
@@ -107,19 +86,17 @@ static void *sleeper_main(void *arg)
 		return NULL;
 	}
 	for (; s->rounds < s->todo && !s->lost && !s->wrong; s->rounds++) {
-		uint64_t pause = rig_random(&s->seed) % (1u << rig_random(&s->seed) % 13);
+		uint64_t pause = dut_random(&s->seed) % (1u << dut_random(&s->seed) % 13);
 		struct sp_event e;
 		bool first = true;
 
-		cmd.op = rig_random(&s->seed) % 2 ? CMD_STORE : CMD_EVENT;
+		cmd.op = dut_random(&s->seed) % 2 ? CMD_STORE : CMD_EVENT;
 		cmd.arg[0] = s->rounds + 1;
 		if (sp_command_post(s->dev, &cmd))
 			s->wrong++;
 		while (pause--) /* so that the worker comes now before, now after the arming */
 			__asm__ volatile("" ::: "memory");
 		for (;; first = false) {
-			int r;
-
 			if (cmd.op == CMD_STORE && __atomic_load_n((uint64_t *)area, __ATOMIC_ACQUIRE) == cmd.arg[0])
 				break;
 			if (cmd.op == CMD_EVENT && sp_event_take(s->dev, cmd.context, &e) == 1) {
@@ -132,7 +109,7 @@ static void *sleeper_main(void *arg)
 				continue;
 			}
 			s->slept++;
-			r = sp_dev_wait(s->dev, LONG);
+			int r = sp_dev_wait(s->dev, LONG);
 			if (r) {
 				s->lost++;
 				break;
@@ -148,10 +125,10 @@ static void sleep_and_wake(struct sleeper *s, unsigned n, bool attached)
 	for (unsigned i = 0; i < n; i++) {
 		s[i] = (struct sleeper){.qp = 16 + i, .seed = 5 + i, .todo = ROUNDS / n};
 		if (attached) {
-			CU_ASSERT_EQUAL_FATAL(sp_device_create(rig.nic, true, NULL, &s[i].device), 0);
+			CU_ASSERT_EQUAL_FATAL(sp_device_create(dut.nic, true, NULL, &s[i].device), 0);
 			s[i].dev = &s[i].device->pub;
 		} else {
-			CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &s[i].dev), 0);
+			CU_ASSERT_EQUAL_FATAL(sp_nic_dev(dut.nic, false, &s[i].dev), 0);
 		}
 	}
 	for (unsigned i = 0; i < n; i++)
@@ -169,29 +146,29 @@ static void sleep_and_wake(struct sleeper *s, unsigned n, bool attached)
 		sp_dev_close(s[i].dev);
 }
 
-static void no_wake_up_is_lost(void)
+TEST(no_wake_up_is_lost)
 {
 	struct sleeper s[1];
 
 	start(1);
 	sleep_and_wake(s, 1, false);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
-static void no_wake_up_is_lost_among_several_applications_and_workers(void)
+TEST(no_wake_up_is_lost_among_several_applications_and_workers)
 {
 	struct sleeper s[3];
 
 	start(2);
 	sleep_and_wake(s, 3, true);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 /* ---- a post while the worker parks the application ---- */
 
 /* Each round posts at another moment before, while or after the worker parks the application. A post that is missed is
  * never answered. */
-static void no_post_is_lost_while_its_application_is_parked(void)
+TEST(no_post_is_lost_while_its_application_is_parked)
 {
 	const uint64_t rounds = getenv("SPINDLE_LONG") ? 100000000 : suite_times(4000000) / 4;
 	struct sp_setting setting[] = {{"qp", "16"}};
@@ -203,15 +180,15 @@ static void no_post_is_lost_while_its_application_is_parked(void)
 	void *area;
 
 	prepare_nic(1);
-	rig.nic->park_after = 4;
-	rig.nic->config.idle = SP_IDLE_YIELD;
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &dev), 0);
+	dut.nic->park_after = 4;
+	dut.nic->config.idle = SP_IDLE_YIELD;
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(dut.nic, false, &dev), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "echo", setting, 1, &cmd.context, NULL), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_context_area(dev, cmd.context, &area, &len), 0);
 	flag = &((struct sp_device *)dev)->commands[0].page->parked;
 	for (; done < rounds; done++) {
-		uint64_t pause = rig_random(&seed) % longest, spins = 0;
+		uint64_t pause = dut_random(&seed) % longest, spins = 0;
 		sp_time began = 0;
 
 		while (pause--)
@@ -233,7 +210,7 @@ lost:
 	CU_ASSERT_EQUAL(done, rounds);
 	CU_ASSERT(parked > rounds / 1000 && parked < rounds);
 	sp_dev_close(dev);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 /* ---- the NIC ends contexts that are in use ---- */
@@ -244,22 +221,20 @@ static _Atomic bool done;
 static void *remover(void *arg)
 {
 	uint64_t seed = 11;
-
-	(void)arg;
 	while (!atomic_load(&done)) {
 		uint32_t id = atomic_exchange(&victim, 0);
 
-		for (uint64_t i = rig_random(&seed) % 4; i; i--)
+		for (uint64_t i = dut_random(&seed) % 4; i; i--)
 			sched_yield();
 		if (id)
-			sp_nic_context_remove(rig.nic, id);
+			sp_nic_context_remove(dut.nic, id);
 		else
 			sched_yield();
 	}
 	return NULL;
 }
 
-static void a_context_may_be_ended_while_its_application_uses_it(void)
+TEST(a_context_may_be_ended_while_its_application_uses_it)
 {
 	struct sp_setting setting[] = {{"qp", "16"}};
 	uint64_t wrong = 0, seed = 3;
@@ -267,7 +242,7 @@ static void a_context_may_be_ended_while_its_application_uses_it(void)
 	pthread_t thread;
 
 	start(2);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &dev), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(dut.nic, false, &dev), 0);
 	atomic_store(&done, false);
 	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, remover, NULL), 0);
 	for (unsigned i = 0; i < 500; i++) {
@@ -287,7 +262,7 @@ static void a_context_may_be_ended_while_its_application_uses_it(void)
 			r = sp_event_take(dev, cmd.context, &e);
 			wrong += r < 0 && r != -ECONNRESET;
 			wrong += __atomic_load_n((uint64_t *)area, __ATOMIC_ACQUIRE) != 0;
-			if (rig_random(&seed) % 8 == 0)
+			if (dut_random(&seed) % 8 == 0)
 				sp_command_call(dev, &cmd, NULL);
 		}
 		wrong += sp_dev_wait(dev, LONG) != 0; /* the end, too, wakes */
@@ -297,8 +272,5 @@ static void a_context_may_be_ended_while_its_application_uses_it(void)
 	pthread_join(thread, NULL);
 	CU_ASSERT_EQUAL(wrong, 0);
 	sp_dev_close(dev);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
-
-SUITE("wakeup", TEST(no_wake_up_is_lost), TEST(no_wake_up_is_lost_among_several_applications_and_workers),
-      TEST(no_post_is_lost_while_its_application_is_parked), TEST(a_context_may_be_ended_while_its_application_uses_it))

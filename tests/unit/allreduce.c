@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A ring of simulated nodes, from the inside: what a simulation must notice cannot be brought about from outside. */
 #include "../../testbed/allreduce.c"
-#include "suite.h"
+#include "../lib/suite.h"
 
 static struct sp_allreduce *allreduce_of(struct sp_transfer_config way, uint32_t nodes)
 {
@@ -19,7 +19,7 @@ static struct sp_allreduce *allreduce_of(struct sp_transfer_config way, uint32_t
 	return r;
 }
 
-static void every_node_has_the_sum_of_all_buffers_again_and_again(void)
+TEST(every_node_has_the_sum_of_all_buffers_again_and_again)
 {
 	struct sp_allreduce *r = allreduce_of((struct sp_transfer_config){.chunk_drop = 0.05}, 4);
 	struct sp_transfer_counters n;
@@ -47,18 +47,15 @@ static uint64_t spoilt; /* byte of the last node's buffer */
 static void spoil(void *arg, sp_time now)
 {
 	struct sp_allreduce *r = arg;
-
-	(void)now;
 	r->node[2].bytes[spoilt] = (uint8_t)~r->sum[spoilt];
 }
 
 static sp_time never(void *arg)
 {
-	(void)arg;
 	return SP_NEVER;
 }
 
-static void a_byte_of_one_node_that_is_not_the_sum_is_noticed(void)
+TEST(a_byte_of_one_node_that_is_not_the_sum_is_noticed)
 {
 	for (spoilt = 0; spoilt < 3 * 20001; spoilt += 3 * 20001 - 1) {
 		struct sp_allreduce *r = allreduce_of((struct sp_transfer_config){.mtu = 1024}, 3);
@@ -75,7 +72,7 @@ static void a_byte_of_one_node_that_is_not_the_sum_is_noticed(void)
 	}
 }
 
-static void a_message_that_nobody_acknowledges_ends_the_allreduce(void)
+TEST(a_message_that_nobody_acknowledges_ends_the_allreduce)
 {
 	struct sp_allreduce *r =
 		allreduce_of((struct sp_transfer_config){.chunk_drop = 1, .reliable = {.timeout = 3 * SP_SEC}}, 3);
@@ -89,7 +86,7 @@ static void a_message_that_nobody_acknowledges_ends_the_allreduce(void)
 	sp_allreduce_destroy(r);
 }
 
-static void what_cannot_be_is_refused(void)
+TEST(impossible_values_are_refused)
 {
 	const struct sp_transfer_config way = {.message = 1, .chunk = 1024, .mtu = 1024};
 	const struct sp_allreduce_config wrong[] = {
@@ -110,7 +107,3 @@ static void what_cannot_be_is_refused(void)
 		CU_ASSERT(*error.text);
 	}
 }
-
-SUITE("allreduce", TEST(every_node_has_the_sum_of_all_buffers_again_and_again),
-      TEST(a_byte_of_one_node_that_is_not_the_sum_is_noticed),
-      TEST(a_message_that_nobody_acknowledges_ends_the_allreduce), TEST(what_cannot_be_is_refused))

@@ -2,7 +2,7 @@
 /* A message by RVMA and by RDMA's ways, in virtual time: what each takes is what its packets take, and a receiver is
  * told of bytes that are there. */
 #include "../../testbed/batch.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 #define GAUGE  100 /* messages */
 #define BIT    10  /* ps, at 100 Gbit/s */
@@ -20,7 +20,6 @@ static unsigned count;
 
 static void note(void *arg, sp_time time)
 {
-	(void)arg;
 	if (count < GAUGE)
 		times[count] = time;
 	count++;
@@ -32,10 +31,9 @@ static uint64_t play(enum sp_batch_way way, uint32_t size, unsigned messages, co
 {
 	const struct sp_batch_config config = {.way = way, .size = size, .messages = messages, .ended = note};
 	uint64_t torn = 0;
-	int r;
 
 	count = 0;
-	r = sp_batch_simulate(&config, link, seed, &torn);
+	int r = sp_batch_simulate(&config, link, seed, &torn);
 	CU_ASSERT_EQUAL_FATAL(r, 0);
 	CU_ASSERT_EQUAL_FATAL(count, messages);
 	return torn;
@@ -51,7 +49,7 @@ static sp_time wire(uint32_t size)
 static const uint32_t sizes[] = {8, 64, 1000, 4096, 4097, 32768, 1048576};
 #define EACH_SIZE(i) for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
 
-static void a_put_is_told_when_its_last_packet_has_come(void)
+TEST(a_put_is_told_when_its_last_packet_has_come)
 {
 	EACH_SIZE(i)
 	{
@@ -61,7 +59,7 @@ static void a_put_is_told_when_its_last_packet_has_come(void)
 	}
 }
 
-static void polling_the_last_byte_takes_as_long_as_a_put(void)
+TEST(polling_the_last_byte_takes_as_long_as_a_put)
 {
 	EACH_SIZE(i)
 	{
@@ -70,7 +68,7 @@ static void polling_the_last_byte_takes_as_long_as_a_put(void)
 	}
 }
 
-static void a_send_behind_a_write_takes_a_packet_more_where_order_is_kept(void)
+TEST(a_send_behind_a_write_takes_a_packet_more_where_order_is_kept)
 {
 	EACH_SIZE(i)
 	{
@@ -80,7 +78,7 @@ static void a_send_behind_a_write_takes_a_packet_more_where_order_is_kept(void)
 }
 
 /* The acknowledgement's own bytes are the engine's affair: less than 128 of them. */
-static void a_send_after_the_acknowledgement_takes_a_round_trip_more(void)
+TEST(a_send_after_the_acknowledgement_takes_a_round_trip_more)
 {
 	EACH_SIZE(i)
 	{
@@ -94,14 +92,14 @@ static void a_send_after_the_acknowledgement_takes_a_round_trip_more(void)
 	}
 }
 
-static void an_exchange_takes_a_round_trip_before_the_first_write(void)
+TEST(an_exchange_takes_a_round_trip_before_the_first_write)
 {
 	CU_ASSERT_EQUAL(play(SP_BATCH_EXCHANGE, 65536, 3, &ordered, 1), 0);
 	for (unsigned k = 0; k < 3; k++)
 		CU_ASSERT_EQUAL(times[k], 2 * (wire(16) + SP_US));
 }
 
-static void where_packets_overtake_a_put_still_takes_one_way_and_a_fence_three(void)
+TEST(where_packets_overtake_a_put_still_takes_one_way_and_a_fence_three)
 {
 	CU_ASSERT_EQUAL(play(SP_BATCH_PUT, 8, GAUGE, &adaptive, 1), 0);
 	for (unsigned k = 0; k < GAUGE; k++)
@@ -111,7 +109,7 @@ static void where_packets_overtake_a_put_still_takes_one_way_and_a_fence_three(v
 		CU_ASSERT(times[k] > wire(8) + 3 * SP_US && times[k] < wire(8) + 6 * SP_US + SP_US / 10);
 }
 
-static void only_the_last_byte_is_told_before_the_others_are_there(void)
+TEST(only_the_last_byte_is_told_before_the_others_are_there)
 {
 	struct sp_link_direction bad = adaptive;
 
@@ -127,7 +125,7 @@ static void only_the_last_byte_is_told_before_the_others_are_there(void)
 	}
 }
 
-static void the_same_seed_gives_the_same_times(void)
+TEST(the_same_seed_gives_the_same_times)
 {
 	sp_time first[GAUGE];
 
@@ -138,10 +136,3 @@ static void the_same_seed_gives_the_same_times(void)
 	play(SP_BATCH_PUT, 32768, GAUGE, &adaptive, 6);
 	CU_ASSERT_NOT_EQUAL(memcmp(first, times, sizeof(first)), 0);
 }
-
-SUITE("batch", TEST(a_put_is_told_when_its_last_packet_has_come), TEST(polling_the_last_byte_takes_as_long_as_a_put),
-      TEST(a_send_behind_a_write_takes_a_packet_more_where_order_is_kept),
-      TEST(a_send_after_the_acknowledgement_takes_a_round_trip_more),
-      TEST(an_exchange_takes_a_round_trip_before_the_first_write),
-      TEST(where_packets_overtake_a_put_still_takes_one_way_and_a_fence_three),
-      TEST(only_the_last_byte_is_told_before_the_others_are_there), TEST(the_same_seed_gives_the_same_times))

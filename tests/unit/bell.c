@@ -5,9 +5,8 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "attached.h"
+#include "../lib/remote_app.h"
 
 static int readable(int fd, int ms)
 {
@@ -28,42 +27,40 @@ static int waiting(const struct sp_device *d)
 static void gone_round(struct sp_device *d, uint32_t id)
 {
 	for (unsigned i = 0; i < 3; i++)
-		CU_ASSERT_EQUAL(call(d, id, CMD_NOTE, 0), 0);
+		CU_ASSERT_EQUAL(remote_call(d, id, CMD_NOTE, 0), 0);
 }
 
 static void start_with_threads(void)
 {
-	rig_start(&rig, 1);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	dut_start(&dut, 1);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 }
 
-static void an_application_is_woken_once_when_it_has_asked_and_not_else(void)
+TEST(an_application_is_woken_once_when_it_has_asked_and_not_else)
 {
 	static const uint16_t cause[] = {CMD_EVENTS, CMD_STORE, CMD_OR, CMD_ADD};
-	struct sp_device *d, *other;
-	uint32_t id, quiet;
 	struct sp_mr *mr;
 
 	start_with_threads();
-	d = attached(0, 0, 0, 0);
-	other = attached(0, 0, 0, 0);
-	id = opened(d, "qp=16;area=4096");
-	quiet = opened(other, "qp=17;area=4096");
+	struct sp_device *d = remote_attach(0, 0, 0, 0);
+	struct sp_device *other = remote_attach(0, 0, 0, 0);
+	uint32_t id = remote_opened(d, "qp=16;area=4096");
+	uint32_t quiet = remote_opened(other, "qp=17;area=4096");
 	for (unsigned i = 0; i < 4; i++) {
-		CU_ASSERT_EQUAL(call(d, id, cause[i], 1), 0);
+		CU_ASSERT_EQUAL(remote_call(d, id, cause[i], 1), 0);
 		gone_round(d, id);
 		CU_ASSERT_EQUAL(atomic_load(&d->door.due), 0); /* has not asked */
 		CU_ASSERT_EQUAL(waiting(d), 0);
 		CU_ASSERT_EQUAL(sp_dev_arm(&other->pub), 0);
 		CU_ASSERT_EQUAL(sp_dev_arm(&d->pub), 0);
-		CU_ASSERT_EQUAL(call(d, id, CMD_NOTE, 1), 0); /* nothing that an application waits for */
+		CU_ASSERT_EQUAL(remote_call(d, id, CMD_NOTE, 1), 0); /* nothing that an application waits for */
 		gone_round(d, id);
 		CU_ASSERT_EQUAL(atomic_load(&d->door.due), 0);
 		CU_ASSERT_EQUAL(waiting(d), 0);
-		CU_ASSERT_EQUAL(call(d, id, cause[i], 3), 0);
+		CU_ASSERT_EQUAL(remote_call(d, id, cause[i], 3), 0);
 		CU_ASSERT_EQUAL(readable(sp_dev_fd(&d->pub), 10000), 1);
 		CU_ASSERT_EQUAL(d->door.bell->armed, 0);
-		CU_ASSERT_EQUAL(call(d, id, cause[i], 3), 0); /* once per arming */
+		CU_ASSERT_EQUAL(remote_call(d, id, cause[i], 3), 0); /* once per arming */
 		gone_round(d, id);
 		CU_ASSERT_EQUAL(atomic_load(&d->door.due), 0);
 		CU_ASSERT_EQUAL(waiting(d), 1);
@@ -75,31 +72,28 @@ static void an_application_is_woken_once_when_it_has_asked_and_not_else(void)
 	/* A region is no area: it may change all the time. */
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 4096, &mr), 0);
 	CU_ASSERT_EQUAL(sp_dev_arm(&d->pub), 0);
-	CU_ASSERT_EQUAL(call(d, id, CMD_WRITE, mr->id), 0);
+	CU_ASSERT_EQUAL(remote_call(d, id, CMD_WRITE, mr->id), 0);
 	gone_round(d, id);
 	CU_ASSERT_EQUAL(waiting(d), 0);
 	/* The end of a context is news, also for one that sleeps. */
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, quiet), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, quiet), 0);
 	CU_ASSERT_EQUAL(readable(sp_dev_fd(&other->pub), 10000), 1);
 	sp_dev_close(&d->pub);
 	sp_dev_close(&other->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 /* It never reads its socket, which is full, waits for room, and is closed at last. Only that application sleeps on. */
-static void an_application_that_does_not_read_its_wake_ups_holds_up_nobody(void)
+TEST(an_application_that_does_not_read_its_wake_ups_holds_up_nobody)
 {
-	struct sp_device *bad, *good;
-	uint32_t mine, other;
 	struct sp_event e;
 	char path[64];
-	int nowhere;
 
 	start_with_threads();
-	bad = attached(0, 0, 0, 0);
-	good = attached(0, 0, 0, 0);
-	mine = opened(bad, "qp=16");
-	other = opened(good, "qp=17");
+	struct sp_device *bad = remote_attach(0, 0, 0, 0);
+	struct sp_device *good = remote_attach(0, 0, 0, 0);
+	uint32_t mine = remote_opened(bad, "qp=16");
+	uint32_t other = remote_opened(good, "qp=17");
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", bad->door.application);
 	CU_ASSERT(open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC) < 0 && errno == ENXIO);
 	CU_ASSERT(send(bad->door.application, path, 1, MSG_NOSIGNAL) < 0 && errno == EPIPE);
@@ -107,16 +101,16 @@ static void an_application_that_does_not_read_its_wake_ups_holds_up_nobody(void)
 	CU_ASSERT_EQUAL(fcntl(bad->door.ring, F_SETFL, 0), 0);
 	CU_ASSERT(fcntl(bad->door.fd, F_GETFL) & O_NONBLOCK);
 	CU_ASSERT_EQUAL(eventfd_write(bad->door.ring, UINT64_MAX - 1), 0); /* the next write would wait */
-	nowhere = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int nowhere = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	for (unsigned i = 0; i < 200; i++) {
 		if (i == 100) { /* no one can read it any more */
 			CU_ASSERT(waiting(bad) > 1 && waiting(bad) < 100);
 			CU_ASSERT_EQUAL(dup2(nowhere, bad->door.application), bad->door.application);
 		}
 		__atomic_store_n(&bad->door.bell->armed, i % 2 ? 1 : 0xFFFFFFFF, __ATOMIC_SEQ_CST);
-		CU_ASSERT_EQUAL(call(bad, mine, CMD_EVENTS, 1), 0);
+		CU_ASSERT_EQUAL(remote_call(bad, mine, CMD_EVENTS, 1), 0);
 		CU_ASSERT_EQUAL(sp_dev_arm(&good->pub), 0);
-		CU_ASSERT_EQUAL(call(good, other, CMD_EVENTS, 1), 0);
+		CU_ASSERT_EQUAL(remote_call(good, other, CMD_EVENTS, 1), 0);
 		CU_ASSERT_EQUAL_FATAL(readable(sp_dev_fd(&good->pub), 10000), 1);
 		CU_ASSERT_EQUAL(sp_event_take(&good->pub, other, &e), 1);
 		CU_ASSERT_EQUAL(sp_event_take(&bad->pub, mine, &e), 1);
@@ -124,10 +118,10 @@ static void an_application_that_does_not_read_its_wake_ups_holds_up_nobody(void)
 	close(nowhere);
 	sp_dev_close(&bad->pub);
 	sp_dev_close(&good->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
-static void sleeping_is_for_nics_that_do_not_need_to_be_driven(void)
+TEST(sleeping_is_for_nics_that_do_not_need_to_be_driven)
 {
 	struct sp_setting setting[] = {{"qp", "16"}};
 	struct sp_command cmd = {.op = CMD_EVENTS, .arg = {1}};
@@ -135,14 +129,14 @@ static void sleeping_is_for_nics_that_do_not_need_to_be_driven(void)
 	struct sp_event e;
 	uint32_t id;
 
-	rig_start(&rig, 1);
-	CU_ASSERT_EQUAL(sp_dev_arm(rig.dev), -EOPNOTSUPP); /* driven */
-	CU_ASSERT_EQUAL(sp_dev_fd(rig.dev), -EOPNOTSUPP);
-	CU_ASSERT_EQUAL(sp_dev_wait(rig.dev, SP_MS), -EOPNOTSUPP);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(rig.nic, false, &dev), 0);
+	dut_start(&dut, 1);
+	CU_ASSERT_EQUAL(sp_dev_arm(dut.dev), -EOPNOTSUPP); /* driven */
+	CU_ASSERT_EQUAL(sp_dev_fd(dut.dev), -EOPNOTSUPP);
+	CU_ASSERT_EQUAL(sp_dev_wait(dut.dev, SP_MS), -EOPNOTSUPP);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(dut.nic, false, &dev), 0);
 	CU_ASSERT_EQUAL(sp_dev_arm(dev), -EOPNOTSUPP); /* not started */
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
-	CU_ASSERT_EQUAL(sp_dev_arm(rig.dev), -EOPNOTSUPP);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
+	CU_ASSERT_EQUAL(sp_dev_arm(dut.dev), -EOPNOTSUPP);
 	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "greedy", setting, 1, &id, NULL), 0);
 	cmd.context = id;
 	CU_ASSERT_EQUAL(sp_dev_arm(dev), 0);
@@ -154,7 +148,7 @@ static void sleeping_is_for_nics_that_do_not_need_to_be_driven(void)
 	CU_ASSERT_EQUAL(sp_dev_arm(dev), 0);
 	CU_ASSERT_EQUAL(sp_dev_wait(dev, 0), -ETIMEDOUT);
 	sp_dev_close(dev);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 /* ---- parking, in virtual time ---- */
@@ -162,10 +156,10 @@ static void sleeping_is_for_nics_that_do_not_need_to_be_driven(void)
 /* Applications that the worker has looked at in one poll. */
 static uint64_t walked(sp_time now)
 {
-	const uint64_t before = rig.nic->worker[0]->walked;
+	const uint64_t before = dut.nic->worker[0]->walked;
 
-	rig_poll(&rig, now);
-	return rig.nic->worker[0]->walked - before;
+	dut_poll(&dut, now);
+	return dut.nic->worker[0]->walked - before;
 }
 
 static int post(struct sp_device *d, uint32_t id, uint64_t arg)
@@ -175,59 +169,55 @@ static int post(struct sp_device *d, uint32_t id, uint64_t arg)
 	return sp_command_post(&d->pub, &cmd);
 }
 
-static void a_worker_walks_active_applications_only(void)
+TEST(a_worker_walks_active_applications_only)
 {
 	enum { ALL = 20, QUIET = 8 };
 	struct sp_device *d[ALL];
 	uint32_t id[ALL];
 	sp_time now = 1;
 
-	rig_start(&rig, 1);
-	rig.nic->park_after = QUIET;
+	dut_start(&dut, 1);
+	dut.nic->park_after = QUIET;
 	for (unsigned i = 0; i < ALL; i++) {
 		char settings[16];
 
 		snprintf(settings, sizeof(settings), "qp=%u", 16 + i);
-		d[i] = attached(0, 0, 0, 0);
-		id[i] = opened(d[i], settings);
+		d[i] = remote_attach(0, 0, 0, 0);
+		id[i] = remote_opened(d[i], settings);
 	}
 	CU_ASSERT_EQUAL(walked(now), ALL + 1); /* the test's own device, too */
 	for (unsigned round = 1; round <= ALL; round++) {
 		for (unsigned i = 0; i < 2 * QUIET + 1; i++)
-			rig_poll(&rig, ++now);
+			dut_poll(&dut, ++now);
 		CU_ASSERT_EQUAL(walked(++now), 0);
-		CU_ASSERT_NOT_EQUAL(sp_nic_next_deadline(rig.nic, 0), now);
+		CU_ASSERT_NOT_EQUAL(sp_nic_next_deadline(dut.nic, 0), now);
 		for (unsigned i = 0; i < round; i++) {
 			CU_ASSERT_EQUAL(d[i]->commands[0].page->parked, 1);
 			CU_ASSERT_EQUAL(post(d[i], id[i], now), 0);
 			CU_ASSERT_EQUAL(d[i]->commands[0].page->parked, 0);
 			CU_ASSERT_EQUAL(post(d[i], id[i], now + round), 0); /* no one needs to be told again */
 		}
-		CU_ASSERT_EQUAL(sp_nic_next_deadline(rig.nic, 0), now); /* it is due at once */
+		CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), now); /* it is due at once */
 		CU_ASSERT_EQUAL(walked(now), round);
 		for (unsigned i = 0; i < ALL; i++)
-			CU_ASSERT(i < round ? state_of(id[i])->last == now + round : state_of(id[i])->last < now);
+			CU_ASSERT(i < round ? remote_state_of(id[i])->last == now + round
+					    : remote_state_of(id[i])->last < now);
 	}
 	/* One that posts now and then stays active, and alone. */
 	for (unsigned i = 0; i < 10 * QUIET; i++) {
 		if (i % QUIET == 0)
 			CU_ASSERT_EQUAL(post(d[5], id[5], i), 0);
-		rig_poll(&rig, ++now);
+		dut_poll(&dut, ++now);
 	}
 	CU_ASSERT_EQUAL(walked(++now), 1);
 	/* A call wakes, since it comes after what was posted before. */
 	CU_ASSERT_EQUAL(post(d[6], id[6], 1), 0);
-	CU_ASSERT_EQUAL(call(d[6], id[6], CMD_NOTE, 2), 0);
-	CU_ASSERT_EQUAL(state_of(id[6])->last, 2);
+	CU_ASSERT_EQUAL(remote_call(d[6], id[6], CMD_NOTE, 2), 0);
+	CU_ASSERT_EQUAL(remote_state_of(id[6])->last, 2);
 	/* They go parked, active, and about to be. */
 	CU_ASSERT_EQUAL(post(d[7], id[7], 1), 0);
 	for (unsigned i = 0; i < ALL; i++)
 		sp_dev_close(&d[i]->pub);
 	CU_ASSERT_EQUAL(walked(++now), 0);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
-
-SUITE("bell", TEST(a_worker_walks_active_applications_only),
-      TEST(an_application_is_woken_once_when_it_has_asked_and_not_else),
-      TEST(an_application_that_does_not_read_its_wake_ups_holds_up_nobody),
-      TEST(sleeping_is_for_nics_that_do_not_need_to_be_driven))

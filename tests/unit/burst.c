@@ -3,7 +3,7 @@
  * What is done for a burst at once: packets like the one before are not looked up again, ICRCs are checked together,
  * buffers go back in one piece. A burst must come to the same end as its packets one by one, and give back what came.
  */
-#include "rig.h"
+#include "../lib/dut.h"
 
 #define PACKETS 4000
 #define QPS	3
@@ -25,7 +25,6 @@ static int attach(struct sp_ctx *c)
 
 static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	CU_ASSERT_FATAL(seen_count < 2 * PACKETS);
 	seen[seen_count++] = (struct seen){.context = sp_view_of(c)->context->id,
 					   .dest_qp = p->dest_qp,
@@ -61,61 +60,61 @@ static void next_frame(struct flow *flow, struct frame *f)
 	uint64_t *seed = &flow->seed;
 	uint8_t bytes[64];
 
-	if (rig_random(seed) % 6 == 0)
-		flow->qp = 16 + rig_random(seed) % (2 * QPS + 2); /* two contexts' and two of nobody */
-	if (rig_random(seed) % 12 == 0)
-		flow->ip = rig_random(seed) % 3 ? FRAME_IP4 : rig_random(seed) % FRAME_IPS;
-	if (rig_random(seed) % 8 == 0)
-		flow->last = 1 + rig_random(seed) % 3;
+	if (dut_random(seed) % 6 == 0)
+		flow->qp = 16 + dut_random(seed) % (2 * QPS + 2); /* two contexts' and two of nobody */
+	if (dut_random(seed) % 12 == 0)
+		flow->ip = dut_random(seed) % 3 ? FRAME_IP4 : dut_random(seed) % FRAME_IPS;
+	if (dut_random(seed) % 8 == 0)
+		flow->last = 1 + dut_random(seed) % 3;
 	for (unsigned i = 0; i < sizeof(bytes); i++)
-		bytes[i] = (uint8_t)rig_random(seed);
-	rig_roce(f, flow->ip, flow->qp, flow->psn++ & 0xFFFFFF, bytes, rig_random(seed) % sizeof(bytes));
+		bytes[i] = (uint8_t)dut_random(seed);
+	dut_roce(f, flow->ip, flow->qp, flow->psn++ & 0xFFFFFF, bytes, dut_random(seed) % sizeof(bytes));
 	if (!frame_is6(flow->ip))
 		f->bytes[f->l3 + 15] = flow->last;
-	if (rig_random(seed) % 5 == 0)
-		f->bytes[f->l4 + 1] = (uint8_t)rig_random(seed);
-	if (rig_random(seed) % 9 == 0)
+	if (dut_random(seed) % 5 == 0)
+		f->bytes[f->l4 + 1] = (uint8_t)dut_random(seed);
+	if (dut_random(seed) % 9 == 0)
 		f->bytes[f->l4 + 8 + 1] |= 0x80; /* solicited event */
-	if (rig_random(seed) % 20 == 0 && !frame_is6(flow->ip))
+	if (dut_random(seed) % 20 == 0 && !frame_is6(flow->ip))
 		f->bytes[f->l3 + 19] ^= 0x40; /* another destination */
 	if (!frame_is6(flow->ip))
 		frame_checksum4(f);
-	rig_seal(f);
-	if (rig_random(seed) % 15 == 0)
-		f->bytes[rig_random(seed) % 3 ? f->len - 1 : f->data - 1] ^= 1; /* the ICRC is wrong now */
-	if (rig_random(seed) % 30 == 0)
-		f->bytes[rig_random(seed) % f->len] ^= 1u << rig_random(seed) % 8;
-	if (rig_random(seed) % 40 == 0)
-		f->len = 1 + rig_random(seed) % f->len;
+	dut_seal(f);
+	if (dut_random(seed) % 15 == 0)
+		f->bytes[dut_random(seed) % 3 ? f->len - 1 : f->data - 1] ^= 1; /* the ICRC is wrong now */
+	if (dut_random(seed) % 30 == 0)
+		f->bytes[dut_random(seed) % f->len] ^= 1u << dut_random(seed) % 8;
+	if (dut_random(seed) % 40 == 0)
+		f->len = 1 + dut_random(seed) % f->len;
 }
 
 static void run(uint64_t run, bool bursts, uint64_t drops[SP_DROP_COUNT], uint64_t taken[2])
 {
-	struct rig r;
+	struct dut r;
 	struct flow flow = {.seed = run * 77 + 1, .qp = 16, .last = 1};
 	uint32_t id[2];
 
-	rig_prepare(&r, 1);
+	dut_prepare(&r, 1);
 	r.config.icrc_off = run & 1;
-	rig_create(&r);
-	id[0] = rig_context(&r, "a", "recorder", "qp=16");
-	id[1] = rig_context(&r, "b", "recorder", "qp=19");
+	dut_create(&r);
+	id[0] = dut_context(&r, "a", "recorder", "qp=16");
+	id[1] = dut_context(&r, "b", "recorder", "qp=19");
 	for (unsigned i = 0; i < PACKETS; i++) {
 		struct frame f;
 
 		next_frame(&flow, &f);
-		rig_feed(&r, &f);
-		if (!bursts || rig_random(&flow.seed) % 25 == 0)
-			rig_settle(&r, i);
+		dut_feed(&r, &f);
+		if (!bursts || dut_random(&flow.seed) % 25 == 0)
+			dut_settle(&r, i);
 		if (!bursts) /* both take as many random numbers */
-			rig_random(&flow.seed);
+			dut_random(&flow.seed);
 	}
-	rig_settle(&r, PACKETS);
-	rig_check_totals(&r);
+	dut_settle(&r, PACKETS);
+	dut_check_totals(&r);
 	memcpy(drops, r.nic->worker[0]->drops, sizeof(r.nic->worker[0]->drops));
 	for (unsigned i = 0; i < 2; i++)
-		taken[i] = rig_counter(&r, id[i], "packets");
-	rig_stop(&r);
+		taken[i] = dut_counter(&r, id[i], "packets");
+	dut_stop(&r);
 }
 
 static int by_context(const void *a, const void *b)
@@ -125,7 +124,7 @@ static int by_context(const void *a, const void *b)
 	return x->context != y->context ? (x->context < y->context ? -1 : 1) : x->psn < y->psn ? -1 : x->psn > y->psn;
 }
 
-static void a_burst_comes_to_the_same_end_as_its_packets_one_by_one(void)
+TEST(a_burst_comes_to_the_same_end_as_its_packets_one_by_one)
 {
 	for (uint64_t n = 0; n < 6; n++) {
 		uint64_t drops[2][SP_DROP_COUNT], taken[2][2];
@@ -164,20 +163,19 @@ static void a_burst_comes_to_the_same_end_as_its_packets_one_by_one(void)
 
 /* ---- buffers ---- */
 
-static void feed(struct rig *r, struct rte_mbuf *m)
+static void feed(struct dut *r, struct rte_mbuf *m)
 {
-	rig_need((void **)&r->port.rx[0].arrival, &r->port.rx[0].room, r->port.rx[0].tail, sizeof(struct rig_arrival));
-	r->port.rx[0].arrival[r->port.rx[0].tail++] = (struct rig_arrival){m, 0};
+	dut_need((void **)&r->port.rx[0].arrival, &r->port.rx[0].room, r->port.rx[0].tail, sizeof(struct dut_arrival));
+	r->port.rx[0].arrival[r->port.rx[0].tail++] = (struct dut_arrival){m, 0};
 }
 
 static void not_needed(void *addr, void *arg)
 {
-	(void)addr;
 	++*(unsigned *)arg;
 }
 
 /* Each kind of buffer that is not to be put back like the others, at each place of a burst of those that are. */
-static void buffers_go_back_where_they_came_from(void)
+TEST(buffers_go_back_where_they_came_from)
 {
 	enum { HELD, INDIRECT, EXTERNAL, CHAINED, OTHER_POOL, KINDS };
 	struct rte_mempool *pool = rte_pktmbuf_pool_create("burst", 63, 0, 0, 2048, SOCKET_ID_ANY);
@@ -191,13 +189,13 @@ static void buffers_go_back_where_they_came_from(void)
 			static struct rte_mbuf_ext_shared_info shared;
 			unsigned freed = 0;
 			struct frame f;
-			struct rig r;
+			struct dut r;
 
 			seen_count = 0;
-			rig_start(&r, 1);
+			dut_start(&r, 1);
 			r.in_use -= kind == OTHER_POOL ? 0 : 1;
-			rig_context(&r, "a", "recorder", "qp=16");
-			rig_roce(&f, FRAME_IP4, 16, 0, NULL, 40);
+			dut_context(&r, "a", "recorder", "qp=16");
+			dut_roce(&f, FRAME_IP4, 16, 0, NULL, 40);
 			whole = odd;
 			if (kind == EXTERNAL) {
 				shared.free_cb = not_needed;
@@ -216,9 +214,9 @@ static void buffers_go_back_where_they_came_from(void)
 				if (i == at)
 					feed(&r, odd);
 				else
-					rig_feed(&r, &f);
+					dut_feed(&r, &f);
 			r.port.fed++;
-			rig_settle(&r, 1);
+			dut_settle(&r, 1);
 			CU_ASSERT_EQUAL(seen_count, SP_BURST);
 			if (kind == HELD || kind == INDIRECT) { /* still the test's */
 				CU_ASSERT_EQUAL(rte_mbuf_refcnt_read(whole), 1);
@@ -227,11 +225,8 @@ static void buffers_go_back_where_they_came_from(void)
 			}
 			CU_ASSERT_EQUAL(freed, kind == EXTERNAL);
 			CU_ASSERT_EQUAL(rte_mempool_in_use_count(pool), 0);
-			rig_stop(&r); /* finds all buffers back */
+			dut_stop(&r); /* finds all buffers back */
 		}
 	rte_mempool_free(pool);
 	free(seen);
 }
-
-SUITE("burst", TEST(a_burst_comes_to_the_same_end_as_its_packets_one_by_one),
-      TEST(buffers_go_back_where_they_came_from))

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <rte_mbuf.h>
 
 #include "../../testbed/capture.h"
-#include "drain.h"
-#include "suite.h"
+#include "../lib/buffers.h"
+#include "../lib/suite.h"
 
 /* Captures are written here byte by byte, so that nothing of what is tested also makes the input. */
 static uint8_t file[1 << 16];
@@ -168,7 +164,7 @@ static void expect_three(uint64_t start)
 	close_it();
 }
 
-static void packets_of_a_microsecond_pcap_come_at_their_times(void)
+TEST(packets_of_a_microsecond_pcap_come_at_their_times)
 {
 	pcap_start(MICRO, 1);
 	pcap_packet(1700000000, 999990, 60, 60, 1);
@@ -178,7 +174,7 @@ static void packets_of_a_microsecond_pcap_come_at_their_times(void)
 	expect_three(1700000000999990000);
 }
 
-static void packets_of_a_nanosecond_pcap_come_at_their_times(void)
+TEST(packets_of_a_nanosecond_pcap_come_at_their_times)
 {
 	pcap_start(NANO, 1);
 	pcap_packet(1700000000, 999990001, 60, 60, 1);
@@ -188,7 +184,7 @@ static void packets_of_a_nanosecond_pcap_come_at_their_times(void)
 	expect_three(1700000000999990001);
 }
 
-static void packets_of_a_pcapng_come_at_their_times_whatever_its_resolution(void)
+TEST(packets_of_a_pcapng_come_at_their_times_whatever_its_resolution)
 {
 	pcapng_start(6);
 	pcapng_packet(1700000000999990, 60, 1);
@@ -204,7 +200,7 @@ static void packets_of_a_pcapng_come_at_their_times_whatever_its_resolution(void
 	expect_three(1700000000999990001);
 }
 
-static void time_never_goes_back(void)
+TEST(time_never_goes_back)
 {
 	struct sp_capture_counters n;
 	uint32_t len;
@@ -228,7 +224,7 @@ static void time_never_goes_back(void)
 	close_it();
 }
 
-static void a_file_cut_off_gives_what_came_before_and_then_says_so(void)
+TEST(a_file_cut_off_gives_what_came_before_and_then_says_so)
 {
 	uint32_t len;
 	uint8_t fill;
@@ -258,7 +254,7 @@ static void a_file_cut_off_gives_what_came_before_and_then_says_so(void)
 	close_it();
 }
 
-static void what_is_no_capture_is_refused_by_name(void)
+TEST(files_that_are_no_captures_are_refused_by_name)
 {
 	used = 0;
 	CU_ASSERT_EQUAL(try_open(1), -EINVAL);
@@ -280,7 +276,7 @@ static void what_is_no_capture_is_refused_by_name(void)
 	CU_ASSERT_EQUAL(sp_capture_open("/", 1, &port.in, &error), -EISDIR);
 }
 
-static void a_capture_without_packets_is_fine(void)
+TEST(a_capture_without_packets_is_fine)
 {
 	pcap_start(MICRO, 1);
 	open_it();
@@ -290,7 +286,7 @@ static void a_capture_without_packets_is_fine(void)
 	close_it();
 }
 
-static void snapped_packets_come_as_they_are_and_oversized_ones_are_an_error(void)
+TEST(snapped_packets_come_as_they_are_and_oversized_ones_are_an_error)
 {
 	struct sp_capture_counters n;
 	uint32_t len;
@@ -313,7 +309,7 @@ static void snapped_packets_come_as_they_are_and_oversized_ones_are_an_error(voi
 	close_it();
 }
 
-static void a_time_stamp_years_away_ends_the_capture_instead_of_wrapping(void)
+TEST(a_time_stamp_years_away_ends_the_capture_instead_of_wrapping)
 {
 	uint32_t len;
 	uint8_t fill;
@@ -328,7 +324,7 @@ static void a_time_stamp_years_away_ends_the_capture_instead_of_wrapping(void)
 	close_it();
 }
 
-static void flows_are_spread_over_the_queues_and_stay_in_order(void)
+TEST(flows_are_spread_over_the_queues_and_stay_in_order)
 {
 	unsigned count[3] = {0}, total = 0;
 	uint32_t last[3] = {0};
@@ -337,10 +333,8 @@ static void flows_are_spread_over_the_queues_and_stay_in_order(void)
 	memset(queue_of, -1, sizeof(queue_of));
 	pcap_start(NANO, 1);
 	for (uint32_t i = 0; i < 160; i++) {
-		uint8_t *p;
-
 		pcap_packet(10, i / 8, 60, 60, 0); /* eight at a time */
-		p = file + used - 60;
+		uint8_t *p = file + used - 60;
 		p[12] = 8;
 		p[14] = 0x45;
 		p[23] = 17;
@@ -371,7 +365,7 @@ static void flows_are_spread_over_the_queues_and_stay_in_order(void)
 	close_it();
 }
 
-static void without_buffers_packets_wait_and_time_goes_on(void)
+TEST(without_buffers_packets_wait_and_time_goes_on)
 {
 	uint8_t fill;
 	uint32_t len;
@@ -380,12 +374,12 @@ static void without_buffers_packets_wait_and_time_goes_on(void)
 	pcap_packet(10, 0, 60, 60, 1);
 	pcap_packet(10, 3000, 60, 60, 2);
 	open_it();
-	drain();
+	buffers_take_all();
 	for (sp_time now = 0; now < 10 * SP_US; now += SP_US) {
 		CU_ASSERT_EQUAL_FATAL(take(now, &fill, &len), 0);
 		CU_ASSERT_EQUAL_FATAL(sp_capture_ops.next(&port, 0, false), now + SP_US);
 	}
-	refill();
+	buffers_give_back();
 	CU_ASSERT_EQUAL(take(10 * SP_US, &fill, &len), 2);
 	CU_ASSERT_EQUAL(fill, 2);
 	CU_ASSERT(sp_capture_ended(port.in));
@@ -393,13 +387,12 @@ static void without_buffers_packets_wait_and_time_goes_on(void)
 	close_it();
 }
 
-static void what_is_sent_is_written_with_its_time(void)
+TEST(what_is_sent_is_written_with_its_time)
 {
 	const uint32_t header[] = {NANO, 0x00040002, 0, 0, 262144, 1};
 	const uint32_t record[] = {1700000000, 999999999, 60, 60, 1700000001, 0, 60, 60};
 	struct rte_mbuf *m;
 	uint8_t bytes[60];
-	int fd;
 
 	CU_ASSERT_EQUAL_FATAL(sp_eal_init(0, NULL, &error), 0);
 	memset(&port, 0, sizeof(port));
@@ -411,7 +404,7 @@ static void what_is_sent_is_written_with_its_time(void)
 		CU_ASSERT_EQUAL(sp_capture_ops.transmit(&port, 0, &m, 1, (9 + i) * SP_NS), 1);
 	}
 	CU_ASSERT_EQUAL(sp_capture_finish(port.out, &error), 0);
-	fd = open(path, O_RDONLY);
+	int fd = open(path, O_RDONLY);
 	CU_ASSERT_FATAL(fd >= 0);
 	CU_ASSERT_EQUAL(read(fd, file, sizeof(file)), 24 + 2 * 76);
 	close(fd);
@@ -424,7 +417,7 @@ static void what_is_sent_is_written_with_its_time(void)
 	unlink(path);
 }
 
-static void a_full_disk_is_told_and_stops_nobody(void)
+TEST(a_full_disk_is_told_and_stops_nobody)
 {
 	memset(&port, 0, sizeof(port));
 	CU_ASSERT_EQUAL_FATAL(sp_eal_init(0, NULL, &error), 0);
@@ -441,12 +434,3 @@ static void a_full_disk_is_told_and_stops_nobody(void)
 	CU_ASSERT_EQUAL(sp_capture_create("/nonexistent/x.pcap", 0, &port.out, &error), -ENOENT);
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "/nonexistent/x.pcap"));
 }
-
-SUITE("capture", TEST(packets_of_a_microsecond_pcap_come_at_their_times),
-      TEST(packets_of_a_nanosecond_pcap_come_at_their_times),
-      TEST(packets_of_a_pcapng_come_at_their_times_whatever_its_resolution), TEST(time_never_goes_back),
-      TEST(a_file_cut_off_gives_what_came_before_and_then_says_so), TEST(what_is_no_capture_is_refused_by_name),
-      TEST(a_capture_without_packets_is_fine), TEST(snapped_packets_come_as_they_are_and_oversized_ones_are_an_error),
-      TEST(a_time_stamp_years_away_ends_the_capture_instead_of_wrapping),
-      TEST(flows_are_spread_over_the_queues_and_stay_in_order), TEST(without_buffers_packets_wait_and_time_goes_on),
-      TEST(what_is_sent_is_written_with_its_time), TEST(a_full_disk_is_told_and_stops_nobody))

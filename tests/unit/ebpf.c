@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* eBPF objects: what is refused, in which words, and that what is not refused keeps to its memory. */
 #include <dirent.h>
-#include <errno.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <rte_log.h>
 
-#include "../../pipeline/nic.h"
-#include "ebpf_object.h"
-#include "ebpf_oracle.h"
-#include "ebpf_random.h"
-#include "suite.h"
+#include "../lib/ebpf_oracle.h"
+#include "../lib/ebpf_random.h"
+#include "../lib/suite.h"
 
 #define PACKET_BYTES ((int)sizeof(struct sp_bpf_packet))
 
@@ -188,11 +184,11 @@ static uint32_t length(const struct ebpf_insn *ins)
 	return n;
 }
 
-static void hostile_instructions_are_refused_in_words(void)
+TEST(hostile_instructions_are_refused_in_words)
 {
 	for (size_t i = 0; i < COUNT(hostile); i++) {
 		struct sp_error error;
-		const int r = check(hostile[i].ins, length(hostile[i].ins), &error);
+		const int r = ebpf_check(hostile[i].ins, length(hostile[i].ins), &error);
 		const bool good = !hostile[i].words || (r == -EINVAL && strstr(error.text, hostile[i].words));
 
 		if (!good)
@@ -204,7 +200,7 @@ static void hostile_instructions_are_refused_in_words(void)
 }
 
 /* What is good must pass, or the rule above were kept by refusing everything. */
-static void harmless_programs_pass(void)
+TEST(harmless_programs_pass)
 {
 	unsigned passed = 0;
 
@@ -212,7 +208,7 @@ static void harmless_programs_pass(void)
 		struct sp_error error;
 
 		if (!hostile[i].words && hostile[i].ins[0].code != 0xE7) {
-			const int r = check(hostile[i].ins, length(hostile[i].ins), &error);
+			const int r = ebpf_check(hostile[i].ins, length(hostile[i].ins), &error);
 
 			if (r)
 				printf("# %s: %s\n", hostile[i].what, error.text);
@@ -223,20 +219,20 @@ static void harmless_programs_pass(void)
 	CU_ASSERT_EQUAL(passed, 3);
 }
 
-static void every_opcode_is_either_known_or_refused(void)
+TEST(every_opcode_is_either_known_or_refused)
 {
 	static const uint8_t rounds = 8;
 	struct oracle o;
 
-	seed = 11;
+	ebpf_seed = 11;
 	for (unsigned code = 0; code < 256; code++)
 		for (unsigned k = 0; k < rounds; k++) {
-			const struct ebpf_insn ins[] = {MOV(0, 1), MOV(2, 3),
-							OP((uint8_t)code, 0, code & BPF_X ? 2 : 0, 0, (int)any(70)),
-							EXIT};
+			const struct ebpf_insn ins[] = {
+				MOV(0, 1), MOV(2, 3), OP((uint8_t)code, 0, code & BPF_X ? 2 : 0, 0, (int)ebpf_any(70)),
+				EXIT};
 			struct sp_error error;
 
-			if (!check(ins, COUNT(ins), &error))
+			if (!ebpf_check(ins, COUNT(ins), &error))
 				CU_ASSERT_EQUAL(oracle_run(&o, ins, COUNT(ins)), 0);
 		}
 }
@@ -245,16 +241,16 @@ static void every_opcode_is_either_known_or_refused(void)
 static void fill(struct oracle *o)
 {
 	for (size_t i = 0; i < sizeof(o->packet); i++)
-		o->packet[i] = (uint8_t)(any(3) ? any(256) : any(2) ? 0 : 0xFF);
+		o->packet[i] = (uint8_t)(ebpf_any(3) ? ebpf_any(256) : ebpf_any(2) ? 0 : 0xFF);
 }
 
-static void what_passes_keeps_to_its_memory(void)
+TEST(what_passes_keeps_to_its_memory)
 {
 	struct ebpf_insn ins[ROOM + 8];
 	struct oracle o;
 
-	for (seed = 1; seed < suite_times(3000); seed++) {
-		const uint64_t began = seed;
+	for (ebpf_seed = 1; ebpf_seed < suite_times(3000); ebpf_seed++) {
+		const uint64_t began = ebpf_seed;
 		const uint32_t n = random_program(ins);
 		struct sp_error error;
 		uint32_t reads;
@@ -268,7 +264,7 @@ static void what_passes_keeps_to_its_memory(void)
 			}
 			CU_ASSERT_EQUAL(o.read & ~reads, 0);
 		}
-		seed = began;
+		ebpf_seed = began;
 	}
 }
 
@@ -297,7 +293,7 @@ static struct sp_bpf_packet *guarded(void)
 	return (struct sp_bpf_packet *)(void *)(at + 2 * page - sizeof(struct sp_bpf_packet));
 }
 
-static void what_is_compiled_does_the_same(void)
+TEST(compiled_programs_do_the_same)
 {
 	struct rte_bpf_xsym calls[COUNT(fake)];
 	struct sp_bpf_packet *packet = guarded();
@@ -312,26 +308,23 @@ static void what_is_compiled_does_the_same(void)
 		calls[i].func.val = fake[i];
 	}
 	rte_log_set_level_pattern("*bpf*", RTE_LOG_EMERG);
-	for (seed = 1; seed <= programs; seed++) {
-		const uint64_t began = seed;
+	for (ebpf_seed = 1; ebpf_seed <= programs; ebpf_seed++) {
+		const uint64_t began = ebpf_seed;
 		struct sp_ebpf_program p = {.ins = ins, .count = random_program(ins)};
 		struct rte_bpf_prm prm = sp_ebpf_prm(&p);
 		struct rte_bpf_jit jit = {0};
-		struct rte_bpf *bpf;
 
 		prm.xsym = calls;
-		bpf = rte_bpf_load(&prm);
+		struct rte_bpf *bpf = rte_bpf_load(&prm);
 		loaded += bpf != NULL;
 		if (bpf)
 			rte_bpf_get_jit(bpf, &jit);
 		for (unsigned k = 0; k < 4 && bpf; k++) {
-			uint64_t got, called;
-
 			fill(&o);
 			memcpy(packet, o.packet, sizeof(*packet));
 			oracle_called = 0;
-			got = jit.func ? jit.func(packet) : rte_bpf_exec(bpf, packet);
-			called = oracle_called;
+			uint64_t got = jit.func ? jit.func(packet) : rte_bpf_exec(bpf, packet);
+			uint64_t called = oracle_called;
 			CU_ASSERT_EQUAL_FATAL(oracle_run(&o, ins, p.count), 0);
 			if (got != o.returned || called != oracle_called || memcmp(packet, o.packet, sizeof(*packet))) {
 				printf("# seed %llu: %016llx, and %016llx by the book\n", (unsigned long long)began,
@@ -341,7 +334,7 @@ static void what_is_compiled_does_the_same(void)
 			same++;
 		}
 		rte_bpf_destroy(bpf);
-		seed = began;
+		ebpf_seed = began;
 	}
 	printf("# %u programs of %u were loaded\n", loaded, programs);
 	CU_ASSERT(loaded > programs / 15);
@@ -370,14 +363,13 @@ static void make(void)
 	object_make(&made, "forwards", forwards, COUNT(forwards), 4, "sp_bpf_load");
 }
 
-static void objects_are_read(void)
+TEST(objects_are_read)
 {
 	struct sp_error error;
 	struct sp_ebpf *e;
-	uint8_t *bytes;
 
 	make();
-	bytes = malloc(made.len);
+	uint8_t *bytes = malloc(made.len);
 	memcpy(bytes, made.bytes, made.len);
 	CU_ASSERT_EQUAL_FATAL(sp_ebpf_read(bytes, made.len, &e, &error), 0);
 	CU_ASSERT_EQUAL(e->count, 1);
@@ -391,7 +383,7 @@ static void objects_are_read(void)
 	sp_ebpf_close(e);
 }
 
-static void files_that_are_cut_off_are_refused(void)
+TEST(files_that_are_cut_off_are_refused)
 {
 	struct sp_error error;
 
@@ -405,27 +397,27 @@ static void files_that_are_cut_off_are_refused(void)
 	}
 }
 
-static void damaged_files_do_no_harm(void)
+TEST(damaged_files_do_no_harm)
 {
 	static const uint64_t odd[] = {0, 1, 7, 8, UINT32_MAX, UINT64_MAX, UINT64_MAX - 7, INT64_MAX, 65536};
 	struct sp_error error;
 	unsigned refused = 0;
 
-	for (seed = 1; seed < 20000; seed++) {
-		const uint64_t began = seed;
+	for (ebpf_seed = 1; ebpf_seed < 20000; ebpf_seed++) {
+		const uint64_t began = ebpf_seed;
 
 		make();
-		for (unsigned k = 0; k < 1 + seed % 4; k++) {
+		for (unsigned k = 0; k < 1 + ebpf_seed % 4; k++) {
 			const size_t head = sizeof(Elf64_Ehdr) + AT_SECTIONS * sizeof(Elf64_Shdr);
-			const size_t at = any(3) ? any(head) : any(made.len - 8);
+			const size_t at = ebpf_any(3) ? ebpf_any(head) : ebpf_any(made.len - 8);
 
-			if (any(2))
-				memcpy(made.bytes + (at & ~(size_t)7), &odd[any(COUNT(odd))], 8);
+			if (ebpf_any(2))
+				memcpy(made.bytes + (at & ~(size_t)7), &odd[ebpf_any(COUNT(odd))], 8);
 			else
-				made.bytes[at] ^= (uint8_t)(1 << any(8));
+				made.bytes[at] ^= (uint8_t)(1 << ebpf_any(8));
 		}
 		refused += read_object(&made, made.len, &error) != 0;
-		seed = began;
+		ebpf_seed = began;
 	}
 	CU_ASSERT(refused > 5000);
 }
@@ -449,10 +441,8 @@ static Elf64_Ehdr *header(void)
 	return (Elf64_Ehdr *)(void *)made.bytes;
 }
 
-static void what_is_wrong_with_a_file_is_said(void)
+TEST(what_is_wrong_with_a_file_is_said)
 {
-	struct sp_bpf_about *about;
-
 	header()->e_ident[EI_CLASS] = ELFCLASS32;
 	says("32 bits");
 	header()->e_ident[EI_DATA] = ELFDATA2MSB;
@@ -478,7 +468,7 @@ static void what_is_wrong_with_a_file_is_said(void)
 	object_section(&made, AT_ABOUT)->sh_size = 8;
 	says("SP_BPF_HANDLER");
 	make();
-	about = (void *)(made.bytes + object_section(&made, AT_ABOUT)->sh_offset);
+	struct sp_bpf_about *about = (void *)(made.bytes + object_section(&made, AT_ABOUT)->sh_offset);
 	about->abi = 7;
 	says("built for ABI 7");
 	about->abi = SP_BPF_ABI;
@@ -532,7 +522,7 @@ static int try(const struct ebpf_insn *ins, uint32_t count, struct sp_error *err
 	return r;
 }
 
-static void the_child_agrees_or_says_why(void)
+TEST(the_child_agrees_or_says_why)
 {
 	static const struct ebpf_insn good[] = {MOV(0, 0), EXIT}, bad[] = {LDX(BPF_W, 0, 1, 4096), EXIT};
 	struct sp_error error;
@@ -545,7 +535,7 @@ static void the_child_agrees_or_says_why(void)
 }
 
 /* Each of them doubles what DPDK's verifier has to look at. */
-static void a_verification_that_explodes_is_ended(void)
+TEST(a_verification_that_explodes_is_ended)
 {
 	enum { BRANCHES = 40 };
 	struct ebpf_insn ins[6 * BRANCHES + 2];
@@ -561,7 +551,7 @@ static void a_verification_that_explodes_is_ended(void)
 		ins[n++] = (struct ebpf_insn)ST(EBPF_DW, 10, -8, (int)i);
 	}
 	ins[n++] = (struct ebpf_insn)EXIT;
-	CU_ASSERT_EQUAL(check(ins, n, &error), 0); /* ours takes no time at all */
+	CU_ASSERT_EQUAL(ebpf_check(ins, n, &error), 0); /* ours takes no time at all */
 	clock_gettime(CLOCK_MONOTONIC, &from);
 	CU_ASSERT_EQUAL(try(ins, n, &error), -ETIMEDOUT);
 	clock_gettime(CLOCK_MONOTONIC, &to);
@@ -569,7 +559,7 @@ static void a_verification_that_explodes_is_ended(void)
 	CU_ASSERT(to.tv_sec - from.tv_sec <= 12); /* bounded, however slow the machine */
 }
 
-static void a_verifier_that_crashes_is_a_refusal(void)
+TEST(a_verifier_that_crashes_is_a_refusal)
 {
 	struct sp_error error;
 
@@ -577,9 +567,3 @@ static void a_verifier_that_crashes_is_a_refusal(void)
 	CU_ASSERT_EQUAL(try((const struct ebpf_insn *)(uintptr_t)4096, 2, &error), -EINVAL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "crashes on it (signal 11)"));
 }
-
-SUITE("ebpf", TEST(hostile_instructions_are_refused_in_words), TEST(harmless_programs_pass),
-      TEST(every_opcode_is_either_known_or_refused), TEST(what_passes_keeps_to_its_memory),
-      TEST(what_is_compiled_does_the_same), TEST(objects_are_read), TEST(files_that_are_cut_off_are_refused),
-      TEST(damaged_files_do_no_harm), TEST(what_is_wrong_with_a_file_is_said), TEST(the_child_agrees_or_says_why),
-      TEST(a_verification_that_explodes_is_ended), TEST(a_verifier_that_crashes_is_a_refusal))

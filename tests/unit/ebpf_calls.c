@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* eBPF handlers at work: what their calls do with the packet and the context, and what they do with what is wrong. */
-#include <errno.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "ebpf_object.h"
-#include "ebpf_random.h"
+#include "../lib/ebpf_random.h"
 #include "../../pipeline/handler.h"
-#include "rig.h"
+#include "../lib/dut.h"
 
 /* ---- a handler of calls, one after the other --------------------------------------------------------- */
 struct deed {
@@ -22,11 +19,10 @@ static struct sp_plugin *load(const char *id, const struct ebpf_insn *ins, uint3
 {
 	struct sp_error error = {.key = ""};
 	struct sp_plugin *plugin = NULL;
-	FILE *f;
 
 	snprintf(path, sizeof(path), "/tmp/spindle-test-ebpf-%d.o", (int)getpid());
 	object_make(&made, id, ins, count, words, NULL);
-	f = fopen(path, "we");
+	FILE *f = fopen(path, "we");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
 	CU_ASSERT_EQUAL(fwrite(made.bytes, 1, made.len, f), made.len);
 	fclose(f);
@@ -74,11 +70,11 @@ static struct sp_plugin *load_deeds(const char *id, const struct deed *deed, uns
 static struct frame frame;
 static const char data[] = "the quick brown fox";
 
-static void feed(struct rig *r)
+static void feed(struct dut *r)
 {
-	rig_udp(&frame, 4000, data, sizeof(data));
-	rig_feed(r, &frame);
-	rig_settle(r, 1);
+	dut_udp(&frame, 4000, data, sizeof(data));
+	dut_feed(r, &frame);
+	dut_settle(r, 1);
 }
 
 struct case_of {
@@ -153,25 +149,23 @@ static const struct case_of cases[] = {
 	{"answers and then swaps", {{"answer"}, {"swap", {0, 6, 6}}}, SP_DONE, "packets", 1},
 };
 
-static void calls_do_what_they_say_and_check_what_they_get(void)
+TEST(calls_do_what_they_say_and_check_what_they_get)
 {
-	struct rig r;
+	struct dut r;
 
-	rig_start(&r, 1);
+	dut_start(&r, 1);
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		static const char *const fates[] = {"packets", "unwanted", "bad-access", "errors"};
 		struct sp_command query = {.op = SP_CMD_QUERY};
-		struct sp_plugin *plugin;
 		struct sp_event result;
-		uint32_t id;
 
-		plugin = load_deeds("deeds", cases[i].deed, 4, cases[i].verdict);
+		struct sp_plugin *plugin = load_deeds("deeds", cases[i].deed, 4, cases[i].verdict);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(plugin);
-		id = rig_context(&r, "deeds", "deeds", "filter=udp");
+		uint32_t id = dut_context(&r, "deeds", "deeds", "filter=udp");
 		feed(&r);
 		for (size_t k = 0; k < COUNT(fates); k++) {
 			const uint64_t n =
-				strcmp(fates[k], "errors") ? rig_counter(&r, id, fates[k]) : rig_view(&r, id, errors);
+				strcmp(fates[k], "errors") ? dut_counter(&r, id, fates[k]) : dut_view(&r, id, errors);
 			/* what is wrong after the answer is an error beside it */
 			const bool after = !strncmp(cases[i].what, "answers ", 8) && cases[i].deed[1].call && k == 3;
 
@@ -186,7 +180,7 @@ static void calls_do_what_they_say_and_check_what_they_get(void)
 		CU_ASSERT_EQUAL(result.arg[0], cases[i].sum);
 		query.arg[0] = 4;
 		CU_ASSERT_EQUAL(sp_command_call(r.dev, &query, &result), -ERANGE);
-		CU_ASSERT_EQUAL(rig_counter(&r, id, "second"), !strcmp(cases[i].what, "counts") ? 5 : 0);
+		CU_ASSERT_EQUAL(dut_counter(&r, id, "second"), !strcmp(cases[i].what, "counts") ? 5 : 0);
 		CU_ASSERT_EQUAL(sp_nic_context_remove(r.nic, id), 0);
 		CU_ASSERT_EQUAL(sp_plugin_unload(plugin), 0);
 	}
@@ -194,13 +188,13 @@ static void calls_do_what_they_say_and_check_what_they_get(void)
 	for (unsigned i = 0; i < r.port.sents; i++)
 		CU_ASSERT_EQUAL(r.port.sent[i].bytes[0], frame.bytes[0]);
 	CU_ASSERT(r.port.sents >= 8);
-	rig_check_totals(&r);
-	rig_stop(&r);
+	dut_check_totals(&r);
+	dut_stop(&r);
 }
 
 /* ---- the copy of the packet --------------------------------------------------------------------------- */
 /* A program that leaves one word of the copy in its state. */
-static uint64_t sees(struct rig *r, size_t offset, unsigned size)
+static uint64_t sees(struct dut *r, size_t offset, unsigned size)
 {
 	const uint8_t sz = size == 8 ? EBPF_DW : size == 4 ? BPF_W : size == 2 ? BPF_H : BPF_B;
 	const struct ebpf_insn ins[] = {LDX(sz, 2, 1, (int16_t)offset), MOV(1, 0), CALL(call_index("sp_bpf_state_set")),
@@ -210,9 +204,9 @@ static uint64_t sees(struct rig *r, size_t offset, unsigned size)
 	struct sp_event result = {0};
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(plugin);
-	query.context = rig_context(r, "sees", "sees", "filter=ip or ip6");
-	rig_feed(r, &frame);
-	rig_settle(r, 5);
+	query.context = dut_context(r, "sees", "sees", "filter=ip or ip6");
+	dut_feed(r, &frame);
+	dut_settle(r, 5);
 	CU_ASSERT_EQUAL(sp_command_call(r->dev, &query, &result), 0);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(r->nic, query.context), 0);
 	CU_ASSERT_EQUAL(sp_plugin_unload(plugin), 0);
@@ -221,13 +215,13 @@ static uint64_t sees(struct rig *r, size_t offset, unsigned size)
 #define SEES(r, field)	   sees(r, offsetof(struct sp_bpf_packet, field), sizeof(((struct sp_bpf_packet *)0)->field))
 #define BYTE(r, field, at) sees(r, offsetof(struct sp_bpf_packet, field) + (at), 1)
 
-static void the_copy_says_what_the_nic_knows(void)
+TEST(the_copy_says_what_the_nic_knows)
 {
 	const struct frame_shape shape = {.ip = FRAME_IP6, .payload = 6};
-	struct rig r;
+	struct dut r;
 
-	rig_start(&r, 1);
-	rig_udp(&frame, 4000, data, sizeof(data));
+	dut_start(&r, 1);
+	dut_udp(&frame, 4000, data, sizeof(data));
 	CU_ASSERT_EQUAL(SEES(&r, now), 5);
 	CU_ASSERT_EQUAL(SEES(&r, frame_len), 62);
 	CU_ASSERT_EQUAL(SEES(&r, len), sizeof(data));
@@ -251,93 +245,91 @@ static void the_copy_says_what_the_nic_knows(void)
 	CU_ASSERT_EQUAL(SEES(&r, flags), SP_BPF_UDP | SP_BPF_IPV6);
 	CU_ASSERT_EQUAL(BYTE(&r, source, 3), frame.bytes[14 + 8 + 3]);
 	CU_ASSERT_EQUAL(BYTE(&r, destination, 15), frame.bytes[14 + 24 + 15]);
-	rig_stop(&r);
+	dut_stop(&r);
 }
 
 /* ---- whatever comes ------------------------------------------------------------------------------------ */
-static void random_programs_do_no_harm_to_random_packets(void)
+TEST(random_programs_do_no_harm_to_random_packets)
 {
 	struct ebpf_insn ins[ROOM + 8];
 	unsigned loaded = 0;
-	struct rig r;
+	struct dut r;
 
-	rig_start(&r, 1);
-	for (seed = 1; seed <= 60; seed++) {
-		const uint64_t began = seed;
+	dut_start(&r, 1);
+	for (ebpf_seed = 1; ebpf_seed <= 60; ebpf_seed++) {
+		const uint64_t began = ebpf_seed;
 		const uint32_t n = random_program(ins);
-		struct sp_plugin *plugin = load("random", ins, n, (uint32_t)any(3));
-		uint32_t id;
+		struct sp_plugin *plugin = load("random", ins, n, (uint32_t)ebpf_any(3));
 
 		if (!plugin) {
-			seed = began;
+			ebpf_seed = began;
 			continue;
 		}
 		loaded++;
-		id = rig_context(&r, "random", "random", "filter=ether proto 0x0800 or ip6 or len > 0");
+		uint32_t id = dut_context(&r, "random", "random", "filter=ether proto 0x0800 or ip6 or len > 0");
 		for (unsigned k = 0; k < 40; k++) {
 			uint8_t bytes[1500];
-			const uint32_t len = 14 + (uint32_t)any(k % 2 ? 60 : 1486);
+			const uint32_t len = 14 + (uint32_t)ebpf_any(k % 2 ? 60 : 1486);
 
 			for (uint32_t b = 0; b < len; b++)
-				bytes[b] = (uint8_t)any(256);
+				bytes[b] = (uint8_t)ebpf_any(256);
 			if (k % 3) { /* of those that the parser takes */
-				const struct frame_shape shape = {
-					.ip = any(FRAME_IPS), .payload = (unsigned)any(200), .tags = (unsigned)any(3)};
+				const struct frame_shape shape = {.ip = ebpf_any(FRAME_IPS),
+								  .payload = (unsigned)ebpf_any(200),
+								  .tags = (unsigned)ebpf_any(3)};
 
 				frame_build(&frame, &shape);
-				rig_feed(&r, &frame);
+				dut_feed(&r, &frame);
 			} else {
-				rig_feed_bytes(&r.port, 0, 0, bytes, len);
+				dut_feed_bytes(&r.port, 0, 0, bytes, len);
 			}
 		}
-		rig_settle(&r, 10);
-		rig_check_totals(&r);
+		dut_settle(&r, 10);
+		dut_check_totals(&r);
 		CU_ASSERT_EQUAL(sp_nic_context_remove(r.nic, id), 0);
 		CU_ASSERT_EQUAL(sp_plugin_unload(plugin), 0);
-		seed = began;
+		ebpf_seed = began;
 	}
 	CU_ASSERT(loaded >= 20);
-	rig_stop(&r);
+	dut_stop(&r);
 }
 
 /* ---- and as any plug-in -------------------------------------------------------------------------------- */
-static void an_object_is_a_plugin_like_any(void)
+TEST(an_object_is_a_plugin_like_any)
 {
 	static const struct deed nothing = {NULL};
 	struct sp_plugin *plugin = load_deeds("one_of_many", &nothing, 1, SP_DONE);
 	const struct sp_handler *h = sp_handler_find("one-of-many");
 	struct sp_error error;
-	struct rig r;
-	uint32_t id;
+	struct dut r;
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(plugin);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(h);
 	CU_ASSERT_STRING_EQUAL(sp_handler_file(h), path);
 	CU_ASSERT_EQUAL(sp_handler_check(h, &error), 0);
-	rig_start(&r, 1);
-	id = rig_context(&r, "used", "one-of-many", "filter=udp");
+	dut_start(&r, 1);
+	uint32_t id = dut_context(&r, "used", "one-of-many", "filter=udp");
 	CU_ASSERT_EQUAL(sp_plugin_unload(plugin), -EBUSY);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(r.nic, id), 0);
 	CU_ASSERT_EQUAL(sp_plugin_unload(plugin), 0);
 	CU_ASSERT_PTR_NULL(sp_handler_find("one-of-many"));
-	rig_stop(&r);
+	dut_stop(&r);
 }
 
 static void write_counting(const char *id, uint32_t words, uint64_t n)
 {
 	const struct ebpf_insn ins[] = {MOV(1, 1), MOV(2, (int32_t)n), CALL(call_index("sp_bpf_state_add")), MOV(0, 0),
 					EXIT};
-	FILE *f;
 
 	snprintf(path, sizeof(path), "/tmp/spindle-test-ebpf-%d.o", (int)getpid());
 	object_make(&made, id, ins, COUNT(ins), words, NULL);
-	f = fopen(path, "we");
+	FILE *f = fopen(path, "we");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
 	CU_ASSERT_EQUAL(fwrite(made.bytes, 1, made.len, f), made.len);
 	fclose(f);
 }
 
-static uint64_t counted(struct rig *r)
+static uint64_t counted(struct dut *r)
 {
 	struct sp_command query = {.op = SP_CMD_QUERY, .arg = {1}};
 	struct sp_event result = {0};
@@ -347,7 +339,7 @@ static uint64_t counted(struct rig *r)
 	return result.arg[0];
 }
 
-static void reload(struct rig *r, int expected)
+static void reload(struct dut *r, int expected)
 {
 	struct sp_error error = {.key = ""};
 	char *json = NULL;
@@ -359,17 +351,17 @@ static void reload(struct rig *r, int expected)
 	free(json);
 }
 
-static void a_reloaded_program_goes_on_with_the_state(void)
+TEST(a_reloaded_program_goes_on_with_the_state)
 {
 	struct sp_plugin *plugin = NULL;
 	struct sp_error error;
-	struct rig r;
+	struct dut r;
 	uint32_t id;
 
 	write_counting("counts", 4, 1);
 	CU_ASSERT_EQUAL_FATAL(sp_plugin_load(path, &plugin, &error), 0);
-	rig_start(&r, 1);
-	rig_context(&r, "counts", "counts", "filter=udp");
+	dut_start(&r, 1);
+	dut_context(&r, "counts", "counts", "filter=udp");
 	feed(&r);
 	feed(&r);
 	CU_ASSERT_EQUAL(counted(&r), 2);
@@ -390,14 +382,10 @@ static void a_reloaded_program_goes_on_with_the_state(void)
 	feed(&r);
 	CU_ASSERT_EQUAL(counted(&r), 7);
 	CU_ASSERT_EQUAL(sp_nic_context_find(r.nic, "counts", &id), 0);
-	CU_ASSERT_EQUAL(rig_counter(&r, id, "errors"), 0);
-	rig_check_totals(&r);
+	CU_ASSERT_EQUAL(dut_counter(&r, id, "errors"), 0);
+	dut_check_totals(&r);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(r.nic, id), 0);
-	rig_stop(&r);
+	dut_stop(&r);
 	CU_ASSERT_EQUAL(sp_plugin_unload(plugin), 0);
 	unlink(path);
 }
-
-SUITE("ebpf_calls", TEST(calls_do_what_they_say_and_check_what_they_get), TEST(the_copy_says_what_the_nic_knows),
-      TEST(random_programs_do_no_harm_to_random_packets), TEST(an_object_is_a_plugin_like_any),
-      TEST(a_reloaded_program_goes_on_with_the_state))

@@ -2,7 +2,7 @@
 /* Repairs by the ec handler where submessages in a row lack the same chunks: they are found, reserved, computed and
  * handed over as one, unless something is less simple. */
 #include "../../handlers/ec/state.h"
-#include "ec_beside.h"
+#include "../lib/ec_nic.h"
 
 /* Stands for a worker that still writes to some chunks of those that are to be reserved together. */
 static struct sp_export busy;
@@ -11,19 +11,17 @@ static unsigned refusals; /* still to come */
 
 static int refuse(struct sp_ctx *c, uint64_t key, uint64_t chunk, uint64_t *wanted)
 {
-	int r;
-
 	if (!refusals || !(*wanted & (*wanted - 1)))
 		return real->reserve(c, key, chunk, wanted);
 	refusals--;
 	*wanted &= *wanted - 1; /* all but the first */
-	r = real->reserve(c, key, chunk, wanted);
+	int r = real->reserve(c, key, chunk, wanted);
 	return r ? r : -EAGAIN;
 }
 
 static void be_busy(void)
 {
-	struct ec *s = sp_context_by_id(rig.nic, id)->companion->state;
+	struct ec *s = sp_context_by_id(dut.nic, ecn_id)->companion->state;
 
 	real = s->first;
 	busy = *real;
@@ -58,46 +56,43 @@ static void alike(enum sp_ec_kind kind, unsigned k, unsigned m, uint64_t lost, u
 		 "qp=0x100;mtu=1024;chunk-bytes=%u;max-message-bytes=256K;rkey=7;companion=ec;max-messages=4;"
 		 "generations=2;code=%s;k=%u;m=%u",
 		 bytes, kind == SP_EC_MDS ? "mds" : "xor", k, m);
-	begin(settings);
+	ecn_begin(settings);
 	be_busy();
-	post(0, DATA);
-	post(1, DATA);
+	ecn_post(0, DATA);
+	ecn_post(1, DATA);
 	for (unsigned p = 0; p < last; p++)
-		packet(1, p, last - 1, parity + p * MTU, immediate);
+		ecn_packet(1, p, last - 1, parity + p * MTU, immediate);
 	for (unsigned p = 0; p < packets - 1; p++)
 		if (!(lost >> p / per_chunk % k & 1))
-			packet(0, p, packets - 1, data + p * MTU, 0);
-	settle();
-	CU_ASSERT_EQUAL(total(SP_EC_DECODED), 0);
-	packet(0, packets - 1, packets - 1, data + (packets - 1) * MTU, 0);
-	settle();
-	CU_ASSERT_EQUAL(total(SP_EC_DECODED), subs);
-	CU_ASSERT_EQUAL(total(SP_EC_REPAIRED_CHUNKS), subs * (unsigned)__builtin_popcountll(lost));
-	CU_ASSERT_EQUAL(status(0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
-	CU_ASSERT_EQUAL(memcmp(slot(0), data, length), 0);
+			ecn_packet(0, p, packets - 1, data + p * MTU, 0);
+	ecn_settle();
+	CU_ASSERT_EQUAL(ecn_total(SP_EC_DECODED), 0);
+	ecn_packet(0, packets - 1, packets - 1, data + (packets - 1) * MTU, 0);
+	ecn_settle();
+	CU_ASSERT_EQUAL(ecn_total(SP_EC_DECODED), subs);
+	CU_ASSERT_EQUAL(ecn_total(SP_EC_REPAIRED_CHUNKS), subs * (unsigned)__builtin_popcountll(lost));
+	CU_ASSERT_EQUAL(ecn_status(0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
+	CU_ASSERT_EQUAL(memcmp(ecn_slot(0), data, length), 0);
 	for (unsigned i = length; i < DATA; i++)
-		CU_ASSERT_EQUAL_FATAL(slot(0)[i], 0xEE);
-	CU_ASSERT_EQUAL(call(SP_CMD_COMPLETE, 0, 0, 0, 0, 0, 0), 0);
-	CU_ASSERT_EQUAL(call(SP_CMD_COMPLETE, 1, 0, 0, 0, 0, 0), 0);
-	end();
+		CU_ASSERT_EQUAL_FATAL(ecn_slot(0)[i], 0xEE);
+	CU_ASSERT_EQUAL(ecn_call(SP_CMD_COMPLETE, 0, 0, 0, 0, 0, 0), 0);
+	CU_ASSERT_EQUAL(ecn_call(SP_CMD_COMPLETE, 1, 0, 0, 0, 0, 0), 0);
+	ecn_stop();
 	ec_code_free(code);
 }
 
 /* The last chunk, of which the repair of another one is made, is half as long: behind it lie bytes of others. */
-static void the_last_submessage_with_a_short_chunk_is_none_of_those_that_are_alike(void)
+TEST(the_last_submessage_with_a_short_chunk_is_not_similar)
 {
 	alike(SP_EC_XOR, 4, 2, 2, 2, 3 * 8 - 1);
 	alike(SP_EC_MDS, 4, 2, 2, 2, 3 * 8 - 1);
 }
 
 /* Of seven in a row, a slice has time for three or so. */
-static void those_that_are_alike_go_on_where_a_slice_has_ended(void)
-{
-	alike(SP_EC_MDS, 4, 3, 7, 8, 7 * 32);
-}
+TEST_CALL(similar_submessages_continue_where_a_slice_ended, alike(SP_EC_MDS, 4, 3, 7, 8, 7 * 32))
 
 /* Sixteen are looked at together; the one whose chunks are not to be had yet costs the others nothing. */
-static void those_of_which_a_chunk_is_being_written_are_reserved_by_themselves(void)
+TEST(submessages_with_a_chunk_being_written_are_reserved_alone)
 {
 	for (unsigned i = 1; i <= 2; i++) {
 		refusals = i;
@@ -108,7 +103,3 @@ static void those_of_which_a_chunk_is_being_written_are_reserved_by_themselves(v
 	alike(SP_EC_MDS, 8, 4, 6, 1, 7 * 8);
 	CU_ASSERT_EQUAL(refusals, 0);
 }
-
-SUITE("ec_alike", TEST(the_last_submessage_with_a_short_chunk_is_none_of_those_that_are_alike),
-      TEST(those_that_are_alike_go_on_where_a_slice_has_ended),
-      TEST(those_of_which_a_chunk_is_being_written_are_reserved_by_themselves))

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Erasure codes: what parity is, what can be repaired, and that nothing else is touched. */
-#include <errno.h>
+#include <isa-l/erasure_code.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include <zlib.h>
 
-#include <isa-l/erasure_code.h>
-
-#include "ec.h"
+#include "../lib/ec_reference.h"
+#include "../lib/suite.h"
 #include "ec_vectors.h"
-#include "suite.h"
-
-static const uint64_t NOTHING[SP_EC_WORDS];
 
 static void vectors_by(const struct sp_ec_kernel *kernel)
 {
@@ -32,7 +27,7 @@ static void vectors_by(const struct sp_ec_kernel *kernel)
 	}
 }
 
-static void parity_is_what_an_independent_computation_says_by_each_kernel(void)
+TEST(parity_is_what_an_independent_computation_says_by_each_kernel)
 {
 	for (unsigned i = 0; ec_kernel(i); i++)
 		vectors_by(ec_kernel(i));
@@ -108,7 +103,7 @@ static void same_sums(struct sp_random *random, unsigned rows, unsigned first, u
 	}
 }
 
-static void all_kernels_make_the_sums_of_any_rows_sources_lengths_and_alignments(void)
+TEST(all_kernels_make_the_sums_of_any_rows_sources_lengths_and_alignments)
 {
 	static const unsigned counts[] = {1, 2, 3, 7, 8, 9, 12, 13, 16, 17, 20, 21, 40};
 	struct sp_random random;
@@ -126,7 +121,7 @@ static void all_kernels_make_the_sums_of_any_rows_sources_lengths_and_alignments
 		same_sums(&random, 1 + (unsigned)len % SP_EC_GROUP, (unsigned)len % 2, 1 + (unsigned)len % 11, len);
 }
 
-static void every_factor_is_applied_to_every_byte_as_defined(void)
+TEST(every_factor_is_applied_to_every_byte_as_defined)
 {
 	uint8_t bytes[256], product[256], *from = bytes, *to = product;
 	uint64_t table[SP_EC_TABLE / 8];
@@ -142,7 +137,7 @@ static void every_factor_is_applied_to_every_byte_as_defined(void)
 		}
 }
 
-static void a_code_is_made_by_the_kernel_of_the_level(void)
+TEST(a_code_is_made_by_the_kernel_of_the_level)
 {
 	uint8_t memory[SP_EC_TABLE] __attribute__((aligned(64)));
 	struct sp_ec_code code;
@@ -155,7 +150,7 @@ static void a_code_is_made_by_the_kernel_of_the_level(void)
 
 /* ---- codes ---- */
 
-static void there_are_codes_up_to_255_chunks_only(void)
+TEST(there_are_codes_up_to_255_chunks_only)
 {
 	for (unsigned k = 0; k < 300; k++)
 		for (unsigned m = 0; m < 300; m++) {
@@ -170,7 +165,7 @@ static void there_are_codes_up_to_255_chunks_only(void)
 	CU_ASSERT_EQUAL(sp_ec_code_init(&(struct sp_ec_code){0}, SP_EC_MDS, 200, 56, NULL), -EINVAL);
 }
 
-static void a_submessage_that_is_none_of_the_code_is_refused(void)
+TEST(a_submessage_of_another_code_is_refused)
 {
 	struct ec_code *c = ec_code_new(SP_EC_MDS, 4, 2);
 	static const struct sp_ec_submessage bad[] = {{0, 64, 64, NULL},	 {5, 64, 64, NULL}, {4, 63, 63, NULL},
@@ -234,7 +229,7 @@ static void every_loss(enum sp_ec_kind kind, unsigned k, unsigned m, unsigned da
 		every_loss_by(ec_kernel(i), kind, k, m, data);
 }
 
-static void every_loss_of_a_small_code_is_repaired_or_refused(void)
+TEST(every_loss_of_a_small_code_is_repaired_or_refused)
 {
 	for (unsigned k = 1; k < 10; k++)
 		for (unsigned m = 1; k + m <= 10; m++) {
@@ -244,7 +239,7 @@ static void every_loss_of_a_small_code_is_repaired_or_refused(void)
 		}
 }
 
-static void every_loss_of_a_shortened_code_is_repaired_or_refused(void)
+TEST(every_loss_of_a_shortened_code_is_repaired_or_refused)
 {
 	for (unsigned data = 1; data < 8; data++) {
 		every_loss(SP_EC_MDS, 8, 3, data);
@@ -274,7 +269,7 @@ static void counted_combine(size_t len, unsigned sources, unsigned rows, const u
 static const struct sp_ec_kernel counted = {
 	.together = 255, .sources = 8, .strip = 4096, .tables = counted_tables, .combine = counted_combine};
 
-static void a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than_asked(void)
+TEST(a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than_asked)
 {
 	static const struct {
 		unsigned k, m, data, lost;
@@ -389,13 +384,13 @@ static void nothing_beyond_by(const struct sp_ec_kernel *kernel)
 			}
 }
 
-static void nothing_beyond_a_chunk_is_even_read(void)
+TEST(nothing_beyond_a_chunk_is_even_read)
 {
 	for (unsigned i = 0; ec_kernel(i); i++)
 		nothing_beyond_by(ec_kernel(i));
 }
 
-static void a_change_of_any_byte_is_noticed_while_parity_is_left_over(void)
+TEST(a_change_of_any_byte_is_noticed_while_parity_is_left_over)
 {
 	for (unsigned kind = SP_EC_MDS; kind <= SP_EC_XOR; kind++) {
 		struct ec_code *c = ec_code_new((enum sp_ec_kind)kind, 9, 3);
@@ -425,7 +420,7 @@ static void a_change_of_any_byte_is_noticed_while_parity_is_left_over(void)
 	}
 }
 
-static void damaged_parity_that_is_used_up_spreads_and_one_left_over_tells(void)
+TEST(damaged_parity_that_is_used_up_spreads_and_one_left_over_tells)
 {
 	struct ec_code *c = ec_code_new(SP_EC_MDS, 9, 3);
 	const uint64_t missing[SP_EC_WORDS] = {1 << 2 | 1 << 5}, left[SP_EC_WORDS] = {1 << 11},
@@ -493,7 +488,7 @@ static void xor_by_budget(struct ec_code *c, struct ec_area *a, uint64_t budget)
 	CU_ASSERT(ec_guarded(a));
 }
 
-static void an_xor_that_fits_its_slice_is_not_cut_up_and_any_other_is(void)
+TEST(an_xor_that_fits_its_slice_is_not_cut_up_and_any_other_is)
 {
 	static const uint32_t lasts[] = {20000, 19999, 1};
 	static const uint64_t budgets[] = {0, 1, 60000, SP_EC_SLICE, UINT64_MAX};
@@ -522,277 +517,3 @@ static void an_xor_that_fits_its_slice_is_not_cut_up_and_any_other_is(void)
 		ec_code_free(c);
 	}
 }
-
-/* One job for several codes, whole and shortened, for making parity, repairing and checking by turns, and now and then
- * left halfway: a plan that it has kept must not serve anything else. */
-#define KEPT 3
-struct kept {
-	struct ec_code *code[KEPT]; /* the job is the first one's */
-	struct ec_area area[KEPT][2];
-};
-
-static void kept_decode(struct kept *k, const struct sp_ec_code *code, struct ec_area *a, struct sp_random *random)
-{
-	const unsigned all = a->sub.data + a->rows;
-	struct sp_ec_job *job = &k->code[0]->job;
-	uint64_t missing[SP_EC_WORDS] = {0};
-	const bool halfway = sp_random_next(random) % 4 == 0;
-	int r;
-
-	for (unsigned n = sp_random_next(random) % (a->rows + 1); n; n--)
-		ec_set(missing, (unsigned)(sp_random_next(random) % (n % 2 ? all : a->sub.data < 4 ? 1 : 4)));
-	r = sp_ec_decode_start(job, code, ec_sub(a), missing);
-	CU_ASSERT_EQUAL_FATAL(r, sp_ec_recoverable(code, a->sub.data, missing) ? 0 : -ENODATA);
-	if (r)
-		return;
-	for (unsigned i = 0; i < all; i++) /* what is missing must not be read */
-		if (sp_ec_bit(missing, i))
-			ec_fill(a, i, 0x3C);
-	if (!halfway)
-		ec_run(k->code[0], sp_random_next(random) % 2 ? UINT64_MAX : 5000);
-	else
-		sp_ec_job_step(job, sp_random_next(random) % 5000);
-	for (unsigned i = 0; i < all; i++) {
-		CU_ASSERT_FATAL(halfway || i >= a->sub.data || ec_is_right(a, i));
-		memcpy(a->chunk[i], a->right[i], ec_length(a, i));
-	}
-}
-
-static void kept_check(struct kept *k, const struct sp_ec_code *code, struct ec_area *a, struct sp_random *random)
-{
-	uint64_t check[SP_EC_WORDS] = {0};
-	const unsigned i = a->sub.data + (unsigned)(sp_random_next(random) % a->rows);
-	const bool wrong = sp_random_next(random) % 2;
-
-	for (unsigned p = a->sub.data; p < a->sub.data + a->rows; p++)
-		if (p == i || sp_random_next(random) % 2)
-			ec_set(check, p);
-	a->chunk[i][a->sub.bytes - 1] ^= wrong;
-	CU_ASSERT_EQUAL_FATAL(sp_ec_verify_start(&k->code[0]->job, code, ec_sub(a), check), 0);
-	ec_run(k->code[0], 50000);
-	CU_ASSERT_EQUAL_FATAL(sp_ec_job_wrong(&k->code[0]->job), wrong);
-	a->chunk[i][a->sub.bytes - 1] ^= wrong;
-}
-
-static void kept_encode(struct kept *k, const struct sp_ec_code *code, struct ec_area *a)
-{
-	for (unsigned i = a->sub.data; i < a->sub.data + a->rows; i++)
-		ec_fill(a, i, 0x55);
-	CU_ASSERT_EQUAL_FATAL(sp_ec_encode_start(&k->code[0]->job, code, ec_sub(a)), 0);
-	ec_run(k->code[0], 50000);
-	for (unsigned i = 0; i < a->sub.data + a->rows; i++)
-		CU_ASSERT_FATAL(ec_is_right(a, i));
-}
-
-static void a_plan_that_is_kept_serves_nothing_else_by(const struct sp_ec_kernel *kernel)
-{
-	static const struct {
-		enum sp_ec_kind kind;
-		unsigned k, m;
-	} shape[KEPT] = {{SP_EC_MDS, 40, 14}, {SP_EC_XOR, 9, 4}, {SP_EC_MDS, 9, 4}};
-	struct sp_random random;
-	struct kept k;
-
-	sp_random_seed(&random, 8, 1);
-	for (unsigned i = 0; i < KEPT; i++) {
-		k.code[i] = ec_code_by(kernel, shape[i].kind, shape[i].k, shape[i].m);
-		for (unsigned part = 0; part < 2; part++)
-			ec_area_new(&k.area[i][part], shape[i].kind, shape[i].k, shape[i].m, shape[i].k - part,
-				    64 + 8 * i, part ? 7 : 64 + 8 * i, &random);
-		for (unsigned part = 0; part < 2; part++)
-			kept_encode(&k, &k.code[i]->code, &k.area[i][part]);
-	}
-	for (unsigned n = 0; n < 3000; n++) {
-		const unsigned i = (unsigned)(sp_random_next(&random) % KEPT);
-		struct ec_area *a = &k.area[i][sp_random_next(&random) % 2];
-
-		switch (sp_random_next(&random) % 6) {
-		case 0:
-			kept_encode(&k, &k.code[i]->code, a);
-			break;
-		case 1:
-			kept_check(&k, &k.code[i]->code, a, &random);
-			break;
-		default:
-			kept_decode(&k, &k.code[i]->code, a, &random);
-		}
-		CU_ASSERT_FATAL(ec_guarded(a));
-	}
-	/* the same chunk lost, and then its group's parity, too */
-	for (unsigned i = 0; i < 4; i++)
-		CU_ASSERT_EQUAL(sp_ec_decode_start(&k.code[0]->job, &k.code[1]->code, ec_sub(&k.area[1][0]),
-						   (uint64_t[SP_EC_WORDS]){2 | (i % 2 ? 1 << 10 : 0)}),
-				i % 2 ? -ENODATA : 0);
-	for (unsigned i = 0; i < KEPT; i++) {
-		ec_area_free(&k.area[i][0]);
-		ec_area_free(&k.area[i][1]);
-		ec_code_free(k.code[i]);
-	}
-}
-
-static void a_plan_that_is_kept_serves_nothing_else(void)
-{
-	for (unsigned i = 0; ec_kernel(i); i++)
-		a_plan_that_is_kept_serves_nothing_else_by(ec_kernel(i));
-}
-
-#define AGAIN	    6 /* submessages */
-#define AGAIN_BYTES 320
-/* One submessage after the other, some left out, with the job just told how far on the next one is. */
-static void again_by(const struct sp_ec_kernel *kernel, enum sp_ec_kind kind, bool decode)
-{
-	static uint8_t memory[AGAIN * 6 * AGAIN_BYTES], right[sizeof(memory)];
-	struct ec_code *c = ec_code_by(kernel, kind, 4, 2);
-	const uint64_t missing[SP_EC_WORDS] = {0x06};
-	uint8_t *chunk[6];
-	const struct sp_ec_submessage sub = {
-		.data = 4, .bytes = AGAIN_BYTES, .last = AGAIN_BYTES, .cold = decode, .chunk = chunk};
-
-	for (size_t i = 0; i < sizeof(memory); i++)
-		memory[i] = (uint8_t)(i * i * 31 >> 5);
-	for (unsigned s = 0; s < AGAIN; s++) {
-		for (unsigned i = 0; i < 6; i++)
-			chunk[i] = memory + (i < 4 ? s * 4 + i : AGAIN * 4 + s * 2 + i - 4) * AGAIN_BYTES;
-		CU_ASSERT_EQUAL_FATAL(sp_ec_encode_start(&c->job, &c->code, &sub), 0);
-		ec_run(c, UINT64_MAX);
-	}
-	memcpy(right, memory, sizeof(memory));
-	for (unsigned s = 0; s < AGAIN; s++)
-		if (s != 2 && decode)
-			memset(memory + (s * 4 + 1) * AGAIN_BYTES, 0xEE, 2 * AGAIN_BYTES);
-		else if (s != 2)
-			memset(memory + (AGAIN * 4 + s * 2) * AGAIN_BYTES, 0xEE, 2 * AGAIN_BYTES);
-	for (unsigned i = 0; i < 6; i++)
-		chunk[i] = memory + (i < 4 ? i : AGAIN * 4 + i - 4) * AGAIN_BYTES;
-	CU_ASSERT_EQUAL_FATAL(decode ? sp_ec_decode_start(&c->job, &c->code, &sub, missing)
-				     : sp_ec_encode_start(&c->job, &c->code, &sub),
-			      0);
-	ec_run(c, 1);
-	for (unsigned s = 1, on; s < AGAIN; s += on) {
-		on = s == 1 ? 2 : 1;
-		sp_ec_job_again(&c->job, (s == 3 ? 2 : 1) * 4 * AGAIN_BYTES, (s == 3 ? 2 : 1) * 2 * AGAIN_BYTES);
-		ec_run(c, s % 2 ? 1 : UINT64_MAX);
-	}
-	CU_ASSERT_EQUAL(memcmp(memory, right, sizeof(memory)), 0);
-	ec_code_free(c);
-}
-
-static void the_same_again_is_made_of_the_submessage_further_on(void)
-{
-	for (unsigned i = 0; ec_kernel(i); i++)
-		for (unsigned n = 0; n < 4; n++)
-			again_by(ec_kernel(i), n % 2 ? SP_EC_MDS : SP_EC_XOR, n / 2);
-}
-
-/* Five more after the first: as many as the budget lasts for, and no byte of the next one; then the others. */
-static void alike_by(const struct sp_ec_kernel *kernel, enum sp_ec_kind kind)
-{
-	enum { SUBS = 6 };
-	/* MDS: read once, and two rows */
-	const uint64_t each = SP_EC_MORE + 4 * 4096 * (kind == SP_EC_MDS ? 3 : 1);
-	struct ec_code *c = ec_code_by(kernel, kind, 4, 2);
-	unsigned done;
-	uint8_t *memory = aligned_alloc(64, SUBS * 6 * 4096), *right = malloc(SUBS * 6 * 4096), *chunk[6];
-	const uint64_t missing[SP_EC_WORDS] = {0x03};
-	const struct sp_ec_submessage sub = {.data = 4, .bytes = 4096, .last = 4096, .chunk = chunk};
-
-	for (size_t i = 0; i < SUBS * 6 * 4096; i++)
-		memory[i] = (uint8_t)(i * i * 31 >> 5);
-	for (unsigned s = SUBS; s--;) {
-		for (unsigned i = 0; i < 6; i++)
-			chunk[i] = memory + (i < 4 ? s * 4 + i : SUBS * 4 + s * 2 + i - 4) * 4096;
-		CU_ASSERT_EQUAL_FATAL(sp_ec_encode_start(&c->job, &c->code, &sub), 0);
-		ec_run(c, UINT64_MAX);
-	}
-	memcpy(right, memory, SUBS * 6 * 4096);
-	for (unsigned s = 0; s < SUBS; s++)
-		memset(memory + s * 4 * 4096, 0xEE, 2 * 4096);
-	CU_ASSERT_EQUAL_FATAL(sp_ec_decode_start(&c->job, &c->code, &sub, missing), 0);
-	ec_run(c, UINT64_MAX);
-	CU_ASSERT_EQUAL(sp_ec_job_repeat(&c->job, 4 * 4096, 2 * 4096, 5, each - 1), 0);
-	CU_ASSERT_EQUAL(sp_ec_job_spent(&c->job), 0);
-	done = sp_ec_job_repeat(&c->job, 4 * 4096, 2 * 4096, 5, 3 * each - 1);
-	/* ISA-L's MDS takes one source after the other */
-	CU_ASSERT_EQUAL(done, kind == SP_EC_MDS && kernel->sources == 1 ? 0 : 2);
-	CU_ASSERT_EQUAL(sp_ec_job_spent(&c->job), done * each);
-	CU_ASSERT_EQUAL(memcmp(memory, right, (done + 1) * 4 * 4096), 0);
-	for (unsigned s = done + 1; s < SUBS; s++)
-		CU_ASSERT_EQUAL(memory[s * 4 * 4096], 0xEE);
-	if (done) {
-		CU_ASSERT_EQUAL(sp_ec_job_repeat(&c->job, 4 * 4096, 2 * 4096, 3, UINT64_MAX), 3);
-		CU_ASSERT_EQUAL(memcmp(memory, right, SUBS * 6 * 4096), 0);
-	}
-	free(memory);
-	free(right);
-	ec_code_free(c);
-}
-
-static void those_in_a_row_that_are_alike_are_made_as_far_as_the_budget_goes(void)
-{
-	for (unsigned i = 0; ec_kernel(i); i++) {
-		alike_by(ec_kernel(i), SP_EC_XOR);
-		alike_by(ec_kernel(i), SP_EC_MDS);
-	}
-}
-
-static void what_went_past_the_caches_stays_loose_until_it_is_settled(void)
-{
-	struct ec_code *c = ec_code_new(SP_EC_XOR, 4, 2);
-	struct ec_area a;
-
-	ec_area_new(&a, SP_EC_XOR, 4, 2, 4, 4096, 4096, NULL);
-	for (unsigned past = 0; past < 2; past++) {
-		a.sub.past = past;
-		CU_ASSERT_EQUAL_FATAL(sp_ec_encode_start(&c->job, &c->code, ec_sub(&a)), 0);
-		ec_run(c, UINT64_MAX);
-		CU_ASSERT_EQUAL(c->job.loose, past);
-	}
-	a.sub.past = false; /* of a slice's submessages the last says nothing of those before */
-	CU_ASSERT_EQUAL_FATAL(sp_ec_encode_start(&c->job, &c->code, ec_sub(&a)), 0);
-	ec_run(c, UINT64_MAX);
-	CU_ASSERT_TRUE(c->job.loose);
-	sp_ec_job_settle(&c->job);
-	CU_ASSERT_FALSE(c->job.loose);
-	a.sub.past = true;
-	CU_ASSERT_EQUAL_FATAL(sp_ec_encode_start(&c->job, &c->code, ec_sub(&a)), 0);
-	ec_run(c, UINT64_MAX);
-	sp_ec_job_settle(&c->job);
-	CU_ASSERT_EQUAL(sp_ec_job_repeat(&c->job, 0, 0, 1, UINT64_MAX), 1); /* the same once more */
-	CU_ASSERT_TRUE(c->job.loose);
-	ec_area_free(&a);
-	ec_code_free(c);
-}
-
-static void nothing_missing_is_nothing_to_do(void)
-{
-	struct ec_code *c = ec_code_new(SP_EC_MDS, 4, 4);
-	const uint64_t parity[SP_EC_WORDS] = {0xF0}, beyond[SP_EC_WORDS] = {~0xFFull, ~0ull, ~0ull, ~0ull};
-	uint8_t *none[8] = {NULL};
-	const struct sp_ec_submessage sub = {4, 64, 64, none};
-
-	CU_ASSERT_EQUAL(sp_ec_decode_start(&c->job, &c->code, &sub, NOTHING), 0);
-	CU_ASSERT_FALSE(sp_ec_job_step(&c->job, 1));
-	CU_ASSERT_EQUAL(sp_ec_decode_start(&c->job, &c->code, &sub, parity), 0);
-	CU_ASSERT_FALSE(sp_ec_job_step(&c->job, 1));
-	CU_ASSERT_EQUAL(sp_ec_decode_start(&c->job, &c->code, &sub, beyond), 0);
-	CU_ASSERT_FALSE(sp_ec_job_step(&c->job, 1));
-	CU_ASSERT_EQUAL(sp_ec_verify_start(&c->job, &c->code, &sub, NOTHING), 0);
-	CU_ASSERT_FALSE(sp_ec_job_step(&c->job, 1));
-	CU_ASSERT_FALSE(sp_ec_job_wrong(&c->job));
-	ec_code_free(c);
-}
-
-SUITE("ec_code", TEST(parity_is_what_an_independent_computation_says_by_each_kernel),
-
-      TEST(all_kernels_make_the_sums_of_any_rows_sources_lengths_and_alignments),
-      TEST(every_factor_is_applied_to_every_byte_as_defined), TEST(there_are_codes_up_to_255_chunks_only),
-      TEST(a_code_is_made_by_the_kernel_of_the_level), TEST(a_submessage_that_is_none_of_the_code_is_refused),
-      TEST(every_loss_of_a_small_code_is_repaired_or_refused),
-      TEST(every_loss_of_a_shortened_code_is_repaired_or_refused),
-      TEST(a_decode_in_slices_of_any_size_makes_the_same_and_works_no_more_than_asked),
-      TEST(nothing_beyond_a_chunk_is_even_read), TEST(a_change_of_any_byte_is_noticed_while_parity_is_left_over),
-      TEST(damaged_parity_that_is_used_up_spreads_and_one_left_over_tells),
-      TEST(an_xor_that_fits_its_slice_is_not_cut_up_and_any_other_is), TEST(a_plan_that_is_kept_serves_nothing_else),
-      TEST(the_same_again_is_made_of_the_submessage_further_on),
-      TEST(those_in_a_row_that_are_alike_are_made_as_far_as_the_budget_goes),
-      TEST(what_went_past_the_caches_stays_loose_until_it_is_settled), TEST(nothing_missing_is_nothing_to_do))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ec handler beside sdr: codes that cannot be, parity that does not fit, commands that lie; and parity that is made
  * and sent, also when somebody goes meanwhile. */
-#include "ec_beside.h"
+#include "../lib/ec_nic.h"
 
 /* ---- codes ---- */
 
-static void impossible_codes_are_refused_by_name(void)
+TEST(impossible_codes_are_refused_by_name)
 {
 	static const char *const bad[][2] = {
 		{"k", BASE "max-messages=4;k=0"},
@@ -21,24 +21,24 @@ static void impossible_codes_are_refused_by_name(void)
 	struct sp_error error;
 	uint32_t none;
 
-	begin(RECEIVER);
-	CU_ASSERT_EQUAL(sp_context_close(rig.dev, id), 0);
-	id = 0;
+	ecn_begin(RECEIVER);
+	CU_ASSERT_EQUAL(sp_context_close(dut.dev, ecn_id), 0);
+	ecn_id = 0;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-		CU_ASSERT(rig_try_context(&rig, "bad", "sdr", bad[i][1], &none, &error) < 0);
+		CU_ASSERT(dut_try_context(&dut, "bad", "sdr", bad[i][1], &none, &error) < 0);
 		if (strcmp(error.key, bad[i][0]))
 			printf("# %s: %s: %s\n", bad[i][1], error.key, error.text);
 		CU_ASSERT_STRING_EQUAL(error.key, bad[i][0]);
 	}
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "bad", "count", "filter=udp;companion=ec", &none, &error), -EINVAL);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "bad", "count", "filter=udp;companion=ec", &none, &error), -EINVAL);
 	CU_ASSERT_STRING_EQUAL(error.key, "companion");
-	CU_ASSERT(rig_try_context(&rig, "bad", "ec", "filter=udp", &none, &error) < 0);
-	end();
+	CU_ASSERT(dut_try_context(&dut, "bad", "ec", "filter=udp", &none, &error) < 0);
+	ecn_stop();
 }
 
 /* All that a connection may have: the list begins with the connection's code, and no other wants more room, or is twice
  * there. By each packet alone, with 4 user bits, it can be told which one it is. */
-static void the_codes_of_a_connection_fit_its_room_and_can_be_told_apart(void)
+TEST(the_codes_of_a_connection_fit_its_room_and_can_be_told_apart)
 {
 	for (unsigned k = 1; k < SP_EC_CHUNKS_MAX; k++)
 		for (unsigned m = 1; k + m <= SP_EC_CHUNKS_MAX; m += 1 + m / 8) {
@@ -67,7 +67,7 @@ static void the_codes_of_a_connection_fit_its_room_and_can_be_told_apart(void)
 /* ---- parity that does not fit ---- */
 
 /* Also of a place in the list of codes that has none, and of two places, whichever packet of a chunk says otherwise. */
-static void parity_of_another_code_or_length_repairs_nothing_and_is_counted(void)
+TEST(parity_of_another_code_or_length_repairs_nothing_and_is_counted)
 {
 	const uint32_t fits = sp_ec_immediate(SP_EC_CODE_MDS, K, M, DATA);
 	const uint32_t wrong[] = {sp_ec_immediate(SP_EC_CODE_XOR, K, M, DATA),
@@ -81,95 +81,95 @@ static void parity_of_another_code_or_length_repairs_nothing_and_is_counted(void
 				  fits ^ 0x22222221};
 
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-		begin(RECEIVER);
-		post_pair(0);
-		data_but(0, M);
-		parity(0, M, wrong[i]);
-		settle();
-		CU_ASSERT_EQUAL(bitmap(0), UINT32_MAX << M);
-		CU_ASSERT_EQUAL(total(SP_EC_MISMATCHES), 1);
+		ecn_begin(RECEIVER);
+		ecn_post_pair(0);
+		ecn_data_but(0, M);
+		ecn_parity(0, M, wrong[i]);
+		ecn_settle();
+		CU_ASSERT_EQUAL(ecn_bitmap(0), UINT32_MAX << M);
+		CU_ASSERT_EQUAL(ecn_total(SP_EC_MISMATCHES), 1);
 		for (unsigned b = 0; b < M * CHUNK; b++)
-			CU_ASSERT_EQUAL_FATAL(slot(0)[b], 0xEE);
+			CU_ASSERT_EQUAL_FATAL(ecn_slot(0)[b], 0xEE);
 		for (unsigned j = 0; j < M; j++) /* they are sent again, as without any code */
-			chunk_of(0, j, 0);
-		settle();
-		CU_ASSERT(is_whole(0));
-		end();
+			ecn_chunk_of(0, j, 0);
+		ecn_settle();
+		CU_ASSERT(ecn_is_whole(0));
+		ecn_stop();
 	}
 	/* Another code's immediate, but the length of the first one's parity. */
-	begin(RECEIVER);
-	post_pair(0);
-	data_but(0, M);
-	parity(0, M, sp_ec_immediate_of(fits, 1));
-	settle();
-	CU_ASSERT_EQUAL(bitmap(0), UINT32_MAX << M);
-	CU_ASSERT_EQUAL(total(SP_EC_MISMATCHES), 1);
-	end();
+	ecn_begin(RECEIVER);
+	ecn_post_pair(0);
+	ecn_data_but(0, M);
+	ecn_parity(0, M, sp_ec_immediate_of(fits, 1));
+	ecn_settle();
+	CU_ASSERT_EQUAL(ecn_bitmap(0), UINT32_MAX << M);
+	CU_ASSERT_EQUAL(ecn_total(SP_EC_MISMATCHES), 1);
+	ecn_stop();
 	/* The right immediate, but another length. */
-	begin(RECEIVER);
-	post_pair(0);
-	data_but(0, M);
-	parity(0, M - 1, right);
-	packet(1, (M - 1) * CHUNK / MTU, (M - 1) * CHUNK / MTU, area.right[K],
-	       sp_ec_immediate(SP_EC_CODE_MDS, K, M, DATA));
+	ecn_begin(RECEIVER);
+	ecn_post_pair(0);
+	ecn_data_but(0, M);
+	ecn_parity(0, M - 1, ecn_right);
+	ecn_packet(1, (M - 1) * CHUNK / MTU, (M - 1) * CHUNK / MTU, ecn_area.right[K],
+		   sp_ec_immediate(SP_EC_CODE_MDS, K, M, DATA));
 	for (unsigned j = 0; j < 2; j++)
-		chunk_of(0, j, 0);
-	settle();
-	CU_ASSERT_EQUAL(bitmap(0), UINT32_MAX & ~0xFCull);
-	CU_ASSERT_EQUAL(total(SP_EC_MISMATCHES), 1);
-	end();
+		ecn_chunk_of(0, j, 0);
+	ecn_settle();
+	CU_ASSERT_EQUAL(ecn_bitmap(0), UINT32_MAX & ~0xFCull);
+	CU_ASSERT_EQUAL(ecn_total(SP_EC_MISMATCHES), 1);
+	ecn_stop();
 }
 
-static void more_losses_than_parity_are_left_and_counted_as_failed(void)
+TEST(more_losses_than_parity_are_left_and_counted_as_failed)
 {
-	begin(RECEIVER);
-	post_pair(0);
-	data_but(0, M + 1);
-	parity(0, M, right);
-	settle();
-	CU_ASSERT_EQUAL(bitmap(0), UINT32_MAX << (M + 1));
-	CU_ASSERT_EQUAL(call(SP_CMD_COMPLETE, 0, 0, 0, 0, 0, 0), 0);
-	settle();
-	CU_ASSERT_EQUAL(total(SP_EC_FAILED), 1);
-	CU_ASSERT_EQUAL(total(SP_EC_DECODE_SLICES), 0);
-	end();
+	ecn_begin(RECEIVER);
+	ecn_post_pair(0);
+	ecn_data_but(0, M + 1);
+	ecn_parity(0, M, ecn_right);
+	ecn_settle();
+	CU_ASSERT_EQUAL(ecn_bitmap(0), UINT32_MAX << (M + 1));
+	CU_ASSERT_EQUAL(ecn_call(SP_CMD_COMPLETE, 0, 0, 0, 0, 0, 0), 0);
+	ecn_settle();
+	CU_ASSERT_EQUAL(ecn_total(SP_EC_FAILED), 1);
+	CU_ASSERT_EQUAL(ecn_total(SP_EC_DECODE_SLICES), 0);
+	ecn_stop();
 }
 
 /* ---- sending ---- */
 
 static void connect_peer(void)
 {
-	struct sp_command c = {.op = SP_SDR_CMD_CONNECT, .context = id, .arg = {[2] = 0x200, 1, 2, 7}};
+	struct sp_command c = {.op = SP_SDR_CMD_CONNECT, .context = ecn_id, .arg = {[2] = 0x200, 1, 2, 7}};
 
-	memcpy(c.arg, rig_peer4, 16);
-	CU_ASSERT_EQUAL_FATAL(sp_command_call(rig.dev, &c, NULL), 0);
+	memcpy(c.arg, dut_peer4, 16);
+	CU_ASSERT_EQUAL_FATAL(sp_command_call(dut.dev, &c, NULL), 0);
 }
 
 static int send_data(uint64_t k)
 {
 	for (unsigned j = 0; j < K; j++)
-		memcpy(slot(k) + j * CHUNK, area.right[j], CHUNK);
-	return call(SP_SDR_CMD_SEND, k, mr->id, k % 4 * SLOT, DATA, 0, 0);
+		memcpy(ecn_slot(k) + j * CHUNK, ecn_area.right[j], CHUNK);
+	return ecn_call(SP_SDR_CMD_SEND, k, ecn_mr->id, k % 4 * SLOT, DATA, 0, 0);
 }
 
 static int send_parity(uint64_t k)
 {
-	return call(SP_EC_CMD_PARITY, k, mr->id, (k - 1) % 4 * SLOT, DATA, mr->id, k % 4 * SLOT);
+	return ecn_call(SP_EC_CMD_PARITY, k, ecn_mr->id, (k - 1) % 4 * SLOT, DATA, ecn_mr->id, k % 4 * SLOT);
 }
 
-static void parity_is_sent_as_defined_behind_the_data(void)
+TEST(parity_is_sent_as_defined_behind_the_data)
 {
 	const uint32_t immediate = sp_ec_immediate(SP_EC_CODE_MDS, K, M, DATA);
 	unsigned parities = 0;
 
-	begin(SENDER);
+	ecn_begin(SENDER);
 	connect_peer();
 	CU_ASSERT_EQUAL(send_data(0), 0);
 	CU_ASSERT_EQUAL(send_parity(1), 0);
-	settle();
-	CU_ASSERT_EQUAL(rig.port.sents, (DATA + PARITY) / MTU);
-	for (unsigned i = 0; i < rig.port.sents; i++) {
-		const uint8_t *bth = rig.port.sent[i].bytes + 42, *reth = bth + 12;
+	ecn_settle();
+	CU_ASSERT_EQUAL(dut.port.sents, (DATA + PARITY) / MTU);
+	for (unsigned i = 0; i < dut.port.sents; i++) {
+		const uint8_t *bth = dut.port.sent[i].bytes + 42, *reth = bth + 12;
 		const uint32_t imm = sp_load_be32(reth + 16), p = imm >> 4 & 0x3FFFF;
 
 		if (imm >> 22 == 0) {
@@ -181,17 +181,17 @@ static void parity_is_sent_as_defined_behind_the_data(void)
 		CU_ASSERT_EQUAL(sp_load_be64(reth), (256 << 10) + (uint64_t)p * MTU);
 		CU_ASSERT_EQUAL(imm & 15, immediate >> p % 8 * 4 & 15);
 		CU_ASSERT_EQUAL(bth[1] >> 7, p == PARITY / MTU - 1);
-		CU_ASSERT_EQUAL(memcmp(reth + 20, area.right[K + p * MTU / CHUNK] + p * MTU % CHUNK, MTU), 0);
+		CU_ASSERT_EQUAL(memcmp(reth + 20, ecn_area.right[K + p * MTU / CHUNK] + p * MTU % CHUNK, MTU), 0);
 		parities++;
 	}
 	CU_ASSERT_EQUAL(parities, PARITY / MTU);
-	CU_ASSERT_EQUAL(total(SP_EC_ENCODED), 1);
-	CU_ASSERT_EQUAL(total(SP_EC_ENCODED_BYTES), PARITY);
-	CU_ASSERT(total(SP_EC_ENCODE_SLICES) >= (uint64_t)K * M * CHUNK / SP_EC_SLICE);
-	end();
+	CU_ASSERT_EQUAL(ecn_total(SP_EC_ENCODED), 1);
+	CU_ASSERT_EQUAL(ecn_total(SP_EC_ENCODED_BYTES), PARITY);
+	CU_ASSERT(ecn_total(SP_EC_ENCODE_SLICES) >= (uint64_t)K * M * CHUNK / SP_EC_SLICE);
+	ecn_stop();
 }
 
-static void commands_for_parity_are_not_believed(void)
+TEST(commands_for_parity_are_not_believed)
 {
 	static const struct {
 		int rc;
@@ -207,13 +207,13 @@ static void commands_for_parity_are_not_believed(void)
 		{-EFAULT, 1, {0, 0, DATA, 0, UINT64_MAX}},
 	};
 
-	begin(SENDER);
-	CU_ASSERT_EQUAL(call(SP_EC_CMD_PARITY, 1, mr->id, 0, DATA, mr->id, SLOT), -ENOTCONN);
+	ecn_begin(SENDER);
+	CU_ASSERT_EQUAL(ecn_call(SP_EC_CMD_PARITY, 1, ecn_mr->id, 0, DATA, ecn_mr->id, SLOT), -ENOTCONN);
 	connect_peer();
 	CU_ASSERT_EQUAL(send_data(0), 0);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-		const uint64_t *a = bad[i].arg, m0 = a[0] ? a[0] : mr->id, m3 = a[3] ? a[3] : mr->id;
-		const int rc = call(SP_EC_CMD_PARITY, bad[i].cookie, m0, a[1], a[2], m3, a[4]);
+		const uint64_t *a = bad[i].arg, m0 = a[0] ? a[0] : ecn_mr->id, m3 = a[3] ? a[3] : ecn_mr->id;
+		const int rc = ecn_call(SP_EC_CMD_PARITY, bad[i].cookie, m0, a[1], a[2], m3, a[4]);
 
 		if (rc != bad[i].rc)
 			printf("# bad[%zu]: %d\n", i, rc);
@@ -222,58 +222,54 @@ static void commands_for_parity_are_not_believed(void)
 	for (unsigned i = 0; i < 2; i++) { /* codes that there are not */
 		const uint64_t which = i ? UINT64_MAX : SP_EC_CODES_MAX;
 		const struct sp_command c = {.op = SP_EC_CMD_PARITY,
-					     .context = id,
+					     .context = ecn_id,
 					     .cookie = 1,
-					     .arg = {mr->id, 0, DATA, mr->id, SLOT, which}};
+					     .arg = {ecn_mr->id, 0, DATA, ecn_mr->id, SLOT, which}};
 
-		CU_ASSERT_EQUAL(sp_command_call(rig.dev, &c, NULL), -EINVAL);
+		CU_ASSERT_EQUAL(sp_command_call(dut.dev, &c, NULL), -EINVAL);
 	}
-	CU_ASSERT_EQUAL(call(SP_CMD_QUERY, 0, SP_EC_TOTALS, 0, 0, 0, 0), -EINVAL);
-	CU_ASSERT_EQUAL(call(SP_EC_CMD_PARITY + 1, 1, mr->id, 0, DATA, mr->id, SLOT), -EOPNOTSUPP);
+	CU_ASSERT_EQUAL(ecn_call(SP_CMD_QUERY, 0, SP_EC_TOTALS, 0, 0, 0, 0), -EINVAL);
+	CU_ASSERT_EQUAL(ecn_call(SP_EC_CMD_PARITY + 1, 1, ecn_mr->id, 0, DATA, ecn_mr->id, SLOT), -EOPNOTSUPP);
 	CU_ASSERT_EQUAL(send_parity(1), 0);
 	CU_ASSERT_EQUAL(send_parity(1), -EINVAL);
-	settle();
-	CU_ASSERT_EQUAL(rig.port.sents, (DATA + PARITY) / MTU);
-	end();
+	ecn_settle();
+	CU_ASSERT_EQUAL(dut.port.sents, (DATA + PARITY) / MTU);
+	ecn_stop();
 	/* More parity than a message may be long; of no bytes, one packet. */
-	begin(BASE "max-messages=4;credit=implicit;k=4;m=5");
+	ecn_begin(BASE "max-messages=4;credit=implicit;k=4;m=5");
 	connect_peer();
-	CU_ASSERT_EQUAL(call(SP_SDR_CMD_SEND, 0, mr->id, 0, DATA, 0, 0), 0);
-	CU_ASSERT_EQUAL(call(SP_EC_CMD_PARITY, 1, mr->id, 0, DATA, mr->id, SLOT), -EINVAL);
-	CU_ASSERT_EQUAL(call(SP_EC_CMD_PARITY, 1, 0, 0, 0, 0, 0), 0);
-	settle();
-	CU_ASSERT_EQUAL(rig.port.sents, DATA / MTU + 1);
-	end();
+	CU_ASSERT_EQUAL(ecn_call(SP_SDR_CMD_SEND, 0, ecn_mr->id, 0, DATA, 0, 0), 0);
+	CU_ASSERT_EQUAL(ecn_call(SP_EC_CMD_PARITY, 1, ecn_mr->id, 0, DATA, ecn_mr->id, SLOT), -EINVAL);
+	CU_ASSERT_EQUAL(ecn_call(SP_EC_CMD_PARITY, 1, 0, 0, 0, 0, 0), 0);
+	ecn_settle();
+	CU_ASSERT_EQUAL(dut.port.sents, DATA / MTU + 1);
+	ecn_stop();
 }
 
-static void a_connection_or_a_context_may_end_while_parity_is_made(void)
+TEST(a_connection_or_a_context_may_end_while_parity_is_made)
 {
 	for (unsigned whole = 0; whole < 2; whole++) {
-		begin(SENDER);
+		ecn_begin(SENDER);
 		connect_peer();
 		for (uint64_t k = 0; k < 4; k += 2) {
 			CU_ASSERT_EQUAL(send_data(k), 0);
 			CU_ASSERT_EQUAL(send_parity(k + 1), 0);
 		}
-		CU_ASSERT_EQUAL(call(SP_SDR_CMD_SEND, 4, mr->id, 0, MTU, 0, 0), -EAGAIN); /* all slots are in use */
-		while (!total(SP_EC_ENCODE_SLICES))
-			rig_poll(&rig, now);
-		CU_ASSERT_EQUAL(total(SP_EC_ENCODED), 0);
-		CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
+		CU_ASSERT_EQUAL(ecn_call(SP_SDR_CMD_SEND, 4, ecn_mr->id, 0, MTU, 0, 0),
+				-EAGAIN); /* all slots are in use */
+		while (!ecn_total(SP_EC_ENCODE_SLICES))
+			dut_poll(&dut, ecn_now);
+		CU_ASSERT_EQUAL(ecn_total(SP_EC_ENCODED), 0);
+		CU_ASSERT_EQUAL(sp_mr_free(ecn_mr), -EBUSY);
 		if (whole) {
-			CU_ASSERT_EQUAL(sp_context_close(rig.dev, id), 0);
-			id = 0;
+			CU_ASSERT_EQUAL(sp_context_close(dut.dev, ecn_id), 0);
+			ecn_id = 0;
 		} else {
-			CU_ASSERT_EQUAL(call(SP_CMD_CLOSE, 0, 0, 0, 0, 0, 0), 0);
+			CU_ASSERT_EQUAL(ecn_call(SP_CMD_CLOSE, 0, 0, 0, 0, 0, 0), 0);
 		}
-		settle();
-		for (unsigned i = 0; i < rig.port.sents; i++)
-			CU_ASSERT_EQUAL(rig.port.sent[i].bytes[42 + 12 + 16] >> 6 & 1, 0); /* no parity has left */
-		end();
+		ecn_settle();
+		for (unsigned i = 0; i < dut.port.sents; i++)
+			CU_ASSERT_EQUAL(dut.port.sent[i].bytes[42 + 12 + 16] >> 6 & 1, 0); /* no parity has left */
+		ecn_stop();
 	}
 }
-
-SUITE("ec_handler", TEST(the_codes_of_a_connection_fit_its_room_and_can_be_told_apart),
-      TEST(impossible_codes_are_refused_by_name), TEST(parity_of_another_code_or_length_repairs_nothing_and_is_counted),
-      TEST(more_losses_than_parity_are_left_and_counted_as_failed), TEST(parity_is_sent_as_defined_behind_the_data),
-      TEST(commands_for_parity_are_not_believed), TEST(a_connection_or_a_context_may_end_while_parity_is_made))

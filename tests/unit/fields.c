@@ -2,14 +2,12 @@
 /* Fields of frames: they cover the whole of any frame, and have the names and values that tshark gives them. */
 #include <dirent.h>
 #include <inttypes.h>
-#include <unistd.h>
 
 #include "../../handlers/wire/roce.h"
 #include "../../testbed/fields.h"
 #include "../../testbed/random.h"
-#include "captures.h"
-#include "frame.h"
-#include "suite.h"
+#include "../lib/captures.h"
+#include "../lib/frame.h"
 
 #define FRAMES	 60000 /* random ones */
 #define NAMES	 200
@@ -54,10 +52,9 @@ static bool exact(const uint8_t *bytes, uint32_t len) /* in memory of just that 
 {
 	uint8_t *frame = calloc(1, len ? len : 1);
 	char text[256];
-	bool good;
 
 	memcpy(frame, bytes, len);
-	good = covers(frame, len);
+	bool good = covers(frame, len);
 	sp_frame_text(frame, len, text, sizeof(text));
 	good &= *text != 0;
 	sp_frame_text(frame, len, text, 7); /* little room */
@@ -86,7 +83,7 @@ static void build(struct frame *f, struct sp_random *r)
 		f->bytes[f->l4 + 8] = opcodes[v >> 44 & 7];
 }
 
-static void fields_cover_all_of_any_frame_and_no_more(void)
+TEST(fields_cover_all_of_any_frame_and_no_more)
 {
 	struct sp_random r;
 	struct frame f;
@@ -120,7 +117,7 @@ static void fields_cover_all_of_any_frame_and_no_more(void)
 	}
 }
 
-static void names_are_told_once_each(void)
+TEST(names_are_told_once_each)
 {
 	unsigned n = 0;
 
@@ -130,8 +127,7 @@ static void names_are_told_once_each(void)
 	CU_ASSERT(n > 90 && n < NAMES);
 }
 
-/* ---- tshark's opinion ---------------------------------------------------------------------------------------------
- */
+/* ---- tshark's opinion ---- */
 static char all[] = "/tmp/spindle-fields-XXXXXX"; /* all captures in one, since tshark takes long to start */
 static pcap_dumper_t *dumper;
 static unsigned packets;
@@ -139,10 +135,6 @@ static unsigned packets;
 static void keep(const char *name, unsigned number, uint8_t *bytes, uint32_t len, void *arg)
 {
 	const struct pcap_pkthdr header = {.ts = {.tv_sec = packets++}, .caplen = len, .len = len};
-
-	(void)name;
-	(void)number;
-	(void)arg;
 	pcap_dump((u_char *)dumper, &header, bytes);
 }
 
@@ -258,7 +250,12 @@ static bool is_manufacturer_s(const struct sp_field *field, unsigned n, const ui
 	return false;
 }
 
-static void values_are_tshark_s(void)
+static const char *tshark_missing(void)
+{
+	return system("command -v tshark >/dev/null 2>&1") ? "tshark is not installed" : NULL;
+}
+
+TEST_IF(tshark_missing, values_are_tshark_s)
 {
 	const char *root = getenv("MESON_SOURCE_ROOT"), *name[NAMES];
 	unsigned names = 0, wrong = 0, packet = 0, compared = 0;
@@ -268,7 +265,6 @@ static void values_are_tshark_s(void)
 	const u_char *bytes;
 	pcap_t *dead = pcap_open_dead(DLT_EN10MB, SNAPSHOT), *p;
 	int fd = mkstemp(all);
-	FILE *tshark;
 
 	CU_ASSERT_FATAL(fd >= 0);
 	dumper = pcap_dump_fopen(dead, fdopen(fd, "wb"));
@@ -283,11 +279,10 @@ static void values_are_tshark_s(void)
 		if (!is_ours(sp_field_names[i]))
 			name[names++] = sp_field_names[i];
 	p = pcap_open_offline(all, error);
-	tshark = ask_tshark(name, names);
+	FILE *tshark = ask_tshark(name, names);
 	CU_ASSERT_FATAL(p && tshark);
 	while (getline(&line, &room, tshark) > 0) {
 		struct sp_field field[SP_FIELDS];
-		unsigned n;
 
 		if (!strncmp(line, "Running as", 10))
 			continue;
@@ -298,7 +293,7 @@ static void values_are_tshark_s(void)
 		}
 		packet++;
 		line[strcspn(line, "\n")] = '\0';
-		n = sp_fields(bytes, head->caplen, field);
+		unsigned n = sp_fields(bytes, head->caplen, field);
 		rest = line;
 		for (unsigned i = 0; i < names && (theirs = strsep(&rest, "|")); i++) {
 			compared += *theirs != 0;
@@ -318,19 +313,8 @@ static void values_are_tshark_s(void)
 	CU_ASSERT(packet > 150 && compared > 20 * packet);
 }
 
-static struct suite_test tshark_test(const char *name, void (*run)(void))
-{
-	static char skipped[256];
-
-	if (!system("command -v tshark >/dev/null 2>&1"))
-		return (struct suite_test){name, run};
-	snprintf(skipped, sizeof(skipped), "%s # SKIP tshark is not installed", name);
-	return (struct suite_test){skipped, captures_absent};
-}
-
-/* ---- words --------------------------------------------------------------------------------------------------------
- */
-static void frames_are_told_in_a_line(void)
+/* ---- words ---- */
+TEST(frames_are_told_in_a_line)
 {
 	static const uint8_t arp[] = {255, 255, 255, 255, 255, 255, 2, 0,   0, 0, 0, 2, 8, 6, 0, 1, 8, 0,   6, 4, 0,
 				      1,   2,	0,   0,	  0,   0,   2, 192, 0, 2, 2, 0, 0, 0, 0, 0, 0, 192, 0, 2, 1};
@@ -357,13 +341,4 @@ static void frames_are_told_in_a_line(void)
 	CU_ASSERT_STRING_EQUAL(text, "02:00:00:00:00:02 > ff:ff:ff:ff:ff:ff type 0x0806, 0 bytes");
 	sp_frame_text(arp, 13, text, sizeof(text));
 	CU_ASSERT_STRING_EQUAL(text, "13 bytes, too short for Ethernet");
-}
-
-int main(void)
-{
-	const struct suite_test tests[] = {
-		TEST(fields_cover_all_of_any_frame_and_no_more), TEST(names_are_told_once_each),
-		tshark_test("values_are_tshark_s", values_are_tshark_s), TEST(frames_are_told_in_a_line)};
-
-	return suite_run("fields", tests, sizeof(tests) / sizeof(*tests));
 }

@@ -146,7 +146,7 @@ static void set_kind(uint8_t *frame, unsigned kind)
 }
 
 /* However the other bytes and the length change, the program answers the same. */
-static void programs_go_by_nothing_but_what_they_are_said_to_read(void)
+TEST(programs_read_only_the_bytes_that_they_declare)
 {
 	unsigned known = 0, wrong = 0, differ = 0;
 
@@ -186,7 +186,7 @@ static void programs_go_by_nothing_but_what_they_are_said_to_read(void)
 	CU_ASSERT_TRUE(known > 4000 && differ > 500);
 }
 
-static void ordinary_expressions_read_known_bytes(void)
+TEST(ordinary_expressions_read_known_bytes)
 {
 	static const struct {
 		const char *expression;
@@ -220,7 +220,7 @@ static void ordinary_expressions_read_known_bytes(void)
 }
 
 /* Two ways lead to one instruction, which reads somewhere else on each. */
-static void where_two_ways_differ_nothing_is_known(void)
+TEST(where_two_ways_differ_nothing_is_known)
 {
 	struct bpf_insn insn[] = {
 		{.code = BPF_LD | BPF_ABS | BPF_B, .k = 12},
@@ -256,7 +256,7 @@ static uint32_t random_bytes(uint8_t *bytes, unsigned change)
 	return random32() % 3 ? 128 : random32() % 129;
 }
 
-static void random_programs_in_the_cache_answer_what_libpcap_answers(void)
+TEST(random_programs_in_the_cache_answer_what_libpcap_answers)
 {
 	unsigned wrong = 0, taken = 0, cached = 0, all = 0;
 	struct sp_flow_cache *cache = cache_new();
@@ -336,7 +336,7 @@ static uint32_t random_frame(uint8_t *f)
 }
 
 /* Lists come and go under one cache, which sees frames again and again that are alike in part. */
-static void lists_in_the_cache_answer_what_libpcap_answers(void)
+TEST(lists_in_the_cache_answer_what_libpcap_answers)
 {
 	struct sp_rule *rule[EXPRESSIONS + MORE], *_Atomic list[SP_MAX_RULES];
 	unsigned wrong = 0, taken = 0, cached = 0, all = 0;
@@ -381,7 +381,7 @@ static void lists_in_the_cache_answer_what_libpcap_answers(void)
 	free(cache);
 }
 
-static void frames_that_differ_where_no_rule_reads_share_an_entry(void)
+TEST(frames_that_differ_where_no_rule_reads_share_an_entry)
 {
 	struct sp_rule *rule = rule_new("udp port 53"), *_Atomic list[SP_MAX_RULES] = {rule};
 	struct sp_flow_cache *cache = cache_new();
@@ -408,7 +408,7 @@ static void frames_that_differ_where_no_rule_reads_share_an_entry(void)
 
 /* Only the first rule is cached for the one frame, both are for the other; all other bytes that the rules read are 0.
  */
-static void frames_of_different_kinds_share_no_entry(void)
+TEST(frames_of_different_kinds_share_no_entry)
 {
 	struct bpf_insn never[] = {{.code = BPF_RET | BPF_K}};
 	struct bpf_insn behind_header[] = {{.code = BPF_LDX | BPF_MSH | BPF_B, .k = 14},
@@ -429,18 +429,4 @@ static void frames_of_different_kinds_share_no_entry(void)
 	CU_ASSERT_EQUAL(cache->mask[15].rules, 1);
 	CU_ASSERT_EQUAL(cache->mask[0].rules, 2);
 	free(cache);
-}
-
-int main(void)
-{
-	const struct suite_test tests[] = {
-		TEST(programs_go_by_nothing_but_what_they_are_said_to_read),
-		TEST(ordinary_expressions_read_known_bytes),
-		TEST(where_two_ways_differ_nothing_is_known),
-		TEST(random_programs_in_the_cache_answer_what_libpcap_answers),
-		TEST(lists_in_the_cache_answer_what_libpcap_answers),
-		TEST(frames_that_differ_where_no_rule_reads_share_an_entry),
-		TEST(frames_of_different_kinds_share_no_entry),
-	};
-	return suite_run("flow_cache", tests, sizeof(tests) / sizeof(*tests));
 }

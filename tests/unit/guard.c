@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The guard over handlers' calls. No NIC here: this program's own sp_nic_watch() takes the callbacks, and the tests
  * call them as a NIC would. */
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "../../testbed/guard.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 #define LIMIT 40 /* ms */
 
@@ -20,7 +18,6 @@ static volatile int zero;
 
 int sp_nic_watch(struct sp_nic *nic, const struct sp_watch *w)
 {
-	(void)nic;
 	watch = *w;
 	return 0;
 }
@@ -102,7 +99,6 @@ static void spin(uint64_t ms)
 /* ---- calls that do not return ---- */
 static int never_returns(void *arg)
 {
-	(void)arg;
 	arrive(0);
 	arrive(1);
 	in(SP_CALLED_PAYLOAD, 1, 1);
@@ -111,7 +107,7 @@ static int never_returns(void *arg)
 	return 0;
 }
 
-static void a_call_that_does_not_return_is_left_and_named(void)
+TEST(a_call_that_does_not_return_is_left_and_named)
 {
 	struct sp_guard *g = guard_of(LIMIT);
 	const uint64_t from = used_ms(CLOCK_THREAD_CPUTIME_ID);
@@ -128,7 +124,6 @@ static void a_call_that_does_not_return_is_left_and_named(void)
 
 static int sleeps(void *arg)
 {
-	(void)arg;
 	arrive(0);
 	in(SP_CALLED_HEADER, 0, 1);
 	while (!zero)
@@ -136,7 +131,7 @@ static int sleeps(void *arg)
 	return 0;
 }
 
-static void a_call_that_sleeps_without_end_is_left_and_named(void)
+TEST(a_call_that_sleeps_without_end_is_left_and_named)
 {
 	struct sp_guard *g = guard_of(20);
 
@@ -159,7 +154,7 @@ static int closes_and_never_returns(void *arg)
 	return 0;
 }
 
-static void of_calls_within_calls_the_one_that_hangs_is_named(void)
+TEST(of_calls_within_calls_the_one_that_hangs_is_named)
 {
 	static char back[] = "back";
 	struct sp_guard *g = guard_of(LIMIT);
@@ -175,7 +170,6 @@ static void of_calls_within_calls_the_one_that_hangs_is_named(void)
 
 static int many_calls(void *arg)
 {
-	(void)arg;
 	for (int i = 0; i < 20; i++) {
 		in(SP_CALLED_WORK, 0, 0);
 		spin(LIMIT / 10);
@@ -186,7 +180,6 @@ static int many_calls(void *arg)
 
 static int long_outside(void *arg)
 {
-	(void)arg;
 	spin(3 * LIMIT);
 	in(SP_CALLED_TIMER, 0, 0);
 	sp_guard_hold();
@@ -199,7 +192,7 @@ static int long_outside(void *arg)
 	return -5;
 }
 
-static void only_one_calls_own_time_counts(void)
+TEST(only_one_calls_own_time_counts)
 {
 	struct sp_guard *g = guard_of(LIMIT);
 
@@ -221,7 +214,7 @@ static int works_for_ever(void *arg)
 	return 1;
 }
 
-static void calls_without_end_at_one_moment_are_left_and_named(void)
+TEST(calls_without_end_at_one_moment_are_left_and_named)
 {
 	static char packets[] = "packets";
 	struct sp_guard *g = guard_of(LIMIT / 2);
@@ -237,7 +230,6 @@ static void calls_without_end_at_one_moment_are_left_and_named(void)
 
 static int calls_now_and_then(void *arg)
 {
-	(void)arg;
 	for (int i = 0; i < 2; i++) {
 		in(SP_CALLED_ATTACH, 0, 0);
 		spin(6);
@@ -247,7 +239,7 @@ static int calls_now_and_then(void *arg)
 	return 1;
 }
 
-static void time_used_between_calls_is_not_the_handlers(void)
+TEST(time_used_between_calls_is_not_the_handlers)
 {
 	struct sp_guard *g = guard_of(20);
 
@@ -286,7 +278,7 @@ static void *waits(void *mutex)
 	return NULL;
 }
 
-static void a_call_is_not_left_while_it_holds_locks_of_the_c_library(void)
+TEST(a_call_is_not_left_while_it_holds_locks_of_the_c_library)
 {
 	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	pthread_t other; /* without a second thread malloc() locks nothing */
@@ -381,14 +373,12 @@ static int crash_held(void *arg)
 
 static void flush(void *arg)
 {
-	(void)arg;
 	if (write(STDERR_FILENO, "flushed\n", 8) != 8)
 		_exit(99);
 }
 
 static void exit_42(int sig)
 {
-	(void)sig;
 	_exit(42);
 }
 
@@ -436,7 +426,7 @@ static int status_of(int (*fn)(void *), char how, bool before)
 #define DIED(status, sig) (WIFSIGNALED(status) && WTERMSIG(status) == (sig))
 #endif
 
-static void a_crash_names_the_handler_and_the_packet_and_ends_as_usual(void)
+TEST(a_crash_names_the_handler_and_the_packet_and_ends_as_usual)
 {
 	static const struct {
 		char how;
@@ -460,7 +450,7 @@ static void a_crash_names_the_handler_and_the_packet_and_ends_as_usual(void)
 	}
 }
 
-static void exit_within_a_call_is_no_success(void)
+TEST(exit_within_a_call_is_no_success)
 {
 	int status = status_of(crash_in_call, 'e', false);
 
@@ -474,8 +464,6 @@ static void exit_within_a_call_is_no_success(void)
 static int never_leaves_the_c_library(void *arg)
 {
 	static char bytes[1 << 20];
-
-	(void)arg;
 	arrive(0);
 	in(SP_CALLED_PAYLOAD, 0, 1);
 	while (!zero)
@@ -483,12 +471,10 @@ static int never_leaves_the_c_library(void *arg)
 	return 0;
 }
 
-static void a_call_that_never_leaves_the_c_library_ends_the_process(void)
+TEST(a_call_that_never_leaves_the_c_library_ends_the_process)
 {
-	int status;
-
 	child_limit = 20;
-	status = status_of(never_leaves_the_c_library, 0, false);
+	int status = status_of(never_leaves_the_c_library, 0, false);
 	child_limit = 10000;
 	/* It may be found outside after all. */
 	CU_ASSERT(WIFEXITED(status) && (WEXITSTATUS(status) == 1 || WEXITSTATUS(status) == (-ETIMEDOUT & 0xFF)));
@@ -497,7 +483,7 @@ static void a_call_that_never_leaves_the_c_library_ends_the_process(void)
 			strstr(words, "context x, handler y, payload, packet 1: did not return within 20 ms"));
 }
 
-static void a_crash_outside_of_handlers_is_not_theirs(void)
+TEST(a_crash_outside_of_handlers_is_not_theirs)
 {
 	int status = status_of(crash_outside, '0', false);
 
@@ -508,7 +494,7 @@ static void a_crash_outside_of_handlers_is_not_theirs(void)
 	CU_ASSERT_PTR_NULL(strstr(words, "handler y"));
 }
 
-static void who_had_the_signal_before_gets_it(void)
+TEST(who_had_the_signal_before_gets_it)
 {
 	int status = status_of(crash_in_call, '0', true);
 
@@ -518,17 +504,17 @@ static void who_had_the_signal_before_gets_it(void)
 	CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 42);
 }
 
-static void one_guard_at_a_time_and_signals_are_given_back(void)
+TEST(one_guard_at_a_time_and_signals_are_given_back)
 {
 	static const int taken[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGVTALRM};
 	struct sigaction before[6], after;
-	struct sp_guard *g, *second;
+	struct sp_guard *second;
 	stack_t stack, stack_after;
 
 	sigaltstack(NULL, &stack);
 	for (int i = 0; i < 6; i++)
 		sigaction(taken[i], NULL, &before[i]);
-	g = guard_of(LIMIT);
+	struct sp_guard *g = guard_of(LIMIT);
 	CU_ASSERT_EQUAL(sp_guard_create(&(struct sp_guard_config){.say = say}, &second), -EBUSY);
 	CU_ASSERT_EQUAL(sp_guard_run(g, never_returns, NULL), -ETIMEDOUT);
 	sp_guard_destroy(g);
@@ -550,7 +536,7 @@ static void wrong(enum sp_called function, unsigned first, unsigned n, const cha
 	watch.wrong(watch.arg, &call, what);
 }
 
-static void complaints_name_packets_by_number(void)
+TEST(complaints_name_packets_by_number)
 {
 	struct sp_guard *g = guard_of(LIMIT);
 
@@ -588,7 +574,7 @@ static void complaints_name_packets_by_number(void)
 	sp_guard_destroy(g);
 }
 
-static void many_complaints_are_counted(void)
+TEST(many_complaints_are_counted)
 {
 	struct sp_guard *g = guard_of(LIMIT);
 
@@ -600,12 +586,3 @@ static void many_complaints_are_counted(void)
 	CU_ASSERT_EQUAL(sayings, SP_GUARD_SAID + 1);
 	CU_ASSERT_STRING_EQUAL(said[SP_GUARD_SAID], "and 30 complaints more");
 }
-
-SUITE("guard", TEST(a_call_that_does_not_return_is_left_and_named),
-      TEST(a_call_that_sleeps_without_end_is_left_and_named), TEST(of_calls_within_calls_the_one_that_hangs_is_named),
-      TEST(only_one_calls_own_time_counts), TEST(calls_without_end_at_one_moment_are_left_and_named),
-      TEST(time_used_between_calls_is_not_the_handlers), TEST(a_call_is_not_left_while_it_holds_locks_of_the_c_library),
-      TEST(a_crash_names_the_handler_and_the_packet_and_ends_as_usual), TEST(exit_within_a_call_is_no_success),
-      TEST(a_call_that_never_leaves_the_c_library_ends_the_process), TEST(a_crash_outside_of_handlers_is_not_theirs),
-      TEST(who_had_the_signal_before_gets_it), TEST(one_guard_at_a_time_and_signals_are_given_back),
-      TEST(complaints_name_packets_by_number), TEST(many_complaints_are_counted))

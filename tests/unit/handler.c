@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a handler's table may hold: of those that are built in, and of those that plug-ins bring. */
-#include <errno.h>
-
 #include "../../pipeline/handler.h"
 #include "../../pipeline/nic.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 static const char *const words[] = {"a", "b", NULL};
 static const char *const twice[] = {"one", "two", "one", NULL}, *const spaced[] = {"has space", NULL},
@@ -16,44 +14,36 @@ static const char *many[66];
 
 static int attach(struct sp_ctx *c)
 {
-	(void)c;
 	return 0;
 }
 static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 {
-	(void)c, (void)p;
 	return 0;
 }
 static uint32_t miss(struct sp_ctx *c, struct sp_packet *p)
 {
-	(void)c, (void)p;
 	return 0;
 }
 static uint32_t payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c, (void)m, (void)p;
 	return 0;
 }
 static uint32_t burst(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *p, unsigned n)
 {
-	(void)c, (void)m, (void)p, (void)n;
 	return 0;
 }
 static void completion(struct sp_ctx *c, struct sp_message *m, enum sp_end why)
 {
-	(void)c, (void)m, (void)why;
 }
 static int command(struct sp_ctx *c, const struct sp_command *cmd, struct sp_event *result)
 {
-	(void)c, (void)cmd, (void)result;
 	return 0;
 }
 static void timer(struct sp_ctx *c, struct sp_timer *t)
 {
-	(void)c, (void)t;
 }
 
-static void a_table_that_cannot_be_right_is_refused_in_words(void)
+TEST(a_table_that_cannot_be_right_is_refused_in_words)
 {
 #define H SP_HANDLER_HEAD, .name = "h"
 #define P H, .payload = payload
@@ -146,7 +136,7 @@ static void a_table_that_cannot_be_right_is_refused_in_words(void)
 	CU_ASSERT_EQUAL(sp_handler_check(&(struct sp_handler){P, .drops = many, .counters = many}, NULL), 0);
 }
 
-static void what_is_built_in_passes_the_same_check(void)
+TEST(built_in_handlers_pass_the_same_check)
 {
 	unsigned n = 0;
 
@@ -160,7 +150,7 @@ static void what_is_built_in_passes_the_same_check(void)
 	CU_ASSERT(n >= 3);
 }
 
-static void one_linked_in_for_another_abi_or_size_is_refused_by_name(void)
+TEST(one_linked_in_for_another_abi_or_size_is_refused_by_name)
 {
 	static const struct sp_handler abi = {.abi = SP_ABI + 1, .size = sizeof(abi), .name = "linked-abi"};
 	static const struct sp_handler size = {.abi = SP_ABI, .size = sizeof(size) - 8, .name = "linked-size"};
@@ -178,6 +168,3 @@ static void one_linked_in_for_another_abi_or_size_is_refused_by_name(void)
 	CU_ASSERT_EQUAL(sp_handler_missing("nobody", "handler", &error), -ENOENT);
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "there is no handler nobody"));
 }
-
-SUITE("handler", TEST(a_table_that_cannot_be_right_is_refused_in_words), TEST(what_is_built_in_passes_the_same_check),
-      TEST(one_linked_in_for_another_abi_or_size_is_refused_by_name))

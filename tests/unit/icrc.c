@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ICRC against real senders and against zlib, which shares no code with it. */
-#include "suite.h"
-
 #include <zlib.h>
 
-#include "captures.h"
-#include "frame.h"
+#include "../lib/captures.h"
+#include "../lib/frame.h"
 #include "../../handlers/wire/roce.h"
 #include "../../pipeline/icrc.h"
 #include "../../pipeline/parser.h"
@@ -72,8 +70,6 @@ static void check_captured(const char *file, unsigned number, uint8_t *bytes, ui
 	struct sp_packet p;
 	uint16_t type;
 	int parsed = sp_parse(bytes, len, &p, &type);
-
-	(void)arg;
 	if (parsed < 0) {
 		printf("# %s: packet %u: %s\n", file, number, sp_drop_names[-1 - parsed]);
 		rejected++;
@@ -98,7 +94,7 @@ static const struct {
 		{"udaddy.pcap", 22},	      {"write_ipv6.pcap", 40},	     {"write_lat.pcap", 80},
 		{"write_uc.pcap", 90}};
 
-static void every_captured_packet_has_the_icrc_that_its_sender_gave_it(void)
+TEST_OF_CAPTURES(every_captured_packet_has_the_icrc_that_its_sender_gave_it)
 {
 	for (size_t i = 0; i < sizeof(captured) / sizeof(*captured); i++) {
 		unsigned before = seen;
@@ -114,7 +110,7 @@ static void every_captured_packet_has_the_icrc_that_its_sender_gave_it(void)
 }
 
 /* All lengths about the sizes at which a CRC in wide registers changes its ways. */
-static void agrees_with_zlib_for_every_ip_header_and_length(void)
+TEST(agrees_with_zlib_for_every_ip_header_and_length)
 {
 	struct frame f;
 	unsigned bad = 0;
@@ -132,7 +128,7 @@ static void agrees_with_zlib_for_every_ip_header_and_length(void)
 	CU_ASSERT_EQUAL(bad, 0);
 }
 
-static void agrees_with_zlib_for_the_largest_packets(void)
+TEST(agrees_with_zlib_for_the_largest_packets)
 {
 	static uint8_t ip[64 + 20 + 65536];
 
@@ -148,7 +144,7 @@ static void agrees_with_zlib_for_the_largest_packets(void)
 	CU_ASSERT(agrees(ip, 40, 65535));
 }
 
-static void takes_ip_headers_of_any_length(void)
+TEST(takes_ip_headers_of_any_length)
 {
 	uint8_t ip[40 + 300 * 8 + 20 + 5];
 
@@ -167,7 +163,7 @@ static void takes_ip_headers_of_any_length(void)
 }
 
 /* Bursts of any number and lengths, a few of whose packets have lost a bit: those are told, and no others. */
-static void in_a_burst_the_wrong_ones_are_told(void)
+TEST(in_a_burst_the_wrong_ones_are_told)
 {
 	uint64_t x = 0x9E3779B97F4A7C15u;
 	unsigned bad = 0, wrong = 0;
@@ -204,7 +200,7 @@ static void in_a_burst_the_wrong_ones_are_told(void)
 }
 
 /* Runs of any number and lengths. */
-static void each_packet_of_a_run_has_its_own_icrc(void)
+TEST(each_packet_of_a_run_has_its_own_icrc)
 {
 	uint64_t x = 0x9E3779B97F4A7C15u;
 	unsigned bad = 0;
@@ -238,7 +234,7 @@ static void each_packet_of_a_run_has_its_own_icrc(void)
 }
 
 /* All lengths of what stands before the payload, and of it; each piece a malloc of its own. */
-static void a_packet_in_pieces_has_the_icrc_of_the_whole(void)
+TEST(a_packet_in_pieces_has_the_icrc_of_the_whole)
 {
 	unsigned bad = 0;
 
@@ -266,7 +262,7 @@ static void a_packet_in_pieces_has_the_icrc_of_the_whole(void)
 }
 
 /* What routers and offloads change must not count; every other bit must. */
-static void only_the_variant_fields_do_not_count(void)
+TEST(only_the_variant_fields_do_not_count)
 {
 	struct frame f;
 
@@ -293,20 +289,4 @@ static void only_the_variant_fields_do_not_count(void)
 			CU_ASSERT_EQUAL(same, variant);
 		}
 	}
-}
-
-int main(void)
-{
-	const struct suite_test tests[] = {
-		CAPTURES_TEST(every_captured_packet_has_the_icrc_that_its_sender_gave_it),
-		TEST(agrees_with_zlib_for_every_ip_header_and_length),
-		TEST(agrees_with_zlib_for_the_largest_packets),
-		TEST(takes_ip_headers_of_any_length),
-		TEST(in_a_burst_the_wrong_ones_are_told),
-		TEST(each_packet_of_a_run_has_its_own_icrc),
-		TEST(a_packet_in_pieces_has_the_icrc_of_the_whole),
-		TEST(only_the_variant_fields_do_not_count),
-	};
-
-	return suite_run("icrc", tests, sizeof(tests) / sizeof(*tests));
 }

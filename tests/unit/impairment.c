@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rates are held against four standard deviations of what was asked for, under fixed seeds. */
-#include <errno.h>
 #include <math.h>
 
 #include "../../testbed/in_flight.h"
 #include "../../testbed/impairment.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 #define PACKETS 100000u
 
@@ -29,7 +28,7 @@ static bool are_independent(unsigned both, unsigned a, unsigned b, unsigned of)
 	return is_rate(both, of, (double)a / of * b / of);
 }
 
-static void each_impairment_is_as_likely_as_asked_for_and_independent_of_the_others(void)
+TEST(each_impairment_is_as_likely_as_asked_for_and_independent_of_the_others)
 {
 	struct sp_impairment i = impairment((struct sp_link_direction){.loss = 0.02,
 								       .duplicate = 0.1,
@@ -81,7 +80,7 @@ static void each_impairment_is_as_likely_as_asked_for_and_independent_of_the_oth
 	CU_ASSERT(are_independent(both[7], wide, lost, PACKETS));
 }
 
-static void what_becomes_of_packets_does_not_depend_on_what_else_is_asked_for(void)
+TEST(packet_fates_do_not_depend_on_other_settings)
 {
 	const struct sp_link_direction plain = {.loss = 0.1, .duplicate = 0.2, .reorder = 0.3, .corrupt = 0.1};
 	struct sp_link_direction more = plain, bursts = plain;
@@ -107,7 +106,7 @@ static void what_becomes_of_packets_does_not_depend_on_what_else_is_asked_for(vo
 	}
 }
 
-static void jitter_is_uniform_from_nothing_to_what_was_asked_for(void)
+TEST(jitter_is_uniform_from_nothing_to_what_was_asked_for)
 {
 	struct sp_impairment i = impairment((struct sp_link_direction){.delay = SP_MS, .jitter = 9}, 1);
 	unsigned seen[10] = {0}, overtaken = 0;
@@ -127,7 +126,7 @@ static void jitter_is_uniform_from_nothing_to_what_was_asked_for(void)
 	CU_ASSERT(overtaken > PACKETS / 10);
 }
 
-static void the_bit_that_is_inverted_may_be_any_of_the_frame(void)
+TEST(the_bit_that_is_inverted_may_be_any_of_the_frame)
 {
 	struct sp_impairment i = impairment((struct sp_link_direction){.corrupt = 1}, 2);
 	unsigned seen[16] = {0};
@@ -143,17 +142,16 @@ static void the_bit_that_is_inverted_may_be_any_of_the_frame(void)
 }
 
 /* Lengths of bursts: 1 with probability 1/4, 2 with 3/16, ... */
-static void bursts_are_geometric_with_the_mean_length_and_loss_asked_for(void)
+TEST(bursts_are_geometric_with_the_mean_length_and_loss_asked_for)
 {
 	struct sp_link_direction d = {.loss = 0.5};
 	unsigned seen[8] = {0}, bursts = 0, lost = 0, length = 0;
 	double p = 0.25, deviation;
-	struct sp_impairment i;
 	struct sp_fate f;
 
 	CU_ASSERT_EQUAL_FATAL(sp_link_burst(&d, 4, 0.1), 0);
 	CU_ASSERT_EQUAL(d.loss, 0);
-	i = impairment(d, 5);
+	struct sp_impairment i = impairment(d, 5);
 	for (unsigned k = 0; k < PACKETS; k++) {
 		sp_impair(&i, 100, k, &f);
 		lost += !f.copies;
@@ -174,7 +172,7 @@ static void bursts_are_geometric_with_the_mean_length_and_loss_asked_for(void)
 	CU_ASSERT(is_rate(seen[0], bursts, pow(0.75, 7)));
 }
 
-static void in_the_bad_state_its_own_loss_holds_and_in_the_good_state_the_other(void)
+TEST(in_the_bad_state_its_own_loss_holds_and_in_the_good_state_the_other)
 {
 	struct sp_impairment i = impairment(
 		(struct sp_link_direction){.loss = 0.1, .burst_begin = 0.02, .burst_end = 0.08, .burst_loss = 0.5}, 8);
@@ -193,7 +191,7 @@ static void in_the_bad_state_its_own_loss_holds_and_in_the_good_state_the_other(
 	CU_ASSERT(is_rate(lost[1], packets[1], 0.5));
 }
 
-static void short_runs_meet_bursts_as_often_as_long_ones(void)
+TEST(short_runs_meet_bursts_as_often_as_long_ones)
 {
 	struct sp_link_direction d = {0};
 	unsigned lost = 0;
@@ -209,7 +207,7 @@ static void short_runs_meet_bursts_as_often_as_long_ones(void)
 	CU_ASSERT(is_rate(lost, 10000, 0.2));
 }
 
-static void bursts_that_cannot_be_are_refused_and_nothing_is_set(void)
+TEST(bursts_that_cannot_be_are_refused_and_nothing_is_set)
 {
 	const double bad[][2] = {{0.9, 0.1}, {NAN, 0.1}, {-1, 0.1}, {INFINITY, 0.1}, {2, 1},
 				 {2, NAN},   {2, -0.1},	 {1, 0.51}, {2, 0.67},	     {0, 0}};
@@ -223,7 +221,7 @@ static void bursts_that_cannot_be_are_refused_and_nothing_is_set(void)
 	CU_ASSERT_EQUAL(sp_link_check(&d), 0);
 }
 
-static void a_distance_takes_as_long_as_in_the_sdr_paper(void)
+TEST(a_distance_takes_as_long_as_in_the_sdr_paper)
 {
 	CU_ASSERT_EQUAL(sp_link_distance(3750), 12500 * SP_US); /* there and back 25 ms */
 	CU_ASSERT_EQUAL(sp_link_distance(0), 0);
@@ -234,7 +232,7 @@ static void a_distance_takes_as_long_as_in_the_sdr_paper(void)
 }
 
 /* Held against the plainest way to do it: look at all. */
-static void packets_in_flight_are_taken_earliest_first_however_late_they_are(void)
+TEST(packets_in_flight_are_taken_earliest_first_however_late_they_are)
 {
 	struct {
 		sp_time arrival;
@@ -281,13 +279,3 @@ static void packets_in_flight_are_taken_earliest_first_however_late_they_are(voi
 	CU_ASSERT(put < 1 << 20);
 	sp_in_flight_free(&f);
 }
-
-SUITE("impairment", TEST(each_impairment_is_as_likely_as_asked_for_and_independent_of_the_others),
-      TEST(what_becomes_of_packets_does_not_depend_on_what_else_is_asked_for),
-      TEST(jitter_is_uniform_from_nothing_to_what_was_asked_for),
-      TEST(the_bit_that_is_inverted_may_be_any_of_the_frame),
-      TEST(bursts_are_geometric_with_the_mean_length_and_loss_asked_for),
-      TEST(in_the_bad_state_its_own_loss_holds_and_in_the_good_state_the_other),
-      TEST(short_runs_meet_bursts_as_often_as_long_ones), TEST(bursts_that_cannot_be_are_refused_and_nothing_is_set),
-      TEST(a_distance_takes_as_long_as_in_the_sdr_paper),
-      TEST(packets_in_flight_are_taken_earliest_first_however_late_they_are))

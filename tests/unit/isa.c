@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Levels of instructions: which one a word chooses, and copies past the caches by each that the processor has. */
-#include "suite.h"
-
 #include "../../handlers/isa/isa.h"
 #include "../../handlers/stream_copy.h"
+#include "../lib/suite.h"
 
 #define ROOM 4096
 
-static void a_level_is_chosen_by_its_name_up_to_the_best_one(void)
+TEST(a_level_is_chosen_by_its_name_up_to_the_best_one)
 {
 	static const char *const names[] = {"baseline", "avx2", "avx512"};
 	enum sp_isa_level level;
@@ -27,7 +26,7 @@ static void a_level_is_chosen_by_its_name_up_to_the_best_one(void)
 	}
 }
 
-static void another_word_is_no_level(void)
+TEST(another_word_is_no_level)
 {
 	static const char *const words[] = {"", "AVX2", "avx", "avx5120", "base line"};
 	enum sp_isa_level level;
@@ -41,7 +40,7 @@ static void another_word_is_no_level(void)
 }
 
 /* The kernel of Linux lists what the processor has, too. */
-static void the_processors_level_is_what_the_kernel_says(void)
+TEST(the_processors_level_is_what_the_kernel_says)
 {
 	static const char *const needs[SP_ISA_LEVELS][16] = {
 		[SP_ISA_AVX2] = {"avx2", "bmi1", "bmi2", "fma", "f16c", "movbe", "abm", "pclmulqdq"},
@@ -70,7 +69,7 @@ static void the_processors_level_is_what_the_kernel_says(void)
 	CU_ASSERT_EQUAL(sp_isa_lacks(SP_ISA_AVX512, line, sizeof(line))[0] == 0, best == SP_ISA_AVX512);
 }
 
-static void each_level_copies_lines_from_any_place_and_no_other_byte(void)
+TEST(each_level_copies_lines_from_any_place_and_no_other_byte)
 {
 	static uint8_t from[ROOM + 64], to[ROOM] __attribute__((aligned(64))), want[ROOM];
 
@@ -88,7 +87,3 @@ static void each_level_copies_lines_from_any_place_and_no_other_byte(void)
 			}
 	CU_ASSERT_PTR_EQUAL(sp_isa_stream, sp_isa_stream_of(sp_isa_level()));
 }
-
-SUITE("isa", TEST(a_level_is_chosen_by_its_name_up_to_the_best_one), TEST(another_word_is_no_level),
-      TEST(the_processors_level_is_what_the_kernel_says),
-      TEST(each_level_copies_lines_from_any_place_and_no_other_byte))

@@ -4,7 +4,7 @@
 #include "../../host-api/sdr.h"
 #include "../../pipeline/host.h"
 
-#include "pier.h"
+#include "../lib/tx_ring.h"
 
 static struct sdr_context *sdr;
 static struct sdr_qp *qp;
@@ -25,7 +25,7 @@ static void open_sdr(struct sp_dev *dev, const struct sdr_qp_attr *more)
 	CU_ASSERT_EQUAL_FATAL(sdr_context_create(dev, NULL, &sdr), 0);
 	CU_ASSERT_EQUAL_FATAL(sdr_qp_create(sdr, &attr, &qp, &error), 0);
 	sdr_qp_info_get(qp, &peer);
-	memcpy(peer.ip, rig_peer4, 16);
+	memcpy(peer.ip, dut_peer4, 16);
 	peer.nonce = 6;
 	CU_ASSERT_EQUAL_FATAL(sdr_qp_connect(qp, &peer), 0);
 }
@@ -39,77 +39,75 @@ static void close_sdr(void)
 static void polls(unsigned n)
 {
 	while (n--)
-		rig_poll(&rig, 1);
+		dut_poll(&dut, 1);
 }
 
-static void a_buffer_is_the_applications_again_when_the_port_has_given_it_back(void)
+TEST(a_buffer_is_the_applications_again_when_the_port_has_given_it_back)
 {
 	struct sdr_send *send[3];
-	struct sp_mr *mr;
 
-	open_nic(&lending);
-	open_sdr(rig.dev, NULL);
-	mr = region(65536);
-	pier.keeps = true;
+	tx_ring_start(&tx_ring_lending);
+	open_sdr(dut.dev, NULL);
+	struct sp_mr *mr = test_region(65536);
+	tx_ring.keeps = true;
 	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 5 * 2048, 0, &send[0]), 0);
 	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 20000, 2048, 0, &send[1]), 0);
 	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 30000, 100, 0, &send[2]), 0); /* copied */
 	polls(10);
-	CU_ASSERT_EQUAL_FATAL(pier.helds, 7);
+	CU_ASSERT_EQUAL_FATAL(tx_ring.helds, 7);
 	for (unsigned back = 0; back < 7; back++) {
-		CU_ASSERT(TAILQ_EMPTY(&rig.nic->worker[0]->issuing)); /* it waits to be started: no one asks */
-		CU_ASSERT_EQUAL(rig.nic->worker[0]->awaited, 1);
+		CU_ASSERT(TAILQ_EMPTY(&dut.nic->worker[0]->issuing)); /* it waits to be started: no one asks */
+		CU_ASSERT_EQUAL(dut.nic->worker[0]->awaited, 1);
 		CU_ASSERT_EQUAL(sdr_send_poll(send[0]), -EAGAIN);
 		CU_ASSERT_EQUAL(sdr_send_poll(send[1]), -EAGAIN);
 		CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
 		if (back == 4)
 			break;
-		give_back(0);
+		tx_ring_free(0);
 		polls(2);
 	}
-	give_back(0);
-	CU_ASSERT_FALSE(TAILQ_EMPTY(&rig.nic->worker[0]->issuing));
+	tx_ring_free(0);
+	CU_ASSERT_FALSE(TAILQ_EMPTY(&dut.nic->worker[0]->issuing));
 	polls(2);
 	CU_ASSERT_EQUAL(sdr_send_poll(send[0]), 0);
 	CU_ASSERT_EQUAL(sdr_send_poll(send[1]), -EAGAIN);
-	give_back(0);
+	tx_ring_free(0);
 	polls(2);
 	CU_ASSERT_EQUAL(sdr_send_poll(send[1]), 0);
 	CU_ASSERT_EQUAL(sdr_send_poll(send[2]), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
-	CU_ASSERT(TAILQ_EMPTY(&rig.nic->worker[0]->issuing)); /* no one waits any more */
-	CU_ASSERT_EQUAL(rig.nic->worker[0]->awaited, 0);
+	CU_ASSERT(TAILQ_EMPTY(&dut.nic->worker[0]->issuing)); /* no one waits any more */
+	CU_ASSERT_EQUAL(dut.nic->worker[0]->awaited, 0);
 	close_sdr();
-	close_nic();
+	tx_ring_stop();
 }
 
-static void a_stream_goes_on_while_its_pieces_are_out(void)
+TEST(a_stream_goes_on_while_its_pieces_are_out)
 {
 	struct sdr_send *send;
-	struct sp_mr *mr;
 	uint32_t id;
 
-	open_nic(&lending);
-	open_sdr(rig.dev, &(struct sdr_qp_attr){.segments = 3});
-	mr = region(65536);
-	pier.keeps = true;
+	tx_ring_start(&tx_ring_lending);
+	open_sdr(dut.dev, &(struct sdr_qp_attr){.segments = 3});
+	struct sp_mr *mr = test_region(65536);
+	tx_ring.keeps = true;
 	CU_ASSERT_EQUAL_FATAL(sdr_send_stream_start(qp, 5 * 2048, 0, &send), 0);
 	for (unsigned i = 0; i < 3; i++)
 		CU_ASSERT_EQUAL(sdr_send_stream_continue(send, mr, i * 2048, 2048, i * 2048), 0);
 	polls(5);
-	CU_ASSERT_EQUAL(pier.sent, 3);
+	CU_ASSERT_EQUAL(tx_ring.sent, 3);
 	CU_ASSERT_EQUAL(sdr_send_poll(send), -EAGAIN);
 	CU_ASSERT_EQUAL(sdr_send_stream_continue(send, mr, 0, 2048, 0), -EAGAIN); /* all segments are in use */
-	give_back(0);
+	tx_ring_free(0);
 	polls(2);
 	CU_ASSERT_EQUAL(sdr_send_stream_continue(send, mr, 3 * 2048, 2048, 3 * 2048), 0);
 	polls(2);
-	CU_ASSERT_EQUAL(pier.sent, 4);
+	CU_ASSERT_EQUAL(tx_ring.sent, 4);
 	CU_ASSERT_EQUAL(sdr_send_poll(send), -EAGAIN);
-	give_back(2); /* the last one first */
+	tx_ring_free(2); /* the last one first */
 	polls(2);
 	CU_ASSERT_EQUAL(sdr_send_poll(send), -EAGAIN);
-	give_all_back();
+	tx_ring_free_all();
 	polls(2);
 	CU_ASSERT_EQUAL(sdr_send_poll(send), 0);
 	CU_ASSERT_EQUAL(sdr_send_stream_continue(send, mr, 4 * 2048, 2048, 4 * 2048), 0);
@@ -117,97 +115,96 @@ static void a_stream_goes_on_while_its_pieces_are_out(void)
 	CU_ASSERT_EQUAL(sdr_send_stream_end(send), 0);
 	polls(2);
 	CU_ASSERT_EQUAL(sdr_send_poll(send), -EAGAIN);
-	give_back(0);
+	tx_ring_free(0);
 	polls(2);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(rig.nic, "sdr-256", &id), 0);
-	CU_ASSERT_EQUAL(rig_counter(&rig, id, "messages_sent"), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(dut.nic, "sdr-256", &id), 0);
+	CU_ASSERT_EQUAL(dut_counter(&dut, id, "messages_sent"), 0);
 	CU_ASSERT_EQUAL(sdr_send_poll(send), -EAGAIN);
-	give_all_back();
+	tx_ring_free_all();
 	polls(2);
-	CU_ASSERT_EQUAL(rig_counter(&rig, id, "messages_sent"), 1);
+	CU_ASSERT_EQUAL(dut_counter(&dut, id, "messages_sent"), 1);
 	CU_ASSERT_EQUAL(sdr_send_poll(send), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
 	close_sdr();
-	close_nic();
+	tx_ring_stop();
 }
 
 /* ---- whoever goes first ---- */
 
-static void a_region_outlives_the_context_whose_packets_are_out(void)
+TEST(a_region_outlives_the_context_whose_packets_are_out)
 {
-	const uint64_t before = (open_nic(&lending), rig.nic->memory_used);
+	const uint64_t before = (tx_ring_start(&tx_ring_lending), dut.nic->memory_used);
 	struct sdr_send *send;
-	struct sp_mr *mr;
 	uint8_t copy[2048];
 
-	open_sdr(rig.dev, NULL);
-	mr = region(65536);
+	open_sdr(dut.dev, NULL);
+	struct sp_mr *mr = test_region(65536);
 	memcpy(copy, (uint8_t *)mr->addr + 2048, sizeof(copy));
-	pier.keeps = true;
+	tx_ring.keeps = true;
 	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 3 * 2048, 0, &send), 0);
 	polls(5);
-	CU_ASSERT_EQUAL_FATAL(pier.helds, 3);
-	pier.full = true; /* ... and some wait in the NIC's own queue */
+	CU_ASSERT_EQUAL_FATAL(tx_ring.helds, 3);
+	tx_ring.full = true; /* ... and some wait in the NIC's own queue */
 	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 3 * 2048, 0, &send), 0);
 	polls(5);
-	CU_ASSERT_EQUAL(pier.helds, 3);
+	CU_ASSERT_EQUAL(tx_ring.helds, 3);
 	close_sdr();
-	CU_ASSERT_EQUAL(rig.nic->worker[0]->awaited, 0); /* its issue goes with it */
+	CU_ASSERT_EQUAL(dut.nic->worker[0]->awaited, 0); /* its issue goes with it */
 	CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
-	CU_ASSERT_PTR_NOT_NULL(rig.nic->lendings);
-	pier.full = false;
+	CU_ASSERT_PTR_NOT_NULL(dut.nic->lendings);
+	tx_ring.full = false;
 	polls(5);
-	CU_ASSERT_EQUAL(pier.helds, 6);
-	pier_look(pier.held[1]);
-	CU_ASSERT(!memcmp(pier.last.bytes + 14 + 20 + 8 + 12 + 20, copy, 2048));
-	give_all_back();
+	CU_ASSERT_EQUAL(tx_ring.helds, 6);
+	tx_ring_look(tx_ring.held[1]);
+	CU_ASSERT(!memcmp(tx_ring.last.bytes + 14 + 20 + 8 + 12 + 20, copy, 2048));
+	tx_ring_free_all();
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
-	CU_ASSERT_EQUAL(rig.nic->memory_used, before);
-	close_nic();
+	CU_ASSERT_EQUAL(dut.nic->memory_used, before);
+	tx_ring_stop();
 }
 
 /* What the server does when an application's socket closes. */
-static void memory_of_an_application_that_dies_stays_until_its_packets_are_back(void)
+TEST(memory_of_an_application_that_dies_stays_until_its_packets_are_back)
 {
-	const uint64_t before = (open_nic(&lending), rig.nic->memory_used);
+	const uint64_t before = (tx_ring_start(&tx_ring_lending), dut.nic->memory_used);
 	const struct sp_setting setting[] = {{"qp", "5"}, {"peer", "4"}};
 	const struct sp_send s = {.dest_qp = 16, .len = 2048, .offset = 63488};
 	struct sp_device *device;
-	struct sp_mr *mr, *other;
+	struct sp_mr *mr;
 	struct sp_command c;
 	uint8_t copy[2048];
 	uint32_t id;
 
-	CU_ASSERT_EQUAL_FATAL(sp_device_create(rig.nic, true, NULL, &device), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_device_create(dut.nic, true, NULL, &device), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_context_open(&device->pub, "s", "sender", setting, 2, &id, NULL), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&device->pub, 65536, &mr), 0);
 	memset(mr->addr, 0x5A, 65536);
 	memset(copy, 0x5A, sizeof(copy));
-	pier.keeps = true;
-	tell.send = &s;
+	tx_ring.keeps = true;
+	sender_job.send = &s;
 	for (unsigned i = 0; i < 3; i++) {
 		c = (struct sp_command){.op = CMD_SEND_MEM, .context = id, .arg = {0, mr->id}};
 		CU_ASSERT_EQUAL(sp_command_call(&device->pub, &c, NULL), 0);
 	}
-	tell.send = NULL;
+	sender_job.send = NULL;
 	polls(1);
-	CU_ASSERT_EQUAL_FATAL(pier.helds, 3);
+	CU_ASSERT_EQUAL_FATAL(tx_ring.helds, 3);
 	sp_dev_close(&device->pub);
-	CU_ASSERT_EQUAL(rig.nic->memory_used, before + 65536);
-	pier_look(pier.held[2]);
-	CU_ASSERT(!memcmp(pier.last.bytes + 14 + 20 + 8 + 12, copy, 2048));
-	give_all_back();
-	other = region(4096); /* makes room first */
-	CU_ASSERT_EQUAL(rig.nic->memory_used, before + 4096);
+	CU_ASSERT_EQUAL(dut.nic->memory_used, before + 65536);
+	tx_ring_look(tx_ring.held[2]);
+	CU_ASSERT(!memcmp(tx_ring.last.bytes + 14 + 20 + 8 + 12, copy, 2048));
+	tx_ring_free_all();
+	struct sp_mr *other = test_region(4096); /* makes room first */
+	CU_ASSERT_EQUAL(dut.nic->memory_used, before + 4096);
 	CU_ASSERT_EQUAL(sp_mr_free(other), 0);
-	close_nic();
+	tx_ring_stop();
 }
 
 /* Some with the port, some still in the NIC's queue, of more regions than share a reference. */
-static void runs_of_an_application_that_dies_keep_each_its_region_and_no_other(void)
+TEST(runs_of_an_application_that_dies_keep_each_its_region_and_no_other)
 {
 	enum { REGIONS = SP_LENT_REGIONS + 2, EACH = 20, BYTES = 65536 };
-	const uint64_t before = (open_nic(&lending), rig.nic->memory_used);
+	const uint64_t before = (tx_ring_start(&tx_ring_lending), dut.nic->memory_used);
 	const struct sp_setting setting[] = {{"qp", "5"}, {"peer", "4"}};
 	struct sp_send s[EACH];
 	struct sp_device *device;
@@ -217,124 +214,114 @@ static void runs_of_an_application_that_dies_keep_each_its_region_and_no_other(v
 	unsigned wrong = 0;
 	uint32_t id;
 
-	CU_ASSERT_EQUAL_FATAL(sp_device_create(rig.nic, true, NULL, &device), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_device_create(dut.nic, true, NULL, &device), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_context_open(&device->pub, "s", "sender", setting, 2, &id, NULL), 0);
-	pier.keeps = true;
+	tx_ring.keeps = true;
 	for (unsigned k = 0; k < REGIONS; k++) {
 		CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&device->pub, BYTES, &mr), 0);
 		memset(mr->addr, 0x50 + (int)k, BYTES);
 		for (unsigned i = 0; i < EACH; i++)
 			s[i] = (struct sp_send){.dest_qp = 16 + k, .psn = i, .len = 2000, .offset = i * 2000};
-		tell.run = s;
-		tell.runs = EACH;
-		pier.full = k > 0;
-		pier.most = k ? 0 : EACH / 2; /* the port is full within the first region's run */
+		sender_job.run = s;
+		sender_job.runs = EACH;
+		tx_ring.full = k > 0;
+		tx_ring.most = k ? 0 : EACH / 2; /* the port is full within the first region's run */
 		c = (struct sp_command){.op = CMD_SEND_RUN, .context = id, .arg = {0, mr->id}};
 		CU_ASSERT_EQUAL(sp_command_call(&device->pub, &c, NULL), 0);
-		CU_ASSERT_EQUAL(tell.ran, EACH);
+		CU_ASSERT_EQUAL(sender_job.ran, EACH);
 		polls(1);
 	}
-	CU_ASSERT_EQUAL(pier.helds, EACH / 2);
-	pier.full = true;
+	CU_ASSERT_EQUAL(tx_ring.helds, EACH / 2);
+	tx_ring.full = true;
 	sp_dev_close(&device->pub);
-	CU_ASSERT_EQUAL(rig.nic->memory_used, before + (uint64_t)REGIONS * BYTES);
-	pier.full = false;
-	pier.most = 0;
+	CU_ASSERT_EQUAL(dut.nic->memory_used, before + (uint64_t)REGIONS * BYTES);
+	tx_ring.full = false;
+	tx_ring.most = 0;
 	polls(5);
-	CU_ASSERT_EQUAL_FATAL(pier.helds, REGIONS * EACH);
-	for (unsigned i = 0; i < pier.helds; i++) {
+	CU_ASSERT_EQUAL_FATAL(tx_ring.helds, REGIONS * EACH);
+	for (unsigned i = 0; i < tx_ring.helds; i++) {
 		memset(same, 0x50 + (int)(i / EACH), sizeof(same));
-		pier_look(pier.held[i]);
-		wrong += pier.last.pieces != 3 || memcmp(pier.last.bytes + 14 + 20 + 8 + 12, same, sizeof(same)) ||
-			 pier.last.bytes[14 + 20 + 8 + 7] != 16 + i / EACH;
+		tx_ring_look(tx_ring.held[i]);
+		wrong += tx_ring.last.pieces != 3 ||
+			 memcmp(tx_ring.last.bytes + 14 + 20 + 8 + 12, same, sizeof(same)) ||
+			 tx_ring.last.bytes[14 + 20 + 8 + 7] != 16 + i / EACH;
 	}
 	CU_ASSERT_EQUAL(wrong, 0);
 	for (unsigned left = REGIONS; left; left--) { /* the last region's first */
-		while (pier.helds > (left - 1) * EACH + 1)
-			give_back(pier.helds - 1);
-		other = region(4096); /* makes room first */
-		CU_ASSERT_EQUAL(rig.nic->memory_used, before + 4096 + (uint64_t)left * BYTES);
+		while (tx_ring.helds > (left - 1) * EACH + 1)
+			tx_ring_free(tx_ring.helds - 1);
+		other = test_region(4096); /* makes room first */
+		CU_ASSERT_EQUAL(dut.nic->memory_used, before + 4096 + (uint64_t)left * BYTES);
 		CU_ASSERT_EQUAL(sp_mr_free(other), 0);
-		give_back(pier.helds - 1);
+		tx_ring_free(tx_ring.helds - 1);
 	}
-	other = region(4096);
-	CU_ASSERT_EQUAL(rig.nic->memory_used, before + 4096);
+	other = test_region(4096);
+	CU_ASSERT_EQUAL(dut.nic->memory_used, before + 4096);
 	CU_ASSERT_EQUAL(sp_mr_free(other), 0);
-	close_nic();
+	tx_ring_stop();
 }
 
-static void a_connection_closed_by_the_application_says_so_at_once(void)
+TEST(a_connection_closed_by_the_application_says_so_at_once)
 {
 	const struct sp_command close = {.op = SP_CMD_CLOSE};
 	struct sdr_send *send;
-	struct sp_command c;
-	struct sp_mr *mr;
 	uint32_t id;
 
-	open_nic(&lending);
-	open_sdr(rig.dev, NULL);
-	mr = region(65536);
-	pier.keeps = true;
+	tx_ring_start(&tx_ring_lending);
+	open_sdr(dut.dev, NULL);
+	struct sp_mr *mr = test_region(65536);
+	tx_ring.keeps = true;
 	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 3 * 2048, 0, &send), 0);
 	polls(5);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(rig.nic, "sdr-256", &id), 0);
-	c = close;
+	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(dut.nic, "sdr-256", &id), 0);
+	struct sp_command c = close;
 	c.context = id;
-	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &c, NULL), 0);
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &c, NULL), 0);
 	CU_ASSERT_EQUAL(sdr_send_poll(send), 0); /* nobody waits for these any more */
 	CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY); /* but the port has them */
-	give_all_back();
+	tx_ring_free_all();
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
 	close_sdr();
-	close_nic();
+	tx_ring_stop();
 }
 
 /* A PCI driver may keep what it was given when it is stopped; a later owner of the port, or the process's end, frees
  * it. */
-static void packets_given_back_after_the_nic_has_gone_do_no_harm(void)
+TEST(packets_given_back_after_the_nic_has_gone_do_no_harm)
 {
 	struct sdr_send *send;
-	struct sp_mr *mr;
 
-	open_nic(&lending);
-	open_sdr(rig.dev, NULL);
-	mr = region(65536);
-	pier.keeps = true;
+	tx_ring_start(&tx_ring_lending);
+	open_sdr(dut.dev, NULL);
+	struct sp_mr *mr = test_region(65536);
+	tx_ring.keeps = true;
 	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 5 * 2048, 0, &send), 0);
 	polls(5);
-	CU_ASSERT_EQUAL_FATAL(pier.helds, 5);
+	CU_ASSERT_EQUAL_FATAL(tx_ring.helds, 5);
 	close_sdr();
-	sp_dev_close(rig.dev);
-	sp_nic_destroy(rig.nic);
-	give_back(3);
-	give_all_back();
-	rig_port_free(&rig.port);
-	rig_port_free(&rig.exception);
-	rig_log_clear();
-	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pieces()), pieces_in_use);
-	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), rig.in_use);
+	sp_dev_close(dut.dev);
+	sp_nic_destroy(dut.nic);
+	tx_ring_free(3);
+	tx_ring_free_all();
+	dut_port_free(&dut.port);
+	dut_port_free(&dut.exception);
+	probe_log_clear();
+	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pieces()), tx_ring_pieces_in_use);
+	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), dut.in_use);
 }
 
-static void a_nic_may_go_with_packets_in_its_queue(void)
+TEST(a_nic_may_go_with_packets_in_its_queue)
 {
 	struct sdr_send *send;
-	struct sp_mr *mr;
 
-	open_nic(&lending);
-	open_sdr(rig.dev, NULL);
-	mr = region(65536);
-	pier.full = true;
+	tx_ring_start(&tx_ring_lending);
+	open_sdr(dut.dev, NULL);
+	struct sp_mr *mr = test_region(65536);
+	tx_ring.full = true;
 	CU_ASSERT_EQUAL_FATAL(sdr_send_post(qp, mr, 0, 5 * 2048, 0, &send), 0);
 	polls(5);
-	CU_ASSERT_EQUAL(pier.sent, 0);
+	CU_ASSERT_EQUAL(tx_ring.sent, 0);
 	close_sdr();
 	CU_ASSERT_EQUAL(sp_mr_free(mr), -EBUSY);
-	close_nic();
+	tx_ring_stop();
 }
-
-SUITE("lend_owners", TEST(a_buffer_is_the_applications_again_when_the_port_has_given_it_back),
-      TEST(a_stream_goes_on_while_its_pieces_are_out), TEST(a_region_outlives_the_context_whose_packets_are_out),
-      TEST(memory_of_an_application_that_dies_stays_until_its_packets_are_back),
-      TEST(runs_of_an_application_that_dies_keep_each_its_region_and_no_other),
-      TEST(a_connection_closed_by_the_application_says_so_at_once),
-      TEST(packets_given_back_after_the_nic_has_gone_do_no_harm), TEST(a_nic_may_go_with_packets_in_its_queue))

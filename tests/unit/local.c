@@ -5,7 +5,7 @@
 
 /* ---- ARP ---- */
 
-static void arp_request_for_an_own_address_is_answered_and_teaches(void)
+TEST(arp_request_for_an_own_address_is_answered_and_teaches)
 {
 	struct frame f, expect;
 	for (unsigned tags = 0; tags < 3; tags++) {
@@ -26,7 +26,7 @@ static void arp_request_for_an_own_address_is_answered_and_teaches(void)
 	CU_ASSERT_TRUE(answered(&f));
 }
 
-static void arp_probe_is_answered_and_teaches_nothing(void)
+TEST(arp_probe_is_answered_and_teaches_nothing)
 {
 	struct frame f;
 	begin();
@@ -35,7 +35,7 @@ static void arp_probe_is_answered_and_teaches_nothing(void)
 	CU_ASSERT_TRUE(knows(none6, true, NULL));
 }
 
-static void arp_for_others_is_left_alone_and_updates_only_what_is_known(void)
+TEST(arp_for_others_is_left_alone_and_updates_only_what_is_known)
 {
 	static const uint8_t third[4] = {192, 0, 2, 3};
 	struct frame f;
@@ -53,7 +53,7 @@ static void arp_for_others_is_left_alone_and_updates_only_what_is_known(void)
 	CU_ASSERT_TRUE(knows(peer4, true, peer_mac));
 }
 
-static void arp_reply_is_taken_and_only_updates(void)
+TEST(arp_reply_is_taken_and_only_updates)
 {
 	struct frame f;
 	uint8_t ip[16];
@@ -67,7 +67,7 @@ static void arp_reply_is_taken_and_only_updates(void)
 	CU_ASSERT_TRUE(knows(peer4, true, peer_mac));
 }
 
-static void bad_arp_is_left_alone_and_teaches_nothing(void)
+TEST(bad_arp_is_left_alone_and_teaches_nothing)
 {
 	static const struct {
 		unsigned at;
@@ -104,7 +104,7 @@ static void bad_arp_is_left_alone_and_teaches_nothing(void)
 	CU_ASSERT_TRUE(knows(own4, true, NULL));
 }
 
-static void frames_for_or_from_the_wrong_mac_are_left_alone(void)
+TEST(frames_for_or_from_the_wrong_mac_are_left_alone)
 {
 	struct frame f;
 	begin();
@@ -166,7 +166,7 @@ static bool knows_at(uint16_t port, const uint8_t *ip, bool is4, const uint8_t *
 	return mac ? !r && !memcmp(got, mac, 6) : r != 0;
 }
 
-static void arp_is_answered_by_the_port_of_the_address_with_its_mac(void)
+TEST(arp_is_answered_by_the_port_of_the_address_with_its_mac)
 {
 	struct frame f, expect;
 	for (uint16_t port = 0; port < 2; port++) {
@@ -186,7 +186,7 @@ static void arp_is_answered_by_the_port_of_the_address_with_its_mac(void)
 	}
 }
 
-static void nothing_is_learnt_of_another_ports_link(void)
+TEST(nothing_is_learnt_of_another_ports_link)
 {
 	struct frame f;
 	begin_two();
@@ -204,7 +204,7 @@ static void nothing_is_learnt_of_another_ports_link(void)
 	CU_ASSERT(knows_at(0, first_peer6, false, NULL) && knows_at(1, first_peer6, false, NULL));
 }
 
-static void solicitation_is_answered_by_the_port_of_the_address_with_its_mac(void)
+TEST(solicitation_is_answered_by_the_port_of_the_address_with_its_mac)
 {
 	static const uint8_t group[6] = {0x33, 0x33, 0xFF, 0x12, 0x34, 0x56};
 	struct frame f;
@@ -225,7 +225,7 @@ static void solicitation_is_answered_by_the_port_of_the_address_with_its_mac(voi
 	}
 }
 
-static void echo_for_any_address_is_answered_where_it_came_by(void)
+TEST(echo_for_any_address_is_answered_where_it_came_by)
 {
 	struct frame f;
 	begin_two();
@@ -250,7 +250,7 @@ static void echo_for_any_address_is_answered_where_it_came_by(void)
 
 /* Valid questions with some bytes changed and an end cut off, checksums put right again in half of them: no crash (run
  * it with a sanitizer), at most one answer, and none that is much longer than its question. */
-static void mangled_frames_get_at_most_one_short_answer(void)
+TEST(mangled_frames_get_at_most_one_short_answer)
 {
 	uint64_t random = 0x2545F4914F6CDD1Dull;
 	unsigned answers = 0;
@@ -286,11 +286,3 @@ static void mangled_frames_get_at_most_one_short_answer(void)
 	sp_neighbours_destroy(nic.neighbours);
 	nic.neighbours = NULL;
 }
-
-SUITE("local", TEST(arp_request_for_an_own_address_is_answered_and_teaches),
-      TEST(arp_probe_is_answered_and_teaches_nothing),
-      TEST(arp_for_others_is_left_alone_and_updates_only_what_is_known), TEST(arp_reply_is_taken_and_only_updates),
-      TEST(bad_arp_is_left_alone_and_teaches_nothing), TEST(frames_for_or_from_the_wrong_mac_are_left_alone),
-      TEST(arp_is_answered_by_the_port_of_the_address_with_its_mac), TEST(nothing_is_learnt_of_another_ports_link),
-      TEST(solicitation_is_answered_by_the_port_of_the_address_with_its_mac),
-      TEST(echo_for_any_address_is_answered_where_it_came_by), TEST(mangled_frames_get_at_most_one_short_answer))

@@ -5,7 +5,7 @@
 #define TESTS_LOCAL_H
 
 #include "../../pipeline/local.c"
-#include "suite.h"
+#include "../lib/suite.h"
 
 static struct sp_port ports[2];
 static struct sp_nic nic;

@@ -19,7 +19,7 @@ static void check_advertisement(const struct frame *f, const uint8_t *to, const 
 	CU_ASSERT_EQUAL(memcmp(ip + 40, expect, sizeof(expect)), 0);
 }
 
-static void solicitation_is_answered_and_teaches(void)
+TEST(solicitation_is_answered_and_teaches)
 {
 	static const uint8_t group[6] = {0x33, 0x33, 0xFF, 0x12, 0x34, 0x56};
 	struct frame f;
@@ -42,7 +42,7 @@ static void solicitation_is_answered_and_teaches(void)
 	check_advertisement(&f, other_mac, peer6, 0x60);
 }
 
-static void duplicate_address_probe_is_answered_to_all_nodes(void)
+TEST(duplicate_address_probe_is_answered_to_all_nodes)
 {
 	static const uint8_t all[6] = {0x33, 0x33, 0, 0, 0, 1};
 	struct frame f;
@@ -58,7 +58,7 @@ static void duplicate_address_probe_is_answered_to_all_nodes(void)
 	CU_ASSERT_TRUE(left_alone(&f));
 }
 
-static void bad_solicitation_is_left_alone_and_teaches_nothing(void)
+TEST(bad_solicitation_is_left_alone_and_teaches_nothing)
 {
 	static const uint8_t group_target[16] = {0xFF, 2, [13] = 0x12, 0x34, 0x56};
 	static const uint8_t other_node[16] = {0xFF, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xFF, 0x12, 0x34, 0x57};
@@ -105,7 +105,7 @@ static void bad_solicitation_is_left_alone_and_teaches_nothing(void)
 	CU_ASSERT_TRUE(knows(peer6, false, NULL));
 }
 
-static void advertisement_updates_what_is_known_as_its_flags_say(void)
+TEST(advertisement_updates_what_is_known_as_its_flags_say)
 {
 	static const uint8_t all[6] = {0x33, 0x33, 0, 0, 0, 1};
 	struct frame f;
@@ -127,7 +127,7 @@ static void advertisement_updates_what_is_known_as_its_flags_say(void)
 	CU_ASSERT_TRUE(knows(peer6, false, other_mac));
 }
 
-static void bad_advertisement_is_left_alone_and_teaches_nothing(void)
+TEST(bad_advertisement_is_left_alone_and_teaches_nothing)
 {
 	static const uint8_t all[6] = {0x33, 0x33, 0, 0, 0, 1};
 	struct frame f;
@@ -155,8 +155,3 @@ static void bad_advertisement_is_left_alone_and_teaches_nothing(void)
 	CU_ASSERT_TRUE(left_alone(&f));
 	CU_ASSERT_TRUE(knows(peer6, false, peer_mac) && knows(own6, false, NULL));
 }
-
-SUITE("local_discovery", TEST(solicitation_is_answered_and_teaches),
-      TEST(duplicate_address_probe_is_answered_to_all_nodes), TEST(bad_solicitation_is_left_alone_and_teaches_nothing),
-      TEST(advertisement_updates_what_is_known_as_its_flags_say),
-      TEST(bad_advertisement_is_left_alone_and_teaches_nothing))

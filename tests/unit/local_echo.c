@@ -3,7 +3,7 @@
  * ICMP, and what is not whole, is left alone. */
 #include "local.h"
 
-static void echo_is_answered_with_its_own_data(void)
+TEST(echo_is_answered_with_its_own_data)
 {
 	static const uint32_t sizes[] = {0, 1, 17, 18, 19, 56, 57, 1472, 9000};
 	struct frame f;
@@ -27,7 +27,7 @@ static void echo_is_answered_with_its_own_data(void)
 		}
 }
 
-static void echo6_is_answered_with_its_own_data(void)
+TEST(echo6_is_answered_with_its_own_data)
 {
 	static const uint32_t sizes[] = {0, 1, 56, 57, 1452, 9000};
 	struct frame f;
@@ -49,7 +49,7 @@ static void echo6_is_answered_with_its_own_data(void)
 		}
 }
 
-static void ethernet_padding_of_an_echo_is_not_sent_back(void)
+TEST(ethernet_padding_of_an_echo_is_not_sent_back)
 {
 	struct frame f;
 	begin();
@@ -63,7 +63,7 @@ static void ethernet_padding_of_an_echo_is_not_sent_back(void)
 		CU_ASSERT_EQUAL(sent[i], 0);
 }
 
-static void one_wrong_byte_in_an_echo_and_there_is_no_answer(void)
+TEST(one_wrong_byte_in_an_echo_and_there_is_no_answer)
 {
 	struct frame f;
 	begin();
@@ -83,7 +83,7 @@ static void one_wrong_byte_in_an_echo_and_there_is_no_answer(void)
 	CU_ASSERT_TRUE(answered(&f));
 }
 
-static void echo_from_or_to_groups_and_own_addresses_is_left_alone(void)
+TEST(echo_from_or_to_groups_and_own_addresses_is_left_alone)
 {
 	static const uint8_t sources[][4] = {{192, 0, 2, 255}, {192, 0, 2, 0}, {224, 0, 0, 1}, {255, 255, 255, 255},
 					     {0, 0, 0, 0},     {127, 0, 0, 1}, {240, 0, 0, 1}, {192, 0, 2, 1}};
@@ -113,7 +113,7 @@ static void echo_from_or_to_groups_and_own_addresses_is_left_alone(void)
 	CU_ASSERT_TRUE(left_alone(&f));
 }
 
-static void ipv4_addresses_mapped_into_ipv6_are_nobodys_on_the_wire(void)
+TEST(ipv4_addresses_mapped_into_ipv6_are_nobodys_on_the_wire)
 {
 	uint8_t own[16], peer[16];
 	struct frame f;
@@ -133,7 +133,7 @@ static void ipv4_addresses_mapped_into_ipv6_are_nobodys_on_the_wire(void)
 	CU_ASSERT_TRUE(knows(peer4, true, peer_mac));
 }
 
-static void fragments_options_and_extension_headers_are_left_alone(void)
+TEST(fragments_options_and_extension_headers_are_left_alone)
 {
 	struct frame f;
 	begin();
@@ -166,7 +166,7 @@ static void fragments_options_and_extension_headers_are_left_alone(void)
 	CU_ASSERT_TRUE(left_alone(&f));
 }
 
-static void other_icmp_is_left_alone(void)
+TEST(other_icmp_is_left_alone)
 {
 	struct frame f;
 	begin();
@@ -194,9 +194,3 @@ static void other_icmp_is_left_alone(void)
 	finish4(&f);
 	CU_ASSERT_TRUE(left_alone(&f));
 }
-
-SUITE("local_echo", TEST(echo_is_answered_with_its_own_data), TEST(echo6_is_answered_with_its_own_data),
-      TEST(ethernet_padding_of_an_echo_is_not_sent_back), TEST(one_wrong_byte_in_an_echo_and_there_is_no_answer),
-      TEST(echo_from_or_to_groups_and_own_addresses_is_left_alone),
-      TEST(ipv4_addresses_mapped_into_ipv6_are_nobodys_on_the_wire),
-      TEST(fragments_options_and_extension_headers_are_left_alone), TEST(other_icmp_is_left_alone))

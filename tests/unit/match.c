@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of QP numbers. */
 #include "../../pipeline/match.h"
-#include "suite.h"
 
 #include <pthread.h>
+
+#include "../lib/suite.h"
 
 /* Contexts are opaque here: any two addresses will do. */
 static char owner_bytes[4];
 #define OWNER(i) ((struct sp_context *)&owner_bytes[i])
+
+static bool is(struct sp_qp_table *t, uint32_t qpn, struct sp_context *context, unsigned index)
+{
+	const struct sp_qp *qp = sp_qp_table_find(t, qpn);
+	return context ? qp && qp->context == context && qp->index == index : !qp;
+}
 
 static struct sp_qp_table *table_new(void)
 {
@@ -16,13 +23,7 @@ static struct sp_qp_table *table_new(void)
 	return t;
 }
 
-static bool is(struct sp_qp_table *t, uint32_t qpn, struct sp_context *context, unsigned index)
-{
-	const struct sp_qp *qp = sp_qp_table_find(t, qpn);
-	return context ? qp && qp->context == context && qp->index == index : !qp;
-}
-
-static void qp_numbers_0_1_and_ffffff_are_refused(void)
+TEST(qp_numbers_0_1_and_ffffff_are_refused)
 {
 	struct sp_qp_table *t = table_new();
 	struct sp_context *other = NULL;
@@ -57,7 +58,7 @@ static void qp_numbers_0_1_and_ffffff_are_refused(void)
 	sp_qp_table_destroy(t);
 }
 
-static void qp_lookup_finds_exactly_the_claimed_range(void)
+TEST(qp_lookup_finds_exactly_the_claimed_range)
 {
 	struct sp_qp_table *t = table_new();
 	/* over a border between pages, and one far away */
@@ -72,7 +73,7 @@ static void qp_lookup_finds_exactly_the_claimed_range(void)
 	sp_qp_table_destroy(t);
 }
 
-static void overlapping_claim_changes_nothing_and_names_the_owner(void)
+TEST(overlapping_claim_changes_nothing_and_names_the_owner)
 {
 	struct sp_qp_table *t = table_new();
 	struct sp_context *other = NULL;
@@ -85,7 +86,7 @@ static void overlapping_claim_changes_nothing_and_names_the_owner(void)
 	sp_qp_table_destroy(t);
 }
 
-static void indexes_beyond_16_bits_are_refused(void)
+TEST(indexes_beyond_16_bits_are_refused)
 {
 	struct sp_qp_table *t = table_new();
 	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 1000, 2, 0xFFFF, OWNER(0), NULL), -EINVAL);
@@ -102,7 +103,7 @@ static int claim_next(struct sp_qp_table *t, struct sp_context *context, uint32_
 	return r ? r : sp_qp_table_claim(t, *qpn, 1, 0xFFFF, context, NULL);
 }
 
-static void release_frees_all_of_one_context_and_only_those(void)
+TEST(release_frees_all_of_one_context_and_only_those)
 {
 	struct sp_qp_table *t = table_new();
 	uint32_t control;
@@ -119,7 +120,7 @@ static void release_frees_all_of_one_context_and_only_those(void)
 	sp_qp_table_destroy(t);
 }
 
-static void at_most_sp_max_qps_are_claimed(void)
+TEST(at_most_sp_max_qps_are_claimed)
 {
 	struct sp_qp_table *t = table_new();
 	uint32_t qpn;
@@ -133,7 +134,7 @@ static void at_most_sp_max_qps_are_claimed(void)
 	sp_qp_table_destroy(t);
 }
 
-static void control_numbers_go_upward_and_come_back_last(void)
+TEST(control_numbers_go_upward_and_come_back_last)
 {
 	struct sp_qp_table *t = table_new();
 	uint32_t a, b, c;
@@ -156,8 +157,10 @@ static void control_numbers_go_upward_and_come_back_last(void)
 	sp_qp_table_destroy(t);
 }
 
-#define ROUNDS	  300u
+#define ROUNDS 300u
+
 #define ROUND_QPS 400u
+
 static _Atomic bool stop;
 
 static void *looker(void *arg)
@@ -173,7 +176,7 @@ static void *looker(void *arg)
 }
 
 /* Each number once: the contract wants a grace period before it is claimed again. */
-static void lookup_beside_claim_and_release_sees_whole_entries(void)
+TEST(lookup_beside_claim_and_release_sees_whole_entries)
 {
 	struct sp_qp_table *t = table_new();
 	pthread_t thread;
@@ -188,19 +191,4 @@ static void lookup_beside_claim_and_release_sees_whole_entries(void)
 	pthread_join(thread, &wrong);
 	CU_ASSERT_PTR_NULL(wrong);
 	sp_qp_table_destroy(t);
-}
-
-int main(void)
-{
-	const struct suite_test tests[] = {
-		TEST(qp_numbers_0_1_and_ffffff_are_refused),
-		TEST(qp_lookup_finds_exactly_the_claimed_range),
-		TEST(overlapping_claim_changes_nothing_and_names_the_owner),
-		TEST(indexes_beyond_16_bits_are_refused),
-		TEST(release_frees_all_of_one_context_and_only_those),
-		TEST(at_most_sp_max_qps_are_claimed),
-		TEST(control_numbers_go_upward_and_come_back_last),
-		TEST(lookup_beside_claim_and_release_sees_whole_entries),
-	};
-	return suite_run("match", tests, sizeof(tests) / sizeof(*tests));
 }

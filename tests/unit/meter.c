@@ -1,186 +1,173 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What contexts cost is measured: turns, quantiles, and what a worker is in meanwhile. */
-#include "costly.h"
+#include "../lib/costly.h"
 
 /* ---- what is measured ---- */
 
-static void a_turn_is_all_packets_of_a_burst_and_their_mean_is_what_one_costs(void)
+TEST(a_turn_is_all_packets_of_a_burst_and_their_mean_is_what_one_costs)
 {
-	const struct sp_meter *m;
-	uint32_t id;
-
-	start(1, true);
-	id = rig_context(&rig, "a", "costly", "qp=16");
+	costly_start(1, true);
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16");
 	for (unsigned i = 0; i < 8; i++)
-		feed(0, 16, (struct say){.cost = 10 * (i + 1)});
-	rig_settle(&rig, 1);
-	m = meter(id);
+		costly_feed(0, 16, (struct costly_packet){.cost = 10 * (i + 1)});
+	dut_settle(&dut, 1);
+	const struct sp_meter *m = costly_meter(id);
 	CU_ASSERT_EQUAL(m->runs, 1);
 	CU_ASSERT_EQUAL(m->packets, 8);
 	CU_ASSERT_EQUAL(m->cycles, 360);
 	CU_ASSERT_EQUAL(m->least, 45);
 	CU_ASSERT_EQUAL(m->most, 45);
-	CU_ASSERT_EQUAL(buckets(m), 8);
+	CU_ASSERT_EQUAL(costly_buckets(m), 8);
 	CU_ASSERT_EQUAL(sp_meter_quantile(m, 0.5), 45);
-	burst(16, 1, 7);
-	rig_settle(&rig, 2);
+	costly_burst(16, 1, 7);
+	dut_settle(&dut, 2);
 	CU_ASSERT_EQUAL(m->runs, 2);
 	CU_ASSERT_EQUAL(m->least, 7);
 	CU_ASSERT_EQUAL(m->most, 45);
 	CU_ASSERT_EQUAL(m->overruns, 0);
-	finish();
+	costly_finish();
 }
 
-static void n_contexts_take_n_and_one_looks_at_the_clock(void)
+TEST(n_contexts_take_n_and_one_looks_at_the_clock)
 {
 	static const char *const settings[] = {"qp=16", "qp=17", "qp=18"};
 	uint64_t turns[3];
 	uint32_t id[3];
 
-	start(1, true);
+	costly_start(1, true);
 	for (unsigned i = 0; i < 3; i++)
-		id[i] = rig_context(&rig, settings[i], "costly", settings[i]);
+		id[i] = dut_context(&dut, settings[i], "costly", settings[i]);
 	for (unsigned round = 1; round <= 2; round++) { /* until it is known what they cost, turns may be divided */
 		for (unsigned i = 0; i < 30; i++)
-			feed(0, 16 + i % 3, (struct say){.cost = 100 * (1 + i % 3)});
-		looks = 0;
+			costly_feed(0, 16 + i % 3, (struct costly_packet){.cost = 100 * (1 + i % 3)});
+		costly_looks = 0;
 		for (unsigned i = 0; i < 3; i++)
-			turns[i] = meter(id[i])->runs;
-		rig_settle(&rig, round * SP_SEC);
+			turns[i] = costly_meter(id[i])->runs;
+		dut_settle(&dut, round * SP_SEC);
 	}
-	CU_ASSERT_EQUAL(looks, 4);
+	CU_ASSERT_EQUAL(costly_looks, 4);
 	for (unsigned i = 0; i < 3; i++) {
-		CU_ASSERT_EQUAL(meter(id[i])->runs, turns[i] + 1);
-		CU_ASSERT_EQUAL(meter(id[i])->cycles, 2000 * (i + 1));
-		CU_ASSERT_EQUAL(meter(id[i])->most, 100 * (i + 1));
+		CU_ASSERT_EQUAL(costly_meter(id[i])->runs, turns[i] + 1);
+		CU_ASSERT_EQUAL(costly_meter(id[i])->cycles, 2000 * (i + 1));
+		CU_ASSERT_EQUAL(costly_meter(id[i])->most, 100 * (i + 1));
 	}
-	finish();
+	costly_finish();
 }
 
-static void timers_commands_issues_and_work_are_turns_without_packets(void)
+TEST(timers_commands_issues_and_work_are_turns_without_packets)
 {
-	const struct sp_meter *m;
-	uint32_t id;
-
-	start(1, true);
-	id = rig_context(&rig, "a", "costly", "qp=16");
-	m = meter(id);
-	state(id)->timer_cost = 30;
-	state(id)->work_cost = 500;
-	state(id)->issue_cost = 7000;
-	CU_ASSERT_EQUAL(tell(id, 2, 5, 3, 2), 0);
-	rig_settle(&rig, 5);
+	costly_start(1, true);
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16");
+	const struct sp_meter *m = costly_meter(id);
+	costly_state(id)->timer_cost = 30;
+	costly_state(id)->work_cost = 500;
+	costly_state(id)->issue_cost = 7000;
+	CU_ASSERT_EQUAL(costly_command(id, 2, 5, 3, 2), 0);
+	dut_settle(&dut, 5);
 	CU_ASSERT_EQUAL(m->runs, 1 + 1 + 3 + 2);
 	CU_ASSERT_EQUAL(m->packets, 0);
 	CU_ASSERT_EQUAL(m->cycles, 2 + 30 + 3 * 500 + 2 * 7000);
 	CU_ASSERT_EQUAL(m->least, 2);
 	CU_ASSERT_EQUAL(m->most, 7000);
-	CU_ASSERT_EQUAL(buckets(m), 7);
-	finish();
+	CU_ASSERT_EQUAL(costly_buckets(m), 7);
+	costly_finish();
 }
 
-static void without_a_clock_nothing_is_measured_and_no_budget_counts(void)
+TEST(without_a_clock_nothing_is_measured_and_no_budget_counts)
 {
-	uint32_t id;
-
-	start(1, false);
-	id = rig_context(&rig, "a", "costly", "qp=16;budget=1;overrun=disable");
-	burst(16, 40, 1000000);
-	rig_settle(&rig, 1);
-	CU_ASSERT_EQUAL(tell(id, 1000000, 5, 3, 2), 0);
-	rig_settle(&rig, 5);
-	CU_ASSERT_EQUAL(meter(id)->runs, 0);
-	CU_ASSERT_EQUAL(buckets(meter(id)), 0);
-	CU_ASSERT_EQUAL(rig_counter(&rig, id, "packets"), 40);
-	CU_ASSERT_EQUAL(looks, 0);
-	finish();
+	costly_start(1, false);
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16;budget=1;overrun=disable");
+	costly_burst(16, 40, 1000000);
+	dut_settle(&dut, 1);
+	CU_ASSERT_EQUAL(costly_command(id, 1000000, 5, 3, 2), 0);
+	dut_settle(&dut, 5);
+	CU_ASSERT_EQUAL(costly_meter(id)->runs, 0);
+	CU_ASSERT_EQUAL(costly_buckets(costly_meter(id)), 0);
+	CU_ASSERT_EQUAL(dut_counter(&dut, id, "packets"), 40);
+	CU_ASSERT_EQUAL(costly_looks, 0);
+	costly_finish();
 }
 
-static void workers_that_are_started_are_measured_by_the_tsc(void)
+TEST(workers_that_are_started_are_measured_by_the_tsc)
 {
 	struct sp_nic_totals t = {0};
-	uint32_t id;
 
-	start(1, false);
-	id = rig_context(&rig, "a", "costly", "qp=16");
-	burst(16, 500, 0);
-	CU_ASSERT_EQUAL(sp_nic_start(rig.nic), 0);
+	costly_start(1, false);
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16");
+	costly_burst(16, 500, 0);
+	CU_ASSERT_EQUAL(sp_nic_start(dut.nic), 0);
 	while (t.received < 500)
-		sp_nic_totals(rig.nic, &t);
-	sp_nic_stop(rig.nic);
-	CU_ASSERT_EQUAL(meter(id)->packets, 500);
-	CU_ASSERT_EQUAL(buckets(meter(id)), 500);
-	CU_ASSERT(meter(id)->runs >= 500 / SP_BURST && meter(id)->runs <= 500);
-	CU_ASSERT(meter(id)->cycles >= 500);
-	CU_ASSERT(meter(id)->least && meter(id)->least <= meter(id)->most);
-	burst(16, 5, 0); /* and when they are stopped no more */
-	rig_settle(&rig, sp_clock());
-	CU_ASSERT_EQUAL(meter(id)->packets, 500);
-	finish();
+		sp_nic_totals(dut.nic, &t);
+	sp_nic_stop(dut.nic);
+	CU_ASSERT_EQUAL(costly_meter(id)->packets, 500);
+	CU_ASSERT_EQUAL(costly_buckets(costly_meter(id)), 500);
+	CU_ASSERT(costly_meter(id)->runs >= 500 / SP_BURST && costly_meter(id)->runs <= 500);
+	CU_ASSERT(costly_meter(id)->cycles >= 500);
+	CU_ASSERT(costly_meter(id)->least && costly_meter(id)->least <= costly_meter(id)->most);
+	costly_burst(16, 5, 0); /* and when they are stopped no more */
+	dut_settle(&dut, sp_clock());
+	CU_ASSERT_EQUAL(costly_meter(id)->packets, 500);
+	costly_finish();
 }
 
-static void verdicts_that_end_and_answer_are_counted_apart(void)
+TEST(verdicts_that_end_and_answer_are_counted_apart)
 {
-	uint32_t id, plain;
-
-	start(1, true);
-	id = rig_context(&rig, "a", "spoken", "qp=16");
-	plain = rig_context(&rig, "b", "costly", "qp=17");
+	costly_start(1, true);
+	uint32_t id = dut_context(&dut, "a", "spoken", "qp=16");
+	uint32_t plain = dut_context(&dut, "b", "costly", "qp=17");
 	for (unsigned i = 0; i < 10; i++)
-		feed(0, 16, (struct say){.message = 1 + i / 5, .verdict = i % 5 == 4 ? SP_END : SP_DONE});
+		costly_feed(0, 16,
+			    (struct costly_packet){.message = 1 + i / 5, .verdict = i % 5 == 4 ? SP_END : SP_DONE});
 	for (unsigned i = 0; i < 3; i++)
-		feed(0, 17, (struct say){.action = ANSWER, .verdict = SP_SENT});
-	burst(17, 4, 1);
-	rig_settle(&rig, 1);
-	CU_ASSERT_EQUAL(view(id, 0)->ended, 2);
-	CU_ASSERT_EQUAL(view(id, 0)->answered, 0);
-	CU_ASSERT_EQUAL(view(id, 0)->packets, 10);
-	CU_ASSERT_EQUAL(view(plain, 0)->ended, 0);
-	CU_ASSERT_EQUAL(view(plain, 0)->answered, 3);
-	CU_ASSERT_EQUAL(view(plain, 0)->packets, 7);
-	CU_ASSERT_EQUAL(state(id)->completions, 2);
-	CU_ASSERT_EQUAL(meter(id)->cycles, 2000); /* completions belong to the turn */
-	finish();
+		costly_feed(0, 17, (struct costly_packet){.action = ANSWER, .verdict = SP_SENT});
+	costly_burst(17, 4, 1);
+	dut_settle(&dut, 1);
+	CU_ASSERT_EQUAL(costly_view(id, 0)->ended, 2);
+	CU_ASSERT_EQUAL(costly_view(id, 0)->answered, 0);
+	CU_ASSERT_EQUAL(costly_view(id, 0)->packets, 10);
+	CU_ASSERT_EQUAL(costly_view(plain, 0)->ended, 0);
+	CU_ASSERT_EQUAL(costly_view(plain, 0)->answered, 3);
+	CU_ASSERT_EQUAL(costly_view(plain, 0)->packets, 7);
+	CU_ASSERT_EQUAL(costly_state(id)->completions, 2);
+	CU_ASSERT_EQUAL(costly_meter(id)->cycles, 2000); /* completions belong to the turn */
+	costly_finish();
 }
 
-static void what_a_worker_is_in_is_there_to_be_seen(void)
+TEST(the_current_call_of_a_worker_is_visible)
 {
-	const struct sp_worker *w;
-	uint32_t id, spoke;
-
-	start(1, false); /* also where nothing is measured */
-	w = rig.nic->worker[0];
-	id = rig_context(&rig, "a", "costly", "qp=16");
-	spoke = rig_context(&rig, "b", "spoken", "qp=17");
+	costly_start(1, false); /* also where nothing is measured */
+	const struct sp_worker *w = dut.nic->worker[0];
+	uint32_t id = dut_context(&dut, "a", "costly", "qp=16");
+	uint32_t spoke = dut_context(&dut, "b", "spoken", "qp=17");
 	CU_ASSERT_PTR_NULL(w->doing.view);
 	for (unsigned n = 1; n <= 3; n++) {
-		burst(16, n, 0);
-		rig_settle(&rig, n);
-		CU_ASSERT_PTR_EQUAL(seen_view, view(id, 0));
-		CU_ASSERT_EQUAL(seen.what, SP_DOING_PACKETS);
-		CU_ASSERT_EQUAL(seen.packets, n);
-		CU_ASSERT_EQUAL(seen.at, n - 1);
+		costly_burst(16, n, 0);
+		dut_settle(&dut, n);
+		CU_ASSERT_PTR_EQUAL(costly_seen_view, costly_view(id, 0));
+		CU_ASSERT_EQUAL(costly_seen.what, SP_DOING_PACKETS);
+		CU_ASSERT_EQUAL(costly_seen.packets, n);
+		CU_ASSERT_EQUAL(costly_seen.at, n - 1);
 		CU_ASSERT_PTR_NULL(w->doing.view);
 	}
 	for (unsigned i = 0; i < 5; i++) /* the run of the second message begins at 3 */
-		feed(0, 17, (struct say){.message = 1 + (i >= 3)});
-	rig_settle(&rig, 4);
-	CU_ASSERT_PTR_EQUAL(seen_view, view(spoke, 0));
-	CU_ASSERT_EQUAL(seen.packets, 5);
-	CU_ASSERT_EQUAL(seen.at, 4);
-	CU_ASSERT_EQUAL(tell(id, 0, 5, 0, 0), 0);
-	CU_ASSERT_EQUAL(seen.what, SP_DOING_COMMAND);
-	rig_settle(&rig, 5);
-	CU_ASSERT_EQUAL(seen.what, SP_DOING_TIMER);
-	CU_ASSERT_EQUAL(seen.packets, 0);
-	tell(id, 0, 0, 1, 0);
-	rig_settle(&rig, 6);
-	CU_ASSERT_EQUAL(seen.what, SP_DOING_WORK);
-	tell(id, 0, 0, 0, 1);
-	rig_settle(&rig, 7);
-	CU_ASSERT_EQUAL(seen.what, SP_DOING_ISSUE);
+		costly_feed(0, 17, (struct costly_packet){.message = 1 + (i >= 3)});
+	dut_settle(&dut, 4);
+	CU_ASSERT_PTR_EQUAL(costly_seen_view, costly_view(spoke, 0));
+	CU_ASSERT_EQUAL(costly_seen.packets, 5);
+	CU_ASSERT_EQUAL(costly_seen.at, 4);
+	CU_ASSERT_EQUAL(costly_command(id, 0, 5, 0, 0), 0);
+	CU_ASSERT_EQUAL(costly_seen.what, SP_DOING_COMMAND);
+	dut_settle(&dut, 5);
+	CU_ASSERT_EQUAL(costly_seen.what, SP_DOING_TIMER);
+	CU_ASSERT_EQUAL(costly_seen.packets, 0);
+	costly_command(id, 0, 0, 1, 0);
+	dut_settle(&dut, 6);
+	CU_ASSERT_EQUAL(costly_seen.what, SP_DOING_WORK);
+	costly_command(id, 0, 0, 0, 1);
+	dut_settle(&dut, 7);
+	CU_ASSERT_EQUAL(costly_seen.what, SP_DOING_ISSUE);
 	CU_ASSERT_PTR_NULL(w->doing.view);
-	finish();
+	costly_finish();
 }
 
 /* ---- quantiles ---- */
@@ -203,7 +190,7 @@ static const struct sp_view *lone(void)
 	return &v;
 }
 
-static void buckets_follow_each_other_without_a_gap(void)
+TEST(buckets_follow_each_other_without_a_gap)
 {
 	struct sp_view v = *lone();
 
@@ -227,7 +214,7 @@ static void buckets_follow_each_other_without_a_gap(void)
 	CU_ASSERT_EQUAL(v.meter.bucket[0], 1);
 }
 
-static void quantiles_are_those_of_a_sorted_list_but_for_the_bucket_s_width(void)
+TEST(quantiles_are_those_of_a_sorted_list_but_for_the_bucket_s_width)
 {
 	static uint64_t list[4000];
 	const double q[] = {0, 0.001, 0.25, 0.5, 0.9, 0.99, 0.999, 1};
@@ -237,7 +224,7 @@ static void quantiles_are_those_of_a_sorted_list_but_for_the_bucket_s_width(void
 
 	CU_ASSERT_EQUAL(sp_meter_quantile(&sum, 0.5), 0);
 	for (unsigned i = 0; i < 4000; i++) {
-		list[i] = 1 + rig_random(&seed) % (1u << (2 + rig_random(&seed) % 20));
+		list[i] = 1 + dut_random(&seed) % (1u << (2 + dut_random(&seed) % 20));
 		total += list[i];
 		sp_meter_note(&v[i % 2], list[i], i % 3 ? 1 : 0);
 	}
@@ -260,16 +247,16 @@ static void quantiles_are_those_of_a_sorted_list_but_for_the_bucket_s_width(void
 	CU_ASSERT_EQUAL(sum.least, list[0]);
 }
 
-static unsigned bucket_of_one(uint64_t cycles)
+static unsigned bucket_of_one(uint64_t costly_cycles)
 {
 	unsigned i = 0;
 
-	while (sp_meter_bound(i) < cycles)
+	while (sp_meter_bound(i) < costly_cycles)
 		i++;
 	return i;
 }
 
-static void packets_weigh_as_many_as_they_are(void)
+TEST(packets_weigh_as_many_as_they_are)
 {
 	struct sp_view v = *lone();
 
@@ -280,12 +267,12 @@ static void packets_weigh_as_many_as_they_are(void)
 	memset(&v.meter, 0, sizeof(v.meter));
 	sp_meter_note(&v, 32 * 100, 32);
 	sp_meter_note(&v, 100000, 1);
-	CU_ASSERT_EQUAL(buckets(&v.meter), 33);
+	CU_ASSERT_EQUAL(costly_buckets(&v.meter), 33);
 	CU_ASSERT(sp_meter_quantile(&v.meter, 0.9) < 125);
 	CU_ASSERT_EQUAL(sp_meter_quantile(&v.meter, 0.99), 100000);
 }
 
-static void short_turns_are_taken_to_be_like_the_last_one_that_was_measured(void)
+TEST(short_turns_are_taken_to_be_like_the_last_one_that_was_measured)
 {
 	static struct sp_worker tsc; /* no clock of ours */
 	static const struct {
@@ -307,7 +294,7 @@ static void short_turns_are_taken_to_be_like_the_last_one_that_was_measured(void
 		CU_ASSERT_EQUAL(n, turn[i].alike);
 		CU_ASSERT_EQUAL(v.meter.runs, 1 + n);
 		CU_ASSERT_EQUAL(v.meter.packets, 8 + 3 * n);
-		CU_ASSERT_EQUAL(buckets(&v.meter), v.meter.packets);
+		CU_ASSERT_EQUAL(costly_buckets(&v.meter), v.meter.packets);
 		CU_ASSERT(!n || v.meter.cycles - turn[i].cycles == 3 * n * RTE_MAX(turn[i].cycles / 8, 1u));
 	}
 	struct sp_view v = *lone();
@@ -328,12 +315,3 @@ static void short_turns_are_taken_to_be_like_the_last_one_that_was_measured(void
 	sp_meter_note(&v, 50, 1);
 	CU_ASSERT(!sp_meter_estimate(&v, 1));
 }
-
-SUITE("meter", TEST(a_turn_is_all_packets_of_a_burst_and_their_mean_is_what_one_costs),
-      TEST(n_contexts_take_n_and_one_looks_at_the_clock),
-      TEST(timers_commands_issues_and_work_are_turns_without_packets),
-      TEST(without_a_clock_nothing_is_measured_and_no_budget_counts),
-      TEST(workers_that_are_started_are_measured_by_the_tsc), TEST(verdicts_that_end_and_answer_are_counted_apart),
-      TEST(what_a_worker_is_in_is_there_to_be_seen), TEST(buckets_follow_each_other_without_a_gap),
-      TEST(quantiles_are_those_of_a_sorted_list_but_for_the_bucket_s_width), TEST(packets_weigh_as_many_as_they_are),
-      TEST(short_turns_are_taken_to_be_like_the_last_one_that_was_measured))

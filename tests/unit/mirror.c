@@ -1,44 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Capturing: each packet that arrives is told once, with what became of it, as it was when it came; and only those that
  * a capture asks for. */
-#include "mirrored.h"
+#include "../lib/capture_client.h"
 
-RIG_PROBE(slots, "slots", SP_MESSAGES_SLOTS, rig_miss, NULL)
+PROBE(slots, "slots", SP_MESSAGES_SLOTS, probe_miss, NULL)
 
-static void every_fate_is_told_once_and_in_order_of_arrival(void)
+TEST(every_fate_is_told_once_and_in_order_of_arrival)
 {
-	struct reader r;
 	struct frame f;
 
-	rig_log_clear();
-	rig_prepare(&rig, 1);
-	rig_with_exception(&rig);
-	rig_create(&rig);
-	rig_context(&rig, "a", "plain", "qp=0x10;filter=udp port 7");
-	rig_context(&rig, "h", "hashed", "qp=0x20;messages=1");
-	rig_context(&rig, "s", "slots", "qp=0x30");
-	r = CAPTURE(0);
-	say(0x10, (struct rig_words){.key = 1});
-	say(0x10, (struct rig_words){.verdict = SP_END});
-	say(0x10, (struct rig_words){.verdict = SP_DROP(1)});
-	say(0x10, (struct rig_words){.verdict = SP_FORWARD});
-	say(0x10, (struct rig_words){.verdict = SP_ERROR});
-	say(0x10, (struct rig_words){.verdict = SP_SENT, .action = RIG_SEND});
-	say(0x20, (struct rig_words){.key = 5, .header = SP_DROP(0)});
-	say(0x20, (struct rig_words){.key = 6});
-	say(0x20, (struct rig_words){.key = 7});
-	say(0x20, (struct rig_words){.key = SP_REJECT(1)});
-	say(0x30, (struct rig_words){.key = 1, .miss = SP_DROP(0)});
-	say(0x30, (struct rig_words){.key = 1, .miss = SP_DONE});
-	say(0x11, (struct rig_words){0});
-	rig_roce(&f, FRAME_IP4, 0x10, 0, NULL, 8);
+	probe_log_clear();
+	dut_prepare(&dut, 1);
+	dut_with_exception(&dut);
+	dut_create(&dut);
+	dut_context(&dut, "a", "plain", "qp=0x10;filter=udp port 7");
+	dut_context(&dut, "h", "hashed", "qp=0x20;messages=1");
+	dut_context(&dut, "s", "slots", "qp=0x30");
+	struct reader r = CAPTURE(0);
+	probe_say(0x10, (struct probe_words){.key = 1});
+	probe_say(0x10, (struct probe_words){.verdict = SP_END});
+	probe_say(0x10, (struct probe_words){.verdict = SP_DROP(1)});
+	probe_say(0x10, (struct probe_words){.verdict = SP_FORWARD});
+	probe_say(0x10, (struct probe_words){.verdict = SP_ERROR});
+	probe_say(0x10, (struct probe_words){.verdict = SP_SENT, .action = PROBE_SEND});
+	probe_say(0x20, (struct probe_words){.key = 5, .header = SP_DROP(0)});
+	probe_say(0x20, (struct probe_words){.key = 6});
+	probe_say(0x20, (struct probe_words){.key = 7});
+	probe_say(0x20, (struct probe_words){.key = SP_REJECT(1)});
+	probe_say(0x30, (struct probe_words){.key = 1, .miss = SP_DROP(0)});
+	probe_say(0x30, (struct probe_words){.key = 1, .miss = SP_DONE});
+	probe_say(0x11, (struct probe_words){0});
+	dut_roce(&f, FRAME_IP4, 0x10, 0, NULL, 8);
 	f.bytes[f.len - 1] ^= 1;
-	rig_feed(&rig, &f);
-	say_udp(7);
-	say_udp(99);
-	rig_feed_bytes(&rig.port, 0, 0, arp_request, sizeof(arp_request));
-	rig_feed_bytes(&rig.port, 0, 0, arp_request, 9);
-	rig_settle(&rig, 1);
+	dut_feed(&dut, &f);
+	probe_say_udp(7);
+	probe_say_udp(99);
+	dut_feed_bytes(&dut.port, 0, 0, arp_request, sizeof(arp_request));
+	dut_feed_bytes(&dut.port, 0, 0, arp_request, 9);
+	dut_settle(&dut, 1);
 	expect(&r, TAKEN, "a", "", SP_DONE);
 	expect(&r, TAKEN, "a", "", SP_END);
 	expect(&r, DROPPED, "a", "probe-one", SP_DROP_KIND);
@@ -59,69 +58,67 @@ static void every_fate_is_told_once_and_in_order_of_arrival(void)
 	expect(&r, DROPPED, "", "short-ethernet", NO);
 	expect(&r, SENT, "", "", NO); /* answers come before handlers */
 	expect(&r, SENT, "a", "", NO);
-	CU_ASSERT_EQUAL(left(&r), 0); /* what is forwarded is not told again as it leaves */
-	CU_ASSERT_EQUAL(rig.exception.sents, 2);
-	CU_ASSERT_EQUAL(lost(&r), 0);
-	close_capture(&r);
-	end();
+	CU_ASSERT_EQUAL(cap_left(&r), 0); /* what is forwarded is not told again as it leaves */
+	CU_ASSERT_EQUAL(dut.exception.sents, 2);
+	CU_ASSERT_EQUAL(cap_lost(&r), 0);
+	cap_close(&r);
+	probe_stop();
 }
 
-static void without_or_behind_a_full_exception_port_it_is_a_drop(void)
+TEST(without_or_behind_a_full_exception_port_it_is_a_drop)
 {
 	for (unsigned has = 0; has < 2; has++) {
 		struct reader r;
 		unsigned n = has ? SP_TX_QUEUE : 0;
 
-		rig_log_clear();
-		rig_prepare(&rig, 1);
+#define RULE(rule) TEST_BETWEEN(probe_start, probe_stop, rule)
+
+		probe_log_clear();
+		dut_prepare(&dut, 1);
 		if (has)
-			rig_with_exception(&rig);
-		rig_create(&rig);
-		rig.exception.closed = true;
-		rig_context(&rig, "a", "plain", "qp=0x10");
+			dut_with_exception(&dut);
+		dut_create(&dut);
+		dut.exception.closed = true;
+		dut_context(&dut, "a", "plain", "qp=0x10");
 		r = CAPTURE(.flags = SP_CAPTURE_DROPS);
 		for (unsigned i = 0; i < n; i++)
-			say_udp(99);
-		say_udp(99);
-		say(0x10, (struct rig_words){.verdict = SP_FORWARD});
-		rig_settle(&rig, 1);
+			probe_say_udp(99);
+		probe_say_udp(99);
+		probe_say(0x10, (struct probe_words){.verdict = SP_FORWARD});
+		dut_settle(&dut, 1);
 		expect(&r, DROPPED, "", has ? "exception-full" : "no-match", NO);
 		expect(&r, DROPPED, "a", has ? "exception-full" : "no-match", SP_FORWARD);
-		CU_ASSERT_EQUAL(left(&r), 0);
-		close_capture(&r);
-		end();
+		CU_ASSERT_EQUAL(cap_left(&r), 0);
+		cap_close(&r);
+		probe_stop();
 	}
 }
 
-static void the_frame_is_as_it_arrived_whatever_a_handler_does_to_it(void)
+RULE(the_frame_is_as_it_arrived_whatever_a_handler_does_to_it)
 {
-	const struct sp_capture_slot *s;
-	struct reader r;
 	struct frame f;
 
-	start();
-	rig_context(&rig, "a", "spoiler", "qp=0x10");
-	r = CAPTURE(0);
-	rig_roce(&f, FRAME_IP6, 0x10, 0, NULL, 700);
-	rig_feed(&rig, &f);
-	rig_settle(&rig, 1);
-	s = next_of(&r, 0);
+	dut_context(&dut, "a", "spoiler", "qp=0x10");
+	struct reader r = CAPTURE(0);
+	dut_roce(&f, FRAME_IP6, 0x10, 0, NULL, 700);
+	dut_feed(&dut, &f);
+	dut_settle(&dut, 1);
+	const struct sp_capture_slot *s = cap_next_of(&r, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 	CU_ASSERT(!s->outgoing && s->port == 0);
 	CU_ASSERT_EQUAL(s->length, f.len);
 	CU_ASSERT_EQUAL_FATAL(s->captured, f.len);
 	CU_ASSERT(!memcmp(s->frame, f.bytes, f.len));
-	s = next_of(&r, 0);
+	s = cap_next_of(&r, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 	CU_ASSERT(s->outgoing && s->port == 0 && s->fate == SP_CAPTURE_SENT);
 	CU_ASSERT_EQUAL_FATAL(s->captured, f.len);
 	for (unsigned i = 0; i < f.len; i++)
 		CU_ASSERT_EQUAL_FATAL(s->frame[i], 0xEE);
-	close_capture(&r);
-	end();
+	cap_close(&r);
 }
 
-static void a_snap_length_cuts_frames_and_their_length_remains(void)
+TEST(a_snap_length_cuts_frames_and_their_length_remains)
 {
 	static const uint32_t snap[] = {1, 24, 25, 60, 9000, 65535};
 	const struct sp_capture_slot *s;
@@ -130,36 +127,35 @@ static void a_snap_length_cuts_frames_and_their_length_remains(void)
 	for (unsigned i = 0; i < sizeof(snap) / sizeof(*snap); i++) {
 		struct reader r;
 
-		start();
-		rig_context(&rig, "a", "spoiler", "qp=0x10");
+		probe_start();
+		dut_context(&dut, "a", "spoiler", "qp=0x10");
 		r = CAPTURE(.snaplen = snap[i]);
-		rig_roce(&f, FRAME_IP4, 0x10, 0, NULL, 700);
-		rig_feed(&rig, &f);
-		rig_settle(&rig, 1);
+		dut_roce(&f, FRAME_IP4, 0x10, 0, NULL, 700);
+		dut_feed(&dut, &f);
+		dut_settle(&dut, 1);
 		for (unsigned way = 0; way < 2; way++) {
-			s = next_of(&r, 0);
+			s = cap_next_of(&r, 0);
 			CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 			CU_ASSERT_EQUAL(s->length, f.len);
 			CU_ASSERT_EQUAL(s->captured, snap[i] < f.len ? snap[i] : f.len);
 			CU_ASSERT(way || !memcmp(s->frame, f.bytes, s->captured));
 		}
-		close_capture(&r);
-		end();
+		cap_close(&r);
+		probe_stop();
 	}
 }
 
-static void segments_are_put_together_and_what_cannot_be_is_told(void)
+RULE(segments_are_joined_and_errors_are_reported)
 {
 	const struct sp_capture_slot *s;
 	struct rte_mbuf *m[2];
 	struct reader r;
 	struct frame f;
 
-	start();
-	rig_context(&rig, "a", "plain", "qp=0x10");
+	dut_context(&dut, "a", "plain", "qp=0x10");
 	r = CAPTURE(.filter = "udp port 4791", .snaplen = 9600);
 	for (unsigned big = 0; big < 2; big++) {
-		rig_roce(&f, FRAME_IP4, 0x10, 0, NULL, 600);
+		dut_roce(&f, FRAME_IP4, 0x10, 0, NULL, 600);
 		m[0] = sp_packet_alloc();
 		m[1] = sp_packet_alloc();
 		memcpy(rte_pktmbuf_append(m[0], 300), f.bytes, 300);
@@ -167,13 +163,13 @@ static void segments_are_put_together_and_what_cannot_be_is_told(void)
 		if (big)
 			memset(rte_pktmbuf_append(m[1], 9200), 0x77, 9200);
 		rte_pktmbuf_chain(m[0], m[1]);
-		rig_need((void **)&rig.port.rx[0].arrival, &rig.port.rx[0].room, rig.port.rx[0].tail,
-			 sizeof(struct rig_arrival));
-		rig.port.rx[0].arrival[rig.port.rx[0].tail++] = (struct rig_arrival){m[0], 0};
+		dut_need((void **)&dut.port.rx[0].arrival, &dut.port.rx[0].room, dut.port.rx[0].tail,
+			 sizeof(struct dut_arrival));
+		dut.port.rx[0].arrival[dut.port.rx[0].tail++] = (struct dut_arrival){m[0], 0};
 	}
-	rig_settle(&rig, 1);
+	dut_settle(&dut, 1);
 	for (unsigned big = 0; big < 2; big++) {
-		s = next_of(&r, 0);
+		s = cap_next_of(&r, 0);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 		CU_ASSERT_STRING_EQUAL(s->reason, big ? "not-linear" : "");
 		CU_ASSERT_EQUAL(s->length, f.len + (big ? 9200 : 0));
@@ -182,104 +178,83 @@ static void segments_are_put_together_and_what_cannot_be_is_told(void)
 		for (unsigned i = f.len; i < s->captured; i++)
 			CU_ASSERT_EQUAL_FATAL(s->frame[i], 0x77);
 	}
-	close_capture(&r);
-	end();
+	cap_close(&r);
 }
 
-static void time_stamps_keep_the_distances_of_arrivals(void)
+RULE(time_stamps_keep_the_distances_of_arrivals)
 {
-	const struct sp_capture_slot *s;
-	struct reader r;
-	uint64_t first;
-
-	start();
-	rig_context(&rig, "a", "plain", "filter=udp port 7");
-	rig_settle(&rig, 5 * SP_MS);
-	r = CAPTURE(0);
-	say_udp(7);
-	rig_settle(&rig, 5 * SP_MS + 7000);
-	say_udp(7);
-	rig_settle(&rig, 9 * SP_MS + 3 * SP_NS);
-	s = next_of(&r, 0);
+	dut_context(&dut, "a", "plain", "filter=udp port 7");
+	dut_settle(&dut, 5 * SP_MS);
+	struct reader r = CAPTURE(0);
+	probe_say_udp(7);
+	dut_settle(&dut, 5 * SP_MS + 7000);
+	probe_say_udp(7);
+	dut_settle(&dut, 9 * SP_MS + 3 * SP_NS);
+	const struct sp_capture_slot *s = cap_next_of(&r, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
-	first = s->time;
+	uint64_t first = s->time;
 	CU_ASSERT(first > 1600000000ull * 1000000000); /* wall clock */
-	s = next_of(&r, 0);
+	s = cap_next_of(&r, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 	CU_ASSERT_EQUAL(s->time - first, 4000000 + 3 - 7);
-	close_capture(&r);
-	end();
+	cap_close(&r);
 }
 
-static void a_filter_chooses_before_anything_is_copied(void)
+RULE(a_filter_chooses_before_anything_is_copied)
 {
 	struct reader r;
 
-	start();
-	rig_context(&rig, "a", "plain", "filter=udp");
+	dut_context(&dut, "a", "plain", "filter=udp");
 	r = CAPTURE(.filter = "udp port 8 or arp");
-	say_udp(7);
-	say_udp(8);
-	rig_feed_bytes(&rig.port, 0, 0, arp_request, sizeof(arp_request));
-	say_udp(7);
-	rig_settle(&rig, 1);
+	probe_say_udp(7);
+	probe_say_udp(8);
+	dut_feed_bytes(&dut.port, 0, 0, arp_request, sizeof(arp_request));
+	probe_say_udp(7);
+	dut_settle(&dut, 1);
 	expect(&r, TAKEN, "a", "", SP_DONE);
 	expect(&r, ANSWERED, "", "", NO);
 	expect(&r, SENT, "", "", NO);
-	CU_ASSERT_EQUAL(left(&r), 0);
-	close_capture(&r);
-	end();
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
+	cap_close(&r);
 }
 
-static void a_context_chooses_what_is_its_own(void)
+RULE(a_context_chooses_what_is_its_own)
 {
 	struct reader r;
 
-	start();
-	rig_context(&rig, "a", "plain", "qp=0x10");
-	rig_context(&rig, "ab", "plain", "qp=0x11");
+	dut_context(&dut, "a", "plain", "qp=0x10");
+	dut_context(&dut, "ab", "plain", "qp=0x11");
 	r = CAPTURE(.context = "a");
-	say(0x11, (struct rig_words){.action = RIG_SEND, .verdict = SP_SENT});
-	say(0x10, (struct rig_words){.action = RIG_SEND, .verdict = SP_SENT});
-	say(0x10, (struct rig_words){.verdict = SP_DROP(0)});
-	say(0x12, (struct rig_words){0});
-	rig_feed_bytes(&rig.port, 0, 0, arp_request, sizeof(arp_request));
-	rig_settle(&rig, 1);
+	probe_say(0x11, (struct probe_words){.action = PROBE_SEND, .verdict = SP_SENT});
+	probe_say(0x10, (struct probe_words){.action = PROBE_SEND, .verdict = SP_SENT});
+	probe_say(0x10, (struct probe_words){.verdict = SP_DROP(0)});
+	probe_say(0x12, (struct probe_words){0});
+	dut_feed_bytes(&dut.port, 0, 0, arp_request, sizeof(arp_request));
+	dut_settle(&dut, 1);
 	expect(&r, TAKEN, "a", "", SP_SENT);
 	expect(&r, DROPPED, "a", "probe-zero", SP_DROP_KIND);
 	expect(&r, SENT, "a", "", NO);
-	CU_ASSERT_EQUAL(left(&r), 0);
-	CU_ASSERT_EQUAL(rig.port.sents, 3);
-	close_capture(&r);
-	end();
+	CU_ASSERT_EQUAL(cap_left(&r), 0);
+	CU_ASSERT_EQUAL(dut.port.sents, 3);
+	cap_close(&r);
 }
 
-static void drops_only_are_those_of_contexts_and_of_nobody(void)
+RULE(drops_only_are_those_of_contexts_and_of_nobody)
 {
 	struct reader all, one;
 
-	start();
-	rig_context(&rig, "a", "plain", "qp=0x10");
+	dut_context(&dut, "a", "plain", "qp=0x10");
 	all = CAPTURE(.flags = SP_CAPTURE_DROPS);
 	one = CAPTURE(.flags = SP_CAPTURE_DROPS, .context = "a");
-	say(0x10, (struct rig_words){.action = RIG_SEND, .verdict = SP_SENT});
-	say(0x10, (struct rig_words){.verdict = SP_DROP(0)});
-	say(0x12, (struct rig_words){0});
-	rig_settle(&rig, 1);
+	probe_say(0x10, (struct probe_words){.action = PROBE_SEND, .verdict = SP_SENT});
+	probe_say(0x10, (struct probe_words){.verdict = SP_DROP(0)});
+	probe_say(0x12, (struct probe_words){0});
+	dut_settle(&dut, 1);
 	expect(&all, DROPPED, "a", "probe-zero", SP_DROP_KIND);
 	expect(&all, DROPPED, "", "bad-qp", NO);
-	CU_ASSERT_EQUAL(left(&all), 0);
+	CU_ASSERT_EQUAL(cap_left(&all), 0);
 	expect(&one, DROPPED, "a", "probe-zero", SP_DROP_KIND);
-	CU_ASSERT_EQUAL(left(&one), 0);
-	close_capture(&all);
-	close_capture(&one);
-	end();
+	CU_ASSERT_EQUAL(cap_left(&one), 0);
+	cap_close(&all);
+	cap_close(&one);
 }
-
-SUITE("mirror", TEST(every_fate_is_told_once_and_in_order_of_arrival),
-      TEST(without_or_behind_a_full_exception_port_it_is_a_drop),
-      TEST(the_frame_is_as_it_arrived_whatever_a_handler_does_to_it),
-      TEST(a_snap_length_cuts_frames_and_their_length_remains),
-      TEST(segments_are_put_together_and_what_cannot_be_is_told), TEST(time_stamps_keep_the_distances_of_arrivals),
-      TEST(a_filter_chooses_before_anything_is_copied), TEST(a_context_chooses_what_is_its_own),
-      TEST(drops_only_are_those_of_contexts_and_of_nobody))

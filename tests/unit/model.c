@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The model of completion times: against the published figures, brute force, and its own exact values. */
-#include "suite.h"
+#include "../lib/suite.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <stdbool.h>
 
 #include "../../testbed/model.h"
 #include "../../testbed/random.h"
@@ -44,7 +42,7 @@ static void near(double value, double wanted, double by, const char *what)
 
 /* 128 MiB in chunks of 64 KiB at 400 Gbit/s and 25 ms: mean and 99.9 % over the lossless time. The figures are from
  * another implementation's run of some thousand samples, whose chance decides how near ours can be. */
-static void slowdowns_are_those_of_an_independent_run(void)
+TEST(slowdowns_are_those_of_an_independent_run)
 {
 	static const struct {
 		double drop;
@@ -91,7 +89,7 @@ static double by_definition(struct sp_random *r, unsigned chunks, double inject,
 	return worst;
 }
 
-static void selective_repeat_is_what_chunk_by_chunk_gives(void)
+TEST(selective_repeat_is_what_chunk_by_chunk_gives)
 {
 	/* The last row's injection takes much longer than the timeout. */
 	static const struct {
@@ -104,14 +102,13 @@ static void selective_repeat_is_what_chunk_by_chunk_gives(void)
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct sp_model m = model(SP_MODEL_SR, rows[i].rto, rows[i].drop);
-		struct sp_model_outcome o;
 		struct sp_random r;
 		double sum = 0, squares = 0, mean, error, p;
 		unsigned n = 20000, below = 0;
 
 		m.message = rows[i].message;
 		m.chunk = rows[i].chunk;
-		o = outcome(&m, n, 5);
+		struct sp_model_outcome o = outcome(&m, n, 5);
 		sp_random_seed(&r, 77, i);
 		for (unsigned s = 0; s < n; s++) {
 			double t = RTT + by_definition(&r, (unsigned)(m.message / m.chunk), (double)m.chunk * 8 / 400e9,
@@ -172,7 +169,7 @@ static double coded_by_definition(struct sp_random *r, const struct sp_model *m)
 	return worst > 0 ? base + (1 + m->beta) * m->rtt + worst + m->rtt : base;
 }
 
-static void erasure_coding_is_what_chunk_by_chunk_gives(void)
+TEST(erasure_coding_is_what_chunk_by_chunk_gives)
 {
 	/* Chunks so long that it shows how many are sent again; a short last chunk, and a short last submessage. */
 	static const struct {
@@ -191,7 +188,6 @@ static void erasure_coding_is_what_chunk_by_chunk_gives(void)
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct sp_model m = model(rows[i].scheme, 2, rows[i].drop);
-		struct sp_model_outcome o;
 		struct sp_random r;
 		double sum = 0, squares = 0;
 		unsigned n = 40000;
@@ -204,7 +200,7 @@ static void erasure_coding_is_what_chunk_by_chunk_gives(void)
 		m.k = rows[i].k;
 		m.m = rows[i].m;
 		m.mtu = rows[i].mtu;
-		o = outcome(&m, n, 6);
+		struct sp_model_outcome o = outcome(&m, n, 6);
 		sp_random_seed(&r, 78, i);
 		for (unsigned s = 0; s < n; s++) {
 			double t = coded_by_definition(&r, &m);
@@ -243,7 +239,7 @@ static double fails_by_patterns(unsigned k, unsigned m, double p, bool xor)
 	return fails;
 }
 
-static void codes_fail_as_often_as_all_patterns_of_losses_say(void)
+TEST(codes_fail_as_often_as_all_patterns_of_losses_say)
 {
 	static const unsigned codes[][2] = {{8, 2}, {7, 3}, {6, 4}, {1, 1}, {4, 4}, {9, 2}};
 	static const double drops[] = {1e-5, 0.01, 0.3, 0.99};
@@ -263,7 +259,7 @@ static void codes_fail_as_often_as_all_patterns_of_losses_say(void)
 	CU_ASSERT_EQUAL(sp_model_xor_fails(32, 8, 1), 1);
 }
 
-static void rare_failures_keep_their_precision(void)
+TEST(rare_failures_keep_their_precision)
 {
 	double n = 5, p = 1e-9; /* of (32, 8): groups of 5; two lost of one */
 
@@ -275,7 +271,7 @@ static void rare_failures_keep_their_precision(void)
 }
 
 /* Also where the last chunk is short and the last submessage has fewer chunks. */
-static void samples_tend_to_the_exact_values(void)
+TEST(samples_tend_to_the_exact_values)
 {
 	static const struct {
 		enum sp_model_scheme scheme;
@@ -294,8 +290,7 @@ static void samples_tend_to_the_exact_values(void)
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct sp_model m = model(rows[i].scheme, 3, rows[i].drop);
 		const uint32_t n = 200000;
-		struct sp_model_outcome o;
-		double mean, p, fallback;
+		double mean, p;
 		char what[40];
 
 		snprintf(what, sizeof(what), "row %u", i);
@@ -303,10 +298,10 @@ static void samples_tend_to_the_exact_values(void)
 		m.k = rows[i].k;
 		m.m = rows[i].m;
 		m.mtu = rows[i].mtu;
-		o = outcome(&m, n, 3 + i);
+		struct sp_model_outcome o = outcome(&m, n, 3 + i);
 		CU_ASSERT_EQUAL_FATAL(sp_model_mean(&m, &mean), 0);
 		near(o.mean, mean, 4 * o.deviation / sqrt(n), what);
-		fallback = sp_model_fallback(&m);
+		double fallback = sp_model_fallback(&m);
 		near((double)o.fallbacks / n, fallback, 4 * sqrt(fallback * (1 - fallback) / n), what);
 		CU_ASSERT_EQUAL_FATAL(sp_model_below(&m, o.p99 + 1e-12, &p), 0);
 		CU_ASSERT(p >= 0.99 - 4 * sqrt(0.0099 / n));
@@ -317,7 +312,7 @@ static void samples_tend_to_the_exact_values(void)
 	}
 }
 
-static void without_losses_every_time_is_the_lossless_one_exactly(void)
+TEST(without_losses_every_time_is_the_lossless_one_exactly)
 {
 	struct sp_model m = model(SP_MODEL_SR, 3, 0);
 	struct sp_model_outcome o = outcome(&m, 999, 1);
@@ -337,15 +332,14 @@ static void without_losses_every_time_is_the_lossless_one_exactly(void)
 }
 
 /* Its time is (RTO + T) times a geometric number. */
-static void one_chunk_takes_a_timeout_for_each_loss(void)
+TEST(one_chunk_takes_a_timeout_for_each_loss)
 {
 	struct sp_model m = model(SP_MODEL_SR, 2, 0.02);
-	struct sp_model_outcome o;
-	double mean, round, p;
+	double mean, p;
 
 	m.message = 1000; /* shorter than a chunk */
-	round = 2 * RTT + 1000 * 8 / 400e9;
-	o = outcome(&m, 100000, 9);
+	double round = 2 * RTT + 1000 * 8 / 400e9;
+	struct sp_model_outcome o = outcome(&m, 100000, 9);
 	near(o.lossless, RTT + 1000 * 8 / 400e9, 1e-15, "lossless");
 	CU_ASSERT(o.p50 == o.lossless);
 	near(o.p99, o.lossless + round, 1e-12, "99 %");	   /* 0.02 > 0.01 > 0.0004 */
@@ -370,7 +364,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* The first samples of a seed are the same however many there are, so each follows from two means. */
-static void a_quantile_is_a_sample_by_the_nearest_rank(void)
+TEST(a_quantile_is_a_sample_by_the_nearest_rank)
 {
 	enum { SAMPLES = 1100 };
 	struct sp_model m = model(SP_MODEL_SR, 3, 0.0006);
@@ -392,7 +386,7 @@ static void a_quantile_is_a_sample_by_the_nearest_rank(void)
 	}
 }
 
-static void the_same_seed_gives_the_same_samples_and_another_seed_others(void)
+TEST(the_same_seed_gives_the_same_samples_and_another_seed_others)
 {
 	struct sp_model m = model(SP_MODEL_EC_XOR, 3, 0.01);
 	struct sp_model_outcome a = outcome(&m, 5000, 1), b = outcome(&m, 5000, 1), c = outcome(&m, 5000, 2);
@@ -401,18 +395,17 @@ static void the_same_seed_gives_the_same_samples_and_another_seed_others(void)
 	CU_ASSERT(a.mean != c.mean);
 }
 
-static void a_sample_costs_the_same_however_long_the_message_is(void)
+TEST(a_sample_costs_the_same_however_long_the_message_is)
 {
 	struct sp_model m = model(SP_MODEL_SR, 3, 0.5);
-	struct sp_model_outcome o;
 
 	m.message = SP_MODEL_MESSAGE_MAX; /* 2^40 chunks, half of them lost: chunk by chunk this would take for ever */
 	m.chunk = 1024;
-	o = outcome(&m, 10000, 1);
+	struct sp_model_outcome o = outcome(&m, 10000, 1);
 	CU_ASSERT(o.mean > o.lossless && o.mean < o.lossless * 1.01);
 }
 
-static void what_cannot_be_is_refused_and_the_outcome_left_alone(void)
+TEST(impossible_values_are_refused_and_the_result_stays_unchanged)
 {
 	struct sp_model good = model(SP_MODEL_EC_MDS, 3, 0.01), m;
 	struct sp_model_outcome o = {.mean = 42};
@@ -455,12 +448,3 @@ static void what_cannot_be_is_refused_and_the_outcome_left_alone(void)
 	CU_ASSERT_EQUAL(sp_model_mean(&m, &value), -E2BIG);
 	CU_ASSERT_EQUAL(o.mean, 42);
 }
-
-SUITE("model", TEST(slowdowns_are_those_of_an_independent_run), TEST(selective_repeat_is_what_chunk_by_chunk_gives),
-      TEST(erasure_coding_is_what_chunk_by_chunk_gives), TEST(codes_fail_as_often_as_all_patterns_of_losses_say),
-      TEST(rare_failures_keep_their_precision), TEST(samples_tend_to_the_exact_values),
-      TEST(without_losses_every_time_is_the_lossless_one_exactly), TEST(one_chunk_takes_a_timeout_for_each_loss),
-      TEST(a_quantile_is_a_sample_by_the_nearest_rank),
-      TEST(the_same_seed_gives_the_same_samples_and_another_seed_others),
-      TEST(a_sample_costs_the_same_however_long_the_message_is),
-      TEST(what_cannot_be_is_refused_and_the_outcome_left_alone))

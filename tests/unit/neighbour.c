@@ -1,124 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The neighbour table's rules in virtual time, its requests byte by byte, and its life among threads. */
-#include "../../pipeline/neighbour.c"
-#include "ips.h"
-#include "suite.h"
+#include "neighbour_nic.h"
 
-#include <pthread.h>
-
-/* ---- a NIC made by hand, and a port that remembers ---- */
-
-static struct sp_port ports[2];
-static struct sp_nic nic;
-static struct sp_worker worker = {.nic = &nic};
-static const uint8_t own_mac[6] = {2, 0, 0, 0, 0, 0xAA};
-
-#define CAPTURED 64
-static struct {
-	uint16_t port;
-	uint32_t len;
-	uint8_t bytes[128];
-} sent[CAPTURED];
-static unsigned sents;
-static _Atomic unsigned sent_total;
-
-int sp_transmit_frame(struct sp_worker *w, uint16_t port, const void *frame, uint32_t len)
-{
-	atomic_fetch_add(&sent_total, 1);
-	if (w != &worker) /* the threads of the last tests */
-		return 0;
-	if (sents < CAPTURED && len <= sizeof(sent->bytes)) {
-		sent[sents].port = port;
-		sent[sents].len = len;
-		memcpy(sent[sents].bytes, frame, len);
-	}
-	sents++;
-	return 0;
-}
-
-static void add_address(const uint8_t *ip, uint8_t prefix)
-{
-	memcpy(nic.config.address[nic.config.addresses].ip, ip, 16);
-	nic.config.address[nic.config.addresses++].prefix = prefix;
-}
-
-static void add_static(const uint8_t *ip, uint8_t last)
-{
-	struct sp_neighbour_config *s = &nic.config.neighbour[nic.config.neighbours++];
-	memcpy(s->ip, ip, 16);
-	memcpy(s->mac, (uint8_t[]){2, 0, 0, 0, 0x57, last}, 6);
-}
-
-static void config_begin(void)
-{
-	sp_neighbours_destroy(nic.neighbours);
-	memset(&nic, 0, sizeof(nic));
-	nic.port = ports;
-	memcpy(nic.port[0].mac, own_mac, 6);
-	nic.ports = nic.config.ports = 1;
-	worker.now = 0;
-	sents = 0;
-	sent_total = 0;
-}
-
-static void config_end(void)
-{
-	CU_ASSERT_EQUAL_FATAL(sp_routes_set(&nic.routes, &nic.config, NULL), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_neighbours_create(&nic.config, &nic.routes, &nic.neighbours), 0);
-}
-
-/* 192.0.2.1/24 and 2001:db8::1/64 */
-static struct sp_neighbours *begin(void)
-{
-	config_begin();
-	add_address(ip4(192, 0, 2, 1), 24);
-	add_address(ip6(0, 1), 64);
-	config_end();
-	return nic.neighbours;
-}
-
-static const uint8_t *mac_of(unsigned i)
-{
-	static uint8_t ring[4][6];
-	static unsigned at;
-	uint8_t *mac = ring[at++ % 4];
-	memset(mac, 0, 6);
-	mac[0] = 2;
-	mac[2] = (uint8_t)(i >> 24), mac[3] = (uint8_t)(i >> 16), mac[4] = (uint8_t)(i >> 8), mac[5] = (uint8_t)i;
-	return mac;
-}
-
-static bool finds(const uint8_t *ip, sp_time now, const uint8_t *mac)
-{
-	uint8_t got[6] = {0};
-	int r = sp_neighbour_find(nic.neighbours, 0, ip, now, got);
-	return mac ? !r && !memcmp(got, mac, 6) : r == -EAGAIN && !got[0];
-}
-
-static void request(const uint8_t *ip, sp_time now)
-{
-	worker.now = now;
-	sp_neighbour_request(&worker, 0, ip);
-}
-
-/* What the worker's loop does: ticks when they are due, up to `until`. */
-static void run_until(sp_time until)
-{
-	for (unsigned i = 0; i < 100000; i++) {
-		sp_time at = sp_neighbours_deadline(nic.neighbours);
-		if (at > until)
-			return;
-		worker.now = at;
-		CU_ASSERT_EQUAL(sp_neighbours_tick(&worker, at), sp_neighbours_deadline(nic.neighbours));
-		if (sp_neighbours_deadline(nic.neighbours) <= at) {
-			CU_FAIL("the tick does not move on");
-			return;
-		}
-	}
-	CU_FAIL("too many ticks");
-}
-
-static void bad_static_entries_are_refused(void)
+TEST(bad_static_entries_are_refused)
 {
 	struct sp_neighbours *n = NULL;
 	begin();
@@ -138,7 +22,7 @@ static void bad_static_entries_are_refused(void)
 
 /* ---- requests on the wire ---- */
 
-static void arp_request_is_as_rfc_826_says(void)
+TEST(arp_request_is_as_rfc_826_says)
 {
 	static const uint8_t expect[60] = {
 		0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2,	  0,   0, 0, 0, 0xAA, 0x08, 0x06, 0, 1, 8, 0,	6, 4, 0,
@@ -153,7 +37,7 @@ static void arp_request_is_as_rfc_826_says(void)
 	CU_ASSERT_EQUAL(memcmp(sent[0].bytes, expect, 60), 0);
 }
 
-static void neighbour_solicitation_is_as_rfc_4861_says(void)
+TEST(neighbour_solicitation_is_as_rfc_4861_says)
 {
 	static const uint8_t head[] = {
 		0x33, 0x33, 0xFF, 0x12, 0x34, 0x56, 2,	0,   0, 0, 0, 0xAA, 0x86, 0xDD,		    /* Ethernet */
@@ -183,7 +67,7 @@ static void neighbour_solicitation_is_as_rfc_4861_says(void)
 	CU_ASSERT_TRUE(f[56] || f[57]);
 }
 
-static void only_next_hops_are_asked_for(void)
+TEST(only_next_hops_are_asked_for)
 {
 	begin();
 	request(ip4(198, 51, 100, 1), SP_SEC); /* off link */
@@ -196,7 +80,7 @@ static void only_next_hops_are_asked_for(void)
 
 /* ---- states and times ---- */
 
-static void unknown_is_asked_three_times_a_second_apart_then_rests_three_seconds(void)
+TEST(unknown_is_asked_three_times_a_second_apart_then_rests_three_seconds)
 {
 	const sp_time t0 = 5 * SP_SEC;
 	uint8_t ip[16];
@@ -218,7 +102,7 @@ static void unknown_is_asked_three_times_a_second_apart_then_rests_three_seconds
 	CU_ASSERT_EQUAL(memcmp(at_second, expect, sizeof(expect)), 0);
 }
 
-static void unknown_that_nobody_wants_is_retried_by_the_tick_and_then_forgotten(void)
+TEST(unknown_that_nobody_wants_is_retried_by_the_tick_and_then_forgotten)
 {
 	begin();
 	CU_ASSERT_EQUAL(sp_neighbours_deadline(nic.neighbours), SP_NEVER);
@@ -236,7 +120,7 @@ static void unknown_that_nobody_wants_is_retried_by_the_tick_and_then_forgotten(
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 100 * SP_SEC, NULL));
 }
 
-static void answer_makes_it_known_and_ends_the_requests(void)
+TEST(answer_makes_it_known_and_ends_the_requests)
 {
 	struct sp_neighbours *n = begin();
 	request(ip4(192, 0, 2, 9), 0);
@@ -247,7 +131,7 @@ static void answer_makes_it_known_and_ends_the_requests(void)
 	CU_ASSERT_EQUAL(sents, 1);
 }
 
-static void answer_after_failure_still_counts(void)
+TEST(answer_after_failure_still_counts)
 {
 	struct sp_neighbours *n = begin();
 	request(ip4(192, 0, 2, 9), 0);
@@ -257,7 +141,7 @@ static void answer_after_failure_still_counts(void)
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 4 * SP_SEC, mac_of(9)));
 }
 
-static void stale_entry_in_use_still_answers_and_is_asked_for(void)
+TEST(stale_entry_in_use_still_answers_and_is_asked_for)
 {
 	struct sp_neighbours *n = begin();
 	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, true);
@@ -280,7 +164,7 @@ static void stale_entry_in_use_still_answers_and_is_asked_for(void)
 	CU_ASSERT_EQUAL(sents, before);
 }
 
-static void stale_entry_that_stays_silent_is_asked_for_seldom(void)
+TEST(stale_entry_that_stays_silent_is_asked_for_seldom)
 {
 	struct sp_neighbours *n = begin();
 	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, true);
@@ -292,7 +176,7 @@ static void stale_entry_that_stays_silent_is_asked_for_seldom(void)
 	CU_ASSERT_TRUE(sents >= 8 && sents <= 13); /* 3 in the first seconds, then one in 30 s */
 }
 
-static void stale_entry_that_nobody_uses_is_not_asked_for_and_goes_after_ten_minutes(void)
+TEST(stale_entry_that_nobody_uses_is_not_asked_for_and_goes_after_ten_minutes)
 {
 	struct sp_neighbours *n = begin();
 	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, true);
@@ -307,7 +191,7 @@ static void stale_entry_that_nobody_uses_is_not_asked_for_and_goes_after_ten_min
 	CU_ASSERT_EQUAL(sp_neighbours_deadline(n), SP_NEVER);
 }
 
-static void learning_updates_and_creates_only_when_told_and_on_link(void)
+TEST(learning_updates_and_creates_only_when_told_and_on_link)
 {
 	struct sp_neighbours *n = begin();
 	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, false);
@@ -322,7 +206,7 @@ static void learning_updates_and_creates_only_when_told_and_on_link(void)
 	CU_ASSERT_TRUE(finds(ip6(-1, 5), 0, mac_of(5)));
 }
 
-static void own_addresses_and_group_macs_are_never_learnt(void)
+TEST(own_addresses_and_group_macs_are_never_learnt)
 {
 	static const uint8_t group[6] = {0x33, 0x33, 0, 0, 0, 1}, all[6] = {255, 255, 255, 255, 255, 255}, none[6];
 	struct sp_neighbours *n = begin();
@@ -338,7 +222,7 @@ static void own_addresses_and_group_macs_are_never_learnt(void)
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 0, NULL));
 }
 
-static void confirmation_without_override_replaces_nothing(void)
+TEST(confirmation_without_override_replaces_nothing)
 {
 	struct sp_neighbours *n = begin();
 	sp_neighbour_confirm(n, 0, ip6(0, 9), mac_of(9), 0);
@@ -357,7 +241,7 @@ static void confirmation_without_override_replaces_nothing(void)
 	CU_ASSERT_EQUAL(sents, 2);
 }
 
-static void static_entries_never_change_nor_age(void)
+TEST(static_entries_never_change_nor_age)
 {
 	config_begin();
 	add_address(ip4(192, 0, 2, 1), 24);
@@ -377,7 +261,7 @@ static void static_entries_never_change_nor_age(void)
 
 /* ---- floods ---- */
 
-static void flood_of_spoofed_arp_leaves_static_and_active_entries(void)
+TEST(flood_of_spoofed_arp_leaves_static_and_active_entries)
 {
 	config_begin();
 	add_address(ip4(10, 0, 0, 1), 8);
@@ -408,7 +292,7 @@ static void flood_of_spoofed_arp_leaves_static_and_active_entries(void)
 	CU_ASSERT_TRUE(finds(ip4(10, 3, 0, 1), 10 * SP_SEC, mac_of(3)));
 }
 
-static void flood_cannot_enter_a_table_full_of_active_entries_but_a_request_can(void)
+TEST(flood_cannot_enter_a_table_full_of_active_entries_but_a_request_can)
 {
 	config_begin();
 	add_address(ip4(10, 0, 0, 1), 8);
@@ -436,303 +320,3 @@ static void flood_cannot_enter_a_table_full_of_active_entries_but_a_request_can(
 	CU_ASSERT_EQUAL(lost, 1);
 	CU_ASSERT_TRUE(first); /* the one not used for longest */
 }
-
-static void neighbours_of_one_network_spread_over_the_table(void)
-{
-	for (unsigned family = 0; family < 2; family++) {
-		unsigned homes = 0;
-		bool taken[SP_NEIGHBOURS] = {false};
-		struct sp_neighbours *n = begin();
-		for (unsigned i = 2; i < 130; i++) {
-			const uint8_t *ip = family ? ip6(0, i) : ip4(192, 0, 2, i);
-			struct key k = key_of(n, 0, ip);
-			homes += !taken[k.hash % SP_NEIGHBOURS];
-			taken[k.hash % SP_NEIGHBOURS] = true;
-			sp_neighbour_learn(n, 0, ip, mac_of(i), 0, true);
-		}
-		/* 128 at random into 256 places take 101 of them on average */
-		CU_ASSERT_TRUE(homes > 80);
-		CU_ASSERT_TRUE(n->furthest < 2 * PROBE_WINDOW);
-	}
-}
-
-/* ---- threads ---- */
-
-#define THREADS 4
-#define HOSTS	600u /* more than fit: entries change hands all the time */
-static _Atomic unsigned foreign, found;
-
-/* The MAC says whose it is: address i has MACs that end in i. */
-static void *hammer(void *arg)
-{
-	struct sp_worker w = {.nic = &nic, .index = (uint16_t)(uintptr_t)arg};
-	uint64_t random = 0x9E3779B97F4A7C15ull * ((uintptr_t)arg + 1);
-	uint8_t ip[16], mac[6];
-	memcpy(ip, (uint8_t[16]){[10] = 0xFF, [11] = 0xFF, [12] = 10}, 16);
-	for (unsigned i = 0; i < 40000; i++) {
-		random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-		unsigned host = 2 + (unsigned)(random >> 32) % HOSTS;
-		ip[14] = (uint8_t)(host >> 8);
-		ip[15] = (uint8_t)host;
-		w.now = i * SP_MS;
-		switch (random % 8) {
-		case 0:
-			sp_neighbour_request(&w, 0, ip);
-			break;
-		case 1:
-		case 2:
-			memcpy(mac, (uint8_t[]){2, (uint8_t)random, (uint8_t)(random >> 8), 0, ip[14], ip[15]}, 6);
-			sp_neighbour_learn(nic.neighbours, 0, ip, mac, w.now, random & 256);
-			break;
-		case 3:
-			if (!w.index && i % 16 == 0)
-				sp_neighbours_tick(&w, w.now);
-			break;
-		default:
-			if (!sp_neighbour_find(nic.neighbours, 0, ip, w.now, mac)) {
-				atomic_fetch_add(&found, 1);
-				if (mac[4] != ip[14] || mac[5] != ip[15] || mac[0] != 2)
-					atomic_fetch_add(&foreign, 1);
-			}
-		}
-	}
-	return NULL;
-}
-
-static void nobody_ever_gets_the_mac_of_another_address(void)
-{
-	pthread_t thread[THREADS];
-	config_begin();
-	add_address(ip4(10, 0, 0, 1), 8);
-	config_end();
-	foreign = found = 0;
-	for (uintptr_t i = 0; i < THREADS; i++)
-		CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, hammer, (void *)i), 0);
-	for (unsigned i = 0; i < THREADS; i++)
-		pthread_join(thread[i], NULL);
-	CU_ASSERT_EQUAL(foreign, 0);
-	CU_ASSERT_TRUE(found > 1000);
-	CU_ASSERT_TRUE(sent_total > 0);
-}
-
-/* Two addresses that share a place in the table, so that it changes hands as fast as can be. */
-static uint8_t rivals[2][16];
-static _Atomic bool rivals_stop;
-
-static void *rival_reader(void *arg)
-{
-	uintptr_t wrong = 0, right = 0;
-	uint8_t mac[6];
-	while (!atomic_load_explicit(&rivals_stop, memory_order_relaxed))
-		for (unsigned i = 0; i < 2; i++)
-			if (!sp_neighbour_find(nic.neighbours, 0, rivals[i], 0, mac)) {
-				right += mac[5] == i;
-				wrong += mac[5] != i;
-			}
-	*(uintptr_t *)arg = right;
-	return (void *)wrong;
-}
-
-static void a_place_that_changes_hands_never_mixes_key_and_mac(void)
-{
-	pthread_t thread;
-	uintptr_t right;
-	void *wrong;
-	config_begin();
-	add_address(ip4(10, 0, 0, 1), 8);
-	config_end();
-	struct sp_neighbours *n = nic.neighbours;
-	memcpy(rivals[0], ip4(10, 0, 1, 0), 16);
-	struct key a = key_of(n, 0, rivals[0]), b;
-	for (unsigned i = 1; i < 65536; i++) {
-		memcpy(rivals[1], ip4(10, 1, i >> 8, i & 255), 16);
-		b = key_of(n, 0, rivals[1]);
-		if (entry_at(n, &a, 0) == entry_at(n, &b, 0))
-			break;
-	}
-	struct entry *e = entry_at(n, &a, 0);
-	CU_ASSERT_PTR_EQUAL_FATAL(e, entry_at(n, &b, 0));
-	rivals_stop = false;
-	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, rival_reader, &right), 0);
-	for (unsigned i = 0; i < 2000000; i++) {
-		CU_ASSERT_EQUAL_FATAL(insert(n, 0, rivals[i & 1], KNOWN, mac_of(i & 1), 0, VICTIM_FREE), 0);
-		uint64_t word = atomic_load(&e->word);
-		atomic_store(&e->word, word_of(word, FREE, NULL)); /* as the tick does */
-	}
-	rivals_stop = true;
-	pthread_join(thread, &wrong);
-	CU_ASSERT_PTR_NULL(wrong);
-	CU_ASSERT_TRUE(right > 0);
-}
-
-/* ---- several ports ---- */
-
-static const uint8_t second_mac[6] = {2, 0, 0, 0, 0, 0xAB};
-
-/* 192.0.2.1/24, 2001:db8::1/64, fe80::1/64 on port 0; 198.51.100.1/24, 2001:db8:1::1/64 and
- * fe80::1:1/64 on port 1. */
-static struct sp_neighbours *begin_two(void)
-{
-	config_begin();
-	nic.ports = nic.config.ports = 2;
-	memcpy(nic.port[1].mac, second_mac, 6);
-	add_address(ip4(192, 0, 2, 1), 24);
-	add_address(ip6(0, 1), 64);
-	add_address(ip6(-1, 1), 64);
-	for (unsigned i = 3; i < 6; i++)
-		nic.config.address[i].port = 1;
-	add_address(ip4(198, 51, 100, 1), 24);
-	add_address(ip6(1, 1), 64);
-	add_address(ip6(-1, 0x10001), 64);
-	config_end();
-	return nic.neighbours;
-}
-
-static bool finds_at(uint16_t port, const uint8_t *ip, const uint8_t *mac)
-{
-	uint8_t got[6] = {0};
-	int r = sp_neighbour_find(nic.neighbours, port, ip, 0, got);
-	return mac ? !r && !memcmp(got, mac, 6) : r == -EAGAIN;
-}
-
-static void requests_leave_by_the_port_asked_with_its_mac_and_address(void)
-{
-	begin_two();
-	worker.now = SP_SEC;
-	sp_neighbour_request(&worker, 1, ip4(198, 51, 100, 9));
-	CU_ASSERT_EQUAL_FATAL(sents, 1);
-	CU_ASSERT_EQUAL(sent[0].port, 1);
-	CU_ASSERT(!memcmp(sent[0].bytes + 6, second_mac, 6) && !memcmp(sent[0].bytes + 22, second_mac, 6));
-	CU_ASSERT(!memcmp(sent[0].bytes + 28, ip4(198, 51, 100, 1) + 12, 4));
-	sp_neighbour_request(&worker, 1, ip6(1, 9));
-	CU_ASSERT_EQUAL_FATAL(sents, 2);
-	CU_ASSERT_EQUAL(sent[1].port, 1);
-	CU_ASSERT(!memcmp(sent[1].bytes + 6, second_mac, 6) && !memcmp(sent[1].bytes + 22, ip6(1, 1), 16) &&
-		  !memcmp(sent[1].bytes + 80, second_mac, 6));
-	run_until(2 * SP_SEC); /* the retries too */
-	CU_ASSERT_EQUAL_FATAL(sents, 4);
-	CU_ASSERT(sent[2].port == 1 && sent[3].port == 1);
-	sp_neighbour_request(&worker, 0, ip4(198, 51, 100, 9)); /* of the other link */
-	sp_neighbour_request(&worker, 1, ip4(192, 0, 2, 9));
-	sp_neighbour_request(&worker, 0, ip6(1, 9));
-	CU_ASSERT_EQUAL(sents, 4);
-}
-
-static void a_port_learns_of_its_own_link_alone(void)
-{
-	struct sp_neighbours *n = begin_two();
-	sp_neighbour_learn(n, 1, ip4(192, 0, 2, 9), mac_of(9), 0, true);
-	sp_neighbour_learn(n, 0, ip4(198, 51, 100, 9), mac_of(9), 0, true);
-	sp_neighbour_learn(n, 0, ip6(1, 9), mac_of(9), 0, true);
-	for (uint16_t port = 0; port < 2; port++)
-		CU_ASSERT(finds_at(port, ip4(192, 0, 2, 9), NULL) && finds_at(port, ip4(198, 51, 100, 9), NULL) &&
-			  finds_at(port, ip6(1, 9), NULL));
-	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, true);
-	sp_neighbour_learn(n, 1, ip4(198, 51, 100, 9), mac_of(10), 0, true);
-	CU_ASSERT(finds_at(0, ip4(192, 0, 2, 9), mac_of(9)) && finds_at(1, ip4(198, 51, 100, 9), mac_of(10)));
-	/* Known, and now somebody on the other link claims to be it. */
-	sp_neighbour_learn(n, 1, ip4(192, 0, 2, 9), mac_of(66), 0, true);
-	sp_neighbour_confirm(n, 1, ip4(192, 0, 2, 9), mac_of(66), 0);
-	CU_ASSERT(finds_at(0, ip4(192, 0, 2, 9), mac_of(9)) && finds_at(1, ip4(192, 0, 2, 9), NULL));
-	/* Asked for on its link, and answered on the other. */
-	worker.now = 0;
-	sp_neighbour_request(&worker, 0, ip4(192, 0, 2, 10));
-	sp_neighbour_learn(n, 1, ip4(192, 0, 2, 10), mac_of(66), 0, false);
-	CU_ASSERT(finds_at(0, ip4(192, 0, 2, 10), NULL));
-	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 10), mac_of(10), 0, false);
-	CU_ASSERT(finds_at(0, ip4(192, 0, 2, 10), mac_of(10)));
-}
-
-static void the_same_link_local_address_is_another_neighbour_on_each_port(void)
-{
-	struct sp_neighbours *n = begin_two();
-	sp_neighbour_learn(n, 0, ip6(-1, 9), mac_of(9), 0, true);
-	CU_ASSERT(finds_at(0, ip6(-1, 9), mac_of(9)) && finds_at(1, ip6(-1, 9), NULL));
-	sp_neighbour_learn(n, 1, ip6(-1, 9), mac_of(10), 0, true);
-	CU_ASSERT(finds_at(0, ip6(-1, 9), mac_of(9)) && finds_at(1, ip6(-1, 9), mac_of(10)));
-}
-
-static void a_static_entry_is_where_its_prefix_is(void)
-{
-	begin_two();
-	add_static(ip4(198, 51, 100, 7), 7);
-	add_static(ip4(192, 0, 2, 7), 8);
-	sp_neighbours_destroy(nic.neighbours);
-	config_end();
-	CU_ASSERT(finds_at(1, ip4(198, 51, 100, 7), nic.config.neighbour[0].mac));
-	CU_ASSERT(finds_at(0, ip4(198, 51, 100, 7), NULL));
-	CU_ASSERT(finds_at(0, ip4(192, 0, 2, 7), nic.config.neighbour[1].mac));
-	CU_ASSERT(finds_at(1, ip4(192, 0, 2, 7), NULL));
-}
-
-/* What two workers leave behind that both found nothing and then both inserted. */
-static void copies_of_one_address_become_one_and_the_known_one_stays(void)
-{
-	static const enum state orders[3][2] = {{INCOMPLETE, KNOWN}, {KNOWN, INCOMPLETE}, {INCOMPLETE, INCOMPLETE}};
-	for (unsigned i = 0; i < 3; i++) {
-		struct sp_neighbours *n = begin();
-		const uint8_t *ip = ip4(192, 0, 2, 9);
-		unsigned used = 0;
-		for (unsigned j = 0; j < 2; j++)
-			CU_ASSERT_EQUAL(insert(n, 0, ip, orders[i][j], orders[i][j] == KNOWN ? mac_of(9) : NULL, 0,
-					       VICTIM_IDLE),
-					0);
-		for (unsigned j = 0; j < SP_NEIGHBOURS; j++)
-			used += state_of(n->entry[j].word) != FREE;
-		CU_ASSERT_EQUAL(used, 1);
-		CU_ASSERT_TRUE(finds(ip, 0, i < 2 ? mac_of(9) : NULL));
-	}
-}
-
-static pthread_barrier_t barrier;
-
-static void *insert_same(void *arg)
-{
-	struct sp_worker w = {.nic = &nic, .index = (uint16_t)(uintptr_t)arg};
-	uint8_t ip[16] = {[10] = 0xFF, [11] = 0xFF, [12] = 10};
-	for (unsigned i = 1; i <= 200; i++) {
-		ip[14] = (uint8_t)(i >> 8), ip[15] = (uint8_t)(i + 1);
-		pthread_barrier_wait(&barrier);
-		sp_neighbour_request(&w, 0, ip);
-		pthread_barrier_wait(&barrier);
-	}
-	return NULL;
-}
-
-static void workers_that_insert_one_address_at_once_keep_one_entry(void)
-{
-	pthread_t thread[2];
-	config_begin();
-	add_address(ip4(10, 0, 0, 1), 8);
-	config_end();
-	pthread_barrier_init(&barrier, NULL, 2);
-	for (uintptr_t i = 0; i < 2; i++)
-		CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, insert_same, (void *)i), 0);
-	for (unsigned i = 0; i < 2; i++)
-		pthread_join(thread[i], NULL);
-	pthread_barrier_destroy(&barrier);
-	unsigned used = 0;
-	for (unsigned i = 0; i < SP_NEIGHBOURS; i++)
-		used += state_of(nic.neighbours->entry[i].word) != FREE;
-	CU_ASSERT_EQUAL(used, 200);
-	CU_ASSERT_TRUE(sent_total >= 200 && sent_total <= 400);
-	sp_neighbours_destroy(nic.neighbours);
-	nic.neighbours = NULL;
-}
-
-SUITE("neighbour", TEST(bad_static_entries_are_refused),
-      TEST(requests_leave_by_the_port_asked_with_its_mac_and_address), TEST(a_port_learns_of_its_own_link_alone),
-      TEST(the_same_link_local_address_is_another_neighbour_on_each_port), TEST(a_static_entry_is_where_its_prefix_is),
-      TEST(arp_request_is_as_rfc_826_says), TEST(neighbour_solicitation_is_as_rfc_4861_says),
-      TEST(only_next_hops_are_asked_for), TEST(unknown_is_asked_three_times_a_second_apart_then_rests_three_seconds),
-      TEST(unknown_that_nobody_wants_is_retried_by_the_tick_and_then_forgotten),
-      TEST(answer_makes_it_known_and_ends_the_requests), TEST(answer_after_failure_still_counts),
-      TEST(stale_entry_in_use_still_answers_and_is_asked_for), TEST(stale_entry_that_stays_silent_is_asked_for_seldom),
-      TEST(stale_entry_that_nobody_uses_is_not_asked_for_and_goes_after_ten_minutes),
-      TEST(learning_updates_and_creates_only_when_told_and_on_link),
-      TEST(own_addresses_and_group_macs_are_never_learnt), TEST(confirmation_without_override_replaces_nothing),
-      TEST(static_entries_never_change_nor_age), TEST(flood_of_spoofed_arp_leaves_static_and_active_entries),
-      TEST(flood_cannot_enter_a_table_full_of_active_entries_but_a_request_can),
-      TEST(neighbours_of_one_network_spread_over_the_table), TEST(a_place_that_changes_hands_never_mixes_key_and_mac),
-      TEST(copies_of_one_address_become_one_and_the_known_one_stays), TEST(nobody_ever_gets_the_mac_of_another_address),
-      TEST(workers_that_insert_one_address_at_once_keep_one_entry))

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The NIC itself: its ports, settings that make none, and that none leaves anything behind. */
-#define RIG_EAL                                                                                                        \
-	"--no-pci", "--vdev=net_null0", "--vdev=net_ring0", "--vdev=net_memif0", "--vdev=net_pcap0,tx_pcap=/dev/null"
 #include "../../pipeline/machine.h"
-#include "rig_send.h"
+#include "../lib/sender.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <rte_malloc.h>
+
+char *dut_eal[] = {
+	"--no-pci", "--vdev=net_null0", "--vdev=net_ring0", "--vdev=net_memif0", "--vdev=net_pcap0,tx_pcap=/dev/null",
+	NULL};
 
 static int try_device(const char *device, uint32_t mtu, uint16_t workers, struct sp_error *error)
 {
 	struct sp_nic *nic = NULL;
-	int r;
 
-	rig_prepare(&rig, workers);
-	rig.config.port[0] = (struct sp_port_config){.device = device};
-	rig.config.mtu = mtu;
-	r = sp_nic_create(&rig.config, error, &nic);
+	dut_prepare(&dut, workers);
+	dut.config.port[0] = (struct sp_port_config){.device = device};
+	dut.config.mtu = mtu;
+	int r = sp_nic_create(&dut.config, error, &nic);
 	if (!r)
 		sp_nic_destroy(nic);
 	return r;
 }
 
-static void ports_that_cannot_do_what_is_asked_are_refused_with_the_reason(void)
+TEST(ports_that_cannot_do_what_is_asked_are_refused_with_the_reason)
 {
 	struct sp_error error;
 
@@ -51,108 +51,105 @@ static void ports_that_cannot_do_what_is_asked_are_refused_with_the_reason(void)
 	CU_ASSERT_EQUAL(try_device("net_null0", 0, 1, &error), 0);
 }
 
-static void one_port_belongs_to_one_nic(void)
+TEST(one_port_belongs_to_one_nic)
 {
 	struct sp_error error;
 	struct sp_nic *nic;
 
-	rig_prepare(&rig, 1);
-	rig.config.port[0] = (struct sp_port_config){.device = "net_ring0"};
-	CU_ASSERT_EQUAL_FATAL(sp_nic_create(&rig.config, &error, &nic), 0);
+	dut_prepare(&dut, 1);
+	dut.config.port[0] = (struct sp_port_config){.device = "net_ring0"};
+	CU_ASSERT_EQUAL_FATAL(sp_nic_create(&dut.config, &error, &nic), 0);
 	CU_ASSERT_EQUAL(try_device("net_ring0", 0, 1, &error), -EBUSY);
 	CU_ASSERT_STRING_EQUAL(error.key, "port");
 	sp_nic_destroy(nic);
 	CU_ASSERT_EQUAL(try_device("net_ring0", 0, 1, &error), 0);
 }
 
-static void an_ethdev_carries_frames_both_ways(void)
+TEST(an_ethdev_carries_frames_both_ways)
 {
-	static const struct sp_neighbour_config known = {RIG_IP4(192, 0, 2, 1), {2, 0, 0, 0, 0, 2}};
+	static const struct sp_neighbour_config known = {DUT_IP4(192, 0, 2, 1), {2, 0, 0, 0, 0, 2}};
 	uint8_t payload[64] = {1};
 	struct sp_send s = {.dest_qp = 16, .len = 64, .bytes = payload};
 	struct sp_nic_totals t;
-	uint32_t id;
 
-	rig_prepare(&rig, 1);
-	rig.config.port[0] = (struct sp_port_config){.device = "net_ring0"}; /* what it sends comes back */
-	rig.config.neighbour[0] = known;
-	rig.config.neighbours = 1;
-	rig_create(&rig);
-	id = rig_context(&rig, "s", "sender", "qp=5;peer=4");
-	tell.send = &s;
+	dut_prepare(&dut, 1);
+	dut.config.port[0] = (struct sp_port_config){.device = "net_ring0"}; /* what it sends comes back */
+	dut.config.neighbour[0] = known;
+	dut.config.neighbours = 1;
+	dut_create(&dut);
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
+	sender_job.send = &s;
 	for (unsigned i = 0; i < 10; i++)
-		CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
+		CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
 	for (unsigned i = 0; i < 5; i++)
-		sp_nic_poll(rig.nic, 0, i);
-	sp_nic_totals(rig.nic, &t);
+		sp_nic_poll(dut.nic, 0, i);
+	sp_nic_totals(dut.nic, &t);
 	CU_ASSERT_EQUAL(t.sent, 10);
 	CU_ASSERT_EQUAL(t.sent_bytes, 10 * (14 + 20 + 8 + 12 + 64 + 4));
 	CU_ASSERT_EQUAL(t.received, 10);
 	CU_ASSERT_EQUAL(t.bytes, t.sent_bytes);
-	CU_ASSERT_EQUAL(dropped("wrong-destination"), 10); /* with the right ICRC they were for the peer */
-	rig_stop(&rig);
+	CU_ASSERT_EQUAL(dut_dropped("wrong-destination"), 10); /* with the right ICRC they were for the peer */
+	dut_stop(&dut);
 }
 
-static void settings_that_make_no_nic_are_refused(void)
+TEST(settings_that_make_no_nic_are_refused)
 {
 	struct sp_error error;
 	struct sp_nic *nic;
 
-	rig_prepare(&rig, 1);
-	rig.config.addresses = SP_MAX_ADDRESSES + 1;
-	CU_ASSERT_EQUAL(sp_nic_create(&rig.config, &error, &nic), -EINVAL);
-	rig.config.addresses = 1;
-	rig.config.ports = SP_MAX_PORTS + 1;
-	CU_ASSERT_EQUAL(sp_nic_create(&rig.config, &error, &nic), -EINVAL);
-	rig.config.ports = 1;
-	rig.config.neighbours = SP_MAX_STATIC + 1;
-	CU_ASSERT_EQUAL(sp_nic_create(&rig.config, &error, &nic), -EINVAL);
-	rig.config.neighbours = 1; /* all zero: not a station's MAC */
-	CU_ASSERT_EQUAL(sp_nic_create(&rig.config, &error, &nic), -EINVAL);
+	dut_prepare(&dut, 1);
+	dut.config.addresses = SP_MAX_ADDRESSES + 1;
+	CU_ASSERT_EQUAL(sp_nic_create(&dut.config, &error, &nic), -EINVAL);
+	dut.config.addresses = 1;
+	dut.config.ports = SP_MAX_PORTS + 1;
+	CU_ASSERT_EQUAL(sp_nic_create(&dut.config, &error, &nic), -EINVAL);
+	dut.config.ports = 1;
+	dut.config.neighbours = SP_MAX_STATIC + 1;
+	CU_ASSERT_EQUAL(sp_nic_create(&dut.config, &error, &nic), -EINVAL);
+	dut.config.neighbours = 1; /* all zero: not a station's MAC */
+	CU_ASSERT_EQUAL(sp_nic_create(&dut.config, &error, &nic), -EINVAL);
 	CU_ASSERT_STRING_EQUAL(error.key, "neighbour");
 	sp_nic_destroy(NULL);
 }
 
-static void a_thousand_nics_come_and_go_and_leave_nothing(void)
+TEST(a_thousand_nics_come_and_go_and_leave_nothing)
 {
 	struct rte_malloc_socket_stats before, after;
 
 	for (unsigned i = 0; i < 1000; i++) {
-		start();
+		probe_start();
 		if (i == 10)
 			rte_malloc_get_socket_stats(0, &before);
-		rig_context(&rig, "a", "hashed", "qp=16;filter=udp port 7");
-		rig_context(&rig, "b", "plain", "qp=17");
-		say(16, (struct rig_words){.key = 1});
-		say(17, (struct rig_words){.key = 1});
-		say_udp(7);
-		rig_poll(&rig, 1);
-		end();
+		dut_context(&dut, "a", "hashed", "qp=16;filter=udp port 7");
+		dut_context(&dut, "b", "plain", "qp=17");
+		probe_say(16, (struct probe_words){.key = 1});
+		probe_say(17, (struct probe_words){.key = 1});
+		probe_say_udp(7);
+		dut_poll(&dut, 1);
+		probe_stop();
 	}
 	rte_malloc_get_socket_stats(0, &after);
 	CU_ASSERT(after.heap_allocsz_bytes <= before.heap_allocsz_bytes + 65536);
 }
 
-static void two_nics_with_one_seed_do_the_same_and_with_two_do_not(void)
+TEST(two_nics_with_one_seed_do_the_same_and_with_two_do_not)
 {
 	uint8_t bytes[3][2048];
 	uint8_t payload[8] = {0};
 	struct sp_send s = {.dest_qp = 16, .len = 8, .bytes = payload};
 
 	for (unsigned i = 0; i < 3; i++) {
-		uint32_t id;
-
-		rig_prepare(&rig, 1);
-		rig.config.seed = i == 2 ? 8 : 7;
-		memset(rig.config.mac, 0, 6); /* from the seed too */
-		rig_create(&rig);
-		id = rig_context(&rig, "s", "sender", "qp=5;peer=4");
-		tell.send = &s;
-		CU_ASSERT_EQUAL(call(id, CMD_SEND, 0, 0), 0);
-		rig_settle(&rig, 1);
-		CU_ASSERT_EQUAL_FATAL(rig.port.sents, 1);
-		memcpy(bytes[i], rig.port.sent[0].bytes, 60);
-		rig_stop(&rig);
+		dut_prepare(&dut, 1);
+		dut.config.seed = i == 2 ? 8 : 7;
+		memset(dut.config.mac, 0, 6); /* from the seed too */
+		dut_create(&dut);
+		uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
+		sender_job.send = &s;
+		CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
+		dut_settle(&dut, 1);
+		CU_ASSERT_EQUAL_FATAL(dut.port.sents, 1);
+		memcpy(bytes[i], dut.port.sent[0].bytes, 60);
+		dut_stop(&dut);
 	}
 	CU_ASSERT(!memcmp(bytes[0], bytes[1], 42));
 	CU_ASSERT(memcmp(bytes[0], bytes[2], 42) != 0);
@@ -162,7 +159,6 @@ static void two_nics_with_one_seed_do_the_same_and_with_two_do_not(void)
 static void put(const char *directory, const char *name, const char *text)
 {
 	char path[512];
-	FILE *f;
 
 	snprintf(path, sizeof(path), "%s/%s", directory, name);
 	for (char *at = strchr(path + strlen(directory) + 1, '/'); at; at = strchr(at + 1, '/')) {
@@ -170,27 +166,27 @@ static void put(const char *directory, const char *name, const char *text)
 		mkdir(path, 0700);
 		*at = '/';
 	}
-	f = fopen(path, "w");
+	FILE *f = fopen(path, "w");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
 	fputs(text, f);
 	fclose(f);
 }
 
-static void memory_is_by_default_half_of_what_there_is(void)
+TEST(memory_is_by_default_half_of_what_there_is)
 {
 	const char *tmp = getenv("TMPDIR");
 	char root[256], command[300];
 
-	rig_prepare(&rig, 1);
-	rig_create(&rig);
-	CU_ASSERT_EQUAL(rig.nic->config.memory_limit, sp_machine_memory() / 2);
+	dut_prepare(&dut, 1);
+	dut_create(&dut);
+	CU_ASSERT_EQUAL(dut.nic->config.memory_limit, sp_machine_memory() / 2);
 	CU_ASSERT(sp_machine_memory() <= (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
-	rig_stop(&rig);
-	rig_prepare(&rig, 1);
-	rig.config.memory_limit = 1ull << 50; /* what is said counts */
-	rig_create(&rig);
-	CU_ASSERT_EQUAL(rig.nic->config.memory_limit, 1ull << 50);
-	rig_stop(&rig);
+	dut_stop(&dut);
+	dut_prepare(&dut, 1);
+	dut.config.memory_limit = 1ull << 50; /* what is said counts */
+	dut_create(&dut);
+	CU_ASSERT_EQUAL(dut.nic->config.memory_limit, 1ull << 50);
+	dut_stop(&dut);
 
 	snprintf(root, sizeof(root), "%s/machine-XXXXXX", tmp ? tmp : "/tmp");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(root));
@@ -211,8 +207,3 @@ static void memory_is_by_default_half_of_what_there_is(void)
 	snprintf(command, sizeof(command), "rm -r '%s'", root);
 	CU_ASSERT_EQUAL(system(command), 0);
 }
-
-SUITE("nic", TEST(memory_is_by_default_half_of_what_there_is),
-      TEST(ports_that_cannot_do_what_is_asked_are_refused_with_the_reason), TEST(one_port_belongs_to_one_nic),
-      TEST(an_ethdev_carries_frames_both_ways), TEST(settings_that_make_no_nic_are_refused),
-      TEST(a_thousand_nics_come_and_go_and_leave_nothing), TEST(two_nics_with_one_seed_do_the_same_and_with_two_do_not))

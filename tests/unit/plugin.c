@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Handlers from shared objects: what is refused and in which words, what stays and what goes. */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "../../pipeline/config.h"
 #include "../../pipeline/handler.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 static char place[256]; /* a directory of our own, and $TMPDIR */
 
@@ -128,12 +126,10 @@ static void refused_at(const char *path, int result, const char *words, int line
 }
 #define REFUSED(path, result, words) refused_at(path, result, words, __LINE__)
 
-static void another_abi_is_refused_by_name(void)
-{
-	REFUSED(built("abi"), -EINVAL, "plugin-abi.so: handler plugged was built for ABI 99, this NIC has 3");
-}
+TEST_CALL(another_abi_is_refused_by_name,
+	  REFUSED(built("abi"), -EINVAL, "plugin-abi.so: handler plugged was built for ABI 99, this NIC has 3"))
 
-static void another_size_is_refused_by_name(void)
+TEST(another_size_is_refused_by_name)
 {
 	char words[120];
 
@@ -143,36 +139,29 @@ static void another_size_is_refused_by_name(void)
 	REFUSED(built("size"), -EINVAL, words);
 }
 
-static void an_object_without_a_handler_is_refused(void)
-{
-	REFUSED(built("none"), -EINVAL, "plugin-none.so: registers no handler");
-}
+TEST_CALL(an_object_without_a_handler_is_refused,
+	  REFUSED(built("none"), -EINVAL, "plugin-none.so: registers no handler"))
 
-static void a_name_that_is_built_in_is_refused(void)
+TEST(a_name_that_is_built_in_is_refused)
 {
 	REFUSED(built("taken"), -EINVAL,
 		"plugin-taken.so: handler count: the name is taken by the one that is built in");
 	CU_ASSERT_PTR_NULL(sp_handler_file(sp_handler_find("count")));
 }
 
-static void what_the_nic_has_not_is_said(void)
-{
-	REFUSED(built("undefined"), -EINVAL, "plugin-undefined.so: undefined symbol: sp_no_such_call");
-}
+TEST_CALL(missing_symbols_are_named,
+	  REFUSED(built("undefined"), -EINVAL, "plugin-undefined.so: undefined symbol: sp_no_such_call"))
+TEST_CALL(a_wrong_table_is_refused,
+	  REFUSED(built("table"), -EINVAL, "plugin-table.so: handler plugged has messages but no classify()"))
 
-static void a_wrong_table_is_refused(void)
-{
-	REFUSED(built("table"), -EINVAL, "plugin-table.so: handler plugged has messages but no classify()");
-}
-
-static void of_two_handlers_none_stays_when_one_is_wrong(void)
+TEST(two_handlers_of_an_object_are_refused_if_one_is_wrong)
 {
 	REFUSED(built("half"), -EINVAL, "handler count: the name is taken");
 	CU_ASSERT_PTR_NULL(sp_handler_find("plugged"));
 	REFUSED(built("twice"), -EINVAL, "registers two handlers plugged");
 }
 
-static void what_is_no_shared_object_is_refused(void)
+TEST(what_is_no_shared_object_is_refused)
 {
 	REFUSED("", -ENOENT, "no plug-in's file is named");
 	REFUSED(at("missing.so"), -ENOENT, "missing.so: No such file or directory");
@@ -187,7 +176,7 @@ static void what_is_no_shared_object_is_refused(void)
 	REFUSED(at("empty.so"), -EINVAL, "empty.so: is empty");
 }
 
-static void a_fifo_does_not_hang(void)
+TEST(a_fifo_does_not_hang)
 {
 	CU_ASSERT_EQUAL_FATAL(mkfifo(at("fifo.so"), 0600), 0);
 	alarm(10);
@@ -196,7 +185,7 @@ static void a_fifo_does_not_hang(void)
 	alarm(0);
 }
 
-static void a_file_cut_off_anywhere_is_refused(void)
+TEST(a_file_cut_off_anywhere_is_refused)
 {
 	struct sp_plugin *plugin;
 	size_t len;
@@ -213,7 +202,7 @@ static void a_file_cut_off_anywhere_is_refused(void)
 }
 
 /* As a linker leaves it that has made room for all and not written it yet. */
-static void a_file_that_is_not_all_written_is_refused(void)
+TEST(a_file_that_is_not_all_written_is_refused)
 {
 	struct sp_plugin *plugin;
 	size_t len;
@@ -233,7 +222,7 @@ static void a_file_that_is_not_all_written_is_refused(void)
 	CU_ASSERT_EQUAL(directories(NULL, 0), 0);
 }
 
-static void a_file_that_somebody_writes_is_refused(void)
+TEST(a_file_that_somebody_writes_is_refused)
 {
 	struct sp_plugin *plugin;
 	size_t len;
@@ -271,7 +260,7 @@ static uint64_t version(void)
 	return h ? h->classify(NULL, NULL) : 0;
 }
 
-static void a_handler_comes_and_goes_with_its_file(void)
+TEST(a_handler_comes_and_goes_with_its_file)
 {
 	char copies[512];
 	struct stat st;
@@ -291,7 +280,7 @@ static void a_handler_comes_and_goes_with_its_file(void)
 	CU_ASSERT_EQUAL(sp_plugin_unload(NULL), 0);
 }
 
-static void two_handlers_in_one_object_are_both_there(void)
+TEST(two_handlers_in_one_object_are_both_there)
 {
 	struct sp_plugin *plugin = load(built("two"));
 
@@ -302,7 +291,7 @@ static void two_handlers_in_one_object_are_both_there(void)
 	CU_ASSERT_PTR_NULL(sp_handler_find("plugged-too"));
 }
 
-static void a_plugin_that_loads_another_is_refused_and_does_not_hang(void)
+TEST(a_plugin_that_loads_another_is_refused_and_does_not_hang)
 {
 	struct sp_plugin *plugin;
 	struct sp_error error;
@@ -317,7 +306,7 @@ static void a_plugin_that_loads_another_is_refused_and_does_not_hang(void)
 	alarm(0);
 }
 
-static void the_same_file_again_counts(void)
+TEST(the_same_file_again_counts)
 {
 	struct sp_plugin *plugin = load(built("good"));
 
@@ -331,7 +320,7 @@ static void the_same_file_again_counts(void)
 	CU_ASSERT_EQUAL(version(), 0);
 }
 
-static void names_of_plugins_are_taken_too(void)
+TEST(names_of_plugins_are_taken_too)
 {
 	struct sp_plugin *plugin = load(built("good")), *other;
 	struct sp_error error;
@@ -344,13 +333,13 @@ static void names_of_plugins_are_taken_too(void)
 	CU_ASSERT_EQUAL(sp_plugin_unload(plugin), 0);
 }
 
-static void a_file_replaced_while_loaded_leaves_the_old_code(void)
+TEST(a_file_replaced_while_loaded_leaves_the_old_code)
 {
-	struct sp_plugin *plugin, *other;
+	struct sp_plugin *other;
 	struct sp_error error;
 
 	put_built(at("replaced.so"), "good", 0);
-	plugin = load(at("replaced.so"));
+	struct sp_plugin *plugin = load(at("replaced.so"));
 	for (unsigned way = 0; way < 2; way++) { /* written over, and renamed over */
 		put_built(at(way ? "fresh.so" : "replaced.so"), "newer", 0);
 		CU_ASSERT_EQUAL(way ? rename(at("fresh.so"), at("replaced.so")) : 0, 0);
@@ -385,13 +374,13 @@ static void child(bool killed)
 	CU_ASSERT(killed ? WIFSIGNALED(status) : WIFEXITED(status) && !WEXITSTATUS(status));
 }
 
-static void copies_go_with_their_process(void)
+TEST(copies_go_with_their_process)
 {
 	child(false);
 	CU_ASSERT_EQUAL(directories(NULL, 0), 0);
 }
 
-static void what_killed_processes_leave_goes_with_the_next_load(void)
+TEST(what_killed_processes_leave_goes_with_the_next_load)
 {
 	char left[512], alive[512];
 
@@ -412,7 +401,7 @@ static void what_killed_processes_leave_goes_with_the_next_load(void)
 	CU_ASSERT_EQUAL(rmdir(alive), 0);
 }
 
-static void a_child_does_not_take_its_parents_copies(void)
+TEST(a_child_does_not_take_its_parents_copies)
 {
 	struct sp_plugin *plugin = load(built("good"));
 	int status;
@@ -434,7 +423,7 @@ static void a_child_does_not_take_its_parents_copies(void)
 	CU_ASSERT_EQUAL(directories(NULL, 0), 0);
 }
 
-static void a_temporary_directory_that_is_none_is_said(void)
+TEST(a_missing_temporary_directory_is_reported)
 {
 	struct sp_plugin *plugin;
 	struct sp_error error;
@@ -447,7 +436,7 @@ static void a_temporary_directory_that_is_none_is_said(void)
 }
 
 /* ---- in use ------------------------------------------------------------------------------------- */
-static void what_a_context_has_is_not_unloaded(void)
+TEST(handlers_of_a_context_are_not_unloaded)
 {
 	const struct sp_nic_config config = {.mtu = 1500};
 	const struct sp_setting beside[] = {{"filter", "udp"}, {"companion", "plugged-too"}};
@@ -493,7 +482,7 @@ static struct sp_config *configuration(const char *name, const char *text)
 	return config;
 }
 
-static void a_relative_path_is_relative_to_the_configuration(void)
+TEST(a_relative_path_is_relative_to_the_configuration)
 {
 	struct sp_nic_config nic = {.mtu = 0};
 	struct sp_error error = {.key = ""};
@@ -522,7 +511,7 @@ static void a_relative_path_is_relative_to_the_configuration(void)
 	CU_ASSERT_EQUAL(version(), 0);
 }
 
-static void a_wrong_plugin_is_told_with_file_and_line(void)
+TEST(a_wrong_plugin_is_told_with_file_and_line)
 {
 	struct sp_nic_config nic = {.mtu = 0};
 	struct sp_error error = {.key = ""};
@@ -552,40 +541,13 @@ static void a_wrong_plugin_is_told_with_file_and_line(void)
 
 int main(void)
 {
-	static const struct suite_test tests[] = {
-		TEST(another_abi_is_refused_by_name),
-		TEST(another_size_is_refused_by_name),
-		TEST(an_object_without_a_handler_is_refused),
-		TEST(a_name_that_is_built_in_is_refused),
-		TEST(what_the_nic_has_not_is_said),
-		TEST(a_wrong_table_is_refused),
-		TEST(of_two_handlers_none_stays_when_one_is_wrong),
-		TEST(what_is_no_shared_object_is_refused),
-		TEST(a_fifo_does_not_hang),
-		TEST(a_file_cut_off_anywhere_is_refused),
-		TEST(a_file_that_is_not_all_written_is_refused),
-		TEST(a_file_that_somebody_writes_is_refused),
-		TEST(a_handler_comes_and_goes_with_its_file),
-		TEST(two_handlers_in_one_object_are_both_there),
-		TEST(a_plugin_that_loads_another_is_refused_and_does_not_hang),
-		TEST(the_same_file_again_counts),
-		TEST(names_of_plugins_are_taken_too),
-		TEST(a_file_replaced_while_loaded_leaves_the_old_code),
-		TEST(copies_go_with_their_process),
-		TEST(what_killed_processes_leave_goes_with_the_next_load),
-		TEST(a_child_does_not_take_its_parents_copies),
-		TEST(a_temporary_directory_that_is_none_is_said),
-		TEST(a_relative_path_is_relative_to_the_configuration),
-		TEST(a_wrong_plugin_is_told_with_file_and_line),
-		TEST(what_a_context_has_is_not_unloaded),
-	};
 	const char *tmp = getenv("TMPDIR");
 	char command[300];
 
 	snprintf(place, sizeof(place), "%s/spindle-plugin-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(place) || setenv("TMPDIR", place, 1))
 		return 99;
-	int status = suite_run("plugin", tests, sizeof(tests) / sizeof(*tests));
+	int status = suite_run();
 	snprintf(command, sizeof(command), "rm -rf '%s'", place);
 	return system(command) ? 99 : status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reports: the JSON that comes out, and that misuse gives no report instead of a crash or a wrong one. */
-#include "suite.h"
+#include "../lib/suite.h"
 
 #include <jansson.h>
 
@@ -32,7 +32,7 @@ static void spoils(struct sp_report *r, bool with_more)
 	CU_ASSERT_PTR_NULL(sp_report_finish(r));
 }
 
-static void values_come_out_in_order_with_two_blanks(void)
+TEST(values_come_out_in_order_with_two_blanks)
 {
 	struct sp_report *r = sp_report_new();
 
@@ -62,7 +62,7 @@ static void values_come_out_in_order_with_two_blanks(void)
 	finishes_as(sp_report_new(), "{}");
 }
 
-static void large_numbers_are_exact_up_to_63_bits(void)
+TEST(large_numbers_are_exact_up_to_63_bits)
 {
 	struct sp_report *r = sp_report_new();
 
@@ -71,7 +71,7 @@ static void large_numbers_are_exact_up_to_63_bits(void)
 	finishes_as(r, "{\n  \"a\": 9223372036854775807,\n  \"b\": 1.8446744073709552e19\n}");
 }
 
-static void text_that_is_no_utf8_is_replaced_byte_by_byte(void)
+TEST(text_that_is_no_utf8_is_replaced_byte_by_byte)
 {
 	static const struct {
 		const char *in, *out;
@@ -103,7 +103,7 @@ static void text_that_is_no_utf8_is_replaced_byte_by_byte(void)
 	}
 }
 
-static void every_two_byte_text_gives_json(void)
+TEST(every_two_byte_text_gives_json)
 {
 	for (unsigned a = 1; a < 256; a++)
 		for (unsigned b = 0; b < 256; b++) {
@@ -141,12 +141,9 @@ static void misuse(bool with_more)
 	spoils(r, false);
 }
 
-static void misuse_gives_no_report(void)
-{
-	misuse(false);
-}
+TEST_CALL(misuse_gives_no_report, misuse(false))
 
-static void calls_after_misuse_do_no_harm(void)
+TEST(calls_after_misuse_do_no_harm)
 {
 	misuse(true);
 	sp_report_uint(NULL, "a", 1);
@@ -157,7 +154,7 @@ static void calls_after_misuse_do_no_harm(void)
 	CU_ASSERT_PTR_NULL(sp_report_finish(NULL));
 }
 
-static void depth_is_bounded(void)
+TEST(depth_is_bounded)
 {
 	struct sp_report *r = sp_report_new();
 
@@ -175,7 +172,3 @@ static void depth_is_bounded(void)
 		sp_report_close(r);
 	CU_ASSERT_PTR_NULL(sp_report_finish(r));
 }
-
-SUITE("report", TEST(values_come_out_in_order_with_two_blanks), TEST(large_numbers_are_exact_up_to_63_bits),
-      TEST(text_that_is_no_utf8_is_replaced_byte_by_byte), TEST(every_two_byte_text_gives_json),
-      TEST(misuse_gives_no_report), TEST(calls_after_misuse_do_no_harm), TEST(depth_is_bounded))

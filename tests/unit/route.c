@@ -5,10 +5,8 @@
 #include "../../pipeline/view.h"
 #include "../../pipeline/worker.h"
 
-#include <errno.h>
-
-#include "ips.h"
-#include "suite.h"
+#include "../lib/ips.h"
+#include "../lib/suite.h"
 
 static struct sp_nic_config config;
 static struct sp_routes routes;
@@ -66,7 +64,7 @@ static bool refused(const char *key, const char *words)
 	return false;
 }
 
-static void routes_take_the_longest_local_prefix_then_the_gateway(void)
+TEST(routes_take_the_longest_local_prefix_then_the_gateway)
 {
 	begin(1);
 	add_address(ip4(10, 0, 0, 1), 8);
@@ -87,7 +85,7 @@ static void routes_take_the_longest_local_prefix_then_the_gateway(void)
 	CU_ASSERT_TRUE(route(ip6(9, 5), ip6(0, 0xFE), ip6(0, 1)));
 }
 
-static void routes_without_prefix_or_gateway_are_unreachable(void)
+TEST(routes_without_prefix_or_gateway_are_unreachable)
 {
 	begin(1);
 	add_address(ip4(192, 0, 2, 1), 24);
@@ -104,7 +102,7 @@ static void routes_without_prefix_or_gateway_are_unreachable(void)
 	CU_ASSERT_TRUE(route(ip6(-1, 1), NULL, NULL));
 }
 
-static void link_local_gateway_is_reached_from_a_global_address(void)
+TEST(link_local_gateway_is_reached_from_a_global_address)
 {
 	begin(1);
 	add_address(ip4(192, 0, 2, 1), 24);
@@ -117,7 +115,7 @@ static void link_local_gateway_is_reached_from_a_global_address(void)
 	CU_ASSERT_TRUE(route(ip6(7, 7), ip6(-1, 1), ip6(-1, 0x99)));
 }
 
-static void nobody_is_reached_at_group_and_reserved_addresses(void)
+TEST(nobody_is_reached_at_group_and_reserved_addresses)
 {
 	begin(1);
 	add_address(ip4(192, 0, 2, 1), 24);
@@ -139,7 +137,7 @@ static void nobody_is_reached_at_group_and_reserved_addresses(void)
 	CU_ASSERT_TRUE(route(ip4(10, 0, 0, 2), ip4(192, 0, 2, 254), ip4(192, 0, 2, 1)));
 }
 
-static void own_addresses_are_reached_by_the_loop_from_themselves(void)
+TEST(own_addresses_are_reached_by_the_loop_from_themselves)
 {
 	begin(2);
 	add_at(0, ip4(192, 0, 2, 1), 24);
@@ -152,7 +150,7 @@ static void own_addresses_are_reached_by_the_loop_from_themselves(void)
 	CU_ASSERT_TRUE(route_by(SP_PORT_LOOP, ip6(0, 1), ip6(0, 1), ip6(0, 1)));
 }
 
-static void the_port_is_that_of_the_longest_prefix(void)
+TEST(the_port_is_that_of_the_longest_prefix)
 {
 	begin(3);
 	add_at(0, ip4(10, 0, 0, 1), 8);
@@ -172,7 +170,7 @@ static void the_port_is_that_of_the_longest_prefix(void)
 	CU_ASSERT_PTR_NOT_NULL(sp_route_source(&routes, 2, ip4(10, 1, 2, 9)));
 }
 
-static void each_gateway_is_on_the_port_of_its_prefix(void)
+TEST(each_gateway_is_on_the_port_of_its_prefix)
 {
 	begin(2);
 	add_at(0, ip4(192, 0, 2, 1), 24);
@@ -196,7 +194,7 @@ static void each_gateway_is_on_the_port_of_its_prefix(void)
 	CU_ASSERT_TRUE(route_by(0, ip6(-1, 0xFD), ip6(-1, 0xFD), ip6(0, 1)));
 }
 
-static void prefixes_that_are_none_are_refused(void)
+TEST(invalid_prefixes_are_refused)
 {
 	begin(1);
 	add_address(ip4(192, 0, 2, 1), 33);
@@ -211,7 +209,7 @@ static void prefixes_that_are_none_are_refused(void)
 	CU_ASSERT_TRUE(refused("ip", "more than"));
 }
 
-static void addresses_on_ports_that_do_not_exist_are_refused(void)
+TEST(addresses_on_ports_that_do_not_exist_are_refused)
 {
 	begin(2);
 	add_at(1, ip4(192, 0, 2, 1), 24);
@@ -225,7 +223,7 @@ static void addresses_on_ports_that_do_not_exist_are_refused(void)
 	CU_ASSERT_TRUE(refused("ip", "no such port"));
 }
 
-static void one_prefix_on_two_ports_is_refused(void)
+TEST(one_prefix_on_two_ports_is_refused)
 {
 	begin(2);
 	add_at(0, ip4(192, 0, 2, 1), 24);
@@ -249,7 +247,7 @@ static void one_prefix_on_two_ports_is_refused(void)
 	CU_ASSERT_TRUE(route_by(0, ip6(-1, 9), ip6(-1, 9), ip6(-1, 1)));
 }
 
-static void gateways_that_cannot_be_reached_are_refused(void)
+TEST(gateways_that_cannot_be_reached_are_refused)
 {
 	begin(2);
 	add_at(0, ip4(192, 0, 2, 1), 24);
@@ -270,11 +268,3 @@ static void gateways_that_cannot_be_reached_are_refused(void)
 	config.gateway6_port = 1; /* nor any on that port */
 	CU_ASSERT_TRUE(refused("gateway", "is on no prefix of the NIC"));
 }
-
-SUITE("route", TEST(routes_take_the_longest_local_prefix_then_the_gateway),
-      TEST(routes_without_prefix_or_gateway_are_unreachable), TEST(link_local_gateway_is_reached_from_a_global_address),
-      TEST(nobody_is_reached_at_group_and_reserved_addresses),
-      TEST(own_addresses_are_reached_by_the_loop_from_themselves), TEST(the_port_is_that_of_the_longest_prefix),
-      TEST(each_gateway_is_on_the_port_of_its_prefix), TEST(prefixes_that_are_none_are_refused),
-      TEST(addresses_on_ports_that_do_not_exist_are_refused), TEST(one_prefix_on_two_ports_is_refused),
-      TEST(gateways_that_cannot_be_reached_are_refused))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Filter rules, alone and in the flow cache, on captured and random frames; and expressions that are refused. */
-#include "captures.h"
+#include "../lib/captures.h"
 #include "rules.h"
 
+#include <dirent.h>
 #include <time.h>
 
 static bool matches(const struct sp_rule *rule, uint8_t *bytes, uint32_t len)
@@ -75,7 +76,7 @@ static void oracle_compare(const char *file, unsigned number, uint8_t *bytes, ui
 		printf("# %s packet %u, %u bytes: a wrong rule of all\n", file, number, len);
 }
 
-static void rules_agree_with_libpcap_on_every_captured_packet(void)
+TEST_OF_CAPTURES(rules_agree_with_libpcap_on_every_captured_packet)
 {
 	static struct oracle o;
 	oracle_open(&o);
@@ -92,7 +93,7 @@ static void rules_agree_with_libpcap_on_every_captured_packet(void)
 }
 
 /* Frames that begin like real ones and end anywhere. */
-static void rules_agree_with_libpcap_on_cut_and_random_frames(void)
+TEST(rules_agree_with_libpcap_on_cut_and_random_frames)
 {
 	static const uint8_t heads[][26] = {
 		{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00, 0x45, 0, 0, 60, 0, 1, 0, 0, 64, 17, 0, 0},
@@ -125,7 +126,7 @@ static void rules_agree_with_libpcap_on_cut_and_random_frames(void)
 	oracle_close(&o);
 }
 
-static void rule_has_the_context_that_it_is_given(void)
+TEST(rule_has_the_context_that_it_is_given)
 {
 	struct sp_rule *rule = rule_new("host 192.0.2.1 and udp portrange 1000-2000");
 
@@ -137,7 +138,7 @@ static void rule_has_the_context_that_it_is_given(void)
 }
 
 /* udp[4:2] - 12 wraps below zero for short datagrams. */
-static void offsets_that_wrap_do_not_match_and_do_not_crash(void)
+TEST(offsets_that_wrap_do_not_match_and_do_not_crash)
 {
 	static const char *const wrapping[] = {"udp[udp[4:2] - 12:4] = 0x01020304", "ether[len - 5:4] = 0x01020304",
 					       "ether[len - 0x10000:4] = 0", "ether[len - 0xc0000000:1] >= 0"};
@@ -159,7 +160,7 @@ static void offsets_that_wrap_do_not_match_and_do_not_crash(void)
 }
 
 /* Twice as many paths with each of its 39 terms. */
-static void large_rule_is_made_quickly_and_works(void)
+TEST(large_rule_is_made_quickly_and_works)
 {
 	char text[4096] = "";
 	uint8_t frame[60] = {[12] = 0x08, [14] = 0x45, [17] = 46, [23] = 17, [26] = 10, [30] = 10};
@@ -182,7 +183,7 @@ static void large_rule_is_made_quickly_and_works(void)
 	sp_rule_destroy(rule);
 }
 
-static void bad_expressions_are_refused_with_libpcaps_words(void)
+TEST(bad_expressions_are_refused_with_libpcaps_words)
 {
 	static const char *const bad[] = {
 		"udp prot 53",
@@ -232,17 +233,4 @@ static void bad_expressions_are_refused_with_libpcaps_words(void)
 	CU_ASSERT_EQUAL(sp_rule_create(text, OWNER, &rule, &error), -EINVAL);
 	memset(text, '-', SP_RULE_EXPRESSION_MAX);
 	CU_ASSERT_EQUAL(sp_rule_create(text, OWNER, &rule, &error), -EINVAL);
-}
-
-int main(void)
-{
-	const struct suite_test tests[] = {
-		TEST(rules_agree_with_libpcap_on_cut_and_random_frames),
-		TEST(rule_has_the_context_that_it_is_given),
-		TEST(offsets_that_wrap_do_not_match_and_do_not_crash),
-		TEST(large_rule_is_made_quickly_and_works),
-		TEST(bad_expressions_are_refused_with_libpcaps_words),
-		CAPTURES_TEST(rules_agree_with_libpcap_on_every_captured_packet),
-	};
-	return suite_run("rule", tests, sizeof(tests) / sizeof(*tests));
 }

@@ -5,7 +5,7 @@
 
 #include "../../pipeline/flow_cache.h"
 #include "../../pipeline/rule.c" /* for rules made of programs, which reach more than expressions do */
-#include "suite.h"
+#include "../lib/suite.h"
 
 static char owner;
 #define OWNER ((struct sp_context *)&owner)

@@ -2,7 +2,7 @@
 /* Many to one: two hundred clients put into one mailbox of one server, over a network that loses, repeats and reorders,
  * in virtual time. Every put is delivered once, and no client needs memory of its own at the server. */
 #include "../../host-api/rvma.h"
-#include "ends.h"
+#include "../lib/two_nics.h"
 
 enum { CLIENTS = 200, ROUNDS = 6, BUFFERS = 48, LONG = 3000, OUT = 64, NOTES = 64 };
 #define BUFFER ((uint64_t)CLIENTS * ROUNDS * LONG / BUFFERS * 2)
@@ -49,8 +49,8 @@ static void lossy(void)
 					       .reorder_delay = 20 * SP_US,
 					       .queue = 4096};
 
-	CU_ASSERT_EQUAL_FATAL(sp_link_change(link_, 0, &wire), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_link_change(link_, 1, &wire), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_link_change(two_link, 0, &wire), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_link_change(two_link, 1, &wire), 0);
 }
 
 static void begin(void)
@@ -58,22 +58,22 @@ static void begin(void)
 	struct rvma_attr attr = {.windows = 1, .ops = 4, .peers = 256};
 	struct sp_error error = {.text = ""};
 
-	mode = VIRTUAL;
-	ends_make();
+	two_mode = VIRTUAL;
+	two_make();
 	lossy();
-	if (rvma_open(ends[1].dev, &attr, &server, &error))
-		bail(&error);
+	if (rvma_open(two_ends[1].dev, &attr, &server, &error))
+		two_bail(&error);
 	CU_ASSERT_EQUAL(rvma_address_get(server, &address), 0);
 	attr.peers = 1;
 	for (unsigned k = 0; k < CLIENTS; k++) {
 		client[k] = (struct client){.rvma = NULL};
-		if (rvma_open(ends[0].dev, &attr, &client[k].rvma, &error))
-			bail(&error);
+		if (rvma_open(two_ends[0].dev, &attr, &client[k].rvma, &error))
+			two_bail(&error);
 		CU_ASSERT_EQUAL_FATAL(rvma_peer_open(client[k].rvma, &address, &client[k].server), 0);
 	}
-	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(ends[0].dev, CLIENTS * LONG, &from), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(ends[1].dev, BUFFERS * BUFFER, &to), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(ends[1].dev, NOTES * sizeof(struct rvma_notification), &notes), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(two_ends[0].dev, CLIENTS * LONG, &from), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(two_ends[1].dev, BUFFERS * BUFFER, &to), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(two_ends[1].dev, NOTES * sizeof(struct rvma_notification), &notes), 0);
 }
 
 static void end(void)
@@ -84,7 +84,7 @@ static void end(void)
 	CU_ASSERT_EQUAL(sp_mr_free(from), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(to), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(notes), 0);
-	ends_unmake();
+	two_unmake();
 }
 
 /* Puts what is next, once the one before has ended; whether all have. */
@@ -132,7 +132,7 @@ static unsigned count_puts(const uint8_t *at, uint64_t length, bool seen[CLIENTS
 	return puts;
 }
 
-static void puts_of_two_hundred_clients_are_delivered_once_each(void)
+TEST(puts_of_two_hundred_clients_are_delivered_once_each)
 {
 	static bool seen[CLIENTS][ROUNDS];
 	static const struct rvma_window_attr attr = {
@@ -159,7 +159,7 @@ static void puts_of_two_hundred_clients_are_delivered_once_each(void)
 		done = 0;
 		for (unsigned k = 0; k < CLIENTS; k++)
 			done += go_on(&client[k]);
-		run(SP_MS);
+		two_run(SP_MS);
 	}
 	CU_ASSERT_EQUAL(done, CLIENTS);
 	/* What was open in a buffer that had enough went there, too: the last ones have had none. */
@@ -175,9 +175,7 @@ static void puts_of_two_hundred_clients_are_delivered_once_each(void)
 		puts += here;
 	}
 	CU_ASSERT_EQUAL(puts, CLIENTS * ROUNDS);
-	sp_link_count(link_, 0, &on_link);
+	sp_link_count(two_link, 0, &on_link);
 	CU_ASSERT(on_link.lost > CLIENTS * ROUNDS / 40 && on_link.duplicated && on_link.reordered);
 	end();
 }
-
-SUITE("rvma_crowd", TEST(puts_of_two_hundred_clients_are_delivered_once_each))

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The rvma_ calls of libspindle on two real NICs, three times: in virtual time; with NICs that have threads of their
  * own, two each; and attached to such NICs, through their sockets. */
-#include <errno.h>
-#include <pthread.h>
-
 #include "../../host-api/rvma.h"
-#include "ends.h"
+#include "../lib/two_nics.h"
 
 #define ROOM  (1u << 20)
 #define NOTES 16u
@@ -27,10 +24,10 @@ static void make_rvma(struct end *e, unsigned index, const struct rvma_attr *att
 {
 	struct sp_error error = {.text = ""};
 
-	*e = (struct end){.nic = ends[index].nic, .dev = ends[index].dev};
+	*e = (struct end){.nic = two_ends[index].nic, .dev = two_ends[index].dev};
 	if (rvma_open(e->dev, attr, &e->rvma, &error) || sp_mr_alloc(e->dev, ROOM, &e->mr) ||
 	    sp_mr_alloc(e->dev, NOTES * sizeof(*e->note), &e->notes))
-		bail(&error);
+		two_bail(&error);
 	rvma_address_get(e->rvma, &e->address);
 	e->bytes = e->mr->addr;
 	e->note = e->notes->addr;
@@ -38,7 +35,7 @@ static void make_rvma(struct end *e, unsigned index, const struct rvma_attr *att
 
 static void make(const struct rvma_attr *attr)
 {
-	ends_make();
+	two_make();
 	make_rvma(&a, 0, attr);
 	make_rvma(&b, 1, attr);
 	for (uint32_t i = 0; i < ROOM; i++)
@@ -56,7 +53,7 @@ static void unmake(void)
 		CU_ASSERT_EQUAL(sp_mr_free(e->mr), 0); /* nothing holds them any more */
 		CU_ASSERT_EQUAL(sp_mr_free(e->notes), 0);
 	}
-	ends_unmake();
+	two_unmake();
 }
 
 static struct rvma_window *window(uint64_t mailbox, const struct rvma_window_attr *attr)
@@ -79,13 +76,11 @@ static int post(struct rvma_window *w, unsigned k, uint64_t offset, uint64_t siz
 /* What became of it. */
 static int ended(struct rvma_op *op)
 {
-	if (mode != VIRTUAL)
+	if (two_mode != VIRTUAL)
 		return rvma_op_wait(op, PATIENCE);
 	for (unsigned i = 0; i < 300; i++) {
-		int rc;
-
-		run(20 * SP_MS);
-		rc = rvma_op_test(op);
+		two_run(20 * SP_MS);
+		int rc = rvma_op_test(op);
 		if (rc != -EAGAIN)
 			return rc;
 	}
@@ -107,14 +102,13 @@ static bool noted(unsigned k)
 
 /* ---- rules ---- */
 
-static void a_buffer_is_handed_over_at_the_address_that_the_application_knows(void)
+TEST_EACH_WAY(a_buffer_is_handed_over_at_the_address_that_the_application_knows)
 {
 	const struct rvma_window_attr attr = {.key = 5, .threshold = 5000};
-	struct rvma_window *w;
 	struct rvma_op *op[2];
 
 	make(NULL);
-	w = window(0x11FF0011, &attr);
+	struct rvma_window *w = window(0x11FF0011, &attr);
 	CU_ASSERT_EQUAL(post(w, 0, 100, 5000), 0);
 	CU_ASSERT_EQUAL(post(w, 1, 8000, 5000), 0);
 	CU_ASSERT_EQUAL(rvma_put_at(a.peer, 0x11FF0011, 5, a.mr, 3000, 2000, 3000, &op[0]), 0);
@@ -129,15 +123,14 @@ static void a_buffer_is_handed_over_at_the_address_that_the_application_knows(vo
 	unmake();
 }
 
-static void memory_is_the_nics_until_it_says_otherwise(void)
+TEST_EACH_WAY(memory_is_the_nics_until_it_says_otherwise)
 {
 	const struct rvma_window_attr attr = {.threshold = 1000, .forget = true};
-	struct rvma_window *w;
 	struct sp_mr *mr;
 	struct rvma_buffer buffer = {.size = 1000};
 
 	make(NULL);
-	w = window(1, &attr);
+	struct rvma_window *w = window(1, &attr);
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(b.dev, 4096, &mr), 0);
 	buffer.mr = mr;
 	CU_ASSERT_EQUAL(rvma_post_buffer(w, &buffer), 0);
@@ -154,26 +147,24 @@ static void memory_is_the_nics_until_it_says_otherwise(void)
 	unmake();
 }
 
-static void memory_of_the_applications_own_may_begin_anywhere(void)
+TEST_EACH_WAY(memory_of_the_applications_own_may_begin_anywhere)
 {
 	static uint8_t own[8192];
 	static _Alignas(64) uint8_t lines[192];
 	const struct rvma_window_attr attr = {.threshold = 1000};
 	struct sp_mr *mr, *line;
 	struct rvma_buffer buffer = {.size = 1000, .offset = 3};
-	struct rvma_window *w;
-	int rc;
 
 	make(NULL);
-	rc = sp_mr_reg(b.dev, own + 1, 4000, &mr);
-	if (mode == ATTACHED) {
+	int rc = sp_mr_reg(b.dev, own + 1, 4000, &mr);
+	if (two_mode == ATTACHED) {
 		CU_ASSERT_EQUAL(rc, -EOPNOTSUPP);
 		unmake();
 		return;
 	}
 	CU_ASSERT_EQUAL_FATAL(rc, 0);
 	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(b.dev, lines + 8, 184, &line), 0);
-	w = window(1, &attr);
+	struct rvma_window *w = window(1, &attr);
 	buffer.mr = mr;
 	buffer.notify_mr = line;
 	CU_ASSERT_EQUAL(rvma_post_buffer(w, &buffer), -EINVAL); /* not at the beginning of a line */
@@ -189,7 +180,7 @@ static void memory_of_the_applications_own_may_begin_anywhere(void)
 	unmake();
 }
 
-static void attributes_out_of_bounds_are_named(void)
+TEST_EACH_WAY(attributes_out_of_bounds_are_named)
 {
 	static const struct {
 		struct rvma_attr attr;
@@ -222,19 +213,18 @@ static void *put_later(void *arg)
 	return NULL;
 }
 
-static void each_way_to_wait_ends_with_the_notification(void)
+TEST_EACH_WAY(each_way_to_wait_ends_with_the_notification)
 {
 	const struct rvma_window_attr attr = {.threshold = 1000};
-	struct rvma_window *w;
 
 	make(NULL);
-	w = window(1, &attr);
+	struct rvma_window *w = window(1, &attr);
 	for (unsigned how = RVMA_WAIT_POLL; how <= RVMA_WAIT_SLEEP; how++) {
 		pthread_t thread;
 		int rc = 1;
 
 		CU_ASSERT_EQUAL(post(w, how, how * 4096, 1000), 0);
-		if (mode == VIRTUAL) { /* nobody else would let time pass */
+		if (two_mode == VIRTUAL) { /* nobody else would let time pass */
 			CU_ASSERT_EQUAL(rvma_wait(b.rvma, &b.note[how], (enum rvma_wait)how, SP_MS), -ETIMEDOUT);
 			continue;
 		}
@@ -247,7 +237,7 @@ static void each_way_to_wait_ends_with_the_notification(void)
 	unmake();
 }
 
-static void limits_hold_for_all_windows_of_a_context(void)
+TEST_EACH_WAY(limits_hold_for_all_windows_of_a_context)
 {
 	const struct rvma_attr few = {.windows = 2, .buffers = 3, .counters = 1, .peers = 1, .ops = 2};
 	struct rvma_window *w[3];
@@ -266,8 +256,8 @@ static void limits_hold_for_all_windows_of_a_context(void)
 	CU_ASSERT_EQUAL(rvma_put(a.peer, 2, 0, a.mr, 0, 10, &op[1]), 0);
 	CU_ASSERT_EQUAL(rvma_put(a.peer, 2, 0, a.mr, 0, 10, &op[2]), -EAGAIN);
 	third.qpn += 7;
-	if (mode == VIRTUAL) { /* with threads the puts may have gone already */
-		run(0);
+	if (two_mode == VIRTUAL) { /* with threads the puts may have gone already */
+		two_run(0);
 		CU_ASSERT_EQUAL(rvma_peer_open(a.rvma, &third, &peer), -ENOSPC);
 	}
 	CU_ASSERT_EQUAL(ended(op[0]), 0);
@@ -275,15 +265,14 @@ static void limits_hold_for_all_windows_of_a_context(void)
 	unmake();
 }
 
-static void windows_report_what_has_come_in_shared_memory(void)
+TEST_EACH_WAY(windows_report_what_has_come_in_shared_memory)
 {
 	const struct rvma_window_attr attr = {.threshold = 2, .type = RVMA_EPOCH_OPS, .key = 9};
 	struct rvma_window_status s;
-	struct rvma_window *w;
 	uint64_t epoch = 99;
 
 	make(NULL);
-	w = window(1, &attr);
+	struct rvma_window *w = window(1, &attr);
 	CU_ASSERT_EQUAL(rvma_win_get_epoch(w, &epoch), 0);
 	CU_ASSERT_EQUAL(epoch, 0);
 	for (unsigned k = 0; k < 3; k++)
@@ -301,7 +290,7 @@ static void windows_report_what_has_come_in_shared_memory(void)
 	unmake();
 }
 
-static void peers_of_a_closed_context_learn_that_it_is_gone(void)
+TEST_EACH_WAY(peers_of_a_closed_context_learn_that_it_is_gone)
 {
 	const struct rvma_attr impatient = {.timeout = SP_SEC};
 	struct rvma_op *op;
@@ -310,7 +299,7 @@ static void peers_of_a_closed_context_learn_that_it_is_gone(void)
 	window(1, NULL);
 	CU_ASSERT_EQUAL(put(1, 0, 0, 10), -ENOBUFS); /* they know each other */
 	CU_ASSERT_EQUAL(rvma_close(b.rvma), 0);
-	run(5 * SP_MS);
+	two_run(5 * SP_MS);
 	CU_ASSERT_EQUAL(put(1, 0, 0, 10), -ECONNRESET);
 	CU_ASSERT_EQUAL(rvma_open(b.dev, NULL, &b.rvma, NULL), 0);
 	rvma_address_get(b.rvma, &b.address);
@@ -323,23 +312,22 @@ static void peers_of_a_closed_context_learn_that_it_is_gone(void)
 }
 
 /* Long before the time of a silent peer is over, which time shows where it is the test's own. */
-static void a_put_on_its_way_to_a_context_that_closes_ends(void)
+TEST_EACH_WAY(a_put_on_its_way_to_a_context_that_closes_ends)
 {
 	const struct rvma_attr impatient = {.timeout = SP_SEC};
-	struct rvma_window *w;
 	struct rvma_op *op;
 
 	make(&impatient);
-	w = window(1, NULL);
+	struct rvma_window *w = window(1, NULL);
 	CU_ASSERT_EQUAL(put(1, 0, 0, 10), -ENOBUFS); /* they know each other */
 	CU_ASSERT_EQUAL(post(w, 0, 0, ROOM), 0);
 	CU_ASSERT_EQUAL(rvma_put(a.peer, 1, 0, a.mr, 0, ROOM, &op), 0);
-	run(500 * SP_US);
-	CU_ASSERT_EQUAL(mode == VIRTUAL ? rvma_op_test(op) : -EAGAIN, -EAGAIN);
+	two_run(500 * SP_US);
+	CU_ASSERT_EQUAL(two_mode == VIRTUAL ? rvma_op_test(op) : -EAGAIN, -EAGAIN);
 	CU_ASSERT_EQUAL(rvma_close(b.rvma), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(b.notes), 0);
-	if (mode == VIRTUAL) {
-		run(5 * SP_MS);
+	if (two_mode == VIRTUAL) {
+		two_run(5 * SP_MS);
 		CU_ASSERT_EQUAL(rvma_op_test(op), -ECONNRESET);
 	} else {
 		const int rc = rvma_op_wait(op, PATIENCE);
@@ -352,20 +340,19 @@ static void a_put_on_its_way_to_a_context_that_closes_ends(void)
 }
 
 /* An acknowledgement that waits for others goes before the end of the context is told. */
-static void what_was_delivered_before_a_context_closes_is_told_as_delivered(void)
+TEST_EACH_WAY(what_was_delivered_before_a_context_closes_is_told_as_delivered)
 {
 	const struct rvma_window_attr attr = {.threshold = 10000};
-	struct rvma_window *w;
 	struct rvma_op *op;
 
 	make(NULL);
-	w = window(1, &attr);
+	struct rvma_window *w = window(1, &attr);
 	CU_ASSERT_EQUAL(put(1, 0, 0, 10), -ENOBUFS); /* they know each other */
 	CU_ASSERT_EQUAL(post(w, 0, 0, 10000), 0);
 	CU_ASSERT_EQUAL(rvma_put(a.peer, 1, 0, a.mr, 0, 10000, &op), 0);
-	if (mode == VIRTUAL)
+	if (two_mode == VIRTUAL)
 		for (unsigned i = 0; i < 10000 && !noted(0); i++)
-			run(100 * SP_NS);
+			two_run(100 * SP_NS);
 	else
 		CU_ASSERT_EQUAL(rvma_wait(b.rvma, &b.note[0], RVMA_WAIT_POLL, PATIENCE), 0);
 	CU_ASSERT_FATAL(noted(0));
@@ -375,18 +362,18 @@ static void what_was_delivered_before_a_context_closes_is_told_as_delivered(void
 	unmake();
 }
 
-static void calls_after_the_nic_has_ended_the_context_say_so(void)
+TEST_EACH_WAY(calls_after_the_nic_has_ended_the_context_say_so)
 {
 	struct rvma_window_status status;
 	struct rvma_completed done;
-	struct rvma_window *w, *v;
+	struct rvma_window *v;
 	struct rvma_peer *peer;
 	struct rvma_op *op, *other;
 	uint32_t id = 0;
 	uint64_t epoch;
 
 	make(NULL);
-	w = window(1, NULL);
+	struct rvma_window *w = window(1, NULL);
 	CU_ASSERT_EQUAL(post(w, 0, 0, 1000), 0);
 	CU_ASSERT_EQUAL(rvma_put(b.peer, 1, 0, b.mr, 0, 1000, &op), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(b.nic, "rvma-65536", &id), 0);
@@ -408,23 +395,3 @@ static void calls_after_the_nic_has_ended_the_context_say_so(void)
 	CU_ASSERT_EQUAL(rvma_free_win(w), -ECONNRESET);
 	unmake();
 }
-
-RULE(a_buffer_is_handed_over_at_the_address_that_the_application_knows)
-RULE(memory_is_the_nics_until_it_says_otherwise)
-RULE(memory_of_the_applications_own_may_begin_anywhere)
-RULE(each_way_to_wait_ends_with_the_notification)
-RULE(limits_hold_for_all_windows_of_a_context)
-RULE(windows_report_what_has_come_in_shared_memory)
-RULE(peers_of_a_closed_context_learn_that_it_is_gone)
-RULE(a_put_on_its_way_to_a_context_that_closes_ends)
-RULE(what_was_delivered_before_a_context_closes_is_told_as_delivered)
-RULE(calls_after_the_nic_has_ended_the_context_say_so)
-RULE(attributes_out_of_bounds_are_named)
-
-SUITE("rvma_nics", TESTS(a_buffer_is_handed_over_at_the_address_that_the_application_knows),
-      TESTS(memory_is_the_nics_until_it_says_otherwise), TESTS(memory_of_the_applications_own_may_begin_anywhere),
-      TESTS(each_way_to_wait_ends_with_the_notification), TESTS(limits_hold_for_all_windows_of_a_context),
-      TESTS(windows_report_what_has_come_in_shared_memory), TESTS(peers_of_a_closed_context_learn_that_it_is_gone),
-      TESTS(a_put_on_its_way_to_a_context_that_closes_ends),
-      TESTS(what_was_delivered_before_a_context_closes_is_told_as_delivered),
-      TESTS(calls_after_the_nic_has_ended_the_context_say_so), TESTS(attributes_out_of_bounds_are_named))

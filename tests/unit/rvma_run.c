@@ -5,7 +5,9 @@
  * each burst all that a host can see, and all that is counted, is the same.
  */
 #define MTU 1024u
-#include "rvma_window.h"
+#include "../lib/rvma_nic.h"
+
+#include <zlib.h>
 
 #define WINDOWS 10u
 #define USED	65536u /* bytes of memory that buffers lie in */
@@ -49,16 +51,17 @@ static void open_windows(void)
 			win[i].flags |= SP_RVMA_CATCH_ALL;
 			caught = true;
 		}
-		win[i].id = window(win[i].mailbox, win[i].key,
-				   win[i].flags & SP_RVMA_OPS ? random32() % 8 : random32() % 4 * 1000, win[i].flags);
+		win[i].id =
+			rw_window(win[i].mailbox, win[i].key,
+				  win[i].flags & SP_RVMA_OPS ? random32() % 8 : random32() % 4 * 1000, win[i].flags);
 		if (one_in(4))
-			CU_ASSERT_EQUAL(command(SP_RVMA_CMD_LIMIT, win[i].id, 0, 0, 700), 0); /* bytes of a put */
+			CU_ASSERT_EQUAL(rw_command(SP_RVMA_CMD_LIMIT, win[i].id, 0, 0, 700), 0); /* bytes of a put */
 		if (one_in(6)) {
 			const struct sp_command limit = {.op = SP_RVMA_CMD_LIMIT,
-							 .context = context,
+							 .context = rw_context,
 							 .arg = {win[i].id, 0, 0, 0, 100 * 1000 * 1000}};
 
-			CU_ASSERT_EQUAL(sp_command_call(rig.dev, &limit, NULL), 0);
+			CU_ASSERT_EQUAL(sp_command_call(dut.dev, &limit, NULL), 0);
 		}
 	}
 }
@@ -70,12 +73,13 @@ static void host(void)
 		const unsigned i = random32() % WINDOWS;
 		const uint64_t at = random32() % (USED / 4096) * 4096 + (one_in(3) ? random32() % 100 : 0);
 
-		post_with(win[i].id, at, 1 + random32() % 3900, notes++ % NOTES, one_in(4) ? 1 + random32() % 20 : 0);
+		rw_post_with(win[i].id, at, 1 + random32() % 3900, notes++ % NOTES,
+			     one_in(4) ? 1 + random32() % 20 : 0);
 	}
 	if (one_in(4))
-		command(SP_RVMA_CMD_INC_EPOCH, win[random32() % WINDOWS].id, 0, 0, 0);
+		rw_command(SP_RVMA_CMD_INC_EPOCH, win[random32() % WINDOWS].id, 0, 0, 0);
 	if (one_in(20))
-		command(SP_RVMA_CMD_CLOSE, win[random32() % WINDOWS].id, 0, 0, 0);
+		rw_command(SP_RVMA_CMD_CLOSE, win[random32() % WINDOWS].id, 0, 0, 0);
 }
 
 /* Most to the mailbox of the one before; some again; some that are wrong in one way or another. */
@@ -85,13 +89,13 @@ static void network(void)
 	static unsigned sent;
 	static unsigned to;
 
-	if (!next_transfer)
+	if (!rw_next_transfer)
 		sent = to = 0;
 	for (unsigned n = 1 + random32() % 40; n; n--) {
 		struct transfer t = {.fill = (uint8_t)random32()};
 
 		if (one_in(12) && sent) {
-			packet(&before[random32() % (sent < 64 ? sent : 64)], 0);
+			rw_packet(&before[random32() % (sent < 64 ? sent : 64)], 0);
 			continue;
 		}
 		if (one_in(3))
@@ -99,25 +103,25 @@ static void network(void)
 		t.mailbox = one_in(20) ? 7 : win[to].mailbox;
 		t.key = win[to].key ^ one_in(20);
 		t.length = one_in(20) ? 0 : one_in(3) ? 500 + random32() % 525 : 1 + random32() % 100;
-		t.length = one_in(20) ? MTU + 1 + random32() % MTU : t.length;
+		t.length = one_in(20) ? rw_mtu + 1 + random32() % rw_mtu : t.length;
 		t.offset = one_in(2) ? APPEND : random32() % (one_in(10) ? 5000 : 2000);
 		t.offset = win[to].flags & SP_RVMA_MANAGED && !one_in(20) ? APPEND : t.offset;
 		t.flags = one_in(10) ? SP_RVMA_FENCE : 0;
-		start(&t);
-		next_transfer += one_in(50) ? 1 + random32() % 80 : 0; /* some never come */
+		rw_start(&t);
+		rw_next_transfer += one_in(50) ? 1 + random32() % 80 : 0; /* some never come */
 		if (!one_in(10))
-			packet(&t, one_in(30) ? 1 : 0);
-		if (t.length > MTU && !one_in(4))
-			packet(&t, 1);
+			rw_packet(&t, one_in(30) ? 1 : 0);
+		if (t.length > rw_mtu && !one_in(4))
+			rw_packet(&t, 1);
 		before[sent++ % 64] = t;
 	}
 	if (one_in(3)) {
 		const uint8_t shorter[40] = {[20] = 1};
 
-		raw(0xC0, shorter, random32() % sizeof(shorter));
+		rw_raw(0xC0, shorter, random32() % sizeof(shorter));
 	}
 	if (one_in(3))
-		get(win[random32() % WINDOWS].mailbox, 0, 0, 1, 0);
+		rw_get(win[random32() % WINDOWS].mailbox, 0, 0, 1, 0);
 }
 
 struct sight {
@@ -131,18 +135,18 @@ static uint32_t sum_of(const void *bytes, size_t len)
 
 static struct sight look(void)
 {
-	const struct rv *s = state();
-	const struct sp_view *v = sp_context_by_id(rig.nic, context)->view[0];
+	const struct rv *s = rw_state();
+	const struct sp_view *v = sp_context_by_id(dut.nic, rw_context)->view[0];
 	struct sp_rvma_notification copy[NOTES];
 	const struct rv_session *x = &s->session[0];
 	const uint64_t session[] = {x->base, x->end, sum_of(x->block, s->blocks * sizeof(*x->block))};
 
-	memcpy(copy, note, sizeof(copy));
+	memcpy(copy, rw_note, sizeof(copy));
 	for (unsigned i = 0; i < NOTES; i++)
-		copy[i].address -= copy[i].address ? (uintptr_t)memory - 1 : 0;
-	return (struct sight){.memory = sum_of(memory, USED),
+		copy[i].address -= copy[i].address ? (uintptr_t)rw_memory - 1 : 0;
+	return (struct sight){.memory = sum_of(rw_memory, USED),
 			      .notes = sum_of(copy, sizeof(copy)),
-			      .windows = sum_of(line(0), WINDOWS * sizeof(struct sp_rvma_window_status)),
+			      .windows = sum_of(rw_line(0), WINDOWS * sizeof(struct sp_rvma_window_status)),
 			      .counters = sum_of(v->pub.counters, (RV_RESTARTS + 1) * sizeof(uint64_t)),
 			      .drops = sum_of(v->drops, sizeof(v->drops)),
 			      .refused = sum_of(s->refused, sizeof(s->refused)),
@@ -152,33 +156,34 @@ static struct sight look(void)
 static void play(unsigned script, bool alone, struct sight *sight, uint64_t *puts)
 {
 	seed = 0x9E3779B97F4A7C15ull * (script + 1);
-	watcher = alone ? &nobody : NULL;
-	fed_only = true;
+	rw_watcher = alone ? &nobody : NULL;
+	rw_fed_only = true;
 	notes = 0;
 	/* Few of the counters are on the NIC; large packets go past the caches, or not. */
-	begin_with(script % 2 ? "window=1024;windows=16;counters=6;stream-from=1"
-			      : "window=1024;windows=16;counters=8");
+	rw_begin_with(script % 2 ? "window=1024;windows=16;counters=6;stream-from=1"
+				 : "window=1024;windows=16;counters=8");
 	open_windows();
 	for (unsigned i = 0; i < BURSTS; i++) {
 		host();
 		network();
-		now += one_in(2) ? 100 * SP_US : SP_US;
-		rig_settle(&rig, now);
+		rw_now += one_in(2) ? 100 * SP_US : SP_US;
+		dut_settle(&dut, rw_now);
 		sight[i] = look();
 	}
-	CU_ASSERT_EQUAL(alone, sp_context_by_id(rig.nic, context)->view[0]->pub.watch != 0);
-	*puts = rig_counter(&rig, context, "puts");
-	end();
-	watcher = NULL;
+	CU_ASSERT_EQUAL(alone, sp_context_by_id(dut.nic, rw_context)->view[0]->pub.watch != 0);
+	*puts = dut_counter(&dut, rw_context, "puts");
+	rw_stop();
+	rw_watcher = NULL;
 }
 
-static void in_bursts_puts_do_what_they_do_one_by_one(void)
+TEST(in_bursts_puts_do_what_they_do_one_by_one)
 {
 	static const char *const names[] = {"memory",  "notes",	 "status of windows", "counters", "drops",
 					    "refused", "session"};
 	uint64_t all = 0;
 	unsigned wrong = 0;
 
+	rw_mtu = MTU;
 	for (unsigned script = 0; script < SCRIPTS && wrong < 5; script++) {
 		struct sight together[BURSTS], alone[BURSTS];
 		uint64_t puts[2];
@@ -202,13 +207,4 @@ static void in_bursts_puts_do_what_they_do_one_by_one(void)
 	printf("# %u puts\n", (unsigned)all);
 	CU_ASSERT_EQUAL(wrong, 0);
 	CU_ASSERT(all > SCRIPTS * BURSTS * 4);
-}
-
-int main(void)
-{
-	const struct suite_test tests[] = {
-		TEST(in_bursts_puts_do_what_they_do_one_by_one),
-	};
-
-	return suite_run("rvma_run", tests, sizeof(tests) / sizeof(*tests));
 }

@@ -3,42 +3,40 @@
 #include "../../handlers/wire/reliability.h"
 #include "../../handlers/wire/roce.h"
 #include "../../handlers/wire/rvma.h"
-#include "rig.h"
+#include "../lib/dut.h"
 
 #define QP    64
 #define THEIR 0x321 /* the peer's QP */
 
-static struct rig rig;
 static uint32_t id;
 static sp_time now;
 static uint32_t their_window; /* blocks that the peer takes */
 
 static void start(const char *settings)
 {
-	rig_prepare(&rig, 1);
-	rig.config.neighbours = 1;
-	memcpy(rig.config.neighbour[0].ip, rig_peer4, 16);
-	memcpy(rig.config.neighbour[0].mac, rig_peer_mac, 6);
-	rig_create(&rig);
-	id = rig_context(&rig, "c", "rvma", settings);
+	dut_prepare(&dut, 1);
+	dut.config.neighbours = 1;
+	memcpy(dut.config.neighbour[0].ip, dut_peer4, 16);
+	memcpy(dut.config.neighbour[0].mac, dut_peer_mac, 6);
+	dut_create(&dut);
+	id = dut_context(&dut, "c", "rvma", settings);
 	now = SP_SEC;
 	their_window = 64;
 }
 
 static void end(void)
 {
-	rig_check_totals(&rig);
-	rig_stop(&rig);
+	dut_check_totals(&dut);
+	dut_stop(&dut);
 }
 
-/* ---- packets -------------------------------------------------------------------------------------------------------
- */
+/* ---- packets ---- */
 static void feed_from(uint32_t source, uint8_t opcode, const void *bytes, uint32_t len)
 {
 	struct frame f;
 	uint16_t sum;
 
-	rig_roce(&f, FRAME_IP4, QP, 0, bytes, len);
+	dut_roce(&f, FRAME_IP4, QP, 0, bytes, len);
 	f.bytes[f.l4 + 8] = opcode;
 	if (source) {
 		sp_store_be32(f.bytes + f.l3 + 12, source);
@@ -46,9 +44,9 @@ static void feed_from(uint32_t source, uint8_t opcode, const void *bytes, uint32
 		sum = sp_checksum(f.bytes + f.l3, 20, 0);
 		memcpy(f.bytes + f.l3 + 10, &sum, 2);
 	}
-	rig_seal(&f);
-	rig_feed(&rig, &f);
-	rig_settle(&rig, now += SP_US);
+	dut_seal(&f);
+	dut_feed(&dut, &f);
+	dut_settle(&dut, now += SP_US);
 }
 
 static void feed(uint8_t opcode, const void *bytes, uint32_t len)
@@ -58,15 +56,15 @@ static void feed(uint8_t opcode, const void *bytes, uint32_t len)
 
 static uint64_t drops(const char *name)
 {
-	return sp_nic_context_counter(rig.nic, id, name);
+	return sp_nic_context_counter(dut.nic, id, name);
 }
 
 /* What the NIC sent latest with that opcode, behind the BTH; NULL. */
 static const uint8_t *latest(uint8_t opcode)
 {
-	for (unsigned i = rig.port.sents; i-- > 0;)
-		if (rig.port.sent[i].len > 54 && rig.port.sent[i].bytes[42] == opcode)
-			return rig.port.sent[i].bytes + 54;
+	for (unsigned i = dut.port.sents; i-- > 0;)
+		if (dut.port.sent[i].len > 54 && dut.port.sent[i].bytes[42] == opcode)
+			return dut.port.sent[i].bytes + 54;
 	return NULL;
 }
 
@@ -87,7 +85,7 @@ static struct sp_rvma_hello welcomed_as(uint32_t qp, uint64_t nonce)
 	struct sp_rvma_hello h = hello(nonce), w = {.version = 0};
 
 	sp_store_be32(h.qp, qp);
-	rig.port.sents = 0;
+	dut.port.sents = 0;
 	feed(SP_RVMA_HELLO, &h, sizeof(h));
 	if (latest(SP_RVMA_WELCOME))
 		memcpy(&w, latest(SP_RVMA_WELCOME), sizeof(w));
@@ -133,40 +131,35 @@ static uint64_t open_session(uint64_t nonce)
 	return sp_load_be64(w.token);
 }
 
-/* ---- who is answered what ------------------------------------------------------------------------------------------
- */
-static void a_hello_is_answered_and_repeated_gets_the_same_answer(void)
+/* ---- who is answered what ---- */
+TEST(a_hello_is_answered_and_repeated_gets_the_same_answer)
 {
-	struct sp_rvma_hello w, again;
-
 	start("qp=64;mtu=512;window=32");
-	w = welcomed(7);
+	struct sp_rvma_hello w = welcomed(7);
 	CU_ASSERT_EQUAL(w.version, SP_RVMA_VERSION);
 	CU_ASSERT_EQUAL(sp_load_be64(w.echo), 7);
 	CU_ASSERT_EQUAL(sp_load_be32(w.qp), QP);
 	CU_ASSERT_EQUAL(sp_load_be32(w.mtu), 512);
 	CU_ASSERT_EQUAL(sp_load_be32(w.window), 32);
 	CU_ASSERT(sp_load_be64(w.nonce) && sp_load_be64(w.token));
-	CU_ASSERT_EQUAL(rig.port.sent[0].bytes[42 + 7], THEIR & 0xFF);
-	again = welcomed(7);
+	CU_ASSERT_EQUAL(dut.port.sent[0].bytes[42 + 7], THEIR & 0xFF);
+	struct sp_rvma_hello again = welcomed(7);
 	CU_ASSERT(!memcmp(&w, &again, sizeof(w)));
 	CU_ASSERT_EQUAL(drops("sessions"), 0); /* nothing has come with the token */
 	end();
 }
 
-static void another_hello_makes_a_candidate_that_takes_over_once_it_is_used(void)
+TEST(another_hello_makes_a_candidate_that_takes_over_once_it_is_used)
 {
 	const uint64_t eight = 8;
-	struct sp_rvma_hello w, other;
-	uint64_t first, second;
 
 	start("qp=64");
-	first = open_session(7);
+	uint64_t first = open_session(7);
 	CU_ASSERT_EQUAL(drops("sessions"), 1);
-	other = welcomed(eight);
-	second = sp_load_be64(other.token);
+	struct sp_rvma_hello other = welcomed(eight);
+	uint64_t second = sp_load_be64(other.token);
 	CU_ASSERT(second && second != first);
-	w = welcomed(7); /* late: the session is as it was */
+	struct sp_rvma_hello w = welcomed(7); /* late: the session is as it was */
 	CU_ASSERT_EQUAL(sp_load_be64(w.token), first);
 	feed_put(first, 1, 0, 8, 8);
 	CU_ASSERT_EQUAL(drops("bad-token"), 0);
@@ -184,14 +177,13 @@ static void another_hello_makes_a_candidate_that_takes_over_once_it_is_used(void
 
 /* The goodbye of one that restarts may be late, or its silence be noticed late: its next session has our WELCOME then.
  */
-static void the_end_of_a_session_does_not_end_the_offer_of_the_next_one(void)
+TEST(the_end_of_a_session_does_not_end_the_offer_of_the_next_one)
 {
 	struct sp_rvma_bye bye;
-	uint64_t first, second;
 
 	start("qp=64");
-	first = open_session(7);
-	second = sp_load_be64(welcomed(8).token);
+	uint64_t first = open_session(7);
+	uint64_t second = sp_load_be64(welcomed(8).token);
 	sp_store_be64(bye.token, first);
 	sp_store_be64(bye.nonce, 7);
 	feed(SP_RVMA_BYE, &bye, sizeof(bye));
@@ -206,13 +198,12 @@ static void the_end_of_a_session_does_not_end_the_offer_of_the_next_one(void)
 	end();
 }
 
-static void goodbye_counts_with_the_right_nonce_only(void)
+TEST(goodbye_counts_with_the_right_nonce_only)
 {
 	struct sp_rvma_bye bye;
-	uint64_t token;
 
 	start("qp=64");
-	token = open_session(7);
+	uint64_t token = open_session(7);
 	sp_store_be64(bye.token, token);
 	sp_store_be64(bye.nonce, 8);
 	feed(SP_RVMA_BYE, &bye, sizeof(bye));
@@ -227,9 +218,8 @@ static void goodbye_counts_with_the_right_nonce_only(void)
 	end();
 }
 
-/* ---- lies ----------------------------------------------------------------------------------------------------------
- */
-static void hellos_that_cannot_be_are_refused(void)
+/* ---- lies ---- */
+TEST(hellos_that_cannot_be_are_refused)
 {
 	static const uint32_t qps[] = {0, 1, 0xFFFFFF, 1u << 24 | 5};
 	struct sp_rvma_hello h;
@@ -266,11 +256,11 @@ static void hellos_that_cannot_be_are_refused(void)
 	h.version = 1;
 	feed(SP_RVMA_HELLO, &h, sizeof(h) - 4);
 	CU_ASSERT_EQUAL(drops("short-header"), 1);
-	CU_ASSERT_EQUAL(rig.port.sents, 0);
+	CU_ASSERT_EQUAL(dut.port.sents, 0);
 	end();
 }
 
-static void what_speaks_of_what_was_never_sent_is_refused(void)
+TEST(what_speaks_of_what_was_never_sent_is_refused)
 {
 	struct sp_rel_ack ack = {.head = {.magic = "SPRL", .version = SP_REL_VERSION, .type = SP_REL_ACK}};
 	struct sp_rel_poll poll = {.head = {.magic = "SPRL", .version = SP_REL_VERSION, .type = SP_REL_POLL}};
@@ -303,13 +293,12 @@ static void what_speaks_of_what_was_never_sent_is_refused(void)
 
 /* A window of 4 blocks: what is further ahead than was offered does not begin; a poll that begins at the end of all
  * numbers makes all else late; nothing takes effect twice. */
-static void blocks_count_within_what_was_offered(void)
+TEST(blocks_count_within_what_was_offered)
 {
 	struct sp_rel_poll poll = {.head = {.magic = "SPRL", .version = SP_REL_VERSION, .type = SP_REL_POLL}};
-	uint64_t token;
 
 	start("qp=64;window=4;mailbox=5;mode=steered;threshold=0;post-bytes=65536");
-	token = open_session(7);
+	uint64_t token = open_session(7);
 	feed_put(token, 4, 0, 8, 8);
 	CU_ASSERT_EQUAL(drops("beyond"), 1);
 	feed_put(token, SP_RVMA_BLOCKS - 1, 0, 8, 8);
@@ -329,16 +318,15 @@ static void blocks_count_within_what_was_offered(void)
 	end();
 }
 
-static void data_for_no_get_are_refused(void)
+TEST(data_for_no_get_are_refused)
 {
 	struct {
 		struct sp_rvma_data data;
 		uint8_t bytes[16];
 	} d = {.data = {.head = {.version = SP_RVMA_VERSION}}};
-	uint64_t token;
 
 	start("qp=64");
-	token = open_session(7);
+	uint64_t token = open_session(7);
 	sp_store_be64(d.data.head.token, token);
 	sp_store_be64(d.data.head.transfer, 1);
 	sp_store_be64(d.data.length, 16);
@@ -349,8 +337,7 @@ static void data_for_no_get_are_refused(void)
 	end();
 }
 
-/* ---- readers -------------------------------------------------------------------------------------------------------
- */
+/* ---- readers ---- */
 static uint8_t *memory;
 static struct sp_mr *mr;
 
@@ -358,7 +345,7 @@ static int call(unsigned op, uint64_t window)
 {
 	const struct sp_command command = {.op = (uint16_t)op, .context = id, .arg = {window}};
 
-	return sp_command_call(rig.dev, &command, NULL);
+	return sp_command_call(dut.dev, &command, NULL);
 }
 
 static void feed_get(uint64_t token, uint64_t transfer, uint64_t length)
@@ -382,11 +369,11 @@ static uint64_t being_read(uint64_t length, uint64_t *token)
 	struct sp_command post = {.op = SP_CMD_POST, .context = id, .arg = {[2] = length}};
 
 	memory = calloc(1, length);
-	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(rig.dev, memory, length, &mr), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_command_call(rig.dev, &window, &result), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, memory, length, &mr), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_command_call(dut.dev, &window, &result), 0);
 	post.arg[0] = mr->id;
 	post.arg[5] = result.arg[0];
-	CU_ASSERT_EQUAL(sp_command_call(rig.dev, &post, NULL), 0);
+	CU_ASSERT_EQUAL(sp_command_call(dut.dev, &post, NULL), 0);
 	*token = open_session(7);
 	feed_get(*token, 1, length);
 	CU_ASSERT_PTR_NOT_NULL(latest(SP_RVMA_DATA));
@@ -395,30 +382,29 @@ static uint64_t being_read(uint64_t length, uint64_t *token)
 
 static void no_more_reading(void)
 {
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0); /* nothing holds it any more */
 	free(memory);
 	end();
 }
 
-static void a_window_that_is_freed_does_not_wait_for_those_who_read_it(void)
+TEST(a_window_that_is_freed_does_not_wait_for_those_who_read_it)
 {
-	uint64_t token, window;
+	uint64_t token;
 	unsigned tries = 0;
 
 	start("qp=64;mtu=1024");
-	window = being_read(1 << 20, &token);
+	uint64_t window = being_read(1 << 20, &token);
 	while (call(SP_RVMA_CMD_FREE, window) == -EAGAIN && tries++ < 100)
-		rig_settle(&rig, now += SP_US);
+		dut_settle(&dut, now += SP_US);
 	CU_ASSERT(tries < 100);
 	CU_ASSERT_EQUAL(call(SP_RVMA_CMD_FREE, window), -ENOENT);
-	rig_run(&rig, now, now + SP_SEC);
+	dut_run(&dut, now, now + SP_SEC);
 	no_more_reading();
 }
 
-static void a_peer_that_reads_much_leaves_room_for_others(void)
+TEST(a_peer_that_reads_much_leaves_room_for_others)
 {
-	const struct sp_rvma_nack *nack;
 	uint64_t token;
 
 	start("qp=64;mtu=1024;ops=6");
@@ -428,7 +414,7 @@ static void a_peer_that_reads_much_leaves_room_for_others(void)
 	CU_ASSERT_EQUAL(drops("refusals"), 1); /* what opened the session */
 	feed_get(token, 4, 1 << 20);
 	CU_ASSERT_EQUAL(drops("refusals"), 2);
-	nack = (const void *)latest(SP_RVMA_NACK);
+	const struct sp_rvma_nack *nack = (const void *)latest(SP_RVMA_NACK);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(nack);
 	CU_ASSERT_EQUAL(nack->reason, SP_RVMA_NO_ROOM);
 	CU_ASSERT_EQUAL(sp_load_be64(nack->transfer), 4);
@@ -436,23 +422,23 @@ static void a_peer_that_reads_much_leaves_room_for_others(void)
 }
 
 /* It takes one block at a time, and says a second later that it has come. */
-static void a_peer_that_takes_its_time_to_read_does_not_keep_a_buffer(void)
+TEST(a_peer_that_takes_its_time_to_read_does_not_keep_a_buffer)
 {
 	struct sp_rel_ack ack = {.head = {.magic = "SPRL", .version = SP_REL_VERSION, .type = SP_REL_ACK}};
-	uint64_t token, window;
+	uint64_t token;
 	unsigned second = 0;
 
 	start("qp=64;mtu=64;timeout=2s");
 	their_window = 1;
-	window = being_read(1 << 20, &token); /* 256 blocks, which may take 2 * (2 + 16) s */
+	uint64_t window = being_read(1 << 20, &token); /* 256 blocks, which may take 2 * (2 + 16) s */
 	CU_ASSERT_EQUAL(call(SP_RVMA_CMD_CLOSE, window), 0);
-	for (; second < 60 && sp_nic_context_counter(rig.nic, id, "epochs") == 0; second++) {
+	for (; second < 60 && sp_nic_context_counter(dut.nic, id, "epochs") == 0; second++) {
 		sp_store_be64(ack.base, second);
 		sp_store_be64(ack.from_message, second);
 		sp_store_be64(ack.to_message, UINT64_MAX);
 		ack.head.flags = SP_REL_UNASKED;
 		feed_datagram(SP_RVMA_ACK, token, &ack, sizeof(ack));
-		rig_run(&rig, now, now + SP_SEC);
+		dut_run(&dut, now, now + SP_SEC);
 		now += SP_SEC;
 	}
 	CU_ASSERT(second > 3 && second <= 38);
@@ -461,9 +447,8 @@ static void a_peer_that_takes_its_time_to_read_does_not_keep_a_buffer(void)
 	no_more_reading();
 }
 
-/* ---- floods --------------------------------------------------------------------------------------------------------
- */
-static void a_flood_of_hellos_neither_ends_a_session_nor_keeps_others_out(void)
+/* ---- floods ---- */
+TEST(a_flood_of_hellos_neither_ends_a_session_nor_keeps_others_out)
 {
 	struct sp_rvma_hello h = hello(9);
 	uint64_t token, seed = 5;
@@ -471,8 +456,8 @@ static void a_flood_of_hellos_neither_ends_a_session_nor_keeps_others_out(void)
 	start("qp=64;peers=8");
 	token = open_session(7);
 	for (uint32_t i = 0; i < 5000; i++) {
-		sp_store_be32(h.qp, 0x1000 + (uint32_t)(rig_random(&seed) % 100000));
-		sp_store_be64(h.nonce, rig_random(&seed) | 1);
+		sp_store_be32(h.qp, 0x1000 + (uint32_t)(dut_random(&seed) % 100000));
+		sp_store_be64(h.nonce, dut_random(&seed) | 1);
 		feed_from(0xC0000200 + 10 + i % 200, SP_RVMA_HELLO, &h, sizeof(h));
 	}
 	CU_ASSERT(drops("no-session") > 4000); /* within 5 ms hardly one makes room */
@@ -480,21 +465,19 @@ static void a_flood_of_hellos_neither_ends_a_session_nor_keeps_others_out(void)
 	CU_ASSERT_EQUAL(drops("bad-token"), 0);
 	CU_ASSERT_EQUAL(drops("refusals"), 2);
 	now += 20 * SP_MS;
-	rig.port.sents = 0;
+	dut.port.sents = 0;
 	sp_store_be32(h.qp, 0x777);
 	feed(SP_RVMA_HELLO, &h, sizeof(h));
 	CU_ASSERT_PTR_NOT_NULL(latest(SP_RVMA_WELCOME));
 	end();
 }
 
-static void nacks_are_limited_in_rate_and_refusals_told_by_polls_all_the_same(void)
+TEST(nacks_are_limited_in_rate_and_refusals_told_by_polls_all_the_same)
 {
 	struct sp_rel_poll poll = {.head = {.magic = "SPRL", .version = SP_REL_VERSION, .type = SP_REL_POLL}};
-	const uint8_t *answer;
-	uint64_t token;
 
 	start("qp=64;nack-rate=10;window=256");
-	token = open_session(7);
+	uint64_t token = open_session(7);
 	for (uint64_t k = 1; k < 200; k++)
 		feed_put(token, k, 0, 8, 8);
 	CU_ASSERT_EQUAL(drops("refusals"), 200);
@@ -504,7 +487,7 @@ static void nacks_are_limited_in_rate_and_refusals_told_by_polls_all_the_same(vo
 	sp_store_be64(poll.from_message, 190);
 	sp_store_be32(poll.reach, 200);
 	feed_datagram(SP_RVMA_POLL, token, &poll, sizeof(poll));
-	answer = latest(SP_RVMA_ACK);
+	const uint8_t *answer = latest(SP_RVMA_ACK);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(answer);
 	CU_ASSERT_EQUAL(sp_load_be64(answer), 0xABCDEF); /* the peer's token */
 	answer += 8;
@@ -523,20 +506,20 @@ static void nacks_are_limited_in_rate_and_refusals_told_by_polls_all_the_same(vo
 
 /* One peer begins as many transfers as it can, and ends none: half of the room is left. What it could not begin comes
  * again, when one of its own has ended. */
-static void a_peer_that_opens_many_puts_leaves_room_for_others(void)
+TEST(a_peer_that_opens_many_puts_leaves_room_for_others)
 {
 	static uint8_t memory[16384];
 	struct sp_command post = {.op = SP_CMD_POST, .cookie = 1, .arg = {[2] = sizeof(memory)}};
 	struct sp_mr *mr;
-	uint64_t token, other;
+	uint64_t token;
 
 	start("qp=64;transfers=8;mailbox=5");
-	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(rig.dev, memory, sizeof(memory), &mr), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, memory, sizeof(memory), &mr), 0);
 	post.context = id;
 	post.arg[0] = mr->id;
-	CU_ASSERT_EQUAL_FATAL(sp_command_call(rig.dev, &post, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_command_call(dut.dev, &post, NULL), 0);
 	token = sp_load_be64(welcomed(7).token);
-	other = sp_load_be64(welcomed_as(THEIR + 1, 8).token);
+	uint64_t other = sp_load_be64(welcomed_as(THEIR + 1, 8).token);
 	for (uint64_t k = 0; k < 6; k++)
 		feed_put(token, k, 0, 2048, 1024);
 	CU_ASSERT_EQUAL(drops("placed_packets"), 4);
@@ -555,19 +538,7 @@ static void a_peer_that_opens_many_puts_leaves_room_for_others(void)
 	CU_ASSERT_EQUAL(drops("puts"), 5);
 	CU_ASSERT_EQUAL(drops("crowded"), 3);
 	CU_ASSERT_EQUAL(drops("refusals"), 0);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
 	end();
 }
-
-SUITE("rvma_session", TEST(a_hello_is_answered_and_repeated_gets_the_same_answer),
-      TEST(another_hello_makes_a_candidate_that_takes_over_once_it_is_used),
-      TEST(the_end_of_a_session_does_not_end_the_offer_of_the_next_one), TEST(goodbye_counts_with_the_right_nonce_only),
-      TEST(hellos_that_cannot_be_are_refused), TEST(what_speaks_of_what_was_never_sent_is_refused),
-      TEST(blocks_count_within_what_was_offered), TEST(data_for_no_get_are_refused),
-      TEST(a_window_that_is_freed_does_not_wait_for_those_who_read_it),
-      TEST(a_peer_that_reads_much_leaves_room_for_others),
-      TEST(a_peer_that_takes_its_time_to_read_does_not_keep_a_buffer),
-      TEST(a_flood_of_hellos_neither_ends_a_session_nor_keeps_others_out),
-      TEST(nacks_are_limited_in_rate_and_refusals_told_by_polls_all_the_same),
-      TEST(a_peer_that_opens_many_puts_leaves_room_for_others))

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of mailboxes, against a plain model, and how many cache lines a look-up touches. */
-#include <errno.h>
-#include <stdbool.h>
-
 #include "../../handlers/rvma/table.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 #define NOTHING UINT32_MAX
 
@@ -36,7 +33,7 @@ static void done(void)
 	free(table.line);
 }
 
-static void a_mailbox_is_found_by_all_its_64_bits_and_no_others(void)
+TEST(a_mailbox_is_found_by_all_its_64_bits_and_no_others)
 {
 	const uint64_t mailbox = 0x11FF0011;
 
@@ -50,7 +47,7 @@ static void a_mailbox_is_found_by_all_its_64_bits_and_no_others(void)
 	done();
 }
 
-static void mailboxes_0_and_all_ones_are_like_any_other(void)
+TEST(mailboxes_0_and_all_ones_are_like_any_other)
 {
 	make(4, 0);
 	CU_ASSERT_EQUAL(sp_rvma_table_find(&table, 0), NOTHING);
@@ -65,7 +62,7 @@ static void mailboxes_0_and_all_ones_are_like_any_other(void)
 	done();
 }
 
-static void a_second_entry_is_refused_and_so_is_one_too_many(void)
+TEST(a_second_entry_is_refused_and_so_is_one_too_many)
 {
 	for (uint32_t entries = 1; entries < 40; entries++) {
 		make(entries, entries);
@@ -83,7 +80,7 @@ static void a_second_entry_is_refused_and_so_is_one_too_many(void)
 }
 
 /* A few lines only, always nearly full: lines overflow into others, and entries go in any order. */
-static void any_order_of_adding_and_removing_is_as_in_a_plain_model(void)
+TEST(any_order_of_adding_and_removing_is_as_in_a_plain_model)
 {
 	enum { ENTRIES = 200, NAMES = 400 };
 
@@ -171,19 +168,10 @@ static void look_up_a_million(uint64_t (*name)(uint32_t), uint64_t seed)
 	done();
 }
 
-static void a_million_mailboxes_are_found_in_one_line_in_the_common_case(void)
-{
-	look_up_a_million(sparse, 1);
-}
+TEST_CALL(a_million_mailboxes_are_found_in_one_line_in_the_common_case, look_up_a_million(sparse, 1))
 
-static void mailboxes_in_rows_share_no_lines_more_than_others(void)
+TEST(mailboxes_in_rows_share_no_lines_more_than_others)
 {
 	look_up_a_million(dense, draw());
 	look_up_a_million(high, draw());
 }
-
-SUITE("rvma_table", TEST(a_mailbox_is_found_by_all_its_64_bits_and_no_others),
-      TEST(mailboxes_0_and_all_ones_are_like_any_other), TEST(a_second_entry_is_refused_and_so_is_one_too_many),
-      TEST(any_order_of_adding_and_removing_is_as_in_a_plain_model),
-      TEST(a_million_mailboxes_are_found_in_one_line_in_the_common_case),
-      TEST(mailboxes_in_rows_share_no_lines_more_than_others))

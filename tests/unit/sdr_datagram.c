@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Datagrams on the control QP: the packets, the slots that they come into, and what neither peer nor host can do. */
-#include "sdr_two.h"
+#include "../lib/sdr_two_alone.h"
 
 #define LONGEST (MTU - 4)
 #define HEAD	((uint32_t)sizeof(struct sp_sdr_control))
@@ -9,7 +9,7 @@ static int say(uint64_t offset, uint64_t len)
 {
 	const struct sp_command c = {.op = SP_SDR_CMD_DATAGRAM, .arg = {BUFFER, offset, len}};
 
-	return fake_command(&nic, &c, NULL);
+	return fake_command(&alone_nic, &c, NULL);
 }
 
 static const struct sp_sdr_connection *connection(struct fake_nic *f)
@@ -24,21 +24,21 @@ static const struct sp_sdr_datagram *slot(struct fake_nic *f, uint64_t n)
 	return (const void *)(f->mem[0].base + s->layout.datagrams + n % s->datagrams * s->layout.datagram_stride);
 }
 
-static void datagrams_are_as_the_wire_format_says(void)
+TEST(datagrams_are_as_the_wire_format_says)
 {
 	static const uint8_t head[] = {'S', 'D', 'R', 'C', 1, 3, 0, 0, 0, 0, 0, 0,
 				       0,   0,	 0,   22,  0, 0, 0, 0, 0, 0, 0, 11};
 	static const uint32_t size[] = {0, 1, 7, LONGEST};
 
-	pair(M_BYTES);
+	alone_pair(M_BYTES);
 	for (unsigned i = 0; i < 4; i++) {
-		const struct fake_sent *s = &nic.sent[i];
+		const struct fake_sent *s = &alone_nic.sent[i];
 		uint8_t expected[HEAD];
 
 		memcpy(expected, head, HEAD);
 		expected[7] = (uint8_t)(HEAD + size[i]);
 		CU_ASSERT_EQUAL(say(100 * i, size[i]), 0);
-		CU_ASSERT_EQUAL_FATAL(nic.sent_count, i + 1); /* at once, for nothing else waits */
+		CU_ASSERT_EQUAL_FATAL(alone_nic.sent_count, i + 1); /* at once, for nothing else waits */
 		CU_ASSERT_EQUAL(s->send.opcode, 0x24);
 		CU_ASSERT_EQUAL(s->send.dest_qp, 0xF00001);
 		CU_ASSERT_EQUAL(s->send.psn, i);
@@ -46,15 +46,15 @@ static void datagrams_are_as_the_wire_format_says(void)
 		CU_ASSERT(!s->send.ext_len && !s->send.mem);
 		CU_ASSERT_EQUAL(s->send.flags, SP_SEND_UNPACED); /* not SE */
 		CU_ASSERT_EQUAL(memcmp(s->bytes, expected, HEAD), 0);
-		CU_ASSERT_EQUAL(memcmp(s->bytes + HEAD, nic.mem[BUFFER].base + 100 * i, size[i]), 0);
-		CU_ASSERT_EQUAL(connection(&nic)->datagrams_sent, i + 1);
+		CU_ASSERT_EQUAL(memcmp(s->bytes + HEAD, alone_nic.mem[BUFFER].base + 100 * i, size[i]), 0);
+		CU_ASSERT_EQUAL(connection(&alone_nic)->datagrams_sent, i + 1);
 	}
-	CU_ASSERT_EQUAL(nic.refs[BUFFER], 0);
-	CU_ASSERT_EQUAL(nic.counters[SDR_DATAGRAMS_SENT], 4);
-	unpair();
+	CU_ASSERT_EQUAL(alone_nic.refs[BUFFER], 0);
+	CU_ASSERT_EQUAL(alone_nic.counters[SDR_DATAGRAMS_SENT], 4);
+	alone_unpair();
 }
 
-static void how_many_bytes_follows_from_the_mtu(void)
+TEST(how_many_bytes_follows_from_the_mtu)
 {
 	CU_ASSERT_EQUAL(sp_sdr_datagram_bytes(64), 64);
 	CU_ASSERT_EQUAL(sp_sdr_datagram_bytes(68), 64);
@@ -64,70 +64,66 @@ static void how_many_bytes_follows_from_the_mtu(void)
 	CU_ASSERT_EQUAL(sp_sdr_datagram_bytes(4096), 1024);
 }
 
-static void each_comes_into_the_next_slot(void)
+TEST(each_comes_into_the_next_slot)
 {
-	pair(M_BYTES);
+	alone_pair(M_BYTES);
 	for (uint32_t n = 0; n < 200; n++) { /* 64 slots */
 		const uint32_t len = n * 7 % (LONGEST + 1);
 
 		CU_ASSERT_EQUAL(say(n, len), 0);
-		CU_ASSERT_EQUAL(deliver(&peer, &nic.sent[0]), SP_DONE);
-		nic.sent_count = 0;
-		CU_ASSERT_EQUAL(slot(&peer, n)->number, 2 * n + 2);
-		CU_ASSERT_EQUAL(slot(&peer, n)->length, len);
-		CU_ASSERT_EQUAL(memcmp(slot(&peer, n) + 1, nic.mem[BUFFER].base + n, len), 0);
-		CU_ASSERT_EQUAL(connection(&peer)->datagrams, n + 1);
+		CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &alone_nic.sent[0]), SP_DONE);
+		alone_nic.sent_count = 0;
+		CU_ASSERT_EQUAL(slot(&alone_peer, n)->number, 2 * n + 2);
+		CU_ASSERT_EQUAL(slot(&alone_peer, n)->length, len);
+		CU_ASSERT_EQUAL(memcmp(slot(&alone_peer, n) + 1, alone_nic.mem[BUFFER].base + n, len), 0);
+		CU_ASSERT_EQUAL(connection(&alone_peer)->datagrams, n + 1);
 	}
-	CU_ASSERT_EQUAL(slot(&peer, 136)->number, 2 * 136 + 2); /* the oldest that is left */
-	CU_ASSERT_EQUAL(peer.counters[SDR_DATAGRAMS_RECEIVED], 200);
-	CU_ASSERT_EQUAL(connection(&peer)->may_send, 0);
-	unpair();
+	CU_ASSERT_EQUAL(slot(&alone_peer, 136)->number, 2 * 136 + 2); /* the oldest that is left */
+	CU_ASSERT_EQUAL(alone_peer.counters[SDR_DATAGRAMS_RECEIVED], 200);
+	CU_ASSERT_EQUAL(connection(&alone_peer)->may_send, 0);
+	alone_unpair();
 }
 
 /* Another datagram's bytes, as often as it comes: the host is told each time. */
-static void repeats_and_what_is_beyond_the_length_are_the_senders(void)
+TEST(repeats_and_what_is_beyond_the_length_are_the_senders)
 {
-	struct fake_sent s;
-
-	pair(M_BYTES);
+	alone_pair(M_BYTES);
 	say(0, 10);
-	s = nic.sent[0];
+	struct fake_sent s = alone_nic.sent[0];
 	s.send.len += 50;
 	memset(s.bytes + HEAD + 10, 0xAB, 50);
-	CU_ASSERT_EQUAL(deliver(&peer, &s), SP_DONE);
-	CU_ASSERT_EQUAL(slot(&peer, 0)->length, 10);
-	CU_ASSERT_EQUAL(((const uint8_t *)(slot(&peer, 0) + 1))[10], 0);
-	CU_ASSERT_EQUAL(deliver(&peer, &s), SP_DONE);
-	CU_ASSERT_EQUAL(connection(&peer)->datagrams, 2);
-	unpair();
+	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &s), SP_DONE);
+	CU_ASSERT_EQUAL(slot(&alone_peer, 0)->length, 10);
+	CU_ASSERT_EQUAL(((const uint8_t *)(slot(&alone_peer, 0) + 1))[10], 0);
+	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &s), SP_DONE);
+	CU_ASSERT_EQUAL(connection(&alone_peer)->datagrams, 2);
+	alone_unpair();
 }
 
 /* Another worker is a lap behind, or ahead: neither waits for it nor writes beside it, nor over what is newer. */
-static void a_slot_that_another_worker_has_is_left_alone(void)
+TEST(a_slot_that_another_worker_has_is_left_alone)
 {
-	struct sdr *s;
-
-	pair(M_BYTES);
-	s = peer.c.state;
+	alone_pair(M_BYTES);
+	struct sdr *s = alone_peer.c.state;
 	say(0, 10);
-	CU_ASSERT_EQUAL(deliver(&peer, &nic.sent[0]), SP_DONE);
+	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &alone_nic.sent[0]), SP_DONE);
 	s->datagrams_in = 64;	  /* all slots have been used */
 	s->datagram_slot[0] |= 1; /* ... and this one is being written to */
-	CU_ASSERT_EQUAL(deliver(&peer, &nic.sent[0]), SP_DROP(SDR_DATAGRAM_BUSY));
+	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &alone_nic.sent[0]), SP_DROP(SDR_DATAGRAM_BUSY));
 	s->datagrams_in = 64;
 	s->datagram_slot[0] = 2 * 128 + 2;
-	CU_ASSERT_EQUAL(deliver(&peer, &nic.sent[0]), SP_DROP(SDR_DATAGRAM_BUSY));
-	CU_ASSERT_EQUAL(slot(&peer, 0)->number, 2);
-	CU_ASSERT_EQUAL(connection(&peer)->datagrams, 1);
-	CU_ASSERT_EQUAL(deliver(&peer, &nic.sent[0]), SP_DONE); /* the next slot is free */
-	CU_ASSERT_EQUAL(slot(&peer, 1)->number, 2 * 65 + 2);
+	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &alone_nic.sent[0]), SP_DROP(SDR_DATAGRAM_BUSY));
+	CU_ASSERT_EQUAL(slot(&alone_peer, 0)->number, 2);
+	CU_ASSERT_EQUAL(connection(&alone_peer)->datagrams, 1);
+	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &alone_nic.sent[0]), SP_DONE); /* the next slot is free */
+	CU_ASSERT_EQUAL(slot(&alone_peer, 1)->number, 2 * 65 + 2);
 	s->datagrams_in = 192;
-	CU_ASSERT_EQUAL(deliver(&peer, &nic.sent[0]), SP_DONE);
-	CU_ASSERT_EQUAL(slot(&peer, 0)->number, 2 * 192 + 2);
-	unpair();
+	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &alone_nic.sent[0]), SP_DONE);
+	CU_ASSERT_EQUAL(slot(&alone_peer, 0)->number, 2 * 192 + 2);
+	alone_unpair();
 }
 
-static void packets_that_lie_are_dropped_by_name(void)
+TEST(packets_that_lie_are_dropped_by_name)
 {
 	static const struct {
 		unsigned at;
@@ -148,36 +144,38 @@ static void packets_that_lie_are_dropped_by_name(void)
 	};
 	struct fake_sent s;
 
-	pair(M_BYTES);
+	alone_pair(M_BYTES);
 	say(0, LONGEST);
 	for (unsigned i = 0; i < sizeof(lie) / sizeof(*lie); i++) {
-		s = nic.sent[0];
+		s = alone_nic.sent[0];
 		s.bytes[lie[i].at] = lie[i].is;
-		CU_ASSERT_EQUAL(deliver(&peer, &s), SP_DROP(lie[i].reason));
+		CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &s), SP_DROP(lie[i].reason));
 	}
-	s = nic.sent[0];
+	s = alone_nic.sent[0];
 	s.send.opcode = 0x25; /* with an immediate */
-	CU_ASSERT_EQUAL(deliver(&peer, &s), SP_DROP(SDR_BAD_OPCODE));
+	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &s), SP_DROP(SDR_BAD_OPCODE));
 	for (uint32_t len = 0; len < HEAD + LONGEST; len++) { /* cut short */
-		s = nic.sent[0];
+		s = alone_nic.sent[0];
 		s.send.len = len;
-		CU_ASSERT_EQUAL(deliver(&peer, &s), SP_DROP(len < HEAD ? SDR_SHORT_HEADER : SDR_BAD_CONTROL));
+		CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &s),
+				SP_DROP(len < HEAD ? SDR_SHORT_HEADER : SDR_BAD_CONTROL));
 	}
-	s = nic.sent[0]; /* truly longer than any may be */
+	s = alone_nic.sent[0]; /* truly longer than any may be */
 	s.send.len++;
 	s.bytes[7]++;
-	CU_ASSERT_EQUAL(deliver(&peer, &s), SP_DROP(SDR_BAD_CONTROL));
-	CU_ASSERT_EQUAL(connection(&peer)->datagrams, 0);
-	CU_ASSERT_EQUAL(slot(&peer, 0)->number, 0);
-	CU_ASSERT(untouched(peer.mem[BUFFER].base, M_BYTES));
-	CU_ASSERT_EQUAL(deliver(&peer, &nic.sent[0]), SP_DONE);
-	fake_command(&peer, &(struct sp_command){.op = SP_CMD_CLOSE}, NULL);
-	CU_ASSERT_EQUAL(deliver(&peer, &nic.sent[0]), SP_DROP(SDR_BAD_CONTROL)); /* no connection any more */
-	CU_ASSERT_EQUAL(connection(&peer)->datagrams, 1);
-	unpair();
+	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &s), SP_DROP(SDR_BAD_CONTROL));
+	CU_ASSERT_EQUAL(connection(&alone_peer)->datagrams, 0);
+	CU_ASSERT_EQUAL(slot(&alone_peer, 0)->number, 0);
+	CU_ASSERT(alone_untouched(alone_peer.mem[BUFFER].base, M_BYTES));
+	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &alone_nic.sent[0]), SP_DONE);
+	fake_command(&alone_peer, &(struct sp_command){.op = SP_CMD_CLOSE}, NULL);
+	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &alone_nic.sent[0]),
+			SP_DROP(SDR_BAD_CONTROL)); /* no connection any more */
+	CU_ASSERT_EQUAL(connection(&alone_peer)->datagrams, 1);
+	alone_unpair();
 }
 
-static void commands_that_lie_are_refused(void)
+TEST(commands_that_lie_are_refused)
 {
 	static const struct {
 		uint64_t arg[3];
@@ -195,113 +193,107 @@ static void commands_that_lie_are_refused(void)
 	};
 	struct sp_command c = {.op = SP_SDR_CMD_DATAGRAM};
 
-	attach(&nic, control4, M_BYTES, 1);
+	alone_attach(&alone_nic, alone_control4, M_BYTES, 1);
 	CU_ASSERT_EQUAL(say(0, 4), -ENOTCONN);
-	fake_detach(&nic);
-	attach(&nic, implicit4, M_BYTES, 1);
-	connect_to(&nic, 22, 11);
+	fake_detach(&alone_nic);
+	alone_attach(&alone_nic, alone_implicit4, M_BYTES, 1);
+	alone_connect_to(&alone_nic, 22, 11);
 	CU_ASSERT_EQUAL(say(0, 4), -EOPNOTSUPP);
-	fake_detach(&nic);
-	pair(M_BYTES);
+	fake_detach(&alone_nic);
+	alone_pair(M_BYTES);
 	for (unsigned i = 0; i < sizeof(lie) / sizeof(*lie); i++) {
 		memcpy(c.arg, lie[i].arg, sizeof(lie[i].arg));
-		CU_ASSERT_EQUAL(fake_command(&nic, &c, NULL), lie[i].status);
-		CU_ASSERT_EQUAL(nic.refs[BUFFER], 0);
+		CU_ASSERT_EQUAL(fake_command(&alone_nic, &c, NULL), lie[i].status);
+		CU_ASSERT_EQUAL(alone_nic.refs[BUFFER], 0);
 	}
-	CU_ASSERT_EQUAL(nic.sent_count, 0);
-	CU_ASSERT_EQUAL(connection(&nic)->datagrams_sent, 0);
-	unpair();
+	CU_ASSERT_EQUAL(alone_nic.sent_count, 0);
+	CU_ASSERT_EQUAL(connection(&alone_nic)->datagrams_sent, 0);
+	alone_unpair();
 }
 
-static void a_full_port_keeps_as_many_as_there_are_slots(void)
+TEST(a_full_port_keeps_as_many_as_there_are_slots)
 {
-	pair(M_BYTES);
+	alone_pair(M_BYTES);
 	for (int end = 0; end < 2; end++) {
-		nic.room = 0;
-		nic.sent_count = 0;
+		alone_nic.room = 0;
+		alone_nic.sent_count = 0;
 		for (unsigned i = 0; i < 70; i++)
 			CU_ASSERT_EQUAL(say(i, 10), i < 64 ? 0 : -EAGAIN);
-		CU_ASSERT_EQUAL(nic.refs[BUFFER], 64);
+		CU_ASSERT_EQUAL(alone_nic.refs[BUFFER], 64);
 		if (end)
 			break;
-		nic.room = 10;
-		fake_issue(&nic, 32, 3);
-		CU_ASSERT_EQUAL(nic.sent_count, 10);
-		CU_ASSERT_EQUAL(connection(&nic)->datagrams_sent, 10);
+		alone_nic.room = 10;
+		fake_issue(&alone_nic, 32, 3);
+		CU_ASSERT_EQUAL(alone_nic.sent_count, 10);
+		CU_ASSERT_EQUAL(connection(&alone_nic)->datagrams_sent, 10);
 		CU_ASSERT_EQUAL(say(70, 10), 0);
-		nic.room = -1;
-		fake_issue(&nic, 8, 1); /* no more than it may */
-		CU_ASSERT_EQUAL(nic.sent_count, 18);
-		fake_issue(&nic, 32, 10);
-		CU_ASSERT_EQUAL_FATAL(nic.sent_count, 65);
-		CU_ASSERT_PTR_NULL(nic.issue);
+		alone_nic.room = -1;
+		fake_issue(&alone_nic, 8, 1); /* no more than it may */
+		CU_ASSERT_EQUAL(alone_nic.sent_count, 18);
+		fake_issue(&alone_nic, 32, 10);
+		CU_ASSERT_EQUAL_FATAL(alone_nic.sent_count, 65);
+		CU_ASSERT_PTR_NULL(alone_nic.issue);
 		for (unsigned i = 0; i < 65; i++) /* in order */
-			CU_ASSERT_EQUAL(nic.sent[i].bytes[HEAD], nic.mem[BUFFER].base[i < 64 ? i : 70]);
-		CU_ASSERT_EQUAL(nic.refs[BUFFER], 0);
+			CU_ASSERT_EQUAL(alone_nic.sent[i].bytes[HEAD], alone_nic.mem[BUFFER].base[i < 64 ? i : 70]);
+		CU_ASSERT_EQUAL(alone_nic.refs[BUFFER], 0);
 	}
-	CU_ASSERT_EQUAL(fake_command(&nic, &(struct sp_command){.op = SP_CMD_CLOSE}, NULL), 0);
-	CU_ASSERT_EQUAL(nic.refs[BUFFER], 0); /* let go */
-	CU_ASSERT_EQUAL(connection(&nic)->datagrams_sent, 65 + 64);
-	CU_ASSERT_EQUAL(nic.sent_count, 0);
-	unpair();
+	CU_ASSERT_EQUAL(fake_command(&alone_nic, &(struct sp_command){.op = SP_CMD_CLOSE}, NULL), 0);
+	CU_ASSERT_EQUAL(alone_nic.refs[BUFFER], 0); /* let go */
+	CU_ASSERT_EQUAL(connection(&alone_nic)->datagrams_sent, 65 + 64);
+	CU_ASSERT_EQUAL(alone_nic.sent_count, 0);
+	alone_unpair();
 
-	pair(M_BYTES); /* the context ends */
-	nic.room = 0;
+	alone_pair(M_BYTES); /* the context ends */
+	alone_nic.room = 0;
 	CU_ASSERT_EQUAL(say(0, 10), 0);
-	CU_ASSERT_EQUAL(nic.refs[BUFFER], 1);
-	unpair();
+	CU_ASSERT_EQUAL(alone_nic.refs[BUFFER], 1);
+	alone_unpair();
 }
 
-static void a_message_that_waits_for_clear_to_send_holds_none_up(void)
+TEST(a_message_that_waits_for_clear_to_send_holds_none_up)
 {
 	const struct sp_command send = {.op = SP_SDR_CMD_SEND, .arg = {BUFFER, 0, 1000}};
 
-	pair(M_BYTES);
-	CU_ASSERT_EQUAL(fake_command(&nic, &send, NULL), 0);
-	fake_issue(&nic, 32, 10);
+	alone_pair(M_BYTES);
+	CU_ASSERT_EQUAL(fake_command(&alone_nic, &send, NULL), 0);
+	fake_issue(&alone_nic, 32, 10);
 	for (unsigned i = 0; i < 100; i++)
 		CU_ASSERT_EQUAL(say(i, 10), 0);
-	CU_ASSERT_EQUAL(nic.sent_count, 100);
-	unpair();
+	CU_ASSERT_EQUAL(alone_nic.sent_count, 100);
+	alone_unpair();
 }
 
 /* A port that takes one packet at a time, and a host that never has enough. */
-static void a_flood_and_data_take_turns(void)
+TEST(a_flood_and_data_take_turns)
 {
 	const struct sp_command send = {.op = SP_SDR_CMD_SEND, .arg = {BUFFER, 0, 200 * MTU}};
 	unsigned data = 0;
 
-	pair(M_BYTES);
-	post_to(&peer, 0, 0, M_BYTES);
-	fake_run(&peer, peer.c.now);
-	deliver_all(&peer, &nic);
-	CU_ASSERT_EQUAL(fake_command(&nic, &send, NULL), 0);
+	alone_pair(M_BYTES);
+	alone_post_to(&alone_peer, 0, 0, M_BYTES);
+	fake_run(&alone_peer, alone_peer.c.now);
+	alone_deliver_all(&alone_peer, &alone_nic);
+	CU_ASSERT_EQUAL(fake_command(&alone_nic, &send, NULL), 0);
 	for (unsigned i = 0; i < 100; i++) {
-		nic.room = 1;
+		alone_nic.room = 1;
 		while (say(0, 10) == 0)
 			;
-		fake_issue(&nic, 32, 1);
+		fake_issue(&alone_nic, 32, 1);
 	}
-	CU_ASSERT_EQUAL(nic.sent_count, 100);
-	for (unsigned i = 0; i < nic.sent_count; i++)
-		data += nic.sent[i].send.opcode == 0x2B;
+	CU_ASSERT_EQUAL(alone_nic.sent_count, 100);
+	for (unsigned i = 0; i < alone_nic.sent_count; i++)
+		data += alone_nic.sent[i].send.opcode == 0x2B;
 	CU_ASSERT(data >= 48 && data <= 52);
-	nic.sent_count = 0;
+	alone_nic.sent_count = 0;
 	for (unsigned i = 0; i < 10; i++) { /* one that takes all: few are ahead of data */
-		nic.room = -1;
-		fake_issue(&nic, 8, 1);
+		alone_nic.room = -1;
+		fake_issue(&alone_nic, 8, 1);
 	}
 	data = 0;
-	for (unsigned i = 0; i < nic.sent_count; i++)
-		data += nic.sent[i].send.opcode == 0x2B;
-	CU_ASSERT(nic.sent_count == 80 && data >= 38);
-	nic.room = -1;
-	fake_issue(&nic, 32, 100);
-	unpair();
+	for (unsigned i = 0; i < alone_nic.sent_count; i++)
+		data += alone_nic.sent[i].send.opcode == 0x2B;
+	CU_ASSERT(alone_nic.sent_count == 80 && data >= 38);
+	alone_nic.room = -1;
+	fake_issue(&alone_nic, 32, 100);
+	alone_unpair();
 }
-
-SUITE("sdr_datagram", TEST(datagrams_are_as_the_wire_format_says), TEST(how_many_bytes_follows_from_the_mtu),
-      TEST(each_comes_into_the_next_slot), TEST(repeats_and_what_is_beyond_the_length_are_the_senders),
-      TEST(a_slot_that_another_worker_has_is_left_alone), TEST(packets_that_lie_are_dropped_by_name),
-      TEST(commands_that_lie_are_refused), TEST(a_full_port_keeps_as_many_as_there_are_slots),
-      TEST(a_message_that_waits_for_clear_to_send_holds_none_up), TEST(a_flood_and_data_take_turns))

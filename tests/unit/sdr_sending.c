@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sending: packets as the wire format says, in order, and only once the peer has cleared them to be sent. */
-#include "sdr_two.h"
+#include "../lib/sdr_two_alone.h"
 
 static int send_one(uint64_t k, uint64_t offset, uint64_t len, uint32_t imm)
 {
 	const struct sp_command c = {.op = SP_SDR_CMD_SEND, .cookie = k, .arg = {BUFFER, offset, len, imm}};
 
-	return fake_command(&nic, &c, NULL);
+	return fake_command(&alone_nic, &c, NULL);
 }
 
 static int stream(uint16_t op, uint64_t k, uint64_t offset, uint64_t len, uint64_t arg3)
 {
 	const struct sp_command c = {.op = op, .cookie = k, .arg = {BUFFER, offset, len, arg3}};
 
-	return fake_command(&nic, &c, NULL);
+	return fake_command(&alone_nic, &c, NULL);
 }
 
-static void packets_sent_are_as_the_wire_format_says(void)
+TEST(packets_sent_are_as_the_wire_format_says)
 {
 	static const char *const setting[] = {
 		MTU_SETTINGS, "credit", "implicit", "max-messages", "4", "generations", "2", "channels", "3", NULL};
 
-	attach(&nic, setting, M_BYTES, 1);
-	CU_ASSERT_EQUAL(connect_to(&nic, 22, 11), 0);
+	alone_attach(&alone_nic, setting, M_BYTES, 1);
+	CU_ASSERT_EQUAL(alone_connect_to(&alone_nic, 22, 11), 0);
 	for (uint64_t k = 0; k < 5; k++)
 		CU_ASSERT_EQUAL(send_one(k, 0, k < 4 ? 100 : 3 * MTU + 7, 0x87654321), k < 4 ? 0 : -EAGAIN);
-	fake_issue(&nic, 32, 10);
-	nic.sent_count = 0;
+	fake_issue(&alone_nic, 32, 10);
+	alone_nic.sent_count = 0;
 	/* message 4: slot 0, generation 1 */
 	CU_ASSERT_EQUAL(send_one(4, 0, 3 * MTU + 7, 0x87654321), 0);
-	fake_issue(&nic, 32, 10);
-	CU_ASSERT_EQUAL_FATAL(nic.sent_count, 4);
+	fake_issue(&alone_nic, 32, 10);
+	CU_ASSERT_EQUAL_FATAL(alone_nic.sent_count, 4);
 	for (uint32_t p = 0; p < 4; p++) {
-		const struct fake_sent *s = &nic.sent[p];
+		const struct fake_sent *s = &alone_nic.sent[p];
 
 		CU_ASSERT_EQUAL(s->send.opcode, 0x2B);
 		CU_ASSERT_EQUAL(s->send.ext_len, 20);
@@ -47,280 +47,276 @@ static void packets_sent_are_as_the_wire_format_says(void)
 		CU_ASSERT(s->send.udp_source >= 0xC000);
 	}
 	/* the fourth is on the QP of the first: next sequence number, same entropy */
-	CU_ASSERT_EQUAL(nic.sent[3].send.psn, (nic.sent[0].send.psn + 1) & 0xFFFFFF);
-	CU_ASSERT_EQUAL(nic.sent[3].send.udp_source, nic.sent[0].send.udp_source);
-	CU_ASSERT_NOT_EQUAL(nic.sent[1].send.udp_source, nic.sent[0].send.udp_source);
-	fake_detach(&nic);
+	CU_ASSERT_EQUAL(alone_nic.sent[3].send.psn, (alone_nic.sent[0].send.psn + 1) & 0xFFFFFF);
+	CU_ASSERT_EQUAL(alone_nic.sent[3].send.udp_source, alone_nic.sent[0].send.udp_source);
+	CU_ASSERT_NOT_EQUAL(alone_nic.sent[1].send.udp_source, alone_nic.sent[0].send.udp_source);
+	fake_detach(&alone_nic);
 }
 
-static void messages_leave_only_when_their_receives_are_posted(void)
+TEST(messages_leave_only_when_their_receives_are_posted)
 {
-	pair(4 * M_BYTES);
+	alone_pair(4 * M_BYTES);
 	CU_ASSERT_EQUAL(send_one(0, 0, 1000, 0x87654321), 0);
 	CU_ASSERT_EQUAL(send_one(1, 5000, 0, 0), 0);
-	fake_issue(&nic, 32, 10);
-	CU_ASSERT_EQUAL(nic.sent_count, 0);
-	post_to(&peer, 0, 0, M_BYTES);
-	fake_run(&peer, peer.c.now);
-	CU_ASSERT_EQUAL(peer.sent_count, 1);
-	deliver_all(&peer, &nic);
-	fake_issue(&nic, 32, 10);
-	CU_ASSERT_EQUAL(nic.sent_count, 8); /* message 0 and not 1 */
-	deliver_all(&nic, &peer);
-	CU_ASSERT_EQUAL(memcmp(peer.mem[BUFFER].base, nic.mem[BUFFER].base, 1000), 0);
-	CU_ASSERT_EQUAL(line(&peer, 0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
-	CU_ASSERT_EQUAL(line(&peer, 0)->length, SP_SDR_LENGTH_FIXED | 1000);
-	CU_ASSERT_EQUAL(line(&peer, 0)->immediate, 0xFFFFFFFF87654321);
-	post_to(&peer, 1, M_BYTES, M_BYTES);
-	fake_run(&peer, peer.c.now);
-	deliver_all(&peer, &nic);
-	fake_issue(&nic, 32, 10);
-	CU_ASSERT_EQUAL(nic.sent_count, 1); /* no bytes, one packet */
-	deliver_all(&nic, &peer);
-	CU_ASSERT_EQUAL(line(&peer, 1)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
-	CU_ASSERT_EQUAL(nic.refs[BUFFER], 0);
-	unpair();
+	fake_issue(&alone_nic, 32, 10);
+	CU_ASSERT_EQUAL(alone_nic.sent_count, 0);
+	alone_post_to(&alone_peer, 0, 0, M_BYTES);
+	fake_run(&alone_peer, alone_peer.c.now);
+	CU_ASSERT_EQUAL(alone_peer.sent_count, 1);
+	alone_deliver_all(&alone_peer, &alone_nic);
+	fake_issue(&alone_nic, 32, 10);
+	CU_ASSERT_EQUAL(alone_nic.sent_count, 8); /* message 0 and not 1 */
+	alone_deliver_all(&alone_nic, &alone_peer);
+	CU_ASSERT_EQUAL(memcmp(alone_peer.mem[BUFFER].base, alone_nic.mem[BUFFER].base, 1000), 0);
+	CU_ASSERT_EQUAL(alone_line(&alone_peer, 0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
+	CU_ASSERT_EQUAL(alone_line(&alone_peer, 0)->length, SP_SDR_LENGTH_FIXED | 1000);
+	CU_ASSERT_EQUAL(alone_line(&alone_peer, 0)->immediate, 0xFFFFFFFF87654321);
+	alone_post_to(&alone_peer, 1, M_BYTES, M_BYTES);
+	fake_run(&alone_peer, alone_peer.c.now);
+	alone_deliver_all(&alone_peer, &alone_nic);
+	fake_issue(&alone_nic, 32, 10);
+	CU_ASSERT_EQUAL(alone_nic.sent_count, 1); /* no bytes, one packet */
+	alone_deliver_all(&alone_nic, &alone_peer);
+	CU_ASSERT_EQUAL(alone_line(&alone_peer, 1)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
+	CU_ASSERT_EQUAL(alone_nic.refs[BUFFER], 0);
+	alone_unpair();
 }
 
-static void clear_to_send_is_repeated_until_a_packet_comes(void)
+TEST(clear_to_send_is_repeated_until_a_packet_comes)
 {
-	pair(M_BYTES);
-	post_to(&peer, 0, 0, M_BYTES);
-	post_to(&peer, 1, 0, M_BYTES);
-	fake_run(&peer, peer.c.now);
-	CU_ASSERT_EQUAL(peer.sent_count, 1); /* one for both */
-	fake_run(&peer, peer.c.now + 16 * SP_MS);
-	CU_ASSERT_EQUAL(peer.sent_count, 5); /* again after 1, 3, 7, 15 ms */
-	fake_run(&peer, peer.c.now + 10 * SP_SEC);
-	CU_ASSERT(peer.sent_count > 70 && peer.sent_count < 100); /* every 128 ms at the longest */
-	deliver(&nic, &peer.sent[3]);				  /* one got through */
-	peer.sent_count = 0;
+	alone_pair(M_BYTES);
+	alone_post_to(&alone_peer, 0, 0, M_BYTES);
+	alone_post_to(&alone_peer, 1, 0, M_BYTES);
+	fake_run(&alone_peer, alone_peer.c.now);
+	CU_ASSERT_EQUAL(alone_peer.sent_count, 1); /* one for both */
+	fake_run(&alone_peer, alone_peer.c.now + 16 * SP_MS);
+	CU_ASSERT_EQUAL(alone_peer.sent_count, 5); /* again after 1, 3, 7, 15 ms */
+	fake_run(&alone_peer, alone_peer.c.now + 10 * SP_SEC);
+	CU_ASSERT(alone_peer.sent_count > 70 && alone_peer.sent_count < 100); /* every 128 ms at the longest */
+	alone_deliver(&alone_nic, &alone_peer.sent[3]);			      /* one got through */
+	alone_peer.sent_count = 0;
 	send_one(0, 0, 10, 0);
 	send_one(1, 0, 10, 0);
-	fake_issue(&nic, 32, 10);
-	CU_ASSERT_EQUAL_FATAL(nic.sent_count, 2);
-	deliver(&peer, &nic.sent[0]);
-	fake_run(&peer, peer.c.now + SP_SEC);
-	CU_ASSERT(peer.sent_count > 0); /* a packet of message 0 does not tell that 1 is known */
-	deliver(&peer, &nic.sent[1]);
-	peer.sent_count = 0;
-	fake_run(&peer, peer.c.now + SP_SEC);
-	CU_ASSERT_EQUAL(peer.sent_count, 0);
-	unpair();
+	fake_issue(&alone_nic, 32, 10);
+	CU_ASSERT_EQUAL_FATAL(alone_nic.sent_count, 2);
+	alone_deliver(&alone_peer, &alone_nic.sent[0]);
+	fake_run(&alone_peer, alone_peer.c.now + SP_SEC);
+	CU_ASSERT(alone_peer.sent_count > 0); /* a packet of message 0 does not tell that 1 is known */
+	alone_deliver(&alone_peer, &alone_nic.sent[1]);
+	alone_peer.sent_count = 0;
+	fake_run(&alone_peer, alone_peer.c.now + SP_SEC);
+	CU_ASSERT_EQUAL(alone_peer.sent_count, 0);
+	alone_unpair();
 }
 
-static void only_the_right_peer_clears(void)
+TEST(only_the_right_peer_clears)
 {
-	struct fake_sent s;
-
-	pair(M_BYTES);
-	post_to(&peer, 0, 0, M_BYTES);
-	fake_run(&peer, peer.c.now);
-	s = peer.sent[0];
-	const struct sp_sdr_connection *conn = (const void *)(nic.mem[0].base + 64);
+	alone_pair(M_BYTES);
+	alone_post_to(&alone_peer, 0, 0, M_BYTES);
+	fake_run(&alone_peer, alone_peer.c.now);
+	struct fake_sent s = alone_peer.sent[0];
+	const struct sp_sdr_connection *conn = (const void *)(alone_nic.mem[0].base + 64);
 
 	s.bytes[15] ^= 1; /* to another */
-	CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(SDR_BAD_NONCE));
+	CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &s), SP_DROP(SDR_BAD_NONCE));
 	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, 0);
-	s = peer.sent[0];
+	s = alone_peer.sent[0];
 	s.bytes[23] ^= 1; /* for us, from a peer that has started anew */
-	CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(SDR_BAD_NONCE));
+	CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &s), SP_DROP(SDR_BAD_NONCE));
 	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, SP_SDR_PEER_RESTARTED);
-	s = peer.sent[0];
+	s = alone_peer.sent[0];
 	s.bytes[0]++;
-	CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(SDR_BAD_CONTROL));
-	s = peer.sent[0];
+	CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &s), SP_DROP(SDR_BAD_CONTROL));
+	s = alone_peer.sent[0];
 	s.bytes[5] = 99; /* a type to come */
-	CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(SDR_BAD_CONTROL));
-	s = peer.sent[0];
+	CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &s), SP_DROP(SDR_BAD_CONTROL));
+	s = alone_peer.sent[0];
 	s.bytes[7] = 33; /* longer than it is */
-	CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(SDR_BAD_CONTROL));
-	s = peer.sent[0];
+	CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &s), SP_DROP(SDR_BAD_CONTROL));
+	s = alone_peer.sent[0];
 	memset(s.bytes + 24, 0xFF, 8); /* clears everything */
-	CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(SDR_BAD_CONTROL));
+	CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &s), SP_DROP(SDR_BAD_CONTROL));
 	for (uint32_t len = 0; len < 32; len++) {
-		s = peer.sent[0];
+		s = alone_peer.sent[0];
 		s.send.len = len;
-		CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(len < 24 ? SDR_SHORT_HEADER : SDR_BAD_CONTROL));
+		CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &s), SP_DROP(len < 24 ? SDR_SHORT_HEADER : SDR_BAD_CONTROL));
 	}
-	s = peer.sent[0];
+	s = alone_peer.sent[0];
 	s.send.opcode = 0x2B;
-	CU_ASSERT_EQUAL(deliver(&nic, &s), SP_DROP(SDR_BAD_OPCODE));
-	CU_ASSERT_EQUAL(((struct sdr *)nic.c.state)->may_send, 0);
-	CU_ASSERT_EQUAL(deliver(&nic, &peer.sent[0]), SP_DONE);
-	CU_ASSERT_EQUAL(deliver(&nic, &peer.sent[0]), SP_DONE); /* as often as it comes */
-	CU_ASSERT_EQUAL(((struct sdr *)nic.c.state)->may_send, 1);
-	unpair();
+	CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &s), SP_DROP(SDR_BAD_OPCODE));
+	CU_ASSERT_EQUAL(((struct sdr *)alone_nic.c.state)->may_send, 0);
+	CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &alone_peer.sent[0]), SP_DONE);
+	CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &alone_peer.sent[0]), SP_DONE); /* as often as it comes */
+	CU_ASSERT_EQUAL(((struct sdr *)alone_nic.c.state)->may_send, 1);
+	alone_unpair();
 }
 
 /* Two generations, four slots: message 8 uses what message 0 has used, and waits until that was quiet for 10 ms. */
-static void a_slot_and_generation_rest_before_they_are_used_again(void)
+TEST(a_slot_and_generation_rest_before_they_are_used_again)
 {
-	pair(M_BYTES);
+	alone_pair(M_BYTES);
 	for (uint64_t k = 0; k < 8; k++) {
-		CU_ASSERT_EQUAL(post_to(&peer, k, 0, 256), 0);
-		CU_ASSERT_EQUAL(complete(&peer, k), 0);
+		CU_ASSERT_EQUAL(alone_post_to(&alone_peer, k, 0, 256), 0);
+		CU_ASSERT_EQUAL(alone_complete(&alone_peer, k), 0);
 	}
-	CU_ASSERT_EQUAL(peer.opened, 8);
-	struct packet *x = of_message(5, 4, 2, 0); /* so its sender has ended message 0, see below */
+	CU_ASSERT_EQUAL(alone_peer.opened, 8);
+	struct packet *x = alone_of_message(5, 4, 2, 0); /* so its sender has ended message 0, see below */
 
 	x->rkey = 0x12345678;
-	CU_ASSERT_EQUAL(fake_receive(&peer, build(x)), SP_DROP(SDR_LATE));
-	const sp_time closed = peer.c.now;
+	CU_ASSERT_EQUAL(fake_receive(&alone_peer, alone_build(x)), SP_DROP(SDR_LATE));
+	const sp_time closed = alone_peer.c.now;
 
-	fake_run(&peer, closed + 6 * SP_MS);
-	CU_ASSERT_EQUAL(post_to(&peer, 8, 0, 256), 0);
-	CU_ASSERT_EQUAL(peer.opened, 8);
-	x = of_message(0, 4, 2, 0); /* message 0 still trickles in */
+	fake_run(&alone_peer, closed + 6 * SP_MS);
+	CU_ASSERT_EQUAL(alone_post_to(&alone_peer, 8, 0, 256), 0);
+	CU_ASSERT_EQUAL(alone_peer.opened, 8);
+	x = alone_of_message(0, 4, 2, 0); /* message 0 still trickles in */
 	x->rkey = 0x12345678;
-	CU_ASSERT_EQUAL(fake_receive(&peer, build(x)), SP_DROP(SDR_LATE));
-	fake_run(&peer, closed + 15 * SP_MS);
-	CU_ASSERT_EQUAL(peer.opened, 8);
-	fake_run(&peer, closed + 16 * SP_MS - 1);
-	CU_ASSERT_EQUAL(peer.opened, 8);
-	fake_run(&peer, closed + 16 * SP_MS + 1);
-	CU_ASSERT_EQUAL(peer.opened, 9);
-	CU_ASSERT_EQUAL(line(&peer, 0)->message, 9);
-	unpair();
+	CU_ASSERT_EQUAL(fake_receive(&alone_peer, alone_build(x)), SP_DROP(SDR_LATE));
+	fake_run(&alone_peer, closed + 15 * SP_MS);
+	CU_ASSERT_EQUAL(alone_peer.opened, 8);
+	fake_run(&alone_peer, closed + 16 * SP_MS - 1);
+	CU_ASSERT_EQUAL(alone_peer.opened, 8);
+	fake_run(&alone_peer, closed + 16 * SP_MS + 1);
+	CU_ASSERT_EQUAL(alone_peer.opened, 9);
+	CU_ASSERT_EQUAL(alone_line(&alone_peer, 0)->message, 9);
+	alone_unpair();
 }
 
 /* Receives taken back before anything came: quiet says nothing of packets that have not been sent yet. */
-static void a_slot_and_generation_wait_until_the_sender_has_ended_what_had_them(void)
+TEST(a_slot_and_generation_wait_until_the_sender_has_ended_what_had_them)
 {
-	pair(M_BYTES);
+	alone_pair(M_BYTES);
 	for (uint64_t k = 0; k < 8; k++) {
-		post_to(&peer, k, 0, 256);
-		complete(&peer, k);
+		alone_post_to(&alone_peer, k, 0, 256);
+		alone_complete(&alone_peer, k);
 	}
-	fake_run(&peer, peer.c.now);
-	deliver_all(&peer, &nic);
-	CU_ASSERT_EQUAL(post_to(&peer, 8, 0, 256), 0);
-	fake_run(&peer, peer.c.now + 300 * SP_MS);
-	CU_ASSERT_EQUAL(peer.opened, 8);
+	fake_run(&alone_peer, alone_peer.c.now);
+	alone_deliver_all(&alone_peer, &alone_nic);
+	CU_ASSERT_EQUAL(alone_post_to(&alone_peer, 8, 0, 256), 0);
+	fake_run(&alone_peer, alone_peer.c.now + 300 * SP_MS);
+	CU_ASSERT_EQUAL(alone_peer.opened, 8);
 	CU_ASSERT_EQUAL(send_one(0, 0, 100, 0), 0); /* only now, and it is not for receive 8 */
-	fake_issue(&nic, 32, 10);
-	deliver_all(&nic, &peer);
-	CU_ASSERT_EQUAL(peer.counters[SDR_PACKETS], 0);
-	CU_ASSERT_EQUAL(peer.counters[SDR_LATE_PACKETS], 1);
+	fake_issue(&alone_nic, 32, 10);
+	alone_deliver_all(&alone_nic, &alone_peer);
+	CU_ASSERT_EQUAL(alone_peer.counters[SDR_PACKETS], 0);
+	CU_ASSERT_EQUAL(alone_peer.counters[SDR_LATE_PACKETS], 1);
 	for (uint64_t k = 1; k < 8; k++) { /* all lost */
 		CU_ASSERT_EQUAL(send_one(k, 0, 100, 0), 0);
-		fake_issue(&nic, 32, 10);
-		nic.sent_count = 0;
+		fake_issue(&alone_nic, 32, 10);
+		alone_nic.sent_count = 0;
 	}
-	peer.sent_count = 0;
-	fake_run(&peer, peer.c.now + 300 * SP_MS);
-	CU_ASSERT_EQUAL(peer.opened, 8);
-	CU_ASSERT(peer.sent_count > 0); /* it repeats its clear-to-send, and the answer is what has ended */
-	deliver_all(&peer, &nic);
-	fake_issue(&nic, 32, 10);
-	CU_ASSERT_EQUAL(nic.sent_count, 1);
-	deliver_all(&nic, &peer);
-	CU_ASSERT_EQUAL(((struct sdr *)peer.c.state)->peer_ended, 8);
-	const sp_time told = peer.c.now;
+	alone_peer.sent_count = 0;
+	fake_run(&alone_peer, alone_peer.c.now + 300 * SP_MS);
+	CU_ASSERT_EQUAL(alone_peer.opened, 8);
+	CU_ASSERT(alone_peer.sent_count > 0); /* it repeats its clear-to-send, and the answer is what has ended */
+	alone_deliver_all(&alone_peer, &alone_nic);
+	fake_issue(&alone_nic, 32, 10);
+	CU_ASSERT_EQUAL(alone_nic.sent_count, 1);
+	alone_deliver_all(&alone_nic, &alone_peer);
+	CU_ASSERT_EQUAL(((struct sdr *)alone_peer.c.state)->peer_ended, 8);
+	const sp_time told = alone_peer.c.now;
 
-	fake_run(&peer, told + 9 * SP_MS); /* the last packets may be under way */
-	CU_ASSERT_EQUAL(peer.opened, 8);
-	fake_run(&peer, told + 12 * SP_MS);
-	CU_ASSERT_EQUAL(peer.opened, 9);
-	unpair();
+	fake_run(&alone_peer, told + 9 * SP_MS); /* the last packets may be under way */
+	CU_ASSERT_EQUAL(alone_peer.opened, 8);
+	fake_run(&alone_peer, told + 12 * SP_MS);
+	CU_ASSERT_EQUAL(alone_peer.opened, 9);
+	alone_unpair();
 }
 
 /* Nobody can have ended what was never granted. */
-static void ended_beyond_what_was_granted_is_bad_control(void)
+TEST(ended_beyond_what_was_granted_is_bad_control)
 {
-	struct fake_sent s;
-
-	pair(M_BYTES);
-	post_to(&peer, 0, 0, 256);
-	fake_run(&peer, peer.c.now);
-	deliver_all(&peer, &nic);
+	alone_pair(M_BYTES);
+	alone_post_to(&alone_peer, 0, 0, 256);
+	fake_run(&alone_peer, alone_peer.c.now);
+	alone_deliver_all(&alone_peer, &alone_nic);
 	CU_ASSERT_EQUAL(send_one(0, 0, 100, 0), 0);
-	fake_issue(&nic, 32, 10);
-	nic.sent_count = 0;
-	fake_run(&peer, peer.c.now + 300 * SP_MS);
-	deliver_all(&peer, &nic);
-	fake_issue(&nic, 32, 10);
-	CU_ASSERT_EQUAL(nic.sent_count, 1);
-	s = nic.sent[0];
+	fake_issue(&alone_nic, 32, 10);
+	alone_nic.sent_count = 0;
+	fake_run(&alone_peer, alone_peer.c.now + 300 * SP_MS);
+	alone_deliver_all(&alone_peer, &alone_nic);
+	fake_issue(&alone_nic, 32, 10);
+	CU_ASSERT_EQUAL(alone_nic.sent_count, 1);
+	struct fake_sent s = alone_nic.sent[0];
 	s.bytes[31] = 2;
-	CU_ASSERT_EQUAL(deliver(&peer, &s), SP_DROP(SDR_BAD_CONTROL));
-	CU_ASSERT_EQUAL(((struct sdr *)peer.c.state)->peer_ended, 0);
-	CU_ASSERT_EQUAL(deliver(&peer, &nic.sent[0]), SP_DONE);
-	CU_ASSERT_EQUAL(((struct sdr *)peer.c.state)->peer_ended, 1);
-	unpair();
+	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &s), SP_DROP(SDR_BAD_CONTROL));
+	CU_ASSERT_EQUAL(((struct sdr *)alone_peer.c.state)->peer_ended, 0);
+	CU_ASSERT_EQUAL(alone_deliver(&alone_peer, &alone_nic.sent[0]), SP_DONE);
+	CU_ASSERT_EQUAL(((struct sdr *)alone_peer.c.state)->peer_ended, 1);
+	alone_unpair();
 }
 
 /* A receive taken back before it was open is passed over in its turn: numbers stay in step. */
-static void a_receive_cancelled_before_it_opened_keeps_its_number(void)
+TEST(a_receive_cancelled_before_it_opened_keeps_its_number)
 {
-	pair(M_BYTES);
+	alone_pair(M_BYTES);
 	for (uint64_t k = 0; k < 8; k++) {
-		post_to(&peer, k, 0, 256);
-		complete(&peer, k);
+		alone_post_to(&alone_peer, k, 0, 256);
+		alone_complete(&alone_peer, k);
 	}
-	CU_ASSERT_EQUAL(post_to(&peer, 8, 0, 256), 0);
-	CU_ASSERT_EQUAL(post_to(&peer, 9, 256, 256), 0);
-	CU_ASSERT_EQUAL(complete(&peer, 8), 0);
-	CU_ASSERT_EQUAL(complete(&peer, 8), -ENOENT);
-	struct packet *x = of_message(6, 4, 2, 0); /* so its sender has ended message 1 */
+	CU_ASSERT_EQUAL(alone_post_to(&alone_peer, 8, 0, 256), 0);
+	CU_ASSERT_EQUAL(alone_post_to(&alone_peer, 9, 256, 256), 0);
+	CU_ASSERT_EQUAL(alone_complete(&alone_peer, 8), 0);
+	CU_ASSERT_EQUAL(alone_complete(&alone_peer, 8), -ENOENT);
+	struct packet *x = alone_of_message(6, 4, 2, 0); /* so its sender has ended message 1 */
 
 	x->rkey = 0x12345678;
-	CU_ASSERT_EQUAL(fake_receive(&peer, build(x)), SP_DROP(SDR_LATE));
-	fake_run(&peer, peer.c.now + 20 * SP_MS);
-	CU_ASSERT_EQUAL(line(&peer, 0)->released, 9);
-	CU_ASSERT_EQUAL(line(&peer, 0)->message, 0);
-	CU_ASSERT_EQUAL(line(&peer, 1)->message, 10);
-	x = of_message(8, 4, 2, 0);
-	CU_ASSERT_EQUAL(fake_receive(&peer, build(x)), SP_DROP(SDR_LATE));
-	CU_ASSERT_EQUAL(post_to(&peer, 12, 0, 1), -EINVAL); /* 10 is next */
-	unpair();
+	CU_ASSERT_EQUAL(fake_receive(&alone_peer, alone_build(x)), SP_DROP(SDR_LATE));
+	fake_run(&alone_peer, alone_peer.c.now + 20 * SP_MS);
+	CU_ASSERT_EQUAL(alone_line(&alone_peer, 0)->released, 9);
+	CU_ASSERT_EQUAL(alone_line(&alone_peer, 0)->message, 0);
+	CU_ASSERT_EQUAL(alone_line(&alone_peer, 1)->message, 10);
+	x = alone_of_message(8, 4, 2, 0);
+	CU_ASSERT_EQUAL(fake_receive(&alone_peer, alone_build(x)), SP_DROP(SDR_LATE));
+	CU_ASSERT_EQUAL(alone_post_to(&alone_peer, 12, 0, 1), -EINVAL); /* 10 is next */
+	alone_unpair();
 }
 
-static void a_message_without_credit_never_holds_up_an_older_one(void)
+TEST(a_message_without_credit_never_holds_up_an_older_one)
 {
-	pair(M_BYTES);
-	post_to(&peer, 0, 0, M_BYTES);
-	fake_run(&peer, peer.c.now);
-	deliver_all(&peer, &nic);
+	alone_pair(M_BYTES);
+	alone_post_to(&alone_peer, 0, 0, M_BYTES);
+	fake_run(&alone_peer, alone_peer.c.now);
+	alone_deliver_all(&alone_peer, &alone_nic);
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_START, 0, 0, 4 * MTU, 7), 0);
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, 4 * MTU, 0), 0);
-	fake_issue(&nic, 32, 10);
-	CU_ASSERT_EQUAL(nic.sent_count, 4);
+	fake_issue(&alone_nic, 32, 10);
+	CU_ASSERT_EQUAL(alone_nic.sent_count, 4);
 	CU_ASSERT_EQUAL(send_one(1, 0, 100, 0), 0); /* waits for credit */
 	CU_ASSERT_EQUAL(send_one(2, 0, 100, 0), 0);
-	fake_issue(&nic, 32, 10);
-	CU_ASSERT_EQUAL(nic.sent_count, 4);
+	fake_issue(&alone_nic, 32, 10);
+	CU_ASSERT_EQUAL(alone_nic.sent_count, 4);
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 2 * MTU, MTU, 2 * MTU), 0); /* a retransmission */
-	fake_issue(&nic, 32, 10);
-	CU_ASSERT_EQUAL_FATAL(nic.sent_count, 5);
-	CU_ASSERT_EQUAL(sp_load_be64(nic.sent[4].bytes), 2 * MTU);
+	fake_issue(&alone_nic, 32, 10);
+	CU_ASSERT_EQUAL_FATAL(alone_nic.sent_count, 5);
+	CU_ASSERT_EQUAL(sp_load_be64(alone_nic.sent[4].bytes), 2 * MTU);
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_END, 0, 0, 0, 0), 0);
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_END, 0, 0, 0, 0), -ENOENT);
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, MTU, 0), -ENOENT);
-	unpair();
+	alone_unpair();
 }
 
-static void a_stream_of_no_bytes_is_one_packet_as_often_as_asked_for(void)
+TEST(a_stream_of_no_bytes_is_one_packet_as_often_as_asked_for)
 {
-	attach(&nic, implicit4, M_BYTES, 1);
-	connect_to(&nic, 1, 2);
+	alone_attach(&alone_nic, alone_implicit4, M_BYTES, 1);
+	alone_connect_to(&alone_nic, 1, 2);
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_START, 0, 0, 0, 0), 0);
 	for (unsigned i = 0; i < 2; i++) {
 		CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, 0, 0), 0);
-		fake_issue(&nic, 32, 10);
-		CU_ASSERT_EQUAL_FATAL(nic.sent_count, i + 1);
-		CU_ASSERT_EQUAL(nic.sent[i].send.len, 0);
-		CU_ASSERT(nic.sent[i].send.flags & SP_PKT_SE);
+		fake_issue(&alone_nic, 32, 10);
+		CU_ASSERT_EQUAL_FATAL(alone_nic.sent_count, i + 1);
+		CU_ASSERT_EQUAL(alone_nic.sent[i].send.len, 0);
+		CU_ASSERT(alone_nic.sent[i].send.flags & SP_PKT_SE);
 	}
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, MTU, 0), -EINVAL);
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_END, 0, 0, 0, 0), 0);
-	fake_detach(&nic);
+	fake_detach(&alone_nic);
 }
 
-static void older_messages_go_first(void)
+TEST(older_messages_go_first)
 {
-	attach(&nic, implicit4, M_BYTES, 1);
-	connect_to(&nic, 1, 2);
+	alone_attach(&alone_nic, alone_implicit4, M_BYTES, 1);
+	alone_connect_to(&alone_nic, 1, 2);
 	for (uint64_t k = 0; k < 4; k++)
 		stream(SP_SDR_CMD_START, k, 0, 4 * MTU, 0);
 	for (unsigned i = 0; i < 6; i++) {
@@ -328,19 +324,19 @@ static void older_messages_go_first(void)
 
 		CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, k, 0, MTU, i * MTU % (4 * MTU)), 0);
 	}
-	fake_issue(&nic, 32, 10);
-	CU_ASSERT_EQUAL_FATAL(nic.sent_count, 6);
+	fake_issue(&alone_nic, 32, 10);
+	CU_ASSERT_EQUAL_FATAL(alone_nic.sent_count, 6);
 	for (unsigned i = 0; i < 6; i++) {
 		const uint64_t k = (const uint64_t[]){0, 1, 1, 2, 3, 3}[i];
 
-		CU_ASSERT_EQUAL(sp_load_be64(nic.sent[i].bytes) / M_BYTES, k);
+		CU_ASSERT_EQUAL(sp_load_be64(alone_nic.sent[i].bytes) / M_BYTES, k);
 	}
-	fake_detach(&nic);
+	fake_detach(&alone_nic);
 }
 
 /* Wherever the port becomes full within packets that were made together: the next ones go on at the one that was not
  * taken, on its channel, and each QP's sequence numbers have neither gap nor repetition. */
-static void packets_go_on_where_the_port_became_full(void)
+TEST(packets_go_on_where_the_port_became_full)
 {
 	static const char *const channels[] = {"1", "2", "3", "7"};
 	uint32_t seed = 5;
@@ -354,19 +350,19 @@ static void packets_go_on_where_the_port_became_full(void)
 		bool known[32] = {false};
 		uint64_t at = 0;
 
-		attach(&nic, setting, M_BYTES, 1);
-		CU_ASSERT_EQUAL(connect_to(&nic, 22, 11), 0);
+		alone_attach(&alone_nic, setting, M_BYTES, 1);
+		CU_ASSERT_EQUAL(alone_connect_to(&alone_nic, 22, 11), 0);
 		for (uint64_t i = 0; i < M_BYTES; i++)
-			nic.mem[BUFFER].base[i] = (uint8_t)(i * 31 + i / 256);
+			alone_nic.mem[BUFFER].base[i] = (uint8_t)(i * 31 + i / 256);
 		for (uint64_t i = 0; i < 4; i++)
 			CU_ASSERT_EQUAL(send_one(i, i * 1000, size[i], 0x12345678), 0);
-		while (nic.issue && rounds++ < 10000) {
+		while (alone_nic.issue && rounds++ < 10000) {
 			seed = seed * 1664525 + 1013904223;
-			nic.room = (int)(seed >> 16) % 40;
-			fake_issue(&nic, 1 + (seed >> 8) % 32, 1);
+			alone_nic.room = (int)(seed >> 16) % 40;
+			fake_issue(&alone_nic, 1 + (seed >> 8) % 32, 1);
 		}
-		for (uint32_t i = 0; i < nic.sent_count; i++) {
-			const struct fake_sent *s = &nic.sent[i];
+		for (uint32_t i = 0; i < alone_nic.sent_count; i++) {
+			const struct fake_sent *s = &alone_nic.sent[i];
 			const uint32_t qp = s->send.dest_qp - 0x100,
 				       len = size[of] - at < MTU ? (uint32_t)(size[of] - at) : MTU;
 
@@ -378,7 +374,7 @@ static void packets_go_on_where_the_port_became_full(void)
 			CU_ASSERT_EQUAL(sp_load_be32(s->bytes + 12), len);
 			CU_ASSERT_EQUAL(sp_load_be32(s->bytes + 16) >> 4, of << 18 | k);
 			CU_ASSERT_EQUAL(s->send.flags, at + len == size[of] ? SP_PKT_SE : 0);
-			CU_ASSERT_EQUAL(memcmp(s->bytes + 20, nic.mem[BUFFER].base + of * 1000 + at, len), 0);
+			CU_ASSERT_EQUAL(memcmp(s->bytes + 20, alone_nic.mem[BUFFER].base + of * 1000 + at, len), 0);
 			known[qp] = true;
 			psn[qp] = s->send.psn;
 			channel = (channel + 1) % many;
@@ -390,16 +386,16 @@ static void packets_go_on_where_the_port_became_full(void)
 			}
 		}
 		CU_ASSERT_EQUAL(of, 4);
-		CU_ASSERT_EQUAL(nic.counters[SDR_PACKETS_SENT], nic.sent_count);
-		CU_ASSERT_EQUAL(nic.counters[SDR_MESSAGES_SENT], 4);
-		CU_ASSERT_EQUAL(nic.refs[BUFFER], 0);
-		fake_detach(&nic);
+		CU_ASSERT_EQUAL(alone_nic.counters[SDR_PACKETS_SENT], alone_nic.sent_count);
+		CU_ASSERT_EQUAL(alone_nic.counters[SDR_MESSAGES_SENT], 4);
+		CU_ASSERT_EQUAL(alone_nic.refs[BUFFER], 0);
+		fake_detach(&alone_nic);
 	}
 }
 
-static void pieces_that_do_not_fit_are_refused(void)
+TEST(pieces_that_do_not_fit_are_refused)
 {
-	pair(M_BYTES);
+	alone_pair(M_BYTES);
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_START, 1, 0, 1000, 0), -EINVAL);
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_START, 0, 0, M_BYTES + 1, 0), -EINVAL);
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_START, 0, 0, 1000, 0), 0);
@@ -412,44 +408,35 @@ static void pieces_that_do_not_fit_are_refused(void)
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, M_BYTES - 10, MTU, 0), -EFAULT);
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, 1000 - 7 * MTU, 7 * MTU), 0);
 	CU_ASSERT_EQUAL(send_one(1, M_BYTES, 1, 0), -EFAULT);
-	CU_ASSERT_EQUAL(nic.refs[BUFFER], 1);
-	CU_ASSERT_EQUAL(fake_command(&nic, &(struct sp_command){.op = SP_CMD_CLOSE}, NULL), 0);
-	CU_ASSERT_EQUAL(nic.refs[BUFFER], 0); /* let go */
+	CU_ASSERT_EQUAL(alone_nic.refs[BUFFER], 1);
+	CU_ASSERT_EQUAL(fake_command(&alone_nic, &(struct sp_command){.op = SP_CMD_CLOSE}, NULL), 0);
+	CU_ASSERT_EQUAL(alone_nic.refs[BUFFER], 0); /* let go */
 	CU_ASSERT_EQUAL(send_one(1, 0, 1, 0), -ENOTCONN);
-	unpair();
+	alone_unpair();
 }
 
-static void segments_are_bounded_and_come_back(void)
+TEST(segments_are_bounded_and_come_back)
 {
 	static const char *const setting[] = {MTU_SETTINGS, "credit",	"implicit", "max-messages",
 					      "4",	    "segments", "3",	    NULL};
 
-	attach(&nic, setting, M_BYTES, 1);
-	connect_to(&nic, 1, 2);
+	alone_attach(&alone_nic, setting, M_BYTES, 1);
+	alone_connect_to(&alone_nic, 1, 2);
 	CU_ASSERT_EQUAL(stream(SP_SDR_CMD_START, 0, 0, M_BYTES, 0), 0);
-	nic.room = 10;
+	alone_nic.room = 10;
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < 4; i++)
 			CU_ASSERT_EQUAL(stream(SP_SDR_CMD_CONTINUE, 0, 0, 8 * MTU, i * 8 * MTU), i < 3 ? 0 : -EAGAIN);
-		CU_ASSERT_EQUAL(nic.refs[BUFFER], 3);
-		for (int i = 0; i < 40 && nic.refs[BUFFER]; i++) { /* the port takes 10 at a time, issue() 4 */
-			fake_issue(&nic, 4, 1);
-			nic.room = nic.room ? nic.room : 10;
+		CU_ASSERT_EQUAL(alone_nic.refs[BUFFER], 3);
+		for (int i = 0; i < 40 && alone_nic.refs[BUFFER]; i++) { /* the port takes 10 at a time, issue() 4 */
+			fake_issue(&alone_nic, 4, 1);
+			alone_nic.room = alone_nic.room ? alone_nic.room : 10;
 		}
-		CU_ASSERT_EQUAL(nic.refs[BUFFER], 0);
-		CU_ASSERT_EQUAL(nic.sent_count, 24u * (unsigned)(round + 1));
+		CU_ASSERT_EQUAL(alone_nic.refs[BUFFER], 0);
+		CU_ASSERT_EQUAL(alone_nic.sent_count, 24u * (unsigned)(round + 1));
 	}
-	for (unsigned i = 0; i < nic.sent_count; i++) /* each once and in order, however it was cut */
-		if (sp_load_be64(nic.sent[i].bytes) != i % 24 * MTU)
+	for (unsigned i = 0; i < alone_nic.sent_count; i++) /* each once and in order, however it was cut */
+		if (sp_load_be64(alone_nic.sent[i].bytes) != i % 24 * MTU)
 			CU_FAIL("order");
-	fake_detach(&nic);
+	fake_detach(&alone_nic);
 }
-
-SUITE("sdr_sending", TEST(packets_sent_are_as_the_wire_format_says),
-      TEST(messages_leave_only_when_their_receives_are_posted), TEST(clear_to_send_is_repeated_until_a_packet_comes),
-      TEST(only_the_right_peer_clears), TEST(a_slot_and_generation_wait_until_the_sender_has_ended_what_had_them),
-      TEST(ended_beyond_what_was_granted_is_bad_control), TEST(a_slot_and_generation_rest_before_they_are_used_again),
-      TEST(a_receive_cancelled_before_it_opened_keeps_its_number),
-      TEST(a_message_without_credit_never_holds_up_an_older_one), TEST(older_messages_go_first),
-      TEST(a_stream_of_no_bytes_is_one_packet_as_often_as_asked_for), TEST(packets_go_on_where_the_port_became_full),
-      TEST(pieces_that_do_not_fit_are_refused), TEST(segments_are_bounded_and_come_back))

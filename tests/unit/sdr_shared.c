@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sdr, a message that several workers have packets of, at moments that two threads meet in once in a million runs. */
-#include "sdr_alone.c" /* some of what the sources keep to themselves is called here */
-#include "sdr_alone.h"
+#include "../lib/sdr_sources.c" /* some of what the sources keep to themselves is called here */
+#include "../lib/sdr_alone.h"
 
 static const char *const packets_are_chunks[] = {"mtu",	   "128",	  "queue",	  "64",	  "max-message-bytes",
 						 "64K",	   "chunk-bytes", "128",	  "rkey", "0x12345678",
@@ -12,7 +12,7 @@ static const char *const wide_chunks[] = {"mtu",    "128",	   "queue",	   "64", 
 
 static struct sdr_slot *slot_of(uint32_t index)
 {
-	return &((struct sdr *)nic.c.state)->slot[index];
+	return &((struct sdr *)alone_nic.c.state)->slot[index];
 }
 
 static void shuffle(uint32_t *order, uint32_t n, uint32_t seed)
@@ -29,9 +29,9 @@ static void shuffle(uint32_t *order, uint32_t n, uint32_t seed)
 
 /* A message is complete with its last packet, whichever that is, and once; whoever looks waits for one word of chunks
  * at a time. Packets come twice; the last one of the message is a short one. */
-static void a_message_is_complete_with_its_last_packet_in_whatever_order(void)
+TEST(a_message_is_complete_with_its_last_packet_in_whatever_order)
 {
-	const char *const *const settings[] = {packets_are_chunks, implicit4, wide_chunks};
+	const char *const *const settings[] = {packets_are_chunks, alone_implicit4, wide_chunks};
 	const uint32_t per[] = {1, 4, 3};
 
 	for (uint32_t run = 0; run < 90; run++) {
@@ -40,9 +40,10 @@ static void a_message_is_complete_with_its_last_packet_in_whatever_order(void)
 		uint32_t order[512];
 		bool early = false;
 
-		attach(&nic, settings[which], M_BYTES, 2);
-		nic.c.worker = run & 1;
-		post_to(&nic, 0, 0, run & 2 ? M_BYTES : packets * MTU); /* the length is known, or it is not */
+		alone_attach(&alone_nic, settings[which], M_BYTES, 2);
+		alone_nic.c.worker = run & 1;
+		alone_post_to(&alone_nic, 0, 0,
+			      run & 2 ? M_BYTES : packets * MTU); /* the length is known, or it is not */
 		shuffle(order, packets, run);
 		if (run % 4 == 3) /* as they come most often */
 			for (uint32_t i = 0; i < packets; i++)
@@ -53,136 +54,137 @@ static void a_message_is_complete_with_its_last_packet_in_whatever_order(void)
 		for (uint32_t i = 0; i < packets; i++) {
 			const uint32_t len = order[i] + 1 == packets ? MTU / 2 : MTU;
 
-			early |= line(&nic, 0)->state != SP_SDR_OPEN;
-			CU_ASSERT_EQUAL(give(packet(0, order[i], len)), SP_DONE);
-			CU_ASSERT_EQUAL(give(packet(0, order[i], len)), SP_DONE);
+			early |= alone_line(&alone_nic, 0)->state != SP_SDR_OPEN;
+			CU_ASSERT_EQUAL(alone_give(alone_packet(0, order[i], len)), SP_DONE);
+			CU_ASSERT_EQUAL(alone_give(alone_packet(0, order[i], len)), SP_DONE);
 		}
 		CU_ASSERT(!early);
-		CU_ASSERT_EQUAL(line(&nic, 0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
-		CU_ASSERT_EQUAL(came(&nic, 0), packets);
-		CU_ASSERT_EQUAL(nic.counters[SDR_MESSAGES], 1);
-		CU_ASSERT_EQUAL(nic.counters[SDR_CHUNKS], chunks);
-		CU_ASSERT_EQUAL(nic.counters[SDR_PACKETS], packets);
-		CU_ASSERT_EQUAL(nic.counters[SDR_DUPLICATES], packets);
-		fake_detach(&nic);
+		CU_ASSERT_EQUAL(alone_line(&alone_nic, 0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
+		CU_ASSERT_EQUAL(alone_came(&alone_nic, 0), packets);
+		CU_ASSERT_EQUAL(alone_nic.counters[SDR_MESSAGES], 1);
+		CU_ASSERT_EQUAL(alone_nic.counters[SDR_CHUNKS], chunks);
+		CU_ASSERT_EQUAL(alone_nic.counters[SDR_PACKETS], packets);
+		CU_ASSERT_EQUAL(alone_nic.counters[SDR_DUPLICATES], packets);
+		fake_detach(&alone_nic);
 	}
 }
 
 /* Another worker is looking whether the length can be 6 packets. */
-static void nothing_follows_from_a_length_that_may_not_stay(void)
+TEST(nothing_follows_from_a_length_that_may_not_stay)
 {
-	attach(&nic, packets_are_chunks, M_BYTES, 2);
+	alone_attach(&alone_nic, packets_are_chunks, M_BYTES, 2);
 	struct sdr_slot *slot = slot_of(0);
 
-	post_to(&nic, 0, 0, M_BYTES);
+	alone_post_to(&alone_nic, 0, 0, M_BYTES);
 	slot->extent = SDR_FIXING | 6 * MTU;
-	CU_ASSERT_EQUAL(give(packet(0, 7, MTU)), SP_DROP(SDR_BEYOND_END));
+	CU_ASSERT_EQUAL(alone_give(alone_packet(0, 7, MTU)), SP_DROP(SDR_BEYOND_END));
 	CU_ASSERT_EQUAL(slot->taken[0], 0); /* what was not accepted has not been taken */
-	CU_ASSERT_EQUAL(give(packet(0, 4, MTU / 2)), SP_DROP(SDR_BEYOND_END));
+	CU_ASSERT_EQUAL(alone_give(alone_packet(0, 4, MTU / 2)), SP_DROP(SDR_BEYOND_END));
 
-	struct packet *last = packet(0, 5, MTU);
+	struct packet *last = alone_packet(0, 5, MTU);
 
 	last->flags = SP_PKT_SE;
-	CU_ASSERT_EQUAL(give(last), SP_DONE); /* that worker has the same packet, and will place it */
-	CU_ASSERT_EQUAL(nic.counters[SDR_DUPLICATES], 1);
-	CU_ASSERT_EQUAL(nic.counters[SDR_PACKETS], 0);
+	CU_ASSERT_EQUAL(alone_give(last), SP_DONE); /* that worker has the same packet, and will place it */
+	CU_ASSERT_EQUAL(alone_nic.counters[SDR_DUPLICATES], 1);
+	CU_ASSERT_EQUAL(alone_nic.counters[SDR_PACKETS], 0);
 	for (uint32_t i = 0; i < 6; i++)
-		CU_ASSERT_EQUAL(give(packet(0, i, MTU)), SP_DONE);
-	CU_ASSERT_EQUAL(line(&nic, 0)->length, M_BYTES);
-	CU_ASSERT_EQUAL(line(&nic, 0)->state, SP_SDR_OPEN);
+		CU_ASSERT_EQUAL(alone_give(alone_packet(0, i, MTU)), SP_DONE);
+	CU_ASSERT_EQUAL(alone_line(&alone_nic, 0)->length, M_BYTES);
+	CU_ASSERT_EQUAL(alone_line(&alone_nic, 0)->state, SP_SDR_OPEN);
 	slot->extent = 0; /* it cannot */
-	CU_ASSERT_EQUAL(give(packet(0, 7, MTU)), SP_DONE);
-	CU_ASSERT_EQUAL(line(&nic, 0)->state, SP_SDR_OPEN);
-	fake_detach(&nic);
+	CU_ASSERT_EQUAL(alone_give(alone_packet(0, 7, MTU)), SP_DONE);
+	CU_ASSERT_EQUAL(alone_line(&alone_nic, 0)->state, SP_SDR_OPEN);
+	fake_detach(&alone_nic);
 }
 
-static void a_length_is_not_fixed_where_packets_beyond_have_been_taken(void)
+TEST(a_length_is_not_fixed_where_packets_beyond_have_been_taken)
 {
-	attach(&nic, packets_are_chunks, M_BYTES, 2);
+	alone_attach(&alone_nic, packets_are_chunks, M_BYTES, 2);
 	struct sdr_slot *slot = slot_of(0);
 
-	post_to(&nic, 0, 0, M_BYTES);
-	give(packet(0, 3, MTU));
-	give(packet(0, 130, MTU));
-	CU_ASSERT_EQUAL(give(packet(0, 5, MTU / 2)), SP_DROP(SDR_BEYOND_END));
-	CU_ASSERT_EQUAL(give(packet(0, 130, MTU / 2)), SP_DROP(SDR_BEYOND_END)); /* that one was full */
+	alone_post_to(&alone_nic, 0, 0, M_BYTES);
+	alone_give(alone_packet(0, 3, MTU));
+	alone_give(alone_packet(0, 130, MTU));
+	CU_ASSERT_EQUAL(alone_give(alone_packet(0, 5, MTU / 2)), SP_DROP(SDR_BEYOND_END));
+	CU_ASSERT_EQUAL(alone_give(alone_packet(0, 130, MTU / 2)), SP_DROP(SDR_BEYOND_END)); /* that one was full */
 	CU_ASSERT_EQUAL(slot->extent, 0);
-	CU_ASSERT_EQUAL(line(&nic, 0)->length, M_BYTES);
-	CU_ASSERT_EQUAL(give(packet(0, 131, MTU / 2)), SP_DONE);
-	CU_ASSERT_EQUAL(line(&nic, 0)->length, SP_SDR_LENGTH_FIXED | (131 * MTU + MTU / 2));
-	CU_ASSERT_EQUAL(give(packet(0, 132, MTU)), SP_DROP(SDR_BEYOND_END));
-	fake_detach(&nic);
+	CU_ASSERT_EQUAL(alone_line(&alone_nic, 0)->length, M_BYTES);
+	CU_ASSERT_EQUAL(alone_give(alone_packet(0, 131, MTU / 2)), SP_DONE);
+	CU_ASSERT_EQUAL(alone_line(&alone_nic, 0)->length, SP_SDR_LENGTH_FIXED | (131 * MTU + MTU / 2));
+	CU_ASSERT_EQUAL(alone_give(alone_packet(0, 132, MTU)), SP_DROP(SDR_BEYOND_END));
+	fake_detach(&alone_nic);
 }
 
 /* A reserved chunk is its companion's, and the others' packets are not: also where chunks are packets. */
-static void a_length_that_a_packet_is_about_to_tell_is_not_reserved_in(void)
+TEST(a_length_that_a_packet_is_about_to_tell_is_not_reserved_in)
 {
 	const struct sp_export *x = fake_handler->exports;
 	uint64_t chunks = 1;
 
-	attach(&nic, packets_are_chunks, M_BYTES, 2);
-	post_to(&nic, 0, 0, M_BYTES);
+	alone_attach(&alone_nic, packets_are_chunks, M_BYTES, 2);
+	alone_post_to(&alone_nic, 0, 0, M_BYTES);
 	slot_of(0)->extent = SDR_FIXING | 6 * MTU;
-	CU_ASSERT_EQUAL(x->reserve(&nic.c, SP_SLOT_KEY(0, 0), 0, &chunks), -EAGAIN);
+	CU_ASSERT_EQUAL(x->reserve(&alone_nic.c, SP_SLOT_KEY(0, 0), 0, &chunks), -EAGAIN);
 	CU_ASSERT_EQUAL(chunks, 0);
 	slot_of(0)->extent = 0;
 	chunks = 1;
-	CU_ASSERT_EQUAL(x->reserve(&nic.c, SP_SLOT_KEY(0, 0), 0, &chunks), 0);
+	CU_ASSERT_EQUAL(x->reserve(&alone_nic.c, SP_SLOT_KEY(0, 0), 0, &chunks), 0);
 	CU_ASSERT_EQUAL(chunks, 1);
-	fake_detach(&nic);
+	fake_detach(&alone_nic);
 }
 
 /* A packet is being written: it has its place (claim), but is not there (done). */
-static void a_chunk_is_nobodys_while_a_packet_of_it_is_being_written(void)
+TEST(a_chunk_is_nobodys_while_a_packet_of_it_is_being_written)
 {
 	const struct sp_export *x = fake_handler->exports;
 	const uint64_t key = SP_SLOT_KEY(0, 0);
 
-	attach(&nic, implicit4, M_BYTES, 2);
+	alone_attach(&alone_nic, alone_implicit4, M_BYTES, 2);
 	struct sdr_slot *slot = slot_of(0);
 
-	post_to(&nic, 0, 0, M_BYTES);
+	alone_post_to(&alone_nic, 0, 0, M_BYTES);
 	for (uint32_t i = 0; i < 3; i++)
-		give(packet(0, i, MTU));
+		alone_give(alone_packet(0, i, MTU));
 	slot->done[0] &= ~4ull;
-	CU_ASSERT_EQUAL(reserve(x, key, 0), -EAGAIN);
-	CU_ASSERT_EQUAL(reserve(x, key, 0), -EAGAIN);
+	CU_ASSERT_EQUAL(alone_reserve(x, key, 0), -EAGAIN);
+	CU_ASSERT_EQUAL(alone_reserve(x, key, 0), -EAGAIN);
 	slot->done[0] |= 4;
-	sdr_check_chunk(&nic.c, nic.c.state, slot, 0);			  /* as whoever has written it does now */
-	sdr_check_chunks(&nic.c, nic.c.state, slot, 0, slot->done[0], 4); /* ... or, of several, all of a run */
-	CU_ASSERT_EQUAL(*bitmap(&nic, 0), 0);
-	CU_ASSERT_EQUAL(give(packet(0, 3, MTU)), SP_DONE); /* too late: it is the companion's */
-	CU_ASSERT_EQUAL(*bitmap(&nic, 0), 0);
-	CU_ASSERT_EQUAL(reserve(x, key, 0), 0);
+	sdr_check_chunk(&alone_nic.c, alone_nic.c.state, slot, 0); /* as whoever has written it does now */
+	sdr_check_chunks(&alone_nic.c, alone_nic.c.state, slot, 0, slot->done[0],
+			 4); /* ... or, of several, all of a run */
+	CU_ASSERT_EQUAL(*alone_bitmap(&alone_nic, 0), 0);
+	CU_ASSERT_EQUAL(alone_give(alone_packet(0, 3, MTU)), SP_DONE); /* too late: it is the companion's */
+	CU_ASSERT_EQUAL(*alone_bitmap(&alone_nic, 0), 0);
+	CU_ASSERT_EQUAL(alone_reserve(x, key, 0), 0);
 
 	for (uint32_t i = 4; i < 8; i++) /* all are there, but who brought the last has yet to say so */
-		give(packet(0, i, MTU));
+		alone_give(alone_packet(0, i, MTU));
 	slot->chunk[0] &= ~2ull;
-	CU_ASSERT_EQUAL(reserve(x, key, 1), -EAGAIN);
+	CU_ASSERT_EQUAL(alone_reserve(x, key, 1), -EAGAIN);
 	slot->chunk[0] |= 2;
-	CU_ASSERT_EQUAL(reserve(x, key, 1), 1);
-	fake_detach(&nic);
+	CU_ASSERT_EQUAL(alone_reserve(x, key, 1), 1);
+	fake_detach(&alone_nic);
 }
 
 /* Of a fragment that two workers bring, the first one's stays; the host is told of what is new, and only of that. */
-static void fragments_that_another_worker_has_brought_stay(void)
+TEST(fragments_that_another_worker_has_brought_stay)
 {
-	attach(&nic, packets_are_chunks, M_BYTES, 2);
+	alone_attach(&alone_nic, packets_are_chunks, M_BYTES, 2);
 	struct sdr_slot *slot = slot_of(0);
 
-	post_to(&nic, 0, 0, M_BYTES);
+	alone_post_to(&alone_nic, 0, 0, M_BYTES);
 	slot->immediate = 0xFull << 32 | 0x5;
-	sdr_publish_immediates(&nic.c, nic.c.state, slot, 0xFFull << 32 | 0x37);
+	sdr_publish_immediates(&alone_nic.c, alone_nic.c.state, slot, 0xFFull << 32 | 0x37);
 	CU_ASSERT_EQUAL(slot->immediate, 0xFFull << 32 | 0x35);
-	CU_ASSERT_EQUAL(line(&nic, 0)->immediate, 0xF0ull << 32 | 0x30);
-	sdr_publish_immediates(&nic.c, nic.c.state, slot, 0xFFull << 32 | 0x37);
-	CU_ASSERT_EQUAL(line(&nic, 0)->immediate, 0xF0ull << 32 | 0x30);
-	fake_detach(&nic);
+	CU_ASSERT_EQUAL(alone_line(&alone_nic, 0)->immediate, 0xF0ull << 32 | 0x30);
+	sdr_publish_immediates(&alone_nic.c, alone_nic.c.state, slot, 0xFFull << 32 | 0x37);
+	CU_ASSERT_EQUAL(alone_line(&alone_nic, 0)->immediate, 0xF0ull << 32 | 0x30);
+	fake_detach(&alone_nic);
 }
 
 /* Each worker counts in its own line, of the slot's message alone; a message begins with none, and nothing else of the
  * area is where a count is. */
-static void each_workers_count_is_of_the_message_in_the_slot(void)
+TEST(each_workers_count_is_of_the_message_in_the_slot)
 {
 	static const char *const credited[] = {"mtu",	       "128",	      "queue", "64",   "max-message-bytes",
 					       "64K",	       "chunk-bytes", "128",   "rkey", "0x12345678",
@@ -191,34 +193,34 @@ static void each_workers_count_is_of_the_message_in_the_slot(void)
 	for (uint16_t workers = 1; workers <= 16; workers += 5) {
 		uint64_t counts[4] = {0};
 
-		attach(&nic, workers % 2 ? packets_are_chunks : credited, M_BYTES, workers);
-		const struct sdr *s = nic.c.state;
+		alone_attach(&alone_nic, workers % 2 ? packets_are_chunks : credited, M_BYTES, workers);
+		const struct sdr *s = alone_nic.c.state;
 		const struct sp_sdr_layout *l = &s->layout;
-		const struct sp_sdr_area *header = (const void *)nic.mem[0].base;
-		uint8_t *const area = nic.mem[0].base;
+		const struct sp_sdr_area *header = (const void *)alone_nic.mem[0].base;
+		uint8_t *const area = alone_nic.mem[0].base;
 
 		CU_ASSERT_EQUAL(header->workers, workers);
-		CU_ASSERT_EQUAL(nic.mem[0].len, l->bytes);
+		CU_ASSERT_EQUAL(alone_nic.mem[0].len, l->bytes);
 		CU_ASSERT_EQUAL(l->datagrams ? l->datagrams - l->counts : l->bytes - l->counts,
 				workers > 1 ? 4u * workers * 64 : 0);
 		for (uint64_t k = 0; k < 12; k++) {
 			const uint32_t slot = (uint32_t)(k % 4);
 
-			CU_ASSERT_EQUAL(post_to(&nic, k, 0, M_BYTES), 0);
+			CU_ASSERT_EQUAL(alone_post_to(&alone_nic, k, 0, M_BYTES), 0);
 			counts[slot] = 0;
-			CU_ASSERT_EQUAL(line(&nic, slot)->message, k + 1);
-			CU_ASSERT_EQUAL(came(&nic, slot), 0);
+			CU_ASSERT_EQUAL(alone_line(&alone_nic, slot)->message, k + 1);
+			CU_ASSERT_EQUAL(alone_came(&alone_nic, slot), 0);
 			for (uint32_t i = 0; i < 100; i++) {
-				struct packet *p = packet(slot, i, MTU);
+				struct packet *p = alone_packet(slot, i, MTU);
 
 				p->qp_index = (uint32_t)(k / 4 % s->generations * s->channels);
-				nic.c.worker = (uint16_t)(i * 7 % workers);
-				CU_ASSERT_EQUAL(give(p), SP_DONE);
+				alone_nic.c.worker = (uint16_t)(i * 7 % workers);
+				CU_ASSERT_EQUAL(alone_give(p), SP_DONE);
 				counts[slot]++;
-				CU_ASSERT_EQUAL(came(&nic, slot), counts[slot]);
+				CU_ASSERT_EQUAL(alone_came(&alone_nic, slot), counts[slot]);
 			}
 			for (uint32_t other = 0; other < 4; other++)
-				CU_ASSERT_EQUAL(came(&nic, other), counts[other]);
+				CU_ASSERT_EQUAL(alone_came(&alone_nic, other), counts[other]);
 			for (uint32_t w = 0; workers > 1 && w < workers; w++) {
 				uint64_t own = 0, there;
 
@@ -227,23 +229,16 @@ static void each_workers_count_is_of_the_message_in_the_slot(void)
 				memcpy(&there, area + sp_sdr_count(l, slot, w, workers), sizeof(there));
 				CU_ASSERT_EQUAL(there, own);
 			}
-			CU_ASSERT_EQUAL(bitmap(&nic, slot)[0], ~0ull);
-			CU_ASSERT_EQUAL(bitmap(&nic, slot)[1], (1ull << 36) - 1);
-			CU_ASSERT_EQUAL(line(&nic, slot)->length, M_BYTES);
-			nic.c.worker = 0;
+			CU_ASSERT_EQUAL(alone_bitmap(&alone_nic, slot)[0], ~0ull);
+			CU_ASSERT_EQUAL(alone_bitmap(&alone_nic, slot)[1], (1ull << 36) - 1);
+			CU_ASSERT_EQUAL(alone_line(&alone_nic, slot)->length, M_BYTES);
+			alone_nic.c.worker = 0;
 			if (k % 4 == 3)
 				for (uint64_t i = k - 3; i <= k; i++)
-					CU_ASSERT_EQUAL(complete(&nic, i), 0);
+					CU_ASSERT_EQUAL(alone_complete(&alone_nic, i), 0);
 		}
 		for (uint64_t i = l->datagrams; l->datagrams && i < l->bytes; i++)
 			CU_ASSERT_EQUAL_FATAL(area[i], 0); /* there were none */
-		fake_detach(&nic);
+		fake_detach(&alone_nic);
 	}
 }
-
-SUITE("sdr_shared", TEST(a_message_is_complete_with_its_last_packet_in_whatever_order),
-      TEST(nothing_follows_from_a_length_that_may_not_stay),
-      TEST(a_length_is_not_fixed_where_packets_beyond_have_been_taken),
-      TEST(a_length_that_a_packet_is_about_to_tell_is_not_reserved_in),
-      TEST(a_chunk_is_nobodys_while_a_packet_of_it_is_being_written),
-      TEST(fragments_that_another_worker_has_brought_stay), TEST(each_workers_count_is_of_the_message_in_the_slot))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* SDR's wire format: the immediate, slots and generations, the layout of the area shared with the host. */
 #include "../../handlers/wire/sdr.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 static const unsigned user_bits[] = {0, 1, 2, 4, 8, 16};
 
 /* The default split, by hand: 10 + 18 + 4. */
-static void default_split_has_the_documented_bit_positions(void)
+TEST(default_split_has_the_documented_bit_positions)
 {
 	struct sp_sdr_split s = {0};
 
@@ -19,7 +19,7 @@ static void default_split_has_the_documented_bit_positions(void)
 	CU_ASSERT_EQUAL(sp_sdr_imm(s, 0, 9, 0x000000B0) & 15, 0xB);
 }
 
-static void every_split_packs_and_unpacks(void)
+TEST(every_split_packs_and_unpacks)
 {
 	unsigned tried = 0;
 
@@ -43,7 +43,7 @@ static void every_split_packs_and_unpacks(void)
 	CU_ASSERT(tried > 1000);
 }
 
-static void fragments_rebuild_the_user_immediate(void)
+TEST(fragments_rebuild_the_user_immediate)
 {
 	const uint32_t user = 0xC35A9617;
 
@@ -58,7 +58,7 @@ static void fragments_rebuild_the_user_immediate(void)
 	}
 }
 
-static void bad_splits_are_refused(void)
+TEST(bad_splits_are_refused)
 {
 	static const char *const bad[] = {"",	     "10",     "10+18",		  "10+18+5", "10+18+4+0",
 					  "10+19+3", "0+8+24", "10 +18+4",	  "-1+29+4", "10+18+4 ",
@@ -75,7 +75,7 @@ static void bad_splits_are_refused(void)
 }
 
 /* k = (round * G + g) * S + slot, counted out instead of divided. */
-static void messages_take_slots_in_turn_then_generations(void)
+TEST(messages_take_slots_in_turn_then_generations)
 {
 	const uint32_t S = 5, G = 3;
 	uint64_t k = 0;
@@ -89,7 +89,7 @@ static void messages_take_slots_in_turn_then_generations(void)
 	CU_ASSERT_EQUAL(sp_sdr_slot(UINT64_MAX, 64), 63);
 }
 
-static void nothing_still_takes_one_packet_and_one_chunk(void)
+TEST(nothing_still_takes_one_packet_and_one_chunk)
 {
 	CU_ASSERT_EQUAL(sp_sdr_units(0, 1024), 1);
 	CU_ASSERT_EQUAL(sp_sdr_units(1, 1024), 1);
@@ -98,7 +98,7 @@ static void nothing_still_takes_one_packet_and_one_chunk(void)
 	CU_ASSERT_EQUAL(sp_sdr_units(1ull << 44, 64), 1ull << 38);
 }
 
-static void area_parts_are_aligned_and_do_not_overlap(void)
+TEST(area_parts_are_aligned_and_do_not_overlap)
 {
 	const struct sp_sdr_layout l = sp_sdr_layout(7, 513, 65, 1), of3 = sp_sdr_layout(7, 513, 65, 3);
 
@@ -114,8 +114,3 @@ static void area_parts_are_aligned_and_do_not_overlap(void)
 	CU_ASSERT_EQUAL(sp_sdr_count(&of3, 6, 2, 3) + 64, of3.bytes);
 	CU_ASSERT_EQUAL(of3.bytes, of3.counts + 7 * 3 * 64);
 }
-
-SUITE("sdr_wire", TEST(default_split_has_the_documented_bit_positions), TEST(every_split_packs_and_unpacks),
-      TEST(fragments_rebuild_the_user_immediate), TEST(bad_splits_are_refused),
-      TEST(messages_take_slots_in_turn_then_generations), TEST(nothing_still_takes_one_packet_and_one_chunk),
-      TEST(area_parts_are_aligned_and_do_not_overlap))

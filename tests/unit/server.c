@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The NIC's socket: programs that break the protocol, flood, do not read; and NICs that do. */
-#include "served.h"
+#include "../lib/test_server.h"
+
+#define RULE(rule) TEST_BETWEEN(srv_begin, srv_stop, rule)
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-static void requests_that_are_none_end_the_connection_after_a_reply(void)
+RULE(invalid_requests_end_the_connection_after_a_reply)
 {
 	static const struct sp_attach_request good = {SP_ATTACH_MAGIC, SP_ATTACH_VERSION, SP_ATTACH_HELLO};
 	uint8_t bytes[sizeof(struct sp_attach_request) + SP_ATTACH_BYTES + 1];
 	struct sp_dev *dev;
 
-	begin();
-	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 	for (unsigned what = 0; what < 14; what++) {
 		struct sp_attach_request r = good;
 		size_t len = sizeof(r);
@@ -76,19 +77,16 @@ static void requests_that_are_none_end_the_connection_after_a_reply(void)
 	close(raw_connect()); /* says nothing at all */
 	CU_ASSERT_EQUAL(sp_progress(dev, sp_clock()), 0);
 	sp_dev_close(dev);
-	wait_alone();
-	stop();
+	srv_wait_idle();
 }
 
-static void arguments_that_do_not_fit_are_refused_and_nothing_else_happens(void)
+RULE(arguments_that_do_not_fit_are_refused_and_nothing_else_happens)
 {
 	struct sp_capture_request capture;
 	char many[SP_ATTACH_BYTES];
 	struct sp_command command = {.context = 12345};
-	int fd;
 
-	begin();
-	fd = raw_connect();
+	int fd = raw_connect();
 	memset(&capture, 'x', sizeof(capture));
 	memset(many, 'x', sizeof(many));
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_HELLO, 0, NULL, 0), 0);
@@ -118,11 +116,10 @@ static void arguments_that_do_not_fit_are_refused_and_nothing_else_happens(void)
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_CAPTURE, 0, &capture, 4), -EINVAL);
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_MR_ALLOC, 4096, NULL, 0), 0); /* still there */
 	close(fd);
-	wait_alone();
-	stop();
+	srv_wait_idle();
 }
 
-static void descriptors_that_come_along_are_not_taken(void)
+TEST(descriptors_that_come_along_are_not_taken)
 {
 	struct sp_attach_request r = {SP_ATTACH_MAGIC, SP_ATTACH_VERSION, SP_ATTACH_HELLO};
 	union {
@@ -132,12 +129,11 @@ static void descriptors_that_come_along_are_not_taken(void)
 	struct iovec part = {&r, sizeof(r)};
 	struct msghdr m = {
 		.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-	unsigned before;
 
-	begin();
+	srv_begin();
 	memset(&control, 0, sizeof(control));
 	control.head = (struct cmsghdr){CMSG_LEN(50 * sizeof(int)), SOL_SOCKET, SCM_RIGHTS}; /* 50 times stdin */
-	before = entries("/proc/self/fd");
+	unsigned before = srv_entries("/proc/self/fd");
 	for (unsigned i = 0; i < 100; i++) {
 		int fd = raw_connect();
 
@@ -146,21 +142,19 @@ static void descriptors_that_come_along_are_not_taken(void)
 		CU_ASSERT_EQUAL(raw_reply(fd), 1);
 		close(fd);
 	}
-	CU_ASSERT_EQUAL(entries("/proc/self/fd"), before);
-	stop();
+	CU_ASSERT_EQUAL(srv_entries("/proc/self/fd"), before);
+	srv_stop();
 }
 
-static void who_does_not_read_replies_is_let_go_and_others_are_served(void)
+RULE(who_does_not_read_replies_is_let_go_and_others_are_served)
 {
 	struct sp_dev *dev;
 	struct sp_mr *mr;
-	unsigned before;
 
-	begin();
-	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev, 4096, &mr), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0); /* what went with earlier replies is closed over there */
-	before = entries("/proc/self/fd");
+	unsigned before = srv_entries("/proc/self/fd");
 	for (unsigned i = 0; i < 20; i++) {
 		int fd = raw_connect(), ended = 0;
 
@@ -172,47 +166,43 @@ static void who_does_not_read_replies_is_let_go_and_others_are_served(void)
 		CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
 		close(fd);
 	}
-	WAIT_FOR(entries("/proc/self/fd") == before);
+	WAIT_FOR(srv_entries("/proc/self/fd") == before);
 	sp_dev_close(dev);
-	wait_alone();
-	stop();
+	srv_wait_idle();
 }
 
-static void idle_connections_keep_nobody_out(void)
+RULE(idle_connections_keep_nobody_out)
 {
 	int fd[200];
 	struct sp_dev *dev;
 
-	begin();
 	for (unsigned i = 0; i < 200; i++)
 		fd[i] = raw_connect();
-	CU_ASSERT_EQUAL(sp_attach(path, &dev), 0);
+	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev), 0);
 	CU_ASSERT_EQUAL(raw_reply(fd[0]), 1); /* the oldest made room */
 	CU_ASSERT_EQUAL(raw(fd[199], SP_ATTACH_REPORT, 0, NULL, 0), 0);
 	for (unsigned i = 0; i < 200; i++)
 		close(fd[i]);
 	CU_ASSERT_EQUAL(sp_progress(dev, sp_clock()), 0);
 	sp_dev_close(dev);
-	wait_alone();
-	stop();
+	srv_wait_idle();
 }
 
-static void a_nic_that_speaks_garbage_is_none(void)
+TEST(a_nic_that_speaks_garbage_is_none)
 {
 	static const char *const what[] = {"nothing", "short",		 "magic",     "version",  "op",
 					   "length",  "no data",	 "no queues", "unsealed", "too small",
 					   "workers", "positive status", "right"};
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	const unsigned before = entries("/proc/self/fd");
+	const unsigned before = srv_entries("/proc/self/fd");
 
-	prepare();
-	strcpy(at.sun_path, path);
+	srv_prepare();
+	strcpy(at.sun_path, srv_path);
 	CU_ASSERT_FATAL(!bind(listener, (struct sockaddr *)&at, sizeof(at)) && !listen(listener, 1));
 	for (unsigned i = 0; i < sizeof(what) / sizeof(*what); i++) {
 		pid_t pid = fork();
 		struct sp_dev *dev;
-		int rc;
 
 		if (!pid) { /* the NIC */
 			struct {
@@ -258,7 +248,7 @@ static void a_nic_that_speaks_garbage_is_none(void)
 				sendmsg(fd, &m, 0);
 			_exit(0);
 		}
-		rc = sp_attach(path, &dev);
+		int rc = sp_attach(srv_path, &dev);
 		waitpid(pid, NULL, 0);
 		if (!rc)
 			sp_dev_close(dev);
@@ -266,56 +256,50 @@ static void a_nic_that_speaks_garbage_is_none(void)
 			printf("# %s: %d\n", what[i], rc);
 		CU_ASSERT_EQUAL(rc, i == 12 ? 0 : i ? -EPROTO : -ECONNABORTED);
 	}
-	CU_ASSERT_EQUAL(entries("/proc/self/fd"), before);
+	CU_ASSERT_EQUAL(srv_entries("/proc/self/fd"), before);
 	close(listener);
-	unlink(path);
+	unlink(srv_path);
 }
 
-static void shared_memory_can_be_neither_resized_nor_areas_written(void)
+RULE(shared_memory_can_be_neither_resized_nor_areas_written)
 {
-	struct sp_attach_exchange x;
-
-	begin();
-	join();
-	x = asked(SP_ATTACH_HELLO, 0, NULL, 0);
+	srv_join();
+	struct sp_attach_exchange x = srv_asked(SP_ATTACH_HELLO, 0, NULL, 0);
 	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[0], 0), 0);
 	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[0], 1 << 30), 0);
 	CU_ASSERT_NOT_EQUAL(send(x.fd[1], "", 1, MSG_NOSIGNAL), 1); /* only the NIC sends */
 	sp_attach_release(&x);
-	x = asked(SP_ATTACH_MR_ALLOC, 4096, NULL, 0);
+	x = srv_asked(SP_ATTACH_MR_ALLOC, 4096, NULL, 0);
 	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[0], 0), 0);
 	sp_attach_release(&x);
-	x = asked(SP_ATTACH_OPEN, 1,
-		  "c\0sdr\0qp\0"
-		  "0x100",
-		  15);
+	x = srv_asked(SP_ATTACH_OPEN, 1,
+		      "c\0sdr\0qp\0"
+		      "0x100",
+		      15);
 	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[0], 0), 0);
 	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[1], 0), 0);
 	CU_ASSERT_PTR_EQUAL(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, x.fd[1], 0), MAP_FAILED);
 	CU_ASSERT_NOT_EQUAL(pwrite(x.fd[1], "", 1, 0), 1);
 	CU_ASSERT_NOT_EQUAL(fallocate(x.fd[1], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
 	sp_attach_release(&x);
-	x = asked(SP_ATTACH_REPORT, 0, NULL, 0);
+	x = srv_asked(SP_ATTACH_REPORT, 0, NULL, 0);
 	CU_ASSERT_NOT_EQUAL(pwrite(x.fd[0], "", 1, 0), 1);
 	sp_attach_release(&x);
-	close(link_->fd);
-	wait_alone();
-	stop();
+	close(srv_link->fd);
+	srv_wait_idle();
 }
 
-static void connections_wait_while_there_are_no_descriptors(void)
+RULE(connections_wait_while_there_are_no_descriptors)
 {
-	struct rlimit before, none;
+	struct rlimit before;
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	int fd, next;
 
-	begin();
-	strcpy(to.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-	next = dup(fd);
+	strcpy(to.sun_path, srv_path);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	int next = dup(fd);
 	close(next);
 	getrlimit(RLIMIT_NOFILE, &before);
-	none = before;
+	struct rlimit none = before;
 	none.rlim_cur = (rlim_t)next;
 	setrlimit(RLIMIT_NOFILE, &none);
 	CU_ASSERT_EQUAL(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
@@ -324,10 +308,9 @@ static void connections_wait_while_there_are_no_descriptors(void)
 	setrlimit(RLIMIT_NOFILE, &before);
 	CU_ASSERT_EQUAL(raw_reply(fd), 0);
 	close(fd);
-	stop();
 }
 
-static void paths_follow_from_name_user_and_environment(void)
+TEST(paths_follow_from_name_user_and_environment)
 {
 	char p[200], expected[200], small[10];
 	static const char *const wrong[] = {"", "a/b", "a b", "\xC3\xA4", "12345678901234567890123456789012"};
@@ -353,10 +336,3 @@ static void paths_follow_from_name_user_and_environment(void)
 	snprintf(expected, sizeof(expected), "/tmp/spindle-%u/nic.sock", geteuid());
 	CU_ASSERT_STRING_EQUAL(p, geteuid() ? expected : "/run/spindle/nic.sock");
 }
-
-SUITE("server", TEST(requests_that_are_none_end_the_connection_after_a_reply),
-      TEST(arguments_that_do_not_fit_are_refused_and_nothing_else_happens),
-      TEST(descriptors_that_come_along_are_not_taken), TEST(who_does_not_read_replies_is_let_go_and_others_are_served),
-      TEST(idle_connections_keep_nobody_out), TEST(a_nic_that_speaks_garbage_is_none),
-      TEST(shared_memory_can_be_neither_resized_nor_areas_written),
-      TEST(connections_wait_while_there_are_no_descriptors), TEST(paths_follow_from_name_user_and_environment))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the NIC's socket gives programs that attach: places, limits, wake-ups; and the ends of programs and NICs. */
 #include "../../pipeline/engine.h"
-#include "served.h"
+#include "../lib/test_server.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -19,13 +19,15 @@ static unsigned maps(const char *name)
 	return n;
 }
 
+#define RULE(rule)		     TEST_BETWEEN(srv_begin, srv_stop, rule)
+#define RULE_AFTER_SRV_PREPARE(rule) TEST_BETWEEN(srv_prepare, srv_stop, rule)
+
 static const struct sp_setting one_qp[] = {{"qp", "0x100"}, {"mtu", "1024"}};
 
-static void a_thousand_attaches_leave_nothing(void)
+RULE(a_thousand_attaches_leave_nothing)
 {
 	unsigned fds = 0;
 
-	begin();
 	for (unsigned i = 0; i < suite_times(1000); i++) {
 		struct sp_event result;
 		struct sp_command query = {.op = SP_CMD_QUERY};
@@ -35,7 +37,7 @@ static void a_thousand_attaches_leave_nothing(void)
 		uint32_t id;
 		void *area;
 
-		CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+		CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 		CU_ASSERT_EQUAL(sp_mr_alloc(dev, 10000, &mr), 0);
 		memset(mr->addr, 1, mr->len);
 		CU_ASSERT_EQUAL(sp_context_open(dev, "c", "sdr", one_qp, 2, &id, NULL), 0);
@@ -49,15 +51,14 @@ static void a_thousand_attaches_leave_nothing(void)
 		if (i % 2)
 			CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
 		sp_dev_close(dev);
-		wait_alone();
+		srv_wait_idle();
 		if (!i) { /* the notifier's own are there from the first on */
 			WAIT_FOR(!maps("memfd:spindle"));
-			fds = entries("/proc/self/fd");
+			fds = srv_entries("/proc/self/fd");
 		}
 	}
-	WAIT_FOR(entries("/proc/self/fd") == fds);
+	WAIT_FOR(srv_entries("/proc/self/fd") == fds);
 	WAIT_FOR(maps("memfd:spindle") == 0); /* the last goes after the account is empty */
-	stop();
 }
 
 static unsigned attaches, configures;
@@ -82,7 +83,6 @@ static int attach(struct sp_ctx *c)
 
 static uint32_t take(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c, (void)m, (void)p;
 	return SP_DONE;
 }
 
@@ -92,11 +92,10 @@ static const struct sp_handler once = {SP_HANDLER_HEAD,	       .name = "once",	 
 SP_HANDLER(once)
 
 /* The server makes a large area in slices between other requests; a small one at once. */
-static void attach_runs_once_however_large_the_area_is(void)
+RULE(attach_runs_once_however_large_the_area_is)
 {
 	static const char *const bytes[] = {"4096", "67108864"};
 
-	begin();
 	for (unsigned i = 0; i < 2; i++) {
 		const struct sp_setting setting[] = {{"qp", "any"}, {"area", bytes[i]}};
 		struct sp_dev *dev;
@@ -105,7 +104,7 @@ static void attach_runs_once_however_large_the_area_is(void)
 		void *area;
 
 		attaches = configures = 0;
-		CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+		CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 		CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, NULL, "once", setting, 2, &id, NULL), 0);
 		CU_ASSERT_EQUAL(attaches, 1);
 		CU_ASSERT(configures == 1 || configures == 2);
@@ -115,12 +114,11 @@ static void attach_runs_once_however_large_the_area_is(void)
 		CU_ASSERT_EQUAL(qp, 65536 + 2 * i);
 		CU_ASSERT_EQUAL(sp_context_qp(dev, id + 1, &qp), -ENOENT);
 		sp_dev_close(dev);
-		wait_alone();
+		srv_wait_idle();
 	}
-	stop();
 }
 
-static void limits_are_per_application_and_say_what_is_reached(void)
+RULE_AFTER_SRV_PREPARE(limits_are_per_application_and_say_what_is_reached)
 {
 	struct sp_attach_exchange hello, x = {.op = SP_ATTACH_MR_ALLOC, .arg = {2u << 20}};
 	struct sp_dev *dev[2];
@@ -128,13 +126,12 @@ static void limits_are_per_application_and_say_what_is_reached(void)
 	struct sp_error error = {.text = ""};
 	uint32_t id;
 
-	prepare();
-	config.users = 1;
-	config.user[0] = (struct sp_user_limits){
+	srv_config.users = 1;
+	srv_config.user[0] = (struct sp_user_limits){
 		.everyone = true, .limits = {.memory = 1 << 20, .contexts = 2, .qps = 100, .messages = 4}};
-	start();
-	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev[0]), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev[1]), 0);
+	srv_start();
+	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev[0]), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev[1]), 0);
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev[0], 2u << 20, &mr[0]), -EDQUOT);
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev[0], 512 << 10, &mr[0]), 0);
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev[0], 512 << 10, &mr[1]), -EDQUOT);
@@ -156,92 +153,84 @@ static void limits_are_per_application_and_say_what_is_reached(void)
 			0);
 
 	/* The words for memory are in the reply. */
-	join();
-	hello = asked(SP_ATTACH_HELLO, 0, NULL, 0);
+	srv_join();
+	hello = srv_asked(SP_ATTACH_HELLO, 0, NULL, 0);
 	sp_attach_release(&hello);
 	x.error = &error;
-	CU_ASSERT_EQUAL(sp_attach_exchange(link_, &x), -EDQUOT);
+	CU_ASSERT_EQUAL(sp_attach_exchange(srv_link, &x), -EDQUOT);
 	CU_ASSERT_STRING_EQUAL(error.key, "memory");
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "1048576"));
-	close(link_->fd);
+	close(srv_link->fd);
 	sp_dev_close(dev[0]);
 	sp_dev_close(dev[1]);
-	wait_alone();
-	stop();
+	srv_wait_idle();
 }
 
-static void regions_are_limited_and_given_back(void)
+RULE(regions_are_limited_and_given_back)
 {
 	static struct sp_mr *mr[SP_REGIONS + 1];
 	struct sp_dev *dev[2];
 	unsigned n = 0, fds;
 
-	begin();
-	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev[0]), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev[1]), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev[0]), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev[1]), 0);
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev[1], 1, &mr[0]), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr[0]), 0);
-	fds = entries("/proc/self/fd");
+	fds = srv_entries("/proc/self/fd");
 	while (n <= SP_REGIONS && !sp_mr_alloc(dev[0], 1, &mr[n]))
 		n++;
 	CU_ASSERT_EQUAL(n, SP_REGIONS);
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev[0], 1, &mr[n]), -EDQUOT);
-	CU_ASSERT_EQUAL(entries("/proc/self/fd"), fds); /* a region costs neither side a descriptor */
+	CU_ASSERT_EQUAL(srv_entries("/proc/self/fd"), fds); /* a region costs neither side a descriptor */
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev[1], 1, &mr[n]), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr[7]), 0);
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev[0], 1, &mr[7]), 0);
 	sp_dev_close(dev[0]);
 	sp_dev_close(dev[1]);
-	wait_alone();
-	stop();
+	srv_wait_idle();
 }
 
-static void only_so_many_applications_fit_and_observers_beside_them(void)
+RULE_AFTER_SRV_PREPARE(only_so_many_applications_fit_and_observers_beside_them)
 {
 	struct sp_dev *dev[3];
-	int fd;
 
-	prepare();
-	config.applications = 2;
-	start();
-	CU_ASSERT_EQUAL(sp_attach(path, &dev[0]), 0);
-	CU_ASSERT_EQUAL(sp_attach(path, &dev[1]), 0);
-	CU_ASSERT_EQUAL(sp_attach(path, &dev[2]), -EUSERS);
-	fd = raw_connect();
+	srv_config.applications = 2;
+	srv_start();
+	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev[0]), 0);
+	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev[1]), 0);
+	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev[2]), -EUSERS);
+	int fd = raw_connect();
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_REPORT, 0, NULL, 0), 0);
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_HELLO, 0, NULL, 0), -EUSERS);
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_REPORT, 0, NULL, 0), 0);
 	close(fd);
 	sp_dev_close(dev[0]);
-	WAIT_FOR(__atomic_load_n(&nic->device, __ATOMIC_ACQUIRE) && !nic->device->next);
-	CU_ASSERT_EQUAL(sp_attach(path, &dev[2]), 0);
+	WAIT_FOR(__atomic_load_n(&srv_nic->device, __ATOMIC_ACQUIRE) && !srv_nic->device->next);
+	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev[2]), 0);
 	sp_dev_close(dev[2]);
 	sp_dev_close(dev[1]);
-	wait_alone();
-	stop();
+	srv_wait_idle();
 }
 
-static void who_leaves_has_nothing_there_and_asks_nothing_more(void)
+RULE(who_leaves_has_nothing_there_and_asks_nothing_more)
 {
 	struct sp_dev *dev, *embedded;
 	struct sp_mr *mr;
 	uint32_t id;
 
-	begin();
-	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev, 4096, &mr), 0);
 	CU_ASSERT_EQUAL(sp_context_open(dev, "c", "sdr", one_qp, 2, &id, NULL), 0);
 	sp_attach_leave(dev);
 	CU_ASSERT_EQUAL(sp_context_close(dev, id), -ENODEV);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), -ENODEV);
-	wait_alone();
+	srv_wait_idle();
 	sp_dev_close(dev);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(nic, false, &embedded), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(srv_nic, false, &embedded), 0);
 	sp_attach_leave(embedded); /* is not attached */
 	CU_ASSERT_EQUAL(sp_mr_alloc(embedded, 4096, &mr), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
 	sp_dev_close(embedded);
-	stop();
 }
 
 /* Programs of that user that find a place, which they keep. */
@@ -257,26 +246,25 @@ static unsigned places_for(uid_t uid)
 	return seteuid(0) ? 99 : n; /* one connection more is no application */
 }
 
-static void no_user_takes_the_places_of_others(void)
+TEST(no_user_takes_the_places_of_others)
 {
 	for (unsigned what = 0; what < 2; what++) {
 		int status = -1;
-		pid_t pid;
 
-		prepare();
-		config.mode = 0666;
-		config.applications = 16;
+		srv_prepare();
+		srv_config.mode = 0666;
+		srv_config.applications = 16;
 		if (what) {
-			config.users = 1;
-			config.user[0] = (struct sp_user_limits){.everyone = true, .applications = 3};
+			srv_config.users = 1;
+			srv_config.user[0] = (struct sp_user_limits){.everyone = true, .applications = 3};
 		}
-		start();
+		srv_start();
 		if (getuid()) {
 			printf("# not root: other users are not tried\n");
-			stop();
+			srv_stop();
 			return;
 		}
-		pid = fork();
+		pid_t pid = fork();
 		if (!pid) {
 			const unsigned one = places_for(65534), two = places_for(65533), root = places_for(0);
 
@@ -285,12 +273,12 @@ static void no_user_takes_the_places_of_others(void)
 		}
 		waitpid(pid, &status, 0);
 		CU_ASSERT_EQUAL(status, 0);
-		wait_alone();
-		stop();
+		srv_wait_idle();
+		srv_stop();
 	}
 }
 
-static void every_call_says_so_when_the_nic_has_gone(void)
+TEST(every_call_says_so_when_the_nic_has_gone)
 {
 	struct sp_command command = {.op = SP_CMD_QUERY};
 	struct sp_dev *dev, *again;
@@ -304,14 +292,14 @@ static void every_call_says_so_when_the_nic_has_gone(void)
 	int rc;
 
 	for (unsigned what = 0; what < 3; what++) { /* what is called first */
-		begin();
-		CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+		srv_begin();
+		CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 		CU_ASSERT_EQUAL(sp_mr_alloc(dev, 4096, &mr), 0);
 		CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "sdr", one_qp, 2, &id, NULL), 0);
 		CU_ASSERT_EQUAL(sp_dev_arm(dev), 0);
 		CU_ASSERT_EQUAL(sp_dev_wait(dev, 0), -ETIMEDOUT);
 		command.context = id;
-		stop();
+		srv_stop();
 		memset(mr->addr, 2, mr->len); /* still there */
 		if (what == 0) {
 			rc = sp_dev_wait(dev, SP_NEVER); /* wakes, and does not hang */
@@ -334,27 +322,26 @@ static void every_call_says_so_when_the_nic_has_gone(void)
 		CU_ASSERT_EQUAL(sp_context_open(dev, "d", "sdr", one_qp, 2, &id, NULL), -ENODEV);
 		CU_ASSERT_EQUAL(sp_mr_free(mr), -ENODEV);
 		CU_ASSERT_EQUAL(sp_context_close(dev, id), -ENODEV);
-		CU_ASSERT_EQUAL(sp_attach(path, &again), -ENOENT);
-		begin();
-		CU_ASSERT_EQUAL(sp_attach(path, &again), 0); /* the NIC is back */
+		CU_ASSERT_EQUAL(sp_attach(srv_path, &again), -ENOENT);
+		srv_begin();
+		CU_ASSERT_EQUAL(sp_attach(srv_path, &again), 0); /* the NIC is back */
 		CU_ASSERT_EQUAL(sp_progress(dev, sp_clock()), -ENODEV);
 		sp_dev_close(again);
 		sp_dev_close(dev);
-		wait_alone();
+		srv_wait_idle();
 		WAIT_FOR(maps("memfd:spindle") == 0); /* the last goes after the account is empty */
-		stop();
+		srv_stop();
 	}
 }
 
-static void an_application_that_dies_takes_its_contexts_with_it_and_nothing_else(void)
+RULE(an_application_that_dies_takes_its_contexts_with_it_and_nothing_else)
 {
 	struct sp_dev *dev;
 	uint32_t id, mine;
 	int ready[2], status;
 	char byte;
 
-	begin();
-	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 	CU_ASSERT_EQUAL(sp_context_open(dev, "mine", "reflect", &(struct sp_setting){"filter", "udp"}, 1, &mine, NULL),
 			0);
 	for (unsigned i = 0; i < 20; i++) {
@@ -365,7 +352,7 @@ static void an_application_that_dies_takes_its_contexts_with_it_and_nothing_else
 			struct sp_dev *own;
 			struct sp_mr *mr;
 
-			if (sp_attach(path, &own) || sp_mr_alloc(own, 1 << 20, &mr) ||
+			if (sp_attach(srv_path, &own) || sp_mr_alloc(own, 1 << 20, &mr) ||
 			    sp_context_open(own, "theirs", "sdr", one_qp, 2, &id, NULL))
 				_exit(1);
 			for (unsigned k = 0; k < 8; k++) {
@@ -380,62 +367,57 @@ static void an_application_that_dies_takes_its_contexts_with_it_and_nothing_else
 		}
 		close(ready[1]);
 		CU_ASSERT_EQUAL(read(ready[0], &byte, 1), 1);
-		CU_ASSERT_EQUAL(sp_nic_context_find(nic, "theirs", &id), 0);
+		CU_ASSERT_EQUAL(sp_nic_context_find(srv_nic, "theirs", &id), 0);
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
 		close(ready[0]);
-		WAIT_FOR(sp_nic_context_find(nic, "theirs", &id) == -ENOENT);
+		WAIT_FOR(sp_nic_context_find(srv_nic, "theirs", &id) == -ENOENT);
 	}
-	CU_ASSERT_EQUAL(sp_nic_context_find(nic, "mine", &id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_find(srv_nic, "mine", &id), 0);
 	CU_ASSERT_EQUAL(sp_context_close(dev, mine), 0);
 	sp_dev_close(dev);
-	wait_alone();
-	stop();
+	srv_wait_idle();
 }
 
-static void one_path_belongs_to_one_nic_and_what_a_dead_one_left_is_taken(void)
+RULE_AFTER_SRV_PREPARE(one_path_belongs_to_one_nic_and_what_a_dead_one_left_is_taken)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	struct sp_server *second = NULL;
 	struct sp_error error;
 	struct sp_dev *dev;
 	char pid[24];
-	int fd;
 
-	/* A socket that nobody listens at. */
-	prepare();
-	fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-	strcpy(at.sun_path, path);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	strcpy(at.sun_path, srv_path);
 	CU_ASSERT_EQUAL(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	close(fd);
-	CU_ASSERT_EQUAL(sp_attach(path, &dev), -ECONNREFUSED);
-	start();
-	CU_ASSERT_EQUAL(sp_attach(path, &dev), 0);
+	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev), -ECONNREFUSED);
+	srv_start();
+	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev), 0);
 	sp_dev_close(dev);
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
-	CU_ASSERT_EQUAL(sp_server_start(nic, &config, &error, &second), -EADDRINUSE);
+	CU_ASSERT_EQUAL(sp_server_start(srv_nic, &srv_config, &error, &second), -EADDRINUSE);
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, pid));
-	CU_ASSERT_EQUAL(sp_attach(path, &dev), 0); /* the first is unharmed */
+	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev), 0); /* the first is unharmed */
 	sp_dev_close(dev);
-	wait_alone();
-	stop();
+	srv_wait_idle();
+	srv_stop();
 
 	/* A file is nobody's socket. */
-	fd = open(path, O_CREAT | O_WRONLY, 0600);
+	fd = open(srv_path, O_CREAT | O_WRONLY, 0600);
 	close(fd);
-	pair_open(&pair);
+	cable_open(&srv_cable);
 	struct sp_nic_config c = {.ports = 1};
 
-	c.port[0] = (struct sp_port_config){.ops = &pair_ops, .ops_arg = &pair.end[0]};
-	CU_ASSERT_EQUAL_FATAL(sp_nic_create(&c, &error, &nic), 0);
-	CU_ASSERT_EQUAL(sp_server_start(nic, &config, &error, &second), -EINVAL); /* no workers */
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(nic), 0);
-	CU_ASSERT_EQUAL(sp_server_start(nic, &config, &error, &second), -EEXIST);
-	CU_ASSERT_EQUAL(access(path, F_OK), 0);
-	CU_ASSERT_EQUAL(sp_attach(path, &dev), -ECONNREFUSED);
-	unlink(path);
-	CU_ASSERT_EQUAL_FATAL(sp_server_start(nic, &config, &error, &server), 0);
-	stop();
+	c.port[0] = (struct sp_port_config){.ops = &cable_ops, .ops_arg = &srv_cable.end[0]};
+	CU_ASSERT_EQUAL_FATAL(sp_nic_create(&c, &error, &srv_nic), 0);
+	CU_ASSERT_EQUAL(sp_server_start(srv_nic, &srv_config, &error, &second), -EINVAL); /* no workers */
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(srv_nic), 0);
+	CU_ASSERT_EQUAL(sp_server_start(srv_nic, &srv_config, &error, &second), -EEXIST);
+	CU_ASSERT_EQUAL(access(srv_path, F_OK), 0);
+	CU_ASSERT_EQUAL(sp_attach(srv_path, &dev), -ECONNREFUSED);
+	unlink(srv_path);
+	CU_ASSERT_EQUAL_FATAL(sp_server_start(srv_nic, &srv_config, &error, &srv_server), 0);
 }
 
 /* In a process of user 65534. */
@@ -453,7 +435,7 @@ static int as_nobody(int (*run)(void))
 static int try_attach(void)
 {
 	struct sp_dev *dev;
-	int rc = sp_attach(path, &dev);
+	int rc = sp_attach(srv_path, &dev);
 
 	if (!rc)
 		sp_dev_close(dev);
@@ -477,30 +459,28 @@ static int try_handlers(void)
 		       : -raw(fd, SP_ATTACH_REPORT, SP_REPORT_HANDLERS, NULL, 0);
 }
 
-static void users_may_what_mode_and_limits_say(void)
+RULE_AFTER_SRV_PREPARE(mode_and_limits_decide_what_users_may_do)
 {
 	struct sp_capture_request request = {.flags = 0};
 	struct stat st;
-	int fd;
 
-	prepare();
-	config.users = 2;
-	config.user[0] = (struct sp_user_limits){.uid = getuid(), .refused = true};
-	config.user[1] = (struct sp_user_limits){.everyone = true};
-	start();
-	CU_ASSERT_EQUAL(stat(path, &st), 0);
+	srv_config.users = 2;
+	srv_config.user[0] = (struct sp_user_limits){.uid = getuid(), .refused = true};
+	srv_config.user[1] = (struct sp_user_limits){.everyone = true};
+	srv_start();
+	CU_ASSERT_EQUAL(stat(srv_path, &st), 0);
 	CU_ASSERT_EQUAL(st.st_mode & 0777, 0600);
 	CU_ASSERT_EQUAL(try_attach(), EACCES); /* the first that fits counts */
-	fd = raw_connect();
+	int fd = raw_connect();
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_HELLO, 0, NULL, 0), -EACCES);
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_REPORT, 0, NULL, 0), 0);
 	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_CAPTURE, 0, &request, sizeof(request)), 0);
 	close(fd);
 	if (!getuid())
 		CU_ASSERT_EQUAL(as_nobody(try_attach), EACCES); /* not by the mode */
-	stop();
-	config.mode = 0666;
-	start();
+	srv_stop();
+	srv_config.mode = 0666;
+	srv_start();
 	if (!getuid()) {
 		CU_ASSERT_EQUAL(as_nobody(try_attach), 0);
 		CU_ASSERT_EQUAL(as_nobody(try_capture), EPERM);
@@ -508,10 +488,9 @@ static void users_may_what_mode_and_limits_say(void)
 	} else {
 		printf("# not root: other users are not tried\n");
 	}
-	stop();
 }
 
-static void a_sleeper_wakes_for_an_event_and_for_nothing_of_others(void)
+RULE(a_sleeper_wakes_for_an_event_and_for_nothing_of_others)
 {
 	struct sp_command query = {.op = SP_CMD_QUERY, .flags = SP_CMD_REPLY, .cookie = 9};
 	struct sp_dev *dev, *other;
@@ -519,9 +498,8 @@ static void a_sleeper_wakes_for_an_event_and_for_nothing_of_others(void)
 	uint32_t id;
 	unsigned got = 0;
 
-	begin();
-	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &other), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &other), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "sdr", one_qp, 2, &id, NULL), 0);
 	query.context = id;
 	CU_ASSERT_EQUAL(sp_dev_arm(other), 0);
@@ -543,32 +521,30 @@ static void a_sleeper_wakes_for_an_event_and_for_nothing_of_others(void)
 	CU_ASSERT_EQUAL(sp_dev_wait(other, 0), -ETIMEDOUT);
 	sp_dev_close(other);
 	sp_dev_close(dev);
-	wait_alone();
-	stop();
+	srv_wait_idle();
 }
 
 static bool is_parked(void)
 {
-	const struct sp_device *d = __atomic_load_n(&nic->device, __ATOMIC_ACQUIRE);
+	const struct sp_device *d = __atomic_load_n(&srv_nic->device, __ATOMIC_ACQUIRE);
 
-	for (unsigned w = 0; w < nic->workers; w++)
+	for (unsigned w = 0; w < srv_nic->workers; w++)
 		if (atomic_load(&d->commands[w].state) != SP_QUEUE_PARKED)
 			return false;
 	return true;
 }
 
-static void a_parked_application_is_woken_by_its_next_post(void)
+RULE(a_parked_application_is_woken_by_its_next_post)
 {
 	struct sp_command query = {.op = SP_CMD_QUERY, .flags = SP_CMD_REPLY};
 	struct sp_event event;
 	struct sp_dev *dev;
 	uint32_t id;
 
-	begin();
-	CU_ASSERT_EQUAL_FATAL(sp_attach(path, &dev), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_context_open(dev, "c", "sdr", one_qp, 2, &id, NULL), 0);
 	query.context = id;
-	nic->park_after = 16;
+	srv_nic->park_after = 16;
 	for (unsigned i = 0; i < 100; i++) {
 		query.cookie = i;
 		if (i) /* the first is parked after the default number of polls */
@@ -585,15 +561,5 @@ static void a_parked_application_is_woken_by_its_next_post(void)
 		}
 	}
 	sp_dev_close(dev);
-	wait_alone();
-	stop();
+	srv_wait_idle();
 }
-
-SUITE("service", TEST(a_parked_application_is_woken_by_its_next_post), TEST(a_thousand_attaches_leave_nothing),
-      TEST(attach_runs_once_however_large_the_area_is),
-      TEST(limits_are_per_application_and_say_what_is_reached), TEST(regions_are_limited_and_given_back),
-      TEST(only_so_many_applications_fit_and_observers_beside_them), TEST(no_user_takes_the_places_of_others),
-      TEST(who_leaves_has_nothing_there_and_asks_nothing_more), TEST(every_call_says_so_when_the_nic_has_gone),
-      TEST(an_application_that_dies_takes_its_contexts_with_it_and_nothing_else),
-      TEST(one_path_belongs_to_one_nic_and_what_a_dead_one_left_is_taken), TEST(users_may_what_mode_and_limits_say),
-      TEST(a_sleeper_wakes_for_an_event_and_for_nothing_of_others))

@@ -3,7 +3,7 @@
  * Contexts share a worker by weight when it is short of time. All of it is measured by a clock that the handlers turn
  * on: what a packet costs it says itself.
  */
-#include "tenants.h"
+#include "../lib/tenants.h"
 
 #include "../../pipeline/watch.h"
 
@@ -15,28 +15,26 @@ static double part(const struct tenant *t)
 {
 	uint64_t all = 0;
 
-	for (unsigned i = 0; i < town.tenants; i++)
-		all += town.tenant[i].had;
+	for (unsigned i = 0; i < tenancy.tenants; i++)
+		all += tenancy.tenant[i].had;
 	return (double)t->had / (double)all;
 }
 
+#define RULE(rule) TEST_BETWEEN(tenants_begin, tenants_stop, rule)
+
 /* ---- shares ---- */
 
-static void equal_weights_get_equal_time_whatever_their_packets_cost(void)
+RULE(equal_weights_get_equal_time_whatever_their_packets_cost)
 {
-	struct tenant *cheap, *dear;
-
-	tenants_begin();
-	cheap = tenant_add(1, 1, 0.5);
-	dear = tenant_add(1, 100, 50);
+	struct tenant *cheap = tenant_add(1, 1, 0.5);
+	struct tenant *dear = tenant_add(1, 100, 50);
 	tenants_enter();
 	tenants_run(300000);
 	CU_ASSERT_DOUBLE_EQUAL(part(cheap), 0.5, 0.01);
 	CU_ASSERT_DOUBLE_EQUAL(part(dear), 0.5, 0.01);
-	tenants_end();
 }
 
-static void time_goes_by_weight(void)
+TEST(time_goes_by_weight)
 {
 	static const uint32_t weight[][3] = {{1, 3, 0}, {3, 1, 0}, {1, 2, 5}, {100, 1, 10}};
 
@@ -51,18 +49,15 @@ static void time_goes_by_weight(void)
 		}
 		tenants_enter();
 		tenants_run(300000);
-		for (unsigned i = 0; i < town.tenants; i++)
-			CU_ASSERT_DOUBLE_EQUAL(part(&town.tenant[i]), weight[k][i] / all, 0.01);
-		tenants_end();
+		for (unsigned i = 0; i < tenancy.tenants; i++)
+			CU_ASSERT_DOUBLE_EQUAL(part(&tenancy.tenant[i]), weight[k][i] / all, 0.01);
+		tenants_stop();
 	}
 }
 
-static void one_that_wants_less_gets_what_it_wants_and_the_others_the_rest(void)
+RULE(a_tenant_that_needs_less_gets_all_and_others_the_rest)
 {
-	struct tenant *modest;
-
-	tenants_begin();
-	modest = tenant_add(1, 10, 100); /* a tenth, a third is due to it */
+	struct tenant *modest = tenant_add(1, 10, 100); /* a tenth, a third is due to it */
 	tenant_add(1, 30, 20);
 	tenant_add(1, 80, 60);
 	tenants_enter();
@@ -71,45 +66,34 @@ static void one_that_wants_less_gets_what_it_wants_and_the_others_the_rest(void)
 	CU_ASSERT(modest->done + 3 >= modest->came);
 	CU_ASSERT_DOUBLE_EQUAL(part(modest + 1), 0.45, 0.01);
 	CU_ASSERT_DOUBLE_EQUAL(part(modest + 2), 0.45, 0.01);
-	tenants_end();
 }
 
-static void the_worker_rests_only_when_nothing_waits(void)
+RULE(the_worker_rests_only_when_nothing_waits)
 {
-	struct tenant *dear;
-	uint64_t before, began;
-
-	tenants_begin();
-	dear = tenant_add(1, 50, 20);
+	struct tenant *dear = tenant_add(1, 50, 20);
 	tenant_add(1, 1, 900000); /* is there, and wants next to nothing */
 	tenants_enter();
 	tenants_run(50000);
-	before = dear->had;
-	began = town.ticks;
+	uint64_t before = dear->had;
+	uint64_t began = tenancy.ticks;
 	tenants_run(100000);
-	CU_ASSERT((double)(dear->had - before) > 0.99 * (double)(town.ticks - began));
+	CU_ASSERT((double)(dear->had - before) > 0.99 * (double)(tenancy.ticks - began));
 	CU_ASSERT(sp_scheduler_packets(tenants_worker()) > 0);
-	CU_ASSERT_EQUAL(sp_nic_next_deadline(town.rig.nic, 0), tenants_worker()->now);
-	tenants_end();
+	CU_ASSERT_EQUAL(sp_nic_next_deadline(dut.nic, 0), tenants_worker()->now);
 }
 
-static void who_wanted_nothing_has_saved_up_nothing(void)
+RULE(who_wanted_nothing_has_saved_up_nothing)
 {
-	struct tenant *late, *first;
-	uint64_t before, began;
-
-	tenants_begin();
-	first = tenant_add(1, 10, 5);
+	struct tenant *first = tenant_add(1, 10, 5);
 	tenant_add(1, 10, 5);
-	late = tenant_add(1, 10, 5);
-	late->from = 200000 * town.us;
+	struct tenant *late = tenant_add(1, 10, 5);
+	late->from = 200000 * tenancy.us;
 	tenants_enter();
 	tenants_run(200000);
-	before = first->had;
-	began = town.ticks;
+	uint64_t before = first->had;
+	uint64_t began = tenancy.ticks;
 	tenants_run(3000);
-	CU_ASSERT_DOUBLE_EQUAL((double)(first->had - before) / (double)(town.ticks - began), 1 / 3.0, 0.03);
-	tenants_end();
+	CU_ASSERT_DOUBLE_EQUAL((double)(first->had - before) / (double)(tenancy.ticks - began), 1 / 3.0, 0.03);
 }
 
 /* ---- latency ---- */
@@ -117,26 +101,23 @@ static void who_wanted_nothing_has_saved_up_nothing(void)
 /* Of a light tenant, every packet's, beside so many heavy ones. */
 static double light_beside(unsigned heavy, double cost, bool share, double *p99)
 {
-	struct tenant *light;
-	double most;
-
 	tenants_begin();
-	light = tenant_add(1, 1, 97);
+	struct tenant *light = tenant_add(1, 1, 97);
 	for (unsigned i = 0; i < heavy; i++)
-		tenant_add(1, cost, cost / 2 + i)->from = 1000 * town.us; /* then the light one is known as such */
+		tenant_add(1, cost, cost / 2 + i)->from = 1000 * tenancy.us; /* then the light one is known as such */
 	tenants_enter();
 	if (!share)
-		sp_scheduler_destroy(town.rig.nic);
+		sp_scheduler_destroy(dut.nic);
 	tenants_run(heavy ? 400000 : 100000);
-	most = tenant_quantile(light, 1);
+	double most = tenant_quantile(light, 1);
 	*p99 = tenant_quantile(light, 0.99);
 	if (share)
 		CU_ASSERT(light->done + 3 >= light->came);
-	tenants_end();
+	tenants_stop();
 	return most;
 }
 
-static void a_light_one_waits_for_one_call_of_a_heavy_one_at_the_most(void)
+TEST(a_light_one_waits_for_one_call_of_a_heavy_one_at_the_most)
 {
 	double alone, p99, most = light_beside(0, 0, true, &alone);
 
@@ -151,7 +132,7 @@ static void a_light_one_waits_for_one_call_of_a_heavy_one_at_the_most(void)
 	printf("# without sharing: p99 %.1f us\n", p99);
 }
 
-static void however_many_heavy_ones_there_are(void)
+TEST(a_light_tenant_beside_any_number_of_heavy_ones_waits_no_longer)
 {
 	double p99;
 
@@ -160,29 +141,22 @@ static void however_many_heavy_ones_there_are(void)
 	CU_ASSERT(light_beside(20, 6, true, &p99) <= BOUND(6));
 }
 
-static void one_that_is_not_known_yet_is_tried_with_a_packet(void)
+RULE(an_unknown_tenant_is_measured_with_one_packet)
 {
-	struct tenant *light, *heavy;
-
-	tenants_begin();
-	light = tenant_add(1, 1, 31);
-	heavy = tenant_add(1, 500, 200);
+	struct tenant *light = tenant_add(1, 1, 31);
+	struct tenant *heavy = tenant_add(1, 500, 200);
 	heavy->burst = 32;
-	heavy->from = 5000 * town.us;
+	heavy->from = 5000 * tenancy.us;
 	tenants_enter();
 	tenants_run(10000);
 	CU_ASSERT(heavy->done > 0);
 	CU_ASSERT(tenant_quantile(light, 1) <= BOUND(500));
-	tenants_end();
 }
 
-static void one_that_becomes_dear_is_found_out_and_pays(void)
+RULE(a_tenant_that_becomes_expensive_is_detected_and_charged)
 {
-	struct tenant *light, *heavy;
-
-	tenants_begin();
-	light = tenant_add(1, 2, 3);
-	heavy = tenant_add(1, 1, 20);
+	struct tenant *light = tenant_add(1, 2, 3);
+	struct tenant *heavy = tenant_add(1, 1, 20);
 	heavy->burst = 4;
 	tenants_enter();
 	tenants_run(20000);
@@ -191,77 +165,60 @@ static void one_that_becomes_dear_is_found_out_and_pays(void)
 	light->had = heavy->had = 0;
 	tenants_run(300000);
 	CU_ASSERT_DOUBLE_EQUAL(part(light), 0.5, 0.02);
-	tenants_end();
 }
 
 /* ---- what is not packets ---- */
 
-static void slices_of_work_are_charged(void)
+RULE(slices_of_work_are_charged)
 {
-	struct tenant *worker, *other;
-
-	tenants_begin();
-	worker = tenant_add(1, 10, 5);
+	struct tenant *worker = tenant_add(1, 10, 5);
 	worker->slices = 20;
-	worker->slice = 10 * town.us;
-	other = tenant_add(1, 10, 5);
+	worker->slice = 10 * tenancy.us;
+	struct tenant *other = tenant_add(1, 10, 5);
 	tenants_enter();
 	tenants_run(300000);
 	CU_ASSERT(worker->sliced > 1000);
 	CU_ASSERT_DOUBLE_EQUAL(part(worker), 0.5, 0.02);
 	CU_ASSERT_DOUBLE_EQUAL(part(other), 0.5, 0.02);
-	tenants_end();
 }
 
-static void work_is_shared_whoever_has_more_of_it_or_longer_slices(void)
+RULE(work_is_shared_whoever_has_more_of_it_or_longer_slices)
 {
-	struct tenant *many, *few;
-
-	tenants_begin();
-	many = tenant_add(1, 1, 0);
+	struct tenant *many = tenant_add(1, 1, 0);
 	many->slices = 200;
-	many->slice = 10 * town.us;
-	few = tenant_add(3, 1, 0);
+	many->slice = 10 * tenancy.us;
+	struct tenant *few = tenant_add(3, 1, 0);
 	few->slices = 1;
-	few->slice = 30 * town.us;
+	few->slice = 30 * tenancy.us;
 	tenants_enter();
 	tenants_run(100000);
 	CU_ASSERT_DOUBLE_EQUAL(part(many), 0.25, 0.01);
 	CU_ASSERT_DOUBLE_EQUAL(part(few), 0.75, 0.01);
-	tenants_end();
 }
 
-static void calls_of_issue_are_charged(void)
+RULE(calls_of_issue_are_charged)
 {
-	struct tenant *sender, *other;
-
-	tenants_begin();
-	sender = tenant_add(1, 10, 0);
-	sender->issue = 200 * town.us;
-	other = tenant_add(1, 10, 5);
+	struct tenant *sender = tenant_add(1, 10, 0);
+	sender->issue = 200 * tenancy.us;
+	struct tenant *other = tenant_add(1, 10, 5);
 	tenant_add(1, 10, 5);
 	tenants_enter();
 	tenants_run(300000);
 	CU_ASSERT(sender->issued > 100);
 	CU_ASSERT_DOUBLE_EQUAL(part(sender), 1 / 3.0, 0.02);
 	CU_ASSERT_DOUBLE_EQUAL(part(other), 1 / 3.0, 0.02);
-	tenants_end();
 }
 
-static void a_poll_does_not_make_all_calls_of_issue(void)
+RULE(a_poll_does_not_make_all_calls_of_issue)
 {
-	struct tenant *light;
-
-	tenants_begin();
-	light = tenant_add(1, 1, 97);
+	struct tenant *light = tenant_add(1, 1, 97);
 	for (unsigned i = 0; i < 8; i++)
-		tenant_add(1, 10, 0)->issue = 100 * town.us;
+		tenant_add(1, 10, 0)->issue = 100 * tenancy.us;
 	tenants_enter();
 	tenants_run(100000);
 	CU_ASSERT(tenant_quantile(light, 1) <= BOUND(100));
-	for (unsigned i = 1; i < town.tenants; i++) /* and they take turns */
-		CU_ASSERT(town.tenant[i].issued + 2 >= town.tenant[1].issued);
-	tenants_end();
+	for (unsigned i = 1; i < tenancy.tenants; i++) /* and they take turns */
+		CU_ASSERT(tenancy.tenant[i].issued + 2 >= tenancy.tenant[1].issued);
 }
 
 /* ---- the backlog ---- */
@@ -273,36 +230,30 @@ static void count_wrong(void)
 	wrong += tenants_lost();
 }
 
-static void the_backlog_is_bounded_and_has_always_room_for_another_one(void)
+RULE(the_backlog_is_bounded_and_has_always_room_for_another_one)
 {
-	struct tenant *last;
-
-	tenants_begin();
 	for (unsigned i = 0; i < 12; i++)
 		tenant_add(1, 100, 5);
-	last = tenant_add(1, 15, 5000);
+	struct tenant *last = tenant_add(1, 15, 5000);
 	last->burst = 20; /* more than its part at once, but little on the whole */
-	last->from = 100000 * town.us;
+	last->from = 100000 * tenancy.us;
 	tenants_enter();
 	wrong = 0;
-	town.look = count_wrong;
+	tenancy.look = count_wrong;
 	tenants_run(200000);
 	CU_ASSERT_EQUAL(wrong, 0);
-	CU_ASSERT(town.backlog_most > SP_BACKLOG / 2);
-	CU_ASSERT(town.backlog_most <= SP_BACKLOG);
+	CU_ASSERT(tenancy.backlog_most > SP_BACKLOG / 2);
+	CU_ASSERT(tenancy.backlog_most <= SP_BACKLOG);
 	CU_ASSERT(last->done > 100);
 	CU_ASSERT_EQUAL(tenant_view(last)->backlog_full, 0);
 	tenants_settle();
-	tenants_end();
 }
 
-static void one_context_has_no_more_than_its_part_of_the_backlog(void)
+RULE(one_context_has_no_more_than_its_part_of_the_backlog)
 {
 	unsigned most = 0;
-	struct tenant *dear;
 
-	tenants_begin();
-	dear = tenant_add(1, 100, 5);
+	struct tenant *dear = tenant_add(1, 100, 5);
 	tenant_add(1, 1, 97);
 	tenants_enter();
 	for (unsigned i = 0; i < 2000; i++) {
@@ -311,22 +262,17 @@ static void one_context_has_no_more_than_its_part_of_the_backlog(void)
 			most = tenant_view(dear)->entity->backlog.count;
 	}
 	CU_ASSERT(most >= SP_BACKLOG_CONTEXT - 1 && most <= SP_BACKLOG_CONTEXT); /* a poll ends with one served */
-	tenants_end();
 }
 
-static void what_finds_no_room_is_dropped_by_name_and_is_its_contexts(void)
+RULE(packets_without_room_are_dropped_by_name_and_counted_for_their_context)
 {
-	struct tenant *dear, *dearer, *light;
-	uint64_t full;
-
-	tenants_begin();
-	dear = tenant_add(1, 100, 5);
-	dearer = tenant_add(1, 200, 5);
-	light = tenant_add(1, 1, 97);
+	struct tenant *dear = tenant_add(1, 100, 5);
+	struct tenant *dearer = tenant_add(1, 200, 5);
+	struct tenant *light = tenant_add(1, 1, 97);
 	tenants_enter();
 	tenants_run(100000);
 	tenants_settle();
-	full = sp_nic_dropped(town.rig.nic, "backlog-full");
+	uint64_t full = sp_nic_dropped(dut.nic, "backlog-full");
 	CU_ASSERT(tenant_view(dear)->backlog_full > 1000);
 	CU_ASSERT(tenant_view(dearer)->backlog_full > 1000);
 	CU_ASSERT_EQUAL(tenant_view(dear)->backlog_full, tenant_view(dear)->dropped);
@@ -334,37 +280,32 @@ static void what_finds_no_room_is_dropped_by_name_and_is_its_contexts(void)
 	CU_ASSERT_EQUAL(full, tenant_view(dear)->backlog_full + tenant_view(dearer)->backlog_full);
 	CU_ASSERT_EQUAL(dear->came, dear->done + tenant_view(dear)->backlog_full);
 	CU_ASSERT_EQUAL(light->came, light->done);
-	tenants_end();
 }
 
-static void a_context_that_goes_takes_what_waits_for_it(void)
+RULE(a_removed_context_takes_its_waiting_packets_with_it)
 {
-	struct tenant *dear, *light;
 	struct sp_nic_totals t;
-	uint64_t waited;
 
-	tenants_begin();
-	dear = tenant_add(1, 100, 5);
-	light = tenant_add(1, 1, 97);
+	struct tenant *dear = tenant_add(1, 100, 5);
+	struct tenant *light = tenant_add(1, 1, 97);
 	tenant_add(1, 80, 50);
 	tenants_enter();
 	tenants_run(20000);
-	waited = tenant_view(dear)->entity->backlog.count;
+	uint64_t waited = tenant_view(dear)->entity->backlog.count;
 	CU_ASSERT(waited > 100);
 	dear->every = 0;
-	CU_ASSERT_EQUAL(sp_nic_context_remove(town.rig.nic, dear->id), 0);
-	CU_ASSERT_EQUAL(sp_nic_dropped(town.rig.nic, "context-closed"), waited);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, dear->id), 0);
+	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "context-closed"), waited);
 	CU_ASSERT_EQUAL(tenants_lost(), 0);
 	tenants_run(20000);
 	CU_ASSERT(light->done + 3 >= light->came);
-	sp_nic_totals(town.rig.nic, &t);
+	sp_nic_totals(dut.nic, &t);
 	CU_ASSERT(t.parked > 0);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(town.rig.nic, town.tenant[2].id), 0);
-	town.tenant[2].every = 0;
-	tenants_end();
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, tenancy.tenant[2].id), 0);
+	tenancy.tenant[2].every = 0;
 }
 
-static void a_nic_that_ends_lets_go_of_what_waits(void)
+TEST(a_nic_that_ends_releases_waiting_packets)
 {
 	tenants_begin();
 	tenant_add(1, 100, 5);
@@ -372,47 +313,39 @@ static void a_nic_that_ends_lets_go_of_what_waits(void)
 	tenants_enter();
 	tenants_run(20000);
 	CU_ASSERT(sp_scheduler_packets(tenants_worker()) > 100);
-	tenants_end(); /* counts packet buffers */
+	tenants_stop(); /* counts packet buffers */
 }
 
 /* ---- where it does not apply ---- */
 
-static void a_context_without_others_leaves_what_it_cannot_do_at_the_port(void)
+RULE(a_context_without_others_leaves_what_it_cannot_do_at_the_port)
 {
-	struct tenant *dear;
-
-	tenants_begin();
-	dear = tenant_add(1, 100, 5);
+	struct tenant *dear = tenant_add(1, 100, 5);
 	tenants_enter();
 	tenants_run(100000);
-	CU_ASSERT_EQUAL(town.backlog_most, 0);
+	CU_ASSERT_EQUAL(tenancy.backlog_most, 0);
 	CU_ASSERT_EQUAL(tenant_view(dear)->dropped, 0);
 	CU_ASSERT(dear->missed > 1000);
-	tenants_end();
 }
 
-static void while_there_is_time_for_all_nothing_waits(void)
+RULE(while_there_is_time_for_all_nothing_waits)
 {
-	tenants_begin();
 	tenant_add(1, 1, 10);
 	tenant_add(1, 2, 15);
 	tenant_add(1, 5, 40);
 	tenants_enter();
 	tenants_run(100000);
-	CU_ASSERT_EQUAL(town.backlog_most, 0);
-	tenants_end();
+	CU_ASSERT_EQUAL(tenancy.backlog_most, 0);
 }
 
-static void without_a_clock_nobody_waits(void)
+RULE(without_a_clock_nobody_waits)
 {
-	tenants_begin();
 	tenant_add(1, 100, 5);
 	tenant_add(1, 1, 97);
-	town.rig.config.cycles = NULL;
+	dut.config.cycles = NULL;
 	tenants_enter();
 	CU_ASSERT_PTR_NULL(tenants_worker()->scheduler);
 	tenants_run(20000);
-	tenants_end();
 }
 
 /* ---- whoever looks on ---- */
@@ -423,24 +356,21 @@ static struct {
 
 static void arrived(void *arg, const struct sp_packet *p, int parsed, sp_time now)
 {
-	(void)arg, (void)p, (void)parsed, (void)now;
 	told.arrived++;
 }
 
 static void matched(void *arg, const struct sp_packet *p, const char *context, const char *handler)
 {
-	(void)arg, (void)p, (void)context, (void)handler;
 	told.matched++;
 }
 
 static void fate(void *arg, const struct sp_packet *p, enum sp_capture_fate what, const char *reason)
 {
-	(void)arg, (void)p;
 	told.taken += what == SP_CAPTURE_TAKEN;
 	told.full += what == SP_CAPTURE_DROPPED && !strcmp(reason, "backlog-full");
 }
 
-static void a_watch_is_told_of_a_packet_that_waits_once(void)
+TEST(a_watch_is_told_of_a_packet_that_waits_once)
 {
 	static const struct sp_watch watch = {.arrived = arrived, .matched = matched, .fate = fate};
 	struct sp_nic_totals t;
@@ -450,35 +380,20 @@ static void a_watch_is_told_of_a_packet_that_waits_once(void)
 	tenant_add(1, 100, 5);
 	tenant_add(1, 1, 97);
 	tenants_enter();
-	while (sp_nic_context_remove(town.rig.nic, town.tenant[0].id) == 0)
-		sp_nic_context_remove(town.rig.nic, town.tenant[1].id);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_watch(town.rig.nic, &watch), 0);
+	while (sp_nic_context_remove(dut.nic, tenancy.tenant[0].id) == 0)
+		sp_nic_context_remove(dut.nic, tenancy.tenant[1].id);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_watch(dut.nic, &watch), 0);
 	for (unsigned i = 0; i < 2; i++)
-		town.tenant[i].id =
-			rig_context(&town.rig, i ? "b" : "a", "tenant", i ? "qp=65;index=1" : "qp=64;index=0");
+		tenancy.tenant[i].id =
+			dut_context(&dut, i ? "b" : "a", "tenant", i ? "qp=65;index=1" : "qp=64;index=0");
 	tenants_run(20000);
 	CU_ASSERT(sp_scheduler_packets(tenants_worker()) > 0);
 	tenants_settle();
-	sp_nic_totals(town.rig.nic, &t);
+	sp_nic_totals(dut.nic, &t);
 	CU_ASSERT_EQUAL(told.arrived, t.received);
 	CU_ASSERT_EQUAL(told.matched, t.received);
 	CU_ASSERT_EQUAL(told.taken, t.taken);
 	CU_ASSERT(told.full > 100);
 	CU_ASSERT_EQUAL(told.full, t.dropped);
-	tenants_end();
+	tenants_stop();
 }
-
-SUITE("share", TEST(equal_weights_get_equal_time_whatever_their_packets_cost), TEST(time_goes_by_weight),
-      TEST(one_that_wants_less_gets_what_it_wants_and_the_others_the_rest),
-      TEST(the_worker_rests_only_when_nothing_waits), TEST(who_wanted_nothing_has_saved_up_nothing),
-      TEST(a_light_one_waits_for_one_call_of_a_heavy_one_at_the_most), TEST(however_many_heavy_ones_there_are),
-      TEST(one_that_is_not_known_yet_is_tried_with_a_packet), TEST(one_that_becomes_dear_is_found_out_and_pays),
-      TEST(slices_of_work_are_charged), TEST(work_is_shared_whoever_has_more_of_it_or_longer_slices),
-      TEST(calls_of_issue_are_charged), TEST(a_poll_does_not_make_all_calls_of_issue),
-      TEST(the_backlog_is_bounded_and_has_always_room_for_another_one),
-      TEST(one_context_has_no_more_than_its_part_of_the_backlog),
-      TEST(what_finds_no_room_is_dropped_by_name_and_is_its_contexts),
-      TEST(a_context_that_goes_takes_what_waits_for_it), TEST(a_nic_that_ends_lets_go_of_what_waits),
-      TEST(a_context_without_others_leaves_what_it_cannot_do_at_the_port),
-      TEST(while_there_is_time_for_all_nothing_waits), TEST(without_a_clock_nobody_waits),
-      TEST(a_watch_is_told_of_a_packet_that_waits_once))

@@ -4,7 +4,7 @@
  * which they came, by the copy that has their message, and none is lost. A packet costs five quanta of a clock that
  * payload() turns on: a poll runs one of those that wait.
  */
-#include "live_rig.h"
+#include "../lib/live_nic.h"
 
 #include <rte_cycles.h>
 #include <rte_rcu_qsbr.h>
@@ -13,15 +13,14 @@
 #include "../../pipeline/match.h"
 #include "../../pipeline/scheduler.h"
 
-static struct rig rig;
 static uint32_t fed, run; /* serials of c0's packets: the last one that came, that has been run */
 
 static struct sp_context *newest(void)
 {
 	uint32_t id;
 
-	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(rig.nic, "c0", &id), 0);
-	return sp_context_by_id(rig.nic, id);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(dut.nic, "c0", &id), 0);
+	return sp_context_by_id(dut.nic, id);
 }
 
 static unsigned waiting(const struct sp_context *c)
@@ -33,12 +32,12 @@ static unsigned waiting(const struct sp_context *c)
 static void feed(uint32_t qp, uint64_t key, unsigned n)
 {
 	while (n--)
-		live_feed_at(&rig, qp, 0, 0, &(struct live_words){LIVE_MAGIC, ++fed, key, SP_DONE, 0, 0});
+		live_feed_at(&dut, qp, 0, 0, &(struct live_words){LIVE_MAGIC, ++fed, key, SP_DONE, 0, 0});
 }
 
 static void poll(void)
 {
-	sp_nic_poll(rig.nic, 0, rig.nic->worker[0]->now);
+	sp_nic_poll(dut.nic, 0, dut.nic->worker[0]->now);
 }
 
 /* What has been run since the last time, by which loads: "1 1 2 "; of c0, in order. */
@@ -66,49 +65,49 @@ static void start(const char *kind)
 {
 	live_clear();
 	fed = run = 0;
-	rig_prepare(&rig, 1);
+	dut_prepare(&dut, 1);
 	live.cost = 5 * (SP_QUANTUM / SP_US) * (rte_get_tsc_hz() / 1000000);
-	rig.config.cycles = live_clock;
-	rig_create(&rig);
-	live_load(&rig, kind);
+	dut.config.cycles = live_clock;
+	dut_create(&dut);
+	live_load(&dut, kind);
 	live_orders.qps = 2;
-	rig_context(&rig, "c0", "live", "qp=5");
-	rig_context(&rig, "c1", "live", "qp=8");
+	dut_context(&dut, "c0", "live", "qp=5");
+	dut_context(&dut, "c1", "live", "qp=8");
 	feed(5, 7, 1);
-	live_feed(&rig, 8, 7, SP_DONE);
-	rig_settle(&rig, 0);
+	live_feed(&dut, 8, 7, SP_DONE);
+	dut_settle(&dut, 0);
 	CU_ASSERT_STRING_EQUAL(ran(), "1 ");
 }
 
 /* All that waits. */
 static void settle(void)
 {
-	rig_settle(&rig, rig.nic->worker[0]->now);
-	CU_ASSERT_EQUAL(sp_scheduler_packets(rig.nic->worker[0]), 0);
+	dut_settle(&dut, dut.nic->worker[0]->now);
+	CU_ASSERT_EQUAL(sp_scheduler_packets(dut.nic->worker[0]), 0);
 }
 
 static void stop(void)
 {
 	CU_ASSERT_EQUAL(run, fed);
-	CU_ASSERT_EQUAL(rig.nic->worker[0]->drops[SP_DROP_CONTEXT_CLOSED], 0);
-	CU_ASSERT_EQUAL(rig.nic->worker[0]->drops[SP_DROP_BACKLOG_FULL], 0);
-	rig_check_totals(&rig);
-	live_stop(&rig);
+	CU_ASSERT_EQUAL(dut.nic->worker[0]->drops[SP_DROP_CONTEXT_CLOSED], 0);
+	CU_ASSERT_EQUAL(dut.nic->worker[0]->drops[SP_DROP_BACKLOG_FULL], 0);
+	dut_check_totals(&dut);
+	live_stop(&dut);
 }
 
-static void what_waits_comes_before_what_comes_after_the_reload(void)
+TEST(what_waits_comes_before_what_comes_after_the_reload)
 {
 	start("none");
 	feed(5, 0, 10);
 	poll();
 	CU_ASSERT_EQUAL(waiting(newest()), 9);
 	live_orders.arms = true; /* a timer holds the second copy; the packets hold none */
-	json_t *told = live_reload(&rig, NULL, 0);
+	json_t *told = live_reload(&dut, NULL, 0);
 	live_orders.arms = false;
 	CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(live_copy(told, 0, 0), "state")), "gone");
 	CU_ASSERT_EQUAL(live_number(live_copy(told, 0, 1), "waiting"), 9);
 	json_decref(told);
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	CU_ASSERT_EQUAL(sp_versions_count(newest()), 2);
 	CU_ASSERT_STRING_EQUAL(ran(), "1 ");
 	feed(6, 0, 5);
@@ -116,36 +115,36 @@ static void what_waits_comes_before_what_comes_after_the_reload(void)
 	CU_ASSERT_EQUAL(waiting(newest()), 13);
 	CU_ASSERT_STRING_EQUAL(ran(), "3 ");
 	live_orders.arms = true;
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	live_orders.arms = false;
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	settle(); /* though none comes any more */
 	CU_ASSERT_STRING_EQUAL(ran(), "5 5 5 5 5 5 5 5 5 5 5 5 5 ");
-	rig_settle(&rig, 2 * SP_MS);
-	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 0);
+	dut_settle(&dut, 2 * SP_MS);
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 0);
 	stop();
 }
 
 /* Copies of a handler are one context. */
-static void the_copies_have_one_contexts_part_of_the_backlog(void)
+TEST(the_copies_have_one_contexts_part_of_the_backlog)
 {
 	start("none");
 	feed(5, 0, SP_BACKLOG_CONTEXT);
-	while (rig.port.received < rig.port.fed)
+	while (dut.port.received < dut.port.fed)
 		poll();
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	feed(5, 0, SP_BACKLOG_CONTEXT);
-	while (rig.port.received < rig.port.fed)
+	while (dut.port.received < dut.port.fed)
 		poll();
 	CU_ASSERT(waiting(newest()) > SP_BACKLOG_CONTEXT / 2);
 	CU_ASSERT(waiting(newest()) <= SP_BACKLOG_CONTEXT);
 	settle();
-	rig_check_totals(&rig);
-	live_stop(&rig);
+	dut_check_totals(&dut);
+	live_stop(&dut);
 }
 
 /* The messages are where they are, whoever's packets wait. */
-static void each_is_run_by_the_copy_that_has_its_message(void)
+TEST(each_is_run_by_the_copy_that_has_its_message)
 {
 	start("hashed"); /* 7 is open */
 	for (unsigned i = 0; i < 4; i++) {
@@ -154,7 +153,7 @@ static void each_is_run_by_the_copy_that_has_its_message(void)
 	}
 	poll();
 	CU_ASSERT_STRING_EQUAL(ran(), "1 ");
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	feed(5, 7, 1);
 	for (unsigned i = 0; i < 8; i++) { /* and costs what it costs, whichever runs it */
 		const uint64_t had = newest()->entity[0]->vtime;
@@ -167,24 +166,24 @@ static void each_is_run_by_the_copy_that_has_its_message(void)
 }
 
 /* Of a burst whose first packets found the older copy still, and the others the newer one already. */
-static void a_burst_in_the_midst_of_which_the_copy_changes_stays_in_order(void)
+TEST(a_burst_in_the_midst_of_which_the_copy_changes_stays_in_order)
 {
 	start("hashed");
 	for (unsigned round = 0; round < 4; round++) {
 		const unsigned before = 3 * (round & 1); /* that wait for the older one */
 		struct sp_context *old = newest();
-		struct sp_qp *qp = (struct sp_qp *)(uintptr_t)sp_qp_table_find(rig.nic->qps, 5);
+		struct sp_qp *qp = (struct sp_qp *)(uintptr_t)sp_qp_table_find(dut.nic->qps, 5);
 
 		feed(5, 10 + round, 1); /* a message holds it */
 		settle();
 		feed(5, 9, before);
 		poll();
-		json_decref(live_reload(&rig, NULL, 0));
+		json_decref(live_reload(&dut, NULL, 0));
 		feed(5, 9, 6);
 		feed(6, 9, 6);
 		if (round > 1) { /* known as a cheap one that has used little: nothing needs to wait */
 			old->entity[0]->cost = 1;
-			old->entity[0]->vtime = rig.nic->worker[0]->scheduler->vtime;
+			old->entity[0]->vtime = dut.nic->worker[0]->scheduler->vtime;
 		}
 		qp->context = old; /* as it was when they were looked up */
 		poll();
@@ -199,7 +198,7 @@ static void a_burst_in_the_midst_of_which_the_copy_changes_stays_in_order(void)
 /* It is not its turn. */
 static void hold_back(struct sp_entity *e)
 {
-	const struct sp_scheduler *s = rig.nic->worker[0]->scheduler;
+	const struct sp_scheduler *s = dut.nic->worker[0]->scheduler;
 
 	e->period = s->period;
 	e->vtime = s->vtime + 100 * SP_MAX_WEIGHT * live.cost;
@@ -207,21 +206,19 @@ static void hold_back(struct sp_entity *e)
 
 /* A worker that still finds the older copy, which does not know yet that it has been replaced: its packets wait in the
  * same queue, in order of arrival. */
-static void what_waits_for_both_copies_stays_in_order(void)
+TEST(what_waits_for_both_copies_stays_in_order)
 {
 	for (unsigned forced = 0; forced < 2; forced++) {
-		struct sp_context *old, *new;
-
 		start("hashed");
-		struct sp_qp *qp = (struct sp_qp *)(uintptr_t)sp_qp_table_find(rig.nic->qps, 5);
-		json_decref(live_reload(&rig, NULL, forced ? SP_MS : 0));
-		new = newest();
-		old = new->older;
+		struct sp_qp *qp = (struct sp_qp *)(uintptr_t)sp_qp_table_find(dut.nic->qps, 5);
+		json_decref(live_reload(&dut, NULL, forced ? SP_MS : 0));
+		struct sp_context *new = newest();
+		struct sp_context *old = new->older;
 		CU_ASSERT_PTR_NOT_NULL_FATAL(old);
 		CU_ASSERT_PTR_EQUAL(old->entity[0], new->entity[0]);
 		hold_back(new->entity[0]);
 		for (unsigned i = 0; i < 4; i++)
-			live_feed(&rig, 8, 9, SP_DONE);
+			live_feed(&dut, 8, 9, SP_DONE);
 		feed(6, 7, 6);
 		poll();
 		hold_back(old->entity[0]);
@@ -233,9 +230,9 @@ static void what_waits_for_both_copies_stays_in_order(void)
 		old->newer = new;
 		CU_ASSERT_EQUAL(waiting(new), 12);
 		if (forced) {
-			rte_rcu_qsbr_quiescent(rig.nic->readers, 0);
-			rig.nic->worker[0]->now = 2 * SP_MS;
-			CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 0);
+			rte_rcu_qsbr_quiescent(dut.nic->readers, 0);
+			dut.nic->worker[0]->now = 2 * SP_MS;
+			CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 0);
 			CU_ASSERT_EQUAL(waiting(new), 12);
 		}
 		settle();
@@ -244,33 +241,28 @@ static void what_waits_for_both_copies_stays_in_order(void)
 	}
 }
 
-static void force_gives_what_waits_to_the_next_copy(void)
+TEST(force_gives_waiting_packets_to_the_next_copy)
 {
 	start("hashed");
 	feed(5, 7, 6);
 	poll();
 	CU_ASSERT_STRING_EQUAL(ran(), "1 ");
-	json_t *told = live_reload(&rig, NULL, SP_MS);
+	json_t *told = live_reload(&dut, NULL, SP_MS);
 	CU_ASSERT_EQUAL(live_number(live_copy(told, 0, 0), "waiting"), 0);
 	CU_ASSERT_EQUAL(live_number(live_copy(told, 0, 1), "waiting"), 5);
 	json_decref(told);
-	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 2); /* both contexts' message is open */
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 2); /* both contexts' message is open */
 	CU_ASSERT_PTR_NOT_NULL_FATAL(newest()->older);
 	CU_ASSERT_EQUAL(waiting(newest()), 5);
-	rte_rcu_qsbr_quiescent(rig.nic->readers, 0); /* as if others had kept it busy until then */
-	rig.nic->worker[0]->now = 2 * SP_MS;
-	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 0);
+	rte_rcu_qsbr_quiescent(dut.nic->readers, 0); /* as if others had kept it busy until then */
+	dut.nic->worker[0]->now = 2 * SP_MS;
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 0);
 	CU_ASSERT_PTR_NULL(newest()->older);
 	CU_ASSERT_EQUAL(waiting(newest()), 5);
-	CU_ASSERT_EQUAL(sp_scheduler_packets(rig.nic->worker[0]), 5);
+	CU_ASSERT_EQUAL(sp_scheduler_packets(dut.nic->worker[0]), 5);
 	CU_ASSERT_STRING_EQUAL(ran(), "");
 	feed(5, 7, 2);
 	settle();
 	CU_ASSERT_STRING_EQUAL(ran(), "2 2 2 2 2 2 2 ");
 	stop();
 }
-
-SUITE("share_copies", TEST(what_waits_comes_before_what_comes_after_the_reload),
-      TEST(the_copies_have_one_contexts_part_of_the_backlog), TEST(each_is_run_by_the_copy_that_has_its_message),
-      TEST(a_burst_in_the_midst_of_which_the_copy_changes_stays_in_order),
-      TEST(what_waits_for_both_copies_stays_in_order), TEST(force_gives_what_waits_to_the_next_copy))

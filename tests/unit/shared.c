@@ -5,9 +5,8 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "attached.h"
+#include "../lib/remote_app.h"
 
 /* What an application would have mapped. */
 static void *mapped(const struct sp_shared *shared, int prot)
@@ -54,79 +53,69 @@ static int reopened(int fd)
 	return open(path, O_RDWR | O_CLOEXEC);
 }
 
-static void shared_memory_cannot_be_shrunk_grown_or_sealed(void)
+TEST(shared_memory_cannot_be_shrunk_grown_or_sealed)
 {
-	struct sp_device *d;
 	struct sp_shared *s[4];
 	struct sp_mr *mr;
-	uint32_t id;
 
-	rig_start(&rig, 1);
-	d = attached(0, 0, 0, 0);
-	id = opened(d, "qp=16;area=10000");
+	dut_start(&dut, 1);
+	struct sp_device *d = remote_attach(0, 0, 0, 0);
+	uint32_t id = remote_opened(d, "qp=16;area=10000");
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 9000, &mr), 0);
 	s[0] = &d->queues;
 	s[1] = sp_device_events(d, id);
 	s[2] = sp_device_area(d, id);
 	s[3] = sp_device_region(d, mr->id);
 	for (unsigned i = 0; i < 4; i++) {
-		int again;
-
 		CU_ASSERT_PTR_NOT_NULL_FATAL(s[i]);
 		CU_ASSERT_FATAL(s[i]->fd >= 0);
 		CU_ASSERT_EQUAL((size_t)lseek(s[i]->fd, 0, SEEK_END), s[i]->bytes);
 		CU_ASSERT_EQUAL(s[i]->bytes % 4096, 0);
 		refuses_another_size_and_more_seals(s[i]->fd, s[i]->bytes);
-		again = reopened(s[i]->fd);
+		int again = reopened(s[i]->fd);
 		CU_ASSERT_FATAL(again >= 0);
 		refuses_another_size_and_more_seals(again, s[i]->bytes);
 		close(again);
 	}
 	sp_dev_close(&d->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
-static void an_area_can_only_be_read_by_the_application(void)
+TEST(an_area_can_only_be_read_by_the_application)
 {
-	struct sp_device *d;
-	struct sp_shared *s;
 	struct stat st;
-	uint64_t *seen;
-	uint32_t id;
 
-	rig_start(&rig, 1);
-	d = attached(0, 0, 0, 0);
-	id = opened(d, "qp=16;area=10000");
-	s = sp_device_area(d, id);
+	dut_start(&dut, 1);
+	struct sp_device *d = remote_attach(0, 0, 0, 0);
+	uint32_t id = remote_opened(d, "qp=16;area=10000");
+	struct sp_shared *s = sp_device_area(d, id);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
 	CU_ASSERT_PTR_EQUAL(mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0), MAP_FAILED);
 	CU_ASSERT_EQUAL(errno, EACCES);
 	CU_ASSERT(pwrite(s->fd, "x", 1, 0) < 0 && errno == EBADF);
 	CU_ASSERT(fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) < 0 && errno == EBADF);
 	CU_ASSERT(!fstat(s->fd, &st) && !(st.st_mode & 0377)); /* nor can other users open it anew */
-	seen = mapped(s, PROT_READ);
+	uint64_t *seen = mapped(s, PROT_READ);
 	CU_ASSERT(mprotect(seen, s->bytes, PROT_READ | PROT_WRITE) < 0);
-	CU_ASSERT_EQUAL(call(d, id, CMD_STORE, 0x1234567890), 0); /* the NIC itself still writes */
+	CU_ASSERT_EQUAL(remote_call(d, id, CMD_STORE, 0x1234567890), 0); /* the NIC itself still writes */
 	CU_ASSERT_EQUAL(seen[1], 0x1234567890);
 	munmap(seen, s->bytes);
 	sp_dev_close(&d->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
-static void a_region_is_the_same_memory_on_both_sides_also_with_holes(void)
+TEST(a_region_is_the_same_memory_on_both_sides_also_with_holes)
 {
 	struct sp_command cmd = {.op = CMD_WRITE, .arg = {[1] = 8000, [2] = 4711}};
-	struct sp_device *d;
 	struct sp_event e;
 	struct sp_mr *mr;
-	uint8_t *mine;
 	uint64_t word;
 
-	rig_start(&rig, 1);
-	d = attached(0, 0, 0, 0);
-	cmd.context = opened(d, "qp=16");
+	dut_start(&dut, 1);
+	struct sp_device *d = remote_attach(0, 0, 0, 0);
+	cmd.context = remote_opened(d, "qp=16");
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 16384, &mr), 0);
-	mine = mapped(sp_device_region(d, mr->id), PROT_READ | PROT_WRITE);
+	uint8_t *mine = mapped(sp_device_region(d, mr->id), PROT_READ | PROT_WRITE);
 	sp_shared_close(sp_device_region(d, mr->id)); /* mapped on both sides: the descriptor has done its work */
 	for (unsigned i = 0; i < 16384; i++)
 		CU_ASSERT_FATAL(!mine[i]);
@@ -146,27 +135,24 @@ static void a_region_is_the_same_memory_on_both_sides_also_with_holes(void)
 	CU_ASSERT_EQUAL(sp_command_call(&d->pub, &cmd, &e), -EFAULT);
 	munmap(mine, 16384);
 	sp_dev_close(&d->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 /* ---- rings that the application writes ---- */
 
-static void rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody(void)
+TEST(rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody)
 {
-	struct sp_device *bad, *good;
-	struct sp_ring_shared *ring;
-	uint32_t mine, other, nics;
 	uint64_t seed = 7;
 	void *queues;
 
-	rig_start(&rig, 1);
-	nics = rig_context(&rig, "nics", "greedy", "qp=10");
-	bad = attached(0, 0, 0, 0);
-	good = attached(0, 0, 0, 0);
-	mine = opened(bad, "qp=16;area=4096");
-	other = opened(good, "qp=17;area=4096");
+	dut_start(&dut, 1);
+	uint32_t nics = dut_context(&dut, "nics", "greedy", "qp=10");
+	struct sp_device *bad = remote_attach(0, 0, 0, 0);
+	struct sp_device *good = remote_attach(0, 0, 0, 0);
+	uint32_t mine = remote_opened(bad, "qp=16;area=4096");
+	uint32_t other = remote_opened(good, "qp=17;area=4096");
 	queues = mapped(&bad->queues, PROT_READ | PROT_WRITE);
-	ring = command_ring(queues);
+	struct sp_ring_shared *ring = command_ring(queues);
 	for (unsigned round = 1; round <= 3000; round++) {
 		struct sp_command fine = {.op = CMD_NOTE, .context = other, .arg = {round}};
 
@@ -177,7 +163,7 @@ static void rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody(void)
 			if (round > 1 && i % 32 != round % 32)
 				continue;
 			for (unsigned k = 0; k < 8; k++)
-				word[k] = rig_random(&seed);
+				word[k] = dut_random(&seed);
 			if (i % 4)
 				c.context = i % 4 == 1 ? mine : i % 4 == 2 ? other : nics;
 			if (i % 3)
@@ -185,57 +171,53 @@ static void rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody(void)
 			memcpy(&ring->entry[i], &c, sizeof(c));
 		}
 		/* Lies about both indexes: 0, all of it, more than there is, backwards. */
-		ring->tail = round % 5 == 0 ? 0 : round % 5 == 1 ? UINT32_MAX : (uint32_t)rig_random(&seed);
-		ring->head = (uint32_t)rig_random(&seed);
+		ring->tail = round % 5 == 0 ? 0 : round % 5 == 1 ? UINT32_MAX : (uint32_t)dut_random(&seed);
+		ring->head = (uint32_t)dut_random(&seed);
 		CU_ASSERT_EQUAL_FATAL(sp_command_post(&good->pub, &fine), 0);
-		CU_ASSERT_FATAL(rig_poll(&rig, round) <= SP_COMMANDS_PER_POLL + 1);
-		CU_ASSERT_EQUAL_FATAL(state_of(other)->last, round); /* in the same poll */
+		CU_ASSERT_FATAL(dut_poll(&dut, round) <= SP_COMMANDS_PER_POLL + 1);
+		CU_ASSERT_EQUAL_FATAL(remote_state_of(other)->last, round); /* in the same poll */
 	}
-	CU_ASSERT_EQUAL(state_of(other)->commands, 3000);
-	CU_ASSERT_EQUAL(state_of(nics)->commands, 0);
-	CU_ASSERT(state_of(mine)->commands > 0); /* what happens to be right is done */
+	CU_ASSERT_EQUAL(remote_state_of(other)->commands, 3000);
+	CU_ASSERT_EQUAL(remote_state_of(nics)->commands, 0);
+	CU_ASSERT(remote_state_of(mine)->commands > 0); /* what happens to be right is done */
 	munmap(queues, bad->queues.bytes);
 	sp_dev_close(&bad->pub);
-	CU_ASSERT_EQUAL(call(good, other, CMD_NOTE, 1), 0);
+	CU_ASSERT_EQUAL(remote_call(good, other, CMD_NOTE, 1), 0);
 	sp_dev_close(&good->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
-static void lies_about_events_cost_the_liar_his_own(void)
+TEST(lies_about_events_cost_the_liar_his_own)
 {
-	struct sp_device *bad, *good;
-	struct sp_attach_events *events;
-	struct sp_ring_shared *ring;
-	uint32_t mine, other;
 	uint64_t seed = 3;
 	struct sp_event e;
 	unsigned n = 0;
 
-	rig_start(&rig, 1);
-	bad = attached(0, 0, 0, 0);
-	good = attached(0, 0, 0, 0);
-	mine = opened(bad, "qp=16");
-	other = opened(good, "qp=17");
-	events = mapped(sp_device_events(bad, mine), PROT_READ | PROT_WRITE);
+	dut_start(&dut, 1);
+	struct sp_device *bad = remote_attach(0, 0, 0, 0);
+	struct sp_device *good = remote_attach(0, 0, 0, 0);
+	uint32_t mine = remote_opened(bad, "qp=16");
+	uint32_t other = remote_opened(good, "qp=17");
+	struct sp_attach_events *events = mapped(sp_device_events(bad, mine), PROT_READ | PROT_WRITE);
 	CU_ASSERT_EQUAL(events->magic, SP_ATTACH_MAGIC);
 	CU_ASSERT_EQUAL(events->workers, 1);
 	CU_ASSERT_EQUAL(events->entries, SP_EVENTS);
-	ring = event_ring(events);
+	struct sp_ring_shared *ring = event_ring(events);
 	for (unsigned round = 0; round < 1000; round++) {
-		const uint32_t lie = (uint32_t)rig_random(&seed);
+		const uint32_t lie = (uint32_t)dut_random(&seed);
 
 		ring->head = round % 3 ? lie : UINT32_MAX;
 		ring->tail = lie;
 		memset(events, (int)lie, 64); /* its magic, its sizes */
-		CU_ASSERT_EQUAL(call(bad, mine, CMD_EVENTS, 300), 0);
+		CU_ASSERT_EQUAL(remote_call(bad, mine, CMD_EVENTS, 300), 0);
 	}
 	/* Back to the truth it works: the NIC has kept its own index. */
 	ring->head = bad->opened[mine & (SP_OPENED_LISTS - 1)]->events->writer[0].ring.at;
-	CU_ASSERT_EQUAL(call(bad, mine, CMD_EVENTS, 5), 0);
+	CU_ASSERT_EQUAL(remote_call(bad, mine, CMD_EVENTS, 5), 0);
 	CU_ASSERT_EQUAL(ring->tail, ring->head + 5);
 	memcpy(&e, &ring->entry[(ring->tail - 1) % SP_EVENTS], sizeof(e));
 	CU_ASSERT_EQUAL(e.cookie, 4);
-	CU_ASSERT_EQUAL(call(good, other, CMD_EVENTS, 100), 0);
+	CU_ASSERT_EQUAL(remote_call(good, other, CMD_EVENTS, 100), 0);
 	while (sp_event_take(&good->pub, other, &e) == 1) {
 		CU_ASSERT_EQUAL(e.context, other);
 		CU_ASSERT_EQUAL(e.cookie, n++);
@@ -244,12 +226,12 @@ static void lies_about_events_cost_the_liar_his_own(void)
 	munmap(events, sp_device_events(bad, mine)->bytes);
 	sp_dev_close(&bad->pub);
 	sp_dev_close(&good->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
 /* The application's side: rings take turns, bits of workers that are not there are nothing, and what comes while it
  * looks is found in the next call. */
-static void events_of_all_workers_are_taken_in_turn(void)
+TEST(events_of_all_workers_are_taken_in_turn)
 {
 	enum { WORKERS = 3 };
 	struct sp_attach_events *events = aligned_alloc(64, sp_attach_events_bytes(WORKERS, SP_EVENTS));
@@ -294,25 +276,22 @@ static _Atomic bool flipping_ends;
 
 static void *flipper(void *arg)
 {
-	(void)arg;
 	for (uint32_t i = 0; !atomic_load(&flipping_ends); i++)
 		for (unsigned e = 0; e < 64; e++)
 			memcpy(&flipping->entry[e], &flip[(i + e) & 1], sizeof(flip[0]));
 	return NULL;
 }
 
-static void an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read(void)
+TEST(an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read)
 {
-	struct sp_device *bad, *good;
-	uint32_t mine, other;
 	pthread_t thread;
 	void *queues;
 
-	rig_start(&rig, 1);
-	bad = attached(0, 0, 0, 0);
-	good = attached(0, 0, 0, 0);
-	mine = opened(bad, "qp=16");
-	other = opened(good, "qp=17");
+	dut_start(&dut, 1);
+	struct sp_device *bad = remote_attach(0, 0, 0, 0);
+	struct sp_device *good = remote_attach(0, 0, 0, 0);
+	uint32_t mine = remote_opened(bad, "qp=16");
+	uint32_t other = remote_opened(good, "qp=17");
 	queues = mapped(&bad->queues, PROT_READ | PROT_WRITE);
 	flipping = command_ring(queues);
 	flip[0] = (struct sp_command){.op = CMD_NOTE, .context = mine, .arg = {1}};
@@ -320,62 +299,52 @@ static void an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read(void
 	atomic_store(&flipping_ends, false);
 	CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, flipper, NULL), 0);
 	/* Until the other thread has had its share. */
-	for (uint64_t round = 0; round < 20000 || (state_of(mine)->commands < 1000 && round < 1000000000); round++) {
+	for (uint64_t round = 0; round < 20000 || (remote_state_of(mine)->commands < 1000 && round < 1000000000);
+	     round++) {
 		/* The first 64 entries over and over: its index is put back by what it is told. */
 		uint32_t at = bad->commands[0].reader.at;
 
 		if (at % SP_COMMANDS >= 32)
 			bad->commands[0].reader.at = at & ~(SP_COMMANDS - 1);
 		__atomic_store_n(&flipping->tail, bad->commands[0].reader.at + 32, __ATOMIC_RELEASE);
-		rig_poll(&rig, round);
+		dut_poll(&dut, round);
 	}
 	atomic_store(&flipping_ends, true);
 	pthread_join(thread, NULL);
-	CU_ASSERT(state_of(mine)->commands > 0);
-	CU_ASSERT_EQUAL(state_of(mine)->unsteady, 0);
-	CU_ASSERT_EQUAL(state_of(other)->commands, 0);
+	CU_ASSERT(remote_state_of(mine)->commands > 0);
+	CU_ASSERT_EQUAL(remote_state_of(mine)->unsteady, 0);
+	CU_ASSERT_EQUAL(remote_state_of(other)->commands, 0);
 	munmap(queues, bad->queues.bytes);
 	sp_dev_close(&bad->pub);
 	sp_dev_close(&good->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
 
-static void a_context_that_the_nic_ends_says_so_in_its_events(void)
+TEST(a_context_that_the_nic_ends_says_so_in_its_events)
 {
-	struct sp_attach_events *events;
-	struct sp_device *d;
 	struct sp_event e;
-	uint64_t all;
 	size_t bytes;
-	uint32_t id;
 
-	rig_start(&rig, 1);
-	d = attached(0, 0, 0, 0);
-	all = rig.nic->memory_used;
-	id = opened(d, "qp=16;area=4096");
+	dut_start(&dut, 1);
+	struct sp_device *d = remote_attach(0, 0, 0, 0);
+	uint64_t all = dut.nic->memory_used;
+	uint32_t id = remote_opened(d, "qp=16;area=4096");
 	CU_ASSERT_EQUAL(sp_device_home(d, id), 0);
-	events = mapped(sp_device_events(d, id), PROT_READ | PROT_WRITE);
+	struct sp_attach_events *events = mapped(sp_device_events(d, id), PROT_READ | PROT_WRITE);
 	bytes = sp_device_events(d, id)->bytes;
 	CU_ASSERT_EQUAL(events->closed, 0);
-	CU_ASSERT_EQUAL(call(d, id, CMD_EVENTS, 3), 0);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, id), 0);
+	CU_ASSERT_EQUAL(remote_call(d, id, CMD_EVENTS, 3), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, id), 0);
 	CU_ASSERT_EQUAL(events->closed, 1);
 	CU_ASSERT_EQUAL(event_ring(events)->tail, 3); /* what was said before is there still */
 	events->closed = 0;			      /* the NIC does not believe that */
 	CU_ASSERT_EQUAL(sp_event_take(&d->pub, id, &e), -ECONNRESET);
-	CU_ASSERT_EQUAL(call(d, id, CMD_NOTE, 1), -ECONNRESET);
-	CU_ASSERT(rig.nic->memory_used > all);
+	CU_ASSERT_EQUAL(remote_call(d, id, CMD_NOTE, 1), -ECONNRESET);
+	CU_ASSERT(dut.nic->memory_used > all);
 	CU_ASSERT_EQUAL(sp_context_close(&d->pub, id), 0);
-	CU_ASSERT_EQUAL(rig.nic->memory_used, all);
+	CU_ASSERT_EQUAL(dut.nic->memory_used, all);
 	CU_ASSERT_PTR_NULL(sp_device_events(d, id));
 	munmap(events, bytes);
 	sp_dev_close(&d->pub);
-	rig_stop(&rig);
+	dut_stop(&dut);
 }
-
-SUITE("shared", TEST(shared_memory_cannot_be_shrunk_grown_or_sealed), TEST(an_area_can_only_be_read_by_the_application),
-      TEST(a_region_is_the_same_memory_on_both_sides_also_with_holes),
-      TEST(rubbish_in_the_command_ring_reaches_nobody_and_stops_nobody), TEST(lies_about_events_cost_the_liar_his_own),
-      TEST(events_of_all_workers_are_taken_in_turn),
-      TEST(an_entry_that_changes_while_it_is_read_is_judged_as_it_was_read),
-      TEST(a_context_that_the_nic_ends_says_so_in_its_events))

@@ -2,7 +2,7 @@
 /* A message across a simulated way, from the inside: what a simulation must notice cannot be brought about from
  * outside. */
 #include "../../testbed/transfer.c"
-#include "suite.h"
+#include "../lib/suite.h"
 
 static struct sp_transfer *transfer_of(struct sp_transfer_config config)
 {
@@ -24,18 +24,15 @@ static uint64_t spoilt; /* byte of the message */
 static void spoil(void *arg, sp_time now)
 {
 	struct sp_transfer *c = arg;
-
-	(void)now;
 	c->bytes[1][spoilt] = (uint8_t)~c->bytes[0][spoilt];
 }
 
 static sp_time never(void *arg)
 {
-	(void)arg;
 	return SP_NEVER;
 }
 
-static void a_byte_that_arrives_otherwise_than_it_was_sent_is_noticed(void)
+TEST(a_byte_that_arrives_otherwise_than_it_was_sent_is_noticed)
 {
 	const uint64_t message = 100001;
 
@@ -54,7 +51,7 @@ static void a_byte_that_arrives_otherwise_than_it_was_sent_is_noticed(void)
 	}
 }
 
-static void a_message_that_nobody_acknowledges_fails_at_its_timeout(void)
+TEST(a_message_that_nobody_acknowledges_fails_at_its_timeout)
 {
 	struct sp_transfer *c = transfer_of(
 		(struct sp_transfer_config){.message = 65536, .chunk_drop = 1, .reliable = {.timeout = 3 * SP_SEC}});
@@ -66,7 +63,7 @@ static void a_message_that_nobody_acknowledges_fails_at_its_timeout(void)
 	sp_transfer_destroy(c);
 }
 
-static void each_chunk_is_lost_whole_and_every_sending_of_it_anew(void)
+TEST(each_chunk_is_lost_whole_and_every_sending_of_it_anew)
 {
 	struct sp_transfer *c = transfer_of((struct sp_transfer_config){.message = 800 * 8192, .chunk_drop = 0.25});
 	struct sp_transfer_counters n;
@@ -85,7 +82,7 @@ static void each_chunk_is_lost_whole_and_every_sending_of_it_anew(void)
 	sp_transfer_destroy(c);
 }
 
-static void what_cannot_be_is_refused(void)
+TEST(impossible_values_are_refused)
 {
 	const struct sp_transfer_config wrong[] = {
 		{.message = 0, .chunk = 1024, .mtu = 1024},
@@ -107,7 +104,3 @@ static void what_cannot_be_is_refused(void)
 		CU_ASSERT(*error.text);
 	}
 }
-
-SUITE("sim_transfer", TEST(a_byte_that_arrives_otherwise_than_it_was_sent_is_noticed),
-      TEST(a_message_that_nobody_acknowledges_fails_at_its_timeout),
-      TEST(each_chunk_is_lost_whole_and_every_sending_of_it_anew), TEST(what_cannot_be_is_refused))

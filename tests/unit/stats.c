@@ -3,7 +3,7 @@
 #include <jansson.h>
 
 #include "../../pipeline/host.h"
-#include "rig.h"
+#include "../lib/probe.h"
 
 /* ---- handlers that have something to report ---- */
 
@@ -12,7 +12,6 @@ static bool reports_well;
 
 static void loud_report(struct sp_ctx *c, struct sp_report *r)
 {
-	(void)c;
 	asked++;
 	sp_report_uint(r, "mine", 7);
 	sp_report_open(r, "inner", false);
@@ -23,55 +22,51 @@ static void loud_report(struct sp_ctx *c, struct sp_report *r)
 
 static uint32_t loud_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	c->counters[1] += 3;
-	return rig_words_of(p).verdict;
+	return probe_words_of(p).verdict;
 }
 
 static const char *const loud_counters[] = {"nothing", "threes", NULL};
 static const struct sp_handler loud = {
-	SP_HANDLER_HEAD,	   .name = "loud",	    .doc = "reports",	  .drops = rig_drops,
+	SP_HANDLER_HEAD,	   .name = "loud",	    .doc = "reports",	  .drops = probe_drops,
 	.counters = loud_counters, .payload = loud_payload, .report = loud_report};
 SP_HANDLER(loud)
-RIG_PROBE(hashed, "hashed", SP_MESSAGES_HASHED, NULL, NULL)
+PROBE(hashed, "hashed", SP_MESSAGES_HASHED, NULL, NULL)
 
 /* ---- helpers ---- */
-
-static struct rig rig;
 
 static void start(uint16_t workers)
 {
 	asked = 0;
 	reports_well = true;
-	rig_prepare(&rig, workers);
-	snprintf(rig.config.name, sizeof(rig.config.name), "bench");
-	rig_create(&rig);
+	dut_prepare(&dut, workers);
+	snprintf(dut.config.name, sizeof(dut.config.name), "bench");
+	dut_create(&dut);
 }
 
 static void end(void)
 {
-	rig_stop(&rig);
-	rig_log_clear();
+	dut_stop(&dut);
+	probe_log_clear();
 }
 
 /* n packets to a QP, into a worker's queue. */
 static void feed(uint16_t queue, uint32_t qp, unsigned n, uint32_t verdict)
 {
-	struct rig_words w = {.magic = RIG_MAGIC, .key = qp, .verdict = verdict};
+	struct probe_words w = {.magic = PROBE_MAGIC, .key = qp, .verdict = verdict};
 	struct frame f;
 
-	rig_roce(&f, FRAME_IP4, qp, 0, &w, sizeof(w));
+	dut_roce(&f, FRAME_IP4, qp, 0, &w, sizeof(w));
 	for (unsigned i = 0; i < n; i++)
-		rig_feed_bytes(&rig.port, queue, 0, f.bytes, f.len);
+		dut_feed_bytes(&dut.port, queue, 0, f.bytes, f.len);
 }
 
 static json_t *report(bool handlers, const char *context)
 {
 	char *text = NULL;
-	json_t *tree;
 
-	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(rig.nic, handlers, context, &text), 0);
-	tree = json_loads(text, 0, NULL);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(dut.nic, handlers, context, &text), 0);
+	json_t *tree = json_loads(text, 0, NULL);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(tree);
 	free(text);
 	return tree;
@@ -95,38 +90,36 @@ static json_int_t context_at(const json_t *tree, const char *context, const char
 
 /* ---- rules ---- */
 
-static void sums_are_those_of_all_workers(void)
+TEST(sums_are_those_of_all_workers)
 {
 	struct sp_nic_totals t;
-	json_t *r;
-	uint32_t a;
 
 	start(2);
-	a = rig_context(&rig, "a", "loud", "qp=16");
-	rig_context(&rig, "b", "loud", "qp=17");
+	uint32_t a = dut_context(&dut, "a", "loud", "qp=16");
+	dut_context(&dut, "b", "loud", "qp=17");
 	feed(0, 16, 40, SP_DONE);
 	feed(1, 16, 7, SP_DONE);
 	feed(1, 16, 5, SP_DROP(1));
 	feed(1, 17, 50, SP_DONE);
 	feed(0, 17, 2, SP_ERROR);
 	feed(0, 99, 3, SP_DONE);
-	rig_settle(&rig, 1);
-	sp_nic_totals(rig.nic, &t);
+	dut_settle(&dut, 1);
+	sp_nic_totals(dut.nic, &t);
 	CU_ASSERT_EQUAL(t.received, 107);
 	CU_ASSERT_EQUAL(t.taken, 97);
 	CU_ASSERT_EQUAL(t.dropped, 10);
 	CU_ASSERT_EQUAL(t.forwarded, 0);
 	CU_ASSERT_EQUAL(t.parked, 0);
-	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "probe-one"), 5);
-	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "handler-error"), 2);
-	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "bad-qp"), 3);
-	CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "no-such-reason"), 0);
-	CU_ASSERT_EQUAL(sp_nic_context_counter(rig.nic, a, "threes"), 3 * 52);
-	CU_ASSERT_EQUAL(sp_nic_context_counter(rig.nic, a, "packets"), 47);
-	CU_ASSERT_EQUAL(sp_nic_context_counter(rig.nic, a, "probe-one"), 5);
-	CU_ASSERT_EQUAL(sp_nic_context_counter(rig.nic, a, "no-such-counter"), 0);
-	CU_ASSERT_EQUAL(sp_nic_context_counter(rig.nic, a + 100, "packets"), 0);
-	r = report(false, NULL);
+	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "probe-one"), 5);
+	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "handler-error"), 2);
+	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "bad-qp"), 3);
+	CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "no-such-reason"), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_counter(dut.nic, a, "threes"), 3 * 52);
+	CU_ASSERT_EQUAL(sp_nic_context_counter(dut.nic, a, "packets"), 47);
+	CU_ASSERT_EQUAL(sp_nic_context_counter(dut.nic, a, "probe-one"), 5);
+	CU_ASSERT_EQUAL(sp_nic_context_counter(dut.nic, a, "no-such-counter"), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_counter(dut.nic, a + 100, "packets"), 0);
+	json_t *r = report(false, NULL);
 	CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(r, "name")), "bench");
 	CU_ASSERT_EQUAL(at(r, "packets"), 107);
 	CU_ASSERT_EQUAL(at(r, "taken"), 97);
@@ -153,27 +146,25 @@ static void sums_are_those_of_all_workers(void)
 	end();
 }
 
-static void what_a_context_counted_stays_when_it_has_gone(void)
+TEST(counts_of_a_context_stay_when_it_is_removed)
 {
 	struct sp_nic_totals t;
-	json_t *r;
-	uint32_t a;
 
 	start(2);
-	a = rig_context(&rig, "a", "loud", "qp=16");
+	uint32_t a = dut_context(&dut, "a", "loud", "qp=16");
 	for (unsigned i = 1; i <= 3; i++) {
 		feed(0, 16, 10, SP_DONE);
 		feed(1, 16, 4, SP_DROP(0));
-		rig_settle(&rig, i);
-		CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, a), 0);
-		sp_nic_totals(rig.nic, &t);
+		dut_settle(&dut, i);
+		CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, a), 0);
+		sp_nic_totals(dut.nic, &t);
 		CU_ASSERT_EQUAL(t.received, 14 * i);
 		CU_ASSERT_EQUAL(t.taken, 10 * i);
 		CU_ASSERT_EQUAL(t.dropped, 4 * i);
-		CU_ASSERT_EQUAL(sp_nic_dropped(rig.nic, "probe-zero"), 4 * i);
-		a = rig_context(&rig, "a", "loud", "qp=16");
+		CU_ASSERT_EQUAL(sp_nic_dropped(dut.nic, "probe-zero"), 4 * i);
+		a = dut_context(&dut, "a", "loud", "qp=16");
 	}
-	r = report(false, NULL);
+	json_t *r = report(false, NULL);
 	CU_ASSERT_EQUAL(at(r, "drops/probe-zero"), 12);
 	CU_ASSERT_EQUAL(at(r, "taken"), 30);
 	CU_ASSERT_EQUAL(context_at(r, "a", "packets"), 0); /* another one of that name */
@@ -182,21 +173,20 @@ static void what_a_context_counted_stays_when_it_has_gone(void)
 }
 
 /* More than one call of a worker takes. */
-static void many_contexts_are_all_counted(void)
+TEST(many_contexts_are_all_counted)
 {
 	enum { MANY = 3 * SP_MAX_RULES + 7 };
-	json_t *r;
 	char name[20], setting[20];
 
 	start(2);
 	for (unsigned i = 0; i < MANY; i++) {
 		snprintf(name, sizeof(name), "c%u", i);
 		snprintf(setting, sizeof(setting), "qp=%u", 100 + i);
-		rig_context(&rig, name, i % 2 ? "loud" : "hashed", setting);
+		dut_context(&dut, name, i % 2 ? "loud" : "hashed", setting);
 		feed(i % 2, 100 + i, 1 + i % 5, SP_DONE);
 	}
-	rig_settle(&rig, 1);
-	r = report(false, NULL);
+	dut_settle(&dut, 1);
+	json_t *r = report(false, NULL);
 	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), MANY);
 	for (unsigned i = 0; i < MANY; i++) {
 		snprintf(name, sizeof(name), "c%u", i);
@@ -207,17 +197,15 @@ static void many_contexts_are_all_counted(void)
 	end();
 }
 
-static void a_companion_is_reported_within_its_context(void)
+TEST(a_companion_is_reported_within_its_context)
 {
-	json_t *r;
-
 	start(2);
-	rig_context(&rig, "a", "hashed", "qp=16;companion=loud");
-	rig_context(&rig, "b", "hashed", "qp=17");
+	dut_context(&dut, "a", "hashed", "qp=16;companion=loud");
+	dut_context(&dut, "b", "hashed", "qp=17");
 	feed(1, 16, 6, SP_DONE);
 	feed(0, 17, 2, SP_DONE);
-	rig_settle(&rig, 1);
-	r = report(true, NULL);
+	dut_settle(&dut, 1);
+	json_t *r = report(true, NULL);
 	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 2);
 	CU_ASSERT_EQUAL(context_at(r, "a", "packets"), 6);
 	CU_ASSERT_EQUAL(context_at(r, "a", "companion/counters/threes"), 18);
@@ -228,13 +216,11 @@ static void a_companion_is_reported_within_its_context(void)
 	end();
 }
 
-static void handlers_are_asked_only_when_they_shall_be(void)
+TEST(handlers_are_asked_only_when_they_shall_be)
 {
-	json_t *r;
-
 	start(1);
-	rig_context(&rig, "a", "loud", "qp=16");
-	r = report(false, NULL);
+	dut_context(&dut, "a", "loud", "qp=16");
+	json_t *r = report(false, NULL);
 	CU_ASSERT_EQUAL(asked, 0);
 	CU_ASSERT_EQUAL(context_at(r, "a", "mine"), -1);
 	json_decref(r);
@@ -245,17 +231,15 @@ static void handlers_are_asked_only_when_they_shall_be(void)
 	end();
 }
 
-static void a_bad_report_of_a_handler_spoils_nothing_else(void)
+TEST(a_bad_report_of_a_handler_spoils_nothing_else)
 {
-	json_t *r;
-
 	start(1);
-	rig_context(&rig, "a", "loud", "qp=16");
-	rig_context(&rig, "b", "hashed", "qp=17");
+	dut_context(&dut, "a", "loud", "qp=16");
+	dut_context(&dut, "b", "hashed", "qp=17");
 	reports_well = false; /* what it opens it does not close */
 	feed(0, 17, 3, SP_DONE);
-	rig_settle(&rig, 1);
-	r = report(true, NULL);
+	dut_settle(&dut, 1);
+	json_t *r = report(true, NULL);
 	CU_ASSERT_EQUAL(asked, 1);
 	CU_ASSERT_EQUAL(context_at(r, "a", "mine"), -1);
 	CU_ASSERT_EQUAL(context_at(r, "a", "packets"), 0);
@@ -264,21 +248,20 @@ static void a_bad_report_of_a_handler_spoils_nothing_else(void)
 	end();
 }
 
-static void one_context_alone_can_be_asked_for(void)
+TEST(one_context_alone_can_be_asked_for)
 {
 	char *text = NULL;
-	json_t *r;
 
 	start(1);
-	rig_context(&rig, "a", "loud", "qp=16");
-	rig_context(&rig, "b", "loud", "qp=17");
-	r = report(true, "b");
+	dut_context(&dut, "a", "loud", "qp=16");
+	dut_context(&dut, "b", "loud", "qp=17");
+	json_t *r = report(true, "b");
 	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 1);
 	CU_ASSERT_EQUAL(context_at(r, "b", "mine"), 7);
 	CU_ASSERT_EQUAL(asked, 1);
 	json_decref(r);
-	CU_ASSERT_EQUAL(sp_nic_report_text(rig.nic, false, "c", &text), -ENOENT);
-	CU_ASSERT_EQUAL(sp_nic_report_text(rig.nic, false, "b@1", &text), -ENOENT);
+	CU_ASSERT_EQUAL(sp_nic_report_text(dut.nic, false, "c", &text), -ENOENT);
+	CU_ASSERT_EQUAL(sp_nic_report_text(dut.nic, false, "b@1", &text), -ENOENT);
 	CU_ASSERT_PTR_NULL(text);
 	r = report(false, ""); /* the whole */
 	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 2);
@@ -297,31 +280,30 @@ static struct sp_device *application(uint32_t pid, uint32_t uid, const char *con
 	uint32_t id;
 
 	snprintf(number, sizeof(number), "%u", qp);
-	CU_ASSERT_EQUAL_FATAL(sp_device_create(rig.nic, true, &limits, &d), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_device_create(dut.nic, true, &limits, &d), 0);
 	d->pid = pid;
 	d->uid = uid;
 	CU_ASSERT_EQUAL_FATAL(d->pub.ops->context_open(&d->pub, context, "hashed", &setting, 1, &id, &error), 0);
 	return d;
 }
 
-static void applications_contexts_are_told_apart_by_pid(void)
+TEST(applications_contexts_are_told_apart_by_pid)
 {
 	struct sp_setting setting = {"qp", "22"};
 	struct sp_device *d[2];
 	struct sp_error error;
 	char *text = NULL;
 	uint32_t id;
-	json_t *r;
 
 	start(2);
-	rig_context(&rig, "same", "loud", "qp=16");
+	dut_context(&dut, "same", "loud", "qp=16");
 	d[0] = application(4711, 1000, "same", 20);
 	d[1] = application(4712, 1001, "same", 21);
 	feed(0, 16, 1, SP_DONE);
 	feed(0, 20, 2, SP_DONE);
 	feed(1, 21, 3, SP_DONE);
-	rig_settle(&rig, 1);
-	r = report(false, NULL);
+	dut_settle(&dut, 1);
+	json_t *r = report(false, NULL);
 	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 3);
 	CU_ASSERT_EQUAL(context_at(r, "same", "packets"), 1);
 	CU_ASSERT_EQUAL(context_at(r, "same", "application/pid"), -1);
@@ -338,7 +320,7 @@ static void applications_contexts_are_told_apart_by_pid(void)
 	/* One application, one name, two contexts: both are there. */
 	CU_ASSERT_EQUAL_FATAL(d[1]->pub.ops->context_open(&d[1]->pub, "same", "hashed", &setting, 1, &id, &error), 0);
 	feed(0, 22, 4, SP_DONE);
-	rig_settle(&rig, 2);
+	dut_settle(&dut, 2);
 	snprintf(error.text, sizeof(error.text), "same@4712#%u", id & 0xFFFF);
 	r = report(false, NULL);
 	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 4);
@@ -347,7 +329,7 @@ static void applications_contexts_are_told_apart_by_pid(void)
 	json_decref(r);
 	for (unsigned i = 0; i < 2; i++) {
 		d[i]->pub.ops->close(&d[i]->pub);
-		CU_ASSERT_EQUAL(sp_nic_report_text(rig.nic, false, i ? "same@4712" : "same@4711", &text), -ENOENT);
+		CU_ASSERT_EQUAL(sp_nic_report_text(dut.nic, false, i ? "same@4712" : "same@4711", &text), -ENOENT);
 	}
 	r = report(false, NULL);
 	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 1);
@@ -357,16 +339,14 @@ static void applications_contexts_are_told_apart_by_pid(void)
 	end();
 }
 
-static void applications_are_reported_with_what_they_have_and_may_have(void)
+TEST(applications_are_reported_with_what_they_have_and_may_have)
 {
-	struct sp_device *d;
 	struct sp_mr mr;
 	json_int_t before;
-	json_t *r;
 
 	start(1);
-	d = application(4711, 1000, "one", 20);
-	r = report(false, NULL);
+	struct sp_device *d = application(4711, 1000, "one", 20);
+	json_t *r = report(false, NULL);
 	CU_ASSERT_EQUAL(json_array_size(json_object_get(r, "applications")), 1); /* not the embedded one */
 	CU_ASSERT_EQUAL(at(r, "applications/0/pid"), 4711);
 	CU_ASSERT_EQUAL(at(r, "applications/0/uid"), 1000);
@@ -389,17 +369,16 @@ static void applications_are_reported_with_what_they_have_and_may_have(void)
 }
 
 /* Names come from outside. */
-static void any_name_gives_a_report_that_can_be_read(void)
+TEST(any_name_gives_a_report_that_can_be_read)
 {
 	static const char *const names[] = {"\xFF", "\xFE", "a\"b\\", "\033[2J", "x@4711", "x@4711#1", "x"};
 	struct sp_device *d[7];
-	json_t *r;
 
 	start(1);
-	rig_context(&rig, "x@4711", "loud", "qp=16");
+	dut_context(&dut, "x@4711", "loud", "qp=16");
 	for (unsigned i = 0; i < 7; i++)
 		d[i] = application(4711, 0, names[i], 20 + i);
-	r = report(false, NULL);
+	json_t *r = report(false, NULL);
 	CU_ASSERT_EQUAL(json_object_size(json_object_get(r, "contexts")), 8);
 	json_decref(r);
 	for (unsigned i = 0; i < 7; i++)
@@ -407,30 +386,21 @@ static void any_name_gives_a_report_that_can_be_read(void)
 	end();
 }
 
-static void telemetry_serves_one_nic_of_a_process(void)
+TEST(telemetry_serves_one_nic_of_a_process)
 {
-	struct sp_nic *first;
-
 	start(1);
-	first = rig.nic;
+	struct sp_nic *first = dut.nic;
 	CU_ASSERT_EQUAL(sp_telemetry_serve(first), 0);
 	CU_ASSERT_EQUAL(sp_telemetry_serve(first), 0);
-	rig.config.port[0].ops_arg = &rig.exception;
-	CU_ASSERT_EQUAL_FATAL(sp_nic_create(&rig.config, NULL, &rig.nic), 0);
-	CU_ASSERT_EQUAL(sp_telemetry_serve(rig.nic), -EBUSY);
-	sp_telemetry_end(rig.nic); /* not it */
-	CU_ASSERT_EQUAL(sp_telemetry_serve(rig.nic), -EBUSY);
+	dut.config.port[0].ops_arg = &dut.exception;
+	CU_ASSERT_EQUAL_FATAL(sp_nic_create(&dut.config, NULL, &dut.nic), 0);
+	CU_ASSERT_EQUAL(sp_telemetry_serve(dut.nic), -EBUSY);
+	sp_telemetry_end(dut.nic); /* not it */
+	CU_ASSERT_EQUAL(sp_telemetry_serve(dut.nic), -EBUSY);
 	sp_telemetry_end(first);
-	CU_ASSERT_EQUAL(sp_telemetry_serve(rig.nic), 0);
-	sp_telemetry_end(rig.nic);
-	sp_nic_destroy(rig.nic);
-	rig.nic = first;
+	CU_ASSERT_EQUAL(sp_telemetry_serve(dut.nic), 0);
+	sp_telemetry_end(dut.nic);
+	sp_nic_destroy(dut.nic);
+	dut.nic = first;
 	end();
 }
-
-SUITE("stats", TEST(sums_are_those_of_all_workers), TEST(what_a_context_counted_stays_when_it_has_gone),
-      TEST(many_contexts_are_all_counted), TEST(a_companion_is_reported_within_its_context),
-      TEST(handlers_are_asked_only_when_they_shall_be), TEST(a_bad_report_of_a_handler_spoils_nothing_else),
-      TEST(one_context_alone_can_be_asked_for), TEST(applications_contexts_are_told_apart_by_pid),
-      TEST(applications_are_reported_with_what_they_have_and_may_have), TEST(any_name_gives_a_report_that_can_be_read),
-      TEST(telemetry_serves_one_nic_of_a_process))

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The NIC's report while a context has several copies: each is told of, and nothing goes backwards when one ends. */
-#include "live_rig.h"
-
-static struct rig rig;
+#include "../lib/live_nic.h"
 
 static json_t *report(void)
 {
 	char *text = NULL;
-	json_t *tree;
 
-	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(rig.nic, false, NULL, &text), 0);
-	tree = json_loads(text, 0, NULL);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(dut.nic, false, NULL, &text), 0);
+	json_t *tree = json_loads(text, 0, NULL);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(tree);
 	free(text);
 	return tree;
@@ -53,33 +50,31 @@ static void check(uint64_t packets, size_t copies)
 
 static void run(uint64_t key, uint32_t verdict)
 {
-	live_feed(&rig, 5, key, verdict);
-	rig_settle(&rig, rig.nic->worker[0]->now);
+	live_feed(&dut, 5, key, verdict);
+	dut_settle(&dut, dut.nic->worker[0]->now);
 }
 
-static void copies_are_told_of_and_counted_once(void)
+TEST(copies_are_told_of_and_counted_once)
 {
-	json_t *r, *copies;
-
 	live_clear();
-	rig_start(&rig, 1);
-	live_load(&rig, "hashed");
-	rig_context(&rig, "c0", "live", "qp=5");
+	dut_start(&dut, 1);
+	live_load(&dut, "hashed");
+	dut_context(&dut, "c0", "live", "qp=5");
 	run(7, SP_DONE);
 	run(7, SP_DONE);
 	check(2, 1);
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	check(2, 2);
 	run(7, SP_DONE); /* the older one's */
 	run(8, SP_DONE);
 	check(4, 2);
-	sp_nic_handler_collect(rig.nic); /* looks, and finds it busy */
+	sp_nic_handler_collect(dut.nic); /* looks, and finds it busy */
 	check(4, 2);
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	run(9, SP_END);
 	check(5, 3);
-	r = report();
-	copies = json_object_get(context(r), "copies");
+	json_t *r = report();
+	json_t *copies = json_object_get(context(r), "copies");
 	for (size_t i = 0; i < 3; i++) /* the newest first */
 		CU_ASSERT_EQUAL(live_number(json_array_get(copies, i), "copy"), 3 - i);
 	CU_ASSERT_EQUAL(live_number(json_array_get(copies, 0), "packets"), 1);
@@ -90,14 +85,14 @@ static void copies_are_told_of_and_counted_once(void)
 	CU_ASSERT_EQUAL(of(context(r), "condition", "copy"), 3);
 	json_decref(r);
 	run(7, SP_END);
-	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 1);
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 1);
 	r = report();
 	CU_ASSERT_EQUAL(live_number(context(r), "packets"), 6);
 	json_decref(r);
 	run(8, SP_END);
-	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 0);
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 0);
 	check(7, 1);
-	live_stop(&rig);
+	live_stop(&dut);
 }
 
 static void check_fault(const char *want)
@@ -113,34 +108,32 @@ static void check_fault(const char *want)
 }
 
 /* Of all copies the latest one, and when they have gone, too. */
-static void the_last_fault_outlives_its_copy(void)
+TEST(the_last_fault_outlives_its_copy)
 {
 	live_clear();
-	rig_start(&rig, 1);
-	live_load(&rig, "hashed");
-	rig_context(&rig, "c0", "live", "qp=5");
+	dut_start(&dut, 1);
+	live_load(&dut, "hashed");
+	dut_context(&dut, "c0", "live", "qp=5");
 	run(7, 97);
 	run(8, SP_DONE);
 	check_fault("payload() returned 97, which is no verdict");
-	json_decref(live_reload(&rig, NULL, 0));
+	json_decref(live_reload(&dut, NULL, 0));
 	check_fault("payload() returned 97, which is no verdict");
-	rig_settle(&rig, SP_US);
+	dut_settle(&dut, SP_US);
 	run(9, 98); /* the newer one's */
-	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 1);
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 1);
 	check_fault("payload() returned 98, which is no verdict");
-	rig_settle(&rig, 2 * SP_US);
+	dut_settle(&dut, 2 * SP_US);
 	run(8, 99); /* the older one's; before and after it is looked at */
 	check_fault("payload() returned 99, which is no verdict");
-	sp_nic_handler_collect(rig.nic);
+	sp_nic_handler_collect(dut.nic);
 	check_fault("payload() returned 99, which is no verdict");
 	run(8, 98);
-	rig_settle(&rig, 3 * SP_US);
+	dut_settle(&dut, 3 * SP_US);
 	run(9, 97); /* is later than what has not been looked at yet */
 	run(7, SP_END);
 	run(8, SP_END);
-	CU_ASSERT_EQUAL(sp_nic_handler_collect(rig.nic), 0);
+	CU_ASSERT_EQUAL(sp_nic_handler_collect(dut.nic), 0);
 	check_fault("payload() returned 97, which is no verdict");
-	live_stop(&rig);
+	live_stop(&dut);
 }
-
-SUITE("stats_copies", TEST(copies_are_told_of_and_counted_once), TEST(the_last_fault_outlives_its_copy))

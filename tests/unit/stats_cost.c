@@ -3,9 +3,8 @@
  * follows from budgets; of contexts, of handlers, and by worker. */
 #include <jansson.h>
 
-#include "rig.h"
+#include "../lib/probe.h"
 
-static struct rig rig;
 static uint64_t cycles; /* the clock */
 
 static uint64_t look(void *arg)
@@ -17,19 +16,16 @@ static uint64_t look(void *arg)
 
 static uint32_t costly_payload(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	const struct rig_words w = rig_words_of(p);
-
-	(void)m;
+	const struct probe_words w = probe_words_of(p);
 	cycles += w.key;
 	c->counters[0]++;
-	if (w.action & RIG_SEND)
+	if (w.action & PROBE_SEND)
 		sp_packet_send(c, p);
 	return w.verdict;
 }
 
 static uint64_t costly_classify(struct sp_ctx *c, struct sp_packet *p)
 {
-	(void)c, (void)p;
 	return 7; /* one message */
 }
 
@@ -40,7 +36,7 @@ static int costly_attach(struct sp_ctx *c)
 
 static const char *const counters[] = {"calls", NULL};
 static const struct sp_handler costly = {SP_HANDLER_HEAD,	   .name = "costly",
-					 .doc = "takes its time",  .drops = rig_drops,
+					 .doc = "takes its time",  .drops = probe_drops,
 					 .counters = counters,	   .messages = SP_MESSAGES_HASHED,
 					 .attach = costly_attach,  .classify = costly_classify,
 					 .payload = costly_payload};
@@ -56,36 +52,35 @@ SP_HANDLER(same)
 
 static void start(uint16_t workers, bool measured)
 {
-	rig_prepare(&rig, workers);
+	dut_prepare(&dut, workers);
 	if (measured) {
-		rig.config.cycles = look;
-		rig.config.cycles_arg = &cycles;
+		dut.config.cycles = look;
+		dut.config.cycles_arg = &cycles;
 	}
-	rig_create(&rig);
+	dut_create(&dut);
 }
 
 static void end(void)
 {
-	rig_stop(&rig);
-	rig_log_clear();
+	dut_stop(&dut);
+	probe_log_clear();
 }
 
 static void feed(uint16_t queue, uint32_t qp, sp_time at, uint64_t cost, uint32_t verdict, uint32_t action)
 {
-	struct rig_words w = {.magic = RIG_MAGIC, .key = cost, .verdict = verdict, .action = action};
+	struct probe_words w = {.magic = PROBE_MAGIC, .key = cost, .verdict = verdict, .action = action};
 	struct frame f;
 
-	rig_roce(&f, FRAME_IP4, qp, 0, &w, sizeof(w));
-	rig_feed_bytes(&rig.port, queue, at, f.bytes, f.len);
+	dut_roce(&f, FRAME_IP4, qp, 0, &w, sizeof(w));
+	dut_feed_bytes(&dut.port, queue, at, f.bytes, f.len);
 }
 
 static json_t *report(void)
 {
 	char *text = NULL;
-	json_t *tree;
 
-	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(rig.nic, false, NULL, &text), 0);
-	tree = json_loads(text, 0, NULL);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(dut.nic, false, NULL, &text), 0);
+	json_t *tree = json_loads(text, 0, NULL);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(tree);
 	free(text);
 	return tree;
@@ -136,22 +131,21 @@ static json_int_t bucket(const json_t *tree, const char *path, json_int_t most, 
 
 /* ---- rules ---- */
 
-static void calls_are_reported_with_what_they_cost(void)
+TEST(calls_are_reported_with_what_they_cost)
 {
 	json_int_t all;
-	json_t *r;
 
 	start(2, true);
 	/* with a budget each packet is a turn of its own */
-	rig_context(&rig, "a", "costly", "qp=16;budget=1000;weight=3");
-	rig_context(&rig, "b", "costly", "qp=17");
+	dut_context(&dut, "a", "costly", "qp=16;budget=1000;weight=3");
+	dut_context(&dut, "b", "costly", "qp=17");
 	feed(0, 16, 0, 10, SP_DONE, 0);
 	feed(0, 16, 0, 20, SP_DONE, 0);
 	feed(0, 16, 0, 2000, SP_DONE, 0);
 	feed(1, 16, 0, 300, SP_DONE, 0);
 	feed(1, 17, 0, 50, SP_DONE, 0);
-	rig_settle(&rig, 1);
-	r = report();
+	dut_settle(&dut, 1);
+	json_t *r = report();
 	CU_ASSERT_EQUAL(at(r, "contexts/a/cycles/packets"), 4);
 	CU_ASSERT_EQUAL(at(r, "contexts/a/cycles/turns"), 4);
 	CU_ASSERT_EQUAL(at(r, "contexts/a/cycles/total"), 2330);
@@ -188,15 +182,13 @@ static void calls_are_reported_with_what_they_cost(void)
 }
 
 /* In virtual time nothing depends on how fast the machine is; so there is nothing to say of it. */
-static void what_is_not_measured_is_not_there(void)
+TEST(what_is_not_measured_is_not_there)
 {
-	json_t *r;
-
 	start(1, false);
-	rig_context(&rig, "a", "costly", "qp=16");
+	dut_context(&dut, "a", "costly", "qp=16");
 	feed(0, 16, 0, 10, SP_DONE, 0);
-	rig_settle(&rig, 1);
-	r = report();
+	dut_settle(&dut, 1);
+	json_t *r = report();
 	CU_ASSERT_EQUAL(at(r, "contexts/a/packets"), 1);
 	CU_ASSERT_PTR_NULL(find(r, "contexts/a/cycles"));
 	CU_ASSERT_PTR_NULL(find(r, "workers/0/cycles"));
@@ -205,18 +197,17 @@ static void what_is_not_measured_is_not_there(void)
 	end();
 }
 
-static void verdicts_are_told_apart(void)
+TEST(verdicts_are_told_apart)
 {
 	static const char *const kinds[] = {"done", "end", "answered", "forwarded", "dropped", "errors"};
 	json_int_t sum = 0;
-	json_t *r;
 
 	start(2, false);
-	rig_context(&rig, "a", "costly", "qp=16");
+	dut_context(&dut, "a", "costly", "qp=16");
 	for (unsigned i = 0; i < 7; i++)
 		feed(i % 2, 16, 0, 0, SP_DONE, 0);
 	for (unsigned i = 0; i < 4; i++)
-		feed(i % 2, 16, 0, 0, SP_SENT, RIG_SEND);
+		feed(i % 2, 16, 0, 0, SP_SENT, PROBE_SEND);
 	for (unsigned i = 0; i < 3; i++)
 		feed(i % 2, 16, 0, 0, SP_DROP(1), 0);
 	feed(0, 16, 0, 0, SP_DROP(0), 0);
@@ -226,8 +217,8 @@ static void verdicts_are_told_apart(void)
 	feed(1, 16, 0, 0, 99, 0);
 	feed(1, 16, 0, 0, SP_SENT, 0); /* it was not */
 	feed(0, 16, 0, 0, SP_END, 0);
-	rig_settle(&rig, 1);
-	r = report();
+	dut_settle(&dut, 1);
+	json_t *r = report();
 	CU_ASSERT_EQUAL(at(r, "contexts/a/verdicts/done"), 7);
 	CU_ASSERT_EQUAL(at(r, "contexts/a/verdicts/answered"), 4);
 	CU_ASSERT_EQUAL(at(r, "contexts/a/verdicts/end"), 1);
@@ -251,22 +242,20 @@ static void verdicts_are_told_apart(void)
 	end();
 }
 
-static void drops_of_the_nics_are_the_contexts_that_caused_them(void)
+TEST(drops_of_the_nics_are_the_contexts_that_caused_them)
 {
-	json_t *r;
-
 	start(1, true);
-	rig_context(&rig, "owes", "costly", "qp=16;budget=100;overrun=drop");
-	rig_context(&rig, "same", "same", "qp=17;budget=100;overrun=drop");
-	rig_context(&rig, "good", "costly", "qp=18");
+	dut_context(&dut, "owes", "costly", "qp=16;budget=100;overrun=drop");
+	dut_context(&dut, "same", "same", "qp=17;budget=100;overrun=drop");
+	dut_context(&dut, "good", "costly", "qp=18");
 	for (uint32_t qp = 16; qp <= 18; qp++)
 		feed(0, qp, 0, 1100, SP_DONE, 0); /* ten budgets too many */
-	rig_settle(&rig, 1);
+	dut_settle(&dut, 1);
 	for (unsigned i = 0; i < 12; i++)
 		for (uint32_t qp = 16; qp <= 18; qp++)
 			feed(0, qp, 2, 1, qp == 17 ? SP_DROP(0) : SP_DONE, 0);
-	rig_settle(&rig, 2);
-	r = report();
+	dut_settle(&dut, 2);
+	json_t *r = report();
 	CU_ASSERT_EQUAL(at(r, "contexts/owes/drops/over-budget"), 10);
 	CU_ASSERT_EQUAL(at(r, "contexts/owes/dropped"), 10);
 	CU_ASSERT_EQUAL(at(r, "contexts/same/drops/over-budget"), 12); /* ten, and two of its own by that name */
@@ -280,24 +269,22 @@ static void drops_of_the_nics_are_the_contexts_that_caused_them(void)
 	end();
 }
 
-static void a_disabled_context_is_reported_with_when_it_is_enabled(void)
+TEST(a_disabled_context_is_reported_with_when_it_is_enabled)
 {
-	json_t *r;
-
 	start(1, true);
-	rig_context(&rig, "slow", "costly", "qp=16;budget=100;overrun=disable");
+	dut_context(&dut, "slow", "costly", "qp=16;budget=100;overrun=disable");
 	feed(0, 16, 0, 1100, SP_DONE, 0);
-	rig_settle(&rig, SP_MS);
+	dut_settle(&dut, SP_MS);
 	feed(0, 16, SP_MS, 1, SP_DONE, 0);
 	feed(0, 16, SP_MS, 1, SP_DONE, 0);
-	rig_settle(&rig, 2 * SP_MS);
-	r = report();
+	dut_settle(&dut, 2 * SP_MS);
+	json_t *r = report();
 	CU_ASSERT_STRING_EQUAL(word(r, "contexts/slow/condition/state"), "disabled");
 	CU_ASSERT_EQUAL(at(r, "contexts/slow/condition/enabled_in_us"), 9000); /* 10 ms, of which 1 is over */
 	CU_ASSERT_EQUAL(at(r, "contexts/slow/condition/disabled"), 1);
 	CU_ASSERT_EQUAL(at(r, "contexts/slow/drops/context-disabled"), 2);
 	json_decref(r);
-	rig_settle(&rig, 12 * SP_MS);
+	dut_settle(&dut, 12 * SP_MS);
 	r = report();
 	CU_ASSERT_STRING_EQUAL(word(r, "contexts/slow/condition/state"), "enabled");
 	CU_ASSERT_PTR_NULL(find(r, "contexts/slow/condition/enabled_in_us"));
@@ -305,7 +292,3 @@ static void a_disabled_context_is_reported_with_when_it_is_enabled(void)
 	json_decref(r);
 	end();
 }
-
-SUITE("stats_cost", TEST(calls_are_reported_with_what_they_cost), TEST(what_is_not_measured_is_not_there),
-      TEST(verdicts_are_told_apart), TEST(drops_of_the_nics_are_the_contexts_that_caused_them),
-      TEST(a_disabled_context_is_reported_with_when_it_is_enabled))

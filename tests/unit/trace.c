@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The trace's order and grouping. No NIC here: this program's own sp_nic_watch() takes the callbacks, and the tests
  * call them in the orders that a NIC may. */
-#include <errno.h>
 #include <jansson.h>
 
 #include "../../testbed/trace.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 static struct sp_watch watch;
 
 int sp_nic_watch(struct sp_nic *nic, const struct sp_watch *w)
 {
-	(void)nic;
 	watch = *w;
 	return 0;
 }
@@ -139,7 +137,7 @@ static json_t *call_at(unsigned l, size_t i)
 	return json_array_get(json_object_get(line[l], "calls"), i);
 }
 
-static void packets_that_end_in_any_order_are_told_in_order(void)
+TEST(packets_that_end_in_any_order_are_told_in_order)
 {
 	start(true);
 	for (unsigned i = 0; i < 3; i++)
@@ -162,16 +160,15 @@ static void packets_that_end_in_any_order_are_told_in_order(void)
 	forget();
 }
 
-static void a_burst_is_told_with_each_of_its_packets(void)
+TEST(a_burst_is_told_with_each_of_its_packets)
 {
 	const struct sp_mem mem = {.id = 9, .len = 100};
-	struct sp_watched_call burst;
 
 	start(true);
 	for (unsigned i = 0; i < 3; i++)
 		arrive(i);
 	in(SP_CALLED_PAYLOAD, 0, 3);
-	burst = call_of(SP_CALLED_PAYLOAD, 0, 3);
+	struct sp_watched_call burst = call_of(SP_CALLED_PAYLOAD, 0, 3);
 	watch.wrote(watch.arg, &burst, &mem, 40, frame[1] + 20, 8);
 	watch.wrote(watch.arg, &burst, &mem, 0, NULL, 8);
 	packet[1].verdict = SP_END;
@@ -188,7 +185,7 @@ static void a_burst_is_told_with_each_of_its_packets(void)
 	forget();
 }
 
-static void calls_outside_of_packets_stand_alone(void)
+TEST(calls_outside_of_packets_stand_alone)
 {
 	start(true);
 	call(SP_CALLED_ATTACH, 0, 0, 0);
@@ -209,7 +206,7 @@ static void calls_outside_of_packets_stand_alone(void)
 	forget();
 }
 
-static void what_the_nic_sends_by_itself_goes_with_the_packet_that_it_answers(void)
+TEST(what_the_nic_sends_by_itself_goes_with_the_packet_that_it_answers)
 {
 	start(true);
 	watch.sent(watch.arg, NULL, 0, frame[7], 60);
@@ -225,7 +222,7 @@ static void what_the_nic_sends_by_itself_goes_with_the_packet_that_it_answers(vo
 	forget();
 }
 
-static void what_waits_without_end_does_not_hold_back_the_rest_for_ever(void)
+TEST(what_waits_without_end_does_not_hold_back_the_rest_for_ever)
 {
 	start(true);
 	arrive(7); /* waits for a header that another worker runs */
@@ -241,15 +238,14 @@ static void what_waits_without_end_does_not_hold_back_the_rest_for_ever(void)
 	forget();
 }
 
-static void text_and_after_a_crash(void)
+TEST(text_and_after_a_crash)
 {
 	char text[2048] = "";
-	struct sp_watched_call c;
 
 	start(false);
 	arrive(0);
 	in(SP_CALLED_PAYLOAD, 0, 1);
-	c = call_of(SP_CALLED_PAYLOAD, 0, 1);
+	struct sp_watched_call c = call_of(SP_CALLED_PAYLOAD, 0, 1);
 	watch.wrong(watch.arg, &c, "did wrong");
 	sp_trace_crashed(trace);
 	rewind(file);
@@ -261,7 +257,7 @@ static void text_and_after_a_crash(void)
 	fclose(file);
 }
 
-static void what_cannot_be_written_is_an_error(void)
+TEST(failed_writes_are_errors)
 {
 	file = fopen("/dev/full", "w");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(file);
@@ -280,9 +276,3 @@ static void what_cannot_be_written_is_an_error(void)
 	fclose(file);
 	sp_trace_destroy(NULL);
 }
-
-SUITE("trace", TEST(packets_that_end_in_any_order_are_told_in_order), TEST(a_burst_is_told_with_each_of_its_packets),
-      TEST(calls_outside_of_packets_stand_alone),
-      TEST(what_the_nic_sends_by_itself_goes_with_the_packet_that_it_answers),
-      TEST(what_waits_without_end_does_not_hold_back_the_rest_for_ever), TEST(text_and_after_a_crash),
-      TEST(what_cannot_be_written_is_an_error))

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the two ends of a file transfer say to each other: names, addresses, lines; and that rubbish hurts
  * nobody. */
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* Included, not linked: they are part of the command. */
 #include "../../command/transfer/talk.c"
 #include "../../command/transfer/words.c"
 
-#include "suite.h"
+#include "../lib/suite.h"
 
 static uint64_t random_next(uint64_t *state)
 {
@@ -32,7 +30,7 @@ static const struct talk_hello example = {.session = 0x0123456789ABCDEF,
 					  .name = "a \"name\"\n of \xFF bytes",
 					  .scheme = "ec-mds2"}; /* one that is not known here: it is named */
 
-static void a_hello_comes_over_as_it_was_said(void)
+TEST(a_hello_comes_over_as_it_was_said)
 {
 	json_t *line = talk_hello_line(&example);
 	struct talk_hello heard;
@@ -48,7 +46,7 @@ static void a_hello_comes_over_as_it_was_said(void)
 }
 
 /* key, a value in JSON that is out of its range. */
-static void every_value_of_a_hello_is_checked(void)
+TEST(every_value_of_a_hello_is_checked)
 {
 	static const char *const bad[][2] = {
 		{"spindle", "\"File\""},
@@ -101,7 +99,7 @@ static void every_value_of_a_hello_is_checked(void)
 	CU_ASSERT_EQUAL(heard.size, 77);
 }
 
-static void a_name_of_256_bytes_is_refused(void)
+TEST(a_name_of_256_bytes_is_refused)
 {
 	char name[2 * 256 + 1];
 	struct talk_hello heard;
@@ -119,7 +117,7 @@ static void a_name_of_256_bytes_is_refused(void)
 	json_decref(line);
 }
 
-static void names_cannot_lead_out_of_a_directory_or_hide_in_it(void)
+TEST(names_cannot_lead_out_of_a_directory_or_hide_in_it)
 {
 	CU_ASSERT(talk_name_fine("a"));
 	CU_ASSERT(talk_name_fine("file.tar.gz"));
@@ -133,7 +131,7 @@ static void names_cannot_lead_out_of_a_directory_or_hide_in_it(void)
 	CU_ASSERT(!talk_name_fine("a/"));
 }
 
-static void text_of_the_peer_cannot_drive_the_terminal(void)
+TEST(text_of_the_peer_cannot_drive_the_terminal)
 {
 	char text[] = "a\033[2J\r\n\x7F\xC2\x9B"
 		      "b \xC3\xA9 \xC2\xA0";
@@ -144,7 +142,7 @@ static void text_of_the_peer_cannot_drive_the_terminal(void)
 				     "b \xC3\xA9 \xC2\xA0");
 }
 
-static void host_and_port_are_told_apart(void)
+TEST(host_and_port_are_told_apart)
 {
 	static const struct {
 		const char *text;
@@ -206,7 +204,7 @@ static int take(struct talk *t, json_t **line)
 	return talk_take(t, line);
 }
 
-static void lines_are_put_together_from_pieces(void)
+TEST(lines_are_put_together_from_pieces)
 {
 	static const char text[] = "{\"a\":1}\n{\"b\":2}\n{\"c\"";
 	int other;
@@ -232,7 +230,7 @@ static void lines_are_put_together_from_pieces(void)
 	talk_free(t);
 }
 
-static void what_was_said_before_the_end_is_still_heard(void)
+TEST(what_was_said_before_the_end_is_still_heard)
 {
 	int other;
 	struct talk *t = talker(&other);
@@ -247,7 +245,7 @@ static void what_was_said_before_the_end_is_still_heard(void)
 	talk_free(t);
 }
 
-static void a_line_without_end_is_refused(void)
+TEST(a_line_without_end_is_refused)
 {
 	int other;
 	struct talk *t = talker(&other);
@@ -263,7 +261,7 @@ static void a_line_without_end_is_refused(void)
 	talk_free(t);
 }
 
-static void a_peer_that_does_not_read_is_noticed(void)
+TEST(a_peer_that_does_not_read_is_noticed)
 {
 	int other, rc = 0;
 	struct talk *t = talker(&other);
@@ -283,7 +281,7 @@ static void a_peer_that_does_not_read_is_noticed(void)
 }
 
 /* Mutations of a good line: what is taken is within its ranges. Deep nesting, too. */
-static void rubbish_is_refused_or_harmless(void)
+TEST(rubbish_is_refused_or_harmless)
 {
 	int other;
 	struct talk *t = talker(&other);
@@ -328,10 +326,3 @@ static void rubbish_is_refused_or_harmless(void)
 	close(other);
 	talk_free(t);
 }
-
-SUITE("transfer", TEST(a_hello_comes_over_as_it_was_said), TEST(every_value_of_a_hello_is_checked),
-      TEST(a_name_of_256_bytes_is_refused), TEST(names_cannot_lead_out_of_a_directory_or_hide_in_it),
-      TEST(text_of_the_peer_cannot_drive_the_terminal), TEST(host_and_port_are_told_apart),
-      TEST(lines_are_put_together_from_pieces), TEST(what_was_said_before_the_end_is_still_heard),
-      TEST(a_line_without_end_is_refused), TEST(a_peer_that_does_not_read_is_noticed),
-      TEST(rubbish_is_refused_or_harmless))

@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ports that the NIC makes itself: what their words may be, what follows from mtu and workers, that they carry frames,
  * and that they leave nothing behind. */
-#define RIG_EAL "--no-pci", "--vdev=net_null0", "--vdev=net_af_packet7,iface=nosuch0"
-#include "rig.h"
+#include "../lib/dut.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <net/if.h>
 #include <pcap/pcap.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "../../pipeline/config.h"
 #include "../../pipeline/kernel.h"
 #include "../../pipeline/port.h"
 #include "../../pipeline/transmit.h"
 
-static struct rig rig;
+char *dut_eal[] = {"--no-pci", "--vdev=net_null0", "--vdev=net_af_packet7,iface=nosuch0", NULL};
+
 static char dir[64];
 
 static const char *path(const char *name)
@@ -79,14 +77,14 @@ static void same(struct left before, const char *after_what)
 static int create(const char *first, const char *second, uint16_t workers, uint32_t mtu, struct sp_nic **nic,
 		  struct sp_error *error)
 {
-	rig_prepare(&rig, workers);
-	rig.config.mtu = mtu;
-	rig.config.port[0] = (struct sp_port_config){.device = first};
-	rig.config.port[1] = (struct sp_port_config){.device = second};
-	rig.config.ports = second ? 2 : 1;
+	dut_prepare(&dut, workers);
+	dut.config.mtu = mtu;
+	dut.config.port[0] = (struct sp_port_config){.device = first};
+	dut.config.port[1] = (struct sp_port_config){.device = second};
+	dut.config.ports = second ? 2 : 1;
 	if (mtu == 1499) /* an address that the kernel has too */
-		memcpy(rig.config.address[0].ip + 12, "\x7f\0\0\1", 4);
-	return sp_nic_create(&rig.config, error, nic);
+		memcpy(dut.config.address[0].ip + 12, "\x7f\0\0\1", 4);
+	return sp_nic_create(&dut.config, error, nic);
 }
 
 static void refused(int expected, const char *word, const char *first, const char *second, uint16_t workers,
@@ -107,7 +105,18 @@ static void refused(int expected, const char *word, const char *first, const cha
 
 /* ---- words ---- */
 
-static void the_words_of_a_port_are_taken_apart(void)
+TEST(a_device_that_eal_could_not_make_is_no_port)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	/* the path of a socket there must fit into 107 bytes */
+	snprintf(dir, sizeof(dir), "%s/spindle-port-XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+	dut_prepare(&dut, 1);
+	CU_ASSERT_EQUAL(rte_eth_dev_count_total(), 1);
+}
+
+TEST(the_words_of_a_port_are_taken_apart)
 {
 	static const struct {
 		const char *text;
@@ -152,56 +161,50 @@ static void the_words_of_a_port_are_taken_apart(void)
 	CU_ASSERT(!sp_vdev_is_pci("net_pcap0") && !sp_vdev_is_pci("0000:01:00.0x") && !sp_vdev_is_pci("1:2:3"));
 }
 
-static void words_that_make_no_port_are_refused_with_the_reason(void)
+TEST(words_that_make_no_port_are_refused_with_the_reason)
 {
 	static const struct {
-		const char *text, *word;
+		const char *texts, *word; /* texts with | between them */
 	} bad[] = {
 		{"af_packed:eth0", "is af_packet meant"},
 		{"foo:bar", "no kind of port"},
 		{"virtio_user:/s", "is virtio-user meant"},
-		{"af_packet:", "interface's name"},
-		{"af_packet:sixteen-letters-", "interface's name"},
-		{"af_packet:a/b", "interface's name"},
-		{"af_packet:..", "interface's name"},
-		{"af_packet:eth0,", "behind the last ','"},
-		{"af_packet:eth0,framesz", "has no value"},
-		{"af_packet:eth0,framesz=", "has no value"},
-		{"af_packet:eth0,framesz=2048,", "behind the last ','"},
+		{"af_packet:|af_packet:sixteen-letters-|af_packet:a/b|af_packet:..|tap:|pcap-iface:",
+		 "interface's name"},
+		{"af_packet:eth0,|af_packet:eth0,framesz=2048,", "behind the last ','"},
+		{"af_packet:eth0,framesz|af_packet:eth0,framesz=", "has no value"},
 		{"af_packet:eth0,frmesz=2048", "is framesz meant"},
-		{"af_packet:eth0,iface=eth1", "take no 'iface'"},
+		{"af_packet:eth0,iface=eth1|tap:t,iface=u", "take no 'iface'"},
 		{"af_packet:eth0,qpairs=2", "take no 'qpairs'"},
 		{"af_packet:eth0,framesz=[1-2]", "cannot be part"},
-		{"tap:", "interface's name"},
-		{"tap:t,iface=u", "take no 'iface'"},
-		{"virtio-user:", "path of a socket"},
+		{"virtio-user:|vhost:", "path of a socket"},
 		{"virtio-user:/s,queues=3", "take no 'queues'"},
-		{"vhost:", "path of a socket"},
 		{"vhost:/s,server=1", "take no 'server'"},
-		{"ring:", "a name is needed"},
-		{"ring:a/b", "a name is needed"},
+		{"ring:|ring:a/b", "a name is needed"},
 		{"ring:a,size=3", "take no 'size'"},
 		{"pcap:", "path of a capture"},
 		{"pcap:a,,", "second path is empty"},
 		{"pcap:a,b,c", "take no 'c'"},
-		{"pcap-iface:", "interface's name"},
 		{"null:eth0", "nothing stands behind"},
 		{"net_null0,size=3", "no device name"},
-		{"net null", "blanks"},
-		{"net\nnull", "blanks"},
-		{"\"net\"", "blanks"},
+		{"net null|net\nnull|\"net\"", "blanks"},
 	};
 	char longest[400];
 	struct sp_vdev_spec s;
 	struct sp_error error;
 
 	for (size_t i = 0; i < RTE_DIM(bad); i++) {
-		error = (struct sp_error){.text = ""};
-		CU_ASSERT_EQUAL(sp_vdev_parse(bad[i].text, &s, &error), -EINVAL);
-		if (!strstr(error.text, bad[i].word))
-			printf("# %s: '%s' lacks '%s'\n", bad[i].text, error.text, bad[i].word ? bad[i].word : "");
-		CU_ASSERT_PTR_NOT_NULL(strstr(error.text, bad[i].word));
-		CU_ASSERT_STRING_EQUAL(error.key, "port");
+		char texts[200], *rest = texts;
+
+		snprintf(texts, sizeof(texts), "%s", bad[i].texts);
+		for (char *text; (text = strsep(&rest, "|"));) {
+			error = (struct sp_error){.text = ""};
+			CU_ASSERT_EQUAL(sp_vdev_parse(text, &s, &error), -EINVAL);
+			if (!strstr(error.text, bad[i].word))
+				printf("# %s: '%s' lacks '%s'\n", text, error.text, bad[i].word);
+			CU_ASSERT_PTR_NOT_NULL(strstr(error.text, bad[i].word));
+			CU_ASSERT_STRING_EQUAL(error.key, "port");
+		}
 	}
 	memset(longest, 'x', sizeof(longest));
 	longest[sizeof(longest) - 1] = 0;
@@ -217,11 +220,10 @@ static int configured(const char *lines, struct sp_nic_config *nic, struct sp_er
 {
 	struct sp_config *config;
 	char file[512];
-	int r;
 
 	memset(nic, 0, sizeof(*nic));
 	snprintf(file, sizeof(file), "[nic]\n%s", lines);
-	r = sp_config_parse("nic.ini", file, strlen(file), &config, error);
+	int r = sp_config_parse("nic.ini", file, strlen(file), &config, error);
 	if (!r)
 		r = sp_config_nic(config, nic, error);
 	for (unsigned i = 0; i < nic->ports && !r; i++) /* the strings are the configuration's */
@@ -230,7 +232,7 @@ static int configured(const char *lines, struct sp_nic_config *nic, struct sp_er
 	return r;
 }
 
-static void nic_ini_takes_ports_of_every_kind_and_says_where_one_is_wrong(void)
+TEST(nic_ini_takes_ports_of_every_kind_and_says_where_one_is_wrong)
 {
 	struct sp_nic_config nic;
 	struct sp_error error = {.text = ""};
@@ -271,7 +273,7 @@ static unsigned number(const char *args, const char *key)
 	return at ? (unsigned)strtoul(at + strlen(key), NULL, 10) : 0;
 }
 
-static void an_af_packet_ring_has_room_for_every_mtu(void)
+TEST(an_af_packet_ring_has_room_for_every_mtu)
 {
 	/* packet_mmap: the frame begins at tp_mac, which is 66 for TPACKET_V2 and an Ethernet header, and is cut at the
 	 * end of its slot; slots may not cross blocks, blocks are whole pages. */
@@ -290,7 +292,7 @@ static void an_af_packet_ring_has_room_for_every_mtu(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(arguments("af_packet:eth0", 1500, 2), ",qdisc_bypass=0"));
 }
 
-static void arguments_given_win_over_those_derived(void)
+TEST(arguments_given_win_over_those_derived)
 {
 	CU_ASSERT_STRING_EQUAL(arguments("af_packet:e,framesz=8192,framecnt=64,qdisc_bypass=1", 1500, 1),
 			       "iface=e,qpairs=1,blocksz=8192,framesz=8192,framecnt=64,qdisc_bypass=1");
@@ -324,7 +326,7 @@ static uint32_t arp_request(uint8_t frame[60], const uint8_t target[4])
 	return 60;
 }
 
-static void a_pcap_port_reads_one_capture_and_writes_another(void)
+TEST(a_pcap_port_reads_one_capture_and_writes_another)
 {
 	uint8_t frame[60];
 	struct sp_nic_totals t;
@@ -335,13 +337,12 @@ static void a_pcap_port_reads_one_capture_and_writes_another(void)
 	const u_char *bytes;
 	pcap_t *p = pcap_open_dead(DLT_EN10MB, 65536);
 	pcap_dumper_t *d = pcap_dump_open(p, path("in.pcap"));
-	struct left before;
 
-	arp_request(frame, rig_own4 + 12);
+	arp_request(frame, dut_own4 + 12);
 	pcap_dump((u_char *)d, &header, frame);
 	pcap_dump_close(d);
 	pcap_close(p);
-	before = count();
+	struct left before = count();
 	before.files++; /* out.pcap */
 	CU_ASSERT_EQUAL_FATAL(create(text("pcap:%s,%s", path("in.pcap"), path("out.pcap")), NULL, 1, 0, &nic, &error),
 			      0);
@@ -355,9 +356,9 @@ static void a_pcap_port_reads_one_capture_and_writes_another(void)
 	p = pcap_open_offline(path("out.pcap"), why);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(p);
 	CU_ASSERT_EQUAL_FATAL(pcap_next_ex(p, &found, &bytes), 1);
-	CU_ASSERT(!memcmp(bytes, other_mac, 6) && !memcmp(bytes + 6, rig_mac, 6));
+	CU_ASSERT(!memcmp(bytes, other_mac, 6) && !memcmp(bytes + 6, dut_mac, 6));
 	CU_ASSERT(bytes[12] == 8 && bytes[13] == 6 && bytes[21] == 2); /* an ARP reply */
-	CU_ASSERT(!memcmp(bytes + 28, rig_own4 + 12, 4));
+	CU_ASSERT(!memcmp(bytes + 28, dut_own4 + 12, 4));
 	pcap_close(p);
 }
 
@@ -366,12 +367,12 @@ static struct sp_nic *ringed(const char *name, uint8_t last)
 	struct sp_error error = {.text = ""};
 	struct sp_nic *nic = NULL;
 
-	rig_prepare(&rig, 1);
-	rig.config.port[0] = (struct sp_port_config){.device = name};
-	rig.config.address[0].ip[15] = last;
-	rig.config.addresses = 1;
-	rig.config.mac[5] = last;
-	if (sp_nic_create(&rig.config, &error, &nic))
+	dut_prepare(&dut, 1);
+	dut.config.port[0] = (struct sp_port_config){.device = name};
+	dut.config.address[0].ip[15] = last;
+	dut.config.addresses = 1;
+	dut.config.mac[5] = last;
+	if (sp_nic_create(&dut.config, &error, &nic))
 		printf("# %s: %s\n", name, error.text);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(nic);
 	return nic;
@@ -389,13 +390,13 @@ static void ask(struct sp_nic *from, uint8_t last)
 {
 	uint8_t frame[60], target[4];
 
-	memcpy(target, rig_own4 + 12, 4);
+	memcpy(target, dut_own4 + 12, 4);
 	target[3] = last;
 	CU_ASSERT_EQUAL(sp_transmit_frame(from->worker[0], 0, frame, arp_request(frame, target)), 0);
 	sp_nic_poll(from, 0, 1);
 }
 
-static void a_ring_joins_two_nics_crosswise(void)
+TEST(a_ring_joins_two_nics_crosswise)
 {
 	struct left before = count();
 	unsigned in_use = rte_mempool_in_use_count(sp_registry_pool());
@@ -432,7 +433,7 @@ static void a_ring_joins_two_nics_crosswise(void)
 	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), in_use);
 }
 
-static void a_null_port_takes_all_and_gives_nothing(void)
+TEST(a_null_port_takes_all_and_gives_nothing)
 {
 	struct sp_error error;
 	struct sp_nic_totals t;
@@ -454,7 +455,7 @@ static void a_null_port_takes_all_and_gives_nothing(void)
 
 /* ---- refusals ---- */
 
-static void what_a_port_lacks_is_said_before_it_is_made(void)
+TEST(missing_parts_of_a_port_are_named_before_it_is_made)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int s = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -491,7 +492,7 @@ static void what_a_port_lacks_is_said_before_it_is_made(void)
 	unlink(at.sun_path);
 }
 
-static void a_create_that_fails_takes_back_what_it_has_made(void)
+TEST(a_create_that_fails_takes_back_what_it_has_made)
 {
 	struct sp_error error;
 	struct sp_nic *nic;
@@ -509,15 +510,15 @@ static void a_create_that_fails_takes_back_what_it_has_made(void)
 		refused(-EBUSY, "in use by a NIC of this process", text("vhost:%s", path("v.sock"), ""),
 			text("vhost:%s", path("v.sock"), ""), 1, 0);
 	}
-	rig_prepare(&rig, 1);
-	rig.config.neighbours = 1; /* all zero: refused after the ports are open */
-	rig.config.port[0] = (struct sp_port_config){.device = "null:"};
-	rig.config.exception = (struct sp_port_config){.device = "ring:a"};
-	CU_ASSERT_EQUAL(sp_nic_create(&rig.config, &error, &nic), -EINVAL);
+	dut_prepare(&dut, 1);
+	dut.config.neighbours = 1; /* all zero: refused after the ports are open */
+	dut.config.port[0] = (struct sp_port_config){.device = "null:"};
+	dut.config.exception = (struct sp_port_config){.device = "ring:a"};
+	CU_ASSERT_EQUAL(sp_nic_create(&dut.config, &error, &nic), -EINVAL);
 	CU_ASSERT_EQUAL(rte_eth_dev_count_total(), 1); /* net_null0 */
 }
 
-static void a_packet_port_that_fails_later_leaves_no_socket(void)
+TEST(a_packet_port_that_fails_later_leaves_no_socket)
 {
 	struct ifreq up = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	int s = -1;
@@ -541,7 +542,7 @@ static void a_packet_port_that_fails_later_leaves_no_socket(void)
 
 /* ---- what is known of a port ---- */
 
-static void external_buffers_go_only_to_drivers_known_to_copy(void)
+TEST(external_buffers_go_only_to_drivers_known_to_copy)
 {
 	struct sp_error error;
 	struct sp_nic *nic;
@@ -564,14 +565,14 @@ static void external_buffers_go_only_to_drivers_known_to_copy(void)
 	CU_ASSERT_EQUAL_FATAL(create(text("pcap:%s", path("in.pcap"), ""), NULL, 1, 0, &nic, &error), 0);
 	CU_ASSERT(sp_port_external(&nic->port[0]));
 	sp_nic_destroy(nic);
-	rig_prepare(&rig, 1); /* ports of the testbed keep packets */
-	rig_create(&rig);
-	CU_ASSERT(!sp_port_external(&rig.nic->port[0]));
-	CU_ASSERT(!sp_port_kernel_drops(&rig.nic->port[0], &drops));
-	rig_stop(&rig);
+	dut_prepare(&dut, 1); /* ports of the testbed keep packets */
+	dut_create(&dut);
+	CU_ASSERT(!sp_port_external(&dut.nic->port[0]));
+	CU_ASSERT(!sp_port_kernel_drops(&dut.nic->port[0], &drops));
+	dut_stop(&dut);
 }
 
-static void the_kernels_addresses_are_known_by_interface(void)
+TEST(the_kernels_addresses_are_known_by_interface)
 {
 	static const uint8_t loopback[16] = {[10] = 0xFF, [11] = 0xFF, 127, 0, 0, 1},
 			     documentation[16] = {0x20, 1, 0x0D, 0xB8, [15] = 1};
@@ -587,18 +588,7 @@ static void the_kernels_addresses_are_known_by_interface(void)
 	CU_ASSERT(!sp_kernel_owns(documentation, NULL, name));
 }
 
-static void a_device_that_eal_could_not_make_is_no_port(void)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	/* the path of a socket there must fit into 107 bytes */
-	snprintf(dir, sizeof(dir), "%s/spindle-port-XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
-	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
-	rig_prepare(&rig, 1);
-	CU_ASSERT_EQUAL(rte_eth_dev_count_total(), 1);
-}
-
-static void nothing_else_was_written(void)
+TEST(nothing_else_was_written)
 {
 	static const char *const files[] = {"in.pcap", "out.pcap", "file"};
 
@@ -606,13 +596,3 @@ static void nothing_else_was_written(void)
 		unlink(path(files[i]));
 	CU_ASSERT_EQUAL(rmdir(dir), 0); /* nothing else is there */
 }
-
-SUITE("vdev", TEST(a_device_that_eal_could_not_make_is_no_port), TEST(the_words_of_a_port_are_taken_apart),
-      TEST(words_that_make_no_port_are_refused_with_the_reason),
-      TEST(nic_ini_takes_ports_of_every_kind_and_says_where_one_is_wrong),
-      TEST(an_af_packet_ring_has_room_for_every_mtu), TEST(arguments_given_win_over_those_derived),
-      TEST(a_pcap_port_reads_one_capture_and_writes_another), TEST(a_ring_joins_two_nics_crosswise),
-      TEST(a_null_port_takes_all_and_gives_nothing), TEST(what_a_port_lacks_is_said_before_it_is_made),
-      TEST(a_create_that_fails_takes_back_what_it_has_made), TEST(a_packet_port_that_fails_later_leaves_no_socket),
-      TEST(external_buffers_go_only_to_drivers_known_to_copy), TEST(the_kernels_addresses_are_known_by_interface),
-      TEST(nothing_else_was_written))

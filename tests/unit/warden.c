@@ -4,11 +4,10 @@
  * the NIC itself ends neither the call nor the process, and goes on when they do come back. The handler (faulty.c) is a
  * plug-in, and does what packets say.
  */
-#include "stuck.h"
+#include "../lib/stuck.h"
 
 /* ---- helpers ---- */
 
-static struct rig rig;
 static struct sp_plugin *plugin;
 static uint32_t good_id, bad_id;
 
@@ -26,22 +25,22 @@ static void start_with(unsigned workers, const char *handler, const char *settin
 	struct sp_error error = {0};
 	char text[128];
 
-	told.count = told_fatal.count = 0;
-	stays = true;
-	rig_prepare(&rig, (uint16_t)workers);
-	rig.config.port[0].ops = &port_ops;
-	snprintf(rig.config.name, sizeof(rig.config.name), "nic0");
-	rig.config.stall = STALL;
-	rig.config.fault = on_fault;
-	rig.config.fault_arg = &told;
+	stuck_told.count = stuck_fatal.count = 0;
+	stuck_stays = true;
+	dut_prepare(&dut, (uint16_t)workers);
+	dut.config.port[0].ops = &stuck_port_ops;
+	snprintf(dut.config.name, sizeof(dut.config.name), "nic0");
+	dut.config.stall = STALL;
+	dut.config.fault = stuck_on_fault;
+	dut.config.fault_arg = &stuck_told;
 	if (!plugin && sp_plugin_load(FAULTY, &plugin, &error))
 		printf("# %s\n", error.text);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(plugin);
-	rig_create(&rig);
-	good_id = rig_context(&rig, "light", "good", "qp=17");
+	dut_create(&dut);
+	good_id = dut_context(&dut, "light", "good", "qp=17");
 	snprintf(text, sizeof(text), "qp=16%s%s", *settings ? ";" : "", settings);
-	bad_id = rig_context(&rig, "culprit", handler, text);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
+	bad_id = dut_context(&dut, "culprit", handler, text);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
 }
 
 static void start(unsigned workers, const char *settings)
@@ -51,33 +50,33 @@ static void start(unsigned workers, const char *settings)
 
 static void serves(unsigned q)
 {
-	const uint64_t before = rig_counter(&rig, good_id, "served");
+	const uint64_t before = dut_counter(&dut, good_id, "served");
 
-	say(q, GOOD, "ggggg", 0);
-	UNTIL(rig_counter(&rig, good_id, "served") == before + 5);
+	stuck_say(q, GOOD, "ggggg", 0);
+	UNTIL(dut_counter(&dut, good_id, "served") == before + 5);
 }
 
 static void adds_up(void)
 {
 	struct sp_nic_totals t;
 
-	sp_nic_totals(rig.nic, &t);
+	sp_nic_totals(dut.nic, &t);
 	CU_ASSERT_EQUAL(t.received, t.taken + t.forwarded + t.dropped + t.parked);
 }
 
 static void end(void)
 {
 	adds_up();
-	sp_nic_stop(rig.nic);
-	rig_stop(&rig);
+	sp_nic_stop(dut.nic);
+	dut_stop(&dut);
 }
 
-static bool is_fault_of(const struct told *t, unsigned i, const char *function, bool runs)
+static bool is_fault_of(const struct stuck_told *t, unsigned i, const char *function, bool runs)
 {
 	const struct sp_fault *f = &t->fault[i];
 
 	if (!strcmp(t->context[i], "culprit") && !strcmp(t->function[i], function) && f->runs == runs && f->at &&
-	    f->depth && f->since >= (t == &told ? STALL : 4 * STALL))
+	    f->depth && f->since >= (t == &stuck_told ? STALL : 4 * STALL))
 		return true;
 	printf("# fault %u: %s() of %s, %s%s\n", i, t->function[i], t->handler[i], t->context[i],
 	       f->runs ? " runs" : " waits");
@@ -86,7 +85,7 @@ static bool is_fault_of(const struct told *t, unsigned i, const char *function, 
 
 static bool is_fault(unsigned i, const char *function, bool runs)
 {
-	return is_fault_of(&told, i, function, runs);
+	return is_fault_of(&stuck_told, i, function, runs);
 }
 
 /* Named when it has lasted for `stall`, and as fatal after 4 times that, and then no more; it comes back after that. */
@@ -94,16 +93,16 @@ static void is_named_twice(const char *function)
 {
 	const struct timespec pause = {.tv_nsec = 2 * STALL / 1000};
 
-	UNTIL(count_of(&told_fatal));
+	UNTIL(stuck_count_of(&stuck_fatal));
 	CU_ASSERT(is_fault(0, function, true));
-	CU_ASSERT(is_fault_of(&told_fatal, 0, function, true));
-	CU_ASSERT_STRING_EQUAL(told.handler[0], "faulty");
-	CU_ASSERT_STRING_EQUAL(told.file[0], FAULTY);
-	CU_ASSERT_STRING_EQUAL(told_fatal.handler[0], "faulty");
+	CU_ASSERT(is_fault_of(&stuck_fatal, 0, function, true));
+	CU_ASSERT_STRING_EQUAL(stuck_told.handler[0], "faulty");
+	CU_ASSERT_STRING_EQUAL(stuck_told.file[0], FAULTY);
+	CU_ASSERT_STRING_EQUAL(stuck_fatal.handler[0], "faulty");
 	nanosleep(&pause, NULL);
-	CU_ASSERT_EQUAL(count_of(&told), 1);
-	CU_ASSERT_EQUAL(count_of(&told_fatal), 1);
-	stays = false;
+	CU_ASSERT_EQUAL(stuck_count_of(&stuck_told), 1);
+	CU_ASSERT_EQUAL(stuck_count_of(&stuck_fatal), 1);
+	stuck_stays = false;
 }
 
 static json_t *report(void)
@@ -111,7 +110,7 @@ static json_t *report(void)
 	char *text = NULL;
 	json_t *r;
 
-	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(rig.nic, true, NULL, &text), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_report_text(dut.nic, true, NULL, &text), 0);
 	r = json_loads(text, 0, NULL);
 	free(text);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(r);
@@ -136,60 +135,39 @@ static bool last_fault_begins(const json_t *r, const char *context, const char *
 static void is_named(const char *letter, const char *function, bool frames)
 {
 	start(1, "");
-	say(0, BAD, "g", 2);
-	UNTIL(rig_counter(&rig, bad_id, "served") == 1);
-	say(0, BAD, letter, 1);
+	stuck_say(0, BAD, "g", 2);
+	UNTIL(dut_counter(&dut, bad_id, "served") == 1);
+	stuck_say(0, BAD, letter, 1);
 	is_named_twice(function);
 	if (frames) {
-		CU_ASSERT_EQUAL_FATAL(told.fault[0].frames, 1);
-		CU_ASSERT_EQUAL(told.frame[0][42 + 12], (uint8_t)*letter);
-		CU_ASSERT_EQUAL(told_fatal.frame[0][42 + 12], (uint8_t)*letter);
+		CU_ASSERT_EQUAL_FATAL(stuck_told.fault[0].frames, 1);
+		CU_ASSERT_EQUAL(stuck_told.frame[0][42 + 12], (uint8_t)*letter);
+		CU_ASSERT_EQUAL(stuck_fatal.frame[0][42 + 12], (uint8_t)*letter);
 	} else {
-		CU_ASSERT_EQUAL(told.fault[0].frames, 0);
+		CU_ASSERT_EQUAL(stuck_told.fault[0].frames, 0);
 	}
 	serves(0);
-	say(0, BAD, "ggg", 2); /* it has done nothing else wrong */
-	UNTIL(rig_view(&rig, bad_id, packets) == 5);
+	stuck_say(0, BAD, "ggg", 2); /* it has done nothing else wrong */
+	UNTIL(dut_view(&dut, bad_id, packets) == 5);
 	adds_up();
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);
 	serves(0);
 	end();
 }
 
-static void classify_is_named(void)
-{
-	is_named("c", "classify", true);
-}
-
-static void header_is_named(void)
-{
-	is_named("h", "header", true);
-}
-
-static void payload_is_named(void)
-{
-	is_named("p", "payload", true);
-}
-
-static void what_is_in_the_nics_code_most_of_the_time_is_named(void)
-{
-	is_named("n", "payload", true);
-}
-
-static void what_is_hardly_ever_in_its_own_code_is_named(void)
-{
-	is_named("N", "payload", true);
-}
-
+TEST_CALL(classify_is_named, is_named("c", "classify", true))
+TEST_CALL(header_is_named, is_named("h", "header", true))
+TEST_CALL(payload_is_named, is_named("p", "payload", true))
+TEST_CALL(what_is_in_the_nics_code_most_of_the_time_is_named, is_named("n", "payload", true))
+TEST_CALL(what_is_hardly_ever_in_its_own_code_is_named, is_named("N", "payload", true))
 static volatile sig_atomic_t traps;
 
 static void on_trap(int number)
 {
-	(void)number;
 	traps = traps + 1;
 }
 
-static void sigtrap_is_the_programs(void)
+TEST(sigtrap_is_the_programs)
 {
 	struct sigaction ours = {.sa_handler = on_trap}, before, after;
 
@@ -202,26 +180,10 @@ static void sigtrap_is_the_programs(void)
 	CU_ASSERT(after.sa_handler == on_trap);
 }
 
-static void completion_is_named(void)
-{
-	is_named("e", "completion", true);
-}
-
-static void completion_within_payload_is_named(void)
-{
-	is_named("E", "completion", true);
-}
-
-static void timer_is_named(void)
-{
-	is_named("t", "timer", false);
-}
-
-static void work_is_named(void)
-{
-	is_named("w", "work", false);
-}
-
+TEST_CALL(completion_is_named, is_named("e", "completion", true))
+TEST_CALL(completion_within_payload_is_named, is_named("E", "completion", true))
+TEST_CALL(timer_is_named, is_named("t", "timer", false))
+TEST_CALL(work_is_named, is_named("w", "work", false))
 /* A control call on a thread of its own: it does not return before the handler does. */
 static struct {
 	pthread_t thread;
@@ -231,7 +193,6 @@ static struct {
 
 static void *run_apart(void *arg)
 {
-	(void)arg;
 	apart.fn();
 	apart.done = true;
 	return NULL;
@@ -245,7 +206,7 @@ static void is_named_in(void (*fn)(void), const char *function)
 	is_named_twice(function);
 	UNTIL(apart.done);
 	pthread_join(apart.thread, NULL);
-	CU_ASSERT_EQUAL(told.fault[0].frames, 0);
+	CU_ASSERT_EQUAL(stuck_told.fault[0].frames, 0);
 	serves(0);
 	end();
 }
@@ -255,12 +216,12 @@ static void run_command(void)
 	const struct sp_command cmd = {.op = 1};
 	struct sp_event result;
 
-	pthread_mutex_lock(&rig.nic->control);
-	CU_ASSERT_EQUAL(sp_command_run(sp_context_by_id(rig.nic, bad_id), &cmd, &result), 0);
-	pthread_mutex_unlock(&rig.nic->control);
+	pthread_mutex_lock(&dut.nic->control);
+	CU_ASSERT_EQUAL(sp_command_run(sp_context_by_id(dut.nic, bad_id), &cmd, &result), 0);
+	pthread_mutex_unlock(&dut.nic->control);
 }
 
-static void command_is_named(void)
+TEST(command_is_named)
 {
 	start(1, "");
 	is_named_in(run_command, "command");
@@ -268,22 +229,22 @@ static void command_is_named(void)
 
 static void add_context(void)
 {
-	rig_context(&rig, "culprit", "faulty", "qp=18;in-attach=yes");
+	dut_context(&dut, "culprit", "faulty", "qp=18;in-attach=yes");
 }
 
-static void attach_is_named(void)
+TEST(attach_is_named)
 {
 	start_with(1, "good", "");
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);
 	is_named_in(add_context, "attach");
 }
 
 static void remove_context(void)
 {
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);
 }
 
-static void detach_is_named(void)
+TEST(detach_is_named)
 {
 	start(1, "in-detach=yes");
 	is_named_in(remove_context, "detach");
@@ -294,32 +255,32 @@ static void take_report(void)
 	json_decref(report());
 }
 
-static void report_is_named(void)
+TEST(report_is_named)
 {
 	start(1, "in-report=yes");
 	is_named_in(take_report, "report");
 }
 
 /* Those behind it in its burst are in the report, and are served when it comes back. */
-static void what_waits_behind_it_is_told_and_lost_nowhere(void)
+TEST(what_waits_behind_it_is_told_and_lost_nowhere)
 {
 	struct sp_nic_totals t;
 
 	start(1, "");
-	say(0, BAD, "g", 3);
-	UNTIL(rig_counter(&rig, bad_id, "served") == 1);
-	pthread_mutex_lock(&queue[0].lock); /* one burst */
-	put(0, BAD, "gg", 1);
-	put(0, BAD, "gpgg", 2);
-	put(0, BAD, "ggg", 3);
-	put(0, GOOD, "gggg", 0);
-	pthread_mutex_unlock(&queue[0].lock);
+	stuck_say(0, BAD, "g", 3);
+	UNTIL(dut_counter(&dut, bad_id, "served") == 1);
+	pthread_mutex_lock(&stuck_queue[0].lock); /* one burst */
+	stuck_put(0, BAD, "gg", 1);
+	stuck_put(0, BAD, "gpgg", 2);
+	stuck_put(0, BAD, "ggg", 3);
+	stuck_put(0, GOOD, "gggg", 0);
+	pthread_mutex_unlock(&stuck_queue[0].lock);
 	is_named_twice("payload");
 	/* A worker that is short of time gives each packet a turn of its own. */
-	CU_ASSERT(told.fault[0].frames >= 1 && told.fault[0].frames <= 6);
-	CU_ASSERT_EQUAL(told.frame[0][42 + 12], 'p');
-	UNTIL(rig_counter(&rig, good_id, "served") == 4 && rig_view(&rig, bad_id, packets) == 10);
-	sp_nic_totals(rig.nic, &t);
+	CU_ASSERT(stuck_told.fault[0].frames >= 1 && stuck_told.fault[0].frames <= 6);
+	CU_ASSERT_EQUAL(stuck_told.frame[0][42 + 12], 'p');
+	UNTIL(dut_counter(&dut, good_id, "served") == 4 && dut_view(&dut, bad_id, packets) == 10);
+	sp_nic_totals(dut.nic, &t);
 	CU_ASSERT_EQUAL(t.received, 14);
 	CU_ASSERT_EQUAL(t.taken, 14);
 	CU_ASSERT_EQUAL(t.dropped, 0);
@@ -334,7 +295,6 @@ static volatile sig_atomic_t here_asked, here_in_call;
 
 static void on_here(int number, siginfo_t *info, void *context)
 {
-	(void)number, (void)info;
 	here_in_call = sp_fault_here(context, &here);
 	if (here_in_call) {
 		snprintf(here_names[0], 40, "%s", here.context);
@@ -345,7 +305,7 @@ static void on_here(int number, siginfo_t *info, void *context)
 	here_asked = here_asked + 1;
 }
 
-static void who_handles_a_signal_learns_which_call_it_interrupts(void)
+TEST(who_handles_a_signal_learns_which_call_it_interrupts)
 {
 	struct sigaction ours = {.sa_sigaction = on_here, .sa_flags = SA_SIGINFO}, before;
 
@@ -355,24 +315,24 @@ static void who_handles_a_signal_learns_which_call_it_interrupts(void)
 	raise(SIGUSR2); /* no worker's thread */
 	CU_ASSERT_EQUAL(here_asked, 1);
 	CU_ASSERT(!here_in_call);
-	pthread_kill(rig.nic->worker[0]->thread, SIGUSR2); /* a worker in nobody's call */
+	pthread_kill(dut.nic->worker[0]->thread, SIGUSR2); /* a worker in nobody's call */
 	UNTIL(here_asked == 2);
 	CU_ASSERT(!here_in_call);
-	say(0, BAD, "S", 1);
+	stuck_say(0, BAD, "S", 1);
 	UNTIL(here_asked == 3);
-	UNTIL(rig_view(&rig, bad_id, packets) == 1);
+	UNTIL(dut_view(&dut, bad_id, packets) == 1);
 	CU_ASSERT(here_in_call);
 	CU_ASSERT_STRING_EQUAL(here_names[0], "culprit");
 	CU_ASSERT_STRING_EQUAL(here_names[1], "faulty");
 	CU_ASSERT_STRING_EQUAL(here_names[2], "payload");
 	CU_ASSERT_EQUAL(here_letter, 'S');
 	CU_ASSERT(here.at && here.file && here.worker == 0);
-	CU_ASSERT_EQUAL(faults(), 0);
+	CU_ASSERT_EQUAL(stuck_faults(), 0);
 	end();
 	sigaction(SIGUSR2, &before, NULL);
 }
 
-static void who_waits_is_named_and_nobody_waits_for_him(void)
+TEST(who_waits_is_named_and_nobody_waits_for_him)
 {
 	struct sp_error error = {0};
 	char settings[64], text[256];
@@ -383,13 +343,13 @@ static void who_waits_is_named_and_nobody_waits_for_him(void)
 	CU_ASSERT_EQUAL_FATAL(pipe(pipes), 0);
 	snprintf(settings, sizeof(settings), "pipe=%d", pipes[0]);
 	start(1, settings);
-	CU_ASSERT(!sp_nic_stopped(rig.nic, text, sizeof(text)));
-	say(0, BAD, "W", 1);
-	UNTIL(faults());
+	CU_ASSERT(!sp_nic_stopped(dut.nic, text, sizeof(text)));
+	stuck_say(0, BAD, "W", 1);
+	UNTIL(stuck_faults());
 	CU_ASSERT(is_fault(0, "payload", false));
-	CU_ASSERT_EQUAL(told.fault[0].frames, 1);
-	CU_ASSERT_EQUAL(told.frame[0][42 + 12], 'W');
-	CU_ASSERT(sp_nic_stopped(rig.nic, text, sizeof(text)));
+	CU_ASSERT_EQUAL(stuck_told.fault[0].frames, 1);
+	CU_ASSERT_EQUAL(stuck_told.frame[0][42 + 12], 'W');
+	CU_ASSERT(sp_nic_stopped(dut.nic, text, sizeof(text)));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "payload() of handler faulty, context culprit"));
 	r = report();
 	fault = json_array_get(json_object_get(r, "faults"), 0);
@@ -401,28 +361,28 @@ static void who_waits_is_named_and_nobody_waits_for_him(void)
 	CU_ASSERT(last_fault_begins(r, "culprit", "payload() has not come back for "));
 	CU_ASSERT(json_is_null(last_fault(r, "light")));
 	json_decref(r);
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "more", "good", "qp=18", &id, &error), -ETIMEDOUT);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "more", "good", "qp=18", &id, &error), -ETIMEDOUT);
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler faulty, context culprit"));
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), -ETIMEDOUT);
-	CU_ASSERT_EQUAL(rig_counter(&rig, good_id, "served"), 0);
-	UNTIL(count_of(&told_fatal));
-	CU_ASSERT(is_fault_of(&told_fatal, 0, "payload", false));
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), -ETIMEDOUT);
+	CU_ASSERT_EQUAL(dut_counter(&dut, good_id, "served"), 0);
+	UNTIL(stuck_count_of(&stuck_fatal));
+	CU_ASSERT(is_fault_of(&stuck_fatal, 0, "payload", false));
 	CU_ASSERT_EQUAL_FATAL(write(pipes[1], "w", 1), 1);
 	serves(0);
-	UNTIL(!sp_nic_stopped(rig.nic, text, sizeof(text)));
-	CU_ASSERT_EQUAL(rig_view(&rig, bad_id, packets), 1); /* it was done with the packet: the signal ended nothing */
-	CU_ASSERT_EQUAL(faults(), 1);
+	UNTIL(!sp_nic_stopped(dut.nic, text, sizeof(text)));
+	CU_ASSERT_EQUAL(dut_view(&dut, bad_id, packets), 1); /* it was done with the packet: the signal ended nothing */
+	CU_ASSERT_EQUAL(stuck_faults(), 1);
 	r = report();
 	CU_ASSERT(json_is_false(json_object_get(json_array_get(json_object_get(r, "faults"), 0), "stopped")));
 	CU_ASSERT(last_fault_begins(r, "culprit", "payload() did not come back for "));
 	json_decref(r);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);
 	end();
 	close(pipes[0]);
 	close(pipes[1]);
 }
 
-static void other_workers_go_on_meanwhile(void)
+TEST(other_workers_go_on_meanwhile)
 {
 	char settings[64];
 	int pipes[2];
@@ -430,10 +390,10 @@ static void other_workers_go_on_meanwhile(void)
 	CU_ASSERT_EQUAL_FATAL(pipe(pipes), 0);
 	snprintf(settings, sizeof(settings), "pipe=%d", pipes[0]);
 	start(2, settings);
-	say(1, BAD, "W", 1);
-	UNTIL(faults());
+	stuck_say(1, BAD, "W", 1);
+	UNTIL(stuck_faults());
 	CU_ASSERT(is_fault(0, "payload", false));
-	CU_ASSERT_EQUAL(told.fault[0].worker, 1);
+	CU_ASSERT_EQUAL(stuck_told.fault[0].worker, 1);
 	serves(0);
 	CU_ASSERT_EQUAL_FATAL(write(pipes[1], "w", 1), 1);
 	serves(1);
@@ -442,84 +402,74 @@ static void other_workers_go_on_meanwhile(void)
 	close(pipes[1]);
 }
 
-static void both_workers_in_one_context_are_named(void)
+TEST(both_workers_in_one_context_are_named)
 {
 	json_t *r;
 
 	start(2, "");
-	say(0, BAD, "p", 1);
-	say(1, BAD, "p", 2);
-	UNTIL(count_of(&told_fatal) == 2);
+	stuck_say(0, BAD, "p", 1);
+	stuck_say(1, BAD, "p", 2);
+	UNTIL(stuck_count_of(&stuck_fatal) == 2);
 	CU_ASSERT(is_fault(0, "payload", true) && is_fault(1, "payload", true));
-	CU_ASSERT_EQUAL(told.fault[0].worker + told.fault[1].worker, 1);
-	stays = false;
+	CU_ASSERT_EQUAL(stuck_told.fault[0].worker + stuck_told.fault[1].worker, 1);
+	stuck_stays = false;
 	serves(0);
 	serves(1);
-	UNTIL(!sp_warden_stopped(rig.nic, 0) && !sp_warden_stopped(rig.nic, 1));
+	UNTIL(!sp_warden_stopped(dut.nic, 0) && !sp_warden_stopped(dut.nic, 1));
 	r = report();
 	CU_ASSERT_FATAL(last_fault_begins(r, "culprit", "payload() did not come back for "));
 	CU_ASSERT_EQUAL(json_array_size(json_object_get(r, "faults")), 2);
 	json_decref(r);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);
 	end();
 }
 
-static void what_is_linked_in_is_named_like_any_other(void)
+TEST(what_is_linked_in_is_named_like_any_other)
 {
 	start_with(1, "linked", "");
-	spin_on = true;
-	say(0, BAD, "gg", 1);
-	UNTIL(count_of(&told_fatal));
+	stuck_spin_on = true;
+	stuck_say(0, BAD, "gg", 1);
+	UNTIL(stuck_count_of(&stuck_fatal));
 	CU_ASSERT(is_fault(0, "payload", true));
-	CU_ASSERT_STRING_EQUAL(told.handler[0], "linked");
-	CU_ASSERT_STRING_EQUAL(told.file[0], "");
-	CU_ASSERT_PTR_NULL(told.fault[0].file);
-	CU_ASSERT(told.fault[0].frames >= 1);
-	CU_ASSERT_EQUAL(faults(), 1);
-	spin_on = false;
+	CU_ASSERT_STRING_EQUAL(stuck_told.handler[0], "linked");
+	CU_ASSERT_STRING_EQUAL(stuck_told.file[0], "");
+	CU_ASSERT_PTR_NULL(stuck_told.fault[0].file);
+	CU_ASSERT(stuck_told.fault[0].frames >= 1);
+	CU_ASSERT_EQUAL(stuck_faults(), 1);
+	stuck_spin_on = false;
 	serves(0);
-	UNTIL(rig_view(&rig, bad_id, packets) == 2);
+	UNTIL(dut_view(&dut, bad_id, packets) == 2);
 	end();
 }
 
-static void who_goes_round_has_not_stopped(void)
+TEST(who_goes_round_has_not_stopped)
 {
 	start(2, "");
 	for (unsigned i = 0; i < 8; i++) {
 		const struct timespec pause = {.tv_nsec = 100000000};
 
 		nanosleep(&pause, NULL); /* in nobody's call */
-		say(i % 2, BAD, "gggg", 1);
+		stuck_say(i % 2, BAD, "gggg", 1);
 	}
-	UNTIL(rig_counter(&rig, bad_id, "served") == 32);
-	CU_ASSERT_EQUAL(faults(), 0);
+	UNTIL(dut_counter(&dut, bad_id, "served") == 32);
+	CU_ASSERT_EQUAL(stuck_faults(), 0);
 	end();
 }
 
-static void a_nic_can_be_started_again(void)
+TEST(a_nic_can_be_started_again)
 {
 	start(1, "");
-	say(0, BAD, "p", 1);
+	stuck_say(0, BAD, "p", 1);
 	is_named_twice("payload");
 	serves(0);
-	sp_nic_stop(rig.nic);
-	CU_ASSERT_EQUAL(sp_nic_context_remove(rig.nic, bad_id), 0);
-	bad_id = rig_context(&rig, "culprit", "faulty", "qp=16");
-	stays = true;
-	CU_ASSERT_EQUAL_FATAL(sp_nic_start(rig.nic), 0);
-	say(0, BAD, "p", 1);
-	UNTIL(count_of(&told_fatal) == 2);
-	stays = false;
+	sp_nic_stop(dut.nic);
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);
+	bad_id = dut_context(&dut, "culprit", "faulty", "qp=16");
+	stuck_stays = true;
+	CU_ASSERT_EQUAL_FATAL(sp_nic_start(dut.nic), 0);
+	stuck_say(0, BAD, "p", 1);
+	UNTIL(stuck_count_of(&stuck_fatal) == 2);
+	stuck_stays = false;
 	serves(0);
 	end();
 }
-
-SUITE("warden", TEST(payload_is_named), TEST(classify_is_named), TEST(header_is_named),
-      TEST(what_is_in_the_nics_code_most_of_the_time_is_named), TEST(what_is_hardly_ever_in_its_own_code_is_named),
-      TEST(sigtrap_is_the_programs), TEST(completion_is_named), TEST(completion_within_payload_is_named),
-      TEST(timer_is_named), TEST(work_is_named), TEST(command_is_named), TEST(attach_is_named), TEST(detach_is_named),
-      TEST(report_is_named), TEST(what_waits_behind_it_is_told_and_lost_nowhere),
-      TEST(who_handles_a_signal_learns_which_call_it_interrupts), TEST(who_waits_is_named_and_nobody_waits_for_him),
-      TEST(other_workers_go_on_meanwhile), TEST(both_workers_in_one_context_are_named),
-      TEST(what_is_linked_in_is_named_like_any_other), TEST(who_goes_round_has_not_stopped),
-      TEST(a_nic_can_be_started_again))

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Watching handlers: each call, write, frame and event is told once, in order, and of the call that does it. */
-#include "watched.h"
+#include "../lib/traced.h"
 
 /* ---- calls ---- */
 
-static void the_calls_for_a_packet_come_between_its_match_and_its_fate(void)
+TEST(the_calls_for_a_packet_come_between_its_match_and_its_fate)
 {
 	watched_context("wayward");
-	say(0x10, (struct rig_words){.key = 5});
-	rig_settle(&rig, 1);
+	probe_say(0x10, (struct probe_words){.key = 5});
+	dut_settle(&dut, 1);
 	TOLD("in(roce) to(c/wayward) classify{ }5 header/5{ }0 payload/5{ }0 taken");
-	say(0x10, (struct rig_words){.key = 5, .verdict = SP_END});
-	rig_settle(&rig, 2);
+	probe_say(0x10, (struct probe_words){.key = 5, .verdict = SP_END});
+	dut_settle(&dut, 2);
 	TOLD("in(roce) to(c/wayward) classify{ }5 payload/5{ }1 completion/5{ }0 taken");
 	CU_ASSERT_EQUAL(told.wrongs, 0);
-	end();
+	probe_stop();
 }
 
-static void a_burst_comes_packet_by_packet(void)
+TEST(a_burst_comes_packet_by_packet)
 {
 	watched_context("bursts");
 	for (unsigned i = 0; i < 3; i++)
-		say(0x10, (struct rig_words){.key = 5});
-	rig_settle(&rig, 1);
+		probe_say(0x10, (struct probe_words){.key = 5});
+	dut_settle(&dut, 1);
 	TOLD("in(roce) to(c/bursts) classify{ }5 header/5{ }0 payload/5{ }0 taken "
 	     "in(roce) to(c/bursts) classify{ }5 payload/5{ }0 taken "
 	     "in(roce) to(c/bursts) classify{ }5 payload/5{ }0 taken");
-	end();
+	probe_stop();
 }
 
 static uint32_t opens(struct sp_ctx *c, struct sp_packet *p)
@@ -35,52 +35,47 @@ static uint32_t opens(struct sp_ctx *c, struct sp_packet *p)
 	return SP_AGAIN;
 }
 
-static void miss_is_told_and_what_it_opens(void)
+TEST(miss_is_told_and_what_it_opens)
 {
 	watched_context("slots");
-	say(0x10, (struct rig_words){.key = 3});
-	rig_settle(&rig, 1);
+	probe_say(0x10, (struct probe_words){.key = 3});
+	dut_settle(&dut, 1);
 	TOLD("in(roce) to(c/slots) classify{ }3 miss{ }4 dropped(probe-zero)");
 	does.miss = opens;
-	say(0x10, (struct rig_words){.key = 3});
-	rig_settle(&rig, 2);
+	probe_say(0x10, (struct probe_words){.key = 3});
+	dut_settle(&dut, 2);
 	TOLD("in(roce) to(c/slots) classify{ }3 miss{ }6 header/3{ }0 payload/3{ }0 taken");
 	CU_ASSERT_EQUAL(told.wrongs, 0);
-	end();
+	probe_stop();
 }
+
+#define RULE(rule) TEST_BETWEEN(watched_start, probe_stop, rule)
 
 static int starts_all(struct sp_ctx *c, const struct sp_command *cmd)
 {
 	struct wayward *s = c->state;
-
-	(void)cmd;
 	sp_timer_arm(c, &s->timer, c->now + 1);
 	sp_work_start(c, &s->work);
 	sp_issue_start(c, &s->issue);
 	return 0;
 }
 
-static void calls_without_a_packet_are_told_too(void)
+RULE(calls_without_a_packet_are_told_too)
 {
-	struct sp_report *r;
-	uint32_t id;
-
-	watched_start();
-	id = rig_context(&rig, "c", "wayward", "qp=0x10");
+	uint32_t id = dut_context(&dut, "c", "wayward", "qp=0x10");
 	TOLD("attach{ }0");
 	does.command = starts_all;
-	CU_ASSERT_EQUAL(rig_call(&rig, id, SP_CMD_OWN, 0), 0);
+	CU_ASSERT_EQUAL(dut_call(&dut, id, SP_CMD_OWN, 0), 0);
 	TOLD("command{ posted(command 1:0) }0");
-	rig_settle(&rig, 1);
+	dut_settle(&dut, 1);
 	TOLD("timer{ }0 work{ }0 issue{ }0");
-	r = sp_report_new();
-	sp_nic_report(rig.nic, r);
+	struct sp_report *r = sp_report_new();
+	sp_nic_report(dut.nic, r);
 	free(sp_report_finish(r));
 	TOLD("report{ }0");
-	sp_nic_context_remove(rig.nic, id);
+	sp_nic_context_remove(dut.nic, id);
 	TOLD("detach{ }0");
 	CU_ASSERT_EQUAL(told.wrongs, 0);
-	end();
 }
 
 static int fails(struct sp_ctx *c)
@@ -88,16 +83,15 @@ static int fails(struct sp_ctx *c)
 	return sp_fail(c, EIO, "", "as told");
 }
 
-static void a_call_says_whose_and_what_it_is(void)
+RULE(a_traced_call_names_its_context_and_kind)
 {
 	struct sp_error error;
-	uint32_t id, other;
+	uint32_t other;
 
-	watched_start();
-	rig_context(&rig, "a", "bare", "qp=0x20");
-	id = rig_context(&rig, "c", "wayward", "qp=0x10");
-	say(0x10, (struct rig_words){.key = 5, .verdict = SP_FORWARD});
-	rig_settle(&rig, 77);
+	dut_context(&dut, "a", "bare", "qp=0x20");
+	uint32_t id = dut_context(&dut, "c", "wayward", "qp=0x10");
+	probe_say(0x10, (struct probe_words){.key = 5, .verdict = SP_FORWARD});
+	dut_settle(&dut, 77);
 	CU_ASSERT_STRING_EQUAL(told.call.context, "c");
 	CU_ASSERT_STRING_EQUAL(told.call.handler, "wayward");
 	CU_ASSERT_EQUAL(told.call.id, id);
@@ -108,25 +102,22 @@ static void a_call_says_whose_and_what_it_is(void)
 	CU_ASSERT(told.call.cycles > 0 && told.call.cycles < 1ull << 40);
 	told_words();
 	does.attach = fails;
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "d", "wayward", "qp=0x30", &other, &error), -EIO);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "d", "wayward", "qp=0x30", &other, &error), -EIO);
 	TOLD("attach{ }-5");
 	CU_ASSERT_STRING_EQUAL(error.text, "as told");
-	end();
 }
 
-static void a_companions_calls_are_its_own(void)
+RULE(a_companions_calls_are_its_own)
 {
-	watched_start();
-	rig_context(&rig, "c", "wayward", "qp=0x10;companion=beside");
+	dut_context(&dut, "c", "wayward", "qp=0x10;companion=beside");
 	TOLD("attach{ }0");
 	does.beside = SP_END; /* nobody asks it */
-	say(0x10, (struct rig_words){.key = 5});
-	rig_settle(&rig, 1);
+	probe_say(0x10, (struct probe_words){.key = 5});
+	dut_settle(&dut, 1);
 	TOLD("in(roce) to(c/wayward) classify{ }5 header/5{ }0 payload/5{ }0 payload/5{ }1 taken");
 	CU_ASSERT_STRING_EQUAL(told.call.context, "c");
 	CU_ASSERT_STRING_EQUAL(told.call.handler, "beside");
 	CU_ASSERT_EQUAL(told.wrongs, 0);
-	end();
 }
 
 /* ---- what they do ---- */
@@ -149,34 +140,31 @@ static void writes(struct sp_ctx *c)
 
 static uint32_t payload_writes(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
-	(void)p;
 	writes(c);
 	CU_ASSERT_EQUAL(sp_event_post(c, &(struct sp_event){.type = SP_EVENT_OWN, .cookie = 9}), 0);
 	return SP_DONE;
 }
 
-static void what_a_call_writes_and_posts_is_told_as_its_own(void)
+TEST(writes_and_posts_of_a_call_are_traced_as_its_own)
 {
 	uint8_t memory[64] __attribute__((aligned(8))) = {0};
 	struct sp_mr *mr;
 
 	watched_context("wayward");
-	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(rig.dev, memory, sizeof(memory), &mr), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_mr_reg(dut.dev, memory, sizeof(memory), &mr), 0);
 	region = mr->id;
 	does.payload = payload_writes;
-	say(0x10, (struct rig_words){.key = 5});
-	rig_settle(&rig, 1);
+	probe_say(0x10, (struct probe_words){.key = 5});
+	dut_settle(&dut, 1);
 	TOLD("in(roce) to(c/wayward) classify{ }5 header/5{ }0 payload/5{ wrote(payload 3+1<65) wrote(payload 16+8=6) "
 	     "wrote(payload 16+8=7) wrote(payload 16+8=17) posted(payload 256:9) }0 taken");
 	CU_ASSERT_EQUAL(memory[3], 'A');
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0);
-	end();
+	probe_stop();
 }
 
 static void completion_writes(struct sp_ctx *c, struct sp_message *m)
 {
-	(void)m;
 	sp_event_post(c, &(struct sp_event){.type = SP_EVENT_OWN, .cookie = 1});
 }
 
@@ -188,32 +176,32 @@ static int closes(struct sp_ctx *c, const struct sp_command *cmd)
 	return r;
 }
 
-static void calls_inside_calls_have_what_is_theirs(void)
+TEST(nested_calls_have_their_own_state)
 {
 	uint32_t id = watched_context("wayward");
 
 	does.completion = completion_writes;
 	does.command = closes;
-	say(0x10, (struct rig_words){.key = 5});
-	rig_settle(&rig, 1);
+	probe_say(0x10, (struct probe_words){.key = 5});
+	dut_settle(&dut, 1);
 	told_words();
-	CU_ASSERT_EQUAL(rig_call(&rig, id, SP_CMD_OWN, 5), 0);
+	CU_ASSERT_EQUAL(dut_call(&dut, id, SP_CMD_OWN, 5), 0);
 	TOLD("command{ completion/5{ posted(completion 256:1) }0 posted(command 256:2) posted(command 1:0) }0");
-	end();
+	probe_stop();
 }
 
-static void the_result_of_a_command_is_told_once(void)
+TEST(the_result_of_a_command_is_told_once)
 {
 	struct sp_command cmd = {.op = SP_CMD_OWN, .flags = SP_CMD_REPLY, .cookie = 4};
 	struct sp_event e;
 
 	cmd.context = watched_context("wayward");
-	CU_ASSERT_EQUAL(sp_command_post(rig.dev, &cmd), 0);
-	rig_settle(&rig, 1);
+	CU_ASSERT_EQUAL(sp_command_post(dut.dev, &cmd), 0);
+	dut_settle(&dut, 1);
 	TOLD("command{ posted(command 1:4) }0");
-	CU_ASSERT_EQUAL(sp_event_take(rig.dev, cmd.context, &e), 1);
+	CU_ASSERT_EQUAL(sp_event_take(dut.dev, cmd.context, &e), 1);
 	CU_ASSERT_EQUAL(e.cookie, 4);
-	end();
+	probe_stop();
 }
 
 /* ---- frames ---- */
@@ -223,193 +211,181 @@ static uint32_t answers(struct sp_ctx *c, struct sp_message *m, struct sp_packet
 	struct wayward *s = c->state;
 	static const uint8_t frame[60];
 	static const struct sp_send send = {.dest_qp = 7, .bytes = "hello", .len = 5};
-
-	(void)m;
 	CU_ASSERT_EQUAL(sp_send_frame(c, 0, frame, sizeof(frame)), 0);
 	CU_ASSERT_EQUAL(sp_send_roce(c, s->path, &send), 0);
 	return sp_packet_send(c, p) ? SP_ERROR : SP_SENT;
 }
 
-static void each_frame_is_told_complete_with_the_call_that_sends_it(void)
+TEST(each_frame_is_told_complete_with_the_call_that_sends_it)
 {
 	struct frame f = {0};
 
 	watched_context("wayward");
 	does.payload = answers;
-	say(0x10, (struct rig_words){.key = 5});
-	rig_settle(&rig, 1);
+	probe_say(0x10, (struct probe_words){.key = 5});
+	dut_settle(&dut, 1);
 	TOLD("in(roce) to(c/wayward) classify{ }5 header/5{ }0 payload/5{ sent(payload 0:60) sent(payload 0:66) "
 	     "sent(payload 0:90) }5 taken");
-	CU_ASSERT_EQUAL_FATAL(rig.port.sents, 3);
-	CU_ASSERT(told.len == rig.port.sent[2].len && !memcmp(told.frame, rig.port.sent[2].bytes, told.len));
+	CU_ASSERT_EQUAL_FATAL(dut.port.sents, 3);
+	CU_ASSERT(told.len == dut.port.sent[2].len && !memcmp(told.frame, dut.port.sent[2].bytes, told.len));
 	/* The ICRC is there, and right. */
-	memcpy(f.bytes, rig.port.sent[1].bytes, 66);
+	memcpy(f.bytes, dut.port.sent[1].bytes, 66);
 	f.len = 66;
 	f.l3 = 14;
-	rig_seal(&f);
-	CU_ASSERT(!memcmp(f.bytes, rig.port.sent[1].bytes, 66));
+	dut_seal(&f);
+	CU_ASSERT(!memcmp(f.bytes, dut.port.sent[1].bytes, 66));
 	CU_ASSERT_EQUAL(told.wrongs, 0);
-	end();
+	probe_stop();
 }
 
 static uint8_t seen[3][128];
 static unsigned seens;
 static void sees(void *arg, const struct sp_watched_call *call, uint16_t port, const void *frame, uint32_t len)
 {
-	(void)arg;
-	(void)call;
-	(void)port;
 	if (seens < 3 && len <= 128)
 		memcpy(seen[seens++], frame, len);
 }
 
-static void frames_are_told_as_the_port_gets_them(void)
+RULE(frames_are_told_as_the_port_gets_them)
 {
-	watched_start();
 	seens = 0;
-	CU_ASSERT_EQUAL(sp_nic_watch(rig.nic, &(struct sp_watch){.sent = sees}), 0);
-	rig_context(&rig, "c", "wayward", "qp=0x10");
+	CU_ASSERT_EQUAL(sp_nic_watch(dut.nic, &(struct sp_watch){.sent = sees}), 0);
+	dut_context(&dut, "c", "wayward", "qp=0x10");
 	does.payload = answers;
-	say(0x10, (struct rig_words){.key = 5});
-	rig_settle(&rig, 1);
+	probe_say(0x10, (struct probe_words){.key = 5});
+	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL_FATAL(seens, 3);
 	for (unsigned i = 0; i < 3; i++)
-		CU_ASSERT(!memcmp(seen[i], rig.port.sent[i].bytes, rig.port.sent[i].len));
-	end();
+		CU_ASSERT(!memcmp(seen[i], dut.port.sent[i].bytes, dut.port.sent[i].len));
 }
 
 static const uint8_t who_has[42] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2, 0, 0, 0, 0,	 2, 8, 6,
 				    0,	  1,	8,    0,    6,	  4,	0, 1, 2, 0, 0,	 0, 0, 2,
 				    192,  0,	2,    1,    0,	  0,	0, 0, 0, 0, 192, 0, 2, 2};
 
-static void answers_of_the_nics_own_are_nobodys(void)
+RULE(answers_of_the_nics_own_are_nobodys)
 {
-	watched_start();
-	rig_feed_bytes(&rig.port, 0, 0, who_has, sizeof(who_has));
-	rig_settle(&rig, 1);
+	dut_feed_bytes(&dut.port, 0, 0, who_has, sizeof(who_has));
+	dut_settle(&dut, 1);
 	TOLD("in(other) sent(- 0:42) answered");
-	end();
 }
 
-static void what_waits_for_a_neighbour_is_told_when_it_leaves(void)
+TEST(what_waits_for_a_neighbour_is_told_when_it_leaves)
 {
-	rig_prepare(&rig, 1);
+	dut_prepare(&dut, 1);
 	watched_create();
-	rig_context(&rig, "c", "wayward", "qp=0x10");
+	dut_context(&dut, "c", "wayward", "qp=0x10");
 	told_words();
 	does.payload = answers;
-	say(0x10, (struct rig_words){.key = 5});
-	rig_poll(&rig, 1);
+	probe_say(0x10, (struct probe_words){.key = 5});
+	dut_poll(&dut, 1);
 	TOLD("in(roce) to(c/wayward) classify{ }5 header/5{ }0 payload/5{ sent(payload 0:60) sent(- 0:60) "
 	     "sent(payload 0:90) }5 taken");
-	rig_feed_bytes(&rig.port, 0, 0, who_has, sizeof(who_has)); /* the peer, so that it is known now */
-	rig_poll(&rig, 2);
+	dut_feed_bytes(&dut.port, 0, 0, who_has, sizeof(who_has)); /* the peer, so that it is known now */
+	dut_poll(&dut, 2);
 	TOLD("in(other) sent(- 0:42) answered sent(- 0:66)");
-	CU_ASSERT_EQUAL(rig.port.sents, 5);
-	end();
+	CU_ASSERT_EQUAL(dut.port.sents, 5);
+	probe_stop();
 }
 
 /* ---- fates ---- */
 
-static void every_packet_ends_once_by_its_name(void)
+TEST(every_packet_ends_once_by_its_name)
 {
 	struct frame f;
 
-	rig_prepare(&rig, 1);
-	rig_with_exception(&rig);
+	dut_prepare(&dut, 1);
+	dut_with_exception(&dut);
 	watched_create();
-	rig_context(&rig, "c", "bare", "qp=0x10;filter=udp port 7");
+	dut_context(&dut, "c", "bare", "qp=0x10;filter=udp port 7");
 	told_words();
-	say(0x10, (struct rig_words){.verdict = SP_FORWARD});
-	say(0x10, (struct rig_words){.verdict = SP_ERROR});
-	say(0x11, (struct rig_words){.verdict = SP_DONE});
-	say_udp(7);
-	say_udp(8);
-	rig_udp(&f, 7, NULL, 20);
-	rig_feed_bytes(&rig.port, 0, 0, f.bytes, 13);
-	rig_settle(&rig, 1);
+	probe_say(0x10, (struct probe_words){.verdict = SP_FORWARD});
+	probe_say(0x10, (struct probe_words){.verdict = SP_ERROR});
+	probe_say(0x11, (struct probe_words){.verdict = SP_DONE});
+	probe_say_udp(7);
+	probe_say_udp(8);
+	dut_udp(&f, 7, NULL, 20);
+	dut_feed_bytes(&dut.port, 0, 0, f.bytes, 13);
+	dut_settle(&dut, 1);
 	TOLD("in(roce) to(c/bare) payload{ }2 forwarded in(roce) to(c/bare) payload{ }3 dropped(handler-error) "
 	     "in(roce) dropped(bad-qp) in(udp) to(c/bare) payload{ }0 taken in(udp) forwarded "
 	     "in(short-ethernet) dropped(short-ethernet)");
 	CU_ASSERT_EQUAL(told.wrongs, 0);
-	end();
+	probe_stop();
 }
 
 static void poll_the_other(void)
 {
-	sp_nic_poll(rig.nic, 1, rig.nic->worker[0]->now);
+	sp_nic_poll(dut.nic, 1, dut.nic->worker[0]->now);
 	told.packet = NULL; /* the first one goes on */
 }
 
-static void a_parked_packet_is_told_once_and_ends_later(void)
+TEST(a_parked_packet_is_told_once_and_ends_later)
 {
-	struct rig_words w = {.magic = RIG_MAGIC, .key = 5};
+	struct probe_words w = {.magic = PROBE_MAGIC, .key = 5};
 	struct frame f;
 
-	rig_prepare(&rig, 2);
+	dut_prepare(&dut, 2);
 	watched_create();
-	rig_context(&rig, "c", "hashed", "qp=0x10");
+	dut_context(&dut, "c", "hashed", "qp=0x10");
 	told_words();
-	rig_roce(&f, FRAME_IP4, 0x10, 0, &w, sizeof(w));
+	dut_roce(&f, FRAME_IP4, 0x10, 0, &w, sizeof(w));
 	for (uint16_t q = 0; q < 2; q++)
-		rig_feed_bytes(&rig.port, q, 0, f.bytes, f.len);
-	rig_log.in_header = poll_the_other;
-	sp_nic_poll(rig.nic, 0, 1);
+		dut_feed_bytes(&dut.port, q, 0, f.bytes, f.len);
+	probe_log.in_header = poll_the_other;
+	sp_nic_poll(dut.nic, 0, 1);
 	TOLD("in(roce) to(c/hashed) classify{ }5 header/5{ in(roce) to(c/hashed) classify{ }5 }0 payload/5{ }0 taken");
-	sp_nic_poll(rig.nic, 1, 2);
+	sp_nic_poll(dut.nic, 1, 2);
 	TOLD("classify{ }5 payload/5{ }0 taken");
-	end();
+	probe_stop();
 }
 
-static void what_is_parked_for_a_context_that_goes_ends_with_it(void)
+TEST(what_is_parked_for_a_context_that_goes_ends_with_it)
 {
-	struct rig_words w = {.magic = RIG_MAGIC, .key = 5};
+	struct probe_words w = {.magic = PROBE_MAGIC, .key = 5};
 	struct frame f;
-	uint32_t id;
 
-	rig_prepare(&rig, 2);
+	dut_prepare(&dut, 2);
 	watched_create();
-	id = rig_context(&rig, "c", "hashed", "qp=0x10");
-	rig_roce(&f, FRAME_IP4, 0x10, 0, &w, sizeof(w));
+	uint32_t id = dut_context(&dut, "c", "hashed", "qp=0x10");
+	dut_roce(&f, FRAME_IP4, 0x10, 0, &w, sizeof(w));
 	for (uint16_t q = 0; q < 2; q++)
-		rig_feed_bytes(&rig.port, q, 0, f.bytes, f.len);
-	rig_log.in_header = poll_the_other;
-	sp_nic_poll(rig.nic, 0, 1);
+		dut_feed_bytes(&dut.port, q, 0, f.bytes, f.len);
+	probe_log.in_header = poll_the_other;
+	sp_nic_poll(dut.nic, 0, 1);
 	told_words();
-	sp_nic_context_remove(rig.nic, id);
+	sp_nic_context_remove(dut.nic, id);
 	TOLD("dropped(context-closed) completion/5{ }0 detach{ }0");
-	end();
+	probe_stop();
 }
 
 /* ---- whoever watches ---- */
 
-static void watches_come_before_contexts_and_workers(void)
+TEST(watches_come_before_contexts_and_workers)
 {
-	uint32_t id;
-
-	start();
+	probe_start();
 	for (unsigned i = 0; i < SP_MAX_WATCHES; i++)
-		CU_ASSERT_EQUAL(sp_nic_watch(rig.nic, &(struct sp_watch){0}), 0);
-	CU_ASSERT_EQUAL(sp_nic_watch(rig.nic, &(struct sp_watch){0}), -ENOSPC);
-	CU_ASSERT_EQUAL(sp_nic_start(rig.nic), -EBUSY);
-	rig_context(&rig, "c", "wayward", "qp=0x10"); /* told to nobody */
-	say(0x10, (struct rig_words){.key = 5});
-	rig_settle(&rig, 1);
-	end();
-	start();
-	id = rig_context(&rig, "c", "plain", "qp=0x10");
-	CU_ASSERT_EQUAL(sp_nic_watch(rig.nic, &told_watch), -EBUSY);
-	sp_nic_context_remove(rig.nic, id);
-	CU_ASSERT_EQUAL(sp_nic_watch(rig.nic, &told_watch), 0);
-	end();
-	start();
-	CU_ASSERT_EQUAL(sp_nic_start(rig.nic), 0);
-	CU_ASSERT_EQUAL(sp_nic_watch(rig.nic, &told_watch), -EBUSY);
-	sp_nic_stop(rig.nic);
-	end();
+		CU_ASSERT_EQUAL(sp_nic_watch(dut.nic, &(struct sp_watch){0}), 0);
+	CU_ASSERT_EQUAL(sp_nic_watch(dut.nic, &(struct sp_watch){0}), -ENOSPC);
+	CU_ASSERT_EQUAL(sp_nic_start(dut.nic), -EBUSY);
+	dut_context(&dut, "c", "wayward", "qp=0x10"); /* told to nobody */
+	probe_say(0x10, (struct probe_words){.key = 5});
+	dut_settle(&dut, 1);
+	probe_stop();
+	probe_start();
+	uint32_t id = dut_context(&dut, "c", "plain", "qp=0x10");
+	CU_ASSERT_EQUAL(sp_nic_watch(dut.nic, &told_watch), -EBUSY);
+	sp_nic_context_remove(dut.nic, id);
+	CU_ASSERT_EQUAL(sp_nic_watch(dut.nic, &told_watch), 0);
+	probe_stop();
+	probe_start();
+	CU_ASSERT_EQUAL(sp_nic_start(dut.nic), 0);
+	CU_ASSERT_EQUAL(sp_nic_watch(dut.nic, &told_watch), -EBUSY);
+	sp_nic_stop(dut.nic);
+	probe_stop();
 }
 
-static void every_kind_of_call_has_its_members_name(void)
+TEST(every_kind_of_call_has_its_members_name)
 {
 	for (unsigned i = 0; i < SP_CALLED_COUNT; i++)
 		for (unsigned k = 0; k < i; k++)
@@ -423,17 +399,17 @@ static void every_kind_of_call_has_its_members_name(void)
 struct outcome {
 	char *report;
 	uint64_t memory;
-	struct rig_sent *sent;
+	struct dut_sent *sent;
 	unsigned sents;
 };
 
 static uint32_t mixed(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	const struct rig_words w = rig_words_of(p);
+	const struct probe_words w = probe_words_of(p);
 
 	if (m)
 		++*(uint64_t *)m->state;
-	if (w.action & RIG_SEND)
+	if (w.action & PROBE_SEND)
 		return sp_packet_send(c, p) ? SP_ERROR : SP_SENT;
 	return w.verdict;
 }
@@ -447,47 +423,47 @@ static struct outcome traffic(uint16_t workers, bool watched)
 {
 	static const uint32_t verdict[] = {SP_DONE, SP_DONE, SP_END, SP_DROP(1), SP_FORWARD, SP_ERROR, 99, SP_DROP(5)};
 	struct outcome o = {0};
-	struct rig_words w = {.magic = RIG_MAGIC};
+	struct probe_words w = {.magic = PROBE_MAGIC};
 	uint64_t seed = 3;
 	struct frame f;
 
-	rig_prepare(&rig, workers);
-	rig_log_clear();
-	rig_create(&rig);
+	dut_prepare(&dut, workers);
+	probe_log_clear();
+	dut_create(&dut);
 	memset(&told, 0, sizeof(told));
 	told.quiet = true;
 	if (watched)
-		CU_ASSERT_EQUAL_FATAL(sp_nic_watch(rig.nic, &told_watch), 0);
+		CU_ASSERT_EQUAL_FATAL(sp_nic_watch(dut.nic, &told_watch), 0);
 	does = (struct does){.payload = mixed, .miss = opens_some};
-	rig_context(&rig, "a", "bursts", "qp=0x10");
-	rig_context(&rig, "b", "wayward", "qp=0x11;companion=beside");
-	rig_context(&rig, "c", "slots", "qp=0x12");
-	rig_context(&rig, "d", "count", "filter=udp portrange 9-20");
-	rig_context(&rig, "e", "reflect", "filter=udp");
+	dut_context(&dut, "a", "bursts", "qp=0x10");
+	dut_context(&dut, "b", "wayward", "qp=0x11;companion=beside");
+	dut_context(&dut, "c", "slots", "qp=0x12");
+	dut_context(&dut, "d", "count", "filter=udp portrange 9-20");
+	dut_context(&dut, "e", "reflect", "filter=udp");
 	for (unsigned i = 0; i < 3000; i++) {
-		const uint16_t queue = (uint16_t)(rig_random(&seed) % workers);
+		const uint16_t queue = (uint16_t)(dut_random(&seed) % workers);
 
-		w.key = rig_random(&seed) % 12;
+		w.key = dut_random(&seed) % 12;
 		w.serial = i;
-		w.verdict = verdict[rig_random(&seed) % 8];
-		w.action = rig_random(&seed) % 3 ? 0 : RIG_SEND;
-		if (rig_random(&seed) % 4)
-			rig_roce(&f, FRAME_IP4, 0x10 + rig_random(&seed) % 4, i, &w, sizeof(w));
+		w.verdict = verdict[dut_random(&seed) % 8];
+		w.action = dut_random(&seed) % 3 ? 0 : PROBE_SEND;
+		if (dut_random(&seed) % 4)
+			dut_roce(&f, FRAME_IP4, 0x10 + dut_random(&seed) % 4, i, &w, sizeof(w));
 		else
-			rig_udp(&f, (uint16_t)(7 + rig_random(&seed) % 8), &w, sizeof(w));
-		rig_feed_bytes(&rig.port, queue, i * SP_US, f.bytes, f.len);
+			dut_udp(&f, (uint16_t)(7 + dut_random(&seed) % 8), &w, sizeof(w));
+		dut_feed_bytes(&dut.port, queue, i * SP_US, f.bytes, f.len);
 	}
-	rig_run(&rig, 1, 3000 * SP_US);
-	CU_ASSERT_EQUAL(sp_nic_report_text(rig.nic, true, NULL, &o.report), 0);
-	o.memory = rig.nic->memory_used;
-	o.sent = rig.port.sent;
-	o.sents = rig.port.sents;
-	rig.port.sent = NULL;
-	end();
+	dut_run(&dut, 1, 3000 * SP_US);
+	CU_ASSERT_EQUAL(sp_nic_report_text(dut.nic, true, NULL, &o.report), 0);
+	o.memory = dut.nic->memory_used;
+	o.sent = dut.port.sent;
+	o.sents = dut.port.sents;
+	dut.port.sent = NULL;
+	probe_stop();
 	return o;
 }
 
-static void a_watched_nic_does_what_it_does_unwatched(void)
+TEST(a_watched_nic_does_what_it_does_unwatched)
 {
 	for (uint16_t workers = 1; workers < 3; workers++) {
 		struct outcome a = traffic(workers, false), b = traffic(workers, true);
@@ -506,14 +482,3 @@ static void a_watched_nic_does_what_it_does_unwatched(void)
 		free(b.sent);
 	}
 }
-
-SUITE("watch", TEST(the_calls_for_a_packet_come_between_its_match_and_its_fate), TEST(a_burst_comes_packet_by_packet),
-      TEST(miss_is_told_and_what_it_opens), TEST(calls_without_a_packet_are_told_too),
-      TEST(a_call_says_whose_and_what_it_is), TEST(a_companions_calls_are_its_own),
-      TEST(what_a_call_writes_and_posts_is_told_as_its_own), TEST(calls_inside_calls_have_what_is_theirs),
-      TEST(the_result_of_a_command_is_told_once), TEST(each_frame_is_told_complete_with_the_call_that_sends_it),
-      TEST(frames_are_told_as_the_port_gets_them), TEST(answers_of_the_nics_own_are_nobodys),
-      TEST(what_waits_for_a_neighbour_is_told_when_it_leaves), TEST(every_packet_ends_once_by_its_name),
-      TEST(a_parked_packet_is_told_once_and_ends_later), TEST(what_is_parked_for_a_context_that_goes_ends_with_it),
-      TEST(watches_come_before_contexts_and_workers), TEST(every_kind_of_call_has_its_members_name),
-      TEST(a_watched_nic_does_what_it_does_unwatched))

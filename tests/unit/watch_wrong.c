@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a watched handler does wrong is told in words, once, of the call that does it; what is right never is. */
-#include "watched.h"
+#include "../lib/traced.h"
 
 static const char *function; /* in whose name the words are to come */
 
 /* One packet, and what has been told of it. */
-static void check_packet(struct rig_words w, const char *words)
+static void check_packet(struct probe_words w, const char *words)
 {
 	char want[256];
 
 	told.wrongs = 0;
-	say(0x10, w);
-	rig_settle(&rig, 1);
+	probe_say(0x10, w);
+	dut_settle(&dut, 1);
 	snprintf(want, sizeof(want), "%s: %s", function, words);
 	if (told.wrongs != 1 || strcmp(told.wrong, want))
 		printf("# %u times, last: %s\n# not: %s\n", told.wrongs, told.wrong, want);
@@ -25,9 +25,9 @@ static void check(const char *handler, struct does d, const char *called, const 
 	watched_context(handler);
 	does = d;
 	function = called;
-	check_packet((struct rig_words){.key = 5}, words);
+	check_packet((struct probe_words){.key = 5}, words);
 	does = (struct does){0};
-	end();
+	probe_stop();
 }
 
 static void check_command(const char *handler, int (*command)(struct sp_ctx *, const struct sp_command *), int status,
@@ -36,10 +36,10 @@ static void check_command(const char *handler, int (*command)(struct sp_ctx *, c
 	uint32_t id = watched_context(handler);
 
 	does.command = command;
-	CU_ASSERT_EQUAL(rig_call(&rig, id, SP_CMD_OWN, 0), status);
+	CU_ASSERT_EQUAL(dut_call(&dut, id, SP_CMD_OWN, 0), status);
 	CU_ASSERT_EQUAL(told.wrongs, 1);
 	CU_ASSERT_STRING_EQUAL(told.wrong + strlen("command: "), words);
-	end();
+	probe_stop();
 }
 
 /* ---- verdicts ---- */
@@ -57,7 +57,7 @@ static const struct {
 };
 static const uint32_t right[] = {SP_DONE, SP_END, SP_FORWARD, SP_ERROR, SP_DROP(0), SP_DROP(1)};
 
-static void verdicts_that_are_none_are_told(void)
+TEST(invalid_verdicts_are_reported)
 {
 	static const char *const handlers[] = {"wayward", "bursts", "bare"};
 
@@ -65,36 +65,33 @@ static void verdicts_that_are_none_are_told(void)
 	for (unsigned h = 0; h < 2; h++) {
 		watched_context(handlers[h]);
 		for (unsigned i = 0; i < sizeof(none) / sizeof(*none); i++)
-			check_packet((struct rig_words){.key = 5, .verdict = none[i].verdict}, none[i].words);
+			check_packet((struct probe_words){.key = 5, .verdict = none[i].verdict}, none[i].words);
 		told.wrongs = 0;
 		for (unsigned i = 0; i < sizeof(right) / sizeof(*right); i++)
-			say(0x10, (struct rig_words){.key = 5, .verdict = right[i]});
-		rig_settle(&rig, 2);
+			probe_say(0x10, (struct probe_words){.key = 5, .verdict = right[i]});
+		dut_settle(&dut, 2);
 		CU_ASSERT_EQUAL(told.wrongs, 0);
-		end();
+		probe_stop();
 	}
 	watched_context(handlers[2]);
-	check_packet((struct rig_words){.verdict = SP_DROP(0)}, "drops by reason 0, but declares no reasons");
-	end();
+	check_packet((struct probe_words){.verdict = SP_DROP(0)}, "drops by reason 0, but declares no reasons");
+	probe_stop();
 }
 
 static uint32_t sends_and_forwards(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	sp_packet_send(c, p);
 	return SP_FORWARD;
 }
 
 static uint32_t sends_and_drops(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	sp_packet_send(c, p);
 	return SP_DROP(0);
 }
 
 static uint32_t sends_twice(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	CU_ASSERT_EQUAL(sp_packet_send(c, p), 0);
 	CU_ASSERT_EQUAL(sp_packet_send(c, p), -EINVAL);
 	return SP_SENT;
@@ -102,13 +99,12 @@ static uint32_t sends_twice(struct sp_ctx *c, struct sp_message *m, struct sp_pa
 
 static uint32_t keeps_what_is_sent(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	CU_ASSERT_EQUAL(sp_packet_send(c, p), 0);
 	CU_ASSERT_EQUAL(sp_packet_keep(c, p), -EINVAL);
 	return SP_SENT;
 }
 
-static void a_packet_goes_one_way(void)
+TEST(a_packet_goes_one_way)
 {
 	check("wayward", (struct does){.payload = sends_and_forwards}, "payload",
 	      "verdict SP_FORWARD, but the packet was sent");
@@ -120,35 +116,25 @@ static void a_packet_goes_one_way(void)
 
 static uint32_t ends(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c;
-	(void)m;
-	(void)p;
 	return SP_END;
 }
 
 static uint32_t again(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c;
-	(void)m;
-	(void)p;
 	return SP_AGAIN;
 }
 
 static uint32_t miss_again(struct sp_ctx *c, struct sp_packet *p)
 {
-	(void)c;
-	(void)p;
 	return SP_AGAIN;
 }
 
 static uint32_t miss_99(struct sp_ctx *c, struct sp_packet *p)
 {
-	(void)c;
-	(void)p;
 	return 99;
 }
 
-static void each_function_has_its_verdicts(void)
+TEST(each_function_has_its_verdicts)
 {
 	check("wayward", (struct does){.header = ends}, "header", "returned SP_END, which header() may not");
 	check("wayward", (struct does){.header = again}, "header", "returned SP_AGAIN, which only miss() may");
@@ -158,27 +144,21 @@ static void each_function_has_its_verdicts(void)
 
 static uint32_t burst_forgets(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *p, unsigned n)
 {
-	(void)c;
-	(void)m;
-	(void)p;
-	(void)n;
 	return SP_DROP(0);
 }
 static uint32_t burst_hides(struct sp_ctx *c, struct sp_message *m, struct sp_packet *const *p, unsigned n)
 {
-	(void)c;
-	(void)m;
 	for (unsigned i = 0; i < n; i++)
 		p[i]->verdict = SP_ERROR;
 	return 0;
 }
-static const struct sp_handler forgets = {SP_HANDLER_HEAD, .name = "forgets", .drops = rig_drops,
+static const struct sp_handler forgets = {SP_HANDLER_HEAD, .name = "forgets", .drops = probe_drops,
 					  .payload_burst = burst_forgets};
 SP_HANDLER(forgets)
 static const struct sp_handler hides = {SP_HANDLER_HEAD, .name = "hides", .payload_burst = burst_hides};
 SP_HANDLER(hides)
 
-static void a_burst_returns_what_its_packets_say(void)
+TEST(a_burst_returns_what_its_packets_say)
 {
 	check("forgets", (struct does){0}, "payload", "returned 4, but the packets' verdicts make 0");
 	check("hides", (struct does){0}, "payload", "returned 0, but the packets' verdicts make 3");
@@ -186,23 +166,23 @@ static void a_burst_returns_what_its_packets_say(void)
 
 /* ---- keys ---- */
 
-static void keys_that_are_none_are_told(void)
+TEST(invalid_keys_are_reported)
 {
 	function = "classify";
 	watched_context("wayward");
-	check_packet((struct rig_words){.key = SP_REJECT(2)}, "rejects by reason 2, but declares 2 reasons");
-	check_packet((struct rig_words){.key = SP_REJECT(255)}, "rejects by reason 255, but declares 2 reasons");
+	check_packet((struct probe_words){.key = SP_REJECT(2)}, "rejects by reason 2, but declares 2 reasons");
+	check_packet((struct probe_words){.key = SP_REJECT(255)}, "rejects by reason 255, but declares 2 reasons");
 	told.wrongs = 0;
-	say(0x10, (struct rig_words){.key = SP_REJECT(1)});
-	say(0x10, (struct rig_words){.key = SP_NO_MESSAGE});
-	say(0x10, (struct rig_words){.key = 1ull << 63});
-	rig_settle(&rig, 2);
+	probe_say(0x10, (struct probe_words){.key = SP_REJECT(1)});
+	probe_say(0x10, (struct probe_words){.key = SP_NO_MESSAGE});
+	probe_say(0x10, (struct probe_words){.key = 1ull << 63});
+	dut_settle(&dut, 2);
 	CU_ASSERT_EQUAL(told.wrongs, 0);
-	end();
+	probe_stop();
 	watched_context("slots");
-	check_packet((struct rig_words){.key = 1ull << 63},
+	check_packet((struct probe_words){.key = 1ull << 63},
 		     "returned message key 0x8000000000000000, whose tag is not below 2^31");
-	end();
+	probe_stop();
 }
 
 /* ---- memory ---- */
@@ -211,16 +191,12 @@ static unsigned behind;
 
 static uint32_t writes_behind_state(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
-	(void)p;
 	((uint8_t *)c->state)[sizeof(struct wayward) + behind] ^= 1;
 	return SP_DONE;
 }
 
 static uint32_t writes_behind_message(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c;
-	(void)p;
 	((uint8_t *)m->state)[8 + behind] ^= 1;
 	return SP_DONE;
 }
@@ -228,14 +204,11 @@ static uint32_t writes_behind_message(struct sp_ctx *c, struct sp_message *m, st
 static uint32_t writes_behind_block(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	const struct wayward *s = c->state;
-
-	(void)m;
-	(void)p;
 	s->block[100 + behind] ^= 1;
 	return SP_DONE;
 }
 
-static void bytes_written_behind_what_is_ones_own_are_told_once(void)
+TEST(writes_behind_own_memory_are_reported_once)
 {
 	static const struct {
 		uint32_t (*payload)(struct sp_ctx *, struct sp_message *, struct sp_packet *);
@@ -251,32 +224,29 @@ static void bytes_written_behind_what_is_ones_own_are_told_once(void)
 			watched_context("wayward");
 			does.payload = test[i].payload;
 			snprintf(words, sizeof(words), test[i].words, (unsigned)sizeof(struct wayward));
-			check_packet((struct rig_words){.key = 5}, words);
-			say(0x10, (struct rig_words){.key = 5}); /* heals it, if anything */
-			say(0x10, (struct rig_words){.key = 5});
-			say(0x10, (struct rig_words){.key = 6});
-			rig_settle(&rig, 2);
+			check_packet((struct probe_words){.key = 5}, words);
+			probe_say(0x10, (struct probe_words){.key = 5}); /* heals it, if anything */
+			probe_say(0x10, (struct probe_words){.key = 5});
+			probe_say(0x10, (struct probe_words){.key = 6});
+			dut_settle(&dut, 2);
 			CU_ASSERT_EQUAL(told.wrongs, 1);
-			end();
+			probe_stop();
 		}
 }
 
 static uint32_t header_overruns(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c;
-	(void)p;
 	memset(m->state, 0, 9); /* zeroes too, which is what was there before it was opened */
 	return SP_DONE;
 }
 
 static int overruns(struct sp_ctx *c, const struct sp_command *cmd)
 {
-	(void)cmd;
 	((uint8_t *)c->state)[sizeof(struct wayward)] = 0;
 	return 0;
 }
 
-static void every_function_is_looked_after(void)
+TEST(every_function_is_looked_after)
 {
 	char words[128];
 
@@ -286,37 +256,32 @@ static void every_function_is_looked_after(void)
 	check_command("wayward", overruns, 0, words);
 }
 
+#define RULE(rule) TEST_BETWEEN(watched_start, probe_stop, rule)
+
 static uint32_t beside_overruns(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)c;
-	(void)p;
 	((uint8_t *)m->state)[16] = 1;
 	return SP_DONE;
 }
 static const struct sp_handler clumsy = {SP_HANDLER_HEAD, .name = "clumsy", .msg_size = 16, .payload = beside_overruns};
 SP_HANDLER(clumsy)
 
-static void a_companions_message_state_has_an_end_too(void)
+RULE(a_companions_message_state_has_an_end_too)
 {
-	watched_start();
-	rig_context(&rig, "c", "wayward", "qp=0x10;companion=clumsy");
+	dut_context(&dut, "c", "wayward", "qp=0x10;companion=clumsy");
 	function = "payload";
-	check_packet((struct rig_words){.key = 5}, "wrote behind its message state (msg_size 16)");
-	end();
+	check_packet((struct probe_words){.key = 5}, "wrote behind its message state (msg_size 16)");
+	probe_stop();
 	watched_start();
-	rig_context(&rig, "c", "wayward", "qp=0x10;companion=beside");
+	dut_context(&dut, "c", "wayward", "qp=0x10;companion=beside");
 	does.payload = writes_behind_message;
-	check_packet((struct rig_words){.key = 5}, "wrote behind its message state (msg_size 8)");
-	end();
+	check_packet((struct probe_words){.key = 5}, "wrote behind its message state (msg_size 8)");
 }
 
 static struct sp_mem *area;
 static uint32_t faults(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	static const uint8_t sixteen[16];
-
-	(void)m;
-	(void)p;
 	CU_ASSERT_EQUAL(sp_dma_write(c, area, 4090, sixteen, 16), -EFAULT);
 	return SP_DONE;
 }
@@ -327,63 +292,54 @@ static int has_area(struct sp_ctx *c)
 	return area ? 0 : -ENOMEM;
 }
 
-static void ranges_outside_a_region_are_told(void)
+RULE(ranges_outside_a_region_are_told)
 {
 	char words[128];
 
-	watched_start();
 	does.attach = has_area;
 	does.area = 4096;
-	rig_context(&rig, "c", "wayward", "qp=0x10");
+	dut_context(&dut, "c", "wayward", "qp=0x10");
 	does.payload = faults;
 	function = "payload";
 	snprintf(words, sizeof(words), "range 4090 + 16 is outside region %u of 4096 bytes", area->id);
-	check_packet((struct rig_words){.key = 5}, words);
-	end();
+	check_packet((struct probe_words){.key = 5}, words);
 }
 
 /* ---- functions that are missing, and calls at the wrong time ---- */
 
 static int arms(struct sp_ctx *c, const struct sp_command *cmd)
 {
-	(void)cmd;
 	return sp_timer_arm(c, &((struct wayward *)c->state)->timer, 1);
 }
 
 static int issues(struct sp_ctx *c, const struct sp_command *cmd)
 {
-	(void)cmd;
 	sp_issue_start(c, &((struct wayward *)c->state)->issue);
 	return 0;
 }
 
 static int works(struct sp_ctx *c, const struct sp_command *cmd)
 {
-	(void)cmd;
 	sp_work_start(c, &((struct wayward *)c->state)->work);
 	return 0;
 }
 
 static int opens(struct sp_ctx *c, const struct sp_command *cmd)
 {
-	(void)cmd;
 	return sp_message_open(c, 64);
 }
 
 static int allocates(struct sp_ctx *c, const struct sp_command *cmd)
 {
-	(void)cmd;
 	return sp_alloc(c, 64) ? 0 : -ENOMEM;
 }
 
 static int returns_5(struct sp_ctx *c, const struct sp_command *cmd)
 {
-	(void)c;
-	(void)cmd;
 	return 5;
 }
 
-static void what_needs_a_function_that_is_missing_is_told(void)
+TEST(what_needs_a_function_that_is_missing_is_told)
 {
 	check_command("bare", arms, -EINVAL, "armed a timer, but has no timer()");
 	check_command("bare", issues, 0, "started an issue, but has no issue()");
@@ -405,25 +361,24 @@ static int sends_much(struct sp_ctx *c)
 	return 7;
 }
 
-static void issue_keeps_to_its_budget_and_its_answers(void)
+TEST(issue_keeps_to_its_budget_and_its_answers)
 {
 	uint32_t id = watched_context("wayward");
 
 	does.command = issues;
 	does.issue = sends_much;
-	rig_call(&rig, id, SP_CMD_OWN, 0);
-	sp_nic_poll(rig.nic, 0, 1);
+	dut_call(&dut, id, SP_CMD_OWN, 0);
+	sp_nic_poll(dut.nic, 0, 1);
 	CU_ASSERT_EQUAL(told.wrongs, 2);
 	CU_ASSERT_STRING_EQUAL(told.wrong, "issue: sent 40 packets, and had a budget of 32");
 	does.issue = NULL;
-	end();
+	probe_stop();
 }
 
 /* ---- beginning and end ---- */
 
 static int fails_silently(struct sp_ctx *c)
 {
-	(void)c;
 	return -EIO;
 }
 
@@ -449,7 +404,7 @@ static int asks_twice(struct sp_ctx *c)
 	return r ? r : sp_messages_limit(c, 16, 0);
 }
 
-static void a_limit_of_messages_says_itself_why_it_cannot_be(void)
+RULE(a_limit_of_messages_says_itself_why_it_cannot_be)
 {
 	static const struct {
 		int (*attach)(struct sp_ctx *c);
@@ -463,30 +418,26 @@ static void a_limit_of_messages_says_itself_why_it_cannot_be(void)
 	struct sp_error error;
 	uint32_t id;
 
-	watched_start();
 	for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
 		does.attach = way[i].attach;
-		CU_ASSERT_EQUAL(rig_try_context(&rig, "c", "wayward", "qp=0x10", &id, &error), -EINVAL);
+		CU_ASSERT_EQUAL(dut_try_context(&dut, "c", "wayward", "qp=0x10", &id, &error), -EINVAL);
 		CU_ASSERT_STRING_EQUAL(error.text, way[i].words);
 		CU_ASSERT_EQUAL(told.wrongs, 0);
 	}
-	end();
 }
 
-static void attach_says_why_it_fails(void)
+RULE(attach_says_why_it_fails)
 {
 	struct sp_error error;
 	uint32_t id;
 
-	watched_start();
 	does.attach = fails_silently;
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "c", "wayward", "qp=0x10", &id, &error), -EIO);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "c", "wayward", "qp=0x10", &id, &error), -EIO);
 	CU_ASSERT_EQUAL(told.wrongs, 1);
 	CU_ASSERT_STRING_EQUAL(told.wrong, "attach: returned -5 without sp_fail()");
 	does.attach = fails_with_words;
-	CU_ASSERT_EQUAL(rig_try_context(&rig, "c", "wayward", "qp=0x10", &id, &error), -EIO);
+	CU_ASSERT_EQUAL(dut_try_context(&dut, "c", "wayward", "qp=0x10", &id, &error), -EIO);
 	CU_ASSERT_EQUAL(told.wrongs, 1);
-	end();
 }
 
 static void *kept[8];
@@ -494,7 +445,6 @@ static unsigned keeps;
 
 static uint32_t keeps_it(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	CU_ASSERT_EQUAL(sp_packet_keep(c, p), 0);
 	kept[keeps++] = p->buf;
 	return SP_DONE;
@@ -502,7 +452,6 @@ static uint32_t keeps_it(struct sp_ctx *c, struct sp_message *m, struct sp_packe
 
 static uint32_t releases_it(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
-	(void)m;
 	rte_mbuf_refcnt_update(p->buf, 1); /* else the buffer would be free twice */
 	sp_packet_release(c, p->buf);
 	return SP_DONE;
@@ -514,7 +463,7 @@ static void releases_all(struct sp_ctx *c)
 		sp_packet_release(c, kept[--keeps]);
 }
 
-static void packets_kept_and_never_released_are_told_when_the_context_goes(void)
+TEST(packets_kept_and_never_released_are_told_when_the_context_goes)
 {
 	static const char *const words[] = {"detach: kept 3 packets and never released them",
 					    "detach: released 2 packets more than it kept"};
@@ -524,30 +473,21 @@ static void packets_kept_and_never_released_are_told_when_the_context_goes(void)
 
 		does.payload = more ? releases_it : keeps_it;
 		for (unsigned i = 0; i < 3 - more; i++)
-			say(0x10, (struct rig_words){.key = 5});
-		rig_settle(&rig, 1);
+			probe_say(0x10, (struct probe_words){.key = 5});
+		dut_settle(&dut, 1);
 		CU_ASSERT_EQUAL(told.wrongs, 0);
-		sp_nic_context_remove(rig.nic, id);
+		sp_nic_context_remove(dut.nic, id);
 		CU_ASSERT_EQUAL(told.wrongs, 1);
 		CU_ASSERT_STRING_EQUAL(told.wrong, words[more]);
 		while (keeps)
 			rte_pktmbuf_free(kept[--keeps]);
-		end();
+		probe_stop();
 	}
 	watched_context("wayward");
 	does.payload = keeps_it;
 	does.detach = releases_all;
-	say(0x10, (struct rig_words){.key = 5});
-	rig_settle(&rig, 1);
-	end();
+	probe_say(0x10, (struct probe_words){.key = 5});
+	dut_settle(&dut, 1);
+	probe_stop();
 	CU_ASSERT_EQUAL(told.wrongs, 0);
 }
-
-SUITE("watch_wrong", TEST(verdicts_that_are_none_are_told), TEST(a_packet_goes_one_way),
-      TEST(each_function_has_its_verdicts), TEST(a_burst_returns_what_its_packets_say),
-      TEST(keys_that_are_none_are_told), TEST(bytes_written_behind_what_is_ones_own_are_told_once),
-      TEST(every_function_is_looked_after), TEST(a_companions_message_state_has_an_end_too),
-      TEST(ranges_outside_a_region_are_told), TEST(what_needs_a_function_that_is_missing_is_told),
-      TEST(issue_keeps_to_its_budget_and_its_answers), TEST(attach_says_why_it_fails),
-      TEST(a_limit_of_messages_says_itself_why_it_cannot_be),
-      TEST(packets_kept_and_never_released_are_told_when_the_context_goes))

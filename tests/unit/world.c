@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The event loop against NICs that are tables of times: this program's own sp_nic_poll() stands in for the library's.
  */
-#include <errno.h>
-
 #include "../../testbed/world.h"
-#include "suite.h"
+#include "../lib/suite.h"
 
 struct sp_nic {
 	sp_time due[8];	      /* SP_NEVER: done */
@@ -44,15 +42,12 @@ static void feed(struct sp_nic *nic, sp_time at)
 
 uint16_t sp_nic_workers(const struct sp_nic *nic)
 {
-	(void)nic;
 	return 1;
 }
 
 sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t worker)
 {
 	sp_time next = nic->stuck ? 5 : SP_NEVER;
-
-	(void)worker;
 	for (int k = 0; k < 8; k++)
 		if (nic->due[k] < next)
 			next = nic->due[k];
@@ -62,8 +57,6 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t worker)
 unsigned sp_nic_poll(struct sp_nic *nic, uint16_t worker, sp_time now)
 {
 	unsigned done = 0;
-
-	(void)worker;
 	for (int k = 0; k < 8; k++)
 		if (nic->due[k] <= now) {
 			nic->due[k] = SP_NEVER;
@@ -96,7 +89,6 @@ static void host_step(void *arg, sp_time now)
 
 static sp_time host_next(void *arg)
 {
-	(void)arg;
 	return host_due;
 }
 
@@ -117,12 +109,10 @@ static struct sp_world *world_of(unsigned count, bool host)
 	return w;
 }
 
-static void everything_happens_at_its_time_and_in_the_order_of_adding(void)
+TEST(everything_happens_at_its_time_and_in_the_order_of_adding)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(2, false);
+	struct sp_world *w = world_of(2, false);
 	feed(&nics[0], 30);
 	feed(&nics[0], 10);
 	feed(&nics[1], 10);
@@ -133,12 +123,10 @@ static void everything_happens_at_its_time_and_in_the_order_of_adding(void)
 	sp_world_destroy(w);
 }
 
-static void with_a_grain_what_is_due_in_one_step_happens_together_at_its_end(void)
+TEST(with_a_grain_what_is_due_in_one_step_happens_together_at_its_end)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(2, false);
+	struct sp_world *w = world_of(2, false);
 	sp_world_set_grain(w, 100);
 	feed(&nics[0], 101);
 	feed(&nics[0], 200);
@@ -153,12 +141,10 @@ static void with_a_grain_what_is_due_in_one_step_happens_together_at_its_end(voi
 	sp_world_destroy(w);
 }
 
-static void a_run_ends_at_until_and_goes_on_from_there(void)
+TEST(a_run_ends_at_until_and_goes_on_from_there)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(1, false);
+	struct sp_world *w = world_of(1, false);
 	feed(&nics[0], 10);
 	feed(&nics[0], 20);
 	feed(&nics[0], 21);
@@ -172,12 +158,10 @@ static void a_run_ends_at_until_and_goes_on_from_there(void)
 	sp_world_destroy(w);
 }
 
-static void what_follows_without_delay_happens_at_the_same_time(void)
+TEST(events_without_delay_happen_at_the_same_time)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(2, false);
+	struct sp_world *w = world_of(2, false);
 	nics[1].feeds = &nics[0]; /* the later one feeds the one that was polled before it */
 	feed(&nics[1], 7);
 	CU_ASSERT_EQUAL(sp_world_run(w, SP_NEVER, NULL, NULL), 0);
@@ -185,12 +169,10 @@ static void what_follows_without_delay_happens_at_the_same_time(void)
 	sp_world_destroy(w);
 }
 
-static void a_host_is_stepped_when_a_nic_has_done_something_and_its_commands_are_noticed(void)
+TEST(a_host_is_stepped_when_a_nic_has_done_something_and_its_commands_are_noticed)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(1, true);
+	struct sp_world *w = world_of(1, true);
 	feed(&nics[0], 10);
 	host_commands = 1;
 	CU_ASSERT_EQUAL(sp_world_run(w, SP_NEVER, NULL, NULL), 0);
@@ -198,12 +180,10 @@ static void a_host_is_stepped_when_a_nic_has_done_something_and_its_commands_are
 	sp_world_destroy(w);
 }
 
-static void a_host_is_stepped_at_its_own_time(void)
+TEST(a_host_is_stepped_at_its_own_time)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(1, true);
+	struct sp_world *w = world_of(1, true);
 	host_due = 33;
 	CU_ASSERT_EQUAL(sp_world_next(w), 33);
 	CU_ASSERT_EQUAL(sp_world_run(w, SP_NEVER, NULL, NULL), 0);
@@ -216,12 +196,10 @@ static bool at_least_20(void *arg)
 	return sp_world_now(arg) >= 20;
 }
 
-static void a_run_ends_when_its_condition_holds(void)
+TEST(a_run_ends_when_its_condition_holds)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(1, false);
+	struct sp_world *w = world_of(1, false);
 	feed(&nics[0], 10);
 	feed(&nics[0], 20);
 	feed(&nics[0], 30);
@@ -230,12 +208,10 @@ static void a_run_ends_when_its_condition_holds(void)
 	sp_world_destroy(w);
 }
 
-static void time_that_stands_still_is_called_off(void)
+TEST(time_that_stands_still_is_called_off)
 {
-	struct sp_world *w;
-
 	reset();
-	w = world_of(1, false);
+	struct sp_world *w = world_of(1, false);
 	nics[0].stuck = true;
 	CU_ASSERT_EQUAL(sp_world_run(w, SP_NEVER, NULL, NULL), -ELOOP);
 	sp_world_destroy(w);
@@ -245,10 +221,3 @@ static void time_that_stands_still_is_called_off(void)
 	CU_ASSERT_EQUAL(sp_world_run(w, SP_NEVER, NULL, NULL), 0);
 	sp_world_destroy(w);
 }
-
-SUITE("world", TEST(everything_happens_at_its_time_and_in_the_order_of_adding),
-      TEST(with_a_grain_what_is_due_in_one_step_happens_together_at_its_end),
-      TEST(a_run_ends_at_until_and_goes_on_from_there), TEST(what_follows_without_delay_happens_at_the_same_time),
-      TEST(a_host_is_stepped_when_a_nic_has_done_something_and_its_commands_are_noticed),
-      TEST(a_host_is_stepped_at_its_own_time), TEST(a_run_ends_when_its_condition_holds),
-      TEST(time_that_stands_still_is_called_off))

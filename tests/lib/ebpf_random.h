@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Makes random programs that sp_ebpf_check() accepts. They grow by one checked instruction at a time. */
+#ifndef TESTS_EBPF_RANDOM_H
+#define TESTS_EBPF_RANDOM_H
+
+#include "../../pipeline/nic.h"
+#include "ebpf_object.h"
+
+#define COUNT(a) (sizeof(a) / sizeof(*(a)))
+
+extern uint64_t ebpf_seed;
+uint64_t ebpf_any(uint64_t below);
+int ebpf_check(const struct ebpf_insn *ins, uint32_t count, struct sp_error *error);
+enum { LENGTH = 40, ROOM = LENGTH + 12 };
+
+/* Instructions that the check lets pass, one after the other; behind them what ends the program. */
+uint32_t random_program(struct ebpf_insn *ins);
+
+#endif
