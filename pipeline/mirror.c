@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Capturing. A received packet is copied into a record of the worker's as it arrives (handlers may change or send it),
- * and from there into the rings once its fate is known: writing it straight into a ring was turned down, since packets
- * that wait or that turn out not to be wanted would leave holes. Outgoing frames go straight into the rings before
- * the port has them, and become visible if it takes them.
- */
+/* Packet capture. A handler may change or forward a received packet, so the worker copies it into a record on arrival.
+ * Once the packet's fate is known, the record goes into the rings: a slot reserved on arrival would leave a hole when
+ * the packet waits or does not match. Transmitted frames are staged in the rings before the port gets them, and
+ * published when the port accepts them. */
 #include "rule.h"
 #include "mirror.h"
 
@@ -22,24 +20,24 @@
 #include "scheduler.h"
 #include "worker_call.h"
 
-#define ROOM	(16u << 20) /* bytes of one capture's memory at the most */
-#define SLOTS	65536	    /* of a ring, at the most: more only makes the program late */
+#define ROOM	(16u << 20) /* bytes of memory of one capture */
+#define SLOTS	65536	    /* limit per ring: a longer ring only delays the program */
 #define LINE	64
-#define OFFER	64 /* frames that a queue hands to its port at once, at the most */
+#define OFFER	64 /* limit of frames that a queue offers to its port at once */
 #define RECORDS (SP_BURST + SP_PARKED + SP_BACKLOG)
 
-/* One worker's ring. [worker], but head in the ring */
+/* The ring of one worker. [worker], except the head in the ring. */
 struct lane {
 	struct sp_capture_ring *ring;
-	uint64_t tail, lost[SP_CAPTURE_PORTS]; /* the ring's are copies for the program */
-	unsigned staged;		       /* slots written behind tail */
-	uint8_t offered[OFFER];		       /* what became of each frame offered to a port: */
+	uint64_t tail, lost[SP_CAPTURE_PORTS]; /* the ring holds copies for the program */
+	unsigned staged;		       /* slots written, but not yet published */
+	uint8_t offered[OFFER];		       /* result for each frame offered to a port: */
 } SP_CACHE_ALIGNED;
 enum { NOT_WANTED, STAGED, LOST };
 
 struct sp_mirror {
-	unsigned index;	      /* in nic->mirror and the workers' lists; [control] */
-	struct sp_rule *rule; /* NULL: all. This and the next three lines: read-only from the start */
+	unsigned index;	      /* in nic->mirror and in the workers' arrays; [control] */
+	struct sp_rule *rule; /* NULL: all packets. From here to snaplen: read-only after creation */
 	bool drops;
 	char context[40];
 	uint32_t slots, slot_bytes, snaplen;
@@ -48,31 +46,31 @@ struct sp_mirror {
 };
 
 struct sp_record {
-	struct sp_record *next; /* free list */
-	uint32_t wanted;	/* by which mirrors, bits */
+	struct sp_record *next;
+	uint32_t wanted; /* bitmap of captures that match */
 	uint32_t reserved;
-	struct sp_capture_slot slot; /* and SP_PACKET_ROOM bytes of frame */
+	struct sp_capture_slot slot; /* followed by SP_PACKET_ROOM bytes of frame */
 };
 
-/* A worker's part; [worker] once w->mirrors shows it. */
+/* Capture state of one worker; [worker] once w->mirrors points to it. */
 struct sp_mirrors {
 	struct sp_mirror *mirror[SP_MAX_MIRRORS];
-	uint64_t wall; /* ns since the epoch at `since` */
+	uint64_t wall; /* ns since the epoch, at time `since` */
 	sp_time since;
-	/* the burst at hand: struct sp_packet, and their records, NULL where nobody wants them */
+	/* The current burst: array of struct sp_packet, and their records (NULL: no capture matches). */
 	const uint8_t *packets;
 	size_t stride;
 	unsigned count;
 	struct sp_record *record[SP_BURST > SP_PARKED ? SP_BURST : SP_PARKED];
 	struct sp_record *free;
-	uint32_t sender[SP_PORT_LOOP + 1][SP_TX_QUEUE]; /* beside the queues: contexts, 0: none */
+	uint32_t sender[SP_PORT_LOOP + 1][SP_TX_QUEUE]; /* context id of each queued frame's sender; 0: none */
 	uint8_t *records;
 };
 static_assert(SP_CAPTURE_EXCEPTION == SP_MAX_PORTS && SP_CAPTURE_LOOP == SP_PORT_LOOP, "queues are numbered so too");
 
 /* ---- rings ---- */
 
-/* The slot `ahead` of the tail; NULL while the ring is full, or when the program's head makes no sense. */
+/* The slot at tail + ahead. NULL: the ring is full, or the program has written a bad head. */
 static struct sp_capture_slot *claim(const struct sp_mirror *m, const struct lane *l, unsigned ahead)
 {
 	const uint64_t at = l->tail + ahead;
@@ -120,7 +118,7 @@ static void describe(const struct sp_worker *w, struct sp_capture_slot *s, uint1
 	s->verdict = SP_CAPTURE_NO_VERDICT;
 }
 
-/* The frame's first bytes, at most room, from however many segments. */
+/* Copies at most `room` bytes, from any number of segments. */
 static void copy_frame(struct sp_capture_slot *s, const struct rte_mbuf *packet, uint32_t room)
 {
 	const void *bytes;
@@ -155,10 +153,10 @@ static bool tap_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, 
 	ms->stride = sizeof(*p);
 	ms->count = n;
 	for (unsigned i = 0; i < n; i++) {
-		struct sp_record *r = ms->free; /* there are enough for all that can be under way */
+		struct sp_record *r = ms->free; /* RECORDS covers all packets in flight */
 		uint32_t bits;
 
-		if (packet[i]->nb_segs > 1) /* filters want them so; otherwise dispatch drops it */
+		if (packet[i]->nb_segs > 1) /* filters need one segment; dispatch would drop it otherwise */
 			rte_pktmbuf_linearize(packet[i]);
 		bits = wanted(ms, packet[i]);
 		ms->record[i] = bits ? r : NULL;
@@ -198,7 +196,7 @@ static void tap_match(struct sp_worker *w)
 	}
 }
 
-/* The pipeline drops these before the handler has a say. */
+/* False: the NIC drops for this reason before it calls the handler. */
 static bool is_asked(const char *reason)
 {
 	return reason != sp_drop_names[SP_DROP_HEADER_BUSY] && reason != sp_drop_names[SP_DROP_MESSAGE_TABLE_FULL] &&
@@ -312,7 +310,7 @@ static void name_sender(struct sp_worker *w, struct sp_capture_slot *s, uint32_t
 		memcpy(s->context, c->name, sizeof(s->context));
 }
 
-/* Into the slot `ahead` of the tail, where the program does not look yet. */
+/* Writes to the slot at tail + ahead, which the program cannot see yet. */
 static int stage(struct sp_mirror *m, struct lane *l, const struct sp_capture_slot *head, const struct rte_mbuf *packet)
 {
 	struct sp_capture_slot *s;
@@ -343,7 +341,7 @@ static void tap_offer(struct sp_worker *w, uint16_t port, unsigned at, unsigned 
 		struct sp_capture_slot head;
 		uint32_t bits;
 
-		if (port == SP_MAX_PORTS && !sender) /* forwarded: it was seen when it arrived */
+		if (port == SP_MAX_PORTS && !sender) /* forwarded: captured on arrival */
 			continue;
 		bits = wanted(ms, packet);
 		describe(w, &head, port, packet);
@@ -454,7 +452,7 @@ static void name_ports(const struct sp_nic *nic, struct sp_capture_memory *head)
 
 static int make_rings(struct sp_mirror *m, const struct sp_nic *nic, uint32_t snaplen)
 {
-	const uint32_t largest = nic->config.mtu + RTE_ETHER_HDR_LEN + 8; /* and two tags */
+	const uint32_t largest = nic->config.mtu + RTE_ETHER_HDR_LEN + 8; /* and two VLAN tags */
 	const size_t first = RTE_ALIGN(sizeof(struct sp_capture_memory), LINE);
 	struct sp_capture_memory *head;
 	size_t stride;
@@ -503,7 +501,7 @@ static int check(const struct sp_nic *nic, const struct sp_capture_request *q, s
 struct change {
 	struct sp_mirror *mirror;
 	unsigned index;
-	struct sp_mirrors *part[SP_MAX_WORKERS]; /* in: of new ones; out: of those not needed any more */
+	struct sp_mirrors *part[SP_MAX_WORKERS]; /* in: parts for new workers' lists; out: parts to free */
 	bool last;
 };
 
@@ -538,7 +536,7 @@ static void unrecord(struct sp_waiting *waiting, void *arg)
 {
 	const struct change *change = arg;
 
-	if (waiting->record) /* the next one in this place has another filter */
+	if (waiting->record) /* the next capture at this index has another filter */
 		waiting->record->wanted &= ~(1u << change->index);
 	if (change->last)
 		waiting->record = NULL;
@@ -551,8 +549,8 @@ static void leave(struct sp_worker *w, void *arg)
 	struct sp_waiting *waiting;
 
 	ms->mirror[change->index] = NULL;
-	STAILQ_FOREACH(waiting, &w->parked.list, next)
-	unrecord(waiting, change);
+	STAILQ_FOREACH (waiting, &w->parked.list, next)
+		unrecord(waiting, change);
 	sp_scheduler_each(w, unrecord, change);
 	if (change->last) {
 		change->part[w->index] = ms;
@@ -564,7 +562,7 @@ static void leave(struct sp_worker *w, void *arg)
 static void discard(struct sp_mirror *m)
 {
 	sp_rule_destroy(m->rule);
-	sp_shared_leave(&m->memory); /* the program still reads what has come before the NIC went */
+	sp_shared_leave(&m->memory); /* the program may still read earlier packets */
 	free(m);
 }
 
