@@ -17,7 +17,7 @@
 
 #define FOLD	  __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,vpclmulqdq,pclmul,bmi2")))
 #define FOLD_IN	  FOLD __attribute__((always_inline)) static inline
-#define AFTER_8	  0xDEBB20E3u /* CRC register after 8 bytes of ones, which contain their own CRC */
+#define AFTER_8	  0xDEBB20E3u /* CRC register after 8 bytes of ones: 4 of them and their own CRC */
 #define KEY(a, b) _mm512_set_epi64(b, a, b, a, b, a, b, a)
 #define BY1	  KEY(0x154442BD4, 0x1C6E41596) /* shift by 64 bytes */
 

@@ -6,7 +6,7 @@
 #include "onlooker.h"
 #include "scheduler.h"
 
-/* Contexts take turns on their home worker, and a context's issues take turns. */
+/* Round-robin: contexts on their home worker, and issues within a context. */
 
 static void context_in(struct sp_worker *w, struct sp_context *c)
 {
@@ -55,7 +55,8 @@ void sp_issue_start(struct sp_ctx *ctx, struct sp_issue *i)
 		sp_tap_wrong(ctx, "started an issue, but has no issue()");
 		return;
 	}
-	if (v->pub.worker != v->context->home) { /* list and pace are the home worker's: it looks at every poll */
+	if (v->pub.worker !=
+	    v->context->home) { /* list and pace belong to the home worker, which checks them in every poll */
 		struct sp_context *c = v->context;
 
 		if (__atomic_exchange_n(&i->woken, 1, __ATOMIC_ACQ_REL))
@@ -67,13 +68,13 @@ void sp_issue_start(struct sp_ctx *ctx, struct sp_issue *i)
 		return;
 	}
 	if (i->active) {
-		i->wait = 0; /* started again while it runs: it will not be put to sleep */
+		i->wait = 0; /* restarted while it runs: do not put it to sleep */
 		return;
 	}
 	i->active = 1;
 	i->wait = 0;
 	i->ctx = v;
-	/* Having had nothing to send gives no right to a burst; having been polled late does, see sp_pace_charge. */
+	/* Being idle earns no burst; a late poll does, see sp_pace_charge. */
 	pacer = sp_context_newest(v->context);
 	if (!v->context->is_issuing && pacer->tx_next < v->owner->now)
 		pacer->tx_next = v->owner->now;
@@ -91,22 +92,22 @@ static void forget_issues(struct sp_context *c)
 	}
 }
 
-/* Lets one context send what its pace allows. */
+/* Lets one context send within its pace. */
 static unsigned run_context(struct sp_worker *w, struct sp_context *c)
 {
-	const struct sp_context *pacer = sp_context_newest(c); /* all versions have one pace */
+	const struct sp_context *pacer = sp_context_newest(c); /* all versions share one pace */
 	struct sp_view *v = c->view[w->index];
 	unsigned asked = 0;
 
 	v->pub.now = w->now;
 	while (c->issues && asked < SP_BURST && pacer->tx_next <= w->now) {
 		struct sp_issue *i = c->issues->next;
-		/* A paced context goes packet by packet: only then does tx_next say when the next is due. */
+		/* Packet by packet under pacing, since tx_next must follow each packet. */
 		unsigned budget = pacer->rate ? 1 : SP_BURST - asked;
 		uint64_t before = v->sent, began;
 		int r;
 
-		if (sp_view_disabled(v)) { /* also by the call before */
+		if (sp_view_disabled(v)) { /* a call may disable the context */
 			if (sp_view_until(v) == SP_NEVER)
 				forget_issues(c);
 			break;
@@ -122,8 +123,8 @@ static unsigned run_context(struct sp_worker *w, struct sp_context *c)
 			i->active = 0;
 			continue;
 		}
-		c->issues = i;		 /* first becomes last: the next one's turn */
-		if (v->sent == before) { /* it wants to, and cannot: port, buffers or neighbour */
+		c->issues = i;		 /* round-robin: the first becomes the last */
+		if (v->sent == before) { /* blocked by port, buffers or neighbour */
 			w->issue_stuck = true;
 			break;
 		}
@@ -158,19 +159,18 @@ unsigned sp_issues_run(struct sp_worker *w)
 	struct sp_context *c;
 
 	w->issue_stuck = false;
-	LIST_FOREACH(c, &w->elsewhere, elsewhere)
-	{
+	LIST_FOREACH (c, &w->elsewhere, elsewhere) {
 		struct sp_issue *i = NULL;
 
-		/* Mostly there are none. A locked operation in each poll would wait until all that the poll has
-		 * written is visible, and would take the cache line from the workers that read it. */
+		/* Usually empty. A locked operation in each poll would wait for all earlier stores, and take the cache
+		 * line from the workers that read it. */
 		if (unlikely(__atomic_load_n(&c->issue_elsewhere, __ATOMIC_RELAXED)))
 			i = __atomic_exchange_n(&c->issue_elsewhere, NULL, __ATOMIC_ACQ_REL);
 		while (i) {
 			struct sp_issue *next = i->away;
 
-			/* From here on it can be pushed again. An exchange, not a store: a worker that has found it
-			 * woken, and so did not push it, has written before that what issue() is about to read. */
+			/* From here on the issue can be pushed again. An exchange, not a store: a worker that found it
+			 * woken, and so did not push it, has written its data before; issue() must see that data. */
 			__atomic_exchange_n(&i->woken, 0, __ATOMIC_ACQ_REL);
 			sp_issue_start(&c->view[w->index]->pub, i);
 			i = next;
@@ -184,8 +184,7 @@ sp_time sp_issues_next(struct sp_worker *w)
 	sp_time next = SP_NEVER;
 	struct sp_context *c;
 
-	TAILQ_FOREACH(c, &w->issuing, issuing)
-	{
+	TAILQ_FOREACH (c, &w->issuing, issuing) {
 		const sp_time until = sp_view_until(c->view[w->index]);
 		const sp_time at = RTE_MAX(sp_context_newest(c)->tx_next, until);
 
@@ -200,11 +199,11 @@ void sp_issues_purge(struct sp_worker *w, struct sp_context *c)
 
 	__atomic_store_n(&c->issue_elsewhere, NULL, __ATOMIC_RELAXED);
 	sp_lent_forget(c->view[w->index]);
-	LIST_FOREACH(listed, &w->elsewhere, elsewhere)
-	if (listed == c) {
-		LIST_REMOVE(c, elsewhere);
-		break;
-	}
+	LIST_FOREACH (listed, &w->elsewhere, elsewhere)
+		if (listed == c) {
+			LIST_REMOVE(c, elsewhere);
+			break;
+		}
 	forget_issues(c);
 	if (c->is_issuing)
 		TAILQ_REMOVE(&w->issuing, c, issuing);
