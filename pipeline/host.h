@@ -51,13 +51,10 @@ struct sp_opened {
 };
 #define SP_OPENED_LISTS 64 /* hash lists per application; a power of two */
 
-/*
- * Commands of one application for one worker. state:
- *   ACTIVE  on the worker's list; the worker alone leaves this state
- *   PARKED  on no list; whoever changes it to WOKEN by compare-and-swap puts it on the worker's stack
- *   WOKEN   on the worker's stack, or about to be; the worker alone leaves this state
- * How the application knows that it is parked, and why no command is missed: struct sp_attach_queues.
- */
+/* Commands of one application for one worker. The worker alone leaves the states ACTIVE (on the worker's list) and
+ * WOKEN (on the worker's stack, or about to be). PARKED is on no list: the thread that changes PARKED to WOKEN by
+ * compare-and-swap pushes the queue onto the stack. struct sp_attach_queues tells how the application sees PARKED, and
+ * why no command is lost. */
 enum { SP_QUEUE_PARKED, SP_QUEUE_ACTIVE, SP_QUEUE_WOKEN };
 struct sp_command_queue {
 	struct sp_ring writer; /* the application's side (embedded only) */
@@ -120,7 +117,7 @@ void sp_commands_wake(struct sp_command_queue *q);
 /* On the queue's worker, after the last wake: the worker forgets the queue. */
 void sp_commands_forget(struct sp_worker *w, void *queue);
 
-/* ---- waking up: notifier.c ---- */
+/* ---- doorbells: notifier.c ---- */
 int sp_notifier_create(struct sp_nic *nic); /* the thread starts with the first doorbell */
 void sp_notifier_destroy(struct sp_nic *nic);
 /* Creates the descriptors; door->bell is set already. attached: also the eventfd for posting to a parked queue.

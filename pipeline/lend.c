@@ -25,7 +25,7 @@ static_assert(sizeof(struct loan) <= SP_PIECE_PRIVATE, "fits");
 static_assert((SP_LENT & (SP_LENT - 1)) == 0, "a power of two");
 static_assert(SP_PIECE_ROOM >= 3 + 4, "pad and ICRC fit too");
 
-/* ---- giving back ---- */
+/* ---- freed packets ---- */
 
 static bool is_out(const struct sp_lending *l)
 {
@@ -88,7 +88,7 @@ void sp_lent_forget(struct sp_view *v)
 	v->owner->awaited--;
 }
 
-/* ---- lending ---- */
+/* ---- zero-copy mbufs ---- */
 
 /* Takes n references of the region, or one if it has an entry in the table; false: no zero copy. */
 static bool refer(struct sp_lender *o, const struct sp_mem *mem, unsigned n, struct sp_lent_region **region)

@@ -195,7 +195,7 @@ int sp_memory_back(struct sp_nic *nic, struct sp_account *account, void *addr, u
 	return r;
 }
 
-/* ---- freeing, a slice at a time ---- */
+/* ---- deferred free, in slices ---- */
 
 static bool put_aside(struct sp_memory *m, const struct sp_backing *b)
 {

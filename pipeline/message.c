@@ -32,7 +32,7 @@ enum sp_enter sp_message_enter_counted(struct sp_view *v, struct sp_message_entr
 	}
 }
 
-/* ---- several workers: who is inside ---- */
+/* ---- several workers: which worker is inside ---- */
 
 /* Nearly all runs of packets enter an open message. Counting them in the message's word would move its cache line
  * between workers twice per run; each move costs as much as a handler needs for several small packets. So a worker
@@ -311,7 +311,7 @@ void sp_message_refused(struct sp_view *v, struct sp_message_entry *e)
 	}
 	if (!t->bucket)
 		return;
-	/* ENDING keeps all workers out until the entry is in the list. */
+	/* ENDING keeps all workers out until the entry is in the list of ended messages. */
 	atomic_fetch_sub_explicit(&t->open, 1, memory_order_relaxed);
 	e->next = atomic_load_explicit(&t->dead[v->pub.worker], memory_order_relaxed);
 	atomic_store_explicit(&t->dead[v->pub.worker], (uint32_t)(e - t->entry) + 1, memory_order_relaxed);

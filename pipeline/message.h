@@ -39,7 +39,7 @@ void sp_messages_reclaim(struct sp_worker *w);
 void sp_message_clear(struct sp_ctx *c, struct sp_message *m);
 bool sp_message_is_open(struct sp_ctx *c, uint64_t key); /* SLOTS */
 
-/* ---- for message_calls.c: with a count in the entry's word, as a message is held between runs of packets ---- */
+/* ---- for message_calls.c: counted in the entry's word, for messages held between runs of packets ---- */
 enum sp_enter sp_message_enter_counted(struct sp_view *v, struct sp_message_entry *e, uint32_t tag);
 enum sp_enter sp_message_enter_hashed(struct sp_view *v, uint64_t key, struct sp_message_entry **entry);
 void sp_message_leave_counted(struct sp_view *v, struct sp_message_entry *e, bool end, enum sp_end why);

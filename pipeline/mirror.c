@@ -129,7 +129,7 @@ static void copy_frame(struct sp_capture_slot *s, const struct rte_mbuf *packet,
 		memcpy(s->frame, bytes, s->captured);
 }
 
-/* ---- what is received ---- */
+/* ---- received packets ---- */
 
 static struct sp_record **record_of(struct sp_mirrors *ms, const struct sp_packet *p)
 {
@@ -293,7 +293,7 @@ static void tap_settle(struct sp_worker *w)
 	ms->count = 0;
 }
 
-/* ---- what is sent ---- */
+/* ---- sent packets ---- */
 
 static void tap_sender(struct sp_worker *w, uint16_t port, uint32_t context)
 {

@@ -44,7 +44,7 @@ struct sp_tap_calls {
 	void (*took)(struct sp_worker *w, uint16_t port, unsigned at, unsigned done);
 	void (*unsent)(struct sp_worker *w, uint16_t port, struct rte_mbuf *m, uint32_t context, enum sp_drop why);
 
-	/* What a handler does in a call. */
+	/* A handler's actions in a call. */
 	void (*wrote)(struct sp_ctx *c, const struct sp_mem *mem, uint64_t offset, const void *from, uint64_t len);
 	void (*posted)(struct sp_ctx *c, const struct sp_event *event);
 	void (*wrong)(struct sp_ctx *c, const char *format, va_list arguments);

@@ -49,7 +49,7 @@ static inline uint32_t sum_fold(uint64_t sum)
 	return (uint32_t)((sum & 0xFFFF) + (sum >> 16));
 }
 
-/* ---- layers; each has p->data and p->len set to what is its own -------------------------------- */
+/* ---- layers; p->data and p->len are those of the layer -------------------------------- */
 static inline void advance(struct sp_packet *p, uint32_t bytes)
 {
 	p->data += bytes;

@@ -21,7 +21,7 @@ enum {
 	SP_PLAIN_MIN = SP_PLAIN_DATA + SP_ROCE_ICRC_LEN,
 };
 
-/* ---- what both ways of parsing compute ----------------------------------------------------------------------------
+/* ---- used by both parsers ----------------------------------------------------------------------------
  */
 #define SP_NATIVE(bits)                                                                                                \
 	static inline uint##bits##_t sp_native##bits(const uint8_t *from)                                              \

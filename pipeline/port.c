@@ -133,7 +133,7 @@ static int check_sizes(const struct sp_port *port, const char *device, uint16_t 
 	/* The kernel spreads packets over all sockets, even those that no queue polls. */
 	if (queues < info->max_rx_queues)
 		return sp_error_set(error, ENOTSUP, "workers",
-				    "port %s has %u queue pairs for %u workers: what comes on the others is never seen "
+				    "port %s has %u queue pairs for %u workers: packets on the others would be lost "
 				    "(qpairs=%u)",
 				    device, info->max_rx_queues, queues, queues);
 	return 0;
@@ -384,7 +384,7 @@ void sp_port_close(struct sp_port *port)
 	port->taken = false;
 }
 
-/* ---- what is known of it ---- */
+/* ---- port properties ---- */
 
 int sp_port_mac(const struct sp_port *port, uint8_t mac[6])
 {
@@ -433,7 +433,7 @@ bool sp_port_reads_memory(const struct sp_port *port)
 	return port->below && port->below->mapped;
 }
 
-/* ---- the kernel beside it ---- */
+/* ---- the kernel's addresses ---- */
 
 int sp_ports_check(const struct sp_nic *nic, struct sp_error *error)
 {

@@ -42,9 +42,9 @@ int sp_routes_set(struct sp_routes *r, const struct sp_nic_config *config, struc
 int sp_route_find(const struct sp_routes *r, const uint8_t ip[16], struct sp_route *route);
 /* The port whose link holds ip; 0: no prefix holds it. */
 uint16_t sp_route_port(const struct sp_routes *r, const uint8_t ip[16]);
-/* The own address to ask from for ip, which is on the link of that port; NULL: it is not. */
+/* The port's own address for requests to ip; NULL: ip is not on its link. */
 const uint8_t *sp_route_source(const struct sp_routes *r, uint16_t port, const uint8_t ip[16]);
-/* An address that one other station can have. */
+/* True for another host's unicast address. */
 bool sp_route_is_station(const struct sp_routes *r, const uint8_t ip[16]);
 
 bool sp_ip_is_ipv4(const uint8_t ip[16]);

@@ -55,7 +55,7 @@ static int compile(struct sp_rule *rule, const char *expression, struct sp_error
 	if (pcap_compile(pcap, &rule->program, expression, 1, PCAP_NETMASK_UNKNOWN))
 		r = fail(error, -EINVAL, pcap_geterr(pcap));
 	else if (outside(&rule->program))
-		r = fail(error, -EINVAL, "the expression asks for what is not in the packet (inbound, ifindex, ...)");
+		r = fail(error, -EINVAL, "the expression needs data that is not in the packet (inbound, ifindex, ...)");
 	pcap_close(pcap);
 	return r;
 }

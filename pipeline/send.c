@@ -118,7 +118,7 @@ static inline void put_icrc(uint8_t *at, uint32_t icrc)
 	memcpy(at, &icrc, 4);
 }
 
-/* ---- what all of them go through ---- */
+/* ---- checks and counters ---- */
 
 /* len: bytes from the IP header on. No overflow as long as the summands are within their limits. */
 static inline bool fits(const struct sp_view *v, const struct sp_send *s, uint32_t len)
@@ -154,7 +154,7 @@ static inline void sent(struct sp_view *v, const struct sp_send *s, const uint32
 			sp_pace_charge(pacer, v->owner->now, 14 + len[i]);
 }
 
-/* ---- one ---- */
+/* ---- single packets ---- */
 
 static struct rte_mbuf *copied(const struct sp_path *p, const struct sp_send *s, uint64_t mac, bool payload_less)
 {

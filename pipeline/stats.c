@@ -19,7 +19,7 @@ void sp_nic_totals(struct sp_nic *nic, struct sp_nic_totals *t)
 	pthread_mutex_unlock(&nic->control);
 }
 
-/* ---- drops by name: the pipeline's, the contexts', and those of contexts that are gone; equal names add up ---- */
+/* ---- drops by name, of the pipeline, contexts and ended contexts; equal names add up ---- */
 
 void sp_stats_drop(struct sp_drop_sums *s, const char *name, uint64_t n, bool all)
 {

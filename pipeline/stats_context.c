@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- sums: of a context and its copies, of a handler and its contexts ---- */
+/* ---- sums: of a context's versions, of a handler's contexts ---- */
 
 struct sum {
 	struct sp_context_counts all; /* without the pointers */
@@ -213,7 +213,7 @@ static void report_handler(struct sp_context *c, struct sp_report *r)
 		free(sp_report_finish(a.report));
 		sp_report_string(r, "report", "the handler's home worker has stopped");
 	} else if (!sp_report_adopt(r, a.report))
-		sp_report_string(r, "report", "the handler's own report is no good");
+		sp_report_string(r, "report", "the handler's own report is invalid");
 }
 
 static void report_limits(const struct sp_context *c, struct sp_report *r)

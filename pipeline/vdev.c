@@ -143,8 +143,8 @@ static int make_device(struct sp_vdev *v, const struct sp_vdev_wants *w, struct 
 	/* The driver derives the fan-out group (used even with one queue) from pid and interface: it may collide. */
 	if (r && v->spec.kind == SP_VDEV_AF_PACKET && strstr(said, "PACKET_FANOUT"))
 		return sp_error_set(error, EADDRINUSE, "port",
-				    "%s:%s: another NIC's sockets have, by chance, the group that DPDK has made of our "
-				    "process id and the interface's number: start it again (DPDK says: %s)",
+				    "%s:%s: another NIC already uses the fan-out group that DPDK derives from our "
+				    "process id and the interface: start it again (DPDK says: %s)",
 				    kind->name, v->spec.target, said);
 	if (r)
 		return sp_error_set(error, r < 0 && r != -1 ? -r : ENODEV, "port",

@@ -91,8 +91,8 @@ static int check_tap(const char *name, uint32_t mtu, struct sp_error *error)
 		return sp_error_set(error, EACCES, "port",
 				    "tap:%s: /dev/net/tun may not be opened: sudo chmod 666 /dev/net/tun", name);
 	if (!sp_kernel_interface(name, &i) && !i.tap)
-		return sp_error_set(error, EEXIST, "port", "tap:%s: there is an interface of that name, and no TAP one",
-				    name);
+		return sp_error_set(error, EEXIST, "port",
+				    "tap:%s: there is an interface of that name, but it is no TAP", name);
 	return 0;
 }
 
@@ -130,7 +130,7 @@ static int check_listening(const char *port, const char *path, struct sp_error *
 				    path);
 	case -ENOTSOCK:
 	case -ENODEV:
-		return sp_error_set(error, EEXIST, "port", "%s:%s exists, and is no socket", port, path);
+		return sp_error_set(error, EEXIST, "port", "%s:%s exists, but is no socket", port, path);
 	case -EACCES:
 		return sp_error_set(error, EACCES, "port", "%s:%s: the socket is another user's", port, path);
 	default:
@@ -217,7 +217,7 @@ int sp_vdev_check(const struct sp_vdev_spec *spec, const struct sp_vdev_wants *w
 	}
 }
 
-/* ---- devices that EAL was to make ---- */
+/* ---- devices in EAL's arguments ---- */
 
 static int explain_vdev(const char *device, const char *args, struct sp_error *error)
 {
@@ -310,11 +310,10 @@ int sp_vdev_explain_pci(const char *device, struct sp_error *error)
 		return sp_error_set(error, EACCES, "port", "PCI device %s: %s: %s (sudo chown $USER %s)", address, path,
 				    strerror(errno), path);
 	if (!sp_kernel_capable(CAP_IPC_LOCK) && !getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur < 1ull << 30)
-		return sp_error_set(
-			error, ENOMEM, "port",
-			"PCI device %s: only %llu KiB of memory may be locked, and all that it reaches must "
-			"be: ulimit -l unlimited (LimitMEMLOCK=infinity)",
-			address, (unsigned long long)limit.rlim_cur >> 10);
-	return sp_error_set(error, ENODEV, "port", "PCI device %s: EAL has not been told to take it: -a %s behind --",
-			    address, address);
+		return sp_error_set(error, ENOMEM, "port",
+				    "PCI device %s: only %llu KiB of memory may be locked, too little for its DMA: "
+				    "ulimit -l unlimited (LimitMEMLOCK=infinity)",
+				    address, (unsigned long long)limit.rlim_cur >> 10);
+	return sp_error_set(error, ENODEV, "port", "PCI device %s: EAL does not use it: add -a %s after --", address,
+			    address);
 }

@@ -39,7 +39,7 @@ const struct sp_vdev_type sp_vdev_types[] = {
 	[SP_VDEV_NULL] = {"null", "net_null", false, {"size", "copy", "no-rx"}},
 };
 
-/* ---- the words ---- */
+/* ---- parser ---- */
 
 static const char *key_find(const char *args, const char *key)
 {
@@ -110,7 +110,7 @@ static int parse_devargs(struct sp_vdev_spec *spec, struct sp_error *error)
 			if (near)
 				return refuse(error, EINVAL, "%s: ports take no '%s'; is %s meant?", kind->name, key,
 					      near);
-			return refuse(error, EINVAL, "%s: ports take no '%s' (what follows from [nic] is not given)",
+			return refuse(error, EINVAL, "%s: ports take no '%s' (or the NIC derives it from [nic])",
 				      kind->name, key);
 		}
 		if (name + 1 >= len)
@@ -118,7 +118,7 @@ static int parse_devargs(struct sp_vdev_spec *spec, struct sp_error *error)
 		s += len;
 		s += *s == ',';
 		if (s[-1] == ',' && !*s)
-			return refuse(error, EINVAL, "%s: something is missing behind the last ','", kind->name);
+			return refuse(error, EINVAL, "%s: nothing behind the last ','", kind->name);
 	}
 	return 0;
 }
@@ -207,7 +207,7 @@ int sp_vdev_parse(const char *device, struct sp_vdev_spec *spec, struct sp_error
 		snprintf(spec->out, sizeof(spec->out), "%.*s", (int)(comma - out), out);
 	}
 	if (*comma && !comma[1])
-		return refuse(error, EINVAL, "%s: something is missing behind the last ','", word);
+		return refuse(error, EINVAL, "%s: nothing behind the last ','", word);
 	snprintf(spec->devargs, sizeof(spec->devargs), "%s", *comma ? comma + 1 : "");
 	int r = parse_target(spec, error);
 	return r ? r : parse_devargs(spec, error);

@@ -108,7 +108,7 @@ static void leave(struct call *call)
 	sp_watch_leave(sp_watcher_of(call->c), &call->watched);
 }
 
-/* ---- what they return ---- */
+/* ---- return values ---- */
 
 static void check_reason(struct call *call, uint64_t reason, const char *how)
 {
@@ -146,7 +146,7 @@ static void check_status(struct call *call, int status)
 		sp_tap_wrong(call->c, "returned %d, which is neither 0 nor a negative error number", status);
 }
 
-/* ---- the functions ---- */
+/* ---- wrapped functions ---- */
 
 static int attach(struct sp_ctx *c)
 {

@@ -42,7 +42,7 @@ int sp_watched_create(struct sp_context *c); /* -ENOMEM; sets c->handler */
 void sp_watched_gone(struct sp_context *c);  /* after detach: checks for leaks */
 void sp_watched_destroy(struct sp_context *c);
 
-/* ---- watch.c: telling ---- */
+/* ---- watcher.c: reports ---- */
 struct sp_watcher *sp_watcher_of(struct sp_ctx *c);
 void sp_watch_enter(struct sp_watcher *w, struct sp_calling *call);
 void sp_watch_leave(struct sp_watcher *w, struct sp_calling *call);

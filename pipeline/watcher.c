@@ -81,7 +81,7 @@ static void watch_wrong(struct sp_ctx *c, const char *format, va_list arguments)
 	TELL(w, wrong, innermost(w), what);
 }
 
-/* ---- packets that are received ---- */
+/* ---- received packets ---- */
 
 static bool watch_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, struct rte_mbuf **packet, unsigned n)
 {
@@ -181,7 +181,7 @@ static void watch_settle(struct sp_worker *w)
 		TELL(watcher, fate, p, SP_CAPTURE_TAKEN, NULL);
 }
 
-/* ---- and sent ---- */
+/* ---- sent packets ---- */
 
 static void tell_sent(struct sp_watcher *w, uint16_t port, const struct rte_mbuf *m, const struct sp_watched_call *call)
 {
@@ -241,7 +241,7 @@ static const struct sp_tap_calls tap = {.arrive = watch_arrive,
 					.posted = sp_watch_posted,
 					.wrong = watch_wrong};
 
-/* ---- who watches ---- */
+/* ---- control ---- */
 
 static struct sp_watcher *create(const struct sp_nic *nic)
 {
