@@ -55,8 +55,7 @@ void sp_issue_start(struct sp_ctx *ctx, struct sp_issue *i)
 		sp_tap_wrong(ctx, "started an issue, but has no issue()");
 		return;
 	}
-	if (v->pub.worker !=
-	    v->context->home) { /* list and pace belong to the home worker, which checks them in every poll */
+	if (v->pub.worker != v->context->home) { /* the home worker owns list and pace, and checks each poll */
 		struct sp_context *c = v->context;
 
 		if (__atomic_exchange_n(&i->woken, 1, __ATOMIC_ACQ_REL))

@@ -105,8 +105,7 @@ static bool refer(struct sp_lender *o, const struct sp_mem *mem, unsigned n, str
 		place = r->out ? place : r;
 	}
 	*region = place;
-	while (taken < (place ? 1 : n) &&
-	       sp_memory_lend(mem)) /* `mapped` is constant: all succeed, or the first fails */
+	while (taken < (place ? 1 : n) && sp_memory_lend(mem)) /* all, or not the first */
 		taken++;
 	if (place && taken)
 		*place = (struct sp_lent_region){.mem = mem, .out = n};

@@ -71,8 +71,7 @@ static __attribute__((noinline)) void end_when_left(struct sp_view *v, struct sp
 			finish(v, e, ending);
 			return;
 		}
-		atomic_store_explicit(&e->word, w,
-				      memory_order_seq_cst); /* a worker still inside reads the word later */
+		atomic_store_explicit(&e->word, w, memory_order_seq_cst); /* workers inside read this later */
 	}
 }
 

@@ -29,9 +29,7 @@ struct sp_tap_calls {
 	void (*match)(struct sp_worker *w);
 	/* The packet's fate, unless its context took it (the normal case). */
 	void (*fate)(struct sp_worker *w, const struct sp_packet *p, enum sp_capture_fate fate, const char *reason);
-	struct sp_record *(*park)(
-		struct sp_worker *w,
-		const struct sp_packet *p); /* the packet waits; the result goes into sp_waiting.record */
+	struct sp_record *(*park)(struct sp_worker *w, const struct sp_packet *p); /* it waits; sp_waiting.record */
 	void (*forget)(struct sp_worker *w,
 		       struct sp_waiting *waiting); /* a waiting packet is dropped: context-closed */
 	void (*hand_over)(struct sp_worker *w, const struct sp_packet *p); /* to another worker, which calls arrive */

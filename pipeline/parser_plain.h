@@ -137,8 +137,7 @@ static inline bool sp_parse_plain(uint8_t *f, uint32_t frame_len, struct sp_pack
 		return false;
 	const uint32_t total = sp_load_be16(f + SP_PLAIN_IP + 2), udp_len = sp_load_be16(f + SP_PLAIN_UDP + 4);
 	const uint32_t pad = f[SP_PLAIN_BTH + 1] >> SP_BTH_PAD_SHIFT & 3;
-	const uint64_t len = (uint32_t)(total - (SP_PLAIN_MIN - SP_PLAIN_IP) -
-					pad); /* one 64-bit store: also sets the verdict to SP_DONE */
+	const uint64_t len = (uint32_t)(total - (SP_PLAIN_MIN - SP_PLAIN_IP) - pad); /* in 64 bits: also sets SP_DONE */
 
 	if (__builtin_expect(udp_len + (SP_PLAIN_UDP - SP_PLAIN_IP) != total, 0) ||
 	    __builtin_expect(total > frame_len - SP_PLAIN_IP, 0) ||
