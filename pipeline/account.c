@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What one application has, against what it may have. Nothing here of an application in the NIC's own process: a NULL
- * account has no limits. */
+/* Resource limits of one application. A NULL account (an application in the NIC's own process) has no limits. */
 #include "account.h"
 #include "limits.h"
 
@@ -56,7 +55,7 @@ void sp_account_memory_back(struct sp_account *a, uint64_t bytes)
 		atomic_fetch_sub(&a->memory, bytes);
 }
 
-/* used + change, where that is allowed; giving back always is. */
+/* used + change, or -EDQUOT beyond the limit; a negative change always succeeds. */
 static int change_of(uint64_t used, int64_t change, uint64_t limit, uint64_t *sum)
 {
 	if (change > 0 && ((uint64_t)change > limit || used > limit - (uint64_t)change))

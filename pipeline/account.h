@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What one application has, against what it may have. */
+/* Resource use and limits of one application. */
 #ifndef PIPELINE_ACCOUNT_H
 #define PIPELINE_ACCOUNT_H
 
@@ -9,18 +9,17 @@
 
 #include "nic.h"
 
-/* What one application has, and may have. contexts, regions, qps and messages: [control]; memory: also by handlers'
- * sp_alloc, and while memory is being made. */
+/* contexts, regions, qps and messages: [control]. memory: changed by handlers' sp_alloc and by threads that allocate,
+ * too. */
 struct sp_account {
 	struct sp_limits limit;
 	_Atomic uint64_t memory;
-	uint64_t dying; /* bytes of it that are given back and not freed yet; see sp_memory_bury, which has a lock for
-			   it */
+	uint64_t dying; /* bytes of memory in deferred free; under the lock of struct sp_memory */
 	uint32_t contexts, qps, regions;
 	uint64_t messages;
 };
 
-/* limits: NULL and zeros are defaults. free() it when nothing is charged to it any more. */
+/* limits: NULL and zeros mean defaults. The caller free()s the account once nothing is charged to it. */
 int sp_account_create(const struct sp_limits *limits, struct sp_account **account);
 /* -EDQUOT; NULL is no limit. A negative change always succeeds. */
 int sp_account_contexts(struct sp_account *a, int change);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Handlers' calls during attach(): memory, QPs, messages, the area; and words for what an account refuses. */
+/* Handlers' calls during attach(): memory, QPs, messages, the area; and errors about an account's limits. */
 #include "account.h"
 #include "engine.h"
 #include "error.h"
@@ -44,20 +44,20 @@ int sp_grant_qps(struct sp_context *c, uint32_t count)
 	return r;
 }
 
-/* The area that is there goes on with the newer version; the host has it mapped. */
+/* A newer version inherits the area, since the host has it mapped. */
 static int inherit_area(struct sp_context *c, uint64_t bytes, struct sp_error *error)
 {
 	const uint64_t before = c->older->area ? c->older->area->len : 0;
 
 	if (bytes && bytes != before)
 		return sp_error_set(error, EINVAL, "",
-				    "the version before had an area of %" PRIu64 " bytes, this one wants %" PRIu64, before,
-				    bytes);
+				    "the version before had an area of %" PRIu64 " bytes, this one wants %" PRIu64,
+				    before, bytes);
 	c->area = bytes ? c->older->area : NULL;
 	return 0;
 }
 
-/* Memory for the area: what the server has made ahead of the request, or made here. */
+/* Takes the memory that the server has allocated for the area, or allocates it. */
 static int back_area(struct sp_context *c, uint64_t bytes, struct sp_device *d, struct sp_backing *b)
 {
 	int r;
@@ -93,7 +93,7 @@ int sp_grant_configure(struct sp_context *c, struct sp_device *device, struct sp
 	if (r < 0 && error && !error->text[0])
 		sp_error_set(error, -r, "", "handler %s: %s", c->handler->name, strerror(-r));
 	if (r)
-		return r < 0 ? r : -EINVAL; /* neither 0 nor -errno */
+		return r < 0 ? r : -EINVAL; /* invalid: neither 0 nor -errno */
 	if (c->first && bytes)
 		return sp_error_set(error, EINVAL, "companion",
 				    "handler %s shares memory with the host: it cannot be a companion",
@@ -144,14 +144,14 @@ int sp_qp_claim(struct sp_ctx *ctx, uint32_t count)
 
 	if (late(ctx, "sp_qp_claim") || (!c->qp_first && !c->qp_any))
 		return sp_fail(ctx, EINVAL, "qp", "handler %s needs a qp", c->handler->name);
-	if (c->inherited) { /* it gets those of the version before it */
+	if (c->inherited) { /* it inherits the QPs of the older version */
 		if (count == c->older->qp_count) {
 			c->qp_first = c->older->qp_first;
 			c->qp_count = count;
 			return 0;
 		}
-		return sp_fail(ctx, EINVAL, "qp", "the version before had %u QPs, this one wants %u", c->older->qp_count,
-			       count);
+		return sp_fail(ctx, EINVAL, "qp", "the version before had %u QPs, this one wants %u",
+			       c->older->qp_count, count);
 	}
 	if (c->qp_any && count && sp_qp_table_row(c->nic->qps, count, &c->qp_first))
 		return sp_fail(ctx, ENOSPC, "qp", "the NIC has no %u free QP numbers in a row", count);
@@ -165,7 +165,7 @@ int sp_qp_claim(struct sp_ctx *ctx, uint32_t count)
 			return sp_fail(ctx, EADDRINUSE, "qp", "QP %u (0x%x) belongs to context %s already",
 				       c->qp_first + i, c->qp_first + i, sp_context_name_for(c, qp->context));
 	}
-	/* Claiming again takes the place of the claim before. */
+	/* A second claim replaces the first. */
 	if (sp_grant_qps(c, count > c->qp_count ? count - c->qp_count : 0))
 		return sp_fail(ctx, EDQUOT, "qp", "too many QPs");
 	c->qp_count = count;
@@ -204,7 +204,7 @@ int sp_messages_limit(struct sp_ctx *ctx, uint32_t limit, sp_time idle)
 	if (!limit || limit > SP_MAX_MESSAGES)
 		return sp_fail(ctx, EINVAL, "", "handler %s asks for %u messages at once; 1 to %u are possible",
 			       c->handler->name, limit, SP_MAX_MESSAGES);
-	/* A version that inherits takes over what the older one was charged for. */
+	/* A version that inherits also takes over the older version's charge. */
 	charged = !c->inherited ? limit : limit > c->older->charged_messages ? limit - c->older->charged_messages : 0;
 	if (sp_account_messages(c->account, charged)) {
 		c->over = "messages";

@@ -9,25 +9,24 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define MAPPED (1u << 20) /* from here on memory comes zeroed from the kernel, page by page as it is used */
+#define MAPPED (1u << 20) /* larger blocks are mmap()ed: zeroed pages on first use */
 #define HEAD   64
 
 struct sp_allocation {
 	struct sp_allocation *next;
-	size_t bytes, more; /* charged; and behind them */
-	size_t asked;	    /* for sp_alloc() of a watched context, which has a canary then; else 0 */
+	size_t bytes, more; /* charged bytes; uncharged bytes behind them */
+	size_t asked;	    /* block size if a canary follows it (sp_alloc() of a traced context); else 0 */
 };
 
 int sp_grant_charge(struct sp_context *c, uint64_t bytes)
 {
-	/* What a reload needs for a while beside what the application has is not its doing: none is refused for that.
-	 */
+	/* A reload briefly needs memory for two versions: that must not fail on the application's limit. */
 	int r = sp_memory_charge(c->nic, c->inherited ? NULL : c->account, bytes);
 
 	if (!r && c->inherited)
 		sp_account_memory_force(c->account, bytes);
 
-	if (r && !sp_account_allows(c->account, bytes)) /* its limit, not the NIC's */
+	if (r && !sp_account_allows(c->account, bytes)) /* the application's limit, not the NIC's */
 		c->over = "memory";
 	return r;
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What attach() asks for and gets: memory, QP numbers, messages, an area. All of it counts against the NIC's limits and
- * its application's, belongs to the context, and is given back when that goes. Threads: as context.h, and the home
- * worker while attach() runs.
- */
+/* Resources that attach() allocates: memory, QP numbers, messages, an area. They count against the limits of the NIC
+ * and of the application, and are freed with the context. Threads: as context.h, and the home worker while attach()
+ * runs. */
 #ifndef PIPELINE_GRANT_H
 #define PIPELINE_GRANT_H
 
@@ -15,23 +13,23 @@ struct sp_error;
 struct sp_context;
 struct sp_device;
 
-/* Counts memory; notes when it is the application's limit that it would go beyond. Give back with sp_memory_credit. */
+/* Charges memory; notes if the application's limit is exceeded. sp_memory_credit gives it back. */
 int sp_grant_charge(struct sp_context *c, uint64_t bytes);
-/* Zeroed, 64-byte aligned memory, freed with the context; `more` bytes behind it, which count against nobody. NULL. */
+/* Zeroed, 64-byte aligned memory, freed with the context, plus `more` uncharged bytes behind it. NULL: failed. */
 void *sp_grant_alloc(struct sp_context *c, size_t bytes, size_t more);
-/* The handler's configure(), and the area that it asks for. device: that opens the context, or NULL. -EAGAIN: the
- * device wants to make device->wanted bytes in its own time, and to be asked again. */
+/* Calls the handler's configure() and allocates the area that it requests. device: opens the context, or NULL. -EAGAIN:
+ * the device will allocate device->wanted bytes in slices, and then calls again. */
 int sp_grant_configure(struct sp_context *c, struct sp_device *device, struct sp_error *error);
 int sp_grant_qps(struct sp_context *c, uint32_t count); /* -EDQUOT */
-/* Where a limit of the application's is why r is not 0, that and words; else r. A handler says what it could not get;
- * why, the NIC knows better. */
+/* If an application's limit made r fail, the error for that limit; else r. The handler reports only that a request
+ * failed. */
 int sp_grant_refused(const struct sp_context *c, int r, struct sp_error *error);
-void sp_grants_end(struct sp_context *c); /* the area and the table of messages are gone already */
+void sp_grants_end(struct sp_context *c); /* called after the area and the message table are freed */
 
-/* As sp_grant_alloc(), with a canary behind the block: for a watched context. */
+/* As sp_grant_alloc(), with a canary behind the block: for a traced context. */
 void *sp_grant_watched(struct sp_context *c, size_t bytes);
-/* How many bytes the block has that was written behind, of the SP_CANARIES blocks from *next on (NULL: the first one);
- * 0: none of them, and *next is where to go on. */
+/* Checks SP_CANARIES blocks from *next on (NULL: from the first). Returns the size of the first overrun block; or 0,
+ * and *next is where to continue. */
 #define SP_CANARIES 64
 size_t sp_grant_overrun(const struct sp_context *c, struct sp_allocation **next);
 

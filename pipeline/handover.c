@@ -6,13 +6,13 @@
 #include <rte_mbuf.h>
 #include <stdlib.h>
 
-/* An entry is the packet's address with the port in its low bits: buffers are aligned to cache lines. */
+/* An entry is the mbuf's address with the port in the low bits: mbufs are aligned to cache lines. */
 #define PORT_BITS 63ull
 static_assert(SP_PORT_LOOP <= PORT_BITS, "a port fits beside an address");
 
 struct sp_handover {
-	_Atomic uint32_t head SP_CACHE_ALIGNED; /* next to read; the reader writes it */
-	_Atomic uint32_t tail SP_CACHE_ALIGNED; /* next to write; the writer writes it */
+	_Atomic uint32_t head SP_CACHE_ALIGNED; /* next entry to read; written by the reader */
+	_Atomic uint32_t tail SP_CACHE_ALIGNED; /* next entry to write; written by the writer */
 	uintptr_t entry[SP_HANDOVER];
 };
 

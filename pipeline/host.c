@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The workers' side of applications: commands come in, events go out. */
+/* The workers' side of applications: commands in, events out. */
 #include "host.h"
 #include "grant.h"
 #include "memory.h"
@@ -20,9 +20,8 @@ int sp_events_create(struct sp_context *c)
 	struct sp_event_queue *q;
 	int r;
 
-	/* A companion speaks for its context, and a handler's next version for the one before: the host knows one
-	 * queue.
-	 */
+	/* A companion uses its context's queue, and a new version the older one's: the host knows one queue per
+	 * context. */
 	if (c->first || c->inherited) {
 		c->events = c->first ? c->first->events : c->older->events;
 		return 0;
@@ -108,7 +107,7 @@ static int post(struct sp_view *v, struct sp_event *e)
 	return 0;
 }
 
-/* Who is watched has no doorbell, and is therefore never touched: each event of his comes here. */
+/* A traced context has no doorbell, and is never touched: all its events come here. */
 static __attribute__((noinline)) int heed(struct sp_view *v, const struct sp_event *e)
 {
 	struct sp_event copy;
@@ -142,7 +141,7 @@ static int command(struct sp_view *v, const struct sp_command *cmd, struct sp_ev
 	return status;
 }
 
-/* One command, copied from the application: everything in it is a claim. */
+/* Executes one command, copied from the application: validate all fields. */
 static int execute_on(struct sp_worker *w, struct sp_context *c, const struct sp_command *cmd, struct sp_event *result)
 {
 	struct sp_view *v = c->view[w->index];
@@ -154,7 +153,7 @@ static int execute_on(struct sp_worker *w, struct sp_context *c, const struct sp
 	result->status = -EOPNOTSUPP;
 	if (c->handler->command)
 		result->status = command(v, cmd, result);
-	/* What the first handler does not know may be the companion's. */
+	/* Commands unknown to the first handler may be the companion's. */
 	if (result->status == -EOPNOTSUPP && c->companion)
 		return execute_on(w, c->companion, cmd, result);
 	return result->status;
@@ -176,7 +175,7 @@ static int execute(struct sp_worker *w, struct sp_context *c, const struct sp_co
 	return result->status;
 }
 
-/* Commands of one application: so many, or those that take a quantum. Packets of others wait meanwhile. */
+/* Runs commands of one application, up to a count or a quantum, since other packets wait. */
 static unsigned run_queue(struct sp_worker *w, struct sp_command_queue *q)
 {
 	struct sp_command cmd;
@@ -189,7 +188,7 @@ static unsigned run_queue(struct sp_worker *w, struct sp_command_queue *q)
 		uint64_t before;
 
 		if (!c || c->owner != q->device->owner || c->home != w->index)
-			continue; /* closed meanwhile; the library refuses what never was */
+			continue; /* context closed meanwhile; the library rejects unknown contexts */
 		before = c->view[w->index]->meter.cycles;
 		if ((execute(w, c, &cmd, &result) || cmd.flags & SP_CMD_REPLY) && !post(c->view[w->index], &result))
 			sp_touch(c->view[w->index]);
@@ -211,7 +210,7 @@ void sp_commands_wake(struct sp_command_queue *q)
 		;
 }
 
-/* An exchange, as all that is done to this word: see struct sp_attach_queues. */
+/* An exchange, like all changes of this word: see struct sp_attach_queues. */
 static void unpark(struct sp_command_queue *q)
 {
 	__atomic_exchange_n(&q->page->parked, 0, __ATOMIC_ACQ_REL);
@@ -225,7 +224,7 @@ static void take_woken(struct sp_worker *w)
 		next = q->woken;
 		q->used = true;
 		atomic_store_explicit(&q->state, SP_QUEUE_ACTIVE, memory_order_relaxed);
-		unpark(q); /* a post to another worker may have woken it */
+		unpark(q); /* a post for another worker may have woken it */
 		LIST_INSERT_HEAD(&w->queues, q, active);
 	}
 }
@@ -234,13 +233,13 @@ static void park(struct sp_command_queue *q)
 {
 	uint32_t parked = SP_QUEUE_PARKED;
 
-	/* First, as an application that sees that it is parked wakes the queue. */
+	/* Store first: an application that sees it parked wakes the queue. */
 	atomic_store_explicit(&q->state, SP_QUEUE_PARKED, memory_order_release);
 	__atomic_exchange_n(&q->page->parked, 1, __ATOMIC_ACQ_REL);
 	if (!sp_ring_empty(&q->reader) && atomic_compare_exchange_strong(&q->state, &parked, SP_QUEUE_ACTIVE))
-		unpark(q); /* posted meanwhile: it stays */
+		unpark(q); /* a command came meanwhile: stay active */
 	else
-		LIST_REMOVE(q, active); /* or it is on the stack already */
+		LIST_REMOVE(q, active); /* else it is on the stack already */
 }
 
 static __attribute__((noinline)) void park_quiet(struct sp_worker *w)
@@ -287,7 +286,7 @@ bool sp_commands_waiting(const struct sp_worker *w)
 	const struct sp_command_queue *q;
 
 	for (q = atomic_load_explicit(&w->woken, memory_order_acquire); q; q = q->woken)
-		if (!sp_ring_empty(&q->reader)) /* those of a new application are empty */
+		if (!sp_ring_empty(&q->reader)) /* a new application's ring is empty */
 			return true;
 	LIST_FOREACH (q, &w->queues, active)
 		if (!sp_ring_empty(&q->reader))
@@ -305,7 +304,7 @@ static void run_call(struct sp_worker *w, void *arg)
 {
 	struct call *call = arg;
 
-	/* What was posted before comes first; not without end, should others go on posting. */
+	/* Runs earlier commands first, but not endlessly if more are posted meanwhile. */
 	for (unsigned i = 0; i < SP_COMMANDS / SP_COMMANDS_PER_POLL && sp_commands_run(w); i++)
 		;
 	execute(w, call->context, call->command, call->result);

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Two ways: icrc_fold.c at the level avx512 (carry-less multiplications of 512 bits), else (and for headers with
- * options, and for what lies in several places) ISA-L's CRC, by the function of the level. There, what is ours is that
- * the fields which count as ones stay as they are in the packet: the headers are masked on their way into a small copy,
- * and the CRC goes over the copy and then over the rest in place. The copy is written in the pieces of 16 bytes that
- * ISA-L reads: a load from the bytes of several stores would have to wait until these have left the store buffer.
- */
+/* Two implementations: icrc_fold.c at the level avx512; else (and for headers with options, or a packet in several
+ * pieces) ISA-L's CRC of that level. For ISA-L, the headers are masked on their way into a small copy, so that the
+ * packet stays unchanged; the CRC covers the copy, then the rest in place. The copy is stored in the 16-byte units that
+ * ISA-L loads: a load that spans several stores could not be forwarded from the store buffer. */
 #include "icrc.h"
 #include "icrc_fold.h"
 
@@ -22,14 +19,14 @@ enum {
 	UDP_BTH_LEN = 8 + 12,
 };
 
-/* CRC32 of as many bytes of ones. Eight stand for the local route header, which RoCEv2 does not have; what of them is
- * not in the copy is what the CRC starts from. */
+/* CRC32 of so many bytes of ones. RoCEv2 replaces the local route header by 8 bytes of ones; the CRC starts with those
+ * not in the copy. */
 #define ONES_4 0xFFFFFFFFu
 #define ONES_8 0x2144DF1Cu
 
 typedef uint8_t piece __attribute__((vector_size(16)));
 
-/* The headers with all that is before them in whole pieces; ones where the ICRC takes ones. */
+/* Headers and the bytes before them, in whole 16-byte units; ones where the ICRC takes ones. */
 static const union {
 	uint8_t byte[48];
 	piece piece[3];
@@ -63,12 +60,12 @@ static const struct sp_icrc_mask fold6 = {.ones = {[0] = 0x0F,
 						   [7] = 0xFF,
 						   [IP6_LEN + 6 ... IP6_LEN + 7] = 0xFF,
 						   [IP6_LEN + 8 + 4] = 0xFF}};
-/* Both are written before main(). */
+/* Set before main(), then constant. */
 static bool folds;
 static typeof(crc32_gzip_refl) *crc_bytes;
 
 #ifdef __x86_64__
-/* ISA-L exports them, and has them in no header. */
+/* ISA-L exports these, but declares them in no header. */
 typeof(crc32_gzip_refl) crc32_gzip_refl_by8, crc32_gzip_refl_by8_02, crc32_gzip_refl_by16_10;
 
 static uint32_t crc_without_multiplications(uint32_t before, const unsigned char *bytes, uint64_t len)
@@ -151,7 +148,7 @@ static uint32_t crc_masked(uint32_t before, const uint8_t *bytes, const uint8_t 
 	return crc(before, copy, len);
 }
 
-/* Options and extension headers count as they are: they make the copy no longer. */
+/* Options and extension headers are not masked, so they are not copied. */
 static __attribute__((noinline)) uint32_t crc_general(const uint8_t *l3, uint32_t l3_len, bool ip6)
 {
 	const uint8_t *mask = ip6 ? mask6.byte + 4 : mask4.byte + 8;
@@ -176,7 +173,7 @@ uint32_t sp_icrc_copied(const uint8_t *l3, uint32_t l3_len, uint32_t len)
 	return crc(c, l3 + l3_len + UDP_BTH_LEN, len - l3_len - UDP_BTH_LEN);
 }
 
-/* NULL: the headers are not of the length that the masks are for. */
+/* NULL: no mask for headers of that length. */
 static inline const struct sp_icrc_mask *mask_of(const uint8_t *l3, uint32_t l3_len)
 {
 	const bool ip6 = l3[0] >> 4 == 6;
@@ -236,7 +233,7 @@ uint32_t sp_icrc_pieces(const uint8_t *l3, uint32_t l3_len, uint32_t head, const
 	const struct sp_icrc_mask *mask = folds && len % 64 == 0 ? mask_of(l3, l3_len) : NULL;
 	uint32_t c;
 
-	/* Whatever is no multiple of 64 bytes would have to be shifted through registers. */
+	/* Other sizes than multiples of 64 bytes would be shifted through registers. */
 	if (__builtin_expect(mask != NULL, 1))
 		return ~sp_icrc_fold_pieces(l3, head, payload, len / 64, mask);
 	c = crc(sp_icrc(l3, l3_len, head), payload, len);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009), with 512 bits
- * at a time. A CRC is the remainder of the message as a polynomial; whatever is congruent to the message has the same:
- * 64 bytes are multiplied by x^512 mod P and added to the next 64. Zeros in front of a polynomial are nothing: so the
- * message is filled up in front, and ends where a register ends. The bytes that are not there are masked in the load
- * and never touched.
+ * at a time. A CRC is the remainder of the message polynomial, so any congruent polynomial gives the same CRC: 64 bytes
+ * are multiplied by x^512 mod P and added to the next 64. Leading zeros do not change a polynomial: the message is
+ * padded in front, so that it ends at a register's end. Padding bytes are masked in the load and never read.
  *
- * What the packet begins with is changed on its way through the register: ones in the fields that count as ones, and
- * the CRC's register after the 8 bytes of ones that the ICRC begins with, which goes onto the first 4 bytes. In memory
- * nothing is written: a wide load over narrow stores would have to wait for these.
+ * The headers are changed in the register: ones in the masked fields, and the CRC of the 8 leading bytes of ones added
+ * to the first 4 bytes. Memory is not written: a wide load after narrow stores would stall on store forwarding.
  */
 #include "icrc_fold.h"
 
@@ -19,21 +17,21 @@
 
 #define FOLD	  __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,vpclmulqdq,pclmul,bmi2")))
 #define FOLD_IN	  FOLD __attribute__((always_inline)) static inline
-#define AFTER_8	  0xDEBB20E3u /* the register after 8 bytes of ones: one of these that are their own CRC */
+#define AFTER_8	  0xDEBB20E3u /* CRC register after 8 bytes of ones: 4 of them and their own CRC */
 #define KEY(a, b) _mm512_set_epi64(b, a, b, a, b, a, b, a)
-#define BY1	  KEY(0x154442BD4, 0x1C6E41596) /* 64 bytes on */
+#define BY1	  KEY(0x154442BD4, 0x1C6E41596) /* shift by 64 bytes */
 
 static const struct sp_icrc_mask start = {
 	.ones = {AFTER_8 & 0xFF, AFTER_8 >> 8 & 0xFF, AFTER_8 >> 16 & 0xFF, AFTER_8 >> 24}};
 
-/* a times its keys, and b */
+/* a * key + b */
 FOLD_IN __m512i fold(__m512i a, __m512i key, __m512i b)
 {
 	return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(a, key, 0x00), _mm512_clmulepi64_epi128(a, key, 0x11),
 					 b, 0x96);
 }
 
-/* Bytes of the packet from `at` bytes after l3 on, as they count. at may be negative: mask's zeros go that far. */
+/* Sets the masked bits of the bytes at l3 + at. at may be negative: the mask has zeros there. */
 FOLD_IN __m512i changed(__m512i bytes, const struct sp_icrc_mask *mask, ptrdiff_t at)
 {
 	const ptrdiff_t from = (ptrdiff_t)offsetof(struct sp_icrc_mask, ones) + at;
@@ -43,7 +41,7 @@ FOLD_IN __m512i changed(__m512i bytes, const struct sp_icrc_mask *mask, ptrdiff_
 	return _mm512_xor_si512(_mm512_or_si512(bytes, ones), first);
 }
 
-/* a, with the next n times 64 bytes from b on. */
+/* Folds n times 64 bytes from b on into a. */
 FOLD_IN __m512i further(__m512i a, const uint8_t *b, uint32_t n)
 {
 	const __m512i by1 = BY1, by2 = KEY(0x1E88EF372, 0x14A7FE880), by4 = KEY(0x11542778A, 0x1322D1430);
@@ -56,7 +54,7 @@ FOLD_IN __m512i further(__m512i a, const uint8_t *b, uint32_t n)
 	}
 	for (; n & 3; n--, b += 64)
 		a = fold(a, by1, _mm512_loadu_si512(b));
-	for (; n; n -= 4, b += 256) { /* four at a time: they do not wait for each other */
+	for (; n; n -= 4, b += 256) { /* four independent chains hide the latency */
 		a0 = fold(a0, by4, _mm512_loadu_si512(b));
 		a1 = fold(a1, by4, _mm512_loadu_si512(b + 64));
 		a2 = fold(a2, by4, _mm512_loadu_si512(b + 128));
@@ -66,7 +64,7 @@ FOLD_IN __m512i further(__m512i a, const uint8_t *b, uint32_t n)
 	return fold(a1, by2, fold(a2, by1, a));
 }
 
-/* 512 bits, congruent in 128: lanes times x^384, x^256, x^128, and the last as it is. */
+/* Reduces 512 to 128 congruent bits: lanes times x^384, x^256, x^128 and 1. */
 FOLD_IN __m128i lanes(__m512i a)
 {
 	const __m512i by =
@@ -79,12 +77,11 @@ FOLD_IN __m128i lanes(__m512i a)
 	return _mm_xor_si128(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
 }
 
-/* The first one or two times 64 of len bytes that begin at l3; filled up in front, so that the rest, whose number goes
- * to *n, are whole. */
+/* Loads the first 64 or 128 of len bytes from l3, padded in front so that *n whole blocks of 64 remain. */
 FOLD_IN __m512i first(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask *mask, uint32_t *n)
 {
 	const uint32_t missing = -len & 63;
-	const uint8_t *b = l3 - missing; /* for addressing: nothing before l3 is read */
+	const uint8_t *b = l3 - missing; /* address only: bytes before l3 are not read */
 	__m512i a;
 
 	*n = (len + missing) / 64 - 1;
@@ -97,7 +94,7 @@ FOLD_IN __m512i first(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask
 	return fold(a, BY1, changed(_mm512_loadu_si512(b + 64), mask, 64 - (ptrdiff_t)missing));
 }
 
-/* The message's len bytes, congruent in 128 bits. */
+/* Folds len bytes to 128 congruent bits. */
 FOLD_IN __m128i folded(const uint8_t *l3, uint32_t len, const struct sp_icrc_mask *mask)
 {
 	uint32_t n;
@@ -106,7 +103,7 @@ FOLD_IN __m128i folded(const uint8_t *l3, uint32_t len, const struct sp_icrc_mas
 	return lanes(further(a, l3 + len - 64 * n, n));
 }
 
-/* 128 bits to the CRC's register, which is the second of the four words: of four messages at once. */
+/* Reduces 128 bits to the CRC register, the second of four words; for four messages at once. */
 FOLD_IN __m512i reduced(__m512i x)
 {
 	const __m512i k34 = KEY(0x1751997D0, 0xCCAA009E), k5 = KEY(0x163CD6124, 0), low = _mm512_set1_epi64(0xFFFFFFFF);
@@ -138,7 +135,7 @@ FOLD uint32_t sp_icrc_fold_pieces(const uint8_t *l3, uint32_t head, const uint8_
 	return (uint32_t)_mm_extract_epi32(_mm512_castsi512_si128(a), 1);
 }
 
-/* Of four: the reductions, a chain of multiplications each, are one. */
+/* For four packets at once, to share one chain of multiplications in the reduction. */
 FOLD_IN __m512i four(const uint8_t *const *l3, const uint32_t *len, uint32_t more, const struct sp_icrc_mask *mask)
 {
 	__m512i x = _mm512_castsi128_si512(folded(l3[0], len[0] + more, mask));

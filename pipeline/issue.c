@@ -6,7 +6,7 @@
 #include "onlooker.h"
 #include "scheduler.h"
 
-/* Contexts take turns on their home worker, and a context's issues take turns. */
+/* Round-robin: contexts on their home worker, and issues within a context. */
 
 static void context_in(struct sp_worker *w, struct sp_context *c)
 {
@@ -55,7 +55,7 @@ void sp_issue_start(struct sp_ctx *ctx, struct sp_issue *i)
 		sp_tap_wrong(ctx, "started an issue, but has no issue()");
 		return;
 	}
-	if (v->pub.worker != v->context->home) { /* list and pace are the home worker's: it looks at every poll */
+	if (v->pub.worker != v->context->home) { /* the home worker owns list and pace, and checks each poll */
 		struct sp_context *c = v->context;
 
 		if (__atomic_exchange_n(&i->woken, 1, __ATOMIC_ACQ_REL))
@@ -67,13 +67,13 @@ void sp_issue_start(struct sp_ctx *ctx, struct sp_issue *i)
 		return;
 	}
 	if (i->active) {
-		i->wait = 0; /* started again while it runs: it will not be put to sleep */
+		i->wait = 0; /* restarted while it runs: do not put it to sleep */
 		return;
 	}
 	i->active = 1;
 	i->wait = 0;
 	i->ctx = v;
-	/* Having had nothing to send gives no right to a burst; having been polled late does, see sp_pace_charge. */
+	/* Being idle earns no burst; a late poll does, see sp_pace_charge. */
 	pacer = sp_context_newest(v->context);
 	if (!v->context->is_issuing && pacer->tx_next < v->owner->now)
 		pacer->tx_next = v->owner->now;
@@ -91,17 +91,17 @@ static void forget_issues(struct sp_context *c)
 	}
 }
 
-/* Lets one context send what its pace allows. */
+/* Lets one context send within its pace. */
 static unsigned run_context(struct sp_worker *w, struct sp_context *c)
 {
-	const struct sp_context *pacer = sp_context_newest(c); /* all versions have one pace */
+	const struct sp_context *pacer = sp_context_newest(c); /* all versions share one pace */
 	struct sp_view *v = c->view[w->index];
 	unsigned asked = 0;
 
 	v->pub.now = w->now;
 	while (c->issues && asked < SP_BURST && pacer->tx_next <= w->now) {
 		struct sp_issue *i = c->issues->next;
-		/* A paced context goes packet by packet: only then does tx_next say when the next is due. */
+		/* Packet by packet under pacing, since tx_next must follow each packet. */
 		unsigned budget = pacer->rate ? 1 : SP_BURST - asked;
 		uint64_t before = v->sent, began;
 		int r;
@@ -158,15 +158,15 @@ unsigned sp_issues_run(struct sp_worker *w)
 	LIST_FOREACH (c, &w->elsewhere, elsewhere) {
 		struct sp_issue *i = NULL;
 
-		/* Mostly there are none. A locked operation in each poll would wait until all that the poll has
-		 * written is visible, and would take the cache line from the workers that read it. */
+		/* Usually empty. A locked operation in each poll would wait for all earlier stores, and take the cache
+		 * line from the workers that read it. */
 		if (unlikely(__atomic_load_n(&c->issue_elsewhere, __ATOMIC_RELAXED)))
 			i = __atomic_exchange_n(&c->issue_elsewhere, NULL, __ATOMIC_ACQ_REL);
 		while (i) {
 			struct sp_issue *next = i->away;
 
-			/* From here on it can be pushed again. An exchange, not a store: a worker that has found it
-			 * woken, and so did not push it, has written before that what issue() is about to read. */
+			/* From here on the issue can be pushed again. An exchange, not a store: a worker that found it
+			 * woken, and so did not push it, has written its data before; issue() must see that data. */
 			__atomic_exchange_n(&i->woken, 0, __ATOMIC_ACQ_REL);
 			sp_issue_start(&c->view[w->index]->pub, i);
 			i = next;

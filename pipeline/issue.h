@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Host work that becomes packets, pulled a bit at a time under the context's pace. */
+/* Turns host work into packets, in small steps under the context's pace. */
 #ifndef PIPELINE_ISSUE_H
 #define PIPELINE_ISSUE_H
 
@@ -8,8 +8,8 @@
 struct sp_context;
 struct sp_worker;
 
-unsigned sp_issues_run(struct sp_worker *w); /* packets asked for */
-sp_time sp_issues_next(struct sp_worker *w); /* when a context may send again; SP_NEVER: nobody wants to */
+unsigned sp_issues_run(struct sp_worker *w); /* number of packets requested */
+sp_time sp_issues_next(struct sp_worker *w); /* time when a context may send again; SP_NEVER: none wants to */
 void sp_issues_purge(struct sp_worker *w, struct sp_context *c);
 
 #endif

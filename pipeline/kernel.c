@@ -38,7 +38,7 @@ const char *sp_kernel_setcap(const char *capabilities, char *text, size_t room)
 	char program[96];
 	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
 
-	if (n <= 0 || n == (ssize_t)sizeof(program) - 1) /* unknown, or cut off */
+	if (n <= 0 || n == (ssize_t)sizeof(program) - 1) /* unknown or truncated */
 		n = snprintf(program, sizeof(program), "PROGRAM");
 	program[n] = 0;
 	snprintf(text, room, "sudo setcap %s+ep %s", capabilities, program);
@@ -123,7 +123,7 @@ int sp_kernel_tap_drops(unsigned index, uint64_t *drops)
 		return r;
 	for (const struct ifaddrs *a = all; a && r; a = a->ifa_next)
 		if (a->ifa_addr && a->ifa_addr->sa_family == AF_PACKET && a->ifa_data && !strcmp(a->ifa_name, name)) {
-			/* what the kernel sends is what the NIC receives */
+			/* the kernel transmits what the NIC receives */
 			*drops = ((const struct rtnl_link_stats *)a->ifa_data)->tx_dropped;
 			r = 0;
 		}
@@ -162,8 +162,8 @@ bool sp_kernel_owns(const uint8_t ip[16], const char *except, char interface[IF_
 
 /* ---- packet sockets ---- */
 
-/* The driver keeps its sockets to itself. They are told from others (a capture's) by what it sets on each: the ring
- * format, and a fan-out group, which also a port with a single queue pair joins. */
+/* The driver does not expose its sockets. Find them by ring format and fan-out group, which the driver sets even with
+ * one queue pair; other sockets (a capture's) differ. */
 static bool is_port_socket(int fd, unsigned index)
 {
 	struct sockaddr_ll at = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernel of this machine says, may and has where a port meets it: rights, interfaces, addresses, packet
- * sockets. Control calls only: all of them make system calls. */
+/* The local kernel around a port: capabilities, interfaces, addresses, packet sockets. Control calls only: all make
+ * system calls. */
 #ifndef PIPELINE_KERNEL_H
 #define PIPELINE_KERNEL_H
 
@@ -9,11 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SP_KERNEL_SOCKETS 64 /* of one interface that are looked after */
+#define SP_KERNEL_SOCKETS 64 /* limit of sockets per interface */
 
-/* Is one of the process's effective capabilities (CAP_NET_RAW, ... of linux/capability.h). */
+/* True if the capability (CAP_NET_RAW, ... of linux/capability.h) is effective. */
 bool sp_kernel_capable(unsigned capability);
-/* "sudo setcap cap_net_raw+ep /usr/bin/spindle": what gives this program `capabilities`. */
+/* The command that gives this program `capabilities`: "sudo setcap cap_net_raw+ep /usr/bin/spindle". */
 const char *sp_kernel_setcap(const char *capabilities, char *text, size_t room);
 
 struct sp_kernel_interface {
@@ -23,20 +23,20 @@ struct sp_kernel_interface {
 };
 int sp_kernel_interface(const char *name, struct sp_kernel_interface *interface); /* -ENODEV */
 int sp_kernel_set_mtu(const char *name, uint32_t mtu);				  /* -errno; needs CAP_NET_ADMIN */
-/* "eth0 eth1 lo": those that there are. */
+/* All interfaces: "eth0 eth1 lo". */
 const char *sp_kernel_interfaces(char *text, size_t room);
-/* Packets that the kernel had for a TUN/TAP interface's program, and no room. */
+/* Packets that the kernel dropped because a TUN/TAP interface's queue was full. */
 int sp_kernel_tap_drops(unsigned index, uint64_t *drops);
 
-/* Is `ip` (IPv4 mapped) an address of the kernel's own, other than on the interface `except` (NULL: none)? Then its
- * interface: the kernel would answer there for what is the NIC's. */
+/* True if the kernel owns `ip` (IPv4 mapped) on an interface other than `except` (NULL: any), which is returned: the
+ * kernel would answer the NIC's peers there. */
 bool sp_kernel_owns(const uint8_t ip[16], const char *except, char interface[IF_NAMESIZE]);
 
-/* The sockets of this process that net_af_packet receives an interface's packets by; how many. */
+/* This process's net_af_packet receive sockets of an interface; returns their number. */
 unsigned sp_kernel_sockets(unsigned index, int fd[SP_KERNEL_SOCKETS]);
-/* Packets that the kernel had for this socket and no room, since the last call. */
+/* Packets dropped because this socket's ring was full, since the last call. */
 uint64_t sp_kernel_socket_drops(int fd);
-/* Everything on the wire, for as long as the socket is open: unlike IFF_PROMISC nothing to be taken back. */
+/* Receives all frames while the socket is open; unlike IFF_PROMISC, closing the socket ends it. */
 int sp_kernel_socket_promiscuous(int fd, unsigned index);
 
 #endif

@@ -12,20 +12,20 @@
 
 #include <stdlib.h>
 
-/* In the private bytes of the piece that stands for the payload. The allow-listed drivers copy or send pieces, and
- * clone none: nobody looks here once the piece is free. */
+/* Stored in the private bytes of the payload's mbuf. The drivers allowed for zero copy never clone mbufs, so nobody
+ * reads it after the free. */
 struct loan {
 	struct rte_mbuf_ext_shared_info shared;
 	struct sp_lender *lender;
 	const struct sp_mem *mem;
-	struct sp_lent_region *region; /* whose reference it goes by; NULL: its own */
+	struct sp_lent_region *region; /* region whose shared reference it uses; NULL: a reference of its own */
 	uint64_t number;
 };
 static_assert(sizeof(struct loan) <= SP_PIECE_PRIVATE, "fits");
 static_assert((SP_LENT & (SP_LENT - 1)) == 0, "a power of two");
 static_assert(SP_PIECE_ROOM >= 3 + 4, "pad and ICRC fit too");
 
-/* ---- giving back ---- */
+/* ---- freed packets ---- */
 
 static bool is_out(const struct sp_lending *l)
 {
@@ -35,8 +35,8 @@ static bool is_out(const struct sp_lending *l)
 	return false;
 }
 
-/* By whoever frees the packet: the worker that sent it, from inside the driver or in the way out's queue; or a control
- * call, when workers do not run. Drivers of several ports take turns as they like, so numbers may come in any order. */
+/* Called when the packet is freed: by the sending worker (in the driver or the transmit queue), or by a control call
+ * while workers are stopped. Drivers may free packets in any order. */
 static void come_back(void *addr, void *opaque)
 {
 	struct loan *loan = opaque;
@@ -61,7 +61,7 @@ static void come_back(void *addr, void *opaque)
 		sp_lent_forget(v);
 		sp_issue_start(&v->pub, i);
 	}
-	__atomic_store_n(&o->back, back, __ATOMIC_RELEASE); /* not ours any more, unless it is cut */
+	__atomic_store_n(&o->back, back, __ATOMIC_RELEASE); /* from here on the context may free `o`, unless cut */
 	if (unlikely(cut) && !is_out(l))
 		free(l);
 }
@@ -88,9 +88,9 @@ void sp_lent_forget(struct sp_view *v)
 	v->owner->awaited--;
 }
 
-/* ---- lending ---- */
+/* ---- zero-copy mbufs ---- */
 
-/* n references of the region, in one where there is a place for it; false: it cannot be lent. */
+/* Takes n references of the region, or one if it has an entry in the table; false: no zero copy. */
 static bool refer(struct sp_lender *o, const struct sp_mem *mem, unsigned n, struct sp_lent_region **region)
 {
 	struct sp_lent_region *place = NULL;
@@ -105,7 +105,7 @@ static bool refer(struct sp_lender *o, const struct sp_mem *mem, unsigned n, str
 		place = r->out ? place : r;
 	}
 	*region = place;
-	while (taken < (place ? 1 : n) && sp_memory_lend(mem)) /* all of them, or not the first */
+	while (taken < (place ? 1 : n) && sp_memory_lend(mem)) /* all, or not the first */
 		taken++;
 	if (place && taken)
 		*place = (struct sp_lent_region){.mem = mem, .out = n};
@@ -148,7 +148,7 @@ unsigned sp_lend(struct sp_view *v, uint32_t head, const struct sp_send *s, unsi
 		loan->mem = s[i].mem;
 		loan->region = region;
 		loan->number = o->lent++;
-		/* Only a PCI device uses the second address, and then it is the virtual one (sp_port_map). */
+		/* Only PCI devices use the IOVA, which is the virtual address (sp_port_map). */
 		rte_pktmbuf_attach_extbuf(payload, at, (rte_iova_t)(uintptr_t)at, (uint16_t)s[i].len, &loan->shared);
 		chain(m + 3 * i, head + s[i].ext_len, s[i].len, (-s[i].len & 3) + 4);
 		packet[i] = m[3 * i];

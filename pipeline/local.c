@@ -2,13 +2,12 @@
 /*
  * ARP (RFC 826), neighbour discovery (RFC 4861) and echo (RFC 792, RFC 4443) for the NIC's own addresses.
  *
- * Answers are made of the packet that asked, in place: tags, DSCP and data come back as they were. An answer is never
- * larger than its question (padding to Ethernet's least length apart) and there is at most one, so nobody can be
- * flooded by way of the NIC harder than directly. Whatever is not understood to the last byte is left alone: false, and
- * it goes the normal way.
+ * An answer is built in place from the request: VLAN tags, DSCP and data are kept. There is at most one answer, never
+ * larger than the request (except for padding to the minimum frame), so the NIC amplifies no flood. A packet that fails
+ * any check is left alone: false, and it takes the normal path.
  *
- * ARP and neighbour discovery are a link's own affair: asked, answered and learnt for the port's addresses alone. Echo
- * is IP's, and there any address of the NIC will do (weak host model); it goes back the way that it came.
+ * ARP and neighbour discovery concern one link: requests, answers and learning use the port's addresses only. Echo uses
+ * any address of the NIC (weak host model); the reply leaves by the port that received the request.
  */
 #include <string.h>
 
@@ -45,7 +44,7 @@ enum {
 	OPTION_SOURCE_MAC = 1,
 	OPTION_TARGET_MAC = 2,
 	OPTION_LEN = 8,
-	ND_HOP_LIMIT = 255, /* proof that no router has passed it on */
+	ND_HOP_LIMIT = 255, /* proves that no router has forwarded it */
 	ECHO_TTL = 64,
 	ETHERNET_MIN = 60,
 	ADVERTISED_SOLICITED = 0x40,
@@ -92,14 +91,13 @@ static bool is_own4(const struct sp_nic *nic, const uint8_t ip4[4])
 	return is_own(nic, ip);
 }
 
-/* On the wire ::ffff:a.b.c.d is nobody's address (RFC 4038, 4.2): here it would mean the NIC's IPv4 address. */
+/* ::ffff:a.b.c.d is invalid on the wire (RFC 4038, 4.2); internally it means the NIC's IPv4 address. */
 static bool is_own6(const struct sp_nic *nic, const uint8_t ip[16])
 {
 	return memcmp(ip, mapped, 12) && is_own(nic, ip);
 }
 
-/* An address of the NIC's on that port: who asks for its MAC there gets an answer. Of another port's a station on this
- * link would learn a MAC that the NIC does not use for it. */
+/* True for the NIC's address on that port. Answering for another port's address would teach a wrong MAC. */
 static bool is_at(const struct sp_nic *nic, uint16_t port, const uint8_t ip[16])
 {
 	for (unsigned i = 0; i < nic->config.addresses; i++)
@@ -139,7 +137,7 @@ static bool is_multicast6(const uint8_t ip[16])
 	return ip[0] == 0xFF;
 }
 
-/* A source that one station may have: an answer to it reaches one station. */
+/* True for a unicast source: the answer reaches one host. */
 static bool is_source4(const struct sp_nic *nic, const uint8_t ip4[4])
 {
 	if (!ip4[0] || ip4[0] == 127 || ip4[0] >= 224)
@@ -152,7 +150,7 @@ static bool is_source4(const struct sp_nic *nic, const uint8_t ip4[4])
 		uint32_t ip = sp_load_be32(ip4);
 		uint32_t host = a->prefix && a->prefix < 31 ? UINT32_MAX >> a->prefix : 0;
 		if (ip == own || (host && !((ip ^ own) & ~host) && (!(ip & host) || (ip & host) == host)))
-			return false; /* itself, or its network's broadcast addresses */
+			return false; /* own address, or its network's broadcast addresses */
 	}
 	return true;
 }
@@ -164,23 +162,22 @@ static bool is_source6(const struct sp_nic *nic, const uint8_t ip[16])
 	       !is_own(nic, ip);
 }
 
-/* len: bytes of the answer at p->frame, whose first l3 bytes get their MACs here. What follows within the frame becomes
- * the padding. */
+/* Sends the len bytes at p->frame and sets the MACs in their first l3 bytes. Bytes behind them become padding. */
 static void answer(struct sp_worker *w, struct sp_packet *p, const uint8_t to[6], uint32_t len)
 {
-	memmove(p->frame, to, 6); /* may be a part of this frame */
+	memmove(p->frame, to, 6); /* `to` may point into this frame */
 	memcpy(p->frame + 6, w->nic->port[p->port].mac, 6);
 	if (len < ETHERNET_MIN && p->frame_len > len) {
 		uint32_t padded = RTE_MIN(p->frame_len, (uint32_t)ETHERNET_MIN);
 		memset(p->frame + len, 0, padded - len);
 		len = padded;
 	}
-	sp_transmit_frame(w, p->port, p->frame, len); /* what does not fit now is asked for again */
+	sp_transmit_frame(w, p->port, p->frame, len); /* if the queue is full, the peer asks again */
 }
 
 static bool local_arp(struct sp_worker *w, struct sp_packet *p)
 {
-	static const uint8_t ethernet_ipv4[6] = {0, 1, 0x08, 0, 6, 4}; /* types and lengths of address */
+	static const uint8_t ethernet_ipv4[6] = {0, 1, 0x08, 0, 6, 4}; /* types and lengths of addresses */
 	struct sp_nic *nic = w->nic;
 	uint8_t *arp = p->data, *sender_mac = arp + 8, *sender = arp + 14, *target_mac = arp + 18, *target = arp + 24;
 	static const uint8_t nobody[4];
@@ -188,7 +185,7 @@ static bool local_arp(struct sp_worker *w, struct sp_packet *p)
 	if (p->len < ARP_LEN || memcmp(arp, ethernet_ipv4, 6))
 		return false;
 	unsigned operation = get16(arp + 6);
-	bool probe = !memcmp(sender, nobody, 4); /* is the address in use? (RFC 5227, 1.1) */
+	bool probe = !memcmp(sender, nobody, 4); /* duplicate address check (RFC 5227, 1.1) */
 	if ((operation != ARP_REQUEST && operation != ARP_REPLY) || !is_station(sender_mac) ||
 	    is_own_mac(nic, sender_mac) || (!probe && !is_source4(nic, sender)))
 		return false;
@@ -198,7 +195,7 @@ static bool local_arp(struct sp_worker *w, struct sp_packet *p)
 		sp_neighbour_learn(nic->neighbours, p->port, ip, sender_mac, w->now, mine && operation == ARP_REQUEST);
 	}
 	if (!mine || operation == ARP_REPLY)
-		return mine; /* another's; also announcements, which the exception port may want too */
+		return mine; /* false for other targets and announcements: the exception port may want them */
 	memcpy(mac, sender_mac, 6);
 	memcpy(asked, target, 4);
 	put16(arp + 6, ARP_REPLY);
@@ -216,7 +213,7 @@ static bool local_ip4(struct sp_worker *w, struct sp_packet *p)
 {
 	uint8_t *ip = p->frame + p->l3, *icmp = p->data, to[6], source[4];
 	uint16_t sum;
-	/* Without options: reversing a source route is a favour that only attackers ask for. p->l4: not a fragment. */
+	/* No options: reversing a source route helps only attackers. p->l4: not a fragment. */
 	if (ip[0] != 0x45 || ip[9] != PROTOCOL_ICMP || !p->l4 || p->len < ECHO_LEN || icmp[0] != ECHO || icmp[1])
 		return false;
 	if (!is_own4(w->nic, ip + 16) || !is_source4(w->nic, ip + 12) || rte_raw_cksum(icmp, p->len) != 0xFFFF)
@@ -239,7 +236,7 @@ static bool local_ip4(struct sp_worker *w, struct sp_packet *p)
 
 /* ---- IPv6 ---- */
 
-/* Of the message with the pseudo header; 0xFFFF over a message whose own checksum is right. */
+/* Sum of message and pseudo header; 0xFFFF if the message's checksum is right. */
 static uint16_t sum6(const struct sp_packet *p)
 {
 	const uint8_t *ip = p->frame + p->l3;
@@ -249,7 +246,7 @@ static uint16_t sum6(const struct sp_packet *p)
 	return __rte_raw_cksum_reduce(__rte_raw_cksum(p->data, p->len, sum));
 }
 
-/* Addresses are in place, the rest of the message too. */
+/* Sets the checksum of a complete message. */
 static void checksum6(struct sp_packet *p)
 {
 	uint16_t sum;
@@ -274,7 +271,7 @@ static bool echo6(struct sp_worker *w, struct sp_packet *p)
 	return true;
 }
 
-/* The MAC in the option of that type, NULL if there is none; false if the options are not well formed. */
+/* Finds the MAC in the option of that type, or NULL; false: malformed options. */
 static bool nd_option(const struct sp_packet *p, uint8_t type, const uint8_t **mac)
 {
 	*mac = NULL;
@@ -309,7 +306,7 @@ static bool solicitation(struct sp_worker *w, struct sp_packet *p)
 		return false;
 	if (probe ? option || !is_multicast6(destination) : !is_source6(w->nic, source))
 		return false;
-	/* Without the option the frame's own source has to do; the table is for what stations say of themselves. */
+	/* Without the option, answer to the frame's source MAC; the table learns only from options. */
 	memcpy(mac, option ? option : p->frame + 6, 6);
 	if (option && is_own_mac(w->nic, mac))
 		return false;
@@ -323,7 +320,7 @@ static bool solicitation(struct sp_worker *w, struct sp_packet *p)
 	} else {
 		memcpy(destination, source, 16);
 	}
-	/* The option that all answers carry may be more than the question had: a frame of its own. */
+	/* The answer's option may not fit into the request: use another frame. */
 	uint8_t frame[UINT8_MAX + IP6_LEN + ND_LEN + OPTION_LEN];
 	struct sp_packet a = {.frame = frame, .data = frame + p->l3 + IP6_LEN, .l3 = p->l3, .port = p->port};
 	a.len = ND_LEN + OPTION_LEN;
@@ -363,7 +360,7 @@ static bool advertisement(struct sp_worker *w, struct sp_packet *p)
 static bool local_ip6(struct sp_worker *w, struct sp_packet *p)
 {
 	const uint8_t *ip = p->frame + p->l3;
-	/* Right behind the header: no extension headers, hence no fragments (RFC 6980). */
+	/* No extension headers, hence no fragments (RFC 6980). */
 	if (ip[6] != PROTOCOL_ICMP6 || p->len < ECHO_LEN || p->data[1])
 		return false;
 	if (p->data[0] == ECHO6)
@@ -378,8 +375,7 @@ static bool local_ip6(struct sp_worker *w, struct sp_packet *p)
 bool sp_local_answer(struct sp_worker *w, struct sp_packet *p, int parsed, uint16_t ethertype)
 {
 	bool group = p->frame_len >= RTE_ETHER_HDR_LEN && p->frame[0] & 1;
-	/* A port in promiscuous mode shows frames for others; and who sends from a group or from the NIC's own MAC is
-	 * not to be answered. */
+	/* In promiscuous mode other hosts' frames arrive. Do not answer frames from a group MAC or the NIC's own. */
 	if (p->port >= SP_MAX_PORTS || p->frame_len < RTE_ETHER_HDR_LEN ||
 	    (!group && memcmp(p->frame, w->nic->port[p->port].mac, 6)))
 		return false;

@@ -7,8 +7,8 @@
 
 struct sp_worker;
 
-/* Answers (through sp_transmit_frame) or learns from the packet; true: it was for the NIC and is finished with.
- * parsed and ethertype are what sp_parse returned. p->port is where it came by, and where the answer goes. */
+/* Answers (through sp_transmit_frame) or learns from the packet; true: the packet is consumed. parsed and ethertype
+ * come from sp_parse; p->port received the packet, and sends the answer. */
 bool sp_local_answer(struct sp_worker *w, struct sp_packet *p, int parsed, uint16_t ethertype);
 
 #endif

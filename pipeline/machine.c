@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* "max", what is missing, and what is no number are no limit. */
+/* A missing file, "max" or other text: no limit. */
 static uint64_t limit_in(const char *path)
 {
 	FILE *f = fopen(path, "re");
@@ -21,8 +21,8 @@ static uint64_t limit_in(const char *path)
 	return bytes;
 }
 
-/* The least limit of a group and of all above it. In a container the path may be one of outside, which is not there:
- * its own group is then the topmost. */
+/* The lowest limit of a group and its parents. In a container the path may be the host's and missing here: then the
+ * walk up ends at the container's own group. */
 static uint64_t limit_of(const char *mount, char *group, const char *file)
 {
 	uint64_t least = UINT64_MAX;
@@ -41,7 +41,7 @@ static uint64_t limit_of(const char *mount, char *group, const char *file)
 	}
 }
 
-/* A line: NUMBER:CONTROLLERS:/GROUP; no controllers are named where there is one tree for all (version 2). */
+/* A line is NUMBER:CONTROLLERS:/GROUP; version 2 (one tree) names no controllers. */
 static uint64_t limit_by(const char *root, char *line)
 {
 	char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;

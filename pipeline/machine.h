@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What this process has to live on. */
+/* Memory available to this process. */
 #ifndef PIPELINE_MACHINE_H
 #define PIPELINE_MACHINE_H
 
 #include <stdint.h>
 
-/* Bytes of the machine's memory, or of what the process's control groups (either version) allow, if that is less. */
+/* The machine's memory in bytes, or the limit of the process's control groups (version 1 or 2), if lower. */
 uint64_t sp_machine_memory(void);
-/* The same from files below `root` instead of /: proc/self/cgroup, sys/fs/cgroup/...; UINT64_MAX: no limit. */
+/* The control groups' limit, from files below `root` instead of /: proc/self/cgroup, sys/fs/cgroup/...; UINT64_MAX:
+ * none. */
 uint64_t sp_machine_group_limit(const char *root);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of QP numbers. The lookup is in match.h; here are the control calls. */
+/* Control calls of the QP table; the lookup is in match.h. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "match.h"
 
-#define QP_FIRST 2u	   /* 0 and 1 are the subnet and service managers' (IBTA volume 1, 3.2.2) */
-#define QP_LAST	 0xFFFFFEu /* 0xFFFFFF means multicast */
+#define QP_FIRST 2u	   /* 0 and 1 are reserved for management (IBTA volume 1, 3.2.2) */
+#define QP_LAST	 0xFFFFFEu /* 0xFFFFFF is multicast */
 
 int sp_qp_table_create(struct sp_qp_table **table)
 {
@@ -70,8 +70,7 @@ int sp_qp_table_claim(struct sp_qp_table *t, uint32_t first, uint32_t count, uin
 	}
 	if (count > SP_MAX_QPS - t->claimed)
 		return -ENOSPC;
-	/* Memory before the first publication, so that nothing must be taken back. Pages made in vain stay: harmless.
-	 */
+	/* Allocate before publishing, so that no error needs an undo. Unused pages are harmless. */
 	uint32_t last = (first + count - 1) >> SP_QP_PAGE_BITS;
 	for (uint32_t p = first >> SP_QP_PAGE_BITS; p <= last; p++)
 		if (page_make(t, p))
@@ -83,12 +82,12 @@ int sp_qp_table_claim(struct sp_qp_table *t, uint32_t first, uint32_t count, uin
 
 int sp_qp_table_row(struct sp_qp_table *t, uint32_t count, uint32_t *first)
 {
-	const uint32_t end = SP_QP_CONTROL_FIRST; /* control QPs have the numbers from there on to themselves */
+	const uint32_t end = SP_QP_CONTROL_FIRST; /* higher numbers are reserved for control QPs */
 	uint32_t at = t->any_next, free = 0;
 
 	if (!count || count > end - SP_QP_ANY_FIRST)
 		return -ENOSPC;
-	/* Once around, and as far again as a row that begins just before the start may reach. */
+	/* One full round, plus a row that starts just before the start. */
 	for (uint32_t i = 0; i < end - SP_QP_ANY_FIRST + count; i++, at++) {
 		if (at == end) {
 			at = SP_QP_ANY_FIRST;
@@ -140,7 +139,7 @@ void sp_qp_table_release(struct sp_qp_table *t, struct sp_context *context)
 			struct sp_qp *qp = &page->qp[i];
 			if (qp->context != context || !atomic_load_explicit(&qp->qpn, memory_order_relaxed))
 				continue;
-			/* index and context stay: a worker may hold this slot, looked up before */
+			/* keep index and context: a worker may still hold this slot */
 			atomic_store_explicit(&qp->qpn, 0, memory_order_release);
 			t->claimed--;
 		}

@@ -15,31 +15,31 @@
 #define PAGES	  256
 #define INDEX(id) ((id)&0xFFFF)
 
-#define SLICE_REGIONS 64 /* that are freed at once, however small */
+#define SLICE_REGIONS 64 /* limit of regions freed in one slice */
 
 struct region {
 	struct sp_mem pub;
-	_Atomic uint32_t users; /* 0: free; 1: registered; more: in use. [shared] */
-	uint16_t turn;		/* goes into the id, so that an old id does not name a new region */
-	bool orphan;		/* its application has gone; [control] */
-	bool mapped;		/* for the ports' devices, see sp_port_map; [control] */
+	_Atomic uint32_t users; /* 0: free; 1: registered; more: handlers or zero-copy packets use it. [shared] */
+	uint16_t turn;		/* generation, part of the id: an old id never names a new region */
+	bool orphan;		/* the application is gone; [control] */
+	bool mapped;		/* mapped for the ports' DMA, see sp_port_map; [control] */
 	struct sp_backing backing;
 };
 
-/* Memory that nobody has any more, and that is not freed yet. */
+/* Memory whose region is gone, waiting to be freed (deferred free). */
 struct grave {
 	struct grave *next;
-	struct sp_backing backing; /* account: under the lock; the rest is for who has the spade */
+	struct sp_backing backing; /* account: under `lock`; the other fields: under `spade` */
 };
 
 struct sp_memory {
-	struct region *_Atomic page[PAGES]; /* made when first needed, never freed before the NIC */
-	uint32_t next;			    /* where to look for a free one; [control] */
+	struct region *_Atomic page[PAGES]; /* allocated on first use, freed with the NIC */
+	uint32_t next;			    /* where the next search for a free region starts; [control] */
 	uint32_t orphans;		    /* [control] */
-	pthread_mutex_t lock;		    /* for what follows */
-	struct grave *graves, **last;	    /* in the order in which they came; taken out by who has `spade` */
-	uint64_t dying;			    /* bytes in them */
-	unsigned deferred;		    /* servers whose threads do */
+	pthread_mutex_t lock;		    /* protects the next three lines */
+	struct grave *graves, **last;	    /* oldest first; removed under `spade` */
+	uint64_t dying;			    /* bytes waiting to be freed */
+	unsigned deferred;		    /* number of servers that free memory later */
 	pthread_mutex_t spade;
 };
 
@@ -128,7 +128,7 @@ static struct region *free_region(struct sp_memory *m, uint32_t *index)
 	return NULL;
 }
 
-/* Regions whose applications have gone and that nobody uses any more. */
+/* Frees orphaned regions that are no longer in use. */
 static void bury(struct sp_nic *nic)
 {
 	for (unsigned i = 0; i < PAGES && nic->memory->orphans; i++) {
@@ -146,7 +146,7 @@ static int charge_backing(struct sp_nic *nic, struct sp_account *account, void *
 	if (len == 0 || len > SIZE_MAX / 2 || (addr && (uintptr_t)addr + len < (uintptr_t)addr))
 		return -EINVAL;
 	*b = (struct sp_backing){.base = addr, .len = len, .kind = kind, .account = account};
-	/* What is shared is there in whole pages, and held against the application so. */
+	/* Shared memory is allocated, and charged, in whole pages. */
 	b->charged = addr || kind == SP_BACKING_PRIVATE ? len : sp_shared_pages(len);
 	return sp_memory_charge(nic, account, b->charged);
 }
@@ -195,7 +195,7 @@ int sp_memory_back(struct sp_nic *nic, struct sp_account *account, void *addr, u
 	return r;
 }
 
-/* ---- freeing, a slice at a time ---- */
+/* ---- deferred free, in slices ---- */
 
 static bool put_aside(struct sp_memory *m, const struct sp_backing *b)
 {
@@ -250,7 +250,7 @@ static struct grave **find_grave(struct sp_memory *m, const struct sp_account *a
 	return at;
 }
 
-/* The memory has gone. */
+/* Removes the entry of freed memory and credits its account. */
 static void take_out(struct sp_nic *nic, struct grave *g)
 {
 	struct sp_memory *m = nic->memory;
@@ -267,7 +267,7 @@ static void take_out(struct sp_nic *nic, struct grave *g)
 	if (g->backing.account)
 		g->backing.account->dying -= bytes;
 	sp_memory_credit(nic, g->backing.account, bytes);
-	pthread_mutex_unlock(&m->lock); /* the account may go now */
+	pthread_mutex_unlock(&m->lock); /* from here on the account may be freed */
 	free(g);
 }
 
@@ -336,7 +336,7 @@ int sp_memory_insert(struct sp_nic *nic, const struct sp_backing *b, uint32_t ow
 	r->pub.base = b->base;
 	r->pub.len = b->len;
 	r->pub.owner = owner;
-	/* Where it cannot be, payload is copied once more. */
+	/* If mapping fails, the sender copies payload. */
 	r->mapped = !sp_port_map(nic, b->base, b->len);
 	r->pub.id = (uint32_t)r->turn << 16 | index;
 	atomic_store_explicit(&r->users, 1, memory_order_release);
@@ -405,7 +405,7 @@ bool sp_memory_lend(const struct sp_mem *mem)
 {
 	struct region *r = (struct region *)(uintptr_t)mem;
 
-	if (unlikely(!r->mapped)) /* fixed while it is registered, and it is: the sender holds it */
+	if (unlikely(!r->mapped)) /* constant while registered; the sender holds a reference */
 		return false;
 	atomic_fetch_add_explicit(&r->users, 1, memory_order_relaxed);
 	return true;
@@ -432,7 +432,7 @@ const struct sp_mem *sp_mem_get(struct sp_ctx *ctx, uint32_t id)
 			return NULL;
 	while (!atomic_compare_exchange_weak_explicit(&r->users, &users, users + 1, memory_order_acquire,
 						      memory_order_acquire));
-	/* Registered for as long as it is held: now its fields can be read. */
+	/* The reference keeps the region registered: its fields are stable now. */
 	if (r->pub.id != id || r->pub.owner != c->owner) {
 		sp_mem_put(ctx, &r->pub);
 		return NULL;
@@ -462,7 +462,7 @@ static bool is_area(struct sp_ctx *ctx, const struct sp_mem *m)
 	return (c->first ? c->first : c)->area == m;
 }
 
-/* True: the bytes are not to be written. */
+/* True: do not write the bytes. */
 bool sp_dma_traced(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, const void *from, uint64_t len)
 {
 	if (ctx->watch & SP_WATCH_TRACED) {
@@ -482,7 +482,7 @@ int sp_dma_read(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, voi
 	return 0;
 }
 
-/* The word to operate on, or NULL and *err. */
+/* The 8-byte word at offset, or NULL and *err. */
 static uint64_t *word(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, int *err)
 {
 	if (!sp_mem_holds(m, offset, 8)) {
@@ -501,14 +501,14 @@ static uint64_t *word(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offse
 	return (uint64_t *)(m->base + offset);
 }
 
-/* What the host waits for may be there. */
+/* The host may wait for a change of the area. */
 static void touch_area(struct sp_ctx *ctx, const struct sp_mem *m)
 {
 	if (is_area(ctx, m))
 		sp_touch(sp_view_of(ctx));
 }
 
-/* Last, when the word is what it has become. */
+/* Called last: the trace records the word's new value. */
 static __attribute__((noinline)) int trace_word(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset)
 {
 	sp_dma_traced(ctx, m, offset, NULL, 8);

@@ -4,7 +4,7 @@
 #include "exec_context.h"
 #include "measure.h"
 
-#define SWEEP 4096 /* entries that one look for idle messages covers */
+#define SWEEP 4096 /* entries checked per sweep for idle messages */
 
 /* ---- finding and entering ---- */
 
@@ -32,19 +32,16 @@ enum sp_enter sp_message_enter_counted(struct sp_view *v, struct sp_message_entr
 	}
 }
 
-/* ---- several workers: who is inside ---- */
+/* ---- several workers: which worker is inside ---- */
 
-/*
- * Nearly all runs of packets enter a message that is open. A count of them in the message's word would make that cache
- * line travel between the workers twice a run, and each way takes as long as a handler takes for several small packets.
- * So a worker writes into a line of its own which message it is inside, and then reads the word, which no worker
- * writes meanwhile. (The word counts the rest: the worker that runs the header, and handlers that hold a message
- * between runs.) A worker that ends the message sets CLOSING, and then reads all these lines. These four accesses are
- * sequentially consistent: a worker either sees CLOSING and does not enter; or the ending worker sees it inside, and
- * then it sees CLOSING when it leaves, and checks whether it was the last one. ENDING decides that: one worker sets it,
- * and then reads the lines once more, since what it has read before may be about an earlier message in this entry whose
- * word had the same bits. From CLOSING on no worker enters, so a message that is found empty stays empty.
- */
+/* Nearly all runs of packets enter an open message. Counting them in the message's word would move its cache line
+ * between workers twice per run; each move costs as much as a handler needs for several small packets. So a worker
+ * stores in its own line which message it is inside, then reads the word, which rarely changes. (The word counts the
+ * rest: the worker in header(), and handlers that hold a message between runs.) A worker that ends the message sets
+ * CLOSING, then reads all those lines. These four accesses are sequentially consistent: a worker either sees CLOSING
+ * and does not enter; or the ending worker sees it inside, and it then sees CLOSING on leaving and checks whether it is
+ * the last. ENDING decides: one worker sets it, and reads the lines again, since its first look may concern an earlier
+ * message in this entry with the same word. After CLOSING no worker enters, so a message found empty stays empty. */
 static bool anybody_inside(const struct sp_context *c, const struct sp_messages_table *t, uint32_t at)
 {
 	for (uint16_t i = 0; i < c->nic->workers; i++)
@@ -55,7 +52,7 @@ static bool anybody_inside(const struct sp_context *c, const struct sp_messages_
 
 static void finish(struct sp_view *v, struct sp_message_entry *e, uint64_t w);
 
-/* After CLOSING was set or somebody has left: the last one out finishes. */
+/* After CLOSING was set or a worker has left: the last worker to leave ends the message. */
 static __attribute__((noinline)) void end_when_left(struct sp_view *v, struct sp_message_entry *e)
 {
 	const struct sp_messages_table *t = v->context->messages;
@@ -74,11 +71,11 @@ static __attribute__((noinline)) void end_when_left(struct sp_view *v, struct sp
 			finish(v, e, ending);
 			return;
 		}
-		atomic_store_explicit(&e->word, w, memory_order_seq_cst); /* whoever is inside looks at it after this */
+		atomic_store_explicit(&e->word, w, memory_order_seq_cst); /* workers inside read this later */
 	}
 }
 
-/* Where the message is not open, or this worker is inside another one already: no. */
+/* Fails if the message is not open, or this worker is inside another one. */
 static inline bool enter_open(struct sp_view *v, struct sp_messages_table *t, struct sp_message_entry *e, uint32_t tag)
 {
 	struct inside *me = &t->inside[v->pub.worker];
@@ -91,18 +88,18 @@ static inline bool enter_open(struct sp_view *v, struct sp_messages_table *t, st
 	if (likely(STATE(w) == OPEN && TAG(w) == tag && !(w & CLOSING)))
 		return true;
 	atomic_store_explicit(&me->at, 0, memory_order_seq_cst);
-	end_when_left(v, e); /* who wanted to may have seen us */
+	end_when_left(v, e); /* an ending worker may have seen us inside */
 	return false;
 }
 
-/* A run's: as sp_message_enter_counted(), but mostly without writing to what others read. */
+/* For a run: as sp_message_enter_counted(), but mostly without writing to shared lines. */
 static inline enum sp_enter enter_run(struct sp_view *v, struct sp_messages_table *t, struct sp_message_entry *e,
 				      uint32_t tag)
 {
 	return t->inside && likely(enter_open(v, t, e, tag)) ? SP_ENTER_OPEN : sp_message_enter_counted(v, e, tag);
 }
 
-/* The entry of a key in its bucket; the key is only certain once inside, when the entry cannot be given back. */
+/* Finds the entry of a key. The key is stable only once inside, when the entry cannot be freed. */
 static inline enum sp_enter enter_hashed(struct sp_view *v, struct sp_messages_table *t, struct bucket *b, uint64_t key,
 					 bool run, struct sp_message_entry **entry)
 {
@@ -131,7 +128,7 @@ static inline enum sp_enter enter_hashed(struct sp_view *v, struct sp_messages_t
 	return SP_ENTER_MISS;
 }
 
-/* Opens a message for its first packet. Losing the race for the table means: look again at the next poll. */
+/* Opens a message for its first packet. BUSY: another worker holds the table, so retry in the next poll. */
 static enum sp_enter insert_hashed(struct sp_view *v, struct sp_messages_table *t, struct bucket *b, uint64_t key,
 				   struct sp_message_entry **entry)
 {
@@ -167,8 +164,7 @@ static enum sp_enter insert_hashed(struct sp_view *v, struct sp_messages_table *
 	return how;
 }
 
-/* Whether the time of a packet is written to its message. With several workers it is only now and then: the line would
- * travel between them. */
+/* True if the packet's time is written to the message: rarely with several workers, to keep the cache line shared. */
 static inline bool is_noted(const struct sp_messages_table *t, const struct sp_message_entry *e, sp_time now)
 {
 	return !t->inside || now >= __atomic_load_n(&e->pub.last, __ATOMIC_RELAXED) + t->last;
@@ -191,7 +187,7 @@ enum sp_enter sp_message_enter(struct sp_view *v, uint64_t key, struct sp_messag
 
 		how = enter_hashed(v, t, b, key, true, entry);
 		if (how == SP_ENTER_MISS && unlikely(atomic_load_explicit(&t->closed, memory_order_acquire))) {
-			/* Once more: what was opened just before it was closed is seen now. */
+			/* Look again: this sees messages opened just before the table closed. */
 			how = enter_hashed(v, t, b, key, true, entry);
 			if (how == SP_ENTER_MISS)
 				how = SP_ENTER_NEWER;
@@ -202,7 +198,7 @@ enum sp_enter sp_message_enter(struct sp_view *v, uint64_t key, struct sp_messag
 	if (how == SP_ENTER_HEADER) {
 		struct sp_message_entry *e = *entry;
 
-		if (t->stride) /* of a watched context, its header() puts the canaries back */
+		if (t->stride) /* for a traced context, header() restores the canaries */
 			memset(e->pub.state, 0, t->stride);
 		e->pub.first = e->companion.first = v->owner->now;
 		__atomic_store_n(&e->pub.last, v->owner->now, __ATOMIC_RELAXED);
@@ -228,13 +224,13 @@ static void finish(struct sp_view *v, struct sp_message_entry *e, uint64_t w)
 	struct sp_messages_table *t = c->messages;
 	const enum sp_end why = WHY(w);
 
-	struct sp_view *const before = v->owner->doing.view; /* the call that this one may be within */
+	struct sp_view *const before = v->owner->doing.view; /* an outer call, if any */
 	const uint32_t doing = sp_doing_call(v->owner, SP_DOING_COMPLETION);
 
 	v->pub.now = v->owner->now;
 	if (w & STARTED)
 		atomic_fetch_sub_explicit(&t->started, 1, memory_order_relaxed);
-	else /* no header has cleared it: completion() shall not see what an earlier message left */
+	else /* no header() cleared the state: hide an earlier message's state from completion() */
 		sp_messages_clear(c, e);
 	if (c->companion && c->companion->attached) {
 		struct sp_view *companion = c->companion->view[v->pub.worker];
@@ -255,7 +251,7 @@ static void finish(struct sp_view *v, struct sp_message_entry *e, uint64_t w)
 		e->next = atomic_load_explicit(&t->dead[v->pub.worker], memory_order_relaxed);
 		atomic_store_explicit(&t->dead[v->pub.worker], at, memory_order_relaxed);
 	}
-	/* Last: from here on the slot can be opened again, also by another worker. */
+	/* Store last: from here on any worker can reopen the slot. */
 	atomic_store_explicit(&e->word, WORD(TAG(w), FREE, 0), memory_order_release);
 	if (!t->bucket)
 		return;
@@ -303,8 +299,8 @@ void sp_message_refused(struct sp_view *v, struct sp_message_entry *e)
 	struct sp_messages_table *t = v->context->messages;
 	uint64_t w = load(&e->word);
 
-	/* A slot's owner opened it: it stays, and the next packet tries again. Whoever has closed it meanwhile was
-	 * promised a completion. */
+	/* A slot stays NEW, since its owner opened it: the next packet retries. If it was closed meanwhile,
+	 * completion() must run. */
 	while (!swap(v, &e->word, &w,
 		     w & CLOSING ? (w & ~(INSIDE | 7)) | ENDING : WORD(TAG(w), t->bucket ? ENDING : NEW, 0)))
 		;
@@ -314,7 +310,7 @@ void sp_message_refused(struct sp_view *v, struct sp_message_entry *e)
 	}
 	if (!t->bucket)
 		return;
-	/* ENDING kept everybody out while the entry goes onto the list. */
+	/* ENDING keeps all workers out until the entry is in the list of ended messages. */
 	atomic_fetch_sub_explicit(&t->open, 1, memory_order_relaxed);
 	e->next = atomic_load_explicit(&t->dead[v->pub.worker], memory_order_relaxed);
 	atomic_store_explicit(&t->dead[v->pub.worker], (uint32_t)(e - t->entry) + 1, memory_order_relaxed);
@@ -415,7 +411,7 @@ sp_time sp_messages_sweep(struct sp_view *v)
 		if (STATE(w) == OPEN && last <= now && now - last >= t->idle + t->last)
 			sp_message_close_entry(v, e, TAG(w), SP_END_TIMEOUT);
 	}
-	/* Four looks at every entry per idle time, whatever the number of entries. */
+	/* Checks each entry four times per idle time, for any number of entries. */
 	return now + t->idle / 4 / (t->limit / n) + 1;
 }
 

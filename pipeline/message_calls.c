@@ -41,12 +41,12 @@ int sp_message_open(struct sp_ctx *ctx, uint64_t key)
 	e->pub.first = v->owner->now;
 	__atomic_store_n(&e->pub.last, v->owner->now, __ATOMIC_RELAXED);
 	atomic_fetch_add_explicit(&t->open, 1, memory_order_relaxed);
-	/* Release: who gets in sees all that the handler wrote before. */
+	/* Release: a worker that enters sees all earlier writes of the handler. */
 	atomic_store_explicit(&e->word, WORD(key >> 32, NEW, 0), memory_order_release);
 	return 0;
 }
 
-/* Where there is no header() to come first, a slot that was opened is open before anything has come. */
+/* Without a header(), a slot is open as soon as the handler opens it. */
 static enum sp_enter enter_slot(struct sp_view *v, struct sp_message_entry *e, uint32_t tag)
 {
 	const struct sp_context *c = v->context;
@@ -65,7 +65,7 @@ static enum sp_enter enter_slot(struct sp_view *v, struct sp_message_entry *e, u
 	return how;
 }
 
-/* A companion holds its first context's messages, and gets its own side of them. */
+/* A companion holds the first context's message, and gets its own part of it. */
 struct sp_message *sp_message_hold(struct sp_ctx *ctx, uint64_t key)
 {
 	struct sp_view *v = sp_view_of(ctx);
@@ -123,8 +123,8 @@ int sp_message_close(struct sp_ctx *ctx, uint64_t key)
 			struct sp_message_entry *e = &t->entry[at - 1];
 			uint64_t w = load(&e->word);
 
-			/* A reused entry has another tag by now, and is then not found. One that has ended may stand
-			 * beside its successor until it is given back: look on. */
+			/* A reused entry has another tag, so it does not match. An ended entry may stay beside its
+			 * successor until it is freed: look on. */
 			if (__atomic_load_n(&e->pub.key, __ATOMIC_RELAXED) == key &&
 			    !sp_message_close_entry(v, e, TAG(w), SP_END_CLOSED))
 				return 0;

@@ -11,10 +11,10 @@
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 
-/* With several workers a message's `last` may be older than its last packet by this, or less. */
+/* With several workers a message's `last` may lag behind its last packet by up to this. */
 #define LAST (100 * SP_US)
 
-/* For one message's state. */
+/* Bytes for the state of one message. */
 static size_t room(const struct sp_context *c, bool watched)
 {
 	const size_t bytes = c->handler->msg_size;
@@ -67,7 +67,7 @@ int sp_messages_create(struct sp_context *c, uint32_t limit, sp_time idle)
 		t->entry[i].next = i + 2 <= limit ? i + 2 : 0;
 	}
 	if (c->handler->messages == SP_MESSAGES_HASHED) {
-		while (buckets < limit / 2) /* two entries in a bucket of 15 on the average: it hardly ever overflows */
+		while (buckets < limit / 2) /* on average two entries in a bucket of 15: overflow is very rare */
 			buckets *= 2;
 		t->bucket = sp_grant_alloc(c, sizeof(*t->bucket) * (size_t)buckets, 0);
 		if (!t->bucket)
@@ -82,7 +82,7 @@ int sp_messages_create(struct sp_context *c, uint32_t limit, sp_time idle)
 
 void sp_messages_destroy(struct sp_context *c)
 {
-	c->messages = NULL; /* its memory is the context's */
+	c->messages = NULL; /* the context frees the memory */
 }
 
 sp_time sp_messages_idle(const struct sp_context *c)
@@ -104,7 +104,7 @@ void sp_messages_close(struct sp_context *c)
 
 	if (!t || !t->bucket)
 		return;
-	/* A single worker inserts without busy, and is the only one to ask: it has seen closed, or it has not. */
+	/* A single worker needs no lock: it is the only reader of `closed`. */
 	while (c->nic->workers > 1 &&
 	       !atomic_compare_exchange_weak_explicit(&t->busy, &zero, 1, memory_order_acquire, memory_order_relaxed)) {
 		zero = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of a context's messages: entries, the buckets by which hashed keys find them, the lists of free ones. */
+/* The message table of a context: entries, hash buckets, free lists. */
 #ifndef PIPELINE_MESSAGE_TABLE_H
 #define PIPELINE_MESSAGE_TABLE_H
 
@@ -12,21 +12,21 @@
 struct sp_context;
 struct sp_worker;
 
-/* One message. word: bits 0-2 state, 3 closing, 4-6 why, 7 header has run, 8-31 how many runs of packets are inside
- * (with several workers, most runs are not counted here, see message.c), 32-63 tag. [shared] */
+/* One message. word: bits 0-2 state, 3 closing, 4-6 reason, 7 header has run, 8-31 number of packet runs inside (with
+ * several workers, most are not counted here, see message.c), 32-63 tag. [shared] */
 struct sp_message_entry {
 	struct sp_message pub;
 	_Atomic uint64_t word;
-	uint32_t next;		     /* HASHED: in the free list or in a worker's list of ended messages, index + 1 */
-	struct sp_message companion; /* the same message for the companion, with the companion's state */
+	uint32_t next; /* HASHED: next in the free list or in a worker's list of ended messages, index + 1 */
+	struct sp_message companion; /* the companion's view of the message, with the companion's state */
 };
 
 enum { FREE, NEW, HEADER, OPEN, ENDING };
 #define STATE(w)		((unsigned)((w)&7))
 #define CLOSING			8ull
 #define WHY(w)			((enum sp_end)((w) >> 4 & 7))
-#define STARTED			128ull /* header() has taken it */
-#define INSIDE			256ull /* one run of packets inside */
+#define STARTED			128ull /* header() has accepted it */
+#define INSIDE			256ull /* count of one run of packets inside */
 #define COUNT(w)		((w) >> 8 & 0xFFFFFF)
 #define TAG(w)			((uint32_t)((w) >> 32))
 #define WORD(tag, state, count) ((uint64_t)(tag) << 32 | (uint64_t)(count) << 8 | (state))
@@ -38,33 +38,32 @@ struct bucket {
 	uint32_t pad;
 } SP_CACHE_ALIGNED;
 
-/* Which message a worker is inside with a run of packets. Two cache lines: processors fetch them in pairs. */
+/* The message that a worker is inside. Two cache lines, since processors prefetch pairs. */
 struct inside {
 	_Atomic uint32_t
-		at; /* entry's index + 1, 0: nowhere; [worker] writes; a worker that ends a message reads all */
+		at; /* index + 1 of the entry, 0: none; [worker] writes; a worker that ends a message reads all */
 	uint8_t pad[124];
 };
 
 struct sp_messages_table {
 	struct sp_message_entry *entry;
-	struct inside *inside; /* a worker each; NULL: there is one worker */
-	uint8_t *states;       /* message state of the handler, then of the companion, per entry */
+	struct inside *inside; /* one per worker; NULL: a single worker */
+	uint8_t *states;       /* per entry: state of the handler, then of the companion */
 	size_t stride;	       /* bytes per entry in states */
 	uint32_t limit, mask;  /* entries; buckets - 1 */
 	struct bucket *bucket;
 	uint64_t seed;
-	_Atomic uint32_t
-		busy;	     /* HASHED: held by the worker that changes buckets and free list; no worker waits for it */
-	uint32_t free;	     /* under busy: index + 1 of the first free entry */
-	_Atomic bool closed; /* HASHED: a newer version opens messages, this one no more; [shared] written under busy */
+	_Atomic uint32_t busy; /* HASHED: lock on buckets and free list; workers only try it */
+	uint32_t free;	       /* under busy: index + 1 of the first free entry */
+	_Atomic bool closed;   /* HASHED: a newer version opens new messages; [shared] written under busy */
 	_Atomic uint32_t open;
 	_Atomic uint32_t started;	       /* messages whose header has run */
-	_Atomic uint32_t dead[SP_MAX_WORKERS]; /* [worker] ended here, not yet given back: index + 1 */
+	_Atomic uint32_t dead[SP_MAX_WORKERS]; /* [worker] ended here, not yet freed: index + 1 */
 	sp_time idle, last;		       /* last: see LAST */
-	uint32_t cursor;		       /* of the sweep for idle messages; [worker home] */
+	uint32_t cursor;		       /* position of the sweep for idle messages; [worker home] */
 };
 
-/* With one worker a plain store does. */
+/* A single worker needs only a plain store. */
 static inline bool swap(const struct sp_view *v, _Atomic uint64_t *word, uint64_t *old, uint64_t new)
 {
 	if (v->pub.workers == 1) {
@@ -109,18 +108,18 @@ static inline struct bucket *bucket_of(const struct sp_messages_table *t, uint64
 int sp_messages_create(struct sp_context *c, uint32_t limit, sp_time idle);
 void sp_messages_destroy(struct sp_context *c);
 sp_time sp_messages_idle(const struct sp_context *c);	  /* ps, 0 = no timeout */
-uint32_t sp_messages_open(const struct sp_context *c);	  /* how many there are now */
-uint32_t sp_messages_started(const struct sp_context *c); /* of them, those that have had a packet, and can time out */
-/* Nothing is open in it, and no packet will open anything. */
+uint32_t sp_messages_open(const struct sp_context *c);	  /* number of open messages */
+uint32_t sp_messages_started(const struct sp_context *c); /* those that have had a packet, so that they can time out */
+/* True: no message is open, and no packet will open one. */
 bool sp_messages_quiet(const struct sp_context *c);
-/* HASHED: from here on no message is opened here. A worker that finds none afterwards has seen all that ever were. A
- * control thread calls this while workers go on; it waits for them, and they never wait for it. */
+/* HASHED: no message is opened here from now on. A worker that finds none afterwards has seen all of them. For a
+ * control thread while workers run: it waits for them, they never wait for it. */
 void sp_messages_close(struct sp_context *c);
 
 /* ---- for message.c and message_calls.c ---- */
-/* Zeroes the state of a message, and the companion's; a watched context's get a canary behind each. */
+/* Zeroes the state of a message and of the companion; for a traced context adds a canary behind each. */
 void sp_messages_clear(const struct sp_context *c, struct sp_message_entry *e);
-/* HASHED: gives back the entries whose messages this worker has ended; busy is held. */
+/* HASHED: frees the entries of messages that this worker has ended; busy is held. */
 void sp_messages_give_back(struct sp_messages_table *t, unsigned worker);
 
 #endif

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Capturing. A received packet is copied into a record of the worker's as it arrives (handlers may change or send it),
- * and from there into the rings once its fate is known: writing it straight into a ring was turned down, since packets
- * that wait or that turn out not to be wanted would leave holes. Outgoing frames go straight into the rings before
- * the port has them, and become visible if it takes them.
- */
+/* Packet capture. A handler may change or forward a received packet, so the worker copies it into a record on arrival.
+ * Once the packet's fate is known, the record goes into the rings: a slot reserved on arrival would leave a hole when
+ * the packet waits or does not match. Transmitted frames are staged in the rings before the port gets them, and
+ * published when the port accepts them. */
 #include "rule.h"
 #include "mirror.h"
 #include "mirror_tap.h"
@@ -22,8 +20,8 @@
 #include "scheduler.h"
 #include "worker_call.h"
 
-#define ROOM	(16u << 20) /* bytes of one capture's memory at the most */
-#define SLOTS	65536	    /* of a ring, at the most: more only makes the program late */
+#define ROOM	(16u << 20) /* bytes of memory of one capture */
+#define SLOTS	65536	    /* limit per ring: a longer ring only delays the program */
 #define LINE	64
 #define RECORDS (SP_BURST + SP_PARKED + SP_BACKLOG)
 
@@ -71,7 +69,7 @@ static void name_ports(const struct sp_nic *nic, struct sp_capture_memory *head)
 
 static int make_rings(struct sp_mirror *m, const struct sp_nic *nic, uint32_t snaplen)
 {
-	const uint32_t largest = nic->config.mtu + RTE_ETHER_HDR_LEN + 8; /* and two tags */
+	const uint32_t largest = nic->config.mtu + RTE_ETHER_HDR_LEN + 8; /* and two VLAN tags */
 	const size_t first = RTE_ALIGN(sizeof(struct sp_capture_memory), LINE);
 	struct sp_capture_memory *head;
 	size_t stride;
@@ -120,7 +118,7 @@ static int check(const struct sp_nic *nic, const struct sp_capture_request *q, s
 struct change {
 	struct sp_mirror *mirror;
 	unsigned index;
-	struct sp_mirrors *part[SP_MAX_WORKERS]; /* in: of new ones; out: of those not needed any more */
+	struct sp_mirrors *part[SP_MAX_WORKERS]; /* in: parts for new workers' lists; out: parts to free */
 	bool last;
 };
 
@@ -142,7 +140,7 @@ static void unrecord(struct sp_waiting *waiting, void *arg)
 {
 	const struct change *change = arg;
 
-	if (waiting->record) /* the next one in this place has another filter */
+	if (waiting->record) /* the next capture at this index has another filter */
 		waiting->record->wanted &= ~(1u << change->index);
 	if (change->last)
 		waiting->record = NULL;
@@ -168,7 +166,7 @@ static void leave(struct sp_worker *w, void *arg)
 static void discard(struct sp_mirror *m)
 {
 	sp_rule_destroy(m->rule);
-	sp_shared_leave(&m->memory); /* the program still reads what has come before the NIC went */
+	sp_shared_leave(&m->memory); /* the program may still read earlier packets */
 	free(m);
 }
 

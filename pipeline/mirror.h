@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies of what passes, for `spindle capture`: per worker into a ring that the capturing program reads (its layout:
- * wire/capture.h). Off, it costs a branch per burst received, per packet sent or dropped, and per packet forwarded or
- * answered. */
+/* Packet capture for `spindle capture`: each worker writes copies of packets into a ring that the capturing program
+ * reads (layout: wire/capture.h). When off, it costs one branch per received burst, per packet sent or dropped, and per
+ * packet forwarded or answered. */
 #ifndef PIPELINE_MIRROR_H
 #define PIPELINE_MIRROR_H
 
@@ -13,8 +13,9 @@ struct sp_error;
 struct sp_mirror;
 struct sp_record; /* a received packet whose fate is not known yet */
 
-/* Control calls, by nic->control's holder. -EINVAL: filter (error says what) or request; -EBUSY: SP_MAX_MIRRORS are
- * there; -ENOENT: no such context; -ENOMEM. memory's descriptor is for the other process; memory stays the mirror's. */
+/* Control calls; the caller holds nic->control. -EINVAL: bad filter (see error) or request; -EBUSY: SP_MAX_MIRRORS
+ * exist; -ENOENT: no such context; -ENOMEM. The caller sends memory's descriptor to the other process; the capture owns
+ * the memory. */
 int sp_mirror_open(struct sp_nic *nic, const struct sp_capture_request *request, struct sp_error *error,
 		   struct sp_mirror **mirror, struct sp_shared **memory);
 void sp_mirror_close(struct sp_nic *nic, struct sp_mirror *mirror);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The neighbour table: a fixed array, probed from the address's hash on, without locks.
+ * The neighbour table: a fixed array, probed linearly from the address's hash, lock-free.
  *
- * An entry's word holds all that decides: MAC, state, generation. Its key is written only between the two stores that
- * claim and publish a generation, so a reader that finds the same generation before and after reading the key has a key
- * and a MAC that belong together. Times are hints: a late store into an entry that has just changed hands makes it look
- * younger, never wrong. Two workers may insert one address at once; both see the other's copy afterwards and keep one.
+ * An entry's word holds MAC, state and generation. The key is written only between the two stores that claim and
+ * publish a generation. So if a reader finds the same generation before and after it reads the key, key and MAC belong
+ * together. Times are hints: a late store into a reused entry makes it look younger, but never wrong. Two workers may
+ * insert one address at once; both then see both copies and keep one.
  */
 #include "engine.h"
 #include "limits.h"
@@ -23,7 +23,7 @@
 _Static_assert((SP_NEIGHBOURS & (SP_NEIGHBOURS - 1)) == 0, "probing wraps with a mask");
 _Static_assert(SP_NEIGHBOURS >= 2 * SP_MAX_STATIC, "static entries leave room for others");
 
-#define PROBE_WINDOW 16 /* entries looked at for a place before the search goes farther */
+#define PROBE_WINDOW 16 /* entries per step of the search for a place */
 
 /* word: bits 0-47 MAC, 48-50 state, 51-63 generation */
 #define MAC_MASK	((1ull << 48) - 1)
@@ -35,19 +35,19 @@ enum state { FREE, CLAIMING, INCOMPLETE, KNOWN, STATIC };
 
 struct entry {
 	_Atomic uint64_t word;
-	_Atomic uint64_t key[3]; /* the address, the port; stable while the generation is */
+	_Atomic uint64_t key[3]; /* address and port; stable within a generation */
 	_Atomic sp_time confirmed;
-	_Atomic sp_time used;  /* by find, in steps of USED_STEP; 0: never */
-	_Atomic sp_time asked; /* latest request; the two lowest bits count those without an answer */
+	_Atomic sp_time used;  /* latest find, in steps of USED_STEP; 0: never */
+	_Atomic sp_time asked; /* latest request; the two lowest bits count unanswered requests */
 } SP_CACHE_ALIGNED;
 
 #define ASKED_TRIES 3ull
-#define USED_STEP   (100 * SP_MS) /* one store per step, not per packet: the line stays shared among the workers */
+#define USED_STEP   (100 * SP_MS) /* one store per step, not per packet: keeps the cache line shared */
 
 struct sp_neighbours {
 	const struct sp_routes *routes; /* read-only, like the seed */
 	uint64_t seed;
-	_Atomic unsigned furthest;	   /* [shared] distance from the hash of any entry ever placed; only grows */
+	_Atomic unsigned furthest;	   /* [shared] largest distance of an entry from its hash; only grows */
 	_Atomic sp_time deadline;	   /* [shared] of sp_neighbours_tick */
 	struct entry entry[SP_NEIGHBOURS]; /* [shared] */
 };
@@ -82,8 +82,7 @@ static struct key key_of(const struct sp_neighbours *n, uint16_t port, const uin
 {
 	struct key k = {.word[2] = port};
 	memcpy(k.word, ip, 16);
-	/* A product's upper half folded onto the lower one: neighbours differ in the last bits of their addresses only.
-	 */
+	/* Folds the product's halves, since neighbours differ in their addresses' last bits only. */
 	__uint128_t h =
 		(__uint128_t)(k.word[0] ^ n->seed ^ 0x9E3779B97F4A7C15ull) * (k.word[1] ^ 0xD6E8FEB86659FD93ull);
 	uint64_t folded = (uint64_t)h ^ (uint64_t)(h >> 64);
@@ -96,14 +95,14 @@ static struct entry *entry_at(struct sp_neighbours *n, const struct key *k, unsi
 	return &n->entry[(k->hash + distance) & (SP_NEIGHBOURS - 1)];
 }
 
-/* Whether the entry holds that address; then *word is one that belongs to it. */
+/* True if the entry holds that address; then *word goes with it. */
 static bool holds(struct entry *e, const struct key *k, uint64_t *word)
 {
-	for (unsigned i = 0; i < 4; i++) { /* an entry that changes hands faster than that is nobody's */
+	for (unsigned i = 0; i < 4; i++) { /* give up on an entry that is reused faster than this */
 		uint64_t before = atomic_load(&e->word);
 		if (state_of(before) < INCOMPLETE)
 			return false;
-		/* Acquire: whoever reads a key of the next generation sees the claim that came before it below. */
+		/* Acquire: a reader of the next generation's key also sees its claim. */
 		bool same = true;
 		for (unsigned j = 0; j < 3; j++)
 			same &= atomic_load_explicit(&e->key[j], memory_order_acquire) == k->word[j];
@@ -116,7 +115,7 @@ static bool holds(struct entry *e, const struct key *k, uint64_t *word)
 	return false;
 }
 
-/* From *distance on, which gets where it was found. */
+/* Searches from *distance on; *distance becomes the entry's. */
 static struct entry *lookup(struct sp_neighbours *n, const struct key *k, unsigned *distance, uint64_t *word)
 {
 	unsigned furthest = atomic_load(&n->furthest);
@@ -136,7 +135,7 @@ static void wake(struct sp_neighbours *n, sp_time at)
 		;
 }
 
-/* How little an entry is missed, most willingly given up first. */
+/* Eviction order: lower values are evicted first. */
 enum victim { VICTIM_FREE, VICTIM_UNUSED, VICTIM_IDLE, VICTIM_ASKED, VICTIM_ACTIVE, VICTIM_NEVER };
 
 static enum victim victim_of(struct entry *e, uint64_t word, sp_time now, sp_time *since)
@@ -160,7 +159,7 @@ static enum victim victim_of(struct entry *e, uint64_t word, sp_time now, sp_tim
 	}
 }
 
-/* Takes an entry, at worst one that is missed as much as `worst`, away from whom it belongs to. */
+/* Claims a free entry, or evicts one of at most the order `worst`. */
 static struct entry *claim(struct sp_neighbours *n, const struct key *k, sp_time now, enum victim worst, uint64_t *word)
 {
 	for (unsigned attempt = 0; attempt < 8; attempt++) {
@@ -196,7 +195,7 @@ static struct entry *claim(struct sp_neighbours *n, const struct key *k, sp_time
 	return NULL;
 }
 
-/* Of several copies of an address the first that is known stays, else the first. */
+/* Of several copies of an address, keeps the first known one, else the first. */
 static void only_one(struct sp_neighbours *n, const struct key *k)
 {
 	uint64_t word, keep_word = 0;
@@ -227,7 +226,7 @@ static int insert(struct sp_neighbours *n, uint16_t port, const uint8_t ip[16], 
 	atomic_store_explicit(&e->confirmed, state == INCOMPLETE ? 0 : now, memory_order_relaxed);
 	atomic_store_explicit(&e->used, 0, memory_order_relaxed);
 	atomic_store_explicit(&e->asked, 0, memory_order_relaxed);
-	/* Sequentially consistent, here and in lookup(): of two that insert at once one at least sees both copies. */
+	/* Sequentially consistent, here and in lookup(): of two concurrent inserters at least one sees both copies. */
 	atomic_store(&e->word, word_of(word, state, mac));
 	only_one(n, &k);
 	if (state != STATIC)
@@ -251,7 +250,7 @@ int sp_neighbours_create(const struct sp_nic_config *config, const struct sp_rou
 		uint16_t port = sp_route_port(routes, s->ip);
 		struct key k = key_of(n, port, s->ip);
 		uint64_t word;
-		if (lookup(n, &k, &(unsigned){0}, &word)) /* which of the two MACs was meant? */
+		if (lookup(n, &k, &(unsigned){0}, &word)) /* already there: two MACs for one address */
 			goto invalid;
 		if (!is_station_mac(s->mac) || insert(n, port, s->ip, STATIC, s->mac, 0, VICTIM_FREE))
 			goto invalid;
@@ -274,7 +273,7 @@ int sp_neighbour_find(struct sp_neighbours *n, uint16_t port, const uint8_t next
 	uint64_t word;
 	unsigned distance = 0;
 	struct entry *e;
-	/* On past a copy that is not known: another may be, until only_one() has been there. */
+	/* Skip an unknown copy: another may be known, until only_one() has run. */
 	for (; (e = lookup(n, &k, &distance, &word)); distance++) {
 		if (state_of(word) < KNOWN)
 			continue;
@@ -301,8 +300,8 @@ static void update(struct sp_neighbours *n, uint16_t port, const uint8_t ip[16],
 			continue;
 		bool wanted = state_of(word) == INCOMPLETE;
 		if (word != known && !atomic_compare_exchange_strong(&e->word, &word, known))
-			continue; /* another worker was told something at the same time, or has evicted it */
-		if (wanted)	  /* whoever asked is about to use it: no place for a flood to take meanwhile */
+			continue; /* another worker has updated or evicted it */
+		if (wanted)	  /* the requester is about to use it: protect it from eviction */
 			atomic_store_explicit(&e->used, now | 1, memory_order_relaxed);
 		atomic_store_explicit(&e->confirmed, now, memory_order_relaxed);
 		atomic_store_explicit(&e->asked, 0, memory_order_relaxed);
@@ -336,7 +335,7 @@ static void put16(uint8_t *to, unsigned value)
 	to[1] = (uint8_t)value;
 }
 
-/* RFC 826, to everybody. Padded to Ethernet's least length, which not every virtual port does. */
+/* RFC 826, broadcast. Padded to 60 bytes, since some virtual ports do not pad. */
 static uint32_t arp_request(uint8_t f[60], const uint8_t mac[6], const uint8_t source[16], const uint8_t target[16])
 {
 	static const uint8_t head[] = {0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 1}; /* ethertype to operation */
@@ -376,14 +375,14 @@ static uint32_t neighbour_solicitation(uint8_t f[86], const uint8_t mac[6], cons
 	icmp[24] = 1; /* source link-layer address */
 	icmp[25] = 1;
 	memcpy(icmp + 26, mac, 6);
-	/* Over the pseudo header too: its addresses stand right before the message, length and protocol are added. */
+	/* Includes the pseudo header: the addresses precede the message; add length and protocol. */
 	sum = __rte_raw_cksum((const uint8_t[]){0, 32, 0, 58}, 4, 0);
 	checksum = (uint16_t)~__rte_raw_cksum_reduce(__rte_raw_cksum(ip + 8, 32 + 32, sum));
 	memcpy(icmp + 2, &checksum, 2);
 	return 86;
 }
 
-/* Sends a request if the last one is long enough ago; of several workers that want to, one does. */
+/* Sends a request if the last one is old enough; only one of several workers sends it. */
 static void ask(struct sp_worker *w, struct entry *e, enum state state, uint16_t port, const uint8_t ip[16],
 		sp_time now)
 {
@@ -393,7 +392,7 @@ static void ask(struct sp_worker *w, struct entry *e, enum state state, uint16_t
 	uint64_t tries = asked & ASKED_TRIES;
 	uint8_t frame[86];
 	uint32_t len;
-	if (tries == SP_NEIGHBOUR_TRIES) /* a stale one is still good for something: ask on, but seldom */
+	if (tries == SP_NEIGHBOUR_TRIES) /* a stale entry is still usable: retry, but rarely */
 		gap = state == INCOMPLETE ? SP_NEIGHBOUR_RETRY + SP_NEIGHBOUR_FAILED : SP_NEIGHBOUR_REACHABLE;
 	if (tries && now < (asked & ~ASKED_TRIES) + gap)
 		return;
@@ -472,8 +471,7 @@ static sp_time tick(struct sp_worker *w, struct entry *e, sp_time now)
 		if (now < until) {
 			if (used >= stale && used > asked)
 				ask(w, e, KNOWN, port, ip, now);
-			return RTE_MIN(now + SP_NEIGHBOUR_RETRY,
-				       until); /* whether it is used can only be seen by looking */
+			return RTE_MIN(now + SP_NEIGHBOUR_RETRY, until); /* poll, since use is not signalled */
 		}
 	}
 	atomic_compare_exchange_strong(&e->word, &word, word_of(word, FREE, NULL));
@@ -484,7 +482,7 @@ sp_time sp_neighbours_tick(struct sp_worker *w, sp_time now)
 {
 	struct sp_neighbours *n = w->nic->neighbours;
 	sp_time next = SP_NEVER;
-	/* First, so that what another worker wants from here on is not overwritten. */
+	/* Store first, so that a later wake() by another worker is not overwritten. */
 	atomic_store_explicit(&n->deadline, SP_NEVER, memory_order_relaxed);
 	for (unsigned i = 0; i < SP_NEIGHBOURS; i++)
 		next = RTE_MIN(next, tick(w, &n->entry[i], now));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several observers behind one tap. */
+/* Calls several observers through one tap. */
 #include "onlooker.h"
 #include "view.h"
 #include "worker.h"
@@ -44,7 +44,7 @@ static struct sp_record *park(struct sp_worker *w, const struct sp_packet *p)
 	for (unsigned i = 0; i < SP_TAPS; i++)
 		if (w->observer[i])
 			record = w->observer[i]->park(w, p);
-	return record; /* the captures', who are last */
+	return record; /* the capture's record: captures come last */
 }
 
 static void forget(struct sp_worker *w, struct sp_waiting *waiting)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Layer by layer: whatever parser_plain.h does not take, with a name for every fault. */
+/* The full parser, layer by layer, for packets that parser_plain.h rejects; each fault has a drop reason. */
 #include "parser.h"
 
 #include "parser_plain.h"
@@ -10,8 +10,8 @@ enum {
 	VLAN_TAGS = 2,
 	IP4_LEN = 20,
 	IP6_LEN = 40,
-	IP6_EXTENSIONS = 8, /* extension headers looked at; IPv6 itself has no bound */
-	IP6_HEADERS = UINT8_MAX - ETHERNET_LEN - VLAN_TAGS * VLAN_LEN, /* their bytes, and IPv6's own */
+	IP6_EXTENSIONS = 8,					       /* limit of extension headers; IPv6 has none */
+	IP6_HEADERS = UINT8_MAX - ETHERNET_LEN - VLAN_TAGS * VLAN_LEN, /* bytes of IPv6 header and extension headers */
 	UDP_LEN = 8,
 	BTH_LEN = sizeof(struct sp_bth),
 
@@ -20,7 +20,7 @@ enum {
 	TYPE_VLAN = 0x8100,
 	TYPE_SERVICE_VLAN = 0x88A8,
 
-	IP4_FRAGMENT = 0x3FFF, /* more fragments, and the offset */
+	IP4_FRAGMENT = 0x3FFF, /* more-fragments flag and offset */
 
 	NEXT_HOP_BY_HOP = 0,
 	NEXT_UDP = 17,
@@ -41,7 +41,7 @@ static inline uint64_t addresses6(const uint8_t *ip)
 	       sp_hash_mix(sp_native64(ip + 24) ^ HASH_4, sp_native64(ip + 32) ^ SP_HASH_2);
 }
 
-/* Up to 15 words of 32 bits: no step leaves a carry that the next does not take in. */
+/* For up to 15 words of 32 bits: no step leaves a carry behind. */
 static inline uint32_t sum_fold(uint64_t sum)
 {
 	sum = (sum & 0xFFFFFFFF) + (sum >> 32);
@@ -49,7 +49,7 @@ static inline uint32_t sum_fold(uint64_t sum)
 	return (uint32_t)((sum & 0xFFFF) + (sum >> 16));
 }
 
-/* ---- layers; each has p->data and p->len set to what is its own -------------------------------- */
+/* ---- layers; p->data and p->len are those of the layer -------------------------------- */
 static inline void advance(struct sp_packet *p, uint32_t bytes)
 {
 	p->data += bytes;
@@ -76,7 +76,7 @@ static int parse_bth(struct sp_packet *p)
 	return SP_PARSED_ROCE;
 }
 
-/* A protocol inside IP that is not a fragment; addresses: what the hash makes of them. */
+/* Parses UDP in an unfragmented IP packet; addresses: their part of the hash. */
 static int parse_l4(struct sp_packet *p, uint8_t protocol, uint64_t addresses)
 {
 	uint32_t ports, udp_len;
@@ -120,7 +120,7 @@ static int parse_ip4(struct sp_packet *p)
 		return REJECT(BAD_IP_CHECKSUM);
 	if (total < header || total > p->len)
 		return REJECT(BAD_IP_LENGTH);
-	p->len = total; /* what is behind is Ethernet's padding */
+	p->len = total; /* drops Ethernet's padding */
 	advance(p, header);
 	if (sp_load_be16(ip + 6) & IP4_FRAGMENT) {
 		p->hash = sp_hash_flow(sp_addresses4(ip), 0, ip[9]);
@@ -146,12 +146,12 @@ static int parse_ip6(struct sp_packet *p)
 	advance(p, IP6_LEN);
 	p->len = payload;
 	for (unsigned i = 0; next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING || next == NEXT_DESTINATION; i++) {
-		/* The packet's length is below that of its headers, as in IPv4. */
+		/* p->len excludes the headers, as in IPv4. */
 		if (p->len < 8 || p->len < (p->data[1] + 1u) * 8)
 			return REJECT(BAD_IP_LENGTH);
 		uint32_t bytes = (p->data[1] + 1u) * 8;
-		/* Nobody sends such chains, and p->l4 has 8 bits: IP without a usable header above it. The same with
-		 * tags as without. */
+		/* Such chains do not occur, and p->l4 has 8 bits: treat it as IP without a usable upper header, with or
+		 * without tags. */
 		if (i == IP6_EXTENSIONS || p->data - p->frame - p->l3 + bytes > IP6_HEADERS)
 			break;
 		next = p->data[0];

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The frame that the NIC lives on: no tag, IPv4 without options and in one piece, RoCEv2. It is inlined into the loop
- * over a burst, reads at fixed offsets, and only ever says yes. What it does not take goes through sp_parse_layers(),
- * which gives the same answer for those that it does take, and knows the name of every fault.
- */
+/* Fast path of the parser: RoCEv2 over IPv4 without VLAN tag, options or fragments. Inlined into the loop over a burst;
+ * reads at fixed offsets, and only accepts. Rejected frames go to sp_parse_layers(), which gives the same result for
+ * accepted ones, and finds the reason for each drop. */
 #ifndef PIPELINE_PARSER_PLAIN_H
 #define PIPELINE_PARSER_PLAIN_H
 
@@ -23,7 +21,7 @@ enum {
 	SP_PLAIN_MIN = SP_PLAIN_DATA + SP_ROCE_ICRC_LEN,
 };
 
-/* ---- what both ways of parsing compute ----------------------------------------------------------------------------
+/* ---- used by both parsers ----------------------------------------------------------------------------
  */
 #define SP_NATIVE(bits)                                                                                                \
 	static inline uint##bits##_t sp_native##bits(const uint8_t *from)                                              \
@@ -35,7 +33,7 @@ enum {
 SP_NATIVE(32)
 SP_NATIVE(64)
 
-/* The flow's hash: multiplications of 64 by 64 bits, halves folded. */
+/* Flow hash: multiply 64 by 64 bits, then fold the halves. */
 #define SP_HASH_1 0xA0761D6478BD642Fu
 #define SP_HASH_2 0xE7037ED1A0B428DBu
 
@@ -53,7 +51,7 @@ static inline uint32_t sp_hash_flow(uint64_t addresses, uint32_t ports, uint8_t 
 	return (uint32_t)(h ^ h >> 32);
 }
 
-/* Both addresses of IPv4: 64 bits as they are. */
+/* Both IPv4 addresses as 64 bits. */
 static inline uint64_t sp_addresses4(const uint8_t *ip)
 {
 	return sp_native64(ip + 12);
@@ -61,11 +59,9 @@ static inline uint64_t sp_addresses4(const uint8_t *ip)
 
 /* ---- the frame ----------------------------------------------------------------------------------------------------
  */
-/*
- * Is the header's sum right? Sums of ones' complement are the same whatever size of word they are taken in, and 0
- * stands for 0xFFFF only where all words are 0, which the version is not: so the sum of 64-bit words, with the carry
- * brought round, has to be a multiple of 0xFFFF. That is so if the product with 0xFFFF's inverse is small.
- */
+/* True if the header checksum is right. A ones' complement sum does not depend on the word size, and the version is not
+ * 0: so the sum of 64-bit words with end-around carry must be a multiple of 0xFFFF. Then its product with the inverse
+ * of 0xFFFF is small. */
 static inline bool sp_checksum4_right(const uint8_t *ip)
 {
 	const uint64_t inverse = 0xFFFEFFFEFFFEFFFFu; /* times 0xFFFF is 1 */
@@ -80,7 +76,7 @@ static inline bool sp_checksum4_right(const uint8_t *ip)
 	return sum * inverse <= UINT64_MAX / 0xFFFF;
 }
 
-/* What every such frame has in the same place: type, version and length of the header, no fragment, UDP, port, TVer. */
+/* Checks the constant fields: type, version, header length, no fragment, UDP, port, TVer. */
 static inline bool sp_plain_layout(const uint8_t *f)
 {
 #ifdef __AVX2__
@@ -98,8 +94,8 @@ static inline bool sp_plain_layout(const uint8_t *f)
 #endif
 }
 
-/* BTH into the fields of struct sp_packet that have the same order: dest_qp, psn, qp_index 0, opcode, flags, frame_len.
- */
+/* Copies BTH into the fields of struct sp_packet in the same order: dest_qp, psn, qp_index 0, opcode, flags,
+ * frame_len. */
 static inline void sp_plain_bth(const uint8_t *bth, struct sp_packet *p, uint32_t frame_len)
 {
 	typedef uint8_t bytes __attribute__((vector_size(16)));
@@ -116,8 +112,8 @@ static inline void sp_plain_bth(const uint8_t *bth, struct sp_packet *p, uint32_
 		      "one store of 16 bytes");
 	static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words of a vector are turned round");
 	static_assert(SP_BTH_SE >> 4 == SP_PKT_SE, "SE is moved by 4 bits");
-	memcpy(&b, bth, sizeof(b)); /* with the ICRC, there are that many */
-	/* Numbers turned round; where there is nothing to take, whatever: it is masked away. */
+	memcpy(&b, bth, sizeof(b)); /* in bounds: the ICRC follows */
+	/* Byte-swap; lanes without a source are masked away next. */
 	w = (words)__builtin_shufflevector(b, b, 7, 6, 5, 0, 11, 10, 9, 0, 0, 0, 0, 1, 0, 0, 0, 0);
 	w = (w & keep) | (w >> 4 & se) | flags;
 	w[3] = frame_len;
@@ -134,15 +130,14 @@ static inline uint32_t sp_plain_hash(const uint8_t *f)
 	return sp_hash_flow(sp_addresses4(f + SP_PLAIN_IP), sp_plain_ports(f), 17);
 }
 
-/* Takes the frame, and sets what sp_parse() sets but the hash; or false, with *p as it was. */
+/* Accepts the frame and sets what sp_parse() sets, except the hash; or returns false and leaves *p unchanged. */
 static inline bool sp_parse_plain(uint8_t *f, uint32_t frame_len, struct sp_packet *p)
 {
 	if (__builtin_expect(frame_len < SP_PLAIN_MIN, 0) || __builtin_expect(!sp_plain_layout(f), 0))
 		return false;
 	const uint32_t total = sp_load_be16(f + SP_PLAIN_IP + 2), udp_len = sp_load_be16(f + SP_PLAIN_UDP + 4);
 	const uint32_t pad = f[SP_PLAIN_BTH + 1] >> SP_BTH_PAD_SHIFT & 3;
-	const uint64_t len =
-		(uint32_t)(total - (SP_PLAIN_MIN - SP_PLAIN_IP) - pad); /* as 64 bits: and verdict SP_DONE */
+	const uint64_t len = (uint32_t)(total - (SP_PLAIN_MIN - SP_PLAIN_IP) - pad); /* in 64 bits: also sets SP_DONE */
 
 	if (__builtin_expect(udp_len + (SP_PLAIN_UDP - SP_PLAIN_IP) != total, 0) ||
 	    __builtin_expect(total > frame_len - SP_PLAIN_IP, 0) ||

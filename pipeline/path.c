@@ -14,7 +14,7 @@
 #include <rte_byteorder.h>
 #include <rte_ip.h>
 
-#define ASK_AGAIN (10 * SP_MS) /* how long a path trusts the MAC it has */
+#define ASK_AGAIN (10 * SP_MS) /* how long a path caches the MAC */
 
 static struct sp_path **list_of(struct sp_ctx *ctx, const uint8_t ip[16])
 {
@@ -30,7 +30,7 @@ static struct sp_path *find(struct sp_ctx *ctx, const uint8_t ip[16])
 	return p;
 }
 
-/* Room for a path; those that were closed come first. */
+/* Takes a closed path, or allocates one. */
 static struct sp_path *take(struct sp_context *c)
 {
 	struct sp_path *p = c->path_free;
@@ -113,11 +113,11 @@ static int create(struct sp_view *v, const uint8_t ip[16], struct sp_path **path
 int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_path **path)
 {
 	struct sp_view *v = sp_view_of(ctx);
-	struct sp_context *c = sp_context_newest(v->context); /* whose packets are looked at */
+	struct sp_context *c = sp_context_newest(v->context); /* the newest version receives the packets */
 	struct sp_path *p = find(ctx, ip);
 	int r = 0;
 
-	if (only && c->peer_set && memcmp(c->peer, ip, 16)) /* workers compare with it */
+	if (only && c->peer_set && memcmp(c->peer, ip, 16)) /* workers read peer */
 		return -EISCONN;
 	if (!p)
 		r = create(v, ip, &p);

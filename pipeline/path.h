@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The way to one peer: headers made once, the next hop's MAC looked up now and then. */
+/* The path to one peer: a header template, and the cached MAC of the next hop. */
 #ifndef PIPELINE_PATH_H
 #define PIPELINE_PATH_H
 
@@ -11,22 +11,22 @@ struct sp_context;
 struct sp_worker;
 
 struct sp_path {
-	struct sp_path *next; /* of the list, or the free ones */
-	unsigned opened;      /* times less those closed */
+	struct sp_path *next; /* next in the list of open or of free paths */
+	unsigned opened;      /* reference count */
 	uint8_t ip[16], next_hop[16];
-	_Atomic uint64_t mac;	   /* next hop's, low 48 bits as they stand in memory; 0: not known */
+	_Atomic uint64_t mac;	   /* next hop's MAC in memory order, low 48 bits; 0: unknown */
 	_Atomic sp_time mac_until; /* when to ask the neighbour table again */
 	uint16_t udp_source;	   /* network order */
 	uint16_t port;		   /* SP_PORT_LOOP: to the NIC itself */
-	uint8_t l3_len, head_len;  /* IP header; Ethernet to UDP */
-	uint32_t sum;		   /* IPv4: of the template's header, in 16-bit words */
-	bool lends;		   /* the port's driver can do with payload where it lies */
+	uint8_t l3_len, head_len;  /* bytes of IP header; bytes from Ethernet to UDP */
+	uint32_t sum;		   /* IPv4: sum of the template's header in 16-bit words */
+	bool lends;		   /* the port's driver can send payload by zero copy */
 	uint8_t head[64];	   /* template up to the UDP header */
 };
 
-/* [worker] The next hop's MAC as a number; 0 while it is unknown, which is asked for. */
+/* [worker] The next hop's MAC as a number; 0: unknown, and requested. */
 uint64_t sp_path_mac(struct sp_worker *w, struct sp_path *p);
-/* Forgets a context's paths. */
+/* Frees a context's paths. */
 void sp_paths_free(struct sp_context *c);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include <rte_mbuf.h>
 
-#define PENDING_FOR (4 * SP_SEC) /* four requests, and no answer */
+#define PENDING_FOR (4 * SP_SEC) /* four requests without an answer */
 
 int sp_pending_add(struct sp_worker *w, uint16_t port, const uint8_t next_hop[16], uint32_t context, struct rte_mbuf *m)
 {
@@ -29,12 +29,12 @@ int sp_pending_add(struct sp_worker *w, uint16_t port, const uint8_t next_hop[16
 	return 0;
 }
 
-/* True: the frame waits no longer. */
+/* True: the frame was sent or dropped. */
 static bool leaves(struct sp_worker *w, const struct sp_waiting *p)
 {
 	uint8_t *mac = rte_pktmbuf_mtod(p->frame, uint8_t *);
 
-	if (!sp_transmit_room(w, p->port)) /* a full queue is no reason to drop: no tx-full */
+	if (!sp_transmit_room(w, p->port)) /* a full queue must not drop it as tx-full */
 		sp_transmit_flush_port(w, p->port);
 	if (!sp_neighbour_find(w->nic->neighbours, p->port, p->next_hop, w->now, mac) && sp_transmit_room(w, p->port) &&
 	    !sp_transmit_packet(w, p->port, p->frame)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames that are complete but for their destination MAC, while the next hop has not answered. */
+/* Frames that wait for their next hop's MAC. */
 #ifndef PIPELINE_PENDING_H
 #define PIPELINE_PENDING_H
 
@@ -8,10 +8,10 @@
 struct rte_mbuf;
 struct sp_worker;
 
-/* Keeps a frame of that context. Takes the buffer on success; -EAGAIN: SP_NEIGHBOUR_PENDING frames wait already. */
+/* Queues a frame of that context. Takes the buffer on success; -EAGAIN: SP_NEIGHBOUR_PENDING frames wait already. */
 int sp_pending_add(struct sp_worker *w, uint16_t port, const uint8_t next_hop[16], uint32_t context,
 		   struct rte_mbuf *m);
-/* Sends the frames whose neighbours have answered, and drops those that have waited too long (tx-no-neighbour). */
+/* Sends the frames whose next hop is known now, and drops those past their time limit (tx-no-neighbour). */
 void sp_pending_send(struct sp_worker *w);
 
 #endif

@@ -21,17 +21,17 @@
 #include <rte_errno.h>
 
 #define DESCRIPTORS	  1024
-#define JUMBO_DESCRIPTORS (DESCRIPTORS / 4) /* of jumbo frames: as many bytes as 1024 buffers of 2048 */
+#define JUMBO_DESCRIPTORS (DESCRIPTORS / 4) /* the same bytes in jumbo frames as 1024 buffers of 2048 */
 
-/* What is known of an ethdev's driver beside the ethdev calls. [control] */
+/* Facts about the driver that ethdev does not report. [control] */
 struct sp_port_below {
-	enum { HIDDEN, NOTHING /* there is no kernel below */, SOCKETS, MISSED, TAP } drops;
+	enum { HIDDEN, NOTHING /* no kernel below */, SOCKETS, MISSED, TAP } drops;
 	bool external, mapped, shared, tap;
-	unsigned interface; /* of the kernel; 0: none */
-	uint32_t mtu;	    /* of the interface, when the port was opened */
-	uint32_t framesz;   /* of net_af_packet */
+	unsigned interface; /* kernel's ifindex; 0: none */
+	uint32_t mtu;	    /* of the interface, at opening */
+	uint32_t framesz;   /* net_af_packet's ring slot */
 	unsigned sockets;
-	int fd[SP_KERNEL_SOCKETS]; /* the driver's; closed when the port stops */
+	int fd[SP_KERNEL_SOCKETS]; /* the driver closes them when the port stops */
 	_Atomic uint64_t dropped;
 };
 
@@ -66,7 +66,7 @@ static struct sp_port_below *below_new(const struct rte_eth_dev_info *info)
 
 	if (!b)
 		return NULL;
-	/* net_pcap keeps its index to itself */
+	/* net_pcap does not report its ifindex */
 	if ((info->if_index ? if_indextoname(info->if_index, name) != NULL
 			    : pcap && sp_vdev_pcap_interface(driver_args(info), name, sizeof(name))) &&
 	    !sp_kernel_interface(name, &i)) {
@@ -75,12 +75,12 @@ static struct sp_port_below *below_new(const struct rte_eth_dev_info *info)
 	}
 	b->tap = is(info, "net_tap");
 	b->shared = b->interface && (packet || pcap || b->tap || is(info, "net_af_xdp"));
-	/* af_packet copies into its ring and pcap writes before they return, null throws away. virtio-user's peer maps
-	 * EAL's memory alone; a ring's or a vhost's peer holds on to packets as long as it likes. A PCI device reads
-	 * what has been mapped for it (sp_port_map), at its virtual address. */
+	/* Zero copy needs a driver that is done with external memory before it frees the mbuf. af_packet, pcap and null
+	 * are. virtio-user's peer maps EAL's memory only; the peer of a ring or a vhost port may hold packets for any
+	 * time. A PCI device reads memory that is mapped for it (sp_port_map), by virtual address. */
 	b->mapped = on_pci(info) && rte_eal_iova_mode() == RTE_IOVA_VA &&
 		    info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
-	/* With copy=1, null reads as many bytes of a packet's first piece as it was told, there or not. */
+	/* With copy=1, null copies its configured packet size from the first segment, even if that is shorter. */
 	b->external = packet || pcap || (is(info, "net_null") && !(args && strstr(args, "copy=1"))) || b->mapped;
 	if (packet) {
 		b->framesz = sp_vdev_framesz(driver_args(info));
@@ -98,8 +98,7 @@ static struct sp_port_below *below_new(const struct rte_eth_dev_info *info)
 
 /* ---- sizes ---- */
 
-/* What the device says it can do at the most; ethdev itself counts header and FCS to a frame where drivers name no MTU.
- */
+/* The device's largest MTU. Where drivers name none, ethdev's limit includes header and FCS. */
 static uint32_t largest_mtu(const struct rte_eth_dev_info *info)
 {
 	const uint32_t l2 = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
@@ -118,8 +117,8 @@ static int check_sizes(const struct sp_port *port, const char *device, uint16_t 
 		return sp_error_set(error, ENOTSUP, "workers",
 				    "port %s has %u receive and %u transmit queues, %u workers need as many", device,
 				    info->max_rx_queues, info->max_tx_queues, queues);
-	/* Checked before configuring: ethdev would print, and name no reason. net_af_packet names 1500, but carries
-	 * what its ring's slots hold. */
+	/* Check before configuring: ethdev would print and give no reason. net_af_packet reports 1500, but carries as
+	 * much as its ring's slots hold. */
 	if (!port->below->framesz && mtu > largest_mtu(info))
 		return sp_error_set(error, ENOTSUP, "mtu", "port %s: MTU %u is beyond what it can do (at most %u)",
 				    device, mtu, largest_mtu(info));
@@ -131,10 +130,10 @@ static int check_sizes(const struct sp_port *port, const char *device, uint16_t 
 			"port %s: its framesz=%u is too small for an MTU of %u: %u bytes are needed (a power "
 			"of two, that divides blocksz)",
 			device, port->below->framesz, mtu, needed);
-	/* The kernel spreads packets over all sockets, whoever reads them. */
+	/* The kernel spreads packets over all sockets, even those that no queue polls. */
 	if (queues < info->max_rx_queues)
 		return sp_error_set(error, ENOTSUP, "workers",
-				    "port %s has %u queue pairs for %u workers: what comes on the others is never seen "
+				    "port %s has %u queue pairs for %u workers: packets on the others would be lost "
 				    "(qpairs=%u)",
 				    device, info->max_rx_queues, queues, queues);
 	return 0;
@@ -149,11 +148,11 @@ static int set_mtu(const struct sp_port *port, const char *device, const struct 
 	char name[IF_NAMESIZE];
 	int r;
 
-	/* A larger one of the kernel's interface does no harm, and changing it needs a right. A TAP's other end is to
-	 * know. */
+	/* A larger MTU of the kernel's interface is harmless, and changing it needs a capability. The kernel behind a
+	 * TAP must know the MTU. */
 	if (b->interface && b->mtu >= mtu && !b->tap)
 		return 0;
-	/* ethdev refuses more than net_af_packet names; the driver itself would make this call to the kernel, too. */
+	/* ethdev refuses more than net_af_packet reports, so set the interface's MTU as the driver would. */
 	if (b->framesz && if_indextoname(b->interface, name))
 		r = sp_kernel_set_mtu(name, mtu);
 	else
@@ -164,7 +163,7 @@ static int set_mtu(const struct sp_port *port, const char *device, const struct 
 		return sp_error_set(error, ENOTSUP, "mtu",
 				    "port %s: its interface has an MTU of %u, not %u: sudo ip link set dev %s mtu %u",
 				    device, b->mtu, mtu, name, mtu);
-	/* Drivers without a set_mtu carry what they carry: take it only if that is known to be enough. */
+	/* A driver without set_mtu has a fixed limit: accept it only if it is known to be enough. */
 	if (r == -ENOTSUP && !rte_eth_dev_get_mtu(port->ethdev, &has) &&
 	    (mtu <= has || (info->max_rx_pktlen >= SP_PORT_FRAME(mtu) && info->max_rx_pktlen != 0)))
 		return 0;
@@ -192,12 +191,12 @@ static int find_ethdev(struct sp_port *port, const char *device, struct sp_error
 
 static int setup_queues(struct sp_port *port, const char *device, uint16_t queues, struct sp_error *error)
 {
-	/* virtio counts its own header to a frame. */
+	/* virtio puts its own header into the buffer. */
 	uint32_t room = SP_PORT_FRAME(port->nic->config.mtu) + sizeof(struct virtio_net_hdr_mrg_rxbuf);
 	uint16_t descriptors_rx, descriptors_tx;
 	int r;
 
-	if (port->below->framesz) /* net_af_packet wants room for all that its ring's slots hold */
+	if (port->below->framesz) /* net_af_packet needs room for a full ring slot */
 		room = RTE_MAX(room, port->below->framesz - (uint32_t)(TPACKET2_HDRLEN - sizeof(struct sockaddr_ll)));
 	if (room > UINT16_MAX - RTE_PKTMBUF_HEADROOM)
 		return sp_error_set(error, ENOTSUP, "port", "port %s: frames of %u bytes are too large", device, room);
@@ -257,8 +256,8 @@ static int start(struct sp_port *port, const char *device, uint16_t queues, stru
 	if (r)
 		return sp_error_set(error, -r, "port", "port %s does not start: %s", device, strerror(-r));
 	port->started = true;
-	/* Packet sockets do it without a right of its own, and without leaving the interface changed. Virtual devices
-	 * may refuse; they deliver everything anyway. */
+	/* A packet socket's promiscuous mode needs no extra capability, and leaves the interface unchanged. Virtual
+	 * devices may refuse; they deliver every frame anyway. */
 	for (unsigned i = 0; i < port->below->sockets; i++)
 		sp_kernel_socket_promiscuous(port->below->fd[i], port->below->interface);
 	if (!port->below->sockets)
@@ -324,7 +323,7 @@ int sp_port_open(struct sp_port *port, const struct sp_port_config *config, stru
 
 /* ---- closing ---- */
 
-/* virtio-user writes to its peer as it goes, dead or not: the signal is to this thread, and is taken here. */
+/* virtio-user may write to a dead peer, which raises SIGPIPE in this thread: block and consume it. */
 static void without_sigpipe(void (*fn)(struct sp_port *), struct sp_port *port)
 {
 	const struct timespec none = {0};
@@ -357,7 +356,7 @@ static void take_down(struct sp_port *port)
 	halt(port);
 	sp_registry_log_hold();
 	if (b && b->sockets && port->vdev) {
-		/* The driver closes them when it stops, but then it must have started. */
+		/* The driver closes its sockets in stop(), which ethdev calls only for a started port. */
 		b->sockets = sp_kernel_sockets(b->interface, b->fd);
 		for (unsigned i = 0; i < b->sockets; i++)
 			close(b->fd[i]);
@@ -385,13 +384,13 @@ void sp_port_close(struct sp_port *port)
 	port->taken = false;
 }
 
-/* ---- what is known of it ---- */
+/* ---- port properties ---- */
 
 int sp_port_mac(const struct sp_port *port, uint8_t mac[6])
 {
 	struct rte_ether_addr a;
 
-	/* a TAP's is that of the kernel at the other end */
+	/* a TAP's MAC belongs to the kernel at the other end */
 	if (port->ops || port->below->tap || rte_eth_macaddr_get(port->ethdev, &a) || rte_is_zero_ether_addr(&a))
 		return -ENOTSUP;
 	memcpy(mac, a.addr_bytes, 6);
@@ -434,7 +433,7 @@ bool sp_port_reads_memory(const struct sp_port *port)
 	return port->below && port->below->mapped;
 }
 
-/* ---- the kernel beside it ---- */
+/* ---- the kernel's addresses ---- */
 
 int sp_ports_check(const struct sp_nic *nic, struct sp_error *error)
 {

@@ -17,35 +17,36 @@ struct sp_port {
 	const struct sp_port_ops *ops; /* NULL: ethdev */
 	void *arg;
 	uint16_t ethdev;
-	uint8_t mac[6];		  /* what it sends from and answers as; read-only once the NIC exists */
+	uint8_t mac[6];		  /* source address of the port's frames; read-only once the NIC exists */
 	struct rte_mempool *pool; /* an ethdev's receive buffers */
 	bool taken, started;
 	struct sp_vdev *vdev;	     /* made by the NIC, or NULL */
-	struct sp_port_below *below; /* what is known of the driver and the kernel; NULL: ops */
+	struct sp_port_below *below; /* facts about driver and kernel; NULL with ops */
 };
 
-/* Finds or makes, configures and starts it; queues: pairs wanted. Errors are in words, key "port", "mtu" or "workers".
- * What it made is gone again on failure, and after sp_port_close. */
+/* Finds or creates the device, configures and starts it with that many queue pairs. Errors have text and the key
+ * "port", "mtu" or "workers". Failure and sp_port_close remove a device that this call created. */
 int sp_port_open(struct sp_port *port, const struct sp_port_config *config, struct sp_nic *nic, uint16_t queues,
 		 struct sp_error *error);
-/* From here on the device does nothing by itself: what was mapped for it can be unmapped. */
+/* Stops the device's DMA, so that mapped memory can be unmapped. */
 void sp_port_stop(struct sp_port *port);
 void sp_port_close(struct sp_port *port);
-int sp_port_mac(const struct sp_port *port, uint8_t mac[6]); /* -ENOTSUP: it has none that the NIC may take */
-/* Once all are open: -EADDRINUSE where the kernel sees a port's packets too, and has one of the NIC's addresses. */
+int sp_port_mac(const struct sp_port *port, uint8_t mac[6]); /* -ENOTSUP: no MAC for the NIC to use */
+/* After all ports are open. -EADDRINUSE: the kernel also receives a port's packets and owns one of the NIC's
+ * addresses. */
 int sp_ports_check(const struct sp_nic *nic, struct sp_error *error);
 
-/* Packets that never reached the driver, since the port was opened: the kernel had no room. false: the driver does not
- * tell. A control call. */
+/* Packets that the kernel dropped before the driver, since the port was opened. False: the driver does not report them.
+ * A control call. */
 bool sp_port_kernel_drops(const struct sp_port *port, uint64_t *drops);
 
-/* May packets be sent whose payload lies in registered memory, and not in the driver's own buffers? Only where the
- * driver's source says so: it is read, or copied, before the buffer is given back, by who can reach it. */
+/* May packets carry payload in registered memory instead of mbufs (zero copy)? Only for drivers whose source shows it
+ * is safe: payload is read or copied before the mbuf is freed, by a reader with access to the memory. */
 bool sp_port_external(const struct sp_port *port);
-bool sp_port_reads_memory(const struct sp_port *port); /* ... by itself, once it is mapped: a PCI device */
-/* Lets the devices of a NIC's ports reach memory, and ends that; control calls, for memory that stays where it is in
- * between. Whole pages (of 4 KiB, or of the huge ones that it lies on) are meant: two regions in one page are -EEXIST.
- * Without effect where no port's device reads memory by itself. -ENOMEM (RLIMIT_MEMLOCK), -ENOTSUP. */
+bool sp_port_reads_memory(const struct sp_port *port); /* by DMA, once mapped: a PCI device */
+/* Maps memory for DMA by the NIC's ports, and unmaps it. Control calls; the memory must stay in place in between. Whole
+ * pages are mapped (4 KiB, or the huge pages below): two regions in one page are -EEXIST. Does nothing if no port uses
+ * DMA. -ENOMEM (RLIMIT_MEMLOCK), -ENOTSUP. */
 int sp_port_map(struct sp_nic *nic, void *addr, uint64_t len);
 void sp_port_unmap(struct sp_nic *nic, void *addr, uint64_t len);
 

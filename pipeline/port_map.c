@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that a port's device reads by itself: registered with EAL, and mapped for the device's side of the IOMMU. */
+/* Memory for a port's DMA: registered with EAL, and mapped in the IOMMU. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* rte_dev_dma_map: experimental, and there is no other */
 #include "engine.h"
 #include "port.h"
@@ -44,7 +44,7 @@ static int extmem_register(struct span s)
 
 	if (!iova)
 		return -ENOMEM;
-	for (size_t i = 0; i < n; i++) /* as virtual addresses; otherwise the port is not `mapped` */
+	for (size_t i = 0; i < n; i++) /* IOVA is the virtual address; otherwise the port is not `mapped` */
 		iova[i] = (rte_iova_t)(uintptr_t)s.addr + i * page;
 	if (rte_extmem_register(s.addr, s.len, iova, (unsigned)n, page))
 		r = -rte_errno;
@@ -78,7 +78,7 @@ int sp_port_map(struct sp_nic *nic, void *addr, uint64_t len)
 			r = extmem_register(s);
 			registered = !r;
 		}
-		/* two ports of one VFIO container share a mapping */
+		/* ports in one VFIO container share a mapping */
 		if (!r && rte_dev_dma_map(d, s.addr, (uint64_t)(uintptr_t)s.addr, s.len) && rte_errno != EEXIST)
 			r = rte_errno ? -rte_errno : -ENOMEM;
 	}

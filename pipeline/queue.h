@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Packets that wait on one worker: for another worker to run a message's header handler, for their context's turn, for
- * a neighbour's address. A queue is first in, first out, and has a limit. Its places come from a pool, which several
- * queues can share: so each context has a queue of its own in the backlog. All of it is [worker].
- */
+/* Queues of packets that wait on one worker: for another worker to run a message's header handler, for their context's
+ * turn, or for a neighbour's address. First in, first out, bounded. Entries come from a pool that queues can share: so
+ * each context has its own queue in the backlog. All of it is [worker]. */
 #ifndef PIPELINE_QUEUE_H
 #define PIPELINE_QUEUE_H
 
@@ -19,12 +17,12 @@ struct sp_record;
 struct sp_waiting {
 	STAILQ_ENTRY(sp_waiting) next;
 	union {
-		struct { /* received: for its context */
+		struct { /* received packet, waits for its context */
 			struct sp_packet packet;
 			struct sp_entity *entity;
-			struct sp_record *record; /* for captures, see mirror.h; NULL: none */
+			struct sp_record *record; /* capture record, see mirror.h; NULL: none */
 		};
-		struct { /* to be sent: for a neighbour */
+		struct { /* packet to send, waits for a neighbour */
 			struct rte_mbuf *frame;
 			uint8_t next_hop[16];
 			sp_time until;
@@ -57,7 +55,7 @@ static inline void sp_pool_init(struct sp_packet_pool *pool, struct sp_waiting *
 		STAILQ_INSERT_TAIL(&pool->free, &place[i], next);
 }
 
-static inline struct sp_waiting *sp_pool_take(struct sp_packet_pool *pool) /* NULL: none is free */
+static inline struct sp_waiting *sp_pool_take(struct sp_packet_pool *pool) /* NULL: pool is empty */
 {
 	struct sp_waiting *p = STAILQ_FIRST(&pool->free);
 
@@ -77,7 +75,7 @@ static inline void sp_queue_append(struct sp_packet_queue *q, struct sp_waiting 
 	q->count++;
 }
 
-static inline struct sp_waiting *sp_queue_take(struct sp_packet_queue *q) /* the first one; NULL: it is empty */
+static inline struct sp_waiting *sp_queue_take(struct sp_packet_queue *q) /* first entry; NULL: empty */
 {
 	struct sp_waiting *p = STAILQ_FIRST(&q->list);
 

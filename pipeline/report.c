@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Reports as a tree of jansson values. A handler's report() is not trusted to be right: the first call out of place
- * spoils the report, later calls do nothing, and sp_report_finish() returns NULL.
- */
+/* Reports as a tree of jansson values. A handler's report() is not trusted: after the first invalid call all others do
+ * nothing, and sp_report_finish() returns NULL. */
 #include <jansson.h>
 #include <stdlib.h>
 
 #include "nic.h"
 #include "report.h"
 
-#define REPORT_DEPTH 16 /* objects and lists inside each other, the outermost included */
+#define REPORT_DEPTH 16 /* nesting of objects and lists, including the outermost */
 
 struct sp_report {
-	json_t *open[REPORT_DEPTH]; /* open[0] owns all the others */
-	unsigned depth;		    /* how many are open */
+	json_t *open[REPORT_DEPTH]; /* open[0] owns the others */
+	unsigned depth;		    /* entries of open[] */
 	bool spoilt;
 };
 
@@ -32,8 +30,7 @@ struct sp_report *sp_report_new(void)
 	return r;
 }
 
-/* Bytes of the UTF-8 character at s, 0 if there is none (RFC 3629: no surrogates, nothing written longer than needed).
- */
+/* Length of the UTF-8 character at s; 0: invalid (RFC 3629: no surrogates, no overlong forms). */
 static unsigned character(const unsigned char *s)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -48,7 +45,7 @@ static unsigned character(const unsigned char *s)
 	return len > 1 && (code < least[len] || code > 0x10FFFF || code >> 11 == 0x1B) ? 0 : len;
 }
 
-/* A copy in which each byte that is no UTF-8 has become U+FFFD: jansson refuses such strings whole. Caller frees. */
+/* Copies text and replaces each invalid byte by U+FFFD, since jansson rejects invalid UTF-8. Caller frees. */
 static char *utf8(const char *text)
 {
 	char *copy = malloc(3 * strlen(text) + 1), *to = copy;
@@ -64,19 +61,18 @@ static char *utf8(const char *text)
 	return copy;
 }
 
-/* Takes value. True when it is in the tree. */
+/* Takes value. True: added. */
 static bool put(struct sp_report *r, const char *name, json_t *value)
 {
 	json_t *into = r->open[r->depth - 1];
 
 	char *key = name ? utf8(name) : NULL;
 
-	if (name && (!key || json_object_get(into, key))) { /* a second value of that name would replace the first */
+	if (name && (!key || json_object_get(into, key))) { /* jansson would replace the first value of that name */
 		json_decref(value);
 		r->spoilt = true;
 	} else if (name ? json_object_set_new(into, key, value) : json_array_append_new(into, value)) {
-		r->spoilt = true; /* no value, no memory, or a name in a list, or none in an object: jansson has
-				     released value */
+		r->spoilt = true; /* no value, no memory, or a misplaced or missing name: jansson has released value */
 	}
 	free(key);
 	return !r->spoilt;
@@ -86,7 +82,7 @@ void sp_report_uint(struct sp_report *r, const char *name, uint64_t value)
 {
 	if (!r || r->spoilt)
 		return;
-	/* jansson's integers are signed; above them the nearest double is what most readers of JSON would make of it */
+	/* jansson's integers are signed; most JSON readers use doubles for larger ones anyway */
 	put(r, name, value > INT64_MAX ? json_real((double)value) : json_integer((json_int_t)value));
 }
 
@@ -116,7 +112,7 @@ void sp_report_open(struct sp_report *r, const char *name, bool list)
 	}
 	json_t *value = list ? json_array() : json_object();
 	if (put(r, name, value))
-		r->open[r->depth++] = value; /* borrowed: the tree owns it */
+		r->open[r->depth++] = value; /* borrowed from the tree */
 }
 
 void sp_report_close(struct sp_report *r)

@@ -36,7 +36,7 @@ static bool in_prefix(const uint8_t a[16], const uint8_t b[16], unsigned bits)
 	return !memcmp(a, b, bits / 8) && (!rest || !((a[bits / 8] ^ b[bits / 8]) >> (8 - rest)));
 }
 
-/* All bits of ip from `bits` on are `value`. */
+/* True if all bits of ip from `bits` on are `value`. */
 static bool host_part_is(const uint8_t ip[16], unsigned bits, bool value)
 {
 	for (unsigned i = bits; i < 128; i++)
@@ -65,12 +65,12 @@ bool sp_route_is_station(const struct sp_routes *r, const uint8_t ip[16])
 		const struct sp_route_own *o = &r->own[i];
 		if (sp_ip_is_ipv4(o->ip) && o->bits < 127 && in_prefix(ip, o->ip, o->bits) &&
 		    (host_part_is(ip, o->bits, true) || host_part_is(ip, o->bits, false)))
-			return false; /* broadcast, and its old form */
+			return false; /* broadcast address, new (all ones) or old (all zeros) */
 	}
 	return true;
 }
 
-/* The own address on that port whose prefix holds ip and is the longest; NULL: none. */
+/* The port's own address with the longest prefix that holds ip; NULL: none. */
 static const struct sp_route_own *own_for(const struct sp_routes *r, int port, const uint8_t ip[16])
 {
 	const struct sp_route_own *best = NULL;
@@ -86,7 +86,7 @@ static const struct sp_route_own *own_for(const struct sp_routes *r, int port, c
 	return best;
 }
 
-/* Every link has the link-local prefix: which one is meant is known of the gateway alone. */
+/* Every link has the link-local prefix; only the gateway's link is known. */
 static const struct sp_route_own *own_towards(const struct sp_routes *r, const uint8_t ip[16])
 {
 	bool is_gateway = is_link_local(ip) && !memcmp(ip, r->gateway[false], 16);
@@ -110,9 +110,9 @@ int sp_route_find(const struct sp_routes *r, const uint8_t ip[16], struct sp_rou
 		hop = r->gateway[sp_ip_is_ipv4(ip)];
 		if (is_zero(hop, 16))
 			return -ENETUNREACH;
-		own = own_towards(r, hop); /* not NULL: sp_routes_set() has seen to that */
+		own = own_towards(r, hop); /* not NULL: checked by sp_routes_set() */
 	}
-	memmove(route->next_hop, hop, 16); /* ip may be in it */
+	memmove(route->next_hop, hop, 16); /* ip may point into *route */
 	memcpy(route->source, own->ip, 16);
 	route->port = own->port;
 	return 0;
@@ -128,7 +128,7 @@ const uint8_t *sp_route_source(const struct sp_routes *r, uint16_t port, const u
 {
 	const struct sp_route_own *own = own_for(r, port, ip);
 	const struct sp_route_own *first = own_for(r, ANY_PORT, ip);
-	/* A longer prefix on another port: there it is, and not here. Of link-local addresses each link has its own. */
+	/* A longer prefix on another port wins, except for link-local addresses, which each link has. */
 	if (own && first->bits > own->bits && !is_link_local(ip))
 		return NULL;
 	return own ? own->ip : NULL;
@@ -136,7 +136,7 @@ const uint8_t *sp_route_source(const struct sp_routes *r, uint16_t port, const u
 
 /* ---- configuration ---- */
 
-/* Of an own address or gateway. */
+/* Rejects an own address or a gateway. */
 static int refuse(struct sp_error *error, const char *key, const uint8_t ip[16], const char *what)
 {
 	char text[INET6_ADDRSTRLEN] = "";
@@ -160,7 +160,7 @@ static int add_own(struct sp_routes *r, const struct sp_address *a, unsigned por
 			continue;
 		if (!memcmp(o->ip, own.ip, 16))
 			return refuse(error, "ip", a->ip, "is another port's address already");
-		/* Of two ports only one would ever be sent by. */
+		/* Two ports with one prefix: only one would ever send. */
 		if (o->bits == own.bits && in_prefix(o->ip, own.ip, own.bits) && !is_link_local(own.ip))
 			return refuse(error, "ip", a->ip, "another port has the same prefix");
 	}

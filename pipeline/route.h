@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which way a packet goes: own addresses, prefixes, gateways, and the port that each of them belongs to.
+ * Routing: own addresses, prefixes and gateways, each on one port.
  *
- * A NIC with several ports is a multi-homed host: an address belongs to one port, its prefix is on the link there, and
- * the longest prefix decides. To itself it goes by no port (SP_PORT_LOOP, see loop.h).
+ * A NIC with several ports is a multi-homed host: an address belongs to one port, its prefix is on that port's link,
+ * and the longest prefix wins. Packets to the NIC itself use SP_PORT_LOOP (see loop.h).
  */
 #ifndef PIPELINE_ROUTE_H
 #define PIPELINE_ROUTE_H
@@ -12,7 +12,7 @@
 
 struct sp_route_own {
 	uint8_t ip[16];
-	uint8_t bits; /* of the 128 */
+	uint8_t bits; /* prefix length of 128 bits */
 	uint16_t port;
 };
 
@@ -20,32 +20,31 @@ struct sp_route_own {
 struct sp_routes {
 	struct sp_route_own own[SP_MAX_ADDRESSES];
 	unsigned owns;
-	uint8_t gateway[2][16]; /* IPv6, IPv4; all zero: none */
+	uint8_t gateway[2][16]; /* for IPv6, for IPv4; all zero: none */
 	int gateway_port[2];
 };
 
 struct sp_route {
-	uint8_t next_hop[16]; /* whom to ask for on the wire */
-	uint8_t source[16];   /* own address to send from */
-	uint16_t port;	      /* SP_PORT_LOOP: to itself */
+	uint8_t next_hop[16]; /* address to resolve on the link */
+	uint8_t source[16];   /* own address, the packet's source */
+	uint16_t port;	      /* SP_PORT_LOOP: to the NIC itself */
 };
 
-/* From the NIC's configuration; a prefix of 0 bits means the address alone. -EINVAL, error says what: prefix too long,
- * too many addresses; an address on a port that there is not (port 0 always is, also on a NIC without ports); one
- * address, or one prefix other than a link-local one, on two ports; a gateway that no prefix holds, or where no station
- * can be. */
+/* Sets the routes from the configuration; a prefix of 0 bits means the address alone. -EINVAL and error: prefix too
+ * long; too many addresses; no such port (port 0 is always valid); one address, or one prefix other than link-local, on
+ * two ports; gateway in no prefix, or not a host address. */
 int sp_routes_set(struct sp_routes *r, const struct sp_nic_config *config, struct sp_error *error);
 
-/* The longest prefix that holds ip, else the gateway. IPv6 link-local addresses are always on the link: on that of the
- * gateway if it is the gateway, else of the own address in their prefix, else of the first IPv6 address. An own address
- * is reached by SP_PORT_LOOP, from itself. -ENETUNREACH: no prefix and no gateway of that family, or nobody can be
- * reached there: multicast, broadcast, loopback, unspecified. */
+/* Finds the longest prefix that holds ip, else the gateway. IPv6 link-local addresses are always on-link: on the
+ * gateway's link for the gateway, else on the link of the own address in their prefix, else of the first IPv6 address.
+ * An own address uses SP_PORT_LOOP, with itself as source. -ENETUNREACH: no prefix and no gateway of that family, or no
+ * unicast destination (multicast, broadcast, loopback, unspecified). */
 int sp_route_find(const struct sp_routes *r, const uint8_t ip[16], struct sp_route *route);
-/* The port where the neighbour ip is, 0 when no prefix holds it. */
+/* The port whose link holds ip; 0: no prefix holds it. */
 uint16_t sp_route_port(const struct sp_routes *r, const uint8_t ip[16]);
-/* The own address to ask from for ip, which is on the link of that port; NULL: it is not. */
+/* The port's own address for requests to ip; NULL: ip is not on its link. */
 const uint8_t *sp_route_source(const struct sp_routes *r, uint16_t port, const uint8_t ip[16]);
-/* An address that one other station can have. */
+/* True for another host's unicast address. */
 bool sp_route_is_station(const struct sp_routes *r, const uint8_t ip[16]);
 
 bool sp_ip_is_ipv4(const uint8_t ip[16]);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Filter rules run in libpcap's interpreter: it holds no state, and says by definition what tcpdump says. Machine code
- * of DPDK's BPF library was turned down: it takes a translation to eBPF that works around faults of that library, and
- * makes nothing faster for packets that the flow cache knows.
- */
+/* libpcap's interpreter runs the filters: it is stateless, and agrees with tcpdump by definition. DPDK's BPF JIT would
+ * need a translation to eBPF that works around faults of that library, and would speed up no packet that hits the flow
+ * cache. */
 #include "rule.h"
 
 #include <errno.h>
@@ -18,8 +16,8 @@
 #include "limits.h"
 #include "rule_reads.h"
 
-#define SNAPLEN	   262144     /* what a program returns for a match; any number but 0 */
-#define OFFSET_MAX 0x3FFFFFFF /* longer than any packet */
+#define SNAPLEN	   262144     /* a program's result for a match; any number but 0 */
+#define OFFSET_MAX 0x3FFFFFFF /* beyond any packet */
 
 struct sp_rule {
 	struct bpf_program program;
@@ -36,7 +34,7 @@ static int fail(struct sp_error *error, int err, const char *text)
 	return err;
 }
 
-/* Such offsets are either nonsense or Linux's way to ask for what is no part of the packet: `inbound`, `ifindex 1`. */
+/* Such offsets are errors, or Linux's encoding of metadata: `inbound`, `ifindex 1`. */
 static bool outside(const struct bpf_program *program)
 {
 	for (uint32_t i = 0; i < program->bf_len; i++) {
@@ -57,7 +55,7 @@ static int compile(struct sp_rule *rule, const char *expression, struct sp_error
 	if (pcap_compile(pcap, &rule->program, expression, 1, PCAP_NETMASK_UNKNOWN))
 		r = fail(error, -EINVAL, pcap_geterr(pcap));
 	else if (outside(&rule->program))
-		r = fail(error, -EINVAL, "the expression asks for what is not in the packet (inbound, ifindex, ...)");
+		r = fail(error, -EINVAL, "the expression needs data that is not in the packet (inbound, ifindex, ...)");
 	pcap_close(pcap);
 	return r;
 }
@@ -70,7 +68,7 @@ int sp_rule_create(const char *expression, struct sp_context *context, struct sp
 
 	if (len > SP_RULE_EXPRESSION_MAX)
 		return fail(error, -EINVAL, "the expression is longer than 4096 bytes");
-	if (strspn(expression, " \t\r\n") == len) /* to libpcap that means: every packet */
+	if (strspn(expression, " \t\r\n") == len) /* libpcap would match every packet */
 		return fail(error, -EINVAL, "the expression is empty");
 	new = calloc(1, sizeof(*new));
 	if (!new)
@@ -94,8 +92,8 @@ void sp_rule_destroy(struct sp_rule *rule)
 	free(rule);
 }
 
-/* The interpreter takes one piece of memory. A packet of several is mostly headers and then payload that is not copied:
- * most rules read the headers alone, and these are in one piece. */
+/* The interpreter needs contiguous memory. In a zero-copy packet the headers are contiguous, which is enough for most
+ * rules. */
 static __attribute__((noinline)) bool matches_pieces(const struct sp_rule *rule, const struct rte_mbuf *m)
 {
 	u_char copy[SP_PACKET_ROOM];

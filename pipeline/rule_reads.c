@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Follows all paths that a program can take for a frame of a given kind. */
+/* Explores all paths of a program for one kind of frame. */
 #include "rule_reads.h"
 
 #include <pcap/pcap.h>
@@ -7,10 +7,10 @@
 #include <string.h>
 
 #define TYPE_AT	    12u	  /* the Ethernet type */
-#define IP4_AT	    14u	  /* its first byte has the length of the IPv4 header */
+#define IP4_AT	    14u	  /* first byte of the IPv4 header: its length */
 #define PROGRAM_MAX 4096u /* instructions */
 
-/* What is known before an instruction, on whichever path it is reached. */
+/* Facts before an instruction that hold on every path to it. */
 struct state {
 	bool reached, x_known, a_is_type;
 	uint32_t x;
@@ -32,7 +32,7 @@ static bool add(uint64_t *bytes, uint32_t at, uint32_t size)
 	return true;
 }
 
-/* False: the instruction reads the frame's length, or bytes that are not known or too far back. */
+/* False: the instruction reads the frame's length, or bytes that are unknown or beyond the limit. */
 static bool step(const struct bpf_insn *i, unsigned kind, struct state *s, uint64_t *bytes)
 {
 	const unsigned mode = BPF_MODE(i->code);
@@ -66,7 +66,7 @@ static bool step(const struct bpf_insn *i, unsigned kind, struct state *s, uint6
 	}
 }
 
-/* Where a jump leads, at most two ways. Returns how many. */
+/* Possible targets of a jump, at most two; returns their number. */
 static unsigned targets(const struct bpf_insn *i, uint32_t next, unsigned kind, bool a_is_type, uint32_t *to)
 {
 	const uint32_t type = kind < SP_FRAME_IP6 ? 0x0800 : 0x86DD;
@@ -95,7 +95,7 @@ static bool find(const struct bpf_program *program, unsigned kind, uint64_t *byt
 	if (!n || n > PROGRAM_MAX)
 		return false;
 	memset(at, 0, n * sizeof(*at));
-	at[0] = (struct state){.reached = true, .x_known = true}; /* X begins as 0 */
+	at[0] = (struct state){.reached = true, .x_known = true}; /* X starts as 0 */
 	for (uint32_t pc = 0; pc < n; pc++) {
 		const struct bpf_insn *i = &program->bf_insns[pc];
 		uint32_t to[2] = {pc + 1};

@@ -11,12 +11,10 @@
 
 struct bpf_program;
 
-/*
- * A program branches on the Ethernet type, and finds what follows the IPv4 header by the header's length. So the bytes
- * that it reads depend on the kind of the frame: 0 to 15 are IPv4 with a header of so many words.
- */
+/* A program branches on the Ethernet type, and uses the IPv4 header's length as an offset. So the bytes that it reads
+ * depend on the frame's kind: 0 to 15 are IPv4 with that header length in words. */
 enum { SP_FRAME_IP4, SP_FRAME_IP6 = 16, SP_FRAME_OTHER, SP_FRAME_KINDS };
-#define SP_FRAME_KIND_END 15 /* the kind is in bytes 12 to 14 */
+#define SP_FRAME_KIND_END 15 /* bytes 12 to 14 decide the kind */
 
 static inline unsigned sp_frame_kind(const uint8_t *frame)
 {
@@ -29,7 +27,7 @@ static inline unsigned sp_frame_kind(const uint8_t *frame)
 
 struct sp_rule_reads {
 	uint64_t bytes[SP_FRAME_KINDS]; /* a bit for each byte */
-	uint32_t known;			/* a bit for each kind: the program reads those bytes and nothing else */
+	uint32_t known;			/* a bit for each kind whose `bytes` are complete */
 };
 
 void sp_rule_reads_find(const struct bpf_program *program, struct sp_rule_reads *reads);

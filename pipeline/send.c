@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * RoCEv2 packets of handlers' making: headers, payload, ICRC. One by one, or by runs, in which what one packet after
- * the other would wait for is done for all of them at once: buffers come from the pool together, headers are written
- * out where they differ from those of the packet before, and ICRCs are computed four at a time over what has meanwhile
- * left the store buffer.
- */
+/* Builds RoCEv2 packets for handlers: headers, payload, ICRC. A run of packets is built step by step, to overlap the
+ * waiting: one bulk allocation; headers, rewritten only where they differ from the packet before; then four ICRCs at a
+ * time, over bytes that have left the store buffer by then. */
 #include "engine.h"
 #include "exec_context.h"
 #include "icrc.h"
@@ -23,7 +20,7 @@
 #include <rte_branch_prediction.h>
 #include <rte_byteorder.h>
 
-#define HEAD	 80 /* bytes that are written at once: Ethernet to BTH, and more */
+#define HEAD	 80 /* bytes written at once: Ethernet to BTH, rounded up */
 #define HEAD_BTH 12
 
 static_assert(14 + 40 + 8 + HEAD_BTH <= HEAD && HEAD <= SP_PIECE_ROOM, "headers fit, and have room");
@@ -33,7 +30,7 @@ static inline uint32_t pad_of(const struct sp_send *s)
 	return -s->len & 3;
 }
 
-/* From the IP header to the ICRC's end. */
+/* Bytes from the IP header to the end of the ICRC. */
 static inline uint32_t l3_bytes_of(const struct sp_path *p, const struct sp_send *s)
 {
 	return p->l3_len + 8u + HEAD_BTH + s->ext_len + s->len + pad_of(s) + 4u;
@@ -46,7 +43,7 @@ static void fill_lengths(uint8_t *l3, const struct sp_path *p, uint32_t l3_bytes
 	uint8_t *udp = l3 + p->l3_len;
 
 	if (p->l3_len == 20) {
-		uint32_t sum = p->sum + l3_bytes; /* the template's length and checksum are 0 */
+		uint32_t sum = p->sum + l3_bytes; /* length and checksum are 0 in the template */
 
 		sum = (sum & 0xFFFF) + (sum >> 16);
 		sp_store_be16(l3 + 2, (uint16_t)l3_bytes);
@@ -60,7 +57,7 @@ static void fill_lengths(uint8_t *l3, const struct sp_path *p, uint32_t l3_bytes
 	udp[5] = (uint8_t)l3_bytes;
 }
 
-/* Ethernet header to BTH, but for the PSN. */
+/* Writes Ethernet header to BTH, except for the PSN. */
 static inline void fill_head(uint8_t *f, const struct sp_path *p, const struct sp_send *s, uint64_t mac)
 {
 	uint8_t *b = f + p->head_len;
@@ -78,7 +75,7 @@ static inline void fill_head(uint8_t *f, const struct sp_path *p, const struct s
 	sp_store_be32(b + 4, s->dest_qp & 0xFFFFFF);
 }
 
-/* PSN and extension headers; returns what follows them. */
+/* Writes PSN and extension headers; returns the end. */
 static inline uint8_t *fill_rest(uint8_t *f, const struct sp_path *p, const struct sp_send *s)
 {
 	uint8_t *b = f + p->head_len;
@@ -98,7 +95,7 @@ static inline uint8_t *fill_rest(uint8_t *f, const struct sp_path *p, const stru
 	return b + s->ext_len;
 }
 
-/* Payload, pad zeros and those in whose place the ICRC goes. */
+/* Writes payload, zero pad and a zero ICRC. */
 static inline void fill_payload(uint8_t *to, const struct sp_send *s)
 {
 	typedef uint64_t half __attribute__((vector_size(32), aligned(1), may_alias));
@@ -121,9 +118,9 @@ static inline void put_icrc(uint8_t *at, uint32_t icrc)
 	memcpy(at, &icrc, 4);
 }
 
-/* ---- what all of them go through ---- */
+/* ---- checks and counters ---- */
 
-/* len: of the packet, from the IP header on; as far as what it is the sum of is below its own limits. */
+/* len: bytes from the IP header on. No overflow as long as the summands are within their limits. */
 static inline bool fits(const struct sp_view *v, const struct sp_send *s, uint32_t len)
 {
 	return likely(s->ext_len <= SP_EXT_MAX && s->len <= SP_PACKET_ROOM && len <= v->context->nic->config.mtu);
@@ -134,13 +131,13 @@ static inline bool holds(const struct sp_send *s)
 	return likely(!s->mem || sp_mem_holds(s->mem, s->offset, s->len));
 }
 
-/* Is payload there that does not have to be copied? */
+/* True if the payload can be sent by zero copy. */
 static inline bool is_lent(const struct sp_path *p, const struct sp_send *s)
 {
 	return p->lends && s->mem && s->len >= SP_LEND_MIN;
 }
 
-/* [worker] n packets have been put into the queue, or wait for a neighbour; len: their bytes from the IP header on. */
+/* [worker] Counts n packets that were queued, or wait for a neighbour; len: their bytes from the IP header on. */
 static inline void sent(struct sp_view *v, const struct sp_send *s, const uint32_t *len, unsigned n)
 {
 	struct sp_context *pacer = sp_context_newest(v->context);
@@ -157,7 +154,7 @@ static inline void sent(struct sp_view *v, const struct sp_send *s, const uint32
 			sp_pace_charge(pacer, v->owner->now, 14 + len[i]);
 }
 
-/* ---- one ---- */
+/* ---- single packets ---- */
 
 static struct rte_mbuf *copied(const struct sp_path *p, const struct sp_send *s, uint64_t mac, bool payload_less)
 {
@@ -178,7 +175,7 @@ static struct rte_mbuf *copied(const struct sp_path *p, const struct sp_send *s,
 	return m;
 }
 
-/* The payload stays where it is: whoever changes it before it is sent spoils the packet, which its ICRC tells. */
+/* Zero copy: changing the payload before transmission makes the ICRC wrong, so the receiver drops the packet. */
 static void fill_lent(struct rte_mbuf *m, const struct sp_path *p, const struct sp_send *s)
 {
 	const uint8_t *l3 = rte_pktmbuf_mtod_offset(m, const uint8_t *, 14);
@@ -225,7 +222,7 @@ int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 	mac = sp_path_mac(w, p);
 	if (unlikely(!mac && w->pending.count == SP_NEIGHBOUR_PENDING))
 		return -EAGAIN;
-	/* What waits for a neighbour may wait for long: copied, and the sender's buffer is his again. */
+	/* A packet that waits for a neighbour is copied, so that the sender's buffer is free soon. */
 	if (is_lent(p, s) && mac && !payload_less)
 		m = lent(v, p, s, mac);
 	if (!m)
@@ -248,8 +245,8 @@ int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 
 /* ---- runs ---- */
 
-/* What is known of the packets of a run: how many there are; of each, its bytes from the IP header on; bit by bit,
- * which do not have the headers of the one before, up to the PSN. */
+/* A run: number of packets, bytes of each from the IP header on, and a bitmap of packets whose headers up to the PSN
+ * differ from the packet before. */
 struct run {
 	unsigned n;
 	uint32_t anew;
@@ -261,8 +258,7 @@ static_assert(offsetof(struct sp_send, len) == offsetof(struct sp_send, ext_len)
 		      offsetof(struct sp_send, udp_source) == offsetof(struct sp_send, opcode) + 2,
 	      "compared together");
 
-/* Those of the first n packets, at most SP_BURST, that are all right, and their payload of one kind: copied, or not;
- * and of one region. */
+/* Collects up to SP_BURST leading packets that are valid and alike: all copied, or all zero copy from one region. */
 static inline void look_at(struct run *r, const struct sp_view *v, const struct sp_path *p, const struct sp_send *s,
 			   unsigned n)
 {
@@ -272,7 +268,7 @@ static inline void look_at(struct run *r, const struct sp_view *v, const struct 
 	r->n = 0;
 	r->anew = 1;
 	for (unsigned i = 0; i < n; i++) {
-		if (!i || unlikely(memcmp(&s[i].ext_len, &s[i - 1].ext_len, 8) != 0)) { /* and len */
+		if (!i || unlikely(memcmp(&s[i].ext_len, &s[i - 1].ext_len, 8) != 0)) { /* and `len` behind it */
 			r->len[i] = l3_bytes_of(p, &s[i]);
 			if (!fits(v, &s[i], r->len[i]) || is_lent(p, &s[i]) != lends)
 				return;
@@ -288,7 +284,7 @@ static inline void look_at(struct run *r, const struct sp_view *v, const struct 
 	}
 }
 
-/* Headers, of packets whose buffers begin with them. */
+/* Writes the headers of all packets. */
 static inline void fill_heads(const struct run *r, struct rte_mbuf *const *m, const struct sp_path *p,
 			      const struct sp_send *s, uint64_t mac)
 {
@@ -304,9 +300,9 @@ static inline void fill_heads(const struct run *r, struct rte_mbuf *const *m, co
 	}
 }
 
-#define NEAR 16384 /* bytes that are still in the nearest cache when they are looked at again */
+#define NEAR 16384 /* bytes that stay in the L1 cache between two passes */
 
-/* Payload and ICRC of packets that have their headers, from i on: as many as lie near; the next one. */
+/* Writes payload and ICRC from packet i on, as long as the bytes fit in NEAR; returns the next packet. */
 static inline unsigned fill_near(const struct run *r, struct rte_mbuf *const *m, const struct sp_path *p,
 				 const struct sp_send *s, unsigned i)
 {
@@ -328,7 +324,7 @@ static inline unsigned fill_near(const struct run *r, struct rte_mbuf *const *m,
 	return i;
 }
 
-/* False: there are no buffers, or not so many. */
+/* False: not enough buffers. */
 static bool copy_run(const struct run *r, struct rte_mbuf **m, const struct sp_path *p, const struct sp_send *s,
 		     uint64_t mac)
 {
@@ -340,7 +336,7 @@ static bool copy_run(const struct run *r, struct rte_mbuf **m, const struct sp_p
 	return true;
 }
 
-/* Of as many as can be lent now. */
+/* Builds as many packets as zero copy allows now. */
 static bool lend_run(struct sp_view *v, struct run *r, struct rte_mbuf **m, const struct sp_path *p,
 		     const struct sp_send *s, uint64_t mac)
 {
@@ -351,7 +347,7 @@ static bool lend_run(struct sp_view *v, struct run *r, struct rte_mbuf **m, cons
 	return r->n;
 }
 
-/* Up to SP_BURST; how many. 0: the first one goes by itself, or not at all. */
+/* Sends a run of up to SP_BURST packets; returns their number. 0: send the first one singly, or not at all. */
 static unsigned send_alike(struct sp_view *v, struct sp_path *p, const struct sp_send *s, unsigned n)
 {
 	struct sp_worker *w = v->owner;
@@ -383,7 +379,7 @@ int sp_send_roce_run(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send
 		const unsigned run = send_alike(v, p, next, n - done);
 		int r = 0;
 
-		/* What is wrong with it is found, and counted, when it is the first. */
+		/* Stop before an invalid packet: it is counted when it comes first. */
 		if (unlikely(!run && done && (!fits(v, next, l3_bytes_of(p, next)) || !holds(next))))
 			return (int)done;
 		if (unlikely(!run))

@@ -16,7 +16,7 @@ size_t sp_shared_pages(size_t bytes)
 	return (bytes + page - 1) & ~(page - 1);
 }
 
-/* The same file for reading only, and nobody else's to open for more (memfds are everybody's at first). Closes fd. */
+/* Reopens the memfd read-only and makes it mode 0400 (memfds are 0777 at first). Closes fd. */
 static int for_reading(int fd)
 {
 	char path[32];
@@ -62,7 +62,7 @@ int sp_shared_more(struct sp_shared *shared, bool read_only, size_t *made)
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	uint8_t *at = (uint8_t *)shared->base + *made;
 
-	/* fallocate() fails where a page could not be had; touching it later would be a fault. */
+	/* fallocate() reports a lack of memory; a later page fault would kill the process. */
 	if (some && fallocate(shared->fd, 0, (off_t)*made, (off_t)some))
 		return -ENOMEM;
 	if (some && madvise(at, some, MADV_POPULATE_WRITE)) /* Linux before 5.14 */
@@ -115,7 +115,7 @@ void sp_shared_close(struct sp_shared *shared)
 void sp_shared_destroy(struct sp_shared *shared)
 {
 	if (shared->base)
-		madvise(shared->base, shared->bytes, MADV_REMOVE); /* refused, and not needed, where it is private */
+		madvise(shared->base, shared->bytes, MADV_REMOVE); /* fails, harmlessly, for private memory */
 	sp_shared_leave(shared);
 }
 

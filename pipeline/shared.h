@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that the NIC shares with another process: a memfd of the NIC's making, with all its pages there (no access can
- * fail, whatever the other side does), sealed against shrinking, growing and further seals. Who may write to it can
- * also punch holes (MADV_REMOVE): that loses his own data, and the kernel gives the NIC a page again when it next
- * looks. When the NIC is done with it, its pages go, whoever still holds descriptor or mapping: they read zeros then,
- * and what they write is theirs alone. Within one process: private memory of the same shape, without a descriptor. */
+/* Memory that the NIC shares with another process: a memfd of the NIC with all pages allocated (no access can fault,
+ * whatever the other process does), sealed against shrinking, growing and further seals. A process with write access
+ * can also punch holes (MADV_REMOVE): it loses its own data, and the kernel gives the NIC a new page at its next
+ * access. The NIC frees the pages when it is done, even if the other process still has a descriptor or mapping: that
+ * process then reads zeros, and its writes reach nobody. Within one process: private memory of the same layout, without
+ * a descriptor. */
 #ifndef PIPELINE_SHARED_H
 #define PIPELINE_SHARED_H
 
@@ -12,33 +13,31 @@
 
 struct sp_shared {
 	void *base;   /* zeroed, page aligned */
-	size_t bytes; /* whole pages where another process shares it */
-	int fd;	      /* for the other side, -1 once it is closed, and where there is none */
+	size_t bytes; /* whole pages if shared with another process */
+	int fd;	      /* for the other process; -1: closed or private */
 };
 
-/* What a memory of so many bytes takes when it is shared. */
+/* Bytes rounded up to whole pages. */
 size_t sp_shared_pages(size_t bytes);
-/* read_only: the other side gets a descriptor that is open for reading only. A user's own file he can open anew, so
- * this keeps accidents out, not ill will; the NIC must not believe what it reads there. F_SEAL_FUTURE_WRITE would do
- * more, but also forbids the NIC to give the pages back. -ENOMEM (no memory or address space left), -EMFILE (no
- * descriptor), -EINVAL. */
+/* read_only: the other process gets a read-only descriptor. A process of the same user can reopen the file for writing,
+ * so this prevents accidents only; the NIC must not trust the contents. F_SEAL_FUTURE_WRITE would be stronger, but also
+ * keeps the NIC from freeing the pages. -ENOMEM (memory or address space), -EMFILE, -EINVAL. */
 int sp_shared_create(size_t bytes, const char *name, bool read_only, struct sp_shared *shared);
-/* The same in steps, for those who have others waiting: first it is a mapping without a page; then every
- * sp_shared_more() makes a slice of it. *made: bytes so far, 0 at first. 1: not all is there yet; 0: it is what
- * sp_shared_create() makes; -ENOMEM, -EMFILE: to be destroyed. Until it is 0 nobody else may have the descriptor. */
-#define SP_SHARED_SLICE ((size_t)4 << 20) /* a millisecond or two */
+/* The same in slices, for callers that must not block for long. begin maps the file without pages; each
+ * sp_shared_more() allocates one slice. *made: bytes so far, 0 at first. 1: more to do; 0: done, as sp_shared_create();
+ * -ENOMEM, -EMFILE: destroy it. No other process may get the descriptor before 0. */
+#define SP_SHARED_SLICE ((size_t)4 << 20) /* takes 1 to 2 ms */
 int sp_shared_begin(size_t bytes, const char *name, struct sp_shared *shared);
 int sp_shared_more(struct sp_shared *shared, bool read_only, size_t *made);
-/* Destroys a slice: the end of it; base and bytes tell what is left. False: nothing is. */
+/* Frees the last slice and updates base and bytes. False: nothing is left. */
 bool sp_shared_less(struct sp_shared *shared);
-/* For this process alone; its pages come as they are used. */
+/* Private memory of this process; pages are allocated on first use. */
 int sp_shared_private(size_t bytes, struct sp_shared *shared);
-/* The mapping on this side, and the pages; the other side's mapping stays, empty. Also of a zeroed structure. */
+/* Unmaps and frees the pages; the other process's mapping stays and reads zeros. A zeroed structure is fine. */
 void sp_shared_destroy(struct sp_shared *shared);
-/* The same, but the pages stay for the other side: it must not see what it has received turn to zeros because the NIC
- * is stopped. */
+/* Unmaps, but keeps the pages for the other process: data that it has received must survive the NIC's stop. */
 void sp_shared_leave(struct sp_shared *shared);
-/* The other side has its own descriptor, or will never need one. */
+/* Closes the descriptor, when the other process has its own or needs none. */
 void sp_shared_close(struct sp_shared *shared);
 
 #endif

@@ -11,7 +11,7 @@
 
 struct slice {
 	struct sp_snapshot *snapshot;
-	size_t first, end; /* of the contexts */
+	size_t first, end; /* range of contexts */
 };
 
 static void copy_worker(const struct sp_worker *w, struct sp_worker_counts *to)
@@ -62,10 +62,10 @@ static void add_view(const struct sp_view *v, struct sp_context_counts *to)
 	if (unlikely(v->wrong.what) && v->wrong.at >= to->wrong.at)
 		to->wrong = v->wrong;
 	to->cycles[v->owner->index] = v->meter.cycles;
-	sp_meter_add(&to->meter, &v->meter); /* a kilobyte, of which nothing is read where there were no turns */
+	sp_meter_add(&to->meter, &v->meter); /* a kilobyte, unread if there were no runs */
 }
 
-/* On the worker: no allocation, nothing but copies. */
+/* Runs on the worker: copies only, no allocation. */
 static void copy(struct sp_worker *w, void *arg)
 {
 	const struct slice *s = arg;
@@ -76,7 +76,7 @@ static void copy(struct sp_worker *w, void *arg)
 		add_view(s->snapshot->context[i].context->view[w->index], &s->snapshot->context[i]);
 }
 
-/* A copy and its companion: how many entries and values they want, or, with room for them, where those are. */
+/* Counts entries and values for a version and its companion, or, once allocated, sets their addresses. */
 static void place(struct sp_snapshot *s, struct sp_context *copy, struct sp_context *newest, size_t *values)
 {
 	for (struct sp_context *c = copy; c; c = c->companion, newest = newest ? newest->companion : NULL) {
@@ -105,7 +105,7 @@ static size_t place_all(const struct sp_nic *nic, struct sp_snapshot *s)
 	return values;
 }
 
-/* Room for all contexts that there are. */
+/* Allocates room for all contexts. */
 static int prepare(const struct sp_nic *nic, struct sp_snapshot *s)
 {
 	const size_t values = place_all(nic, s);
@@ -115,7 +115,7 @@ static int prepare(const struct sp_nic *nic, struct sp_snapshot *s)
 	if (!s->context || !s->value)
 		return -ENOMEM;
 	place_all(nic, s);
-	/* Fresh pages are the kernel's to give: the control thread waits for that (above, too), no worker. */
+	/* Touch new pages here, so that no worker takes the page faults. */
 	for (size_t i = 0; i < values; i += 512)
 		*(volatile uint64_t *)&s->value[i] = 0;
 	return 0;
@@ -133,7 +133,7 @@ int sp_snapshot_take(struct sp_nic *nic, bool all, struct sp_snapshot *s)
 
 		do {
 			slice.end = RTE_MIN(slice.first + SP_SNAPSHOT_SLICE, s->contexts);
-			/* One that has stopped writes nothing: its counters are read as they stand. */
+			/* A stopped worker writes nothing: read its counters directly. */
 			if (sp_worker_look(nic->worker[w], copy, &slice))
 				copy(nic->worker[w], &slice);
 			slice.first = slice.end;

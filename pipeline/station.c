@@ -7,7 +7,7 @@ static uint64_t number(const uint8_t mac[6])
 {
 	uint64_t n = 0;
 
-	memcpy(&n, mac, 6); /* the upper 16 bits stay zero: x86 and arm64 are little endian */
+	memcpy(&n, mac, 6); /* bytes 6 and 7 stay zero: x86 and arm64 are little endian */
 	return n;
 }
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Which port a station was heard by whose packets went to the exception port: answers from there go back that way.
- * A fixed table, as a switch has: a station's place is its MAC's hash, the latest has it, and who is not in it is
- * sought by port 0. No answer of the NIC's own and nothing that contexts send depends on it.
- */
+/* MAC table: the port that heard a MAC whose packets went to the exception port; replies from there leave by that port.
+ * Of fixed size and indexed by the MAC's hash: the latest MAC wins, and an unknown MAC goes by port 0. The NIC's own
+ * answers and the contexts' packets do not use it. */
 #ifndef PIPELINE_STATION_H
 #define PIPELINE_STATION_H
 
@@ -13,8 +11,8 @@
 #define SP_STATIONS 256 /* a power of two */
 
 struct sp_stations {
-	_Atomic uint64_t
-		entry[SP_STATIONS]; /* [shared] MAC, port + 1 in the upper 16 bits; relaxed: one word says all */
+	_Atomic uint64_t entry[SP_STATIONS]; /* [shared] MAC, port + 1 in the upper 16 bits; relaxed, since one word is
+						the whole entry */
 };
 
 void sp_station_heard(struct sp_stations *s, const uint8_t mac[6], uint16_t port);

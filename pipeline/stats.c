@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the counters say, added up over workers; contexts that have gone included. */
+/* Counters summed over workers, ended contexts included. */
 #include "stats.h"
 #include "gone.h"
 #include "engine.h"
@@ -19,7 +19,7 @@ void sp_nic_totals(struct sp_nic *nic, struct sp_nic_totals *t)
 	pthread_mutex_unlock(&nic->control);
 }
 
-/* ---- drops by name: the pipeline's, the contexts', and those of contexts that are gone; equal names add up ---- */
+/* ---- drops by name, of the pipeline, contexts and ended contexts; equal names add up ---- */
 
 void sp_stats_drop(struct sp_drop_sums *s, const char *name, uint64_t n, bool all)
 {
@@ -68,7 +68,7 @@ uint64_t sp_nic_dropped(struct sp_nic *nic, const char *reason)
 	if (!sp_snapshot_take(nic, true, &snapshot)) {
 		s = sp_stats_drops(nic, &snapshot);
 		for (size_t i = 0; i < s.count; i++)
-			if (!strcmp(s.sum[i].name, reason)) /* while the names are still there */
+			if (!strcmp(s.sum[i].name, reason)) /* compare text: the names are still valid */
 				n = s.sum[i].count;
 		sp_snapshot_free(&snapshot);
 	}
@@ -81,7 +81,7 @@ uint64_t sp_nic_dropped(struct sp_nic *nic, const char *reason)
 
 struct look {
 	const struct sp_context *context;
-	size_t at; /* in struct sp_view */
+	size_t at; /* offset in struct sp_view */
 	uint64_t sum;
 };
 
@@ -92,7 +92,7 @@ static void look(struct sp_worker *w, void *arg)
 	l->sum += *(const uint64_t *)((const uint8_t *)l->context->view[w->index] + l->at);
 }
 
-/* Where a view keeps what is called so; 0: nowhere. */
+/* Offset of the counter of that name in a view; 0: none. */
 static size_t place(const struct sp_context *c, const char *name)
 {
 	for (unsigned i = 0; i < c->counters; i++)
@@ -115,7 +115,7 @@ uint64_t sp_nic_context_counter(struct sp_nic *nic, uint32_t id, const char *nam
 		if ((l.at = place(l.context, name)) != 0)
 			break;
 	for (uint16_t w = 0; l.at && w < nic->workers; w++)
-		if (sp_worker_look(nic->worker[w], look, &l)) /* it has stopped: as they stand */
+		if (sp_worker_look(nic->worker[w], look, &l)) /* the worker has stopped: read its counters directly */
 			look(nic->worker[w], &l);
 	pthread_mutex_unlock(&nic->control);
 	return l.sum;

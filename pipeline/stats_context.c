@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts and handlers in the NIC's report: what all copies of one have counted, and what their calls have cost. */
+/* Contexts and handlers in the NIC's report: counters of all versions, and the cost of their calls. */
 #include "context.h"
 #include "host.h"
 #include "message_table.h"
@@ -12,14 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- sums: of a context and its copies, of a handler and its contexts ---- */
+/* ---- sums: of a context's versions, of a handler's contexts ---- */
 
 struct sum {
-	struct sp_context_counts all; /* without what points to a context's own */
+	struct sp_context_counts all; /* without the pointers */
 	struct sp_drop_sums drops, counters;
 };
 
-/* What is shown under its own name; the rest of the numbers is in struct sum by hand. */
+/* Fields to sum and report in a loop; the others are handled by hand. */
 static const struct field {
 	const char *name;
 	size_t at;
@@ -116,7 +116,7 @@ static void report_named(const struct sp_drop_sums *s, const char *name, struct 
 	sp_report_close(r);
 }
 
-/* All of it but what is measured only while workers are. */
+/* The whole sum; the meters only if metering is on. */
 static void report_sum(const struct sum *s, bool metering, struct sp_report *r)
 {
 	for (const struct field *f = field; f < field + FIELDS; f++)
@@ -146,7 +146,7 @@ static const struct sp_device *application(const struct sp_context *c)
 	return d;
 }
 
-/* NAME, or NAME@PID of an application's. */
+/* NAME, or NAME@PID for an application's. */
 static void name_context(const struct sp_context *c, char name[SP_REPORT_NAME])
 {
 	const struct sp_device *d = application(c);
@@ -165,7 +165,7 @@ static bool is_first(const struct sp_context_counts *c)
 struct sp_stats_name *sp_stats_names(const struct sp_snapshot *s)
 {
 	struct sp_stats_name *names = calloc(s->contexts + 1, sizeof(*names));
-	struct sp_report *taken = sp_report_new(); /* a set of names, as they are written there */
+	struct sp_report *taken = sp_report_new(); /* set of names in use */
 
 	for (size_t i = 0; names && i < s->contexts; i++) {
 		const struct sp_context *c = s->context[i].context;
@@ -174,7 +174,7 @@ struct sp_stats_name *sp_stats_names(const struct sp_snapshot *s)
 		if (!is_first(&s->context[i]))
 			continue;
 		name_context(c, name);
-		/* An application may give several of its contexts one name; an object may not. */
+		/* Names in a JSON object must differ, but an application may use one twice. */
 		while (strlen(name) + 8 < SP_REPORT_NAME && sp_report_has(taken, name))
 			snprintf(name + strlen(name), SP_REPORT_NAME - strlen(name), "#%u", c->id & 0xFFFF);
 		sp_report_bool(taken, name, true);
@@ -190,7 +190,7 @@ struct ask {
 	struct sp_report *report;
 };
 
-/* On the home worker, like any other call of the handler. */
+/* Runs on the home worker, like all calls of the handler. */
 static void ask(struct sp_worker *w, void *arg)
 {
 	const struct ask *a = arg;
@@ -213,7 +213,7 @@ static void report_handler(struct sp_context *c, struct sp_report *r)
 		free(sp_report_finish(a.report));
 		sp_report_string(r, "report", "the handler's home worker has stopped");
 	} else if (!sp_report_adopt(r, a.report))
-		sp_report_string(r, "report", "the handler's own report is no good");
+		sp_report_string(r, "report", "the handler's own report is invalid");
 }
 
 static void report_limits(const struct sp_context *c, struct sp_report *r)
@@ -230,7 +230,7 @@ static void report_limits(const struct sp_context *c, struct sp_report *r)
 	sp_report_close(r);
 }
 
-/* Whether it works, and since when not: by the clock of the workers. */
+/* Enabled or disabled, and since when, by the workers' clock. */
 static void report_condition(const struct sp_snapshot *s, const struct sp_context *c, const struct sp_meter *m,
 			     struct sp_report *r)
 {
@@ -256,7 +256,7 @@ static const char *copy_state(const struct sp_context *c)
 	return c->newer ? "draining" : "running";
 }
 
-/* Each for itself, where there are several. */
+/* Each version separately, if there are several. */
 static void report_copies(const struct sp_context_counts *c, size_t count, struct sp_report *r)
 {
 	sp_report_open(r, "copies", true);
@@ -274,7 +274,7 @@ static void report_copies(const struct sp_context_counts *c, size_t count, struc
 	sp_report_close(r);
 }
 
-/* counts: of the newest copy or its companion, the first of `count` entries about this context. */
+/* counts: the newest version or its companion, the first of `count` entries about this context. */
 static void report_context(const struct sp_snapshot *s, const struct sp_context_counts *counts, size_t count,
 			   const char *name, bool handlers, struct sp_report *r)
 {
@@ -345,7 +345,7 @@ size_t sp_stats_contexts(const struct sp_snapshot *s, const struct sp_stats_name
 
 /* ---- handlers ---- */
 
-/* The first name behind `after` among the contexts' handlers, which stay as long as their contexts; others may go. */
+/* The contexts' handler whose name follows `after`. Such handlers live as long as their contexts; others may go. */
 static const struct sp_handler *handler_next(const struct sp_snapshot *s, const struct sp_handler *after)
 {
 	const struct sp_handler *next = NULL;
@@ -365,7 +365,7 @@ void sp_stats_handlers(const struct sp_snapshot *s, struct sp_report *r)
 		struct sum sum = {0};
 		uint64_t contexts = 0;
 
-		/* by name: copies of it are of several plug-ins */
+		/* compare names: versions come from several plug-ins */
 		for (const struct sp_context_counts *c = s->context; c < s->context + s->contexts; c++)
 			if (!strcmp(c->context->registered->name, h->name)) {
 				contexts += c->newest == c->context;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The NIC's report: a snapshot, formatted by the caller's thread. */
+/* The NIC's report: a snapshot, formatted in the caller's thread. */
 #include "context.h"
 #include "engine.h"
 #include "host.h"
@@ -21,7 +21,7 @@ static void report_nic(const struct sp_nic *nic, struct sp_report *r)
 		sp_report_uint(r, "uptime_s", (sp_clock() - nic->started_at) / SP_SEC);
 	sp_report_uint(r, "memory_used", atomic_load_explicit(&nic->memory_used, memory_order_relaxed));
 	if (nic->worker[0]->metering && !nic->config.cycles)
-		sp_report_uint(r, "tsc_hz", rte_get_tsc_hz()); /* what cycles are of */
+		sp_report_uint(r, "tsc_hz", rte_get_tsc_hz()); /* unit of the cycles below */
 }
 
 static void report_totals(const struct sp_nic *nic, const struct sp_snapshot *s, struct sp_report *r)
@@ -60,7 +60,7 @@ static void report_ethdev(const struct sp_port *port, struct sp_report *r)
 	if (sp_port_kernel_drops(port, &kernel))
 		sp_report_uint(r, "kernel_drops", kernel);
 	else
-		sp_report_string(r, "kernel_drops", NULL); /* the driver does not tell */
+		sp_report_string(r, "kernel_drops", NULL); /* the driver does not report them */
 	if (rte_eth_stats_get(port->ethdev, &s))
 		return;
 	sp_report_uint(r, "missed", s.imissed);
@@ -97,7 +97,7 @@ static void report_ports(const struct sp_nic *nic, const struct sp_snapshot *s, 
 	sp_report_close(r);
 }
 
-/* Whose calls have had how much of a worker. */
+/* Cycles that each context's calls took on a worker. */
 static void report_spent(const struct sp_snapshot *s, uint16_t worker, const struct sp_stats_name *names,
 			 struct sp_report *r)
 {
@@ -180,7 +180,7 @@ static void report_applications(const struct sp_nic *nic, struct sp_report *r)
 	sp_report_close(r);
 }
 
-/* context: only that one, or NULL. -ENOENT, -ENOMEM: the report is not whole. */
+/* context: only this one, or NULL. -ENOENT; -ENOMEM: the report is incomplete. */
 static int report_all(struct sp_nic *nic, bool handlers, const char *context, struct sp_report *r)
 {
 	struct sp_stats_name *names = NULL;

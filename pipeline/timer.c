@@ -83,7 +83,7 @@ void sp_timers_purge(struct sp_timer **root, const struct sp_context *context)
 {
 	struct sp_timer *keep = NULL;
 
-	/* Empties the heap in order: rare, and simpler than walking it while it changes. */
+	/* Empties the heap in order, which is rare, and simpler than walking it while it changes. */
 	while (*root) {
 		struct sp_timer *t = *root;
 		sp_timers_remove(root, t);
@@ -106,7 +106,7 @@ unsigned sp_timers_run(struct sp_worker *w)
 	uint64_t began, spent = 0;
 	unsigned n = 0;
 
-	/* Packets do not wait for more than a quantum of timers, nor for less than one. */
+	/* At most about one quantum of timers per poll, and at least one. */
 	while (w->timers && w->timers->at <= w->now && n < SP_TIMERS_PER_POLL && spent < sp_scheduler_quantum(w)) {
 		struct sp_timer *t = w->timers;
 		struct sp_view *view = t->ctx;
@@ -139,7 +139,7 @@ int sp_timer_arm(struct sp_ctx *c, struct sp_timer *t, sp_time at)
 		sp_tap_wrong(c, "armed a timer, but has no timer()");
 		return -EINVAL;
 	}
-	/* A timer that is armed again and again would keep a version that holds nothing else. */
+	/* A timer that rearms forever would keep an older version alive. */
 	if (unlikely(__atomic_load_n(&view->context->newer, __ATOMIC_ACQUIRE) != NULL) &&
 	    !sp_messages_open(view->context))
 		return -ESHUTDOWN;

@@ -9,9 +9,9 @@ struct sp_timer;
 
 void sp_timers_insert(struct sp_timer **root, struct sp_timer *t);
 void sp_timers_remove(struct sp_timer **root, struct sp_timer *t);
-/* Takes all timers of a context out. */
+/* Removes all timers of a context. */
 void sp_timers_purge(struct sp_timer **root, const struct sp_context *context);
-/* Runs what is due, at most SP_TIMERS_PER_POLL; returns how many. */
+/* Runs due timers, at most SP_TIMERS_PER_POLL; returns their number. */
 unsigned sp_timers_run(struct sp_worker *w);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts that have something new for the host: at the end of the poll their doorbells are rung. */
+/* Contexts with news for the host: their doorbells ring at the end of the poll. */
 #ifndef PIPELINE_TOUCH_H
 #define PIPELINE_TOUCH_H
 
@@ -7,7 +7,7 @@
 #include "view.h"
 #include "worker.h"
 
-/* The host may want to know: an event was posted, or the area has changed. */
+/* Marks the context: an event was posted, or the area has changed. */
 static inline void sp_touch(struct sp_view *v)
 {
 	if (v->context->door && !v->touched) {

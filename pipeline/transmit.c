@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The way out: a bounded queue per worker and port in front of the driver. */
+/* Transmit: a bounded queue per worker and port in front of the driver. */
 #include "engine.h"
 #include "exec_context.h"
 #include "onlooker.h"
@@ -9,7 +9,7 @@
 
 #include <rte_ip.h>
 
-/* The exception port's queue comes after the ports'. */
+/* The exception port's queue has the index SP_MAX_PORTS. */
 static struct sp_port *port_of(struct sp_worker *w, uint16_t port)
 {
 	if (port == SP_MAX_PORTS)
@@ -66,12 +66,12 @@ void sp_transmit_flush(struct sp_worker *w)
 		sp_transmit_flush_port(w, SP_MAX_PORTS);
 }
 
-/* Drivers may hold on to buffers that have been sent until the next packet comes: with none left there is no next. */
+/* Drivers may keep sent buffers until the next transmit, which an empty pool would prevent. */
 void sp_transmit_reclaim(struct sp_worker *w)
 {
 	for (unsigned i = 0; i < w->nic->ports; i++)
 		if (!w->nic->port[i].ops)
-			rte_eth_tx_done_cleanup(w->nic->port[i].ethdev, w->index, 0); /* -ENOTSUP: it does not */
+			rte_eth_tx_done_cleanup(w->nic->port[i].ethdev, w->index, 0); /* -ENOTSUP: frees nothing */
 }
 
 /* 0, or -EAGAIN: the port takes no more, either. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The way out: every frame that leaves passes here. */
+/* Transmit: all frames to ports pass here. */
 #ifndef PIPELINE_TRANSMIT_H
 #define PIPELINE_TRANSMIT_H
 
@@ -12,14 +12,14 @@ struct sp_worker;
 int sp_transmit_frame(struct sp_worker *w, uint16_t port, const void *frame, uint32_t len);
 /* Takes the packet on success. */
 int sp_transmit_packet(struct sp_worker *w, uint16_t port, struct rte_mbuf *m);
-/* To the NIC itself: the worker receives the packet in its next poll, as from a port. Takes the packet on success;
- * -EAGAIN (counted tx-full). */
+/* Sends to the NIC itself: the worker receives the packet in its next poll. Takes the packet on success; -EAGAIN
+ * (counted tx-full). */
 int sp_transmit_loop(struct sp_worker *w, struct rte_mbuf *m);
-/* Takes n packets: there is room for them (sp_transmit_room), on a port that there is, and nobody looks on. */
+/* Takes n packets. The caller has checked the port, its room (sp_transmit_room), and that no tap is set. */
 void sp_transmit_run(struct sp_worker *w, uint16_t port, struct rte_mbuf *const *m, unsigned n);
 void sp_transmit_flush(struct sp_worker *w);
 void sp_transmit_flush_port(struct sp_worker *w, uint16_t port);
-void sp_transmit_reclaim(struct sp_worker *w); /* what drivers keep of what was sent */
+void sp_transmit_reclaim(struct sp_worker *w); /* frees sent buffers that drivers still keep */
 unsigned sp_transmit_room(const struct sp_worker *w, uint16_t port);
 
 #endif

@@ -16,11 +16,11 @@
 
 #define RING_SLOTS 1024
 
-struct ring_link { /* a cable between two NICs of the process */
+struct ring_link { /* a cable between two NICs of this process */
 	char name[SP_VDEV_TARGET];
 	uint16_t queues;
 	bool plugged[2];
-	struct rte_ring *ring[2][SP_MAX_WORKERS]; /* what each side receives from */
+	struct rte_ring *ring[2][SP_MAX_WORKERS]; /* receive queues of each side */
 	struct ring_link *next;
 };
 
@@ -32,7 +32,7 @@ struct sp_vdev {
 	struct sp_vdev *next;
 };
 
-/* DPDK names devices, rings and the fan-out of packet sockets once per process, so these are kept here. */
+/* DPDK's names of devices, rings and packet fan-out groups are per process, so this state is global. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sp_vdev *made;
 static struct ring_link *links;
@@ -106,7 +106,7 @@ static int make_ring(struct sp_vdev *v, const struct sp_vdev_wants *w, struct sp
 				    v->spec.target);
 	v->link = l;
 	v->side = l->plugged[0];
-	for (uint16_t q = 0; q < l->queues; q++) /* what was sent while nobody was there */
+	for (uint16_t q = 0; q < l->queues; q++) /* drop packets sent while this end was unplugged */
 		ring_drain(l->ring[v->side][q]);
 	snprintf(name, sizeof(name), "sp%u", names++);
 	snprintf(v->name, sizeof(v->name), "net_ring_%s", name);
@@ -133,18 +133,18 @@ static int make_device(struct sp_vdev *v, const struct sp_vdev_wants *w, struct 
 		return make_ring(v, w, error);
 	if (sp_vdev_arguments(&v->spec, w, args, sizeof(args)))
 		return sp_error_set(error, E2BIG, "port", "%s: too many arguments", kind->name);
-	/* What a process that died left there: checked before that nobody listens. */
+	/* Remove a dead process's socket; sp_vdev_check found no listener. */
 	if (sp_vdev_listens(&v->spec))
 		unlink(v->spec.target);
 	snprintf(v->name, sizeof(v->name), "%s_sp%u", kind->driver, names++);
 	sp_registry_log_hold();
 	r = rte_vdev_init(v->name, args);
 	sp_registry_log_release(said, sizeof(said));
-	/* The driver makes the number of a group of sockets, which it needs only for several queues, of two others. */
+	/* The driver derives the fan-out group (used even with one queue) from pid and interface: it may collide. */
 	if (r && v->spec.kind == SP_VDEV_AF_PACKET && strstr(said, "PACKET_FANOUT"))
 		return sp_error_set(error, EADDRINUSE, "port",
-				    "%s:%s: another NIC's sockets have, by chance, the group that DPDK has made of our "
-				    "process id and the interface's number: start it again (DPDK says: %s)",
+				    "%s:%s: another NIC already uses the fan-out group that DPDK derives from our "
+				    "process id and the interface: start it again (DPDK says: %s)",
 				    kind->name, v->spec.target, said);
 	if (r)
 		return sp_error_set(error, r < 0 && r != -1 ? -r : ENODEV, "port",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a port lacks, said in words that one can act on: DPDK's drivers know it too, but say "-1". */
+/* Explains why a port cannot start, and how to fix it; DPDK's drivers only return -1. */
 #include "error.h"
 #include "kernel.h"
 #include "registry.h"
@@ -18,7 +18,7 @@
 
 #include <rte_common.h>
 
-#define TAP_MTU 1504 /* net_tap has 1518 bytes for a frame, without its FCS */
+#define TAP_MTU 1504 /* net_tap's frame limit is 1518 bytes without FCS */
 
 static int lacks(struct sp_error *error, const char *port, const char *what, const char *capabilities)
 {
@@ -68,7 +68,7 @@ static int check_af_packet(const struct sp_vdev_spec *spec, const struct sp_vdev
 				    "needed, at most 4194304",
 				    spec->target, blocksz, page, framesz);
 	r = check_interface(spec->target, error);
-	/* The driver sets the interface's flags as it starts, changed or not. */
+	/* The driver sets the interface's flags at start, even if unchanged. */
 	if (!r && !(sp_kernel_capable(CAP_NET_RAW) && sp_kernel_capable(CAP_NET_ADMIN)))
 		r = lacks(error, spec->target, "CAP_NET_RAW and CAP_NET_ADMIN", "cap_net_raw,cap_net_admin");
 	return r;
@@ -91,15 +91,15 @@ static int check_tap(const char *name, uint32_t mtu, struct sp_error *error)
 		return sp_error_set(error, EACCES, "port",
 				    "tap:%s: /dev/net/tun may not be opened: sudo chmod 666 /dev/net/tun", name);
 	if (!sp_kernel_interface(name, &i) && !i.tap)
-		return sp_error_set(error, EEXIST, "port", "tap:%s: there is an interface of that name, and no TAP one",
-				    name);
+		return sp_error_set(error, EEXIST, "port",
+				    "tap:%s: there is an interface of that name, but it is no TAP", name);
 	return 0;
 }
 
 /* ---- sockets ---- */
 
-/* 0: somebody is there. A connection of another type than the socket's is refused without the other side noticing, in
- * one way when it lives and in another when it does not. */
+/* 0: a process listens. Connecting with the wrong socket type is refused without the peer noticing, and the errno
+ * differs for a live and a dead peer. */
 static int socket_state(const char *path)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -130,7 +130,7 @@ static int check_listening(const char *port, const char *path, struct sp_error *
 				    path);
 	case -ENOTSOCK:
 	case -ENODEV:
-		return sp_error_set(error, EEXIST, "port", "%s:%s exists, and is no socket", port, path);
+		return sp_error_set(error, EEXIST, "port", "%s:%s exists, but is no socket", port, path);
 	case -EACCES:
 		return sp_error_set(error, EACCES, "port", "%s:%s: the socket is another user's", port, path);
 	default:
@@ -157,7 +157,7 @@ static int check_connecting(const char *port, const char *path, struct sp_error 
 	switch (r) {
 	case 0:
 		return 0;
-	case -ENODEV: /* a character device: vhost-net of the kernel */
+	case -ENODEV: /* character device: the kernel's vhost-net */
 		if (!access(path, R_OK | W_OK))
 			return 0;
 		return sp_error_set(error, EACCES, "port", "%s:%s may not be opened: %s", port, path, strerror(errno));
@@ -217,7 +217,7 @@ int sp_vdev_check(const struct sp_vdev_spec *spec, const struct sp_vdev_wants *w
 	}
 }
 
-/* ---- devices that EAL was to make ---- */
+/* ---- devices in EAL's arguments ---- */
 
 static int explain_vdev(const char *device, const char *args, struct sp_error *error)
 {
@@ -233,7 +233,7 @@ static int explain_vdev(const char *device, const char *args, struct sp_error *e
 		{"net_pcap", "iface=", SP_VDEV_PCAP_IFACE},
 		{"net_pcap", "rx_pcap=", SP_VDEV_PCAP},
 	};
-	const struct sp_vdev_wants wants = {.mtu = 256, .queues = 1}; /* it is not about them */
+	const struct sp_vdev_wants wants = {.mtu = 256, .queues = 1}; /* any values: not checked here */
 	struct sp_vdev_spec spec = {0};
 
 	if (!strncmp(device, "net_af_xdp", 10) &&
@@ -292,7 +292,7 @@ int sp_vdev_explain_pci(const char *device, struct sp_error *error)
 	n = readlink(path, link, sizeof(link) - 1);
 	link[n > 0 ? n : 0] = 0;
 	name = strrchr(link, '/') ? strrchr(link, '/') + 1 : "nothing";
-	if (strcmp(name, "vfio-pci") && strncmp(name, "mlx", 3)) /* Mellanox's stay with the kernel's driver */
+	if (strcmp(name, "vfio-pci") && strncmp(name, "mlx", 3)) /* mlx NICs keep the kernel's driver */
 		return sp_error_set(error, EBUSY, "port",
 				    "PCI device %s is bound to %s: sudo modprobe vfio-pci; sudo dpdk-devbind.py -b "
 				    "vfio-pci %s (the kernel loses its interface)",
@@ -310,11 +310,10 @@ int sp_vdev_explain_pci(const char *device, struct sp_error *error)
 		return sp_error_set(error, EACCES, "port", "PCI device %s: %s: %s (sudo chown $USER %s)", address, path,
 				    strerror(errno), path);
 	if (!sp_kernel_capable(CAP_IPC_LOCK) && !getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur < 1ull << 30)
-		return sp_error_set(
-			error, ENOMEM, "port",
-			"PCI device %s: only %llu KiB of memory may be locked, and all that it reaches must "
-			"be: ulimit -l unlimited (LimitMEMLOCK=infinity)",
-			address, (unsigned long long)limit.rlim_cur >> 10);
-	return sp_error_set(error, ENODEV, "port", "PCI device %s: EAL has not been told to take it: -a %s behind --",
-			    address, address);
+		return sp_error_set(error, ENOMEM, "port",
+				    "PCI device %s: only %llu KiB of memory may be locked, too little for its DMA: "
+				    "ulimit -l unlimited (LimitMEMLOCK=infinity)",
+				    address, (unsigned long long)limit.rlim_cur >> 10);
+	return sp_error_set(error, ENODEV, "port", "PCI device %s: EAL does not use it: add -a %s after --", address,
+			    address);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The words of a port, and the driver's arguments that follow from them. */
+/* Parses the text of a port, and derives the driver's arguments. */
 #include "config.h"
 #include "error.h"
 #include "kernel.h"
@@ -17,7 +17,7 @@
 
 #include <rte_common.h>
 
-#define FRAMES	     1024 /* of an af_packet ring, where the limit of locked memory allows it */
+#define FRAMES	     1024 /* per af_packet ring, if RLIMIT_MEMLOCK allows */
 #define FRAMES_LEAST 256
 
 const struct sp_vdev_type sp_vdev_types[] = {
@@ -39,7 +39,7 @@ const struct sp_vdev_type sp_vdev_types[] = {
 	[SP_VDEV_NULL] = {"null", "net_null", false, {"size", "copy", "no-rx"}},
 };
 
-/* ---- the words ---- */
+/* ---- parser ---- */
 
 static const char *key_find(const char *args, const char *key)
 {
@@ -66,7 +66,7 @@ static uint64_t key_number(const char *args, const char *key, uint64_t otherwise
 	return *end && *end != ',' ? 0 : n;
 }
 
-/* DDDD:BB:DD.F or BB:DD.F, perhaps behind "pci:" */
+/* DDDD:BB:DD.F or BB:DD.F, optionally after "pci:" */
 bool sp_vdev_is_pci(const char *device)
 {
 	unsigned domain, bus, slot, function;
@@ -110,7 +110,7 @@ static int parse_devargs(struct sp_vdev_spec *spec, struct sp_error *error)
 			if (near)
 				return refuse(error, EINVAL, "%s: ports take no '%s'; is %s meant?", kind->name, key,
 					      near);
-			return refuse(error, EINVAL, "%s: ports take no '%s' (what follows from [nic] is not given)",
+			return refuse(error, EINVAL, "%s: ports take no '%s' (or the NIC derives it from [nic])",
 				      kind->name, key);
 		}
 		if (name + 1 >= len)
@@ -118,7 +118,7 @@ static int parse_devargs(struct sp_vdev_spec *spec, struct sp_error *error)
 		s += len;
 		s += *s == ',';
 		if (s[-1] == ',' && !*s)
-			return refuse(error, EINVAL, "%s: something is missing behind the last ','", kind->name);
+			return refuse(error, EINVAL, "%s: nothing behind the last ','", kind->name);
 	}
 	return 0;
 }
@@ -172,7 +172,7 @@ int sp_vdev_parse(const char *device, struct sp_vdev_spec *spec, struct sp_error
 	if (!*device)
 		return refuse(error, ENODEV, "a port needs a device");
 	for (const char *s = device; *s; s++)
-		/* DPDK would take brackets and quotes for lists; spaces end nothing there */
+		/* DPDK parses brackets and quotes as lists, and does not accept spaces */
 		if (iscntrl((unsigned char)*s) || strchr(" []\"", *s))
 			return refuse(error, EINVAL, "'%.60s': blanks, [, ] and \" cannot be part of a port", device);
 	snprintf(word, sizeof(word), "%.*s", colon ? (int)RTE_MIN(colon - device, 31) : 0, device);
@@ -184,7 +184,7 @@ int sp_vdev_parse(const char *device, struct sp_vdev_spec *spec, struct sp_error
 
 		if (strchr(device, ','))
 			return refuse(error, EINVAL, "'%.60s' is no device name (net_pcap0, 0000:01:00.0)", device);
-		/* Buses other than vdev have addresses with colons; their words are hexadecimal, or the bus's name. */
+		/* Addresses on other buses have colons too: hexadecimal words, or the bus's name. */
 		if (!colon || strspn(word, "0123456789abcdefABCDEF") == strlen(word) || !strcmp(word, "pci")) {
 			snprintf(spec->target, sizeof(spec->target), "%s", device);
 			return 0;
@@ -207,7 +207,7 @@ int sp_vdev_parse(const char *device, struct sp_vdev_spec *spec, struct sp_error
 		snprintf(spec->out, sizeof(spec->out), "%.*s", (int)(comma - out), out);
 	}
 	if (*comma && !comma[1])
-		return refuse(error, EINVAL, "%s: something is missing behind the last ','", word);
+		return refuse(error, EINVAL, "%s: nothing behind the last ','", word);
 	snprintf(spec->devargs, sizeof(spec->devargs), "%s", *comma ? comma + 1 : "");
 	int r = parse_target(spec, error);
 	return r ? r : parse_devargs(spec, error);
@@ -230,8 +230,8 @@ bool sp_vdev_listens(const struct sp_vdev_spec *spec)
 
 uint32_t sp_vdev_framesz_needed(uint32_t mtu)
 {
-	/* The kernel puts its header and an address before the frame, so that the layer 3 header is aligned
-	 * (packet(7)'s tp_mac); the driver, when sending, less. */
+	/* The kernel puts its header and an address before the frame, aligning the layer 3 header (packet(7)'s tp_mac).
+	 * The driver needs less for sending. */
 	return SP_PORT_FRAME(mtu) + TPACKET_ALIGN(TPACKET2_HDRLEN + 16) - RTE_ETHER_HDR_LEN;
 }
 
@@ -252,7 +252,7 @@ bool sp_vdev_pcap_interface(const char *args, char *name, size_t room)
 	return value != NULL;
 }
 
-/* As many as may be locked into memory: the driver asks for both of a queue pair's rings to be. */
+/* As many frames as RLIMIT_MEMLOCK allows: the driver locks both rings of each queue pair. */
 static uint32_t framecnt(uint32_t framesz, uint16_t queues)
 {
 	struct rlimit limit;
@@ -268,7 +268,7 @@ static uint32_t framecnt(uint32_t framesz, uint16_t queues)
 struct args {
 	char *text;
 	size_t room, used;
-	const char *given; /* wins */
+	const char *given; /* devargs, which override the defaults */
 };
 
 static void __attribute__((format(printf, 3, 4))) args_add(struct args *a, const char *key, const char *format, ...)
@@ -293,10 +293,10 @@ static void af_packet_arguments(const struct sp_vdev_spec *spec, const struct sp
 	args_add(a, "iface", "%s", spec->target);
 	args_add(a, "qpairs", "%u", w->queues);
 	args_add(a, "framesz", "%u", framesz);
-	/* The driver looks for frames back to back, so blocks must be full of them. */
+	/* The driver reads frames back to back, so frames must fill each block. */
 	args_add(a, "blocksz", "%u", RTE_MAX(framesz, (uint32_t)sysconf(_SC_PAGESIZE)));
 	args_add(a, "framecnt", "%u", framecnt(framesz, w->queues));
-	/* Past the queueing discipline a full device loses what it was given; through it the ring fills up instead. */
+	/* Without the queueing discipline a full device drops packets; with it the ring fills up instead. */
 	args_add(a, "qdisc_bypass", "0");
 }
 
@@ -329,11 +329,11 @@ int sp_vdev_arguments(const struct sp_vdev_spec *spec, const struct sp_vdev_want
 		if (*spec->out)
 			args_add(&a, "tx_pcap", "%s", spec->out);
 		break;
-	case SP_VDEV_PCAP_IFACE: /* iface= would receive what it sends */
+	case SP_VDEV_PCAP_IFACE: /* iface= would receive its own packets */
 		args_add(&a, "rx_iface_in", "%s", spec->target);
 		args_add(&a, "tx_iface", "%s", spec->target);
 		break;
-	case SP_VDEV_NULL: /* by itself it receives empty frames without end */
+	case SP_VDEV_NULL: /* by default it receives empty frames without end */
 		args_add(&a, "no-rx", "1");
 		break;
 	default:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The functions of a watched context: the handler's own, with a look before and after. */
+/* Functions of a traced context: each wraps the handler's own. */
 #include "watched.h"
 #include "canary.h"
 #include "exec_context.h"
@@ -13,7 +13,7 @@
 
 #include <rte_cycles.h>
 
-enum { STATE = 1, MESSAGE = 2, BLOCK = 4, COUNTERS = 8 }; /* overruns that have been told */
+enum { STATE = 1, MESSAGE = 2, BLOCK = 4, COUNTERS = 8 }; /* kinds of overruns already reported */
 
 static struct sp_context *context_of(struct sp_ctx *c)
 {
@@ -61,8 +61,7 @@ static const char *plural(unsigned n)
 	return n == 1 ? "" : "s";
 }
 
-/* Of the counters that the handler does not declare, and which nobody would see. Returns the first, or how many there
- * are. */
+/* First counter that is used but not declared, and so in no report; or the number of counters. */
 static unsigned stray_counter(const struct sp_ctx *c, unsigned declared)
 {
 	unsigned i = declared;
@@ -72,7 +71,7 @@ static unsigned stray_counter(const struct sp_ctx *c, unsigned declared)
 	return i;
 }
 
-/* Once per kind and context: who overruns something does so at every packet. */
+/* Reports once per kind and context, since an overrun repeats with every packet. */
 static void check_overruns(struct call *call)
 {
 	struct sp_context *context = context_of(call->c);
@@ -109,7 +108,7 @@ static void leave(struct call *call)
 	sp_watch_leave(sp_watcher_of(call->c), &call->watched);
 }
 
-/* ---- what they return ---- */
+/* ---- return values ---- */
 
 static void check_reason(struct call *call, uint64_t reason, const char *how)
 {
@@ -147,7 +146,7 @@ static void check_status(struct call *call, int status)
 		sp_tap_wrong(call->c, "returned %d, which is neither 0 nor a negative error number", status);
 }
 
-/* ---- the functions ---- */
+/* ---- wrapped functions ---- */
 
 static int attach(struct sp_ctx *c)
 {
@@ -186,7 +185,7 @@ static uint64_t classify(struct sp_ctx *c, struct sp_packet *p)
 	return key;
 }
 
-/* The pipeline asks three times at the most; once is enough to be told. */
+/* The pipeline calls again up to three times; report only once. */
 static void check_again(struct sp_ctx *c, const struct sp_packet *p)
 {
 	struct sp_watcher *w = sp_watcher_of(c);
@@ -211,13 +210,13 @@ static uint32_t miss(struct sp_ctx *c, struct sp_packet *p)
 	return verdict;
 }
 
-/* Also where the handler has none: it is the pipeline's first call for every message. */
+/* Exists even if the handler has none: it is the first call for each message. */
 static uint32_t header(struct sp_ctx *c, struct sp_message *m, struct sp_packet *p)
 {
 	struct call call;
 	uint32_t verdict;
 
-	if (!context_of(c)->first) /* else the context it accompanies has done it */
+	if (!context_of(c)->first) /* a companion's context has done it */
 		sp_message_clear(c, m);
 	if (!context_of(c)->registered->header)
 		return SP_DONE;
@@ -336,11 +335,11 @@ int sp_watched_create(struct sp_context *c)
 	if (!x)
 		return -ENOMEM;
 	x->table = *h;
-	/* What is missing stays missing: the pipeline asks. */
+	/* Missing functions stay NULL, since the pipeline checks for NULL. */
 	x->table.attach = h->attach ? attach : NULL;
 	x->table.detach = h->detach ? detach : NULL;
 	x->table.classify = h->classify ? classify : NULL;
-	x->table.classify_burst = NULL; /* one by one: each call is told of */
+	x->table.classify_burst = NULL; /* single calls only: each is reported */
 	x->table.miss = h->miss ? miss : NULL;
 	x->table.header = header;
 	x->table.payload = h->payload ? payload : NULL;
@@ -368,7 +367,7 @@ void sp_watched_gone(struct sp_context *c)
 	kept = (int64_t)sp_context_sum(c, offsetof(struct sp_view, kept));
 	if (!kept)
 		return;
-	/* By nobody's call any more, but whoever is told wants to know of whom. */
+	/* No call is active, but the report needs the context. */
 	struct sp_calling last = {.told = {.context = c->name,
 					   .handler = c->registered->name,
 					   .id = c->id,

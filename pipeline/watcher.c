@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who watches, and telling them. */
+/* Lists the traces and calls them. */
 #include "watch.h"
 #include "engine.h"
 #include "entity.h"
@@ -81,7 +81,7 @@ static void watch_wrong(struct sp_ctx *c, const char *format, va_list arguments)
 	TELL(w, wrong, innermost(w), what);
 }
 
-/* ---- packets that are received ---- */
+/* ---- received packets ---- */
 
 static bool watch_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p, struct rte_mbuf **packet, unsigned n)
 {
@@ -92,7 +92,7 @@ static bool watch_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p
 
 	if (n > 1)
 		return true;
-	/* As dispatch is going to do once more: what dispatch finds is not passed on, since nobody else needs it. */
+	/* Parses as dispatch will do again: only trace needs the result this early. */
 	memset(p, 0, sizeof(*p));
 	p->buf = m;
 	p->port = port;
@@ -105,7 +105,7 @@ static bool watch_arrive(struct sp_worker *w, uint16_t port, struct sp_packet *p
 	watcher->again = NULL;
 	watcher->worker[w->index].packet = p;
 	watcher->worker[w->index].matched = watcher->worker[w->index].ended = false;
-	if (!w->handing) /* else it was told when it came, to another worker */
+	if (!w->handing) /* else reported on arrival at the other worker */
 		TELL(watcher, arrived, p, parsed, w->now);
 	return false;
 }
@@ -127,7 +127,7 @@ static void watch_match(struct sp_worker *w)
 	struct sp_watcher *watcher = w->nic->watcher;
 	const struct sp_context *c;
 
-	if (!w->actives || watcher->worker[w->index].matched) /* dropped or answered; or parked since */
+	if (!w->actives || watcher->worker[w->index].matched) /* dropped or answered, or parked since */
 		return;
 	c = sp_entity_view(w->active[0])->context;
 	watcher->worker[w->index].matched = true;
@@ -150,7 +150,7 @@ static void watch_fate(struct sp_worker *w, const struct sp_packet *p, enum sp_c
 
 static void ended_for_now(struct sp_worker *w)
 {
-	w->nic->watcher->worker[w->index].ended = true; /* until watch_again() */
+	w->nic->watcher->worker[w->index].ended = true; /* continues with watch_again() */
 }
 
 static struct sp_record *watch_park(struct sp_worker *w, const struct sp_packet *p)
@@ -181,7 +181,7 @@ static void watch_settle(struct sp_worker *w)
 		TELL(watcher, fate, p, SP_CAPTURE_TAKEN, NULL);
 }
 
-/* ---- and sent ---- */
+/* ---- sent packets ---- */
 
 static void tell_sent(struct sp_watcher *w, uint16_t port, const struct rte_mbuf *m, const struct sp_watched_call *call)
 {
@@ -190,7 +190,7 @@ static void tell_sent(struct sp_watcher *w, uint16_t port, const struct rte_mbuf
 	TELL(w, sent, call, port, frame, m->pkt_len);
 }
 
-/* Frames come and go at the two ends of a queue: how many have ever been in it says which are not told yet. */
+/* The count of frames ever queued tells which frames are not reported yet. */
 static void tell_queued(struct sp_worker *worker, uint16_t port, unsigned last, const struct sp_watched_call *call)
 {
 	struct sp_watcher *w = worker->nic->watcher;
@@ -201,20 +201,20 @@ static void tell_queued(struct sp_worker *worker, uint16_t port, unsigned last, 
 	while (*told < all) {
 		const unsigned left = (unsigned)(all - (*told)++);
 
-		if (left > last && port == SP_MAX_PORTS) /* forwarded: its fate has been told */
+		if (left > last && port == SP_MAX_PORTS) /* forwarded: reported as fate */
 			continue;
 		tell_sent(w, port, q->packet[(q->head + q->count - left) % SP_TX_QUEUE], left > last ? NULL : call);
 	}
 }
 
-/* The frame queued last for that port was sent by the innermost call; earlier ones by the NIC itself. */
+/* The innermost call has queued the last frame for that port; the NIC itself has queued earlier ones. */
 static void watch_sender(struct sp_worker *w, uint16_t port, uint32_t context)
 {
 	(void)context;
 	tell_queued(w, port, 1, innermost(w->nic->watcher));
 }
 
-/* All that has been queued is the NIC's own. */
+/* The NIC itself has queued all frames. */
 static void watch_queued(struct sp_worker *w, uint16_t port)
 {
 	tell_queued(w, port, 0, NULL);
@@ -241,7 +241,7 @@ static const struct sp_tap_calls tap = {.arrive = watch_arrive,
 					.posted = sp_watch_posted,
 					.wrong = watch_wrong};
 
-/* ---- who watches ---- */
+/* ---- control ---- */
 
 static struct sp_watcher *create(const struct sp_nic *nic)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contexts take turns with their deferred work, a slice each; and the pieces of work of one context take turns. */
+/* Deferred work: round-robin among contexts, one slice each, and among the works of a context. */
 #include "work.h"
 #include "engine.h"
 #include "exec_context.h"
@@ -39,8 +39,8 @@ static void forget_work(struct sp_worker *w, struct sp_view *v)
 		v->work_head->active = 0;
 }
 
-/* The context whose slice is next: the first one that may go on, or, while the worker is short of time, the one that
- * has used least of it. NULL: none, or all of them have used too much while packets of others wait. */
+/* The context of the next slice: the first that may run; on a busy worker, the one that has used least of it. NULL:
+ * none, or all are over their share while packets wait. */
 static struct sp_view *next_working(struct sp_worker *w)
 {
 	struct sp_view *least = NULL, *v;

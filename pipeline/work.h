@@ -9,7 +9,7 @@ struct sp_context;
 struct sp_worker;
 
 unsigned sp_work_run(struct sp_worker *w);	 /* one slice */
-sp_time sp_work_next(const struct sp_worker *w); /* when there is a slice that may run; SP_NEVER */
+sp_time sp_work_next(const struct sp_worker *w); /* when a slice may run; SP_NEVER */
 void sp_work_purge(struct sp_worker *w, const struct sp_context *c);
 
 #endif
