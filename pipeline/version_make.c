@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* What the context has but once stays where it is until the successor takes over. */
+/* Events, area, rule, QPs and entities exist once: they stay with the old version until take-over. */
 static void inherit(struct sp_context *c, struct sp_context *old)
 {
 	c->id = old->id;
@@ -54,10 +54,11 @@ int sp_version_create(struct sp_context *old, const struct sp_handler *h, struct
 		sp_context_free(c);
 		return r;
 	}
-	c->rate = old->rate; /* somebody may have changed it meanwhile */
+	c->rate = old->rate; /* the rate may have changed since */
 	r = sp_context_attach(c, error);
 	if (!r && (c->qp_count ? c->qp_count : old->qp_count != 0) != old->qp_count)
-		r = sp_error_set(error, EINVAL, "qp", "the version before had %u QPs, this one wants one", old->qp_count);
+		r = sp_error_set(error, EINVAL, "qp", "the version before had %u QPs, this one wants one",
+				 old->qp_count);
 	if (r) {
 		r = sp_grant_refused(c, r, error);
 		sp_version_discard(c);
@@ -96,7 +97,7 @@ int sp_version_migrate(struct sp_worker *w, struct sp_context *to, struct sp_con
 	return r;
 }
 
-/* On the home worker: what is open there ends, and the newest copy may take what is left. */
+/* On the home worker: ends open messages and offers the rest to the newest version. */
 static void drain(struct sp_worker *w, void *arg)
 {
 	struct sp_context *c = arg;
