@@ -30,7 +30,7 @@
 	X(MESSAGE_TABLE_FULL, "message-table-full")                                                                    \
 	X(NO_MESSAGE, "no-message")		/* the message is not open, and the handler has no miss() */           \
 	X(HANDLER_ERROR, "handler-error")	/* verdict SP_ERROR or out of range */                                 \
-	X(OVER_BUDGET, "over-budget")		/* the context pays for earlier packets over its budget */             \
+	X(OVER_BUDGET, "over-budget")		/* the context must first pay for packets over its budget */           \
 	X(CONTEXT_DISABLED, "context-disabled") /* disabled: it overran its budget, or a call was aborted */           \
 	X(BACKLOG_FULL, "backlog-full") /* the context has used its share of the worker, and its queue is full */      \
 	/* transmit; counted apart, as these packets were never received */                                            \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An execution context: a handler, its state and what it may use.
- * Who may touch a field stands beside it: [control] one control thread while workers do not see it yet; [worker] only
- * the worker that owns the structure; [shared] any worker, with atomics or read-only after publication. */
+/* An execution context: a handler, its state and its resources. Marks at the fields say who may access them: [control]
+ * one control thread, before workers see the object; [worker] only the worker that owns the structure; [shared] any
+ * worker, with atomics or read-only after publication. */
 #ifndef PIPELINE_EXEC_CONTEXT_H
 #define PIPELINE_EXEC_CONTEXT_H
 
@@ -18,18 +18,17 @@ struct sp_entity;
 struct sp_view;
 struct sp_messages_table;
 
-/* An execution context, shared by the workers. */
 struct sp_context {
 	char name[40];
 	uint32_t id;
-	const struct sp_handler *handler; /* its functions; of one that is watched a copy, see watched.h */
+	const struct sp_handler *handler; /* its functions; a copy when traced, see watched.h */
 	struct sp_nic *nic;
 	void *state;
 	uint64_t state_bytes; /* accounted to nic->memory_used */
 	struct sp_messages_table *messages;
 	struct sp_setting *setting; /* own copies, [control] */
 	size_t settings;
-	struct sp_error *error;	     /* where sp_fail writes while attaching */
+	struct sp_error *error;	     /* sp_fail writes here during attach() */
 	unsigned reasons, counters;  /* names the handler declares */
 	uint32_t qp_first, qp_count; /* 0 = none */
 	uint32_t qp_control;	     /* 0 = none */
@@ -40,10 +39,10 @@ struct sp_context {
 	struct sp_context *companion; /* the handler beside this one, works on the same messages */
 	struct sp_context *first;     /* for a companion: the context it accompanies */
 	uint8_t peer[16];	      /* [shared] written before peer_set */
-	_Atomic bool peer_set;	      /* only packets from peer count */
-	bool peer_self; /* [shared] written before peer_set: the peer is this NIC, by the loop and no port */
-	bool attaching; /* [control] inside attach(): workers do not know the context yet */
-	bool home_only; /* packets go to the home worker; of a NIC with several */
+	_Atomic bool peer_set;	      /* take packets only from peer */
+	bool peer_self;		      /* [shared] written before peer_set: the peer is this NIC, without a port */
+	bool attaching;		      /* [control] inside attach(): workers do not see the context yet */
+	bool home_only;		      /* with several workers: all packets go to the home worker */
 	struct sp_path *path[SP_PATH_HEADS]; /* lists; [worker home] */
 	struct sp_path *path_free;
 	unsigned paths;
@@ -51,43 +50,41 @@ struct sp_context {
 	struct sp_allocation *allocation; /* sp_alloc's */
 	uint64_t rate;			  /* bit/s, 0 = no limit; [worker home] */
 	sp_time tx_next;		  /* when issue() may send again; [worker home] */
-	uint64_t tx_rest;		  /* what the rate left of the last division, so that the long run is exact */
-	struct sp_issue *issues;	  /* circular list, last started; [worker home] */
-	TAILQ_ENTRY(sp_context) issuing;  /* in the home worker's list of contexts with issues */
+	uint64_t tx_rest;		 /* remainder of the last division by the rate, so that the long run is exact */
+	struct sp_issue *issues;	 /* circular list, last started; [worker home] */
+	TAILQ_ENTRY(sp_context) issuing; /* in the home worker's list of contexts with issues */
 	bool is_issuing;
 	struct sp_issue *issue_elsewhere;	    /* started on another worker; [shared] atomic exchange */
 	LIST_ENTRY(sp_context) elsewhere, sweeping; /* in the home worker's lists */
 	sp_time sweep_at;
 	struct sp_event_queue *events;		/* to the host */
-	uint32_t owner;				/* the application it belongs to; 0: the NIC's own and embedded ones */
-	struct sp_device *device;		/* that opened it, or NULL; only to be compared */
+	uint32_t owner;				/* the owning application; 0: the NIC, or an embedding program */
+	struct sp_device *device;		/* the device that opened it, or NULL; never dereferenced */
 	uint32_t charged_qps, charged_messages; /* to the account; [control] */
-	const char *over;			/* the limit that attach() has run into, NULL; [control] */
+	const char *over;			/* the limit that attach() exceeded, or NULL; [control] */
 	struct sp_account *account;		/* the application's; NULL: none */
-	struct sp_doorbell *door;		/* to be rung for it, or NULL */
-	struct sp_lending *lending;		/* outlives it, see lend.h */
+	struct sp_doorbell *door;		/* rung after events, or NULL */
+	struct sp_lending *lending;		/* zero-copy state; outlives the context, see lend.h */
 	uint16_t home;
-	bool heeded;				  /* somebody waits for its events: at the doorbell, or by watching */
-	struct sp_entity *entity[SP_MAX_WORKERS]; /* all versions have the same; what is `inherited` frees none */
+	bool heeded;				  /* events have a listener: the doorbell or a trace */
+	struct sp_entity *entity[SP_MAX_WORKERS]; /* all versions share these; `inherited` ones do not free them */
 	struct sp_view *view[SP_MAX_WORKERS];
-	const struct sp_handler *registered; /* the handler as it is known by name */
-	/* ---- versions of the handler: a reload makes a new one, and the older ones drain; see versions.h */
-	struct sp_context *older; /* the version before, while it drains; NULL: the normal case. [shared] atomic, freed
-				     after all workers have passed by */
-	struct sp_context *newer; /* of a version that drains: the one that replaced it. [shared] atomic */
-	uint32_t generation;	  /* 1, 2, ... of the context's versions */
-	bool inherited;		  /* [control] another version owns what a context has only once: events, area, rule,
-				     QPs, entities */
+	const struct sp_handler *registered; /* the handler in the table of names */
+	/* ---- versions: a reload makes a new one, and the older ones drain; see versions.h */
+	struct sp_context *older; /* the previous version while it drains, or NULL. [shared] atomic; freed after RCU */
+	struct sp_context *newer; /* of a draining version: its successor. [shared] atomic */
+	uint32_t generation;	  /* number of this version: 1, 2, ... */
+	bool inherited;		  /* [control] another version owns events, area, rule, QPs and entities */
 	sp_time replaced;	  /* [control] when a newer version took over */
-	sp_time force;		  /* [control] a version that drains ends then, whatever it holds; 0: never */
-	uint64_t since;		  /* [control] rte_rcu_qsbr token of that time */
-	uint32_t weight;	  /* share of a worker that is short of time; 1 to SP_MAX_WEIGHT */
-	struct sp_budget budget;  /* what a call may cost; [control] before attach() */
-	struct sp_watched *watched; /* NULL: the normal case */
-	const char *file;	    /* the plug-in that its handler came from; NULL: linked in */
+	sp_time force;		  /* [control] a draining version ends at this time, whatever it holds; 0: never */
+	uint64_t since;		  /* [control] rte_rcu_qsbr token of the replacement */
+	uint32_t weight;	  /* weight in a worker's scheduler, 1 to SP_MAX_WEIGHT */
+	struct sp_budget budget;  /* budget per call; [control] before attach() */
+	struct sp_watched *watched; /* NULL: not traced */
+	const char *file;	    /* its handler's plug-in; NULL: linked in */
 };
 
-/* The current version; c itself where no other has taken over. */
+/* The newest version of c. */
 static inline struct sp_context *sp_context_newest(struct sp_context *c)
 {
 	struct sp_context *newer;
@@ -97,11 +94,11 @@ static inline struct sp_context *sp_context_newest(struct sp_context *c)
 	return c;
 }
 
-/* By id; also from workers. NULL. */
+/* Looks up by id, also on workers. NULL: no such context. */
 struct sp_context *sp_context_by_id(struct sp_nic *nic, uint32_t id);
-/* What c may be told of another context: names are the business of its own application. */
+/* The other context's name, or a placeholder: applications do not see each other's names. */
 const char *sp_context_name_for(const struct sp_context *c, const struct sp_context *other);
 uint64_t sp_context_sum(const struct sp_context *c,
-			size_t field); /* of a uint64_t in struct sp_view, over the workers */
+			size_t field); /* sums a uint64_t of struct sp_view over the workers */
 
 #endif

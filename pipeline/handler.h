@@ -12,8 +12,7 @@
 struct sp_error;
 struct sp_object; /* one load of a plug-in */
 
-/* Finds a handler and takes a reference, which keeps it and its plug-in until sp_handler_put(); each context holds
- * one. */
+/* Finds a handler and takes a reference (one per context), which keeps it and its plug-in until sp_handler_put(). */
 const struct sp_handler *sp_handler_take(const char *name);
 void sp_handler_hold(const struct sp_handler *h); /* takes another reference */
 void sp_handler_put(const struct sp_handler *h);  /* NULL is fine */

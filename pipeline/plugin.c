@@ -199,7 +199,7 @@ static int object_open(struct sp_object *o, bool instead, struct sp_error *error
 		return r;
 	r = sp_handlers_add(&noted, o, instead, o->file, &why);
 	if (r) {
-		refuse(error, o->file, -r, "%s", why.text); /* the text may point into the object: format it first */
+		refuse(error, o->file, -r, "%s", why.text);
 		object_close(o);
 	}
 	return r;
