@@ -36,7 +36,7 @@
 #define SP_MAX_WEIGHT	     1000
 #define SP_BACKLOG	     1024 /* packets a worker holds for contexts that have used their part of its time */
 #define SP_BACKLOG_CONTEXT   256  /* of them, of one context */
-#define SP_MAX_KEPT	     1024 /* packets that one context may keep */
+#define SP_MAX_KEPT	     1024 /* held packets of one context */
 #define SP_TAPS		     2	  /* behind one tap */
 #define SP_MAX_MIRRORS	     4	  /* captures at once */
 #define SP_EXT_MAX	     64	  /* bytes of extension headers after the BTH */

@@ -20,7 +20,7 @@ struct rte_mempool *sp_registry_port_pool(uint16_t ethdev, uint32_t room, uint32
 /* The caller's EAL arguments, for error texts. Returns argc; the registry owns the strings. */
 int sp_registry_arguments(char ***argv);
 
-/* Between the two calls DPDK's log is held back; its first line goes to said. With --log-level it goes to stderr as
+/* Between the calls DPDK's log is held back; its first line goes to said. With --log-level it goes to stderr as
  * usual. */
 void sp_registry_log_hold(void);
 void sp_registry_log_release(char *said, size_t room); /* said: may be NULL */
