@@ -21,8 +21,8 @@ static int __attribute__((format(printf, 4, 5))) fail(int err, char *text, size_
 	return -err;
 }
 
-/* Whoever may write to the directory may put a socket of his own there, under our name. In /tmp anybody may have made
- * it first, or a symbolic link. */
+/* A user who can write to the directory could put his own socket at our path. In /tmp, another user may have made the
+ * directory, or a symbolic link, before us. */
 int sp_claim_directory(const char *name, char *text, size_t room)
 {
 	struct stat st;
@@ -40,7 +40,7 @@ int sp_claim_directory(const char *name, char *text, size_t room)
 	return 0;
 }
 
-/* The pid in the file; 0 when its holder has not written it yet. */
+/* The holder's pid from the file; 0: not written yet. */
 static long holder(int fd)
 {
 	char pid[32] = "";
@@ -48,8 +48,8 @@ static long holder(int fd)
 	return pread(fd, pid, sizeof(pid) - 1, 0) > 0 ? strtol(pid, NULL, 10) : 0;
 }
 
-/* Nobody else's to open: whoever can open it can lock it, and keep the NIC out.
- * 0, -EAGAIN: the file has been removed by its holder meanwhile. */
+/* Mode 0600: a user who can open the file could lock it and keep the NIC out. 0, or -EAGAIN: the holder has removed the
+ * file meanwhile. */
 static int lock(struct sp_claim *claim, char *text, size_t room)
 {
 	struct stat open_file, there;

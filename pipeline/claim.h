@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A NIC's name on this machine: who holds it has the right to its socket. Held by a lock that ends with the process,
- * so what a killed one left behind is nobody's. */
+/* The lock on a NIC's name on this machine. Its holder may use the NIC's socket. The kernel drops the lock when the
+ * process ends, so a killed NIC leaves nothing locked. */
 #ifndef PIPELINE_CLAIM_H
 #define PIPELINE_CLAIM_H
 
@@ -8,16 +8,16 @@
 #include <stddef.h>
 
 struct sp_claim {
-	char lock[160]; /* path of the file that is locked */
+	char lock[160]; /* path of the locked file */
 	int fd;
 };
 
-/* Makes the directory of sockets, if that is where path is (own), and takes the lock beside the socket. 0, or -errno
- * with text: who holds it (-EBUSY), what is wrong with the directory. */
+/* Takes the lock beside the socket. own: path is in the default directory, which is made if needed. 0, or -errno with
+ * text: -EBUSY and the holder, or the fault of the directory. */
 int sp_claim_take(struct sp_claim *claim, const char *path, bool own, char *text, size_t room);
-/* Makes this directory if it is not there; it must be ours, and nobody else's to write to. 0, or -errno with text. */
+/* Makes the directory if it is missing; only this user may own it and write to it. 0, or -errno with text. */
 int sp_claim_directory(const char *path, char *text, size_t room);
-/* Removes the file and lets go. Also when sp_claim_take() has failed. */
+/* Removes the file and drops the lock. Fine after sp_claim_take() has failed. */
 void sp_claim_drop(struct sp_claim *claim);
 
 #endif

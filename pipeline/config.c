@@ -28,7 +28,7 @@ struct reader {
 	struct sp_error *error;
 };
 
-/* Of a long path the end is what tells. */
+/* Shows only the end of a long path. */
 static int fail_list(const char *file, unsigned line, const char *key, struct sp_error *error, const char *format,
 		     va_list list)
 {

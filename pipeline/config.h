@@ -36,8 +36,8 @@ void sp_config_free(struct sp_config *config);
  * neighbour, plugin (checked, not loaded), name, memory-limit, idle. Strings in nic point into config, which must
  * outlive it. */
 int sp_config_nic(const struct sp_config *config, struct sp_nic_config *nic, struct sp_error *error);
-/* What its server is told: socket, socket-mode, socket-group and applications of [nic], and the [limits NAME] sections
- * in their order. Users and groups must be known to this machine. server->path points into config, NULL: not given. */
+/* The server's configuration: socket, socket-mode, socket-group and applications of [nic], and the [limits NAME]
+ * sections in order. Users and groups must exist on this machine. server->path points into config; NULL: not given. */
 int sp_config_server(const struct sp_config *config, struct sp_server_config *server, struct sp_error *error);
 /* Loads what `plugin` in [nic] names (may repeat; a relative path is relative to the configuration file's directory):
  * before handlers are looked for. All or none; once more: no effect. sp_config_free unloads them: contexts, and NICs,
@@ -54,7 +54,7 @@ int sp_parse_rate(const char *text, uint64_t *bits);		    /* 1000 10k 2.5M 400G:
 int sp_parse_ip(const char *text, uint8_t ip[16], uint8_t *prefix); /* address or address/bits; prefix NULL: no /bits */
 int sp_parse_mac(const char *text, uint8_t mac[6]);
 void sp_format_ip(const uint8_t ip[16], char text[46]);
-/* Which of the words known (up to NULL) may have been meant by one that is none of them; NULL if none is near. */
+/* The word of `known` (up to NULL) nearest to a misspelt one; NULL if none is near. */
 const char *sp_nearest(const char *word, const char *const *known);
 
 #endif

@@ -288,7 +288,7 @@ static int set_fault_capture(struct sp_config_target *t)
 	X("stall", set_stall)                                                                                          \
 	X("fault-capture", set_fault_capture)
 
-/* What the server of attached applications is told. */
+/* Keys for the server of attached applications. */
 #define SERVER_KEYS(X)                                                                                                 \
 	X("socket", sp_config_set_socket)                                                                              \
 	X("socket-mode", sp_config_set_socket_mode)                                                                    \
@@ -330,8 +330,7 @@ int sp_config_nic_keys(struct sp_config_target *t)
 	return 0;
 }
 
-/* Ports may stand behind the addresses that belong to them. A file that names none is for a program that brings them.
- */
+/* Checked last, as ports may follow their addresses. A program brings the ports if the file has none. */
 static int check_ports(struct sp_config_target *t)
 {
 	const struct sp_nic_config *nic = t->nic;

@@ -15,7 +15,7 @@ int sp_config_set_plugin(struct sp_config_target *t)
 	return 0;
 }
 
-/* A configuration is used from anywhere: what it names stands beside it. */
+/* A relative path starts at the configuration file's directory, not the working directory. */
 static int beside(const struct sp_config *config, const char *name, char *path, size_t room)
 {
 	const char *slash = strrchr(config->file, '/');

@@ -205,7 +205,7 @@ static int limits_add(struct sp_config_target *t, const struct sp_config_section
 	if (!user)
 		return sp_config_fail(t->config, section->line, "user", t->error,
 				      "[limits %s] has no user = NAME, NUMBER or everyone", section->name);
-	/* The first that fits counts: behind one that is for the same user, or everyone, it would be without effect. */
+	/* The first match counts, so an entry after one for the same user, or everyone, would have no effect. */
 	for (unsigned i = 0; i < server->users; i++)
 		if (server->user[i].everyone || (!t->user->everyone && server->user[i].uid == t->user->uid)) {
 			t->key = user;

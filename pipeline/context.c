@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Every packet that no QP takes is held against every filter: one application must not have them all. */
+/* A packet without a QP runs through every filter, so one application must not take all of them. */
 static bool has_too_many_filters(const struct sp_context *c)
 {
 	const struct sp_nic *nic = c->nic;
@@ -32,7 +32,7 @@ static bool has_too_many_filters(const struct sp_context *c)
 	return c->account && n >= SP_APPLICATION_RULES;
 }
 
-/* Before the first rule: workers use their caches once there is one. */
+/* Call it before the first rule: workers use their caches as soon as a rule exists. */
 static int make_flow_caches(struct sp_nic *nic)
 {
 	for (unsigned i = 0; i < nic->workers; i++) {
@@ -48,7 +48,7 @@ static int make_flow_caches(struct sp_nic *nic)
 	return 0;
 }
 
-/* From here on workers see it. */
+/* Makes the context visible to workers. */
 static int publish(struct sp_context *c, struct sp_error *error)
 {
 	struct sp_nic *nic = c->nic;
@@ -133,7 +133,7 @@ static const char *config_value(const struct sp_context_config *config, const ch
 int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, struct sp_device *device,
 		   struct sp_context **context, struct sp_error *error)
 {
-	const char *name = config->name ? config->name : ""; /* then it is known as HANDLER-QP, see publish() */
+	const char *name = config->name ? config->name : ""; /* "" becomes HANDLER-QP, see publish() */
 	const uint32_t owner = device ? device->owner : 0;
 	const struct sp_handler *h;
 	struct sp_context *c = NULL;
@@ -209,7 +209,7 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, s
 		r = sp_grant_refused(c, r, error);
 		goto fail;
 	}
-	if (c->companion) { /* they share what the context has */
+	if (c->companion) { /* a companion uses the context's budget and weight */
 		c->companion->budget = c->budget;
 		c->companion->weight = c->weight;
 	}
@@ -226,7 +226,7 @@ fail:
 	return r;
 }
 
-/* ---- taking one down ---- */
+/* ---- removing a context ---- */
 
 static void remove_rule(struct sp_nic *nic, const struct sp_rule *rule)
 {
@@ -236,7 +236,7 @@ static void remove_rule(struct sp_nic *nic, const struct sp_rule *rule)
 
 	if (!rule)
 		return;
-	/* Nobody reads the other list: all workers have passed by since the last change. */
+	/* No worker reads the other list: all have passed a quiescent state since the last change. */
 	for (unsigned i = 0; i < SP_MAX_RULES && nic->rule[list][i]; i++)
 		if (nic->rule[list][i] != rule)
 			nic->rule[!list][n++] = nic->rule[list][i];
@@ -251,9 +251,9 @@ void sp_context_remove(struct sp_context *c)
 
 	sp_qp_table_release(nic->qps, c);
 	remove_rule(nic, c->rule);
-	if (nic->context[c->id & 0xFFFF] == c) /* not yet there when adding it failed */
+	if (nic->context[c->id & 0xFFFF] == c) /* not yet set if adding failed */
 		__atomic_store_n(&nic->context[c->id & 0xFFFF], NULL, __ATOMIC_RELEASE);
-	/* Every worker passes by here: then none holds a pointer that it looked up before. */
+	/* Calls every worker: afterwards none holds a pointer that it looked up before. */
 	sp_context_purge(c);
 	sp_versions_end(c);
 	sp_context_end(c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Execution contexts: made, found, taken down. nic->control is held by the callers. */
+/* Adds and removes execution contexts. Callers hold nic->control. */
 #ifndef PIPELINE_CONTEXT_H
 #define PIPELINE_CONTEXT_H
 
@@ -16,10 +16,10 @@ struct sp_device;
 struct sp_context;
 struct sp_error;
 
-/* device: that opens it, or NULL: the NIC's own. -EDQUOT: beyond a limit of the application's. */
+/* device: the device that opens the context; NULL: the NIC's own. -EDQUOT: a limit of the application. */
 int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, struct sp_device *device,
 		   struct sp_context **context, struct sp_error *error);
-/* Ends its messages, timers, issues and work on every worker, then detaches and frees it. */
+/* Ends the context's messages, timers, issues and work on every worker, then detaches and frees it. */
 void sp_context_remove(struct sp_context *c);
 
 #endif

@@ -24,7 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- making one ---- */
+/* ---- making a context ---- */
 
 int sp_context_check(const struct sp_handler *h, struct sp_error *error)
 {
@@ -41,7 +41,6 @@ int sp_context_check(const struct sp_handler *h, struct sp_error *error)
 	return what ? sp_error_set(error, EINVAL, "handler", "handler %s %s", h->name, what) : 0;
 }
 
-/* h has been taken, and is put with the context; or here. */
 struct sp_context *sp_context_create(struct sp_nic *nic, const char *name, const struct sp_handler *h,
 				     struct sp_device *device)
 {
@@ -79,7 +78,7 @@ static size_t entity_bytes(const struct sp_context *c)
 	return c->nic->workers * sizeof(struct sp_entity);
 }
 
-/* A companion has those of its context, and a newer version those of the older one. */
+/* A companion uses its context's entities, and a newer version those of the older one. */
 static int create_entities(struct sp_context *c)
 {
 	const struct sp_context *other = c->first ? c->first : c->older;
@@ -142,7 +141,6 @@ static int create_views(struct sp_context *c)
 	return r;
 }
 
-/* State, views and settings: what attach() needs. */
 int sp_context_prepare(struct sp_context *c, const struct sp_context_config *config, struct sp_error *error)
 {
 	int r = 0;
@@ -177,11 +175,11 @@ static int attach_one(struct sp_worker *w, struct sp_context *c, struct sp_error
 		r = c->handler->attach(&v->pub);
 	sp_doing_end(w);
 	c->error = NULL;
-	if (r > 0) /* neither 0 nor -errno */
+	if (r > 0) /* the handler's fault: neither 0 nor -errno */
 		r = -EINVAL;
 	if (r < 0 && error && !error->text[0])
 		sp_error_set(error, -r, "", "handler %s: %s", c->handler->name, strerror(-r));
-	if (!r && error) /* of what it does without */
+	if (!r && error) /* attach() may leave a note about an optional feature */
 		*error = (struct sp_error){.key = ""};
 	c->attaching = false;
 	c->attached = !r;
@@ -198,7 +196,7 @@ static void enlist(struct sp_worker *w, struct sp_context *c)
 		LIST_INSERT_HEAD(&w->elsewhere, c, elsewhere);
 }
 
-/* On the home worker, so that attach() may send, arm and start like any other handler call. */
+/* On the home worker, so that attach() may make the same calls as other handler functions. */
 static void attach(struct sp_worker *w, void *arg)
 {
 	struct attach *a = arg;
@@ -217,13 +215,14 @@ static void attach(struct sp_worker *w, void *arg)
 		enlist(w, c->companion);
 }
 
-/* ---- taking one down ---- */
+/* ---- removing a context ---- */
 
 void sp_context_purge_worker(struct sp_worker *w, struct sp_context *c)
 {
 	const struct sp_context *listed;
 
-	if (!c->first && !c->inherited && c->entity[w->index]) { /* else what waits is another version's */
+	if (!c->first && !c->inherited &&
+	    c->entity[w->index]) { /* otherwise waiting packets belong to another version */
 		sp_parked_purge(w, c->entity[w->index]);
 		sp_scheduler_purge(w, c->entity[w->index]);
 	}
@@ -268,14 +267,14 @@ void sp_context_end_messages(struct sp_worker *w, struct sp_context *c)
 	sp_doing_end(w);
 }
 
-/* On the home worker; the others have nothing of the context any more. */
+/* On the home worker, after all other workers were purged. */
 static void end(struct sp_worker *w, void *arg)
 {
 	struct sp_context *c = arg;
 
 	if (c->attached)
 		sp_context_end_messages(w, c);
-	purge_both(w, c); /* completion() may have armed or started something again */
+	purge_both(w, c); /* completion() may have armed timers or started issues */
 	if (c->companion)
 		detach(w, c->companion);
 	detach(w, c);
@@ -291,7 +290,7 @@ void sp_context_free(struct sp_context *c)
 	sp_lending_end(c);
 	sp_messages_destroy(c);
 	if (c->area && !c->inherited)
-		sp_mem_put(&c->view[c->home]->pub, c->area); /* it goes with the events */
+		sp_mem_put(&c->view[c->home]->pub, c->area); /* frees it with the events */
 	sp_events_destroy(c);
 	for (size_t i = 0; i < c->settings; i++) {
 		free((void *)(uintptr_t)c->setting[i].key);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An application as the NIC sees it, and what a program that embeds the NIC calls; for an application in another
- * process the server makes the same calls on its behalf. */
+/* An application as the NIC sees it, and the calls of a program that embeds the NIC. For an application in another
+ * process the server makes the same calls. */
 #include "context.h"
 #include "engine.h"
 #include "host.h"
@@ -26,7 +26,7 @@ static int mr_add(struct sp_dev *dev, void *addr, uint64_t len, struct sp_mr *mr
 	struct sp_mem *mem;
 	int r = 0;
 
-	if (d->made && d->made->len == len) { /* by the server */
+	if (d->made && d->made->len == len) { /* made by the server in slices */
 		b = *d->made;
 		d->made = NULL;
 	} else {
@@ -53,7 +53,7 @@ static int dev_mr_alloc(struct sp_dev *dev, uint64_t len, struct sp_mr *mr)
 
 static int dev_mr_reg(struct sp_dev *dev, void *addr, uint64_t len, struct sp_mr *mr)
 {
-	if (device_of(dev)->owner) /* an address of another process */
+	if (device_of(dev)->owner) /* addr is in another process */
 		return -EOPNOTSUPP;
 	return addr ? mr_add(dev, addr, len, mr) : -EINVAL;
 }
@@ -65,7 +65,7 @@ static int dev_mr_free(struct sp_dev *dev, struct sp_mr *mr)
 
 	pthread_mutex_lock(&d->nic->control);
 	r = sp_memory_remove(d->nic, mr->id, d->owner);
-	if (r == -EBUSY) { /* a port may have sent what it holds of it, and not said so yet */
+	if (r == -EBUSY) { /* a port may have sent zero-copy packets from it without completing them yet */
 		sp_lent_reclaim(d->nic);
 		r = sp_memory_remove(d->nic, mr->id, d->owner);
 	}
@@ -87,7 +87,7 @@ static struct sp_context *own_context(struct sp_device *d, uint32_t id)
 	return c && c->owner == d->owner ? c : NULL;
 }
 
-/* Where the list names id; what is there is NULL when it does not. */
+/* The list's link to id's entry, or the list's end (*link is NULL). */
 static struct sp_opened **find_opened(struct sp_device *d, uint32_t id)
 {
 	struct sp_opened **at = &d->opened[id & (SP_OPENED_LISTS - 1)];
@@ -102,7 +102,7 @@ static bool has_ended(const struct sp_opened *o)
 	return atomic_load_explicit(&o->events->ended, memory_order_acquire);
 }
 
-/* nic->control is held, as in remember(). */
+/* nic->control is held, here and in remember(). */
 static void forget(struct sp_opened **at)
 {
 	struct sp_opened *o = *at;
@@ -116,7 +116,7 @@ static struct sp_opened *remember(struct sp_device *d, struct sp_opened *o, cons
 {
 	struct sp_opened **list = &d->opened[c->id & (SP_OPENED_LISTS - 1)];
 
-	for (struct sp_opened **at = list; *at;) /* those that nobody will close */
+	for (struct sp_opened **at = list; *at;) /* the application did not open these, and will not close them */
 		if ((*at)->foreign && has_ended(*at))
 			forget(at);
 		else
@@ -127,7 +127,7 @@ static struct sp_opened *remember(struct sp_device *d, struct sp_opened *o, cons
 	return o;
 }
 
-/* What the application has of context id: also one of the NIC's own, when it first asks for it. */
+/* The event queue of context id. A look-up by an embedding program also remembers contexts that it did not open. */
 static int look_up(struct sp_device *d, uint32_t id, struct sp_event_queue **events)
 {
 	struct sp_opened *o = *find_opened(d, id);
@@ -271,7 +271,7 @@ static int dev_command_post(struct sp_dev *dev, const struct sp_command *cmd)
 		return r;
 	to = &d->commands[q->home];
 	r = sp_attach_post(to->page, &to->writer, cmd);
-	if (r > 0) /* parked: in this process that takes no system call */
+	if (r > 0) /* the queue is parked; in this process waking needs no system call */
 		sp_commands_wake(to);
 	return r < 0 ? r : 0;
 }
@@ -289,7 +289,7 @@ static int dev_command_call(struct sp_dev *dev, const struct sp_command *cmd, st
 	pthread_mutex_lock(&d->nic->control);
 	c = own_context(d, cmd->context);
 	if (c) {
-		sp_commands_wake(&d->commands[c->home]); /* what was posted before comes first, also when parked */
+		sp_commands_wake(&d->commands[c->home]); /* earlier posts come first, also from a parked queue */
 		sp_command_run(c, cmd, result);
 	}
 	pthread_mutex_unlock(&d->nic->control);
@@ -396,7 +396,7 @@ static void dev_close(struct sp_dev *dev)
 		sp_doorbell_mute(nic, &d->door);
 	for (unsigned w = 0; w < nic->workers; w++)
 		sp_worker_call(nic->worker[w], sp_commands_forget, &d->commands[w]);
-	if (d->pub.regions) /* a port may have sent what it holds of them, and not said so yet */
+	if (d->pub.regions) /* a port may have sent zero-copy packets from them without completing them yet */
 		sp_lent_reclaim(nic);
 	for (struct sp_region *r = d->pub.regions; r; r = r->next)
 		sp_memory_remove(nic, r->mr.id, d->owner);

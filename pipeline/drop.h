@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The pipeline's own reasons for dropping a packet; handlers declare theirs. Names are what counters and JSON show. */
+/* The pipeline's drop reasons; handlers declare their own. Counters and JSON show these names. */
 #ifndef PIPELINE_DROP_H
 #define PIPELINE_DROP_H
 
@@ -14,21 +14,21 @@
 	X(BAD_UDP_LENGTH, "bad-udp-length") /* beyond the IP packet or below 8, or short of it on port 4791 */         \
 	X(SHORT_BTH, "short-bth")	    /* no room for BTH and ICRC */                                             \
 	X(BAD_BTH, "bad-bth")		    /* transport version not 0 */                                              \
-	X(BAD_PAD, "bad-pad")		    /* pad count larger than what is there */                                  \
+	X(BAD_PAD, "bad-pad")		    /* pad count larger than the payload */                                    \
 	X(BAD_ICRC, "bad-icrc")                                                                                        \
-	X(NOT_LINEAR, "not-linear") /* several segments that do not fit into one buffer */                             \
+	X(NOT_LINEAR, "not-linear") /* several segments, too long for one buffer */                                    \
 	/* match */                                                                                                    \
 	X(BAD_QP, "bad-qp")			  /* QP number 0, 1 or 0xFFFFFF, or one that no context has */         \
 	X(WRONG_DESTINATION, "wrong-destination") /* RoCE for an address that is not the NIC's */                      \
 	X(WRONG_SOURCE, "wrong-source")		  /* RoCE from another address than the connected peer's */            \
-	X(NO_MATCH, "no-match")			  /* nobody's, and there is no exception port */                       \
-	X(EXCEPTION_FULL, "exception-full")	  /* the exception port took no more */                                \
+	X(NO_MATCH, "no-match")			  /* for no context, and no exception port */                          \
+	X(EXCEPTION_FULL, "exception-full")	  /* the exception port's queue is full */                             \
 	X(CONTEXT_CLOSED, "context-closed")	  /* the context went away while the packet was parked */              \
-	X(HANDOVER_FULL, "handover-full")	  /* for another worker, which does not come round to it */            \
+	X(HANDOVER_FULL, "handover-full")	  /* the ring to the owning worker is full */                          \
 	/* messages */                                                                                                 \
-	X(HEADER_BUSY, "header-busy") /* another worker runs the header handler; parking list full */                  \
+	X(HEADER_BUSY, "header-busy") /* another worker runs the header handler, and the parking list is full */       \
 	X(MESSAGE_TABLE_FULL, "message-table-full")                                                                    \
-	X(NO_MESSAGE, "no-message")		/* no such message is open, and the handler has no miss() */           \
+	X(NO_MESSAGE, "no-message")		/* the message is not open, and the handler has no miss() */           \
 	X(HANDLER_ERROR, "handler-error")	/* verdict SP_ERROR or out of range */                                 \
 	X(OVER_BUDGET, "over-budget")		/* the context owes the worker what earlier packets cost too much */   \
 	X(CONTEXT_DISABLED, "context-disabled") /* it overran its budget */                                            \

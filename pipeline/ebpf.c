@@ -78,8 +78,7 @@ static int load(struct sp_ebpf_program *p, struct sp_error *error)
 	return 0;
 }
 
-/* DPDK's verifier takes up to a second for each handler, twice, and whoever else asks the NIC for something waits
- * meanwhile. */
+/* DPDK's verifier takes up to a second per handler, twice; other control calls wait meanwhile. */
 static int load_all(struct sp_ebpf *e, struct sp_noted *noted, struct sp_error *error)
 {
 	const sp_time end = sp_clock() + SP_EBPF_TIME;

@@ -28,9 +28,9 @@ struct sp_noted;
 #define SP_EBPF_STACK	 512
 #define SP_EBPF_NAMES	 63 /* of counters, of drop reasons: one more is the NIC's */
 
-/* One handler. All but `bpf` and `jit` is read-only once it is registered, and so are these. */
+/* One handler. Read-only once it is registered. */
 struct sp_ebpf_program {
-	struct sp_handler handler; /* what is registered */
+	struct sp_handler handler; /* the registered table */
 	char section[64], name[40], doc[160];
 	struct sp_param param[9];
 	const char *drop[SP_EBPF_NAMES + 2], *counter[SP_EBPF_NAMES + 1];
@@ -43,7 +43,7 @@ struct sp_ebpf_program {
 	struct rte_bpf_jit jit; /* func NULL: no compiler for this processor */
 };
 
-/* Those of one file, and the texts that they point into. */
+/* The programs of one file, and the file's bytes, which their texts point into. */
 struct sp_ebpf {
 	uint8_t *bytes;
 	unsigned count;
@@ -51,19 +51,19 @@ struct sp_ebpf {
 };
 
 /* ---- plug-ins ---- */
-bool sp_ebpf_is(const char *file); /* an object for BPF, whatever else may be wrong with it */
+bool sp_ebpf_is(const char *file); /* true for an ELF object for BPF, valid or not */
 /* Reads, checks, compiles; the handlers are put into noted. -EINVAL and others, and words without the file's name. */
 int sp_ebpf_open(const char *file, struct sp_ebpf **ebpf, struct sp_noted *noted, struct sp_error *error);
 void sp_ebpf_close(struct sp_ebpf *ebpf); /* NULL is fine */
 
 /* ---- its parts ---- */
-/* Takes the bytes, also when it fails; *ebpf then is NULL. */
+/* Takes over the bytes, also on failure; *ebpf is then NULL. */
 int sp_ebpf_read(uint8_t *bytes, size_t len, struct sp_ebpf **ebpf, struct sp_error *error);
 /* 0 and *reads (see there), or -EINVAL, -ENOMEM and words that name the instruction. */
 int sp_ebpf_check(const struct ebpf_insn *ins, uint32_t count, uint32_t *reads, struct sp_error *error);
-/* What DPDK is told of a program. */
+/* DPDK's load parameters for a program. */
 struct rte_bpf_prm sp_ebpf_prm(const struct sp_ebpf_program *p);
-/* Whether DPDK loads it, asked in a child process. -EINVAL, -ETIMEDOUT, ... and words. */
+/* Tries in a child process if DPDK loads the program. */
 int sp_ebpf_try(const struct sp_ebpf_program *p, struct sp_error *error);
 
 extern const struct rte_bpf_xsym sp_ebpf_calls[];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What programs call, and who calls them. Of a call under way the thread knows, not the program: it holds no address
- * that could be another's. */
+/* The calls that programs make, and the handler that runs them. The thread, not the program, knows the current call's
+ * objects, so a program never holds their addresses. */
 #include "ebpf.h"
 
 #include <stdatomic.h>
@@ -27,7 +27,7 @@ struct run {
 	struct sp_ctx *ctx;
 	struct bound *bound;
 	struct sp_packet *packet;
-	bool wrong; /* it has asked for what there is not */
+	bool wrong; /* a call got an argument out of bounds */
 };
 
 /* Of this thread; NULL: none runs. The library is linked, not loaded later, so a fast model will do. */
@@ -42,7 +42,7 @@ static uint64_t wrong(void)
 	return 0;
 }
 
-/* Bytes of the frame; NULL: not of this one. */
+/* Bytes of the frame; NULL: out of bounds. */
 static uint8_t *range(uint64_t offset, uint64_t bytes)
 {
 	const struct sp_packet *p = running->packet;
@@ -293,8 +293,7 @@ static_assert(offsetof(struct sp_bpf_packet, source) % 8 == 0 && offsetof(struct
 		      SP_BPF_HEAD == 128,
 	      "parts are of whole words");
 
-/* As much of it as the program can read. Of a packet that has been sent (the program is a companion's) the bytes are
- * somebody else's by now. */
+/* Copies the parts that the program can read. After a send (by the first handler) the bytes belong to another owner. */
 static void copy_packet(struct sp_bpf_packet *to, const struct sp_ctx *c, const struct sp_packet *p, uint32_t reads)
 {
 	const bool v6 = p->flags & SP_PKT_IPV6, udp = p->buf && p->flags & SP_PKT_UDP;
@@ -402,8 +401,8 @@ static void report(struct sp_ctx *c, struct sp_report *to)
 	sp_report_close(to);
 }
 
-/* Words pass over to a program that has as many of them: what they mean is its author's. Another kind of handler may
- * have had the name. */
+/* A new program with as many words inherits them; their meaning is its author's matter. The old handler of this name
+ * may be of another kind. */
 static int migrate(struct sp_ctx *to, struct sp_ctx *from, enum sp_migrate when)
 {
 	const struct sp_handler *before = sp_view_of(from)->context->registered;

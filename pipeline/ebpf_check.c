@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program may do. Jumps go forward alone, so one pass in the order of the instructions sees all that leads to
- * each of them: where paths meet, what is known is what holds on both. That takes time linear in the program, and knows
- * less than a verifier that follows each path: values are numbers from..to, addresses of the packet's copy with an
- * offset from..to, addresses of the stack with a constant one. All else is nothing, and may not be used.
+ * Checks a program. Jumps only go forward, so one pass in order sees all paths to each instruction; where paths meet,
+ * the checker keeps what holds on both. The time is linear, but the checker knows less than one that follows each path.
+ * Values are number ranges, packet-copy addresses with an offset range, or stack addresses with a constant offset. All
+ * else is NOTHING, and unusable.
  */
 #include "ebpf.h"
 
@@ -80,7 +80,7 @@ static bool known_address(const struct sp_ebpf_value *v)
 	return (int64_t)v->min >= -FAR && (int64_t)v->max <= FAR;
 }
 
-/* Of 64 bits, one of them at least an address. */
+/* 64-bit arithmetic with at least one address. */
 static int address_arithmetic(struct check *c, unsigned op, struct sp_ebpf_value *to, const struct sp_ebpf_value *a,
 			      const struct sp_ebpf_value *b)
 {
@@ -208,7 +208,7 @@ static unsigned size_of(uint8_t code)
 	return size[BPF_SIZE(code) >> 3];
 }
 
-/* The bytes that base + off names: first of all it may be, and last. */
+/* The range of base + off: lowest and highest first byte. */
 static int range(struct check *c, unsigned reg, int16_t off, unsigned size, struct sp_ebpf_value *v)
 {
 	const struct sp_ebpf_value *base;
@@ -328,7 +328,7 @@ static int load_constant(struct check *c, const struct ebpf_insn *i)
 		return wrong(c, "takes the address of a map or a variable: there are none, use sp_bpf_state_*()");
 	if (c->at + 1 == c->count || i[1].code || i[1].dst_reg || i[1].src_reg || i[1].off)
 		return wrong(c, "is half of a constant of 64 bits");
-	if (c->then[c->at + 1]) /* jumps go forward: all that go there have been seen */
+	if (c->then[c->at + 1]) /* all earlier jumps have been seen, and none goes back */
 		return wrong(c, "is jumped into");
 	if (i->dst_reg >= EBPF_REG_10)
 		return wrong(c, "writes r%u: the stack's end is not the program's", i->dst_reg);
@@ -444,7 +444,7 @@ static int step(struct check *c, const struct ebpf_insn *i)
 	}
 }
 
-/* Whether what follows the instruction is run after it. */
+/* True if execution can fall through to the next instruction. */
 static bool goes_on(const struct ebpf_insn *i)
 {
 	return i->code != (BPF_JMP | BPF_JA) && i->code != (BPF_JMP | EBPF_EXIT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Objects of `clang -target bpf`: what of them is a handler. Nothing in a file is believed: every offset, size and
- * index is looked at before it is followed, and every text before it is shown. */
+/* Reads handlers from objects of `clang -target bpf`. The file is untrusted: every offset, size and index is checked
+ * before use, and every text before it is shown. */
 #include "ebpf.h"
 
 #include <ctype.h>
@@ -32,7 +32,7 @@ struct object {
 	struct sp_error *error;
 };
 
-/* "SECTION: what", with nothing in it that a terminal would obey. */
+/* "SECTION: what", without control characters. */
 static int __attribute__((format(printf, 2, 3))) wrong(const struct object *o, const char *format, ...)
 {
 	char what[224];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DPDK's verifier, asked in a child process: its time doubles with every branch that it cannot prune, and a process of
- * a NIC is no place to find out. The child has a second of processor time, bounded memory, and one descriptor: the pipe
- * by which it says what it was told.
+ * Runs DPDK's verifier in a child process: its time doubles with every branch that it cannot prune, which must not
+ * stall the NIC. The child has one second of CPU time, bounded memory and one descriptor: the pipe for its answer.
  */
 #include "ebpf.h"
 

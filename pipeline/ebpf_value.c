@@ -59,12 +59,12 @@ static struct sp_ebpf_value add(struct sp_ebpf_value a, struct sp_ebpf_value b, 
 
 	if (!__builtin_add_overflow(a.max, b.max, &max) && max <= top)
 		return sp_ebpf_number(a.min + b.min, max);
-	if (sp_ebpf_constant(&b) && less <= a.min) /* of a negative number */
+	if (sp_ebpf_constant(&b) && less <= a.min) /* adding a negative constant */
 		return sp_ebpf_number(a.min - less, a.max - less);
 	return sp_ebpf_number(0, top);
 }
 
-/* Numbers both. b is not 0 where it divides. */
+/* a and b are numbers; a divisor b is not 0. */
 struct sp_ebpf_value sp_ebpf_arithmetic(unsigned op, bool wide, struct sp_ebpf_value a, struct sp_ebpf_value b)
 {
 	const uint64_t top = wide ? UINT64_MAX : UINT32_MAX;

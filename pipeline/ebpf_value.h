@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ebpf_check.c knows of a register or a word of the stack, and what arithmetic makes of it. Nothing here is more
- * than is true of all numbers that are meant. */
+/* The range that ebpf_check.c knows of a register or stack word, and its arithmetic. A range always includes all
+ * possible values. */
 #ifndef PIPELINE_EBPF_VALUE_H
 #define PIPELINE_EBPF_VALUE_H
 
@@ -22,7 +22,7 @@ static inline bool sp_ebpf_constant(const struct sp_ebpf_value *v)
 	return v->min == v->max;
 }
 
-/* What holds of both. */
+/* The facts that hold for both. */
 struct sp_ebpf_value sp_ebpf_meet(const struct sp_ebpf_value *a, const struct sp_ebpf_value *b);
 /* Of numbers; op: BPF_ADD ... EBPF_ARSH, no shift by a constant beyond the width, no division by what may be 0. wide:
  * of 64 bits, else of 32. */

@@ -27,23 +27,23 @@ struct sp_nic {
 	bool has_exception;
 	struct sp_qp_table *qps;
 	struct sp_rule *_Atomic rule[2][SP_MAX_RULES]; /* in order; NULL past the last; [shared] */
-	/* Bit 0: which of the two arrays is read; a rule is removed by writing the other one and changing over. Above:
-	 * the number of changes so far. [shared] */
+	/* Bit 0: which of the two lists is current (removing a rule switches lists); bits above: number of changes.
+	 * [shared] */
 	_Atomic uint64_t rules;
 	struct sp_context *context[SP_MAX_CONTEXTS]; /* by id; [control], read under RCU */
-	uint32_t context_next;			     /* one past the highest index used so far */
-	uint16_t context_turn;			     /* part of the ids: an old id names no later context */
+	uint32_t context_next;			     /* one past the highest index ever used */
+	uint16_t context_turn;			     /* part of ids, so that an old id matches no context */
 	struct sp_routes routes;		     /* read-only */
 	struct sp_neighbours *neighbours;
 	struct sp_stations stations; /* [shared] of the exception port's traffic */
 	_Atomic bool looping;	     /* [shared] relaxed: a path to the NIC itself has been opened */
 	struct sp_memory *memory;
 	_Atomic uint64_t memory_used;
-	uint64_t hash_key[2];	  /* read-only, sp_hash's */
-	struct sp_gone *gone;	  /* drops of contexts that have been removed, by name; [control] */
-	struct sp_device *device; /* applications; [control] */
+	uint64_t hash_key[2];	     /* read-only, sp_hash's */
+	struct sp_gone *gone;	     /* drops of contexts that have been removed, by name; [control] */
+	struct sp_device *device;    /* applications; [control] */
 	_Atomic uint64_t park_after; /* [shared] relaxed: an application is parked after so many polls without a post */
-	uint32_t owner_next;	  /* [control] owner numbers given to applications so far */
+	uint32_t owner_next;	     /* [control] owner numbers given to applications so far */
 	struct sp_notifier *notifier;
 	struct sp_lending *lendings; /* of removed contexts while ports still read their payload; [control] */
 	struct sp_mirror *mirror[SP_MAX_MIRRORS]; /* [control]; workers have their own pointers, see mirror.h */
@@ -57,11 +57,11 @@ struct sp_nic {
 	uint8_t own6[SP_MAX_ADDRESSES][16];
 	unsigned own4s, own6s;
 	struct sp_worker *worker[SP_MAX_WORKERS];
-	struct rte_rcu_qsbr *readers; /* RCU: the workers' threads read contexts, QPs and rules */
+	struct rte_rcu_qsbr *readers; /* readers of contexts, QPs and rules: the workers' threads */
 	struct sp_stand *stand;	      /* workers stand still; NULL: the normal case; [control] */
-	_Atomic uint32_t draining;  /* how many older versions of handlers drain; [control] writes, any thread reads */
-	struct sp_warden *warden;   /* of a NIC that is started: finds workers that do not go round */
-	struct sp_watcher *watcher; /* of a watched NIC, see watch.h; NULL: the normal case */
+	_Atomic uint32_t draining;    /* older versions of handlers; [control] writes, anybody looks */
+	struct sp_warden *warden;     /* the watchdog of a started NIC's workers */
+	struct sp_watcher *watcher;   /* traces handlers, see watch.h; NULL: off */
 };
 
 #endif

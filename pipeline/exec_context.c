@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding contexts, and handlers' calls about theirs. */
+/* Context look-ups, and handlers' calls about their own context. */
 #include "exec_context.h"
 #include "engine.h"
 #include "view.h"
@@ -33,7 +33,7 @@ const char *sp_context_name_for(const struct sp_context *c, const struct sp_cont
 	return !c->owner || c->owner == other->owner ? other->name : "of another application";
 }
 
-/* Multiplied by a secret and folded, word by word: which differences cancel depends on the keys. */
+/* Multiplies by a secret and folds, word by word: without the keys no one can construct collisions. */
 uint64_t sp_hash(struct sp_ctx *ctx, const void *bytes, size_t len)
 {
 	const uint64_t *key = sp_view_of(ctx)->context->nic->hash_key, mix = key[1] | 1;

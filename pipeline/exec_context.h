@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An execution context: a handler, its state and what it may use.
- * Who may touch a field stands beside it: [control] one control thread while workers do not see it yet; [worker] only
- * the worker that owns the structure; [shared] any worker, with atomics or read-only after publication. */
+/* An execution context: a handler, its state and its resources. Marks at the fields say who may access them: [control]
+ * one control thread, before workers see the object; [worker] only the worker that owns the structure; [shared] any
+ * worker, with atomics or read-only after publication. */
 #ifndef PIPELINE_EXEC_CONTEXT_H
 #define PIPELINE_EXEC_CONTEXT_H
 
@@ -18,7 +18,6 @@ struct sp_entity;
 struct sp_view;
 struct sp_messages_table;
 
-/* An execution context, shared by the workers. */
 struct sp_context {
 	char name[40];
 	uint32_t id;
@@ -29,7 +28,7 @@ struct sp_context {
 	struct sp_messages_table *messages;
 	struct sp_setting *setting; /* own copies, [control] */
 	size_t settings;
-	struct sp_error *error;	     /* where sp_fail writes while attaching */
+	struct sp_error *error;	     /* sp_fail writes here during attach() */
 	unsigned reasons, counters;  /* names the handler declares */
 	uint32_t qp_first, qp_count; /* 0 = none */
 	uint32_t qp_control;	     /* 0 = none */
@@ -87,7 +86,7 @@ struct sp_context {
 	const char *file;	    /* the plug-in that its handler came from; NULL: linked in */
 };
 
-/* The current version; c itself where no other has taken over. */
+/* The newest version of c. */
 static inline struct sp_context *sp_context_newest(struct sp_context *c)
 {
 	struct sp_context *newer;

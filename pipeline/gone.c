@@ -22,7 +22,7 @@ void sp_stats_remember_drops(struct sp_nic *nic, const char *reason, uint64_t n)
 		char *name = strdup(reason);
 
 		g = calloc(1, sizeof(*g));
-		if (!g || !name) { /* then it is in the total alone */
+		if (!g || !name) { /* then only the total counts these drops */
 			free(g);
 			free(name);
 			return;

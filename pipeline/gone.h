@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Drops of contexts that have been removed, by name: they stay in the sums of the NIC. [control] */
+/* Drops of removed contexts, by reason: the NIC's sums still count them. [control] */
 #ifndef PIPELINE_GONE_H
 #define PIPELINE_GONE_H
 

@@ -9,16 +9,16 @@
 #include <pthread.h>
 
 #define MAX_HANDLERS 256
-#define MAX_MISFITS  8 /* linked in, of another ABI or size: remembered to say so */
+#define MAX_MISFITS  8 /* linked-in handlers of another ABI or size, kept for the error text */
 
-/* Several may have a name: the one that is found by it, one that is about to replace that, and those that have been
- * replaced and are still in use. */
+/* Several handlers may share a name: the one that lookups find, its coming replacement, and replaced ones still in
+ * use. */
 enum standing { FOUND, COMING, REPLACED };
 struct known {
 	const struct sp_handler *handler;
-	const struct sp_object *object; /* that it came with, and its file; NULL: linked in */
+	const struct sp_object *object; /* its plug-in's object, and file; NULL: linked in */
 	const char *file;
-	unsigned users; /* who has taken it */
+	unsigned users; /* references */
 	enum standing standing;
 };
 
@@ -31,7 +31,7 @@ static _Thread_local struct sp_noted *noting;
 
 /* ---- under lock ---- */
 
-/* Where a handler of that name is, or belongs. */
+/* Index of the first handler of that name, or where to insert it. */
 static unsigned place(const char *name)
 {
 	unsigned at = 0;
@@ -68,9 +68,8 @@ static void insert(const struct sp_handler *h, const struct sp_object *object, e
 
 /* ---- registration ---- */
 
-/* Registration runs before main() or inside dlopen(), where nobody can be told. What is loaded as a plug-in is noted,
- * and looked at afterwards; of the rest what does not fit is left out, and is then refused by name when somebody asks
- * for it. */
+/* Runs before main() or inside dlopen(), where it cannot report an error. A plug-in's handlers are noted and checked
+ * later. A linked-in handler that does not fit is left out, and refused when someone asks for its name. */
 void sp_handler_register(const struct sp_handler *h)
 {
 	if (noting) {
@@ -101,7 +100,7 @@ bool sp_handlers_noting(void)
 	return noting;
 }
 
-/* abi, size and name stand first in every version of the interface; what follows, only in this one as we know it. */
+/* abi, size and name come first in every ABI; the rest of the table is readable only in ours. */
 static int check_version(const struct sp_handler *h, struct sp_error *error)
 {
 	const char *name = h && h->size >= offsetof(struct sp_handler, doc) && h->name ? h->name : "(without a name)";
@@ -137,7 +136,7 @@ int sp_handler_missing(const char *name, const char *key, struct sp_error *error
 	return sp_error_set(error, EINVAL, key, "%s", why.text);
 }
 
-/* Who else has the name, or is about to. */
+/* Another handler that has the name, or is about to get it. */
 static const struct known *taken_by(const char *name, const struct sp_object *object, bool instead)
 {
 	for (unsigned at = place(name); at < count && !strcmp(known[at].handler->name, name); at++)

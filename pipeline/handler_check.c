@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What cannot be right of a handler's table. All here is of the kind that a compiler lets pass and that would be found
- * much later: by a packet, a configuration or a report. */
+/* Finds errors in a handler's table that compilers accept, and that otherwise show up much later: in a packet, a
+ * configuration or a report. */
 #include "error.h"
 #include "handler.h"
 #include "limits.h"
@@ -10,11 +10,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define HANDLER_NAME  31		  /* bytes; so it fits wherever names are kept */
-#define NAME	      39		  /* of parameters, counters, drop reasons: as struct sp_error and captures */
-#define CTX_BYTES     (UINT64_C(1) << 30) /* larger things are sp_alloc's */
+#define HANDLER_NAME  31		  /* bytes; fits all places that store names */
+#define NAME	      39		  /* of parameters, counters, drop reasons; as struct sp_error */
+#define CTX_BYTES     (UINT64_C(1) << 30) /* larger objects need sp_alloc() */
 #define MSG_BYTES     (UINT64_C(1) << 20)
-#define MAX_PARAMS    256 /* as a section of nic.ini has keys */
+#define MAX_PARAMS    256 /* as many as a section of nic.ini has keys */
 #define LETTERS	      "abcdefghijklmnopqrstuvwxyz"
 #define NAME_ALPHABET LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
@@ -48,7 +48,7 @@ static int check_functions(const struct sp_handler *h, struct sp_error *error)
 		return wrong(h, error, "has classify_burst() but no classify()");
 	if (h->miss && h->messages != SP_MESSAGES_SLOTS)
 		return wrong(h, error, "has miss(), which is for SP_MESSAGES_SLOTS alone");
-	/* Without classify() it may be a companion, whose messages are the first handler's. */
+	/* Without classify() the handler may be a companion, which works on the first handler's messages. */
 	if (h->messages == SP_MESSAGES_NONE && h->classify && (h->header || h->completion || h->msg_size))
 		return wrong(h, error, "has %s but no messages: .messages says where they come from",
 			     h->header	     ? "header()"
@@ -75,7 +75,7 @@ static int check_sizes(const struct sp_handler *h, struct sp_error *error)
 	return 0;
 }
 
-/* kind: what it is a name of. */
+/* kind: "counter", "parameter", ... for the error text. */
 static int check_word(const struct sp_handler *h, const char *kind, const char *name, struct sp_error *error)
 {
 	if (!*name || strspn(name, NAME_ALPHABET) != strlen(name))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is loaded while the NIC runs: plug-ins come, tell what they hold, and go. */
+/* Plug-ins of a running NIC: load, unload, report, and collection of drained versions. */
 #include "error.h"
 #include "versions.h"
 #include "engine.h"
@@ -32,7 +32,7 @@ struct sp_plugin *sp_plugin_named(const char *name, struct sp_error *error, int 
 	return NULL;
 }
 
-/* ---- telling ---- */
+/* ---- reports ---- */
 
 static void tell_copy(struct sp_report *r, uint32_t copy, const struct sp_version_holds *h, const char *state)
 {
@@ -163,7 +163,7 @@ int sp_nic_handler_load(struct sp_nic *nic, const char *file, char **json, struc
 	return rc;
 }
 
-/* Which contexts of this NIC have it, and what older versions hold. */
+/* Names this NIC's contexts that use the plug-in, and what their older versions hold. */
 static int refuse_unload(struct sp_nic *nic, const struct sp_plugin *plugin, const char *name, struct sp_error *error)
 {
 	char text[sizeof(error->text)] = "", holds_text[96];
@@ -184,7 +184,7 @@ static int refuse_unload(struct sp_nic *nic, const struct sp_plugin *plugin, con
 						       ? "in use"
 						       : sp_version_says(&holds, holds_text, sizeof(holds_text)));
 		}
-	/* Of a file the end is what tells. */
+	/* The end of a long path tells more than its start. */
 	return sp_error_set(error, EBUSY, "", "handler %s%s is held: %.180s", len > 40 ? "..." : "",
 			    len > 40 ? name + len - 40 : name, at ? text : "by another NIC of this process");
 }
@@ -210,16 +210,16 @@ int sp_nic_handler_unload(struct sp_nic *nic, const char *name, struct sp_error 
 	return rc;
 }
 
-/* ---- going round ---- */
+/* ---- collection of drained versions ---- */
 
 unsigned sp_nic_handler_collect(struct sp_nic *nic)
 {
 	bool gone = false;
 
-	/* Whoever else is at work here does that himself, or it is done in the next round. */
+	/* Another control call is running: the next round collects. */
 	if (!atomic_load(&nic->draining) || pthread_mutex_trylock(&nic->control))
 		return atomic_load(&nic->draining);
-	if (sp_warden_pass(nic, NULL)) { /* control is not held while a worker that has stopped is waited for */
+	if (sp_warden_pass(nic, NULL)) { /* do not hold control while waiting for a stopped worker */
 		pthread_mutex_unlock(&nic->control);
 		return atomic_load(&nic->draining);
 	}

@@ -62,7 +62,7 @@ static int create_workers(struct sp_nic *nic)
 	return nic->config.cycles ? sp_scheduler_create(nic) : 0;
 }
 
-/* Threads' numbers are workers' indexes. */
+/* RCU thread ids are worker indexes. */
 static int create_readers(struct sp_nic *nic)
 {
 	const size_t bytes = rte_rcu_qsbr_get_memsize(nic->workers);
@@ -120,7 +120,7 @@ static void set_macs(struct sp_nic *nic)
 
 		if (!sp_port_mac(&nic->port[i], mac))
 			continue;
-		/* Not from the worker's generator: what it says next is the same with one port and with several. */
+		/* Not from the worker's generator: its sequence must not depend on the number of ports. */
 		make_mac(nic->config.seed * 0xD1342543DE82EF95ull, &nic->config, mac);
 		mac[1] ^= (uint8_t)i; /* each port's another one */
 	}
@@ -264,7 +264,7 @@ uint16_t sp_nic_workers(const struct sp_nic *nic)
 	return nic->workers;
 }
 
-/* ---- contexts, for those who own the NIC ---- */
+/* ---- contexts of an embedding program ---- */
 
 int sp_nic_context_add(struct sp_nic *nic, const struct sp_context_config *config, uint32_t *id, struct sp_error *error)
 {
@@ -314,7 +314,7 @@ uint64_t sp_nic_context_post_bytes(struct sp_nic *nic, uint32_t id)
 	const struct sp_context *c;
 	uint64_t bytes;
 
-	pthread_mutex_lock(&nic->control); /* else it goes while we look */
+	pthread_mutex_lock(&nic->control); /* the context could be freed meanwhile */
 	c = sp_context_by_id(nic, id);
 	bytes = c ? c->view[c->home]->pub.post_bytes : 0;
 	pthread_mutex_unlock(&nic->control);

@@ -32,14 +32,13 @@
 #define RINGS 32 /* posts of parked applications taken at once */
 
 struct sp_notifier {
-	/* While posts of parked applications are taken from the epoll: no doorbell goes meanwhile. Never over a send.
-	 */
+	/* Keeps doorbells alive while parked applications' posts are taken. Never held over a send. */
 	pthread_mutex_t lock;
 	struct sp_doorbell *_Atomic due;     /* [shared] stack */
-	struct sp_doorbell *_Atomic sending; /* [shared] the doorbell in the thread's hands */
+	struct sp_doorbell *_Atomic sending; /* [shared] the doorbell that the thread uses now */
 	_Atomic uint32_t asleep;	     /* [shared] 1: the thread sleeps, or is about to */
 	_Atomic bool stop;
-	bool running;	 /* [control] and below: while it is true */
+	bool running;	 /* [control]; the fields below are valid while true */
 	int epoll, wake; /* wake: eventfd, for workers; in the epoll, as the applications' are */
 	pthread_t thread;
 };
@@ -86,7 +85,7 @@ static void send_due(struct sp_notifier *n)
 		atomic_store(&n->sending, door); /* before `due` is cleared: see sp_doorbell_close() */
 		atomic_store(&door->due, 0);
 		__atomic_store_n(&door->bell->armed, 0, __ATOMIC_SEQ_CST);
-		/* Full, or closed over there: no one sleeps who would not wake. */
+		/* Ignore errors: a full socket wakes the application anyway, and a closed one has no sleeper. */
 		(void)!send(door->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	}
 	atomic_store(&n->sending, NULL);
@@ -126,7 +125,7 @@ static void *notifier_main(void *arg)
 	return NULL;
 }
 
-/* Each write is an edge, as nobody reads the eventfd. */
+/* Each write is an edge, as no one reads the eventfd. */
 static int watch(struct sp_notifier *n, int fd, struct sp_doorbell *door)
 {
 	struct epoll_event edge = {.events = EPOLLIN | EPOLLET, .data.ptr = door};
@@ -160,7 +159,7 @@ static int start_thread(struct sp_notifier *n)
 int sp_doorbell_open(struct sp_nic *nic, struct sp_doorbell *door, bool attached)
 {
 	struct sp_notifier *n = nic->notifier;
-	const int small = 1; /* the kernel's least: some five bytes wait, and one is enough */
+	const int small = 1; /* the kernel's minimum holds about five bytes; one is enough */
 	int ends[2], r;
 
 	r = n->running ? 0 : start_thread(n);
@@ -169,7 +168,7 @@ int sp_doorbell_open(struct sp_nic *nic, struct sp_doorbell *door, bool attached
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends))
 		return -errno;
 	setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
-	shutdown(ends[0], SHUT_RD); /* the application sends nothing, descriptors neither */
+	shutdown(ends[0], SHUT_RD); /* we accept no data or descriptors from the application */
 	door->fd = ends[0];
 	door->application = ends[1];
 	door->ring = attached ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
@@ -200,7 +199,7 @@ void sp_doorbell_close(struct sp_nic *nic, struct sp_doorbell *door)
 {
 	const struct timespec pause = {.tv_nsec = 10000};
 
-	/* No one pushes it any more, and the thread lets go of it soon: a send does not wait. */
+	/* No worker pushes it any more, and the thread drops it soon: a send does not wait. */
 	while (atomic_load(&door->due) || atomic_load(&nic->notifier->sending) == door)
 		nanosleep(&pause, NULL);
 	close(door->fd);
@@ -210,8 +209,8 @@ void sp_doorbell_close(struct sp_nic *nic, struct sp_doorbell *door)
 		close(door->ring);
 }
 
-/* Is the application to be woken? After a full barrier: an application that arms the bell after this sees what was
- * written before. Only read: a locked operation on the bell would take its line from worker to worker in each poll. */
+/* Wakes the application if its bell is armed. Call it after a full barrier: an application that arms later sees what
+ * was written before. Only reads the bell: an atomic exchange in each poll would move its line between workers. */
 static void ring(struct sp_notifier *n, struct sp_doorbell *door)
 {
 	if (!__atomic_load_n(&door->bell->armed, __ATOMIC_SEQ_CST) || atomic_exchange(&door->due, 1))

@@ -16,7 +16,7 @@
 
 #define STUCK (5 * SP_SEC)
 
-/* One load of the file. */
+/* One load of a plug-in's file. */
 struct sp_object {
 	struct sp_object *older;
 	struct sp_plugin *plugin;
@@ -24,32 +24,32 @@ struct sp_object {
 	char *copy;
 	dev_t dev;
 	ino_t ino;
-	void *object;	      /* dlopen()'s */
-	struct sp_ebpf *ebpf; /* instead */
+	void *object;	      /* dlopen()'s handle */
+	struct sp_ebpf *ebpf; /* an eBPF object; then `object` is NULL */
 	unsigned number;
 };
 
 struct sp_plugin {
 	struct sp_plugin *next;
-	struct sp_object *newest; /* NULL: it was unloaded by its name, and somebody still has its handle */
-	unsigned loads, named;	  /* named: those of them that nobody has a handle of */
+	struct sp_object *newest; /* NULL: unloaded by name while handles remain */
+	unsigned loads, named;	  /* named: loads without a handle */
 	unsigned serial;	  /* objects so far */
 };
 
-/* Held while constructors run, which is why handler.c has another. */
+/* Held while constructors run; they register handlers, so handler.c needs its own lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sp_plugin *plugins;	 /* under lock */
 static _Thread_local const char *within; /* the file whose constructors or destructors run */
 
-/* The same for other threads. */
+/* The same, readable by other threads. */
 static struct {
 	pthread_mutex_t lock;
 	char file[128];
-	const char *what; /* NULL: nobody's */
+	const char *what; /* NULL: none runs */
 	sp_time since;
 } busy = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* what: of file runs from now on; NULL: no more. */
+/* what: the kind of code of `file` that now starts; NULL: it has ended. */
 static void enter_code(const char *file, const char *what)
 {
 	const size_t len = strlen(file);
@@ -74,7 +74,7 @@ bool sp_plugin_stuck(char *text, size_t room)
 	return stuck;
 }
 
-/* It must not end the process as if all were well. */
+/* A plug-in's constructor that calls exit() must not end the process with success. */
 static void exited(void)
 {
 	if (!within)
@@ -84,7 +84,7 @@ static void exited(void)
 	_exit(1);
 }
 
-/* "FILE: what"; of a long path the end is what tells. Always -err. */
+/* "FILE: what", with only the end of a long path. Returns -err. */
 static int __attribute__((format(printf, 4, 5)))
 refuse(struct sp_error *error, const char *file, int err, const char *format, ...)
 {
@@ -99,7 +99,7 @@ refuse(struct sp_error *error, const char *file, int err, const char *format, ..
 			    what);
 }
 
-/* A FIFO or a device would wait, or worse. */
+/* Opening a FIFO or a device could block or have side effects. */
 static int open_regular(const char *file, struct stat *st, struct sp_error *error)
 {
 	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -136,7 +136,7 @@ static struct sp_plugin *loaded(const char *file, const struct stat *st, int fd)
 	return NULL;
 }
 
-/* What dlerror() says, without the copy's name, which nobody knows. */
+/* dlerror()'s text without the copy's name. */
 static int refuse_object(const struct sp_object *o, struct sp_error *error)
 {
 	const char *said = dlerror();
@@ -150,7 +150,7 @@ static int refuse_object(const struct sp_object *o, struct sp_error *error)
 		      strstr(said, "failed to map segment") ? " (is $TMPDIR, or /tmp, mounted noexec?)" : "");
 }
 
-/* Destructors run under the lock as constructors do, and must not come back here either. */
+/* Destructors run under the lock: note mode makes calls back into this file fail. */
 static void object_close(const struct sp_object *o)
 {
 	struct sp_noted none = {.count = 0};
@@ -166,7 +166,7 @@ static void object_close(const struct sp_object *o)
 	sp_handlers_note(NULL);
 }
 
-/* Runs its constructors: the handlers that they register are noted. */
+/* Runs the constructors; `noted` collects the handlers that they register. */
 static int object_dlopen(struct sp_object *o, struct sp_noted *noted, struct sp_error *error)
 {
 	const char *wrong = sp_plugin_copy_wrong(o->copy);
@@ -181,7 +181,7 @@ static int object_dlopen(struct sp_object *o, struct sp_noted *noted, struct sp_
 	return o->object ? 0 : refuse_object(o, error);
 }
 
-/* o has its copy. */
+/* o->copy exists. */
 static int object_open(struct sp_object *o, bool instead, struct sp_error *error)
 {
 	struct sp_noted noted = {.count = 0};
@@ -199,7 +199,7 @@ static int object_open(struct sp_object *o, bool instead, struct sp_error *error
 		return r;
 	r = sp_handlers_add(&noted, o, instead, o->file, &why);
 	if (r) {
-		refuse(error, o->file, -r, "%s", why.text); /* it may name what goes now */
+		refuse(error, o->file, -r, "%s", why.text);
 		object_close(o);
 	}
 	return r;
@@ -212,11 +212,11 @@ static void object_free(struct sp_object *o)
 	free(o);
 }
 
-/* From what fd reads. instead: p has another already, whose names it may have. */
+/* Makes an object from the open file fd. instead: it replaces p's current object and may use the same names. */
 static int object_make(struct sp_plugin *p, int fd, const struct stat *st, const char *file, bool instead,
 		       struct sp_object **made, struct sp_error *error)
 {
-	static bool exits_seen; /* what is registered stays so */
+	static bool exits_seen; /* atexit() cannot be undone: register once */
 	struct sp_object *o = exits_seen || !atexit(exited) ? calloc(1, sizeof(*o)) : NULL;
 	const char *why, *slash = strrchr(file, '/');
 	int r;
@@ -282,7 +282,7 @@ static int enter(const char *file, struct sp_error *error)
 		*error = (struct sp_error){.key = ""};
 	if (!file || !*file)
 		return sp_error_set(error, ENOENT, "plugin", "no plug-in's file is named");
-	if (sp_handlers_noting()) /* a constructor or a destructor: we are inside ourselves */
+	if (sp_handlers_noting()) /* called from a constructor or destructor: this thread holds the lock */
 		return refuse(error, file, EDEADLK, "a plug-in that is being loaded or unloaded cannot load another");
 	pthread_mutex_lock(&lock);
 	return 0;
@@ -340,7 +340,7 @@ static void collect(struct sp_plugin *p)
 	}
 }
 
-/* All that is loaded of it. */
+/* Unloads all objects of the plug-in. */
 static int end(struct sp_plugin *p)
 {
 	int r = 0;
@@ -388,7 +388,7 @@ int sp_plugin_drop(struct sp_plugin *plugin)
 	pthread_mutex_lock(&lock);
 	int r = end(plugin);
 	if (!r) {
-		plugin->loads -= plugin->named; /* the others' handles stay good for sp_plugin_unload() */
+		plugin->loads -= plugin->named; /* other callers' handles stay valid for sp_plugin_unload() */
 		plugin->named = 0;
 		if (!plugin->loads)
 			forget(plugin);

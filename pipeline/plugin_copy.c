@@ -15,18 +15,18 @@
 #include <unistd.h>
 
 #define PREFIX	     "spindle-plugins-"
-#define NAME_BYTES   100 /* of the file's own name, in the copy's */
+#define NAME_BYTES   100 /* bytes of the file's name that the copy's name keeps */
 #define PIECE	     65536
 #define SETTLED	     20 /* ms without a change */
 #define SETTLE_TRIES 25
 
 static char directory[PATH_MAX]; /* "": there is none */
-static int directory_fd = -1;	 /* holds a lock: while somebody has it, nobody else removes the directory */
-static pid_t owner;		 /* who made it; after fork() it is not the child's */
+static int directory_fd = -1;	 /* holds a shared lock, which keeps other processes from removing the directory */
+static pid_t owner;		 /* the process that made it; a forked child must not remove it */
 static unsigned copies, serial;
 
 /* ---- the directory ------------------------------------------------------------------------------ */
-/* All that is in it, and itself. */
+/* Removes the directory and its files. */
 static void sweep(int parent, int fd, const char *name)
 {
 	DIR *dir = fdopendir(dup(fd));
@@ -39,8 +39,8 @@ static void sweep(int parent, int fd, const char *name)
 	unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-/* Of processes that were killed. A lock tells better than a process's number, which may be another's by now, or of
- * another namespace. */
+/* Removes directories of killed processes. The lock shows if the owner lives; its pid may have been reused, or belong
+ * to another pid namespace. */
 static void sweep_leftovers(const char *tmp)
 {
 	DIR *dir = opendir(tmp);
@@ -67,7 +67,7 @@ static void leave(void)
 		sweep(AT_FDCWD, directory_fd, directory);
 }
 
-/* Between making and locking, somebody else may have taken it for a leftover. */
+/* Another process may take the directory for a leftover before the lock is held, and remove it: then try again. */
 static int make_locked(const char *tmp)
 {
 	struct stat st;
@@ -99,7 +99,7 @@ static int directory_make(void)
 
 	if (*directory && owner == getpid())
 		return 0;
-	if (directory_fd >= 0) /* a parent's */
+	if (directory_fd >= 0) /* the parent process's */
 		close(directory_fd);
 	directory_fd = -1;
 	*directory = 0;
@@ -151,9 +151,9 @@ static int copy_bytes(int from, int to, size_t size)
 	return r ? r : done < size ? -EAGAIN : 0;
 }
 
-/* Has anybody got it open to write to it? Only the file's owner and root may ask, and not of all file systems; for
- * others the time of its last change must do. Whoever opens it between the two calls would have SIGIO sent to us, which
- * ends a process: SIGURG does not. */
+/* True if a process has the file open for writing: a read lease fails then. Only the file's owner and root may ask, and
+ * not on all file systems; otherwise the time of the last change must do. If the file is opened before the unlock, the
+ * kernel signals us: SIGURG is harmless, the default SIGIO would end the process. */
 static bool is_written(int fd)
 {
 	if (fcntl(fd, F_SETSIG, SIGURG) || fcntl(fd, F_SETLEASE, F_RDLCK))
@@ -162,7 +162,7 @@ static bool is_written(int fd)
 	return false;
 }
 
-/* How long ago that was; of a time that is still to come nobody knows. */
+/* Milliseconds since the last change; a time in the future counts as long ago. */
 static int64_t age_of(const struct stat *st)
 {
 	struct timespec now;
@@ -173,7 +173,7 @@ static int64_t age_of(const struct stat *st)
 	return age < 0 ? INT64_MAX : age;
 }
 
-/* Times have grains of some milliseconds: a change after this one must be seen. */
+/* File times have a resolution of some milliseconds: SETTLED is longer, so that a later change shows. */
 int sp_plugin_copy_settle(int fd, struct stat *st)
 {
 	for (unsigned tries = 0; tries < SETTLE_TRIES; tries++) {
@@ -238,7 +238,7 @@ void sp_plugin_copy_remove(char *copy)
 {
 	const size_t len = strlen(directory);
 
-	/* A parent's stays for the parent. */
+	/* A forked child leaves the parent's copies alone. */
 	if (copy && len && owner == getpid() && !strncmp(copy, directory, len)) {
 		unlink(copy);
 		if (!--copies)
@@ -293,7 +293,7 @@ static bool ends_behind(uint64_t offset, uint64_t bytes, uint64_t size)
 	return offset > size || bytes > size - offset;
 }
 
-/* What dlopen() goes by without a look. */
+/* dlopen() uses these tables without a check. */
 static const char *dynamic_wrong(int fd, const Segment *s)
 {
 	bool strings = false, symbols = false;
@@ -327,7 +327,7 @@ static const char *segments_wrong(int fd, const Header *h, uint64_t size)
 	return wrong;
 }
 
-/* dlopen() does not need them, but they are what a linker writes last, behind all else. */
+/* dlopen() ignores section headers, but linkers write them last: if they are there, the file is complete. */
 static const char *sections_wrong(int fd, const Header *h, uint64_t size)
 {
 	Section s;

@@ -28,23 +28,23 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool ready;
-static pid_t owner; /* the process that runs EAL */
+static pid_t owner; /* the process that started EAL */
 static struct rte_mempool *pool, *pieces;
 static bool port_taken[RTE_MAX_ETHPORTS];
 
-static int asked; /* EAL's arguments as the caller gave them */
+static int asked; /* count of EAL arguments from the caller */
 static char *arguments[MAX_ARGS];
 
-/* ---- DPDK's log: to stderr, unless somebody waits for what a driver says ---- */
+/* ---- DPDK's log: to stderr, or held back for an error text ---- */
 
 static struct {
 	pthread_mutex_t lock;
 	unsigned holders;
 	bool verbose;
-	char line[128]; /* the first one: the driver says why, its callers only that */
+	char line[128]; /* the first line: the driver's cause; later lines only say that a call failed */
 } held = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Never closed: a driver's thread may be writing at any time. */
+/* Never closed: a driver's thread may write at any time. */
 static ssize_t log_write(void *cookie, const char *text, size_t len)
 {
 	(void)cookie;
@@ -101,7 +101,7 @@ int sp_registry_arguments(char ***argv)
 
 /* ---- EAL ---- */
 
-/* Does the caller say itself where memory comes from? */
+/* True if the caller's arguments choose EAL's memory. */
 static bool names_memory(int argc, char **argv)
 {
 	static const char *const options[] = {
@@ -123,7 +123,7 @@ static bool has(int argc, char **argv, const char *option)
 	return false;
 }
 
-/* "0@(0,1,...)": one lcore that floats over the CPUs this process may use, so that EAL pins nobody. */
+/* "0@(0,1,...)": one lcore that floats over this process's CPUs, so that EAL pins no thread. */
 static void floating_lcore(char *text, size_t room)
 {
 	cpu_set_t set;
@@ -140,15 +140,15 @@ static void floating_lcore(char *text, size_t room)
 	snprintf(text + at, room - at, first ? "0)" : ")");
 }
 
-/* What drivers do not take away by themselves: vhost's socket, which the next process would stumble over.
- * rte_eal_cleanup() would do more, also to ports that a NIC's workers may still be polling. */
+/* Closes ports, as drivers leave vhost sockets behind, over which the next process would stumble. rte_eal_cleanup()
+ * would also end ports that a NIC's workers may still poll. */
 static void leave(void)
 {
 	uint16_t port;
 
-	if (getpid() != owner) /* a child's exit is none of our business */
+	if (getpid() != owner) /* a forked child exits */
 		return;
-	signal(SIGPIPE, SIG_IGN); /* virtio-user says goodbye to a vhost that may have gone before it */
+	signal(SIGPIPE, SIG_IGN); /* virtio-user writes to a vhost that may be gone */
 	RTE_ETH_FOREACH_DEV(port)
 	{
 		if (!port_taken[port])
@@ -156,15 +156,15 @@ static void leave(void)
 	}
 }
 
-/* ... nor EAL: a directory per process, empty once telemetry's own exit handler has removed its sockets. */
+/* EAL leaves a directory per process, empty once telemetry's exit handler has removed its sockets. */
 static void leave_directory(void)
 {
 	if (getpid() == owner)
 		rmdir(rte_eal_get_runtime_dir());
 }
 
-/* EAL keeps its files in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR or, for users who have neither, all in the one /tmp/dpdk,
- * which belongs to who came first. Those get a directory of their own; path is "" where EAL's choice will do. */
+/* EAL puts its files into $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR or, without either, the common /tmp/dpdk, which belongs
+ * to its first user. Such users get a directory of their own; path is "" if EAL's choice works. */
 static int runtime_directory(char *path, size_t room, struct sp_error *error)
 {
 	const char *xdg = getenv("XDG_RUNTIME_DIR");
@@ -173,7 +173,7 @@ static int runtime_directory(char *path, size_t room, struct sp_error *error)
 	*path = 0;
 	if (getuid() == 0 || getenv("RUNTIME_DIRECTORY"))
 		return 0;
-	/* su and sudo leave the other user's behind */
+	/* after su and sudo it may be another user's */
 	if (xdg && !stat(xdg, &st) && S_ISDIR(st.st_mode) && st.st_uid == getuid() && !access(xdg, W_OK | X_OK))
 		return 0;
 	snprintf(path, room, "/tmp/spindle-%u", (unsigned)getuid());
@@ -216,7 +216,7 @@ static int init(int argc, char **argv, struct sp_error *error)
 		args[n++] = (char *)"-m";
 		args[n++] = (char *)"512";
 	}
-	/* PCI devices only by name: probing all of them would touch what the machine itself runs on. */
+	/* PCI devices only by name: probing all would touch devices that the machine itself uses. */
 	if (!has(argc, argv, "-a") && !has(argc, argv, "--allow") && !has(argc, argv, "-b") &&
 	    !has(argc, argv, "--block") && !has(argc, argv, "--no-pci"))
 		args[n++] = (char *)"--no-pci";
@@ -231,7 +231,7 @@ static int init(int argc, char **argv, struct sp_error *error)
 	for (int i = 0; i < argc; i++)
 		args[n++] = argv[i];
 	args[n] = NULL;
-	atexit(leave_directory); /* before EAL's handlers, so that it runs after them */
+	atexit(leave_directory); /* registered before EAL's handlers, so that it runs after them */
 	r = runtime_directory(directory, sizeof(directory), error);
 	if (r)
 		return r;
@@ -324,12 +324,12 @@ struct rte_mempool *sp_registry_port_pool(uint16_t ethdev, uint32_t room, uint32
 	char name[RTE_MEMPOOL_NAMESIZE];
 	struct rte_mempool *p;
 
-	/* 2048 bytes fit two frames of 1500 into 4 KiB pages' worth of cache sets; larger frames get what they need. */
+	/* 2048 bytes hold a frame of 1500 and spread over the cache's sets; larger frames get their own room. */
 	room = RTE_ALIGN(RTE_MAX(room, 2048u), 64u);
 	count += 4 * CACHE;
-	if (room <= SP_JUMBO_ROOM) /* 2^n - 1 is what the pool's ring holds best; of large buffers the memory counts */
+	if (room <= SP_JUMBO_ROOM) /* 2^n - 1 fits the pool's ring best; for large buffers memory matters more */
 		count = rte_align32pow2(count) - 1;
-	/* Never freed: somebody may still hold buffers of a pool that has become too small. */
+	/* Never freed: buffers of a pool that has become too small may still be in use. */
 	snprintf(name, sizeof(name), "sp-%u-%u-%u", ethdev, room, count);
 	pthread_mutex_lock(&lock);
 	p = rte_mempool_lookup(name);

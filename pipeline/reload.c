@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Handlers of a running NIC are replaced by what their file has become. */
+/* Reload: replaces a running NIC's handlers by the new contents of their file. */
 #include "version_make.h"
 #include "error.h"
 #include "versions.h"
@@ -21,16 +21,16 @@
 #include <rte_ethdev.h>
 #include <rte_rcu_qsbr.h>
 
-#define PASSING SP_SEC /* how long a reload waits for the workers to pass by; what they have not left then stays */
+#define PASSING SP_SEC /* limit of a reload's wait for the workers' RCU quiescence; objects still in use then stay */
 
 pthread_mutex_t sp_reloading = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- what came of the packets ---- */
+/* ---- packets lost by a reload ---- */
 
 struct flow {
 	struct sp_nic_totals totals;
-	uint64_t closed; /* dropped because their context was gone */
-	uint64_t missed; /* by ports: there was no room, or no buffer */
+	uint64_t closed; /* dropped: their context was gone */
+	uint64_t missed; /* by ports: no room, or no buffer */
 };
 
 static void flow_read(struct sp_nic *nic, struct flow *f)
@@ -51,8 +51,8 @@ static void flow_read(struct sp_nic *nic, struct flow *f)
 	}
 }
 
-/* Of those received in between: what neither a context, nor the exception port, nor a drop that would have been one
- * without the reload accounts for; and what ports had no room for meanwhile. */
+/* Of the packets received in between: those that no context, exception port or drop accounts for, those dropped only
+ * because of the reload, and those that ports had no room for. */
 static uint64_t lost(const struct flow *before, const struct flow *after)
 {
 	const struct sp_nic_totals *b = &before->totals, *a = &after->totals;
@@ -64,12 +64,12 @@ static uint64_t lost(const struct flow *before, const struct flow *after)
 	return (gone > 0 ? (uint64_t)gone : 0) + (after->missed - before->missed);
 }
 
-/* ---- the contexts that it is about ---- */
+/* ---- the affected contexts ---- */
 
 struct swap {
 	struct sp_nic *nic;
 	struct sp_plugin *plugin;
-	struct sp_object *object; /* that takes over */
+	struct sp_object *object; /* the new one */
 	struct sp_error *error;
 	struct sp_context **successor;
 	size_t successors;
@@ -97,7 +97,7 @@ static const char *file_of(const struct sp_object *object)
 	return sp_handler_file(handler[0]);
 }
 
-/* In front of what attach() or migrate() said. */
+/* Puts the context's name before the text of attach() or migrate(). */
 static int refuse(const struct sp_context *c, struct sp_error *error, int r)
 {
 	char said[sizeof(error->text)];
@@ -152,8 +152,8 @@ static bool is_about(const struct swap *s, const struct sp_context *c)
 	return c && (sp_context_is_of(c, s->plugin) || (c->companion && sp_context_is_of(c->companion, s->plugin)));
 }
 
-/* Copies that earlier reloads have left behind have that time, too, from then on: else those that never end would stand
- * in the way for ever. */
+/* Applies `force` to versions left by earlier reloads, too: one that never drains would otherwise block reloads for
+ * ever. */
 static void hasten(const struct swap *s, sp_time force)
 {
 	for (uint32_t i = 0; force && i < s->nic->context_next; i++) {
@@ -170,7 +170,7 @@ static void hasten(const struct swap *s, sp_time force)
 	}
 }
 
-/* A successor for each context; none, where one cannot be had. */
+/* Makes a successor for each affected context; stops at the first that fails. */
 static int succeed_all(struct swap *s)
 {
 	struct sp_nic *nic = s->nic;
@@ -201,7 +201,7 @@ static void migrate(struct sp_worker *w, void *arg)
 	m->result = sp_version_migrate(w, m->context, m->context->older, SP_MIGRATE_SWAP, m->error);
 }
 
-/* Nothing comes between migrate() and taking over: for that, and for nothing else, workers stand still. */
+/* Workers stand still only here, so that no packet runs between migrate() and take-over. */
 static int take_over(struct swap *s)
 {
 	int r = s->migrates ? sp_workers_stand(s->nic) : 0;
@@ -222,7 +222,7 @@ static int take_over(struct swap *s)
 	return r;
 }
 
-/* Until none of them has in its hands what it looked up before. */
+/* Waits until no worker uses a pointer that it looked up before (RCU). */
 static void pass(struct sp_nic *nic)
 {
 	const uint64_t token = rte_rcu_qsbr_start(nic->readers);
@@ -235,7 +235,7 @@ static void pass(struct sp_nic *nic)
 
 /* ---- reload ---- */
 
-/* nic->control is held; what has been made is given up where that fails. */
+/* nic->control is held. Discards the successors on failure. */
 static int swap(struct swap *s, const char *name, sp_time force, struct sp_report *r)
 {
 	struct flow before, after;
@@ -299,13 +299,13 @@ int sp_nic_handler_reload(struct sp_nic *nic, const char *name, const char *file
 	if (rc) {
 		sp_plugin_discard(s.object);
 		free(sp_report_finish(r));
-		sp_plugins_collect(); /* of versions that had to end */
+		sp_plugins_collect(); /* objects of versions that were forced to end */
 		goto out;
 	}
 	sp_plugins_collect();
 	if (error)
-		memset(error, 0, sizeof(*error)); /* of what handlers do without */
-	sp_versions_finish(r, json);		  /* it has been done, whether or not there is memory to tell */
+		memset(error, 0, sizeof(*error)); /* attach() may leave notes there */
+	sp_versions_finish(r, json);		  /* the reload is done, with or without memory for the answer */
 out:
 	pthread_mutex_unlock(&sp_reloading);
 	free(s.successor);

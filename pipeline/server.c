@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The NIC's socket. One thread waits for programs that connect and for their requests, and takes one request of each in
- * turn: nobody can make it wait, and nobody gets more of it than another. Who has used more than his share of the
- * workers' time waits for his next turn, so that no number of requests keeps packets waiting.
+ * The NIC's socket. One thread accepts programs and serves one request of each in turn. No client can block the thread
+ * or get more of it than another. A session that has used more than its share of the workers' time waits for its next
+ * turn, so that requests, however many, do not starve packets.
  */
 #include "engine.h"
 #include "error.h"
@@ -20,22 +20,22 @@
 
 #define SP_APPLICATIONS	    64 /* by default */
 #define SP_APPLICATIONS_MAX 4096
-#define SP_OBSERVERS	    64		 /* connections that have not said HELLO */
+#define SP_OBSERVERS	    64		 /* connections without HELLO */
 #define SP_ACCEPTS	    8		 /* in one turn */
-#define SP_ACCEPT_PAUSE	    100		 /* ms, when there is no descriptor left for a connection */
-#define SP_ENDING_PAUSE	    100		 /* ms, when a worker that has stopped keeps sessions from ending */
-#define LONGEST		    (1 * SP_SEC) /* that anybody has to wait for his turn */
+#define SP_ACCEPT_PAUSE	    100		 /* ms, when accept() has no descriptor left */
+#define SP_ENDING_PAUSE	    100		 /* ms, when a stopped worker keeps sessions from ending */
+#define LONGEST		    (1 * SP_SEC) /* the longest wait for a turn */
 
 /* ---- connections ---------------------------------------------------------------------------------------------------
  */
-/* last: the server ends, too. */
+/* last: the server ends; then wait for workers. */
 static void drop(struct sp_server *server, unsigned i, bool last)
 {
 	struct sp_session *s = &server->session[i];
 	sp_time *debt = &server->debt[s->uid % SP_DEBTS];
 	const sp_time called = server->nic->called;
 
-	/* Everything waits for the server: it waits for no worker that does not come back. */
+	/* All clients wait for this thread, so it must not wait for a stopped worker. */
 	s->ending = !last && !sp_session_free(server, s);
 	if (s->ending)
 		return;
@@ -44,12 +44,12 @@ static void drop(struct sp_server *server, unsigned i, bool last)
 	sp_session_close(server, s);
 	sp_session_charge(server, s, server->nic->called - called);
 	if (s->ready > *debt)
-		*debt = s->ready; /* who comes again has not been forgotten */
+		*debt = s->ready; /* a user cannot clear the debt by reconnecting */
 	server->session[i] = server->session[--server->sessions];
 }
 
-/* All places are taken: whoever has nothing and has asked for nothing for longest makes room, so that idle connections
- * keep nobody out. */
+/* All places are taken: closes the session that owns nothing and has been idle longest, so that idle connections keep
+ * no one out. */
 static bool make_room(struct sp_server *server)
 {
 	unsigned oldest = server->sessions;
@@ -66,7 +66,7 @@ static bool make_room(struct sp_server *server)
 	return true;
 }
 
-/* False: the machine is out of something, and the connection still waits. */
+/* False: out of descriptors or memory; the connection stays in the backlog. */
 static bool take(struct sp_server *server)
 {
 	const int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -108,7 +108,7 @@ static bool has_turn(const struct sp_session *s, sp_time now)
 	return s->ready <= now + SP_CREDIT;
 }
 
-/* ms until the next one has its turn that has none; -1: all have. */
+/* ms until the next waiting session has its turn; -1: none waits. */
 static int next_turn(const struct sp_server *server, sp_time now)
 {
 	sp_time next = SP_NEVER;
@@ -119,8 +119,8 @@ static int next_turn(const struct sp_server *server, sp_time now)
 	return next == SP_NEVER ? -1 : (int)((next - now - SP_CREDIT) / SP_MS) + 1;
 }
 
-/* A slice of what takes long, for whoever has waited for it for longest: however much others want, small requests do
- * not wait for more than one. */
+/* Does one slice of long work for the session that has waited longest. One slice per turn bounds the delay of small
+ * requests. */
 static void work(struct sp_server *server)
 {
 	unsigned next = server->sessions;
@@ -132,7 +132,7 @@ static void work(struct sp_server *server)
 	if (sp_memory_dying(server->nic, NULL) &&
 	    (next == server->sessions || server->buried < server->session[next].worked)) {
 		server->buried = ++server->turn;
-		sp_memory_bury(server->nic, NULL); /* also of those who have gone */
+		sp_memory_bury(server->nic, NULL); /* also of ended sessions */
 	} else if (next < server->sessions && !sp_session_work(server, &server->session[next])) {
 		drop(server, next, false);
 	}
@@ -176,11 +176,11 @@ static void *serve(void *arg)
 			continue;
 		if (wait[0].revents)
 			break;
-		/* From the end: where one goes, the last one takes its place, and has had its turn. */
+		/* Backwards: drop() moves the last session, already served, into the gap. */
 		for (unsigned i = sessions; i-- > 0;)
 			if (server->session[i].ending)
 				drop(server, i, false);
-			else if (wait[2 + i].revents && /* out of turn that can only be its end */
+			else if (wait[2 + i].revents && /* without POLLIN that is a hang-up */
 				 (!wait[2 + i].events || !sp_session_serve(server, &server->session[i])))
 				drop(server, i, false);
 		full = false;
@@ -218,13 +218,13 @@ static int listen_at(struct sp_server *server, struct sp_error *error)
 	if (!lstat(c->path, &st)) {
 		if (!S_ISSOCK(st.st_mode))
 			return sp_error_set(error, EEXIST, "socket", "%s is there, and no socket", c->path);
-		unlink(c->path); /* what a dead NIC has left: the name is ours */
+		unlink(c->path); /* left by a dead NIC: we hold the lock */
 	}
 	server->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (server->listener < 0 || bind(server->listener, (const struct sockaddr *)&at, sizeof(at)))
 		goto fail;
 	server->listening = true;
-	/* Nobody can connect before listen(). */
+	/* Clients cannot connect before listen(), so there is no moment with the wrong group or mode. */
 	what = "group";
 	if (c->group >= 0 && lchown(c->path, (uid_t)-1, (gid_t)c->group))
 		goto fail;
@@ -238,7 +238,7 @@ fail:
 	return sp_error_set(error, errno, "socket", "%s: %s: %s", c->path, what, strerror(errno));
 }
 
-/* Everything but the thread and the sessions. */
+/* Frees all but the thread and the sessions. */
 static void dismantle(struct sp_server *server)
 {
 	if (server->listener >= 0)
@@ -258,7 +258,7 @@ static int start_thread(struct sp_server *server)
 	sigset_t all, before;
 	int rc;
 
-	/* Signals are for the program's other threads. */
+	/* The program's other threads handle signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&server->thread, NULL, serve, server);

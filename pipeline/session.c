@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a connected program may ask for, and what it gets. An application's requests are the operations of an embedded
- * device, called on its behalf. Requests that break the protocol end the connection, after a reply that says so; those
- * that only ask for what cannot be had do not.
+ * The requests of a connected program. The server runs each as an operation of an embedded device, on the program's
+ * behalf. A request that breaks the protocol ends the connection after an error reply; a request that merely cannot be
+ * met does not.
  */
 #include "session.h"
 #include "context.h"
@@ -21,23 +21,23 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What goes with a reply. */
+/* Descriptors that go with a reply. */
 struct parcel {
 	int fd[SP_ATTACH_FDS];
 	unsigned fds;
-	struct sp_shared *shared[SP_ATTACH_FDS]; /* to be closed on this side once they are over there */
+	struct sp_shared *shared[SP_ATTACH_FDS]; /* closed on this side after the send */
 	unsigned shareds;
-	struct sp_doorbell *door; /* the same with its descriptor for the application */
+	struct sp_doorbell *door; /* likewise: its descriptor for the application */
 };
 
 struct operation {
 	int (*run)(struct sp_server *, struct sp_session *, struct parcel *);
-	bool application; /* only after HELLO */
-	bool workers;	  /* they have to do something for it */
+	bool application; /* needs HELLO first */
+	bool workers;	  /* needs the workers */
 };
 
-#define LATER 1		 /* what an operation says that takes long: see struct sp_session */
-#define SMALL (1u << 20) /* bytes of memory that are made and freed at once */
+#define LATER 1		 /* returned by an operation that takes long, see struct sp_session */
+#define SMALL (1u << 20) /* up to this many bytes are made and freed at once */
 
 int sp_session_open(struct sp_session *s, int fd)
 {
@@ -50,7 +50,7 @@ int sp_session_open(struct sp_session *s, int fd)
 	return 0;
 }
 
-/* 0, or -ETIMEDOUT and words: a worker would have to come by, and does not. */
+/* 0, or -ETIMEDOUT and words: a worker has stopped, and control calls would wait for it. */
 static int pass(struct sp_server *server, struct sp_error *error)
 {
 	int rc;
@@ -99,7 +99,7 @@ static void *reply_data(struct sp_server *server, uint32_t bytes)
 	return server->reply.head.data;
 }
 
-/* The words for a failure; returns err, negative. */
+/* Puts the error's words into the reply; returns err, negative. */
 static int explain(struct sp_server *server, int err, const struct sp_error *error)
 {
 	static_assert(sizeof(struct sp_attach_error) == sizeof(*error), "the same fields");
@@ -150,13 +150,13 @@ static const struct sp_user_limits *limits_of(const struct sp_server_config *con
 	return NULL;
 }
 
-/* The NIC's own user, and root, see everybody's packets anyway. */
+/* Root and the NIC's own user can see all packets anyway. */
 static bool is_trusted(const struct sp_session *s)
 {
 	return s->uid == geteuid() || s->uid == 0;
 }
 
-/* No user takes the places of all others; and those who would look what is wrong get in. */
+/* No user may take all places, and some places stay free for an administrator to find out what is wrong. */
 static bool has_place(const struct sp_server *server, const struct sp_session *s, const struct sp_user_limits *user)
 {
 	const uint32_t all = server->config.applications;
@@ -189,7 +189,7 @@ static int hello(struct sp_server *server, struct sp_session *s, struct parcel *
 		return rc;
 	}
 	server->applications++;
-	pthread_mutex_lock(&server->nic->control); /* telemetry's threads report them */
+	pthread_mutex_lock(&server->nic->control); /* telemetry's threads read pid and uid */
 	s->device->pid = s->pid;
 	s->device->uid = s->uid;
 	pthread_mutex_unlock(&server->nic->control);
@@ -215,7 +215,7 @@ static int hello(struct sp_server *server, struct sp_session *s, struct parcel *
 	return 0;
 }
 
-/* A filter takes packets that are others': neighbours', ARP. And libpcap may ask the network for a host's name. */
+/* A filter can take others' packets: neighbours', ARP. Also, libpcap may ask the network for a host's name. */
 static int check_filter(struct sp_server *server, const struct sp_session *s, const char *key)
 {
 	const struct sp_user_limits *user = limits_of(&server->config, s->uid);
@@ -228,7 +228,7 @@ static int check_filter(struct sp_server *server, const struct sp_session *s, co
 	return explain(server, -EPERM, &error);
 }
 
-/* The memory is to be made, and the request run again then. LATER, or what sp_memory_begin says. */
+/* Makes memory in slices; the request runs again once it is there. LATER, or sp_memory_begin's error. */
 static int make(struct sp_server *server, struct sp_session *s, uint64_t bytes, enum sp_backing_kind kind)
 {
 	const size_t size = sizeof(server->request.head) + server->request.head.bytes;
@@ -249,7 +249,7 @@ static int make(struct sp_server *server, struct sp_session *s, uint64_t bytes, 
 	return LATER;
 }
 
-/* The reply comes when what was given back is free. */
+/* Frees large memory in slices; the reply comes at the end. */
 static int unmake(struct sp_server *server, struct sp_session *s, int rc)
 {
 	if (rc || sp_memory_dying(server->nic, s->device->account) <= SMALL)
@@ -309,7 +309,7 @@ static int mr_free(struct sp_server *server, struct sp_session *s, struct parcel
 	return -ENOENT;
 }
 
-/* Exactly count strings, each with its NUL. */
+/* Splits data into exactly count strings, each with its NUL. */
 static bool split(const char *data, uint32_t bytes, const char **string, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -356,7 +356,7 @@ static int context_open(struct sp_server *server, struct sp_session *s, struct p
 			return rc;
 		if (rc == -EMFILE)
 			return explain_memory(server, s, s->device->wanted, rc);
-		/* What could not be made is refused now, in the words for contexts. */
+		/* With less memory than wanted, this call fails with the error text of a context. */
 		rc = sp_context_open(&s->device->pub, string[0], string[1], setting, settings, &id, &error);
 	}
 	s->device->ahead = false;
@@ -366,7 +366,7 @@ static int context_open(struct sp_server *server, struct sp_session *s, struct p
 	area = sp_device_area(s->device, id);
 	home = sp_device_home(s->device, id);
 	if (!events || home < 0 || sp_context_qp(&s->device->pub, id, &qp) ||
-	    sp_context_area(&s->device->pub, id, &at, &len)) { /* somebody has ended it already */
+	    sp_context_area(&s->device->pub, id, &at, &len)) { /* removed meanwhile by another control call */
 		sp_context_close(&s->device->pub, id);
 		return -ECONNRESET;
 	}
@@ -400,10 +400,10 @@ static int call(struct sp_server *server, struct sp_session *s, struct parcel *p
 	memcpy(&command, server->request.head.data, sizeof(command));
 	rc = sp_command_call(&s->device->pub, &command, &result);
 	memcpy(reply_data(server, sizeof(result)), &result, sizeof(result));
-	return rc > 0 ? -EINVAL : rc; /* a handler's slip: neither 0 nor -errno */
+	return rc > 0 ? -EINVAL : rc; /* the handler's fault: neither 0 nor -errno */
 }
 
-/* The text goes with the reply; it is freed. */
+/* Sends the text with the reply, and frees it. */
 static int hand_text(struct sp_server *server, struct sp_session *s, struct parcel *p, char *text)
 {
 	const size_t bytes = strlen(text);
@@ -426,7 +426,7 @@ static int report(struct sp_server *server, struct sp_session *s, struct parcel 
 
 	if (r->arg[0] > SP_REPORT_HANDLERS || r->bytes >= sizeof(context) || memchr(r->data, 0, r->bytes))
 		return -EINVAL;
-	if (r->arg[0] == SP_REPORT_HANDLERS && !is_trusted(s)) /* workers make it, and packets wait */
+	if (r->arg[0] == SP_REPORT_HANDLERS && !is_trusted(s)) /* workers make this report while packets wait */
 		return -EPERM;
 	memcpy(context, r->data, r->bytes);
 	rc = sp_nic_report_text(server->nic, r->arg[0] == SP_REPORT_HANDLERS, *context ? context : NULL, &text);
@@ -448,7 +448,7 @@ static int handler(struct sp_server *server, struct sp_session *s, struct parcel
 	rc = sp_session_handler(server->nic, r->arg[0], string, r->arg[1], r->arg[2], &text, &error);
 	if (rc)
 		return *error.text ? explain(server, rc, &error) : rc;
-	if (text) /* it has been done: with no memory to tell what, nothing is told */
+	if (text) /* the operation succeeded; without memory the reply has no text */
 		hand_text(server, s, p, text);
 	return 0;
 }
@@ -496,7 +496,7 @@ static const struct operation operations[] = {
 
 /* ---- requests ------------------------------------------------------------------------------------------------------
  */
-/* A whole request is there, got bytes of it: its operation, or NULL when it is none. */
+/* Checks a whole request of `got` bytes. Its operation; NULL: not a valid request. */
 static const struct operation *understand(const struct sp_server *server, const struct sp_session *s, size_t got)
 {
 	const struct sp_attach_request *r = &server->request.head;
@@ -536,7 +536,7 @@ static bool answer(struct sp_server *server, struct sp_session *s, int status, c
 	return sent && status != -EPROTO;
 }
 
-/* The memory is there, or will never be. */
+/* The memory is complete, or has failed (rc). */
 static bool complete(struct sp_server *server, struct sp_session *s, int rc)
 {
 	struct parcel p = {.fds = 0};
@@ -548,7 +548,7 @@ static bool complete(struct sp_server *server, struct sp_session *s, int rc)
 	s->device->made = &s->making;
 	rc = rc ? explain_memory(server, s, s->making.len, rc)
 		: run(server, s, &operations[server->request.head.op], &p);
-	if (s->device->made) /* nobody has taken it */
+	if (s->device->made) /* the operation has not used it */
 		sp_memory_unback(server->nic, s->device->made);
 	s->device->made = NULL;
 	return answer(server, s, rc, &p);
@@ -563,7 +563,7 @@ bool sp_session_work(struct sp_server *server, struct sp_session *s)
 
 	s->worked = ++server->turn;
 	rc = makes ? sp_memory_more(&s->making) : sp_memory_bury(server->nic, s->device->account);
-	/* It is the server's time, not the workers': who works alone may have all of it. */
+	/* This costs the server's time, not the workers': a session that works alone may use all of it. */
 	sp_session_charge(server, s, (sp_clock() - began) / SP_SESSIONS_PART);
 	if (rc > 0)
 		return true;
@@ -577,7 +577,7 @@ bool sp_session_work(struct sp_server *server, struct sp_session *s)
 bool sp_session_serve(struct sp_server *server, struct sp_session *s)
 {
 	struct iovec part = {server->request.bytes, sizeof(server->request.bytes)};
-	/* No room for descriptors: those that come along the kernel closes, before they are ours. */
+	/* No control buffer: the kernel closes descriptors that come with a request. */
 	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 	const struct operation *o = NULL;
 	struct parcel p = {.fds = 0};
@@ -586,11 +586,11 @@ bool sp_session_serve(struct sp_server *server, struct sp_session *s)
 
 	if (got < 0)
 		return errno == EAGAIN || errno == EINTR;
-	/* Who asks again has read the last reply: replies that pile up would hold descriptors of ours. */
+	/* A client must read a reply before its next request: replies that pile up would hold our descriptors. */
 	if (!got || (!ioctl(s->fd, SIOCOUTQ, &unread) && unread))
 		return false;
 	s->turn = ++server->turn;
-	sp_shared_destroy(&s->report); /* it has been read, or never will be */
+	sp_shared_destroy(&s->report); /* the client has read it, or never will */
 	if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
 		o = understand(server, s, (size_t)got);
 	reply_begin(server, o ? server->request.head.op : 0);

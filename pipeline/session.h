@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One connection to a NIC's socket, and what the program behind it has. All of it is the server's thread's. */
+/* One connection to a NIC's socket and its program's objects. Only the server's thread uses them. */
 #ifndef PIPELINE_SESSION_H
 #define PIPELINE_SESSION_H
 
@@ -9,24 +9,23 @@
 #include "mirror.h"
 
 #define SP_DEBTS	 64
-#define SP_SESSIONS_PART 4	       /* of the time that sessions may have together: a quarter */
-#define SP_CREDIT	 (100 * SP_MS) /* a session may be so far ahead of its share */
+#define SP_SESSIONS_PART 4	       /* sessions together may use 1/4 of the workers' time */
+#define SP_CREDIT	 (100 * SP_MS) /* how far a session may be ahead of its share */
 
 struct sp_server {
 	struct sp_nic *nic;
 	struct sp_server_config config; /* defaults filled in; path is the server's own */
-	struct sp_claim claim;		/* on the path, if it is not the caller's */
+	struct sp_claim claim;		/* on the path, unless the caller holds it */
 	int listener, wake;		/* wake: an eventfd that ends the thread */
 	pthread_t thread;
-	bool listening;			 /* there is a socket at the path, and it is ours */
+	bool listening;			 /* our socket is at the path */
 	struct sp_session *session;	 /* in any order */
-	unsigned sessions, applications; /* applications: those that have said HELLO */
+	unsigned sessions, applications; /* applications: sessions after HELLO */
 	unsigned room;			 /* for sessions */
 	uint64_t turn;			 /* counts requests, connections and slices of work */
-	uint64_t buried;		 /* turn of the last slice of memory that was freed for nobody */
-	sp_time debt[SP_DEBTS];		 /* by user: `ready` of sessions that have ended, for those that come */
-	/* The request and the reply of the moment. A request is the kernel's copy: nobody changes it while it is read.
-	 */
+	uint64_t buried;		 /* turn of the last deferred free for ended sessions */
+	sp_time debt[SP_DEBTS];		 /* by user: `ready` of ended sessions, which new ones inherit */
+	/* The current request and reply. The request is a copy: the client cannot change it while we read it. */
 	union {
 		struct sp_attach_request head;
 		uint8_t bytes[sizeof(struct sp_attach_request) + SP_ATTACH_BYTES];
@@ -40,39 +39,39 @@ struct sp_server {
 struct sp_session {
 	int fd;
 	uint32_t pid, uid;
-	uint64_t turn;		  /* of the server, at the last request */
+	uint64_t turn;		  /* the server's turn at the last request */
 	struct sp_device *device; /* since HELLO */
 	struct sp_mirror *mirror; /* since CAPTURE */
-	sp_time ready;		  /* but for SP_CREDIT, when it has its next turn: see sp_session_charge() */
-	struct sp_shared report;  /* of the last request, if it was for one: nobody can collect them */
-	/* A request that takes long: a slice of it is done in every turn of the server that is this session's, and the
-	 * reply is due when all is. Meanwhile no other request of it is looked at. */
+	sp_time ready;		  /* time of its next turn, less SP_CREDIT: see sp_session_charge() */
+	struct sp_shared report;  /* the last request's report; one at a time, so that a client cannot pile them up */
+	/* A request that takes long: the server does one slice per turn of this session and replies after the last. It
+	 * reads no other request of the session meanwhile. */
 	enum { SP_WORK_NONE, SP_WORK_MAKE, SP_WORK_FREE } work;
-	uint64_t worked;	  /* turn of the server at the last slice */
+	uint64_t worked;	  /* the server's turn at the last slice */
 	struct sp_backing making; /* MAKE */
-	void *request;		  /* MAKE: copy of the request, which is run again when the memory is there */
+	void *request;		  /* MAKE: copy of the request, run again when the memory is there */
 	size_t request_bytes;
 	uint16_t op; /* FREE */
-	bool ending; /* it is over, but a worker has stopped that would have to let go of what it has */
+	bool ending; /* the session is over, but a stopped worker still uses its objects */
 };
 
-/* Who is there? Takes fd on success. */
+/* Reads the peer's pid and uid. Takes fd on success. */
 int sp_session_open(struct sp_session *s, int fd);
-/* One request, if there is one, and its reply. False: the connection is over. Never waits for the other side. */
+/* Serves one request, if there is one. False: the connection is over. Never waits for the client. */
 bool sp_session_serve(struct sp_server *server, struct sp_session *s);
-/* A slice of what takes long, and the reply once it is done. False: the connection is over. */
+/* Does one slice of a long request; replies after the last. False: the connection is over. */
 bool sp_session_work(struct sp_server *server, struct sp_session *s);
-/* Control work keeps workers from their packets: the session has used `used` of their time. What sessions may use
- * together, in the long run, is a quarter of the time; now and then some may use more. */
+/* Charges the session for `used` of the workers' time: control work delays packets. In the long run all sessions
+ * together may use a quarter of the time; a session may briefly use more (SP_CREDIT). */
 void sp_session_charge(struct sp_server *server, struct sp_session *s, sp_time used);
-/* A reply without a request. */
+/* Replies without a request. */
 void sp_session_refuse(struct sp_server *server, struct sp_session *s, int status);
-/* Can it be closed without waiting for a worker that has stopped? */
+/* True if the session can be closed without waiting for a stopped worker. */
 bool sp_session_free(struct sp_server *server, const struct sp_session *s);
-/* session_handler.c: SP_ATTACH_HANDLER. json: what there is to tell, which the caller frees, or NULL. */
+/* session_handler.c: runs SP_ATTACH_HANDLER. json: the answer, which the caller frees, or NULL. */
 int sp_session_handler(struct sp_nic *nic, uint64_t op, const char *const *string, size_t strings, sp_time force,
 		       char **json, struct sp_error *error);
-/* Ends all that the program had. */
+/* Closes the connection and frees all of the program's objects. */
 void sp_session_close(struct sp_server *server, struct sp_session *s);
 
 #endif

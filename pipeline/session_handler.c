@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What may be asked of the handlers of a running NIC, and of its own contexts. The server's thread does it: a plug-in's
- * constructors and attach() run while other requests wait, packets do not. */
+/* SP_ATTACH_HANDLER: load, unload and reload handlers of a running NIC, add and remove its own contexts. The server's
+ * thread runs constructors and attach(): other requests wait meanwhile, packets do not. */
 #include "context.h"
 #include "engine.h"
 #include "error.h"
@@ -37,7 +37,7 @@ static void compare(void *arg, const struct sp_object_text *o)
 	free(path);
 }
 
-/* Who asks has another working directory and names files in full; plug-ins go by the name that they were loaded by. */
+/* The client has another working directory and sends full paths; a plug-in's name is the path that it was loaded by. */
 static int named(const struct asked *a, int (*run)(const struct asked *, const char *))
 {
 	struct known k = {.path = a->string[0]};
@@ -70,7 +70,7 @@ static int unload(const struct asked *a)
 	return named(a, unload_named);
 }
 
-/* What is added to the time stays a time: so long is for ever. */
+/* Bounded, so that adding it to a time cannot overflow. */
 static int reload_named(const struct asked *a, const char *name)
 {
 	const sp_time force = a->force < SP_NEVER / 2 ? a->force : SP_NEVER / 2;
@@ -98,7 +98,7 @@ static int attach(const struct asked *a)
 		&id, a->error);
 }
 
-/* As reports call it: NAME@PID. nic->control is held. */
+/* name is NAME or NAME@PID, as in reports. nic->control is held. */
 static bool is_application(const struct sp_context *c, const char *name)
 {
 	const size_t len = strlen(c->name);
@@ -113,7 +113,7 @@ static bool is_application(const struct sp_context *c, const char *name)
 	return !name[len] || !strncmp(name + len, pid, strlen(pid));
 }
 
-/* The context of that name that is the NIC's own; applications end theirs themselves. */
+/* Removes the NIC's own context of that name; applications end theirs themselves. */
 static int detach(const struct asked *a)
 {
 	struct sp_nic *nic = a->nic;

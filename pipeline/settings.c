@@ -128,7 +128,7 @@ int sp_settings_copy(struct sp_context *c, const struct sp_setting *from, size_t
 	return 0;
 }
 
-/* What it may have of a worker. */
+/* The scheduler's settings: weight, budget, overrun. */
 static int set_share(struct sp_context *c, struct sp_error *error)
 {
 	static const char *const overrun[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a context's `key = value` pairs say: those that every context has, and its handler's parameters. [control] */
+/* A context's `key = value` settings: generic ones, and its handler's parameters. [control] */
 #ifndef PIPELINE_SETTINGS_H
 #define PIPELINE_SETTINGS_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The NIC's report through DPDK's telemetry socket. DPDK keeps one list of commands per process and cannot take one off
- * it: the commands are registered with the first NIC that is served, and answer null while none is. What DPDK's own
- * writer does not know (numbers with a point, lists inside, names with other signs than letters, digits and _) is
- * brought into its form here; it cuts an answer at 16 KiB, so there is no command for all of the report at once.
+ * The NIC's report through DPDK's telemetry socket. DPDK has one list of commands per process, without removal: the
+ * first served NIC registers the commands, and they answer null while no NIC is served. DPDK's writer does not take
+ * fractions, nested lists, or names with other characters than letters, digits and _; put() converts these. DPDK cuts
+ * an answer at 16 KiB, so no command returns the full report.
  */
 #include "nic.h"
 #include <rte_common.h>
@@ -16,13 +16,13 @@
 
 #include <rte_telemetry.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all here; held while a report is made */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for all variables here; held while a report is made */
 static struct sp_nic *served;
 static bool registered;
 
 /* ---- JSON into telemetry's data ---- */
 
-#define NAME_ROOM 64 /* DPDK takes no longer ones */
+#define NAME_ROOM 64 /* DPDK's maximum */
 
 /* no-match -> no_match */
 static const char *telemetry_name(const char *name, char room[NAME_ROOM])
@@ -40,7 +40,7 @@ static const char *telemetry_name(const char *name, char room[NAME_ROOM])
 
 static void put_dict(struct rte_tel_data *d, const json_t *object);
 
-/* Lists are left out: the commands that list something say what is in them. */
+/* Leaves lists out: other commands return their members. */
 static void put(struct rte_tel_data *d, const char *key, const json_t *value)
 {
 	char name[NAME_ROOM];
@@ -85,7 +85,7 @@ static void put_dict(struct rte_tel_data *d, const json_t *object)
 
 /* ---- the commands ---- */
 
-/* The report as a tree, or NULL. Workers only copy for it; handlers are not asked. */
+/* The report as a tree, or NULL. Workers only copy counters; handlers are not called. */
 static json_t *report(const char *context)
 {
 	json_t *tree = NULL;
@@ -100,7 +100,7 @@ static json_t *report(const char *context)
 	return tree;
 }
 
-/* /spindle/nic: all that is neither object nor list. /spindle/drops: by reason. */
+/* /spindle/nic: the report's plain values. /spindle/drops: drops by reason. */
 static int telemetry_nic(const char *command, const char *params, struct rte_tel_data *d)
 {
 	json_t *tree = report(NULL), *drops = json_object_get(tree, "drops"), *value;
@@ -156,7 +156,7 @@ static int telemetry_member(const char *command, const char *params, struct rte_
 	return one ? 0 : -1;
 }
 
-/* /spindle/contexts: their names, as many as there is room for. */
+/* /spindle/contexts: their names, as many as fit. */
 static int telemetry_contexts(const char *command, const char *params, struct rte_tel_data *d)
 {
 	json_t *tree = report(NULL), *value;
@@ -179,7 +179,7 @@ static int telemetry_context(const char *command, const char *params, struct rte
 
 	(void)command;
 	one = json_object_get(contexts, params ? params : "");
-	if (!one) /* NAME alone stands for the first of several applications' */
+	if (!one) /* NAME alone means the first application's context of that name */
 		one = json_object_iter_value(json_object_iter(contexts));
 	if (one)
 		put_dict(d, one);

@@ -57,7 +57,8 @@ int sp_version_create(struct sp_context *old, const struct sp_handler *h, struct
 	c->rate = old->rate; /* it may have been changed since attach() */
 	r = sp_context_attach(c, error);
 	if (!r && (c->qp_count ? c->qp_count : old->qp_count != 0) != old->qp_count)
-		r = sp_error_set(error, EINVAL, "qp", "the version before had %u QPs, this one wants one", old->qp_count);
+		r = sp_error_set(error, EINVAL, "qp", "the version before had %u QPs, this one wants one",
+				 old->qp_count);
 	if (r) {
 		r = sp_grant_refused(c, r, error);
 		sp_version_discard(c);

@@ -60,7 +60,7 @@ static void move_meter(struct sp_view *to, struct sp_view *from)
 
 	if (!m->runs)
 		return;
-	counts.debt = counts.until = counts.pause = 0; /* what follows from overruns stays with the version */
+	counts.debt = counts.until = counts.pause = 0; /* the penalty for overruns stays with the version */
 	sp_meter_add(&to->meter, &counts);
 	*m = (struct sp_meter){.debt = m->debt, .until = m->until, .pause = m->pause};
 }
@@ -97,7 +97,7 @@ static void move_counts(struct sp_view *to, struct sp_view *from, uint64_t stray
 		   f->counters, NULL);
 }
 
-/* Drops by reasons that the newer version does not declare are remembered by the NIC. */
+/* The NIC keeps the drops whose reasons the newer version does not declare, so that its sums stay right. */
 static void remember(struct sp_nic *nic, const struct move *m)
 {
 	for (unsigned i = 0; i < m->from->reasons; i++)
@@ -107,7 +107,7 @@ static void remember(struct sp_nic *nic, const struct move *m)
 
 /* ---- taking over ---- */
 
-/* On the home worker, which alone writes pace and paths. */
+/* On the home worker, the only writer of pace and paths. */
 static void take_over(struct sp_worker *w, void *arg)
 {
 	struct sp_context *c = arg, *old = c->older;
@@ -133,10 +133,10 @@ static void take_over(struct sp_worker *w, void *arg)
 	c->inherited = false;
 	old->inherited = true;
 	old->replaced = w->now;
-	/* From here on it runs: workers read this pointer once for a context's packets of a burst. */
+	/* From here on the new version runs: workers read this pointer once for a context's packets of a burst. */
 	for (uint16_t i = 0; i < nic->workers; i++)
 		__atomic_store_n(&c->entity[i]->view, c->view[i], __ATOMIC_RELEASE);
-	/* And it is found: by the old one, by id, QPs and filter, in any order. */
+	/* From here on lookups find it: through the old version, by id, QPs and filter, in any order. */
 	__atomic_store_n(&old->newer, c, __ATOMIC_RELEASE);
 	__atomic_store_n(&nic->context[c->id & 0xFFFF], c, __ATOMIC_RELEASE);
 	sp_qp_table_give(nic->qps, old, c);
@@ -184,7 +184,7 @@ static void look(struct sp_worker *w, void *arg)
 	h->timers += v->timers;
 	for (const struct sp_work *work = v->work_head; work; work = work->next)
 		h->works++;
-	if (!c->newer) /* the current version is going to run them */
+	if (!c->newer) /* the current version will run these packets */
 		h->waiting += v->entity->backlog.count + parked(w, v->entity);
 	h->kept += v->kept;
 	h->lent += v->lender->lent - __atomic_load_n(&v->lender->back, __ATOMIC_ACQUIRE);
@@ -232,15 +232,15 @@ const char *sp_version_says(const struct sp_version_holds *h, char *text, size_t
 
 /* ---- going ---- */
 
-/* Kept packets that a newer version has taken over by migrate() are counted there when they are released: they do not
- * hold the older version. */
+/* Held packets that a newer version took over in migrate() are counted there on release: they do not keep the older
+ * version alive. */
 static bool is_drained(const struct sp_context *c, const struct sp_version_holds *h)
 {
 	return !h->messages && !h->timers && !h->issues && !h->works && !h->lent &&
 	       (h->kept <= 0 || sp_context_newest((struct sp_context *)(uintptr_t)c)->registered->migrate);
 }
 
-/* The same, while all workers stand still: there may have been something new since each of them was asked. */
+/* The same while all workers stand still: a version may have gained something after its worker was asked. */
 static bool is_idle(struct sp_context *c)
 {
 	struct sp_version_holds h = {.messages = sp_messages_open(c), .issues = c->issues || c->issue_elsewhere};
@@ -255,7 +255,7 @@ static bool is_idle(struct sp_context *c)
 	return is_drained(c, &h);
 }
 
-/* Workers stand still, or have nothing of the context any more. */
+/* Call it while workers stand still, or when they have nothing of the context left. */
 static void end(struct sp_context *c)
 {
 	struct sp_context *newest = sp_context_newest(c);
@@ -264,7 +264,7 @@ static void end(struct sp_context *c)
 	sp_version_drain(c);
 	for (uint16_t w = 0; w < c->nic->workers; w++) {
 		move_counts(newest->view[w], c->view[w], m.stray);
-		newest->view[w]->kept += c->view[w]->kept; /* they may still be released */
+		newest->view[w]->kept += c->view[w]->kept; /* held packets may still be released */
 		c->view[w]->kept = 0;
 	}
 	remember(c->nic, &m);
@@ -284,8 +284,8 @@ bool sp_version_collect(struct sp_context *c, struct sp_version_holds *holds)
 	if (sp_version_look(c, holds))
 		return false;
 	if (holds->lent)
-		sp_lent_reclaim(nic); /* a port may have sent it and not said so yet */
-	/* A worker may still use the version, having looked it up before. */
+		sp_lent_reclaim(nic); /* a port may have sent the packets without completing them yet */
+	/* RCU: a worker may still use a pointer to this version. */
 	if (!rte_rcu_qsbr_check(nic->readers, c->since, false))
 		return false;
 	over = c->force && holds->now >= c->force;

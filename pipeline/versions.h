@@ -48,12 +48,12 @@ unsigned sp_versions_count(const struct sp_context *c); /* those that drain, and
 extern pthread_mutex_t sp_reloading;
 struct sp_plugin;
 struct sp_report;
-/* By a handler's name or by its file; NULL, -ENOENT or -EINVAL in *rc, and words. */
+/* name: a handler's name or a plug-in's file. NULL: *rc is -ENOENT or -EINVAL, and error says why. */
 struct sp_plugin *sp_plugin_named(const char *name, struct sp_error *error, int *rc);
 /* Whether the context's own handler, not a companion's, comes from that plug-in. */
 bool sp_context_is_of(const struct sp_context *c, const struct sp_plugin *plugin);
 /* As a list `copies`, the oldest first. collect: ends those that can go at once. */
 void sp_versions_report(struct sp_report *r, struct sp_context *c, bool collect);
-int sp_versions_finish(struct sp_report *r, char **json); /* ends it; json may be NULL. -ENOMEM */
+int sp_versions_finish(struct sp_report *r, char **json); /* ends r; json may be NULL. -ENOMEM */
 
 #endif
