@@ -7,8 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../pipeline/value.h"
 #include "../handlers/isa/isa.h"
-#include "../pipeline/config.h"
+#include "../pipeline/nic.h"
 #include "command.h"
 #include "interrupt.h"
 

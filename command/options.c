@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "../pipeline/value.h"
 #include "options.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../pipeline/config.h"
+#include "../pipeline/nic.h"
 
 #define FIRST	  256 /* getopt's number of the first row */
 #define WIDTH	  100 /* columns of --help */

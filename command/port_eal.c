@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../pipeline/vdev.h"
+#include "../pipeline/ports/vdev.h"
 
 static bool names_devices(char **argv, int count)
 {

@@ -15,8 +15,8 @@
 
 #include "isa/stream.h"
 
-#define PAST_LINE  64u
-#define PAST_LEAST 512u /* bytes of a packet; below, ordinary stores win */
+#define SP_STREAM_LINE	64u
+#define SP_STREAM_LEAST 512u /* bytes of a packet; below, ordinary stores win */
 
 /*
  * From which size of region on, where the configuration does not say. Ordinary stores win as long as what they write
@@ -44,7 +44,7 @@ static inline void sp_stream_copy(uint8_t *to, const uint8_t *from, uint32_t len
 }
 
 /* Before it is told of. */
-static inline void past_fence(void)
+static inline void sp_stream_fence(void)
 {
 #ifdef __x86_64__
 	_mm_sfence();

@@ -220,8 +220,7 @@ sp_time rvma_send_deadline(const struct rvma_socket *s)
 	const struct rvma_slot *slot;
 	sp_time next = SP_NEVER;
 
-	STAILQ_FOREACH(slot, &s->waiting, link)
-	{
+	STAILQ_FOREACH (slot, &s->waiting, link) {
 		/* The end of an operation makes room for another and wakes us, but perhaps none of ours is in
 		 * flight. */
 		const sp_time retry =

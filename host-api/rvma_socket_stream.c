@@ -253,9 +253,9 @@ static bool rvma_stream_gap(const struct rvma_stream *st, uint32_t *missing)
 	const struct rvma_cell *c;
 
 	*missing = st->consumed;
-	STAILQ_FOREACH(c, &st->cells, link)
-	if (c->sequence == *missing)
-		++*missing;
+	STAILQ_FOREACH (c, &st->cells, link)
+		if (c->sequence == *missing)
+			++*missing;
 	return rvma_before(*missing, st->known_end);
 }
 

@@ -1,264 +1,66 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rule.h"
+/* Context look-ups, and handlers' calls about their own context. */
 #include "context.h"
-#include "context_parts.h"
-#include "error.h"
-#include "flow_cache.h"
-#include "gone.h"
-#include "grant.h"
-#include "handler.h"
-#include "exec_context.h"
+#include "engine.h"
 #include "view.h"
-#include "host.h"
-#include "match.h"
-#include "memory.h"
-#include "measure.h"
-#include "plugin.h"
-#include "settings.h"
-#include "versions.h"
-#include "watched.h"
+#include "worker.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
-/* A packet without a QP runs through every filter, so one application must not take all of them. */
-static bool has_too_many_filters(const struct sp_context *c)
+#include <rte_common.h>
+
+struct sp_context *sp_context_by_id(struct sp_nic *nic, uint32_t id)
 {
-	const struct sp_nic *nic = c->nic;
-	unsigned n = 0;
+	struct sp_context *c;
 
-	for (uint32_t i = 0; i < nic->context_next; i++)
-		n += nic->context[i] && nic->context[i]->account == c->account && nic->context[i]->rule;
-	return c->account && n >= SP_APPLICATION_RULES;
+	if ((id & 0xFFFF) >= SP_MAX_CONTEXTS)
+		return NULL;
+	c = __atomic_load_n(&nic->context[id & 0xFFFF], __ATOMIC_ACQUIRE);
+	return c && c->id == id ? c : NULL;
 }
 
-/* Call it before the first rule: workers use their caches as soon as a rule exists. */
-static int make_flow_caches(struct sp_nic *nic)
+uint64_t sp_context_sum(const struct sp_context *c, size_t field)
 {
-	for (unsigned i = 0; i < nic->workers; i++) {
-		struct sp_worker *w = nic->worker[i];
+	uint64_t sum = 0;
 
-		if (w->flow_cache)
-			continue;
-		w->flow_cache = aligned_alloc(64, sizeof(*w->flow_cache));
-		if (!w->flow_cache)
-			return -ENOMEM;
-		memset(w->flow_cache, 0, sizeof(*w->flow_cache));
-	}
-	return 0;
+	for (unsigned w = 0; w < c->nic->workers; w++)
+		sum += *(const uint64_t *)((const uint8_t *)c->view[w] + field);
+	return sum;
 }
 
-/* Makes the context visible to workers. */
-static int publish(struct sp_context *c, struct sp_error *error)
+const char *sp_context_name_for(const struct sp_context *c, const struct sp_context *other)
 {
-	struct sp_nic *nic = c->nic;
-	struct sp_context *other = NULL;
-	const char *filter = sp_setting(c, "filter");
-	const unsigned list = nic->rules & 1;
-	unsigned at = 0;
-	int r;
-
-	if (!c->qp_count && (c->qp_first || c->qp_any)) {
-		if (sp_grant_qps(c, 1))
-			return sp_grant_refused(c, -EDQUOT, error);
-		if (c->qp_any && sp_qp_table_row(nic->qps, 1, &c->qp_first))
-			return sp_error_set(error, ENOSPC, "qp", "the NIC has no free QP number");
-		c->qp_count = 1;
-	}
-	if (!c->name[0] && !c->qp_count)
-		return sp_error_set(error, EINVAL, "", "a context without a QP number needs a name");
-	if (!c->name[0])
-		snprintf(c->name, sizeof(c->name), "%s-%u", c->handler->name, c->qp_first);
-	if (!c->qp_count && !filter && !c->qp_control)
-		return sp_error_set(error, EINVAL, "", "context %s takes no packets: it needs a qp or a filter",
-				    c->name);
-	if (filter) {
-		if (has_too_many_filters(c))
-			return sp_error_set(error, EDQUOT, "filter", "this application may have at most %d filters",
-					    SP_APPLICATION_RULES);
-		while (at < SP_MAX_RULES && nic->rule[list][at])
-			at++;
-		if (at == SP_MAX_RULES)
-			return sp_error_set(error, ENOSPC, "filter", "more than %d filters", SP_MAX_RULES);
-		r = make_flow_caches(nic);
-		if (r)
-			return sp_error_set(error, -r, "filter", "no memory");
-		r = sp_rule_create(filter, c, &c->rule, error);
-		if (r)
-			return r;
-	}
-	if (c->qp_count) {
-		r = sp_qp_table_claim(nic->qps, c->qp_first, c->qp_count, 0, c, &other);
-		if (r)
-			return sp_error_set(error, -r, "qp", "QPs %u to %u: %s%s", c->qp_first,
-					    c->qp_first + c->qp_count - 1, other ? "context " : strerror(-r),
-					    other ? sp_context_name_for(c, other) : "");
-	}
-	if (c->qp_control) {
-		r = sp_qp_table_claim(nic->qps, c->qp_control, 1, SP_QP_CONTROL, c, &other);
-		if (r)
-			return sp_error_set(error, -r, "qp", "control QP %u: %s", c->qp_control, strerror(-r));
-	}
-	c->events->qp = c->qp_first;
-	if (c->rule) {
-		atomic_store_explicit(&nic->rule[list][at], c->rule, memory_order_release);
-		atomic_fetch_add_explicit(&nic->rules, 2, memory_order_release);
-	}
-	__atomic_store_n(&nic->context[c->id & 0xFFFF], c, __ATOMIC_RELEASE);
-	return 0;
+	return !c->owner || c->owner == other->owner ? other->name : "of another application";
 }
 
-static int free_id(struct sp_nic *nic, uint32_t *id)
+/* Multiplies by a secret and folds, word by word: without the keys no one can construct collisions. */
+uint64_t sp_hash(struct sp_ctx *ctx, const void *bytes, size_t len)
 {
-	for (uint32_t i = 0; i < SP_MAX_CONTEXTS; i++)
-		if (!nic->context[i]) {
-			if (!++nic->context_turn) /* 0 is no id */
-				nic->context_turn = 1;
-			*id = (uint32_t)nic->context_turn << 16 | i;
-			if (i >= nic->context_next)
-				__atomic_store_n(&nic->context_next, i + 1, __ATOMIC_RELEASE);
-			return 0;
-		}
-	return -ENOSPC;
-}
+	const uint64_t *key = sp_view_of(ctx)->context->nic->hash_key, mix = key[1] | 1;
+	const uint8_t *b = bytes;
+	uint64_t hash = key[0] ^ len * mix;
 
-static const char *config_value(const struct sp_context_config *config, const char *key)
-{
-	for (size_t i = 0; i < config->settings; i++)
-		if (!strcmp(config->setting[i].key, key))
-			return config->setting[i].value;
-	return NULL;
-}
+	for (; len; len -= RTE_MIN(len, sizeof(uint64_t)), b += sizeof(uint64_t)) {
+		uint64_t word = 0;
 
-int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, struct sp_device *device,
-		   struct sp_context **context, struct sp_error *error)
-{
-	const char *name = config->name ? config->name : ""; /* "" becomes HANDLER-QP, see publish() */
-	const uint32_t owner = device ? device->owner : 0;
-	const struct sp_handler *h;
-	struct sp_context *c = NULL;
-	const char *companion;
-	uint32_t id;
-	int r;
-
-	if (error)
-		memset(error, 0, sizeof(*error));
-	if (strlen(name) >= sizeof(c->name))
-		return sp_error_set(error, EINVAL, "", "a context's name has at most %zu characters",
-				    sizeof(c->name) - 1);
-	for (size_t i = 0; i < config->settings; i++)
-		if (!config->setting[i].key || !config->setting[i].value)
-			return sp_error_set(error, EINVAL, "", "setting %zu has no key or no value", i + 1);
-	for (uint32_t i = 0; i < nic->context_next; i++)
-		if (nic->context[i] && !owner && !nic->context[i]->owner && !strcmp(nic->context[i]->name, name))
-			return sp_error_set(error, EEXIST, "", "there is a context %s already", name);
-	if (free_id(nic, &id))
-		return sp_error_set(error, ENOSPC, "", "more than %d contexts", SP_MAX_CONTEXTS);
-	h = sp_handler_take(config->handler ? config->handler : "");
-	if (!h)
-		return sp_handler_missing(config->handler ? config->handler : "given", "handler", error);
-	r = sp_context_check(h, error);
-	if (r) {
-		sp_handler_put(h);
-		return r;
+		memcpy(&word, b, RTE_MIN(len, sizeof(word)));
+		const unsigned __int128 product = (unsigned __int128)(hash ^ word) * mix;
+		hash = key[0] + ((uint64_t)product ^ (uint64_t)(product >> 64));
 	}
-	c = sp_context_create(nic, name, h, device);
+	return hash >> 1;
+}
+
+uint64_t sp_random(struct sp_ctx *ctx)
+{
+	return sp_worker_random(sp_view_of(ctx)->owner);
+}
+
+const struct sp_export *sp_first(struct sp_ctx *ctx, struct sp_ctx **first)
+{
+	struct sp_context *c = sp_view_of(ctx)->context->first;
+
 	if (!c)
-		return sp_error_set(error, ENOMEM, "", "no memory for context %s", name);
-	c->id = id;
-	c->home = (uint16_t)((id & 0xFFFF) % nic->workers);
-	r = sp_account_contexts(c->account, 1);
-	if (r) {
-		sp_handler_put(h);
-		sp_watched_destroy(c);
-		free(c);
-		return sp_error_set(error, EDQUOT, "", "this application may have at most %u contexts",
-				    device->account->limit.contexts);
-	}
-	companion = config_value(config, "companion");
-	if (companion) {
-		const struct sp_handler *ch = sp_handler_take(companion);
-
-		if (!ch) {
-			r = sp_handler_missing(companion, "companion", error);
-			goto fail;
-		}
-		c->companion = sp_context_create(nic, name, ch, device);
-		if (!c->companion) {
-			r = sp_error_set(error, ENOMEM, "", "no memory for context %s", name);
-			goto fail;
-		}
-		c->companion->first = c;
-		c->companion->home = c->home;
-		c->companion->id = id;
-	}
-	c->home_only =
-		nic->workers > 1 && ((h->flags | (c->companion ? c->companion->handler->flags : 0)) & SP_HANDLER_HOME);
-	r = sp_context_prepare(c, config, error);
-	if (!r && c->companion)
-		r = sp_context_prepare(c->companion, config, error);
-	if (!r)
-		r = sp_settings_check(c, error);
-	if (!r)
-		r = sp_settings_generic(c, error);
-	if (!r)
-		r = sp_grant_configure(c, device, error);
-	if (!r && c->companion)
-		r = sp_grant_configure(c->companion, NULL, error);
-	if (r) {
-		r = sp_grant_refused(c, r, error);
-		goto fail;
-	}
-	if (c->companion) { /* a companion uses the context's budget and weight */
-		c->companion->budget = c->budget;
-		c->companion->weight = c->weight;
-	}
-	r = sp_context_attach(c, error);
-	r = r ? sp_grant_refused(c, r, error) : publish(c, error);
-	if (r) {
-		sp_context_remove(c);
-		return r;
-	}
-	*context = c;
-	return 0;
-fail:
-	sp_context_free(c);
-	return r;
-}
-
-/* ---- removing a context ---- */
-
-static void remove_rule(struct sp_nic *nic, const struct sp_rule *rule)
-{
-	const uint64_t rules = nic->rules;
-	const unsigned list = rules & 1;
-	unsigned n = 0;
-
-	if (!rule)
-		return;
-	/* No worker reads the other list: all have passed a quiescent state since the last change. */
-	for (unsigned i = 0; i < SP_MAX_RULES && nic->rule[list][i]; i++)
-		if (nic->rule[list][i] != rule)
-			nic->rule[!list][n++] = nic->rule[list][i];
-	while (n < SP_MAX_RULES)
-		nic->rule[!list][n++] = NULL;
-	atomic_store_explicit(&nic->rules, (rules & ~1ull) + 2 + !list, memory_order_release);
-}
-
-void sp_context_remove(struct sp_context *c)
-{
-	struct sp_nic *nic = c->nic;
-
-	sp_qp_table_release(nic->qps, c);
-	remove_rule(nic, c->rule);
-	if (nic->context[c->id & 0xFFFF] == c) /* not yet set if adding failed */
-		__atomic_store_n(&nic->context[c->id & 0xFFFF], NULL, __ATOMIC_RELEASE);
-	/* Calls every worker: afterwards none holds a pointer that it looked up before. */
-	sp_context_purge(c);
-	sp_versions_end(c);
-	sp_context_end(c);
-	sp_watched_gone(c);
-	sp_stats_remember(nic, c);
-	sp_context_free(c);
-	sp_plugins_collect();
+		return NULL;
+	*first = &c->view[ctx->worker]->pub;
+	return c->handler->exports;
 }

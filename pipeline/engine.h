@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The inside of a NIC. Marks at the fields: see exec_context.h. */
+/* The inside of a NIC. Marks at the fields: see context.h. */
 #ifndef PIPELINE_ENGINE_H
 #define PIPELINE_ENGINE_H
 
@@ -8,8 +8,8 @@
 
 #include "limits.h"
 #include "nic.h"
-#include "route.h"
-#include "station.h"
+#include "tx/route.h"
+#include "tx/mac_table.h"
 
 struct sp_context;
 struct sp_worker;
@@ -35,8 +35,8 @@ struct sp_nic {
 	uint16_t context_turn;			     /* part of ids, so that an old id matches no context */
 	struct sp_routes routes;		     /* read-only */
 	struct sp_neighbours *neighbours;
-	struct sp_stations stations; /* [shared] of the exception port's traffic */
-	_Atomic bool looping;	     /* [shared] relaxed: a path to the NIC itself has been opened */
+	struct sp_mac_table macs; /* [shared] of the exception port's traffic */
+	_Atomic bool looping;	  /* [shared] relaxed: a path to the NIC itself has been opened */
 	struct sp_memory *memory;
 	_Atomic uint64_t memory_used;
 	uint64_t hash_key[2];	     /* read-only, sp_hash's */
@@ -45,9 +45,9 @@ struct sp_nic {
 	_Atomic uint64_t park_after; /* [shared] relaxed: an application is parked after so many polls without a post */
 	uint32_t owner_next;	     /* [control] owner numbers given to applications so far */
 	struct sp_notifier *notifier;
-	struct sp_lending *lendings; /* of removed contexts while ports still read their payload; [control] */
-	struct sp_mirror *mirror[SP_MAX_MIRRORS]; /* [control]; workers have their own pointers, see mirror.h */
-	pthread_mutex_t control;		  /* one control call at a time */
+	struct sp_zc *zc_gone; /* of removed contexts while ports still read their payload; [control] */
+	struct sp_capture *capture[SP_MAX_CAPTURES]; /* [control]; workers have their own pointers, see capture.h */
+	pthread_mutex_t control;		     /* one control call at a time */
 	_Atomic sp_time called; /* [shared] time that workers have spent on control calls, since the start */
 	_Atomic bool stop;
 	_Atomic bool leaving; /* [shared] the server ends: applications keep their mappings */
@@ -60,8 +60,8 @@ struct sp_nic {
 	struct rte_rcu_qsbr *readers; /* readers of contexts, QPs and rules: the workers' threads */
 	struct sp_stand *stand;	      /* workers stand still; NULL: the normal case; [control] */
 	_Atomic uint32_t draining;    /* older versions of handlers; [control] writes, anybody looks */
-	struct sp_warden *warden;     /* the watchdog of a started NIC's workers */
-	struct sp_watcher *watcher;   /* traces handlers, see watch.h; NULL: off */
+	struct sp_watchdog *watchdog; /* the watchdog of a started NIC's workers */
+	struct sp_tracers *tracers;   /* traces handlers, see watch.h; NULL: off */
 };
 
 #endif

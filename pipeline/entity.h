@@ -8,7 +8,7 @@
 #define PIPELINE_ENTITY_H
 
 #include "limits.h"
-#include "queue.h"
+#include "exec/queue.h"
 
 struct sp_view;
 

@@ -36,12 +36,12 @@
 #define SP_MAX_WEIGHT	     1000
 #define SP_BACKLOG	     1024 /* packets a worker's scheduler holds for contexts over their part */
 #define SP_BACKLOG_CONTEXT   256  /* packets of one context in the backlog */
-#define SP_MAX_KEPT	     1024 /* held packets of one context */
+#define SP_MAX_HELD	     1024 /* held packets of one context */
 #define SP_TAPS		     2	  /* behind one tap */
-#define SP_MAX_MIRRORS	     4	  /* captures at once */
+#define SP_MAX_CAPTURES	     4	  /* captures at once */
 #define SP_EXT_MAX	     64	  /* bytes of extension headers after the BTH */
 #define SP_LEND_MIN	     1024 /* payload bytes from which zero copy is used: copying from cache wins up to 2 KiB */
-#define SP_LENT		     1024 /* zero-copy packets in flight per context and worker; 2^n */
+#define SP_ZC_MAX	     1024 /* zero-copy packets in flight per context and worker; 2^n */
 #define SP_PIECE_PRIVATE     64	  /* private bytes of a zero-copy header buffer */
 #define SP_PIECE_ROOM	     (14 + 40 + 8 + 12 + SP_EXT_MAX)
 #define SP_PIECES	     8191 /* header buffers for zero copy, per process (2^n - 1) */

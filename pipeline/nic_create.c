@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "context.h"
+#include "control/context.h"
 #include "engine.h"
 #include "error.h"
-#include "exec_context.h"
-#include "gone.h"
-#include "handover.h"
-#include "host.h"
-#include "lend.h"
-#include "machine.h"
-#include "match.h"
-#include "memory.h"
-#include "measure.h"
-#include "neighbour.h"
-#include "port.h"
-#include "registry.h"
-#include "scheduler.h"
+#include "context.h"
+#include "observe/gone.h"
+#include "exec/handover.h"
+#include "exec/rings.h"
+#include "tx/zero_copy.h"
+#include "mem/machine.h"
+#include "rx/match.h"
+#include "mem/memory.h"
+#include "exec/measure.h"
+#include "tx/neighbour.h"
+#include "ports/port.h"
+#include "process.h"
+#include "exec/scheduler.h"
 #include "view.h"
-#include "warden.h"
+#include "observe/watchdog.h"
 #include "worker.h"
 
 #include <stdlib.h>
@@ -138,7 +138,7 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 
 	if (error)
 		memset(error, 0, sizeof(*error));
-	if (!sp_registry_pool())
+	if (!sp_process_pool())
 		return sp_error_set(error, EINVAL, "", "sp_eal_init has not been called");
 	nic = calloc(1, sizeof(*nic));
 	if (!nic)
@@ -232,7 +232,7 @@ void sp_nic_destroy(struct sp_nic *nic)
 		sp_port_stop(&nic->port[i]);
 	if (nic->has_exception)
 		sp_port_stop(nic->exception);
-	sp_lent_cut(nic);
+	sp_zc_detach(nic);
 	sp_neighbours_destroy(nic->neighbours);
 	sp_qp_table_destroy(nic->qps);
 	sp_memory_destroy(nic); /* the ports' devices let go of it */
@@ -241,7 +241,7 @@ void sp_nic_destroy(struct sp_nic *nic)
 	if (nic->has_exception)
 		sp_port_close(nic->exception);
 	sp_notifier_destroy(nic);
-	sp_warden_destroy(nic);
+	sp_watchdog_destroy(nic);
 	sp_stats_forget(nic);
 	sp_scheduler_destroy(nic);
 	for (uint16_t w = 0; w < SP_MAX_WORKERS; w++) {
@@ -254,7 +254,7 @@ void sp_nic_destroy(struct sp_nic *nic)
 	free((void *)(uintptr_t)nic->config.exception.device);
 	free(nic->port);
 	free(nic->readers);
-	free(nic->watcher);
+	free(nic->tracers);
 	pthread_mutex_destroy(&nic->control);
 	free(nic);
 }
@@ -272,7 +272,7 @@ int sp_nic_context_add(struct sp_nic *nic, const struct sp_context_config *confi
 	int r;
 
 	pthread_mutex_lock(&nic->control);
-	r = sp_warden_pass(nic, error);
+	r = sp_watchdog_pass(nic, error);
 	if (!r)
 		r = sp_context_add(nic, config, NULL, &c, error);
 	if (!r && id)
@@ -288,7 +288,7 @@ int sp_nic_context_remove(struct sp_nic *nic, uint32_t id)
 
 	pthread_mutex_lock(&nic->control);
 	c = sp_context_by_id(nic, id);
-	r = c ? sp_warden_pass(nic, NULL) : -ENOENT;
+	r = c ? sp_watchdog_pass(nic, NULL) : -ENOENT;
 	if (!r)
 		sp_context_remove(c);
 	pthread_mutex_unlock(&nic->control);

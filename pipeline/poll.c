@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One round of a worker. */
-#include "dispatch.h"
+#include "rx/dispatch.h"
 #include "engine.h"
-#include "exec_context.h"
-#include "handover.h"
-#include "host.h"
-#include "issue.h"
-#include "message.h"
-#include "measure.h"
-#include "neighbour.h"
-#include "pending.h"
-#include "port.h"
-#include "run.h"
-#include "scheduler.h"
-#include "timer.h"
-#include "transmit.h"
+#include "context.h"
+#include "exec/handover.h"
+#include "exec/rings.h"
+#include "exec/issue.h"
+#include "exec/message.h"
+#include "exec/measure.h"
+#include "tx/neighbour.h"
+#include "tx/pending.h"
+#include "ports/port.h"
+#include "exec/run.h"
+#include "exec/scheduler.h"
+#include "exec/timer.h"
+#include "tx/transmit.h"
 #include "view.h"
-#include "work.h"
+#include "exec/work.h"
 #include "worker.h"
 #include "worker_call.h"
 
@@ -32,7 +32,7 @@ static unsigned from_exception(struct sp_worker *w)
 		uint16_t port = 0;
 
 		if (w->nic->ports > 1 && packet[i]->data_len >= RTE_ETHER_ADDR_LEN)
-			port = sp_station_port(&w->nic->stations, to);
+			port = sp_mac_table_port(&w->nic->macs, to);
 		if (sp_transmit_packet(w, port, packet[i]))
 			rte_pktmbuf_free(packet[i]);
 	}

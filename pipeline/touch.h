@@ -3,7 +3,7 @@
 #ifndef PIPELINE_TOUCH_H
 #define PIPELINE_TOUCH_H
 
-#include "exec_context.h"
+#include "context.h"
 #include "view.h"
 #include "worker.h"
 

@@ -9,7 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "config.h"
+#include "value.h"
+#include "nic.h"
 
 struct unit {
 	const char *name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A context as one worker sees it. Marks at the fields: see exec_context.h. */
+/* A context as one worker sees it. Marks at the fields: see context.h. */
 #ifndef PIPELINE_VIEW_H
 #define PIPELINE_VIEW_H
 
@@ -7,14 +7,14 @@
 
 #include "../handlers/spindle-handler.h"
 #include "limits.h"
-#include "meter.h"
-#include "wrong.h"
+#include "exec/meter.h"
+#include "exec/last_error.h"
 
 #include <sys/queue.h>
 
 struct sp_context;
 struct sp_entity;
-struct sp_lender;
+struct sp_zc_queue;
 struct sp_worker;
 
 /* A context as one worker sees it; pub is what handlers get. */
@@ -22,22 +22,22 @@ struct sp_view {
 	struct sp_ctx pub;
 	struct sp_context *context;
 	struct sp_worker *owner;
-	struct sp_entity *entity; /* the context's on this worker; a companion has that of its first context */
-	struct sp_lender *lender; /* payload that ports still read */
-	uint64_t packets, bytes;  /* taken; [worker] writes, others read for reports */
+	struct sp_entity *entity;     /* the context's on this worker; a companion has that of its first context */
+	struct sp_zc_queue *zc_queue; /* payload that ports still read */
+	uint64_t packets, bytes;      /* taken; [worker] writes, others read for reports */
 	uint64_t forwarded;
 	uint64_t drops[SP_MAX_DROPS];
 	uint64_t counters[SP_MAX_COUNTERS];
 	uint64_t dma_faults, dma_traced, events_lost, sent, sent_bytes;
-	uint64_t errors;       /* wrong verdicts */
-	struct sp_wrong wrong; /* the last error; [worker] writes, versions.c moves, a snapshot copies it */
-	int64_t kept;	       /* packets that handlers hold; summed over workers */
-	uint64_t ended;	       /* verdicts SP_END; these are among `packets` */
-	uint64_t answered;     /* verdicts SP_SENT; these too */
+	uint64_t errors;		 /* wrong verdicts */
+	struct sp_last_error last_error; /* the last error; [worker] writes, versions.c moves, a snapshot copies it */
+	int64_t held;			 /* packets that handlers hold; summed over workers */
+	uint64_t ended;			 /* verdicts SP_END; these are among `packets` */
+	uint64_t answered;		 /* verdicts SP_SENT; these too */
 	struct sp_meter meter;
 	struct sp_sample sample[2];	       /* of runs with packets, and without */
 	uint64_t over_budget, disabled;	       /* drops by these reasons of the NIC; part of `dropped` */
-	uint64_t kept_refused;		       /* attempts to keep more than SP_MAX_KEPT packets */
+	uint64_t held_refused;		       /* attempts to keep more than SP_MAX_HELD packets */
 	uint64_t backlog_full;		       /* drops by this reason of the NIC; part of `dropped` */
 	struct sp_work *work_head, *work_tail; /* deferred work; FIFO */
 	TAILQ_ENTRY(sp_view) working;	       /* in the worker's list of views with deferred work */
@@ -58,6 +58,7 @@ static inline struct sp_view *sp_view_of(struct sp_ctx *c)
 	return (struct sp_view *)c; /* pub is the first member */
 }
 
-void sp_wrong_note(struct sp_view *v, enum sp_wrong_what what, uint64_t a, uint64_t b, uint64_t c, uint32_t id);
+void sp_last_error_note(struct sp_view *v, enum sp_last_error_kind what, uint64_t a, uint64_t b, uint64_t c,
+			uint32_t id);
 
 #endif

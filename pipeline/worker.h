@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A worker: one thread, or one index that sp_nic_poll() is called with. Marks at the fields: see exec_context.h. */
+/* A worker: one thread, or one index that sp_nic_poll() is called with. Marks at the fields: see context.h. */
 #ifndef PIPELINE_WORKER_H
 #define PIPELINE_WORKER_H
 
@@ -11,17 +11,17 @@
 #include "../handlers/spindle-handler.h"
 #include "drop.h"
 #include "limits.h"
-#include "meter.h"
-#include "queue.h"
+#include "exec/meter.h"
+#include "exec/queue.h"
 
 struct rte_mbuf;
 struct sp_nic;
 struct sp_view;
 struct sp_context;
 struct sp_entity;
-struct sp_front;
+struct sp_flow_cache;
 struct sp_handover;
-struct sp_mirrors;
+struct sp_captures;
 struct sp_scheduler;
 struct sp_tap_calls;
 
@@ -46,12 +46,12 @@ struct sp_worker {
 	uint64_t drops[SP_DROP_COUNT];
 	uint64_t taken, refused; /* packets and drops of all views of this worker */
 	uint64_t answered, forwarded, busy_polls;
-	uint64_t polls;		    /* [worker] writes, the warden reads: relaxed */
-	struct sp_doing doing;	    /* [worker] writes, the warden reads: relaxed */
+	uint64_t polls;		    /* [worker] writes, the watchdog reads: relaxed */
+	struct sp_doing doing;	    /* [worker] writes, the watchdog reads: relaxed */
 	uint64_t (*cycles)(void *); /* instead of the TSC; see sp_nic_config.cycles */
 	bool metering;		    /* calls are measured */
-	_Atomic bool stopped; /* [shared] the warden writes: a handler's call has not come back for config.stall */
-	struct sp_question *question; /* the warden's, see fault.h; NULL: there is none */
+	_Atomic bool stopped; /* [shared] the watchdog writes: a handler's call has not come back for config.stall */
+	struct sp_question *question; /* the watchdog's, see fault.h; NULL: there is none */
 	sp_time ran, busy;	      /* the thread's time so far, and its time in polls that had something to do */
 	struct sp_rx_count rx[SP_PORT_LOOP + 1];
 	struct sp_tx_queue tx[SP_PORT_LOOP + 1];    /* ports, exception port, loop */
@@ -68,17 +68,17 @@ struct sp_worker {
 	struct sp_handover *handed;   /* a queue from each worker to this one; NULL: there is no other worker */
 	bool handing;		      /* the burst being dispatched comes from such a queue */
 	struct sp_call *_Atomic call; /* of a control thread: to be done between two polls */
-	struct sp_command_queue *_Atomic woken;	      /* [shared] applications that are to be active again: a stack */
-	LIST_HEAD(, sp_command_queue) queues;	      /* commands of active applications */
-	uint64_t park_at;			      /* the poll that looks for quiet applications */
-	uint64_t walked;			      /* queues looked at so far, in all polls */
-	bool issue_stuck;			      /* a context wanted to send in this poll and could not */
-	uint32_t awaited;			      /* issues that wait for packets that ports have, see lend.h */
-	bool dead;				      /* entries of ended messages have not been given back yet */
-	const struct sp_tap_calls *tap;		      /* somebody looks on, see onlooker.h; NULL: the normal case */
+	struct sp_command_queue *_Atomic woken; /* [shared] applications that are to be active again: a stack */
+	LIST_HEAD(, sp_command_queue) queues;	/* commands of active applications */
+	uint64_t park_at;			/* the poll that looks for quiet applications */
+	uint64_t walked;			/* queues looked at so far, in all polls */
+	bool issue_stuck;			/* a context wanted to send in this poll and could not */
+	uint32_t awaited;			/* issues that wait for packets that ports have, see zero_copy.h */
+	bool dead;				/* entries of ended messages have not been given back yet */
+	const struct sp_tap_calls *tap;		/* somebody looks on, see tap.h; NULL: the normal case */
 	const struct sp_tap_calls *observer[SP_TAPS]; /* behind the tap */
 	struct sp_flow_cache *flow_cache;	      /* made with the first filter rule */
-	struct sp_mirrors *mirrors;	/* captures of this worker's packets; NULL: none, the normal case */
+	struct sp_captures *captures;	/* captures of this worker's packets; NULL: none, the normal case */
 	struct sp_scheduler *scheduler; /* NULL: calls are not measured, and no context waits */
 	SLIST_HEAD(, sp_view) touched;	/* views with something new for the host in this poll */
 	struct sp_entity *active[SP_BURST + SP_PARKED]; /* contexts with packets in this burst, in order of arrival */

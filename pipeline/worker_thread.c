@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The workers' threads, in real time. */
 #include "engine.h"
-#include "fault.h"
-#include "measure.h"
-#include "scheduler.h"
-#include "warden.h"
+#include "observe/fault.h"
+#include "exec/measure.h"
+#include "exec/scheduler.h"
+#include "observe/watchdog.h"
 #include "worker.h"
 
 #include <sched.h>
@@ -81,7 +81,7 @@ static void join(struct sp_nic *nic, uint16_t workers)
 	atomic_store(&nic->stop, true);
 	for (uint16_t w = 0; w < workers; w++)
 		pthread_join(nic->worker[w]->thread, NULL);
-	sp_warden_stop(nic);
+	sp_watchdog_stop(nic);
 	sp_meters_set(nic, false);
 }
 
@@ -91,7 +91,7 @@ int sp_nic_start(struct sp_nic *nic)
 	int r = 0;
 
 	pthread_mutex_lock(&nic->control);
-	if (nic->started || nic->watcher) {
+	if (nic->started || nic->tracers) {
 		r = nic->started ? -EALREADY : -EBUSY;
 		pthread_mutex_unlock(&nic->control);
 		return r;
@@ -101,16 +101,16 @@ int sp_nic_start(struct sp_nic *nic)
 	sp_meters_set(nic, true);
 	r = sp_scheduler_create(nic);
 	if (!r)
-		r = sp_warden_create(nic);
+		r = sp_watchdog_create(nic);
 	while (!r && begun < nic->workers) {
 		r = -pthread_create(&nic->worker[begun]->thread, NULL, worker_main, nic->worker[begun]);
 		begun += !r;
 	}
 	if (!r)
-		r = sp_warden_start(nic);
+		r = sp_watchdog_start(nic);
 	nic->started = !r;
 	if (r) {
-		sp_warden_settle(nic);
+		sp_watchdog_settle(nic);
 		join(nic, begun);
 	}
 	pthread_mutex_unlock(&nic->control);
@@ -119,7 +119,7 @@ int sp_nic_start(struct sp_nic *nic)
 
 void sp_nic_stop(struct sp_nic *nic)
 {
-	sp_warden_settle(nic);
+	sp_watchdog_settle(nic);
 	pthread_mutex_lock(&nic->control);
 	if (nic->started) {
 		join(nic, nic->workers);

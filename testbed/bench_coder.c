@@ -12,7 +12,7 @@
 
 #include "../handlers/wire/ec.h"
 #include "../handlers/wire/sdr.h"
-#include "../pipeline/handler.h"
+#include "../pipeline/plugin/handler.h"
 #include "../pipeline/limits.h"
 #include "../pipeline/nic.h"
 #ifdef __x86_64__

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../pipeline/icrc.h"
+#include "../pipeline/frame/icrc.h"
 #include "../pipeline/nic.h"
 #include "bench_frame.h"
 #include "bench_null.h"

@@ -25,13 +25,13 @@
 #include <rte_ethdev.h>
 #include <rte_memcpy.h>
 
-#include "../pipeline/icrc.h"
-#include "../pipeline/match.h"
-#include "../pipeline/message.h"
-#include "../pipeline/parser.h"
-#include "../pipeline/parser_plain.h"
+#include "../pipeline/frame/icrc.h"
+#include "../pipeline/rx/match.h"
+#include "../pipeline/exec/message.h"
+#include "../pipeline/frame/parser.h"
+#include "../pipeline/frame/parser_plain.h"
 #include "../pipeline/engine.h"
-#include "../pipeline/exec_context.h"
+#include "../pipeline/context.h"
 #include "../pipeline/view.h"
 #include "../pipeline/worker.h"
 #include "bench_sdr.h"

@@ -276,7 +276,7 @@ static void stream_burst(void *state, struct rte_mbuf **packet, unsigned n)
 
 	for (unsigned i = 0; i < n; i++)
 		sp_stream_copy(next_place(b), rte_pktmbuf_mtod_offset(packet[i], uint8_t *, HEAD), b->shape.size);
-	past_fence();
+	sp_stream_fence();
 }
 
 /* The better of the two, half a round each. */

@@ -11,7 +11,7 @@
 #include <rte_memcpy.h>
 #include <rte_pause.h>
 
-#include "../pipeline/measure.h"
+#include "../pipeline/exec/measure.h"
 #include "../handlers/stream_copy.h"
 #include "bench_frame.h"
 #include "bench_sdr.h"
@@ -84,7 +84,7 @@ static void stream_burst(void *arg, struct rte_mbuf **packet)
 
 		sp_stream_copy(place_of(b), from, b->shape.mtu);
 	}
-	past_fence();
+	sp_stream_fence();
 }
 
 /* The better of the two, half a round each. */

@@ -14,7 +14,7 @@
 
 #include <rte_common.h>
 
-#include "../pipeline/icrc.h"
+#include "../pipeline/frame/icrc.h"
 #include "../pipeline/nic.h"
 #include "bench_frame.h"
 #include "bench_null.h"

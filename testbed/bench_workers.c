@@ -20,7 +20,7 @@
 
 #include "../pipeline/nic.h"
 #include "../pipeline/engine.h"
-#include "../pipeline/exec_context.h"
+#include "../pipeline/context.h"
 #include "../pipeline/view.h"
 #include "../pipeline/worker.h"
 #include "bench_sdr.h"

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../pipeline/config.h"
+#include "../pipeline/value.h"
+#include "../pipeline/nic.h"
 #include "expect_private.h"
 #include "fields.h"
 

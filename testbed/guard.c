@@ -52,7 +52,7 @@ void sp_guard_complain(struct sp_guard *g, const char *text)
 }
 
 /* ---- the watch ---- */
-static void fill(struct sp_guard *g, struct sp_guard_level *l, const struct sp_watched_call *call)
+static void fill(struct sp_guard *g, struct sp_guard_level *l, const struct sp_traced_call *call)
 {
 	l->context = call->context;
 	l->handler = call->handler;
@@ -70,7 +70,7 @@ static void fill(struct sp_guard *g, struct sp_guard_level *l, const struct sp_w
 	l->after = g->after;
 }
 
-static void enter(void *arg, const struct sp_watched_call *call)
+static void enter(void *arg, const struct sp_traced_call *call)
 {
 	struct sp_guard *g = arg;
 
@@ -84,7 +84,7 @@ static void enter(void *arg, const struct sp_watched_call *call)
 	g->depth++;
 }
 
-static void leave(void *arg, const struct sp_watched_call *call)
+static void leave(void *arg, const struct sp_traced_call *call)
 {
 	struct sp_guard *g = arg;
 
@@ -110,7 +110,7 @@ static void fate(void *arg, const struct sp_packet *p, enum sp_capture_fate fate
 	sp_arrivals_remove(a, sp_arrivals_find(a, p));
 }
 
-static void wrong(void *arg, const struct sp_watched_call *call, const char *what)
+static void wrong(void *arg, const struct sp_traced_call *call, const char *what)
 {
 	struct sp_guard *g = arg;
 	char text[1024];
@@ -132,9 +132,9 @@ static void wrong(void *arg, const struct sp_watched_call *call, const char *wha
 
 int sp_guard_add(struct sp_guard *g, struct sp_nic *nic)
 {
-	return sp_nic_watch(
+	return sp_nic_trace(
 		nic,
-		&(struct sp_watch){
+		&(struct sp_tracer){
 			.arg = g, .arrived = arrived, .fate = fate, .enter = enter, .leave = leave, .wrong = wrong});
 }
 

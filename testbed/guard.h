@@ -9,7 +9,7 @@
 #ifndef TESTBED_GUARD_H
 #define TESTBED_GUARD_H
 
-#include "../pipeline/watch.h"
+#include "../pipeline/observe/trace.h"
 
 #define SP_GUARD_SAID                                                                                                  \
 	20 /* complaints reported in full; the rest is counted, and reported as a number by sp_guard_destroy */

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../pipeline/config.h"
+#include "../../pipeline/value.h"
+#include "../../pipeline/nic.h"
 #include "../../testbed/bench_end.h"
 #include "../command.h"
 #include "../options.h"

@@ -297,7 +297,7 @@ int command_demo(int argc, char **argv)
 		command_fail("demo", "%s", error.text);
 		status = 1;
 	}
-	if (!status && d.o.capture && sp_capture_create(d.o.capture, 0, &d.capture, &error)) {
+	if (!status && d.o.capture && sp_pcap_create(d.o.capture, 0, &d.capture, &error)) {
 		command_fail("demo", "%s", error.text);
 		status = 1;
 	}
@@ -305,7 +305,7 @@ int command_demo(int argc, char **argv)
 		print_plan(&d);
 	if (!status)
 		status = run(&d);
-	if (d.capture && sp_capture_finish(d.capture, &error)) { /* after the NICs: it holds their last packets */
+	if (d.capture && sp_pcap_finish(d.capture, &error)) { /* after the NICs: it holds their last packets */
 		command_fail("demo", "%s", error.text);
 		status = 1;
 	}

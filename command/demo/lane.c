@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "../../pipeline/limits.h"
-#include "../../testbed/tap.h"
+#include "../../testbed/port_tap.h"
 #include "../../testbed/world.h"
 #include "watch.h"
 #include "../output.h"
@@ -41,7 +41,7 @@ struct lane {
 	bool reliable;
 	struct side side[2]; /* sender, receiver */
 	struct sp_link *link;
-	struct sp_tap tap[2]; /* between link and NICs, for the capture */
+	struct sp_port_tap tap[2]; /* between link and NICs, for the capture */
 	struct demo_watch watch;
 	struct sp_world *world;
 	struct transfer *transfer;
@@ -74,8 +74,8 @@ static struct sp_port_config port_make(struct lane *x, unsigned e)
 	struct sp_port_config port = {.ops = &sp_link_ops, .ops_arg = sp_link_port(x->link, e)};
 
 	if (x->d->capture) {
-		x->tap[e] = (struct sp_tap){.ops = port.ops, .port = port.ops_arg, .out = x->d->capture};
-		port = (struct sp_port_config){.ops = &sp_tap_ops, .ops_arg = &x->tap[e]};
+		x->tap[e] = (struct sp_port_tap){.ops = port.ops, .port = port.ops_arg, .out = x->d->capture};
+		port = (struct sp_port_config){.ops = &sp_port_tap_ops, .ops_arg = &x->tap[e]};
 	}
 	if (e == 0) {
 		x->watch = (struct demo_watch){

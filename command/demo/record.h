@@ -7,7 +7,7 @@
 
 #include "../../host-api/reliable.h"
 #include "../../testbed/link.h"
-#include "../../testbed/capture.h"
+#include "../../testbed/pcap_port.h"
 
 #define DEMO_LANES	4
 #define DEMO_MESSAGES	256
@@ -84,7 +84,7 @@ struct demo {
 	uint64_t size, messages, chunks, packets; /* of the file */
 	uint8_t *source;
 	struct demo_message *message;
-	struct sp_capture_writer *capture;
+	struct sp_pcap_writer *capture;
 	sp_time lossless; /* of the file if nothing is lost: its packets on the wire, and a round trip */
 	sp_time longest;  /* of the lanes' times */
 	struct demo_lane lane[DEMO_LANES];

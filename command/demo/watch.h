@@ -3,7 +3,7 @@
 #ifndef COMMAND_DEMO_WATCH_H
 #define COMMAND_DEMO_WATCH_H
 
-#include "../../pipeline/port.h"
+#include "../../pipeline/ports/port.h"
 #include "record.h"
 
 struct demo_watch {

@@ -17,7 +17,7 @@
 
 #include "../../handlers/isa/isa.h"
 #include "../../pipeline/nic.h"
-#include "../../pipeline/report.h"
+#include "../../pipeline/observe/report.h"
 #include "../command.h"
 #include "../options.h"
 #include "finding.h"

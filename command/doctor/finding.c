@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../pipeline/report.h"
+#include "../../pipeline/observe/report.h"
 
 void doctor_say(struct doctor *d, enum finding finding, const char *item, const char *advice, const char *format, ...)
 {

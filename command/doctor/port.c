@@ -11,10 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../pipeline/value.h"
 #include "../../handlers/spindle-handler.h"
-#include "../../pipeline/config.h"
-#include "../../pipeline/kernel.h"
-#include "../../pipeline/vdev.h"
+#include "../../pipeline/config/config.h"
+#include "../../pipeline/ports/kernel.h"
+#include "../../pipeline/ports/vdev.h"
 #include "finding.h"
 
 #define ROCE_OVERHEAD4 64 /* around a packet's payload, see doctor.c */

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../pipeline/config.h"
-#include "../../pipeline/report.h"
+#include "../../pipeline/value.h"
+#include "../../pipeline/nic.h"
+#include "../../pipeline/observe/report.h"
 #include "../command.h"
 #include "../options.h"
 #include "live.h"

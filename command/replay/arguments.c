@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "../../pipeline/value.h"
 #include "arguments.h"
 
 #include <errno.h>

@@ -64,7 +64,7 @@ int replay_expect_check(struct replay *r)
 {
 	const struct sp_expect_say nothing = {.say = say_nothing};
 	struct sp_error error = {.key = ""};
-	struct sp_capture *capture;
+	struct sp_pcap *capture;
 	int err = check_kind(r, "--expect", r->expect_file);
 
 	if (!err)
@@ -72,9 +72,9 @@ int replay_expect_check(struct replay *r)
 	for (unsigned i = 0; i < r->buffers && !err; i++)
 		err = check_kind(r, "--expect-memory", r->buffer[i].expect);
 	if (!err && r->expect_file) {
-		err = sp_capture_open(r->expect_file, 1, &capture, &error);
+		err = sp_pcap_open(r->expect_file, 1, &capture, &error);
 		if (!err)
-			sp_capture_close(capture);
+			sp_pcap_close(capture);
 		err = check((struct expectation){r, "--expect", r->expect_file}, err, &error);
 	}
 	if (!err && r->expect_json)
@@ -113,7 +113,7 @@ void replay_expect_rest(struct replay *r)
 
 	if (r->expect_file) {
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", r->recording);
-		tolerance.start = sp_capture_start(r->port.in);
+		tolerance.start = sp_pcap_start(r->port.in);
 		if (r->device && !tolerance.time) /* real time differs each time */
 			tolerance.time = SP_NEVER;
 		outcome(&e,

@@ -87,14 +87,14 @@ int replay_files_open(struct replay *r, uint16_t queues)
 	char path[64];
 	const char *recording;
 	struct stat st;
-	int err = sp_capture_open(r->capture_file, queues, &r->port.in, &error);
+	int err = sp_pcap_open(r->capture_file, queues, &r->port.in, &error);
 
 	if (!err)
-		err = sp_capture_pace(r->port.in, &r->pace, &error);
+		err = sp_pcap_pace(r->port.in, &r->pace, &error);
 	if (!err) {
 		recording = recording_open(r, path, sizeof(path));
 		if (recording)
-			err = sp_capture_create(recording, sp_capture_start(r->port.in), &r->port.out, &error);
+			err = sp_pcap_create(recording, sp_pcap_start(r->port.in), &r->port.out, &error);
 	}
 	if (!err && r->sent_file && r->expect_file && (stat(r->sent_file, &st) || !S_ISREG(st.st_mode))) {
 		err = -EINVAL;
@@ -119,9 +119,9 @@ int replay_trace_open(struct replay *r)
 		replay_complain(r, "%s: %s", r->trace_file, strerror(-err));
 		return err;
 	}
-	err = sp_trace_create(r->trace_out, r->json, &r->trace);
+	err = sp_trace_log_create(r->trace_out, r->json, &r->trace);
 	if (!err)
-		err = sp_trace_add(r->trace, r->nic);
+		err = sp_trace_log_add(r->trace, r->nic);
 	if (err)
 		replay_complain(r, "--trace: %s", strerror(-err));
 	return err;
@@ -129,13 +129,13 @@ int replay_trace_open(struct replay *r)
 
 void replay_trace_close(struct replay *r)
 {
-	int err = r->trace ? sp_trace_finish(r->trace) : 0;
+	int err = r->trace ? sp_trace_log_finish(r->trace) : 0;
 
 	if (r->trace_file && r->trace_out && fclose(r->trace_out) && !err)
 		err = errno ? -errno : -EIO;
 	r->trace_out = NULL;
 	if (err)
 		replay_complain(r, "%s: %s", r->trace_file ? r->trace_file : "standard output", strerror(-err));
-	sp_trace_destroy(r->trace);
+	sp_trace_log_destroy(r->trace);
 	r->trace = NULL;
 }

@@ -17,7 +17,7 @@ static void feed(void *arg, sp_time now)
 	while ((n = sp_link_ops.receive(end, 0, back, 32, now)))
 		rte_pktmbuf_free_bulk(back, n);
 	for (;;) {
-		if (!l->held && !sp_capture_ops.receive(&r->port, 0, &l->held, 1, now))
+		if (!l->held && !sp_pcap_ops.receive(&r->port, 0, &l->held, 1, now))
 			return;
 		if (!sp_link_ops.transmit(end, 0, &l->held, 1, now))
 			return; /* the link is busy: the sender waits */
@@ -29,7 +29,7 @@ static sp_time feed_next(void *arg)
 {
 	struct replay *r = arg;
 	const sp_time link = sp_link_ops.next(sp_link_port(r->link.link, 0), 0, r->link.held != NULL);
-	const sp_time capture = r->link.held ? SP_NEVER : sp_capture_ops.next(&r->port, 0, false);
+	const sp_time capture = r->link.held ? SP_NEVER : sp_pcap_ops.next(&r->port, 0, false);
 
 	return link < capture ? link : capture;
 }
@@ -46,8 +46,8 @@ int replay_link_open(struct replay *r, uint16_t workers, struct sp_port_config *
 	}
 	*port = (struct sp_port_config){.ops = &sp_link_ops, .ops_arg = sp_link_port(r->link.link, 1)};
 	if (r->port.out) { /* records what the NIC sends before the link can lose it */
-		r->link.tap = (struct sp_tap){.ops = port->ops, .port = port->ops_arg, .out = r->port.out};
-		*port = (struct sp_port_config){.ops = &sp_tap_ops, .ops_arg = &r->link.tap};
+		r->link.tap = (struct sp_port_tap){.ops = port->ops, .port = port->ops_arg, .out = r->port.out};
+		*port = (struct sp_port_config){.ops = &sp_port_tap_ops, .ops_arg = &r->link.tap};
 	}
 	return 0;
 }

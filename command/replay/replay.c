@@ -97,9 +97,9 @@ static void flush_files(void *arg)
 	struct replay *r = arg;
 
 	if (r->trace)
-		sp_trace_crashed(r->trace);
+		sp_trace_log_crashed(r->trace);
 	if (r->port.out)
-		sp_capture_flush(r->port.out);
+		sp_pcap_flush(r->port.out);
 }
 
 static int guard_open(struct replay *r)
@@ -142,12 +142,12 @@ static int ports_set(struct replay *r)
 
 	memset(nic->port, 0, sizeof(nic->port));
 	nic->ports = 1;
-	nic->port[0] = (struct sp_port_config){.ops = &sp_capture_ops, .ops_arg = &r->port};
+	nic->port[0] = (struct sp_port_config){.ops = &sp_pcap_ops, .ops_arg = &r->port};
 	for (unsigned i = 0; i < nic->addresses; i++) /* a capture has one port */
 		nic->address[i].port = 0;
 	nic->gateway6_port = 0;
 	if (nic->exception.device)
-		nic->exception = (struct sp_port_config){.ops = &sp_capture_ops, .ops_arg = &r->sink};
+		nic->exception = (struct sp_port_config){.ops = &sp_pcap_ops, .ops_arg = &r->sink};
 	nic->any_source = true;
 	return r->linked ? replay_link_open(r, nic->workers ? nic->workers : 1, &nic->port[0]) : 0;
 }
@@ -216,7 +216,7 @@ static bool capture_over(void *arg)
 {
 	const struct replay *r = arg;
 
-	return sp_capture_ended(r->port.in) && (!r->link.link || replay_link_over(r));
+	return sp_pcap_ended(r->port.in) && (!r->link.link || replay_link_over(r));
 }
 
 static int play(void *arg)
@@ -265,7 +265,7 @@ static void run(struct replay *r)
 		return;
 	replay_trace_close(r);
 	replay_report_print(r);
-	if (sp_capture_status(r->port.in, &error))
+	if (sp_pcap_status(r->port.in, &error))
 		replay_complain(r, "%s", error.text);
 }
 
@@ -295,7 +295,7 @@ static void finish(struct replay *r)
 	if (!r->hung)
 		nic_close(r);
 	/* after the NIC: it holds the NIC's last packets */
-	if (r->port.out && sp_capture_finish(r->port.out, &error)) {
+	if (r->port.out && sp_pcap_finish(r->port.out, &error)) {
 		replay_complain(r, "%s", error.text);
 		whole = false;
 	}
@@ -305,7 +305,7 @@ static void finish(struct replay *r)
 		close(r->recording);
 	if (r->hung)
 		return; /* the handler may still use all of this */
-	sp_capture_close(r->port.in);
+	sp_pcap_close(r->port.in);
 	sp_config_free(r->config);
 	for (unsigned i = 0; i < r->plugins; i++)
 		sp_plugin_unload(r->plugin[i]);

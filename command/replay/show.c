@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../pipeline/report.h"
+#include "../../pipeline/observe/report.h"
 #include "../output.h"
 
 /* ---- JSON ---- */
 static void add_capture(const struct replay *r, struct sp_report *report)
 {
-	struct sp_capture_counters in;
+	struct sp_pcap_counters in;
 
-	sp_capture_count(r->port.in, &in);
+	sp_pcap_count(r->port.in, &in);
 	sp_report_open(report, "capture", false);
 	sp_report_uint(report, "packets", in.packets);
 	sp_report_uint(report, "passes", in.passes);

@@ -3,13 +3,13 @@
 #ifndef COMMAND_REPLAY_STATE_H
 #define COMMAND_REPLAY_STATE_H
 
-#include "../../pipeline/config.h"
-#include "../../testbed/capture.h"
+#include "../../pipeline/config/config.h"
+#include "../../testbed/pcap_port.h"
 #include "../../testbed/expect.h"
 #include "../../testbed/guard.h"
 #include "../../testbed/link.h"
-#include "../../testbed/tap.h"
-#include "../../testbed/trace.h"
+#include "../../testbed/port_tap.h"
+#include "../../testbed/trace_log.h"
 #include "../../testbed/world.h"
 
 #define REPLAY_BUFFERS 256 /* contexts named by --post, --dump, --expect-memory */
@@ -31,8 +31,8 @@ struct replay_buffer {
 /* The link in front of the NIC. Its far end sends the capture and discards what arrives. */
 struct replay_link {
 	struct sp_link *link;
-	struct sp_tap tap;     /* between NIC and link, for the recording */
-	struct rte_mbuf *held; /* the packet that waits for room on the wire */
+	struct sp_port_tap tap; /* between NIC and link, for the recording */
+	struct rte_mbuf *held;	/* the packet that waits for room on the wire */
 };
 
 /* What a real port sent and received. */
@@ -54,7 +54,7 @@ struct replay {
 	unsigned plugins;
 	bool json, trace_asked, linked, tolerated;
 	struct sp_tolerance tolerance;
-	struct sp_capture_pace pace;
+	struct sp_pcap_pace pace;
 	struct sp_link_config link_config;
 	sp_time call_limit; /* 0: the default */
 	sp_time wait;
@@ -67,14 +67,14 @@ struct replay {
 	struct sp_nic *nic;
 	struct sp_dev *dev;
 	struct sp_world *world;
-	struct sp_capture_port port, sink;
+	struct sp_pcap_port port, sink;
 	struct replay_link link;
 	struct replay_port real;
 	int recording; /* descriptor of the recording for --expect without -w, or -1 */
 	struct sp_guard *guard;
 	bool hung; /* a handler does not return: nothing of the NIC may be used from here on */
 	FILE *trace_out;
-	struct sp_trace *trace;
+	struct sp_trace_log *trace;
 	char *report;
 	bool differs;
 	int status;

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../pipeline/plugin.h"
+#include "../../pipeline/plugin/plugin.h"
 #include "../../testbed/words.h"
 #include "../output.h"
 #include "../pcapng.h"
@@ -164,7 +164,7 @@ static void __attribute__((noreturn)) end_nic(struct run_fault *f)
 	_exit(RUN_FAULT);
 }
 
-/* ---- calls that do not come back: on the warden's thread ---- */
+/* ---- calls that do not come back: on the watchdog's thread ---- */
 
 static void on_fault(void *arg, const struct sp_fault *fault)
 {

@@ -13,7 +13,7 @@
 #define RUN_FAULT   3 /* exit status: a handler has ended the NIC */
 #define RUN_CRASHES 5 /* signals */
 
-/* Records packets of faults in a pcapng file, which the first fault creates. The warden's thread writes, one fault
+/* Records packets of faults in a pcapng file, which the first fault creates. The watchdog's thread writes, one fault
  * after another, or a thread that has crashed. */
 struct run_fault {
 	char path[256];

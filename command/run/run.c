@@ -15,8 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../pipeline/claim.h"
-#include "../../pipeline/config.h"
+#include "../../pipeline/value.h"
+#include "../../pipeline/host/socket_lock.h"
+#include "../../pipeline/config/config.h"
 #include "../command.h"
 #include "../interrupt.h"
 #include "../options.h"
@@ -36,7 +37,7 @@ struct run {
 	struct sp_nic_config nic_config;
 	struct sp_server_config server_config;
 	char path[128]; /* of the socket */
-	struct sp_claim claim;
+	struct sp_socket_lock claim;
 	struct sp_nic *nic;
 	struct sp_server *server;
 	struct run_fault fault;
@@ -257,7 +258,7 @@ static void stop(struct run *r)
 	sp_nic_destroy(r->nic);
 	run_leave_end(&r->leave);
 	run_fault_close(&r->fault);
-	sp_claim_drop(&r->claim);
+	sp_socket_lock_drop(&r->claim);
 	sp_config_free(r->config);
 }
 
@@ -272,7 +273,7 @@ int command_run(int argc, char **argv)
 	if (status != OPTIONS_GO_ON)
 		return status;
 	status = configuration(&r);
-	if (!status && sp_claim_take(&r.claim, r.path, !r.server_config.path, text, sizeof(text))) {
+	if (!status && sp_socket_lock_take(&r.claim, r.path, !r.server_config.path, text, sizeof(text))) {
 		fail("NIC %s: %s", r.nic_config.name, text);
 		status = 1;
 	}

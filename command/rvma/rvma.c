@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../../pipeline/config.h"
+#include "../../pipeline/value.h"
+#include "../../pipeline/nic.h"
 #include "../command.h"
 #include "../interrupt.h"
 #include "../nic_error.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The options of spindle sim. */
+#include "../../pipeline/value.h"
 #include "arguments.h"
 
 #include <errno.h>
@@ -8,7 +9,7 @@
 #include <string.h>
 
 #include "../../handlers/wire/ec.h"
-#include "../../pipeline/config.h"
+#include "../../pipeline/nic.h"
 #include "../../pipeline/limits.h"
 #include "../../testbed/allreduce.h"
 #include "../ec_option.h"

@@ -4,6 +4,7 @@
  * scrape attaches to the NIC and detaches again: it holds no place of the NIC in between, and a restarted NIC answers
  * the next.
  */
+#include "../../pipeline/value.h"
 #include "serve.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../pipeline/config.h"
+#include "../../pipeline/nic.h"
 #include "../nic_error.h"
 #include "metrics.h"
 #include "../output.h"

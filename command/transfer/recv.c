@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../pipeline/config.h"
+#include "../../pipeline/nic.h"
 #include "../command.h"
 #include "door.h"
 #include "file.h"

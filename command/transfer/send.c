@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../pipeline/config.h"
+#include "../../pipeline/value.h"
+#include "../../pipeline/nic.h"
 #include "../command.h"
 #include "../nic_error.h"
 #include "digest.h"

@@ -11,7 +11,7 @@
 #include <rte_mbuf.h>
 #include <rte_pause.h>
 
-#include "../../pipeline/port.h"
+#include "../../pipeline/ports/port.h"
 #include "../interrupt.h"
 
 #define PRECISE	 (200 * SP_US) /* closer than this to the next packet, it spins instead of sleeping */

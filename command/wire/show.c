@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../../pipeline/port.h"
+#include "../../pipeline/ports/port.h"
 #include "loop.h"
 #include "../output.h"
 

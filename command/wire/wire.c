@@ -10,9 +10,9 @@
 #include <rte_mbuf.h>
 
 #include "../../pipeline/engine.h"
-#include "../../pipeline/config.h"
-#include "../../pipeline/machine.h"
-#include "../../pipeline/port.h"
+#include "../../pipeline/nic.h"
+#include "../../pipeline/mem/machine.h"
+#include "../../pipeline/ports/port.h"
 #include "../command.h"
 #include "../interrupt.h"
 #include "../link_options.h"

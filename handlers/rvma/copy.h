@@ -10,7 +10,8 @@
 /* A put may begin anywhere. It shares its first and its last cache line with others: these stay in the cache. */
 static inline void rv_copy_past(uint8_t *to, const uint8_t *from, uint32_t len)
 {
-	const uint32_t before = (uint32_t)(-(uintptr_t)to % PAST_LINE), whole = (len - before) / PAST_LINE * PAST_LINE;
+	const uint32_t before = (uint32_t)(-(uintptr_t)to % SP_STREAM_LINE),
+		       whole = (len - before) / SP_STREAM_LINE * SP_STREAM_LINE;
 
 	memcpy(to, from, before);
 	sp_stream_copy(to + before, from + before, whole);
@@ -20,7 +21,7 @@ static inline void rv_copy_past(uint8_t *to, const uint8_t *from, uint32_t len)
 /* Copies to memory that the caller has checked, in a region of so many bytes. */
 static inline void rv_copy(struct rv *s, uint64_t region, uint8_t *to, const uint8_t *from, uint32_t len)
 {
-	if (len >= PAST_LEAST && region >= s->stream_region) {
+	if (len >= SP_STREAM_LEAST && region >= s->stream_region) {
 		rv_copy_past(to, from, len);
 		s->unfenced = true;
 	} else if (len == 64) { /* inline */
@@ -47,7 +48,7 @@ static inline void rv_copied(struct rv *s)
 	if (!s->unfenced)
 		return;
 	s->unfenced = false;
-	past_fence();
+	sp_stream_fence();
 }
 
 #endif

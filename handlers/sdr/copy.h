@@ -11,8 +11,8 @@
 /* True: a receive at `to`, in packets of mtu bytes, goes past the caches. */
 static inline bool sdr_streams(const struct sdr *s, const struct sp_mem *mem, const uint8_t *to)
 {
-	return mem->len >= s->stream_region && s->mtu >= PAST_LEAST && s->mtu % PAST_LINE == 0 &&
-	       (uintptr_t)to % PAST_LINE == 0;
+	return mem->len >= s->stream_region && s->mtu >= SP_STREAM_LEAST && s->mtu % SP_STREAM_LINE == 0 &&
+	       (uintptr_t)to % SP_STREAM_LINE == 0;
 }
 
 /* streams: from sdr_streams(). The packet may be shorter than mtu. */
@@ -25,7 +25,7 @@ static inline void sdr_copy(uint8_t *to, const uint8_t *from, uint32_t len, bool
 
 		*(half *)to = a;
 		*(half *)(to + sizeof(half)) = b;
-	} else if (streams && len % PAST_LINE == 0) {
+	} else if (streams && len % SP_STREAM_LINE == 0) {
 		sp_stream_copy(to, from, len);
 	} else {
 		memcpy(to, from, len);
@@ -36,7 +36,7 @@ static inline void sdr_copy(uint8_t *to, const uint8_t *from, uint32_t len, bool
 static inline void sdr_copied(bool streams)
 {
 	if (streams)
-		past_fence();
+		sp_stream_fence();
 }
 
 /* Writes at `at` in the slot's receive. -EFAULT: that is not in the memory. */

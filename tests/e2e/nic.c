@@ -16,7 +16,7 @@
  *   finish N SECONDS           waits for the oldest receive, takes it back -> ok MESSAGE LENGTH PACKETS IMM-STATUS IMM
  *   save N FILE                what has been received
  */
-#include "../../pipeline/config.h"
+#include "../../pipeline/config/config.h"
 #include "../../pipeline/nic.h"
 #include "../../host-api/sdr.h"
 

@@ -3,7 +3,7 @@
  * them keeps its bounds. */
 #include <errno.h>
 
-#include "../../pipeline/config.h"
+#include "../../pipeline/config/config.h"
 #include "../../pipeline/limits.h"
 #include "standalone.h"
 

@@ -12,9 +12,9 @@
 #include "../../handlers/spindle-handler.h"
 #include "../../handlers/wire/roce.h"
 #include "../../handlers/wire/sdr.h"
-#include "../../pipeline/icrc.h"
+#include "../../pipeline/frame/icrc.h"
 #include "../../pipeline/nic.h"
-#include "../../pipeline/parser.h"
+#include "../../pipeline/frame/parser.h"
 #include "../lib/ports.h"
 #ifdef FUZZ_STANDALONE
 #include "standalone.h"

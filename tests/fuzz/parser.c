@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "../../handlers/wire/roce.h"
-#include "../../pipeline/icrc.h"
-#include "../../pipeline/parser.h"
+#include "../../pipeline/frame/icrc.h"
+#include "../../pipeline/frame/parser.h"
 
 #define PROMISE(condition)                                                                                             \
 	do {                                                                                                           \

@@ -20,7 +20,7 @@
 #include "../../handlers/wire/sdr.h"
 #include "../../host-api/attach.h"
 #include "../../pipeline/engine.h"
-#include "../../pipeline/host.h"
+#include "../../pipeline/exec/rings.h"
 #include "../lib/ports.h"
 #ifdef FUZZ_STANDALONE
 #include "standalone.h"

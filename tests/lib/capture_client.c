@@ -15,7 +15,7 @@ SP_HANDLER(spoiler)
 int cap_try_read(struct reader *r, struct sp_capture_request q, struct sp_error *error)
 {
 	memset(r, 0, sizeof(*r));
-	int rc = sp_mirror_open(dut.nic, &q, error, &r->mirror, &r->memory);
+	int rc = sp_capture_open(dut.nic, &q, error, &r->capture, &r->memory);
 	if (!rc)
 		r->head = r->memory->base;
 	return rc;
@@ -93,7 +93,7 @@ void cap_expect_of(struct reader *r, unsigned worker, enum sp_capture_fate fate,
 
 void cap_close(struct reader *r)
 {
-	sp_mirror_close(dut.nic, r->mirror);
+	sp_capture_close(dut.nic, r->capture);
 }
 
 const uint8_t arp_request[42] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2, 0,   0, 0, 0, 2, 8, 6, 0, 1, 8, 0,   6, 4, 0,

@@ -3,14 +3,14 @@
 #ifndef TESTS_CAPTURE_CLIENT_H
 #define TESTS_CAPTURE_CLIENT_H
 
-#include "../../pipeline/mirror.h"
+#include "../../pipeline/observe/capture.h"
 #include "sender.h"
 
 /* ---- the capturing program ---- */
 
 struct reader {
-	struct sp_mirror *mirror;
-	struct sp_shared *memory;
+	struct sp_capture *capture;
+	struct sp_shm *memory;
 	const struct sp_capture_memory *head;
 	uint64_t at[SP_MAX_WORKERS];
 };

@@ -11,7 +11,7 @@ uint64_t look(void *arg)
 
 unsigned costly_keeps, costly_refused;
 
-void *costly_held[SP_MAX_KEPT + 8];
+void *costly_held[SP_MAX_HELD + 8];
 
 struct sp_doing costly_seen; /* by the latest call */
 

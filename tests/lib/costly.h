@@ -3,7 +3,7 @@
 #ifndef TESTS_COSTLY_H
 #define TESTS_COSTLY_H
 
-#include "../../pipeline/measure.h"
+#include "../../pipeline/exec/measure.h"
 #include "dut.h"
 
 #define BUDGET "budget=100;overrun="
@@ -31,7 +31,7 @@ struct costly_state {
 };
 
 extern unsigned costly_keeps, costly_refused;
-extern void *costly_held[SP_MAX_KEPT + 8];
+extern void *costly_held[SP_MAX_HELD + 8];
 extern struct sp_doing costly_seen; /* by the latest call */
 extern struct sp_view *costly_seen_view;
 

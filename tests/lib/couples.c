@@ -22,7 +22,7 @@ static const struct sp_port_ops lending = {
 
 static unsigned buffers_in_use(void)
 {
-	return rte_mempool_in_use_count(sp_registry_pool()) + rte_mempool_in_use_count(sp_registry_pieces());
+	return rte_mempool_in_use_count(sp_process_pool()) + rte_mempool_in_use_count(sp_process_pieces());
 }
 
 void couple_start(unsigned count, uint16_t workers)

@@ -12,8 +12,8 @@
 #include "../../host-api/attach.h"
 #include "../../host-api/sdr_private.h"
 #include "../../pipeline/engine.h"
-#include "../../pipeline/host.h"
-#include "../../pipeline/registry.h"
+#include "../../pipeline/exec/rings.h"
+#include "../../pipeline/process.h"
 #include "cable.h"
 #include "suite.h"
 #include <rte_mempool.h>

@@ -105,7 +105,7 @@ void dut_prepare(struct dut *r, uint16_t workers)
 
 	memset(r, 0, sizeof(*r));
 	CU_ASSERT_EQUAL_FATAL(sp_eal_init(dut_eal_args(), dut_eal, &error), 0);
-	r->in_use = rte_mempool_in_use_count(sp_registry_pool());
+	r->in_use = rte_mempool_in_use_count(sp_process_pool());
 	r->config.workers = workers;
 	memcpy(r->config.mac, dut_mac, 6);
 	memcpy(r->config.address[0].ip, dut_own4, 16);
@@ -144,7 +144,7 @@ void dut_stop(struct dut *r)
 	sp_nic_destroy(r->nic);
 	dut_port_free(&r->port);
 	dut_port_free(&r->exception);
-	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), r->in_use);
+	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_process_pool()), r->in_use);
 }
 
 int dut_try_context(struct dut *r, const char *name, const char *handler, const char *settings, uint32_t *id,

@@ -7,10 +7,10 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
-#include "../../pipeline/context.h"
+#include "../../pipeline/control/context.h"
 #include "../../pipeline/engine.h"
-#include "../../pipeline/exec_context.h"
-#include "../../pipeline/registry.h"
+#include "../../pipeline/context.h"
+#include "../../pipeline/process.h"
 #include "../../pipeline/view.h"
 #include "../../pipeline/worker.h"
 #include "frame.h"

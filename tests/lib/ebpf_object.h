@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "../../handlers/spindle-bpf.h"
-#include "../../pipeline/ebpf.h"
+#include "../../pipeline/plugin/ebpf/ebpf.h"
 
 /* clang-format off: kept in columns */
 #define OP(c, d, s, o, i)                                                                                              \

@@ -7,7 +7,7 @@
 
 #include <string.h>
 #include "../../handlers/spindle-bpf.h"
-#include "../../pipeline/ebpf.h"
+#include "../../pipeline/plugin/ebpf/ebpf.h"
 
 enum oracle_kind { ORACLE_NOTHING, ORACLE_NUMBER, ORACLE_PACKET, ORACLE_STACK };
 

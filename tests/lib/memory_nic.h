@@ -4,8 +4,8 @@
 #define TESTS_MEMORY_NIC_H
 
 #include <sys/socket.h>
-#include "../../pipeline/host.h"
-#include "../../pipeline/memory.h"
+#include "../../pipeline/exec/rings.h"
+#include "../../pipeline/mem/memory.h"
 #include "dut.h"
 
 extern uint64_t memo_seen[4096];

@@ -6,8 +6,8 @@
 #include "captures.h"
 #include "frame.h"
 #include "../../handlers/wire/roce.h"
-#include "../../pipeline/parser.h"
-#include "../../pipeline/parser_plain.h"
+#include "../../pipeline/frame/parser.h"
+#include "../../pipeline/frame/parser_plain.h"
 
 #define REJECT(reason) (-1 - SP_DROP_##reason)
 

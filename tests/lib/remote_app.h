@@ -4,8 +4,8 @@
 #ifndef TESTS_REMOTE_APP_H
 #define TESTS_REMOTE_APP_H
 
-#include "../../pipeline/host.h"
-#include "../../pipeline/memory.h"
+#include "../../pipeline/exec/rings.h"
+#include "../../pipeline/mem/memory.h"
 #include "dut.h"
 
 /* ---- a handler that wants what it is told to want ---- */

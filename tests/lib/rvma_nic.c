@@ -15,7 +15,7 @@ uint64_t rw_next_transfer;
 
 sp_time rw_now;
 
-const struct sp_watch *rw_watcher; /* of the next NIC; NULL: none */
+const struct sp_tracer *rw_watcher; /* of the next NIC; NULL: none */
 
 bool rw_fed_only; /* packets wait at the port: the test polls */
 
@@ -29,7 +29,7 @@ void rw_begin_with(const char *settings)
 	char all[256];
 
 	dut_start(&dut, 1);
-	CU_ASSERT_EQUAL_FATAL(rw_watcher ? sp_nic_watch(dut.nic, rw_watcher) : 0, 0);
+	CU_ASSERT_EQUAL_FATAL(rw_watcher ? sp_nic_trace(dut.nic, rw_watcher) : 0, 0);
 	snprintf(all, sizeof(all), "qp=64;session=implicit;mtu=%u;%s", rw_mtu, settings);
 	rw_context = dut_context(&dut, "c", "rvma", all);
 	rw_memory = aligned_alloc(64, MEMORY);

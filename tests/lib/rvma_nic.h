@@ -5,7 +5,7 @@
 #define TESTS_RVMA_NIC_H
 
 #include "../../handlers/rvma/bucket.h"
-#include "../../pipeline/watch.h"
+#include "../../pipeline/observe/trace.h"
 #include "dut.h"
 
 #define QP     0x40
@@ -19,8 +19,8 @@ extern struct sp_rvma_notification *rw_note; /* [NOTES] */
 extern struct sp_mr *rw_memory_mr, *rw_notes_mr;
 extern uint64_t rw_next_transfer;
 extern sp_time rw_now;
-extern const struct sp_watch *rw_watcher; /* of the next NIC; NULL: none */
-extern bool rw_fed_only;		  /* packets wait at the port: the test polls */
+extern const struct sp_tracer *rw_watcher; /* of the next NIC; NULL: none */
+extern bool rw_fed_only;		   /* packets wait at the port: the test polls */
 struct rv *rw_state(void);
 void rw_begin_with(const char *settings);
 void rw_begin(void);

@@ -9,8 +9,8 @@
 #include <signal.h>
 #include <time.h>
 
-#include "../../pipeline/host.h"
-#include "../../pipeline/warden.h"
+#include "../../pipeline/exec/rings.h"
+#include "../../pipeline/observe/watchdog.h"
 #include "dut.h"
 
 #define STALL	(100 * SP_MS)

@@ -5,7 +5,7 @@
 #define TESTS_TENANTS_H
 
 #include <rte_cycles.h>
-#include "../../pipeline/scheduler.h"
+#include "../../pipeline/exec/scheduler.h"
 #include "dut.h"
 
 #define TENANTS	     24

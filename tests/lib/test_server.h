@@ -7,7 +7,7 @@
 #include "../../handlers/wire/capture.h"
 #include "../../host-api/attach.h"
 #include "../../pipeline/engine.h"
-#include "../../pipeline/host.h"
+#include "../../pipeline/exec/rings.h"
 #include <dirent.h>
 #include <poll.h>
 #include <sys/socket.h>

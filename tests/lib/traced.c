@@ -16,7 +16,7 @@ static __attribute__((format(printf, 1, 2))) void told_word(const char *format, 
 		abort();
 }
 
-const char *by(const struct sp_watched_call *call)
+const char *by(const struct sp_traced_call *call)
 {
 	return call ? sp_called_name(call->function) : "-";
 }
@@ -44,7 +44,7 @@ static void told_fate(void *arg, const struct sp_packet *p, enum sp_capture_fate
 	told_word(reason ? "%s(%s) " : "%s ", name[fate], reason);
 }
 
-static void told_enter(void *arg, const struct sp_watched_call *call)
+static void told_enter(void *arg, const struct sp_traced_call *call)
 {
 	if (call->packets == 1 && told.packet)
 		CU_ASSERT_PTR_EQUAL(call->packet[0]->frame, told.packet->frame);
@@ -54,13 +54,13 @@ static void told_enter(void *arg, const struct sp_watched_call *call)
 	told_word("{ ");
 }
 
-static void told_leave(void *arg, const struct sp_watched_call *call)
+static void told_leave(void *arg, const struct sp_traced_call *call)
 {
 	told.call = *call;
 	told_word("}%" PRId64 " ", (int64_t)call->result);
 }
 
-static void told_wrote(void *arg, const struct sp_watched_call *call, const struct sp_mem *mem, uint64_t offset,
+static void told_wrote(void *arg, const struct sp_traced_call *call, const struct sp_mem *mem, uint64_t offset,
 		       const void *from, uint64_t len)
 {
 	uint64_t word = 0;
@@ -68,7 +68,7 @@ static void told_wrote(void *arg, const struct sp_watched_call *call, const stru
 	told_word("wrote(%s %" PRIu64 "+%" PRIu64 "%s%" PRIu64 ") ", by(call), offset, len, from ? "<" : "=", word);
 }
 
-static void told_sent(void *arg, const struct sp_watched_call *call, uint16_t port, const void *frame, uint32_t len)
+static void told_sent(void *arg, const struct sp_traced_call *call, uint16_t port, const void *frame, uint32_t len)
 {
 	told_word("sent(%s %u:%u) ", by(call), port, len);
 	memcpy(told.frame, frame, len);
@@ -76,27 +76,27 @@ static void told_sent(void *arg, const struct sp_watched_call *call, uint16_t po
 	told.port = port;
 }
 
-static void told_posted(void *arg, const struct sp_watched_call *call, const struct sp_event *e)
+static void told_posted(void *arg, const struct sp_traced_call *call, const struct sp_event *e)
 {
 	told_word("posted(%s %u:%" PRIu64 ") ", by(call), e->type, e->cookie);
 }
 
-static void told_wrong(void *arg, const struct sp_watched_call *call, const char *what)
+static void told_wrong(void *arg, const struct sp_traced_call *call, const char *what)
 {
 	told.wrongs++;
 	snprintf(told.wrong, sizeof(told.wrong), "%s: %s", by(call), what);
 	told_word("wrong ");
 }
 
-const struct sp_watch told_watch = {.arrived = told_arrived,
-				    .matched = told_matched,
-				    .fate = told_fate,
-				    .enter = told_enter,
-				    .leave = told_leave,
-				    .wrote = told_wrote,
-				    .sent = told_sent,
-				    .posted = told_posted,
-				    .wrong = told_wrong};
+const struct sp_tracer told_watch = {.arrived = told_arrived,
+				     .matched = told_matched,
+				     .fate = told_fate,
+				     .enter = told_enter,
+				     .leave = told_leave,
+				     .wrote = told_wrote,
+				     .sent = told_sent,
+				     .posted = told_posted,
+				     .wrong = told_wrong};
 
 const char *told_words(void)
 {
@@ -230,7 +230,7 @@ void watched_create(void)
 	probe_log_clear();
 	memset(&told, 0, sizeof(told));
 	dut_create(&dut);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_watch(dut.nic, &told_watch), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_trace(dut.nic, &told_watch), 0);
 }
 
 void watched_start(void)

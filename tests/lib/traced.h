@@ -4,7 +4,7 @@
 #ifndef TESTS_TRACED_H
 #define TESTS_TRACED_H
 
-#include "../../pipeline/watch.h"
+#include "../../pipeline/observe/trace.h"
 #include "probe_nic.h"
 
 /* ---- what is told ---- */
@@ -15,15 +15,15 @@ extern struct told {
 	bool quiet;
 	unsigned wrongs;
 	char wrong[256]; /* the last one, after the name of the function */
-	struct sp_watched_call call;
+	struct sp_traced_call call;
 	uint8_t frame[SP_PACKET_ROOM]; /* sent last */
 	uint32_t len;
 	uint16_t port;
 	const struct sp_packet *packet;
 } told;
 
-const char *by(const struct sp_watched_call *call);
-extern const struct sp_watch told_watch;
+const char *by(const struct sp_traced_call *call);
+extern const struct sp_tracer told_watch;
 /* What has been told since the last time. */
 const char *told_words(void);
 

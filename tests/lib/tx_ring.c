@@ -64,7 +64,7 @@ void tx_ring_start(const struct sp_port_ops *ops)
 	memset(&tx_ring, 0, sizeof(tx_ring));
 	probe_log_clear();
 	dut_prepare(&dut, 1);
-	tx_ring_pieces_in_use = rte_mempool_in_use_count(sp_registry_pieces());
+	tx_ring_pieces_in_use = rte_mempool_in_use_count(sp_process_pieces());
 	memcpy(dut.config.neighbour, known, sizeof(known));
 	dut.config.neighbours = 2;
 	dut.config.mtu = 5000;
@@ -76,7 +76,7 @@ void tx_ring_stop(void)
 {
 	tx_ring_free_all();
 	probe_stop();
-	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pieces()), tx_ring_pieces_in_use);
+	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_process_pieces()), tx_ring_pieces_in_use);
 }
 
 struct sp_mr *test_region(uint64_t bytes)
@@ -100,9 +100,9 @@ void send_from(uint32_t id, const struct sp_mr *mr, uint64_t offset, uint32_t le
 	dut_poll(&dut, 1);
 }
 
-struct sp_lender *lender_of(uint32_t id)
+struct sp_zc_queue *lender_of(uint32_t id)
 {
-	return sp_context_by_id(dut.nic, id)->view[0]->lender;
+	return sp_context_by_id(dut.nic, id)->view[0]->zc_queue;
 }
 
 bool tx_ring_icrc_ok(void)

@@ -3,8 +3,8 @@
 #ifndef TESTS_TX_RING_H
 #define TESTS_TX_RING_H
 
-#include "../../pipeline/lend.h"
-#include "../../pipeline/memory.h"
+#include "../../pipeline/tx/zero_copy.h"
+#include "../../pipeline/mem/memory.h"
 #include "sender.h"
 
 extern struct tx_ring {
@@ -33,7 +33,7 @@ void tx_ring_start(const struct sp_port_ops *ops);
 void tx_ring_stop(void);
 struct sp_mr *test_region(uint64_t bytes);
 void send_from(uint32_t id, const struct sp_mr *mr, uint64_t offset, uint32_t len);
-struct sp_lender *lender_of(uint32_t id);
+struct sp_zc_queue *lender_of(uint32_t id);
 bool tx_ring_icrc_ok(void);
 /* Of payload: about the bounds from which it is lent, and what fits packets. */
 extern const uint32_t lend_lengths[23];

@@ -204,7 +204,7 @@ static void one(uint64_t seed)
 	left = sp_nic_handler_collect(dut.nic);
 	for (uint32_t i = 0; i < dut.nic->context_next; i++) /* what nobody can release any more holds its copy */
 		for (struct sp_context *c = dut.nic->context[i]->older; c; c = c->older)
-			MUST(sp_context_sum(c, offsetof(struct sp_view, kept)));
+			MUST(sp_context_sum(c, offsetof(struct sp_view, held)));
 	if (!left)
 		MUST(live.unloads + 1 == live.loads);
 	MUST(model.run == model.fed);

@@ -5,7 +5,7 @@
  * differs from rule to rule is what is made to happen. SPINDLE_LONG=1 runs 20 times the seeds, SPINDLE_SEED=N only seed
  * N.
  */
-#include "../../pipeline/watch.h"
+#include "../../pipeline/observe/trace.h"
 #include "../lib/sdr_feed.h"
 
 static void run(struct pair *r)
@@ -215,7 +215,7 @@ static void closing(struct pair *r)
 TEST_CALL(a_QP_that_ends_in_the_middle_frees_its_memory_and_disturbs_no_other, pair_seeds(__func__, 100, closing))
 
 /* ---- 6: virtual time ---- */
-static void told_wrong(void *arg, const struct sp_watched_call *call, const char *what)
+static void told_wrong(void *arg, const struct sp_traced_call *call, const char *what)
 {
 	pair_fail(arg, "%s, %s: %s", call ? call->context : "", call ? sp_called_name(call->function) : "", what);
 }
@@ -233,7 +233,7 @@ static uint64_t hash_of(struct pair *r, uint64_t seed, uint64_t *frames, bool wa
 	r->p.both = true;
 	pair_open(r);
 	for (unsigned e = 0; e < 2 && watched; e++)
-		if (sp_nic_watch(r->nic[e], &(struct sp_watch){.arg = r, .wrong = told_wrong}))
+		if (sp_nic_trace(r->nic[e], &(struct sp_tracer){.arg = r, .wrong = told_wrong}))
 			abort();
 	pair_conn_open(r, 0, r->p.messages, r->p.messages);
 	pair_run(r);

@@ -6,7 +6,7 @@
  */
 #include <sched.h>
 
-#include "../../pipeline/measure.h"
+#include "../../pipeline/exec/measure.h"
 #include "../lib/dut.h"
 
 #define WORKERS 2

@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "../../pipeline/host.h"
+#include "../../pipeline/exec/rings.h"
 #include "../lib/dut.h"
 #include "../lib/ports.h"
 

@@ -349,16 +349,16 @@ TEST(nobody_keeps_more_packets_than_a_context_may)
 	uint32_t id = dut_context(&dut, "a", "costly", "qp=16");
 	uint32_t other = dut_context(&dut, "b", "costly", "qp=17");
 	struct sp_ctx *ctx = &costly_view(id, 0)->pub;
-	for (unsigned i = 0; i < SP_MAX_KEPT + 3; i++)
+	for (unsigned i = 0; i < SP_MAX_HELD + 3; i++)
 		costly_feed(0, 16, (struct costly_packet){.action = KEEP});
 	dut_settle(&dut, 1);
-	CU_ASSERT_EQUAL(costly_keeps, SP_MAX_KEPT);
+	CU_ASSERT_EQUAL(costly_keeps, SP_MAX_HELD);
 	CU_ASSERT_EQUAL(costly_refused, 3);
-	CU_ASSERT_EQUAL(costly_view(id, 0)->kept, SP_MAX_KEPT);
-	CU_ASSERT_EQUAL(costly_view(id, 0)->kept_refused, 3);
+	CU_ASSERT_EQUAL(costly_view(id, 0)->held, SP_MAX_HELD);
+	CU_ASSERT_EQUAL(costly_view(id, 0)->held_refused, 3);
 	costly_feed(0, 17, (struct costly_packet){.action = KEEP}); /* another context's are its own */
 	dut_settle(&dut, 2);
-	CU_ASSERT_EQUAL(costly_view(other, 0)->kept, 1);
+	CU_ASSERT_EQUAL(costly_view(other, 0)->held, 1);
 	sp_packet_release(ctx, costly_held[0]);
 	costly_held[0] = costly_held[--costly_keeps];
 	sp_packet_release(&costly_view(other, 0)->pub, costly_held[0]);
@@ -366,10 +366,10 @@ TEST(nobody_keeps_more_packets_than_a_context_may)
 	costly_feed(0, 16, (struct costly_packet){.action = KEEP}); /* there is room for one */
 	costly_feed(0, 16, (struct costly_packet){.action = KEEP});
 	dut_settle(&dut, 3);
-	CU_ASSERT_EQUAL(costly_keeps, SP_MAX_KEPT);
-	CU_ASSERT_EQUAL(costly_view(id, 0)->kept_refused, 4);
+	CU_ASSERT_EQUAL(costly_keeps, SP_MAX_HELD);
+	CU_ASSERT_EQUAL(costly_view(id, 0)->held_refused, 4);
 	while (costly_keeps)
 		sp_packet_release(ctx, costly_held[--costly_keeps]);
-	CU_ASSERT_EQUAL(costly_view(id, 0)->kept, 0);
+	CU_ASSERT_EQUAL(costly_view(id, 0)->held, 0);
 	costly_finish();
 }

@@ -207,7 +207,7 @@ TEST(buffers_go_back_where_they_came_from)
 			if (kind == HELD)
 				rte_mbuf_refcnt_update(odd, 1);
 			if (kind == INDIRECT)
-				odd = rte_pktmbuf_clone(whole, sp_registry_pool());
+				odd = rte_pktmbuf_clone(whole, sp_process_pool());
 			if (kind == CHAINED)
 				rte_pktmbuf_chain(odd, sp_packet_alloc());
 			for (unsigned i = 0; i < SP_BURST; i++)

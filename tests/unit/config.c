@@ -2,7 +2,7 @@
 /* nic.ini: what it may say, where each key stood, and that every mistake is named with file and line. */
 #include "../lib/suite.h"
 
-#include "../../pipeline/config.h"
+#include "../../pipeline/config/config.h"
 
 static struct sp_error error;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Execution contexts: what makes none, how they come and go, and the companion that works beside the first handler. */
-#include "../../pipeline/match.h"
+#include "../../pipeline/rx/match.h"
 #include "../lib/companion_nic.h"
 
 static const struct sp_param strict_params[] = {

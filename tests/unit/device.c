@@ -144,7 +144,7 @@ TEST(a_limit_of_regions_keeps_one_from_taking_all_of_the_nics)
 	CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 1, &first), 0);
 	for (unsigned i = 1; i < SP_REGIONS; i++) {
 		CU_ASSERT_EQUAL_FATAL(sp_mr_alloc(&d->pub, 1, &mr), 0);
-		sp_shared_close(sp_device_region(d, mr->id));
+		sp_shm_close(sp_device_region(d, mr->id));
 	}
 	CU_ASSERT_EQUAL(sp_mr_alloc(&d->pub, 1, &mr), -EDQUOT);
 	CU_ASSERT_EQUAL(remote_try_open(d, "qp=16;area=1", &id), -EDQUOT);

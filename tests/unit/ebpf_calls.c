@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "../lib/ebpf_random.h"
-#include "../../pipeline/handler.h"
+#include "../../pipeline/plugin/handler.h"
 #include "../lib/dut.h"
 
 /* ---- a handler of calls, one after the other --------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The guard over handlers' calls. No NIC here: this program's own sp_nic_watch() takes the callbacks, and the tests
+/* The guard over handlers' calls. No NIC here: this program's own sp_nic_trace() takes the callbacks, and the tests
  * call them as a NIC would. */
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,10 +13,10 @@
 
 #define LIMIT 40 /* ms */
 
-static struct sp_watch watch;
+static struct sp_tracer watch;
 static volatile int zero;
 
-int sp_nic_watch(struct sp_nic *nic, const struct sp_watch *w)
+int sp_nic_trace(struct sp_nic *nic, const struct sp_tracer *w)
 {
 	watch = *w;
 	return 0;
@@ -56,26 +56,26 @@ static void arrive(unsigned i)
 	watch.arrived(watch.arg, &packet[i], -1, 0);
 }
 
-static struct sp_watched_call call_of(enum sp_called function, unsigned first, unsigned n)
+static struct sp_traced_call call_of(enum sp_called function, unsigned first, unsigned n)
 {
-	return (struct sp_watched_call){.context = "x",
-					.handler = "y",
-					.function = function,
-					.now = SP_SEC / 2,
-					.packet = n ? packets + first : NULL,
-					.packets = n};
+	return (struct sp_traced_call){.context = "x",
+				       .handler = "y",
+				       .function = function,
+				       .now = SP_SEC / 2,
+				       .packet = n ? packets + first : NULL,
+				       .packets = n};
 }
 
 static void in(enum sp_called function, unsigned first, unsigned n)
 {
-	const struct sp_watched_call call = call_of(function, first, n);
+	const struct sp_traced_call call = call_of(function, first, n);
 
 	watch.enter(watch.arg, &call);
 }
 
 static void out(void)
 {
-	const struct sp_watched_call call = call_of(SP_CALLED_PAYLOAD, 0, 0);
+	const struct sp_traced_call call = call_of(SP_CALLED_PAYLOAD, 0, 0);
 
 	watch.leave(watch.arg, &call);
 }
@@ -531,7 +531,7 @@ TEST(one_guard_at_a_time_and_signals_are_given_back)
 /* ---- complaints ---- */
 static void wrong(enum sp_called function, unsigned first, unsigned n, const char *what)
 {
-	const struct sp_watched_call call = call_of(function, first, n);
+	const struct sp_traced_call call = call_of(function, first, n);
 
 	watch.wrong(watch.arg, &call, what);
 }

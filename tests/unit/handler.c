@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a handler's table may hold: of those that are built in, and of those that plug-ins bring. */
-#include "../../pipeline/handler.h"
+#include "../../pipeline/plugin/handler.h"
 #include "../../pipeline/nic.h"
 #include "../lib/suite.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Contexts that want all their packets on their home worker (SP_HANDLER_HOME), on a NIC whose port has several queues.
  */
-#include "../../pipeline/watch.h"
+#include "../../pipeline/observe/trace.h"
 #include "../lib/probe.h"
 
 #define QP 64
@@ -199,12 +199,12 @@ static void fate(void *arg, const struct sp_packet *p, enum sp_capture_fate what
 
 TEST(a_watch_is_told_of_a_packet_handed_over_once)
 {
-	const struct sp_watch watch = {.arrived = arrived, .matched = matched, .fate = fate};
+	const struct sp_tracer watch = {.arrived = arrived, .matched = matched, .fate = fate};
 
 	probe_log_clear();
 	dut_start(&dut, 2);
 	memset(&told, 0, sizeof(told));
-	CU_ASSERT_EQUAL_FATAL(sp_nic_watch(dut.nic, &watch), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_trace(dut.nic, &watch), 0);
 	dut_context(&dut, "home", "at-home", "qp=64");
 	for (unsigned i = 0; i < 3; i++)
 		feed(1, QP, (struct probe_words){.key = 1, .verdict = SP_DROP(1)});

@@ -2,7 +2,7 @@
 /* What programs in other processes could take from the NIC and from each other: memory that they have given back,
  * packets that are not theirs, the NIC's name, its time. */
 #include "../lib/test_server.h"
-#include "../../pipeline/session.h"
+#include "../../pipeline/host/session.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -5,8 +5,8 @@
 #include "../lib/captures.h"
 #include "../lib/frame.h"
 #include "../../handlers/wire/roce.h"
-#include "../../pipeline/icrc.h"
-#include "../../pipeline/parser.h"
+#include "../../pipeline/frame/icrc.h"
+#include "../../pipeline/frame/parser.h"
 
 /* The annex's words, on a copy: 8 bytes of ones, then the packet with the variant fields set to ones. */
 static uint32_t reference(const uint8_t *l3, uint32_t l3_len, uint32_t len)

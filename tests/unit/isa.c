@@ -82,7 +82,7 @@ TEST(each_level_copies_lines_from_any_place_and_no_other_byte)
 				memset(want, 0xA5, ROOM);
 				memcpy(want + 64, from + at, len);
 				sp_isa_stream_of(level)(to + 64, from + at, len);
-				past_fence();
+				sp_stream_fence();
 				CU_ASSERT_EQUAL_FATAL(memcmp(to, want, ROOM), 0);
 			}
 	CU_ASSERT_PTR_EQUAL(sp_isa_stream, sp_isa_stream_of(sp_isa_level()));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a context does of its own accord: deferred work, and host work that becomes packets under a pace. */
-#include "../../pipeline/issue.h"
+#include "../../pipeline/exec/issue.h"
 #include "../lib/timed.h"
 
 /* ---- deferred work ---- */

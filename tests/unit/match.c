@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of QP numbers. */
-#include "../../pipeline/match.h"
+#include "../../pipeline/rx/match.h"
 
 #include <pthread.h>
 

@@ -3,7 +3,7 @@
 #ifndef TESTS_NEIGHBOUR_NIC_H
 #define TESTS_NEIGHBOUR_NIC_H
 
-#include "../../pipeline/neighbour.c"
+#include "../../pipeline/tx/neighbour.c"
 #include "../lib/ips.h"
 #include "../lib/suite.h"
 #include <pthread.h>

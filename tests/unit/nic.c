@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The NIC itself: its ports, settings that make none, and that none leaves anything behind. */
-#include "../../pipeline/machine.h"
+#include "../../pipeline/mem/machine.h"
 #include "../lib/sender.h"
 
 #include <sys/stat.h>

@@ -398,10 +398,10 @@ TEST(a_packet_kept_outlives_its_burst)
 	probe_say(0x10, (struct probe_words){.key = 42, .action = PROBE_KEEP});
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL_FATAL(probe_log.keeps, 1);
-	CU_ASSERT_EQUAL(dut_view(&dut, a, kept), 1);
+	CU_ASSERT_EQUAL(dut_view(&dut, a, held), 1);
 	CU_ASSERT_EQUAL(rte_mbuf_refcnt_read(probe_log.kept[0]), 1);
 	sp_packet_release(&sp_context_by_id(dut.nic, a)->view[0]->pub, probe_log.kept[0]);
-	CU_ASSERT_EQUAL(dut_view(&dut, a, kept), 0);
+	CU_ASSERT_EQUAL(dut_view(&dut, a, held), 0);
 	probe_stop(); /* finds all buffers back */
 }
 

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "../../pipeline/config.h"
-#include "../../pipeline/handler.h"
+#include "../../pipeline/config/config.h"
+#include "../../pipeline/plugin/handler.h"
 #include "../lib/suite.h"
 
 static char place[256]; /* a directory of our own, and $TMPDIR */

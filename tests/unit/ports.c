@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A NIC with two ports: what goes where, what comes from where, and whose MAC it has. */
-#include "../../pipeline/port.h"
+#include "../../pipeline/ports/port.h"
 #include "../lib/ips.h"
 #include "../lib/sender.h"
 
@@ -36,7 +36,7 @@ static void finish(void)
 	dut_port_free(&dut.port);
 	dut_port_free(&dut.exception);
 	dut_port_free(&second);
-	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), dut.in_use);
+	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_process_pool()), dut.in_use);
 }
 
 static unsigned open_path(uint32_t id, const uint8_t *to)
@@ -226,15 +226,15 @@ TEST(the_exception_port_answers_where_the_question_came_by)
 
 TEST(stations_are_told_apart)
 {
-	static struct sp_stations s;
+	static struct sp_mac_table s;
 
 	for (unsigned i = 0; i < 100000; i++) { /* far more than places: the latest is right, the others are port 0 */
 		uint8_t mac[6] = {2, 0, (uint8_t)(i >> 24), (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i};
 		uint8_t next[6] = {2, 1, mac[2], mac[3], mac[4], mac[5]};
 
-		sp_station_heard(&s, mac, 1 + i % 3);
-		CU_ASSERT_EQUAL(sp_station_port(&s, mac), 1 + i % 3);
-		CU_ASSERT_EQUAL(sp_station_port(&s, next), 0);
+		sp_mac_table_learn(&s, mac, 1 + i % 3);
+		CU_ASSERT_EQUAL(sp_mac_table_port(&s, mac), 1 + i % 3);
+		CU_ASSERT_EQUAL(sp_mac_table_port(&s, next), 0);
 	}
 }
 

@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "../../pipeline/nic.h"
-#include "../../pipeline/report.h"
+#include "../../pipeline/observe/report.h"
 
 static void finishes_as(struct sp_report *r, const char *want)
 {

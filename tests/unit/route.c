@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Prefix, gateway and port: where a packet goes, and what configuration makes no sense. */
 #include "../../pipeline/engine.h"
-#include "../../pipeline/exec_context.h"
+#include "../../pipeline/context.h"
 #include "../../pipeline/view.h"
 #include "../../pipeline/worker.h"
 

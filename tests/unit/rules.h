@@ -3,8 +3,8 @@
 #ifndef TESTS_RULES_H
 #define TESTS_RULES_H
 
-#include "../../pipeline/flow_cache.h"
-#include "../../pipeline/rule.c" /* for rules made of programs, which reach more than expressions do */
+#include "../../pipeline/rx/flow_cache.h"
+#include "../../pipeline/rx/rule.c" /* for rules made of programs, which reach more than expressions do */
 #include "../lib/suite.h"
 
 static char owner;

@@ -126,7 +126,7 @@ static struct {
 } seen;
 
 /* Each write of the NIC's, in its order: data, then the notification's line, then its address, then the epoch. */
-static void sees_write(void *arg, const struct sp_watched_call *call, const struct sp_mem *mem, uint64_t offset,
+static void sees_write(void *arg, const struct sp_traced_call *call, const struct sp_mem *mem, uint64_t offset,
 		       const void *from, uint64_t len)
 {
 	const uint64_t length = 3 * rw_mtu;
@@ -149,7 +149,7 @@ static void sees_write(void *arg, const struct sp_watched_call *call, const stru
 
 TEST(a_notification_is_visible_only_after_all_the_data)
 {
-	const struct sp_watch watch = {.wrote = sees_write};
+	const struct sp_tracer watch = {.wrote = sees_write};
 	struct transfer t = {1, 0, 0, 3 * rw_mtu, 5, 0, 0};
 
 	memset(&seen, 0, sizeof(seen));

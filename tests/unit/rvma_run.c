@@ -14,7 +14,7 @@
 #define SCRIPTS 60u
 #define BURSTS	40u
 
-static const struct sp_watch nobody;
+static const struct sp_tracer nobody;
 static uint64_t seed;
 
 static uint32_t random32(void)

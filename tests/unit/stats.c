@@ -2,7 +2,7 @@
 /* What the NIC says of itself: sums over workers and contexts, those that have gone, and applications' contexts. */
 #include <jansson.h>
 
-#include "../../pipeline/host.h"
+#include "../../pipeline/exec/rings.h"
 #include "../lib/probe.h"
 
 /* ---- handlers that have something to report ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Taps when packet buffers are scarce: alone, and between two NICs whose link holds as many as there are. */
 #include "../../testbed/link.h"
-#include "../../testbed/tap.h"
+#include "../../testbed/port_tap.h"
 #include "../../testbed/world.h"
 #include "../lib/buffers.h"
 #include "../lib/dut.h"
@@ -63,19 +63,19 @@ TEST(without_a_buffer_for_its_copy_the_packet_waits_and_time_goes_on)
 
 	CU_ASSERT_EQUAL_FATAL(sp_eal_init(0, NULL, &error), 0);
 	CU_ASSERT_EQUAL_FATAL(sp_link_create(&(struct sp_link_config){.seed = 1}, &link), 0);
-	struct sp_tap tap = {.ops = &sp_link_ops, .port = sp_link_port(link, 0)};
+	struct sp_port_tap tap = {.ops = &sp_link_ops, .port = sp_link_port(link, 0)};
 
 	m = sp_packet_alloc();
 	CU_ASSERT_PTR_NOT_NULL_FATAL(m);
 	memset(rte_pktmbuf_append(m, 100), 0, 100);
 	buffers_take_all();
 	for (sp_time now = 0; now < 10 * SP_US; now += SP_US) {
-		CU_ASSERT_EQUAL_FATAL(sp_tap_ops.transmit(&tap, 0, &m, 1, now), 0);
-		CU_ASSERT_EQUAL_FATAL(sp_tap_ops.next(&tap, 0, true), now + SP_US);
-		CU_ASSERT_EQUAL(sp_tap_ops.next(&tap, 0, false), SP_NEVER);
+		CU_ASSERT_EQUAL_FATAL(sp_port_tap_ops.transmit(&tap, 0, &m, 1, now), 0);
+		CU_ASSERT_EQUAL_FATAL(sp_port_tap_ops.next(&tap, 0, true), now + SP_US);
+		CU_ASSERT_EQUAL(sp_port_tap_ops.next(&tap, 0, false), SP_NEVER);
 	}
 	buffers_give_back();
-	CU_ASSERT_EQUAL_FATAL(sp_tap_ops.transmit(&tap, 0, &m, 1, 10 * SP_US), 1);
+	CU_ASSERT_EQUAL_FATAL(sp_port_tap_ops.transmit(&tap, 0, &m, 1, 10 * SP_US), 1);
 	CU_ASSERT_EQUAL(sp_link_ops.receive(sp_link_port(link, 1), 0, &got, 1, 10 * SP_US), 1);
 	CU_ASSERT_EQUAL(got->pkt_len, 100);
 	rte_pktmbuf_free(got);
@@ -89,7 +89,7 @@ TEST(a_link_that_holds_all_buffers_in_both_directions_brings_everything_through)
 	struct sp_world *world;
 	struct sp_link *link;
 	struct dut dut[2];
-	struct sp_tap tap[2];
+	struct sp_port_tap tap[2];
 	uint32_t id[2];
 
 	CU_ASSERT_EQUAL_FATAL(sp_world_create(&world), 0);
@@ -99,8 +99,8 @@ TEST(a_link_that_holds_all_buffers_in_both_directions_brings_everything_through)
 	for (unsigned e = 0; e < 2; e++) { /* 192.0.2.2 and 192.0.2.1 */
 		struct sp_nic_config *c = &dut[e].config;
 
-		tap[e] = (struct sp_tap){.ops = &sp_link_ops, .port = sp_link_port(link, e)};
-		c->port[0] = (struct sp_port_config){.ops = &sp_tap_ops, .ops_arg = &tap[e]};
+		tap[e] = (struct sp_port_tap){.ops = &sp_link_ops, .port = sp_link_port(link, e)};
+		c->port[0] = (struct sp_port_config){.ops = &sp_port_tap_ops, .ops_arg = &tap[e]};
 		c->addresses = 1;
 		c->neighbours = 1;
 		memcpy(c->mac, e ? dut_peer_mac : dut_mac, 6);

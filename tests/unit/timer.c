@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Timers: each fires at its own time, in order, on its own worker, and goes with its context. */
-#include "../../pipeline/timer.h"
+#include "../../pipeline/exec/timer.h"
 #include "../lib/timed.h"
 
 static sp_time when[TIMERS];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The way out: what a frame sent must have, to whom, and what happens when neighbour or port holds it up. */
-#include "../../pipeline/mirror.h"
-#include "../../pipeline/neighbour.h"
-#include "../../pipeline/shared.h"
+#include "../../pipeline/observe/capture.h"
+#include "../../pipeline/tx/neighbour.h"
+#include "../../pipeline/mem/shm.h"
 #include "../lib/sender.h"
 
 /* Everything that a frame of sp_send_roce must have, from the specifications. */

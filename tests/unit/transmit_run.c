@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs of packets sent in one call are those sent one by one. */
-#include "../../pipeline/mirror.h"
-#include "../../pipeline/shared.h"
+#include "../../pipeline/observe/capture.h"
+#include "../../pipeline/mem/shm.h"
 #include "../lib/sender.h"
 
 /* ---- runs ---- */
@@ -171,7 +171,7 @@ TEST(a_run_sends_as_many_packets_as_there_are_buffers)
 
 	for (unsigned leave = 0; leave <= RUN; leave += leave % 5 + 1) {
 		const uint32_t id = sends_to("qp=5;peer=4");
-		const unsigned there = rte_mempool_avail_count(sp_registry_pool());
+		const unsigned there = rte_mempool_avail_count(sp_process_pool());
 		struct sp_send s[RUN];
 		unsigned n = 0;
 
@@ -184,7 +184,7 @@ TEST(a_run_sends_as_many_packets_as_there_are_buffers)
 		dut.port.closed = true;
 		CU_ASSERT_EQUAL(sender_call(id, CMD_SEND_RUN, 0, 0), leave ? 0 : -EAGAIN);
 		CU_ASSERT_EQUAL(sender_job.ran, leave ? (int)leave : -EAGAIN);
-		CU_ASSERT_EQUAL(rte_mempool_avail_count(sp_registry_pool()), 0);
+		CU_ASSERT_EQUAL(rte_mempool_avail_count(sp_process_pool()), 0);
 		dut.port.closed = false;
 		dut_settle(&dut, 1);
 		CU_ASSERT_EQUAL_FATAL(dut.port.sents, leave);
@@ -203,8 +203,8 @@ TEST(a_capture_may_begin_and_end_while_runs_wait_for_the_port)
 	const uint32_t id = sends_to("qp=5;peer=4");
 	const struct sp_capture_memory *head;
 	const struct sp_capture_ring *ring;
-	struct sp_shared *memory;
-	struct sp_mirror *mirror;
+	struct sp_shm *memory;
+	struct sp_capture *capture;
 	struct sp_error error;
 	struct sp_send s[RUN];
 
@@ -217,7 +217,7 @@ TEST(a_capture_may_begin_and_end_while_runs_wait_for_the_port)
 		CU_ASSERT_EQUAL(sender_call(id, CMD_SEND_RUN, 0, 0), 0);
 		CU_ASSERT_EQUAL(sender_job.ran, RUN);
 		if (part == 0)
-			CU_ASSERT_EQUAL_FATAL(sp_mirror_open(dut.nic, &all, &error, &mirror, &memory), 0);
+			CU_ASSERT_EQUAL_FATAL(sp_capture_open(dut.nic, &all, &error, &capture, &memory), 0);
 		if (part < 1)
 			continue;
 		dut.port.closed = part == 2;
@@ -237,7 +237,7 @@ TEST(a_capture_may_begin_and_end_while_runs_wait_for_the_port)
 		}
 		dut.port.closed = true;
 	}
-	sp_mirror_close(dut.nic, mirror); /* with a run that it has heard of, and one that it has not, in the queue */
+	sp_capture_close(dut.nic, capture); /* with a run that it has heard of, and one that it has not, in the queue */
 	for (unsigned i = 0; i < RUN; i++)
 		s[i].psn = 3 * RUN + i;
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND_RUN, 0, 0), 0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The parsers of values: what they take, what they refuse, and that a refused value leaves the output alone. */
+#include "../../pipeline/value.h"
 #include "../lib/suite.h"
 
-#include "../../pipeline/config.h"
+#include "../../pipeline/nic.h"
 
 #define KEEP 0xDEADBEEFu
 

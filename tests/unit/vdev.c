@@ -11,10 +11,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "../../pipeline/config.h"
-#include "../../pipeline/kernel.h"
-#include "../../pipeline/port.h"
-#include "../../pipeline/transmit.h"
+#include "../../pipeline/config/config.h"
+#include "../../pipeline/ports/kernel.h"
+#include "../../pipeline/ports/port.h"
+#include "../../pipeline/tx/transmit.h"
 
 char *dut_eal[] = {"--no-pci", "--vdev=net_null0", "--vdev=net_af_packet7,iface=nosuch0", NULL};
 
@@ -399,7 +399,7 @@ static void ask(struct sp_nic *from, uint8_t last)
 TEST(a_ring_joins_two_nics_crosswise)
 {
 	struct left before = count();
-	unsigned in_use = rte_mempool_in_use_count(sp_registry_pool());
+	unsigned in_use = rte_mempool_in_use_count(sp_process_pool());
 	struct sp_error error;
 	struct sp_nic *a = ringed("ring:cable", 1), *b = ringed("ring:cable", 2), *other = ringed("ring:other", 3),
 		      *none;
@@ -430,7 +430,7 @@ TEST(a_ring_joins_two_nics_crosswise)
 	sp_nic_destroy(a);
 	sp_nic_destroy(b);
 	same(before, "rings");
-	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_registry_pool()), in_use);
+	CU_ASSERT_EQUAL(rte_mempool_in_use_count(sp_process_pool()), in_use);
 }
 
 TEST(a_null_port_takes_all_and_gives_nothing)

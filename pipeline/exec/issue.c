@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "issue.h"
+#include "../context.h"
+#include "../tx/zero_copy.h"
+#include "measure.h"
+#include "../observe/tap.h"
+#include "scheduler.h"
+
+/* Round-robin: contexts on their home worker, and issues within a context. */
+
+static void context_in(struct sp_worker *w, struct sp_context *c)
+{
+	if (!c->is_issuing)
+		TAILQ_INSERT_TAIL(&w->issuing, c, issuing);
+	c->is_issuing = true;
+}
+
+static struct sp_context *context_out(struct sp_worker *w)
+{
+	struct sp_context *c = TAILQ_FIRST(&w->issuing);
+
+	TAILQ_REMOVE(&w->issuing, c, issuing);
+	c->is_issuing = false;
+	return c;
+}
+
+static void append(struct sp_context *c, struct sp_issue *i)
+{
+	if (c->issues) { /* issues is the last of a circular list */
+		i->next = c->issues->next;
+		c->issues->next = i;
+	} else {
+		i->next = i;
+	}
+	c->issues = i;
+}
+
+static void remove_first(struct sp_context *c)
+{
+	struct sp_issue *first = c->issues->next;
+
+	if (first == c->issues)
+		c->issues = NULL;
+	else
+		c->issues->next = first->next;
+	first->next = NULL;
+}
+
+void sp_issue_start(struct sp_ctx *ctx, struct sp_issue *i)
+{
+	struct sp_view *v = sp_view_of(ctx);
+	struct sp_context *pacer;
+
+	if (!v->context->handler->issue) {
+		sp_tap_wrong(ctx, "started an issue, but has no issue()");
+		return;
+	}
+	if (v->pub.worker != v->context->home) { /* the home worker owns list and pace, and checks each poll */
+		struct sp_context *c = v->context;
+
+		if (__atomic_exchange_n(&i->woken, 1, __ATOMIC_ACQ_REL))
+			return;
+		i->away = __atomic_load_n(&c->issue_elsewhere, __ATOMIC_RELAXED);
+		while (!__atomic_compare_exchange_n(&c->issue_elsewhere, &i->away, i, true, __ATOMIC_RELEASE,
+						    __ATOMIC_RELAXED))
+			;
+		return;
+	}
+	if (i->active) {
+		i->wait = 0; /* restarted while it runs: do not put it to sleep */
+		return;
+	}
+	i->active = 1;
+	i->wait = 0;
+	i->ctx = v;
+	/* Being idle earns no burst; a late poll does, see sp_pace_charge. */
+	pacer = sp_context_newest(v->context);
+	if (!v->context->is_issuing && pacer->tx_next < v->owner->now)
+		pacer->tx_next = v->owner->now;
+	append(v->context, i);
+	context_in(v->owner, v->context);
+}
+
+static void forget_issues(struct sp_context *c)
+{
+	while (c->issues) {
+		struct sp_issue *i = c->issues->next;
+
+		remove_first(c);
+		i->active = 0;
+	}
+}
+
+/* Lets one context send within its pace. */
+static unsigned run_context(struct sp_worker *w, struct sp_context *c)
+{
+	const struct sp_context *pacer = sp_context_newest(c); /* all versions share one pace */
+	struct sp_view *v = c->view[w->index];
+	unsigned asked = 0;
+
+	v->pub.now = w->now;
+	while (c->issues && asked < SP_BURST && pacer->tx_next <= w->now) {
+		struct sp_issue *i = c->issues->next;
+		/* Packet by packet under pacing, since tx_next must follow each packet. */
+		unsigned budget = pacer->rate ? 1 : SP_BURST - asked;
+		uint64_t before = v->sent, began;
+		int r;
+
+		if (sp_view_disabled(v)) /* also by the call before */
+			break;
+		i->wait = 1;
+		v->zc_queue->asked = 0;
+		began = sp_call_begin(v, SP_DOING_ISSUE);
+		r = c->handler->issue(&v->pub, i, budget);
+		sp_call_end(v, began);
+		asked += (unsigned)(v->sent - before);
+		if (r == SP_ISSUE_DONE || (r == SP_ISSUE_WAIT && i->wait && sp_zc_await(v, i))) {
+			remove_first(c);
+			i->active = 0;
+			continue;
+		}
+		c->issues = i;		 /* the first becomes the last */
+		if (v->sent == before) { /* it wants to send and cannot: port, buffers or neighbour */
+			w->issue_stuck = true;
+			break;
+		}
+	}
+	return asked;
+}
+
+static unsigned run_all(struct sp_worker *w)
+{
+	const struct sp_context *last = TAILQ_LAST(&w->issuing, sp_issuing);
+	unsigned asked = 0, turns = 0;
+	uint64_t spent = 0;
+
+	for (; !TAILQ_EMPTY(&w->issuing) && turns < SP_ISSUES_PER_POLL && spent < sp_scheduler_quantum(w); turns++) {
+		struct sp_context *c = context_out(w);
+		struct sp_view *v = c->view[w->index];
+		const uint64_t before = v->meter.cycles;
+
+		if (likely(!sp_scheduler_owes(w, v)))
+			asked += run_context(w, c);
+		spent += v->meter.cycles - before;
+		if (c->issues)
+			context_in(w, c);
+		if (c == last)
+			break;
+	}
+	return asked;
+}
+
+unsigned sp_issues_run(struct sp_worker *w)
+{
+	struct sp_context *c;
+
+	w->issue_stuck = false;
+	LIST_FOREACH (c, &w->elsewhere, elsewhere) {
+		struct sp_issue *i = NULL;
+
+		/* Usually empty. A locked operation in each poll would wait for all earlier stores, and take the cache
+		 * line from the workers that read it. */
+		if (unlikely(__atomic_load_n(&c->issue_elsewhere, __ATOMIC_RELAXED)))
+			i = __atomic_exchange_n(&c->issue_elsewhere, NULL, __ATOMIC_ACQ_REL);
+		while (i) {
+			struct sp_issue *next = i->away;
+
+			/* From here on the issue can be pushed again. An exchange, not a store: a worker that found it
+			 * woken, and so did not push it, has written its data before; issue() must see that data. */
+			__atomic_exchange_n(&i->woken, 0, __ATOMIC_ACQ_REL);
+			sp_issue_start(&c->view[w->index]->pub, i);
+			i = next;
+		}
+	}
+	return run_all(w);
+}
+
+sp_time sp_issues_next(struct sp_worker *w)
+{
+	sp_time next = SP_NEVER;
+	struct sp_context *c;
+
+	TAILQ_FOREACH (c, &w->issuing, issuing) {
+		const sp_time until = sp_view_until(c->view[w->index]);
+		const sp_time at = RTE_MAX(sp_context_newest(c)->tx_next, until);
+
+		next = RTE_MIN(next, at);
+	}
+	return next;
+}
+
+void sp_issues_purge(struct sp_worker *w, struct sp_context *c)
+{
+	const struct sp_context *listed;
+
+	__atomic_store_n(&c->issue_elsewhere, NULL, __ATOMIC_RELAXED);
+	sp_zc_forget(c->view[w->index]);
+	LIST_FOREACH (listed, &w->elsewhere, elsewhere)
+		if (listed == c) {
+			LIST_REMOVE(c, elsewhere);
+			break;
+		}
+	forget_issues(c);
+	if (c->is_issuing)
+		TAILQ_REMOVE(&w->issuing, c, issuing);
+	c->is_issuing = false;
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The workers' side of applications: commands in, events out. */
+#include "rings.h"
+#include "../mem/context_alloc.h"
+#include "../mem/memory.h"
+#include "measure.h"
+#include "../observe/tap.h"
+#include "scheduler.h"
+#include "../touch.h"
+#include "../worker_call.h"
+
+#include <stdlib.h>
+
+/* ---- events ---- */
+
+int sp_events_create(struct sp_context *c)
+{
+	size_t bytes = sp_attach_events_bytes(c->nic->workers, SP_EVENTS);
+	struct sp_attach_events *head;
+	struct sp_event_queue *q;
+	int r;
+
+	/* A companion uses its context's queue, and a new version the older one's: the host knows one queue per
+	 * context. */
+	if (c->first || c->inherited) {
+		c->events = c->first ? c->first->events : c->older->events;
+		return 0;
+	}
+	if (c->owner)
+		bytes = sp_shm_pages(bytes);
+	r = sp_context_charge(c, bytes);
+	if (r)
+		return r;
+	q = aligned_alloc(64, RTE_ALIGN(sizeof(*q), 64));
+	if (!q) {
+		r = -ENOMEM;
+		goto credit;
+	}
+	memset(q, 0, sizeof(*q));
+	r = c->owner ? sp_shm_create(bytes, "spindle-events", false, &q->memory) : sp_shm_private(bytes, &q->memory);
+	if (r)
+		goto destroy;
+	q->nic = c->nic;
+	q->account = c->account;
+	q->id = c->id;
+	q->owner = c->owner;
+	q->home = c->home;
+	q->holders = 1;
+	head = q->memory.base;
+	*head = (struct sp_attach_events){.magic = SP_ATTACH_MAGIC, .workers = c->nic->workers, .entries = SP_EVENTS};
+	for (unsigned w = 0; w < c->nic->workers; w++) {
+		struct sp_ring_shared *ring = sp_attach_ring(head, SP_EVENTS, w);
+
+		q->reader[w] = q->writer[w].ring = (struct sp_ring){.shared = ring, .mask = SP_EVENTS - 1};
+	}
+	c->events = q;
+	return 0;
+destroy:
+	free(q);
+credit:
+	sp_memory_credit(c->nic, c->account, bytes);
+	return r;
+}
+
+void sp_events_hold(struct sp_event_queue *q)
+{
+	q->holders++;
+}
+
+void sp_events_release(struct sp_event_queue *q)
+{
+	if (--q->holders)
+		return;
+	if (q->area)
+		sp_memory_abandon(q->nic, q->area);
+	sp_memory_credit(q->nic, q->account, q->memory.bytes);
+	sp_shm_destroy(&q->memory);
+	free(q);
+}
+
+void sp_events_destroy(struct sp_context *c)
+{
+	struct sp_event_queue *q = c->events;
+
+	c->events = NULL;
+	if (!q || c->first || c->inherited)
+		return;
+	atomic_store_explicit(&q->ended, true, memory_order_release);
+	__atomic_store_n(&((struct sp_attach_events *)q->memory.base)->closed, 1, __ATOMIC_RELEASE);
+	if (c->door)
+		sp_doorbell_ring(c->nic, c->door);
+	sp_events_release(q);
+}
+
+static int post(struct sp_view *v, struct sp_event *e)
+{
+	struct sp_event_queue *q = v->context->events;
+
+	e->context = v->context->id;
+	if (sp_ring_put(&q->writer[v->pub.worker].ring, e)) {
+		v->events_lost++;
+		return -EAGAIN;
+	}
+	__atomic_fetch_or(&((struct sp_attach_events *)q->memory.base)->waiting, 1ull << v->pub.worker,
+			  __ATOMIC_ACQ_REL);
+	return 0;
+}
+
+/* A traced context has no doorbell, and is never touched: all its events come here. */
+static __attribute__((noinline)) int heed(struct sp_view *v, const struct sp_event *e)
+{
+	struct sp_event copy;
+
+	sp_touch(v);
+	if (v->pub.watch & SP_WATCH_TRACED) {
+		copy = *e;
+		copy.context = v->context->id;
+		v->owner->tap->posted(&v->pub, &copy);
+	}
+	return 0;
+}
+
+int sp_event_post(struct sp_ctx *ctx, const struct sp_event *e)
+{
+	struct sp_view *v = sp_view_of(ctx);
+	struct sp_event copy = *e;
+	int r = post(v, &copy);
+
+	return !r && v->context->heeded && !v->touched ? heed(v, e) : r;
+}
+
+/* ---- commands ---- */
+
+static int command(struct sp_view *v, const struct sp_command *cmd, struct sp_event *result)
+{
+	const uint64_t began = sp_call_begin(v, SP_DOING_COMMAND);
+	const int status = v->context->handler->command(&v->pub, cmd, result);
+
+	sp_call_end(v, began);
+	return status;
+}
+
+/* Executes one command, copied from the application: validate all fields. */
+static int execute_on(struct sp_worker *w, struct sp_context *c, const struct sp_command *cmd, struct sp_event *result)
+{
+	struct sp_view *v = c->view[w->index];
+
+	*result = (struct sp_event){.context = c->id, .type = SP_EVENT_RESULT, .op = cmd->op, .cookie = cmd->cookie};
+	v->pub.now = w->now;
+	if (sp_view_disabled(v))
+		return result->status = -EAGAIN;
+	result->status = -EOPNOTSUPP;
+	if (c->handler->command)
+		result->status = command(v, cmd, result);
+	/* Commands unknown to the first handler may be the companion's. */
+	if (result->status == -EOPNOTSUPP && c->companion)
+		return execute_on(w, c->companion, cmd, result);
+	return result->status;
+}
+
+/* What the current version of the handler does not have (-ENOENT), an older one may still have. */
+static int execute(struct sp_worker *w, struct sp_context *c, const struct sp_command *cmd, struct sp_event *result)
+{
+	struct sp_context *older = c;
+	struct sp_event answer;
+
+	if (likely(execute_on(w, c, cmd, result) != -ENOENT))
+		return result->status;
+	while ((older = __atomic_load_n(&older->older, __ATOMIC_ACQUIRE)) != NULL)
+		if (execute_on(w, older, cmd, &answer) != -ENOENT) {
+			*result = answer;
+			break;
+		}
+	return result->status;
+}
+
+/* Runs commands of one application, up to a count or a quantum, since other packets wait. */
+static unsigned run_queue(struct sp_worker *w, struct sp_command_queue *q)
+{
+	struct sp_command cmd;
+	uint64_t spent = 0;
+	unsigned n = 0;
+
+	for (; n < SP_COMMANDS_PER_POLL && spent < sp_scheduler_quantum(w) && !sp_ring_take(&q->reader, &cmd); n++) {
+		struct sp_context *c = sp_context_by_id(w->nic, cmd.context);
+		struct sp_event result;
+		uint64_t before;
+
+		if (!c || c->owner != q->device->owner || c->home != w->index)
+			continue; /* context closed meanwhile; the library rejects unknown contexts */
+		before = c->view[w->index]->meter.cycles;
+		if ((execute(w, c, &cmd, &result) || cmd.flags & SP_CMD_REPLY) && !post(c->view[w->index], &result))
+			sp_touch(c->view[w->index]);
+		spent += c->view[w->index]->meter.cycles - before;
+	}
+	q->used = true;
+	return n;
+}
+
+void sp_commands_wake(struct sp_command_queue *q)
+{
+	uint32_t parked = SP_QUEUE_PARKED;
+
+	if (!atomic_compare_exchange_strong(&q->state, &parked, SP_QUEUE_WOKEN))
+		return;
+	q->woken = atomic_load_explicit(&q->worker->woken, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&q->worker->woken, &q->woken, q, memory_order_release,
+						      memory_order_relaxed))
+		;
+}
+
+/* An exchange, like all changes of this word: see struct sp_attach_queues. */
+static void unpark(struct sp_command_queue *q)
+{
+	__atomic_exchange_n(&q->page->parked, 0, __ATOMIC_ACQ_REL);
+}
+
+static void take_woken(struct sp_worker *w)
+{
+	struct sp_command_queue *q = atomic_exchange_explicit(&w->woken, NULL, memory_order_acquire), *next;
+
+	for (; q; q = next) {
+		next = q->woken;
+		q->used = true;
+		atomic_store_explicit(&q->state, SP_QUEUE_ACTIVE, memory_order_relaxed);
+		unpark(q); /* a post for another worker may have woken it */
+		LIST_INSERT_HEAD(&w->queues, q, active);
+	}
+}
+
+static void park(struct sp_command_queue *q)
+{
+	uint32_t parked = SP_QUEUE_PARKED;
+
+	/* Store first: an application that sees it parked wakes the queue. */
+	atomic_store_explicit(&q->state, SP_QUEUE_PARKED, memory_order_release);
+	__atomic_exchange_n(&q->page->parked, 1, __ATOMIC_ACQ_REL);
+	if (!sp_ring_empty(&q->reader) && atomic_compare_exchange_strong(&q->state, &parked, SP_QUEUE_ACTIVE))
+		unpark(q); /* a command came meanwhile: stay active */
+	else
+		LIST_REMOVE(q, active); /* else it is on the stack already */
+}
+
+static __attribute__((noinline)) void park_quiet(struct sp_worker *w)
+{
+	struct sp_command_queue *q, *next;
+
+	w->park_at = w->polls + atomic_load_explicit(&w->nic->park_after, memory_order_relaxed);
+	for (q = LIST_FIRST(&w->queues); q; q = next) {
+		next = LIST_NEXT(q, active);
+		if (!q->used)
+			park(q);
+		q->used = false;
+	}
+}
+
+void sp_commands_forget(struct sp_worker *w, void *queue)
+{
+	struct sp_command_queue *q = queue;
+
+	take_woken(w);
+	if (atomic_load_explicit(&q->state, memory_order_relaxed) == SP_QUEUE_ACTIVE)
+		LIST_REMOVE(q, active);
+}
+
+unsigned sp_commands_run(struct sp_worker *w)
+{
+	struct sp_command_queue *q;
+	unsigned n = 0;
+
+	if (unlikely(atomic_load_explicit(&w->woken, memory_order_relaxed) != NULL))
+		take_woken(w);
+	if (unlikely(w->polls >= w->park_at))
+		park_quiet(w);
+	LIST_FOREACH (q, &w->queues, active) {
+		w->walked++;
+		if (!sp_ring_empty(&q->reader))
+			n += run_queue(w, q);
+	}
+	return n;
+}
+
+bool sp_commands_waiting(const struct sp_worker *w)
+{
+	const struct sp_command_queue *q;
+
+	for (q = atomic_load_explicit(&w->woken, memory_order_acquire); q; q = q->woken)
+		if (!sp_ring_empty(&q->reader)) /* a new application's ring is empty */
+			return true;
+	LIST_FOREACH (q, &w->queues, active)
+		if (!sp_ring_empty(&q->reader))
+			return true;
+	return false;
+}
+
+struct call {
+	struct sp_context *context;
+	const struct sp_command *command;
+	struct sp_event *result;
+};
+
+static void run_call(struct sp_worker *w, void *arg)
+{
+	struct call *call = arg;
+
+	/* Runs earlier commands first, but not endlessly if more are posted meanwhile. */
+	for (unsigned i = 0; i < SP_COMMANDS / SP_COMMANDS_PER_POLL && sp_commands_run(w); i++)
+		;
+	execute(w, call->context, call->command, call->result);
+}
+
+int sp_command_run(struct sp_context *c, const struct sp_command *command, struct sp_event *result)
+{
+	struct call call = {c, command, result};
+
+	sp_worker_call(c->nic->worker[c->home], run_call, &call);
+	return result->status;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Applications as the NIC sees them: limits, commands, events, doorbells. */
+#ifndef PIPELINE_EXEC_RINGS_H
+#define PIPELINE_EXEC_RINGS_H
+
+#include "../../handlers/wire/attach.h"
+#include "../context.h"
+#include "../limits.h"
+#include "../mem/account.h"
+#include "../mem/shm.h"
+#include "../view.h"
+#include "../worker.h"
+#include "../../host-api/device.h"
+
+/* Error text for -EMFILE. */
+#define SP_NO_DESCRIPTOR "the NIC's process has no file descriptor left (ulimit -n)"
+
+/* How an application and the notifier wake each other. */
+struct sp_doorbell {
+	struct sp_bell *bell;	  /* shared with the application; set before workers see the doorbell */
+	_Atomic uint32_t due;	  /* [shared] on the notifier's stack of doorbells to ring */
+	struct sp_doorbell *next; /* next on that stack */
+	int fd;			  /* the NIC's end of a socketpair, only written */
+	int application;	  /* the application's end; -1: passed to another process */
+	int ring; /* eventfd written when posting to a parked queue; -1: embedded. The NIC never reads it. */
+};
+
+/* Event queue and area of a context, shared with the host. The context and the devices that opened it hold references:
+ * an application may read them after the context has ended. No pointer leads to the context. */
+struct sp_event_queue {
+	struct sp_nic *nic;
+	struct sp_account *account;
+	uint32_t id, owner, qp; /* qp: the context's first QP number, 0: none */
+	uint16_t home;
+	uint32_t holders;	      /* [control] */
+	_Atomic bool ended;	      /* [shared] the context is gone */
+	struct sp_shm memory;	      /* struct sp_attach_events, then one ring per worker (single writer each) */
+	struct sp_mem *area;	      /* area or NULL; removed with the queue */
+	struct sp_attach_reader turn; /* application's state, like reader (embedded only) */
+	struct sp_ring reader[SP_MAX_WORKERS];
+	struct {
+		struct sp_ring ring;
+	} SP_CACHE_ALIGNED writer[SP_MAX_WORKERS]; /* [worker] one per worker */
+};
+
+/* A context used by an application. */
+struct sp_opened {
+	struct sp_opened *next;
+	struct sp_event_queue *events;
+	bool foreign; /* a context of the NIC, not opened by the application: no close needed */
+};
+#define SP_OPENED_LISTS 64 /* hash lists per application; a power of two */
+
+/* Commands of one application for one worker. The worker alone leaves the states ACTIVE (on the worker's list) and
+ * WOKEN (on the worker's stack, or about to be). PARKED is on no list: the thread that changes PARKED to WOKEN by
+ * compare-and-swap pushes the queue onto the stack. struct sp_attach_queues tells how the application sees PARKED, and
+ * why no command is lost. */
+enum { SP_QUEUE_PARKED, SP_QUEUE_ACTIVE, SP_QUEUE_WOKEN };
+struct sp_command_queue {
+	struct sp_ring writer; /* the application's side (embedded only) */
+	uint8_t apart[112];    /* the application writes above while the worker writes below */
+	struct sp_ring reader; /* [worker], as the rest but state */
+	struct sp_attach_queues *page;
+	struct sp_device *device;
+	struct sp_worker *worker;
+	LIST_ENTRY(sp_command_queue) active;
+	struct sp_command_queue *woken; /* the next one on the stack */
+	_Atomic uint32_t state;		/* [shared] */
+	bool used;			/* used since the last search for idle applications */
+	uint8_t apart_too[48];
+};
+
+/* An application. pub.ops are the embedded operations; for another process the server calls them, and commands and
+ * events use shared memory. */
+struct sp_device {
+	struct sp_dev pub;
+	struct sp_nic *nic;
+	uint32_t owner;		    /* 0: in this process; may use the NIC's own contexts */
+	struct sp_account *account; /* NULL for owner 0 */
+	uint32_t pid, uid;	    /* the other process's */
+	bool driven;
+	/* made: memory that the server has allocated ahead for a region or area. ahead: it does so for areas; wanted:
+	 * bytes that a context asked for then. Server thread only. */
+	struct sp_backing *made;
+	bool ahead;
+	uint64_t wanted;
+	bool door_open; /* device's thread only; embedded: from the first sp_dev_arm or sp_dev_fd on */
+	struct sp_device *next;
+	struct sp_opened *opened[SP_OPENED_LISTS]; /* by context id; device's thread only */
+	struct sp_shm queues;			   /* per worker: a doorbell page and a command ring */
+	struct sp_doorbell door;
+	struct sp_command_queue commands[SP_MAX_WORKERS];
+};
+
+/* Creates an application. Not attached: embedded, limits ignored. Attached: takes the NIC's next owner number, memory
+ * is shared, limits may be NULL. -ENOMEM, -EDQUOT (too low for the queues), -EMFILE. */
+int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *limits, struct sp_device **device);
+/* Shared memory of events and area, with descriptors (attached applications only), of a context that the device opened;
+ * or NULL. The server sends and closes the descriptors (sp_shm_close). */
+struct sp_shm *sp_device_events(struct sp_device *d, uint32_t context);
+struct sp_shm *sp_device_area(struct sp_device *d, uint32_t context); /* NULL also without an area */
+struct sp_shm *sp_device_region(struct sp_device *d, uint32_t id);    /* region of sp_mr_alloc */
+int sp_device_home(struct sp_device *d, uint32_t context);	      /* worker; -ENOENT */
+
+/* ---- events and commands ---- */
+int sp_events_create(struct sp_context *c); /* -ENOMEM, -EMFILE, -EDQUOT */
+/* The context ends: marks the events closed and drops the reference; the application may still read them. */
+void sp_events_destroy(struct sp_context *c);
+void sp_events_hold(struct sp_event_queue *q);
+void sp_events_release(struct sp_event_queue *q);
+/* Runs a command on the context's home worker, after earlier ones; returns its status. */
+int sp_command_run(struct sp_context *c, const struct sp_command *command, struct sp_event *result);
+unsigned sp_commands_run(struct sp_worker *w);
+bool sp_commands_waiting(const struct sp_worker *w);
+/* Any thread: a parked queue becomes active with the worker's next poll. No system call. */
+void sp_commands_wake(struct sp_command_queue *q);
+/* On the queue's worker, after the last wake: the worker forgets the queue. */
+void sp_commands_forget(struct sp_worker *w, void *queue);
+
+/* ---- doorbells: notifier.c ---- */
+int sp_notifier_create(struct sp_nic *nic); /* the thread starts with the first doorbell */
+void sp_notifier_destroy(struct sp_nic *nic);
+/* Creates the descriptors; door->bell is set already. attached: also the eventfd for posting to a parked queue.
+ * -EMFILE, -ENOMEM, -EAGAIN. */
+int sp_doorbell_open(struct sp_nic *nic, struct sp_doorbell *door, bool attached);
+void sp_doorbell_given(struct sp_doorbell *door);		     /* another process now has the application's end */
+void sp_doorbell_mute(struct sp_nic *nic, struct sp_doorbell *door); /* the notifier no longer wakes its queues */
+void sp_doorbell_close(struct sp_nic *nic, struct sp_doorbell *door); /* after no worker can ring it */
+/* At the end of a poll: rings for the contexts touched in it (w->touched). A system call only to wake a sleeping
+ * notifier. */
+void sp_doorbells_ring(struct sp_worker *w);
+void sp_doorbell_ring(struct sp_nic *nic, struct sp_doorbell *door); /* from a control call */
+/* Forgets a view that is about to be freed; no worker is in a poll. */
+void sp_touch_forget(struct sp_worker *w, const struct sp_context *c);
+
+#endif

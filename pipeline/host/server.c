@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The NIC's socket. One thread accepts programs and serves one request of each in turn. No client can block the thread
+ * or get more of it than another. A session that has used more than its share of the workers' time waits for its next
+ * turn, so that requests, however many, do not starve packets.
+ */
+#include "../engine.h"
+#include "../error.h"
+#include "session.h"
+#include "../process.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define SP_APPLICATIONS	    64 /* by default */
+#define SP_APPLICATIONS_MAX 4096
+#define SP_OBSERVERS	    64		 /* connections without HELLO */
+#define SP_ACCEPTS	    8		 /* in one turn */
+#define SP_ACCEPT_PAUSE	    100		 /* ms, when accept() has no descriptor left */
+#define SP_ENDING_PAUSE	    100		 /* ms, when a stopped worker keeps sessions from ending */
+#define LONGEST		    (1 * SP_SEC) /* the longest wait for a turn */
+
+/* ---- connections ---------------------------------------------------------------------------------------------------
+ */
+/* last: the server ends; then wait for workers. */
+static void drop(struct sp_server *server, unsigned i, bool last)
+{
+	struct sp_session *s = &server->session[i];
+	sp_time *debt = &server->debt[s->uid % SP_DEBTS];
+	const sp_time called = server->nic->called;
+
+	/* All clients wait for this thread, so it must not wait for a stopped worker. */
+	s->ending = !last && !sp_session_free(server, s);
+	if (s->ending)
+		return;
+	if (last) /* without this goodbye a program takes the end of its connection for the NIC's death */
+		sp_session_refuse(server, s, -ENODEV);
+	sp_session_close(server, s);
+	sp_session_charge(server, s, server->nic->called - called);
+	if (s->ready > *debt)
+		*debt = s->ready; /* a user cannot clear the debt by reconnecting */
+	server->session[i] = server->session[--server->sessions];
+}
+
+/* All places are taken: closes the session that owns nothing and has been idle longest, so that idle connections keep
+ * no one out. */
+static bool make_room(struct sp_server *server)
+{
+	unsigned oldest = server->sessions;
+
+	for (unsigned i = 0; i < server->sessions; i++) {
+		const struct sp_session *s = &server->session[i];
+
+		if (!s->device && !s->capture && (oldest == server->sessions || s->turn < server->session[oldest].turn))
+			oldest = i;
+	}
+	if (oldest == server->sessions)
+		return false;
+	drop(server, oldest, false);
+	return true;
+}
+
+/* False: out of descriptors or memory; the connection stays in the backlog. */
+static bool take(struct sp_server *server)
+{
+	const int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct sp_session s;
+
+	if (fd < 0)
+		return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
+	if (sp_session_open(&s, fd)) {
+		close(fd);
+		return true;
+	}
+	s.turn = ++server->turn;
+	s.ready = server->debt[s.uid % SP_DEBTS];
+	if (server->sessions == server->room && !make_room(server)) {
+		sp_session_refuse(server, &s, -EUSERS);
+		close(fd);
+		return true;
+	}
+	server->session[server->sessions++] = s;
+	return true;
+}
+
+void sp_session_charge(struct sp_server *server, struct sp_session *s, sp_time used)
+{
+	const sp_time now = sp_clock();
+	unsigned sharing = 1;
+
+	if (!used)
+		return;
+	for (unsigned i = 0; i < server->sessions; i++)
+		sharing += &server->session[i] != s && server->session[i].ready > now;
+	s->ready = (s->ready > now ? s->ready : now) + SP_SESSIONS_PART * sharing * used;
+	if (s->ready > now + SP_CREDIT + LONGEST)
+		s->ready = now + SP_CREDIT + LONGEST;
+}
+
+static bool has_turn(const struct sp_session *s, sp_time now)
+{
+	return s->ready <= now + SP_CREDIT;
+}
+
+/* ms until the next waiting session has its turn; -1: none waits. */
+static int next_turn(const struct sp_server *server, sp_time now)
+{
+	sp_time next = SP_NEVER;
+
+	for (unsigned i = 0; i < server->sessions; i++)
+		if (!has_turn(&server->session[i], now) && server->session[i].ready < next)
+			next = server->session[i].ready;
+	return next == SP_NEVER ? -1 : (int)((next - now - SP_CREDIT) / SP_MS) + 1;
+}
+
+/* Does one slice of long work for the session that has waited longest. One slice per turn bounds the delay of small
+ * requests. */
+static void work(struct sp_server *server)
+{
+	unsigned next = server->sessions;
+
+	for (unsigned i = 0; i < server->sessions; i++)
+		if (server->session[i].work && !server->session[i].ending &&
+		    (next == server->sessions || server->session[i].worked < server->session[next].worked))
+			next = i;
+	if (sp_memory_dying(server->nic, NULL) &&
+	    (next == server->sessions || server->buried < server->session[next].worked)) {
+		server->buried = ++server->turn;
+		sp_memory_free_deferred(server->nic, NULL); /* also of ended sessions */
+	} else if (next < server->sessions && !sp_session_work(server, &server->session[next])) {
+		drop(server, next, false);
+	}
+}
+
+static bool has_work(const struct sp_server *server)
+{
+	for (unsigned i = 0; i < server->sessions; i++)
+		if (server->session[i].work && !server->session[i].ending)
+			return true;
+	return sp_memory_dying(server->nic, NULL);
+}
+
+static void *serve(void *arg)
+{
+	struct sp_server *server = arg;
+	struct pollfd *wait = calloc(2 + server->room, sizeof(*wait));
+	bool full = false;
+
+	sp_memory_defer(server->nic, true);
+	while (wait) {
+		const unsigned sessions = server->sessions;
+		const sp_time now = sp_clock();
+		int most = next_turn(server, now);
+
+		if (full && (most < 0 || most > SP_ACCEPT_PAUSE))
+			most = SP_ACCEPT_PAUSE;
+		if (has_work(server))
+			most = 0;
+		wait[0] = (struct pollfd){.fd = server->wake, .events = POLLIN};
+		wait[1] = (struct pollfd){.fd = full ? -1 : server->listener, .events = POLLIN};
+		for (unsigned i = 0; i < sessions; i++) {
+			const struct sp_session *s = &server->session[i];
+
+			wait[2 + i] =
+				(struct pollfd){s->ending ? -1 : s->fd, !s->work && has_turn(s, now) ? POLLIN : 0, 0};
+			if (s->ending && (most < 0 || most > SP_ENDING_PAUSE))
+				most = SP_ENDING_PAUSE;
+		}
+		if (poll(wait, 2 + sessions, most) < 0)
+			continue;
+		if (wait[0].revents)
+			break;
+		/* Backwards: drop() moves the last session, already served, into the gap. */
+		for (unsigned i = sessions; i-- > 0;)
+			if (server->session[i].ending)
+				drop(server, i, false);
+			else if (wait[2 + i].revents && /* without POLLIN that is a hang-up */
+				 (!wait[2 + i].events || !sp_session_serve(server, &server->session[i])))
+				drop(server, i, false);
+		full = false;
+		for (unsigned i = 0; i < SP_ACCEPTS && !full && wait[1].fd >= 0 && wait[1].revents; i++)
+			full = !take(server);
+		work(server);
+	}
+	free(wait);
+	while (server->sessions)
+		drop(server, server->sessions - 1, true);
+	sp_memory_defer(server->nic, false);
+	while (sp_memory_free_deferred(server->nic, NULL))
+		;
+	return NULL;
+}
+
+/* ---- the socket ----------------------------------------------------------------------------------------------------
+ */
+static int claim(struct sp_server *server, struct sp_error *error)
+{
+	char text[sizeof(error->text)];
+	const int rc = sp_socket_lock_take(&server->claim, server->config.path, false, text, sizeof(text));
+
+	return rc ? sp_error_set(error, rc == -EBUSY ? EADDRINUSE : -rc, "socket", "%s", text) : 0;
+}
+
+static int listen_at(struct sp_server *server, struct sp_error *error)
+{
+	const struct sp_server_config *c = &server->config;
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	const char *what = "bind";
+	struct stat st;
+
+	strcpy(at.sun_path, c->path); /* its length has been checked */
+	if (!lstat(c->path, &st)) {
+		if (!S_ISSOCK(st.st_mode))
+			return sp_error_set(error, EEXIST, "socket", "%s is there, and no socket", c->path);
+		unlink(c->path); /* left by a dead NIC: we hold the lock */
+	}
+	server->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (server->listener < 0 || bind(server->listener, (const struct sockaddr *)&at, sizeof(at)))
+		goto fail;
+	server->listening = true;
+	/* Clients cannot connect before listen(), so there is no moment with the wrong group or mode. */
+	what = "group";
+	if (c->group >= 0 && lchown(c->path, (uid_t)-1, (gid_t)c->group))
+		goto fail;
+	what = "mode";
+	if (chmod(c->path, c->mode))
+		goto fail;
+	what = "listen";
+	if (!listen(server->listener, SOMAXCONN))
+		return 0;
+fail:
+	return sp_error_set(error, errno, "socket", "%s: %s: %s", c->path, what, strerror(errno));
+}
+
+/* Frees all but the thread and the sessions. */
+static void dismantle(struct sp_server *server)
+{
+	if (server->listener >= 0)
+		close(server->listener);
+	if (server->listening)
+		unlink(server->config.path);
+	if (server->wake >= 0)
+		close(server->wake);
+	sp_socket_lock_drop(&server->claim);
+	free((void *)(uintptr_t)server->config.path);
+	free(server->session);
+	free(server);
+}
+
+static int start_thread(struct sp_server *server)
+{
+	sigset_t all, before;
+	int rc;
+
+	/* The program's other threads handle signals. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&server->thread, NULL, serve, server);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -rc;
+}
+
+int sp_server_start(struct sp_nic *nic, const struct sp_server_config *config, struct sp_error *error,
+		    struct sp_server **out)
+{
+	struct sp_server *server;
+	int rc;
+
+	if (error)
+		memset(error, 0, sizeof(*error));
+	if (!nic->started)
+		return sp_error_set(error, EINVAL, "", "the NIC's workers do not run");
+	if (!config->path || !*config->path)
+		return sp_error_set(error, EINVAL, "socket", "no path for the socket");
+	if (strlen(config->path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+		return sp_error_set(error, ENAMETOOLONG, "socket", "%s: too long for a socket", config->path);
+	if (config->users > SP_MAX_USERS || config->applications > SP_APPLICATIONS_MAX || config->mode & ~0777u)
+		return sp_error_set(error, EINVAL, "", "too many users or applications, or no mode of a socket");
+	server = calloc(1, sizeof(*server));
+	if (!server)
+		return sp_error_set(error, ENOMEM, "", "no memory for a server");
+	server->nic = nic;
+	server->claim.fd = server->listener = server->wake = -1;
+	server->config = *config;
+	server->config.mode = config->mode ? config->mode : 0600;
+	server->config.applications = config->applications ? config->applications : SP_APPLICATIONS;
+	server->config.path = strdup(config->path);
+	server->room = server->config.applications + SP_OBSERVERS;
+	server->session = calloc(server->room, sizeof(*server->session));
+	server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (!server->config.path || !server->session || server->wake < 0)
+		rc = sp_error_set(error, ENOMEM, "", "no memory for a server");
+	else
+		rc = config->claimed ? 0 : claim(server, error);
+	rc = rc ? rc : listen_at(server, error);
+	if (!rc) {
+		rc = start_thread(server);
+		if (rc)
+			sp_error_set(error, -rc, "", "no thread for a server: %s", strerror(-rc));
+	}
+	if (rc) {
+		dismantle(server);
+		return rc;
+	}
+	*out = server;
+	return 0;
+}
+
+void sp_server_stop(struct sp_server *server)
+{
+	if (!server)
+		return;
+	atomic_store(&server->nic->leaving, true);
+	while (write(server->wake, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno == EINTR)
+		;
+	pthread_join(server->thread, NULL);
+	atomic_store(&server->nic->leaving, false);
+	dismantle(server);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One connection to a NIC's socket and its program's objects. Only the server's thread uses them. */
+#ifndef PIPELINE_HOST_SESSION_H
+#define PIPELINE_HOST_SESSION_H
+
+#include "socket_lock.h"
+#include "../exec/rings.h"
+#include "../mem/memory.h"
+#include "../observe/capture.h"
+
+#define SP_DEBTS	 64
+#define SP_SESSIONS_PART 4	       /* sessions together may use 1/4 of the workers' time */
+#define SP_CREDIT	 (100 * SP_MS) /* how far a session may be ahead of its share */
+
+struct sp_server {
+	struct sp_nic *nic;
+	struct sp_server_config config; /* defaults filled in; path is the server's own */
+	struct sp_socket_lock claim;	/* on the path, unless the caller holds it */
+	int listener, wake;		/* wake: an eventfd that ends the thread */
+	pthread_t thread;
+	bool listening;			 /* our socket is at the path */
+	struct sp_session *session;	 /* in any order */
+	unsigned sessions, applications; /* applications: sessions after HELLO */
+	unsigned room;			 /* for sessions */
+	uint64_t turn;			 /* counts requests, connections and slices of work */
+	uint64_t buried;		 /* turn of the last deferred free for ended sessions */
+	sp_time debt[SP_DEBTS];		 /* by user: `ready` of ended sessions, which new ones inherit */
+	/* The current request and reply. The request is a copy: the client cannot change it while we read it. */
+	union {
+		struct sp_attach_request head;
+		uint8_t bytes[sizeof(struct sp_attach_request) + SP_ATTACH_BYTES];
+	} request;
+	union {
+		struct sp_attach_reply head;
+		uint8_t bytes[sizeof(struct sp_attach_reply) + SP_ATTACH_BYTES];
+	} reply;
+};
+
+struct sp_session {
+	int fd;
+	uint32_t pid, uid;
+	uint64_t turn;		    /* the server's turn at the last request */
+	struct sp_device *device;   /* since HELLO */
+	struct sp_capture *capture; /* since CAPTURE */
+	sp_time ready;		    /* time of its next turn, less SP_CREDIT: see sp_session_charge() */
+	struct sp_shm report;	    /* the last request's report; one at a time, so that a client cannot pile them up */
+	/* A request that takes long: the server does one slice per turn of this session and replies after the last. It
+	 * reads no other request of the session meanwhile. */
+	enum { SP_WORK_NONE, SP_WORK_MAKE, SP_WORK_FREE } work;
+	uint64_t worked;	  /* the server's turn at the last slice */
+	struct sp_backing making; /* MAKE */
+	void *request;		  /* MAKE: copy of the request, run again when the memory is there */
+	size_t request_bytes;
+	uint16_t op; /* FREE */
+	bool ending; /* the session is over, but a stopped worker still uses its objects */
+};
+
+/* Reads the peer's pid and uid. Takes fd on success. */
+int sp_session_open(struct sp_session *s, int fd);
+/* Serves one request, if there is one. False: the connection is over. Never waits for the client. */
+bool sp_session_serve(struct sp_server *server, struct sp_session *s);
+/* Does one slice of a long request; replies after the last. False: the connection is over. */
+bool sp_session_work(struct sp_server *server, struct sp_session *s);
+/* Charges the session for `used` of the workers' time: control work delays packets. In the long run all sessions
+ * together may use a quarter of the time; a session may briefly use more (SP_CREDIT). */
+void sp_session_charge(struct sp_server *server, struct sp_session *s, sp_time used);
+/* Replies without a request. */
+void sp_session_refuse(struct sp_server *server, struct sp_session *s, int status);
+/* True if the session can be closed without waiting for a stopped worker. */
+bool sp_session_free(struct sp_server *server, const struct sp_session *s);
+/* session_handler.c: runs SP_ATTACH_HANDLER. json: the answer, which the caller frees, or NULL. */
+int sp_session_handler(struct sp_nic *nic, uint64_t op, const char *const *string, size_t strings, sp_time force,
+		       char **json, struct sp_error *error);
+/* Closes the connection and frees all of the program's objects. */
+void sp_session_close(struct sp_server *server, struct sp_session *s);
+
+#endif

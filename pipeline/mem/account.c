@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Resource limits of one application. A NULL account (an application in the NIC's own process) has no limits. */
+#include "account.h"
+#include "../limits.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static const struct sp_limits defaults = {.memory = 1ull << 30, .contexts = 256, .qps = 16384, .messages = 65536};
+
+int sp_account_create(const struct sp_limits *limits, struct sp_account **account)
+{
+	struct sp_account *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return -ENOMEM;
+	a->limit.memory = limits && limits->memory ? limits->memory : defaults.memory;
+	a->limit.contexts = limits && limits->contexts ? limits->contexts : defaults.contexts;
+	a->limit.qps = limits && limits->qps ? limits->qps : defaults.qps;
+	a->limit.messages = limits && limits->messages ? limits->messages : defaults.messages;
+	*account = a;
+	return 0;
+}
+
+bool sp_account_allows(struct sp_account *a, uint64_t bytes)
+{
+	const uint64_t used = a ? atomic_load(&a->memory) : 0;
+
+	return !a || (bytes <= a->limit.memory && used <= a->limit.memory - bytes);
+}
+
+int sp_account_memory(struct sp_account *a, uint64_t bytes)
+{
+	uint64_t used;
+
+	if (!a)
+		return 0;
+	used = atomic_load(&a->memory);
+	do
+		if (bytes > a->limit.memory || used > a->limit.memory - bytes)
+			return -EDQUOT;
+	while (!atomic_compare_exchange_weak(&a->memory, &used, used + bytes));
+	return 0;
+}
+
+void sp_account_memory_force(struct sp_account *a, uint64_t bytes)
+{
+	if (a)
+		atomic_fetch_add(&a->memory, bytes);
+}
+
+void sp_account_memory_back(struct sp_account *a, uint64_t bytes)
+{
+	if (a)
+		atomic_fetch_sub(&a->memory, bytes);
+}
+
+/* used + change, or -EDQUOT beyond the limit; a negative change always succeeds. */
+static int change_of(uint64_t used, int64_t change, uint64_t limit, uint64_t *sum)
+{
+	if (change > 0 && ((uint64_t)change > limit || used > limit - (uint64_t)change))
+		return -EDQUOT;
+	*sum = used + (uint64_t)change;
+	return 0;
+}
+
+static int change32(uint32_t *used, int64_t change, uint32_t limit)
+{
+	uint64_t sum;
+	int r = change_of(*used, change, limit, &sum);
+
+	if (!r)
+		*used = (uint32_t)sum;
+	return r;
+}
+
+int sp_account_contexts(struct sp_account *a, int change)
+{
+	return a ? change32(&a->contexts, change, a->limit.contexts) : 0;
+}
+
+int sp_account_regions(struct sp_account *a, int change)
+{
+	return a ? change32(&a->regions, change, SP_REGIONS) : 0;
+}
+
+int sp_account_qps(struct sp_account *a, int64_t change)
+{
+	return a ? change32(&a->qps, change, a->limit.qps) : 0;
+}
+
+int sp_account_messages(struct sp_account *a, int64_t change)
+{
+	return a ? change_of(a->messages, change, a->limit.messages, &a->messages) : 0;
+}

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "memory.h"
+#include "../engine.h"
+#include "account.h"
+#include "../context.h"
+#include "../ports/port.h"
+#include "../observe/tap.h"
+#include "../touch.h"
+#include "../view.h"
+#include "../worker.h"
+
+#include <stdlib.h>
+
+#define PAGE	  256
+#define PAGES	  256
+#define INDEX(id) ((id)&0xFFFF)
+
+#define SLICE_REGIONS 64 /* limit of regions freed in one slice */
+
+struct region {
+	struct sp_mem pub;
+	_Atomic uint32_t users; /* 0: free; 1: registered; more: handlers or zero-copy packets use it. [shared] */
+	uint16_t turn;		/* generation, part of the id: an old id never names a new region */
+	bool orphan;		/* the application is gone; [control] */
+	bool mapped;		/* mapped for the ports' DMA, see sp_port_map; [control] */
+	struct sp_backing backing;
+};
+
+/* Memory whose region is gone, waiting to be freed (deferred free). */
+struct deferred_free {
+	struct deferred_free *next;
+	struct sp_backing backing; /* account: under `lock`; the other fields: under `freeing` */
+};
+
+struct sp_memory {
+	struct region *_Atomic page[PAGES];	      /* allocated on first use, freed with the NIC */
+	uint32_t next;				      /* where the next search for a free region starts; [control] */
+	uint32_t orphans;			      /* [control] */
+	pthread_mutex_t lock;			      /* protects the next three lines */
+	struct deferred_free *deferred_frees, **last; /* oldest first; removed under `freeing` */
+	uint64_t dying;				      /* bytes waiting to be freed */
+	unsigned deferred;			      /* number of servers that free memory later */
+	pthread_mutex_t freeing;
+};
+
+int sp_memory_create(struct sp_nic *nic)
+{
+	nic->memory = calloc(1, sizeof(*nic->memory));
+	if (!nic->memory)
+		return -ENOMEM;
+	pthread_mutex_init(&nic->memory->lock, NULL);
+	pthread_mutex_init(&nic->memory->freeing, NULL);
+	nic->memory->last = &nic->memory->deferred_frees;
+	return 0;
+}
+
+static void unmap(struct sp_nic *nic, struct region *r)
+{
+	sp_account_regions(r->backing.account, -1);
+	if (r->mapped)
+		sp_port_unmap(nic, r->pub.base, r->pub.len);
+	r->mapped = false;
+	sp_memory_unback(nic, &r->backing);
+	nic->memory->orphans -= r->orphan;
+	r->orphan = false;
+	r->pub.base = NULL;
+	r->pub.len = 0;
+}
+
+void sp_memory_destroy(struct sp_nic *nic)
+{
+	if (!nic->memory)
+		return;
+	for (unsigned i = 0; i < PAGES; i++) {
+		struct region *page = nic->memory->page[i];
+
+		for (unsigned k = 0; page && k < PAGE; k++)
+			if (page[k].users)
+				unmap(nic, &page[k]);
+		free(page);
+	}
+	pthread_mutex_destroy(&nic->memory->freeing);
+	pthread_mutex_destroy(&nic->memory->lock);
+	free(nic->memory);
+	nic->memory = NULL;
+}
+
+int sp_memory_charge(struct sp_nic *nic, struct sp_account *account, uint64_t bytes)
+{
+	uint64_t used = nic->memory_used;
+	int r = sp_account_memory(account, bytes);
+
+	if (r)
+		return r;
+	do
+		if (bytes > nic->config.memory_limit || used > nic->config.memory_limit - bytes) {
+			sp_account_memory_back(account, bytes);
+			return -EDQUOT;
+		}
+	while (!atomic_compare_exchange_weak(&nic->memory_used, &used, used + bytes));
+	return 0;
+}
+
+void sp_memory_credit(struct sp_nic *nic, struct sp_account *account, uint64_t bytes)
+{
+	sp_account_memory_back(account, bytes);
+	atomic_fetch_sub(&nic->memory_used, bytes);
+}
+
+static struct region *free_region(struct sp_memory *m, uint32_t *index)
+{
+	for (uint32_t tried = 0; tried < PAGE * PAGES; tried++) {
+		uint32_t at = (m->next + tried) % (PAGE * PAGES);
+		struct region *page = m->page[at / PAGE];
+
+		if (!page) {
+			page = calloc(PAGE, sizeof(*page));
+			if (!page)
+				return NULL;
+			atomic_store_explicit(&m->page[at / PAGE], page, memory_order_release);
+		}
+		if (page[at % PAGE].users)
+			continue;
+		m->next = at + 1;
+		*index = at;
+		return &page[at % PAGE];
+	}
+	return NULL;
+}
+
+/* Frees orphaned regions that are no longer in use. */
+static void free_all_deferred(struct sp_nic *nic)
+{
+	for (unsigned i = 0; i < PAGES && nic->memory->orphans; i++) {
+		struct region *page = nic->memory->page[i];
+
+		for (unsigned k = 0; page && k < PAGE; k++)
+			if (page[k].orphan)
+				sp_memory_remove(nic, page[k].pub.id, page[k].pub.owner);
+	}
+}
+
+static int charge_backing(struct sp_nic *nic, struct sp_account *account, void *addr, uint64_t len,
+			  enum sp_backing_kind kind, struct sp_backing *b)
+{
+	if (len == 0 || len > SIZE_MAX / 2 || (addr && (uintptr_t)addr + len < (uintptr_t)addr))
+		return -EINVAL;
+	*b = (struct sp_backing){.base = addr, .len = len, .kind = kind, .account = account};
+	/* Shared memory is allocated, and charged, in whole pages. */
+	b->charged = addr || kind == SP_BACKING_PRIVATE ? len : sp_shm_pages(len);
+	return sp_memory_charge(nic, account, b->charged);
+}
+
+int sp_memory_begin(struct sp_nic *nic, struct sp_account *account, uint64_t len, enum sp_backing_kind kind,
+		    struct sp_backing *b)
+{
+	int r = charge_backing(nic, account, NULL, len, kind, b);
+
+	if (r)
+		return r;
+	r = sp_shm_begin(len, "spindle-region", &b->shared);
+	if (r)
+		sp_memory_credit(nic, account, b->charged);
+	b->base = b->shared.base;
+	return r;
+}
+
+int sp_memory_more(struct sp_backing *b)
+{
+	return sp_shm_more(&b->shared, b->kind == SP_BACKING_SHARED_READ, &b->made);
+}
+
+int sp_memory_back(struct sp_nic *nic, struct sp_account *account, void *addr, uint64_t len, enum sp_backing_kind kind,
+		   struct sp_backing *b)
+{
+	int r;
+
+	if (!addr && kind != SP_BACKING_PRIVATE) {
+		r = sp_memory_begin(nic, account, len, kind, b);
+		if (r)
+			return r;
+		while ((r = sp_memory_more(b)) > 0)
+			;
+		if (r)
+			sp_memory_unback(nic, b);
+		return r;
+	}
+	r = charge_backing(nic, account, addr, len, kind, b);
+	if (r || addr)
+		return r;
+	r = sp_shm_private(len, &b->shared);
+	if (r)
+		sp_memory_credit(nic, account, b->charged);
+	b->base = b->shared.base;
+	return r;
+}
+
+/* ---- deferred free, in slices ---- */
+
+static bool put_aside(struct sp_memory *m, const struct sp_backing *b)
+{
+	struct deferred_free *g = b->shared.base && b->kind != SP_BACKING_PRIVATE ? malloc(sizeof(*g)) : NULL;
+	bool deferred = false;
+
+	if (!g)
+		return false;
+	*g = (struct deferred_free){.backing = *b};
+	sp_shm_close(&g->backing.shared);
+	pthread_mutex_lock(&m->lock);
+	if (m->deferred) {
+		deferred = true;
+		*m->last = g;
+		m->last = &g->next;
+		m->dying += b->charged;
+		if (b->account)
+			b->account->dying += b->charged;
+	}
+	pthread_mutex_unlock(&m->lock);
+	if (!deferred)
+		free(g);
+	return deferred;
+}
+
+void sp_memory_unback(struct sp_nic *nic, struct sp_backing *b)
+{
+	if (nic->leaving) {
+		sp_shm_leave(&b->shared);
+	} else if (put_aside(nic->memory, b)) {
+		b->shared = (struct sp_shm){.fd = -1};
+		return;
+	} else {
+		sp_shm_destroy(&b->shared);
+	}
+	sp_memory_credit(nic, b->account, b->charged);
+}
+
+void sp_memory_defer(struct sp_nic *nic, bool on)
+{
+	pthread_mutex_lock(&nic->memory->lock);
+	nic->memory->deferred += on ? 1u : -1u;
+	pthread_mutex_unlock(&nic->memory->lock);
+}
+
+static struct deferred_free **find_deferred(struct sp_memory *m, const struct sp_account *account)
+{
+	struct deferred_free **at = &m->deferred_frees;
+
+	while (*at && account && (*at)->backing.account != account)
+		at = &(*at)->next;
+	return at;
+}
+
+/* Removes the entry of freed memory and credits its account. */
+static void dequeue_deferred(struct sp_nic *nic, struct deferred_free *g)
+{
+	struct sp_memory *m = nic->memory;
+	struct deferred_free **at = &m->deferred_frees;
+	const uint64_t bytes = g->backing.charged;
+
+	pthread_mutex_lock(&m->lock);
+	while (*at != g)
+		at = &(*at)->next;
+	*at = g->next;
+	if (!*at)
+		m->last = at;
+	m->dying -= bytes;
+	if (g->backing.account)
+		g->backing.account->dying -= bytes;
+	sp_memory_credit(nic, g->backing.account, bytes);
+	pthread_mutex_unlock(&m->lock); /* from here on the account may be freed */
+	free(g);
+}
+
+bool sp_memory_free_deferred(struct sp_nic *nic, struct sp_account *account)
+{
+	struct sp_memory *m = nic->memory;
+	size_t room = SP_SHM_SLICE;
+
+	pthread_mutex_lock(&m->freeing);
+	for (unsigned i = 0; i < SLICE_REGIONS && room; i++) {
+		struct deferred_free *g;
+		size_t some;
+
+		pthread_mutex_lock(&m->lock);
+		g = *find_deferred(m, account);
+		pthread_mutex_unlock(&m->lock);
+		if (!g)
+			break;
+		some = RTE_MIN(g->backing.shared.bytes, SP_SHM_SLICE);
+		if (some > room)
+			break;
+		room -= some;
+		if (!sp_shm_less(&g->backing.shared))
+			dequeue_deferred(nic, g);
+	}
+	pthread_mutex_unlock(&m->freeing);
+	return sp_memory_dying(nic, account);
+}
+
+uint64_t sp_memory_dying(struct sp_nic *nic, const struct sp_account *account)
+{
+	uint64_t bytes;
+
+	pthread_mutex_lock(&nic->memory->lock);
+	bytes = account ? account->dying : nic->memory->dying;
+	pthread_mutex_unlock(&nic->memory->lock);
+	return bytes;
+}
+
+void sp_memory_disown(struct sp_nic *nic, struct sp_account *account)
+{
+	pthread_mutex_lock(&nic->memory->lock);
+	for (struct deferred_free *g = account ? nic->memory->deferred_frees : NULL; g; g = g->next)
+		if (g->backing.account == account)
+			g->backing.account = NULL;
+	pthread_mutex_unlock(&nic->memory->lock);
+}
+
+int sp_memory_insert(struct sp_nic *nic, const struct sp_backing *b, uint32_t owner, struct sp_mem **mem)
+{
+	struct region *r;
+	uint32_t index;
+	int err;
+
+	free_all_deferred(nic);
+	err = sp_account_regions(b->account, 1);
+	if (err)
+		return err;
+	r = free_region(nic->memory, &index);
+	if (!r) {
+		sp_account_regions(b->account, -1);
+		return -ENOMEM;
+	}
+	r->turn++;
+	r->backing = *b;
+	r->pub.base = b->base;
+	r->pub.len = b->len;
+	r->pub.owner = owner;
+	/* If mapping fails, the sender copies payload. */
+	r->mapped = !sp_port_map(nic, b->base, b->len);
+	r->pub.id = (uint32_t)r->turn << 16 | index;
+	atomic_store_explicit(&r->users, 1, memory_order_release);
+	*mem = &r->pub;
+	return 0;
+}
+
+static struct region *find(struct sp_nic *nic, uint32_t id)
+{
+	struct region *page = atomic_load_explicit(&nic->memory->page[INDEX(id) / PAGE], memory_order_acquire);
+
+	return page ? &page[INDEX(id) % PAGE] : NULL;
+}
+
+int sp_memory_remove(struct sp_nic *nic, uint32_t id, uint32_t owner)
+{
+	struct region *r = find(nic, id);
+	uint32_t one = 1;
+
+	if (!r || r->pub.id != id || r->pub.owner != owner || !r->users)
+		return -ENOENT;
+	if (!atomic_compare_exchange_strong(&r->users, &one, 0))
+		return -EBUSY;
+	unmap(nic, r);
+	return 0;
+}
+
+struct sp_shm *sp_memory_shared(struct sp_nic *nic, uint32_t id, uint32_t owner)
+{
+	struct region *r = find(nic, id);
+
+	return r && r->users && r->pub.id == id && r->pub.owner == owner ? &r->backing.shared : NULL;
+}
+
+static void abandon(struct sp_nic *nic, struct region *r)
+{
+	if (sp_memory_remove(nic, r->pub.id, r->pub.owner) != -EBUSY)
+		return;
+	sp_account_regions(r->backing.account, -1);
+	sp_account_memory_back(r->backing.account, r->backing.charged);
+	r->backing.account = NULL;
+	r->orphan = true;
+	nic->memory->orphans++;
+}
+
+void sp_memory_abandon(struct sp_nic *nic, const struct sp_mem *mem)
+{
+	abandon(nic, (struct region *)(uintptr_t)mem);
+}
+
+void sp_memory_remove_owner(struct sp_nic *nic, uint32_t owner)
+{
+	for (unsigned i = 0; i < PAGES; i++) {
+		struct region *page = nic->memory->page[i];
+
+		for (unsigned k = 0; page && k < PAGE; k++) {
+			struct region *r = &page[k];
+
+			if (r->users && !r->orphan && r->pub.owner == owner)
+				abandon(nic, r);
+		}
+	}
+}
+
+bool sp_memory_zc_get(const struct sp_mem *mem)
+{
+	struct region *r = (struct region *)(uintptr_t)mem;
+
+	if (unlikely(!r->mapped)) /* constant while registered; the sender holds a reference */
+		return false;
+	atomic_fetch_add_explicit(&r->users, 1, memory_order_relaxed);
+	return true;
+}
+
+void sp_memory_zc_put(const struct sp_mem *mem)
+{
+	atomic_fetch_sub_explicit(&((struct region *)(uintptr_t)mem)->users, 1, memory_order_release);
+}
+
+/* ---- handlers' calls ---- */
+
+const struct sp_mem *sp_mem_get(struct sp_ctx *ctx, uint32_t id)
+{
+	struct sp_context *c = sp_view_of(ctx)->context;
+	struct region *r = find(c->nic, id);
+	uint32_t users;
+
+	if (!r)
+		return NULL;
+	users = atomic_load_explicit(&r->users, memory_order_acquire);
+	do
+		if (users == 0)
+			return NULL;
+	while (!atomic_compare_exchange_weak_explicit(&r->users, &users, users + 1, memory_order_acquire,
+						      memory_order_acquire));
+	/* The reference keeps the region registered: its fields are stable now. */
+	if (r->pub.id != id || r->pub.owner != c->owner) {
+		sp_mem_put(ctx, &r->pub);
+		return NULL;
+	}
+	return &r->pub;
+}
+
+void sp_mem_put(struct sp_ctx *ctx, const struct sp_mem *m)
+{
+	(void)ctx;
+	atomic_fetch_sub_explicit(&((struct region *)(uintptr_t)m)->users, 1, memory_order_release);
+}
+
+void sp_dma_fault(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t len)
+{
+	sp_view_of(ctx)->dma_faults++;
+	sp_last_error_note(sp_view_of(ctx), SP_LAST_ERROR_DMA, offset, len, m->len, m->id);
+	if (ctx->watch & SP_WATCH_TRACED)
+		sp_tap_wrong(ctx, "range %" PRIu64 " + %" PRIu64 " is outside region %u of %" PRIu64 " bytes", offset,
+			     len, m->id, m->len);
+}
+
+static bool is_area(struct sp_ctx *ctx, const struct sp_mem *m)
+{
+	const struct sp_context *c = sp_view_of(ctx)->context;
+
+	return (c->first ? c->first : c)->area == m;
+}
+
+/* True: do not write the bytes. */
+bool sp_dma_traced(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, const void *from, uint64_t len)
+{
+	if (ctx->watch & SP_WATCH_TRACED) {
+		sp_view_of(ctx)->dma_traced += len;
+		sp_view_of(ctx)->owner->tap->wrote(ctx, m, offset, from, len);
+	}
+	return ctx->watch & SP_WATCH_PAYLOAD_LESS && len > SP_PAYLOAD_KEPT && !is_area(ctx, m);
+}
+
+int sp_dma_read(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, void *to, uint32_t len)
+{
+	if (!sp_mem_holds(m, offset, len)) {
+		sp_dma_fault(ctx, m, offset, len);
+		return -EFAULT;
+	}
+	memcpy(to, m->base + offset, len);
+	return 0;
+}
+
+/* The 8-byte word at offset, or NULL and *err. */
+static uint64_t *word(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, int *err)
+{
+	if (!sp_mem_holds(m, offset, 8)) {
+		sp_dma_fault(ctx, m, offset, 8);
+		*err = -EFAULT;
+		return NULL;
+	}
+	if (((uintptr_t)m->base + offset) & 7) {
+		if (ctx->watch & SP_WATCH_TRACED)
+			sp_tap_wrong(ctx, "word at %" PRIu64 " of region %u is not at a multiple of 8 bytes", offset,
+				     m->id);
+		*err = -EINVAL;
+		return NULL;
+	}
+	*err = 0;
+	return (uint64_t *)(m->base + offset);
+}
+
+/* The host may wait for a change of the area. */
+static void touch_area(struct sp_ctx *ctx, const struct sp_mem *m)
+{
+	if (is_area(ctx, m))
+		sp_touch(sp_view_of(ctx));
+}
+
+/* Called last: the trace records the word's new value. */
+static __attribute__((noinline)) int trace_word(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset)
+{
+	sp_dma_traced(ctx, m, offset, NULL, 8);
+	return 0;
+}
+
+int sp_dma_or64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t bits)
+{
+	int err;
+	uint64_t *at = word(ctx, m, offset, &err);
+
+	if (!at)
+		return err;
+	__atomic_fetch_or(at, bits, __ATOMIC_RELEASE);
+	touch_area(ctx, m);
+	return unlikely(ctx->watch & SP_WATCH_TRACED) ? trace_word(ctx, m, offset) : 0;
+}
+
+int sp_dma_add64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t n, uint64_t *old)
+{
+	int err;
+	uint64_t *at = word(ctx, m, offset, &err), was;
+
+	if (!at)
+		return err;
+	was = __atomic_fetch_add(at, n, __ATOMIC_ACQ_REL);
+	touch_area(ctx, m);
+	if (old)
+		*old = was;
+	return unlikely(ctx->watch & SP_WATCH_TRACED) ? trace_word(ctx, m, offset) : 0;
+}
+
+int sp_dma_store64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t value)
+{
+	int err;
+	uint64_t *at = word(ctx, m, offset, &err);
+
+	if (!at)
+		return err;
+	__atomic_store_n(at, value, __ATOMIC_RELEASE);
+	touch_area(ctx, m);
+	return unlikely(ctx->watch & SP_WATCH_TRACED) ? trace_word(ctx, m, offset) : 0;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "value.h"
+
+#include <bpf_def.h>
+
+struct sp_ebpf_value sp_ebpf_number(uint64_t min, uint64_t max)
+{
+	return (struct sp_ebpf_value){SP_EBPF_NUMBER, min, max};
+}
+
+/* The smallest 2^n - 1 that is not below v. */
+static uint64_t ones(uint64_t v)
+{
+	return v ? UINT64_MAX >> __builtin_clzll(v) : 0;
+}
+
+struct sp_ebpf_value sp_ebpf_meet(const struct sp_ebpf_value *a, const struct sp_ebpf_value *b)
+{
+	struct sp_ebpf_value v = *a;
+
+	if (a->kind != b->kind || a->kind == SP_EBPF_NOTHING)
+		return (struct sp_ebpf_value){SP_EBPF_NOTHING, 0, 0};
+	if (a->kind == SP_EBPF_ON_STACK)
+		return a->min == b->min ? v : (struct sp_ebpf_value){SP_EBPF_NOTHING, 0, 0};
+	if (a->kind == SP_EBPF_PACKET) {
+		v.min = (int64_t)a->min < (int64_t)b->min ? a->min : b->min;
+		v.max = (int64_t)a->max > (int64_t)b->max ? a->max : b->max;
+		return v;
+	}
+	v.min = a->min < b->min ? a->min : b->min;
+	v.max = a->max > b->max ? a->max : b->max;
+	return v;
+}
+
+/* ---- arithmetic --------------------------------------------------------------------------------- */
+/* Shifts by a number: processors take it modulo the width. */
+static struct sp_ebpf_value shift(unsigned op, struct sp_ebpf_value a, struct sp_ebpf_value b, unsigned width,
+				  uint64_t top)
+{
+	const bool known = sp_ebpf_constant(&b) && b.max < width;
+
+	switch (op) {
+	case BPF_LSH:
+		return known && a.max <= top >> b.max ? sp_ebpf_number(a.min << b.max, a.max << b.max)
+						      : sp_ebpf_number(0, top);
+	case EBPF_ARSH:
+		if (a.max > top >> 1)
+			return sp_ebpf_number(0, top);
+		break;
+	default:
+		break;
+	}
+	return known ? sp_ebpf_number(a.min >> b.max, a.max >> b.max) : sp_ebpf_number(0, a.max);
+}
+
+static struct sp_ebpf_value add(struct sp_ebpf_value a, struct sp_ebpf_value b, uint64_t top)
+{
+	uint64_t max, less = -b.min & top;
+
+	if (!__builtin_add_overflow(a.max, b.max, &max) && max <= top)
+		return sp_ebpf_number(a.min + b.min, max);
+	if (sp_ebpf_constant(&b) && less <= a.min) /* adding a negative constant */
+		return sp_ebpf_number(a.min - less, a.max - less);
+	return sp_ebpf_number(0, top);
+}
+
+/* a and b are numbers; a divisor b is not 0. */
+struct sp_ebpf_value sp_ebpf_arithmetic(unsigned op, bool wide, struct sp_ebpf_value a, struct sp_ebpf_value b)
+{
+	const uint64_t top = wide ? UINT64_MAX : UINT32_MAX;
+	uint64_t max;
+
+	if (a.max > top)
+		a = sp_ebpf_number(0, top);
+	if (b.max > top)
+		b = sp_ebpf_number(0, top);
+	switch (op) {
+	case BPF_ADD:
+		return add(a, b, top);
+	case BPF_SUB:
+		return a.min >= b.max ? sp_ebpf_number(a.min - b.max, a.max - b.min) : sp_ebpf_number(0, top);
+	case BPF_MUL:
+		return !__builtin_mul_overflow(a.max, b.max, &max) && max <= top ? sp_ebpf_number(a.min * b.min, max)
+										 : sp_ebpf_number(0, top);
+	case BPF_DIV:
+		return sp_ebpf_number(a.min / b.max, a.max / b.min);
+	case BPF_MOD:
+		return sp_ebpf_number(0, a.max < b.max ? a.max : b.max - 1);
+	case BPF_AND:
+		if (sp_ebpf_constant(&a) && sp_ebpf_constant(&b))
+			return sp_ebpf_number(a.min & b.min, a.min & b.min);
+		return sp_ebpf_number(0, a.max < b.max ? a.max : b.max);
+	case BPF_OR:
+		return sp_ebpf_number(a.min > b.min ? a.min : b.min, ones(a.max | b.max));
+	case BPF_XOR:
+		return sp_ebpf_number(0, ones(a.max | b.max));
+	case BPF_NEG:
+		return sp_ebpf_constant(&a) ? sp_ebpf_number(-a.min & top, -a.min & top) : sp_ebpf_number(0, top);
+	default:
+		return shift(op, a, b, wide ? 64 : 32, top);
+	}
+}
+
+void sp_ebpf_narrow(struct sp_ebpf_value *v, unsigned op, uint64_t k)
+{
+	struct sp_ebpf_value n = *v;
+
+	switch (op) {
+	case BPF_JEQ:
+		n.min = n.min > k ? n.min : k;
+		n.max = n.max < k ? n.max : k;
+		break;
+	case EBPF_JNE:
+		n.min += n.min == k && k < UINT64_MAX;
+		n.max -= n.max == k && k > 0;
+		break;
+	case BPF_JGE:
+		n.min = n.min > k ? n.min : k;
+		break;
+	case BPF_JGT:
+		if (k < UINT64_MAX)
+			n.min = n.min > k + 1 ? n.min : k + 1;
+		break;
+	case EBPF_JLE:
+		n.max = n.max < k ? n.max : k;
+		break;
+	case EBPF_JLT:
+		if (k > 0)
+			n.max = n.max < k - 1 ? n.max : k - 1;
+		break;
+	default: /* signed comparisons tell nothing here */
+		break;
+	}
+	if (n.min <= n.max)
+		*v = n;
+}
+
+unsigned sp_ebpf_opposite(unsigned op)
+{
+	switch (op) {
+	case BPF_JEQ:
+		return EBPF_JNE;
+	case EBPF_JNE:
+		return BPF_JEQ;
+	case BPF_JGE:
+		return EBPF_JLT;
+	case BPF_JGT:
+		return EBPF_JLE;
+	case EBPF_JLE:
+		return BPF_JGT;
+	case EBPF_JLT:
+		return BPF_JGE;
+	default:
+		return op;
+	}
+}

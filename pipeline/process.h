@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The process registry: what DPDK has once per process and all NICs share: EAL, packet buffers, ethdevs in use. */
+#ifndef PIPELINE_PROCESS_H
+#define PIPELINE_PROCESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct rte_mempool;
+
+/* The pool of virtual ports and of all sent packets; NULL before sp_eal_init. */
+struct rte_mempool *sp_process_pool(void);
+struct rte_mempool *sp_process_pieces(void); /* small buffers for zero copy, see zero_copy.h */
+int sp_process_port_take(uint16_t ethdev);   /* -EBUSY */
+void sp_process_port_release(uint16_t ethdev);
+/* A buffer pool for an ethdev's receive queues; the next NIC on that port reuses it. room: bytes of the largest
+ * frame. */
+struct rte_mempool *sp_process_port_pool(uint16_t ethdev, uint32_t room, uint32_t count);
+
+/* The caller's EAL arguments, for error texts. Returns argc; the registry owns the strings. */
+int sp_process_arguments(char ***argv);
+
+/* Between the calls DPDK's log is held back; its first line goes to said. With --log-level it goes to stderr as
+ * usual. */
+void sp_process_log_hold(void);
+void sp_process_log_release(char *said, size_t room); /* said: may be NULL */
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Records what a watched NIC does with each packet, as text or JSON: parse result, context, message, each call of a
+ * handler with verdict and cycles, host memory written, events, packets sent, and the packet's fate. Text: a paragraph
+ * per packet. JSON: one object a line (JSON Lines), documented in spindle-replay(1).
+ */
+#ifndef TESTBED_TRACE_LOG_H
+#define TESTBED_TRACE_LOG_H
+
+#include <stdio.h>
+
+#include "../pipeline/observe/trace.h"
+
+struct sp_trace_log;
+
+int sp_trace_log_create(FILE *out, bool json, struct sp_trace_log **trace); /* -ENOMEM; the caller owns out */
+int sp_trace_log_add(struct sp_trace_log *trace, struct sp_nic *nic);	    /* watches the NIC */
+/* Writes unfinished paragraphs; 0, or -errno if a write has failed. */
+int sp_trace_log_finish(struct sp_trace_log *trace);
+/* The last call, in a signal handler: writes what needs no allocation, so of JSON only finished paragraphs. */
+void sp_trace_log_crashed(struct sp_trace_log *trace);
+void sp_trace_log_destroy(struct sp_trace_log *trace); /* NULL is fine */
+
+#endif
