@@ -84,8 +84,7 @@ void sp_session_close(struct sp_server *server, struct sp_session *s)
 	close(s->fd);
 }
 
-/* ---- replies -------------------------------------------------------------------------------------------------------
- */
+/* ---- replies ---- */
 static void hand_over(struct parcel *p, struct sp_shm *shared)
 {
 	p->fd[p->fds++] = shared->fd;
@@ -140,8 +139,7 @@ void sp_session_refuse(struct sp_server *server, struct sp_session *s, int statu
 	send_reply(server, s, &none);
 }
 
-/* ---- operations ----------------------------------------------------------------------------------------------------
- */
+/* ---- operations ---- */
 static const struct sp_user_limits *limits_of(const struct sp_server_config *config, uint32_t uid)
 {
 	for (unsigned i = 0; i < config->users; i++)
@@ -494,8 +492,7 @@ static const struct operation operations[] = {
 	[SP_ATTACH_HANDLER] = {handler, false, true},
 };
 
-/* ---- requests ------------------------------------------------------------------------------------------------------
- */
+/* ---- requests ---- */
 /* Checks a whole request of `got` bytes. Its operation; NULL: not a valid request. */
 static const struct operation *understand(const struct sp_server *server, const struct sp_session *s, size_t got)
 {

@@ -214,6 +214,8 @@ class Terminal:
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
             net.die_with_parent()
+            for number in (signal.SIGINT, signal.SIGQUIT):  # a shell's background jobs ignore them, and so would we
+                signal.signal(number, signal.SIG_DFL)
         self.process = subprocess.Popen([net.SPINDLE, "stat", *arguments], stdin=far, stdout=far, stderr=subprocess.PIPE,
                                         env=house.environment(), preexec_fn=prepare)
         os.close(far)
