@@ -32,7 +32,7 @@ struct sp_nic {
 	_Atomic uint64_t rules;
 	struct sp_context *context[SP_MAX_CONTEXTS]; /* by id; [control], read under RCU */
 	uint32_t context_next;			     /* one past the highest index ever used */
-	uint16_t context_turn;			     /* part of ids, so that an old id matches no context */
+	uint16_t context_generation;		     /* part of ids, so that an old id matches no context */
 	struct sp_routes routes;		     /* read-only */
 	struct sp_neighbours *neighbours;
 	struct sp_mac_table macs; /* [shared] of the exception port's traffic */

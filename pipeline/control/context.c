@@ -112,9 +112,9 @@ static int free_id(struct sp_nic *nic, uint32_t *id)
 {
 	for (uint32_t i = 0; i < SP_MAX_CONTEXTS; i++)
 		if (!nic->context[i]) {
-			if (!++nic->context_turn) /* 0 is no id */
-				nic->context_turn = 1;
-			*id = (uint32_t)nic->context_turn << 16 | i;
+			if (!++nic->context_generation) /* 0 is no id */
+				nic->context_generation = 1;
+			*id = (uint32_t)nic->context_generation << 16 | i;
 			if (i >= nic->context_next)
 				__atomic_store_n(&nic->context_next, i + 1, __ATOMIC_RELEASE);
 			return 0;

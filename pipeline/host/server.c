@@ -57,7 +57,8 @@ static bool make_room(struct sp_server *server)
 	for (unsigned i = 0; i < server->sessions; i++) {
 		const struct sp_session *s = &server->session[i];
 
-		if (!s->device && !s->capture && (oldest == server->sessions || s->turn < server->session[oldest].turn))
+		if (!s->device && !s->capture &&
+		    (oldest == server->sessions || s->clock < server->session[oldest].clock))
 			oldest = i;
 	}
 	if (oldest == server->sessions)
@@ -78,7 +79,7 @@ static bool take(struct sp_server *server)
 		close(fd);
 		return true;
 	}
-	s.turn = ++server->turn;
+	s.clock = ++server->clock;
 	s.ready = server->debt[s.uid % SP_DEBTS];
 	if (server->sessions == server->room && !make_room(server)) {
 		sp_session_refuse(server, &s, -EUSERS);
@@ -130,8 +131,8 @@ static void work(struct sp_server *server)
 		    (next == server->sessions || server->session[i].worked < server->session[next].worked))
 			next = i;
 	if (sp_memory_dying(server->nic, NULL) &&
-	    (next == server->sessions || server->buried < server->session[next].worked)) {
-		server->buried = ++server->turn;
+	    (next == server->sessions || server->freed_at < server->session[next].worked)) {
+		server->freed_at = ++server->clock;
 		sp_memory_free_deferred(server->nic, NULL); /* also of ended sessions */
 	} else if (next < server->sessions && !sp_session_work(server, &server->session[next])) {
 		drop(server, next, false);

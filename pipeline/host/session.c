@@ -558,7 +558,7 @@ bool sp_session_work(struct sp_server *server, struct sp_session *s)
 	const sp_time began = sp_clock();
 	int rc;
 
-	s->worked = ++server->turn;
+	s->worked = ++server->clock;
 	rc = makes ? sp_memory_more(&s->making) : sp_memory_free_deferred(server->nic, s->device->account);
 	/* This costs the server's time, not the workers': a session that works alone may use all of it. */
 	sp_session_charge(server, s, (sp_clock() - began) / SP_SESSIONS_PART);
@@ -586,7 +586,7 @@ bool sp_session_serve(struct sp_server *server, struct sp_session *s)
 	/* A client must read a reply before its next request: replies that pile up would hold our descriptors. */
 	if (!got || (!ioctl(s->fd, SIOCOUTQ, &unread) && unread))
 		return false;
-	s->turn = ++server->turn;
+	s->clock = ++server->clock;
 	sp_shm_destroy(&s->report); /* the client has read it, or never will */
 	if (!(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
 		o = understand(server, s, (size_t)got);

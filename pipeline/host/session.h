@@ -22,8 +22,8 @@ struct sp_server {
 	struct sp_session *session;	 /* in any order */
 	unsigned sessions, applications; /* applications: sessions after HELLO */
 	unsigned room;			 /* for sessions */
-	uint64_t turn;			 /* counts requests, connections and slices of work */
-	uint64_t buried;		 /* turn of the last deferred free for ended sessions */
+	uint64_t clock;			 /* counts requests, connections and slices of work */
+	uint64_t freed_at;		 /* clock at the last deferred free for ended sessions */
 	sp_time debt[SP_DEBTS];		 /* by user: `ready` of ended sessions, which new ones inherit */
 	/* The current request and reply. The request is a copy: the client cannot change it while we read it. */
 	union {
@@ -39,7 +39,7 @@ struct sp_server {
 struct sp_session {
 	int fd;
 	uint32_t pid, uid;
-	uint64_t turn;		    /* the server's turn at the last request */
+	uint64_t clock;		    /* the server's clock at the last request */
 	struct sp_device *device;   /* since HELLO */
 	struct sp_capture *capture; /* since CAPTURE */
 	sp_time ready;		    /* time of its next turn, less SP_CREDIT: see sp_session_charge() */
@@ -47,7 +47,7 @@ struct sp_session {
 	/* A request that takes long: the server does one slice per turn of this session and replies after the last. It
 	 * reads no other request of the session meanwhile. */
 	enum { SP_WORK_NONE, SP_WORK_MAKE, SP_WORK_FREE } work;
-	uint64_t worked;	  /* the server's turn at the last slice */
+	uint64_t worked;	  /* the server's clock at the last slice */
 	struct sp_backing making; /* MAKE */
 	void *request;		  /* MAKE: copy of the request, run again when the memory is there */
 	size_t request_bytes;

@@ -20,7 +20,7 @@
 struct region {
 	struct sp_mem pub;
 	_Atomic uint32_t users; /* 0: free; 1: registered; more: handlers or zero-copy packets use it. [shared] */
-	uint16_t turn;		/* generation, part of the id: an old id never names a new region */
+	uint16_t generation;	/* generation, part of the id: an old id never names a new region */
 	bool orphan;		/* the application is gone; [control] */
 	bool mapped;		/* mapped for the ports' DMA, see sp_port_map; [control] */
 	struct sp_backing backing;
@@ -331,14 +331,14 @@ int sp_memory_insert(struct sp_nic *nic, const struct sp_backing *b, uint32_t ow
 		sp_account_regions(b->account, -1);
 		return -ENOMEM;
 	}
-	r->turn++;
+	r->generation++;
 	r->backing = *b;
 	r->pub.base = b->base;
 	r->pub.len = b->len;
 	r->pub.owner = owner;
 	/* If mapping fails, the sender copies payload. */
 	r->mapped = !sp_port_map(nic, b->base, b->len);
-	r->pub.id = (uint32_t)r->turn << 16 | index;
+	r->pub.id = (uint32_t)r->generation << 16 | index;
 	atomic_store_explicit(&r->users, 1, memory_order_release);
 	*mem = &r->pub;
 	return 0;
