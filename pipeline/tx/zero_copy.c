@@ -70,10 +70,12 @@ bool sp_zc_await(struct sp_view *v, struct sp_issue *i)
 {
 	struct sp_zc_queue *o = v->zc_queue;
 
-	if (!o->asked || o->waiter == i)
+	if (!o->asked)
 		return true;
-	if (o->waiter)
+	if (o->back >= o->asked) /* freed since it asked, by a flush during its own sends: nothing would start it */
 		return false;
+	if (o->waiter)
+		return o->waiter == i;
 	o->waiter = i;
 	o->until = o->asked;
 	v->owner->awaited++;

@@ -57,8 +57,8 @@ void sp_zc_detach(struct sp_nic *nic);
  * instead. */
 unsigned sp_zc_attach(struct sp_view *v, uint32_t head, const struct sp_send *s, unsigned n, struct rte_mbuf **packet);
 
-/* An issue() has returned SP_ISSUE_WAIT: if its packets are in flight, their return starts it. False: another issue of
- * the context is waiting already, so this one must poll. */
+/* An issue() has returned SP_ISSUE_WAIT: if its packets are in flight, their return starts it. False: they have
+ * returned since it asked, or another issue of the context is waiting already, so this one must run again. */
 bool sp_zc_await(struct sp_view *v, struct sp_issue *i);
 void sp_zc_forget(struct sp_view *v); /* clears the waiter: its context is ending */
 

@@ -84,6 +84,25 @@ TEST(packets_given_back_in_any_order_settle_when_all_are_back)
 	tx_ring_stop();
 }
 
+/* An issue asks, then sends more, and a flush during those sends brings back what it has asked for. No packet that
+ * comes back later would start it. */
+TEST(an_issue_whose_packets_came_back_after_it_asked_does_not_sleep)
+{
+	struct sp_issue issue = {.wait = 1};
+
+	tx_ring_start(&tx_ring_lending);
+	uint32_t id = dut_context(&dut, "s", "sender", "qp=5;peer=4");
+	struct sp_view *v = sp_context_by_id(dut.nic, id)->view[0];
+	tx_ring.keeps = true;
+	send_from(id, test_region(4096), 0, 2048);
+	CU_ASSERT(!sp_send_settled(&v->pub, sp_send_mark(&v->pub)));
+	tx_ring_free_all();
+	CU_ASSERT(!sp_zc_await(v, &issue));
+	CU_ASSERT_EQUAL(dut.nic->worker[0]->awaited, 0);
+	sp_zc_forget(v);
+	tx_ring_stop();
+}
+
 /* ---- all of it at once ---- */
 
 enum { CROWD = SP_ZC_REGIONS + 3, CROWD_RUN = 45, CROWD_BYTES = 16384, WANTED = 4096 };
