@@ -360,7 +360,8 @@ static int bad_option(const struct usage *u, int option, char **argv)
 
 	if (option == ':')
 		return options_misuse(u, "a value is missing after %s", word);
-	if (optopt && !strncmp(word, "--", 2) && strchr(word, '='))
+	if (optopt == 'h' ||
+	    optopt >= FIRST) /* known, so a long one; of several letters `word` may be an earlier one */
 		return options_misuse(u, "this option takes no value: %s", word);
 	if (optopt) /* one argument may hold several letters */
 		return options_misuse(u, "unknown option -%c", optopt);

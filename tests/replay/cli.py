@@ -16,6 +16,7 @@ MISUSE = [
     (("handler", "--bogus"), "unknown option --bogus"),
     (("handler", "--json", "-xh"), "unknown option -x"),
     (("handler", "--json=1", "list"), "takes no value: --json=1"),
+    (("stat", "--interval=1", "-xx"), "unknown option -x"),
     (("handler", "list", "x"), "extra argument x"),
     (("handler", "show", "sdr", "x"), "extra argument x"),
     (("handler", "show"), "name is missing after show"),
