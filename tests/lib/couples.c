@@ -280,6 +280,7 @@ static int talk(struct app *a)
 void couple_forget(struct sdr_context *context, struct sdr_qp *qp)
 {
 	if (qp) {
+		free(qp->control_seen);
 		free(qp->sends);
 		free(qp->recvs);
 		free(qp);
