@@ -5,12 +5,14 @@
 #include "../error.h"
 #include "../context.h"
 #include "../mem/context_alloc.h"
+#include "../exec/measure.h"
 #include "../exec/rings.h"
 #include "../rx/match.h"
 #include "../mem/memory.h"
 #include "../exec/message_table.h"
 #include "../observe/tap.h"
 #include "../view.h"
+#include "../worker_call.h"
 
 #include <inttypes.h>
 
@@ -78,18 +80,39 @@ static int back_area(struct sp_context *c, uint64_t bytes, struct sp_device *d, 
 	return r;
 }
 
+struct configuring {
+	struct sp_context *context;
+	uint64_t area;
+	int result;
+};
+
+/* On the home worker, so that a crash or an endless call has a name. */
+static void configure(struct sp_worker *w, void *arg)
+{
+	struct configuring *call = arg;
+	struct sp_view *v = call->context->view[w->index];
+
+	v->pub.now = w->now;
+	sp_doing_begin(w, v, SP_DOING_CONFIGURE, NULL, 0);
+	call->result = call->context->handler->configure(&v->pub, &call->area);
+	sp_doing_end(w);
+}
+
 int sp_context_configure(struct sp_context *c, struct sp_device *device, struct sp_error *error)
 {
 	struct sp_ctx *pub = &c->view[c->home]->pub;
 	struct sp_backing b;
 	struct sp_mem *mem;
-	uint64_t bytes = 0;
-	int r = 0;
+	struct configuring call = {.context = c};
+	uint64_t bytes;
+	int r;
 
 	c->error = error;
 	if (c->handler->configure)
-		r = c->handler->configure(pub, &bytes);
+		sp_worker_call(c->nic->worker[c->home], configure, &call);
 	c->error = NULL;
+	r = call.result;
+	bytes = call.area;
 	if (r < 0 && error && !error->text[0])
 		sp_error_set(error, -r, "", "handler %s: %s", c->handler->name, strerror(-r));
 	if (r)
@@ -153,7 +176,7 @@ int sp_qp_claim(struct sp_ctx *ctx, uint32_t count)
 		return sp_fail(ctx, EINVAL, "qp", "the version before had %u QPs, this one wants %u",
 			       c->older->qp_count, count);
 	}
-	if (c->qp_any && count && sp_qp_table_row(c->nic->qps, count, &c->qp_first))
+	if (c->qp_any && count && count <= SP_MAX_QPS && sp_qp_table_row(c->nic->qps, count, &c->qp_first))
 		return sp_fail(ctx, ENOSPC, "qp", "the NIC has no %u free QP numbers in a row", count);
 	if (!count || count > SP_MAX_QPS || c->qp_first + count > 0xFFFFFF)
 		return sp_fail(ctx, EINVAL, "qp", "QPs %u + %u reach beyond the last QP number 0xFFFFFE", c->qp_first,

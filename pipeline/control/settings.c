@@ -91,20 +91,22 @@ int sp_settings_check(const struct sp_context *c, struct sp_error *error)
 
 	for (size_t i = 0; i < c->settings; i++) {
 		const char *key = c->setting[i].key;
-		const struct sp_param *param = sp_handler_param(c->handler, key);
-		int r;
+		bool known = is_generic(key);
 
 		for (size_t k = 0; k < i; k++)
 			if (!strcmp(c->setting[k].key, key))
 				return sp_error_set(error, EINVAL, key, "%s is given twice", key);
-		if (!param && both[1])
-			param = sp_handler_param(both[1], key);
-		if (!param && !is_generic(key))
+		for (unsigned b = 0; b < 2 && both[b]; b++) { /* both may declare it, each with its bounds */
+			const struct sp_param *param = sp_handler_param(both[b], key);
+			const int r = param ? check_value(param, c->setting[i].value, error) : 0;
+
+			if (r)
+				return r;
+			known |= param != NULL;
+		}
+		if (!known)
 			return sp_error_set(error, EINVAL, key, "handler %s has no parameter %s", c->handler->name,
 					    key);
-		r = param ? check_value(param, c->setting[i].value, error) : 0;
-		if (r)
-			return r;
 	}
 	for (unsigned b = 0; b < 2 && both[b]; b++)
 		for (const struct sp_param *p = both[b]->params; p && p->name; p++)

@@ -15,11 +15,21 @@ uint64_t sp_meter_bound(unsigned bucket)
 const char *sp_doing_name(uint32_t what)
 {
 	static const char *const name[] = {
-		[SP_DOING_NOTHING] = "",	[SP_DOING_PACKETS] = "payload",	      [SP_DOING_TIMER] = "timer",
-		[SP_DOING_COMMAND] = "command", [SP_DOING_ISSUE] = "issue",	      [SP_DOING_WORK] = "work",
-		[SP_DOING_MIGRATE] = "migrate", [SP_DOING_CLASSIFY] = "classify",     [SP_DOING_MISS] = "miss",
-		[SP_DOING_HEADER] = "header",	[SP_DOING_COMPLETION] = "completion", [SP_DOING_ATTACH] = "attach",
-		[SP_DOING_DETACH] = "detach",	[SP_DOING_REPORT] = "report",
+		[SP_DOING_NOTHING] = "",
+		[SP_DOING_PACKETS] = "payload",
+		[SP_DOING_TIMER] = "timer",
+		[SP_DOING_COMMAND] = "command",
+		[SP_DOING_ISSUE] = "issue",
+		[SP_DOING_WORK] = "work",
+		[SP_DOING_MIGRATE] = "migrate",
+		[SP_DOING_CLASSIFY] = "classify",
+		[SP_DOING_MISS] = "miss",
+		[SP_DOING_HEADER] = "header",
+		[SP_DOING_COMPLETION] = "completion",
+		[SP_DOING_CONFIGURE] = "configure",
+		[SP_DOING_ATTACH] = "attach",
+		[SP_DOING_DETACH] = "detach",
+		[SP_DOING_REPORT] = "report",
 	};
 
 	return what < sizeof(name) / sizeof(*name) && name[what] ? name[what] : "";

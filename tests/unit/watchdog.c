@@ -239,6 +239,18 @@ TEST(attach_is_named)
 	is_named_in(add_context, "attach");
 }
 
+static void configure_context(void)
+{
+	dut_context(&dut, "culprit", "faulty", "qp=18;in-configure=yes");
+}
+
+TEST(configure_is_named)
+{
+	start_with(1, "good", "");
+	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);
+	is_named_in(configure_context, "configure");
+}
+
 static void remove_context(void)
 {
 	CU_ASSERT_EQUAL(sp_nic_context_remove(dut.nic, bad_id), 0);

@@ -16,6 +16,7 @@ static const char *const drops[] = {[OUT_OF_PLACE] = "out-of-place", NULL};
 enum { SERVED, COMPLETED, TIMED, WORKED, COMMANDED, DETACHED };
 static const char *const counters[] = {"served", "completed", "timed", "worked", "commanded", "detached", NULL};
 static const struct sp_param params[] = {
+	{"in-configure", SP_BOOL, "no", 0, 0, "configure() does not come back"},
 	{"in-attach", SP_BOOL, "no", 0, 0, "attach() does not come back"},
 	{"in-detach", SP_BOOL, "no", 0, 0, "detach() does not come back"},
 	{"in-report", SP_BOOL, "no", 0, 0, "report() does not come back"},
@@ -53,8 +54,9 @@ static void spin(void)
 
 static int configure(struct sp_ctx *c, uint64_t *area)
 {
-	(void)c;
 	*area = 4096;
+	if (sp_param_uint(c, "in-configure"))
+		spin();
 	return 0;
 }
 
