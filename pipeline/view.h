@@ -10,8 +10,6 @@
 #include "exec/meter.h"
 #include "exec/last_error.h"
 
-#include <sys/queue.h>
-
 struct sp_context;
 struct sp_entity;
 struct sp_zc_queue;

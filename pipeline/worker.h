@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
-#include <sys/queue.h>
 
 #include "../handlers/spindle-handler.h"
 #include "drop.h"

@@ -22,13 +22,13 @@ struct sp_packet;
 /* [worker] writes; a snapshot copies it. */
 struct sp_meter {
 	uint64_t runs;
-	uint64_t cycles;      /* in them */
-	uint64_t packets;     /* in them; 0 where all runs were without packets: timers, commands, ... */
-	uint64_t overruns;    /* packets, and runs without, that cost more than the budget */
+	uint64_t cycles;      /* of all runs */
+	uint64_t packets;     /* of all runs; a call for a timer, a command, ... is a run of no packet */
+	uint64_t overruns;    /* packets, and runs of no packet, that cost more than the budget */
 	uint32_t least, most; /* cycles of a packet (the mean of its run), or of a run without; 0: nothing measured */
 	uint64_t bucket[SP_METER_BUCKETS]; /* how many packets, or runs without; 32 bits would last for minutes */
 	/* ---- what follows from overruns ---- */
-	uint64_t debt;	   /* cycles; SP_OVERRUN_DROP: packets are dropped until it is paid, a budget each */
+	uint64_t debt;	   /* cycles; SP_OVERRUN_DROP: each dropped packet pays off one budget */
 	uint64_t disabled; /* how often */
 	sp_time until;	   /* disabled until then; in the past: it is not. [shared] relaxed: who disables writes it to
 			      the views of all workers */
@@ -48,7 +48,7 @@ struct sp_sample {
 	uint32_t bucket; /* for these */
 };
 
-/* For reports. Sums all but what follows from overruns as of now (until, pause: the later one's). */
+/* For reports. Adds up; of `until` and `pause` the sum has the later one. */
 void sp_meter_add(struct sp_meter *sum, const struct sp_meter *one);
 /* Cycles that a share q of what is in the buckets did not exceed: the upper end of its bucket, never more than `most`.
  * 0: nothing measured. */
@@ -56,7 +56,7 @@ uint64_t sp_meter_quantile(const struct sp_meter *meter, double q);
 /* The most cycles that are still of this bucket; UINT64_MAX: the last. */
 uint64_t sp_meter_bound(unsigned bucket);
 
-/* What call a worker is in, for reports of calls that crash or do not come back. [worker] writes, relaxed. */
+/* The call that a worker is in, for reports of calls that crash or do not come back. [worker] writes, relaxed. */
 enum sp_doing_what {
 	SP_DOING_NOTHING,
 	SP_DOING_PACKETS,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queues of packets that wait on one worker: for another worker to run a message's header handler, for their context's
- * turn, or for a neighbour's address. First in, first out, bounded. Entries come from a pool that queues can share: so
- * each context has its own queue in the backlog. All of it is [worker]. */
+/* Queues of packets that wait on one worker: for another worker to run a message's header handler, in their context's
+ * backlog, or for a neighbour's address. First in, first out, bounded. Entries come from a pool that queues can share:
+ * so each context has its own queue in the backlog. All of it is [worker]. */
 #ifndef PIPELINE_EXEC_QUEUE_H
 #define PIPELINE_EXEC_QUEUE_H
 

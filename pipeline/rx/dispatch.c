@@ -15,8 +15,6 @@
 
 #include <rte_mbuf.h>
 
-#include <rte_mbuf.h>
-
 /* Returns the entity that got the packet; NULL: another worker has it. */
 static inline struct sp_entity *add(struct sp_worker *w, struct sp_context *c, struct sp_packet *p)
 {

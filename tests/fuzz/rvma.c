@@ -19,7 +19,6 @@
 #include "../../pipeline/frame/parser.h"
 #include "../lib/ports.h"
 #include "../lib/seeds.h"
-#include "../lib/seeds.h"
 #ifdef FUZZ_STANDALONE
 #include "standalone.h"
 #endif
