@@ -33,8 +33,13 @@ static void copy_everywhere(struct sp_ctx *c)
 
 			CU_ASSERT_EQUAL(sp_dma_write(c, memo_mem, at[i], buffer, len[k]), inside_it ? 0 : -EFAULT);
 			CU_ASSERT_EQUAL(sp_dma_read(c, memo_mem, at[i], buffer, len[k]), inside_it ? 0 : -EFAULT);
+			CU_ASSERT_PTR_EQUAL(sp_dma_window(c, memo_mem, at[i], len[k]),
+					    inside_it ? memo_mem->base + at[i] : NULL);
 			faults += 2 * !inside_it;
 		}
+	c->watch = 1; /* writes are traced: none may go past sp_dma_write() */
+	CU_ASSERT_PTR_NULL(sp_dma_window(c, memo_mem, 0, SIZE));
+	c->watch = 0;
 	for (unsigned i = 0; i < sizeof(at) / sizeof(*at); i++) {
 		bool fits = at[i] <= SIZE - 8, even = at[i] % 8 == 0;
 		int expect = !fits ? -EFAULT : even ? 0 : -EINVAL;
