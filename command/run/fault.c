@@ -224,7 +224,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
 		say_word(" outside of handlers' calls\n");
 		backtrace_symbols_fd(stack, backtrace(stack, SP_FAULT_STACK), STDERR_FILENO);
 		sigaction(number, &crash_of->before[i], NULL);
-		raise(number); /* delivered when this function returns */
+		raise(number); /* at once, as SA_NODEFER leaves it unblocked */
 		return;
 	}
 	report(crash_of, &fault, name);
