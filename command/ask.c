@@ -18,7 +18,7 @@ int ask_json(struct sp_attach_link *link, struct sp_attach_exchange *x, json_t *
 			sp_attach_release(x);
 		return status;
 	}
-	status = x->arg[0] > TEXT_BYTES ? -EPROTO : sp_attach_map(x->fd[0], x->arg[0], false, &text);
+	status = x->arg[0] > TEXT_BYTES ? -EPROTO : sp_attach_map(x->fd[0], x->arg[0], &text);
 	sp_attach_release(x);
 	if (status)
 		return status;
@@ -26,9 +26,7 @@ int ask_json(struct sp_attach_link *link, struct sp_attach_exchange *x, json_t *
 	if (!json_is_object(*object)) {
 		json_decref(*object);
 		*object = NULL;
-		/* If the NIC stops while we read, the rest of the text reads as zeros. */
-		sp_attach_look(link);
-		status = link->dead ? link->dead : !*(const char *)text ? -ENODEV : -EPROTO;
+		status = -EPROTO;
 	}
 	munmap(text, x->arg[0]);
 	return status;

@@ -25,7 +25,7 @@ struct sp_attached_context {
 	uint32_t id, home, qp;
 	struct sp_attach_reader turn;
 	struct sp_attach_events *events;
-	size_t events_bytes;
+	uint64_t events_bytes;
 	void *area; /* NULL: none */
 	uint64_t area_bytes;
 	struct sp_ring ring[]; /* one per worker */
@@ -37,6 +37,7 @@ struct sp_attached {
 	int wake, post, epoll; /* the socket that wake-ups come by; the eventfd that tells the NIC of a post */
 	struct sp_attach_welcome welcome;
 	struct sp_attach_queues *queues;
+	uint64_t queues_bytes;
 	struct sp_attached_context *context[256]; /* by the low bits of their ids */
 	uint32_t nothing;			  /* empty looks for events since the last check */
 	sp_time looked;
@@ -72,20 +73,18 @@ static int sp_attached_mr_alloc(struct sp_dev *dev, uint64_t len, struct sp_mr *
 {
 	struct sp_attached *a = sp_attached(dev);
 	struct sp_attach_exchange x = {.op = SP_ATTACH_MR_ALLOC, .arg = {len}};
-	int rc = sp_attach_exchange(&a->link, &x);
+	uint64_t bytes;
+	void *at;
+	int rc = sp_attach_exchange_memory(&a->link, &x, &at, &bytes);
 
 	if (rc)
 		return rc;
-	*mr = (struct sp_mr){.dev = dev, .len = len, .id = (uint32_t)x.arg[0]};
-	rc = sp_attach_map(x.fd[0], len, true, &mr->addr);
+	*mr = (struct sp_mr){.dev = dev, .addr = at, .len = len, .id = (uint32_t)x.arg[0]};
 	sp_attach_release(&x);
-	if (rc) {
-		struct sp_attach_exchange back = {.op = SP_ATTACH_MR_FREE, .arg = {mr->id}};
-
-		sp_attach_exchange(&a->link, &back);
-		sp_attach_release(&back);
-	}
-	return rc;
+	if (bytes >= len)
+		return 0;
+	munmap(at, bytes); /* no NIC does that */
+	return -EPROTO;
 }
 
 static int sp_attached_mr_free(struct sp_dev *dev, struct sp_mr *mr)
@@ -96,7 +95,7 @@ static int sp_attached_mr_free(struct sp_dev *dev, struct sp_mr *mr)
 	if (rc)
 		return rc;
 	sp_attach_release(&x);
-	munmap(mr->addr, mr->len);
+	munmap(mr->addr, mr->len); /* until then it stays charged to us */
 	return 0;
 }
 
@@ -111,33 +110,28 @@ static void sp_attached_unmap(struct sp_attached_context *c)
 	free(c);
 }
 
-/* Maps what the reply to OPEN names: rings and area. */
+/* Takes over the events' memory, and what the reply to SEALED names. */
 static int sp_attached_map(struct sp_attached *a, const struct sp_attach_exchange *x, struct sp_attached_context *c)
 {
 	const uint32_t workers = a->welcome.workers;
 	struct sp_attach_events head;
-	void *at;
-	int rc;
+	int rc = 0;
 
 	c->id = (uint32_t)x->arg[0];
 	c->home = (uint32_t)x->arg[3];
 	c->qp = (uint32_t)(x->arg[3] >> 32);
-	if (c->home >= workers || x->arg[1] < sizeof(head) || x->arg[2] > SIZE_MAX)
+	if (c->home >= workers || c->events_bytes < sizeof(head) || x->arg[2] > SIZE_MAX)
 		return -EPROTO;
-	rc = sp_attach_map(x->fd[0], x->arg[1], true, &at);
-	if (rc)
-		return rc;
-	c->events = at;
-	c->events_bytes = x->arg[1];
 	memcpy(&head, c->events, sizeof(head));
 	if (head.magic != SP_ATTACH_MAGIC || head.workers != workers || !head.entries ||
 	    head.entries > SP_ATTACH_ENTRIES || head.entries & (head.entries - 1) ||
 	    sp_attach_events_bytes(workers, head.entries) > c->events_bytes)
 		return -EPROTO;
 	for (uint32_t i = 0; i < workers; i++)
-		c->ring[i] = (struct sp_ring){.shared = sp_attach_ring(at, head.entries, i), .mask = head.entries - 1};
+		c->ring[i] = (struct sp_ring){.shared = sp_attach_ring(c->events, head.entries, i),
+					      .mask = head.entries - 1};
 	if (x->arg[2]) {
-		rc = sp_attach_map(x->fd[1], x->arg[2], false, &c->area);
+		rc = sp_attach_map(x->fd[0], x->arg[2], &c->area);
 		c->area_bytes = rc ? 0 : x->arg[2];
 	}
 	return rc;
@@ -151,6 +145,7 @@ static int sp_attached_open(struct sp_dev *dev, const char *name, const char *ha
 	struct sp_attach_exchange x = {.op = SP_ATTACH_OPEN, .arg = {settings}, .error = error};
 	char *text = malloc(SP_ATTACH_BYTES);
 	size_t used = 0;
+	void *at;
 	int rc = -ENOMEM;
 
 	if (!c || !text)
@@ -170,9 +165,10 @@ static int sp_attached_open(struct sp_dev *dev, const char *name, const char *ha
 	}
 	x.data = text;
 	x.bytes = (uint32_t)used;
-	rc = sp_attach_exchange(&a->link, &x);
+	rc = sp_attach_exchange_memory(&a->link, &x, &at, &c->events_bytes);
 	if (rc)
 		goto out;
+	c->events = at;
 	rc = sp_attached_map(a, &x, c);
 	sp_attach_release(&x);
 	if (rc) {
@@ -206,18 +202,6 @@ static int sp_attached_context_close(struct sp_dev *dev, uint32_t id)
 		sp_attached_unmap(c);
 	}
 	return rc;
-}
-
-/* Memory that the NIC has given back reads as zeros: no event, without end. */
-static bool sp_attached_lives(const struct sp_attached_context *c)
-{
-	return __atomic_load_n(&c->events->magic, __ATOMIC_ACQUIRE) == SP_ATTACH_MAGIC;
-}
-
-static int sp_attached_gone(struct sp_attached *a)
-{
-	sp_attach_look(&a->link);
-	return a->link.dead ? a->link.dead : -ECONNRESET;
 }
 
 /* The context; NULL: an error, in *rc. */
@@ -298,8 +282,6 @@ static int sp_attached_take(struct sp_dev *dev, uint32_t id, struct sp_event *ev
 	if (!c)
 		return rc;
 	rc = sp_attach_take(c->events, &c->turn, c->ring, a->welcome.workers, event);
-	if (!sp_attached_lives(c)) /* then there was nothing to take */
-		return sp_attached_gone(a);
 	return rc ? sp_attached_look(a) : 1;
 }
 
@@ -366,9 +348,7 @@ static void sp_attached_close(struct sp_dev *dev)
 {
 	struct sp_attached *a = sp_attached(dev);
 
-	/* The NIC ends all contexts and regions of a connection with it. */
-	if (a->link.fd >= 0)
-		close(a->link.fd);
+	/* Memory first: what we have let go of, the NIC frees at once. */
 	for (unsigned i = 0; i < 256; i++)
 		while (a->context[i]) {
 			struct sp_attached_context *c = a->context[i];
@@ -379,7 +359,10 @@ static void sp_attached_close(struct sp_dev *dev)
 	for (struct sp_region *r = a->pub.regions; r; r = r->next)
 		munmap(r->mr.addr, r->mr.len);
 	if (a->queues)
-		munmap(a->queues, a->welcome.queues_bytes);
+		munmap(a->queues, a->queues_bytes);
+	/* The NIC ends all contexts and regions of a connection with it. */
+	if (a->link.fd >= 0)
+		close(a->link.fd);
 	if (a->wake >= 0)
 		close(a->wake);
 	if (a->post >= 0)
@@ -420,31 +403,26 @@ void sp_attach_leave(struct sp_dev *dev)
 static int sp_attached_welcome(struct sp_attached *a, struct sp_attach_exchange *x)
 {
 	struct sp_attach_queues head;
-	void *at;
-	int rc;
 
 	if (x->reply->bytes != sizeof(a->welcome))
 		return -EPROTO;
 	memcpy(&a->welcome, x->reply->data, sizeof(a->welcome));
 	a->welcome.name[sizeof(a->welcome.name) - 1] = 0;
-	if (!a->welcome.workers || a->welcome.workers > SP_ATTACH_WORKERS || a->welcome.queues_bytes < sizeof(head))
+	if (!a->welcome.workers || a->welcome.workers > SP_ATTACH_WORKERS || a->queues_bytes < sizeof(head))
 		return -EPROTO;
-	rc = sp_attach_map(x->fd[0], a->welcome.queues_bytes, true, &at);
-	if (rc)
-		return rc;
-	a->queues = at;
-	memcpy(&head, at, sizeof(head));
+	memcpy(&head, a->queues, sizeof(head));
 	if (head.magic != SP_ATTACH_MAGIC || head.workers != a->welcome.workers || !head.entries ||
 	    head.entries > SP_ATTACH_ENTRIES || head.entries & (head.entries - 1) ||
-	    head.workers * sp_attach_stride(head.entries) > a->welcome.queues_bytes)
+	    head.workers * sp_attach_stride(head.entries) > a->queues_bytes)
 		return -EPROTO;
 	a->entries = head.entries;
 	for (uint32_t i = 0; i < head.workers; i++)
-		a->commands[i] = (struct sp_ring){.shared = sp_attach_commands(sp_attach_page(at, head.entries, i)),
-						  .mask = head.entries - 1};
-	a->wake = x->fd[1];
-	a->post = x->fd[2];
-	x->fd[1] = x->fd[2] = -1;
+		a->commands[i] =
+			(struct sp_ring){.shared = sp_attach_commands(sp_attach_page(a->queues, head.entries, i)),
+					 .mask = head.entries - 1};
+	a->wake = x->fd[0];
+	a->post = x->fd[1];
+	x->fd[0] = x->fd[1] = -1;
 	return a->wake < 0 || a->post < 0 ? -EPROTO : 0;
 }
 
@@ -463,6 +441,7 @@ int sp_attach(const char *nic, struct sp_dev **dev)
 {
 	struct sp_attach_exchange x = {.op = SP_ATTACH_HELLO};
 	struct sp_attached *a = calloc(1, sizeof(*a));
+	void *at;
 	int rc;
 
 	if (!a)
@@ -471,9 +450,11 @@ int sp_attach(const char *nic, struct sp_dev **dev)
 	a->wake = a->post = a->epoll = -1;
 	rc = sp_attach_connect(&a->link, nic);
 	if (!rc) {
-		rc = sp_attach_exchange(&a->link, &x);
-		if (!rc)
+		rc = sp_attach_exchange_memory(&a->link, &x, &at, &a->queues_bytes);
+		if (!rc) {
+			a->queues = at;
 			rc = sp_attached_welcome(a, &x);
+		}
 		sp_attach_release(&x);
 	}
 	rc = rc ? rc : sp_attached_watch(a);

@@ -192,17 +192,48 @@ void sp_attach_look(struct sp_attach_link *link)
 	sp_attach_die(link, got > 0 ? -ENODEV : -ECONNABORTED);
 }
 
-int sp_attach_map(int fd, uint64_t bytes, bool writable, void **at)
+static int sp_attach_map_as(int fd, uint64_t bytes, int rights, void **at)
 {
-	const int seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
 	struct stat st;
 	void *p;
 
-	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) || !bytes || bytes > (uint64_t)st.st_size)
+	if (fd < 0 || fstat(fd, &st) || !bytes || bytes > (uint64_t)st.st_size)
 		return -EPROTO;
-	p = mmap(NULL, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+	p = mmap(NULL, bytes, rights, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
 		return -errno;
 	*at = p;
 	return 0;
+}
+
+int sp_attach_map(int fd, uint64_t bytes, void **at)
+{
+	const int seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
+
+	return seals < 0 || !(seals & F_SEAL_SHRINK) ? -EPROTO : sp_attach_map_as(fd, bytes, PROT_READ, at);
+}
+
+int sp_attach_exchange_memory(struct sp_attach_link *link, struct sp_attach_exchange *x, void **at, uint64_t *bytes)
+{
+	struct sp_attach_exchange sealed = {.op = SP_ATTACH_SEALED, .error = x->error};
+	void *memory = NULL;
+	int rc = sp_attach_exchange(link, x), local;
+
+	if (rc)
+		return rc;
+	*bytes = x->arg[0];
+	local = sp_attach_map_as(x->fd[0], *bytes, PROT_READ | PROT_WRITE, &memory);
+	if (!local && fcntl(x->fd[0], F_ADD_SEALS, SP_ATTACH_SEALS))
+		local = -errno;
+	sp_attach_release(x);
+	rc = sp_attach_exchange(link, &sealed); /* also when we have failed: then the NIC drops the memory */
+	*x = sealed;
+	if (!rc && !local) {
+		*at = memory;
+		return 0;
+	}
+	sp_attach_release(x);
+	if (memory)
+		munmap(memory, *bytes);
+	return local ? local : rc;
 }

@@ -32,7 +32,10 @@ int sp_attach_exchange(struct sp_attach_link *link, struct sp_attach_exchange *x
 void sp_attach_release(struct sp_attach_exchange *x);
 /* Checks without waiting whether the NIC is still there, and sets link->dead. */
 void sp_attach_look(struct sp_attach_link *link);
-/* Maps memory that the NIC shares. -EPROTO: it is too short or not sealed. */
-int sp_attach_map(int fd, uint64_t bytes, bool writable, void **at);
+/* A request for which the NIC makes memory that the program writes to: maps and seals it in between, and ends with the
+ * reply of SP_ATTACH_SEALED in x. On failure nothing is mapped. */
+int sp_attach_exchange_memory(struct sp_attach_link *link, struct sp_attach_exchange *x, void **at, uint64_t *bytes);
+/* Maps memory for reading. -EPROTO: it is too short or not sealed. */
+int sp_attach_map(int fd, uint64_t bytes, void **at);
 
 #endif

@@ -15,6 +15,7 @@ struct sp_context;
 struct sp_worker;
 struct sp_port;
 struct sp_rule;
+struct sp_freeing;
 struct sp_gone;
 
 struct sp_nic {
@@ -38,6 +39,7 @@ struct sp_nic {
 	struct sp_mac_table macs; /* [shared] of the exception port's traffic */
 	_Atomic bool looping;	  /* [shared] relaxed: a path to the NIC itself has been opened */
 	struct sp_memory *memory;
+	struct sp_freeing *freeing;
 	_Atomic uint64_t memory_used;
 	uint64_t hash_key[2];	     /* read-only, sp_hash's */
 	struct sp_gone *gone;	     /* drops of contexts that have been removed, by name; [control] */

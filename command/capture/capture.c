@@ -143,17 +143,15 @@ static int ask(struct capture *c)
 	struct sp_attach_exchange x = {
 		.op = SP_ATTACH_CAPTURE, .data = &c->request, .bytes = sizeof(c->request), .error = &error};
 	void *memory = NULL;
-	int r = sp_attach_exchange(&c->link, &x);
+	int r = sp_attach_exchange_memory(&c->link, &x, &memory, &c->rings.bytes);
 
 	if (r)
 		return command_fail("capture", "NIC %s: %s%s%s", c->nic, error.key, error.key[0] ? ": " : "",
 				    error.text[0] ? error.text : ask_error(r));
-	c->rings.bytes = x.arg[0];
-	r = sp_attach_map(x.fd[0], c->rings.bytes, true, &memory);
 	sp_attach_release(&x);
 	c->rings.memory = memory;
-	if (r || !capture_rings_sound(&c->rings))
-		return command_fail("capture", "NIC %s: %s", c->nic, ask_error(r ? r : -EPROTO));
+	if (!capture_rings_sound(&c->rings))
+		return command_fail("capture", "NIC %s: %s", c->nic, ask_error(-EPROTO));
 	return 0;
 }
 

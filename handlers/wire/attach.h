@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How a program reaches a NIC in another process: requests over the NIC's Unix socket (SOCK_SEQPACKET), one reply each,
- * in order. Shared memory comes as descriptors with the replies: memfds that the NIC has made, filled and sealed
- * against shrinking and growing. Host byte order, as both ends are on one machine.
+ * in order. Shared memory comes as descriptors with the replies: memfds that the NIC has made and filled. Host byte
+ * order, as both ends are on one machine.
+ *
+ * Memory that the program writes to is used only once it is sealed. Without the seals a program could punch holes in
+ * it, or hold the file's lock in the kernel, and the NIC would wait. The seals also forbid new mappings for writing, so
+ * the program must map first, and only the program can seal. HELLO, MR_ALLOC, OPEN and CAPTURE therefore take two
+ * exchanges: program: the request                      NIC: makes the memory; bytes in arg[0], its descriptor program:
+ * maps it, adds SP_ATTACH_SEALS,   NIC: looks at the seals, carries the request out, and sends what the asks for
+ * SP_ATTACH_SEALED             request's own line below names The program closes the descriptor in between. SEALED must
+ * be its next request (else -EPROTO), and without the exact seals it fails with -EACCES: then nothing has happened, and
+ * the memory is gone. Memory that the program only reads (areas, reports) is sealed by the NIC.
+ *
  * One request at a time: the NIC disconnects a program that asks again before it has read the last reply. After a reply
  * with -EPROTO it disconnects, too: the request was malformed (too short, too long, out of order). The NIC accepts no
  * descriptors from programs.
@@ -13,40 +23,45 @@
 #ifndef SPINDLE_WIRE_ATTACH_H
 #define SPINDLE_WIRE_ATTACH_H
 
+#include <fcntl.h>
 #include <stddef.h>
 
 #include "host.h"
 #include "ring.h"
 
 #define SP_ATTACH_MAGIC	   0x444E4953u /* "SIND" */
-#define SP_ATTACH_VERSION  2
+#define SP_ATTACH_VERSION  3
 #define SP_ATTACH_BYTES	   16384 /* of data in a request or reply, at most */
 #define SP_ATTACH_FDS	   3	 /* with a reply, at most */
 #define SP_ATTACH_SETTINGS 64	 /* of a context, at most */
 
 enum sp_attach_op {
-	/* First, and once, by an application. Data of the reply: struct sp_attach_welcome; descriptors: queues, the
-	 * socket that wake-ups come by, the eventfd of sp_attach_post(). Requests that need no
+	/* First, and once, by an application. Memory: the queues. Data of SEALED's reply: struct sp_attach_welcome;
+	 * descriptors: the socket that wake-ups come by, the eventfd of sp_attach_post(). Requests that need no
 	 * HELLO (REPORT, CAPTURE) are open to everybody with access to the socket. */
 	SP_ATTACH_HELLO = 1,
-	SP_ATTACH_MR_ALLOC, /* arg[0] bytes. Reply: arg[0] id, descriptor */
+	SP_ATTACH_MR_ALLOC, /* arg[0] bytes. Memory: the region. SEALED's reply: arg[0] id */
 	SP_ATTACH_MR_FREE,  /* arg[0] id */
 	/* arg[0] settings; data: strings, each with its NUL: name ("": the NIC's choice), handler, then key and value
-	 * of each setting. Reply: arg[0] id, arg[1] bytes of the events' memory, arg[2] bytes of the area (0: none),
-	 * arg[3] the context's home worker in the lower half, the first of its QP numbers in the upper one;
-	 * descriptors: events, area (read-only) where there is one. On failure data is a struct sp_attach_error. */
+	 * of each setting. Memory: the events. SEALED's reply: arg[0] id, arg[2] bytes of the area (0: none), arg[3]
+	 * the context's home worker in the lower half, the first of its QP numbers in the upper one; descriptor: the
+	 * area (read-only) where there is one. On failure data is a struct sp_attach_error. */
 	SP_ATTACH_OPEN,
 	SP_ATTACH_CLOSE,   /* arg[0] id */
 	SP_ATTACH_CALL,	   /* data: struct sp_command. Reply's data: struct sp_event */
 	SP_ATTACH_REPORT,  /* arg[0] enum sp_attach_report; data: name of a context, or nothing. Reply: arg[0] bytes,
 			      descriptor of JSON text, valid until the next request */
-	SP_ATTACH_CAPTURE, /* data: struct sp_capture_request (wire/capture.h). Reply: arg[0] bytes, descriptor of
-			      rings. The capture lasts as long as the connection. */
+	SP_ATTACH_CAPTURE, /* data: struct sp_capture_request (wire/capture.h). Memory: the rings. The capture begins
+			      with SEALED and lasts as long as the connection. */
 	/* For the NIC's own user and root. arg[0] enum sp_handler_op, arg[1] strings, arg[2] force (ps); data: the
 	 * strings, each with its NUL. Reply: arg[0] bytes, descriptor of JSON text, or 0 and none. On failure, when
 	 * nothing has changed, data is a struct sp_attach_error. */
 	SP_ATTACH_HANDLER,
+	SP_ATTACH_SEALED, /* the memory of the last reply is sealed. Reply: that of the request which it was made for */
 };
+
+/* What the program adds, all at once, after it has mapped the memory; no others. */
+#define SP_ATTACH_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
 
 enum sp_handler_op {
 	SP_HANDLER_LOAD = 1, /* file, as an absolute path */
@@ -56,9 +71,10 @@ enum sp_handler_op {
 	SP_HANDLER_DETACH,   /* name of the context */
 	SP_HANDLER_STATUS,   /* nothing */
 };
-/* Memory that is no longer used (region freed, context closed, connection ended by the application) reads as zeros from
- * then on, including the magic at its start. What is written there, nobody sees. When a NIC stops, regions stay as they
- * are. */
+/* Memory that is no longer used (region freed, context closed, connection ended) keeps its contents for the program as
+ * long as the program has it mapped; the NIC neither reads nor writes it. It stays charged to the program until nobody
+ * has it any more. A user of whom SP_ATTACH_HELD such memories are held gets no new ones (-EBUSY). */
+#define SP_ATTACH_HELD 64
 
 enum sp_attach_report {
 	SP_REPORT_ALL = 0, /* everything but the handlers' own state */
@@ -89,8 +105,7 @@ struct sp_attach_error {
 };
 
 struct sp_attach_welcome {
-	uint64_t queues_bytes; /* of the queues' memory */
-	uint64_t memory;       /* limits of this application: bytes, ... */
+	uint64_t memory; /* limits of this application: bytes, ... */
 	uint32_t contexts, qps, messages;
 	uint32_t workers;
 	uint32_t payload4, payload6; /* sp_dev_payload */

@@ -2,6 +2,7 @@
 /* The workers' side of applications: commands in, events out. */
 #include "rings.h"
 #include "../mem/context_alloc.h"
+#include "../mem/freeing.h"
 #include "../mem/memory.h"
 #include "measure.h"
 #include "../observe/tap.h"
@@ -13,10 +14,44 @@
 
 /* ---- events ---- */
 
+static int make_events(struct sp_context *c, struct sp_event_queue *q)
+{
+	size_t bytes = sp_events_bytes(c->nic);
+	int r;
+
+	if (c->device && c->device->events) { /* of the server, charged, and sealed by the application */
+		q->memory = c->device->events->shared;
+		q->lent = true;
+		memset(q->memory.base, 0, q->memory.bytes); /* an attempt before this one may have used it */
+		sp_events_init(c->nic, q->memory.base);
+		return 0;
+	}
+	if (c->owner)
+		bytes = sp_shm_pages(bytes);
+	r = sp_context_charge(c, bytes);
+	if (r)
+		return r;
+	r = c->owner ? sp_shm_create(bytes, "spindle-events", false, &q->memory) : sp_shm_private(bytes, &q->memory);
+	if (r)
+		sp_memory_credit(c->nic, c->account, bytes);
+	else
+		sp_events_init(c->nic, q->memory.base);
+	return r;
+}
+
+size_t sp_events_bytes(const struct sp_nic *nic)
+{
+	return sp_attach_events_bytes(nic->workers, SP_EVENTS);
+}
+
+void sp_events_init(const struct sp_nic *nic, void *events)
+{
+	*(struct sp_attach_events *)events =
+		(struct sp_attach_events){.magic = SP_ATTACH_MAGIC, .workers = nic->workers, .entries = SP_EVENTS};
+}
+
 int sp_events_create(struct sp_context *c)
 {
-	size_t bytes = sp_attach_events_bytes(c->nic->workers, SP_EVENTS);
-	struct sp_attach_events *head;
 	struct sp_event_queue *q;
 	int r;
 
@@ -26,40 +61,28 @@ int sp_events_create(struct sp_context *c)
 		c->events = c->first ? c->first->events : c->older->events;
 		return 0;
 	}
-	if (c->owner)
-		bytes = sp_shm_pages(bytes);
-	r = sp_context_charge(c, bytes);
-	if (r)
-		return r;
 	q = aligned_alloc(64, RTE_ALIGN(sizeof(*q), 64));
-	if (!q) {
-		r = -ENOMEM;
-		goto credit;
-	}
+	if (!q)
+		return -ENOMEM;
 	memset(q, 0, sizeof(*q));
-	r = c->owner ? sp_shm_create(bytes, "spindle-events", false, &q->memory) : sp_shm_private(bytes, &q->memory);
-	if (r)
-		goto destroy;
+	r = make_events(c, q);
+	if (r) {
+		free(q);
+		return r;
+	}
 	q->nic = c->nic;
 	q->account = c->account;
 	q->id = c->id;
 	q->owner = c->owner;
 	q->home = c->home;
 	q->holders = 1;
-	head = q->memory.base;
-	*head = (struct sp_attach_events){.magic = SP_ATTACH_MAGIC, .workers = c->nic->workers, .entries = SP_EVENTS};
 	for (unsigned w = 0; w < c->nic->workers; w++) {
-		struct sp_ring_shared *ring = sp_attach_ring(head, SP_EVENTS, w);
+		struct sp_ring_shared *ring = sp_attach_ring(q->memory.base, SP_EVENTS, w);
 
 		q->reader[w] = q->writer[w].ring = (struct sp_ring){.shared = ring, .mask = SP_EVENTS - 1};
 	}
 	c->events = q;
 	return 0;
-destroy:
-	free(q);
-credit:
-	sp_memory_credit(c->nic, c->account, bytes);
-	return r;
 }
 
 void sp_events_hold(struct sp_event_queue *q)
@@ -73,8 +96,8 @@ void sp_events_release(struct sp_event_queue *q)
 		return;
 	if (q->area)
 		sp_memory_abandon(q->nic, q->area);
-	sp_memory_credit(q->nic, q->account, q->memory.bytes);
-	sp_shm_destroy(&q->memory);
+	if (!q->lent)
+		sp_freeing_memory(q->nic, q->account, q->account ? q->account->uid : 0, &q->memory, q->memory.bytes);
 	free(q);
 }
 

@@ -35,6 +35,7 @@ struct sp_event_queue {
 	uint32_t holders;	      /* [control] */
 	_Atomic bool ended;	      /* [shared] the context is gone */
 	struct sp_shm memory;	      /* struct sp_attach_events, then one ring per worker (single writer each) */
+	bool lent;		      /* memory is still the server's: the context is not open yet */
 	struct sp_mem *area;	      /* area or NULL; removed with the queue */
 	struct sp_attach_reader turn; /* application's state, like reader (embedded only) */
 	struct sp_ring reader[SP_MAX_WORKERS];
@@ -79,11 +80,13 @@ struct sp_device {
 	struct sp_account *account; /* NULL for owner 0 */
 	uint32_t pid, uid;	    /* the other process's */
 	bool driven;
-	/* made: memory that the server has allocated ahead for a region or area. ahead: it does so for areas; wanted:
+	/* made: memory that the server has allocated ahead for a region or area; events: for a context's events, sealed
+	 * (NULL: made on the spot). Both are NULL once they are taken. ahead: the server allocates areas; wanted:
 	 * bytes that a context asked for then. Server thread only. */
-	struct sp_backing *made;
+	struct sp_backing *made, *events;
 	bool ahead;
 	uint64_t wanted;
+	bool started;	/* workers look at its queues; device's thread only */
 	bool door_open; /* device's thread only; embedded: from the first sp_dev_arm or sp_dev_fd on */
 	struct sp_device *next;
 	struct sp_opened *opened[SP_OPENED_LISTS]; /* by context id; device's thread only */
@@ -92,9 +95,15 @@ struct sp_device {
 	struct sp_command_queue commands[SP_MAX_WORKERS];
 };
 
-/* Creates an application. Not attached: embedded, limits ignored. Attached: takes the NIC's next owner number, memory
- * is shared, limits may be NULL. -ENOMEM, -EDQUOT (too low for the queues), -EMFILE. */
+/* Creates an application, in two steps for the server, which makes the memory of the queues in between. Not attached:
+ * embedded, limits ignored. Attached: takes the NIC's next owner number, memory is shared, limits may be NULL. -ENOMEM,
+ * -EDQUOT (too low for the queues), -EMFILE. After begin, sp_dev_close() undoes it. */
 int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *limits, struct sp_device **device);
+int sp_device_begin(struct sp_nic *nic, bool attached, const struct sp_limits *limits, struct sp_device **device);
+size_t sp_device_queues_bytes(const struct sp_nic *nic);
+/* Writes the heads of the queues, before another process can see them. */
+void sp_device_queues_init(const struct sp_nic *nic, void *queues);
+int sp_device_start(struct sp_device *d, struct sp_shm *queues); /* takes queues, charged and initialised */
 /* Shared memory of events and area, with descriptors (attached applications only), of a context that the device opened;
  * or NULL. The server sends and closes the descriptors (sp_shm_close). */
 struct sp_shm *sp_device_events(struct sp_device *d, uint32_t context);
@@ -104,6 +113,9 @@ int sp_device_home(struct sp_device *d, uint32_t context);	      /* worker; -ENO
 
 /* ---- events and commands ---- */
 int sp_events_create(struct sp_context *c); /* -ENOMEM, -EMFILE, -EDQUOT */
+size_t sp_events_bytes(const struct sp_nic *nic);
+/* Writes the head of a queue's memory, before another process can see it. */
+void sp_events_init(const struct sp_nic *nic, void *events);
 /* The context ends: marks the events closed and drops the reference; the application may still read them. */
 void sp_events_destroy(struct sp_context *c);
 void sp_events_hold(struct sp_event_queue *q);

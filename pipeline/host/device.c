@@ -5,6 +5,7 @@
 #include "../engine.h"
 #include "../exec/rings.h"
 #include "../tx/zero_copy.h"
+#include "../mem/freeing.h"
 #include "../mem/memory.h"
 #include "../worker_call.h"
 
@@ -168,6 +169,9 @@ static int dev_context_open(struct sp_dev *dev, const char *name, const char *ha
 	if (!r) {
 		*id = c->id;
 		remember(d, o, c);
+		if (c->events->lent)
+			d->events = NULL;
+		c->events->lent = false;
 	}
 	pthread_mutex_unlock(&d->nic->control);
 	if (r)
@@ -368,9 +372,8 @@ static int dev_arm(struct sp_dev *dev)
 
 static void destroy(struct sp_device *d)
 {
-	sp_memory_credit(d->nic, d->account, d->queues.bytes);
-	sp_shm_destroy(&d->queues);
-	sp_memory_disown(d->nic, d->account);
+	sp_freeing_memory(d->nic, d->account, d->account ? d->account->uid : 0, &d->queues, d->queues.bytes);
+	sp_freeing_disown(d->nic, d->account);
 	free(d->account);
 	free(d);
 }
@@ -394,7 +397,7 @@ static void dev_close(struct sp_dev *dev)
 		}
 	if (d->door_open)
 		sp_doorbell_mute(nic, &d->door);
-	for (unsigned w = 0; w < nic->workers; w++)
+	for (unsigned w = 0; d->started && w < nic->workers; w++)
 		sp_worker_call(nic->worker[w], sp_commands_forget, &d->commands[w]);
 	if (d->pub.regions) /* a port may have sent zero-copy packets from them without completing them yet */
 		sp_zc_reclaim(nic);
@@ -428,38 +431,38 @@ static const struct sp_dev_ops embedded = {
 	.close = dev_close,
 };
 
-static int create_queues(struct sp_device *d)
+size_t sp_device_queues_bytes(const struct sp_nic *nic)
 {
-	const uint32_t workers = d->nic->workers;
-	const size_t bytes = sp_shm_pages(workers * sp_attach_stride(SP_COMMANDS));
-	int r;
-
-	r = sp_memory_charge(d->nic, d->account, bytes);
-	if (r)
-		return r;
-	r = d->account ? sp_shm_create(bytes, "spindle-queues", false, &d->queues) : sp_shm_private(bytes, &d->queues);
-	if (r) {
-		sp_memory_credit(d->nic, d->account, bytes);
-		return r;
-	}
-	for (uint32_t w = 0; w < workers; w++) {
-		struct sp_attach_queues *page = sp_attach_page(d->queues.base, SP_COMMANDS, w);
-		struct sp_command_queue *q = &d->commands[w];
-
-		page->magic = SP_ATTACH_MAGIC;
-		page->workers = workers;
-		page->entries = SP_COMMANDS;
-		q->writer.shared = q->reader.shared = sp_attach_commands(page);
-		q->writer.mask = q->reader.mask = SP_COMMANDS - 1;
-		q->page = page;
-		q->device = d;
-		q->worker = d->nic->worker[w];
-	}
-	d->door.bell = bell_of(d);
-	return 0;
+	return sp_shm_pages(nic->workers * sp_attach_stride(SP_COMMANDS));
 }
 
-int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *limits, struct sp_device **device)
+void sp_device_queues_init(const struct sp_nic *nic, void *queues)
+{
+	for (uint32_t w = 0; w < nic->workers; w++) {
+		struct sp_attach_queues *page = sp_attach_page(queues, SP_COMMANDS, w);
+
+		page->magic = SP_ATTACH_MAGIC;
+		page->workers = nic->workers;
+		page->entries = SP_COMMANDS;
+	}
+}
+
+static int create_queues(struct sp_device *d, struct sp_shm *queues)
+{
+	const size_t bytes = sp_device_queues_bytes(d->nic);
+	int r = sp_memory_charge(d->nic, d->account, bytes);
+
+	if (r)
+		return r;
+	r = d->account ? sp_shm_create(bytes, "spindle-queues", false, queues) : sp_shm_private(bytes, queues);
+	if (r)
+		sp_memory_credit(d->nic, d->account, bytes);
+	else
+		sp_device_queues_init(d->nic, queues->base);
+	return r;
+}
+
+int sp_device_begin(struct sp_nic *nic, bool attached, const struct sp_limits *limits, struct sp_device **device)
 {
 	struct sp_device *d = calloc(1, sizeof(*d));
 	int r;
@@ -468,13 +471,35 @@ int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *
 		return -ENOMEM;
 	d->pub.ops = &embedded;
 	d->nic = nic;
+	d->queues.fd = d->queues.file = -1;
 	r = attached ? sp_account_create(limits, &d->account) : 0;
-	if (!r)
-		r = create_queues(d);
 	if (r)
-		goto fail;
+		free(d);
+	else
+		*device = d;
+	return r;
+}
+
+int sp_device_start(struct sp_device *d, struct sp_shm *queues)
+{
+	struct sp_nic *nic = d->nic;
+	int r = 0;
+
+	d->queues = *queues;
+	*queues = (struct sp_shm){.fd = -1, .file = -1};
+	for (uint32_t w = 0; w < nic->workers; w++) {
+		struct sp_attach_queues *page = sp_attach_page(d->queues.base, SP_COMMANDS, w);
+		struct sp_command_queue *q = &d->commands[w];
+
+		q->writer.shared = q->reader.shared = sp_attach_commands(page);
+		q->writer.mask = q->reader.mask = SP_COMMANDS - 1;
+		q->page = page;
+		q->device = d;
+		q->worker = nic->worker[w];
+	}
+	d->door.bell = bell_of(d);
 	pthread_mutex_lock(&nic->control);
-	if (attached) {
+	if (d->account) {
 		r = sp_doorbell_open(nic, &d->door, true);
 		d->door_open = !r;
 		if (!++nic->owner_next)
@@ -484,16 +509,28 @@ int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *
 	if (!r) {
 		d->next = nic->device;
 		__atomic_store_n(&nic->device, d, __ATOMIC_RELEASE);
+		d->started = true;
 		for (unsigned w = 0; w < nic->workers; w++)
 			sp_commands_wake(&d->commands[w]);
 	}
 	pthread_mutex_unlock(&nic->control);
+	return r;
+}
+
+int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *limits, struct sp_device **device)
+{
+	struct sp_shm queues;
+	struct sp_device *d;
+	int r = sp_device_begin(nic, attached, limits, &d);
+
 	if (r)
-		goto fail;
-	*device = d;
-	return 0;
-fail:
-	destroy(d);
+		return r;
+	r = create_queues(d, &queues);
+	r = r ? r : sp_device_start(d, &queues);
+	if (r)
+		destroy(d);
+	else
+		*device = d;
 	return r;
 }
 

@@ -6,6 +6,7 @@
  */
 #include "../engine.h"
 #include "../error.h"
+#include "../mem/freeing.h"
 #include "session.h"
 #include "../process.h"
 
@@ -25,6 +26,7 @@
 #define SP_ACCEPT_PAUSE	    100		 /* ms, when accept() has no descriptor left */
 #define SP_ENDING_PAUSE	    100		 /* ms, when a stopped worker keeps sessions from ending */
 #define LONGEST		    (1 * SP_SEC) /* the longest wait for a turn */
+#define OTHERS		    3		 /* descriptors that the thread waits for, beside those of sessions */
 
 /* ---- connections ---------------------------------------------------------------------------------------------------
  */
@@ -32,7 +34,6 @@
 static void drop(struct sp_server *server, unsigned i, bool last)
 {
 	struct sp_session *s = &server->session[i];
-	sp_time *debt = &server->debt[s->uid % SP_DEBTS];
 	const sp_time called = server->nic->called;
 
 	/* All clients wait for this thread, so it must not wait for a stopped worker. */
@@ -43,8 +44,6 @@ static void drop(struct sp_server *server, unsigned i, bool last)
 		sp_session_refuse(server, s, -ENODEV);
 	sp_session_close(server, s);
 	sp_session_charge(server, s, server->nic->called - called);
-	if (s->ready > *debt)
-		*debt = s->ready; /* a user cannot clear the debt by reconnecting */
 	server->session[i] = server->session[--server->sessions];
 }
 
@@ -80,100 +79,123 @@ static bool take(struct sp_server *server)
 		return true;
 	}
 	s.clock = ++server->clock;
-	s.ready = server->debt[s.uid % SP_DEBTS];
-	if (server->sessions == server->room && !make_room(server)) {
-		sp_session_refuse(server, &s, -EUSERS);
-		close(fd);
+	if (sp_freeing_held(server->nic, s.uid) >= SP_ATTACH_HELD ||
+	    (server->sessions == server->room && !make_room(server))) {
+		sp_session_refuse(server, &s, server->sessions == server->room ? -EUSERS : -EBUSY);
+		sp_session_hang_up(server, &s);
 		return true;
 	}
 	server->session[server->sessions++] = s;
 	return true;
 }
 
-void sp_session_charge(struct sp_server *server, struct sp_session *s, sp_time used)
+sp_time *sp_session_share(struct sp_server *server, uint32_t uid)
+{
+	return &server->share[((uid ^ server->nic->hash_key[0]) * 0x9E3779B97F4A7C15ull >> 32) % SP_SHARES];
+}
+
+void sp_session_charge(struct sp_server *server, const struct sp_session *s, sp_time used)
 {
 	const sp_time now = sp_clock();
+	sp_time *ready = sp_session_share(server, s->uid);
 	unsigned sharing = 1;
 
 	if (!used)
 		return;
-	for (unsigned i = 0; i < server->sessions; i++)
-		sharing += &server->session[i] != s && server->session[i].ready > now;
-	s->ready = (s->ready > now ? s->ready : now) + SP_SESSIONS_PART * sharing * used;
-	if (s->ready > now + SP_CREDIT + LONGEST)
-		s->ready = now + SP_CREDIT + LONGEST;
+	for (unsigned i = 0; i < SP_SHARES; i++)
+		sharing += &server->share[i] != ready && server->share[i] > now;
+	*ready = (*ready > now ? *ready : now) + SP_SESSIONS_PART * sharing * used;
+	if (*ready > now + SP_CREDIT + LONGEST)
+		*ready = now + SP_CREDIT + LONGEST;
 }
 
-static bool has_turn(const struct sp_session *s, sp_time now)
+static bool has_turn(struct sp_server *server, const struct sp_session *s, sp_time now)
 {
-	return s->ready <= now + SP_CREDIT;
+	return *sp_session_share(server, s->uid) <= now + SP_CREDIT;
 }
 
 /* ms until the next waiting session has its turn; -1: none waits. */
-static int next_turn(const struct sp_server *server, sp_time now)
+static int next_turn(struct sp_server *server, sp_time now)
 {
 	sp_time next = SP_NEVER;
 
 	for (unsigned i = 0; i < server->sessions; i++)
-		if (!has_turn(&server->session[i], now) && server->session[i].ready < next)
-			next = server->session[i].ready;
+		if (!has_turn(server, &server->session[i], now))
+			next = RTE_MIN(next, *sp_session_share(server, server->session[i].uid));
 	return next == SP_NEVER ? -1 : (int)((next - now - SP_CREDIT) / SP_MS) + 1;
+}
+
+/* Is there a slice to do? */
+static bool works(struct sp_server *server, const struct sp_session *s, sp_time now)
+{
+	return s->work && s->work != SP_WORK_WAIT && !s->ending && has_turn(server, s, now);
 }
 
 /* Does one slice of long work for the session that has waited longest. One slice per turn bounds the delay of small
  * requests. */
 static void work(struct sp_server *server)
 {
+	const sp_time now = sp_clock();
 	unsigned next = server->sessions;
+	bool freed;
 
 	for (unsigned i = 0; i < server->sessions; i++)
-		if (server->session[i].work && !server->session[i].ending &&
+		if (works(server, &server->session[i], now) &&
 		    (next == server->sessions || server->session[i].worked < server->session[next].worked))
 			next = i;
-	if (sp_memory_dying(server->nic, NULL) &&
-	    (next == server->sessions || server->freed_at < server->session[next].worked)) {
+	freed = next == server->sessions || server->freed_at < server->session[next].worked;
+	if (freed) {
 		server->freed_at = ++server->clock;
-		sp_memory_free_deferred(server->nic, NULL); /* also of ended sessions */
-	} else if (next < server->sessions && !sp_session_work(server, &server->session[next])) {
+		sp_freeing_work(server->nic);
+	} else if (!sp_session_work(server, &server->session[next])) {
 		drop(server, next, false);
 	}
+	for (unsigned i = server->sessions; freed && i-- > 0;)
+		if (server->session[i].work == SP_WORK_WAIT && !sp_session_work(server, &server->session[i]))
+			drop(server, i, false);
 }
 
-static bool has_work(const struct sp_server *server)
+static int earlier(int one, int other)
 {
-	for (unsigned i = 0; i < server->sessions; i++)
-		if (server->session[i].work && !server->session[i].ending)
-			return true;
-	return sp_memory_dying(server->nic, NULL);
+	return one < 0 || (other >= 0 && other < one) ? other : one;
+}
+
+/* ms until there is work to do; -1: none is to be done. */
+static int next_work(struct sp_server *server, sp_time now)
+{
+	int next = sp_freeing_next(server->nic);
+
+	for (unsigned i = 0; i < server->sessions && next; i++)
+		if (works(server, &server->session[i], now))
+			next = 0;
+		else if (server->session[i].work == SP_WORK_WAIT)
+			next = earlier(next, SP_FREEING_PAUSE);
+	return next;
 }
 
 static void *serve(void *arg)
 {
 	struct sp_server *server = arg;
-	struct pollfd *wait = calloc(2 + server->room, sizeof(*wait));
+	struct pollfd *wait = calloc(OTHERS + server->room, sizeof(*wait));
 	bool full = false;
 
-	sp_memory_defer(server->nic, true);
 	while (wait) {
 		const unsigned sessions = server->sessions;
 		const sp_time now = sp_clock();
-		int most = next_turn(server, now);
+		int most = earlier(next_turn(server, now), next_work(server, now));
 
-		if (full && (most < 0 || most > SP_ACCEPT_PAUSE))
-			most = SP_ACCEPT_PAUSE;
-		if (has_work(server))
-			most = 0;
+		most = full ? earlier(most, SP_ACCEPT_PAUSE) : most;
 		wait[0] = (struct pollfd){.fd = server->wake, .events = POLLIN};
 		wait[1] = (struct pollfd){.fd = full ? -1 : server->listener, .events = POLLIN};
+		wait[2] = (struct pollfd){.fd = sp_freeing_fd(server->nic), .events = POLLIN};
 		for (unsigned i = 0; i < sessions; i++) {
 			const struct sp_session *s = &server->session[i];
 
-			wait[2 + i] =
-				(struct pollfd){s->ending ? -1 : s->fd, !s->work && has_turn(s, now) ? POLLIN : 0, 0};
-			if (s->ending && (most < 0 || most > SP_ENDING_PAUSE))
-				most = SP_ENDING_PAUSE;
+			wait[OTHERS + i] = (struct pollfd){s->ending ? -1 : s->fd,
+							   !s->work && has_turn(server, s, now) ? POLLIN : 0, 0};
+			most = s->ending ? earlier(most, SP_ENDING_PAUSE) : most;
 		}
-		if (poll(wait, 2 + sessions, most) < 0)
+		if (poll(wait, OTHERS + sessions, most) < 0)
 			continue;
 		if (wait[0].revents)
 			break;
@@ -181,8 +203,10 @@ static void *serve(void *arg)
 		for (unsigned i = sessions; i-- > 0;)
 			if (server->session[i].ending)
 				drop(server, i, false);
-			else if (wait[2 + i].revents && /* without POLLIN that is a hang-up */
-				 (!wait[2 + i].events || !sp_session_serve(server, &server->session[i])))
+			else if (wait[OTHERS + i].revents && !wait[OTHERS + i].events) /* a hang-up */
+				drop(server, i, false);
+			else if (wait[OTHERS + i].revents && has_turn(server, &server->session[i], sp_clock()) &&
+				 !sp_session_serve(server, &server->session[i]))
 				drop(server, i, false);
 		full = false;
 		for (unsigned i = 0; i < SP_ACCEPTS && !full && wait[1].fd >= 0 && wait[1].revents; i++)
@@ -192,9 +216,6 @@ static void *serve(void *arg)
 	free(wait);
 	while (server->sessions)
 		drop(server, server->sessions - 1, true);
-	sp_memory_defer(server->nic, false);
-	while (sp_memory_free_deferred(server->nic, NULL))
-		;
 	return NULL;
 }
 
@@ -242,10 +263,12 @@ fail:
 /* Frees all but the thread and the sessions. */
 static void dismantle(struct sp_server *server)
 {
-	if (server->listener >= 0)
-		close(server->listener);
 	if (server->listening)
 		unlink(server->config.path);
+	if (server->listener >= 0) /* programs that have connected may have sent descriptors already */
+		sp_freeing_connection(server->nic, geteuid(), server->listener);
+	if (server->freeing)
+		sp_freeing_end(server->nic);
 	if (server->wake >= 0)
 		close(server->wake);
 	sp_socket_lock_drop(&server->claim);
@@ -299,6 +322,13 @@ int sp_server_start(struct sp_nic *nic, const struct sp_server_config *config, s
 		rc = sp_error_set(error, ENOMEM, "", "no memory for a server");
 	else
 		rc = config->claimed ? 0 : claim(server, error);
+	if (!rc) {
+		rc = sp_freeing_begin(server->nic);
+		server->freeing = !rc;
+		if (rc)
+			sp_error_set(error, -rc, "", "no process for what applications leave behind: %s",
+				     strerror(-rc));
+	}
 	rc = rc ? rc : listen_at(server, error);
 	if (!rc) {
 		rc = start_thread(server);

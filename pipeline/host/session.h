@@ -8,9 +8,10 @@
 #include "../mem/memory.h"
 #include "../observe/capture.h"
 
-#define SP_DEBTS	 64
-#define SP_SESSIONS_PART 4	       /* sessions together may use 1/4 of the workers' time */
-#define SP_CREDIT	 (100 * SP_MS) /* how far a session may be ahead of its share */
+#define SP_SHARES	 1024	      /* users that are told apart, nearly always */
+#define SP_SESSIONS_PART 4	      /* sessions together may use 1/4 of the workers' time */
+#define SP_CREDIT	 (30 * SP_MS) /* how far a user may be ahead of its share */
+#define SP_FREEING_WAIT	 (2 * SP_SEC) /* the longest wait for memory that is about to be free */
 
 struct sp_server {
 	struct sp_nic *nic;
@@ -19,12 +20,13 @@ struct sp_server {
 	int listener, wake;		/* wake: an eventfd that ends the thread */
 	pthread_t thread;
 	bool listening;			 /* our socket is at the path */
+	bool freeing;			 /* sp_freeing_begin() has been called */
 	struct sp_session *session;	 /* in any order */
 	unsigned sessions, applications; /* applications: sessions after HELLO */
 	unsigned room;			 /* for sessions */
 	uint64_t clock;			 /* counts requests, connections and slices of work */
-	uint64_t freed_at;		 /* clock at the last deferred free for ended sessions */
-	sp_time debt[SP_DEBTS];		 /* by user: `ready` of ended sessions, which new ones inherit */
+	uint64_t freed_at;		 /* clock at the last slice of freeing */
+	sp_time share[SP_SHARES];	 /* by user: time of its next turn, less SP_CREDIT: see sp_session_charge() */
 	/* The current request and reply. The request is a copy: the client cannot change it while we read it. */
 	union {
 		struct sp_attach_request head;
@@ -42,16 +44,19 @@ struct sp_session {
 	uint64_t clock;		    /* the server's clock at the last request */
 	struct sp_device *device;   /* since HELLO */
 	struct sp_capture *capture; /* since CAPTURE */
-	sp_time ready;		    /* time of its next turn, less SP_CREDIT: see sp_session_charge() */
 	struct sp_shm report;	    /* the last request's report; one at a time, so that a client cannot pile them up */
 	/* A request that takes long: the server does one slice per turn of this session and replies after the last. It
-	 * reads no other request of the session meanwhile. */
-	enum { SP_WORK_NONE, SP_WORK_MAKE, SP_WORK_FREE } work;
+	 * reads no other request of the session meanwhile. MAKE: memory is made. LOOK: the program has sealed it. WAIT:
+	 * until memory that is about to be free is, or `until`. */
+	enum { SP_WORK_NONE, SP_WORK_MAKE, SP_WORK_LOOK, SP_WORK_WAIT } work;
 	uint64_t worked;	  /* the server's clock at the last slice */
+	sp_time until;		  /* WAIT; 0: has not waited yet */
 	struct sp_backing making; /* MAKE */
-	void *request;		  /* MAKE: copy of the request, run again when the memory is there */
+	uint64_t wanted;	  /* bytes of `sealed`, once it is made */
+	bool handed;		  /* `sealed` is with the program, which has to seal it */
+	struct sp_backing sealed; /* memory that the program writes to; base NULL: none */
+	void *request;		  /* copy of a request that takes long, or whose memory is to be sealed; or NULL */
 	size_t request_bytes;
-	uint16_t op; /* FREE */
 	bool ending; /* the session is over, but a stopped worker still uses its objects */
 };
 
@@ -61,9 +66,10 @@ int sp_session_open(struct sp_session *s, int fd);
 bool sp_session_serve(struct sp_server *server, struct sp_session *s);
 /* Does one slice of a long request; replies after the last. False: the connection is over. */
 bool sp_session_work(struct sp_server *server, struct sp_session *s);
-/* Charges the session for `used` of the workers' time: control work delays packets. In the long run all sessions
- * together may use a quarter of the time; a session may briefly use more (SP_CREDIT). */
-void sp_session_charge(struct sp_server *server, struct sp_session *s, sp_time used);
+/* Charges the session's user for `used` of the workers' time: control work delays packets. In the long run all sessions
+ * together may use a quarter of that time; a user may briefly use more (SP_CREDIT). */
+sp_time *sp_session_share(struct sp_server *server, uint32_t uid); /* in server->share */
+void sp_session_charge(struct sp_server *server, const struct sp_session *s, sp_time used);
 /* Replies without a request. */
 void sp_session_refuse(struct sp_server *server, struct sp_session *s, int status);
 /* True if the session can be closed without waiting for a stopped worker. */
@@ -71,6 +77,9 @@ bool sp_session_free(struct sp_server *server, const struct sp_session *s);
 /* session_handler.c: runs SP_ATTACH_HANDLER. json: the answer, which the caller frees, or NULL. */
 int sp_session_handler(struct sp_nic *nic, uint64_t op, const char *const *string, size_t strings, sp_time force,
 		       char **json, struct sp_error *error);
+/* Ends the connection. A message that nobody has read may hold descriptors, which the close of the socket would close:
+ * the reaper gets the socket then. */
+void sp_session_hang_up(struct sp_server *server, const struct sp_session *s);
 /* Closes the connection and frees all of the program's objects. */
 void sp_session_close(struct sp_server *server, struct sp_session *s);
 

@@ -14,7 +14,7 @@
 struct sp_account {
 	struct sp_limits limit;
 	_Atomic uint64_t memory;
-	uint64_t dying; /* bytes of memory in deferred free; under the lock of struct sp_memory */
+	uint32_t uid; /* of the application's user; set once */
 	uint32_t contexts, qps, regions;
 	uint64_t messages;
 };

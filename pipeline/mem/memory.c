@@ -2,6 +2,7 @@
 #include "memory.h"
 #include "../engine.h"
 #include "account.h"
+#include "freeing.h"
 #include "../context.h"
 #include "../ports/port.h"
 #include "../observe/tap.h"
@@ -15,8 +16,6 @@
 #define PAGES	  256
 #define INDEX(id) ((id)&0xFFFF)
 
-#define SLICE_REGIONS 64 /* limit of regions freed in one slice */
-
 struct region {
 	struct sp_mem pub;
 	_Atomic uint32_t users; /* 0: free; 1: registered; more: handlers or zero-copy packets use it. [shared] */
@@ -26,21 +25,10 @@ struct region {
 	struct sp_backing backing;
 };
 
-/* Memory whose region is gone, waiting to be freed (deferred free). */
-struct deferred_free {
-	struct deferred_free *next;
-	struct sp_backing backing; /* account: under `lock`; the other fields: under `freeing` */
-};
-
 struct sp_memory {
-	struct region *_Atomic page[PAGES];	      /* allocated on first use, freed with the NIC */
-	uint32_t next;				      /* where the next search for a free region starts; [control] */
-	uint32_t orphans;			      /* [control] */
-	pthread_mutex_t lock;			      /* protects the next three lines */
-	struct deferred_free *deferred_frees, **last; /* oldest first; removed under `freeing` */
-	uint64_t dying;				      /* bytes waiting to be freed */
-	unsigned deferred;			      /* number of servers that free memory later */
-	pthread_mutex_t freeing;
+	struct region *_Atomic page[PAGES]; /* allocated on first use, freed with the NIC */
+	uint32_t next;			    /* where the next search for a free region starts; [control] */
+	uint32_t orphans;		    /* [control] */
 };
 
 int sp_memory_create(struct sp_nic *nic)
@@ -48,10 +36,7 @@ int sp_memory_create(struct sp_nic *nic)
 	nic->memory = calloc(1, sizeof(*nic->memory));
 	if (!nic->memory)
 		return -ENOMEM;
-	pthread_mutex_init(&nic->memory->lock, NULL);
-	pthread_mutex_init(&nic->memory->freeing, NULL);
-	nic->memory->last = &nic->memory->deferred_frees;
-	return 0;
+	return sp_freeing_create(nic);
 }
 
 static void unmap(struct sp_nic *nic, struct region *r)
@@ -79,8 +64,7 @@ void sp_memory_destroy(struct sp_nic *nic)
 				unmap(nic, &page[k]);
 		free(page);
 	}
-	pthread_mutex_destroy(&nic->memory->freeing);
-	pthread_mutex_destroy(&nic->memory->lock);
+	sp_freeing_destroy(nic);
 	free(nic->memory);
 	nic->memory = NULL;
 }
@@ -146,6 +130,8 @@ static int charge_backing(struct sp_nic *nic, struct sp_account *account, void *
 	if (len == 0 || len > SIZE_MAX / 2 || (addr && (uintptr_t)addr + len < (uintptr_t)addr))
 		return -EINVAL;
 	*b = (struct sp_backing){.base = addr, .len = len, .kind = kind, .account = account};
+	b->shared.fd = b->shared.file = -1;
+	b->uid = account ? account->uid : 0;
 	/* Shared memory is allocated, and charged, in whole pages. */
 	b->charged = addr || kind == SP_BACKING_PRIVATE ? len : sp_shm_pages(len);
 	return sp_memory_charge(nic, account, b->charged);
@@ -168,6 +154,11 @@ int sp_memory_begin(struct sp_nic *nic, struct sp_account *account, uint64_t len
 int sp_memory_more(struct sp_backing *b)
 {
 	return sp_shm_more(&b->shared, b->kind == SP_BACKING_SHARED_READ, &b->made);
+}
+
+int sp_memory_sealed(struct sp_backing *b)
+{
+	return sp_shm_sealed(&b->shared, &b->seen);
 }
 
 int sp_memory_back(struct sp_nic *nic, struct sp_account *account, void *addr, uint64_t len, enum sp_backing_kind kind,
@@ -195,125 +186,9 @@ int sp_memory_back(struct sp_nic *nic, struct sp_account *account, void *addr, u
 	return r;
 }
 
-/* ---- deferred free, in slices ---- */
-
-static bool put_aside(struct sp_memory *m, const struct sp_backing *b)
-{
-	struct deferred_free *g = b->shared.base && b->kind != SP_BACKING_PRIVATE ? malloc(sizeof(*g)) : NULL;
-	bool deferred = false;
-
-	if (!g)
-		return false;
-	*g = (struct deferred_free){.backing = *b};
-	sp_shm_close(&g->backing.shared);
-	pthread_mutex_lock(&m->lock);
-	if (m->deferred) {
-		deferred = true;
-		*m->last = g;
-		m->last = &g->next;
-		m->dying += b->charged;
-		if (b->account)
-			b->account->dying += b->charged;
-	}
-	pthread_mutex_unlock(&m->lock);
-	if (!deferred)
-		free(g);
-	return deferred;
-}
-
 void sp_memory_unback(struct sp_nic *nic, struct sp_backing *b)
 {
-	if (nic->leaving) {
-		sp_shm_leave(&b->shared);
-	} else if (put_aside(nic->memory, b)) {
-		b->shared = (struct sp_shm){.fd = -1};
-		return;
-	} else {
-		sp_shm_destroy(&b->shared);
-	}
-	sp_memory_credit(nic, b->account, b->charged);
-}
-
-void sp_memory_defer(struct sp_nic *nic, bool on)
-{
-	pthread_mutex_lock(&nic->memory->lock);
-	nic->memory->deferred += on ? 1u : -1u;
-	pthread_mutex_unlock(&nic->memory->lock);
-}
-
-static struct deferred_free **find_deferred(struct sp_memory *m, const struct sp_account *account)
-{
-	struct deferred_free **at = &m->deferred_frees;
-
-	while (*at && account && (*at)->backing.account != account)
-		at = &(*at)->next;
-	return at;
-}
-
-/* Removes the entry of freed memory and credits its account. */
-static void dequeue_deferred(struct sp_nic *nic, struct deferred_free *g)
-{
-	struct sp_memory *m = nic->memory;
-	struct deferred_free **at = &m->deferred_frees;
-	const uint64_t bytes = g->backing.charged;
-
-	pthread_mutex_lock(&m->lock);
-	while (*at != g)
-		at = &(*at)->next;
-	*at = g->next;
-	if (!*at)
-		m->last = at;
-	m->dying -= bytes;
-	if (g->backing.account)
-		g->backing.account->dying -= bytes;
-	sp_memory_credit(nic, g->backing.account, bytes);
-	pthread_mutex_unlock(&m->lock); /* from here on the account may be freed */
-	free(g);
-}
-
-bool sp_memory_free_deferred(struct sp_nic *nic, struct sp_account *account)
-{
-	struct sp_memory *m = nic->memory;
-	size_t room = SP_SHM_SLICE;
-
-	pthread_mutex_lock(&m->freeing);
-	for (unsigned i = 0; i < SLICE_REGIONS && room; i++) {
-		struct deferred_free *g;
-		size_t some;
-
-		pthread_mutex_lock(&m->lock);
-		g = *find_deferred(m, account);
-		pthread_mutex_unlock(&m->lock);
-		if (!g)
-			break;
-		some = RTE_MIN(g->backing.shared.bytes, SP_SHM_SLICE);
-		if (some > room)
-			break;
-		room -= some;
-		if (!sp_shm_less(&g->backing.shared))
-			dequeue_deferred(nic, g);
-	}
-	pthread_mutex_unlock(&m->freeing);
-	return sp_memory_dying(nic, account);
-}
-
-uint64_t sp_memory_dying(struct sp_nic *nic, const struct sp_account *account)
-{
-	uint64_t bytes;
-
-	pthread_mutex_lock(&nic->memory->lock);
-	bytes = account ? account->dying : nic->memory->dying;
-	pthread_mutex_unlock(&nic->memory->lock);
-	return bytes;
-}
-
-void sp_memory_disown(struct sp_nic *nic, struct sp_account *account)
-{
-	pthread_mutex_lock(&nic->memory->lock);
-	for (struct deferred_free *g = account ? nic->memory->deferred_frees : NULL; g; g = g->next)
-		if (g->backing.account == account)
-			g->backing.account = NULL;
-	pthread_mutex_unlock(&nic->memory->lock);
+	sp_freeing_memory(nic, b->account, b->uid, &b->shared, b->charged);
 }
 
 int sp_memory_insert(struct sp_nic *nic, const struct sp_backing *b, uint32_t owner, struct sp_mem **mem)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Regions of host memory: owners, reference counts, deferred free. */
+/* Regions of host memory: owners, reference counts. */
 #ifndef PIPELINE_MEM_MEMORY_H
 #define PIPELINE_MEM_MEMORY_H
 
@@ -23,7 +23,9 @@ struct sp_backing {
 	struct sp_shm shared; /* base NULL: memory of the application */
 	void *base;
 	uint64_t len, charged;
-	size_t made; /* bytes allocated so far, see sp_memory_more */
+	size_t made;  /* bytes allocated so far, see sp_memory_more */
+	size_t seen;  /* bytes looked at so far, see sp_memory_sealed */
+	uint32_t uid; /* of the user whose processes may have it */
 	enum sp_backing_kind kind;
 	struct sp_account *account;
 };
@@ -36,16 +38,10 @@ int sp_memory_back(struct sp_nic *nic, struct sp_account *account, void *addr, u
 int sp_memory_begin(struct sp_nic *nic, struct sp_account *account, uint64_t len, enum sp_backing_kind kind,
 		    struct sp_backing *backing);
 int sp_memory_more(struct sp_backing *backing);
+/* Shared memory that another process writes to and says that it has sealed: see sp_shm_sealed(). 1: more to do. */
+int sp_memory_sealed(struct sp_backing *backing);
+/* The memory is no longer used; see freeing.h. */
 void sp_memory_unback(struct sp_nic *nic, struct sp_backing *backing);
-/* Deferred free, since freeing much memory takes long. Between sp_memory_defer(nic, true) and (nic, false), called by a
- * server, freed shared memory waits and stays charged. The server calls sp_memory_free_deferred() to free one slice of
- * it, charged to that account (NULL: the oldest). False: nothing is left. */
-void sp_memory_defer(struct sp_nic *nic, bool on);
-bool sp_memory_free_deferred(struct sp_nic *nic, struct sp_account *account);
-/* Bytes that wait for deferred free; NULL: of all accounts. */
-uint64_t sp_memory_dying(struct sp_nic *nic, const struct sp_account *account);
-/* Before the account is freed: its waiting memory stays charged to the NIC alone. */
-void sp_memory_disown(struct sp_nic *nic, struct sp_account *account);
 /* Registers the backing as a region. -ENOMEM, -EDQUOT: the caller still owns the backing. */
 int sp_memory_insert(struct sp_nic *nic, const struct sp_backing *backing, uint32_t owner, struct sp_mem **mem);
 int sp_memory_remove(struct sp_nic *nic, uint32_t id, uint32_t owner); /* -ENOENT, -EBUSY */

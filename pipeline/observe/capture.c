@@ -18,6 +18,7 @@
 #include "../context.h"
 #include "../rx/match.h"
 #include "../exec/scheduler.h"
+#include "../mem/freeing.h"
 #include "../worker_call.h"
 
 #define ROOM	(16u << 20) /* bytes of memory of one capture */
@@ -67,34 +68,53 @@ static void name_ports(const struct sp_nic *nic, struct sp_capture_memory *head)
 	snprintf(head->port[SP_CAPTURE_LOOP], sizeof(head->port[0]), "loop");
 }
 
-static int make_rings(struct sp_capture *m, const struct sp_nic *nic, uint32_t snaplen)
+/* What the memory of a capture holds, and its bytes. */
+static size_t shape_of(const struct sp_nic *nic, uint32_t snaplen, struct sp_capture_memory *shape)
 {
 	const uint32_t largest = nic->config.mtu + RTE_ETHER_HDR_LEN + 8; /* and two VLAN tags */
 	const size_t first = RTE_ALIGN(sizeof(struct sp_capture_memory), LINE);
-	struct sp_capture_memory *head;
-	size_t stride;
-	int r;
+	uint32_t slots, slot_bytes;
 
-	m->snaplen = RTE_MIN(snaplen ? snaplen : largest, (uint32_t)SP_PACKET_ROOM);
-	m->slot_bytes = RTE_ALIGN((uint32_t)sizeof(struct sp_capture_slot) + m->snaplen, LINE);
-	m->slots = (uint32_t)(((ROOM - first) / nic->workers - sizeof(struct sp_capture_ring)) / m->slot_bytes);
-	m->slots = RTE_MIN(rte_align32prevpow2(m->slots), (uint32_t)SLOTS);
-	stride = sizeof(struct sp_capture_ring) + (size_t)m->slots * m->slot_bytes;
-	r = sp_shm_create(first + nic->workers * stride, "spindle-capture", false, &m->memory);
-	if (r)
-		return r;
-	head = m->memory.base;
-	*head = (struct sp_capture_memory){.magic = SP_CAPTURE_MAGIC,
-					   .workers = nic->workers,
-					   .slots = m->slots,
-					   .slot_bytes = m->slot_bytes,
-					   .first = first,
-					   .stride = stride,
-					   .snaplen = m->snaplen};
+	snaplen = RTE_MIN(snaplen ? snaplen : largest, (uint32_t)SP_PACKET_ROOM);
+	slot_bytes = RTE_ALIGN((uint32_t)sizeof(struct sp_capture_slot) + snaplen, LINE);
+	slots = (uint32_t)(((ROOM - first) / nic->workers - sizeof(struct sp_capture_ring)) / slot_bytes);
+	slots = RTE_MIN(rte_align32prevpow2(slots), (uint32_t)SLOTS);
+	*shape = (struct sp_capture_memory){.magic = SP_CAPTURE_MAGIC,
+					    .workers = nic->workers,
+					    .slots = slots,
+					    .slot_bytes = slot_bytes,
+					    .first = first,
+					    .stride = sizeof(struct sp_capture_ring) + (size_t)slots * slot_bytes,
+					    .snaplen = snaplen};
+	return first + nic->workers * shape->stride;
+}
+
+size_t sp_capture_bytes(const struct sp_nic *nic, const struct sp_capture_request *request)
+{
+	struct sp_capture_memory shape;
+
+	return sp_shm_pages(shape_of(nic, request->snaplen, &shape));
+}
+
+void sp_capture_init(const struct sp_nic *nic, const struct sp_capture_request *request, void *memory)
+{
+	struct sp_capture_memory *head = memory;
+
+	shape_of(nic, request->snaplen, head);
 	name_ports(nic, head);
+}
+
+static void use_rings(struct sp_capture *m, const struct sp_nic *nic, uint32_t snaplen)
+{
+	struct sp_capture_memory shape; /* not the one in memory, which the program can change */
+
+	shape_of(nic, snaplen, &shape);
+	m->snaplen = shape.snaplen;
+	m->slot_bytes = shape.slot_bytes;
+	m->slots = shape.slots;
 	for (unsigned i = 0; i < nic->workers; i++)
-		m->lane[i].ring = (struct sp_capture_ring *)(void *)((uint8_t *)head + first + i * stride);
-	return 0;
+		m->lane[i].ring =
+			(struct sp_capture_ring *)(void *)((uint8_t *)m->memory.base + shape.first + i * shape.stride);
 }
 
 static bool is_text(const char *text, size_t room)
@@ -163,15 +183,8 @@ static void leave(struct sp_worker *w, void *arg)
 	}
 }
 
-static void discard(struct sp_capture *m)
-{
-	sp_rule_destroy(m->rule);
-	sp_shm_leave(&m->memory); /* the program may still read earlier packets */
-	free(m);
-}
-
-int sp_capture_open(struct sp_nic *nic, const struct sp_capture_request *request, struct sp_error *error,
-		    struct sp_capture **capture, struct sp_shm **memory)
+int sp_capture_open(struct sp_nic *nic, const struct sp_capture_request *request, struct sp_shm *memory,
+		    struct sp_error *error, struct sp_capture **capture)
 {
 	struct change change = {0};
 	struct sp_capture *m;
@@ -188,37 +201,36 @@ int sp_capture_open(struct sp_nic *nic, const struct sp_capture_request *request
 	if (!m)
 		return sp_error_set(error, ENOMEM, "", "no memory for a capture");
 	memset(m, 0, sizeof(*m));
-	m->memory.fd = -1;
 	m->index = index;
 	m->drops = request->flags & SP_CAPTURE_DROPS;
 	memcpy(m->context, request->context, sizeof(m->context));
 	r = request->filter[0] ? sp_rule_create(request->filter, NULL, &m->rule, error) : 0;
 	if (r)
 		goto fail;
-	r = make_rings(m, nic, request->snaplen);
 	for (unsigned i = 0; !r && i < nic->workers; i++)
 		if (!nic->worker[i]->captures && !(change.part[i] = captures_new()))
-			r = -ENOMEM;
-	if (r) {
-		sp_error_set(error, -r, "", "no memory for a capture");
+			r = sp_error_set(error, ENOMEM, "", "no memory for a capture");
+	if (r)
 		goto fail;
-	}
+	m->memory = *memory;
+	*memory = (struct sp_shm){.fd = -1, .file = -1};
+	use_rings(m, nic, request->snaplen);
 	change.capture = m;
 	change.index = index;
 	for (unsigned i = 0; i < nic->workers; i++)
 		sp_worker_call(nic->worker[i], join, &change);
 	nic->capture[index] = m;
 	*capture = m;
-	*memory = &m->memory;
 	return 0;
 fail:
 	for (unsigned i = 0; i < nic->workers; i++)
 		captures_free(change.part[i]);
-	discard(m);
+	sp_rule_destroy(m->rule);
+	free(m);
 	return r;
 }
 
-void sp_capture_close(struct sp_nic *nic, struct sp_capture *m)
+void sp_capture_close(struct sp_nic *nic, struct sp_capture *m, uint32_t uid)
 {
 	struct change change = {.index = m->index, .last = true};
 
@@ -229,5 +241,7 @@ void sp_capture_close(struct sp_nic *nic, struct sp_capture *m)
 		sp_worker_call(nic->worker[i], leave, &change);
 	for (unsigned i = 0; i < nic->workers; i++)
 		captures_free(change.part[i]);
-	discard(m);
+	sp_rule_destroy(m->rule);
+	sp_freeing_memory(nic, NULL, uid, &m->memory, 0); /* the program may still read earlier packets */
+	free(m);
 }

@@ -13,11 +13,13 @@ struct sp_error;
 struct sp_capture;
 struct sp_record; /* a received packet whose fate is not known yet */
 
-/* Control calls; the caller holds nic->control. -EINVAL: bad filter (see error) or request; -EBUSY: SP_MAX_CAPTURES
- * exist; -ENOENT: no such context; -ENOMEM. The caller sends memory's descriptor to the other process; the capture owns
- * the memory. */
-int sp_capture_open(struct sp_nic *nic, const struct sp_capture_request *request, struct sp_error *error,
-		    struct sp_capture **capture, struct sp_shm **memory);
-void sp_capture_close(struct sp_nic *nic, struct sp_capture *capture);
+/* The memory of a capture's rings, in whole pages. init writes its head, before another process can see it. */
+size_t sp_capture_bytes(const struct sp_nic *nic, const struct sp_capture_request *request);
+void sp_capture_init(const struct sp_nic *nic, const struct sp_capture_request *request, void *memory);
+/* Control calls; the caller holds nic->control. On success the capture takes the memory. -EINVAL: bad filter (see
+ * error) or request; -EBUSY: SP_MAX_CAPTURES exist; -ENOENT: no such context; -ENOMEM. */
+int sp_capture_open(struct sp_nic *nic, const struct sp_capture_request *request, struct sp_shm *memory,
+		    struct sp_error *error, struct sp_capture **capture);
+void sp_capture_close(struct sp_nic *nic, struct sp_capture *capture, uint32_t uid); /* uid: of the program's user */
 
 #endif

@@ -5,6 +5,7 @@
  * says which. A second application, which does nothing wrong, must not notice: its memory, its context and its calls
  * are looked at after each input. Nothing may hang, and what the liar had must be gone when its connection is.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <sys/eventfd.h>
@@ -82,23 +83,27 @@ static void open_nic(void)
 /* ---- who lies ---- */
 static struct sp_attach_link liar = {.fd = -1};
 static struct sp_attach_queues *queues;
-static size_t queues_bytes;
+static uint64_t queues_bytes;
 static int post = -1; /* eventfd: tells the NIC of what a parked application has posted */
 static uint32_t context[8], memory[8], contexts, memories, tail[WORKERS];
 static unsigned age;
-static uint64_t done[SP_ATTACH_HANDLER + 1]; /* requests that got what they wanted */
+static uint64_t done[SP_ATTACH_SEALED + 1]; /* requests that got what they wanted */
 
-static bool ask(struct sp_attach_exchange *x)
+static bool ask_memory(struct sp_attach_exchange *x, void **at, uint64_t *bytes)
 {
-	return !sp_attach_exchange(&liar, x);
+	return !sp_attach_exchange_memory(&liar, x, at, bytes);
 }
 
 static void lie_memory(void)
 {
 	struct sp_attach_exchange x = {.op = SP_ATTACH_MR_ALLOC, .arg = {ROOM}};
+	uint64_t bytes;
+	void *at;
 
-	if (ask(&x))
+	if (ask_memory(&x, &at, &bytes)) {
 		memory[memories++ % 8] = (uint32_t)x.arg[0];
+		munmap(at, bytes);
+	}
 	sp_attach_release(&x);
 }
 
@@ -106,7 +111,11 @@ static void lie_context(const char *text, size_t bytes, uint64_t settings)
 {
 	struct sp_attach_exchange x = {.op = SP_ATTACH_OPEN, .arg = {settings}, .data = text, .bytes = (uint32_t)bytes};
 
-	PROMISE(ask(&x));
+	uint64_t size;
+	void *at;
+
+	PROMISE(ask_memory(&x, &at, &size));
+	munmap(at, size);
 	context[contexts++ % 8] = (uint32_t)x.arg[0];
 	sp_attach_release(&x);
 }
@@ -130,12 +139,10 @@ static void connect_liar(void)
 	struct sp_attach_exchange x = {.op = SP_ATTACH_HELLO};
 	void *at;
 
-	PROMISE(!sp_attach_connect(&liar, path) && ask(&x));
-	queues_bytes = ((const struct sp_attach_welcome *)(const void *)x.reply->data)->queues_bytes;
-	PROMISE(!sp_attach_map(x.fd[0], queues_bytes, true, &at));
+	PROMISE(!sp_attach_connect(&liar, path) && ask_memory(&x, &at, &queues_bytes));
 	queues = at;
-	post = x.fd[2];
-	x.fd[2] = -1;
+	post = x.fd[1];
+	x.fd[1] = -1;
 	sp_attach_release(&x);
 	memset(tail, 0, sizeof(tail));
 	contexts = memories = age = 0;
@@ -176,13 +183,64 @@ static void disconnect_liar(void)
 		PROMISE(sp_clock() < until);
 }
 
+/* The next reply; *fd: the first descriptor that comes with it, or -1. False: the connection is over. */
+static bool reply(int *fd)
+{
+	const struct sp_attach_reply *reply = (const void *)liar.message;
+	struct pollfd p = {.fd = liar.fd, .events = POLLIN};
+	union {
+		struct cmsghdr head;
+		uint8_t bytes[CMSG_SPACE(SP_ATTACH_FDS * sizeof(int))];
+	} control;
+	struct iovec part = {liar.message, sizeof(liar.message)};
+	struct msghdr message = {
+		.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)};
+	const struct cmsghdr *c;
+	ssize_t n;
+
+	PROMISE(poll(&p, 1, 30000) == 1); /* a reply, or the end */
+	n = recvmsg(liar.fd, &message, 0);
+	*fd = -1;
+	PROMISE(n <= 0 || n >= (ssize_t)sizeof(*reply));
+	c = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+	for (size_t at = CMSG_LEN(0); c && at < c->cmsg_len; at += sizeof(int)) {
+		if (*fd >= 0)
+			close(*fd);
+		memcpy(fd, (const uint8_t *)c + at, sizeof(*fd));
+	}
+	if (n > 0 && !reply->status && reply->op <= SP_ATTACH_SEALED)
+		done[reply->op]++;
+	return n > 0 && reply->status != -EPROTO;
+}
+
+/* Memory has come: it is sealed, nearly always as it must be, unless the next request is to come instead. */
+static bool seal(int fd, uint64_t how)
+{
+	const struct sp_attach_request sealed = {SP_ATTACH_MAGIC, SP_ATTACH_VERSION, SP_ATTACH_SEALED};
+	int more;
+	bool lives;
+
+	if (how % 16 == 15)
+		return true;
+	if (how % 16 == 14)
+		PROMISE(!ftruncate(fd, 4096) && !fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096));
+	PROMISE(!fcntl(fd, F_ADD_SEALS, how % 16 == 13 ? F_SEAL_SHRINK : SP_ATTACH_SEALS));
+	if (send(liar.fd, &sealed, sizeof(sealed), MSG_NOSIGNAL) < 0)
+		return false;
+	lives = reply(&more);
+	if (more >= 0)
+		close(more);
+	return lives;
+}
+
 /* As it stands, or with a head that the NIC takes for right. False: the connection is over. */
 static bool request(const uint8_t *data, size_t size, bool right)
 {
 	static uint8_t bytes[sizeof(struct sp_attach_request) + SP_ATTACH_BYTES + 100];
-	const struct sp_attach_reply *reply = (const void *)liar.message;
+	const struct sp_attach_reply *answer = (const void *)liar.message;
 	struct sp_attach_request *r = (void *)bytes;
-	struct pollfd p = {.fd = liar.fd, .events = POLLIN};
+	bool lives = true;
+	int fd;
 
 	memset(bytes, 0, sizeof(*r));
 	memcpy(bytes, data, size);
@@ -190,7 +248,7 @@ static bool request(const uint8_t *data, size_t size, bool right)
 		size = size > sizeof(*r) ? size : sizeof(*r);
 		r->magic = SP_ATTACH_MAGIC;
 		r->version = SP_ATTACH_VERSION;
-		r->op = (uint16_t)(r->op % (SP_ATTACH_HANDLER + 1));
+		r->op = (uint16_t)(r->op % (SP_ATTACH_SEALED + 1));
 		r->reserved = 0;
 		r->bytes = (uint32_t)(size - sizeof(*r));
 		if (r->op == SP_ATTACH_MR_FREE && r->arg[1] & 1)
@@ -202,12 +260,14 @@ static bool request(const uint8_t *data, size_t size, bool right)
 	}
 	if (!size || send(liar.fd, bytes, size, MSG_NOSIGNAL) < 0)
 		return size == 0;
-	PROMISE(poll(&p, 1, 30000) == 1); /* a reply, or the end */
-	ssize_t n = recv(liar.fd, liar.message, sizeof(liar.message), 0);
-	PROMISE(n <= 0 || n >= (ssize_t)sizeof(*reply));
-	if (n > 0 && !reply->status && reply->op <= SP_ATTACH_HANDLER)
-		done[reply->op]++;
-	return n > 0 && reply->status != -EPROTO;
+	if (!reply(&fd))
+		return false;
+	if (fd >= 0 && !answer->status &&
+	    (answer->op <= SP_ATTACH_MR_ALLOC || answer->op == SP_ATTACH_OPEN || answer->op == SP_ATTACH_CAPTURE))
+		lives = seal(fd, r->arg[3]);
+	if (fd >= 0)
+		close(fd);
+	return lives;
 }
 
 static void command(const uint8_t *data, size_t size)
@@ -372,7 +432,7 @@ int main(int argc, char **argv)
 		char lock[80];
 
 		/* The seeds must have come through, or the fuzzer looks at nothing. */
-		for (unsigned op = SP_ATTACH_MR_ALLOC; op <= SP_ATTACH_HANDLER; op++)
+		for (unsigned op = SP_ATTACH_MR_ALLOC; op <= SP_ATTACH_SEALED; op++)
 			PROMISE(done[op]);
 		disconnect_liar();
 		check();

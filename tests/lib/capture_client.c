@@ -15,9 +15,17 @@ SP_HANDLER(spoiler)
 int cap_try_read(struct reader *r, struct sp_capture_request q, struct sp_error *error)
 {
 	memset(r, 0, sizeof(*r));
-	int rc = sp_capture_open(dut.nic, &q, error, &r->capture, &r->memory);
-	if (!rc)
-		r->head = r->memory->base;
+	struct sp_shm memory;
+	int rc;
+
+	CU_ASSERT_EQUAL_FATAL(sp_shm_private(sp_capture_bytes(dut.nic, &q), &memory), 0);
+	sp_capture_init(dut.nic, &q, memory.base);
+	r->memory = memory;
+	rc = sp_capture_open(dut.nic, &q, &memory, error, &r->capture);
+	if (rc)
+		sp_shm_destroy(&memory);
+	else
+		r->head = r->memory.base;
 	return rc;
 }
 
@@ -31,13 +39,13 @@ struct reader cap_reading(struct sp_capture_request q)
 		printf("# capture: %d %s: %s\n", rc, error.key, error.text);
 	CU_ASSERT_EQUAL_FATAL(rc, 0);
 	CU_ASSERT_EQUAL(r.head->magic, SP_CAPTURE_MAGIC);
-	CU_ASSERT(r.memory->bytes <= 16 << 20);
+	CU_ASSERT(r.memory.bytes <= 16 << 20);
 	return r;
 }
 
 struct sp_capture_ring *cap_ring_of(const struct reader *r, unsigned worker)
 {
-	return (void *)((uint8_t *)r->memory->base + r->head->first + worker * r->head->stride);
+	return (void *)((uint8_t *)r->memory.base + r->head->first + worker * r->head->stride);
 }
 
 const struct sp_capture_slot *cap_next_of(struct reader *r, unsigned worker)
@@ -93,7 +101,7 @@ void cap_expect_of(struct reader *r, unsigned worker, enum sp_capture_fate fate,
 
 void cap_close(struct reader *r)
 {
-	sp_capture_close(dut.nic, r->capture);
+	sp_capture_close(dut.nic, r->capture, 0);
 }
 
 const uint8_t arp_request[42] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2, 0,   0, 0, 0, 2, 8, 6, 0, 1, 8, 0,   6, 4, 0,

@@ -10,7 +10,7 @@
 
 struct reader {
 	struct sp_capture *capture;
-	struct sp_shm *memory;
+	struct sp_shm memory;
 	const struct sp_capture_memory *head;
 	uint64_t at[SP_MAX_WORKERS];
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "test_server.h"
 
+#include <sys/mman.h>
+
 struct cable srv_cable;
 
 struct sp_nic *srv_nic;
@@ -14,6 +16,8 @@ const char srv_path[] = "./nic.sock"; /* paths of sockets must be short: a relat
 static char directory[32];
 
 struct sp_attach_link srv_link[1];
+
+int raw_fd = -1;
 
 unsigned srv_entries(const char *where)
 {
@@ -63,6 +67,7 @@ void srv_start(void)
 
 void srv_stop(void)
 {
+	srv_let_go(NULL);
 	sp_server_stop(srv_server);
 	CU_ASSERT_EQUAL(srv_entries("."), 2); /* socket and lock have gone */
 	sp_nic_stop(srv_nic);
@@ -81,6 +86,7 @@ void srv_begin(void)
 
 void srv_wait_idle(void)
 {
+	srv_let_go(NULL);
 	WAIT_FOR(!__atomic_load_n(&srv_nic->device, __ATOMIC_ACQUIRE) &&
 		 !atomic_load_explicit(&srv_nic->memory_used, memory_order_acquire));
 }
@@ -91,11 +97,54 @@ void srv_join(void)
 	CU_ASSERT_EQUAL_FATAL(sp_attach_connect(srv_link, srv_path), 0);
 }
 
+void *srv_memory;
+uint64_t srv_memory_bytes;
+
+static struct {
+	void *at;
+	uint64_t bytes;
+} srv_mapped[1024];
+
+void srv_let_go(void *at)
+{
+	for (unsigned i = 0; i < sizeof(srv_mapped) / sizeof(*srv_mapped); i++)
+		if (srv_mapped[i].at && (!at || srv_mapped[i].at == at)) {
+			munmap(srv_mapped[i].at, srv_mapped[i].bytes);
+			srv_mapped[i].at = NULL;
+		}
+	if (!at && raw_fd >= 0) {
+		close(raw_fd);
+		raw_fd = -1;
+	}
+}
+
+bool srv_makes_memory(uint16_t op)
+{
+	return op == SP_ATTACH_HELLO || op == SP_ATTACH_MR_ALLOC || op == SP_ATTACH_OPEN || op == SP_ATTACH_CAPTURE;
+}
+
+int srv_ask(struct sp_attach_link *link, struct sp_attach_exchange *x)
+{
+	unsigned i = 0;
+	int rc;
+
+	if (!srv_makes_memory(x->op))
+		return sp_attach_exchange(link, x);
+	rc = sp_attach_exchange_memory(link, x, &srv_memory, &srv_memory_bytes);
+	while (!rc && i < sizeof(srv_mapped) / sizeof(*srv_mapped) - 1 && srv_mapped[i].at)
+		i++;
+	if (!rc) {
+		srv_mapped[i].at = srv_memory;
+		srv_mapped[i].bytes = srv_memory_bytes;
+	}
+	return rc;
+}
+
 struct sp_attach_exchange srv_asked(enum sp_attach_op op, uint64_t arg, const void *data, uint32_t bytes)
 {
 	struct sp_attach_exchange x = {.op = op, .arg = {arg}, .data = data, .bytes = bytes};
 
-	CU_ASSERT_EQUAL_FATAL(sp_attach_exchange(srv_link, &x), 0);
+	CU_ASSERT_EQUAL_FATAL(srv_ask(srv_link, &x), 0);
 	return x;
 }
 
@@ -122,12 +171,33 @@ int raw_reply(int fd)
 		struct sp_attach_reply head;
 		uint8_t bytes[sizeof(struct sp_attach_reply) + SP_ATTACH_BYTES];
 	} reply;
+	union {
+		struct cmsghdr head;
+		uint8_t bytes[CMSG_SPACE(SP_ATTACH_FDS * sizeof(int))];
+	} control;
+	struct iovec part = {&reply, sizeof(reply)};
+	struct msghdr message = {
+		.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)};
 	struct pollfd p = {.fd = fd, .events = POLLIN};
+	const struct cmsghdr *c;
 
 	CU_ASSERT_EQUAL_FATAL(poll(&p, 1, 30000), 1);
-	ssize_t n = recv(fd, &reply, sizeof(reply), 0);
+	ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
 	if (n <= 0)
 		return 1;
+	c = CMSG_FIRSTHDR(&message);
+	for (size_t at = CMSG_LEN(0); c && at < c->cmsg_len; at += sizeof(int)) { /* the first of them stays */
+		int one;
+
+		memcpy(&one, (const uint8_t *)c + at, sizeof(one));
+		if (at > CMSG_LEN(0)) {
+			close(one);
+			continue;
+		}
+		if (raw_fd >= 0)
+			close(raw_fd);
+		raw_fd = one;
+	}
 	CU_ASSERT(n >= (ssize_t)sizeof(reply.head) && reply.head.magic == SP_ATTACH_MAGIC &&
 		  reply.head.version == SP_ATTACH_VERSION && reply.head.bytes == (size_t)n - sizeof(reply.head));
 	return reply.head.status;
@@ -144,7 +214,15 @@ int raw_send(int fd, uint16_t op, uint64_t arg, const void *data, uint32_t bytes
 	return send(fd, message, sizeof(r) + bytes, MSG_NOSIGNAL) < 0 ? 1 : 0;
 }
 
+int raw_sealed(int fd, int seals)
+{
+	CU_ASSERT(!seals || !fcntl(raw_fd, F_ADD_SEALS, seals));
+	return raw_send(fd, SP_ATTACH_SEALED, 0, NULL, 0) ? 1 : raw_reply(fd);
+}
+
 int raw(int fd, uint16_t op, uint64_t arg, const void *data, uint32_t bytes)
 {
-	return raw_send(fd, op, arg, data, bytes) ? 1 : raw_reply(fd);
+	const int rc = raw_send(fd, op, arg, data, bytes) ? 1 : raw_reply(fd);
+
+	return rc || !srv_makes_memory(op) ? rc : raw_sealed(fd, SP_ATTACH_SEALS);
 }

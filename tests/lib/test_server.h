@@ -9,6 +9,7 @@
 #include "../../pipeline/engine.h"
 #include "../../pipeline/exec/rings.h"
 #include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -43,13 +44,22 @@ void srv_wait_idle(void);
 /* ---- a program that is connected, and whose requests are right ---- */
 
 void srv_join(void);
+/* The last memory that a request brought, mapped. */
+extern void *srv_memory;
+extern uint64_t srv_memory_bytes;
+bool srv_makes_memory(uint16_t op);
+void srv_let_go(void *at); /* unmaps it; NULL: all that requests have brought */
+/* The request, and SEALED after it where memory is made for it. */
+int srv_ask(struct sp_attach_link *link, struct sp_attach_exchange *x);
 struct sp_attach_exchange srv_asked(enum sp_attach_op op, uint64_t arg, const void *data, uint32_t bytes);
 
 /* ---- a program that speaks for itself ---- */
 
 int raw_try(void);
 int raw_connect(void);
-/* Status of the next reply; 1: the connection has ended. Descriptors that come along are lost. */
+/* Status of the next reply; 1: the connection has ended. */
+extern int raw_fd;		   /* the first descriptor of the last reply that brought any */
+int raw_sealed(int fd, int seals); /* seals it (0: does not), and says so */
 int raw_reply(int fd);
 int raw_send(int fd, uint16_t op, uint64_t arg, const void *data, uint32_t bytes);
 int raw(int fd, uint16_t op, uint64_t arg, const void *data, uint32_t bytes);

@@ -99,7 +99,7 @@ static void *reporting(void *arg)
 		char *text = NULL;
 		void *at = NULL;
 
-		expect(t, !sp_attach_exchange(link, &x) && !sp_attach_map(x.fd[0], x.arg[0], false, &at));
+		expect(t, !sp_attach_exchange(link, &x) && !sp_attach_map(x.fd[0], x.arg[0], &at));
 		expect(t, *(const char *)at == '{');
 		munmap(at, x.arg[0]);
 		sp_attach_release(&x);
@@ -144,20 +144,21 @@ static void *capturing(void *arg)
 							   .snaplen = n % 2 ? 0 : 100,
 							   .filter = "udp port 4791"};
 		struct sp_attach_exchange x = {.op = SP_ATTACH_CAPTURE, .data = &request, .bytes = sizeof(request)};
+		uint64_t bytes;
 		void *at;
 
 		expect(t, !sp_attach_connect(link, couple_path[t->nic]));
-		expect(t, !sp_attach_exchange(link, &x) && !sp_attach_map(x.fd[0], x.arg[0], true, &at));
+		expect(t, !sp_attach_exchange_memory(link, &x, &at, &bytes));
 		sp_attach_release(&x);
 		for (unsigned i = 0; i < 1 + n % 50; i++) {
 			count(t, 2, read_rings(t, at));
 			usleep(1000);
 		}
 		if (n % 3)
-			munmap(at, x.arg[0]);
+			munmap(at, bytes);
 		close(link->fd); /* the end of the capture */
 		if (n % 3 == 0)
-			munmap(at, x.arg[0]);
+			munmap(at, bytes);
 	}
 	free(link);
 	return NULL;

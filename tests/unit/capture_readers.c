@@ -138,15 +138,15 @@ RULE(whatever_is_written_into_the_memory_the_nic_goes_on)
 	uint32_t a = dut_context(&dut, "a", "spoiler", "filter=udp");
 	struct reader r = CAPTURE(0);
 	for (unsigned i = 0; i < 200; i++) {
-		uint64_t *words = r.memory->base;
-		struct sp_capture_ring *ring = (void *)((uint8_t *)r.memory->base + RTE_ALIGN(sizeof(*r.head), 64));
+		uint64_t *words = r.memory.base;
+		struct sp_capture_ring *ring = (void *)((uint8_t *)r.memory.base + RTE_ALIGN(sizeof(*r.head), 64));
 
 		switch (i % 3) {
 		case 0:
 			ring->head = lies[i / 3 % (sizeof(lies) / sizeof(*lies))];
 			break;
 		case 1:
-			for (size_t k = 0; k < r.memory->bytes / 8; k += 1 + dut_random(&seed) % 64)
+			for (size_t k = 0; k < r.memory.bytes / 8; k += 1 + dut_random(&seed) % 64)
 				words[k] = dut_random(&seed);
 			break;
 		case 2: /* a head that says: all read, and far ahead */

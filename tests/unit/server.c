@@ -16,7 +16,7 @@ RULE(invalid_requests_end_the_connection_after_a_reply)
 	struct sp_dev *dev;
 
 	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
-	for (unsigned what = 0; what < 14; what++) {
+	for (unsigned what = 0; what < 17; what++) {
 		struct sp_attach_request r = good;
 		size_t len = sizeof(r);
 		int fd = raw_connect();
@@ -38,7 +38,7 @@ RULE(invalid_requests_end_the_connection_after_a_reply)
 			r.op = 0;
 			break;
 		case 5:
-			r.op = SP_ATTACH_HANDLER + 1;
+			r.op = SP_ATTACH_SEALED + 1;
 			break;
 		case 6:
 			r.op = UINT16_MAX;
@@ -65,6 +65,17 @@ RULE(invalid_requests_end_the_connection_after_a_reply)
 			break;
 		case 13:
 			CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_HELLO, 0, NULL, 0), 0); /* once is right */
+			break;
+		case 14:
+			r.op = SP_ATTACH_SEALED; /* of what? */
+			break;
+		case 15:
+			CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_HELLO, 0, NULL, 0), 0);
+			r.op = SP_ATTACH_SEALED; /* twice */
+			break;
+		case 16: /* something else instead */
+			CU_ASSERT_EQUAL(raw_send(fd, SP_ATTACH_HELLO, 0, NULL, 0) || raw_reply(fd), 0);
+			r.op = SP_ATTACH_REPORT;
 			break;
 		}
 		memset(bytes, 0, sizeof(bytes));
@@ -142,7 +153,7 @@ TEST(descriptors_that_come_along_are_not_taken)
 		CU_ASSERT_EQUAL(raw_reply(fd), 1);
 		close(fd);
 	}
-	CU_ASSERT_EQUAL(srv_entries("/proc/self/fd"), before);
+	WAIT_FOR(srv_entries("/proc/self/fd") == before);
 	srv_stop();
 }
 
@@ -208,8 +219,8 @@ TEST(a_nic_that_speaks_garbage_is_none)
 			struct {
 				struct sp_attach_reply head;
 				struct sp_attach_welcome welcome;
-			} r = {{SP_ATTACH_MAGIC, SP_ATTACH_VERSION, SP_ATTACH_HELLO, 0, sizeof(r.welcome)},
-			       {.queues_bytes = sp_attach_stride(1), .workers = 1}};
+			} r = {{SP_ATTACH_MAGIC, SP_ATTACH_VERSION, SP_ATTACH_HELLO, .arg = {sp_attach_stride(1)}},
+			       {.workers = 1}};
 			union {
 				struct cmsghdr head;
 				uint8_t bytes[CMSG_SPACE(3 * sizeof(int))];
@@ -224,13 +235,26 @@ TEST(a_nic_that_speaks_garbage_is_none)
 			uint8_t request[100];
 			int ends[2];
 
-			if (pipe(ends) || ftruncate(memory, (off_t)r.welcome.queues_bytes - (i == 9)) ||
+			if (pipe(ends) || ftruncate(memory, (off_t)r.head.arg[0] - (i == 9)) ||
 			    pwrite(memory, &queues, sizeof(queues), 0) != sizeof(queues) ||
 			    recv(fd, request, sizeof(request), 0) < 48)
 				_exit(1);
-			memcpy(CMSG_DATA(&control.head), (int[3]){memory, ends[0], ends[1]}, 3 * sizeof(int));
-			if (i != 8)
-				fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK);
+			/* The memory. A NIC that has sealed it already cannot have it mapped for writing. */
+			if (i == 8)
+				fcntl(memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
+			control.head.cmsg_len = CMSG_LEN(sizeof(int));
+			m.msg_controllen = CMSG_SPACE(sizeof(int));
+			memcpy(CMSG_DATA(&control.head), &memory, sizeof(int));
+			part.iov_len = sizeof(r.head);
+			sendmsg(fd, &m, 0);
+			if (recv(fd, request, sizeof(request), 0) < 48)
+				_exit(1);
+			/* Then the rest. */
+			control.head.cmsg_len = CMSG_LEN(2 * sizeof(int));
+			m.msg_controllen = CMSG_SPACE(2 * sizeof(int));
+			memcpy(CMSG_DATA(&control.head), ends, sizeof(ends));
+			r.head.op = SP_ATTACH_SEALED;
+			r.head.bytes = sizeof(r.welcome);
 			part.iov_len = i == 1 ? 10 : sizeof(r);
 			r.head.magic += i == 2;
 			r.head.version += i == 3;
@@ -252,40 +276,127 @@ TEST(a_nic_that_speaks_garbage_is_none)
 		waitpid(pid, NULL, 0);
 		if (!rc)
 			sp_dev_close(dev);
-		if (rc != (i == 12 ? 0 : i ? -EPROTO : -ECONNABORTED))
+		if (rc != (i == 12 ? 0 : i == 8 ? -EPERM : i ? -EPROTO : -ECONNABORTED))
 			printf("# %s: %d\n", what[i], rc);
-		CU_ASSERT_EQUAL(rc, i == 12 ? 0 : i ? -EPROTO : -ECONNABORTED);
+		CU_ASSERT_EQUAL(rc, i == 12 ? 0 : i == 8 ? -EPERM : i ? -EPROTO : -ECONNABORTED);
 	}
 	CU_ASSERT_EQUAL(srv_entries("/proc/self/fd"), before);
 	close(listener);
 	unlink(srv_path);
 }
 
-RULE(shared_memory_can_be_neither_resized_nor_areas_written)
+/* What may not be possible with a descriptor of memory that the NIC uses. */
+static void is_shut(int fd)
 {
-	srv_join();
-	struct sp_attach_exchange x = srv_asked(SP_ATTACH_HELLO, 0, NULL, 0);
-	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[0], 0), 0);
-	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[0], 1 << 30), 0);
-	CU_ASSERT_NOT_EQUAL(send(x.fd[1], "", 1, MSG_NOSIGNAL), 1); /* only the NIC sends */
-	sp_attach_release(&x);
-	x = srv_asked(SP_ATTACH_MR_ALLOC, 4096, NULL, 0);
-	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[0], 0), 0);
-	sp_attach_release(&x);
-	x = srv_asked(SP_ATTACH_OPEN, 1,
-		      "c\0sdr\0qp\0"
-		      "0x100",
-		      15);
-	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[0], 0), 0);
-	CU_ASSERT_NOT_EQUAL(ftruncate(x.fd[1], 0), 0);
-	CU_ASSERT_PTR_EQUAL(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, x.fd[1], 0), MAP_FAILED);
-	CU_ASSERT_NOT_EQUAL(pwrite(x.fd[1], "", 1, 0), 1);
-	CU_ASSERT_NOT_EQUAL(fallocate(x.fd[1], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
-	sp_attach_release(&x);
-	x = srv_asked(SP_ATTACH_REPORT, 0, NULL, 0);
-	CU_ASSERT_NOT_EQUAL(pwrite(x.fd[0], "", 1, 0), 1);
-	sp_attach_release(&x);
-	close(srv_link->fd);
+	char path[64];
+	int again;
+
+	CU_ASSERT(ftruncate(fd, 0) && ftruncate(fd, 1 << 30) && pwrite(fd, "", 1, 0) != 1);
+	CU_ASSERT(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) && fallocate(fd, 0, 0, 1 << 30));
+	CU_ASSERT_PTR_EQUAL(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+	CU_ASSERT(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) < 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, O_RDWR | O_CLOEXEC); /* root may */
+	if (again >= 0) {
+		CU_ASSERT_PTR_EQUAL(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0), MAP_FAILED);
+		CU_ASSERT(ftruncate(again, 0) && pwrite(again, "", 1, 0) != 1);
+		CU_ASSERT(fallocate(again, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096));
+		close(again);
+	}
+}
+
+RULE(sealed_memory_can_be_neither_resized_nor_punched_nor_written_by_calls)
+{
+	static const struct {
+		uint16_t op;
+		uint64_t arg;
+		const char *data;
+		uint32_t bytes;
+	} step[] = {{SP_ATTACH_HELLO},
+		    {SP_ATTACH_MR_ALLOC, 8192},
+		    {SP_ATTACH_OPEN, 1, "c\0sdr\0qp\0000x100", 15},
+		    {SP_ATTACH_CAPTURE}};
+	const struct sp_capture_request capture = {0};
+	const int fd = raw_connect();
+
+	for (unsigned i = 0; i < 4; i++) {
+		const bool captures = step[i].op == SP_ATTACH_CAPTURE;
+		uint8_t *at;
+		int memory;
+
+		CU_ASSERT_EQUAL_FATAL(raw_send(fd, step[i].op, step[i].arg, captures ? (void *)&capture : step[i].data,
+					       captures ? sizeof(capture) : step[i].bytes) ||
+					      raw_reply(fd),
+				      0);
+		memory = dup(raw_fd);
+		at = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+		CU_ASSERT_PTR_NOT_EQUAL_FATAL(at, MAP_FAILED);
+		CU_ASSERT_EQUAL(raw_sealed(fd, SP_ATTACH_SEALS), 0);
+		is_shut(memory);
+		CU_ASSERT(madvise(at, 4096, MADV_REMOVE) < 0);
+		at[4096] = 1;			    /* the program's mapping stays as it was */
+		if (step[i].op == SP_ATTACH_OPEN) { /* the area came with the last reply */
+			is_shut(raw_fd);
+			CU_ASSERT_PTR_EQUAL(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, raw_fd, 0),
+					    MAP_FAILED);
+		}
+		munmap(at, 8192);
+		close(memory);
+	}
+	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_REPORT, 0, NULL, 0), 0);
+	is_shut(raw_fd);
+	close(fd);
+	srv_wait_idle();
+}
+
+/* Seals that are missing, too many, or of a file that is no longer what it was: the memory is not used. */
+RULE(memory_that_is_not_sealed_as_it_must_be_is_not_used)
+{
+	static const int one[] = {F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_FUTURE_WRITE};
+	struct sp_command query = {.context = 0};
+
+	for (unsigned i = 0; i < 7; i++) {
+		const uint64_t used = srv_nic->memory_used;
+		const int fd = raw_connect();
+
+		CU_ASSERT_EQUAL_FATAL(raw_send(fd, SP_ATTACH_HELLO, 0, NULL, 0) || raw_reply(fd), 0);
+		CU_ASSERT(i != 5 || !ftruncate(raw_fd, 4096));
+		CU_ASSERT(i != 6 || !ftruncate(raw_fd, 1 << 24));
+		CU_ASSERT_EQUAL(raw_sealed(fd, i < 4	? SP_ATTACH_SEALS & ~one[i]
+					       : i == 4 ? 0
+							: SP_ATTACH_SEALS),
+				-EACCES);
+		/* It is as before: no HELLO has been. */
+		srv_let_go(NULL);
+		WAIT_FOR(srv_nic->memory_used == used);
+		CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_REPORT, 0, NULL, 0), 0);
+		CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_HELLO, 0, NULL, 0), 0);
+		CU_ASSERT_EQUAL(raw_send(fd, SP_ATTACH_MR_ALLOC, 5 << 20, NULL, 0) || raw_reply(fd), 0);
+		CU_ASSERT_EQUAL(raw_sealed(fd, F_SEAL_SEAL), -EACCES);
+		CU_ASSERT_EQUAL(raw_send(fd, SP_ATTACH_OPEN, 1, "c\0sdr\0qp\0000x100", 15) || raw_reply(fd), 0);
+		CU_ASSERT_EQUAL(raw_sealed(fd, F_SEAL_SEAL), -EACCES);
+		CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_CALL, 0, &query, sizeof(query)), -ENOENT);
+		CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_MR_ALLOC, 4096, NULL, 0), 0);
+		close(fd);
+		srv_wait_idle();
+	}
+}
+
+/* Holes made before the seals are filled again: later the NIC would fault, and could find no memory. */
+RULE(holes_from_before_the_seals_are_filled)
+{
+	const int fd = raw_connect();
+	struct stat st;
+
+	CU_ASSERT_EQUAL(raw(fd, SP_ATTACH_HELLO, 0, NULL, 0), 0);
+	CU_ASSERT_EQUAL_FATAL(raw_send(fd, SP_ATTACH_MR_ALLOC, 9 << 20, NULL, 0) || raw_reply(fd), 0);
+	const int memory = dup(raw_fd);
+	CU_ASSERT_EQUAL(fallocate(memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 9 << 20), 0);
+	CU_ASSERT(!fstat(memory, &st) && !st.st_blocks);
+	CU_ASSERT_EQUAL(raw_sealed(fd, SP_ATTACH_SEALS), 0);
+	CU_ASSERT(!fstat(memory, &st) && st.st_blocks == (9 << 20) / 512);
+	close(memory);
+	close(fd);
 	srv_wait_idle();
 }
 

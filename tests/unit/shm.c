@@ -71,6 +71,9 @@ TEST(shared_memory_cannot_be_shrunk_grown_or_sealed)
 		CU_ASSERT_FATAL(s[i]->fd >= 0);
 		CU_ASSERT_EQUAL((size_t)lseek(s[i]->fd, 0, SEEK_END), s[i]->bytes);
 		CU_ASSERT_EQUAL(s[i]->bytes % 4096, 0);
+		CU_ASSERT_EQUAL(fcntl(s[i]->fd, F_GET_SEALS), i == 2 ? SP_ATTACH_SEALS : 0);
+		/* As the application does it. The area is the NIC's to seal. */
+		CU_ASSERT(i == 2 || !fcntl(s[i]->fd, F_ADD_SEALS, SP_ATTACH_SEALS));
 		refuses_another_size_and_more_seals(s[i]->fd, s[i]->bytes);
 		int again = reopened(s[i]->fd);
 		CU_ASSERT_FATAL(again >= 0);

@@ -203,7 +203,7 @@ TEST(a_capture_may_begin_and_end_while_runs_wait_for_the_port)
 	const uint32_t id = sends_to("qp=5;peer=4");
 	const struct sp_capture_memory *head;
 	const struct sp_capture_ring *ring;
-	struct sp_shm *memory;
+	struct sp_shm memory;
 	struct sp_capture *capture;
 	struct sp_error error;
 	struct sp_send s[RUN];
@@ -216,15 +216,18 @@ TEST(a_capture_may_begin_and_end_while_runs_wait_for_the_port)
 			s[i] = (struct sp_send){.dest_qp = 16, .psn = part * RUN + i, .len = 64, .bytes = run_bytes};
 		CU_ASSERT_EQUAL(sender_call(id, CMD_SEND_RUN, 0, 0), 0);
 		CU_ASSERT_EQUAL(sender_job.ran, RUN);
-		if (part == 0)
-			CU_ASSERT_EQUAL_FATAL(sp_capture_open(dut.nic, &all, &error, &capture, &memory), 0);
+		if (part == 0) {
+			CU_ASSERT_EQUAL_FATAL(sp_shm_private(sp_capture_bytes(dut.nic, &all), &memory), 0);
+			head = memory.base;
+			sp_capture_init(dut.nic, &all, memory.base);
+			CU_ASSERT_EQUAL_FATAL(sp_capture_open(dut.nic, &all, &memory, &error, &capture), 0);
+		}
 		if (part < 1)
 			continue;
 		dut.port.closed = part == 2;
 		dut_settle(&dut, 1);
 		if (part == 2)
 			break;
-		head = memory->base;
 		ring = (const void *)((const uint8_t *)head + head->first);
 		CU_ASSERT_EQUAL_FATAL(ring->tail, 2 * RUN);
 		for (unsigned i = 0; i < 2 * RUN; i++) {
@@ -237,7 +240,8 @@ TEST(a_capture_may_begin_and_end_while_runs_wait_for_the_port)
 		}
 		dut.port.closed = true;
 	}
-	sp_capture_close(dut.nic, capture); /* with a run that it has heard of, and one that it has not, in the queue */
+	sp_capture_close(dut.nic, capture,
+			 0); /* with a run that it has heard of, and one that it has not, in the queue */
 	for (unsigned i = 0; i < RUN; i++)
 		s[i].psn = 3 * RUN + i;
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND_RUN, 0, 0), 0);

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "freeing.h"
+#include "../engine.h"
+#include "memory.h"
+#include "reaper.h"
+#include "shm.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+#include <rte_common.h>
+
+#define SLICE_MEMORIES 64 /* unmapped in one slice of work, at most */
+
+struct freed {
+	TAILQ_ENTRY(freed) next;
+	uint64_t id;
+	struct sp_account *account; /* or NULL */
+	uint32_t uid;
+	uint64_t charged;
+	struct sp_shm shared; /* base NULL: unmapped */
+	enum sp_reaped what;
+	int fd;	   /* for the reaper; -1: it has it */
+	bool held; /* the reaper says so */
+};
+TAILQ_HEAD(freed_list, freed);
+
+struct sp_freeing {
+	pthread_mutex_t lock;	   /* protects all below */
+	struct freed_list mapped;  /* memory of which some is mapped, or whose descriptor could not be sent yet */
+	struct freed_list reaping; /* the reaper has it */
+	uint64_t id;
+	unsigned servers;
+	struct sp_reaper reaper;
+	bool lost; /* the reaper is gone */
+};
+
+int sp_freeing_create(struct sp_nic *nic)
+{
+	struct sp_freeing *f = nic->freeing = calloc(1, sizeof(*f));
+
+	if (!f)
+		return -ENOMEM;
+	pthread_mutex_init(&f->lock, NULL);
+	TAILQ_INIT(&f->mapped);
+	TAILQ_INIT(&f->reaping);
+	f->reaper.socket = -1;
+	return 0;
+}
+
+void sp_freeing_destroy(struct sp_nic *nic)
+{
+	if (!nic->freeing)
+		return;
+	pthread_mutex_destroy(&nic->freeing->lock);
+	free(nic->freeing);
+	nic->freeing = NULL;
+}
+
+int sp_freeing_begin(struct sp_nic *nic)
+{
+	struct sp_freeing *f = nic->freeing;
+	int r = 0;
+
+	pthread_mutex_lock(&f->lock);
+	if (!f->servers) {
+		r = sp_reaper_start(&f->reaper);
+		f->lost = false;
+	}
+	f->servers += !r;
+	pthread_mutex_unlock(&f->lock);
+	return r;
+}
+
+/* Gone for good: credits its bytes. The lock is held, here and below. */
+static void finish(struct sp_nic *nic, struct freed_list *list, struct freed *g)
+{
+	TAILQ_REMOVE(list, g, next);
+	sp_memory_credit(nic, g->account, g->charged);
+	free(g);
+}
+
+/* False: the reaper cannot take it now. */
+static bool give(struct sp_nic *nic, struct freed *g)
+{
+	struct sp_freeing *f = nic->freeing;
+	const int r = f->lost ? -EPIPE : sp_reaper_give(&f->reaper, g->what, g->id, g->uid, g->fd);
+
+	f->lost |= r == -EPIPE;
+	if (r == -EPIPE && g->what == SP_REAP_FILE) { /* who else has it keeps it; no one of ours waits for that */
+		close(g->fd);
+		finish(nic, &f->mapped, g);
+		return true;
+	}
+	if (r)
+		return false;
+	g->fd = -1;
+	TAILQ_REMOVE(&f->mapped, g, next);
+	TAILQ_INSERT_TAIL(&f->reaping, g, next);
+	return true;
+}
+
+void sp_freeing_end(struct sp_nic *nic)
+{
+	struct sp_freeing *f = nic->freeing;
+	struct freed *g;
+
+	pthread_mutex_lock(&f->lock);
+	if (!--f->servers) {
+		/* A connection that cannot be handed over stays open: the end of this process closes it. */
+		while ((g = TAILQ_FIRST(&f->mapped))) {
+			while (sp_shm_less(&g->shared))
+				;
+			if (g->what == SP_REAP_FILE)
+				close(g->fd);
+			finish(nic, &f->mapped, g);
+		}
+		while ((g = TAILQ_FIRST(&f->reaping)))
+			finish(nic, &f->reaping, g);
+		sp_reaper_stop(&f->reaper);
+	}
+	pthread_mutex_unlock(&f->lock);
+}
+
+void sp_freeing_memory(struct sp_nic *nic, struct sp_account *account, uint32_t uid, struct sp_shm *shared,
+		       uint64_t charged)
+{
+	struct sp_freeing *f = nic->freeing;
+	struct freed *g = shared->file >= 0 ? malloc(sizeof(*g)) : NULL;
+	bool waits = false;
+
+	if (g) {
+		sp_shm_close(shared);
+		*g = (struct freed){.account = account,
+				    .uid = uid,
+				    .charged = charged,
+				    .shared = *shared,
+				    .what = SP_REAP_FILE,
+				    .fd = shared->file};
+		pthread_mutex_lock(&f->lock);
+		if (f->servers) {
+			waits = true;
+			g->id = ++f->id;
+			TAILQ_INSERT_TAIL(&f->mapped, g, next);
+		}
+		pthread_mutex_unlock(&f->lock);
+	}
+	if (waits) {
+		*shared = (struct sp_shm){.fd = -1, .file = -1};
+		return;
+	}
+	free(g);
+	sp_shm_destroy(shared);
+	sp_memory_credit(nic, account, charged);
+}
+
+void sp_freeing_connection(struct sp_nic *nic, uint32_t uid, int fd)
+{
+	struct sp_freeing *f = nic->freeing;
+	struct freed *g = malloc(sizeof(*g));
+
+	if (!g) /* it stays open */
+		return;
+	*g = (struct freed){.uid = uid, .what = SP_REAP_CONNECTION, .fd = fd, .shared = {.fd = -1, .file = -1}};
+	pthread_mutex_lock(&f->lock);
+	g->id = ++f->id;
+	TAILQ_INSERT_TAIL(&f->mapped, g, next);
+	give(nic, g);
+	pthread_mutex_unlock(&f->lock);
+}
+
+static void take_reports(struct sp_nic *nic)
+{
+	struct sp_freeing *f = nic->freeing;
+	enum sp_reap_state state;
+	struct freed *g;
+	uint64_t id;
+	int r = 0;
+
+	while (!f->lost && !(r = sp_reaper_take(&f->reaper, &id, &state))) {
+		TAILQ_FOREACH (g, &f->reaping, next)
+			if (g->id == id)
+				break;
+		if (!g)
+			continue;
+		if (state == SP_REAP_DONE)
+			finish(nic, &f->reaping, g);
+		else
+			g->held = true;
+	}
+	if (!f->lost && r == -EPIPE) {
+		f->lost = true; /* what it kept is closed now */
+		while ((g = TAILQ_FIRST(&f->reaping)))
+			finish(nic, &f->reaping, g);
+	}
+	if (f->lost) { /* somebody has killed it */
+		sp_reaper_stop(&f->reaper);
+		f->lost = sp_reaper_start(&f->reaper) != 0;
+	}
+}
+
+void sp_freeing_work(struct sp_nic *nic)
+{
+	struct sp_freeing *f = nic->freeing;
+	size_t room = SP_SHM_SLICE;
+	struct freed *g, *next;
+
+	pthread_mutex_lock(&f->lock);
+	take_reports(nic);
+	g = TAILQ_FIRST(&f->mapped);
+	for (unsigned i = 0; i < SLICE_MEMORIES && room && g; i++, g = next) {
+		const size_t some = RTE_MIN(g->shared.bytes, SP_SHM_SLICE);
+
+		next = TAILQ_NEXT(g, next);
+		if (some > room)
+			break;
+		room -= some;
+		if (!sp_shm_less(&g->shared) && !give(nic, g))
+			break;
+	}
+	pthread_mutex_unlock(&f->lock);
+}
+
+int sp_freeing_next(struct sp_nic *nic)
+{
+	struct sp_freeing *f = nic->freeing;
+	const struct freed *g;
+	int next;
+
+	pthread_mutex_lock(&f->lock);
+	g = TAILQ_FIRST(&f->mapped);
+	next = !g ? -1 : g->shared.base ? 0 : SP_FREEING_PAUSE;
+	pthread_mutex_unlock(&f->lock);
+	return next;
+}
+
+int sp_freeing_fd(struct sp_nic *nic)
+{
+	return nic->freeing->lost ? -1 : nic->freeing->reaper.socket;
+}
+
+static uint64_t sum(const struct freed_list *list, const struct sp_account *account, uint64_t *held)
+{
+	const struct freed *g;
+	uint64_t bytes = 0;
+
+	TAILQ_FOREACH (g, list, next)
+		if (!account || g->account == account) {
+			bytes += g->charged;
+			*held += g->held ? g->charged : 0;
+		}
+	return bytes;
+}
+
+uint64_t sp_freeing_bytes(struct sp_nic *nic, const struct sp_account *account, uint64_t *held)
+{
+	struct sp_freeing *f = nic->freeing;
+	uint64_t bytes;
+
+	*held = 0;
+	pthread_mutex_lock(&f->lock);
+	bytes = sum(&f->mapped, account, held) + sum(&f->reaping, account, held);
+	pthread_mutex_unlock(&f->lock);
+	return bytes;
+}
+
+uint32_t sp_freeing_held(struct sp_nic *nic, uint32_t uid)
+{
+	struct sp_freeing *f = nic->freeing;
+	const struct freed *g;
+	uint32_t held = 0;
+
+	pthread_mutex_lock(&f->lock);
+	TAILQ_FOREACH (g, &f->reaping, next)
+		held += g->held && g->uid == uid;
+	if (f->lost)
+		held = UINT32_MAX;
+	pthread_mutex_unlock(&f->lock);
+	return held;
+}
+
+void sp_freeing_disown(struct sp_nic *nic, const struct sp_account *account)
+{
+	struct sp_freeing *f = nic->freeing;
+	struct freed *g;
+
+	if (!account)
+		return;
+	pthread_mutex_lock(&f->lock);
+	TAILQ_FOREACH (g, &f->mapped, next)
+		if (g->account == account)
+			g->account = NULL;
+	TAILQ_FOREACH (g, &f->reaping, next)
+		if (g->account == account)
+			g->account = NULL;
+	pthread_mutex_unlock(&f->lock);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "reaper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST	   (1u << 20) /* things that the reaper keeps; its descriptors end before */
+#define CHILDREN   64	      /* of one user at a time; the rest waits */
+#define LONGEST	   100	      /* ms between two looks */
+#define HELD_AFTER 200	      /* ms */
+#define SOCKET	   3
+#define PATIENCE   100 /* ms that the end of a NIC waits for the reaper's, so that it leaves no zombie */
+
+/* One message each way. The socket is a stream, as a kernel queues only some ten datagrams; a message is one write, and
+ * a read ends with the message that a descriptor came with. */
+struct job {
+	uint64_t id;
+	uint32_t what, uid;
+};
+struct report {
+	uint64_t id;
+	uint32_t state, reserved;
+};
+
+/* ---- the NIC's side ---- */
+
+int sp_reaper_give(struct sp_reaper *r, enum sp_reaped what, uint64_t id, uint32_t uid, int fd)
+{
+	struct job job = {id, what, uid};
+	struct iovec part = {&job, sizeof(job)};
+	union {
+		struct cmsghdr head;
+		uint8_t bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	const struct msghdr message = {
+		.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)};
+
+	if (r->socket < 0)
+		return -EPIPE;
+	memset(&control, 0, sizeof(control));
+	control.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+	if (sendmsg(r->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(job))
+		return errno == EPIPE || errno == ECONNRESET ? -EPIPE : -EAGAIN;
+	close(fd);
+	return 0;
+}
+
+int sp_reaper_take(struct sp_reaper *r, uint64_t *id, enum sp_reap_state *state)
+{
+	struct report report;
+	ssize_t got;
+
+	if (r->socket < 0)
+		return -EPIPE;
+	got = recv(r->socket, &report, sizeof(report), MSG_DONTWAIT);
+	if (got != sizeof(report))
+		return got < 0 && (errno == EAGAIN || errno == EINTR) ? -EAGAIN : -EPIPE;
+	*id = report.id;
+	*state = report.state;
+	return 0;
+}
+
+void sp_reaper_stop(struct sp_reaper *r)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+
+	if (r->socket < 0)
+		return;
+	close(r->socket);
+	r->socket = -1;
+	for (unsigned i = 0; i < PATIENCE && waitpid(r->pid, NULL, __WALL | WNOHANG) == 0; i++)
+		nanosleep(&pause, NULL);
+}
+
+/* ---- the reaper: one thread, static memory, system calls only, since it is the fork of a process with threads ---- */
+
+struct kept {
+	uint64_t id;
+	uint32_t uid, what;
+	int fd;
+	pid_t child;	/* 0: none yet */
+	uint64_t since; /* ms */
+	uint64_t again; /* ms: the next look */
+	uint32_t pause; /* ms until the look after that */
+	bool held;	/* reported so */
+};
+
+/* A fork without the C library, which would take locks that threads of the NIC may have held. A program that embeds the
+ * NIC gets no SIGCHLD of such a child with signal 0, and does not meet it in wait(). */
+static pid_t fork_quietly(int signal)
+{
+	return (pid_t)syscall(SYS_clone, (unsigned long)signal, 0ul, 0ul, 0ul, 0ul);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void tell(const struct kept *k, enum sp_reap_state state)
+{
+	const struct report report = {k->id, state, 0};
+	ssize_t sent;
+
+	do
+		sent = send(SOCKET, &report, sizeof(report), MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent != sizeof(report)) /* the NIC is gone */
+		_exit(0);
+}
+
+static bool receive(struct kept *k)
+{
+	struct job job;
+	struct iovec part = {&job, sizeof(job)};
+	union {
+		struct cmsghdr head;
+		uint8_t bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr message = {
+		.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)};
+	const ssize_t got = recvmsg(SOCKET, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (got != sizeof(job)) /* the NIC is gone */
+		_exit(0);
+	*k = (struct kept){.id = job.id, .uid = job.uid, .what = job.what, .fd = -1, .since = now_ms(), .pause = 1};
+	if (CMSG_FIRSTHDR(&message)) /* none: no descriptor was left, and the kernel has closed it */
+		memcpy(&k->fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(k->fd));
+	return true;
+}
+
+/* A lease for writing is granted if no other file of this inode is open. It can go at once: who has no file of it
+ * cannot open it either. */
+static bool is_alone(int fd)
+{
+	if (!fcntl(fd, F_SETLEASE, F_WRLCK))
+		return true;
+	return errno != EAGAIN && errno != EBUSY; /* a kernel without leases */
+}
+
+/* The child drops the last reference by ending, since an ending process does not linger on sockets. The pipe tells it
+ * when this process has closed its own. */
+static void drop(struct kept *k)
+{
+	int go[2];
+	char byte;
+
+	if (pipe2(go, O_CLOEXEC))
+		return;
+	k->child = fork_quietly(SIGCHLD);
+	if (!k->child) {
+		/* Nothing else must stay open through the child. */
+		const unsigned low = (unsigned)(k->fd < go[0] ? k->fd : go[0]), high = (unsigned)(k->fd + go[0]) - low;
+
+		if (low)
+			syscall(SYS_close_range, 0u, low - 1, 0u);
+		if (high - low > 1)
+			syscall(SYS_close_range, low + 1, high - 1, 0u);
+		syscall(SYS_close_range, high + 1, ~0u, 0u);
+		while (read(go[0], &byte, 1) < 0 && errno == EINTR)
+			;
+		_exit(0);
+	}
+	close(go[0]);
+	if (k->child > 0) {
+		close(k->fd);
+		k->fd = -1;
+	} else {
+		k->child = 0; /* no process now: again later */
+	}
+	close(go[1]);
+}
+
+static unsigned children_of(const struct kept *kept, size_t n, uint32_t uid)
+{
+	unsigned sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += kept[i].uid == uid && kept[i].child;
+	return sum;
+}
+
+/* One look at what is kept. True: it is gone. */
+static bool look(struct kept *kept, size_t n, struct kept *k)
+{
+	if (k->what == SP_REAP_CONNECTION && k->child)
+		return waitpid(k->child, NULL, WNOHANG) == k->child;
+	if (k->fd < 0)
+		return true;
+	if (k->what == SP_REAP_CONNECTION) {
+		if (children_of(kept, n, k->uid) < CHILDREN)
+			drop(k);
+		return false;
+	}
+	if (!is_alone(k->fd))
+		return false;
+	close(k->fd);
+	return true;
+}
+
+static __attribute__((noreturn)) void reap(void)
+{
+	struct kept *kept = mmap(NULL, MOST * sizeof(*kept), PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t n = 0;
+
+	if (kept == MAP_FAILED)
+		_exit(1);
+	for (;;) {
+		struct pollfd wait = {.fd = SOCKET, .events = POLLIN};
+		uint64_t now = now_ms(), next = n ? now + LONGEST : UINT64_MAX;
+
+		for (size_t i = 0; i < n; i++)
+			next = kept[i].again < next ? kept[i].again : next;
+		poll(&wait, 1, next == UINT64_MAX ? -1 : next <= now ? 0 : (int)(next - now));
+		while (n < MOST && receive(&kept[n]))
+			n++;
+		now = now_ms();
+		for (size_t i = 0; i < n; i++) {
+			struct kept *k = &kept[i];
+
+			if (now < k->again)
+				continue;
+			if (look(kept, n, k)) {
+				tell(k, SP_REAP_DONE);
+				*k = kept[--n];
+				i--;
+				continue;
+			}
+			k->again = now + k->pause;
+			k->pause = k->pause * 2 < LONGEST ? k->pause * 2 : LONGEST;
+			if (!k->held && now - k->since >= HELD_AFTER) {
+				k->held = true;
+				tell(k, SP_REAP_HELD);
+			}
+		}
+	}
+}
+
+/* Ports' rings and other memory that this process would share with the NIC. */
+static void unmap_shared(void)
+{
+	static char text[8192];
+	const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	size_t have = 0;
+	ssize_t got;
+
+	while (fd >= 0 && (got = read(fd, text + have, sizeof(text) - have)) > 0) {
+		char *line = text, *end;
+
+		have += (size_t)got;
+		while ((end = memchr(line, '\n', have - (size_t)(line - text)))) {
+			char *dash, *rights;
+			const unsigned long low = strtoul(line, &dash, 16), high = strtoul(dash + 1, &rights, 16);
+
+			if (rights[4] == 's')
+				munmap((void *)low, high - low);
+			line = end + 1;
+		}
+		have -= (size_t)(line - text);
+		memmove(text, line, have);
+		if (have == sizeof(text)) /* a line longer than any path */
+			break;
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+static __attribute__((noreturn)) void become_reaper(int socket)
+{
+	const struct sigaction ignored = {.sa_handler = SIG_IGN}, usual = {.sa_handler = SIG_DFL};
+	struct rlimit files;
+	sigset_t none;
+
+	setsid(); /* Ctrl-C is the NIC's */
+	for (int i = 1; i < NSIG; i++)
+		sigaction(i, i == SIGHUP || i == SIGINT || i == SIGTERM || i == SIGPIPE ? &ignored : &usual, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_NAME, "spindle-reaper");
+	if (socket != SOCKET && dup3(socket, SOCKET, O_CLOEXEC) < 0)
+		_exit(1);
+	syscall(SYS_close_range, 0u, SOCKET - 1u, 0u);
+	syscall(SYS_close_range, SOCKET + 1u, ~0u, 0u);
+	unmap_shared();
+	if (!getrlimit(RLIMIT_NOFILE, &files)) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	reap();
+}
+
+int sp_reaper_start(struct sp_reaper *r)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		return -errno;
+	r->pid = fork_quietly(0);
+	if (!r->pid)
+		become_reaper(ends[1]);
+	close(ends[1]);
+	if (r->pid < 0) {
+		const int err = -errno;
+
+		close(ends[0]);
+		return err;
+	}
+	r->socket = ends[0];
+	return 0;
+}
