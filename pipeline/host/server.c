@@ -66,23 +66,24 @@ static bool make_room(struct sp_server *server)
 	return true;
 }
 
-/* False: out of descriptors or memory; the connection stays in the backlog. */
+/* False: out of descriptors or memory, or the reaper has no time; the connection stays in the backlog. */
 static bool take(struct sp_server *server)
 {
-	const int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct sp_session s;
+	int fd;
 
+	if (!sp_freeing_ready(server->nic))
+		return false;
+	fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd < 0)
 		return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
-	if (sp_session_open(&s, fd)) {
-		close(fd);
+	if (sp_session_open(server, &s, fd))
 		return true;
-	}
 	s.clock = ++server->clock;
 	if (sp_freeing_held(server->nic, s.uid) >= SP_ATTACH_HELD ||
 	    (server->sessions == server->room && !make_room(server))) {
 		sp_session_refuse(server, &s, server->sessions == server->room ? -EUSERS : -EBUSY);
-		sp_session_hang_up(server, &s);
+		sp_freeing_let_go(server->nic, s.held);
 		return true;
 	}
 	server->session[server->sessions++] = s;
@@ -254,6 +255,7 @@ static int listen_at(struct sp_server *server, struct sp_error *error)
 	if (chmod(c->path, c->mode))
 		goto fail;
 	what = "listen";
+	server->held = sp_freeing_hold(server->nic, geteuid(), server->listener);
 	if (!listen(server->listener, SOMAXCONN))
 		return 0;
 fail:
@@ -265,8 +267,10 @@ static void dismantle(struct sp_server *server)
 {
 	if (server->listening)
 		unlink(server->config.path);
-	if (server->listener >= 0) /* programs that have connected may have sent descriptors already */
-		sp_freeing_connection(server->nic, geteuid(), server->listener);
+	if (server->held)
+		sp_freeing_let_go(server->nic, server->held);
+	else if (server->listener >= 0)
+		close(server->listener);
 	if (server->freeing)
 		sp_freeing_end(server->nic);
 	if (server->wake >= 0)

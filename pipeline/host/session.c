@@ -5,7 +5,7 @@
  *
  * Nothing that a program sends makes the thread wait. The kernel closes descriptors that come with a message on the
  * thread that reads it, and closing one may take as long as its maker likes. So each message is looked at first; one
- * with descriptors is not read: the connection goes to the reaper with it.
+ * with descriptors is not read: the connection ends, and the reaper, which has a copy of it, makes the last close.
  */
 #include "operation.h"
 #include "../engine.h"
@@ -22,16 +22,18 @@
 
 #define SMALL (1u << 20) /* up to this many bytes are made at once */
 
-int sp_session_open(struct sp_session *s, int fd)
+int sp_session_open(struct sp_server *server, struct sp_session *s, int fd)
 {
-	struct ucred who;
+	struct ucred who = {.uid = UINT32_MAX};
 	socklen_t len = sizeof(who);
+	const int err = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) ? -errno : 0;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len))
-		return -errno;
 	*s = (struct sp_session){.fd = fd, .pid = (uint32_t)who.pid, .uid = who.uid};
 	s->report.fd = s->report.file = -1;
-	return 0;
+	s->held = sp_freeing_hold(server->nic, s->uid, fd);
+	if (err)
+		sp_freeing_let_go(server->nic, s->held);
+	return err;
 }
 
 bool sp_session_trusted(const struct sp_session *s)
@@ -77,17 +79,6 @@ static void forget_request(struct sp_server *server, struct sp_session *s)
 	}
 }
 
-void sp_session_hang_up(struct sp_server *server, const struct sp_session *s)
-{
-	uint8_t byte;
-
-	shutdown(s->fd, SHUT_RDWR); /* no message comes after this */
-	if (recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
-		sp_freeing_connection(server->nic, s->uid, s->fd);
-	else
-		close(s->fd);
-}
-
 static void drop_report(struct sp_server *server, struct sp_session *s)
 {
 	if (s->report.base)
@@ -107,7 +98,7 @@ void sp_session_close(struct sp_server *server, struct sp_session *s)
 		server->applications--;
 	}
 	drop_report(server, s);
-	sp_session_hang_up(server, s);
+	sp_freeing_let_go(server->nic, s->held);
 }
 
 /* ---- replies ---- */

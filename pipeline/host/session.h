@@ -18,6 +18,7 @@ struct sp_server {
 	struct sp_server_config config; /* defaults filled in; path is the server's own */
 	struct sp_socket_lock claim;	/* on the path, unless the caller holds it */
 	int listener, wake;		/* wake: an eventfd that ends the thread */
+	uint64_t held;			/* listener, at the reaper */
 	pthread_t thread;
 	bool listening;			 /* our socket is at the path */
 	bool freeing;			 /* sp_freeing_begin() has been called */
@@ -40,6 +41,7 @@ struct sp_server {
 
 struct sp_session {
 	int fd;
+	uint64_t held; /* fd, at the reaper: see sp_freeing_hold() */
 	uint32_t pid, uid;
 	uint64_t clock;		    /* the server's clock at the last request */
 	struct sp_device *device;   /* since HELLO */
@@ -60,8 +62,8 @@ struct sp_session {
 	bool ending; /* the session is over, but a stopped worker still uses its objects */
 };
 
-/* Reads the peer's pid and uid. Takes fd on success. */
-int sp_session_open(struct sp_session *s, int fd);
+/* Reads the peer's pid and uid. Takes fd, or closes it on failure. */
+int sp_session_open(struct sp_server *server, struct sp_session *s, int fd);
 /* Serves one request, if there is one. False: the connection is over. Never waits for the client. */
 bool sp_session_serve(struct sp_server *server, struct sp_session *s);
 /* Does one slice of a long request; replies after the last. False: the connection is over. */
@@ -77,9 +79,6 @@ bool sp_session_free(struct sp_server *server, const struct sp_session *s);
 /* session_handler.c: runs SP_ATTACH_HANDLER. json: the answer, which the caller frees, or NULL. */
 int sp_session_handler(struct sp_nic *nic, uint64_t op, const char *const *string, size_t strings, sp_time force,
 		       char **json, struct sp_error *error);
-/* Ends the connection. A message that nobody has read may hold descriptors, which the close of the socket would close:
- * the reaper gets the socket then. */
-void sp_session_hang_up(struct sp_server *server, const struct sp_session *s);
 /* Closes the connection and frees all of the program's objects. */
 void sp_session_close(struct sp_server *server, struct sp_session *s);
 

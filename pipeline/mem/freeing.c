@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rte_common.h>
@@ -23,8 +24,10 @@ struct freed {
 	uint64_t charged;
 	struct sp_shm shared; /* base NULL: unmapped */
 	enum sp_reaped what;
-	int fd;	   /* for the reaper; -1: it has it */
-	bool held; /* the reaper says so */
+	int fd;	      /* ours; -1: closed */
+	bool told;    /* SOCKET: the reaper has a copy */
+	bool leaving; /* SOCKET: no longer in use */
+	bool held;    /* the reaper says so */
 };
 TAILQ_HEAD(freed_list, freed);
 
@@ -32,6 +35,7 @@ struct sp_freeing {
 	pthread_mutex_t lock;	   /* protects all below */
 	struct freed_list mapped;  /* memory of which some is mapped, or whose descriptor could not be sent yet */
 	struct freed_list reaping; /* the reaper has it */
+	struct freed_list sockets; /* in use: the reaper has a copy */
 	uint64_t id;
 	unsigned servers;
 	struct sp_reaper reaper;
@@ -47,6 +51,7 @@ int sp_freeing_create(struct sp_nic *nic)
 	pthread_mutex_init(&f->lock, NULL);
 	TAILQ_INIT(&f->mapped);
 	TAILQ_INIT(&f->reaping);
+	TAILQ_INIT(&f->sockets);
 	f->reaper.socket = -1;
 	return 0;
 }
@@ -90,17 +95,39 @@ static bool give(struct sp_nic *nic, struct freed *g)
 	const int r = f->lost ? -EPIPE : sp_reaper_give(&f->reaper, g->what, g->id, g->uid, g->fd);
 
 	f->lost |= r == -EPIPE;
-	if (r == -EPIPE && g->what == SP_REAP_FILE) { /* who else has it keeps it; no one of ours waits for that */
+	if (r == -EAGAIN)
+		return false;
+	if (g->fd >= 0)
 		close(g->fd);
+	g->fd = -1;
+	if (r) { /* the reaper is gone: who else has it keeps it */
 		finish(nic, &f->mapped, g);
 		return true;
 	}
-	if (r)
-		return false;
-	g->fd = -1;
 	TAILQ_REMOVE(&f->mapped, g, next);
 	TAILQ_INSERT_TAIL(&f->reaping, g, next);
 	return true;
+}
+
+/* Tells the reaper of sockets that it does not know yet, and of those that are no longer in use. */
+static void tell_sockets(struct sp_nic *nic)
+{
+	struct sp_freeing *f = nic->freeing;
+	struct freed *g, *next;
+
+	for (g = TAILQ_FIRST(&f->sockets); g; g = next) {
+		next = TAILQ_NEXT(g, next);
+		if (!g->told)
+			g->told = !f->lost && !sp_reaper_give(&f->reaper, SP_REAP_SOCKET, g->id, g->uid, g->fd);
+		if (!g->told || !g->leaving)
+			continue;
+		close(g->fd);
+		g->fd = -1;
+		g->what = SP_REAP_RELEASE;
+		TAILQ_REMOVE(&f->sockets, g, next);
+		TAILQ_INSERT_TAIL(&f->mapped, g, next);
+		give(nic, g);
+	}
 }
 
 void sp_freeing_end(struct sp_nic *nic)
@@ -110,16 +137,19 @@ void sp_freeing_end(struct sp_nic *nic)
 
 	pthread_mutex_lock(&f->lock);
 	if (!--f->servers) {
-		/* A connection that cannot be handed over stays open: the end of this process closes it. */
 		while ((g = TAILQ_FIRST(&f->mapped))) {
 			while (sp_shm_less(&g->shared))
 				;
-			if (g->what == SP_REAP_FILE)
+			if (g->fd >= 0)
 				close(g->fd);
 			finish(nic, &f->mapped, g);
 		}
 		while ((g = TAILQ_FIRST(&f->reaping)))
 			finish(nic, &f->reaping, g);
+		while ((g = TAILQ_FIRST(&f->sockets))) { /* the reaper could not be told */
+			close(g->fd);
+			finish(nic, &f->sockets, g);
+		}
 		sp_reaper_stop(&f->reaper);
 	}
 	pthread_mutex_unlock(&f->lock);
@@ -157,18 +187,42 @@ void sp_freeing_memory(struct sp_nic *nic, struct sp_account *account, uint32_t 
 	sp_memory_credit(nic, account, charged);
 }
 
-void sp_freeing_connection(struct sp_nic *nic, uint32_t uid, int fd)
+uint64_t sp_freeing_hold(struct sp_nic *nic, uint32_t uid, int fd)
 {
 	struct sp_freeing *f = nic->freeing;
 	struct freed *g = malloc(sizeof(*g));
+	uint64_t id = 0;
 
-	if (!g) /* it stays open */
-		return;
-	*g = (struct freed){.uid = uid, .what = SP_REAP_CONNECTION, .fd = fd, .shared = {.fd = -1, .file = -1}};
+	if (!g)
+		return 0;
+	*g = (struct freed){.uid = uid, .what = SP_REAP_SOCKET, .fd = fd, .shared = {.fd = -1, .file = -1}};
 	pthread_mutex_lock(&f->lock);
-	g->id = ++f->id;
-	TAILQ_INSERT_TAIL(&f->mapped, g, next);
-	give(nic, g);
+	id = g->id = ++f->id;
+	TAILQ_INSERT_TAIL(&f->sockets, g, next);
+	tell_sockets(nic);
+	pthread_mutex_unlock(&f->lock);
+	return id;
+}
+
+bool sp_freeing_ready(struct sp_nic *nic)
+{
+	return !nic->freeing->lost && sp_reaper_ready(&nic->freeing->reaper);
+}
+
+void sp_freeing_let_go(struct sp_nic *nic, uint64_t id)
+{
+	struct sp_freeing *f = nic->freeing;
+	struct freed *g;
+
+	pthread_mutex_lock(&f->lock);
+	TAILQ_FOREACH (g, &f->sockets, next)
+		if (g->id == id)
+			break;
+	if (g) {
+		shutdown(g->fd, SHUT_RDWR);
+		g->leaving = true;
+		tell_sockets(nic);
+	}
 	pthread_mutex_unlock(&f->lock);
 }
 
@@ -199,7 +253,10 @@ static void take_reports(struct sp_nic *nic)
 	if (f->lost) { /* somebody has killed it */
 		sp_reaper_stop(&f->reaper);
 		f->lost = sp_reaper_start(&f->reaper) != 0;
+		TAILQ_FOREACH (g, &f->sockets, next)
+			g->told = false;
 	}
+	tell_sockets(nic);
 }
 
 void sp_freeing_work(struct sp_nic *nic)

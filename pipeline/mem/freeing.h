@@ -22,8 +22,11 @@ void sp_freeing_end(struct sp_nic *nic);
  * is gone. uid: of the user whose processes may have it. */
 void sp_freeing_memory(struct sp_nic *nic, struct sp_account *account, uint32_t uid, struct sp_shm *shared,
 		       uint64_t charged);
-/* [server] Takes a socket whose last close may take long. */
-void sp_freeing_connection(struct sp_nic *nic, uint32_t uid, int fd);
+/* [server] The reaper gets a copy of a socket, so that no close of ours is the last. Its id; 0: no memory. */
+uint64_t sp_freeing_hold(struct sp_nic *nic, uint32_t uid, int fd);
+bool sp_freeing_ready(struct sp_nic *nic); /* the reaper can take another one now */
+/* [server] Shuts the socket down and closes it. The last close, which may take long, is the reaper's. */
+void sp_freeing_let_go(struct sp_nic *nic, uint64_t id);
 /* [server] A slice of work, and the reaper's news. */
 void sp_freeing_work(struct sp_nic *nic);
 int sp_freeing_next(struct sp_nic *nic); /* ms until there is a slice to do; -1: none */

@@ -44,18 +44,27 @@ int sp_reaper_give(struct sp_reaper *r, enum sp_reaped what, uint64_t id, uint32
 		struct cmsghdr head;
 		uint8_t bytes[CMSG_SPACE(sizeof(int))];
 	} control;
-	const struct msghdr message = {
-		.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
 	if (r->socket < 0)
 		return -EPIPE;
+	if (fd >= 0) {
+		message.msg_control = control.bytes;
+		message.msg_controllen = sizeof(control);
+	}
 	memset(&control, 0, sizeof(control));
 	control.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
 	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
 	if (sendmsg(r->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(job))
 		return errno == EPIPE || errno == ECONNRESET ? -EPIPE : -EAGAIN;
-	close(fd);
 	return 0;
+}
+
+bool sp_reaper_ready(const struct sp_reaper *r)
+{
+	struct pollfd p = {.fd = r->socket, .events = POLLOUT};
+
+	return poll(&p, 1, 0) == 1 && p.revents & POLLOUT;
 }
 
 int sp_reaper_take(struct sp_reaper *r, uint64_t *id, enum sp_reap_state *state)
@@ -89,14 +98,16 @@ void sp_reaper_stop(struct sp_reaper *r)
 
 struct kept {
 	uint64_t id;
-	uint32_t uid, what;
+	uint32_t uid, what; /* RELEASE: a socket that is to be dropped */
 	int fd;
 	pid_t child;	/* 0: none yet */
 	uint64_t since; /* ms */
-	uint64_t again; /* ms: the next look */
+	uint64_t again; /* ms: the next look; UINT64_MAX: none */
 	uint32_t pause; /* ms until the look after that */
 	bool held;	/* reported so */
 };
+static struct kept *kept; /* MOST */
+static size_t keeps;
 
 /* A fork without the C library, which would take locks that threads of the NIC may have held. A program that embeds the
  * NIC gets no SIGCHLD of such a child with signal 0, and does not meet it in wait(). */
@@ -113,6 +124,24 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+static void drop(struct kept *k);
+
+/* The NIC has ended. Programs learn it first; then all is dropped. */
+static __attribute__((noreturn)) void leave(void)
+{
+	for (size_t i = 0; i < keeps; i++)
+		if (kept[i].what == SP_REAP_SOCKET)
+			shutdown(kept[i].fd, SHUT_RDWR);
+	for (size_t i = 0; i < keeps; i++)
+		if (kept[i].what != SP_REAP_FILE && kept[i].fd >= 0)
+			drop(&kept[i]);
+	/* Those that end at once leave no zombies. The others are left to themselves: they hold nothing of the NIC's.
+	 */
+	for (unsigned i = 0; i < PATIENCE / 2 && waitpid(-1, NULL, WNOHANG) >= 0; i++)
+		poll(NULL, 0, 1);
+	_exit(0);
+}
+
 static void tell(const struct kept *k, enum sp_reap_state state)
 {
 	const struct report report = {k->id, state, 0};
@@ -121,11 +150,22 @@ static void tell(const struct kept *k, enum sp_reap_state state)
 	do
 		sent = send(SOCKET, &report, sizeof(report), MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);
-	if (sent != sizeof(report)) /* the NIC is gone */
-		_exit(0);
+	if (sent != sizeof(report))
+		leave();
 }
 
-static bool receive(struct kept *k)
+static void release(uint64_t id)
+{
+	for (size_t i = 0; i < keeps; i++)
+		if (kept[i].id == id && kept[i].what == SP_REAP_SOCKET) {
+			kept[i].what = SP_REAP_RELEASE;
+			kept[i].since = now_ms();
+			kept[i].again = 0;
+			return;
+		}
+}
+
+static bool receive(void)
 {
 	struct job job;
 	struct iovec part = {&job, sizeof(job)};
@@ -136,14 +176,22 @@ static bool receive(struct kept *k)
 	struct msghdr message = {
 		.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)};
 	const ssize_t got = recvmsg(SOCKET, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	struct kept *k = &kept[keeps];
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	if (got != sizeof(job)) /* the NIC is gone */
-		_exit(0);
+	if (got != sizeof(job))
+		leave();
+	if (job.what == SP_REAP_RELEASE) {
+		release(job.id);
+		return true;
+	}
 	*k = (struct kept){.id = job.id, .uid = job.uid, .what = job.what, .fd = -1, .since = now_ms(), .pause = 1};
+	if (job.what == SP_REAP_SOCKET)
+		k->again = UINT64_MAX;
 	if (CMSG_FIRSTHDR(&message)) /* none: no descriptor was left, and the kernel has closed it */
 		memcpy(&k->fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(k->fd));
+	keeps++;
 	return true;
 }
 
@@ -189,24 +237,24 @@ static void drop(struct kept *k)
 	close(go[1]);
 }
 
-static unsigned children_of(const struct kept *kept, size_t n, uint32_t uid)
+static unsigned children_of(uint32_t uid)
 {
 	unsigned sum = 0;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < keeps; i++)
 		sum += kept[i].uid == uid && kept[i].child;
 	return sum;
 }
 
 /* One look at what is kept. True: it is gone. */
-static bool look(struct kept *kept, size_t n, struct kept *k)
+static bool look(struct kept *k)
 {
-	if (k->what == SP_REAP_CONNECTION && k->child)
+	if (k->child)
 		return waitpid(k->child, NULL, WNOHANG) == k->child;
 	if (k->fd < 0)
 		return true;
-	if (k->what == SP_REAP_CONNECTION) {
-		if (children_of(kept, n, k->uid) < CHILDREN)
+	if (k->what == SP_REAP_RELEASE) {
+		if (children_of(k->uid) < CHILDREN)
 			drop(k);
 		return false;
 	}
@@ -218,30 +266,28 @@ static bool look(struct kept *kept, size_t n, struct kept *k)
 
 static __attribute__((noreturn)) void reap(void)
 {
-	struct kept *kept = mmap(NULL, MOST * sizeof(*kept), PROT_READ | PROT_WRITE,
-				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	size_t n = 0;
-
+	kept = mmap(NULL, MOST * sizeof(*kept), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+		    0);
 	if (kept == MAP_FAILED)
 		_exit(1);
 	for (;;) {
 		struct pollfd wait = {.fd = SOCKET, .events = POLLIN};
-		uint64_t now = now_ms(), next = n ? now + LONGEST : UINT64_MAX;
+		uint64_t now = now_ms(), next = UINT64_MAX;
 
-		for (size_t i = 0; i < n; i++)
+		for (size_t i = 0; i < keeps; i++)
 			next = kept[i].again < next ? kept[i].again : next;
 		poll(&wait, 1, next == UINT64_MAX ? -1 : next <= now ? 0 : (int)(next - now));
-		while (n < MOST && receive(&kept[n]))
-			n++;
+		while (keeps < MOST && receive())
+			;
 		now = now_ms();
-		for (size_t i = 0; i < n; i++) {
+		for (size_t i = 0; i < keeps; i++) {
 			struct kept *k = &kept[i];
 
 			if (now < k->again)
 				continue;
-			if (look(kept, n, k)) {
+			if (look(k)) {
 				tell(k, SP_REAP_DONE);
-				*k = kept[--n];
+				*k = kept[--keeps];
 				i--;
 				continue;
 			}
@@ -255,8 +301,23 @@ static __attribute__((noreturn)) void reap(void)
 	}
 }
 
-/* Ports' rings and other memory that this process would share with the NIC. */
-static void unmap_shared(void)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LARGE UINT64_MAX /* shadow memory is large */
+#else
+#define LARGE (16ul << 20)
+#endif
+
+/* Is it shared with the NIC (ports' rings), or so large that copies of its page tables would make each fork slow? rest:
+ * what stands behind the addresses in /proc/self/maps. */
+static bool is_ballast(const char *rest, unsigned long bytes)
+{
+	const bool nameless = !strncmp(rest + 5, " 00000000 00:00 0", 17) && !strchr(rest, '[');
+
+	return rest[4] == 's' || (nameless && bytes >= LARGE);
+}
+
+/* Memory of the NIC that this process does not need. */
+static void unmap_ballast(void)
 {
 	static char text[8192];
 	const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -271,7 +332,8 @@ static void unmap_shared(void)
 			char *dash, *rights;
 			const unsigned long low = strtoul(line, &dash, 16), high = strtoul(dash + 1, &rights, 16);
 
-			if (rights[4] == 's')
+			*end = 0;
+			if (is_ballast(rights, high - low))
 				munmap((void *)low, high - low);
 			line = end + 1;
 		}
@@ -300,7 +362,7 @@ static __attribute__((noreturn)) void become_reaper(int socket)
 		_exit(1);
 	syscall(SYS_close_range, 0u, SOCKET - 1u, 0u);
 	syscall(SYS_close_range, SOCKET + 1u, ~0u, 0u);
-	unmap_shared();
+	unmap_ballast();
 	if (!getrlimit(RLIMIT_NOFILE, &files)) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);

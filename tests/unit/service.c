@@ -176,6 +176,7 @@ RULE(regions_are_limited_and_given_back)
 	CU_ASSERT_EQUAL_FATAL(sp_attach(srv_path, &dev[1]), 0);
 	CU_ASSERT_EQUAL(sp_mr_alloc(dev[1], 1, &mr[0]), 0);
 	CU_ASSERT_EQUAL(sp_mr_free(mr[0]), 0);
+	srv_wait_freed();
 	fds = srv_entries("/proc/self/fd");
 	while (n <= SP_REGIONS && !sp_mr_alloc(dev[0], 1, &mr[n]))
 		n++;
@@ -225,8 +226,9 @@ RULE(who_leaves_has_nothing_there_and_asks_nothing_more)
 	sp_attach_leave(dev);
 	CU_ASSERT_EQUAL(sp_context_close(dev, id), -ENODEV);
 	CU_ASSERT_EQUAL(sp_mr_free(mr), -ENODEV);
+	WAIT_FOR(!__atomic_load_n(&srv_nic->device, __ATOMIC_ACQUIRE));
+	sp_dev_close(dev); /* until then it has the memory */
 	srv_wait_idle();
-	sp_dev_close(dev);
 	CU_ASSERT_EQUAL_FATAL(sp_nic_dev(srv_nic, false, &embedded), 0);
 	sp_attach_leave(embedded); /* is not attached */
 	CU_ASSERT_EQUAL(sp_mr_alloc(embedded, 4096, &mr), 0);
