@@ -3,6 +3,7 @@
 #include "../control/context.h"
 #include "../engine.h"
 #include "../error.h"
+#include "filter_words.h"
 
 #include <rte_common.h>
 #include <stdlib.h>
@@ -86,17 +87,23 @@ static int hello(struct sp_server *server, struct sp_session *s, struct sp_parce
 	return 0;
 }
 
-/* A filter can take others' packets: neighbours', ARP. Also, libpcap may ask the network for a host's name. */
-static int check_filter(struct sp_server *server, const struct sp_session *s, const char *key)
+/* A filter can take others' packets: neighbours', ARP. */
+static int check_filter(struct sp_server *server, const struct sp_session *s, const struct sp_setting *setting)
 {
 	const struct sp_user_limits *user = limits_of(&server->config, s->uid);
 	struct sp_error error = {.key = ""};
+	int rc;
 
-	if (strcmp(key, "filter") || sp_session_trusted(s) || (user && user->filters))
+	if (strcmp(setting->key, "filter") || sp_session_trusted(s))
 		return 0;
-	sp_error_set(&error, EPERM, "filter",
-		     "the programs of user %u may not open filters: filters = yes in [limits NAME] allows it", s->uid);
-	return sp_reply_explain(server, -EPERM, &error);
+	if (user && user->filters)
+		rc = sp_filter_words(setting->value, &error);
+	else
+		rc = sp_error_set(
+			&error, EPERM, "filter",
+			"the programs of user %u may not open filters: filters = yes in [limits NAME] allows it",
+			s->uid);
+	return rc ? sp_reply_explain(server, rc, &error) : 0;
 }
 
 static int mr_memory(struct sp_server *server, struct sp_session *s, uint64_t *bytes)
@@ -164,8 +171,10 @@ static int wanted_context(struct sp_server *server, const struct sp_session *s, 
 	w->settings = r->arg[0];
 	for (size_t i = 0; i < w->settings; i++) {
 		w->setting[i] = (struct sp_setting){w->string[2 + 2 * i], w->string[3 + 2 * i]};
-		if (check_filter(server, s, w->setting[i].key))
-			return -EPERM;
+		const int rc = check_filter(server, s, &w->setting[i]);
+
+		if (rc)
+			return rc;
 	}
 	return 0;
 }

@@ -7,6 +7,9 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include "../../pipeline/host/filter_words.h"
+#include "../../host-api/spindle.h"
+
 #include <sys/wait.h>
 
 RULE(invalid_requests_end_the_connection_after_a_reply)
@@ -421,6 +424,39 @@ RULE(connections_wait_while_there_are_no_descriptors)
 	setrlimit(RLIMIT_NOFILE, &before);
 	CU_ASSERT_EQUAL(raw_reply(fd), 0);
 	close(fd);
+}
+
+/* What would keep the server busy or waiting. */
+TEST(filters_of_programs_that_are_not_trusted_have_no_names_and_few_numbers)
+{
+	static const char *const good[] = {"udp port 4791",
+					   "ether host 02:00:00:00:00:01 and not (vlan 5)",
+					   "ip6 net 2001:db8::/32 or host 10.0.0.1",
+					   "tcp[tcpflags] & (tcp-syn|tcp-ack) != 0",
+					   "ether[12:2] = 0x88B5",
+					   "portrange 10-20",
+					   ""};
+	static const char *const names[] = {
+		"host example.invalid", "port http",	     "host beef", "host be3f", "net a-b",
+		"host a1.b2.c3",	"udp and src nobody"};
+	char many[2000] = "port 1";
+	struct sp_error error;
+
+	for (unsigned i = 0; i < sizeof(good) / sizeof(*good); i++)
+		CU_ASSERT_EQUAL(sp_filter_words(good[i], &error), 0);
+	for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		CU_ASSERT_EQUAL(sp_filter_words(names[i], &error), -EPERM);
+		CU_ASSERT_STRING_EQUAL(error.key, "filter");
+	}
+	for (unsigned i = 2; i <= 32; i++)
+		snprintf(many + strlen(many), sizeof(many) - strlen(many), " or %u", i);
+	CU_ASSERT_EQUAL(sp_filter_words(many, &error), 0);
+	strcat(many, " or 33");
+	CU_ASSERT_EQUAL(sp_filter_words(many, &error), -E2BIG);
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "33 numbers"));
+	memset(many, '(', 257);
+	many[257] = 0;
+	CU_ASSERT_EQUAL(sp_filter_words(many, &error), -E2BIG);
 }
 
 TEST(paths_follow_from_name_user_and_environment)
