@@ -69,6 +69,9 @@ one_rule("an IP length beyond the frame, or below its own header", "bad-ip-lengt
 def _(run):
     only(run, [(0, GOOD[:100], len(GOOD)), (5, GOOD[:64], 1500)], "bad-ip-length")
 
+one_rule("an IPv6 packet from or to an IPv4-mapped address", "mapped-address",
+         lambda: [SDR.write(0, 0, PAYLOAD, v6=True, **{way: "::ffff:192.0.2.1"}) for way in ("src", "dst")])
+
 
 # ---- UDP, BTH --------------------------------------------------------------------------------------------------------------
 one_rule("a datagram cut off in the UDP header", "short-udp",

@@ -80,6 +80,30 @@ RULE(a_connected_context_takes_packets_of_its_peer_only)
 	CU_ASSERT_EQUAL(dut_dropped("wrong-source"), 6);
 }
 
+RULE(an_ipv6_packet_does_not_pass_for_one_of_an_ipv4_peer)
+{
+	static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
+	struct frame f, four;
+
+	uint32_t a = dut_context(&dut, "a", "sender", "qp=0x10;peer=4");
+	dut_roce(&four, FRAME_IP4, 0x10, 0, NULL, 8);
+	for (unsigned to = 0; to < 2; to++) {
+		dut_roce(&f, FRAME_IP6, 0x10, 0, NULL, 8);
+		memcpy(f.bytes + f.l3 + 8, mapped, 12);
+		memcpy(f.bytes + f.l3 + 20, four.bytes + four.l3 + 12, 4);
+		if (to) {
+			memcpy(f.bytes + f.l3 + 24, mapped, 12);
+			memcpy(f.bytes + f.l3 + 36, four.bytes + four.l3 + 16, 4);
+		}
+		dut_seal(&f);
+		dut_feed(&dut, &f);
+	}
+	dut_feed(&dut, &four);
+	dut_settle(&dut, 1);
+	CU_ASSERT_EQUAL(dut_counter(&dut, a, "packets"), 1);
+	CU_ASSERT_EQUAL(dut_dropped("mapped-address"), 2);
+}
+
 TEST(with_any_source_the_peer_is_not_asked_for)
 {
 	struct frame f;
