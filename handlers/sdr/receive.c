@@ -239,6 +239,17 @@ static bool sdr_has_ended(const struct sdr *s, uint64_t k)
 	return seen > k + (s->generations > 1 ? s->slots : 0) || __atomic_load_n(&s->peer_ended, __ATOMIC_ACQUIRE) > k;
 }
 
+/* Until when a slot and generation rest; 0: nothing has ended there. */
+static sp_time sdr_rest(const struct sdr *s, uint64_t index)
+{
+	/* `quiet` is read last: a worker that records the end of a message has written the time before. */
+	const sp_time late = __atomic_load_n(&s->late[index], __ATOMIC_RELAXED),
+		      quiet = __atomic_load_n(&s->quiet[index], __ATOMIC_RELAXED);
+	const sp_time until = (late > quiet ? late : quiet) + s->life, most = quiet + SDR_LIVES_MOST * s->life;
+
+	return !quiet ? 0 : until < most ? until : most;
+}
+
 /* Opens receives in the order of posting. With clear-to-send, packets of an earlier message with the same slot and
  * generation may still be in flight. So both must have been quiet for max-packet-life before more is granted. */
 void sdr_open_due(struct sp_ctx *c)
@@ -258,12 +269,10 @@ void sdr_open_due(struct sp_ctx *c)
 				sp_timer_arm(c, &s->timer[SDR_TIMER_OPEN], c->now + s->cts_interval);
 				break;
 			}
-			/* Read last: a worker that records the end of a message has written the time before. */
-			const sp_time quiet =
-				__atomic_load_n(&s->quiet[slot->index * s->generations + tag], __ATOMIC_RELAXED);
+			const sp_time rest = sdr_rest(s, slot->index * s->generations + tag);
 
-			if (!s->implicit && quiet && c->now < quiet + s->life) {
-				sp_timer_arm(c, &s->timer[SDR_TIMER_OPEN], quiet + s->life);
+			if (!s->implicit && c->now < rest) {
+				sp_timer_arm(c, &s->timer[SDR_TIMER_OPEN], rest);
 				break;
 			}
 			/* -EEXIST: the worker that closes the message before has not left it yet. */
@@ -421,7 +430,7 @@ uint32_t sdr_miss(struct sp_ctx *c, struct sp_packet *p)
 
 	if (__atomic_load_n(&r->message, __ATOMIC_RELAXED) == k + 1)
 		__atomic_fetch_add(&r->late, 1, __ATOMIC_RELAXED);
-	sdr_raise(&s->quiet[slot->index * s->generations + generation], c->now | 1);
+	sdr_raise(&s->late[slot->index * s->generations + generation], c->now | 1);
 	/* Of message k, or of one a lap or more before? A message that was open has waited for those to end. */
 	if (s->implicit || (s->generations > 1 &&
 			    !__atomic_load_n(&s->passed[slot->index * s->generations + generation], __ATOMIC_RELAXED)))

@@ -180,6 +180,7 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 	s->psn = sp_alloc(c, qps * sizeof(*s->psn));
 	s->slot = sp_alloc(c, s->slots * sizeof(*s->slot));
 	s->quiet = sp_alloc(c, (uint64_t)s->slots * s->generations * sizeof(*s->quiet));
+	s->late = sp_alloc(c, (uint64_t)s->slots * s->generations * sizeof(*s->late));
 	s->passed = sp_alloc(c, (uint64_t)s->slots * s->generations * sizeof(*s->passed));
 	s->post = sp_alloc(c, s->posts * sizeof(*s->post));
 	s->record = sp_alloc(c, s->records * sizeof(*s->record));
@@ -192,7 +193,7 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 				   : sp_alloc(c, s->slots * words * 8);
 	stats = c->workers > 1 ? sp_alloc(c, (uint64_t)s->slots * c->workers * sizeof(*stats)) : NULL;
 	reserved = sp_alloc(c, s->slots * chunk_words * 8);
-	if (!s->generation_of || !s->psn || !s->slot || !s->quiet || !s->passed || !s->post || !s->record ||
+	if (!s->generation_of || !s->psn || !s->slot || !s->quiet || !s->late || !s->passed || !s->post || !s->record ||
 	    !s->sends || !s->segment || !taken || !done || !chunk || !reserved || (c->workers > 1 && !stats))
 		return sp_fail(c, ENOMEM, "max-messages", "no memory for %u messages of %llu bytes", s->slots,
 			       (unsigned long long)s->max_bytes);

@@ -121,6 +121,10 @@ struct sdr_newest {
 
 #define SDR_NONE UINT32_MAX
 
+/* Late packets make a slot and generation rest for longer, but for no more than so many times max-packet-life in all:
+ * else a host that repeats one of them stops the connection for as long as it likes. */
+#define SDR_LIVES_MOST 4u
+
 /* A piece of a message to send. */
 struct sdr_segment {
 	const struct sp_mem *mem;
@@ -178,7 +182,9 @@ struct sdr {
 	uint32_t generations, channels;
 	uint64_t max_packets, max_chunks; /* of one message */
 	sp_time life, cts_interval;
-	uint64_t *quiet; /* [any] per slot and generation: time of the last packet, or when the message ended */
+	uint64_t
+		*quiet; /* [any] per slot and generation: when its message ended, here or by what is seen of the peer */
+	uint64_t *late; /* [any] per slot and generation: time of the last packet that came too late */
 	uint8_t *passed; /* [any] per slot and generation: 1: its latest message was cancelled before it was open */
 
 	/* receives, [home] */

@@ -182,6 +182,31 @@ TEST(a_slot_and_generation_rest_before_they_are_used_again)
 	alone_unpair();
 }
 
+/* One late packet in less than max-packet-life, again and again, is no reason to stand still for ever. */
+TEST(late_packets_hold_a_slot_and_generation_up_for_so_long_and_no_longer)
+{
+	alone_pair(M_BYTES);
+	for (uint64_t k = 0; k < 8; k++) {
+		CU_ASSERT_EQUAL(alone_post_to(&alone_peer, k, 0, 256), 0);
+		CU_ASSERT_EQUAL(alone_complete(&alone_peer, k), 0);
+	}
+	struct packet *x = alone_of_message(5, 4, 2, 0); /* so its sender has ended message 0 */
+
+	CU_ASSERT_EQUAL(fake_receive(&alone_peer, alone_build(x)), SP_DROP(SDR_LATE));
+	const sp_time closed = alone_peer.c.now;
+
+	CU_ASSERT_EQUAL(alone_post_to(&alone_peer, 8, 0, 256), 0);
+	for (sp_time t = 0; t <= 36 * SP_MS; t += 4 * SP_MS) {
+		fake_run(&alone_peer, closed + t);
+		CU_ASSERT_EQUAL(alone_peer.opened, 8);
+		x = alone_of_message(0, 4, 2, 0);
+		CU_ASSERT_EQUAL(fake_receive(&alone_peer, alone_build(x)), SP_DROP(SDR_LATE));
+	}
+	fake_run(&alone_peer, closed + 40 * SP_MS + 1);
+	CU_ASSERT_EQUAL(alone_peer.opened, 9);
+	alone_unpair();
+}
+
 /* Receives taken back before anything came: quiet says nothing of packets that have not been sent yet. */
 TEST(a_slot_and_generation_wait_until_the_sender_has_ended_what_had_them)
 {
