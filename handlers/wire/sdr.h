@@ -15,6 +15,12 @@
  * RETH's address is id * M + offset * mtu (M: maximum message bytes), its length is the payload's without padding. SE
  * is set on the packet that ends the message. The user's 32-bit immediate travels in fragments: with u user bits,
  * packet p carries bits [f * u, f * u + u), f = p mod (32 / u). A message of no bytes is one packet of no bytes.
+ *
+ * After S * G messages, a lap, ids and QPs repeat. With clear-to-send RETH's rkey tells the laps apart, also in packets
+ * of no bytes: message k has the key that the receiver has told, plus (k div (S * G)) mod (2^31 div G). So a packet
+ * that a host on the way has recorded is no packet of a later message, however late it is sent again, and the PSN is no
+ * reason to drop anything. The receiver grants message and key together: both follow from k. With implicit credit
+ * (plain RDMA peers, captures) the key is the same for all messages, and packets of no bytes may carry any.
  */
 #ifndef SPINDLE_WIRE_SDR_H
 #define SPINDLE_WIRE_SDR_H
@@ -106,6 +112,18 @@ static inline uint32_t sp_sdr_slot(uint64_t message, uint32_t slots)
 static inline uint32_t sp_sdr_generation(uint64_t message, uint32_t slots, uint32_t generations)
 {
 	return (uint32_t)(message / slots % generations);
+}
+
+/* Laps until a key comes again. G times that is below 2^31: slots know their messages by turn and not by lap. */
+static inline uint32_t sp_sdr_laps(uint32_t generations)
+{
+	return (1u << 31) / generations;
+}
+
+/* The key of message k, with clear-to-send; rkey: what the receiver has told. */
+static inline uint32_t sp_sdr_rkey(uint32_t rkey, uint64_t message, uint32_t slots, uint32_t generations)
+{
+	return rkey + (uint32_t)(message / slots / generations % sp_sdr_laps(generations));
 }
 
 /* Packets, or chunks, of `unit` bytes in `bytes`: at least one. */

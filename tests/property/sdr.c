@@ -110,7 +110,7 @@ static void late(struct pair *r)
 	run(r);
 }
 
-TEST_CALL(packets_up_to_SG_minus_1_messages_late_change_nothing, pair_seeds(__func__, 200, late))
+TEST_CALL(packets_recorded_of_any_message_before_change_nothing, pair_seeds(__func__, 200, late))
 
 RULE(nothing_is_written_after_sdr_recv_complete_has_said_0, 100)
 {
