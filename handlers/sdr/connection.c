@@ -34,6 +34,7 @@ int sdr_connect(struct sp_ctx *c, const struct sp_command *command)
 	if (s->implicit)
 		s->may_send = UINT64_MAX;
 	sdr_flag(c, s, SP_SDR_CONNECTED);
+	__atomic_store_n(&s->open, 1, __ATOMIC_RELEASE);      /* from now on the NIC drops what comes from others */
 	__atomic_store_n(&s->connected, 1, __ATOMIC_RELEASE); /* control packets are valid from here on */
 	if (s->next_open)
 		sdr_cts_start(c);

@@ -12,6 +12,8 @@ static __attribute__((cold, noinline)) uint64_t sdr_reject(const struct sdr *s, 
 		return SP_REJECT(SDR_BAD_OPCODE);
 	if (p->len < SP_SDR_HEADER)
 		return SP_REJECT(SDR_SHORT_HEADER);
+	if (!__atomic_load_n(&s->open, __ATOMIC_RELAXED))
+		return SP_REJECT(SDR_NOT_CONNECTED);
 
 	const struct sp_write_imm *h = (const void *)p->data;
 	const uint32_t imm = sp_load_be32(h->immdt.imm), len = p->len - SP_SDR_HEADER;
@@ -51,7 +53,7 @@ uint64_t sdr_classify(struct sp_ctx *c, struct sp_packet *p)
 	/* One test for all errors. sdr_reject() finds out which one it was: there time no longer matters. */
 	if (unlikely((id >= s->slots) | (sp_load_be32(h->reth.dma_len) ^ len) | (len > s->mtu) |
 		     (sp_load_be64(h->reth.va) ^ (id * s->max_bytes + at)) | (at + len > s->max_bytes) |
-		     ((lap >= s->laps) & ((len != 0) | !s->implicit))))
+		     ((lap >= s->laps) & ((len != 0) | !s->implicit)) | !__atomic_load_n(&s->open, __ATOMIC_ACQUIRE)))
 		return sdr_reject(s, p);
 	return SP_SLOT_KEY(id, s->generation_of[p->qp_index] + lap * s->lap_turns);
 }

@@ -26,6 +26,7 @@ static const char *const sdr_drops[] = {
 	[SDR_BAD_CONTROL] = "bad-control",
 	[SDR_BAD_NONCE] = "bad-nonce",
 	[SDR_DATAGRAM_BUSY] = "datagram-busy",
+	[SDR_NOT_CONNECTED] = "not-connected",
 	NULL,
 };
 
@@ -74,7 +75,10 @@ static const struct sp_param sdr_params[] = {
 	{"control-slots", SP_UINT, "64", 1, SP_SDR_DATAGRAMS_MAX,
 	 "datagrams queued for sending, and datagrams of the peer held for the application"},
 	{"replay", SP_BOOL, "no", 0, 0,
-	 "credit control: the packets are of a capture that is played again and again: all laps have one key"},
+	 "credit control: the packets are of a capture that is played again and again: no peer, and one key for all "
+	 "laps"},
+	{"connect", SP_BOOL, "no", 0, 0,
+	 "implicit credit: takes data only once it is connected, and from its peer; credit control always does"},
 	{"queue", SP_UINT, "65536", 1, 1 << 20,
 	 "implicit credit: receives posted ahead, and messages held for the report"},
 	{"stream-from", SP_UINT, "0", 0, 0,
@@ -122,6 +126,7 @@ static int sdr_configure(struct sp_ctx *c, uint64_t *area)
 		return sp_fail(c, EINVAL, "generations", "max-messages * generations is more than %u", SDR_MAX_TAGS);
 
 	s->implicit = sp_param_uint(c, "credit") == 1;
+	s->open = sp_param_uint(c, "replay") || (s->implicit && !sp_param_uint(c, "connect"));
 	s->lap_turns = s->implicit || sp_param_uint(c, "replay") ? 0 : s->generations;
 	s->laps = s->lap_turns ? sp_sdr_laps(s->generations) : 1;
 	s->queued = s->implicit && c->workers == 1;

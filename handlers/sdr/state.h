@@ -34,6 +34,7 @@ enum sdr_drop {
 	SDR_BAD_CONTROL,
 	SDR_BAD_NONCE,	   /* control packet of another connection */
 	SDR_DATAGRAM_BUSY, /* another worker is writing to its slot */
+	SDR_NOT_CONNECTED, /* data before there is a peer */
 };
 
 enum sdr_counter {
@@ -163,6 +164,7 @@ enum sdr_timer_kind { SDR_TIMER_OPEN, SDR_TIMER_CTS, SDR_TIMERS };
 struct sdr {
 	/* [fixed], first what every packet needs */
 	uint32_t rkey, mtu;
+	uint32_t open;	    /* [any] 1: data may come, because there is a peer, or nobody waits for one */
 	uint32_t laps;	    /* keys from rkey on, one for each lap; 1: with implicit credit, and for captures */
 	uint32_t lap_turns; /* messages of a slot in a lap: generations; 0: its laps cannot be told apart */
 	struct sp_sdr_split split;

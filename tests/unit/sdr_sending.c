@@ -180,6 +180,28 @@ TEST(a_slot_and_generation_rest_before_they_are_used_again)
 	alone_unpair();
 }
 
+TEST(nothing_is_taken_before_there_is_a_peer)
+{
+	static const char *const waits[] = {MTU_SETTINGS, "credit",	  "implicit", "connect",
+					    "yes",	  "max-messages", "4",	      NULL},
+				 *const open[] = {MTU_SETTINGS, "credit", "control", "replay", "yes", NULL};
+	const char *const *const setting[] = {alone_control4, waits, alone_implicit4, open};
+
+	for (unsigned i = 0; i < 4; i++) {
+		alone_attach(&alone_nic, setting[i], M_BYTES, 1);
+		CU_ASSERT_EQUAL(alone_post_to(&alone_nic, 0, 0, M_BYTES), 0);
+		CU_ASSERT_EQUAL(alone_post_to(&alone_nic, 1, 0, 0), 0);
+		CU_ASSERT_EQUAL(alone_give(alone_packet(0, 0, MTU)), i < 2 ? SP_DROP(SDR_NOT_CONNECTED) : SP_DONE);
+		CU_ASSERT_EQUAL(alone_give(alone_packet(1, 0, 0)), i < 2 ? SP_DROP(SDR_NOT_CONNECTED) : SP_DONE);
+		CU_ASSERT_EQUAL(alone_untouched(alone_nic.mem[BUFFER].base, M_BYTES), i < 2);
+		CU_ASSERT_EQUAL(alone_came(&alone_nic, 0) + alone_came(&alone_nic, 1), i < 2 ? 0 : 2);
+		CU_ASSERT_EQUAL(alone_connect_to(&alone_nic, 22, 11), 0);
+		CU_ASSERT_EQUAL(alone_give(alone_packet(0, 1, MTU)), SP_DONE);
+		CU_ASSERT_EQUAL(alone_came(&alone_nic, 0), i < 2 ? 1 : 2);
+		fake_detach(&alone_nic);
+	}
+}
+
 /* Eight messages are a lap. What was recorded of one of them says the same slot, offset and QP as the message a lap
  * later. */
 TEST(a_recorded_lap_is_no_part_of_the_next)
