@@ -102,3 +102,37 @@ void sdr_cts_timer(struct sp_ctx *c)
 	if (s->cts_wait < 128 * s->cts_interval)
 		s->cts_wait *= 2;
 }
+
+/* ---- has the peer restarted? ---- */
+void sdr_probe_start(struct sp_ctx *c)
+{
+	struct sdr *s = c->state;
+
+	if (!s->connected || __atomic_load_n(&s->probe, __ATOMIC_RELAXED) || c->now < s->probes_again ||
+	    __atomic_load_n(&s->flags, __ATOMIC_RELAXED) & SP_SDR_PEER_RESTARTED)
+		return;
+	s->probes = 0;
+	__atomic_store_n(&s->probe, sp_random(c) | 1, __ATOMIC_RELEASE);
+	sp_timer_arm(c, &s->timer[SDR_TIMER_PROBE], c->now);
+}
+
+void sdr_probe_timer(struct sp_ctx *c)
+{
+	struct sdr *s = c->state;
+	const uint64_t probe = __atomic_load_n(&s->probe, __ATOMIC_ACQUIRE);
+
+	if (!s->connected)
+		return;
+	if (!probe) { /* it is alive. How often it is asked must not be a stranger's choice */
+		s->probes_again = c->now + SP_SDR_PROBE_REST * SP_SDR_PROBE_FIRST(s->cts_interval);
+		return;
+	}
+	if (s->probes == SP_SDR_PROBES) {
+		c->counters[SDR_PEER_RESTARTS]++;
+		sdr_flag(c, s, SP_SDR_PEER_RESTARTED);
+		return;
+	}
+	if (sdr_send_count(c, s, SP_SDR_PROBE, probe) == 0)
+		c->counters[SDR_PROBES_SENT]++;
+	sp_timer_arm(c, &s->timer[SDR_TIMER_PROBE], c->now + (SP_SDR_PROBE_FIRST(s->cts_interval) << s->probes++));
+}

@@ -47,6 +47,7 @@ static const char *const sdr_counters[] = {
 	[SDR_PEER_RESTARTS] = "peer_restarts",
 	[SDR_DATAGRAMS_SENT] = "datagrams_sent",
 	[SDR_DATAGRAMS_RECEIVED] = "datagrams_received",
+	[SDR_PROBES_SENT] = "probes_sent",
 	NULL,
 };
 
@@ -297,8 +298,10 @@ static void sdr_timer(struct sp_ctx *c, struct sp_timer *timer)
 {
 	if (timer->cookie == SDR_TIMER_OPEN)
 		sdr_open_due(c);
-	else
+	else if (timer->cookie == SDR_TIMER_CTS)
 		sdr_cts_timer(c);
+	else
+		sdr_probe_timer(c);
 }
 
 /* ---- report ---- */

@@ -182,6 +182,7 @@ static int sdr_close(struct sp_ctx *c, struct sdr *s)
 		return -ENOTCONN;
 	__atomic_store_n(&s->connected, 0, __ATOMIC_RELEASE);
 	sp_timer_cancel(c, &s->timer[SDR_TIMER_CTS]);
+	sp_timer_cancel(c, &s->timer[SDR_TIMER_PROBE]);
 	sdr_settle(c, s, true); /* if the application writes to them now, it spoils packets that nobody waits for */
 	sdr_drop_datagrams(c, s);
 	sdr_publish(c, s, SDR_CONNECTION(s, datagrams_sent), s->datagrams_sent);
@@ -403,6 +404,15 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 			__atomic_store_n(&s->answer, 1, __ATOMIC_RELAXED);
 			return SP_ISSUE_MORE;
 		}
+		budget--;
+	}
+	if (unlikely(__atomic_load_n(&s->suspect, __ATOMIC_RELAXED)) &&
+	    __atomic_exchange_n(&s->suspect, 0, __ATOMIC_RELAXED))
+		sdr_probe_start(c);
+	if (unlikely(__atomic_load_n(&s->alive, __ATOMIC_RELAXED)) && s->connected) {
+		if (!budget || sdr_send_count(c, s, SP_SDR_ALIVE, s->alive) == -EAGAIN)
+			return SP_ISSUE_MORE;
+		__atomic_store_n(&s->alive, 0, __ATOMIC_RELAXED);
 		budget--;
 	}
 	if (s->datagrams_waiting)

@@ -54,6 +54,7 @@ enum sdr_counter {
 	SDR_PEER_RESTARTS,
 	SDR_DATAGRAMS_SENT,
 	SDR_DATAGRAMS_RECEIVED,
+	SDR_PROBES_SENT,
 };
 
 #define SDR_FIXED  SP_SDR_LENGTH_FIXED
@@ -159,7 +160,7 @@ struct sdr_datagram {
 /* When both wait, this many datagrams may be sent before as many packets of data. */
 #define SDR_DATAGRAMS_AHEAD 4u
 
-enum sdr_timer_kind { SDR_TIMER_OPEN, SDR_TIMER_CTS, SDR_TIMERS };
+enum sdr_timer_kind { SDR_TIMER_OPEN, SDR_TIMER_CTS, SDR_TIMER_PROBE, SDR_TIMERS };
 
 struct sdr {
 	/* [fixed], first what every packet needs */
@@ -221,6 +222,12 @@ struct sdr {
 	uint64_t may_send; /* [any] clear-to-send for messages below */
 	uint64_t ended;	   /* [home] writes, any worker reads: all sends below have ended */
 	uint32_t answer;   /* [any] 1: ENDED is to be sent to the peer */
+	/* Has the peer restarted? */
+	uint32_t suspect;     /* [any] 1: somebody says so */
+	uint32_t probes;      /* [home] sent */
+	uint64_t probe;	      /* [any] number of the probe that is under way; 0: none, or it was answered */
+	uint64_t alive;	      /* [any] number of the peer's probe that is to be answered; 0: none */
+	sp_time probes_again; /* [home] not before this time */
 
 	/* sends, [home] */
 	struct sdr_send *sends;

@@ -121,9 +121,9 @@ TEST(only_the_right_peer_clears)
 	CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &s), SP_DROP(SDR_BAD_NONCE));
 	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, 0);
 	s = alone_peer.sent[0];
-	s.bytes[23] ^= 1; /* for us, from a peer that has started anew */
+	s.bytes[23] ^= 1; /* for us, from a peer that may have started anew */
 	CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &s), SP_DROP(SDR_BAD_NONCE));
-	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, SP_SDR_PEER_RESTARTED);
+	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, 0);
 	s = alone_peer.sent[0];
 	s.bytes[0]++;
 	CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &s), SP_DROP(SDR_BAD_CONTROL));
@@ -177,6 +177,61 @@ TEST(a_slot_and_generation_rest_before_they_are_used_again)
 	fake_run(&alone_peer, closed + 16 * SP_MS + 1);
 	CU_ASSERT_EQUAL(alone_peer.opened, 9);
 	CU_ASSERT_EQUAL(alone_line(&alone_peer, 0)->message, 9);
+	alone_unpair();
+}
+
+/* Both ends' queues for so long; what one sends the other gets, unless `silent`. */
+static void talk(sp_time until, bool silent)
+{
+	while (alone_nic.c.now < until) {
+		fake_run(&alone_nic, alone_nic.c.now + 100 * SP_US);
+		fake_run(&alone_peer, alone_nic.c.now);
+		fake_issue(&alone_nic, 32, 10);
+		fake_issue(&alone_peer, 32, 10);
+		alone_deliver_all(&alone_nic, &alone_peer);
+		if (silent)
+			alone_peer.sent_count = 0;
+		alone_deliver_all(&alone_peer, &alone_nic);
+	}
+}
+
+TEST(a_peer_that_answers_has_not_restarted_whoever_says_so)
+{
+	const struct sp_sdr_connection *conn;
+	struct fake_sent forged;
+
+	alone_pair(M_BYTES);
+	conn = (const void *)(alone_nic.mem[0].base + 64);
+	alone_post_to(&alone_peer, 0, 0, M_BYTES);
+	fake_run(&alone_peer, alone_peer.c.now);
+	forged = alone_peer.sent[0];
+	forged.bytes[23] ^= 1;
+	for (sp_time t = 0; t < SP_SEC; t += SP_MS) {
+		CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &forged), SP_DROP(SDR_BAD_NONCE));
+		talk(alone_nic.c.now + SP_MS, false);
+	}
+	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, 0);
+	CU_ASSERT_EQUAL(alone_nic.counters[SDR_PEER_RESTARTS], 0);
+	CU_ASSERT(alone_nic.counters[SDR_PROBES_SENT] >= 1 && alone_nic.counters[SDR_PROBES_SENT] <= 16);
+	CU_ASSERT_EQUAL(send_one(0, 0, 1000, 0), 0); /* and all goes on */
+	talk(alone_nic.c.now + SP_MS, false);
+	CU_ASSERT_EQUAL(alone_line(&alone_peer, 0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
+	/* Now it is silent. An answer of before, and one that is guessed, are none. */
+	talk(alone_nic.c.now + SP_SEC, false);
+	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, 0);
+	alone_deliver(&alone_nic, &forged);
+	for (unsigned i = 0; i < 1022; i++) {
+		struct fake_sent answer = forged;
+
+		talk(alone_nic.c.now + SP_MS, true);
+		CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, 0);
+		answer.bytes[23] ^= 1;
+		answer.bytes[5] = SP_SDR_ALIVE;
+		CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &answer), SP_DROP(SDR_BAD_CONTROL));
+	}
+	talk(alone_nic.c.now + 3 * SP_MS, true);
+	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, SP_SDR_PEER_RESTARTED);
+	CU_ASSERT_EQUAL(alone_nic.counters[SDR_PEER_RESTARTS], 1);
 	alone_unpair();
 }
 
