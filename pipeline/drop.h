@@ -20,6 +20,7 @@
 	X(NOT_LINEAR, "not-linear") /* several segments, too long for one buffer */                                    \
 	/* match */                                                                                                    \
 	X(BAD_QP, "bad-qp")			  /* QP number 0, 1 or 0xFFFFFF, or one that no context has */         \
+	X(WRONG_VLAN, "wrong-vlan")		  /* not of the NIC's VLAN, and no exception port */                   \
 	X(WRONG_DESTINATION, "wrong-destination") /* RoCE for an address that is not the NIC's */                      \
 	X(WRONG_SOURCE, "wrong-source")		  /* RoCE from another address than the connected peer's */            \
 	X(NO_MATCH, "no-match")			  /* for no context, and no exception port */                          \

@@ -428,11 +428,20 @@ static uint32_t neighbour_solicitation(uint8_t f[86], const uint8_t mac[6], cons
 static void send_request(struct sp_worker *w, uint16_t port, const uint8_t ip[16], const uint8_t *to)
 {
 	const uint8_t *source = sp_route_source(w->nic->neighbours->routes, port, ip), *mac = w->nic->port[port].mac;
-	uint8_t frame[86];
-	if (source)
-		sp_transmit_frame(w, port, frame,
-				  sp_ip_is_ipv4(ip) ? arp_request(frame, mac, source, ip, to)
-						    : neighbour_solicitation(frame, mac, source, ip, to));
+	uint8_t room[86 + 4], *frame = room + 4;
+	uint32_t len;
+	if (!source)
+		return;
+	len = sp_ip_is_ipv4(ip) ? arp_request(frame, mac, source, ip, to)
+				: neighbour_solicitation(frame, mac, source, ip, to);
+	if (w->nic->vlan) {
+		memmove(room, frame, 12);
+		frame = room;
+		len += 4;
+		put16(frame + 12, 0x8100);
+		put16(frame + 14, w->nic->vlan);
+	}
+	sp_transmit_frame(w, port, frame, len);
 }
 
 /* Sends a request if the last one is old enough; only one of several workers sends it. */
