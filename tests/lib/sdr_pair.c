@@ -140,6 +140,8 @@ static void flow_check(struct pair *r, struct flow *f)
 		   "%llu beyond the end, should be %llu to %llu", U(beyond), U(f->beyond),
 		   U(f->beyond + f->beyond_maybe));
 	PAIR_CHECK(r, pair_counter(r, f, "late_packets") == recent, "counter late_packets and drop reason late differ");
+	PAIR_CHECK(r, !r->p.hostile || !pair_counter(r, f, "peer_restarts"),
+		   "a peer that was there counts as restarted");
 	for (unsigned i = 0; i < f->buffers; i++)
 		if (!f->buffer[i].used)
 			pair_buffer_check_idle(r, f, &f->buffer[i]);

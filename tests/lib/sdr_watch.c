@@ -202,11 +202,29 @@ static bool pair_came(struct pair *r, unsigned end, const uint8_t *frame, uint32
 	return true;
 }
 
+/* A copy that says it comes from a peer that has started anew, of somebody who reads what is on the wire. */
+static void pair_forge(struct pair *r, unsigned end, const uint8_t *frame, uint32_t len, const struct wire_packet *w,
+		       sp_time now)
+{
+	uint8_t copy[WIRE_FRAME_MAX];
+
+	if (len > sizeof(copy))
+		return;
+	memcpy(copy, frame, len);
+	copy[w->payload - frame + 16] ^= (uint8_t)(1 + pair_below(r, 255));
+	wire_icrc_set(copy);
+	tap_inject(&r->tap[end], copy, len, PAIR_JUNK, now + pair_below(r, r->p.network));
+	r->forged++;
+}
+
 /* Clear-to-send: 8 bytes magic, version, type, length; the nonces; the count. */
-static bool pair_cts(struct pair *r, unsigned end, bool in, const uint8_t *frame, const struct wire_packet *w)
+static bool pair_cts(struct pair *r, unsigned end, bool in, const uint8_t *frame, uint32_t len,
+		     const struct wire_packet *w, sp_time now)
 {
 	if (w->len < 32 || memcmp(w->payload, "SDRC\1\1", 6))
 		return true;
+	if (in && r->p.hostile)
+		pair_forge(r, end, frame, len, w, now);
 	uint64_t count = wire_get(w->payload + 24, 8);
 	for (unsigned i = 0; i < r->conns; i++) {
 		struct conn *c = r->conn[i];
@@ -242,7 +260,7 @@ bool pair_seen(void *arg, bool in, const uint8_t *frame, uint32_t len, uint64_t 
 	if (in && r->lose && r->lose(r, end, &w, now))
 		return false;
 	if (w.opcode == WIRE_SEND_ONLY)
-		return pair_cts(r, end, in, frame, &w);
+		return pair_cts(r, end, in, frame, len, &w, now);
 	if (w.opcode != WIRE_WRITE_ONLY_IMM) {
 		pair_fail(r, "a packet with opcode 0x%x", w.opcode);
 		return true;
