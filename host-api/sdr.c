@@ -123,8 +123,10 @@ static int sdr_qp_open(struct sdr_qp *qp, const struct sdr_qp_attr *attr, struct
 	sp_settings_text(&s, "credit", attr->implicit_credit ? "implicit" : "control");
 	sp_settings_text(&s, "send", attr->no_send ? "no" : "yes");
 	sp_settings_text(&s, "receive", attr->no_recv ? "no" : "yes");
-	if (attr->implicit_credit)
+	if (attr->implicit_credit) {
 		sp_settings_uint(&s, "queue", i->max_messages, ""); /* this library posts no more */
+		sp_settings_text(&s, "connect", "yes");
+	}
 	if (attr->rate_bps)
 		sp_settings_uint(&s, "rate", attr->rate_bps, "");
 	if (attr->cts_interval)
@@ -137,7 +139,7 @@ static int sdr_qp_open(struct sdr_qp *qp, const struct sdr_qp_attr *attr, struct
 		sp_settings_uint(&s, "k", i->ec_k, "");
 		sp_settings_uint(&s, "m", i->ec_m, "");
 	}
-	static_assert(SP_SETTINGS_MAX >= 22, "one for each of the above");
+	static_assert(SP_SETTINGS_MAX >= 23, "one for each of the above");
 	return sp_context_numbered(qp->dev, &how, &s, &qp->info.qpn, &qp->id, error);
 }
 

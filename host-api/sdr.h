@@ -68,7 +68,8 @@ struct sdr_qp_attr {
 	uint32_t generations; /* = default 4; the NIC recognises packets that are up to max_messages * generations - 1
 				 messages late */
 	const char *split;    /* = bits of the immediate, "id+offset+user"; default "10+18+4" */
-	uint32_t rkey;	      /* key that packets to this QP must carry; 0: made from the nonce */
+	uint32_t rkey;	   /* key that packets to this QP must carry; 0: made from the nonce. Without implicit_credit it
+			      goes up by one after max_messages * generations messages */
 	uint32_t qpn;	   /* first of the generations * channels QP numbers; 0: the first free range from 0x10000 up,
 			      aligned to that number rounded up to a power of two */
 	uint64_t rate_bps; /* limit for sending, bit/s; 0: none */
@@ -105,7 +106,7 @@ struct sdr_qp_info {
 	uint8_t reserved[50];
 };
 #define SDR_QP_INFO_MAGIC   0x51524453u
-#define SDR_QP_INFO_VERSION 1u
+#define SDR_QP_INFO_VERSION 2u
 
 int sdr_qp_info_get(struct sdr_qp *qp, struct sdr_qp_info *info);
 /* Waits for the NIC (not for the peer). -EPROTO: the parameters of the two ends differ (sdr_qp_mismatch says which).

@@ -10,6 +10,7 @@
 	X(BAD_IP_HEADER, "bad-ip-header")   /* version or header length wrong */                                       \
 	X(BAD_IP_CHECKSUM, "bad-ip-checksum")                                                                          \
 	X(BAD_IP_LENGTH, "bad-ip-length")   /* total length beyond the frame or below the header */                    \
+	X(MAPPED_ADDRESS, "mapped-address") /* IPv6 with ::ffff:a.b.c.d as an address: inside, that is IPv4 */         \
 	X(SHORT_UDP, "short-udp")	    /* UDP header cut off */                                                   \
 	X(BAD_UDP_LENGTH, "bad-udp-length") /* beyond the IP packet or below 8, or short of it on port 4791 */         \
 	X(SHORT_BTH, "short-bth")	    /* no room for BTH and ICRC */                                             \
@@ -19,6 +20,7 @@
 	X(NOT_LINEAR, "not-linear") /* several segments, too long for one buffer */                                    \
 	/* match */                                                                                                    \
 	X(BAD_QP, "bad-qp")			  /* QP number 0, 1 or 0xFFFFFF, or one that no context has */         \
+	X(WRONG_VLAN, "wrong-vlan")		  /* not of the NIC's VLAN, and no exception port */                   \
 	X(WRONG_DESTINATION, "wrong-destination") /* RoCE for an address that is not the NIC's */                      \
 	X(WRONG_SOURCE, "wrong-source")		  /* RoCE from another address than the connected peer's */            \
 	X(NO_MATCH, "no-match")			  /* for no context, and no exception port */                          \

@@ -22,6 +22,7 @@ struct sp_nic {
 	struct sp_nic_config config; /* strings copied */
 	uint16_t workers;
 	bool icrc_off, any_source;
+	uint16_t vlan;	      /* of the NIC's own packets; 0: they have no tag */
 	struct sp_port *port; /* SP_MAX_PORTS of them, and the exception port */
 	unsigned ports;
 	struct sp_port *exception;

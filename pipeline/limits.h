@@ -43,7 +43,7 @@
 #define SP_LEND_MIN	     1024 /* payload bytes from which zero copy is used: copying from cache wins up to 2 KiB */
 #define SP_ZC_MAX	     1024 /* zero-copy packets in flight per context and worker; 2^n */
 #define SP_PIECE_PRIVATE     64	  /* private bytes of a zero-copy header buffer */
-#define SP_PIECE_ROOM	     (14 + 40 + 8 + 12 + SP_EXT_MAX)
+#define SP_PIECE_ROOM	     (18 + 40 + 8 + 12 + SP_EXT_MAX)
 #define SP_PIECES	     8191 /* header buffers for zero copy, per process (2^n - 1) */
 #define SP_PAYLOAD_KEPT	     1088 /* bytes that payload-less NICs copy at once: the longest datagram and its header */
 #define SP_PACKET_POOL	     8191 /* packet buffers of the process (2^n - 1) */

@@ -95,7 +95,8 @@ struct sp_nic_config {
 	uint8_t gateway6_port; /* port of a link-local gateway6; another gateway's port follows from its prefix */
 	uint8_t mac[6];	       /* of port 0; zero: the device's, else made from the seed, as for the other ports */
 	uint32_t mtu;	       /* layer 3, bytes; default 1500 */
-	uint16_t workers;      /* default 1, at most 16 */
+	uint16_t vlan;	  /* 1 to 4094: the NIC is in that VLAN, and in no other; 0: it is where frames have no tag */
+	uint16_t workers; /* default 1, at most 16 */
 	bool icrc_off;
 	/* For sweeps over payload-less links (testbed/link.h). The NIC neither computes nor checks ICRCs, and copies at
 	 * most 1088 bytes at once, into packets and by sp_dma_write into registered memory. All else is exact. */

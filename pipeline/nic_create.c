@@ -77,6 +77,8 @@ static int check_config(const struct sp_nic_config *c, struct sp_error *error)
 		return sp_error_set(error, EINVAL, "workers", "%u workers: at most %d", c->workers, SP_MAX_WORKERS);
 	if (c->mtu < 256 || c->mtu > SP_PACKET_ROOM - 64)
 		return sp_error_set(error, EINVAL, "mtu", "mtu %u: 256 to %d", c->mtu, SP_PACKET_ROOM - 64);
+	if (c->vlan > 4094)
+		return sp_error_set(error, EINVAL, "vlan", "VLAN %u: 1 to 4094, or 0 for none", c->vlan);
 	if (c->addresses > SP_MAX_ADDRESSES || c->ports > SP_MAX_PORTS || c->neighbours > SP_MAX_STATIC)
 		return sp_error_set(error, EINVAL, "", "too many addresses, ports or neighbours");
 	return 0;
@@ -160,6 +162,7 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 	nic->icrc_off = config->icrc_off || config->payload_less;
 	nic->park_after = SP_QUIET_POLLS;
 	nic->any_source = config->any_source;
+	nic->vlan = config->vlan;
 	pthread_mutex_init(&nic->control, NULL);
 	r = check_config(&nic->config, error);
 	if (r) {

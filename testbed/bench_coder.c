@@ -271,6 +271,7 @@ static int open_context(struct bench_coder *b, struct sp_error *error)
 					     {"code", b->shape.kind == SP_EC_XOR ? "xor" : "mds"},
 					     {"k", k},
 					     {"m", m},
+					     {"replay", "yes"},
 					     {"credit", b->shape.decode ? "control" : "implicit"}};
 	struct sp_command connect = {.op = SP_SDR_CMD_CONNECT, .arg = {[2] = 0x200, 1, 2, RKEY}};
 	uint64_t len;

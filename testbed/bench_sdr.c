@@ -136,6 +136,7 @@ static int open_context(struct bench_sdr *b, struct bench_why *why)
 					     {"max-message-bytes", bytes},
 					     {"max-messages", slots},
 					     {"generations", generations},
+					     {"replay", "yes"},
 					     {"max-packet-life", "1ps"}};
 	struct sp_error error = {0};
 	uint64_t len;

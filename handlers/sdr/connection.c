@@ -34,6 +34,7 @@ int sdr_connect(struct sp_ctx *c, const struct sp_command *command)
 	if (s->implicit)
 		s->may_send = UINT64_MAX;
 	sdr_flag(c, s, SP_SDR_CONNECTED);
+	__atomic_store_n(&s->open, 1, __ATOMIC_RELEASE);      /* from now on the NIC drops what comes from others */
 	__atomic_store_n(&s->connected, 1, __ATOMIC_RELEASE); /* control packets are valid from here on */
 	if (s->next_open)
 		sdr_cts_start(c);
@@ -100,4 +101,38 @@ void sdr_cts_timer(struct sp_ctx *c)
 	sp_timer_arm(c, &s->timer[SDR_TIMER_CTS], c->now + s->cts_wait);
 	if (s->cts_wait < 128 * s->cts_interval)
 		s->cts_wait *= 2;
+}
+
+/* ---- has the peer restarted? ---- */
+void sdr_probe_start(struct sp_ctx *c)
+{
+	struct sdr *s = c->state;
+
+	if (!s->connected || __atomic_load_n(&s->probe, __ATOMIC_RELAXED) || c->now < s->probes_again ||
+	    __atomic_load_n(&s->flags, __ATOMIC_RELAXED) & SP_SDR_PEER_RESTARTED)
+		return;
+	s->probes = 0;
+	__atomic_store_n(&s->probe, sp_random(c) | 1, __ATOMIC_RELEASE);
+	sp_timer_arm(c, &s->timer[SDR_TIMER_PROBE], c->now);
+}
+
+void sdr_probe_timer(struct sp_ctx *c)
+{
+	struct sdr *s = c->state;
+	const uint64_t probe = __atomic_load_n(&s->probe, __ATOMIC_ACQUIRE);
+
+	if (!s->connected)
+		return;
+	if (!probe) { /* it is alive. How often it is asked must not be a stranger's choice */
+		s->probes_again = c->now + SP_SDR_PROBE_REST * SP_SDR_PROBE_FIRST(s->cts_interval);
+		return;
+	}
+	if (s->probes == SP_SDR_PROBES) {
+		c->counters[SDR_PEER_RESTARTS]++;
+		sdr_flag(c, s, SP_SDR_PEER_RESTARTED);
+		return;
+	}
+	if (sdr_send_count(c, s, SP_SDR_PROBE, probe) == 0)
+		c->counters[SDR_PROBES_SENT]++;
+	sp_timer_arm(c, &s->timer[SDR_TIMER_PROBE], c->now + (SP_SDR_PROBE_FIRST(s->cts_interval) << s->probes++));
 }

@@ -17,6 +17,9 @@ int sdr_send_count(struct sp_ctx *c, struct sdr *s, enum sp_sdr_control_type typ
 /* More receives are open: the peer gets a clear-to-send, repeated until it is seen to know. */
 void sdr_cts_start(struct sp_ctx *c);
 void sdr_cts_timer(struct sp_ctx *c);
+/* Somebody says that the peer has restarted: asks the peer. Home worker. */
+void sdr_probe_start(struct sp_ctx *c);
+void sdr_probe_timer(struct sp_ctx *c);
 #pragma GCC visibility pop
 
 #endif

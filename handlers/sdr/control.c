@@ -26,6 +26,22 @@ static uint32_t sdr_peer_ended(struct sp_ctx *c, struct sdr *s, uint64_t count)
 	return SP_DONE;
 }
 
+/* A probe of the peer, or its answer to ours. */
+static uint32_t sdr_probed(struct sp_ctx *c, struct sdr *s, uint8_t type, uint64_t number)
+{
+	if (!number)
+		return SP_DROP(SDR_BAD_CONTROL);
+	if (type == SP_SDR_PROBE) {
+		__atomic_store_n(&s->alive, number, __ATOMIC_RELAXED);
+		sp_issue_start(c, &s->issue);
+		return SP_DONE;
+	}
+	/* Of another probe: it is old, and proves nothing. */
+	return __atomic_compare_exchange_n(&s->probe, &number, 0, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
+		       ? SP_DONE
+		       : SP_DROP(SDR_BAD_CONTROL);
+}
+
 uint32_t sdr_control(struct sp_ctx *c, struct sp_packet *p)
 {
 	struct sdr *s = c->state;
@@ -43,18 +59,23 @@ uint32_t sdr_control(struct sp_ctx *c, struct sp_packet *p)
 		return SP_DROP(SDR_BAD_NONCE);
 	if (sp_load_be64(head->from) != s->peer_nonce) {
 		/* The sender knows our nonce, but has another one than our peer: the peer has restarted and no longer
-		 * holds our messages. */
-		c->counters[SDR_PEER_RESTARTS]++;
-		sdr_flag(c, s, SP_SDR_PEER_RESTARTED);
+		 * holds our messages. Or somebody who has read our nonce wants us to think so. */
+		if (!__atomic_load_n(&s->suspect, __ATOMIC_RELAXED)) {
+			__atomic_store_n(&s->suspect, 1, __ATOMIC_RELAXED);
+			sp_issue_start(c, &s->issue);
+		}
 		return SP_DROP(SDR_BAD_NONCE);
 	}
 	if (head->type == SP_SDR_DATAGRAM && sp_load_be16(head->length) >= sizeof(*head))
 		return sdr_take_datagram(c, s, p->data + sizeof(*head),
 					 sp_load_be16(head->length) - (uint32_t)sizeof(*head));
-	if ((head->type != SP_SDR_CTS && head->type != SP_SDR_ENDED) || sp_load_be16(head->length) < sizeof(*cts))
+	if (head->type < SP_SDR_CTS || head->type > SP_SDR_ALIVE || sp_load_be16(head->length) < sizeof(*cts))
 		return SP_DROP(SDR_BAD_CONTROL);
 	if (head->type == SP_SDR_ENDED)
 		return sdr_peer_ended(c, s, sp_load_be64(cts->count));
+
+	if (head->type == SP_SDR_PROBE || head->type == SP_SDR_ALIVE)
+		return sdr_probed(c, s, head->type, sp_load_be64(cts->count));
 
 	const uint64_t count = sp_load_be64(cts->count), before = __atomic_load_n(&s->may_send, __ATOMIC_RELAXED);
 

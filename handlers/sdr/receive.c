@@ -12,14 +12,17 @@ static __attribute__((cold, noinline)) uint64_t sdr_reject(const struct sdr *s, 
 		return SP_REJECT(SDR_BAD_OPCODE);
 	if (p->len < SP_SDR_HEADER)
 		return SP_REJECT(SDR_SHORT_HEADER);
+	if (!__atomic_load_n(&s->open, __ATOMIC_RELAXED))
+		return SP_REJECT(SDR_NOT_CONNECTED);
 
 	const struct sp_write_imm *h = (const void *)p->data;
 	const uint32_t imm = sp_load_be32(h->immdt.imm), len = p->len - SP_SDR_HEADER;
 	const uint64_t id = sp_sdr_imm_id(s->split, imm), at = (uint64_t)sp_sdr_imm_packet(s->split, imm) * s->mtu;
 
 	/* RDMA leaves the key unchecked where there are no bytes. A peer with clear-to-send is one of ours: its key
-	 * tells packets without bytes from those of an earlier connection with the same QP numbers. */
-	if ((len || !s->implicit) && sp_load_be32(h->reth.rkey) != s->rkey)
+	 * tells packets without bytes from those of an earlier connection with the same QP numbers. It may be of any
+	 * lap here: the message that it leads to decides. */
+	if ((len || !s->implicit) && sp_load_be32(h->reth.rkey) - s->rkey >= s->laps)
 		return SP_REJECT(SDR_BAD_RKEY);
 	if (id >= s->slots)
 		return SP_REJECT(SDR_OUT_OF_RANGE);
@@ -45,29 +48,35 @@ uint64_t sdr_classify(struct sp_ctx *c, struct sp_packet *p)
 	const uint32_t imm = sp_load_be32(h->immdt.imm), len = p->len - SP_SDR_HEADER;
 	const uint64_t id = (uint64_t)imm >> s->id_shift;
 	const uint64_t at = (uint64_t)(imm >> s->split.user & s->offset_mask) * s->mtu;
+	const uint32_t lap = sp_load_be32(h->reth.rkey) - s->rkey;
 
 	/* One test for all errors. sdr_reject() finds out which one it was: there time no longer matters. */
 	if (unlikely((id >= s->slots) | (sp_load_be32(h->reth.dma_len) ^ len) | (len > s->mtu) |
 		     (sp_load_be64(h->reth.va) ^ (id * s->max_bytes + at)) | (at + len > s->max_bytes) |
-		     ((sp_load_be32(h->reth.rkey) != s->rkey) & ((len != 0) | !s->implicit))))
+		     ((lap >= s->laps) & ((len != 0) | !s->implicit)) | !__atomic_load_n(&s->open, __ATOMIC_ACQUIRE)))
 		return sdr_reject(s, p);
-	return SP_SLOT_KEY(id, s->generation_of[p->qp_index]);
+	return SP_SLOT_KEY(id, s->generation_of[p->qp_index] + lap * s->lap_turns);
 }
 
-/* Classifies the packets at the beginning that are like the one before them: of its QP and message. `key` is its key.
+/* Classifies the packets that are like packet[0]: of its QP and message. `key` is its key.
  * What depends on the message is computed once. Each other check is a branch that always goes the same way, which costs
- * less than an OR of all. Returns how many. */
+ * less than an OR of all. Returns how many, packet[0] included. */
 static inline unsigned sdr_classify_alike(const struct sdr *s, struct sp_packet *const *packet, unsigned n,
-					  uint64_t key, uint32_t qp_index)
+					  uint64_t key)
 {
+	const struct sp_write_imm *first = (const void *)packet[0]->data;
+	const uint16_t qp_index = packet[0]->qp_index;
 	const uint64_t mtu = s->mtu, base = (uint32_t)key * s->max_bytes;
 	const uint32_t id = (uint32_t)key, whole = s->whole_packets, offset_mask = s->offset_mask;
 	const uint8_t id_shift = s->id_shift, user = s->split.user;
 	uint32_t rkey;
 	unsigned i;
 
-	sp_store_be32(&rkey, s->rkey);
-	for (i = 0; i < n; i++) {
+	if (!s->lap_turns) /* with implicit credit, packet[0] may have any, if it has no bytes */
+		sp_store_be32(&rkey, s->rkey);
+	else
+		memcpy(&rkey, first->reth.rkey, sizeof(rkey));
+	for (i = 1; i < n; i++) {
 		struct sp_packet *p = packet[i];
 		const struct sp_write_imm *h = (const void *)p->data;
 		const uint32_t len = p->len - SP_SDR_HEADER;
@@ -105,7 +114,7 @@ bool sdr_classify_burst(struct sp_ctx *c, struct sp_packet *const *packet, unsig
 
 			__builtin_prefetch(&s->slot[(uint32_t)key].taken[sdr_packet_offset(s, packet[i]) / 64], 1);
 		}
-		i += 1 + sdr_classify_alike(c->state, packet + i + 1, n - i - 1, key, packet[i]->qp_index);
+		i += sdr_classify_alike(c->state, packet + i, n - i, key);
 	}
 	return rejects;
 }
@@ -157,8 +166,6 @@ static struct sdr_post *sdr_next(struct sp_ctx *c, struct sdr *s, struct sdr_slo
 		sdr_count_opened(s, slot, k);
 		/* It counts as granted, like those after it: its packets may arrive from now on. */
 		sdr_raise(&s->quiet[slot->index * s->generations + k / s->slots % s->generations], c->now | 1);
-		__atomic_store_n(&s->passed[slot->index * s->generations + k / s->slots % s->generations], 1,
-				 __ATOMIC_RELAXED);
 		sdr_publish(c, s, SDR_LINE(s, recv, slot->index, released), k + 1);
 	}
 }
@@ -191,7 +198,7 @@ static void sdr_fill(struct sp_ctx *c, struct sdr *s, struct sdr_slot *slot, con
 	slot->offset = e->offset;
 	slot->posted = e->length;
 	slot->generation = (uint32_t)(slot->opened % s->generations);
-	__atomic_store_n(&s->passed[slot->index * s->generations + slot->generation], 0, __ATOMIC_RELAXED);
+	slot->tag = sdr_tag(s, slot->opened);
 	slot->extent = slot->packets = slot->duplicates = slot->chunks = slot->immediate = 0;
 	slot->complete = 0;
 	slot->units = sp_sdr_units(e->length, s->mtu);
@@ -239,6 +246,17 @@ static bool sdr_has_ended(const struct sdr *s, uint64_t k)
 	return seen > k + (s->generations > 1 ? s->slots : 0) || __atomic_load_n(&s->peer_ended, __ATOMIC_ACQUIRE) > k;
 }
 
+/* Until when a slot and generation rest; 0: nothing has ended there. */
+static sp_time sdr_rest(const struct sdr *s, uint64_t index)
+{
+	/* `quiet` is read last: a worker that records the end of a message has written the time before. */
+	const sp_time late = __atomic_load_n(&s->late[index], __ATOMIC_RELAXED),
+		      quiet = __atomic_load_n(&s->quiet[index], __ATOMIC_RELAXED);
+	const sp_time until = (late > quiet ? late : quiet) + s->life, most = quiet + SDR_LIVES_MOST * s->life;
+
+	return !quiet ? 0 : until < most ? until : most;
+}
+
 /* Opens receives in the order of posting. With clear-to-send, packets of an earlier message with the same slot and
  * generation may still be in flight. So both must have been quiet for max-packet-life before more is granted. */
 void sdr_open_due(struct sp_ctx *c)
@@ -258,12 +276,10 @@ void sdr_open_due(struct sp_ctx *c)
 				sp_timer_arm(c, &s->timer[SDR_TIMER_OPEN], c->now + s->cts_interval);
 				break;
 			}
-			/* Read last: a worker that records the end of a message has written the time before. */
-			const sp_time quiet =
-				__atomic_load_n(&s->quiet[slot->index * s->generations + tag], __ATOMIC_RELAXED);
+			const sp_time rest = sdr_rest(s, slot->index * s->generations + tag);
 
-			if (!s->implicit && quiet && c->now < quiet + s->life) {
-				sp_timer_arm(c, &s->timer[SDR_TIMER_OPEN], quiet + s->life);
+			if (!s->implicit && c->now < rest) {
+				sp_timer_arm(c, &s->timer[SDR_TIMER_OPEN], rest);
 				break;
 			}
 			/* -EEXIST: the worker that closes the message before has not left it yet. */
@@ -404,7 +420,7 @@ uint32_t sdr_miss(struct sp_ctx *c, struct sp_packet *p)
 {
 	struct sdr *s = c->state;
 	struct sdr_slot *slot = &s->slot[(uint32_t)p->key];
-	const uint32_t generation = (uint32_t)(p->key >> 32);
+	const uint32_t tag = (uint32_t)(p->key >> 32), generation = tag % s->generations;
 	uint64_t k;
 
 	if (s->queued && sdr_next(c, s, slot)) {
@@ -415,17 +431,17 @@ uint32_t sdr_miss(struct sp_ctx *c, struct sp_packet *p)
 			return SP_AGAIN;
 	}
 	if (!sdr_latest(s, slot, generation, &k))
-		return SP_DROP(SDR_NOT_POSTED);
+		return SP_DROP(tag == generation ? SDR_NOT_POSTED : SDR_BAD_RKEY);
+	/* Of an earlier lap, it proves nothing: somebody may have recorded it. Nobody sends one of a later lap. */
+	if (tag != sdr_tag(s, k / s->slots))
+		return SP_DROP(SDR_BAD_RKEY);
 
 	struct sdr_record *r = &s->record[k % s->records];
 
 	if (__atomic_load_n(&r->message, __ATOMIC_RELAXED) == k + 1)
 		__atomic_fetch_add(&r->late, 1, __ATOMIC_RELAXED);
-	sdr_raise(&s->quiet[slot->index * s->generations + generation], c->now | 1);
-	/* Of message k, or of one a lap or more before? A message that was open has waited for those to end. */
-	if (s->implicit || (s->generations > 1 &&
-			    !__atomic_load_n(&s->passed[slot->index * s->generations + generation], __ATOMIC_RELAXED)))
-		sdr_message_seen(c, s, k);
+	sdr_raise(&s->late[slot->index * s->generations + generation], c->now | 1);
+	sdr_message_seen(c, s, k);
 	c->counters[SDR_LATE_PACKETS]++;
 	return SP_DROP(SDR_LATE);
 }

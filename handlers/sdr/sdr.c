@@ -26,6 +26,7 @@ static const char *const sdr_drops[] = {
 	[SDR_BAD_CONTROL] = "bad-control",
 	[SDR_BAD_NONCE] = "bad-nonce",
 	[SDR_DATAGRAM_BUSY] = "datagram-busy",
+	[SDR_NOT_CONNECTED] = "not-connected",
 	NULL,
 };
 
@@ -46,13 +47,15 @@ static const char *const sdr_counters[] = {
 	[SDR_PEER_RESTARTS] = "peer_restarts",
 	[SDR_DATAGRAMS_SENT] = "datagrams_sent",
 	[SDR_DATAGRAMS_RECEIVED] = "datagrams_received",
+	[SDR_PROBES_SENT] = "probes_sent",
 	NULL,
 };
 
 static const char *const sdr_credits[] = {"control", "implicit", NULL};
 
 static const struct sp_param sdr_params[] = {
-	{"rkey", SP_UINT, "0", 0, UINT32_MAX, "key that packets must carry (implicit credit: those with payload)"},
+	{"rkey", SP_UINT, "0", 0, UINT32_MAX,
+	 "key that packets must carry; credit control: those of the first lap; implicit: those with payload"},
 	{"mtu", SP_UINT, "1024", SP_SDR_MTU_MIN, SP_SDR_MTU_MAX, "payload bytes of a packet"},
 	{"chunk-bytes", SP_UINT, "65536", SP_SDR_MTU_MIN, 1ull << 31,
 	 "bytes for one bit of the chunk bitmap, a multiple of mtu"},
@@ -72,6 +75,11 @@ static const struct sp_param sdr_params[] = {
 	{"segments", SP_UINT, "1024", 1, SP_SDR_SEGMENTS_MAX, "pieces of messages queued for sending"},
 	{"control-slots", SP_UINT, "64", 1, SP_SDR_DATAGRAMS_MAX,
 	 "datagrams queued for sending, and datagrams of the peer held for the application"},
+	{"replay", SP_BOOL, "no", 0, 0,
+	 "credit control: the packets are of a capture that is played again and again: no peer, and one key for all "
+	 "laps"},
+	{"connect", SP_BOOL, "no", 0, 0,
+	 "implicit credit: takes data only once it is connected, and from its peer; credit control always does"},
 	{"queue", SP_UINT, "65536", 1, 1 << 20,
 	 "implicit credit: receives posted ahead, and messages held for the report"},
 	{"stream-from", SP_UINT, "0", 0, 0,
@@ -119,6 +127,9 @@ static int sdr_configure(struct sp_ctx *c, uint64_t *area)
 		return sp_fail(c, EINVAL, "generations", "max-messages * generations is more than %u", SDR_MAX_TAGS);
 
 	s->implicit = sp_param_uint(c, "credit") == 1;
+	s->open = sp_param_uint(c, "replay") || (s->implicit && !sp_param_uint(c, "connect"));
+	s->lap_turns = s->implicit || sp_param_uint(c, "replay") ? 0 : s->generations;
+	s->laps = s->lap_turns ? sp_sdr_laps(s->generations) : 1;
 	s->queued = s->implicit && c->workers == 1;
 	s->chunk_bytes = (uint32_t)chunk;
 	s->per_chunk = (uint32_t)(chunk / s->mtu);
@@ -180,7 +191,7 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 	s->psn = sp_alloc(c, qps * sizeof(*s->psn));
 	s->slot = sp_alloc(c, s->slots * sizeof(*s->slot));
 	s->quiet = sp_alloc(c, (uint64_t)s->slots * s->generations * sizeof(*s->quiet));
-	s->passed = sp_alloc(c, (uint64_t)s->slots * s->generations * sizeof(*s->passed));
+	s->late = sp_alloc(c, (uint64_t)s->slots * s->generations * sizeof(*s->late));
 	s->post = sp_alloc(c, s->posts * sizeof(*s->post));
 	s->record = sp_alloc(c, s->records * sizeof(*s->record));
 	s->sends = sp_alloc(c, s->slots * sizeof(*s->sends));
@@ -192,8 +203,8 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 				   : sp_alloc(c, s->slots * words * 8);
 	stats = c->workers > 1 ? sp_alloc(c, (uint64_t)s->slots * c->workers * sizeof(*stats)) : NULL;
 	reserved = sp_alloc(c, s->slots * chunk_words * 8);
-	if (!s->generation_of || !s->psn || !s->slot || !s->quiet || !s->passed || !s->post || !s->record ||
-	    !s->sends || !s->segment || !taken || !done || !chunk || !reserved || (c->workers > 1 && !stats))
+	if (!s->generation_of || !s->psn || !s->slot || !s->quiet || !s->late || !s->post || !s->record || !s->sends ||
+	    !s->segment || !taken || !done || !chunk || !reserved || (c->workers > 1 && !stats))
 		return sp_fail(c, ENOMEM, "max-messages", "no memory for %u messages of %llu bytes", s->slots,
 			       (unsigned long long)s->max_bytes);
 	for (uint32_t i = 0; i < s->slots; i++) {
@@ -287,8 +298,10 @@ static void sdr_timer(struct sp_ctx *c, struct sp_timer *timer)
 {
 	if (timer->cookie == SDR_TIMER_OPEN)
 		sdr_open_due(c);
-	else
+	else if (timer->cookie == SDR_TIMER_CTS)
 		sdr_cts_timer(c);
+	else
+		sdr_probe_timer(c);
 }
 
 /* ---- report ---- */

@@ -84,8 +84,13 @@ static int sdr_start(struct sp_ctx *c, struct sdr *s, uint64_t k, uint64_t lengt
 		return -EINVAL;
 	if (t->message)
 		return -EAGAIN;
-	*t = (struct sdr_send){
-		.message = k + 1, .length = length, .immediate = immediate, .head = SDR_NONE, .tail = SDR_NONE};
+	*t = (struct sdr_send){.message = k + 1,
+			       .length = length,
+			       .immediate = immediate,
+			       .rkey = s->lap_turns ? sp_sdr_rkey(s->peer_rkey, k, s->slots, s->generations)
+						    : s->peer_rkey,
+			       .head = SDR_NONE,
+			       .tail = SDR_NONE};
 	s->next_send++;
 	sdr_publish(c, s, SDR_LINE(s, send, index, segments), 0);
 	sdr_publish(c, s, SDR_LINE(s, send, index, message), k + 1);
@@ -177,6 +182,7 @@ static int sdr_close(struct sp_ctx *c, struct sdr *s)
 		return -ENOTCONN;
 	__atomic_store_n(&s->connected, 0, __ATOMIC_RELEASE);
 	sp_timer_cancel(c, &s->timer[SDR_TIMER_CTS]);
+	sp_timer_cancel(c, &s->timer[SDR_TIMER_PROBE]);
 	sdr_settle(c, s, true); /* if the application writes to them now, it spoils packets that nobody waits for */
 	sdr_drop_datagrams(c, s);
 	sdr_publish(c, s, SDR_CONNECTION(s, datagrams_sent), s->datagrams_sent);
@@ -301,7 +307,7 @@ static void sdr_make(const struct sdr *s, const struct sdr_send *t, const struct
 		     struct sdr_batch *b, unsigned more)
 {
 	const uint32_t id = (uint32_t)(t - s->sends), mtu = s->mtu, fragments = s->fragments, user = s->split.user,
-		       ones = sp_sdr_ones(user), immediate = t->immediate;
+		       ones = sp_sdr_ones(user), immediate = t->immediate, rkey = t->rkey;
 	const uint64_t at = g->at, last = at + (uint64_t)more * mtu, va = id * s->max_bytes + at;
 	const uint32_t len = at + g->left - last < mtu ? (uint32_t)(at + g->left - last) : mtu;
 	struct sp_send one = {.opcode = SP_UC_WRITE_ONLY_IMM, .ext_len = sizeof(b->ext[0]), .len = mtu, .mem = g->mem};
@@ -317,7 +323,7 @@ static void sdr_make(const struct sdr *s, const struct sdr_send *t, const struct
 		b->send[i].offset = g->offset + (uint64_t)i * mtu;
 		/* Field by field: a copy of a common header would wait for the stores that made it. */
 		sp_store_be64(ext->reth.va, va + (uint64_t)i * mtu);
-		sp_store_be32(ext->reth.rkey, s->peer_rkey);
+		sp_store_be32(ext->reth.rkey, rkey);
 		sp_store_be32(ext->reth.dma_len, mtu);
 		sp_store_be32(ext->immdt.imm, base | (uint32_t)((uint64_t)packet << user) |
 						      (immediate >> (packet & fragments) * user & ones));
@@ -398,6 +404,15 @@ int sdr_issue(struct sp_ctx *c, struct sp_issue *issue, unsigned budget)
 			__atomic_store_n(&s->answer, 1, __ATOMIC_RELAXED);
 			return SP_ISSUE_MORE;
 		}
+		budget--;
+	}
+	if (unlikely(__atomic_load_n(&s->suspect, __ATOMIC_RELAXED)) &&
+	    __atomic_exchange_n(&s->suspect, 0, __ATOMIC_RELAXED))
+		sdr_probe_start(c);
+	if (unlikely(__atomic_load_n(&s->alive, __ATOMIC_RELAXED)) && s->connected) {
+		if (!budget || sdr_send_count(c, s, SP_SDR_ALIVE, s->alive) == -EAGAIN)
+			return SP_ISSUE_MORE;
+		__atomic_store_n(&s->alive, 0, __ATOMIC_RELAXED);
 		budget--;
 	}
 	if (s->datagrams_waiting)

@@ -23,7 +23,7 @@
 enum sdr_drop {
 	SDR_BAD_OPCODE,	  /* not UC RDMA WRITE Only with Immediate */
 	SDR_SHORT_HEADER, /* too short for RETH and ImmDt */
-	SDR_BAD_RKEY,
+	SDR_BAD_RKEY,	  /* of another connection, or of another lap */
 	SDR_OUT_OF_RANGE, /* message id or packet offset beyond those of the context */
 	SDR_BAD_LENGTH,	  /* DMALen differs from the payload's length */
 	SDR_OVER_MTU,
@@ -34,6 +34,7 @@ enum sdr_drop {
 	SDR_BAD_CONTROL,
 	SDR_BAD_NONCE,	   /* control packet of another connection */
 	SDR_DATAGRAM_BUSY, /* another worker is writing to its slot */
+	SDR_NOT_CONNECTED, /* data before there is a peer */
 };
 
 enum sdr_counter {
@@ -53,6 +54,7 @@ enum sdr_counter {
 	SDR_PEER_RESTARTS,
 	SDR_DATAGRAMS_SENT,
 	SDR_DATAGRAMS_RECEIVED,
+	SDR_PROBES_SENT,
 };
 
 #define SDR_FIXED  SP_SDR_LENGTH_FIXED
@@ -80,6 +82,7 @@ struct sdr_slot {
 	uint64_t *reserved;		/* a bit per chunk: the worker or companion that sets it publishes the chunk */
 	uint32_t index;			/* [fixed] */
 	uint32_t generation;		/* [open] */
+	uint32_t tag;			/* [open] which of the slot's messages it is: see sdr_tag() */
 	uint64_t units;			/* [home] one worker: packets of the message, as far as its length is known */
 	struct sdr_worker_stats *stats; /* [fixed] several workers: one each */
 	/* [any] SDR_FIXED | length, once the length is known. Before: with one worker, the furthest end of a packet
@@ -121,6 +124,10 @@ struct sdr_newest {
 
 #define SDR_NONE UINT32_MAX
 
+/* Late packets make a slot and generation rest for longer, but for no more than so many times max-packet-life in all:
+ * else a host that repeats one of them stops the connection for as long as it likes. */
+#define SDR_LIVES_MOST 4u
+
 /* A piece of a message to send. */
 struct sdr_segment {
 	const struct sp_mem *mem;
@@ -134,7 +141,7 @@ struct sdr_segment {
 struct sdr_send {
 	uint64_t message; /* k + 1; 0: free */
 	uint64_t length, segments;
-	uint32_t immediate;
+	uint32_t immediate, rkey;
 	uint64_t reach; /* the furthest end of what was sent */
 	bool ended, listed;
 	bool behind;		 /* waits until all of the message before it was sent once, or has ended */
@@ -153,11 +160,14 @@ struct sdr_datagram {
 /* When both wait, this many datagrams may be sent before as many packets of data. */
 #define SDR_DATAGRAMS_AHEAD 4u
 
-enum sdr_timer_kind { SDR_TIMER_OPEN, SDR_TIMER_CTS, SDR_TIMERS };
+enum sdr_timer_kind { SDR_TIMER_OPEN, SDR_TIMER_CTS, SDR_TIMER_PROBE, SDR_TIMERS };
 
 struct sdr {
 	/* [fixed], first what every packet needs */
 	uint32_t rkey, mtu;
+	uint32_t open;	    /* [any] 1: data may come, because there is a peer, or nobody waits for one */
+	uint32_t laps;	    /* keys from rkey on, one for each lap; 1: with implicit credit, and for captures */
+	uint32_t lap_turns; /* messages of a slot in a lap: generations; 0: its laps cannot be told apart */
 	struct sp_sdr_split split;
 	uint8_t id_shift;  /* 32 - id bits */
 	uint8_t fragments; /* fragments of the user's immediate - 1; with user bits */
@@ -178,8 +188,9 @@ struct sdr {
 	uint32_t generations, channels;
 	uint64_t max_packets, max_chunks; /* of one message */
 	sp_time life, cts_interval;
-	uint64_t *quiet; /* [any] per slot and generation: time of the last packet, or when the message ended */
-	uint8_t *passed; /* [any] per slot and generation: 1: its latest message was cancelled before it was open */
+	uint64_t
+		*quiet; /* [any] per slot and generation: when its message ended, here or by what is seen of the peer */
+	uint64_t *late; /* [any] per slot and generation: time of the last packet that came too late */
 
 	/* receives, [home] */
 	struct sdr_post *post;
@@ -211,6 +222,12 @@ struct sdr {
 	uint64_t may_send; /* [any] clear-to-send for messages below */
 	uint64_t ended;	   /* [home] writes, any worker reads: all sends below have ended */
 	uint32_t answer;   /* [any] 1: ENDED is to be sent to the peer */
+	/* Has the peer restarted? */
+	uint32_t suspect;     /* [any] 1: somebody says so */
+	uint32_t probes;      /* [home] sent */
+	uint64_t probe;	      /* [any] number of the probe that is under way; 0: none, or it was answered */
+	uint64_t alive;	      /* [any] number of the peer's probe that is to be answered; 0: none */
+	sp_time probes_again; /* [home] not before this time */
 
 	/* sends, [home] */
 	struct sdr_send *sends;
@@ -275,6 +292,13 @@ static inline bool sdr_latest(const struct sdr *s, const struct sdr_slot *slot, 
 	return true;
 }
 
+/* The tag of the turn-th message of a slot: in the pipeline's key of the open message, and in that of a packet. Where
+ * laps have keys it is the turn, else the generation. */
+static inline uint32_t sdr_tag(const struct sdr *s, uint64_t turn)
+{
+	return (uint32_t)(turn % ((uint64_t)s->laps * s->generations));
+}
+
 static inline uint32_t sdr_packet_offset(const struct sdr *s, const struct sp_packet *p)
 {
 	return sp_load_be32(p->data + offsetof(struct sp_write_imm, immdt)) >> s->split.user & s->offset_mask;
@@ -282,7 +306,7 @@ static inline uint32_t sdr_packet_offset(const struct sdr *s, const struct sp_pa
 
 static inline uint64_t sdr_key(const struct sdr_slot *slot)
 {
-	return SP_SLOT_KEY(slot->index, slot->generation);
+	return SP_SLOT_KEY(slot->index, slot->tag);
 }
 
 /* Length of the message, as far as it is known. */

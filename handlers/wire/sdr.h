@@ -15,6 +15,12 @@
  * RETH's address is id * M + offset * mtu (M: maximum message bytes), its length is the payload's without padding. SE
  * is set on the packet that ends the message. The user's 32-bit immediate travels in fragments: with u user bits,
  * packet p carries bits [f * u, f * u + u), f = p mod (32 / u). A message of no bytes is one packet of no bytes.
+ *
+ * After S * G messages, a lap, ids and QPs repeat. With clear-to-send RETH's rkey tells the laps apart, also in packets
+ * of no bytes: message k has the key that the receiver has told, plus (k div (S * G)) mod (2^31 div G). So a packet
+ * that a host on the way has recorded is no packet of a later message, however late it is sent again, and the PSN is no
+ * reason to drop anything. The receiver grants message and key together: both follow from k. With implicit credit
+ * (plain RDMA peers, captures) the key is the same for all messages, and packets of no bytes may carry any.
  */
 #ifndef SPINDLE_WIRE_SDR_H
 #define SPINDLE_WIRE_SDR_H
@@ -108,6 +114,18 @@ static inline uint32_t sp_sdr_generation(uint64_t message, uint32_t slots, uint3
 	return (uint32_t)(message / slots % generations);
 }
 
+/* Laps until a key comes again. G times that is below 2^31: slots know their messages by turn and not by lap. */
+static inline uint32_t sp_sdr_laps(uint32_t generations)
+{
+	return (1u << 31) / generations;
+}
+
+/* The key of message k, with clear-to-send; rkey: what the receiver has told. */
+static inline uint32_t sp_sdr_rkey(uint32_t rkey, uint64_t message, uint32_t slots, uint32_t generations)
+{
+	return rkey + (uint32_t)(message / slots / generations % sp_sdr_laps(generations));
+}
+
 /* Packets, or chunks, of `unit` bytes in `bytes`: at least one. */
 static inline uint64_t sp_sdr_units(uint64_t bytes, uint64_t unit)
 {
@@ -122,6 +140,8 @@ enum sp_sdr_control_type {
 	SP_SDR_CTS = 1,	     /* struct sp_sdr_cts */
 	SP_SDR_ENDED = 2,    /* struct sp_sdr_cts: the sender's answer to a clear-to-send that it knew already */
 	SP_SDR_DATAGRAM = 3, /* the head, then the application's bytes: those of `length` after the head */
+	SP_SDR_PROBE = 4,    /* struct sp_sdr_cts: are you still there? `count` is a random number */
+	SP_SDR_ALIVE = 5,    /* struct sp_sdr_cts: the answer to a probe, with its number */
 };			     /* an end drops types that it does not know: bad-control */
 
 struct sp_sdr_control {
@@ -140,7 +160,15 @@ struct sp_sdr_cts {
 static_assert(sizeof(struct sp_sdr_control) == 24 && sizeof(struct sp_sdr_cts) == 32, "on the wire");
 /* ENDED: no more packets of the messages [0, count) will be sent. A receiver that ended S * G messages of which it saw
  * no packet needs this before it opens their slots and generations again: the messages may not have been sent yet. */
-#define SP_SDR_CTS_AHEAD (1ull << 32) /* no peer grants so many messages beyond those we have sent */
+/* PROBE: a packet with the right `to` and another `from` says that the peer has restarted, and no longer holds our
+ * messages. A host that has read the nonces can send it, too. So the peer that we know is asked first, SP_SDR_PROBES
+ * times, each time with twice the pause of before: for a second, or for 8 times cts-interval if that is longer. Its
+ * answer ends that, and for SP_SDR_PROBE_REST first pauses no packet begins it anew. A peer that has restarted has
+ * another nonce, and drops the probes. */
+#define SP_SDR_PROBES			 10u
+#define SP_SDR_PROBE_REST		 128u
+#define SP_SDR_PROBE_FIRST(cts_interval) ((cts_interval) / 128 > SP_MS ? (cts_interval) / 128 : SP_MS)
+#define SP_SDR_CTS_AHEAD		 (1ull << 32) /* no peer grants so many messages beyond those we have sent */
 
 /* Datagrams need neither receive nor clear-to-send. The network may lose, repeat and reorder them. Their size is
  * limited so that a packet is no larger than one with `mtu` bytes of payload (unless mtu < 68). The receiver holds the

@@ -124,7 +124,7 @@ end
 
 -- ---- SDR's control datagrams --------------------------------------------------------------------------------------
 local sdr = Proto("spindle_sdr", "Spindle SDR Control")
-local sdr_types = { [1] = "clear to send", [2] = "ended", [3] = "datagram" }
+local sdr_types = { [1] = "clear to send", [2] = "ended", [3] = "datagram", [4] = "probe", [5] = "alive" }
 local sf = sdr.fields
 sf.magic = ProtoField.string("spindle_sdr.magic", "Magic")
 sf.version = ProtoField.uint8("spindle_sdr.version", "Version")

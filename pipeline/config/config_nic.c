@@ -137,6 +137,15 @@ static int set_mtu(struct sp_config_target *t)
 	return error;
 }
 
+static int set_vlan(struct sp_config_target *t)
+{
+	uint64_t value;
+	int error = sp_config_number(t, 1, 4094, &value);
+
+	t->nic->vlan = error ? 0 : (uint16_t)value;
+	return error;
+}
+
 static int set_workers(struct sp_config_target *t)
 {
 	uint64_t value;
@@ -275,6 +284,7 @@ static int set_fault_capture(struct sp_config_target *t)
 	X("ip", set_ip)                                                                                                \
 	X("mac", set_mac)                                                                                              \
 	X("mtu", set_mtu)                                                                                              \
+	X("vlan", set_vlan)                                                                                            \
 	X("gateway", set_gateway)                                                                                      \
 	X("workers", set_workers)                                                                                      \
 	X("seed", set_seed)                                                                                            \

@@ -50,6 +50,21 @@ static inline bool is_own(const struct sp_nic *nic, const struct sp_packet *p)
 	return false;
 }
 
+/* Of the NIC's VLAN: one tag with its number, or none. Tags with the number 0 are priorities (802.1Q, 9.6). */
+static bool is_in_vlan(const struct sp_nic *nic, const struct sp_packet *p)
+{
+	uint32_t vlan = 0;
+
+	for (uint32_t at = 12; at + 2 < p->l3; at += 4) {
+		const uint32_t id = sp_load_be16(p->frame + at + 2) & 0xFFF;
+
+		if (id && (vlan || sp_load_be16(p->frame + at) != 0x8100)) /* a provider's tag is none of ours */
+			return false;
+		vlan |= id;
+	}
+	return vlan == nic->vlan;
+}
+
 static bool is_peer(const struct sp_context *c, const struct sp_packet *p)
 {
 	static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF};
@@ -120,8 +135,9 @@ static void answered(struct sp_worker *w, const struct sp_packet *p)
 		w->tap->fate(w, p, SP_CAPTURE_ANSWERED, NULL);
 }
 
-/* The others: filters in order, then the NIC itself, then the normal way. */
-static void match_rules(struct sp_worker *w, struct sp_packet *p, int parsed, uint16_t ethertype)
+/* The others: filters in order, then the NIC itself, then the normal way. here: of the NIC's VLAN; the filters alone
+ * ask for no VLAN but by themselves. */
+static void match_rules(struct sp_worker *w, struct sp_packet *p, int parsed, uint16_t ethertype, bool here)
 {
 	const uint64_t rules = atomic_load_explicit(&w->nic->rules, memory_order_acquire);
 
@@ -135,7 +151,11 @@ static void match_rules(struct sp_worker *w, struct sp_packet *p, int parsed, ui
 			return;
 		}
 	}
-	if (parsed == SP_PARSED_ROCE)
+	if (unlikely(!here) && !w->nic->has_exception)
+		sp_packet_drop(w, p, SP_DROP_WRONG_VLAN);
+	else if (unlikely(!here))
+		sp_packet_forward(w, p);
+	else if (parsed == SP_PARSED_ROCE)
 		sp_packet_drop(w, p, is_own(w->nic, p) ? SP_DROP_BAD_QP : SP_DROP_WRONG_DESTINATION);
 	else if (sp_local_answer(w, p, parsed, ethertype))
 		answered(w, p);
@@ -148,6 +168,7 @@ static void dispatch_other(struct sp_worker *w, struct sp_packet *p, bool check,
 {
 	struct rte_mbuf *m = p->buf;
 	uint16_t ethertype = 0;
+	bool here;
 	int parsed;
 
 	if (unlikely(m->nb_segs > 1) && rte_pktmbuf_linearize(m)) {
@@ -155,18 +176,19 @@ static void dispatch_other(struct sp_worker *w, struct sp_packet *p, bool check,
 		return;
 	}
 	parsed = sp_parse_layers(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, p, &ethertype);
+	here = is_in_vlan(w->nic, p);
 	if (parsed == SP_PARSED_ROCE) {
 		if (check && unlikely(!icrc_right(p))) {
 			sp_packet_drop(w, p, SP_DROP_BAD_ICRC);
 			return;
 		}
-		if (likely(match_qp(w, p, same)))
+		if (likely(here) && likely(match_qp(w, p, same)))
 			return;
 	}
 	if (unlikely(parsed < 0))
 		sp_packet_drop(w, p, (enum sp_drop)(-1 - parsed));
 	else
-		match_rules(w, p, parsed, ethertype);
+		match_rules(w, p, parsed, ethertype, here);
 }
 
 /* Gives the buffers of a burst back: all at once, if each one is still here, has no other owner and is one segment of
@@ -221,7 +243,7 @@ static inline void dispatch_plain(struct sp_worker *w, struct sp_packet *p, stru
 	}
 	p->hash = sp_plain_hash(f);
 	if (unlikely(!match_qp(w, p, same)))
-		match_rules(w, p, SP_PARSED_ROCE, SP_PLAIN_TYPE);
+		match_rules(w, p, SP_PARSED_ROCE, SP_PLAIN_TYPE, true);
 }
 
 /* A burst whose ICRCs are checked: those of plain packets (a bit each) all at once, since a multiplication's result
@@ -256,6 +278,7 @@ static void dispatch_checked(struct sp_worker *w, struct sp_packet *p, unsigned 
 void sp_dispatch(struct sp_worker *w, uint16_t port, struct rte_mbuf **packet, unsigned n)
 {
 	const bool check = !w->nic->icrc_off && !w->handing;
+	const unsigned segments = w->nic->vlan ? 0 : 1; /* of plain packets: none of a VLAN is */
 	struct same same = {.qp = UINT32_MAX};
 	struct sp_packet pk[SP_BURST];
 	uint64_t bytes = 0;
@@ -273,7 +296,8 @@ void sp_dispatch(struct sp_worker *w, uint16_t port, struct rte_mbuf **packet, u
 		bytes += m->pkt_len;
 		p->buf = m;
 		p->port = port;
-		if (likely(m->nb_segs == 1) && likely(sp_parse_plain(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, p))) {
+		if (likely(m->nb_segs == segments) &&
+		    likely(sp_parse_plain(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, p))) {
 			plain |= 1u << i;
 			if (!check)
 				dispatch_plain(w, p, &same);

@@ -4,8 +4,8 @@
  *
  * An entry's word holds MAC, state and generation. The key is written only between the two stores that claim and
  * publish a generation. So if a reader finds the same generation before and after it reads the key, key and MAC belong
- * together. Times are hints: a late store into a reused entry makes it look younger, but never wrong. Two workers may
- * insert one address at once; both then see both copies and keep one.
+ * together. Times are hints: a late store into a reused entry makes it look younger, but never wrong; a late claim is
+ * of another generation. Two workers may insert one address at once; both then see both copies and keep one.
  */
 #include "../engine.h"
 #include "../limits.h"
@@ -39,6 +39,10 @@ struct entry {
 	_Atomic sp_time confirmed;
 	_Atomic sp_time used;  /* latest find, in steps of USED_STEP; 0: never */
 	_Atomic sp_time asked; /* latest request; the two lowest bits count unanswered requests */
+	/* Another host claims the address. See verify(). */
+	_Atomic uint64_t claim;	 /* its MAC, and the generation that it claims; 0: none */
+	_Atomic sp_time probed;	 /* latest request to the MAC; the two lowest bits count unanswered ones; 0: none */
+	_Atomic sp_time watched; /* until then the MAC is asked regularly */
 } SP_CACHE_ALIGNED;
 
 #define ASKED_TRIES 3ull
@@ -226,6 +230,9 @@ static int insert(struct sp_neighbours *n, uint16_t port, const uint8_t ip[16], 
 	atomic_store_explicit(&e->confirmed, state == INCOMPLETE ? 0 : now, memory_order_relaxed);
 	atomic_store_explicit(&e->used, 0, memory_order_relaxed);
 	atomic_store_explicit(&e->asked, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->claim, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->probed, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->watched, 0, memory_order_relaxed);
 	/* Sequentially consistent, here and in lookup(): of two concurrent inserters at least one sees both copies. */
 	atomic_store(&e->word, word_of(word, state, mac));
 	only_one(n, &k);
@@ -286,6 +293,25 @@ int sp_neighbour_find(struct sp_neighbours *n, uint16_t port, const uint8_t next
 	return -EAGAIN;
 }
 
+static bool is_claimed(struct entry *e, uint64_t word, uint64_t *claim)
+{
+	*claim = atomic_load_explicit(&e->claim, memory_order_relaxed);
+	return *claim && !((*claim ^ word) & GENERATION_MASK);
+}
+
+/* Another host than the known one says that it has the address. Anybody can say so: the known one is asked first. */
+static void claims(struct sp_neighbours *n, struct entry *e, uint64_t word, const uint8_t mac[6], sp_time now)
+{
+	sp_time probed = atomic_load_explicit(&e->probed, memory_order_relaxed) & ~ASKED_TRIES;
+	uint64_t claim;
+	if (is_claimed(e, word, &claim)) /* one at a time */
+		return;
+	atomic_store_explicit(&e->probed, probed, memory_order_relaxed);
+	atomic_store_explicit(&e->watched, now + SP_NEIGHBOUR_WATCHED, memory_order_relaxed);
+	atomic_store_explicit(&e->claim, word_of(word, KNOWN, mac), memory_order_relaxed);
+	wake(n, probed && now < probed + SP_NEIGHBOUR_PROBE ? probed + SP_NEIGHBOUR_PROBE : now);
+}
+
 static void update(struct sp_neighbours *n, uint16_t port, const uint8_t ip[16], const uint8_t mac[6], sp_time now,
 		   bool override, bool *exists)
 {
@@ -296,8 +322,13 @@ static void update(struct sp_neighbours *n, uint16_t port, const uint8_t ip[16],
 	for (*exists = false; (e = lookup(n, &k, &distance, &word)); distance++) {
 		uint64_t known = word_of(word, KNOWN, mac);
 		*exists = true;
-		if (state_of(word) == STATIC || (!override && state_of(word) == KNOWN && word != known))
+		if (state_of(word) == STATIC)
 			continue;
+		if (state_of(word) == KNOWN && word != known) {
+			if (override)
+				claims(n, e, word, mac, now);
+			continue;
+		}
 		bool wanted = state_of(word) == INCOMPLETE;
 		if (word != known && !atomic_compare_exchange_strong(&e->word, &word, known))
 			continue; /* another worker has updated or evicted it */
@@ -305,6 +336,10 @@ static void update(struct sp_neighbours *n, uint16_t port, const uint8_t ip[16],
 			atomic_store_explicit(&e->used, now | 1, memory_order_relaxed);
 		atomic_store_explicit(&e->confirmed, now, memory_order_relaxed);
 		atomic_store_explicit(&e->asked, 0, memory_order_relaxed);
+		if (atomic_load_explicit(&e->watched, memory_order_relaxed)) { /* it answers: whoever else claims it */
+			atomic_store_explicit(&e->claim, 0, memory_order_relaxed);
+			atomic_fetch_and_explicit(&e->probed, ~ASKED_TRIES, memory_order_relaxed);
+		}
 	}
 }
 
@@ -335,12 +370,15 @@ static void put16(uint8_t *to, unsigned value)
 	to[1] = (uint8_t)value;
 }
 
-/* RFC 826, broadcast. Padded to 60 bytes, since some virtual ports do not pad. */
-static uint32_t arp_request(uint8_t f[60], const uint8_t mac[6], const uint8_t source[16], const uint8_t target[16])
+/* RFC 826, broadcast unless it is for one host. Padded to 60 bytes, since some virtual ports do not pad. */
+static uint32_t arp_request(uint8_t f[60], const uint8_t mac[6], const uint8_t source[16], const uint8_t target[16],
+			    const uint8_t *to)
 {
 	static const uint8_t head[] = {0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 1}; /* ethertype to operation */
 	memset(f, 0, 60);
 	memset(f, 0xFF, 6);
+	if (to)
+		memcpy(f, to, 6);
 	memcpy(f + 6, mac, 6);
 	memcpy(f + 12, head, sizeof(head));
 	memcpy(f + 22, mac, 6);
@@ -349,9 +387,9 @@ static uint32_t arp_request(uint8_t f[60], const uint8_t mac[6], const uint8_t s
 	return 60;
 }
 
-/* RFC 4861, 4.3, to the solicited-node multicast address (RFC 4291, 2.7.1). */
+/* RFC 4861, 4.3, to the solicited-node multicast address (RFC 4291, 2.7.1), unless it is for one host. */
 static uint32_t neighbour_solicitation(uint8_t f[86], const uint8_t mac[6], const uint8_t source[16],
-				       const uint8_t target[16])
+				       const uint8_t target[16], const uint8_t *to)
 {
 	static const uint8_t node[13] = {0xFF, 0x02, [11] = 1, [12] = 0xFF};
 	uint8_t *ip = f + 14, *icmp = ip + 40;
@@ -370,6 +408,10 @@ static uint32_t neighbour_solicitation(uint8_t f[86], const uint8_t mac[6], cons
 	memcpy(ip + 8, source, 16);
 	memcpy(ip + 24, node, 13);
 	memcpy(ip + 37, target + 13, 3);
+	if (to) {
+		memcpy(f, to, 6);
+		memcpy(ip + 24, target, 16);
+	}
 	icmp[0] = 135;
 	memcpy(icmp + 8, target, 16);
 	icmp[24] = 1; /* source link-layer address */
@@ -382,16 +424,33 @@ static uint32_t neighbour_solicitation(uint8_t f[86], const uint8_t mac[6], cons
 	return 86;
 }
 
+/* to: the host that is asked; NULL: all of the link. */
+static void send_request(struct sp_worker *w, uint16_t port, const uint8_t ip[16], const uint8_t *to)
+{
+	const uint8_t *source = sp_route_source(w->nic->neighbours->routes, port, ip), *mac = w->nic->port[port].mac;
+	uint8_t room[86 + 4], *frame = room + 4;
+	uint32_t len;
+	if (!source)
+		return;
+	len = sp_ip_is_ipv4(ip) ? arp_request(frame, mac, source, ip, to)
+				: neighbour_solicitation(frame, mac, source, ip, to);
+	if (w->nic->vlan) {
+		memmove(room, frame, 12);
+		frame = room;
+		len += 4;
+		put16(frame + 12, 0x8100);
+		put16(frame + 14, w->nic->vlan);
+	}
+	sp_transmit_frame(w, port, frame, len);
+}
+
 /* Sends a request if the last one is old enough; only one of several workers sends it. */
 static void ask(struct sp_worker *w, struct entry *e, enum state state, uint16_t port, const uint8_t ip[16],
 		sp_time now)
 {
 	struct sp_neighbours *n = w->nic->neighbours;
-	const uint8_t *source = sp_route_source(n->routes, port, ip), *mac = w->nic->port[port].mac;
 	sp_time asked = atomic_load_explicit(&e->asked, memory_order_relaxed), gap = SP_NEIGHBOUR_RETRY;
 	uint64_t tries = asked & ASKED_TRIES;
-	uint8_t frame[86];
-	uint32_t len;
 	if (tries == SP_NEIGHBOUR_TRIES) /* a stale entry is still usable: retry, but rarely */
 		gap = state == INCOMPLETE ? SP_NEIGHBOUR_RETRY + SP_NEIGHBOUR_FAILED : SP_NEIGHBOUR_REACHABLE;
 	if (tries && now < (asked & ~ASKED_TRIES) + gap)
@@ -400,15 +459,12 @@ static void ask(struct sp_worker *w, struct entry *e, enum state state, uint16_t
 		tries++;
 	else if (state == INCOMPLETE)
 		tries = 1;
-	if (!source || !atomic_compare_exchange_strong_explicit(&e->asked, &asked, (now & ~ASKED_TRIES) | tries,
-								memory_order_relaxed, memory_order_relaxed))
+	if (!sp_route_source(n->routes, port, ip) ||
+	    !atomic_compare_exchange_strong_explicit(&e->asked, &asked, (now & ~ASKED_TRIES) | tries,
+						     memory_order_relaxed, memory_order_relaxed))
 		return;
 	wake(n, now + SP_NEIGHBOUR_RETRY);
-	if (sp_ip_is_ipv4(ip))
-		len = arp_request(frame, mac, source, ip);
-	else
-		len = neighbour_solicitation(frame, mac, source, ip);
-	sp_transmit_frame(w, port, frame, len);
+	send_request(w, port, ip, NULL);
 }
 
 static bool is_stale(struct entry *e, sp_time now)
@@ -437,6 +493,42 @@ void sp_neighbour_request(struct sp_worker *w, uint16_t port, const uint8_t next
 
 /* ---- time ---- */
 
+/* A known entry that another host claims. The MAC is asked, three times; the claim is believed when it stays silent.
+ * For some time after that it goes on being asked while it is in use: if it is silent then, the whole link is asked,
+ * since a host that has lied to us may have gone. Returns when to call this again. */
+static sp_time verify(struct sp_worker *w, struct entry *e, uint64_t word, uint16_t port, const uint8_t ip[16],
+		      sp_time now)
+{
+	uint64_t claim, next;
+	const bool claimed = is_claimed(e, word, &claim);
+	sp_time watched = atomic_load_explicit(&e->watched, memory_order_relaxed);
+	sp_time used = atomic_load_explicit(&e->used, memory_order_relaxed);
+	sp_time probed = atomic_load_explicit(&e->probed, memory_order_relaxed), at = probed & ~ASKED_TRIES;
+	if (!claimed && (now >= watched || now >= used + SP_NEIGHBOUR_ACTIVE))
+		return SP_NEVER;
+	if (probed && now < at + SP_NEIGHBOUR_PROBE)
+		return at + SP_NEIGHBOUR_PROBE;
+	if ((probed & ASKED_TRIES) < SP_NEIGHBOUR_TRIES) {
+		/* An answer in between counts more. */
+		if (atomic_compare_exchange_strong_explicit(&e->probed, &probed,
+							    (now & ~ASKED_TRIES) | ((probed & ASKED_TRIES) + 1),
+							    memory_order_relaxed, memory_order_relaxed))
+			send_request(w, port, ip, (const uint8_t *)&word);
+		return now + SP_NEIGHBOUR_PROBE;
+	}
+	next = claimed ? word_of(word, KNOWN, (const uint8_t *)&claim) : word_of(word, INCOMPLETE, NULL);
+	if (!atomic_compare_exchange_strong(&e->word, &word, next))
+		return now + SP_NEIGHBOUR_PROBE;
+	atomic_store_explicit(&e->claim, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->probed, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->asked, 0, memory_order_relaxed);
+	if (claimed)
+		atomic_store_explicit(&e->confirmed, now, memory_order_relaxed);
+	else
+		ask(w, e, INCOMPLETE, port, ip, now);
+	return now + SP_NEIGHBOUR_PROBE;
+}
+
 static sp_time tick(struct sp_worker *w, struct entry *e, sp_time now)
 {
 	uint64_t word = atomic_load_explicit(&e->word, memory_order_acquire), after;
@@ -464,14 +556,17 @@ static sp_time tick(struct sp_worker *w, struct entry *e, sp_time now)
 		if (now < until)
 			return until;
 	} else {
+		sp_time check = verify(w, e, word, port, ip, now);
 		sp_time stale = confirmed + SP_NEIGHBOUR_REACHABLE,
 			until = RTE_MAX(used, confirmed) + SP_NEIGHBOUR_UNUSED;
 		if (now < stale)
-			return stale;
+			return RTE_MIN(stale, check);
 		if (now < until) {
 			if (used >= stale && used > asked)
 				ask(w, e, KNOWN, port, ip, now);
-			return RTE_MIN(now + SP_NEIGHBOUR_RETRY, until); /* poll, since use is not signalled */
+			/* poll, since use is not signalled */
+			until = RTE_MIN(now + SP_NEIGHBOUR_RETRY, until);
+			return RTE_MIN(until, check);
 		}
 	}
 	atomic_compare_exchange_strong(&e->word, &word, word_of(word, FREE, NULL));

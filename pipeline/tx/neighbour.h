@@ -5,6 +5,11 @@
  * An entry confirmed within 30 s (by a reply, advertisement or request) is reachable, then stale: still valid, and
  * requested again while in use. After 10 min without use it is freed. An unknown address is requested three times, a
  * second apart; then requests pause for 3 s.
+ *
+ * Whoever is on the link can say that an address is at its MAC. Such a claim (reply, advertisement, request,
+ * announcement) does not move a known entry: the host at the known MAC is asked, three times within 600 ms, and only
+ * its silence moves the entry. For 30 s after a claim an entry in use is asked like that all the time, and, if it is
+ * silent, anew by broadcast: what a host that lied has left behind is gone within a second of its end.
  */
 #ifndef PIPELINE_TX_NEIGHBOUR_H
 #define PIPELINE_TX_NEIGHBOUR_H
@@ -16,7 +21,10 @@
 #define SP_NEIGHBOUR_FAILED    (3 * SP_SEC)   /* pause of requests after failure */
 #define SP_NEIGHBOUR_REACHABLE (30 * SP_SEC)  /* after a confirmation (RFC 4861, REACHABLE_TIME) */
 #define SP_NEIGHBOUR_UNUSED    (600 * SP_SEC) /* not used or confirmed for this time: freed */
-#define SP_NEIGHBOUR_ACTIVE    (30 * SP_SEC)  /* used within this time: packets from the wire cannot evict it */
+#define SP_NEIGHBOUR_PROBE     (200 * SP_MS)  /* between requests to a MAC whose address somebody else claims */
+#define SP_NEIGHBOUR_WATCHED   (30 * SP_SEC) /* after a claim the MAC goes on being asked for so long, while it is used \
+					      */
+#define SP_NEIGHBOUR_ACTIVE    (30 * SP_SEC) /* used within this time: packets from the wire cannot evict it */
 
 struct sp_worker;
 struct sp_neighbours;
@@ -35,7 +43,8 @@ int sp_neighbour_find(struct sp_neighbours *n, uint16_t port, const uint8_t next
  * Creates the entry if needed, by evicting the least used (never a static one; an active one last). port and next_hop
  * come from sp_route_find(); addresses off the port's link are ignored. */
 void sp_neighbour_request(struct sp_worker *w, uint16_t port, const uint8_t next_hop[16]);
-/* Learns from a reply, advertisement or request received by the port. Updates existing entries (RFC 826's merge flag);
+/* Learns from a reply, advertisement or request received by the port. Completes and confirms existing
+ * entries; another MAC than the known one is a claim, see above;
  * with `create` also adds an address on the port's link, without evicting active or requested entries. Static entries
  * never change; own addresses and non-unicast MACs are ignored. */
 void sp_neighbour_learn(struct sp_neighbours *n, uint16_t port, const uint8_t ip[16], const uint8_t mac[6], sp_time now,

@@ -76,6 +76,13 @@ static int create(struct sp_view *v, const uint8_t ip[16], struct sp_path **path
 		memcpy(p->head + 6, c->nic->port[p->port].mac, 6);
 		p->lends = sp_port_external(&c->nic->port[p->port]);
 	}
+	if (c->nic->vlan) {
+		*h++ = 0x81;
+		*h++ = 0x00;
+		sp_store_be16(h, c->nic->vlan);
+		h += 2;
+	}
+	p->l2_len = (uint8_t)(h + 2 - p->head);
 	if (!memcmp(ip, mapped, 12)) {
 		static const uint8_t ip4[12] = {0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0};
 
@@ -102,7 +109,7 @@ static int create(struct sp_view *v, const uint8_t ip[16], struct sp_path **path
 	memcpy(h, &p->udp_source, 2);
 	h[2] = SP_ROCE_PORT >> 8;
 	h[3] = SP_ROCE_PORT & 0xFF;
-	p->head_len = (uint8_t)(14 + p->l3_len + 8);
+	p->head_len = (uint8_t)(p->l2_len + p->l3_len + 8);
 	p->next = *list_of(&v->pub, ip);
 	*list_of(&v->pub, ip) = p;
 	c->paths++;

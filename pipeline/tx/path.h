@@ -18,10 +18,11 @@ struct sp_path {
 	_Atomic sp_time mac_until; /* when to ask the neighbour table again */
 	uint16_t udp_source;	   /* network order */
 	uint16_t port;		   /* SP_PORT_LOOP: to the NIC itself */
-	uint8_t l3_len, head_len;  /* bytes of IP header; bytes from Ethernet to UDP */
+	uint8_t l2_len;		   /* bytes of Ethernet header and tag, */
+	uint8_t l3_len, head_len;  /* of IP header, and from Ethernet to UDP */
 	uint32_t sum;		   /* IPv4: sum of the template's header in 16-bit words */
 	bool lends;		   /* the port's driver can send payload by zero copy */
-	uint8_t head[64];	   /* template up to the UDP header */
+	uint8_t head[72];	   /* template up to the UDP header */
 };
 
 /* [worker] The next hop's MAC as a number; 0: unknown, and requested. */

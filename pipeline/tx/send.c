@@ -23,7 +23,7 @@
 #define HEAD	 80 /* bytes written at once: Ethernet to BTH, rounded up */
 #define HEAD_BTH 12
 
-static_assert(14 + 40 + 8 + HEAD_BTH <= HEAD && HEAD <= SP_PIECE_ROOM, "headers fit, and have room");
+static_assert(18 + 40 + 8 + HEAD_BTH <= HEAD && HEAD <= SP_PIECE_ROOM, "headers fit, and have room");
 
 static inline uint32_t pad_of(const struct sp_send *s)
 {
@@ -64,10 +64,10 @@ static inline void fill_head(uint8_t *f, const struct sp_path *p, const struct s
 
 	memcpy(f, p->head, sizeof(p->head));
 	memcpy(f, &mac, 6);
-	fill_lengths(f + 14, p, l3_bytes_of(p, s));
+	fill_lengths(f + p->l2_len, p, l3_bytes_of(p, s));
 	if (s->udp_source) {
-		f[14 + p->l3_len] = (uint8_t)(s->udp_source >> 8);
-		f[15 + p->l3_len] = (uint8_t)s->udp_source;
+		b[-8] = (uint8_t)(s->udp_source >> 8);
+		b[-7] = (uint8_t)s->udp_source;
 	}
 	b[0] = s->opcode;
 	b[1] = (uint8_t)((s->flags & SP_PKT_SE ? 0x80 : 0) | pad_of(s) << 4); /* SE, MigReq 0, pad count, TVer 0 */
@@ -138,10 +138,11 @@ static inline bool is_lent(const struct sp_path *p, const struct sp_send *s)
 }
 
 /* [worker] Counts n packets that were queued, or wait for a neighbour; len: their bytes from the IP header on. */
-static inline void sent(struct sp_view *v, const struct sp_send *s, const uint32_t *len, unsigned n)
+static inline void sent(struct sp_view *v, const struct sp_path *p, const struct sp_send *s, const uint32_t *len,
+			unsigned n)
 {
 	struct sp_context *pacer = sp_context_newest(v->context);
-	uint64_t bytes = n * 14u;
+	uint64_t bytes = n * (uint32_t)p->l2_len;
 
 	for (unsigned i = 0; i < n; i++)
 		bytes += len[i];
@@ -151,7 +152,7 @@ static inline void sent(struct sp_view *v, const struct sp_send *s, const uint32
 		return;
 	for (unsigned i = 0; i < n; i++)
 		if (!(s[i].flags & SP_SEND_UNPACED))
-			sp_pace_charge(pacer, v->owner->now, 14 + len[i]);
+			sp_pace_charge(pacer, v->owner->now, p->l2_len + len[i]);
 }
 
 /* ---- single packets ---- */
@@ -164,25 +165,25 @@ static struct rte_mbuf *copied(const struct sp_path *p, const struct sp_send *s,
 
 	if (unlikely(!m))
 		return NULL;
-	f = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)(14 + l3_bytes));
+	f = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)(p->l2_len + l3_bytes));
 	fill_head(f, p, s, mac);
 	b = fill_rest(f, p, s);
 	if (unlikely(payload_less && s->len > SP_PAYLOAD_KEPT))
 		return m;
 	fill_payload(b, s);
 	if (likely(!payload_less))
-		put_icrc(f + 14 + l3_bytes - 4, sp_icrc(f + 14, p->l3_len, l3_bytes - 4));
+		put_icrc(f + p->l2_len + l3_bytes - 4, sp_icrc(f + p->l2_len, p->l3_len, l3_bytes - 4));
 	return m;
 }
 
 /* Zero copy: changing the payload before transmission makes the ICRC wrong, so the receiver drops the packet. */
 static void fill_lent(struct rte_mbuf *m, const struct sp_path *p, const struct sp_send *s)
 {
-	const uint8_t *l3 = rte_pktmbuf_mtod_offset(m, const uint8_t *, 14);
+	const uint8_t *l3 = rte_pktmbuf_mtod_offset(m, const uint8_t *, p->l2_len);
 	uint8_t *end = rte_pktmbuf_mtod(m->next->next, uint8_t *);
 
 	memset(end, 0, 4);
-	put_icrc(end + pad_of(s), sp_icrc_pieces(l3, p->l3_len, p->head_len + HEAD_BTH + s->ext_len - 14,
+	put_icrc(end + pad_of(s), sp_icrc_pieces(l3, p->l3_len, p->head_len + HEAD_BTH + s->ext_len - p->l2_len,
 						 s->mem->base + s->offset, s->len));
 }
 
@@ -239,7 +240,7 @@ int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 	}
 	if (unlikely(w->tap != NULL) && mac)
 		w->tap->sender(w, p->port, v->context->id);
-	sent(v, s, &len, 1);
+	sent(v, p, s, &len, 1);
 	return 0;
 }
 
@@ -311,12 +312,12 @@ static inline unsigned fill_near(const struct run *r, struct rte_mbuf *const *m,
 	unsigned k = 0;
 
 	for (; i < r->n && bytes < NEAR; i++, k++) {
-		l3[k] = rte_pktmbuf_mtod_offset(m[i], uint8_t *, 14);
+		l3[k] = rte_pktmbuf_mtod_offset(m[i], uint8_t *, p->l2_len);
 		before[k] = r->len[i] - 4;
 		bytes += r->len[i];
-		m[i]->pkt_len = 14 + r->len[i];
+		m[i]->pkt_len = p->l2_len + r->len[i];
 		m[i]->data_len = (uint16_t)m[i]->pkt_len;
-		fill_payload(l3[k] - 14 + p->head_len + HEAD_BTH + s[i].ext_len, &s[i]);
+		fill_payload(l3[k] - p->l2_len + p->head_len + HEAD_BTH + s[i].ext_len, &s[i]);
 	}
 	sp_icrc_run((const uint8_t *const *)l3, p->l3_len, before, k, icrc);
 	while (k--)
@@ -365,7 +366,7 @@ static unsigned send_alike(struct sp_view *v, struct sp_path *p, const struct sp
 	if (unlikely(!(is_lent(p, s) ? lend_run(v, &r, m, p, s, mac) : copy_run(&r, m, p, s, mac))))
 		return 0;
 	sp_transmit_run(w, p->port, m, r.n);
-	sent(v, s, r.len, r.n);
+	sent(v, p, s, r.len, r.n);
 	return r.n;
 }
 

@@ -83,7 +83,7 @@ def other_addresses_are_not_answered():
 @rule
 def vlan_tagged_questions_get_tagged_answers():
     with World() as w:
-        w.nic(config())
+        w.nic(config(more="vlan = 7"))
         sniffer = net.Sniffer("host0")
         arp = struct.pack(">HHBBH", 1, 0x0800, 6, 4, 1) + pk.mac_bytes("02:00:00:00:00:07") + pk.ip_bytes(HOST4)
         arp += b"\0" * 6 + pk.ip_bytes(NIC4)

@@ -203,7 +203,7 @@ def decodes(family, mtu=1000):
             for i in range(count):
                 part = message[i * sdr.mtu:(i + 1) * sdr.mtu]
                 expected.append((43, None, i == count - 1, 0, 0, 65535, -len(part) % 4, k % sdr.slots * sdr.max_bytes + i * sdr.mtu,
-                                 sdr.rkey, len(part), sdr.immediate(k, i, immediates[k])))
+                                 sdr.rkey + k // (sdr.slots * sdr.generations), len(part), sdr.immediate(k, i, immediates[k])))
         assert len(rows) == len(expected), "%d packets, expected %d" % (len(rows), len(expected))
         psn, at, channels = {}, 0, set()
         for k, message in enumerate(data):

@@ -73,7 +73,7 @@ static void open_nic(void)
 	memset(memory, 0xA5, sizeof(memory));
 	PROMISE(!sp_mr_reg(dev, memory + GUARD, REGION, &mr));
 	ADD(0, "control", "sdr", {"qp", "0x100"}, {"rkey", "1"}, {"mtu", "64"}, {"chunk-bytes", "128"},
-	    {"max-message-bytes", "1000"}, {"max-messages", "4"}, {"max-packet-life", "10us"});
+	    {"max-message-bytes", "1000"}, {"max-messages", "4"}, {"max-packet-life", "10us"}, {"replay", "yes"});
 	ADD(1, "implicit", "sdr", {"qp", "0x200"}, {"mtu", "64"}, {"chunk-bytes", "64"}, {"max-message-bytes", "512"},
 	    {"max-messages", "2"}, {"generations", "2"}, {"credit", "implicit"}, {"split", "2+26+4"});
 	ADD(2, "one", "sdr", {"qp", "0x300"}, {"mtu", "128"}, {"chunk-bytes", "256"}, {"max-message-bytes", "64K"},

@@ -11,7 +11,9 @@
 
 enum { K = 32, M = 8, MTU = 1024, CHUNK = 8192, DATA = K * CHUNK, PARITY = M * CHUNK, SLOT = DATA + 4096 };
 
-#define BASE	 "qp=0x100;mtu=1024;chunk-bytes=8192;max-message-bytes=256K;rkey=7;companion=ec;max-packet-life=0ps;"
+#define BASE                                                                                                           \
+	"qp=0x100;mtu=1024;chunk-bytes=8192;max-message-bytes=256K;rkey=7;replay=yes;companion=ec;max-packet-life="    \
+	"0ps;"
 #define RECEIVER BASE "max-messages=4;generations=2"
 #define SENDER	 BASE "max-messages=4;credit=implicit"
 

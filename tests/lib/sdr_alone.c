@@ -145,7 +145,11 @@ struct packet *alone_of_message(uint64_t k, uint32_t slots, uint32_t generations
 {
 	struct packet *x = alone_packet((uint32_t)(k % slots), p, MTU);
 
+	const struct sdr *s = alone_nic.c.state;
+
 	x->qp_index = (uint32_t)(k / slots % generations);
+	if (!s->implicit)
+		x->rkey += (uint32_t)(k / slots / generations);
 	x->fill = (uint8_t)(k + 1);
 	x->flags = p == 1 ? SP_PKT_SE : 0; /* messages of two packets */
 	return x;

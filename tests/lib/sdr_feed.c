@@ -56,7 +56,7 @@ static void feed_packet(struct feed *f, uint64_t k)
 		immediate |= f->immediates[k] >> packet % (32u / p->split.user) * p->split.user &
 			     ((1ull << p->split.user) - 1);
 	wire_put(payload, 8, id * p->max_bytes + at);
-	wire_put(payload + 8, 4, f->info.rkey);
+	wire_put(payload + 8, 4, f->info.rkey + (uint32_t)(k / p->slots / p->generations));
 	wire_put(payload + 12, 4, len);
 	wire_put(payload + 16, 4, immediate);
 	memcpy(payload + 20, pair_source + k * 4099 % (PAIR_SOURCE - PAIR_MESSAGE) + at, len);

@@ -46,6 +46,7 @@ struct pair_params {
 	unsigned conns;
 	double early, stream, mismatched, inject; /* probabilities */
 	bool lossless;	 /* link and taps lose no data: all that is not ended early completes */
+	bool hostile;	 /* somebody on the link forges control packets */
 	unsigned budget; /* packets, about, per flow */
 	double cts_loss; /* of clear-to-send, at the tap, beyond the link's own */
 	double slow;	 /* how often posting and sending hesitate */
@@ -148,7 +149,7 @@ struct pair {
 	char text[400];
 	struct kept *kept;
 	unsigned kept_count, kept_next;
-	unsigned injections;
+	unsigned injections, forged;
 	void (*act)(struct pair *, sp_time now); /* of the test's own, in every step */
 	bool (*lose)(struct pair *, unsigned end, const struct wire_packet *, sp_time now);
 	void *mark; /* the test's */

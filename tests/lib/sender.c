@@ -104,6 +104,11 @@ uint32_t sends_to_strangers(const char *settings)
 
 uint32_t sends_to(const char *settings)
 {
+	return sends_in(0, settings);
+}
+
+uint32_t sends_in(uint16_t vlan, const char *settings)
+{
 	static const struct sp_neighbour_config known[2] = {{DUT_IP4(192, 0, 2, 1), {2, 0, 0, 0, 0, 2}},
 							    {DUT_IP6(1), {2, 0, 0, 0, 0, 2}}};
 
@@ -111,6 +116,7 @@ uint32_t sends_to(const char *settings)
 	dut_prepare(&dut, 1);
 	memcpy(dut.config.neighbour, known, sizeof(known));
 	dut.config.neighbours = 2;
+	dut.config.vlan = vlan;
 	dut_create(&dut);
 	return dut_context(&dut, "s", "sender", settings);
 }

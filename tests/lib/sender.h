@@ -25,6 +25,7 @@ int sender_call(uint32_t id, uint16_t op, uint64_t a0, uint64_t a1);
 
 /* The NIC with a context of this handler: it knows the neighbours, or none. */
 uint32_t sends_to(const char *settings);
+uint32_t sends_in(uint16_t vlan, const char *settings);
 uint32_t sends_to_strangers(const char *settings);
 unsigned be16(const uint8_t *b);
 

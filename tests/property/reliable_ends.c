@@ -73,7 +73,7 @@ static void come_anew(struct rel *p)
 			rel_pass(p, p->link[0].delay / 4 + SP_US);
 		}
 	}
-	rel_pass(p, 10 * p->link[0].delay + 2 * SP_MS);
+	rel_pass(p, 20 * p->link[0].delay + 1100 * SP_MS); /* the old one is asked, and silent */
 	for (unsigned i = 0; i < p->conns && !p->text[0]; i++) {
 		struct conn *c = &p->conn[i];
 		struct sdr_reliable_op *op;

@@ -110,7 +110,18 @@ static void late(struct pair *r)
 	run(r);
 }
 
-TEST_CALL(packets_up_to_SG_minus_1_messages_late_change_nothing, pair_seeds(__func__, 200, late))
+/* Of somebody on the link who records, repeats and forges what he can read there. */
+RULE(a_stranger_on_the_link_stops_nothing, 100)
+{
+	pair_random_params(r);
+	r->p.lossless = r->p.hostile = true;
+	r->p.mismatched = 0;
+	r->p.inject = 0.6;
+	run(r);
+	PAIR_CHECK(r, r->failed || r->forged, "nothing was forged");
+}
+
+TEST_CALL(packets_recorded_of_any_message_before_change_nothing, pair_seeds(__func__, 200, late))
 
 RULE(nothing_is_written_after_sdr_recv_complete_has_said_0, 100)
 {

@@ -33,8 +33,8 @@ def one_rule(name, reason, frames, **more):
 
 @rule("a good packet is taken (or the rules below say nothing)")
 def _(run):
-    for frame in (GOOD, SDR.write(0, 0, PAYLOAD, v6=True), SDR.write(0, 0, PAYLOAD, vlan=(5,)),
-                  SDR.write(0, 0, PAYLOAD, vlan=((0x88A8, 7), (0x8100, 9))), SDR.write(0, 0, PAYLOAD, resv8a=0x80),
+    for frame in (GOOD, SDR.write(0, 0, PAYLOAD, v6=True), SDR.write(0, 0, PAYLOAD, vlan=(0xE000,)),
+                  SDR.write(0, 0, PAYLOAD, vlan=((0x88A8, 0), (0x8100, 0))), SDR.write(0, 0, PAYLOAD, resv8a=0x80),
                   SDR.write(0, 0, PAYLOAD, ip={"ttl": 3, "tos": 0xB8}), SDR.write(0, 0, PAYLOAD) + b"\0\0\0\0"):
         result = run.replay(CONFIG, [frame], post={"sdr0": 1}, dump=["sdr0"])
         equal(result.drops(), {})
@@ -69,6 +69,9 @@ one_rule("an IP length beyond the frame, or below its own header", "bad-ip-lengt
 def _(run):
     only(run, [(0, GOOD[:100], len(GOOD)), (5, GOOD[:64], 1500)], "bad-ip-length")
 
+one_rule("an IPv6 packet from or to an IPv4-mapped address", "mapped-address",
+         lambda: [SDR.write(0, 0, PAYLOAD, v6=True, **{way: "::ffff:192.0.2.1"}) for way in ("src", "dst")])
+
 
 # ---- UDP, BTH --------------------------------------------------------------------------------------------------------------
 one_rule("a datagram cut off in the UDP header", "short-udp",
@@ -97,6 +100,21 @@ def _(run):
 # ---- whose is it -----------------------------------------------------------------------------------------------------------
 one_rule("a QP number that is reserved or nobody's", "bad-qp",
          lambda: [SDR.write(0, 0, PAYLOAD, qp=n) for n in (0, 1, 0xFFFFFF, SDR.qp - 1, SDR.qp + 4, 0x800100)])
+one_rule("a packet of a VLAN, where the NIC is in none,", "wrong-vlan",
+         lambda: [SDR.write(0, 0, PAYLOAD, vlan=(5,)), SDR.write(0, 0, PAYLOAD, vlan=((0x88A8, 7), (0x8100, 9)), v6=True)])
+one_rule("a packet of another VLAN than the NIC's", "wrong-vlan",
+         lambda: [GOOD] + [SDR.write(0, 0, PAYLOAD, vlan=tags) for tags in ((0,), (6,), ((0x88A8, 5),), ((0x88A8, 7), 5))],
+         config=CONFIG.replace("[context", "vlan = 5\n[context", 1))
+
+
+@rule("a packet of the NIC's VLAN is taken")
+def _(run):
+    result = run.replay(CONFIG.replace("[context", "vlan = 5\n[context", 1), [SDR.write(0, 0, PAYLOAD, vlan=(0x6005,))],
+                        post={"sdr0": 1}, dump=["sdr0"])
+    equal(result.drops(), {})
+    equal(result.dump["sdr0"], PAYLOAD.ljust(SDR.max_bytes, b"\0"))
+
+
 one_rule("a RoCE packet for another address", "wrong-destination",
          lambda: [SDR.write(0, 0, PAYLOAD, dst="192.0.2.9"), SDR.write(0, 0, PAYLOAD, v6=True, dst="2001:db8::9")])
 one_rule("what no context takes", "no-match",

@@ -108,7 +108,7 @@ static struct rte_mbuf *packet_make(struct test *t, unsigned worker, uint64_t k,
 	if (!m)
 		return NULL;
 	wire_put(payload, 8, id * t->s.max_bytes + at);
-	wire_put(payload + 8, 4, t->info.rkey);
+	wire_put(payload + 8, 4, t->info.rkey + (uint32_t)(k / t->s.slots / t->s.generations));
 	wire_put(payload + 12, 4, body);
 	/* the split is 10 + 18 + 4; the user's immediate is the message's number */
 	wire_put(payload + 16, 4, id << 22 | p << 4 | (k >> p % 8 * 4 & 15));

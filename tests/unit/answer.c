@@ -47,9 +47,12 @@ TEST(arp_for_others_is_left_alone_and_updates_only_what_is_known)
 	CU_ASSERT_TRUE(answered(&f));
 	arp(&f, broadcast, 0, 1, other_mac, peer4, none6, peer4); /* announcement (gratuitous) */
 	CU_ASSERT_TRUE(left_alone(&f));
+	CU_ASSERT_TRUE(knows(peer4, true, peer_mac));
+	nobody_answers();
 	CU_ASSERT_TRUE(knows(peer4, true, other_mac));
 	arp(&f, broadcast, 0, 2, peer_mac, peer4, peer_mac, peer4); /* the same as a reply */
 	CU_ASSERT_TRUE(left_alone(&f));
+	nobody_answers();
 	CU_ASSERT_TRUE(knows(peer4, true, peer_mac));
 }
 
@@ -64,6 +67,7 @@ TEST(arp_reply_is_taken_and_only_updates)
 	map4(ip, peer4);
 	sp_neighbour_learn(nic.neighbours, 1, ip, other_mac, 0, true);
 	CU_ASSERT_TRUE(taken_in_silence(&f));
+	nobody_answers();
 	CU_ASSERT_TRUE(knows(peer4, true, peer_mac));
 }
 

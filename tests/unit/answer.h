@@ -55,6 +55,17 @@ static inline void begin(void)
 }
 
 /* Whether the table has that MAC for the address; mac NULL: nothing. */
+/* A second in which nobody answers: what others claim of an address is believed then. */
+static inline void nobody_answers(void)
+{
+	const sp_time until = worker.now + SP_SEC;
+	for (sp_time at; (at = sp_neighbours_deadline(nic.neighbours)) <= until;) {
+		worker.now = RTE_MAX(at, worker.now);
+		sp_neighbours_tick(&worker, worker.now);
+	}
+	worker.now = until;
+}
+
 static inline bool knows(const uint8_t *ip, bool is4, const uint8_t *mac)
 {
 	uint8_t key[16], got[6];

@@ -115,12 +115,15 @@ TEST(advertisement_updates_what_is_known_as_its_flags_say)
 	CU_ASSERT_TRUE(knows(peer6, false, NULL)); /* nobody had asked */
 	sp_neighbour_learn(nic.neighbours, 1, peer6, other_mac, 0, true);
 	CU_ASSERT_TRUE(taken_in_silence(&f));
+	nobody_answers();
 	CU_ASSERT_TRUE(knows(peer6, false, peer_mac));
 	nd(&f, 0, own_mac, peer6, own6, 136, 0x40, peer6, 2, other_mac); /* no override */
 	CU_ASSERT_TRUE(taken_in_silence(&f));
 	CU_ASSERT_TRUE(knows(peer6, false, peer_mac));
 	nd(&f, 0, all, peer6, nodes6, 136, 0x20, peer6, 2, other_mac); /* announcement: for others too */
 	CU_ASSERT_TRUE(left_alone(&f));
+	CU_ASSERT_TRUE(knows(peer6, false, peer_mac));
+	nobody_answers();
 	CU_ASSERT_TRUE(knows(peer6, false, other_mac));
 	nd(&f, 0, own_mac, peer6, own6, 136, 0x60, peer6, 0, NULL); /* says no MAC */
 	CU_ASSERT_TRUE(taken_in_silence(&f));

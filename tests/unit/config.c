@@ -200,6 +200,7 @@ TEST(nic_section_becomes_the_configuration)
 				    "neighbour = 10.0.0.9 \t 02:00:00:00:00:09\n"
 				    "neighbour = 2001:db8::9 02:00:00:00:00:0a\n"
 				    "memory-limit = 2G\n"
+				    "vlan = 4094\n"
 				    "stall = 250ms\n"
 				    "fault-capture = /tmp/faults.pcapng\n"
 				    "idle = spin\n");
@@ -229,6 +230,7 @@ TEST(nic_section_becomes_the_configuration)
 	CU_ASSERT(nic.neighbour[0].ip[15] == 9 && nic.neighbour[0].mac[5] == 9);
 	CU_ASSERT(nic.neighbour[1].ip[0] == 0x20 && nic.neighbour[1].mac[5] == 10);
 	CU_ASSERT_EQUAL(nic.memory_limit, 2147483648);
+	CU_ASSERT_EQUAL(nic.vlan, 4094);
 	CU_ASSERT_EQUAL(nic.idle, SP_IDLE_SPIN);
 	sp_config_free(c);
 }
@@ -300,6 +302,7 @@ TEST(bad_values_are_refused)
 			      "255.255.255.255 02:00:00:00:00:01|10.0.0.1 02:00:00:00:00:01 x"},
 		{"name", "|abcdefghijabcdefghijabcdefghij01"},
 		{"memory-limit", "0"},
+		{"vlan", "0|4095|no"},
 		{"idle", "often"},
 		{"stall", "9ms|soon|2h"},
 		{"fault-capture", "faults.pcapng|/tmp/"},

@@ -52,10 +52,11 @@ static void alike(enum sp_ec_kind kind, unsigned k, unsigned m, uint64_t lost, u
 		ec_run(code, UINT64_MAX);
 	}
 	CU_ASSERT_NOT_EQUAL(memcmp(parity, zeros, bytes), 0);
-	snprintf(settings, sizeof(settings),
-		 "qp=0x100;mtu=1024;chunk-bytes=%u;max-message-bytes=256K;rkey=7;companion=ec;max-messages=4;"
-		 "generations=2;code=%s;k=%u;m=%u",
-		 bytes, kind == SP_EC_MDS ? "mds" : "xor", k, m);
+	snprintf(
+		settings, sizeof(settings),
+		"qp=0x100;mtu=1024;chunk-bytes=%u;max-message-bytes=256K;rkey=7;replay=yes;companion=ec;max-messages=4;"
+		"generations=2;code=%s;k=%u;m=%u",
+		bytes, kind == SP_EC_MDS ? "mds" : "xor", k, m);
 	ecn_begin(settings);
 	be_busy();
 	ecn_post(0, DATA);

@@ -227,7 +227,8 @@ TEST(many_submessages_are_looked_at_a_few_at_a_time)
 	const uint32_t immediate = sp_ec_immediate(SP_EC_CODE_MDS, 1, 1, (uint64_t)chunks * MTU);
 	uint64_t slices;
 
-	ecn_begin("qp=0x100;mtu=1024;chunk-bytes=1024;max-message-bytes=256K;rkey=7;companion=ec;max-messages=4;"
+	ecn_begin("qp=0x100;mtu=1024;chunk-bytes=1024;max-message-bytes=256K;rkey=7;replay=yes;companion=ec;max-"
+		  "messages=4;"
 		  "generations=2;"
 		  "k=1;m=1");
 	ecn_post(0, DATA);
@@ -256,7 +257,8 @@ TEST(each_submessage_that_a_run_of_packets_makes_repairable_is_repaired)
 	const unsigned chunks = 200;
 	const uint32_t immediate = sp_ec_immediate(SP_EC_CODE_MDS, 1, 1, (uint64_t)chunks * MTU);
 
-	ecn_begin("qp=0x100;mtu=1024;chunk-bytes=1024;max-message-bytes=256K;rkey=7;companion=ec;max-messages=4;"
+	ecn_begin("qp=0x100;mtu=1024;chunk-bytes=1024;max-message-bytes=256K;rkey=7;replay=yes;companion=ec;max-"
+		  "messages=4;"
 		  "generations=2;"
 		  "k=1;m=1");
 	ecn_post(0, DATA);

@@ -156,10 +156,10 @@ TEST(stale_entry_in_use_still_answers_and_is_asked_for)
 	}
 	CU_ASSERT_TRUE(sents >= 1 && sents <= 2);
 	unsigned before = sents;
-	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(10), 32 * SP_SEC, false);
+	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 32 * SP_SEC, false);
 	for (sp_time t = 32 * SP_SEC; t < 61 * SP_SEC; t += 50 * SP_MS) {
 		run_until(t);
-		CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), t, mac_of(10)));
+		CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), t, mac_of(9)));
 	}
 	CU_ASSERT_EQUAL(sents, before);
 }
@@ -199,7 +199,8 @@ TEST(learning_updates_and_creates_only_when_told_and_on_link)
 	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(9), 0, true);
 	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 0, mac_of(9)));
 	sp_neighbour_learn(n, 0, ip4(192, 0, 2, 9), mac_of(8), 0, false);
-	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), 0, mac_of(8)));
+	run_until(SP_SEC); /* nobody answers at the MAC of before */
+	CU_ASSERT_TRUE(finds(ip4(192, 0, 2, 9), SP_SEC, mac_of(8)));
 	sp_neighbour_learn(n, 0, ip4(198, 51, 100, 1), mac_of(1), 0, true);
 	CU_ASSERT_TRUE(finds(ip4(198, 51, 100, 1), 0, NULL));
 	sp_neighbour_learn(n, 0, ip6(-1, 5), mac_of(5), 0, true);
@@ -257,6 +258,105 @@ TEST(static_entries_never_change_nor_age)
 	for (unsigned i = 0; i < SP_MAX_STATIC; i++)
 		CU_ASSERT_TRUE(
 			finds(ip4(192, 0, 2, 100 + i), 3600 * SP_SEC, (uint8_t[]){2, 0, 0, 0, 0x57, (uint8_t)i}));
+}
+
+/* ---- claims of others ---- */
+
+/* Hosts of a link, at MACs 9 (the right one) and 66. What is asked of them, they answer, in time `rtt`. */
+struct link {
+	const uint8_t *ip;
+	bool right, liar; /* they are there */
+	bool floods;	  /* the liar claims the address every millisecond */
+	unsigned seen;	  /* requests so far */
+};
+
+static void hosts_answer(struct link *l, sp_time now)
+{
+	for (; l->seen < sents && l->seen < CAPTURED; l->seen++) {
+		const uint8_t *to = sent[l->seen].bytes;
+		if (l->liar && (to[0] & 1 || !memcmp(to, mac_of(66), 6))) /* it is nearer */
+			sp_neighbour_learn(nic.neighbours, 0, l->ip, mac_of(66), now, false);
+		if (l->right && (to[0] & 1 || !memcmp(to, mac_of(9), 6)))
+			sp_neighbour_learn(nic.neighbours, 0, l->ip, mac_of(9), now, false);
+	}
+	if (l->seen == sents)
+		l->seen = sents = 0; /* there is room for a few only */
+	if (l->liar && l->floods)
+		sp_neighbour_learn(nic.neighbours, 0, l->ip, mac_of(66), now, false);
+}
+
+/* A sender that needs the address all the time. Returns for how many milliseconds it had the right MAC. */
+static unsigned use(struct link *l, sp_time from, sp_time to)
+{
+	unsigned right = 0;
+	for (sp_time t = from; t < to; t += SP_MS) {
+		run_until(t);
+		hosts_answer(l, t);
+		if (finds(l->ip, t, NULL))
+			request(l->ip, t);
+		right += finds(l->ip, t, mac_of(9));
+	}
+	return right;
+}
+
+TEST(a_neighbour_that_answers_is_not_moved_by_claims_of_others)
+{
+	for (unsigned family = 0; family < 2; family++) {
+		uint8_t ip[16];
+		struct link l = {.ip = ip, .right = true};
+		memcpy(ip, family ? ip6(0, 9) : ip4(192, 0, 2, 9), 16);
+		begin();
+		CU_ASSERT_TRUE(use(&l, SP_SEC, 2 * SP_SEC) >= 999);
+		l.liar = l.floods = true;
+		CU_ASSERT_EQUAL(use(&l, 2 * SP_SEC, 12 * SP_SEC), 10000);
+		CU_ASSERT_TRUE(sent_total <= 1 + 5 * 10 + 1); /* a flood does not make one of us */
+		l.liar = false;
+		CU_ASSERT_EQUAL(use(&l, 12 * SP_SEC, 50 * SP_SEC), 38000);
+		const unsigned asked = sent_total;
+		CU_ASSERT_EQUAL(use(&l, 50 * SP_SEC, 60 * SP_SEC), 10000);
+		CU_ASSERT_TRUE(sent_total <= asked + 1); /* and that is all */
+	}
+}
+
+TEST(a_neighbour_that_is_silent_gives_way_to_a_claim)
+{
+	struct link l = {.ip = ip4(192, 0, 2, 9), .right = true};
+	uint8_t ip[16];
+	memcpy(ip, l.ip, 16);
+	l.ip = ip;
+	begin();
+	use(&l, SP_SEC, 2 * SP_SEC);
+	l.right = false; /* another host has taken the address over, and says so */
+	l.liar = true;
+	sp_neighbour_learn(nic.neighbours, 0, ip, mac_of(66), 2 * SP_SEC, false);
+	CU_ASSERT_TRUE(finds(ip, 2 * SP_SEC, mac_of(9)));
+	CU_ASSERT_TRUE(use(&l, 2 * SP_SEC, 3 * SP_SEC) <= 610);
+	CU_ASSERT_TRUE(finds(ip, 3 * SP_SEC, mac_of(66)));
+	CU_ASSERT_EQUAL(use(&l, 3 * SP_SEC, 33 * SP_SEC), 0);
+	CU_ASSERT_TRUE(finds(ip, 33 * SP_SEC, mac_of(66)));
+}
+
+TEST(what_a_liar_leaves_behind_is_gone_within_a_second)
+{
+	uint8_t ip[16];
+	struct link l = {.ip = ip, .right = true, .liar = true, .floods = true};
+	memcpy(ip, ip4(192, 0, 2, 9), 16);
+	begin();
+	/* It was there first: nothing was known that could be asked. */
+	CU_ASSERT_EQUAL(use(&l, SP_SEC, 5 * SP_SEC), 0);
+	l.liar = false;
+	use(&l, 5 * SP_SEC, 6 * SP_SEC);
+	CU_ASSERT_EQUAL(use(&l, 6 * SP_SEC, 20 * SP_SEC), 14000);
+	/* The right host was away, its place was taken, and it comes back without a word. */
+	l.right = false;
+	l.liar = true;
+	use(&l, 20 * SP_SEC, 22 * SP_SEC);
+	CU_ASSERT_TRUE(finds(ip, 22 * SP_SEC, mac_of(66)));
+	l.right = true;
+	CU_ASSERT_EQUAL(use(&l, 22 * SP_SEC, 25 * SP_SEC), 0);
+	l.liar = false;
+	use(&l, 25 * SP_SEC, 26 * SP_SEC);
+	CU_ASSERT_EQUAL(use(&l, 26 * SP_SEC, 40 * SP_SEC), 14000);
 }
 
 /* ---- floods ---- */

@@ -154,6 +154,17 @@ static void check_lies6(const struct frame_shape *s, struct frame *valid)
 		frame_put16(&f, f.l3 + 4, lies[i]);
 		LIE(REJECT(BAD_IP_LENGTH));
 	}
+	/* The NIC keeps a.b.c.d as ::ffff:a.b.c.d: from a wire it must not come. Its neighbours may. */
+	for (uint32_t at = f.l3 + 8; at <= f.l3 + 24; at += 16, f = *valid) {
+		memset(f.bytes + at, 0, 10);
+		memset(f.bytes + at + 10, 0xFF, 2);
+		LIE(REJECT(MAPPED_ADDRESS));
+		for (uint32_t i = 0; i < 12; i++) {
+			f.bytes[at + i] ^= 1;
+			LIE(s->roce ? SP_PARSED_ROCE : SP_PARSED_UDP);
+			f.bytes[at + i] ^= 1;
+		}
+	}
 	if (s->ip != FRAME_IP6_EXTENSIONS)
 		return;
 	for (uint32_t at = f.l3 + 40; at < f.l4; at += (f.bytes[at + 1] + 1u) * 8) {

@@ -132,7 +132,7 @@ TEST(packets_that_lie_are_dropped_by_name)
 	} lie[] = {
 		{0, 'X', SDR_BAD_CONTROL},		  /* no control packet */
 		{4, 2, SDR_BAD_CONTROL},		  /* another version */
-		{5, 4, SDR_BAD_CONTROL},		  /* a type to come */
+		{5, 6, SDR_BAD_CONTROL},		  /* a type to come */
 		{5, 0, SDR_BAD_CONTROL},		  /* and none */
 		{6, 0xFF, SDR_BAD_CONTROL},		  /* longer than it is */
 		{7, HEAD + LONGEST + 1, SDR_BAD_CONTROL}, /* ... by one */

@@ -86,6 +86,7 @@ TEST(a_burst_is_classified_as_its_packets_are)
 			if (round)
 				fake_detach(&alone_nic);
 			alone_attach(&alone_nic, setting, M_BYTES, 1);
+			CU_ASSERT_EQUAL(alone_connect_to(&alone_nic, 22, 11), 0);
 		}
 		const struct sdr *s = alone_nic.c.state;
 

@@ -121,9 +121,9 @@ TEST(only_the_right_peer_clears)
 	CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &s), SP_DROP(SDR_BAD_NONCE));
 	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, 0);
 	s = alone_peer.sent[0];
-	s.bytes[23] ^= 1; /* for us, from a peer that has started anew */
+	s.bytes[23] ^= 1; /* for us, from a peer that may have started anew */
 	CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &s), SP_DROP(SDR_BAD_NONCE));
-	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, SP_SDR_PEER_RESTARTED);
+	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, 0);
 	s = alone_peer.sent[0];
 	s.bytes[0]++;
 	CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &s), SP_DROP(SDR_BAD_CONTROL));
@@ -162,7 +162,6 @@ TEST(a_slot_and_generation_rest_before_they_are_used_again)
 	CU_ASSERT_EQUAL(alone_peer.opened, 8);
 	struct packet *x = alone_of_message(5, 4, 2, 0); /* so its sender has ended message 0, see below */
 
-	x->rkey = 0x12345678;
 	CU_ASSERT_EQUAL(fake_receive(&alone_peer, alone_build(x)), SP_DROP(SDR_LATE));
 	const sp_time closed = alone_peer.c.now;
 
@@ -170,7 +169,6 @@ TEST(a_slot_and_generation_rest_before_they_are_used_again)
 	CU_ASSERT_EQUAL(alone_post_to(&alone_peer, 8, 0, 256), 0);
 	CU_ASSERT_EQUAL(alone_peer.opened, 8);
 	x = alone_of_message(0, 4, 2, 0); /* message 0 still trickles in */
-	x->rkey = 0x12345678;
 	CU_ASSERT_EQUAL(fake_receive(&alone_peer, alone_build(x)), SP_DROP(SDR_LATE));
 	fake_run(&alone_peer, closed + 15 * SP_MS);
 	CU_ASSERT_EQUAL(alone_peer.opened, 8);
@@ -179,6 +177,141 @@ TEST(a_slot_and_generation_rest_before_they_are_used_again)
 	fake_run(&alone_peer, closed + 16 * SP_MS + 1);
 	CU_ASSERT_EQUAL(alone_peer.opened, 9);
 	CU_ASSERT_EQUAL(alone_line(&alone_peer, 0)->message, 9);
+	alone_unpair();
+}
+
+/* Both ends' queues for so long; what one sends the other gets, unless `silent`. */
+static void talk(sp_time until, bool silent)
+{
+	while (alone_nic.c.now < until) {
+		fake_run(&alone_nic, alone_nic.c.now + 100 * SP_US);
+		fake_run(&alone_peer, alone_nic.c.now);
+		fake_issue(&alone_nic, 32, 10);
+		fake_issue(&alone_peer, 32, 10);
+		alone_deliver_all(&alone_nic, &alone_peer);
+		if (silent)
+			alone_peer.sent_count = 0;
+		alone_deliver_all(&alone_peer, &alone_nic);
+	}
+}
+
+TEST(a_peer_that_answers_has_not_restarted_whoever_says_so)
+{
+	const struct sp_sdr_connection *conn;
+	struct fake_sent forged;
+
+	alone_pair(M_BYTES);
+	conn = (const void *)(alone_nic.mem[0].base + 64);
+	alone_post_to(&alone_peer, 0, 0, M_BYTES);
+	fake_run(&alone_peer, alone_peer.c.now);
+	forged = alone_peer.sent[0];
+	forged.bytes[23] ^= 1;
+	for (sp_time t = 0; t < SP_SEC; t += SP_MS) {
+		CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &forged), SP_DROP(SDR_BAD_NONCE));
+		talk(alone_nic.c.now + SP_MS, false);
+	}
+	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, 0);
+	CU_ASSERT_EQUAL(alone_nic.counters[SDR_PEER_RESTARTS], 0);
+	CU_ASSERT(alone_nic.counters[SDR_PROBES_SENT] >= 1 && alone_nic.counters[SDR_PROBES_SENT] <= 16);
+	CU_ASSERT_EQUAL(send_one(0, 0, 1000, 0), 0); /* and all goes on */
+	talk(alone_nic.c.now + SP_MS, false);
+	CU_ASSERT_EQUAL(alone_line(&alone_peer, 0)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
+	/* Now it is silent. An answer of before, and one that is guessed, are none. */
+	talk(alone_nic.c.now + SP_SEC, false);
+	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, 0);
+	alone_deliver(&alone_nic, &forged);
+	for (unsigned i = 0; i < 1022; i++) {
+		struct fake_sent answer = forged;
+
+		talk(alone_nic.c.now + SP_MS, true);
+		CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, 0);
+		answer.bytes[23] ^= 1;
+		answer.bytes[5] = SP_SDR_ALIVE;
+		CU_ASSERT_EQUAL(alone_deliver(&alone_nic, &answer), SP_DROP(SDR_BAD_CONTROL));
+	}
+	talk(alone_nic.c.now + 3 * SP_MS, true);
+	CU_ASSERT_EQUAL(conn->flags & SP_SDR_PEER_RESTARTED, SP_SDR_PEER_RESTARTED);
+	CU_ASSERT_EQUAL(alone_nic.counters[SDR_PEER_RESTARTS], 1);
+	alone_unpair();
+}
+
+TEST(nothing_is_taken_before_there_is_a_peer)
+{
+	static const char *const waits[] = {MTU_SETTINGS, "credit",	  "implicit", "connect",
+					    "yes",	  "max-messages", "4",	      NULL},
+				 *const open[] = {MTU_SETTINGS, "credit", "control", "replay", "yes", NULL};
+	const char *const *const setting[] = {alone_control4, waits, alone_implicit4, open};
+
+	for (unsigned i = 0; i < 4; i++) {
+		alone_attach(&alone_nic, setting[i], M_BYTES, 1);
+		CU_ASSERT_EQUAL(alone_post_to(&alone_nic, 0, 0, M_BYTES), 0);
+		CU_ASSERT_EQUAL(alone_post_to(&alone_nic, 1, 0, 0), 0);
+		CU_ASSERT_EQUAL(alone_give(alone_packet(0, 0, MTU)), i < 2 ? SP_DROP(SDR_NOT_CONNECTED) : SP_DONE);
+		CU_ASSERT_EQUAL(alone_give(alone_packet(1, 0, 0)), i < 2 ? SP_DROP(SDR_NOT_CONNECTED) : SP_DONE);
+		CU_ASSERT_EQUAL(alone_untouched(alone_nic.mem[BUFFER].base, M_BYTES), i < 2);
+		CU_ASSERT_EQUAL(alone_came(&alone_nic, 0) + alone_came(&alone_nic, 1), i < 2 ? 0 : 2);
+		CU_ASSERT_EQUAL(alone_connect_to(&alone_nic, 22, 11), 0);
+		CU_ASSERT_EQUAL(alone_give(alone_packet(0, 1, MTU)), SP_DONE);
+		CU_ASSERT_EQUAL(alone_came(&alone_nic, 0), i < 2 ? 1 : 2);
+		fake_detach(&alone_nic);
+	}
+}
+
+/* Eight messages are a lap. What was recorded of one of them says the same slot, offset and QP as the message a lap
+ * later. */
+TEST(a_recorded_lap_is_no_part_of_the_next)
+{
+	static struct fake_sent recorded[8 * 2];
+	unsigned count = 0;
+
+	alone_pair(M_BYTES);
+	for (uint64_t k = 0; k < 24; k++) {
+		CU_ASSERT_EQUAL(alone_post_to(&alone_peer, k, k % 4 * 256, 256), 0);
+		fake_run(&alone_peer, alone_peer.c.now + 20 * SP_MS);
+		alone_deliver_all(&alone_peer, &alone_nic);
+		CU_ASSERT_EQUAL(alone_line(&alone_peer, k % 4)->message, k + 1);
+		for (unsigned i = 0; i < count; i++)
+			CU_ASSERT_NOT_EQUAL(alone_deliver(&alone_peer, &recorded[i]), SP_DONE);
+		CU_ASSERT_EQUAL(alone_came(&alone_peer, k % 4), 0);
+		CU_ASSERT_EQUAL(alone_line(&alone_peer, k % 4)->length, 256);
+		CU_ASSERT_EQUAL(send_one(k, k * 256, k % 4 == 3 ? 0 : 256, 0), 0); /* every fourth has no bytes */
+		fake_issue(&alone_nic, 32, 10);
+		CU_ASSERT_EQUAL(alone_nic.sent_count, k % 4 == 3 ? 1 : 2);
+		for (unsigned i = 0; k < 8 && i < alone_nic.sent_count; i++)
+			recorded[count++] = alone_nic.sent[i];
+		alone_deliver_all(&alone_nic, &alone_peer);
+		CU_ASSERT_EQUAL(alone_line(&alone_peer, k % 4)->state, SP_SDR_OPEN | SP_SDR_COMPLETE);
+		CU_ASSERT_EQUAL(memcmp(alone_peer.mem[BUFFER].base + k % 4 * 256, alone_nic.mem[BUFFER].base + k * 256,
+				       k % 4 == 3 ? 0 : 256),
+				0);
+		CU_ASSERT_EQUAL(alone_complete(&alone_peer, k), 0);
+	}
+	CU_ASSERT(alone_peer.drops[SDR_BAD_RKEY] > 8 * 14);
+	alone_unpair();
+}
+
+/* One late packet in less than max-packet-life, again and again, is no reason to stand still for ever. */
+TEST(late_packets_hold_a_slot_and_generation_up_for_so_long_and_no_longer)
+{
+	alone_pair(M_BYTES);
+	for (uint64_t k = 0; k < 8; k++) {
+		CU_ASSERT_EQUAL(alone_post_to(&alone_peer, k, 0, 256), 0);
+		CU_ASSERT_EQUAL(alone_complete(&alone_peer, k), 0);
+	}
+	struct packet *x = alone_of_message(5, 4, 2, 0); /* so its sender has ended message 0 */
+
+	CU_ASSERT_EQUAL(fake_receive(&alone_peer, alone_build(x)), SP_DROP(SDR_LATE));
+	const sp_time closed = alone_peer.c.now;
+
+	CU_ASSERT_EQUAL(alone_post_to(&alone_peer, 8, 0, 256), 0);
+	for (sp_time t = 0; t <= 36 * SP_MS; t += 4 * SP_MS) {
+		fake_run(&alone_peer, closed + t);
+		CU_ASSERT_EQUAL(alone_peer.opened, 8);
+		x = alone_of_message(0, 4, 2, 0);
+		CU_ASSERT_EQUAL(fake_receive(&alone_peer, alone_build(x)), SP_DROP(SDR_LATE));
+	}
+	fake_run(&alone_peer, closed + 40 * SP_MS + 1);
+	CU_ASSERT_EQUAL(alone_peer.opened, 9);
 	alone_unpair();
 }
 
@@ -260,7 +393,6 @@ TEST(a_receive_cancelled_before_it_opened_keeps_its_number)
 	CU_ASSERT_EQUAL(alone_complete(&alone_peer, 8), -ENOENT);
 	struct packet *x = alone_of_message(6, 4, 2, 0); /* so its sender has ended message 1 */
 
-	x->rkey = 0x12345678;
 	CU_ASSERT_EQUAL(fake_receive(&alone_peer, alone_build(x)), SP_DROP(SDR_LATE));
 	fake_run(&alone_peer, alone_peer.c.now + 20 * SP_MS);
 	CU_ASSERT_EQUAL(alone_line(&alone_peer, 0)->released, 9);

@@ -186,9 +186,9 @@ TEST(fragments_that_another_worker_has_brought_stay)
  * area is where a count is. */
 TEST(each_workers_count_is_of_the_message_in_the_slot)
 {
-	static const char *const credited[] = {"mtu",	       "128",	      "queue", "64",   "max-message-bytes",
-					       "64K",	       "chunk-bytes", "128",   "rkey", "0x12345678",
-					       "max-messages", "4",	      NULL};
+	static const char *const credited[] = {"mtu",	       "128",	      "queue",	"64",	"max-message-bytes",
+					       "64K",	       "chunk-bytes", "128",	"rkey", "0x12345678",
+					       "max-messages", "4",	      "replay", "yes",	NULL};
 
 	for (uint16_t workers = 1; workers <= 16; workers += 5) {
 		uint64_t counts[4] = {0};

@@ -89,6 +89,19 @@ TEST(messages_take_slots_in_turn_then_generations)
 	CU_ASSERT_EQUAL(sp_sdr_slot(UINT64_MAX, 64), 63);
 }
 
+TEST(each_lap_has_its_own_key)
+{
+	for (uint32_t g = 1; g <= SP_SDR_MAX_QPS; g++) {
+		CU_ASSERT(sp_sdr_laps(g) >= 1u << 19);
+		CU_ASSERT((uint64_t)sp_sdr_laps(g) * g <= 1u << 31);
+		CU_ASSERT_EQUAL(sp_sdr_rkey(7, 64ull * g - 1, 64, g), 7);
+		CU_ASSERT_EQUAL(sp_sdr_rkey(7, 64ull * g, 64, g), 8);
+		CU_ASSERT_EQUAL(sp_sdr_rkey(UINT32_MAX, 64ull * g, 64, g), 0);
+		CU_ASSERT_EQUAL(sp_sdr_rkey(7, 64ull * g * sp_sdr_laps(g) - 1, 64, g), 6 + sp_sdr_laps(g));
+		CU_ASSERT_EQUAL(sp_sdr_rkey(7, 64ull * g * sp_sdr_laps(g), 64, g), 7);
+	}
+}
+
 TEST(nothing_still_takes_one_packet_and_one_chunk)
 {
 	CU_ASSERT_EQUAL(sp_sdr_units(0, 1024), 1);

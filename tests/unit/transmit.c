@@ -86,6 +86,56 @@ TEST(a_frame_sent_has_the_fields_it_must_have)
 	}
 }
 
+/* The same as without, and the tag. */
+TEST(a_nic_in_a_vlan_sends_tagged_frames)
+{
+	static uint8_t bytes[4][80][1600], memory[2048];
+	static const uint8_t tag[4] = {0x81, 0x00, 0x0A, 0xBC};
+	uint32_t lens[4][80], sents[4];
+
+	for (unsigned i = 0; i < sizeof(memory); i++)
+		memory[i] = (uint8_t)(i * 7);
+	for (unsigned round = 0; round < 4; round++) { /* IPv4, IPv6; each with a tag and without */
+		struct sp_send run[20] = {0};
+		uint32_t id = sends_in(round & 1 ? 0xABC : 0, round & 2 ? "qp=5;peer=:" : "qp=5;peer=4");
+
+		for (unsigned i = 0; i < 20; i++)
+			run[i] = (struct sp_send){.dest_qp = 16,
+						  .psn = i,
+						  .opcode = 0x2B,
+						  .udp_source = (uint16_t)(50000 + i / 7),
+						  .ext = memory,
+						  .ext_len = 20,
+						  .len = i < 10 ? 64 : i * 50,
+						  .bytes = memory + i};
+		for (unsigned i = 0; i < 20; i++) {
+			sender_job.send = &run[i];
+			CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
+		}
+		sender_job.run = run;
+		sender_job.runs = 20;
+		CU_ASSERT_EQUAL(sender_call(id, CMD_SEND_RUN, 0, 0), 0);
+		CU_ASSERT_EQUAL(sender_job.ran, 20);
+		dut_settle(&dut, 1);
+		sents[round] = dut.port.sents;
+		CU_ASSERT_EQUAL_FATAL(sents[round], 40);
+		for (unsigned i = 0; i < sents[round]; i++) {
+			lens[round][i] = dut.port.sent[i].len;
+			memcpy(bytes[round][i], dut.port.sent[i].bytes, lens[round][i]);
+		}
+		CU_ASSERT_EQUAL(dut_view(&dut, id, sent), 40);
+		probe_stop();
+		for (unsigned i = 0; round & 1 && i < 40; i++) {
+			const uint8_t *with = bytes[round][i], *without = bytes[round - 1][i];
+			const uint32_t len = lens[round - 1][i];
+
+			CU_ASSERT_EQUAL(lens[round][i], len + 4);
+			CU_ASSERT(!memcmp(with, without, 12) && !memcmp(with + 12, tag, 4) &&
+				  !memcmp(with + 16, without + 12, len - 12));
+		}
+	}
+}
+
 TEST(what_one_nic_sends_another_takes)
 {
 	uint32_t id = sends_to("qp=5;peer=4"), a;
