@@ -63,6 +63,8 @@ static const struct {
 	 "mkdir mkdirat unlink unlinkat rmdir flock sendfile copy_file_range"},
 	{"check", /* the child that DPDK's eBPF verifier runs in, and its parent */
 	 "wait4 waitid close_range dup2"},
+	{"child", /* a process that narrows the filter to its own row */
+	 "seccomp"},
 	{"notify", /* the service manager */
 	 "socket sendto"},
 	{"reaper", /* a process of its own: it frees shared areas, and may be kept waiting in that */
@@ -106,6 +108,7 @@ static const struct limit {
 	{"mprotect", {{2, SCMP_CMP_MASKED_EQ, W_AND_X, PROT_EXEC}}, 1},
 	/* this process's own limits */
 	{"prlimit64", {{0, SCMP_CMP_EQ, 0}}, 1},
+	{"seccomp", {{0, SCMP_CMP_EQ, SECCOMP_SET_MODE_FILTER}}, 1},
 	{"prctl", {{0, SCMP_CMP_EQ, PR_SET_NAME}}, 1},
 	{"prctl", {{0, SCMP_CMP_EQ, PR_GET_NAME}}, 1},
 	{"prctl", {{0, SCMP_CMP_EQ, PR_SET_PDEATHSIG}}, 1},

@@ -59,7 +59,7 @@ static int become(struct fence *f, const char *file)
 	return 0;
 }
 
-/* Root's own groups, for setgroups(). */
+/* One's own groups, for setgroups(). */
 static void keep_groups(struct privileges *p)
 {
 	const int n = getgroups(PRIVILEGES_GROUPS - 1, p->groups);
@@ -85,13 +85,14 @@ int fence_user(struct fence *f, const char *file, const struct sp_server_config 
 		f->wanted.become = f->wanted.regroup = true;
 		f->wanted.user = 0;
 		f->wanted.group = (gid_t)c->group;
-	} else if (root && server->group >= 0) {
+	} else {
 		keep_groups(&f->wanted);
-		f->wanted.regroup = true;
 	}
 	/* The socket gets its group without CAP_CHOWN from an owner who is in that group. */
-	if (root && server->group >= 0)
+	const unsigned had = f->wanted.group_count;
+	if (root && server->group >= 0 && server->group != (f->wanted.become ? f->wanted.group : getegid()))
 		add_group(&f->wanted, (gid_t)server->group);
+	f->wanted.regroup |= f->wanted.group_count != had;
 	return 0;
 }
 

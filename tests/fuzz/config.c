@@ -80,6 +80,8 @@ int main(int argc, char **argv)
 		"[nic]\nsocket = /run/spindle/a\nsocket-mode = 0660\nsocket-group = 7\napplications = 3\n[limits one]\n"
 		"user = 1000\nmemory = 64M\ncontexts = 4\nqps = 128\nmessages = 1K\n[limits rest]\nuser = everyone\n"
 		"refuse = yes\n",
+		"[nic]\nuser = 1000\ngroup = 1000\nsandbox = no\nlive-handlers = no\nplugin-directory = /usr/lib/a\n"
+		"plugin-directory = /b\n",
 	};
 	const uint8_t *seed[sizeof(text) / sizeof(*text)];
 	size_t len[sizeof(text) / sizeof(*text)];
