@@ -5,6 +5,7 @@ longer reaches, whose plug-ins it loads, and that it works as the service does. 
 directory is the last argument."""
 
 import ctypes
+import errno
 import json
 import os
 import re
@@ -283,6 +284,34 @@ def a_hosts_name_in_a_filter_is_refused_and_the_nic_goes_on():
         assert "unknown host" in said or "some.name.invalid" in said, said
         assert does(h, "q")
         end(nic)
+
+
+def lacking(call, error):
+    """In the child: this system call fails, as on a kernel without it or in a container that forbids it."""
+    lib = ctypes.CDLL("libseccomp.so.2", use_errno=True)
+    lib.seccomp_init.restype = ctypes.c_void_p
+
+    def prepare():
+        context = ctypes.c_void_p(lib.seccomp_init(0x7FFF0000))
+        assert lib.seccomp_rule_add(context, 0x00050000 | error, lib.seccomp_syscall_resolve_name(call), 0) == 0
+        net.die_with_parent()
+        assert lib.seccomp_load(context) == 0
+    return prepare
+
+
+@rule
+def what_the_kernel_lacks_is_said_and_the_nic_goes_on():
+    for call, error, words in ((b"seccomp", errno.ENOSYS, "does not filter system calls (seccomp: "),
+                               (b"landlock_create_ruleset", errno.EOPNOTSUPP, "does not restrict files (landlock: ")):
+        with House() as h:
+            nic = h.nic(NULL, eal=(), before=lacking(call, error))
+            assert words in nic.stderr() and "SANDBOX" not in nic.stderr(), nic.stderr()
+            app = h.app(nic, "info")
+            assert app.line().startswith("ok "), app.stderr()
+            app.end()
+            end(nic)
+            run = subprocess.run([net.SPINDLE, "doctor"], capture_output=True, text=True, timeout=60, preexec_fn=lacking(call, error))
+            assert call.decode().split("_")[0] + " is not available" in run.stdout, run.stdout
 
 
 # ---- files ---------------------------------------------------------------------------------------------------------------

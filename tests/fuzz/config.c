@@ -58,6 +58,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		REQUIRE(nic.address[i].prefix >= 1 && nic.address[i].prefix <= 128 &&
 			nic.address[i].port < SP_MAX_PORTS);
 	struct sp_server_config server;
+	struct sp_run_config run;
+	result = sp_config_run(config, &run, &error);
+	if (result)
+		error_says_where(result, &error);
+	REQUIRE(run.directories <= SP_RUN_DIRECTORIES && run.user >= -1 && run.group >= -1);
 	result = sp_config_server(config, &server, &error);
 	if (result)
 		error_says_where(result, &error);
