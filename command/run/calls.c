@@ -99,7 +99,7 @@ static const struct limit {
 	{"socket", {{0, SCMP_CMP_EQ, AF_UNIX}}, 1},
 	{"socket", {{0, SCMP_CMP_EQ, AF_NETLINK}, {2, SCMP_CMP_EQ, 0 /* NETLINK_ROUTE */}}, 2},
 	{"socketpair", {{0, SCMP_CMP_EQ, AF_UNIX}}, 1},
-	/* memory is never writable and executable at once */
+	/* no mapping is writable and executable at once */
 	{"mmap", {{2, SCMP_CMP_MASKED_EQ, W_AND_X, 0}}, 1},
 	{"mmap", {{2, SCMP_CMP_MASKED_EQ, W_AND_X, PROT_WRITE}}, 1},
 	{"mmap", {{2, SCMP_CMP_MASKED_EQ, W_AND_X, PROT_EXEC}}, 1},
