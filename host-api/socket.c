@@ -42,6 +42,20 @@ static int sp_socket_private(char *directory, size_t room)
 	return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH)) ? 0 : -EPERM;
 }
 
+/* Of a NIC that root has started. One that has become another user's has a directory of its own, NAME/NAME.sock. */
+static int sp_socket_system(const char *nic, bool mine, char *path, size_t room)
+{
+	char directory[sizeof(SP_SOCKET_SYSTEM) + SP_SOCKET_NAME + 1];
+	int rc = sp_socket_join(SP_SOCKET_SYSTEM, nic, path, room);
+	struct stat st;
+
+	if (rc || mine || !stat(path, &st))
+		return rc;
+	snprintf(directory, sizeof(directory), SP_SOCKET_SYSTEM "/%s", nic);
+	rc = sp_socket_join(directory, nic, path, room);
+	return !rc && !stat(path, &st) ? 0 : sp_socket_join(SP_SOCKET_SYSTEM, nic, path, room);
+}
+
 int sp_socket_path(const char *nic, bool mine, char *path, size_t room)
 {
 	const char *sockets = secure_getenv("SPINDLE_SOCKETS"), *runtime = secure_getenv("XDG_RUNTIME_DIR");
@@ -54,7 +68,7 @@ int sp_socket_path(const char *nic, bool mine, char *path, size_t room)
 	if (sockets && *sockets)
 		return sp_socket_join(sockets, nic, path, room);
 	if (geteuid() == 0)
-		return sp_socket_join(SP_SOCKET_SYSTEM, nic, path, room);
+		return sp_socket_system(nic, mine, path, room);
 	if (runtime && *runtime) {
 		rc = snprintf(directory, sizeof(directory), "%s/spindle", runtime);
 		rc = rc < 0 || (size_t)rc >= sizeof(directory) ? -ENAMETOOLONG : 0;
@@ -65,7 +79,7 @@ int sp_socket_path(const char *nic, bool mine, char *path, size_t room)
 	if (mine || (!rc && !stat(path, &st)))
 		return rc;
 	/* Without one of ours, root's if it exists. */
-	if (!sp_socket_join(SP_SOCKET_SYSTEM, nic, path, room) && !stat(path, &st))
+	if (!sp_socket_system(nic, false, path, room) && !stat(path, &st))
 		return 0;
 	return rc ? rc : sp_socket_join(directory, nic, path, room);
 }

@@ -13,7 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -283,6 +286,24 @@ int sp_eal_init(int argc, char **argv, struct sp_error *error)
 	pthread_mutex_unlock(&lock);
 	return r;
 }
+
+/* ---- processes that the NIC forks ---- */
+
+static const struct sock_fprog *child_filter; /* set before there are any */
+
+void sp_process_child_filter(const struct sock_fprog *program)
+{
+	child_filter = program;
+}
+
+int sp_process_child_confine(void)
+{
+	if (!child_filter)
+		return 0;
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, child_filter) ? -errno : 0;
+}
+
+/* ---- what all NICs share ---- */
 
 struct rte_mempool *sp_process_pool(void)
 {

@@ -20,6 +20,13 @@ struct rte_mempool *sp_process_port_pool(uint16_t ethdev, uint32_t room, uint32_
 /* The caller's EAL arguments, for error texts. Returns argc; the registry owns the strings. */
 int sp_process_arguments(char ***argv);
 
+/* For processes that the NIC forks: the filter of system calls that `spindle run` has for them. None, and no effect,
+ * where a NIC is embedded in a program. program stays the caller's, and must stay. */
+struct sock_fprog;
+void sp_process_child_filter(const struct sock_fprog *program);
+/* In the child, which has no_new_privs from its parent: installs it. Async-signal-safe. 0 or -errno. */
+int sp_process_child_confine(void);
+
 /* Between the calls DPDK's log is held back; its first line goes to said. With --log-level it goes to stderr as
  * usual. */
 void sp_process_log_hold(void);

@@ -23,6 +23,8 @@
 #include "finding.h"
 #include "port.h"
 #include "../output.h"
+#include "../run/calls.h"
+#include "../run/landlock.h"
 
 /* ---- the processor ------------------------------------------------------------------------------ */
 #if defined(__x86_64__)
@@ -167,6 +169,30 @@ static void check_rights(struct doctor *d)
 	}
 }
 
+/* What spindle run fences itself in with. */
+static void check_sandbox(struct doctor *d)
+{
+	const int calls = calls_supported(), files = landlock_version();
+
+	if (calls_unfiltered_build)
+		doctor_say(d, ATTENTION, "sandbox", "use a build without sanitizers where others have access",
+			   "this build has sanitizers: spindle run restricts neither system calls nor files");
+	if (!calls)
+		doctor_say(d, FINE, "system calls", NULL, "seccomp filters what spindle run may call");
+	else
+		doctor_say(d, ATTENTION, "system calls",
+			   "CONFIG_SECCOMP_FILTER in the kernel; in a container, let it use seccomp()",
+			   "seccomp is not available (%s): spindle run goes on without a filter of system calls",
+			   strerror(-calls));
+	if (files > 0)
+		doctor_say(d, FINE, "files", NULL, "landlock, version %d, restricts what spindle run may open%s", files,
+			   files < 4 ? "; TCP is not its business before version 4" : "");
+	else
+		doctor_say(d, ATTENTION, "files", "boot with lsm=landlock,... (CONFIG_SECURITY_LANDLOCK, Linux 5.13)",
+			   "landlock is not available (%s): spindle run goes on without restricting files",
+			   strerror(-files));
+}
+
 static unsigned entries(const char *directory)
 {
 	DIR *dir = opendir(directory);
@@ -247,8 +273,8 @@ static void check_interfaces(struct doctor *d)
 
 /* ---- the command -------------------------------------------------------------------------------- */
 static void (*const checks[])(struct doctor *) = {
-	check_cpu,    check_clock, check_cores,	     check_hugepages, check_memlock,
-	check_rights, check_iommu, check_interfaces, doctor_dpdk,     doctor_config,
+	check_cpu,     check_clock, check_cores,      check_hugepages, check_memlock, check_rights,
+	check_sandbox, check_iommu, check_interfaces, doctor_dpdk,     doctor_config,
 };
 
 static const struct usage usage = {

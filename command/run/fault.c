@@ -14,6 +14,7 @@
 #include "../../testbed/words.h"
 #include "../output.h"
 #include "../pcapng.h"
+#include "calls.h"
 
 #define MOST_FAULTS 256		  /* at most so many faults in the file: a faulty handler must not fill a disk */
 #define MOST_BYTES  (16u << 20)	  /* at most so many bytes of frames in it */
@@ -180,17 +181,23 @@ static void on_fault(void *arg, const struct sp_fault *fault)
 static const struct {
 	int number;
 	const char *name;
-} crashes[RUN_CRASHES] = {{SIGSEGV, "segmentation fault"},
-			  {SIGBUS, "bus error"},
-			  {SIGFPE, "arithmetic error"},
-			  {SIGILL, "illegal instruction"},
-			  {SIGABRT, "abort()"}};
+} crashes[RUN_CRASHES] = {{SIGSEGV, "segmentation fault"}, {SIGBUS, "bus error"}, {SIGFPE, "arithmetic error"},
+			  {SIGILL, "illegal instruction"}, {SIGABRT, "abort()"},  {SIGSYS, "forbidden system call"}};
 static struct run_fault *crash_of; /* set before the signal handlers are installed */
 
 static void too_long(int number)
 {
 	(void)number;
 	end_nic(crash_of);
+}
+
+/* The filter's: see calls.c. */
+static char *put_call(char *to, const char *end, int number)
+{
+	const char *name = calls_name(number);
+
+	to = sp_put(to, end, " ");
+	return name ? sp_put(to, end, name) : sp_put_number(to, end, (unsigned)number, 10);
 }
 
 static void on_crash(int number, siginfo_t *info, void *context)
@@ -217,6 +224,8 @@ static void on_crash(int number, siginfo_t *info, void *context)
 	to = sp_put(to, end, crashes[i].name);
 	to = sp_put(to, end, has_address ? " at address 0x" : "");
 	to = has_address ? sp_put_number(to, end, (uintptr_t)info->si_addr, 16) : to;
+	if (number == SIGSYS)
+		to = put_call(to, end, info->si_syscall);
 	*to = '\0';
 	if (!sp_fault_here(context, &fault)) {
 		say_word("spindle run: ");

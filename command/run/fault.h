@@ -11,7 +11,7 @@
 #include "../../pipeline/nic.h"
 
 #define RUN_FAULT   3 /* exit status: a handler has ended the NIC */
-#define RUN_CRASHES 5 /* signals */
+#define RUN_CRASHES 6 /* signals */
 
 /* Records packets of faults in a pcapng file, which the first fault creates. The watchdog's thread writes, one fault
  * after another, or a thread that has crashed. */

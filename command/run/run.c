@@ -24,18 +24,20 @@
 #include "notify.h"
 #include "../output.h"
 #include "fault.h"
+#include "fence.h"
 
 #define EAL_ARGUMENTS 48 /* the user's; the command adds some */
 #define READY_BYTES   1024
 
 struct run {
 	const char *file, *name;
-	bool verbose;
+	bool verbose, no_sandbox;
 	char **eal;
 	int eal_count;
 	struct sp_config *config;
 	struct sp_nic_config nic_config;
 	struct sp_server_config server_config;
+	struct fence fence;
 	char path[128]; /* of the socket */
 	struct sp_socket_lock claim;
 	struct sp_nic *nic;
@@ -63,6 +65,7 @@ static const struct option_row rows[] = {
 	{NULL, 'c', OPTION_STRING, "FILE", "the configuration (see spindle-nic.ini(5))", AT(file)},
 	{"name", 0, OPTION_STRING, "NAME", "of the NIC: programs attach by it (name of [nic], or spindle0)", AT(name),
 	 .least = 1, .most = sizeof(((struct sp_nic_config *)0)->name) - 1, .wants = "1 to 31 letters, digits, _ . -"},
+	{"no-sandbox", 0, OPTION_FLAG, NULL, "restrict neither files nor system calls: for debugging", AT(no_sandbox)},
 	{NULL, 'v', OPTION_FLAG, NULL, "print what it runs on: memory, ports, drivers", AT(verbose)},
 	{0},
 };
@@ -95,8 +98,10 @@ static int configuration(struct run *r)
 	struct sp_error error = {.key = ""};
 
 	if (sp_config_read(r->file, &r->config, &error) || sp_config_nic(r->config, &r->nic_config, &error) ||
-	    sp_config_server(r->config, &r->server_config, &error))
+	    sp_config_server(r->config, &r->server_config, &error) ||
+	    sp_config_run(r->config, &r->fence.config, &error))
 		return fail("%s", error.text);
+	r->fence.off = r->no_sandbox;
 	if (!r->nic_config.ports)
 		return missing(r, "port = DEVICE: nothing would come in");
 	if (!r->nic_config.addresses)
@@ -111,10 +116,23 @@ static int configuration(struct run *r)
 	else if (result)
 		return fail("no path for the socket of %s: %s (socket = PATH in [nic] names one)", r->nic_config.name,
 			    strerror(-result));
-	return 0;
+	result = fence_user(&r->fence, r->file, &r->server_config);
+	return result ? result
+		      : fence_socket(&r->fence, r->nic_config.name, r->server_config.path, r->path, sizeof(r->path));
 }
 
 /* ---- up ---- */
+/* The process's user must be able to remove it. */
+static int take_lock(void *arg)
+{
+	struct run *r = arg;
+	char text[512];
+
+	if (sp_socket_lock_take(&r->claim, r->path, !r->server_config.path, text, sizeof(text)))
+		return fail("NIC %s: %s", r->nic_config.name, text);
+	return 0;
+}
+
 /* The plug-ins of [nic]: for its own contexts, and for those of applications. */
 static int load_plugins(const struct run *r)
 {
@@ -197,13 +215,26 @@ static int start_nic(struct run *r)
 	if (getrandom(&r->nic_config.secret, sizeof(r->nic_config.secret), 0) < 0)
 		return fail("no random numbers");
 	run_fault_set(&r->fault, &r->nic_config, r->path, abandon, r);
-	if (sp_nic_create(&r->nic_config, &error, &r->nic) || sp_config_contexts(r->config, r->nic, &error))
+	if (sp_nic_create(&r->nic_config, &error, &r->nic))
 		return fail("%s", error.text);
 	if (r->verbose)
 		say_ground();
-	int result = sp_nic_start(r->nic);
+	const struct fence_paths paths = {r->config, &r->nic_config, r->path, r->fault.path, r->eal, r->eal_count};
+	int result = fence_rights(&r->fence, &paths);
+	if (result)
+		return result;
+	/* Code that others wrote runs from here on, not before. */
+	result = load_plugins(r);
+	if (result)
+		return result;
+	if (sp_config_contexts(r->config, r->nic, &error))
+		return fail("%s", error.text);
+	result = sp_nic_start(r->nic);
 	if (result)
 		return fail("the workers do not start: %s", strerror(-result));
+	result = fence_calls(&r->fence);
+	if (result)
+		return result;
 	if (sp_telemetry_serve(r->nic)) /* the NIC runs without it */
 		fail("no telemetry of our own: only DPDK's");
 	r->server_config.path = r->path;
@@ -265,7 +296,6 @@ static void stop(struct run *r)
 int command_run(int argc, char **argv)
 {
 	static struct run r; /* static: a second signal may come in exit() */
-	char text[512];
 	int status;
 
 	r = (struct run){.claim.fd = -1, .fault.file = -1};
@@ -273,19 +303,15 @@ int command_run(int argc, char **argv)
 	if (status != OPTIONS_GO_ON)
 		return status;
 	status = configuration(&r);
-	if (!status && sp_socket_lock_take(&r.claim, r.path, !r.server_config.path, text, sizeof(text))) {
-		fail("NIC %s: %s", r.nic_config.name, text);
-		status = 1;
-	}
+	if (!status)
+		status = fence_as_user(&r.fence, take_lock, &r);
 	if (!status && interrupt_start(abandon, &r))
 		status = fail("no thread for signals");
 	if (!status) {
 		int out = output_redirect(STDERR_FILENO); /* standard output is for the ready line */
 
 		raise_descriptors();
-		status = load_plugins(&r);
-		if (!status)
-			status = start_eal(&r);
+		status = start_eal(&r);
 		if (!status)
 			status = start_nic(&r);
 		close(output_redirect(out));

@@ -178,7 +178,7 @@ static bool may_repeat(const struct sp_config_section *section, const char *key)
 {
 	return !strcmp(section->kind, "nic") &&
 	       (!strcmp(key, "ip") || !strcmp(key, "gateway") || !strcmp(key, "port") || !strcmp(key, "neighbour") ||
-		!strcmp(key, "plugin"));
+		!strcmp(key, "plugin") || !strcmp(key, "plugin-directory"));
 }
 
 /* The ini_handler, nonzero on success. What inih says of the section is cut at 49 bytes: ours is the last of config. */

@@ -27,7 +27,7 @@ struct sp_config {
 
 /* Reads a file. Errors name file and line: text in error. Refuses sections other than [nic] (once), [context NAME]
  * and [limits NAME] (unique names), keys outside sections, keys twice (except those of [nic] that may repeat: ip,
- * gateway, port, neighbour, plugin). */
+ * gateway, port, neighbour, plugin, plugin-directory). */
 int sp_config_read(const char *file, struct sp_config **config, struct sp_error *error);
 int sp_config_parse(const char *name, const char *text, size_t len, struct sp_config **config, struct sp_error *error);
 void sp_config_free(struct sp_config *config);
@@ -39,6 +39,20 @@ int sp_config_nic(const struct sp_config *config, struct sp_nic_config *nic, str
 /* The server's configuration: socket, socket-mode, socket-group and applications of [nic], and the [limits NAME]
  * sections in order. Users and groups must exist on this machine. server->path points into config; NULL: not given. */
 int sp_config_server(const struct sp_config *config, struct sp_server_config *server, struct sp_error *error);
+/* How `spindle run` fences its process in. Strings point into config. */
+#define SP_RUN_DIRECTORIES 32
+struct sp_run_config {
+	int64_t user, group;			   /* whom to become once the ports are open; -1: not given */
+	const char *user_name;			   /* as it was given; NULL: it was not */
+	bool no_sandbox;			   /* sandbox = no */
+	bool no_live_handlers;			   /* live-handlers = no */
+	const char *directory[SP_RUN_DIRECTORIES]; /* where else plug-ins may be loaded from: absolute paths */
+	unsigned directories;
+};
+/* The keys user, group, sandbox, live-handlers and plugin-directory of [nic]. */
+int sp_config_run(const struct sp_config *config, struct sp_run_config *run, struct sp_error *error);
+/* The path that a `plugin` of [nic] names: a relative one is beside the configuration file. */
+int sp_config_beside(const struct sp_config *config, const char *name, char *path, size_t room);
 /* Loads what `plugin` in [nic] names (may repeat; a relative path is relative to the configuration file's directory):
  * before handlers are looked for. All or none; once more: no effect. sp_config_free unloads them: contexts, and NICs,
  * must be gone by then. */

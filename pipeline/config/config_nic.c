@@ -306,23 +306,35 @@ static int set_fault_capture(struct sp_config_target *t)
 	X("socket-group", sp_config_set_socket_group)                                                                  \
 	X("applications", sp_config_set_applications)
 
+/* Keys for the process of `spindle run`. */
+#define RUN_KEYS(X)                                                                                                    \
+	X("user", sp_config_set_run_user)                                                                              \
+	X("group", sp_config_set_run_group)                                                                            \
+	X("sandbox", sp_config_set_sandbox)                                                                            \
+	X("live-handlers", sp_config_set_live_handlers)                                                                \
+	X("plugin-directory", sp_config_set_plugin_directory)
+
 static int nic_key(struct sp_config_target *t)
 {
 #define X(name, set) name,
-	static const char *const names[] = {NIC_KEYS(X) SERVER_KEYS(X) NULL};
+	static const char *const names[] = {NIC_KEYS(X) SERVER_KEYS(X) RUN_KEYS(X) NULL};
 #undef X
 #define X(name, set) set,
 	static int (*const nic_setters[])(struct sp_config_target *) = {NIC_KEYS(X)};
 	static int (*const server_setters[])(struct sp_config_target *) = {SERVER_KEYS(X)};
+	static int (*const run_setters[])(struct sp_config_target *) = {RUN_KEYS(X)};
 #undef X
 	const size_t first = sizeof(nic_setters) / sizeof(*nic_setters);
+	const size_t second = first + sizeof(server_setters) / sizeof(*server_setters);
 
 	for (size_t i = 0; names[i]; i++) {
 		if (strcmp(names[i], t->key->name))
 			continue;
 		if (i < first)
 			return t->nic ? nic_setters[i](t) : 0;
-		return t->server ? server_setters[i - first](t) : 0;
+		if (i < second)
+			return t->server ? server_setters[i - first](t) : 0;
+		return t->run ? run_setters[i - second](t) : 0;
 	}
 	return sp_config_unknown(t, "nic", names);
 }

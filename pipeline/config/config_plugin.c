@@ -16,7 +16,7 @@ int sp_config_set_plugin(struct sp_config_target *t)
 }
 
 /* A relative path starts at the configuration file's directory, not the working directory. */
-static int beside(const struct sp_config *config, const char *name, char *path, size_t room)
+int sp_config_beside(const struct sp_config *config, const char *name, char *path, size_t room)
 {
 	const char *slash = strrchr(config->file, '/');
 	const int directory = *name == '/' || !slash ? 0 : (int)(slash + 1 - config->file);
@@ -30,7 +30,7 @@ static int plugin_load(struct sp_config *config, const struct sp_config_key *key
 	char path[PATH_MAX];
 	struct sp_error core = {.key = ""};
 	struct sp_plugin **more = realloc(config->plugin, (config->plugins + 1) * sizeof(*more));
-	int r = more ? beside(config, key->value, path, sizeof(path)) : -ENOMEM;
+	int r = more ? sp_config_beside(config, key->value, path, sizeof(path)) : -ENOMEM;
 
 	if (more)
 		config->plugin = more;

@@ -54,24 +54,50 @@ int sp_config_set_socket_mode(struct sp_config_target *t)
 	return 0;
 }
 
-int sp_config_set_socket_group(struct sp_config_target *t)
+int sp_config_uid(struct sp_config_target *t, uint32_t *uid)
+{
+	const char *name = t->key->value;
+	struct passwd user, *found = NULL;
+
+	if (identity(name, uid))
+		return 0;
+	char *buffer = malloc(LOOKUP_BYTES);
+	if (!buffer)
+		return sp_config_refuse(t, "out of memory");
+	getpwnam_r(name, &user, buffer, LOOKUP_BYTES, &found);
+	if (found)
+		*uid = found->pw_uid;
+	free(buffer);
+	return found ? 0
+		     : sp_config_refuse(t, "there is no user '%.40s' (a name, a number%s)", name,
+					t->user ? ", or everyone" : "");
+}
+
+int sp_config_gid(struct sp_config_target *t, uint32_t *gid)
 {
 	const char *name = t->key->value;
 	struct group group, *found = NULL;
-	uint32_t gid;
 
-	if (identity(name, &gid)) {
-		t->server->group = gid;
+	if (identity(name, gid))
 		return 0;
-	}
 	char *buffer = malloc(LOOKUP_BYTES);
 	if (!buffer)
 		return sp_config_refuse(t, "out of memory");
 	getgrnam_r(name, &group, buffer, LOOKUP_BYTES, &found);
 	if (found)
-		t->server->group = found->gr_gid;
+		*gid = found->gr_gid;
 	free(buffer);
 	return found ? 0 : sp_config_refuse(t, "there is no group '%.40s'", name);
+}
+
+int sp_config_set_socket_group(struct sp_config_target *t)
+{
+	uint32_t gid;
+	int result = sp_config_gid(t, &gid);
+
+	if (!result)
+		t->server->group = gid;
+	return result;
 }
 
 int sp_config_set_applications(struct sp_config_target *t)
@@ -87,23 +113,11 @@ int sp_config_set_applications(struct sp_config_target *t)
 /* ---- [limits NAME] ------------------------------------------------------------------------------ */
 static int set_user(struct sp_config_target *t)
 {
-	const char *name = t->key->value;
-	struct passwd user, *found = NULL;
-
-	if (!strcmp(name, "everyone")) {
+	if (!strcmp(t->key->value, "everyone")) {
 		t->user->everyone = true;
 		return 0;
 	}
-	if (identity(name, &t->user->uid))
-		return 0;
-	char *buffer = malloc(LOOKUP_BYTES);
-	if (!buffer)
-		return sp_config_refuse(t, "out of memory");
-	getpwnam_r(name, &user, buffer, LOOKUP_BYTES, &found);
-	if (found)
-		t->user->uid = found->pw_uid;
-	free(buffer);
-	return found ? 0 : sp_config_refuse(t, "there is no user '%.40s' (a name, a number, or everyone)", name);
+	return sp_config_uid(t, &t->user->uid);
 }
 
 static int set_memory(struct sp_config_target *t)

@@ -144,6 +144,7 @@ static int start_thread(struct sp_notifier *n)
 	r = n->epoll < 0 || n->wake < 0 ? -errno : watch(n, n->wake, NULL);
 	if (!r) {
 		sigfillset(&all);
+		sigdelset(&all, SIGSYS); /* as a crash, it is told */
 		pthread_sigmask(SIG_SETMASK, &all, &before);
 		r = -pthread_create(&n->thread, NULL, notifier_main, n);
 		pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -288,6 +288,7 @@ static int start_thread(struct sp_server *server)
 
 	/* The program's other threads handle signals. */
 	sigfillset(&all);
+	sigdelset(&all, SIGSYS); /* as a crash, it is told */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&server->thread, NULL, serve, server);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -3,6 +3,7 @@
 #include "ebpf/ebpf.h"
 #include "../error.h"
 #include "handler.h"
+#include "trust.h"
 #include "../nic.h"
 #include "../process.h"
 
@@ -99,15 +100,14 @@ refuse(struct sp_error *error, const char *file, int err, const char *format, ..
 			    what);
 }
 
-/* Opening a FIFO or a device could block or have side effects. */
 static int open_regular(const char *file, struct stat *st, struct sp_error *error)
 {
-	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	char why[160] = "";
+	int fd = sp_plugin_trusted(file, st, why, sizeof(why)), r = 0;
 
 	if (fd < 0)
-		return refuse(error, file, errno, "%s", strerror(errno));
-	int r = fstat(fd, st) ? refuse(error, file, errno, "%s", strerror(errno)) : 0;
-	if (!r && S_ISDIR(st->st_mode))
+		return refuse(error, file, -fd, "%s", *why && fd != -ENOENT ? why : strerror(-fd));
+	if (S_ISDIR(st->st_mode))
 		r = refuse(error, file, EISDIR, "is a directory");
 	else if (!r && !S_ISREG(st->st_mode))
 		r = refuse(error, file, EINVAL, "is no regular file");
@@ -276,12 +276,21 @@ static int load(const char *file, struct sp_plugin **plugin, struct sp_error *er
 	return 0;
 }
 
+static const char *shut; /* why nothing is loaded any more; set once, before other threads load */
+
+void sp_plugins_shut(const char *why)
+{
+	shut = why;
+}
+
 static int enter(const char *file, struct sp_error *error)
 {
 	if (error)
 		*error = (struct sp_error){.key = ""};
 	if (!file || !*file)
 		return sp_error_set(error, ENOENT, "plugin", "no plug-in's file is named");
+	if (shut)
+		return refuse(error, file, EPERM, "%s", shut);
 	if (sp_handlers_noting()) /* called from a constructor or destructor: this thread holds the lock */
 		return refuse(error, file, EDEADLK, "a plug-in that is being loaded or unloaded cannot load another");
 	pthread_mutex_lock(&lock);

@@ -36,6 +36,8 @@ void sp_plugin_replace(struct sp_object *by);
 void sp_plugin_discard(struct sp_object *object); /* its handlers must not be in use */
 /* Unloads replaced objects whose handlers are no longer in use. */
 void sp_plugins_collect(void);
+/* From here on loads are refused with these words. */
+void sp_plugins_shut(const char *why);
 /* fn runs under the lock and must not call this module. copy: the load's number in its plug-in, from 1. */
 struct sp_object_text {
 	const struct sp_object *object;

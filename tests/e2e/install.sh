@@ -243,6 +243,7 @@ our_march_comes_after_that_of_dpdk() {
 a_unit_for_systemd_is_installed_that_runs_the_installed_command() {
 	pkg-config --exists systemd || skip "systemd is not installed"
 	found -path '*/lib/systemd/system/spindle@.service' -type f || return
+	found -path '*/lib/sysusers.d/spindle.conf' -type f || return # its user
 	local unit command
 	unit=$(find "$dest" -name 'spindle@.service')
 	command=$(sed -n 's/^ExecStart=\([^ ]*\) run -c .*/\1/p' "$unit")

@@ -42,6 +42,7 @@ def sections(*names):
 def start(house, world, file=None, text=None, more="", **environment):
     """A NIC that has the plug-in `file`, with a context of each of its handlers."""
     plugin = "plugin = %s\n" % file if file else ""
+    plugin += "plugin-directory = %s\nplugin-directory = %s\n" % (KINDS, house.dir)  # what the rules load later
     text = sections(*EACH) if text is None else text
     return house.nic(config(more=plugin + more) + text, "--name", "lively", eal=("--vdev", "net_af_packet0,iface=nic0"),
                      space=world.space, env=house.environment(**environment))

@@ -58,6 +58,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		REQUIRE(nic.address[i].prefix >= 1 && nic.address[i].prefix <= 128 &&
 			nic.address[i].port < SP_MAX_PORTS);
 	struct sp_server_config server;
+	struct sp_run_config run;
+	result = sp_config_run(config, &run, &error);
+	if (result)
+		error_says_where(result, &error);
+	REQUIRE(run.directories <= SP_RUN_DIRECTORIES && run.user >= -1 && run.group >= -1);
 	result = sp_config_server(config, &server, &error);
 	if (result)
 		error_says_where(result, &error);
@@ -80,6 +85,8 @@ int main(int argc, char **argv)
 		"[nic]\nsocket = /run/spindle/a\nsocket-mode = 0660\nsocket-group = 7\napplications = 3\n[limits one]\n"
 		"user = 1000\nmemory = 64M\ncontexts = 4\nqps = 128\nmessages = 1K\n[limits rest]\nuser = everyone\n"
 		"refuse = yes\n",
+		"[nic]\nuser = 1000\ngroup = 1000\nsandbox = no\nlive-handlers = no\nplugin-directory = /usr/lib/a\n"
+		"plugin-directory = /b\n",
 	};
 	const uint8_t *seed[sizeof(text) / sizeof(*text)];
 	size_t len[sizeof(text) / sizeof(*text)];

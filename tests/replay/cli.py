@@ -202,7 +202,7 @@ def refused_plugins(run):
         process = run.command("handler", "list", "--plugin", plugin(run, "good"), "--plugin", plugin(run, kind))
         equal((process.returncode, process.stdout), (1, ""))
         assert process.stderr.startswith("spindle handler: ") and "plugin-%s.so: %s" % (kind, words) in process.stderr, process.stderr
-    run.write("nic.ini", "[nic]\nip = 192.0.2.1\nport = net_null0\nplugin = %s\n" % plugin(run, "abi"))
+    run.write("nic.ini", "[nic]\nip = 192.0.2.1\nport = null:\nplugin = %s\n" % plugin(run, "abi"))
     words = "nic.ini:4: plugin: "
     for process in (run.command("run", "-c", run.path("nic.ini")), run.command("doctor", "-c", run.path("nic.ini"))):
         equal(process.returncode, 1, process.stderr)

@@ -524,6 +524,35 @@ TEST(server_mistakes_are_named_with_their_line)
 	refused("[nic]\nsocket-mod = 0600\n", "nic.ini:2: ", "is socket-mode meant?");
 }
 
+TEST(keys_of_the_process_are_read_and_checked)
+{
+	static const char *const wrong[][2] = {{"user = no/such", "there is no user 'no/such' (a name, a number)"},
+					       {"group = no/such", "there is no group"},
+					       {"sandbox = off-ish", "neither yes nor no"},
+					       {"live-handlers = 7", "neither yes nor no"},
+					       {"plugin-directory = here", "no absolute path"}};
+	struct sp_run_config run;
+	struct sp_config *c = parse("[nic]\nuser = root\ngroup = 7\nsandbox = no\nlive-handlers = no\n"
+				    "plugin-directory = /a\nplugin-directory = /b\n");
+	char text[128];
+
+	CU_ASSERT_EQUAL_FATAL(sp_config_run(c, &run, &error), 0);
+	CU_ASSERT(run.user == 0 && run.group == 7 && run.no_sandbox && run.no_live_handlers && run.directories == 2);
+	CU_ASSERT_STRING_EQUAL(run.directory[1], "/b");
+	sp_config_free(c);
+	c = parse("[nic]\nmtu = 1500\n");
+	CU_ASSERT_EQUAL_FATAL(sp_config_run(c, &run, &error), 0);
+	CU_ASSERT(run.user == -1 && run.group == -1 && !run.no_sandbox && !run.no_live_handlers && !run.directories);
+	sp_config_free(c);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		snprintf(text, sizeof(text), "[nic]\n%s\n", wrong[i][0]);
+		c = parse(text);
+		CU_ASSERT_EQUAL(sp_config_run(c, &run, &error), -EINVAL);
+		CU_ASSERT(!strncmp(error.text, "nic.ini:2: ", 11) && strstr(error.text, wrong[i][1]) != NULL);
+		sp_config_free(c);
+	}
+}
+
 TEST(limits_that_could_never_count_are_refused)
 {
 	not_served("[limits a]\nuser = 5\n[limits b]\nmemory = 1\nuser = 5\n", "nic.ini:5: user: ", "this user");
