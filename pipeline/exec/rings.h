@@ -67,7 +67,10 @@ struct sp_command_queue {
 	struct sp_command_queue *woken; /* the next one on the stack */
 	_Atomic uint32_t state;		/* [shared] */
 	bool used;			/* used since the last search for idle applications */
-	uint8_t apart_too[48];
+	struct sp_share *share;		/* the application's */
+	struct sp_allowance *allowance; /* its user's, where a rate is limited; NULL: the normal case */
+	uint64_t turn;			/* the poll after the one of its last turn */
+	uint8_t apart_too[24];
 };
 
 /* An application. pub.ops are the embedded operations; for another process the server calls them, and commands and
@@ -92,8 +95,16 @@ struct sp_device {
 	struct sp_command_queue commands[SP_MAX_WORKERS];
 };
 
-/* Creates an application. Not attached: embedded, limits ignored. Attached: takes the NIC's next owner number, memory
- * is shared, limits may be NULL. -ENOMEM, -EDQUOT (too low for the queues), -EMFILE. */
+/* Whose application it is, and what it and all of the user's may have; limits and user may be NULL. */
+struct sp_device_user {
+	uint32_t uid;
+	bool trusted; /* root or the NIC's own user */
+	const struct sp_limits *limits;
+	const struct sp_user_limits *user;
+};
+int sp_device_create_for(struct sp_nic *nic, const struct sp_device_user *who, struct sp_device **device);
+/* Creates an application of the NIC's own user. Not attached: embedded, limits ignored. Attached: takes the NIC's next
+ * owner number, memory is shared, limits may be NULL. -ENOMEM, -EDQUOT (too low for the queues), -EMFILE. */
 int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *limits, struct sp_device **device);
 /* Shared memory of events and area, with descriptors (attached applications only), of a context that the device opened;
  * or NULL. The server sends and closes the descriptors (sp_shm_close). */
@@ -111,7 +122,7 @@ void sp_events_release(struct sp_event_queue *q);
 /* Runs a command on the context's home worker, after earlier ones; returns its status. */
 int sp_command_run(struct sp_context *c, const struct sp_command *command, struct sp_event *result);
 unsigned sp_commands_run(struct sp_worker *w);
-bool sp_commands_waiting(const struct sp_worker *w);
+bool sp_commands_waiting(struct sp_worker *w);
 /* Any thread: a parked queue becomes active with the worker's next poll. No system call. */
 void sp_commands_wake(struct sp_command_queue *q);
 /* On the queue's worker, after the last wake: the worker forgets the queue. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "timer.h"
 #include "../context.h"
+#include "../limit.h"
 #include "measure.h"
 #include "message_table.h"
 #include "../observe/tap.h"
@@ -101,6 +102,16 @@ void sp_timers_purge(struct sp_timer **root, const struct sp_context *context)
 	}
 }
 
+/* A timer of that context is due: when it may run. */
+static sp_time may_run(struct sp_worker *w, struct sp_view *v)
+{
+	if (sp_view_disabled(v))
+		return sp_view_until(v);
+	if (sp_limited_time(w, v->entity))
+		return sp_limit_until(v->entity, false);
+	return sp_scheduler_owes(w, v) ? w->now + SP_QUANTUM : w->now;
+}
+
 unsigned sp_timers_run(struct sp_worker *w)
 {
 	uint64_t began, spent = 0;
@@ -111,12 +122,13 @@ unsigned sp_timers_run(struct sp_worker *w)
 		struct sp_timer *t = w->timers;
 		struct sp_view *view = t->ctx;
 		const uint64_t before = view->meter.cycles;
+		const sp_time at = may_run(w, view);
 
 		sp_timers_remove(&w->timers, t);
 		view->timers--;
 		n++;
-		if (sp_view_disabled(view)) { /* later */
-			t->at = sp_view_until(view);
+		if (at > w->now) {
+			t->at = at;
 			sp_timers_insert(&w->timers, t);
 			view->timers++;
 			continue;
@@ -125,6 +137,7 @@ unsigned sp_timers_run(struct sp_worker *w)
 		began = sp_call_begin(view, SP_DOING_TIMER);
 		view->context->handler->timer(&view->pub, t);
 		sp_call_end(view, began);
+		sp_scheduler_called(w, view->entity);
 		spent += view->meter.cycles - before;
 	}
 	return n;

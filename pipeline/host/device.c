@@ -6,11 +6,13 @@
 #include "../exec/rings.h"
 #include "../tx/zero_copy.h"
 #include "../mem/memory.h"
+#include "../user.h"
 #include "../worker_call.h"
 
 #include <rte_common.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 static struct sp_device *device_of(struct sp_dev *dev)
 {
@@ -371,7 +373,7 @@ static void destroy(struct sp_device *d)
 	sp_memory_credit(d->nic, d->account, d->queues.bytes);
 	sp_shm_destroy(&d->queues);
 	sp_memory_disown(d->nic, d->account);
-	free(d->account);
+	sp_account_destroy(d->account);
 	free(d);
 }
 
@@ -454,13 +456,32 @@ static int create_queues(struct sp_device *d)
 		q->page = page;
 		q->device = d;
 		q->worker = d->nic->worker[w];
+		q->share = d->account ? &d->account->share[w] : &d->nic->own->share[w];
+		q->allowance = d->account && d->account->user->limited ? &d->account->user->allowance[w] : NULL;
 	}
 	d->door.bell = bell_of(d);
 	return 0;
 }
 
-int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *limits, struct sp_device **device)
+/* The account of an application of this user. */
+static int create_account(struct sp_device *d, const struct sp_device_user *who)
 {
+	struct sp_user *u;
+	int r = sp_account_create(who->limits, &d->account);
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&d->nic->control);
+	u = sp_user_take(d->nic, who->uid, who->trusted, who->user);
+	if (u)
+		sp_account_join(d->nic, d->account, u);
+	pthread_mutex_unlock(&d->nic->control);
+	return u ? 0 : -ENOMEM;
+}
+
+int sp_device_create_for(struct sp_nic *nic, const struct sp_device_user *who, struct sp_device **device)
+{
+	const bool attached = who != NULL;
 	struct sp_device *d = calloc(1, sizeof(*d));
 	int r;
 
@@ -468,7 +489,7 @@ int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *
 		return -ENOMEM;
 	d->pub.ops = &embedded;
 	d->nic = nic;
-	r = attached ? sp_account_create(limits, &d->account) : 0;
+	r = attached ? create_account(d, who) : 0;
 	if (!r)
 		r = create_queues(d);
 	if (r)
@@ -495,6 +516,13 @@ int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *
 fail:
 	destroy(d);
 	return r;
+}
+
+int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *limits, struct sp_device **device)
+{
+	const struct sp_device_user who = {.uid = geteuid(), .trusted = true, .limits = limits};
+
+	return sp_device_create_for(nic, attached ? &who : NULL, device);
 }
 
 int sp_nic_dev(struct sp_nic *nic, bool driven, struct sp_dev **dev)

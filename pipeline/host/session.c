@@ -9,6 +9,7 @@
 #include "../engine.h"
 #include "../error.h"
 #include "../process.h"
+#include "../user.h"
 #include "../observe/watchdog.h"
 
 #include <inttypes.h>
@@ -154,24 +155,24 @@ static bool is_trusted(const struct sp_session *s)
 	return s->uid == geteuid() || s->uid == 0;
 }
 
-/* No user may take all places, and some places stay free for an administrator to find out what is wrong. */
+/* No user may take all places: some stay free for further users, and for an administrator to find out what is wrong. */
 static bool has_place(const struct sp_server *server, const struct sp_session *s, const struct sp_user_limits *user)
 {
 	const uint32_t all = server->config.applications;
-	const uint32_t held = is_trusted(s) ? 0 : RTE_MIN(all / 4, SP_KEPT_PLACES);
 	uint32_t own = 0, most = is_trusted(s) ? all : RTE_MAX(all / 2, 1u);
 
 	if (user && user->applications)
 		most = user->applications;
 	for (unsigned i = 0; i < server->sessions; i++)
 		own += server->session[i].device && server->session[i].uid == s->uid;
-	return own < most && server->applications < all - held;
+	return own < most && sp_user_may(is_trusted(s), own, 1, server->applications, all);
 }
 
 static int hello(struct sp_server *server, struct sp_session *s, struct parcel *p)
 {
 	const struct sp_user_limits *user = limits_of(&server->config, s->uid);
 	struct sp_attach_welcome *w;
+	struct sp_device_user who;
 	struct sp_dev *dev;
 	int rc;
 
@@ -181,7 +182,8 @@ static int hello(struct sp_server *server, struct sp_session *s, struct parcel *
 		return -EACCES;
 	if (!has_place(server, s, user))
 		return -EUSERS;
-	rc = sp_device_create(server->nic, true, user ? &user->limits : NULL, &s->device);
+	who = (struct sp_device_user){s->uid, is_trusted(s), user ? &user->limits : NULL, user};
+	rc = sp_device_create_for(server->nic, &who, &s->device);
 	if (rc) {
 		s->device = NULL;
 		return rc;
@@ -263,7 +265,12 @@ static int explain_memory(struct sp_server *server, const struct sp_session *s, 
 	struct sp_error error;
 
 	memset(&error, 0, sizeof(error));
-	if (rc == -EDQUOT)
+	if (rc == -EDQUOT && sp_account_allows(s->device->account, bytes) && a->regions < SP_REGIONS)
+		sp_error_set(&error, EDQUOT, "memory",
+			     "%" PRIu64
+			     " bytes more: the NIC has not so much left, beside what it keeps for other users",
+			     bytes);
+	else if (rc == -EDQUOT)
 		sp_error_set(&error, EDQUOT, "memory",
 			     "%" PRIu64 " bytes more: the application has %" PRIu64 " of %" PRIu64
 			     " bytes and %u of %d regions",

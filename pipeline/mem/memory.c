@@ -93,7 +93,8 @@ int sp_memory_charge(struct sp_nic *nic, struct sp_account *account, uint64_t by
 	if (r)
 		return r;
 	do
-		if (bytes > nic->config.memory_limit || used > nic->config.memory_limit - bytes) {
+		if (bytes > nic->config.memory_limit || used > nic->config.memory_limit - bytes ||
+		    !sp_account_leaves_memory(account, bytes, used, nic->config.memory_limit)) {
 			sp_account_memory_back(account, bytes);
 			return -EDQUOT;
 		}
