@@ -415,19 +415,36 @@ void sp_scheduler_defer(struct sp_worker *w)
 	w->actives = held;
 }
 
-/* The context whose turn is first; of several the one whose packets cost least. */
+/* Of those within `share` (a user's, an application's, the whole), the one whose turn is first; of several the one
+ * whose packets cost least. With more than one level that is one of the right user, or application, and not always the
+ * first of these: costs may decide between users, and not between contexts of one. */
+static const struct sp_scheduler_waiting *first_within(const struct sp_scheduler *s, const struct sp_share *share)
+{
+	const struct sp_scheduler_waiting *first = NULL;
+
+	for (unsigned i = 0; i < s->waiting; i++) {
+		const struct sp_scheduler_waiting *w = &s->wait[i];
+		int64_t more;
+
+		if (w->share != share && w->share->above != share && w->share->above->above != share)
+			continue;
+		more = first ? compare(w->vtime, w->share, first->vtime, first->share) : -1;
+		if (more < 0 || (!more && sp_scheduler_cost(s, w->entity) < sp_scheduler_cost(s, first->entity)))
+			first = w;
+	}
+	return first;
+}
+
+/* The context whose turn is first. */
 static struct sp_entity *least(const struct sp_scheduler *s)
 {
-	const struct sp_scheduler_waiting *first = &s->wait[0];
+	const struct sp_share *app = s->wait[0].share, *user = app->above, *whole = user->above;
 
-	for (unsigned i = 1; i < s->waiting; i++) {
-		const int64_t more = compare(s->wait[i].vtime, s->wait[i].share, first->vtime, first->share);
-
-		if (more < 0 ||
-		    (!more && sp_scheduler_cost(s, s->wait[i].entity) < sp_scheduler_cost(s, first->entity)))
-			first = &s->wait[i];
-	}
-	return first->entity;
+	if (whole->waiting > 1)
+		user = first_within(s, whole)->share->above;
+	if (user->waiting > 1 || whole->waiting > 1)
+		app = first_within(s, user)->share;
+	return first_within(s, app)->entity;
 }
 
 void sp_scheduler_serve(struct sp_worker *w)
