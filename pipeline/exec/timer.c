@@ -103,7 +103,7 @@ void sp_timers_purge(struct sp_timer **root, const struct sp_context *context)
 }
 
 /* A timer of that context is due: when it may run. */
-static sp_time may_run(struct sp_worker *w, struct sp_view *v)
+static __attribute__((noinline)) sp_time may_run(struct sp_worker *w, struct sp_view *v)
 {
 	if (sp_view_disabled(v))
 		return sp_view_until(v);
@@ -114,20 +114,22 @@ static sp_time may_run(struct sp_worker *w, struct sp_view *v)
 
 unsigned sp_timers_run(struct sp_worker *w)
 {
+	const struct sp_scheduler *s = w->scheduler;
 	uint64_t began, spent = 0;
 	unsigned n = 0;
+	sp_time at;
 
 	/* At most about one quantum of timers per poll, and at least one. */
 	while (w->timers && w->timers->at <= w->now && n < SP_TIMERS_PER_POLL && spent < sp_scheduler_quantum(w)) {
 		struct sp_timer *t = w->timers;
 		struct sp_view *view = t->ctx;
 		const uint64_t before = view->meter.cycles;
-		const sp_time at = may_run(w, view);
 
 		sp_timers_remove(&w->timers, t);
 		view->timers--;
 		n++;
-		if (at > w->now) {
+		if ((sp_view_disabled(view) || unlikely(view->allowance != NULL) || unlikely(s && s->waiting)) &&
+		    (at = may_run(w, view)) > w->now) { /* later */
 			t->at = at;
 			sp_timers_insert(&w->timers, t);
 			view->timers++;
@@ -137,7 +139,8 @@ unsigned sp_timers_run(struct sp_worker *w)
 		began = sp_call_begin(view, SP_DOING_TIMER);
 		view->context->handler->timer(&view->pub, t);
 		sp_call_end(view, began);
-		sp_scheduler_called(w, view->entity);
+		if (unlikely(s && w->polls < s->until))
+			sp_scheduler_update(w, view->entity);
 		spent += view->meter.cycles - before;
 	}
 	return n;
