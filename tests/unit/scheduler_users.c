@@ -295,6 +295,36 @@ TEST(somebody_else_always_finds_something)
 	}
 }
 
+RULE(contexts_and_qps_are_counted_over_a_users_applications)
+{
+	struct sp_account *a, *b, *root;
+
+	tenants_enter();
+	CU_ASSERT_EQUAL_FATAL(sp_account_create(NULL, &a), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_account_create(NULL, &b), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_account_create(NULL, &root), 0);
+	sp_account_join(dut.nic, a, sp_user_take(dut.nic, 1, false, NULL));
+	sp_account_join(dut.nic, b, sp_user_take(dut.nic, 1, false, NULL));
+	sp_account_join(dut.nic, root, sp_user_take(dut.nic, 0, true, NULL));
+	CU_ASSERT(a->user == b->user && a->user != root->user && a->user->applications == 2);
+	CU_ASSERT_EQUAL(sp_account_contexts(a, 200), 0);
+	CU_ASSERT(sp_account_leaves_contexts(b, 3500, 4096)); /* it has less than a sixteenth */
+	CU_ASSERT_EQUAL(sp_account_contexts(b, 56), 0);
+	CU_ASSERT_FALSE(sp_account_leaves_contexts(b, 3500, 4096));
+	CU_ASSERT(sp_account_leaves_contexts(b, 3000, 4096));
+	CU_ASSERT(sp_account_leaves_contexts(root, 4095, 4096));
+	CU_ASSERT_EQUAL(sp_account_qps(a, 8192), 0);
+	CU_ASSERT_FALSE(sp_account_leaves_qps(b, 1, 100000, 131072));
+	CU_ASSERT(sp_account_leaves_qps(b, 1, 90000, 131072));
+	CU_ASSERT_EQUAL(sp_account_qps(a, -1), 0);
+	CU_ASSERT(sp_account_leaves_qps(b, 1, 100000, 131072));
+	CU_ASSERT(sp_account_leaves_qps(b, 0, 131072, 131072));
+	sp_account_destroy(a);
+	sp_account_destroy(b);
+	CU_ASSERT_EQUAL(dut.nic->user->applications + dut.nic->user->next->applications, 1);
+	sp_account_destroy(root);
+}
+
 static unsigned regions(struct sp_device *d, uint64_t bytes)
 {
 	struct sp_mr *mr;
