@@ -158,11 +158,9 @@ static bool is_trusted(const struct sp_session *s)
 /* No user may take all places: some stay free for further users, and for an administrator to find out what is wrong. */
 static bool has_place(const struct sp_server *server, const struct sp_session *s, const struct sp_user_limits *user)
 {
-	const uint32_t all = server->config.applications;
-	uint32_t own = 0, most = is_trusted(s) ? all : RTE_MAX(all / 2, 1u);
+	const uint32_t all = server->config.applications, usual = is_trusted(s) ? all : RTE_MAX(all / 2, 1u);
+	uint32_t own = 0, most = user && user->applications ? user->applications : usual;
 
-	if (user && user->applications)
-		most = user->applications;
 	for (unsigned i = 0; i < server->sessions; i++)
 		own += server->session[i].device && server->session[i].uid == s->uid;
 	return own < most && sp_user_may(is_trusted(s), own, 1, server->applications, all);
@@ -171,8 +169,8 @@ static bool has_place(const struct sp_server *server, const struct sp_session *s
 static int hello(struct sp_server *server, struct sp_session *s, struct parcel *p)
 {
 	const struct sp_user_limits *user = limits_of(&server->config, s->uid);
+	const struct sp_device_user who = {s->uid, is_trusted(s), user ? &user->limits : NULL, user};
 	struct sp_attach_welcome *w;
-	struct sp_device_user who;
 	struct sp_dev *dev;
 	int rc;
 
@@ -182,7 +180,6 @@ static int hello(struct sp_server *server, struct sp_session *s, struct parcel *
 		return -EACCES;
 	if (!has_place(server, s, user))
 		return -EUSERS;
-	who = (struct sp_device_user){s->uid, is_trusted(s), user ? &user->limits : NULL, user};
 	rc = sp_device_create_for(server->nic, &who, &s->device);
 	if (rc) {
 		s->device = NULL;
@@ -261,20 +258,16 @@ static int unmake(struct sp_server *server, struct sp_session *s, int rc)
 
 static int explain_memory(struct sp_server *server, const struct sp_session *s, uint64_t bytes, int rc)
 {
-	const struct sp_account *a = s->device->account;
-	struct sp_error error;
+	struct sp_account *a = s->device->account;
+	const bool kept = a->regions < SP_REGIONS && sp_account_allows(a, bytes);
+	struct sp_error error = {.key = ""};
 
-	memset(&error, 0, sizeof(error));
-	if (rc == -EDQUOT && sp_account_allows(s->device->account, bytes) && a->regions < SP_REGIONS)
-		sp_error_set(&error, EDQUOT, "memory",
-			     "%" PRIu64
-			     " bytes more: the NIC has not so much left, beside what it keeps for other users",
-			     bytes);
-	else if (rc == -EDQUOT)
+	if (rc == -EDQUOT)
 		sp_error_set(&error, EDQUOT, "memory",
 			     "%" PRIu64 " bytes more: the application has %" PRIu64 " of %" PRIu64
-			     " bytes and %u of %d regions",
-			     bytes, (uint64_t)a->memory, a->limit.memory, a->regions, SP_REGIONS);
+			     " bytes and %u of %d regions%s",
+			     bytes, (uint64_t)a->memory, a->limit.memory, a->regions, SP_REGIONS,
+			     kept ? "; the NIC keeps the rest for others" : "");
 	else if (rc == -EMFILE)
 		sp_error_set(&error, EMFILE, "memory", SP_NO_DESCRIPTOR);
 	else
