@@ -31,8 +31,11 @@ void sp_account_join(struct sp_nic *nic, struct sp_account *a, struct sp_user *u
 
 void sp_account_destroy(struct sp_account *a)
 {
-	if (a)
+	if (a && a->user) {
+		/* What waits to be freed, see sp_memory_disown(), is the NIC's alone from now on. */
+		atomic_fetch_sub(&a->user->memory, atomic_load(&a->memory));
 		sp_user_put(a->user);
+	}
 	free(a);
 }
 
