@@ -54,6 +54,8 @@ struct sp_context {
 	struct sp_issue *issues;	 /* circular list, last started; [worker home] */
 	TAILQ_ENTRY(sp_context) issuing; /* in the home worker's list of contexts with issues */
 	bool is_issuing;
+	bool issue_sent;			    /* in its last turn */
+	uint64_t issue_turn;			    /* the poll after the one of its last turn; [worker home] */
 	struct sp_issue *issue_elsewhere;	    /* started on another worker; [shared] atomic exchange */
 	LIST_ENTRY(sp_context) elsewhere, sweeping; /* in the home worker's lists */
 	sp_time sweep_at;

@@ -35,6 +35,7 @@
 	X(OVER_BUDGET, "over-budget")		/* the context owes the worker what earlier packets cost too much */   \
 	X(CONTEXT_DISABLED, "context-disabled") /* it overran its budget */                                            \
 	X(BACKLOG_FULL, "backlog-full")		/* the context has had its share of the worker, and waits too long */  \
+	X(OVER_LIMIT, "over-limit")		/* the context's user has used up what [limits NAME] allows */         \
 	/* transmit; these packets were never received, they are counted apart */                                      \
 	X(TX_NO_NEIGHBOUR, "tx-no-neighbour")                                                                          \
 	X(TX_FULL, "tx-full")

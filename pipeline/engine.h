@@ -17,6 +17,8 @@ struct sp_port;
 struct sp_rule;
 struct sp_freeing;
 struct sp_gone;
+struct sp_own;
+struct sp_user;
 
 struct sp_nic {
 	struct sp_nic_config config; /* strings copied */
@@ -45,6 +47,8 @@ struct sp_nic {
 	uint64_t hash_key[2];	     /* read-only, sp_hash's */
 	struct sp_gone *gone;	     /* drops of contexts that have been removed, by name; [control] */
 	struct sp_device *device;    /* applications; [control] */
+	struct sp_user *user;	     /* who has or had some; [control] */
+	struct sp_own *own;	     /* the group of the NIC's own contexts */
 	_Atomic uint64_t park_after; /* [shared] relaxed: an application is parked after so many polls without a post */
 	uint32_t owner_next;	     /* [control] owner numbers given to applications so far */
 	struct sp_notifier *notifier;

@@ -10,13 +10,18 @@
 #include "limits.h"
 #include "exec/queue.h"
 
+struct sp_allowance;
+struct sp_share;
 struct sp_view;
 
 struct sp_entity {
 	struct sp_view *view; /* of the current version; [shared] a control call writes, with release */
 	unsigned batched;
 	struct sp_packet *batch[SP_BURST + SP_PARKED]; /* of this burst; [worker], as all below */
+	struct sp_allowance *allowance;		       /* its user's, where a rate is limited; NULL: the normal case */
+	uint64_t counted;			       /* of cycles, those that the allowance has paid for */
 	/* ---- scheduler.c ---- */
+	struct sp_share *share; /* its application's */
 	struct sp_packet_queue backlog;
 	uint16_t place;	   /* of the backlog in the list of those that are not empty */
 	uint32_t period;   /* the shortage of time that vtime belongs to */

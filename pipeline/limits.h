@@ -27,14 +27,17 @@
 #define SP_COMMANDS	     1024	/* commands queued per application and worker; a power of two */
 #define SP_EVENTS	     128	/* events queued per context and worker; a power of two */
 #define SP_REGIONS	     512	/* per attached application, areas included */
-#define SP_KEPT_PLACES	     4u		/* reserved for root and the NIC's own user; at most 1/4 */
 #define SP_COMMANDS_PER_POLL 32
+#define SP_QUEUES_PER_POLL   16	   /* applications whose commands run in one poll, where several have some */
+#define SP_QUANTUM_COMMANDS  256   /* so many commands that no context takes count as a quantum */
 #define SP_QUIET_POLLS	     16384 /* polls without a post before an application is parked */
 #define SP_ISSUES_PER_POLL   8	   /* calls of issue() in one poll */
 #define SP_TIMERS_PER_POLL   64
 #define SP_MAX_VERSIONS	     8 /* of one context's handler at once */
 #define SP_MAX_WEIGHT	     1000
 #define SP_BACKLOG	     1024 /* packets a worker's scheduler holds for contexts over their part */
+#define SP_BACKLOG_USER	     768  /* of these, for all contexts of one user */
+#define SP_BACKLOG_APP	     576  /* for all of one application */
 #define SP_BACKLOG_CONTEXT   256  /* packets of one context in the backlog */
 #define SP_MAX_HELD	     1024 /* held packets of one context */
 #define SP_TAPS		     2	  /* behind one tap */

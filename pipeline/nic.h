@@ -221,6 +221,10 @@ struct sp_user_limits {
 	struct sp_limits limits;
 	uint32_t applications; /* at once; 0: half of the server's, or all for root and the NIC's own user */
 	bool refused;	       /* may not attach at all */
+	/* Of all its applications together; 0: no limit, or weight 1. */
+	uint32_t weight;	 /* of the user's share of a busy worker, 1 to 1000 */
+	uint32_t worker_time;	 /* percent of one worker's time */
+	uint64_t packets, bytes; /* a second that its contexts receive, and as many that they send */
 	bool filters; /* may open filters, which can take other applications' packets; root and the NIC's own user
 			 always may */
 };
@@ -231,8 +235,7 @@ struct sp_server_config {
 	bool claimed;	       /* the caller already holds the lock PATH.lock; otherwise the server takes it */
 	uint32_t mode;	       /* of the socket; 0: 0600 */
 	int64_t group;	       /* of the socket; -1: leave it unchanged */
-	uint32_t applications; /* at once; default 64. 4 of them (of fewer than 16 a quarter) are reserved for root and
-				  the NIC's own user */
+	uint32_t applications; /* at once; default 64. Some stay free for others, see sp_user_may() */
 	struct sp_user_limits user[SP_MAX_USERS];
 	unsigned users;
 };

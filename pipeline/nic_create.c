@@ -14,6 +14,7 @@
 #include "tx/neighbour.h"
 #include "ports/port.h"
 #include "process.h"
+#include "user.h"
 #include "exec/scheduler.h"
 #include "view.h"
 #include "observe/watchdog.h"
@@ -170,7 +171,7 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 		goto fail;
 	}
 	if (create_workers(nic) || create_readers(nic) || sp_handover_create(nic) || sp_memory_create(nic) ||
-	    sp_qp_table_create(&nic->qps) || sp_notifier_create(nic)) {
+	    sp_users_create(nic) || sp_qp_table_create(&nic->qps) || sp_notifier_create(nic)) {
 		r = sp_error_set(error, ENOMEM, "", "no memory for a NIC");
 		goto fail;
 	}
@@ -258,6 +259,7 @@ void sp_nic_destroy(struct sp_nic *nic)
 	free(nic->port);
 	free(nic->readers);
 	free(nic->tracers);
+	sp_users_destroy(nic);
 	pthread_mutex_destroy(&nic->control);
 	free(nic);
 }

@@ -173,6 +173,8 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
 
 		next = RTE_MIN(next, at > w->now || !w->issue_stuck ? at : stuck);
 	}
+	if (unlikely(w->put_off > w->now))
+		next = RTE_MIN(next, w->put_off);
 	if (w->awaited) /* a driver says nothing by itself */
 		next = RTE_MIN(next, w->now + SP_US);
 	if (w->pending.count)

@@ -10,6 +10,7 @@
 #include "exec/meter.h"
 #include "exec/last_error.h"
 
+struct sp_allowance;
 struct sp_context;
 struct sp_entity;
 struct sp_zc_queue;
@@ -20,9 +21,10 @@ struct sp_view {
 	struct sp_ctx pub;
 	struct sp_context *context;
 	struct sp_worker *owner;
-	struct sp_entity *entity;     /* the context's on this worker; a companion has that of its first context */
-	struct sp_zc_queue *zc_queue; /* payload that ports still read */
-	uint64_t packets, bytes;      /* taken; [worker] writes, others read for reports */
+	struct sp_entity *entity;	/* the context's on this worker; a companion has that of its first context */
+	struct sp_zc_queue *zc_queue;	/* payload that ports still read */
+	struct sp_allowance *allowance; /* the entity's */
+	uint64_t packets, bytes;	/* taken; [worker] writes, others read for reports */
 	uint64_t forwarded;
 	uint64_t drops[SP_MAX_DROPS];
 	uint64_t counters[SP_MAX_COUNTERS];
@@ -39,6 +41,7 @@ struct sp_view {
 	uint64_t backlog_full;		       /* drops by this reason of the NIC; part of `dropped` */
 	struct sp_work *work_head, *work_tail; /* deferred work; FIFO */
 	TAILQ_ENTRY(sp_view) working;	       /* in the worker's list of views with deferred work */
+	uint64_t over_limit;		       /* the same: by this one */
 	uint64_t dropped;		       /* by the handler's reasons, and by the NIC's for this context */
 	bool touched;			       /* in the worker's list of views with something new for the host */
 	SLIST_ENTRY(sp_view) touched_next;

@@ -10,6 +10,7 @@
 #include "../handlers/spindle-handler.h"
 #include "drop.h"
 #include "limits.h"
+#include "share.h"
 #include "exec/meter.h"
 #include "exec/queue.h"
 
@@ -77,9 +78,11 @@ struct sp_worker {
 	const struct sp_tap_calls *tap;		/* somebody looks on, see tap.h; NULL: the normal case */
 	const struct sp_tap_calls *observer[SP_TAPS]; /* behind the tap */
 	struct sp_flow_cache *flow_cache;	      /* made with the first filter rule */
-	struct sp_captures *captures;	/* captures of this worker's packets; NULL: none, the normal case */
-	struct sp_scheduler *scheduler; /* NULL: calls are not measured, and no context waits */
-	SLIST_HEAD(, sp_view) touched;	/* views with something new for the host in this poll */
+	struct sp_captures *captures; /* captures of this worker's packets; NULL: none, the normal case */
+	struct sp_share whole;	      /* what users share */
+	sp_time put_off; /* a user's limit lets the first of what waits go on; in the past: nothing waits */
+	struct sp_scheduler *scheduler;			/* NULL: calls are not measured, and no context waits */
+	SLIST_HEAD(, sp_view) touched;			/* views with something new for the host in this poll */
 	struct sp_entity *active[SP_BURST + SP_PARKED]; /* contexts with packets in this burst, in order of arrival */
 	unsigned actives;
 	uint64_t measured; /* the clock at the end of the run before, within a burst; or SP_UNMEASURED */

@@ -241,6 +241,32 @@ static void show_applications(const struct shown *s)
 	finish(s, &t);
 }
 
+static void show_users(const struct shown *s)
+{
+	static const struct column columns[] = {{"USER", 0, 0},	       {"WEIGHT", 4, 0},     {"APPLICATIONS", 5, 0},
+						{"MEMORY", 1, 0},      {"CONTEXTS", 6, 0},   {"QPS", 7, 0},
+						{"LIMIT WAITS", 2, 0}, {"LIMIT DROPS", 3, 0}};
+	struct table t = begin(s, columns, 8);
+	const json_t *list = json_object_get(s->now, "users");
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *u = json_array_get(list, i);
+		struct row *r = stat_row(&t);
+
+		if (!r)
+			break;
+		snprintf(r->cell[0], CELL, "%" PRIu64, stat_value(u, "uid"));
+		stat_count(&t, r->cell[1], stat_value(u, "weight"));
+		stat_count(&t, r->cell[2], stat_value(u, "applications"));
+		stat_scaled(r->cell[3], (double)stat_value(u, "memory"));
+		stat_count(&t, r->cell[4], stat_value(u, "contexts"));
+		stat_count(&t, r->cell[5], stat_value(u, "qps"));
+		stat_count(&t, r->cell[6], stat_value(u, "limit_waits"));
+		stat_count(&t, r->cell[7], stat_value(u, "limit_drops"));
+	}
+	finish(s, &t);
+}
+
 /* ---- the cost of calls ---- */
 
 /* Since the previous sample, except `most`, which is the maximum of all time. */
@@ -515,4 +541,5 @@ void stat_show(const struct stat_view *v, const struct stat_sample *now, const s
 	show_contexts(&s);
 	show_handlers(&s);
 	show_applications(&s);
+	show_users(&s);
 }

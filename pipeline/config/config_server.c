@@ -12,6 +12,7 @@
 #include "../limits.h"
 
 #define MAX_APPLICATIONS 4096
+#define MOST_A_SECOND	 1000000000000ull
 #define LOOKUP_BYTES	 65536 /* a group's entry names its members */
 
 /* A user's or group's number, all ones is none; false: text is no number. */
@@ -150,6 +151,60 @@ static int set_messages(struct sp_config_target *t)
 	return set_count(t, UINT32_MAX, &t->user->limits.messages);
 }
 
+static int set_weight(struct sp_config_target *t)
+{
+	return set_count(t, SP_MAX_WEIGHT, &t->user->weight);
+}
+
+/* 20%: of one worker's time; of all workers, so many times as much. */
+static int set_worker_time(struct sp_config_target *t)
+{
+	const char *text = t->key->value;
+	const size_t len = strlen(text);
+	uint64_t value = 0;
+
+	if (len < 2 || len > 5 || text[len - 1] != '%' || strspn(text, "0123456789") != len - 1)
+		return sp_config_refuse(t, "'%.40s' is no part of a worker's time such as 20%%", text);
+	for (size_t i = 0; i < len - 1; i++)
+		value = value * 10 + (uint64_t)(text[i] - '0');
+	if (!value || value > 100 * SP_MAX_WORKERS)
+		return sp_config_refuse(t, "'%.40s' is out of range (1%% to %d%%)", text, 100 * SP_MAX_WORKERS);
+	t->user->worker_time = (uint32_t)value;
+	return 0;
+}
+
+/* 1M/s, or 1M: powers of 1000, as rates are. */
+static int set_a_second(struct sp_config_target *t, uint64_t *to)
+{
+	const char *text = t->key->value;
+	size_t len = strlen(text);
+	char number[32];
+	uint64_t value;
+
+	if (len > 2 && !strcmp(text + len - 2, "/s"))
+		len -= 2;
+	if (len >= sizeof(number))
+		return sp_config_refuse(t, "'%.40s' is no number a second such as 1M/s", text);
+	memcpy(number, text, len);
+	number[len] = 0;
+	if (sp_parse_rate(number, &value))
+		return sp_config_refuse(t, "'%.40s' is no number a second such as 1M/s", text);
+	if (!value || value > MOST_A_SECOND)
+		return sp_config_refuse(t, "'%.40s' is out of range (1/s to 1T/s)", text);
+	*to = value;
+	return 0;
+}
+
+static int set_packets(struct sp_config_target *t)
+{
+	return set_a_second(t, &t->user->packets);
+}
+
+static int set_bytes(struct sp_config_target *t)
+{
+	return set_a_second(t, &t->user->bytes);
+}
+
 static int set_bool(struct sp_config_target *t, bool *to)
 {
 	uint64_t on;
@@ -182,6 +237,10 @@ static int set_filters(struct sp_config_target *t)
 	X("contexts", set_contexts)                                                                                    \
 	X("qps", set_qps)                                                                                              \
 	X("messages", set_messages)                                                                                    \
+	X("weight", set_weight)                                                                                        \
+	X("worker-time", set_worker_time)                                                                              \
+	X("packets", set_packets)                                                                                      \
+	X("bytes", set_bytes)                                                                                          \
 	X("filters", set_filters)                                                                                      \
 	X("refuse", set_refuse)
 

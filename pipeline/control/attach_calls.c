@@ -26,6 +26,8 @@ int sp_context_alloc_refused(const struct sp_context *c, int r, struct sp_error 
 	if (!strcmp(over, "memory"))
 		return sp_error_set(error, EDQUOT, "", "this application may have at most %" PRIu64 " bytes of memory",
 				    limit->memory);
+	if (!strcmp(over, "reserve"))
+		return sp_error_set(error, ENOSPC, "qp", "the NIC keeps the QP numbers that are left for other users");
 	if (!strcmp(over, "regions"))
 		return sp_error_set(error, EDQUOT, "", "this application may have at most %u regions and areas",
 				    SP_REGIONS);
@@ -37,8 +39,13 @@ int sp_context_alloc_refused(const struct sp_context *c, int r, struct sp_error 
 
 int sp_context_alloc_qps(struct sp_context *c, uint32_t count)
 {
-	int r = sp_account_qps(c->account, count);
+	int r = -ENOSPC;
 
+	if (!sp_account_leaves_qps(c->account, count, c->nic->qps->claimed, SP_MAX_QPS)) {
+		c->over = "reserve";
+		return r;
+	}
+	r = sp_account_qps(c->account, count);
 	if (r)
 		c->over = "QPs";
 	else

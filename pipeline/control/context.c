@@ -122,6 +122,15 @@ static int free_id(struct sp_nic *nic, uint32_t *id)
 	return -ENOSPC;
 }
 
+static uint32_t contexts(const struct sp_nic *nic)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < nic->context_next; i++)
+		n += nic->context[i] != NULL;
+	return n;
+}
+
 static const char *config_value(const struct sp_context_config *config, const char *key)
 {
 	for (size_t i = 0; i < config->settings; i++)
@@ -167,13 +176,16 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, s
 		return sp_error_set(error, ENOMEM, "", "no memory for context %s", name);
 	c->id = id;
 	c->home = (uint16_t)((id & 0xFFFF) % nic->workers);
-	r = sp_account_contexts(c->account, 1);
+	r = sp_account_leaves_contexts(c->account, contexts(nic), SP_MAX_CONTEXTS) ? sp_account_contexts(c->account, 1)
+										   : -ENOSPC;
 	if (r) {
 		sp_handler_put(h);
 		sp_traced_destroy(c);
 		free(c);
-		return sp_error_set(error, EDQUOT, "", "this application may have at most %u contexts",
-				    device->account->limit.contexts);
+		return r == -ENOSPC ? sp_error_set(error, ENOSPC, "",
+						   "the NIC keeps the contexts that are left for other users")
+				    : sp_error_set(error, EDQUOT, "", "this application may have at most %u contexts",
+						   device->account->limit.contexts);
 	}
 	companion = config_value(config, "companion");
 	if (companion) {

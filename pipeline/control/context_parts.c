@@ -4,6 +4,7 @@
 #include "../mem/canary.h"
 #include "../error.h"
 #include "../exec/fate.h"
+#include "../mem/account.h"
 #include "../mem/context_alloc.h"
 #include "../plugin/handler.h"
 #include "../exec/rings.h"
@@ -12,6 +13,7 @@
 #include "../rx/match.h"
 #include "../exec/measure.h"
 #include "../mem/memory.h"
+#include "../user.h"
 #include "../exec/message.h"
 #include "../tx/path.h"
 #include "../exec/scheduler.h"
@@ -101,6 +103,9 @@ static int create_entities(struct sp_context *c)
 	for (uint16_t w = 0; w < c->nic->workers; w++) {
 		c->entity[w] = &e[w];
 		e[w].view = c->view[w];
+		e[w].share = c->account ? &c->account->share[w] : &c->nic->own->share[w];
+		if (c->account && c->account->user->limited)
+			e[w].allowance = &c->account->user->allowance[w];
 		sp_queue_init(&e[w].backlog);
 	}
 	return 0;
@@ -136,8 +141,10 @@ static int create_views(struct sp_context *c)
 		c->view[w] = v;
 	}
 	r = create_entities(c);
-	for (uint16_t w = 0; w < c->nic->workers && !r; w++)
+	for (uint16_t w = 0; w < c->nic->workers && !r; w++) {
 		c->view[w]->entity = c->entity[w];
+		c->view[w]->allowance = c->entity[w]->allowance;
+	}
 	return r;
 }
 

@@ -85,6 +85,7 @@ static void move_counts(struct sp_view *to, struct sp_view *from, uint64_t stray
 	move(&to->answered, &from->answered);
 	move(&to->over_budget, &from->over_budget);
 	move(&to->backlog_full, &from->backlog_full);
+	move(&to->over_limit, &from->over_limit);
 	move(&to->disabled, &from->disabled);
 	move(&to->held_refused, &from->held_refused);
 	move(&to->dropped, &from->dropped);

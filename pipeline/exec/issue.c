@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "issue.h"
 #include "../context.h"
+#include "../limit.h"
 #include "../tx/zero_copy.h"
 #include "measure.h"
 #include "../observe/tap.h"
 #include "scheduler.h"
 
-/* Round-robin: contexts on their home worker, and issues within a context. */
+/* Contexts on their home worker in the order of the scheduler, round-robin where calls are not measured; issues within
+ * a context round-robin. */
 
 static void context_in(struct sp_worker *w, struct sp_context *c)
 {
@@ -15,13 +17,10 @@ static void context_in(struct sp_worker *w, struct sp_context *c)
 	c->is_issuing = true;
 }
 
-static struct sp_context *context_out(struct sp_worker *w)
+static void context_out(struct sp_worker *w, struct sp_context *c)
 {
-	struct sp_context *c = TAILQ_FIRST(&w->issuing);
-
 	TAILQ_REMOVE(&w->issuing, c, issuing);
 	c->is_issuing = false;
-	return c;
 }
 
 static void append(struct sp_context *c, struct sp_issue *i)
@@ -128,24 +127,62 @@ static unsigned run_context(struct sp_worker *w, struct sp_context *c)
 	return asked;
 }
 
+/* Its pace, its budget, its user's limit or its debt lets it send now. */
+static inline bool may_send(struct sp_worker *w, struct sp_context *c, struct sp_view *v)
+{
+	return sp_context_newest(c)->tx_next <= w->now && !sp_view_disabled(v) && !sp_scheduler_owes(w, v) &&
+	       !sp_limited_time(w, v->entity) && !sp_limited_sends(v);
+}
+
+/* The next turn of this poll; NULL: there is none. A context has a second one only before another's first. */
+static struct sp_context *next_turn(struct sp_worker *w, bool first)
+{
+	const bool several = TAILQ_FIRST(&w->issuing) != TAILQ_LAST(&w->issuing, sp_issuing);
+	struct sp_context *c, *next = NULL;
+	bool had_none = false;
+
+	TAILQ_FOREACH (c, &w->issuing, issuing) {
+		struct sp_view *v = c->view[w->index];
+		const bool had = c->issue_turn == w->polls + 1;
+
+		if (first && several)
+			sp_scheduler_update(w, v->entity);
+		if ((had && !(c->issue_sent && w->scheduler)) || !may_send(w, c, v))
+			continue;
+		had_none |= !had;
+		if (!next || (several && w->scheduler && sp_scheduler_before(v->entity, next->view[w->index]->entity)))
+			next = c;
+		if (!w->scheduler)
+			break;
+	}
+	if (next && several && had_none)
+		sp_scheduler_chosen(w, next->view[w->index]->entity);
+	return had_none ? next : NULL;
+}
+
 static unsigned run_all(struct sp_worker *w)
 {
-	const struct sp_context *last = TAILQ_LAST(&w->issuing, sp_issuing);
+	const uint64_t quantum = sp_scheduler_quantum(w);
 	unsigned asked = 0, turns = 0;
+	struct sp_context *c;
 	uint64_t spent = 0;
 
-	for (; !TAILQ_EMPTY(&w->issuing) && turns < SP_ISSUES_PER_POLL && spent < sp_scheduler_quantum(w); turns++) {
-		struct sp_context *c = context_out(w);
+	for (; turns < SP_ISSUES_PER_POLL && spent < quantum && (c = next_turn(w, !turns)); turns++) {
 		struct sp_view *v = c->view[w->index];
 		const uint64_t before = v->meter.cycles;
+		unsigned sent;
 
-		if (likely(!sp_scheduler_owes(w, v)))
-			asked += run_context(w, c);
+		context_out(w, c);
+		sent = run_context(w, c);
+		c->issue_turn = w->polls + 1;
+		c->issue_sent = sent != 0;
+		asked += sent;
 		spent += v->meter.cycles - before;
 		if (c->issues)
 			context_in(w, c);
-		if (c == last)
-			break;
+		sp_scheduler_called(w, v->entity);
+		if (unlikely(!sent) && !TAILQ_EMPTY(&w->issuing)) /* or it would be first for ever */
+			sp_scheduler_charge_share(w, v->entity->share, quantum / SP_ISSUES_PER_POLL);
 	}
 	return asked;
 }
@@ -181,7 +218,8 @@ sp_time sp_issues_next(struct sp_worker *w)
 	struct sp_context *c;
 
 	TAILQ_FOREACH (c, &w->issuing, issuing) {
-		const sp_time until = sp_view_until(c->view[w->index]);
+		const struct sp_view *v = c->view[w->index];
+		const sp_time until = RTE_MAX(sp_view_until(v), sp_limit_until(v->entity, true));
 		const sp_time at = RTE_MAX(sp_context_newest(c)->tx_next, until);
 
 		next = RTE_MIN(next, at);

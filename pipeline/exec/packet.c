@@ -2,6 +2,7 @@
 /* Handlers' calls on a packet: send it back, keep its buffer, release it. */
 #include "../engine.h"
 #include "../context.h"
+#include "../limit.h"
 #include "../observe/tap.h"
 #include "../tx/transmit.h"
 #include "../view.h"
@@ -19,7 +20,7 @@ int sp_packet_send(struct sp_ctx *c, struct sp_packet *p)
 		sp_tap_wrong(c, "sent a packet that has been sent");
 		return -EINVAL;
 	}
-	r = sp_transmit_packet(v->owner, p->port, p->buf);
+	r = sp_limited_sends(v) ? -EAGAIN : sp_transmit_packet(v->owner, p->port, p->buf);
 	if (r)
 		return r;
 	if (unlikely(v->owner->tap != NULL))
@@ -27,6 +28,7 @@ int sp_packet_send(struct sp_ctx *c, struct sp_packet *p)
 	p->buf = NULL;
 	v->sent++;
 	v->sent_bytes += p->frame_len;
+	sp_limit_sent(v, 1, p->frame_len);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "../mem/context_alloc.h"
 #include "../mem/freeing.h"
 #include "../mem/memory.h"
+#include "../limit.h"
 #include "measure.h"
 #include "../observe/tap.h"
 #include "scheduler.h"
@@ -97,7 +98,7 @@ void sp_events_release(struct sp_event_queue *q)
 	if (q->area)
 		sp_memory_abandon(q->nic, q->area);
 	if (!q->lent)
-		sp_freeing_memory(q->nic, q->account, q->account ? q->account->uid : 0, &q->memory, q->memory.bytes);
+		sp_freeing_memory(q->nic, q->account, sp_account_uid(q->account), &q->memory, q->memory.bytes);
 	free(q);
 }
 
@@ -197,26 +198,65 @@ static int execute(struct sp_worker *w, struct sp_context *c, const struct sp_co
 	return result->status;
 }
 
-/* Runs commands of one application, up to a count or a quantum, since other packets wait. */
-static unsigned run_queue(struct sp_worker *w, struct sp_command_queue *q)
+/* Runs commands of one application, up to a count or a quantum, since other packets wait. limited: only as long as its
+ * user has time left. */
+static unsigned run_queue(struct sp_worker *w, struct sp_command_queue *q, bool limited, uint64_t *spent)
 {
+	const uint64_t quantum = sp_scheduler_quantum(w);
 	struct sp_command cmd;
-	uint64_t spent = 0;
 	unsigned n = 0;
 
-	for (; n < SP_COMMANDS_PER_POLL && spent < sp_scheduler_quantum(w) && !sp_ring_take(&q->reader, &cmd); n++) {
+	q->used = true;
+	for (; n < SP_COMMANDS_PER_POLL && *spent < quantum && !sp_ring_take(&q->reader, &cmd); n++) {
 		struct sp_context *c = sp_context_by_id(w->nic, cmd.context);
 		struct sp_event result;
+		struct sp_view *v;
 		uint64_t before;
 
-		if (!c || c->owner != q->device->owner || c->home != w->index)
-			continue; /* context closed meanwhile; the library rejects unknown contexts */
-		before = c->view[w->index]->meter.cycles;
-		if ((execute(w, c, &cmd, &result) || cmd.flags & SP_CMD_REPLY) && !post(c->view[w->index], &result))
-			sp_touch(c->view[w->index]);
-		spent += c->view[w->index]->meter.cycles - before;
+		if (!c || c->owner != q->device->owner || c->home != w->index) {
+			/* context closed meanwhile; the library rejects unknown contexts */
+			sp_scheduler_charge_share(w, q->share, quantum / SP_QUANTUM_COMMANDS);
+			continue;
+		}
+		v = c->view[w->index];
+		before = v->meter.cycles;
+		if ((execute(w, c, &cmd, &result) || cmd.flags & SP_CMD_REPLY) && !post(v, &result))
+			sp_touch(v);
+		*spent += v->meter.cycles - before;
+		sp_scheduler_called(w, v->entity);
+		if (sp_limited_time(w, v->entity) && limited)
+			return n + 1;
 	}
-	q->used = true;
+	return n;
+}
+
+/* Has commands that may run now. */
+static inline bool is_ready(struct sp_worker *w, const struct sp_command_queue *q)
+{
+	return !sp_ring_empty(&q->reader) && !(unlikely(q->allowance != NULL) && sp_limit_none_left(w, q->allowance));
+}
+
+/* Several applications have commands: a quantum for all of them, in the order of the scheduler. */
+static unsigned run_in_turn(struct sp_worker *w)
+{
+	struct sp_command_queue *q, *next;
+	unsigned n = 0, turns = 0;
+	uint64_t spent = 0;
+
+	LIST_FOREACH (q, &w->queues, active)
+		if (is_ready(w, q))
+			sp_scheduler_charge_share(w, q->share, 0);
+	for (; turns < SP_QUEUES_PER_POLL && spent < sp_scheduler_quantum(w); turns++) {
+		next = NULL;
+		LIST_FOREACH (q, &w->queues, active)
+			if (q->turn != w->polls + 1 && is_ready(w, q) &&
+			    (!next || sp_scheduler_share_before(q->share, next->share)))
+				next = q;
+		if (!next)
+			break;
+		next->turn = w->polls + 1;
+		n += run_queue(w, next, true, &spent);
+	}
 	return n;
 }
 
@@ -288,8 +328,9 @@ void sp_commands_forget(struct sp_worker *w, void *queue)
 
 unsigned sp_commands_run(struct sp_worker *w)
 {
-	struct sp_command_queue *q;
-	unsigned n = 0;
+	struct sp_command_queue *q, *one = NULL;
+	unsigned n = 0, ready = 0;
+	uint64_t spent = 0;
 
 	if (unlikely(atomic_load_explicit(&w->woken, memory_order_relaxed) != NULL))
 		take_woken(w);
@@ -297,13 +338,22 @@ unsigned sp_commands_run(struct sp_worker *w)
 		park_quiet(w);
 	LIST_FOREACH (q, &w->queues, active) {
 		w->walked++;
-		if (!sp_ring_empty(&q->reader))
-			n += run_queue(w, q);
+		if (!is_ready(w, q))
+			continue;
+		if (w->scheduler) {
+			ready++;
+			one = q;
+		} else {
+			spent = 0;
+			n += run_queue(w, q, true, &spent);
+		}
 	}
-	return n;
+	if (ready == 1)
+		n += run_queue(w, one, true, &spent);
+	return ready > 1 ? run_in_turn(w) : n;
 }
 
-bool sp_commands_waiting(const struct sp_worker *w)
+bool sp_commands_waiting(struct sp_worker *w)
 {
 	const struct sp_command_queue *q;
 
@@ -311,7 +361,7 @@ bool sp_commands_waiting(const struct sp_worker *w)
 		if (!sp_ring_empty(&q->reader)) /* a new application's ring is empty */
 			return true;
 	LIST_FOREACH (q, &w->queues, active)
-		if (!sp_ring_empty(&q->reader))
+		if (is_ready(w, q))
 			return true;
 	return false;
 }
@@ -325,10 +375,17 @@ struct call {
 static void run_call(struct sp_worker *w, void *arg)
 {
 	struct call *call = arg;
+	struct sp_command_queue *q;
 
-	/* Runs earlier commands first, but not endlessly if more are posted meanwhile. */
-	for (unsigned i = 0; i < SP_COMMANDS / SP_COMMANDS_PER_POLL && sp_commands_run(w); i++)
-		;
+	/* Runs earlier commands of the application first, but not endlessly if more are posted meanwhile. */
+	take_woken(w);
+	LIST_FOREACH (q, &w->queues, active)
+		for (unsigned i = 0; i < SP_COMMANDS && q->device->owner == call->context->owner; i++) {
+			uint64_t spent = 0;
+
+			if (!run_queue(w, q, false, &spent))
+				break;
+		}
 	execute(w, call->context, call->command, call->result);
 }
 

@@ -68,7 +68,10 @@ struct sp_command_queue {
 	struct sp_command_queue *woken; /* the next one on the stack */
 	_Atomic uint32_t state;		/* [shared] */
 	bool used;			/* used since the last search for idle applications */
-	uint8_t apart_too[48];
+	struct sp_share *share;		/* the application's */
+	struct sp_allowance *allowance; /* its user's, where a rate is limited; NULL: the normal case */
+	uint64_t turn;			/* the poll after the one of its last turn */
+	uint8_t apart_too[24];
 };
 
 /* An application. pub.ops are the embedded operations; for another process the server calls them, and commands and
@@ -95,11 +98,20 @@ struct sp_device {
 	struct sp_command_queue commands[SP_MAX_WORKERS];
 };
 
-/* Creates an application, in two steps for the server, which makes the memory of the queues in between. Not attached:
- * embedded, limits ignored. Attached: takes the NIC's next owner number, memory is shared, limits may be NULL. -ENOMEM,
- * -EDQUOT (too low for the queues), -EMFILE. After begin, sp_dev_close() undoes it. */
+/* Whose application it is, and what it and all of the user's may have; limits and user may be NULL. */
+struct sp_device_user {
+	uint32_t uid;
+	bool trusted; /* root or the NIC's own user */
+	const struct sp_limits *limits;
+	const struct sp_user_limits *user;
+};
+/* Creates an application of `who`, in two steps for the server, which makes the memory of the queues in between. NULL:
+ * embedded, without limits. Others take the NIC's next owner number, and share memory. -ENOMEM, -EDQUOT (too low for the
+ * queues), -EMFILE. After begin, sp_dev_close() undoes it. */
+int sp_device_create_for(struct sp_nic *nic, const struct sp_device_user *who, struct sp_device **device);
+int sp_device_begin(struct sp_nic *nic, const struct sp_device_user *who, struct sp_device **device);
+/* The same for the NIC's own user, or embedded; limits may be NULL. */
 int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *limits, struct sp_device **device);
-int sp_device_begin(struct sp_nic *nic, bool attached, const struct sp_limits *limits, struct sp_device **device);
 size_t sp_device_queues_bytes(const struct sp_nic *nic);
 /* Writes the heads of the queues, before another process can see them. */
 void sp_device_queues_init(const struct sp_nic *nic, void *queues);
@@ -123,7 +135,7 @@ void sp_events_release(struct sp_event_queue *q);
 /* Runs a command on the context's home worker, after earlier ones; returns its status. */
 int sp_command_run(struct sp_context *c, const struct sp_command *command, struct sp_event *result);
 unsigned sp_commands_run(struct sp_worker *w);
-bool sp_commands_waiting(const struct sp_worker *w);
+bool sp_commands_waiting(struct sp_worker *w);
 /* Any thread: a parked queue becomes active with the worker's next poll. No system call. */
 void sp_commands_wake(struct sp_command_queue *q);
 /* On the queue's worker, after the last wake: the worker forgets the queue. */

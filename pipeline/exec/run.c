@@ -4,6 +4,7 @@
 #include "drain.h"
 #include "../entity.h"
 #include "../context.h"
+#include "../limit.h"
 #include "fate.h"
 #include "measure.h"
 #include "scheduler.h"
@@ -16,7 +17,9 @@ static void refuse(struct sp_view *v, struct sp_packet *const *p, unsigned n, en
 	for (unsigned i = 0; i < n; i++)
 		sp_packet_drop(v->owner, p[i], why);
 	v->dropped += n;
-	*(why == SP_DROP_OVER_BUDGET ? &v->over_budget : &v->disabled) += n;
+	*(why == SP_DROP_OVER_BUDGET  ? &v->over_budget
+	  : why == SP_DROP_OVER_LIMIT ? &v->over_limit
+				      : &v->disabled) += n;
 }
 
 /* n: all packets of the burst; for a context with a budget one. */
@@ -60,6 +63,10 @@ static inline void run_entity(struct sp_worker *w, struct sp_entity *e)
 		v->pub.now = w->now;
 		if (sp_view_disabled(v)) {
 			refuse(v, e->batch, n, SP_DROP_CONTEXT_DISABLED);
+			continue;
+		}
+		if (unlikely(e->allowance != NULL) && !sp_limit_receives(w, e, n)) {
+			refuse(v, e->batch, n, SP_DROP_OVER_LIMIT);
 			continue;
 		}
 		sp_doing_begin(w, v, SP_DOING_PACKETS, e->batch, n);

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Contexts share a worker by weight when the worker is short of time. Every burst runs to completion at once while the
- * time that its packets are going to take, estimated from what packets of these contexts have taken of late, is within
- * a quantum: the normal case. Beyond that, a context whose batch is more than its part of the quantum waits: its
- * packets go into the worker's backlog. Every poll serves the backlog for one quantum, or for one call where that takes
- * longer. So a light context waits no longer than that, however many heavy ones there are and whatever is sent to them.
+ * Users share a worker by weight when the worker is short of time; a user's share is divided among its applications,
+ * and an application's among its contexts, again by weight. The weights of users are the administrator's ([limits
+ * NAME]), applications have equal ones, and a context's `weight` counts within its application alone. The NIC's own
+ * contexts are one application of a group of their own, that counts as one user of weight 1. Every burst runs to
+ * completion at once while the time that its packets are going to take, estimated from what packets of these contexts
+ * have taken of late, is within a quantum: the normal case. Beyond that, a context whose batch is more than its part of
+ * the quantum waits: its packets go into the worker's backlog. Every poll serves the backlog for one quantum, or for
+ * one call where that takes longer. So a light context waits no longer than that, however many heavy ones there are and
+ * whatever is sent to them.
  *
- * Who is next is decided by start-time fair queueing (Goyal, Vin, Cheng: SIGCOMM 1996), as OSMOSIS does for its
- * kernels, in measured cycles by weight; with deficit round robin the light context would wait for a round of calls of
- * all others. A context's other calls (timers, commands, issues, slices of work) are charged to it as well.
+ * Who is next is decided by hierarchical start-time fair queueing (Goyal, Vin, Cheng: SIGCOMM 1996), as OSMOSIS does
+ * for its kernels, in measured cycles by weight: first among users, then among the user's applications, then among
+ * contexts. What one does not use, others get; who comes back from a rest has saved up nothing. With deficit round *
+ * robin the light context would wait for a round of calls of all others. A context's other calls (timers, commands,
+ * issues, slices of work) are charged to it as well, and their turns decided in the same way.
  */
 #ifndef PIPELINE_EXEC_SCHEDULER_H
 #define PIPELINE_EXEC_SCHEDULER_H
@@ -16,6 +22,7 @@
 #include <rte_branch_prediction.h>
 
 #include "../entity.h"
+#include "../share.h"
 #include "../view.h"
 #include "../worker.h"
 
@@ -28,7 +35,8 @@ struct sp_nic;
 
 /* A context that has packets in the backlog. */
 struct sp_scheduler_waiting {
-	uint64_t vtime; /* the entity's: here so that a search for the least one reads one array */
+	uint64_t vtime;		      /* the entity's: here so that a search for the least one reads one array */
+	const struct sp_share *share; /* the same */
 	struct sp_entity *entity;
 };
 
@@ -36,7 +44,7 @@ struct sp_scheduler_waiting {
 struct sp_scheduler {
 	uint64_t left;		      /* cycles of this poll's quantum for packets that need not wait */
 	uint64_t quantum;	      /* cycles */
-	uint64_t vtime;		      /* virtual time: that of the context which was served last, when it began */
+	uint64_t looked;	      /* the poll in which `dearest` of all shares was found */
 	uint32_t period;	      /* counts shortages; vtimes are compared within one */
 	uint64_t switches;	      /* how often the kernel had taken the processor away from the thread */
 	bool serving;		      /* the packets that run now come from the backlog */
@@ -68,10 +76,15 @@ void sp_scheduler_served(struct sp_worker *w);
 void sp_scheduler_purge(struct sp_worker *w, struct sp_entity *e);
 /* Calls fn for each packet in the backlog. */
 void sp_scheduler_each(struct sp_worker *w, void (*fn)(struct sp_waiting *, void *), void *arg);
-/* Of two contexts with deferred work: is v's turn before other's? */
-bool sp_scheduler_before(struct sp_worker *w, struct sp_view *v, struct sp_view *other);
-/* A slice of v's deferred work is next. */
-void sp_scheduler_chosen(struct sp_worker *w, struct sp_view *v);
+/* Several contexts want the same: brings what is known of one of them up to date. */
+void sp_scheduler_update(struct sp_worker *w, struct sp_entity *e);
+/* Of two of them: is e's turn before other's? */
+bool sp_scheduler_before(const struct sp_entity *e, const struct sp_entity *other);
+/* e is next. */
+void sp_scheduler_chosen(struct sp_worker *w, const struct sp_entity *e);
+/* The same for applications: beside what their contexts are charged with, for what no context did. */
+void sp_scheduler_charge_share(struct sp_worker *w, struct sp_share *share, uint64_t cycles);
+bool sp_scheduler_share_before(const struct sp_share *share, const struct sp_share *other);
 /* The context has used more than its part, and others wait. */
 bool sp_scheduler_in_debt(struct sp_worker *w, struct sp_entity *e);
 
@@ -111,6 +124,13 @@ static inline void sp_scheduler_begin(struct sp_worker *w)
 static inline bool sp_scheduler_owes(struct sp_worker *w, struct sp_view *v)
 {
 	return w->scheduler && unlikely(w->scheduler->waiting != 0) && sp_scheduler_in_debt(w, v->entity);
+}
+
+/* After a call of e's context: charged at once while the worker is short of time. */
+static inline void sp_scheduler_called(struct sp_worker *w, struct sp_entity *e)
+{
+	if (w->scheduler && unlikely(w->polls < w->scheduler->until))
+		sp_scheduler_update(w, e);
 }
 
 /* Cycles that a poll spends on one kind of calls, timers for example; the call that exceeds them is the last one. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "timer.h"
 #include "../context.h"
+#include "../limit.h"
 #include "measure.h"
 #include "message_table.h"
 #include "../observe/tap.h"
@@ -101,10 +102,22 @@ void sp_timers_purge(struct sp_timer **root, const struct sp_context *context)
 	}
 }
 
+/* A timer of that context is due: when it may run. */
+static __attribute__((noinline)) sp_time may_run(struct sp_worker *w, struct sp_view *v)
+{
+	if (sp_view_disabled(v))
+		return sp_view_until(v);
+	if (sp_limited_time(w, v->entity))
+		return sp_limit_until(v->entity, false);
+	return sp_scheduler_owes(w, v) ? w->now + SP_QUANTUM : w->now;
+}
+
 unsigned sp_timers_run(struct sp_worker *w)
 {
+	const struct sp_scheduler *s = w->scheduler;
 	uint64_t began, spent = 0;
 	unsigned n = 0;
+	sp_time at;
 
 	/* At most about one quantum of timers per poll, and at least one. */
 	while (w->timers && w->timers->at <= w->now && n < SP_TIMERS_PER_POLL && spent < sp_scheduler_quantum(w)) {
@@ -115,8 +128,9 @@ unsigned sp_timers_run(struct sp_worker *w)
 		sp_timers_remove(&w->timers, t);
 		view->timers--;
 		n++;
-		if (sp_view_disabled(view)) { /* later */
-			t->at = sp_view_until(view);
+		if ((sp_view_disabled(view) || unlikely(view->allowance != NULL) || unlikely(s && s->waiting)) &&
+		    (at = may_run(w, view)) > w->now) { /* later */
+			t->at = at;
 			sp_timers_insert(&w->timers, t);
 			view->timers++;
 			continue;
@@ -125,6 +139,8 @@ unsigned sp_timers_run(struct sp_worker *w)
 		began = sp_call_begin(view, SP_DOING_TIMER);
 		view->context->handler->timer(&view->pub, t);
 		sp_call_end(view, began);
+		if (unlikely(s && w->polls < s->until))
+			sp_scheduler_update(w, view->entity);
 		spent += view->meter.cycles - before;
 	}
 	return n;

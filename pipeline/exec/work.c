@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Deferred work: round-robin among contexts, one slice each, and among the works of a context. */
+/* Deferred work: a slice of one context a poll, in the order of the scheduler; round-robin where calls are not
+ * measured, and among the works of a context. */
 #include "work.h"
 #include "../engine.h"
 #include "../context.h"
+#include "../limit.h"
 #include "measure.h"
 #include "../observe/tap.h"
 #include "scheduler.h"
@@ -46,17 +48,17 @@ static struct sp_view *next_working(struct sp_worker *w)
 	struct sp_view *least = NULL, *v;
 
 	TAILQ_FOREACH (v, &w->working, working) {
-		if (sp_view_disabled(v) || sp_scheduler_owes(w, v))
+		if (sp_view_disabled(v) || sp_limited_time(w, v->entity) || sp_scheduler_owes(w, v))
 			continue;
-		if (!least)
-			least = v;
-		else if (sp_scheduler_before(w, v, least))
+		if (w->scheduler && TAILQ_NEXT(TAILQ_FIRST(&w->working), working))
+			sp_scheduler_update(w, v->entity);
+		if (!least || sp_scheduler_before(v->entity, least->entity))
 			least = v;
 		if (!w->scheduler)
 			break;
 	}
 	if (least)
-		sp_scheduler_chosen(w, least);
+		sp_scheduler_chosen(w, least->entity);
 	return least;
 }
 
@@ -67,6 +69,7 @@ static void work_once(struct sp_work *work)
 	const bool more = v->context->handler->work(&v->pub, work);
 
 	sp_call_end(v, began);
+	sp_scheduler_called(v->owner, v->entity);
 	if (more)
 		sp_work_start(&v->pub, work);
 }
@@ -95,7 +98,7 @@ sp_time sp_work_next(const struct sp_worker *w)
 	sp_time next = SP_NEVER;
 
 	for (const struct sp_view *v = TAILQ_FIRST(&w->working); v && next > w->now; v = TAILQ_NEXT(v, working)) {
-		const sp_time until = sp_view_until(v);
+		const sp_time until = RTE_MAX(sp_view_until(v), sp_limit_until(v->entity, false));
 
 		next = RTE_MIN(next, until);
 	}

@@ -7,11 +7,13 @@
 #include "../tx/zero_copy.h"
 #include "../mem/freeing.h"
 #include "../mem/memory.h"
+#include "../user.h"
 #include "../worker_call.h"
 
 #include <rte_common.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 static struct sp_device *device_of(struct sp_dev *dev)
 {
@@ -372,9 +374,9 @@ static int dev_arm(struct sp_dev *dev)
 
 static void destroy(struct sp_device *d)
 {
-	sp_freeing_memory(d->nic, d->account, d->account ? d->account->uid : 0, &d->queues, d->queues.bytes);
+	sp_freeing_memory(d->nic, d->account, sp_account_uid(d->account), &d->queues, d->queues.bytes);
 	sp_freeing_disown(d->nic, d->account);
-	free(d->account);
+	sp_account_destroy(d->account);
 	free(d);
 }
 
@@ -462,7 +464,23 @@ static int create_queues(struct sp_device *d, struct sp_shm *queues)
 	return r;
 }
 
-int sp_device_begin(struct sp_nic *nic, bool attached, const struct sp_limits *limits, struct sp_device **device)
+/* The account of an application of this user. */
+static int create_account(struct sp_device *d, const struct sp_device_user *who)
+{
+	struct sp_user *u;
+	int r = sp_account_create(who->limits, &d->account);
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&d->nic->control);
+	u = sp_user_take(d->nic, who->uid, who->trusted, who->user);
+	if (u)
+		sp_account_join(d->nic, d->account, u);
+	pthread_mutex_unlock(&d->nic->control);
+	return u ? 0 : -ENOMEM;
+}
+
+int sp_device_begin(struct sp_nic *nic, const struct sp_device_user *who, struct sp_device **device)
 {
 	struct sp_device *d = calloc(1, sizeof(*d));
 	int r;
@@ -472,12 +490,14 @@ int sp_device_begin(struct sp_nic *nic, bool attached, const struct sp_limits *l
 	d->pub.ops = &embedded;
 	d->nic = nic;
 	d->queues.fd = d->queues.file = -1;
-	r = attached ? sp_account_create(limits, &d->account) : 0;
-	if (r)
+	r = who ? create_account(d, who) : 0;
+	if (r) {
+		sp_account_destroy(d->account);
 		free(d);
-	else
-		*device = d;
-	return r;
+		return r;
+	}
+	*device = d;
+	return 0;
 }
 
 int sp_device_start(struct sp_device *d, struct sp_shm *queues)
@@ -496,6 +516,8 @@ int sp_device_start(struct sp_device *d, struct sp_shm *queues)
 		q->page = page;
 		q->device = d;
 		q->worker = nic->worker[w];
+		q->share = d->account ? &d->account->share[w] : &nic->own->share[w];
+		q->allowance = d->account && d->account->user->limited ? &d->account->user->allowance[w] : NULL;
 	}
 	d->door.bell = bell_of(d);
 	pthread_mutex_lock(&nic->control);
@@ -517,11 +539,11 @@ int sp_device_start(struct sp_device *d, struct sp_shm *queues)
 	return r;
 }
 
-int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *limits, struct sp_device **device)
+int sp_device_create_for(struct sp_nic *nic, const struct sp_device_user *who, struct sp_device **device)
 {
 	struct sp_shm queues;
 	struct sp_device *d;
-	int r = sp_device_begin(nic, attached, limits, &d);
+	int r = sp_device_begin(nic, who, &d);
 
 	if (r)
 		return r;
@@ -532,6 +554,13 @@ int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *
 	else
 		*device = d;
 	return r;
+}
+
+int sp_device_create(struct sp_nic *nic, bool attached, const struct sp_limits *limits, struct sp_device **device)
+{
+	const struct sp_device_user who = {.uid = geteuid(), .trusted = true, .limits = limits};
+
+	return sp_device_create_for(nic, attached ? &who : NULL, device);
 }
 
 int sp_nic_dev(struct sp_nic *nic, bool driven, struct sp_dev **dev)

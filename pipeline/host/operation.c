@@ -3,6 +3,7 @@
 #include "../control/context.h"
 #include "../engine.h"
 #include "../error.h"
+#include "../user.h"
 #include "filter_words.h"
 
 #include <rte_common.h>
@@ -18,23 +19,22 @@ static const struct sp_user_limits *limits_of(const struct sp_server_config *con
 	return NULL;
 }
 
-/* No user may take all places, and some places stay free for an administrator to find out what is wrong. */
+/* No user may take all places: some stay free for further users, and for an administrator to find out what is wrong. */
 static bool has_place(const struct sp_server *server, const struct sp_session *s, const struct sp_user_limits *user)
 {
-	const uint32_t all = server->config.applications;
-	const uint32_t held = sp_session_trusted(s) ? 0 : RTE_MIN(all / 4, SP_KEPT_PLACES);
-	uint32_t own = 0, most = sp_session_trusted(s) ? all : RTE_MAX(all / 2, 1u);
+	const bool trusted = sp_session_trusted(s);
+	const uint32_t all = server->config.applications, usual = trusted ? all : RTE_MAX(all / 2, 1u);
+	uint32_t own = 0, most = user && user->applications ? user->applications : usual;
 
-	if (user && user->applications)
-		most = user->applications;
 	for (unsigned i = 0; i < server->sessions; i++)
 		own += server->session[i].device && server->session[i].uid == s->uid;
-	return own < most && server->applications < all - held;
+	return own < most && sp_user_may(trusted, own, 1, server->applications, all);
 }
 
 static int hello_memory(struct sp_server *server, struct sp_session *s, uint64_t *bytes)
 {
 	const struct sp_user_limits *user = limits_of(&server->config, s->uid);
+	const struct sp_device_user who = {s->uid, sp_session_trusted(s), user ? &user->limits : NULL, user};
 	int rc;
 
 	if (s->device)
@@ -43,13 +43,13 @@ static int hello_memory(struct sp_server *server, struct sp_session *s, uint64_t
 		return -EACCES;
 	if (!has_place(server, s, user))
 		return -EUSERS;
-	rc = sp_device_begin(server->nic, true, user ? &user->limits : NULL, &s->device);
+	rc = sp_device_begin(server->nic, &who, &s->device);
 	if (rc) {
 		s->device = NULL;
 		return rc;
 	}
 	s->device->pid = s->pid; /* telemetry's threads read them once the device is started */
-	s->device->uid = s->device->account->uid = s->uid;
+	s->device->uid = s->uid;
 	server->applications++;
 	*bytes = sp_device_queues_bytes(server->nic);
 	return 0;

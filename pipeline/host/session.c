@@ -124,7 +124,8 @@ int sp_reply_explain(struct sp_server *server, int err, const struct sp_error *e
 
 int sp_reply_explain_memory(struct sp_server *server, const struct sp_session *s, uint64_t bytes, int err)
 {
-	const struct sp_account *a = s->device ? s->device->account : NULL;
+	struct sp_account *a = s->device ? s->device->account : NULL;
+	const bool others = a && a->regions < SP_REGIONS && sp_account_allows(a, bytes);
 	struct sp_error error;
 	uint64_t held = 0;
 
@@ -139,8 +140,9 @@ int sp_reply_explain_memory(struct sp_server *server, const struct sp_session *s
 	else if (err == -EDQUOT && a)
 		sp_error_set(&error, EDQUOT, "memory",
 			     "%" PRIu64 " bytes more: the application has %" PRIu64 " of %" PRIu64
-			     " bytes and %u of %d regions",
-			     bytes, (uint64_t)a->memory, a->limit.memory, a->regions, SP_REGIONS);
+			     " bytes and %u of %d regions%s",
+			     bytes, (uint64_t)a->memory, a->limit.memory, a->regions, SP_REGIONS,
+			     others ? "; the NIC keeps the rest for others" : "");
 	else if (err == -EMFILE)
 		sp_error_set(&error, EMFILE, "memory", SP_NO_DESCRIPTOR);
 	else

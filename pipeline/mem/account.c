@@ -2,6 +2,7 @@
 /* Resource limits of one application. A NULL account (an application in the NIC's own process) has no limits. */
 #include "account.h"
 #include "../limits.h"
+#include "../user.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,6 +23,55 @@ int sp_account_create(const struct sp_limits *limits, struct sp_account **accoun
 	return 0;
 }
 
+void sp_account_join(struct sp_nic *nic, struct sp_account *a, struct sp_user *u)
+{
+	a->user = u;
+	sp_user_shares(nic, u, a->share);
+}
+
+uint32_t sp_account_uid(const struct sp_account *a)
+{
+	return a && a->user ? a->user->uid : 0;
+}
+
+void sp_account_destroy(struct sp_account *a)
+{
+	if (a && a->user) {
+		/* What waits to be freed has been charged to the user once more: sp_freeing_disown(). */
+		atomic_fetch_sub(&a->user->memory, atomic_load(&a->memory));
+		sp_user_put(a->user);
+	}
+	free(a);
+}
+
+/* ---- what is left for others ---- */
+
+bool sp_account_leaves_memory(const struct sp_account *a, uint64_t more, uint64_t used, uint64_t all)
+{
+	const struct sp_user *u = a ? a->user : NULL;
+	const uint64_t own = u ? atomic_load(&u->memory) : 0; /* `more` is in it already */
+
+	return !u || sp_user_may(u->trusted, own > more ? own - more : 0, more, used, all);
+}
+
+bool sp_account_leaves_contexts(const struct sp_account *a, uint64_t used, uint64_t all)
+{
+	return !a || !a->user || sp_user_may(a->user->trusted, a->user->contexts, 1, used, all);
+}
+
+bool sp_account_leaves_qps(const struct sp_account *a, uint64_t more, uint64_t used, uint64_t all)
+{
+	return !a || !a->user || !more || sp_user_may(a->user->trusted, a->user->qps, more, used, all);
+}
+
+/* ---- the application's limits ---- */
+
+static void user_memory(struct sp_account *a, uint64_t bytes)
+{
+	if (a->user)
+		atomic_fetch_add(&a->user->memory, bytes);
+}
+
 bool sp_account_allows(struct sp_account *a, uint64_t bytes)
 {
 	const uint64_t used = a ? atomic_load(&a->memory) : 0;
@@ -40,19 +90,24 @@ int sp_account_memory(struct sp_account *a, uint64_t bytes)
 		if (bytes > a->limit.memory || used > a->limit.memory - bytes)
 			return -EDQUOT;
 	while (!atomic_compare_exchange_weak(&a->memory, &used, used + bytes));
+	user_memory(a, bytes);
 	return 0;
 }
 
 void sp_account_memory_force(struct sp_account *a, uint64_t bytes)
 {
-	if (a)
-		atomic_fetch_add(&a->memory, bytes);
+	if (!a)
+		return;
+	atomic_fetch_add(&a->memory, bytes);
+	user_memory(a, bytes);
 }
 
 void sp_account_memory_back(struct sp_account *a, uint64_t bytes)
 {
-	if (a)
-		atomic_fetch_sub(&a->memory, bytes);
+	if (!a)
+		return;
+	atomic_fetch_sub(&a->memory, bytes);
+	user_memory(a, -bytes);
 }
 
 /* used + change, or -EDQUOT beyond the limit; a negative change always succeeds. */
@@ -76,7 +131,11 @@ static int change32(uint32_t *used, int64_t change, uint32_t limit)
 
 int sp_account_contexts(struct sp_account *a, int change)
 {
-	return a ? change32(&a->contexts, change, a->limit.contexts) : 0;
+	const int r = a ? change32(&a->contexts, change, a->limit.contexts) : 0;
+
+	if (!r && a && a->user)
+		a->user->contexts += (uint32_t)change;
+	return r;
 }
 
 int sp_account_regions(struct sp_account *a, int change)
@@ -86,7 +145,11 @@ int sp_account_regions(struct sp_account *a, int change)
 
 int sp_account_qps(struct sp_account *a, int64_t change)
 {
-	return a ? change32(&a->qps, change, a->limit.qps) : 0;
+	const int r = a ? change32(&a->qps, change, a->limit.qps) : 0;
+
+	if (!r && a && a->user)
+		a->user->qps += (uint32_t)change;
+	return r;
 }
 
 int sp_account_messages(struct sp_account *a, int64_t change)

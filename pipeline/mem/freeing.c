@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "freeing.h"
 #include "../engine.h"
+#include "../user.h"
+#include "account.h"
 #include "memory.h"
 #include "reaper.h"
 #include "shm.h"
@@ -20,6 +22,7 @@ struct freed {
 	TAILQ_ENTRY(freed) next;
 	uint64_t id;
 	struct sp_account *account; /* or NULL */
+	struct sp_user *user;	    /* whose memory it is since the account has gone; or NULL */
 	uint32_t uid;
 	uint64_t charged;
 	struct sp_shm shared; /* base NULL: unmapped */
@@ -85,6 +88,8 @@ static void finish(struct sp_nic *nic, struct freed_list *list, struct freed *g)
 {
 	TAILQ_REMOVE(list, g, next);
 	sp_memory_credit(nic, g->account, g->charged);
+	if (g->user)
+		atomic_fetch_sub(&g->user->memory, g->charged);
 	free(g);
 }
 
@@ -339,19 +344,27 @@ uint32_t sp_freeing_held(struct sp_nic *nic, uint32_t uid)
 	return held;
 }
 
+static void disown(struct freed_list *list, const struct sp_account *account)
+{
+	struct freed *g;
+
+	TAILQ_FOREACH (g, list, next)
+		if (g->account == account) {
+			g->account = NULL;
+			g->user = account->user;
+			if (g->user)
+				atomic_fetch_add(&g->user->memory, g->charged);
+		}
+}
+
 void sp_freeing_disown(struct sp_nic *nic, const struct sp_account *account)
 {
 	struct sp_freeing *f = nic->freeing;
-	struct freed *g;
 
 	if (!account)
 		return;
 	pthread_mutex_lock(&f->lock);
-	TAILQ_FOREACH (g, &f->mapped, next)
-		if (g->account == account)
-			g->account = NULL;
-	TAILQ_FOREACH (g, &f->reaping, next)
-		if (g->account == account)
-			g->account = NULL;
+	disown(&f->mapped, account);
+	disown(&f->reaping, account);
 	pthread_mutex_unlock(&f->lock);
 }

@@ -37,7 +37,7 @@ int sp_freeing_fd(struct sp_nic *nic);	 /* readable when the reaper has news; -1
 uint64_t sp_freeing_bytes(struct sp_nic *nic, const struct sp_account *account, uint64_t *held);
 /* Memories and connections of a user that are held. UINT32_MAX: the reaper is gone, and nothing may be made. */
 uint32_t sp_freeing_held(struct sp_nic *nic, uint32_t uid);
-/* Before the account is freed: its waiting memory stays charged to the NIC alone. */
+/* Before the account is destroyed: its waiting memory stays charged to the NIC and to the user. */
 void sp_freeing_disown(struct sp_nic *nic, const struct sp_account *account);
 
 #endif

@@ -77,7 +77,8 @@ int sp_memory_charge(struct sp_nic *nic, struct sp_account *account, uint64_t by
 	if (r)
 		return r;
 	do
-		if (bytes > nic->config.memory_limit || used > nic->config.memory_limit - bytes) {
+		if (bytes > nic->config.memory_limit || used > nic->config.memory_limit - bytes ||
+		    !sp_account_leaves_memory(account, bytes, used, nic->config.memory_limit)) {
 			sp_account_memory_back(account, bytes);
 			return -EDQUOT;
 		}
@@ -131,7 +132,7 @@ static int charge_backing(struct sp_nic *nic, struct sp_account *account, void *
 		return -EINVAL;
 	*b = (struct sp_backing){.base = addr, .len = len, .kind = kind, .account = account};
 	b->shared.fd = b->shared.file = -1;
-	b->uid = account ? account->uid : 0;
+	b->uid = sp_account_uid(account);
 	/* Shared memory is allocated, and charged, in whole pages. */
 	b->charged = addr || kind == SP_BACKING_PRIVATE ? len : sp_shm_pages(len);
 	return sp_memory_charge(nic, account, b->charged);

@@ -141,7 +141,7 @@ static bool is_asked(const char *reason)
 	return reason != sp_drop_names[SP_DROP_HEADER_BUSY] && reason != sp_drop_names[SP_DROP_MESSAGE_TABLE_FULL] &&
 	       reason != sp_drop_names[SP_DROP_NO_MESSAGE] && reason != sp_drop_names[SP_DROP_CONTEXT_CLOSED] &&
 	       reason != sp_drop_names[SP_DROP_OVER_BUDGET] && reason != sp_drop_names[SP_DROP_CONTEXT_DISABLED] &&
-	       reason != sp_drop_names[SP_DROP_BACKLOG_FULL];
+	       reason != sp_drop_names[SP_DROP_BACKLOG_FULL] && reason != sp_drop_names[SP_DROP_OVER_LIMIT];
 }
 
 static void set_fate(struct sp_record *r, const struct sp_packet *p, enum sp_capture_fate fate, const char *reason)

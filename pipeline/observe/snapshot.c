@@ -54,6 +54,7 @@ static void add_view(const struct sp_view *v, struct sp_context_counts *to)
 	to->held_refused += v->held_refused;
 	to->over_budget += v->over_budget;
 	to->backlog_full += v->backlog_full;
+	to->over_limit += v->over_limit;
 	to->disabled += v->disabled;
 	for (unsigned i = 0; i < c->reasons; i++)
 		to->drops[i] += v->drops[i];

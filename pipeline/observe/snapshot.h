@@ -33,9 +33,10 @@ struct sp_context_counts {
 	uint64_t run;		  /* packets taken by this version; packets: taken by the versions that it counts for */
 	uint64_t ended, answered; /* among packets */
 	uint64_t held_refused;
-	uint64_t over_budget, disabled, backlog_full; /* drops by these reasons of the NIC, part of dropped */
-	uint64_t *drops, *counters;		      /* one per name that the handler declares */
-	uint64_t *cycles;			      /* one per worker: cycles in calls of this context */
+	uint64_t over_budget, disabled, backlog_full,
+		over_limit;	    /* drops by these reasons of the NIC, part of dropped */
+	uint64_t *drops, *counters; /* one per name that the handler declares */
+	uint64_t *cycles;	    /* one per worker: cycles in calls of this context */
 	struct sp_meter meter;
 	struct sp_last_error last_error; /* the latest */
 };

@@ -59,6 +59,7 @@ static void add(struct sum *s, const struct sp_context_counts *c)
 	sp_stats_drop(&s->drops, sp_drop_names[SP_DROP_OVER_BUDGET], c->over_budget, false);
 	sp_stats_drop(&s->drops, sp_drop_names[SP_DROP_BACKLOG_FULL], c->backlog_full, false);
 	sp_stats_drop(&s->drops, sp_drop_names[SP_DROP_CONTEXT_DISABLED], c->disabled, false);
+	sp_stats_drop(&s->drops, sp_drop_names[SP_DROP_OVER_LIMIT], c->over_limit, false);
 }
 
 static void report_verdicts(const struct sp_context_counts *c, struct sp_report *r)

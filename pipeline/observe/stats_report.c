@@ -2,7 +2,9 @@
 /* The NIC's report: a snapshot, formatted in the caller's thread. */
 #include "../engine.h"
 #include "../exec/rings.h"
+#include "../mem/account.h"
 #include "../ports/port.h"
+#include "../user.h"
 #include "report.h"
 #include "stats.h"
 #include "watchdog.h"
@@ -179,6 +181,42 @@ static void report_applications(const struct sp_nic *nic, struct sp_report *r)
 	sp_report_close(r);
 }
 
+/* Of each user: what its applications have and had together. */
+static void report_users(const struct sp_nic *nic, const struct sp_snapshot *s, struct sp_report *r)
+{
+	sp_report_open(r, "users", true);
+	for (const struct sp_user *u = nic->user; u; u = u->next) {
+		uint64_t waits = 0, drops = 0, cycles = 0;
+
+		for (uint16_t w = 0; w < nic->workers; w++) {
+			waits += __atomic_load_n(&u->allowance[w].waits, __ATOMIC_RELAXED);
+			drops += __atomic_load_n(&u->allowance[w].drops, __ATOMIC_RELAXED);
+		}
+		for (size_t i = 0; i < s->contexts; i++) {
+			const struct sp_account *a = s->context[i].context->account;
+
+			for (uint16_t w = 0; a && a->user == u && w < nic->workers; w++)
+				cycles += s->context[i].cycles[w];
+		}
+		if (!atomic_load(&u->applications) && !atomic_load(&u->memory))
+			continue;
+		sp_report_open(r, NULL, false);
+		sp_report_uint(r, "uid", u->uid);
+		sp_report_uint(r, "weight", u->share[0].weight);
+		sp_report_uint(r, "applications", atomic_load(&u->applications));
+		sp_report_uint(r, "memory", atomic_load(&u->memory));
+		sp_report_uint(r, "contexts", u->contexts);
+		sp_report_uint(r, "qps", u->qps);
+		if (nic->worker[0]->metering)
+			sp_report_uint(r, "cycles", cycles); /* of the contexts that there are */
+		sp_report_bool(r, "limited", u->limited);
+		sp_report_uint(r, "limit_waits", waits);
+		sp_report_uint(r, "limit_drops", drops);
+		sp_report_close(r);
+	}
+	sp_report_close(r);
+}
+
 /* context: only this one, or NULL. -ENOENT; -ENOMEM: the report is incomplete. */
 static int report_all(struct sp_nic *nic, bool handlers, const char *context, struct sp_report *r)
 {
@@ -203,6 +241,7 @@ static int report_all(struct sp_nic *nic, bool handlers, const char *context, st
 		report_workers(nic, &s, names, r);
 		sp_stats_handlers(&s, r);
 		report_applications(nic, r);
+		report_users(nic, &s, r);
 		sp_watchdog_report(nic, r);
 	}
 	if (!sp_stats_contexts(&s, names, handlers, context, r) && context)

@@ -4,6 +4,7 @@
  * time, over bytes that have left the store buffer by then. */
 #include "../engine.h"
 #include "../context.h"
+#include "../limit.h"
 #include "../frame/icrc.h"
 #include "zero_copy.h"
 #include "../observe/tap.h"
@@ -148,6 +149,7 @@ static inline void sent(struct sp_view *v, const struct sp_path *p, const struct
 		bytes += len[i];
 	v->sent += n;
 	v->sent_bytes += bytes;
+	sp_limit_sent(v, n, bytes);
 	if (likely(!pacer->rate || v->pub.worker != pacer->home))
 		return;
 	for (unsigned i = 0; i < n; i++)
@@ -215,6 +217,8 @@ int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 		sp_dma_fault(ctx, s->mem, s->offset, s->len);
 		return -EFAULT;
 	}
+	if (sp_limited_sends(v))
+		return -EAGAIN;
 	if (unlikely(!sp_transmit_room(w, p->port))) {
 		sp_transmit_flush(w);
 		if (!sp_transmit_room(w, p->port))
@@ -356,6 +360,8 @@ static unsigned send_alike(struct sp_view *v, struct sp_path *p, const struct sp
 	struct run r;
 	uint64_t mac;
 
+	if (sp_limited_sends(v))
+		return 0;
 	if (unlikely(n < 2 || w->tap || p->port == SP_PORT_LOOP || v->context->nic->config.payload_less))
 		return 0;
 	n = RTE_MIN(n, sp_transmit_room(w, p->port));

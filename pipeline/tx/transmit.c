@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Transmit: a bounded queue per worker and port in front of the driver. */
+#include "../limit.h"
 #include "../engine.h"
 #include "../context.h"
 #include "../observe/tap.h"
@@ -145,13 +146,14 @@ int sp_transmit_frame(struct sp_worker *w, uint16_t port, const void *frame, uin
 int sp_send_frame(struct sp_ctx *c, uint16_t port, const void *frame, uint32_t len)
 {
 	struct sp_view *v = sp_view_of(c);
-	int r = sp_transmit_frame(v->owner, port, frame, len);
+	int r = sp_limited_sends(v) ? -EAGAIN : sp_transmit_frame(v->owner, port, frame, len);
 
 	if (!r) {
 		if (unlikely(v->owner->tap != NULL))
 			v->owner->tap->sender(v->owner, port, v->context->id);
 		v->sent++;
 		v->sent_bytes += len;
+		sp_limit_sent(v, 1, len);
 	}
 	return r;
 }

@@ -108,6 +108,12 @@ static int tenant_issue(struct sp_ctx *c, struct sp_issue *i, unsigned budget)
 {
 	const struct tenant_state *s = c->state;
 	struct tenant *t = &tenancy.tenant[s->index];
+	static const uint8_t frame[1514] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xB5};
+	unsigned n = 0;
+
+	while (t->frame && n < budget && !sp_send_frame(c, 0, frame, t->frame))
+		n++;
+	t->sent += n;
 	tenancy.ticks += t->issue;
 	t->had += t->issue;
 	t->issued++;
@@ -145,6 +151,40 @@ struct tenant *tenant_add(uint32_t weight, double cost, double every)
 	return t;
 }
 
+struct tenant *tenant_of(struct tenant *t, uint32_t user, uint32_t app)
+{
+	t->user = user;
+	t->app = app;
+	return t;
+}
+
+/* The application that it belongs to. */
+static struct sp_device *tenant_device(const struct tenant *t)
+{
+	const struct sp_device_user who = {.uid = t->user, .user = &tenancy.limits[t->user]};
+
+	for (unsigned i = 0; i < tenancy.tenants; i++)
+		if (tenancy.device[i] && tenancy.tenant[i].user == t->user && tenancy.tenant[i].app == t->app)
+			return tenancy.device[i];
+	struct sp_device *d;
+	CU_ASSERT_EQUAL_FATAL(sp_device_create_for(dut.nic, &who, &d), 0);
+	return d;
+}
+
+static void tenant_enter(struct tenant *t, uint32_t i)
+{
+	char name[24], qp[16], weight[16], index[16];
+	const struct sp_setting setting[] = {{"qp", qp}, {"weight", weight}, {"index", index}};
+	struct sp_error error;
+
+	snprintf(name, sizeof(name), "tenant-%u", i);
+	snprintf(qp, sizeof(qp), "%u", TENANT_QP + i);
+	snprintf(weight, sizeof(weight), "%u", t->weight);
+	snprintf(index, sizeof(index), "%u", i);
+	tenancy.device[i] = tenant_device(t);
+	CU_ASSERT_EQUAL_FATAL(sp_context_open(&tenancy.device[i]->pub, name, "tenant", setting, 3, &t->id, &error), 0);
+}
+
 void tenants_enter(void)
 {
 	struct tenant_words none = {0};
@@ -156,7 +196,10 @@ void tenants_enter(void)
 		snprintf(name, sizeof(name), "tenant-%u", i);
 		snprintf(settings, sizeof(settings), "qp=%u;weight=%u;index=%u", TENANT_QP + i,
 			 tenancy.tenant[i].weight, i);
-		tenancy.tenant[i].id = dut_context(&dut, name, "tenant", settings);
+		if (tenancy.tenant[i].user)
+			tenant_enter(&tenancy.tenant[i], i);
+		else
+			tenancy.tenant[i].id = dut_context(&dut, name, "tenant", settings);
 		tenancy.tenant[i].next = tenancy.ticks + tenancy.tenant[i].from;
 		dut_roce(&tenancy.frame[i], FRAME_IP4, TENANT_QP + i, 0, &none, sizeof(none));
 	}
@@ -165,6 +208,25 @@ void tenants_enter(void)
 struct sp_view *tenant_view(const struct tenant *t)
 {
 	return sp_context_by_id(dut.nic, t->id)->view[0];
+}
+
+double tenant_part(const struct tenant *t)
+{
+	uint64_t all = 0;
+
+	for (unsigned i = 0; i < tenancy.tenants; i++)
+		all += tenancy.tenant[i].had;
+	return (double)t->had / (double)all;
+}
+
+double tenants_part_of(uint32_t user, uint32_t app)
+{
+	double sum = 0;
+
+	for (unsigned i = 0; i < tenancy.tenants; i++)
+		if (tenancy.tenant[i].user == user && (!app || tenancy.tenant[i].app == app))
+			sum += tenant_part(&tenancy.tenant[i]);
+	return sum;
 }
 
 struct sp_worker *tenants_worker(void)
@@ -227,6 +289,14 @@ void tenants_stop(void)
 		CU_ASSERT_EQUAL(tenancy.tenant[i].reordered, 0);
 	CU_ASSERT_EQUAL(tenants_lost(), 0);
 	CU_ASSERT_EQUAL(tenancy.idle, 0);
+	for (unsigned i = 0; i < tenancy.tenants; i++) {
+		struct sp_device *d = tenancy.device[i];
+
+		for (unsigned k = i; k < tenancy.tenants; k++)
+			tenancy.device[k] = tenancy.device[k] == d ? NULL : tenancy.device[k];
+		if (d)
+			sp_dev_close(&d->pub);
+	}
 	dut_stop(&dut);
 	for (unsigned i = 0; i < TENANTS; i++)
 		free(tenancy.tenant[i].wait);

@@ -488,6 +488,9 @@ TEST(server_keys_and_limits_become_the_servers_configuration)
 	CU_ASSERT(server.user[2].everyone && server.user[2].refused);
 	CU_ASSERT_EQUAL(sp_config_nic(c, &nic, &error), 0); /* does not mind them */
 	sp_config_free(c);
+	served("[limits a]\nuser = 5\nweight = 7\nworker-time = 150%\npackets = 1.5M/s\nbytes = 2G\n");
+	CU_ASSERT(server.user[0].weight == 7 && server.user[0].worker_time == 150);
+	CU_ASSERT(server.user[0].packets == 1500000 && server.user[0].bytes == 2000000000);
 	served("[nic]\nmtu = 1500\n"); /* nothing said: the group is as it comes, the rest default */
 	CU_ASSERT(server.group == -1 && !server.mode && !server.users && !server.applications);
 	served("[nic]\nsocket-group = root\n");
@@ -517,6 +520,13 @@ TEST(server_mistakes_are_named_with_their_line)
 	not_served("[limits a]\nuser = 0\nmessages = 4G\n", "nic.ini:3: messages: ", "range");
 	not_served("[limits a]\nuser = 0\nrefuse = perhaps\n", "nic.ini:3: refuse: ", "perhaps");
 	not_served("[limits a]\nuser = 0\nfilters = 2\n", "nic.ini:3: filters: ", "2");
+	not_served("[limits a]\nuser = 0\nweight = 1001\n", "nic.ini:3: weight: ", "1 to 1000");
+	not_served("[limits a]\nuser = 0\nworker-time = 20\n", "nic.ini:3: worker-time: ", "20%");
+	not_served("[limits a]\nuser = 0\nworker-time = 0%\n", "nic.ini:3: worker-time: ", "range");
+	not_served("[limits a]\nuser = 0\nworker-time = 1601%\n", "nic.ini:3: worker-time: ", "1600%");
+	not_served("[limits a]\nuser = 0\npackets = 0\n", "nic.ini:3: packets: ", "range");
+	not_served("[limits a]\nuser = 0\npackets = 5/m\n", "nic.ini:3: packets: ", "1M/s");
+	not_served("[limits a]\nuser = 0\nbytes = 2T/s\n", "nic.ini:3: bytes: ", "1T/s");
 	not_served("[limits a]\nuser = 0\nmemori = 5\n", "nic.ini:3: ", "is memory meant?");
 	not_served("[nic]\n[limits a]\nmemory = 5\n", "nic.ini:2: ", "user");
 	refused("[limits]\nuser = 0\n", "nic.ini:1: ", "needs a name");

@@ -183,7 +183,7 @@ TEST(a_burst_in_the_midst_of_which_the_copy_changes_stays_in_order)
 		feed(6, 9, 6);
 		if (round > 1) { /* known as a cheap one that has used little: nothing needs to wait */
 			old->entity[0]->cost = 1;
-			old->entity[0]->vtime = dut.nic->worker[0]->scheduler->vtime;
+			old->entity[0]->vtime = old->entity[0]->share->clock;
 		}
 		qp->context = old; /* as it was when they were looked up */
 		poll();
@@ -201,7 +201,7 @@ static void hold_back(struct sp_entity *e)
 	const struct sp_scheduler *s = dut.nic->worker[0]->scheduler;
 
 	e->period = s->period;
-	e->vtime = s->vtime + 100 * SP_MAX_WEIGHT * live.cost;
+	e->vtime = e->share->clock + 100 * SP_MAX_WEIGHT * live.cost;
 }
 
 /* A worker that still finds the older copy, which does not know yet that it has been replaced: its packets wait in the
