@@ -21,6 +21,7 @@ struct sp_nic {
 	struct sp_nic_config config; /* strings copied */
 	uint16_t workers;
 	bool icrc_off, any_source;
+	bool seeded;	      /* its user has given the seed: also started workers draw from it */
 	struct sp_port *port; /* SP_MAX_PORTS of them, and the exception port */
 	unsigned ports;
 	struct sp_port *exception;

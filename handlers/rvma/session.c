@@ -159,6 +159,7 @@ int rv_session_new(struct sp_ctx *c, const uint8_t ip[16], uint32_t qp, struct r
 	x->state = RV_SESSION_IDLE;
 	memcpy(x->ip, ip, 16);
 	x->qp = qp;
+	x->psn = (uint32_t)sp_random(c) & SP_ROCE_PSN_MASK;
 	x->path = path;
 	x->gone = false;
 	x->rtt = 0;

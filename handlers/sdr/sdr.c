@@ -208,6 +208,7 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 		s->generation_of[i] = (uint16_t)(i / s->channels);
 		s->psn[i] = (uint32_t)sp_random(c) & SP_ROCE_PSN_MASK;
 	}
+	s->control_psn = (uint32_t)sp_random(c) & SP_ROCE_PSN_MASK;
 	for (uint32_t i = 0; i < segments; i++)
 		s->segment[i].next = i + 1 < segments ? i + 1 : SDR_NONE;
 	s->first = s->last = s->first_sent = s->last_sent = SDR_NONE;
