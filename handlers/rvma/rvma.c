@@ -18,19 +18,13 @@
 #include <stdlib.h>
 
 static const char *const rv_drops[] = {
-	[RV_BAD_OPCODE] = "bad-opcode",
-	[RV_SHORT_HEADER] = "short-header",
-	[RV_BAD_VERSION] = "bad-version",
-	[RV_BAD_TOKEN] = "bad-token",
-	[RV_BAD_LENGTH] = "bad-length",
-	[RV_DUPLICATE] = "duplicate",
-	[RV_REFUSED] = "refused",
-	[RV_BEYOND] = "beyond",
-	[RV_FENCED] = "fenced",
-	[RV_CROWDED] = "crowded",
-	[RV_NO_SESSION] = "no-session",
-	[RV_BAD_CONTROL] = "bad-control",
-	NULL,
+	[RV_BAD_OPCODE] = "bad-opcode",	  [RV_SHORT_HEADER] = "short-header",
+	[RV_BAD_VERSION] = "bad-version", [RV_BAD_TOKEN] = "bad-token",
+	[RV_WRONG_PEER] = "wrong-peer",	  [RV_BAD_LENGTH] = "bad-length",
+	[RV_DUPLICATE] = "duplicate",	  [RV_REFUSED] = "refused",
+	[RV_BEYOND] = "beyond",		  [RV_FENCED] = "fenced",
+	[RV_CROWDED] = "crowded",	  [RV_NO_SESSION] = "no-session",
+	[RV_BAD_CONTROL] = "bad-control", NULL,
 };
 
 static const char *const rv_counters[] = {
