@@ -119,7 +119,8 @@ static int load_plugins(const struct run *r)
 {
 	struct sp_error error = {.key = ""};
 
-	return sp_config_plugins(r->config, &error) ? fail("%s", error.text) : 0;
+	return sp_config_plugins(r->config, &error) || sp_config_unhosted(r->config, &error) ? fail("%s", error.text)
+											     : 0;
 }
 
 static int start_eal(const struct run *r)

@@ -377,6 +377,7 @@ static const struct sp_handler sdr_handler = {
 	.counters = sdr_counters,
 	.ctx_size = sizeof(struct sdr),
 	.messages = SP_MESSAGES_SLOTS,
+	.flags = SP_HANDLER_HOSTED,
 	.configure = sdr_configure,
 	.attach = sdr_attach,
 	.detach = sdr_detach,
