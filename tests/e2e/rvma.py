@@ -547,6 +547,19 @@ def a_host_that_is_no_party_changes_nothing():
 
 
 @rule
+def a_seed_in_the_configuration_makes_no_number_guessable():
+    """NICs of one configuration, each in a process of its own: a QP number that nobody asked for is 1 of 15 million."""
+    seen = set()
+    for _ in range(3):
+        with Hosts(link="vhost", far="seed = 5\n") as h:
+            for nic in (h.far_nic, h.near_nic):
+                app = App(h, nic)
+                seen.add(app.begin())  # IP address and QP number
+                app.end()
+    assert len(seen) >= 5, seen
+
+
+@rule
 def the_example_mailbox_takes_what_it_puts():
     program = os.path.join(os.path.dirname(os.path.abspath(net.SPINDLE)), "host-api", "examples", "mailbox")
     with Pair(apps=False) as pair:
