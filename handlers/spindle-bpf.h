@@ -59,7 +59,7 @@ uint64_t sp_bpf_state_set(uint64_t index, uint64_t value);
 uint64_t sp_bpf_state_add(uint64_t index, uint64_t n);   /* atomic; returns the old value */
 /* To the host: SP_EVENT_OWN + type (below 256). 1: posted, 0: its queue is full. */
 uint64_t sp_bpf_event(uint64_t type, uint64_t a, uint64_t b, uint64_t c);
-uint64_t sp_bpf_random(void);                            /* from the NIC's seed */
+uint64_t sp_bpf_random(void);                            /* see sp_random() */
 
 /* The copy's bytes at a constant, even offset, from the wire to a number. */
 #define sp_bpf_u8(p, at)  ((p)->head[at])

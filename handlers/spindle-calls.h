@@ -99,8 +99,8 @@ int sp_timer_arm(struct sp_ctx *, struct sp_timer *, sp_time at);
 int sp_timer_cancel(struct sp_ctx *, struct sp_timer *);
 /* The rate of issue(); 0: the port's. Home worker, otherwise -EXDEV. */
 int sp_pace(struct sp_ctx *, uint64_t bits_per_second);
-uint64_t sp_random(struct sp_ctx *);                      /* from the NIC's seed */
-/* Below 2^63, so it can be a message key. Keyed by the NIC's seed. */
+uint64_t sp_random(struct sp_ctx *);                      /* real time: from getrandom(2); virtual: the seed */
+/* Below 2^63, so it can be a message key. Its key comes from where sp_random() comes from. */
 uint64_t sp_hash(struct sp_ctx *, const void *bytes, size_t len);
 /* Companions only: the exports of the first handler, and its context. */
 const struct sp_export *sp_first(struct sp_ctx *, struct sp_ctx **first);

@@ -71,8 +71,9 @@ enum sp_end { SP_END_VERDICT, SP_END_CLOSED /* sp_message_close */, SP_END_TIMEO
 /* Where messages come from. HASHED: any 64-bit key; the first packet opens. SLOTS: key = SP_SLOT_KEY, opened by
  * sp_message_open(); a packet whose slot is closed or holds another tag goes to miss(). */
 enum sp_messages { SP_MESSAGES_NONE, SP_MESSAGES_HASHED, SP_MESSAGES_SLOTS };
-/* HOME: all calls are on the home worker. The others hand their packets over to it. */
-enum sp_handler_flags { SP_HANDLER_HOME = 1 };
+/* HOME: all calls are on the home worker. The others hand their packets over to it. HOSTED: a context does nothing
+ * without the application that opens it: `spindle run` refuses it in a configuration. */
+enum sp_handler_flags { SP_HANDLER_HOME = 1, SP_HANDLER_HOSTED = 2 };
 enum sp_param_type { SP_UINT /* 12, 0x1F, 64K, 1M (powers of 1024) */, SP_BOOL /* yes, no */, SP_STRING,
 		     SP_TIME /* 10us, 5ms */, SP_RATE /* 400G, 2.5M (bit/s, powers of 1000) */ };
 struct sp_param {

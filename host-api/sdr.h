@@ -124,7 +124,8 @@ struct sdr_qp_status {
 	bool peer_restarted; /* the peer has another nonce: it has lost this connection */
 	bool closed;
 	uint64_t may_send;  /* messages that the peer has cleared for sending, cumulative */
-	uint64_t granted;   /* receives open so far, cumulative */
+	uint64_t granted;   /* receives that the peer may send to, cumulative: open ones, or, with implicit credit,
+			       all posted */
 	uint64_t completed; /* receives completed, cumulative: unchanged means that no further receive is complete */
 	uint64_t repaired;  /* chunks repaired by erasure coding */
 	uint64_t repaired_runs; /* runs of neighbouring chunks that these were lost in; modulo 2^24 */

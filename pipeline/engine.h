@@ -25,6 +25,7 @@ struct sp_nic {
 	uint16_t workers;
 	bool icrc_off, any_source;
 	uint16_t vlan;	      /* of the NIC's own packets; 0: they have no tag */
+	bool seeded;	      /* its user has given the seed: also started workers draw from it */
 	struct sp_port *port; /* SP_MAX_PORTS of them, and the exception port */
 	unsigned ports;
 	struct sp_port *exception;

@@ -12,8 +12,8 @@
 #define SP_MAX_RULES	     64		/* filter expressions per NIC */
 #define SP_APPLICATION_RULES 8		/* filters of one attached application */
 #define SP_MAX_QPS	     131072	/* claimed QP numbers per NIC */
-#define SP_QP_ANY_FIRST	     0x10000	/* numbers for `qp = any` are given out upward from here */
-#define SP_QP_CONTROL_FIRST  0xF00000	/* control QPs are given out upward from here */
+#define SP_QP_ANY_FIRST	     0x10000	/* numbers for `qp = any` are drawn from here */
+#define SP_QP_CONTROL_FIRST  0xF00000	/* ... to here; from here on those of control QPs */
 #define SP_MAX_DROPS	     64		/* drop reasons of one handler */
 #define SP_MAX_COUNTERS	     64		/* counters of one handler */
 #define SP_MAX_MESSAGES	     (1u << 20) /* messages at once in one context */

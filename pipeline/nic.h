@@ -104,8 +104,14 @@ struct sp_nic_config {
 	/* Virtual time (ps) that one slice of deferred work costs the worker: the next one starts this much later; or
 	 * 0. */
 	sp_time slice_time;
-	uint64_t seed;	 /* default 1 */
-	uint64_t secret; /* key of sp_hash; 0: derived from the seed, so that runs repeat */
+	/* Of all random numbers, so that runs repeat. 0: 1 in virtual time, and sp_nic_start() changes over to numbers
+	 * from getrandom(2). */
+	uint64_t seed;
+	/* What a stranger must not guess comes from getrandom(2) from the start, whatever the seed: QP numbers, PSNs,
+	 * tokens, nonces, UDP source ports, sp_hash's key and all else that handlers draw. The seed then only makes MAC
+	 * addresses. For a NIC on a real network. */
+	bool unpredictable;
+	uint64_t secret; /* key of sp_hash; 0: made like the other random numbers */
 	struct sp_port_config port[SP_MAX_PORTS];
 	unsigned ports;
 	struct sp_port_config exception; /* none when both members are NULL. Its packets leave by the port where the

@@ -27,21 +27,9 @@
 
 static const struct sp_nic_config defaults = {.mtu = 1500, .workers = 1, .seed = 1};
 
-/* splitmix64 */
-static void seed_words(uint64_t *word, unsigned n, uint64_t seed)
-{
-	for (unsigned i = 0; i < n; i++) {
-		uint64_t x = seed += 0x9E3779B97F4A7C15ull;
-
-		x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
-		x = (x ^ x >> 27) * 0x94D049BB133111EBull;
-		word[i] = x ^ x >> 31;
-	}
-}
-
 static int create_workers(struct sp_nic *nic)
 {
-	seed_words(nic->hash_key, 2, nic->config.secret ? nic->config.secret : ~nic->config.seed);
+	sp_seed_words(nic->hash_key, 2, nic->config.secret ? nic->config.secret : ~nic->config.seed);
 	for (uint16_t i = 0; i < nic->workers; i++) {
 		struct sp_worker *w = aligned_alloc(64, RTE_ALIGN(sizeof(*w), 64));
 
@@ -56,11 +44,21 @@ static int create_workers(struct sp_nic *nic)
 		sp_queue_init(&w->parked);
 		sp_queue_init(&w->pending);
 		sp_pool_init(&w->places, w->place, RTE_DIM(w->place));
-		seed_words(w->random, 4, nic->config.seed + i * 0x9E3779B97F4A7C15ull);
+		sp_generator_seed(&w->random, nic->config.seed + i * 0x9E3779B97F4A7C15ull);
 		nic->worker[i] = w;
 	}
 	sp_meters_set(nic, false);
 	return nic->config.cycles ? sp_scheduler_create(nic) : 0;
+}
+
+static int make_unpredictable(struct sp_nic *nic)
+{
+	const int r = sp_workers_secret(nic);
+
+	while (!r && !nic->config.secret)
+		nic->config.secret = sp_worker_random(nic->worker[0]);
+	sp_seed_words(nic->hash_key, 2, nic->config.secret);
+	return r;
 }
 
 /* RCU thread ids are worker indexes. */
@@ -159,6 +157,7 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 	nic->config.mtu = config->mtu ? config->mtu : defaults.mtu;
 	nic->config.workers = nic->workers = config->workers ? config->workers : defaults.workers;
 	nic->config.seed = config->seed ? config->seed : defaults.seed;
+	nic->seeded = config->seed && !config->unpredictable;
 	nic->config.memory_limit = config->memory_limit ? config->memory_limit : sp_machine_memory() / 2;
 	nic->icrc_off = config->icrc_off || config->payload_less;
 	nic->park_after = SP_QUIET_POLLS;
@@ -171,7 +170,7 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 		goto fail;
 	}
 	if (create_workers(nic) || create_readers(nic) || sp_handover_create(nic) || sp_memory_create(nic) ||
-	    sp_users_create(nic) || sp_qp_table_create(&nic->qps) || sp_notifier_create(nic)) {
+	    sp_users_create(nic) || sp_qp_table_create(~nic->config.seed, &nic->qps) || sp_notifier_create(nic)) {
 		r = sp_error_set(error, ENOMEM, "", "no memory for a NIC");
 		goto fail;
 	}
@@ -186,7 +185,12 @@ int sp_nic_create(const struct sp_nic_config *config, struct sp_error *error, st
 			goto fail;
 		nic->ports++;
 	}
-	set_macs(nic);
+	set_macs(nic); /* the last that comes from the seed, if the rest must not */
+	r = nic->config.unpredictable ? make_unpredictable(nic) : 0;
+	if (r) {
+		sp_error_set(error, -r, "", "no random numbers: %s", strerror(-r));
+		goto fail;
+	}
 	if (nic->config.exception.device || nic->config.exception.ops) {
 		r = sp_port_open(nic->exception, &nic->config.exception, nic, nic->workers, error);
 		if (r)
@@ -251,6 +255,8 @@ void sp_nic_destroy(struct sp_nic *nic)
 	for (uint16_t w = 0; w < SP_MAX_WORKERS; w++) {
 		if (nic->worker[w])
 			free(nic->worker[w]->flow_cache);
+		if (nic->worker[w])
+			explicit_bzero(&nic->worker[w]->random, sizeof(nic->worker[w]->random));
 		free(nic->worker[w]);
 	}
 	for (unsigned i = 0; i < SP_MAX_PORTS; i++)

@@ -9,6 +9,7 @@
 
 #include "../handlers/spindle-handler.h"
 #include "drop.h"
+#include "generator.h"
 #include "limits.h"
 #include "share.h"
 #include "exec/meter.h"
@@ -41,8 +42,7 @@ struct sp_worker {
 	struct sp_nic *nic;
 	uint16_t index;
 	sp_time now;
-	sp_time late;	    /* a context may make up for so much time of its pace that a late poll has cost */
-	uint64_t random[4]; /* xoshiro256** state */
+	sp_time late; /* a context may make up for so much time of its pace that a late poll has cost */
 	uint64_t drops[SP_DROP_COUNT];
 	uint64_t taken, refused; /* packets and drops of all views of this worker */
 	uint64_t answered, forwarded, busy_polls;
@@ -87,9 +87,12 @@ struct sp_worker {
 	unsigned actives;
 	uint64_t measured; /* the clock at the end of the run before, within a burst; or SP_UNMEASURED */
 	pthread_t thread;
+	struct sp_generator random;
 } SP_CACHE_ALIGNED;
 
-/* A deterministic generator per worker. */
+/* Of the NIC's seed, or secret ones: see generator.h. On that worker only. */
 uint64_t sp_worker_random(struct sp_worker *w);
+/* From here on those of all workers, and QP numbers, come from getrandom(2). No worker runs. -errno. */
+int sp_workers_secret(struct sp_nic *nic);
 
 #endif

@@ -99,7 +99,10 @@ int sp_nic_start(struct sp_nic *nic)
 	atomic_store(&nic->stop, false);
 	nic->started_at = sp_clock();
 	sp_meters_set(nic, true);
-	r = sp_scheduler_create(nic);
+	if (!nic->seeded)
+		r = sp_workers_secret(nic);
+	if (!r)
+		r = sp_scheduler_create(nic);
 	if (!r)
 		r = sp_watchdog_create(nic);
 	while (!r && begun < nic->workers) {

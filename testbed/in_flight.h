@@ -18,7 +18,8 @@ struct sp_in_flight_packet {
 	sp_time in_turn; /* arrival without jitter: not earlier than that of packets put in before, not later than
 			    arrival */
 	void *packet;
-	uint32_t len;	   /* for the caller */
+	uint32_t len;	   /* for the caller, */
+	uint64_t number;   /* ... like this one */
 	uint64_t sequence; /* set by sp_in_flight_put() */
 };
 

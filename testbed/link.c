@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "link.h"
+#include "packet_number.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -146,6 +147,7 @@ static uint32_t kept_of(const struct direction *d, uint32_t len)
 static void packet_depart(struct direction *d, const struct rte_mbuf *m, uint16_t queue, const struct sp_fate *fate,
 			  const struct sp_copy *copy)
 {
+	const uint64_t number = sp_packet_number(m);
 	const uint32_t len = rte_pktmbuf_pkt_len(m);
 	uint32_t left = kept_of(d, len);
 	uint8_t *frame = sp_frames_take(&d->frames, left), *to = frame;
@@ -156,9 +158,11 @@ static void packet_depart(struct direction *d, const struct rte_mbuf *m, uint16_
 	}
 	if (copy->corrupted && len)
 		frame[copy->bit / 8] ^= (uint8_t)(1u << copy->bit % 8);
-	sp_in_flight_put(&d->packets[queue],
-			 (struct sp_in_flight_packet){
-				 .arrival = copy->arrival, .in_turn = fate->in_turn, .packet = frame, .len = len});
+	sp_in_flight_put(&d->packets[queue], (struct sp_in_flight_packet){.arrival = copy->arrival,
+									  .in_turn = fate->in_turn,
+									  .packet = frame,
+									  .len = len,
+									  .number = number});
 	d->in_flight++;
 }
 
@@ -246,6 +250,7 @@ static struct rte_mbuf *packet_deliver(struct direction *d, const struct sp_in_f
 		return NULL;
 	memcpy(rte_pktmbuf_append(m, (uint16_t)f->len), f->packet, kept_of(d, f->len));
 	sp_frames_drop(&d->frames, f->packet);
+	sp_packet_number_set(m, f->number);
 	return m;
 }
 

@@ -12,6 +12,7 @@
 #include "pcap_port.h"
 #include "flow.h"
 #include "link.h"
+#include "packet_number.h"
 #include "records.h"
 #include "shortage.h"
 
@@ -26,8 +27,9 @@ struct sp_pcap {
 	uint32_t len;
 	uint16_t queue;
 	sp_time at;
-	__int128 start; /* ns */
-	uint64_t read;	/* packets read from the file in all passes */
+	__int128 start;	 /* ns */
+	uint64_t number; /* of the next packet, in the file */
+	uint64_t read;	 /* packets read from the file in all passes */
 	struct sp_pcap_pace pace;
 	__int128 pass;	    /* ps: start of this pass */
 	sp_time gap;	    /* between passes; known after the first */
@@ -135,20 +137,23 @@ static void capture_advance(struct sp_pcap *c)
 {
 	struct sp_error error = {.key = ""};
 	struct sp_record record;
-	char text[128];
+	char text[192];
 	__int128 due;
 
 	if (!record_next(c, &record))
 		return;
 	due = capture_due(c, record.ns);
 	if (due > (__int128)SP_CAPTURE_SPAN) {
-		snprintf(text, sizeof(text), "a packet more than 200 days after the first one (after packet %llu)",
-			 (unsigned long long)sp_records_count(c->records) - 1);
+		snprintf(text, sizeof(text),
+			 "packet %llu is due more than 200 days after the first one; it and the rest are left out%s",
+			 (unsigned long long)sp_records_count(c->records),
+			 c->pace.bits || c->pace.packets ? "" : " (see --rate)");
 		fail(&error, -EINVAL, sp_records_file(c->records), text);
 		capture_end(c, &error);
 		return;
 	}
 	c->read++;
+	c->number = sp_records_count(c->records);
 	c->bytes = record.bytes;
 	c->len = record.len;
 	c->counters.snapped += record.len < record.wire;
@@ -248,6 +253,7 @@ static unsigned capture_receive(void *port, uint16_t queue, struct rte_mbuf **pa
 		to = rte_pktmbuf_append(m, (uint16_t)c->len);
 		if (to) {
 			memcpy(to, c->bytes, c->len);
+			sp_packet_number_set(m, c->number);
 			packet[n++] = m;
 			c->counters.packets++;
 			c->counters.bytes += c->len;

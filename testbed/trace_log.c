@@ -40,6 +40,7 @@ struct sp_trace_log {
 	FILE *out;
 	bool json;
 	int err;
+	uint64_t (*shown)(const struct sp_packet *);
 	struct sp_arrivals arrivals;
 	struct paragraph queue[QUEUE];
 	unsigned count;
@@ -126,7 +127,7 @@ static void end(struct sp_trace_log *t)
 static void arrived(void *arg, const struct sp_packet *p, int parsed, sp_time now)
 {
 	struct sp_trace_log *t = arg;
-	uint64_t number;
+	uint64_t number, shown;
 
 	begin(t);
 	push_loose(t);
@@ -136,7 +137,8 @@ static void arrived(void *arg, const struct sp_packet *p, int parsed, sp_time no
 	t->ended = 0;
 	t->now = now;
 	number = sp_arrivals_add(&t->arrivals, p);
-	push(t, sp_trace_log_packet(number, p, parsed, now), number, false);
+	shown = t->shown ? t->shown(p) : 0;
+	push(t, sp_trace_log_packet(shown ? shown : number, p, parsed, now), number, false);
 	end(t);
 }
 
@@ -363,6 +365,11 @@ int sp_trace_log_create(FILE *out, bool json, struct sp_trace_log **trace)
 	t->json = json;
 	*trace = t;
 	return 0;
+}
+
+void sp_trace_log_number(struct sp_trace_log *t, uint64_t (*number)(const struct sp_packet *packet))
+{
+	t->shown = number;
 }
 
 int sp_trace_log_add(struct sp_trace_log *t, struct sp_nic *nic)

@@ -14,7 +14,9 @@
 struct sp_trace_log;
 
 int sp_trace_log_create(FILE *out, bool json, struct sp_trace_log **trace); /* -ENOMEM; the caller owns out */
-int sp_trace_log_add(struct sp_trace_log *trace, struct sp_nic *nic);	    /* watches the NIC */
+/* Shows packets by these numbers; 0, or no function: by their count. Before the first packet. */
+void sp_trace_log_number(struct sp_trace_log *trace, uint64_t (*number)(const struct sp_packet *packet));
+int sp_trace_log_add(struct sp_trace_log *trace, struct sp_nic *nic); /* watches the NIC */
 /* Writes unfinished paragraphs; 0, or -errno if a write has failed. */
 int sp_trace_log_finish(struct sp_trace_log *trace);
 /* The last call, in a signal handler: writes what needs no allocation, so of JSON only finished paragraphs. */

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "../../testbed/packet_number.h"
 #include "../output.h"
 
 /* ---- files that must not be overwritten ---- */
@@ -107,6 +108,11 @@ int replay_files_open(struct replay *r, uint16_t queues)
 }
 
 /* ---- the trace ---- */
+static uint64_t number_of(const struct sp_packet *p)
+{
+	return sp_packet_number(p->buf);
+}
+
 int replay_trace_open(struct replay *r)
 {
 	int err;
@@ -120,8 +126,10 @@ int replay_trace_open(struct replay *r)
 		return err;
 	}
 	err = sp_trace_log_create(r->trace_out, r->json, &r->trace);
-	if (!err)
+	if (!err) {
+		sp_trace_log_number(r->trace, number_of);
 		err = sp_trace_log_add(r->trace, r->nic);
+	}
 	if (err)
 		replay_complain(r, "--trace: %s", strerror(-err));
 	return err;

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -138,7 +137,8 @@ static int load_plugins(const struct run *r)
 {
 	struct sp_error error = {.key = ""};
 
-	return sp_config_plugins(r->config, &error) ? fail("%s", error.text) : 0;
+	return sp_config_plugins(r->config, &error) || sp_config_unhosted(r->config, &error) ? fail("%s", error.text)
+											     : 0;
 }
 
 static int start_eal(const struct run *r)
@@ -211,9 +211,7 @@ static int start_nic(struct run *r)
 {
 	struct sp_error error = {.key = ""};
 
-	/* Outsiders must not know how flows are spread over tables. */
-	if (getrandom(&r->nic_config.secret, sizeof(r->nic_config.secret), 0) < 0)
-		return fail("no random numbers");
+	r->nic_config.unpredictable = true; /* there are strangers on a real network */
 	run_fault_set(&r->fault, &r->nic_config, r->path, abandon, r);
 	if (sp_nic_create(&r->nic_config, &error, &r->nic))
 		return fail("%s", error.text);

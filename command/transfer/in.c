@@ -214,7 +214,9 @@ int transfer_in(struct transfer *t, struct recv_file *file)
 		rc = transfer_digest_end(t);
 	if (!rc && memcmp(t->digest, in->digest, sizeof(in->digest))) {
 		recv_file_forget(file);
-		rc = transfer_fail(t, "what has come is not what was sent: the SHA-256 differ (did the file change?)");
+		rc = transfer_fail(t,
+				   "what has come is not what was sent: the SHA-256 differ, though the sender's file "
+				   "has not changed; bytes of somebody else came, or a memory is faulty");
 	}
 	if (!rc) {
 		sdr_reliable_status(t->reliable, &status);

@@ -64,14 +64,15 @@ uint32_t rv_control(struct sp_ctx *c, struct sp_packet *p)
 {
 	const uint32_t head = sizeof(struct sp_rvma_datagram);
 	struct rv_session *x;
+	uint8_t why;
 
 	if (p->opcode == SP_RVMA_HELLO || p->opcode == SP_RVMA_WELCOME)
 		return rv_hello(c, p);
 	if (p->len < head)
 		return SP_DROP(RV_SHORT_HEADER);
-	x = rv_session_find(c, p->data);
+	x = rv_session_find(c, p, p->data, &why);
 	if (!x)
-		return SP_DROP(RV_BAD_TOKEN);
+		return SP_DROP(why);
 	switch (p->opcode) {
 	case SP_RVMA_POLL:
 		return rv_take_poll(c, x, p->data + head, p->len - head);

@@ -30,14 +30,17 @@ static void rv_names_new(struct sp_ctx *c, const struct rv_session *x, struct rv
 	while (!names->nonce);
 }
 
-static void rv_names_take(const struct rv *s, struct rv_names *names, const struct sp_rvma_hello *hello)
+static void rv_names_take(const struct rv *s, struct rv_names *names, const struct sp_packet *p)
 {
+	const struct sp_rvma_hello *hello = (const void *)p->data;
 	const uint32_t mtu = sp_load_be32(hello->mtu);
 
 	names->peer_token = sp_load_be64(hello->token);
 	names->peer_nonce = sp_load_be64(hello->nonce);
 	names->mtu = mtu < s->mtu ? mtu : s->mtu;
 	names->window = sp_load_be32(hello->window);
+	names->ipv6 = p->flags & SP_PKT_IPV6;
+	memcpy(names->from, rv_addresses(p), names->ipv6 ? 32 : 8);
 }
 
 void rv_hello_begin(struct sp_ctx *c, struct rv_session *x)
@@ -75,15 +78,16 @@ void rv_hello_timer(struct sp_ctx *c, struct rv_session *x)
 
 /* Returns the names to send to the peer: those that it knows already, or those that it will use once it accepts the
  * offer. NULL: it is too soon for another offer. */
-static const struct rv_names *rv_offer(struct sp_ctx *c, struct rv_session *x, const struct sp_rvma_hello *hello)
+static const struct rv_names *rv_offer(struct sp_ctx *c, struct rv_session *x, const struct sp_packet *p)
 {
+	const struct sp_rvma_hello *hello = (const void *)p->data;
 	const struct rv *s = rv_of(c);
 	const uint64_t nonce = sp_load_be64(hello->nonce);
 
 	if (x->state == RV_SESSION_IDLE || x->state == RV_SESSION_HELLO) {
 		if (x->state == RV_SESSION_IDLE)
 			rv_names_new(c, x, &x->names);
-		rv_names_take(s, &x->names, hello);
+		rv_names_take(s, &x->names, p);
 		x->state = RV_SESSION_OFFER;
 		x->offered = c->now;
 		return &x->names;
@@ -99,13 +103,14 @@ static const struct rv_names *rv_offer(struct sp_ctx *c, struct rv_session *x, c
 	if (x->candidate.token && c->now - x->offered < RV_CANDIDATE_STAYS)
 		return NULL;
 	rv_names_new(c, x, &x->candidate);
-	rv_names_take(s, &x->candidate, hello);
+	rv_names_take(s, &x->candidate, p);
 	x->offered = c->now;
 	return &x->candidate;
 }
 
-static uint32_t rv_welcome(struct sp_ctx *c, struct rv_session *x, const struct sp_rvma_hello *hello)
+static uint32_t rv_welcome(struct sp_ctx *c, struct rv_session *x, const struct sp_packet *p)
 {
+	const struct sp_rvma_hello *hello = (const void *)p->data;
 	const uint64_t echo = sp_load_be64(hello->echo);
 
 	if (!x || !echo || echo != x->names.nonce)
@@ -113,7 +118,7 @@ static uint32_t rv_welcome(struct sp_ctx *c, struct rv_session *x, const struct 
 	if (x->state ==
 	    RV_SESSION_OPEN) /* repeated, or from another session: then the peer's next packets will show it */
 		return x->names.peer_nonce == sp_load_be64(hello->nonce) ? SP_DONE : SP_DROP(RV_BAD_CONTROL);
-	rv_names_take(rv_of(c), &x->names, hello);
+	rv_names_take(rv_of(c), &x->names, p);
 	if (x->hello_began)
 		x->rtt = c->now > x->hello_began ? c->now - x->hello_began : 1;
 	rv_session_open(c, x);
@@ -152,12 +157,12 @@ uint32_t rv_hello(struct sp_ctx *c, struct sp_packet *p)
 	rv_source(p, ip);
 	x = rv_session_of(c, ip, qp);
 	if (p->opcode == SP_RVMA_WELCOME)
-		return rv_welcome(c, x, hello);
+		return rv_welcome(c, x, p);
 	if (sp_load_be64(hello->echo))
 		return SP_DROP(RV_BAD_CONTROL);
 	if (!x && rv_session_new(c, ip, qp, &x))
 		return SP_DROP(RV_NO_SESSION);
-	names = rv_offer(c, x, hello);
+	names = rv_offer(c, x, p);
 	if (!names)
 		return SP_DROP(RV_NO_SESSION);
 	rv_send_hello(c, x, names, names->peer_nonce);

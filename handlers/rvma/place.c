@@ -49,6 +49,7 @@ static uint32_t rv_read(struct sp_ctx *c, const struct sp_packet *p, struct rv_p
 {
 	const struct sp_rvma_head *h = (const struct sp_rvma_head *)p->data;
 	const uint32_t size = rv_header_bytes(p->opcode);
+	uint8_t why;
 
 	if (!size)
 		return 1 + RV_BAD_OPCODE;
@@ -56,9 +57,9 @@ static uint32_t rv_read(struct sp_ctx *c, const struct sp_packet *p, struct rv_p
 		return 1 + RV_SHORT_HEADER;
 	if (h->version != SP_RVMA_VERSION)
 		return 1 + RV_BAD_VERSION;
-	q->x = rv_session_find(c, h->token);
+	q->x = rv_session_find(c, p, h->token, &why);
 	if (!q->x)
-		return 1 + RV_BAD_TOKEN;
+		return 1u + why;
 	q->headers = p->data;
 	q->payload = p->data + size;
 	q->bytes = p->len - size;

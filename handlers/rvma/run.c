@@ -17,7 +17,9 @@
 struct rv_run {
 	struct rv_session *x;
 	uint64_t token;
-	bool taken; /* the run has completed blocks */
+	uint64_t addresses;	       /* of the session's packets with IPv4; 0: it has IPv6, */
+	const struct sp_packet *first; /* ... with the addresses of this packet of the run */
+	bool taken;		       /* the run has completed blocks */
 	/* the latest put; line RV_NONE: there is none */
 	uint32_t line;
 	bool managed;
@@ -99,14 +101,32 @@ static void rv_run_settle(struct sp_ctx *c, struct rv_run *r)
 }
 
 /* Goes on with puts of another session. */
-static bool rv_run_session(struct sp_ctx *c, struct rv_run *r, const struct sp_rvma_head *h)
+static bool rv_run_session(struct sp_ctx *c, struct rv_run *r, const struct sp_packet *p)
 {
+	const struct sp_rvma_head *h = (const struct sp_rvma_head *)p->data;
+	uint8_t why;
+
 	if (h->version != SP_RVMA_VERSION)
 		return false;
 	rv_run_settle(c, r); /* the token may end the peer's session before */
-	r->x = rv_session_find(c, h->token);
+	r->x = rv_session_find(c, p, h->token, &why);
 	memcpy(&r->token, h->token, sizeof(r->token));
+	r->first = p;
+	r->addresses = 0;
+	if (!(p->flags & SP_PKT_IPV6))
+		memcpy(&r->addresses, rv_addresses(p), sizeof(r->addresses));
 	return r->x;
+}
+
+/* True: the addresses of the packet that the session was found with. */
+static inline bool rv_run_peer(const struct rv_run *r, const struct sp_packet *p)
+{
+	uint64_t addresses;
+
+	if (unlikely(p->flags & SP_PKT_IPV6))
+		return !r->addresses && !memcmp(rv_addresses(p), rv_addresses(r->first), 32);
+	memcpy(&addresses, p->frame + p->l3 + 12, sizeof(addresses));
+	return addresses == r->addresses;
 }
 
 /* Places a put. False: it is not a plain one, and nothing has changed. */
@@ -120,7 +140,7 @@ static inline bool rv_run_put(struct sp_ctx *c, struct rv_run *r, const struct s
 	struct rv_block *block;
 
 	memcpy(&token, put->head.token, sizeof(token));
-	if (unlikely(!r->x || token != r->token) && !rv_run_session(c, r, &put->head))
+	if (unlikely(!r->x || token != r->token || !rv_run_peer(r, p)) && !rv_run_session(c, r, p))
 		return false;
 	/* A packet that is all of a put, with payload. */
 	if (unlikely(put->head.version != SP_RVMA_VERSION) || unlikely(put->head.flags & SP_RVMA_FENCE) ||

@@ -18,19 +18,13 @@
 #include <stdlib.h>
 
 static const char *const rv_drops[] = {
-	[RV_BAD_OPCODE] = "bad-opcode",
-	[RV_SHORT_HEADER] = "short-header",
-	[RV_BAD_VERSION] = "bad-version",
-	[RV_BAD_TOKEN] = "bad-token",
-	[RV_BAD_LENGTH] = "bad-length",
-	[RV_DUPLICATE] = "duplicate",
-	[RV_REFUSED] = "refused",
-	[RV_BEYOND] = "beyond",
-	[RV_FENCED] = "fenced",
-	[RV_CROWDED] = "crowded",
-	[RV_NO_SESSION] = "no-session",
-	[RV_BAD_CONTROL] = "bad-control",
-	NULL,
+	[RV_BAD_OPCODE] = "bad-opcode",	  [RV_SHORT_HEADER] = "short-header",
+	[RV_BAD_VERSION] = "bad-version", [RV_BAD_TOKEN] = "bad-token",
+	[RV_WRONG_PEER] = "wrong-peer",	  [RV_BAD_LENGTH] = "bad-length",
+	[RV_DUPLICATE] = "duplicate",	  [RV_REFUSED] = "refused",
+	[RV_BEYOND] = "beyond",		  [RV_FENCED] = "fenced",
+	[RV_CROWDED] = "crowded",	  [RV_NO_SESSION] = "no-session",
+	[RV_BAD_CONTROL] = "bad-control", NULL,
 };
 
 static const char *const rv_counters[] = {
@@ -264,7 +258,7 @@ static const struct sp_handler rv_handler = {
 	.ctx_size = sizeof(struct rv),
 	.msg_size = sizeof(struct rv_transfer),
 	.messages = SP_MESSAGES_HASHED,
-	.flags = SP_HANDLER_HOME,
+	.flags = SP_HANDLER_HOME | SP_HANDLER_HOSTED,
 	.configure = rv_configure,
 	.attach = rv_attach,
 	.detach = rv_detach,

@@ -159,6 +159,7 @@ int rv_session_new(struct sp_ctx *c, const uint8_t ip[16], uint32_t qp, struct r
 	x->state = RV_SESSION_IDLE;
 	memcpy(x->ip, ip, 16);
 	x->qp = qp;
+	x->psn = (uint32_t)sp_random(c) & SP_ROCE_PSN_MASK;
 	x->path = path;
 	x->gone = false;
 	x->rtt = 0;
@@ -282,7 +283,16 @@ static void rv_session_replace(struct sp_ctx *c, struct rv_session *x)
 	rv_session_open(c, x);
 }
 
-struct rv_session *rv_session_find(struct sp_ctx *c, const uint8_t token[8])
+/* True: a packet between the session's two addresses, from the peer. Both ends send from the address that the other
+ * one sends to, else the peer would not have known the WELCOME. */
+static bool rv_is_from(const struct rv_names *names, const struct sp_packet *p)
+{
+	const bool ipv6 = p->flags & SP_PKT_IPV6;
+
+	return names->ipv6 == ipv6 && !memcmp(names->from, rv_addresses(p), ipv6 ? 32 : 8);
+}
+
+struct rv_session *rv_session_find(struct sp_ctx *c, const struct sp_packet *p, const uint8_t token[8], uint8_t *why)
 {
 	struct rv *s = rv_of(c);
 	const uint64_t named = sp_load_be64(token);
@@ -290,11 +300,17 @@ struct rv_session *rv_session_find(struct sp_ctx *c, const uint8_t token[8])
 
 	if (s->implicit)
 		return &s->session[0];
+	*why = RV_BAD_TOKEN;
 	if ((named & RV_INDEX) >= s->peers || named <= RV_INDEX)
 		return NULL;
-	if (x->candidate.token == named)
+	if (x->candidate.token == named && rv_is_from(&x->candidate, p))
 		rv_session_replace(c, x);
+	if (x->candidate.token == named)
+		*why = RV_WRONG_PEER;
 	if (x->names.token != named || x->state < RV_SESSION_OFFER)
+		return NULL;
+	*why = RV_WRONG_PEER;
+	if (!rv_is_from(&x->names, p))
 		return NULL;
 	x->heard_at = c->now;
 	if (x->state == RV_SESSION_OFFER)

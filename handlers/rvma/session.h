@@ -10,8 +10,9 @@ int rv_sessions_attach(struct sp_ctx *c);
 void rv_sessions_detach(struct sp_ctx *c);						  /* sends BYE */
 int rv_peer(struct sp_ctx *c, const struct sp_command *command, struct sp_event *result); /* SP_RVMA_CMD_PEER */
 struct rv_session *rv_peer_get(struct rv *s, uint32_t peer);				  /* NULL: gone */
-/* The session with that token, or NULL. The token proves that the peer knows the session: it is OPEN from now on. */
-struct rv_session *rv_session_find(struct sp_ctx *c, const uint8_t token[8]);
+/* The session with the packet's token, or NULL and why to drop it (enum rv_drop). Token and addresses prove that it is
+ * from the peer, who knows the session: it is OPEN from now on. */
+struct rv_session *rv_session_find(struct sp_ctx *c, const struct sp_packet *p, const uint8_t token[8], uint8_t *why);
 struct rv_session *rv_session_of(struct sp_ctx *c, const uint8_t ip[16], uint32_t qp); /* NULL: not known */
 int rv_session_new(struct sp_ctx *c, const uint8_t ip[16], uint32_t qp, struct rv_session **x);
 /* A token that no session has. */

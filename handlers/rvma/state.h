@@ -28,6 +28,7 @@ enum rv_drop {
 	RV_SHORT_HEADER,
 	RV_BAD_VERSION,
 	RV_BAD_TOKEN,	/* there is no such session, or it has ended */
+	RV_WRONG_PEER,	/* it names a session that is not between its two addresses */
 	RV_BAD_LENGTH,	/* payload, length and packet number contradict each other or earlier packets of the transfer */
 	RV_DUPLICATE,	/* the packet was placed before */
 	RV_REFUSED,	/* its transfer is refused; the reason is counted */
@@ -153,6 +154,8 @@ struct rv_names {
 	uint64_t token, nonce;		 /* ours */
 	uint64_t peer_token, peer_nonce; /* 0: not known yet */
 	uint32_t mtu, window;		 /* the smaller mtu of the two; blocks that the peer accepts ahead */
+	bool ipv6;
+	uint8_t from[32]; /* source and destination of the peer's packets, as IPv4 (8 bytes) or IPv6 has them */
 };
 
 struct rv_transfer;
@@ -269,6 +272,12 @@ struct rv {
 static inline struct rv *rv_of(struct sp_ctx *c)
 {
 	return c->state;
+}
+
+/* Its source and destination address: 8 bytes, or 32 with IPv6. */
+static inline const uint8_t *rv_addresses(const struct sp_packet *p)
+{
+	return p->frame + p->l3 + (p->flags & SP_PKT_IPV6 ? 8 : 12);
 }
 
 static inline struct rv_block *rv_block_of(const struct rv *s, const struct rv_session *x, uint64_t number)

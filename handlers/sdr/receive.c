@@ -465,6 +465,8 @@ int sdr_post(struct sp_ctx *c, const struct sp_command *command)
 		return -EFAULT;
 	*e = (struct sdr_post){.message = k + 1, .mem = mem, .offset = offset, .length = length};
 	s->next_post++;
+	if (s->queued) /* the peer needs no clear-to-send: it may send into all that is posted */
+		sdr_publish(c, s, SDR_CONNECTION(s, granted), s->next_post);
 	if (!s->queued)
 		sdr_open_due(c);
 	else if (slot->state == SDR_OPEN)

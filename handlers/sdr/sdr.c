@@ -219,6 +219,7 @@ static int sdr_allocate(struct sp_ctx *c, struct sdr *s)
 		s->generation_of[i] = (uint16_t)(i / s->channels);
 		s->psn[i] = (uint32_t)sp_random(c) & SP_ROCE_PSN_MASK;
 	}
+	s->control_psn = (uint32_t)sp_random(c) & SP_ROCE_PSN_MASK;
 	for (uint32_t i = 0; i < segments; i++)
 		s->segment[i].next = i + 1 < segments ? i + 1 : SDR_NONE;
 	s->first = s->last = s->first_sent = s->last_sent = SDR_NONE;
@@ -389,6 +390,7 @@ static const struct sp_handler sdr_handler = {
 	.counters = sdr_counters,
 	.ctx_size = sizeof(struct sdr),
 	.messages = SP_MESSAGES_SLOTS,
+	.flags = SP_HANDLER_HOSTED,
 	.configure = sdr_configure,
 	.attach = sdr_attach,
 	.detach = sdr_detach,

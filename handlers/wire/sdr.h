@@ -217,7 +217,7 @@ enum { SP_SDR_CONNECTED = 1, SP_SDR_PEER_SEEN = 2, SP_SDR_PEER_RESTARTED = 4, SP
 struct sp_sdr_connection {
 	uint64_t flags;
 	uint64_t may_send;	 /* clear-to-send from the peer: messages below this number */
-	uint64_t granted;	 /* clear-to-send for the peer */
+	uint64_t granted;	 /* messages that the peer may send: cleared, or, with implicit credit, posted */
 	uint64_t segments;	 /* segments sent since the QP was made */
 	uint64_t datagrams_sent; /* the host's datagrams that were sent or dropped, in order */
 	uint64_t datagrams;	 /* the peer's datagrams put into slots */

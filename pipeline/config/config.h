@@ -57,6 +57,9 @@ int sp_config_beside(const struct sp_config *config, const char *name, char *pat
  * before handlers are looked for. All or none; once more: no effect. sp_config_free unloads them: contexts, and NICs,
  * must be gone by then. */
 int sp_config_plugins(struct sp_config *config, struct sp_error *error);
+/* -EINVAL: a [context NAME] whose handler does nothing without an application (SP_HANDLER_HOSTED). On a NIC that
+ * applications attach to, each opens contexts of its own, and cannot use the configuration's. After the plug-ins. */
+int sp_config_unhosted(const struct sp_config *config, struct sp_error *error);
 /* Adds every [context NAME] to a NIC; what sp_nic_context_add says is reported with file and line. */
 int sp_config_contexts(const struct sp_config *config, struct sp_nic *nic, struct sp_error *error);
 

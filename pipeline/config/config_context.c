@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../../handlers/spindle-handler.h"
 #include "config_private.h"
 
 static int context_add(const struct sp_config *config, const struct sp_config_section *section, struct sp_nic *nic,
@@ -36,6 +37,25 @@ static int context_add(const struct sp_config *config, const struct sp_config_se
 	else
 		sp_config_fail(config, line, core.key, error, "[context %s] %s", section->name, text);
 	return result;
+}
+
+int sp_config_unhosted(const struct sp_config *config, struct sp_error *error)
+{
+	for (size_t i = 0; i < config->sections; i++) {
+		const struct sp_config_section *section = &config->section[i];
+
+		for (size_t k = 0; !strcmp(section->kind, "context") && k < section->keys; k++) {
+			const struct sp_config_key *key = &section->key[k];
+			const struct sp_handler *h = strcmp(key->name, "handler") ? NULL : sp_handler_find(key->value);
+
+			if (h && h->flags & SP_HANDLER_HOSTED)
+				return sp_config_fail(config, key->line, "handler", error,
+						      "[context %s] %s works for an application, and none can use this "
+						      "context: each opens its own (sp_context_open(3)). Leave it out",
+						      section->name, key->value);
+		}
+	}
+	return 0;
 }
 
 int sp_config_contexts(const struct sp_config *config, struct sp_nic *nic, struct sp_error *error)

@@ -267,6 +267,7 @@ void sp_context_remove(struct sp_context *c)
 		__atomic_store_n(&nic->context[c->id & 0xFFFF], NULL, __ATOMIC_RELEASE);
 	/* Calls every worker: afterwards none holds a pointer that it looked up before. */
 	sp_context_purge(c);
+	sp_qp_table_trim(nic->qps);
 	sp_versions_end(c);
 	sp_context_end(c);
 	sp_traced_gone(c);

@@ -64,8 +64,9 @@ static int check_functions(const struct sp_handler *h, struct sp_error *error)
 
 static int check_sizes(const struct sp_handler *h, struct sp_error *error)
 {
-	if (h->flags & ~(uint32_t)SP_HANDLER_HOME)
-		return wrong(h, error, "has unknown flags, 0x%x", h->flags & ~(uint32_t)SP_HANDLER_HOME);
+	if (h->flags & ~(uint32_t)(SP_HANDLER_HOME | SP_HANDLER_HOSTED))
+		return wrong(h, error, "has unknown flags, 0x%x",
+			     h->flags & ~(uint32_t)(SP_HANDLER_HOME | SP_HANDLER_HOSTED));
 	if (h->ctx_size > CTX_BYTES)
 		return wrong(h, error, "wants a context state of %zu bytes; more than %llu are for sp_alloc()",
 			     h->ctx_size, (unsigned long long)CTX_BYTES);

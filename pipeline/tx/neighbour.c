@@ -249,7 +249,7 @@ int sp_neighbours_create(const struct sp_nic_config *config, const struct sp_rou
 	if (!n)
 		return -ENOMEM;
 	memset(n, 0, sizeof(*n));
-	n->seed = config->seed;
+	n->seed = config->secret ? config->secret : config->seed;
 	n->routes = routes;
 	atomic_store(&n->deadline, SP_NEVER);
 	for (unsigned i = 0; i < config->neighbours; i++) {

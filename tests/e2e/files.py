@@ -519,10 +519,10 @@ def another_file_of_that_name_never_gets_the_beginning_of_the_first():
         assert taken_up(h, r, path, other) == had
 
 
-@rule
-def a_file_that_changes_once_its_beginning_was_compared_does_not_arrive():
-    """What the receiver says goes through here: before it says that it is ready, the file is written to."""
-    def between(door, r, path):
+@contextlib.contextmanager
+def between(r, edit):
+    """Where to send to, so that what both sides say goes through edit(bytes, whether the sender says it)."""
+    def pass_on(door):
         ends = [door.accept()[0], socket.create_connection(r.where.rsplit(":", 1), timeout=60)]
         while True:
             for end in select.select(ends, [], [])[0]:
@@ -530,21 +530,47 @@ def a_file_that_changes_once_its_beginning_was_compared_does_not_arrive():
                     some = end.recv(65536)
                     if not some:
                         return [e.close() for e in ends]
-                    if b'"ready"' in some:
-                        with open(path, "r+b") as f:
-                            f.write(b"changed")
-                    ends[end is ends[0]].sendall(some)
-    with hosts() as h, socket.create_server(("127.0.0.1", 0)) as door:
+                    ends[end is ends[0]].sendall(edit(some, end is ends[0]))
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        thread = threading.Thread(target=pass_on, args=(door,), daemon=True)
+        thread.start()
+        yield "127.0.0.1:%d" % door.getsockname()[1]
+        thread.join(60)
+
+
+@rule
+def a_file_that_changes_once_its_beginning_was_compared_does_not_arrive():
+    """Before the receiver says that it is ready, the file is written to."""
+    with hosts() as h:
         r = h.recv("--resume")
         path, _ = h.source(3 * MB)
         interrupted(h, r, path)
-        thread = threading.Thread(target=between, args=(door, r, path), daemon=True)
-        thread.start()
-        s = h.send(path, "127.0.0.1:%d" % door.getsockname()[1])
-        ends_badly(s, "the file changed while it was read")
-        thread.join(60)
+
+        def edit(some, _):
+            if b'"ready"' in some:
+                with open(path, "r+b") as f:
+                    f.write(b"changed")
+            return some
+        with between(r, edit) as where:
+            s = h.send(path, where)
+            ends_badly(s, "the file changed while it was read")
         until("recv says so", lambda: "changed while it was read" in r.stderr())
         assert "source" not in h.files()
+
+
+@rule
+def what_is_not_what_was_sent_is_not_kept_and_the_file_is_not_blamed():
+    with hosts() as h:
+        r = h.recv()
+        path, _ = h.source(100000)
+        wrong = re.compile(rb'("digest": *")[0-9a-f]{64}"')
+        with between(r, lambda some, sent: wrong.sub(rb"\g<1>" + b"5a" * 32 + b'"', some) if sent else some) as where:
+            s = h.send(path, where)
+            until("recv says so", lambda: "the SHA-256 differ" in r.stderr())
+            assert s.process.wait(60) == 1
+        assert "though the sender's file has not changed" in r.stderr() and "did the file change" not in r.stderr(), r.stderr()
+        assert h.files() == [], h.files()
+        h.works(r)
 
 
 @rule

@@ -212,7 +212,8 @@ def wake_ups_never_read_changed_and_closed_keep_nobody_elses_wake_ups_away():
 def what_belongs_to_others_cannot_be_named():
     with Neighbours() as n:
         honest = At(n.honest[0])
-        app = n.ready("foreign", "qpn=0x5000", "region=%d" % honest.region, "context=%d" % honest.context, "stage=0x10000")
+        qpn = int.from_bytes(bytes.fromhex(n.honest[0].info)[24:28], sys.byteorder)  # struct sdr_qp_info
+        app = n.ready("foreign", "qpn=0x5000", "region=%d" % honest.region, "context=%d" % honest.context, "stage=%d" % qpn)
         result = tries(app)
         assert result["call",] == result["free",] == result["close",] == errno.ENOENT, result
         assert result["qp",] in (errno.EADDRINUSE, errno.EEXIST), result

@@ -513,7 +513,9 @@ def bad_configurations_are_refused_with_file_and_line():
                 (NULL + "[limits a]\nmemory = 1\n", 4, "user"),
                 (NULL + "[limits a]\nuser = everyone\n[limits b]\nuser = 1\n", 7, "everyone"),
                 (NULL + "[kontext a]\n", 4, "kontext", "context"),
-                (NULL + "[context a]\nhandler = sdr\nqp = 1\nrkey = 1\n", 6, "qp"),
+                (NULL + "[context a]\nhandler = count\nqp = 1\n", 6, "qp"),
+                (NULL + "[context a]\nqp = 16\nhandler = sdr\nrkey = 1\n", 6, "[context a] sdr", "sp_context_open"),
+                (NULL + "[context a]\nhandler = count\nqp = 4\n[context b]\nhandler = rvma\nqp = 5\n", 8, "[context b] rvma"),
                 (NULL + "[context a]\nqp = 16\n", 4, "handler")):
             why = refused(h, text, *words)
             assert "%d.ini:%d: " % (h.count, line) in why, "line %d: %s" % (line, why)

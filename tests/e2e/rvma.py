@@ -9,12 +9,14 @@ import json
 import os
 import re
 import signal
+import struct
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
 from hosts import Hosts  # noqa: E402
-from net import NIC4, rule, until  # noqa: E402
+from net import HOST4, NIC4, Sniffer, pk, rule, until  # noqa: E402
 from served import Process  # noqa: E402
 
 POLL, MONITOR, SLEEP = range(3)
@@ -461,6 +463,100 @@ def the_command_reads_what_was_completed_and_says_what_was_refused():
             assert p.end(1) == [] and why in p.stderr(), p.stderr()
         r.signal(signal.SIGINT)
         r.end()
+
+
+# ---- a host that is no party ---------------------------------------------------------------------------------------------
+
+FORGER = "192.0.2.66"
+
+
+def dropped(house, nic, reason):
+    """How many packets the NIC's contexts have dropped for that reason."""
+    run = subprocess.run([net.SPINDLE, "stat", "--json", nic.socket], env=house.environment(), capture_output=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+
+    def found(x):
+        if isinstance(x, dict):
+            return sum(v if k == reason and isinstance(v, int) else found(v) for k, v in x.items())
+        return sum(map(found, x)) if isinstance(x, list) else 0
+    return found(json.loads(run.stdout)["contexts"])
+
+
+class Session:
+    """What an onlooker on the link reads in the far NIC's WELCOME: its QP number and token, and the near one's QP number and
+    nonce."""
+
+    def __init__(self):
+        self.sniffer = Sniffer("near0")
+
+    def read(self):
+        frame = self.sniffer.wait(lambda f: f[12:14] == b"\x08\x00" and f[36:38] == b"\x12\xb7" and f[42] == pk.RVMA_WELCOME)
+        qp, token, _, echo = struct.unpack(">I8xQQQ", frame[58:94])
+        return (qp, token), (int.from_bytes(frame[47:50], "big"), echo)
+
+
+def forged(qp, token, nonce, src):
+    """All that would harm a transfer, to the far NIC."""
+    to = {"src": src, "dst": NIC4}
+    everything = 1 << 30
+    return [pk.rvma_bye(qp, token, nonce, **to), pk.rvma_nack(qp, token, 0, 1, 3, **to),
+            *(pk.rvma_nack(qp, token, t, 1, 3, **to) for t in range(1, 40)),
+            pk.rvma_datagram(pk.RVMA_POLL, qp, token, pk.rel_poll(1, everything, everything, 0, 0), **to),
+            pk.rvma_datagram(pk.RVMA_ACK, qp, token, pk.rel_ack(0, everything, (everything, 0), (everything, 0)), **to),
+            *(pk.rvma_put(qp, t, 0, 64, 1, 0, 0, b"\xee" * 64, head={"token": token}, **to) for t in range(1, 40))]
+
+
+@rule
+def a_host_that_is_no_party_changes_nothing():
+    """It has seen all tokens, and sends from its own address; or it sends in the peer's name and has not seen them."""
+    with Hosts(link="veth") as h:
+        session = Session()
+        r, i = App(h, h.far_nic), App(h, h.near_nic)
+        address = r.begin()
+        i.begin()
+        assert i.peer(address) == [0, 0]
+        size = 1 << 20
+        w = r.window(1, threshold=1, type=OPS)
+        for k in range(3):
+            assert r.post(w, k * size, size, k, 0) == 0
+        i.fill(0, size, 5)
+        assert i.op("put", 0, 1, 0, 0, size) == 0
+        far, near = session.read()
+        frames = forged(*far, near[1], FORGER)  # BYE carries its sender's nonce
+        wrong = forged(far[0], far[1] ^ 1 << 40, near[1], HOST4)
+        hello = pk.rvma_hello(pk.RVMA_HELLO, far[0], near[0], 1024, 64, 0x1234567890, 77, src=HOST4, dst=NIC4)
+        began = i.put(0, 1, 0, 0, size)  # they come while this is under way, and after it
+        for frame in (*frames, *wrong, hello):
+            session.sniffer.send(frame)
+        assert began[0] == 0 and i.opwait(began[1], MS) == 0
+        for frame in (*frames, *wrong, hello):
+            session.sniffer.send(frame)
+        until("the forged packets have come", lambda: dropped(h, h.far_nic, "wrong-peer") >= 2 * len(frames) and
+              dropped(h, h.far_nic, "bad-token") >= 2 * len(wrong))
+        assert i.op("put", 0, 1, 0, 0, size) == 0
+        for k in range(3):
+            assert r.wait(k, SLEEP, MS) == [0, k * size, size, k, 0, 1, 1] and r.check(k * size, size, 5) == 0
+        assert r.status(w) == [0, 3, 0, 3, 3, 3 * size, 0, 0], r.status(w)
+        # In the peer's name and with the right tokens the same packets are taken: it is these checks that hold.
+        unknown = dropped(h, h.far_nic, "bad-token")
+        session.sniffer.send(pk.rvma_bye(*far, near[1], src=HOST4, dst=NIC4))
+        session.sniffer.send(pk.rvma_nack(*far, 0, 1, 3, src=HOST4, dst=NIC4))
+        until("the session is over", lambda: dropped(h, h.far_nic, "bad-token") > unknown)
+        r.end()
+        i.end()
+
+
+@rule
+def a_seed_in_the_configuration_makes_no_number_guessable():
+    """NICs of one configuration, each in a process of its own: a QP number that nobody asked for is 1 of 15 million."""
+    seen = set()
+    for _ in range(3):
+        with Hosts(link="vhost", far="seed = 5\n") as h:
+            for nic in (h.far_nic, h.near_nic):
+                app = App(h, nic)
+                seen.add(app.begin())  # IP address and QP number
+                app.end()
+    assert len(seen) >= 5, seen
 
 
 @rule

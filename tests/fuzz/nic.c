@@ -15,6 +15,8 @@
 #include "../../pipeline/frame/icrc.h"
 #include "../../pipeline/nic.h"
 #include "../../pipeline/frame/parser.h"
+#include "../../pipeline/engine.h"
+#include "../../pipeline/rx/match.h"
 #include "../lib/ports.h"
 #ifdef FUZZ_STANDALONE
 #include "standalone.h"
@@ -57,6 +59,19 @@ static void add(unsigned i, const char *name, const char *handler, const struct 
 		add(i, name, handler, list, sizeof(list) / sizeof(*list));                                             \
 	} while (0)
 
+/* The first number that the NIC draws, for context 0. */
+static uint32_t control_qp(void)
+{
+	static uint32_t qp;
+	struct sp_qp_table *table;
+
+	if (!qp && !sp_qp_table_create(~1ull, &table)) {
+		PROMISE(!sp_qp_table_next(table, 0x100, 1, &qp));
+		sp_qp_table_destroy(table);
+	}
+	return qp;
+}
+
 static void open_nic(void)
 {
 	static const uint8_t ip4[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 192, 0, 2, 1};
@@ -74,6 +89,7 @@ static void open_nic(void)
 	PROMISE(!sp_mr_reg(dev, memory + GUARD, REGION, &mr));
 	ADD(0, "control", "sdr", {"qp", "0x100"}, {"rkey", "1"}, {"mtu", "64"}, {"chunk-bytes", "128"},
 	    {"max-message-bytes", "1000"}, {"max-messages", "4"}, {"max-packet-life", "10us"}, {"replay", "yes"});
+	PROMISE(sp_qp_table_find(nic->qps, control_qp()));
 	ADD(1, "implicit", "sdr", {"qp", "0x200"}, {"mtu", "64"}, {"chunk-bytes", "64"}, {"max-message-bytes", "512"},
 	    {"max-messages", "2"}, {"generations", "2"}, {"credit", "implicit"}, {"split", "2+26+4"});
 	ADD(2, "one", "sdr", {"qp", "0x300"}, {"mtu", "128"}, {"chunk-bytes", "256"}, {"max-message-bytes", "64K"},
@@ -235,7 +251,7 @@ static void command_seed(uint16_t op, unsigned which, uint64_t cookie, uint64_t 
 
 static void connect_seed(void)
 {
-	struct sp_command c = {SP_SDR_CMD_CONNECT, 0x100, 0, 0, {0, 0, 0x100 | 0xF00000ull << 32, 5, 6, 1}};
+	struct sp_command c = {SP_SDR_CMD_CONNECT, 0x100, 0, 0, {0, 0, 0x100 | (uint64_t)control_qp() << 32, 5, 6, 1}};
 
 	memcpy(&c.arg[1], "\0\0\xFF\xFF\300\0\2\2", 8);
 	seed[seeds][0] = 0x80;
@@ -278,11 +294,12 @@ int main(int argc, char **argv)
 	write_seed(0x300, 0, 128, 128, 1, true);
 	connect_seed();
 	/* clear-to-send for three messages, with the nonces of that connection */
-	memcpy(roce(0x24, 0xF00000, 32, false), "SDRC\1\1\0\40\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0\3", 32);
+	memcpy(roce(0x24, control_qp(), 32, false), "SDRC\1\1\0\40\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0\3",
+	       32);
 	/* ... and a datagram of nine bytes, one of none, one that says it has more; what the host would send */
-	memcpy(roce(0x24, 0xF00000, 33, false), "SDRC\1\3\0\41\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0\5datagram.", 33);
-	memcpy(roce(0x24, 0xF00000, 24, true), "SDRC\1\3\0\30\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0\5", 24);
-	memcpy(roce(0x24, 0xF00000, 33, false), "SDRC\1\3\0\61\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0\5datagram.", 33);
+	memcpy(roce(0x24, control_qp(), 33, false), "SDRC\1\3\0\41\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0\5datagram.", 33);
+	memcpy(roce(0x24, control_qp(), 24, true), "SDRC\1\3\0\30\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0\5", 24);
+	memcpy(roce(0x24, control_qp(), 33, false), "SDRC\1\3\0\61\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0\5datagram.", 33);
 	command_seed(SP_SDR_CMD_DATAGRAM, 0, 3, 100, 60, 0);
 	raw_seed(arp, sizeof(arp));
 	raw_seed(ping, sizeof(ping));

@@ -200,6 +200,32 @@ def same(runner):
         equal(c.report, c.plain, name)
 
 
+@rule("packets have the capture's own numbers, also where others are left out")
+def numbers(runner):
+    frames = [(k * 1000000, pk.ethernet(pk.ipv4(pk.udp(bytes(8700 if k in (3, 7) else 100 + k), dport=9)), 0x0800)) for k in range(12)]
+    frames[3] = (frames[3][0], frames[3][1] + bytes(2000))  # no buffer of the NIC's holds so much
+    capture = pk.write_capture(runner.path("numbers.pcap"), frames)
+    size = {k + 1: len(f) for k, (_, f) in enumerate(frames)}
+
+    def trace(*options):
+        file = runner.path("numbers.json")
+        done = subprocess.run([runner.spindle, "replay", "-c", os.path.join(PCAPS, "echo.ini"), "--json", "--trace=" + file, *options,
+                               capture], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        assert "1 packets larger than" in done.stderr or "2 packets larger than" in done.stderr, done.stderr
+        with open(file) as f:
+            seen = [p for p in map(json.loads, f) if "packet" in p]
+        for p in seen:
+            equal(p["bytes"], size[p["packet"]], "bytes of packet %d" % p["packet"])
+        return [p["packet"] for p in seen]
+    rest = [n for n in range(1, 13) if n != 4]
+    equal(trace(), rest)
+    equal(trace("--loop", "2"), rest + rest)
+    lossy = trace("--loss", "0.4", "--seed", "3")
+    assert lossy == sorted(lossy) and 1 < len(lossy) < len(rest), lossy
+    twice = trace("--duplicate", "1")
+    equal(collections.Counter(twice), collections.Counter(rest + rest))
+
+
 @rule("a trace that cannot be written is a failure")
 def full(runner):
     done = subprocess.run([runner.spindle, "replay", "-c", os.path.join(PCAPS, "echo.ini"), "--trace=/dev/full",

@@ -19,7 +19,7 @@ static bool is(struct sp_qp_table *t, uint32_t qpn, struct sp_context *context, 
 static struct sp_qp_table *table_new(void)
 {
 	struct sp_qp_table *t = NULL;
-	CU_ASSERT_EQUAL_FATAL(sp_qp_table_create(&t), 0);
+	CU_ASSERT_EQUAL_FATAL(sp_qp_table_create(1, &t), 0);
 	return t;
 }
 
@@ -134,26 +134,99 @@ TEST(at_most_sp_max_qps_are_claimed)
 	sp_qp_table_destroy(t);
 }
 
-TEST(control_numbers_go_upward_and_come_back_last)
+static unsigned pages(const struct sp_qp_page *page)
+{
+	unsigned n = 0;
+
+	for (; page; page = page->next)
+		n++;
+	return n;
+}
+
+TEST(control_numbers_are_drawn_from_their_range_outside_of_what_to_avoid)
 {
 	struct sp_qp_table *t = table_new();
-	uint32_t a, b, c;
-	CU_ASSERT_EQUAL(sp_qp_table_claim(t, SP_QP_CONTROL_FIRST + 1, 2, 0, OWNER(1), NULL), 0);
-	CU_ASSERT_EQUAL(claim_next(t, OWNER(0), &a), 0);
-	CU_ASSERT_EQUAL(a, SP_QP_CONTROL_FIRST);
-	CU_ASSERT_EQUAL(claim_next(t, OWNER(0), &b), 0);
-	CU_ASSERT_EQUAL(b, SP_QP_CONTROL_FIRST + 3);
-	CU_ASSERT_TRUE(is(t, b, OWNER(0), 0xFFFF));
+	uint32_t a;
+
+	for (unsigned i = 0; i < 1000; i++) {
+		CU_ASSERT_EQUAL(claim_next(t, OWNER(0), &a), 0);
+		CU_ASSERT(a >= SP_QP_CONTROL_FIRST && a <= 0xFFFFFE);
+		CU_ASSERT_TRUE(is(t, a, OWNER(0), 0xFFFF));
+	}
+	/* All but three numbers are to be avoided, and one of them is taken. */
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 0xFFFFFE, 1, 0, OWNER(1), NULL), 0);
 	sp_qp_table_release(t, OWNER(0));
-	CU_ASSERT_EQUAL(claim_next(t, OWNER(0), &c), 0);
-	CU_ASSERT_EQUAL(c, SP_QP_CONTROL_FIRST + 4);
-	t->control_next = 0xFFFFFE; /* the last, then round to the first again */
-	CU_ASSERT_EQUAL(claim_next(t, OWNER(0), &a), 0);
-	CU_ASSERT_EQUAL(claim_next(t, OWNER(0), &b), 0);
-	CU_ASSERT_EQUAL(a, 0xFFFFFE);
-	CU_ASSERT_EQUAL(b, SP_QP_CONTROL_FIRST);
-	CU_ASSERT_EQUAL(sp_qp_table_next(t, SP_QP_CONTROL_FIRST + 3, 7, &c), 0); /* 1, 2 and 4 are taken */
-	CU_ASSERT_EQUAL(c, SP_QP_CONTROL_FIRST + 10);
+	for (unsigned i = 0; i < 20; i++) {
+		CU_ASSERT_EQUAL(sp_qp_table_next(t, SP_QP_CONTROL_FIRST, 0xFFFFFC - SP_QP_CONTROL_FIRST, &a), 0);
+		CU_ASSERT(a == 0xFFFFFC || a == 0xFFFFFD);
+	}
+	CU_ASSERT_EQUAL(sp_qp_table_next(t, SP_QP_CONTROL_FIRST, 0xFFFFFE - SP_QP_CONTROL_FIRST, &a), -ENOSPC);
+	sp_qp_table_destroy(t);
+}
+
+TEST(a_row_is_found_wherever_there_is_room_for_it)
+{
+	struct sp_qp_table *t = table_new();
+	const uint32_t end = SP_QP_CONTROL_FIRST, count = 4000,
+		       step = 121; /* 65415 numbers at most in a row are free */
+	uint32_t first, before = 0;
+
+	for (uint32_t i = 0; i < 100; i++) {
+		CU_ASSERT_EQUAL(sp_qp_table_row(t, count, &first), 0);
+		CU_ASSERT(first >= SP_QP_ANY_FIRST && first + count <= end && first != before);
+		before = first;
+	}
+	CU_ASSERT_EQUAL(sp_qp_table_row(t, 0, &first), -ENOSPC);
+	CU_ASSERT_EQUAL(sp_qp_table_row(t, end - SP_QP_ANY_FIRST + 1, &first), -ENOSPC);
+	CU_ASSERT_EQUAL(sp_qp_table_row(t, end - SP_QP_ANY_FIRST, &first), 0);
+	CU_ASSERT_EQUAL(first, SP_QP_ANY_FIRST);
+	/* One number in 121 is taken, up to the last 200: there alone is room for more than 120. */
+	for (uint32_t at = SP_QP_ANY_FIRST; at < end - 200; at += step)
+		CU_ASSERT_EQUAL(sp_qp_table_claim(t, at, 1, 0, OWNER(0), NULL), 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		CU_ASSERT_EQUAL(sp_qp_table_row(t, 190, &first), 0);
+		CU_ASSERT(first > end - 200 - step && first + 190 <= end);
+	}
+	CU_ASSERT_EQUAL(sp_qp_table_row(t, 400, &first), -ENOSPC);
+	sp_qp_table_destroy(t);
+}
+
+TEST(numbers_follow_from_the_seed_and_only_from_it)
+{
+	struct sp_qp_table *t[4];
+	uint32_t qp[4][2];
+
+	for (unsigned i = 0; i < 4; i++) {
+		CU_ASSERT_EQUAL_FATAL(sp_qp_table_create(i < 2 ? 7 : 8, &t[i]), 0);
+		if (i == 3)
+			CU_ASSERT_EQUAL(sp_generator_secret(&t[i]->random), 0);
+		CU_ASSERT_EQUAL(sp_qp_table_row(t[i], 3, &qp[i][0]), 0);
+		CU_ASSERT_EQUAL(sp_qp_table_next(t[i], 0, 0, &qp[i][1]), 0);
+		sp_qp_table_destroy(t[i]);
+	}
+	CU_ASSERT_EQUAL(memcmp(qp[0], qp[1], sizeof(qp[0])), 0);
+	CU_ASSERT(qp[2][0] != qp[0][0] && qp[2][1] != qp[0][1]);
+	CU_ASSERT(qp[3][0] != qp[2][0] || qp[3][1] != qp[2][1]);
+}
+
+/* Numbers that lie far apart must not cost more and more memory as contexts come and go. */
+TEST(pages_without_claims_go_once_the_workers_have_let_go_of_them)
+{
+	struct sp_qp_table *t = table_new();
+	uint32_t a;
+
+	CU_ASSERT_EQUAL(sp_qp_table_claim(t, 0x500, 3, 0, OWNER(1), NULL), 0);
+	for (unsigned i = 0; i < 300; i++) {
+		for (unsigned j = 0; j < 8; j++)
+			CU_ASSERT_EQUAL(claim_next(t, OWNER(0), &a), 0);
+		CU_ASSERT(pages(t->pages) > 4);
+		sp_qp_table_release(t, OWNER(0));
+		CU_ASSERT_EQUAL(pages(t->pages), 1);
+		CU_ASSERT(pages(t->empty) > 4); /* a worker may still hold a slot */
+		sp_qp_table_trim(t);
+		CU_ASSERT_EQUAL(pages(t->empty), 0);
+		CU_ASSERT_TRUE(is(t, 0x502, OWNER(1), 2));
+	}
 	sp_qp_table_destroy(t);
 }
 

@@ -320,7 +320,25 @@ TEST(a_time_stamp_years_away_ends_the_capture_instead_of_wrapping)
 	open_it();
 	CU_ASSERT_EQUAL(take(SP_NEVER - 1, &fill, &len), 1);
 	CU_ASSERT_EQUAL(sp_pcap_status(port.in, &error), -EINVAL);
-	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "200 days"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "packet 2 is due more than 200 days after the first one"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "--rate"));
+	close_it();
+}
+
+TEST(a_rate_in_place_of_the_time_stamps_knows_no_years)
+{
+	const struct sp_pcap_pace pace = {.packets = 1000};
+	uint32_t len;
+	uint8_t fill;
+
+	pcap_start(NANO, 1);
+	pcap_packet(10, 0, 60, 60, 1);
+	pcap_packet(2000000000, 0, 60, 60, 2);
+	pcap_packet(20, 0, 60, 60, 3);
+	open_it();
+	CU_ASSERT_EQUAL(sp_pcap_pace(port.in, &pace, &error), 0);
+	CU_ASSERT_EQUAL(take(2 * SP_MS, &fill, &len), 3);
+	CU_ASSERT_EQUAL(sp_pcap_status(port.in, &error), 0);
 	close_it();
 }
 

@@ -371,12 +371,14 @@ TEST_EACH_WAY(calls_after_the_nic_has_ended_the_context_say_so)
 	struct rvma_op *op, *other;
 	uint32_t id = 0;
 	uint64_t epoch;
+	char name[32];
 
 	make(NULL);
 	struct rvma_window *w = window(1, NULL);
 	CU_ASSERT_EQUAL(post(w, 0, 0, 1000), 0);
 	CU_ASSERT_EQUAL(rvma_put(b.peer, 1, 0, b.mr, 0, 1000, &op), 0);
-	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(b.nic, "rvma-65536", &id), 0);
+	snprintf(name, sizeof(name), "rvma-%u", b.address.qpn);
+	CU_ASSERT_EQUAL_FATAL(sp_nic_context_find(b.nic, name, &id), 0);
 	CU_ASSERT_EQUAL(sp_nic_context_remove(b.nic, id), 0);
 	CU_ASSERT_EQUAL(rvma_wait(b.rvma, &b.note[0], RVMA_WAIT_SLEEP, SP_NEVER), -ECONNRESET);
 	CU_ASSERT(rvma_op_test(op) < 0);

@@ -75,6 +75,21 @@ static bool has(uint64_t k, uint32_t p)
 	return alone_filled(alone_nic.mem[BUFFER].base + k * 256 + p * MTU, MTU, (uint8_t)(k + 1));
 }
 
+/* What the host reads as sdr_qp_status.granted: the sender waits for nothing, and may use every receive posted. */
+TEST(all_that_is_posted_counts_as_granted)
+{
+	const struct sp_sdr_connection *host;
+
+	attach_moving("2", "4", 5);
+	host = (const void *)(alone_nic.mem[0].base + ((struct sdr *)alone_nic.c.state)->layout.connection);
+	CU_ASSERT_EQUAL(host->granted, 5);
+	CU_ASSERT_EQUAL(give_psn(0, 0, 0), SP_DONE);
+	CU_ASSERT_EQUAL(host->granted, 5);
+	CU_ASSERT_EQUAL(alone_post_to(&alone_nic, 5, 5 * 256, 256), 0);
+	CU_ASSERT_EQUAL(host->granted, 6);
+	fake_detach(&alone_nic);
+}
+
 TEST(a_message_lost_whole_is_skipped_reported_and_given_back)
 {
 	attach_moving("2", "4", 10);
