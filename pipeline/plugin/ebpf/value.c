@@ -5,7 +5,7 @@
 
 struct sp_ebpf_value sp_ebpf_number(uint64_t min, uint64_t max)
 {
-	return (struct sp_ebpf_value){SP_EBPF_NUMBER, min, max};
+	return (struct sp_ebpf_value){SP_EBPF_NUMBER, min, max, 0};
 }
 
 /* The smallest 2^n - 1 that is not below v. */
@@ -19,9 +19,9 @@ struct sp_ebpf_value sp_ebpf_meet(const struct sp_ebpf_value *a, const struct sp
 	struct sp_ebpf_value v = *a;
 
 	if (a->kind != b->kind || a->kind == SP_EBPF_NOTHING)
-		return (struct sp_ebpf_value){SP_EBPF_NOTHING, 0, 0};
+		return (struct sp_ebpf_value){.kind = SP_EBPF_NOTHING};
 	if (a->kind == SP_EBPF_ON_STACK)
-		return a->min == b->min ? v : (struct sp_ebpf_value){SP_EBPF_NOTHING, 0, 0};
+		return a->min == b->min ? v : (struct sp_ebpf_value){.kind = SP_EBPF_NOTHING};
 	if (a->kind == SP_EBPF_PACKET) {
 		v.min = (int64_t)a->min < (int64_t)b->min ? a->min : b->min;
 		v.max = (int64_t)a->max > (int64_t)b->max ? a->max : b->max;
@@ -29,6 +29,8 @@ struct sp_ebpf_value sp_ebpf_meet(const struct sp_ebpf_value *a, const struct sp
 	}
 	v.min = a->min < b->min ? a->min : b->min;
 	v.max = a->max > b->max ? a->max : b->max;
+	if (a->same != b->same)
+		v.same = 0;
 	return v;
 }
 

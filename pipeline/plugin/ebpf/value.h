@@ -13,6 +13,7 @@ enum sp_ebpf_kind { SP_EBPF_NOTHING, SP_EBPF_NUMBER, SP_EBPF_PACKET, SP_EBPF_ON_
 struct sp_ebpf_value {
 	enum sp_ebpf_kind kind;
 	uint64_t min, max; /* of addresses: int64_t, from the packet's copy's begin, or the stack's end */
+	uint32_t same;	   /* numbers with the same `same` are equal; 0: it is not known to what this one is */
 };
 
 struct sp_ebpf_value sp_ebpf_number(uint64_t min, uint64_t max);
