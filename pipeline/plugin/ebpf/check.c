@@ -87,8 +87,8 @@ static int address_arithmetic(struct check *c, unsigned op, struct sp_ebpf_value
  */
 static void name(struct check *c, struct sp_ebpf_value *v)
 {
-	if (v->kind == SP_EBPF_NUMBER && !v->same)
-		v->same = c->at + 1;
+	if (v->kind == SP_EBPF_NUMBER && !v->name)
+		v->name = c->at + 1;
 }
 
 static int use(struct check *c, unsigned reg, const struct sp_ebpf_value **v)
@@ -133,6 +133,25 @@ static int divisor(struct check *c, const struct sp_ebpf_value *b)
 	return 0;
 }
 
+/* The low 32 bits of a number. */
+static struct sp_ebpf_value cut(const struct sp_ebpf_value *v)
+{
+	struct sp_ebpf_value low = sp_ebpf_low(v);
+
+	low.name = !v->name || v->name & SP_EBPF_HIGH ? 0 : v->name | SP_EBPF_LOW;
+	return low;
+}
+
+/* The name of what has been shifted left or right by 32. */
+static uint32_t part_of(unsigned op, uint32_t name)
+{
+	const uint32_t of = name & ~(SP_EBPF_LOW | SP_EBPF_HIGH);
+
+	if (op == BPF_LSH && name && !(name & SP_EBPF_HIGH))
+		return of | SP_EBPF_HIGH;
+	return op == BPF_RSH && name & SP_EBPF_HIGH ? of | SP_EBPF_LOW : 0;
+}
+
 static int alu(struct check *c, const struct ebpf_insn *i)
 {
 	const bool wide = BPF_CLASS(i->code) == EBPF_ALU64, by_reg = BPF_SRC(i->code) == BPF_X;
@@ -141,6 +160,7 @@ static int alu(struct check *c, const struct ebpf_insn *i)
 	const struct sp_ebpf_value imm = sp_ebpf_number(wide ? (uint64_t)(int64_t)i->imm : (uint32_t)i->imm,
 							wide ? (uint64_t)(int64_t)i->imm : (uint32_t)i->imm);
 	const struct sp_ebpf_value *a = &imm, *b = &imm;
+	uint32_t part;
 	int r = 0;
 
 	if (i->dst_reg >= EBPF_REG_10)
@@ -164,7 +184,7 @@ static int alu(struct check *c, const struct ebpf_insn *i)
 	if (op == EBPF_MOV && (wide || b->kind == SP_EBPF_NUMBER)) {
 		if (by_reg)
 			name(c, &c->now->reg[i->src_reg]);
-		*to = wide || b->max <= UINT32_MAX ? *b : sp_ebpf_number(0, UINT32_MAX);
+		*to = wide || b->max <= UINT32_MAX ? *b : cut(b);
 		return 0;
 	}
 	if (a->kind > SP_EBPF_NUMBER || b->kind > SP_EBPF_NUMBER)
@@ -182,9 +202,12 @@ static int alu(struct check *c, const struct ebpf_insn *i)
 				"does");
 	if (op == BPF_DIV || op == BPF_MOD)
 		r = divisor(c, b);
-	if (!r)
-		*to = sp_ebpf_arithmetic(op, wide, *a, *b);
-	return r;
+	if (r)
+		return r;
+	part = by_reg || imm.min != 32 || !wide ? 0 : part_of(op, a->name);
+	*to = sp_ebpf_arithmetic(op, wide, *a, *b);
+	to->name = part;
+	return 0;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------- */
@@ -355,6 +378,7 @@ static int jump(struct check *c, const struct ebpf_insn *i)
 	const struct sp_ebpf_value *a, *b = NULL;
 	uint64_t k = (uint64_t)(int64_t)i->imm;
 	struct sp_ebpf_state *before;
+	unsigned reg = i->dst_reg, holds = op;
 	int r = 0;
 
 	if (op == BPF_JSET || op > EBPF_JSLE || (always && by_reg))
@@ -372,18 +396,24 @@ static int jump(struct check *c, const struct ebpf_insn *i)
 		r = use_number(c, i->src_reg, &b, "compares");
 	if (r)
 		return r;
-	if (b && !sp_ebpf_constant(b))
-		return bring(c, (uint32_t)to, c->now);
-	if (b)
+	/* What is compared with a constant; a register that holds one is as good. */
+	if (b && sp_ebpf_constant(b)) {
 		k = b->min;
+	} else if (b && sp_ebpf_constant(a)) {
+		k = a->min;
+		reg = i->src_reg;
+		holds = sp_ebpf_mirrored(op);
+	} else if (b) {
+		return bring(c, (uint32_t)to, c->now);
+	}
 	before = malloc(sizeof(*before));
 	if (!before)
 		return sp_error_set(c->error, ENOMEM, "", "out of memory");
 	*before = *c->now;
-	sp_ebpf_state_narrow(c->now, i->dst_reg, op, k);
+	sp_ebpf_state_narrow(c->now, reg, holds, k);
 	r = bring(c, (uint32_t)to, c->now);
 	*c->now = *before;
-	sp_ebpf_state_narrow(c->now, i->dst_reg, sp_ebpf_opposite(op), k);
+	sp_ebpf_state_narrow(c->now, reg, sp_ebpf_opposite(holds), k);
 	free(before);
 	return r;
 }

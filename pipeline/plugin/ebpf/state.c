@@ -35,18 +35,26 @@ void sp_ebpf_state_store(struct sp_ebpf_state *state, unsigned at, unsigned size
 	}
 }
 
+static void narrow(struct sp_ebpf_value *v, uint32_t name, unsigned op, uint64_t k)
+{
+	if (v->kind != SP_EBPF_NUMBER)
+		return;
+	if (v->name == name)
+		sp_ebpf_narrow(v, op, k);
+	else if ((v->name | SP_EBPF_LOW) == name)
+		sp_ebpf_narrow_low(v, op, k);
+}
+
 void sp_ebpf_state_narrow(struct sp_ebpf_state *s, unsigned reg, unsigned op, uint64_t k)
 {
-	const uint32_t same = s->reg[reg].same;
+	const uint32_t name = s->reg[reg].name;
 
-	if (!same) {
+	if (!name) {
 		sp_ebpf_narrow(&s->reg[reg], op, k);
 		return;
 	}
 	for (unsigned i = 0; i < EBPF_REG_NUM; i++)
-		if (s->reg[i].same == same && s->reg[i].kind == SP_EBPF_NUMBER)
-			sp_ebpf_narrow(&s->reg[i], op, k);
+		narrow(&s->reg[i], name, op, k);
 	for (unsigned i = 0; i < SP_EBPF_SLOTS; i++)
-		if (s->slot[i].whole.same == same && s->slot[i].whole.kind == SP_EBPF_NUMBER)
-			sp_ebpf_narrow(&s->slot[i].whole, op, k);
+		narrow(&s->slot[i].whole, name, op, k);
 }

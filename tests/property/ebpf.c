@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the loader's check knows of a program against what the processor does. Random programs that pass run compiled,
+ * interpreted by DPDK, and in the oracle; all three must come to the same registers, memory, calls and verdict, and
+ *before each instruction every register and word of the stack must hold what the check says.
+ *
+ *	SPINDLE_LONG=100000000 build/tests/test-property-ebpf	as many runs
+ *	SPINDLE_SEED=17 build/tests/test-property-ebpf		of one program
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <time.h>
+
+#include "../../pipeline/plugin/ebpf/state.h"
+#include "../lib/ebpf_random.h"
+#include "../lib/ebpf_run.h"
+#include "../lib/suite.h"
+
+enum { SHORT_RUNS = 40000, INPUTS = 16, LONG_INPUTS = 256, NEAR = 10, NAMES = 8192 };
+
+struct known {
+	struct sp_ebpf_state state[ROOM + 8];
+	uint64_t whole[NAMES], low[NAMES]; /* of names, in this run */
+	uint64_t whole_of[NAMES], low_of[NAMES], run;
+	uint64_t *times; /* by opcode */
+	struct ebpf_insn ins[ROOM + 8];
+	char wrong[160];
+};
+
+static void see(void *arg, uint32_t at, const struct sp_ebpf_state *state)
+{
+	struct known *k = arg;
+
+	k->state[at] = *state;
+}
+
+/* What has a name is what it was when it was named. */
+static bool as_named(struct known *k, uint32_t name, uint64_t v)
+{
+	const uint32_t n = name & (NAMES - 1);
+	bool good = true;
+
+	if (!(name & (SP_EBPF_LOW | SP_EBPF_HIGH))) {
+		good = k->whole_of[n] != k->run || k->whole[n] == v;
+		k->whole_of[n] = k->run;
+		k->whole[n] = v;
+	} else if (name & SP_EBPF_HIGH) {
+		if ((uint32_t)v)
+			return false;
+		v >>= 32;
+	} else if (v >> 32) {
+		return false;
+	}
+	good = good && (k->low_of[n] != k->run || k->low[n] == (uint32_t)v);
+	k->low_of[n] = k->run;
+	k->low[n] = (uint32_t)v;
+	return good;
+}
+
+static bool as_known(struct known *k, const struct sp_ebpf_value *v, enum oracle_kind kind, uint64_t is)
+{
+	struct sp_ebpf_value low;
+
+	switch (v->kind) {
+	case SP_EBPF_NOTHING:
+		return true;
+	case SP_EBPF_PACKET:
+		return kind == ORACLE_PACKET && (int64_t)is >= (int64_t)v->min && (int64_t)is <= (int64_t)v->max;
+	case SP_EBPF_ON_STACK:
+		return kind == ORACLE_STACK && is == v->min + SP_EBPF_STACK;
+	default:
+		low = sp_ebpf_low(v);
+		return kind == ORACLE_NUMBER && is >= v->min && is <= v->max && (uint32_t)is >= low.min &&
+		       (uint32_t)is <= low.max && (!v->name || as_named(k, v->name, is));
+	}
+}
+
+static bool slot_as_known(struct known *k, const struct oracle *o, const struct sp_ebpf_slot *slot, unsigned at)
+{
+	uint64_t v;
+
+	if (!slot->set)
+		return true;
+	for (unsigned b = 0; b < 8; b++)
+		if (slot->set & 1 << b && !o->set[8 * at + b])
+			return false;
+	if (slot->set != 0xFF || slot->whole.kind == SP_EBPF_NOTHING)
+		return true;
+	memcpy(&v, o->stack + (size_t)8 * at, 8);
+	return o->set[8 * at] == 2 ? as_known(k, &slot->whole, o->spilled[at].kind, o->spilled[at].v)
+				   : as_known(k, &slot->whole, ORACLE_NUMBER, v);
+}
+
+static void step(struct oracle *o, uint32_t at, void *arg)
+{
+	struct known *k = arg;
+	const struct sp_ebpf_state *s = &k->state[at];
+
+	k->times[k->ins[at].code]++;
+	for (unsigned r = 0; r < EBPF_REG_NUM; r++) {
+		if (as_known(k, &s->reg[r], o->reg[r].kind, o->reg[r].v))
+			continue;
+		snprintf(k->wrong, sizeof(k->wrong),
+			 "instruction %u: r%u is %" PRIx64 ", and known from %" PRIx64 " to %" PRIx64, at, r,
+			 o->reg[r].v, s->reg[r].min, s->reg[r].max);
+		o->wrong = k->wrong;
+	}
+	for (unsigned slot = SP_EBPF_SLOTS - NEAR; slot < SP_EBPF_SLOTS; slot++) {
+		if (slot_as_known(k, o, &s->slot[slot], slot))
+			continue;
+		snprintf(k->wrong, sizeof(k->wrong), "instruction %u: the stack at %d", at,
+			 (int)slot * 8 - SP_EBPF_STACK);
+		o->wrong = k->wrong;
+	}
+}
+
+/* Bytes of all kinds, and now and then a word at an edge. */
+static void fill(uint8_t *packet)
+{
+	static const uint64_t edge[] = {0, 1, UINT32_MAX, UINT64_C(1) << 32, INT64_MAX, UINT64_C(1) << 63, UINT64_MAX};
+
+	for (size_t i = 0; i < sizeof(struct sp_bpf_packet); i += 8) {
+		const uint64_t v =
+			ebpf_any(4) ? ebpf_any(UINT64_MAX) * 0x9E3779B97F4A7C15 : edge[ebpf_any(COUNT(edge))];
+
+		memcpy(packet + i, &v, 8);
+	}
+}
+
+/* Whether the check accepts this opcode somewhere. */
+static bool accepted(uint8_t code)
+{
+	for (unsigned k = 0; k < 2 * 3 * 2 * 3 * 2; k++) {
+		const uint8_t dst = k & 1 ? 10 : 0, src = (uint8_t)(k / 2 % 3);
+		const int16_t off = k / 6 & 1 ? -8 : 0;
+		const int imm = (int[]){0, 5, 16}[k / 12 % 3];
+		const bool two = k / 36;
+		struct ebpf_insn ins[8] = {MOV(0, 1), MOV(2, 3)};
+		struct sp_error error;
+		uint32_t n = 2;
+
+		ins[n++] = (struct ebpf_insn)OP(code, dst, src, off, imm);
+		if (two)
+			ins[n++] = (struct ebpf_insn){0};
+		if (!ebpf_check(ins, n, &error))
+			return true;
+		ins[n++] = (struct ebpf_insn)EXIT;
+		if (!ebpf_check(ins, n, &error))
+			return true;
+	}
+	return false;
+}
+
+static volatile uint64_t now_running;
+
+static void crashed(int signal)
+{
+	char text[64];
+	int n = snprintf(text, sizeof(text), "# signal %d, program %llu\n", signal, (unsigned long long)now_running);
+
+	if (write(STDOUT_FILENO, text, (size_t)n) < 0)
+		_exit(2);
+	_exit(1);
+}
+
+/* How many runs, or 0: DPDK refuses the program. */
+static unsigned run_program(struct known *k, struct ebpf_run *r, uint64_t seed, unsigned inputs)
+{
+	struct ebpf_insn *const ins = k->ins;
+	struct oracle o = {.see = step, .arg = k};
+	struct sp_error error;
+	uint32_t n, reads;
+
+	ebpf_seed = seed * 0x9E3779B97F4A7C15;
+	n = random_program(ins);
+	if (sp_ebpf_check_seen(ins, n, &reads, &error, see, k)) {
+		printf("# SPINDLE_SEED=%" PRIu64 ": %s\n", seed, error.text);
+		CU_FAIL_FATAL("a program that was to pass is refused");
+	}
+	if (!ebpf_run_load(r, ins, n))
+		return 0;
+	for (unsigned i = 0; i < inputs; i++) {
+		const char *wrong;
+
+		fill(o.packet);
+		k->run++;
+		wrong = ebpf_run_compare(r, &o, ins, n);
+		if (!wrong && o.read & ~reads)
+			wrong = "a word of the packet that it is not known to read";
+		if (!wrong)
+			continue;
+		printf("# SPINDLE_SEED=%" PRIu64 ": %s\n", seed, wrong);
+		for (uint32_t at = 0; at < n; at++)
+			printf("#  %3u: code 0x%02x dst %u src %u off %d imm %d\n", at, ins[at].code, ins[at].dst_reg,
+			       ins[at].src_reg, ins[at].off, ins[at].imm);
+		CU_FAIL("a program does something else");
+		return i + 1;
+	}
+	return inputs;
+}
+
+static void tell_times(const uint64_t *times)
+{
+	unsigned column = 0, opcodes = 0, missing = 0;
+
+	for (unsigned code = 0; code < 256; code++) {
+		if (!accepted((uint8_t)code))
+			continue;
+		opcodes++;
+		missing += !times[code];
+		printf("%s0x%02x %" PRIu64, column++ % 8 ? ", " : "\n# ", code, times[code]);
+	}
+	printf("\n# %u opcodes are accepted, %u of them have not run\n", opcodes, missing);
+	CU_ASSERT(opcodes > 70);
+	CU_ASSERT_EQUAL(missing, 0);
+}
+
+TEST(the_check_the_interpreter_and_the_compiler_agree)
+{
+	const char *longer = getenv("SPINDLE_LONG"), *only = getenv("SPINDLE_SEED");
+	uint64_t runs = suite_times(SHORT_RUNS), done = 0, seed = 1, loaded = 0, times[256] = {0};
+	struct known *k = calloc(1, sizeof(*k));
+	struct ebpf_run r;
+	time_t told = time(NULL);
+
+	if (longer)
+		runs = strtoull(longer, NULL, 10) > 1 ? strtoull(longer, NULL, 10) : UINT64_C(50) * SHORT_RUNS;
+	k->times = times;
+	ebpf_run_start(&r);
+	signal(SIGSEGV, crashed);
+	signal(SIGFPE, crashed);
+	signal(SIGILL, crashed);
+	for (unsigned bad = 0; done < runs && bad < 3; seed++) {
+		unsigned n, failed = CU_get_number_of_failures();
+
+		now_running = only ? strtoull(only, NULL, 10) : seed;
+		n = run_program(k, &r, now_running, longer ? LONG_INPUTS : INPUTS);
+		done += n;
+		loaded += n > 0;
+		bad += CU_get_number_of_failures() != failed;
+		if (longer && time(NULL) - told >= 60) {
+			told = time(NULL);
+			fprintf(stderr, "# %" PRIu64 " runs of %" PRIu64 " programs\n", done, loaded);
+		}
+		if (only)
+			break;
+	}
+	printf("# %" PRIu64 " runs of %" PRIu64 " programs; DPDK refused %" PRIu64, done, loaded, seed - 1 - loaded);
+	if (!only)
+		tell_times(times);
+	ebpf_run_stop(&r);
+	free(k);
+}
