@@ -24,14 +24,27 @@ struct known {
 	uint64_t whole_of[NAMES], low_of[NAMES], run;
 	uint64_t *times; /* by opcode */
 	struct ebpf_insn ins[ROOM + 8];
+	bool all[ROOM + 8]; /* paths meet or part before it: more may be known otherwise than the last one's result */
 	char wrong[160];
 };
+
+static void keep_low(struct sp_ebpf_value *v)
+{
+	const struct sp_ebpf_value low = sp_ebpf_low(v);
+
+	v->low_min = (uint32_t)low.min;
+	v->low_max = (uint32_t)low.max;
+}
 
 static void see(void *arg, uint32_t at, const struct sp_ebpf_state *state)
 {
 	struct known *k = arg;
 
 	k->state[at] = *state;
+	for (unsigned r = 0; r < EBPF_REG_NUM; r++)
+		keep_low(&k->state[at].reg[r]);
+	for (unsigned slot = SP_EBPF_SLOTS - NEAR; slot < SP_EBPF_SLOTS; slot++)
+		keep_low(&k->state[at].slot[slot].whole);
 }
 
 /* What has a name is what it was when it was named. */
@@ -59,8 +72,6 @@ static bool as_named(struct known *k, uint32_t name, uint64_t v)
 
 static bool as_known(struct known *k, const struct sp_ebpf_value *v, enum oracle_kind kind, uint64_t is)
 {
-	struct sp_ebpf_value low;
-
 	switch (v->kind) {
 	case SP_EBPF_NOTHING:
 		return true;
@@ -69,9 +80,8 @@ static bool as_known(struct known *k, const struct sp_ebpf_value *v, enum oracle
 	case SP_EBPF_ON_STACK:
 		return kind == ORACLE_STACK && is == v->min + SP_EBPF_STACK;
 	default:
-		low = sp_ebpf_low(v);
-		return kind == ORACLE_NUMBER && is >= v->min && is <= v->max && (uint32_t)is >= low.min &&
-		       (uint32_t)is <= low.max && (!v->name || as_named(k, v->name, is));
+		return kind == ORACLE_NUMBER && is >= v->min && is <= v->max && (uint32_t)is >= v->low_min &&
+		       (uint32_t)is <= v->low_max && (!v->name || as_named(k, v->name, is));
 	}
 }
 
@@ -91,26 +101,53 @@ static bool slot_as_known(struct known *k, const struct oracle *o, const struct 
 				   : as_known(k, &slot->whole, ORACLE_NUMBER, v);
 }
 
+static void look(struct oracle *o, struct known *k, uint32_t at, unsigned r)
+{
+	const struct sp_ebpf_value *v = &k->state[at].reg[r];
+
+	if (as_known(k, v, o->reg[r].kind, o->reg[r].v))
+		return;
+	snprintf(k->wrong, sizeof(k->wrong),
+		 "instruction %u: r%u is %" PRIx64 ", and known from %" PRIx64 " to %" PRIx64, at, r, o->reg[r].v,
+		 v->min, v->max);
+	o->wrong = k->wrong;
+}
+
 static void step(struct oracle *o, uint32_t at, void *arg)
 {
 	struct known *k = arg;
-	const struct sp_ebpf_state *s = &k->state[at];
+	const bool all = k->all[at];
 
 	k->times[k->ins[at].code]++;
-	for (unsigned r = 0; r < EBPF_REG_NUM; r++) {
-		if (as_known(k, &s->reg[r], o->reg[r].kind, o->reg[r].v))
-			continue;
-		snprintf(k->wrong, sizeof(k->wrong),
-			 "instruction %u: r%u is %" PRIx64 ", and known from %" PRIx64 " to %" PRIx64, at, r,
-			 o->reg[r].v, s->reg[r].min, s->reg[r].max);
-		o->wrong = k->wrong;
-	}
-	for (unsigned slot = SP_EBPF_SLOTS - NEAR; slot < SP_EBPF_SLOTS; slot++) {
-		if (slot_as_known(k, o, &s->slot[slot], slot))
+	for (unsigned r = 0; all && r < EBPF_REG_NUM; r++)
+		look(o, k, at, r);
+	if (!all && (BPF_CLASS(k->ins[at - 1].code) & 6) != BPF_ST)
+		look(o, k, at, k->ins[at - 1].dst_reg);
+	for (unsigned slot = SP_EBPF_SLOTS - NEAR; all && slot < SP_EBPF_SLOTS; slot++) {
+		if (slot_as_known(k, o, &k->state[at].slot[slot], slot))
 			continue;
 		snprintf(k->wrong, sizeof(k->wrong), "instruction %u: the stack at %d", at,
 			 (int)slot * 8 - SP_EBPF_STACK);
 		o->wrong = k->wrong;
+	}
+}
+
+/* Where everything is looked at: first and last, behind jumps, calls and constants, where jumps go, and behind stores.
+ */
+static void plan(struct known *k, uint32_t count)
+{
+	memset(k->all, 0, sizeof(k->all));
+	k->all[0] = k->all[count - 1] = true;
+	for (uint32_t at = 0; at + 1 < count; at++) {
+		const struct ebpf_insn *i = &k->ins[at];
+		const unsigned class = BPF_CLASS(i->code), op = BPF_OP(i->code);
+
+		if (class == BPF_JMP && op != EBPF_CALL && op != EBPF_EXIT)
+			k->all[at + 1 + (uint32_t)i->off] = true;
+		if (class == BPF_JMP)
+			k->all[at + 1] = true;
+		if (class == BPF_LD)
+			k->all[at + 2] = true;
 	}
 }
 
@@ -179,6 +216,7 @@ static unsigned run_program(struct known *k, struct ebpf_run *r, uint64_t seed, 
 	}
 	if (!ebpf_run_load(r, ins, n))
 		return 0;
+	plan(k, n);
 	for (unsigned i = 0; i < inputs; i++) {
 		const char *wrong;
 

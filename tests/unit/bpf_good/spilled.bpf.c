@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Divisors that are tested, and live on the stack between the test and the division: more values are needed behind calls
- * than there are registers that calls keep. The test reads the object to see that clang has spilled them.
+ * Divisors that are tested, and live on the stack between the test and the division: more values are needed behind
+ * calls than there are registers that calls keep. The test reads the object to see that clang has spilled them.
  */
 #include "spindle-bpf.h"
 
@@ -57,5 +57,26 @@ SP_BPF_HANDLER(late, 8)
 	sp_bpf_state_set(4, a / x + b);
 	sp_bpf_state_set(5, (uint32_t)(b ^ c ^ d ^ e) % x);
 	sp_bpf_state_set(6, (d * e) / (y - 50));
+	return SP_DONE;
+}
+
+/* Tested first, in the registers that were stored a moment before. */
+SP_BPF_HANDLER(early, 8)
+{
+	uint32_t x = p->len, y = p->frame_len;
+	uint64_t a = p->l3, b = p->l4, c = p->flags, d = p->source_port, e = p->destination_port, f = p->opcode,
+		 g = p->port, h = p->worker;
+
+	if (!x || y < 5)
+		return SP_DONE;
+	sp_bpf_state_set(0, a ^ b);
+	sp_bpf_state_set(1, b + c * 3);
+	sp_bpf_state_set(2, (c ^ d) + e);
+	sp_bpf_state_set(3, (a + b + c + d + e) / x);
+	sp_bpf_state_set(4, a / x + b + f + g);
+	sp_bpf_state_set(5, (uint32_t)(b ^ c ^ d ^ e) % x);
+	sp_bpf_state_set(6, (uint32_t)(b ^ c ^ d ^ e) % y + h);
+	if (y > 60)
+		sp_bpf_state_set(7, x * 1000 / (y - 50));
 	return SP_DONE;
 }
