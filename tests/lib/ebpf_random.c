@@ -115,7 +115,7 @@ static void see_whole(void *arg, uint32_t at, const struct sp_ebpf_state *state)
 		w->slots |= (uint64_t)(state->slot[k].whole.kind == SP_EBPF_NUMBER) << k;
 }
 
-static uint32_t tell(struct ebpf_insn *ins, uint32_t n, int saved)
+uint32_t ebpf_tell(struct ebpf_insn *ins, uint32_t n, int saved)
 {
 	struct whole w = {0};
 	struct sp_error error;
@@ -127,21 +127,22 @@ static uint32_t tell(struct ebpf_insn *ins, uint32_t n, int saved)
 	ins[n + 1] = (struct ebpf_insn)EXIT;
 	w.at = n;
 	(void)sp_ebpf_check_seen(ins, n + 2, &reads, &error, see_whole, &w);
-	if (!APPEND(LDX(EBPF_DW, 1, 10, (int16_t)saved)))
-		return n;
-	for (int16_t k = 0; k < 19; k++) {
+	for (int16_t k = APPEND(LDX(EBPF_DW, 1, 10, (int16_t)saved)) ? 0 : 19; k < 19; k++) {
 		const int16_t from = (int16_t)(k < 10 ? saved + 8 + 8 * k : -8 * (k - 9));
 
 		if (w.slots >> (SP_EBPF_SLOTS + from / 8) & 1)
 			APPEND(LDX(EBPF_DW, 2, 10, from), LDX(EBPF_DW, 3, 1, (int16_t)(8 * k)), ALUR(BPF_XOR, 3, 2),
 			       STX(EBPF_DW, 1, 3, (int16_t)(8 * k)));
 	}
+	ins[n] = (struct ebpf_insn)EXIT;
+	if (ebpf_check(ins, n + 1, &error)) /* r0 is no number */
+		ins[n++] = (struct ebpf_insn)MOV(0, 0);
+	ins[n++] = (struct ebpf_insn)EXIT;
 	return n;
 }
 
 uint32_t random_program(struct ebpf_insn *ins)
 {
-	struct sp_error error;
 	const int saved = -(192 + 64 * (int)ebpf_any(6));
 	uint32_t n = 0;
 
@@ -163,10 +164,5 @@ uint32_t random_program(struct ebpf_insn *ins)
 	}
 	for (unsigned pad = 0; pad < 6; pad++) /* what jumps may go to */
 		ins[n++] = (struct ebpf_insn)OP(BPF_JMP | BPF_JA, 0, 0, 0, 0);
-	n = tell(ins, n, saved);
-	ins[n] = (struct ebpf_insn)EXIT;
-	if (ebpf_check(ins, n + 1, &error)) /* r0 is no number */
-		ins[n++] = (struct ebpf_insn)MOV(0, 0);
-	ins[n++] = (struct ebpf_insn)EXIT;
-	return n;
+	return ebpf_tell(ins, n, saved);
 }

@@ -201,21 +201,25 @@ static void crashed(int signal)
 	_exit(1);
 }
 
-/* How many runs, or 0: DPDK refuses the program. */
-static unsigned run_program(struct known *k, struct ebpf_run *r, uint64_t seed, unsigned inputs)
+static void catch (void)
 {
-	struct ebpf_insn *const ins = k->ins;
+	signal(SIGSEGV, crashed);
+	signal(SIGFPE, crashed);
+	signal(SIGILL, crashed);
+}
+
+/* k->ins: how many runs, or 0: DPDK refuses the program. */
+static unsigned run_program(struct known *k, struct ebpf_run *r, uint32_t n, unsigned inputs)
+{
 	struct oracle o = {.see = step, .arg = k};
 	struct sp_error error;
-	uint32_t n, reads;
+	uint32_t reads;
 
-	ebpf_seed = seed * 0x9E3779B97F4A7C15;
-	n = random_program(ins);
-	if (sp_ebpf_check_seen(ins, n, &reads, &error, see, k)) {
-		printf("# SPINDLE_SEED=%" PRIu64 ": %s\n", seed, error.text);
+	if (sp_ebpf_check_seen(k->ins, n, &reads, &error, see, k)) {
+		printf("# %s\n", error.text);
 		CU_FAIL_FATAL("a program that was to pass is refused");
 	}
-	if (!ebpf_run_load(r, ins, n))
+	if (!ebpf_run_load(r, k->ins, n))
 		return 0;
 	plan(k, n);
 	for (unsigned i = 0; i < inputs; i++) {
@@ -223,15 +227,15 @@ static unsigned run_program(struct known *k, struct ebpf_run *r, uint64_t seed, 
 
 		fill(o.packet);
 		k->run++;
-		wrong = ebpf_run_compare(r, &o, ins, n);
+		wrong = ebpf_run_compare(r, &o, k->ins, n);
 		if (!wrong && o.read & ~reads)
 			wrong = "a word of the packet that it is not known to read";
 		if (!wrong)
 			continue;
-		printf("# SPINDLE_SEED=%" PRIu64 ": %s\n", seed, wrong);
+		printf("# SPINDLE_SEED=%" PRIu64 ": %s\n", now_running, wrong);
 		for (uint32_t at = 0; at < n; at++)
-			printf("#  %3u: code 0x%02x dst %u src %u off %d imm %d\n", at, ins[at].code, ins[at].dst_reg,
-			       ins[at].src_reg, ins[at].off, ins[at].imm);
+			printf("#  %3u: code 0x%02x dst %u src %u off %d imm %d\n", at, k->ins[at].code,
+			       k->ins[at].dst_reg, k->ins[at].src_reg, k->ins[at].off, k->ins[at].imm);
 		CU_FAIL("a program does something else");
 		return i + 1;
 	}
@@ -267,14 +271,13 @@ TEST(the_check_the_interpreter_and_the_compiler_agree)
 		runs = strtoull(longer, NULL, 10) > 1 ? strtoull(longer, NULL, 10) : UINT64_C(50) * SHORT_RUNS;
 	k->times = times;
 	ebpf_run_start(&r);
-	signal(SIGSEGV, crashed);
-	signal(SIGFPE, crashed);
-	signal(SIGILL, crashed);
+	catch ();
 	for (unsigned bad = 0; done < runs && bad < 3; seed++) {
 		unsigned n, failed = CU_get_number_of_failures();
 
 		now_running = only ? strtoull(only, NULL, 10) : seed;
-		n = run_program(k, &r, now_running, longer ? LONG_INPUTS : INPUTS);
+		ebpf_seed = now_running * 0x9E3779B97F4A7C15;
+		n = run_program(k, &r, random_program(k->ins), longer ? LONG_INPUTS : INPUTS);
 		done += n;
 		loaded += n > 0;
 		bad += CU_get_number_of_failures() != failed;
@@ -291,6 +294,86 @@ TEST(the_check_the_interpreter_and_the_compiler_agree)
 		tell_times(times);
 	printf("# of %" PRIu64 " programs the compiler places a jump wrongly\n", r.misplaced);
 	CU_ASSERT(r.misplaced <= 1 + loaded / 100);
+	ebpf_run_stop(&r);
+	free(k);
+}
+
+/* All registers hold words of the packet, but for `base`, which holds its address; 10: none. Then comes `core`. */
+static unsigned run_core(struct known *k, struct ebpf_run *r, uint8_t base, const struct ebpf_insn *core,
+			 uint32_t count)
+{
+	const int saved = -192;
+	struct sp_error error;
+	uint32_t n = 0;
+
+	k->ins[n++] = (struct ebpf_insn)STX(EBPF_DW, 10, 1, (int16_t)saved);
+	for (unsigned i = 0; i < 10; i++) { /* r1 last */
+		const uint8_t reg = i < 9 ? (uint8_t)(i + (i > 0)) : 1;
+
+		if (reg != base)
+			k->ins[n++] = (struct ebpf_insn)LDX(EBPF_DW, reg, 1, (int16_t)(8 * reg));
+		else if (reg != 1)
+			k->ins[n++] = (struct ebpf_insn)MOVR(reg, 1);
+	}
+	memcpy(k->ins + n, core, count * sizeof(*core));
+	n += count;
+	k->ins[n] = (struct ebpf_insn)MOV(0, 0);
+	k->ins[n + 1] = (struct ebpf_insn)EXIT;
+	if (ebpf_check(k->ins, n + 2, &error)) /* a register by itself, say, or an address that would leave */
+		return 0;
+	return run_program(k, r, ebpf_tell(k->ins, n, saved), 6);
+}
+
+/* One that the instruction may have, of one byte or of four. */
+static int constant_of(unsigned class, unsigned op, unsigned pair)
+{
+	if (class == BPF_ALU || class == EBPF_ALU64) {
+		if (op == BPF_NEG)
+			return 0;
+		if (op == EBPF_END)
+			return 16 << pair % 3;
+		if (op == BPF_LSH || op == BPF_RSH || op == EBPF_ARSH)
+			return (int)ebpf_any(class == BPF_ALU ? 32 : 64);
+	}
+	return pair % 2 ? (int)ebpf_any(UINT32_MAX) : 1 + (int)ebpf_any(127) * (pair % 4 ? -1 : 1);
+}
+
+/* Compilers are wrong for some registers: those that a processor's instruction wants, those with a prefix. */
+TEST(each_instruction_with_each_pair_of_registers)
+{
+	static const int16_t near[] = {0, 16, 128, 200};
+	struct known *k = calloc(1, sizeof(*k));
+	uint64_t times[256] = {0}, runs = 0;
+	unsigned cores = 0, n;
+	struct ebpf_run r;
+
+	k->times = times;
+	ebpf_run_start(&r);
+	catch ();
+	ebpf_seed = 4;
+	for (unsigned code = 0; code < 256; code++) {
+		const unsigned class = BPF_CLASS(code), op = BPF_OP(code);
+		const bool memory = class == BPF_LDX || class == BPF_ST || class == BPF_STX;
+		const bool jumps = class == BPF_JMP && op != EBPF_CALL && op != EBPF_EXIT && op != BPF_JA;
+		const bool two = memory ? class != BPF_ST : (code & BPF_X) && op != EBPF_END;
+
+		for (uint8_t pair = 0; (memory || jumps || class == BPF_ALU || class == EBPF_ALU64) && pair < 100;
+		     pair++) {
+			const uint8_t d = pair / 10, s = two ? pair % 10 : 0, divisor = two ? s : d;
+			const struct ebpf_insn core[] = {ALU(BPF_OR, divisor, 1),
+							 OP((uint8_t)code, d, s,
+							    memory ? near[pair % COUNT(near)] : jumps,
+							    two ? 0 : constant_of(class, op, pair)),
+							 ALU(BPF_XOR, d, 1)};
+
+			n = memory ? run_core(k, &r, class == BPF_LDX ? s : d, core + 1, 1)
+				   : run_core(k, &r, 10, core, COUNT(core));
+			cores += n > 0;
+			runs += n;
+		}
+	}
+	printf("# %u programs, %" PRIu64 " runs\n", cores, runs);
+	CU_ASSERT(cores > 5000);
 	ebpf_run_stop(&r);
 	free(k);
 }
