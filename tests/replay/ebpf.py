@@ -263,6 +263,24 @@ def spilled(runner):
             equal(replay(runner, plugin, handler, [(0, zero)])[0]["state"], [])
 
 
+@rule("each test that the guide names is there, and each of its promises names one")
+def promises(runner):
+    with open(os.path.join(ROOT, "docs", "ebpf.md")) as f:
+        listed = f.read().split("## What is tested")[1].split("\n\n")[1]
+    promised = listed[2:].split("\n- ")
+    assert len(promised) > 8
+    for promise in promised:
+        names = 0
+        for part in re.findall(r"`tests/[^;]*", promise, re.S):
+            path, *rules = re.findall(r"`(.*?)`", part)
+            with open(os.path.join(ROOT, path)) as f:
+                text = f.read()
+            for name in rules:
+                assert re.search(r"^(TEST\w*\(.*\b%s\)|def %s\()" % (name, name), text, re.M), "%s has no %s" % (path, name)
+                names += 1
+        assert names, "no test for: %s" % promise
+
+
 @rule("the guide's example compiles, loads and counts")
 def guide(runner):
     if not CLANG:
