@@ -158,6 +158,34 @@ static const struct hostile hostile[] = {
 	{"divides by what was looked at",
 	 NULL,
 	 {MOV(0, 1), LDX(BPF_W, 2, 1, 8), JMP(BPF_JEQ, 2, 0, 1), ALUR(BPF_DIV, 0, 2), EXIT}},
+	{"divides by a copy on the stack of what was looked at",
+	 NULL,
+	 {LDX(BPF_W, 2, 1, 8), STX(EBPF_DW, 10, 2, -8), MOV(0, 1), JMP(BPF_JEQ, 2, 0, 2), LDX(EBPF_DW, 3, 10, -8),
+	  ALUR(BPF_DIV, 0, 3), EXIT}},
+	{"divides by that of which a copy was looked at",
+	 NULL,
+	 {LDX(BPF_W, 2, 1, 8), STX(EBPF_DW, 10, 2, -8), LDX(EBPF_DW, 3, 10, -8), MOV(0, 1), JMP(BPF_JEQ, 3, 0, 1),
+	  ALUR(BPF_DIV, 0, 2), EXIT}},
+	{"divides by the low half of what has another copy, whose low half was looked at",
+	 NULL,
+	 {LDX(EBPF_DW, 2, 1, 0), MOVR(3, 2), MOV(0, 1), ALU(BPF_LSH, 3, 32), ALU(BPF_RSH, 3, 32), JMP(BPF_JEQ, 3, 0, 3),
+	  ALU(BPF_LSH, 2, 32), ALU(BPF_RSH, 2, 32), ALUR(BPF_DIV, 0, 2), EXIT}},
+	{"changes what was looked at, and divides by it",
+	 "divides by what may be 0",
+	 {LDX(BPF_W, 2, 1, 8), MOVR(3, 2), MOV(0, 1), JMP(BPF_JEQ, 3, 0, 2), ALU(BPF_RSH, 2, 1), ALUR(BPF_DIV, 0, 2),
+	  EXIT}},
+	{"overwrites a byte of the copy that it divides by",
+	 "divides by what may be 0",
+	 {LDX(BPF_W, 2, 1, 8), STX(EBPF_DW, 10, 2, -8), MOV(0, 1), JMP(BPF_JEQ, 2, 0, 3), ST(BPF_B, 10, -8, 0),
+	  LDX(EBPF_DW, 3, 10, -8), ALUR(BPF_DIV, 0, 3), EXIT}},
+	{"has a copy on one way alone",
+	 "divides by what may be 0",
+	 {LDX(BPF_W, 2, 1, 8), LDX(BPF_W, 3, 1, 12), JMP(BPF_JEQ, 3, 7, 1), MOVR(3, 2), MOV(0, 1),
+	  JMP(BPF_JEQ, 2, 0, 1), ALUR(BPF_DIV, 0, 3), EXIT}},
+	{"looks at the high half",
+	 "divides by what may be 0",
+	 {LDX(EBPF_DW, 2, 1, 0), MOVR(3, 2), MOV(0, 1), ALU(BPF_RSH, 3, 32), JMP(BPF_JEQ, 3, 0, 3), ALU(BPF_LSH, 2, 32),
+	  ALU(BPF_RSH, 2, 32), ALUR(BPF_DIV, 0, 2), EXIT}},
 	{"shifts by 64", "shifts by", {MOV(0, 1), ALU(BPF_LSH, 0, 64), EXIT}},
 	{"shifts 32 bits by 32", "shifts by", {MOV(0, 1), ALU32(BPF_RSH, 0, 32), EXIT}},
 	{"shifts by -1", "shifts by", {MOV(0, 1), ALU(EBPF_ARSH, 0, -1), EXIT}},
@@ -216,7 +244,7 @@ TEST(harmless_programs_pass)
 			passed++;
 		}
 	}
-	CU_ASSERT_EQUAL(passed, 3);
+	CU_ASSERT_EQUAL(passed, 6);
 }
 
 TEST(every_opcode_is_either_known_or_refused)

@@ -71,7 +71,7 @@ static int load(struct sp_ebpf_program *p, struct sp_error *error)
 		r = r ? sp_error_set(error, -r, "", "out of memory") : sp_ebpf_try(p, error);
 	}
 	if (r)
-		return r;
+		return r == -EAGAIN ? -EINVAL : r;
 	prm = sp_ebpf_prm(p);
 	p->bpf = rte_bpf_load(&prm);
 	if (!p->bpf)

@@ -3,12 +3,12 @@
  * Handlers in eBPF: an object of `clang -target bpf` with sections handler/NAME (handlers/spindle-bpf.h) becomes
  * handlers like those of a shared object.
  *
- * What a program may do is decided three times. ebpf_object.c reads the file, each bound checked; libelf never sees it.
+ * What a program may do is decided four times. ebpf_object.c reads the file, each bound checked; libelf never sees it.
  * check.c proves, in one pass in the order of the instructions, that every access stays within the call's copy of
  * the packet and the stack and that no address gets into a number. DPDK's verifier then agrees, in a child process
  * first (dpdk_check.c), since it takes time exponential in the branches; it is not relied on: it believes, for one,
- * that a product that overflows is small. Calls (ebpf_calls.c) take numbers and check them. Threads: reading and
- * loading are control calls; programs run on any worker.
+ * that a product that overflows is small. Last, code.c looks where the compiled code jumps to. Calls (ebpf_calls.c)
+ * take numbers and check them. Threads: reading and loading are control calls; programs run on any worker.
  */
 #ifndef PIPELINE_PLUGIN_EBPF_EBPF_H
 #define PIPELINE_PLUGIN_EBPF_EBPF_H
