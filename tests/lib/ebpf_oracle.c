@@ -223,6 +223,10 @@ int oracle_run(struct oracle *o, const struct ebpf_insn *ins, uint32_t count)
 		const unsigned op = i->code & 0xF0;
 		bool good = true;
 
+		if (o->see)
+			o->see(o, at, o->arg);
+		if (o->wrong)
+			return -1;
 		switch (i->code & 7) {
 		case BPF_LD:
 			o->reg[i->dst_reg] = (struct oracle_value){

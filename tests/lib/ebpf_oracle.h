@@ -23,6 +23,9 @@ struct oracle {
 	const char *wrong;
 	uint32_t read; /* words of the packet, by bits */
 	uint64_t returned;
+	/* Before each instruction; NULL: nobody looks. May set `wrong`, which ends the run. */
+	void (*see)(struct oracle *o, uint32_t at, void *arg);
+	void *arg;
 };
 
 /* What calls do here and in the compiled program: a number made of the arguments, and of how many calls there were. */

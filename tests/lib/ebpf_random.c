@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ebpf_random.h"
 
+#include "../../pipeline/plugin/ebpf/state.h"
+
 uint64_t ebpf_seed;
 
 uint64_t ebpf_any(uint64_t below)
@@ -69,42 +71,98 @@ static struct ebpf_insn random_instruction(void)
 	} else if (i.code & BPF_X) {
 		i.src_reg = s;
 	} else if (op != BPF_NEG || BPF_CLASS(i.code) == BPF_JMP) {
-		i.imm = (op == BPF_LSH || op == BPF_RSH || op == EBPF_ARSH) ? (int)ebpf_any(70) : interesting();
+		i.imm = (op == BPF_LSH || op == BPF_RSH || op == EBPF_ARSH) ? (int)(ebpf_any(4) ? ebpf_any(70) : 32)
+									    : interesting();
 	}
 	if (BPF_CLASS(i.code) == BPF_JMP && BPF_OP(i.code) == BPF_JA)
 		i = (struct ebpf_insn)OP(BPF_JMP | BPF_JA, 0, 0, i.off, 0);
 	return i;
 }
 
-uint32_t random_program(struct ebpf_insn *ins)
+/* Appends instructions, if the program may have them. */
+static bool append(struct ebpf_insn *ins, uint32_t *n, const struct ebpf_insn *more, uint32_t count)
 {
 	struct sp_error error;
+	uint32_t end = *n;
+
+	if (end + count + 8 > ROOM)
+		return false;
+	memcpy(ins + end, more, count * sizeof(*more));
+	end += count;
+	for (unsigned pad = 0; pad < 6; pad++) /* what jumps may go to */
+		ins[end++] = (struct ebpf_insn)MOV(0, 0);
+	ins[end++] = (struct ebpf_insn)EXIT;
+	if (ebpf_check(ins, end, &error))
+		return false;
+	*n += count;
+	return true;
+}
+#define APPEND(...)                                                                                                    \
+	append(ins, &n, (const struct ebpf_insn[]){__VA_ARGS__},                                                       \
+	       sizeof((const struct ebpf_insn[]){__VA_ARGS__}) / sizeof(struct ebpf_insn))
+
+struct whole {
+	uint32_t at;
+	uint64_t slots; /* by bits: numbers that were stored at once, which DPDK lets a program read */
+};
+
+static void see_whole(void *arg, uint32_t at, const struct sp_ebpf_state *state)
+{
+	struct whole *w = arg;
+
+	w->slots = at == w->at ? 0 : w->slots;
+	for (unsigned k = 0; at == w->at && k < SP_EBPF_SLOTS; k++)
+		w->slots |= (uint64_t)(state->slot[k].whole.kind == SP_EBPF_NUMBER) << k;
+}
+
+uint32_t ebpf_tell(struct ebpf_insn *ins, uint32_t n, int saved)
+{
+	struct whole w = {0};
+	struct sp_error error;
+	uint32_t reads;
+
+	for (uint8_t r = 0; r < 10; r++)
+		APPEND(STX(EBPF_DW, 10, r, (int16_t)(saved + 8 + 8 * r)));
+	ins[n] = (struct ebpf_insn)MOV(0, 0);
+	ins[n + 1] = (struct ebpf_insn)EXIT;
+	w.at = n;
+	(void)sp_ebpf_check_seen(ins, n + 2, &reads, &error, see_whole, &w);
+	for (int16_t k = APPEND(LDX(EBPF_DW, 1, 10, (int16_t)saved)) ? 0 : 19; k < 19; k++) {
+		const int16_t from = (int16_t)(k < 10 ? saved + 8 + 8 * k : -8 * (k - 9));
+
+		if (w.slots >> (SP_EBPF_SLOTS + from / 8) & 1)
+			APPEND(LDX(EBPF_DW, 2, 10, from), LDX(EBPF_DW, 3, 1, (int16_t)(8 * k)), ALUR(BPF_XOR, 3, 2),
+			       STX(EBPF_DW, 1, 3, (int16_t)(8 * k)));
+	}
+	ins[n] = (struct ebpf_insn)EXIT;
+	if (ebpf_check(ins, n + 1, &error)) /* r0 is no number */
+		ins[n++] = (struct ebpf_insn)MOV(0, 0);
+	ins[n++] = (struct ebpf_insn)EXIT;
+	return n;
+}
+
+uint32_t random_program(struct ebpf_insn *ins)
+{
+	const int saved = -(192 + 64 * (int)ebpf_any(6));
 	uint32_t n = 0;
 
+	ins[n++] = (struct ebpf_insn)STX(EBPF_DW, 10, 1, (int16_t)saved);
 	for (unsigned r = 2; r < 6 && ebpf_any(4); r++)
 		ins[n++] = (struct ebpf_insn)MOV((uint8_t)r, interesting());
 	if (ebpf_any(2))
 		ins[n++] = (struct ebpf_insn)MOVR(6, 1);
-	for (unsigned tries = 0; n < LENGTH && tries < 150; tries++) {
-		struct ebpf_insn i = random_instruction();
-		uint32_t end = n;
+	for (unsigned tries = 0, length = 4 + (unsigned)ebpf_any(LENGTH - 8); n < length && tries < 3 * length;
+	     tries++) {
+		const struct ebpf_insn i = random_instruction();
 
-		ins[end++] = i;
-		for (unsigned pad = 0; pad < 6; pad++)
-			ins[end++] = (struct ebpf_insn)MOV(0, 0);
-		ins[end++] = (struct ebpf_insn)EXIT;
-		if (!ebpf_check(ins, end, &error))
-			n++;
+		if (!ebpf_any(16))
+			APPEND(LDDW((uint8_t)ebpf_any(10), interesting(), interesting()));
+		else if (!ebpf_any(12)) /* what clang cuts a number to 32 bits with */
+			APPEND(ALU(BPF_LSH, i.dst_reg, 32), ALU(BPF_RSH, i.dst_reg, 32));
+		else
+			APPEND(i);
 	}
 	for (unsigned pad = 0; pad < 6; pad++) /* what jumps may go to */
-		ins[n++] = (struct ebpf_insn)MOV(9, 0);
-	ins[n - 1] = (struct ebpf_insn)MOV(0, 0);
-	/* What the registers hold is the program's result, where they hold numbers. */
-	for (unsigned r = 1; r < 9; r++) {
-		ins[n] = (struct ebpf_insn)ALUR(ebpf_any(2) ? BPF_ADD : BPF_XOR, 0, (uint8_t)r);
-		ins[n + 1] = (struct ebpf_insn)EXIT;
-		n += !ebpf_check(ins, n + 2, &error) && n < ROOM - 2;
-	}
-	ins[n++] = (struct ebpf_insn)EXIT;
-	return n;
+		ins[n++] = (struct ebpf_insn)OP(BPF_JMP | BPF_JA, 0, 0, 0, 0);
+	return ebpf_tell(ins, n, saved);
 }

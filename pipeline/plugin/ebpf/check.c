@@ -5,44 +5,32 @@
  * Values are number ranges, packet-copy addresses with an offset range, or stack addresses with a constant offset. All
  * else is NOTHING, and unusable.
  */
-#include "ebpf.h"
+#include "state.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "../../../handlers/spindle-bpf.h"
-#include "value.h"
 #include "../../error.h"
 #include "../../nic.h"
 #include "../../process.h"
 
-#define SLOTS	(SP_EBPF_STACK / 8)
-#define FAR	INT64_C(65536) /* offsets beyond are wrong anyway */
-#define JMP32	0x06
-#define MEM_SX	0x80 /* BPF_MODE of loads that extend the sign */
-#define REG_NUM EBPF_REG_NUM
+#define FAR    INT64_C(65536) /* offsets beyond are wrong anyway */
+#define JMP32  0x06
+#define MEM_SX 0x80 /* BPF_MODE of loads that extend the sign */
 
 static_assert(sizeof(struct sp_bpf_packet) <= 32 * 8, "a bit for each eight bytes");
-
-struct slot {
-	struct sp_ebpf_value
-		whole; /* eight bytes that were stored at once; SP_EBPF_NOTHING: in pieces, which are numbers */
-	uint8_t set;   /* bit per byte */
-};
-
-struct state {
-	struct sp_ebpf_value reg[REG_NUM];
-	struct slot slot[SLOTS]; /* 0: the lowest */
-};
 
 struct check {
 	const struct ebpf_insn *ins;
 	uint32_t count, at;
-	struct state *now;   /* before the instruction `at` */
-	struct state **then; /* [count] what jumps bring along; NULL: no jump goes there */
+	struct sp_ebpf_state *now;   /* before the instruction `at` */
+	struct sp_ebpf_state **then; /* [count] what jumps bring along; NULL: no jump goes there */
 	uint32_t reads;
 	struct sp_error *error;
+	sp_ebpf_see *see;
+	void *arg;
 };
 
 static int __attribute__((format(printf, 2, 3))) wrong(const struct check *c, const char *format, ...)
@@ -54,24 +42,6 @@ static int __attribute__((format(printf, 2, 3))) wrong(const struct check *c, co
 	vsnprintf(what, sizeof(what), format, list);
 	va_end(list);
 	return sp_error_set(c->error, EINVAL, "", "instruction %u %s", c->at, what);
-}
-
-static void meet_slot(struct slot *a, const struct slot *b)
-{
-	const bool address = a->whole.kind > SP_EBPF_NUMBER || b->whole.kind > SP_EBPF_NUMBER;
-
-	a->whole = sp_ebpf_meet(&a->whole, &b->whole);
-	a->set &= b->set;
-	if (address && a->whole.kind == SP_EBPF_NOTHING)
-		a->set = 0;
-}
-
-static void meet_state(struct state *a, const struct state *b)
-{
-	for (unsigned i = 0; i < REG_NUM; i++)
-		a->reg[i] = sp_ebpf_meet(&a->reg[i], &b->reg[i]);
-	for (unsigned i = 0; i < SLOTS; i++)
-		meet_slot(&a->slot[i], &b->slot[i]);
 }
 
 /* ---- arithmetic ---------------------------------------------------------------------------------- */
@@ -113,6 +83,14 @@ static int address_arithmetic(struct check *c, unsigned op, struct sp_ebpf_value
 	return 0;
 }
 
+/* The instruction at c->at copies v, or makes it: what it is equal to has one name. An instruction runs once, at most.
+ */
+static void name(struct check *c, struct sp_ebpf_value *v)
+{
+	if (v->kind == SP_EBPF_NUMBER && !v->name)
+		v->name = c->at + 1;
+}
+
 static int use(struct check *c, unsigned reg, const struct sp_ebpf_value **v)
 {
 	*v = &c->now->reg[reg];
@@ -140,16 +118,38 @@ static int swap_bytes(struct check *c, const struct ebpf_insn *i)
 		return wrong(c, "is of -mcpu=v4: compile with -mcpu=v2");
 	if (!r && (i->src_reg || (i->imm != 16 && i->imm != 32 && i->imm != 64)))
 		return wrong(c, "swaps %d bits: 16, 32 and 64 can be", i->imm);
+	/* DPDK's interpreter leaves the upper bits as they are, its compiler clears them. */
+	if (!r && i->code != (BPF_ALU | EBPF_END | EBPF_TO_BE))
+		return wrong(c, "makes a number little endian, which it is: leave it out, or mask it (x & 0xFFFF)");
 	if (!r)
 		c->now->reg[i->dst_reg] = sp_ebpf_number(0, i->imm == 64 ? UINT64_MAX : (UINT64_C(1) << i->imm) - 1);
 	return r;
 }
 
-static int divisor(struct check *c, bool wide, const struct sp_ebpf_value *b)
+static int divisor(struct check *c, const struct sp_ebpf_value *b)
 {
-	if (!b->min || (!wide && b->max > UINT32_MAX))
+	if (!b->min)
 		return wrong(c, "divides by what may be 0: say if (n) before, or use n | 1");
 	return 0;
+}
+
+/* The low 32 bits of a number. */
+static struct sp_ebpf_value cut(const struct sp_ebpf_value *v)
+{
+	struct sp_ebpf_value low = sp_ebpf_low(v);
+
+	low.name = !v->name || v->name & SP_EBPF_HIGH ? 0 : v->name | SP_EBPF_LOW;
+	return low;
+}
+
+/* The name of what has been shifted left or right by 32. */
+static uint32_t part_of(unsigned op, uint32_t name)
+{
+	const uint32_t of = name & ~(SP_EBPF_LOW | SP_EBPF_HIGH);
+
+	if (op == BPF_LSH && name && !(name & SP_EBPF_HIGH))
+		return of | SP_EBPF_HIGH;
+	return op == BPF_RSH && name & SP_EBPF_HIGH ? of | SP_EBPF_LOW : 0;
 }
 
 static int alu(struct check *c, const struct ebpf_insn *i)
@@ -160,6 +160,7 @@ static int alu(struct check *c, const struct ebpf_insn *i)
 	const struct sp_ebpf_value imm = sp_ebpf_number(wide ? (uint64_t)(int64_t)i->imm : (uint32_t)i->imm,
 							wide ? (uint64_t)(int64_t)i->imm : (uint32_t)i->imm);
 	const struct sp_ebpf_value *a = &imm, *b = &imm;
+	uint32_t part;
 	int r = 0;
 
 	if (i->dst_reg >= EBPF_REG_10)
@@ -181,7 +182,9 @@ static int alu(struct check *c, const struct ebpf_insn *i)
 	if (r)
 		return r;
 	if (op == EBPF_MOV && (wide || b->kind == SP_EBPF_NUMBER)) {
-		*to = wide || b->max <= UINT32_MAX ? *b : sp_ebpf_number(0, UINT32_MAX);
+		if (by_reg)
+			name(c, &c->now->reg[i->src_reg]);
+		*to = wide || b->max <= UINT32_MAX ? *b : cut(b);
 		return 0;
 	}
 	if (a->kind > SP_EBPF_NUMBER || b->kind > SP_EBPF_NUMBER)
@@ -193,11 +196,18 @@ static int alu(struct check *c, const struct ebpf_insn *i)
 	if (by_reg && i->src_reg == i->dst_reg &&
 	    (op == BPF_LSH || op == BPF_RSH || op == EBPF_ARSH || op == BPF_DIV || op == BPF_MOD))
 		return wrong(c, "shifts or divides a register by itself, which DPDK compiles wrongly");
+	/* DPDK's compiler for x86-64 then clears the upper half of r0 (a cmov of 32 bits), or of others. */
+	if (!wide && (op == BPF_DIV || op == BPF_MOD))
+		return wrong(c, "divides 32 bits, which DPDK compiles wrongly: divide numbers of 64 bits, as -mcpu=v2 "
+				"does");
 	if (op == BPF_DIV || op == BPF_MOD)
-		r = divisor(c, wide, b);
-	if (!r)
-		*to = sp_ebpf_arithmetic(op, wide, *a, *b);
-	return r;
+		r = divisor(c, b);
+	if (r)
+		return r;
+	part = by_reg || imm.min != 32 || !wide ? 0 : part_of(op, a->name);
+	*to = sp_ebpf_arithmetic(op, wide, *a, *b);
+	to->name = part;
+	return 0;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------- */
@@ -237,35 +247,18 @@ static int load_stack(struct check *c, uint64_t from, unsigned size, struct sp_e
 	const unsigned at = (unsigned)(from + SP_EBPF_STACK);
 
 	for (unsigned b = at; b < at + size; b++) {
-		const struct slot *s = &c->now->slot[b / 8];
+		const struct sp_ebpf_slot *s = &c->now->slot[b / 8];
 
 		if (!(s->set & 1 << b % 8))
 			return wrong(c, "reads bytes of the stack that nothing has been written to");
 		if (s->whole.kind > SP_EBPF_NUMBER && (size != 8 || at % 8))
 			return wrong(c, "reads a piece of an address");
 	}
+	name(c, &c->now->slot[at / 8].whole);
 	*to = c->now->slot[at / 8].whole;
 	if (size != 8 || at % 8 || to->kind == SP_EBPF_NOTHING)
 		*to = sp_ebpf_number(0, size == 8 ? UINT64_MAX : (UINT64_C(1) << size * 8) - 1);
 	return 0;
-}
-
-static void store_stack(struct check *c, uint64_t to, unsigned size, const struct sp_ebpf_value *v)
-{
-	const unsigned at = (unsigned)(to + SP_EBPF_STACK);
-
-	if (size == 8 && at % 8 == 0) {
-		c->now->slot[at / 8] = (struct slot){*v, 0xFF};
-		return;
-	}
-	for (unsigned b = at; b < at + size; b++) {
-		struct slot *s = &c->now->slot[b / 8];
-
-		if (s->whole.kind > SP_EBPF_NUMBER) /* the rest of an address is nothing any more */
-			s->set = 0;
-		s->whole.kind = SP_EBPF_NOTHING;
-		s->set |= (uint8_t)(1 << b % 8);
-	}
 }
 
 static int load(struct check *c, const struct ebpf_insn *i)
@@ -311,8 +304,10 @@ static int store(struct check *c, const struct ebpf_insn *i)
 		return r;
 	if (from->kind > SP_EBPF_NUMBER && (v.kind != SP_EBPF_ON_STACK || size != 8 || v.min % 8))
 		return wrong(c, "stores an address: addresses stay in registers and on the stack");
+	if (by_reg)
+		name(c, &c->now->reg[i->src_reg]);
 	if (v.kind == SP_EBPF_ON_STACK)
-		store_stack(c, v.min, size, from);
+		sp_ebpf_state_store(c->now, (unsigned)(v.min + SP_EBPF_STACK), size, from);
 	return 0;
 }
 
@@ -357,10 +352,10 @@ static int call(struct check *c, const struct ebpf_insn *i)
 	return r;
 }
 
-static int bring(struct check *c, uint32_t to, const struct state *s)
+static int bring(struct check *c, uint32_t to, const struct sp_ebpf_state *s)
 {
 	if (c->then[to]) {
-		meet_state(c->then[to], s);
+		sp_ebpf_state_meet(c->then[to], s);
 		return 0;
 	}
 	c->then[to] = malloc(sizeof(*s));
@@ -380,8 +375,10 @@ static int jump(struct check *c, const struct ebpf_insn *i)
 	const unsigned op = BPF_OP(i->code);
 	const bool by_reg = BPF_SRC(i->code) == BPF_X, always = op == BPF_JA;
 	const int64_t to = (int64_t)c->at + 1 + i->off;
-	const struct sp_ebpf_value *a, *b;
-	struct sp_ebpf_value before;
+	const struct sp_ebpf_value *a, *b = NULL;
+	uint64_t k = (uint64_t)(int64_t)i->imm;
+	struct sp_ebpf_state *before;
+	unsigned reg = i->dst_reg, holds = op;
 	int r = 0;
 
 	if (op == BPF_JSET || op > EBPF_JSLE || (always && by_reg))
@@ -399,13 +396,25 @@ static int jump(struct check *c, const struct ebpf_insn *i)
 		r = use_number(c, i->src_reg, &b, "compares");
 	if (r)
 		return r;
-	if (by_reg)
+	/* What is compared with a constant; a register that holds one is as good. */
+	if (b && sp_ebpf_constant(b)) {
+		k = b->min;
+	} else if (b && sp_ebpf_constant(a)) {
+		k = a->min;
+		reg = i->src_reg;
+		holds = sp_ebpf_mirrored(op);
+	} else if (b) {
 		return bring(c, (uint32_t)to, c->now);
-	before = *a;
-	sp_ebpf_narrow(&c->now->reg[i->dst_reg], op, (uint64_t)(int64_t)i->imm);
+	}
+	before = malloc(sizeof(*before));
+	if (!before)
+		return sp_error_set(c->error, ENOMEM, "", "out of memory");
+	*before = *c->now;
+	sp_ebpf_state_narrow(c->now, reg, holds, k);
 	r = bring(c, (uint32_t)to, c->now);
-	c->now->reg[i->dst_reg] = before;
-	sp_ebpf_narrow(&c->now->reg[i->dst_reg], sp_ebpf_opposite(op), (uint64_t)(int64_t)i->imm);
+	*c->now = *before;
+	sp_ebpf_state_narrow(c->now, reg, sp_ebpf_opposite(holds), k);
+	free(before);
 	return r;
 }
 
@@ -474,15 +483,17 @@ static int walk(struct check *c)
 
 	while (c->at < end) {
 		const struct ebpf_insn *i = &c->ins[c->at];
-		struct state *then = c->then[c->at];
+		struct sp_ebpf_state *then = c->then[c->at];
 		int r;
 
 		if (!before && !then)
 			return unreached(c);
 		if (then && before)
-			meet_state(c->now, then);
+			sp_ebpf_state_meet(c->now, then);
 		else if (then)
 			*c->now = *then;
+		if (c->see)
+			c->see(c->arg, c->at, c->now);
 		r = step(c, i);
 		if (r)
 			return r;
@@ -495,16 +506,22 @@ static int walk(struct check *c)
 
 int sp_ebpf_check(const struct ebpf_insn *ins, uint32_t count, uint32_t *reads, struct sp_error *error)
 {
-	struct check c = {.ins = ins, .count = count, .error = error};
+	return sp_ebpf_check_seen(ins, count, reads, error, NULL, NULL);
+}
+
+int sp_ebpf_check_seen(const struct ebpf_insn *ins, uint32_t count, uint32_t *reads, struct sp_error *error,
+		       sp_ebpf_see *see, void *arg)
+{
+	struct check c = {.ins = ins, .count = count, .error = error, .see = see, .arg = arg};
 	int r;
 
 	if (!count || count > SP_EBPF_INS)
 		return sp_error_set(error, EINVAL, "", "has %u instructions: from 1 to %u can be", count, SP_EBPF_INS);
 	c.now = calloc(1, sizeof(*c.now));
-	c.then = calloc(count, sizeof(struct state *));
+	c.then = calloc(count, sizeof(struct sp_ebpf_state *));
 	if (c.now && c.then) {
-		c.now->reg[EBPF_REG_1] = (struct sp_ebpf_value){SP_EBPF_PACKET, 0, 0};
-		c.now->reg[EBPF_REG_10] = (struct sp_ebpf_value){SP_EBPF_ON_STACK, 0, 0};
+		c.now->reg[EBPF_REG_1] = (struct sp_ebpf_value){.kind = SP_EBPF_PACKET};
+		c.now->reg[EBPF_REG_10] = (struct sp_ebpf_value){.kind = SP_EBPF_ON_STACK};
 		r = walk(&c);
 	} else {
 		r = sp_error_set(error, ENOMEM, "", "out of memory");

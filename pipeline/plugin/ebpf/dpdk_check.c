@@ -29,7 +29,8 @@
 #define MEMORY	     (UINT64_C(256) << 20) /* beside what the process has */
 
 struct answer {
-	uint32_t magic, loaded;
+	uint32_t magic;
+	int32_t loaded; /* 0: it is; 1: it is refused; -EINVAL, -ENOMEM: it is not compiled rightly */
 	char said[160];
 };
 #define ANSWERED 0x5B1D1E00
@@ -93,6 +94,8 @@ static void __attribute__((noreturn)) child(const struct sp_ebpf_program *p, int
 	struct answer a = {.magic = ANSWERED};
 	char *log = NULL;
 	size_t len = 0;
+	struct rte_bpf_jit jit;
+	struct rte_bpf *bpf;
 	FILE *said;
 
 	confine(&pipe_end);
@@ -101,7 +104,8 @@ static void __attribute__((noreturn)) child(const struct sp_ebpf_program *p, int
 		rte_openlog_stream(said);
 	rte_log_set_global_level(RTE_LOG_ERR); /* whatever the user wants to hear of the rest */
 	rte_log_set_level_pattern("lib.bpf", RTE_LOG_ERR);
-	a.loaded = rte_bpf_load(&prm) != NULL;
+	bpf = rte_bpf_load(&prm);
+	a.loaded = bpf ? sp_ebpf_compiled(p, bpf, &jit) : 1;
 	if (said)
 		fflush(said);
 	snprintf(a.said, sizeof(a.said), "%s", log ? log : "");
@@ -177,7 +181,12 @@ int sp_ebpf_try(const struct sp_ebpf_program *p, struct sp_error *error)
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (got == sizeof(a) && a.magic == ANSWERED)
-		return a.loaded ? 0 : refused(p, &a, error);
+		return a.loaded == 1 ? refused(p, &a, error)
+		       : a.loaded    ? sp_error_set(error, EAGAIN, "",
+						    "%s: DPDK's compiler makes jumps of it that go elsewhere: add a "
+						       "statement, or leave one out",
+						    p->section)
+				     : 0;
 	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGXCPU)
 		return sp_error_set(error, EINVAL, "", "%s: DPDK's verifier crashes on it (signal %d)", p->section,
 				    WTERMSIG(status));

@@ -66,14 +66,20 @@ static int load(struct sp_ebpf_program *p, struct sp_error *error)
 	if (r)
 		return sp_error_set(error, -r, "", "%s: %s", p->section, why.text);
 	r = sp_ebpf_try(p, error);
+	for (unsigned k = 0; r == -EAGAIN && k < SP_EBPF_PADS; k++) {
+		r = sp_ebpf_pad(p);
+		r = r ? sp_error_set(error, -r, "", "out of memory") : sp_ebpf_try(p, error);
+	}
 	if (r)
-		return r;
+		return r == -EAGAIN ? -EINVAL : r;
 	prm = sp_ebpf_prm(p);
 	p->bpf = rte_bpf_load(&prm);
 	if (!p->bpf)
 		return sp_error_set(error, ENOMEM, "", "%s: DPDK cannot load it: %s", p->section,
 				    rte_strerror(rte_errno));
-	rte_bpf_get_jit(p->bpf, &p->jit);
+	r = sp_ebpf_compiled(p, p->bpf, &p->jit);
+	if (r) /* the child has seen it otherwise */
+		return sp_error_set(error, -r, "", "%s: DPDK has not compiled it rightly", p->section);
 	sp_ebpf_table(p);
 	return 0;
 }

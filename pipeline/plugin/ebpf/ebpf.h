@@ -3,12 +3,12 @@
  * Handlers in eBPF: an object of `clang -target bpf` with sections handler/NAME (handlers/spindle-bpf.h) becomes
  * handlers like those of a shared object.
  *
- * What a program may do is decided three times. ebpf_object.c reads the file, each bound checked; libelf never sees it.
+ * What a program may do is decided four times. ebpf_object.c reads the file, each bound checked; libelf never sees it.
  * check.c proves, in one pass in the order of the instructions, that every access stays within the call's copy of
  * the packet and the stack and that no address gets into a number. DPDK's verifier then agrees, in a child process
  * first (dpdk_check.c), since it takes time exponential in the branches; it is not relied on: it believes, for one,
- * that a product that overflows is small. Calls (ebpf_calls.c) take numbers and check them. Threads: reading and
- * loading are control calls; programs run on any worker.
+ * that a product that overflows is small. Last, code.c looks where the compiled code jumps to. Calls (ebpf_calls.c)
+ * take numbers and check them. Threads: reading and loading are control calls; programs run on any worker.
  */
 #ifndef PIPELINE_PLUGIN_EBPF_EBPF_H
 #define PIPELINE_PLUGIN_EBPF_EBPF_H
@@ -26,6 +26,7 @@ struct sp_noted;
 #define SP_EBPF_INS	 4096	       /* of a program: DPDK's jumps and our time are bounded, too */
 #define SP_EBPF_TIME	 (10 * SP_SEC) /* to check all of a file */
 #define SP_EBPF_STACK	 512
+#define SP_EBPF_PADS	 3  /* instructions put in front of a program that is not compiled rightly */
 #define SP_EBPF_NAMES	 63 /* of counters, of drop reasons: one more is the NIC's */
 
 /* One handler. Read-only once it is registered. */
@@ -63,8 +64,15 @@ int sp_ebpf_read(uint8_t *bytes, size_t len, struct sp_ebpf **ebpf, struct sp_er
 int sp_ebpf_check(const struct ebpf_insn *ins, uint32_t count, uint32_t *reads, struct sp_error *error);
 /* DPDK's load parameters for a program. */
 struct rte_bpf_prm sp_ebpf_prm(const struct sp_ebpf_program *p);
-/* Tries in a child process if DPDK loads the program. */
+/* Tries in a child process if DPDK loads the program. -EAGAIN: it does, and compiles it wrongly. */
 int sp_ebpf_try(const struct sp_ebpf_program *p, struct sp_error *error);
+/* *jit: what DPDK has compiled; func NULL: nothing, or for a processor other than x86-64, for which nothing is tested.
+ * 0, or -EINVAL, -ENOMEM: do not run it. */
+int sp_ebpf_compiled(const struct sp_ebpf_program *p, const struct rte_bpf *bpf, struct rte_bpf_jit *jit);
+/* Whether what is compiled for x86-64 jumps as the program does: 0, -EINVAL, -ENOMEM. */
+int sp_ebpf_code(const struct ebpf_insn *ins, uint32_t count, const void *code, size_t size);
+/* The program with one more instruction, which does nothing. */
+int sp_ebpf_pad(struct sp_ebpf_program *p);
 
 extern const struct rte_bpf_xsym sp_ebpf_calls[];
 extern const unsigned sp_ebpf_calls_count;

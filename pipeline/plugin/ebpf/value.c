@@ -5,7 +5,7 @@
 
 struct sp_ebpf_value sp_ebpf_number(uint64_t min, uint64_t max)
 {
-	return (struct sp_ebpf_value){SP_EBPF_NUMBER, min, max};
+	return (struct sp_ebpf_value){SP_EBPF_NUMBER, min, max, 0, 0, UINT32_MAX};
 }
 
 /* The smallest 2^n - 1 that is not below v. */
@@ -14,14 +14,27 @@ static uint64_t ones(uint64_t v)
 	return v ? UINT64_MAX >> __builtin_clzll(v) : 0;
 }
 
+struct sp_ebpf_value sp_ebpf_low(const struct sp_ebpf_value *v)
+{
+	struct sp_ebpf_value low = sp_ebpf_number(v->low_min, v->low_max);
+
+	if (v->min >> 32 == v->max >> 32 && (uint32_t)v->min <= low.max && (uint32_t)v->max >= low.min) {
+		if ((uint32_t)v->min > low.min)
+			low.min = (uint32_t)v->min;
+		if ((uint32_t)v->max < low.max)
+			low.max = (uint32_t)v->max;
+	}
+	return low;
+}
+
 struct sp_ebpf_value sp_ebpf_meet(const struct sp_ebpf_value *a, const struct sp_ebpf_value *b)
 {
-	struct sp_ebpf_value v = *a;
+	struct sp_ebpf_value v = *a, x, y;
 
 	if (a->kind != b->kind || a->kind == SP_EBPF_NOTHING)
-		return (struct sp_ebpf_value){SP_EBPF_NOTHING, 0, 0};
+		return (struct sp_ebpf_value){.kind = SP_EBPF_NOTHING};
 	if (a->kind == SP_EBPF_ON_STACK)
-		return a->min == b->min ? v : (struct sp_ebpf_value){SP_EBPF_NOTHING, 0, 0};
+		return a->min == b->min ? v : (struct sp_ebpf_value){.kind = SP_EBPF_NOTHING};
 	if (a->kind == SP_EBPF_PACKET) {
 		v.min = (int64_t)a->min < (int64_t)b->min ? a->min : b->min;
 		v.max = (int64_t)a->max > (int64_t)b->max ? a->max : b->max;
@@ -29,6 +42,12 @@ struct sp_ebpf_value sp_ebpf_meet(const struct sp_ebpf_value *a, const struct sp
 	}
 	v.min = a->min < b->min ? a->min : b->min;
 	v.max = a->max > b->max ? a->max : b->max;
+	if (a->name != b->name)
+		v.name = 0;
+	x = sp_ebpf_low(a);
+	y = sp_ebpf_low(b);
+	v.low_min = (uint32_t)(x.min < y.min ? x.min : y.min);
+	v.low_max = (uint32_t)(x.max > y.max ? x.max : y.max);
 	return v;
 }
 
@@ -65,7 +84,7 @@ static struct sp_ebpf_value add(struct sp_ebpf_value a, struct sp_ebpf_value b, 
 }
 
 /* a and b are numbers; a divisor b is not 0. */
-struct sp_ebpf_value sp_ebpf_arithmetic(unsigned op, bool wide, struct sp_ebpf_value a, struct sp_ebpf_value b)
+static struct sp_ebpf_value compute(unsigned op, bool wide, struct sp_ebpf_value a, struct sp_ebpf_value b)
 {
 	const uint64_t top = wide ? UINT64_MAX : UINT32_MAX;
 	uint64_t max;
@@ -99,6 +118,37 @@ struct sp_ebpf_value sp_ebpf_arithmetic(unsigned op, bool wide, struct sp_ebpf_v
 	default:
 		return shift(op, a, b, wide ? 64 : 32, top);
 	}
+}
+
+/* The low halves of sums and the like are made of the operands' low halves. */
+struct sp_ebpf_value sp_ebpf_arithmetic(unsigned op, bool wide, struct sp_ebpf_value a, struct sp_ebpf_value b)
+{
+	struct sp_ebpf_value v = compute(op, wide, a, b), low = sp_ebpf_low(&a);
+
+	if (!wide)
+		return v;
+	if (op == BPF_LSH && sp_ebpf_constant(&b) && b.min >= 32 && b.min < 64 && low.max <= UINT64_MAX >> b.min)
+		return sp_ebpf_number(low.min << b.min, low.max << b.min);
+	switch (op) {
+	case BPF_LSH:
+		if (!sp_ebpf_constant(&b) || b.min >= 32)
+			break;
+		/* fall through */
+	case BPF_ADD:
+	case BPF_SUB:
+	case BPF_MUL:
+	case BPF_AND:
+	case BPF_OR:
+	case BPF_XOR:
+	case BPF_NEG:
+		low = compute(op, false, low, sp_ebpf_low(&b));
+		v.low_min = (uint32_t)low.min;
+		v.low_max = (uint32_t)low.max;
+		break;
+	default:
+		break;
+	}
+	return v;
 }
 
 void sp_ebpf_narrow(struct sp_ebpf_value *v, unsigned op, uint64_t k)
@@ -135,6 +185,15 @@ void sp_ebpf_narrow(struct sp_ebpf_value *v, unsigned op, uint64_t k)
 		*v = n;
 }
 
+void sp_ebpf_narrow_low(struct sp_ebpf_value *v, unsigned op, uint64_t k)
+{
+	struct sp_ebpf_value low = sp_ebpf_low(v);
+
+	sp_ebpf_narrow(&low, op, k);
+	v->low_min = (uint32_t)low.min;
+	v->low_max = (uint32_t)low.max;
+}
+
 unsigned sp_ebpf_opposite(unsigned op)
 {
 	switch (op) {
@@ -150,6 +209,22 @@ unsigned sp_ebpf_opposite(unsigned op)
 		return BPF_JGT;
 	case EBPF_JLT:
 		return BPF_JGE;
+	default:
+		return op;
+	}
+}
+
+unsigned sp_ebpf_mirrored(unsigned op)
+{
+	switch (op) {
+	case BPF_JGE:
+		return EBPF_JLE;
+	case BPF_JGT:
+		return EBPF_JLT;
+	case EBPF_JLE:
+		return BPF_JGE;
+	case EBPF_JLT:
+		return BPF_JGT;
 	default:
 		return op;
 	}

@@ -13,7 +13,13 @@ enum sp_ebpf_kind { SP_EBPF_NOTHING, SP_EBPF_NUMBER, SP_EBPF_PACKET, SP_EBPF_ON_
 struct sp_ebpf_value {
 	enum sp_ebpf_kind kind;
 	uint64_t min, max; /* of addresses: int64_t, from the packet's copy's begin, or the stack's end */
+	/* Numbers of the same name are equal; 0: none. With SP_EBPF_LOW: the low 32 bits of what has the name, with
+	 * SP_EBPF_HIGH: these shifted left by 32. clang cuts the same number to 32 bits again and again. */
+	uint32_t name;
+	uint32_t low_min, low_max; /* of a number's low 32 bits; these may be narrower than min and max tell */
 };
+#define SP_EBPF_LOW  (UINT32_C(1) << 31)
+#define SP_EBPF_HIGH (UINT32_C(1) << 30)
 
 struct sp_ebpf_value sp_ebpf_number(uint64_t min, uint64_t max);
 
@@ -29,6 +35,11 @@ struct sp_ebpf_value sp_ebpf_meet(const struct sp_ebpf_value *a, const struct sp
 struct sp_ebpf_value sp_ebpf_arithmetic(unsigned op, bool wide, struct sp_ebpf_value a, struct sp_ebpf_value b);
 /* Of a number for which `v op k` holds; op: BPF_JEQ ... EBPF_JSLE. That it cannot hold is not made use of. */
 void sp_ebpf_narrow(struct sp_ebpf_value *v, unsigned op, uint64_t k);
-unsigned sp_ebpf_opposite(unsigned op);
+/* ... of which this holds for its low 32 bits. */
+void sp_ebpf_narrow_low(struct sp_ebpf_value *v, unsigned op, uint64_t k);
+/* The low 32 bits of a number. */
+struct sp_ebpf_value sp_ebpf_low(const struct sp_ebpf_value *v);
+unsigned sp_ebpf_opposite(unsigned op); /* `v op k` does not hold */
+unsigned sp_ebpf_mirrored(unsigned op); /* `k op v` */
 
 #endif
