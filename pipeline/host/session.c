@@ -77,15 +77,11 @@ static void forget_request(struct sp_server *server, struct sp_session *s)
 	}
 }
 
+/* Whatever it may still bring: nothing read before tells an empty message, which may have descriptors, from the end. */
 void sp_session_hang_up(struct sp_server *server, const struct sp_session *s)
 {
-	uint8_t byte;
-
 	shutdown(s->fd, SHUT_RDWR); /* no message comes after this */
-	if (recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
-		sp_freeing_connection(server->nic, s->uid, s->fd);
-	else
-		close(s->fd);
+	sp_freeing_connection(server->nic, s->uid, s->fd);
 }
 
 static void drop_report(struct sp_server *server, struct sp_session *s)
