@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """What an application without privileges can do, through the kernel, to make a NIC's threads wait (attack.c), and what
-others on that NIC notice of it: the messages of an honest pair, how long it takes to attach, and whether the NIC still ends at
-once and another of its name starts. Each rule prints its row; --table prints them all as a table.
+others on that NIC notice of it: the messages of an honest pair, how long it takes to attach, and whether the NIC still
+ends at once and another of its name starts. Each rule prints its row; --table prints them all as a table.
 
 The bounds are on the longest time that nothing gets on, not on throughput: an attack may use a processor of its own,
 as anybody may."""
@@ -37,8 +37,8 @@ TRIES = 3
 
 
 def bound(late):
-    """Seconds that something may take. Where the NIC waits for an attacker, that takes as long as he likes. late: by how much
-    the machine has woken others too late meanwhile; several threads have to wake, one after the other."""
+    """Seconds that something may take. Where the NIC waits for an attacker, that takes as long as he likes. late: by how
+    much the machine has woken others too late meanwhile; several threads have to wake, one after the other."""
     return (5 if sanitized() else 1) + 10 * late
 
 
@@ -107,7 +107,9 @@ class Place(House):
         return Seen(self.pair[0], since), Seen(self.attaching, since)
 
     def attack(self):
-        self.attacker = self.app(self.nic_, "attack", "how=" + self.how, "qpn=0x5000", user=HOSTILE if self.users else None)
+        self.attacker = app = self.app(self.nic_, "attack", "how=" + self.how, "qpn=0x5000",
+                                       user=HOSTILE if self.users else None)
+        self.closing.append(lambda: self.end_helpers(app))
         line = self.attacker.line(120)
         if line.startswith("skip "):
             raise Skip(line[5:])
@@ -118,8 +120,14 @@ class Place(House):
         assert self.attacker.process.poll() is None, "the attack ended: %s %s" % (
             self.attacker.line(), self.attacker.stderr())
 
+    def end_helpers(self, app):
+        """First of all the server of its FUSE, for which threads of the attacker may wait, killed or not."""
+        for pid in children(app.pid):
+            os.kill(pid, signal.SIGKILL)
+
     def stop(self):
         """It may have ended with its NIC."""
+        self.end_helpers(self.attacker)
         self.attacker.signal(signal.SIGKILL)
         status = self.attacker.process.wait(60)
         assert status in (1, -signal.SIGKILL), "%d %s" % (status, self.attacker.stderr())

@@ -187,8 +187,10 @@ static int attach(struct raw *raw)
 		raw->fd = dial();
 		if (raw->fd < 0)
 			die("connect", raw->fd);
-		if (request(raw->fd, SP_ATTACH_HELLO, NULL, NULL, 0))
-			die("hello", -errno);
+		if (request(raw->fd, SP_ATTACH_HELLO, NULL, NULL, 0)) {
+			close(raw->fd); /* refused: the last ones are not all forgotten yet */
+			continue;
+		}
 		if (i % 3 && !reply(raw)) {
 			if (i % 3 == 1 && !seal(&(struct memory){.fd = raw->got[0]}, SP_ATTACH_SEALS))
 				request(raw->fd, SP_ATTACH_SEALED, NULL, NULL, 0);
@@ -218,7 +220,8 @@ static void ask_again(struct raw *raw)
 	wait.events = POLLRDHUP;
 	if (poll(&wait, 1, 20000) <= 0)
 		die("nobody minds a request before the reply is read", -EBUSY);
-	int r = reply(raw);
+	const int r = reply(raw);
+	close(raw->got[0]); /* else it is held */
 	if (r || reply(raw) != -ENODEV)
 		die("both were answered", -EBADMSG);
 	close(raw->fd);

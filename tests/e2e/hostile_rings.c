@@ -225,7 +225,6 @@ int foreign(struct raw *raw)
 {
 	struct sp_command c = {.op = SP_CMD_QUERY, .flags = SP_CMD_REPLY, .context = (uint32_t)o.context};
 	const uint16_t ops[] = {SP_CMD_POST, SP_CMD_COMPLETE, SP_CMD_CLOSE, SP_SDR_CMD_SEND, SP_SDR_CMD_CONNECT};
-	char text[512];
 
 	/* Nothing registered, nothing opened. */
 	hello(raw);
@@ -246,8 +245,7 @@ int foreign(struct raw *raw)
 		if (!ask(raw, SP_ATTACH_MR_FREE, id, NULL, 0) || !ask(raw, SP_ATTACH_CLOSE, id, NULL, 0))
 			die("a context or region was given away", -EBADE);
 	/* The QP numbers of another's. */
-	printf("try qp %d\n",
-	       -ask(raw, SP_ATTACH_OPEN, 5, text, settings(text, (uint32_t)o.stage, "max-messages", 16)));
+	printf("try qp %d\n", -open_context(raw, (uint32_t)o.stage, "max-messages", 16));
 	close(raw->fd);
 	begin(raw);
 	printf("try send %d\n", -posted(raw, SP_SDR_CMD_SEND, o.region, 4096));
