@@ -9,7 +9,6 @@
  *   fusehold  writes to memory from pages that do not come: the file's lock is held meanwhile
  *   pass      hands over sockets whose last close() lingers; passfuse: files whose last close() waits for us
  *   reports   asks for reports all the time, with many contexts
- *   filters   filters that take long to compile
  *   pages     has the kernel move, collapse, lock, watch and page out its memory while the NIC reads and writes there
  *   mappings  maps its memory very often, in many processes
  *   wakes     many wait for whatever the NIC wakes
@@ -221,49 +220,6 @@ static int reports(struct raw *raw)
 	return 0;
 }
 
-/* ---- filters ---- */
-static const char *filter(unsigned how)
-{
-	static const char *const forms[] = {"%sport %u", "%snot (udp and port %u)", "%sether[%u:4] * ether[2:4] > 77"};
-	static char text[4096];
-	size_t n = 0;
-
-	for (unsigned i = 1; n < 3900; i++)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, forms[how % 3],
-				      i == 1	     ? ""
-				      : how % 3 == 1 ? " and "
-						     : " or ",
-				      how % 3 == 2 ? i % 60 : i * 7);
-	return text;
-}
-
-static int filters(struct raw *raw)
-{
-	static char text[SP_ATTACH_BYTES];
-
-	hello(raw);
-	puts("ready");
-	for (unsigned i = 0;; i++) {
-		struct memory events;
-		const int n = snprintf(text, sizeof(text), "f%u%ccount%cflows%c64%cfilter%c%s%c", i, 0, 0, 0, 0, 0,
-				       filter(i), 0);
-		const int r = ask_both(raw, SP_ATTACH_OPEN, 2, text, (uint32_t)n, &events);
-
-		if (!r) {
-			const uint32_t id = (uint32_t)raw->reply.head.arg[0];
-
-			close_got(raw);
-			unmap(&events);
-			ask(raw, SP_ATTACH_CLOSE, id, NULL, 0);
-		} else if (r == -ENODEV) {
-			die("the NIC lets us go", r);
-		} else if (r == -EPERM) {
-			die("may not", r);
-		}
-	}
-	return 0;
-}
-
 /* ---- pages ---- */
 static void *collapsing(void *arg)
 {
@@ -460,9 +416,9 @@ int attack(struct raw *raw)
 	const struct {
 		const char *how;
 		int (*run)(struct raw *);
-	} hows[] = {{"punch", punch},	    {"recvhold", recvhold}, {"fusehold", fusehold}, {"pass", pass},
-		    {"passfuse", passfuse}, {"reports", reports},   {"filters", filters},   {"pages", pages},
-		    {"mappings", mappings}, {"wakes", wakes_many}};
+	} hows[] = {{"punch", punch}, {"recvhold", recvhold}, {"fusehold", fusehold},
+		    {"pass", pass},   {"passfuse", passfuse}, {"reports", reports},
+		    {"pages", pages}, {"mappings", mappings}, {"wakes", wakes_many}};
 
 	for (size_t i = 0; i < sizeof(hows) / sizeof(*hows); i++)
 		if (!strcmp(o.how, hows[i].how))

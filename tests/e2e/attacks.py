@@ -30,7 +30,6 @@ socket-mode = 0666
 user = %d
 memory = 256M
 contexts = 100
-filters = yes
 """ % HOSTILE
 ROWS = []
 TRIES = 3
@@ -216,8 +215,8 @@ def endures(how, killed_too=True):
         until("its helpers are gone", lambda: not [h for h in p.helpers if os.path.exists("/proc/%d" % h)])
         assert p.left() == [], p.left()
         ROWS.append(row)
-        print("# started in %.2f s; %s" % (first, ", ".join("%s: %.2f s" % (k, row[k]) for k in ("killed", "again", "ended")
-                                                           if k in row)), flush=True)
+        print("# started in %.2f s; %s" % (
+            first, ", ".join("%s: %.2f s" % (k, row[k]) for k in ("killed", "again", "ended") if k in row)), flush=True)
 
 
 def table():
@@ -261,11 +260,6 @@ def files_handed_over_that_do_not_close_make_nobody_wait():
 @rule
 def reports_without_end_make_nobody_wait():
     endures("reports")
-
-
-@rule
-def filters_that_take_long_to_compile_make_nobody_wait():
-    endures("filters")
 
 
 @rule
