@@ -92,9 +92,9 @@ int reply(struct raw *raw)
 int ask(struct raw *raw, uint16_t op, uint64_t arg, const void *data, uint32_t bytes)
 {
 	const uint64_t args[4] = {arg};
-	int r = request(raw->fd, op, args, data, bytes);
+	const int r = request(raw->fd, op, args, data, bytes);
 
-	return r ? r : reply(raw);
+	return r && r != -EPIPE ? r : reply(raw); /* -EPIPE: refused, with a reply that says why */
 }
 
 static struct memory map(int fd, size_t bytes, bool writable)
