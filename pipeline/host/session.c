@@ -77,11 +77,28 @@ static void forget_request(struct sp_server *server, struct sp_session *s)
 	}
 }
 
-/* Whatever it may still bring: nothing read before tells an empty message, which may have descriptors, from the end. */
+/* Is there a message that nobody has read? Also an empty one may bring descriptors; credentials tell it from the end.
+ */
+static bool has_unread(int fd)
+{
+	union {
+		struct cmsghdr head;
+		uint8_t bytes[CMSG_SPACE(sizeof(struct ucred))]; /* no room for descriptors */
+	} control;
+	struct msghdr message = {.msg_control = control.bytes, .msg_controllen = sizeof(control)};
+
+	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)))
+		return true;
+	return recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT) >= 0 && message.msg_controllen > 0;
+}
+
 void sp_session_hang_up(struct sp_server *server, const struct sp_session *s)
 {
 	shutdown(s->fd, SHUT_RDWR); /* no message comes after this */
-	sp_freeing_connection(server->nic, s->uid, s->fd);
+	if (has_unread(s->fd))
+		sp_freeing_connection(server->nic, s->uid, s->fd);
+	else
+		close(s->fd);
 }
 
 static void drop_report(struct sp_server *server, struct sp_session *s)
