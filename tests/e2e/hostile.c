@@ -4,7 +4,7 @@
  * write to the rings by hand. hostile NIC VERB [KEY=VALUE...]; lines on stdout, flushed. A verb that has said "ready"
  * goes on with what it does until a line or the end of stdin, which it answers "ok"; exit status 1 after "error ...".
  *
- *   stage     stops while it attaches, at point stage=N of 12
+ *   stage     stops while it attaches, at point stage=N of 18
  *   rubbish   random indexes, entries and headings in its queues and events, for ever
  *   flip      entries change between a command that may be and one that may not, while they are read
  *   files     tries what can be done to a file on each descriptor: "try NAME WHAT ERRNO"; then punches holes for ever
@@ -19,6 +19,7 @@
 #include "hostile_raw.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ static int stage(struct raw *raw)
 	const uint64_t large[4] = {8 << 20};
 	const struct sp_command query = {.op = SP_CMD_QUERY, .flags = SP_CMD_REPLY};
 	struct sp_command post = {.op = SP_CMD_POST, .arg = {1, 0, 4096}};
+	const uint32_t qpn = (uint32_t)o.qpn;
 	struct sp_attach_queues *queues;
 	char text[512];
 
@@ -45,39 +47,53 @@ static int stage(struct raw *raw)
 	if (o.stage == 2) {
 		struct pollfd wait = {.fd = raw->fd, .events = POLLIN};
 
-		poll(&wait, 1, -1); /* the reply and its descriptors are in the socket, and stay there */
+		poll(&wait, 1, -1); /* the reply and its descriptor are in the socket, and stay there */
 	}
-	if (o.stage >= 3 && ask(raw, SP_ATTACH_HELLO, 0, NULL, 0))
+	if (o.stage >= 3 && ask_memory(raw, SP_ATTACH_HELLO, 0, NULL, 0, &raw->queues))
 		die("hello", -EPROTO);
-	if (o.stage >= 4)
-		take_welcome(raw);
-	queues = (void *)raw->queues.at;
+	if (o.stage >= 4 && seal(&raw->queues, SP_ATTACH_SEALS))
+		die("seals", -EPROTO);
 	if (o.stage == 5)
+		request(raw->fd, SP_ATTACH_SEALED, NULL, NULL, 0);
+	if (o.stage >= 6) {
+		if (ask(raw, SP_ATTACH_SEALED, 0, NULL, 0))
+			die("hello", -EPROTO);
+		take_welcome(raw);
+	}
+	queues = (void *)raw->queues.at;
+	if (o.stage == 7)
 		request(raw->fd, SP_ATTACH_MR_ALLOC, large, NULL, 0);
-	if (o.stage >= 6 && ask(raw, SP_ATTACH_MR_ALLOC, REGION, NULL, 0))
+	if (o.stage == 8 || o.stage == 9)
+		if (ask_memory(raw, SP_ATTACH_MR_ALLOC, REGION, NULL, 0, &raw->region))
+			die("memory", -EPROTO);
+	if (o.stage == 9 && !seal(&raw->region, SP_ATTACH_SEALS))
+		request(raw->fd, SP_ATTACH_SEALED, NULL, NULL, 0);
+	if (o.stage >= 10 && alloc(raw, REGION, &raw->region, &raw->id))
 		die("memory", -EPROTO);
-	raw->id = (uint32_t)raw->reply.head.arg[0];
-	if (o.stage == 7) {
+	if (o.stage == 11) {
 		const uint64_t args[4] = {5};
 
-		request(raw->fd, SP_ATTACH_OPEN, args, text, settings(text, (uint32_t)o.qpn, "max-messages", 16));
+		request(raw->fd, SP_ATTACH_OPEN, args, text, settings(text, qpn, "max-messages", 16));
 	}
-	if (o.stage >= 8) {
-		if (open_context(raw, (uint32_t)o.qpn, "max-messages", 16))
+	if (o.stage == 12 || o.stage == 13)
+		if (ask_memory(raw, SP_ATTACH_OPEN, 5, text, settings(text, qpn, "max-messages", 16), &raw->events))
+			die("context", -EPROTO);
+	if (o.stage == 13 && !seal(&raw->events, SP_ATTACH_SEALS))
+		request(raw->fd, SP_ATTACH_SEALED, NULL, NULL, 0);
+	if (o.stage >= 14) {
+		if (open_context(raw, qpn, "max-messages", 16))
 			die("context", -EPROTO);
 		take_context(raw);
-	}
-	if (o.stage == 9) {
-		post.context = raw->context;
-		request(raw->fd, SP_ATTACH_CALL, NULL, &query, sizeof(query));
-	}
-	if (o.stage >= 10) {
 		post.context = raw->context;
 		post.arg[0] = raw->id;
+	}
+	if (o.stage == 15)
+		request(raw->fd, SP_ATTACH_CALL, NULL, &query, sizeof(query));
+	if (o.stage >= 16) {
 		put(raw, &post);
 		queues->bell.armed = 1;
 	}
-	if (o.stage == 11) /* says that there are entries, and dies before it writes them */
+	if (o.stage == 17) /* says that there are entries, and dies before it writes them */
 		commands(raw, raw->home)->tail += 5;
 	until_enough();
 	return 0;
@@ -85,8 +101,10 @@ static int stage(struct raw *raw)
 
 static int exhaust(struct raw *raw)
 {
+	struct memory one = {.fd = -1};
 	const char *words = "";
 	uint64_t count = 0;
+	uint32_t id;
 	int r = 0;
 
 	hello(raw);
@@ -94,9 +112,9 @@ static int exhaust(struct raw *raw)
 		const uint32_t qpn = (uint32_t)(o.qpn + count * 64);
 
 		if (!strcmp(o.how, "memory"))
-			r = ask(raw, SP_ATTACH_MR_ALLOC, 1 << 20, NULL, 0);
+			r = alloc(raw, 1 << 20, &one, &id);
 		else if (!strcmp(o.how, "regions"))
-			r = ask(raw, SP_ATTACH_MR_ALLOC, 1, NULL, 0);
+			r = alloc(raw, 1, &one, &id);
 		else if (!strcmp(o.how, "contexts"))
 			r = open_context(raw, qpn, "max-messages", 1);
 		else if (!strcmp(o.how, "qps"))
@@ -108,6 +126,7 @@ static int exhaust(struct raw *raw)
 				close(raw->got[i]);
 		if (r)
 			break;
+		close(one.fd >= 0 ? one.fd : raw->events.fd);
 	}
 	if (raw->reply.head.bytes == sizeof(struct sp_attach_error))
 		words = ((const struct sp_attach_error *)(const void *)raw->reply.head.data)->text;
@@ -168,11 +187,14 @@ static int attach(struct raw *raw)
 		raw->fd = dial();
 		if (raw->fd < 0)
 			die("connect", raw->fd);
-		if (request(raw->fd, SP_ATTACH_HELLO, NULL, NULL, 0))
-			die("hello", -errno);
+		if (request(raw->fd, SP_ATTACH_HELLO, NULL, NULL, 0)) {
+			close(raw->fd); /* refused: the last ones are not all forgotten yet */
+			continue;
+		}
 		if (i % 3 && !reply(raw)) {
+			if (i % 3 == 1 && !seal(&(struct memory){.fd = raw->got[0]}, SP_ATTACH_SEALS))
+				request(raw->fd, SP_ATTACH_SEALED, NULL, NULL, 0);
 			close(raw->got[0]);
-			close(raw->got[1]);
 		}
 		close(raw->fd);
 	}
@@ -198,7 +220,8 @@ static void ask_again(struct raw *raw)
 	wait.events = POLLRDHUP;
 	if (poll(&wait, 1, 20000) <= 0)
 		die("nobody minds a request before the reply is read", -EBUSY);
-	int r = reply(raw);
+	const int r = reply(raw);
+	close(raw->got[0]); /* else it is held */
 	if (r || reply(raw) != -ENODEV)
 		die("both were answered", -EBADMSG);
 	close(raw->fd);
@@ -212,15 +235,14 @@ static int deaf(struct raw *raw)
 	for (unsigned times = 0; times < 10; times++)
 		ask_again(raw);
 	for (unsigned times = 0; times < 20; times++) {
-		raw->fd = dial();
-		if (raw->fd < 0)
-			die("connect", raw->fd);
+		hello(raw);
+		unmap(&raw->queues);
+		close(raw->wake);
+		close(raw->post);
 		for (unsigned asked = 0;; asked++)
 			if (asked == 10000)
 				die("nobody minds", -EBUSY);
-			else if (request(raw->fd,
-					 asked ? times % 2 ? SP_ATTACH_REPORT : SP_ATTACH_MR_ALLOC : SP_ATTACH_HELLO,
-					 page, NULL, 0))
+			else if (request(raw->fd, times % 2 ? SP_ATTACH_REPORT : SP_ATTACH_MR_ALLOC, page, NULL, 0))
 				break;
 		wait = (struct pollfd){.fd = raw->fd, .events = POLLRDHUP};
 		if (poll(&wait, 1, 20000) <= 0)
@@ -249,7 +271,8 @@ int main(int argc, char **argv)
 		     {"files", files, NULL},	 {"wakes", wakes, NULL},     {"foreign", foreign, NULL},
 		     {"exhaust", exhaust, NULL}, {"garbage", garbage, NULL}, {"attach", attach, NULL},
 		     {"deaf", deaf, NULL},	 {"freed", freed, NULL},     {"ask", in_order, NULL},
-		     {"traffic", NULL, traffic}, {"await", NULL, await}};
+		     {"seals", seals, NULL},	 {"attack", attack, NULL},   {"traffic", NULL, traffic},
+		     {"await", NULL, await},	 {"pulse", NULL, pulse},     {"attaches", NULL, attaches}};
 	const struct {
 		const char *key;
 		uint64_t *to;

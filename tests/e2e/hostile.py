@@ -13,19 +13,12 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import net  # noqa: E402
 import served  # noqa: E402
-from accidents import At, Holdings, Pair, alone, ends_well, goes_on, introduce, nothing_left, unspoilt  # noqa: E402
+from accidents import (HOSTILE, At, Holdings, Pair, alone, ends_well, goes_on, introduce, nothing_left,  # noqa: E402
+                       several_users, unspoilt)
 from net import Skip, rule, until  # noqa: E402
 from served import House  # noqa: E402
 
-HOSTILE = 61003  # nobody's number
 LIMITS = "[limits hostile]\nuser = %d\nmemory = 16M\ncontexts = 4\nqps = 64\nmessages = 256\n" % HOSTILE
-
-
-def several_users():
-    """Root everywhere, not only of a user namespace with one user in it."""
-    with open("/proc/self/uid_map") as f:
-        return os.geteuid() == 0 and any(int(low) <= HOSTILE < int(low) + int(count)
-                                         for low, _, count in (line.split() for line in f))
 
 
 class Neighbours(Pair):
@@ -119,7 +112,7 @@ def an_application_killed_in_mid_transfer_leaves_nothing_and_its_peer_closes_wel
 @rule
 def an_application_killed_in_mid_attach_leaves_nothing():
     with Neighbours() as n:
-        for stage in range(12):
+        for stage in range(18):
             for _ in range(1 if net.sanitized() else 2):
                 n.killed(n.ready("stage", "stage=%d" % stage, "qpn=0x5000"))
             nothing_left(n, n.far, n.before)
@@ -174,22 +167,49 @@ def an_entry_that_changes_while_it_is_read_hurts_nobody_else():
 
 
 @rule
-def shared_memory_can_be_neither_resized_nor_sealed_and_holes_hurt_only_who_punches_them():
+def sealed_memory_can_be_neither_resized_nor_punched_nor_written_as_a_file():
     with Neighbours() as n:
         app = n.ready("files", "qpn=0x5000")
         result = tries(app)
+        refused = "shrink", "grow", "extend", "seal", "punch", "punch-page", "write", "map"
         for name in ("queues", "region", "events", "area"):
-            own = name != "area"  # what it may write to
-            for what in ("shrink", "grow", "extend", "seal", "shrink-opened", "grow-opened", "seal-opened"):
-                assert result.get((name, what), errno.EPERM), "%s %s was possible" % (name, what)
-            assert (result[name, "map"] == 0) == own and (result[name, "protect"] == 0) == own, result
-            if not own:
-                assert result[name, "punch"] and result[name, "remove"], result
-                assert n.user is None or result[name, "open"] == errno.EACCES, result
+            for what in refused:
+                error = result[name, what]
+                # Of the area there is a descriptor for reading only: then the kernel looks no further.
+                assert error == errno.EPERM or (name == "area" and error in (errno.EBADF, errno.EINVAL, errno.EACCES)), (
+                    "%s %s: %d" % (name, what, error))
+            assert result[name, "protect"] == errno.EACCES, result
+            assert result[name, "remove"] == (errno.EACCES if name == "area" else errno.EPERM), result
+            if result[name, "open"]:
+                assert name == "area" and n.user is not None and result[name, "open"] == errno.EACCES, result
+            else:
+                for what in refused:
+                    assert result[name, what + "-opened"] == errno.EPERM, "%s %s-opened: %s" % (name, what, result)
         goes_on(*n.honest)
         n.gone(app)
         n.check()
         n.killed(n.ready("files", "qpn=0x5000"))
+        n.end()
+
+
+@rule
+def memory_that_is_not_sealed_as_it_should_be_is_refused_and_hurts_nobody():
+    with Neighbours() as n:
+        app = n.ready("seals", "qpn=0x5000")
+        result = tries(app)
+        for op in ("hello", "alloc", "open"):
+            for what in ("none", "three", "shrunk", "halved", "grown"):
+                assert result[op, what] == errno.EACCES, "%s %s: %d" % (op, what, result[op, what])
+            for what in ("write", "exec"):  # refused by the kernel, or by the NIC
+                assert result[op, what] == errno.EACCES, "%s %s: %d" % (op, what, result[op, what])
+            for what in ("nothing", "twice", "instead"):
+                assert result[op, what] == errno.EPROTO, "%s %s: %d" % (op, what, result[op, what])
+            for what in ("punched", "removed"):  # refused, or filled once more
+                assert result[op, what] in (0, errno.EACCES), "%s %s: %d" % (op, what, result[op, what])
+        goes_on(*n.honest)
+        n.gone(app)
+        n.check()
+        n.killed(n.ready("seals", "qpn=0x5000"))
         n.end()
 
 
@@ -280,23 +300,58 @@ def garbage_on_the_socket_hurts_nobody():
         n.end()
 
 
-@rule
-def memory_given_back_is_gone_also_for_who_keeps_descriptors_of_it():
-    with Neighbours() as n:
-        app = n.ready("freed", "qpn=0x5000")
-        now = None
+def freed(n, how, *words):
+    """One that has given back its region and its context, and keeps them."""
+    return n.ready("freed", "how=" + how, "qpn=0x5000", *words)
 
-        def freed():  # the server does that when it has nothing else to do
-            nonlocal now
-            now = Holdings(n, n.far)
-            one = [a for a in now.said["applications"] if a[0] == app.pid]
-            return (len(one) == 1 and one[0][2:] == (0, 0, 0) and
-                    now.shared[1] == n.before.shared[1] + 1 and  # its queues
-                    now.said["memory_used"] == n.before.said["memory_used"] + one[0][1])
-        try:
-            until("nothing of it is left but its queues", freed)
-        except AssertionError as late:
-            raise AssertionError("%s\n%s\n%s" % (late, n.before, now)) from late
+
+def charged(n, app):
+    """Bytes and the rest of what the NIC counts as this application's."""
+    one = [a for a in Holdings(n, n.far).said["applications"] if a[0] == app.pid]
+    assert len(one) == 1, one
+    return one[0][1:]
+
+
+@rule
+def memory_given_back_stays_charged_until_nobody_has_it():
+    with Neighbours() as n:
+        app = freed(n, "let")
+        most = charged(n, app)
+        assert most[0] >= 1 << 20 and most[1:] == (0, 0, 0), most
+        app.say("let")
+        line = app.line()
+        assert line == "let", line + app.stderr()
+        # Its queues are left. The server looks when it has nothing else to do.
+        until("it is free", lambda: charged(n, app)[0] <= most[0] - (1 << 20))
+        n.gone(app)
+        n.end()
+
+
+@rule
+def who_holds_much_that_is_given_back_gets_no_more_and_others_do():
+    with Neighbours() as n:
+        app = freed(n, "held", "size=64")
+        assert app.said == ["held %d" % errno.EBUSY], app.said
+        again = n.hostile("ask", "qpn=0x700")  # neither there nor on another connection
+        assert again.line().startswith("error -%d " % errno.EBUSY), again.stderr()
+        again.end(1)
+        if n.user is not None:
+            n.honest[0].say("more")
+            assert n.honest[0].line() == "more 0"
+        goes_on(*n.honest)
+        n.gone(app)
+        n.end()
+
+
+@rule
+def memory_whose_heirs_outlive_the_connection_is_freed_with_them():
+    with Neighbours() as n:
+        app = freed(n, "heir", "size=8")
+        app.process.wait(60)
+        goes_on(*n.honest)
+        time.sleep(0.3)
+        now = Holdings(n, n.far)  # nobody's, but the NIC's all the same
+        assert now.said["memory_used"] > n.before.said["memory_used"], "%s\n%s" % (now, n.before)
         n.gone(app)
         n.end()
 

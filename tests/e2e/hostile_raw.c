@@ -2,6 +2,7 @@
 #include "hostile_raw.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -91,9 +92,9 @@ int reply(struct raw *raw)
 int ask(struct raw *raw, uint16_t op, uint64_t arg, const void *data, uint32_t bytes)
 {
 	const uint64_t args[4] = {arg};
-	int r = request(raw->fd, op, args, data, bytes);
+	const int r = request(raw->fd, op, args, data, bytes);
 
-	return r ? r : reply(raw);
+	return r && r != -EPIPE ? r : reply(raw); /* -EPIPE: refused, with a reply that says why */
 }
 
 static struct memory map(int fd, size_t bytes, bool writable)
@@ -106,21 +107,61 @@ static struct memory map(int fd, size_t bytes, bool writable)
 	return m;
 }
 
+int ask_memory(struct raw *raw, uint16_t op, uint64_t arg, const void *data, uint32_t bytes, struct memory *m)
+{
+	int r = ask(raw, op, arg, data, bytes);
+
+	if (!r)
+		*m = map(raw->got[0], raw->reply.head.arg[0], true);
+	return r;
+}
+
+int seal(const struct memory *m, int seals)
+{
+	return fcntl(m->fd, F_ADD_SEALS, seals) ? -errno : 0;
+}
+
+int ask_sealed(struct raw *raw, const struct memory *m)
+{
+	const int r = seal(m, SP_ATTACH_SEALS);
+
+	return r ? r : ask(raw, SP_ATTACH_SEALED, 0, NULL, 0);
+}
+
+int ask_both(struct raw *raw, uint16_t op, uint64_t arg, const void *data, uint32_t bytes, struct memory *m)
+{
+	const int r = ask_memory(raw, op, arg, data, bytes, m);
+
+	return r ? r : ask_sealed(raw, m);
+}
+
+int alloc(struct raw *raw, uint64_t bytes, struct memory *m, uint32_t *id)
+{
+	const int r = ask_both(raw, SP_ATTACH_MR_ALLOC, bytes, NULL, 0, m);
+
+	*id = (uint32_t)raw->reply.head.arg[0];
+	return r;
+}
+
+void unmap(struct memory *m)
+{
+	munmap(m->at, m->bytes);
+	close(m->fd);
+}
+
 void take_welcome(struct raw *raw)
 {
 	memcpy(&raw->welcome, raw->reply.head.data, sizeof(raw->welcome));
-	raw->queues = map(raw->got[0], raw->welcome.queues_bytes, true);
 	raw->entries = ((struct sp_attach_queues *)(void *)raw->queues.at)->entries;
-	raw->wake = raw->got[1];
-	raw->post = raw->got[2];
+	raw->wake = raw->got[0];
+	raw->post = raw->got[1];
 }
 
 void take_context(struct raw *raw)
 {
 	raw->context = (uint32_t)raw->reply.head.arg[0];
 	raw->home = (uint32_t)raw->reply.head.arg[3];
-	raw->events = map(raw->got[0], raw->reply.head.arg[1], true);
-	raw->area = map(raw->got[1], raw->reply.head.arg[2], false);
+	raw->area = map(raw->got[0], raw->reply.head.arg[2], false);
 }
 
 uint32_t settings(char *text, uint32_t qpn, const char *key, uint64_t value)
@@ -140,11 +181,10 @@ int open_context(struct raw *raw, uint32_t qpn, const char *key, uint64_t value)
 {
 	char text[512];
 
-	return ask(raw, SP_ATTACH_OPEN, 5, text, settings(text, qpn, key, value));
+	return ask_both(raw, SP_ATTACH_OPEN, 5, text, settings(text, qpn, key, value), &raw->events);
 }
 
-/* A context connected to itself, through the NIC. */
-static int connect_self(struct raw *raw, uint32_t qpn)
+int connect_self(struct raw *raw, uint32_t qpn)
 {
 	const struct sp_sdr_area *area = (const void *)raw->area.at;
 	struct sp_command c = {.op = SP_SDR_CMD_CONNECT,
@@ -161,7 +201,7 @@ void hello(struct raw *raw)
 	raw->fd = dial();
 	if (raw->fd < 0)
 		die("connect", raw->fd);
-	int r = ask(raw, SP_ATTACH_HELLO, 0, NULL, 0);
+	const int r = ask_both(raw, SP_ATTACH_HELLO, 0, NULL, 0, &raw->queues);
 	if (r)
 		die("hello", r);
 	take_welcome(raw);
@@ -170,11 +210,9 @@ void hello(struct raw *raw)
 void begin(struct raw *raw)
 {
 	hello(raw);
-	int r = ask(raw, SP_ATTACH_MR_ALLOC, REGION, NULL, 0);
+	int r = alloc(raw, REGION, &raw->region, &raw->id);
 	if (r)
 		die("memory", r);
-	raw->id = (uint32_t)raw->reply.head.arg[0];
-	raw->region = map(raw->got[0], REGION, true);
 	r = open_context(raw, (uint32_t)o.qpn, "max-messages", 16);
 	if (r)
 		die("context", r);
@@ -201,12 +239,36 @@ int put(struct raw *raw, const struct sp_command *c)
 	return r;
 }
 
+#define STREAM 65536
+
+int stream(struct raw *raw)
+{
+	const struct sp_command post = {.op = SP_CMD_POST, .context = raw->context, .arg = {raw->id, 0, STREAM}};
+	const struct sp_command start = {.op = SP_SDR_CMD_START, .context = raw->context, .arg = {[2] = STREAM}};
+	const int r = put(raw, &post);
+
+	return r ? r : put(raw, &start);
+}
+
+int stream_more(struct raw *raw, uint64_t from)
+{
+	const struct sp_command more = {
+		.op = SP_SDR_CMD_CONTINUE, .context = raw->context, .arg = {raw->id, from, 4096, 0}};
+
+	return put(raw, &more);
+}
+
 void tell(struct raw *raw, uint32_t worker)
 {
 	struct sp_attach_queues *page = sp_attach_page(raw->queues.at, raw->entries, worker);
 
 	if (__atomic_exchange_n(&page->parked, 0, __ATOMIC_ACQ_REL))
 		eventfd_write(raw->post, 1);
+}
+
+void tried(const char *name, const char *what, bool done)
+{
+	printf("try %s %s %d\n", name, what, done ? 0 : errno);
 }
 
 void until_enough(void)

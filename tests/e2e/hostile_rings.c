@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a hostile application does to its rings, to its memory and to others'. */
+/* What a hostile application does to its rings and to others'. */
 #include "hostile_raw.h"
 
 #include <errno.h>
@@ -10,13 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* Some are almost right. */
-static struct sp_command any_command(const struct raw *raw)
+struct sp_command any_command(const struct raw *raw)
 {
 	static const uint16_t ops[] = {SP_CMD_POST,	   SP_CMD_COMPLETE,    SP_CMD_CLOSE,	   SP_CMD_QUERY,
 				       SP_SDR_CMD_CONNECT, SP_SDR_CMD_SEND,    SP_SDR_CMD_START,   SP_SDR_CMD_CONTINUE,
@@ -170,63 +167,6 @@ int flip(struct raw *raw)
 	return 0;
 }
 
-static void tried(const char *name, const char *what, bool done)
-{
-	printf("try %s %s %d\n", name, what, done ? 0 : errno);
-}
-
-static void try_file(const char *name, const struct memory *m)
-{
-	char path[32];
-	void *at;
-	int fd;
-
-	tried(name, "shrink", !ftruncate(m->fd, 0));
-	tried(name, "grow", !ftruncate(m->fd, (off_t)m->bytes + (1 << 20)));
-	tried(name, "extend", !fallocate(m->fd, 0, (off_t)m->bytes, 4096));
-	tried(name, "seal", !fcntl(m->fd, F_ADD_SEALS, F_SEAL_WRITE));
-	at = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
-	tried(name, "map", at != MAP_FAILED);
-	tried(name, "protect", !mprotect(m->at, m->bytes, PROT_READ | PROT_WRITE));
-	tried(name, "punch", !fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)m->bytes));
-	tried(name, "remove", !madvise(m->at, m->bytes, MADV_REMOVE));
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", m->fd);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	tried(name, "open", fd >= 0);
-	if (fd >= 0) {
-		tried(name, "shrink-opened", !ftruncate(fd, 0));
-		tried(name, "grow-opened", !ftruncate(fd, (off_t)m->bytes + (1 << 20)));
-		tried(name, "seal-opened", !fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE));
-		close(fd);
-	}
-	tried(name, "mode", !fchmod(m->fd, 0777));
-}
-
-int files(struct raw *raw)
-{
-	struct memory *all[] = {&raw->queues, &raw->region, &raw->events};
-	struct sp_command c;
-
-	begin(raw);
-	try_file("queues", &raw->queues);
-	try_file("region", &raw->region);
-	try_file("events", &raw->events);
-	try_file("area", &raw->area);
-	puts("ready");
-	while (!enough(0))
-		for (unsigned i = 0; i < 100; i++) {
-			const struct memory *m = all[chance() % 3];
-			const off_t at = (off_t)(chance() % m->bytes & ~4095ull);
-
-			c = any_command(raw);
-			put(raw, &c);
-			fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, (off_t)m->bytes - at);
-			usleep(50);
-		}
-	puts("ok");
-	return 0;
-}
-
 int wakes(struct raw *raw)
 {
 	struct sp_attach_queues *queues;
@@ -285,7 +225,6 @@ int foreign(struct raw *raw)
 {
 	struct sp_command c = {.op = SP_CMD_QUERY, .flags = SP_CMD_REPLY, .context = (uint32_t)o.context};
 	const uint16_t ops[] = {SP_CMD_POST, SP_CMD_COMPLETE, SP_CMD_CLOSE, SP_SDR_CMD_SEND, SP_SDR_CMD_CONNECT};
-	char text[512];
 
 	/* Nothing registered, nothing opened. */
 	hello(raw);
@@ -306,8 +245,7 @@ int foreign(struct raw *raw)
 		if (!ask(raw, SP_ATTACH_MR_FREE, id, NULL, 0) || !ask(raw, SP_ATTACH_CLOSE, id, NULL, 0))
 			die("a context or region was given away", -EBADE);
 	/* The QP numbers of another's. */
-	printf("try qp %d\n",
-	       -ask(raw, SP_ATTACH_OPEN, 5, text, settings(text, (uint32_t)o.stage, "max-messages", 16)));
+	printf("try qp %d\n", -open_context(raw, (uint32_t)o.stage, "max-messages", 16));
 	close(raw->fd);
 	begin(raw);
 	printf("try send %d\n", -posted(raw, SP_SDR_CMD_SEND, o.region, 4096));
@@ -317,29 +255,6 @@ int foreign(struct raw *raw)
 		if (id != raw->id && posted(raw, SP_CMD_POST, id, 4096) >= 0)
 			die("memory of another was taken", -EBADE);
 	printf("try own %d\n", -posted(raw, SP_CMD_POST, raw->id, 4096));
-	until_enough();
-	return 0;
-}
-
-int freed(struct raw *raw)
-{
-	struct memory *gone[] = {&raw->region, &raw->events};
-	const uint8_t *area;
-
-	begin(raw);
-	area = raw->area.at;
-	memset(raw->region.at, 0x77, raw->region.bytes);
-	if (ask(raw, SP_ATTACH_CLOSE, raw->context, NULL, 0) || ask(raw, SP_ATTACH_MR_FREE, raw->id, NULL, 0))
-		die("give back", -EPROTO);
-	for (unsigned i = 0; i < 2; i++) {
-		for (size_t at = 0; at < gone[i]->bytes; at++)
-			if (gone[i]->at[at])
-				die("what was given back is still there", -EBADMSG);
-		memset(gone[i]->at, 0x55, gone[i]->bytes);
-	}
-	for (size_t at = 0; at < raw->area.bytes; at++)
-		if (area[at])
-			die("the area is still there", -EBADMSG);
 	until_enough();
 	return 0;
 }

@@ -214,11 +214,11 @@ static int end_open(struct end *e, struct flow *a, struct flow *b)
 }
 
 /* ---- traffic ---- */
-static int introduce(struct end *e)
+int qp_introduce(struct sdr_qp *qp)
 {
 	struct sdr_qp_info info;
 	char line[2 * sizeof(info) + 2];
-	int r = sdr_qp_info_get(e->qp, &info);
+	int r = sdr_qp_info_get(qp, &info);
 
 	if (r)
 		return fail(r, "sdr_qp_info_get");
@@ -235,7 +235,7 @@ static int introduce(struct end *e)
 			return fail(-EINVAL, "the peer's info");
 		((uint8_t *)&info)[i] = (uint8_t)byte;
 	}
-	r = sdr_qp_connect(e->qp, &info);
+	r = sdr_qp_connect(qp, &info);
 	return r ? fail(r, "sdr_qp_connect") : 0;
 }
 
@@ -315,7 +315,7 @@ int traffic(void)
 	int r = end_open(&e, &out, &in);
 
 	if (!r)
-		r = introduce(&e);
+		r = qp_introduce(e.qp);
 	if (!r)
 		r = flow(&e, &out, &in);
 	end_close(&e, &out, &in);
