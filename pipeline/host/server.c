@@ -7,7 +7,8 @@
 #include "../engine.h"
 #include "../error.h"
 #include "../mem/freeing.h"
-#include "session.h"
+#include "reply.h"
+#include "request.h"
 #include "../process.h"
 
 #include <poll.h>
@@ -148,11 +149,11 @@ static void work(struct sp_server *server)
 	if (freed) {
 		server->freed_at = ++server->clock;
 		sp_freeing_work(server->nic);
-	} else if (!sp_session_work(server, &server->session[next])) {
+	} else if (!sp_request_work(server, &server->session[next])) {
 		drop(server, next, false);
 	}
 	for (unsigned i = server->sessions; freed && i-- > 0;)
-		if (server->session[i].work == SP_WORK_WAIT && !sp_session_work(server, &server->session[i]))
+		if (server->session[i].work == SP_WORK_WAIT && !sp_request_work(server, &server->session[i]))
 			drop(server, i, false);
 }
 
@@ -207,7 +208,7 @@ static void *serve(void *arg)
 			else if (wait[OTHERS + i].revents && !wait[OTHERS + i].events) /* a hang-up */
 				drop(server, i, false);
 			else if (wait[OTHERS + i].revents && has_turn(server, &server->session[i], sp_clock()) &&
-				 !sp_session_serve(server, &server->session[i]))
+				 !sp_request_serve(server, &server->session[i]))
 				drop(server, i, false);
 		full = false;
 		for (unsigned i = 0; i < SP_ACCEPTS && !full && wait[1].fd >= 0 && wait[1].revents; i++)

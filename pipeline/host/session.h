@@ -55,6 +55,7 @@ struct sp_session {
 	sp_time until;		  /* WAIT; 0: has not waited yet */
 	struct sp_backing making; /* MAKE */
 	uint64_t wanted;	  /* bytes of `sealed`, once it is made */
+	bool unpaid;		  /* ... which is charged to nobody */
 	bool handed;		  /* `sealed` is with the program, which has to seal it */
 	struct sp_backing sealed; /* memory that the program writes to; base NULL: none */
 	void *request;		  /* copy of a request that takes long, or whose memory is to be sealed; or NULL */
@@ -64,16 +65,17 @@ struct sp_session {
 
 /* Reads the peer's pid and uid. Takes fd, or closes it on failure. */
 int sp_session_open(struct sp_server *server, struct sp_session *s, int fd);
-/* Serves one request, if there is one. False: the connection is over. Never waits for the client. */
-bool sp_session_serve(struct sp_server *server, struct sp_session *s);
-/* Does one slice of a long request; replies after the last. False: the connection is over. */
-bool sp_session_work(struct sp_server *server, struct sp_session *s);
 /* Charges the session's user for `used` of the workers' time: control work delays packets. In the long run all sessions
  * together may use a quarter of that time; a user may briefly use more (SP_CREDIT). */
 sp_time *sp_session_share(struct sp_server *server, uint32_t uid); /* in server->share */
 void sp_session_charge(struct sp_server *server, const struct sp_session *s, sp_time used);
-/* Replies without a request. */
-void sp_session_refuse(struct sp_server *server, struct sp_session *s, int status);
+/* 0, or -ETIMEDOUT and words: a worker has stopped, and control calls would wait for it. */
+int sp_session_pass(struct sp_server *server, struct sp_error *error);
+/* Root and the NIC's own user can see all packets anyway. */
+bool sp_session_trusted(const struct sp_session *s);
+/* Frees what belongs to a request that is under way. */
+void sp_session_forget(struct sp_server *server, struct sp_session *s);
+void sp_session_drop_report(struct sp_server *server, struct sp_session *s);
 /* True if the session can be closed without waiting for a stopped worker. */
 bool sp_session_free(struct sp_server *server, const struct sp_session *s);
 /* session_handler.c: runs SP_ATTACH_HANDLER. json: the answer, which the caller frees, or NULL. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Resource limits of one application. A NULL account (an application in the NIC's own process) has no limits. */
 #include "account.h"
+#include "../engine.h"
 #include "../limits.h"
 #include "../user.h"
 
@@ -155,4 +156,29 @@ int sp_account_qps(struct sp_account *a, int64_t change)
 int sp_account_messages(struct sp_account *a, int64_t change)
 {
 	return a ? change_of(a->messages, change, a->limit.messages, &a->messages) : 0;
+}
+
+/* ---- memory of the NIC and of the account ---- */
+
+int sp_memory_charge(struct sp_nic *nic, struct sp_account *account, uint64_t bytes)
+{
+	uint64_t used = nic->memory_used;
+	int r = sp_account_memory(account, bytes);
+
+	if (r)
+		return r;
+	do
+		if (bytes > nic->config.memory_limit || used > nic->config.memory_limit - bytes ||
+		    !sp_account_leaves_memory(account, bytes, used, nic->config.memory_limit)) {
+			sp_account_memory_back(account, bytes);
+			return -EDQUOT;
+		}
+	while (!atomic_compare_exchange_weak(&nic->memory_used, &used, used + bytes));
+	return 0;
+}
+
+void sp_memory_credit(struct sp_nic *nic, struct sp_account *account, uint64_t bytes)
+{
+	sp_account_memory_back(account, bytes);
+	atomic_fetch_sub(&nic->memory_used, bytes);
 }

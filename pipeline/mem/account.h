@@ -44,5 +44,8 @@ int sp_account_memory(struct sp_account *a, uint64_t bytes);	    /* see sp_memor
 void sp_account_memory_force(struct sp_account *a, uint64_t bytes); /* also beyond the limit */
 void sp_account_memory_back(struct sp_account *a, uint64_t bytes);
 bool sp_account_allows(struct sp_account *a, uint64_t bytes);
+/* Charges bytes to the NIC and to the account (or NULL); -EDQUOT beyond either limit. */
+int sp_memory_charge(struct sp_nic *nic, struct sp_account *account, uint64_t bytes);
+void sp_memory_credit(struct sp_nic *nic, struct sp_account *account, uint64_t bytes);
 
 #endif

@@ -3,7 +3,6 @@
 #include "../engine.h"
 #include "../user.h"
 #include "account.h"
-#include "memory.h"
 #include "reaper.h"
 #include "shm.h"
 

@@ -69,29 +69,6 @@ void sp_memory_destroy(struct sp_nic *nic)
 	nic->memory = NULL;
 }
 
-int sp_memory_charge(struct sp_nic *nic, struct sp_account *account, uint64_t bytes)
-{
-	uint64_t used = nic->memory_used;
-	int r = sp_account_memory(account, bytes);
-
-	if (r)
-		return r;
-	do
-		if (bytes > nic->config.memory_limit || used > nic->config.memory_limit - bytes ||
-		    !sp_account_leaves_memory(account, bytes, used, nic->config.memory_limit)) {
-			sp_account_memory_back(account, bytes);
-			return -EDQUOT;
-		}
-	while (!atomic_compare_exchange_weak(&nic->memory_used, &used, used + bytes));
-	return 0;
-}
-
-void sp_memory_credit(struct sp_nic *nic, struct sp_account *account, uint64_t bytes)
-{
-	sp_account_memory_back(account, bytes);
-	atomic_fetch_sub(&nic->memory_used, bytes);
-}
-
 static struct region *free_region(struct sp_memory *m, uint32_t *index)
 {
 	for (uint32_t tried = 0; tried < PAGE * PAGES; tried++) {

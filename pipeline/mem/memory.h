@@ -53,8 +53,5 @@ void sp_memory_abandon(struct sp_nic *nic, const struct sp_mem *mem); /* the sam
 bool sp_memory_zc_get(const struct sp_mem *mem);
 void sp_memory_zc_put(const struct sp_mem *mem);
 struct sp_shm *sp_memory_shared(struct sp_nic *nic, uint32_t id, uint32_t owner); /* NULL: no such region */
-/* Charges bytes to the NIC and to the account (or NULL); -EDQUOT beyond either limit. */
-int sp_memory_charge(struct sp_nic *nic, struct sp_account *account, uint64_t bytes);
-void sp_memory_credit(struct sp_nic *nic, struct sp_account *account, uint64_t bytes);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "reaper.h"
+#include "../process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -367,6 +368,8 @@ static __attribute__((noreturn)) void become_reaper(int socket)
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
+	if (sp_process_child_confine())
+		_exit(1);
 	reap();
 }
 
