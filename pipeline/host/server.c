@@ -186,7 +186,8 @@ static void *serve(void *arg)
 		const sp_time now = sp_clock();
 		int most = earlier(next_turn(server, now), next_work(server, now));
 
-		most = full ? earlier(most, SP_ACCEPT_PAUSE) : most;
+		if (full)
+			most = earlier(most, sp_freeing_ready(server->nic) ? SP_ACCEPT_PAUSE : SP_FREEING_PAUSE);
 		wait[0] = (struct pollfd){.fd = server->wake, .events = POLLIN};
 		wait[1] = (struct pollfd){.fd = full ? -1 : server->listener, .events = POLLIN};
 		wait[2] = (struct pollfd){.fd = sp_freeing_fd(server->nic), .events = POLLIN};

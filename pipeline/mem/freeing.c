@@ -123,8 +123,8 @@ static void tell_sockets(struct sp_nic *nic)
 		next = TAILQ_NEXT(g, next);
 		if (!g->told)
 			g->told = !f->lost && !sp_reaper_give(&f->reaper, SP_REAP_SOCKET, g->id, g->uid, g->fd);
-		if (!g->told || !g->leaving)
-			continue;
+		if (!g->told || !g->leaving || f->lost || !sp_reaper_lives(&f->reaper))
+			continue; /* without a reaper, ours would be the last close */
 		close(g->fd);
 		g->fd = -1;
 		g->what = SP_REAP_RELEASE;

@@ -61,6 +61,13 @@ int sp_reaper_give(struct sp_reaper *r, enum sp_reaped what, uint64_t id, uint32
 	return 0;
 }
 
+bool sp_reaper_lives(const struct sp_reaper *r)
+{
+	struct pollfd p = {.fd = r->socket};
+
+	return r->socket >= 0 && poll(&p, 1, 0) >= 0 && !(p.revents & (POLLHUP | POLLERR));
+}
+
 bool sp_reaper_ready(const struct sp_reaper *r)
 {
 	struct pollfd p = {.fd = r->socket, .events = POLLOUT};
@@ -125,17 +132,19 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static void drop(struct kept *k);
+static bool drop(uint32_t uid);
 
 /* The NIC has ended. Programs learn it first; then all is dropped. */
 static __attribute__((noreturn)) void leave(void)
 {
 	for (size_t i = 0; i < keeps; i++)
-		if (kept[i].what == SP_REAP_SOCKET)
+		if (kept[i].what == SP_REAP_SOCKET) {
 			shutdown(kept[i].fd, SHUT_RDWR);
+			kept[i].what = SP_REAP_RELEASE;
+		}
 	for (size_t i = 0; i < keeps; i++)
-		if (kept[i].what != SP_REAP_FILE && kept[i].fd >= 0)
-			drop(&kept[i]);
+		if (kept[i].what == SP_REAP_RELEASE && kept[i].fd >= 0)
+			drop(kept[i].uid);
 	/* Those that end at once leave no zombies. The others are left to themselves: they hold nothing of the NIC's.
 	 */
 	for (unsigned i = 0; i < PATIENCE / 2 && waitpid(-1, NULL, WNOHANG) >= 0; i++)
@@ -205,58 +214,68 @@ static bool is_alone(int fd)
 	return errno != EAGAIN && errno != EBUSY; /* a kernel without leases */
 }
 
-/* The child drops the last reference by ending, since an ending process does not linger on sockets. The pipe tells it
- * when this process has closed its own. */
-static void drop(struct kept *k)
+static bool is_dropped(const struct kept *k, uint32_t uid)
+{
+	return k->what == SP_REAP_RELEASE && k->uid == uid && !k->child && k->fd >= 0;
+}
+
+/* All sockets of this user that are to be dropped, by one child: it drops the last references by ending, since an
+ * ending process does not linger on sockets. The pipe tells it when this process has closed its own. */
+static bool drop(uint32_t uid)
 {
 	int go[2];
 	char byte;
+	pid_t child;
 
 	if (pipe2(go, O_CLOEXEC))
-		return;
-	k->child = fork_quietly(SIGCHLD);
-	if (!k->child) {
+		return false;
+	child = fork_quietly(SIGCHLD);
+	if (!child) {
 		/* Nothing else must stay open through the child. */
-		const unsigned low = (unsigned)(k->fd < go[0] ? k->fd : go[0]), high = (unsigned)(k->fd + go[0]) - low;
-
-		if (low)
-			syscall(SYS_close_range, 0u, low - 1, 0u);
-		if (high - low > 1)
-			syscall(SYS_close_range, low + 1, high - 1, 0u);
-		syscall(SYS_close_range, high + 1, ~0u, 0u);
+		for (size_t i = 0; i < keeps; i++)
+			if (kept[i].fd >= 0 && !is_dropped(&kept[i], uid))
+				close(kept[i].fd);
+		close(SOCKET);
+		close(go[1]);
 		while (read(go[0], &byte, 1) < 0 && errno == EINTR)
 			;
 		_exit(0);
 	}
 	close(go[0]);
-	if (k->child > 0) {
-		close(k->fd);
-		k->fd = -1;
-	} else {
-		k->child = 0; /* no process now: again later */
-	}
+	for (size_t i = 0; child > 0 && i < keeps; i++)
+		if (is_dropped(&kept[i], uid)) {
+			close(kept[i].fd);
+			kept[i].fd = -1;
+			kept[i].child = child;
+		}
 	close(go[1]);
+	return child > 0;
 }
 
+/* Children at work for this user. They come one after the other, so that equal ones stand for one. */
 static unsigned children_of(uint32_t uid)
 {
 	unsigned sum = 0;
+	pid_t last = 0;
 
 	for (size_t i = 0; i < keeps; i++)
-		sum += kept[i].uid == uid && kept[i].child;
+		if (kept[i].uid == uid && kept[i].child && kept[i].child != last) {
+			last = kept[i].child;
+			sum++;
+		}
 	return sum;
 }
 
 /* One look at what is kept. True: it is gone. */
 static bool look(struct kept *k)
 {
-	if (k->child)
-		return waitpid(k->child, NULL, WNOHANG) == k->child;
+	if (k->child) /* an error: it has been waited for with another socket */
+		return waitpid(k->child, NULL, WNOHANG) != 0;
 	if (k->fd < 0)
 		return true;
 	if (k->what == SP_REAP_RELEASE) {
 		if (children_of(k->uid) < CHILDREN)
-			drop(k);
+			drop(k->uid);
 		return false;
 	}
 	if (!is_alone(k->fd))

@@ -42,6 +42,7 @@ void sp_reaper_stop(struct sp_reaper *r);
 /* Hands a copy of fd over. uid: whose it may be. Never waits. -EAGAIN: not now; -EPIPE: the reaper is gone. */
 int sp_reaper_give(struct sp_reaper *r, enum sp_reaped what, uint64_t id, uint32_t uid, int fd);
 bool sp_reaper_ready(const struct sp_reaper *r); /* can something be handed over now? */
+bool sp_reaper_lives(const struct sp_reaper *r);
 /* The next report. Never waits. 0; -EAGAIN: none; -EPIPE: the reaper is gone. */
 int sp_reaper_take(struct sp_reaper *r, uint64_t *id, enum sp_reap_state *state);
 

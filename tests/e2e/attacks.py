@@ -257,7 +257,7 @@ def sockets_handed_over_that_linger_make_nobody_wait():
 @rule
 def files_handed_over_that_do_not_close_make_nobody_wait():
     # A NIC that ends while some of them are unread has the kernel close them, and waits, as any process would.
-    endures("passfuse", ends=False)
+    endures("passfuse", ends=True)
 
 
 @rule
