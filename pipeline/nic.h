@@ -236,6 +236,14 @@ struct sp_user_limits {
 };
 
 #define SP_MAX_USERS 64
+/* A request of an application that the NIC did not grant: too much, not allowed, or not of the protocol. */
+struct sp_refusal {
+	uint32_t uid, pid;
+	const char *request; /* "attach", "memory", ...; "" if it could not be read */
+	int status;	     /* -errno */
+	const char *key, *text;
+	uint64_t others; /* refusals since the last call that were not told */
+};
 struct sp_server_config {
 	const char *path;      /* of the socket */
 	bool claimed;	       /* the caller already holds the lock PATH.lock; otherwise the server takes it */
@@ -244,6 +252,10 @@ struct sp_server_config {
 	uint32_t applications; /* at once; default 64. Some stay free for others, see sp_user_may() */
 	struct sp_user_limits user[SP_MAX_USERS];
 	unsigned users;
+	/* Called by the server's thread, which must not be kept waiting, for at most one refusal a second. May be NULL.
+	 */
+	void (*refused)(void *arg, const struct sp_refusal *refusal);
+	void *refused_arg;
 };
 struct sp_server;
 /* Starts a thread that serves applications. The NIC's workers must run (-EINVAL otherwise). -EADDRINUSE: another NIC

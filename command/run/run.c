@@ -207,6 +207,17 @@ static void abandon(void *arg)
 	unlink(r->claim.lock);
 }
 
+/* For the journal. The server tells at most one a second. */
+static void refused(void *arg, const struct sp_refusal *x)
+{
+	(void)arg;
+	fprintf(stderr, "spindle run: refused user %u (pid %u)%s%s: %s%s%s", x->uid, x->pid, *x->request ? ", " : "",
+		x->request, x->key, *x->key && *x->text ? ": " : "", *x->text ? x->text : strerror(-x->status));
+	if (x->others)
+		fprintf(stderr, "; and %llu more since the last such line", (unsigned long long)x->others);
+	fputc('\n', stderr);
+}
+
 static int start_nic(struct run *r)
 {
 	struct sp_error error = {.key = ""};
@@ -235,6 +246,7 @@ static int start_nic(struct run *r)
 		return result;
 	if (sp_telemetry_serve(r->nic)) /* the NIC runs without it */
 		fail("no telemetry of our own: only DPDK's");
+	r->server_config.refused = refused;
 	r->server_config.path = r->path;
 	r->server_config.claimed = true; /* command_run() has taken it */
 	result = sp_server_start(r->nic, &r->server_config, &error, &r->server);

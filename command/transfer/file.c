@@ -8,12 +8,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "words.h"
 
-#define PARTS	   100	/* names to try */
-#define NOTE_ALIGN 4096 /* it lies within one page: it is written completely or not at all */
+#define PARTS	   100		 /* names to try */
+#define RESERVE	   (64ull << 20) /* bytes of room reserved at once */
+#define NOTE_ALIGN 4096		 /* it lies within one page: it is written completely or not at all */
 #define NOTE_MAGIC "SPINPART"
 
 struct note { /* aligned, behind the data: the last bytes of the part, in the byte order of this machine */
@@ -173,18 +175,30 @@ static int make(struct recv_file *f, char why[300])
 	return fail(why, "", f->part, errno);
 }
 
-/* Allocates all of it now: a full disk is an error at the beginning. */
-static int reserve(const struct recv_file *f, char why[300])
+/* A full disk is an error at the beginning. But a sender only says how much will come: it must not take the disk with a
+ * word, so room is reserved as data comes, see recv_file_reach(). */
+static int has_room(const struct recv_file *f, char why[300])
 {
-	int rc;
+	struct statvfs v;
 
-	do
-		rc = f->size ? fallocate(f->fd, 0, 0, (off_t)f->size) : 0;
-	while (rc && errno == EINTR);
-	if (!rc || errno == EOPNOTSUPP ||
-	    errno == ENOSYS) /* file systems that cannot allocate report a full disk later */
+	if (fstatvfs(f->fd, &v) || !v.f_blocks) /* file systems that do not say report a full disk later */
 		return 0;
-	return fail(why, "writing ", f->name, errno);
+	return f->size > (uint64_t)v.f_bavail * v.f_frsize ? fail(why, "writing ", f->name, ENOSPC) : 0;
+}
+
+int recv_file_reach(struct recv_file *f, uint64_t end)
+{
+	while (f->reserved < end) {
+		const uint64_t left = f->size - f->reserved, more = left < RESERVE ? left : RESERVE;
+		const int rc = fallocate(f->fd, FALLOC_FL_KEEP_SIZE, (off_t)f->reserved, (off_t)more);
+
+		if (rc && errno == EINTR)
+			continue;
+		if (rc && errno != EOPNOTSUPP && errno != ENOSYS)
+			return -errno;
+		f->reserved += more;
+	}
+	return 0;
 }
 
 int recv_file_check(const char *target, char why[300])
@@ -209,9 +223,10 @@ int recv_file_restart(struct recv_file *f, char why[300])
 
 	f->kept = f->stored = 0;
 	f->stale = false;
+	f->reserved = 0;
 	if (ftruncate(f->fd, 0))
 		return fail(why, "writing ", f->part, errno);
-	return reserve(f, why) ? -1 : recv_file_note(f, 0, nothing, why);
+	return has_room(f, why) ? -1 : recv_file_note(f, 0, nothing, why);
 }
 
 int recv_file_open(struct recv_file *f, const char *target, const char *name, uint64_t size, bool resume, char why[300])

@@ -17,17 +17,20 @@ struct recv_file {
 	uint64_t kept;	    /* bytes of an earlier attempt, by its note */
 	uint8_t digest[32]; /* their SHA-256 */
 	uint64_t stored;    /* bytes, by the latest note */
+	uint64_t reserved;  /* bytes from the beginning that there is room for */
 	bool stale;	    /* the note is of a file of another size: to be discarded by recv_file_restart() */
 };
 
 /* An early check whether files can be written there; recv_file_open() decides. 0, or -1 and why. */
 int recv_file_check(const char *target, char why[300]);
 /* target: a directory, a file's name, or NULL: the current directory. name: the sender's name, for a directory. Creates
- * NAME.part with room for size bytes; with resume, opens an existing one. 0, or -1 and why. */
+ * NAME.part, if there is room for size bytes; with resume, opens an existing one. 0, or -1 and why. */
 int recv_file_open(struct recv_file *f, const char *target, const char *name, uint64_t size, bool resume,
 		   char why[300]);
 /* Writes the note, if the part can be resumed. 0, or -1 and why. */
 int recv_file_note(struct recv_file *f, uint64_t stored, const uint8_t digest[32], char why[300]);
+/* Before bytes up to end are written: reserves room for them, and somewhat more. -errno */
+int recv_file_reach(struct recv_file *f, uint64_t end);
 /* Discards the bytes of an earlier attempt. 0, or -1 and why. */
 int recv_file_restart(struct recv_file *f, char why[300]);
 /* Gives the part its final name. 0, or -1 and why; then the part is deleted. */

@@ -111,6 +111,9 @@ static int in_store(struct in *in, struct in_slot *s)
 	int rc;
 
 	if (left) {
+		rc = recv_file_reach(in->file, begin + (left < TRANSFER_SLICE ? left : TRANSFER_SLICE));
+		if (rc)
+			return transfer_fail(t, "writing the file: %s", strerror(-rc));
 		n = pwrite(in->file->fd, in_bytes(in, s) + s->written, left < TRANSFER_SLICE ? left : TRANSFER_SLICE,
 			   (off_t)begin);
 		if (n < 0 && errno != EINTR)

@@ -378,15 +378,23 @@ static void choose(struct sp_worker *w, bool *now)
 			count_out(w->active[i]);
 }
 
+#define LOOK 4 /* contexts of one entity that are looked at: versions of a handler; more are several entities' */
+
 /* Others than the one that has packets want to send or to compute. */
 static bool others_want(const struct sp_worker *w)
 {
-	const struct sp_context *first = TAILQ_FIRST(&w->issuing), *last = TAILQ_LAST(&w->issuing, sp_issuing);
-	const struct sp_view *v = TAILQ_FIRST(&w->working);
-	const struct sp_entity *sole = w->scheduler->sole;
+	const struct sp_entity *one = w->active[0];
+	const struct sp_context *c;
+	const struct sp_view *v;
+	unsigned n = 0;
 
-	return (first && (first != last || first->view[w->index]->entity != sole)) ||
-	       (v && (TAILQ_NEXT(v, working) || v->entity != sole));
+	TAILQ_FOREACH (c, &w->issuing, issuing)
+		if (c->view[w->index]->entity != one || ++n > LOOK)
+			return true;
+	TAILQ_FOREACH (v, &w->working, working)
+		if (v->entity != one || ++n > LOOK)
+			return true;
+	return false;
 }
 
 void sp_scheduler_defer(struct sp_worker *w)
@@ -395,7 +403,7 @@ void sp_scheduler_defer(struct sp_worker *w)
 	bool now[SP_BURST + SP_PARKED] = {false};
 	unsigned held = 0;
 
-	if (!s->waiting && w->now >= s->several && !others_want(w))
+	if (!w->actives || (!s->waiting && w->now >= s->several && !others_want(w)))
 		return;
 	shortage(w);
 	for (unsigned i = 0; i < w->actives; i++)

@@ -9,6 +9,7 @@
  */
 #include "request.h"
 #include "operation.h"
+#include "refusal.h"
 #include "../engine.h"
 #include "../error.h"
 #include "../mem/freeing.h"
@@ -83,6 +84,7 @@ static bool run(struct sp_server *server, struct sp_session *s, uint16_t op)
 	sp_session_charge(server, s, used > took ? used : took);
 	if (rc == SP_LATER)
 		return s->work != SP_WORK_MAKE || s->making.len > SMALL || sp_request_work(server, s);
+	sp_refusal_note(server, s, server->request.head.op, rc);
 	sp_session_forget(server, s);
 	return sp_reply_send(server, s, rc, &p);
 }
@@ -105,6 +107,7 @@ static bool fail(struct sp_server *server, struct sp_session *s, uint16_t op, in
 	sp_reply_begin(server, op);
 	if (rc == -EMFILE || rc == -ENOMEM)
 		rc = sp_reply_explain_memory(server, s, s->making.len, rc);
+	sp_refusal_note(server, s, op, rc);
 	sp_session_forget(server, s);
 	return sp_reply_send(server, s, rc, &none);
 }
@@ -190,6 +193,7 @@ bool sp_request_serve(struct sp_server *server, struct sp_session *s)
 
 	if (brings_descriptors(s)) {
 		sp_reply_begin(server, 0);
+		sp_refusal_note(server, s, 0, -EPROTO);
 		return sp_reply_send(server, s, -EPROTO, &none);
 	}
 	got = recvmsg(s->fd, &message, MSG_DONTWAIT);
@@ -202,6 +206,7 @@ bool sp_request_serve(struct sp_server *server, struct sp_session *s)
 	sp_session_drop_report(server, s); /* the client has read it, or never will */
 	if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || !is_sound(server, s, (size_t)got)) {
 		sp_reply_begin(server, 0);
+		sp_refusal_note(server, s, 0, -EPROTO);
 		return sp_reply_send(server, s, -EPROTO, &none);
 	}
 	if (server->request.head.op != SP_ATTACH_SEALED)

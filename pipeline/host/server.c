@@ -7,6 +7,7 @@
 #include "../engine.h"
 #include "../error.h"
 #include "../mem/freeing.h"
+#include "refusal.h"
 #include "reply.h"
 #include "request.h"
 #include "../process.h"
@@ -83,7 +84,10 @@ static bool take(struct sp_server *server)
 	s.clock = ++server->clock;
 	if (sp_freeing_held(server->nic, s.uid) >= SP_ATTACH_HELD ||
 	    (server->sessions == server->room && !make_room(server))) {
-		sp_session_refuse(server, &s, server->sessions == server->room ? -EUSERS : -EBUSY);
+		const int why = server->sessions == server->room ? -EUSERS : -EBUSY;
+
+		sp_session_refuse(server, &s, why);
+		sp_refusal_note(server, &s, 0, why);
 		sp_freeing_let_go(server->nic, s.held);
 		return true;
 	}

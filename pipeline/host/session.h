@@ -26,6 +26,8 @@ struct sp_server {
 	unsigned sessions, applications; /* applications: sessions after HELLO */
 	unsigned room;			 /* for sessions */
 	uint64_t clock;			 /* counts requests, connections and slices of work */
+	sp_time refused_at;		 /* when a refusal was told last; 0: never */
+	uint64_t refusals;		 /* since then */
 	uint64_t freed_at;		 /* clock at the last slice of freeing */
 	sp_time share[SP_SHARES];	 /* by user: time of its next turn, less SP_CREDIT: see sp_session_charge() */
 	/* The current request and reply. The request is a copy: the client cannot change it while we read it. */

@@ -385,6 +385,20 @@ def a_full_disk_is_told_to_both_and_leaves_nothing():
 
 
 @rule
+def a_sender_that_only_promises_takes_no_disk():
+    with hosts() as h:
+        r = h.recv()
+        s = dial(h, r)
+        s.sendall(hello(size=1 << 29))
+        assert b"offer" in answer(s)
+        parts = [os.path.join(at, name) for at, _, names in os.walk(h.dir) for name in names if name.endswith(".part")]
+        assert len(parts) == 1, parts
+        assert os.stat(parts[0]).st_blocks * 512 < MB, os.stat(parts[0])
+        s.close()
+        until("recv lets it go", lambda: not os.path.exists(parts[0]))
+
+
+@rule
 def a_file_that_is_too_large_while_it_is_written_is_told_to_both():
     """A limit instead of a disk: it strikes where room is made, and a signal comes with it."""
     import resource

@@ -104,6 +104,8 @@ class House:
         self.count = 0
         if len(self.dir) > 70:
             raise net.Skip("the path of the temporary directory is too long for a socket")
+        os.mkdir(self.path("copies"))
+        os.chmod(self.path("copies"), 0o1777)  # also for NICs that become another user
 
     def __enter__(self):
         return self
@@ -123,7 +125,7 @@ class House:
 
     def environment(self, **more):
         env = {k: v for k, v in os.environ.items() if k not in ("XDG_RUNTIME_DIR", "NOTIFY_SOCKET", "SPINDLE_NIC")}
-        env.update(SPINDLE_SOCKETS=self.path("sockets"), RUNTIME_DIRECTORY=self.dir)
+        env.update(SPINDLE_SOCKETS=self.path("sockets"), RUNTIME_DIRECTORY=self.dir, TMPDIR=self.path("copies"))
         env.update(more)
         return {k: v for k, v in env.items() if v is not None}
 

@@ -90,8 +90,9 @@ static bool lose_planned(void *arg, const uint8_t *frame, uint32_t len)
 	if (len < bth + 32 || frame[bth] != 0x2B || p->dead[0])
 		return false;
 	uint64_t immediate = field(frame, bth + 28, 4);
-	uint64_t message = (field(frame, bth + 5, 3) - 0x10000) / p->context_attr.channels * p->qp.max_messages +
-			   (immediate >> 22);
+	uint64_t message =
+		(field(frame, bth + 5, 3) - p->conn[0].info[1].qpn) / p->context_attr.channels * p->qp.max_messages +
+		(immediate >> 22);
 	uint64_t chunk = (immediate >> 4 & 0x3FFFF) * p->qp.mtu / p->qp.chunk_bytes;
 	if (message >= 2 * REL_MESSAGES || chunk >= PLAN_CHUNKS || !plan.lost[message][chunk])
 		return false;

@@ -21,7 +21,7 @@ import packets  # noqa: E402
 from replay import Skip, equal, main, rule  # noqa: E402
 
 # handlers/wire/attach.h and capture.h
-MAGIC, VERSION, OP_CAPTURE = 0x444E4953, 2, 8
+MAGIC, VERSION, OP_CAPTURE, OP_SEALED = 0x444E4953, 3, 8, 10
 HEADER = struct.Struct("=IHHiI4Q")  # a reply; in a request the status is the length, and what follows is reserved
 REQUEST = struct.Struct("=II40s1024s")
 MEMORY = struct.Struct("=IIIIQQI28x")
@@ -47,7 +47,6 @@ class Nic:
         self.fd = os.memfd_create("rings", os.MFD_ALLOW_SEALING)
         os.ftruncate(self.fd, self.bytes)
         self.memory = mmap.mmap(self.fd, self.bytes)
-        fcntl.fcntl(self.fd, 1033, 7)  # F_ADD_SEALS: no seals, no shrinking, no growing
         self.memory[:64] = MEMORY.pack(CAPTURE_MAGIC, workers, slots, self.slot_bytes, FIRST, self.stride, 152)
         for i, name in enumerate(ports):
             struct.pack_into("=64s", self.memory, 64 + 64 * i, name.encode())
@@ -71,6 +70,9 @@ class Nic:
             self.client.send(reply)
         else:
             socket.send_fds(self.client, [reply], [self.fd])
+            equal(HEADER.unpack_from(self.client.recv(65536))[2], OP_SEALED, "next request")
+            equal(fcntl.fcntl(self.fd, 1034) & 0x1F, 0x17, "seals")  # F_GET_SEALS: seals, shrinking, growing, writing
+            self.client.send(HEADER.pack(MAGIC, VERSION, OP_SEALED, 0, 0, 0, 0, 0, 0))
         self.served.set()
 
     def ring(self, worker):
