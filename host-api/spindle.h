@@ -41,8 +41,8 @@ struct sp_error {
 
 /* Attaches to a NIC that runs in another process (spindle run). nic: its name, or the path of its socket if it has a
  * '/'; NULL: $SPINDLE_NIC, or "spindle0". -ENOENT or -ECONNREFUSED: it does not run. -EACCES: no permission for its
- * socket. -EPROTO: it has another protocol version. -EUSERS: it has no room for another application. -EBUSY: processes of
- * this user still have much that the NIC is done with. -ENODEV: it has ended, or did not answer for 30 s.
+ * socket. -EPROTO: it has another protocol version. -EUSERS: it has no room for another application. -EBUSY: processes
+ * of this user still have much that the NIC is done with. -ENODEV: it has ended, or did not answer for 30 s.
  * -ECONNABORTED: it has died. Every call waits that long at most. Close with
  * sp_dev_close. A child after fork() must not use the device.
  * When the NIC ends in order, every later call returns -ENODEV. When the NIC dies (a handler crashes or does not come

@@ -69,7 +69,8 @@ static const struct {
 	 "socket sendto"},
 	{"reaper", /* a process of its own: it frees shared areas and closes connections, and may be kept waiting in
 		      that */
-	 "setsid dup3 pipe2 recvmsg sendmsg sendto shutdown poll ppoll fcntl close close_range clone clone3 wait4 waitid munmap open "
+	 "setsid dup3 pipe2 recvmsg sendmsg sendto shutdown poll ppoll fcntl close close_range clone clone3 wait4 "
+	 "waitid munmap open "
 	 "openat fstat "
 	 "newfstatat "
 	 "read lseek exit exit_group rt_sigreturn rt_sigprocmask rt_sigaction getpid getppid gettid set_robust_list "

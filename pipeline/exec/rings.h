@@ -106,8 +106,8 @@ struct sp_device_user {
 	const struct sp_user_limits *user;
 };
 /* Creates an application of `who`, in two steps for the server, which makes the memory of the queues in between. NULL:
- * embedded, without limits. Others take the NIC's next owner number, and share memory. -ENOMEM, -EDQUOT (too low for the
- * queues), -EMFILE. After begin, sp_dev_close() undoes it. */
+ * embedded, without limits. Others take the NIC's next owner number, and share memory. -ENOMEM, -EDQUOT (too low for
+ * the queues), -EMFILE. After begin, sp_dev_close() undoes it. */
 int sp_device_create_for(struct sp_nic *nic, const struct sp_device_user *who, struct sp_device **device);
 int sp_device_begin(struct sp_nic *nic, const struct sp_device_user *who, struct sp_device **device);
 /* The same for the NIC's own user, or embedded; limits may be NULL. */
@@ -116,6 +116,8 @@ size_t sp_device_queues_bytes(const struct sp_nic *nic);
 /* Writes the heads of the queues, before another process can see them. */
 void sp_device_queues_init(const struct sp_nic *nic, void *queues);
 int sp_device_start(struct sp_device *d, struct sp_shm *queues); /* takes queues, charged and initialised */
+/* Ends some of the application's contexts, in some milliseconds. False: it has none any more. */
+bool sp_device_less(struct sp_device *d);
 /* Shared memory of events and area, with descriptors (attached applications only), of a context that the device opened;
  * or NULL. The server sends and closes the descriptors (sp_shm_close). */
 struct sp_shm *sp_device_events(struct sp_device *d, uint32_t context);

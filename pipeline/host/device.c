@@ -15,6 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define LESS 2 /* contexts that sp_device_less() ends: each takes one to three milliseconds */
+
 static struct sp_device *device_of(struct sp_dev *dev)
 {
 	return (struct sp_device *)dev;
@@ -378,6 +380,21 @@ static void destroy(struct sp_device *d)
 	sp_freeing_disown(d->nic, d->account);
 	sp_account_destroy(d->account);
 	free(d);
+}
+
+bool sp_device_less(struct sp_device *d)
+{
+	struct sp_nic *nic = d->nic;
+	unsigned removed = 0;
+
+	pthread_mutex_lock(&nic->control);
+	for (uint32_t i = 0; i < nic->context_next && removed < LESS; i++)
+		if (nic->context[i] && nic->context[i]->device == d) {
+			sp_context_remove(nic->context[i]);
+			removed++;
+		}
+	pthread_mutex_unlock(&nic->control);
+	return removed == LESS;
 }
 
 static void dev_close(struct sp_dev *dev)

@@ -80,7 +80,9 @@ static bool run(struct sp_server *server, struct sp_session *s, uint16_t op)
 	sp_reply_begin(server, op);
 	rc = begin(server, s, o, &p);
 	used = server->nic->called - called;
-	took = (sp_clock() - began) / SP_SESSIONS_PART; /* the server's own time: alone, a user may have all of it */
+	took = sp_clock() - began; /* the server's own time */
+	if (sp_session_alone(server, sp_session_share(server, s->uid)))
+		took /= SP_SESSIONS_PART;
 	sp_session_charge(server, s, used > took ? used : took);
 	if (rc == SP_LATER)
 		return s->work != SP_WORK_MAKE || s->making.len > SMALL || sp_request_work(server, s);

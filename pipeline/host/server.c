@@ -23,12 +23,14 @@
 
 #define SP_APPLICATIONS	    64 /* by default */
 #define SP_APPLICATIONS_MAX 4096
-#define SP_OBSERVERS	    64		 /* connections without HELLO */
-#define SP_ACCEPTS	    8		 /* in one turn */
-#define SP_ACCEPT_PAUSE	    100		 /* ms, when accept() has no descriptor left */
-#define SP_ENDING_PAUSE	    100		 /* ms, when a stopped worker keeps sessions from ending */
-#define LONGEST		    (1 * SP_SEC) /* the longest wait for a turn */
-#define OTHERS		    3		 /* descriptors that the thread waits for, beside those of sessions */
+#define SP_OBSERVERS	    64		  /* connections without HELLO */
+#define SP_ACCEPTS	    64		  /* in one turn */
+#define SP_ACCEPT_PAUSE	    100		  /* ms, when accept() has no descriptor left */
+#define SP_ENDING_PAUSE	    100		  /* ms, when a stopped worker keeps sessions from ending */
+#define LONGEST		    (1 * SP_SEC)  /* the longest wait for a turn */
+#define ROUND		    (5 * SP_MS)	  /* the longest for users who are ahead of their share */
+#define ACTIVE		    (200 * SP_MS) /* so long a user counts as active */
+#define OTHERS		    3		  /* descriptors that the thread waits for, beside those of sessions */
 
 /* ---- connections ---------------------------------------------------------------------------------------------------
  */
@@ -42,6 +44,12 @@ static void drop(struct sp_server *server, unsigned i, bool last)
 	s->ending = !last && !sp_session_free(server, s);
 	if (s->ending)
 		return;
+	/* Contexts go a few at a time: others ask meanwhile. */
+	if (!last && s->device && sp_device_less(s->device)) {
+		s->work = SP_WORK_CLOSE;
+		sp_session_charge(server, s, server->nic->called - called);
+		return;
+	}
 	if (last) /* without this goodbye a program takes the end of its connection for the NIC's death */
 		sp_session_refuse(server, s, -ENODEV);
 	sp_session_close(server, s);
@@ -115,6 +123,28 @@ void sp_session_charge(struct sp_server *server, const struct sp_session *s, sp_
 		*ready = now + SP_CREDIT + LONGEST;
 }
 
+/* Served just now. */
+static void note_active(struct sp_server *server, const sp_time *share, sp_time now)
+{
+	struct sp_active *a = server->active;
+
+	if (a[0].share != share) {
+		a[1] = a[0];
+		a[0].share = share;
+	}
+	a[0].at = now;
+}
+
+bool sp_session_alone(const struct sp_server *server, const sp_time *share)
+{
+	const sp_time now = sp_clock();
+
+	for (unsigned i = 0; i < 2; i++)
+		if (server->active[i].share && server->active[i].share != share && now - server->active[i].at < ACTIVE)
+			return false;
+	return true;
+}
+
 static bool has_turn(struct sp_server *server, const struct sp_session *s, sp_time now)
 {
 	return *sp_session_share(server, s->uid) <= now + SP_CREDIT;
@@ -153,7 +183,7 @@ static void work(struct sp_server *server)
 	if (freed) {
 		server->freed_at = ++server->clock;
 		sp_freeing_work(server->nic);
-	} else if (!sp_request_work(server, &server->session[next])) {
+	} else if (server->session[next].work == SP_WORK_CLOSE || !sp_request_work(server, &server->session[next])) {
 		drop(server, next, false);
 	}
 	for (unsigned i = server->sessions; freed && i-- > 0;)
@@ -179,11 +209,25 @@ static int next_work(struct sp_server *server, sp_time now)
 	return next;
 }
 
+/* In this round, which began then. One user's many connections do not keep others waiting: after some time only those
+ * who are not ahead of their share are served before all are looked at again. */
+static bool may_serve(struct sp_server *server, const struct sp_session *s, sp_time began)
+{
+	sp_time *share = sp_session_share(server, s->uid);
+	const sp_time now = sp_clock();
+
+	if (!has_turn(server, s, now) || (now - began > ROUND && *share > now))
+		return false;
+	note_active(server, share, now);
+	return true;
+}
+
 static void *serve(void *arg)
 {
 	struct sp_server *server = arg;
 	struct pollfd *wait = calloc(OTHERS + server->room, sizeof(*wait));
 	bool full = false;
+	sp_time began;
 
 	while (wait) {
 		const unsigned sessions = server->sessions;
@@ -198,7 +242,7 @@ static void *serve(void *arg)
 		for (unsigned i = 0; i < sessions; i++) {
 			const struct sp_session *s = &server->session[i];
 
-			wait[OTHERS + i] = (struct pollfd){s->ending ? -1 : s->fd,
+			wait[OTHERS + i] = (struct pollfd){s->ending || s->work == SP_WORK_CLOSE ? -1 : s->fd,
 							   !s->work && has_turn(server, s, now) ? POLLIN : 0, 0};
 			most = s->ending ? earlier(most, SP_ENDING_PAUSE) : most;
 		}
@@ -206,13 +250,14 @@ static void *serve(void *arg)
 			continue;
 		if (wait[0].revents)
 			break;
+		began = sp_clock();
 		/* Backwards: drop() moves the last session, already served, into the gap. */
 		for (unsigned i = sessions; i-- > 0;)
 			if (server->session[i].ending)
 				drop(server, i, false);
 			else if (wait[OTHERS + i].revents && !wait[OTHERS + i].events) /* a hang-up */
 				drop(server, i, false);
-			else if (wait[OTHERS + i].revents && has_turn(server, &server->session[i], sp_clock()) &&
+			else if (wait[OTHERS + i].revents && may_serve(server, &server->session[i], began) &&
 				 !sp_request_serve(server, &server->session[i]))
 				drop(server, i, false);
 		full = false;

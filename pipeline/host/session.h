@@ -29,7 +29,11 @@ struct sp_server {
 	sp_time refused_at;		 /* when a refusal was told last; 0: never */
 	uint64_t refusals;		 /* since then */
 	uint64_t freed_at;		 /* clock at the last slice of freeing */
-	sp_time share[SP_SHARES];	 /* by user: time of its next turn, less SP_CREDIT: see sp_session_charge() */
+	struct sp_active {
+		const sp_time *share;
+		sp_time at;
+	} active[2];		  /* the users served last */
+	sp_time share[SP_SHARES]; /* by user: time of its next turn, less SP_CREDIT: see sp_session_charge() */
 	/* The current request and reply. The request is a copy: the client cannot change it while we read it. */
 	union {
 		struct sp_attach_request head;
@@ -51,8 +55,8 @@ struct sp_session {
 	struct sp_shm report;	    /* the last request's report; one at a time, so that a client cannot pile them up */
 	/* A request that takes long: the server does one slice per turn of this session and replies after the last. It
 	 * reads no other request of the session meanwhile. MAKE: memory is made. LOOK: the program has sealed it. WAIT:
-	 * until memory that is about to be free is, or `until`. */
-	enum { SP_WORK_NONE, SP_WORK_MAKE, SP_WORK_LOOK, SP_WORK_WAIT } work;
+	 * until memory that is about to be free is, or `until`. CLOSE: the connection is over, and contexts go. */
+	enum { SP_WORK_NONE, SP_WORK_MAKE, SP_WORK_LOOK, SP_WORK_WAIT, SP_WORK_CLOSE } work;
 	uint64_t worked;	  /* the server's clock at the last slice */
 	sp_time until;		  /* WAIT; 0: has not waited yet */
 	struct sp_backing making; /* MAKE */
@@ -69,6 +73,8 @@ struct sp_session {
 int sp_session_open(struct sp_server *server, struct sp_session *s, int fd);
 /* Charges the session's user for `used` of the workers' time: control work delays packets. In the long run all sessions
  * together may use a quarter of that time; a user may briefly use more (SP_CREDIT). */
+/* No other user has asked for anything lately: then this one may have all of the server's time, else a quarter. */
+bool sp_session_alone(const struct sp_server *server, const sp_time *share);
 sp_time *sp_session_share(struct sp_server *server, uint32_t uid); /* in server->share */
 void sp_session_charge(struct sp_server *server, const struct sp_session *s, sp_time used);
 /* 0, or -ETIMEDOUT and words: a worker has stopped, and control calls would wait for it. */

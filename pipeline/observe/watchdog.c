@@ -367,7 +367,7 @@ int sp_watchdog_start(struct sp_nic *nic)
 		a->since = sp_clock();
 		a->cpu = cpu_of(a);
 	}
-	sigfillset(&all); /* they are for the program's threads */
+	sigfillset(&all);	 /* they are for the program's threads */
 	sigdelset(&all, SIGSYS); /* as a crash, it is told */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = -pthread_create(&watchdog->thread, NULL, watch, watchdog);

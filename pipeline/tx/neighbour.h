@@ -22,9 +22,10 @@
 #define SP_NEIGHBOUR_REACHABLE (30 * SP_SEC)  /* after a confirmation (RFC 4861, REACHABLE_TIME) */
 #define SP_NEIGHBOUR_UNUSED    (600 * SP_SEC) /* not used or confirmed for this time: freed */
 #define SP_NEIGHBOUR_PROBE     (200 * SP_MS)  /* between requests to a MAC whose address somebody else claims */
-#define SP_NEIGHBOUR_WATCHED   (30 * SP_SEC) /* after a claim the MAC goes on being asked for so long, while it is used \
-					      */
-#define SP_NEIGHBOUR_ACTIVE    (30 * SP_SEC) /* used within this time: packets from the wire cannot evict it */
+#define SP_NEIGHBOUR_WATCHED                                                                                           \
+	(30 * SP_SEC)			  /* after a claim the MAC goes on being asked for so long, while it is used   \
+					   */
+#define SP_NEIGHBOUR_ACTIVE (30 * SP_SEC) /* used within this time: packets from the wire cannot evict it */
 
 struct sp_worker;
 struct sp_neighbours;
