@@ -120,7 +120,7 @@ static int exhaust(struct raw *raw)
 		else if (!strcmp(o.how, "qps"))
 			r = open_context(raw, qpn, "generations", 16);
 		else
-			r = open_context(raw, qpn, "max-messages", 128);
+			r = open_context(raw, qpn, "max-messages", 96);
 		for (unsigned i = 0; i < SP_ATTACH_FDS; i++)
 			if (raw->got[i] >= 0)
 				close(raw->got[i]);
