@@ -111,7 +111,7 @@ static void late(struct pair *r)
 }
 
 /* Of somebody on the link who records, repeats and forges what he can read there. */
-RULE(a_stranger_on_the_link_stops_nothing, 100)
+RULE(a_stranger_on_the_link_stops_nothing, 40)
 {
 	pair_random_params(r);
 	r->p.lossless = r->p.hostile = true;
