@@ -17,9 +17,11 @@ from net import Skip, rule  # noqa: E402
 
 TRAFFIC = os.path.abspath(sys.argv.pop(3))  # the program of honest pairs
 HONEST, GREEDY = 61010, 61011  # nobody's numbers; further greedy ones count on
-KEPT = 0.4  # of what it has beside the other NIC
+# Of what it has beside the other NIC, which leaves it more than its share of one: half beside one user, a third beside
+# two. Sanitizers slow packets and programs by factors of their own.
+KEPT = {1: 0.4, 2: 0.25}
 SECONDS = 1.5
-TRIES = 3
+TRIES = 4
 
 
 def several_users():
@@ -89,13 +91,13 @@ class Two(served.House):
 
 
 def keeps_its_share(users, how):
-    said = []
+    said, kept = [], KEPT[users] / (4 if net.sanitized() else 1)
     with Two() as two:
         for _ in range(TRIES):
             elsewhere = two.beside(two.other, users, how)
             here = two.beside(two.own, users, how)
             said.append("%.0f of %.0f messages/s" % (here, elsewhere))
-            if elsewhere > 20 and here >= KEPT * elsewhere:
+            if elsewhere > 20 and here >= kept * elsewhere:
                 print("# %s, %d users: %s" % (how, users, said[-1]))
                 return
     raise AssertionError("the honest pair gets no more than " + ", ".join(said))
