@@ -265,20 +265,22 @@ static void hold(struct raw *raw)
 	}
 }
 
-/* Gets more until the NIC has noticed what we hold: "held ERRNO". */
+/* Gets more until the NIC has noticed what we hold: "held ERRNO". Refused once is not yet that: what we have just let go
+ * of may count for a moment. */
 static void want_more(struct raw *raw)
 {
 	struct memory m;
 	uint32_t id;
 	int r = 0;
 
-	for (unsigned i = 0; i < 1000 && !r; i++) {
+	for (unsigned i = 0, refused = 0; i < 1000 && refused < 25; i++) {
 		r = alloc(raw, 4096, &m, &id);
+		refused = r ? refused + 1 : 0;
 		if (!r) {
 			ask(raw, SP_ATTACH_MR_FREE, id, NULL, 0);
 			unmap(&m);
-			usleep(20000);
 		}
+		usleep(20000);
 	}
 	printf("held %d\n", -r);
 }
