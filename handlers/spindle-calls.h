@@ -17,6 +17,7 @@ int sp_fail(struct sp_ctx *, int err, const char *param, const char *format, ...
 void *sp_alloc(struct sp_ctx *, size_t bytes);          /* zeroed, 64-byte aligned, freed after detach(); NULL: limit */
 /* count QPs from the context's `qp` on; for `qp = any` where the NIC has them free. -EINVAL, -EADDRINUSE, -ENOSPC. */
 int sp_qp_claim(struct sp_ctx *, uint32_t count);
+uint16_t sp_qp_worker(struct sp_ctx *, uint32_t index); /* SP_HANDLER_FLOWS: owner of the QP with that qp_index */
 int sp_qp_control(struct sp_ctx *, uint32_t *qp);       /* a QP number of the NIC's choice, qp_index SP_QP_CONTROL */
 int sp_messages_limit(struct sp_ctx *, uint32_t count, sp_time idle); /* messages at once; idle timeout, 0 = none */
 const struct sp_mem *sp_host_area(struct sp_ctx *);     /* what configure() asked for, zeroed; NULL: nothing */
@@ -59,21 +60,33 @@ int sp_dma_read(struct sp_ctx *, const struct sp_mem *, uint64_t offset, void *t
 int sp_dma_or64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t bits);
 int sp_dma_add64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t n, uint64_t *old);
 int sp_dma_store64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t value);
+/* Compares with `expect` and stores `value` if equal, atomically. -EFAULT, -EINVAL as above. */
+int sp_dma_swap64(struct sp_ctx *, const struct sp_mem *, uint64_t offset, uint64_t expect, uint64_t value, uint64_t *old);
+/* What a worker has taken from shared state before sp_grace_begin() is no longer in use once sp_grace_over(). */
+uint64_t sp_grace_begin(struct sp_ctx *);
+bool sp_grace_over(struct sp_ctx *, uint64_t token);
 int sp_event_post(struct sp_ctx *, const struct sp_event *); /* -EAGAIN: the host's queue is full (counted) */
+/* Services only: to a context that asks it. -ENOENT: it has ended. -EAGAIN. */
+int sp_event_post_to(struct sp_ctx *, uint32_t context, const struct sp_event *);
 /* Sending. A path is a resolved address of the context, which has at most 4096. -EAGAIN: no room now. */
-struct sp_path; enum { SP_SEND_UNPACED = 0x80 };
-/* Home worker. IPv4 mapped. only: other sources are refused; a second such path is -EISCONN. One address is one path:
+struct sp_path;
+/* sp_send.flags, beside SP_PKT_SE. ACK_REQ, BECN: bits of the BTH. ECT: the IP header says ECN-capable. */
+enum { SP_SEND_ACK_REQ = 0x10, SP_SEND_BECN = 0x20, SP_SEND_ECT = 0x40, SP_SEND_UNPACED = 0x80 };
+/* Home worker; with SP_HANDLER_FLOWS any, and the path is that worker's, who closes it. IPv4 mapped. only: other sources are refused; a second such path is -EISCONN. One address is one path:
  * close it as often as it was opened. */
 int sp_path_open(struct sp_ctx *, const uint8_t ip[16], bool only, struct sp_path **);
 void sp_path_close(struct sp_ctx *, struct sp_path *);
+struct sp_piece { const struct sp_mem *mem; uint64_t offset; uint32_t len; };
 struct sp_send {
 	uint32_t dest_qp, psn;
-	uint8_t opcode, flags;         /* SP_PKT_SE; SP_SEND_UNPACED: not paced, and not counted */
+	uint8_t opcode, flags;         /* SP_SEND_*, SP_PKT_SE; SP_SEND_UNPACED: not paced, and not counted */
 	uint16_t udp_source;           /* entropy; 0: derived from the path */
 	const void *ext;               /* extension headers after the BTH, at most 64 bytes */
 	uint32_t ext_len, len;         /* len: payload bytes, from mem at offset, or from `bytes` if mem is NULL */
 	const struct sp_mem *mem; uint64_t offset;
 	const void *bytes;
+	const struct sp_piece *piece;  /* not NULL: payload is gathered from `pieces` of them, len bytes in all (copied) */
+	uint32_t pieces;
 };
 /* Large payload from mem is not always copied: see sp_send_settled(). */
 int sp_send_roce(struct sp_ctx *, struct sp_path *, const struct sp_send *);

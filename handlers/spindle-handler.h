@@ -5,7 +5,7 @@
  * For every message: header() once and first, payload() per packet in any order, completion() once and last.
  * Threads: with several workers, classify(), miss(), header(), payload() and completion() (on the worker that leaves
  * the message last) run at the same time on different packets. attach, detach, command, issue and report run only on
- * the context's home worker, one at a time. timer and work run on the worker that started them, and only one worker may
+ * the context's home worker, one at a time; of a handler with SP_HANDLER_FLOWS, see there. timer and work run on the worker that started them, and only one worker may
  * use a timer or a work at a time: the handler sees to that, and keeps none in message state. `struct sp_ctx` is per
  * worker; its `state` is shared.
  */
@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "wire/host.h" /* sp_time, struct sp_command, struct sp_event */
-#define SP_ABI 3
+#define SP_ABI 4
 
 /* ---- packets ---- */
 enum { SP_PKT_ROCE = 1, SP_PKT_IPV6 = 2, SP_PKT_UDP = 4, SP_PKT_SE = 8 /* BTH solicited event */ };
@@ -72,8 +72,13 @@ enum sp_end { SP_END_VERDICT, SP_END_CLOSED /* sp_message_close */, SP_END_TIMEO
  * sp_message_open(); a packet whose slot is closed or holds another tag goes to miss(). */
 enum sp_messages { SP_MESSAGES_NONE, SP_MESSAGES_HASHED, SP_MESSAGES_SLOTS };
 /* HOME: all calls are on the home worker. The others hand their packets over to it. HOSTED: a context does nothing
- * without the application that opens it: `spindle run` refuses it in a configuration. */
-enum sp_handler_flags { SP_HANDLER_HOME = 1, SP_HANDLER_HOSTED = 2 };
+ * without the application that opens it: `spindle run` refuses it in a configuration.
+ * FLOWS: each QP is a flow that one worker owns for good, sp_qp_worker(). Its packets are handed to that worker in order
+ * of arrival; commands with SP_CMD_ON, and control() for a QP, run there; issues run where sp_issue.on says. So all that
+ * belongs to a flow needs no atomics.
+ * SERVICE: the NIC opens one context of it, before the first context of a handler that names it in `service`, and asks
+ * it on behalf of these contexts by control(). It may claim QP 1. */
+enum sp_handler_flags { SP_HANDLER_HOME = 1, SP_HANDLER_HOSTED = 2, SP_HANDLER_FLOWS = 4, SP_HANDLER_SERVICE = 8 };
 enum sp_param_type { SP_UINT /* 12, 0x1F, 64K, 1M (powers of 1024) */, SP_BOOL /* yes, no */, SP_STRING,
 		     SP_TIME /* 10us, 5ms */, SP_RATE /* 400G, 2.5M (bit/s, powers of 1000) */ };
 struct sp_param {
@@ -86,7 +91,8 @@ struct sp_param {
 };
 
 /* These are parts of the handler's state, zeroed before first use. `cookie` is the handler's, the rest the NIC's. */
-struct sp_issue { struct sp_issue *next, *away; void *ctx; uint64_t cookie; uint32_t active, wait, woken; };
+/* sp_issue.on: the worker that runs it, plus 1 (SP_HANDLER_FLOWS, before the first start); 0: the home worker. */
+struct sp_issue { struct sp_issue *next, *away; void *ctx; uint64_t cookie; uint32_t active, wait, woken, on; };
 struct sp_work { struct sp_work *next; void *ctx; uint64_t cookie; uint32_t active, worker; };
 struct sp_timer { struct sp_timer *child, *next, *prev; void *ctx; sp_time at; uint64_t cookie;
 		  uint32_t worker, armed; };
@@ -94,6 +100,16 @@ enum sp_migrate { SP_MIGRATE_SWAP /* after attach(), before the first packet */,
 		  SP_MIGRATE_DRAINED /* nothing is left in the older version */ };
 enum { SP_ISSUE_DONE, SP_ISSUE_MORE, SP_ISSUE_WAIT /* until sp_issue_start() again */ };
 struct sp_report; /* a sink of named values */
+/* A request with data that an application makes by a call, not in its queue: rare, and checked at leisure. The NIC has
+ * copied `in`; `out` is the answer's, also when control() fails. */
+struct sp_control {
+	uint32_t op, context; /* context: id of the application's context, also where a service is asked */
+	uint32_t qp, in_len;  /* qp: a number of the context's QPs, on whose worker control() runs; 0: home worker */
+	const void *in;
+	void *out;
+	uint32_t out_room, out_len; /* bytes; control() sets out_len, 0 before */
+};
+enum { SP_CONTROL_GONE = 0 /* to a service: the context with that id has ended */, SP_CONTROL_OWN = 1 };
 struct sp_export; /* what a first handler offers its companion: spindle-export.h */
 
 struct sp_handler {
@@ -133,6 +149,8 @@ struct sp_handler {
 	 * after sp_fail(): then the older version stays. */
 	int (*migrate)(struct sp_ctx *to, struct sp_ctx *from, enum sp_migrate when);
 	const struct sp_export *exports;
+	int (*control)(struct sp_ctx *, struct sp_control *); /* 0 or -errno */
+	const char *service; /* the handler with SP_HANDLER_SERVICE that contexts of this one ask */
 };
 #define SP_HANDLER_HEAD .abi = SP_ABI, .size = sizeof(struct sp_handler)
 /* Register: one per handler file. Runs when the program or the shared object is loaded. */

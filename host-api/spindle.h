@@ -86,6 +86,14 @@ int sp_command_post(struct sp_dev *dev, const struct sp_command *command);
 /* Posts a command and waits for its result (a round trip inside the machine): for control, not for data. Returns the
  * status. */
 int sp_command_call(struct sp_dev *dev, const struct sp_command *command, struct sp_event *result);
+/* Asks the context's handler, or its service, with `bytes` of data, and waits for the answer: for control, not for
+ * data. qp: run on the worker of that QP of the context; 0: on its home worker. *answered: room for the answer before,
+ * its bytes after; at most SP_CONTROL_BYTES each way. Returns the handler's 0 or -errno; -EOPNOTSUPP: it takes no such
+ * requests; -ENOENT: no such context; -EMSGSIZE. */
+int sp_control_call(struct sp_dev *dev, uint32_t id, bool service, uint32_t op, uint32_t qp, const void *data,
+		    uint32_t bytes, void *answer, uint32_t *answered);
+/* The worker of one of the context's QPs, for SP_CMD_ON. -ENOENT. */
+int sp_context_worker(struct sp_dev *dev, uint32_t id, uint32_t qp);
 /* Takes the oldest event of context id: 1; 0: none. -ECONNRESET: the NIC has ended the context. */
 int sp_event_take(struct sp_dev *dev, uint32_t id, struct sp_event *event);
 

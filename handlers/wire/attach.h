@@ -30,7 +30,7 @@
 #include "ring.h"
 
 #define SP_ATTACH_MAGIC	   0x444E4953u /* "SIND" */
-#define SP_ATTACH_VERSION  3
+#define SP_ATTACH_VERSION  4
 #define SP_ATTACH_BYTES	   16384 /* of data in a request or reply, at most */
 #define SP_ATTACH_FDS	   3	 /* with a reply, at most */
 #define SP_ATTACH_SETTINGS 64	 /* of a context, at most */

@@ -24,7 +24,10 @@ enum sp_command_op {
 	SP_CMD_QUERY = 4,    /* ask for a number: arg[0] which */
 	SP_CMD_OWN = 0x100,
 };
-#define SP_CMD_REPLY 1u /* flags: answer with an event also on success; failures are always answered */
+#define SP_CMD_REPLY	     1u /* flags: answer with an event also on success; failures are always answered */
+/* flags: for worker w instead of the context's home worker (handlers with SP_HANDLER_FLOWS) */
+#define SP_CMD_ON(w)	     ((uint16_t)(((w) + 1) << 8))
+#define SP_CMD_WORKER(flags) ((int)((flags) >> 8) - 1) /* -1: the home worker */
 
 struct sp_command {
 	uint16_t op;
