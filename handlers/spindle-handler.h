@@ -100,18 +100,6 @@ enum sp_migrate { SP_MIGRATE_SWAP /* after attach(), before the first packet */,
 		  SP_MIGRATE_DRAINED /* nothing is left in the older version */ };
 enum { SP_ISSUE_DONE, SP_ISSUE_MORE, SP_ISSUE_WAIT /* until sp_issue_start() again */ };
 struct sp_report; /* a sink of named values */
-/* A request with data that an application makes by a call, not in its queue: rare, and checked at leisure. The NIC has
- * copied `in`; `out` is the answer's, also when control() fails. */
-struct sp_control {
-	uint32_t op, context; /* context: id of the application's context, also where a service is asked */
-	uint32_t qp, in_len;  /* qp: a number of the context's QPs, on whose worker control() runs; 0: home worker */
-	const void *in;
-	void *out;
-	uint32_t out_room, out_len; /* bytes; control() sets out_len, 0 before */
-};
-enum { SP_CONTROL_GONE = 0 /* to a service: the context with that id has ended */, SP_CONTROL_OWN = 1 };
-struct sp_export; /* what a first handler offers its companion: spindle-export.h */
-
 struct sp_handler {
 	uint32_t abi, size; /* SP_ABI and sizeof(struct sp_handler): SP_HANDLER_HEAD */
 	const char *name, *doc;

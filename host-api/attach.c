@@ -242,12 +242,16 @@ static int sp_attached_area(struct sp_dev *dev, uint32_t id, void **addr, uint64
 static int sp_attached_post(struct sp_dev *dev, const struct sp_command *command)
 {
 	struct sp_attached *a = sp_attached(dev);
+	uint32_t on;
 	int rc;
 	const struct sp_attached_context *c = sp_attached_context(a, command->context, &rc);
 
 	if (!c)
 		return rc;
-	rc = sp_attach_post(sp_attach_page(a->queues, a->entries, c->home), &a->commands[c->home], command);
+	on = SP_CMD_WORKER(command->flags) < 0 ? c->home : (uint32_t)SP_CMD_WORKER(command->flags);
+	if (on >= a->welcome.workers)
+		return -EINVAL;
+	rc = sp_attach_post(sp_attach_page(a->queues, a->entries, on), &a->commands[on], command);
 	if (rc < 0) {
 		rc = sp_attached_look(a);
 		return rc ? rc : -EAGAIN;
@@ -269,6 +273,24 @@ static int sp_attached_call(struct sp_dev *dev, const struct sp_command *command
 				    .status = rc};
 	if (x.reply && x.reply->bytes == sizeof(*result))
 		memcpy(result, x.reply->data, sizeof(*result));
+	sp_attach_release(&x);
+	return rc;
+}
+
+static int sp_attached_control(struct sp_dev *dev, bool service, struct sp_control *control)
+{
+	struct sp_attach_exchange x = {
+		.op = SP_ATTACH_CONTROL,
+		.arg = {(uint64_t)service << 32 | control->context, control->op, control->qp, control->out_room},
+		.data = control->in,
+		.bytes = control->in_len};
+	const int rc = sp_attach_exchange(&sp_attached(dev)->link, &x);
+
+	if (x.reply && x.reply->bytes <= control->out_room) {
+		control->out_len = x.reply->bytes;
+		if (control->out_len)
+			memcpy(control->out, x.reply->data, control->out_len);
+	}
 	sp_attach_release(&x);
 	return rc;
 }
@@ -383,6 +405,7 @@ static const struct sp_dev_ops sp_attached_ops = {
 	.payload = sp_attached_payload,
 	.command_post = sp_attached_post,
 	.command_call = sp_attached_call,
+	.control = sp_attached_control,
 	.event_take = sp_attached_take,
 	.progress = sp_attached_progress,
 	.next_deadline = sp_attached_deadline,

@@ -118,6 +118,22 @@ int sp_command_call(struct sp_dev *dev, const struct sp_command *command, struct
 	return dev->ops->command_call(dev, command, result ? result : &ignored);
 }
 
+int sp_control_call(struct sp_dev *dev, uint32_t id, bool service, uint32_t op, uint32_t qp, const void *data,
+		    uint32_t bytes, void *answer, uint32_t *answered)
+{
+	struct sp_control control = {op, id, qp, bytes, data, answer, answered ? *answered : 0, 0};
+	int rc;
+
+	if (bytes > SP_CONTROL_BYTES)
+		return -EMSGSIZE;
+	if (control.out_room > SP_CONTROL_BYTES)
+		control.out_room = SP_CONTROL_BYTES;
+	rc = dev->ops->control(dev, service, &control);
+	if (answered)
+		*answered = control.out_len;
+	return rc;
+}
+
 int sp_event_take(struct sp_dev *dev, uint32_t id, struct sp_event *event)
 {
 	return dev->ops->event_take(dev, id, event);

@@ -4,6 +4,7 @@
 #ifndef HOST_API_DEVICE_H
 #define HOST_API_DEVICE_H
 
+#include "../handlers/wire/host.h"
 #include "spindle.h"
 
 struct sp_dev_ops {
@@ -19,6 +20,7 @@ struct sp_dev_ops {
 	uint32_t (*payload)(struct sp_dev *, int family);
 	int (*command_post)(struct sp_dev *, const struct sp_command *);
 	int (*command_call)(struct sp_dev *, const struct sp_command *, struct sp_event *);
+	int (*control)(struct sp_dev *, bool service, struct sp_control *);
 	int (*event_take)(struct sp_dev *, uint32_t id, struct sp_event *);
 	int (*progress)(struct sp_dev *, sp_time now);
 	sp_time (*next_deadline)(struct sp_dev *);

@@ -92,8 +92,6 @@ int sp_command_call(struct sp_dev *dev, const struct sp_command *command, struct
  * requests; -ENOENT: no such context; -EMSGSIZE. */
 int sp_control_call(struct sp_dev *dev, uint32_t id, bool service, uint32_t op, uint32_t qp, const void *data,
 		    uint32_t bytes, void *answer, uint32_t *answered);
-/* The worker of one of the context's QPs, for SP_CMD_ON. -ENOENT. */
-int sp_context_worker(struct sp_dev *dev, uint32_t id, uint32_t qp);
 /* Takes the oldest event of context id: 1; 0: none. -ECONNRESET: the NIC has ended the context. */
 int sp_event_take(struct sp_dev *dev, uint32_t id, struct sp_event *event);
 

@@ -12,6 +12,7 @@
 #include "../handlers/spindle-handler.h"
 #include "limits.h"
 #include "exec/meter.h"
+#include "view.h"
 
 struct sp_nic;
 struct sp_entity;
@@ -40,24 +41,13 @@ struct sp_context {
 	struct sp_context *first;     /* for a companion: the context it accompanies */
 	uint8_t peer[16];	      /* [shared] written before peer_set */
 	_Atomic bool peer_set;	      /* then packets from other addresses are dropped */
-	bool peer_self; /* [shared] written before peer_set: the peer is this NIC, by the loop and no port */
-	bool attaching; /* [control] inside attach(): workers do not know the context yet */
-	bool home_only; /* of a NIC with several workers: all packets go to the home worker */
-	struct sp_path *path[SP_PATH_HEADS]; /* lists; [worker home] */
-	struct sp_path *path_free;
-	unsigned paths;
-	struct sp_mem *area;		  /* shared with the host, or NULL */
+	bool peer_self;	     /* [shared] written before peer_set: the peer is this NIC, by the loop and no port */
+	bool attaching;	     /* [control] inside attach(): workers do not know the context yet */
+	bool home_only;	     /* of a NIC with several workers: all packets go to the home worker */
+	struct sp_mem *area; /* shared with the host, or NULL */
 	struct sp_allocation *allocation; /* sp_alloc's */
-	uint64_t rate;			  /* bit/s, 0 = no limit; [worker home] */
-	sp_time tx_next;		  /* when issue() may send again; [worker home] */
-	uint64_t tx_rest;		 /* remainder of the last division by rate: in the long run the pace is exact */
-	struct sp_issue *issues;	 /* circular list, last started; [worker home] */
-	TAILQ_ENTRY(sp_context) issuing; /* in the home worker's list of contexts with issues */
-	bool is_issuing;
-	bool issue_sent;			    /* in its last turn */
-	uint64_t issue_turn;			    /* the poll after the one of its last turn; [worker home] */
-	struct sp_issue *issue_elsewhere;	    /* started on another worker; [shared] atomic exchange */
-	LIST_ENTRY(sp_context) elsewhere, sweeping; /* in the home worker's lists */
+	bool flows;			  /* of a NIC with several workers: a QP's packets go to its own worker */
+	LIST_ENTRY(sp_context) sweeping;  /* in the home worker's list */
 	sp_time sweep_at;
 	struct sp_event_queue *events;		/* to the host */
 	uint32_t owner;				/* the application it belongs to; 0: the NIC's own and embedded ones */
@@ -96,6 +86,14 @@ static inline struct sp_context *sp_context_newest(struct sp_context *c)
 	while (unlikely((newer = __atomic_load_n(&c->newer, __ATOMIC_ACQUIRE)) != NULL))
 		c = newer;
 	return c;
+}
+
+/* SP_HANDLER_FLOWS: the worker of the QP with that qp_index. */
+static inline uint16_t sp_flow_worker(const struct sp_context *c, uint32_t index)
+{
+	const uint16_t workers = c->view[0]->pub.workers;
+
+	return index == SP_QP_CONTROL ? c->home : (uint16_t)(index % workers);
 }
 
 /* Workers may call it, too. NULL: there is none. */

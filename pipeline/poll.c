@@ -140,6 +140,7 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
 {
 	struct sp_worker *w = nic->worker[index];
 	const struct sp_context *c;
+	const struct sp_view *v;
 	sp_time next = SP_NEVER;
 
 	if (w->parked.count || sp_scheduler_packets(w) || (!TAILQ_EMPTY(&w->working) && sp_work_next(w) <= w->now) ||
@@ -149,8 +150,8 @@ sp_time sp_nic_next_deadline(struct sp_nic *nic, uint16_t index)
 		next = RTE_MIN(next, w->timers->at);
 	if (!TAILQ_EMPTY(&w->working))
 		next = RTE_MIN(next, sp_work_next(w));
-	LIST_FOREACH (c, &w->elsewhere, elsewhere)
-		if (__atomic_load_n(&c->issue_elsewhere, __ATOMIC_RELAXED))
+	LIST_FOREACH (v, &w->elsewhere, elsewhere)
+		if (__atomic_load_n(&v->issue_elsewhere, __ATOMIC_RELAXED))
 			return w->now;
 	LIST_FOREACH (c, &w->sweeping, sweeping)
 		if (sp_messages_started(c)) /* those without a packet do not time out */

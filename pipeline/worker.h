@@ -54,16 +54,16 @@ struct sp_worker {
 	struct sp_question *question; /* the watchdog's, see fault.h; NULL: there is none */
 	sp_time ran, busy;	      /* the thread's time so far, and its time in polls that had something to do */
 	struct sp_rx_count rx[SP_PORT_LOOP + 1];
-	struct sp_tx_queue tx[SP_PORT_LOOP + 1];    /* ports, exception port, loop */
-	struct sp_timer *timers;		    /* pairing heap */
-	TAILQ_HEAD(, sp_view) working;		    /* contexts with deferred work here, in turn */
-	sp_time work_at;			    /* no slice of deferred work before, see slice_time */
-	TAILQ_HEAD(sp_issuing, sp_context) issuing; /* contexts with issues whose home this is, in turn */
-	LIST_HEAD(, sp_context) elsewhere;	    /* contexts whose home this is, on a NIC with several workers */
-	LIST_HEAD(, sp_context) sweeping;	    /* contexts with an idle timeout whose home this is */
-	struct sp_packet_queue parked;		    /* packets whose message's header handler runs on another worker */
-	struct sp_packet_queue pending;		    /* frames whose next hop's address is not known yet */
-	struct sp_packet_pool places;		    /* of both queues */
+	struct sp_tx_queue tx[SP_PORT_LOOP + 1]; /* ports, exception port, loop */
+	struct sp_timer *timers;		 /* pairing heap */
+	TAILQ_HEAD(, sp_view) working;		 /* contexts with deferred work here, in turn */
+	sp_time work_at;			 /* no slice of deferred work before, see slice_time */
+	TAILQ_HEAD(sp_issuing, sp_view) issuing; /* contexts with issues here, in turn */
+	LIST_HEAD(, sp_view) elsewhere;		 /* contexts that issue here, on a NIC with several workers */
+	LIST_HEAD(, sp_context) sweeping;	 /* contexts with an idle timeout whose home this is */
+	struct sp_packet_queue parked;		 /* packets whose message's header handler runs on another worker */
+	struct sp_packet_queue pending;		 /* frames whose next hop's address is not known yet */
+	struct sp_packet_pool places;		 /* of both queues */
 	struct sp_waiting place[SP_PARKED + SP_NEIGHBOUR_PENDING];
 	struct sp_handover *handed;   /* a queue from each worker to this one; NULL: there is no other worker */
 	bool handing;		      /* the burst being dispatched comes from such a queue */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker_call.h"
 #include "engine.h"
+#include "context.h"
 #include "worker.h"
 
 #include <rte_branch_prediction.h>
+#include <rte_rcu_qsbr.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
@@ -56,6 +58,17 @@ void sp_worker_answer(struct sp_worker *w)
 				  memory_order_relaxed); /* SP_US: caches */
 	atomic_store_explicit(&call->done, true,
 			      memory_order_release); /* `call` lies on the caller's stack: gone from here on */
+}
+
+/* Of threads: a NIC that another thread drives polls its workers one after the other. */
+uint64_t sp_grace_begin(struct sp_ctx *ctx)
+{
+	return rte_rcu_qsbr_start(sp_view_of(ctx)->context->nic->readers);
+}
+
+bool sp_grace_over(struct sp_ctx *ctx, uint64_t token)
+{
+	return rte_rcu_qsbr_check(sp_view_of(ctx)->context->nic->readers, token, false) == 1;
 }
 
 /* ---- all of them at once ---- */

@@ -57,6 +57,9 @@ enum sp_attach_op {
 	 * strings, each with its NUL. Reply: arg[0] bytes, descriptor of JSON text, or 0 and none. On failure, when
 	 * nothing has changed, data is a struct sp_attach_error. */
 	SP_ATTACH_HANDLER,
+	/* arg[0] id of the context, and 1 << 32 to ask its service; arg[1] op, arg[2] QP number or 0, arg[3] room for
+	 * the answer; data: the handler's, at most SP_CONTROL_BYTES. Reply's data: the answer. */
+	SP_ATTACH_CONTROL,
 	SP_ATTACH_SEALED, /* the memory of the last reply is sealed. Reply: that of the request which it was made for */
 };
 

@@ -54,6 +54,18 @@ struct sp_event {
 	uint64_t arg[5];
 };
 
+/* A request with data, which an application makes by a call and not in its queue: rare, and checked at leisure. The NIC
+ * has copied `in`; `out` is the answer's, also when control() fails. */
+struct sp_control {
+	uint32_t op, context; /* context: id of the application's context, also where a service is asked */
+	uint32_t qp, in_len;  /* qp: a number of the context's QPs, on whose worker control() runs; 0: home worker */
+	const void *in;
+	void *out;
+	uint32_t out_room, out_len; /* bytes; control() sets out_len, 0 before */
+};
+enum { SP_CONTROL_GONE = 0 /* to a service: the context with that id has ended */, SP_CONTROL_OWN = 1 };
+#define SP_CONTROL_BYTES 8192 /* each way, at most */
+
 static_assert(sizeof(struct sp_command) == 64, "one cache line");
 static_assert(sizeof(struct sp_event) == 64, "one cache line");
 

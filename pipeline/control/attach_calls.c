@@ -188,6 +188,8 @@ int sp_qp_claim(struct sp_ctx *ctx, uint32_t count)
 	if (!count || count > SP_MAX_QPS || c->qp_first + count > 0xFFFFFF)
 		return sp_fail(ctx, EINVAL, "qp", "QPs %u + %u reach beyond the last QP number 0xFFFFFE", c->qp_first,
 			       count);
+	if (c->qp_first == 1 && count > 1)
+		return sp_fail(ctx, EINVAL, "qp", "QP 1 stands alone");
 	for (uint32_t i = 0; i < count; i++) {
 		const struct sp_qp *qp = sp_qp_table_find(c->nic->qps, c->qp_first + i);
 
@@ -200,6 +202,11 @@ int sp_qp_claim(struct sp_ctx *ctx, uint32_t count)
 		return sp_fail(ctx, EDQUOT, "qp", "too many QPs");
 	c->qp_count = count;
 	return 0;
+}
+
+uint16_t sp_qp_worker(struct sp_ctx *ctx, uint32_t index)
+{
+	return sp_flow_worker(sp_view_of(ctx)->context, index);
 }
 
 int sp_qp_control(struct sp_ctx *ctx, uint32_t *qp)

@@ -14,6 +14,7 @@
 #include "../mem/memory.h"
 #include "../exec/measure.h"
 #include "../plugin/plugin.h"
+#include "service.h"
 #include "settings.h"
 #include "versions.h"
 #include "../observe/traced.h"
@@ -147,7 +148,7 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, s
 	const struct sp_handler *h;
 	struct sp_context *c = NULL;
 	const char *companion;
-	uint32_t id;
+	uint32_t id = 0;
 	int r;
 
 	if (error)
@@ -161,12 +162,17 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, s
 	for (uint32_t i = 0; i < nic->context_next; i++)
 		if (nic->context[i] && !owner && !nic->context[i]->owner && !strcmp(nic->context[i]->name, name))
 			return sp_error_set(error, EEXIST, "", "there is a context %s already", name);
-	if (free_id(nic, &id))
-		return sp_error_set(error, ENOSPC, "", "more than %d contexts", SP_MAX_CONTEXTS);
 	h = sp_handler_take(config->handler ? config->handler : "");
 	if (!h)
 		return sp_handler_missing(config->handler ? config->handler : "given", "handler", error);
 	r = sp_context_check(h, error);
+	if (!r && owner && h->flags & SP_HANDLER_SERVICE)
+		r = sp_error_set(error, EPERM, "handler", "handler %s serves all applications: the NIC opens it",
+				 h->name);
+	if (!r && h->service)
+		r = sp_service_open(nic, h->service, error);
+	if (!r && free_id(nic, &id))
+		r = sp_error_set(error, ENOSPC, "", "more than %d contexts", SP_MAX_CONTEXTS);
 	if (r) {
 		sp_handler_put(h);
 		return r;
@@ -206,6 +212,7 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, s
 	}
 	c->home_only =
 		nic->workers > 1 && ((h->flags | (c->companion ? c->companion->handler->flags : 0)) & SP_HANDLER_HOME);
+	c->flows = nic->workers > 1 && h->flags & SP_HANDLER_FLOWS;
 	r = sp_context_prepare(c, config, error);
 	if (!r && c->companion)
 		r = sp_context_prepare(c->companion, config, error);
@@ -261,6 +268,7 @@ void sp_context_remove(struct sp_context *c)
 {
 	struct sp_nic *nic = c->nic;
 
+	sp_service_gone(c);
 	sp_qp_table_release(nic->qps, c);
 	remove_rule(nic, c->rule);
 	if (nic->context[c->id & 0xFFFF] == c) /* not yet set if adding failed */

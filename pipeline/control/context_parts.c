@@ -200,7 +200,15 @@ static void enlist(struct sp_worker *w, struct sp_context *c)
 		LIST_INSERT_HEAD(&w->sweeping, c, sweeping);
 	}
 	if (c->nic->workers > 1)
-		LIST_INSERT_HEAD(&w->elsewhere, c, elsewhere);
+		LIST_INSERT_HEAD(&w->elsewhere, c->view[w->index], elsewhere);
+}
+
+/* On a worker that is not the home of a context with flows. */
+static void enlist_flows(struct sp_worker *w, void *arg)
+{
+	struct sp_context *c = arg;
+
+	LIST_INSERT_HEAD(&w->elsewhere, c->view[w->index], elsewhere);
 }
 
 /* On the home worker, so that attach() may make the same calls as other handler functions. */
@@ -236,8 +244,8 @@ void sp_context_purge_worker(struct sp_worker *w, struct sp_context *c)
 	sp_touch_forget(w, c);
 	sp_timers_purge(&w->timers, c);
 	sp_work_purge(w, c);
+	sp_issues_purge(w, c);
 	if (c->home == w->index) {
-		sp_issues_purge(w, c);
 		LIST_FOREACH (listed, &w->sweeping, sweeping)
 			if (listed == c) {
 				LIST_REMOVE(c, sweeping);
@@ -320,6 +328,9 @@ int sp_context_attach(struct sp_context *c, struct sp_error *error)
 	struct attach a = {.context = c, .error = error};
 
 	sp_worker_call(c->nic->worker[c->home], attach, &a);
+	for (uint16_t w = 0; !a.result && c->flows && w < c->nic->workers; w++)
+		if (w != c->home)
+			sp_worker_call(c->nic->worker[w], enlist_flows, c);
 	return a.result;
 }
 

@@ -6,6 +6,7 @@
 #include "../context.h"
 #include "../plugin/handler.h"
 #include "../process.h"
+#include "../tx/pace.h"
 #include "../view.h"
 #include "../observe/tap.h"
 
@@ -169,14 +170,17 @@ static int set_share(struct sp_context *c, struct sp_error *error)
 int sp_settings_generic(struct sp_context *c, struct sp_error *error)
 {
 	const char *qp = sp_setting(c, "qp"), *rate = sp_setting(c, "rate"), *idle = sp_setting(c, "message-timeout");
-	uint64_t value = 0;
+	uint64_t value = 0, bits = 0;
 
 	c->qp_any = qp && !strcmp(qp, "any");
-	if (qp && !c->qp_any && (sp_parse_uint(qp, &value) || value < 2 || value >= 0xFFFFFF))
+	const uint64_t first = c->handler->flags & SP_HANDLER_SERVICE ? 1 : 2;
+
+	if (qp && !c->qp_any && (sp_parse_uint(qp, &value) || value < first || value >= 0xFFFFFF))
 		return sp_error_set(error, EINVAL, "qp", "qp = %s: neither a QP number (2 to 0xFFFFFE) nor any", qp);
 	c->qp_first = (uint32_t)value;
-	if (rate && sp_parse_rate(rate, &c->rate))
+	if (rate && sp_parse_rate(rate, &bits))
 		return sp_error_set(error, EINVAL, "rate", "rate = %s: not a rate such as 2.5G (bit/s)", rate);
+	sp_pace_set(c, bits);
 	if (idle && (sp_parse_time(idle, &value) || !value))
 		return sp_error_set(error, EINVAL, "message-timeout", "message-timeout = %s: not a time such as 5ms",
 				    idle);

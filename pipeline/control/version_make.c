@@ -20,6 +20,7 @@ static void inherit(struct sp_context *c, struct sp_context *old)
 {
 	c->id = old->id;
 	c->home = old->home;
+	c->flows = old->flows;
 	c->home_only = old->home_only || (c->nic->workers > 1 && c->registered->flags & SP_HANDLER_HOME);
 	c->inherited = true;
 	c->older = old;
@@ -54,7 +55,8 @@ int sp_version_create(struct sp_context *old, const struct sp_handler *h, struct
 		sp_context_free(c);
 		return r;
 	}
-	c->rate = old->rate; /* it may have been changed since attach() */
+	for (uint16_t w = 0; w < c->nic->workers; w++)
+		c->view[w]->rate = old->view[w]->rate; /* it may have been changed since attach() */
 	r = sp_context_attach(c, error);
 	if (!r && (c->qp_count ? c->qp_count : old->qp_count != 0) != old->qp_count)
 		r = sp_error_set(error, EINVAL, "qp", "the version before had %u QPs, this one wants one",

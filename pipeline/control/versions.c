@@ -119,9 +119,10 @@ static void take_over(struct sp_worker *w, void *arg)
 		c->peer_self = old->peer_self;
 		c->peer_set = true;
 	}
-	if (c->tx_next < old->tx_next)
-		c->tx_next = old->tx_next;
-	c->tx_rest = old->tx_rest;
+	for (uint16_t i = 0; i < nic->workers; i++) {
+		c->view[i]->tx_next = RTE_MAX(c->view[i]->tx_next, old->view[i]->tx_next);
+		c->view[i]->tx_rest = old->view[i]->tx_rest;
+	}
 	c->qp_first = old->qp_first;
 	c->qp_count = old->qp_count;
 	c->qp_control = old->qp_control;
@@ -189,12 +190,11 @@ static void look(struct sp_worker *w, void *arg)
 		h->waiting += v->entity->backlog.count + parked(w, v->entity);
 	h->held += v->held;
 	h->lent += v->zc_queue->lent - __atomic_load_n(&v->zc_queue->back, __ATOMIC_ACQUIRE);
-	if (c->home != w->index)
-		return;
-	h->now = w->now;
-	for (const struct sp_issue *i = c->issues; i; i = i->next == c->issues ? NULL : i->next)
+	for (const struct sp_issue *i = v->issues; i; i = i->next == v->issues ? NULL : i->next)
 		h->issues++;
-	h->issues += __atomic_load_n(&c->issue_elsewhere, __ATOMIC_ACQUIRE) != NULL;
+	h->issues += __atomic_load_n(&v->issue_elsewhere, __ATOMIC_ACQUIRE) != NULL;
+	if (c->home == w->index)
+		h->now = w->now;
 }
 
 int sp_version_look(struct sp_context *c, struct sp_version_holds *holds)
@@ -244,11 +244,14 @@ static bool is_drained(const struct sp_context *c, const struct sp_version_holds
 /* The same while all workers stand still: a version may have gained something after its worker was asked. */
 static bool is_idle(struct sp_context *c)
 {
-	struct sp_version_holds h = {.messages = sp_messages_open(c), .issues = c->issues || c->issue_elsewhere};
+	struct sp_version_holds h = {
+		.messages = sp_messages_open(c),
+	};
 
 	for (uint16_t w = 0; w < c->nic->workers; w++) {
 		const struct sp_view *v = c->view[w];
 
+		h.issues += v->issues || v->issue_elsewhere;
 		h.timers += v->timers;
 		h.works += v->work_head != NULL;
 		h.held += v->held;

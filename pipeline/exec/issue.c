@@ -7,55 +7,66 @@
 #include "../observe/tap.h"
 #include "scheduler.h"
 
-/* Contexts on their home worker in the order of the scheduler, round-robin where calls are not measured; issues within
- * a context round-robin. */
+/* Contexts in the order of the scheduler, round-robin where calls are not measured; issues within a context
+ * round-robin. */
 
-static void context_in(struct sp_worker *w, struct sp_context *c)
+static void view_in(struct sp_worker *w, struct sp_view *v)
 {
-	if (!c->is_issuing)
-		TAILQ_INSERT_TAIL(&w->issuing, c, issuing);
-	c->is_issuing = true;
+	if (!v->is_issuing)
+		TAILQ_INSERT_TAIL(&w->issuing, v, issuing);
+	v->is_issuing = true;
 }
 
-static void context_out(struct sp_worker *w, struct sp_context *c)
+static void view_out(struct sp_worker *w, struct sp_view *v)
 {
-	TAILQ_REMOVE(&w->issuing, c, issuing);
-	c->is_issuing = false;
+	TAILQ_REMOVE(&w->issuing, v, issuing);
+	v->is_issuing = false;
 }
 
-static void append(struct sp_context *c, struct sp_issue *i)
+static void append(struct sp_view *v, struct sp_issue *i)
 {
-	if (c->issues) { /* issues is the last of a circular list */
-		i->next = c->issues->next;
-		c->issues->next = i;
+	if (v->issues) { /* issues is the last of a circular list */
+		i->next = v->issues->next;
+		v->issues->next = i;
 	} else {
 		i->next = i;
 	}
-	c->issues = i;
+	v->issues = i;
 }
 
-static void remove_first(struct sp_context *c)
+static void remove_first(struct sp_view *v)
 {
-	struct sp_issue *first = c->issues->next;
+	struct sp_issue *first = v->issues->next;
 
-	if (first == c->issues)
-		c->issues = NULL;
+	if (first == v->issues)
+		v->issues = NULL;
 	else
-		c->issues->next = first->next;
+		v->issues->next = first->next;
 	first->next = NULL;
+}
+
+/* All versions share one pace: the newest one's. */
+static struct sp_view *pacer_of(const struct sp_view *v)
+{
+	return sp_context_newest(v->context)->view[v->pub.worker];
 }
 
 void sp_issue_start(struct sp_ctx *ctx, struct sp_issue *i)
 {
 	struct sp_view *v = sp_view_of(ctx);
-	struct sp_context *pacer;
+	const uint16_t on = i->on ? (uint16_t)(i->on - 1) : v->context->home;
+	struct sp_view *pacer;
 
 	if (!v->context->handler->issue) {
 		sp_tap_wrong(ctx, "started an issue, but has no issue()");
 		return;
 	}
-	if (v->pub.worker != v->context->home) { /* the home worker owns list and pace, and checks each poll */
-		struct sp_context *c = v->context;
+	if (unlikely(on >= v->pub.workers || (i->on && !(v->context->handler->flags & SP_HANDLER_FLOWS)))) {
+		sp_tap_wrong(ctx, "started an issue on worker %u", on);
+		return;
+	}
+	if (v->pub.worker != on) { /* that worker owns list and pace, and checks each poll */
+		struct sp_view *c = v->context->view[on];
 
 		if (__atomic_exchange_n(&i->woken, 1, __ATOMIC_ACQ_REL))
 			return;
@@ -73,33 +84,33 @@ void sp_issue_start(struct sp_ctx *ctx, struct sp_issue *i)
 	i->wait = 0;
 	i->ctx = v;
 	/* Being idle earns no burst; a late poll does, see sp_pace_charge. */
-	pacer = sp_context_newest(v->context);
-	if (!v->context->is_issuing && pacer->tx_next < v->owner->now)
+	pacer = pacer_of(v);
+	if (!v->is_issuing && pacer->tx_next < v->owner->now)
 		pacer->tx_next = v->owner->now;
-	append(v->context, i);
-	context_in(v->owner, v->context);
+	append(v, i);
+	view_in(v->owner, v);
 }
 
-static void forget_issues(struct sp_context *c)
+static void forget_issues(struct sp_view *v)
 {
-	while (c->issues) {
-		struct sp_issue *i = c->issues->next;
+	while (v->issues) {
+		struct sp_issue *i = v->issues->next;
 
-		remove_first(c);
+		remove_first(v);
 		i->active = 0;
 	}
 }
 
 /* Lets one context send within its pace. */
-static unsigned run_context(struct sp_worker *w, struct sp_context *c)
+static unsigned run_context(struct sp_worker *w, struct sp_view *v)
 {
-	const struct sp_context *pacer = sp_context_newest(c); /* all versions share one pace */
-	struct sp_view *v = c->view[w->index];
+	const struct sp_view *pacer = pacer_of(v);
+	const struct sp_handler *h = v->context->handler;
 	unsigned asked = 0;
 
 	v->pub.now = w->now;
-	while (c->issues && asked < SP_BURST && pacer->tx_next <= w->now) {
-		struct sp_issue *i = c->issues->next;
+	while (v->issues && asked < SP_BURST && pacer->tx_next <= w->now) {
+		struct sp_issue *i = v->issues->next;
 		/* Packet by packet under pacing, since tx_next must follow each packet. */
 		unsigned budget = pacer->rate ? 1 : SP_BURST - asked;
 		uint64_t before = v->sent, began;
@@ -110,15 +121,15 @@ static unsigned run_context(struct sp_worker *w, struct sp_context *c)
 		i->wait = 1;
 		v->zc_queue->asked = 0;
 		began = sp_call_begin(v, SP_DOING_ISSUE);
-		r = c->handler->issue(&v->pub, i, budget);
+		r = h->issue(&v->pub, i, budget);
 		sp_call_end(v, began);
 		asked += (unsigned)(v->sent - before);
 		if (r == SP_ISSUE_DONE || (r == SP_ISSUE_WAIT && i->wait && sp_zc_await(v, i))) {
-			remove_first(c);
+			remove_first(v);
 			i->active = 0;
 			continue;
 		}
-		c->issues = i;		 /* the first becomes the last */
+		v->issues = i;		 /* the first becomes the last */
 		if (v->sent == before) { /* it wants to send and cannot: port, buffers or neighbour */
 			w->issue_stuck = true;
 			break;
@@ -128,35 +139,34 @@ static unsigned run_context(struct sp_worker *w, struct sp_context *c)
 }
 
 /* Its pace, its budget, its user's limit or its debt lets it send now. */
-static inline bool may_send(struct sp_worker *w, struct sp_context *c, struct sp_view *v)
+static inline bool may_send(struct sp_worker *w, struct sp_view *v)
 {
-	return sp_context_newest(c)->tx_next <= w->now && !sp_view_disabled(v) && !sp_scheduler_owes(w, v) &&
+	return pacer_of(v)->tx_next <= w->now && !sp_view_disabled(v) && !sp_scheduler_owes(w, v) &&
 	       !sp_limited_time(w, v->entity) && !sp_limited_sends(v);
 }
 
 /* The next turn of this poll; NULL: there is none. A context has a second one only before another's first. */
-static struct sp_context *next_turn(struct sp_worker *w, bool first)
+static struct sp_view *next_turn(struct sp_worker *w, bool first)
 {
 	const bool several = TAILQ_FIRST(&w->issuing) != TAILQ_LAST(&w->issuing, sp_issuing);
-	struct sp_context *c, *next = NULL;
+	struct sp_view *v, *next = NULL;
 	bool had_none = false;
 
-	TAILQ_FOREACH (c, &w->issuing, issuing) {
-		struct sp_view *v = c->view[w->index];
-		const bool had = c->issue_turn == w->polls + 1;
+	TAILQ_FOREACH (v, &w->issuing, issuing) {
+		const bool had = v->issue_turn == w->polls + 1;
 
 		if (first && several)
 			sp_scheduler_update(w, v->entity);
-		if ((had && !(c->issue_sent && w->scheduler)) || !may_send(w, c, v))
+		if ((had && !(v->issue_sent && w->scheduler)) || !may_send(w, v))
 			continue;
 		had_none |= !had;
-		if (!next || (several && w->scheduler && sp_scheduler_before(v->entity, next->view[w->index]->entity)))
-			next = c;
+		if (!next || (several && w->scheduler && sp_scheduler_before(v->entity, next->entity)))
+			next = v;
 		if (!w->scheduler)
 			break;
 	}
 	if (next && several && had_none)
-		sp_scheduler_chosen(w, next->view[w->index]->entity);
+		sp_scheduler_chosen(w, next->entity);
 	return had_none ? next : NULL;
 }
 
@@ -164,22 +174,21 @@ static unsigned run_all(struct sp_worker *w)
 {
 	const uint64_t quantum = sp_scheduler_quantum(w);
 	unsigned asked = 0, turns = 0;
-	struct sp_context *c;
+	struct sp_view *v;
 	uint64_t spent = 0;
 
-	for (; turns < SP_ISSUES_PER_POLL && spent < quantum && (c = next_turn(w, !turns)); turns++) {
-		struct sp_view *v = c->view[w->index];
+	for (; turns < SP_ISSUES_PER_POLL && spent < quantum && (v = next_turn(w, !turns)); turns++) {
 		const uint64_t before = v->meter.cycles;
 		unsigned sent;
 
-		context_out(w, c);
-		sent = run_context(w, c);
-		c->issue_turn = w->polls + 1;
-		c->issue_sent = sent != 0;
+		view_out(w, v);
+		sent = run_context(w, v);
+		v->issue_turn = w->polls + 1;
+		v->issue_sent = sent != 0;
 		asked += sent;
 		spent += v->meter.cycles - before;
-		if (c->issues)
-			context_in(w, c);
+		if (v->issues)
+			view_in(w, v);
 		sp_scheduler_called(w, v->entity);
 		if (unlikely(!sent) && !TAILQ_EMPTY(&w->issuing)) /* or it would be first for ever */
 			sp_scheduler_charge_share(w, v->entity->share, quantum / SP_ISSUES_PER_POLL);
@@ -189,7 +198,7 @@ static unsigned run_all(struct sp_worker *w)
 
 unsigned sp_issues_run(struct sp_worker *w)
 {
-	struct sp_context *c;
+	struct sp_view *c;
 
 	w->issue_stuck = false;
 	LIST_FOREACH (c, &w->elsewhere, elsewhere) {
@@ -205,7 +214,7 @@ unsigned sp_issues_run(struct sp_worker *w)
 			/* From here on the issue can be pushed again. An exchange, not a store: a worker that found it
 			 * woken, and so did not push it, has written its data before; issue() must see that data. */
 			__atomic_exchange_n(&i->woken, 0, __ATOMIC_ACQ_REL);
-			sp_issue_start(&c->view[w->index]->pub, i);
+			sp_issue_start(&c->pub, i);
 			i = next;
 		}
 	}
@@ -215,12 +224,11 @@ unsigned sp_issues_run(struct sp_worker *w)
 sp_time sp_issues_next(struct sp_worker *w)
 {
 	sp_time next = SP_NEVER;
-	struct sp_context *c;
+	const struct sp_view *v;
 
-	TAILQ_FOREACH (c, &w->issuing, issuing) {
-		const struct sp_view *v = c->view[w->index];
+	TAILQ_FOREACH (v, &w->issuing, issuing) {
 		const sp_time until = RTE_MAX(sp_view_until(v), sp_limit_until(v->entity, true));
-		const sp_time at = RTE_MAX(sp_context_newest(c)->tx_next, until);
+		const sp_time at = RTE_MAX(pacer_of(v)->tx_next, until);
 
 		next = RTE_MIN(next, at);
 	}
@@ -229,17 +237,18 @@ sp_time sp_issues_next(struct sp_worker *w)
 
 void sp_issues_purge(struct sp_worker *w, struct sp_context *c)
 {
-	const struct sp_context *listed;
+	struct sp_view *v = c->view[w->index];
+	const struct sp_view *listed;
 
-	__atomic_store_n(&c->issue_elsewhere, NULL, __ATOMIC_RELAXED);
-	sp_zc_forget(c->view[w->index]);
+	__atomic_store_n(&v->issue_elsewhere, NULL, __ATOMIC_RELAXED);
+	sp_zc_forget(v);
 	LIST_FOREACH (listed, &w->elsewhere, elsewhere)
-		if (listed == c) {
-			LIST_REMOVE(c, elsewhere);
+		if (listed == v) {
+			LIST_REMOVE(v, elsewhere);
 			break;
 		}
-	forget_issues(c);
-	if (c->is_issuing)
-		TAILQ_REMOVE(&w->issuing, c, issuing);
-	c->is_issuing = false;
+	forget_issues(v);
+	if (v->is_issuing)
+		TAILQ_REMOVE(&w->issuing, v, issuing);
+	v->is_issuing = false;
 }

@@ -144,6 +144,18 @@ static __attribute__((noinline)) int heed(struct sp_view *v, const struct sp_eve
 	return 0;
 }
 
+/* The context is looked up on this worker: it is not freed before the worker has ended its poll. */
+int sp_event_post_to(struct sp_ctx *ctx, uint32_t id, const struct sp_event *e)
+{
+	const struct sp_view *v = sp_view_of(ctx);
+	const struct sp_handler *service = v->context->registered;
+	struct sp_context *c = sp_context_by_id(v->context->nic, id);
+
+	if (!c || !c->registered->service || strcmp(c->registered->service, service->name))
+		return -ENOENT;
+	return sp_event_post(&c->view[v->pub.worker]->pub, e);
+}
+
 int sp_event_post(struct sp_ctx *ctx, const struct sp_event *e)
 {
 	struct sp_view *v = sp_view_of(ctx);
@@ -213,7 +225,8 @@ static unsigned run_queue(struct sp_worker *w, struct sp_command_queue *q, bool 
 		struct sp_view *v;
 		uint64_t before;
 
-		if (!c || c->owner != q->device->owner || c->home != w->index) {
+		if (!c || c->owner != q->device->owner ||
+		    (c->home != w->index && !(c->handler->flags & SP_HANDLER_FLOWS))) {
 			/* context closed meanwhile; the library rejects unknown contexts */
 			sp_scheduler_charge_share(w, q->share, quantum / SP_QUANTUM_COMMANDS);
 			continue;
@@ -389,10 +402,22 @@ static void run_call(struct sp_worker *w, void *arg)
 	execute(w, call->context, call->command, call->result);
 }
 
+int sp_command_worker(const struct sp_context *c, const struct sp_command *command)
+{
+	const int on = SP_CMD_WORKER(command->flags);
+
+	if (on < 0)
+		return c->home;
+	return on < c->nic->workers && c->handler->flags & SP_HANDLER_FLOWS ? on : -EINVAL;
+}
+
 int sp_command_run(struct sp_context *c, const struct sp_command *command, struct sp_event *result)
 {
 	struct call call = {c, command, result};
+	const int on = sp_command_worker(c, command);
 
-	sp_worker_call(c->nic->worker[c->home], run_call, &call);
+	if (on < 0)
+		return result->status = on;
+	sp_worker_call(c->nic->worker[on], run_call, &call);
 	return result->status;
 }

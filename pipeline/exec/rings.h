@@ -134,7 +134,9 @@ void sp_events_init(const struct sp_nic *nic, void *events);
 void sp_events_destroy(struct sp_context *c);
 void sp_events_hold(struct sp_event_queue *q);
 void sp_events_release(struct sp_event_queue *q);
-/* Runs a command on the context's home worker, after earlier ones; returns its status. */
+/* Where it runs; -EINVAL: SP_CMD_ON names no worker, or the handler has no flows. */
+int sp_command_worker(const struct sp_context *c, const struct sp_command *command);
+/* Runs a command on its worker, after earlier ones; returns its status. */
 int sp_command_run(struct sp_context *c, const struct sp_command *command, struct sp_event *result);
 unsigned sp_commands_run(struct sp_worker *w);
 bool sp_commands_waiting(struct sp_worker *w);

@@ -384,12 +384,11 @@ static void choose(struct sp_worker *w, bool *now)
 static bool others_want(const struct sp_worker *w)
 {
 	const struct sp_entity *one = w->active[0];
-	const struct sp_context *c;
 	const struct sp_view *v;
 	unsigned n = 0;
 
-	TAILQ_FOREACH (c, &w->issuing, issuing)
-		if (c->view[w->index]->entity != one || ++n > LOOK)
+	TAILQ_FOREACH (v, &w->issuing, issuing)
+		if (v->entity != one || ++n > LOOK)
 			return true;
 	TAILQ_FOREACH (v, &w->working, working)
 		if (v->entity != one || ++n > LOOK)

@@ -2,6 +2,7 @@
 /* An application as the NIC sees it, and the calls of a program that embeds the NIC. For an application in another
  * process the server makes the same calls. */
 #include "../control/context.h"
+#include "../control/service.h"
 #include "../engine.h"
 #include "../exec/rings.h"
 #include "../tx/zero_copy.h"
@@ -278,6 +279,11 @@ static int dev_command_post(struct sp_dev *dev, const struct sp_command *cmd)
 	if (r)
 		return r;
 	to = &d->commands[q->home];
+	if (SP_CMD_WORKER(cmd->flags) >= 0) { /* the worker refuses what is not of its flows */
+		if (SP_CMD_WORKER(cmd->flags) >= d->nic->workers)
+			return -EINVAL;
+		to = &d->commands[SP_CMD_WORKER(cmd->flags)];
+	}
 	r = sp_attach_post(to->page, &to->writer, cmd);
 	if (r > 0) /* the queue is parked; in this process waking needs no system call */
 		sp_commands_wake(to);
@@ -297,11 +303,28 @@ static int dev_command_call(struct sp_dev *dev, const struct sp_command *cmd, st
 	pthread_mutex_lock(&d->nic->control);
 	c = own_context(d, cmd->context);
 	if (c) {
-		sp_commands_wake(&d->commands[c->home]); /* earlier posts come first, also from a parked queue */
+		const int on = sp_command_worker(c, cmd);
+
+		if (on >= 0)
+			sp_commands_wake(&d->commands[on]); /* earlier posts come first, also from a parked queue */
 		sp_command_run(c, cmd, result);
 	}
 	pthread_mutex_unlock(&d->nic->control);
 	return result->status;
+}
+
+static int dev_control(struct sp_dev *dev, bool service, struct sp_control *control)
+{
+	struct sp_device *d = device_of(dev);
+	struct sp_context *c;
+	int r = *find_opened(d, control->context) ? -ECONNRESET : -ENOENT;
+
+	pthread_mutex_lock(&d->nic->control);
+	c = own_context(d, control->context);
+	if (c)
+		r = sp_service_ask(c, service, control);
+	pthread_mutex_unlock(&d->nic->control);
+	return r;
 }
 
 static int dev_event_take(struct sp_dev *dev, uint32_t id, struct sp_event *event)
@@ -442,6 +465,7 @@ static const struct sp_dev_ops embedded = {
 	.payload = dev_payload,
 	.command_post = dev_command_post,
 	.command_call = dev_command_call,
+	.control = dev_control,
 	.event_take = dev_event_take,
 	.progress = dev_progress,
 	.next_deadline = dev_next_deadline,

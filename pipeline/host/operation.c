@@ -268,6 +268,28 @@ static int call(struct sp_server *server, struct sp_session *s, struct sp_parcel
 	return rc > 0 ? -EINVAL : rc; /* the handler's fault: neither 0 nor -errno */
 }
 
+static int control(struct sp_server *server, struct sp_session *s, struct sp_parcel *p)
+{
+	const struct sp_attach_request *r = &server->request.head;
+	uint8_t answer[SP_CONTROL_BYTES] = {0};
+	struct sp_control c = {.op = (uint32_t)r->arg[1],
+			       .context = (uint32_t)r->arg[0],
+			       .qp = (uint32_t)r->arg[2],
+			       .in = r->data,
+			       .in_len = r->bytes,
+			       .out = answer,
+			       .out_room = (uint32_t)r->arg[3]};
+	int rc;
+
+	(void)p;
+	if (r->arg[0] >> 33 || r->arg[1] > UINT32_MAX || r->arg[2] > UINT32_MAX || r->arg[3] > SP_CONTROL_BYTES ||
+	    r->bytes > SP_CONTROL_BYTES)
+		return -EINVAL;
+	rc = s->device->pub.ops->control(&s->device->pub, r->arg[0] >> 32, &c);
+	memcpy(sp_reply_data(server, c.out_len), answer, c.out_len);
+	return rc;
+}
+
 /* Sends the text with the reply, and frees it. */
 static int hand_text(struct sp_server *server, struct sp_session *s, struct sp_parcel *p, char *text)
 {
@@ -376,6 +398,7 @@ static const struct sp_operation operations[] = {
 	[SP_ATTACH_OPEN] = {events_memory, events_init, context_open, .application = true, .workers = true},
 	[SP_ATTACH_CLOSE] = {.run = context_close, .application = true, .workers = true},
 	[SP_ATTACH_CALL] = {.run = call, .application = true, .workers = true},
+	[SP_ATTACH_CONTROL] = {.run = control, .application = true, .workers = true},
 	[SP_ATTACH_REPORT] = {.run = report, .shares = true},
 	[SP_ATTACH_CAPTURE] = {capture_memory, capture_init, capture, .workers = true, .observes = true},
 	[SP_ATTACH_HANDLER] = {.run = handler, .workers = true, .shares = true},

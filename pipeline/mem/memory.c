@@ -394,6 +394,21 @@ int sp_dma_add64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, ui
 	return unlikely(ctx->watch & SP_WATCH_TRACED) ? trace_word(ctx, m, offset) : 0;
 }
 
+int sp_dma_swap64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t expect, uint64_t value,
+		  uint64_t *old)
+{
+	int err;
+	uint64_t *at = word(ctx, m, offset, &err);
+
+	if (!at)
+		return err;
+	__atomic_compare_exchange_n(at, &expect, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+	touch_area(ctx, m);
+	if (old)
+		*old = expect;
+	return unlikely(ctx->watch & SP_WATCH_TRACED) ? trace_word(ctx, m, offset) : 0;
+}
+
 int sp_dma_store64(struct sp_ctx *ctx, const struct sp_mem *m, uint64_t offset, uint64_t value)
 {
 	int err;

@@ -64,9 +64,19 @@ static int check_functions(const struct sp_handler *h, struct sp_error *error)
 
 static int check_sizes(const struct sp_handler *h, struct sp_error *error)
 {
-	if (h->flags & ~(uint32_t)(SP_HANDLER_HOME | SP_HANDLER_HOSTED))
-		return wrong(h, error, "has unknown flags, 0x%x",
-			     h->flags & ~(uint32_t)(SP_HANDLER_HOME | SP_HANDLER_HOSTED));
+	const uint32_t unknown =
+		h->flags & ~(uint32_t)(SP_HANDLER_HOME | SP_HANDLER_HOSTED | SP_HANDLER_FLOWS | SP_HANDLER_SERVICE);
+
+	if (unknown)
+		return wrong(h, error, "has unknown flags, 0x%x", unknown);
+	if (h->flags & SP_HANDLER_FLOWS && h->flags & SP_HANDLER_HOME)
+		return wrong(h, error, "wants its packets on one worker and on their flows' workers");
+	if (h->flags & SP_HANDLER_FLOWS && h->messages != SP_MESSAGES_NONE)
+		return wrong(h, error, "has flows and messages: the pipeline keeps no messages of flows");
+	if (h->flags & SP_HANDLER_SERVICE && !h->control)
+		return wrong(h, error, "is a service but has no control()");
+	if (h->service && h->flags & SP_HANDLER_SERVICE)
+		return wrong(h, error, "is a service and wants one");
 	if (h->ctx_size > CTX_BYTES)
 		return wrong(h, error, "wants a context state of %zu bytes; more than %llu are for sp_alloc()",
 			     h->ctx_size, (unsigned long long)CTX_BYTES);

@@ -20,9 +20,13 @@ static inline struct sp_entity *add(struct sp_worker *w, struct sp_context *c, s
 {
 	struct sp_entity *e = c->entity[w->index];
 
-	if (unlikely(c->home_only) && c->home != w->index) {
-		sp_packet_hand_over(w, c->home, p);
-		return NULL;
+	if (unlikely(c->home_only | c->flows)) {
+		const uint16_t to = c->flows ? sp_flow_worker(c, p->qp_index) : c->home;
+
+		if (to != w->index) {
+			sp_packet_hand_over(w, to, p);
+			return NULL;
+		}
 	}
 	if (!e->batched)
 		w->active[w->actives++] = e;

@@ -6,7 +6,7 @@
 
 #include "match.h"
 
-#define QP_FIRST 2u	   /* 0 and 1 are reserved for management (IBTA volume 1, 3.2.2) */
+#define QP_FIRST 1u	   /* 0 is reserved for management; 1 too, but for a service (IBTA volume 1, 3.2.2) */
 #define QP_LAST	 0xFFFFFEu /* 0xFFFFFF is multicast */
 #define DRAWS	 64u	   /* before a search */
 

@@ -42,7 +42,7 @@ struct sp_qp_table {
 /* The numbers that row and next find follow from the seed, until sp_generator_secret() for `random`. */
 int sp_qp_table_create(uint64_t seed, struct sp_qp_table **table);
 void sp_qp_table_destroy(struct sp_qp_table *table);
-/* Claims [first, first + count) for a context, with indexes from `index` on: -EINVAL (0, 1, 0xFFFFFF, beyond 24 bits,
+/* Claims [first, first + count) for a context, with indexes from `index` on: -EINVAL (0, 0xFFFFFF, beyond 24 bits,
  * count 0, indexes beyond 16 bits), -EADDRINUSE (*other: the owner, if not NULL), -ENOSPC (SP_MAX_QPS), -ENOMEM. An
  * error claims nothing. A released number may be claimed again after every worker has polled once. */
 int sp_qp_table_claim(struct sp_qp_table *table, uint32_t first, uint32_t count, uint16_t index,

@@ -18,7 +18,7 @@
 
 static struct sp_path **list_of(struct sp_ctx *ctx, const uint8_t ip[16])
 {
-	return &sp_view_of(ctx)->context->path[sp_hash(ctx, ip, 16) % SP_PATH_HEADS];
+	return &sp_view_of(ctx)->path[sp_hash(ctx, ip, 16) % SP_PATH_HEADS];
 }
 
 static struct sp_path *find(struct sp_ctx *ctx, const uint8_t ip[16])
@@ -31,7 +31,7 @@ static struct sp_path *find(struct sp_ctx *ctx, const uint8_t ip[16])
 }
 
 /* Takes a closed path, or allocates one. */
-static struct sp_path *take(struct sp_context *c)
+static struct sp_path *take(struct sp_view *c)
 {
 	struct sp_path *p = c->path_free;
 
@@ -51,12 +51,12 @@ static int create(struct sp_view *v, const uint8_t ip[16], struct sp_path **path
 	uint8_t *h;
 	int r;
 
-	if (c->paths == SP_MAX_PATHS)
+	if (v->paths == SP_MAX_PATHS)
 		return -ENOSPC;
 	r = sp_route_find(&c->nic->routes, ip, &route);
 	if (r)
 		return r;
-	p = take(c);
+	p = take(v);
 	if (!p)
 		return -ENOMEM;
 	memcpy(p->ip, ip, 16);
@@ -112,7 +112,7 @@ static int create(struct sp_view *v, const uint8_t ip[16], struct sp_path **path
 	p->head_len = (uint8_t)(p->l2_len + p->l3_len + 8);
 	p->next = *list_of(&v->pub, ip);
 	*list_of(&v->pub, ip) = p;
-	c->paths++;
+	v->paths++;
 	*path = p;
 	return 0;
 }
@@ -142,7 +142,7 @@ int sp_path_open(struct sp_ctx *ctx, const uint8_t ip[16], bool only, struct sp_
 
 void sp_path_close(struct sp_ctx *ctx, struct sp_path *p)
 {
-	struct sp_context *c = sp_view_of(ctx)->context;
+	struct sp_view *c = sp_view_of(ctx);
 	struct sp_path **at = list_of(ctx, p->ip);
 
 	if (--p->opened)
@@ -167,12 +167,16 @@ static void free_list(struct sp_path *p)
 
 void sp_paths_free(struct sp_context *c)
 {
-	for (unsigned i = 0; i < SP_PATH_HEADS; i++)
-		free_list(c->path[i]);
-	free_list(c->path_free);
-	c->path_free = NULL;
-	memset(c->path, 0, sizeof(c->path));
-	c->paths = 0;
+	for (uint16_t w = 0; w < c->nic->workers && c->view[w]; w++) {
+		struct sp_view *v = c->view[w];
+
+		for (unsigned i = 0; i < SP_PATH_HEADS; i++)
+			free_list(v->path[i]);
+		free_list(v->path_free);
+		v->path_free = NULL;
+		memset(v->path, 0, sizeof(v->path));
+		v->paths = 0;
+	}
 }
 
 uint64_t sp_path_mac(struct sp_worker *w, struct sp_path *p)

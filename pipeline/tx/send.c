@@ -58,6 +58,20 @@ static void fill_lengths(uint8_t *l3, const struct sp_path *p, uint32_t l3_bytes
 	udp[5] = (uint8_t)l3_bytes;
 }
 
+/* ECN-capable transport, ECT(0): RFC 3168. */
+static void fill_ect(uint8_t *l3, const struct sp_path *p)
+{
+	uint32_t sum;
+
+	if (p->l3_len != 20) {
+		l3[1] |= 0x20; /* low bits of the traffic class */
+		return;
+	}
+	l3[1] |= 2;
+	sum = (uint16_t)~sp_load_be16(l3 + 10) + 2u;
+	sp_store_be16(l3 + 10, (uint16_t) ~((sum & 0xFFFF) + (sum >> 16)));
+}
+
 /* Writes Ethernet header to BTH, except for the PSN. */
 static inline void fill_head(uint8_t *f, const struct sp_path *p, const struct sp_send *s, uint64_t mac)
 {
@@ -71,9 +85,11 @@ static inline void fill_head(uint8_t *f, const struct sp_path *p, const struct s
 		b[-7] = (uint8_t)s->udp_source;
 	}
 	b[0] = s->opcode;
+	if (unlikely(s->flags & SP_SEND_ECT))
+		fill_ect(f + p->l2_len, p);
 	b[1] = (uint8_t)((s->flags & SP_PKT_SE ? 0x80 : 0) | pad_of(s) << 4); /* SE, MigReq 0, pad count, TVer 0 */
 	sp_store_be16(b + 2, SP_ROCE_PKEY);
-	sp_store_be32(b + 4, s->dest_qp & 0xFFFFFF);
+	sp_store_be32(b + 4, (s->dest_qp & 0xFFFFFF) | (s->flags & SP_SEND_BECN ? (uint32_t)SP_BTH_BECN << 24 : 0));
 }
 
 /* Writes PSN and extension headers; returns the end. */
@@ -81,7 +97,7 @@ static inline uint8_t *fill_rest(uint8_t *f, const struct sp_path *p, const stru
 {
 	uint8_t *b = f + p->head_len;
 
-	sp_store_be32(b + 8, s->psn & 0xFFFFFF); /* AckReq 0 */
+	sp_store_be32(b + 8, (s->psn & 0xFFFFFF) | (s->flags & SP_SEND_ACK_REQ ? (uint32_t)SP_BTH_ACK_REQ << 24 : 0));
 	b += HEAD_BTH;
 	if (likely(s->ext_len - 16 <= 16)) { /* without a call */
 		typedef uint64_t half __attribute__((vector_size(16), aligned(1), may_alias));
@@ -96,10 +112,23 @@ static inline uint8_t *fill_rest(uint8_t *f, const struct sp_path *p, const stru
 	return b + s->ext_len;
 }
 
+static __attribute__((noinline)) void gather(uint8_t *to, const struct sp_send *s)
+{
+	for (uint32_t i = 0; i < s->pieces; i++) {
+		memcpy(to, s->piece[i].mem->base + s->piece[i].offset, s->piece[i].len);
+		to += s->piece[i].len;
+	}
+	memset(to, 0, 4);
+}
+
 /* Writes payload, zero pad and a zero ICRC. */
 static inline void fill_payload(uint8_t *to, const struct sp_send *s)
 {
 	typedef uint64_t half __attribute__((vector_size(32), aligned(1), may_alias));
+	if (unlikely(s->piece != NULL)) {
+		gather(to, s);
+		return;
+	}
 	const uint8_t *from = s->mem ? s->mem->base + s->offset : s->bytes;
 
 	if (s->len == 2 * sizeof(half)) { /* without a call */
@@ -127,8 +156,22 @@ static inline bool fits(const struct sp_view *v, const struct sp_send *s, uint32
 	return likely(s->ext_len <= SP_EXT_MAX && s->len <= SP_PACKET_ROOM && len <= v->context->nic->config.mtu);
 }
 
+static __attribute__((noinline)) bool pieces_hold(const struct sp_send *s)
+{
+	uint64_t len = 0;
+
+	for (uint32_t i = 0; i < s->pieces; i++) {
+		if (!sp_mem_holds(s->piece[i].mem, s->piece[i].offset, s->piece[i].len))
+			return false;
+		len += s->piece[i].len;
+	}
+	return len == s->len && !s->mem;
+}
+
 static inline bool holds(const struct sp_send *s)
 {
+	if (unlikely(s->piece != NULL))
+		return pieces_hold(s);
 	return likely(!s->mem || sp_mem_holds(s->mem, s->offset, s->len));
 }
 
@@ -142,7 +185,7 @@ static inline bool is_lent(const struct sp_path *p, const struct sp_send *s)
 static inline void sent(struct sp_view *v, const struct sp_path *p, const struct sp_send *s, const uint32_t *len,
 			unsigned n)
 {
-	struct sp_context *pacer = sp_context_newest(v->context);
+	struct sp_view *pacer = sp_context_newest(v->context)->view[v->pub.worker];
 	uint64_t bytes = n * (uint32_t)p->l2_len;
 
 	for (unsigned i = 0; i < n; i++)
@@ -150,7 +193,7 @@ static inline void sent(struct sp_view *v, const struct sp_path *p, const struct
 	v->sent += n;
 	v->sent_bytes += bytes;
 	sp_limit_sent(v, n, bytes);
-	if (likely(!pacer->rate || v->pub.worker != pacer->home))
+	if (likely(!pacer->rate))
 		return;
 	for (unsigned i = 0; i < n; i++)
 		if (!(s[i].flags & SP_SEND_UNPACED))
@@ -214,7 +257,8 @@ int sp_send_roce(struct sp_ctx *ctx, struct sp_path *p, const struct sp_send *s)
 	if (!fits(v, s, len))
 		return -EMSGSIZE;
 	if (!holds(s)) {
-		sp_dma_fault(ctx, s->mem, s->offset, s->len);
+		if (s->mem)
+			sp_dma_fault(ctx, s->mem, s->offset, s->len);
 		return -EFAULT;
 	}
 	if (sp_limited_sends(v))

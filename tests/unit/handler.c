@@ -70,7 +70,11 @@ TEST(a_table_that_cannot_be_right_is_refused_in_words)
 		{{H}, "no function that takes packets or commands"},
 		{{H, .attach = attach}, "no function that takes packets or commands"},
 		{{H, .timer = timer}, "no function that takes packets or commands"},
-		{{P, .flags = SP_HANDLER_HOME | 12}, "has unknown flags, 0xc"},
+		{{P, .flags = SP_HANDLER_HOME | 48}, "has unknown flags, 0x30"},
+		{{P, .flags = SP_HANDLER_HOME | SP_HANDLER_FLOWS}, "on one worker and on their flows' workers"},
+		{{P, .flags = SP_HANDLER_FLOWS, .messages = SP_MESSAGES_HASHED, .classify = classify},
+		 "has flows and messages"},
+		{{P, .flags = SP_HANDLER_SERVICE}, "is a service but has no control()"},
 		{{P, .ctx_size = (size_t)-1}, "wants a context state of"},
 		{{P, .msg_size = (size_t)1 << 40}, "wants a message state of"},
 		{{P, .counters = twice}, "declares the counter 'one' twice"},
@@ -162,7 +166,7 @@ TEST(one_linked_in_for_another_abi_or_size_is_refused_by_name)
 	CU_ASSERT_PTR_NULL(sp_handler_find("linked-abi"));
 	CU_ASSERT_PTR_NULL(sp_handler_find("linked-size"));
 	CU_ASSERT_EQUAL(sp_handler_missing("linked-abi", "handler", &error), -EINVAL);
-	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler linked-abi was built for ABI 4, this NIC has 3"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler linked-abi was built for ABI 5, this NIC has 4"));
 	CU_ASSERT_STRING_EQUAL(error.key, "handler");
 	CU_ASSERT_EQUAL(sp_handler_missing("linked-size", "companion", &error), -EINVAL);
 	CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "handler linked-size has a struct sp_handler of "));

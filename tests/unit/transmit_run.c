@@ -285,22 +285,22 @@ TEST(a_run_takes_as_much_of_the_pace_as_its_packets)
 		s[i].flags |= i % 5 ? 0 : SP_SEND_UNPACED;
 	}
 	CU_ASSERT_EQUAL(sp_pace(&c->view[0]->pub, 1234567890), 0);
-	sp_time began = c->tx_next;
+	sp_time began = c->view[0]->tx_next;
 	sender_job.run = s;
 	sender_job.runs = RUN;
 	CU_ASSERT_EQUAL(sender_call(id, CMD_SEND_RUN, 0, 0), 0);
 	CU_ASSERT_EQUAL(sender_job.ran, RUN);
-	const sp_time took = c->tx_next - began;
+	const sp_time took = c->view[0]->tx_next - began;
 
 	dut_settle(&dut, 1);
 	CU_ASSERT_EQUAL(sp_pace(&c->view[0]->pub, 1234567890), 0); /* forgets what is left of a division */
-	began = c->tx_next;
+	began = c->view[0]->tx_next;
 	for (unsigned i = 0; i < RUN; i++) {
 		sender_job.send = &s[i];
 		CU_ASSERT_EQUAL(sender_call(id, CMD_SEND, 0, 0), 0);
 	}
 	CU_ASSERT(took > 0);
-	CU_ASSERT_EQUAL(c->tx_next - began, took);
+	CU_ASSERT_EQUAL(c->view[0]->tx_next - began, took);
 	dut_settle(&dut, 2);
 	probe_stop();
 }
