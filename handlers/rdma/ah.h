@@ -13,6 +13,5 @@ int rdma_ah_path(struct sp_ctx *, struct rdma_ah *, struct sp_path **);
 int rdma_ah_create(struct sp_ctx *, struct sp_control *);
 int rdma_ah_destroy(struct sp_ctx *, struct sp_control *);
 void rdma_ah_chore(struct sp_ctx *); /* each worker: closes its paths of handles that end */
-void rdma_ahs_detach(struct sp_ctx *);
 
 #endif

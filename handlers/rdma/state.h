@@ -151,7 +151,7 @@ struct rdma_rq {
  * to close theirs; then the slot is free. */
 struct rdma_ah {
 	bool live;
-	uint32_t ending; /* atomic */
+	uint64_t ending; /* atomic, a bit per worker */
 	uint32_t pd;	 /* id */
 	uint16_t udp_source;
 	uint8_t traffic_class, hop_limit;
@@ -268,6 +268,7 @@ struct rdma {
 	struct rdma_ah *ah;
 	struct rdma_qp *qp;
 	struct rdma_worker *worker;
+	struct rdma_requester out;
 	/* home worker */
 	struct rdma_segment *block; /* [blocks][SP_RDMA_SEGMENTS] */
 	uint32_t *block_free, blocks_free;
