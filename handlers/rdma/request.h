@@ -4,8 +4,8 @@
  *   wqe      entries of the send queue, copied once, and checked: struct rdma_op, from a pool per worker
  *   rate     how fast a QP may send: its limit, and congestion (DCQCN)
  *   packet   operations -> packets
+ *   retry    what was not acknowledged is sent again: timeouts, NAKs, RNR
  *   ack      answers -> what is acknowledged, and what READ and ATOMIC bring
- *   retry    timeouts, NAKs, RNR
  *   request  what the rest of the handler calls; completions, flush
  */
 #ifndef HANDLERS_RDMA_REQUEST_H
@@ -38,6 +38,7 @@ struct rdma_requester {
 	struct rdma_pool *pool; /* of each worker */
 	uint32_t ops;		/* in each */
 	uint32_t window;
+	uint64_t full; /* bytes per second of a QP that nobody has slowed down */
 };
 
 /* DCQCN (Zhu et al., SIGCOMM 2015), reaction point. In bytes per second; 0: not slowed down. */
