@@ -21,10 +21,12 @@ static inline void rdma_qp_start(struct sp_ctx *c, struct rdma_qp *qp)
 {
 	sp_issue_start(c, &qp->issue);
 }
-/* Takes entries from its own receive queue in ERR, and completes them as flushed. */
-void rdma_qp_flush_rq(struct sp_ctx *, struct rdma_qp *);
-/* What it has: path, regions of answers, the receive entry in its hands. -EAGAIN: ports still have frames. */
-int rdma_qp_close(struct sp_ctx *, struct rdma_qp *);
+/* ERR: takes entries from its own receive queue, and completes them as flushed. True: there may be more. */
+bool rdma_qp_flush_rq(struct sp_ctx *, struct rdma_qp *);
+/* To RESET: forgets all that was under way, without completions. */
+void rdma_qp_reset(struct sp_ctx *, struct rdma_qp *);
+/* qp->timer has fired. */
 void rdma_qp_timer_fired(struct sp_ctx *, struct rdma_qp *);
+int rdma_qp_issue(struct sp_ctx *, struct rdma_qp *, unsigned budget);
 
 #endif

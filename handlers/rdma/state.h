@@ -196,7 +196,7 @@ struct rdma_responder {
 	bool skipping;	     /* UC: the rest of a message is dropped */
 	bool nak_sent;	     /* sequence or RNR: one until the expected PSN comes */
 	bool failing;	     /* no more requests are taken: the NAK `syndrome` goes out, then the QP goes to ERR */
-	uint8_t failure;     /* enum sp_rdma_async of that */
+	int8_t failure;	     /* enum sp_rdma_async of that; -1: a completion tells */
 	bool heard;	     /* COMM_EST was posted */
 	uint32_t rkey, left; /* WRITE */
 	uint64_t va;	     /* WRITE: of the next packet */
@@ -205,6 +205,7 @@ struct rdma_responder {
 	bool ack_due, again_due; /* again: ACK of a duplicate */
 	uint8_t syndrome;
 	uint32_t ack_psn, again_psn;
+	uint32_t ahead;	    /* the latest PSN that came too early, while a NAK of it is due */
 	uint32_t next;	    /* resource[next % max_dest_rd_atomic] is for the next READ or ATOMIC */
 	uint32_t pending;   /* resources with responses to send */
 	uint32_t unsettled; /* resources that hold a region */
