@@ -82,9 +82,9 @@ static uint32_t rdma_read_answered(struct sp_ctx *c, struct rdma_qp *qp, struct 
 	if (!op || op->op != SP_RDMA_WR_READ || op->status || !op->begun)
 		return SP_DROP(RDMA_STRAY);
 	/* The end of what was asked for: of the operation, or of a part of a very long one. */
-	last = seq + 1 == rdma_op_end(op) || (ends && seq + 1 == q->end);
+	last = seq + 1 == rdma_op_end(op) || !((seq + 1 - op->seq) % RDMA_READ_PART);
 	at = (seq - op->seq) * qp->mtu;
-	if (ends != last || (!starts && seq == op->seq) ||
+	if (ends != last || (!starts && !((seq - op->seq) % RDMA_READ_PART)) ||
 	    p->len - head != (seq + 1 == rdma_op_end(op) ? op->len - at : qp->mtu))
 		return rdma_bad_answer(qp, true);
 	if (rdma_place(c, qp, op, (uint32_t)at, p->data + head, p->len - head)) {

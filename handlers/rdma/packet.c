@@ -4,8 +4,6 @@
 #include "ah.h"
 #include "qp.h"
 
-#define RDMA_READ_PACKETS (1u << 22) /* PSNs of a READ request, at most; a longer READ has several */
-
 /* Of RC; UC's are the same in another range. */
 static const struct {
 	uint8_t first, middle, last, only;
@@ -32,11 +30,12 @@ static uint32_t rdma_put_reth(uint8_t *ext, uint64_t va, uint32_t rkey, uint32_t
 static void rdma_make_request(const struct rdma_qp *qp, struct rdma_batch *b, struct rdma_op *op, struct sp_send *s)
 {
 	uint8_t *ext = b->ext[b->n];
-	const uint64_t at = (qp->sq.at - op->seq) * qp->mtu, whole = (uint64_t)RDMA_READ_PACKETS * qp->mtu;
+	const uint64_t number = qp->sq.at - op->seq, at = number * qp->mtu;
+	const uint64_t part = (RDMA_READ_PART - number % RDMA_READ_PART) * qp->mtu; /* to the part's end */
 
 	s->flags |= SP_SEND_ACK_REQ;
 	if (op->op == SP_RDMA_WR_READ) {
-		const uint32_t left = op->len - (uint32_t)at, len = left < whole ? left : (uint32_t)whole;
+		const uint32_t left = op->len - (uint32_t)at, len = left < part ? left : (uint32_t)part;
 
 		s->opcode = SP_RC_READ_REQUEST;
 		s->ext_len = rdma_put_reth(ext, op->remote + at, op->rkey, len);

@@ -165,6 +165,15 @@ static bool rdma_may_read(struct rdma_qp *qp, struct rdma_op *op)
 	return true;
 }
 
+/* More PSNs at once could not be told from old ones. */
+static bool rdma_too_far(const struct rdma_sq *q, const struct rdma_op *op)
+{
+	const uint64_t left = rdma_op_end(op) - q->at;
+	const uint32_t psns = !rdma_op_reads(op) ? 1 : left < RDMA_READ_PART ? (uint32_t)left : RDMA_READ_PART;
+
+	return q->at + psns - q->una >= 1u << 23;
+}
+
 /* The operation to send a packet of, now; NULL: none. */
 static struct rdma_op *rdma_next(struct sp_ctx *c, struct rdma_qp *qp)
 {
@@ -187,7 +196,7 @@ static struct rdma_op *rdma_next(struct sp_ctx *c, struct rdma_qp *qp)
 	}
 	if (qp->type != SP_RDMA_RC)
 		return op;
-	if (rdma_outstanding(q, op) > rdma_of(c)->out.window || rdma_op_end(op) - q->una >= 1u << 23)
+	if (rdma_outstanding(q, op) > rdma_of(c)->out.window || rdma_too_far(q, op))
 		return NULL;
 	return rdma_op_reads(op) && !rdma_may_read(qp, op) ? NULL : op;
 }

@@ -5,6 +5,13 @@
 
 #include "state.h"
 
+/* PSNs of a READ request, at most: a longer READ has several, one after the other, so that fewer than 2^23 PSNs are
+ * out.
+ */
+#ifndef RDMA_READ_PART /* tests have a smaller one */
+#define RDMA_READ_PART (1u << 22)
+#endif
+
 struct rdma_op {
 	struct rdma_op *next;
 	uint64_t wr_id;
