@@ -231,15 +231,14 @@ static void rdma_sent(struct sp_ctx *c, struct rdma_qp *qp, const struct rdma_ba
 {
 	const uint64_t mark = sp_send_mark(c);
 	struct rdma_sq *q = &qp->sq;
-	uint64_t bytes = 0;
-	bool asks = false;
+	uint64_t bytes = 0, ask = 0;
 
 	for (unsigned i = 0; i < n; i++) {
 		c->counters[b->seq[i] < q->end ? RDMA_REPEATED : RDMA_SENT]++;
 		q->end = b->end[i] > q->end ? b->end[i] : q->end;
 		if (b->send[i].mem)
 			b->op[i]->mark = mark;
-		asks |= b->send[i].flags & SP_SEND_ACK_REQ;
+		ask = b->send[i].flags & SP_SEND_ACK_REQ ? b->end[i] : ask;
 		bytes += b->send[i].len + 70; /* about what the headers take */
 	}
 	if (n < b->n) {
@@ -251,9 +250,9 @@ static void rdma_sent(struct sp_ctx *c, struct rdma_qp *qp, const struct rdma_ba
 		rdma_sq_advance(c, qp, q->at);
 		return;
 	}
-	if (!q->asked)
+	if (q->ask <= q->una)
 		q->heard = c->now;
-	q->asked |= asks;
+	q->ask = ask > q->ask ? ask : q->ask;
 }
 
 static int rdma_send_some(struct sp_ctx *c, struct rdma_qp *qp, unsigned budget, unsigned *sent)

@@ -67,10 +67,10 @@ struct rdma_sq {
 	uint64_t una;	       /* oldest PSN without an acknowledgement */
 	uint64_t at;	       /* next PSN to send */
 	uint64_t end;	       /* behind all PSNs that were ever sent */
+	uint64_t ask;	       /* behind the last PSN that asks for an answer; from una on: none is awaited */
 	uint64_t packet;       /* request packets of all operations so far: those of a READ are one */
 	uint64_t restart;      /* READ: a response that is missing was asked for again from this PSN on, */
 	bool restarting;       /* and its first response has not come */
-	bool asked;	       /* a packet that asks for an acknowledgement is out */
 	bool flushing;	       /* ERR, SQE: everything ends unsent */
 	bool stopping;	       /* SQD: nothing new begins */
 	bool failed;	       /* an operation will end with an error: nothing behind it is sent */

@@ -30,7 +30,7 @@ static void rdma_go_back(struct sp_ctx *c, struct rdma_qp *qp)
 
 	q->at = q->una;
 	q->send = q->wait;
-	q->asked = false;
+	q->ask = q->una;
 	q->since_ask = 0;
 	q->heard = c->now;
 	qp->attr.retries++;
@@ -53,7 +53,6 @@ void rdma_sq_advance(struct sp_ctx *c, struct rdma_qp *qp, uint64_t una)
 		q->at = una;
 		q->send = q->wait;
 	}
-	q->asked &= una < q->at;
 	q->heard = c->now;
 	q->retries = qp->attr.retry_cnt;
 	q->rnrs = qp->attr.rnr_retry;
@@ -108,7 +107,7 @@ static sp_time rdma_timeout_at(const struct rdma_qp *qp)
 {
 	const struct rdma_sq *q = &qp->sq;
 
-	if (qp->type != SP_RDMA_RC || q->una >= q->at || !q->wait || q->wait->status || q->rnr_until ||
+	if (qp->type != SP_RDMA_RC || q->una >= q->ask || !q->wait || q->wait->status || q->rnr_until ||
 	    !(qp->attr.timeout & 31))
 		return SP_NEVER;
 	return q->heard + (RETRY_TICK << (qp->attr.timeout & 31));
