@@ -120,7 +120,8 @@ static void rdma_drained(struct sp_ctx *c, struct rdma_qp *qp)
 	if (!qp->sq.stopping || qp->sq.first || !qp->attr.draining)
 		return;
 	qp->attr.draining = 0;
-	rdma_qp_tell(c, qp, SP_RDMA_ASYNC_SQ_DRAINED);
+	if (qp->sq.tell)
+		rdma_qp_tell(c, qp, SP_RDMA_ASYNC_SQ_DRAINED);
 }
 
 /* ---- sending ---- */
@@ -383,6 +384,7 @@ void rdma_sq_state(struct sp_ctx *c, struct rdma_qp *qp, uint8_t before)
 	}
 	if (state == SP_RDMA_SQD && before != SP_RDMA_SQD) {
 		q->stopping = true;
+		q->tell = qp->attr.draining; /* in a modification: en_sqd_async_notify */
 		qp->attr.draining = 1;
 	}
 	rdma_qp_start(c, qp);

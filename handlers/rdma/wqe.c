@@ -203,7 +203,8 @@ static enum sp_rdma_status rdma_op_check(struct sp_ctx *c, const struct rdma_qp 
 	if (!rdma_op_allowed(qp, op->op) || (inlined && (rdma_op_reads(op) || len > qp->sq.inlined)) ||
 	    sges > qp->sq.sges)
 		return SP_RDMA_LOC_QP_OP_ERR;
-	if (len > (qp->type == SP_RDMA_UD ? qp->mtu : SP_RDMA_MSG) ||
+	/* A port that takes less refuses the packet. */
+	if (len > (qp->type == SP_RDMA_UD ? SP_ROCE_MTU_MAX : SP_RDMA_MSG) ||
 	    (rdma_op_reads(op) && op->op != SP_RDMA_WR_READ && len != 8))
 		return SP_RDMA_LOC_LEN_ERR;
 	return rdma_op_check_memory(c, qp, op);
@@ -269,7 +270,7 @@ struct rdma_op *rdma_wqe_fetch(struct sp_ctx *c, struct rdma_qp *qp)
 	op->len = op->status ? 0 : (uint32_t)len;
 	op->seq = q->at;
 	op->packet = q->packet;
-	op->packets = op->op == SP_RDMA_WR_LOCAL_INV ? 0 : rdma_packets(op->len, qp->mtu);
+	op->packets = op->op == SP_RDMA_WR_LOCAL_INV ? 0 : qp->type == SP_RDMA_UD ? 1 : rdma_packets(op->len, qp->mtu);
 	q->packet += rdma_op_reads(op) ? 1 : op->packets;
 	*(q->last ? &q->last->next : &q->first) = op;
 	q->last = op;

@@ -218,6 +218,7 @@ TEST(draining)
 	post_sends(3);
 	run_for(SP_US);
 	w->qp.state = SP_RDMA_SQD;
+	w->qp.attr.draining = 1;
 	rdma_sq_state(&w->c, &w->qp, SP_RDMA_RTS);
 	post_sends(2);
 	CU_ASSERT_EQUAL(w->told, 0);
@@ -313,6 +314,7 @@ TEST(datagrams)
 	const struct air *a;
 
 	begin_type(SP_RDMA_UD);
+	w->qp.mtu = 0; /* UD has none */
 	w->qp.attr.qkey = 0x5555;
 	post(SP_RDMA_WR_SEND, SP_RDMA_SIGNALED, 1000);
 	wqe(0)->ah = 1;
@@ -329,7 +331,7 @@ TEST(datagrams)
 	CU_ASSERT(a && a->p.len == 12 && sp_load_be32(a->bytes) == 0x5555 && a->p.psn == 78);
 	run_for(10 * SP_US);
 	CU_ASSERT_EQUAL(w->done, 2);
-	post(SP_RDMA_WR_SEND, SP_RDMA_SIGNALED, 1025);
+	post(SP_RDMA_WR_SEND, SP_RDMA_SIGNALED, 4097);
 	wqe(2)->ah = 1;
 	run_for(SP_US);
 	CU_ASSERT_EQUAL(w->error, SP_RDMA_LOC_LEN_ERR);
@@ -446,6 +448,7 @@ static void forged(uint64_t seed)
 
 	begin(seed, 256, (uint32_t)seed * 99991 & 0xFFFFFF);
 	w->s.cc = true;
+	w->quiet = true;
 	for (unsigned i = 0; i < 2000; i++) {
 		struct sp_packet p = {.opcode = ops[draw(7)], .data = bytes};
 

@@ -244,7 +244,9 @@ static inline bool step(sp_time until)
 		w->result = rdma_request_issue(&w->c, &w->qp, 1 + draw(40), &sent);
 		w->running |= w->result == SP_ISSUE_MORE;
 	}
-	for (unsigned i = 0; i < IN_AIR; i++)
+	while (w->airs && !w->air[w->airs - 1].used)
+		w->airs--;
+	for (unsigned i = 0; i < w->airs; i++)
 		if (w->air[i].used && w->air[i].at < at) {
 			next = &w->air[i];
 			at = next->at;
