@@ -30,7 +30,7 @@ static bool rdma_acknowledge(struct sp_ctx *c, struct rdma_qp *qp, uint64_t seq,
 }
 
 /* Puts bytes where the READ or ATOMIC wants them. */
-static int rdma_place(struct sp_ctx *c, struct rdma_qp *qp, const struct rdma_op *op, uint32_t at, const uint8_t *from,
+static int rdma_bring(struct sp_ctx *c, struct rdma_qp *qp, const struct rdma_op *op, uint32_t at, const uint8_t *from,
 		      uint32_t len)
 {
 	struct sp_piece piece[SP_RDMA_SEGMENTS];
@@ -87,7 +87,7 @@ static uint32_t rdma_read_answered(struct sp_ctx *c, struct rdma_qp *qp, struct 
 	if (ends != last || (!starts && !((seq - op->seq) % RDMA_READ_PART)) ||
 	    p->len - head != (seq + 1 == rdma_op_end(op) ? op->len - at : qp->mtu))
 		return rdma_bad_answer(qp, true);
-	if (rdma_place(c, qp, op, (uint32_t)at, p->data + head, p->len - head)) {
+	if (rdma_bring(c, qp, op, (uint32_t)at, p->data + head, p->len - head)) {
 		rdma_sq_fail(qp, SP_RDMA_LOC_PROT_ERR);
 		return SP_DONE;
 	}
@@ -108,7 +108,7 @@ static uint32_t rdma_atomic_answered(struct sp_ctx *c, struct rdma_qp *qp, struc
 	if (!op || !rdma_op_reads(op) || op->op == SP_RDMA_WR_READ || op->status || !op->begun)
 		return SP_DROP(RDMA_STRAY);
 	value = sp_load_be64(p->data + sizeof(struct sp_aeth));
-	if (rdma_place(c, qp, op, 0, (const uint8_t *)&value, sizeof(value))) {
+	if (rdma_bring(c, qp, op, 0, (const uint8_t *)&value, sizeof(value))) {
 		rdma_sq_fail(qp, SP_RDMA_LOC_PROT_ERR);
 		return SP_DONE;
 	}
