@@ -94,7 +94,7 @@ static bool rdma_complete_some(struct sp_ctx *c, struct rdma_qp *qp)
 	return false;
 }
 
-/* ERR, SQE: SP_ISSUE_*. */
+/* All operations have ended. ERR, SQE: the queue's entries end, too. SP_ISSUE_*. */
 static int rdma_flush_some(struct sp_ctx *c, struct rdma_qp *qp)
 {
 	struct rdma_sq *q = &qp->sq;
@@ -103,6 +103,10 @@ static int rdma_flush_some(struct sp_ctx *c, struct rdma_qp *qp)
 	q->una = q->at = q->end;
 	q->packet = 0;
 	rdma_pool_leave(c, qp);
+	if (rdma_state(qp) == SP_RDMA_RTS) { /* it left SQE meanwhile */
+		q->flushing = false;
+		return SP_ISSUE_MORE;
+	}
 	for (unsigned n = 0; rdma_wqe_waits(qp); n++) {
 		uint64_t wr_id;
 		uint8_t op;
@@ -379,7 +383,7 @@ void rdma_sq_state(struct sp_ctx *c, struct rdma_qp *qp, uint8_t before)
 	if (state == SP_RDMA_RTS) {
 		q->retries = qp->attr.retry_cnt;
 		q->rnrs = qp->attr.rnr_retry;
-		q->flushing = q->stopping = false;
+		q->stopping = false;
 		qp->attr.draining = 0;
 	}
 	if (state == SP_RDMA_SQD && before != SP_RDMA_SQD) {
