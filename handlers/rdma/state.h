@@ -6,8 +6,8 @@
  *   region             protection domains, memory regions
  *   cq, rq             completion queues; receive queues, shared or not
  *   ah                 address handles
- *   wqe, rate, ack,    the requester: work requests -> packets, and the answers to them
- *   retry, request
+ *   wqe, rate, packet, the requester: work requests -> packets, and the answers to them
+ *   retry, ack, request
  *   qp                 states, errors, flush, timer
  *   answer             the responder's ACKs, NAKs and READ responses
  *   place              what packets write: into receive entries, into the ranges of WRITEs

@@ -218,17 +218,18 @@ static uint32_t rdma_wqe_copy(const struct rdma_sq *q, struct rdma_op *op, uint6
 	uint32_t sges;
 
 	memcpy(&w, from, sizeof(w));
-	*op = (struct rdma_op){.wr_id = w.wr_id,
-			       .remote = w.remote,
-			       .compare_add = w.compare_add,
-			       .swap = w.swap,
-			       .rkey = w.rkey,
-			       .imm = w.imm,
-			       .ah = w.ah,
-			       .remote_qp = w.remote_qp,
-			       .qkey = w.qkey,
-			       .op = w.op,
-			       .flags = w.flags};
+	memset(op, 0, offsetof(struct rdma_op, held)); /* the rest is long, and seldom used */
+	op->wr_id = w.wr_id;
+	op->remote = w.remote;
+	op->compare_add = w.compare_add;
+	op->swap = w.swap;
+	op->rkey = w.rkey;
+	op->imm = w.imm;
+	op->ah = w.ah;
+	op->remote_qp = w.remote_qp;
+	op->qkey = w.qkey;
+	op->op = w.op;
+	op->flags = w.flags;
 	if (w.op == SP_RDMA_WR_LOCAL_INV) {
 		*len = 0;
 		op->flags &= (uint8_t)~SP_RDMA_INLINED;
@@ -243,8 +244,10 @@ static uint32_t rdma_wqe_copy(const struct rdma_sq *q, struct rdma_op *op, uint6
 	memcpy(op->sge, from + sizeof(w), sges * sizeof(op->sge[0]));
 	op->sges = (uint8_t)sges;
 	*len = 0;
-	for (uint32_t i = 0; i < sges; i++)
+	for (uint32_t i = 0; i < sges; i++) {
 		*len += op->sge[i].len;
+		op->held[i] = NULL;
+	}
 	return w.sges;
 }
 
