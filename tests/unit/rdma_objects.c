@@ -116,7 +116,22 @@ TEST(an_event_is_owed_until_there_is_room)
 	rn_stop();
 }
 
-/* ---- shared receive queues ---- */
+/* ---- receive queues ---- */
+TEST_BETWEEN(start_rc, rn_stop, a_tail_that_lies_posts_nothing)
+{
+	struct sp_rdma_queue *q = (struct sp_rdma_queue *)(void *)(rn_memory + RN_RQS);
+
+	for (unsigned i = 0; i < 2; i++) {
+		q->tail = i ? 17 : UINT32_MAX; /* of 16 entries */
+		send(SP_RC_SEND_ONLY, WAY(0), 4);
+		CU_ASSERT(rn_acked(0x2E, WAY(0)));
+	}
+	q->tail = 0;
+	rn_receive(1, 0, 100);
+	send(SP_RC_SEND_ONLY, WAY(0), 4);
+	CU_ASSERT(rn_completed(1, SP_RDMA_OK, SP_RDMA_WC_RECV, 4));
+}
+
 TEST(a_shared_queue_serves_its_qps_and_warns)
 {
 	struct sp_rdma_srq_create a = {.cookie = 0x50, .offset = RN_SRQ, .log = 4, .sges = 4, .limit = 2};
