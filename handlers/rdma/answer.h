@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdma, what the responder of RC sends: ACKs, NAKs, READ responses, ATOMIC answers, in the order of PSNs; and CNPs. */
+#ifndef HANDLERS_RDMA_ANSWER_H
+#define HANDLERS_RDMA_ANSWER_H
+
+#include "state.h"
+
+/* Syndromes of the AETH. */
+enum {
+	RDMA_ACK = 0x1F, /* no limit on sends: we do not count credits */
+	RDMA_RNR = 0x20, /* and the timer's code */
+	RDMA_NAK_PSN = 0x60,
+	RDMA_NAK_REQUEST = 0x61,
+	RDMA_NAK_RIGHTS = 0x62,
+	RDMA_NAK_REMOTE_OP = 0x63,
+};
+
+struct rdma_atomic_eth {
+	uint8_t va[8], rkey[4], swap_add[8], compare[8];
+};
+static_assert(sizeof(struct rdma_atomic_eth) == 28, "AtomicETH");
+
+/* Sends what is due: as issue work, or at the end of a burst of requests with budget 0: then only what needs no
+ * pacing. Adds to *sent. SP_ISSUE_*: WAIT: only ports are waited for. */
+int rdma_answer_issue(struct sp_ctx *, struct rdma_qp *, unsigned budget, unsigned *sent);
+static inline bool rdma_answer_due(const struct rdma_qp *qp)
+{
+	return qp->in.ack_due || qp->in.again_due || qp->in.pending;
+}
+/* Ports have no frames of READ responses any more, and the regions are let go. */
+bool rdma_answer_settled(struct sp_ctx *, struct rdma_qp *);
+/* RESET, ERR: nothing is to be sent any more. */
+void rdma_answer_drop(struct rdma_qp *);
+/* A packet was marked by a switch: congestion notification, at most one per interval. */
+void rdma_answer_cnp(struct sp_ctx *, struct rdma_qp *);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdma, keys: what a key stands for. */
+#include "key.h"
+
+#define RDMA_REMOTE (SP_RDMA_REMOTE_WRITE | SP_RDMA_REMOTE_READ | SP_RDMA_REMOTE_ATOMIC)
+
+static struct rdma_mr *rdma_key_of(const struct rdma *s, uint32_t pd, uint32_t key)
+{
+	struct rdma_mr *m = &s->mr[key & s->key_mask];
+
+	/* Key 0 is none: a slot's key is 0 while it holds no region. */
+	if (!key || __atomic_load_n(&m->key, __ATOMIC_ACQUIRE) != key || m->pd != pd)
+		return NULL;
+	return m;
+}
+
+struct rdma_mr *rdma_key_find(struct sp_ctx *c, uint32_t pd, uint32_t key, uint64_t va, uint64_t len, uint32_t access)
+{
+	struct rdma_mr *m = rdma_key_of(rdma_of(c), pd, key);
+
+	if (!m || (m->access & access) != access)
+		return NULL;
+	if (access & RDMA_REMOTE && __atomic_load_n(&m->invalidated, __ATOMIC_ACQUIRE))
+		return NULL;
+	/* va below the region's becomes a large offset. */
+	return va - m->va <= m->len && len <= m->len - (va - m->va) ? m : NULL;
+}
+
+int rdma_mr_pieces(const struct rdma_mr *m, uint64_t va, uint64_t len, struct sp_piece *out, unsigned room)
+{
+	const uint64_t from = va - m->va;
+	unsigned low = 0, high = m->segments, n = 0;
+
+	while (high - low > 1) {
+		const unsigned middle = (low + high) / 2;
+
+		if (m->segment[middle].at <= from)
+			low = middle;
+		else
+			high = middle;
+	}
+	for (uint64_t at = from; len; low++) {
+		const struct rdma_segment *g = &m->segment[low];
+		const uint64_t end = low + 1u < m->segments ? g[1].at : m->len, left = end - at;
+		const uint64_t take = left < len ? left : len;
+
+		if (n == room)
+			return -E2BIG;
+		out[n++] = (struct sp_piece){g->mem, g->offset + (at - g->at), (uint32_t)take};
+		at += take;
+		len -= take;
+	}
+	return (int)n;
+}
+
+int rdma_key_pieces(struct sp_ctx *c, uint32_t pd, uint32_t key, uint64_t va, uint64_t len, uint32_t access,
+		    struct sp_piece *out, unsigned room)
+{
+	const struct rdma_mr *m;
+
+	if (!len)
+		return 0;
+	m = len <= SP_RDMA_MSG ? rdma_key_find(c, pd, key, va, len, access) : NULL;
+	return m ? rdma_mr_pieces(m, va, len, out, room) : -EACCES;
+}
+
+int rdma_key_invalidate(struct sp_ctx *c, uint32_t pd, uint32_t key)
+{
+	struct rdma_mr *m = rdma_key_of(rdma_of(c), pd, key);
+
+	if (!m || !(m->access & RDMA_REMOTE) || __atomic_load_n(&m->invalidated, __ATOMIC_ACQUIRE))
+		return -EACCES;
+	__atomic_store_n(&m->invalidated, true, __ATOMIC_RELEASE);
+	return 0;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdma, where the payload of requests goes. */
+#include "place.h"
+#include "cq.h"
+#include "key.h"
+#include "rq.h"
+
+int rdma_receive_take(struct sp_ctx *c, struct rdma_qp *qp)
+{
+	return qp->in.receive.taken ? 1 : rdma_rq_take(c, qp->rq, &qp->in.receive);
+}
+
+static int rdma_place(struct sp_ctx *c, const struct rdma_mr *m, uint64_t va, const uint8_t *from, uint32_t len)
+{
+	struct sp_piece piece[SP_RDMA_SEGMENTS];
+	const int n = rdma_mr_pieces(m, va, len, piece, SP_RDMA_SEGMENTS);
+
+	for (int i = 0; i < n; i++) {
+		if (sp_dma_write(c, piece[i].mem, piece[i].offset, from, piece[i].len))
+			return -EACCES;
+		from += piece[i].len;
+	}
+	return n < 0 ? -EACCES : 0;
+}
+
+int rdma_receive_place(struct sp_ctx *c, struct rdma_qp *qp, const uint8_t *from, uint32_t len)
+{
+	struct rdma_receive *r = &qp->in.receive;
+
+	while (len) {
+		const struct sp_rdma_sge *g = &r->sge[r->at];
+		const struct rdma_mr *m;
+		uint32_t take;
+
+		if (r->at == r->sges)
+			return -EMSGSIZE;
+		if (r->within == g->len) {
+			r->at++;
+			r->within = 0;
+			continue;
+		}
+		take = g->len - r->within < len ? g->len - r->within : len;
+		/* The whole entry is checked with each packet: its region may end in between. */
+		m = rdma_key_find(c, qp->rq->pd, g->lkey, g->addr, g->len, SP_RDMA_LOCAL_WRITE);
+		if (!m || rdma_place(c, m, g->addr + r->within, from, take))
+			return -EACCES;
+		from += take;
+		len -= take;
+		r->within += take;
+		r->got += take;
+	}
+	return 0;
+}
+
+void rdma_receive_rewind(struct rdma_qp *qp)
+{
+	qp->in.receive.at = qp->in.receive.within = qp->in.receive.got = 0;
+}
+
+void rdma_receive_done(struct sp_ctx *c, struct rdma_qp *qp, struct sp_rdma_cqe *e, bool solicited)
+{
+	e->wr_id = qp->in.receive.wr_id;
+	e->qp = qp->number;
+	qp->in.receive.taken = false;
+	rdma_cq_post(c, qp->recv_cq, e, solicited);
+}
+
+int rdma_write_place(struct sp_ctx *c, struct rdma_qp *qp, uint32_t rkey, uint64_t va, const uint8_t *from,
+		     uint32_t len)
+{
+	const struct rdma_mr *m;
+
+	if (!len)
+		return 0;
+	m = rdma_key_find(c, qp->pd, rkey, va, len, SP_RDMA_REMOTE_WRITE);
+	return m ? rdma_place(c, m, va, from, len) : -EACCES;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdma, requests that arrive: RC and UC. IBTA volume 1, 9.7 and 9.8. */
+#include "respond.h"
+#include "answer.h"
+#include "key.h"
+#include "message.h"
+#include "place.h"
+#include "qp.h"
+
+/* ---- RC ---- */
+static void rdma_due(struct rdma_responder *in, uint8_t syndrome, uint32_t psn)
+{
+	in->ack_due = true;
+	in->syndrome = syndrome;
+	in->ack_psn = psn;
+}
+
+/* The NAK goes out behind the answers to earlier requests. Then the QP goes to ERR. */
+static uint32_t rdma_refuse(struct rdma_qp *qp, uint8_t syndrome, int async)
+{
+	rdma_due(&qp->in, syndrome, qp->in.psn);
+	qp->in.failing = true;
+	qp->in.failure = (int8_t)async;
+	return SP_DROP(RDMA_NAKED);
+}
+
+static uint32_t rdma_refuse_request(struct rdma_qp *qp)
+{
+	return rdma_refuse(qp, RDMA_NAK_REQUEST, SP_RDMA_ASYNC_QP_REQ_ERR);
+}
+
+static uint32_t rdma_refuse_access(struct rdma_qp *qp)
+{
+	return rdma_refuse(qp, RDMA_NAK_RIGHTS, SP_RDMA_ASYNC_QP_ACCESS_ERR);
+}
+
+static uint32_t rdma_refuse_message(struct sp_ctx *c, struct rdma_qp *qp, enum rdma_outcome why)
+{
+	const bool told = qp->in.receive.taken; /* a completion tells, no event needs to */
+
+	if (why == RDMA_NO_ENTRY) {
+		qp->in.nak_sent = true;
+		rdma_due(&qp->in, (uint8_t)(RDMA_RNR | (qp->attr.min_rnr_timer & 0x1F)), qp->in.psn);
+		return SP_DROP(RDMA_NAKED);
+	}
+	rdma_message_fail(c, qp, why);
+	if (why == RDMA_ACCESS)
+		return rdma_refuse(qp, RDMA_NAK_RIGHTS, told ? -1 : SP_RDMA_ASYNC_QP_ACCESS_ERR);
+	if (why == RDMA_LOCAL)
+		return rdma_refuse(qp, RDMA_NAK_REMOTE_OP, told ? -1 : SP_RDMA_ASYNC_QP_FATAL);
+	return rdma_refuse(qp, RDMA_NAK_REQUEST, told ? -1 : SP_RDMA_ASYNC_QP_REQ_ERR);
+}
+
+/* The packet has been executed. Coalesced: an ACK that is due moves on to the latest packet. */
+static void rdma_advance(struct rdma_qp *qp, const struct sp_packet *p, uint32_t psns)
+{
+	struct rdma_responder *in = &qp->in;
+	const bool naking = in->ack_due && in->syndrome == RDMA_NAK_PSN;
+
+	in->psn = rdma_psn(in->psn + psns);
+	if (naking && rdma_psn_diff(in->ahead, in->psn) >= 0) {
+		/* The NAK has not gone out, and packets are still missing: those from here on. */
+		in->ack_psn = in->psn;
+		in->nak_sent = true;
+	} else if (in->ack_due || rdma_bth(p)->ack_req & SP_BTH_ACK_REQ) {
+		rdma_due(in, RDMA_ACK, rdma_psn(in->psn - 1));
+	}
+}
+
+/* The slot for a new READ or ATOMIC; NULL: the peer has more of them under way than agreed. */
+static struct rdma_resource *rdma_resource_next(struct rdma_qp *qp)
+{
+	struct rdma_responder *in = &qp->in;
+	struct rdma_resource *r;
+
+	if (!qp->attr.max_dest_rd_atomic)
+		return NULL;
+	r = &in->resource[in->next % qp->attr.max_dest_rd_atomic];
+	return r->pending ? NULL : r;
+}
+
+/* Its answer acknowledges all that came before, so an ACK that is due is left out. */
+static void rdma_resource_accept(struct rdma_qp *qp, struct rdma_resource *r, uint8_t kind, uint32_t psns)
+{
+	struct rdma_responder *in = &qp->in;
+
+	in->msn = rdma_psn(in->msn + 1);
+	r->kind = kind;
+	r->first = in->psn;
+	r->last = rdma_psn(in->psn + psns - 1);
+	r->msn = in->msn;
+	r->at = 0;
+	r->end = r->len;
+	r->pending = r->first_due = true;
+	in->pending++;
+	in->next++;
+	in->psn = rdma_psn(in->psn + psns);
+	in->ack_due = false;
+}
+
+static uint32_t rdma_take_read(struct sp_ctx *c, struct rdma_qp *qp, const struct rdma_request *q)
+{
+	const struct sp_reth *reth = (const struct sp_reth *)(const void *)q->ext;
+	const uint64_t va = sp_load_be64(reth->va);
+	const uint32_t len = sp_load_be32(reth->dma_len), rkey = sp_load_be32(reth->rkey);
+	struct rdma_resource *r = rdma_resource_next(qp);
+
+	if (q->len || !r || len > SP_RDMA_MSG || !(qp->access & SP_RDMA_REMOTE_READ))
+		return rdma_refuse_request(qp);
+	if (len && !rdma_key_find(c, qp->pd, rkey, va, len, SP_RDMA_REMOTE_READ))
+		return rdma_refuse_access(qp);
+	r->va = va;
+	r->rkey = rkey;
+	r->len = len;
+	rdma_resource_accept(qp, r, RDMA_RESOURCE_READ, rdma_packets(len, qp->mtu));
+	c->counters[RDMA_READS]++;
+	return SP_DONE;
+}
+
+static uint32_t rdma_take_atomic(struct sp_ctx *c, struct rdma_qp *qp, const struct sp_packet *p,
+				 const struct rdma_request *q)
+{
+	const struct rdma_atomic_eth *a = (const struct rdma_atomic_eth *)(const void *)q->ext;
+	const uint64_t va = sp_load_be64(a->va), value = sp_load_be64(a->swap_add);
+	struct rdma_resource *r = rdma_resource_next(qp);
+	const struct rdma_mr *m;
+	struct sp_piece at;
+	int rc;
+
+	if (q->len || !r || va % 8 || !(qp->access & SP_RDMA_REMOTE_ATOMIC))
+		return rdma_refuse_request(qp);
+	m = rdma_key_find(c, qp->pd, sp_load_be32(a->rkey), va, 8, SP_RDMA_REMOTE_ATOMIC);
+	if (!m)
+		return rdma_refuse_access(qp);
+	/* The memory behind an aligned address may lie otherwise, or in two pieces: that is our side's fault. */
+	rc = rdma_mr_pieces(m, va, 8, &at, 1) == 1 ? 0 : -EINVAL;
+	if (!rc && p->opcode == SP_RC_FETCH_ADD)
+		rc = sp_dma_add64(c, at.mem, at.offset, value, &r->value);
+	else if (!rc)
+		rc = sp_dma_swap64(c, at.mem, at.offset, sp_load_be64(a->compare), value, &r->value);
+	if (rc)
+		return rdma_refuse(qp, RDMA_NAK_REMOTE_OP, SP_RDMA_ASYNC_QP_FATAL);
+	r->len = 0;
+	rdma_resource_accept(qp, r, RDMA_RESOURCE_ATOMIC, 1);
+	c->counters[RDMA_ATOMICS]++;
+	return SP_DONE;
+}
+
+/* ---- duplicates: answered, not executed ---- */
+static struct rdma_resource *rdma_resource_of(struct rdma_qp *qp, uint32_t psn, uint8_t kind)
+{
+	for (unsigned i = 0; i < SP_RDMA_READS; i++) {
+		struct rdma_resource *r = &qp->in.resource[i];
+
+		if (r->kind == kind && rdma_psn_diff(psn, r->first) >= 0 && rdma_psn_diff(r->last, psn) >= 0)
+			return r;
+	}
+	return NULL;
+}
+
+/* It may ask for the rest only: any part of the original that begins with a packet and ends within. */
+static bool rdma_again_read(struct rdma_qp *qp, const struct sp_packet *p, const struct rdma_request *q)
+{
+	const struct sp_reth *reth = (const struct sp_reth *)(const void *)q->ext;
+	const uint32_t len = sp_load_be32(reth->dma_len);
+	struct rdma_resource *r = rdma_resource_of(qp, p->psn, RDMA_RESOURCE_READ);
+	uint64_t at;
+
+	if (!r)
+		return false;
+	at = (uint64_t)rdma_psn(p->psn - r->first) * qp->mtu;
+	if (sp_load_be64(reth->va) != r->va + at || sp_load_be32(reth->rkey) != r->rkey || len > r->len - at ||
+	    (!len && r->len))
+		return false;
+	if (!r->pending) {
+		r->pending = true;
+		qp->in.pending++;
+	}
+	r->at = (uint32_t)at;
+	r->end = (uint32_t)at + len;
+	r->first_due = true;
+	return true;
+}
+
+static bool rdma_again_atomic(struct rdma_qp *qp, const struct sp_packet *p)
+{
+	struct rdma_resource *r = rdma_resource_of(qp, p->psn, RDMA_RESOURCE_ATOMIC);
+
+	if (r && !r->pending) {
+		r->pending = true;
+		qp->in.pending++;
+	}
+	return r != NULL;
+}
+
+/* The latest PSN of which an ACK tells no lie: an ACK at or behind a READ would say that its responses came first. They
+ * may be what the peer misses. */
+static uint32_t rdma_again_psn(const struct rdma_qp *qp, uint32_t psn)
+{
+	uint32_t latest = rdma_psn(qp->in.psn - 1);
+
+	for (unsigned i = 0; i < SP_RDMA_READS; i++) {
+		const struct rdma_resource *r = &qp->in.resource[i];
+
+		if (r->kind != RDMA_RESOURCE_NONE && rdma_psn_diff(r->first, psn) > 0 &&
+		    rdma_psn_diff(latest, r->first) >= 0)
+			latest = rdma_psn(r->first - 1);
+	}
+	return latest;
+}
+
+static uint32_t rdma_again(struct sp_ctx *c, struct rdma_qp *qp, const struct sp_packet *p,
+			   const struct rdma_request *q)
+{
+	struct rdma_responder *in = &qp->in;
+
+	c->counters[RDMA_DUPLICATES]++;
+	switch (q->form->kind) {
+	case RDMA_KIND_SEND:
+	case RDMA_KIND_WRITE:
+		in->again_due = true;
+		in->again_psn = rdma_again_psn(qp, p->psn);
+		return SP_DONE;
+	case RDMA_KIND_READ:
+		return rdma_again_read(qp, p, q) ? SP_DONE : SP_DROP(RDMA_LOST_RESOURCE);
+	case RDMA_KIND_ATOMIC:
+		return rdma_again_atomic(qp, p) ? SP_DONE : SP_DROP(RDMA_LOST_RESOURCE);
+	default:
+		return SP_DROP(RDMA_BAD_OPCODE);
+	}
+}
+
+static void rdma_heard(struct sp_ctx *c, struct rdma_qp *qp)
+{
+	if (qp->in.heard || rdma_state(qp) != SP_RDMA_RTR)
+		return;
+	qp->in.heard = true;
+	rdma_qp_tell(c, qp, SP_RDMA_ASYNC_COMM_EST);
+}
+
+uint32_t rdma_respond_rc(struct sp_ctx *c, struct rdma_qp *qp, struct sp_packet *p)
+{
+	struct rdma_responder *in = &qp->in;
+	const int32_t ahead = rdma_psn_diff(p->psn, in->psn);
+	struct rdma_request q;
+	enum rdma_outcome rc;
+
+	if (in->failing)
+		return SP_DROP(RDMA_WRONG_STATE);
+	if (!rdma_request_parse(p, &q))
+		return SP_DROP(RDMA_SHORT_HEADER);
+	if (ahead < 0)
+		return rdma_again(c, qp, p, &q);
+	if (ahead > 0) {
+		if (!in->nak_sent || (in->ack_due && in->syndrome == RDMA_NAK_PSN))
+			in->ahead = p->psn;
+		if (!in->nak_sent)
+			rdma_due(in, RDMA_NAK_PSN, in->psn);
+		in->nak_sent = true;
+		return SP_DROP(RDMA_AHEAD);
+	}
+	in->nak_sent = false;
+	/* In its order: one message after the other, and its packets together. */
+	if (q.form->kind == RDMA_KIND_NONE || !(q.form->flags & RDMA_FIRST) != (in->message != RDMA_MESSAGE_NONE) ||
+	    (in->message != RDMA_MESSAGE_NONE && in->message != q.form->kind) || !rdma_request_length(qp, p, &q)) {
+		rdma_message_fail(c, qp, RDMA_INVALID);
+		return rdma_refuse_request(qp);
+	}
+	rdma_heard(c, qp);
+	if (q.form->kind == RDMA_KIND_READ)
+		return rdma_take_read(c, qp, &q);
+	if (q.form->kind == RDMA_KIND_ATOMIC)
+		return rdma_take_atomic(c, qp, p, &q);
+	rc = rdma_message_take(c, qp, &q);
+	if (rc != RDMA_TAKEN)
+		return rdma_refuse_message(c, qp, rc);
+	rdma_advance(qp, p, 1);
+	return SP_DONE;
+}
+static_assert((int)RDMA_MESSAGE_SEND == (int)RDMA_KIND_SEND && (int)RDMA_MESSAGE_WRITE == (int)RDMA_KIND_WRITE,
+	      "a message is of the kind of its packets");
+
+/* ---- UC: what cannot be taken is dropped, up to the message's end ---- */
+static uint32_t rdma_skip(struct rdma_qp *qp, enum rdma_drop why)
+{
+	qp->in.message = RDMA_MESSAGE_NONE;
+	rdma_receive_rewind(qp); /* the next message gets the entry */
+	return SP_DROP(why);
+}
+
+uint32_t rdma_respond_uc(struct sp_ctx *c, struct rdma_qp *qp, struct sp_packet *p)
+{
+	struct rdma_responder *in = &qp->in;
+	const bool gap = p->psn != in->psn;
+	struct rdma_request q;
+
+	if (!rdma_request_parse(p, &q))
+		return SP_DROP(RDMA_SHORT_HEADER);
+	if (q.form->kind == RDMA_KIND_NONE || q.form->kind > RDMA_KIND_WRITE || q.form->flags & RDMA_INV)
+		return SP_DROP(RDMA_BAD_OPCODE);
+	in->psn = rdma_psn(p->psn + 1);
+	if (q.form->flags & RDMA_FIRST)
+		rdma_skip(qp, RDMA_BAD_ORDER); /* what came before has no end */
+	else if (gap || in->message != q.form->kind)
+		return rdma_skip(qp, RDMA_BAD_ORDER);
+	if (!rdma_request_length(qp, p, &q))
+		return rdma_skip(qp, RDMA_BAD_LENGTH);
+	rdma_heard(c, qp);
+	switch (rdma_message_take(c, qp, &q)) {
+	case RDMA_TAKEN:
+		return SP_DONE;
+	case RDMA_NO_ENTRY:
+		return rdma_skip(qp, RDMA_NO_RECEIVE);
+	case RDMA_INVALID:
+	case RDMA_LONG:
+		return rdma_skip(qp, RDMA_TOO_LONG);
+	case RDMA_ACCESS:
+		return rdma_skip(qp, RDMA_BAD_KEY);
+	default:
+		rdma_message_fail(c, qp, RDMA_LOCAL);
+		rdma_qp_error(c, qp, -1);
+		return rdma_skip(qp, RDMA_BAD_ENTRY);
+	}
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The responder of RC: READ and ATOMIC, answered and answered again. */
+#include "../lib/rdma_nic.h"
+
+#define WAY(i) (RN_PSN + (i))
+
+static void start_rc(void)
+{
+	rn_begin("");
+	rn_connect(SP_RDMA_RC);
+	for (uint32_t i = 0; i < 65536; i++)
+		rn_memory[RN_DATA + i] = rn_byte(i);
+}
+
+#define RC_TEST(name) TEST_BETWEEN(start_rc, rn_stop, name)
+
+static void feed_read(uint32_t psn, uint64_t at, uint32_t len)
+{
+	uint8_t reth[16];
+
+	rn_reth(reth, RN_VA + at, rn_key, len);
+	rn_feed(SP_RC_READ_REQUEST, psn, reth, 16, NULL, 0);
+}
+
+static void read_of(uint32_t psn, uint64_t at, uint32_t len)
+{
+	feed_read(psn, at, len);
+	rn_go();
+}
+
+/* The next answers are the responses [at, at + len) from that PSN on. */
+static bool responses(uint32_t psn, uint32_t at, uint32_t len, uint32_t msn)
+{
+	const uint32_t n = len ? (len + RN_MTU - 1) / RN_MTU : 1;
+	struct rn_answer a;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const uint32_t bytes = i + 1 < n ? RN_MTU : len - i * RN_MTU;
+		const uint8_t opcode = n == 1 ? 0x10 : i == 0 ? 0x0D : i + 1 == n ? 0x0F : 0x0E;
+		bool ok = rn_answered(&a);
+
+		ok = ok && a.opcode == opcode && a.psn == ((psn + i) & 0xFFFFFF) && a.len == bytes && a.qp == RN_PEER;
+		ok = ok && (opcode == 0x0E || (a.syndrome == 0x1F && a.msn == msn));
+		for (uint32_t k = 0; ok && k < bytes; k++)
+			ok = a.payload[k] == rn_byte(at + i * RN_MTU + k);
+		if (!ok) {
+			printf("# response %u: opcode %x psn %x len %u msn %u\n", i, a.opcode, a.psn, a.len, a.msn);
+			return false;
+		}
+	}
+	return true;
+}
+
+RC_TEST(a_read_is_answered)
+{
+	read_of(WAY(0), 10, 100);
+	CU_ASSERT(responses(WAY(0), 10, 100, 1));
+	read_of(WAY(1), 1000, 100 * RN_MTU + 1);
+	CU_ASSERT(responses(WAY(1), 1000, 100 * RN_MTU + 1, 2));
+	read_of(WAY(102), 0, 0);
+	CU_ASSERT(responses(WAY(102), 0, 0, 3));
+	read_of(WAY(103), 0, RN_MTU);
+	CU_ASSERT(responses(WAY(103), 0, RN_MTU, 4));
+	CU_ASSERT(rn_silent());
+	CU_ASSERT_EQUAL(rn_count("reads_served"), 4);
+}
+
+RC_TEST(answers_come_in_the_order_of_requests)
+{
+	rn_receive(1, 70000, 100);
+	feed_read(WAY(0), 0, 40 * RN_MTU);
+	rn_ack = true;
+	rn_feed(SP_RC_SEND_ONLY, WAY(40), NULL, 0, "abcd", 4);
+	feed_read(WAY(41), 100, 3 * RN_MTU);
+	rn_receive(2, 70000, 100);
+	rn_ack = true;
+	rn_feed(SP_RC_SEND_ONLY, WAY(44), NULL, 0, "abcd", 4);
+	rn_go();
+	CU_ASSERT(responses(WAY(0), 0, 40 * RN_MTU, 1));
+	CU_ASSERT(responses(WAY(41), 100, 3 * RN_MTU, 3));
+	CU_ASSERT(rn_acked(0x1F, WAY(44)));
+	CU_ASSERT(rn_silent());
+}
+
+RC_TEST(a_read_may_be_asked_again_from_any_packet_on)
+{
+	read_of(WAY(0), 50, 5 * RN_MTU);
+	CU_ASSERT(responses(WAY(0), 50, 5 * RN_MTU, 1));
+	read_of(WAY(2), 50 + 2 * RN_MTU, 3 * RN_MTU);
+	CU_ASSERT(responses(WAY(2), 50 + 2 * RN_MTU, 3 * RN_MTU, 1));
+	read_of(WAY(4), 50 + 4 * RN_MTU, RN_MTU);
+	CU_ASSERT(responses(WAY(4), 50 + 4 * RN_MTU, RN_MTU, 1));
+	read_of(WAY(0), 50, 5 * RN_MTU);
+	CU_ASSERT(responses(WAY(0), 50, 5 * RN_MTU, 1));
+	/* What contradicts the original is not answered. */
+	read_of(WAY(1), 50, 3 * RN_MTU);
+	read_of(WAY(2), 50 + 2 * RN_MTU, 4 * RN_MTU);
+	read_of(WAY(2), 50 + 2 * RN_MTU, 0);
+	CU_ASSERT(rn_silent());
+	CU_ASSERT_EQUAL(rn_dropped("lost-resource"), 3);
+	CU_ASSERT_EQUAL(rn_state_of()->in.psn, (RN_PSN + 5) & 0xFFFFFF);
+}
+
+/* rxe's bugs. */
+RC_TEST(a_duplicate_read_within_a_write_leaves_the_write_alone)
+{
+	read_of(WAY(0), 0, 10);
+	CU_ASSERT(responses(WAY(0), 0, 10, 1));
+	rn_write(SP_RC_WRITE_FIRST, WAY(1), RN_VA + 70000, rn_key, RN_MTU + 4, RN_MTU);
+	read_of(WAY(0), 0, 10);
+	CU_ASSERT(responses(WAY(0), 0, 10, 1));
+	rn_ack = true;
+	rn_packet(SP_RC_WRITE_LAST, WAY(2), NULL, 0, NULL, 4);
+	CU_ASSERT(rn_acked(0x1F, WAY(2)));
+	CU_ASSERT(rn_filled(70000, 0, RN_MTU));
+}
+
+RC_TEST(the_ack_of_a_duplicate_does_not_pass_a_read)
+{
+	rn_receive(1, 70000, 100);
+	rn_packet(SP_RC_SEND_ONLY, WAY(0), NULL, 0, NULL, 4);
+	read_of(WAY(1), 0, 2 * RN_MTU);
+	CU_ASSERT(responses(WAY(1), 0, 2 * RN_MTU, 2));
+	rn_packet(SP_RC_SEND_ONLY, WAY(0), NULL, 0, NULL, 4);
+	CU_ASSERT(rn_acked(0x1F, WAY(0)));
+	CU_ASSERT(rn_silent());
+}
+
+RC_TEST(a_read_beyond_the_agreed_number_is_refused)
+{
+	uint32_t psn = 0, i;
+	struct rn_answer a;
+
+	for (i = 0; i < 5; i++, psn += 200)
+		feed_read(WAY(psn), 0, 200 * RN_MTU); /* all before a response could be sent */
+	rn_go();
+	for (i = 0; rn_answered(&a); i++)
+		if (a.opcode == 0x11)
+			break;
+	CU_ASSERT_EQUAL(a.syndrome, 0x61);
+	CU_ASSERT_EQUAL(a.psn, WAY(800) & 0xFFFFFF);
+	CU_ASSERT_EQUAL(i, 800); /* after all others */
+	CU_ASSERT_EQUAL(rn_attr().state, SP_RDMA_ERR);
+}
+
+static void bad_read(uint64_t va, uint32_t key, uint32_t len, uint8_t syndrome)
+{
+	uint8_t reth[16];
+
+	rn_reth(reth, va, key, len);
+	rn_packet(SP_RC_READ_REQUEST, WAY(0), reth, 16, NULL, 0);
+	CU_ASSERT(rn_acked(syndrome, WAY(0)));
+	CU_ASSERT(rn_silent());
+	CU_ASSERT_EQUAL(rn_attr().state, SP_RDMA_ERR);
+}
+
+TEST(a_read_reads_nothing_beyond_a_region)
+{
+	for (unsigned i = 0; i < 5; i++) {
+		start_rc();
+		if (i == 0)
+			bad_read(RN_VA - 1, rn_key, 4, 0x62);
+		else if (i == 1)
+			bad_read(RN_VA + RN_MEMORY - RN_DATA - 3, rn_key, 4, 0x62);
+		else if (i == 2)
+			bad_read(RN_VA, rn_key ^ 0x80000000, 4, 0x62);
+		else if (i == 3)
+			bad_read(RN_VA, rn_key, 1u << 31, 0x62);
+		else
+			bad_read(RN_VA, rn_key, (1u << 31) + 1, 0x61);
+		rn_stop();
+	}
+}
+
+/* ---- atomics ---- */
+static uint64_t *word(void)
+{
+	return (uint64_t *)(void *)(rn_memory + RN_DATA + 80000);
+}
+
+static bool atomic_answer(uint32_t psn, uint64_t old, uint32_t msn)
+{
+	struct rn_answer a;
+
+	return rn_answered(&a) && a.opcode == 0x12 && a.psn == (psn & 0xFFFFFF) && a.syndrome == 0x1F && a.len == 8 &&
+	       a.msn == msn && sp_load_be64(a.payload) == old;
+}
+
+RC_TEST(an_atomic_is_done_once_and_answered_as_often_as_asked)
+{
+	*word() = 100;
+	rn_atomic(SP_RC_FETCH_ADD, WAY(0), RN_VA + 80000, rn_key, 5, 0);
+	CU_ASSERT(atomic_answer(WAY(0), 100, 1));
+	rn_atomic(SP_RC_COMPARE_SWAP, WAY(1), RN_VA + 80000, rn_key, 7, 105);
+	CU_ASSERT(atomic_answer(WAY(1), 105, 2));
+	rn_atomic(SP_RC_COMPARE_SWAP, WAY(2), RN_VA + 80000, rn_key, 9, 105);
+	CU_ASSERT(atomic_answer(WAY(2), 7, 3));
+	CU_ASSERT_EQUAL(*word(), 7);
+	rn_atomic(SP_RC_FETCH_ADD, WAY(0), RN_VA + 80000, rn_key, 5, 0);
+	CU_ASSERT(atomic_answer(WAY(0), 100, 1));
+	rn_atomic(SP_RC_COMPARE_SWAP, WAY(1), RN_VA + 80000, rn_key, 7, 105);
+	CU_ASSERT(atomic_answer(WAY(1), 105, 2));
+	CU_ASSERT_EQUAL(*word(), 7);
+	CU_ASSERT_EQUAL(rn_count("atomics"), 3);
+	for (uint32_t i = 3; i < 6; i++)
+		rn_atomic(SP_RC_FETCH_ADD, WAY(i), RN_VA + 80000, rn_key, 1, 0);
+	for (uint32_t i = 3; i < 6; i++)
+		CU_ASSERT(atomic_answer(WAY(i), 4 + i, i + 1));
+	rn_atomic(SP_RC_FETCH_ADD, WAY(0), RN_VA + 80000, rn_key, 5, 0); /* too old */
+	CU_ASSERT(rn_silent());
+	CU_ASSERT_EQUAL(rn_dropped("lost-resource"), 1);
+	CU_ASSERT_EQUAL(*word(), 10);
+}
+
+TEST(an_atomic_must_be_aligned_and_permitted)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		struct sp_rdma_keys keys;
+
+		start_rc();
+		*word() = 100;
+		/* i 2: aligned for the peer, and not in memory */
+		CU_ASSERT_EQUAL(rn_register(RN_VA, RN_DATA + (i == 2 ? 4 : 0), 500000, rn_pd, i == 1 ? 7 : 15, &keys),
+				0);
+		rn_atomic(SP_RC_FETCH_ADD, WAY(0), RN_VA + 80000 + (i == 0 ? 4 : 0), keys.rkey, 5, 0);
+		CU_ASSERT(rn_acked(i == 0 ? 0x61 : i == 1 ? 0x62 : 0x63, WAY(0)));
+		CU_ASSERT_EQUAL(*word(), 100);
+		CU_ASSERT_EQUAL(rn_attr().state, SP_RDMA_ERR);
+		CU_ASSERT_EQUAL(rn_end(SP_RDMA_MR_DEREG, keys.lkey), 0);
+		rn_stop();
+	}
+}
+
+/* A region of many segments: packets are gathered from them. */
+TEST(a_region_in_pieces_is_read_and_written_as_one)
+{
+	struct {
+		struct sp_rdma_mr_reg reg;
+		struct sp_rdma_segment segment[10];
+	} r = {{.va = 0x1000, .access = 15, .segments = 10}, {{0}}};
+	struct sp_rdma_keys keys;
+	uint8_t reth[16];
+	struct rn_answer a;
+	uint32_t n = 0;
+
+	start_rc();
+	r.reg.pd = rn_pd;
+	for (unsigned i = 0; i < 10; i++) {
+		r.segment[i] = (struct sp_rdma_segment){100 + i, RN_DATA + 100000 + (9 - i) * 1000, rn_mem, 0};
+		r.reg.len += 100 + i;
+	}
+	CU_ASSERT_EQUAL_FATAL(rn_control(SP_RDMA_MR_REG, 0, &r, sizeof(r), &keys, sizeof(keys)), 0);
+	rn_write(SP_RC_WRITE_ONLY, WAY(0), 0x1000 + 50, keys.rkey, 200, 200);
+	CU_ASSERT(rn_filled(109050, 0, 50));
+	CU_ASSERT(rn_filled(108000, 50, 101));
+	CU_ASSERT(rn_filled(107000, 151, 49));
+	CU_ASSERT(rn_untouched(109100, 100));
+	rn_reth(reth, 0x1000 + 50, keys.rkey, 600);
+	rn_packet(SP_RC_READ_REQUEST, WAY(1), reth, 16, NULL, 0);
+	while (rn_answered(&a))
+		for (uint32_t i = 0; i < a.len; i++, n++)
+			CU_ASSERT(a.payload[i] == (n < 200 ? rn_byte(n) : 0xEE));
+	CU_ASSERT_EQUAL(n, 600);
+	CU_ASSERT_EQUAL(rn_end(SP_RDMA_MR_DEREG, keys.lkey), 0);
+	rn_stop();
+}
