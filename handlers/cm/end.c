@@ -6,7 +6,7 @@
 #include "mad.h"
 #include "table.h"
 
-#define CM_LINGER    (10 * SP_SEC) /* a peer whose message was refused repeats it within 2 * 4.3 s */
+#define CM_LINGER    (30 * SP_SEC) /* a peer whose message was refused repeats it a few times, 4.3 s or 8.2 s apart */
 #define CM_WAIT_MOST SP_CM_TIME(20)
 #define CM_NO_ROOM   (2 * SP_MS)
 
@@ -51,7 +51,14 @@ void cm_reject(struct sp_ctx *c, struct cm_id *x, uint16_t reason, const uint8_t
 	cm_send_rej(c, x, reason, private_data, len);
 	cm_settle(x, true);
 	cm_qp_leave(c, x);
-	cm_allow(c, x, CM_REFUSAL, CM_LINGER);
+	cm_set(c, x, CM_REFUSAL); /* as long as the application has the id */
+}
+
+void cm_refuse_again(struct sp_ctx *c, struct cm_id *x)
+{
+	cm_send_again(c, x);
+	if (!x->app)
+		sp_timer_arm(c, &x->timer, c->now + CM_LINGER);
 }
 
 /* ---- the end that the application wants ---- */
@@ -92,19 +99,19 @@ void cm_end(struct sp_ctx *c, struct cm_id *x)
 		break;
 	case CM_SIDR_RCVD:
 		cm_send_sidr_rep(c, x, SP_SIDR_REJECT, NULL);
-		cm_allow(c, x, CM_SIDR_DONE, CM_LINGER);
-		break;
-	case CM_SIDR_DONE:
-		cm_allow(c, x, CM_SIDR_DONE, CM_LINGER);
+		cm_set(c, x, CM_SIDR_DONE);
 		break;
 	case CM_DREQ_SENT:
 	case CM_TIMEWAIT:
 	case CM_REFUSAL:
+	case CM_SIDR_DONE:
 		break;
 	default:
 		cm_id_free(c, x);
 		return;
 	}
+	if (x->state == CM_REFUSAL || x->state == CM_SIDR_DONE)
+		cm_allow(c, x, x->state, CM_LINGER);
 	cm_id_orphan(c, x);
 }
 

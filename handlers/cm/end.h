@@ -11,6 +11,8 @@ void cm_await(struct sp_ctx *c, struct cm_id *x, enum cm_state state);
 void cm_allow(struct sp_ctx *c, struct cm_id *x, enum cm_state state, sp_time time);
 void cm_timewait(struct sp_ctx *c, struct cm_id *x);
 void cm_reject(struct sp_ctx *c, struct cm_id *x, uint16_t reason, const uint8_t *private_data, uint16_t len);
+/* The peer has not heard it. */
+void cm_refuse_again(struct sp_ctx *c, struct cm_id *x);
 /* The application does not want it any more. The id may be gone afterwards, or live on without an application. */
 void cm_end(struct sp_ctx *c, struct cm_id *x);
 void cm_app_gone(struct sp_ctx *c, uint32_t context);

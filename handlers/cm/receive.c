@@ -75,14 +75,21 @@ static struct cm_id *cm_admit(struct sp_ctx *c, struct cm_in *m, struct cm_id *l
 }
 
 /* ---- REQ ---- */
+static bool cm_req_same(const struct cm_in *m, const struct cm_id *x)
+{
+	return x->remote_qp == sp_load_be24(m->mad.req.qp) && x->psn == sp_load_be24(m->mad.req.psn);
+}
+
 static uint32_t cm_req_again(struct sp_ctx *c, const struct cm_in *m, struct cm_id *x)
 {
-	if (x->remote_qp != sp_load_be24(m->mad.req.qp) || x->psn != sp_load_be24(m->mad.req.psn))
+	if (!cm_req_same(m, x))
 		return SP_DROP(CM_UNEXPECTED);
 	if (x->state == CM_REQ_RCVD)
 		cm_send_mra(c, x);
-	else if (x->state == CM_REP_SENT || x->state == CM_REFUSAL)
+	else if (x->state == CM_REP_SENT)
 		cm_send_again(c, x);
+	else if (x->state == CM_REFUSAL)
+		cm_refuse_again(c, x);
 	else if (x->state == CM_TIMEWAIT)
 		cm_answer_rej(c, m->peer, &m->mad, SP_CM_ABOUT_REQ, SP_CM_STALE);
 	return cm_duplicate(c);
@@ -146,6 +153,10 @@ static uint32_t cm_req(struct sp_ctx *c, struct cm_in *m)
 	if (verdict != SP_DONE)
 		return verdict;
 	x = cm_remote_find(c, m->from, m->local, false);
+	if (x && (x->state == CM_REFUSAL || x->state == CM_TIMEWAIT) && !cm_req_same(m, x)) {
+		cm_remote_leave(c, x); /* the peer has drawn that id once more */
+		x = NULL;
+	}
 	if (x)
 		return cm_req_again(c, m, x);
 	x = cm_qp_find(c, m->from, q->guid, sp_load_be24(q->qp), NULL);
@@ -178,7 +189,7 @@ static uint32_t cm_rep_again(struct sp_ctx *c, struct cm_id *x)
 	else if (x->state == CM_ESTABLISHED)
 		cm_send_rtu(c, x);
 	else if (x->state == CM_REFUSAL)
-		cm_send_again(c, x);
+		cm_refuse_again(c, x);
 	else
 		return SP_DROP(CM_UNEXPECTED);
 	return cm_duplicate(c);
@@ -329,7 +340,7 @@ static uint32_t cm_dreq(struct sp_ctx *c, struct cm_in *m)
 	case CM_DREQ_RCVD:
 		return cm_duplicate(c);
 	case CM_REFUSAL:
-		cm_send_again(c, x);
+		cm_refuse_again(c, x);
 		return cm_duplicate(c);
 	default:
 		return SP_DROP(CM_UNEXPECTED);
