@@ -149,7 +149,7 @@ static void forge(uint32_t id, unsigned attribute, unsigned how)
 		local ^= 1u << cm_world_draw(32);
 	else if (how == 3)
 		m.header.tid[cm_world_draw(8)] ^= 1u << cm_world_draw(8);
-	if (how == 3 && attribute != SP_CM_REP && attribute != SP_CM_DREP)
+	if (how == 3 && attribute != SP_CM_REP && attribute != SP_CM_DREP && attribute != SP_CM_DREQ)
 		return; /* of these, the transaction is not looked at */
 	if (how == 2 && !before.remote)
 		return;
@@ -158,7 +158,7 @@ static void forge(uint32_t id, unsigned attribute, unsigned how)
 	if (attribute == SP_CM_REP)
 		m.rep.qp[2] = 200;
 	if (attribute == SP_CM_DREQ)
-		m.dreq.remote_qp[2] = 100;
+		m.dreq.remote_qp[2] = how == 3 ? 101 : 100; /* of it, the QP is looked at instead */
 	cm_world_frame(frame, from, cm_world.nic[CLIENT].ip, &m);
 	cm_world_give(CLIENT, frame);
 	before.chain[CM_BY_ID] = cm_of_id(CLIENT, id)->chain[CM_BY_ID];
