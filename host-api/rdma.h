@@ -216,13 +216,15 @@ struct sp_rdma_link {
 	uint8_t retry_cnt, rnr_retry, min_rnr_timer; /* default 7, 7, 12; a count of 0 cannot be said */
 	bool selective;				     /* selective repeat, if the peer offers it too */
 };
-/* From a QP in RESET to a connection in use: REQ, RTR and RTS, RTU; for UD, SIDR. *reply: the peer's answer, with its
- * QP number, key and private data. Events of other ids are kept for sp_rdma_cm_take. -ECONNREFUSED: reply->status is
- * the reason. -EHOSTUNREACH, -ETIMEDOUT: no answer. The QP is in an undefined state after an error. */
+/* From RESET to INIT, so that receives may be posted before the next calls. */
+int sp_rdma_prepare(struct sp_rdma_pair *qp, const struct sp_rdma_link *link);
+/* From a QP in RESET or INIT to a connection in use: REQ, RTR and RTS, RTU; for UD, SIDR. *reply: the peer's answer,
+ * with its QP number, key and private data. Events of other ids are kept for sp_rdma_cm_take. -ECONNREFUSED:
+ * reply->status is the reason. -EHOSTUNREACH, -ETIMEDOUT: no answer. The QP is in an undefined state after an error. */
 int sp_rdma_connect(struct sp_rdma_cm *cm, struct sp_rdma_pair *qp, const struct sp_rdma_link *link,
 		    struct sp_rdma_cm_event *reply, sp_time timeout);
-/* The same for the one who was asked: the QP goes from RESET to RTS, then REP. SP_CM_EVENT_ESTABLISHED follows (not for
- * UD). Post receives before. */
+/* The same for the one who was asked: the QP goes from RESET or INIT to RTS, then REP. SP_CM_EVENT_ESTABLISHED follows
+ * (not for UD). Post receives before. */
 int sp_rdma_accept(const struct sp_rdma_cm_event *request, struct sp_rdma_pair *qp, const struct sp_rdma_link *link);
 
 #ifdef __cplusplus

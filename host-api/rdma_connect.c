@@ -54,6 +54,11 @@ static int verbs_to_init(struct sp_rdma_pair *qp, const struct sp_rdma_link *l)
 	return qp->state == SP_RDMA_INIT ? 0 : sp_rdma_qp_modify(qp, &attr);
 }
 
+int sp_rdma_prepare(struct sp_rdma_pair *qp, const struct sp_rdma_link *l)
+{
+	return qp && l ? verbs_to_init(qp, l) : -EINVAL;
+}
+
 static int verbs_to_rtr(struct sp_rdma_pair *qp, const struct sp_rdma_link *l, const struct sp_rdma_cm_event *peer,
 			uint32_t mtu)
 {
