@@ -215,7 +215,7 @@ int sp_rdma_open(struct sp_dev *dev, const struct sp_rdma_attr *attr, struct sp_
 		if (numbers[i].value)
 			sp_settings_uint(&s, numbers[i].key, numbers[i].value, "");
 	if (attr->congestion)
-		sp_settings_text(&s, "cc", "yes");
+		sp_settings_text(&s, "congestion-control", "yes");
 	rc = sp_context_numbered(dev, &how, &s, &qpn, &r->id, error);
 	if (rc) {
 		free(r);

@@ -204,7 +204,8 @@ int sp_rdma_cm_wait(struct sp_rdma *rdma, struct sp_rdma_cm_event *event, sp_tim
 
 /* What both ends say of a connection. Zero is the default for every field. */
 struct sp_rdma_link {
-	uint8_t to[16], from[16]; /* connect: IPv4 mapped; from zero: the NIC's address */
+	uint8_t to[16], from[16]; /* connect: IPv4 mapped; from zero: the NIC's first one of
+				     that family */
 	uint16_t port;		  /* connect */
 	uint16_t private_len;
 	const void *private_data;
@@ -220,7 +221,8 @@ struct sp_rdma_link {
 int sp_rdma_prepare(struct sp_rdma_pair *qp, const struct sp_rdma_link *link);
 /* From a QP in RESET or INIT to a connection in use: REQ, RTR and RTS, RTU; for UD, SIDR. *reply: the peer's answer,
  * with its QP number, key and private data. Events of other ids are kept for sp_rdma_cm_take. -ECONNREFUSED:
- * reply->status is the reason. -EHOSTUNREACH, -ETIMEDOUT: no answer. The QP is in an undefined state after an error. */
+ * reply->status is the reason. -EHOSTUNREACH, -ETIMEDOUT: no answer. -EADDRNOTAVAIL: the NIC has no
+ * address of that family. The QP is in an undefined state after an error. */
 int sp_rdma_connect(struct sp_rdma_cm *cm, struct sp_rdma_pair *qp, const struct sp_rdma_link *link,
 		    struct sp_rdma_cm_event *reply, sp_time timeout);
 /* The same for the one who was asked: the QP goes from RESET or INIT to RTS, then REP. SP_CM_EVENT_ESTABLISHED follows

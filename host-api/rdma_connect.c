@@ -4,6 +4,7 @@
 
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 
 #define QKEY 0x11111111u /* as perftest */
 
@@ -135,6 +136,7 @@ int sp_rdma_connect(struct sp_rdma_cm *cm, struct sp_rdma_pair *qp, const struct
 		    struct sp_rdma_cm_event *reply, sp_time timeout)
 {
 	const uint32_t psn = verbs_psn(), mtu = l && l->path_mtu ? l->path_mtu : 1024;
+	static const uint8_t none[16];
 	struct sp_cm_param param;
 	int rc;
 
@@ -145,6 +147,11 @@ int sp_rdma_connect(struct sp_rdma_cm *cm, struct sp_rdma_pair *qp, const struct
 	verbs_param(&param, qp, l, psn, mtu);
 	memcpy(param.to, l->to, sizeof(param.to));
 	memcpy(param.from, l->from, sizeof(param.from));
+	if (!memcmp(l->from, none, sizeof(none))) {
+		rc = sp_dev_address(cm->object.rdma->dev, sp_ip_is_4(l->to) ? AF_INET : AF_INET6, param.from);
+		if (rc)
+			return rc == -ENOENT ? -EADDRNOTAVAIL : rc;
+	}
 	param.to_port = l->port;
 	rc = verbs_to_init(qp, l);
 	if (!rc && qp->type == SP_RDMA_UD) {

@@ -50,6 +50,14 @@ static int context_qp(struct sp_dev *d, uint32_t id, uint32_t *qpn)
 	return 0;
 }
 
+static int address(struct sp_dev *d, int family, uint8_t ip[16])
+{
+	memset(ip, 0, 16);
+	ip[10] = ip[11] = 0xFF;
+	ip[15] = 4;
+	return family == AF_INET ? 0 : -ENOENT;
+}
+
 static int post(struct sp_dev *d, const struct sp_command *c)
 {
 	if (rdma_f.gone)
@@ -178,6 +186,7 @@ static const struct sp_dev_ops ops = {.mr_alloc = mr_alloc,
 				      .context_open = context_open,
 				      .context_qp = context_qp,
 				      .context_close = context_close,
+				      .address = address,
 				      .command_post = post,
 				      .control = control,
 				      .event_take = take,

@@ -32,7 +32,7 @@ TEST(settings_say_what_the_attributes_say)
 
 	rdma_host_fresh();
 	CU_ASSERT_EQUAL_FATAL(sp_rdma_open(&rdma_f.dev, &attr, &rdma_r, NULL), 0);
-	CU_ASSERT_STRING_EQUAL(rdma_f.set, "qps=1;cqs=2;srqs=3;pds=4;mrs=5;ahs=6;cc=yes;qp=any;");
+	CU_ASSERT_STRING_EQUAL(rdma_f.set, "qps=1;cqs=2;srqs=3;pds=4;mrs=5;ahs=6;congestion-control=yes;qp=any;");
 	CU_ASSERT_EQUAL(sp_rdma_query(rdma_r, &limits), 0);
 	CU_ASSERT_EQUAL(limits.qps, 64);
 	rdma_host_shut();
