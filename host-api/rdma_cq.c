@@ -38,7 +38,8 @@ int sp_rdma_cq_create(struct sp_rdma *r, uint32_t entries, bool channel, void *u
 unmake:
 	verbs_unmake(&q->object);
 memory:
-	verbs_free(&q->memory);
+	if (rc != -EPROTO) /* ... then the NIC may have made it, and write there */
+		verbs_free(&q->memory);
 free:
 	free(q);
 	return rc;

@@ -99,7 +99,8 @@ static int session(struct rdma_ends *e)
 				     .flags = a->verify ? RDMA_HELLO_VERIFY : 0,
 				     .size = (uint32_t)a->size,
 				     .depth = (uint16_t)a->depth,
-				     .queues = (uint16_t)a->queues};
+				     .queues = (uint16_t)a->queues,
+				     .mtu = (uint16_t)a->mtu};
 	if (getrandom(&e->how.session, sizeof(e->how.session), 0) != sizeof(e->how.session))
 		return rdma_fail(a, "no random numbers");
 	e->link = (struct sp_rdma_link){.port = (uint16_t)a->port, .path_mtu = (uint32_t)a->mtu};

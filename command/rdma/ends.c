@@ -57,6 +57,22 @@ bool rdma_right(const uint8_t *bytes, uint64_t message, uint64_t len)
 	return true;
 }
 
+bool rdma_whole(const uint8_t *bytes, uint64_t len, uint32_t mtu)
+{
+	for (uint64_t i = 0; i < len; i++) {
+		const uint64_t first = i - i % mtu;
+		/* Messages differ by a constant. */
+		const uint8_t message = (uint8_t)(bytes[first] - rdma_byte(0, first));
+
+		if ((uint8_t)(bytes[i] - rdma_byte(0, i)) == message)
+			continue;
+		for (uint64_t k = first; k < len && k < first + mtu; k++)
+			if (bytes[k])
+				return false;
+	}
+	return true;
+}
+
 uint64_t rdma_slot(const struct rdma_ends *e, uint64_t message)
 {
 	return message % e->slots * e->stride;
@@ -65,7 +81,7 @@ uint64_t rdma_slot(const struct rdma_ends *e, uint64_t message)
 /* ---- opening ---- */
 int rdma_ends_attach(struct rdma_ends *e, const struct rdma_asked *a)
 {
-	const struct sp_rdma_attr attr = {.qps = 0};
+	const struct sp_rdma_attr attr = {.qps = a->client ? (uint32_t)a->queues : RDMA_QUEUES_MOST};
 	struct sp_error error = {.text = ""};
 	char text[300];
 	int rc;

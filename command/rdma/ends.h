@@ -31,7 +31,7 @@ struct rdma_hello {
 	uint32_t magic;
 	uint8_t mode, op, type, flags; /* type: enum sp_rdma_qp_type */
 	uint32_t size, rkey;
-	uint16_t depth, queues, index, reserved;
+	uint16_t depth, queues, index, mtu;
 	uint32_t qp, reserved2; /* qp: SIDR does not carry it */
 	uint64_t va, session;
 };
@@ -117,6 +117,8 @@ int rdma_ends_wait(struct rdma_ends *e);
 uint8_t rdma_byte(uint64_t message, uint64_t at); /* of the pattern */
 void rdma_fill(uint8_t *bytes, uint64_t message, uint64_t len);
 bool rdma_right(const uint8_t *bytes, uint64_t message, uint64_t len);
+/* Whether each packet is that of some message, or has not come at all: more cannot be said where packets get lost. */
+bool rdma_whole(const uint8_t *bytes, uint64_t len, uint32_t mtu);
 uint64_t rdma_slot(const struct rdma_ends *e, uint64_t message); /* offset in `area` */
 
 #endif

@@ -70,13 +70,14 @@ static void start(struct rdma_ends *e, const struct rdma_word *word)
 	}
 }
 
-/* Each slot must have the last message that was for it. A QP that loses has lost some. */
+/* Each slot must have the last message that was for it. A QP of UC may have lost packets. */
 static uint64_t written(const struct rdma_ends *e, const struct rdma_queue *q, uint64_t count, uint64_t size)
 {
 	uint64_t bad = 0;
 
 	for (uint64_t m = count > e->slots ? count - e->slots : 0; m < count; m++)
-		bad += !rdma_right(q->area + rdma_slot(e, m), m, size);
+		bad += e->how.type == SP_RDMA_RC ? !rdma_right(q->area + rdma_slot(e, m), m, size)
+						 : !rdma_whole(q->area + rdma_slot(e, m), size, e->how.mtu);
 	return bad;
 }
 
@@ -145,7 +146,8 @@ static bool sane(const struct rdma_asked *a, const struct rdma_hello *h, bool da
 {
 	return h->magic == RDMA_MAGIC && h->mode == a->mode && h->op <= RDMA_ATOMIC && h->size &&
 	       h->size <= RDMA_SIZE_MOST && h->depth && h->depth <= RDMA_DEPTH_MOST && h->queues &&
-	       h->queues <= RDMA_QUEUES_MOST && h->index < h->queues && (h->op != RDMA_ATOMIC || h->size == 8) &&
+	       h->queues <= RDMA_QUEUES_MOST && h->index < h->queues && h->mtu >= 256 &&
+	       (h->op != RDMA_ATOMIC || h->size == 8) &&
 	       (h->type == SP_RDMA_UD
 			? datagram && h->op == RDMA_SEND
 			: !datagram && (h->type == SP_RDMA_RC || (h->type == SP_RDMA_UC && h->op <= RDMA_WRITE)));
