@@ -18,6 +18,7 @@ int command_bench(int argc, char **argv);
 int command_capture(int argc, char **argv);
 int command_sim(int argc, char **argv);
 int command_wire(int argc, char **argv);
+int command_rdma(int argc, char **argv);
 int command_rvma(int argc, char **argv);
 
 #endif

@@ -179,7 +179,9 @@ enum sp_rdma_control {
 	SP_RDMA_AH_CREATE, /* sp_rdma_ah -> sp_rdma_id */
 	SP_RDMA_AH_DESTROY,
 	SP_RDMA_QP_CREATE,  /* sp_rdma_qp_create -> sp_rdma_qp */
-	SP_RDMA_QP_MODIFY,  /* on the QP's worker, as the rest: sp_rdma_qp_attr -> nothing */
+	SP_RDMA_QP_MODIFY,  /* on the QP's worker, as the rest: sp_rdma_qp_attr -> nothing. In RESET both own queues
+			     * begin  anew at entry 0; the application clears their entries, tail and rung after the
+			     * answer. */
 	SP_RDMA_QP_QUERY,   /* nothing -> sp_rdma_qp_attr */
 	SP_RDMA_QP_DESTROY, /* nothing. No completion of the QP comes later. -EAGAIN: ports still have frames; ask again
 			     */

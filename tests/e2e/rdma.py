@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`spindle rdma` through running NICs: each operation on each type of QP, between two NICs and on one, with all bytes
+checked."""
+
+import atexit
+import json
+import os
+import re
+import signal
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import net  # noqa: E402
+from hosts import Hosts  # noqa: E402
+from net import HOST4, NIC4, NIC6, rule, until  # noqa: E402
+from served import Process  # noqa: E402
+
+OPS = {"rc": ("send", "write", "read", "atomic"), "uc": ("send", "write"), "ud": ("send",)}
+FEW = 100
+BW = {"test", "op", "qp", "bytes", "iterations", "seconds", "bw_peak_gbps", "bw_average_gbps", "msg_rate_mpps"}
+
+
+class Pair:
+    """A server and clients. The NICs are shared by the rules, and taken along by one that fails."""
+
+    nics = None
+
+    @classmethod
+    def part(cls):
+        if cls.nics:
+            cls.nics, h = None, cls.nics
+            h.__exit__()
+
+    def __init__(self, server="far", client="near", address=NIC4):
+        if not Pair.nics:
+            Pair.nics = Hosts(link="vhost")
+        self.house, self.server_nic, self.client_nic, self.address = Pair.nics, server, client, address
+
+    def __enter__(self):
+        self.running = len(self.house.closing)
+        return self
+
+    def __exit__(self, *error):
+        if error[0]:
+            self.part()
+            return
+        while len(self.house.closing) > self.running:
+            self.house.closing.pop()()
+        for nic in (self.house.far_nic, self.house.near_nic):
+            said = nic.stderr()
+            assert nic.process.poll() is None and "Sanitizer" not in said and "runtime error" not in said, said
+
+    def run(self, verb, nic, *words):
+        p = Process([net.SPINDLE, "rdma", verb, "--nic", nic, "--events", *words], env=self.house.environment())
+        self.house.closing.append(p.kill)
+        return p
+
+    def serve(self, verb, *words):
+        """.port is what it listens at."""
+        p = self.run(verb, self.server_nic, "--port", "0", "--json", *words)
+        line = p.line()
+        assert line, p.stderr()
+        p.port = json.loads(line)["port"]
+        return p
+
+    def ask(self, verb, port, *words):
+        return self.run(verb, self.client_nic, self.address, "--port", str(port), *words)
+
+    def measure(self, verb, *words, served=0):
+        """A server and a client: the client's lines of JSON."""
+        s = self.serve(verb)
+        lines = [json.loads(line) for line in self.ask(verb, s.port, "--json", *words).end()]
+        s.end(served)
+        return lines
+
+
+def figures(lines, count, least):
+    assert len(lines) == count, lines
+    for row in lines:
+        assert BW <= set(row) and row["iterations"] >= least and row["seconds"] > 0, row
+        assert row["bw_peak_gbps"] >= row["bw_average_gbps"] > 0 and row["msg_rate_mpps"] > 0, row
+        assert row.get("bad", 0) == 0, row
+
+
+# ---- bandwidth -----------------------------------------------------------------------------------------------------------
+
+def bandwidth(qp, **more):
+    with Pair(**more) as p:
+        for op in OPS[qp]:
+            for size in (1, 1000) if qp == "ud" else (8,) if op == "atomic" else (1, 1024, 20000):
+                rows = p.measure("bw", "--op", op, "--qp", qp, "-s", str(size), "-n", str(FEW), "-t", "16", "--verify")
+                figures(rows, 1, FEW)
+                assert rows[0]["bytes"] == size and rows[0]["op"] == op and rows[0]["qp"] == qp
+                if op == "send":  # where nothing resends, a full queue may lose
+                    assert rows[0]["received"] == FEW if qp == "rc" else rows[0]["received"] > 0, rows
+
+
+@rule
+def rc_sends_writes_reads_and_counts_with_every_byte_right():
+    bandwidth("rc")
+
+
+@rule
+def uc_sends_and_writes():
+    bandwidth("uc")
+
+
+@rule
+def ud_sends_datagrams():
+    bandwidth("ud")
+
+
+@rule
+def ipv6_carries_all_of_them():
+    for qp in OPS:
+        bandwidth(qp, address=NIC6)
+
+
+@rule
+def both_ends_may_be_on_one_nic():
+    for qp in OPS:
+        bandwidth(qp, client="far")
+
+
+@rule
+def many_qps_share_the_work():
+    with Pair() as p:
+        for op in ("send", "write", "read"):
+            rows = p.measure("bw", "--op", op, "-q", "8", "-n", str(FEW), "-s", "4096", "-t", "8", "--verify")
+            figures(rows, 1, 8 * FEW)
+            assert rows[0]["iterations"] == 8 * FEW, rows
+
+
+@rule
+def every_path_mtu_that_the_port_takes():
+    with Pair() as p:
+        for mtu in (256, 512, 1024):
+            figures(p.measure("bw", "-m", str(mtu), "-s", "5000", "-n", str(FEW), "--verify"), 1, FEW)
+        s = p.serve("bw")
+        c = p.ask("bw", s.port, "-m", "4096")
+        c.end(1)
+        assert "-m 4096 does not fit" in c.stderr(), c.stderr()
+        s.signal(signal.SIGTERM)
+        s.end()
+
+
+@rule
+def all_sizes_are_a_table():
+    with Pair() as p:
+        s = p.serve("bw")
+        lines = p.ask("bw", s.port, "--all", "--qp", "ud", "-n", str(FEW)).end()
+        s.end()
+        assert lines[0].split() == ["#bytes", "#iterations", "BW", "peak[Gb/sec]", "BW", "average[Gb/sec]", "MsgRate[Mpps]"]
+        assert [int(line.split()[0]) for line in lines[1:]] == [2 << k for k in range(10)], lines
+        figures(p.measure("bw", "-D", "500ms", "--op", "write"), 1, 1)
+
+
+# ---- latency -------------------------------------------------------------------------------------------------------------
+
+@rule
+def latency_of_each_operation():
+    with Pair() as p:
+        for qp in OPS:
+            for op in OPS[qp]:
+                rows = p.measure("lat", "--op", op, "--qp", qp, "-n", str(FEW), "--verify")
+                assert len(rows) == 1 and rows[0]["iterations"] == FEW, rows
+                r = rows[0]
+                assert 0 < r["t_min_us"] <= r["t_typical_us"] <= r["p99_us"] <= r["p999_us"] <= r["t_max_us"], r
+                assert r["t_min_us"] <= r["t_avg_us"] <= r["t_max_us"] and r["t_stdev_us"] >= 0, r
+        s = p.serve("lat")
+        lines = p.ask("lat", s.port, "-n", "10").end()
+        s.end()
+        assert lines[0].startswith("#bytes #iterations    t_min[usec]") and len(lines) == 2, lines
+
+
+@rule
+def ping_says_a_line_for_each_answer():
+    with Pair() as p:
+        for qp in OPS:
+            s = p.serve("ping")
+            lines = p.ask("ping", s.port, "-n", "3", "-i", "10ms", "-s", "100", "--qp", qp, "--verify").end()
+            s.end()
+            assert re.fullmatch(r"ping %s: 100 bytes, %s" % (re.escape(NIC4), qp), lines[0]), lines
+            for k in range(3):
+                assert re.fullmatch(r"100 bytes from %s: number %d, [0-9.]+ us" % (re.escape(NIC4), k), lines[1 + k]), lines
+            assert lines[4].startswith("3 sent, 3 received; min/avg/max/stdev = "), lines
+
+
+# ---- what goes wrong -----------------------------------------------------------------------------------------------------
+
+@rule
+def a_server_keeps_serving_until_a_signal():
+    with Pair() as p:
+        s = p.serve("bw", "--keep")
+        for _ in range(3):
+            figures([json.loads(line) for line in p.ask("bw", s.port, "--json", "-n", str(FEW)).end()], 1, FEW)
+        s.signal(signal.SIGTERM)
+        s.end()
+
+
+@rule
+def nobody_listens_or_something_else_does():
+    with Pair() as p:
+        c = p.ask("bw", 4)
+        c.end(1)
+        assert "refused" in c.stderr(), c.stderr()
+        s = p.serve("lat")
+        c = p.ask("bw", s.port)  # it measures something else
+        c.end(1)
+        assert "refused" in c.stderr(), c.stderr()
+        s.signal(signal.SIGTERM)
+        s.end()
+        c = p.run("bw", "near", HOST4.rsplit(".", 1)[0] + ".99", "--timeout", "2")
+        c.end(1)
+        assert "connecting" in c.stderr(), c.stderr()
+
+
+@rule
+def a_client_that_is_killed_ends_its_server_and_leaves_the_nic_usable():
+    with Pair() as p:
+        s = p.serve("bw")
+        c = p.ask("bw", s.port, "-D", "60s", "--op", "write")
+        c.line()  # the head of the table
+        c.process.kill()
+        s.end(1)
+        assert "gone in the middle" in s.stderr() or "does not answer" in s.stderr(), s.stderr()
+        figures(p.measure("bw", "-n", str(FEW), "--verify"), 1, FEW)
+
+
+@rule
+def a_server_that_is_killed_ends_its_client():
+    with Pair() as p:
+        s = p.serve("bw")
+        c = p.ask("bw", s.port, "-D", "60s")
+        c.line()
+        s.process.kill()
+        until("the client ends", lambda: c.process.poll() is not None)
+        c.end(1)
+
+
+@rule
+def nothing_is_left_of_either_end():
+    """Regions and contexts of ends that have come and gone."""
+    with Pair() as p:
+        for _ in range(20):
+            figures(p.measure("bw", "-n", "10", "-s", "64K"), 1, 10)
+
+
+atexit.register(Pair.part)
+if __name__ == "__main__":
+    net.main()
