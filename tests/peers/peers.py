@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The NIC's RDMA against Linux's Soft-RoCE, which runs in an emulated machine: peers.py PROGRAMS SPINDLE DIRECTORY [RULE-PART].
-PROGRAMS: the directory of what meson has built here; DIRECTORY: where the guest is kept. TAP; each rule that moves data
+"""The NIC's RDMA against Linux's Soft-RoCE, which runs in an emulated machine: peers.py PEER SPINDLE DIRECTORY [RULE-PART].
+PEER: peer.c's program; DIRECTORY: where the guest is kept. TAP; each rule that moves data
 says how much, in which time, and what Soft-RoCE counted meanwhile: '# NAME: bytes ..., seconds ..., retries ...'."""
 
 import os
 import re
+import subprocess
 import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 import net  # noqa: E402
+import rc_replay  # noqa: E402
 from guest import TAP, Guest  # noqa: E402
-from net import HOST4, NIC4, NIC6, NIC_MAC, Skip, rule, until  # noqa: E402
+from net import HOST4, HOST6, NIC4, NIC6, NIC_MAC, Skip, Sniffer, World, rule  # noqa: E402
 from served import House, Process  # noqa: E402
 
 DIRECTORY = None
@@ -145,6 +147,170 @@ def the_guest_has_a_disk_of_itself_over_nvme():
         guest.run("for i in $(seq 100); do [ -b /dev/nvme0n1 ] && break; sleep 0.1; done; "
                   "dd if=/dev/nvme0n1 of=/dev/null bs=64k count=16 iflag=direct", 60)
         guest.run("nvme disconnect -n t", 60)
+
+# ---- Spindle against the guest -------------------------------------------------------------------------------------------
+
+@rule
+def the_nic_is_on_the_guests_link():
+    guest, _ = Bench.both()
+    guest.run("ping -c 3 -W 5 %s && ping -6 -c 3 -W 5 %s" % (NIC4, NIC6), 60)
+
+
+def peer(*words):
+    """peer.c on the NIC. Skips if it cannot be built, or the NIC has no RDMA."""
+    guest, house = Bench.both()
+    if not os.path.exists(net.PROGRAM):
+        raise Skip("tests/peers/peer.c is not built: no host-api/rdma.h")
+    process = Process([net.PROGRAM, "peer", *(str(w) for w in words)], env=house.environment())
+    house.closing.append(process.kill)
+    return guest, process
+
+
+def first_line(process):
+    """Skips if there is nothing to connect with yet."""
+    line = process.line()
+    if not line and re.search("unknown handler|no such handler|no handler", process.stderr()):
+        process.kill()
+        raise Skip("the NIC has no RDMA: " + process.stderr().strip())
+    return line
+
+
+def ended(process, timeout=90):
+    """Bytes that peer.c has counted."""
+    out = process.end(timeout=timeout)
+    match = re.fullmatch(r"ok (\d+) ([0-9.]+)", out[-1] if out else "")
+    assert match, "%r, %s" % (out, process.stderr())
+    return int(match.group(1))
+
+
+def serve(name, what, client, size, *words, retries=0):
+    """Ours listens, Linux's connects. retries: how many Soft-RoCE may need, at most; none on a link that loses nothing."""
+    guest, process = peer(what, *words)
+    line = first_line(process)
+    assert line == "listening %s" % words[0], "%r %s" % (line, process.stderr())
+    with Measured(guest, name, size) as m:
+        guest.run(client, 90)
+        ended(process)
+    assert m.retries <= retries, "%d retries" % m.retries
+
+
+def connect(name, what, server, size, *words, retries=0):
+    """Linux's listens, ours connects."""
+    guest, _ = Bench.both()
+    with Measured(guest, name, size) as m:
+        s = guest.start(server)
+        time.sleep(2)  # there is no sign of it that listens
+        _, process = peer(what, *words)
+        try:
+            line = first_line(process)
+        except Skip:
+            s.kill()
+            raise
+        match = re.fullmatch(r"ok (\d+) ([0-9.]+)", line)
+        assert match, "%r %s, Linux: %s" % (line, process.stderr(), s.output)
+        process.end()
+        s.end(60)
+    assert m.retries <= retries, "%d retries" % m.retries
+
+
+# What both roles are tried with: sizes below, at and above the path MTU, and of many packets.
+SIZES = (64, 1024, 1025, 60000)
+
+
+@rule
+def rping_pings_us():
+    for size in SIZES:
+        serve("rping -S %d" % size, "rping-server", "rping -c -a %s -p 7180 -C 20 -S %d -V" % (NIC4, size), 40 * size, 7180)
+
+
+@rule
+def rping_pings_us_over_ipv6():
+    serve("rping, IPv6", "rping-server", "rping -c -a %s -p 7180 -C 20 -S 4000 -V" % NIC6, 40 * 4000, 7180)
+
+
+@rule
+def we_ping_rping():
+    for size in SIZES:
+        connect("to rping -S %d" % size, "rping-client", "rping -s -a %s -p 7181 -S %d" % (HOST4, size), 40 * size,
+                HOST4, 7181, 20, size)
+
+
+@rule
+def ucmatose_exchanges_messages_with_us():
+    for size, count in ((100, 10), (5000, 50)):
+        serve("ucmatose -S %d" % size, "cm-server", "ucmatose -s %s -p 7182 -c 2 -C %d -S %d" % (NIC4, count, size),
+              2 * 2 * count * size, 7182, 2, count, size)
+        connect("to ucmatose -S %d" % size, "cm-client", "ucmatose -p 7183 -c 2 -C %d -S %d" % (count, size), 2 * 2 * count * size,
+                HOST4, 7183, 2, count, size)
+
+
+@rule
+def udaddy_exchanges_datagrams_with_us():
+    serve("udaddy", "ud-server", "udaddy -s %s -p 7184 -C 10 -S 500" % NIC4, 2 * 10 * 500, 7184, 10, 500)
+    connect("to udaddy", "ud-client", "udaddy -p 7185 -C 10 -S 500", 2 * 10 * 500, HOST4, 7185, 10, 500)
+
+
+@rule
+def cmtime_makes_many_connections():
+    serve("cmtime -c 50", "cm-server", "cmtime -s %s -p 7186 -c 50" % NIC4, 0, 7186, 50, 0, 0)
+
+
+# ---- what Linux has answered in captures, from our NIC -----------------------------------------------------------------------
+
+class Answering(Process):
+    """peer.c's `answer`."""
+
+    def ask(self, *words):
+        self.say(" ".join(str(w) for w in words))
+        line = self.line(30)
+        assert line, "no answer to %r: %s" % (words[:2], self.stderr())
+        return line
+
+
+def from_capture(house, wire, name, number, flow):
+    """The NIC answers a flow's requests; we are who asks."""
+    ours = Answering([net.PROGRAM, "asked", "answer"], env=house.environment())
+    house.closing.append(ours.kill)
+    plan, keys, six = flow.plan(), {}, len(flow.src) == 16
+    for region in plan["regions"]:
+        keys[region["rkey"]] = int(ours.ask("region", region["va"], region["len"], 1 | region["access"]))
+    for r in plan["receives"]:
+        ours.ask("receive", max(64, len(r["data"]) // 2))
+    qp = int(ours.ask("ready", HOST6 if six else HOST4, flow.back, plan["psn"], plan["mtu"]))
+    asker = rc_replay.Asker(flow, wire, qp, keys, update=lambda va, data: ours.ask("store", va, data.hex()), mac=NIC_MAC,
+                            src=HOST6 if six else HOST4, dst=NIC6 if six else NIC4)
+    said = rc_replay.differences(flow, asker.run())
+    for region in plan["regions"]:
+        if ours.ask("load", region["va"], region["len"]) != region["after"]:
+            said.append("memory of region %#x" % region["rkey"])
+    for r in plan["receives"]:
+        length, imm, data = (ours.ask("took") + " ").split(" ")[:3]
+        if int(imm) != (r["imm"] or 0) or data != ("" if r["write"] else r["data"]):
+            said.append("the receive of request %d" % r["request"])
+    assert not said, "%s, flow %d: %s" % (name, number, "; ".join(said))
+    ours.end()
+
+
+@rule
+def the_nic_answers_as_linux_has_answered_in_captures():
+    directory = os.environ.get("SPINDLE_SHARED_PCAPS")
+    if not directory:
+        raise Skip("SPINDLE_SHARED_PCAPS names no captures")
+    if not os.path.exists(net.PROGRAM):
+        raise Skip("tests/peers/peer.c is not built: no host-api/rdma.h")
+    done = 0
+    with World() as world, House() as house:
+        text = "[nic]\nport = net_af_packet0\nip = %s/24, %s/64\nmac = %s\n" % (NIC4, NIC6, NIC_MAC)
+        house.nic(text, "--name", "asked", eal=("--vdev", "net_af_packet0,iface=nic0"), space=world.space)
+        probe = Process([net.PROGRAM, "asked", "answer"], env=house.environment(), stdin=subprocess.DEVNULL)
+        house.closing.append(probe.kill)
+        first_line(probe)
+        for name in sorted(os.listdir(directory)):
+            for number, flow in enumerate(rc_replay.flows(os.path.join(directory, name)) if name.endswith(".pcap") else ()):
+                if flow.back is not None and flow.plan()["msn"] == 0 and not flow.rules():
+                    from_capture(house, Sniffer("host0"), name, number, flow)
+                    done += 1
+    assert done, "no capture has a reliable connection"
 
 
 def main():
