@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 import net  # noqa: E402
 import rc_replay  # noqa: E402
-from guest import TAP, Guest  # noqa: E402
+from guest import TAP, Guest, build  # noqa: E402
 from net import HOST4, HOST6, NIC4, NIC6, NIC_MAC, Skip, Sniffer, World, rule  # noqa: E402
 from served import House, Process  # noqa: E402
 
@@ -38,7 +38,7 @@ class Bench:
             try:
                 cls.guest = Guest(DIRECTORY)
             except (Skip, AssertionError) as error:
-                cls.failure = Skip("no guest: %s" % error) # the first rule says it; no other waits for it again
+                cls.failure = Skip("no guest: %s" % str(error).splitlines()[0])  # the first rule says it; no other waits for it again
                 raise
             print("# guest: Linux %s, up after %.1f s" % (cls.guest.kernel, cls.guest.boot), flush=True)
         cls.guest.calm()
@@ -319,6 +319,10 @@ def main():
     if len(sys.argv) < 4:
         sys.exit(__doc__)
     DIRECTORY = os.path.abspath(sys.argv.pop(3))
+    try:
+        build(DIRECTORY)
+    except Skip as why:
+        Bench.failure = Skip("no guest: %s" % why)
     try:
         net.main()
     finally:
