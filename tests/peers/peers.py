@@ -121,6 +121,12 @@ def the_guest_pings_itself():
 
 
 @rule
+def the_guest_makes_connections_to_itself():
+    alone("ucmatose", "ucmatose -c 2 -C 50 -S 5000", "ucmatose -s %s -c 2 -C 50 -S 5000" % HOST4, 2 * 2 * 50 * 5000, None)
+    alone("udaddy", "udaddy -C 10 -S 500", "udaddy -s %s -C 10 -S 500" % HOST4, 2 * 10 * 500, None)
+
+
+@rule
 def the_guest_sends_reads_and_writes_to_itself():
     guest = Bench.machine()
     gid = guest.gid(HOST4)
@@ -246,8 +252,9 @@ def ucmatose_exchanges_messages_with_us():
 
 @rule
 def udaddy_exchanges_datagrams_with_us():
-    serve("udaddy", "ud-server", "udaddy -s %s -p 7184 -C 10 -S 500" % NIC4, 2 * 10 * 500, 7184, 10, 500)
-    connect("to udaddy", "ud-client", "udaddy -p 7185 -C 10 -S 500", 2 * 10 * 500, HOST4, 7185, 10, 500)
+    # Its -p does not work: rdma_listen refuses what comes of it.
+    serve("udaddy", "ud-server", "udaddy -s %s -C 10 -S 500" % NIC4, 2 * 10 * 500, 7174, 10, 500)
+    connect("to udaddy", "ud-client", "udaddy -C 10 -S 500", 2 * 10 * 500, HOST4, 7174, 10, 500)
 
 
 @rule
