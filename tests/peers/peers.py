@@ -4,6 +4,7 @@
 PEER: peer.c's program; DIRECTORY: where the guest is kept. TAP; each rule that moves data
 says how much, in which time, and what Soft-RoCE counted meanwhile: '# NAME: bytes ..., seconds ..., retries ...'."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -15,7 +16,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 import net  # noqa: E402
 import rc_replay  # noqa: E402
 from guest import TAP, Guest, build  # noqa: E402
-from net import HOST4, HOST6, NIC4, NIC6, NIC_MAC, Skip, Sniffer, World, rule  # noqa: E402
+from net import HOST4, HOST6, NIC4, NIC6, NIC_MAC, Skip, Sniffer, Space, World, rule  # noqa: E402
 from served import House, Process  # noqa: E402
 
 DIRECTORY = None
@@ -25,9 +26,10 @@ TROUBLE = ("completer_retry_err", "retry_rnr_exceeded_err", "retry_exceeded_err"
 
 
 class Bench:
-    """One guest, and one NIC on the same tap, for all rules."""
+    """One guest, and one NIC, for all rules: on the same tap, or with a bad link between them."""
 
     guest = house = nic = failure = None
+    bad = is_bad = False  # what the link is to be, and is
 
     @classmethod
     def machine(cls):
@@ -48,21 +50,57 @@ class Bench:
     def both(cls):
         """The guest, and a house whose .peer_nic is a NIC on its tap. Skips if the command has no RDMA."""
         guest = cls.machine()
+        if cls.house and (cls.bad != cls.is_bad or cls.nic.process.poll() is not None):
+            cls.leave()
         if not cls.house:
-            cls.house = House()
-        if not cls.nic or cls.nic.process.poll() is not None:
+            cls.house, cls.is_bad = House(), cls.bad
+            port, space = cls.worse(cls.house) if cls.bad else (TAP, None)
             text = "[nic]\nport = net_af_packet0\nip = %s/24, %s/64\nmac = %s\n" % (NIC4, NIC6, NIC_MAC)
-            cls.nic = cls.house.nic(text, "--name", "peer", eal=("--vdev", "net_af_packet0,iface=" + TAP))
+            cls.nic = cls.house.nic(text, "--name", "peer", eal=("--vdev", "net_af_packet0,iface=" + port), space=space)
         return guest, cls.house
 
+    @staticmethod
+    def worse(house):
+        """A link that loses, repeats and reorders one frame in a hundred each, each way. The interface at its other end, and
+        the namespace that it is in: DPDK's numbers of packet sockets may clash within one."""
+        space = Space()
+        house.closing.append(space.close)
+        net.ip("link", "add", "wire0", "type", "veth", "peer", "name", "nic0", "netns", str(space.pid))
+        house.closing.append(lambda: net.ip("link", "del", "wire0", check=False))
+
+        def up(name):
+            net.ip("link", "set", name, "addrgenmode", "none")
+            net.ip("link", "set", name, "arp", "off", "up")
+            net.no_offloads(name)
+        up("wire0")
+        space.do(lambda: up("nic0"))
+        wire = Process([net.SPINDLE, "wire", "af_packet:" + TAP, "af_packet:wire0", "--loss", "0.01", "--duplicate", "0.01",
+                        "--reorder", "0.01", "--reorder-delay", "2ms", "--seed", "7"], env=house.environment())
+        house.closing.append(wire.kill)
+        assert "ready" in wire.line(), wire.stderr()
+        return "nic0", space
+
     @classmethod
-    def end(cls):
-        guest, cls.guest = cls.guest, None
+    def leave(cls):
         house, cls.house, cls.nic = cls.house, None, None
         if house:
             house.__exit__()
+
+    @classmethod
+    def end(cls):
+        cls.leave()
+        guest, cls.guest = cls.guest, None
         if guest:
             guest.close()
+
+
+@contextlib.contextmanager
+def bad_link():
+    Bench.bad = True
+    try:
+        yield
+    finally:
+        Bench.bad = False
 
 
 class Measured:
@@ -189,18 +227,18 @@ def ended(process, timeout=90):
     return int(match.group(1))
 
 
-def serve(name, what, client, size, *words, retries=0):
-    """Ours listens, Linux's connects. retries: how many Soft-RoCE may need, at most; none on a link that loses nothing."""
+def serve(name, what, client, size, *words):
+    """Ours listens, Linux's connects. Soft-RoCE has to repeat nothing on a link that loses nothing."""
     guest, process = peer(what, *words)
     line = first_line(process)
     assert line == "listening %s" % words[0], "%r %s" % (line, process.stderr())
     with Measured(guest, name, size) as m:
         guest.run(client, 90)
         ended(process)
-    assert m.retries <= retries, "%d retries" % m.retries
+    assert Bench.bad or m.retries == 0, "%d retries" % m.retries
 
 
-def connect(name, what, server, size, *words, retries=0):
+def connect(name, what, server, size, *words):
     """Linux's listens, ours connects."""
     guest, _ = Bench.both()
     with Measured(guest, name, size) as m:
@@ -216,7 +254,7 @@ def connect(name, what, server, size, *words, retries=0):
         assert match, "%r %s, Linux: %s" % (line, process.stderr(), s.output)
         process.end()
         s.end(60)
-    assert m.retries <= retries, "%d retries" % m.retries
+    assert Bench.bad or m.retries == 0, "%d retries" % m.retries
 
 
 # What both roles are tried with: sizes below, at and above the path MTU, and of many packets.
@@ -260,6 +298,32 @@ def udaddy_exchanges_datagrams_with_us():
 @rule
 def cmtime_makes_many_connections():
     serve("cmtime -c 50", "cm-server", "cmtime -s %s -p 7186 -c 50" % NIC4, 0, 7186, 50, 0, 0)
+
+
+@rule
+def the_nic_is_at_the_other_end_of_a_bad_link():
+    with bad_link():
+        guest, _ = Bench.both()
+        out = guest.run("ping -c 10 -W 2 " + NIC4, 90)  # status 1: nothing came back
+        assert int(re.search(r"(\d+) packets received", out).group(1)) >= 7, out
+
+
+@rule
+def over_a_bad_link_rping_pings_us():
+    with bad_link():
+        serve("rping, bad link", "rping-server", "rping -c -a %s -p 7180 -C 30 -S 30000 -V" % NIC4, 60 * 30000, 7180)
+
+
+@rule
+def over_a_bad_link_we_ping_rping():
+    with bad_link():
+        connect("to rping, bad link", "rping-client", "rping -s -a %s -p 7181 -S 30000" % HOST4, 60 * 30000, HOST4, 7181, 30, 30000)
+
+
+@rule
+def over_a_bad_link_messages_come_once():
+    with bad_link():
+        serve("ucmatose, bad link", "cm-server", "ucmatose -s %s -p 7182 -c 2 -C 100 -S 5000" % NIC4, 2 * 2 * 100 * 5000, 7182, 2, 100, 5000)
 
 
 # ---- what Linux has answered in captures, from our NIC -----------------------------------------------------------------------
