@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 import net  # noqa: E402
 import rc_replay  # noqa: E402
 from guest import TAP, Guest, build  # noqa: E402
-from net import HOST4, HOST6, NIC4, NIC6, NIC_MAC, Skip, Sniffer, Space, World, rule  # noqa: E402
+from net import HOST4, HOST6, NIC4, NIC6, NIC_MAC, Skip, Sniffer, Space, World, rule, until  # noqa: E402
 from served import House, Process  # noqa: E402
 
 DIRECTORY = None
@@ -213,9 +213,11 @@ def peer(*words):
 def first_line(process):
     """Skips if there is nothing to connect with yet."""
     line = process.line()
-    if not line and re.search("unknown handler|no such handler|no handler", process.stderr()):
-        process.kill()
-        raise Skip("the NIC has no RDMA: " + process.stderr().strip())
+    if not line:
+        until("it has ended", lambda: process.process.poll() is not None)
+        said = process.stderr().strip()
+        if re.search("unknown handler|no such handler|no handler", said):
+            raise Skip("the NIC has no RDMA: " + said)
     return line
 
 
@@ -379,7 +381,11 @@ def the_nic_answers_as_linux_has_answered_in_captures():
         for name in sorted(os.listdir(directory)):
             for number, flow in enumerate(rc_replay.flows(os.path.join(directory, name)) if name.endswith(".pcap") else ()):
                 if flow.back is not None and flow.plan()["msn"] == 0 and not flow.rules():
-                    from_capture(house, Sniffer("host0"), name, number, flow)
+                    wire = Sniffer("host0")
+                    try:
+                        from_capture(house, wire, name, number, flow)
+                    finally:
+                        wire.stop()
                     done += 1
     assert done, "no capture has a reliable connection"
 
