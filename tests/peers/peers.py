@@ -217,7 +217,7 @@ def first_line(process):
         until("it has ended", lambda: process.process.poll() is not None)
         said = process.stderr().strip()
         if re.search("unknown handler|no such handler|no handler", said):
-            raise Skip("the NIC has no RDMA: " + said)
+            raise Skip("the NIC has no RDMA: " + said.splitlines()[0])
     return line
 
 
