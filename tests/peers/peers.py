@@ -1,0 +1,410 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The NIC's RDMA against Linux's Soft-RoCE, which runs in an emulated machine: peers.py PEER SPINDLE DIRECTORY [RULE-PART].
+PEER: peer.c's program; DIRECTORY: where the guest is kept. TAP; each rule that moves data
+says how much, in which time, and what Soft-RoCE counted meanwhile: '# NAME: bytes ..., seconds ..., retries ...'."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
+import net  # noqa: E402
+import rc_replay  # noqa: E402
+from guest import TAP, Guest, build  # noqa: E402
+from net import HOST4, HOST6, NIC4, NIC6, NIC_MAC, Skip, Sniffer, Space, World, rule, until  # noqa: E402
+from served import House, Process  # noqa: E402
+
+DIRECTORY = None
+# Counters of Soft-RoCE's that mean that something came twice, late or not at all.
+TROUBLE = ("completer_retry_err", "retry_rnr_exceeded_err", "retry_exceeded_err", "rcvd_rnr_err", "send_rnr_err", "rcvd_seq_err",
+           "ack_deferred", "duplicate_request")
+
+
+class Bench:
+    """One guest, and one NIC, for all rules: on the same tap, or with a bad link between them."""
+
+    guest = house = nic = failure = None
+    bad = is_bad = False  # what the link is to be, and is
+
+    @classmethod
+    def machine(cls):
+        if cls.failure:
+            raise cls.failure
+        if not cls.guest or cls.guest.process.poll() is not None:
+            cls.end()
+            try:
+                cls.guest = Guest(DIRECTORY)
+            except (Skip, AssertionError) as error:
+                cls.failure = Skip("no guest: %s" % str(error).splitlines()[0])  # the first rule says it; no other waits for it again
+                raise
+            print("# guest: Linux %s, up after %.1f s" % (cls.guest.kernel, cls.guest.boot), flush=True)
+        cls.guest.calm()
+        return cls.guest
+
+    @classmethod
+    def both(cls):
+        """The guest, and a house whose .peer_nic is a NIC on its tap. Skips if the command has no RDMA."""
+        guest = cls.machine()
+        if cls.house and (cls.bad != cls.is_bad or cls.nic.process.poll() is not None):
+            cls.leave()
+        if not cls.house:
+            cls.house, cls.is_bad = House(), cls.bad
+            port, space = cls.worse(cls.house) if cls.bad else (TAP, None)
+            text = "[nic]\nport = net_af_packet0\nip = %s/24, %s/64\nmac = %s\n" % (NIC4, NIC6, NIC_MAC)
+            cls.nic = cls.house.nic(text, "--name", "peer", eal=("--vdev", "net_af_packet0,iface=" + port), space=space)
+        return guest, cls.house
+
+    @staticmethod
+    def worse(house):
+        """A link that loses, repeats and reorders one frame in a hundred each, each way. The interface at its other end, and
+        the namespace that it is in: DPDK's numbers of packet sockets may clash within one."""
+        space = Space()
+        house.closing.append(space.close)
+        net.ip("link", "add", "wire0", "type", "veth", "peer", "name", "nic0", "netns", str(space.pid))
+        house.closing.append(lambda: net.ip("link", "del", "wire0", check=False))
+
+        def up(name):
+            net.ip("link", "set", name, "addrgenmode", "none")
+            net.ip("link", "set", name, "arp", "off", "up")
+            net.no_offloads(name)
+        up("wire0")
+        space.do(lambda: up("nic0"))
+        wire = Process([net.SPINDLE, "wire", "af_packet:" + TAP, "af_packet:wire0", "--loss", "0.01", "--duplicate", "0.01",
+                        "--reorder", "0.01", "--reorder-delay", "2ms", "--seed", "7"], env=house.environment())
+        house.closing.append(wire.kill)
+        assert "ready" in wire.line(), wire.stderr()
+        return "nic0", space
+
+    @classmethod
+    def leave(cls):
+        house, cls.house, cls.nic = cls.house, None, None
+        if house:
+            house.__exit__()
+
+    @classmethod
+    def end(cls):
+        cls.leave()
+        guest, cls.guest = cls.guest, None
+        if guest:
+            guest.close()
+
+
+@contextlib.contextmanager
+def bad_link():
+    Bench.bad = True
+    try:
+        yield
+    finally:
+        Bench.bad = False
+
+
+class Measured:
+    """with Measured(guest, name, bytes): prints what went through, in which time, at what price."""
+
+    def __init__(self, guest, name, size):
+        self.guest, self.name, self.size = guest, name, size
+
+    def __enter__(self):
+        self.before = self.guest.counters()
+        self.began = time.monotonic()
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind:
+            return
+        seconds = time.monotonic() - self.began
+        after = self.guest.counters()
+        trouble = {k: after[k] - self.before.get(k, 0) for k in TROUBLE if after.get(k, 0) != self.before.get(k, 0)}
+        self.retries = trouble.get("completer_retry_err", 0)
+        print("# %s: bytes %d, seconds %.2f, retries %d%s" % (self.name, self.size, seconds, self.retries,
+              "".join("; %s %d" % pair for pair in sorted(trouble.items()))), flush=True)
+
+
+def listening(guest, port):
+    """Until a TCP port is open in the guest: what exchanges QP numbers there."""
+    guest.run("for i in $(seq 200); do netstat -tln | grep -q ':%d ' && exit 0; sleep 0.05; done; exit 1" % port, 30)
+
+
+# ---- the guest with itself: whether it can be believed ----------------------------------------------------------------------
+
+@rule
+def the_guest_has_a_device():
+    guest = Bench.machine()
+    out = guest.run("ibv_devinfo -v")
+    assert "rxe0" in out and "PORT_ACTIVE" in out, out
+    assert guest.gid(HOST4) >= 0
+
+
+def alone(name, server, client, size, port=18515, timeout=90):
+    guest = Bench.machine()
+    with Measured(guest, name, size):
+        s = guest.start(server)
+        if port:
+            listening(guest, port)
+        else:
+            time.sleep(1)
+        out = guest.run(client, timeout)
+        s.end(30)
+    return out
+
+
+@rule
+def the_guest_pings_itself():
+    alone("rping", "rping -s -a %s -C 20 -S 4000 -V" % HOST4, "rping -c -a %s -C 20 -S 4000 -V" % HOST4, 20 * 4000 * 2, None)
+
+
+@rule
+def the_guest_makes_connections_to_itself():
+    alone("ucmatose", "ucmatose -c 2 -C 50 -S 5000", "ucmatose -s %s -c 2 -C 50 -S 5000" % HOST4, 2 * 2 * 50 * 5000, None)
+    alone("udaddy", "udaddy -C 10 -S 500", "udaddy -s %s -C 10 -S 500" % HOST4, 2 * 10 * 500, None)
+
+
+@rule
+def the_guest_sends_reads_and_writes_to_itself():
+    guest = Bench.machine()
+    gid = guest.gid(HOST4)
+    for kind in ("rc", "uc", "srq"):
+        words = "ibv_%s_pingpong -g %d -n 100 -s 2000" % (kind, gid)
+        alone(kind, words, words + " " + HOST4, 2 * 100 * 2000)
+    for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw"):
+        words = "%s -d rxe0 -x %d -n 100 -F%s" % (program, gid, "" if "atomic" in program else " -s 4096")
+        alone(program, words, words + " " + HOST4, 100 * (8 if "atomic" in program else 4096))
+
+
+@rule
+def the_guest_has_a_disk_of_itself_over_nvme():
+    guest = Bench.machine()
+    guest.run("for m in $(grep -e nvm -e null_blk /etc/modules); do insmod /root/$m 2>/dev/null; done; test -e /dev/nullb0")
+    guest.run("""set -e; cd /sys/kernel/config/nvmet
+        mkdir -p subsystems/t ports/1 && echo 1 >subsystems/t/attr_allow_any_host
+        mkdir -p subsystems/t/namespaces/1 && cd subsystems/t/namespaces/1
+        echo /dev/nullb0 >device_path && echo 1 >enable && cd ../../../../ports/1
+        echo rdma >addr_trtype; echo ipv4 >addr_adrfam; echo %s >addr_traddr; echo 4420 >addr_trsvcid
+        [ -e subsystems/t ] || ln -s /sys/kernel/config/nvmet/subsystems/t subsystems/t""" % HOST4)
+    with Measured(guest, "nvme", 1 << 20):
+        guest.run("nvme connect -t rdma -n t -a %s -s 4420 -i 1 -Q 16" % HOST4, 60)
+        guest.run("for i in $(seq 100); do [ -b /dev/nvme0n1 ] && break; sleep 0.1; done; "
+                  "dd if=/dev/nvme0n1 of=/dev/null bs=64k count=16 iflag=direct", 60)
+        guest.run("nvme disconnect -n t", 60)
+
+# ---- Spindle against the guest -------------------------------------------------------------------------------------------
+
+@rule
+def the_nic_is_on_the_guests_link():
+    guest, _ = Bench.both()
+    guest.run("ping -c 3 -W 5 %s && ping -6 -c 3 -W 5 %s" % (NIC4, NIC6), 60)
+
+
+def peer(*words):
+    """peer.c on the NIC. Skips if it cannot be built, or the NIC has no RDMA."""
+    guest, house = Bench.both()
+    if not os.path.exists(net.PROGRAM):
+        raise Skip("tests/peers/peer.c is not built: no host-api/rdma.h")
+    process = Process([net.PROGRAM, "peer", *(str(w) for w in words)], env=house.environment())
+    house.closing.append(process.kill)
+    return guest, process
+
+
+def first_line(process):
+    """Skips if there is nothing to connect with yet."""
+    line = process.line()
+    if not line:
+        until("it has ended", lambda: process.process.poll() is not None)
+        said = process.stderr().strip()
+        if re.search("unknown handler|no such handler|no handler", said):
+            raise Skip("the NIC has no RDMA: " + said.splitlines()[0])
+    return line
+
+
+def ended(process, timeout=90):
+    """Bytes that peer.c has counted."""
+    out = process.end(timeout=timeout)
+    match = re.fullmatch(r"ok (\d+) ([0-9.]+)", out[-1] if out else "")
+    assert match, "%r, %s" % (out, process.stderr())
+    return int(match.group(1))
+
+
+def serve(name, what, client, size, *words):
+    """Ours listens, Linux's connects. Soft-RoCE has to repeat nothing on a link that loses nothing."""
+    guest, process = peer(what, *words)
+    line = first_line(process)
+    assert line == "listening %s" % words[0], "%r %s" % (line, process.stderr())
+    with Measured(guest, name, size) as m:
+        guest.run(client, 90)
+        ended(process)
+    assert Bench.bad or m.retries == 0, "%d retries" % m.retries
+
+
+def connect(name, what, server, size, *words):
+    """Linux's listens, ours connects."""
+    guest, _ = Bench.both()
+    with Measured(guest, name, size) as m:
+        s = guest.start(server)
+        time.sleep(2)  # there is no sign of it that listens
+        _, process = peer(what, *words)
+        try:
+            line = first_line(process)
+        except Skip:
+            s.kill()
+            raise
+        match = re.fullmatch(r"ok (\d+) ([0-9.]+)", line)
+        assert match, "%r %s, Linux: %s" % (line, process.stderr(), s.output)
+        process.end()
+        s.end(60)
+    assert Bench.bad or m.retries == 0, "%d retries" % m.retries
+
+
+# What both roles are tried with: sizes below, at and above the path MTU, and of many packets.
+SIZES = (64, 1024, 1025, 60000)
+
+
+@rule
+def rping_pings_us():
+    for size in SIZES:
+        serve("rping -S %d" % size, "rping-server", "rping -c -a %s -p 7180 -C 20 -S %d -V" % (NIC4, size), 40 * size, 7180)
+
+
+@rule
+def rping_pings_us_over_ipv6():
+    serve("rping, IPv6", "rping-server", "rping -c -a %s -p 7180 -C 20 -S 4000 -V" % NIC6, 40 * 4000, 7180)
+
+
+@rule
+def we_ping_rping():
+    for size in SIZES:
+        connect("to rping -S %d" % size, "rping-client", "rping -s -a %s -p 7181 -S %d" % (HOST4, size), 40 * size,
+                HOST4, 7181, 20, size)
+
+
+@rule
+def ucmatose_exchanges_messages_with_us():
+    for size, count in ((100, 10), (5000, 50)):
+        serve("ucmatose -S %d" % size, "cm-server", "ucmatose -s %s -p 7182 -c 2 -C %d -S %d" % (NIC4, count, size),
+              2 * 2 * count * size, 7182, 2, count, size)
+        connect("to ucmatose -S %d" % size, "cm-client", "ucmatose -p 7183 -c 2 -C %d -S %d" % (count, size), 2 * 2 * count * size,
+                HOST4, 7183, 2, count, size)
+
+
+@rule
+def udaddy_exchanges_datagrams_with_us():
+    # Its -p does not work: rdma_listen refuses what comes of it.
+    serve("udaddy", "ud-server", "udaddy -s %s -C 10 -S 500" % NIC4, 2 * 10 * 500, 7174, 10, 500)
+    connect("to udaddy", "ud-client", "udaddy -C 10 -S 500", 2 * 10 * 500, HOST4, 7174, 10, 500)
+
+
+@rule
+def cmtime_makes_many_connections():
+    serve("cmtime -c 50", "cm-server", "cmtime -s %s -p 7186 -c 50" % NIC4, 0, 7186, 50, 0, 0)
+
+
+@rule
+def the_nic_is_at_the_other_end_of_a_bad_link():
+    with bad_link():
+        guest, _ = Bench.both()
+        out = guest.run("ping -c 10 -W 2 " + NIC4, 90)  # status 1: nothing came back
+        assert int(re.search(r"(\d+) packets received", out).group(1)) >= 7, out
+
+
+@rule
+def over_a_bad_link_rping_pings_us():
+    with bad_link():
+        serve("rping, bad link", "rping-server", "rping -c -a %s -p 7180 -C 30 -S 30000 -V" % NIC4, 60 * 30000, 7180)
+
+
+@rule
+def over_a_bad_link_we_ping_rping():
+    with bad_link():
+        connect("to rping, bad link", "rping-client", "rping -s -a %s -p 7181 -S 30000" % HOST4, 60 * 30000, HOST4, 7181, 30, 30000)
+
+
+@rule
+def over_a_bad_link_messages_come_once():
+    with bad_link():
+        serve("ucmatose, bad link", "cm-server", "ucmatose -s %s -p 7182 -c 2 -C 100 -S 5000" % NIC4, 2 * 2 * 100 * 5000, 7182, 2, 100, 5000)
+
+
+# ---- what Linux has answered in captures, from our NIC -----------------------------------------------------------------------
+
+class Answering(Process):
+    """peer.c's `answer`."""
+
+    def ask(self, *words):
+        self.say(" ".join(str(w) for w in words))
+        line = self.line(30)
+        assert line, "no answer to %r: %s" % (words[:2], self.stderr())
+        return line
+
+
+def from_capture(house, wire, name, number, flow):
+    """The NIC answers a flow's requests; we are who asks."""
+    ours = Answering([net.PROGRAM, "asked", "answer"], env=house.environment())
+    house.closing.append(ours.kill)
+    plan, keys, six = flow.plan(), {}, len(flow.src) == 16
+    for region in plan["regions"]:
+        keys[region["rkey"]] = int(ours.ask("region", region["va"], region["len"], 1 | region["access"]))
+    for r in plan["receives"]:
+        ours.ask("receive", max(64, len(r["data"]) // 2))
+    qp = int(ours.ask("ready", HOST6 if six else HOST4, flow.back, plan["psn"], plan["mtu"]))
+    asker = rc_replay.Asker(flow, wire, qp, keys, update=lambda va, data: ours.ask("store", va, data.hex()), mac=NIC_MAC,
+                            src=HOST6 if six else HOST4, dst=NIC6 if six else NIC4)
+    said = rc_replay.differences(flow, asker.run())
+    for region in plan["regions"]:
+        if ours.ask("load", region["va"], region["len"]) != region["after"]:
+            said.append("memory of region %#x" % region["rkey"])
+    for r in plan["receives"]:
+        length, imm, data = (ours.ask("took") + " ").split(" ")[:3]
+        if int(imm) != (r["imm"] or 0) or data != ("" if r["write"] else r["data"]):
+            said.append("the receive of request %d" % r["request"])
+    assert not said, "%s, flow %d: %s" % (name, number, "; ".join(said))
+    ours.end()
+
+
+@rule
+def the_nic_answers_as_linux_has_answered_in_captures():
+    directory = os.environ.get("SPINDLE_SHARED_PCAPS")
+    if not directory:
+        raise Skip("SPINDLE_SHARED_PCAPS names no captures")
+    if not os.path.exists(net.PROGRAM):
+        raise Skip("tests/peers/peer.c is not built: no host-api/rdma.h")
+    done = 0
+    with World() as world, House() as house:
+        text = "[nic]\nport = net_af_packet0\nip = %s/24, %s/64\nmac = %s\n" % (NIC4, NIC6, NIC_MAC)
+        house.nic(text, "--name", "asked", eal=("--vdev", "net_af_packet0,iface=nic0"), space=world.space)
+        probe = Process([net.PROGRAM, "asked", "answer"], env=house.environment(), stdin=subprocess.DEVNULL)
+        house.closing.append(probe.kill)
+        first_line(probe)
+        for name in sorted(os.listdir(directory)):
+            for number, flow in enumerate(rc_replay.flows(os.path.join(directory, name)) if name.endswith(".pcap") else ()):
+                if flow.back is not None and flow.plan()["msn"] == 0 and not flow.rules():
+                    wire = Sniffer("host0")
+                    try:
+                        from_capture(house, wire, name, number, flow)
+                    finally:
+                        wire.stop()
+                    done += 1
+    assert done, "no capture has a reliable connection"
+
+
+def main():
+    """What net.main() wants, and the guest's directory."""
+    global DIRECTORY
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
+    DIRECTORY = os.path.abspath(sys.argv.pop(3))
+    try:
+        build(DIRECTORY)
+    except Skip as why:
+        Bench.failure = Skip("no guest: %s" % why)
+    try:
+        net.main()
+    finally:
+        Bench.end()
+
+
+if __name__ == "__main__":
+    main()
