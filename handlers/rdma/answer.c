@@ -20,12 +20,6 @@ static struct rdma_resource *rdma_answer_oldest(struct rdma_qp *qp)
 	return NULL;
 }
 
-static void rdma_answer_end(struct rdma_qp *qp, struct rdma_resource *r)
-{
-	r->pending = false;
-	qp->in.pending--;
-}
-
 /* ---- ACKs and NAKs ---- */
 static void rdma_aeth(struct sp_aeth *a, uint8_t syndrome, uint32_t msn)
 {
@@ -106,7 +100,7 @@ static int rdma_answer_atomic(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_
 	rc = sp_send_roce(c, qp->path, &s);
 	if (rc == -EAGAIN)
 		return rc;
-	rdma_answer_end(qp, r);
+	rdma_qp_end_answer(qp, r);
 	return 0;
 }
 
@@ -123,7 +117,7 @@ static void rdma_answer_refuse(struct rdma_qp *qp, struct rdma_resource *r)
 	struct rdma_responder *in = &qp->in;
 
 	in->ack_psn = rdma_psn(r->first + r->at / qp->mtu);
-	rdma_answer_drop(qp);
+	rdma_qp_drop_answers(qp);
 	in->ack_due = in->failing = true;
 	in->syndrome = RDMA_NAK_RIGHTS;
 	in->failure = SP_RDMA_ASYNC_QP_ACCESS_ERR;
@@ -200,7 +194,7 @@ static int rdma_answer_read(struct sp_ctx *c, struct rdma_qp *qp, struct rdma_re
 		r->at += send[i].len;
 	r->first_due = false;
 	if (r->at >= r->end)
-		rdma_answer_end(qp, r);
+		rdma_qp_end_answer(qp, r);
 	return rc;
 }
 
@@ -218,16 +212,6 @@ bool rdma_answer_settled(struct sp_ctx *c, struct rdma_qp *qp)
 		in->unsettled--;
 	}
 	return !in->unsettled;
-}
-
-void rdma_answer_drop(struct rdma_qp *qp)
-{
-	struct rdma_responder *in = &qp->in;
-
-	for (unsigned i = 0; in->pending && i < SP_RDMA_READS; i++)
-		if (in->resource[i].pending)
-			rdma_answer_end(qp, &in->resource[i]);
-	in->ack_due = in->again_due = false;
 }
 
 int rdma_answer_issue(struct sp_ctx *c, struct rdma_qp *qp, unsigned budget, unsigned *sent)
@@ -250,7 +234,7 @@ int rdma_answer_issue(struct sp_ctx *c, struct rdma_qp *qp, unsigned budget, uns
 			if (rc == -EAGAIN)
 				return SP_ISSUE_MORE;
 			/* It cannot be sent at all (the route is gone): as if it were lost. */
-			rdma_answer_end(qp, r);
+			rdma_qp_end_answer(qp, r);
 			continue;
 		}
 		*sent += (unsigned)rc;

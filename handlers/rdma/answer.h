@@ -29,8 +29,6 @@ static inline bool rdma_answer_due(const struct rdma_qp *qp)
 }
 /* Ports have no frames of READ responses any more, and the regions are let go. */
 bool rdma_answer_settled(struct sp_ctx *, struct rdma_qp *);
-/* RESET, ERR: nothing is to be sent any more. */
-void rdma_answer_drop(struct rdma_qp *);
 /* A packet was marked by a switch: congestion notification, at most one per interval. */
 void rdma_answer_cnp(struct sp_ctx *, struct rdma_qp *);
 

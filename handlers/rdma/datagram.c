@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rdma, datagrams that arrive. IBTA volume 1, 9.8.4; annex A17 for the bytes in front. */
 #include "datagram.h"
+#include "message.h"
 #include "place.h"
 #include "qp.h"
-#include "respond.h"
 
 #define RDMA_IPV4 20
 

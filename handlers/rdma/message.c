@@ -3,7 +3,6 @@
 #include "message.h"
 #include "key.h"
 #include "place.h"
-#include "respond.h"
 
 #define RETH  sizeof(struct sp_reth)
 #define IMMDT sizeof(struct sp_immdt) /* or IETH */

@@ -30,6 +30,17 @@ struct rdma_request {
 	bool solicited;
 };
 
+/* The packet's BTH, which the parser has checked. */
+static inline const struct sp_bth *rdma_bth(const struct sp_packet *p)
+{
+	return (const struct sp_bth *)(const void *)(p->data - sizeof(struct sp_bth));
+}
+/* Pad is what makes the payload a multiple of four. */
+static inline bool rdma_pad_fits(const struct sp_packet *p, uint32_t payload)
+{
+	return (rdma_bth(p)->flags & SP_BTH_PAD_MASK) >> SP_BTH_PAD_SHIFT == (-payload & 3);
+}
+
 /* False: the headers are not all there. */
 bool rdma_request_parse(const struct sp_packet *, struct rdma_request *);
 /* FIRST and MIDDLE fill the path MTU, LAST is not empty, ONLY may be; pad is exact. */

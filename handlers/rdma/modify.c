@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rdma, states of a QP as an application changes them. IBTA volume 1, 10.3 and 11.2.5.2, tables 94 to 96. */
 #include "modify.h"
+#include "flow.h"
 #include "qp.h"
+#include "request.h"
 #include "region.h"
 
 #define ACCESS SP_RDMA_QP_ACCESS

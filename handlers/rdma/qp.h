@@ -23,10 +23,21 @@ static inline void rdma_qp_start(struct sp_ctx *c, struct rdma_qp *qp)
 }
 /* ERR: takes entries from its own receive queue, and completes them as flushed. True: there may be more. */
 bool rdma_qp_flush_rq(struct sp_ctx *, struct rdma_qp *);
-/* To RESET: forgets all that was under way, without completions. */
-void rdma_qp_reset(struct sp_ctx *, struct rdma_qp *);
-/* qp->timer has fired. */
-void rdma_qp_timer_fired(struct sp_ctx *, struct rdma_qp *);
-int rdma_qp_issue(struct sp_ctx *, struct rdma_qp *, unsigned budget);
+/* Nothing that the peer has asked for is answered any more. */
+void rdma_qp_drop_answers(struct rdma_qp *);
+static inline void rdma_qp_end_answer(struct rdma_qp *qp, struct rdma_resource *r)
+{
+	r->pending = false;
+	qp->in.pending--;
+}
+/* Operations that are acknowledged complete, the others are flushed in order, as soon as ports have no frames of them;
+ * also what is posted later, while the state is ERR or SQE. Posts nothing before it returns: issue() does. */
+static inline void rdma_sq_flush(struct sp_ctx *c, struct rdma_qp *qp)
+{
+	qp->sq.flushing = true;
+	qp->sq.rnr_until = 0;
+	rdma_qp_start(c, qp);
+}
+#define RDMA_FLUSH_WAIT (100 * SP_US) /* before the receive queue is looked at again */
 
 #endif

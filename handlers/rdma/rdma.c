@@ -9,11 +9,15 @@
 #include "create.h"
 #include "datagram.h"
 #include "modify.h"
+#include "flow.h"
 #include "qp.h"
+#include "request.h"
 #include "region.h"
+#include "message.h"
 #include "respond.h"
 #include "rq.h"
 #include "tell.h"
+#include "wqe.h"
 
 #define RDMA_REPORTED 256u
 
@@ -386,5 +390,6 @@ static const struct sp_handler rdma_handler = {
 	.timer = rdma_timer,
 	.report = rdma_report,
 	.control = rdma_control,
+	.service = "cm",
 };
 SP_HANDLER(rdma_handler)

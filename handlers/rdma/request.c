@@ -394,13 +394,6 @@ void rdma_sq_state(struct sp_ctx *c, struct rdma_qp *qp, uint8_t before)
 	rdma_qp_start(c, qp);
 }
 
-void rdma_sq_flush(struct sp_ctx *c, struct rdma_qp *qp)
-{
-	qp->sq.flushing = true;
-	qp->sq.rnr_until = 0;
-	rdma_qp_start(c, qp);
-}
-
 void rdma_doorbell(struct sp_ctx *c, struct rdma_qp *qp)
 {
 	rdma_qp_start(c, qp);
@@ -456,9 +449,10 @@ void rdma_request_answer(struct sp_ctx *c, struct rdma_qp *qp, struct sp_packet 
 		return;
 	}
 	p->verdict = rdma_answered(c, qp, p);
-	/* Ports may have frames, there may be room in the window, it may be drained. */
-	if (rdma_complete_some(c, qp) || q->send || q->stopping || q->flushing || q->tail == NULL ||
-	    __atomic_load_n(q->tail, __ATOMIC_RELAXED) != q->next)
+	/* Ports may have frames, there may be room in the window, it may be drained. Rung: while all operations that a
+	 * QP may have were under way, nobody looked at the queue's end, so the application does not ring again. */
+	if (rdma_complete_some(c, qp) || q->send || q->stopping || q->flushing ||
+	    __atomic_load_n(q->rung, __ATOMIC_RELAXED) || __atomic_load_n(q->tail, __ATOMIC_RELAXED) != q->next)
 		rdma_qp_start(c, qp);
 	rdma_retry_arm(c, qp);
 }

@@ -24,7 +24,7 @@
 #include "../spindle-handler.h"
 #include "../wire/rdma.h"
 #include "../wire/roce.h"
-#include "request.h" /* struct rdma_sq; it knows struct rdma_qp by name only */
+#include "sq.h" /* struct rdma_sq; it knows struct rdma_qp by name only */
 
 #define RDMA_INLINE_SEGMENTS 2 /* of a region; more lie in a block of SP_RDMA_SEGMENTS */
 

@@ -59,4 +59,8 @@ void rdma_pool_pass_on(struct sp_ctx *);
 int rdma_op_pieces(struct sp_ctx *, const struct rdma_qp *, struct rdma_op *, uint32_t at, uint32_t len,
 		   struct sp_piece *out, unsigned room);
 
+/* attach(), detach(). */
+int rdma_request_attach(struct sp_ctx *);
+void rdma_request_detach(struct sp_ctx *);
+
 #endif

@@ -140,6 +140,15 @@ static const char *config_value(const struct sp_context_config *config, const ch
 	return NULL;
 }
 
+static int open_service(struct sp_nic *nic, const char *service, struct sp_error *error)
+{
+	const struct sp_setting qp = {"qp", "1"};
+	const struct sp_context_config config = {.name = service, .handler = service, .setting = &qp, .settings = 1};
+	struct sp_context *c;
+
+	return sp_service_find(nic, service) ? 0 : sp_context_add(nic, &config, NULL, &c, error);
+}
+
 int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, struct sp_device *device,
 		   struct sp_context **context, struct sp_error *error)
 {
@@ -170,7 +179,7 @@ int sp_context_add(struct sp_nic *nic, const struct sp_context_config *config, s
 		r = sp_error_set(error, EPERM, "handler", "handler %s serves all applications: the NIC opens it",
 				 h->name);
 	if (!r && h->service)
-		r = sp_service_open(nic, h->service, error);
+		r = open_service(nic, h->service, error);
 	if (!r && free_id(nic, &id))
 		r = sp_error_set(error, ENOSPC, "", "more than %d contexts", SP_MAX_CONTEXTS);
 	if (r) {

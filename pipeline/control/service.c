@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "service.h"
-#include "context.h"
 #include "../engine.h"
-#include "../error.h"
 #include "../context.h"
 #include "../exec/measure.h"
 #include "../plugin/handler.h"
 #include "../worker.h"
 #include "../worker_call.h"
 
-static struct sp_context *find(struct sp_nic *nic, const char *service)
+struct sp_context *sp_service_find(struct sp_nic *nic, const char *service)
 {
 	for (uint32_t i = 0; i < nic->context_next; i++) {
 		struct sp_context *c = nic->context[i];
@@ -19,15 +17,6 @@ static struct sp_context *find(struct sp_nic *nic, const char *service)
 			return c;
 	}
 	return NULL;
-}
-
-int sp_service_open(struct sp_nic *nic, const char *service, struct sp_error *error)
-{
-	const struct sp_setting qp = {"qp", "1"};
-	const struct sp_context_config config = {.name = service, .handler = service, .setting = &qp, .settings = 1};
-	struct sp_context *c;
-
-	return find(nic, service) ? 0 : sp_context_add(nic, &config, NULL, &c, error);
 }
 
 struct asked {
@@ -76,14 +65,14 @@ int sp_service_ask(struct sp_context *c, bool service, struct sp_control *contro
 	if (control->op < SP_CONTROL_OWN)
 		return -EINVAL;
 	if (service)
-		c = c->registered->service ? find(c->nic, c->registered->service) : NULL;
+		c = c->registered->service ? sp_service_find(c->nic, c->registered->service) : NULL;
 	return c ? ask(c, control) : -EOPNOTSUPP;
 }
 
 void sp_service_gone(struct sp_context *c)
 {
 	struct sp_control gone = {.op = SP_CONTROL_GONE, .context = c->id};
-	struct sp_context *service = c->registered->service ? find(c->nic, c->registered->service) : NULL;
+	struct sp_context *service = c->registered->service ? sp_service_find(c->nic, c->registered->service) : NULL;
 
 	if (service)
 		ask(service, &gone);

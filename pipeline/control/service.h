@@ -10,8 +10,8 @@ struct sp_context;
 struct sp_error;
 struct sp_nic;
 
-/* Opens the context of this service, if there is none. */
-int sp_service_open(struct sp_nic *nic, const char *service, struct sp_error *error);
+/* The context of this service; NULL: none yet. */
+struct sp_context *sp_service_find(struct sp_nic *nic, const char *service);
 /* Runs control() of context c, or of its service, on the worker that the request is for. Returns the handler's status;
  * -EOPNOTSUPP: there is no control(), or no service; -ENOENT: no such QP; -EAGAIN: the context is disabled. */
 int sp_service_ask(struct sp_context *c, bool service, struct sp_control *control);

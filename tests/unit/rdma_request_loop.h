@@ -14,6 +14,7 @@
 #include "../../handlers/rdma/modify.c"
 #include "../../handlers/rdma/packet.c"
 #include "../../handlers/rdma/place.c"
+#include "../../handlers/rdma/flow.c"
 #include "../../handlers/rdma/qp.c"
 #include "../../handlers/rdma/rate.c"
 #include "../../handlers/rdma/rdma.c"
